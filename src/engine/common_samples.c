@@ -91,6 +91,12 @@ struct unrecorded snapshots_unrecorded(const struct snapshot *one, const struct 
 	return unrecorded.ns ? unrecorded : (struct unrecorded){};
 }
 
+bool snapshots_thinned_between(const struct snapshot *old, const struct snapshot *new)
+{
+	return !is_same_process(old, new) || !same_metadata(old, new, "recording_start_monotonic_ns", true) ||
+	       grown_by(old, new, "thinned_ns");
+}
+
 /* ---- the selected traces -------------------------------------------------------------------- */
 
 /*

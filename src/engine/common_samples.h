@@ -27,4 +27,9 @@ int pairing_find(struct pairing *pairing, const struct snapshot *old_snapshot,
 		 struct reason *why);
 void pairing_release(struct pairing *pairing);
 
+/*
+ * Whether a budget took samples between the two snapshots, as far as they tell: true if they are not of one recording.
+ */
+bool snapshots_thinned_between(const struct snapshot *old_snapshot, const struct snapshot *new_snapshot);
+
 #endif

@@ -214,23 +214,52 @@ static struct interval interval_of_diff(int64_t sampled, int64_t estimate,
 	return around(sampled + moments.beyond, &moments, estimate);
 }
 
+/* Few blocks of a group may have no sample by chance, even if several are expected. */
+#define UNSEEN_SAMPLES 2
+
+/* Adds the error of some samples by the coarsest rate. mean: size of a block, for counts; 1 for sizes. */
+static struct moments add_unseen(const struct moments *moments, double unseen_bytes, double mean)
+{
+	double weight = unseen_bytes / mean;
+	struct moments sum = *moments;
+
+	sum.variance += UNSEEN_SAMPLES * weight * weight;
+	sum.covariance += UNSEEN_SAMPLES * weight * weight * weight;
+	return sum;
+}
+
+static double mean_size(const struct cost *sampled)
+{
+	return sampled->count > 0 && sampled->size > sampled->count ? (double)sampled->size / sampled->count : 1;
+}
+
+static struct spread spread_with_unseen(const struct spread *spread, double unseen_bytes, const struct cost *sampled)
+{
+	return (struct spread){
+		.size = add_unseen(&spread->size, unseen_bytes, 1),
+		.count = add_unseen(&spread->count, unseen_bytes, mean_size(sampled)),
+	};
+}
+
 struct estimate estimate_make(const struct estimate_side *now, const struct estimate_side *old)
 {
-	const struct sums *sums = &now->sums;
+	const struct spread all = spread_with_unseen(&now->sums.all, now->unseen_bytes, &now->sampled);
+	struct spread apart, old_apart;
 	struct estimate estimate = {
-		.samples = sums->samples,
-		.size = interval_of(now->sampled.size, now->cost.size, &sums->all.size),
-		.count = interval_of(now->sampled.count, now->cost.count, &sums->all.count),
+		.samples = now->sums.samples,
+		.size = interval_of(now->sampled.size, now->cost.size, &all.size),
+		.count = interval_of(now->sampled.count, now->cost.count, &all.count),
 	};
 
 	if (!old)
 		return estimate;
+	apart = spread_with_unseen(&now->sums.apart, now->unseen_apart_bytes, &now->sampled);
+	old_apart = spread_with_unseen(&old->sums.apart, old->unseen_apart_bytes, &old->sampled);
 	estimate.old_samples = old->sums.samples;
 	estimate.size_diff = interval_of_diff(now->sampled.size - old->sampled.size,
-					      now->cost.size - old->cost.size, &sums->apart.size,
-					      &old->sums.apart.size);
+					      now->cost.size - old->cost.size, &apart.size, &old_apart.size);
 	estimate.count_diff = interval_of_diff(now->sampled.count - old->sampled.count,
-					       now->cost.count - old->cost.count,
-					       &sums->apart.count, &old->sums.apart.count);
+					       now->cost.count - old->cost.count, &apart.count,
+					       &old_apart.count);
 	return estimate;
 }

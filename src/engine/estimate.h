@@ -38,6 +38,11 @@ struct weighing {
 	const uint8_t *pairs; /* a set of enum pair for each trace; NULL: the other snapshot has none of them */
 	uint64_t gap_ns;      /* blocks born before lived through a gap of either snapshot; 0: not known */
 	const struct tally *tally; /* the cost of each trace; NULL: a trace is one block */
+	/*
+	 * The coarsest rate that a budget used now and then. Blocks of that time may have no sample although others of
+	 * their group have, so the samples alone do not show the error. In a diff: what only this side may lack.
+	 */
+	double unseen_bytes, unseen_apart_bytes;
 };
 
 enum pair {
@@ -88,6 +93,7 @@ int estimate_cost(struct cost *cost, const struct sums *sums, struct reason *why
 struct estimate_side {
 	struct cost sampled, cost;
 	struct sums sums;
+	double unseen_bytes, unseen_apart_bytes; /* see struct weighing */
 };
 
 /* old NULL: no diff. */

@@ -23,6 +23,7 @@ struct column {
 	size_t cost_nr, cost_alloc;
 	struct cost total;
 	struct sums_column sums; /* set if estimates are requested */
+	double unseen_bytes, unseen_apart_bytes; /* see struct weighing */
 };
 
 static void column_release(struct column *column)
@@ -90,6 +91,8 @@ static int column_fill(struct column *column, struct keyspace *keys, const struc
 	struct source traces;
 	int err;
 
+	column->unseen_bytes = side->weighing.unseen_bytes;
+	column->unseen_apart_bytes = side->weighing.unseen_apart_bytes;
 	err = source_init(&traces, side->snapshot, keys->options);
 	if (side->weighing.gap_ns)
 		traces.gap_ns = side->weighing.gap_ns;
@@ -123,6 +126,8 @@ static int side_get(struct estimate_side *side, const struct column *column, siz
 	side->sampled = is_total ? column->total : column_get(column, key);
 	side->sums = is_total ? column->sums.total : sums_column_get(&column->sums, key);
 	side->cost = side->sampled;
+	side->unseen_bytes = column->unseen_bytes;
+	side->unseen_apart_bytes = column->unseen_apart_bytes;
 	return estimate_cost(&side->cost, &side->sums, why);
 }
 
@@ -261,6 +266,11 @@ static bool has_weights(const struct snapshot *snapshot)
 	return snapshot && snapshot__tables(snapshot)->trace_weight;
 }
 
+static double coarsest_rate(const struct snapshot *snapshot)
+{
+	return has_weights(snapshot) ? snapshot__metadata_u64(snapshot, "sample_bytes_most", 0) : 0;
+}
+
 int statistics_make(const struct side *old, const struct side *new,
 		    const struct engine_options *options, struct statistics **ret,
 		    struct reason *why)
@@ -287,8 +297,10 @@ static int ask_both(const struct snapshot *old, const struct snapshot *new,
 {
 	bool is_asked = !options->measure && (has_weights(old) || has_weights(new));
 	uint64_t gap_ns = old ? pairing_gap_ns(old, new) : 0;
-	const struct side before = { old, { is_asked, pairing->old_pairs, gap_ns } };
-	const struct side now = { new, { is_asked, pairing->new_pairs, gap_ns } };
+	double unseen = coarsest_rate(new), old_unseen = old ? coarsest_rate(old) : 0;
+	bool is_later = old && !snapshots_thinned_between(old, new);
+	const struct side before = { old, { is_asked, pairing->old_pairs, gap_ns, NULL, old_unseen, old_unseen } };
+	const struct side now = { new, { is_asked, pairing->new_pairs, gap_ns, NULL, unseen, is_later ? 0 : unseen } };
 
 	return statistics_make(old ? &before : NULL, &now, options, ret, why);
 }

@@ -57,7 +57,6 @@ static void sampled_cost(struct make *m)
 	metadata(m, "max_size", "1048576");
 	metadata(m, "max_overhead_core_percent", "20");
 	metadata(m, "thinned_ns", "12500000000");
-	metadata(m, "sample_bytes_most", "4194304");
 	metadata(m, "cost_ns", "1600000000");
 	metadata(m, "cpu_ns", "10000000000");
 	metadata(m, "cost_entry_ns", "712");

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "collect/budget/budget.h"
 
+#define FIRST_RATE 1
+
 #define SOONEST_NS 1000000ULL
 #define LATEST_NS 100000000ULL
 #define LATEST_WHILE_ON_NS 10000000ULL /* what the process will cost is not known */
@@ -48,14 +50,16 @@ static uint64_t earned_ns(const struct budget *budget, uint64_t passed_ns)
  */
 static int64_t least_credit_ns(const struct budget *budget)
 {
-	return budget->rate + 1 < SAMPLE_RATES ? most_credit_ns(budget) >> (budget->rate + 1) : INT64_MIN;
+	int halvings = budget->rate ? budget->rate + 2 : 1;
+
+	return budget->rate + 1 < SAMPLE_RATES ? most_credit_ns(budget) >> halvings : INT64_MIN;
 }
 
 static void choose_rate(struct budget *budget)
 {
 	uint32_t before = budget->rate;
 
-	while (budget->left_ns < least_credit_ns(budget))
+	while (!budget->is_spent && budget->left_ns < least_credit_ns(budget))
 		budget->rate++;
 	if (budget->rate == before && before && budget->left_ns >= most_credit_ns(budget) / 4 * 3 &&
 	    budget->now_ns - budget->rate_ns >= FINER_AFTER_NS)
@@ -80,13 +84,14 @@ void budget_update(struct budget *budget, uint64_t cost_ns, uint64_t now_ns)
 	budget->left_ns = clamp_time(budget->left_ns, -window_credit_ns(budget) / 2, most);
 	budget->cost_ns = cost_ns;
 	budget->now_ns = now_ns;
-	choose_rate(budget);
 	if (budget->left_ns <= 0) {
 		budget->is_spent = true;
-		budget->spent_ns = now_ns;
+		budget->spent_ns = budget->rate_ns = now_ns;
+		budget->rate = FIRST_RATE; /* the coarser ones did not help */
 	} else if (budget->left_ns >= stretch_ns(budget)) {
 		budget->is_spent = false;
 	}
+	choose_rate(budget);
 }
 
 uint64_t budget_wait_ns(const struct budget *budget, unsigned int processors)

@@ -10,8 +10,8 @@
  * after a second, however little the process does since. The credit that is left decides:
  *
  *	full		every block is recorded, or --sample as it was asked for
- *	below 1/2	samples; below 1/4 and 1/8 samples by the coarser rates
- *	none		the recording pauses, until half of the credit is there again
+ *	below 1/2	samples; below 1/8 and 1/16 samples by the coarser rates
+ *	none		the recording pauses, until half of the credit is there again; then it samples by the first rate
  *
  * At 3/4 a finer rate is tried. So a process whose samples fit into the budget never pauses.
  */

@@ -13,7 +13,7 @@ double weight_of_block(uint64_t size, uint32_t layer, uint64_t sample_bytes)
 }
 
 #define BUDGET_RATE_FIRST 4096
-#define BUDGET_RATE_FACTOR 8
+#define BUDGET_RATE_FACTOR 4
 
 void sample_rates_fill(uint64_t rate[], uint64_t sample_bytes, bool has_budget)
 {

@@ -16,8 +16,9 @@ struct sample_tables;
 double weight_of_block(uint64_t size, uint32_t layer, uint64_t sample_bytes);
 
 /*
- * Fills the rates. Rate 0 is the user's. With a budget the others are coarser; a block of 64 bytes is recorded once in
- * 64 calls, 512 and 4,096: from the first one on a call costs hardly more than its trap.
+ * Fills the rates. Rate 0 is the user's. With a budget the others are coarser. By the first of them a block of 64 bytes
+ * is recorded once in 64 calls, so that a call costs hardly more than its trap. The coarser ones help if blocks are
+ * large.
  */
 void sample_rates_fill(uint64_t rate[], uint64_t sample_bytes, bool has_budget);
 

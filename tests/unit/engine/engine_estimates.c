@@ -411,3 +411,44 @@ Test(engine_estimates, nothing_is_unrecorded_between_different_processes)
 
 	cr_expect(found.gap_nr == 0 && found.ns == 0);
 }
+
+/* ---- rates of a budget -------------------------------------------------------------------------- */
+
+#define THINNED(ns, thinned) \
+	((const char *const[]){ PROCESS, "recording_start_monotonic_ns", "1", "sample_bytes_most", ns, "thinned_ns", \
+				thinned, NULL })
+
+/* Blocks of weight 1, and a rate of 1000 bytes that gave no sample of theirs: there may be some. */
+Test(engine_estimates, include_blocks_that_a_budget_may_have_missed)
+{
+	static const struct data_trace whole[] = { { 100, A, .weight = 1 }, { 100, A, .weight = 1 } };
+	struct data_snapshot one = data_snapshot_with(whole, 2, THINNED("1000", "5"));
+	struct statistics *got = ask(NULL, one.snapshot, &(struct engine_options){});
+
+	cr_assert_eq(got->statistic_nr, 1);
+	cr_expect(got->statistic->cost.size == 200 && got->statistic->cost.count == 2);
+	cr_expect_eq(got->statistic->estimate->size.low, 200);
+	cr_expect(got->statistic->estimate->size.high > 200 + 4000 && got->statistic->estimate->size.high < 200 + 6000);
+	cr_expect(got->statistic->estimate->count.high > 2 + 40 && got->statistic->estimate->count.high < 2 + 60);
+	statistics_free(got);
+	data_release(&one);
+}
+
+/* In a difference the second snapshot has missed nothing new if only the time before the first was sampled. */
+Test(engine_estimates, of_differences_after_a_budget_took_samples_are_narrower)
+{
+	static const struct data_trace whole[] = { { 100, A, .weight = 1 }, { 100, A, .weight = 1 } };
+	struct data_snapshot old = data_snapshot_with(whole, 1, THINNED("1000", "5"));
+	struct data_snapshot later = data_snapshot_with(whole, 2, THINNED("1000", "5"));
+	struct data_snapshot sampled = data_snapshot_with(whole, 2, THINNED("1000", "9"));
+	struct statistics *a = ask(old.snapshot, later.snapshot, &(struct engine_options){});
+	struct statistics *b = ask(old.snapshot, sampled.snapshot, &(struct engine_options){});
+
+	cr_expect_eq(a->statistic->diff.size, 100);
+	cr_expect_lt(a->statistic->estimate->size_diff.high, b->statistic->estimate->size_diff.high);
+	statistics_free(a);
+	statistics_free(b);
+	data_release(&old);
+	data_release(&later);
+	data_release(&sampled);
+}
