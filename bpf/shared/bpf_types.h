@@ -460,11 +460,7 @@ enum unwinder {
 	UNWINDER_FP,	   /* by frame pointers only */
 };
 
-/*
- * Sampling rates. Rate 0 is the one that the user chose: every block, or --sample. The others are for a budget, which
- * moves a process from one to the next while it records (src/collect/budget/budget.h). A block keeps the number of the
- * rate that chose it, so its weight stays right when the rate changes.
- */
+/* Rate 0 is what the user chose: every block, or --sample. The others are for budgets (src/collect/budget/budget.h). */
 #define SAMPLE_RATES 4
 
 /* The loader sets these before it loads the programs. */

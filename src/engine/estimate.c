@@ -218,7 +218,7 @@ static struct interval interval_of_diff(int64_t sampled, int64_t estimate,
 #define UNSEEN_SAMPLES 2
 
 /* Adds the error of some samples by the coarsest rate. mean: size of a block, for counts; 1 for sizes. */
-static struct moments add_unseen(const struct moments *moments, double unseen_bytes, double mean)
+static struct moments moments_add_unseen(const struct moments *moments, double unseen_bytes, double mean)
 {
 	double weight = unseen_bytes / mean;
 	struct moments sum = *moments;
@@ -236,8 +236,8 @@ static double mean_size(const struct cost *sampled)
 static struct spread spread_with_unseen(const struct spread *spread, double unseen_bytes, const struct cost *sampled)
 {
 	return (struct spread){
-		.size = add_unseen(&spread->size, unseen_bytes, 1),
-		.count = add_unseen(&spread->count, unseen_bytes, mean_size(sampled)),
+		.size = moments_add_unseen(&spread->size, unseen_bytes, 1),
+		.count = moments_add_unseen(&spread->count, unseen_bytes, mean_size(sampled)),
 	};
 }
 

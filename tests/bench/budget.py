@@ -90,7 +90,7 @@ def ask(allocsnap, *args):
 
 
 def intervals(statistics, ledger, before, suffix):
-    """Of each place: whether the intervals of blocks and bytes hold the ledger's numbers."""
+    """Counts the intervals of blocks and bytes of each place that hold the ledger's numbers, and all of them."""
     rows = {row["key"]: row for row in statistics["statistics"]}
     held = nr = 0
     for answer, old in zip(ledger, before):

@@ -79,7 +79,7 @@ static const char *const identity[][2] = {
 	{ "pid", "100" }, { "start_time_ticks", "1" }, { "boot_id", "1" }, { "sample_bytes", "1000" },
 };
 
-/* Of a recording with a budget: the coarsest of its rates. */
+/* A recording with a budget has the coarsest of its rates. */
 static const char *const of_budget[][2] = {
 	{ "sample_bytes_most", "3000" }, { "recording_start_monotonic_ns", "1" },
 };

@@ -46,7 +46,7 @@ static bool has_nothing_to_report(const struct collector_options *options, const
 	       !target->snapshots.any_saved;
 }
 
-static uint64_t recorded_ns(const struct target *target)
+static uint64_t target_recorded_ns(const struct target *target)
 {
 	uint64_t end_ns = target->now.books.exit_ns ?: monotonic_now_ns();
 
@@ -70,7 +70,7 @@ void collector__view(const struct collector *collector, size_t i, struct process
 		.is_near_oom = target->snapshots.is_near_oom,
 		.cpu_ns = target->now.cost.cpu_ns,
 		.cost_ns = target->now.cost.cost_ns,
-		.recorded_ns = recorded_ns(target),
+		.recorded_ns = target_recorded_ns(target),
 		.cost_is_known = collector->budgets.costs.entry_ns != 0,
 		.is_paused = target->probes.used->is_paused,
 		.is_thinned = target->now.books.sample_rate || collector->bpf->bss->shared_sample_rate,
