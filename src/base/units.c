@@ -59,7 +59,7 @@ const char *format_core_share(char text[UNIT_TEXT_MAX], uint64_t cpu_ns, uint64_
 	double percent = wall_ns ? 100.0 * cpu_ns / wall_ns : 0;
 
 	if (cpu_ns && percent < 0.05)
-		snprintf(text, UNIT_TEXT_MAX, "less than 0.1 %% of one core");
+		snprintf(text, UNIT_TEXT_MAX, "below 0.1 %% of one core");
 	else
 		snprintf(text, UNIT_TEXT_MAX, "%.*f %% of one core", percent < 9.95, percent);
 	return text;

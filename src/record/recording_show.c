@@ -86,7 +86,7 @@ void log_recording_cost(const struct process_view *sum, size_t nr)
 
 	if (!isatty(STDERR_FILENO) || !sum->cost_is_known)
 		return;
-	log_info("recording used about %s (%s in %s); the program%s own work: %s",
+	log_info("recording used %s (about %s in %s); the program%s own work: %s",
 		 format_core_share(share, sum->cost_ns, sum->recorded_ns), format_seconds(cost, sum->cost_ns),
 		 format_seconds(wall, sum->recorded_ns), nr == 1 ? "'s" : "s'", format_seconds(own, own_ns));
 }

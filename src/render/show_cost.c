@@ -76,8 +76,8 @@ static int put_core_share(FILE *out, const struct own_cost *cost)
 	format_seconds(own, own_ns);
 	if (!cost->wall_ns)
 		return put_line(out, "  recording used %s%s; the program's own work: %s", about, used, own);
-	return put_line(out, "  recording used %s%s (%s in %s); the program's own work: %s", about,
-			format_core_share(share, cost->cost_ns, cost->wall_ns), used,
+	return put_line(out, "  recording used %s (%s%s in %s); the program's own work: %s",
+			format_core_share(share, cost->cost_ns, cost->wall_ns), about, used,
 			format_seconds(wall, cost->wall_ns), own);
 }
 

@@ -192,7 +192,7 @@ Test(base_units, shares_are_of_one_core)
 		const char *text;
 	} cases[] = {
 		{ 0, 0, "0.0 % of one core" }, { 0, 1000000000, "0.0 % of one core" },
-		{ 400000, 1000000000, "less than 0.1 % of one core" }, { 1240000000, 25000000000, "5.0 % of one core" },
+		{ 400000, 1000000000, "below 0.1 % of one core" }, { 1240000000, 25000000000, "5.0 % of one core" },
 		{ 163000000, 1000000000, "16 % of one core" }, { 2300000000, 1000000000, "230 % of one core" },
 	};
 	char text[UNIT_TEXT_MAX];
