@@ -25,6 +25,7 @@ REMARKS = re.compile(r"(allocsnap: (hint: size grew|warning: the traceback limit
                      r"warning: Python's tracemalloc reads no weights|"
                      r"[^\n]*: filtered, not the whole: |no block matches what was asked for|"
                      r"--(in|ex)clude [^\n]* matches no block)[^\n]*\n)*")
+UNMATCHED = re.compile(r"^allocsnap: --include [^\n]* matches no block$", re.MULTILINE)
 
 
 class Bench:
@@ -66,10 +67,12 @@ class Bench:
         self.paths.clear()
 
     def text(self, words):
-        """The output of a command; it must succeed, and print nothing but REMARKS on stderr."""
+        """The output of a command; it must succeed, and print nothing but REMARKS on stderr. The exit status is 1,
+        though the answer is there, if an --include matches no block."""
         answer = self.program.ask(words)
         err = answer.err.decode(errors="replace")
-        if answer.status or not REMARKS.fullmatch(err):
+        unmatched = UNMATCHED.search(err) is not None
+        if answer.status != unmatched or not REMARKS.fullmatch(err):
             raise Unanswered(f"exit status {answer.status}, stderr {err!r}")
         return answer.out.decode()
 
