@@ -201,7 +201,7 @@ static bool is_process(const char *text)
 	bool is_folder_name = dot && dot[1] && !dot[1 + strspn(dot + 1, "0123456789")];
 	bool is_snapshot_name = dot && !strcmp(dot, ".snap");
 
-	return !strpbrk(text, "/@") && !is_folder_name && !is_snapshot_name && access(text, F_OK);
+	return !strpbrk(text, "/@") && !is_folder_name && !is_snapshot_name && !is_input_path(text);
 }
 
 /* Finds the snapshots of processes that are named; files and folders stay as they are. */
@@ -210,7 +210,7 @@ static int find_leak_snapshots(const struct arguments *args, struct snapshot_pat
 	int status = EXIT_DONE;
 
 	for (size_t i = 0; i < args->item_nr && !status; i++) {
-		char *path = access(args->item[i], F_OK) ? NULL : strdup(args->item[i]);
+		char *path = is_input_path(args->item[i]) ? strdup(args->item[i]) : NULL;
 
 		if (!path)
 			status = find_all_snapshots(args->item[i], paths);

@@ -70,6 +70,11 @@ static bool is_existing_file(const char *path)
 	return !(S_ISREG(st.st_mode) && st.st_mode & 0111) || is_path_text(path);
 }
 
+bool is_input_path(const char *text)
+{
+	return is_existing_folder(text) || is_existing_file(text);
+}
+
 static int split_place(const char *text, struct place *ret)
 {
 	const char *at = strrchr(text, '@');

@@ -15,6 +15,7 @@
  * failures on stderr, and list the candidates if a text fits several processes. They return an exit status.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Where recordings go, and where PID and COMM are looked up. */
@@ -26,6 +27,9 @@
 	"Of several snapshots the latest one is read; @first, @latest, @-1 (the latest), @-2 (the one before) and so " \
 	"on choose another one:\n" \
 	"  redis-server  4711@first  allocsnap-data/HOST/COMM.PID@-2\n"
+
+/* Whether the text is a file or folder that exists, and not the name of a program. */
+bool is_input_path(const char *text);
 
 struct snapshot_paths {
 	char **path;
