@@ -134,6 +134,6 @@ int render_rss(FILE *out, const struct snapshot *snapshot, const char *margin);
  * Writes a line: how RSS changed from one snapshot of a process to another, and which part of that the traced blocks of
  * its heaps explain. Writes nothing if RSS is not known of both, or if the snapshots are of different processes.
  */
-int render_rss_diff(FILE *out, const struct snapshot *old, const struct snapshot *new);
+int render_rss_diff(FILE *out, const struct snapshot *before, const struct snapshot *after);
 
 #endif
