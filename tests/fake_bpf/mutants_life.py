@@ -395,8 +395,6 @@ MUTANTS_LIFE = {
     "rates: that of all processes is for those with probes of their own, too": (
         "account/sample.bpf.h", "process->follows ? *(volatile __u64 *)&shared_sample_rate : 0;",
         "*(volatile __u64 *)&shared_sample_rate;"),
-    "rates: every block is drawn": (
-        "account/sample.bpf.h", "return !sample_bytes_at(rate) || is_drawn", "return is_drawn"),
     "sample: frees of unknown blocks are counted": (
         "account/record.bpf.h", "\tif (is_selective())\n\t\treturn;\n", ""),
     "sizes: the least one is too small": (
