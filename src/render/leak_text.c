@@ -18,6 +18,7 @@
 #define SECOND 1e9
 #define CALLERS_SHOWN 2 /* behind a line */
 #define CALLER_ROWS 5	/* below a line */
+#define REASON_COLUMNS 100
 
 /* ---- a line --------------------------------------------------------------------------------- */
 
@@ -101,9 +102,9 @@ static char *place_of_bundle(const struct leak_answer *answer, const struct leak
 {
 	const struct leaks *leaks = answer->leaks;
 	const struct leak_line *line = &leaks->line[bundle->first];
+	const struct frame_view *common;
 	struct frame_view *frame;
 	uint32_t nframe;
-	size_t tail_at;
 	char *text;
 
 	if (bundle->nr == 1)
@@ -112,7 +113,8 @@ static char *place_of_bundle(const struct leak_answer *answer, const struct leak
 		return strdup("nothing that they have in common");
 	if (leak_caller_frames(leaks, leak_line_caller(leaks, line), &frame, &nframe))
 		return NULL;
-	text = frame_text(answer->names, &frame[bundle->caller < nframe ? bundle->caller : nframe - 1], &tail_at);
+	common = &frame[bundle->caller < nframe ? bundle->caller : nframe - 1];
+	text = common->function ? frame_function(answer->names, common) : frame_name(common);
 	free(frame);
 	return text;
 }
@@ -151,11 +153,29 @@ static int put_frames(FILE *out, const struct leak_answer *answer, const struct 
 	return err;
 }
 
+/* Writes lines of words. */
+static int put_wrapped(FILE *out, const char *text)
+{
+	int err = 0;
+
+	while (*text && !err) {
+		size_t len = strlen(text);
+
+		if (len > REASON_COLUMNS)
+			for (len = REASON_COLUMNS; len && text[len] != ' ';)
+				len--;
+		len = len ?: REASON_COLUMNS; /* an impossible number */
+		err = put_line(out, "        %.*s", (int)len, text);
+		text += len + (text[len] == ' ');
+	}
+	return err;
+}
+
 static int put_reason(FILE *out, const struct leak_answer *answer, const struct leak_verdict *verdict,
 		      uint32_t summed)
 {
 	char *reason = leak_reason_text(&answer->leaks->window, verdict, summed);
-	int err = reason ? put_line(out, "        %s", reason) : -ENOMEM;
+	int err = reason ? put_wrapped(out, reason) : -ENOMEM;
 
 	free(reason);
 	return err;
