@@ -31,7 +31,7 @@ MUTANTS = {
         "account/cost.bpf.h", "\t\tcost_unthreaded(trap);\n", ""),
     "cost: what is left at a thread's end is lost": (
         "process.bpf.c", "\tif (thread)\n\t\tcost_charge_process(process, &thread->cost, 0);\n", ""),
-    "cost: begins anew with the books": (
+    "cost: begins again with new accounting": (
         "account/images.bpf.h", "\t__builtin_memset(process->counter, 0, COUNTERS_BEFORE_COST);\n",
         "\t__builtin_memset(process->counter, 0, sizeof(process->counter));\n"),
     "cost: an interrupted program is like any other": (
@@ -41,12 +41,12 @@ MUTANTS = {
     "ring: at each block beyond": (
         "account/books.bpf.h", "__sync_val_compare_and_swap(&process->ring_at_bytes, at, 0) == at", "1"),
     "ring: one byte late": ("account/books.bpf.h", "at - 1 >= current_bytes", "at - 1 >= current_bytes - 1"),
-    "ring: where nobody asked": ("account/books.bpf.h", "at - 1 >= current_bytes", "at > current_bytes"),
+    "ring: without a threshold": ("account/books.bpf.h", "at - 1 >= current_bytes", "at > current_bytes"),
     "oom: a victim is a thread": ("oom.bpf.c", "tgid = BPF_CORE_READ(task, tgid);", "tgid = BPF_CORE_READ(task, pid);"),
     "oom: the group is the killer's": (
         "oom.bpf.c", "memory_group_of(task);\n\t__sync", "memory_group_of(bpf_get_current_task_btf());\n\t__sync"),
-    "oom: threads are told, too": ("oom.bpf.c", "!task || task->pid != task->tgid", "!task"),
-    "oom: nobody is its victim": (
+    "oom: threads are reported, too": ("oom.bpf.c", "!task || task->pid != task->tgid", "!task"),
+    "oom: no process is its victim": (
         "process.bpf.c", "\tprocess->is_oom_victim = task->signal->oom_mm != NULL;\n", ""),
 
     # gaps
@@ -64,7 +64,7 @@ MUTANTS = {
         "account/calls.bpf.h", "return (call->has_old || call->has_dropped) &&", "return false &&"),
     "gap: a block from before was replaced": (
         "account/books.bpf.h", "missed->birth_ns < resumed_ns(process)", "0"),
-    "gap: everybody goes on": (
+    "gap: all processes go on": (
         "account/admit.bpf.h", " && !(process->follows && shared_paused)", ""),
 
     # which call is pending
@@ -87,7 +87,7 @@ MUTANTS = {
     "stacks: one mapping is one stack": (
         "unwind/stack.bpf.h", "sp < end && pending_sp < end && pending_sp >= range.start && "
         "end < range.end", "pending_sp >= range.start && pending_sp < range.end"),
-    "stacks: a busy mapping lock says another stack": (
+    "stacks: a busy mapping lock means another stack": (
         "unwind/stack.bpf.h", "\t\treturn pending_sp - sp < NEAR_BYTES;", "\t\treturn false;"),
     "pending: nothing nests": (
         "account/calls.bpf.h", "\tif (!call_is_over(process, call, sp, site))\n"
@@ -106,7 +106,7 @@ MUTANTS = {
         "\t\t\t\tcall_passes_on(&thread->layer[i].call, sp, cookie);\n"),
     "nested: a tail call's block is its caller's": (
         "account/calls.bpf.h", "\t\tcall->domain = COOKIE_DOMAIN(cookie);\n", "\t\t;\n"),
-    "nested: any call says whose the block is": (
+    "nested: any call decides the owner of the block": (
         "account/calls.bpf.h", "\tif (call->sp == sp)\n\t\tcall->domain", "\tif (sp)\n\t\tcall->domain"),
     "nested: on another stack it is taken for the allocator's own": (
         "account/calls.bpf.h", "\t\t\tprocess_count_loss(process, LOSS_calls_declined);",
@@ -166,9 +166,9 @@ MUTANTS = {
     "return: a `ret` of another depth": (
         "account/calls.bpf.h", "call->sp == sp && ", ""),
     "return: nothing is popped": ("account/calls.bpf.h", "#define RETURN_POPS 8", "#define RETURN_POPS 0"),
-    "return: into books that are closed": (
+    "return: into closed accounting": (
         "account/calls.bpf.h", "\tif (is_recording(process) || took_block(process, &calls->call))\n\t\tcall_finish", "\tcall_finish"),
-    "return: a `ret` into books that are closed": (
+    "return: a `ret` into closed accounting": (
         "account/calls.bpf.h", "\telse if (is_recording(process) || took_block(process, &calls->call))\n\t\tcall_finish", "\telse\n\t\tcall_finish"),
     "return: a `ret` to elsewhere": (
         "account/calls.bpf.h", "\tif (is_from_before_gap(process, &calls->call) || !return_is_kept(&calls->call))\n"
@@ -201,12 +201,12 @@ MUTANTS = {
     "realloc: one that never returns has kept its block": (
         "account/record.bpf.h", "if (is_realloc(call) && !realloc_free_old(process, call, read_epoch()) && call->pointer) {",
         "if (is_realloc(call))\n\t\trealloc_fail(process, call, read_epoch());\n\telse if (0) {"),
-    "realloc: a killed thread's block of other books": (
+    "realloc: a killed thread's block of other accounting": (
         "account/record.bpf.h", "\tif (!realloc_has_old(process, call))", "\tif (!call->has_old)"),
     "realloc: an unknown block is not counted": (
         "account/record.bpf.h", "call->pointer && !realloc_cuts(call, now))\n\t\tcount_unknown_free(process);",
         "call->pointer)\n\t\trealloc_cuts(call, now);"),
-    "realloc: the old block of other books": (
+    "realloc: the old block of other accounting": (
         "account/record.bpf.h", " && !is_clearing(process) && call->image == process->image;",
         " && !is_clearing(process);"),
     "realloc: reallocarray is none": (
@@ -226,7 +226,7 @@ MUTANTS = {
     "posix_memalign: its error is ignored": ("account/calls.bpf.h", "if ((__u32)returned)", "if (0)"),
     "a failed call is not counted": (
         "account/calls.bpf.h", "\t\tprocess_add_counter(process, COUNTER_failed_calls, 1);\n", ""),
-    "free: into books that are closed": (
+    "free: into closed accounting": (
         "account/calls.bpf.h", "!process || !is_recording(process) || layer", "!process || layer"),
     "free: an unknown block is not counted": (
         "account/record.bpf.h", "\t\tcount_unknown_free(process);\n\t}\n\tif (calls)",
@@ -374,7 +374,7 @@ MUTANTS = {
     # where young blocks lie
     "nursery: a block that moves is not counted": (
         "account/books.bpf.h", "\tif (place)\n\t\t__sync_fetch_and_add(&place->mapped, n);\n", ""),
-    "nursery: nobody looks in the map": (
+    "nursery: the map is not searched": (
         "account/books.bpf.h", "NURSERY_IS(state) != NURSERY_BUSY && !place->mapped)", "1)"),
     "nursery: what moves is not handed over": (
         "account/books.bpf.h", "\tif (!is_handed_over(&place->key, &place->block, now))\n\t\treturn -ENOSPC;", "\tif (0)\n\t\treturn -ENOSPC;"),
@@ -386,9 +386,9 @@ MUTANTS = {
     "nursery: what can't move is gone": (
         "account/books.bpf.h", "\t\tplace_leave(place, state, NURSERY_FULL);\n\t\treturn false;",
         "\t\tplace_leave(place, state, NURSERY_EMPTY);\n\t\treturn false;"),
-    "nursery: who finds its place busy has it": (
+    "nursery: a block that finds its place busy gets it": (
         "account/books.bpf.h", "NURSERY_IS(state) == NURSERY_BUSY || !place_seize(place, state)", "!place_seize(place, state)"),
-    "nursery: a free that finds it busy says nothing": (
+    "nursery: a free that finds it busy counts nothing": (
         "account/books.bpf.h", "\tif (err == -EBUSY)\n\t\tprocess_count_loss(process, LOSS_blocks_unsettled);\n", ""),
     "nursery: by address only": (
         "account/nursery.bpf.h", " &&\n\t       lies->image == key->image;", ";"),
@@ -427,7 +427,7 @@ MUTANTS = {
         "filter/everyone.bpf.h", "\tif (!user_has_share(user))\n\t\treturn PROCESSES_MAX;\n", ""),
     "shares: all users are one": (
         "filter/user.bpf.h", "USER_HASH(uid, settings", "USER_HASH(0, settings"),
-    "shares: slots that are given back still count": (
+    "shares: released slots still count": (
         "filter/everyone.bpf.h", "\tslot_count(user, -1);\n", ""),
 
     **MUTANTS_LIFE,

@@ -78,7 +78,7 @@ MUTANTS_LIFE = {
         "return true;"),
 
     # the life of a process
-    "exec: the books go on": (
+    "exec: the accounting goes on": (
         "account/images.bpf.h", "\tbegin_anew(process);\n\tprocess->exec_id", "\tprocess->exec_id"),
     "exec: counters stay": (
         "account/images.bpf.h", "\t__builtin_memset(process->counter, 0, COUNTERS_BEFORE_COST);\n", ""),
@@ -91,7 +91,7 @@ MUTANTS_LIFE = {
     "exec: an image comes twice": (
         "account/images.bpf.h", "process->image = __sync_fetch_and_add(&next_image, 1);\n\tprocess->is_forked",
         "process->image = next_image;\n\tprocess->is_forked"),
-    "clear: the books go on": (
+    "clear: the accounting goes on": (
         "process.bpf.c", "\tbegin_anew(process);\n\tprocess->clear_cnt++;",
         "\tprocess->clear_cnt++;"),
     "clear: the peak of bytes stays": (
@@ -121,7 +121,7 @@ MUTANTS_LIFE = {
         "process.bpf.c", "task->signal->group_exit_code ?: task->exit_code", "task->exit_code"),
     "exit: the first thread ends the process": (
         "process.bpf.c", "task->signal->live.counter || __sync_val", "__sync_val"),
-    "exit: the books stay open for who gets the pid": (
+    "exit: the accounting stays open for the next process of the pid": (
         "account/admit.bpf.h", "process && !process->exit_ns ? process : NULL", "process"),
     "threads: without memory a realloc keeps its block": (
         "account/calls.bpf.h", "\t\t\tfree_unthreaded(layer, pointer);\n", "\t\t\t;\n"),
@@ -130,24 +130,24 @@ MUTANTS_LIFE = {
     "threads: no memory for one is not said": (
         "account/calls.bpf.h", "\t\tprocess_count_loss(process, LOSS_threads_dropped);\n", ""),
     # children
-    "fork: everybody's children are followed": (
+    "fork: children of all processes are followed": (
         "process.bpf.c", "parent && parent->follows", "parent"),
     "fork: a thread is a child": (
         "process.bpf.c", "child->tgid == parent->tgid || ", ""),
-    "fork: the child is in its parent's books": (
+    "fork: the child is in its parent's accounting": (
         "process.bpf.c", "\tbegin_first_image(process, shares_memory ? parent : NULL);\n",
         "\tbegin_first_image(process, shares_memory ? parent : NULL);\n\tprocess->image = parent->image;\n"),
-    "fork: takes over the books of its pid": (
+    "fork: takes over the accounting of its pid": (
         "filter/everyone.bpf.h", "&tgid, &slot, BPF_NOEXIST", "&tgid, &slot, BPF_ANY"),
-    "books: a thread goes on in those that it has had": (
+    "accounting: a thread goes on in the one that it had": (
         "account/thread.bpf.h", "if (process && process->image == thread->image)", "if (process)"),
-    "books: exec does not forget whose they were": (
+    "accounting: exec does not forget the owner": (
         "process.bpf.c", "\tif (thread)\n\t\tthread->image = 0;\n", ""),
     "fork: takes a slot that is taken": (
         "filter/everyone.bpf.h",
         "if (!slot_taken[slot] && !__sync_val_compare_and_swap(&slot_taken[slot], 0, 1))",
         "if (slot < PROCESSES_MAX)"),
-    "fork: a child without books is not counted": (
+    "fork: a child without accounting is not counted": (
         "process.bpf.c", "\t\tprocess_count_loss(process, LOSS_processes_dropped);\n", "\t\t;\n"),
     "fork: children's children are not followed": (
         "process.bpf.c", "\tprocess->follows = 1;\n", ""),
@@ -159,7 +159,7 @@ MUTANTS_LIFE = {
         "process.bpf.c", "\tring(child->tgid);\n", ""),
     "fork: sees returns in another way": (
         "process.bpf.c", "\tprocess->by_ret = parent ? parent->by_ret : rules.by_ret;\n", ""),
-    "vfork: books of its own": (
+    "vfork: accounting of its own": (
         "process.bpf.c", "\tif (shares_memory)\n\t\tprocess->memory_of = parent->memory_of ?: "
         "(__u32)from->tgid;\n", ""),
     "vfork: of a vforked one": (
@@ -186,35 +186,35 @@ MUTANTS_LIFE = {
         "filter/rules.bpf.h", " || admission->is_too_long & 1 << key", ""),
     "rules: one of any kind will do": (
         "filter/rules.bpf.h", "return wanted == found;", "return !wanted || found;"),
-    "rules: exclude nobody": (
+    "rules: exclude no process": (
         "filter/rules.bpf.h", "\t\t\tif (rule_holds(admission, i))\n\t\t\t\treturn false;\n", ""),
     "rules: the recorder is recorded": (
         "filter/rules.bpf.h", " || is_own(task)", ""),
-    "everyone: a child is what its parent is, whatever its PID": (
+    "system-wide: a child is what its parent is, whatever its PID": (
         "process.bpf.c", "rules.everyone && rules.has_pids", "0"),
-    "everyone: an exec of another kind goes on": (
+    "system-wide: an exec of another kind goes on": (
         "process.bpf.c", "\telse if (process && !is_admitted)\n\t\tleave_recording(process, task);\n"
         "\treturn !process || !is_admitted;", "\treturn !process;"),
-    "everyone: who leaves writes on in its parent's books": (
+    "system-wide: a child that leaves writes on in its parent's accounting": (
         "process.bpf.c", "\tforget_calls(task);\n\tprocess->has_left", "\tprocess->has_left"),
-    "everyone: who had much leaves nothing": (
+    "system-wide: a process that had much leaves nothing": (
         "filter/everyone.bpf.h", "(peak && peak >= rules.min_bytes) || ", ""),
-    "everyone: who never allocated is nobody": (
+    "system-wide: a process that never allocated is no process": (
         "filter/everyone.bpf.h", " || may_be_unprobed(process)", ""),
-    "everyone: what the loader has is given back": (
+    "system-wide: a slot that the loader has is released": (
         "filter/everyone.bpf.h", " ||\n\t    __sync_val_compare_and_swap(&process->owner, BOOKS_OF_KERNEL, "
         "BOOKS_OF_NOBODY)", ""),
-    "everyone: a PID is not free": (
+    "system-wide: a PID is not free": (
         "filter/everyone.bpf.h", "\tbpf_map_delete_elem(&process_slots, &tgid);\n", ""),
-    "everyone: what is left is not counted": (
+    "system-wide: a process that left nothing is not counted": (
         "account/images.bpf.h", "\t__sync_fetch_and_add(&stale_blocks, blocks);\n", ""),
-    "everyone: what was counted of those with little is lost": (
+    "system-wide: counters of processes with little are lost": (
         "filter/everyone.bpf.h", "\t\t\t__sync_fetch_and_add(&sum->counter[i], process->counter[i]);\n", "\t\t\t;\n"),
-    "everyone: losses of those with little are lost": (
+    "system-wide: losses of processes with little are lost": (
         "filter/everyone.bpf.h", "\t\t\t__sync_fetch_and_add(&sum->loss[i], process->loss[i]);\n", "\t\t\t;\n"),
-    "everyone: CPU time of those with little is lost": (
+    "system-wide: CPU time of processes with little is lost": (
         "filter/everyone.bpf.h", "\t__sync_fetch_and_add(&sum->cpu_ns, process->cpu_ns);\n", ""),
-    "everyone: bystanders are not counted": (
+    "system-wide: bystanders are not counted": (
         "account/cost.bpf.h", "\tif (traps)\n\t\t__sync_fetch_and_add(traps, nr);\n", ""),
 
     # callers by unwind tables
@@ -288,7 +288,7 @@ MUTANTS_LIFE = {
     "code: a new mapping does not end what is cached": (
         "process.bpf.c", "\t__sync_fetch_and_add(&process->code_cnt, 1);\n\tif (vma->vm_file)",
         "\tif (vma->vm_file)"),
-    "code: found room is still what it was": (
+    "code: reused room keeps its old content": (
         "process.bpf.c", "\tforget_code(process, address, info->length);\n", ""),
     "code: found room does not end what is cached": (
         "process.bpf.c", "info->length);\n\t__sync_fetch_and_add(&process->code_cnt, 1);\n",
@@ -301,9 +301,9 @@ MUTANTS_LIFE = {
         "unwind/unwind_rule.bpf.h", "if (object && !object->wanted_by)", "if (object)"),
     "owner: any process with the parent's PID": (
         "account/admit.bpf.h", "owner && owner->memory == process->memory ? owner : NULL", "owner"),
-    "owner: calls that are nobody's are not counted": (
+    "owner: calls without an owner are not counted": (
         "account/calls.bpf.h", "\t\tprocess_count_loss(process, LOSS_calls_ownerless);\n", "\t\t;\n"),
-    "owner: a free that is nobody's is not counted": (
+    "owner: a free without an owner is not counted": (
         "account/calls.bpf.h", "\tif (!process)\n\t\tlose_ownerless();\n", ""),
     "missed: a PID is a process for good": (
         "account/admit.bpf.h", "return process && process_is_of_task(process, task) ? process : NULL;", "return process;"),
@@ -313,7 +313,7 @@ MUTANTS_LIFE = {
         "filter/everyone.bpf.h", "\t__sync_fetch_and_add(&gone->loss[LOSS_ends_missed], 1);\n", ""),
     "missed: an exec stays unseen": (
         "account/thread.bpf.h", "\t\tnote_exec(process, task);\n", "\t\t;\n"),
-    "missed: an exec stays unseen by who has found its books": (
+    "missed: an exec stays unseen by a thread that has found its accounting": (
         "account/cost.bpf.h", "\tthread->image = 0; /* the next", "\t; /* the next"),
     "missed: the first look is an exec": (
         "account/thread.bpf.h", "!= before || !before)", "!= before)"),

@@ -53,7 +53,7 @@ static __u32 slot_of(const struct target_thread *thread)
 	return book_of(thread->process)->slot;
 }
 
-BOOK_TEST(everyone, an_admitted_process_is_recorded_from_its_exec)
+BOOK_TEST(system_wide, an_admitted_process_is_recorded_from_its_exec)
 {
 	struct target_thread *thread = newcomer(200, "sh");
 
@@ -73,7 +73,7 @@ BOOK_TEST(everyone, an_admitted_process_is_recorded_from_its_exec)
 	cr_expect_eq(fake.rung_for, 200);
 }
 
-BOOK_TEST(everyone, a_process_that_is_not_admitted_has_no_accounting)
+BOOK_TEST(system_wide, a_process_that_is_not_admitted_has_no_accounting)
 {
 	struct target_thread *thread = newcomer(200, "sh");
 
@@ -84,7 +84,7 @@ BOOK_TEST(everyone, a_process_that_is_not_admitted_has_no_accounting)
 	cr_expect_eq(block_cnt(), 0);
 }
 
-BOOK_TEST(everyone, an_exec_of_an_admitted_program_starts_a_new_accounting)
+BOOK_TEST(system_wide, an_exec_of_an_admitted_program_starts_a_new_accounting)
 {
 	struct target_thread *thread = newcomer(200, "sh");
 	__u64 image;
@@ -100,7 +100,7 @@ BOOK_TEST(everyone, an_exec_of_an_admitted_program_starts_a_new_accounting)
 	cr_expect_eq(stale_images, 1);
 }
 
-BOOK_TEST(everyone, an_exec_of_a_program_that_is_not_admitted_ends_the_accounting)
+BOOK_TEST(system_wide, an_exec_of_a_program_that_is_not_admitted_ends_the_accounting)
 {
 	struct target_thread *thread = newcomer(200, "sh");
 	struct process *books;
@@ -121,7 +121,7 @@ BOOK_TEST(everyone, an_exec_of_a_program_that_is_not_admitted_ends_the_accountin
 }
 
 /* Until its exec the thread counted for its parent, and had cached where the parent's accounting is. */
-BOOK_TEST(everyone, a_vforked_child_that_is_not_admitted_is_not_recorded)
+BOOK_TEST(system_wide, a_vforked_child_that_is_not_admitted_is_not_recorded)
 {
 	struct target_thread *parent = newcomer(200, "shopd"), *child;
 
@@ -137,7 +137,7 @@ BOOK_TEST(everyone, a_vforked_child_that_is_not_admitted_is_not_recorded)
 	cr_expect_eq(block_cnt(), 1);
 }
 
-BOOK_TEST(everyone, a_child_is_admitted_when_its_parent_is_admitted)
+BOOK_TEST(system_wide, a_child_is_admitted_when_its_parent_is_admitted)
 {
 	struct target_thread *parent = newcomer(200, "shopd"), *child;
 
@@ -150,7 +150,7 @@ BOOK_TEST(everyone, a_child_is_admitted_when_its_parent_is_admitted)
 	cr_expect(!book_of(thread_fork(301)->process));
 }
 
-BOOK_TEST(everyone, a_child_does_not_match_the_pid_rule_of_its_parent)
+BOOK_TEST(system_wide, a_child_does_not_match_the_pid_rule_of_its_parent)
 {
 	struct target_thread *parent = newcomer(200, "shopd"), *child;
 
@@ -166,7 +166,7 @@ BOOK_TEST(everyone, a_child_does_not_match_the_pid_rule_of_its_parent)
 	expect_same(book_of(child->process)->parent, 0, "parent");
 }
 
-BOOK_TEST(everyone, a_process_below_min_bytes_leaves_no_accounting_when_it_exits)
+BOOK_TEST(system_wide, a_process_below_min_bytes_leaves_no_accounting_when_it_exits)
 {
 	struct target_thread *thread = newcomer(200, "shopd");
 	__u32 slot;
@@ -184,7 +184,7 @@ BOOK_TEST(everyone, a_process_below_min_bytes_leaves_no_accounting_when_it_exits
 	cr_expect_eq(fake_map_count(&process_slots), 1);
 }
 
-BOOK_TEST(everyone, totals_include_processes_below_min_bytes)
+BOOK_TEST(system_wide, totals_include_processes_below_min_bytes)
 {
 	admit_by_name("shopd", 0);
 	for (int i = 0; i < 3; i++) {
@@ -215,7 +215,7 @@ static bool is_left_at_its_end(struct target_thread *thread)
 	return slot_taken[slot] && slot_at(slot)->image && slot_at(slot)->exit_ns;
 }
 
-BOOK_TEST(everyone, a_process_above_min_bytes_stays_for_the_loader_when_it_exits)
+BOOK_TEST(system_wide, a_process_above_min_bytes_stays_for_the_loader_when_it_exits)
 {
 	struct target_thread *thread = newcomer(200, "shopd");
 
@@ -226,7 +226,7 @@ BOOK_TEST(everyone, a_process_above_min_bytes_stays_for_the_loader_when_it_exits
 	cr_expect(is_left_at_its_end(thread));
 }
 
-BOOK_TEST(everyone, a_process_that_the_loader_owns_stays_for_the_loader_when_it_exits)
+BOOK_TEST(system_wide, a_process_that_the_loader_owns_stays_for_the_loader_when_it_exits)
 {
 	struct target_thread *thread = newcomer(200, "shopd");
 
@@ -238,7 +238,7 @@ BOOK_TEST(everyone, a_process_that_the_loader_owns_stays_for_the_loader_when_it_
 }
 
 /* The loader may have to probe a file that the process mapped, for processes that map it later. */
-BOOK_TEST(everyone, a_process_that_never_allocated_stays_for_the_loader_when_it_exits)
+BOOK_TEST(system_wide, a_process_that_never_allocated_stays_for_the_loader_when_it_exits)
 {
 	struct target_thread *thread = newcomer(200, "shopd");
 
@@ -247,7 +247,7 @@ BOOK_TEST(everyone, a_process_that_never_allocated_stays_for_the_loader_when_it_
 	cr_expect(is_left_at_its_end(thread));
 }
 
-BOOK_TEST(everyone, a_pid_may_be_reused_before_the_loader_reads_the_accounting)
+BOOK_TEST(system_wide, a_pid_may_be_reused_before_the_loader_reads_the_accounting)
 {
 	struct target_thread *first = newcomer(200, "shopd"), *second;
 	struct process *books;
@@ -267,7 +267,7 @@ BOOK_TEST(everyone, a_pid_may_be_reused_before_the_loader_reads_the_accounting)
 	expect_same(book_of(second->process)->counter[COUNTER_current_bytes], MIN_BYTES + 1, "the second one's");
 }
 
-BOOK_TEST(everyone, a_process_without_a_free_slot_is_counted)
+BOOK_TEST(system_wide, a_process_without_a_free_slot_is_counted)
 {
 	admit_by_name("shopd", 0);
 	memset(slot_taken, 1, sizeof(slot_taken));
@@ -280,7 +280,7 @@ static __u64 bystander_traps_of(__u32 trap)
 	return *(__u64 *)bpf_map_lookup_elem(&bystander_traps, &trap);
 }
 
-BOOK_TEST(everyone, an_unrecorded_process_is_a_bystander_and_its_traps_are_counted)
+BOOK_TEST(system_wide, an_unrecorded_process_is_a_bystander_and_its_traps_are_counted)
 {
 	struct target_thread *thread = newcomer(200, "bash");
 	__u64 traps;

@@ -4,7 +4,7 @@
 #include <bpf/bpf_helpers.h>
 
 /* the pid of a dead process is taken before the loader has drained its book */
-BOOK_TEST(books, a_dead_process_keeps_its_accounting_when_its_pid_is_reused)
+BOOK_TEST(accounting, a_dead_process_keeps_its_accounting_when_its_pid_is_reused)
 {
 	struct target_thread *thread;
 	__u64 image, exit_ns;
@@ -28,7 +28,7 @@ BOOK_TEST(books, a_dead_process_keeps_its_accounting_when_its_pid_is_reused)
 	expect_live(0x1000, 8);
 }
 
-BOOK_TEST(books, total_nframe_is_counted_for_each_stack)
+BOOK_TEST(accounting, total_nframe_is_counted_for_each_stack)
 {
 	settings_set(2, 0);
 	stack_is(0x10001, 0x10002, 0x10003);
@@ -40,7 +40,7 @@ BOOK_TEST(books, total_nframe_is_counted_for_each_stack)
 }
 
 /* a call was left by an exception; its return slot was overwritten since; all deeper calls vanish */
-BOOK_TEST(books, a_lost_call_does_not_hide_deeper_calls)
+BOOK_TEST(accounting, a_lost_call_does_not_hide_deeper_calls)
 {
 	enter(SHAPE_MALLOC, sp_at(10), 8);
 	*(__u64 *)sp_at(10) = 42; /* a local variable now */
@@ -52,7 +52,7 @@ BOOK_TEST(books, a_lost_call_does_not_hide_deeper_calls)
 	expect_loss(calls_unreturned, 1);
 }
 
-BOOK_TEST(books, a_realloc_of_a_thread_without_state_frees_the_old_block)
+BOOK_TEST(accounting, a_realloc_of_a_thread_without_state_frees_the_old_block)
 {
 	user_malloc(24, 0x1000);
 	thread_run(thread_start(process, 101));
@@ -66,7 +66,7 @@ BOOK_TEST(books, a_realloc_of_a_thread_without_state_frees_the_old_block)
 }
 
 /* the target has a bug: double use of p across threads */
-BOOK_TEST(books, a_failed_realloc_whose_old_address_is_reused_keeps_the_sums_right)
+BOOK_TEST(accounting, a_failed_realloc_whose_old_address_is_reused_keeps_the_sums_right)
 {
 	user_malloc(24, 0x1000);
 	enter(SHAPE_REALLOC, sp_at(1), 0x1000, 100);
@@ -79,7 +79,7 @@ BOOK_TEST(books, a_failed_realloc_whose_old_address_is_reused_keeps_the_sums_rig
 }
 
 /* clear_traces or a second attach gives a new image while a realloc is pending */
-BOOK_TEST(books, an_accounting_that_starts_during_a_realloc_does_not_underflow)
+BOOK_TEST(accounting, an_accounting_that_starts_during_a_realloc_does_not_underflow)
 {
 	user_malloc(24, 0x1000);
 	enter(SHAPE_REALLOC, sp_at(1), 0x1000, 100);
@@ -90,7 +90,7 @@ BOOK_TEST(books, an_accounting_that_starts_during_a_realloc_does_not_underflow)
 }
 
 /* OOM kill inside realloc's copy */
-BOOK_TEST(books, a_process_killed_during_realloc_keeps_the_old_block)
+BOOK_TEST(accounting, a_process_killed_during_realloc_keeps_the_old_block)
 {
 	user_malloc(1 << 30, 0x1000);
 	enter(SHAPE_REALLOC, sp_at(1), 0x1000, 1ULL << 31);
@@ -101,7 +101,7 @@ BOOK_TEST(books, a_process_killed_during_realloc_keeps_the_old_block)
 }
 
 /* While probes are being placed, calls in flight are noted and nothing else. */
-BOOK_TEST(books, an_accounting_that_is_not_open_records_only_calls_that_return_after_it_opens)
+BOOK_TEST(accounting, an_accounting_that_is_not_open_records_only_calls_that_return_after_it_opens)
 {
 	book_of(process)->is_open = 0;
 	user_malloc(8, 0x1000);
