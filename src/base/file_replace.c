@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/limits.h>
 #include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -156,10 +157,34 @@ static int stat_old(int fd, const struct file_version *old, struct stat *ret)
 	return file_version_fits(old, ret) ? 0 : -ESTALE;
 }
 
+static int copy_attribute(int from, int to, const char *name)
+{
+	char *value = malloc(XATTR_SIZE_MAX);
+	ssize_t len = value ? fgetxattr(from, name, value, XATTR_SIZE_MAX) : 0;
+	int err = !value ? -ENOMEM : len < 0 ? -errno : replace_errno(fsetxattr(to, name, value, len, 0));
+
+	free(value);
+	return err;
+}
+
+/* Copies the ACL and all extended attributes but those of the security modules: a checksum would be wrong. */
+static int copy_attributes(int from, int to)
+{
+	char *names = malloc(XATTR_LIST_MAX);
+	ssize_t len = names ? flistxattr(from, names, XATTR_LIST_MAX) : 0;
+	int err = !names ? -ENOMEM : len < 0 && errno != ENOTSUP ? -errno : 0;
+
+	for (ssize_t at = 0; at < len && !err; at += strlen(names + at) + 1)
+		if (strncmp(names + at, "security.", strlen("security.")))
+			err = copy_attribute(from, to, names + at);
+	free(names);
+	return err;
+}
+
 /*
  * Sets the owner first, because a change of the owner clears some bits of the mode. Bits such as
- * set-user-ID are not kept, and an ACL is not either: then the group bits are the ACL's mask, and
- * the group gets no rights.
+ * set-user-ID are not kept. With an ACL the group bits are its mask: the group gets no rights before
+ * the ACL is there, which sets the bits again.
  */
 static int keep_owner_and_mode(const struct atomic_file *draft, const struct file_version *old)
 {
@@ -170,7 +195,7 @@ static int keep_owner_and_mode(const struct atomic_file *draft, const struct fil
 
 	if (!err)
 		err = replace_errno(fchown(draft->fd, st.st_uid, st.st_gid)) ?:
-		      replace_errno(fchmod(draft->fd, st.st_mode & mode));
+		      replace_errno(fchmod(draft->fd, st.st_mode & mode)) ?: copy_attributes(fd, draft->fd);
 	if (fd >= 0)
 		close(fd);
 	return err;

@@ -38,7 +38,7 @@ bool file_version_fits(const struct file_version *stamp, const struct stat *st);
 /*
  * The same for a file that was read before, and only for that file: if the path leads to another
  * file by now, that file stays (-ESTALE). A link of another user is not followed (-EACCES), root's is. The new file keeps
- * the owner, mode and time. -EINVAL: it is no regular file.
+ * the owner, mode, time, ACL and extended attributes. -EINVAL: it is no regular file.
  */
 int file_rewrite(const char *path, const struct file_version *read,
 		 int (*write)(FILE *out, const void *what), const void *what, struct reason *why);

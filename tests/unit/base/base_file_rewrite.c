@@ -77,15 +77,32 @@ static const unsigned char acl[] = {
 	0x20, 0, 0, 0, 0xff, 0xff, 0xff, 0xff,
 };
 
-Test(base_file_rewrite, gives_the_rights_of_an_acl_to_nobody_else)
+Test(base_file_rewrite, keeps_the_acl)
 {
+	char kept[256];
+
 	put("f", "old");
 	if (setxattr("f", "system.posix_acl_access", acl, sizeof(acl), 0))
 		skip_because("this file system has no ACLs");
 	cr_expect_eq(mode_of("f"), 0660);
 	cr_assert_eq(rewrite("f", write_text, NULL), 0);
 	cr_expect_str_eq(text_of("f"), "new");
-	cr_expect_eq(mode_of("f"), 0600);
+	cr_expect_eq(mode_of("f"), 0660);
+	cr_expect_eq(getxattr("f", "system.posix_acl_access", kept, sizeof(kept)), sizeof(acl));
+	cr_expect_arr_eq(kept, acl, sizeof(acl));
+}
+
+Test(base_file_rewrite, keeps_extended_attributes)
+{
+	char kept[256];
+
+	put("f", "old");
+	if (setxattr("f", "user.why", "a leak", 6, 0) || setxattr("f", "user.empty", "", 0, 0))
+		skip_because("this file system has no extended attributes");
+	cr_assert_eq(rewrite("f", write_text, NULL), 0);
+	cr_expect_eq(getxattr("f", "user.why", kept, sizeof(kept)), 6);
+	cr_expect_arr_eq(kept, "a leak", 6);
+	cr_expect_eq(getxattr("f", "user.empty", kept, sizeof(kept)), 0);
 }
 
 Test(base_file_rewrite, refuses_a_file_that_is_missing_or_not_regular)
