@@ -167,7 +167,7 @@ enum snap_traceback_flag {
 /* How the stack walk ended, even if fewer frames are stored: X(NAME, name, meaning). Append only. */
 #define SNAP_TRACEBACK_ENDS(X) \
 	X(UNKNOWN, unknown, "it was walked by frame pointers, or is not of a recording") \
-	X(ROOT, complete, "nobody called the last function") \
+	X(ROOT, complete, "the last function has no caller") \
 	X(NO_RULE, no_rule, "code that its file has no call frame information of") \
 	X(UNSUPPORTED, unsupported, "call frame information of a kind that is not followed") \
 	X(UNREADABLE, unreadable, "the stack could not be read") \

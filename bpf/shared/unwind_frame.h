@@ -11,7 +11,7 @@
  */
 #define UNWIND_ENDS(X) \
 	X(GOES_ON, "the frame is the caller's now") \
-	X(ROOT, "the stack begins here: nobody called this function") \
+	X(ROOT, "the stack begins here: this function has no caller") \
 	X(NO_RULE, "code without call frame information") \
 	X(UNSUPPORTED, "call frame information of a kind that is not followed") \
 	X(UNREADABLE, "the stack could not be read") \

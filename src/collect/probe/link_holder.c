@@ -22,7 +22,9 @@ struct link_holder {
 	int *closed; /* links that the keeper has reported closed, not yet returned by link_holder__next_closed() */
 	size_t closed_nr, closed_alloc;
 	int unwatched; /* errno of the last file that could not be watched */
-	int unwatched_told; /* the last one that link_holder__next_unwatched() returned */
+	uint64_t unwatched_nr; /* files so far */
+	int unwatched_told; /* what link_holder__next_unwatched() returned last */
+	uint64_t unwatched_told_nr;
 };
 
 /* ---- orders ---- */
@@ -69,10 +71,12 @@ static bool receive_link_holder_answer(const struct link_holder *link_holder, st
 /* If there is no memory for a link's number, the recording notices it when it checks the file next. */
 static void store_link_holder_news(struct link_holder *link_holder, const struct link_holder_answer *news)
 {
-	if (news->what == KEEPER_UNWATCHED)
-		link_holder->unwatched = -news->value;
-	else
+	if (news->what != KEEPER_UNWATCHED) {
 		(void)!array_push(link_holder, closed, news->value);
+		return;
+	}
+	link_holder->unwatched = -news->value;
+	link_holder->unwatched_nr++;
 }
 
 static int await_link_holder_answer(struct link_holder *link_holder)
@@ -102,12 +106,13 @@ int link_holder__next_closed(struct link_holder *link_holder)
 	return link_holder->closed_nr ? link_holder->closed[--link_holder->closed_nr] : 0;
 }
 
-int link_holder__next_unwatched(struct link_holder *link_holder)
+int link_holder__next_unwatched(struct link_holder *link_holder, uint64_t *ret_nr)
 {
 	int err = link_holder->unwatched;
 
-	if (err == link_holder->unwatched_told)
+	if (err == link_holder->unwatched_told && link_holder->unwatched_nr < 2 * link_holder->unwatched_told_nr)
 		return 0;
+	*ret_nr = link_holder->unwatched_told_nr = link_holder->unwatched_nr;
 	link_holder->unwatched_told = err;
 	return err;
 }

@@ -22,6 +22,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct file_identity;
 struct link_holder;
@@ -50,8 +51,11 @@ void link_holder__detach(struct link_holder *link_holder, int link);
 /* Returns a link that the keeper has ended itself because its file was written to; each link once. 0: none. */
 int link_holder__next_closed(struct link_holder *link_holder);
 
-/* Returns the errno why a file could not be watched, each once; 0: no news. */
-int link_holder__next_unwatched(struct link_holder *link_holder);
+/*
+ * Returns the errno why a file could not be watched, and the number of such files so far. 0: no news. An errno that is
+ * repeated is news when the number has doubled.
+ */
+int link_holder__next_unwatched(struct link_holder *link_holder, uint64_t *ret_nr);
 
 /* Becomes readable when the keeper may have ended a link itself. */
 int link_holder__news_fd(const struct link_holder *link_holder);

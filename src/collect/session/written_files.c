@@ -2,6 +2,7 @@
 #include "collect/session/written_files.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,26 +69,27 @@ static void handle_closed_link(struct objects *objects, struct shared_probes *sh
 	drop_probes(objects, shared, targets, link->object);
 }
 
-static void log_unwatched_file(struct notes *notes, int err)
+static void log_unwatched_files(struct notes *notes, int err, uint64_t nr)
 {
 	struct reason why;
 
 	reason_set(
 		&why, 0,
-		"a probed file cannot be watched for writes: %s; replace programs by renaming new files over them, not by writing into the old ones",
-		strerror(err));
+		"%" PRIu64 " probed file%s cannot be watched for writes: %s; replace programs by renaming new files over them, not by writing into the old ones",
+		nr, nr == 1 ? "" : "s", strerror(err));
 	notes_add(notes, why.text);
 }
 
 static void handle_link_holder_news(struct collector *collector)
 {
+	uint64_t nr;
 	int kept, err;
 
 	while ((kept = link_holder__next_closed(collector->helpers.link_holder)))
 		handle_closed_link(&collector->objects, &collector->shared, &collector->targets, kept);
-	err = link_holder__next_unwatched(collector->helpers.link_holder);
+	err = link_holder__next_unwatched(collector->helpers.link_holder, &nr);
 	if (err)
-		log_unwatched_file(&collector->notes, err);
+		log_unwatched_files(&collector->notes, err, nr);
 }
 
 static void drop_watched(struct objects *objects, struct shared_probes *shared, struct targets *targets, int watch)
@@ -213,7 +215,7 @@ void watch_file(struct collector *collector, uint32_t i)
 	if (watch > 0)
 		object->watch = watch;
 	else
-		log_unwatched_file(&collector->notes, -watch);
+		log_unwatched_files(&collector->notes, -watch, 1);
 }
 
 /*
