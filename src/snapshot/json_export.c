@@ -7,6 +7,25 @@
 #include "base/units.h"
 #include "snapshot/private.h"
 
+/*
+ * A trace is mostly the text of its traceback, and many traces share one. So the text of the first
+ * tracebacks, up to TEXTS_MAX bytes, is made in memory once, and copied from there.
+ */
+#define TEXTS_MAX (64 << 20)
+
+struct traceback_texts {
+	char *bytes;
+	size_t bytes_nr;
+	size_t *end; /* by traceback */
+	uint32_t nr; /* tracebacks with a text */
+};
+
+struct export {
+	const struct snapshot *snapshot;
+	FILE *out;
+	struct traceback_texts texts;
+};
+
 static void write_json_bytes(FILE *out, const char *bytes, size_t len)
 {
 	fwrite_unlocked(bytes, 1, len, out);
@@ -85,16 +104,57 @@ static void put_weight(FILE *out, double weight)
 	fprintf(out, ", %s", text);
 }
 
-static void put_trace(const struct snapshot *snapshot, FILE *out, uint64_t at)
+/* Whether the traceback's text surely fits into TEXTS_MAX bytes after the first `used`. */
+static bool has_room_for_text(const struct snapshot *snapshot, uint32_t id, uint64_t used)
 {
 	const struct snapshot_tables *t = &snapshot->tables;
+	const struct snap_traceback *traceback = &t->traceback[id];
 
-	fprintf(out, "%s\n[%" PRIu32 ", %" PRIu64 ", ", at ? "," : "",
+	used += 64;
+	for (uint32_t i = 0; i < traceback->nframe && used <= TEXTS_MAX; i++) {
+		uint32_t frame = t->traceback_frame[traceback->first + i];
+
+		used += 32 + 6 * strlen(snapshot__string(snapshot, t->frame[frame].filename));
+	}
+	return used <= TEXTS_MAX;
+}
+
+static int write_texts(const struct snapshot *snapshot, struct traceback_texts *texts)
+{
+	FILE *out = open_memstream(&texts->bytes, &texts->bytes_nr);
+	long end = 0;
+
+	if (!out)
+		return -errno;
+	while (texts->nr < snapshot->tables.traceback_nr && end >= 0 &&
+	       has_room_for_text(snapshot, texts->nr, end)) {
+		put_traceback(snapshot, out, texts->nr);
+		end = ftell(out);
+		texts->end[texts->nr++] = end;
+	}
+	return fclose(out) || end < 0 ? -errno ?: -ENOMEM : 0;
+}
+
+static void put_traceback_text(const struct export *e, uint32_t id)
+{
+	size_t start = id ? e->texts.end[id - 1] : 0;
+
+	if (id < e->texts.nr)
+		write_json_bytes(e->out, e->texts.bytes + start, e->texts.end[id] - start);
+	else
+		put_traceback(e->snapshot, e->out, id);
+}
+
+static void put_trace(const struct export *e, uint64_t at)
+{
+	const struct snapshot_tables *t = &e->snapshot->tables;
+
+	fprintf(e->out, "%s\n[%" PRIu32 ", %" PRIu64 ", ", at ? "," : "",
 		t->trace_domain ? t->trace_domain[at] : 0, t->trace_size[at]);
-	put_traceback(snapshot, out, t->trace_traceback[at]);
+	put_traceback_text(e, t->trace_traceback[at]);
 	if (t->trace_weight)
-		put_weight(out, t->trace_weight[at]);
-	putc_unlocked(']', out);
+		put_weight(e->out, t->trace_weight[at]);
+	putc_unlocked(']', e->out);
 }
 
 static uint64_t limit_of(const struct snapshot *snapshot)
@@ -108,14 +168,27 @@ static uint64_t limit_of(const struct snapshot *snapshot)
 	return snapshot__metadata_u64(snapshot, "traceback_limit", longest);
 }
 
-int snapshot__export_json(const struct snapshot *snapshot, FILE *out)
+static int write_traces(const struct export *e)
 {
-	uint64_t nr = snapshot->tables.trace_nr;
+	uint64_t nr = e->snapshot->tables.trace_nr;
 
 	errno = 0;
-	fprintf(out, "{\"traceback_limit\": %" PRIu64 ", \"traces\": [", limit_of(snapshot));
-	for (uint64_t i = 0; i < nr && !ferror_unlocked(out); i++)
-		put_trace(snapshot, out, i);
-	fputs(nr ? "\n]}\n" : "]}\n", out);
-	return fflush(out) || ferror(out) ? -errno ?: -EIO : 0;
+	fprintf(e->out, "{\"traceback_limit\": %" PRIu64 ", \"traces\": [", limit_of(e->snapshot));
+	for (uint64_t i = 0; i < nr && !ferror_unlocked(e->out); i++)
+		put_trace(e, i);
+	fputs(nr ? "\n]}\n" : "]}\n", e->out);
+	return fflush(e->out) || ferror(e->out) ? -errno ?: -EIO : 0;
+}
+
+int snapshot__export_json(const struct snapshot *snapshot, FILE *out)
+{
+	struct export e = { .snapshot = snapshot, .out = out };
+	int err;
+
+	e.texts.end = calloc(snapshot->tables.traceback_nr + 1, sizeof(*e.texts.end));
+	err = e.texts.end ? write_texts(snapshot, &e.texts) : -ENOMEM;
+	err = err ?: write_traces(&e);
+	free(e.texts.bytes);
+	free(e.texts.end);
+	return err;
 }
