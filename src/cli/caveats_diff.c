@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "cli/caveats_diff.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/array.h"
@@ -8,6 +9,7 @@
 #include "render/caveats.h"
 #include "render.h"
 #include "snapshot.h"
+#include "symbolize/share_names.h"
 
 /* Writes the line; its value is true. */
 #define warn(ret, ...) (!reason_set(ret, 0, __VA_ARGS__))
@@ -195,6 +197,76 @@ static bool check_domains(const struct comparison *pair, struct reason *ret)
 	return false;
 }
 
+/* Whether a probe of the snapshot records the domain. */
+static bool is_probed_domain(const struct snapshot_tables *tables, uint32_t domain)
+{
+	for (uint32_t i = 0; i < tables->probe_nr; i++)
+		if (tables->probe_domain[i] == domain)
+			return true;
+	return false;
+}
+
+/* Finds a domain that is recorded in one snapshot and not in the other. */
+static bool find_unprobed_domain(const struct snapshot_tables *in, const struct snapshot_tables *not_in, uint32_t *ret)
+{
+	for (uint32_t i = 0; i < in->probe_nr; i++) {
+		*ret = in->probe_domain[i];
+		if (!is_probed_domain(not_in, *ret))
+			return true;
+	}
+	return false;
+}
+
+/* In one recording a domain begins when its library is loaded, and its growth is growth. */
+static bool check_probed_domains(const struct comparison *pair, struct reason *ret)
+{
+	const struct snapshot_tables *old = snapshot__tables(pair->old), *new = snapshot__tables(pair->new);
+	const char *name;
+	uint32_t domain;
+	bool is_in_new;
+
+	if (!old->probe_domain || !new->probe_domain || !differs(pair, "recording_start_monotonic_ns"))
+		return false;
+	is_in_new = find_unprobed_domain(new, old, &domain);
+	if (!is_in_new && !find_unprobed_domain(old, new, &domain))
+		return false;
+	name = snapshot__domain_name(is_in_new ? pair->new : pair->old, domain);
+	return warn(ret, "domain %" PRIu32 "%s%.100s was recorded for the %s snapshot only: all of it shows as %s", domain,
+		    name ? " " : "", name ?: "", is_in_new ? "second" : "first",
+		    is_in_new ? "growth" : "shrinking");
+}
+
+static bool check_unwinder(const struct comparison *pair, struct reason *ret)
+{
+	if (!differs(pair, "unwinder"))
+		return false;
+	return warn(ret, "the unwinders differ, %.20s and %.20s: the same stack may have two tracebacks",
+		    old_value(pair, "unwinder"), new_value(pair, "unwinder"));
+}
+
+/* Places that both snapshots have share their names. The others keep what they have. */
+static bool check_names(const struct comparison *pair, int side, struct reason *ret)
+{
+	const struct unshared_names *names = pair->names ? &pair->names->unshared[side] : NULL;
+
+	if (!names || !names->place_nr)
+		return false;
+	return warn(ret, "the %s snapshot has no lines for %.200s, the other one has: %" PRIu64 " place%s that only the "
+			 "%s one has show%s without a line; 'allocsnap symbolize' adds them",
+		    side ? "second" : "first", names->path, names->place_nr, names->place_nr == 1 ? "" : "s",
+		    side ? "second" : "first", names->place_nr == 1 ? "s" : "");
+}
+
+static bool check_old_names(const struct comparison *pair, struct reason *ret)
+{
+	return check_names(pair, 0, ret);
+}
+
+static bool check_new_names(const struct comparison *pair, struct reason *ret)
+{
+	return check_names(pair, 1, ret);
+}
+
 static bool check_enlarged(const struct comparison *pair, struct reason *ret)
 {
 	const struct cost *diff = &pair->diff->total_diff;
@@ -216,7 +288,8 @@ static const struct {
 } checks[] = {
 	{ check_process }, { check_program }, { check_source_kind }, { check_pair_order }, { check_pair_traceback_limit },
 	{ check_pair_sampling }, { check_min_size }, { check_max_size }, { check_measure }, { check_old_gaps },
-	{ check_new_gaps }, { check_filters }, { check_domains }, { check_enlarged, .is_hint = true },
+	{ check_new_gaps }, { check_filters }, { check_domains }, { check_probed_domains }, { check_unwinder },
+	{ check_old_names }, { check_new_names }, { check_enlarged, .is_hint = true },
 };
 _Static_assert(ARRAY_SIZE(checks) <= COMPARISON_CHECK_NR, "room for every check");
 

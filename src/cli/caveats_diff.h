@@ -8,16 +8,18 @@
 
 #include "engine.h"
 
+struct shared_names;
 struct snapshot;
 
 struct comparison {
 	const struct snapshot *old, *new;
 	const struct statistics *diff;
 	const struct engine_options *options; /* of the comparison */
+	const struct shared_names *names; /* NULL: not known */
 	struct cost *gap_blocks; /* of both snapshots: what may have been freed in a gap; set by the checks */
 };
 
-#define COMPARISON_CHECK_NR 14
+#define COMPARISON_CHECK_NR 18
 
 struct warnings {
 	struct reason text[COMPARISON_CHECK_NR];

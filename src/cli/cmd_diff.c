@@ -12,6 +12,7 @@
 #include "render.h"
 #include "render/caveats.h"
 #include "snapshot.h"
+#include "symbolize/share_names.h"
 
 struct diff_options {
 	struct stats_options stats;
@@ -84,9 +85,10 @@ static int growth_status(const struct diff_options *options, const struct report
 }
 
 static int print_diff(const struct diff_options *options, const struct chosen *chosen,
-		      char *const path[2], const struct snapshot *const both[2])
+		      char *const path[2], const struct snapshot *const both[2],
+		      const struct shared_names *names)
 {
-	struct comparison comparison = { both[0], both[1], .options = &chosen->engine };
+	struct comparison comparison = { both[0], both[1], .options = &chosen->engine, .names = names };
 	struct report report = { .snapshot = both, .snapshot_nr = 2 };
 	struct statistics *statistics = NULL;
 	struct reason why = { "out of memory" };
@@ -115,6 +117,25 @@ static int print_diff(const struct diff_options *options, const struct chosen *c
 	return status;
 }
 
+/* Both get the names that one of them has, because rows are compared by their names. */
+static int share_and_print(const struct diff_options *options, const struct chosen *chosen,
+			   char *const path[2], const struct snapshot *const both[2])
+{
+	struct shared_names names;
+	int err = names_share(both, &names);
+	const struct snapshot *const named[] = { names.named[0] ?: both[0], names.named[1] ?: both[1] };
+	int status;
+
+	if (err)
+		return log_failure("%s: %s", path[0], err == -EFBIG ?
+				   "with the names of the other snapshot it would have too many frames" :
+				   strerror(-err));
+	status = print_diff(options, chosen, path, named, &names);
+	snapshot__close(names.named[0]);
+	snapshot__close(names.named[1]);
+	return status;
+}
+
 static int open_and_print(const struct diff_options *options, const struct chosen *chosen, char *const path[2])
 {
 	struct snapshot *old = open_snapshot(path[0]);
@@ -123,7 +144,7 @@ static int open_and_print(const struct diff_options *options, const struct chose
 	int status = EXIT_FAILED;
 
 	if (old && new)
-		status = print_diff(options, chosen, path, both);
+		status = share_and_print(options, chosen, path, both);
 	snapshot__close(old);
 	snapshot__close(new);
 	return status;
@@ -180,7 +201,8 @@ const struct command cmd_diff = {
 	.arg_max = 2,
 	.help = "compare two snapshots: what grew and what shrank",
 	.detail = "Lines have tracemalloc's form: size=NEW (NEW - OLD). The folded format has two numbers, OLD and "
-		  "NEW, as differential flame graphs expect.\n\n"
+		  "NEW, as differential flame graphs expect. Names that one of the snapshots has for code of the same "
+		  "build count for both.\n\n"
 		  "OLD and NEW are snapshot files, or name snapshots like SNAP of 'allocsnap stats'. A folder of one "
 		  "process, a PID or a COMM alone compares its first snapshot with its latest:\n"
 		  "  allocsnap diff redis-server\n"

@@ -10,6 +10,7 @@
 #include "base/reason.h"
 #include "fleet/catalogue_private.h"
 #include "fleet/id_set.h"
+#include "fleet/shared_names.h"
 #include "snapshot.h"
 
 #define BUILD_ID_DIGITS "12"
@@ -18,10 +19,14 @@ struct making {
 	struct catalogue *catalogue;
 	const struct dictionary_options *options;
 	struct snapshot_builder *builder;
-	struct known frames, tracebacks; /* by the catalogue's id; number: the builder's id */
+	struct known frames;		 /* by the catalogue's id; number: that of shared_names_add_frame() */
+	struct known tracebacks;	 /* by the catalogue's id; number: the builder's id */
+	struct shared_names names;
 	uint32_t *key;			 /* by the builder's frame: the frame that stands for it as a key */
 	size_t key_nr, key_alloc;
-	uint32_t *frame;		 /* the frames of one traceback */
+	uint32_t *number;		 /* the frames of one traceback, by their numbers in names */
+	size_t number_nr, number_alloc;
+	uint32_t *frame;		 /* by the builder's ids */
 	size_t frame_alloc;
 	struct snap_trace *trace; /* of each origin */
 	size_t trace_nr, trace_alloc;
@@ -179,28 +184,33 @@ static int dictionary_add_frame(struct making *m, sqlite3_stmt *row)
 		.offset = sqlite3_column_int64(row, 7),
 		.flags = sqlite3_column_int64(row, 8),
 	};
+	const struct nameable_frame nameable = {
+		.function = frame.function, .build_id = frame.build_id, .lineno = frame.lineno,
+		.flags = frame.flags, .offset = frame.offset,
+	};
+	uint32_t id;
 	int err;
 
 	if (known.hash.id <= 0 || !is_u32(sqlite3_column_int64(row, 2)) ||
 	    !is_u32(sqlite3_column_int64(row, 4)) || !is_u32(sqlite3_column_int64(row, 8)))
 		return -EINVAL;
+	known.number = m->names.frame_nr;
 	drop_build_details(m, &frame);
-	err = build_frame(m, &frame, &known.number);
-	return err ?: add_key(m, &frame, known.number) ?: known_add(&m->frames, &known);
+	err = build_frame(m, &frame, &id) ?: add_key(m, &frame, id);
+	return err ?: shared_names_add_frame(&m->names, &nameable, id) ?: known_add(&m->frames, &known);
 }
 
 /* ---- tracebacks ------------------------------------------------------------------------------------- */
 
-/* Tracebacks with the same names become one. */
-static int dictionary_add_traceback(struct making *m, sqlite3_stmt *row)
+static int dictionary_read_traceback(struct making *m, sqlite3_stmt *row)
 {
-	struct known_row traceback = { .hash.id = sqlite3_column_int64(row, 0) };
 	const char *bytes = sqlite3_column_blob(row, 1);
 	size_t len = sqlite3_column_bytes(row, 1), nr = len / sizeof(int64_t);
-	int err = array_reserve(&m->frame, &m->frame_alloc, nr);
+	int err = array_reserve(&m->number, &m->number_alloc, nr);
 
-	if (traceback.hash.id <= 0 || len % sizeof(int64_t))
+	if (sqlite3_column_int64(row, 0) <= 0 || len % sizeof(int64_t))
 		return -EINVAL;
+	m->number_nr = nr;
 	for (size_t i = 0; i < nr && !err; i++) {
 		const struct known_row *frame;
 		int64_t id;
@@ -209,8 +219,24 @@ static int dictionary_add_traceback(struct making *m, sqlite3_stmt *row)
 		frame = known_find(&m->frames, id, 0);
 		if (!frame)
 			return -EINVAL;
-		m->frame[i] = frame->number;
+		m->number[i] = frame->number;
 	}
+	return err;
+}
+
+static int dictionary_learn_traceback(struct making *m, sqlite3_stmt *row)
+{
+	return dictionary_read_traceback(m, row) ?: shared_names_learn(&m->names, m->number, m->number_nr);
+}
+
+/* Tracebacks with the same names become one. */
+static int dictionary_add_traceback(struct making *m, sqlite3_stmt *row)
+{
+	struct known_row traceback = { .hash.id = sqlite3_column_int64(row, 0) };
+	size_t nr = 0;
+	int err = dictionary_read_traceback(m, row) ?:
+		  shared_names_apply(&m->names, m->number, m->number_nr, &m->frame, &m->frame_alloc, &nr);
+
 	err = err ?: snapshot_builder__traceback(m->builder, m->frame, nr, 0, 0, &traceback.number);
 	return err ?: known_add(&m->tracebacks, &traceback);
 }
@@ -251,9 +277,11 @@ static int dictionary_add_traces(struct making *m)
 static const struct {
 	const char *sql;
 	int (*add)(struct making *m, sqlite3_stmt *row);
+	bool is_for_names; /* only if names are to be shared */
 } tables[] = {
 	{ "SELECT frame_id, filename, lineno, function, first_line, object, build_id, offset, flags"
 	  " FROM frame", dictionary_add_frame },
+	{ "SELECT traceback_id, frames FROM traceback", dictionary_learn_traceback, true },
 	{ "SELECT traceback_id, frames FROM traceback", dictionary_add_traceback },
 	{ "SELECT number, traceback_id, domain FROM origin ORDER BY number", dictionary_add_origin },
 	{ "SELECT number, name FROM domain ORDER BY number", dictionary_add_domain },
@@ -289,7 +317,8 @@ static int dictionary_build(struct making *m, struct dictionary *ret, struct rea
 	if (!m->builder)
 		return dictionary_report_error(m, -ENOMEM, why);
 	for (size_t i = 0; i < ARRAY_SIZE(tables) && !err; i++)
-		err = read_table(m, i, why);
+		if (m->names.is_needed || !tables[i].is_for_names)
+			err = read_table(m, i, why);
 	if (err)
 		return err;
 	err = dictionary_add_traces(m);
@@ -315,6 +344,8 @@ int symbol_tables_read(struct catalogue *catalogue, const struct dictionary_opti
 	known_release(&m.frames);
 	known_release(&m.tracebacks);
 	free(m.key);
+	shared_names_release(&m.names);
+	free(m.number);
 	free(m.frame);
 	free(m.trace);
 	free(m.name);

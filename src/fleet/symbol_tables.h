@@ -6,6 +6,7 @@
  * The tracebacks and frames that a catalogue's rows refer to, as a snapshot for the engine (engine/tally.h): trace n
  * is origin n.
  *
+ * If some snapshots have names for a place (build-id and offset) and others have not, all get them (shared_names.h).
  * Filters see the frames' own names. A frame with a line or a function has no build-id and no offset: they differ
  * from build to build and tell nothing more. Code in no file has no offset either.
  *

@@ -44,17 +44,23 @@ static int frame_list_add(struct frame_list *list, struct snapshot_builder *buil
 	return err ?: array_push(list, frame, id);
 }
 
+int frames_add_symbols(struct frame_list *list, struct snapshot_builder *builder,
+		       const struct frame_place *place, const struct symbol *symbol, int nr)
+{
+	int err = 0;
+
+	for (int i = 0; i < nr && !err; i++)
+		err = frame_list_add(list, builder, place, &symbol[i], i + 1 < nr);
+	return err;
+}
+
 int frames_add_place(struct frame_list *list, struct snapshot_builder *builder,
 		     struct symbols *symbols, const struct frame_place *place)
 {
 	struct symbol symbol[SYMBOL_INLINE_MAX];
-	int nr = frame_place_names(place, symbols, symbol), err = 0;
+	int nr = frame_place_names(place, symbols, symbol);
 
-	if (nr < 0)
-		return nr;
-	for (int i = 0; i < nr && !err; i++)
-		err = frame_list_add(list, builder, place, &symbol[i], i + 1 < nr);
-	return err;
+	return nr < 0 ? nr : frames_add_symbols(list, builder, place, symbol, nr);
 }
 
 /* ---- looking up in advance ---------------------------------------------------------------------- */

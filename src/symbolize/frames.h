@@ -36,7 +36,11 @@ struct frame_list {
 int frame_place_names(const struct frame_place *place, struct symbols *symbols,
 		      struct symbol *ret_symbol);
 
-/* Adds the place's frames to the builder and to the list. 0 or a negative errno. */
+/* Adds a frame for each of the symbols to the builder and to the list. 0 or a negative errno. */
+int frames_add_symbols(struct frame_list *list, struct snapshot_builder *builder,
+		       const struct frame_place *place, const struct symbol *symbol, int nr);
+
+/* The same with the symbols that frame_place_names() finds. */
 int frames_add_place(struct frame_list *list, struct snapshot_builder *builder,
 		     struct symbols *symbols, const struct frame_place *place);
 

@@ -96,16 +96,25 @@ static bool ask_of_frame(const void *plan_, size_t i, uint32_t *ret_names, uint6
 	return plan->is_asked[i] && *ret_names != NAMES_NONE;
 }
 
-/* 1: the files say more about a frame than the snapshot, 0, or -ENOMEM. */
-static int has_news(const struct plan *plan, const struct snap_frame *frame)
+static int look_up_frame(const void *plan_, uint32_t at, struct symbol ret_symbol[SYMBOL_INLINE_MAX])
 {
-	struct symbol symbol[SYMBOL_INLINE_MAX];
+	const struct plan *plan = plan_;
+	const struct snap_frame *frame = &plan->t->frame[at];
 	const struct frame_place place = {
 		.names = plan->names[frame->object],
 		.offset = frame->offset,
 		.flags = frame->flags,
 	};
-	int nr = frame_place_names(&place, plan->naming->symbols, symbol);
+
+	return frame_place_names(&place, plan->naming->symbols, ret_symbol);
+}
+
+/* 1: the files say more about a frame than the snapshot, 0, or -ENOMEM. */
+static int has_news(const struct plan *plan, uint32_t at)
+{
+	const struct snap_frame *frame = &plan->t->frame[at];
+	struct symbol symbol[SYMBOL_INLINE_MAX];
+	int nr = look_up_frame(plan, at, symbol);
 
 	if (nr < 0)
 		return nr;
@@ -122,7 +131,7 @@ static int count_news(const struct plan *plan, struct naming_counts *counts)
 		const struct snap_frame *frame = &plan->t->frame[i];
 
 		counts->unnamed += is_unnamed(frame);
-		news = plan->is_asked[i] ? has_news(plan, frame) : 0;
+		news = plan->is_asked[i] ? has_news(plan, i) : 0;
 		if (news < 0)
 			return news;
 		plan->is_renamed[i] = news;
@@ -147,8 +156,8 @@ static int rename_all(const struct plan *plan, struct naming_counts *counts, str
 {
 	const struct renaming renaming = {
 		.from = plan->from,
-		.symbols = plan->naming->symbols,
-		.names = plan->names,
+		.names_of = look_up_frame,
+		.who = plan,
 		.is_renamed = plan->is_renamed,
 		.rows_max = plan->naming->options.rows_max ?: NAMING_ROWS_MAX,
 	};

@@ -86,17 +86,20 @@ static int copy_probes(struct copy *c)
 
 /* ---- frames ---- */
 
-static int add_renamed(struct copy *c, const struct snap_frame *frame)
+static int add_renamed(struct copy *c, uint32_t at)
 {
+	const struct snap_frame *frame = &c->t->frame[at];
 	const struct frame_place place = {
 		.object = c->object[frame->object],
-		.names = c->renaming->names[frame->object],
+		.names = NAMES_NONE,
 		.offset = frame->offset,
 		.flags = frame->flags,
 		.path = snapshot__string(c->from, frame->filename),
 	};
+	struct symbol symbol[SYMBOL_INLINE_MAX];
+	int nr = c->renaming->names_of(c->renaming->who, at, symbol);
 
-	return frames_add_place(&c->frames, c->builder, c->renaming->symbols, &place);
+	return nr < 0 ? nr : frames_add_symbols(&c->frames, c->builder, &place, symbol, nr);
 }
 
 static int copy_frame(struct copy *c, uint32_t at, uint32_t *ret_id)
@@ -131,8 +134,7 @@ static int rename_copy_frames(struct copy *c)
 
 	c->frames_end[0] = 0;
 	for (uint32_t i = 1; i < c->t->frame_nr && !err; i++) {
-		err = c->renaming->is_renamed[i] ? add_renamed(c, &c->t->frame[i]) :
-						   add_as_it_is(c, i);
+		err = c->renaming->is_renamed[i] ? add_renamed(c, i) : add_as_it_is(c, i);
 		c->frames_end[i] = c->frames.frame_nr;
 		if (!err)
 			err = check_rows(c, c->frames.frame_nr, c->t->frame_nr);

@@ -2,18 +2,23 @@
 #ifndef ALLOCSNAP_SYMBOLIZE_RENAME_H
 #define ALLOCSNAP_SYMBOLIZE_RENAME_H
 
-/* Inside naming: copies a snapshot with other frames. */
+/* Copies a snapshot with other frames. */
 
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "symbols/symbols.h"
+
 struct snapshot;
-struct symbols;
 
 struct renaming {
 	const struct snapshot *from;
-	struct symbols *symbols;
-	const uint32_t *names; /* by object: index for symbols__lookup(), or NAMES_NONE */
+	/*
+	 * Stores the symbols that replace frame number `at`, the innermost inlined call first. Returns their number,
+	 * or a negative errno. They are valid until the next call.
+	 */
+	int (*names_of)(const void *who, uint32_t at, struct symbol ret_symbol[SYMBOL_INLINE_MAX]);
+	const void *who;
 	const bool *is_renamed;	/* by frame; the other frames stay as they are */
 	uint64_t rows_max; /* limit for frames, and for the frames of tracebacks, unless there were more before */
 };

@@ -325,6 +325,8 @@ static void make_plain(struct make *m)
 	blocks(m, TRACEBACK(m, 0, line(m, "main", "plain.c", 1)), 0, 1, 0);
 }
 
+#include "make_names.h"
+
 static void make_one(struct make *m, const char *name, void (*fill)(struct make *m))
 {
 	begin(m, 0);
@@ -381,6 +383,9 @@ int main(int argc, char **argv)
 	make_sampled(&make);
 	make_sampled_hostile(&make);
 	make_gaps(&make);
+	make_named(&make);
+	make_nameless(&make);
+	make_otherwise(&make);
 	make_fleet(&make);
 	make_leaks(&make);
 	make_strangers(&make);

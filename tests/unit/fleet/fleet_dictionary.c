@@ -133,6 +133,41 @@ Test(fleet_dictionary, has_one_trace_for_each_origin)
 	dictionary_release(&dictionary);
 }
 
+/* A snapshot without names, one with functions, and one with lines and inlined calls; then another build. */
+Test(fleet_dictionary, names_places_that_another_snapshot_has_names_for)
+{
+	static const struct fleet_frame bare[] = {
+		{ "/bin/app", 0, NULL, "/bin/app", BUILD_A, 0x10 }, { "/bin/app", 0, NULL, "/bin/app", BUILD_A, 0x20 },
+	};
+	static const struct fleet_frame functions[] = {
+		{ "/bin/app", 0, "leaf", "/bin/app", BUILD_A, 0x10 }, { "/bin/app", 0, "main", "/bin/app", BUILD_A, 0x20 },
+	};
+	static const struct fleet_frame lines[] = {
+		{ "a.h", 1, "helper", "/bin/app", BUILD_A, 0x10, .flags = SNAP_FRAME_INLINE },
+		{ "a.c", 2, "leaf", "/bin/app", BUILD_A, 0x10 }, { "a.c", 9, "main", "/bin/app", BUILD_A, 0x20 },
+	};
+	static const struct fleet_frame other[] = {
+		{ "/bin/app", 0, NULL, "/bin/app", BUILD_B, 0x10 }, { "/bin/app", 0, "main", "/bin/app", BUILD_A, 0x20 },
+	};
+	static const struct fleet_trace trace[] = {
+		{ 1, bare, 2, 1 }, { 2, functions, 2, 1 }, { 3, lines, 3, 1 }, { 4, other, 2, 1 },
+	};
+	static const char *const named = "a.h:1 helper /bin/app+0, a.c:2 leaf /bin/app+0, a.c:9 main /bin/app+0";
+	struct dictionary dictionary;
+	const struct snapshot_tables *t;
+
+	fleet_write(&(struct fleet_file){ "d/1.snap", TRACES(trace) });
+	fleet_index_d();
+	dictionary = read_dictionary(NULL);
+	t = snapshot__tables(dictionary.snapshot);
+	for (size_t i = 0; i < 3; i++) {
+		cr_expect_str_eq(name_text(&dictionary, i), named, "%zu: %s", i, name_text(&dictionary, i));
+		cr_expect_eq(t->trace_traceback[i], t->trace_traceback[0], "one traceback");
+	}
+	cr_expect_str_eq(name_text(&dictionary, 3), "/bin/app:0  /bin/app+10, a.c:9 main /bin/app+0");
+	dictionary_release(&dictionary);
+}
+
 Test(fleet_dictionary, removes_the_first_prefix_that_matches)
 {
 	static const char *const prefix[] = { "/build/", "/build/app-2/", "/opt/app" };
@@ -181,9 +216,9 @@ Test(fleet_dictionary, expresses_a_line_as_a_distance_from_the_function)
 
 /* Two builds: a function is a line further down in the second. And a library, built twice, without names. */
 static const struct fleet_frame builds[] = {
-	{ "/src/a.c", 10, "f", "/app-1/bin", BUILD_A, 0x10 }, { "/src/a.c", 11, "f", "/app-2/bin", BUILD_B, 0x10 },
-	{ "/src/a.c", 12, "f", "/app-1/bin", BUILD_A, 0x20 }, { "/src/a.c", 13, "f", "/app-2/bin", BUILD_B, 0x20 },
-	{ "/src/a.c", 12, "f", "/app-2/bin", BUILD_B, 0x30 }, { "/lib/x", 0, NULL, "/lib/x", BUILD_A, 0x10 },
+	{ "/src/a.c", 10, "f", "/app-1/bin", BUILD_A, 0x110 }, { "/src/a.c", 11, "f", "/app-2/bin", BUILD_B, 0x110 },
+	{ "/src/a.c", 12, "f", "/app-1/bin", BUILD_A, 0x120 }, { "/src/a.c", 13, "f", "/app-2/bin", BUILD_B, 0x120 },
+	{ "/src/a.c", 12, "f", "/app-2/bin", BUILD_B, 0x130 }, { "/lib/x", 0, NULL, "/lib/x", BUILD_A, 0x10 },
 	{ "/lib/x", 0, NULL, "/lib/x", BUILD_B, 0x10 },	      { "/lib/x", 0, "g", "/lib/x", BUILD_A, 0x40 },
 };
 

@@ -66,7 +66,7 @@ void fleet_write_text(const char *path, const char *text)
 static uint32_t add_frame(struct snapshot_builder *builder, const struct fleet_frame *frame)
 {
 	struct snap_object object = {};
-	struct snap_frame row = { .lineno = frame->lineno, .offset = frame->offset };
+	struct snap_frame row = { .lineno = frame->lineno, .offset = frame->offset, .flags = frame->flags };
 	uint32_t id;
 
 	cr_assert_eq(snapshot_builder__string(builder, frame->filename, &row.filename), 0);

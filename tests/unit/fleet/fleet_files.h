@@ -17,6 +17,7 @@ struct fleet_frame {
 	uint32_t lineno;
 	const char *function, *object, *build_id;
 	uint64_t offset;
+	uint32_t flags;
 };
 
 struct fleet_trace {

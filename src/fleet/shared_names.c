@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "fleet/shared_names.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/idmap.h"
+#include "snapshot.h"
+
+#define CHAIN_MAX 32 /* frames of a place; recordings have no more, and a false snapshot gains little */
+
+enum detail {
+	DETAIL_NONE,
+	DETAIL_FUNCTION,
+	DETAIL_LINE, /* or inlined calls */
+};
+
+struct named_frame {
+	int64_t place; /* a hash; 0: not known */
+	uint32_t id;
+	uint8_t detail;
+	bool is_inlined;
+};
+
+/* The names of a place: inlined calls, then the frame that they were inlined into. */
+struct name_chain {
+	size_t first; /* in joined[] */
+	uint32_t nr;  /* 0: not known yet */
+	uint8_t detail;
+};
+
+static int64_t place_of(const struct nameable_frame *frame)
+{
+	uint64_t seed = frame->offset * 2 + !!(frame->flags & SNAP_FRAME_EXACT);
+
+	if (!*frame->build_id || !frame->offset || frame->flags & SNAP_FRAME_SKIPPED)
+		return 0;
+	return (hash_bytes(frame->build_id, strlen(frame->build_id), seed) & INT64_MAX) ?: 1;
+}
+
+static struct name_chain *find_chain(const struct shared_names *names, int64_t place)
+{
+	const struct known_row *row = place ? known_find(&names->places, place, 0) : NULL;
+
+	return row ? &names->chain[row->number] : NULL;
+}
+
+static int add_place(struct shared_names *names, const struct named_frame *frame)
+{
+	const struct known_row row = { .hash.id = frame->place, .number = names->chain_nr };
+	const struct name_chain chain = { .detail = frame->detail };
+
+	return array_push(names, chain, chain) ?: known_add(&names->places, &row);
+}
+
+int shared_names_add_frame(struct shared_names *names, const struct nameable_frame *from, uint32_t id)
+{
+	const struct named_frame frame = {
+		.place = place_of(from),
+		.id = id,
+		.detail = from->lineno ? DETAIL_LINE : *from->function ? DETAIL_FUNCTION : DETAIL_NONE,
+		.is_inlined = from->flags & SNAP_FRAME_INLINE,
+	};
+	const struct name_chain *chain = find_chain(names, frame.place);
+	int err = array_push(names, frame, frame);
+
+	if (err || !frame.place || frame.is_inlined)
+		return err;
+	if (!chain)
+		return add_place(names, &frame);
+	names->is_needed |= chain->detail != frame.detail;
+	return 0;
+}
+
+/* Returns the number of frames, from number[0] on, that are one place. */
+static size_t chain_length(const struct shared_names *names, const uint32_t *number, size_t nr)
+{
+	size_t len = 1;
+
+	while (len < nr && names->frame[number[len - 1]].is_inlined &&
+	       names->frame[number[len - 1]].place == names->frame[number[len]].place)
+		len++;
+	return len;
+}
+
+static uint8_t detail_of(const struct shared_names *names, const uint32_t *number, size_t len)
+{
+	return len > 1 ? DETAIL_LINE : names->frame[number[0]].detail;
+}
+
+static int learn_chain(struct shared_names *names, const uint32_t *number, size_t len)
+{
+	const struct named_frame *last = &names->frame[number[len - 1]];
+	struct name_chain *chain = last->is_inlined ? NULL : find_chain(names, last->place);
+	uint8_t detail = detail_of(names, number, len);
+	int err = 0;
+
+	if (!chain || len > CHAIN_MAX || (chain->nr && chain->detail >= detail))
+		return 0;
+	*chain = (struct name_chain){ names->joined_nr, len, detail };
+	for (size_t i = 0; i < len && !err; i++)
+		err = array_push(names, joined, names->frame[number[i]].id);
+	return err;
+}
+
+int shared_names_learn(struct shared_names *names, const uint32_t *number, size_t nr)
+{
+	int err = 0;
+
+	for (size_t at = 0, len; at < nr && !err; at += len) {
+		len = chain_length(names, number + at, nr - at);
+		err = learn_chain(names, number + at, len);
+	}
+	return err;
+}
+
+/* NULL: the frames themselves say as much. */
+static const struct name_chain *better_chain(const struct shared_names *names, const uint32_t *number, size_t len)
+{
+	const struct named_frame *last = &names->frame[number[len - 1]];
+	const struct name_chain *chain = last->is_inlined ? NULL : find_chain(names, last->place);
+
+	return chain && chain->nr && chain->detail > detail_of(names, number, len) ? chain : NULL;
+}
+
+static size_t applied_nr(const struct shared_names *names, const uint32_t *number, size_t nr)
+{
+	size_t sum = 0;
+
+	for (size_t at = 0, len; at < nr; at += len) {
+		const struct name_chain *chain;
+
+		len = chain_length(names, number + at, nr - at);
+		chain = better_chain(names, number + at, len);
+		sum += chain ? chain->nr : len;
+	}
+	return sum;
+}
+
+int shared_names_apply(const struct shared_names *names, const uint32_t *number, size_t nr, uint32_t **ids,
+		       size_t *ids_alloc, size_t *ret_nr)
+{
+	size_t all = names->is_needed ? applied_nr(names, number, nr) : nr;
+	bool fits = names->is_needed && all <= SNAP_TRACEBACK_MAX;
+	size_t to = 0;
+	int err = array_reserve(ids, ids_alloc, all > nr ? all : nr);
+
+	for (size_t at = 0, len; at < nr && !err; at += len) {
+		const struct name_chain *chain = NULL;
+
+		len = fits ? chain_length(names, number + at, nr - at) : 1;
+		if (fits)
+			chain = better_chain(names, number + at, len);
+		for (size_t i = 0; i < (chain ? chain->nr : len); i++)
+			(*ids)[to++] = chain ? names->joined[chain->first + i] : names->frame[number[at + i]].id;
+	}
+	*ret_nr = to;
+	return err;
+}
+
+void shared_names_release(struct shared_names *names)
+{
+	free(names->frame);
+	known_release(&names->places);
+	free(names->chain);
+	free(names->joined);
+	*names = (struct shared_names){};
+}
