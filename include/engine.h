@@ -105,6 +105,8 @@ struct frame_view {
 	const char *object;
 	uint64_t offset; /* of the return address in object; if object is NULL, the address */
 	bool has_variants; /* function is one of several, which differ in template arguments or parameters */
+	const char *build_id; /* of object */
+	bool is_inlined; /* into the next older frame */
 };
 
 /*

@@ -38,6 +38,7 @@ struct report {
 	struct cost gap_blocks[2];  /* for each snapshot: snapshot_gap_blocks() */
 	size_t top;		    /* rows to show; 0: all */
 	bool oldest_first;	    /* order of the frames in a text traceback */
+	bool has_domain_filter;	    /* the report is of some domains */
 	const char *source_dir;	    /* folder of the source lines below text frames; NULL: no source lines */
 	/*
 	 * Text has functions as JSON has them, with parameters and all template arguments, and its rows are not cut to

@@ -76,11 +76,13 @@ second_lane() {
 	if [ "$tier" = test ]; then
 		suite unit count_criterion make test-unit UNIT_MODES=one
 		suite golden count_lines make test-golden
+		suite json count_lines make test-json
 		suite oracle count_lines make test-oracle ORACLE_ARGS="--seeds 1-20"
 		suite leaks count_lines make test-leaks
 		return
 	fi
 	suite golden count_lines make test-golden
+	suite json count_lines make test-json
 	suite unit count_criterion make test-unit
 	suite san count_criterion make SAN=1 test-unit UNIT_MODES=one
 	suite oracle count_lines make test-oracle

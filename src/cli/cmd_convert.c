@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/array.h"
@@ -127,14 +128,23 @@ static int parse_to(const char *text, void *field, struct reason *why)
 	return reason_set(why, -EINVAL, "'%.100s' is none of %s", text, names);
 }
 
+/* A device or a pipe. */
+static bool is_device(const char *path)
+{
+	struct stat st;
+
+	return !stat(path, &st) && !S_ISREG(st.st_mode);
+}
+
 static bool is_stdout(const struct convert_options *options)
 {
 	return !strcmp(options->output, "-");
 }
 
+/* Returns NULL if the name has an ending of another format. A name without an ending is a snapshot file's. */
 static const struct output_format *format_of(const struct convert_options *options)
 {
-	const char *name = options->output;
+	const char *name = strrchr(options->output, '/') ? strrchr(options->output, '/') + 1 : options->output;
 
 	if (options->format)
 		return options->format;
@@ -146,7 +156,17 @@ static const struct output_format *format_of(const struct convert_options *optio
 		if (strlen(name) > len && !strcmp(name + strlen(name) - len, formats[i].suffix))
 			return &formats[i];
 	}
-	return FORMAT_SNAP;
+	return is_device(options->output) || !*name || !strchr(name + 1, '.') ? FORMAT_SNAP : NULL;
+}
+
+static int refuse_ending(const struct convert_options *options)
+{
+	char endings[256] = "";
+
+	for (size_t i = 0; i < ARRAY_SIZE(formats); i++)
+		strcat(strcat(endings, i ? ", " : ""), formats[i].suffix);
+	return log_refusal(&cmd_convert, "-o %s: an unknown ending; known are %s (or choose with --to)",
+			   options->output, endings);
 }
 
 /* ---- options ------------------------------------------------------------------------------ */
@@ -174,6 +194,8 @@ static int check_options(const struct convert_options *options)
 		return log_refusal(&cmd_convert,
 				   "-o OUT is missing: the file to write, - for stdout");
 	format = format_of(options);
+	if (!format)
+		return refuse_ending(options);
 	if (options->compress && !format->can_compress)
 		return log_refusal(&cmd_convert, "--compress goes with --to snap, not %s",
 				   format->name);

@@ -215,6 +215,8 @@ int print_report(const struct stats_options *options, const struct chosen *chose
 	report->oldest_first = options->oldest_first || options->select.tracemalloc;
 	report->full_names = options->full_names;
 	report->source_dir = options->source_dir;
+	for (size_t i = 0; i < chosen->engine.select.filter_nr; i++)
+		report->has_domain_filter |= chosen->engine.select.filter[i].has_domain;
 	status = report_write_error(format->report(stdout, report));
 	return status ?: unmatched.includes ? EXIT_FAILED : EXIT_DONE;
 }

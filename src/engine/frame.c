@@ -31,6 +31,8 @@ struct frame_view frame_read(const struct snapshot *snapshot, uint32_t frame,
 	view.function = text_or_null(snapshot__string(snapshot, row->function));
 	view.object = text_or_null(snapshot__string(snapshot, tables->object[row->object].path));
 	view.offset = row->offset;
+	view.build_id = text_or_null(snapshot__string(snapshot, tables->object[row->object].build_id));
+	view.is_inlined = row->flags & SNAP_FRAME_INLINE;
 	return view;
 }
 
@@ -125,6 +127,9 @@ void frame_merge(struct frame_view *into, const struct frame_view *other)
 		into->object = NULL;
 	if (into->offset != other->offset)
 		into->offset = 0;
+	if (compare_text(into->build_id, other->build_id))
+		into->build_id = NULL;
+	into->is_inlined &= other->is_inlined;
 }
 
 int traceback_read(const struct snapshot *snapshot, uint32_t traceback,

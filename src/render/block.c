@@ -68,7 +68,7 @@ int text_put_block(FILE *out, const struct snapshot *snapshot, uint64_t at)
 static int set_facts(json_t *object, const struct block *block)
 {
 	const struct snap_trace *trace = &block->trace;
-	int err = json_set_text(object, "schema", "allocsnap.block/1");
+	int err = json_set_text(object, "schema", "allocsnap.block/2");
 
 	err = err ?: json_set_uint(object, "address", trace->address);
 	err = err ?: json_set_uint(object, "size", trace->size);

@@ -109,14 +109,14 @@ static int set_leaks_head(json_t *object, const struct fleet_answer *answer)
 
 static int hosts_json(FILE *out, const struct fleet_answer *answer)
 {
-	const struct list list = { "allocsnap.fleet.hosts/1", "hosts", answer->hosts->row_nr, set_host_row, NULL };
+	const struct list list = { "allocsnap.fleet.hosts/2", "hosts", answer->hosts->row_nr, set_host_row, NULL };
 
 	return put_list(out, answer, &list);
 }
 
 static int trend_json(FILE *out, const struct fleet_answer *answer)
 {
-	const struct list list = { "allocsnap.fleet.trend/1", "trends", answer->trend->row_nr, set_trend_row,
+	const struct list list = { "allocsnap.fleet.trend/2", "trends", answer->trend->row_nr, set_trend_row,
 				   NULL };
 
 	return put_list(out, answer, &list);
@@ -124,7 +124,7 @@ static int trend_json(FILE *out, const struct fleet_answer *answer)
 
 static int leaks_json(FILE *out, const struct fleet_answer *answer)
 {
-	const struct list list = { "allocsnap.fleet.leaks/1", "leaks", answer->leaks->row_nr, set_leak_row,
+	const struct list list = { "allocsnap.fleet.leaks/2", "leaks", answer->leaks->row_nr, set_leak_row,
 				   set_leaks_head };
 
 	return put_list(out, answer, &list);

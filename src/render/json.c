@@ -54,12 +54,12 @@ static json_t *total_json(const struct statistics *statistics)
 	return json_unless(err, object);
 }
 
-/* "allocsnap.stats/1", "allocsnap.fleet.diff/1" */
+/* "allocsnap.stats/2", "allocsnap.fleet.diff/2" */
 static const char *schema_of(const struct report *report)
 {
 	if (report->cohort_nr)
-		return report->statistics->is_diff ? "allocsnap.fleet.diff/1" : "allocsnap.fleet.stats/1";
-	return report->statistics->is_diff ? "allocsnap.diff/1" : "allocsnap.stats/1";
+		return report->statistics->is_diff ? "allocsnap.fleet.diff/2" : "allocsnap.fleet.stats/2";
+	return report->statistics->is_diff ? "allocsnap.diff/2" : "allocsnap.stats/2";
 }
 
 /* Everything except the statistics: they may be many, and are written one by one. */

@@ -92,8 +92,11 @@ static json_t *frame_json(const struct frame_view *frame)
 	err = err ?: json_set_uint(object, "lineno", frame->lineno);
 	err = err ?: json_set_text(object, "function", function);
 	err = err ?: json_set_text(object, "object", frame->object);
+	err = err ?: json_set_text(object, "build_id", frame->build_id);
 	if (frame->offset)
-		err = err ?: json_set_uint(object, "offset", frame->offset);
+		err = err ?: json_set_uint(object, frame->object ? "offset" : "address", frame->offset);
+	if (frame->is_inlined)
+		err = err ?: json_set(object, "inlined", json_true());
 	free(function);
 	return json_unless(err, object);
 }
@@ -103,8 +106,8 @@ json_t *json_frames(const struct frame_view *frame, uint32_t nframe)
 	json_t *array = json_array();
 	int err = 0;
 
-	for (uint32_t i = 0; i < nframe && !err; i++)
-		if (json_array_append_new(array, frame_json(&frame[i])))
+	for (uint32_t i = nframe; i && !err; i--)
+		if (json_array_append_new(array, frame_json(&frame[i - 1])))
 			err = -ENOMEM;
 	return json_unless(err, array);
 }

@@ -27,7 +27,7 @@ int json_set(json_t *object, const char *key, json_t *value);
 /* Returns a cleaned string; NULL: no memory. */
 json_t *json_clean_string(const char *text);
 
-/* Returns the frames in their order; NULL: no memory. */
+/* Returns the frames, most recent call first, as all JSON has them. frame: oldest first. NULL: no memory. */
 json_t *json_frames(const struct frame_view *frame, uint32_t nframe);
 
 /* {"bytes":524288,"confidence":0.95}, or {"bytes":0} if the snapshot has every block. NULL: no memory. */

@@ -50,6 +50,27 @@ static bool is_heap_domain(const struct snapshot *snapshot, uint32_t domain)
 	return layer && !strcmp(layer, "heap");
 }
 
+/* Only recordings have probes: in imported data a domain's number means something else. */
+bool domains_overlap(const struct snapshot *snapshot)
+{
+	const struct snapshot_tables *tables = snapshot__tables(snapshot);
+	bool has_heap = false, has_other = false;
+
+	if (!tables->probe_domain || !tables->trace_domain)
+		return false;
+	for (uint64_t i = 0; i < tables->trace_nr && !(has_heap && has_other); i++) {
+		uint32_t domain = tables->trace_domain[i];
+
+		if (i && domain == tables->trace_domain[i - 1])
+			continue;
+		if (is_heap_domain(snapshot, domain))
+			has_heap = true;
+		else
+			has_other = true;
+	}
+	return has_heap && has_other;
+}
+
 static uint64_t heap_blocks_bytes(const struct snapshot *snapshot)
 {
 	const struct snapshot_tables *tables = snapshot__tables(snapshot);

@@ -38,6 +38,12 @@ struct rss_facts {
 
 struct rss_facts rss_facts(const struct snapshot *snapshot);
 
+/*
+ * Whether live blocks of one domain lie in those of another, so that a total counts memory twice: mappings that an
+ * allocator makes its heap of, and a custom allocator's blocks in blocks of the heap.
+ */
+bool domains_overlap(const struct snapshot *snapshot);
+
 const char *rss_part_name(enum rss_part part); /* "heap" */
 
 #endif

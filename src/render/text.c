@@ -14,6 +14,7 @@
 #include "render/fit_row.h"
 #include "render/formats.h"
 #include "render/readable_name.h"
+#include "render/rss_text.h"
 #include "render/source_tree.h"
 #include "snapshot.h"
 
@@ -222,6 +223,19 @@ static int put_report_sampling(FILE *out, const struct report *report)
 	return put_line(out, "; ± is how far off it may be, with 95 %% confidence");
 }
 
+/* A total of mappings and of the heap that lies in them is more than there is. */
+static int put_overlap(FILE *out, const struct report *report)
+{
+	bool overlaps = false;
+
+	for (size_t i = 0; i < report->snapshot_nr && !report->cohort_nr && !report->statistics->measure; i++)
+		overlaps |= domains_overlap(report->snapshot[i]);
+	if (!overlaps || report->has_domain_filter)
+		return 0;
+	return put_line(out, "domains overlap: memory in a block of one domain may count in another, too; "
+			     "--group-by domain shows each");
+}
+
 static int put_text_report(FILE *out, const struct report *report)
 {
 	const struct statistics *statistics = report->statistics;
@@ -234,7 +248,7 @@ static int put_text_report(FILE *out, const struct report *report)
 	cost_text(costs, &statistics->total, statistics->is_diff ? &statistics->total_diff : NULL,
 		  statistics->total_estimate);
 	process_mean_text(means, report, &statistics->total, &statistics->total_diff);
-	return put_line(out, "total: %s%s", costs, means);
+	return put_line(out, "total: %s%s", costs, means) ?: put_overlap(out, report);
 }
 
 int text_put_report(FILE *out, const struct report *report)

@@ -71,7 +71,7 @@ def dump(path):
 
 def site_of(row):
     """The site of a row, as oracle.py names it."""
-    return row["key"] if "key" in row else frame_site(row["traceback"][-1])
+    return row["key"] if "key" in row else frame_site(row["traceback"][0])
 
 
 def frame_site(frame):

@@ -36,11 +36,11 @@ def by_site(rows, *names, site=site_of):
 def site_by(key_type, oracle):
     """How a row of this key type is called in SQL: a text and a number."""
     if key_type == "traceback":
-        return lambda row: ("", oracle.stack_of(tuple(map(frame_site, reversed(row["traceback"])))))
+        return lambda row: ("", oracle.stack_of(tuple(map(frame_site, row["traceback"]))))
     if key_type in ("function", "object"):
         return lambda row: (row["key"], 0)
     if key_type == "filename":
-        return lambda row: (row["traceback"][-1]["filename"], 0)
+        return lambda row: (row["traceback"][0]["filename"], 0)
     return site_of
 
 
@@ -59,7 +59,7 @@ def test_snapshot_file_matches_its_row_tables(fleet):
                     f"time = {int(shown['wall_ns']) // 10**9}"
         rows = {}
         for row in stats:  # one site for each place of a function without lines
-            site = frame_site(row["traceback"][-1])
+            site = frame_site(row["traceback"][0])
             size, count = rows.get(site, (0, 0))
             rows[site] = size + row["size"], count + row["count"]
         expected = {(text.partition("@")[0] + " " if "@" in text else text, number): numbers
@@ -160,7 +160,7 @@ def check_planted(fleet, row, name, key_type="lineno"):
     if key_type == "function":
         check_equal(row["key"], planted["function"], f"the {name}")
         return
-    frame = row["traceback"][-1]
+    frame = row["traceback"][0]
     check_equal((frame["filename"], frame["lineno"]), (planted["filename"], planted["lineno"]), f"the {name}")
 
 

@@ -339,7 +339,7 @@ def environment(name):
 
 def top_frame(row):
     """The most recent call of a row."""
-    return row["traceback"][-1]
+    return row["traceback"][0]
 
 
 def frame_text(frame):

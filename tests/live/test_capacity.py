@@ -139,7 +139,7 @@ def check_many(bench):
     blocks.order(f"make 0 {half} 16")
     blocks.order(f"more {half} {half} 32")
     path = recording.snapshot()
-    rows = {row["traceback"][-1]["function"]: (row["count"], row["size"])
+    rows = {row["traceback"][0]["function"]: (row["count"], row["size"])
             for row in bench.stats(path)["statistics"]}
     check_equal(rows, {"make_here": (half, 16 * half), "make_there": (half, 32 * half)}, "rows")
     check_counts(bench.show(path), allocations=MANY, current_blocks=MANY, blocks_dropped=0)

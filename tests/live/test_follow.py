@@ -157,7 +157,7 @@ def test_follow_names_functions_of_short_lived_processes(bench):
     path = next(path for path in paths if "/git." in path)
     rows = bench.stats(path)["statistics"]
     check(rows, "git has left no block")
-    unnamed = [row for row in rows if not row["traceback"][-1].get("object")]
+    unnamed = [row for row in rows if not row["traceback"][0].get("object")]
     check_equal(unnamed, [], "rows without an object")
 
 
@@ -170,7 +170,7 @@ def test_follow_does_not_mix_up_images(bench):
     paths = follow(bench, [execs, "2000", other], options=["--interval", "50ms"])
     check(len(paths) > 10, f"{len(paths)} snapshots")
     for path in paths:
-        names = {row["traceback"][-1].get("function") for row in bench.stats(path)["statistics"]
+        names = {row["traceback"][0].get("function") for row in bench.stats(path)["statistics"]
                  if row["size"]}
         check(len(names) < 2 and names <= {"the_site", "the_other_site", None},
               f"{path}: {names}")

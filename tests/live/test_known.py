@@ -144,7 +144,7 @@ def test_diff_shows_the_growing_line_first(bench):
         check_equal(row["size"], size * row["count"], f"size of {name}")
         check(row["count"] <= most, f"{name}: {row['count']} blocks, at most {most} are live")
     top = bench.diff(old, new, "--group-by", "traceback")["statistics"][0]["traceback"]
-    check_equal([frame.get("function") for frame in top][-2:], ["main", "grow_here"], "its callers")
+    check_equal([frame.get("function") for frame in top][:2], ["grow_here", "main"], "its callers")
     recording.end(signal.SIGINT)
     check(grow.popen.poll() is None, "grow has ended")
 
@@ -157,7 +157,7 @@ def test_traceback_limit_cuts_tracebacks(bench):
     rows = bench.stats(path, "--group-by", "traceback", "--keep-wrappers")["statistics"]
     check_equal([(row["count"], row["size"]) for row in rows], [(7, 7 * 127)], "rows")
     check_equal([frame.get("function") for frame in rows[0]["traceback"]],
-                ["descend"] * 4 + ["leaf_deep"], "frames")
+                ["leaf_deep"] + ["descend"] * 4, "frames")
     shown = bench.show(path)
     check_equal(shown["losses"]["tracebacks_limited"], 7, "tracebacks_limited")
     check_equal(str(shown["metadata"]["traceback_limit"]), "5", "traceback_limit")
@@ -176,7 +176,7 @@ def test_deep_traceback_is_complete(bench):
     rows = bench.stats(path, "--group-by", "traceback")["statistics"]
     check_equal(len(rows), 1, "rows")
     functions = [frame.get("function") for frame in rows[0]["traceback"]]
-    check_equal(functions[-42:], ["main"] + ["descend"] * 40 + ["leaf_deep"], "functions")
+    check_equal(functions[:42], ["leaf_deep"] + ["descend"] * 40 + ["main"], "functions")
     check_equal(bench.show(path)["losses"]["tracebacks_limited"], 0, "tracebacks_limited")
     recording.end(signal.SIGINT)
 
@@ -211,7 +211,7 @@ def test_cxx_program_with_libstdcxx_has_callers(bench):
     items = [row for row in rows if row["size"] == done["items"] * done["item_size"]
              and any("shop::open_day" in frame_text(frame) for frame in row["traceback"])]
     check_equal([row["count"] for row in items], [done["items"]], "rows of the items")
-    frames = [frame.get("function", "") for frame in reversed(items[0]["traceback"])]
+    frames = [frame.get("function", "") for frame in items[0]["traceback"]]
     losses = bench.show(path)["losses"]
     if BY_FRAME_POINTERS:  # not made up
         check(frames[0].startswith("operator new("), f"the most recent frame: {frames}")

@@ -143,8 +143,18 @@ def build_shop(bench):
 def callers(bench, path):
     """The functions of the program itself, oldest first."""
     row, = bench.stats(path, "--group-by", "traceback", "--min-size", str(SIZE))["statistics"]
-    return [frame.get("function") for frame in row["traceback"]
+    return [frame.get("function") for frame in reversed(row["traceback"])
             if "shop" in os.path.basename(frame["filename"])]
+
+
+def check_same(bench, old, new):
+    """A snapshot and its symbolized copy: no row has a difference."""
+    for key in ("lineno", "filename", "traceback", "function", "object"):
+        diff = bench.diff(old, new, "--group-by", key)
+        check(diff["statistics"], f"no rows by {key}")
+        check_equal({(row["size_diff"], row["count_diff"]) for row in diff["statistics"]}, {(0, 0)},
+                    f"differences by {key}")
+        check_equal(diff["warnings"], [], "warnings")
 
 
 def test_symbolize_reads_debug_files_of_a_directory(bench):
@@ -157,6 +167,8 @@ def test_symbolize_reads_debug_files_of_a_directory(bench):
     bench.allocsnap("symbolize", path, "-o", copy, "--debug-dir", debug)
     check_equal(callers(bench, copy)[-3:], ["main", "stock", "shelf"], "with one")
     check_equal(callers(bench, path)[-1], None, "the file that was read")
+    check_same(bench, path, copy)
+    check_same(bench, copy, path)
 
 
 def test_symbolize_refuses_a_replaced_program(bench):
@@ -187,7 +199,7 @@ def test_symbolize_survives_hostile_libraries(bench):
     bench.run([ALLOCSNAP, "symbolize", path], seconds=150)
     for i, library in enumerate(paths):
         rows = bench.stats(path, "--min-size", str(SIZE + i), "--max-size", str(SIZE + i))
-        frame = rows["statistics"][0]["traceback"][-1]
+        frame = rows["statistics"][0]["traceback"][0]
         if i == len(paths) - 1:
             check_equal(frame.get("function"), "grab", "of the honest library")
         check(os.path.basename(library)[:6] in str(frame), f"{library}: {frame}")

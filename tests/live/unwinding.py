@@ -25,7 +25,7 @@ def name_of(frame):
 
 def names(row):
     """Most recent call first."""
-    return [name_of(frame) for frame in reversed(row["traceback"])]
+    return [name_of(frame) for frame in row["traceback"]]
 
 
 def chains(bench, path, size=None):

@@ -190,7 +190,7 @@ class Rows(Grouping):
         total = tuple(answer["total"][name] for name in names)
         rows = [(answer["key_type"], answer["cumulative"], total)]
         for row in answer["statistics"]:
-            frames = tuple(tuple(frame.values()) for frame in row["traceback"])
+            frames = tuple(tuple(frame.values()) for frame in reversed(row["traceback"]))
             rows.append((frames, *(row[name] for name in names)))
         return rows
 

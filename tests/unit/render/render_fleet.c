@@ -49,7 +49,7 @@ Test(render_fleet, prints_aligned_hosts)
 	       "         0 B        0 B        1 B on größe                       1  a\\x0a.c:3 in new\\x1b[2J\n");
 	rows.row_nr = 1;
 	expect(fleet_json.hosts,
-	       "{\"schema\":\"allocsnap.fleet.hosts/1\",\"key_type\":\"lineno\",\"cumulative\":false,"
+	       "{\"schema\":\"allocsnap.fleet.hosts/2\",\"key_type\":\"lineno\",\"cumulative\":false,"
 	       "\"selection\":{\"snapshots\":200,\"processes\":100,\"hosts\":100},\"warnings\":[],\"losses\":{},"
 	       "\"hosts\":[{\"traceback\":[{\"filename\":\"a\\\\x0a.c\",\"lineno\":3,"
 	       "\"function\":\"new\\\\x1b[2J\",\"object\":\"/bin/shop\",\"offset\":512}],"

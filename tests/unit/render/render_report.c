@@ -142,14 +142,14 @@ Test(render_json, is_one_object_with_its_keys_in_order)
 
 	statistics.is_diff = true;
 	expect("json", (struct report){ .top = 1, .warning = warning, .warning_nr = 1 },
-	       "{\"schema\":\"allocsnap.diff/1\",\"key_type\":\"traceback\",\"cumulative\":false,"
+	       "{\"schema\":\"allocsnap.diff/2\",\"key_type\":\"traceback\",\"cumulative\":false,"
 	       "\"total\":{\"size\":321,\"count\":6,\"size_diff\":196,\"count_diff\":3},"
 	       "\"warnings\":[\"old \\\\x1b\"],\"losses\":{},\"statistics\":[{\"traceback\":["
-	       "{\"filename\":\"main.c\",\"lineno\":70,\"function\":\"main;1\","
-	       "\"object\":\"/bin/shop\",\"offset\":256},"
-	       "{\"filename\":\"/lib/z.so\",\"lineno\":0,\"object\":\"/lib/z.so\",\"offset\":2288},"
 	       "{\"filename\":\"a\\\\x0a\\\\xff.c\",\"lineno\":3,"
-	       "\"function\":\"new<\\\"x\\\\\\\">\",\"object\":\"/bin/shop\",\"offset\":512}],"
+	       "\"function\":\"new<\\\"x\\\\\\\">\",\"object\":\"/bin/shop\",\"offset\":512},"
+	       "{\"filename\":\"/lib/z.so\",\"lineno\":0,\"object\":\"/lib/z.so\",\"offset\":2288},"
+	       "{\"filename\":\"main.c\",\"lineno\":70,\"function\":\"main;1\","
+	       "\"object\":\"/bin/shop\",\"offset\":256}],"
 	       "\"size\":300,\"count\":3,\"size_diff\":200,\"count_diff\":2}]}\n");
 }
 
@@ -174,7 +174,7 @@ Test(render_key, names_groups_in_every_format, .init = use_keys)
 	       "total: size=321 B, count=6\n");
 	expect("folded", (struct report){}, "g\\x1b_new:<T> 300\n<unknown> 21\n");
 	expect("json", (struct report){ .top = 1 },
-	       "{\"schema\":\"allocsnap.stats/1\",\"key_type\":\"function\",\"cumulative\":false,"
+	       "{\"schema\":\"allocsnap.stats/2\",\"key_type\":\"function\",\"cumulative\":false,"
 	       "\"total\":{\"size\":321,\"count\":6},\"warnings\":[],\"losses\":{},"
 	       "\"statistics\":[{\"key\":\"g\\\\x1b_new;<T>\",\"traceback\":[],"
 	       "\"size\":300,\"count\":3}]}\n");
