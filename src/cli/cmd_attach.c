@@ -12,6 +12,7 @@
 #include "cli/find_running_process.h"
 #include "cli/recording_place.h"
 #include "collect.h"
+#include "collect/diagnosis/diagnosis.h"
 #include "record/recording_show.h"
 
 struct attach_options {
@@ -31,15 +32,40 @@ static const struct option_row rows[] = {
 	{},
 };
 
+/* The gravest thing that the doctor has advice about; NULL: there is none. */
+static const struct unseen *find_advice(const struct diagnosis *diagnosis)
+{
+	for (size_t i = 0; diagnosis && i < diagnosis->process.unseen_nr; i++)
+		if (diagnosis->process.unseen[i].is_grave && diagnosis->process.unseen[i].todo)
+			return &diagnosis->process.unseen[i];
+	return NULL;
+}
+
+/* Nothing was found to probe: the doctor knows what the process has instead, and what can be done. */
+static int log_nothing_to_probe(pid_t pid, const struct reason *why)
+{
+	struct diagnosis *diagnosis = diagnosis__new(pid, NULL);
+	const struct unseen *advice = find_advice(diagnosis);
+
+	if (advice)
+		log_failure("%s; %s: %s; to do: %s", why->text, advice->what, advice->why.text, advice->todo);
+	else
+		log_failure("%s", why->text);
+	diagnosis__free(diagnosis);
+	return EXIT_FAILED;
+}
+
 int start_processes(struct collector *collector, const pid_t *pid, size_t nr)
 {
 	struct reason why = { "out of memory" };
+	int err;
 
 	for (size_t i = 0; i < nr; i++) {
-		if (!collector__start(collector, pid[i], &why))
+		err = collector__start(collector, pid[i], &why);
+		if (!err)
 			continue;
 		log_collector_notes(collector);
-		return log_failure("%s", why.text);
+		return err == -ENOENT ? log_nothing_to_probe(pid[i], &why) : log_failure("%s", why.text);
 	}
 	return EXIT_DONE;
 }

@@ -13,23 +13,26 @@
 extern const struct command cmd_doctor;
 
 struct doctor_options {
-	bool json;
+	bool json, verbose;
 };
 
 static const struct option_row rows[] = {
 	{ "json", 'j', OPTION_FLAG, offsetof(struct doctor_options, json),
 	  .help = "print one JSON object, schema allocsnap.doctor/1" },
+	{ "verbose", 'v', OPTION_FLAG, offsetof(struct doctor_options, verbose),
+	  .help = "also list probes, files, every check, and what no recording shows" },
 	{},
 };
 
-static int print_diagnosis(const struct diagnosis *diagnosis, bool json)
+static int print_diagnosis(const struct diagnosis *diagnosis, const struct doctor_options *options)
 {
 	struct doctor_report *report = doctor_report__new(diagnosis);
 	int status;
 
 	if (!report)
 		return log_failure("out of memory");
-	status = report_write_error((json ? doctor_json : doctor_text)(stdout, report));
+	status = report_write_error(options->json ? doctor_json(stdout, report) :
+						    doctor_text(stdout, report, options->verbose));
 	doctor_report__free(report);
 	if (status == EXIT_DONE && !diagnosis__records(diagnosis))
 		status = EXIT_FAILED;
@@ -40,15 +43,16 @@ static int run(const void *command_options, const struct arguments *args)
 {
 	const struct doctor_options *options = command_options;
 	struct diagnosis *diagnosis;
+	struct reason why;
 	uint64_t pid = 0;
 	int status;
 
 	if (args->item_nr && parse_count(args->item[0], 1, INT32_MAX, &pid))
 		return log_refusal(&cmd_doctor, "'%s' is no PID", args->item[0]);
-	diagnosis = diagnosis__new(pid);
+	diagnosis = diagnosis__new(pid, &why);
 	if (!diagnosis)
-		return log_failure("out of memory");
-	status = print_diagnosis(diagnosis, options->json);
+		return log_failure("%s", why.text);
+	status = print_diagnosis(diagnosis, options);
 	diagnosis__free(diagnosis);
 	return status;
 }

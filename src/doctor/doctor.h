@@ -12,6 +12,7 @@
  *	doctor_json.c     an area's place in the object and the keys of its findings
  */
 
+#include <stdbool.h>
 #include <stdio.h>
 
 struct diagnosis;
@@ -21,8 +22,11 @@ struct doctor_report;
 struct doctor_report *doctor_report__new(const struct diagnosis *diagnosis);
 void doctor_report__free(struct doctor_report *report); /* NULL is allowed */
 
-/* Return 0 or a negative errno. */
-int doctor_text(FILE *out, const struct doctor_report *report);
+/*
+ * Return 0 or a negative errno. The text leaves out lists of probes and files, checks that are good, and what is true of
+ * nearly every process, unless it is verbose.
+ */
+int doctor_text(FILE *out, const struct doctor_report *report, bool verbose);
 int doctor_json(FILE *out, const struct doctor_report *report);
 
 #endif

@@ -202,6 +202,8 @@ static void add_unseen(struct doctor_report *report, const struct diagnosed_proc
 		add_finding(report, AREA_UNSEEN, unseen->name, unseen->is_grave ? VERDICT_BAD : VERDICT_COSTS,
 			    "%s: %s", unseen->what, unseen->why.text);
 		add_todo(report, unseen->todo);
+		if (unseen->is_common)
+			add_detail_mark(report);
 		add_text_fact(report, "what", unseen->what);
 		add_text_fact(report, "why", unseen->why.text);
 	}

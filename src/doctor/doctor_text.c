@@ -40,27 +40,26 @@ static int put_check(FILE *out, const struct finding *finding)
 static const struct {
 	int (*put)(FILE *out, const struct finding *finding);
 	const char *heading; /* above the area's findings, or NULL */
+	bool is_detail;	     /* shown on request only */
 } areas[AREA_NR] = {
 	[AREA_PROCESS] = { put_verdict },
 	[AREA_IDENTITY] = { put_named_finding },
 	[AREA_NOTES] = { put_named_finding },
 	[AREA_UNSEEN] = { put_item, "would not be seen" },
 	[AREA_ALLOCATORS] = { put_item, "allocators" },
-	[AREA_PROBES] = { put_item, "probes" },
-	[AREA_FILES] = { put_item, "files with code" },
+	[AREA_PROBES] = { put_item, "probes", true },
+	[AREA_FILES] = { put_item, "files with code", true },
 	[AREA_MACHINE] = { put_verdict },
 	[AREA_CHECKS] = { put_check },
 };
 
-/* A report about a process shows only the checks that are not good. */
-static bool is_shown(const struct doctor_report *report, const struct finding *finding)
+static bool is_detail(const struct finding *finding)
 {
-	if (finding->area == AREA_CHECKS && finding->verdict == VERDICT_GOOD)
-		return !report_has_process(report);
-	return *finding->text;
+	return finding->is_detail || areas[finding->area].is_detail ||
+	       (finding->area == AREA_CHECKS && finding->verdict == VERDICT_GOOD);
 }
 
-int doctor_text(FILE *out, const struct doctor_report *report)
+int doctor_text(FILE *out, const struct doctor_report *report, bool verbose)
 {
 	enum finding_area area = AREA_NR;
 	int err = 0;
@@ -68,7 +67,7 @@ int doctor_text(FILE *out, const struct doctor_report *report)
 	for (size_t i = 0; i < report->finding_nr && !err; i++) {
 		const struct finding *finding = &report->finding[i];
 
-		if (!is_shown(report, finding))
+		if (!*finding->text || (is_detail(finding) && !verbose))
 			continue;
 		if (finding->area != area && areas[finding->area].heading)
 			err = put_line(out, "%s", areas[finding->area].heading);

@@ -65,6 +65,12 @@ void add_uint_fact(struct doctor_report *report, const char *key, uint64_t value
 		report->err = json_set_uint(last_finding(report)->facts, key, value);
 }
 
+void add_detail_mark(struct doctor_report *report)
+{
+	if (!report->err)
+		last_finding(report)->is_detail = true;
+}
+
 void add_todo(struct doctor_report *report, const char *todo)
 {
 	if (!report->err)

@@ -35,6 +35,7 @@ struct finding {
 	enum verdict verdict;
 	const char *subject; /* a check, a function, a file, …; borrowed */
 	char *text;	     /* one line for people; "": only the facts count */
+	bool is_detail;	     /* shown on request only */
 	const char *todo;    /* what the user can do about it, or NULL; borrowed */
 	json_t *facts;	     /* an object: what programs can read of it */
 };
@@ -54,6 +55,7 @@ void add_text_fact(struct doctor_report *report, const char *key, const char *te
 void add_bool_fact(struct doctor_report *report, const char *key, bool value);
 void add_uint_fact(struct doctor_report *report, const char *key, uint64_t value);
 void add_json_fact(struct doctor_report *report, const char *key, json_t *value);
+void add_detail_mark(struct doctor_report *report); /* the last finding is a detail */
 void add_todo(struct doctor_report *report, const char *todo); /* NULL: there is nothing to do */
 
 /* Whether the report is about a process, or only about the machine. */

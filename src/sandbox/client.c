@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/mounts.h"
 #include "sandbox/rpc.h"
 #include "sandbox/worker.h"
 
@@ -42,7 +43,8 @@ struct parser *parser__open(const struct parser_options *options, struct reason 
 		err = rpc__end(parser, 0, &cpu_ns, why);
 	if (!err)
 		return parser;
-	reason_set(why, 0, "cannot start the process that reads ELF files: %s", strerror(-err));
+	if (!mounts_check(why))
+		reason_set(why, 0, "cannot start the process that reads ELF files: %s", strerror(-err));
 	parser__close(parser);
 	errno = -err;
 	return NULL;

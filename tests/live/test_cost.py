@@ -102,4 +102,4 @@ def test_cost_of_a_trap_is_in_doctor(bench):
     costs = json.loads(bench.allocsnap("doctor", "--json")[0])["machine"]["trap_costs"]
     check(0 < costs["entry_ns"] < costs["stepped_ns"], f"costs: {costs}")
     check(costs["return_ns"] > 0, f"costs: {costs}")
-    check("cost of a trap" in bench.allocsnap("doctor")[0], "not in the text")
+    check("cost of a trap" in bench.allocsnap("doctor", "-v")[0], "not in the text")

@@ -113,14 +113,19 @@ static bool has_trait(const struct diagnosed_process *process, enum object_trait
 	return process->traits >> trait & 1;
 }
 
+/* Without C code its runtime makes system calls itself, so that there is no function to probe. */
 static bool is_go(const struct diagnosed_process *process, struct reason *why)
 {
-	if (!has_trait(process, TRAIT_GO))
-		return false;
-	reason_set(why, 0, "Go's runtime gets its memory by mmap and divides it itself (runtime.mallocgc)%s",
-		   process->probe_nr ? "; what C code in it (cgo) allocates is recorded" :
-				       ", and nothing else in it allocates");
-	return true;
+	reason_set(why, 0,
+		   "Go's runtime gets its memory from the kernel and divides it itself (runtime.mallocgc), and nothing else in it allocates");
+	return has_trait(process, TRAIT_GO) && !process->probe_nr;
+}
+
+static bool is_cgo(const struct diagnosed_process *process, struct reason *why)
+{
+	reason_set(why, 0,
+		   "Go's runtime gets its memory by mmap and divides it itself (runtime.mallocgc); what C code in it (cgo) allocates is recorded");
+	return has_trait(process, TRAIT_GO) && process->probe_nr;
 }
 
 static bool is_python(const struct diagnosed_process *process, struct reason *why)
@@ -257,22 +262,27 @@ static bool has_loader(const struct diagnosed_process *process, struct reason *w
 /* ---- all ---- */
 
 #define MMAP_SHOWS "--domain mmap records the mappings themselves; for what is in them: "
+#define GO_TOOLS "net/http/pprof, GODEBUG=gctrace=1"
 
 static const struct {
 	const char *name, *what, *todo;
 	bool (*applies)(const struct diagnosed_process *process, struct reason *why);
 	bool is_grave; /* likely the data that the user wants */
+	bool is_common; /* true of nearly every process */
 } rows[] = {
 	{ "no-allocator", "its heap", "a build with its symbol table (not stripped), or one that is linked dynamically",
 	  no_allocator, true },
 	{ "32-bit", "a 32-bit program", "a 64-bit build of it", is_program_32_bit, true },
 	{ "functions-unprobed", "some of its allocator functions", NULL, has_failed, true },
 	{ "copied-code", "allocators in code that is copied while it runs",
-	  "preload the allocator as a library: probes in that stay", has_copied, true },
+	  "a build that has the allocator as a library: probes in that stay", has_copied, true },
 	{ "files-unreadable", "files that it maps", "run as root, on the host; see the reason at the file", has_unread,
 	  true },
-	{ "go-heap", "Go's heap", MMAP_SHOWS "net/http/pprof, GODEBUG=gctrace=1", is_go, true },
-	{ "python-objects", "Python's small objects", "start it with PYTHONMALLOC=malloc", is_python, true },
+	{ "go-heap", "Go's heap", "Go's own profiler: " GO_TOOLS, is_go, true },
+	{ "go-heap", "Go's heap", MMAP_SHOWS GO_TOOLS, is_cgo, true },
+	{ "python-objects", "Python's small objects",
+	  "--domain malloc,mmap records its arenas: a sample of one block for each MiB that they grow; for every object: start it with PYTHONMALLOC=malloc",
+	  is_python, true },
 	{ "v8-heap", "JavaScript's heap", MMAP_SHOWS "node --inspect, --heapsnapshot-signal", is_v8, true },
 	{ "java-heap", "Java's heap", MMAP_SHOWS "jcmd PID GC.class_histogram, -XX:NativeMemoryTracking", is_jvm,
 	  true },
@@ -287,7 +297,7 @@ static const struct {
 	{ "inlined-calls", "inlined allocator calls, if there are any",
 	  "build without -flto, or compare with the allocator's own statistics", has_inlined },
 	{ "older-memory", "memory from before the recording", "attach earlier, or start it with: allocsnap run -- CMD",
-	  is_older },
+	  is_older, .is_common = true },
 	{ "tables-missing", "callers through some files", NULL, misses_tables },
 	{ "no-tables", "exact callers through some files",
 	  "build with -fasynchronous-unwind-tables, or with frame pointers", lacks_tables },
@@ -297,8 +307,8 @@ static const struct {
 	  lacks_names },
 	{ "children", "the processes that it starts", "allocsnap attach --follow-forks", has_children },
 	{ "mappings", "memory that it maps itself (mmap, brk)", "--domain malloc,mmap; a pool of its own: --probe",
-	  maps_memory },
-	{ "loader", "what the dynamic loader allocates for itself", NULL, has_loader },
+	  maps_memory, .is_common = true },
+	{ "loader", "what the dynamic loader allocates for itself", NULL, has_loader, .is_common = true },
 };
 
 int diagnose_unseen(struct diagnosed_process *process)
@@ -308,7 +318,7 @@ int diagnose_unseen(struct diagnosed_process *process)
 	for (size_t i = 0; i < ARRAY_SIZE(rows) && !err; i++) {
 		struct unseen unseen = {
 			.name = rows[i].name, .what = rows[i].what, .todo = rows[i].todo,
-			.is_grave = rows[i].is_grave,
+			.is_grave = rows[i].is_grave, .is_common = rows[i].is_common,
 		};
 
 		if (rows[i].applies(process, &unseen.why))

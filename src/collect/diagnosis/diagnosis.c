@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/mounts.h"
 #include "collect/session/load.h"
 #include "collect/process/proc.h"
 #include "collect/session/session.h"
@@ -179,11 +180,13 @@ static struct collector *open_diagnosis_collector(struct diagnosed_machine *mach
 	return NULL;
 }
 
-struct diagnosis *diagnosis__new(pid_t pid)
+struct diagnosis *diagnosis__new(pid_t pid, struct reason *why)
 {
 	struct diagnosis *diagnosis = calloc(1, sizeof(*diagnosis));
-	int err = diagnosis ? 0 : -ENOMEM;
+	int err = diagnosis ? mounts_check(why) : reason_set(why, -ENOMEM, "out of memory");
 
+	if (!err)
+		reason_set(why, 0, "out of memory");
 	if (!err)
 		diagnosis->collector = open_diagnosis_collector(&diagnosis->machine);
 	if (!err && !diagnosis->collector)

@@ -96,6 +96,7 @@ struct unseen {
 	struct reason why;
 	const char *todo; /* or NULL */
 	bool is_grave;	  /* likely the data that the user wants */
+	bool is_common;	  /* true of nearly every process */
 };
 
 struct diagnosed_process {
@@ -133,8 +134,11 @@ struct diagnosis {
 	struct target *target; /* NULL: it could not be opened */
 };
 
-/* pid 0: checks only the machine. NULL: no memory. Forks, so call it before there are threads. */
-struct diagnosis *diagnosis__new(pid_t pid);
+/*
+ * pid 0: checks only the machine. NULL, with a line in *why: no memory, or a file system that allocsnap needs is missing.
+ * Forks, so call it before there are threads.
+ */
+struct diagnosis *diagnosis__new(pid_t pid, struct reason *why);
 void diagnosis__free(struct diagnosis *diagnosis); /* NULL is allowed */
 
 /* Whether everything that was asked for would be recorded. */

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/mounts.h"
 #include "base/reason.h"
 #include "collect/probe/attach_methods.h"
 #include "collect/session/early_probes.h"
@@ -291,7 +292,7 @@ struct collector *collector__open(const struct collector_options *options, struc
 	if (!err) {
 		allow_many_files(&collector->files_before);
 		decide_return_probes(collector);
-		err = open_all(collector, why);
+		err = mounts_check(why) ?: open_all(collector, why);
 	}
 	if (!err) {
 		forget_pointers(&collector->options);

@@ -228,7 +228,7 @@ static int report_nothing_found(const struct objects *objects, const struct targ
 				  target->identity.pid, target->identity.comm);
 	return reason_set(
 		why, -ENOENT,
-		"process %d (%s): no file that it maps defines malloc or another known allocator function; a static program without symbols cannot be traced",
+		"process %d (%s): no file that it maps defines malloc or another known allocator function",
 		target->identity.pid, target->identity.comm);
 }
 

@@ -45,7 +45,7 @@ static struct diagnosed_probe probes[] = {
 
 static struct unseen unseens[] = {
 	{ "go-heap", "Go's heap", { "Go gives it out itself" }, "net/http/pprof", true },
-	{ "loader", "what the loader allocates", { "without a symbol" } },
+	{ "loader", "what the loader allocates", { "without a symbol" }, .is_common = true },
 };
 
 static char *notes[] = { "recorded without return probes" };
@@ -96,9 +96,27 @@ static char *written_by(int (*write)(FILE *out, const struct doctor_report *repo
 	return text;
 }
 
+static int verbose_text(FILE *out, const struct doctor_report *report)
+{
+	return doctor_text(out, report, true);
+}
+
+static int short_text(FILE *out, const struct doctor_report *report)
+{
+	return doctor_text(out, report, false);
+}
+
+static void expect_short_text(const struct diagnosis *diagnosis, const char *expected)
+{
+	char *text = written_by(short_text, diagnosis);
+
+	cr_expect_str_eq(text, expected, "%s", text);
+	free(text);
+}
+
 static void expect_text(const struct diagnosis *diagnosis, const char *expected)
 {
-	char *text = written_by(doctor_text, diagnosis);
+	char *text = written_by(verbose_text, diagnosis);
 
 	cr_expect_str_eq(text, expected, "%s", text);
 	free(text);
@@ -126,7 +144,34 @@ Test(doctor_report, of_a_machine_has_all_checks)
 		"  NO      CAP_BPF                    missing: no program can be loaded\n");
 }
 
-/* The report has only the checks that are not good. */
+Test(doctor_report, is_short_unless_more_is_asked_for)
+{
+	const struct diagnosis machine = machine_diagnosis(), process = process_diagnosis();
+
+	expect_short_text(&machine,
+		"this machine can record: kernel 6.18.5\n"
+		"  costs   return probe               slower\n"
+		"  unknown uprobe                     not permitted, so it cannot be tried\n"
+		"  NO      CAP_BPF                    missing: no program can be loaded\n");
+	expect_short_text(&process,
+		"process 4711 (shop) can be recorded, but not Go's heap: 3 probes would be placed\n"
+		"  program      /srv/shop, dynamic, 3 threads, RSS 3072 KiB\n"
+		"  runtimes     Go, Python\n"
+		"  is in        another pid namespace, another root directory, which is no obstacle\n"
+		"  returns      seen by sessions of both ends of a call (uprobe_session)\n"
+		"  note         recorded without return probes\n"
+		"would not be seen\n"
+		"  Go's heap: Go gives it out itself\n"
+		"      to do: net/http/pprof\n"
+		"allocators\n"
+		"  glibc (domain 0): 1 probe in /lib/libc.so.6\n"
+		"  jemalloc (domain 2): 2 probes in /lib/copy.so\n"
+		"this machine can record: kernel 6.18.5\n"
+		"  costs   return probe               slower\n"
+		"  unknown uprobe                     not permitted, so it cannot be tried\n"
+		"  NO      CAP_BPF                    missing: no program can be loaded\n");
+}
+
 Test(doctor_report, of_a_process_has_the_verdict_first)
 {
 	const struct diagnosis diagnosis = process_diagnosis();
@@ -160,6 +205,7 @@ Test(doctor_report, of_a_process_has_the_verdict_first)
 		"  /lib/copy.so: callers by unwind table; names and lines by its debug file; the same bytes as /lib/libc.so.6\n"
 		"  /lib/names.so: callers not looked at; names\n"
 		"this machine can record: kernel 6.18.5\n"
+		"  ok      BTF                        /sys/kernel/btf/vmlinux is there\n"
 		"  costs   return probe               slower\n"
 		"  unknown uprobe                     not permitted, so it cannot be tried\n"
 		"  NO      CAP_BPF                    missing: no program can be loaded\n");
@@ -170,7 +216,7 @@ Test(doctor_report, of_what_cannot_be_recorded_has_the_reasons)
 	const struct diagnosis diagnosis = refused_diagnosis();
 	json_t *object = json_of(&diagnosis), *process = json_object_get(object, "process");
 
-	expect_text(&diagnosis,
+	expect_short_text(&diagnosis,
 		"cannot be recorded: no process 99\n"
 		"this machine cannot record: CAP_BPF is missing\n");
 	cr_expect(json_is_false(json_object_get(object, "records")));
@@ -199,7 +245,7 @@ static void expect_list_in_text(const json_t *part, const char *list, size_t nr,
 Test(doctor_report, is_the_same_as_text_and_as_json)
 {
 	const struct diagnosis diagnosis = process_diagnosis();
-	char *text = written_by(doctor_text, &diagnosis);
+	char *text = written_by(verbose_text, &diagnosis);
 	json_t *object = json_of(&diagnosis), *process = json_object_get(object, "process"), *row;
 
 	expect_list_in_text(process, "unseen", ARRAY_SIZE(unseens), "what", text);
