@@ -102,13 +102,11 @@ def test_advice_a_64_bit_build(bench):
 
 
 # The call of mremap() says that its code may be copied; it is not made.
-COPIES = kinds.WAITS.replace("int main(void)\n{", """#define _GNU_SOURCE
-#include <sys/mman.h>
-void *mremap(void *, unsigned long, unsigned long, int, ...);
+COPIES = "#define _GNU_SOURCE\n#include <sys/mman.h>\n" + kinds.WAITS.replace("int main(void)\n{", """
 int main(int argc, char **argv)
 {
 	if (argc > 100)
-		mremap(argv, 4096, 4096, MREMAP_MAYMOVE | 2, main);
+		mremap(argv, 4096, 4096, MREMAP_MAYMOVE | MREMAP_FIXED, main);
 """)
 
 
@@ -298,7 +296,7 @@ def test_advice_node(bench):
     check_advice(bench, process.pid, "v8-heap", "--domain mmap", "--inspect", "--heapsnapshot-signal")
     recording = bench.attach([process], "--domain", "malloc,mmap")
     process.write("go\n")
-    check_equal(process.line(), "done\n", "its objects")
+    check_equal(process.line(), "done", "its objects")
     path = recording.snapshot()
     recording.end(signal.SIGINT)
     check(size_of_domain(bench, path, "mmap") > 4 << 20, "the mappings of its heap")
