@@ -118,7 +118,22 @@ static json_t *line_json(const struct leak_answer *answer, const struct leak_lin
 	return json_unless(err, object);
 }
 
-/* "caller" is an index into the first line's traceback. */
+/* Sets the index of the caller that all lines share, in the first line's traceback, most recent call first. */
+static int set_shared_caller(json_t *object, const struct leaks *leaks, const struct leak_bundle *bundle)
+{
+	struct frame_view *frame;
+	uint32_t nframe;
+	int err;
+
+	if (bundle->caller == UINT32_MAX)
+		return 0;
+	err = leak_caller_frames(leaks, leak_line_caller(leaks, &leaks->line[bundle->first]), &frame, &nframe);
+	if (err)
+		return err;
+	free(frame);
+	return json_set_uint(object, "caller", bundle->caller < nframe ? nframe - 1 - bundle->caller : 0);
+}
+
 static json_t *bundle_json(const struct leak_answer *answer, const struct leak_bundle *bundle)
 {
 	const struct leaks *leaks = answer->leaks;
@@ -128,8 +143,7 @@ static json_t *bundle_json(const struct leak_answer *answer, const struct leak_b
 	err = err ?: set_real(object, "bytes_per_s", bundle->bytes_per_s);
 	err = err ?: set_real(object, "least_bytes_per_s", bundle->least_bytes_per_s);
 	err = err ?: json_set_uint(object, "since_ns", bundle->since_ns);
-	if (bundle->caller != UINT32_MAX)
-		err = err ?: json_set_uint(object, "caller", bundle->caller);
+	err = err ?: set_shared_caller(object, leaks, bundle);
 	for (size_t i = 0; i < bundle->nr && !err; i++)
 		if (json_array_append_new(lines, line_json(answer, &leaks->line[bundle->first + i])))
 			err = -ENOMEM;

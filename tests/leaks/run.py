@@ -64,7 +64,7 @@ class Bench:
 
 
 def function_of(line):
-    return line["traceback"][-1]["function"]
+    return line["traceback"][0]["function"]
 
 
 def observe_scenario(scenario, seed, row):
