@@ -18,7 +18,7 @@ FAILED, REFUSED = 1, 2
 def doctor(bench, pid, status=0):
     """The doctor's JSON about a process; its text must agree with it."""
     answer = json.loads(bench.allocsnap("doctor", str(pid), "--json", status=status)[0])
-    text = bench.allocsnap("doctor", str(pid), status=status)[0]
+    text = bench.allocsnap("doctor", str(pid), "-v", status=status)[0]
     check_equal(answer["schema"], "allocsnap.doctor/1", "schema")
     check_equal(answer["records"], status == 0, "records")
     check("can be recorded" in text.splitlines()[0] if answer["records"] else
