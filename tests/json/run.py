@@ -34,6 +34,7 @@ COMMANDS = [
     ("fleet.stats/2", "fleet stats"), ("fleet.stats/2", "fleet stats -g traceback"),
     ("fleet.diff/2", "fleet diff --baseline label.version=1.3 --candidate label.version=1.4"),
     ("fleet.hosts/2", "fleet hosts"), ("fleet.trend/2", "fleet trend"), ("fleet.leaks/2", "fleet leaks"),
+    ("list/1", "list ."), ("list/1", "list leaks"),
     ("leaks/1", "leaks leaks"), ("leaks/1", "leaks sampled.snap"),
     ("snapshot/1", "show new.snap"), ("snapshot/1", "show rss.snap"), ("snapshot/1", "show sampled.snap"),
     ("snapshot/1", "show gaps.snap"),
