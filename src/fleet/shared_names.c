@@ -31,7 +31,7 @@ struct name_chain {
 	uint8_t detail;
 };
 
-static int64_t place_of(const struct nameable_frame *frame)
+static int64_t nameable_place(const struct nameable_frame *frame)
 {
 	uint64_t seed = frame->offset * 2 + !!(frame->flags & SNAP_FRAME_EXACT);
 
@@ -40,7 +40,7 @@ static int64_t place_of(const struct nameable_frame *frame)
 	return (hash_bytes(frame->build_id, strlen(frame->build_id), seed) & INT64_MAX) ?: 1;
 }
 
-static struct name_chain *find_chain(const struct shared_names *names, int64_t place)
+static struct name_chain *find_name_chain(const struct shared_names *names, int64_t place)
 {
 	const struct known_row *row = place ? known_find(&names->places, place, 0) : NULL;
 
@@ -58,12 +58,12 @@ static int add_place(struct shared_names *names, const struct named_frame *frame
 int shared_names_add_frame(struct shared_names *names, const struct nameable_frame *from, uint32_t id)
 {
 	const struct named_frame frame = {
-		.place = place_of(from),
+		.place = nameable_place(from),
 		.id = id,
 		.detail = from->lineno ? DETAIL_LINE : *from->function ? DETAIL_FUNCTION : DETAIL_NONE,
 		.is_inlined = from->flags & SNAP_FRAME_INLINE,
 	};
-	const struct name_chain *chain = find_chain(names, frame.place);
+	const struct name_chain *chain = find_name_chain(names, frame.place);
 	int err = array_push(names, frame, frame);
 
 	if (err || !frame.place || frame.is_inlined)
@@ -93,7 +93,7 @@ static uint8_t detail_of(const struct shared_names *names, const uint32_t *numbe
 static int learn_chain(struct shared_names *names, const uint32_t *number, size_t len)
 {
 	const struct named_frame *last = &names->frame[number[len - 1]];
-	struct name_chain *chain = last->is_inlined ? NULL : find_chain(names, last->place);
+	struct name_chain *chain = last->is_inlined ? NULL : find_name_chain(names, last->place);
 	uint8_t detail = detail_of(names, number, len);
 	int err = 0;
 
@@ -120,7 +120,7 @@ int shared_names_learn(struct shared_names *names, const uint32_t *number, size_
 static const struct name_chain *better_chain(const struct shared_names *names, const uint32_t *number, size_t len)
 {
 	const struct named_frame *last = &names->frame[number[len - 1]];
-	const struct name_chain *chain = last->is_inlined ? NULL : find_chain(names, last->place);
+	const struct name_chain *chain = last->is_inlined ? NULL : find_name_chain(names, last->place);
 
 	return chain && chain->nr && chain->detail > detail_of(names, number, len) ? chain : NULL;
 }

@@ -54,7 +54,7 @@ static uint64_t hash_object(const struct named_side *side, uint32_t object, uint
 	return hash_bytes(id, strlen(id), seed);
 }
 
-static uint64_t hash_place(const struct named_side *side, const struct snap_frame *frame)
+static uint64_t hash_named_place(const struct named_side *side, const struct snap_frame *frame)
 {
 	return hash_object(side, frame->object, frame->offset);
 }
@@ -72,7 +72,7 @@ struct place_key {
 	const struct snap_frame *frame;
 };
 
-static bool is_same_place(uint32_t id, const void *key_, const void *table)
+static bool is_same_named_place(uint32_t id, const void *key_, const void *table)
 {
 	const struct place_key *key = key_;
 	const struct snap_frame *frame = &key->searched->t->frame[id];
@@ -83,12 +83,12 @@ static bool is_same_place(uint32_t id, const void *key_, const void *table)
 	       is_same_object(key->searched, frame->object, key->asked, key->frame->object);
 }
 
-static uint32_t find_place(const struct named_side *searched, const struct named_side *asked,
+static uint32_t find_named_place(const struct named_side *searched, const struct named_side *asked,
 			   const struct snap_frame *frame)
 {
 	const struct place_key key = { asked, searched, frame };
 
-	return idmap_find(&searched->places, hash_place(asked, frame), is_same_place, &key, NULL);
+	return idmap_find(&searched->places, hash_named_place(asked, frame), is_same_named_place, &key, NULL);
 }
 
 /* ---- one side -------------------------------------------------------------------------------- */
@@ -109,8 +109,8 @@ static int add_chain(struct named_side *side, uint64_t first, uint64_t last)
 	if (!frame->object || !frame->offset || side->chain[id].nr || frame->flags & (SNAP_FRAME_INLINE | SNAP_FRAME_SKIPPED))
 		return 0;
 	side->chain[id] = (struct chain){ first, last - first + 1 };
-	if (find_place(side, side, frame) == IDMAP_NONE) /* another frame of the place may be a guessed one */
-		err = idmap_add(&side->places, hash_place(side, frame), id);
+	if (find_named_place(side, side, frame) == IDMAP_NONE) /* another frame of the place may be a guessed one */
+		err = idmap_add(&side->places, hash_named_place(side, frame), id);
 	if ((!frame->lineno && first == last) || side->has_lines[frame->object])
 		return err;
 	side->has_lines[frame->object] = true;
@@ -194,7 +194,7 @@ static bool choose_renamed(const struct lending *l, bool is_first)
 
 		if (!lacks_line(l->to, id))
 			continue;
-		other = find_place(l->from, l->to, &l->to->t->frame[id]);
+		other = find_named_place(l->from, l->to, &l->to->t->frame[id]);
 		if (other == IDMAP_NONE || !says_more(l, other, id, is_first))
 			continue;
 		l->to->other[id] = other;
