@@ -119,13 +119,32 @@ static bool is_project_frame(const struct source *source, uint32_t frame)
 
 /* ---- where a traceback starts ---------------------------------------------------------------------- */
 
+/*
+ * The number of leading frames without names that an allocator of the same file called. Stripped files have such: the
+ * static functions behind palloc.
+ */
+static uint32_t count_nameless(struct source *source, const uint32_t *frame, uint32_t nframe)
+{
+	const struct snap_frame *table = source->tables->frame;
+	uint32_t object = table[frame[0]].object, nr = 0;
+
+	while (nr < nframe && object && table[frame[nr]].object == object && !table[frame[nr]].function &&
+	       !table[frame[nr]].lineno)
+		nr++;
+	if (nr == nframe || table[frame[nr]].object != object || role_of(source, frame[nr]) != ROLE_ALLOCATOR)
+		return 0;
+	return nr;
+}
+
 /* The number of leading frames with at least the role. */
 static uint32_t count_leading(struct source *source, const uint32_t *frame, uint32_t nframe, enum frame_role least)
 {
-	uint32_t nr = 0;
+	uint32_t nr = 0, more = 1;
 
-	while (nr < nframe && role_of(source, frame[nr]) >= least)
-		nr++;
+	while (nr < nframe && more) {
+		more = role_of(source, frame[nr]) >= least ? 1 : count_nameless(source, frame + nr, nframe - nr);
+		nr += more;
+	}
 	return nr;
 }
 

@@ -133,6 +133,27 @@ Test(engine_own_frames, start_tracebacks)
 	data_release(&data);
 }
 
+/* AllocSetAlloc of a stripped postgres; a static function that its own code called is none of palloc's. */
+Test(engine_own_frames, come_after_nameless_code_of_an_allocator)
+{
+	static const struct data_trace stripped[] = {
+		{ .size = 1, .frame = { { "libc", 0, "malloc", LIBC, 8 }, { "pg", 0, NULL, "/bin/pg", 0x10 },
+					{ "pg", 0, NULL, "/bin/pg", 0x20 }, { "pg", 0, "palloc", "/bin/pg", 0x30 },
+					{ "own", 0, "datumCopy", "/bin/pg", 0x40 } } },
+		{ .size = 2, .frame = { { "libc", 0, "malloc", LIBC, 8 }, { "static", 0, NULL, "/bin/pg", 0x50 },
+					{ "own", 0, "datumCopy", "/bin/pg", 0x40 } } },
+		{ .size = 4, .frame = { { "libc", 0, "malloc", LIBC, 8 }, { "ssl", 0, NULL, "/lib/ssl", 0x60 },
+					{ "pg", 0, "palloc", "/bin/pg", 0x30 }, { "m", 0, "main", "/bin/pg", 0x70 } } },
+		{ .size = 8, .frame = { { "libc", 0, "malloc", LIBC, 8 }, { "end", 0, NULL, "/bin/pg", 0x80 } } },
+	};
+	const struct engine_options options = { .key_type = KEY_FILENAME };
+	struct data_snapshot data = DATA_SNAPSHOT(stripped);
+
+	DATA_EXPECT("stripped", NULL, data.snapshot, &options, { "end:0", 8, 1 }, { "ssl:0", 4, 1 },
+		    { "static:0", 2, 1 }, { "own:0", 1, 1 });
+	data_release(&data);
+}
+
 Test(engine_own_frames, can_be_skipped_by_file_and_object)
 {
 	static const char *const globs[][1] = {
