@@ -20,7 +20,7 @@ CROWD = {
 }
 
 
-@task("`record` of 20 processes, 8 of them leak, then `fleet`", before="5 min, 6 commands: a wrong headline")
+@task("`record` of 20 processes, 12 of them leak, then `fleet`", before="5 min, 6 commands: a wrong headline")
 def crowd_then_fleet(terminal):
     crowd = [start(terminal.bench) for nr, start in CROWD.values() for _ in range(nr)]
     time.sleep(1)
