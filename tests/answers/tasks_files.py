@@ -32,10 +32,10 @@ def json_by_jq(terminal):
 
 
 @task("folded stacks for a flame graph", before="3 min, 1 command and npm: those of a diff are wrong")
-def folded_growth(terminal):
-    """Each line ends in one number: viewers know no other form. Their sum is the growth of what grew."""
+def folded_stacks(terminal):
+    """Each line ends in one number: most viewers know no other form. (A diff has two, for flamegraph.pl alone.)"""
     record_shopcache(terminal)
-    answer = terminal.type("allocsnap diff data --format folded", shown=3)
+    answer = terminal.type("allocsnap stats data --format folded", shown=3)
     weights = {}
     for line in answer.lines():
         stack, _, weight = line.rpartition(" ")
