@@ -182,7 +182,7 @@ class Estimates(Grouping):
         answer = json.loads(self.text(bench, "--json"))
         rows = [told(answer["total"])]
         for row in answer["statistics"]:
-            frames = tuple(tuple(frame.values()) for frame in row.pop("traceback"))
+            frames = tuple(tuple(frame.values()) for frame in reversed(row.pop("traceback")))
             rows.append((frames, told(row)))
         return rows
 
