@@ -36,6 +36,7 @@ static void begin_recording(struct make *m, const char *unwinder, const char *st
 	struct snap_probe probe = { .object = object(m, "/usr/lib/libc.so.6", NULL), .function = string(m, "malloc") };
 
 	shop_metadata(m, "4711", "/opt/shop/bin/shopd", "64");
+	shop_time(m, "1795237210123000000", "60000000000");
 	metadata(m, "unwinder", unwinder);
 	metadata(m, "recording_start_monotonic_ns", start_ns);
 	must(snapshot_builder__probe(m->builder, &probe), "probe");
