@@ -105,7 +105,7 @@ def check_attached(bench, argv, allocator, what, **options):
     for command in ("go", "go", "free"):
         answers, done = program.order(command)
         path = recording.snapshot()
-        check_rows(rows_of_file(bench.stats(path), "allocators.c"), expected_rows(answers))
+        check_rows(rows_of_file(bench.stats(path, "--keep-wrappers"), "allocators.c"), expected_rows(answers))
         check_totals(bench, path, done, losses_of_callers(bench.show(path)))
         if command == "go":
             check_domain(bench, path, allocator, done, what)
@@ -123,7 +123,7 @@ def check_run(bench, argv, allocator, what, **options):
         answers, done = program.order(command)
         path = program.snapshot()
         shown = bench.show(path)
-        check_rows(rows_of_file(bench.stats(path), "allocators.c"), expected_rows(answers))
+        check_rows(rows_of_file(bench.stats(path, "--keep-wrappers"), "allocators.c"), expected_rows(answers))
         for name in TOTALS:
             check_equal(shown["counters"][name] - before["counters"][name], done[name],
                         f"{what}: {name} since it was ready")

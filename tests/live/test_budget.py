@@ -290,6 +290,7 @@ def test_budget_rates_that_change_keep_the_sums_right(bench):
     paced.is_unharmed()
 
 
+@harness.long
 def test_budget_rates_that_change_while_children_are_followed(bench):
     script = "for i in 1 2 3 4 5 6; do cat /etc/services /etc/services /etc/services | sort -R >/dev/null; done"
     with rates_every(2):
@@ -317,6 +318,7 @@ def test_budget_samples_before_it_pauses(bench):
     recording.end(signal.SIGINT)
 
 
+@harness.long
 def test_budget_is_there_again_after_a_burst(bench):
     """The budget is of wall-clock time: what a burst has cost is forgotten soon, also if the program is idle then."""
     need_links()
@@ -333,6 +335,7 @@ def test_budget_is_there_again_after_a_burst(bench):
     recording.end(signal.SIGINT)
 
 
+@harness.long
 def test_budget_of_a_busy_process_is_nothing_to_quiet_ones(bench):
     """Four processes that cost little are recorded whole beside one that pauses."""
     need_links()
@@ -357,6 +360,7 @@ def test_budget_of_a_busy_process_is_nothing_to_quiet_ones(bench):
     recorder.end()
 
 
+@harness.long
 def test_budget_of_shared_probes_names_the_process_that_spends(bench):
     """Shared probes pause for all; when the process sleeps, the recording goes on."""
     need_links()

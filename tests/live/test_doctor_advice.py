@@ -9,6 +9,7 @@ import urllib.request
 
 import doctor_kinds as kinds
 from doctor_kinds import compiled, started
+import harness
 from harness import ALLOCSNAP, Skip, check, check_equal, tool, wait_for
 
 ROWS = pathlib.Path(__file__).resolve().parents[2] / "src/collect/diagnosis/blind_spots.c"
@@ -287,6 +288,7 @@ NODE = "process.stdin.once('data', () => { global.kept = []; " \
        "for (let i = 0; i < 400000; i++) global.kept.push({ i, s: 'x' + i }); console.log('done'); })"
 
 
+@harness.long
 def test_advice_node(bench):
     if not kinds.installed("node"):
         raise Skip("node is not installed")
@@ -307,6 +309,7 @@ def test_advice_node(bench):
 JAVA = "public class Waits { public static void main(String[] a) throws Exception { System.in.read(); } }"
 
 
+@harness.long
 def test_advice_java(bench):
     if not kinds.installed("java"):
         raise Skip("java is not installed")
@@ -332,6 +335,7 @@ def waits_with(bench, name, *argv, **env):
     return started(bench, [tool(name), *argv], **env)
 
 
+@harness.long
 def test_advice_ruby(bench):
     process = waits_with(bench, "ruby", "-e", "$stdin.read(1)")
     check_advice(bench, process.pid, "ruby-objects", "ObjectSpace.dump_all")
@@ -339,6 +343,7 @@ def test_advice_ruby(bench):
     check('"type":"STRING"' in out, "its objects")
 
 
+@harness.long
 def test_advice_php(bench):
     argv = ("-r", "fgets(STDIN); $kept = array_map(fn($i) => str_repeat('x', 100 + $i % 7), range(1, 50000)); fgets(STDIN);")
     process = waits_with(bench, "php", *argv)
@@ -351,6 +356,7 @@ def test_advice_php(bench):
     recording.end(signal.SIGINT)
 
 
+@harness.long
 def test_advice_luajit(bench):
     process = waits_with(bench, "luajit", "-e", "io.read()")
     check_advice(bench, process.pid, "luajit-heap", "--domain mmap", "collectgarbage('count')")
@@ -365,6 +371,7 @@ BOEHM = kinds.WAITS.replace("void *volatile block = malloc(100);", """void *vola
 """)
 
 
+@harness.long
 def test_advice_boehm(bench):
     path = compiled(bench, "boehm", "-lgc", source=BOEHM)
     process = started(bench, [path])

@@ -8,6 +8,7 @@ import tempfile
 import threading
 import time
 
+import harness
 from harness import ALLOCSNAP, check, check_equal, long
 from load import Redis
 
@@ -62,6 +63,7 @@ def test_leaks_names_the_line_that_leaks(bench):
     check(grow.popen.poll() is None, "the process has ended")
 
 
+@harness.long
 def test_leaks_of_recorded_snapshots_are_the_same(bench):
     """-o keeps the snapshots; the same question to the folder gets the same answer."""
     grow = bench.workload("grow", "60")
