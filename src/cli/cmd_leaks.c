@@ -2,6 +2,7 @@
 /* allocsnap leaks: which lines of a process leak, from its snapshots, or after watching it for a while. */
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 #include "cli/find_snapshot.h"
 #include "cli/leak_input.h"
 #include "cli/leak_watch.h"
+#include "cli/process_folders.h"
 #include "render.h"
 #include "render/facts.h"
 #include "render/leak_answer.h"
@@ -118,8 +120,8 @@ static void find_unjudged(const struct leaks *leaks, struct unjudged_reason *ret
 		set_unjudged(ret, false, "nothing was recorded in %s: frees were missed; record with --sample instead "
 			     "of --max-overhead", gaps_text(gaps, leaks->last));
 	else if (window->snapshot_nr < LEAK_SNAPSHOTS_LEAST)
-		set_unjudged(ret, false, "%" PRIu32 " snapshot%s: births alone never make it sure, four snapshots of the "
-			     "recording do", window->snapshot_nr, window->snapshot_nr == 1 ? "" : "s");
+		set_unjudged(ret, false, "%" PRIu32 " snapshot%s; at least %d are needed", window->snapshot_nr,
+			     window->snapshot_nr == 1 ? "" : "s", LEAK_SNAPSHOTS_LEAST);
 }
 
 /* ---- the answer ----------------------------------------------------------------------------- */
@@ -158,7 +160,11 @@ static int print_leaks(const struct leaks_options *options, const struct chosen 
 static int judge_files(const struct leaks_options *options, const struct chosen *chosen, const char *const *path,
 		       size_t path_nr, int64_t pid)
 {
-	const struct leak_choice choice = { .last_ns = options->last_ns, .pid = pid };
+	const struct leak_choice choice = {
+		.last_ns = options->last_ns,
+		.pid = pid,
+		.refuses_others = options->limit.is_set,
+	};
 	struct reason why = { "out of memory" };
 	struct leaks *leaks = NULL;
 	struct leak_input input;
@@ -172,16 +178,41 @@ static int judge_files(const struct leaks_options *options, const struct chosen 
 	return status;
 }
 
+/* The process may have ended. */
+static void report_earlier_snapshots(const char *name)
+{
+	struct process_folders folders = {};
+
+	if (is_input_path(DATA_DIR) && !process_folders_scan(&folders, DATA_DIR)) {
+		process_folders_retain(&folders, name);
+		for (size_t i = 0; i < folders.folder_nr; i++)
+			log_info("there are snapshots of it: allocsnap leaks %s", folders.folder[i].path);
+	}
+	process_folders_release(&folders);
+}
+
+static void report_early_end(pid_t pid, uint64_t took_ns, uint64_t wanted_ns)
+{
+	if (took_ns < wanted_ns)
+		log_info("process %d was observed for %.0f s only, not for %.0f s: %s", pid, took_ns / 1e9, wanted_ns / 1e9,
+			 kill(pid, 0) && errno == ESRCH ? "it ended" : "it was interrupted");
+}
+
 static int watch_process(const struct leaks_options *options, const struct chosen *chosen, const char *name)
 {
 	struct leak_watch watch = {};
+	uint64_t started_ns = monotonic_now_ns();
 	pid_t pid;
 	int status = find_running_process(name, &pid);
 
 	if (!status)
 		status = leak_watch_record(&cmd_leaks, &options->capture, pid, options->watch_ns, &watch);
-	if (!status)
+	if (status == EXIT_FAILED)
+		report_earlier_snapshots(name);
+	if (!status) {
+		report_early_end(pid, monotonic_now_ns() - started_ns, options->watch_ns);
 		status = judge_files(options, chosen, (const char *const *)watch.path, watch.path_nr, pid);
+	}
 	leak_watch_release(&watch);
 	return status;
 }

@@ -126,16 +126,37 @@ static bool is_same_folder(const struct leak_file *a, const struct leak_file *b)
 	return a->folder && a->folder == b->folder && !memcmp(a->path, b->path, a->folder);
 }
 
-/* Keeps only the folder with the newest file: files of the others need not even be opened. */
-static void choose_folder(struct leak_input *input, bool *keep)
+static int report_other_folders(const struct leak_choice *choice, const struct leak_file *newest, size_t others)
 {
-	const struct leak_file *newest = NULL;
+	const char *plural = others == 1 ? "" : "s";
+
+	if (choice->refuses_others)
+		return log_failure("--fail-above judges one process: %zu other folder%s there %s snapshots, too; name one "
+				   "('allocsnap list')", others, plural, others == 1 ? "has" : "have");
+	log_info("judging %.*s; %zu other folder%s with snapshots %s left out: name one ('allocsnap list')",
+		 (int)newest->folder, newest->path, others, plural, others == 1 ? "is" : "are");
+	return EXIT_DONE;
+}
+
+/* Keeps only the folder with the newest file: files of the others need not even be opened. */
+static int choose_folder(struct leak_input *input, const struct leak_choice *choice, bool *keep)
+{
+	const struct leak_file *newest = NULL, *other = NULL;
+	size_t others = 0;
 
 	for (size_t i = 0; i < input->file_nr; i++)
 		if (input->file[i].folder && (!newest || is_newer(&input->file[i].written, &newest->written)))
 			newest = &input->file[i];
-	for (size_t i = 0; i < input->file_nr; i++)
-		keep[i] = !input->file[i].folder || is_same_folder(&input->file[i], newest);
+	for (size_t i = 0; i < input->file_nr; i++) {
+		const struct leak_file *file = &input->file[i];
+
+		keep[i] = !file->folder || is_same_folder(file, newest);
+		if (keep[i])
+			continue;
+		others += !other || !is_same_folder(file, other);
+		other = file;
+	}
+	return others ? report_other_folders(choice, newest, others) : EXIT_DONE;
 }
 
 static char *name_recording(const struct snapshot *snapshot)
@@ -283,9 +304,8 @@ static struct snapshot *open_chosen(void *input_, uint32_t at, struct reason *wh
 
 static int choose_files(struct leak_input *input, const struct leak_choice *choice, bool *keep)
 {
-	int status = EXIT_DONE;
+	int status = choose_folder(input, choice, keep);
 
-	choose_folder(input, keep);
 	keep_files(input, keep);
 	for (size_t i = 0; i < input->file_nr && !status; i++)
 		status = read_leak_facts(&input->file[i]);

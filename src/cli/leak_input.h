@@ -4,6 +4,7 @@
 
 /* The snapshots of one recording, from files and folders. */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,6 +25,7 @@ struct leak_input {
 struct leak_choice {
 	uint64_t last_ns; /* only the end of the recording; 0: all of it */
 	int64_t pid;	  /* only this process; 0: any */
+	bool refuses_others; /* fail if the folders have snapshots of other processes, too */
 };
 
 /*

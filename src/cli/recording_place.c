@@ -72,6 +72,14 @@ static bool is_place_of(const char *path, uid_t uid)
 	return is_owner;
 }
 
+/* Whether the default folder is a real one, or is still to be made: a link may lead anywhere. */
+static bool is_own_data_folder(const char *folder)
+{
+	struct stat st;
+
+	return !strcmp(folder, DATA_DIR) && (lstat(folder, &st) ? errno == ENOENT : S_ISDIR(st.st_mode));
+}
+
 /* Without -o, the files belong to the user behind sudo wherever the current folder is. */
 static struct snapshot_file_owner choose_owner(const struct recording_options *recording)
 {
@@ -81,7 +89,7 @@ static struct snapshot_file_owner choose_owner(const struct recording_options *r
 	if (!sudo_user_find(&owner.uid, &owner.gid))
 		return owner;
 	folder = recording_folder(recording);
-	owner.is_set = folder && (!strcmp(folder, DATA_DIR) || is_place_of(folder, owner.uid));
+	owner.is_set = folder && (is_own_data_folder(folder) || is_place_of(folder, owner.uid));
 	free(folder);
 	return owner;
 }

@@ -91,6 +91,24 @@ def test_leaks_begin_anew_when_traces_are_cleared(bench):
     check(verdict == "leaks" and "grow_here" in functions, f"first: {verdict} {functions}")
 
 
+def test_leaks_report_that_the_process_ended_early(bench):
+    grow = bench.workload("grow", "60")
+    leaks = bench.start([ALLOCSNAP, "leaks", str(grow.pid), "--for", "15s"])
+    time.sleep(8)
+    grow.kill()
+    check_equal(leaks.wait(), 0, "exit status")
+    check("only, not for 15 s: it ended" in leaks.stderr(), leaks.stderr())
+
+
+def test_leaks_of_an_ended_process_name_its_snapshots(bench):
+    grow = bench.workload("grow", "60")
+    bench.attach([grow], folder=bench.path("allocsnap-data")).end(signal.SIGINT)
+    grow.kill()
+    here = os.path.abspath(ALLOCSNAP)
+    err = bench.run([here, "leaks", "grow"], 1, cwd=bench.folder)[1]
+    check(f"there are snapshots of it: allocsnap leaks ./allocsnap-data/{os.uname().nodename}/grow.{grow.pid}" in err, err)
+
+
 def zoo_report(bench, *options, seconds=20, **more):
     zoo = bench.workload("leaks", str(seconds + 3))
     return leaks_of(bench, str(zoo.pid), "--for", f"{seconds}s", *options, **more)

@@ -147,6 +147,19 @@ def test_links_in_a_folder_of_the_user_are_not_followed(bench):
     check_equal(os.stat(elsewhere).st_uid, 0, "its owner")
 
 
+def test_a_linked_data_folder_stays_with_root(bench):
+    """./allocsnap-data may be a link to a folder of root: nothing in there is given away."""
+    grow = bench.workload("grow", "30")
+    home, elsewhere = bench.path("home"), bench.path("elsewhere")
+    os.mkdir(elsewhere)
+    os.mkdir(home)
+    os.symlink(elsewhere, os.path.join(home, "allocsnap-data"))
+    bench.run([HERE, "attach", str(grow.pid), "-n", "1", "-i", "100ms"], cwd=home, env=behind_sudo())
+    found = [os.path.join(folder, name) for folder, folders, files in os.walk(elsewhere) for name in folders + files]
+    check_equal(len(found), 3, "HOST, COMM.PID and a snapshot")
+    check_equal({os.stat(path).st_uid for path in found}, {0}, "their owner")
+
+
 # ---- run ----
 
 def test_run_as_another_user(bench):
@@ -158,7 +171,7 @@ def test_run_as_another_user(bench):
         raise Skip("there is no user nobody") from None
     script = "grep -E '^(Uid|Gid|Groups|CapEff|NoNewPrivs)' /proc/self/status; env"
     out, _ = bench.run([ALLOCSNAP, "run", "--user", "nobody", "-o", bench.path("out"), "--", "/bin/sh", "-c", script],
-                       env=dict(os.environ, HOME="/root", KEPT="yes"))
+                       env=dict(os.environ, HOME="/root", KEPT="yes", SUDO_COMMAND="/bin/x", XDG_RUNTIME_DIR="/x"))
     uid, gid = nobody.pw_uid, nobody.pw_gid
     check(re.search(rf"^Uid:\s{uid}\s{uid}\s{uid}\s{uid}$", out, re.M), out)
     check(re.search(rf"^Gid:\s{gid}\s{gid}\s{gid}\s{gid}$", out, re.M), out)
@@ -166,6 +179,7 @@ def test_run_as_another_user(bench):
     check(re.search(r"^CapEff:\s0+$", out, re.M), out)
     for line in (f"HOME={nobody.pw_dir}", "USER=nobody", "LOGNAME=nobody", f"SHELL={nobody.pw_shell}", "KEPT=yes"):
         check(f"\n{line}\n" in out, f"no {line} in {out}")
+    check("SUDO_COMMAND" not in out and "XDG_RUNTIME_DIR" not in out, f"variables of root: {out}")
     out, _ = bench.run([ALLOCSNAP, "run", "--user", str(uid), "-o", bench.path("out"), "--", "/usr/bin/python3", "-Sc",
                         "print(sum(len(str(i)) for i in range(20000)))"])
     shown = bench.show(out.splitlines()[-1])

@@ -27,6 +27,21 @@ static int give_new_folder(int fd, const struct snapshot_file_owner *owner)
 	return fchownat(fd, "", owner->uid, owner->gid, AT_EMPTY_PATH) ? -errno : 0;
 }
 
+/*
+ * Whether a folder that is made in this one may be given away: this one is the user's, or the current folder. A link
+ * could have led anywhere else.
+ */
+static bool may_give_in(int parent_fd, const struct snapshot_file_owner *owner)
+{
+	struct stat parent, current;
+
+	if (!owner || !owner->is_set || fstat(parent_fd, &parent))
+		return false;
+	if (parent.st_uid == owner->uid)
+		return true;
+	return !stat(".", &current) && parent.st_dev == current.st_dev && parent.st_ino == current.st_ino;
+}
+
 /* Returns a descriptor (O_PATH) of a folder that exists or is made, or a negative errno. */
 static int open_or_make_folder(int parent_fd, const char *name, bool may_be_link,
 			       const struct snapshot_file_owner *owner)
@@ -39,7 +54,7 @@ static int open_or_make_folder(int parent_fd, const char *name, bool may_be_link
 	fd = openat(parent_fd, name, O_PATH | O_DIRECTORY | O_CLOEXEC | follow);
 	if (fd < 0)
 		return -errno;
-	if (is_new && owner && owner->is_set)
+	if (is_new && may_give_in(parent_fd, owner))
 		err = give_new_folder(fd, owner);
 	if (!err)
 		return fd;

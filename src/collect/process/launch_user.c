@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "base/array.h"
@@ -16,20 +17,32 @@
 
 static const char *const replaced[] = { "HOME", "USER", "LOGNAME", "SHELL" };
 
+/* They describe root, or the user behind sudo. */
+static const char *const dropped[] = {
+	"SUDO_UID", "SUDO_GID", "SUDO_USER", "SUDO_COMMAND", "SUDO_HOME", "MAIL", "XDG_RUNTIME_DIR",
+	"DBUS_SESSION_BUS_ADDRESS",
+};
+
 static int add_variable(char **variable, const char *name, const char *value)
 {
 	return asprintf(variable, "%s=%s", name, value) < 0 ? (*variable = NULL, -ENOMEM) : 0;
 }
 
-static int is_replaced(const char *variable)
+static bool is_variable_of(const char *variable, const char *const *names, size_t nr)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(replaced); i++) {
-		size_t len = strlen(replaced[i]);
+	for (size_t i = 0; i < nr; i++) {
+		size_t len = strlen(names[i]);
 
-		if (!strncmp(variable, replaced[i], len) && variable[len] == '=')
-			return 1;
+		if (!strncmp(variable, names[i], len) && variable[len] == '=')
+			return true;
 	}
-	return 0;
+	return false;
+}
+
+static bool is_kept_variable(const char *variable)
+{
+	return !is_variable_of(variable, replaced, ARRAY_SIZE(replaced)) &&
+	       !is_variable_of(variable, dropped, ARRAY_SIZE(dropped));
 }
 
 static int make_environment(struct launch_user *user, const struct passwd *entry)
@@ -44,7 +57,7 @@ static int make_environment(struct launch_user *user, const struct passwd *entry
 	if (!user->environment)
 		return -ENOMEM;
 	for (size_t i = 0; i < nr && !err; i++)
-		if (!is_replaced(environ[i]) && !(user->environment[at++] = strdup(environ[i])))
+		if (is_kept_variable(environ[i]) && !(user->environment[at++] = strdup(environ[i])))
 			err = -ENOMEM;
 	for (size_t i = 0; i < ARRAY_SIZE(replaced) && !err; i++)
 		err = add_variable(&user->environment[at++], replaced[i], value[i]);
@@ -105,8 +118,8 @@ void launch_user_release(struct launch_user *user)
 
 int launch_user_become(const struct launch_user *user)
 {
-	if (setgroups(user->group_nr, user->group) || setresgid(user->gid, user->gid, user->gid) ||
-	    setresuid(user->uid, user->uid, user->uid))
+	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) || setgroups(user->group_nr, user->group) ||
+	    setresgid(user->gid, user->gid, user->gid) || setresuid(user->uid, user->uid, user->uid))
 		return -errno;
 	return 0;
 }

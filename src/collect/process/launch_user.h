@@ -13,7 +13,7 @@ struct launch_user {
 	gid_t gid;
 	gid_t *group; /* all groups of the user */
 	int group_nr;
-	char **environment; /* ours, but HOME, USER, LOGNAME and SHELL are the user's; ends with NULL */
+	char **environment; /* ours without sudo's; HOME, USER, LOGNAME and SHELL are the user's; ends with NULL */
 };
 
 /* Looks up a user by name or number. 0, or a negative errno with a line in *why. */
