@@ -278,10 +278,21 @@ static int check_builds(const struct fleet_doubt *doubt, struct reason *ret)
 			    "them", *found->exe ? found->exe : found->comm) : 0;
 }
 
+/* ---- names ---------------------------------------------------------------------------------------- */
+
+/* Names are lent between all snapshots of a catalogue, so the number is of the whole catalogue. */
+static int check_refused_names(const struct fleet_doubt *doubt, struct reason *ret)
+{
+	uint64_t nr = doubt->refused_nr;
+
+	return nr ? warn(ret, "snapshots in the catalogue have different names for %" PRIu64 " place%s of one build-id: "
+			 "what each has is shown, and none is lent", nr, nr == 1 ? "" : "s") : 0;
+}
+
 static const check_fn checks[] = {
 	check_shared_snapshots, check_shared_processes, check_recorded_anew, check_ended, check_twins,
 	check_fleet_gaps, check_fleet_traceback_limit,
-	check_fleet_sampling, check_parts, check_future, check_builds,
+	check_fleet_sampling, check_parts, check_future, check_builds, check_refused_names,
 };
 _Static_assert(ARRAY_SIZE(checks) <= FLEET_CHECK_NR, "room for every check");
 

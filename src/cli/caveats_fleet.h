@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "engine.h"
 #include "fleet/selection.h"
@@ -16,10 +17,11 @@ struct fleet_doubt {
 	size_t cohort_nr;
 	const struct engine_options *engine;
 	bool line_drift;
+	uint64_t refused_nr; /* of struct dictionary */
 	int64_t now_ns; /* since 1970 */
 };
 
-#define FLEET_CHECK_NR 11
+#define FLEET_CHECK_NR 12
 
 struct fleet_doubts {
 	struct reason text[FLEET_CHECK_NR];

@@ -139,6 +139,7 @@ int fleet_report_make(const struct fleet *fleet, const struct cohort *const *coh
 		.cohort_nr = cohort_nr,
 		.engine = &fleet->chosen.engine,
 		.line_drift = fleet->options->line_drift,
+		.refused_nr = fleet->dictionary.refused_nr,
 		.now_ns = time(NULL) * 1000000000ll,
 	};
 	int err;

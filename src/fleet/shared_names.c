@@ -20,6 +20,7 @@ enum detail {
 struct named_frame {
 	int64_t place; /* a hash; 0: not known */
 	uint32_t id;
+	uint32_t filename, function, lineno, first_line;
 	uint8_t detail;
 	bool is_inlined;
 };
@@ -29,6 +30,7 @@ struct name_chain {
 	size_t first; /* in joined[] */
 	uint32_t nr;  /* 0: not known yet */
 	uint8_t detail;
+	bool is_disputed, is_refused; /* snapshots differ; a frame lacks its names for that reason */
 };
 
 static int64_t nameable_place(const struct nameable_frame *frame)
@@ -60,7 +62,11 @@ int shared_names_add_frame(struct shared_names *names, const struct nameable_fra
 	const struct named_frame frame = {
 		.place = nameable_place(from),
 		.id = id,
-		.detail = from->lineno ? DETAIL_LINE : *from->function ? DETAIL_FUNCTION : DETAIL_NONE,
+		.filename = from->lineno ? from->filename : 0, /* without a line it is the object's path */
+		.function = from->function,
+		.lineno = from->lineno,
+		.first_line = from->first_line,
+		.detail = from->lineno ? DETAIL_LINE : from->function ? DETAIL_FUNCTION : DETAIL_NONE,
 		.is_inlined = from->flags & SNAP_FRAME_INLINE,
 	};
 	const struct name_chain *chain = find_name_chain(names, frame.place);
@@ -90,6 +96,29 @@ static uint8_t detail_of(const struct shared_names *names, const uint32_t *numbe
 	return len > 1 ? DETAIL_LINE : names->frame[number[0]].detail;
 }
 
+static bool is_same_name(const struct named_frame *a, const struct named_frame *b)
+{
+	return a->function == b->function && a->filename == b->filename && a->lineno == b->lineno &&
+	       (a->first_line == b->first_line || !a->first_line || !b->first_line);
+}
+
+/* Whether two chains of a place say the same, as far as both say anything. */
+static bool is_agreed(const struct shared_names *names, const struct name_chain *chain, const uint32_t *number,
+		      size_t len)
+{
+	const uint32_t *known = &names->joined[chain->first];
+	uint8_t detail = detail_of(names, number, len);
+
+	if (chain->detail == DETAIL_NONE || detail == DETAIL_NONE)
+		return true;
+	if (chain->detail != detail)
+		return names->frame[known[chain->nr - 1]].function == names->frame[number[len - 1]].function;
+	for (size_t i = 0; i < len && chain->nr == len; i++)
+		if (!is_same_name(&names->frame[known[i]], &names->frame[number[i]]))
+			return false;
+	return chain->nr == len;
+}
+
 static int learn_chain(struct shared_names *names, const uint32_t *number, size_t len)
 {
 	const struct named_frame *last = &names->frame[number[len - 1]];
@@ -97,11 +126,17 @@ static int learn_chain(struct shared_names *names, const uint32_t *number, size_
 	uint8_t detail = detail_of(names, number, len);
 	int err = 0;
 
-	if (!chain || len > CHAIN_MAX || (chain->nr && chain->detail >= detail))
+	if (!chain || len > CHAIN_MAX)
 		return 0;
-	*chain = (struct name_chain){ names->joined_nr, len, detail };
+	if (chain->nr && !is_agreed(names, chain, number, len))
+		chain->is_disputed = true;
+	if (chain->nr && chain->detail >= detail)
+		return 0;
+	chain->first = names->joined_nr;
+	chain->nr = len;
+	chain->detail = detail;
 	for (size_t i = 0; i < len && !err; i++)
-		err = array_push(names, joined, names->frame[number[i]].id);
+		err = array_push(names, joined, number[i]);
 	return err;
 }
 
@@ -116,16 +151,22 @@ int shared_names_learn(struct shared_names *names, const uint32_t *number, size_
 	return err;
 }
 
-/* NULL: the frames themselves say as much. */
-static const struct name_chain *better_chain(const struct shared_names *names, const uint32_t *number, size_t len)
+/* NULL: the frames themselves say as much, or nothing is lent. */
+static const struct name_chain *better_chain(struct shared_names *names, const uint32_t *number, size_t len)
 {
 	const struct named_frame *last = &names->frame[number[len - 1]];
-	const struct name_chain *chain = last->is_inlined ? NULL : find_name_chain(names, last->place);
+	struct name_chain *chain = last->is_inlined ? NULL : find_name_chain(names, last->place);
 
-	return chain && chain->nr && chain->detail > detail_of(names, number, len) ? chain : NULL;
+	if (!chain || !chain->nr || chain->detail <= detail_of(names, number, len))
+		return NULL;
+	if (!chain->is_disputed)
+		return chain;
+	names->refused_nr += !chain->is_refused;
+	chain->is_refused = true;
+	return NULL;
 }
 
-static size_t applied_nr(const struct shared_names *names, const uint32_t *number, size_t nr)
+static size_t applied_nr(struct shared_names *names, const uint32_t *number, size_t nr)
 {
 	size_t sum = 0;
 
@@ -139,7 +180,7 @@ static size_t applied_nr(const struct shared_names *names, const uint32_t *numbe
 	return sum;
 }
 
-int shared_names_apply(const struct shared_names *names, const uint32_t *number, size_t nr, uint32_t **ids,
+int shared_names_apply(struct shared_names *names, const uint32_t *number, size_t nr, uint32_t **ids,
 		       size_t *ids_alloc, size_t *ret_nr)
 {
 	size_t all = names->is_needed ? applied_nr(names, number, nr) : nr;
@@ -154,7 +195,7 @@ int shared_names_apply(const struct shared_names *names, const uint32_t *number,
 		if (fits)
 			chain = better_chain(names, number + at, len);
 		for (size_t i = 0; i < (chain ? chain->nr : len); i++)
-			(*ids)[to++] = chain ? names->joined[chain->first + i] : names->frame[number[at + i]].id;
+			(*ids)[to++] = names->frame[chain ? names->joined[chain->first + i] : number[at + i]].id;
 	}
 	*ret_nr = to;
 	return err;

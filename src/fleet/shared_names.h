@@ -6,6 +6,9 @@
  * Names that some snapshots of a catalogue have for a place and others have not: a place is an offset in an object with
  * a build-id. All tracebacks get the best names of a place, so that snapshots with and without names are comparable.
  *
+ * Any host can send names for any build-id. So nothing is lent for a place of which snapshots say different things:
+ * another function, or other lines or inlined calls. Its frames keep what they have, and the place is counted.
+ *
  *	for each frame:     shared_names_add_frame()
  *	if names.is_needed, for each traceback: shared_names_learn()
  *	for each traceback: shared_names_apply()
@@ -25,15 +28,17 @@ struct shared_names {
 	struct known places; /* place → its number in chain[] */
 	struct name_chain *chain;
 	size_t chain_nr, chain_alloc;
-	uint32_t *joined; /* the frames of all chains */
+	uint32_t *joined; /* the frames of all chains, by their numbers */
 	size_t joined_nr, joined_alloc;
 	bool is_needed; /* a place has frames with more and with fewer names */
+	uint64_t refused_nr; /* places whose frames lack names that were not lent */
 };
 
 /* A frame as the catalogue has it. */
 struct nameable_frame {
-	const char *function, *build_id;
-	uint32_t lineno, flags;
+	const char *build_id;
+	uint32_t filename, function; /* equal numbers are equal texts; function 0: none */
+	uint32_t lineno, first_line, flags;
 	uint64_t offset;
 };
 
@@ -44,7 +49,7 @@ int shared_names_add_frame(struct shared_names *names, const struct nameable_fra
 int shared_names_learn(struct shared_names *names, const uint32_t *number, size_t nr);
 
 /* The ids of a traceback's frames, with better names where they are known. The caller frees *ids. 0 or -ENOMEM. */
-int shared_names_apply(const struct shared_names *names, const uint32_t *number, size_t nr, uint32_t **ids,
+int shared_names_apply(struct shared_names *names, const uint32_t *number, size_t nr, uint32_t **ids,
 		       size_t *ids_alloc, size_t *ret_nr);
 
 void shared_names_release(struct shared_names *names);

@@ -120,6 +120,17 @@ static void drop_build_details(struct making *m, struct frame_text *frame)
 	frame->build_id = "";
 }
 
+/* A filename and a function are the builder's strings. */
+static int make_nameable(struct making *m, const struct frame_text *text, struct nameable_frame *ret)
+{
+	*ret = (struct nameable_frame){
+		.build_id = text->build_id, .lineno = text->lineno, .first_line = text->first_line,
+		.flags = text->flags, .offset = text->offset,
+	};
+	return snapshot_builder__string(m->builder, strip_path_prefix(m->options, text->filename), &ret->filename) ?:
+	       snapshot_builder__string(m->builder, text->function, &ret->function);
+}
+
 static int build_frame(struct making *m, const struct frame_text *text, uint32_t *ret_id)
 {
 	struct snap_object object = {};
@@ -184,10 +195,7 @@ static int dictionary_add_frame(struct making *m, sqlite3_stmt *row)
 		.offset = sqlite3_column_int64(row, 7),
 		.flags = sqlite3_column_int64(row, 8),
 	};
-	const struct nameable_frame nameable = {
-		.function = frame.function, .build_id = frame.build_id, .lineno = frame.lineno,
-		.flags = frame.flags, .offset = frame.offset,
-	};
+	struct nameable_frame nameable;
 	uint32_t id;
 	int err;
 
@@ -195,8 +203,9 @@ static int dictionary_add_frame(struct making *m, sqlite3_stmt *row)
 	    !is_u32(sqlite3_column_int64(row, 4)) || !is_u32(sqlite3_column_int64(row, 8)))
 		return -EINVAL;
 	known.number = m->names.frame_nr;
+	err = make_nameable(m, &frame, &nameable);
 	drop_build_details(m, &frame);
-	err = build_frame(m, &frame, &id) ?: add_key(m, &frame, id);
+	err = err ?: build_frame(m, &frame, &id) ?: add_key(m, &frame, id);
 	return err ?: shared_names_add_frame(&m->names, &nameable, id) ?: known_add(&m->frames, &known);
 }
 
@@ -330,6 +339,7 @@ static int dictionary_build(struct making *m, struct dictionary *ret, struct rea
 		return dictionary_report_error(m, err, why);
 	ret->key_frame = m->key;
 	m->key = NULL;
+	ret->refused_nr = m->names.refused_nr;
 	return 0;
 }
 

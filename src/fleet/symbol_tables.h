@@ -38,6 +38,7 @@ struct dictionary_options {
 struct dictionary {
 	struct snapshot *snapshot;
 	uint32_t *key_frame; /* for struct engine_options; may be NULL */
+	uint64_t refused_nr; /* places that got no names, since snapshots differ about them */
 };
 
 /* The caller ends it with dictionary_release(). A zeroed struct is valid there. */

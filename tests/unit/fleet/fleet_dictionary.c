@@ -168,6 +168,42 @@ Test(fleet_dictionary, names_places_that_another_snapshot_has_names_for)
 	dictionary_release(&dictionary);
 }
 
+/* One host has functions, another one sends lines for the same build-id, a third has no names. */
+Test(fleet_dictionary, lends_no_names_that_another_snapshot_contradicts)
+{
+	static const struct fleet_frame honest[] = {
+		{ "/bin/app", 0, "honest_leak", "/bin/app", BUILD_A, 0x10 }, { "/bin/app", 0, "main", "/bin/app", BUILD_A, 0x20 },
+	};
+	static const struct fleet_frame evil[] = {
+		{ "/src/evil.c", 7, "forged_name", "/bin/app", BUILD_A, 0x10 }, { "a.c", 9, "main", "/bin/app", BUILD_A, 0x20 },
+		{ "a.c", 30, "f", "/bin/app", BUILD_A, 0x30 },
+	};
+	static const struct fleet_frame bare[] = {
+		{ "/bin/app", 0, NULL, "/bin/app", BUILD_A, 0x10 }, { "/bin/app", 0, NULL, "/bin/app", BUILD_A, 0x20 },
+		{ "/bin/app", 0, NULL, "/bin/app", BUILD_A, 0x30 },
+	};
+	static const struct fleet_frame other_line[] = { { "a.c", 31, "f", "/bin/app", BUILD_A, 0x30 } };
+	static const struct fleet_trace trace[2][4] = {
+		{ { 1, honest, 2, 2 }, { 2, evil, 3, 3 }, { 3, bare, 3, 3 }, { 4, other_line, 1, 1 } },
+		{ { 1, other_line, 1, 1 }, { 2, bare, 3, 3 }, { 3, evil, 3, 3 }, { 4, honest, 2, 2 } },
+	};
+
+	for (int i = 0; i < 2; i++) {
+		struct dictionary dictionary;
+
+		remove("catalogue.db");
+		fleet_write(&(struct fleet_file){ "d/1.snap", TRACES(trace[i]) });
+		fleet_index_d();
+		dictionary = read_dictionary(NULL);
+		cr_expect_str_eq(name_text(&dictionary, i ? 3 : 0), "/bin/app:0 honest_leak /bin/app+0, a.c:9 main /bin/app+0");
+		cr_expect_str_eq(name_text(&dictionary, i ? 1 : 2),
+				 "/bin/app:0  /bin/app+10, a.c:9 main /bin/app+0, /bin/app:0  /bin/app+30");
+		cr_expect_str_eq(name_text(&dictionary, i ? 0 : 3), "a.c:31 f /bin/app+0");
+		cr_expect_eq(dictionary.refused_nr, 2);
+		dictionary_release(&dictionary);
+	}
+}
+
 Test(fleet_dictionary, removes_the_first_prefix_that_matches)
 {
 	static const char *const prefix[] = { "/build/", "/build/app-2/", "/opt/app" };

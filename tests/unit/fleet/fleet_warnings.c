@@ -97,3 +97,15 @@ Test(fleet_warnings, report_two_machines_of_one_name_and_gaps)
 			 "1 of 2 snapshots have gaps in what was recorded: 4096 B that are older than the last one may be "
 			 "gone\n");
 }
+
+Test(fleet_warnings, report_names_that_were_not_lent)
+{
+	struct fleet_doubt doubt = { .engine = &engine };
+	struct reason line;
+
+	cr_expect_eq(check_refused_names(&doubt, &line), 0);
+	doubt.refused_nr = 1;
+	cr_expect_eq(check_refused_names(&doubt, &line), 1);
+	cr_expect_str_eq(line.text, "snapshots in the catalogue have different names for 1 place of one build-id: what each "
+				    "has is shown, and none is lent");
+}
