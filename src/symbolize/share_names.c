@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/idmap.h"
+#include "engine/frame.h"
 #include "snapshot.h"
 #include "symbolize/naming.h"
 #include "symbolize/rename.h"
@@ -49,8 +50,6 @@ static uint64_t hash_object(const struct named_side *side, uint32_t object, uint
 {
 	const char *id = build_id_of_object(side, object);
 
-	if (!*id)
-		id = path_of_object(side, object);
 	return hash_bytes(id, strlen(id), seed);
 }
 
@@ -59,12 +58,12 @@ static uint64_t hash_named_place(const struct named_side *side, const struct sna
 	return hash_object(side, frame->object, frame->offset);
 }
 
+/* Without a build-id nothing says that a path was the same file. */
 static bool is_same_object(const struct named_side *a, uint32_t a_object, const struct named_side *b, uint32_t b_object)
 {
 	const char *id = build_id_of_object(a, a_object);
 
-	return !strcmp(id, build_id_of_object(b, b_object)) &&
-	       (*id || !strcmp(path_of_object(a, a_object), path_of_object(b, b_object)));
+	return *id && !strcmp(id, build_id_of_object(b, b_object));
 }
 
 struct place_key {
@@ -109,6 +108,8 @@ static int add_chain(struct named_side *side, uint64_t first, uint64_t last)
 	if (!frame->object || !frame->offset || side->chain[id].nr || frame->flags & (SNAP_FRAME_INLINE | SNAP_FRAME_SKIPPED))
 		return 0;
 	side->chain[id] = (struct chain){ first, last - first + 1 };
+	if (!*build_id_of_object(side, frame->object))
+		return 0;
 	if (find_named_place(side, side, frame) == IDMAP_NONE) /* another frame of the place may be a guessed one */
 		err = idmap_add(&side->places, hash_named_place(side, frame), id);
 	if ((!frame->lineno && first == last) || side->has_lines[frame->object])
@@ -170,35 +171,57 @@ static bool lacks_line(const struct named_side *side, uint32_t id)
 	return side->chain[id].nr == 1 && !side->t->frame[id].lineno;
 }
 
-/* If both snapshots have a function and no line, the names of the second snapshot count. */
-static bool says_more(const struct lending *l, uint32_t other, uint32_t id, bool is_first)
+/* 1: other is no other function than ours, 0, or -ENOMEM. A symbol may have more in its name than a debug file. */
+static int may_be_called(const char *ours, const char *other)
 {
-	const struct snap_frame *theirs = &l->from->t->frame[other], *ours = &l->to->t->frame[id];
+	char *a, *b;
+	int is_same;
 
-	if (l->from->chain[other].nr > SYMBOL_INLINE_MAX)
-		return false;
-	if (l->from->chain[other].nr > 1 || theirs->lineno)
-		return true;
-	return theirs->function && (!ours->function ||
-	       (is_first && strcmp(snapshot__string(l->from->snapshot, theirs->function),
-				   snapshot__string(l->to->snapshot, ours->function))));
+	if (!*ours || !strcmp(ours, other))
+		return 1;
+	a = function_base_name(ours);
+	b = function_base_name(other);
+	is_same = a && b ? !strcmp(a, b) : -ENOMEM;
+	free(a);
+	free(b);
+	return is_same;
 }
 
-/* Returns whether there is anything to rename. */
-static bool choose_renamed(const struct lending *l, bool is_first)
+/* 1, 0 or -ENOMEM. If both have the same function without a line, the second snapshot's form of its name counts. */
+static int says_more(const struct lending *l, uint32_t other, uint32_t id, bool is_first)
 {
-	bool found = false;
+	const struct snap_frame *frame = &l->from->t->frame[other];
+	const char *theirs = snapshot__string(l->from->snapshot, frame->function);
+	const char *ours = snapshot__string(l->to->snapshot, l->to->t->frame[id].function);
+	bool has_line = l->from->chain[other].nr > 1 || frame->lineno;
+
+	if (l->from->chain[other].nr > SYMBOL_INLINE_MAX)
+		return 0;
+	if (!has_line && (!*theirs || (*ours && !(is_first && strcmp(theirs, ours)))))
+		return 0;
+	return may_be_called(ours, theirs);
+}
+
+/* 1: there is something to rename, 0, or -ENOMEM. */
+static int choose_renamed(const struct lending *l, bool is_first)
+{
+	int found = 0;
 
 	for (uint32_t id = 1; id < l->to->t->frame_nr; id++) {
 		uint32_t other;
+		int more;
 
 		if (!lacks_line(l->to, id))
 			continue;
 		other = find_named_place(l->from, l->to, &l->to->t->frame[id]);
-		if (other == IDMAP_NONE || !says_more(l, other, id, is_first))
+		more = other == IDMAP_NONE ? 0 : says_more(l, other, id, is_first);
+		if (more < 0)
+			return more;
+		if (!more)
 			continue;
 		l->to->other[id] = other;
-		l->to->is_renamed[id] = found = true;
+		l->to->is_renamed[id] = true;
+		found = 1;
 	}
 	return found;
 }
@@ -235,7 +258,9 @@ static int lend_names(const struct lending *l, bool is_first, struct snapshot **
 		.rows_max = NAMING_ROWS_MAX,
 	};
 
-	return choose_renamed(l, is_first) ? rename_frames(&renaming, ret) : 0;
+	int found = choose_renamed(l, is_first);
+
+	return found > 0 ? rename_frames(&renaming, ret) : found;
 }
 
 /* ---- what stays without names ---------------------------------------------------------------- */

@@ -3,8 +3,8 @@
 #define ALLOCSNAP_SYMBOLIZE_SHARE_NAMES_H
 
 /*
- * Makes the names of two snapshots comparable. A place is an offset in an object, and an object is known by its
- * build-id (or by its path, if no build-id was recorded). If one of two snapshots has a line, inlined calls or a
+ * Makes the names of two snapshots comparable. A place is an offset in an object with a build-id; without one nothing
+ * says which file it was, and nothing is lent. Nor is it if the place has a function of another name already. If one of two snapshots has a line, inlined calls or a
  * function for a place, and the other has not, both get them: a snapshot and its symbolized copy have equal rows then.
  */
 

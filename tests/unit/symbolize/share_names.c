@@ -128,7 +128,7 @@ Test(share_names, names_are_of_a_build_not_of_a_path)
 	cr_expect_eq(changed_by_line(without, other_build), 2 * 107);
 	cr_expect_eq(changed_by_line(without, moved), 0);
 	cr_expect_eq(changed_by_line(without, no_id_named), 2 * 107, "an unknown build is not a known one");
-	cr_expect_eq(changed_by_line(no_id, no_id_named), 0);
+	cr_expect_eq(changed_by_line(no_id, no_id_named), 2 * 107, "two builds may have been at one path");
 	snapshot__close(without);
 	snapshot__close(other_build);
 	snapshot__close(moved);
@@ -136,10 +136,45 @@ Test(share_names, names_are_of_a_build_not_of_a_path)
 	snapshot__close(no_id_named);
 }
 
-Test(share_names, two_names_without_a_line_become_the_second_one)
+Test(share_names, a_function_keeps_its_name_if_the_other_one_is_called_otherwise)
 {
-	static const struct short_block symbol[] = { { 5, { { .offset = 0x10, .function = "exported" } } } };
-	static const struct short_block other[] = { { 5, { { .offset = 0x10, .function = "local" } } } };
+	static const struct short_block honest[] = { { 5, { { .offset = 0x10, .function = "honest_leak" } } } };
+	static const struct short_block forged[][1] = {
+		{ { 5, { { "/src/evil.c", 7, "forged_name", 0x10 } } } },
+		{ { 5, { { "/src/evil.c", 7, "honest_leak", 0x10, SNAP_FRAME_INLINE },
+			 { "/src/evil.c", 9, "forged_name", 0x10 } } } },
+		{ { 5, { { .offset = 0x10, .function = "forged_name" } } } },
+		{ { 5, { { "/src/evil.c", 7, NULL, 0x10 } } } },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(forged); i++) {
+		struct snapshot *old = MAKE("/bin/p", "abcd", honest), *new = MAKE("/bin/p", "abcd", forged[i]);
+		struct shared_names names;
+
+		cr_assert_eq(names_share((const struct snapshot *const[]){ old, new }, &names), 0);
+		cr_expect_null(names.named[0], "%zu", i);
+		cr_expect_null(names.named[1], "%zu", i);
+		snapshot__close(old);
+		snapshot__close(new);
+	}
+}
+
+Test(share_names, places_without_a_build_id_are_not_said_to_lack_lines)
+{
+	struct snapshot *old = MAKE("/bin/p", "", named), *new = MAKE("/bin/p", "", unnamed);
+	struct shared_names names;
+
+	cr_assert_eq(names_share((const struct snapshot *const[]){ old, new }, &names), 0);
+	cr_expect_null(names.named[1]);
+	cr_expect_eq(names.unshared[1].place_nr, 0);
+	snapshot__close(old);
+	snapshot__close(new);
+}
+
+Test(share_names, two_forms_of_a_name_without_a_line_become_the_second_one)
+{
+	static const struct short_block symbol[] = { { 5, { { .offset = 0x10, .function = "f" } } } };
+	static const struct short_block other[] = { { 5, { { .offset = 0x10, .function = "f(int)" } } } };
 	struct snapshot *old = MAKE("/bin/p", "abcd", symbol), *new = MAKE("/bin/p", "abcd", other);
 	struct shared_names names;
 
