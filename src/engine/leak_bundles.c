@@ -7,6 +7,7 @@
 #include "snapshot.h"
 
 #define SIXTEENTHS 16
+#define COMPARED_MOST 1000 /* lines of a kind, those of the highest rates: comparing all with all takes too long */
 
 /* ---- order ---------------------------------------------------------------------------------- */
 
@@ -43,8 +44,6 @@ static bool leak_together(const struct leak_line *line, const struct leak_line *
 {
 	uint64_t sum = 0, apart = 0;
 
-	if (line->verdict.kind != with->verdict.kind || line->verdict.kind > LEAK_LIKELY)
-		return false;
 	for (int i = 0; i < SIXTEENTHS; i++) {
 		sum += line->sixteenth[i];
 		apart += distance(line->sixteenth[i], with->sixteenth[i]);
@@ -61,14 +60,24 @@ static void move_line(struct leak_line *line, size_t from, size_t to)
 	line[to] = moved;
 }
 
-static void gather_bundle(struct leaks *leaks, struct leak_bundle *bundle)
+/* Lines from `end` on are not compared. */
+static void gather_bundle(struct leaks *leaks, struct leak_bundle *bundle, size_t end)
 {
-	for (size_t i = bundle->first + 1; i < leaks->line_nr; i++) {
-		if (leaks->line[i].verdict.kind != leaks->line[bundle->first].verdict.kind)
-			break;
+	for (size_t i = bundle->first + 1; i < end; i++)
 		if (leak_together(&leaks->line[i], &leaks->line[bundle->first]))
 			move_line(leaks->line, i, bundle->first + bundle->nr++);
-	}
+}
+
+/* Where the lines end that may be in one bundle with lines of a kind that begins at `first`. */
+static size_t find_compared_end(const struct leaks *leaks, size_t first)
+{
+	enum leak_kind kind = leaks->line[first].verdict.kind;
+	size_t end = first;
+
+	while (kind <= LEAK_LIKELY && end < leaks->line_nr && end - first < COMPARED_MOST &&
+	       leaks->line[end].verdict.kind == kind)
+		end++;
+	return end;
 }
 
 /* ---- their common caller -------------------------------------------------------------------- */
@@ -129,7 +138,7 @@ static void sum_bundle(const struct leaks *leaks, struct leak_bundle *bundle)
 
 int leak_bundles_make(struct leaks *leaks)
 {
-	size_t at = 0;
+	size_t at = 0, end = 0;
 
 	if (leaks->line_nr)
 		qsort(leaks->line, leaks->line_nr, sizeof(*leaks->line), by_kind_and_rate);
@@ -139,8 +148,10 @@ int leak_bundles_make(struct leaks *leaks)
 	while (at < leaks->line_nr) {
 		struct leak_bundle *bundle = &leaks->bundle[leaks->bundle_nr++];
 
+		if (!at || leaks->line[at].verdict.kind != leaks->line[at - 1].verdict.kind)
+			end = find_compared_end(leaks, at);
 		*bundle = (struct leak_bundle){ .first = at, .nr = 1 };
-		gather_bundle(leaks, bundle);
+		gather_bundle(leaks, bundle, end);
 		find_caller(leaks, bundle);
 		sum_bundle(leaks, bundle);
 		at += bundle->nr;

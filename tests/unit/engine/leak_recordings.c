@@ -230,3 +230,36 @@ Test(leak_recordings, few_blocks_of_many_callers_are_added_up)
 	cr_assert_eq(leaks->line[0].site_nr, 8);
 	leaks_free(leaks);
 }
+
+#define MANY 1002
+
+/* Leaks of the same times: those of the highest rates are one bundle, and the rest is not compared. */
+Test(leak_recordings, a_thousand_lines_are_compared)
+{
+	static struct flow many[MANY];
+	const struct program program = { many, MANY, SNAPSHOTS, 0, 0 };
+	struct leaks *leaks;
+
+	for (int i = 0; i < MANY; i++)
+		many[i] = (struct flow){ "many", 0x2000 + i, 2, FOR_EVER, 0 };
+	leaks = judge_program(&program);
+	cr_assert_eq(leaks->line_nr, MANY);
+	cr_assert_eq(leaks->kind_nr[LEAK_SURE], MANY);
+	cr_assert_eq(leaks->bundle_nr, 3);
+	cr_assert_eq(leaks->bundle[0].nr, 1000);
+	cr_assert_eq(leaks->bundle[1].nr, 1);
+	cr_assert_eq(leaks->bundle[2].first, MANY - 1);
+	leaks_free(leaks);
+}
+
+/* Rings of the same times do not leak, and are never one. */
+Test(leak_recordings, lines_that_do_not_leak_are_single)
+{
+	static const struct flow rings[] = { { "a", 0x2000, 0.25, 12, 0 }, { "b", 0x2100, 0.25, 12, 0 } };
+	const struct program program = { rings, 2, SNAPSHOTS, 0, 0 };
+	struct leaks *leaks = judge_program(&program);
+
+	cr_assert_eq(leaks->kind_nr[LEAK_FREED], 2);
+	cr_assert_eq(leaks->bundle_nr, 2);
+	leaks_free(leaks);
+}
