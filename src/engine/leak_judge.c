@@ -23,18 +23,37 @@ uint32_t leak_horizons(const struct leak_window *window, uint64_t horizon_ns[LEA
 	return nr;
 }
 
-/* How long was recorded from begin_ns to end_ns. */
-static uint64_t recorded_ns(const struct leak_window *window, uint64_t begin_ns, uint64_t end_ns)
+/* How many gaps begin at ns or before. */
+static uint32_t count_gaps_by(const struct leak_window *window, uint64_t ns)
 {
-	uint64_t sum = end_ns - begin_ns;
+	uint32_t low = 0, high = window->gap_nr;
 
-	for (uint32_t i = 0; i < window->gap_nr; i++) {
-		uint64_t from = window->gap[i].begin_ns > begin_ns ? window->gap[i].begin_ns : begin_ns;
-		uint64_t to = window->gap[i].end_ns < end_ns ? window->gap[i].end_ns : end_ns;
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
 
-		sum -= to > from ? to - from : 0;
+		if (window->gap[middle].begin_ns <= ns)
+			low = middle + 1;
+		else
+			high = middle;
 	}
-	return sum;
+	return low;
+}
+
+/* The sum of the gaps before ns; a gap that goes on counts until ns. */
+static uint64_t sum_gaps_until(const struct leak_window *window, uint64_t ns)
+{
+	uint32_t nr = count_gaps_by(window, ns);
+	const struct leak_gap *last;
+
+	if (!nr)
+		return 0;
+	last = &window->gap[nr - 1];
+	return last->earlier_ns + (last->end_ns < ns ? last->end_ns : ns) - last->begin_ns;
+}
+
+uint64_t leak_recorded_ns(const struct leak_window *window, uint64_t begin_ns, uint64_t end_ns)
+{
+	return end_ns - begin_ns - (sum_gaps_until(window, end_ns) - sum_gaps_until(window, begin_ns));
 }
 
 /* ---- one block that grows ------------------------------------------------------------------- */
@@ -133,7 +152,8 @@ double leak_lower_bound(double rate, uint64_t blocks)
 static void measure_rate(const struct leak_window *window, const struct leak_evidence *evidence,
 			 struct leak_verdict *verdict)
 {
-	uint64_t born_ns = window->span_ns - verdict->horizon_ns, late_ns = recorded_ns(window, born_ns / 2, born_ns);
+	uint64_t born_ns = window->span_ns - verdict->horizon_ns;
+	uint64_t late_ns = leak_recorded_ns(window, born_ns / 2, born_ns);
 	double bytes = 0, blocks = 0;
 
 	for (size_t i = 0; i < verdict->survivors; i++) {
@@ -172,7 +192,7 @@ static void count_periods(const struct leak_window *window, const struct leak_ev
 		is_begun |= has[i];
 		verdict->periods += has[i];
 		if (is_begun)
-			verdict->span += has[i] || (wide)recorded_ns(window, begin, end) * 10 * LEAK_PERIODS >
+			verdict->span += has[i] || (wide)leak_recorded_ns(window, begin, end) * 10 * LEAK_PERIODS >
 							  (wide)3 * born_ns;
 	}
 }
@@ -181,7 +201,8 @@ static void count_periods(const struct leak_window *window, const struct leak_ev
 static bool is_slower(const struct leak_window *window, const struct leak_verdict *verdict, unsigned int numerator)
 {
 	uint64_t born_ns = window->span_ns - verdict->horizon_ns;
-	uint64_t early_ns = recorded_ns(window, 0, born_ns / 2), late_ns = recorded_ns(window, born_ns / 2, born_ns);
+	uint64_t early_ns = leak_recorded_ns(window, 0, born_ns / 2);
+	uint64_t late_ns = leak_recorded_ns(window, born_ns / 2, born_ns);
 
 	return early_ns && (wide)4 * verdict->late * early_ns < (wide)numerator * verdict->early * late_ns;
 }
@@ -273,11 +294,9 @@ static void judge_without_survivors(const struct leak_window *window, const stru
 /* How long the block is known to have lived: until the next gap. */
 static uint64_t known_age(const struct leak_window *window, uint64_t birth_ns)
 {
-	uint64_t until = window->span_ns;
+	uint32_t next = count_gaps_by(window, birth_ns);
 
-	for (uint32_t i = window->gap_nr; i-- && window->gap[i].begin_ns > birth_ns;)
-		until = window->gap[i].begin_ns;
-	return until - birth_ns;
+	return (next < window->gap_nr ? window->gap[next].begin_ns : window->span_ns) - birth_ns;
 }
 
 struct quarters {

@@ -49,6 +49,7 @@ enum leak_doubt {
 
 struct leak_gap {
 	uint64_t begin_ns, end_ns;
+	uint64_t earlier_ns; /* the sum of all gaps before this one */
 };
 
 /* The time observed. */
@@ -56,7 +57,7 @@ struct leak_window {
 	uint64_t span_ns; /* the time of the last snapshot; more than 0 */
 	const uint64_t *snapshot_ns; /* ascending; the last one is span_ns */
 	uint32_t snapshot_nr;
-	const struct leak_gap *gap; /* ascending, within 0 … span_ns */
+	const struct leak_gap *gap; /* ascending and apart, within 0 … span_ns */
 	uint32_t gap_nr;
 	uint64_t gaps_ns; /* their sum, or more if old gaps are not known one by one; at most span_ns */
 };
@@ -105,6 +106,9 @@ struct leak_verdict {
 	double bytes; /* of the survivors */
 	double allocated, live;
 };
+
+/* How long was recorded from begin_ns to end_ns. */
+uint64_t leak_recorded_ns(const struct leak_window *window, uint64_t begin_ns, uint64_t end_ns);
 
 /* The ages to try: multiples of the time between snapshots, up to two thirds of the time observed. Returns how many. */
 uint32_t leak_horizons(const struct leak_window *window, uint64_t horizon_ns[LEAK_HORIZONS]);

@@ -38,7 +38,7 @@ static int set_gaps(struct leak_tally *tally)
 		to = to < span ? to : span;
 		if (from >= to)
 			continue;
-		tally->gap[tally->window.gap_nr++] = (struct leak_gap){ from, to };
+		tally->gap[tally->window.gap_nr++] = (struct leak_gap){ from, to, sum };
 		sum += to - from;
 	}
 	known = known > sum ? known : sum;

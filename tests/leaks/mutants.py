@@ -38,7 +38,8 @@ MUTANTS = {
                                                  "5 * verdict->periods < 2 * verdict->span")),
     "rate: of all survivors": (JUDGE, ("if (2 * (wide)block->birth_ns < born_ns)\n\t\t\tcontinue;\n\t\tverdict->late++;",
                                        "verdict->late++;")),
-    "rate: gaps count as recorded": (JUDGE, ("sum -= to > from ? to - from : 0;", "")),
+    "rate: gaps count as recorded": (JUDGE, (
+        "end_ns - begin_ns - (sum_gaps_until(window, end_ns) - sum_gaps_until(window, begin_ns))", "end_ns - begin_ns")),
     "rate: blocks without their weights": (JUDGE, ("blocks += block->weight;\n\t}\n\tverdict->early",
                                                    "blocks += 1;\n\t}\n\tverdict->early")),
     "confidence: by weights": (JUDGE, ("verdict->survivors < LEAK_SURVIVORS_SURE",

@@ -221,7 +221,7 @@ Test(leak_rule, a_batch_may_go_at_once_again)
 
 Test(leak_rule, gaps_hide_frees)
 {
-	const struct leak_gap gap = { 10 * SEC, 40 * SEC };
+	const struct leak_gap gap = { 10 * SEC, 40 * SEC, 0 };
 
 	window.gap = &gap;
 	window.gap_nr = 1;
@@ -244,7 +244,7 @@ Test(leak_rule, gaps_hide_frees)
 
 Test(leak_rule, rates_are_by_recorded_time)
 {
-	const struct leak_gap gap = { 30 * SEC, 40 * SEC };
+	const struct leak_gap gap = { 30 * SEC, 40 * SEC, 0 };
 
 	born(0, 29.9, 60);
 	born(40, 60, 41);
@@ -357,4 +357,45 @@ Test(leak_rule, a_window_of_one_nanosecond)
 	window = (struct leak_window){ .span_ns = 1, .snapshot_ns = at, .snapshot_nr = 4 };
 	born(0, 0, 5);
 	cr_assert_eq(judge().survivors, 5);
+}
+
+/* The same sums as by asking of every second whether it is in a gap. */
+Test(leak_rule, recorded_time_is_the_time_outside_of_gaps)
+{
+	struct leak_gap gap[6];
+	uint64_t sum = 0;
+
+	cr_assert_eq(leak_recorded_ns(&window, 3, 60), 57, "no gaps");
+	for (uint32_t i = 0; i < 6; i++) {
+		uint64_t begin = i == 5 ? 48 : 3 + 10 * i, end = i == 5 ? 51 : begin + i + 1; /* the last two touch */
+
+		gap[i] = (struct leak_gap){ begin, end, sum };
+		sum += end - begin;
+	}
+	window.gap = gap;
+	window.gap_nr = 6;
+	for (uint64_t begin = 0; begin <= 60; begin++) {
+		uint64_t recorded = 0;
+
+		for (uint64_t end = begin; end <= 60; end++) {
+			bool is_in = false;
+
+			cr_assert_eq(leak_recorded_ns(&window, begin, end), recorded, "%lu to %lu", begin, end);
+			for (int i = 0; i < 6; i++)
+				is_in |= gap[i].begin_ns <= end && end < gap[i].end_ns;
+			recorded += !is_in;
+		}
+	}
+}
+
+/* From one snapshot: a block is known to have lived until the next gap. */
+Test(leak_rule, births_alone_count_until_the_next_gap)
+{
+	const struct leak_gap gap[] = { { 20 * SEC, 21 * SEC, 0 }, { 40 * SEC, 41 * SEC, SEC } };
+
+	window.snapshot_nr = 1;
+	window.gap = gap;
+	window.gap_nr = 2;
+	born(0, 59, 60);
+	cr_assert_eq(judge().survivors, 3 * 6, "born by 5 s, from 20 to 25 and 40 to 45; the horizon is 15 s");
 }
