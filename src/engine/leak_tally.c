@@ -174,11 +174,9 @@ static int make_counters(struct leak_tally *tally)
 	size_t nr = tally->sites.site_nr ?: 1;
 
 	tally->history = calloc(nr, sizeof(*tally->history));
-	tally->now = calloc(nr, LEAK_BINS * sizeof(*tally->now));
-	tally->before = calloc(nr, LEAK_BINS * sizeof(*tally->before));
 	tally->bytes = calloc(nr, sizeof(*tally->bytes));
 	tally->count = calloc(nr, sizeof(*tally->count));
-	return tally->history && tally->now && tally->before && tally->bytes && tally->count ? 0 : -ENOMEM;
+	return tally->history && tally->bytes && tally->count ? 0 : -ENOMEM;
 }
 
 int leak_tally_init(struct leak_tally *tally, const struct snapshot *last, const struct leak_times *times,
@@ -195,8 +193,8 @@ void leak_tally_release(struct leak_tally *tally)
 {
 	leak_sites_release(&tally->sites);
 	free(tally->history);
-	free(tally->now);
-	free(tally->before);
+	leak_births_release(&tally->now);
+	leak_births_release(&tally->before);
 	free(tally->bytes);
 	free(tally->count);
 	free(tally->site_of);
@@ -211,13 +209,13 @@ void leak_tally_release(struct leak_tally *tally)
 
 /* ---- a snapshot ----------------------------------------------------------------------------- */
 
-static void count_block(struct leak_tally *tally, uint32_t site, uint64_t birth_ns, double bytes, double weight)
+static int count_block(struct leak_tally *tally, uint32_t site, uint64_t birth_ns, double bytes, double weight)
 {
 	uint64_t bin = scale_time(birth_ns, tally->window.span_ns, LEAK_BINS);
 
-	tally->now[site * (size_t)LEAK_BINS + (bin < LEAK_BINS ? bin : LEAK_BINS - 1)]++;
 	tally->bytes[site] += bytes;
 	tally->count[site] += weight;
+	return leak_births_add(&tally->now, site, bin < LEAK_BINS ? bin : LEAK_BINS - 1);
 }
 
 static double weight_of(const struct snapshot_tables *tables, uint64_t at)
@@ -240,58 +238,75 @@ static int count_blocks(struct leak_tally *tally, const struct snapshot *snapsho
 		if (id != LEAK_SITE_NONE && selector_takes(&traces.selector, i))
 			site = leak_sites_find(&tally->sites, id, tables->trace_domain ? tables->trace_domain[i] : 0);
 		if (site != LEAK_SITE_NONE && read_birth(tally, tables->trace_birth_ns[i], &birth))
-			count_block(tally, site, birth, tables->trace_size[i] * weight, weight);
+			err = count_block(tally, site, birth, tables->trace_size[i] * weight, weight);
 	}
 	chosen_traces_release(&traces);
 	return err;
 }
 
-/* The site's blocks that are gone since the snapshot before `at`, from the bins that had ended by then. */
-static void count_gone(struct leak_tally *tally, uint32_t site, uint32_t at, const uint64_t *horizon_ns, uint32_t nr)
+/* Blocks of a bin that are gone since the snapshot at `then`, if the bin had ended by then. */
+static uint64_t count_gone(const struct leak_tally *tally, struct leak_history *history, uint32_t bin, uint64_t then,
+			   uint64_t before, uint64_t now)
 {
-	struct leak_history *history = &tally->history[site];
-	uint64_t then = tally->snapshot_ns[at - 1], sum = 0;
+	uint64_t horizon_ns[LEAK_HORIZONS], ends = tally->bin_end_ns[bin];
+	uint32_t nr;
 
-	for (uint32_t bin = 0; bin < LEAK_BINS; bin++) {
-		uint64_t ends = tally->bin_end_ns[bin];
-		uint32_t before = tally->before[site * (size_t)LEAK_BINS + bin];
-		uint32_t now = tally->now[site * (size_t)LEAK_BINS + bin];
+	if (ends > then || before <= now)
+		return 0;
+	nr = leak_horizons(&tally->window, horizon_ns);
+	for (uint32_t i = 0; i < nr && horizon_ns[i] <= then - ends; i++)
+		history->freed[i] += before - now;
+	return before - now;
+}
 
-		if (ends > then)
-			break;
-		if (before <= now)
-			continue;
-		sum += before - now;
-		for (uint32_t i = 0; i < nr && horizon_ns[i] <= then - ends; i++)
-			history->freed[i] += before - now;
-	}
-	history->gone += sum;
-	if (sum > history->gone_most) {
-		history->gone_most = sum;
-		history->gone_most_at = at - 1;
+static void add_gone(struct leak_history *history, uint64_t gone, uint32_t at)
+{
+	history->gone += gone;
+	if (gone > history->gone_most) {
+		history->gone_most = gone;
+		history->gone_most_at = at;
 	}
 }
 
-static void end_snapshot(struct leak_tally *tally, uint32_t at)
+/* Compares the snapshot before `at`, site by site and bin by bin, with this one. */
+static void compare_births(struct leak_tally *tally, uint32_t at)
 {
-	uint64_t horizon_ns[LEAK_HORIZONS];
-	uint32_t nr = leak_horizons(&tally->window, horizon_ns);
-	size_t site_nr = tally->sites.site_nr;
-	uint32_t *before = tally->before;
+	const struct leak_births *before = &tally->before;
+	size_t i = 0, j = 0;
 
-	for (size_t site = 0; site < site_nr; site++) {
-		if (at)
-			count_gone(tally, site, at, horizon_ns, nr);
+	while (i < before->key_nr) {
+		uint64_t site = before->key[i] / LEAK_BINS, gone = 0;
+
+		while (i < before->key_nr && before->key[i] / LEAK_BINS == site) {
+			uint64_t key = before->key[i], was = leak_births_count(before, key, &i);
+
+			gone += count_gone(tally, &tally->history[site], key % LEAK_BINS, tally->snapshot_ns[at - 1],
+					   was, leak_births_count(&tally->now, key, &j));
+		}
+		add_gone(&tally->history[site], gone, at - 1);
+	}
+}
+
+static int end_snapshot(struct leak_tally *tally, uint32_t at)
+{
+	size_t site_nr = tally->sites.site_nr;
+	struct leak_births before = tally->before;
+
+	if (leak_births_sort(&tally->now))
+		return -ENOMEM;
+	if (at)
+		compare_births(tally, at);
+	for (size_t site = 0; site < site_nr; site++)
 		leak_growth_add(&tally->history[site].growth, &tally->window, at, tally->bytes[site],
 				tally->count[site]);
-	}
 	if (at + 1 == tally->window.snapshot_nr)
-		return;
+		return 0;
 	tally->before = tally->now;
 	tally->now = before;
-	memset(tally->now, 0, site_nr * LEAK_BINS * sizeof(*tally->now));
+	tally->now.key_nr = 0;
 	memset(tally->bytes, 0, site_nr * sizeof(*tally->bytes));
 	memset(tally->count, 0, site_nr * sizeof(*tally->count));
+	return 0;
 }
 
 /* Allocations from before the first snapshot of a part do not count. */
@@ -318,9 +333,7 @@ int leak_tally_add(struct leak_tally *tally, uint32_t at, const struct snapshot 
 	if (!at && tally->times->is_part)
 		subtract_allocated(tally, snapshot, traceback);
 	free(traceback);
-	if (!err)
-		end_snapshot(tally, at);
-	return err;
+	return err ?: end_snapshot(tally, at);
 }
 
 /* ---- evidence ------------------------------------------------------------------------------- */

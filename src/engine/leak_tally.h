@@ -9,6 +9,7 @@
  */
 
 #include "engine.h"
+#include "engine/leak_births.h"
 #include "engine/leak_judge.h"
 #include "engine/leak_sites.h"
 
@@ -26,8 +27,8 @@ struct leak_tally {
 	const struct engine_options *options; /* filters count, and nothing else */
 	struct leak_window window;
 	struct leak_sites sites;
+	struct leak_births now, before; /* of the snapshot that is read, and of the one before it */
 	struct leak_history *history; /* by site, as all that follow */
-	uint32_t *now, *before;	      /* blocks by bin of births: LEAK_BINS for each site */
 	double *bytes, *count;	      /* in the snapshot that was read last */
 	uint32_t *site_of;	      /* by trace of the last snapshot; LEAK_SITE_NONE: does not count */
 	uint64_t *order, *first;      /* the last snapshot's traces by site: order[first[site] … first[site + 1]) */
