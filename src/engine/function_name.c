@@ -13,6 +13,7 @@
 /* A name on its way from text to out. */
 struct name_scan {
 	const char *name, *at, *end;
+	const char *no_suffix; /* only other text follows each '.' up to here */
 	char *out;
 	size_t len;
 	enum name_form form;
@@ -201,13 +202,20 @@ static bool scan_parenthesis(struct name_scan *scan)
 	return starts_with_text(scan->at, "::");
 }
 
-/* Whether only suffixes of the compiler's copies follow: ".part.0", ".isra.1.cold", ".123". */
-static bool is_compiler_suffix(const char *at)
+/*
+ * Whether only suffixes of the compiler's copies follow: ".part.0", ".isra.1.cold", ".123". Where other text ends a row
+ * of them, it ends the row from each later '.' as well: no text is read twice.
+ */
+static bool is_compiler_suffix(struct name_scan *scan)
 {
+	const char *at = scan->at;
+
 	static const char *const word[] = {
 		".cold", ".constprop", ".isra", ".llvm", ".localalias", ".lto_priv", ".part", ".clone",
 	};
 
+	if (at <= scan->no_suffix)
+		return false;
 	while (*at == '.') {
 		size_t len = 1 + strspn(at + 1, "0123456789");
 
@@ -215,19 +223,20 @@ static bool is_compiler_suffix(const char *at)
 			if (starts_with_text(at, word[i]) && !is_name_char(at[strlen(word[i])]))
 				len = strlen(word[i]);
 		if (len == 1)
-			return false;
+			break;
 		at += len;
 	}
+	scan->no_suffix = at;
 	return !*at || *at == '@';
 }
 
-static bool is_end_of_name(const struct name_scan *scan)
+static bool is_end_of_name(struct name_scan *scan)
 {
 	const char *at = scan->at;
 
 	if (at == scan->name)
 		return false;
-	return *at == '@' || *at == ')' || (*at == '.' && is_compiler_suffix(at)) ||
+	return *at == '@' || *at == ')' || (*at == '.' && is_compiler_suffix(scan)) ||
 	       starts_with_text(at, " [clone ") || starts_with_text(at, " (.");
 }
 
@@ -339,7 +348,7 @@ static void scan_part(struct name_scan *scan, const char *first, const char *end
 {
 	struct name_scan part = *scan;
 
-	part.name = part.at = first;
+	part.name = part.at = part.no_suffix = first;
 	part.end = end;
 	part.keeps_spaces = true;
 	if (*first == '<' && depth < IMPL_DEPTH_MAX)
@@ -357,7 +366,7 @@ static bool is_impl(const char *name)
 
 static size_t copy_in_one_pass(struct name_scan *scan, bool keeps_spaces)
 {
-	scan->at = scan->name;
+	scan->at = scan->no_suffix = scan->name;
 	scan->len = 0;
 	scan->keeps_spaces = keeps_spaces;
 	if (is_impl(scan->name))

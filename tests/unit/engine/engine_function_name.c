@@ -180,6 +180,22 @@ Test(engine_function_name, takes_linear_time, .timeout = 5)
 	}
 }
 
+/* A row of suffixes that other text ends is read once, not once for each of them. */
+Test(engine_function_name, reads_a_row_of_suffixes_once, .timeout = 5)
+{
+	static char name[1 << 20], out[1 << 20];
+	size_t len = 1;
+
+	name[0] = 'a';
+	for (; len + 3 < sizeof(name); len += 2)
+		memcpy(name + len, ".1", 2);
+	name[len] = 'x';
+	cr_expect_eq(function_name_copy(out, name, NAME_BASE), len + 1);
+	cr_expect(!strcmp(out, name));
+	name[len] = '\0';
+	cr_expect_eq(function_name_copy(out, name, NAME_BASE), 1);
+}
+
 Test(engine_function_name, matches_patterns_by_what_they_mention)
 {
 	static const struct {
