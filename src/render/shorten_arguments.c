@@ -77,6 +77,13 @@ static bool is_default(const struct shortening *s, const struct level *level)
 	return false;
 }
 
+/* Trimming may have left the start of an empty last argument behind the end of the text. */
+static bool has_last_argument(const struct shortening *s, const struct level *level)
+{
+	return level->argument_nr > 1 && level->argument_nr <= ARGUMENT_MAX &&
+	       level->argument[level->argument_nr - 1] <= s->len;
+}
+
 static void trim_written(struct shortening *s, const char *bytes)
 {
 	while (s->len && strchr(bytes, s->text[s->len - 1]))
@@ -86,7 +93,7 @@ static void trim_written(struct shortening *s, const char *bytes)
 static void drop_defaults(struct shortening *s, struct level *level)
 {
 	trim_written(s, " ");
-	while (level->argument_nr > 1 && level->argument_nr <= ARGUMENT_MAX && is_default(s, level)) {
+	while (has_last_argument(s, level) && is_default(s, level)) {
 		s->len = level->argument[--level->argument_nr];
 		trim_written(s, ", ");
 	}

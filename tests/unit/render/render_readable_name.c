@@ -3,6 +3,8 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/array.h"
 #include "engine.h"
@@ -124,6 +126,29 @@ Test(render_readable_name, survives_any_text)
 			free(cut);
 		}
 	}
+}
+
+/* The text ends where the memory that may be read ends. */
+Test(render_readable_name, reads_nothing_behind_the_text)
+{
+	static const char *const texts[][2] = {
+		{ "f<a, >", "f<a,>" },
+		{ "f<a, , std::allocator<a> >", "f<a>" },
+		{ "f<a,>", "f<a,>" },
+	};
+	size_t page = sysconf(_SC_PAGESIZE);
+	char *pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	cr_assert_neq(pages, MAP_FAILED);
+	cr_assert_eq(mprotect(pages + page, page, PROT_NONE), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+		char *text = pages + page - strlen(texts[i][0]) - 1;
+
+		memcpy(text, texts[i][0], strlen(texts[i][0]) + 1);
+		shorten_template_arguments(text);
+		cr_expect_str_eq(text, texts[i][1], "%s: %s", texts[i][0], text);
+	}
+	munmap(pages, 2 * page);
 }
 
 Test(render_readable_name, rows_fit_the_terminal)
