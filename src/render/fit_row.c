@@ -9,7 +9,6 @@
 
 #define HEAD_LEAST 24 /* columns of a head that a long tail leaves; in a narrow terminal half of it */
 #define AT_COLUMNS 4  /* " at ", which a cut tail keeps */
-static const char ellipsis[] = "…";
 
 /* Clean text has one code point for each column. */
 static size_t count_columns(const char *text)
@@ -21,7 +20,7 @@ static size_t count_columns(const char *text)
 	return nr;
 }
 
-static char *skip_columns(char *text, size_t nr)
+static const char *skip_columns(const char *text, size_t nr)
 {
 	while (nr && *text) {
 		text++;
@@ -30,37 +29,47 @@ static char *skip_columns(char *text, size_t nr)
 	return text;
 }
 
-/* Cuts the text to `columns`: its first `keep` columns stay, the rest comes from its end. */
-static void cut_row_text(char *text, size_t columns, size_t keep)
+/*
+ * Cuts the text to `columns`: its first `keep` columns stay, the rest comes from its end. The result may have more
+ * bytes than the text: "…" has three. Returns 0 or -ENOMEM.
+ */
+static int cut_row_text(char **text, size_t columns, size_t keep)
 {
-	size_t nr = count_columns(text);
-	char *gap, *rest;
+	size_t nr = count_columns(*text);
+	const char *gap, *rest;
+	char *cut;
 
-	if (nr <= columns || !columns)
-		return;
+	if (nr <= columns)
+		return 0;
+	if (!columns) {
+		**text = '\0';
+		return 0;
+	}
 	if (keep > columns - 1)
 		keep = columns - 1;
-	gap = skip_columns(text, keep);
-	rest = skip_columns(text, nr - (columns - 1 - keep));
-	if (rest - gap < (ptrdiff_t)strlen(ellipsis)) /* one column too many cannot hold the three bytes */
-		rest = skip_columns(rest, 1);
-	memcpy(gap, ellipsis, strlen(ellipsis));
-	memmove(gap + strlen(ellipsis), rest, strlen(rest) + 1);
+	gap = skip_columns(*text, keep);
+	rest = skip_columns(*text, nr - (columns - 1 - keep));
+	cut = clean_format("%.*s…%s", (int)(gap - *text), *text, rest);
+	if (!cut)
+		return -ENOMEM;
+	free(*text);
+	*text = cut;
+	return 0;
 }
 
-static void fit_parts(char *head, char *tail, size_t width, enum row_kind kind)
+static int fit_parts(char **head, char **tail, size_t width, enum row_kind kind)
 {
-	size_t head_nr = count_columns(head), tail_nr = count_columns(tail);
+	size_t head_nr = count_columns(*head), tail_nr = count_columns(*tail);
 	size_t head_most = width / 2 < HEAD_LEAST ? width / 2 : HEAD_LEAST;
 	size_t head_least = head_nr < head_most ? head_nr : head_most;
 
+	int err = 0;
+
 	if (!width || head_nr + tail_nr <= width)
-		return;
+		return 0;
 	if (tail_nr + head_least > width)
-		cut_row_text(tail, width > head_least ? width - head_least : 1,
-			     kind == ROW_PATH ? width : AT_COLUMNS);
-	tail_nr = count_columns(tail);
-	cut_row_text(head, width > tail_nr ? width - tail_nr : 1, kind == ROW_PATH ? 0 : width);
+		err = cut_row_text(tail, width - head_least, kind == ROW_PATH ? width : AT_COLUMNS);
+	return err ?: cut_row_text(head, width - count_columns(*tail), kind == ROW_PATH ? 0 : width);
 }
 
 int put_row(FILE *out, unsigned int width, const char *indent, char *text, size_t tail_at, enum row_kind kind)
@@ -71,8 +80,8 @@ int put_row(FILE *out, unsigned int width, const char *indent, char *text, size_
 	int err = -ENOMEM;
 
 	if (head && tail) {
-		fit_parts(head, tail, width > indent_nr ? width - indent_nr : width, kind);
-		err = put_line(out, "%s%s%s", indent, head, tail);
+		err = fit_parts(&head, &tail, width > indent_nr ? width - indent_nr : width, kind);
+		err = err ?: put_line(out, "%s%s%s", indent, head, tail);
 	}
 	free(head);
 	free(tail);

@@ -162,11 +162,15 @@ Test(render_readable_name, rows_fit_the_terminal)
 	} rows[] = {
 		{ "/usr/src/shop/cart.cpp:31: size=66 B", 25, 0, ROW_PATH, "  /usr/src/shop/cart.cpp:31: size=66 B\n" },
 		{ "/usr/src/shop/cart.cpp:31: size=66 B", 25, 38, ROW_PATH, "  /usr/src/shop/cart.cpp:31: size=66 B\n" },
-		{ "/usr/src/shop/cart.cpp:31: size=66 B", 25, 37, ROW_PATH, "  …r/src/shop/cart.cpp:31: size=66 B\n" },
+		{ "/usr/src/shop/cart.cpp:31: size=66 B", 25, 37, ROW_PATH, "  …sr/src/shop/cart.cpp:31: size=66 B\n" },
 		{ "shop::Cache<std::string, shop::Item>::put at /usr/src/cart.cpp:31", 41, 60, ROW_FUNCTION,
 		  "  shop::Cache<std::string, shop::It… at /usr/src/cart.cpp:31\n" },
 		{ "put at /usr/local/share/src/shop/cart.cpp:31", 3, 30, ROW_FUNCTION, "  put at …src/shop/cart.cpp:31\n" },
 		{ "größe::größe::größe at a.c:1", 25, 21, ROW_FUNCTION, "  größe::gr… at a.c:1\n" },
+		{ "abcdefghij", 10, 11, ROW_FUNCTION, "  abcdefgh…\n" },
+		{ "abcdefghij", 0, 11, ROW_PATH, "  abcdefgh…\n" },
+		{ "ab", 2, 3, ROW_FUNCTION, "  …\n" },
+		{ "ab at c", 2, 3, ROW_FUNCTION, "  …\n" },
 		{ "\033[2Jevil at a.c:1", 8, 100, ROW_FUNCTION, "  \\x1b[2Jevil at a.c:1\n" },
 	};
 
