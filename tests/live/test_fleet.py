@@ -125,7 +125,7 @@ class Fleet:
 
     def diff(self, *args):
         """{(filename, lineno): (count_diff, size_diff)} in the order of the rows."""
-        rows = self.ask("diff", *COHORTS, *args)["statistics"]
+        rows = self.ask("diff", *COHORTS, "--keep-wrappers", *args)["statistics"]
         return {(top_frame(row)["filename"], top_frame(row)["lineno"]): (row["count_diff"], row["size_diff"])
                 for row in rows}
 
