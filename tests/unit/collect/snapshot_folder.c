@@ -40,7 +40,7 @@ static void expect_owner(const char *path, uid_t uid, gid_t gid)
 	cr_expect(st.st_uid == uid && st.st_gid == gid, "%s belongs to %u:%u", path, st.st_uid, st.st_gid);
 }
 
-Test(snapshot_folder, new_folders_go_to_the_owner_and_old_ones_stay, .init = enter_folder_of_test,
+Test(snapshot_folder, new_folders_go_to_the_owner_outside_of_folders_of_others, .init = enter_folder_of_test,
      .fini = remove_folder_of_test)
 {
 	struct reason why = {};
@@ -49,13 +49,19 @@ Test(snapshot_folder, new_folders_go_to_the_owner_and_old_ones_stay, .init = ent
 
 	if (geteuid())
 		skip_because("only root can give folders away");
+	path = store_folder("new", "host", "comm", 7, &somebody, &fd, &why);
+	cr_assert_not_null(path, "%s", why.text);
+	expect_owner("new", 4242, 4343);
+	expect_owner("new/host", 4242, 4343);
+	expect_owner("new/host/comm.7", 4242, 4343);
+	close(fd);
+	free(path);
 	cr_assert_eq(mkdir("old", 0755), 0);
 	path = store_folder("old/new", "host", "comm", 7, &somebody, &fd, &why);
 	cr_assert_not_null(path, "%s", why.text);
 	expect_owner("old", geteuid(), getegid());
-	expect_owner("old/new", 4242, 4343);
-	expect_owner("old/new/host", 4242, 4343);
-	expect_owner("old/new/host/comm.7", 4242, 4343);
+	expect_owner("old/new", geteuid(), getegid());
+	expect_owner("old/new/host/comm.7", geteuid(), getegid());
 	close(fd);
 	free(path);
 }
