@@ -27,18 +27,16 @@ static __always_inline struct start_key start_key_of(__u64 image, __u32 level, _
 	return (struct start_key){ image, word | (__u64)level << START_LEVEL_SHIFT };
 }
 
-/* The number of the highest set bit. */
+/* The number of the highest set bit. Without branches, of which the verifier would check each combination. */
 static __always_inline __u64 highest_bit(__u64 word)
 {
-	__u64 nr = 0;
-
-	for (__u32 step = 32; step; step /= 2) {
-		if (word >> step) {
-			word >>= step;
-			nr += step;
-		}
-	}
-	return nr;
+	for (__u32 step = 1; step < 64; step *= 2)
+		word |= word >> step;
+	/* All bits below the highest are set: they are counted in pairs, in fours, and in bytes. */
+	word -= word >> 1 & 0x5555555555555555ULL;
+	word = (word & 0x3333333333333333ULL) + (word >> 2 & 0x3333333333333333ULL);
+	word = (word + (word >> 4)) & 0x0f0f0f0f0f0f0f0fULL;
+	return (word * 0x0101010101010101ULL >> 56) - 1;
 }
 
 /* A global function, like the next two, so that the verifier checks each only once. */

@@ -124,19 +124,33 @@ static __always_inline int rule_in_object(struct walk *walk, const struct unwind
 
 #define BUSY_TRIES 8
 
+/*
+ * Asks the kernel for the mapping that holds an address. Returns bpf_find_vma()'s result. A global function: the
+ * verifier checks the callback once, and not for each try.
+ */
+__weak __noinline int unwind_ask_place(__u64 address, struct unwind_place *ret)
+{
+	struct unwind_place place = {};
+	long err = bpf_find_vma(bpf_get_current_task_btf(), address, take_place, &place, 0);
+
+	if (ret)
+		*ret = place;
+	return err;
+}
+
 /* Finds the mapping that holds an address. An answer of the kernel is kept in unwind_places for the next search. */
 static __always_inline int find_unwind_place(struct walk *walk, __u64 address, struct unwind_place *ret)
 {
 	struct place_key key = { walk->image, address >> UNWIND_REGION_SHIFT };
 	struct unwind_place *known = bpf_map_lookup_elem(&unwind_places, &key);
-	long err = -EBUSY;
+	int err = -EBUSY;
 
 	if (known && address - known->start < known->end - known->start) {
 		*ret = *known;
 		return UNWIND_GOES_ON;
 	}
 	for (int i = 0; i < BUSY_TRIES && err == -EBUSY; i++)
-		err = bpf_find_vma(bpf_get_current_task_btf(), address, take_place, ret, 0);
+		err = unwind_ask_place(address, ret);
 	if (err == -EBUSY)
 		return UNWIND_BUSY;
 	if (err || !ret->end)

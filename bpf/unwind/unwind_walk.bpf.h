@@ -116,12 +116,10 @@ static __always_inline bool may_guess(const struct walk *walk, int end)
 }
 
 /* Steps from the frame to its caller's frame. Returns UNWIND_GOES_ON, or why there is no caller. */
-__weak __noinline int unwind_one(struct walk *walk)
+static __always_inline int unwind_one(struct walk *walk)
 {
 	int end;
 
-	if (!walk)
-		return UNWIND_NO_TABLE;
 	walk->guessed = walk->is_junk = 0;
 	if (is_in_trampoline(walk))
 		return step_from_trampoline(walk);
@@ -138,6 +136,41 @@ __weak __noinline int unwind_one(struct walk *walk)
 	return end;
 }
 
+static __always_inline void set_bit(__u64 bits[2], __u32 nr)
+{
+	bits[nr / 64 & 1] |= 1ULL << nr % 64;
+}
+
+/*
+ * Puts frame nr into the traceback and steps to its caller's frame. Returns UNWIND_GOES_ON, or why there is no caller. A
+ * global function: the verifier checks it once, and not for each frame.
+ */
+__weak __noinline int walk_one(struct walk *walk, __u32 nr)
+{
+	bool has_room = nr < settings.traceback_limit && nr < TRACEBACK_LIMIT_MAX, is_exact;
+	int end, guessed;
+
+	if (!walk)
+		return UNWIND_NO_TABLE;
+	is_exact = walk->frame.is_exact;
+	guessed = walk->guessed;
+	if (has_room)
+		walk->traceback.pc[nr] = walk->frame.pc;
+	end = unwind_one(walk);
+	if (walk->is_junk && nr) {
+		walk->traceback.end = guessed ?: end; /* the result of a wrong guess is worthless */
+		return end;
+	}
+	if (has_room && guessed)
+		set_bit(walk->traceback.guessed, nr);
+	/* a signal handler returns to code that made no call */
+	if (has_room && (is_exact || walk->frame.is_exact))
+		set_bit(walk->traceback.exact, nr);
+	walk->traceback.total_nframe = nr + 1;
+	walk->traceback.end = end;
+	return end;
+}
+
 /* Follows the pointers directly. Reading them one by one with helpers would cost as much as three frames. */
 static __always_inline __u64 trampoline_of(struct task_struct *task)
 {
@@ -146,40 +179,15 @@ static __always_inline __u64 trampoline_of(struct task_struct *task)
 	return area ? area->vaddr : 0;
 }
 
-static __always_inline void set_bit(__u64 bits[2], __u32 nr)
-{
-	bits[nr / 64 & 1] |= 1ULL << nr % 64;
-}
-
 /* Fills walk->traceback; walk->frame and walk->salt are set. */
 static __always_inline void traceback_by_tables(struct walk *walk)
 {
-	struct traceback *traceback = &walk->traceback;
-	int end = UNWIND_GOES_ON, guessed = 0;
-	__u32 nr = 0;
-
 	walk->trampoline = trampoline_of(bpf_get_current_task_btf());
+	walk->guessed = 0;
+	walk->traceback.total_nframe = 0;
 	window_read(walk, walk->frame.sp);
-	for (; nr < STEPS_MAX && end == UNWIND_GOES_ON; nr++) {
-		bool has_room = nr < settings.traceback_limit && nr < TRACEBACK_LIMIT_MAX;
-		bool is_exact = walk->frame.is_exact;
-
-		if (has_room)
-			traceback->pc[nr] = walk->frame.pc;
-		end = unwind_one(walk);
-		if (walk->is_junk && nr) {
-			end = guessed ?: end; /* the result of a wrong guess is worthless */
-			break;
-		}
-		if (has_room && guessed)
-			set_bit(traceback->guessed, nr);
-		/* a signal handler returns to code that made no call */
-		if (has_room && (is_exact || walk->frame.is_exact))
-			set_bit(traceback->exact, nr);
-		guessed = walk->guessed;
-	}
-	traceback->total_nframe = nr;
-	traceback->end = end;
+	for (__u32 nr = 0; nr < STEPS_MAX && walk_one(walk, nr) == UNWIND_GOES_ON; nr++)
+		;
 }
 
 #endif
