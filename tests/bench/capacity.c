@@ -261,7 +261,7 @@ static void measure(struct collector *collector, pid_t pid, uint64_t blocks, int
 	log_info("empty maps bytes", maps);
 	have(collector, blocks);
 	log_info("record s", now() - begun);
-	log_info("kernel bytes", kernel_bytes() - kernel);
+	log_info("kernel bytes", (double)kernel_bytes() - kernel);
 	log_info("maps bytes", collector__get_tracemalloc_memory(collector) - maps);
 	for (int i = 0; i < rounds; i++) {
 		path = drain(collector, pid, dir, "old.snap");
@@ -290,7 +290,7 @@ int main(int argc, char **argv)
 	options.max_blocks = blocks + blocks / ROOM;
 	collector = collector__open(&options, &why);
 	must(collector ? 0 : -errno, "open", &why);
-	log_info("empty kernel bytes", kernel_bytes() - kernel);
+	log_info("empty kernel bytes", (double)kernel_bytes() - kernel);
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		      0);
 	pid = fork();

@@ -55,7 +55,7 @@ __u32 fake_map_capacity(const void *map); /* 0: it was not resized */
 
 /* Walks a map: false at the end. Start with a zeroed walk; do not change the map meanwhile. */
 struct fake_walk {
-	__u32 bucket;
+	__u32 bucket, seen;
 	const void *last;
 	const void *key;
 	void *value;

@@ -225,11 +225,13 @@ bool fake_map_walk(const void *id, struct fake_walk *walk)
 	const struct element *element = walk->last;
 	struct map *map = map_of(id);
 
+	if (walk->seen == map->count)
+		return false;
 	element = element ? element->next : map->bucket[0];
 	while (!element && ++walk->bucket < BUCKETS)
 		element = map->bucket[walk->bucket];
 	if (!element)
 		return false;
-	*walk = (struct fake_walk){ walk->bucket, element, element->key, element->value };
+	*walk = (struct fake_walk){ walk->bucket, walk->seen + 1, element, element->key, element->value };
 	return true;
 }

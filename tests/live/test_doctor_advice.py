@@ -241,6 +241,7 @@ func main() {
 """
 
 
+@harness.long
 def test_advice_go_alone(bench):
     """A static program: there is nothing to probe, and pprof tells its heap."""
     if not kinds.installed("go"):
@@ -273,6 +274,7 @@ def python_objects(bench, *options, **env):
     return process, path
 
 
+@harness.long
 def test_advice_python_arenas_and_malloc(bench):
     process, path = python_objects(bench)
     check_advice(bench, process.pid, "python-objects", "--domain malloc,mmap", "PYTHONMALLOC=malloc")

@@ -70,6 +70,7 @@ print(sum(len(item["list"]) for item in kept))
 """
 
 
+@harness.long
 def test_ledger_of_python3_with_malloc_matches(bench):
     record(bench, ["/usr/bin/python3", "-sSBc", PYTHON % 700], 10000, 25000,
            name="python3 with PYTHONMALLOC=malloc", PYTHONMALLOC="malloc")
