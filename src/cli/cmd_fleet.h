@@ -110,6 +110,7 @@ struct fleet_list {
 	/* Reads the rows, calls fleet_let_go() and prints *answer with the rows. Returns an exit status. */
 	int (*run)(struct fleet *fleet, const struct fleet_question *question,
 		   struct fleet_answer *answer, const struct fleet_renderer *format);
+	bool reads_files; /* run() filters blocks itself, by what the files say: the groups are unfiltered */
 };
 
 int fleet_list_run(const struct fleet_list *list, const struct fleet_options *options);

@@ -1,51 +1,106 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/reason.h"
 #include "cli/cmd_fleet.h"
+#include "cli/leak_limit.h"
+#include "fleet/leaks.h"
 #include "fleet/per_host.h"
 #include "render/fleet.h"
 
-/* Reports the processes and hosts that could not be judged. */
-static void report_unjudged(const struct leak_rows *rows)
-{
-	uint32_t nr = rows->processes_short, in_gaps = rows->processes_in_gaps;
+struct fleet_leaks_options {
+	struct fleet_options fleet; /* the first member: the lists of a fleet are given only this */
+	uint64_t last_ns;
+	bool shows_all;
+	struct leak_limit limit;
+};
 
-	if (nr)
-		log_info("%" PRIu32 " process%s fewer than three snapshots: nothing is known of how they grow", nr,
-		    nr == 1 ? " has" : "es have");
-	if (in_gaps)
-		log_info("%" PRIu32 " process%s gaps in what was recorded: what may be gone looks like growth there, and is not "
-		    "judged", in_gaps, in_gaps == 1 ? " has" : "es have");
-	if (rows->hosts_unjudged)
-		log_info("on %" PRIu32 " host%s there are no others", rows->hosts_unjudged, rows->hosts_unjudged == 1 ? "" : "s");
+#define FIELD(name) offsetof(struct fleet_leaks_options, name)
+
+static const struct option_row fleet_last_rows[] = {
+	{ "last", 0, OPTION_DURATION, FIELD(last_ns), .arg = "TIME",
+	  .help = "judge only the last TIME of each recording" },
+	{},
+};
+
+static const struct option_row fleet_leak_rows[] = {
+	{ "top", 'n', OPTION_COUNT, FIELD(fleet.stats.top), .most = UINT32_MAX,
+	  .arg = "N", .default_text = "10", .help = "show the first N rows; 0 shows all" },
+	{ "all", 'a', OPTION_FLAG, FIELD(shows_all), .help = "also show lines that do not leak, with the reason" },
+	{ "full-names", 'v', OPTION_FLAG, FIELD(fleet.stats.full_names),
+	  .help = "print functions with parameters and all template arguments, and do not cut rows to the terminal" },
+	{ "json", 'j', OPTION_CUSTOM, FIELD(fleet.stats.format), .parse = parse_json,
+	  .help = "print one JSON object" },
+	{ "fail-above", 0, OPTION_CUSTOM, FIELD(limit), .arg = "RATE", .parse = leak_limit_parse,
+	  .help = "exit with status 4 if all that surely leaks is more than RATE: 0, 64K/min, 1M/h" },
+	{},
+};
+
+/* ---- the answer ----------------------------------------------------------------------------- */
+
+static void report_files(const struct fleet_leaks *leaks)
+{
+	if (leaks->gone_nr)
+		log_info("%zu snapshot%s no file any more: not judged", leaks->gone_nr, leaks->gone_nr == 1 ? " has" : "s have");
+	if (leaks->unjudged_nr[FLEET_UNJUDGED_CHANGED])
+		log_info("%s; 'allocsnap fleet index' brings new files into the catalogue", leaks->why.text);
 }
 
-static int list_leaks(struct fleet *fleet, const struct fleet_question *question,
-		      struct fleet_answer *answer, const struct fleet_renderer *format)
+/* Rates that are sure exceed the limit, whatever cannot be judged. */
+static int fleet_leaks_status(const struct fleet_leaks_options *options, const struct fleet_leaks *leaks)
 {
-	struct leak_rows rows = {};
-	struct reason why = { "out of memory" };
+	if (leak_limit_is_exceeded(&options->limit, fleet_leaks_sure_rate(leaks)))
+		return EXIT_EXCEEDED;
+	return fleet_leaks_unjudged(leaks) ? EXIT_UNJUDGED : EXIT_DONE;
+}
+
+static int print_fleet_leaks(const struct fleet *fleet, struct fleet_answer *answer, const struct fleet_leaks *leaks,
+			     const struct fleet_renderer *format)
+{
+	const struct fleet_leaks_options *options = (const struct fleet_leaks_options *)fleet->options;
 	int status;
 
-	if (fleet_find_leaks(question, &rows, &why))
-		return log_failure("%s", why.text);
-	fleet_let_go(fleet);
-	if (rows.processes_short + rows.processes_in_gaps == answer->report->cohort[0].processes) {
-		leak_rows_release(&rows);
-		return log_failure("no process has three snapshots without gaps in between: nothing is known of how they grow");
-	}
-	report_unjudged(&rows);
-	answer->leaks = &rows;
+	report_files(leaks);
+	answer->leaks = leaks;
+	answer->shows_all = options->shows_all;
 	status = report_write_error(format->leaks(stdout, answer));
-	leak_rows_release(&rows);
+	return status ?: fleet_leaks_status(options, leaks);
+}
+
+/* The catalogue is closed before files are read: that may take long, and `fleet index` waits for it. */
+static int list_leaks(struct fleet *fleet, const struct fleet_question *question, struct fleet_answer *answer,
+		      const struct fleet_renderer *format)
+{
+	struct engine_options engine = fleet->chosen.engine;
+	struct line_groups lines = {};
+	const struct fleet_leaks_question judged = {
+		.cohort = question->cohort,
+		.groups = question->groups,
+		.lines = &lines,
+		.engine = &engine,
+		.last_ns = ((const struct fleet_leaks_options *)fleet->options)->last_ns,
+	};
+	struct reason why = { "out of memory" };
+	struct fleet_leaks leaks = {};
+	int status = EXIT_DONE;
+
+	engine.key_frame = NULL; /* it is the dictionary's */
+	if (line_groups_read(fleet->catalogue, question->groups, &lines, &why))
+		status = log_failure("%s", why.text);
+	fleet_let_go(fleet);
+	if (!status && fleet_find_leaks(&judged, &leaks))
+		status = log_failure("out of memory");
+	status = status ?: print_fleet_leaks(fleet, answer, &leaks, format);
+	fleet_leaks_release(&leaks);
+	line_groups_release(&lines);
 	return status;
 }
 
 static int run(const void *options, const struct arguments *args)
 {
-	const struct fleet_list list = { &cmd_fleet_leaks, COHORT_ALL, list_leaks };
+	const struct fleet_list list = { &cmd_fleet_leaks, COHORT_ALL, list_leaks, .reads_files = true };
 
 	(void)args;
 	return fleet_list_run(&list, options);
@@ -54,15 +109,28 @@ static int run(const void *options, const struct arguments *args)
 const struct command cmd_fleet_leaks = {
 	.name = "fleet leaks",
 	.args = "",
-	.help = "find lines that grow steadily on most hosts that have them",
-	.detail = "A line grows steadily in a process if all of this holds: the process has three or more "
-		  "snapshots; the line ends higher than it began; at least half of its steps from one snapshot to "
-		  "the next go up, and at least two steps; and at least three in four of the steps that change it "
-		  "go up. (A single step up is a warm-up.) The line is a leak if it grows steadily on half of the "
-		  "hosts that have it. Processes with fewer snapshots, or with gaps in the recording "
-		  "(--max-overhead), are counted separately.\n\n"
-		  SELECTION_DETAIL "\n\n" SELECT_DETAIL,
+	.help = "name the lines that leak, and on how many hosts and in how many processes",
+	.detail = "Each process is judged as 'allocsnap leaks FOLDER' judges it, by the births of its blocks. These are "
+		  "in the snapshot files, which must still be where they were indexed. If a process was "
+		  "recorded several times, its newest recording counts, with at most 12 snapshots. A row has the "
+		  "worst verdict that a line has in any process, and the rate of all processes that have this "
+		  "verdict.\n\n"
+		  "Exit status: 0 if all processes could be judged, whether or not something leaks; 1 after a failure; "
+		  "2 for an invalid command line; 3 if a process cannot be judged (gaps, losses, fewer than four "
+		  "snapshots, files that are gone); 4 if more leaks than --fail-above allows.\n\n"
+		  SELECTION_DETAIL "\n\n" SUPPRESSIONS_DETAIL "\n\n" SELECT_DETAIL,
 	.example = "allocsnap fleet leaks --where comm=shopd",
-	FLEET_LIST_OPTIONS,
+	.option = {
+		{ catalogue_rows, FIELD(fleet), "Which snapshots" },
+		{ where_rows, FIELD(fleet), "Which snapshots" },
+		{ fleet_last_rows, 0, "Which snapshots" },
+		{ fleet_leak_rows, 0, "Report" },
+		{ names_rows, FIELD(fleet), "Report" },
+		{ filter_rows, FIELD(fleet.stats.select), "Filters" },
+		{ suppression_rows, FIELD(fleet.stats.select), "Filters" },
+		{ wrapper_rows, FIELD(fleet.stats.select), "Own frames" },
+	},
+	.defaults = &(const struct fleet_leaks_options){ .fleet = { FLEET_DEFAULTS } },
+	.options_size = sizeof(struct fleet_leaks_options),
 	.run = run,
 };

@@ -38,12 +38,15 @@ static int make_fleet_list(const struct fleet_list *list, struct fleet *fleet, c
 		.catalogue = fleet->catalogue, .facts = &fleet->facts, .cohort = cohort,
 		.dictionary = fleet->dictionary.snapshot,
 	};
+	struct engine_options engine = fleet->chosen.engine;
 	struct reason why = { "out of memory" };
 	struct groups *groups = NULL;
 	struct fleet_report report;
 	int status;
 
-	if (groups_make(fleet->dictionary.snapshot, &fleet->chosen.engine, &groups, &why))
+	if (list->reads_files)
+		engine.select = (struct selection){};
+	if (groups_make(fleet->dictionary.snapshot, &engine, &groups, &why))
 		return log_failure("%s", why.text);
 	question.groups = groups;
 	status = fleet_report_make(fleet, &cohort, 1, &report);

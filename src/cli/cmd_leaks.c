@@ -17,6 +17,7 @@
 #include "cli/find_running_process.h"
 #include "cli/find_snapshot.h"
 #include "cli/leak_input.h"
+#include "cli/leak_limit.h"
 #include "cli/leak_watch.h"
 #include "cli/process_folders.h"
 #include "render.h"
@@ -31,36 +32,12 @@ struct leaks_options {
 	struct capture_options capture;
 	uint64_t watch_ns, last_ns, top;
 	bool shows_all, is_verbose, is_json;
-	struct leak_limit {
-		bool is_set;
-		double bytes_per_s;
-	} limit;
+	struct leak_limit limit;
 };
 
 extern const struct command cmd_leaks;
 
 #define FIELD(name) offsetof(struct leaks_options, name)
-
-/* "1M/h", "64K/min", "100/s"; "0" */
-static int parse_rate(const char *text, void *field, struct reason *why)
-{
-	static const struct {
-		const char *name;
-		double seconds;
-	} units[] = { { "/s", 1 }, { "/min", 60 }, { "/m", 60 }, { "/h", 3600 }, { "/d", 86400 }, { "", 1 } };
-	size_t len = strcspn(text, "/"), at = 0;
-	char size[32] = "";
-	uint64_t bytes;
-
-	if (len < sizeof(size))
-		memcpy(size, text, len);
-	while (at + 1 < sizeof(units) / sizeof(*units) && strcmp(text + len, units[at].name))
-		at++;
-	if (parse_size(size, &bytes) || strcmp(text + len, units[at].name) || (!*units[at].name && bytes))
-		return reason_set(why, -EINVAL, "'%.100s' is not a rate such as 0, 64K/min, 1M/h or 10M/d", text);
-	*(struct leak_limit *)field = (struct leak_limit){ true, bytes / units[at].seconds };
-	return 0;
-}
 
 static const struct option_row observe_rows[] = {
 	{ "for", 0, OPTION_DURATION, FIELD(watch_ns), .arg = "TIME", .least = 4000000000,
@@ -76,7 +53,7 @@ static const struct option_row leak_report_rows[] = {
 	{ "all", 'a', OPTION_FLAG, FIELD(shows_all), .help = "also show lines that do not leak, with the reason" },
 	{ "verbose", 'v', OPTION_FLAG, FIELD(is_verbose), .help = "show whole tracebacks" },
 	{ "json", 'j', OPTION_FLAG, FIELD(is_json), .help = "write the report as JSON" },
-	{ "fail-above", 0, OPTION_CUSTOM, FIELD(limit), .arg = "RATE", .parse = parse_rate,
+	{ "fail-above", 0, OPTION_CUSTOM, FIELD(limit), .arg = "RATE", .parse = leak_limit_parse,
 	  .help = "exit with status 4 if all that surely leaks is more than RATE: 0, 64K/min, 1M/h" },
 	{},
 };
@@ -85,43 +62,33 @@ static const struct option_row leak_report_rows[] = {
 
 #define UNJUDGED_MAX 256
 
-struct unjudged_reason {
-	char text[UNJUDGED_MAX];
-	bool is_set;
-	bool is_void; /* there are no verdicts at all */
-};
-
-__attribute__((format(printf, 3, 4))) static void set_unjudged(struct unjudged_reason *ret, bool is_void,
-								const char *fmt, ...)
+/* Returns NULL if all can be judged. */
+static const char *unjudged_text(char text[UNJUDGED_MAX], enum leak_unjudged unjudged, const struct leaks *leaks)
 {
-	va_list args;
-
-	va_start(args, fmt);
-	vsnprintf(ret->text, sizeof(ret->text), fmt, args);
-	va_end(args);
-	ret->is_set = true;
-	ret->is_void = is_void;
-}
-
-/* The rule tolerates one free in twenty that it takes for late; one in a hundred may be missed. */
-static void find_unjudged(const struct leaks *leaks, struct unjudged_reason *ret)
-{
-	uint64_t dropped = snapshot__counter(leaks->last, "blocks_dropped");
-	uint64_t allocations = snapshot__counter(leaks->last, "allocations");
-	const struct leak_window *window = &leaks->window;
+	uint32_t nr = leaks->window.snapshot_nr;
 	char gaps[GAPS_TEXT_MAX];
 
-	if (19.0 * dropped > allocations) /* more than 5 % of all */
-		set_unjudged(ret, true, "%" PRIu64 " blocks were dropped for want of room: record with more room "
-			     "(--max-blocks), or with --sample", dropped);
-	else if (leaks->unborn > leaks->block_nr / 20)
-		set_unjudged(ret, true, "of %" PRIu64 " blocks the birth is not known", leaks->unborn);
-	else if (window->gaps_ns > window->span_ns / 100)
-		set_unjudged(ret, false, "nothing was recorded in %s: frees were missed; record with --sample instead "
-			     "of --max-overhead", gaps_text(gaps, leaks->last));
-	else if (window->snapshot_nr < LEAK_SNAPSHOTS_LEAST)
-		set_unjudged(ret, false, "%" PRIu32 " snapshot%s; at least %d are needed", window->snapshot_nr,
-			     window->snapshot_nr == 1 ? "" : "s", LEAK_SNAPSHOTS_LEAST);
+	switch (unjudged) {
+	case LEAK_UNJUDGED_DROPPED:
+		snprintf(text, UNJUDGED_MAX, "%" PRIu64 " blocks were dropped for want of room: record with more room "
+			 "(--max-blocks), or with --sample", snapshot__counter(leaks->last, "blocks_dropped"));
+		return text;
+	case LEAK_UNJUDGED_UNBORN:
+		snprintf(text, UNJUDGED_MAX, "of %" PRIu64 " blocks the birth is not known", leaks->unborn);
+		return text;
+	case LEAK_UNJUDGED_GAPS:
+		snprintf(text, UNJUDGED_MAX, "nothing was recorded in %s: frees were missed; record with --sample instead "
+			 "of --max-overhead", gaps_text(gaps, leaks->last));
+		return text;
+	case LEAK_UNJUDGED_SNAPSHOTS:
+		snprintf(text, UNJUDGED_MAX, "%" PRIu32 " snapshot%s; at least %d are needed", nr, nr == 1 ? "" : "s",
+			 LEAK_SNAPSHOTS_LEAST);
+		return text;
+	case LEAK_JUDGED:
+	case LEAK_UNJUDGED_NR:
+		break;
+	}
+	return NULL;
 }
 
 /* ---- the answer ----------------------------------------------------------------------------- */
@@ -130,15 +97,18 @@ static int answer_status(const struct leaks_options *options, const struct leaks
 {
 	if (is_unjudged)
 		return EXIT_UNJUDGED;
-	return options->limit.is_set && leaks_sure_rate(leaks) > options->limit.bytes_per_s ? EXIT_EXCEEDED : EXIT_DONE;
+	return leak_limit_is_exceeded(&options->limit, leaks_sure_rate(leaks)) ? EXIT_EXCEEDED : EXIT_DONE;
 }
 
 static int print_leaks(const struct leaks_options *options, const struct chosen *chosen, const struct leaks *leaks)
 {
 	const struct snapshot *const last[] = { leaks->last };
-	struct unjudged_reason unjudged = {};
+	enum leak_unjudged unjudged = leaks_find_unjudged(leaks);
+	char text[UNJUDGED_MAX];
 	struct leak_answer answer = {
 		.leaks = leaks,
+		.unjudged = unjudged_text(text, unjudged, leaks),
+		.is_void = leak_unjudged_is_void(unjudged),
 		.shows_all = options->shows_all,
 		.is_verbose = options->is_verbose,
 		.top = options->top,
@@ -150,11 +120,8 @@ static int print_leaks(const struct leaks_options *options, const struct chosen 
 		log_cut("%s", losses);
 	free(losses);
 	log_unmatched(&options->select, chosen, last, 1);
-	find_unjudged(leaks, &unjudged);
-	answer.unjudged = unjudged.is_set ? unjudged.text : NULL;
-	answer.is_void = unjudged.is_void;
 	status = report_write_error((options->is_json ? leaks_put_json : leaks_put_text)(stdout, &answer));
-	return status ?: answer_status(options, leaks, unjudged.is_set);
+	return status ?: answer_status(options, leaks, answer.unjudged);
 }
 
 static int judge_files(const struct leaks_options *options, const struct chosen *chosen, const char *const *path,

@@ -230,44 +230,6 @@ static int by_snapshot_time(const void *left, const void *right)
 
 /* ---- from when on --------------------------------------------------------------------------- */
 
-/* Snapshots before traces were cleared do not count. Sets the beginning of what is observed. */
-static void choose_begin(struct leak_input *input, const struct leak_choice *choice, bool *keep)
-{
-	const struct leak_file *last = &input->file[input->file_nr - 1];
-	struct leak_times *times = &input->recording.times;
-
-	times->begin_ns = last->begin_ns;
-	for (size_t i = 1; i < input->file_nr; i++)
-		if (input->file[i].clears != input->file[i - 1].clears) {
-			times->begin_ns = input->file[i - 1].now_ns;
-			times->is_part = true;
-		}
-	if (choice->last_ns && choice->last_ns < last->now_ns && last->now_ns - choice->last_ns > times->begin_ns) {
-		times->begin_ns = last->now_ns - choice->last_ns;
-		times->is_part = true;
-	}
-	for (size_t i = 0; i < input->file_nr; i++)
-		keep[i] = input->file[i].now_ns > times->begin_ns &&
-			  (i + 1 == input->file_nr || input->file[i].now_ns < input->file[i + 1].now_ns);
-}
-
-/* The last one, and the others as evenly in time as they are there. */
-static void choose_evenly(const struct leak_input *input, bool *keep)
-{
-	uint64_t begin = input->recording.times.begin_ns, end = input->file[input->file_nr - 1].now_ns;
-	size_t at = 0;
-
-	memset(keep, 0, input->file_nr * sizeof(*keep));
-	for (uint32_t k = 1; k <= LEAK_SNAPSHOTS; k++) {
-		uint64_t wanted = begin + (unsigned __int128)(end - begin) * k / LEAK_SNAPSHOTS;
-		size_t left = LEAK_SNAPSHOTS - k;
-
-		while (at + 1 + left < input->file_nr && input->file[at].now_ns < wanted)
-			at++;
-		keep[at++] = true;
-	}
-}
-
 static int set_leak_times(struct leak_input *input)
 {
 	input->now_ns = calloc(input->file_nr, sizeof(*input->now_ns));
@@ -280,18 +242,34 @@ static int set_leak_times(struct leak_input *input)
 	return EXIT_DONE;
 }
 
+/* Returns how many were chosen, or -ENOMEM. */
+static ssize_t choose_moments(struct leak_input *input, const struct leak_choice *choice, bool *keep)
+{
+	const struct leak_span span = { input->file[input->file_nr - 1].begin_ns, choice->last_ns };
+	struct leak_moment *moment = calloc(input->file_nr, sizeof(*moment));
+	size_t nr;
+
+	if (!moment)
+		return -ENOMEM;
+	for (size_t i = 0; i < input->file_nr; i++)
+		moment[i] = (struct leak_moment){ input->file[i].now_ns, input->file[i].clears };
+	nr = leak_moments_choose(moment, input->file_nr, &span, keep, &input->recording.times);
+	free(moment);
+	return nr;
+}
+
 static int choose_times(struct leak_input *input, const struct leak_choice *choice, bool *keep)
 {
+	ssize_t nr;
+
 	qsort(input->file, input->file_nr, sizeof(*input->file), by_snapshot_time);
-	choose_begin(input, choice, keep);
-	keep_files(input, keep);
-	if (!input->file_nr)
+	nr = choose_moments(input, choice, keep);
+	if (nr < 0)
+		return log_failure("out of memory");
+	if (!nr)
 		return log_failure("the snapshots do not say when they were taken and when the recording began, hence no "
 				   "leaks");
-	if (input->file_nr > LEAK_SNAPSHOTS) {
-		choose_evenly(input, keep);
-		keep_files(input, keep);
-	}
+	keep_files(input, keep);
 	return set_leak_times(input);
 }
 

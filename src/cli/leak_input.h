@@ -8,10 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "engine/leak_choice.h"
 #include "engine/leak_report.h"
-
-/* More snapshots are no better, and cost time. */
-#define LEAK_SNAPSHOTS 12
 
 struct leak_file;
 

@@ -78,7 +78,7 @@ static int by_line_and_kind(const void *left, const void *right)
 
 /* ---- a line --------------------------------------------------------------------------------- */
 
-static void add_verdict(struct leak_verdict *sum, const struct leak_verdict *verdict)
+void leak_verdict_add(struct leak_verdict *sum, const struct leak_verdict *verdict)
 {
 	bool is_first = !sum->live && !sum->allocated;
 
@@ -139,9 +139,9 @@ static int push_callers(struct leaks *leaks, struct leak_line *line, const struc
 
 		for (; i < nr && (judged->is_summed || judged[i].caller == judged[begin].caller); i++)
 			if (i == begin || !judged->is_summed)
-				add_verdict(&caller.verdict, &judged[i].verdict);
+				leak_verdict_add(&caller.verdict, &judged[i].verdict);
 		caller.site_nr = i - begin;
-		add_verdict(&line->verdict, &caller.verdict);
+		leak_verdict_add(&line->verdict, &caller.verdict);
 		err = array_push(leaks, caller, caller);
 	}
 	line->caller_nr = leaks->caller_nr - line->first;

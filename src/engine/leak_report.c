@@ -104,3 +104,23 @@ double leaks_sure_rate(const struct leaks *leaks)
 			sum += leaks->line[i].verdict.bytes_per_s;
 	return sum;
 }
+
+/* The rule tolerates one free in twenty that it takes for late; one in a hundred may be missed. */
+enum leak_unjudged leaks_find_unjudged(const struct leaks *leaks)
+{
+	uint64_t dropped = snapshot__counter(leaks->last, "blocks_dropped");
+	uint64_t allocations = snapshot__counter(leaks->last, "allocations");
+
+	if (19.0 * dropped > allocations) /* more than 5 % of all */
+		return LEAK_UNJUDGED_DROPPED;
+	if (leaks->unborn > leaks->block_nr / 20)
+		return LEAK_UNJUDGED_UNBORN;
+	if (leaks->window.gaps_ns > leaks->window.span_ns / 100)
+		return LEAK_UNJUDGED_GAPS;
+	return leaks->window.snapshot_nr < LEAK_SNAPSHOTS_LEAST ? LEAK_UNJUDGED_SNAPSHOTS : LEAK_JUDGED;
+}
+
+bool leak_unjudged_is_void(enum leak_unjudged unjudged)
+{
+	return unjudged == LEAK_UNJUDGED_DROPPED || unjudged == LEAK_UNJUDGED_UNBORN;
+}

@@ -67,6 +67,19 @@ struct leaks {
 	uint64_t block_nr, unborn; /* rows of the last snapshot; those whose birth is not known */
 };
 
+/* Why not every verdict about a recording is sure. */
+enum leak_unjudged {
+	LEAK_JUDGED,
+	LEAK_UNJUDGED_DROPPED,	 /* blocks found no room: there are no verdicts at all */
+	LEAK_UNJUDGED_UNBORN,	 /* births are not known: there are no verdicts at all */
+	LEAK_UNJUDGED_GAPS,	 /* frees in gaps were missed: what is sure in spite of it is shown */
+	LEAK_UNJUDGED_SNAPSHOTS, /* too few of them: births alone make at most LEAK_LIKELY */
+	LEAK_UNJUDGED_NR,
+};
+
+enum leak_unjudged leaks_find_unjudged(const struct leaks *leaks);
+bool leak_unjudged_is_void(enum leak_unjudged unjudged);
+
 /*
  * Judges a recording. Of the options it uses filters, which choose tracebacks, and those about wrappers. Returns 0,
  * -ENOMEM, -ENODATA with a line in *why (no births; a filter's domain is not there), or the error of open().
@@ -76,6 +89,9 @@ int leaks_find(const struct leak_recording *recording, const struct engine_optio
 
 /* The caller from which most of a line's leak comes. */
 const struct leak_caller *leak_line_caller(const struct leaks *leaks, const struct leak_line *line);
+
+/* Adds the verdict about other sites of a line, in the same process or in another one. */
+void leak_verdict_add(struct leak_verdict *sum, const struct leak_verdict *verdict);
 
 /* NULL is allowed. */
 void leaks_free(struct leaks *leaks);

@@ -3,8 +3,8 @@
 #define ALLOCSNAP_FLEET_CATALOGUE_H
 
 /*
- * The catalogue: one SQLite file that has every snapshot of a fleet, and the bytes of each traceback in it. The
- * snapshot files are no longer needed once they are indexed.
+ * The catalogue: one SQLite file that has every snapshot of a fleet, and the bytes of each traceback in it. Once they
+ * are indexed, the snapshot files are needed only by `fleet leaks`, which asks for births (process_leaks.h).
  *
  *	file		a path that was read: size, mtime, inode, and what is wrong with it
  *	snapshot	one process at one time: its facts, and the file that it was read from

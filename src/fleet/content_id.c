@@ -58,9 +58,9 @@ struct hash_id digest_frame_id(struct digest *d, uint32_t frame)
 	return *memo;
 }
 
-static int add_traceback_id(struct digest *d, struct digest_row *row)
+int digest_traceback_id(struct digest *d, uint32_t at, struct hash_id *ret)
 {
-	const struct snap_traceback *traceback = &d->tables->traceback[row->traceback];
+	const struct snap_traceback *traceback = &d->tables->traceback[at];
 	const uint32_t *frame = d->tables->traceback_frame + traceback->first;
 	int err = array_reserve(&d->gathered, &d->gathered_alloc, traceback->nframe);
 
@@ -68,7 +68,7 @@ static int add_traceback_id(struct digest *d, struct digest_row *row)
 		return err;
 	for (uint32_t i = 0; i < traceback->nframe; i++)
 		d->gathered[i] = digest_frame_id(d, frame[i]);
-	row->id = hash_id_make(d->gathered, traceback->nframe * sizeof(*d->gathered));
+	*ret = hash_id_make(d->gathered, traceback->nframe * sizeof(*d->gathered));
 	return 0;
 }
 
@@ -85,12 +85,20 @@ static int forget_ids(struct digest *d)
 	return 0;
 }
 
+int digest_begin(struct digest *d, const struct snapshot *snapshot)
+{
+	d->snapshot = snapshot;
+	d->tables = snapshot__tables(snapshot);
+	d->is_sampled = d->tables->trace_weight;
+	return forget_ids(d);
+}
+
 static int add_traceback_ids(struct digest *d)
 {
-	int err = forget_ids(d);
+	int err = 0;
 
 	for (size_t i = 0; i < d->row_nr && !err; i++)
-		err = add_traceback_id(d, &d->row[i]);
+		err = digest_traceback_id(d, d->row[i].traceback, &d->row[i].id);
 	return err;
 }
 
@@ -214,12 +222,9 @@ static int forget_rows(struct digest *d)
 int digest_add_up(struct digest *d, const struct snapshot *snapshot, struct reason *why)
 {
 	struct sums total = {};
-	int err;
+	int err = digest_begin(d, snapshot);
 
-	d->snapshot = snapshot;
-	d->tables = snapshot__tables(snapshot);
-	d->is_sampled = d->tables->trace_weight;
-	err = forget_rows(d) ?: digest_add_traces(d, &total, why);
+	err = err ?: forget_rows(d) ?: digest_add_traces(d, &total, why);
 	if (!err && d->is_sampled)
 		err = estimate_cost(&d->total, &total, why);
 	err = err ?: add_traceback_ids(d);

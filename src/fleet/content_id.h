@@ -55,7 +55,12 @@ struct digest {
 int digest_add_up(struct digest *digest, const struct snapshot *snapshot, struct reason *why);
 void digest_release(struct digest *digest);
 
-/* Returns the id of a frame. The frame must be in a traceback of the rows. */
+/* The same without rows: for ids alone. Returns 0 or -ENOMEM. */
+int digest_begin(struct digest *digest, const struct snapshot *snapshot);
+
+/* The id of a traceback of the snapshot. Returns 0 or -ENOMEM. */
+int digest_traceback_id(struct digest *digest, uint32_t traceback, struct hash_id *ret);
+
 struct hash_id digest_frame_id(struct digest *digest, uint32_t frame);
 
 /* Returns the line where the frame's function begins; 0: not known. */

@@ -1,351 +1,275 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "fleet/leaks.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
-#include "engine/trace_cost.h"
+#include "base/array.h"
+#include "base/reason.h"
+#include "fleet/catalogue_private.h"
+#include "fleet/content_id.h"
 #include "fleet/group_sums.h"
-#include "fleet/per_host.h"
-#include "fleet/parallel_scan.h"
 
-#define SNAPSHOTS_MIN 3 /* with two snapshots, half of all groups that change would grow steadily */
-#define UPS_MIN 2	/* a single growth is a warm-up */
-#define SECOND_NS 1e9L
+/* ---- lines of the catalogue ----------------------------------------------------------------- */
 
-/* How many different numbers there are, and the last one + 1. Equal numbers come one after another. */
-struct distinct {
-	uint32_t nr, last;
-};
+/* A traceback has one origin for each domain; all have the same line. */
+static int line_groups_add(struct line_groups *lines, const struct groups *groups, int64_t origin, int64_t traceback)
+{
+	struct known_row row = { .hash.id = traceback };
+	uint32_t first;
 
-/* A group in the recordings that were read to their end. */
-struct leak {
-	int64_t growth;
-	struct distinct processes, processes_growing;
-	struct distinct hosts, hosts_growing;
-	long double moment, square; /* of the recordings that grow: ns × bytes, ns^2 (per_host.h) */
-};
+	if (known_find(&lines->group, traceback, 0))
+		return 0;
+	first = groups->first[origin];
+	if (first == groups->first[origin + 1])
+		return 0;
+	row.number = groups->group[first];
+	return known_add(&lines->group, &row);
+}
 
-/* A group in the recording that is being read: its bytes from snapshot to snapshot. */
-struct course {
-	int64_t first, last;
-	uint32_t next; /* the snapshot after the one that `last` is from; 0: the recording does not have the group */
-	uint32_t changes, ups;
-	__int128 moment; /* times the recording's number of snapshots */
-};
+/* The dictionary was read in the same transaction, and has checked the origins' numbers. */
+int line_groups_read(struct catalogue *catalogue, const struct groups *groups, struct line_groups *ret,
+		     struct reason *why)
+{
+	sqlite3_stmt *row;
+	int more, err = sql_prepare(catalogue, "SELECT number, traceback_id FROM origin ORDER BY number", &row, why);
 
-struct leak_lane {
-	struct group_sums sums; /* of one snapshot */
-	struct leak *leak;	/* by group, as course is */
-	struct course *course;
-	uint32_t *used; /* the groups that the recording has */
-	size_t used_nr;
-	const struct recording_clock *clock;
-	uint32_t at; /* index of the recording's next snapshot */
+	if (err)
+		return err;
+	while ((more = sql_step(catalogue, row, why)) > 0 && !err)
+		err = line_groups_add(ret, groups, sqlite3_column_int64(row, 0), sqlite3_column_int64(row, 1));
+	sqlite3_finalize(row);
+	if (more < 0)
+		return more;
+	return err ? reason_set(why, err, "out of memory") : 0;
+}
+
+void line_groups_release(struct line_groups *lines)
+{
+	known_release(&lines->group);
+}
+
+/* ---- a process ------------------------------------------------------------------------------ */
+
+/* A group in the processes that were judged, and in the one that is judged now. */
+struct leak_sum {
+	struct fleet_leak leak;
+	struct line_verdict now;
+	bool is_now;
+	uint32_t host, kind_host; /* host numbers + 1 of the last process that has the line, or leaks it */
 };
 
 struct leak_fold {
-	const struct fleet_question *question;
-	struct recording_clock *clock;
-	struct leak_lane lane[WALK_LANES];
+	const struct fleet_leaks_question *question;
+	struct fleet_leaks *leaks;
+	struct leak_sum *sum; /* by group */
+	uint32_t *used;	      /* the groups that the process has */
+	size_t used_nr;
+	struct digest digest;
 };
 
-/* ---- reading -------------------------------------------------------------------------------- */
-
-static int leak_lane_init(struct leak_lane *lane, const struct groups *groups)
+/* The worst verdict of the lines that the group has in this process; equal ones are added up. */
+static void add_line_verdict(struct leak_fold *fold, uint32_t group, const struct line_verdict *line)
 {
-	size_t room = groups->key_nr ?: 1;
+	struct leak_sum *sum = &fold->sum[group];
 
-	lane->leak = calloc(room, sizeof(*lane->leak));
-	lane->course = calloc(room, sizeof(*lane->course));
-	lane->used = calloc(room, sizeof(*lane->used));
-	if (!lane->leak || !lane->course || !lane->used)
-		return -ENOMEM;
-	return group_sums_init(&lane->sums, groups);
-}
-
-static void leak_lane_release(struct leak_lane *lane)
-{
-	group_sums_release(&lane->sums);
-	free(lane->leak);
-	free(lane->course);
-	free(lane->used);
-}
-
-static void course_step(struct course *course, int64_t bytes)
-{
-	if (bytes == course->last)
-		return;
-	course->changes++;
-	course->ups += bytes > course->last;
-	course->last = bytes;
-}
-
-/* Adds snapshot number `at`. Snapshots between it and the previous one with the group had none of the group's bytes. */
-static void course_add(struct course *course, uint32_t at, int64_t bytes)
-{
-	if (!at)
-		course->first = course->last = bytes;
-	if (course->next < at)
-		course_step(course, 0);
-	if (at)
-		course_step(course, bytes);
-	course->next = at + 1;
-}
-
-static int add_groups(struct leak_lane *lane, __int128 lever, struct reason *why)
-{
-	int err = 0;
-
-	for (size_t i = 0; i < lane->sums.used_nr && !err; i++) {
-		uint32_t group = lane->sums.used[i];
-		struct course *course = &lane->course[group];
-		int64_t bytes;
-
-		err = group_sums_get(&lane->sums, group, &bytes, why);
-		if (err)
-			continue;
-		if (!course->next)
-			lane->used[lane->used_nr++] = group;
-		course_add(course, lane->at, bytes);
-		err = recording_moment_add(&course->moment, lever, bytes, why);
+	if (!sum->is_now) {
+		sum->is_now = true;
+		fold->used[fold->used_nr++] = group;
+		sum->now = *line;
+	} else if (line->verdict.kind < sum->now.verdict.kind) {
+		sum->now = *line;
+	} else if (line->verdict.kind == sum->now.verdict.kind) {
+		leak_verdict_add(&sum->now.verdict, &line->verdict);
+		sum->now.summed += line->summed;
 	}
+}
+
+/* Sets *ret to NULL if the catalogue does not have the line: the file is no longer what was indexed. */
+static int find_line_group(struct leak_fold *fold, const struct leaks *leaks, const struct leak_line *line,
+			   const struct known_row **ret)
+{
+	struct hash_id id;
+	int err = digest_traceback_id(&fold->digest, leak_line_caller(leaks, line)->traceback, &id);
+
+	*ret = err ? NULL : known_find(&fold->question->lines->group, id.id, 0);
 	return err;
 }
 
-static bool grows_steadily(const struct course *course, uint32_t snapshot_nr)
+static void forget_process(struct leak_fold *fold)
 {
-	return course->last > course->first && course->ups >= UPS_MIN &&
-	       2ull * course->ups >= snapshot_nr - 1ull && 4ull * course->ups >= 3ull * course->changes;
+	for (size_t i = 0; i < fold->used_nr; i++)
+		fold->sum[fold->used[i]].is_now = false;
+	fold->used_nr = 0;
 }
 
-static void distinct_add(struct distinct *distinct, uint32_t number)
+static int add_process_lines(struct leak_fold *fold, const struct fleet_snapshot *snapshot,
+			     struct process_leaks *process)
 {
-	distinct->nr += distinct->last != number + 1;
-	distinct->last = number + 1;
-}
+	const struct leaks *leaks = process->leaks;
+	int err = digest_begin(&fold->digest, leaks->last);
 
-static int leak_add(struct leak *leak, const struct course *course, const struct recording_clock *clock,
-		    const struct fleet_snapshot *snapshot, struct reason *why)
-{
-	distinct_add(&leak->processes, snapshot->process);
-	distinct_add(&leak->hosts, snapshot->host_nr);
-	if (!grows_steadily(course, clock->snapshot_nr))
-		return 0;
-	distinct_add(&leak->processes_growing, snapshot->process);
-	distinct_add(&leak->hosts_growing, snapshot->host_nr);
-	leak->moment += (long double)course->moment / clock->snapshot_nr;
-	leak->square += clock->square;
-	if (__builtin_add_overflow(leak->growth, course->last - course->first, &leak->growth))
-		return cost_too_much(why);
-	return 0;
-}
-
-static bool is_judged(const struct recording_clock *clock)
-{
-	return clock->snapshot_nr >= SNAPSHOTS_MIN && !clock->has_gap_blocks;
-}
-
-/* snapshot: the recording's last one. */
-static int leak_end_recording(struct leak_lane *lane, const struct fleet_snapshot *snapshot, struct reason *why)
-{
-	int err = 0;
-
-	for (size_t i = 0; i < lane->used_nr && !err; i++) {
-		uint32_t group = lane->used[i];
-		struct course *course = &lane->course[group];
-
-		if (course->next < lane->at)
-			course_step(course, 0);
-		if (is_judged(lane->clock))
-			err = leak_add(&lane->leak[group], course, lane->clock, snapshot, why);
-		*course = (struct course){};
-	}
-	lane->used_nr = 0;
-	lane->at = 0;
-	return err;
-}
-
-static int leak_fold_add_snapshot(void *what, unsigned int number, const struct fleet_snapshot *snapshot,
-				  const struct fleet_rows *rows, struct reason *why)
-{
-	struct leak_fold *fold = what;
-	struct leak_lane *lane = &fold->lane[number];
-	int err = lane->sums.groups ? 0 : leak_lane_init(lane, fold->question->groups);
-
-	lane->clock = &fold->clock[snapshot->recording];
-	if (!err)
-		err = group_sums_add(&lane->sums, rows, why);
-	if (!err)
-		err = add_groups(lane, recording_clock_lever(lane->clock, snapshot->clock_ns), why);
-	if (err)
-		return err;
-	group_sums_clear(&lane->sums);
-	if (++lane->at == lane->clock->snapshot_nr)
-		err = leak_end_recording(lane, snapshot, why);
-	return err;
-}
-
-static int leak_fold_walk_hosts(struct leak_fold *fold, struct reason *why)
-{
-	const struct fleet_question *question = fold->question;
-	const struct walk walk = {
-		.catalogue = question->catalogue,
-		.cohort = question->cohort,
-		.origin_nr = question->facts->origin_nr,
-		.unit = WALK_BY_HOST,
-		.visit = leak_fold_add_snapshot,
-		.what = fold,
-	};
-
-	fold->clock = recording_clocks_make(question->facts, question->cohort);
-	return fold->clock ? fleet_walk(&walk, why) : -ENOMEM;
-}
-
-static void leak_fold_release(struct leak_fold *fold)
-{
-	for (size_t i = 0; i < WALK_LANES; i++)
-		leak_lane_release(&fold->lane[i]);
-	free(fold->clock);
-}
-
-/* ---- the answer ----------------------------------------------------------------------------- */
-
-/* A host is in one lane only, so the lanes' numbers of hosts add up. */
-static int sum_leak_lanes(const struct leak_fold *fold, uint32_t group, struct leak *ret, struct reason *why)
-{
-	*ret = (struct leak){};
-	for (size_t i = 0; i < WALK_LANES; i++) {
-		const struct leak *leak = fold->lane[i].leak;
-
-		if (!leak)
-			continue;
-		ret->processes.nr += leak[group].processes.nr;
-		ret->processes_growing.nr += leak[group].processes_growing.nr;
-		ret->hosts.nr += leak[group].hosts.nr;
-		ret->hosts_growing.nr += leak[group].hosts_growing.nr;
-		ret->moment += leak[group].moment;
-		ret->square += leak[group].square;
-		if (__builtin_add_overflow(ret->growth, leak[group].growth, &ret->growth))
-			return cost_too_much(why);
-	}
-	return 0;
-}
-
-static bool is_leak(const struct leak *leak)
-{
-	return leak->hosts_growing.nr && 2ull * leak->hosts_growing.nr >= leak->hosts.nr &&
-	       (leak->hosts_growing.nr >= 2 || leak->hosts.nr == 1);
-}
-
-/* The trend has a row for each group that any process has. */
-static int fill_leak_rows(const struct leak_fold *fold, const struct trend_rows *trend,
-			  struct leak_rows *rows, struct reason *why)
-{
-	int err = 0;
-
-	for (size_t i = 0; i < trend->row_nr && !err; i++) {
-		struct leak leak;
-
-		err = sum_leak_lanes(fold, trend->row[i].group, &leak, why);
-		if (err || !is_leak(&leak))
-			continue;
-		rows->row[rows->row_nr++] = (struct leak_row){
-			.group = trend->row[i].group,
-			.hosts = leak.hosts.nr,
-			.hosts_growing = leak.hosts_growing.nr,
-			.processes = leak.processes.nr,
-			.processes_growing = leak.processes_growing.nr,
-			.growth = leak.growth,
-			.slope = leak.square > 0 ? leak.moment / leak.square * SECOND_NS : 0,
+	for (size_t i = 0; i < leaks->line_nr && !err; i++) {
+		const struct leak_line *line = &leaks->line[i];
+		const struct line_verdict verdict = {
+			snapshot, line->verdict, leaks->window, line->is_summed ? line->site_nr : 0,
 		};
+		const struct known_row *group;
+
+		err = find_line_group(fold, leaks, line, &group);
+		if (!err && group) {
+			add_line_verdict(fold, group->number, &verdict);
+			continue;
+		}
+		process->unjudged = FLEET_UNJUDGED_CHANGED;
+		reason_set(&process->why, 0, "%s: other names than when it was indexed", snapshot->path);
+		forget_process(fold);
+		break;
 	}
 	return err;
 }
 
-/* A process is judged if one of its recordings is. */
-struct unjudged {
-	bool is_process, is_host; /* so far no recording of the process, or host, is judged */
-	bool is_in_gaps; /* one of the process's recordings was long enough */
-};
+/* ---- all of them ---------------------------------------------------------------------------- */
 
-static void count_process(struct unjudged *unjudged, struct leak_rows *rows)
+static void begin_kind(struct leak_sum *sum)
 {
-	if (unjudged->is_process && unjudged->is_in_gaps)
-		rows->processes_in_gaps++;
-	else if (unjudged->is_process)
-		rows->processes_short++;
-	unjudged->is_host &= unjudged->is_process;
-	unjudged->is_process = true;
-	unjudged->is_in_gaps = false;
+	struct fleet_leak *leak = &sum->leak;
+
+	leak->kind = sum->now.verdict.kind;
+	leak->kind_hosts = leak->kind_processes = 0;
+	leak->bytes_per_s = 0;
+	leak->late = 0;
+	sum->kind_host = 0;
 }
 
-/* The cohort has the processes of a host side by side, and the snapshots of a process side by side. */
-static void count_unjudged(const struct leak_fold *fold, struct leak_rows *rows)
+/* Hosts come one after another. */
+static void end_line(struct leak_sum *sum)
+{
+	const struct leak_verdict *verdict = &sum->now.verdict;
+	uint32_t host = sum->now.snapshot->host_nr + 1;
+	struct fleet_leak *leak = &sum->leak;
+
+	sum->is_now = false;
+	if (!leak->processes || verdict->kind < leak->kind)
+		begin_kind(sum);
+	leak->processes++;
+	leak->hosts += sum->host != host;
+	sum->host = host;
+	if (verdict->kind > leak->kind)
+		return;
+	if (!leak->kind_processes || verdict->bytes_per_s > leak->most.verdict.bytes_per_s)
+		leak->most = sum->now;
+	leak->kind_processes++;
+	leak->kind_hosts += sum->kind_host != host;
+	sum->kind_host = host;
+	leak->bytes_per_s += verdict->bytes_per_s;
+	leak->late += verdict->late;
+	leak->least_bytes_per_s = leak_lower_bound(leak->bytes_per_s, leak->late);
+}
+
+static int judge_process(struct leak_fold *fold, const struct fleet_snapshot *const *snapshot, size_t nr)
+{
+	const struct process_leaks_question question = {
+		snapshot, nr, fold->question->last_ns, fold->question->engine,
+	};
+	struct fleet_leaks *leaks = fold->leaks;
+	struct process_leaks process;
+	int err = process_leaks_find(&question, &process);
+
+	if (!err && process.leaks)
+		err = add_process_lines(fold, snapshot[nr - 1], &process);
+	for (size_t i = 0; i < fold->used_nr; i++)
+		end_line(&fold->sum[fold->used[i]]);
+	fold->used_nr = 0;
+	if (process.unjudged == FLEET_UNJUDGED_CHANGED && !leaks->unjudged_nr[FLEET_UNJUDGED_CHANGED])
+		leaks->why = process.why;
+	leaks->unjudged_nr[process.unjudged]++;
+	leaks->gone_nr += process.gone_nr;
+	leaks->process_nr++;
+	process_leaks_release(&process);
+	return err;
+}
+
+static int judge_processes(struct leak_fold *fold)
 {
 	const struct cohort *cohort = fold->question->cohort;
-	struct unjudged unjudged = { true, true };
+	size_t end, nr = cohort->snapshot_nr;
+	int err = 0;
 
-	for (size_t i = 0; i < cohort->snapshot_nr; i++) {
-		const struct fleet_snapshot *snapshot = cohort->snapshot[i];
-		const struct fleet_snapshot *next = i + 1 < cohort->snapshot_nr ? cohort->snapshot[i + 1] : NULL;
-		const struct recording_clock *clock = &fold->clock[snapshot->recording];
-
-		unjudged.is_process &= !is_judged(clock);
-		unjudged.is_in_gaps |= clock->snapshot_nr >= SNAPSHOTS_MIN;
-		if (!next || next->process != snapshot->process)
-			count_process(&unjudged, rows);
-		if (next && next->host_nr == snapshot->host_nr)
-			continue;
-		rows->hosts_unjudged += unjudged.is_host;
-		unjudged.is_host = true;
+	for (size_t i = 0; i < nr && !err; i = end) {
+		for (end = i; end < nr && cohort->snapshot[end]->process == cohort->snapshot[i]->process;)
+			end++;
+		err = judge_process(fold, (const struct fleet_snapshot *const *)&cohort->snapshot[i], end - i);
 	}
+	return err;
 }
 
-static int by_leak_growth(const void *left, const void *right, void *groups)
+static int by_kind_and_rate(const void *left, const void *right, void *groups)
 {
-	const struct leak_row *a = left, *b = right;
+	const struct fleet_leak *a = left, *b = right;
 
-	return (a->growth < b->growth) - (a->growth > b->growth) ?:
-	       (a->slope < b->slope) - (a->slope > b->slope) ?: group_compare_keys(groups, a->group, b->group);
+	return (int)a->kind - (int)b->kind ?: (a->bytes_per_s < b->bytes_per_s) - (a->bytes_per_s > b->bytes_per_s) ?:
+	       group_compare_keys(groups, a->group, b->group);
 }
 
-static int make_leak_rows(const struct leak_fold *fold, const struct trend_rows *trend,
-			  struct leak_rows *rows, struct reason *why)
+static int make_leak_rows(struct leak_fold *fold)
 {
-	int err;
+	const struct groups *groups = fold->question->groups;
+	struct fleet_leaks *leaks = fold->leaks;
 
-	count_unjudged(fold, rows);
-	rows->row = calloc(trend->row_nr ?: 1, sizeof(*rows->row));
-	if (!rows->row)
+	for (size_t i = 0; i < groups->key_nr; i++)
+		leaks->row_nr += fold->sum[i].leak.processes > 0;
+	leaks->row = calloc(leaks->row_nr ?: 1, sizeof(*leaks->row));
+	if (!leaks->row)
 		return -ENOMEM;
-	err = fill_leak_rows(fold, trend, rows, why);
-	if (!err)
-		qsort_r(rows->row, rows->row_nr, sizeof(*rows->row), by_leak_growth,
-			(void *)fold->question->groups);
-	return err;
+	leaks->row_nr = 0;
+	for (size_t i = 0; i < groups->key_nr; i++) {
+		if (!fold->sum[i].leak.processes)
+			continue;
+		leaks->kind_nr[fold->sum[i].leak.kind]++;
+		leaks->row[leaks->row_nr] = fold->sum[i].leak;
+		leaks->row[leaks->row_nr++].group = i;
+	}
+	qsort_r(leaks->row, leaks->row_nr, sizeof(*leaks->row), by_kind_and_rate, (void *)groups);
+	return 0;
 }
 
-int fleet_find_leaks(const struct fleet_question *question, struct leak_rows *ret, struct reason *why)
+int fleet_find_leaks(const struct fleet_leaks_question *question, struct fleet_leaks *ret)
 {
-	struct leak_fold fold = { .question = question };
-	struct trend_rows trend = {};
-	struct leak_rows rows = {};
-	int err = fleet_find_trends(question, &trend, why);
+	struct leak_fold fold = { .question = question, .leaks = ret };
+	size_t nr = question->groups->key_nr ?: 1;
+	int err = -ENOMEM;
 
-	if (!err)
-		err = leak_fold_walk_hosts(&fold, why);
-	if (!err)
-		err = make_leak_rows(&fold, &trend, &rows, why);
-	leak_fold_release(&fold);
-	trend_rows_release(&trend);
+	*ret = (struct fleet_leaks){};
+	fold.sum = calloc(nr, sizeof(*fold.sum));
+	fold.used = calloc(nr, sizeof(*fold.used));
+	if (fold.sum && fold.used)
+		err = judge_processes(&fold) ?: make_leak_rows(&fold);
+	digest_release(&fold.digest);
+	free(fold.sum);
+	free(fold.used);
 	if (err)
-		leak_rows_release(&rows);
-	else
-		*ret = rows;
+		fleet_leaks_release(ret);
 	return err;
 }
 
-void leak_rows_release(struct leak_rows *rows)
+void fleet_leaks_release(struct fleet_leaks *leaks)
 {
-	free(rows->row);
-	*rows = (struct leak_rows){};
+	free(leaks->row);
+	*leaks = (struct fleet_leaks){};
+}
+
+uint32_t fleet_leaks_unjudged(const struct fleet_leaks *leaks)
+{
+	return leaks->process_nr - leaks->unjudged_nr[FLEET_JUDGED];
+}
+
+double fleet_leaks_sure_rate(const struct fleet_leaks *leaks)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < leaks->row_nr; i++)
+		if (leaks->row[i].kind == LEAK_SURE)
+			sum += leaks->row[i].bytes_per_s;
+	return sum;
 }

@@ -101,36 +101,4 @@ struct trend_rows {
 int fleet_find_trends(const struct fleet_question *question, struct trend_rows *ret, struct reason *why);
 void trend_rows_release(struct trend_rows *rows);
 
-/* ---- leaks: groups that grow steadily on most hosts ---------------------------------------------------------- */
-
-/*
- * A group grows steadily in a recording if it ends higher than it began and if enough of the steps from one snapshot
- * to the next go up: at least two, at least half of all steps, and at least 3 in 4 of the steps that change it. A
- * group that rises once and stays there was warming up.
- *
- * A group grows steadily in a process if it does in one recording of it, and on a host if it does in one process of
- * it. It is a leak if it grows steadily on at least half of the hosts that have it, and on at least two, or on the
- * only one. A recording with fewer than three snapshots does not count. Nor does a recording with gaps that blocks
- * have lived through: the blocks may be gone, and pile up. Nor does a host that has the group in such recordings
- * only.
- */
-struct leak_row {
-	uint32_t group;
-	uint32_t hosts, hosts_growing; /* judged hosts that have the group; those where it grows steadily */
-	uint32_t processes, processes_growing;
-	int64_t growth; /* bytes from first to last snapshot, over the recordings where the group grows steadily */
-	double slope;	/* bytes a second, as in struct trend_row, but of these recordings */
-};
-
-struct leak_rows {
-	struct leak_row *row; /* leaks only, by growth, descending */
-	size_t row_nr;
-	uint32_t processes_short; /* processes that could not be judged: no recording has three snapshots */
-	uint32_t processes_in_gaps; /* processes that could not be judged because of gaps in their recordings */
-	uint32_t hosts_unjudged; /* hosts that have no other processes */
-};
-
-int fleet_find_leaks(const struct fleet_question *question, struct leak_rows *ret, struct reason *why);
-void leak_rows_release(struct leak_rows *rows);
-
 #endif

@@ -2,10 +2,11 @@
 #ifndef ALLOCSNAP_RENDER_FLEET_H
 #define ALLOCSNAP_RENDER_FLEET_H
 
-/* How groups differ between hosts, and how they grow (fleet/spread.h), as text or JSON. */
+/* How groups differ between hosts, how they grow, and which lines leak, as text or JSON. */
 
 #include <stdio.h>
 
+#include "fleet/leaks.h"
 #include "fleet/per_host.h"
 #include "render.h"
 
@@ -17,7 +18,8 @@ struct fleet_answer {
 	/* Only the answer to the question is set. */
 	const struct host_rows *hosts;
 	const struct trend_rows *trend;
-	const struct leak_rows *leaks;
+	const struct fleet_leaks *leaks;
+	bool shows_all; /* leaks: also lines that do not leak */
 };
 
 /* Each returns 0, or the negative errno of the write. */
@@ -28,5 +30,15 @@ struct fleet_renderer {
 };
 
 extern const struct fleet_renderer fleet_text, fleet_json;
+
+/* How many rows of leaks may be shown, without a limit. */
+size_t fleet_leaks_listed(const struct fleet_answer *answer);
+
+/* "2 of 5 processes: 1 with gaps in the recording, 1 without files"; NULL: all were judged. */
+#define FLEET_UNJUDGED_MAX 512
+const char *fleet_unjudged_text(char text[FLEET_UNJUDGED_MAX], const struct fleet_leaks *leaks);
+
+/* "gaps", "snapshots", "dropped"… */
+const char *fleet_unjudged_name(enum fleet_unjudged unjudged);
 
 #endif

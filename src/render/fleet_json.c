@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include <errno.h>
+#include <math.h>
 
 #include "render/fleet.h"
 #include "render/json_parts.h"
+#include "render/leak_answer.h"
 
 /* One answer: its names, and functions that make its members. */
 struct list {
@@ -84,25 +86,71 @@ static int set_trend_row(json_t *object, const struct fleet_answer *answer, size
 	return err ?: json_set_uint(object, "processes", row->processes);
 }
 
+/* Impossible weights have impossible sums, which are left out. */
+static int set_rate(json_t *object, const char *key, double bytes_per_s)
+{
+	return isfinite(bytes_per_s) ? json_set(object, key, json_real(bytes_per_s)) : 0;
+}
+
+static json_t *line_verdict_json(const struct line_verdict *line)
+{
+	json_t *object = json_object();
+	int err = json_set_text(object, "host", line->snapshot->host);
+
+	err = err ?: json_set_int(object, "pid", line->snapshot->pid);
+	err = err ?: json_set_text(object, "comm", line->snapshot->comm);
+	err = err ?: json_set_uint(object, "observed_ns", line->window.span_ns);
+	err = err ?: json_set_uint(object, "snapshots", line->window.snapshot_nr);
+	return json_unless(err ?: leak_set_judgement(object, &line->window, &line->verdict, line->summed), object);
+}
+
 static int set_leak_row(json_t *object, const struct fleet_answer *answer, size_t at)
 {
-	const struct leak_row *row = &answer->leaks->row[at];
+	const struct fleet_leak *row = &answer->leaks->row[at];
 	int err = set_group(object, answer, row->group);
 
+	err = err ?: json_set_text(object, "verdict", leak_kind_name(row->kind));
+	err = err ?: set_rate(object, "bytes_per_s", row->bytes_per_s);
+	err = err ?: set_rate(object, "least_bytes_per_s", row->least_bytes_per_s);
 	err = err ?: json_set_uint(object, "hosts", row->hosts);
-	err = err ?: json_set_uint(object, "hosts_growing", row->hosts_growing);
 	err = err ?: json_set_uint(object, "processes", row->processes);
-	err = err ?: json_set_uint(object, "processes_growing", row->processes_growing);
-	err = err ?: json_set_int(object, "growth", row->growth);
-	return err ?: json_set(object, "slope", json_real(row->slope));
+	err = err ?: json_set_uint(object, "verdict_hosts", row->kind_hosts);
+	err = err ?: json_set_uint(object, "verdict_processes", row->kind_processes);
+	return err ?: json_set(object, "most", line_verdict_json(&row->most));
+}
+
+static json_t *unjudged_json(const struct fleet_leaks *leaks)
+{
+	json_t *object = json_object();
+	int err = 0;
+
+	for (int i = 0; i < FLEET_UNJUDGED_NR && !err; i++)
+		if (leaks->unjudged_nr[i])
+			err = json_set_uint(object, fleet_unjudged_name(i), leaks->unjudged_nr[i]);
+	return json_unless(err, object);
+}
+
+static json_t *fleet_kinds_json(const struct fleet_leaks *leaks)
+{
+	json_t *object = json_object();
+	int err = 0;
+
+	for (int i = 0; i < LEAK_KIND_NR && !err; i++)
+		err = json_set_uint(object, leak_kind_name(i), leaks->kind_nr[i]);
+	return json_unless(err, object);
 }
 
 static int set_leaks_head(json_t *object, const struct fleet_answer *answer)
 {
-	int err = json_set_uint(object, "processes_short", answer->leaks->processes_short);
+	char text[FLEET_UNJUDGED_MAX];
+	const char *unjudged = fleet_unjudged_text(text, answer->leaks);
+	int err = json_set(object, "judged", json_boolean(!unjudged));
 
-	err = err ?: json_set_uint(object, "processes_in_gaps", answer->leaks->processes_in_gaps);
-	return err ?: json_set_uint(object, "hosts_unjudged", answer->leaks->hosts_unjudged);
+	err = err ?: json_set_text(object, "unjudged", unjudged);
+	err = err ?: json_set(object, "processes", unjudged_json(answer->leaks));
+	if (answer->leaks->gone_nr)
+		err = err ?: json_set_uint(object, "gone_snapshots", answer->leaks->gone_nr);
+	return err ?: json_set(object, "lines", fleet_kinds_json(answer->leaks));
 }
 
 /* ---- answers -------------------------------------------------------------------------------- */
@@ -124,7 +172,7 @@ static int trend_json(FILE *out, const struct fleet_answer *answer)
 
 static int leaks_json(FILE *out, const struct fleet_answer *answer)
 {
-	const struct list list = { "allocsnap.fleet.leaks/2", "leaks", answer->leaks->row_nr, set_leak_row,
+	const struct list list = { "allocsnap.fleet.leaks/3", "leaks", fleet_leaks_listed(answer), set_leak_row,
 				   set_leaks_head };
 
 	return put_list(out, answer, &list);

@@ -13,6 +13,7 @@
 #include "render/fit_row.h"
 #include "render/fleet.h"
 #include "render/formats.h"
+#include "render/leak_answer.h"
 #include "render/readable_name.h"
 
 static size_t rows_shown(const struct fleet_answer *answer, size_t nr)
@@ -223,34 +224,70 @@ static int trend_text(FILE *out, const struct fleet_answer *answer)
 
 /* ---- leaks ---------------------------------------------------------------------------------- */
 
-static int put_leak(FILE *out, const struct fleet_answer *answer, const struct leak_row *row)
+static int put_fleet_leaks_head(FILE *out, const struct fleet_answer *answer)
 {
-	char growth[SIZE_TEXT_MAX], slope[RATE_MAX];
-	char *text = group_text(answer, row->group);
-	int err = put_row(out, answer->report->width, "", text, text ? strlen(text) : 0, ROW_FUNCTION);
+	const struct fleet_leaks *leaks = answer->leaks;
+	uint32_t sure = leaks->kind_nr[LEAK_SURE], likely = leaks->kind_nr[LEAK_LIKELY];
+	char text[FLEET_UNJUDGED_MAX];
+	const char *unjudged = fleet_unjudged_text(text, leaks);
+	int err = unjudged ? put_line(out, "cannot be judged: %s", unjudged) : 0;
 
-	err = err ?: put_line(out, "    grows steadily on %" PRIu32 " of %" PRIu32 " host%s (%" PRIu32
-			      " of %" PRIu32 " process%s), %s, %s per process", row->hosts_growing, row->hosts,
-			      row->hosts == 1 ? "" : "s", row->processes_growing, row->processes,
-			      row->processes == 1 ? "" : "es", size_text(growth, row->growth, true),
-			      slope_text(slope, row->slope,
-					 watched_seconds(row->growth, row->slope, row->processes_growing)));
-	if (!err && answer->report->statistics->key_type == KEY_TRACEBACK)
-		err = text_put_stack(out, answer->report, NULL, &answer->groups->key[row->group]);
-	return err;
+	err = err ?: put_cohorts(out, answer->report);
+	if (!err && !leaks->row_nr && unjudged)
+		return 0;
+	return err ?: put_line(out, "%" PRIu32 " line%s leak%s, %" PRIu32 " may", sure, sure == 1 ? "" : "s",
+			       sure == 1 ? "s" : "", likely);
+}
+
+/* "in 2 of 5 processes, most in shopd.4711 on web-4, 160 KiB/min, all the time" */
+static int put_where(FILE *out, const struct fleet_leak *leak)
+{
+	const struct line_verdict *most = &leak->most;
+	char rate[LEAK_RATES_MAX], since[LEAK_SINCE_MAX];
+	char *name, *rest = NULL;
+	int err;
+
+	if (asprintf(&name, "%s.%" PRId64 " on %s", most->snapshot->comm, most->snapshot->pid, most->snapshot->host) < 0)
+		return -ENOMEM;
+	if (leak->kind <= LEAK_GROWS &&
+	    asprintf(&rest, ", %s, %s", leak_rates_text(rate, most->verdict.bytes_per_s, most->verdict.least_bytes_per_s),
+		     leak_since_text(since, &most->window, most->verdict.since_ns)) < 0)
+		rest = NULL;
+	err = put_line(out, "    in %" PRIu32 " of %" PRIu32 " process%s%s %s%s", leak->kind_processes, leak->processes,
+		       leak->processes == 1 ? "" : "es", leak->kind_processes == 1 ? ":" : ", most in", name, rest ?: "");
+	free(name);
+	free(rest);
+	return err ?: leak_put_reason(out, &most->window, &most->verdict, most->summed);
+}
+
+static int put_leak(FILE *out, const struct fleet_answer *answer, const struct fleet_leak *leak)
+{
+	char rate[LEAK_RATES_MAX], columns[LEAK_RATES_MAX + 128];
+
+	if (leak->kind <= LEAK_GROWS)
+		snprintf(columns, sizeof(columns), "%-8s  %s  on %" PRIu32 " of %" PRIu32 " host%s  ",
+			 leak_kind_word(leak->kind), leak_rates_text(rate, leak->bytes_per_s, leak->least_bytes_per_s),
+			 leak->kind_hosts, leak->hosts, leak->hosts == 1 ? "" : "s");
+	else
+		snprintf(columns, sizeof(columns), "%-8s  on %" PRIu32 " of %" PRIu32 " host%s  ",
+			 leak_kind_word(leak->kind), leak->kind_hosts, leak->hosts, leak->hosts == 1 ? "" : "s");
+	return put_group_row(out, answer, columns, leak->group) ?: put_where(out, leak);
 }
 
 static int leaks_text(FILE *out, const struct fleet_answer *answer)
 {
-	const struct leak_rows *rows = answer->leaks;
-	size_t shown = rows_shown(answer, rows->row_nr);
-	int err = put_cohorts(out, answer->report);
+	const struct fleet_leaks *leaks = answer->leaks;
+	size_t listed = fleet_leaks_listed(answer), shown = rows_shown(answer, listed);
+	int err = put_fleet_leaks_head(out, answer);
 
-	if (!err && !rows->row_nr)
-		err = put_line(out, "nothing grows steadily on most hosts that have it");
 	for (size_t i = 0; i < shown && !err; i++)
-		err = put_leak(out, answer, &rows->row[i]);
-	return err ?: put_more(out, answer, rows->row_nr);
+		err = put_leak(out, answer, &leaks->row[i]);
+	err = err ?: put_more(out, answer, listed);
+	if (!err && listed < leaks->row_nr)
+		err = put_line(out, "not shown: %zu line%s that do%s not leak; --all shows them with the reason",
+			       leaks->row_nr - listed, leaks->row_nr - listed == 1 ? "" : "s",
+			       leaks->row_nr - listed == 1 ? "es" : "");
+	return err;
 }
 
 /* ---- names ------------------------------------------------------------------------------------ */

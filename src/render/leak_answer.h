@@ -4,6 +4,7 @@
 
 /* The lines that leak (engine/leak_report.h), as text or JSON. */
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -30,14 +31,32 @@ size_t leaks_shown(const struct leak_answer *answer);
 #define LEAK_RATE_MAX 64
 const char *leak_rate_text(char text[LEAK_RATE_MAX], double bytes_per_s);
 
+/* "307 KiB/min (at least 293 KiB/min)" */
+#define LEAK_RATES_MAX (2 * LEAK_RATE_MAX + 16)
+const char *leak_rates_text(char text[LEAK_RATES_MAX], double bytes_per_s, double least_bytes_per_s);
+
 /* "leaks", "may-leak", "grows"… */
 const char *leak_kind_name(enum leak_kind kind);
+
+/* "LEAKS", "MAY LEAK", "(grows)"…: the first column of a row */
+const char *leak_kind_word(enum leak_kind kind);
+
+/* "all the time", "since 0:35" */
+#define LEAK_SINCE_MAX 48
+const char *leak_since_text(char text[LEAK_SINCE_MAX], const struct leak_window *window, uint64_t since_ns);
 
 /*
  * The reasons for a verdict, in one or two sentences. summed: so many tracebacks were judged as one, or 0. The text is
  * not cleaned; the caller frees it. NULL: no memory.
  */
 char *leak_reason_text(const struct leak_window *window, const struct leak_verdict *verdict, uint32_t summed);
+
+/* Writes these reasons in lines of words, indented. Returns 0 or a negative errno. */
+int leak_put_reason(FILE *out, const struct leak_window *window, const struct leak_verdict *verdict, uint32_t summed);
+
+/* Sets the verdict, its numbers, doubts and reason. Returns 0 or -ENOMEM. */
+int leak_set_judgement(json_t *object, const struct leak_window *window, const struct leak_verdict *verdict,
+		       uint32_t summed);
 
 /*
  * The frames from the oldest to the line that allocates, wrappers left out. The caller frees *ret. Returns 0 or

@@ -72,9 +72,10 @@ static int set_frames(json_t *object, const struct leaks *leaks, const struct le
 	return err;
 }
 
-static int set_judgement(json_t *object, const struct leaks *leaks, const struct leak_verdict *verdict, uint32_t summed)
+int leak_set_judgement(json_t *object, const struct leak_window *window, const struct leak_verdict *verdict,
+		       uint32_t summed)
 {
-	char *reason = leak_reason_text(&leaks->window, verdict, summed);
+	char *reason = leak_reason_text(window, verdict, summed);
 	int err = reason ? set_verdict(object, verdict) : -ENOMEM;
 
 	if (verdict->kind <= LEAK_LIKELY)
@@ -87,7 +88,7 @@ static int set_judgement(json_t *object, const struct leaks *leaks, const struct
 static json_t *caller_json(const struct leak_answer *answer, const struct leak_caller *caller)
 {
 	json_t *object = json_object();
-	int err = set_judgement(object, answer->leaks, &caller->verdict, 0);
+	int err = leak_set_judgement(object, &answer->leaks->window, &caller->verdict, 0);
 
 	err = err ?: json_set_uint(object, "tracebacks", caller->site_nr);
 	err = err ?: json_set_uint(object, "domain", caller->domain);
@@ -109,7 +110,8 @@ static json_t *line_json(const struct leak_answer *answer, const struct leak_lin
 {
 	const struct leaks *leaks = answer->leaks;
 	json_t *object = json_object();
-	int err = set_judgement(object, leaks, &line->verdict, line->is_summed ? line->site_nr : 0);
+	int err = leak_set_judgement(object, &leaks->window, &line->verdict,
+				     line->is_summed ? line->site_nr : 0);
 
 	err = err ?: json_set_uint(object, "tracebacks", line->site_nr);
 	err = err ?: set_frames(object, leaks, leak_line_caller(leaks, line));

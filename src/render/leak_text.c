@@ -18,44 +18,8 @@
 #define SECOND 1e9
 #define CALLERS_SHOWN 2 /* behind a line */
 #define CALLER_ROWS 5	/* below a line */
-#define REASON_COLUMNS 100
 
 /* ---- a line --------------------------------------------------------------------------------- */
-
-static const char *verdict_word(enum leak_kind kind)
-{
-	static const char *const word[LEAK_KIND_NR] = {
-		[LEAK_SURE] = "LEAKS",	  [LEAK_LIKELY] = "MAY LEAK", [LEAK_GROWS] = "(grows)",
-		[LEAK_YOUNG] = "(young)", [LEAK_SETTLED] = "settled", [LEAK_FREED] = "freed",
-		[LEAK_GAPS] = "(gaps)",	  [LEAK_FEW] = "few",
-	};
-
-	return word[kind];
-}
-
-/* "all the time", "since 0:35" */
-#define SINCE_TEXT_MAX 48
-static const char *since_text(char text[SINCE_TEXT_MAX], const struct leak_window *window, uint64_t since_ns)
-{
-	uint64_t seconds = since_ns / 1000000000;
-
-	if (since_ns < window->span_ns / 10)
-		return "all the time";
-	snprintf(text, SINCE_TEXT_MAX, "since %" PRIu64 ":%02" PRIu64, seconds / 60, seconds % 60);
-	return text;
-}
-
-/* "307 KiB/min (at least 293 KiB/min)" */
-static void format_rate(char text[2 * LEAK_RATE_MAX + 16], double rate, double least)
-{
-	char most[LEAK_RATE_MAX], bound[LEAK_RATE_MAX];
-
-	leak_rate_text(most, rate);
-	if (least > 0)
-		snprintf(text, 2 * LEAK_RATE_MAX + 16, "%s (at least %s)", most, leak_rate_text(bound, least));
-	else
-		snprintf(text, 2 * LEAK_RATE_MAX + 16, "%s", most);
-}
 
 static char *join_frames(const struct readable_names *names, const struct frame_view *frame, uint32_t own,
 			 uint32_t callers)
@@ -153,32 +117,10 @@ static int put_frames(FILE *out, const struct leak_answer *answer, const struct 
 	return err;
 }
 
-/* Writes lines of words. */
-static int put_wrapped(FILE *out, const char *text)
-{
-	int err = 0;
-
-	while (*text && !err) {
-		size_t len = strlen(text);
-
-		if (len > REASON_COLUMNS)
-			for (len = REASON_COLUMNS; len && text[len] != ' ';)
-				len--;
-		len = len ?: REASON_COLUMNS; /* an impossible number */
-		err = put_line(out, "        %.*s", (int)len, text);
-		text += len + (text[len] == ' ');
-	}
-	return err;
-}
-
 static int put_reason(FILE *out, const struct leak_answer *answer, const struct leak_verdict *verdict,
 		      uint32_t summed)
 {
-	char *reason = leak_reason_text(&answer->leaks->window, verdict, summed);
-	int err = reason ? put_wrapped(out, reason) : -ENOMEM;
-
-	free(reason);
-	return err;
+	return leak_put_reason(out, &answer->leaks->window, verdict, summed);
 }
 
 /* A caller, of several. */
@@ -186,13 +128,13 @@ static int put_caller(FILE *out, const struct leak_answer *answer, const struct 
 {
 	const struct leaks *leaks = answer->leaks;
 	char *place = place_of_caller(answer, caller, 1, CALLERS_SHOWN - 1);
-	char rate[2 * LEAK_RATE_MAX + 16], since[SINCE_TEXT_MAX];
+	char rate[LEAK_RATES_MAX], since[LEAK_SINCE_MAX];
 	int err = -ENOMEM;
 
-	format_rate(rate, caller->verdict.bytes_per_s, caller->verdict.least_bytes_per_s);
+	leak_rates_text(rate, caller->verdict.bytes_per_s, caller->verdict.least_bytes_per_s);
 	if (place)
 		err = put_place(out, answer, "    %s  %s  ← %s", rate,
-				since_text(since, &leaks->window, caller->verdict.since_ns), place);
+				leak_since_text(since, &leaks->window, caller->verdict.since_ns), place);
 	free(place);
 	err = err ?: put_reason(out, answer, &caller->verdict, 0);
 	return err || !answer->is_verbose ? err : put_frames(out, answer, caller);
@@ -251,17 +193,17 @@ static int put_bundle(FILE *out, const struct leak_answer *answer, const struct 
 {
 	const struct leaks *leaks = answer->leaks;
 	const struct leak_line *line = &leaks->line[bundle->first];
-	char rate[2 * LEAK_RATE_MAX + 16], since[SINCE_TEXT_MAX];
+	char rate[LEAK_RATES_MAX], since[LEAK_SINCE_MAX];
 	char *place = place_of_bundle(answer, bundle);
 	int err = -ENOMEM;
 
-	format_rate(rate, bundle->bytes_per_s, bundle->least_bytes_per_s);
+	leak_rates_text(rate, bundle->bytes_per_s, bundle->least_bytes_per_s);
 	if (place && line->verdict.kind <= LEAK_GROWS)
-		err = put_place(out, answer, "%-8s  %s  %s  %s%s", verdict_word(line->verdict.kind), rate,
-				since_text(since, &leaks->window, bundle->since_ns),
+		err = put_place(out, answer, "%-8s  %s  %s  %s%s", leak_kind_word(line->verdict.kind), rate,
+				leak_since_text(since, &leaks->window, bundle->since_ns),
 				bundle->nr > 1 ? "lines that leak together, below " : "", place);
 	else if (place)
-		err = put_place(out, answer, "%-8s  %s", verdict_word(line->verdict.kind), place);
+		err = put_place(out, answer, "%-8s  %s", leak_kind_word(line->verdict.kind), place);
 	free(place);
 	if (err)
 		return err;

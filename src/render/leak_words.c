@@ -5,12 +5,15 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/array.h"
 #include "base/units.h"
 #include "render.h"
+#include "render/clean.h"
 
 #define SECOND 1e9
+#define REASON_COLUMNS 100
 
 const char *leak_kind_name(enum leak_kind kind)
 {
@@ -22,11 +25,44 @@ const char *leak_kind_name(enum leak_kind kind)
 	return name[kind];
 }
 
+const char *leak_kind_word(enum leak_kind kind)
+{
+	static const char *const word[LEAK_KIND_NR] = {
+		[LEAK_SURE] = "LEAKS",	  [LEAK_LIKELY] = "MAY LEAK", [LEAK_GROWS] = "(grows)",
+		[LEAK_YOUNG] = "(young)", [LEAK_SETTLED] = "settled", [LEAK_FREED] = "freed",
+		[LEAK_GAPS] = "(gaps)",	  [LEAK_FEW] = "few",
+	};
+
+	return word[kind];
+}
+
+const char *leak_since_text(char text[LEAK_SINCE_MAX], const struct leak_window *window, uint64_t since_ns)
+{
+	uint64_t seconds = since_ns / 1000000000;
+
+	if (since_ns < window->span_ns / 10)
+		return "all the time";
+	snprintf(text, LEAK_SINCE_MAX, "since %" PRIu64 ":%02" PRIu64, seconds / 60, seconds % 60);
+	return text;
+}
+
 const char *leak_rate_text(char text[LEAK_RATE_MAX], double bytes_per_s)
 {
 	char size[SIZE_TEXT_MAX];
 
 	snprintf(text, LEAK_RATE_MAX, "%s/min", size_text(size, bytes_per_s * 60, false));
+	return text;
+}
+
+const char *leak_rates_text(char text[LEAK_RATES_MAX], double bytes_per_s, double least_bytes_per_s)
+{
+	char rate[LEAK_RATE_MAX], least[LEAK_RATE_MAX];
+
+	leak_rate_text(rate, bytes_per_s);
+	if (least_bytes_per_s > 0)
+		snprintf(text, LEAK_RATES_MAX, "%s (at least %s)", rate, leak_rate_text(least, least_bytes_per_s));
+	else
+		snprintf(text, LEAK_RATES_MAX, "%s", rate);
 	return text;
 }
 
@@ -149,6 +185,33 @@ char *leak_reason_text(const struct leak_window *window, const struct leak_verdi
 		return text;
 	free(text);
 	return NULL;
+}
+
+/* Writes lines of words. */
+static int put_wrapped(FILE *out, const char *text)
+{
+	int err = 0;
+
+	while (*text && !err) {
+		size_t len = strlen(text);
+
+		if (len > REASON_COLUMNS)
+			for (len = REASON_COLUMNS; len && text[len] != ' ';)
+				len--;
+		len = len ?: REASON_COLUMNS; /* an impossible number */
+		err = put_line(out, "        %.*s", (int)len, text);
+		text += len + (text[len] == ' ');
+	}
+	return err;
+}
+
+int leak_put_reason(FILE *out, const struct leak_window *window, const struct leak_verdict *verdict, uint32_t summed)
+{
+	char *reason = leak_reason_text(window, verdict, summed);
+	int err = reason ? put_wrapped(out, reason) : -ENOMEM;
+
+	free(reason);
+	return err;
 }
 
 int leak_caller_frames(const struct leaks *leaks, const struct leak_caller *caller, struct frame_view **ret,

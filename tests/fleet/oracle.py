@@ -82,10 +82,6 @@ class Oracle:
         self._hold(key_type, condition)
         return self._named(self.text("hosts", latest=self.latest(condition)))
 
-    def leaks(self, key_type, condition=""):
-        self._hold(key_type, condition)
-        return self._named(self.text("leaks", where=where_of(condition)))
-
     def _hold(self, key_type, condition):
         """Fills the table of held blocks for the condition. The table for all snapshots serves any condition."""
         if self.held not in ((key_type, ""), (key_type, condition)):

@@ -147,7 +147,7 @@ def test_stopped_pager_blocks_no_index(_large):
     with small_fleet("pager", "--hosts", 4, "--sites", 50, "--tracebacks", 1200, "--frames", 600) as fleet:
         fleet.index()
         for command in (["stats"], ["diff", "--baseline", "host=*", "--candidate", "host=*"], ["hosts"],
-                        ["trend"], ["leaks"]):
+                        ["trend"]):
             forget(fleet)
             shutil.move(sorted(fleet.data.rglob("*.snap"))[0], fleet.folder / "later.snap")
             fleet.index()

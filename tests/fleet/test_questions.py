@@ -188,24 +188,3 @@ def test_trend_matches_sql(fleet):
             for name, number in zip(("slope", "growth"), expected[site_of(row)]):
                 check(is_close(row[name], number), f"{site_of(row)}: {name} {row[name]}, SQL has {number}")
         check_planted(fleet, report["trends"][0], "leak")
-
-
-def test_leaks_match_sql(fleet):
-    names = "hosts", "hosts_growing", "processes", "processes_growing", "growth"
-    for selection, condition in ("", ""), COHORTS[1], ("comm=webd", "comm = 'webd'"):
-        report = fleet.json("leaks", "--group-by", "lineno", *where(selection))
-        expected = fleet.oracle().leaks("lineno", condition)
-        if condition != "comm = 'webd'":
-            check_planted(fleet, report["leaks"][0], "leak")
-            check_rows(by_site(report["leaks"], *names), expected, f"leaks {selection}")
-        else:
-            check_equal(by_site(report["leaks"], *names), expected, f"leaks {selection}")
-
-
-def test_leaks_of_tracebacks_match_sql(fleet):
-    """Most of these are on few hosts, and so more of them grow on most by chance."""
-    oracle = fleet.oracle()
-    report = fleet.json("leaks", "--group-by", "traceback", "--where", "host=web-00*")
-    names = "hosts", "hosts_growing", "processes", "processes_growing", "growth"
-    found = by_site(report["leaks"], *names, site=site_by("traceback", oracle))
-    check_rows(found, oracle.leaks("traceback", "host LIKE 'web-00%'"), "leaks of tracebacks")

@@ -5,7 +5,8 @@
 /*
  * leaks/TIME.snap: a server for 60 s, with a snapshot every 5 s, that has one line of each verdict. leaks-gaps/: the
  * same with gaps. leaks-quiet/: without what leaks. leaks-one.snap: the last one of leaks/. leaks-full.snap: the same,
- * but many blocks were dropped.
+ * but many blocks were dropped. leaks-fleet/HOST/: the same server on five hosts; it leaks on two of them, has gaps on
+ * the third and too few snapshots on the fourth, and does not leak on the last.
  */
 
 #include <inttypes.h>
@@ -91,11 +92,19 @@ static void leaks_guilty(const struct leaks_moment *moment)
 	}
 }
 
-static void leaks_metadata(struct make *m, double now)
+/* One recording of the server. */
+struct leaks_recording {
+	const char *host;
+	bool has_leaks;
+	bool has_gaps; /* nothing was recorded from 10 to 11 s, and from 30 to 31 s */
+	uint64_t dropped;
+};
+
+static void leaks_metadata(struct make *m, const char *host, double now)
 {
 	char text[32];
 
-	metadata(m, "host", "shop-1");
+	metadata(m, "host", host);
 	metadata(m, "pid", "4712");
 	metadata(m, "comm", "server");
 	metadata(m, "start_time_ticks", "8801");
@@ -108,45 +117,65 @@ static void leaks_metadata(struct make *m, double now)
 	metadata(m, "rss_bytes", text);
 }
 
-/* gaps: nothing was recorded from 10 to 11 s, and from 30 to 31 s. */
-static void make_leaks_moment(struct make *m, double now, bool has_leaks, bool has_gaps, uint64_t dropped, const char *name)
+static void make_leaks_moment(struct make *m, double now, const struct leaks_recording *recording, const char *name)
 {
 	struct leaks_moment moment = { .m = m, .now = now };
 
 	begin(m, SNAP_WITH_ALL | SNAP_WITH_CHURN);
-	leaks_metadata(m, now);
+	leaks_metadata(m, recording->host, now);
 	count(m, SNAP_COUNTED, "allocations", 100 * now);
-	count(m, SNAP_LOST, "blocks_dropped", dropped);
-	for (int at = 10; at <= 30 && has_gaps; at += 20)
+	count(m, SNAP_LOST, "blocks_dropped", recording->dropped);
+	for (int at = 10; at <= 30 && recording->has_gaps; at += 20)
 		if (now > at + 1)
 			must(snapshot_builder__gap(m->builder, LEAKS_BEGIN_NS + at * LEAKS_SECOND_NS,
 						   LEAKS_BEGIN_NS + (at + 1) * LEAKS_SECOND_NS), "gap");
 	moment.root = line(m, "main", "src/main.c", 70);
 	leaks_innocent(&moment);
-	if (has_leaks)
+	if (recording->has_leaks)
 		leaks_guilty(&moment);
 	end(m, name);
 }
 
-static void make_leaks_folder(struct make *m, const char *folder, bool has_leaks, bool has_gaps)
+static void make_leaks_folder(struct make *m, const char *folder, const struct leaks_recording *recording, int nr)
 {
 	char path[4096];
 
 	snprintf(path, sizeof(path), "%s/%s", m->dir, folder);
 	must(mkdir(path, 0700) && errno != EEXIST ? -errno : 0, path);
-	for (int k = 1; k <= 12; k++) {
+	for (int k = 1; k <= nr; k++) {
 		snprintf(path, sizeof(path), "%s/%02d", folder, k);
-		make_leaks_moment(m, 5 * k, has_leaks, has_gaps, 0, path);
+		make_leaks_moment(m, 5 * k, recording, path);
+	}
+}
+
+static void make_leaks_fleet(struct make *m)
+{
+	static const struct leaks_recording recording[] = {
+		{ "shop-1", .has_leaks = true }, { "shop-2", .has_leaks = true },
+		{ "shop-3", .has_leaks = true, .has_gaps = true }, { "shop-4", .has_leaks = true }, { "shop-5" },
+	};
+	char path[4096];
+
+	snprintf(path, sizeof(path), "%s/leaks-fleet", m->dir);
+	must(mkdir(path, 0700) && errno != EEXIST ? -errno : 0, path);
+	for (int i = 0; i < 5; i++) {
+		snprintf(path, sizeof(path), "leaks-fleet/%s", recording[i].host);
+		make_leaks_folder(m, path, &recording[i], i == 3 ? 2 : i == 1 ? 10 : 12);
 	}
 }
 
 static void make_leaks(struct make *m)
 {
-	make_leaks_folder(m, "leaks", true, false);
-	make_leaks_folder(m, "leaks-gaps", true, true);
-	make_leaks_folder(m, "leaks-quiet", false, false);
-	make_leaks_moment(m, 60, true, false, 0, "leaks-one");
-	make_leaks_moment(m, 60, true, false, 400, "leaks-full");
+	const struct leaks_recording leaks = { "shop-1", .has_leaks = true }, quiet = { "shop-1" };
+	const struct leaks_recording gaps = { "shop-1", .has_leaks = true, .has_gaps = true };
+	const struct leaks_recording full = { "shop-1", .has_leaks = true, .dropped = 400 };
+
+	make_leaks_folder(m, "leaks", &leaks, 12);
+	make_leaks_folder(m, "leaks-gaps", &gaps, 12);
+	make_leaks_folder(m, "leaks-quiet", &quiet, 12);
+	make_leaks_moment(m, 60, &leaks, "leaks-one");
+	make_leaks_moment(m, 60, &full, "leaks-full");
+	make_leaks_fleet(m);
 }
 
 #endif

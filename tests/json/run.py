@@ -33,7 +33,7 @@ COMMANDS = [
     ("diff/2", "diff old.snap new.snap -g traceback"), ("diff/2", "diff gaps.snap gaps.snap"),
     ("fleet.stats/2", "fleet stats"), ("fleet.stats/2", "fleet stats -g traceback"),
     ("fleet.diff/2", "fleet diff --baseline label.version=1.3 --candidate label.version=1.4"),
-    ("fleet.hosts/2", "fleet hosts"), ("fleet.trend/2", "fleet trend"), ("fleet.leaks/2", "fleet leaks"),
+    ("fleet.hosts/2", "fleet hosts"), ("fleet.trend/2", "fleet trend"), ("fleet.leaks/3", "fleet leaks --all"),
     ("list/1", "list ."), ("list/1", "list leaks"),
     ("leaks/1", "leaks leaks"), ("leaks/1", "leaks sampled.snap"),
     ("snapshot/1", "show new.snap"), ("snapshot/1", "show rss.snap"), ("snapshot/1", "show sampled.snap"),
@@ -180,7 +180,7 @@ def main():
     for name, test in tests:
         with tempfile.TemporaryDirectory() as folder:
             shutil.copytree(os.environ["SNAPSHOTS"], folder, dirs_exist_ok=True)
-            subprocess.run([ALLOCSNAP, "fleet", "index", "fleet"], cwd=folder, capture_output=True, check=False)
+            subprocess.run([ALLOCSNAP, "fleet", "index", "fleet", "leaks-fleet"], cwd=folder, capture_output=True, check=False)
             found = list(test(folder))
         failed += bool(found)
         for line in found:

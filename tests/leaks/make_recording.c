@@ -2,7 +2,7 @@
 /*
  * make_recording: writes the snapshots that standard input describes, one command a line.
  *
- *	snapshot PATH NOW_NS BEGIN_NS KIND	KIND: exact, compact or sampled
+ *	snapshot PATH NOW_NS BEGIN_NS KIND HOST	KIND: exact, compact or sampled
  *	metadata KEY VALUE	counter NAME VALUE
  *	gap BEGIN_NS END_NS
  *	site NUMBER FUNCTION LINE ALLOCATIONS	its traceback is FUNCTION at sim.c:LINE, called by main
@@ -38,13 +38,14 @@ static void metadata(const char *key, const char *value)
 
 static void begin(const char *line)
 {
-	char now_ns[32], begin_ns[32];
+	char now_ns[32], begin_ns[32], host[64];
 
-	must(sscanf(line, "snapshot %4095s %31s %31s %15s", path, now_ns, begin_ns, kind) == 4 ? 0 : -EINVAL, line);
+	must(sscanf(line, "snapshot %4095s %31s %31s %15s %63s", path, now_ns, begin_ns, kind, host) == 5 ? 0 :
+	     -EINVAL, line);
 	builder = snapshot_builder__new(SNAP_WITH_ALL | SNAP_WITH_CHURN |
 					(strcmp(kind, "sampled") ? 0 : SNAP_WITH_WEIGHT));
 	must(builder ? 0 : -ENOMEM, "builder");
-	metadata("host", "sim");
+	metadata("host", host);
 	metadata("pid", "4711");
 	metadata("comm", "sim");
 	metadata("wall_ns", now_ns);

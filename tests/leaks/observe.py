@@ -72,11 +72,18 @@ def observe(sites, span, nr, seed, kind="exact", sample=0, gap_share=0.0, uneven
     return Observed(Recording(times, gaps), observed, kind, sample)
 
 
-def lines_of(observed, folder):
+LINES = {}  # by name: the same line in all recordings
+
+
+def line_of(name):
+    return LINES.setdefault(name, 10 + len(LINES))
+
+
+def lines_of(observed, folder, host):
     """The commands of make_recording."""
     recording = observed.recording
     for k, now in enumerate(recording.times):
-        yield f"snapshot {folder}/{k:04}.snap {BEGIN_NS + now} {BEGIN_NS} {observed.kind}"
+        yield f"snapshot {folder}/{k:04}.snap {BEGIN_NS + now} {BEGIN_NS} {observed.kind} {host}"
         if observed.sample:
             yield f"metadata sample_bytes {observed.sample}"
         for begin, end in recording.gaps:
@@ -84,7 +91,7 @@ def lines_of(observed, folder):
                 yield f"gap {BEGIN_NS + begin} {BEGIN_NS + end}"
         address = 0x10000
         for number, site in enumerate(observed.sites):
-            yield f"site {number} {site.name} {10 + number} {site.allocated}"
+            yield f"site {number} {site.name} {line_of(site.name)} {site.allocated}"
             for block in site.blocks:
                 address += 0x10000
                 if block.first <= k <= block.last:
@@ -92,6 +99,6 @@ def lines_of(observed, folder):
         yield "save"
 
 
-def write(observed, folder, make_recording):
-    text = "\n".join(lines_of(observed, folder)) + "\n"
+def write(observed, folder, make_recording, host="sim"):
+    text = "\n".join(lines_of(observed, folder, host)) + "\n"
     subprocess.run([make_recording], input=text.encode(), check=True)

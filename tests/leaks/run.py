@@ -3,7 +3,7 @@
 """Simulated recordings, written with the library and judged by `allocsnap leaks`.
 
     run.py [--seeds 2]            each verdict beside that of judge.py: whole numbers equal, rates within 1e-9; and a
-                                  small table, which must be good enough
+                                  small table, which must be good enough; and a fleet of such recordings
     run.py --table [--seeds 20] [--only TEXT]   the table over many seeds, and the runs in which no leak comes first
 
 Environment: ALLOCSNAP, the program; MAKE_RECORDING, made of tests/leaks/make_recording.c.
@@ -21,6 +21,7 @@ from collections import Counter, namedtuple
 
 sys.dont_write_bytecode = True
 # pylint: disable=wrong-import-position
+import hosts
 import judge
 import observe
 import simulate
@@ -51,10 +52,13 @@ class Bench:
         self.folder = tempfile.mkdtemp(prefix="allocsnap-leaks.", dir=shm if os.access(shm, os.W_OK) else None)
         self.program, self.make_recording = os.environ["ALLOCSNAP"], os.environ["MAKE_RECORDING"]
 
-    def ask(self, observed, *options):
-        """The report of the recording, and the exit status."""
+    def empty(self):
         shutil.rmtree(self.folder)
         os.mkdir(self.folder)
+
+    def ask(self, observed, *options):
+        """The report of the recording, and the exit status."""
+        self.empty()
         observe.write(observed, self.folder, self.make_recording)
         done = subprocess.run([self.program, "leaks", self.folder, "--json", "--top", "0", *options],
                               stdout=subprocess.PIPE, check=False)
@@ -199,7 +203,7 @@ def main():
         if options.table:
             scores = print_table(bench, options.seeds or 20, [row for row in ROWS if options.only in row.title])
             return 0 if all(is_good(scores[title]) for title in scores if title == "exact, 60 s") else 1
-        passed, failed = compare(bench, options.seeds or 1)
+        passed, failed = map(sum, zip(compare(bench, options.seeds or 1), hosts.compare(bench, FIRST_SEED)))
         score = score_of(bench, ROWS[1], options.seeds or 1)
     finally:
         shutil.rmtree(bench.folder, ignore_errors=True)

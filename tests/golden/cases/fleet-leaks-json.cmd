@@ -1,2 +1,2 @@
-allocsnap fleet index fleet >/dev/null 2>&1
-allocsnap fleet leaks --json --group-by function --where "host!=web-5"
+allocsnap fleet index leaks-fleet >/dev/null 2>&1
+allocsnap fleet leaks --json --top 3 --where host!=shop-4

@@ -1,2 +1,2 @@
-allocsnap fleet index fleet >/dev/null 2>&1
-allocsnap fleet leaks --where label.version=1.3
+allocsnap fleet index leaks-fleet >/dev/null 2>&1
+allocsnap fleet leaks --where host=shop-5

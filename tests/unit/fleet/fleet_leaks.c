@@ -1,201 +1,205 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include <criterion/criterion.h>
 
-#define fleet_walk fleet_walk_told
+/* The fold with told verdicts instead of files: line n of a process is group n. */
+#define process_leaks_find process_leaks_told
+#define process_leaks_release process_leaks_forget
+#define digest_begin digest_begin_told
+#define digest_traceback_id digest_traceback_id_told
 #include "fleet/leaks.c"
 
-#include "base/array.h"
-#include "fleet_fixture.h"
+#define GROUPS 4
+#define LINES 3
+#define NONE { GROUPS, 0, 0 }
 
-#define NONE -1, -1, -1, -1, -1, -1, -1, -1, -1, -1
-#define S 1000000000ll
+struct told_line {
+	uint32_t group; /* GROUPS: no line; more: one that the catalogue does not have */
+	enum leak_kind kind;
+	double bytes_per_s;
+};
 
-static struct leak_rows ask(const struct told_fleet *fleet)
+/* A process; a host of 0 ends them. */
+struct told_process {
+	uint32_t host;
+	enum fleet_unjudged unjudged;
+	struct told_line line[LINES];
+};
+
+static const struct told_process *told;
+static struct leak_caller told_caller[LINES];
+static struct leak_line told_line[LINES];
+static struct leaks told_leaks;
+
+int process_leaks_told(const struct process_leaks_question *question, struct process_leaks *ret)
 {
-	struct reason why = { "" };
-	struct leak_rows rows = {};
+	const struct told_process *process = &told[question->snapshot[0]->process];
 
-	cr_assert_eq(fleet_find_leaks(&fleet->question, &rows, &why), 0, "%s", why.text);
-	return rows;
+	*ret = (struct process_leaks){ .unjudged = process->unjudged };
+	if (process->unjudged > FLEET_UNJUDGED_SNAPSHOTS)
+		return 0;
+	told_leaks = (struct leaks){ .line = told_line, .caller = told_caller, .window.span_ns = 1 };
+	for (uint32_t i = 0; i < LINES; i++) {
+		const struct told_line *line = &process->line[i];
+
+		if (line->group == GROUPS)
+			continue;
+		told_caller[told_leaks.line_nr].traceback = line->group;
+		told_line[told_leaks.line_nr] = (struct leak_line){
+			.verdict = { .kind = line->kind, .bytes_per_s = line->bytes_per_s, .late = 100, .live = 1 },
+			.first = told_leaks.line_nr, .caller_nr = 1, .site_nr = 1,
+		};
+		told_leaks.line_nr++;
+	}
+	ret->leaks = &told_leaks;
+	return 0;
 }
 
-/* Is it a leak in a process that has these bytes, one snapshot a second? A size of -2 ends them. */
-static bool is_leaking(const int64_t *bytes)
+void process_leaks_forget(struct process_leaks *process)
 {
-	struct told told[16] = {};
-	struct leak_rows rows;
-	size_t nr = 0;
-	bool is_leak;
-
-	for (; bytes[nr] != -2; nr++)
-		told[nr] = (struct told){ 1, 1, nr * S, { bytes[nr], -1, NONE } };
-	rows = ask(tell(told, nr));
-	is_leak = rows.row_nr;
-	leak_rows_release(&rows);
-	return is_leak;
+	process->leaks = NULL;
 }
 
-#define EXPECT(is_leak, ...) \
-	cr_expect_eq(is_leaking((const int64_t[]){ __VA_ARGS__, -2 }), is_leak, #__VA_ARGS__)
-
-Test(fleet_find_leaks, need_three_steps_up_in_four)
+int digest_begin_told(struct digest *digest, const struct snapshot *snapshot)
 {
-	EXPECT(true, 1, 2, 3);
-	EXPECT(true, 10, 20, 30, 25, 40);
-	EXPECT(true, 1, 1, 2, 2, 3);
-	EXPECT(false, 10, 20, 15, 30);
-	EXPECT(false, 10, 20, 30, 40, 9);
-	EXPECT(false, 5, 5, 5);
-	EXPECT(false, 1, 2);
-	EXPECT(false, 3, 2, 1);
+	(void)digest, (void)snapshot;
+	return 0;
 }
 
-Test(fleet_find_leaks, do_not_include_a_warm_up)
+int digest_traceback_id_told(struct digest *digest, uint32_t traceback, struct hash_id *ret)
 {
-	EXPECT(false, 1, 1, 3);
-	EXPECT(false, 1, 9, 9);
-	EXPECT(false, -1, 9, 9, 9, 9);
-	EXPECT(false, 1, 5, 9, 9, 9, 9);
-	EXPECT(true, 1, 5, 9, 9, 9);
+	(void)digest;
+	*ret = (struct hash_id){ .id = traceback + 1 };
+	return 0;
 }
 
-/* A cohort of an hour has many processes that were seen once or twice. */
-Test(fleet_find_leaks, do_not_count_processes_with_too_few_snapshots)
+static struct fleet_leaks ask(const struct told_process *processes)
 {
-	struct told told[64];
-	struct leak_rows rows;
-	size_t nr = 0;
+	static struct fleet_snapshot snapshot[64];
+	static const struct fleet_snapshot *chosen[64];
+	static struct statistic key[GROUPS] = { { .key = "a" }, { .key = "b" }, { .key = "c" }, { .key = "d" } };
+	struct groups groups = { .key = key, .key_nr = GROUPS };
+	struct cohort cohort = { .snapshot = chosen };
+	struct engine_options engine = {};
+	struct line_groups lines = {};
+	const struct fleet_leaks_question question = { &cohort, &groups, &lines, &engine, 0 };
+	struct fleet_leaks leaks;
 
-	for (uint32_t host = 1; host <= 9; host++)
-		for (int64_t at = 0; at < (host <= 2 ? 3 : host % 2 ? 1 : 2); at++)
-			told[nr++] = (struct told){ host, 2 * host, at * S, { 10 + at, -1, NONE } };
-	told[nr++] = (struct told){ 9, 19, 0, { 10, -1, NONE } };
-	rows = ask(tell(told, nr));
-	cr_assert_eq(rows.row_nr, 1);
-	cr_expect(rows.row[0].hosts == 2 && rows.row[0].hosts_growing == 2);
-	cr_expect(rows.row[0].processes == 2 && rows.row[0].processes_growing == 2);
-	cr_expect_eq(rows.processes_short, 8);
-	cr_expect_eq(rows.hosts_unjudged, 7);
-	leak_rows_release(&rows);
-}
+	told = processes;
+	for (; processes[cohort.snapshot_nr / 2].host; cohort.snapshot_nr++) {
+		uint32_t process = cohort.snapshot_nr / 2; /* each has two snapshots */
 
-Test(fleet_find_leaks, treat_a_missing_group_as_zero)
-{
-	EXPECT(true, -1, 1, 2);
-	EXPECT(false, -1, -1, 2);
-	EXPECT(false, 1, -1, 2, 3);	/* 3 steps: down, up, up */
-	EXPECT(true, 1, -1, 2, 3, 4);
-	EXPECT(false, 1, 2, 3, -1);
-	EXPECT(true, 0, 1, -1, 5, 6);	/* up, down, up, up */
-	EXPECT(false, 0, 1, -1, 5);
-}
-
-/* The group grows on `growing` of `hosts` hosts; on the other hosts no process has it. */
-static size_t leaks_of(uint32_t growing, uint32_t hosts)
-{
-	struct told told[300];
-	struct leak_rows rows;
-	size_t nr = 0, leaks;
-
-	for (uint32_t host = 1; host <= 20; host++)
-		for (int64_t at = 0; at < 3; at++)
-			told[nr++] = (struct told){
-				host, host, at * S,
-				{ host > hosts ? -1 : host > growing ? 50 : 50 + at, -1, NONE },
-			};
-	rows = ask(tell(told, nr));
-	leaks = rows.row_nr;
-	if (leaks)
-		cr_expect(rows.row[0].hosts == hosts && rows.row[0].hosts_growing == growing);
-	leak_rows_release(&rows);
+		snapshot[cohort.snapshot_nr] = (struct fleet_snapshot){
+			.process = process, .host_nr = processes[process].host - 1, .path = "told.snap",
+		};
+		chosen[cohort.snapshot_nr] = &snapshot[cohort.snapshot_nr];
+	}
+	for (uint32_t i = 0; i < GROUPS; i++)
+		cr_assert_eq(known_add(&lines.group, &(struct known_row){ .hash.id = i + 1, .number = i }), 0);
+	cr_assert_eq(fleet_find_leaks(&question, &leaks), 0);
+	line_groups_release(&lines);
 	return leaks;
 }
 
-Test(fleet_find_leaks, must_grow_on_half_of_the_hosts_that_have_the_group)
+static const struct fleet_leak *row_of(const struct fleet_leaks *leaks, uint32_t group)
 {
-	cr_expect_eq(leaks_of(5, 10), 1);
-	cr_expect_eq(leaks_of(4, 10), 0);
-	cr_expect_eq(leaks_of(20, 20), 1);
-	cr_expect_eq(leaks_of(1, 1), 1, "the only one that has it");
-	cr_expect_eq(leaks_of(1, 2), 0, "one of two is a host, not a leak");
-	cr_expect_eq(leaks_of(0, 5), 0);
+	for (size_t i = 0; i < leaks->row_nr; i++)
+		if (leaks->row[i].group == group)
+			return &leaks->row[i];
+	return NULL;
 }
 
-/* Two hosts with two processes; one process of the second host shrinks, which is not taken off the others' growth. */
-Test(fleet_find_leaks, count_only_the_growth_of_growing_processes)
+Test(fleet_find_leaks, add_up_the_processes_that_have_the_worst_verdict)
 {
-	const struct told told[] = {
-		{ 1, 1, 0, { 10, -1, NONE } }, { 1, 1, 10 * S, { 30, -1, NONE } }, { 1, 1, 20 * S, { 110, -1, NONE } },
-		{ 1, 2, 0, { 10, 7, NONE } }, { 1, 2, 10 * S, { 20, 8, NONE } }, { 1, 2, 20 * S, { 30, 9, NONE } },
-		{ 2, 3, 0, { 10, -1, NONE } }, { 2, 3, 10 * S, { 20, -1, NONE } }, { 2, 3, 20 * S, { 40, -1, NONE } },
-		{ 2, 4, 0, { 90, -1, NONE } }, { 2, 4, 10 * S, { 80, -1, NONE } }, { 2, 4, 20 * S, { 70, -1, NONE } },
-		{ 2, 5, 0, { 1, -1, NONE } }, { 2, 5, 10 * S, { 2, -1, NONE } },
-	};
-	struct leak_rows rows = ask(tell(told, ARRAY_SIZE(told)));
+	struct fleet_leaks leaks = ask((const struct told_process[]){
+		{ 1, FLEET_JUDGED, { { 0, LEAK_LIKELY, 900 }, NONE, NONE } },
+		{ 1, FLEET_JUDGED, { { 0, LEAK_SURE, 10 }, NONE, NONE } },
+		{ 1, FLEET_JUDGED, { { 0, LEAK_SURE, 30 }, NONE, NONE } },
+		{ 2, FLEET_JUDGED, { { 0, LEAK_FREED, 0 }, NONE, NONE } },
+		{ 3, FLEET_JUDGED, { { 0, LEAK_SURE, 20 }, NONE, NONE } },
+		{ 4, FLEET_JUDGED, { NONE, NONE, NONE } },
+		{},
+	});
+	const struct fleet_leak *row = row_of(&leaks, 0);
 
-	cr_assert_eq(rows.row_nr, 2);
-	cr_expect(rows.row[0].group == 0 && rows.row[0].growth == 150);
-	cr_expect(rows.row[0].hosts == 2 && rows.row[0].hosts_growing == 2);
-	cr_expect(rows.row[0].processes == 4 && rows.row[0].processes_growing == 3);
-	cr_expect(rows.row[1].group == 1 && rows.row[1].growth == 2 && rows.row[1].hosts == 1);
-	cr_expect(rows.processes_short == 1 && rows.hosts_unjudged == 0);
-	/* (1000 + 200 + 300) / (3 × 200) */
-	cr_expect_float_eq(rows.row[0].slope, 2.5, 1e-12);
-	leak_rows_release(&rows);
+	cr_assert_eq(leaks.row_nr, 1);
+	cr_expect_eq(row->kind, LEAK_SURE);
+	cr_expect_eq(row->processes, 5);
+	cr_expect_eq(row->hosts, 3);
+	cr_expect_eq(row->kind_processes, 3);
+	cr_expect_eq(row->kind_hosts, 2);
+	cr_expect_eq(row->bytes_per_s, 60);
+	cr_expect_float_eq(row->least_bytes_per_s, leak_lower_bound(60, 300), 1e-9);
+	cr_expect_eq(row->most.snapshot->process, 2);
+	cr_expect_eq(leaks.kind_nr[LEAK_SURE], 1);
+	cr_expect_eq(fleet_leaks_sure_rate(&leaks), 60);
+	fleet_leaks_release(&leaks);
 }
 
-/* A restarted recorder does not know earlier blocks: the smaller numbers are no decrease. */
-Test(fleet_find_leaks, add_up_the_growth_of_each_recording_of_a_process)
+Test(fleet_find_leaks, count_a_process_once)
 {
-	struct told told[7];
-	struct leak_rows rows;
+	struct fleet_leaks leaks = ask((const struct told_process[]){
+		{ 1, FLEET_JUDGED, { { 1, LEAK_SURE, 5 }, { 1, LEAK_SURE, 6 }, { 1, LEAK_LIKELY, 70 } } },
+		{ 1, FLEET_JUDGED, { { 1, LEAK_SETTLED, 5 }, { 1, LEAK_LIKELY, 6 }, NONE } },
+		{},
+	});
+	const struct fleet_leak *row = row_of(&leaks, 1);
 
-	for (uint32_t i = 0; i < 7; i++)
-		told[i] = (struct told){ 1, 1, i * S, { 100 * (i < 4 ? i + 1 : i - 3), -1, NONE }, i < 4 ? 5 : 9 };
-	rows = ask(tell(told, 7));
-	cr_assert_eq(rows.row_nr, 1);
-	cr_expect(rows.row[0].processes == 1 && rows.row[0].processes_growing == 1);
-	cr_expect_eq(rows.row[0].growth, 300 + 200);
-	cr_expect_float_eq(rows.row[0].slope, 100, 1e-12);
-	cr_expect_eq(rows.processes_short, 0);
-	leak_rows_release(&rows);
+	cr_assert_eq(leaks.row_nr, 1);
+	cr_expect_eq(row->kind_processes, 1);
+	cr_expect_eq(row->processes, 2);
+	cr_expect_eq(row->hosts, 1);
+	cr_expect_eq(row->bytes_per_s, 11);
+	fleet_leaks_release(&leaks);
 }
 
-/* Blocks freed in a gap still look live, so they pile up: the process must not be reported. */
-Test(fleet_find_leaks, leave_out_processes_with_gaps)
+Test(fleet_find_leaks, are_ordered_by_verdict_and_rate)
 {
-	struct told told[9];
-	struct leak_rows rows;
+	static const uint32_t order[] = { 2, 0, 3, 1 };
+	struct fleet_leaks leaks = ask((const struct told_process[]){
+		{ 1, FLEET_JUDGED, { { 0, LEAK_SURE, 5 }, { 1, LEAK_GROWS, 900 }, { 2, LEAK_SURE, 4 } } },
+		{ 2, FLEET_JUDGED, { { 2, LEAK_SURE, 4 }, { 3, LEAK_LIKELY, 800 }, NONE } },
+		{},
+	});
 
-	for (uint32_t i = 0; i < 9; i++)
-		told[i] = (struct told){ 1 + i / 6, i / 3, i % 3 * S, { 10 + i % 3, -1, NONE },
-					 .has_gap_blocks = i == 2 || i == 8 };
-	rows = ask(tell(told, 9));
-	cr_assert_eq(rows.row_nr, 1);
-	cr_expect(rows.row[0].processes == 1 && rows.row[0].hosts == 1);
-	cr_expect(rows.processes_in_gaps == 2 && rows.processes_short == 0 && rows.hosts_unjudged == 1);
-	leak_rows_release(&rows);
+	cr_assert_eq(leaks.row_nr, 4);
+	for (size_t i = 0; i < 4; i++)
+		cr_expect_eq(leaks.row[i].group, order[i], "row %zu is %u", i, leaks.row[i].group);
+	fleet_leaks_release(&leaks);
 }
 
-/* Random series do not grow for long: none is a leak. */
-Test(fleet_find_leaks, are_not_found_in_random_series)
+/* With gaps and too few snapshots there are rows, and the process counts as not judged. */
+Test(fleet_find_leaks, count_processes_that_cannot_be_judged)
 {
-	for (unsigned int seed = 0; seed < 20; seed++) {
-		struct leak_rows rows = ask(tell_random(seed, 200, 1000000));
+	struct fleet_leaks leaks = ask((const struct told_process[]){
+		{ 1, FLEET_UNJUDGED_GAPS, { { 0, LEAK_SURE, 5 }, NONE, NONE } },
+		{ 1, FLEET_UNJUDGED_SNAPSHOTS, { { 0, LEAK_LIKELY, 5 }, NONE, NONE } },
+		{ 1, FLEET_UNJUDGED_GONE, { { 0, LEAK_SURE, 5 }, NONE, NONE } },
+		{ 1, FLEET_UNJUDGED_DROPPED, { { 0, LEAK_SURE, 5 }, NONE, NONE } },
+		{ 1, FLEET_JUDGED, { NONE, NONE, NONE } },
+		{},
+	});
 
-		cr_expect_eq(rows.row_nr, 0);
-		leak_rows_release(&rows);
-	}
+	cr_expect_eq(leaks.process_nr, 5);
+	cr_expect_eq(fleet_leaks_unjudged(&leaks), 4);
+	cr_expect_eq(leaks.unjudged_nr[FLEET_UNJUDGED_GAPS], 1);
+	cr_expect_eq(row_of(&leaks, 0)->processes, 2);
+	cr_expect_eq(fleet_leaks_sure_rate(&leaks), 5);
+	fleet_leaks_release(&leaks);
 }
 
-Test(fleet_find_leaks, beyond_63_bits_are_an_error)
+/* Nothing of a process counts if one of its lines is not what was indexed. */
+Test(fleet_find_leaks, leave_out_a_process_whose_files_changed)
 {
-	struct told told[6];
-	struct leak_rows rows = {};
-	struct reason why;
+	struct fleet_leaks leaks = ask((const struct told_process[]){
+		{ 1, FLEET_JUDGED, { { 0, LEAK_SURE, 5 }, { GROUPS + 1, LEAK_SURE, 5 }, { 1, LEAK_SURE, 7 } } },
+		{ 1, FLEET_JUDGED, { { 1, LEAK_SURE, 3 }, NONE, NONE } },
+		{},
+	});
 
-	for (uint32_t i = 0; i < 6; i++)
-		told[i] = (struct told){ 1 + i / 3, 1 + i / 3, i % 3, { i % 3 * (INT64_MAX / 3), -1, NONE } };
-	cr_expect_eq(fleet_find_leaks(&tell(told, 6)->question, &rows, &why), -ERANGE);
-	cr_expect_null(rows.row);
+	cr_assert_eq(leaks.row_nr, 1);
+	cr_expect_eq(leaks.row[0].group, 1);
+	cr_expect_eq(leaks.row[0].bytes_per_s, 3);
+	cr_expect_eq(leaks.unjudged_nr[FLEET_UNJUDGED_CHANGED], 1);
+	cr_expect(strstr(leaks.why.text, "told.snap"), "%s", leaks.why.text);
+	fleet_leaks_release(&leaks);
 }

@@ -76,24 +76,40 @@ Test(render_fleet, prints_a_trend)
 
 Test(render_fleet, prints_leaks)
 {
-	struct leak_row row[] = {
-		{ .hosts = 500, .hosts_growing = 412, .processes = 2500, .processes_growing = 2060,
-		  .growth = 3435973837, .slope = 320.4 },
-		{ .group = 0, .hosts = 1, .hosts_growing = 1, .processes = 1, .processes_growing = 1, .growth = 1 },
+	static const struct fleet_snapshot snapshot = { .host = "web\r2", .comm = "shop\td", .pid = 4711 };
+	struct fleet_leak row[] = {
+		{ .group = 0, .kind = LEAK_SURE, .hosts = 500, .processes = 2500, .kind_hosts = 412, .kind_processes = 2060,
+		  .bytes_per_s = 1024, .least_bytes_per_s = 512,
+		  .most = { .snapshot = &snapshot, .window.span_ns = 60000000000,
+			    .verdict = { .kind = LEAK_SURE, .bytes_per_s = 102.4, .survivors = 50, .periods = 8, .span = 8,
+					 .horizon_ns = 5000000000, .since_ns = 35000000000, .allocated = 50, .live = 50 } } },
+		{ .group = 0, .kind = LEAK_FREED, .hosts = 1, .processes = 1, .kind_hosts = 1, .kind_processes = 1,
+		  .most = { .snapshot = &snapshot, .verdict = { .kind = LEAK_FREED, .allocated = 9, .live = 2 } } },
 	};
-	struct leak_rows rows = { row, ARRAY_SIZE(row), 0, 0 };
-	struct report one = report;
+	struct fleet_leaks leaks = {
+		.row = row, .row_nr = ARRAY_SIZE(row), .process_nr = 2500, .unjudged_nr = { 2499, 1 },
+		.kind_nr = { [LEAK_SURE] = 1, [LEAK_FREED] = 1 },
+	};
 
-	one.top = 1;
-	answer.leaks = &rows;
-	answer.report = &one;
+	answer.leaks = &leaks;
+	expect(fleet_text.leaks,
+	       "cannot be judged: 1 of 2500 processes: 1 with gaps in the recording\n"
+	       "200 snapshots of 100 processes on 100 hosts\n"
+	       "1 line leaks, 0 may\n"
+	       "LEAKS     60.0 KiB/min (at least 30.0 KiB/min)  on 412 of 500 hosts  a\\x0a.c:3 in new\\x1b[2J\n"
+	       "    in 2060 of 2500 processes, most in shop\\x09d.4711 on web\\x0d2, 6144 B/min, since 0:35\n"
+	       "        50 of 50 blocks older than 5.0 s are live, born in 8 of 8 periods; nothing from here was freed so\n"
+	       "        far: a leak, or something that takes more than 60 s to fill\n"
+	       "not shown: 1 line that does not leak; --all shows them with the reason\n");
+	answer.shows_all = true;
+	leaks.row = row + 1;
+	leaks.row_nr = 1;
+	leaks.kind_nr[LEAK_SURE] = 0;
+	leaks.unjudged_nr[FLEET_JUDGED] = 2500;
 	expect(fleet_text.leaks,
 	       "200 snapshots of 100 processes on 100 hosts\n"
-	       "a\\x0a.c:3 in new\\x1b[2J\n"
-	       "    grows steadily on 412 of 500 hosts (2060 of 2500 processes), +3277 MiB, +1126 KiB/h per process\n"
-	       "… and 1 more\n");
-	rows.row_nr = 0;
-	expect(fleet_text.leaks,
-	       "200 snapshots of 100 processes on 100 hosts\n"
-	       "nothing grows steadily on most hosts that have it\n");
+	       "0 lines leak, 0 may\n"
+	       "freed     on 1 of 1 host  a\\x0a.c:3 in new\\x1b[2J\n"
+	       "    in 1 of 1 process: shop\\x09d.4711 on web\\x0d2\n"
+	       "        blocks of any age are freed: 2 of 9 are live\n");
 }

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_FLEET_LEAKS_H
+#define ALLOCSNAP_FLEET_LEAKS_H
+
+/*
+ * Which lines of a fleet leak: each process is judged by its files (process_leaks.h), one after another, and what its
+ * lines are is added up by the catalogue's groups. So memory depends on the lines and on the largest process, time on
+ * the processes: of each at most twelve files are read.
+ */
+
+#include <stdbool.h>
+
+#include "engine/presummed.h"
+#include "fleet/id_set.h"
+#include "fleet/process_leaks.h"
+#include "fleet/selection.h"
+
+/* The group of each traceback in the catalogue. A zeroed struct is empty. */
+struct line_groups {
+	struct known group; /* by traceback_id; number: the group */
+};
+
+/* groups: those of the catalogue's dictionary, by line, and unfiltered. */
+int line_groups_read(struct catalogue *catalogue, const struct groups *groups, struct line_groups *ret,
+		     struct reason *why);
+void line_groups_release(struct line_groups *lines);
+
+struct fleet_leaks_question {
+	const struct cohort *cohort;
+	const struct groups *groups;
+	const struct line_groups *lines;
+	const struct engine_options *engine; /* for the judge: its filters see the names of the files */
+	uint64_t last_ns; /* only the end of each recording; 0: all of it */
+};
+
+/* The verdict about a line in one process. */
+struct line_verdict {
+	const struct fleet_snapshot *snapshot; /* of the process */
+	struct leak_verdict verdict;
+	struct leak_window window; /* without its arrays */
+	uint32_t summed; /* so many tracebacks were judged as one; 0: each by itself */
+};
+
+/* A line in all processes that have it. */
+struct fleet_leak {
+	uint32_t group; /* index in groups->key */
+	enum leak_kind kind; /* the worst verdict of any process */
+	uint32_t hosts, processes; /* that have the line, and were judged */
+	uint32_t kind_hosts, kind_processes; /* of these, those with this verdict; all that follows is about them */
+	double bytes_per_s, least_bytes_per_s; /* of all together */
+	uint64_t late; /* survivors that tell the rate */
+	struct line_verdict most; /* where it leaks most */
+};
+
+struct fleet_leaks {
+	struct fleet_leak *row; /* by kind, then by rate, descending */
+	size_t row_nr;
+	uint32_t kind_nr[LEAK_KIND_NR]; /* rows of each kind */
+	uint32_t process_nr;
+	uint32_t unjudged_nr[FLEET_UNJUDGED_NR]; /* processes, by why; FLEET_JUDGED: those that were judged */
+	size_t gone_nr; /* snapshots whose files are gone */
+	struct reason why; /* of the first process that is FLEET_UNJUDGED_CHANGED */
+};
+
+/* Returns 0 or -ENOMEM. fleet_leaks_release() ends *ret. */
+int fleet_find_leaks(const struct fleet_leaks_question *question, struct fleet_leaks *ret);
+void fleet_leaks_release(struct fleet_leaks *leaks);
+
+/* Processes that could not be judged, or not for sure. */
+uint32_t fleet_leaks_unjudged(const struct fleet_leaks *leaks);
+
+/* The sum of all lines that surely leak. */
+double fleet_leaks_sure_rate(const struct fleet_leaks *leaks);
+
+#endif

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Which leaks of a fleet are listed, and which processes could not be judged, in words. */
+#include <inttypes.h>
+
+#include "render/fleet.h"
+
+size_t fleet_leaks_listed(const struct fleet_answer *answer)
+{
+	const struct fleet_leaks *leaks = answer->leaks;
+	size_t nr = 0;
+
+	while (nr < leaks->row_nr && (answer->shows_all || leaks->row[nr].kind <= LEAK_GROWS))
+		nr++;
+	return nr;
+}
+
+static const struct {
+	const char *name, *text;
+} unjudged_words[FLEET_UNJUDGED_NR] = {
+	[FLEET_JUDGED] = { "judged", "" },
+	[FLEET_UNJUDGED_GAPS] = { "gaps", "with gaps in the recording" },
+	[FLEET_UNJUDGED_SNAPSHOTS] = { "snapshots", "with fewer than four snapshots" },
+	[FLEET_UNJUDGED_DROPPED] = { "dropped", "with too many dropped blocks" },
+	[FLEET_UNJUDGED_UNBORN] = { "unborn", "without births" },
+	[FLEET_UNJUDGED_UNTIMED] = { "untimed", "that do not say when they were recorded" },
+	[FLEET_UNJUDGED_PARTS] = { "parts", "with filtered snapshots only" },
+	[FLEET_UNJUDGED_GONE] = { "gone", "without files" },
+	[FLEET_UNJUDGED_CHANGED] = { "changed", "with files that are unreadable or not what was indexed" },
+};
+
+const char *fleet_unjudged_name(enum fleet_unjudged unjudged)
+{
+	return unjudged_words[unjudged].name;
+}
+
+const char *fleet_unjudged_text(char text[FLEET_UNJUDGED_MAX], const struct fleet_leaks *leaks)
+{
+	uint32_t nr = fleet_leaks_unjudged(leaks);
+	const char *between = ": ";
+	size_t len;
+
+	if (!nr)
+		return NULL;
+	len = snprintf(text, FLEET_UNJUDGED_MAX, "%" PRIu32 " of %" PRIu32 " process%s", nr, leaks->process_nr,
+		       leaks->process_nr == 1 ? "" : "es");
+	for (int i = FLEET_JUDGED + 1; i < FLEET_UNJUDGED_NR && len < FLEET_UNJUDGED_MAX; i++) {
+		if (!leaks->unjudged_nr[i])
+			continue;
+		len += snprintf(text + len, FLEET_UNJUDGED_MAX - len, "%s%" PRIu32 " %s", between,
+				leaks->unjudged_nr[i], unjudged_words[i].text);
+		between = ", ";
+	}
+	return text;
+}
