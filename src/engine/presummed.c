@@ -33,7 +33,13 @@ int tally_check(const struct engine_options *options, struct reason *why)
 static struct side side_of(const struct snapshot *dictionary, const struct tally *tally,
 			   bool has_estimates)
 {
-	return (struct side){ dictionary, { .is_asked = has_estimates, .tally = tally } };
+	return (struct side){
+		dictionary,
+		{
+			.is_asked = has_estimates, .tally = tally,
+			.unseen_bytes = tally->unseen_bytes, .unseen_apart_bytes = tally->unseen_bytes,
+		},
+	};
 }
 
 int tally_statistics(const struct snapshot *dictionary, const struct tally *tally,

@@ -16,6 +16,11 @@
 struct tally {
 	const struct cost *cost; /* for each trace of the dictionary; count 0: not selected */
 	const struct sums *sums; /* one for each trace if a snapshot was sampled; else NULL, and the costs are exact */
+	/*
+	 * The coarsest rate of any budget (struct weighing). Samples of all processes together are samples of all their
+	 * blocks, so what they may lack is that of one, and not more with each process.
+	 */
+	double unseen_bytes;
 };
 
 /*

@@ -89,6 +89,7 @@ struct fleet_snapshot {
 	uint32_t row_nr;
 	uint32_t traceback_limit;
 	bool is_sampled;
+	int64_t sample_bytes_most; /* the coarsest rate that a budget used while it was recorded; 0: none */
 	bool has_twin; /* its host has snapshots of another boot from the same time */
 	bool is_part; /* `convert` left blocks out, and noted it in the metadata "filters" */
 	uint32_t label, label_nr; /* the first label, and their number, in facts->label */

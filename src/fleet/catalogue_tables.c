@@ -9,7 +9,7 @@
 #include "fleet/catalogue_private.h"
 
 #define APPLICATION_ID 1095521601 /* "ALSA" */
-#define VERSION 1
+#define VERSION 2
 
 #define TEXT(name) #name " TEXT NOT NULL,"
 
@@ -31,7 +31,7 @@ static const char tables[] =
 	" size INTEGER NOT NULL, count INTEGER NOT NULL, gap_size INTEGER NOT NULL,"
 	" gap_count INTEGER NOT NULL, row_nr INTEGER NOT NULL,"
 	" traceback_limit INTEGER NOT NULL, is_sampled INTEGER NOT NULL,"
-	" is_part INTEGER NOT NULL) STRICT;"
+	" sample_bytes_most INTEGER NOT NULL, is_part INTEGER NOT NULL) STRICT;"
 	"CREATE INDEX snapshot_file ON snapshot (file);"
 	"CREATE TABLE snapshot_rows (snapshot INTEGER PRIMARY KEY, rows BLOB NOT NULL) STRICT;"
 	"CREATE TABLE label (snapshot INTEGER NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL,"

@@ -229,6 +229,7 @@ int found_read_facts(struct found *found, const struct snapshot *snapshot, const
 
 	found->traceback_limit = limit <= UINT32_MAX ? limit : 0;
 	found->is_part = snapshot__metadata(snapshot, "filters");
+	found->sample_bytes_most = metadata_number(snapshot, "sample_bytes_most");
 	return find_ids(found, snapshot, path) ?: found_add_texts(found, snapshot) ?:
 	       found_add_labels(found, snapshot) ?: found_add_losses(found, snapshot) ?: check_size(found);
 }

@@ -134,6 +134,7 @@ struct found {
 
 	struct hash_id snapshot;
 	int64_t process_id, time_ns, monotonic_ns, recording_ns, pid, start_ticks, exec_count, traceback_limit;
+	int64_t sample_bytes_most;
 	struct cost total, gap_blocks;
 	bool is_sampled, is_part;
 	size_t fact[FLEET_TEXT_NR]; /* in text */

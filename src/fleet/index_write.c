@@ -29,11 +29,12 @@ static const char *const statements[STATEMENT_NR] = {
 	[DELETE_LOSSES] = "DELETE FROM loss WHERE snapshot = ?1",
 	[INSERT_SNAPSHOT] =
 		"INSERT INTO snapshot (snapshot_id, verify, file, process_id, time_ns, monotonic_ns, recording_ns, pid,"
-		" start_ticks, exec_count, size, count, gap_size, gap_count, row_nr, traceback_limit, is_sampled, is_part"
+		" start_ticks, exec_count, size, count, gap_size, gap_count, row_nr, traceback_limit, is_sampled,"
+		" sample_bytes_most, is_part"
 #define X(name) ", " #name
 	FLEET_TEXTS(X)
 #undef X
-		") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?" FLEET_TEXTS(QUESTION_MARK) ")",
+		") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?" FLEET_TEXTS(QUESTION_MARK) ")",
 	[INSERT_ROWS] = "INSERT INTO snapshot_rows VALUES (?1, ?2)",
 	[INSERT_LABEL] = "INSERT INTO label VALUES (?1, ?2, ?3)",
 	[INSERT_LOSS] = "INSERT INTO loss VALUES (?1, ?2, ?3)",
@@ -224,7 +225,7 @@ static int insert_snapshot(struct index_writer *w, const struct found *found, in
 		found->snapshot.id, found->snapshot.verify, file, found->process_id, found->time_ns, found->monotonic_ns,
 		found->recording_ns, found->pid, found->start_ticks, found->exec_count, found->total.size, found->total.count,
 		found->gap_blocks.size, found->gap_blocks.count, found->row_nr,
-		found->traceback_limit, found->is_sampled, found->is_part,
+		found->traceback_limit, found->is_sampled, found->sample_bytes_most, found->is_part,
 	};
 	int at = 1, err = 0;
 

@@ -145,6 +145,22 @@ static bool has_samples(const struct cohort *cohort)
 	return false;
 }
 
+/* The snapshots of a process come one after another. */
+static double find_unseen_bytes(const struct cohort *cohort)
+{
+	double most = 0, process = 0;
+
+	for (size_t i = 0; i < cohort->snapshot_nr; i++) {
+		const struct fleet_snapshot *snapshot = cohort->snapshot[i];
+
+		if (i && snapshot->process != cohort->snapshot[i - 1]->process)
+			process = 0;
+		process += snapshot->is_sampled ? snapshot->sample_bytes_most : 0;
+		most = process > most ? process : most;
+	}
+	return most;
+}
+
 /* A block that was not chosen by chance is a sample, too: it stands for itself. */
 static void finish_sums(struct fleet_sum *sum)
 {
@@ -179,7 +195,7 @@ int fleet_sum_make(const struct catalogue *catalogue, const struct cohort *cohor
 	struct summing summing = {
 		.origin_nr = origin_nr, .has_times = cohort->snapshot_nr > cohort->process_nr,
 	};
-	struct fleet_sum sum = { .origin_nr = origin_nr };
+	struct fleet_sum sum = { .origin_nr = origin_nr, .unseen_bytes = find_unseen_bytes(cohort) };
 	const struct walk walk = {
 		.catalogue = catalogue, .cohort = cohort, .origin_nr = origin_nr,
 		.unit = WALK_BY_PROCESS, .visit = add_rows, .unit_end = end_process,

@@ -19,6 +19,11 @@ struct fleet_sum {
 	struct cost *cost; /* by origin */
 	struct sums *sums; /* by origin, if a snapshot of the cohort was sampled; otherwise NULL */
 	uint32_t origin_nr;
+	/*
+	 * The coarsest rate that a budget used (struct tally), or the sum of those of one process: several snapshots of
+	 * it lack the same blocks.
+	 */
+	double unseen_bytes;
 };
 
 /* Returns 0, -ENOMEM, -EBADMSG, or -ERANGE (2^63 bytes or more, see cohort_explain_error()), with a line in *why. */

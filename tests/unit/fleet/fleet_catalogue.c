@@ -44,9 +44,9 @@ Test(fleet_catalogue, file_that_is_no_catalogue_is_refused)
 Test(fleet_catalogue, of_another_version_or_application_is_refused)
 {
 	fleet_index_d();
-	fleet_sql("PRAGMA user_version = 2");
+	fleet_sql("PRAGMA user_version = 9");
 	expect_refused("catalogue.db", -EBADMSG,
-		       "catalogue.db: a catalogue of version 2, this one reads version 1");
+		       "catalogue.db: a catalogue of version 9, this one reads version 2");
 	fleet_sql("PRAGMA application_id = 1");
 	expect_refused("catalogue.db", -EBADMSG, "catalogue.db: not a catalogue");
 }

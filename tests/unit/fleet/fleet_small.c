@@ -75,15 +75,16 @@ struct snapshot *small_build(const struct small_contents *from, size_t nr, bool 
 /* Files are named so that the last ones come first in the order of paths, which numbers the origins. */
 void small_save(int host, int process, int time, const struct small_contents *from)
 {
-	char name[16], pid[16], wall_ns[32], path[64];
+	char name[16], pid[16], wall_ns[32], most[16], path[64];
 	const char *const metadata[] = {
 		"host", name, "pid", pid, "boot_id", name, "start_time_ticks", "1", "comm", "prog",
-		"wall_ns", wall_ns, NULL,
+		"wall_ns", wall_ns, "sample_bytes_most", most, NULL,
 	};
 	struct snapshot *snapshot;
 
 	snprintf(name, sizeof(name), "host%d", host);
 	snprintf(pid, sizeof(pid), "%d", 100 + process);
+	snprintf(most, sizeof(most), "%d", SMALL_RATE * (1 + process));
 	snprintf(wall_ns, sizeof(wall_ns), "%llu",
 		 1795262400000000000ull + time * 60000000000ull + process * 1000 + host);
 	snprintf(path, sizeof(path), "d/%d-%d-%d.snap", HOSTS - host, process, TIMES - time);

@@ -12,6 +12,7 @@ struct snapshot;
 #define HOSTS 6
 #define PROCESSES 4 /* of each; pids from 100 */
 #define TIMES 3	    /* of each, a minute apart */
+#define SMALL_RATE 1000 /* of samples, times 1 + the number of the process; only hosts of odd numbers have samples */
 #define SNAPSHOTS (HOSTS * PROCESSES * TIMES)
 #define BLOCKS 40
 

@@ -60,7 +60,7 @@ static void expect_same(const struct statistics *got, const struct statistics *w
 static void expect_sum(const struct cohort *cohort, const struct snapshot *merged)
 {
 	struct fleet_sum sum = sum_of(cohort);
-	const struct tally tally = { sum.cost, sum.sums };
+	const struct tally tally = { sum.cost, sum.sums, sum.unseen_bytes };
 	struct statistics *got = NULL, *want = NULL;
 	struct dictionary dictionary = {};
 	struct reason why = { "" };
@@ -81,10 +81,12 @@ Test(fleet_sum, equals_the_sum_of_all_blocks)
 	struct small_contents latest[HOSTS * PROCESSES];
 	struct cohort cohort = small_cohort("", COHORT_LATEST);
 	struct snapshot *merged;
+	char most[16];
 
 	for (size_t i = 0; i < ARRAY_SIZE(latest); i++)
 		latest[i] = small_contents[i / PROCESSES][i % PROCESSES][TIMES - 1];
-	merged = small_build(latest, ARRAY_SIZE(latest), true, NULL);
+	snprintf(most, sizeof(most), "%d", SMALL_RATE * PROCESSES);
+	merged = small_build(latest, ARRAY_SIZE(latest), true, (const char *const[]){ "sample_bytes_most", most, NULL });
 	cr_assert_eq(cohort.snapshot_nr, ARRAY_SIZE(latest));
 	expect_sum(&cohort, merged);
 	cohort_release(&cohort);
@@ -103,6 +105,31 @@ Test(fleet_sum, of_exact_hosts_is_exact)
 	fleet_sum_release(&sum);
 	cohort_release(&cohort);
 	snapshot__close(merged);
+}
+
+/* Of several processes the one with the coarsest rate counts; its snapshots lack the same blocks. */
+Test(fleet_sum, has_the_coarsest_rate_of_a_budget)
+{
+	static const struct {
+		const char *cohort;
+		enum cohort_times times;
+		double unseen_bytes;
+	} cases[] = {
+		{ "host=host1", COHORT_LATEST, SMALL_RATE * PROCESSES },
+		{ "host=host1", COHORT_ALL, SMALL_RATE * PROCESSES * TIMES },
+		{ "host=host1,pid=100", COHORT_LATEST, SMALL_RATE },
+		{ "host=host2", COHORT_ALL, 0 }, /* it has every block */
+		{ "host=host*", COHORT_LATEST, SMALL_RATE * PROCESSES },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct cohort cohort = small_cohort(cases[i].cohort, cases[i].times);
+		struct fleet_sum sum = sum_of(&cohort);
+
+		cr_expect_eq(sum.unseen_bytes, cases[i].unseen_bytes, "%s: %f", cases[i].cohort, sum.unseen_bytes);
+		fleet_sum_release(&sum);
+		cohort_release(&cohort);
+	}
 }
 
 Test(fleet_sum, of_an_empty_cohort_is_zero)
