@@ -44,6 +44,15 @@ static __always_inline __u64 sample_bytes_at(__u32 rate)
 
 extern __u64 shared_sample_rate; /* the least rate of all processes that share their probes */
 
+/* Threads decide at the same time: a bit that is set stays. */
+static __always_inline void note_sample_rate(struct process *process, __u64 rate)
+{
+	__u64 bit = 1ULL << (rate & (SAMPLE_RATES - 1));
+
+	if (rate && !(*(volatile __u64 *)&process->sample_rates_used & bit))
+		__sync_fetch_and_or(&process->sample_rates_used, bit);
+}
+
 /* The rate that decides about the next block of a process. */
 static __always_inline __u32 sample_rate_of(struct process *process)
 {
@@ -52,8 +61,7 @@ static __always_inline __u32 sample_rate_of(struct process *process)
 
 	if (rate < least)
 		rate = least;
-	if (process->sample_rate_most < rate)
-		process->sample_rate_most = rate;
+	note_sample_rate(process, rate);
 	return rate;
 }
 

@@ -201,7 +201,7 @@ struct process {
 	bpf_u64 user;	       /* index in user_slots, where its slot is counted */
 	bpf_u64 tracebacks;    /* tracebacks of the image in the map; may be a few below 0 around an exec */
 	bpf_u64 sample_rate;   /* the rate in force, below SAMPLE_RATES; the loader sets it */
-	bpf_u64 sample_rate_most; /* the coarsest rate that decided about a block */
+	bpf_u64 sample_rates_used; /* a bit for each rate but 0 that decided about a block */
 	bpf_u64 counter[COUNTER_NR];
 	bpf_u64 loss[LOSS_NR];
 };

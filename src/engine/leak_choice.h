@@ -17,7 +17,7 @@ struct leak_moment {
 	uint64_t clears; /* how often traces had been cleared */
 };
 
-/* What is known of a recording before its snapshots are read. */
+/* The time of a recording, and the part of it that is wanted. */
 struct leak_span {
 	uint64_t begin_ns; /* when it began; UINT64_MAX: not known */
 	uint64_t last_ns;  /* only the end of it is wanted; 0: all of it */

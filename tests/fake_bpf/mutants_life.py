@@ -389,7 +389,10 @@ MUTANTS_LIFE = {
     "rates: a distance outlives its rate": (
         "account/sample.bpf.h", "\t\tthread->sample_distance = 0;\n", "\t\t;\n"),
     "rates: the coarsest one is not kept": (
-        "account/sample.bpf.h", "\t\tprocess->sample_rate_most = rate;", "\t\t;"),
+        "account/sample.bpf.h", "\tnote_sample_rate(process, rate);", "\t;"),
+    "rates: only the last one is kept": (
+        "account/sample.bpf.h", "__sync_fetch_and_or(&process->sample_rates_used, bit);",
+        "process->sample_rates_used = bit;"),
     "rates: that of all processes is not heeded": (
         "account/sample.bpf.h", "\t\trate = least;", "\t\t;"),
     "rates: that of all processes is for those with probes of their own, too": (

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Sampling rates that a budget changes while the program runs. */
+#include "collect/build/sample_weight.h"
 #include "target.h"
 
 extern __u64 shared_sample_rate;
@@ -18,7 +19,7 @@ BOOK_TEST(sample, rate_of_every_block_records_them_exactly)
 	expect(current_blocks, 2);
 	expect(current_bytes, 100);
 	expect(sampled_blocks, 2);
-	expect_same(book_of(process)->sample_rate_most, 0, "coarsest rate");
+	expect_same(coarsest_rate_of(book_of(process)->sample_rates_used), 0, "coarsest rate");
 	user_free(0x1000);
 	user_free(0x2000);
 
@@ -40,12 +41,15 @@ BOOK_TEST(sample, rate_that_changes_leaves_the_blocks_of_earlier_rates_their_wei
 	expect(current_blocks, 0);
 	expect(freed_bytes, 100);
 	expect(unknown_frees, 0);
-	expect_same(book_of(process)->sample_rate_most, COARSE, "coarsest rate");
+	expect_same(coarsest_rate_of(book_of(process)->sample_rates_used), COARSE, "coarsest rate");
 	rate_is(process, 0);
 	user_malloc(100, 0x3000);
 	expect_live(0x3000, 100);
 	expect(current_bytes, 100);
-	expect_same(book_of(process)->sample_rate_most, COARSE, "coarsest rate");
+	rate_is(process, 1);
+	user_malloc(100, 0x4000);
+	expect_same(book_of(process)->sample_rates_used, 1 << COARSE | 1 << 1, "rates");
+	expect_same(coarsest_rate_of(book_of(process)->sample_rates_used), COARSE, "coarsest rate");
 }
 
 /* The rate that decided counts, not the one in force when the block is there. */

@@ -13,6 +13,7 @@
 #include "base/array.h"
 #include "base/units.h"
 #include "collect/bpf.h"
+#include "collect/build/sample_weight.h"
 #include "collect/process/proc.h"
 #include "elf/allocators.h"
 #include "elf/user_allocators.h"
@@ -157,6 +158,14 @@ static int describe_rss(struct snapshot_builder *builder, const struct rss *rss)
 				       ARRAY_SIZE(number) - !rss->is_close);
 }
 
+/* Between two looks at the budget, and after the last one of a process that has ended, the time goes on. */
+static uint64_t target_thinned_ns(const struct target *target, uint64_t now_ns)
+{
+	uint64_t exit_ns = target->now.books.exit_ns;
+
+	return thinned_time_until(&target->budget.thinned, exit_ns && exit_ns < now_ns ? exit_ns : now_ns);
+}
+
 /* Writes no cost when the costs of traps are not known: 0 would be wrong. */
 static int describe_cost(struct snapshot_builder *builder, const struct target *target,
 			 const struct snapshot_context *snapshot_context)
@@ -177,7 +186,7 @@ static int describe_cost(struct snapshot_builder *builder, const struct target *
 		{ "max_overhead_core_percent", snapshot_context->max_overhead },
 		{ "gap_count", gaps.nr },
 		{ "gaps_ns", gaps.length_ns },
-		{ "thinned_ns", target->budget.thinned_ns },
+		{ "thinned_ns", target_thinned_ns(target, snapshot_context->monotonic_ns) },
 	};
 	int err = costs->entry_ns ? describe_numbers(builder, number, ARRAY_SIZE(number)) : 0;
 
@@ -208,11 +217,11 @@ int describe_target(struct snapshot_builder *builder, const struct target *targe
 		{ "rss_at_start_bytes", target->resident.at_start_bytes },
 	};
 	const struct settings *settings = &snapshot_context->bpf->rodata->settings;
-	uint64_t most = target->now.books.sample_rate_most; /* of a budget */
+	uint32_t coarsest = coarsest_rate_of(target->now.books.sample_rates_used); /* of a budget */
 	const struct number chosen[] = {
 		{ "clear_count", books->clear_cnt },
 		{ "sample_bytes", settings->sample_bytes[0] },
-		{ "sample_bytes_most", most ? settings->sample_bytes[most & (SAMPLE_RATES - 1)] : 0 },
+		{ "sample_bytes_most", coarsest ? settings->sample_bytes[coarsest] : 0 },
 		{ "min_size", settings->min_size },
 		{ "max_size", settings->max_size },
 	};

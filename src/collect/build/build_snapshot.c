@@ -218,7 +218,7 @@ static const uint64_t *sample_bytes(const struct snapshot_context *snapshot_cont
 /* The drained accounting may be older than a block that a budget's rate has chosen, but not what was read later. */
 static bool has_sampled_blocks(const struct target *target, const struct snapshot_context *snapshot_context)
 {
-	return sample_bytes(snapshot_context)[0] || target->now.books.sample_rate_most;
+	return sample_bytes(snapshot_context)[0] || target->now.books.sample_rates_used;
 }
 
 static int add_image_traces(struct assembly *assembly, const struct drain *drain,

@@ -44,3 +44,12 @@ void sample_tables_fill(struct sample_tables *tables)
 		tables->excess[i] = to_fixed_point(x / expm1(x), EXCESS_SHIFT);
 	}
 }
+
+uint32_t coarsest_rate_of(uint64_t rates_used)
+{
+	uint32_t rate = SAMPLE_RATES - 1;
+
+	while (rate && !(rates_used >> rate & 1))
+		rate--;
+	return rate;
+}

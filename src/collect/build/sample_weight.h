@@ -25,4 +25,7 @@ void sample_rates_fill(uint64_t rate[], uint64_t sample_bytes, bool has_budget);
 /* Fills the tables that the BPF programs read. */
 void sample_tables_fill(struct sample_tables *tables);
 
+/* The coarsest of a process's sample_rates_used; 0: no rate of a budget was in force. */
+uint32_t coarsest_rate_of(uint64_t rates_used);
+
 #endif

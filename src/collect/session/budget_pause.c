@@ -70,18 +70,11 @@ void budget_note_pause(struct collector *collector, struct target *target, const
 	notes_add(&collector->notes, why.text);
 }
 
-static void count_thinned_time(struct target_budget *budget, bool is_thinned)
-{
-	if (is_thinned && budget->looked_ns)
-		budget->thinned_ns += budget->limit.now_ns - budget->looked_ns;
-	budget->looked_ns = budget->limit.now_ns;
-}
-
 void budget_apply_rate(struct collector *collector, struct target *target, uint32_t least)
 {
 	uint32_t rate = target->budget.limit.rate;
 
-	count_thinned_time(&target->budget, target->now.books.sample_rate || least);
+	thinned_time_set(&target->budget.thinned, rate || least, target->budget.limit.now_ns);
 	if (rate)
 		note_thinning(collector, target);
 	if (target->now.books.sample_rate == rate)

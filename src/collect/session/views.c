@@ -74,7 +74,7 @@ void collector__view(const struct collector *collector, size_t i, struct process
 		.cost_is_known = collector->budgets.costs.entry_ns != 0,
 		.is_paused = target->probes.used->is_paused,
 		.is_thinned = target->now.books.sample_rate || collector->bpf->bss->shared_sample_rate,
-		.is_estimated = collector->bpf->rodata->settings.sample_bytes[0] || target->now.books.sample_rate_most,
+		.is_estimated = collector->bpf->rodata->settings.sample_bytes[0] || target->now.books.sample_rates_used,
 		.is_unsaved = target->snapshots.is_unsaved,
 		.was_saved = target->snapshots.any_saved,
 	};

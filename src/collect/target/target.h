@@ -10,6 +10,7 @@
 #include "collect/budget/recording_cost.h"
 #include "collect/budget/pause_gaps.h"
 #include "collect/budget/budget.h"
+#include "collect/budget/thinned_time.h"
 #include "collect/probe/late_functions.h"
 #include "collect/probe/probes.h"
 #include "collect/process/mapping_events.h"
@@ -79,8 +80,7 @@ struct target_budget {
 	struct pausing own;
 	struct pausing *used; /* own, or the shared one (collector->budgets.pausing) */
 	struct budget limit;  /* of this process */
-	uint64_t thinned_ns;  /* how long only samples were recorded for its sake */
-	uint64_t looked_ns;   /* when thinned_ns was counted */
+	struct thinned_time thinned;
 	bool is_thinning_noted, is_pause_noted;
 };
 

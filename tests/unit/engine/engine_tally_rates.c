@@ -104,7 +104,7 @@ Test(engine_tally_rates, intervals_of_sums_hold_the_truth)
 	}
 }
 
-/* What the samples alone say is too narrow where there are few. */
+/* The samples alone say too little where there are few. */
 Test(engine_tally_rates, intervals_without_the_rate_do_not)
 {
 	cr_expect_lt(least_held(&crowds[0], 0), 0.8);

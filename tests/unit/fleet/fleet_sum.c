@@ -107,7 +107,7 @@ Test(fleet_sum, of_exact_hosts_is_exact)
 	snapshot__close(merged);
 }
 
-/* Of several processes the one with the coarsest rate counts; its snapshots lack the same blocks. */
+/* The process with the coarsest rate counts; its snapshots lack the same blocks. */
 Test(fleet_sum, has_the_coarsest_rate_of_a_budget)
 {
 	static const struct {
