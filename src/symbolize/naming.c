@@ -96,6 +96,10 @@ static bool ask_of_frame(const void *plan_, size_t i, uint32_t *ret_names, uint6
 	return plan->is_asked[i] && *ret_names != NAMES_NONE;
 }
 
+/*
+ * A function that has several names keeps the recorded one, which may be an exported alias: otherwise the same place
+ * would be another function in the copy. Its symbol is the outermost one, unless the chain was cut off.
+ */
 static int look_up_frame(const void *plan_, uint32_t at, struct symbol ret_symbol[SYMBOL_INLINE_MAX])
 {
 	const struct plan *plan = plan_;
@@ -105,8 +109,11 @@ static int look_up_frame(const void *plan_, uint32_t at, struct symbol ret_symbo
 		.offset = frame->offset,
 		.flags = frame->flags,
 	};
+	int nr = frame_place_names(&place, plan->naming->symbols, ret_symbol);
 
-	return frame_place_names(&place, plan->naming->symbols, ret_symbol);
+	if (nr > 0 && nr < SYMBOL_INLINE_MAX && frame->function)
+		ret_symbol[nr - 1].function = snapshot__string(plan->from, frame->function);
+	return nr;
 }
 
 /* 1: the files say more about a frame than the snapshot, 0, or -ENOMEM. */

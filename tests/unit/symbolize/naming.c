@@ -129,6 +129,32 @@ Test(naming, uses_a_debug_file_in_another_directory)
 	snapshot__close(snapshot);
 }
 
+/* The debug file calls the function "outer"; the snapshot was recorded where only an alias is exported. */
+Test(naming, keeps_the_recorded_name_of_a_function)
+{
+	struct snapshot_builder *builder = snapshot_builder__new(0);
+	struct snap_frame frame = { .offset = library_outer };
+	struct snapshot *snapshot, *named;
+	struct naming_counts counts;
+	struct snap_trace trace = { .size = 1 };
+	uint32_t id;
+
+	workshop_run("mkdir root/lib && cp full.so root/lib/x.so");
+	frame.object = add_object(builder, "/lib/x.so", library_id);
+	frame.function = add_string(builder, "outer_alias");
+	id = add_frame(builder, frame);
+	cr_assert_eq(snapshot_builder__traceback(builder, &id, 1, 1, 0, &trace.traceback), 0);
+	cr_assert_eq(snapshot_builder__trace(builder, &trace), 0);
+	cr_assert_eq(snapshot_builder__finish(builder, &snapshot), 0);
+	named = name_snapshot(snapshot, &counts);
+	cr_assert(named);
+	cr_expect_eq(counts.lined, 1);
+	expect_frame(named, 0, "inner", workshop_path("x.c"), 2, SNAP_FRAME_INLINE);
+	expect_frame(named, 1, "outer_alias", workshop_path("x.c"), 3, 0);
+	snapshot__close(named);
+	snapshot__close(snapshot);
+}
+
 /* A machine has many. */
 Test(naming, reports_some_of_many_stripped_objects)
 {
