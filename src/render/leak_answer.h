@@ -65,6 +65,10 @@ int leak_set_judgement(json_t *object, const struct leak_window *window, const s
 int leak_caller_frames(const struct leaks *leaks, const struct leak_caller *caller, struct frame_view **ret,
 		       uint32_t *ret_nframe);
 
+/* How to get the names of Python, JavaScript and Java code that calls what leaks. Returns their number. */
+#define LEAK_HINTS_MAX 3
+size_t leak_hints(const struct leak_answer *answer, const char *ret_hint[LEAK_HINTS_MAX]);
+
 /* Each returns 0, or the negative errno of the write. */
 int leaks_put_text(FILE *out, const struct leak_answer *answer);
 int leaks_put_json(FILE *out, const struct leak_answer *answer);

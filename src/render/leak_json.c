@@ -175,6 +175,22 @@ static json_t *growth_json(const struct leaks *leaks)
 	return json_unless(err, object);
 }
 
+/* Sets no member if there are no hints. */
+static int set_hints(json_t *head, const struct leak_answer *answer)
+{
+	const char *hint[LEAK_HINTS_MAX];
+	size_t nr = leak_hints(answer, hint);
+	json_t *array = nr ? json_array() : NULL;
+	int err = 0;
+
+	if (!nr)
+		return 0;
+	for (size_t i = 0; i < nr; i++)
+		if (json_array_append_new(array, json_string(hint[i])))
+			err = -ENOMEM;
+	return json_set(head, "hints", json_unless(err, array));
+}
+
 static json_t *leaks_head_json(const struct leak_answer *answer)
 {
 	static const char *const facts[] = { "host", "comm", "exe" };
@@ -195,6 +211,7 @@ static json_t *leaks_head_json(const struct leak_answer *answer)
 		err = err ?: json_set(head, "sampling", json_sampling(leaks->last));
 	err = err ?: json_set(head, "growth", growth_json(leaks));
 	err = err ?: json_set(head, "lines", kinds_json(leaks));
+	err = err ?: set_hints(head, answer);
 	return json_unless(err, head);
 }
 

@@ -296,6 +296,17 @@ static int put_rest(FILE *out, const struct leak_answer *answer, size_t shown)
 	return len ? put_line(out, "not shown: %s; --all shows them with the reason", text) : 0;
 }
 
+static int put_hints(FILE *out, const struct leak_answer *answer)
+{
+	const char *hint[LEAK_HINTS_MAX];
+	size_t nr = leak_hints(answer, hint);
+	int err = 0;
+
+	for (size_t i = 0; i < nr && !err; i++)
+		err = put_line(out, "hint: %s", hint[i]);
+	return err;
+}
+
 static int add_leak_names(struct readable_names *names, const struct leaks *leaks)
 {
 	int err = 0;
@@ -327,7 +338,7 @@ static int put_all_leaks(FILE *out, const struct leak_answer *answer)
 		err = put_nothing(out, leaks);
 	for (size_t i = 0; i < shown && !err; i++)
 		err = put_bundle(out, answer, &leaks->bundle[i]);
-	return err ?: put_rest(out, answer, shown);
+	return err ?: put_hints(out, answer) ?: put_rest(out, answer, shown);
 }
 
 int leaks_put_text(FILE *out, const struct leak_answer *answer)

@@ -12,10 +12,17 @@ from task import task
 from terminal import FOR, PLANTED, check_named, check_planted_line, first_leak
 
 
+def check_hint(answer, text):
+    """The answer says how to get the names of the code that calls what leaks."""
+    hints = [line for line in answer.stdout.splitlines() if line.startswith("hint: ")]
+    check(len(hints) == 1 and text in hints[0], f"no hint with {text!r}: {hints}")
+
+
 @task("node, buffers and zlib streams kept", before="1 min, 3 commands", best="30 s")
 def node_buffers(terminal):
     node = loads.start_node(terminal.bench)
     answer = terminal.type(f"allocsnap leaks {node.pid} --for {FOR}s")
+    check_hint(answer, "--heap-prof")
     return check_named(first_leak(answer), r"\w*ArrayBuffer\w*|Zlib\w+|deflateInit2_|NewBackingStore")
 
 
@@ -23,6 +30,7 @@ def node_buffers(terminal):
 def python_large_objects(terminal):
     python = loads.start_python(terminal.bench, "large")
     answer = terminal.type(f"allocsnap leaks {python.pid} --for {FOR}s")
+    check_hint(answer, "tracemalloc")
     return check_named(first_leak(answer), r"PyBytes_\w+|bytes_\w+|_PyBytes_\w+")
 
 
@@ -37,6 +45,7 @@ def python_small_objects(terminal):
 def python_malloc(terminal):
     python = loads.start_python(terminal.bench, "small", PYTHONMALLOC="malloc")
     answer = terminal.type(f"allocsnap leaks {python.pid} --for {FOR}s")
+    check_hint(answer, "tracemalloc")
     return check_named(first_leak(answer), r"scanstring_unicode|PyUnicode_\w+|_?PyUnicode\w*|\w*scanner\w*")
 
 
@@ -44,6 +53,7 @@ def python_malloc(terminal):
 def java_deflaters(terminal):
     java = loads.start_java(terminal.bench)
     answer = terminal.type(f"allocsnap leaks {java.pid} --for {FOR}s")
+    check_hint(answer, "Java virtual machine")
     return check_named(first_leak(answer), r"deflateInit2_|Java_java_util_zip_Deflater_\w+")
 
 

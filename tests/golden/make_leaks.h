@@ -6,7 +6,8 @@
  * leaks/TIME.snap: a server for 60 s, with a snapshot every 5 s, that has one line of each verdict. leaks-gaps/: the
  * same with gaps. leaks-quiet/: without what leaks. leaks-one.snap: the last one of leaks/. leaks-full.snap: the same,
  * but many blocks were dropped. leaks-fleet/HOST/: the same server on five hosts; it leaks on two of them, has gaps on
- * the third and too few snapshots on the fourth, and does not leak on the last.
+ * the third and too few snapshots on the fourth, and does not leak on the last. leaks-python/ and leaks-java/: code of
+ * a runtime calls what leaks.
  */
 
 #include <inttypes.h>
@@ -164,6 +165,47 @@ static void make_leaks_fleet(struct make *m)
 	}
 }
 
+/* A function of a file leaks, called by another one. */
+struct leaks_runtime {
+	const char *folder, *function, *object, *caller, *caller_object;
+};
+
+static void make_leaks_runtime(struct make *m, const struct leaks_runtime *runtime)
+{
+	struct leaks_moment moment = { .m = m };
+	char path[4096];
+
+	snprintf(path, sizeof(path), "%s/%s", m->dir, runtime->folder);
+	must(mkdir(path, 0700) && errno != EEXIST ? -errno : 0, path);
+	for (int k = 1; k <= 12; k++) {
+		uint32_t site;
+
+		begin(m, SNAP_WITH_ALL | SNAP_WITH_CHURN);
+		moment.now = 5 * k;
+		leaks_metadata(m, "shop-1", moment.now);
+		count(m, SNAP_COUNTED, "allocations", 100 * moment.now);
+		site = TRACEBACK(m, 0, place(m, "malloc", "/usr/lib/libc.so.6", 0x98110),
+				 place(m, runtime->function, runtime->object, 0x4100),
+				 place(m, runtime->caller, runtime->caller_object, 0x5200));
+		leaks_flow(&moment, site, 4096, 0.01, 60, 1, FOR_EVER);
+		leaks_churn(&moment, site, 1);
+		snprintf(path, sizeof(path), "%s/%02d", runtime->folder, k);
+		end(m, path);
+	}
+}
+
+static void make_leaks_runtimes(struct make *m)
+{
+	static const struct leaks_runtime runtime[] = {
+		{ "leaks-python", "_PyBytes_FromSize", "/usr/bin/python3.11", "_PyEval_EvalFrameDefault", "/usr/bin/python3.11" },
+		{ "leaks-java", "deflateInit2_", "/usr/lib/libz.so.1", "Java_java_util_zip_Deflater_init",
+		  "/usr/lib/jvm/java-17-openjdk-amd64/lib/libzip.so" },
+	};
+
+	make_leaks_runtime(m, &runtime[0]);
+	make_leaks_runtime(m, &runtime[1]);
+}
+
 static void make_leaks(struct make *m)
 {
 	const struct leaks_recording leaks = { "shop-1", .has_leaks = true }, quiet = { "shop-1" };
@@ -176,6 +218,7 @@ static void make_leaks(struct make *m)
 	make_leaks_moment(m, 60, &leaks, "leaks-one");
 	make_leaks_moment(m, 60, &full, "leaks-full");
 	make_leaks_fleet(m);
+	make_leaks_runtimes(m);
 }
 
 #endif
