@@ -69,8 +69,8 @@ struct renderer {
 	int (*report)(FILE *out, const struct report *report);
 	/* For `show`; NULL if the format does not support it. */
 	int (*show)(FILE *out, const struct snapshot *snapshot);
-	/* For `show --address`: trace number `at`. NULL as for show. */
-	int (*block)(FILE *out, const struct snapshot *snapshot, uint64_t at);
+	/* For `show --address`: trace number `at`. full_names: as in struct report. NULL as for show. */
+	int (*block)(FILE *out, const struct snapshot *snapshot, uint64_t at, bool full_names);
 };
 
 /* Returns NULL if there is no such format, with a line in *why that names the valid formats. */

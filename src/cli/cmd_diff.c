@@ -150,6 +150,21 @@ static int open_and_print(const struct diff_options *options, const struct chose
 	return status;
 }
 
+#define ONE_SNAPSHOT "%s is one snapshot, and diff compares two: "
+
+/* The text names a file, or with WHICH one snapshot of a process. */
+static int refuse_one_snapshot(const char *text)
+{
+	const char *at = strrchr(text, '@'), *which = at ? at + 1 : text;
+	int place = at ? (int)(which - text) : 0;
+
+	if (is_input_path(text) || !is_which_snapshot(which))
+		return log_refusal(&cmd_diff, ONE_SNAPSHOT "allocsnap diff %s NEW.snap", text, text);
+	if (!strcmp(which, "first"))
+		return log_refusal(&cmd_diff, ONE_SNAPSHOT "allocsnap diff %s %.*slatest", text, text, place, text);
+	return log_refusal(&cmd_diff, ONE_SNAPSHOT "allocsnap diff %.*sfirst %s", text, place, text, text);
+}
+
 /* The first and the last snapshot of a process. */
 static int find_first_and_last(const char *text, char *ret_path[2])
 {
@@ -157,7 +172,7 @@ static int find_first_and_last(const char *text, char *ret_path[2])
 	int status = find_process_snapshots(text, &paths);
 
 	if (!status && !paths.path_nr)
-		status = log_refusal(&cmd_diff, "missing argument: %s %s", cmd_diff.name, cmd_diff.args);
+		status = refuse_one_snapshot(text);
 	else if (!status && paths.path_nr == 1)
 		status = log_failure("%s: the only snapshot: there is none to compare it with", paths.path[0]);
 	if (!status) {

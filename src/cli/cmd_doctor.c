@@ -4,9 +4,9 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "base/units.h"
 #include "cli/cmd.h"
 #include "cli/cmd_stats.h"
+#include "cli/find_running_process.h"
 #include "collect/diagnosis/diagnosis.h"
 #include "doctor/doctor.h"
 
@@ -44,11 +44,11 @@ static int run(const void *command_options, const struct arguments *args)
 	const struct doctor_options *options = command_options;
 	struct diagnosis *diagnosis;
 	struct reason why;
-	uint64_t pid = 0;
-	int status;
+	pid_t pid = 0;
+	int status = args->item_nr ? find_running_process(args->item[0], &pid) : EXIT_DONE;
 
-	if (args->item_nr && parse_count(args->item[0], 1, INT32_MAX, &pid))
-		return log_refusal(&cmd_doctor, "'%s' is no PID", args->item[0]);
+	if (status)
+		return status;
 	diagnosis = diagnosis__new(pid, &why);
 	if (!diagnosis)
 		return log_failure("%s", why.text);
@@ -59,10 +59,11 @@ static int run(const void *command_options, const struct arguments *args)
 
 const struct command cmd_doctor = {
 	.name = "doctor",
-	.args = "[PID]",
+	.args = "[PID | NAME]",
 	.arg_max = 1,
 	.help = "check whether this machine or a process can be recorded, and what would be missed",
-	.detail = "The exit status is 0 if recording would work, otherwise 1, and the report says why. Nothing is "
+	.detail = "NAME is the name of a running process, as ps shows it, or of its program's file.\n\n"
+		  "The exit status is 0 if recording would work, otherwise 1, and the report says why. Nothing is "
 		  "attached to the process. Kernel features are tried on allocsnap itself.\n",
 	.example = "sudo allocsnap doctor 4711",
 	.option = { { .row = rows } },

@@ -13,11 +13,14 @@
 struct show_options {
 	const char *address; /* NULL: the whole snapshot */
 	const struct renderer *format; /* NULL: text */
+	bool full_names;
 };
 
 static const struct option_row rows[] = {
 	{ "address", 'a', OPTION_STRING, offsetof(struct show_options, address),
 	  .arg = "ADDR", .help = "show what allocated the block that contains this address (0x…)" },
+	{ "full-names", 'v', OPTION_FLAG, offsetof(struct show_options, full_names),
+	  .help = "with --address: print functions with parameters and all template arguments" },
 	{ "format", 'f', OPTION_CUSTOM, offsetof(struct show_options, format),
 	  .parse = parse_format, .arg = "F", .default_text = "text",
 	  .help = "print text or json" },
@@ -26,8 +29,8 @@ static const struct option_row rows[] = {
 	{},
 };
 
-static int show_block(const struct renderer *format, const struct snapshot *snapshot,
-		      const char *path, uint64_t address)
+static int show_block(const struct renderer *format, const struct snapshot *snapshot, const char *path,
+		      uint64_t address, bool full_names)
 {
 	uint64_t at;
 	int err = snapshot__find_address(snapshot, address, &at);
@@ -36,7 +39,7 @@ static int show_block(const struct renderer *format, const struct snapshot *snap
 		return log_failure("%s: the snapshot has no addresses", path);
 	if (err)
 		return log_failure("%s: no live block holds 0x%jx", path, (uintmax_t)address);
-	return report_write_error(format->block(stdout, snapshot, at));
+	return report_write_error(format->block(stdout, snapshot, at, full_names));
 }
 
 static int parse_address(const char *text, uint64_t *ret)
@@ -57,7 +60,7 @@ static int show_snapshot(const struct renderer *format, const struct show_option
 	if (!snapshot)
 		return EXIT_FAILED;
 	if (options->address)
-		status = show_block(format, snapshot, path, address);
+		status = show_block(format, snapshot, path, address, options->full_names);
 	else
 		status = report_write_error(format->show(stdout, snapshot));
 	snapshot__close(snapshot);

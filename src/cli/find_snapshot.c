@@ -75,6 +75,13 @@ bool is_input_path(const char *text)
 	return is_existing_folder(text) || is_existing_file(text);
 }
 
+bool is_which_snapshot(const char *text)
+{
+	struct which which;
+
+	return parse_which(text, &which);
+}
+
 static int split_place(const char *text, struct place *ret)
 {
 	const char *at = strrchr(text, '@');

@@ -31,6 +31,9 @@
 /* Whether the text is a file or folder that exists, and not the name of a program. */
 bool is_input_path(const char *text);
 
+/* Whether the text is a WHICH: latest, first, -1… */
+bool is_which_snapshot(const char *text);
+
 struct snapshot_paths {
 	char **path;
 	size_t path_nr, path_alloc;

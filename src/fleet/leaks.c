@@ -204,7 +204,7 @@ static int judge_processes(struct leak_fold *fold)
 	return err;
 }
 
-static int by_kind_and_rate(const void *left, const void *right, void *groups)
+static int by_worst_and_rate(const void *left, const void *right, void *groups)
 {
 	const struct fleet_leak *a = left, *b = right;
 
@@ -230,7 +230,7 @@ static int make_leak_rows(struct leak_fold *fold)
 		leaks->row[leaks->row_nr] = fold->sum[i].leak;
 		leaks->row[leaks->row_nr++].group = i;
 	}
-	qsort_r(leaks->row, leaks->row_nr, sizeof(*leaks->row), by_kind_and_rate, (void *)groups);
+	qsort_r(leaks->row, leaks->row_nr, sizeof(*leaks->row), by_worst_and_rate, (void *)groups);
 	return 0;
 }
 

@@ -132,7 +132,7 @@ static void keep_moments(struct series *series, const struct leak_moment *moment
 	series->recording.times.snapshot_nr = nr;
 }
 
-static int choose_moments(struct series *series, uint64_t last_ns, struct leak_moment *moment, bool *keep,
+static int choose_series_moments(struct series *series, uint64_t last_ns, struct leak_moment *moment, bool *keep,
 			  struct reason *why)
 {
 	const struct fleet_snapshot *last = series->snapshot[series->snapshot_nr - 1];
@@ -159,7 +159,7 @@ static int choose_times_of_series(struct series *series, uint64_t last_ns, struc
 
 	series->now_ns = calloc(series->snapshot_nr, sizeof(*series->now_ns));
 	if (moment && keep && series->now_ns)
-		err = choose_moments(series, last_ns, moment, keep, why);
+		err = choose_series_moments(series, last_ns, moment, keep, why);
 	free(moment);
 	free(keep);
 	return err;

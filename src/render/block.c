@@ -10,6 +10,7 @@
 #include "render/statistic_text.h"
 #include "render/formats.h"
 #include "render/json_parts.h"
+#include "render/readable_name.h"
 #include "snapshot.h"
 
 struct block {
@@ -47,20 +48,32 @@ static int put_facts(FILE *out, const struct snapshot *snapshot, const struct bl
 			domain_text(domain, snapshot, trace->domain), thread, age, weight);
 }
 
-int text_put_block(FILE *out, const struct snapshot *snapshot, uint64_t at)
+static int put_block_frames(FILE *out, const struct block *block, const struct readable_names *names)
 {
-	struct block block;
-	int err = block_read(snapshot, at, &block);
+	int err = 0;
 
-	if (!err)
-		err = put_facts(out, snapshot, &block);
-	for (uint32_t i = block.nframe; i-- && !err;) {
+	for (uint32_t i = block->nframe; i-- && !err;) {
 		size_t tail_at;
-		char *text = frame_text(NULL, &block.frame[i], &tail_at);
+		char *text = frame_text(names, &block->frame[i], &tail_at);
 
 		err = text ? put_line(out, "    %s", text) : -ENOMEM;
 		free(text);
 	}
+	return err;
+}
+
+int text_put_block(FILE *out, const struct snapshot *snapshot, uint64_t at, bool full_names)
+{
+	struct readable_names names = {};
+	struct block block;
+	int err = block_read(snapshot, at, &block);
+
+	if (!err && !full_names)
+		err = readable_names_add(&names, &(struct statistic){ .frame = block.frame, .nframe = block.nframe }, 1,
+					 KEY_TRACEBACK);
+	err = err ?: put_facts(out, snapshot, &block);
+	err = err ?: put_block_frames(out, &block, full_names ? NULL : &names);
+	readable_names_release(&names);
 	free(block.frame);
 	return err;
 }
@@ -84,12 +97,13 @@ static int set_facts(json_t *object, const struct block *block)
 	return err;
 }
 
-int json_put_block(FILE *out, const struct snapshot *snapshot, uint64_t at)
+int json_put_block(FILE *out, const struct snapshot *snapshot, uint64_t at, bool full_names)
 {
 	json_t *object = json_object();
 	struct block block;
 	int err = block_read(snapshot, at, &block);
 
+	(void)full_names; /* names in JSON are always in full */
 	err = err ?: set_facts(object, &block);
 	err = err ?: json_set(object, "traceback", json_frames(block.frame, block.nframe));
 	err = json_put(out, json_unless(err, object), 0);

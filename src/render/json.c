@@ -5,6 +5,7 @@
 #include "render/cohorts.h"
 #include "render/formats.h"
 #include "render/json_parts.h"
+#include "render/rss_text.h"
 
 static json_t *interval_json(const struct interval *interval)
 {
@@ -62,6 +63,25 @@ static const char *schema_of(const struct report *report)
 	return report->statistics->is_diff ? "allocsnap.diff/2" : "allocsnap.stats/2";
 }
 
+/* Sets "rss" of a diff of one process, if it is known. */
+static int set_rss_change(json_t *head, const struct report *report)
+{
+	json_t *object;
+	struct rss_change rss;
+	int err;
+
+	if (!report->statistics->is_diff || report->cohort_nr || report->snapshot_nr < 2)
+		return 0;
+	rss = rss_change_between(report->snapshot[0], report->snapshot[1]);
+	if (!rss.is_known)
+		return 0;
+	object = json_object();
+	err = json_set_uint(object, "old", rss.before) ?: json_set_uint(object, "new", rss.after);
+	err = err ?: json_set_int(object, "diff", (int64_t)(rss.after - rss.before));
+	err = err ?: json_set(object, "traced_diff", json_real(rss.traced));
+	return json_set(head, "rss", json_unless(err, object));
+}
+
 /* Everything except the statistics: they may be many, and are written one by one. */
 static json_t *report_head_json(const struct report *report)
 {
@@ -69,6 +89,7 @@ static json_t *report_head_json(const struct report *report)
 	int err = json_set_origin(head, report, schema_of(report));
 
 	err = err ?: json_set(head, "total", total_json(report->statistics));
+	err = err ?: set_rss_change(head, report);
 	err = err ?: json_set_caveats(head, report);
 	return json_unless(err, head);
 }

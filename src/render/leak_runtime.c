@@ -26,7 +26,7 @@ static const struct runtime {
 
 _Static_assert(ARRAY_SIZE(runtimes) == LEAK_HINTS_MAX, "a hint for each runtime");
 
-static bool matches_any(const char *const pattern[PATTERNS_MAX], const char *name)
+static bool has_runtime_name(const char *const pattern[PATTERNS_MAX], const char *name)
 {
 	for (int i = 0; i < PATTERNS_MAX && pattern[i]; i++)
 		if (pattern_matches(pattern[i], name))
@@ -34,7 +34,7 @@ static bool matches_any(const char *const pattern[PATTERNS_MAX], const char *nam
 	return false;
 }
 
-static const char *last_part(const char *path)
+static const char *object_file_name(const char *path)
 {
 	const char *slash = strrchr(path, '/');
 
@@ -46,12 +46,12 @@ static bool is_frame_of(const struct runtime *runtime, const struct snapshot *sn
 	const struct snapshot_tables *tables = snapshot__tables(snapshot);
 	const struct snap_frame *row = &tables->frame[frame];
 
-	return matches_any(runtime->object, last_part(snapshot__string(snapshot, tables->object[row->object].path))) ||
-	       matches_any(runtime->function, snapshot__string(snapshot, row->function));
+	return has_runtime_name(runtime->object, object_file_name(snapshot__string(snapshot, tables->object[row->object].path))) ||
+	       has_runtime_name(runtime->function, snapshot__string(snapshot, row->function));
 }
 
 /* Whether the runtime is among the callers of a line that is shown because it leaks, or may. */
-static bool is_line_of(const struct runtime *runtime, const struct leaks *leaks, const struct leak_line *line)
+static bool is_runtime_line(const struct runtime *runtime, const struct leaks *leaks, const struct leak_line *line)
 {
 	const struct snapshot_tables *tables = snapshot__tables(leaks->last);
 
@@ -74,7 +74,7 @@ static bool is_leak_of(const struct runtime *runtime, const struct leak_answer *
 		for (size_t k = 0; k < leaks->bundle[i].nr; k++) {
 			const struct leak_line *line = &leaks->line[leaks->bundle[i].first + k];
 
-			if (line->verdict.kind <= LEAK_GROWS && is_line_of(runtime, leaks, line))
+			if (line->verdict.kind <= LEAK_GROWS && is_runtime_line(runtime, leaks, line))
 				return true;
 		}
 	return false;

@@ -78,7 +78,7 @@ static char *place_of_bundle(const struct leak_answer *answer, const struct leak
 	if (leak_caller_frames(leaks, leak_line_caller(leaks, line), &frame, &nframe))
 		return NULL;
 	common = &frame[bundle->caller < nframe ? bundle->caller : nframe - 1];
-	text = common->function ? frame_function(answer->names, common) : frame_name(common);
+	text = common->function ? frame_function(answer->names, common) : frame_name(NULL, common);
 	free(frame);
 	return text;
 }

@@ -228,20 +228,29 @@ static bool is_rss_comparable(const struct snapshot *old, const struct snapshot 
 	       !snapshot__metadata(old, "filters") && !snapshot__metadata(new, "filters");
 }
 
+struct rss_change rss_change_between(const struct snapshot *old, const struct snapshot *new)
+{
+	if (!is_rss_comparable(old, new))
+		return (struct rss_change){};
+	return (struct rss_change){
+		.is_known = true,
+		.before = snapshot__metadata_u64(old, "rss_bytes", 0),
+		.after = snapshot__metadata_u64(new, "rss_bytes", 0),
+		.traced = (double)heap_blocks_bytes(new) - (double)heap_blocks_bytes(old),
+	};
+}
+
 int render_rss_diff(FILE *out, const struct snapshot *old, const struct snapshot *new)
 {
+	const struct rss_change rss = rss_change_between(old, new);
+	double grown = (double)rss.after - rss.before;
 	char text[4][UNIT_TEXT_MAX], share[32] = "";
-	double before, after, grown, traced;
 
-	if (!is_rss_comparable(old, new))
+	if (!rss.is_known)
 		return 0;
-	before = snapshot__metadata_u64(old, "rss_bytes", 0);
-	after = snapshot__metadata_u64(new, "rss_bytes", 0);
-	grown = after - before;
-	traced = (double)heap_blocks_bytes(new) - (double)heap_blocks_bytes(old);
-	if (grown > 0 && traced >= 0)
-		snprintf(share, sizeof(share), ": %.0f %% of that", 100 * traced / grown);
-	return put_line(out, "RSS %s → %s (%s); traced heap blocks %s%s", format_size(text[0], before, false),
-			format_size(text[1], after, false), format_size(text[2], grown, true),
-			format_size(text[3], traced, true), share);
+	if (grown > 0 && rss.traced >= 0)
+		snprintf(share, sizeof(share), ": %.0f %% of that", 100 * rss.traced / grown);
+	return put_line(out, "RSS %s → %s (%s); traced heap blocks %s%s", format_size(text[0], rss.before, false),
+			format_size(text[1], rss.after, false), format_size(text[2], grown, true),
+			format_size(text[3], rss.traced, true), share);
 }

@@ -46,4 +46,13 @@ bool domains_overlap(const struct snapshot *snapshot);
 
 const char *rss_part_name(enum rss_part part); /* "heap" */
 
+/* RSS of one process at two times, and how the traced blocks of its heaps grew. */
+struct rss_change {
+	bool is_known; /* of both, and they are of one process */
+	uint64_t before, after;
+	double traced;
+};
+
+struct rss_change rss_change_between(const struct snapshot *old, const struct snapshot *new);
+
 #endif

@@ -106,9 +106,9 @@ char *frame_text(const struct readable_names *names, const struct frame_view *fr
 	return function_place_text(names, "", frame, frame->lineno, ret_tail);
 }
 
-char *frame_name(const struct frame_view *frame)
+char *frame_name(const struct readable_names *names, const struct frame_view *frame)
 {
-	return frame->function ? frame_function(NULL, frame) : nameless_text(frame);
+	return frame->function ? frame_function(names, frame) : nameless_text(frame);
 }
 
 char *frame_extra(const struct readable_names *names, const struct frame_view *frame, size_t *ret_tail)

@@ -22,8 +22,8 @@ const char *statistic_domain_name(const struct report *report, const struct stat
 struct readable_names;
 char *frame_text(const struct readable_names *names, const struct frame_view *frame, size_t *ret_tail);
 
-/* The shortest name: "FUNCTION" in full, otherwise as frame_text(). */
-char *frame_name(const struct frame_view *frame);
+/* The shortest name: "FUNCTION", otherwise as frame_text(). */
+char *frame_name(const struct readable_names *names, const struct frame_view *frame);
 
 /* The details that FILE:LINE lacks: "in FUNCTION", and its place if lineno is 0; "" if there are none. */
 char *frame_extra(const struct readable_names *names, const struct frame_view *frame, size_t *ret_tail);

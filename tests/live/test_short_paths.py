@@ -55,6 +55,17 @@ def test_attach_refuses_a_name_that_no_process_has(bench):
         check(said in err and err.count("\n") == 1, err)
 
 
+def test_doctor_finds_a_process_by_its_name(bench):
+    one = sleeper(bench, "ill_named")
+    out, _ = bench.run([ALLOCSNAP, "doctor", "ill_named", "--json"])
+    check_equal(json.loads(out)["process"]["pid"], one.pid, "the process")
+    sleeper(bench, "ill_named")
+    err = bench.run([ALLOCSNAP, "doctor", "ill_named"], 1)[1]
+    check("2 processes are called 'ill_named'" in err, err)
+    for words, said, status in (["no_such_name"], "no process has this name", 1), (["0"], "is no PID", 2):
+        check(said in bench.run([ALLOCSNAP, "doctor", *words], status)[1], said)
+
+
 # ---- one file ----
 
 def test_a_single_snapshot_gets_the_name_of_the_user(bench):

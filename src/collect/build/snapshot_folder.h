@@ -4,8 +4,8 @@
 
 /*
  * The folders of snapshots: DIR/HOST/COMM.PID, made with mode 0700. DIR is the user's own word and may lead over
- * symbolic links; HOST and COMM.PID must not be links. An owner gets the folders that were made here, and no others;
- * owner NULL: they stay with the caller.
+ * symbolic links; HOST and COMM.PID must not be links. An owner gets folders that were made here
+ * in the owner's own folders or in the current one, and no others; owner NULL: they stay with the caller.
  */
 
 #include <sys/types.h>

@@ -106,7 +106,7 @@ Test(render_frame, prints_all_known_parts)
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		size_t text_tail, extra_tail;
 		char *text = frame_text(NULL, &cases[i].frame, &text_tail);
-		char *name = frame_name(&cases[i].frame);
+		char *name = frame_name(NULL, &cases[i].frame);
 		char *extra = frame_extra(NULL, &cases[i].frame, &extra_tail);
 
 		cr_expect_str_eq(text, cases[i].text);

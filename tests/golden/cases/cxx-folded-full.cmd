@@ -1,0 +1,1 @@
+allocsnap stats cxx.snap -f folded -v
