@@ -5,29 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text_columns.h"
 #include "render/clean.h"
 
 #define HEAD_LEAST 24 /* columns of a head that a long tail leaves; in a narrow terminal half of it */
 #define AT_COLUMNS 4  /* " at ", which a cut tail keeps */
-
-/* Clean text has one code point for each column. */
-static size_t count_columns(const char *text)
-{
-	size_t nr = 0;
-
-	for (; *text; text++)
-		nr += (*text & 0xc0) != 0x80;
-	return nr;
-}
-
-static const char *skip_columns(const char *text, size_t nr)
-{
-	while (nr && *text) {
-		text++;
-		nr -= (*text & 0xc0) != 0x80;
-	}
-	return text;
-}
 
 /*
  * Cuts the text to `columns`: its first `keep` columns stay, the rest comes from its end. The result may have more
@@ -35,7 +17,7 @@ static const char *skip_columns(const char *text, size_t nr)
  */
 static int cut_row_text(char **text, size_t columns, size_t keep)
 {
-	size_t nr = count_columns(*text);
+	size_t nr = text_columns(*text);
 	const char *gap, *rest;
 	char *cut;
 
@@ -47,8 +29,8 @@ static int cut_row_text(char **text, size_t columns, size_t keep)
 	}
 	if (keep > columns - 1)
 		keep = columns - 1;
-	gap = skip_columns(*text, keep);
-	rest = skip_columns(*text, nr - (columns - 1 - keep));
+	gap = text_after_columns(*text, keep);
+	rest = text_last_columns(*text, columns - 1 - keep);
 	cut = clean_format("%.*s…%s", (int)(gap - *text), *text, rest);
 	if (!cut)
 		return -ENOMEM;
@@ -59,7 +41,7 @@ static int cut_row_text(char **text, size_t columns, size_t keep)
 
 static int fit_parts(char **head, char **tail, size_t width, enum row_kind kind)
 {
-	size_t head_nr = count_columns(*head), tail_nr = count_columns(*tail);
+	size_t head_nr = text_columns(*head), tail_nr = text_columns(*tail);
 	size_t head_most = width / 2 < HEAD_LEAST ? width / 2 : HEAD_LEAST;
 	size_t head_least = head_nr < head_most ? head_nr : head_most;
 
@@ -69,22 +51,29 @@ static int fit_parts(char **head, char **tail, size_t width, enum row_kind kind)
 		return 0;
 	if (tail_nr + head_least > width)
 		err = cut_row_text(tail, width - head_least, kind == ROW_PATH ? width : AT_COLUMNS);
-	return err ?: cut_row_text(head, width - count_columns(*tail), kind == ROW_PATH ? 0 : width);
+	return err ?: cut_row_text(head, width - text_columns(*tail), kind == ROW_PATH ? 0 : width);
 }
 
-int put_row(FILE *out, unsigned int width, const char *indent, char *text, size_t tail_at, enum row_kind kind)
+char *fit_row(unsigned int width, const char *indent, char *text, size_t tail_at, enum row_kind kind)
 {
 	char *head = text ? clean_format("%.*s", (int)tail_at, text) : NULL;
 	char *tail = text ? clean_copy(text + tail_at) : NULL;
 	size_t indent_nr = strlen(indent);
-	int err = -ENOMEM;
+	char *row = NULL;
 
-	if (head && tail) {
-		err = fit_parts(&head, &tail, width > indent_nr ? width - indent_nr : width, kind);
-		err = err ?: put_line(out, "%s%s%s", indent, head, tail);
-	}
+	if (head && tail && !fit_parts(&head, &tail, width > indent_nr ? width - indent_nr : width, kind))
+		row = clean_format("%s%s%s", indent, head, tail);
 	free(head);
 	free(tail);
 	free(text);
+	return row;
+}
+
+int put_row(FILE *out, unsigned int width, const char *indent, char *text, size_t tail_at, enum row_kind kind)
+{
+	char *row = fit_row(width, indent, text, tail_at, kind);
+	int err = row ? put_line(out, "%s", row) : -ENOMEM;
+
+	free(row);
 	return err;
 }

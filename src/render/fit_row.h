@@ -12,10 +12,12 @@ enum row_kind {
 };
 
 /*
- * Writes indent and text as a cleaned line (render/clean.h) of at most `width` columns; 0: no limit. The tail begins at
- * byte tail_at. Cut text is replaced by "…". Frees the text. Returns 0, -ENOMEM (also if text is NULL), or the errno of
- * the write.
+ * Indent and text as a cleaned line (render/clean.h) of at most `width` columns; 0: no limit. The tail begins at byte
+ * tail_at. Cut text is replaced by "…". Frees the text. The caller frees the row; NULL: no memory, also if text is NULL.
  */
+char *fit_row(unsigned int width, const char *indent, char *text, size_t tail_at, enum row_kind kind);
+
+/* Writes such a row. Returns 0, -ENOMEM, or the errno of the write. */
 int put_row(FILE *out, unsigned int width, const char *indent, char *text, size_t tail_at, enum row_kind kind);
 
 #endif
