@@ -21,7 +21,6 @@
 #include "cli/leak_watch.h"
 #include "cli/process_folders.h"
 #include "render.h"
-#include "render/facts.h"
 #include "render/leak_answer.h"
 #include "snapshot.h"
 
@@ -58,39 +57,6 @@ static const struct option_row leak_report_rows[] = {
 	{},
 };
 
-/* ---- what cannot be judged ------------------------------------------------------------------ */
-
-#define UNJUDGED_MAX 256
-
-/* Returns NULL if all can be judged. */
-static const char *unjudged_text(char text[UNJUDGED_MAX], enum leak_unjudged unjudged, const struct leaks *leaks)
-{
-	uint32_t nr = leaks->window.snapshot_nr;
-	char gaps[GAPS_TEXT_MAX];
-
-	switch (unjudged) {
-	case LEAK_UNJUDGED_DROPPED:
-		snprintf(text, UNJUDGED_MAX, "%" PRIu64 " blocks were dropped for want of room: record with more room "
-			 "(--max-blocks), or with --sample", snapshot__counter(leaks->last, "blocks_dropped"));
-		return text;
-	case LEAK_UNJUDGED_UNBORN:
-		snprintf(text, UNJUDGED_MAX, "of %" PRIu64 " blocks the birth is not known", leaks->unborn);
-		return text;
-	case LEAK_UNJUDGED_GAPS:
-		snprintf(text, UNJUDGED_MAX, "nothing was recorded in %s: frees were missed; record with --sample instead "
-			 "of --max-overhead", gaps_text(gaps, leaks->last));
-		return text;
-	case LEAK_UNJUDGED_SNAPSHOTS:
-		snprintf(text, UNJUDGED_MAX, "%" PRIu32 " snapshot%s; at least %d are needed", nr, nr == 1 ? "" : "s",
-			 LEAK_SNAPSHOTS_LEAST);
-		return text;
-	case LEAK_JUDGED:
-	case LEAK_UNJUDGED_NR:
-		break;
-	}
-	return NULL;
-}
-
 /* ---- the answer ----------------------------------------------------------------------------- */
 
 static int answer_status(const struct leaks_options *options, const struct leaks *leaks, bool is_unjudged)
@@ -104,10 +70,10 @@ static int print_leaks(const struct leaks_options *options, const struct chosen 
 {
 	const struct snapshot *const last[] = { leaks->last };
 	enum leak_unjudged unjudged = leaks_find_unjudged(leaks);
-	char text[UNJUDGED_MAX];
+	char text[LEAK_UNJUDGED_MAX];
 	struct leak_answer answer = {
 		.leaks = leaks,
-		.unjudged = unjudged_text(text, unjudged, leaks),
+		.unjudged = leak_unjudged_text(text, unjudged, leaks),
 		.is_void = leak_unjudged_is_void(unjudged),
 		.shows_all = options->shows_all,
 		.is_verbose = options->is_verbose,
@@ -192,16 +158,6 @@ static const struct leaks_options leaks_defaults = {
 	.top = 10,
 };
 
-/* A PID or a name, and no file or folder of that name. COMM.PID and NAME@WHICH name snapshots. */
-static bool is_process(const char *text)
-{
-	const char *dot = strrchr(text, '.');
-	bool is_folder_name = dot && dot[1] && !dot[1 + strspn(dot + 1, "0123456789")];
-	bool is_snapshot_name = dot && !strcmp(dot, ".snap");
-
-	return !strpbrk(text, "/@") && !is_folder_name && !is_snapshot_name && !is_input_path(text);
-}
-
 /* Finds the snapshots of processes that are named; files and folders stay as they are. */
 static int find_leak_snapshots(const struct arguments *args, struct snapshot_paths *paths)
 {
@@ -236,7 +192,7 @@ static int check_leaks_arguments(const struct leaks_options *options, const stru
 	size_t nr = 0;
 
 	for (size_t i = 0; i < args->item_nr; i++)
-		nr += is_process(args->item[i]);
+		nr += names_process(args->item[i]);
 	*ret_is_process = nr;
 	if (nr && args->item_nr > 1)
 		return log_refusal(&cmd_leaks, "one PID or NAME, or snapshots and folders of them");

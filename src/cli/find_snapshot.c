@@ -82,6 +82,15 @@ bool is_which_snapshot(const char *text)
 	return parse_which(text, &which);
 }
 
+bool names_process(const char *text)
+{
+	const char *dot = strrchr(text, '.');
+	bool is_folder_name = dot && dot[1] && !dot[1 + strspn(dot + 1, "0123456789")];
+	bool is_snapshot_name = dot && !strcmp(dot, ".snap");
+
+	return !strpbrk(text, "/@") && !is_folder_name && !is_snapshot_name && !is_input_path(text);
+}
+
 static int split_place(const char *text, struct place *ret)
 {
 	const char *at = strrchr(text, '@');

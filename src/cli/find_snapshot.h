@@ -34,6 +34,9 @@ bool is_input_path(const char *text);
 /* Whether the text is a WHICH: latest, first, -1… */
 bool is_which_snapshot(const char *text);
 
+/* Whether it is a PID or a name, and no file or folder of that name. COMM.PID and NAME@WHICH name snapshots. */
+bool names_process(const char *text);
+
 struct snapshot_paths {
 	char **path;
 	size_t path_nr, path_alloc;

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "cli/leak_watch.h"
 
-#include <errno.h>
-#include <fts.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,41 +9,11 @@
 #include "base/clock.h"
 #include "cli/leak_input.h"
 #include "cli/recording_place.h"
+#include "cli/temporary_folder.h"
 #include "collect.h"
 
 /* Births to the second are good enough from here on: rates are off by half a second in the survivors' half, 2 %. */
 #define COMPACT_FROM_NS (60 * SECOND_NS)
-
-/* ---- the temporary folder ------------------------------------------------------------------- */
-
-static int make_folder(struct leak_watch *watch)
-{
-	const char *base = getenv("TMPDIR");
-
-	if (asprintf(&watch->folder, "%s/allocsnap-leaks.XXXXXX", base && *base ? base : "/tmp") < 0) {
-		watch->folder = NULL;
-		return log_failure("out of memory");
-	}
-	if (mkdtemp(watch->folder))
-		return EXIT_DONE;
-	log_failure("%s: %s", watch->folder, strerror(errno));
-	free(watch->folder);
-	watch->folder = NULL;
-	return EXIT_FAILED;
-}
-
-static void remove_temporary_folder(const char *folder)
-{
-	char *const roots[] = { (char *)folder, NULL };
-	FTS *tree = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR | FTS_XDEV, NULL);
-	FTSENT *entry;
-
-	while (tree && (entry = fts_read(tree)))
-		if (entry->fts_info != FTS_D && remove(entry->fts_accpath))
-			log_failure("%s: %s", entry->fts_path, strerror(errno));
-	if (tree)
-		fts_close(tree);
-}
 
 void leak_watch_release(struct leak_watch *watch)
 {
@@ -54,7 +21,7 @@ void leak_watch_release(struct leak_watch *watch)
 		free(watch->path[i]);
 	free(watch->path);
 	if (watch->folder)
-		remove_temporary_folder(watch->folder);
+		temporary_folder_remove(watch->folder);
 	free(watch->folder);
 	*watch = (struct leak_watch){};
 }
@@ -114,7 +81,7 @@ int leak_watch_record(const struct command *command, const struct capture_option
 
 	*ret = (struct leak_watch){};
 	if (!status && !capture->recording.dir) {
-		status = make_folder(ret);
+		status = temporary_folder_make("leaks", &ret->folder);
 		chosen.recording.dir = ret->folder;
 		chosen.recording.is_compact &= watch_ns >= COMPACT_FROM_NS;
 	}

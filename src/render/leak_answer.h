@@ -41,6 +41,10 @@ const char *leak_kind_name(enum leak_kind kind);
 /* "LEAKS", "MAY LEAK", "(grows)"…: the first column of a row */
 const char *leak_kind_word(enum leak_kind kind);
 
+/* Why no verdict, or not every one, is sure; NULL: all can be judged. Returns text. */
+#define LEAK_UNJUDGED_MAX 256
+const char *leak_unjudged_text(char text[LEAK_UNJUDGED_MAX], enum leak_unjudged unjudged, const struct leaks *leaks);
+
 /* "all the time", "since 0:35" */
 #define LEAK_SINCE_MAX 48
 const char *leak_since_text(char text[LEAK_SINCE_MAX], const struct leak_window *window, uint64_t since_ns);

@@ -10,6 +10,8 @@
 #include "base/array.h"
 #include "base/units.h"
 #include "render.h"
+#include "render/facts.h"
+#include "snapshot.h"
 #include "render/clean.h"
 
 #define SECOND 1e9
@@ -236,4 +238,34 @@ size_t leaks_shown(const struct leak_answer *answer)
 	       (answer->shows_all || leaks->line[leaks->bundle[nr].first].verdict.kind <= LEAK_GROWS))
 		nr++;
 	return answer->top && answer->top < nr ? answer->top : nr;
+}
+
+/* ---- what cannot be judged ------------------------------------------------------------------ */
+
+const char *leak_unjudged_text(char text[LEAK_UNJUDGED_MAX], enum leak_unjudged unjudged, const struct leaks *leaks)
+{
+	uint32_t nr = leaks->window.snapshot_nr;
+	char gaps[GAPS_TEXT_MAX];
+
+	switch (unjudged) {
+	case LEAK_UNJUDGED_DROPPED:
+		snprintf(text, LEAK_UNJUDGED_MAX, "%" PRIu64 " blocks were dropped for want of room: record with more room "
+			 "(--max-blocks), or with --sample", snapshot__counter(leaks->last, "blocks_dropped"));
+		return text;
+	case LEAK_UNJUDGED_UNBORN:
+		snprintf(text, LEAK_UNJUDGED_MAX, "of %" PRIu64 " blocks the birth is not known", leaks->unborn);
+		return text;
+	case LEAK_UNJUDGED_GAPS:
+		snprintf(text, LEAK_UNJUDGED_MAX, "nothing was recorded in %s: frees were missed; record with --sample instead "
+			 "of --max-overhead", gaps_text(gaps, leaks->last));
+		return text;
+	case LEAK_UNJUDGED_SNAPSHOTS:
+		snprintf(text, LEAK_UNJUDGED_MAX, "%" PRIu32 " snapshot%s; at least %d are needed", nr, nr == 1 ? "" : "s",
+			 LEAK_SNAPSHOTS_LEAST);
+		return text;
+	case LEAK_JUDGED:
+	case LEAK_UNJUDGED_NR:
+		break;
+	}
+	return NULL;
 }
