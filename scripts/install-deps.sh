@@ -15,14 +15,14 @@ set -eu
 build_packages='
 	make gcc libc6-dev binutils
 	clang llvm bpftool libbpf-dev
-	libelf-dev libdw-dev libcapstone-dev libiberty-dev libjansson-dev libsqlite3-dev libxxhash-dev libzstd-dev zlib1g-dev
+	libelf-dev libdw-dev libcapstone-dev libiberty-dev libjansson-dev libncurses-dev libsqlite3-dev libxxhash-dev libzstd-dev zlib1g-dev
 '
 demo_packages='sqlite3 g++'
 test_packages='
 	g++ libcriterion-dev libclang-rt-dev>libclang-rt-[0-9]+-dev pkg-config
 	lld dwz libc6-dbg musl-dev musl-tools libjemalloc-dev libgoogle-perftools-dev libmimalloc-dev
 	python3 python3-dbg>python3\.[0-9]+-dbg sqlite3 redis-server redis-tools jq git gh ripgrep
-	mount util-linux btrfs-progs systemd python3-prometheus-client
+	mount util-linux btrfs-progs systemd python3-prometheus-client tmux
 '
 answers_packages='
 	nginx-light apache2-utils postgresql nodejs default-jdk-headless>openjdk-[0-9]+-jdk-headless golang-go rustc

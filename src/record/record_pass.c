@@ -164,6 +164,8 @@ static enum trigger trigger_in_pass(const struct recorder *recorder, const struc
 {
 	if (view->is_vforked || !view->is_unsaved)
 		return TRIGGER_NONE;
+	if (recorder->policy->wants && !recorder->policy->wants(recorder->what, view))
+		return TRIGGER_NONE;
 	if (view->is_final)
 		return view->is_oom_victim && recorder->options->triggers.on_oom ? TRIGGER_OOM : TRIGGER_END;
 	if (view->is_empty)

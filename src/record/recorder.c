@@ -228,7 +228,7 @@ static void take_last_snapshots(struct recorder *recorder)
 
 	notify__send_stopping(&recorder->notify, "taking last snapshots");
 	recorder->is_last = true;
-	if (!recorder->is_fresh && !is_done(recorder))
+	if (!recorder->policy->ends_at_once && !recorder->is_fresh && !is_done(recorder))
 		recorder_pass(recorder, is_over ? TRIGGER_DURATION : TRIGGER_LAST);
 	status_line_clear(&recorder->line);
 	recorder_log_notes(recorder);

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "top/analyst.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "engine/leak_report.h"
+#include "render/leak_answer.h"
+#include "snapshot.h"
+
+/* Earlier there are no verdicts: everything is new then. As leaks --for, which wants four seconds. */
+#define JUDGE_FROM_NS (4 * SECOND_NS)
+#define JUDGE_EVERY_NS (4 * SECOND_NS)
+
+/* Verdicts take a tenth of the time at most. */
+#define JUDGE_SHARE 10
+
+int analyst_init(struct analyst *analyst)
+{
+	analyst->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	return analyst->event_fd < 0 ? -errno : 0;
+}
+
+/* ---- in the thread -------------------------------------------------------------------------- */
+
+/* Opens the last snapshot of the series, after adding one to it. */
+static int open_newest(struct analyst *analyst)
+{
+	struct top_series *series = &analyst->series;
+	struct snapshot *newest;
+	int err = 0;
+
+	if (!analyst->added && analyst->newest)
+		return 0;
+	if (analyst->added) {
+		newest = snapshot__open(analyst->added, &analyst->why);
+		err = newest ? series_add(series, analyst->added, newest) : -errno;
+	} else {
+		newest = series->recording.open(series->recording.what, series->recording.times.snapshot_nr - 1,
+						&analyst->why);
+		err = newest ? 0 : -errno;
+	}
+	if (err) {
+		snapshot__close(newest);
+		return err;
+	}
+	snapshot__close(analyst->newest);
+	analyst->newest = newest;
+	return 0;
+}
+
+static bool is_verdict_due(const struct analyst *analyst)
+{
+	const struct leak_times *times = &analyst->series.recording.times;
+	uint64_t last_ns = times->snapshot_nr ? times->now_ns[times->snapshot_nr - 1] : 0;
+	uint64_t wait_ns = analyst->judge_took_ns * JUDGE_SHARE;
+
+	if (analyst->unjudgeable || last_ns <= times->begin_ns || last_ns - times->begin_ns < JUDGE_FROM_NS)
+		return false;
+	if (!analyst->leaks)
+		return true;
+	return analyst->added && last_ns >= analyst->judged_ns + (wait_ns > JUDGE_EVERY_NS ? wait_ns : JUDGE_EVERY_NS);
+}
+
+/* Verdicts on other blocks than those of now do not count. */
+static void drop_old_verdicts(struct analyst *analyst)
+{
+	const struct leak_times *times = &analyst->series.recording.times;
+
+	if (!analyst->leaks || !times->snapshot_nr || times->begin_ns < analyst->judged_ns)
+		return;
+	leaks_free(analyst->leaks);
+	analyst->leaks = NULL;
+}
+
+/* A question that cannot be judged is not asked again. */
+static void judge_series(struct analyst *analyst)
+{
+	uint64_t begun_ns = monotonic_now_ns();
+	struct leaks *leaks = NULL;
+	struct reason why = { "out of memory" };
+	const struct leak_times *times = &analyst->series.recording.times;
+
+	if (!is_verdict_due(analyst))
+		return;
+	if (leaks_find(&analyst->series.recording, analyst->question.engine, &leaks, &why)) {
+		analyst->unjudgeable = strdup(why.text);
+		return;
+	}
+	leaks_free(analyst->leaks);
+	analyst->leaks = leaks;
+	analyst->judged_ns = times->now_ns[times->snapshot_nr - 1];
+	analyst->judge_took_ns = monotonic_now_ns() - begun_ns;
+}
+
+/* NULL: there is none, or it cannot be read any more. */
+static struct snapshot *open_base(const struct analyst *analyst)
+{
+	const struct top_series *series = &analyst->series;
+	uint32_t nr = series->recording.times.snapshot_nr;
+
+	if (nr < 2)
+		return NULL;
+	return series->recording.open(series->recording.what,
+				      analyst->has_whole_window ? 0 : series_find_base(series, TOP_WINDOW_NS), NULL);
+}
+
+static int make_answer(struct analyst *analyst)
+{
+	const struct top_question *question = &analyst->question;
+	struct snapshot *base;
+	int err = open_newest(analyst);
+
+	if (err)
+		return err;
+	drop_old_verdicts(analyst);
+	judge_series(analyst);
+	base = open_base(analyst);
+	err = top_answer_make(question, base, analyst->newest, &analyst->answer, &analyst->why);
+	snapshot__close(base);
+	if (!err && analyst->leaks)
+		err = top_answer_judge(analyst->answer, analyst->leaks);
+	if (!err && analyst->unjudgeable)
+		analyst->answer->unjudged = strdup(analyst->unjudgeable);
+	if (!err && question->open)
+		err = top_answer_open(analyst->answer, question, analyst->newest, &analyst->why);
+	return err;
+}
+
+static void *answer_in_thread(void *analyst_)
+{
+	struct analyst *analyst = analyst_;
+	uint64_t one = 1;
+	sigset_t all;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, NULL); /* SIGWINCH and SIGTSTP are the screen's */
+	analyst->err = make_answer(analyst);
+	if (write(analyst->event_fd, &one, sizeof(one)) != sizeof(one))
+		analyst->err = analyst->err ?: -EIO; /* an eventfd takes it */
+	return NULL;
+}
+
+/* ---- outside -------------------------------------------------------------------------------- */
+
+int analyst_ask(struct analyst *analyst, const struct top_question *question, const char *added)
+{
+	int err;
+
+	analyst->question = *question;
+	analyst->added = added ? strdup(added) : NULL;
+	analyst->open = question->open ? strdup(question->open) : NULL;
+	analyst->question.open = analyst->open;
+	analyst->answer = NULL;
+	analyst->why = (struct reason){ "out of memory" };
+	err = pthread_create(&analyst->thread, NULL, answer_in_thread, analyst);
+	analyst->is_running = !err;
+	return -err;
+}
+
+int analyst_wait(struct analyst *analyst, struct top_answer **ret)
+{
+	uint64_t nr;
+
+	pthread_join(analyst->thread, NULL);
+	analyst->is_running = false;
+	if (read(analyst->event_fd, &nr, sizeof(nr)) != sizeof(nr) && errno != EAGAIN)
+		analyst->err = analyst->err ?: -errno;
+	free(analyst->added);
+	free(analyst->open);
+	analyst->added = analyst->open = NULL;
+	if (analyst->err) {
+		top_answer_free(analyst->answer);
+		analyst->answer = NULL;
+		return analyst->err;
+	}
+	*ret = analyst->answer;
+	analyst->answer = NULL;
+	return 0;
+}
+
+void analyst_forget(struct analyst *analyst)
+{
+	series_release(&analyst->series);
+	snapshot__close(analyst->newest);
+	leaks_free(analyst->leaks);
+	free(analyst->unjudgeable);
+	analyst->newest = NULL;
+	analyst->leaks = NULL;
+	analyst->unjudgeable = NULL;
+	analyst->judged_ns = analyst->judge_took_ns = 0;
+}
+
+void analyst_release(struct analyst *analyst)
+{
+	struct top_answer *answer;
+
+	if (analyst->is_running && !analyst_wait(analyst, &answer))
+		top_answer_free(answer);
+	analyst_forget(analyst);
+	if (analyst->event_fd >= 0)
+		close(analyst->event_fd);
+}

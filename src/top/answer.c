@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "top/answer.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/reason.h"
+#include "render.h"
+#include "render/caveats.h"
+#include "render/facts.h"
+#include "render/leak_answer.h"
+#include "render/readable_name.h"
+#include "render/statistic_text.h"
+#include "snapshot.h"
+
+/* ---- facts ---------------------------------------------------------------------------------- */
+
+static uint64_t sum_losses(const struct snapshot *snapshot)
+{
+	const struct snapshot_tables *tables = snapshot__tables(snapshot);
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < tables->counter_nr; i++)
+		if (tables->counter[i].kind == SNAP_LOST)
+			sum += tables->counter[i].value;
+	return sum;
+}
+
+struct top_process top_process_of(const struct snapshot *snapshot)
+{
+	struct snapshot_facts facts = snapshot_facts(snapshot);
+	struct top_process process = {
+		.pid = snapshot__metadata_u64(snapshot, "pid", 0),
+		.bytes = facts.current_bytes,
+		.blocks = facts.blocks,
+		.peak_bytes = facts.peak_bytes,
+		.rss_bytes = snapshot__metadata_u64(snapshot, "rss_bytes", 0),
+		.cpu_ns = snapshot__metadata_u64(snapshot, "cpu_ns", UINT64_MAX),
+		.cost_ns = snapshot__metadata_u64(snapshot, "cost_ns", UINT64_MAX),
+		.recorded_ns = snapshot_recorded_ns(snapshot),
+		.lost = sum_losses(snapshot),
+		.is_estimated = facts.is_estimated,
+	};
+
+	process.cost_is_known = process.cpu_ns != UINT64_MAX && process.cost_ns != UINT64_MAX && process.recorded_ns;
+	snprintf(process.comm, sizeof(process.comm), "%s", snapshot__metadata(snapshot, "comm") ?: "<unknown>");
+	return process;
+}
+
+static char *copy_time(const struct snapshot *snapshot)
+{
+	uint64_t wall_ns = snapshot__metadata_u64(snapshot, "wall_ns", 0);
+	time_t seconds = wall_ns / SECOND_NS;
+	char text[64];
+	struct tm tm;
+
+	if (!wall_ns || !gmtime_r(&seconds, &tm))
+		return NULL;
+	strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S UTC", &tm);
+	return strdup(text);
+}
+
+static char *copy_text(const char *text)
+{
+	return text && *text ? strdup(text) : NULL;
+}
+
+static void set_facts(struct top_answer *answer, const struct snapshot *base, const struct snapshot *newest)
+{
+	char rate[RATE_TEXT_MAX], gaps[GAPS_TEXT_MAX];
+	struct reason why;
+
+	answer->process = top_process_of(newest);
+	answer->now_ns = snapshot__metadata_u64(newest, "monotonic_ns", 0);
+	answer->host = copy_text(snapshot__metadata(newest, "host"));
+	answer->time = copy_time(newest);
+	answer->rate = copy_text(rate_text(rate, newest));
+	answer->losses = losses_line(newest);
+	answer->gaps = snapshot__tables(newest)->gap_nr ? strdup(gaps_text(gaps, newest)) : NULL;
+	if (base && unrecorded_reason(base, newest, &why))
+		answer->unjudged_growth = strdup(why.text);
+	if (base)
+		answer->window_ns = answer->now_ns - snapshot__metadata_u64(base, "monotonic_ns", answer->now_ns);
+}
+
+/* ---- rows ----------------------------------------------------------------------------------- */
+
+static uint64_t size_error(const struct statistic *statistic)
+{
+	const struct estimate *estimate = statistic->estimate;
+	uint64_t below, above;
+
+	if (!estimate)
+		return 0;
+	below = statistic->cost.size - estimate->size.low;
+	above = estimate->size.high - statistic->cost.size;
+	return below > above ? below : above;
+}
+
+static char *row_name(const struct readable_names *names, const struct statistic *statistic,
+		      const struct engine_options *options, const struct snapshot *newest, size_t *ret_tail)
+{
+	const struct frame_view *head = statistic->head ?: statistic->frame;
+	enum key_type key_type = options->key_type;
+	const char *domain;
+	char *name;
+
+	if (key_type == KEY_LINENO || key_type == KEY_TRACEBACK)
+		return frame_text(names, head, ret_tail);
+	if (key_type == KEY_FILENAME)
+		name = strdup(head->filename);
+	else
+		name = statistic_name(names, statistic, key_type);
+	if (name)
+		*ret_tail = strlen(name);
+	domain = key_type == KEY_DOMAIN ? snapshot__domain_name(newest, strtoul(statistic->key, NULL, 10)) : NULL;
+	if (domain && name) {
+		char *longer = NULL;
+
+		if (asprintf(&longer, "%s (%s)", name, domain) < 0)
+			longer = NULL;
+		free(name);
+		name = longer;
+	}
+	return name;
+}
+
+static void release_row(struct top_row *row)
+{
+	free(row->name);
+	free(row->identity);
+	free(row->reason);
+}
+
+static int add_row(struct top_answer *answer, const struct readable_names *names, const struct statistic *statistic,
+		   const struct engine_options *options, const struct snapshot *newest)
+{
+	struct top_row row = {
+		.cost = statistic->cost,
+		.diff = statistic->diff,
+		.error_bytes = size_error(statistic),
+		.kind = LEAK_KIND_NR,
+	};
+	bool is_traceback = options->key_type == KEY_TRACEBACK;
+	const struct frame_view *head = statistic->head ?: statistic->frame;
+
+	row.name = row_name(names, statistic, options, newest, &row.tail_at);
+	row.identity = top_identity(options->key_type, is_traceback ? statistic->frame : head,
+				    is_traceback ? statistic->nframe : !!statistic->nframe, statistic->key);
+	if (row.name && row.identity && !array_push(answer, row, row))
+		return 0;
+	release_row(&row);
+	return -ENOMEM;
+}
+
+static int add_rows(struct top_answer *answer, const struct statistics *statistics,
+		    const struct engine_options *options, const struct snapshot *newest)
+{
+	struct readable_names names = {};
+	int err = readable_names_add(&names, statistics->statistic, statistics->statistic_nr, options->key_type);
+
+	for (size_t i = 0; i < statistics->statistic_nr && !err; i++) {
+		const struct statistic *statistic = &statistics->statistic[i];
+
+		if (statistic->cost.count || statistic->diff.count || statistic->diff.size)
+			err = add_row(answer, &names, statistic, options, newest);
+	}
+	readable_names_release(&names);
+	return err;
+}
+
+int top_answer_make(const struct top_question *question, const struct snapshot *base, const struct snapshot *newest,
+		    struct top_answer **ret, struct reason *why)
+{
+	struct top_answer *answer = calloc(1, sizeof(*answer));
+	struct engine_options options = *question->engine;
+	struct statistics *statistics = NULL;
+	int err;
+
+	if (!answer)
+		return -ENOMEM;
+	options.key_type = answer->key_type = question->key_type;
+	set_facts(answer, base, newest);
+	err = base ? snapshot_compare(base, newest, &options, &statistics, why) :
+		     snapshot_statistics(newest, &options, &statistics, why);
+	if (!err) {
+		answer->total = statistics->total;
+		answer->total_diff = statistics->total_diff;
+		err = add_rows(answer, statistics, &options, newest);
+	}
+	statistics_free(statistics);
+	if (err)
+		top_answer_free(answer);
+	else
+		*ret = answer;
+	return err;
+}
+
+void top_answer_free(struct top_answer *answer)
+{
+	if (!answer)
+		return;
+	for (size_t i = 0; i < answer->row_nr; i++)
+		release_row(&answer->row[i]);
+	for (size_t i = 0; i < answer->line_nr; i++)
+		free(answer->line[i]);
+	free(answer->row);
+	free(answer->line);
+	free(answer->host);
+	free(answer->time);
+	free(answer->rate);
+	free(answer->losses);
+	free(answer->gaps);
+	free(answer->unjudged_growth);
+	free(answer->unjudged);
+	free(answer->opened);
+	free(answer);
+}
+
+/* ---- verdicts ------------------------------------------------------------------------------- */
+
+static struct top_row *find_row(struct top_answer *answer, const char *identity)
+{
+	for (size_t i = 0; i < answer->row_nr; i++)
+		if (!strcmp(answer->row[i].identity, identity))
+			return &answer->row[i];
+	return NULL;
+}
+
+/* A row may have several lines that leak: it gets the gravest verdict and the sum of the rates. */
+static int mark_caller(struct top_answer *answer, const struct leaks *leaks, const struct leak_line *line,
+		       const struct leak_caller *caller)
+{
+	struct frame_view *frame;
+	struct top_row *row;
+	uint32_t nframe;
+	char *identity;
+
+	if (leak_caller_frames(leaks, caller, &frame, &nframe))
+		return -ENOMEM;
+	identity = top_identity(answer->key_type, frame, nframe, NULL);
+	row = identity && *identity ? find_row(answer, identity) : NULL;
+	free(frame);
+	if (row) {
+		row->leak_bytes_per_s += caller->verdict.bytes_per_s;
+		if (line->verdict.kind < row->kind)
+			row->kind = line->verdict.kind;
+		if (!row->reason)
+			row->reason = leak_reason_text(&leaks->window, &line->verdict, line->is_summed ? line->site_nr : 0);
+	}
+	free(identity);
+	return identity ? 0 : -ENOMEM;
+}
+
+int top_answer_judge(struct top_answer *answer, const struct leaks *leaks)
+{
+	enum leak_unjudged unjudged = leaks_find_unjudged(leaks);
+	char text[LEAK_UNJUDGED_MAX];
+	int err = 0;
+
+	answer->is_judged = !leak_unjudged_is_void(unjudged);
+	answer->judged_ns = leaks->window.span_ns;
+	answer->unjudged = copy_text(leak_unjudged_text(text, unjudged, leaks));
+	if (!answer->is_judged)
+		return 0;
+	answer->sure_nr = leaks->kind_nr[LEAK_SURE];
+	answer->likely_nr = leaks->kind_nr[LEAK_LIKELY];
+	for (size_t i = 0; i < leaks->line_nr && !err; i++) {
+		const struct leak_line *line = &leaks->line[i];
+
+		for (size_t k = 0; k < line->caller_nr && line->verdict.kind <= LEAK_LIKELY && !err; k++)
+			err = mark_caller(answer, leaks, line, &leaks->caller[line->first + k]);
+	}
+	return err;
+}

@@ -1,0 +1,1 @@
+allocsnap top leaks-one.snap --group-by function --sort size --top 3

@@ -1,0 +1,1 @@
+for snap in python empty damaged; do allocsnap top $snap.snap; done
