@@ -155,6 +155,11 @@ static enum trigger due_get_trigger(const struct recorder *recorder, pid_t pid)
 	return TRIGGER_NONE;
 }
 
+static bool is_unwanted(const struct recorder *recorder, const struct process_view *view)
+{
+	return recorder->policy->wants && !recorder->policy->wants(recorder->what, view);
+}
+
 /*
  * Returns why the pass takes a snapshot of the process, or TRIGGER_NONE. With TRIGGER_END the pass takes processes
  * that have ended or are due, otherwise all processes.
@@ -164,7 +169,7 @@ static enum trigger trigger_in_pass(const struct recorder *recorder, const struc
 {
 	if (view->is_vforked || !view->is_unsaved)
 		return TRIGGER_NONE;
-	if (recorder->policy->wants && !recorder->policy->wants(recorder->what, view))
+	if (is_unwanted(recorder, view))
 		return TRIGGER_NONE;
 	if (view->is_final)
 		return view->is_oom_victim && recorder->options->triggers.on_oom ? TRIGGER_OOM : TRIGGER_END;
@@ -249,6 +254,10 @@ static bool save_some(struct recorder *recorder, enum trigger trigger, uint64_t 
 
 		collector__view(recorder->collector, i, &view);
 		because = trigger_in_pass(recorder, &view, trigger);
+		if (!because && view.is_final && is_unwanted(recorder, &view)) {
+			collector__forget_view(recorder->collector, i);
+			continue;
+		}
 		if (!because || (!whole && can_wait(recorder, &view))) {
 			i++;
 			continue;

@@ -18,6 +18,11 @@ struct snapshot;
 struct leaks;
 struct reason;
 
+/* What a process held at a time. */
+struct top_moment {
+	uint64_t bytes, ns;
+};
+
 /* Facts about a process, of a recording that goes on or of a snapshot. Zeroed: nothing is known. */
 struct top_process {
 	int64_t pid;
@@ -30,9 +35,7 @@ struct top_process {
 	bool is_brief; /* of a list of files: blocks, losses and costs are not known */
 	bool has_rate;
 	double bytes_per_s; /* growth of live bytes */
-	struct {
-		uint64_t bytes, ns;
-	} older, newer; /* what growth is measured from: half a minute to a minute ago */
+	struct top_moment older, newer; /* what growth is measured from: half a minute to a minute ago */
 	char *place; /* files: the folder or file of its snapshots; the owner of the list frees it */
 };
 

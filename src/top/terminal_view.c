@@ -204,6 +204,15 @@ static void set_up_screen(void)
 	choose_attributes();
 }
 
+/* Terminals that have only one screen keep the rows; the next line of the shell is below them. */
+static void leave_screen(void)
+{
+	move(LINES - 1, 0);
+	clrtoeol();
+	refresh();
+	endwin();
+}
+
 static void run_screen(struct viewer *viewer, struct notes *notes)
 {
 	while (!viewer->stop) {
@@ -228,7 +237,7 @@ int terminal_view_run(struct viewer *viewer)
 	set_up_screen();
 	if (!err)
 		run_screen(viewer, &notes);
-	endwin();
+	leave_screen();
 	delscreen(terminal);
 	end_notes(&notes, &viewer->model);
 	return err ? log_failure("cannot make a pipe: %s", strerror(-err)) : EXIT_DONE;

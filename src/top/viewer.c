@@ -6,7 +6,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -24,12 +23,13 @@
 
 static void set_process_rate(struct top_process *process, const struct top_process *before, uint64_t now_ns)
 {
-	process->older = before ? before->older : (typeof(process->older)){ process->bytes, now_ns };
-	process->newer = before ? before->newer : (typeof(process->newer)){ process->bytes, now_ns };
+	bool is_known = before && before->older.ns;
+
+	process->older = is_known ? before->older : (struct top_moment){ process->bytes, now_ns };
+	process->newer = is_known ? before->newer : process->older;
 	if (now_ns - process->newer.ns >= RATE_STEP_NS) {
-		memcpy(&process->older, &process->newer, sizeof(process->older));
-		process->newer.bytes = process->bytes;
-		process->newer.ns = now_ns;
+		process->older = process->newer;
+		process->newer = (struct top_moment){ process->bytes, now_ns };
 	}
 	process->has_rate = now_ns > process->older.ns + SECOND_NS;
 	if (process->has_rate)
@@ -101,20 +101,19 @@ static void take_processes(struct viewer *viewer, struct live_news *news)
 	refresh_shown(viewer);
 }
 
-static uint64_t timeval_to_ns(const struct timeval *time)
+static uint64_t own_cpu_time_ns(void)
 {
-	return time->tv_sec * SECOND_NS + time->tv_usec * 1000ULL;
+	return clock_now_ns(CLOCK_PROCESS_CPUTIME_ID);
 }
 
-/* CPU time of this program and its helpers, of the last seconds. */
+/* CPU time of this program, of the last seconds. Its helper processes sleep while nothing new is mapped. */
 static void measure_own_share(struct viewer *viewer)
 {
-	struct rusage self;
 	uint64_t now_ns = viewer->model.now_ns, cpu_ns;
 
-	if (now_ns < viewer->own_at_ns + 3 * SECOND_NS || getrusage(RUSAGE_SELF, &self))
+	if (now_ns < viewer->own_at_ns + 3 * SECOND_NS)
 		return;
-	cpu_ns = timeval_to_ns(&self.ru_utime) + timeval_to_ns(&self.ru_stime);
+	cpu_ns = own_cpu_time_ns();
 	viewer->model.own_share = (double)(cpu_ns - viewer->own_cpu_ns) / (now_ns - viewer->own_at_ns);
 	viewer->own_cpu_ns = cpu_ns;
 	viewer->own_at_ns = now_ns;
@@ -130,28 +129,38 @@ static void hand_in_snapshot(struct viewer *viewer, char *path)
 	viewer->added = path;
 }
 
+/* The next snapshot is due after as long as this one allows: it costs the process something, and others wait for it. */
+static void end_asking(struct viewer *viewer)
+{
+	uint64_t now_ns = monotonic_now_ns(), wait_ns = (now_ns - viewer->model.asked_ns) * PAUSE_SHARE;
+	uint64_t least_ns = viewer->options->interval_ns;
+
+	if (!viewer->model.is_asked)
+		return;
+	viewer->next_ask_ns = now_ns + (wait_ns > least_ns ? wait_ns : least_ns);
+	viewer->model.is_asked = false;
+}
+
 /* The recording may have ended by itself: the process has ended, or a signal has come. */
 static void take_news(struct viewer *viewer)
 {
+	bool is_busy = viewer->analyst.is_running;
 	struct live_news news;
 
 	live_read(viewer->options->live, &news);
 	take_processes(viewer, &news);
 	if (news.path)
 		hand_in_snapshot(viewer, news.path);
-	else if (viewer->model.is_asked && news.pass_nr != viewer->passes_before && !viewer->analyst.is_running &&
-		 !viewer->added)
-		viewer->model.is_asked = false; /* it failed, or there was nothing to save */
+	else if (news.pass_nr != viewer->passes_before && !is_busy && !viewer->added)
+		end_asking(viewer); /* it failed, or there was nothing to save */
 	viewer->model.is_over = news.is_over;
 	viewer->stop |= news.is_told_to_end;
-	refresh_shown(viewer);
 }
 
 static void take_answer(struct viewer *viewer)
 {
 	struct top_model *model = &viewer->model;
 	struct top_answer *answer = NULL;
-	uint64_t took_ns, wait_ns;
 	int err = analyst_wait(&viewer->analyst, &answer) ?: top_model_set_answer(model, answer);
 
 	if (err) {
@@ -160,13 +169,8 @@ static void take_answer(struct viewer *viewer)
 	} else {
 		viewer->answer_nr++;
 	}
-	if (model->is_asked) {
-		took_ns = monotonic_now_ns() - model->asked_ns;
-		wait_ns = took_ns * PAUSE_SHARE;
-		viewer->next_ask_ns = monotonic_now_ns() + (wait_ns > viewer->options->interval_ns ? wait_ns :
-							    viewer->options->interval_ns);
-		model->is_asked = viewer->added;
-	}
+	if (!viewer->added)
+		end_asking(viewer);
 	refresh_shown(viewer);
 }
 
@@ -194,12 +198,14 @@ static void ask_question(struct viewer *viewer)
 		viewer->added = NULL;
 }
 
-static bool is_snapshot_due(const struct viewer *viewer)
+/* Whether a snapshot will be due sometime, if nothing happens. */
+static bool waits_for_snapshot(const struct viewer *viewer)
 {
 	const struct top_model *model = &viewer->model;
+	bool has_ended = model->answer && model->answer->process.has_ended;
 
-	return viewer->options->live && viewer->opened && !model->is_paused && !model->is_over && !model->is_asked &&
-	       !viewer->added && !viewer->analyst.is_running && model->now_ns >= viewer->next_ask_ns;
+	return viewer->options->live && viewer->opened && !has_ended && !model->is_paused && !model->is_over &&
+	       !model->is_asked && !viewer->added && !viewer->analyst.is_running;
 }
 
 static void ask_snapshot(struct viewer *viewer)
@@ -220,7 +226,7 @@ static void do_due_things(struct viewer *viewer)
 	measure_own_share(viewer);
 	if (!viewer->analyst.is_running && (viewer->added || viewer->is_question_new))
 		ask_question(viewer);
-	if (is_snapshot_due(viewer))
+	if (waits_for_snapshot(viewer) && viewer->model.now_ns >= viewer->next_ask_ns)
 		ask_snapshot(viewer);
 }
 
@@ -238,11 +244,10 @@ static bool is_told_to_stop(int signal_fd)
 static int poll_timeout_ms(const struct viewer *viewer)
 {
 	uint64_t now_ns = monotonic_now_ns();
-	bool is_due_known = viewer->opened && !viewer->model.is_asked && !viewer->model.is_paused && viewer->next_ask_ns;
 
-	if (!is_due_known || viewer->next_ask_ns > now_ns + SECOND_NS)
+	if (!waits_for_snapshot(viewer) || viewer->next_ask_ns > now_ns + SECOND_NS)
 		return 1000;
-	return viewer->next_ask_ns > now_ns ? (viewer->next_ask_ns - now_ns) / 1000000 + 1 : 10;
+	return viewer->next_ask_ns > now_ns ? (viewer->next_ask_ns - now_ns) / 1000000 + 1 : 0;
 }
 
 bool viewer_step(struct viewer *viewer, int key_fd, int note_fd)
@@ -368,6 +373,7 @@ int viewer_init(struct viewer *viewer, const struct viewer_options *options, con
 	viewer->analyst.has_whole_window = !options->live;
 	viewer->model.own_share = -1;
 	viewer->own_at_ns = viewer->model.now_ns = monotonic_now_ns();
+	viewer->own_cpu_ns = own_cpu_time_ns();
 	if (!err && !model->has_list)
 		open_process(viewer);
 	return err;
