@@ -23,7 +23,7 @@ static const char *const order_options[TOP_ORDER_NR] = {
 	[TOP_ORDER_BLOCKS] = "blocks", [TOP_ORDER_NAME] = "name",
 };
 
-static int parse_order(const char *text, void *field, struct reason *why)
+static int parse_top_order(const char *text, void *field, struct reason *why)
 {
 	for (enum top_order i = 0; i < TOP_ORDER_NR; i++) {
 		if (strcmp(text, order_options[i]))
@@ -47,7 +47,7 @@ static const struct option_row view_rows[] = {
 	  .help = "record all processes of the machine, now running or started later" },
 	{ "group-by", 'g', OPTION_CUSTOM, FIELD(key_type), .parse = parse_key_type, .default_text = "lineno",
 	  .arg = "KEY", .help = "group blocks by KEY, as stats does" },
-	{ "sort", 's', OPTION_CUSTOM, FIELD(order), .parse = parse_order, .choice = order_choice, .default_text = "leak",
+	{ "sort", 's', OPTION_CUSTOM, FIELD(order), .parse = parse_top_order, .choice = order_choice, .default_text = "leak",
 	  .arg = "ORDER", .help = "which rows come first" },
 	{ "interval", 'i', OPTION_DURATION, FIELD(interval_ns), .arg = "TIME", .least = 100000000,
 	  .help = "take a snapshot every TIME at most; rarer where one takes long" },
@@ -63,7 +63,7 @@ static const struct option_row view_rows[] = {
 /* ---- the view ------------------------------------------------------------------------------- */
 
 /* Without a terminal, or on one that cannot place text, the view is text. */
-static bool is_text(const struct top_command_options *options)
+static bool is_shown_as_text(const struct top_command_options *options)
 {
 	const char *term = getenv("TERM");
 
@@ -87,7 +87,7 @@ int top_show(const struct top_command_options *options, struct viewer_options *v
 	else if (viewer.has_failed)
 		status = EXIT_FAILED;
 	else
-		status = is_text(options) ? text_view_run(&viewer) : terminal_view_run(&viewer);
+		status = is_shown_as_text(options) ? text_view_run(&viewer) : terminal_view_run(&viewer);
 	viewer_release(&viewer);
 	return status;
 }
@@ -100,7 +100,8 @@ static const struct top_command_options top_defaults = {
 	.top = 20,
 };
 
-static int check_top_arguments(const struct top_command_options *options, const struct arguments *args, bool *ret_is_live)
+static int check_top_arguments(const struct top_command_options *options, const struct arguments *args,
+			       bool *ret_is_live)
 {
 	size_t nr = 0;
 

@@ -30,7 +30,7 @@ static void release_browsed(struct browsed *browsed)
 	*browsed = (struct browsed){};
 }
 
-static bool is_folder(const char *path)
+static bool is_folder_of_snapshots(const char *path)
 {
 	struct stat st;
 
@@ -79,7 +79,7 @@ static int open_browsed(void *browsed_, const struct top_process *process, struc
 	int status;
 
 	release_browsed(browsed);
-	if (!is_folder(path))
+	if (!is_folder_of_snapshots(path))
 		return open_single(browsed, path, ret);
 	status = leak_input_choose(&path, 1, &choice, &browsed->input);
 	*ret = browsed->input.recording;
@@ -88,7 +88,7 @@ static int open_browsed(void *browsed_, const struct top_process *process, struc
 
 /* ---- the list ------------------------------------------------------------------------------- */
 
-static int add_place(struct top_model *model, struct top_process process, const char *path)
+static int add_browsed(struct top_model *model, struct top_process process, const char *path)
 {
 	process.place = strdup(path);
 	if (process.place && !array_push(model, process, process))
@@ -98,7 +98,7 @@ static int add_place(struct top_model *model, struct top_process process, const 
 }
 
 /* A folder with snapshots of several processes is no place of one of them: its last file is. */
-static const char *place_of(const struct process_list *list, const struct listed_process *listed)
+static const char *place_of_listed(const struct process_list *list, const struct listed_process *listed)
 {
 	size_t nr = 0;
 
@@ -124,10 +124,10 @@ static int add_listed(struct top_model *model, const struct process_list *list, 
 	if (process.has_rate)
 		process.bytes_per_s = growth * SECOND_NS / span_ns;
 	snprintf(process.comm, sizeof(process.comm), "%s", listed->comm);
-	return add_place(model, process, place_of(list, listed));
+	return add_browsed(model, process, place_of_listed(list, listed));
 }
 
-static int list_folder(struct top_model *model, const char *path)
+static int browse_folder(struct top_model *model, const char *path)
 {
 	struct process_list list;
 	int failed = process_list_read(path, &list), status = EXIT_DONE;
@@ -140,12 +140,12 @@ static int list_folder(struct top_model *model, const char *path)
 	return model->process_nr ? status : status ?: failed;
 }
 
-static int list_file(struct top_model *model, const char *text)
+static int browse_file(struct top_model *model, const char *text)
 {
 	char *path;
 	int status = find_snapshot(text, &path);
 
-	status = status ?: add_place(model, (struct top_process){}, path);
+	status = status ?: add_browsed(model, (struct top_process){}, path);
 	free(path);
 	return status;
 }
@@ -155,7 +155,7 @@ int top_browse(const struct top_command_options *options, const struct engine_op
 	struct browsed browsed = {};
 	struct top_model model = {};
 	struct viewer_options viewer = { .engine = engine, .open_series = open_browsed, .what = &browsed };
-	int status = is_folder(text) ? list_folder(&model, text) : list_file(&model, text);
+	int status = is_folder_of_snapshots(text) ? browse_folder(&model, text) : browse_file(&model, text);
 
 	if (status) {
 		top_model_release(&model);

@@ -78,7 +78,7 @@ static int save_into_folder(const struct saved_snapshots *saved, const char *pat
 	return err;
 }
 
-static int save_snapshot_file(void *saved_, const char *path, struct reason *ret_text)
+static int save_shown_snapshot(void *saved_, const char *path, struct reason *ret_text)
 {
 	struct saved_snapshots *saved = saved_;
 	struct snapshot *snapshot = snapshot__open(path, ret_text);
@@ -164,7 +164,7 @@ static int show_recording(const struct top_command_options *options, const struc
 		.engine = engine,
 		.signal_fd = signal_fd,
 		.live = live,
-		.save = save_snapshot_file,
+		.save = save_shown_snapshot,
 		.what = &saved,
 	};
 	struct top_model model = {

@@ -79,7 +79,7 @@ static void drop_old_verdicts(struct analyst *analyst)
 }
 
 /* A question that cannot be judged is not asked again. */
-static void judge_series(struct analyst *analyst)
+static void judge_if_due(struct analyst *analyst)
 {
 	uint64_t begun_ns = monotonic_now_ns();
 	struct leaks *leaks = NULL;
@@ -119,7 +119,7 @@ static int make_answer(struct analyst *analyst)
 	if (err)
 		return err;
 	drop_old_verdicts(analyst);
-	judge_series(analyst);
+	judge_if_due(analyst);
 	base = open_base(analyst);
 	err = top_answer_make(question, base, analyst->newest, &analyst->answer, &analyst->why);
 	snapshot__close(base);
@@ -186,7 +186,7 @@ int analyst_wait(struct analyst *analyst, struct top_answer **ret)
 
 void analyst_forget(struct analyst *analyst)
 {
-	series_release(&analyst->series);
+	series_remove(&analyst->series);
 	snapshot__close(analyst->newest);
 	leaks_free(analyst->leaks);
 	free(analyst->unjudgeable);

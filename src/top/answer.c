@@ -70,7 +70,7 @@ static char *copy_text(const char *text)
 	return text && *text ? strdup(text) : NULL;
 }
 
-static void set_facts(struct top_answer *answer, const struct snapshot *base, const struct snapshot *newest)
+static void set_answer_facts(struct top_answer *answer, const struct snapshot *base, const struct snapshot *newest)
 {
 	char rate[RATE_TEXT_MAX], gaps[GAPS_TEXT_MAX];
 	struct reason why;
@@ -137,7 +137,7 @@ static void release_row(struct top_row *row)
 	free(row->reason);
 }
 
-static int add_row(struct top_answer *answer, const struct readable_names *names, const struct statistic *statistic,
+static int add_answer_row(struct top_answer *answer, const struct readable_names *names, const struct statistic *statistic,
 		   const struct engine_options *options, const struct snapshot *newest)
 {
 	struct top_row row = {
@@ -158,7 +158,7 @@ static int add_row(struct top_answer *answer, const struct readable_names *names
 	return -ENOMEM;
 }
 
-static int add_rows(struct top_answer *answer, const struct statistics *statistics,
+static int add_answer_rows(struct top_answer *answer, const struct statistics *statistics,
 		    const struct engine_options *options, const struct snapshot *newest)
 {
 	struct readable_names names = {};
@@ -168,7 +168,7 @@ static int add_rows(struct top_answer *answer, const struct statistics *statisti
 		const struct statistic *statistic = &statistics->statistic[i];
 
 		if (statistic->cost.count || statistic->diff.count || statistic->diff.size)
-			err = add_row(answer, &names, statistic, options, newest);
+			err = add_answer_row(answer, &names, statistic, options, newest);
 	}
 	readable_names_release(&names);
 	return err;
@@ -185,13 +185,13 @@ int top_answer_make(const struct top_question *question, const struct snapshot *
 	if (!answer)
 		return -ENOMEM;
 	options.key_type = answer->key_type = question->key_type;
-	set_facts(answer, base, newest);
+	set_answer_facts(answer, base, newest);
 	err = base ? snapshot_compare(base, newest, &options, &statistics, why) :
 		     snapshot_statistics(newest, &options, &statistics, why);
 	if (!err) {
 		answer->total = statistics->total;
 		answer->total_diff = statistics->total_diff;
-		err = add_rows(answer, statistics, &options, newest);
+		err = add_answer_rows(answer, statistics, &options, newest);
 	}
 	statistics_free(statistics);
 	if (err)
@@ -224,7 +224,7 @@ void top_answer_free(struct top_answer *answer)
 
 /* ---- verdicts ------------------------------------------------------------------------------- */
 
-static struct top_row *find_row(struct top_answer *answer, const char *identity)
+static struct top_row *find_answer_row(struct top_answer *answer, const char *identity)
 {
 	for (size_t i = 0; i < answer->row_nr; i++)
 		if (!strcmp(answer->row[i].identity, identity))
@@ -244,7 +244,7 @@ static int mark_caller(struct top_answer *answer, const struct leaks *leaks, con
 	if (leak_caller_frames(leaks, caller, &frame, &nframe))
 		return -ENOMEM;
 	identity = top_identity(answer->key_type, frame, nframe, NULL);
-	row = identity && *identity ? find_row(answer, identity) : NULL;
+	row = identity && *identity ? find_answer_row(answer, identity) : NULL;
 	free(frame);
 	if (row) {
 		row->leak_bytes_per_s += caller->verdict.bytes_per_s;

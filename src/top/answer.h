@@ -3,7 +3,7 @@
 #define ALLOCSNAP_TOP_ANSWER_H
 
 /*
- * What a view of one process shows: facts about the process, a row for each group, and the tracebacks of an opened row.
+ * The content of a view of one process: facts about it, a row for each group, and the tracebacks of an opened row.
  * An answer owns its texts: no snapshot needs to be open. Names are not clean; the layout cleans them.
  */
 
@@ -18,7 +18,7 @@ struct snapshot;
 struct leaks;
 struct reason;
 
-/* What a process held at a time. */
+/* The live bytes of a process at a time. */
 struct top_moment {
 	uint64_t bytes, ns;
 };
@@ -97,8 +97,8 @@ int top_answer_open(struct top_answer *answer, const struct top_question *questi
 		    struct reason *why);
 
 /*
- * What tells rows apart by this key: of a row with these frames, oldest first, or with this key. The caller frees it.
- * NULL: no memory.
+ * A text that tells rows apart by this key: of a row with these frames, oldest first, or with this key. The caller
+ * frees it. NULL: no memory.
  */
 char *top_identity(enum key_type key_type, const struct frame_view *frame, uint32_t nframe, const char *key);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What tells rows apart. */
+/* Texts that tell rows apart. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

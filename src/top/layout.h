@@ -2,7 +2,7 @@
 #ifndef ALLOCSNAP_TOP_LAYOUT_H
 #define ALLOCSNAP_TOP_LAYOUT_H
 
-/* What the view looks like: lines of clean text with styles, for a terminal of any size or for a text without end. */
+/* The look of the view: lines of clean text with styles, for a terminal of any size or for a text without end. */
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -12,7 +12,7 @@
 #define STATE_MAX 128
 #define AGE_SHOWN_NS (5 * SECOND_NS) /* rows of a younger snapshot are as good as of now */
 
-/* What goes on: "paused", "ended"… */
+/* The state of the view: "PAUSED", "ENDED…" */
 static const char *state_text(char text[STATE_MAX], const struct top_model *model)
 {
 	uint64_t asked_ns = model->now_ns > model->asked_ns ? model->now_ns - model->asked_ns : 0;
@@ -51,7 +51,7 @@ static void put_title(const struct top_model *model, struct top_screen *screen)
 		       *state ? " · " : "", state);
 }
 
-static void put_memory(const struct top_answer *answer, struct top_screen *screen)
+static void put_process_memory(const struct top_answer *answer, struct top_screen *screen)
 {
 	const struct top_process *process = &answer->process;
 	char bytes[SIZE_TEXT_MAX], peak[SIZE_TEXT_MAX], rss[SIZE_TEXT_MAX], rate[TOP_RATE_MAX], growth[TOP_RATE_MAX + 8] = "";
@@ -63,11 +63,12 @@ static void put_memory(const struct top_answer *answer, struct top_screen *scree
 		snprintf(peak_text, sizeof(peak_text), ", peak %s", size_text(peak, process->peak_bytes, false));
 	if (process->rss_bytes)
 		snprintf(rss_text, sizeof(rss_text), ", RSS %s", size_text(rss, process->rss_bytes, false));
-	top_screen_put(screen, TOP_STYLE_PLAIN, "traced %s%s in %" PRIu64 " blocks%s%s%s", process->is_estimated ? "about " : "",
-		       size_text(bytes, process->bytes, false), process->blocks, growth, rss_text, peak_text);
+	top_screen_put(screen, TOP_STYLE_PLAIN, "traced %s%s in %" PRIu64 " blocks%s%s%s",
+		       process->is_estimated ? "about " : "", size_text(bytes, process->bytes, false), process->blocks,
+		       growth, rss_text, peak_text);
 }
 
-static void put_cost(const struct top_model *model, struct top_screen *screen)
+static void put_recording_cost(const struct top_model *model, struct top_screen *screen)
 {
 	const struct top_process *process = &model->answer->process;
 	char share[UNIT_TEXT_MAX], cost[UNIT_TEXT_MAX + 64] = "cost of the recording: not known", own[64] = "";
@@ -139,8 +140,8 @@ void top_layout_facts(const struct top_model *model, struct top_screen *screen, 
 		return;
 	}
 	put_title(model, screen);
-	put_memory(model->answer, screen);
-	put_cost(model, screen);
+	put_process_memory(model->answer, screen);
+	put_recording_cost(model, screen);
 	put_losses(model->answer, screen);
 	put_verdicts(model, screen);
 	if (with_view)

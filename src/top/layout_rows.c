@@ -104,7 +104,7 @@ static enum top_style style_of_row(const struct top_model *model, const struct t
 	return row->kind == LEAK_SURE ? TOP_STYLE_SURE : row->kind == LEAK_LIKELY ? TOP_STYLE_LIKELY : TOP_STYLE_PLAIN;
 }
 
-static void put_rest(const struct top_model *model, struct top_screen *screen, size_t shown)
+static void put_rows_below(const struct top_model *model, struct top_screen *screen, size_t shown)
 {
 	size_t more = model->shown_nr - shown;
 
@@ -132,7 +132,7 @@ void top_layout_rows(struct top_model *model, struct top_screen *screen)
 		format_row(columns, model, screen, row);
 		put_named_row(screen, style_of_row(model, screen, i), columns, row->name, row->tail_at);
 	}
-	put_rest(model, screen, last);
+	put_rows_below(model, screen, last);
 }
 
 /* ---- processes ------------------------------------------------------------------------------ */
@@ -142,8 +142,8 @@ static const char *process_state(const struct top_process *process)
 	return process->has_ended ? "ended" : process->is_paused ? "pausing" : process->is_thinned ? "sampling" : "";
 }
 
-static void format_process(char text[LINE_MAX_BYTES], const struct top_screen *screen, const struct top_process *process,
-			   const char *pid)
+static void format_process_row(char text[LINE_MAX_BYTES], const struct top_screen *screen,
+			       const struct top_process *process, const char *pid)
 {
 	char size[SIZE_TEXT_MAX], rss[SIZE_TEXT_MAX] = "-", rate[TOP_RATE_MAX], share[UNIT_TEXT_MAX] = "-";
 	char blocks[24] = "-", lost[24] = "-";
@@ -222,7 +222,7 @@ void top_layout_processes(struct top_model *model, struct top_screen *screen)
 
 	put_process_head(model, screen);
 	put_process_titles(screen);
-	format_process(columns, screen, &sum, "all");
+	format_process_row(columns, screen, &sum, "all");
 	put_named_row(screen, TOP_STYLE_PLAIN, columns, "sum", 3);
 	room = screen->height ? top_screen_room(screen) : model->top ?: SIZE_MAX;
 	if (screen->height) {
@@ -235,7 +235,7 @@ void top_layout_processes(struct top_model *model, struct top_screen *screen)
 		bool is_selected = screen->height && i == model->process_cursor.selected;
 
 		snprintf(pid, sizeof(pid), "%" PRId64, process->pid);
-		format_process(columns, screen, process, pid);
+		format_process_row(columns, screen, process, pid);
 		snprintf(name, sizeof(name), "%s%s%s", process->comm, process->place ? "  " : "", process->place ?: "");
 		put_named_row(screen, is_selected ? TOP_STYLE_SELECTED : TOP_STYLE_PLAIN, columns, name, strlen(name));
 	}

@@ -32,7 +32,7 @@ static void wake_screen(struct live *live)
 /* ---- in the recorder's thread --------------------------------------------------------------- */
 
 /* 0: it cannot be read. */
-static uint64_t read_rss_bytes(pid_t pid)
+static uint64_t read_statm_rss(pid_t pid)
 {
 	uint64_t pages = 0;
 	char path[32];
@@ -55,7 +55,7 @@ static struct top_process process_of_view(const struct process_view *view)
 		.bytes = view->memory.current_bytes,
 		.blocks = view->memory.current_blocks,
 		.peak_bytes = view->memory.peak_bytes,
-		.rss_bytes = view->has_ended ? 0 : read_rss_bytes(view->pid),
+		.rss_bytes = view->has_ended ? 0 : read_statm_rss(view->pid),
 		.cpu_ns = view->cpu_ns,
 		.cost_ns = view->cost_ns,
 		.recorded_ns = view->recorded_ns,

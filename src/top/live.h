@@ -48,7 +48,7 @@ void live_ask_snapshot(struct live *live);
 /* Forgets all recorded blocks. */
 void live_clear_traces(struct live *live);
 
-/* What live_read() hands over. The caller frees path and process. */
+/* News that live_read() hands over. The caller frees path and process. */
 struct live_news {
 	struct top_process *process; /* all that are recorded now; NULL with process_nr 0: as before */
 	size_t process_nr;

@@ -60,7 +60,7 @@ static int compare_numbers(double a, double b)
 	return (a < b) - (a > b); /* descending */
 }
 
-static int compare_growth(const struct top_row *a, const struct top_row *b)
+static int compare_row_growth(const struct top_row *a, const struct top_row *b)
 {
 	return compare_numbers(a->diff.size, b->diff.size) ?: compare_numbers(a->cost.size, b->cost.size);
 }
@@ -68,7 +68,7 @@ static int compare_growth(const struct top_row *a, const struct top_row *b)
 static int compare_leaks(const struct top_row *a, const struct top_row *b)
 {
 	return ((a->kind > b->kind) - (a->kind < b->kind)) ?: compare_numbers(a->leak_bytes_per_s, b->leak_bytes_per_s) ?:
-	       compare_growth(a, b);
+	       compare_row_growth(a, b);
 }
 
 static int compare_rows(const struct top_row *a, const struct top_row *b, enum top_order order)
@@ -77,7 +77,7 @@ static int compare_rows(const struct top_row *a, const struct top_row *b, enum t
 	case TOP_ORDER_LEAK:
 		return compare_leaks(a, b);
 	case TOP_ORDER_GROWTH:
-		return compare_growth(a, b);
+		return compare_row_growth(a, b);
 	case TOP_ORDER_BLOCKS:
 		return compare_numbers(a->cost.count, b->cost.count);
 	case TOP_ORDER_NAME:
@@ -171,7 +171,7 @@ struct top_process *top_model_process(const struct top_model *model)
 }
 
 /* Processes that have ended go last. */
-static int by_bytes(const void *left, const void *right)
+static int by_live_bytes(const void *left, const void *right)
 {
 	const struct top_process *a = left, *b = right;
 
@@ -186,7 +186,7 @@ void top_model_sort_processes(struct top_model *model)
 	/* Files stay in the order of the list, newest first. */
 	if (!model->is_live || !model->process_nr)
 		return;
-	qsort(model->process, model->process_nr, sizeof(*model->process), by_bytes);
+	qsort(model->process, model->process_nr, sizeof(*model->process), by_live_bytes);
 	for (size_t i = 0; i < model->process_nr && pid >= 0; i++)
 		if (model->process[i].pid == pid)
 			model->process_cursor.selected = i;

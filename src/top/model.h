@@ -43,7 +43,7 @@ enum top_key {
 	TOP_KEY_ERASE,
 };
 
-/* What the owner of the model is to do. */
+/* Actions for the owner of the model. */
 enum top_action {
 	TOP_ACTION_NONE,
 	TOP_ACTION_QUIT,

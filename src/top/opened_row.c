@@ -17,7 +17,7 @@
 
 #define TRACEBACKS_SHOWN 50
 
-__attribute__((format(printf, 2, 3))) static int add_line(struct top_answer *answer, const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static int add_opened_line(struct top_answer *answer, const char *fmt, ...)
 {
 	va_list args;
 	char *line;
@@ -37,15 +37,15 @@ static int add_traceback(struct top_answer *answer, const struct readable_names 
 			 const struct statistic *statistic)
 {
 	char costs[COST_TEXT_MAX];
-	int err = answer->line_nr ? add_line(answer, "%s", "") : 0;
+	int err = answer->line_nr ? add_opened_line(answer, "%s", "") : 0;
 
 	cost_text(costs, &statistic->cost, NULL, statistic->estimate);
-	err = err ?: add_line(answer, "%s", costs);
+	err = err ?: add_opened_line(answer, "%s", costs);
 	for (uint32_t i = statistic->nframe; i-- > 0 && !err;) {
 		size_t tail_at;
 		char *text = frame_text(names, &statistic->frame[i], &tail_at);
 
-		err = text ? add_line(answer, "    %s", text) : -ENOMEM;
+		err = text ? add_opened_line(answer, "    %s", text) : -ENOMEM;
 		free(text);
 	}
 	return err;
@@ -90,9 +90,9 @@ static int add_tracebacks(struct top_answer *answer, const struct top_question *
 	for (size_t i = 0; i < nr && !err; i++)
 		err = add_traceback(answer, &names, chosen[i]);
 	if (more && !err)
-		err = add_line(answer, "%s", "") ?: add_line(answer, "%zu more tracebacks", more);
+		err = add_opened_line(answer, "%s", "") ?: add_opened_line(answer, "%zu more tracebacks", more);
 	if (!nr && !err)
-		err = add_line(answer, "%s", "no live blocks now");
+		err = add_opened_line(answer, "%s", "no live blocks now");
 	readable_names_release(&names);
 	free(chosen);
 	return no_memory ? -ENOMEM : err;
@@ -131,7 +131,7 @@ int top_answer_open(struct top_answer *answer, const struct top_question *questi
 	if (!answer->opened)
 		return -ENOMEM;
 	if (question->key_type == KEY_AGE || question->key_type == KEY_SIZE_CLASS)
-		return add_line(answer, "tracebacks belong to lines, functions, files, objects, threads and domains: g groups "
+		return add_opened_line(answer, "tracebacks belong to lines, functions, files, objects, threads and domains: g groups "
 				"by these");
 	options.key_type = KEY_TRACEBACK;
 	err = filter_row(question, newest, &part, why);

@@ -39,7 +39,7 @@ static void thin_points(struct top_series *series)
 }
 
 /* Older snapshots have other blocks. What is observed begins with the last of them. */
-static void begin_anew(struct top_series *series)
+static void series_begin_anew(struct top_series *series)
 {
 	struct leak_times *times = &series->recording.times;
 
@@ -72,7 +72,7 @@ int series_add(struct top_series *series, const char *path, const struct snapsho
 	uint64_t execs = snapshot__metadata_u64(snapshot, "exec_count", 0);
 
 	if (series->point_nr && (clears != series->clears || execs != series->execs))
-		begin_anew(series);
+		series_begin_anew(series);
 	else if (!series->point_nr)
 		series->recording.times.begin_ns =
 			snapshot__metadata_u64(snapshot, "recording_start_monotonic_ns", point.now_ns);
@@ -103,7 +103,7 @@ const char *series_last_path(const struct top_series *series)
 	return series->point_nr ? series->point[series->point_nr - 1].path : NULL;
 }
 
-void series_release(struct top_series *series)
+void series_remove(struct top_series *series)
 {
 	while (series->point_nr)
 		remove_point(series, series->point_nr - 1);

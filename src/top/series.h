@@ -42,6 +42,6 @@ uint32_t series_find_base(const struct top_series *series, uint64_t window_ns);
 const char *series_last_path(const struct top_series *series);
 
 /* Removes the files of a recording that goes on. */
-void series_release(struct top_series *series);
+void series_remove(struct top_series *series);
 
 #endif

@@ -54,7 +54,7 @@ static void append_notes(struct notes *notes, const char *bytes, size_t nr)
 }
 
 /* The last line is shown. */
-static void read_notes(struct notes *notes, struct top_model *model)
+static void read_stderr_notes(struct notes *notes, struct top_model *model)
 {
 	char bytes[4096];
 	ssize_t nr;
@@ -75,7 +75,7 @@ static void read_notes(struct notes *notes, struct top_model *model)
 static void end_notes(struct notes *notes, struct top_model *model)
 {
 	if (notes->stderr_fd >= 0) {
-		read_notes(notes, model);
+		read_stderr_notes(notes, model);
 		dup2(notes->stderr_fd, STDERR_FILENO);
 		close(notes->stderr_fd);
 	}
@@ -218,7 +218,7 @@ static void run_screen(struct viewer *viewer, struct notes *notes)
 	while (!viewer->stop) {
 		draw_screen(viewer);
 		viewer_step(viewer, STDIN_FILENO, notes->read_fd);
-		read_notes(notes, &viewer->model);
+		read_stderr_notes(notes, &viewer->model);
 		read_keys(viewer); /* also after a resize, which is a key */
 	}
 }

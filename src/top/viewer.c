@@ -278,7 +278,7 @@ bool viewer_step(struct viewer *viewer, int key_fd, int note_fd)
 
 /* ---- actions -------------------------------------------------------------------------------- */
 
-/* What is under way is about another process. */
+/* A question that is under way is about another process. */
 static void forget_opened(struct viewer *viewer)
 {
 	struct top_answer *answer;
@@ -294,7 +294,7 @@ static void forget_opened(struct viewer *viewer)
 	viewer->opened = 0;
 }
 
-static void open_process(struct viewer *viewer)
+static void viewer_open_process(struct viewer *viewer)
 {
 	const struct viewer_options *options = viewer->options;
 	const struct top_process *process = top_model_process(&viewer->model);
@@ -314,7 +314,7 @@ static void open_process(struct viewer *viewer)
 	viewer->is_question_new = true;
 }
 
-static void close_process(struct viewer *viewer)
+static void viewer_close_process(struct viewer *viewer)
 {
 	if (viewer->options->live)
 		live_show(viewer->options->live, 0);
@@ -344,10 +344,10 @@ void viewer_act(struct viewer *viewer, enum top_action action)
 		viewer->is_question_new = true;
 		break;
 	case TOP_ACTION_OPEN_PROCESS:
-		open_process(viewer);
+		viewer_open_process(viewer);
 		break;
 	case TOP_ACTION_CLOSE_PROCESS:
-		close_process(viewer);
+		viewer_close_process(viewer);
 		break;
 	case TOP_ACTION_RESET:
 		live_clear_traces(viewer->options->live);
@@ -375,7 +375,7 @@ int viewer_init(struct viewer *viewer, const struct viewer_options *options, con
 	viewer->own_at_ns = viewer->model.now_ns = monotonic_now_ns();
 	viewer->own_cpu_ns = own_cpu_time_ns();
 	if (!err && !model->has_list)
-		open_process(viewer);
+		viewer_open_process(viewer);
 	return err;
 }
 

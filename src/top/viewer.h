@@ -21,9 +21,9 @@ struct viewer_options {
 	int signal_fd;	      /* while something is recorded, the recorder reads it */
 	struct live *live;    /* NULL: files */
 
-	/* Of files: makes the series of a process of the list. Returns an exit status, and reports failures. */
+	/* With files: makes the series of a process of the list. Returns an exit status, and reports failures. */
 	int (*open_series)(void *what, const struct top_process *process, struct leak_recording *ret);
-	/* Of a recording: keeps a file. Writes the path to ret_text, or why it failed. Returns an exit status. */
+	/* With a recording: keeps a file. Writes the path to ret_text, or why it failed. Returns an exit status. */
 	int (*save)(void *what, const char *path, struct reason *ret_text);
 	void *what;
 };

@@ -21,14 +21,16 @@ class Screen:
         folder = tempfile.mkdtemp(prefix="screen.", dir=bench.folder)
         self.tmux = [tool("tmux"), "-S", os.path.join(folder, "tmux"), "-f", "/dev/null"]
         script = os.path.join(folder, "script")
-        pathlib.Path(script).write_text(f"cd {bench.folder}\n{''.join(environment)}{shlex.join(command)}\n"
+        pathlib.Path(script).write_text(f"trap : INT\ncd {bench.folder}\n{''.join(environment)}{shlex.join(command)}\n"
                                         "echo STATUS=$?\nstty -a | tr ';' '\\n' | grep -w echo\nsleep 60\n")
         subprocess.run([*self.tmux, "new-session", "-d", "-x", str(size[0]), "-y", str(size[1]), "sh", script],
                        check=True)
 
     def text(self, *options):
-        return subprocess.run([*self.tmux, "capture-pane", "-p", *options], check=True, capture_output=True,
-                              text=True).stdout
+        captured = subprocess.run([*self.tmux, "capture-pane", "-p", *options], check=False, capture_output=True,
+                                  text=True)
+        check_equal(captured.returncode, 0, f"exit status of capture-pane: {captured.stderr}")
+        return captured.stdout
 
     def wait(self, pattern, seconds=20):
         """The screen as soon as it has the pattern."""

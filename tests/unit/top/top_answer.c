@@ -149,7 +149,7 @@ Test(top_series, keeps_few_snapshots_evenly)
 	for (uint32_t i = 1; i < SERIES_MOST; i++)
 		cr_expect_lt(times->now_ns[i] - times->now_ns[i - 1], 80000000000, "no hole");
 	cr_expect_eq(access(first, F_OK), 0);
-	series_release(&series);
+	series_remove(&series);
 	cr_expect_neq(access(first, F_OK), 0, "the files are removed");
 	free(first);
 }
@@ -164,7 +164,7 @@ Test(top_series, begins_anew_when_traces_are_cleared)
 	cr_expect_eq(series.recording.times.snapshot_nr, 1);
 	cr_expect_eq(series.recording.times.begin_ns, 7000000000);
 	cr_expect(series.recording.times.is_part);
-	series_release(&series);
+	series_remove(&series);
 }
 
 Test(top_series, measures_growth_from_a_minute_ago)
@@ -176,5 +176,5 @@ Test(top_series, measures_growth_from_a_minute_ago)
 		add_second(&series, second, "0");
 	cr_expect_eq(series.recording.times.now_ns[series_find_base(&series, 60000000000)], 40000000000);
 	cr_expect_eq(series_find_base(&series, 600000000000), 0);
-	series_release(&series);
+	series_remove(&series);
 }

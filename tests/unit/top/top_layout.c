@@ -169,8 +169,10 @@ Test(top_layout, text_without_end_has_all_rows_uncut)
 
 Test(top_layout, sums_up_processes)
 {
-	struct top_process one = { .pid = 1, .comm = "a\x1b[2J", .bytes = 1024, .blocks = 3, .has_rate = true, .bytes_per_s = 10 };
-	struct top_process two = { .pid = 22, .comm = "b", .bytes = 2048, .blocks = 4, .has_rate = true, .bytes_per_s = 20 };
+	struct top_process one = { .pid = 1, .comm = "a\x1b[2J", .bytes = 1024, .blocks = 3, .has_rate = true,
+				   .bytes_per_s = 10 };
+	struct top_process two = { .pid = 22, .comm = "b", .bytes = 2048, .blocks = 4, .has_rate = true,
+				   .bytes_per_s = 20 };
 	struct top_model model = { .is_live = true, .has_list = true, .own_share = -1 };
 	struct top_screen screen;
 	const struct top_screen_line *sum;

@@ -103,7 +103,9 @@ Test(top_model, follows_the_selected_row)
 
 Test(top_model, stays_on_the_first_row)
 {
-	static const struct fixture_row later[] = { { "new", 5000, 9, 3000, LEAK_SURE, 99 }, { "worse", 1, 1, 1, LEAK_SURE, 5 } };
+	static const struct fixture_row later[] = {
+		{ "new", 5000, 9, 3000, LEAK_SURE, 99 }, { "worse", 1, 1, 1, LEAK_SURE, 5 },
+	};
 	struct top_model model = make();
 
 	cr_assert_eq(top_model_set_answer(&model, fixture_answer(later, ARRAY_SIZE(later))), 0);

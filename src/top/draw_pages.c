@@ -109,8 +109,8 @@ static void draw_help(const struct top_model *model, struct top_screen *screen)
 			top_screen_put_words(screen, TOP_STYLE_PLAIN, 12, text);
 	}
 	top_screen_put(screen, TOP_STYLE_PLAIN, "%s", "");
-	top_screen_put_words(screen, TOP_STYLE_PLAIN, 2, "GROWTH/MIN is how live bytes change in a minute, over the time above "
-			     "the rows.");
+	top_screen_put_words(screen, TOP_STYLE_PLAIN, 2, "GROWTH/MIN is how live bytes change in a minute, over the time "
+			     "above the rows.");
 	top_screen_put_words(screen, TOP_STYLE_PLAIN, 2, "LEAKS: blocks were born all along, and hardly any was freed. MAY "
 			     "LEAK: there are doubts, which Enter names.");
 }
