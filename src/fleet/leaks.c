@@ -259,11 +259,6 @@ void fleet_leaks_release(struct fleet_leaks *leaks)
 	*leaks = (struct fleet_leaks){};
 }
 
-uint32_t fleet_leaks_unjudged(const struct fleet_leaks *leaks)
-{
-	return leaks->process_nr - leaks->unjudged_nr[FLEET_JUDGED];
-}
-
 double fleet_leaks_sure_rate(const struct fleet_leaks *leaks)
 {
 	double sum = 0;

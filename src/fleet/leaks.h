@@ -67,7 +67,10 @@ int fleet_find_leaks(const struct fleet_leaks_question *question, struct fleet_l
 void fleet_leaks_release(struct fleet_leaks *leaks);
 
 /* Processes that could not be judged, or not for sure. */
-uint32_t fleet_leaks_unjudged(const struct fleet_leaks *leaks);
+static inline uint32_t fleet_leaks_unjudged(const struct fleet_leaks *leaks)
+{
+	return leaks->process_nr - leaks->unjudged_nr[FLEET_JUDGED];
+}
 
 /* The sum of all lines that surely leak. */
 double fleet_leaks_sure_rate(const struct fleet_leaks *leaks);
