@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// 95 % intervals of sampled data, as the engine computes them (docs/report-format.md, docs/sampling.md).
+
+const Z2 = 1.959963984540054 ** 2; // 95 % of a normal distribution
+const UNSEEN_SAMPLES = 2;
+const NOTHING = { sampled: 0, beyond: 0, variance: 0, covariance: 0 };
+
+// The score's interval around an estimate.
+function intervalAround(centre, { variance, covariance }, estimate) {
+	if (!(variance > 0))
+		return [estimate, estimate];
+	const shift = Z2 * covariance / variance / 2, half = Math.sqrt(Z2 * variance + shift * shift);
+	return [Math.min(estimate, Math.ceil(centre + shift - half)), Math.max(estimate, Math.floor(centre + shift + half))];
+}
+
+const addUnseen = (m, weight) => ({ ...m, variance: m.variance + UNSEEN_SAMPLES * weight ** 2, covariance: m.covariance + UNSEEN_SAMPLES * weight ** 3 });
+const subtract = (m, n) => ({ ...m, variance: Math.max(0, m.variance - n.variance), covariance: m.covariance - n.covariance });
+
+export class Intervals {
+	constructor(report) {
+		this.report = report;
+	}
+
+	// Adds up the rows of some tracebacks: as size and as count. `takes` says which keys take part.
+	sum(tracebacks, rows, takes) {
+		const { firstRow, rowKey } = this.report, size = { ...NOTHING }, count = { ...NOTHING };
+		for (const t of tracebacks)
+			for (let row = firstRow[t]; row < firstRow[t + 1]; row++)
+				if (!takes || takes[rowKey[row]])
+					for (const [sum, name] of [[size, "size"], [count, "count"]]) {
+						sum.sampled += rows[name][row];
+						sum.beyond += rows[name + "_beyond"][row];
+						sum.variance += rows[name + "_variance"][row];
+						sum.covariance += rows[name + "_covariance"][row];
+					}
+		return { size, count };
+	}
+
+	// The weight of what a coarse rate may have missed; for counts in blocks.
+	unseen(snapshot, unit, sums) {
+		const bytes = this.report.snapshots[snapshot].sampling?.unseen_bytes || 0;
+		const mean = sums.count.sampled > 0 && sums.size.sampled > sums.count.sampled ? sums.size.sampled / sums.count.sampled : 1;
+		return unit === "bytes" ? bytes : bytes / mean;
+	}
+
+	// [low, high] of what the tracebacks hold at a snapshot; null if nothing was left to chance.
+	held(tracebacks, snapshot, unit, keep) {
+		const sums = this.sum(tracebacks, this.report.rowsAt(snapshot), keep), m = unit === "bytes" ? sums.size : sums.count;
+		const estimate = m.sampled + Math.round(m.beyond);
+		const [low, high] = intervalAround(m.sampled + m.beyond, addUnseen(m, this.unseen(snapshot, unit, sums)), estimate);
+		return high > low ? [Math.max(low, m.sampled), high] : null;
+	}
+
+	// [low, high] of what changed between two snapshots. A block that is in both is one sample and adds no error.
+	change(tracebacks, a, b, unit, keep, before) {
+		const rowsA = this.report.rowsAt(a), rowsB = this.report.rowsAt(b), pick = s => unit === "bytes" ? s.size : s.count;
+		const after = before && before.map((old, key) => old || keep && !keep[key] ? 0 : 1);
+		const older = before && before.map((old, key) => old && (!keep || keep[key]) ? 1 : 0);
+		const sumsA = this.sum(tracebacks, rowsA, keep), sumsB = this.sum(tracebacks, rowsB, keep);
+		const now = pick(sumsB), old = pick(sumsA);
+		const apart = before ? pick(this.sum(tracebacks, rowsB, after)) : now;
+		const oldApart = before ? subtract(pick(this.sum(tracebacks, rowsA, older)), pick(this.sum(tracebacks, rowsB, older))) : old;
+		const p = addUnseen(apart, this.unseen(b, unit, sumsB));
+		const estimate = now.sampled + Math.round(now.beyond) - old.sampled - Math.round(old.beyond);
+		const moments = { variance: p.variance + oldApart.variance, covariance: p.covariance - oldApart.covariance };
+		const [low, high] = intervalAround(now.sampled - old.sampled + now.beyond - old.beyond, moments, estimate);
+		return high > low ? [low, high] : null;
+	}
+}
