@@ -44,7 +44,7 @@ rooms       = $(foreach room,$(1),$(wildcard src/$(room)/*.c))
 API_SRC     := $(call rooms,base snapshot engine render)
 LIB_SRC     := $(API_SRC) $(call rooms,symbols unwind elf sandbox symbolize fleet)
 COLLECT_SRC := $(call rooms,collect/*)
-APP_SRC     := $(call rooms,cli doctor record record/* top)
+APP_SRC     := $(call rooms,cli doctor record record/* top report)
 MAIN_SRC    := src/main.c $(APP_SRC)
 BPF_SRC     := $(wildcard bpf/*.bpf.c)
 
@@ -104,6 +104,9 @@ $(SKEL): $(OUT)/allocsnap.bpf.o
 
 $(call obj,$(COLLECT_SRC)): | $(SKEL)
 $(call obj,$(COLLECT_SRC)): ALL_CFLAGS += -I$(OUT)
+
+# The page is in the program as it was built; `make` needs no tools for it.
+$(OUT)/src/report/report_page.o: src/report/page/page.html
 
 $(OUT)/%.o: %.c VERSION
 	$(call msg,CC,$@)

@@ -77,12 +77,14 @@ second_lane() {
 		suite unit count_criterion make test-unit UNIT_MODES=one
 		suite golden count_lines make test-golden
 		suite json count_lines make test-json
+		suite report count_lines make test-report
 		suite oracle count_lines make test-oracle ORACLE_ARGS="--seeds 1-20"
 		suite leaks count_lines make test-leaks
 		return
 	fi
 	suite golden count_lines make test-golden
 	suite json count_lines make test-json
+	suite report count_lines make test-report
 	suite unit count_criterion make test-unit
 	suite san count_criterion make SAN=1 test-unit UNIT_MODES=one
 	suite oracle count_lines make test-oracle

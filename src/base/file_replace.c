@@ -21,6 +21,7 @@ struct writing {
 	int (*write)(FILE *out, const void *what);
 	const void *what;
 	const struct file_version *old; /* the file that must have the name; NULL: any file, or none */
+	const struct file_owner *owner; /* NULL: the caller */
 };
 
 static int replace_errno(int result)
@@ -233,6 +234,8 @@ static int replace_in(int dir_fd, const char *name, const struct writing *writin
 
 	if (!err && writing->old)
 		err = keep_owner_and_mode(&draft, writing->old);
+	if (!err && writing->owner)
+		err = replace_errno(fchown(draft.fd, writing->owner->uid, writing->owner->gid));
 	if (!err)
 		err = write_to(draft.fd, writing) ?: finish(&draft, writing->old);
 	atomic_file_close(&draft);
@@ -281,7 +284,13 @@ static int replace_or_write_file(const char *path, const struct writing *writing
 int file_replace(const char *path, int (*write)(FILE *out, const void *what), const void *what,
 		 struct reason *why)
 {
-	const struct writing writing = { write, what };
+	return file_replace_for(path, NULL, write, what, why);
+}
+
+int file_replace_for(const char *path, const struct file_owner *owner, int (*write)(FILE *out, const void *what),
+		     const void *what, struct reason *why)
+{
+	const struct writing writing = { write, what, .owner = owner };
 
 	return replace_or_write_file(path, &writing, why);
 }

@@ -22,6 +22,15 @@
 int file_replace(const char *path, int (*write)(FILE *out, const void *what), const void *what,
 		 struct reason *why);
 
+/* The same; a file that is made or replaced is given to this user. NULL: it is the caller's. */
+struct file_owner {
+	uid_t uid;
+	gid_t gid;
+};
+
+int file_replace_for(const char *path, const struct file_owner *owner, int (*write)(FILE *out, const void *what),
+		     const void *what, struct reason *why);
+
 /* Identifies a file that was read, and its version: the path may lead to another file by now. */
 struct file_version {
 	dev_t dev;

@@ -94,6 +94,19 @@ static struct snapshot_file_owner choose_owner(const struct recording_options *r
 	return owner;
 }
 
+struct snapshot_file_owner choose_file_owner(const char *path)
+{
+	struct snapshot_file_owner owner = {};
+	char *folder;
+
+	if (!sudo_user_find(&owner.uid, &owner.gid))
+		return owner;
+	folder = parent_folder(path);
+	owner.is_set = folder && is_place_of(folder, owner.uid);
+	free(folder);
+	return owner;
+}
+
 void recording_place_resolve(struct recording_options *recording)
 {
 	recording->file = is_snapshot_path(recording->dir) ? recording->dir : NULL;

@@ -161,6 +161,11 @@ static const struct {
 	{ ">= 1d", UINT64_MAX },
 };
 
+uint64_t age_class_limit_ns(size_t class)
+{
+	return class < ARRAY_SIZE(ages) - 1 ? ages[class].below_ns : 0;
+}
+
 static int prepare_age(struct classes *classes, struct reason *why)
 {
 	if (!classes->source->tables->trace_nr)

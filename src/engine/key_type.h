@@ -45,6 +45,9 @@ extern const struct class_type domain_classes, process_classes, size_classes, ag
 
 void classes_release(struct classes *classes);
 
+/* Blocks of age class number `class` are younger than this; 0: the last class, which has no limit, or none. */
+uint64_t age_class_limit_ns(size_t class);
+
 enum key_kind {
 	KEY_IS_FRAME,
 	KEY_IS_TRACEBACK,

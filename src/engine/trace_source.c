@@ -82,7 +82,7 @@ static bool is_skipped_frame(struct source *source, uint32_t frame)
 	return false;
 }
 
-static enum frame_role role_of(struct source *source, uint32_t frame)
+enum frame_role source_role(struct source *source, uint32_t frame)
 {
 	const struct snap_frame *row = &source->tables->frame[frame];
 	uint8_t *memo = &source->frame_role[frame];
@@ -131,7 +131,7 @@ static uint32_t count_nameless(struct source *source, const uint32_t *frame, uin
 	while (nr < nframe && object && table[frame[nr]].object == object && !table[frame[nr]].function &&
 	       !table[frame[nr]].lineno)
 		nr++;
-	if (nr == nframe || table[frame[nr]].object != object || role_of(source, frame[nr]) != ROLE_ALLOCATOR)
+	if (nr == nframe || table[frame[nr]].object != object || source_role(source, frame[nr]) != ROLE_ALLOCATOR)
 		return 0;
 	return nr;
 }
@@ -142,7 +142,7 @@ static uint32_t count_leading(struct source *source, const uint32_t *frame, uint
 	uint32_t nr = 0, more = 1;
 
 	while (nr < nframe && more) {
-		more = role_of(source, frame[nr]) >= least ? 1 : count_nameless(source, frame + nr, nframe - nr);
+		more = source_role(source, frame[nr]) >= least ? 1 : count_nameless(source, frame + nr, nframe - nr);
 		nr += more;
 	}
 	return nr;
@@ -154,7 +154,7 @@ static uint32_t find_project_frame(struct source *source, const uint32_t *frame,
 	for (uint32_t i = 0; i < nframe && source->options->project_nr; i++) {
 		if (source->tables->frame[frame[i]].flags & SNAP_FRAME_SKIPPED)
 			break;
-		if (is_project_frame(source, frame[i]) && role_of(source, frame[i]) < ROLE_PLUMBING)
+		if (is_project_frame(source, frame[i]) && source_role(source, frame[i]) < ROLE_PLUMBING)
 			return i;
 	}
 	return nframe;
@@ -171,7 +171,7 @@ static uint32_t find_own_frame(struct source *source, const uint32_t *frame, uin
 	if (first < nframe)
 		return first;
 	first = count_leading(source, frame, nframe, ROLE_PLUMBING);
-	if (first == nframe || role_of(source, frame[first]) == ROLE_START)
+	if (first == nframe || source_role(source, frame[first]) == ROLE_START)
 		first = count_leading(source, frame, nframe, ROLE_ALLOCATOR);
 	return first < nframe ? first : 0;
 }

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "engine.h"
+#include "engine/wrappers.h"
 #include "snapshot.h"
 
 /* A snapshot under options: where its tracebacks start. The caller keeps both. */
@@ -29,6 +30,9 @@ struct frame_span {
 int source_init(struct source *source, const struct snapshot *snapshot,
 		const struct engine_options *options);
 void source_release(struct source *source);
+
+/* The role of a frame, by its function, its file and the options. */
+enum frame_role source_role(struct source *source, uint32_t frame);
 
 /* The frames from the first own one on: engine.h, "Own frames". */
 struct frame_span source_frames(struct source *source, uint32_t traceback);

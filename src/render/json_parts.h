@@ -33,9 +33,14 @@ json_t *json_frames(const struct frame_view *frame, uint32_t nframe);
 /* {"bytes":524288,"confidence":0.95}, or {"bytes":0} if the snapshot has every block. NULL: no memory. */
 json_t *json_sampling(const struct snapshot *snapshot);
 
-/* Set "gaps" if there are any, and "cost" if it is known. Return 0 or -ENOMEM. */
+/* Set "gaps" if there are any, "cost" and "rss" if they are known. Return 0 or -ENOMEM. */
 int json_set_gaps(json_t *show, const struct snapshot *snapshot);
 int json_set_cost(json_t *show, const struct snapshot *snapshot);
+int json_set_rss(json_t *show, const struct snapshot *snapshot);
+
+/* {"complete":…,"stopped":{…},…}: blocks by how their stack walk ended. NULL: no memory. */
+struct traceback_shares;
+json_t *json_traceback_shares(const struct traceback_shares *shares);
 
 /* Returns value if err is 0. Otherwise drops it and returns NULL. */
 json_t *json_unless(int err, json_t *value);

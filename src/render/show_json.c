@@ -126,6 +126,13 @@ static json_t *rss_json(const struct rss_facts *facts)
 	return json_unless(err, rss);
 }
 
+int json_set_rss(json_t *show, const struct snapshot *snapshot)
+{
+	struct rss_facts facts = rss_facts(snapshot);
+
+	return facts.is_known ? json_set(show, "rss", rss_json(&facts)) : 0;
+}
+
 /* Blocks by how the stack walk ended, if unwind tables told it. */
 static json_t *ends_json(const struct traceback_shares *shares)
 {
@@ -143,7 +150,7 @@ static json_t *ends_json(const struct traceback_shares *shares)
 	return json_unless(err, object);
 }
 
-static json_t *shares_json(const struct traceback_shares *shares)
+json_t *json_traceback_shares(const struct traceback_shares *shares)
 {
 	json_t *object = json_object();
 	int err = json_set_uint(object, "complete", shares->end[SNAP_END_ROOT]);
@@ -184,14 +191,12 @@ static int set_recorded(json_t *show, const struct snapshot *snapshot,
 int json_put_snapshot(FILE *out, const struct snapshot *snapshot)
 {
 	struct snapshot_facts facts = snapshot_facts(snapshot);
-	struct rss_facts rss = rss_facts(snapshot);
 	json_t *show = json_object();
 	int err = json_set_text(show, "schema", "allocsnap.snapshot/1");
 
 	err = err ?: json_set(show, "metadata", metadata_json(snapshot));
 	err = err ?: json_set(show, "traced_memory", traced_json(&facts));
-	if (rss.is_known)
-		err = err ?: json_set(show, "rss", rss_json(&rss));
+	err = err ?: json_set_rss(show, snapshot);
 	err = err ?: json_set_uint(show, "blocks", facts.blocks);
 	err = err ?: set_recorded(show, snapshot, &facts);
 	err = err ?: json_set_gaps(show, snapshot);
@@ -199,7 +204,7 @@ int json_put_snapshot(FILE *out, const struct snapshot *snapshot)
 	err = err ?: json_set(show, "counters", counters_json(snapshot, SNAP_COUNTED));
 	err = err ?: json_set(show, "losses", counters_json(snapshot, SNAP_LOST));
 	err = err ?: json_set(show, "probes", recorded_probes_json(snapshot));
-	err = err ?: json_set(show, "tracebacks", shares_json(&facts.shares));
+	err = err ?: json_set(show, "tracebacks", json_traceback_shares(&facts.shares));
 	err = json_put(out, json_unless(err, show), 0);
 	if (!err && putc('\n', out) < 0)
 		err = -errno ?: -EIO;

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/array.h"
@@ -23,6 +24,7 @@ struct source_file {
 	char *name;
 	char *text;
 	size_t len;
+	struct timespec changed;
 	uint32_t *mark; /* line 1 + i * MARK_LINES begins at text[mark[i]] */
 	size_t mark_nr, mark_alloc;
 };
@@ -180,6 +182,7 @@ static void load_source_file(struct source_tree *tree, struct source_file *file)
 
 	if (fd < 0)
 		return;
+	file->changed = st.st_mtim;
 	room = st.st_size < KEPT_BYTES_MAX ? st.st_size : KEPT_BYTES_MAX;
 	file->text = read_source_text(fd, room, &file->len);
 	close(fd);
@@ -245,11 +248,11 @@ static size_t space_len(const char *text, size_t len, bool at_end)
 }
 
 /* Like str.strip(). Returns NULL if nothing is left, or if the line has a NUL: then it is no text. */
-static char *copy_stripped(const char *line, size_t len)
+static char *copy_stripped(const char *line, size_t len, bool keeps_indent)
 {
 	size_t space;
 
-	while ((space = space_len(line, len, false))) {
+	while (!keeps_indent && (space = space_len(line, len, false))) {
 		line += space;
 		len -= space;
 	}
@@ -258,7 +261,7 @@ static char *copy_stripped(const char *line, size_t len)
 	return len && !memchr(line, '\0', len) ? strndup(line, len) : NULL;
 }
 
-static char *copy_line(const struct source_file *file, uint32_t lineno)
+static char *copy_line(const struct source_file *file, uint32_t lineno, bool keeps_indent)
 {
 	size_t mark = (lineno - 1) / MARK_LINES;
 	const char *at, *end = file->text + file->len;
@@ -268,7 +271,7 @@ static char *copy_line(const struct source_file *file, uint32_t lineno)
 	at = file->text + file->mark[mark];
 	for (uint32_t left = (lineno - 1) % MARK_LINES; left; left--)
 		at = next_line(at, end);
-	return copy_stripped(at, line_end(at, end) - at);
+	return copy_stripped(at, line_end(at, end) - at, keeps_indent);
 }
 
 /* "<string>", "<unknown>": Python's linecache does not take these for files either. */
@@ -279,12 +282,35 @@ static bool is_no_file(const char *filename)
 	return !len || (filename[0] == '<' && filename[len - 1] == '>');
 }
 
-char *source_tree__line(struct source_tree *tree, const char *filename, uint32_t lineno)
+/* NULL: there is no such file, or no memory. */
+static const struct source_file *find_source(struct source_tree *tree, const char *filename)
 {
-	struct source_file *file;
+	const struct source_file *file;
 
-	if (!tree || !lineno || is_no_file(filename))
+	if (!tree || is_no_file(filename))
 		return NULL;
 	file = find_kept_source(tree, filename) ?: keep_source_file(tree, filename);
-	return file && file->text ? copy_line(file, lineno) : NULL;
+	return file && file->text ? file : NULL;
+}
+
+char *source_tree__line(struct source_tree *tree, const char *filename, uint32_t lineno)
+{
+	const struct source_file *file = lineno ? find_source(tree, filename) : NULL;
+
+	return file ? copy_line(file, lineno, false) : NULL;
+}
+
+char *source_tree__indented_line(struct source_tree *tree, const char *filename, uint32_t lineno)
+{
+	const struct source_file *file = lineno ? find_source(tree, filename) : NULL;
+
+	return file ? copy_line(file, lineno, true) : NULL;
+}
+
+bool source_tree__is_newer(struct source_tree *tree, const char *filename, uint64_t since_ns)
+{
+	const struct source_file *file = find_source(tree, filename);
+
+	return file && file->changed.tv_sec >= 0 &&
+	       file->changed.tv_sec * 1000000000ull + file->changed.tv_nsec > since_ns;
 }

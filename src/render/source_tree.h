@@ -2,6 +2,7 @@
 #ifndef ALLOCSNAP_RENDER_SOURCE_TREE_H
 #define ALLOCSNAP_RENDER_SOURCE_TREE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /*
@@ -23,5 +24,11 @@ void source_tree__close(struct source_tree *tree);
 
 /* Returns the line without the white space around it; the caller frees it. NULL: there is none, or it is empty. */
 char *source_tree__line(struct source_tree *tree, const char *filename, uint32_t lineno);
+
+/* The same with the white space at the line's beginning. */
+char *source_tree__indented_line(struct source_tree *tree, const char *filename, uint32_t lineno);
+
+/* Whether there is such a file, and it was changed after this time (since 1970): its lines may be others by now. */
+bool source_tree__is_newer(struct source_tree *tree, const char *filename, uint64_t since_ns);
 
 #endif

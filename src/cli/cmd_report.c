@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* allocsnap report: one HTML file that shows a snapshot, a diff or a history. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/file_replace.h"
+#include "base/reason.h"
+#include "cli/caveats_diff.h"
+#include "cli/cmd_select.h"
+#include "cli/cmd_stats.h"
+#include "cli/find_snapshot.h"
+#include "cli/open_input.h"
+#include "cli/recording_place.h"
+#include "render/caveats.h"
+#include "render/json_parts.h"
+#include "report/build_report.h"
+#include "report/pack_report.h"
+#include "report/report_page.h"
+#include "report/series.h"
+#include "snapshot.h"
+#include "symbolize/share_names.h"
+
+extern const struct command cmd_report;
+
+#define FILE_BYTES_MAX 1500000 /* of the whole page: it goes into mails and tickets */
+
+struct report_options {
+	const char *output;
+	const char *source_dir;
+	struct select_options select;
+};
+
+/* A question while it is answered. */
+struct report_job {
+	const struct report_options *options;
+	struct chosen chosen;
+	struct series series;
+	const char *kind; /* docs/report-format.md */
+	json_t *question, *warnings;
+	size_t damaged_nr;
+};
+
+/* ---- which snapshots -------------------------------------------------------------------------------------------- */
+
+static int add_series_item(struct report_job *job, const char *path, bool is_one_of_many)
+{
+	struct reason why = { "out of memory" };
+	struct snapshot *snapshot = is_one_of_many ? snapshot__open(path, &why) : open_snapshot(path);
+	int err;
+
+	if (!snapshot) {
+		job->damaged_nr++;
+		return is_one_of_many ? log_failure("%s", why.text) : EXIT_FAILED;
+	}
+	err = series_add(&job->series, path, snapshot);
+	snapshot__close(snapshot);
+	return err ? log_failure("out of memory") : EXIT_DONE;
+}
+
+/* A folder's damaged files are reported and left out. */
+static int add_series_paths(struct report_job *job, const struct snapshot_paths *paths)
+{
+	int status = EXIT_DONE;
+
+	for (size_t i = 0; i < paths->path_nr && (!status || job->damaged_nr); i++)
+		status = add_series_item(job, paths->path[i], true);
+	if (!job->series.item_nr)
+		return EXIT_FAILED;
+	if (job->damaged_nr)
+		log_info("%zu of %zu files cannot be read, and are left out", job->damaged_nr, paths->path_nr);
+	return EXIT_DONE;
+}
+
+/* The snapshots of a folder, a PID or a COMM; nothing if text names one snapshot. */
+static int find_history(struct report_job *job, const char *text)
+{
+	struct snapshot_paths paths;
+	int status = find_process_snapshots(text, &paths);
+
+	if (!status && paths.path_nr)
+		status = add_series_paths(job, &paths);
+	snapshot_paths_release(&paths);
+	return status;
+}
+
+static int find_named(struct report_job *job, const struct arguments *args)
+{
+	int status = EXIT_DONE;
+
+	for (size_t i = 0; i < args->item_nr && !status; i++) {
+		char *path = NULL;
+
+		status = find_snapshot(args->item[i], &path);
+		status = status ?: add_series_item(job, path, args->item_nr > 2);
+		free(path);
+	}
+	return status;
+}
+
+static int refuse_processes(const struct report_job *job)
+{
+	const struct series *series = &job->series;
+
+	for (size_t i = 1; i < series->item_nr; i++)
+		if (strcmp(series->item[i].process, series->item[0].process))
+			return log_failure("%s and %s are of different processes: a history is of one ('allocsnap fleet "
+					   "report' shows many)", series->item[0].path, series->item[i].path);
+	return EXIT_DONE;
+}
+
+/* Two snapshots that were named are compared in that order, also those of different processes. */
+static int choose_series(struct report_job *job, const struct arguments *args)
+{
+	int status = args->item_nr == 1 ? find_history(job, args->item[0]) : EXIT_DONE;
+
+	if (!status && !job->series.item_nr)
+		status = find_named(job, args);
+	if (status)
+		return status;
+	job->kind = job->series.item_nr == 1 ? "one" : args->item_nr == 2 ? "diff" : "history";
+	if (strcmp(job->kind, "history"))
+		return EXIT_DONE;
+	series_sort(&job->series);
+	status = refuse_processes(job);
+	if (!status && series_thin(&job->series, SERIES_MAX))
+		status = log_failure("out of memory");
+	return status;
+}
+
+/* ---- what a reader should know ---------------------------------------------------------------------------------- */
+
+static int add_warning(struct report_job *job, const char *line)
+{
+	log_cut("%s%s", strncmp(line, "hint: ", 6) ? "warning: " : "", line);
+	return json_array_append_new(job->warnings, json_clean_string(line)) ? -ENOMEM : 0;
+}
+
+static int warn_of_one(struct report_job *job, const struct snapshot *snapshot)
+{
+	const char *filters = snapshot__metadata(snapshot, "filters");
+	struct reason line;
+	struct cost blocks;
+	int err = 0;
+
+	if (filters) {
+		reason_set(&line, 0, "filtered, not the whole: %.400s", filters);
+		err = add_warning(job, line.text);
+	}
+	if (!err && gap_warning(snapshot, &job->chosen.engine, "", &blocks, &line))
+		err = add_warning(job, line.text);
+	return err;
+}
+
+static int warn_of_comparison(struct report_job *job, const struct comparison *comparison)
+{
+	struct warnings warnings;
+	struct reason unjudged;
+	int err = 0;
+
+	compare_warnings(comparison, &warnings);
+	for (size_t i = 0; i < warnings.nr && !err; i++)
+		err = add_warning(job, warnings.line[i]);
+	if (err || !unrecorded_reason(comparison->old, comparison->new, &unjudged))
+		return err;
+	log_info("growth cannot be judged: %s", unjudged.text);
+	return json_set_text(job->question, "unjudged", unjudged.text);
+}
+
+/* The same as `diff` says of the two. */
+static int compare_ends(struct report_job *job, const struct snapshot *const both[2], struct reason *why)
+{
+	struct cost gap_blocks[2] = {};
+	struct shared_names names = {};
+	struct statistics *diff = NULL;
+	const struct snapshot *named[2];
+	int err = names_share(both, &names);
+
+	if (err && err != -EFBIG)
+		return err;
+	named[0] = names.named[0] ?: both[0];
+	named[1] = names.named[1] ?: both[1];
+	err = snapshot_compare(named[0], named[1], &job->chosen.engine, &diff, why);
+	if (!err) {
+		const struct comparison comparison = { named[0], named[1], .diff = diff, .gap_blocks = gap_blocks,
+						       .options = &job->chosen.engine, .names = &names };
+
+		err = warn_of_comparison(job, &comparison);
+	}
+	statistics_free(diff);
+	snapshot__close(names.named[0]);
+	snapshot__close(names.named[1]);
+	return err;
+}
+
+/* --include that matches nothing is a mistake. */
+static int check_matches(struct report_job *job, const struct snapshot *const *snapshot, size_t snapshot_nr)
+{
+	const struct select_options *select = &job->options->select;
+
+	return log_unmatched(select, &job->chosen, snapshot, snapshot_nr).includes ? EXIT_FAILED : EXIT_DONE;
+}
+
+static int judge_ends(struct report_job *job)
+{
+	const struct series *series = &job->series;
+	struct reason why = { "out of memory" };
+	struct snapshot *last = snapshot__open(series->item[series->item_nr - 1].path, &why);
+	struct snapshot *first = series->item_nr > 1 && last ? snapshot__open(series->item[0].path, &why) : NULL;
+	const struct snapshot *const both[] = { first, last };
+	int status = EXIT_FAILED, err = 0;
+
+	if (last && (first || series->item_nr == 1)) {
+		err = first ? compare_ends(job, both, &why) : warn_of_one(job, last);
+		status = err ? EXIT_FAILED : check_matches(job, first ? both : both + 1, first ? 2 : 1);
+	}
+	if (err || !last || (series->item_nr > 1 && !first))
+		log_info("%s", why.text);
+	snapshot__close(first);
+	snapshot__close(last);
+	return status;
+}
+
+/* ---- the data -------------------------------------------------------------------------------------------------- */
+
+static int set_question(struct report_job *job, json_t *head)
+{
+	char *filters = select_text(&job->options->select);
+	json_t *list = json_array();
+	int err = filters || !errno ? 0 : -ENOMEM;
+
+	if (!err && filters && json_array_append_new(list, json_clean_string(filters)))
+		err = -ENOMEM;
+	free(filters);
+	list = json_unless(err, list);
+	err = json_set_text(job->question, "kind", job->kind) ?: json_set(job->question, "filters", list) ?:
+	      json_set_uint(job->question, "given", job->series.given_nr) ?:
+	      json_set_text(head, "schema", "allocsnap.report/1") ?:
+	      json_set_text(head, "allocsnap", ALLOCSNAP_VERSION);
+	return err ?: json_set(head, "question", json_incref(job->question)) ?:
+	       json_set(head, "warnings", json_incref(job->warnings));
+}
+
+static void tell_what_is_left_out(const struct report_job *job, const struct packed_report *packed, size_t newer_nr)
+{
+	if (job->series.item_nr < job->series.given_nr)
+		log_info("the report has %zu of %zu snapshots", job->series.item_nr, job->series.given_nr);
+	if (packed->merged_nr)
+		log_info("%" PRIu32 " of %" PRIu32 " tracebacks are so small that they are merged, by line; sums are exact",
+			 packed->merged_nr, packed->merged_of);
+	if (newer_nr)
+		log_info("--source: %zu file%s changed since the recording, and left out", newer_nr,
+			 newer_nr == 1 ? " was" : "s were");
+}
+
+static int write_page(FILE *out, const void *what)
+{
+	const struct packed_report *packed = what;
+
+	return report_page_write(out, packed->bytes, packed->bytes_nr);
+}
+
+static int write_report(const struct report_options *options, const struct packed_report *packed)
+{
+	struct snapshot_file_owner chosen = choose_file_owner(options->output);
+	const struct file_owner owner = { chosen.uid, chosen.gid };
+	struct reason why = { "out of memory" };
+
+	if (!strcmp(options->output, "-"))
+		return report_write_error(write_page(stdout, packed) ?: fflush(stdout) ? -errno : 0);
+	if (file_replace_for(options->output, chosen.is_set ? &owner : NULL, write_page, packed, &why))
+		return log_failure("%s", why.text);
+	return EXIT_DONE;
+}
+
+static int pack_and_write(struct report_job *job, struct report_data *data, size_t newer_nr)
+{
+	size_t bytes_max = (FILE_BYTES_MAX - report_page_len()) / 4 * 3;
+	struct packed_report packed;
+	int err = set_question(job, data->head) ?: pack_report(data, bytes_max, &packed), status = EXIT_DONE;
+
+	if (err)
+		status = log_failure("%s", strerror(-err));
+	else
+		tell_what_is_left_out(job, &packed, newer_nr);
+	status = status ?: write_report(job->options, &packed);
+	packed_report_release(&packed);
+	return status;
+}
+
+static int make_report(struct report_job *job)
+{
+	const struct report_request request = { .engine = &job->chosen.engine, .source_dir = job->options->source_dir };
+	struct reason why = { "out of memory" };
+	struct report_data data = {};
+	size_t newer_nr;
+	int status = judge_ends(job);
+
+	if (status)
+		return status;
+	if (build_report(&job->series, &request, &data, &newer_nr, &why))
+		status = log_failure("%s", why.text);
+	status = status ?: pack_and_write(job, &data, newer_nr);
+	report_data_release(&data);
+	return status;
+}
+
+/* ---- the command ---------------------------------------------------------------------------------------------- */
+
+#define FIELD(name) offsetof(struct report_options, name)
+
+static const struct option_row rows[] = {
+	{ "output", 'o', OPTION_STRING, FIELD(output),
+	  .arg = "OUT", .help = "write OUT, completely or not at all; - is standard output" },
+	{ "source", 0, OPTION_STRING, FIELD(source_dir),
+	  .arg = "DIR", .help = "put the source lines around own frames into the report, from files below DIR that were not "
+				"changed since the recording began" },
+	{},
+};
+
+static int check_report_options(const struct report_options *options)
+{
+	int fd;
+
+	if (!options->output)
+		return log_refusal(&cmd_report, "-o OUT is missing: the file to write, - for stdout");
+	if (!strcmp(options->output, "-") && isatty(STDOUT_FILENO))
+		return log_refusal(&cmd_report, "a page is not for a terminal; write it to a file");
+	if (!options->source_dir)
+		return EXIT_DONE;
+	fd = open(options->source_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return log_failure("--source %s: %s", options->source_dir, strerror(errno));
+	close(fd);
+	return EXIT_DONE;
+}
+
+static int run(const void *command_options, const struct arguments *args)
+{
+	struct report_job job = { .options = command_options };
+	int status = check_report_options(job.options);
+
+	job.question = json_object();
+	job.warnings = json_array();
+	if (!status)
+		status = select_options_resolve(&cmd_report, &job.options->select, &job.chosen);
+	status = status ?: choose_series(&job, args) ?: make_report(&job);
+	json_decref(job.question);
+	json_decref(job.warnings);
+	series_release(&job.series);
+	chosen_release(&job.chosen);
+	return status ?: job.damaged_nr ? EXIT_FAILED : EXIT_DONE;
+}
+
+const struct command cmd_report = {
+	.name = "report",
+	.args = "SNAP… -o OUT.html",
+	.arg_min = 1,
+	.arg_max = UINT_MAX,
+	.help = "write an HTML page to look at: a snapshot, a diff or a history",
+	.detail = "The page is one file that needs no network and no other file: a history with what grows, a table of "
+		  "sites, and tracebacks as a picture. One snapshot is shown as it is. Two are compared. More, or a folder, "
+		  "a PID or a COMM, are the history of one process; of more than 120 snapshots the first, the last and "
+		  "those taken for an event are shown, and others evenly.\n\n"
+		  "The page has at most about 1.5 MB. If there are too many tracebacks, small ones are merged by line; the "
+		  "page says how many. Sums are exact.\n\n"
+		  FIND_SNAPSHOT_DETAIL "\n" SELECT_DETAIL,
+	.example = "allocsnap report redis-server -o redis.html",
+	.option = { { rows, 0, "Output" }, SELECT_GROUPS(FIELD(select)) },
+	.options_size = sizeof(struct report_options),
+	.run = run,
+};

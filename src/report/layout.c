@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "report/layout.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/peak_share.h"
+
+static uint32_t *make_numbers(size_t nr)
+{
+	uint32_t *number = malloc((nr ?: 1) * sizeof(*number));
+
+	if (number)
+		memset(number, 0xff, (nr ?: 1) * sizeof(*number));
+	return number;
+}
+
+void layout_release(struct report_layout *layout)
+{
+	free(layout->traceback_to);
+	free(layout->traceback);
+	free(layout->node);
+	free(layout->frame);
+	free(layout->string);
+	free(layout->row);
+	free(layout->traceback_at);
+	free(layout->node_at);
+	free(layout->frame_at);
+	free(layout->string_at);
+	free(layout->row_at);
+	free(layout->key_at);
+	*layout = (struct report_layout){};
+}
+
+/* ---- merging ------------------------------------------------------------------------------------------------ */
+
+/* The traceback that stands for the small ones of a site: the root, "merged", the site. */
+static int find_merged_traceback(struct report_data *data, uint32_t traceback, uint32_t *ret_id)
+{
+	const struct report_frame merged = { .kind = REPORT_MERGED, .is_library = true };
+	uint32_t site = data->node[data->traceback[traceback].site].frame, frame, node;
+	int err = report_frame_add(data, &merged, &frame) ?: report_node_add(data, 0, frame, &node) ?:
+		  report_node_add(data, node, site, &node);
+
+	return err ?: report_traceback_add(data, node, node, ret_id);
+}
+
+/* A site with only one small traceback keeps it: merging would save nothing. */
+static int keep_lone_tracebacks(struct report_layout *layout, const struct report_data *data)
+{
+	uint32_t *parts = calloc(data->traceback_nr ?: 1, sizeof(*parts));
+
+	if (!parts)
+		return -ENOMEM;
+	for (size_t i = 0; i < layout->given_nr; i++)
+		if (layout->traceback_to[i] != IDMAP_NONE && layout->traceback_to[i] != i)
+			parts[layout->traceback_to[i]]++;
+	for (size_t i = 0; i < layout->given_nr; i++) {
+		uint32_t to = layout->traceback_to[i];
+
+		if (to == IDMAP_NONE || to == i)
+			continue;
+		if (parts[to] == 1)
+			layout->traceback_to[i] = i;
+		else
+			layout->merged_nr++;
+	}
+	free(parts);
+	return 0;
+}
+
+static int choose_tracebacks(struct report_layout *layout, struct report_data *data)
+{
+	uint32_t nr = data->traceback_nr;
+	double *peak = NULL;
+	int err = find_peak_shares(data, &peak);
+
+	layout->traceback_to = make_numbers(nr);
+	layout->given_nr = nr;
+	if (!layout->traceback_to)
+		err = -ENOMEM;
+	for (uint32_t i = 0; i < nr && !err; i++) {
+		if (!(peak[i] > 0))
+			continue;
+		layout->merged_of++;
+		layout->traceback_to[i] = i;
+		if (peak[i] < layout->limits.share)
+			err = find_merged_traceback(data, i, &layout->traceback_to[i]);
+	}
+	free(peak);
+	return err ?: keep_lone_tracebacks(layout, data);
+}
+
+/* ---- numbers: nodes as a walk meets them, frames and names as they are first seen ------------------------------ */
+
+/* The children of each node, in a list. IDMAP_NONE ends it. */
+struct children {
+	uint32_t *first, *next;
+};
+
+static void mark_nodes(struct report_layout *layout, const struct report_data *data, uint32_t traceback)
+{
+	uint32_t node = data->traceback[traceback].node;
+
+	for (; layout->node[node] == IDMAP_NONE; node = data->node[node].parent)
+		layout->node[node] = 0;
+}
+
+/* From the last to the first, so that the lists are in the order of the ids. */
+static int list_children(const struct report_layout *layout, const struct report_data *data, struct children *ret)
+{
+	ret->first = make_numbers(data->node_nr);
+	ret->next = make_numbers(data->node_nr);
+	if (!ret->first || !ret->next)
+		return -ENOMEM;
+	for (size_t i = data->node_nr; i-- > 1;) {
+		uint32_t parent = data->node[i].parent;
+
+		if (layout->node[i] == IDMAP_NONE)
+			continue;
+		ret->next[i] = ret->first[parent];
+		ret->first[parent] = i;
+	}
+	return 0;
+}
+
+static void number_string(struct report_layout *layout, uint32_t string)
+{
+	if (!string || layout->string[string] != IDMAP_NONE)
+		return;
+	layout->string_at[layout->string_nr] = string;
+	layout->string[string] = layout->string_nr++;
+}
+
+static void number_frame(struct report_layout *layout, const struct report_data *data, uint32_t frame)
+{
+	if (layout->frame[frame] != IDMAP_NONE)
+		return;
+	layout->frame_at[layout->frame_nr] = frame;
+	layout->frame[frame] = layout->frame_nr++;
+	number_string(layout, data->frame[frame].function);
+	number_string(layout, data->frame[frame].file);
+	number_string(layout, data->frame[frame].object);
+}
+
+static void number_node(struct report_layout *layout, const struct report_data *data, uint32_t node)
+{
+	uint32_t traceback = data->node[node].traceback;
+
+	layout->node_at[layout->node_nr] = node;
+	layout->node[node] = layout->node_nr++;
+	if (node)
+		number_frame(layout, data, data->node[node].frame);
+	if (traceback == IDMAP_NONE || layout->traceback[traceback] == IDMAP_NONE)
+		return;
+	layout->traceback_at[layout->traceback_nr] = traceback;
+	layout->traceback[traceback] = layout->traceback_nr++;
+}
+
+/* Depth first, without recursion: a traceback may have 65,535 frames. */
+static void walk_nodes(struct report_layout *layout, const struct report_data *data, const struct children *children)
+{
+	uint32_t node = 0;
+
+	while (node != IDMAP_NONE) {
+		number_node(layout, data, node);
+		if (children->first[node] != IDMAP_NONE) {
+			node = children->first[node];
+			continue;
+		}
+		while (node && children->next[node] == IDMAP_NONE)
+			node = data->node[node].parent;
+		node = node ? children->next[node] : IDMAP_NONE;
+	}
+}
+
+static int make_room(struct report_layout *layout, const struct report_data *data)
+{
+	layout->traceback = make_numbers(data->traceback_nr);
+	layout->traceback_at = make_numbers(data->traceback_nr);
+	layout->node = make_numbers(data->node_nr);
+	layout->node_at = make_numbers(data->node_nr);
+	layout->frame = make_numbers(data->frame_nr);
+	layout->frame_at = make_numbers(data->frame_nr);
+	layout->string = make_numbers(data->strings.start_nr);
+	layout->string_at = make_numbers(data->strings.start_nr);
+	return layout->traceback && layout->traceback_at && layout->node && layout->node_at && layout->frame &&
+	       layout->frame_at && layout->string && layout->string_at ? 0 : -ENOMEM;
+}
+
+static int number_tracebacks(struct report_layout *layout, const struct report_data *data)
+{
+	struct children children = {};
+	int err = make_room(layout, data);
+
+	if (!err)
+		layout->node[0] = 0;
+	for (size_t i = 0; i < layout->given_nr && !err; i++) {
+		uint32_t to = layout->traceback_to[i];
+
+		if (to == IDMAP_NONE)
+			continue;
+		layout->traceback[to] = 0;
+		mark_nodes(layout, data, to);
+	}
+	err = err ?: list_children(layout, data, &children);
+	if (!err)
+		walk_nodes(layout, data, &children);
+	for (size_t i = 0; i < data->domain_nr && !err; i++)
+		number_string(layout, data->domain[i].name);
+	free(children.first);
+	free(children.next);
+	return err;
+}
+
+/* ---- rows and keys -------------------------------------------------------------------------------------------- */
+
+/* A row of the data, and where it goes: the number of a traceback, then that of a key. */
+struct placed_row {
+	uint64_t place;
+	uint32_t row;
+};
+
+static int compare_places(const void *left, const void *right)
+{
+	const struct placed_row *a = left, *b = right;
+
+	return (a->place > b->place) - (a->place < b->place);
+}
+
+static struct report_key keep_columns(const struct report_key *key, unsigned int columns)
+{
+	return (struct report_key){
+		.thread = columns & REPORT_KEY_THREAD ? key->thread : 0,
+		.domain = columns & REPORT_KEY_DOMAIN ? key->domain : 0,
+		.size_class = columns & REPORT_KEY_SIZE_CLASS ? key->size_class : 0,
+		.process = columns & REPORT_KEY_PROCESS ? key->process : 0,
+		.birth_after_ns = columns & REPORT_KEY_BIRTH ? key->birth_after_ns : 0,
+	};
+}
+
+/* Keys in the file by what is kept of them. */
+struct kept_keys {
+	struct report_layout *layout;
+	struct idmap ids;
+};
+
+static bool is_same_kept_key(uint32_t id, const void *key, const void *table)
+{
+	const struct report_layout *layout = table;
+
+	return !memcmp(&layout->key_at[id], key, sizeof(layout->key_at[id]));
+}
+
+static int number_key(struct kept_keys *keys, const struct report_key *key, uint32_t *ret_number)
+{
+	struct report_layout *layout = keys->layout;
+	struct report_key kept = keep_columns(key, layout->limits.key_columns);
+	uint64_t hash = hash_bytes(&kept, sizeof(kept), 0);
+
+	*ret_number = idmap_find(&keys->ids, hash, is_same_kept_key, &kept, layout);
+	if (*ret_number != IDMAP_NONE)
+		return 0;
+	*ret_number = layout->key_nr;
+	layout->key_at[layout->key_nr++] = kept;
+	return idmap_add(&keys->ids, hash, *ret_number);
+}
+
+static int place_rows(struct report_layout *layout, const struct report_data *data, struct placed_row *placed,
+		      size_t *ret_nr)
+{
+	struct kept_keys keys = { .layout = layout };
+	uint32_t key;
+	size_t nr = 0;
+	int err = 0;
+
+	for (uint32_t i = 0; i < data->row_nr && !err; i++) {
+		uint32_t to = layout->traceback_to[data->row[i].traceback];
+
+		if (to == IDMAP_NONE)
+			continue;
+		err = number_key(&keys, &data->key[data->row[i].key], &key);
+		placed[nr++] = (struct placed_row){ (uint64_t)layout->traceback[to] << 32 | key, i };
+	}
+	idmap_release(&keys.ids);
+	*ret_nr = nr;
+	return err;
+}
+
+static int number_rows(struct report_layout *layout, const struct report_data *data)
+{
+	struct placed_row *placed = calloc(data->row_nr ?: 1, sizeof(*placed));
+	size_t nr = 0;
+	int err;
+
+	layout->row = make_numbers(data->row_nr);
+	layout->row_at = calloc(data->row_nr ?: 1, sizeof(*layout->row_at));
+	layout->key_at = calloc(data->key_nr ?: 1, sizeof(*layout->key_at));
+	err = placed && layout->row && layout->row_at && layout->key_at ? 0 : -ENOMEM;
+	err = err ?: place_rows(layout, data, placed, &nr);
+	if (!err)
+		qsort(placed, nr, sizeof(*placed), compare_places);
+	for (size_t i = 0; i < nr && !err; i++) {
+		if (!i || placed[i].place != placed[i - 1].place)
+			layout->row_at[layout->row_nr++] =
+				(struct report_row){ placed[i].place >> 32, (uint32_t)placed[i].place };
+		layout->row[placed[i].row] = layout->row_nr - 1;
+	}
+	free(placed);
+	return err;
+}
+
+int layout_make(struct report_layout *layout, struct report_data *data, const struct layout_limits *limits)
+{
+	int err;
+
+	*layout = (struct report_layout){ .limits = *limits };
+	err = choose_tracebacks(layout, data) ?: number_tracebacks(layout, data);
+	return err ?: number_rows(layout, data);
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "report/pack_report.h"
+
+#include <errno.h>
+
+#include "base/array.h"
+#include "report/layout.h"
+#include "report/write_data.h"
+
+/* The page has 16 bytes for each traceback and snapshot. */
+#define PAGE_CELLS_MAX (4 << 20)
+
+/* Merging what is hardly there comes before losing a filter. The last step is taken even if it does not fit. */
+static const struct layout_limits steps[] = {
+	{ 0, REPORT_KEY_ALL },
+	{ 1e-6, REPORT_KEY_ALL },
+	{ 1e-5, REPORT_KEY_ALL },
+	{ 1e-5, REPORT_KEY_ALL & ~REPORT_KEY_BIRTH },
+	{ 1e-5, REPORT_KEY_ALL & ~(REPORT_KEY_BIRTH | REPORT_KEY_SIZE_CLASS) },
+	{ 1e-4, REPORT_KEY_ALL & ~(REPORT_KEY_BIRTH | REPORT_KEY_SIZE_CLASS) },
+	{ 1e-3, REPORT_KEY_ALL & ~(REPORT_KEY_BIRTH | REPORT_KEY_SIZE_CLASS) },
+	{ 1e-3, REPORT_KEY_DOMAIN | REPORT_KEY_PROCESS },
+	{ 1e-3, REPORT_KEY_DOMAIN },
+	{ 1e-2, REPORT_KEY_DOMAIN },
+};
+
+static int pack_step(struct report_data *data, const struct layout_limits *limits, size_t bytes_max, bool is_last,
+		     struct packed_report *ret)
+{
+	struct report_layout layout = {};
+	int err = layout_make(&layout, data, limits);
+
+	if (!err && !is_last && (uint64_t)layout.traceback_nr * data->column_nr > PAGE_CELLS_MAX)
+		err = -EFBIG;
+	if (!err) {
+		ret->json = packed_json__new();
+		err = ret->json ? report_write_data(ret->json, data, &layout) : -ENOMEM;
+	}
+	err = err ?: packed_json__finish(ret->json, &ret->bytes, &ret->bytes_nr);
+	ret->merged_nr = layout.merged_nr;
+	ret->merged_of = layout.merged_of;
+	layout_release(&layout);
+	return err || is_last || ret->bytes_nr <= bytes_max ? err : -EFBIG;
+}
+
+int pack_report(struct report_data *data, size_t bytes_max, struct packed_report *ret)
+{
+	int err = -EFBIG;
+
+	*ret = (struct packed_report){};
+	for (size_t i = 0; i < ARRAY_SIZE(steps) && err == -EFBIG; i++) {
+		packed_report_release(ret);
+		err = pack_step(data, &steps[i], bytes_max, i + 1 == ARRAY_SIZE(steps), ret);
+	}
+	return err;
+}
+
+void packed_report_release(struct packed_report *packed)
+{
+	packed_json__free(packed->json);
+	*packed = (struct packed_report){};
+}

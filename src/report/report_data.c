@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "report/report_data.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+
+/* ---- life ------------------------------------------------------------------------------------------------ */
+
+int report_data_init(struct report_data *data, unsigned int key_columns)
+{
+	*data = (struct report_data){ .key_columns = key_columns };
+	return array_push(data, node, ((struct report_node){ 0, IDMAP_NONE, IDMAP_NONE }));
+}
+
+static void report_column_release(struct report_column *column)
+{
+	json_decref(column->head);
+	free(column->cell);
+	free(column->spread);
+	free(column->churn);
+}
+
+void report_data_release(struct report_data *data)
+{
+	for (size_t i = 0; i < data->column_nr; i++)
+		report_column_release(&data->column[i]);
+	json_decref(data->head);
+	json_decref(data->sources);
+	strpool_release(&data->strings);
+	idmap_release(&data->frame_ids);
+	idmap_release(&data->node_ids);
+	idmap_release(&data->key_ids);
+	idmap_release(&data->row_ids);
+	free(data->frame);
+	free(data->node);
+	free(data->traceback);
+	free(data->key);
+	free(data->row);
+	free(data->domain);
+	free(data->boundary_ns);
+	free(data->column);
+	free(data->last);
+	free(data->last_spread);
+	free(data->last_churn);
+	*data = (struct report_data){};
+}
+
+/* ---- names and frames ---------------------------------------------------------------------------------------- */
+
+int report_string_add(struct report_data *data, const char *text, uint32_t *ret_id)
+{
+	return strpool_add(&data->strings, text, strlen(text), ret_id);
+}
+
+/* The facts that tell a frame from others: with a line, where it is in its object does not count. */
+struct frame_identity {
+	uint32_t function, file, line, object;
+	uint64_t offset;
+	uint64_t kind;
+};
+
+static struct frame_identity identity_of(const struct report_frame *frame)
+{
+	return (struct frame_identity){
+		.function = frame->function, .file = frame->file, .line = frame->line,
+		.object = frame->line ? 0 : frame->object,
+		.offset = frame->line ? 0 : frame->offset,
+		.kind = frame->kind == REPORT_MERGED || frame->kind == REPORT_MISSING ? frame->kind : 0,
+	};
+}
+
+static bool is_same_report_frame(uint32_t id, const void *key, const void *table)
+{
+	const struct report_data *data = table;
+	const struct frame_identity identity = identity_of(&data->frame[id]);
+
+	return !memcmp(&identity, key, sizeof(identity));
+}
+
+int report_frame_add(struct report_data *data, const struct report_frame *frame, uint32_t *ret_id)
+{
+	const struct frame_identity identity = identity_of(frame);
+	uint64_t hash = hash_bytes(&identity, sizeof(identity), 0);
+	int err = 0;
+
+	*ret_id = idmap_find(&data->frame_ids, hash, is_same_report_frame, &identity, data);
+	if (*ret_id != IDMAP_NONE)
+		return 0;
+	*ret_id = data->frame_nr;
+	err = array_push(data, frame, *frame);
+	return err ?: idmap_add(&data->frame_ids, hash, *ret_id);
+}
+
+static bool is_same_node(uint32_t id, const void *key, const void *table)
+{
+	const struct report_data *data = table;
+	const uint32_t *pair = key;
+
+	return data->node[id].parent == pair[0] && data->node[id].frame == pair[1];
+}
+
+int report_node_add(struct report_data *data, uint32_t parent, uint32_t frame, uint32_t *ret_id)
+{
+	const uint32_t pair[] = { parent, frame };
+	uint64_t hash = hash_bytes(pair, sizeof(pair), 0);
+	int err;
+
+	*ret_id = idmap_find(&data->node_ids, hash, is_same_node, pair, data);
+	if (*ret_id != IDMAP_NONE)
+		return 0;
+	if (data->node_nr >= INT32_MAX)
+		return -ENOMEM;
+	*ret_id = data->node_nr;
+	err = array_push(data, node, ((struct report_node){ parent, frame, IDMAP_NONE }));
+	return err ?: idmap_add(&data->node_ids, hash, *ret_id);
+}
+
+int report_traceback_add(struct report_data *data, uint32_t node, uint32_t site, uint32_t *ret_id)
+{
+	uint32_t *traceback = &data->node[node].traceback;
+	int err = 0;
+
+	if (*traceback == IDMAP_NONE) {
+		err = array_push(data, traceback, ((struct report_traceback){ .node = node, .site = site }));
+		if (!err)
+			*traceback = data->traceback_nr - 1;
+	}
+	*ret_id = *traceback;
+	return err;
+}
+
+/* ---- rows --------------------------------------------------------------------------------------------------- */
+
+static bool is_same_report_key(uint32_t id, const void *key, const void *table)
+{
+	const struct report_data *data = table;
+
+	return !memcmp(&data->key[id], key, sizeof(data->key[id]));
+}
+_Static_assert(sizeof(struct report_key) == 24, "keys are compared as bytes: no padding");
+
+int report_key_add(struct report_data *data, const struct report_key *key, uint32_t *ret_id)
+{
+	uint64_t hash = hash_bytes(key, sizeof(*key), 0);
+	int err;
+
+	*ret_id = idmap_find(&data->key_ids, hash, is_same_report_key, key, data);
+	if (*ret_id != IDMAP_NONE)
+		return 0;
+	*ret_id = data->key_nr;
+	err = array_push(data, key, *key);
+	return err ?: idmap_add(&data->key_ids, hash, *ret_id);
+}
+
+static bool is_same_report_row(uint32_t id, const void *key, const void *table)
+{
+	const struct report_data *data = table;
+
+	return !memcmp(&data->row[id], key, sizeof(data->row[id]));
+}
+
+int report_row_add(struct report_data *data, uint32_t traceback, uint32_t key, uint32_t *ret_id)
+{
+	const struct report_row row = { traceback, key };
+	uint64_t hash = hash_bytes(&row, sizeof(row), 0);
+	int err;
+
+	*ret_id = idmap_find(&data->row_ids, hash, is_same_report_row, &row, data);
+	if (*ret_id != IDMAP_NONE)
+		return 0;
+	if (data->row_nr >= INT32_MAX)
+		return -ENOMEM;
+	*ret_id = data->row_nr;
+	err = array_push(data, row, row);
+	return err ?: idmap_add(&data->row_ids, hash, *ret_id);
+}
+
+int report_domain_add(struct report_data *data, uint32_t number, const char *name)
+{
+	uint32_t id = 0;
+	int err = name ? report_string_add(data, name, &id) : 0;
+
+	for (size_t i = 0; i < data->domain_nr && !err; i++)
+		if (data->domain[i].number == number) {
+			data->domain[i].name = data->domain[i].name ?: id;
+			return 0;
+		}
+	return err ?: array_push(data, domain, ((struct report_domain){ number, id }));
+}
+
+/* ---- births -------------------------------------------------------------------------------------------------- */
+
+int report_boundary_add(struct report_data *data, uint64_t at_ns)
+{
+	size_t at = data->boundary_ns_nr;
+	int err;
+
+	while (at && data->boundary_ns[at - 1] > at_ns)
+		at--;
+	if (!at_ns || (at && data->boundary_ns[at - 1] == at_ns))
+		return 0;
+	err = array_push(data, boundary_ns, 0);
+	if (err)
+		return err;
+	memmove(&data->boundary_ns[at + 1], &data->boundary_ns[at],
+		(data->boundary_ns_nr - 1 - at) * sizeof(*data->boundary_ns));
+	data->boundary_ns[at] = at_ns;
+	return 0;
+}
+
+uint64_t report_boundary_before(const struct report_data *data, uint64_t birth_ns)
+{
+	size_t low = 0, high = data->boundary_ns_nr;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (data->boundary_ns[middle] < birth_ns)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low ? data->boundary_ns[low - 1] : 0;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_REPORT_SERIES_H
+#define ALLOCSNAP_REPORT_SERIES_H
+
+/* The snapshots of a report: which of the files, and in which order. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "reason.h"
+
+#define SERIES_MAX 120 /* more points than this tell no more on a page */
+
+struct snapshot;
+
+/* A file, and what is known of it before its blocks are read. */
+struct series_item {
+	char *path;
+	char *process; /* what all snapshots of one process have in common */
+	uint64_t monotonic_ns, begin_ns; /* of the snapshot, of the recording */
+	uint64_t wall_ns;
+	bool is_timed; /* it was taken at a fixed time, and not for an event */
+};
+
+struct series {
+	struct series_item *item;
+	size_t item_nr, item_alloc;
+	size_t given_nr; /* before they were thinned out */
+};
+
+/* Copies the path. 0 or -ENOMEM. */
+int series_add(struct series *series, const char *path, const struct snapshot *snapshot);
+void series_release(struct series *series);
+
+/* Whether all are of one process. */
+bool series_is_one_process(const struct series *series);
+
+/* By time; for snapshots of one process. */
+void series_sort(struct series *series);
+
+/*
+ * Leaves at most `most` (2 or more): the first, the last, those taken for an event, and of the others as many as there
+ * is room for, evenly. If there are too many events, they are thinned out evenly, too. 0 or -ENOMEM.
+ */
+int series_thin(struct series *series, size_t most);
+
+#endif

@@ -1,0 +1,226 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""HTML reports against what the other commands say of the same snapshots.
+
+usage: ALLOCSNAP=…/allocsnap SNAPSHOTS=DIR tests/report/run.py
+
+Every number is compared to the byte: totals and sites with `stats` and `diff`, tracebacks with
+`diff --group-by traceback`, allocated and temporary blocks with `stats --measure`, intervals of samples to a byte.
+"""
+import glob
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+
+import report_file
+
+TOOL, SNAPSHOTS = os.environ["ALLOCSNAP"], os.environ["SNAPSHOTS"]
+passed, failed = [], []
+
+
+def ask(*words):
+    done = subprocess.run([TOOL, *words, "--json", "--top", "0"], capture_output=True, text=True)
+    return json.loads(done.stdout) if done.stdout else None
+
+
+def make(*words):
+    with tempfile.TemporaryDirectory() as folder:
+        out = os.path.join(folder, "report.html")
+        done = subprocess.run([TOOL, "report", *words, "-o", out], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return report_file.Report(report_file.read(out))
+
+
+def name_of(place):
+    """a frame as a key: other facts of equal frames may differ"""
+    if place["lineno"]:
+        return place["filename"], place["lineno"]
+    offset = place.get("offset", 0) if place.get("object") else 0  # elsewhere it is an address, which is not printed
+    return place["filename"], place.get("function"), place.get("object"), f"{offset:.12g}"  # hostile ones are reals
+
+
+def add_up(pairs):
+    sums = {}
+    for key, values in pairs:
+        old = sums.setdefault(key, [0] * len(values))
+        sums[key] = [a + b for a, b in zip(old, values)]
+    return {key: values for key, values in sums.items() if any(values)}
+
+
+def sites_of(report, at):
+    """the report's rows by site"""
+    return add_up((name_of(report.place(report.site(t))), cost) for t, cost in enumerate(report.by_traceback(at)))
+
+
+def sites_asked(answer, fields):
+    return add_up((name_of(s["traceback"][0]), [s[f] for f in fields]) for s in answer["statistics"])
+
+
+def tracebacks_of(report, at):
+    return add_up((tuple(traceback_name(report, t)), cost) for t, cost in enumerate(report.by_traceback(at)))
+
+
+def traceback_name(report, traceback):
+    return [name_of(f) + (f.get("function"),) for f in report.own_traceback(traceback)]
+
+
+def tracebacks_asked(answer, fields):
+    return add_up((tuple(name_of(f) + (f.get("function"),) for f in s["traceback"]), [s[f] for f in fields])
+                  for s in answer["statistics"])
+
+
+def is_sampled(report):
+    return any("size_beyond" in s for s in report.snapshots)
+
+
+# ---- one snapshot ----------------------------------------------------------------------------------------------
+
+
+def compare_one(path):
+    stats = ask("stats", path)
+    if stats is None:
+        return refuse(path)
+    report = make(path)
+    assert report.json["question"] == {"kind": "one", "filters": [], "given": 1}
+    assert report.total(0) == (stats["total"]["size"], stats["total"]["count"]), (report.total(0), stats["total"])
+    if is_sampled(report):
+        compare_interval(report, 0, stats["total"])
+    else:
+        assert sites_of(report, 0) == sites_asked(stats, ["size", "count"])
+        answer = ask("stats", path, "-g", "traceback")
+        assert tracebacks_of(report, 0) == tracebacks_asked(answer, ["size", "count"])
+    compare_keys(report, path)
+    compare_churn(report, path)
+
+
+def refuse(path):
+    """what stats cannot add up"""
+    with tempfile.TemporaryDirectory() as folder:
+        out = os.path.join(folder, "report.html")
+        done = subprocess.run([TOOL, "report", path, "-o", out], capture_output=True, text=True)
+        assert done.returncode == 1 and "add up to more than" in done.stderr and not os.listdir(folder)
+
+
+def compare_interval(report, at, total):
+    """docs/report-format.md, "Samples\""""
+    now, unseen = report.snapshots[at]["now"], report.snapshots[at].get("sampling", {}).get("unseen_bytes", 0)
+    mean = max(1, sum(now["size"]) / max(1, sum(now["count"])))
+    for of, u in (("size", unseen), ("count", unseen / mean)):
+        v = sum(now[of + "_variance"]) + 2 * u ** 2
+        c = sum(now[of + "_covariance"]) + 2 * u ** 3
+        centre = sum(now[of]) + sum(now[of + "_beyond"])
+        shift = 1.959963984540054 ** 2 * c / v / 2 if v > 0 else 0
+        half = math.sqrt(1.959963984540054 ** 2 * v + shift ** 2)
+        low, high = max(sum(now[of]), math.ceil(centre + shift - half)), math.floor(centre + shift + half)
+        want = total[of + "_interval"]
+        assert abs(low - want[0]) <= 1 and abs(high - want[1]) <= 1, (of, low, high, want)
+
+
+KEYS = {"thread": ["thread"], "domain": ["domain"], "size_class": ["size-class"]}
+
+
+def compare_keys(report, path):
+    """sums by a column of keys, without names: the sorted sums must be the same"""
+    if is_sampled(report):
+        return
+    now = report.snapshots[0]["now"]
+    for column, (key,) in KEYS.items():
+        answer = ask("stats", path, "-g", key)
+        if answer is None:
+            assert column not in report.json["keys"], column
+            continue
+        values = report.json["keys"].get(column)
+        rows = add_up((values[k] if values else 0, [now["size"][i], now["count"][i]])
+                      for i, k in enumerate(report.row_key))
+        want = sorted([s["size"], s["count"]] for s in answer["statistics"] if s["size"] or s["count"])
+        assert sorted(rows.values()) == want, (column, rows, want)
+    compare_ages(report, path)
+
+
+def compare_ages(report, path):
+    answer = ask("stats", path, "-g", "age")
+    if answer is None or "birth" not in report.json["keys"]:
+        return
+    now, births = report.snapshots[0]["now"], report.json["births_ns"]
+    taken = report.snapshots[0]["monotonic_ns"]
+    limits = [1, 10, 60, 600, 3600, 86400]
+
+    def age_class(birth):
+        # A bucket ends at births[birth]; a block born right at a limit's instant is older than the limit's class.
+        age = taken - births[birth] if birth < len(births) else -1
+        return next((i for i, limit in enumerate(limits) if age < limit * 10 ** 9), len(limits))
+
+    rows = add_up((age_class(report.json["keys"]["birth"][k]), [now["size"][i], now["count"][i]])
+                  for i, k in enumerate(report.row_key))
+    want = sorted([s["size"], s["count"]] for s in answer["statistics"] if s["size"] or s["count"])
+    assert sorted(rows.values()) == want, (rows, want)
+
+
+def compare_churn(report, path):
+    for measure, count, size in (("allocated", "allocations", "allocated_bytes"),
+                                 ("temporary", "temporary", "temporary_bytes")):
+        answer = ask("stats", path, "--measure", measure)
+        now = report.snapshots[0].get("churn_now")
+        assert (answer is None) == (now is None), measure
+        if now:
+            assert (sum(now[size]), sum(now[count])) == (answer["total"]["size"], answer["total"]["count"])
+            rows = add_up((name_of(report.place(report.site(t))), [now[size][t], now[count][t]])
+                          for t in range(len(report.tracebacks)))
+            assert rows == sites_asked(answer, ["size", "count"]), measure
+
+
+# ---- two -------------------------------------------------------------------------------------------------------
+
+
+def compare_two(old, new):
+    report, diff = make(old, new), ask("diff", old, new)
+    assert report.json["question"]["kind"] == "diff" and len(report.snapshots) == 2
+    totals, want = [report.total(0), report.total(1)], diff["total"]
+    assert totals[1] == (want["size"], want["count"])
+    assert totals[1][0] - totals[0][0] == want["size_diff"] and totals[1][1] - totals[0][1] == want["count_diff"]
+    if is_sampled(report):
+        return
+    fields = ["size_diff", "count_diff"]
+    for of, asked in ((sites_of, sites_asked(diff, fields)),
+                      (tracebacks_of, tracebacks_asked(ask("diff", old, new, "-g", "traceback"), fields))):
+        before, after = of(report, 0), of(report, 1)
+        change = add_up([(k, [-v for v in c]) for k, c in before.items()] + list(after.items()))
+        assert change == asked
+    grown = sum(max(0, s["size_diff"]) for s in ask("diff", old, new, "-g", "traceback")["statistics"])
+    change = add_up([(k, [-v for v in c]) for k, c in tracebacks_of(report, 0).items()] +
+                    list(tracebacks_of(report, 1).items()))
+    assert sum(max(0, c[0]) for c in change.values()) == grown, "what the root of the picture says has grown"
+
+
+# ---- the whole ---------------------------------------------------------------------------------------------------
+
+
+def check(name, function, *args):
+    try:
+        function(*args)
+        passed.append(name)
+    except Exception as error:  # a test says what is wrong and the next one runs
+        failed.append(name)
+        print(f"report: {name}: {type(error).__name__}: {str(error)[:2000]}")
+
+
+def is_snapshot(path):
+    return subprocess.run([TOOL, "show", path, "--json"], capture_output=True).returncode == 0
+
+
+def main():
+    paths = [p for p in sorted(glob.glob(os.path.join(SNAPSHOTS, "*.snap"))) if is_snapshot(p)]
+    for path in paths:
+        check(f"one {os.path.basename(path)}", compare_one, path)
+    pairs = [("old", "new"), ("new", "old"), ("without-names", "with-names"), ("cxx", "cxx"),
+             ("old", "other"), ("sampled-old", "sampled"), ("plain", "gaps"), ("rebuilt", "old")]
+    for old, new in pairs:
+        check(f"diff {old} {new}", compare_two, *(os.path.join(SNAPSHOTS, f"{n}.snap") for n in (old, new)))
+    print(f"report: {len(passed)} passed, {len(failed)} failed")
+    return 1 if failed or not passed else 0
+
+
+sys.exit(main())
