@@ -22,6 +22,8 @@ struct adding {
 	struct source source;
 	struct selector selector;
 	uint32_t *frame_id, *traceback_id;
+	uint32_t *path; /* frames of one traceback */
+	size_t path_alloc;
 	struct report_cell *now; /* by row */
 	size_t now_nr, now_alloc;
 	struct sums *sums; /* by row, if the snapshot is sampled */
@@ -65,6 +67,7 @@ static void adding_release(struct adding *adding)
 	source_release(&adding->source);
 	free(adding->frame_id);
 	free(adding->traceback_id);
+	free(adding->path);
 	free(adding->now);
 	free(adding->sums);
 }
@@ -117,21 +120,15 @@ static bool is_cut_traceback(const struct snap_traceback *row)
 			       row->total_nframe > row->nframe || (end != SNAP_END_UNKNOWN && end != SNAP_END_ROOT));
 }
 
-/* The frames come oldest first; the last `own_nr` of them are the own frame and its callers, which are the oldest. */
+/* frame: most recent first. The last own_nr of them are the own frame and its callers. */
 static int add_traceback_frames(struct adding *adding, const uint32_t *frame, uint32_t nframe, uint32_t own_nr,
 				uint32_t *ret_id)
 {
-	uint32_t node = 0, site = 0, id;
-	int err = 0;
+	int err = array_reserve(&adding->path, &adding->path_alloc, nframe);
 
-	for (uint32_t i = 0; i < nframe && !err; i++) {
-		err = find_report_frame(adding, frame[nframe - 1 - i], &id);
-		if (!err)
-			err = report_node_add(adding->data, node, id, &node);
-		if (i + 1 == own_nr)
-			site = node;
-	}
-	return err ?: report_traceback_add(adding->data, node, site, ret_id);
+	for (uint32_t i = 0; i < nframe && !err; i++)
+		err = find_report_frame(adding, frame[nframe - 1 - i], &adding->path[i]);
+	return err ?: report_path_add(adding->data, adding->path, nframe, own_nr - 1, ret_id);
 }
 
 static int find_report_traceback(struct adding *adding, uint32_t traceback, uint32_t *ret_id)

@@ -24,13 +24,24 @@ static const struct layout_limits steps[] = {
 	{ 1e-2, REPORT_KEY_DOMAIN },
 };
 
+/* Packed nodes and rows take at least this: without writing them, it is known that so many do not fit. */
+static size_t least_bytes(const struct report_layout *layout)
+{
+	return (uint64_t)layout->node_nr * 4 / 10 + layout->row_nr;
+}
+
+static bool is_too_much(const struct report_layout *layout, const struct report_data *data, size_t bytes_max)
+{
+	return (uint64_t)layout->traceback_nr * data->column_nr > PAGE_CELLS_MAX || least_bytes(layout) > bytes_max;
+}
+
 static int pack_step(struct report_data *data, const struct layout_limits *limits, size_t bytes_max, bool is_last,
 		     struct packed_report *ret)
 {
 	struct report_layout layout = {};
 	int err = layout_make(&layout, data, limits);
 
-	if (!err && !is_last && (uint64_t)layout.traceback_nr * data->column_nr > PAGE_CELLS_MAX)
+	if (!err && !is_last && is_too_much(&layout, data, bytes_max))
 		err = -EFBIG;
 	if (!err) {
 		ret->json = packed_json__new();

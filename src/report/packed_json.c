@@ -31,7 +31,7 @@ struct packed_json *packed_json__new(void)
 
 	if (!json)
 		return NULL;
-	if (deflateInit2(&json->stream, 9, Z_DEFLATED, GZIP_WINDOW, 9, Z_DEFAULT_STRATEGY) == Z_OK)
+	if (deflateInit2(&json->stream, 6, Z_DEFLATED, GZIP_WINDOW, 9, Z_DEFAULT_STRATEGY) == Z_OK)
 		return json;
 	free(json);
 	return NULL;

@@ -32,6 +32,7 @@ void report_data_release(struct report_data *data)
 	strpool_release(&data->strings);
 	idmap_release(&data->frame_ids);
 	idmap_release(&data->node_ids);
+	idmap_release(&data->traceback_ids);
 	idmap_release(&data->key_ids);
 	idmap_release(&data->row_ids);
 	free(data->frame);
@@ -130,6 +131,50 @@ int report_traceback_add(struct report_data *data, uint32_t node, uint32_t site,
 	}
 	*ret_id = *traceback;
 	return err;
+}
+
+struct path {
+	const uint32_t *frame;
+	uint32_t nframe;
+};
+
+static bool is_same_path(uint32_t id, const void *key, const void *table)
+{
+	const struct report_data *data = table;
+	const struct path *path = key;
+	uint32_t node = data->traceback[id].node, left = path->nframe;
+
+	while (node && left && data->node[node].frame == path->frame[left - 1]) {
+		node = data->node[node].parent;
+		left--;
+	}
+	return !node && !left;
+}
+
+static int add_new_path(struct report_data *data, const struct path *path, uint32_t site_at, uint32_t *ret_id)
+{
+	uint32_t node = 0, site = 0;
+	int err = 0;
+
+	for (uint32_t i = 0; i < path->nframe && !err; i++) {
+		err = report_node_add(data, node, path->frame[i], &node);
+		if (i == site_at)
+			site = node;
+	}
+	return err ?: report_traceback_add(data, node, site, ret_id);
+}
+
+int report_path_add(struct report_data *data, const uint32_t *frame, uint32_t nframe, uint32_t site_at, uint32_t *ret_id)
+{
+	const struct path path = { frame, nframe };
+	uint64_t hash = hash_bytes(frame, nframe * sizeof(*frame), 0);
+	int err;
+
+	*ret_id = idmap_find(&data->traceback_ids, hash, is_same_path, &path, data);
+	if (*ret_id != IDMAP_NONE)
+		return 0;
+	err = add_new_path(data, &path, site_at, ret_id);
+	return err ?: idmap_add(&data->traceback_ids, hash, *ret_id);
 }
 
 /* ---- rows --------------------------------------------------------------------------------------------------- */

@@ -105,6 +105,7 @@ struct report_data {
 	struct idmap node_ids;
 	struct report_traceback *traceback;
 	size_t traceback_nr, traceback_alloc;
+	struct idmap traceback_ids; /* by path: a whole traceback is found faster than its nodes */
 	struct report_key *key;
 	size_t key_nr, key_alloc;
 	struct idmap key_ids;
@@ -141,6 +142,9 @@ int report_node_add(struct report_data *data, uint32_t parent, uint32_t frame, u
 
 /* The traceback that ends at the node. site is what it is when the node becomes one. */
 int report_traceback_add(struct report_data *data, uint32_t node, uint32_t site, uint32_t *ret_id);
+
+/* The traceback with these frames, oldest first; its site is the frame number site_at of them. */
+int report_path_add(struct report_data *data, const uint32_t *frame, uint32_t nframe, uint32_t site_at, uint32_t *ret_id);
 int report_key_add(struct report_data *data, const struct report_key *key, uint32_t *ret_id);
 int report_row_add(struct report_data *data, uint32_t traceback, uint32_t key, uint32_t *ret_id);
 int report_domain_add(struct report_data *data, uint32_t number, const char *name);
