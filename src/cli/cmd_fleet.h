@@ -27,7 +27,7 @@ struct fleet_options {
 #define FLEET_DEFAULTS .catalogue = "./allocsnap-fleet.db", .stats = { STATS_DEFAULTS }
 
 extern const struct command cmd_fleet, cmd_fleet_index, cmd_fleet_stats, cmd_fleet_diff, cmd_fleet_hosts,
-	cmd_fleet_trend, cmd_fleet_leaks;
+	cmd_fleet_trend, cmd_fleet_leaks, cmd_report_fleet;
 
 /* Rows for fields of struct fleet_options: --catalogue; --where; --strip-prefix and --line-drift; --all-times. */
 extern const struct option_row catalogue_rows[], where_rows[], names_rows[], times_rows[];

@@ -2,32 +2,24 @@
 /* allocsnap report: one HTML file that shows a snapshot, a diff or a history. */
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/array.h"
-#include "base/file_replace.h"
 #include "base/reason.h"
 #include "cli/caveats_diff.h"
 #include "cli/cmd_select.h"
-#include "cli/cmd_stats.h"
 #include "cli/find_snapshot.h"
 #include "cli/open_input.h"
-#include "cli/recording_place.h"
+#include "cli/report_output.h"
 #include "render/caveats.h"
 #include "render/json_parts.h"
 #include "report/build_report.h"
-#include "report/pack_report.h"
-#include "report/report_page.h"
 #include "report/series.h"
 #include "snapshot.h"
 #include "symbolize/share_names.h"
 
 extern const struct command cmd_report;
-
-#define FILE_BYTES_MAX 1500000 /* of the whole page: it goes into mails and tickets */
 
 struct report_options {
 	const char *output;
@@ -40,8 +32,7 @@ struct report_job {
 	const struct report_options *options;
 	struct chosen chosen;
 	struct series series;
-	const char *kind; /* docs/report-format.md */
-	json_t *question, *warnings;
+	struct report_facts facts;
 	size_t damaged_nr;
 };
 
@@ -122,8 +113,8 @@ static int choose_series(struct report_job *job, const struct arguments *args)
 		status = find_named(job, args);
 	if (status)
 		return status;
-	job->kind = job->series.item_nr == 1 ? "one" : args->item_nr == 2 ? "diff" : "history";
-	if (strcmp(job->kind, "history"))
+	job->facts.kind = job->series.item_nr == 1 ? "one" : args->item_nr == 2 ? "diff" : "history";
+	if (strcmp(job->facts.kind, "history"))
 		return EXIT_DONE;
 	series_sort(&job->series);
 	status = refuse_processes(job);
@@ -134,12 +125,6 @@ static int choose_series(struct report_job *job, const struct arguments *args)
 
 /* ---- what a reader should know ---------------------------------------------------------------------------------- */
 
-static int add_warning(struct report_job *job, const char *line)
-{
-	log_cut("%s%s", strncmp(line, "hint: ", 6) ? "warning: " : "", line);
-	return json_array_append_new(job->warnings, json_clean_string(line)) ? -ENOMEM : 0;
-}
-
 static int warn_of_one(struct report_job *job, const struct snapshot *snapshot)
 {
 	const char *filters = snapshot__metadata(snapshot, "filters");
@@ -149,10 +134,10 @@ static int warn_of_one(struct report_job *job, const struct snapshot *snapshot)
 
 	if (filters) {
 		reason_set(&line, 0, "filtered, not the whole: %.400s", filters);
-		err = add_warning(job, line.text);
+		err = report_warn(&job->facts, line.text);
 	}
 	if (!err && gap_warning(snapshot, &job->chosen.engine, "", &blocks, &line))
-		err = add_warning(job, line.text);
+		err = report_warn(&job->facts, line.text);
 	return err;
 }
 
@@ -164,11 +149,11 @@ static int warn_of_comparison(struct report_job *job, const struct comparison *c
 
 	compare_warnings(comparison, &warnings);
 	for (size_t i = 0; i < warnings.nr && !err; i++)
-		err = add_warning(job, warnings.line[i]);
+		err = report_warn(&job->facts, warnings.line[i]);
 	if (err || !unrecorded_reason(comparison->old, comparison->new, &unjudged))
 		return err;
 	log_info("growth cannot be judged: %s", unjudged.text);
-	return json_set_text(job->question, "unjudged", unjudged.text);
+	return json_set_text(job->facts.question, "unjudged", unjudged.text);
 }
 
 /* The same as `diff` says of the two. */
@@ -225,86 +210,22 @@ static int judge_ends(struct report_job *job)
 	return status;
 }
 
-/* ---- the data -------------------------------------------------------------------------------------------------- */
-
-static int set_question(struct report_job *job, json_t *head)
-{
-	char *filters = select_text(&job->options->select);
-	json_t *list = json_array();
-	int err = filters || !errno ? 0 : -ENOMEM;
-
-	if (!err && filters && json_array_append_new(list, json_clean_string(filters)))
-		err = -ENOMEM;
-	free(filters);
-	list = json_unless(err, list);
-	err = json_set_text(job->question, "kind", job->kind) ?: json_set(job->question, "filters", list) ?:
-	      json_set_uint(job->question, "given", job->series.given_nr) ?:
-	      json_set_text(head, "schema", "allocsnap.report/1") ?:
-	      json_set_text(head, "allocsnap", ALLOCSNAP_VERSION);
-	return err ?: json_set(head, "question", json_incref(job->question)) ?:
-	       json_set(head, "warnings", json_incref(job->warnings));
-}
-
-static void tell_what_is_left_out(const struct report_job *job, const struct packed_report *packed, size_t newer_nr)
-{
-	if (job->series.item_nr < job->series.given_nr)
-		log_info("the report has %zu of %zu snapshots", job->series.item_nr, job->series.given_nr);
-	if (packed->merged_nr)
-		log_info("%" PRIu32 " of %" PRIu32 " tracebacks are so small that they are merged, by line; sums are exact",
-			 packed->merged_nr, packed->merged_of);
-	if (newer_nr)
-		log_info("--source: %zu file%s changed since the recording, and left out", newer_nr,
-			 newer_nr == 1 ? " was" : "s were");
-}
-
-static int write_page(FILE *out, const void *what)
-{
-	const struct packed_report *packed = what;
-
-	return report_page_write(out, packed->bytes, packed->bytes_nr);
-}
-
-static int write_report(const struct report_options *options, const struct packed_report *packed)
-{
-	struct snapshot_file_owner chosen = choose_file_owner(options->output);
-	const struct file_owner owner = { chosen.uid, chosen.gid };
-	struct reason why = { "out of memory" };
-
-	if (!strcmp(options->output, "-"))
-		return report_write_error(write_page(stdout, packed) ?: fflush(stdout) ? -errno : 0);
-	if (file_replace_for(options->output, chosen.is_set ? &owner : NULL, write_page, packed, &why))
-		return log_failure("%s", why.text);
-	return EXIT_DONE;
-}
-
-static int pack_and_write(struct report_job *job, struct report_data *data, size_t newer_nr)
-{
-	size_t bytes_max = (FILE_BYTES_MAX - report_page_len()) / 4 * 3;
-	struct packed_report packed;
-	int err = set_question(job, data->head) ?: pack_report(data, bytes_max, &packed), status = EXIT_DONE;
-
-	if (err)
-		status = log_failure("%s", strerror(-err));
-	else
-		tell_what_is_left_out(job, &packed, newer_nr);
-	status = status ?: write_report(job->options, &packed);
-	packed_report_release(&packed);
-	return status;
-}
+/* ---- the whole ------------------------------------------------------------------------------------------------ */
 
 static int make_report(struct report_job *job)
 {
 	const struct report_request request = { .engine = &job->chosen.engine, .source_dir = job->options->source_dir };
 	struct reason why = { "out of memory" };
 	struct report_data data = {};
-	size_t newer_nr;
 	int status = judge_ends(job);
 
 	if (status)
 		return status;
-	if (build_report(&job->series, &request, &data, &newer_nr, &why))
+	if (build_report(&job->series, &request, &data, &job->facts.newer_nr, &why))
 		status = log_failure("%s", why.text);
-	status = status ?: pack_and_write(job, &data, newer_nr);
+	job->facts.given_nr = job->series.given_nr;
+	job->facts.shown_nr = job->series.item_nr;
+	status = status ?: report_output_write(job->options->output, &data, &job->facts);
 	report_data_release(&data);
 	return status;
 }
@@ -324,14 +245,10 @@ static const struct option_row rows[] = {
 
 static int check_report_options(const struct report_options *options)
 {
-	int fd;
+	int fd, status = report_output_check(&cmd_report, options->output);
 
-	if (!options->output)
-		return log_refusal(&cmd_report, "-o OUT is missing: the file to write, - for stdout");
-	if (!strcmp(options->output, "-") && isatty(STDOUT_FILENO))
-		return log_refusal(&cmd_report, "a page is not for a terminal; write it to a file");
-	if (!options->source_dir)
-		return EXIT_DONE;
+	if (status || !options->source_dir)
+		return status;
 	fd = open(options->source_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return log_failure("--source %s: %s", options->source_dir, strerror(errno));
@@ -342,15 +259,12 @@ static int check_report_options(const struct report_options *options)
 static int run(const void *command_options, const struct arguments *args)
 {
 	struct report_job job = { .options = command_options };
-	int status = check_report_options(job.options);
+	int status = check_report_options(job.options) ?: report_facts_init(&job.facts, &job.options->select);
 
-	job.question = json_object();
-	job.warnings = json_array();
 	if (!status)
 		status = select_options_resolve(&cmd_report, &job.options->select, &job.chosen);
 	status = status ?: choose_series(&job, args) ?: make_report(&job);
-	json_decref(job.question);
-	json_decref(job.warnings);
+	report_facts_release(&job.facts);
 	series_release(&job.series);
 	chosen_release(&job.chosen);
 	return status ?: job.damaged_nr ? EXIT_FAILED : EXIT_DONE;

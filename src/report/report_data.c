@@ -29,6 +29,8 @@ void report_data_release(struct report_data *data)
 		report_column_release(&data->column[i]);
 	json_decref(data->head);
 	json_decref(data->sources);
+	json_decref(data->processes);
+	free(data->process);
 	strpool_release(&data->strings);
 	idmap_release(&data->frame_ids);
 	idmap_release(&data->node_ids);

@@ -95,6 +95,9 @@ struct report_domain {
 
 struct report_data {
 	json_t *head;	 /* all but the tables: the question, the process, gaps */
+	json_t *processes; /* of a fleet, as the file lists them; NULL: it is of one process */
+	uint32_t *process; /* by the fleet's number of a process: its place in this list; UINT32_MAX: none yet */
+	size_t process_nr, process_alloc;
 	json_t *sources; /* by file and line; NULL: none were asked for */
 	struct strpool strings;
 	struct report_frame *frame;

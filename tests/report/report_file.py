@@ -3,6 +3,7 @@
 import base64
 import gzip
 import json
+import math
 import re
 
 
@@ -98,7 +99,7 @@ class Report:
     def total(self, snapshot):
         """bytes and blocks, estimated if it is of samples"""
         now = self.snapshots[snapshot]["now"]
-        return tuple(sum(now[c]) + (round(sum(now[c + "_beyond"])) if c + "_beyond" in now else 0) for c in COLUMNS)
+        return tuple(sum(now[c]) + math.floor(sum(now.get(c + "_beyond", [0])) + 0.5) for c in COLUMNS)
 
     def by_traceback(self, snapshot):
         sums = [[0, 0] for _ in self.tracebacks]

@@ -195,6 +195,61 @@ def compare_two(old, new):
     assert sum(max(0, c[0]) for c in change.values()) == grown, "what the root of the picture says has grown"
 
 
+# ---- many ------------------------------------------------------------------------------------------------------
+
+
+def compare_history(folder):
+    """each column of a history is what stats says of its snapshot"""
+    report = make(folder)
+    names = [s["name"] for s in report.snapshots]
+    assert report.json["question"]["kind"] == "history" and len(names) > 2, names
+    times = [s["monotonic_ns"] for s in report.snapshots]
+    assert times == sorted(times) and set(times) <= set(report.json["births_ns"])
+    for at, name in enumerate(names):
+        stats = ask("stats", os.path.join(folder, name))
+        assert report.total(at) == (stats["total"]["size"], stats["total"]["count"]), name
+        assert sites_of(report, at) == sites_asked(stats, ["size", "count"]), name
+    births_never_come_back(report)
+
+
+def births_never_come_back(report):
+    """blocks born before a snapshot can only become fewer after it: the rule that intervals of differences rest on"""
+    births = report.json["keys"]["birth"]
+    for at, s in enumerate(report.snapshots[:-1]):
+        born_by = report.json["births_ns"].index(s["monotonic_ns"])
+        for row, key in enumerate(report.row_key):
+            if births[key] <= born_by:
+                later = report.snapshots[at + 1]["now"]["count"][row]
+                assert later <= s["now"]["count"][row], (s["name"], row)
+
+
+def compare_fleet():
+    with tempfile.TemporaryDirectory() as folder:
+        catalogue = os.path.join(folder, "fleet.db")
+        subprocess.run([TOOL, "fleet", "index", "-C", catalogue, os.path.join(SNAPSHOTS, "fleet")], capture_output=True)
+        compare_cohorts(catalogue, ["stats"], [])
+        sides = ["--baseline", "label.version=1.3", "--candidate", "label.version=1.4"]
+        compare_cohorts(catalogue, ["diff", *sides], sides)
+
+
+def compare_cohorts(catalogue, question, words):
+    with tempfile.TemporaryDirectory() as folder:
+        out = os.path.join(folder, "fleet.html")
+        done = subprocess.run([TOOL, "fleet", "report", "-C", catalogue, *words, "-o", out], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        report = report_file.Report(report_file.read(out))
+    want = ask("fleet", *question, "-C", catalogue)["total"]
+    last = len(report.snapshots) - 1
+    assert report.total(last) == (want["size"], want["count"])
+    if words:
+        before, after = report.total(0), report.total(1)
+        assert [b - a for a, b in zip(before, after)] == [want["size_diff"], want["count_diff"]]
+    else:
+        compare_interval(report, 0, want)
+    assert report.json["question"]["kind"] == "fleet" and "process" not in report.json
+    assert len(report.json["processes"]) == 5
+
+
 # ---- the whole ---------------------------------------------------------------------------------------------------
 
 
@@ -219,6 +274,9 @@ def main():
              ("old", "other"), ("sampled-old", "sampled"), ("plain", "gaps"), ("rebuilt", "old")]
     for old, new in pairs:
         check(f"diff {old} {new}", compare_two, *(os.path.join(SNAPSHOTS, f"{n}.snap") for n in (old, new)))
+    check("history", compare_history, os.path.join(SNAPSHOTS, "leaks"))
+    check("history with gaps", compare_history, os.path.join(SNAPSHOTS, "leaks-gaps"))
+    check("fleet", compare_fleet)
     print(f"report: {len(passed)} passed, {len(failed)} failed")
     return 1 if failed or not passed else 0
 

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "report/adding.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/reason.h"
+#include "engine/frame.h"
+#include "engine/trace_cost.h"
+
+static uint32_t *make_ids(uint32_t nr)
+{
+	uint32_t *id = malloc((nr ?: 1) * sizeof(*id));
+
+	if (id)
+		memset(id, 0xff, (nr ?: 1) * sizeof(*id));
+	return id;
+}
+
+int adding_init(struct adding *adding, struct report_data *data, const struct snapshot *snapshot,
+		const struct engine_options *options, uint64_t gap_ns, struct reason *why)
+{
+	int err;
+
+	*adding = (struct adding){ .data = data, .tables = snapshot__tables(snapshot) };
+	err = source_init(&adding->source, snapshot, options);
+	if (gap_ns)
+		adding->source.gap_ns = gap_ns;
+	if (!err)
+		err = selector_init(&adding->selector, &adding->source, why);
+	if (err)
+		return err;
+	adding->frame_id = make_ids(adding->tables->frame_nr);
+	adding->traceback_id = make_ids(adding->tables->traceback_nr);
+	return adding->frame_id && adding->traceback_id ? 0 : -ENOMEM;
+}
+
+void adding_release(struct adding *adding)
+{
+	selector_release(&adding->selector);
+	source_release(&adding->source);
+	free(adding->frame_id);
+	free(adding->traceback_id);
+	free(adding->path);
+	free(adding->now);
+	free(adding->spread);
+}
+
+/* ---- tracebacks -------------------------------------------------------------------------------------------- */
+
+static int add_name(struct report_data *data, const char *text, uint32_t *ret_id)
+{
+	*ret_id = 0;
+	return text ? report_string_add(data, text, ret_id) : 0;
+}
+
+static enum report_frame_kind kind_of_frame(const struct snapshot_tables *tables, uint32_t frame)
+{
+	if (!frame)
+		return REPORT_UNKNOWN;
+	if (tables->frame[frame].flags & SNAP_FRAME_SKIPPED)
+		return REPORT_MISSING;
+	return tables->frame[frame].flags & SNAP_FRAME_INLINE ? REPORT_INLINED : REPORT_CALL;
+}
+
+static int find_report_frame(struct adding *adding, uint32_t frame, uint32_t *ret_id)
+{
+	const uint32_t *key_frame = adding->source.options->key_frame;
+	struct report_frame row = { .kind = kind_of_frame(adding->tables, frame) };
+	struct report_data *data = adding->data;
+	struct frame_view view;
+	int err;
+
+	if (frame < adding->tables->frame_nr && adding->frame_id[frame] != IDMAP_NONE) {
+		*ret_id = adding->frame_id[frame];
+		return 0;
+	}
+	view = frame_read(adding->source.snapshot, key_frame ? key_frame[frame] : frame, KEY_TRACEBACK);
+	row.line = view.lineno;
+	row.offset = view.offset;
+	row.is_library = frame && source_role(&adding->source, frame) >= ROLE_START;
+	err = add_name(data, view.function, &row.function) ?: add_name(data, view.filename, &row.file) ?:
+	      add_name(data, view.object, &row.object) ?: report_frame_add(data, &row, ret_id);
+	if (!err && frame < adding->tables->frame_nr)
+		adding->frame_id[frame] = *ret_id;
+	return err;
+}
+
+/* Whether older callers are missing. */
+static bool is_cut_traceback(const struct snap_traceback *row)
+{
+	uint32_t end = SNAP_TRACEBACK_END_OF(row->flags);
+
+	return row->nframe && (row->flags & (SNAP_TRACEBACK_LIMITED | SNAP_TRACEBACK_BROKEN) ||
+			       row->total_nframe > row->nframe || (end != SNAP_END_UNKNOWN && end != SNAP_END_ROOT));
+}
+
+/* frame: most recent first. The last own_nr of them are the own frame and its callers. */
+static int add_traceback_frames(struct adding *adding, const uint32_t *frame, uint32_t nframe, uint32_t own_nr,
+				uint32_t *ret_id)
+{
+	int err = array_reserve(&adding->path, &adding->path_alloc, nframe);
+
+	for (uint32_t i = 0; i < nframe && !err; i++)
+		err = find_report_frame(adding, frame[nframe - 1 - i], &adding->path[i]);
+	return err ?: report_path_add(adding->data, adding->path, nframe, own_nr - 1, ret_id);
+}
+
+int adding_find_traceback(struct adding *adding, uint32_t traceback, uint32_t *ret_id)
+{
+	static const uint32_t none;
+	const struct snap_traceback *row = &adding->tables->traceback[traceback];
+	const uint32_t *frame = row->nframe ? &adding->tables->traceback_frame[row->first] : &none;
+	uint32_t *memo = &adding->traceback_id[traceback];
+	int err;
+
+	if (*memo == IDMAP_NONE) {
+		struct frame_span own = source_frames(&adding->source, traceback);
+
+		err = add_traceback_frames(adding, frame, row->nframe ?: 1, own.nframe, memo);
+		if (err)
+			return err;
+		adding->data->traceback[*memo].is_cut |= is_cut_traceback(row);
+	}
+	*ret_id = *memo;
+	return 0;
+}
+
+/* ---- blocks ------------------------------------------------------------------------------------------------ */
+
+int adding_find_domain(struct adding *adding, uint32_t number, uint32_t *ret_at)
+{
+	struct report_data *data = adding->data;
+	int err = 0;
+
+	for (*ret_at = 0; *ret_at < data->domain_nr; ++*ret_at)
+		if (data->domain[*ret_at].number == number)
+			break;
+	if (*ret_at == data->domain_nr)
+		err = report_domain_add(data, number, snapshot__domain_name(adding->source.snapshot, number));
+	return err;
+}
+
+static int reach_row(struct adding *adding, uint32_t row)
+{
+	int err = 0;
+
+	for (uint32_t at = adding->now_nr; !err && at <= row; at++)
+		err = array_push(adding, now, ((struct report_cell){ .row = at }));
+	return err;
+}
+
+static int add_spread(struct adding *adding, uint32_t row, const struct spread *spread)
+{
+	int err = 0;
+
+	adding->is_sampled = true;
+	while (!err && adding->spread_nr <= row)
+		err = array_push(adding, spread, (struct spread){});
+	if (!err)
+		spread_add(&adding->spread[row], spread);
+	return err;
+}
+
+int adding_add(struct adding *adding, uint32_t row, const struct cost *cost, const struct spread *spread,
+	       struct reason *why)
+{
+	int err = row < adding->now_nr ? 0 : reach_row(adding, row);
+
+	if (err)
+		return err;
+	if (__builtin_add_overflow(adding->size, cost->size, &adding->size))
+		return cost_too_much(why);
+	adding->now[row].size += cost->size;
+	adding->now[row].count += cost->count;
+	return spread ? add_spread(adding, row, spread) : 0;
+}
+
+/* ---- what changed ------------------------------------------------------------------------------------------ */
+
+static bool is_same_spread(const struct spread *a, const struct spread *b)
+{
+	return !memcmp(a, b, sizeof(*a));
+}
+
+static int put_cell(struct report_data *data, struct report_column *column, const struct report_cell *cell,
+		    const struct spread *spread)
+{
+	int err = array_push(column, cell, *cell);
+
+	data->last[cell->row] = *cell;
+	if (!err && data->is_sampled) {
+		err = array_push(column, spread, *spread);
+		data->last_spread[cell->row] = *spread;
+	}
+	return err;
+}
+
+/* The columns so far had no spread: their blocks were not sampled. */
+static int become_sampled(struct report_data *data)
+{
+	int err = 0;
+
+	data->is_sampled = true;
+	for (size_t i = 0; i < data->column_nr && !err; i++) {
+		struct report_column *column = &data->column[i];
+
+		while (!err && column->spread_nr < column->cell_nr)
+			err = array_push(column, spread, (struct spread){});
+	}
+	return err;
+}
+
+static int reach_last(struct report_data *data)
+{
+	int err = 0;
+
+	for (uint32_t at = data->last_nr; !err && at < data->row_nr; at++)
+		err = array_push(data, last, ((struct report_cell){ .row = at }));
+	while (!err && data->is_sampled && data->last_spread_nr < data->row_nr)
+		err = array_push(data, last_spread, (struct spread){});
+	return err;
+}
+
+int adding_put_changes(struct adding *adding, struct report_column *column)
+{
+	static const struct spread exact;
+	struct report_data *data = adding->data;
+	int err = adding->is_sampled && !data->is_sampled ? become_sampled(data) : 0;
+
+	err = err ?: reach_last(data);
+	for (size_t row = 0; row < data->row_nr && !err; row++) {
+		const struct report_cell none = { .row = row };
+		const struct report_cell *now = row < adding->now_nr ? &adding->now[row] : &none;
+		const struct spread *spread = row < adding->spread_nr ? &adding->spread[row] : &exact;
+
+		if (now->size != data->last[row].size || now->count != data->last[row].count ||
+		    (data->is_sampled && !is_same_spread(spread, &data->last_spread[row])))
+			err = put_cell(data, column, now, spread);
+	}
+	return err;
+}
