@@ -4,7 +4,7 @@
 
 Debian's esbuild joins and minifies the scripts and the style sheet; they go into skeleton.html with their hashes in its
 Content-Security-Policy. The result, src/report/page/page.html, is committed: a build of allocsnap needs no esbuild. It
-has @DATA@ once, where the writer puts the data. `make test-report` checks that it is what the sources give.
+has @DATA@ once, where the writer puts the data. `make test-page` checks that it is what the sources give.
 """
 import argparse
 import base64

@@ -10,7 +10,8 @@ function liveColumns(report, keep) {
 		const bytes = s && !isSampled ? out[s - 1].bytes.slice() : new Float64Array(nrTracebacks);
 		const blocks = s && !isSampled ? out[s - 1].blocks.slice() : new Float64Array(nrTracebacks);
 		for (let i = 0; i < row.length; i++) {
-			const at = row[i], size = c.size[i] + (isSampled ? c.size_beyond[i] : 0), count = c.count[i] + (isSampled ? c.count_beyond[i] : 0);
+			const at = row[i], size = c.size[i] + (isSampled ? c.size_beyond[i] : 0), count = c.count[i] +
+				(isSampled ? c.count_beyond[i] : 0);
 			if (!isSampled && (!keep || keep[rowKey[at]])) {
 				bytes[rowTraceback[at]] += size - bytesNow[at];
 				blocks[rowTraceback[at]] += count - blocksNow[at];

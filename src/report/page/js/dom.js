@@ -20,7 +20,8 @@ export function element(tag, attributes, ...children) {
 	return e;
 }
 
-export const swatch = (colour, big) => element("b", { class: big ? "swatch big" : "swatch", style: { background: colour || "transparent" } });
+export const swatch = (colour, big) =>
+	element("b", { class: big ? "swatch big" : "swatch", style: { background: colour || "transparent" } });
 
 // Rows of [name, value, colour]; a row without a value is a heading.
 export function showTooltip(rows, event) {
@@ -30,7 +31,8 @@ export function showTooltip(rows, event) {
 		return;
 	tip.replaceChildren(...rows.map(([name, value, colour], i) => value === null
 		? element("div", { class: i ? "tplace" : "tname" }, name)
-		: element("div", { class: "trow" }, colour && swatch(colour), element("span", {}, name), element("b", {}, value))));
+		: element("div", { class: "trow" }, colour && swatch(colour), element("span", {}, name),
+			element("b", {}, value))));
 	const { width, height } = tip.getBoundingClientRect(), { clientX: x, clientY: y } = event;
 	tip.style.left = Math.max(4, Math.min(x + 14, innerWidth - width - 8)) + "px";
 	tip.style.top = Math.max(4, y + 18 + height > innerHeight ? y - height - 12 : y + 18) + "px";

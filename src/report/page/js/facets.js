@@ -4,7 +4,8 @@
 import { visible } from "./names.js";
 
 // Ages as `--group-by age` has them; the last has no end.
-const AGES = [["< 1s", 1], ["1s - 10s", 10], ["10s - 1m", 60], ["1m - 10m", 600], ["10m - 1h", 3600], ["1h - 1d", 86400], [">= 1d", Infinity]];
+const AGES = [["< 1s", 1], ["1s - 10s", 10], ["10s - 1m", 60], ["1m - 10m", 600], ["10m - 1h", 3600],
+	["1h - 1d", 86400], [">= 1d", Infinity]];
 const SIZE_UNITS = [" B", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB"];
 
 // As in `--group-by size-class`: class n has sizes that need n bits.
@@ -21,18 +22,32 @@ function ageClasses(report) {
 	return births.map(limit => AGES.findIndex(([, below]) => now - limit < below * 1e9));
 }
 
-// One row a facet: how a key's column becomes values, and what they are called.
+// One row a facet: what it is made of, and how its values are called.
 function describeFacets(report) {
-	const k = report.keys, ages = ageClasses(report), hosts = [...new Set(report.processes.map(p => p.host || "?"))];
+	const { process, thread, domain, size_class: size, birth } = report.keys, ages = ageClasses(report);
+	const host = p => p.host || "?", hosts = [...new Set(report.processes.map(host))],
+		isManyHosts = hosts.length > 1;
+	const hostOf = v => hosts.indexOf(host(report.processes[v]));
+	const nameOf = p => processName(p) + (isManyHosts ? " on " + visible(host(p)) : "");
+	const domainOf = v => visible(report.domains[v]?.name || String(report.domains[v]?.number ?? v));
+	const same = v => v, ageTitle = report.snapshots.length > 1 ? "Age at the last snapshot" : "Age";
 	return [
-		{ id: "host", title: "Host", column: hosts.length > 1 && k.process, value: v => hosts.indexOf(report.processes[v].host || "?"), label: v => visible(hosts[v]) },
-		{ id: "process", title: "Process", column: k.process, value: v => v, label: v => processName(report.processes[v]) + (hosts.length > 1 ? " on " + visible(report.processes[v].host || "?") : "") },
-		{ id: "thread", title: "Thread", column: k.thread, value: v => v, label: v => v > 0 ? String(v) : "not known" },
-		{ id: "domain", title: "Domain", column: k.domain, value: v => v, label: v => visible(report.domains[v]?.name || String(report.domains[v]?.number ?? v)) },
-		{ id: "size", title: "Size of blocks", column: k.size_class, value: v => v, label: sizeClassName, ordered: true },
-		{ id: "age", title: report.snapshots.length > 1 ? "Age at the last snapshot" : "Age", column: k.birth, value: v => ages[v], label: v => AGES[v]?.[0] ?? "not known", ordered: true },
+		{ id: "host", title: "Host", column: isManyHosts && process, value: hostOf, label: v =>
+			visible(hosts[v]) },
+		{ id: "process", title: "Process", column: process, value: same, label: v =>
+			nameOf(report.processes[v]) },
+		{ id: "thread", title: "Thread", column: thread, value: same, label: v => v > 0 ? String(v)
+			: "not known" },
+		{ id: "domain", title: "Domain", column: domain, value: same, label: domainOf },
+		{ id: "size", title: "Size of blocks", column: size, value: same, label: sizeClassName,
+			isOrdered: true },
+		{ id: "age", title: ageTitle, column: birth, value: v => ages[v], label: v =>
+			AGES[v]?.[0] ?? "not known", isOrdered: true },
 	];
 }
+
+// The values that the state has ticked: "4711,4712".
+export const tickedValues = text => String(text || "").split(",").filter(value => value !== "");
 
 export class Facets {
 	constructor(report) {
@@ -51,7 +66,7 @@ export class Facets {
 	chosen(state) {
 		const out = [];
 		for (const facet of this.list) {
-			const values = String(state[facet.id] || "").split(",").filter(text => text !== "").map(Number).filter(v => facet.values.includes(v));
+			const values = tickedValues(state[facet.id]).map(Number).filter(v => facet.values.includes(v));
 			if (values.length)
 				out.push({ facet, values: new Set(values) });
 		}
@@ -60,7 +75,8 @@ export class Facets {
 
 	// Whether blocks of each birth are older than snapshot A; null if that is not recorded.
 	bornBefore(a) {
-		const births = this.report.birthsNs, { birth } = this.report.keys, at = a >= 0 ? this.report.snapshots[a].monotonic_ns : undefined;
+		const births = this.report.birthsNs, { birth } = this.report.keys,
+			at = a >= 0 ? this.report.snapshots[a].monotonic_ns : undefined;
 		if (!birth || at === undefined)
 			return null;
 		return Uint8Array.from(birth, v => births[v] <= at ? 1 : 0);
@@ -68,7 +84,8 @@ export class Facets {
 
 	// Which keys the filters keep: { keep: 1 or 0 by key, or null for all; name }. `except` leaves one facet out.
 	selection(state, except) {
-		const chosen = this.chosen(state).filter(c => c.facet.id !== except), born = except === "born" ? "" : state.born;
+		const chosen = this.chosen(state).filter(c => c.facet.id !== except), born = except === "born" ? ""
+			: state.born;
 		const before = born ? this.bornBefore(state.a) : null;
 		if (!chosen.length && !before)
 			return { keep: null, name: "" };
@@ -84,12 +101,14 @@ export class Facets {
 	}
 
 	nameOf(chosen, born) {
-		return chosen.map(c => c.facet.id + "=" + [...c.values].sort().join(",")).join(" ") + (born ? " born=" + born : "");
+		return chosen.map(c => c.facet.id + "=" + [...c.values].sort().join(",")).join(" ") +
+			(born ? " born=" + born : "");
 	}
 
 	// Live bytes and blocks of each value of a facet at a snapshot, of what the other filters keep.
 	sums(facet, state) {
-		const { keep } = this.selection(state, facet.id), rows = this.report.rowsAt(state.b), out = new Map(facet.values.map(v => [v, { value: v, bytes: 0, blocks: 0 }]));
+		const { keep } = this.selection(state, facet.id), rows = this.report.rowsAt(state.b),
+			out = new Map(facet.values.map(v => [v, { value: v, bytes: 0, blocks: 0 }]));
 		for (let row = 0; row < this.report.nrRows; row++) {
 			const key = this.report.rowKey[row];
 			if (keep && !keep[key])
@@ -98,7 +117,7 @@ export class Facets {
 			sum.bytes += rows.size[row] + (rows.size_beyond?.[row] || 0);
 			sum.blocks += rows.count[row] + (rows.count_beyond?.[row] || 0);
 		}
-		const list = [...out.values()];
-		return facet.ordered ? list : list.sort((p, q) => q.bytes - p.bytes);
+		const list = [...out.values()].filter(s => s.bytes || s.blocks || String(state[facet.id]) !== "");
+		return facet.isOrdered ? list : list.sort((p, q) => q.bytes - p.bytes);
 	}
 }

@@ -11,7 +11,8 @@ function fitLinesFrom(times, values) {
 	for (let i = values.length - 1; i >= 0; i--) {
 		const x = times[i] - t0, y = values[i] - v0;
 		n++, t += x, v += y, tt += x * x, tv += x * y, vv += y * y;
-		const spread = Math.max(0, vv - v * v / n), slope = tt - t * t / n > 0 ? (tv - t * v / n) / (tt - t * t / n) : 0;
+		const spread = Math.max(0, vv - v * v / n), slope = tt - t * t / n > 0
+			? (tv - t * v / n) / (tt - t * t / n) : 0;
 		out[i] = { slope, spread, rest: Math.max(0, spread - slope * (tv - t * v / n)) };
 	}
 	return out;
@@ -44,7 +45,8 @@ export function findSteadyGrowth(times, values) {
 		ups += values[i] > values[i - 1];
 	const { slope, rest, spread } = lines[from], late = lines[n - Math.max(3, Math.ceil((n - from) / 3))];
 	const grown = values[n - 1] - values[from];
-	const holds = grown >= LEAST_BYTES && rest <= 0.15 * spread && ups >= 0.6 * (n - 1 - from) && late.slope >= 0.35 * slope;
+	const holds = grown >= LEAST_BYTES && rest <= 0.15 * spread && ups >= 0.6 * (n - 1 - from) &&
+		late.slope >= 0.35 * slope;
 	return holds && slope > 0 ? { from, slope, grown } : null;
 }
 
@@ -63,10 +65,12 @@ export function judgeGrowth(report, times, sites, columns) {
 	const from = top.steady.from, total = columns[last].total.bytes - columns[from].total.bytes;
 	const together = found.filter(s => Math.abs(s.steady.from - from) <= Math.max(1, Math.round(last / 20)));
 	const seconds = times[last] - times[from], rise = s => s.bytes[last] - s.bytes[from];
-	const grown = together.reduce((sum, s) => sum + rise(s), 0), gross = sites.reduce((sum, s) => sum + Math.max(0, rise(s)), 0);
+	const grown = together.reduce((sum, s) => sum + rise(s), 0),
+		gross = sites.reduce((sum, s) => sum + Math.max(0, rise(s)), 0);
 	if (total <= 0 || grown < 0.1 * gross)
 		return { found, from: 0, last };
-	return { found, top, together, from, last, grown, share: grown / gross, perSecond: grown / seconds, topPerSecond: rise(top) / seconds,
+	return { found, top, together, from, last, grown, share: grown / gross, perSecond: grown / seconds,
+		topPerSecond: rise(top) / seconds,
 		caller: findCommonCaller(report, together, columns[from].bytes, columns[last].bytes) };
 }
 
@@ -90,7 +94,8 @@ function findCommonCaller(report, sites, before, after) {
 }
 
 function weighCallers(report, traceback, w, weight) {
-	const seen = new Set(), frames = report.traceback(traceback).filter(f => !report.isLibrary(f) && report.kind(f) < 2).reverse();
+	const seen = new Set(), frames = report.traceback(traceback).filter(f => !report.isLibrary(f) &&
+		report.kind(f) < 2).reverse();
 	frames.forEach((frame, depth) => {
 		const box = report.boxOf[frame];
 		if (seen.has(box))

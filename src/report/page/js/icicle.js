@@ -11,7 +11,8 @@ const FONT = "11.5px ";
 
 export class Icicle {
 	constructor(canvas, app) {
-		Object.assign(this, { canvas, app, zoom: 0, focus: -1, hover: -1, matches: null, scroll: 0, tops: [0] });
+		Object.assign(this, { canvas, app, zoom: 0, focus: -1, hover: -1, matches: null, scroll: 0,
+			tops: [0] });
 		canvas.addEventListener("pointermove", e => this.onMove(e));
 		canvas.addEventListener("pointerleave", () => this.onLeave());
 		canvas.addEventListener("click", e => this.onClick(e));
@@ -172,7 +173,8 @@ export class Icicle {
 	nameOf(id) {
 		const { report } = this.app, frame = this.tree.frame[id];
 		if (!id)
-			return this.app.rootName() + (this.nrThin ? "; " + this.nrThin + " calls without a branch are thin" : "");
+			return this.app.rootName() +
+				(this.nrThin ? "; " + this.nrThin + " calls without a branch are thin" : "");
 		if (!this.isLine(id))
 			return report.label(frame);
 		const source = report.source(frame);
@@ -201,7 +203,8 @@ export class Icicle {
 	// ---- the pointer
 
 	boxAt(e) {
-		const bounds = this.canvas.getBoundingClientRect(), x = e.clientX - bounds.left, y = e.clientY - bounds.top;
+		const bounds = this.canvas.getBoundingClientRect(), x = e.clientX - bounds.left,
+			y = e.clientY - bounds.top;
 		return this.boxes?.find(b => y >= b.y && y < b.y + b.h && x >= b.x && x < b.x + b.w)?.id ?? -1;
 	}
 
@@ -212,7 +215,8 @@ export class Icicle {
 			rows.push(["A → B", write(tree.before[id]) + " → " + write(tree.after[id])]);
 			rows.push(["change", formatSigned(tree.after[id] - tree.before[id], write)]);
 		}
-		rows.push([app.measureName(), this.valueText(id) + " · " + formatPercent(tree.width[id], tree.width[0])]);
+		rows.push([app.measureName(), this.valueText(id) + " · " + formatPercent(tree.width[id],
+			tree.width[0])]);
 		rows.push(["exactly", formatExact(tree.width[id], unit)]);
 		if (app.report.isLibrary(frame))
 			rows.push(["library frame", ""]);

@@ -10,11 +10,18 @@ function intervalAround(centre, { variance, covariance }, estimate) {
 	if (!(variance > 0))
 		return [estimate, estimate];
 	const shift = Z2 * covariance / variance / 2, half = Math.sqrt(Z2 * variance + shift * shift);
-	return [Math.min(estimate, Math.ceil(centre + shift - half)), Math.max(estimate, Math.floor(centre + shift + half))];
+	return [Math.min(estimate, Math.ceil(centre + shift - half)),
+		Math.max(estimate, Math.floor(centre + shift + half))];
 }
 
-const addUnseen = (m, weight) => ({ ...m, variance: m.variance + UNSEEN_SAMPLES * weight ** 2, covariance: m.covariance + UNSEEN_SAMPLES * weight ** 3 });
-const subtract = (m, n) => ({ ...m, variance: Math.max(0, m.variance - n.variance), covariance: m.covariance - n.covariance });
+const addUnseen = (m, weight) => ({ ...m, variance: m.variance + UNSEEN_SAMPLES * weight ** 2,
+	covariance: m.covariance + UNSEEN_SAMPLES * weight ** 3 });
+
+// What the first has and the second lacks. Samples only go, so nothing is below 0 but for rounding.
+const beyondOf = (m, n) =>
+	({ variance: Math.max(0, m.variance - n.variance), covariance: Math.max(0, m.covariance - n.covariance) });
+
+const addMoments = (m, n) => ({ variance: m.variance + n.variance, covariance: m.covariance + n.covariance });
 
 export class Intervals {
 	constructor(report) {
@@ -39,31 +46,43 @@ export class Intervals {
 	// The weight of what a coarse rate may have missed; for counts in blocks.
 	unseen(snapshot, unit, sums) {
 		const bytes = this.report.snapshots[snapshot].sampling?.unseen_bytes || 0;
-		const mean = sums.count.sampled > 0 && sums.size.sampled > sums.count.sampled ? sums.size.sampled / sums.count.sampled : 1;
+		const mean = sums.count.sampled > 0 && sums.size.sampled > sums.count.sampled
+			? sums.size.sampled / sums.count.sampled : 1;
 		return unit === "bytes" ? bytes : bytes / mean;
 	}
 
 	// [low, high] of what the tracebacks hold at a snapshot; null if nothing was left to chance.
 	held(tracebacks, snapshot, unit, keep) {
-		const sums = this.sum(tracebacks, this.report.rowsAt(snapshot), keep), m = unit === "bytes" ? sums.size : sums.count;
+		const sums = this.sum(tracebacks, this.report.rowsAt(snapshot), keep), m = unit === "bytes" ? sums.size
+			: sums.count;
 		const estimate = m.sampled + Math.round(m.beyond);
-		const [low, high] = intervalAround(m.sampled + m.beyond, addUnseen(m, this.unseen(snapshot, unit, sums)), estimate);
+		const [low, high] = intervalAround(m.sampled + m.beyond,
+			addUnseen(m, this.unseen(snapshot, unit, sums)), estimate);
 		return high > low ? [Math.max(low, m.sampled), high] : null;
 	}
 
-	// [low, high] of what changed between two snapshots. A block that is in both is one sample and adds no error.
+	// [low, high] of what changed between two snapshots. A block that is in both is one sample and adds no error: these
+	// are the blocks in B that were born before A. `before` says which keys were; null: not known, which is wider.
 	change(tracebacks, a, b, unit, keep, before) {
-		const rowsA = this.report.rowsAt(a), rowsB = this.report.rowsAt(b), pick = s => unit === "bytes" ? s.size : s.count;
-		const after = before && before.map((old, key) => old || keep && !keep[key] ? 0 : 1);
-		const older = before && before.map((old, key) => old && (!keep || keep[key]) ? 1 : 0);
-		const sumsA = this.sum(tracebacks, rowsA, keep), sumsB = this.sum(tracebacks, rowsB, keep);
-		const now = pick(sumsB), old = pick(sumsA);
-		const apart = before ? pick(this.sum(tracebacks, rowsB, after)) : now;
-		const oldApart = before ? subtract(pick(this.sum(tracebacks, rowsA, older)), pick(this.sum(tracebacks, rowsB, older))) : old;
+		const rowsA = this.report.rowsAt(a), rowsB = this.report.rowsAt(b), pick = s => unit === "bytes"
+			? s.size : s.count;
+		const choose = isOld => before.map((old, key) => Boolean(old) === isOld && (!keep || keep[key]) ? 1
+			: 0);
+		const sumsA = this.sum(tracebacks, rowsA, keep), sumsB = this.sum(tracebacks, rowsB, keep),
+			now = pick(sumsB), then = pick(sumsA);
+		let apart = now, thenApart = then;
+		if (before) {
+			const oldA = pick(this.sum(tracebacks, rowsA, choose(true))),
+				oldB = pick(this.sum(tracebacks, rowsB, choose(true)));
+			apart = addMoments(pick(this.sum(tracebacks, rowsB, choose(false))), beyondOf(oldB, oldA));
+			thenApart = addMoments(beyondOf(oldA, oldB), pick(this.sum(tracebacks, rowsA, choose(false))));
+		}
 		const p = addUnseen(apart, this.unseen(b, unit, sumsB));
-		const estimate = now.sampled + Math.round(now.beyond) - old.sampled - Math.round(old.beyond);
-		const moments = { variance: p.variance + oldApart.variance, covariance: p.covariance - oldApart.covariance };
-		const [low, high] = intervalAround(now.sampled - old.sampled + now.beyond - old.beyond, moments, estimate);
+		const estimate = now.sampled + Math.round(now.beyond) - then.sampled - Math.round(then.beyond);
+		const moments = { variance: p.variance + thenApart.variance,
+			covariance: p.covariance - thenApart.covariance };
+		const [low, high] = intervalAround(now.sampled - then.sampled + now.beyond - then.beyond, moments,
+			estimate);
 		return high > low ? [low, high] : null;
 	}
 }

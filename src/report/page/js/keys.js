@@ -45,8 +45,10 @@ function keyTable(app) {
 
 export function listenToKeys(app) {
 	addEventListener("keydown", e => {
-		const isTyping = /INPUT|SELECT|TEXTAREA/.test(e.target.tagName), isInMenu = byId("filters").contains(e.target);
-		if (e.ctrlKey || e.metaKey || e.altKey || document.querySelector("dialog[open]") || (isTyping || isInMenu) && e.key !== "Escape")
+		const isTyping = /INPUT|SELECT|TEXTAREA/.test(e.target.tagName),
+			isInMenu = byId("filters").contains(e.target);
+		if (e.ctrlKey || e.metaKey || e.altKey || document.querySelector("dialog[open]") ||
+			(isTyping || isInMenu) && e.key !== "Escape")
 			return;
 		const run = keyTable(app)[e.key];
 		if (run && run(e) !== false)

@@ -4,7 +4,7 @@
 import { Detail } from "./detail.js";
 import { byId, copyText, element } from "./dom.js";
 import { FilterMenu } from "./filtermenu.js";
-import { drawHeader, drawHeadline } from "./headline.js";
+import { drawHeader, drawHeadline, processText } from "./headline.js";
 import { Icicle } from "./icicle.js";
 import { listenToKeys } from "./keys.js";
 import { Model } from "./model.js";
@@ -52,12 +52,15 @@ class App {
 	refill() {
 		const { model, state } = this, started = performance.now(), { a, b, unit, measure } = state;
 		byId("group").value = state.group;
+		byId("what").value = state.what;
 		this.icicle.setTree(model.tree(state));
-		this.icicle.tree.fill({ before: a >= 0 ? model.columns[a][unit] : null, after: model.columns[b][unit], measure, tints: model.tints, nrTints: model.isFacet ? 0 : model.tops.length });
+		this.icicle.tree.fill({ before: a >= 0 ? model.columns[a][unit] : null, after: model.columns[b][unit],
+			measure, tints: model.tints, nrTints: model.isFacet ? 0 : model.tops.length });
 		this.measured("fill", performance.now() - started);
 		model.search(state.q);
 		const found = this.icicle.setMatches(model.hitBoxes);
-		byId("found").textContent = state.q ? formatMeasure(unit)(found) + " · " + formatPercent(found, this.icicle.tree.width[0]) : "";
+		byId("found").textContent = state.q ? formatMeasure(unit)(found) + " · " +
+			formatPercent(found, this.icicle.tree.width[0]) : "";
 		if (state.sum === "self")
 			model.forgetCumulative();
 		this.table.fill();
@@ -90,36 +93,51 @@ class App {
 	drawControls() {
 		const { state, model } = this, isDiff = state.a >= 0;
 		for (const button of document.querySelectorAll("[data-set]")) {
-			const [name, value] = button.dataset.set.split("="), now = name === "colour" ? this.colouring() : state[name];
+			const [name, value] = button.dataset.set.split("="), now = name === "colour" ? this.colouring()
+				: state[name];
 			button.setAttribute("aria-pressed", String(now === value));
-			button.disabled = !isDiff && COMPARING.includes(value) || name === "sum" && value === "all" && model.isFacet;
+			button.disabled = !isDiff && COMPARING.includes(value) || name === "sum" && value === "all" &&
+				model.isFacet;
 		}
 		byId("range").replaceChildren(...this.rangeParts());
 		byId("legend").replaceChildren(...(this.colouring() === "site" ? [] : [element("span", {}, "gone"),
-			...[-1, -0.6, -0.2, 0, 0.2, 0.6, 1].map(change => element("i", { style: { background: shadeOfChange(change) } })), element("span", {}, "new")]));
-		const nr = this.table.rows.length, noun = model.isFacet ? "values" : state.sum === "all" ? "frames" : nr === 1 ? "site" : "sites";
+			...[-1, -0.6, -0.2, 0, 0.2, 0.6, 1].map(change =>
+				element("i", { style: { background: shadeOfChange(change) } })),
+				element("span", {}, "new")]));
+		const nr = this.table.rows.length, noun = model.isFacet ? "values" : state.sum === "all" ? "frames"
+			: nr === 1 ? "site" : "sites";
 		byId("sitecount").textContent = formatCount(nr) + " " + noun;
 	}
 
 	rangeParts() {
 		const { a, b } = this.state, { model } = this, now = model.columns[b].total;
 		if (a < 0)
-			return [element("b", {}, "Snapshot " + model.momentOf(b)), element("span", { class: "dim" }, formatBytes(now.bytes) + " in " + formatCount(now.blocks) + " blocks")];
+			return [element("b", {}, "Snapshot " + model.momentOf(b)),
+				element("span", { class: "dim" }, formatBytes(now.bytes) + " in " +
+				formatCount(now.blocks) + " blocks")];
 		const then = model.columns[a].total, change = now.bytes - then.bytes;
-		return [element("b", {}, model.momentOf(a)), " → ", element("b", {}, model.momentOf(b)), element("span", { class: "dim wideonly" }, formatBytes(then.bytes) + " → " + formatBytes(now.bytes) + ","),
-			element("span", { class: change >= 0 ? "up" : "down", title: formatSigned(change, formatCount) + " bytes" }, formatSigned(change, formatBytes))];
+		return [element("b", {}, model.momentOf(a)), " → ", element("b", {}, model.momentOf(b)),
+			element("span", { class: "dim wideonly" }, formatBytes(then.bytes) + " → " +
+			formatBytes(now.bytes) + ","),
+			element("span", { class: change >= 0 ? "up" : "down", title: formatSigned(change, formatCount) +
+				" bytes" }, formatSigned(change, formatBytes))];
 	}
 
 	// What the numbers are of, for copied text.
 	rangeText() {
 		const { a, b } = this.state, { report, model } = this, p = report.process;
-		const who = report.isFleet ? report.processes.length + " processes" : (p.comm || "process") + " pid " + p.pid + " on " + (p.host || "?");
-		return who + ", " + (a >= 0 ? model.momentOf(a) + " to " : "") + model.momentOf(b) + (report.isFleet ? "" : " UTC") + (model.isFiltered ? ", filtered: " + model.selection.name : "");
+		const who = report.isFleet ? report.processes.length + " processes" : processText(p);
+		return who + ", " + (a >= 0 ? model.momentOf(a) + " to " : "") + model.momentOf(b) +
+			model.zone + (model.isFiltered ? ", filtered: " + model.selection.name
+			: "");
 	}
 
-	colouring() { return this.state.a < 0 ? "site" : this.state.colour || (this.state.measure === "grown" || this.state.what !== "live" ? "site" : "change"); }
-	measureName() { return { held: this.state.what, grown: this.state.what === "live" ? "growth" : this.state.what + " from A to B", shrunk: "shrinkage" }[this.state.measure]; }
-	rootName() { return "all " + this.measureName() + (this.state.order === "leaf" ? ", by site" : ", by caller") + (this.model.isFiltered ? ", filtered" : ""); }
+	colouring() { return this.state.a < 0 ? "site" : this.state.colour ||
+		(this.state.measure === "grown" || this.state.what !== "live" ? "site" : "change"); }
+	measureName() { return { held: this.state.what, grown: this.state.what === "live" ? "growth" : this.state.what +
+		" from A to B", shrunk: "shrinkage" }[this.state.measure]; }
+	rootName() { return "all " + this.measureName() + (this.state.order === "leaf" ? ", by site" : ", by caller") +
+		(this.model.isFiltered ? ", filtered" : ""); }
 	measured(name, ms) { (this.timings[name] ||= []).push(ms); }
 
 	// [low, high], or null where nothing was left to chance. thing: a site, or what the detail pane shows.
@@ -150,22 +168,26 @@ class App {
 	}
 
 	cycle(name) {
-		const values = CHOICES[name].filter(v => this.state.a >= 0 || !COMPARING.includes(v)).filter(v => name !== "what" || this.report.hasChurn || v === "live");
+		const values = CHOICES[name].filter(v => this.state.a >= 0 || !COMPARING.includes(v)).filter(v =>
+			name !== "what" || this.report.hasChurn || v === "live");
 		const now = name === "colour" ? this.colouring() : this.state[name];
 		this.set({ [name]: values[(values.indexOf(now) + 1) % values.length] });
 	}
 
 	sortBy(key) {
-		this.state = { ...this.state, sort: key, desc: this.state.sort === key ? !this.state.desc : key !== "name" };
+		this.state = { ...this.state, sort: key, desc: this.state.sort === key ? !this.state.desc
+			: key !== "name" };
 		this.table.sort();
 		this.table.draw();
 		this.writeLink();
 	}
 
 	pickSite(site, isQuiet) {
-		const { model, icicle } = this, top = model.tops.indexOf(site), tracebacks = site.isCaller ? this.tracebacksThrough(site) : site.tracebacks;
+		const { model, icicle } = this, top = model.tops.indexOf(site), tracebacks = site.isCaller
+			? this.tracebacksThrough(site) : site.tracebacks;
 		this.state = { ...this.state, site: site.id };
-		this.detail.show({ title: site.full, frame: site.frame, tracebacks, columns: model.columnsOf(site), colour: top >= 0 ? theme.tops[top] : "", site });
+		this.detail.show({ title: site.full, frame: site.frame, tracebacks, columns: model.columnsOf(site),
+			colour: top >= 0 ? theme.tops[top] : "", site });
 		icicle.focus = site.facet ? -1 : this.boxOfSite(site, tracebacks);
 		if (icicle.focus > 0 && !isQuiet)
 			icicle.reveal(icicle.focus);
@@ -183,7 +205,8 @@ class App {
 	}
 
 	tracebacksThrough(site) {
-		const { report, model } = this, groups = model.groupOf(this.state.group), inside = new Uint8Array(report.parent.length);
+		const { report, model } = this, groups = model.groupOf(this.state.group),
+			inside = new Uint8Array(report.parent.length);
 		for (let n = 1; n < inside.length; n++)
 			inside[n] = inside[report.parent[n]] || groups.of(report.nodeFrame[n]) === site.group ? 1 : 0;
 		return Array.from(report.site.keys()).filter(t => inside[report.site[t]]);
@@ -191,7 +214,8 @@ class App {
 
 	// The widest box of the site's frame.
 	boxOfSite(site, tracebacks) {
-		const { tree } = this.icicle, weight = new Map(), box = this.report.boxOf[site.frame], worth = this.model.columns[this.state.b].bytes;
+		const { tree } = this.icicle, weight = new Map(), box = this.report.boxOf[site.frame],
+			worth = this.model.columns[this.state.b].bytes;
 		for (const t of tracebacks) {
 			let at = tree.end[t];
 			while (at > 0 && tree.box[at] !== box)
@@ -205,9 +229,12 @@ class App {
 	pickBox(id) {
 		if (id <= 0)
 			return;
-		const { model, icicle } = this, { tree } = icicle, tracebacks = tree.tracebacksOf(id), frame = tree.frame[id], top = model.tops[tree.tint[id]];
-		const inside = new Set(tracebacks), site = top && top.tracebacks.length === tracebacks.length && top.tracebacks.every(t => inside.has(t)) ? top : null;
-		this.detail.show({ title: this.report.fullName(frame), frame, tracebacks, columns: model.columns, colour: icicle.colourOf(id), site });
+		const { model, icicle } = this, { tree } = icicle, tracebacks = tree.tracebacksOf(id),
+			frame = tree.frame[id], top = model.tops[tree.tint[id]];
+		const inside = new Set(tracebacks), site = top && top.tracebacks.length === tracebacks.length &&
+			top.tracebacks.every(t => inside.has(t)) ? top : null;
+		this.detail.show({ title: this.report.fullName(frame), frame, tracebacks, columns: model.columns,
+			colour: icicle.colourOf(id), site });
 		this.state = { ...this.state, site: site ? site.id : "" };
 		this.table.paint();
 		byId("live").textContent = this.report.label(frame) + ", " + icicle.valueText(id);
@@ -228,7 +255,8 @@ class App {
 	}
 
 	restoreSelection() {
-		const { rows } = this.table, site = rows.find(r => r.site.id === this.state.site)?.site || rows[0]?.site;
+		const { rows } = this.table, site = rows.find(r => r.site.id === this.state.site)?.site ||
+			rows[0]?.site;
 		if (site)
 			return this.pickSite(site, true);
 		this.state = { ...this.state, site: "" };
@@ -237,8 +265,9 @@ class App {
 
 	zoomed() {
 		const { tree, zoom } = this.icicle;
-		this.state = { ...this.state, zoom: zoom ? tree.path(zoom).map(n => this.report.boxFrame[tree.box[n]]).join(".") : "" };
-		byId("unzoom").disabled = !zoom;
+		this.state = { ...this.state,
+			zoom: zoom ? tree.path(zoom).map(n => this.report.boxFrame[tree.box[n]]).join(".") : "" };
+		byId("unzoom").hidden = !zoom;
 		this.writeLink();
 	}
 
@@ -260,7 +289,8 @@ class App {
 	// Undoes the last kind of choice: menu, search, zoom, filters, then the moments.
 	escape() {
 		document.activeElement?.blur();
-		const filters = Object.fromEntries(["born", ...this.model.facets.list.map(f => f.id)].filter(id => this.state[id]).map(id => [id, ""]));
+		const filters = Object.fromEntries(["born", ...this.model.facets.list.map(f => f.id)].filter(id =>
+			this.state[id]).map(id => [id, ""]));
 		if (this.filters.close())
 			return;
 		if (this.state.q) {
@@ -311,8 +341,10 @@ class App {
 
 	listen() {
 		for (const button of document.querySelectorAll("[data-set]"))
-			button.addEventListener("click", () => this.set(Object.fromEntries([button.dataset.set.split("=")])));
+			button.addEventListener("click",
+				() => this.set(Object.fromEntries([button.dataset.set.split("=")])));
 		byId("group").addEventListener("change", e => this.set({ group: e.target.value }));
+		byId("what").addEventListener("change", e => this.set({ what: e.target.value }));
 		byId("q").addEventListener("input", e => this.set({ q: e.target.value.trim() }));
 		byId("theme").addEventListener("click", () => this.toggleTheme());
 		byId("help").addEventListener("click", () => byId("keys").showModal());
@@ -322,10 +354,13 @@ class App {
 		byId("whole").addEventListener("click", () => this.set({ a: 0, b: this.model.last }));
 		addEventListener("resize", () => this.draw());
 		addEventListener("beforeprint", () => {
-			this.screenTheme = document.documentElement.dataset.theme;
+			this.screenTheme ||= document.documentElement.dataset.theme;
 			this.setTheme("light", false);
 		});
-		addEventListener("afterprint", () => this.setTheme(this.screenTheme, false));
+		addEventListener("afterprint", () => {
+			this.setTheme(this.screenTheme, false);
+			this.screenTheme = "";
+		});
 		addEventListener("hashchange", () => {
 			this.state = readFragment(location.hash.slice(1), this.first, this.model, this.report);
 			this.showState();
@@ -341,11 +376,13 @@ async function start() {
 		readTheme();
 		const report = await loadReport(), read = performance.now(), app = window.allocsnap = new App(report);
 		requestAnimationFrame(() => {
-			app.ready = { load: read - began, build: performance.now() - read, sinceNavigation: performance.now() };
+			app.ready = { load: read - began, build: performance.now() - read,
+				sinceNavigation: performance.now() };
 			document.documentElement.dataset.ready = "1";
 		});
 	} catch (error) {
-		byId("verdict").replaceChildren(element("h1", {}, "This report cannot be shown"), element("p", {}, String(error?.message || error)));
+		byId("verdict").replaceChildren(element("h1", {}, "This report cannot be shown"),
+			element("p", {}, String(error?.message || error)));
 		throw error;
 	}
 }

@@ -6,8 +6,8 @@ import { Facets } from "./facets.js";
 import { judgeGrowth, findGrowers } from "./growth.js";
 import { Intervals } from "./intervals.js";
 import { textMatcher, visible } from "./names.js";
-import { formatClock, formatDate } from "./numbers.js";
-import { FRAME_GROUPS, FrameGroups, callerSites, facetSites, groupSites, sumCumulative, sumSites } from "./sites.js";
+import { formatClock, formatDate, formatDuration } from "./numbers.js";
+import { FrameGroups, callerSites, facetSites, groupSites, isFrameGroup, sumCumulative, sumSites } from "./sites.js";
 import { Tree } from "./tree.js";
 
 const MOST_TOPS = 6;
@@ -26,19 +26,25 @@ export class Model {
 		sumSites(lines, this.live);
 		this.verdict = judgeGrowth(report, this.times, lines, this.live);
 		this.verdict.nrSites = lines.filter(s => s.bytes[this.last] || s.blocks[this.last]).length;
-		this.largest = lines.reduce((best, s) => !best || s.bytes[this.last] > best.bytes[this.last] ? s : best, null);
+		this.largest = lines.reduce((best, s) => !best || s.bytes[this.last] > best.bytes[this.last] ? s : best,
+			null);
 	}
 
 	// Times in seconds; null if snapshots are the sides of a question and not moments.
 	readTimes() {
 		const { snapshots: s, process, gaps } = this.report, last = this.last = s.length - 1;
+		this.hasClock = s.every(x => x.wall_ms !== undefined);
+		if (!this.hasClock && s.every(x => x.monotonic_ns !== undefined))
+			s.forEach(x => x.wall_ms = x.monotonic_ns / 1e6);
 		const isAscending = s.every((x, i) => x.wall_ms !== undefined && (!i || x.wall_ms > s[i - 1].wall_ms));
 		this.times = isAscending ? s.map(x => x.wall_ms / 1000) : null;
-		const wall = ns => s[last].wall_ms + (ns - s[last].monotonic_ns) / 1e6, began = process.recording_start_monotonic_ns;
+		const wall = ns => s[last].wall_ms + (ns - s[last].monotonic_ns) / 1e6,
+			began = process.recording_start_monotonic_ns;
 		this.start = s[0].wall_ms;
 		if (s.length > 1 && began && !this.report.isFleet)
 			this.start = Math.min(s[0].wall_ms, wall(began));
 		this.gaps = this.report.isFleet ? [] : gaps.map(g => ({ from: wall(g.start_ns), to: wall(g.end_ns) }));
+		this.zone = this.hasClock && !this.report.isFleet ? " UTC" : "";
 		this.isLong = s[last].wall_ms - this.start > 86400000;
 	}
 
@@ -50,7 +56,12 @@ export class Model {
 		return this.stamp(s.wall_ms);
 	}
 
-	stamp(ms, seconds = !this.isLong) { return (this.isLong ? formatDate(ms).slice(5) + " " : "") + formatClock(ms, seconds); }
+	// Without a clock, the time since the recording began.
+	stamp(ms, seconds = !this.isLong) {
+		if (!this.hasClock)
+			return formatDuration(ms - this.start);
+		return (this.isLong ? formatDate(ms).slice(5) + " " : "") + formatClock(ms, seconds);
+	}
 
 	// ---- sites
 
@@ -64,7 +75,7 @@ export class Model {
 		this.selection = isLive ? this.facets.selection(state) : { keep: null, name: "" };
 		this.isFiltered = Boolean(this.selection.keep);
 		this.columns = this.store.columns(state.what, this.selection.keep, this.selection.name);
-		this.isFacet = !(state.group in FRAME_GROUPS);
+		this.isFacet = !isFrameGroup(state.group);
 		if (this.isFacet) {
 			this.sites = facetSites(this.report, this.facets.facet(state.group), this.selection.keep);
 		} else {
@@ -77,11 +88,15 @@ export class Model {
 
 	// The sites that have a colour: those that grow steadily, or that grew most from A to B, then the largest at B.
 	chooseTops(state) {
-		const { sites, last, columns } = this, steady = this.growers.filter(s => s.steady.grown > 0.02 * columns[last].total.bytes);
+		const { sites, last, columns } = this,
+			steady = this.growers.filter(s => s.steady.grown > 0.02 * columns[last].total.bytes);
 		const rise = s => state.a >= 0 ? s.bytes[state.b] - s.bytes[state.a] : 0;
-		const large = sites.slice().sort((p, q) => Math.max(0, rise(q)) - Math.max(0, rise(p)) || q.bytes[state.b] - p.bytes[state.b]);
-		const wanted = sites.length && columns.length === 1 ? MOST_TOPS : Math.min(MOST_TOPS, Math.max(steady.length, 4));
-		this.tops = [...new Set([...steady, ...(steady.length > 2 ? [] : large.filter(s => Math.max(...s.bytes) > 0))])].slice(0, wanted);
+		const large = sites.slice().sort((p, q) => Math.max(0, rise(q)) - Math.max(0, rise(p)) ||
+			q.bytes[state.b] - p.bytes[state.b]);
+		const wanted = sites.length && columns.length === 1 ? MOST_TOPS
+			: Math.min(MOST_TOPS, Math.max(steady.length, 4));
+		this.tops = [...new Set([...steady,
+			...(steady.length > 2 ? [] : large.filter(s => Math.max(...s.bytes) > 0))])].slice(0, wanted);
 		this.tints = new Int8Array(this.report.nrTracebacks).fill(-1);
 		if (!this.isFacet)
 			this.tops.forEach((site, i) => site.tracebacks.forEach(t => this.tints[t] = i));
@@ -95,7 +110,8 @@ export class Model {
 	columnsOf(site) {
 		if (!site?.facet)
 			return this.columns;
-		return this.store.columns("live", this.keepOf(site), this.selection.name + " row " + site.facet.id + "=" + site.value);
+		return this.store.columns("live", this.keepOf(site), this.selection.name + " row " + site.facet.id +
+			"=" + site.value);
 	}
 
 	// Which keys take part in a site's numbers; null for all.
@@ -119,22 +135,30 @@ export class Model {
 	// ---- rows of the table
 
 	rows(state) {
-		const { a, b, q } = state, sites = state.sum === "all" && !this.isFacet ? this.cumulativeSites(state) : this.sites;
-		const snapshots = this.report.snapshots, hours = a >= 0 && this.hasTime(a, b) ? (snapshots[b].wall_ms - snapshots[a].wall_ms) / 3600000 : 0;
+		const { a, b, q } = state, sites = state.sum === "all" && !this.isFacet ? this.cumulativeSites(state)
+			: this.sites;
+		const snapshots = this.report.snapshots, hours = a >= 0 && this.hasTime(a, b)
+			? (snapshots[b].wall_ms - snapshots[a].wall_ms) / 3600000 : 0;
 		const whole = this.columns[b].total.bytes;
 		return sites.filter(site => !q || this.siteMatches(site)).map(site => {
-			const all = site.all || site, size = all.bytes[b], count = all.blocks[b], delta = a >= 0 ? size - all.bytes[a] : 0;
-			return { site, name: site.name, size, count, average: count ? size / count : 0, delta, rate: hours ? delta / hours : 0, share: whole ? size / whole : 0,
+			const all = site.all || site, size = all.bytes[b], count = all.blocks[b],
+				delta = a >= 0 ? size - all.bytes[a] : 0;
+			return { site, name: site.name, size, count, average: count ? size / count : 0, delta,
+				rate: hours ? delta / hours : 0, share: whole ? size / whole : 0,
 				countDelta: a >= 0 ? count - all.blocks[a] : 0, self: site.bytes[b] };
 		}).filter(r => r.size || r.count || r.delta || r.countDelta);
 	}
 
-	hasTime(a, b) { return this.report.snapshots[a].wall_ms !== undefined && this.report.snapshots[b].wall_ms > this.report.snapshots[a].wall_ms; }
+	hasTime(a, b) { return this.report.snapshots[a].wall_ms !== undefined &&
+		this.report.snapshots[b].wall_ms > this.report.snapshots[a].wall_ms; }
 
-	// Every frame with what it and its callees hold at A and B, in `all`.
+	// Every frame with what it and its callees hold at A and B, in `all`. Library frames only if they are shown.
 	cumulativeSites(state) {
-		const groups = this.groupOf(state.group), callers = (this.callers ||= {})[state.group] ||= callerSites(this.report, groups, this.sites);
-		const list = [...this.sites, ...callers], add = (i, unit) => sumCumulative(this.report, groups, this.columns[i][unit]);
+		const groups = this.groupOf(state.group), known = this.callers ||= {};
+		const callers = known[state.group] ||= callerSites(this.report, groups, this.sites);
+		const shown = state.lib === "fold" ? callers.filter(s => !this.report.isLibrary(s.frame)) : callers;
+		const list = [...this.sites, ...shown];
+		const add = (i, unit) => sumCumulative(this.report, groups, this.columns[i][unit]);
 		for (const site of list)
 			site.all = { bytes: [], blocks: [] };
 		for (const i of state.a >= 0 ? [state.a, state.b] : [state.b])
@@ -157,12 +181,14 @@ export class Model {
 		this.hitBoxes = this.hitNodes = null;
 		if (!q)
 			return;
-		const { report } = this, test = textMatcher(q), f = report.frames, known = new Int8Array(report.strings.length);
+		const { report } = this, test = textMatcher(q), f = report.frames,
+			known = new Int8Array(report.strings.length);
 		const hit = i => i >= 0 && (known[i] ||= test(report.strings[i]) ? 1 : -1) > 0;
 		this.hitBoxes = new Uint8Array(report.boxFrame.length);
 		const places = new Uint8Array(report.nrFrames);
 		for (let i = 0; i < report.nrFrames; i++) {
-			places[i] = hit(f.file[i]) || hit(f.object[i]) && f.function[i] < 0 || test(report.place(i)) || test(report.label(i)) ? 1 : 0;
+			places[i] = hit(f.file[i]) || hit(f.object[i]) && f.function[i] < 0 || test(report.place(i)) ||
+				test(report.label(i)) ? 1 : 0;
 			if (places[i] || hit(f.function[i]))
 				this.hitBoxes[report.boxOf[i]] = 1;
 		}
@@ -170,7 +196,8 @@ export class Model {
 			this.hitBoxes[box] = places[report.boxFrame[box]];
 		this.hitNodes = new Uint8Array(report.parent.length);
 		for (let n = 1; n < this.hitNodes.length; n++)
-			this.hitNodes[n] = this.hitNodes[report.parent[n]] | this.hitBoxes[report.boxOf[report.nodeFrame[n]]];
+			this.hitNodes[n] = this.hitNodes[report.parent[n]] |
+				this.hitBoxes[report.boxOf[report.nodeFrame[n]]];
 		this.textHit = test;
 	}
 
@@ -186,7 +213,8 @@ export class Model {
 
 	// The share of the program's CPU time that recording took between a snapshot and the one before.
 	costShare(i) {
-		const s = this.report.snapshots, now = s[i].cost, then = i && !s[i].is_other_recording ? s[i - 1].cost : null;
+		const s = this.report.snapshots, now = s[i].cost, then = i && !s[i].is_other_recording ? s[i - 1].cost
+			: null;
 		if (!now)
 			return null;
 		const cpu = now.cpu_ns - (then?.cpu_ns || 0), cost = now.cost_ns - (then?.cost_ns || 0);
@@ -196,12 +224,14 @@ export class Model {
 	// The share of the time between two snapshots in which nothing was recorded.
 	gapShare(a, b) {
 		const from = this.report.snapshots[a].wall_ms, to = this.report.snapshots[b].wall_ms;
-		return this.gaps.reduce((sum, g) => sum + Math.max(0, Math.min(g.to, to) - Math.max(g.from, from)), 0) / (to - from || 1);
+		return this.gaps.reduce((sum, g) => sum + Math.max(0, Math.min(g.to, to) - Math.max(g.from, from)),
+			0) / (to - from || 1);
 	}
 
 	// What was lost between a snapshot and the one before: [name, number].
 	newLosses(i) {
 		const s = this.report.snapshots, then = i && !s[i].is_other_recording ? s[i - 1].losses : {};
-		return Object.entries(s[i].losses).map(([name, n]) => [name, n - (then[name] || 0)]).filter(([, n]) => n > 0);
+		return Object.entries(s[i].losses).map(([name, n]) => [name, n - (then[name] || 0)]).filter(([, n]) =>
+			n > 0);
 	}
 }

@@ -33,7 +33,8 @@ function operatorAt(text, at) {
 }
 
 // 'void a::B<int, std::string>::f(char const*)' becomes 'a::B<…>::f', without return type, parameters and template
-// arguments. A '<' that opens a name stays, as in '<module>' and '<T as Trait>::f'; so does a space in a name without a call.
+// arguments. A '<' that opens a name stays, as in '<module>' and '<T as Trait>::f'; so does a space in a name without a
+// call.
 function shorten(full) {
 	const text = full.replace(/\(anonymous namespace\)/g, "{anon}").replace(/\[abi:\w+\]/g, "")
 		.replace(/std::(__cxx11|__1)::/g, "std::");
@@ -50,7 +51,8 @@ function shorten(full) {
 			i = end;
 		} else if (text[i] === "{") {
 			const end = closingBracket(text, i), inside = text.slice(i + 1, end);
-			out += inside.startsWith("lambda") ? "λ" + (/#(\d+)$/.exec(inside)?.[1] || "") : "{" + inside + "}";
+			out += inside.startsWith("lambda") ? "λ" + (/#(\d+)$/.exec(inside)?.[1] || "") : "{" + inside +
+				"}";
 			i = end;
 		} else if (text[i] === "(") {
 			const end = closingBracket(text, i);
@@ -84,7 +86,8 @@ export function fitName(name, chars) {
 	for (let at = name.indexOf("::"); at >= 0; at = name.indexOf("::", at + 2))
 		if (name.length - at - 2 + 1 <= chars)
 			return "…" + name.slice(at + 2);
-	const offset = name.lastIndexOf("+0x"), last = name.includes("::") ? name.slice(name.lastIndexOf("::") + 2) : name;
+	const offset = name.lastIndexOf("+0x"), last = name.includes("::") ? name.slice(name.lastIndexOf("::") + 2)
+		: name;
 	if (offset > 0 && name.length - offset + 1 <= chars)
 		return "…" + name.slice(offset);
 	return chars < 3 ? "" : last.slice(0, chars - 1) + "…";

@@ -6,7 +6,8 @@ import { baseName, shortName, visible } from "./names.js";
 export const KIND = { call: 0, inlined: 1, missing: 2, merged: 3, none: 4 };
 
 const KIND_NAMES = { 2: "(frames are missing here)", 3: "(small tracebacks, merged)", 4: "(no traceback)" };
-const SAMPLE_COLUMNS = ["size_beyond", "size_variance", "size_covariance", "count_beyond", "count_variance", "count_covariance"];
+const SAMPLE_COLUMNS = ["size_beyond", "size_variance", "size_covariance", "count_beyond", "count_variance",
+	"count_covariance"];
 
 // Numbers that are given as what they add to the number before them.
 function sumUp(differences, Column = Int32Array) {
@@ -114,7 +115,8 @@ export class Report {
 		this.boxOf = new Int32Array(this.nrFrames);
 		this.boxFrame = [];
 		for (let i = 0; i < this.nrFrames; i++) {
-			const key = this.kind(i) > KIND.inlined ? "k" + this.kind(i) : f.function[i] >= 0 ? "f" + f.function[i]
+			const key = this.kind(i) > KIND.inlined ? "k" + this.kind(i) : f.function[i] >= 0 ? "f" +
+				f.function[i]
 				: f.line[i] ? "l" + f.file[i] + ":" + f.line[i] : "o" + f.object[i] + "+" + f.offset[i];
 			if (!ids.has(key)) {
 				ids.set(key, ids.size);
@@ -200,7 +202,8 @@ export class Report {
 }
 
 async function inflate(text) {
-	const raw = Uint8Array.fromBase64 ? Uint8Array.fromBase64(text) : Uint8Array.from(atob(text), c => c.charCodeAt(0));
+	const raw = Uint8Array.fromBase64 ? Uint8Array.fromBase64(text) : Uint8Array.from(atob(text),
+		c => c.charCodeAt(0));
 	const stream = new Blob([raw]).stream().pipeThrough(new DecompressionStream("gzip"));
 	return JSON.parse(await new Response(stream).text());
 }

@@ -5,7 +5,9 @@
 import { KIND } from "./report.js";
 import { baseName, visible } from "./names.js";
 
-export const FRAME_GROUPS = { line: "line", function: "function", file: "file", object: "object" };
+const FRAME_GROUPS = ["line", "function", "file", "object"];
+
+export const isFrameGroup = by => FRAME_GROUPS.includes(by);
 
 const UNKNOWN = "<unknown>";
 
@@ -20,13 +22,15 @@ export function hashText(text) {
 // The key of a frame. Frames without a line are equal if function, object and offset are.
 function frameKey(report, frame, by) {
 	const f = report.frames;
-	if (frame < 0 || report.kind(frame) > KIND.inlined)
-		return "kind " + (frame < 0 ? KIND.none : report.kind(frame));
+	const kind = frame < 0 ? KIND.none : report.kind(frame);
+	if (kind > KIND.inlined)
+		return kind === KIND.none && by !== "line" ? UNKNOWN : "kind " + kind;
 	const object = report.text(f.object[frame]);
 	if (by === "object")
 		return object || UNKNOWN;
 	if (by === "function")
-		return f.function[frame] >= 0 ? report.strings[f.function[frame]] : object ? UNKNOWN + " in " + object : UNKNOWN;
+		return f.function[frame] >= 0 ? report.strings[f.function[frame]] : object ? UNKNOWN + " in " + object
+			: UNKNOWN;
 	const file = f.file[frame] >= 0 ? report.strings[f.file[frame]] : object;
 	if (by === "file" || f.line[frame])
 		return by === "file" ? file || UNKNOWN : file + ":" + f.line[frame];
@@ -72,11 +76,13 @@ function nameSite(report, site) {
 
 // A label that tells a site from the others: its last words, with the line where several have the same.
 function tagSites(report, sites) {
-	const seen = new Map(), short = s => s.by === "line" || s.by === "function" ? s.name.split("::").slice(-2).join("::") : s.name;
+	const seen = new Map(), short = s => s.by === "line" || s.by === "function"
+		? s.name.split("::").slice(-2).join("::") : s.name;
 	for (const s of sites)
 		seen.set(short(s), (seen.get(short(s)) || 0) + 1);
 	for (const s of sites)
-		s.tag = short(s) + (seen.get(short(s)) > 1 && report.frames.line[s.frame] ? ":" + report.frames.line[s.frame] : "");
+		s.tag = short(s) + (seen.get(short(s)) > 1 && report.frames.line[s.frame] ? ":" +
+			report.frames.line[s.frame] : "");
 }
 
 // All sites of the report, without their numbers.
@@ -84,7 +90,8 @@ export function groupSites(report, groups) {
 	const sites = new Array(groups.keys.length);
 	for (let t = 0; t < report.nrTracebacks; t++) {
 		const frame = report.siteFrame(t), id = groups.of(frame);
-		const site = sites[id] ||= { id: hashText(groups.keys[id]), by: groups.by, group: id, key: groups.keys[id], frame, tracebacks: [] };
+		const site = sites[id] ||= { id: hashText(groups.keys[id]), by: groups.by, group: id,
+			key: groups.keys[id], frame, tracebacks: [] };
 		site.tracebacks.push(t);
 	}
 	const list = sites.filter(Boolean);
@@ -105,14 +112,17 @@ export function sumSites(sites, columns) {
 // What each group holds if a block counts for every frame of its traceback from the site on, once per call in a
 // recursion: `stats --cumulative`. Returns columns by group.
 export function sumCumulative(report, groups, column) {
-	const { parent, nodeFrame, site } = report, inside = new Float64Array(parent.length), out = new Float64Array(groups.keys.length);
+	const { parent, nodeFrame, site } = report, inside = new Float64Array(parent.length),
+		out = new Float64Array(groups.keys.length);
 	for (let t = 0; t < site.length; t++)
-		inside[site[t]] += column[t];
+		if (site[t])
+			inside[site[t]] += column[t];
+		else
+			out[groups.of(-1)] += column[t]; // no traceback
 	for (let n = parent.length - 1; n > 0; n--) {
 		out[groups.of(nodeFrame[n])] += inside[n];
 		inside[parent[n]] += inside[n];
 	}
-	out[groups.of(-1)] += inside[0];
 	return out;
 }
 
@@ -124,7 +134,9 @@ export function callerSites(report, groups, sites) {
 		if (known.has(id))
 			continue;
 		known.add(id);
-		const site = { id: hashText(groups.keys[id]), by: groups.by, group: id, key: groups.keys[id], frame, tracebacks: [], bytes: report.snapshots.map(() => 0), blocks: report.snapshots.map(() => 0), isCaller: true };
+		const site = { id: hashText(groups.keys[id]), by: groups.by, group: id, key: groups.keys[id], frame,
+			tracebacks: [], bytes: report.snapshots.map(() => 0), blocks: report.snapshots.map(() => 0),
+			isCaller: true };
 		nameSite(report, site);
 		site.tag = site.name;
 		out.push(site);
@@ -137,7 +149,8 @@ export function facetSites(report, facet, keep) {
 	const all = Array.from({ length: report.nrTracebacks }, (_, t) => t), nr = report.snapshots.length;
 	const sites = facet.values.map(value => {
 		const name = facet.label(value);
-		return { id: hashText(facet.id + value), by: facet.id, facet, value, frame: -1, tracebacks: all, name, full: facet.title + " " + name,
+		return { id: hashText(facet.id + value), by: facet.id, facet, value, frame: -1, tracebacks: all, name,
+			full: facet.title + " " + name,
 			place: "", tag: name, bytes: new Array(nr).fill(0), blocks: new Array(nr).fill(0) };
 	});
 	const ofValue = new Map(sites.map(site => [site.value, site]));

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // What the reader chose, and its form in the address: only what differs from the first view.
 
-import { FRAME_GROUPS } from "./sites.js";
+import { isFrameGroup } from "./sites.js";
 
 export const CHOICES = {
-	order: ["root", "leaf"], lib: ["fold", "dim"], what: ["live", "allocated", "temporary"], measure: ["held", "grown", "shrunk"],
+	order: ["root", "leaf"], lib: ["fold", "dim"], what: ["live", "allocated", "temporary"],
+		measure: ["held", "grown", "shrunk"],
 	unit: ["bytes", "blocks"], colour: ["site", "change"], sum: ["self", "all"], born: ["before", "after"],
 };
 const FACETS = ["host", "process", "thread", "domain", "size", "age"];
@@ -14,12 +15,15 @@ const SORTS = ["name", "delta", "rate", "size", "count", "average", "share", "se
 // a is −1 without a comparison.
 export function firstState(model) {
 	const { verdict, last } = model, a = verdict.top ? verdict.from : last > 0 && last < 4 ? 0 : -1;
-	return { a, b: last, what: "live", measure: a >= 0 ? "grown" : "held", unit: "bytes", order: "root", lib: "fold", colour: "", group: "line", sum: "self",
-		sort: a >= 0 ? "delta" : "size", desc: true, site: "", q: "", zoom: "", born: "", ...Object.fromEntries(FACETS.map(f => [f, ""])) };
+	return { a, b: last, what: "live", measure: a >= 0 ? "grown" : "held", unit: "bytes", order: "root",
+		lib: "fold", colour: "", group: "line", sum: "self",
+		sort: a >= 0 ? "delta" : "size", desc: true, site: "", q: "", zoom: "", born: "",
+			...Object.fromEntries(FACETS.map(f => [f, ""])) };
 }
 
 export function writeFragment(state, first) {
-	return Object.entries(state).filter(([name, value]) => value !== first[name]).map(([name, value]) => name + "=" + encodeURIComponent(value)).join("&");
+	return Object.entries(state).filter(([name, value]) => value !== first[name]).map(([name, value]) => name +
+		"=" + encodeURIComponent(value)).join("&");
 }
 
 // A state from a fragment. Values that make no sense here are left out, so an old link still opens the report.
@@ -28,9 +32,10 @@ export function readFragment(fragment, first, model, report) {
 	for (const [name, value] of new URLSearchParams(fragment)) {
 		if (name === "a" || name === "b")
 			state[name] = Math.max(name === "a" ? -1 : 0, Math.min(last, Math.trunc(Number(value)) || 0));
-		else if (CHOICES[name]?.includes(value) || TEXTS.includes(name) || name === "sort" && SORTS.includes(value))
+		else if (CHOICES[name]?.includes(value) || TEXTS.includes(name) || name === "sort" &&
+			SORTS.includes(value))
 			state[name] = value;
-		else if (name === "group" && (value in FRAME_GROUPS || model.facets.facet(value)))
+		else if (name === "group" && (isFrameGroup(value) || model.facets.facet(value)))
 			state.group = value;
 		else if (name === "desc")
 			state.desc = value === "true";
@@ -51,7 +56,7 @@ export function settleState(state, model, report) {
 	}
 	if (state.what !== "live" && !report.hasChurn)
 		state.what = "live";
-	const isFacet = !(state.group in FRAME_GROUPS);
+	const isFacet = !isFrameGroup(state.group);
 	if (isFacet && (state.what !== "live" || !model.facets.facet(state.group)))
 		state.group = "line";
 	if (isFacet)

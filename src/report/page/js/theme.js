@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // Colours and fonts of the canvases, read from the style sheet, so that light and dark are in one place.
 
-const NAMES = ["bg", "panel", "line", "line2", "ink", "ink2", "ink3", "accent", "box", "box2", "library", "grow", "shrink", "hit", "rss",
+const NAMES = ["bg", "panel", "line", "line2", "ink", "ink2", "ink3", "accent", "box", "box2", "library", "grow",
+	"shrink", "hit", "rss",
 	"other", "hatch", "select"];
 
 export const theme = { tops: [] };
 
 export function readTheme() {
-	const style = getComputedStyle(document.documentElement), read = name => style.getPropertyValue("--" + name).trim();
+	const style = getComputedStyle(document.documentElement), read = name =>
+		style.getPropertyValue("--" + name).trim();
 	for (const name of NAMES)
 		theme[name] = read(name);
 	theme.tops = [1, 2, 3, 4, 5, 6].map(i => read("top" + i));
@@ -48,7 +50,8 @@ export function mix(a, b, share) {
 	return out;
 }
 
-const luminance = hex => channels(hex).map(v => v / 255).map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+const luminance = hex => channels(hex).map(v => v / 255).map(v => v <= 0.03928 ? v / 12.92
+	: ((v + 0.055) / 1.055) ** 2.4)
 	.reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
 
 const inks = new Map();
@@ -60,10 +63,11 @@ export function inkOn(hex) {
 	return inks.get(hex);
 }
 
-// The colour of a change from gone (−1) over unchanged (0) to new (1), in five steps each way; small changes stay pale.
+// The colour of a change from gone (−1) over unchanged (0) to new (1), in five steps each way. Small changes are pale.
 export function shadeOfChange(change) {
 	const strength = Math.ceil(Math.abs(change) * 5 - 0.1) / 5;
-	return strength <= 0 ? theme.box2 : mix(theme.box2, change > 0 ? theme.grow : theme.shrink, 0.12 + 0.88 * strength ** 1.6);
+	return strength <= 0 ? theme.box2 : mix(theme.box2, change > 0 ? theme.grow : theme.shrink,
+		0.12 + 0.88 * strength ** 1.6);
 }
 
 // Makes the canvas as large as its element in device pixels, and clears it.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// The history: growing sites as areas, all that is traced, RSS, gaps, losses, cost. A point is a snapshot, a drag a diff.
+// The history: growing sites as areas, all that is traced, RSS, gaps, losses, cost. A click on a point chooses a
+// snapshot, a drag compares two.
 
 import { showTooltip } from "./dom.js";
 import { fitName } from "./names.js";
@@ -9,7 +10,8 @@ import { clearCanvas, theme, tracePath } from "./theme.js";
 const LEFT = 68, TOP = 22, FOOT = 40, LABELS = 262, COST = 9, LABEL_GAP = 15;
 const BYTE_STEPS = [1, 2, 4, 5, 8, 10, 20, 25, 40, 50, 80, 100, 200, 250, 400, 500, 800, 1024];
 const COUNT_STEPS = [1, 2, 5, 10];
-const TIME_STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800];
+const TIME_STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800,
+	604800];
 
 // A round number of which `lines` or fewer fit below the maximum.
 function niceStep(max, lines, unit) {
@@ -125,7 +127,8 @@ export class Timeline {
 	}
 
 	drawAreas(c) {
-		const { xs } = this, floor = new Float64Array(xs.length), line = () => Array.from(floor, (v, i) => [xs[i], this.y(v)]);
+		const { xs } = this, floor = new Float64Array(xs.length), line = () =>
+			Array.from(floor, (v, i) => [xs[i], this.y(v)]);
 		const layer = (values, fill) => {
 			const low = line().reverse();
 			values.forEach((v, i) => floor[i] += v);
@@ -163,7 +166,8 @@ export class Timeline {
 	drawRss(c) {
 		if (!this.hasRss || !this.showRss)
 			return;
-		const points = this.app.report.snapshots.map((s, i) => s.rss && [this.xs[i], this.y(s.rss.total)]).filter(Boolean);
+		const points = this.app.report.snapshots.map((s, i) => s.rss &&
+			[this.xs[i], this.y(s.rss.total)]).filter(Boolean);
 		tracePath(c, points);
 		c.strokeStyle = theme.rss;
 		c.lineWidth = 1.6;
@@ -171,7 +175,8 @@ export class Timeline {
 	}
 
 	gapEnds() {
-		return this.app.model.times ? this.app.model.gaps.map(g => [Math.max(LEFT, this.x(g.from)), Math.max(this.x(g.from) + 1, this.x(g.to))]) : [];
+		return this.app.model.times ? this.app.model.gaps.map(g => [Math.max(LEFT, this.x(g.from)),
+			Math.max(this.x(g.from) + 1, this.x(g.to))]) : [];
 	}
 
 	drawGaps(c) {
@@ -197,7 +202,8 @@ export class Timeline {
 
 	// Below the axis: a point for each snapshot, a tick where something was lost since the one before.
 	drawPoints(c) {
-		const s = this.app.report.snapshots, { a, b } = this.app.state, small = (this.right - LEFT) / s.length < 8 ? 1.25 : 2.5;
+		const s = this.app.report.snapshots, { a, b } = this.app.state,
+			small = (this.right - LEFT) / s.length < 8 ? 1.25 : 2.5;
 		s.forEach((snapshot, i) => {
 			const x = this.xs[i], isChosen = i === a || i === b;
 			c.beginPath();
@@ -241,7 +247,8 @@ export class Timeline {
 
 	drawSelectionEnds(c) {
 		const { a, b } = this.chosen(), name = i => this.app.model.momentOf(i);
-		const ends = a >= 0 ? [[this.xs[a], "A " + name(a)], [this.xs[b], "B " + name(b)]] : [[this.xs[b], name(b)]];
+		const ends = a >= 0 ? [[this.xs[a], "A " + name(a)], [this.xs[b], "B " + name(b)]]
+			: [[this.xs[b], name(b)]];
 		c.strokeStyle = theme.accent;
 		c.lineWidth = 1.25;
 		c.font = "600 10.5px " + theme.sans;
@@ -249,7 +256,8 @@ export class Timeline {
 		for (const [x, text] of ends) {
 			tracePath(c, [[x, 16], [x, this.bottom + 4]]);
 			c.stroke();
-			const w = c.measureText(text).width + 10, left = Math.max(after, Math.min(this.right - w, x - w / 2));
+			const w = c.measureText(text).width + 10,
+				left = Math.max(after, Math.min(this.right - w, x - w / 2));
 			after = left + w + 2;
 			c.fillStyle = theme.accent;
 			c.beginPath();
@@ -265,17 +273,22 @@ export class Timeline {
 	// ---- names at the end of what they name
 
 	labelRows() {
-		const { model, report, state } = this.app, last = model.last, rows = [], rss = report.snapshots[last].rss;
+		const { model, report, state } = this.app, last = model.last, rows = [],
+			rss = report.snapshots[last].rss;
 		for (const { site, i, from, to } of this.bands)
-			rows.push({ y: (this.y(from) + this.y(to)) / 2, colour: theme.tops[i], text: site.tag, value: to - from, isStrong: true });
+			rows.push({ y: (this.y(from) + this.y(to)) / 2, colour: theme.tops[i], text: site.tag,
+				value: to - from, isStrong: true });
 		const used = this.bands.length ? this.bands[this.bands.length - 1].to : 0, whole = this.totals[last];
 		const noun = state.what === "live" ? model.isFiltered ? "matching" : "traced" : state.what;
 		if (whole > used || !this.bands.length)
-			rows.push({ y: (this.y(used) + this.y(whole)) / 2, colour: theme.other, text: this.bands.length ? "all other " + noun : noun, value: Math.max(0, whole - used) });
+			rows.push({ y: (this.y(used) + this.y(whole)) / 2, colour: theme.other, text: this.bands.length
+				? "all other " + noun : noun, value: Math.max(0, whole - used) });
 		if (model.isFiltered && this.showAll())
-			rows.push({ y: this.y(this.all[last]), colour: theme.ink3, text: "all traced (dashed)", value: this.all[last] });
+			rows.push({ y: this.y(this.all[last]), colour: theme.ink3, text: "all traced (dashed)",
+				value: this.all[last] });
 		if (this.hasRss && rss)
-			rows.push({ y: this.showRss ? this.y(rss.total) : TOP - 6, colour: theme.rss, text: this.showRss ? "RSS" : "RSS, off the scale (click)", value: rss.total, isRss: true });
+			rows.push({ y: this.showRss ? this.y(rss.total) : TOP - 6, colour: theme.rss, text: this.showRss
+				? "RSS" : "RSS, off the scale (click)", value: rss.total, isRss: true });
 		return rows.sort((p, q) => q.y - p.y);
 	}
 
@@ -300,7 +313,8 @@ export class Timeline {
 		for (const row of rows) {
 			c.strokeStyle = theme.line2;
 			c.lineWidth = 1;
-			tracePath(c, [[this.right + 2, row.y], [this.right + 8, row.y], [this.right + 16, row.at], [this.right + 20, row.at]]);
+			tracePath(c, [[this.right + 2, row.y], [this.right + 8, row.y], [this.right + 16, row.at],
+				[this.right + 20, row.at]]);
 			c.stroke();
 			c.fillStyle = row.colour;
 			c.fillRect(this.right + 22, row.at - 4, 8, 8);
@@ -338,11 +352,14 @@ export class Timeline {
 	// ---- the pointer
 
 	tooltipRows(i) {
-		const { model, report, state } = this.app, s = report.snapshots[i], from = i ? report.snapshots[i - 1].wall_ms : model.start;
-		const rows = [[model.momentOf(i) + (report.isFleet ? "" : " UTC"), "snapshot " + (i + 1) + " of " + report.snapshots.length]];
+		const { model, report, state } = this.app, s = report.snapshots[i],
+			from = i ? report.snapshots[i - 1].wall_ms : model.start;
+		const rows = [[model.momentOf(i) + model.zone, "snapshot " + (i + 1) + " of " +
+			report.snapshots.length]];
 		if (s.rss)
 			rows.push(["RSS", formatBytes(s.rss.total), theme.rss]);
-		rows.push([state.what === "live" ? model.isFiltered ? "matching" : "traced" : state.what, this.write(this.totals[i]), theme.other]);
+		rows.push([state.what === "live" ? model.isFiltered ? "matching" : "traced" : state.what,
+			this.write(this.totals[i]), theme.other]);
 		model.tops.forEach((site, k) => rows.push([site.tag, this.write(site[this.unit][i]), theme.tops[k]]));
 		const cost = model.costShare(i);
 		if (cost !== null)
@@ -351,7 +368,8 @@ export class Timeline {
 			rows.push(["taken because of", s.trigger]);
 		for (const [name, n] of model.newLosses(i))
 			rows.push(["lost: " + name.replace(/_/g, " "), formatCount(n)]);
-		const paused = model.gaps.reduce((sum, g) => sum + Math.max(0, Math.min(g.to, s.wall_ms) - Math.max(g.from, from)), 0);
+		const paused = model.gaps.reduce((sum, g) => sum +
+			Math.max(0, Math.min(g.to, s.wall_ms) - Math.max(g.from, from)), 0);
 		if (paused > 0)
 			rows.push(["not recorded before it", formatDuration(paused)]);
 		return rows.slice(0, 16);
@@ -395,7 +413,8 @@ export class Timeline {
 		const drag = this.drag;
 		this.drag = null;
 		if (drag)
-			this.app.set(drag.moved && drag.a < drag.b ? { a: drag.a, b: drag.b } : { a: -1, b: drag.start });
+			this.app.set(drag.moved && drag.a < drag.b ? { a: drag.a, b: drag.b }
+				: { a: -1, b: drag.start });
 	}
 
 	onLeave() {

@@ -12,7 +12,8 @@ class BoxTable {
 	slotOf(parent, box) {
 		const mask = this.slots.length - 1;
 		let at = (Math.imul(parent, 0x9e3779b1) ^ Math.imul(box + 1, 0x85ebca6b)) >>> 7 & mask;
-		while (this.slots[at] >= 0 && (this.parent[this.slots[at]] !== parent || this.box[this.slots[at]] !== box))
+		while (this.slots[at] >= 0 && (this.parent[this.slots[at]] !== parent ||
+			this.box[this.slots[at]] !== box))
 			at = at + 1 & mask;
 		return at;
 	}
@@ -56,7 +57,8 @@ function buildRootFirst(report, table, fold) {
 		if (!fold)
 			return map[leaf];
 		const site = report.siteFrame(t), end = map[report.site[t]] || lonelyBox(report, table, t);
-		return site >= 0 && report.frames.line[site] && report.frames.function[site] >= 0 && !report.isLibrary(site)
+		return site >= 0 && report.frames.line[site] && report.frames.function[site] >= 0 &&
+			!report.isLibrary(site)
 			? table.child(end, report.lineBox(site), site) : end;
 	});
 }
@@ -102,7 +104,8 @@ export class Tree {
 		this.sorted.clear();
 		for (let t = 0; t < worth.length; t++) {
 			const at = this.end[t], a = before ? before[t] : 0, b = after[t];
-			worth[t] = measure === "grown" ? Math.max(0, b - a) : measure === "shrunk" ? Math.max(0, a - b) : b;
+			worth[t] = measure === "grown" ? Math.max(0, b - a) : measure === "shrunk" ? Math.max(0, a - b)
+				: b;
 			width[at] += worth[t];
 			this.before[at] += a;
 			this.after[at] += b;

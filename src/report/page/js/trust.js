@@ -14,24 +14,31 @@ const fact = (kind, name, value, why) => ({ kind, name, value: value || "", why:
 function sampleFact(report, last) {
 	const bytes = report.process.sample_bytes || last.sampling?.bytes, sampled = last.cohort?.sampled;
 	if (report.isFleet && sampled !== undefined)
-		return fact(sampled ? "warn" : "good", sampled ? "Sampled" : "Every block", sampled ? formatCount(sampled) + " of " + formatCount(last.cohort.snapshots) + " snapshots" : "exact");
-	return report.isSampled ? fact("warn", "Sampled", bytes ? "one in " + formatBytes(bytes) + ", ± 95 %" : "± 95 %", "Sums are estimates. Of 100 recordings, the intervals of 95 hold the true value")
+		return fact(sampled ? "warn" : "good", sampled ? "Sampled" : "Every block",
+			sampled ? formatCount(sampled) + " of " + formatCount(last.cohort.snapshots) + " snapshots"
+			: "exact");
+	return report.isSampled ? fact("warn", "Sampled", bytes ? "one in " + formatBytes(bytes) + ", ± 95 %"
+		: "± 95 %", "Sums are estimates. Of 100 recordings, the intervals of 95 hold the true value")
 		: fact("good", "Every block", "exact");
 }
 
 function gapFact({ model, report }, last) {
 	if (report.isFleet)
-		return fact(last.gap_blocks?.count ? "warn" : "good", last.gap_blocks?.count ? "Gaps" : "No gaps", last.gap_blocks?.count ? formatBytes(last.gap_blocks.size) + " may be gone" : "");
+		return fact(last.gap_blocks?.count ? "warn" : "good", last.gap_blocks?.count ? "Gaps" : "No gaps",
+			last.gap_blocks?.count ? formatBytes(last.gap_blocks.size) + " may be gone" : "");
 	const time = model.gaps.reduce((sum, g) => sum + g.to - g.from, 0), nr = model.gaps.length + report.gapsJoined;
 	if (!nr)
 		return fact("good", "No gaps");
 	const span = report.snapshots[model.last].wall_ms - model.start, stale = last.gap_blocks?.size;
-	return fact("warn", "Gaps", (span ? formatPercent(time, span) + " of the time" : formatDuration(time)) + (stale ? ", " + formatBytes(stale) + " may be gone" : ""),
-		formatCount(nr) + " times without recording. What was allocated in a gap is missing; what was freed in one is still shown");
+	return fact("warn", "Gaps", (span ? formatPercent(time, span) + " of the time" : formatDuration(time)) +
+		(stale ? ", " + formatBytes(stale) + " may be gone" : ""),
+		formatCount(nr) + " times without recording. Blocks that were allocated in a gap are missing, "
+			+ "blocks that were freed in one are still shown");
 }
 
 function lossFact(last) {
-	const losses = Object.entries(last.losses), text = losses.map(([name, n]) => formatCount(n) + " " + words(name)).join(", ");
+	const losses = Object.entries(last.losses), text = losses.map(([name, n]) => formatCount(n) + " " +
+		words(name)).join(", ");
 	return losses.length ? fact("warn", "Losses", text, text) : fact("good", "No losses");
 }
 
@@ -39,9 +46,11 @@ function callerFact(report, last) {
 	const t = last.tracebacks;
 	if (!t || !last.blocks)
 		return fact("unknown", "Callers", "not known");
-	const bad = (t.limited || 0) + (t.broken || 0) + (t.none || 0) + (t.caller_only || 0) + Object.values(t.stopped || {}).reduce((sum, n) => sum + n, 0);
+	const bad = (t.limited || 0) + (t.broken || 0) + (t.none || 0) + (t.caller_only || 0) +
+		Object.values(t.stopped || {}).reduce((sum, n) => sum + n, 0);
 	const whole = (t.complete || 0) + (t.ended || 0), all = whole + bad;
-	return fact(bad ? "warn" : "good", "Callers", formatPercent(whole, all) + " complete" + (t.limited ? ", " + formatPercent(t.limited, all) + " cut at " + report.process.traceback_limit : ""),
+	return fact(bad ? "warn" : "good", "Callers", formatPercent(whole, all) + " complete" +
+		(t.limited ? ", " + formatPercent(t.limited, all) + " cut at " + report.process.traceback_limit : ""),
 		"Tracebacks that reach the first function of their thread");
 }
 
@@ -52,12 +61,15 @@ function startFact(report, last) {
 	const isLate = report.process.attached ?? older >= 1 << 20;
 	if (!isLate)
 		return fact("good", "From the start", "first allocation on");
-	return fact(older < OLD_MEMORY_SHARE * (last.rss?.total || 1) ? "good" : "warn", "Attached later", older ? formatBytes(older) + " of RSS is older" : "", "Blocks from before the recording are not seen");
+	return fact(older < OLD_MEMORY_SHARE * (last.rss?.total || 1) ? "good" : "warn", "Attached later",
+		older ? formatBytes(older) + " older" : "",
+			"What RSS was then; blocks from before the recording are not seen");
 }
 
 function costFact(last) {
 	const share = last.cost?.share;
-	return share === undefined ? fact("unknown", "Cost", "not known") : fact(share < HIGH_COST ? "good" : "warn", "Cost", formatPercent(share, 1) + " of its CPU time", "What recording took of the program's CPU time");
+	return share === undefined ? fact("unknown", "Cost", "not known") : fact(share < HIGH_COST ? "good" : "warn",
+		"Cost", formatPercent(share, 1) + " of its CPU time", "What recording took of the program's CPU time");
 }
 
 // What was left out or merged, in the order of weight; shown below the facts, one line each in the dialog.
@@ -66,14 +78,16 @@ export function listNotes(report) {
 	if (question.filters?.length)
 		out.push("only blocks of " + visible(question.filters.join(" ")));
 	if (merged?.tracebacks)
-		out.push(formatCount(merged.tracebacks) + " of " + formatCount(merged.of) + " tracebacks are small (below " + formatPercent(merged.share, 1) + " each) and merged by site");
+		out.push(formatCount(merged.tracebacks) + " of " + formatCount(merged.of) +
+			" tracebacks are small (below " + formatPercent(merged.share, 1) + " each) and merged by site");
 	if (merged?.dropped_keys?.length)
 		out.push("no filter by " + merged.dropped_keys.map(words).join(", ") + ", to save room");
 	if (question.given > report.snapshots.length)
 		out.push(formatCount(report.snapshots.length) + " of " + formatCount(question.given) + " snapshots");
 	for (const name of ["min_size", "max_size"])
 		if (report.process[name])
-			out.push("blocks of " + (name === "min_size" ? "at least " : "at most ") + formatBytes(report.process[name]));
+			out.push("blocks of " + (name === "min_size" ? "at least " : "at most ") +
+				formatBytes(report.process[name]));
 	if (question.unjudged)
 		out.push(visible(question.unjudged));
 	return [...out, ...report.warnings.map(visible)];
@@ -81,38 +95,50 @@ export function listNotes(report) {
 
 const PARTS = [
 	["traced", rss => rss.traced - (rss.traced_not_resident || 0), "Live blocks that are recorded"],
-	["not traced", rss => rss.heap_not_traced, "Of heaps: older than the recording, the allocator's slack, other runtimes. These are not told apart"],
+	["not traced", rss => rss.heap_not_traced,
+		"Of heaps: older than the recording, the allocator's slack, other runtimes. These are not told apart"],
 	["files", rss => rss.files + rss.shared, "Mapped files and shared memory"],
 	["stacks, other", rss => rss.stacks + rss.other, "Stacks and mappings that no probed function made"],
 ];
 
 function rssBar(rss) {
-	const parts = PARTS.map(([name, of, why], i) => ({ name, why, value: of(rss), cls: "p" + i })).filter(p => p.value > 0);
-	const bar = parts.map(p => element("i", { class: p.cls, title: p.name + " " + formatBytes(p.value), style: { "flex-grow": p.value } }));
-	const legend = parts.map(p => element("span", { title: p.why }, element("i", { class: p.cls }), formatBytes(p.value) + " " + p.name));
-	return element("div", { class: "rss" }, element("div", { class: "rssbar", role: "img", "aria-label": "RSS by what it is made of" }, ...bar),
-		element("div", { class: "rsslegend" }, element("span", {}, element("b", {}, "RSS " + formatBytes(rss.total)), " ="), ...legend));
+	const parts = PARTS.map(([name, of, why], i) => ({ name, why, value: of(rss), cls: "p" + i })).filter(p =>
+		p.value > 0);
+	const bar = parts.map(p => element("i", { class: p.cls, title: p.name + " " + formatBytes(p.value),
+		style: { "flex-grow": p.value } }));
+	const legend = parts.map(p => element("span", { title: p.why }, element("i", { class: p.cls }),
+		formatBytes(p.value) + " " + p.name));
+	return element("div", { class: "rss" },
+		element("div", { class: "rssbar", role: "img", "aria-label": "RSS by what it is made of" }, ...bar),
+		element("div", { class: "rsslegend" },
+			element("span", {}, element("b", {}, "RSS " + formatBytes(rss.total)), " ="), ...legend));
 }
 
 export function drawTrust(app) {
 	const { report, model } = app, last = report.snapshots[model.last], notes = listNotes(report);
-	const facts = [sampleFact(report, last), gapFact(app, last), lossFact(last), callerFact(report, last), startFact(report, last), costFact(last)];
+	const facts = [sampleFact(report, last), gapFact(app, last), lossFact(last), callerFact(report, last),
+		startFact(report, last), costFact(last)];
 	byId("trust").replaceChildren(
-		element("div", { class: "tfacts" }, ...facts.map(f => element("div", { class: "tfact " + f.kind, title: f.why }, element("i", {}, SIGNS[f.kind]), element("b", {}, f.name), element("span", {}, f.value)))),
+		element("div", { class: "tfacts" },
+			...facts.map(f => element("div", { class: "tfact " + f.kind, title: f.why },
+			element("i", {}, SIGNS[f.kind]), element("b", {}, f.name), element("span", {}, f.value)))),
 		last.rss ? rssBar(last.rss) : "",
-		notes.length ? element("button", { class: "notes", title: notes.join("\n"), onclick: () => openFacts(app) }, element("i", {}, "!"), element("span", {}, notes.join(" · "))) : "");
+		notes.length ? element("button", { class: "notes", title: notes.join("\n"), onclick: () =>
+			openFacts(app) }, element("i", {}, "!"), element("span", {}, notes.join(" · "))) : "");
 }
 
 // ---- everything that is known of the recording
 
 function factRows(report, last) {
 	const p = report.process, rows = [];
-	const add = (name, value) => value !== undefined && value !== null && value !== "" && rows.push([name, visible(String(value))]);
+	const add = (name, value) => value !== undefined && value !== null && value !== "" &&
+		rows.push([name, visible(String(value))]);
 	add("command", p.cmdline);
 	add("program", p.exe);
 	add("host, kernel", [p.host, p.kernel].filter(Boolean).join(", "));
 	add("cgroup", p.cgroup);
-	add("allocsnap", [p.allocsnap_version, report.allocsnap && "report by " + report.allocsnap].filter(Boolean).join(", "));
+	add("allocsnap", [p.allocsnap_version, report.allocsnap && "report by " +
+		report.allocsnap].filter(Boolean).join(", "));
 	add("unwinder, frames at most", [p.unwinder, p.traceback_limit].filter(Boolean).join(", "));
 	add("sampled", p.sample_bytes && "one in " + formatBytes(p.sample_bytes));
 	add("budget", p.max_overhead_percent && p.max_overhead_percent + " %");
@@ -126,10 +152,13 @@ function factRows(report, last) {
 }
 
 export function openFacts(app) {
-	const { report, model } = app, notes = listNotes(report), rows = report.isFleet ? [] : factRows(report, report.snapshots[model.last]);
-	const processes = report.isFleet ? report.processes.slice(0, 500).map(p => [visible(p.host || "?"), visible(p.comm || "process") + "[" + p.pid + "]"]) : [];
+	const { report, model } = app, notes = listNotes(report), rows = report.isFleet ? []
+		: factRows(report, report.snapshots[model.last]);
+	const processes = report.isFleet ? report.processes.slice(0, 500).map(p =>
+		[visible(p.host || "?"), visible(p.comm || "process") + "[" + p.pid + "]"]) : [];
 	byId("factlist").replaceChildren(
 		...notes.map(text => element("div", { class: "note" }, text)),
-		element("dl", {}, ...[...rows, ...processes].flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)])));
+		element("dl", {}, ...[...rows, ...processes].flatMap(([name, value]) =>
+			[element("dt", {}, name), element("dd", {}, value)])));
 	byId("facts").showModal();
 }

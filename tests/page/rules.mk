@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# The page of `allocsnap report`: its sources, and headless Chromium driving it.
+
+.PHONY: test-page bench-page page
+
+test-page: $(BIN) $(OUT)/golden-snapshots	## the page of `report` in headless Chromium, its sums beside stats and diff
+	$(Q)ALLOCSNAP=$(abspath $(BIN)) SNAPSHOTS=$(abspath $(OUT)/golden-snapshots.d) tests/page/run.py $(PAGE_ARGS)
+
+bench-page:	## how long a page of 20,000 tracebacks takes to open, to redraw and to search
+	$(Q)tests/page/run.py --bench $(PAGE_ARGS)
+
+page:	## build src/report/page/page.html of its sources, with esbuild
+	$(Q)scripts/bundle-report.py

@@ -1,0 +1,108 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""The page of `allocsnap report`, in headless Chromium.
+
+    run.py [NAME…]     all tests, or those whose names contain one of the words
+    run.py --bench     how long a page of 20,000 tracebacks takes
+
+Environment: ALLOCSNAP, the program; SNAPSHOTS, the folder that make_snapshots filled. Debian's Python runs this: it has
+Debian's selenium.
+"""
+import os
+import pathlib
+import sys
+import tempfile
+import time
+import traceback
+
+sys.dont_write_bytecode = True
+# pylint: disable=wrong-import-position
+import browser as browsers
+import pages
+import test_page
+import test_sources
+import test_sums
+
+BENCH_ROUNDS = 5
+
+
+class Bench:
+    """What tests share: the program, its snapshots, and pages that are made once."""
+
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder)
+        self.allocsnap = os.environ["ALLOCSNAP"]
+        self.snapshots = pathlib.Path(os.environ["SNAPSHOTS"])
+        self.made = {}
+
+    def embed(self, name, data):
+        return pages.embed(data, self.folder / f"{name}.html")
+
+    def page(self, name):
+        """a page of data made by pages.py"""
+        if name not in self.made:
+            data = pages.large(20000) if name == "large" else getattr(pages, name)()
+            self.made[name] = self.embed(name, data)
+        return self.made[name]
+
+    def report(self, *snapshots):
+        """a page that the program wrote"""
+        if snapshots not in self.made:
+            self.made[snapshots] = pages.write_report(self.allocsnap, self.folder / f"{len(self.made)}.html", *snapshots)
+        return self.made[snapshots]
+
+
+def tests_of(module):
+    return [(name, run) for name, run in vars(module).items() if name.startswith("test_")]
+
+
+def judge(name, run, *args):
+    """pass, fail or skip, with a line unless it passed"""
+    try:
+        run(*args)
+        return "pass"
+    except test_sources.Skip as why:
+        print(f"skipped, because {why}: {name}", flush=True)
+        return "skip"
+    except Exception:  # pylint: disable=broad-exception-caught
+        print(f"FAIL {name}\n{traceback.format_exc()}", flush=True)
+        return "fail"
+
+
+def run_tests(words):
+    is_chosen = lambda name: not words or any(word in name for word in words)
+    sources = [test for test in tests_of(test_sources) if is_chosen(test[0])]
+    driven = [test for module in (test_page, test_sums) for test in tests_of(module) if is_chosen(test[0])]
+    verdicts = [judge(name, run) for name, run in sources]
+    why = browsers.missing()
+    if why and driven:
+        print(f"skipped, because {why}: {len(driven)} tests in a browser", flush=True)
+        verdicts += ["skip"] * len(driven)
+    elif driven:
+        with tempfile.TemporaryDirectory() as folder, browsers.Browser() as browser:
+            bench = Bench(folder)
+            verdicts += [judge(name, run, bench, browser) for name, run in driven]
+    print(f"page: {verdicts.count('pass')} passed, {verdicts.count('fail')} failed, {verdicts.count('skip')} skipped")
+    return "fail" in verdicts
+
+
+def run_bench(paths):
+    """the given reports, or 20,000 made tracebacks: medians of several loads"""
+    if why := browsers.missing():
+        sys.exit(f"page: {why}")
+    with tempfile.TemporaryDirectory() as folder, browsers.Browser() as browser:
+        for path in paths or [pages.embed(pages.large(20000), pathlib.Path(folder) / "large.html")]:
+            loads = sorted(browser.open(path) for _ in range(BENCH_ROUNDS))
+            redraws = sorted(test_page.redraw_times(browser))
+            seen = browser.run("return [allocsnap.report.nrTracebacks, allocsnap.icicle.tree.nr]")
+            search = browser.run("const t = performance.now(); allocsnap.set({q: 'pass'}); return performance.now() - t")
+            print(f"{path}: {os.path.getsize(path)} bytes, {seen[0]} tracebacks, {seen[1]} boxes: ready {1000 * loads[len(loads) // 2]:.0f} ms "
+                  f"(worst {1000 * loads[-1]:.0f}), redraw {1000 * redraws[len(redraws) // 2]:.1f} ms (worst {1000 * redraws[-1]:.1f}), search {search:.0f} ms")
+    return 0
+
+
+if __name__ == "__main__":
+    begun = time.monotonic()
+    status = run_bench(sys.argv[2:]) if sys.argv[1:2] == ["--bench"] else run_tests(sys.argv[1:])
+    print(f"({time.monotonic() - begun:.0f} s)", file=sys.stderr)
+    sys.exit(status)

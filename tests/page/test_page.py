@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""The page as a reader uses it."""
+import pages
+
+READY_LIMIT, REDRAW_LIMIT = 6.0, 0.1  # seconds; `make bench-page` prints what it took
+
+
+def quiet(browser, what):
+    found = browser.complaints()
+    assert not found, f"{what}: {found}"
+
+
+def test_the_leak_comes_first(bench, browser):
+    browser.open(bench.page("shop"))
+    assert "Cache::put grows " in browser.text("#verdict h1"), browser.text("#verdict")
+    assert "since 12:05:35" in browser.text("#verdict h1").replace("\u00a0", " "), browser.text("#verdict h1")
+    assert "shop::Cache::put" in browser.text(".tr[aria-rowindex='1']")
+    state = browser.state()
+    assert (state["a"], state["b"], state["measure"]) == (7, 19, "grown"), state
+    assert "3/" not in browser.text("#when") and "20 snapshots" in browser.text("#when")
+    quiet(browser, "shop")
+
+
+def test_every_state_is_quiet(bench, browser):
+    """no request, no message, no violation of the policy, at both sizes"""
+    for name in ("shop", "hostile", "empty", "large"):
+        browser.open(bench.page(name), size=(1280, 720), scheme="dark")
+        assert browser.run("return document.documentElement.dataset.theme") == "dark"
+        assert browser.run("return document.documentElement.scrollWidth <= 1280 && document.documentElement.scrollHeight <= 720"), name
+        quiet(browser, name)
+    for name in ("old.snap", "mixed.snap", "python.snap", "rss.snap", "hostile.snap", "empty.snap", "rss-hostile.snap"):
+        browser.open(bench.report(bench.snapshots / name))
+        quiet(browser, name)
+
+
+def test_a_point_is_a_snapshot_a_drag_is_a_diff(bench, browser):
+    browser.open(bench.page("shop"))
+    xs = browser.run("return allocsnap.timeline.xs")
+    browser.pointer("#timeline", (xs[4] + 2, 80))
+    state = browser.state()
+    assert (state["a"], state["b"], state["measure"], state["sort"]) == (-1, 4, "held", "size"), state
+    browser.pointer("#timeline", (xs[3], 80), (xs[6], 80), (xs[12] - 3, 90), drag=True)
+    state = browser.state()
+    assert (state["a"], state["b"], state["measure"], state["sort"]) == (3, 12, "grown", "delta"), state
+    browser.pointer("#timeline", (xs[15], 80), (xs[9], 80), drag=True)
+    assert (browser.state()["a"], browser.state()["b"]) == (9, 15), "a drag to the left"
+    browser.hover("#timeline", xs[10], 60)
+    assert "snapshot 11 of 20" in browser.text("#tip")
+    quiet(browser, "timeline")
+
+
+def test_search_zoom_and_escape(bench, browser):
+    browser.open(bench.page("shop"))
+    all_sites = browser.text("#sitecount")
+    browser.press("/")
+    browser.type("parse")
+    assert browser.state()["q"] == "parse" and "%" in browser.text("#found")
+    assert browser.text("#sitecount") != all_sites
+    browser.press("Escape")
+    assert browser.state()["q"] == "" and browser.text("#sitecount") == all_sites
+    browser.press("j", "ArrowUp", "Enter")
+    assert browser.run("return allocsnap.icicle.zoom") > 0 and browser.state()["zoom"]
+    browser.press("Escape")
+    assert browser.run("return allocsnap.icicle.zoom") == 0
+    browser.run("allocsnap.set({q: '/cache::PUT$/'})")
+    assert browser.text("#sitecount") == "1 site"
+    quiet(browser, "search")
+
+
+def test_every_choice_has_a_key(bench, browser):
+    browser.open(bench.page("shop"))
+    for key, name, value in (("r", "order", "leaf"), ("l", "lib", "dim"), ("m", "measure", "shrunk"), ("u", "unit", "blocks"),
+                             ("c", "colour", "site"), ("s", "sum", "all")):
+        browser.press(key)
+        assert browser.state()[name] == value, f"{key}: {browser.state()[name]}"
+    browser.press("[", "}")
+    assert (browser.state()["a"], browser.state()["b"]) == (8, 18)
+    browser.press("]", "{", "{")
+    assert (browser.state()["a"], browser.state()["b"]) == (6, 19)
+    browser.press("a")
+    assert (browser.state()["a"], browser.state()["b"]) == (0, 19)
+    for key, dialog in (("?", "keys"), ("i", "facts")):
+        browser.press(key)
+        assert browser.run("return document.getElementById(arguments[0]).open", dialog), dialog
+        browser.press("Escape")
+        assert not browser.run("return document.getElementById(arguments[0]).open", dialog), dialog
+    browser.press("t")
+    assert browser.run("return document.documentElement.dataset.theme") == "dark"
+    browser.press("t", "f")
+    assert browser.run("return document.body.className").strip() == "wide"
+    quiet(browser, "keys")
+
+
+def test_filters_are_chosen_in_the_menu(bench, browser):
+    browser.open(bench.page("shop"))
+    browser.press("F")
+    browser.click("[data-facet='thread=2']")
+    assert browser.state()["thread"] == "2"
+    assert browser.text("#chips") == "thread 2 ×"
+    width, total = browser.run("return [allocsnap.icicle.tree.width[0], allocsnap.timeline.totals.at(-1)]")
+    assert total == 4800000 + 103000 and width == 4800000, (width, total)
+    browser.click("[data-facet='born=before']")
+    assert browser.state()["born"] == "before" and "older than A" in browser.text("#chips")
+    assert browser.run("return allocsnap.timeline.totals.at(-1)") == 0, "all of thread 2 is younger than A"
+    browser.click("[data-facet='thread=2']")
+    assert browser.run("return allocsnap.timeline.totals.at(-1)") == 6000000, "the full cache is older"
+    browser.click("[data-facet='thread=1']")
+    browser.press("Escape")
+    assert browser.run("return document.getElementById('filters').hidden")
+    browser.press("Escape")
+    assert browser.state()["thread"] == browser.state()["born"] == ""
+    browser.run("allocsnap.set({a: -1, group: 'thread'})")
+    assert browser.run("return allocsnap.table.rows.map(r => [r.name, r.size])") == [["1", 6000000], ["2", 4903000]]
+    browser.press("Enter")
+    assert browser.state()["thread"] == "1" and browser.state()["group"] == "line"
+    quiet(browser, "filters")
+
+
+def test_cumulative_counts_callers(bench, browser):
+    browser.open(bench.page("shop"), "a=-1&sum=all&group=function")
+    rows = dict(browser.run("return allocsnap.table.rows.map(r => [r.name, [r.size, r.self]])"))
+    assert rows["main"] == [10903000, 0] and rows["shop::Server::serve"] == [4903000, 0] and rows["shop::Cache::put"] == [4800000, 4800000], rows
+    assert "malloc" not in rows, "what statistics pass over is no caller"
+
+
+def test_a_link_brings_the_view_back(bench, browser):
+    path = bench.page("shop")
+    browser.open(path)
+    browser.run("""allocsnap.set({a: 3, b: 11, measure: 'held', order: 'leaf', unit: 'blocks', thread: '2', sum: 'all'});
+        allocsnap.table.step(1); allocsnap.icicle.zoomTo(allocsnap.icicle.focus)""")
+    before, link = browser.state(), browser.run("return location.hash.slice(1)")
+    zoom = browser.run("return allocsnap.icicle.zoom")
+    assert zoom > 0 and link
+    browser.open(path, link)
+    assert browser.state() == before, f"{browser.state()}\n{before}"
+    assert browser.run("return allocsnap.icicle.zoom") == zoom
+    browser.open(path, "a=99&b=-7&order=upside&group=__proto__&thread=x&zoom=9.9.9&measure=grown&sort=size%00")
+    assert browser.state()["b"] == 0 and browser.state()["order"] == "root" and browser.state()["group"] == "line"
+    quiet(browser, "links")
+
+
+def test_hostile_names_are_text(bench, browser):
+    browser.open(bench.page("hostile"))
+    assert browser.run("return document.querySelectorAll('img, b b, header script, main script, title img').length") == 0
+    assert "<b>evil</b>" in browser.text("#who") and "\\u202e" in browser.text("#who") and "\\u202e" in browser.run("return document.title")
+    assert pages.EVIL in browser.run("return document.querySelector('.notes').title")
+    shown = browser.text("#table") + browser.text("#detail")
+    assert "\u202e" not in shown and "\x1b" not in shown and "\\u001b" in browser.run("return allocsnap.table.text()")
+    browser.run("allocsnap.set({q: '</script>'})")
+    assert browser.text("#sitecount") == "6 sites"  # the file has it, too
+    browser.press("i")
+    assert "<u>x</u>" in browser.text("#facts")
+    browser.press("Escape", "j", "y", "Y")
+    quiet(browser, "hostile")
+
+
+def test_nothing_at_all(bench, browser):
+    browser.open(bench.page("empty"))
+    assert "Nothing is live" in browser.text("#verdict")
+    for key in ("j", "Enter", "m", "r", "l", "u", "s", "w", "F", "Escape", "ArrowDown", "y", "n", "a", "[", "}"):
+        browser.press(key)
+    quiet(browser, "empty")
+
+
+def test_gaps_and_losses_are_drawn(bench, browser):
+    browser.open(bench.report(bench.snapshots / "leaks-gaps"))
+    assert "Gaps" in browser.text("#trust .warn") or any("Gaps" in text for text in browser.run(
+        "return [...document.querySelectorAll('#trust .warn')].map(e => e.textContent)"))
+    gaps = browser.run("return [allocsnap.model.gaps.length, allocsnap.timeline.gapEnds().length]")
+    assert gaps[0] == gaps[1] > 0
+    quiet(browser, "gaps")
+
+
+def test_copied_text_has_every_digit(bench, browser):
+    browser.open(bench.page("shop"))
+    text = browser.run("return allocsnap.detail.text()")
+    assert text.startswith("shop::Cache::put(int)\n4,800,000 bytes in 1,200 blocks (+4,800,000 bytes, +1,200 blocks)\nshop pid 4711 on h1, 12:05:35 to 12:06:35 UTC\n"), text
+    assert "    shop::Server::serve(int) at /src/server.cc:20\n    main at /src/main.cc:10\n" in text, text
+    table = browser.run("return allocsnap.table.text()").splitlines()
+    assert table[0] == "bytes\tblocks\tbytes_change\tblocks_change\tsite\tplace"
+    assert table[1] == "4800000\t1200\t4800000\t1200\tshop::Cache::put(int)\tcache.cc:30", table[1]
+
+
+def test_merged_rows_are_said_at_once(bench, browser):
+    data = pages.shop()
+    data["merged"] = {"tracebacks": 1200, "of": 1500, "share": 0.001, "dropped_keys": ["birth"]}
+    data["frames"]["kind"][0] = 3  # the oldest frame of all
+    browser.open(bench.embed("merged", data))
+    assert "1,200 of 1,500 tracebacks are small" in browser.text(".notes"), browser.text("#trust")
+    assert "no filter by birth" in browser.text(".notes")
+    assert "(small tracebacks, merged)" in browser.text("#detail")
+    quiet(browser, "merged")
+
+
+def test_a_fleet_is_grouped_by_host_and_process(bench, browser):
+    data = pages.shop()
+    del data["process"]
+    data["question"]["kind"] = "fleet"
+    data["processes"] = [{"host": f"web{i % 3}", "comm": "shop", "pid": 100 + i} for i in range(6)]
+    nr = len(data["keys"]["thread"])
+    data["keys"]["process"] = [i % 6 for i in range(nr)]
+    browser.open(bench.embed("fleet", data))
+    assert "6 processes on 3 hosts" in browser.text("#who")
+    browser.run("allocsnap.set({a: -1, group: 'host'})")
+    rows = browser.run("return allocsnap.table.rows.map(r => [r.name, r.size])")
+    assert sorted(name for name, _ in rows) == ["web0", "web1", "web2"] and sum(size for _, size in rows) == 10903000, rows
+    browser.run("allocsnap.set({group: 'process'})")
+    assert len(browser.run("return allocsnap.table.rows.map(r => r.name)")) == 6
+    browser.press("Enter")
+    assert browser.state()["process"] != "" and "process " in browser.text("#chips")
+    quiet(browser, "fleet")
+
+
+def test_broken_data_are_said(bench, browser):
+    path = bench.page("shop")
+    text = path.read_text(encoding="utf-8")
+    broken = bench.folder / "broken.html"
+    broken.write_text(text.replace("H4sI", "H4sA", 1), encoding="utf-8")
+    browser.open(broken)
+    assert "This report cannot be shown" in browser.text("#verdict h1")
+    broken.write_text(pages.embed({"schema": "allocsnap.report/9"}, bench.folder / "other.html").read_text(encoding="utf-8"), encoding="utf-8")
+    browser.open(broken)
+    assert "another version: allocsnap.report/9" in browser.text("#verdict")
+
+
+def test_twenty_thousand_tracebacks_are_fast(bench, browser):
+    took = browser.open(bench.page("large"))
+    assert took < READY_LIMIT, f"ready after {took:.1f} s"
+    times = redraw_times(browser)
+    assert sorted(times)[len(times) // 2] < REDRAW_LIMIT, f"median of redraws: {times}"
+    quiet(browser, "large")
+
+
+def redraw_times(browser):
+    """seconds of the icicle's redraws, zooming in and out"""
+    return browser.run("""const {icicle} = allocsnap, times = [];
+        for (let i = 0; i < 40; i++) {
+            icicle.zoom = i % 2 ? 0 : icicle.tree.children(0)[0];
+            const from = performance.now(); icicle.draw(); times.push((performance.now() - from) / 1000);
+        }
+        return times""")
+
+
+def test_paper_is_light_and_whole(bench, browser):
+    browser.open(bench.page("shop"), scheme="dark")
+    browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    browser.run("dispatchEvent(new Event('beforeprint'))")
+    assert browser.run("return document.documentElement.dataset.theme") == "light"
+    assert browser.run("return getComputedStyle(document.querySelector('.search')).display") == "none"
+    assert browser.run("return document.getElementById('timeline').clientHeight") > 100
+    browser.run("dispatchEvent(new Event('afterprint'))")
+    assert browser.run("return document.documentElement.dataset.theme") == "dark"
+    browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// The page's modules that need no browser. Run by tests/page/run.py.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+const PAGE = new URL(process.env.PAGE_JS + "/", "file:///"); // a copy of src/report/page/js/
+const { formatBytes, formatCount, formatDuration, formatInterval, formatPercent, formatRate,
+	formatSigned } = await import(PAGE.href + "numbers.js");
+const { fitName, shortName, textMatcher, visible } = await import(PAGE.href + "names.js");
+const { findSteadyGrowth } = await import(PAGE.href + "growth.js");
+const { sizeClassName } = await import(PAGE.href + "facets.js");
+const { hashText } = await import(PAGE.href + "sites.js");
+const { Intervals } = await import(PAGE.href + "intervals.js");
+const { Tree } = await import(PAGE.href + "tree.js");
+
+const plain = text => text.replace(/\u00a0/g, " ");
+
+test("functions are known by short names", () => {
+	for (const [full, short] of [
+		["checkout::Receipts::render[abi:cxx11](checkout::Order const&)", "checkout::Receipts::render"],
+		["void std::vector<int, std::allocator<int> >::_M_realloc_insert<int>(int&&)",
+			"std::vector<…>::_M_realloc_insert<…>"],
+		["std::operator+<char, std::char_traits<char> >(char const*)", "std::operator+<…>"],
+		["a::B::operator<<(std::ostream&)", "a::B::operator<<"],
+		["a::B::operator()(int) const::{lambda(int)#2}::operator()(int) const",
+			"a::B::operator()::λ2::operator()"],
+		["(anonymous namespace)::f(int)", "{anon}::f"],
+		["operator new(unsigned long)", "operator new"],
+		["llvm::User::operator new(unsigned long, unsigned int)", "llvm::User::operator new"],
+		["a::C::operator->() const", "a::C::operator->"],
+		["<module>", "<module>"],
+		["<alloc::vec::Vec<T> as core::iter::FromIterator<T>>::from_iter",
+			"<alloc::vec::Vec<T> as core::iter::FromIterator<T>>::from_iter"],
+		["_PyBytes_FromSize", "_PyBytes_FromSize"],
+		["evil\u202egnp.exe", "evil\\u202egnp.exe"],
+		["</script><img src=x>", "</script><…>"],
+		["two words", "two words"],
+	])
+		assert.equal(shortName(full), short);
+	assert.equal(visible("\u001b[31m"), "\\u001b[31m");
+});
+
+test("names lose what says least", () => {
+	assert.equal(fitName("checkout::Service::handle", 17), "…Service::handle");
+	assert.equal(fitName("libLLVM-14.so.1+0x1f388cd", 14), "…+0x1f388cd");
+	assert.equal(fitName("averylongname", 6), "avery…");
+});
+
+test("a search is a part of a name, or a pattern", () => {
+	assert.ok(textMatcher("cache")("shop::Cache::put"));
+	assert.ok(textMatcher("/^shop::.*put$/")("shop::Cache::put"));
+	assert.ok(!textMatcher("/(/")("(anything)"), "a broken pattern matches nothing");
+	assert.ok(textMatcher("a.c")("a.c") && !textMatcher("a.c")("abc"));
+});
+
+test("numbers have three digits", () => {
+	assert.deepEqual([0, 999, 1000, 1023, 1024, 10 * 1048576, 1e15].map(n => plain(formatBytes(n))),
+		["0 B", "999 B", "0.98 KiB", "1.00 KiB", "1.00 KiB", "10.0 MiB", "909 TiB"]);
+	assert.equal(plain(formatSigned(-1536, formatBytes)), "\u22121.50 KiB");
+	assert.equal(formatCount(1234567), "1,234,567");
+	assert.deepEqual([formatPercent(1, 3000), formatPercent(1, 3), formatPercent(0, 0)].map(plain),
+		["<0.1 %", "33 %", "–"]);
+	assert.deepEqual([300, 5000, 115000, 7500000, 200000000].map(n => plain(formatDuration(n))),
+		["300 ms", "5 s", "1 min 55 s", "2 h 05 min", "2 d 7 h"]);
+	assert.deepEqual([2 ** 21, 2 ** 17, 100].map(n => plain(formatRate(n))),
+		["2.00 MiB/s", "7.50 MiB/min", "352 KiB/h"]);
+	assert.equal(plain(formatInterval([-1024, 3 << 20], "bytes", true)), "−1.00 KiB – +3.00 MiB");
+	assert.equal(formatInterval([5, 1200], "blocks"), "5 – 1,200");
+});
+
+test("size classes are called as in --group-by size-class", () => {
+	assert.deepEqual([0, 1, 10, 11, 21].map(sizeClassName), ["0 B", "[1 B, 2 B)", "[512 B, 1 KiB)",
+		"[1 KiB, 2 KiB)", "[1 MiB, 2 MiB)"]);
+});
+
+test("growth is steady or it is not", () => {
+	const times = Array.from({ length: 30 }, (_, i) => i * 5), M = 1 << 20;
+	assert.equal(findSteadyGrowth(times, times.map((_, i) => i < 8 ? M : M + (i - 8) * 200000)).from, 8);
+	assert.equal(findSteadyGrowth(times, times.map((_, i) => Math.min(i, 6) * M)), null, "a cache that is full");
+	assert.equal(findSteadyGrowth(times, times.map((_, i) => i % 5 * M)), null, "a saw tooth");
+	assert.equal(findSteadyGrowth(times, times.map((_, i) => i === 20 ? 9 * M : M)), null, "a burst");
+	assert.equal(findSteadyGrowth(times, times.map(() => M)), null, "level");
+	assert.equal(findSteadyGrowth(times.slice(0, 3), [1, 2, 3]), null, "too few");
+});
+
+test("links name sites by what they are called", () => {
+	assert.equal(hashText("src/cart.c:31"), hashText("src/cart.c:31"));
+	assert.notEqual(hashText("src/cart.c:31"), hashText("src/cart.c:32"));
+});
+
+// 100 blocks of 64 bytes, one in 128 of which is a sample: 35 at A; 30 of them still live at B, and 10 new ones.
+test("the interval of a change knows which samples are in both snapshots", () => {
+	const w = 128, s = 64, rows = n =>
+		({ size: [n * s], count: [n], size_beyond: [n * s * (w - 1)], count_beyond: [n * (w - 1)],
+		size_variance: [n * s * s * w * (w - 1)], count_variance: [n * w * (w - 1)],
+		size_covariance: [n * s ** 3 * w * (w - 1) ** 2], count_covariance: [n * w * (w - 1) ** 2] });
+	const join = (p, q) => Object.fromEntries(Object.keys(p).map(k => [k, [...p[k], ...q[k]]]));
+	const at = [join(rows(35), rows(0)), join(rows(30), rows(10)), join(rows(35), rows(0))];
+	const report = { firstRow: [0, 2], rowKey: [0, 1], rowsAt: i => at[i], snapshots: [{}, {}, {}] },
+		intervals = new Intervals(report);
+	const before = Uint8Array.of(1, 0), known = intervals.change([0], 0, 1, "bytes", null, before),
+		unknown = intervals.change([0], 0, 1, "bytes", null, null);
+	assert.ok(known[1] - known[0] < 0.6 * (unknown[1] - unknown[0]), "common samples add no error");
+	assert.equal(intervals.change([0], 0, 2, "bytes", null, before), null, "nothing came or went");
+	const [low, high] = intervals.held([0], 0, "blocks", null);
+	assert.ok(low > 35 && low < 35 * w && high > 35 * w);
+});
+
+test("growth in the tree does not cancel out, and merges by function", () => {
+	const report = { parent: Int32Array.of(0, 0, 1, 1), nodeFrame: Int32Array.of(-1, 0, 1, 2),
+		leaf: Int32Array.of(2, 3), site: Int32Array.of(2, 3),
+		boxOf: [0, 1, 2], boxFrame: [0, 1, 2], frames: { line: [1, 2, 3], function: [0, 1, 2] }, isLibrary: f =>
+			f === 2,
+		siteFrame: t => t + 1, lineBox: f => 10 + f };
+	const tree = new Tree(report, "root", false), fill = measure => {
+		tree.fill({ before: Float64Array.of(10, 10), after: Float64Array.of(15, 3), measure,
+			tints: Int8Array.of(-1, -1), nrTints: 0 });
+		return tree.width[0];
+	};
+	assert.deepEqual([fill("held"), fill("grown"), fill("shrunk")], [18, 5, 7]);
+	assert.equal(tree.nr, 4);
+	const folded = new Tree(report, "root", true);
+	folded.fill({ before: null, after: Float64Array.of(15, 3), measure: "held", tints: Int8Array.of(-1, -1),
+		nrTints: 0 });
+	assert.equal(folded.width[0], 18, "a traceback that ends in a library is still counted");
+});
