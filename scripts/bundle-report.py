@@ -47,7 +47,7 @@ def build_page():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("-o", "--output", default=os.path.join(PAGE, "page.html"), help="the page (default %(default)s)")
+    parser.add_argument("-o", "--output", default=os.path.join(PAGE, "page.html"), help="default: %(default)s")
     output = parser.parse_args().output
     page = build_page()
     with open(output, "w", encoding="utf-8") as file:

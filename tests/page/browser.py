@@ -17,9 +17,14 @@ except ImportError:
 
 CHROMIUM, DRIVER = "/usr/bin/chromium", "/usr/bin/chromedriver"
 READY_SECONDS = 30
+IS_SHOWN = """return document.documentElement.dataset.ready ||
+    document.querySelector('#verdict h1').textContent.includes('cannot')"""
+PLACE = "const r = document.querySelector(arguments[0]).getBoundingClientRect(); return [r.left, r.top]"
 # Runs before the page's own script.
 WATCH = """window.violations = [];
-document.addEventListener("securitypolicyviolation", e => window.violations.push(e.violatedDirective + " " + e.blockedURI));"""
+try { localStorage.clear(); } catch { /* about:blank has none */ }
+document.addEventListener("securitypolicyviolation", e =>
+    window.violations.push(e.violatedDirective + " " + e.blockedURI));"""
 
 
 def missing():
@@ -57,10 +62,11 @@ class Browser:
         driver.get_log("performance")
         driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
                                {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": False})
-        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]})
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
         begun = time.monotonic()
         driver.get(pathlib.Path(path).resolve().as_uri() + (fragment and "#" + fragment))
-        while not self.run("return document.documentElement.dataset.ready || document.querySelector('#verdict h1').textContent.includes('cannot')"):
+        while not self.run(IS_SHOWN):
             if time.monotonic() - begun > READY_SECONDS:
                 raise AssertionError(f"{path} is not ready after {READY_SECONDS} s: {driver.get_log('browser')}")
             time.sleep(0.01)
@@ -87,8 +93,8 @@ class Browser:
         self.driver.find_element(By.CSS_SELECTOR, selector).click()
 
     def pointer(self, selector, *points, drag=False):
-        """moves to the points, given from the element's left top corner, and clicks at the first, or drags to the last"""
-        box = self.run("const r = document.querySelector(arguments[0]).getBoundingClientRect(); return [r.left, r.top]", selector)
+        """clicks at the first point, or drags from there to the last; points count from the element's top left"""
+        box = self.run(PLACE, selector)
         where = [{"x": box[0] + x, "y": box[1] + y} for x, y in points]
 
         def send(kind, at, **more):
@@ -101,8 +107,9 @@ class Browser:
         send("mouseReleased", where[-1], button="left", clickCount=1)
 
     def hover(self, selector, x, y):
-        box = self.run("const r = document.querySelector(arguments[0]).getBoundingClientRect(); return [r.left, r.top]", selector)
-        self.driver.execute_cdp_cmd("Input.dispatchMouseEvent", {"type": "mouseMoved", "x": box[0] + x, "y": box[1] + y})
+        box = self.run(PLACE, selector)
+        at = {"x": box[0] + x, "y": box[1] + y}
+        self.driver.execute_cdp_cmd("Input.dispatchMouseEvent", {"type": "mouseMoved", **at})
 
     def complaints(self):
         """what the page asked for beside itself, what it logged, and violations of its policy"""

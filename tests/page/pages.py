@@ -52,7 +52,8 @@ class Builder:
         if frame not in self.frame_of:
             function, file, line, library = frame
             self.frame_of[frame] = len(self.frame_of)
-            row = (self.string(function), self.string(file), line, self.string("/usr/bin/shop"), 16 * len(self.frame_of), library, 0)
+            row = (self.string(function), self.string(file), line, self.string("/usr/bin/shop"),
+                   16 * len(self.frame_of), library, 0)
             for name, value in zip(self.frames, row):
                 self.frames[name].append(value)
         return self.frame_of[frame]
@@ -71,8 +72,8 @@ class Builder:
     def data(self, **more):
         leaves = sorted({node for node, _ in self.blocks})
         keys = sorted({key for _, key in self.blocks})
-        rows = sorted((leaves.index(node) if len(leaves) < 1000 else 0, keys.index(key), node) for node, key in self.blocks) \
-            if len(leaves) < 1000 else self.large_rows(leaves, keys)
+        traceback, key_at = {node: i for i, node in enumerate(leaves)}, {key: i for i, key in enumerate(keys)}
+        rows = sorted((traceback[node], key_at[key], node) for node, key in self.blocks)
         columns = [self.blocks[node, keys[key]] for _, key, node in rows]
         out = []
         for s, snapshot in enumerate(self.snapshots):
@@ -83,17 +84,16 @@ class Builder:
                         "count": [columns[i][s][1] for i in changed], **snapshot})
         return {
             "schema": "allocsnap.report/1", "allocsnap": "test", "process": self.process, "warnings": [], "gaps": [],
-            "question": {"kind": "history", "filters": [], "given": len(out)}, "strings": self.strings, "frames": self.frames,
-            "nodes": {"up": [i - up for i, (up, _) in enumerate(self.nodes)], "frame": [frame for _, frame in self.nodes]},
-            "tracebacks": {"node": differences(leaves), "passed": [self.passed(n) for n in leaves], "cut": [0] * len(leaves)},
+            "question": {"kind": "history", "filters": [], "given": len(out)},
+            "strings": self.strings, "frames": self.frames,
+            "nodes": {"up": [i - up for i, (up, _) in enumerate(self.nodes)],
+                      "frame": [frame for _, frame in self.nodes]},
+            "tracebacks": {"node": differences(leaves), "passed": [self.passed(n) for n in leaves],
+                           "cut": [0] * len(leaves)},
             "births_ns": sorted({s["monotonic_ns"] for s in self.snapshots}), "domains": [],
             "keys": dict(zip(("thread", "size_class", "birth"), map(list, zip(*keys)))) if keys else {},
             "rows": {"traceback": differences([row[0] for row in rows]), "key": [row[1] for row in rows]},
             "snapshots": out, **more}
-
-    def large_rows(self, leaves, keys):
-        traceback, key_at = {node: i for i, node in enumerate(leaves)}, {key: i for i, key in enumerate(keys)}
-        return sorted((traceback[node], key_at[key], node) for node, key in self.blocks)
 
     def passed(self, node):
         passed = 0
@@ -108,7 +108,8 @@ def differences(numbers):
 
 def moments(nr, interval=5):
     """snapshots every few seconds"""
-    return [{"wall_ms": 1795349100000 + 1000 * interval * i, "monotonic_ns": 10**9 * (100 + interval * i)} for i in range(nr)]
+    times = [interval * i for i in range(nr)]
+    return [{"wall_ms": 1795349100000 + 1000 * t, "monotonic_ns": 10**9 * (100 + t)} for t in times]
 
 
 MALLOC = ("malloc", "malloc.c", 1, 1)
@@ -118,13 +119,14 @@ MAIN = ("main", "/src/main.cc", 10, 0)
 def shop(nr=20):
     """a service that leaks in Cache::put from the 8th snapshot on, in thread 2, beside a busy site and a full cache"""
     builder = Builder(moments(nr))
-    serve, put = ("shop::Server::serve(int)", "/src/server.cc", 20, 0), ("shop::Cache::put(int)", "/src/cache.cc", 30, 0)
-    fill, parse = ("shop::Index::fill()", "/src/index.cc", 40, 0), ("shop::parse(char const*)", "/src/parse.cc", 50, 0)
-    for i in range(nr):  # what was born between two snapshots is a row
-        builder.add([MAIN, serve, put, MALLOC], [(400000, 100) if s >= i > 7 else (0, 0) for s in range(nr)], (2, 12, i))
+    serve, fill = ("shop::Server::serve(int)", "/src/server.cc", 20, 0), ("shop::Index::fill()", "/src/index.cc", 40, 0)
+    put, parse = ("shop::Cache::put(int)", "/src/cache.cc", 30, 0), ("shop::parse(char const*)", "/src/parse.cc", 50, 0)
     builder.add([MAIN, fill, MALLOC], [(6000000, 50)] * nr, (1, 17, 0))
-    for i in range(nr):
-        builder.add([MAIN, serve, parse, MALLOC], [(100000 + 1000 * (i * 7 % 5), 70) if s == i else (0, 0) for s in range(nr)], (2, 11, i))
+    for i in range(nr):  # what was born between two snapshots is a row
+        leaked = [(400000, 100) if s >= i > 7 else (0, 0) for s in range(nr)]
+        builder.add([MAIN, serve, put, MALLOC], leaked, (2, 12, i))
+        busy = [(100000 + 1000 * (i * 7 % 5), 70) if s == i else (0, 0) for s in range(nr)]
+        builder.add([MAIN, serve, parse, MALLOC], busy, (2, 11, i))
     return builder.data()
 
 
@@ -132,8 +134,11 @@ def hostile():
     """names that would be markup, would move the cursor, or turn the text"""
     builder = Builder(moments(2), comm="<b>evil</b>", host="web\u202e01</title><img src=x onerror=alert(1)>",
                       labels={"v": "\"><script>alert(1)</script>"}, cmdline=EVIL)
-    for i, name in enumerate([EVIL, "\u001b[31mred\u202e gnp.exe", "a<b>::operator<<(std::ostream&)", "__proto__", "constructor", "@DATA@ $& $1"]):
-        builder.add([MAIN, (name, "../../etc/<script>alert(2)</script>.c", i + 1, 0), MALLOC], [(1000 * (i + 1), i + 1), (3000 * (i + 1), i + 2)])
+    names = [EVIL, "\u001b[31mred\u202e gnp.exe", "a<b>::operator<<(std::ostream&)", "__proto__", "constructor",
+             "@DATA@ $& $1"]
+    for i, name in enumerate(names, 1):
+        frame = (name, "../../etc/<script>alert(2)</script>.c", i, 0)
+        builder.add([MAIN, frame, MALLOC], [(1000 * i, i), (3000 * i, i + 1)])
     data = builder.data(warnings=[EVIL], sources={"3": {"1": EVIL}})
     for snapshot in data["snapshots"]:
         snapshot.update(losses={"<u>x</u>": 3}, trigger="<i>sig</i>")
@@ -149,9 +154,14 @@ def large(tracebacks, snapshots=1):
     builder, chance = Builder(moments(snapshots)), random.Random(7)
     path = [MAIN]
     for i in range(tracebacks):
-        path = path[:chance.randrange(1, len(path) + 1)] if chance.random() < 0.4 else path[:-2] if len(path) > 40 else path
-        depth = chance.randrange(3, 12)
-        path = path + [(f"llvm::Pass{chance.randrange(900)}::run(llvm::Module&, int)", f"/src/pass{chance.randrange(90)}.cpp", chance.randrange(1, 900), 0) for _ in range(depth)]
-        count = chance.randrange(1, 400)
-        builder.add(path + [(f"site{i}()", "/src/site.cpp", i + 1, 0), MALLOC], [(count * chance.randrange(16, 4000), count) for _ in range(snapshots)])
+        if chance.random() < 0.4:
+            path = path[:chance.randrange(1, len(path) + 1)]
+        elif len(path) > 40:
+            path = path[:-2]
+        for _ in range(chance.randrange(3, 12)):
+            number = chance.randrange(900)
+            path = path + [(f"llvm::Pass{number}::run(llvm::Module&, int)", f"/src/pass{number % 90}.cpp", number, 0)]
+        count, site = chance.randrange(1, 400), (f"site{i}()", "/src/site.cpp", i + 1, 0)
+        values = [(count * chance.randrange(16, 4000), count) for _ in range(snapshots)]
+        builder.add(path + [site, MALLOC], values)
     return builder.data()

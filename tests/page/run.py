@@ -48,7 +48,8 @@ class Bench:
     def report(self, *snapshots):
         """a page that the program wrote"""
         if snapshots not in self.made:
-            self.made[snapshots] = pages.write_report(self.allocsnap, self.folder / f"{len(self.made)}.html", *snapshots)
+            path = self.folder / f"{len(self.made)}.html"
+            self.made[snapshots] = pages.write_report(self.allocsnap, path, *snapshots)
         return self.made[snapshots]
 
 
@@ -70,7 +71,8 @@ def judge(name, run, *args):
 
 
 def run_tests(words):
-    is_chosen = lambda name: not words or any(word in name for word in words)
+    def is_chosen(name):
+        return not words or any(word in name for word in words)
     sources = [test for test in tests_of(test_sources) if is_chosen(test[0])]
     driven = [test for module in (test_page, test_sums) for test in tests_of(module) if is_chosen(test[0])]
     verdicts = [judge(name, run) for name, run in sources]
@@ -94,11 +96,15 @@ def run_bench(paths):
         for path in paths or [pages.embed(pages.large(20000), pathlib.Path(folder) / "large.html")]:
             loads = sorted(browser.open(path) for _ in range(BENCH_ROUNDS))
             redraws = sorted(test_page.redraw_times(browser))
-            seen = browser.run("return [allocsnap.report.nrTracebacks, allocsnap.icicle.tree.nr]")
-            search = browser.run("const t = performance.now(); allocsnap.set({q: 'pass'}); return performance.now() - t")
-            print(f"{path}: {os.path.getsize(path)} bytes, {seen[0]} tracebacks, {seen[1]} boxes: ready {1000 * loads[len(loads) // 2]:.0f} ms "
-                  f"(worst {1000 * loads[-1]:.0f}), redraw {1000 * redraws[len(redraws) // 2]:.1f} ms (worst {1000 * redraws[-1]:.1f}), search {search:.0f} ms")
+            tracebacks, boxes = browser.run("return [allocsnap.report.nrTracebacks, allocsnap.icicle.tree.nr]")
+            search = browser.run("const t = performance.now(); allocsnap.set({q: 'a'}); return performance.now() - t")
+            print(f"{path}: {os.path.getsize(path)} bytes, {tracebacks} tracebacks, {boxes} boxes")
+            print(f"    ready {say_ms(loads)}, redraw {say_ms(redraws)}, a search {search:.0f} ms")
     return 0
+
+
+def say_ms(seconds):
+    return f"{1000 * seconds[len(seconds) // 2]:.1f} ms (at most {1000 * seconds[-1]:.1f})"
 
 
 if __name__ == "__main__":

@@ -26,10 +26,11 @@ def test_every_state_is_quiet(bench, browser):
     for name in ("shop", "hostile", "empty", "large"):
         browser.open(bench.page(name), size=(1280, 720), scheme="dark")
         assert browser.run("return document.documentElement.dataset.theme") == "dark"
-        assert browser.run("return document.documentElement.scrollWidth <= 1280 && document.documentElement.scrollHeight <= 720"), name
+        width, height = browser.run("const e = document.documentElement; return [e.scrollWidth, e.scrollHeight]")
+        assert width <= 1280 and height <= 720, f"{name}: {width}x{height}"
         quiet(browser, name)
-    for name in ("old.snap", "mixed.snap", "python.snap", "rss.snap", "hostile.snap", "empty.snap", "rss-hostile.snap"):
-        browser.open(bench.report(bench.snapshots / name))
+    for name in ("old", "mixed", "python", "rss", "hostile", "empty", "rss-hostile"):
+        browser.open(bench.report(bench.snapshots / f"{name}.snap"))
         quiet(browser, name)
 
 
@@ -69,8 +70,8 @@ def test_search_zoom_and_escape(bench, browser):
 
 def test_every_choice_has_a_key(bench, browser):
     browser.open(bench.page("shop"))
-    for key, name, value in (("r", "order", "leaf"), ("l", "lib", "dim"), ("m", "measure", "shrunk"), ("u", "unit", "blocks"),
-                             ("c", "colour", "site"), ("s", "sum", "all")):
+    for key, name, value in (("r", "order", "leaf"), ("l", "lib", "dim"), ("m", "measure", "shrunk"),
+                             ("u", "unit", "blocks"), ("c", "colour", "site"), ("s", "sum", "all")):
         browser.press(key)
         assert browser.state()[name] == value, f"{key}: {browser.state()[name]}"
     browser.press("[", "}")
@@ -119,14 +120,15 @@ def test_filters_are_chosen_in_the_menu(bench, browser):
 def test_cumulative_counts_callers(bench, browser):
     browser.open(bench.page("shop"), "a=-1&sum=all&group=function")
     rows = dict(browser.run("return allocsnap.table.rows.map(r => [r.name, [r.size, r.self]])"))
-    assert rows["main"] == [10903000, 0] and rows["shop::Server::serve"] == [4903000, 0] and rows["shop::Cache::put"] == [4800000, 4800000], rows
-    assert "malloc" not in rows, "what statistics pass over is no caller"
+    assert rows == {"main": [10903000, 0], "shop::Server::serve": [4903000, 0], "shop::Cache::put": [4800000, 4800000],
+                    "shop::Index::fill": [6000000, 6000000], "shop::parse": [103000, 103000]}, rows
 
 
 def test_a_link_brings_the_view_back(bench, browser):
     path = bench.page("shop")
     browser.open(path)
-    browser.run("""allocsnap.set({a: 3, b: 11, measure: 'held', order: 'leaf', unit: 'blocks', thread: '2', sum: 'all'});
+    browser.run("""
+        allocsnap.set({a: 3, b: 11, measure: 'held', order: 'leaf', unit: 'blocks', thread: '2', sum: 'all'});
         allocsnap.table.step(1); allocsnap.icicle.zoomTo(allocsnap.icicle.focus)""")
     before, link = browser.state(), browser.run("return location.hash.slice(1)")
     zoom = browser.run("return allocsnap.icicle.zoom")
@@ -141,8 +143,9 @@ def test_a_link_brings_the_view_back(bench, browser):
 
 def test_hostile_names_are_text(bench, browser):
     browser.open(bench.page("hostile"))
-    assert browser.run("return document.querySelectorAll('img, b b, header script, main script, title img').length") == 0
-    assert "<b>evil</b>" in browser.text("#who") and "\\u202e" in browser.text("#who") and "\\u202e" in browser.run("return document.title")
+    assert browser.run("return document.querySelectorAll('img, b b, header script, main script').length") == 0
+    assert "<b>evil</b>" in browser.text("#who") and "\\u202e" in browser.text("#who")
+    assert "\\u202e" in browser.run("return document.title")
     assert pages.EVIL in browser.run("return document.querySelector('.notes').title")
     shown = browser.text("#table") + browser.text("#detail")
     assert "\u202e" not in shown and "\x1b" not in shown and "\\u001b" in browser.run("return allocsnap.table.text()")
@@ -174,7 +177,9 @@ def test_gaps_and_losses_are_drawn(bench, browser):
 def test_copied_text_has_every_digit(bench, browser):
     browser.open(bench.page("shop"))
     text = browser.run("return allocsnap.detail.text()")
-    assert text.startswith("shop::Cache::put(int)\n4,800,000 bytes in 1,200 blocks (+4,800,000 bytes, +1,200 blocks)\nshop pid 4711 on h1, 12:05:35 to 12:06:35 UTC\n"), text
+    assert text.splitlines()[:3] == [
+        "shop::Cache::put(int)", "4,800,000 bytes in 1,200 blocks (+4,800,000 bytes, +1,200 blocks)",
+        "shop pid 4711 on h1, 12:05:35 to 12:06:35 UTC"], text
     assert "    shop::Server::serve(int) at /src/server.cc:20\n    main at /src/main.cc:10\n" in text, text
     table = browser.run("return allocsnap.table.text()").splitlines()
     assert table[0] == "bytes\tblocks\tbytes_change\tblocks_change\tsite\tplace"
@@ -203,7 +208,8 @@ def test_a_fleet_is_grouped_by_host_and_process(bench, browser):
     assert "6 processes on 3 hosts" in browser.text("#who")
     browser.run("allocsnap.set({a: -1, group: 'host'})")
     rows = browser.run("return allocsnap.table.rows.map(r => [r.name, r.size])")
-    assert sorted(name for name, _ in rows) == ["web0", "web1", "web2"] and sum(size for _, size in rows) == 10903000, rows
+    assert sorted(name for name, _ in rows) == ["web0", "web1", "web2"], rows
+    assert sum(size for _, size in rows) == 10903000, rows
     browser.run("allocsnap.set({group: 'process'})")
     assert len(browser.run("return allocsnap.table.rows.map(r => r.name)")) == 6
     browser.press("Enter")
@@ -218,8 +224,7 @@ def test_broken_data_are_said(bench, browser):
     broken.write_text(text.replace("H4sI", "H4sA", 1), encoding="utf-8")
     browser.open(broken)
     assert "This report cannot be shown" in browser.text("#verdict h1")
-    broken.write_text(pages.embed({"schema": "allocsnap.report/9"}, bench.folder / "other.html").read_text(encoding="utf-8"), encoding="utf-8")
-    browser.open(broken)
+    browser.open(bench.embed("other", {"schema": "allocsnap.report/9"}))
     assert "another version: allocsnap.report/9" in browser.text("#verdict")
 
 

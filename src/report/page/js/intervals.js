@@ -61,8 +61,8 @@ export class Intervals {
 		return high > low ? [Math.max(low, m.sampled), high] : null;
 	}
 
-	// [low, high] of what changed between two snapshots. A block that is in both is one sample and adds no error: these
-	// are the blocks in B that were born before A. `before` says which keys were; null: not known, which is wider.
+	// [low, high] of what changed between two snapshots. A block in both is one sample and adds no error: these are the
+	// blocks in B that were born before A. `before` says which keys were; null: not known, which is wider.
 	change(tracebacks, a, b, unit, keep, before) {
 		const rowsA = this.report.rowsAt(a), rowsB = this.report.rowsAt(b), pick = s => unit === "bytes"
 			? s.size : s.count;

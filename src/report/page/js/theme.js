@@ -63,7 +63,7 @@ export function inkOn(hex) {
 	return inks.get(hex);
 }
 
-// The colour of a change from gone (−1) over unchanged (0) to new (1), in five steps each way. Small changes are pale.
+// The colour of a change from gone (−1) over unchanged (0) to new (1), in five steps each way. Small ones are pale.
 export function shadeOfChange(change) {
 	const strength = Math.ceil(Math.abs(change) * 5 - 0.1) / 5;
 	return strength <= 0 ? theme.box2 : mix(theme.box2, change > 0 ? theme.grow : theme.shrink,
