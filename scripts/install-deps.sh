@@ -22,7 +22,8 @@ test_packages='
 	g++ libcriterion-dev libclang-rt-dev>libclang-rt-[0-9]+-dev pkg-config
 	lld dwz libc6-dbg musl-dev musl-tools libjemalloc-dev libgoogle-perftools-dev libmimalloc-dev
 	python3 python3-dbg>python3\.[0-9]+-dbg sqlite3 redis-server redis-tools jq git gh ripgrep
-	mount util-linux btrfs-progs systemd python3-prometheus-client tmux
+	mount util-linux btrfs-progs systemd python3-prometheus-client
+	chromium tmux chromium-driver python3-selenium esbuild
 '
 answers_packages='
 	nginx-light apache2-utils postgresql nodejs default-jdk-headless>openjdk-[0-9]+-jdk-headless golang-go rustc

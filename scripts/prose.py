@@ -20,7 +20,7 @@ COMMENT = {
     "sh": re.compile(r"(?:^|\s)#\s+" + OPENINGS, re.MULTILINE),
     "md": re.compile(r"(?:^|[.:] |^\s*- |\n\n)" + OPENINGS, re.MULTILINE),
 }
-KINDS = {".c": "c", ".h": "c", ".cc": "c", ".py": "py", ".sh": "sh", ".mk": "sh", ".md": "md", ".in": "sh"}
+KINDS = {".js": "c", ".mjs": "c", ".c": "c", ".h": "c", ".cc": "c", ".py": "py", ".sh": "sh", ".mk": "sh", ".md": "md", ".in": "sh"}
 LEFT_OUT = ("vmlinux/", "scripts/prose.py")
 
 

@@ -93,6 +93,7 @@ second_lane() {
 	suite damage count_lines make test-damage
 	suite example count_lines make test-example
 	suite musl count_lines make test-musl
+	suite page count_lines make test-page
 	if [ "$tier" = check ]; then
 		suite fleet count_lines make test-fleet FLEET_HOSTS=50
 		return

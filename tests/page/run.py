@@ -27,7 +27,7 @@ BENCH_ROUNDS = 5
 
 
 class Bench:
-    """What tests share: the program, its snapshots, and pages that are made once."""
+    """Shared by all tests: the program, its snapshots, and pages that are made once."""
 
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)

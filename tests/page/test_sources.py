@@ -12,8 +12,8 @@ import pages
 SOURCES = pages.TOP / "src/report/page"
 # Names are hostile: nothing may parse them as markup or run them.
 FORBIDDEN = re.compile(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|createContextualFragment|DOMParser"
-                       r"|srcdoc|\beval\b|new Function|setTimeout\(\s*[\"'`]|javascript:|fetch\(|XMLHttpRequest|WebSocket"
-                       r"|importScripts|\bimport\(")
+                       r"|srcdoc|\beval\b|new Function|setTimeout\(\s*[\"'`]|javascript:|fetch\(|XMLHttpRequest"
+                       r"|WebSocket|importScripts|\bimport\(")
 ESBUILD = "0.17"
 
 

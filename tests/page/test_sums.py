@@ -4,7 +4,7 @@ import collections
 
 import pages
 
-# What the table shows now, by the key of its group: [bytes, blocks, change of both].
+# The rows of the table, by the key of its group: [bytes, blocks, change of both].
 ROWS = """const out = {}; for (const r of allocsnap.table.rows) out[r.site.facet ? r.name : r.site.key] =
     [r.size, r.count, r.delta, r.countDelta]; return out"""
 TOTAL = "const {bytes, blocks} = allocsnap.model.columns[allocsnap.state.b].total; return [bytes, blocks]"

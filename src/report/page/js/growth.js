@@ -57,7 +57,7 @@ export function findGrowers(times, sites) {
 	return sites.filter(s => s.steady).sort((a, b) => b.steady.slope - a.steady.slope);
 }
 
-// What the report says first. A site that grows while the whole shrinks, or that is a small part, is no headline.
+// Chooses what the report says first. A site that grows while the whole shrinks is no headline, nor is a small part.
 export function judgeGrowth(report, times, sites, columns) {
 	const found = findGrowers(times, sites), last = columns.length - 1, top = found[0];
 	if (!top)

@@ -17,7 +17,7 @@ function intervalAround(centre, { variance, covariance }, estimate) {
 const addUnseen = (m, weight) => ({ ...m, variance: m.variance + UNSEEN_SAMPLES * weight ** 2,
 	covariance: m.covariance + UNSEEN_SAMPLES * weight ** 3 });
 
-// What the first has and the second lacks. Samples only go, so nothing is below 0 but for rounding.
+// The part of the first that the second lacks. Samples only go, so nothing is below 0 but for rounding.
 const beyondOf = (m, n) =>
 	({ variance: Math.max(0, m.variance - n.variance), covariance: Math.max(0, m.covariance - n.covariance) });
 
@@ -61,8 +61,8 @@ export class Intervals {
 		return high > low ? [Math.max(low, m.sampled), high] : null;
 	}
 
-	// [low, high] of what changed between two snapshots. A block in both is one sample and adds no error: these are the
-	// blocks in B that were born before A. `before` says which keys were; null: not known, which is wider.
+	// [low, high] of what changed between two snapshots. A block in both is one sample and adds no error: these are
+	// the blocks in B that were born before A. `before` says which keys were; null: not known, which is wider.
 	change(tracebacks, a, b, unit, keep, before) {
 		const rowsA = this.report.rowsAt(a), rowsB = this.report.rowsAt(b), pick = s => unit === "bytes"
 			? s.size : s.count;

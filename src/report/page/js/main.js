@@ -123,7 +123,7 @@ class App {
 				" bytes" }, formatSigned(change, formatBytes))];
 	}
 
-	// What the numbers are of, for copied text.
+	// Names the process and the moments, for copied text.
 	rangeText() {
 		const { a, b } = this.state, { report, model } = this, p = report.process;
 		const who = report.isFleet ? report.processes.length + " processes" : processText(p);

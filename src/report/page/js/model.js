@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// What the views show, derived from the report and the state: columns, sites, rows of the table, colours, hits.
+// Everything that the views show, derived from report and state: columns, sites, rows of the table, colours, hits.
 
 import { ColumnStore } from "./columns.js";
 import { Facets } from "./facets.js";
@@ -228,7 +228,7 @@ export class Model {
 			0) / (to - from || 1);
 	}
 
-	// What was lost between a snapshot and the one before: [name, number].
+	// Losses between a snapshot and the one before: [name, number].
 	newLosses(i) {
 		const s = this.report.snapshots, then = i && !s[i].is_other_recording ? s[i - 1].losses : {};
 		return Object.entries(s[i].losses).map(([name, n]) => [name, n - (then[name] || 0)]).filter(([, n]) =>

@@ -86,7 +86,7 @@ export class Report {
 		}
 	}
 
-	// What the columns are of every row at a snapshot: changes up to it, one after another.
+	// The columns of every row at a snapshot: the changes up to it, one after another.
 	rowsAt(snapshot) {
 		this.rowCache ||= new Map();
 		if (this.rowCache.has(snapshot))

@@ -109,7 +109,7 @@ export function sumSites(sites, columns) {
 	}
 }
 
-// What each group holds if a block counts for every frame of its traceback from the site on, once per call in a
+// Sums by group if a block counts for every frame of its traceback from the site on, once per call in a
 // recursion: `stats --cumulative`. Returns columns by group.
 export function sumCumulative(report, groups, column) {
 	const { parent, nodeFrame, site } = report, inside = new Float64Array(parent.length),

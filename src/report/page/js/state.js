@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// What the reader chose, and its form in the address: only what differs from the first view.
+// The choices of the reader, and their form in the address: only what differs from the first view.
 
 import { isFrameGroup } from "./sites.js";
 

@@ -18,7 +18,7 @@ export function readTheme() {
 	theme.dark = document.documentElement.dataset.theme === "dark";
 }
 
-// What the reader chose before, else what the system is set to.
+// The theme that the reader chose before, else that of the system.
 export function preferredTheme() {
 	try {
 		const kept = localStorage.getItem("allocsnap-theme");

@@ -95,8 +95,8 @@ export class Tree {
 		this.sorted = new Map();
 	}
 
-	// What each box is worth: its width, what was there before and after, and the top site that has most of it.
-	// Growth and shrinkage are those of each traceback: inside a box they do not cancel out.
+	// Computes what each box is worth: its width, what was there before and after, and the top site that has most
+	// of it. Growth and shrinkage are those of each traceback: inside a box they do not cancel out.
 	fill({ before, after, measure, tints, nrTints }) {
 		const { width, parent } = this, worth = this.worth = new Float64Array(this.end.length);
 		for (const column of [width, this.before, this.after])

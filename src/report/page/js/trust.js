@@ -72,7 +72,7 @@ function costFact(last) {
 		"Cost", formatPercent(share, 1) + " of its CPU time", "What recording took of the program's CPU time");
 }
 
-// What was left out or merged, in the order of weight; shown below the facts, one line each in the dialog.
+// Everything that was left out or merged, in the order of weight; shown below the facts, one line each in the dialog.
 export function listNotes(report) {
 	const out = [], { question, merged } = report;
 	if (question.filters?.length)
