@@ -76,7 +76,13 @@ test("size classes are called as in --group-by size-class", () => {
 test("growth is steady or it is not", () => {
 	const times = Array.from({ length: 30 }, (_, i) => i * 5), M = 1 << 20;
 	assert.equal(findSteadyGrowth(times, times.map((_, i) => i < 8 ? M : M + (i - 8) * 200000)).from, 8);
+	const warm = i => Math.min(i, 4) * M, late = times.map((_, i) => warm(i) + Math.max(0, i - 12) * 150000 +
+		i * 7919 % 13 * 900);
+	assert.ok(Math.abs(findSteadyGrowth(times, late).from - 12) <= 1, "a warm-up, then level, then a leak");
+	assert.equal(findSteadyGrowth(times, times.map((_, i) => i * 100000 + i * 7919 % 13 * 9000)).from, 0,
+		"a noisy line");
 	assert.equal(findSteadyGrowth(times, times.map((_, i) => Math.min(i, 6) * M)), null, "a cache that is full");
+	assert.equal(findSteadyGrowth(times, times.map((_, i) => i % 10 * M)), null, "a slow saw tooth, at its top");
 	assert.equal(findSteadyGrowth(times, times.map((_, i) => i % 5 * M)), null, "a saw tooth");
 	assert.equal(findSteadyGrowth(times, times.map((_, i) => i === 20 ? 9 * M : M)), null, "a burst");
 	assert.equal(findSteadyGrowth(times, times.map(() => M)), null, "level");

@@ -127,7 +127,7 @@ public:
 			p.title = "A product with a rather long title, number " + std::to_string(i);
 			p.synonyms.reserve(4);
 			for (int k = 0; k < 3; k++)
-				p.synonyms.push_back("synonym " + std::to_string(k) + " of product " + std::to_string(i));
+				p.synonyms.push_back("synonym " + std::to_string(k) + " of " + std::to_string(i));
 			p.vector.resize(48);
 			index(p.title, i);
 		}

@@ -4,48 +4,62 @@
 const LEAST_BYTES = 16384; // a site that grows by less is not worth a headline
 const LEAST_SNAPSHOTS = 5;
 
-// For the values from each index on: the line that fits best, how much it leaves, and how much there is to explain.
-function fitLinesFrom(times, values) {
-	const out = [], t0 = times[0], v0 = values[0];
-	let n = 0, t = 0, v = 0, tt = 0, tv = 0, vv = 0;
-	for (let i = values.length - 1; i >= 0; i--) {
-		const x = times[i] - t0, y = values[i] - v0;
-		n++, t += x, v += y, tt += x * x, tv += x * y, vv += y * y;
-		const spread = Math.max(0, vv - v * v / n), slope = tt - t * t / n > 0
-			? (tv - t * v / n) / (tt - t * t / n) : 0;
-		out[i] = { slope, spread, rest: Math.max(0, spread - slope * (tv - t * v / n)) };
+// Sums over values up to each index, so that the best line through any part is known at once.
+class Sums {
+	constructor(times, values) {
+		const t0 = times[0], v0 = values[0];
+		this.at = [[0, 0, 0, 0, 0]];
+		values.forEach((value, i) => {
+			const [t, v, tt, tv, vv] = this.at[i], x = times[i] - t0, y = value - v0;
+			this.at.push([t + x, v + y, tt + x * x, tv + x * y, vv + y * y]);
+		});
 	}
-	return out;
+
+	// For the values from one index to before another: slope of the best line, squares that it leaves, and squares that
+	// the mean leaves.
+	line(from, to) {
+		const n = to - from, [t, v, tt, tv, vv] = this.at[to].map((sum, i) => sum - this.at[from][i]);
+		if (n < 1)
+			return { slope: 0, rest: 0, spread: 0 };
+		const spread = Math.max(0, vv - v * v / n), width = tt - t * t / n, slope = width > 0
+			? (tv - t * v / n) / width : 0;
+		return { slope, spread, rest: Math.max(0, spread - slope * (tv - t * v / n)) };
+	}
 }
 
-// For the values before each index: how much their mean leaves.
-function fitLevelsBefore(values) {
-	const out = [0], v0 = values[0];
-	let v = 0, vv = 0;
-	values.forEach((value, i) => {
-		v += value - v0;
-		vv += (value - v0) ** 2;
-		out.push(Math.max(0, vv - v * v / (i + 1)));
-	});
-	return out;
+// The onset that explains the values best: a line all along; or level, then a line; or a warm-up, level, then a line.
+// More parts must explain enough to be worth it (the Bayesian criterion); noise of 1 % of the range explains nothing.
+function findOnset(sums, values) {
+	const n = values.length, least = Math.max(4, Math.ceil(n / 5)),
+		range = Math.max(...values) - Math.min(...values);
+	const score = (rest, parameters) => n * Math.log(rest / n + (range / 100) ** 2) + parameters * Math.log(n);
+	let best = score(sums.line(0, n).rest, 2), onset = 0;
+	const consider = (from, rest, parameters) => {
+		const value = score(rest, parameters);
+		if (value < best)
+			[best, onset] = [value, from];
+	};
+	for (let from = 1; from <= n - least; from++) {
+		const { rest } = sums.line(from, n);
+		consider(from, rest + sums.line(0, from).spread, 4);
+		for (let level = 2; level <= from - 2; level++)
+			consider(from, rest + sums.line(0, level).rest + sums.line(level, from).spread, 7);
+	}
+	return onset;
 }
 
-// Level until an onset, a line from there: the split that leaves least. Null unless it still grows at the end.
+// Null unless the values grow along a line from an onset on, above all that was before, and still do at the end.
 export function findSteadyGrowth(times, values) {
-	const n = values.length, least = Math.max(4, Math.ceil(n / 5)), most = Math.max(...values);
+	const n = values.length, most = Math.max(...values);
 	if (n < LEAST_SNAPSHOTS || values[n - 1] <= values[0] || most < LEAST_BYTES || values[n - 1] < 0.95 * most)
 		return null;
-	const lines = fitLinesFrom(times, values), levels = fitLevelsBefore(values);
-	let from = 0;
-	for (let i = 1; i <= n - least; i++)
-		if (lines[i].rest + levels[i] < 0.8 * (lines[from].rest + levels[from]))
-			from = i;
-	let ups = 0;
-	for (let i = from + 1; i < n; i++)
-		ups += values[i] > values[i - 1];
-	const { slope, rest, spread } = lines[from], late = lines[n - Math.max(3, Math.ceil((n - from) / 3))];
-	const grown = values[n - 1] - values[from];
-	const holds = grown >= LEAST_BYTES && rest <= 0.15 * spread && ups >= 0.6 * (n - 1 - from) &&
+	const sums = new Sums(times, values), from = findOnset(sums, values), grown = values[n - 1] - values[from];
+	const { slope, rest, spread } = sums.line(from, n), late = sums.line(n - Math.max(3, Math.ceil((n - from) / 3)),
+		n);
+	const ups = values.filter((value, i) => i > from && value > values[i - 1]).length;
+	const above = values[n - 1] - Math.max(...values.slice(0, from + 1));
+	const holds = grown >= LEAST_BYTES && above >= 0.5 * grown && rest <= 0.15 * spread &&
+		ups >= 0.6 * (n - 1 - from) &&
 		late.slope >= 0.35 * slope;
 	return holds && slope > 0 ? { from, slope, grown } : null;
 }
