@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # The page of `allocsnap report`: its sources, and headless Chromium driving it.
 
-.PHONY: test-page bench-page page
+.PHONY: test-page bench-page page pictures
 
 test-page: $(BIN) $(OUT)/golden-snapshots	## the page of `report` in headless Chromium, its sums beside stats and diff
 	$(Q)ALLOCSNAP=$(abspath $(BIN)) SNAPSHOTS=$(abspath $(OUT)/golden-snapshots.d) tests/page/run.py $(PAGE_ARGS)
@@ -11,3 +11,6 @@ bench-page:	## how long a page of 20,000 tracebacks takes to open, to redraw and
 
 page:	## build src/report/page/page.html of its sources, with esbuild
 	$(Q)scripts/bundle-report.py
+
+pictures: $(BIN)	## record a service with a planted leak and take the pictures of docs/pictures (as root, two minutes)
+	$(Q)ALLOCSNAP=$(abspath $(BIN)) tests/page/pictures.py docs/pictures $(PAGE_ARGS)

@@ -58,8 +58,9 @@ test("numbers have three digits", () => {
 		["0 B", "999 B", "0.98 KiB", "1.00 KiB", "1.00 KiB", "10.0 MiB", "909 TiB"]);
 	assert.equal(plain(formatSigned(-1536, formatBytes)), "\u22121.50 KiB");
 	assert.equal(formatCount(1234567), "1,234,567");
-	assert.deepEqual([formatPercent(1, 3000), formatPercent(1, 3), formatPercent(0, 0)].map(plain),
-		["<0.1 %", "33 %", "–"]);
+	assert.deepEqual([formatPercent(1, 3000), formatPercent(1, 3), formatPercent(0, 0),
+		formatPercent(9999, 10000)].map(plain),
+		["<0.1 %", "33 %", "–", ">99.9 %"]);
 	assert.deepEqual([300, 5000, 115000, 7500000, 200000000].map(n => plain(formatDuration(n))),
 		["300 ms", "5 s", "1 min 55 s", "2 h 05 min", "2 d 7 h"]);
 	assert.deepEqual([2 ** 21, 2 ** 17, 100].map(n => plain(formatRate(n))),

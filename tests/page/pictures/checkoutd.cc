@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * checkoutd [RATE [SECONDS]]: an order service with 200 busy allocation sites, for the pictures in the documents. Four
+ * checkoutd [RATE [SECONDS]]: an order service with 100 busy lines that allocate, for the pictures in the documents. Four
  * threads serve RATE (60) requests a second each. From second 42 on, one checkout in three subscribes a listener to the
  * audit trail, and nothing ever unsubscribes it. The listener keeps the order, its lines and the receipt: the leak.
  */

@@ -117,7 +117,8 @@ export class Facets {
 			sum.bytes += rows.size[row] + (rows.size_beyond?.[row] || 0);
 			sum.blocks += rows.count[row] + (rows.count_beyond?.[row] || 0);
 		}
-		const list = [...out.values()].filter(s => s.bytes || s.blocks || String(state[facet.id]) !== "");
+		const ticked = tickedValues(state[facet.id]);
+		const list = [...out.values()].filter(s => s.bytes || s.blocks || ticked.includes(String(s.value)));
 		return facet.isOrdered ? list : list.sort((p, q) => q.bytes - p.bytes);
 	}
 }

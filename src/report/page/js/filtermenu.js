@@ -108,6 +108,6 @@ export class FilterMenu {
 
 	chip(text, id) {
 		return element("button", { class: "chip on", title: "Remove this filter", onclick: () =>
-			this.app.set({ [id]: "" }) }, text + " ×");
+			this.app.set({ [id]: "" }) }, "× " + text);
 	}
 }

@@ -15,7 +15,7 @@ class Sums {
 		});
 	}
 
-	// For the values from one index to before another: slope of the best line, squares that it leaves, and squares that
+	// For the values from one index to before another: slope of the best line, squares that it leaves, squares that
 	// the mean leaves.
 	line(from, to) {
 		const n = to - from, [t, v, tt, tv, vv] = this.at[to].map((sum, i) => sum - this.at[from][i]);

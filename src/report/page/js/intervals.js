@@ -17,7 +17,7 @@ function intervalAround(centre, { variance, covariance }, estimate) {
 const addUnseen = (m, weight) => ({ ...m, variance: m.variance + UNSEEN_SAMPLES * weight ** 2,
 	covariance: m.covariance + UNSEEN_SAMPLES * weight ** 3 });
 
-// The part of the first that the second lacks. Samples only go, so nothing is below 0 but for rounding.
+// The part of the first that the second lacks.
 const beyondOf = (m, n) =>
 	({ variance: Math.max(0, m.variance - n.variance), covariance: Math.max(0, m.covariance - n.covariance) });
 
@@ -61,8 +61,9 @@ export class Intervals {
 		return high > low ? [Math.max(low, m.sampled), high] : null;
 	}
 
-	// [low, high] of what changed between two snapshots. A block in both is one sample and adds no error: these are
-	// the blocks in B that were born before A. `before` says which keys were; null: not known, which is wider.
+	// [low, high] of what changed between two snapshots. A block in both is one sample and adds no error. Of what was
+	// born before A nothing is new in B, and of what was born later nothing was in A, but for blocks that were born
+	// while A was taken. `before` says which keys are older; null: not known, which is wider.
 	change(tracebacks, a, b, unit, keep, before) {
 		const rowsA = this.report.rowsAt(a), rowsB = this.report.rowsAt(b), pick = s => unit === "bytes"
 			? s.size : s.count;
@@ -72,10 +73,13 @@ export class Intervals {
 			now = pick(sumsB), then = pick(sumsA);
 		let apart = now, thenApart = then;
 		if (before) {
-			const oldA = pick(this.sum(tracebacks, rowsA, choose(true))),
-				oldB = pick(this.sum(tracebacks, rowsB, choose(true)));
-			apart = addMoments(pick(this.sum(tracebacks, rowsB, choose(false))), beyondOf(oldB, oldA));
-			thenApart = addMoments(beyondOf(oldA, oldB), pick(this.sum(tracebacks, rowsA, choose(false))));
+			apart = thenApart = NOTHING;
+			for (const isOld of [true, false]) {
+				const inA = pick(this.sum(tracebacks, rowsA, choose(isOld)));
+				const inB = pick(this.sum(tracebacks, rowsB, choose(isOld)));
+				apart = addMoments(apart, beyondOf(inB, inA));
+				thenApart = addMoments(thenApart, beyondOf(inA, inB));
+			}
 		}
 		const p = addUnseen(apart, this.unseen(b, unit, sumsB));
 		const estimate = now.sampled + Math.round(now.beyond) - then.sampled - Math.round(then.beyond);

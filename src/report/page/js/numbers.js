@@ -41,6 +41,8 @@ export function formatPercent(part, whole) {
 	if (!whole)
 		return "–";
 	const p = 100 * part / whole;
+	if (p < 100 && p >= 99.95)
+		return ">99.9\u00a0%";
 	return (p > 0 && p < 0.1 ? "<0.1" : p.toFixed(Math.abs(p) < 9.95 ? 1 : 0)) + "\u00a0%";
 }
 
