@@ -153,7 +153,7 @@ static int put_cohort_column(struct adding_cohort *job, size_t cell_max, struct 
 	err = adding_put_changes(&job->adding, column);
 	data->cell_nr += column->cell_nr;
 	if (!err && data->cell_nr > cell_max)
-		return reason_set(why, -EFBIG, "more than %zu changes", cell_max);
+		return reason_set(why, -EFBIG, "too many tracebacks for a report: more than %zu changes", cell_max);
 	column->head = cohort_column_head(job->input);
 	return err ?: column->head ? 0 : -ENOMEM;
 }

@@ -162,7 +162,7 @@ static int add_column(struct adding *adding, const struct report_input *input, s
 	err = adding_put_changes(adding, column) ?: put_churn(adding, column);
 	data->cell_nr += column->cell_nr + column->churn_nr;
 	if (!err && data->cell_nr > cell_max)
-		err = reason_set(why, -EFBIG, "more than %zu changes", cell_max);
+		err = reason_set(why, -EFBIG, "too many tracebacks for a report: more than %zu changes", cell_max);
 	if (!err)
 		err = report_snapshot_head(input->snapshot, input->name, input->options, &column->head);
 	return err;

@@ -96,7 +96,7 @@ static bool is_event(const struct series *series, size_t at)
 	return !at || at + 1 == series->item_nr || !series->item[at].is_timed;
 }
 
-/* Of those that are events, or of the others, keeps `most` evenly, and of events the first and the last. */
+/* Keeps `most` of the events, or of the others, evenly; of events also the first and the last. */
 static void choose_items(const struct series *series, bool events, size_t nr, size_t most, bool *keep)
 {
 	size_t seen = 0;

@@ -250,6 +250,16 @@ def compare_cohorts(catalogue, question, words):
     assert len(report.json["processes"]) == 5
 
 
+def read_example():
+    """the example of docs/report-format.md: counted by hand"""
+    with open(os.path.join(os.path.dirname(__file__), "example.json"), encoding="utf-8") as file:
+        report = report_file.Report(json.load(file))
+    assert [report.total(0), report.total(1)] == [(1030, 12), (1430, 16)]
+    assert [s["traced"]["current"] for s in report.snapshots] == [1030, 1430]
+    assert name_of(report.place(report.site(0))) == name_of(report.place(report.site(1))) == ("/src/cache.cpp", 30)
+    assert sum(report.snapshots[1]["churn_now"]["allocations"]) == 17
+
+
 # ---- the whole ---------------------------------------------------------------------------------------------------
 
 
@@ -274,6 +284,7 @@ def main():
              ("old", "other"), ("sampled-old", "sampled"), ("plain", "gaps"), ("rebuilt", "old")]
     for old, new in pairs:
         check(f"diff {old} {new}", compare_two, *(os.path.join(SNAPSHOTS, f"{n}.snap") for n in (old, new)))
+    check("example", read_example)
     check("history", compare_history, os.path.join(SNAPSHOTS, "leaks"))
     check("history with gaps", compare_history, os.path.join(SNAPSHOTS, "leaks-gaps"))
     check("fleet", compare_fleet)
