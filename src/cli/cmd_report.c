@@ -79,7 +79,7 @@ static int find_history(struct report_job *job, const char *text)
 	return status;
 }
 
-static int find_named(struct report_job *job, const struct arguments *args)
+static int find_named_snapshots(struct report_job *job, const struct arguments *args)
 {
 	int status = EXIT_DONE;
 
@@ -110,7 +110,7 @@ static int choose_series(struct report_job *job, const struct arguments *args)
 	int status = args->item_nr == 1 ? find_history(job, args->item[0]) : EXIT_DONE;
 
 	if (!status && !job->series.item_nr)
-		status = find_named(job, args);
+		status = find_named_snapshots(job, args);
 	if (status)
 		return status;
 	job->facts.kind = job->series.item_nr == 1 ? "one" : args->item_nr == 2 ? "diff" : "history";
@@ -265,7 +265,7 @@ static int run(const void *command_options, const struct arguments *args)
 		status = select_options_resolve(&cmd_report, &job.options->select, &job.chosen);
 	status = status ?: choose_series(&job, args) ?: make_report(&job);
 	report_facts_release(&job.facts);
-	series_release(&job.series);
+	report_series_release(&job.series);
 	chosen_release(&job.chosen);
 	return status ?: job.damaged_nr ? EXIT_FAILED : EXIT_DONE;
 }

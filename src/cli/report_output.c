@@ -75,7 +75,7 @@ static void tell_what_is_left_out(const struct report_facts *facts, const struct
 			 facts->newer_nr == 1 ? " was" : "s were");
 }
 
-static int write_page(FILE *out, const void *what)
+static int write_packed_page(FILE *out, const void *what)
 {
 	const struct packed_report *packed = what;
 
@@ -90,12 +90,12 @@ static int write_packed(const char *output, const struct packed_report *packed)
 	int err;
 
 	if (!strcmp(output, "-")) {
-		err = write_page(stdout, packed);
+		err = write_packed_page(stdout, packed);
 		if (!err && fflush(stdout))
 			err = -errno;
 		return report_write_error(err);
 	}
-	if (file_replace_for(output, chosen.is_set ? &owner : NULL, write_page, packed, &why))
+	if (file_replace_for(output, chosen.is_set ? &owner : NULL, write_packed_page, packed, &why))
 		return log_failure("%s", why.text);
 	return EXIT_DONE;
 }

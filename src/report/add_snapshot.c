@@ -59,7 +59,7 @@ static int find_report_key(struct adding *adding, struct recent_key *recent, uin
 
 /* ---- blocks ------------------------------------------------------------------------------------------------ */
 
-static int add_block(struct adding *adding, uint32_t row, uint64_t at, struct reason *why)
+static int add_report_block(struct adding *adding, uint32_t row, uint64_t at, struct reason *why)
 {
 	uint64_t size = adding->tables->trace_size[at];
 	const struct cost cost = { (int64_t)size, 1 };
@@ -85,7 +85,7 @@ static int add_blocks(struct adding *adding, struct reason *why)
 			continue;
 		err = adding_find_traceback(adding, adding->tables->trace_traceback[at], &traceback) ?:
 		      find_report_key(adding, &recent, at, &key) ?:
-		      report_row_add(adding->data, traceback, key, &row) ?: add_block(adding, row, at, why);
+		      report_row_add(adding->data, traceback, key, &row) ?: add_report_block(adding, row, at, why);
 	}
 	return err;
 }
@@ -148,6 +148,20 @@ static int put_churn(struct adding *adding, struct report_column *column)
 	return err;
 }
 
+/* Sums since the recording began start again then. */
+static int mark_other_recording(const struct report_data *data, json_t *head)
+{
+	static const char key[] = "recording_start_monotonic_ns";
+	const json_t *now = json_object_get(head, key), *before;
+
+	if (data->column_nr < 2)
+		return 0;
+	before = json_object_get(data->column[data->column_nr - 2].head, key);
+	if (!now || !before || json_equal(now, before))
+		return 0;
+	return json_object_set_new(head, "is_other_recording", json_integer(1)) ? -ENOMEM : 0;
+}
+
 /* ---- the whole ------------------------------------------------------------------------------------------------ */
 
 static int add_column(struct adding *adding, const struct report_input *input, size_t cell_max, struct reason *why)
@@ -165,7 +179,7 @@ static int add_column(struct adding *adding, const struct report_input *input, s
 		err = reason_set(why, -EFBIG, "too many tracebacks for a report: more than %zu changes", cell_max);
 	if (!err)
 		err = report_snapshot_head(input->snapshot, input->name, input->options, &column->head);
-	return err;
+	return err ?: mark_other_recording(data, column->head);
 }
 
 int report_add_snapshot(struct report_data *data, const struct report_input *input, size_t cell_max, struct reason *why)

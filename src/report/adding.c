@@ -50,7 +50,7 @@ void adding_release(struct adding *adding)
 
 /* ---- tracebacks -------------------------------------------------------------------------------------------- */
 
-static int add_name(struct report_data *data, const char *text, uint32_t *ret_id)
+static int add_frame_name(struct report_data *data, const char *text, uint32_t *ret_id)
 {
 	*ret_id = 0;
 	return text ? report_string_add(data, text, ret_id) : 0;
@@ -81,8 +81,8 @@ static int find_report_frame(struct adding *adding, uint32_t frame, uint32_t *re
 	row.line = view.lineno;
 	row.offset = view.offset;
 	row.is_library = frame && source_role(&adding->source, frame) >= ROLE_START;
-	err = add_name(data, view.function, &row.function) ?: add_name(data, view.filename, &row.file) ?:
-	      add_name(data, view.object, &row.object) ?: report_frame_add(data, &row, ret_id);
+	err = add_frame_name(data, view.function, &row.function) ?: add_frame_name(data, view.filename, &row.file) ?:
+	      add_frame_name(data, view.object, &row.object) ?: report_frame_add(data, &row, ret_id);
 	if (!err && frame < adding->tables->frame_nr)
 		adding->frame_id[frame] = *ret_id;
 	return err;
@@ -185,7 +185,7 @@ static bool is_same_spread(const struct spread *a, const struct spread *b)
 	return !memcmp(a, b, sizeof(*a));
 }
 
-static int put_cell(struct report_data *data, struct report_column *column, const struct report_cell *cell,
+static int put_changed_cell(struct report_data *data, struct report_column *column, const struct report_cell *cell,
 		    const struct spread *spread)
 {
 	int err = array_push(column, cell, *cell);
@@ -238,7 +238,7 @@ int adding_put_changes(struct adding *adding, struct report_column *column)
 
 		if (now->size != data->last[row].size || now->count != data->last[row].count ||
 		    (data->is_sampled && !is_same_spread(spread, &data->last_spread[row])))
-			err = put_cell(data, column, now, spread);
+			err = put_changed_cell(data, column, now, spread);
 	}
 	return err;
 }

@@ -4,7 +4,7 @@
 #include <errno.h>
 
 #include "base/array.h"
-#include "report/layout.h"
+#include "report/report_layout.h"
 #include "report/write_data.h"
 
 /* The page has 16 bytes for each traceback and snapshot. */
@@ -30,7 +30,7 @@ static size_t least_bytes(const struct report_layout *layout)
 	return (uint64_t)layout->node_nr * 4 / 10 + layout->row_nr;
 }
 
-static bool is_too_much(const struct report_layout *layout, const struct report_data *data, size_t bytes_max)
+static bool is_layout_too_much(const struct report_layout *layout, const struct report_data *data, size_t bytes_max)
 {
 	return (uint64_t)layout->traceback_nr * data->column_nr > PAGE_CELLS_MAX || least_bytes(layout) > bytes_max;
 }
@@ -41,7 +41,7 @@ static int pack_step(struct report_data *data, const struct layout_limits *limit
 	struct report_layout layout = {};
 	int err = layout_make(&layout, data, limits);
 
-	if (!err && !is_last && is_too_much(&layout, data, bytes_max))
+	if (!err && !is_last && is_layout_too_much(&layout, data, bytes_max))
 		err = -EFBIG;
 	if (!err) {
 		ret->json = packed_json__new();

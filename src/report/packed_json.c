@@ -65,7 +65,7 @@ static void pack_plain(struct packed_json *json, int flush)
 	json->plain_nr = 0;
 }
 
-static void put_bytes(struct packed_json *json, const char *bytes, size_t len)
+static void put_plain_bytes(struct packed_json *json, const char *bytes, size_t len)
 {
 	while (len) {
 		size_t room = PLAIN_BYTES - json->plain_nr, part = len < room ? len : room;
@@ -81,12 +81,12 @@ static void put_bytes(struct packed_json *json, const char *bytes, size_t len)
 
 void packed_json__text(struct packed_json *json, const char *text)
 {
-	put_bytes(json, text, strlen(text));
+	put_plain_bytes(json, text, strlen(text));
 }
 
 static int put_dumped(const char *bytes, size_t len, void *json)
 {
-	put_bytes(json, bytes, len);
+	put_plain_bytes(json, bytes, len);
 	return 0;
 }
 
@@ -108,8 +108,8 @@ void packed_json__begin(struct packed_json *json, const char *name)
 static void put_number(struct packed_json *json, const char *text, int len)
 {
 	if (json->needs_comma)
-		put_bytes(json, ",", 1);
-	put_bytes(json, text, len);
+		put_plain_bytes(json, ",", 1);
+	put_plain_bytes(json, text, len);
 	json->needs_comma = true;
 }
 

@@ -5,7 +5,7 @@
 /*
  * The blocks of one or several snapshots, as docs/report-format.md has them: names, frames, a trie of tracebacks, and
  * for each snapshot the rows that changed since the one before. Tables only grow; ids are indexes. What the file leaves
- * out, and the numbers that it uses, are chosen later (layout.h).
+ * out, and the numbers that it uses, are chosen later (report_layout.h).
  */
 
 #include <jansson.h>

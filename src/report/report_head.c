@@ -110,7 +110,7 @@ int report_snapshot_head(const struct snapshot *snapshot, const char *name, cons
 
 /* ---- the process ---------------------------------------------------------------------------------------------- */
 
-static int set_texts(json_t *process, const struct snapshot *snapshot)
+static int set_process_texts(json_t *process, const struct snapshot *snapshot)
 {
 	static const char *const keys[] = {
 		"host", "comm", "exe", "cmdline", "kernel", "cgroup", "unwinder", "allocsnap_version",
@@ -154,7 +154,7 @@ static json_t *labels_head(const struct snapshot *snapshot)
 int report_process_head(const struct snapshot *snapshot, json_t **ret)
 {
 	json_t *process = json_object();
-	int err = set_texts(process, snapshot) ?: set_numbers(process, snapshot) ?:
+	int err = set_process_texts(process, snapshot) ?: set_numbers(process, snapshot) ?:
 		  json_set(process, "labels", labels_head(snapshot));
 
 	*ret = json_unless(err, process);

@@ -15,7 +15,7 @@ __asm__(".pushsection .rodata\n"
 extern const char report_page_start[], report_page_end[];
 
 /* Where the data go. */
-static const char *find_place(void)
+static const char *find_data_place(void)
 {
 	return memmem(report_page_start, report_page_end - report_page_start, PLACE, strlen(PLACE));
 }
@@ -38,7 +38,7 @@ static void put_base64_group(FILE *out, const uint8_t *byte, size_t nr)
 
 int report_page_write(FILE *out, const uint8_t *bytes, size_t bytes_nr)
 {
-	const char *place = find_place();
+	const char *place = find_data_place();
 
 	if (!place)
 		return -ENODATA;

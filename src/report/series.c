@@ -15,7 +15,7 @@ static void series_item_release(struct series_item *item)
 	free(item->process);
 }
 
-void series_release(struct series *series)
+void report_series_release(struct series *series)
 {
 	for (size_t i = 0; i < series->item_nr; i++)
 		series_item_release(&series->item[i]);
@@ -23,7 +23,7 @@ void series_release(struct series *series)
 	*series = (struct series){};
 }
 
-static char *name_process(const struct snapshot *snapshot)
+static char *name_series_process(const struct snapshot *snapshot)
 {
 	static const char *const keys[] = { "host", "boot_id", "pid", "start_time_ticks" };
 	char *text = NULL;
@@ -46,7 +46,7 @@ int series_add(struct series *series, const char *path, const struct snapshot *s
 {
 	struct series_item item = {
 		.path = strdup(path),
-		.process = name_process(snapshot),
+		.process = name_series_process(snapshot),
 		.monotonic_ns = snapshot__metadata_u64(snapshot, "monotonic_ns", 0),
 		.begin_ns = snapshot__metadata_u64(snapshot, "recording_start_monotonic_ns", 0),
 		.wall_ns = snapshot__metadata_u64(snapshot, "wall_ns", 0),

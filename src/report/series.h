@@ -31,7 +31,7 @@ struct series {
 
 /* Copies the path. 0 or -ENOMEM. */
 int series_add(struct series *series, const char *path, const struct snapshot *snapshot);
-void series_release(struct series *series);
+void report_series_release(struct series *series);
 
 /* Whether all are of one process. */
 bool series_is_one_process(const struct series *series);

@@ -37,7 +37,7 @@ static void cut_line(char *line)
 	line[at] = '\0';
 }
 
-static int add_line(json_t *lines, struct reading *reading, const char *file, uint32_t number)
+static int add_source_line(json_t *lines, struct reading *reading, const char *file, uint32_t number)
 {
 	char *line = source_tree__indented_line(reading->tree, file, number), key[16];
 	int err = 0;
@@ -91,7 +91,7 @@ static int add_lines_of_frame(struct reading *reading, const struct report_frame
 		return -ENOMEM;
 	for (uint32_t at = frame->line > LINES_AROUND ? frame->line - LINES_AROUND : 1;
 	     at <= frame->line + (uint64_t)LINES_AROUND && !err; at++)
-		err = add_line(lines, reading, name, at);
+		err = add_source_line(lines, reading, name, at);
 	return err;
 }
 

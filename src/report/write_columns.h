@@ -2,7 +2,7 @@
 #ifndef ALLOCSNAP_REPORT_WRITE_COLUMNS_H
 #define ALLOCSNAP_REPORT_WRITE_COLUMNS_H
 
-#include "report/layout.h"
+#include "report/report_layout.h"
 #include "report/packed_json.h"
 
 /* Writes ,"snapshots":[…]: of each the facts and the rows that changed. 0 or -ENOMEM. */

@@ -29,7 +29,7 @@ static int64_t string_number(const struct report_layout *layout, uint32_t string
 	return string && layout->string[string] != IDMAP_NONE ? (int64_t)layout->string[string] : -1;
 }
 
-static int64_t frame_function(const struct report_layout *layout, const struct report_frame *frame)
+static int64_t frame_function_number(const struct report_layout *layout, const struct report_frame *frame)
 {
 	return string_number(layout, frame->function);
 }
@@ -74,7 +74,7 @@ static const struct {
 	const char *name;
 	int64_t (*value)(const struct report_layout *layout, const struct report_frame *frame);
 } frame_columns[] = {
-	{ "function", frame_function }, { "file", frame_file },	      { "line", frame_line }, { "object", frame_object },
+	{ "function", frame_function_number }, { "file", frame_file },	      { "line", frame_line }, { "object", frame_object },
 	{ "offset", frame_offset },	{ "library", frame_library }, { "kind", frame_kind },
 };
 

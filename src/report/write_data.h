@@ -2,7 +2,7 @@
 #ifndef ALLOCSNAP_REPORT_WRITE_DATA_H
 #define ALLOCSNAP_REPORT_WRITE_DATA_H
 
-#include "report/layout.h"
+#include "report/report_layout.h"
 #include "report/packed_json.h"
 
 /* Writes all that docs/report-format.md has. Returns 0 or -ENOMEM; also see packed_json__finish(). */

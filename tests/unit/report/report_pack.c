@@ -107,11 +107,11 @@ static uint32_t added_frame(struct report_data *data, uint32_t line)
 /* SITES lines that allocate, each called by many others: blocks of 1 byte, but one of a million. */
 static void fill_data(struct report_data *data)
 {
-	struct report_column column = { .head = json_object() };
+	struct report_column column = { .head = json_pack("{s:s}", "name", "a.snap") };
 
 	cr_assert_eq(report_data_init(data, REPORT_KEY_ALL), 0);
 	data->key_columns_wanted = REPORT_KEY_ALL;
-	data->head = json_object();
+	data->head = json_pack("{s:s}", "schema", "allocsnap.report/1");
 	for (uint32_t i = 0; i < CALLERS; i++) {
 		const uint32_t path[] = { added_frame(data, 100 + i), added_frame(data, 1 + i % SITES) };
 		const struct report_key key = { .thread = 1 + i % 3, .birth_after_ns = i };
@@ -220,7 +220,7 @@ Test(report_memory, is_bounded_by_fewer_keys_and_then_fewer_snapshots)
 	report_data_release(&data);
 	cr_expect_eq(build_within(1, &series, &data), -EFBIG);
 	report_data_release(&data);
-	series_release(&series);
+	report_series_release(&series);
 	snprintf(command, sizeof(command), "rm -r %s", folder);
 	cr_expect_eq(system(command), 0);
 }

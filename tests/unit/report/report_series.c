@@ -43,7 +43,7 @@ Test(report_series, stays_if_it_is_short)
 
 	cr_assert_eq(series_thin(&series, 120), 0);
 	cr_expect_eq(series.item_nr, 120);
-	series_release(&series);
+	report_series_release(&series);
 }
 
 Test(report_series, keeps_first_last_and_events)
@@ -63,7 +63,7 @@ Test(report_series, keeps_first_last_and_events)
 		widest = step > widest ? step : widest;
 	}
 	cr_expect_lt(widest, 12, "995 snapshots on 115 places: about every ninth");
-	series_release(&series);
+	report_series_release(&series);
 }
 
 Test(report_series, thins_out_events_too)
@@ -78,7 +78,7 @@ Test(report_series, thins_out_events_too)
 	cr_expect_eq(series.item_nr, 10);
 	cr_expect(has_item(&series, 0) && has_item(&series, 499));
 	expect_ascending(&series);
-	series_release(&series);
+	report_series_release(&series);
 }
 
 Test(report_series, knows_processes)
@@ -88,7 +88,7 @@ Test(report_series, knows_processes)
 	cr_expect(series_is_one_process(&series));
 	strcpy(series.item[2].process, "q");
 	cr_expect(!series_is_one_process(&series));
-	series_release(&series);
+	report_series_release(&series);
 }
 
 Test(report_series, is_sorted_by_time)
@@ -99,5 +99,5 @@ Test(report_series, is_sorted_by_time)
 	series_sort(&series);
 	cr_expect_str_eq(series.item[2].path, "0");
 	expect_ascending(&series);
-	series_release(&series);
+	report_series_release(&series);
 }

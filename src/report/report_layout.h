@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_REPORT_LAYOUT_H
-#define ALLOCSNAP_REPORT_LAYOUT_H
+#ifndef ALLOCSNAP_REPORT_REPORT_LAYOUT_H
+#define ALLOCSNAP_REPORT_REPORT_LAYOUT_H
 
 /*
  * Which tracebacks and keys the file has, and their numbers in it. Small tracebacks are merged into one for each site,
