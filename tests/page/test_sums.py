@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """The numbers in the page beside those of `allocsnap stats` and `diff`, to the byte."""
 import collections
+import subprocess
 
 import pages
 
@@ -129,3 +130,23 @@ def test_allocated_and_temporary_equal_stats(bench, browser):
         browser.open(path, f"what={what}")
         assert browser.state()["what"] == what, "not in the report"
         compare(browser.run(ROWS), wanted, what)
+
+
+def test_a_fleet_equals_fleet_stats_and_diff(bench, browser):
+    """one of the processes is sampled: its estimates count, too"""
+    catalogue = bench.folder / "fleet.db"
+    subprocess.run([bench.allocsnap, "fleet", "index", "-C", catalogue, bench.snapshots / "fleet"], capture_output=True,
+                   check=False)  # some of these files are damaged on purpose
+    sides = ["--baseline", "label.version=1.3", "--candidate", "label.version=1.4"]
+    for question, words in ((["stats"], []), (["diff", *sides], sides)):
+        path = bench.folder / f"fleet-{question[0]}.html"
+        subprocess.run([bench.allocsnap, "fleet", "report", "-C", catalogue, *words, "-o", path], capture_output=True,
+                       check=True)
+        answer = pages.ask(bench.allocsnap, "fleet", *question, "-C", catalogue, "--top", "0")
+        browser.open(path)
+        assert browser.run(TOTAL) == [answer["total"]["size"], answer["total"]["count"]], answer["total"]
+        compare(browser.run(ROWS), sums(answer, "line", bool(words)), f"fleet {question[0]}")
+        browser.run("allocsnap.set({group: 'host'})")
+        shown = browser.run("return allocsnap.table.rows.reduce((sum, r) => sum + r.size, 0)")
+        assert abs(shown - answer["total"]["size"]) <= 5, "hosts add up to the whole, but for rounding of estimates"
+        assert not browser.complaints()

@@ -38,6 +38,10 @@ function describeSpan(model, from, to) {
 	return formatDate(from) + "  " + (from === to ? end : formatClock(from) + " – " + end);
 }
 
+// How many processes each side of a question adds up.
+const describeCohorts = report => report.snapshots.filter(s => s.cohort)
+	.map(s => visible(s.name) + " of " + formatCount(s.cohort.processes)).join(", ");
+
 export function drawHeader(app) {
 	const { report, model } = app, s = report.snapshots, p = report.process, to = s[model.last].wall_ms;
 	const from = s.length > 1 ? model.start : to, length = to > from ? formatDuration(to - from) + ", " : "";
@@ -45,7 +49,8 @@ export function drawHeader(app) {
 	document.title = what + " – heap";
 	document.getElementById("who").replaceChildren(...describeProcesses(report).filter(Boolean));
 	document.getElementById("when").replaceChildren(describeSpan(model, from, to),
-		element("span", { class: "dim" }, s.length > 1 ? length + s.length + " snapshots" : "one snapshot"));
+		element("span", { class: "dim" }, report.isFleet ? describeCohorts(report) : s.length > 1 ? length +
+			s.length + " snapshots" : "one snapshot"));
 }
 
 // ---- the sentence
@@ -82,7 +87,15 @@ function sayDiff(app) {
 		element("em", {}, formatBytes(rise(top))), interval ? element("span", { class: "dim" },
 		" (" + formatInterval(interval, "bytes", true) + ")") : ""),
 		element("p", {}, ...wholeText(app), total ? [" All together " + word + " by ",
-			formatBytes(Math.abs(total)), "."].join("") : " All together did not change.", fewText(app))];
+			formatBytes(Math.abs(total)), "."].join("") : " All together did not change.", fewText(app),
+		element("span", { class: "doubt" }, cohortDoubt(app.report)))];
+}
+
+// Sums of more processes are larger: then growth of the whole says little.
+function cohortDoubt(report) {
+	const [from, to] = report.snapshots.map(s => s.cohort?.processes);
+	return report.isFleet && from !== to ? " These are sums of " + formatCount(from) + " and of " +
+		formatCount(to) + " processes." : "";
 }
 
 function fewText(app) {

@@ -61,7 +61,7 @@ export class Intervals {
 		return high > low ? [Math.max(low, m.sampled), high] : null;
 	}
 
-	// [low, high] of what changed between two snapshots. A block in both is one sample and adds no error. Of what was
+	// [low, high] of what changed from A to B. A block in both is one sample and adds no error. Of what was
 	// born before A nothing is new in B, and of what was born later nothing was in A, but for blocks that were born
 	// while A was taken. `before` says which keys are older; null: not known, which is wider.
 	change(tracebacks, a, b, unit, keep, before) {

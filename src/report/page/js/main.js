@@ -30,7 +30,8 @@ class App {
 		this.table = new Table(byId("table"), this);
 		this.detail = new Detail(byId("detail"), this);
 		this.filters = new FilterMenu(this);
-		document.body.classList.toggle("single", report.snapshots.length === 1);
+		this.hasHistory = report.snapshots.length > 1 && Boolean(this.model.times);
+		document.body.classList.toggle("single", !this.hasHistory);
 		this.offerChoices();
 		this.listen();
 		drawHeader(this);
@@ -73,7 +74,7 @@ class App {
 		drawTrust(this);
 		this.drawControls();
 		this.filters.draw();
-		if (this.report.snapshots.length > 1)
+		if (this.hasHistory)
 			this.timeline.draw();
 		this.icicle.draw();
 		this.fitIcicle();
@@ -112,7 +113,7 @@ class App {
 	rangeParts() {
 		const { a, b } = this.state, { model } = this, now = model.columns[b].total;
 		if (a < 0)
-			return [element("b", {}, "Snapshot " + model.momentOf(b)),
+			return [element("b", {}, (this.report.isFleet ? "" : "Snapshot ") + model.momentOf(b)),
 				element("span", { class: "dim" }, formatBytes(now.bytes) + " in " +
 				formatCount(now.blocks) + " blocks")];
 		const then = model.columns[a].total, change = now.bytes - then.bytes;

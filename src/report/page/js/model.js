@@ -36,7 +36,9 @@ export class Model {
 		this.hasClock = s.every(x => x.wall_ms !== undefined);
 		if (!this.hasClock && s.every(x => x.monotonic_ns !== undefined))
 			s.forEach(x => x.wall_ms = x.monotonic_ns / 1e6);
-		const isAscending = s.every((x, i) => x.wall_ms !== undefined && (!i || x.wall_ms > s[i - 1].wall_ms));
+		// The sides of a question to a fleet are no moments, and have no rates.
+		const isAscending = !this.report.isFleet && s.every((x, i) => x.wall_ms !== undefined &&
+			(!i || x.wall_ms > s[i - 1].wall_ms));
 		this.times = isAscending ? s.map(x => x.wall_ms / 1000) : null;
 		const wall = ns => s[last].wall_ms + (ns - s[last].monotonic_ns) / 1e6,
 			began = process.recording_start_monotonic_ns;
@@ -149,7 +151,7 @@ export class Model {
 		}).filter(r => r.size || r.count || r.delta || r.countDelta);
 	}
 
-	hasTime(a, b) { return this.report.snapshots[a].wall_ms !== undefined &&
+	hasTime(a, b) { return Boolean(this.times) &&
 		this.report.snapshots[b].wall_ms > this.report.snapshots[a].wall_ms; }
 
 	// Every frame with what it and its callees hold at A and B, in `all`. Library frames only if they are shown.

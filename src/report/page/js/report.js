@@ -70,7 +70,7 @@ export class Report {
 
 	readSnapshots(snapshots) {
 		this.snapshots = snapshots;
-		this.isSampled = snapshots.some(s => s.sampling?.bytes);
+		this.isSampled = snapshots.some(s => s.size_beyond);
 		this.hasChurn = snapshots.some(s => s.churn);
 		for (const s of snapshots) {
 			s.row = sumUp(s.row);

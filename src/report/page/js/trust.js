@@ -82,7 +82,7 @@ export function listNotes(report) {
 			" tracebacks are small (below " + formatPercent(merged.share, 1) + " each) and merged by site");
 	if (merged?.dropped_keys?.length)
 		out.push("no filter by " + merged.dropped_keys.map(words).join(", ") + ", to save room");
-	if (question.given > report.snapshots.length)
+	if (!report.isFleet && question.given > report.snapshots.length)
 		out.push(formatCount(report.snapshots.length) + " of " + formatCount(question.given) + " snapshots");
 	for (const name of ["min_size", "max_size"])
 		if (report.process[name])
