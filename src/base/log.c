@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/status_line.h"
 #include "base/terminal.h"
 #include "base/units.h"
 
@@ -43,6 +44,7 @@ void log_vline(int priority, const char *fmt, va_list args)
 
 	if (log_is_journal())
 		snprintf(first, sizeof(first), "<%d>", LOG_PRI(priority));
+	status_line_clear();
 	fprintf(stderr, "%s%s\n", first, line ?: strerror(ENOMEM));
 	free(line);
 }

@@ -2,7 +2,43 @@
 #ifndef ALLOCSNAP_BASE_TERMINAL_H
 #define ALLOCSNAP_BASE_TERMINAL_H
 
-/* The width of the terminal behind a descriptor; 80 if the terminal does not tell it, 0 if it is no terminal. */
+#include <stdbool.h>
+#include <stdio.h>
+
+/*
+ * The width of the terminal behind a descriptor; 80 if the terminal does not tell it, 0 if it is no terminal. A pager
+ * that shows our standard output on a terminal counts as that terminal.
+ */
 int terminal_width(int fd);
+
+/* Whether the cursor can be moved: not if TERM is unset or "dumb". */
+bool terminal_has_cursor(int fd);
+
+/*
+ * From now on standard output goes through a pager to a terminal of this width, or with 0 no longer does. Only the code
+ * that starts the pager calls it.
+ */
+void terminal_set_paged(int width);
+
+/*
+ * What a piece of text is. Colours say nothing that the text does not say: growth has its sign, a verdict its word. None
+ * of them needs red to be told from green.
+ */
+enum tone {
+	TONE_PLAIN,
+	TONE_HEAD,   /* heads of columns, totals */
+	TONE_GROWTH,
+	TONE_SHRINK,
+	TONE_ALARM,  /* what surely leaks, what does not work */
+	TONE_NR,
+};
+
+/*
+ * Write what begins and ends a tone on a terminal, and nothing elsewhere. Colours follow https://bixense.com/clicolors
+ * and https://no-color.org: NO_COLOR, CLICOLOR=0 and TERM=dumb switch them off, CLICOLOR_FORCE=1 switches them on, also
+ * in a pipe.
+ */
+void tone_begin(FILE *out, enum tone tone);
+void tone_end(FILE *out, enum tone tone);
 
 #endif

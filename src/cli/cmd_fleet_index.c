@@ -1,30 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include <inttypes.h>
 #include <stdio.h>
-#include <unistd.h>
 
+#include "base/progress.h"
 #include "base/reason.h"
 #include "cli/cmd_fleet.h"
 #include "fleet/catalogue.h"
 #include "fleet/index.h"
 
-struct progress {
-	bool is_terminal;
-	bool is_line_open; /* the last line of the terminal shows progress */
-};
-
-static void clear_progress_line(struct progress *progress)
-{
-	if (progress->is_line_open)
-		fputs("\r\033[K", stderr);
-	progress->is_line_open = false;
-}
-
 static void print_index_problem(void *what, enum index_problem problem, const char *path, const char *line)
 {
-	(void)problem;
-	(void)path; /* the line begins with it */
-	clear_progress_line(what);
+	(void)what, (void)problem, (void)path; /* the line begins with the path */
 	log_info("%s", line);
 }
 
@@ -34,14 +20,13 @@ static void report_waiting(void *what, const char *path)
 	log_info("%s: another index is writing; waiting", path);
 }
 
-static void show_progress(void *what, uint64_t file_nr, uint64_t file_all)
+/* How many files there are is known after the first step. */
+static void show_index_progress(void *progress_, uint64_t file_nr, uint64_t file_all)
 {
-	struct progress *progress = what;
+	struct progress *progress = progress_;
 
-	if (!progress->is_terminal)
-		return;
-	fprintf(stderr, "\r%" PRIu64 " of %" PRIu64 " files\033[K", file_nr, file_all);
-	progress->is_line_open = true;
+	progress->all = file_all;
+	progress_show(progress, file_nr);
 }
 
 /* "12 new snapshots, 12000 rows; 3 known, 1 duplicate, 2 damaged"; zeros after the rows are left out. */
@@ -78,8 +63,8 @@ static int print_index_sum(const struct index_sum *sum)
 static int run(const void *command_options, const struct arguments *args)
 {
 	const struct fleet_options *options = command_options;
-	struct progress progress = { .is_terminal = isatty(STDERR_FILENO) };
-	const struct index_events events = { print_index_problem, show_progress, &progress };
+	struct progress progress = progress_begin("indexing", "files", 0);
+	const struct index_events events = { print_index_problem, show_index_progress, &progress };
 	struct reason why = { "out of memory" };
 	struct catalogue *catalogue = NULL;
 	struct index_sum sum = {};
@@ -91,7 +76,7 @@ static int run(const void *command_options, const struct arguments *args)
 		err = catalogue__open_to_write(options->catalogue, report_waiting, NULL, &catalogue, &why);
 	if (!err)
 		err = fleet_index(catalogue, args->item, args->item_nr, &events, &sum, &why);
-	clear_progress_line(&progress);
+	progress_end(&progress);
 	catalogue__close(catalogue);
 	return err ? log_failure("%s", why.text) : print_index_sum(&sum);
 }

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/reason.h"
+#include "base/status_line.h"
 #include "base/units.h"
 #include "collect.h"
 #include "record/metrics.h"
@@ -192,8 +193,10 @@ static void log_archive_notes(struct record *record)
 {
 	char *note;
 
-	while ((note = archive__next_note(record->archive)))
-		recorder_log_note(&record->recorder, note);
+	while ((note = archive__next_note(record->archive))) {
+		log_info("%s", note);
+		free(note);
+	}
 }
 
 /* Logs an error only when it begins: the file is written again after each pass. */
@@ -204,7 +207,7 @@ static void write_metrics(struct record *record)
 	int err = record->options->metrics ? record_write_metrics(record, &why) : 0;
 
 	if (err && !(recorder->trouble & TROUBLE_METRICS))
-		recorder_log_failure(recorder, &why);
+		log_failure("%s", why.text);
 	recorder_set_trouble(recorder, TROUBLE_METRICS, err);
 	record->metrics_ns = monotonic_now_ns();
 }
@@ -257,7 +260,7 @@ static void report_pass(struct record *record, const struct pass *pass)
 		 health.processes_unprobed, health.processes_dropped, format_pass_cost(cost, record, &health),
 		 health.bystander_traps,
 		 health.bystander_traps == 1 ? "" : "s", health.bystander_cost_ns / 1e9);
-	status_line_clear(&recorder->line);
+	status_line_clear();
 	puts(text);
 	fflush(stdout);
 	notify__send_status(&recorder->notify, text);
@@ -324,6 +327,7 @@ static void record_begin(struct record *record)
 	log_archive_notes(record);
 	nr = collector__process_nr(recorder->collector);
 	snprintf(text, sizeof(text), "recording %zu process%s", nr, nr == 1 ? "" : "es");
+	status_line_clear();
 	puts(text);
 	fflush(stdout);
 	if (notify__send_ready(&recorder->notify, text))

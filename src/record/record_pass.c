@@ -76,11 +76,10 @@ static void note_batched(struct recorder *recorder, const struct snapshot_owner 
 }
 
 /* Logs an OOM kill, which the user should not overlook. */
-static void log_oom_kill(struct recorder *recorder, const struct snapshot_owner *victim, const char *path)
+static void log_oom_kill(const struct snapshot_owner *victim, const char *path)
 {
 	char comm[64];
 
-	status_line_clear(&recorder->line);
 	log_info("%s (%d) was killed by the OOM killer; its last snapshot is %s",
 	    clean_text(comm, sizeof(comm), victim->comm), victim->pid, path);
 }
@@ -112,7 +111,7 @@ static void save_view(struct recorder *recorder, size_t i, const struct process_
 	else if (path)
 		count_saved(recorder, &owner, path);
 	if (!err && path && is_named)
-		log_oom_kill(recorder, &owner, path);
+		log_oom_kill(&owner, path);
 	free(path);
 	notify__send_alive(&recorder->notify);
 	note_batched(recorder, &owner);
@@ -208,7 +207,6 @@ static void give_up_rest(struct recorder *recorder, enum trigger trigger)
 		return;
 	recorder->lost_nr += nr;
 	recorder->status = EXIT_FAILED;
-	status_line_clear(&recorder->line);
 	log_info("%zu last snapshot%s given up: %s", nr, nr == 1 ? " was" : "s were",
 	    is_told_to_end() ? "a second signal came" : "the others took a minute");
 }
@@ -314,7 +312,7 @@ static bool drain_and_save(struct recorder *recorder, enum trigger trigger, uint
 	recorder->drain_ns += monotonic_now_ns() - begun_ns;
 	recorder_set_trouble(recorder, TROUBLE_DRAIN, err);
 	if (err) {
-		recorder_log_failure(recorder, &why);
+		log_failure("%s", why.text);
 		if (!recorder->options->is_everyone)
 			forget_ended(recorder);
 		return false;

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/reason.h"
+#include "base/status_line.h"
 #include "collect.h"
 
 /*
@@ -28,27 +29,14 @@
 /* How often a budget is checked while the collector's descriptor is not polled. */
 #define BUDGET_EVERY_NS (SECOND_NS / 100)
 
-/* ---- logging ---- */
-
-void recorder_log_note(struct recorder *recorder, char *note)
-{
-	status_line_clear(&recorder->line);
-	log_info("%s", note);
-	free(note);
-}
-
 void recorder_log_notes(struct recorder *recorder)
 {
 	char *note;
 
-	while ((note = collector__next_note(recorder->collector)))
-		recorder_log_note(recorder, note);
-}
-
-void recorder_log_failure(struct recorder *recorder, const struct reason *why)
-{
-	status_line_clear(&recorder->line);
-	log_failure("%s", why->text);
+	while ((note = collector__next_note(recorder->collector))) {
+		log_info("%s", note);
+		free(note);
+	}
 }
 
 void recorder_set_trouble(struct recorder *recorder, enum trouble trouble, bool is_there)
@@ -126,7 +114,7 @@ void recorder_admit(struct recorder *recorder)
 	bool fails = collector__admit(recorder->collector, &why) < 0;
 
 	if (fails)
-		recorder_log_failure(recorder, &why);
+		log_failure("%s", why.text);
 	recorder_set_trouble(recorder, TROUBLE_ADMIT, fails);
 	recorder->admitted_ns = monotonic_now_ns();
 }
@@ -230,8 +218,20 @@ static void take_last_snapshots(struct recorder *recorder)
 	recorder->is_last = true;
 	if (!recorder->policy->ends_at_once && !recorder->is_fresh && !is_done(recorder))
 		recorder_pass(recorder, is_over ? TRIGGER_DURATION : TRIGGER_LAST);
-	status_line_clear(&recorder->line);
+	status_line_clear();
 	recorder_log_notes(recorder);
+}
+
+static void show_status(const struct recorder *recorder)
+{
+	const struct recording_status status = {
+		.collector = recorder->collector,
+		.snapshot_nr = recorder->saved_nr,
+		.seconds = (monotonic_now_ns() - recorder->started_ns) / SECOND_NS,
+	};
+
+	if (recorder->policy->format_status && !recorder->options->is_quiet)
+		recording_status_show(&status, recorder->policy->format_status);
 }
 
 void recorder_run(struct recorder *recorder)
@@ -242,8 +242,7 @@ void recorder_run(struct recorder *recorder)
 	recorder->next_ns = recorder->started_ns + options->interval_ns;
 	recorder_log_notes(recorder);
 	while (!recorder->stop && !is_done(recorder)) {
-		status_line_show(&recorder->line, recorder->policy->format_status, recorder->collector,
-				 (monotonic_now_ns() - recorder->started_ns) / SECOND_NS);
+		show_status(recorder);
 		wait_for_events(recorder);
 		look_at_events(recorder);
 		consume_signals(recorder);

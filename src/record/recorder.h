@@ -101,7 +101,6 @@ struct recorder {
 	bool is_last;	   /* the last pass is under way */
 	unsigned int trouble, past_trouble; /* enum trouble: present failures; all that ever were */
 	int status;	   /* of failures that cannot be mended */
-	struct status_line line;
 };
 
 /* Records until the options, a signal or the end of all processes stops it. Logs failures and goes on if it can. */
@@ -119,13 +118,8 @@ void recorder_pass(struct recorder *recorder, enum trigger trigger);
 /* Takes snapshots of processes whose trigger is due, and of processes that have ended meanwhile. */
 void recorder_check_triggers(struct recorder *recorder);
 
-/* Logs one line, and frees it. */
-void recorder_log_note(struct recorder *recorder, char *note);
-
 /* Logs the collector's notes. */
 void recorder_log_notes(struct recorder *recorder);
-
-void recorder_log_failure(struct recorder *recorder, const struct reason *why);
 
 void recorder_set_trouble(struct recorder *recorder, enum trouble trouble, bool is_there);
 

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/reason.h"
+#include "base/status_line.h"
 #include "collect.h"
 #include "record/recorder.h"
 #include "record/retention/write_errors.h"
@@ -64,7 +65,7 @@ static void recording_saved(void *recording_, const struct snapshot_owner *owner
 	struct recording *recording = recording_;
 
 	outage_count_saved(&recording->write_errors);
-	status_line_clear(&recording->recorder.line);
+	status_line_clear();
 	if (recording->recorder.options->saved)
 		recording->recorder.options->saved(recording->recorder.options->saved_by, path);
 	else if (recording->recorder.options->child)
@@ -81,7 +82,7 @@ static void recording_lost(void *recording_, const struct snapshot_owner *owner,
 
 	(void)owner;
 	if (outage_count_lost(&recording->write_errors, err))
-		recorder_log_failure(&recording->recorder, why);
+		log_failure("%s", why->text);
 }
 
 static void report_outage_over(void *recording_, const struct pass *pass)
@@ -92,7 +93,6 @@ static void report_outage_over(void *recording_, const struct pass *pass)
 	(void)pass;
 	if (!lost)
 		return;
-	status_line_clear(&recording->recorder.line);
 	log_info("snapshots are written again: %" PRIu64 " could not be", lost);
 }
 
@@ -129,10 +129,13 @@ static void log_total_cost(const struct recording *recording)
 
 static void show_named_processes(struct recording *recording)
 {
+	const struct recording_options *options = recording->recorder.options;
+	bool shows_rows = isatty(STDOUT_FILENO) && !options->saved && !options->is_quiet;
+
 	for (size_t i = 0; i < recording->named_nr; i++) {
 		char *path = recording->named[i].last_path;
 
-		if (path && isatty(STDOUT_FILENO) && !recording->recorder.options->saved)
+		if (path && shows_rows)
 			print_top_rows(path);
 		else if (path)
 			log_dropped_blocks(path);
@@ -175,7 +178,8 @@ int recording_run_until_stopped(const struct recording_options *options, struct 
 	if (list_named_processes(&recording, collector))
 		return log_failure("out of memory");
 	recorder_run(&recording.recorder);
-	log_total_cost(&recording);
+	if (!options->is_quiet)
+		log_total_cost(&recording);
 	if (recording.write_errors.lost > 1)
 		log_info("%" PRIu64 " snapshots could not be written", recording.write_errors.lost);
 	show_named_processes(&recording);

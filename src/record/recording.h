@@ -32,6 +32,7 @@ struct recording_options {
 	uint64_t interval_ns;
 	uint64_t duration_ns; /* 0: until told to stop */
 	uint64_t count;	      /* snapshots of each process; 0: until told to stop */
+	bool is_quiet; /* no status line, no rows at the end */
 	bool has_budget; /* the collector must be asked often */
 	bool is_everyone;     /* processes come and go: `record` does not end with them */
 	pid_t child;	      /* of `run`: signals go to it; 0: none */

@@ -8,9 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/reason.h"
-#include "base/terminal.h"
+#include "base/status_line.h"
 #include "base/units.h"
 #include "base/log.h"
 #include "collect.h"
@@ -29,13 +28,6 @@ void log_collector_notes(struct collector *collector)
 		log_info("%s", note);
 		free(note);
 	}
-}
-
-void status_line_clear(struct status_line *line)
-{
-	if (line->is_there)
-		fputs("\r\033[K", stderr);
-	line->is_there = false;
 }
 
 /* Adds up all processes; *view is the last one of them. */
@@ -91,19 +83,6 @@ void log_recording_cost(const struct process_view *sum, size_t nr)
 		 format_seconds(wall, sum->recorded_ns), nr == 1 ? "'s" : "s'", format_seconds(own, own_ns));
 }
 
-#define SHOW_EVERY_NS (SECOND_NS / 10)
-
-/* Whether a line is shown that is recent enough. */
-static bool is_recent(struct status_line *line)
-{
-	uint64_t now_ns = monotonic_now_ns();
-
-	if (line->is_there && now_ns - line->shown_ns < SHOW_EVERY_NS)
-		return true;
-	line->shown_ns = now_ns;
-	return false;
-}
-
 /* A line of parts; the first ones are the most important ones. */
 struct status_parts {
 	char *text;
@@ -127,18 +106,15 @@ __attribute__((format(printf, 2, 3))) static void add_status_part(struct status_
 		parts->text[parts->len] = '\0';
 }
 
-void status_line_show(struct status_line *line, status_format_fn format, const struct collector *collector,
-		      uint64_t seconds)
+void recording_status_show(const struct recording_status *status, status_format_fn format)
 {
-	size_t width = terminal_width(STDERR_FILENO);
+	size_t columns = status_line_columns();
 	char text[256];
 
-	if (!width || !format || is_recent(line))
+	if (!status_line_is_due())
 		return;
-	format(text, width < sizeof(text) ? width : sizeof(text), collector, seconds);
-	status_line_clear(line);
-	fputs(text, stderr); /* it is narrower than the terminal: a wrapped line can't be cleared */
-	line->is_there = true;
+	format(text, columns < sizeof(text) ? columns + 1 : sizeof(text), status);
+	status_line_show(text);
 }
 
 static const char *recording_verb(const struct process_view *sum)
@@ -163,24 +139,35 @@ static struct status_parts begin_status(char *text, size_t bytes, const struct p
 	return parts;
 }
 
-void format_named_status(char *text, size_t bytes, const struct collector *collector, uint64_t seconds)
+/* "12 s, 3 snapshots, costs 5.2 % of one core" */
+static void add_course(struct status_parts *parts, const struct recording_status *status,
+		       const struct process_view *sum)
+{
+	char cost[COST_TEXT_MAX];
+
+	add_status_part(parts, ", %llu s, %llu snapshot%s", (unsigned long long)status->seconds,
+			(unsigned long long)status->snapshot_nr, status->snapshot_nr == 1 ? "" : "s");
+	add_status_part(parts, "%s", format_cost(cost, sum));
+	add_status_part(parts, " [Ctrl-C ends]");
+}
+
+void format_named_status(char *text, size_t bytes, const struct recording_status *status)
 {
 	struct process_view view = {}, sum = {};
-	size_t nr = add_up_views(collector, &view, &sum);
+	size_t nr = add_up_views(status->collector, &view, &sum);
 	struct status_parts parts;
-	char comm[64], cost[COST_TEXT_MAX];
+	char comm[64];
 
 	if (nr == 1)
 		clean_text(comm, sizeof(comm), view.comm ?: "");
 	else
 		snprintf(comm, sizeof(comm), "%zu processes", nr);
 	parts = begin_status(text, bytes, &sum, comm);
-	add_status_part(&parts, ", %llu s [Ctrl-C ends]", (unsigned long long)seconds);
-	add_status_part(&parts, "%s", format_cost(cost, &sum));
+	add_course(&parts, status, &sum);
 	add_status_part(&parts, ", %llu allocations", (unsigned long long)sum.allocations);
 }
 
-void format_record_status(char *text, size_t bytes, const struct collector *collector, uint64_t seconds)
+void format_record_status(char *text, size_t bytes, const struct recording_status *status)
 {
 	struct process_view view = {}, sum = {};
 	struct collector_health health;
@@ -188,12 +175,12 @@ void format_record_status(char *text, size_t bytes, const struct collector *coll
 	char what[64];
 	uint64_t nr;
 
-	add_up_views(collector, &view, &sum);
-	collector__get_health(collector, &health);
+	add_up_views(status->collector, &view, &sum);
+	collector__get_health(status->collector, &health);
 	nr = health.processes - health.processes_waiting;
 	snprintf(what, sizeof(what), "%llu process%s", (unsigned long long)nr, nr == 1 ? "" : "es");
 	parts = begin_status(text, bytes, &sum, what);
-	add_status_part(&parts, ", %llu s [Ctrl-C ends]", (unsigned long long)seconds);
+	add_course(&parts, status, &sum);
 	add_status_part(&parts, ", bystanders %llu traps (%.2f s)", (unsigned long long)health.bystander_traps,
 		 health.bystander_cost_ns / 1e9);
 }

@@ -11,28 +11,24 @@
 struct collector;
 struct process_view;
 
-/* The status line, the last line of stderr. Zeroed: there is none. */
-struct status_line {
-	bool is_there;
-	uint64_t shown_ns;
+/* What the status line shows. */
+struct recording_status {
+	const struct collector *collector;
+	uint64_t snapshot_nr; /* written so far */
+	uint64_t seconds;     /* since the recording began */
 };
 
 /*
- * Formats the status after so many seconds, within so many bytes: the most important parts come first, and parts that
- * do not fit are left out.
+ * Formats the status within so many bytes: the most important parts come first, and parts that do not fit are left out.
  */
-typedef void (*status_format_fn)(char *text, size_t bytes, const struct collector *collector, uint64_t seconds);
+typedef void (*status_format_fn)(char *text, size_t bytes, const struct recording_status *status);
 
 /* For a few processes that were named, and for `record`. */
-void format_named_status(char *text, size_t bytes, const struct collector *collector, uint64_t seconds);
-void format_record_status(char *text, size_t bytes, const struct collector *collector, uint64_t seconds);
+void format_named_status(char *text, size_t bytes, const struct recording_status *status);
+void format_record_status(char *text, size_t bytes, const struct recording_status *status);
 
-/* Rewrites the line if stderr is a terminal, several times a second at most. format NULL: there is no line. */
-void status_line_show(struct status_line *line, status_format_fn format, const struct collector *collector,
-		      uint64_t seconds);
-
-/* Call it before anything else is written to stderr. */
-void status_line_clear(struct status_line *line);
+/* Shows it on the status line (base/status_line.h), unless a line is there that is recent enough. */
+void recording_status_show(const struct recording_status *status, status_format_fn format);
 
 /* Logs the collector's notes to stderr. */
 void log_collector_notes(struct collector *collector);

@@ -42,7 +42,7 @@ static const char *format_at(status_format_fn format, size_t width)
 	static char text[256];
 
 	memset(text, 'x', sizeof(text));
-	format(text, width, NULL, 12);
+	format(text, width, &(const struct recording_status){ .seconds = 12, .snapshot_nr = 3 });
 	cr_assert(memchr(text, '\0', width), "longer than %zu columns", width);
 	return text;
 }
@@ -60,10 +60,10 @@ Test(status_line, has_the_most_important_parts_first)
 {
 	show_redis();
 	cr_expect_str_eq(format_at(format_named_status, 200),
-			 "recording redis-server, 17 lost: 5120 KiB in 1234 blocks, 12 s [Ctrl-C ends], "
+			 "recording redis-server, 17 lost: 5120 KiB in 1234 blocks, 12 s, 3 snapshots [Ctrl-C ends], "
 			 "144003 allocations");
 	cr_expect_str_eq(format_at(format_record_status, 200),
-			 "recording 1 process, 17 lost: 5120 KiB in 1234 blocks, 12 s [Ctrl-C ends], "
+			 "recording 1 process, 17 lost: 5120 KiB in 1234 blocks, 12 s, 3 snapshots [Ctrl-C ends], "
 			 "bystanders 5310 traps (0.00 s)");
 }
 
@@ -75,6 +75,6 @@ Test(status_line, never_cuts_what_was_lost)
 			cr_expect_not_null(strstr(format_at(i ? format_record_status : format_named_status, width),
 						  "17 lost"), "%zu columns", width);
 	cr_expect_str_eq(format_at(format_named_status, 80),
-			 "recording redis-server, 17 lost: 5120 KiB in 1234 blocks, 12 s [Ctrl-C ends]");
+			 "recording redis-server, 17 lost: 5120 KiB in 1234 blocks, 12 s, 3 snapshots");
 	cr_expect_str_eq(format_at(format_named_status, 20), "17 lost: 5120 KiB");
 }
