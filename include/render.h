@@ -120,10 +120,10 @@ char *losses_line(const struct snapshot *snapshot);
 char *loss_list_line(const struct report_loss *loss, size_t nr);
 
 /*
- * Writes a line "traced 66.0 MiB in 1200 blocks, of RSS 80.1 MiB; up to 10.0 MiB older than the recording". Unknown
- * parts are left out. Returns 0 or a negative errno.
+ * Writes a line that begins with margin: "traced 66.0 MiB in 1200 blocks, of RSS 80.1 MiB; up to 10.0 MiB older than
+ * the recording". Unknown parts are left out. Returns 0 or a negative errno.
  */
-int render_traced(FILE *out, const struct snapshot *snapshot);
+int render_traced(FILE *out, const struct snapshot *snapshot, const char *margin);
 
 /*
  * Writes the parts of RSS in lines that begin with margin: "RSS 80.1 MiB = 62.5 MiB traced + 4.0 MiB of heaps not

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "base/terminal.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -70,14 +71,23 @@ static const char *const tones[TONE_NR] = {
 	[TONE_ALARM] = "\033[1;31m",
 };
 
+/* Keeps errno, which may be that of a write. */
+static void put_escape(FILE *out, enum tone tone, const char *escape)
+{
+	int before = errno;
+	bool is_wanted = tones[tone] && has_colour(fileno(out));
+
+	errno = before;
+	if (is_wanted)
+		fputs(escape, out);
+}
+
 void tone_begin(FILE *out, enum tone tone)
 {
-	if (tones[tone] && has_colour(fileno(out)))
-		fputs(tones[tone], out);
+	put_escape(out, tone, tones[tone]);
 }
 
 void tone_end(FILE *out, enum tone tone)
 {
-	if (tones[tone] && has_colour(fileno(out)))
-		fputs("\033[0m", out);
+	put_escape(out, tone, "\033[0m");
 }

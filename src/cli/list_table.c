@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "base/array.h"
+#include "base/terminal.h"
 #include "base/units.h"
 #include "cli/help_text.h"
 #include "cli/process_list.h"
@@ -45,15 +46,20 @@ static const struct {
 	[COLUMN_END] = { "END", .least = 9 },
 };
 
+#define DROPPED(column) (1u << COLUMN_##column)
+
 /* How the table is made to fit; a later way saves more. */
 static const struct list_fit {
 	enum list_time from, to; /* `to` if the day is that of `from` */
-	bool has_disk;
+	unsigned int dropped;	 /* columns; if there are some, others are shortened, too */
 } fits[] = {
-	{ LIST_TIME_DATE, LIST_TIME_CLOCK, true },
-	{ LIST_TIME_DAY, LIST_TIME_CLOCK, true },
-	{ LIST_TIME_SHORT, LIST_TIME_MINUTE, true },
-	{ LIST_TIME_SHORT, LIST_TIME_MINUTE, false },
+	{ LIST_TIME_DATE, LIST_TIME_CLOCK },
+	{ LIST_TIME_DAY, LIST_TIME_CLOCK },
+	{ LIST_TIME_SHORT, LIST_TIME_MINUTE },
+	{ LIST_TIME_SHORT, LIST_TIME_MINUTE, DROPPED(DISK) },
+	{ LIST_TIME_SHORT, LIST_TIME_MINUTE, DROPPED(DISK) | DROPPED(PEAK) },
+	{ LIST_TIME_SHORT, LIST_TIME_MINUTE, DROPPED(DISK) | DROPPED(PEAK) | DROPPED(FROM) },
+	{ LIST_TIME_SHORT, LIST_TIME_MINUTE, DROPPED(DISK) | DROPPED(PEAK) | DROPPED(FROM) | DROPPED(SNAPSHOTS) },
 };
 
 struct list_table {
@@ -186,15 +192,15 @@ static int measure_table(struct list_table *table)
 			if (text_width(cell) > *width)
 				*width = text_width(cell);
 		}
-		if (column == COLUMN_DISK && !table->fit->has_disk)
+		if (table->fit->dropped & 1u << column)
 			*width = 0;
 		sum += *width ? *width + GAP : 0;
 	}
 	return sum - GAP;
 }
 
-/* Shortens the process and the end, in this order, but not below their least widths. */
-static void shorten_columns(struct list_table *table, int excess)
+/* Shortens the end and the process, in this order, but not below their least widths. Returns the excess that is left. */
+static int shorten_columns(struct list_table *table, int excess)
 {
 	static const enum list_column order[] = { COLUMN_END, COLUMN_PROCESS };
 
@@ -206,19 +212,21 @@ static void shorten_columns(struct list_table *table, int excess)
 		*width -= spare < excess ? spare : excess;
 		excess -= spare;
 	}
+	return excess;
 }
 
 static void fit_table(struct list_table *table, int width)
 {
-	int needed = 0;
-
 	for (size_t i = 0; i < ARRAY_SIZE(fits); i++) {
+		int needed;
+
 		table->fit = &fits[i];
 		needed = measure_table(table);
 		if (!width || needed <= width)
 			return;
+		if (fits[i].dropped && shorten_columns(table, needed - width) <= 0)
+			return;
 	}
-	shorten_columns(table, needed - width);
 }
 
 /* ---- rows --------------------------------------------------------------------------------- */
@@ -258,8 +266,10 @@ static void put_cell(FILE *out, const struct list_table *table, enum list_column
 
 static int put_list_row(FILE *out, const struct list_table *table, const struct listed_process *process)
 {
+	enum tone head = process ? TONE_PLAIN : TONE_HEAD;
 	char cell[CELL_MAX];
 
+	tone_begin(out, head);
 	for (int column = 0; column < COLUMN_NR; column++) {
 		if (process)
 			format_cell(cell, table, process, column);
@@ -267,6 +277,7 @@ static int put_list_row(FILE *out, const struct list_table *table, const struct 
 			strcpy(cell, columns[column].head);
 		put_cell(out, table, column, cell);
 	}
+	tone_end(out, head);
 	return putc('\n', out) == EOF ? -(errno ?: EIO) : 0;
 }
 

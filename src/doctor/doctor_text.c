@@ -9,7 +9,7 @@
 
 static int put_verdict(FILE *out, const struct finding *finding)
 {
-	return put_line(out, "%s", finding->text);
+	return put_toned_line(out, finding->verdict == VERDICT_BAD ? TONE_ALARM : TONE_HEAD, "%s", finding->text);
 }
 
 static int put_named_finding(FILE *out, const struct finding *finding)
@@ -33,7 +33,8 @@ static int put_check(FILE *out, const struct finding *finding)
 		[VERDICT_BAD] = "NO",
 	};
 
-	return put_line(out, "  %-7s %-*s %s", mark[finding->verdict], CHECK_WIDTH, finding->subject,
+	return put_toned_line(out, finding->verdict == VERDICT_BAD ? TONE_ALARM : TONE_PLAIN,
+			      "  %-7s %-*s %s", mark[finding->verdict], CHECK_WIDTH, finding->subject,
 			finding->text);
 }
 
@@ -70,7 +71,7 @@ int doctor_text(FILE *out, const struct doctor_report *report, bool verbose)
 		if (!*finding->text || (is_detail(finding) && !verbose))
 			continue;
 		if (finding->area != area && areas[finding->area].heading)
-			err = put_line(out, "%s", areas[finding->area].heading);
+			err = put_toned_line(out, TONE_HEAD, "%s", areas[finding->area].heading);
 		area = finding->area;
 		err = err ?: areas[area].put(out, finding);
 	}

@@ -213,7 +213,7 @@ int print_top_rows(const char *path)
 	if (!err)
 		err = text->report(stdout, &report);
 	if (!err)
-		err = render_traced(stdout, snapshot);
+		err = render_traced(stdout, snapshot, "");
 	if (!err)
 		err = render_rss(stdout, snapshot, "");
 	if (losses)

@@ -39,19 +39,98 @@ char *clean_format(const char *fmt, ...)
 	return clean;
 }
 
+/* Clean text has one code point for each column. */
+static size_t count_text_columns(const char *text)
+{
+	size_t nr = 0;
+
+	for (; *text; text++)
+		nr += (*text & 0xc0) != 0x80;
+	return nr;
+}
+
+#define HANG 4 /* columns more than the line itself */
+
+/* Where a broken line goes on: below what follows two or more spaces, if that is in its first half. */
+static size_t hang_column(const char *line, size_t width)
+{
+	size_t hang = strspn(line, " ") + HANG, column = 0, spaces = 0;
+
+	for (const char *at = line + strspn(line, " "); *at && column <= width / 2; at++) {
+		column = strspn(line, " ") + count_text_columns(line + strspn(line, " ")) - count_text_columns(at);
+		if (*at != ' ' && spaces >= 2 && column <= width / 2)
+			hang = column;
+		spaces = *at == ' ' ? spaces + 1 : 0;
+	}
+	return hang <= width / 2 ? hang : HANG;
+}
+
+/* The bytes of the text that a line of so many columns has, up to a space; 0: there is none to break at. */
+static size_t find_break(const char *text, size_t columns)
+{
+	size_t nr = 0, last = 0;
+
+	for (size_t at = strspn(text, " "); text[at] && nr <= columns; at++) {
+		if (text[at] == ' ')
+			last = at;
+		nr = count_text_columns(text) - count_text_columns(text + at + 1);
+	}
+	return last;
+}
+
+static void put_part(FILE *out, enum tone tone, size_t indent, const char *text, size_t len)
+{
+	fprintf(out, "%*s", (int)indent, "");
+	tone_begin(out, tone);
+	fwrite(text, 1, len, out);
+	tone_end(out, tone);
+	putc('\n', out);
+}
+
+static void put_folded(FILE *out, enum tone tone, const char *line, size_t width)
+{
+	size_t hang = hang_column(line, width), indent = 0;
+
+	while (width && count_text_columns(line) > width - indent) {
+		size_t len = find_break(line, width - indent);
+
+		if (!len)
+			break;
+		put_part(out, tone, indent, line, len);
+		line += len + strspn(line + len, " ");
+		indent = hang;
+	}
+	put_part(out, tone, indent, line, strlen(line));
+}
+
+static int put_clean_line(FILE *out, enum tone tone, char *line)
+{
+	if (!line)
+		return -ENOMEM;
+	errno = 0;
+	put_folded(out, tone, line, terminal_width(fileno(out)));
+	free(line);
+	return ferror(out) ? -errno ?: -EIO : 0;
+}
+
 int put_line(FILE *out, const char *fmt, ...)
 {
 	va_list args;
 	char *line;
-	int err = 0;
 
 	va_start(args, fmt);
 	line = clean_vformat(fmt, args);
 	va_end(args);
-	if (!line)
-		return -ENOMEM;
-	if (fputs(line, out) < 0 || putc('\n', out) < 0)
-		err = -errno ?: -EIO;
-	free(line);
-	return err;
+	return put_clean_line(out, TONE_PLAIN, line);
+}
+
+int put_toned_line(FILE *out, enum tone tone, const char *fmt, ...)
+{
+	va_list args;
+	char *line;
+
+	va_start(args, fmt);
+	line = clean_vformat(fmt, args);
+	va_end(args);
+	return put_clean_line(out, tone, line);
 }

@@ -5,6 +5,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/terminal.h"
+
 /*
  * Passes text of any length through clean_text() (base/units.h): the result is one line of UTF-8 that cannot steer a
  * terminal. The caller frees the strings; NULL: no memory.
@@ -13,7 +15,13 @@ char *clean_copy(const char *text);
 __attribute__((format(printf, 1, 2))) char *clean_format(const char *fmt, ...);
 __attribute__((format(printf, 1, 0))) char *clean_vformat(const char *fmt, va_list args);
 
-/* Writes a cleaned line and its newline. Returns 0, -ENOMEM, or the errno of the write. */
+/*
+ * Writes a cleaned line and its newline. On a terminal, a line that is wider than it is broken at spaces, and goes on
+ * below its last column or, if it has none, indented. Returns 0, -ENOMEM, or the errno of the write.
+ */
 __attribute__((format(printf, 2, 3))) int put_line(FILE *out, const char *fmt, ...);
+
+/* The same in a tone (base/terminal.h). */
+__attribute__((format(printf, 3, 4))) int put_toned_line(FILE *out, enum tone tone, const char *fmt, ...);
 
 #endif

@@ -54,15 +54,32 @@ static int fit_parts(char **head, char **tail, size_t width, enum row_kind kind)
 	return err ?: cut_row_text(head, width - text_columns(*tail), kind == ROW_PATH ? 0 : width);
 }
 
-char *fit_row(unsigned int width, const char *indent, char *text, size_t tail_at, enum row_kind kind)
+/* Writes what is clean and fits. */
+static int put_fitted(FILE *out, const char *fit_row(unsigned *indent, const char *head, const char *tail, enum tone tone)
+{
+	errno = 0;
+	fputs(indent, out);
+	if (*tail)
+		fputs(head, out);
+	tone_begin(out, tone);
+	fputs(*tail ? tail : head, out);
+	tone_end(out, tone);
+	putc('\n', out);
+	return ferror(out) ? -errno ?: -EIO : 0;
+}
+
+static int put_any_row(FILE *out, unsigned int width, const char *indent, char *text, size_t tail_at, 
+		       enum row_kind kind) kind, enum tone tone)
 {
 	char *head = text ? clean_format("%.*s", (int)tail_at, text) : NULL;
 	char *tail = text ? clean_copy(text + tail_at) : NULL;
 	size_t indent_nr = strlen(indent);
 	char *row = NULL;
 
-	if (head && tail && !fit_parts(&head, &tail, width > indent_nr ? width - indent_nr : width, kind))
-		row = clean_format("%s%s%s", indent, head, tail);
+	if (head && tail tail) && {
+		err !fit_parts(&head, = fit_parts(&head, &tail, width > indent_nr ? width - indent_nr : width, kind)) kind);
+		row err = clean_format("%s%s%s", err ?: put_fitted(out, indent, head, tail); tail, tone);
+	}
 	free(head);
 	free(tail);
 	free(text);
@@ -76,4 +93,14 @@ int put_row(FILE *out, unsigned int width, const char *indent, char *text, size_
 
 	free(row);
 	return err;
+}
+
+int put_row(FILE *out, unsigned int width, const char *indent, char *text, size_t tail_at, enum row_kind kind)
+{
+	return put_any_row(out, width, indent, text, tail_at, kind, TONE_PLAIN);
+}
+
+int put_toned_row(FILE *out, unsigned int width, char *text, size_t tail_at, enum row_kind kind, enum tone tone)
+{
+	return put_any_row(out, width, "", text, tail_at, kind, tone);
 }

@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "base/terminal.h"
+
 /* Where a row that is wider than a terminal loses text. The head goes first, as long as 24 columns of it are left. */
 enum row_kind {
 	ROW_PATH,     /* head "/a/b/cart.c:31", tail ": size=…": the head loses its start */
@@ -19,5 +21,8 @@ char *fit_row(unsigned int width, const char *indent, char *text, size_t tail_at
 
 /* Writes such a row. Returns 0, -ENOMEM, or the errno of the write. */
 int put_row(FILE *out, unsigned int width, const char *indent, char *text, size_t tail_at, enum row_kind kind);
+
+/* The same without an indent; the tail has a tone (base/terminal.h), or the whole row if it has no tail. */
+int put_toned_row(FILE *out, unsigned int width, char *text, size_t tail_at, enum row_kind kind, enum tone tone);
 
 #endif

@@ -61,24 +61,6 @@ static char *group_text(const struct fleet_answer *answer, uint32_t group)
 	return whole;
 }
 
-/* Writes "COLUMNS  GROUP", and the stack below if stacks are the keys. */
-static int put_group_row(FILE *out, const struct fleet_answer *answer, const char *columns, uint32_t group)
-{
-	bool is_stack = answer->report->statistics->key_type == KEY_TRACEBACK;
-	char *text = group_text(answer, group), *row = NULL;
-	int err;
-
-	if (text && asprintf(&row, "%s%s", columns, text) < 0)
-		row = NULL;
-	free(text);
-	err = put_row(out, answer->report->width, "", row, row ? strlen(row) : 0, ROW_FUNCTION);
-	if (!err && is_stack)
-		err = text_put_stack(out, answer->report, NULL, &answer->groups->key[group]);
-	return err;
-}
-
-/* ---- hosts ---------------------------------------------------------------------------------- */
-
 /* Returns the columns that a cleaned name takes. */
 static int name_width(const char *name)
 {
@@ -90,6 +72,58 @@ static int name_width(const char *name)
 	free(clean);
 	return width;
 }
+
+#define GROUP_LEAST 32 /* columns that the name of a group gets behind others */
+
+/* Whether a narrow terminal would show nothing of the group's name behind these columns. */
+static bool is_too_narrow(const struct fleet_answer *answer, const char *columns)
+{
+	return answer->report->width && name_width(columns) + GROUP_LEAST > (int)answer->report->width;
+}
+
+/* Takes over the text. */
+static int put_below_columns(FILE *out, const struct fleet_answer *answer, const char *columns, char *text)
+{
+	size_t len = strlen(columns);
+	int err;
+
+	while (len && columns[len - 1] == ' ')
+		len--;
+	err = put_line(out, "%.*s", (int)len, columns);
+	if (!err)
+		return put_row(out, answer->report->width, "    ", text, strlen(text), ROW_FUNCTION);
+	free(text);
+	return err;
+}
+
+/* Takes over the text; NULL: no memory. */
+static int put_behind_columns(FILE *out, const struct fleet_answer *answer, const char *columns, char *text)
+{
+	char *row = NULL;
+
+	if (text && asprintf(&row, "%s%s", columns, text) < 0)
+		row = NULL;
+	free(text);
+	return put_row(out, answer->report->width, "", row, row ? strlen(row) : 0, ROW_FUNCTION);
+}
+
+/* Writes "COLUMNS  GROUP", and the stack below if stacks are the keys. */
+static int put_group_row(FILE *out, const struct fleet_answer *answer, const char *columns, uint32_t group)
+{
+	bool is_stack = answer->report->statistics->key_type == KEY_TRACEBACK;
+	char *text = group_text(answer, group);
+	int err;
+
+	if (text && is_too_narrow(answer, columns))
+		err = put_below_columns(out, answer, columns, text);
+	else
+		err = put_behind_columns(out, answer, columns, text);
+	if (!err && is_stack)
+		err = text_put_stack(out, answer->report, NULL, &answer->groups->key[group]);
+	return err;
+}
+
+/* ---- hosts ---------------------------------------------------------------------------------- */
 
 static int host_width(const struct fleet_answer *answer, size_t nr)
 {
@@ -132,7 +166,7 @@ static int put_host_head(FILE *out, const struct fleet_answer *answer, int width
 	if (!err && nr)
 		err = put_line(out, "! %zu of %zu groups, of which a few hosts have far more than the others", nr,
 			       answer->hosts->row_nr);
-	return err ?: put_line(out, "  %10s %10s %10s on %-*s %8s %6s", "median", "p95", "most", width, "host",
+	return err ?: put_toned_line(out, TONE_HEAD, "  %10s %10s %10s on %-*s %8s %6s", "median", "p95", "most", width, "host",
 			       "outliers", "hosts");
 }
 
@@ -199,7 +233,7 @@ static int put_trend_row(FILE *out, const struct fleet_answer *answer, const str
 	char slope[RATE_MAX], growth[SIZE_TEXT_MAX], first[SIZE_TEXT_MAX], last[SIZE_TEXT_MAX];
 	char columns[4 * RATE_MAX + 32];
 
-	snprintf(columns, sizeof(columns), "%13s %13s %10s → %10s %9" PRIu32 "  ",
+	snprintf(columns, sizeof(columns), "%13s %11s %10s → %10s %9" PRIu32 "  ",
 		 slope_text(slope, row->slope, watched_seconds(row->growth, row->slope, row->processes)),
 		 size_text(growth, row->growth, true),
 		 size_text(first, row->first, false), size_text(last, row->last, false), row->processes);
@@ -215,7 +249,7 @@ static int trend_text(FILE *out, const struct fleet_answer *answer)
 			   cohort_text(cohort, answer->report->cohort), rows->processes,
 			   rows->processes == 1 ? "" : "es");
 
-	err = err ?: put_line(out, "%13s %13s %10s → %10s %9s", "a process", "together", "first", "last",
+	err = err ?: put_toned_line(out, TONE_HEAD, "%13s %11s %10s → %10s %9s", "a process", "together", "first", "last",
 			      "processes");
 	for (size_t i = 0; i < shown && !err; i++)
 		err = put_trend_row(out, answer, &rows->row[i]);

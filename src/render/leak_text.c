@@ -85,9 +85,14 @@ static char *place_of_bundle(const struct leak_answer *answer, const struct leak
 
 /* ---- rows ----------------------------------------------------------------------------------- */
 
+static enum tone verdict_tone(enum leak_kind kind)
+{
+	return kind == LEAK_SURE ? TONE_ALARM : kind == LEAK_LIKELY ? TONE_GROWTH : TONE_PLAIN;
+}
+
 /* Writes a row that ends with a place. A narrow terminal cuts its end. */
-__attribute__((format(printf, 3, 4)))
-static int put_place(FILE *out, const struct leak_answer *answer, const char *fmt, ...)
+__attribute__((format(printf, 4, 5)))
+static int put_place(FILE *out, const struct leak_answer *answer, enum tone tone, const char *fmt, ...)
 {
 	va_list args;
 	char *row;
@@ -96,7 +101,7 @@ static int put_place(FILE *out, const struct leak_answer *answer, const char *fm
 	if (vasprintf(&row, fmt, args) < 0)
 		row = NULL;
 	va_end(args);
-	return put_row(out, answer->width, "", row, row ? strlen(row) : 0, ROW_FUNCTION);
+	return put_toned_row(out, answer->width, row, row ? strlen(row) : 0, ROW_FUNCTION, tone);
 }
 
 static int put_frames(FILE *out, const struct leak_answer *answer, const struct leak_caller *caller)
@@ -133,7 +138,7 @@ static int put_caller(FILE *out, const struct leak_answer *answer, const struct 
 
 	leak_rates_text(rate, caller->verdict.bytes_per_s, caller->verdict.least_bytes_per_s);
 	if (place)
-		err = put_place(out, answer, "    %s  %s  ← %s", rate,
+		err = put_place(out, answer, TONE_PLAIN, "    %s  %s  ← %s", rate,
 				leak_since_text(since, &leaks->window, caller->verdict.since_ns), place);
 	free(place);
 	err = err ?: put_reason(out, answer, &caller->verdict, 0);
@@ -173,7 +178,7 @@ static int put_member(FILE *out, const struct leak_answer *answer, const struct 
 	int err = -ENOMEM;
 
 	if (place)
-		err = put_place(out, answer, "    %s  %s", leak_rate_text(rate, line->verdict.bytes_per_s), place);
+		err = put_place(out, answer, TONE_PLAIN, "    %s  %s", leak_rate_text(rate, line->verdict.bytes_per_s), place);
 
 	free(place);
 	return err || !answer->is_verbose ? err : put_frames(out, answer, caller);
@@ -199,11 +204,13 @@ static int put_bundle(FILE *out, const struct leak_answer *answer, const struct 
 
 	leak_rates_text(rate, bundle->bytes_per_s, bundle->least_bytes_per_s);
 	if (place && line->verdict.kind <= LEAK_GROWS)
-		err = put_place(out, answer, "%-8s  %s  %s  %s%s", leak_kind_word(line->verdict.kind), rate,
+		err = put_place(out, answer, verdict_tone(line->verdict.kind), "%-8s  %s  %s  %s%s",
+				leak_kind_word(line->verdict.kind), rate,
 				leak_since_text(since, &leaks->window, bundle->since_ns),
 				bundle->nr > 1 ? "lines that leak together, below " : "", place);
 	else if (place)
-		err = put_place(out, answer, "%-8s  %s", leak_kind_word(line->verdict.kind), place);
+		err = put_place(out, answer, verdict_tone(line->verdict.kind), "%-8s  %s",
+				leak_kind_word(line->verdict.kind), place);
 	free(place);
 	if (err)
 		return err;
@@ -227,7 +234,7 @@ static int put_leaks_head(FILE *out, const struct leak_answer *answer)
 	const struct leaks *leaks = answer->leaks;
 	uint32_t sure = leaks->kind_nr[LEAK_SURE], likely = leaks->kind_nr[LEAK_LIKELY], nr = leaks->window.snapshot_nr;
 	char recorded[RATE_TEXT_MAX + 16];
-	int err = answer->unjudged ? put_line(out, "cannot be judged: %s", answer->unjudged) : 0;
+	int err = answer->unjudged ? put_toned_line(out, TONE_ALARM, "cannot be judged: %s", answer->unjudged) : 0;
 
 	err = err ?: put_line(out, "%s.%s: observed %.0f s, %" PRIu32 " snapshot%s, %s",
 			      snapshot__metadata(leaks->last, "comm") ?: "<unknown>",

@@ -79,7 +79,7 @@ static uint64_t older_bytes(const struct snapshot *snapshot)
 	return at_start < rss ? at_start : rss;
 }
 
-int render_traced(FILE *out, const struct snapshot *snapshot)
+int render_traced(FILE *out, const struct snapshot *snapshot, const char *margin)
 {
 	struct snapshot_facts facts = snapshot_facts(snapshot);
 	uint64_t rss = snapshot__metadata_u64(snapshot, "rss_bytes", 0);
@@ -89,8 +89,8 @@ int render_traced(FILE *out, const struct snapshot *snapshot)
 	format_size(traced_text, facts.current_bytes, false);
 	format_size(rss_text, rss, false);
 	format_size(older_text, older, false);
-	return put_line(out, "traced %s%s in %" PRIu64 " block%s%s%s%s%s%s%s",
-			facts.is_estimated ? "about " : "", traced_text,
+	return put_line(out, "%straced %s%s in %" PRIu64 " block%s%s%s%s%s%s%s",
+			margin, facts.is_estimated ? "about " : "", traced_text,
 			facts.blocks, facts.blocks == 1 ? "" : "s",
 			snapshot__metadata(snapshot, "filters") ? " (filtered)" : "",
 			rss ? ", of RSS " : "", rss ? rss_text : "",
@@ -105,17 +105,15 @@ int text_put_dropped(FILE *out, const struct snapshot *snapshot)
 {
 	uint64_t dropped = snapshot__counter(snapshot, "blocks_dropped");
 	const char *most = snapshot__metadata(snapshot, "max_blocks");
-	char text[UNIT_TEXT_MAX];
+	char text[UNIT_TEXT_MAX], since[128] = "";
 
 	if (!dropped)
 		return 0;
-	fprintf(out, "  %" PRIu64 " block%s not recorded: the block map was full%s%s%s, or the kernel out of memory",
-		dropped, dropped == 1 ? "" : "s", most ? " (--max-blocks " : "", most ?: "",
-		most ? ")" : "");
 	if (snapshot_has_counter(snapshot, "dropped_frees"))
-		fprintf(out, "; %" PRIu64 " of them freed since, %" PRIu64 " live (%s)",
-			snapshot__counter(snapshot, "dropped_frees"),
-			snapshot__counter(snapshot, "dropped_blocks"),
-			format_size(text, snapshot__counter(snapshot, "dropped_bytes"), false));
-	return put_line(out, "%s", "");
+		snprintf(since, sizeof(since), "; %" PRIu64 " of them freed since, %" PRIu64 " live (%s)",
+			 snapshot__counter(snapshot, "dropped_frees"), snapshot__counter(snapshot, "dropped_blocks"),
+			 format_size(text, snapshot__counter(snapshot, "dropped_bytes"), false));
+	return put_line(out, "  %" PRIu64 " block%s not recorded: the block map was full%s%s%s, or the kernel out of memory%s",
+			dropped, dropped == 1 ? "" : "s", most ? " (--max-blocks " : "", most ?: "", most ? ")" : "",
+			since);
 }

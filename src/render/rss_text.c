@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/units.h"
@@ -135,7 +136,7 @@ static void put_part(FILE *out, uint64_t bytes, const char *text)
 		fprintf(out, " + %s %s", format_size(size, bytes, false), text);
 }
 
-static int put_sum(FILE *out, const struct rss_facts *facts)
+static void write_sum(FILE *out, const struct rss_facts *facts)
 {
 	char total[UNIT_TEXT_MAX], traced[UNIT_TEXT_MAX];
 
@@ -145,7 +146,21 @@ static int put_sum(FILE *out, const struct rss_facts *facts)
 							 "of anonymous memory not traced");
 	for (int i = RSS_PART_HEAP + 1; i < RSS_PART_NR; i++)
 		put_part(out, facts->part[i], parts[i].text);
-	return putc('\n', out) < 0 ? -EIO : 0;
+}
+
+static int put_sum(FILE *out, const struct rss_facts *facts, const char *margin)
+{
+	char *text = NULL;
+	size_t len;
+	FILE *sum = open_memstream(&text, &len);
+	int err = -ENOMEM;
+
+	if (sum)
+		write_sum(sum, facts);
+	if (sum && !fclose(sum))
+		err = put_line(out, "%s%s", margin, text);
+	free(text);
+	return err;
 }
 
 /* Returns a list of what the recording itself left out. */
@@ -201,8 +216,7 @@ int render_rss(FILE *out, const struct snapshot *snapshot, const char *margin)
 
 	if (!facts.is_known)
 		return 0;
-	fputs(margin, out);
-	err = put_sum(out, &facts);
+	err = put_sum(out, &facts, margin);
 	err = err ?: put_untraced(out, snapshot, &facts, margin);
 	return err ?: put_beside(out, &facts, margin);
 }

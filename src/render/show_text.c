@@ -29,7 +29,7 @@ static int put_metadata_value(FILE *out, const char *name, const char *value)
 static int put_metadata(FILE *out, const struct snapshot *snapshot)
 {
 	const struct snapshot_tables *tables = snapshot__tables(snapshot);
-	int err = put_line(out, "metadata");
+	int err = put_toned_line(out, TONE_HEAD, "metadata");
 
 	for (uint32_t i = 0; i < tables->metadata_nr && !err; i++)
 		err = put_metadata_value(out, snapshot__string(snapshot, tables->metadata[i].key),
@@ -78,7 +78,7 @@ static int put_size_filter(FILE *out, const struct snapshot *snapshot)
 static int put_memory(FILE *out, const struct snapshot *snapshot,
 		      const struct snapshot_facts *facts)
 {
-	int err = put_line(out, "traced memory");
+	int err = put_toned_line(out, TONE_HEAD, "traced memory");
 
 	err = err ?: put_bytes(out, "current", facts->current_bytes);
 	if (facts->has_peak)
@@ -86,9 +86,7 @@ static int put_memory(FILE *out, const struct snapshot *snapshot,
 	err = err ?: put_line(out, "  %-*s %" PRIu64, NAME_WIDTH, "blocks", facts->blocks);
 	err = err ?: put_estimated_from(out, snapshot, facts);
 	err = err ?: put_size_filter(out, snapshot);
-	if (!err)
-		fputs("  ", out);
-	err = err ?: render_traced(out, snapshot);
+	err = err ?: render_traced(out, snapshot, "  ");
 	return err ?: render_rss(out, snapshot, "  ");
 }
 
@@ -114,7 +112,7 @@ static int put_stopped(FILE *out, enum snap_traceback_end end, uint64_t part, ui
 static int put_shares(FILE *out, const struct snapshot_facts *facts)
 {
 	const struct traceback_shares *shares = &facts->shares;
-	int err = put_line(out, "tracebacks, in %sblocks", facts->is_estimated ? "sampled " : "");
+	int err = put_toned_line(out, TONE_HEAD, "tracebacks, in %sblocks", facts->is_estimated ? "sampled " : "");
 
 	err = err ?: put_traceback_share(out, "complete", shares->end[SNAP_END_ROOT], facts->samples);
 	err = err ?: put_traceback_share(out, "no further frame found", shares->ended, facts->samples);
@@ -140,7 +138,7 @@ static int put_counters(FILE *out, const struct snapshot *snapshot)
 {
 	const struct snapshot_tables *tables = snapshot__tables(snapshot);
 	uint32_t counted = 0;
-	int err = put_line(out, "counters");
+	int err = put_toned_line(out, TONE_HEAD, "counters");
 
 	for (uint32_t i = 0; i < tables->counter_nr && !err; i++) {
 		if (tables->counter[i].kind != SNAP_COUNTED)
@@ -157,7 +155,7 @@ static int put_loss_table(FILE *out, const struct snapshot *snapshot)
 {
 	const struct snapshot_tables *tables = snapshot__tables(snapshot);
 	uint32_t watched = 0, lost = 0;
-	int err = put_line(out, "losses");
+	int err = put_toned_line(out, TONE_HEAD, "losses");
 
 	for (uint32_t i = 0; i < tables->counter_nr && !err; i++) {
 		if (tables->counter[i].kind != SNAP_LOST)
@@ -210,7 +208,7 @@ static int put_recorded_probes(FILE *out, const struct snapshot *snapshot)
 	int err;
 
 	if (stepped == UINT64_MAX)
-		err = put_line(out, "probes");
+		err = put_toned_line(out, TONE_HEAD, "probes");
 	else
 		err = put_line(out, "probes, %" PRIu64 " on instructions that the kernel single-steps",
 			       stepped);

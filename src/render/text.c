@@ -70,6 +70,13 @@ static char *group_name(const struct report *report, const struct statistic *sta
 	return asprintf(&name, "%s (%s)", statistic->key, domain) < 0 ? NULL : name;
 }
 
+static enum tone change_tone(const struct statistics *statistics, const struct cost *diff)
+{
+	if (!statistics->is_diff || !diff->size)
+		return TONE_PLAIN;
+	return diff->size > 0 ? TONE_GROWTH : TONE_SHRINK;
+}
+
 static int put_costs(FILE *out, const struct report *report, const struct statistic *statistic)
 {
 	bool is_function = report->statistics->key_type == KEY_FUNCTION;
@@ -82,7 +89,8 @@ static int put_costs(FILE *out, const struct report *report, const struct statis
 		text = NULL;
 	free(name);
 	free(costs);
-	return put_row(out, report->width, "", text, tail_at, is_function ? ROW_FUNCTION : ROW_PATH);
+	return put_toned_row(out, report->width, text, tail_at, is_function ? ROW_FUNCTION : ROW_PATH,
+			     change_tone(report->statistics, &statistic->diff));
 }
 
 static int put_statistic(FILE *out, const struct report *report, struct source_tree *tree,
@@ -191,36 +199,35 @@ static int put_all_rows(FILE *out, const struct report *report)
 	return err;
 }
 
-/* Writes "1200 samples, one in 512 KiB" or "every block" for a side of the report, from 0. */
-static void put_samples(FILE *out, const struct report *report, size_t side, uint64_t samples)
+#define SAMPLES_TEXT_MAX (RATE_TEXT_MAX + 32)
+
+/* "1200 samples, one in 512 KiB" or "every block" for a side of the report, from 0. */
+static const char *samples_text(char text[SAMPLES_TEXT_MAX], const struct report *report, size_t side, uint64_t samples)
 {
 	char rate[RATE_TEXT_MAX] = "";
 
-	if (!report_is_side_sampled(report, side)) {
-		fputs("every block", out);
-		return;
-	}
+	if (!report_is_side_sampled(report, side))
+		return "every block";
 	if (!report->cohort_nr)
 		rate_text(rate, report->snapshot[side]);
-	fprintf(out, "%" PRIu64 " sample%s%s%s", samples, samples == 1 ? "" : "s", *rate ? ", " : "",
-		rate);
+	snprintf(text, SAMPLES_TEXT_MAX, "%" PRIu64 " sample%s%s%s", samples, samples == 1 ? "" : "s", *rate ? ", " : "",
+		 rate);
+	return text;
 }
 
 /* Writes nothing if all blocks were recorded: such a report is the same as tracemalloc's. */
 static int put_report_sampling(FILE *out, const struct report *report)
 {
 	const struct estimate *estimate = report->statistics->total_estimate;
+	bool is_diff = report->statistics->is_diff;
+	char now[SAMPLES_TEXT_MAX], before[SAMPLES_TEXT_MAX];
 
 	if (!estimate)
 		return 0;
-	fputs("estimated from ", out);
-	put_samples(out, report, report_sides(report) - 1, estimate->samples);
-	if (report->statistics->is_diff) {
-		fputs(" (before: ", out);
-		put_samples(out, report, 0, estimate->old_samples);
-		fputs(")", out);
-	}
-	return put_line(out, "; ± is how far off it may be, with 95 %% confidence");
+	return put_line(out, "estimated from %s%s%s%s; ± is how far off it may be, with 95 %% confidence",
+			samples_text(now, report, report_sides(report) - 1, estimate->samples),
+			is_diff ? " (before: " : "",
+			is_diff ? samples_text(before, report, 0, estimate->old_samples) : "", is_diff ? ")" : "");
 }
 
 /* A total of mappings and of the heap that lies in them is more than there is. */
@@ -240,7 +247,7 @@ static int put_text_report(FILE *out, const struct report *report)
 {
 	const struct statistics *statistics = report->statistics;
 	char costs[COST_TEXT_MAX], means[PROCESS_MEAN_TEXT_MAX];
-	int err = report->unjudged ? put_line(out, "cannot be judged: %s", report->unjudged) : 0;
+	int err = report->unjudged ? put_toned_line(out, TONE_ALARM, "cannot be judged: %s", report->unjudged) : 0;
 
 	err = err ?: put_cohorts(out, report) ?: put_report_sampling(out, report) ?: put_all_rows(out, report);
 	if (err)
@@ -248,7 +255,7 @@ static int put_text_report(FILE *out, const struct report *report)
 	cost_text(costs, &statistics->total, statistics->is_diff ? &statistics->total_diff : NULL,
 		  statistics->total_estimate);
 	process_mean_text(means, report, &statistics->total, &statistics->total_diff);
-	return put_line(out, "total: %s%s", costs, means) ?: put_overlap(out, report);
+	return put_toned_line(out, TONE_HEAD, "total: %s%s", costs, means) ?: put_overlap(out, report);
 }
 
 int text_put_report(FILE *out, const struct report *report)

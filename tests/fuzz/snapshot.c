@@ -112,7 +112,7 @@ static void shown(const struct renderer *renderer, const struct snapshot *snapsh
 	size_t len = 0;
 	FILE *out = open_memstream(&text, &len);
 
-	MUST(!(renderer->show ? renderer->show(out, snapshot) : render_traced(out, snapshot)));
+	MUST(!(renderer->show ? renderer->show(out, snapshot) : render_traced(out, snapshot, "")));
 	MUST(!fclose(out));
 	check_output(renderer, text, len);
 	free(text);

@@ -69,9 +69,9 @@ Test(render_fleet, prints_a_trend)
 	no_rows.key_type = KEY_FUNCTION;
 	expect(fleet_text.trend,
 	       "200 snapshots of 100 processes on 100 hosts; slopes of 70 processes\n"
-	       "    a process      together      first →       last processes\n"
-	       "+58.6 KiB/min      +954 MiB        5 B → 4194304 TiB      2510  web\\x0d\\x09\n"
-	       "       -4 B/h         -12 B        5 B →        0 B         1  web\\x0d\\x09\n");
+	       "    a process    together      first →       last processes\n"
+	       "+58.6 KiB/min    +954 MiB        5 B → 4194304 TiB      2510  web\\x0d\\x09\n"
+	       "       -4 B/h       -12 B        5 B →        0 B         1  web\\x0d\\x09\n");
 }
 
 Test(render_fleet, prints_leaks)
