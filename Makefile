@@ -64,7 +64,7 @@ else
   MAKEFLAGS += --no-print-directory
 endif
 
-.PHONY: all check check-long demo arrows prose sizes man install clean help
+.PHONY: all check check-long demo arrows prose sizes man completion install clean help
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := all
 

@@ -238,6 +238,7 @@ enum sort_order {
 };
 
 /* Names: "abs"… It returns -EINVAL for another text, with a line that lists the valid names. */
+const char *sort_order_name(enum sort_order order);
 int sort_order_parse(const char *text, enum sort_order *ret_order, struct reason *why);
 
 /* ---- questions ---------------------------------------------------------------------------- */

@@ -26,13 +26,23 @@ mandir  ?= $(prefix)/share/man
 # The pages come from the same tables as --help.
 man: $(BIN)		## write the man pages to .output/man
 	$(Q)rm -rf $(OUT)/man && mkdir -p $(OUT)/man
-	$(Q)$(abspath $(BIN)) --man $(OUT)/man
+	$(Q)SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null || stat -c %Y VERSION)} \
+		$(abspath $(BIN)) --man $(OUT)/man
+
+# What shells complete comes from these tables, too. Both folders are those of Debian's packages.
+bashcompletiondir ?= $(prefix)/share/bash-completion/completions
+zshcompletiondir  ?= $(prefix)/share/zsh/vendor-completions
+
+completion: $(BIN)	## write the completion for bash and zsh to .output/completion
+	$(Q)rm -rf $(OUT)/completion && mkdir -p $(OUT)/completion
+	$(Q)(cat scripts/completion/allocsnap.bash && $(abspath $(BIN)) --completion bash) >$(OUT)/completion/allocsnap
+	$(Q)(cat scripts/completion/_allocsnap && $(abspath $(BIN)) --completion zsh) >$(OUT)/completion/_allocsnap
 
 # pc NAME,LIBS: its pkg-config file
 pc = sed 's|@prefix@|$(prefix)|; s|@libdir@|$(libdir)|; s|@includedir@|$(includedir)|; s|@version@|$(VERSION)|; s|@libs@|$(2)|' \
 	scripts/$(1).pc.in >$(DESTDIR)$(libdir)/pkgconfig/$(1).pc
 
-install: all man $(INSTALL_LIBS)	## install below $(DESTDIR)$(prefix)
+install: all man completion $(INSTALL_LIBS)	## install below $(DESTDIR)$(prefix)
 	$(Q)install -D -m 755 allocsnap $(DESTDIR)$(bindir)/allocsnap
 	$(Q)install -m 755 scripts/tracemalloc-to-json $(DESTDIR)$(bindir)/tracemalloc-to-json
 	$(Q)install -D -m 644 -t $(DESTDIR)$(libdir) $(INSTALL_LIBS)
@@ -41,5 +51,7 @@ install: all man $(INSTALL_LIBS)	## install below $(DESTDIR)$(prefix)
 	$(Q)$(call pc,allocsnap,$(API_LIBS))
 	$(Q)$(call pc,allocsnap-collect,$(COLLECT_LIBS) $(SYMBOLS_LIBS))
 	$(Q)install -D -m 644 -t $(DESTDIR)$(mandir)/man1 $(OUT)/man/*.1
+	$(Q)install -D -m 644 -t $(DESTDIR)$(bashcompletiondir) $(OUT)/completion/allocsnap
+	$(Q)install -D -m 644 -t $(DESTDIR)$(zshcompletiondir) $(OUT)/completion/_allocsnap
 	$(Q)install -d $(DESTDIR)$(unitdir)
 	$(Q)sed 's|@bindir@|$(bindir)|' scripts/allocsnap.service.in >$(DESTDIR)$(unitdir)/allocsnap.service

@@ -80,6 +80,7 @@ second_lane() {
 		suite report count_lines make test-report
 		suite oracle count_lines make test-oracle ORACLE_ARGS="--seeds 1-20"
 		suite leaks count_lines make test-leaks
+		suite terminal count_lines make test-terminal
 		return
 	fi
 	suite golden count_lines make test-golden
@@ -89,6 +90,7 @@ second_lane() {
 	suite san count_criterion make SAN=1 test-unit UNIT_MODES=one
 	suite oracle count_lines make test-oracle
 	suite leaks count_lines make test-leaks
+	suite terminal count_lines make test-terminal
 	suite fuzz count_lines make test-fuzz
 	suite damage count_lines make test-damage
 	suite example count_lines make test-example

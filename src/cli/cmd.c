@@ -12,9 +12,11 @@
 #include "base/log.h"
 #include "base/reason.h"
 #include "base/units.h"
+#include "cli/cmd_completion.h"
 #include "cli/cmd_help.h"
 #include "cli/cmd_man.h"
 #include "cli/help_text.h"
+#include "cli/pager.h"
 #include "cli/suggestion.h"
 #include "render/clean.h"
 
@@ -171,7 +173,8 @@ static int refuse_option(const struct command *command, const char *name, size_t
 	for (size_t i = 0; i < COMMAND_GROUP_MAX; i++)
 		for (const struct option_row *row = command->option[i].row; row && row->name; row++)
 			suggestion_consider(&suggestion, row->name);
-	suggestion_consider(&suggestion, help_rows[0].name);
+	for (const struct option_row *row = other_rows(command); row->name; row++)
+		suggestion_consider(&suggestion, row->name);
 	return log_refusal(command, "unknown option --%.*s%s", (int)len, name,
 			   suggestion_format(hint, &suggestion, "--"));
 }
@@ -184,6 +187,10 @@ static int parse_long(struct parser *parser, const char *name)
 
 	if (!strcmp(name, "help")) {
 		parser->help = true;
+		return 0;
+	}
+	if (!strcmp(name, "no-pager") && parser->command->pages) {
+		pager_forbid();
 		return 0;
 	}
 	option.row = find_option_row(parser, name, len, 0, &option.field);
@@ -357,6 +364,7 @@ static int refuse_program_option(const char *word)
 	suggestion_start(&suggestion, word, strlen(word));
 	suggestion_consider(&suggestion, "--help");
 	suggestion_consider(&suggestion, "--version");
+	suggestion_consider(&suggestion, "--no-pager");
 	return refuse_word("unknown option ", word, suggestion_format(hint, &suggestion, ""));
 }
 
@@ -423,6 +431,12 @@ static int dispatch_command(char **argv, const struct command *const *commands)
 		return print_version();
 	if (!strcmp(word, "--man") && argv[2]) /* for `make man`; help does not list it */
 		return write_man_pages(argv[2], commands);
+	if (!strcmp(word, "--completion") && argv[2]) /* the same for `make completion` */
+		return write_completion(argv[2], commands);
+	if (!strcmp(word, "--no-pager")) {
+		pager_forbid();
+		return dispatch_command(argv + 1, commands);
+	}
 	if (word[0] == '-')
 		return refuse_program_option(word);
 	if (!strcmp(word, "help"))
@@ -436,8 +450,11 @@ static int dispatch_command(char **argv, const struct command *const *commands)
 /* Output that could not be written is a failure. It is not reported if the reader closed the pipe. */
 static int finish_stdout(int status)
 {
-	bool failed = ferror(stdout);
+	bool failed;
 
+	if (!pager_end())
+		status = status ?: EXIT_FAILED;
+	failed = ferror(stdout);
 	errno = 0;
 	failed |= fflush(stdout) != 0;
 	if (fclose(stdout) && errno != EBADF)

@@ -136,6 +136,7 @@ struct command {
 	size_t options_size;
 	unsigned int arg_min;
 	unsigned int arg_max;	/* UINT_MAX: no limit */
+	bool pages; /* its output may go through a pager (cli/pager.h) */
 	bool stop_at_first_arg; /* options after it belong to another program (`run CMD -x`) */
 
 	/*

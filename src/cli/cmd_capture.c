@@ -177,6 +177,8 @@ const struct option_row capture_output_rows[] = {
 	  .help = "write frames as build-id and offset, without names; 'allocsnap symbolize' adds the names later" },
 	{ "label", 0, OPTION_LIST, FIELD(label), .arg = "NAME=VALUE",
 	  .help = "store a label in every snapshot, such as version=1.4, for later comparisons; repeatable" },
+	{ "quiet", 'q', OPTION_FLAG, FIELD(recording.is_quiet),
+	  .help = "on a terminal, show no status line, and no rows and cost at the end" },
 	{},
 };
 

@@ -20,11 +20,6 @@ struct diff_options {
 	struct said fail_above; /* bytes */
 };
 
-static int parse_diff_sort(const char *text, void *field, struct reason *why)
-{
-	return sort_order_parse(text, field, why);
-}
-
 static int parse_growth_limit(const char *text, void *field, struct reason *why)
 {
 	struct said *said = field;
@@ -36,8 +31,8 @@ static int parse_growth_limit(const char *text, void *field, struct reason *why)
 }
 
 static const struct option_row rows[] = {
-	{ "sort", 's', OPTION_CUSTOM, offsetof(struct diff_options, sort), .parse = parse_diff_sort,
-	  .arg = "ORDER", .default_text = "abs", .help = "what comes first: abs (largest change), growth or shrink" },
+	{ "sort", 's', OPTION_CUSTOM, offsetof(struct diff_options, sort), .parse = parse_sort_order,
+	  .choice = sort_order_choice, .arg = "ORDER", .default_text = "abs", .help = "what comes first" },
 	{ "fail-above", 0, OPTION_CUSTOM, offsetof(struct diff_options, fail_above), .parse = parse_growth_limit,
 	  .arg = "SIZE", .help = "exit with status 4 if all that was chosen grew by more than SIZE: 0, 64K, 1M" },
 	{},
@@ -234,5 +229,6 @@ const struct command cmd_diff = {
 		    SELECT_GROUPS(offsetof(struct diff_options, stats.select)) },
 	.defaults = &(const struct diff_options){ .stats = { STATS_DEFAULTS } },
 	.options_size = sizeof(struct diff_options),
+	.pages = true,
 	.run = run,
 };

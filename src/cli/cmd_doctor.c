@@ -7,6 +7,7 @@
 #include "cli/cmd.h"
 #include "cli/cmd_stats.h"
 #include "cli/find_running_process.h"
+#include "cli/pager.h"
 #include "collect/diagnosis/diagnosis.h"
 #include "doctor/doctor.h"
 
@@ -31,6 +32,7 @@ static int print_diagnosis(const struct diagnosis *diagnosis, const struct docto
 
 	if (!report)
 		return log_failure("out of memory");
+	pager_begin();
 	status = report_write_error(options->json ? doctor_json(stdout, report) :
 						    doctor_text(stdout, report, options->verbose));
 	doctor_report__free(report);
@@ -68,5 +70,6 @@ const struct command cmd_doctor = {
 	.example = "sudo allocsnap doctor 4711",
 	.option = { { .row = rows } },
 	.options_size = sizeof(struct doctor_options),
+	.pages = true,
 	.run = run,
 };

@@ -124,6 +124,7 @@ int fleet_list_run(const struct fleet_list *list, const struct fleet_options *op
 		    { filter_rows, offsetof(struct fleet_options, stats.select), "Filters" }, \
 		    { wrapper_rows, offsetof(struct fleet_options, stats.select), "Own frames" } }, \
 	.defaults = &(const struct fleet_options){ FLEET_DEFAULTS }, \
-	.options_size = sizeof(struct fleet_options)
+	.options_size = sizeof(struct fleet_options), \
+	.pages = true
 
 #endif

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/reason.h"
 #include "cli/cmd_fleet.h"
 #include "engine/order.h"
@@ -22,11 +23,6 @@ struct diff_options {
 
 /* ---- options ------------------------------------------------------------------------------------- */
 
-static int parse_fleet_diff_sort(const char *text, void *field, struct reason *why)
-{
-	return sort_order_parse(text, field, why);
-}
-
 static int parse_order(const char *text, void *field, struct reason *why)
 {
 	enum diff_order *order = field;
@@ -40,6 +36,19 @@ static int parse_order(const char *text, void *field, struct reason *why)
 	return 0;
 }
 
+static bool order_choice(size_t at, struct option_choice *ret)
+{
+	static const struct option_choice orders[] = {
+		{ "sum", "all processes together" },
+		{ "process-mean", "the average process" },
+	};
+
+	if (at >= ARRAY_SIZE(orders))
+		return false;
+	*ret = orders[at];
+	return true;
+}
+
 #define FIELD(name) offsetof(struct diff_options, name)
 
 static const struct option_row rows[] = {
@@ -47,12 +56,11 @@ static const struct option_row rows[] = {
 	  .arg = "SEL", .help = "compare with snapshots that match SEL (see below); repeatable: all must match" },
 	{ "candidate", 0, OPTION_LIST, FIELD(candidate),
 	  .arg = "SEL", .help = "compare snapshots that match SEL with the baseline; repeatable: all must match" },
-	{ "sort", 's', OPTION_CUSTOM, FIELD(sort), .parse = parse_fleet_diff_sort,
-	  .arg = "ORDER", .default_text = "abs",
-	  .help = "what comes first: abs (largest change), growth or shrink" },
+	{ "sort", 's', OPTION_CUSTOM, FIELD(sort), .parse = parse_sort_order,
+	  .choice = sort_order_choice, .arg = "ORDER", .default_text = "abs", .help = "what comes first" },
 	{ "order", 0, OPTION_CUSTOM, FIELD(order), .parse = parse_order,
 	  .arg = "OF", .default_text = "process-mean if the numbers of processes differ",
-	  .help = "sort by the change of the sum, or of process-mean, the average process" },
+	  .choice = order_choice, .help = "sort by the change of" },
 	{},
 };
 
@@ -165,5 +173,6 @@ const struct command cmd_fleet_diff = {
 		    { wrapper_rows, SELECT, "Own frames" } },
 	.defaults = &(const struct diff_options){ .fleet = { FLEET_DEFAULTS } },
 	.options_size = sizeof(struct diff_options),
+	.pages = true,
 	.run = run,
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "base/reason.h"
 #include "cli/cmd_fleet.h"
+#include "cli/pager.h"
 #include "fleet/per_host.h"
 #include "render/fleet.h"
 
@@ -15,6 +16,7 @@ static int list_hosts(struct fleet *fleet, const struct fleet_question *question
 		return log_failure("%s", why.text);
 	fleet_let_go(fleet);
 	answer->hosts = &rows;
+	pager_begin();
 	status = report_write_error(format->hosts(stdout, answer));
 	host_rows_release(&rows);
 	return status;

@@ -6,6 +6,7 @@
 #include "base/reason.h"
 #include "cli/cmd_fleet.h"
 #include "cli/leak_limit.h"
+#include "cli/pager.h"
 #include "fleet/leaks.h"
 #include "fleet/per_host.h"
 #include "render/fleet.h"
@@ -65,6 +66,7 @@ static int print_fleet_leaks(const struct fleet *fleet, struct fleet_answer *ans
 	report_files(leaks);
 	answer->leaks = leaks;
 	answer->shows_all = options->shows_all;
+	pager_begin();
 	status = report_write_error(format->leaks(stdout, answer));
 	return status ?: fleet_leaks_status(options, leaks);
 }
@@ -132,5 +134,6 @@ const struct command cmd_fleet_leaks = {
 	},
 	.defaults = &(const struct fleet_leaks_options){ .fleet = { FLEET_DEFAULTS } },
 	.options_size = sizeof(struct fleet_leaks_options),
+	.pages = true,
 	.run = run,
 };

@@ -70,5 +70,6 @@ const struct command cmd_fleet_stats = {
 		    { filter_rows, SELECT, "Filters" }, { wrapper_rows, SELECT, "Own frames" } },
 	.defaults = &(const struct fleet_options){ FLEET_DEFAULTS },
 	.options_size = sizeof(struct fleet_options),
+	.pages = true,
 	.run = run,
 };

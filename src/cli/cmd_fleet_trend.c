@@ -3,6 +3,7 @@
 
 #include "base/reason.h"
 #include "cli/cmd_fleet.h"
+#include "cli/pager.h"
 #include "fleet/per_host.h"
 #include "render/fleet.h"
 
@@ -35,6 +36,7 @@ static int list_trends(struct fleet *fleet, const struct fleet_question *questio
 		log_info("%" PRIu32 " process%s gaps in what was recorded: not judged", rows.processes_in_gaps,
 			 rows.processes_in_gaps == 1 ? " has" : "es have");
 	answer->trend = &rows;
+	pager_begin();
 	status = report_write_error(format->trend(stdout, answer));
 	trend_rows_release(&rows);
 	return status;

@@ -6,6 +6,7 @@
 
 #include "cli/cmd.h"
 #include "cli/help_text.h"
+#include "cli/pager.h"
 
 #define LEFT_COLUMNS 25 /* a longer left side gets a line of its own */
 
@@ -88,11 +89,13 @@ static void print_choices(const struct option_row *row, int indent)
 static int options_width(const struct command *command)
 {
 	char left[OPTION_FORMS_MAX];
-	int width = widen_left(0, option_forms(left, help_rows));
+	int width = 0;
 
 	for (size_t i = 0; i < COMMAND_GROUP_MAX; i++)
 		for (const struct option_row *row = command->option[i].row; row && row->name; row++)
 			width = widen_left(width, option_forms(left, row));
+	for (const struct option_row *row = other_rows(command); row->name; row++)
+		width = widen_left(width, option_forms(left, row));
 	return width;
 }
 
@@ -108,7 +111,7 @@ static void print_option_group(const struct command *command, const struct optio
 
 static void print_options(const struct command *command)
 {
-	static const struct option_group help_group = { help_rows, 0, "Other options" };
+	const struct option_group other_group = { other_rows(command), 0, "Other options" };
 	int width = options_width(command);
 	const char *title = NULL;
 
@@ -121,8 +124,8 @@ static void print_options(const struct command *command)
 		print_option_group(command, group, width);
 	}
 	if (title)
-		printf("\n%s:\n", help_group.title);
-	print_option_group(command, &help_group, width);
+		printf("\n%s:\n", other_group.title);
+	print_option_group(command, &other_group, width);
 }
 
 /* ---- texts -------------------------------------------------------------------------------- */
@@ -159,6 +162,7 @@ int print_command_help(const struct command *command)
 {
 	const char *space = *command->args ? " " : "";
 
+	pager_begin();
 	if (command->stop_at_first_arg)
 		printf("usage: allocsnap %s [OPTION]... %s", command->name, command->args);
 	else
@@ -190,6 +194,7 @@ static void print_commands(const struct command *const *commands)
 
 int print_subcommands_help(const struct command *command)
 {
+	pager_begin();
 	printf("usage: allocsnap %s %s\n\n", command->name, command->args);
 	print_wrapped(command->help, 0, 0);
 	putchar('\n');
@@ -200,6 +205,7 @@ int print_subcommands_help(const struct command *command)
 
 int print_program_help(const struct command *const *commands)
 {
+	pager_begin();
 	puts("usage: allocsnap COMMAND ...\n");
 	print_wrapped(PROGRAM_SUMMARY, 0, 0);
 	putchar('\n');

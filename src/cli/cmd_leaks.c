@@ -19,6 +19,7 @@
 #include "cli/leak_input.h"
 #include "cli/leak_limit.h"
 #include "cli/leak_watch.h"
+#include "cli/pager.h"
 #include "cli/process_folders.h"
 #include "render.h"
 #include "render/leak_answer.h"
@@ -86,6 +87,7 @@ static int print_leaks(const struct leaks_options *options, const struct chosen 
 		log_cut("%s", losses);
 	free(losses);
 	log_unmatched(&options->select, chosen, last, 1);
+	pager_begin();
 	status = report_write_error((options->is_json ? leaks_put_json : leaks_put_text)(stdout, &answer));
 	return status ?: answer_status(options, leaks, answer.unjudged);
 }
@@ -251,5 +253,6 @@ const struct command cmd_leaks = {
 	},
 	.defaults = &leaks_defaults,
 	.options_size = sizeof(struct leaks_options),
+	.pages = true,
 	.run = run,
 };

@@ -15,6 +15,7 @@
 #include "cli/cmd_stats.h"
 #include "cli/find_snapshot.h"
 #include "cli/list_table.h"
+#include "cli/pager.h"
 #include "cli/process_list.h"
 #include "render.h"
 #include "render/json_parts.h"
@@ -89,6 +90,7 @@ static int print_list_json(const struct process_list *list)
 
 static int print_list(const struct list_options *options, const struct process_list *list)
 {
+	pager_begin();
 	if (options->format)
 		return report_write_error(print_list_json(list));
 	return report_write_error(list_table_print(list, stdout, terminal_width(STDOUT_FILENO)));
@@ -123,5 +125,6 @@ const struct command cmd_list = {
 	.example = "allocsnap list /var/lib/allocsnap",
 	.option = { { .row = rows } },
 	.options_size = sizeof(struct list_options),
+	.pages = true,
 	.run = run,
 };

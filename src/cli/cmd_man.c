@@ -5,7 +5,9 @@
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/units.h"
 #include "cli/cmd.h"
@@ -49,10 +51,31 @@ static void put_roff(FILE *out, const char *text)
 	}
 }
 
+#define SOURCE_COLUMNS 72 /* before escapes; mandoc wants lines of at most 80 bytes */
+
+/* A line that troff must not fill anew: of an example, or the text of a request. */
 static void put_roff_line(FILE *out, const char *text)
 {
 	put_roff(out, text);
 	putc('\n', out);
+}
+
+/* Text that troff fills: in several lines, broken at spaces. */
+static void put_roff_text(FILE *out, const char *text)
+{
+	for (text += strspn(text, " "); *text; text += strspn(text, " ")) {
+		size_t len = strlen(text), last = 0;
+		char line[OPTION_HELP_MAX];
+
+		for (size_t at = 0; len > SOURCE_COLUMNS && at <= SOURCE_COLUMNS; at++)
+			if (text[at] == ' ')
+				last = at;
+		if (len > SOURCE_COLUMNS)
+			len = last ?: strcspn(text, " ");
+		snprintf(line, sizeof(line), "%.*s", (int)len, text);
+		put_roff_line(out, line);
+		text += len;
+	}
 }
 
 /* ".REQUEST text" */
@@ -62,10 +85,19 @@ static void put_request(FILE *out, const char *request, const char *text)
 	put_roff_line(out, text);
 }
 
-/* A line of an example, which is not filled. */
-static void put_example(FILE *out, const char *text)
+/* A paragraph begins. At the beginning of a section it has begun already. */
+static void put_paragraph(FILE *out, bool *is_first)
 {
-	fputs(".PP\n.nf\n.RS 4\n", out);
+	if (!*is_first)
+		fputs(".PP\n", out);
+	*is_first = false;
+}
+
+/* A line of an example, which is not filled. */
+static void put_example(FILE *out, const char *text, bool *is_first)
+{
+	put_paragraph(out, is_first);
+	fputs(".nf\n.RS 4\n", out);
 	put_roff_line(out, text + strspn(text, " "));
 	fputs(".RE\n.fi\n", out);
 }
@@ -73,16 +105,18 @@ static void put_example(FILE *out, const char *text)
 /* The lines of a detail; help_text.h has its form. */
 static void put_detail(FILE *out, const char *detail)
 {
+	bool is_first = true;
+
 	while (*detail) {
 		size_t len = strcspn(detail, "\n");
 		char line[2048];
 
 		snprintf(line, sizeof(line), "%.*s", (int)len, detail);
 		if (*line == ' ') {
-			put_example(out, line);
+			put_example(out, line, &is_first);
 		} else if (*line) {
-			fputs(".PP\n", out);
-			put_roff_line(out, line);
+			put_paragraph(out, &is_first);
+			put_roff_text(out, line);
 		}
 		detail += len + !!detail[len];
 	}
@@ -94,12 +128,12 @@ static void put_detail(FILE *out, const char *detail)
 static void put_choice_names(FILE *out, const struct option_row *row)
 {
 	struct option_choice choice;
+	char names[OPTION_HELP_MAX];
+	size_t len = 0;
 
-	for (size_t at = 0; row->choice(at, &choice); at++) {
-		fputs(at ? ", " : "", out);
-		put_roff(out, choice.name);
-	}
-	putc('\n', out);
+	for (size_t at = 0; row->choice(at, &choice) && len < sizeof(names); at++)
+		len += snprintf(names + len, sizeof(names) - len, "%s%s", at ? ", " : "", choice.name);
+	put_roff_text(out, names);
 }
 
 static void put_choices(FILE *out, const struct option_row *row)
@@ -116,7 +150,7 @@ static void put_choices(FILE *out, const struct option_row *row)
 	for (size_t at = 0; row->choice(at, &choice); at++) {
 		fputs(".TP\n", out);
 		put_request(out, "B", choice.name);
-		put_roff_line(out, choice.help);
+		put_roff_text(out, choice.help);
 	}
 	fputs(".RE\n", out);
 }
@@ -129,13 +163,13 @@ static void put_option(FILE *out, const struct command *command, const struct op
 	option_forms(forms, row);
 	fputs(".TP\n", out);
 	put_request(out, "B", forms + strspn(forms, " "));
-	put_roff_line(out, option_help(help, command, group, row));
+	put_roff_text(out, option_help(help, command, group, row));
 	put_choices(out, row);
 }
 
 static void put_options(FILE *out, const struct command *command)
 {
-	static const struct option_group help_group = { help_rows, 0, NULL };
+	const struct option_group other_group = { other_rows(command), 0, NULL };
 	const char *title = NULL;
 
 	fputs(".SH OPTIONS\n", out);
@@ -150,7 +184,8 @@ static void put_options(FILE *out, const struct command *command)
 	}
 	if (title)
 		put_request(out, "SS", "Other options");
-	put_option(out, command, &help_group, help_rows);
+	for (const struct option_row *row = other_group.row; row->name; row++)
+		put_option(out, command, &other_group, row);
 }
 
 /* ---- pages -------------------------------------------------------------------------------- */
@@ -164,9 +199,23 @@ static const char *page_name(char name[PAGE_NAME_MAX], const struct command *com
 	return name;
 }
 
+#define DATE_MAX 16
+
+/* SOURCE_DATE_EPOCH makes builds repeatable (https://reproducible-builds.org); otherwise today. */
+static const char *page_date(char text[DATE_MAX])
+{
+	const char *epoch = getenv("SOURCE_DATE_EPOCH");
+	time_t date = epoch ? strtoll(epoch, NULL, 10) : time(NULL);
+	struct tm tm;
+
+	if (!gmtime_r(&date, &tm) || !strftime(text, DATE_MAX, "%Y-%m-%d", &tm))
+		strcpy(text, "1970-01-01");
+	return text;
+}
+
 static void put_page_head(FILE *out, const struct command *command, const char *help)
 {
-	char name[PAGE_NAME_MAX], title[PAGE_NAME_MAX];
+	char name[PAGE_NAME_MAX], title[PAGE_NAME_MAX], date[DATE_MAX];
 
 	page_name(name, command);
 	strcpy(title, name);
@@ -174,10 +223,10 @@ static void put_page_head(FILE *out, const struct command *command, const char *
 		*letter = toupper((unsigned char)*letter);
 	fputs(".\\\" Written by allocsnap --man from the tables of its options.\n.TH ", out);
 	put_roff(out, title);
-	fputs(" 1 \"\" \"allocsnap " ALLOCSNAP_VERSION "\" \"User Commands\"\n.SH NAME\n", out);
+	fprintf(out, " 1 \"%s\" \"allocsnap " ALLOCSNAP_VERSION "\" \"User Commands\"\n.SH NAME\n", page_date(date));
 	put_roff(out, name);
-	fputs(" \\- ", out);
-	put_roff_line(out, help);
+	fputs(" \\-\n", out);
+	put_roff_text(out, help);
 	fputs(".SH SYNOPSIS\n", out);
 }
 
@@ -189,7 +238,7 @@ static void put_command_list(FILE *out, const struct command *const *commands)
 	for (; *commands; commands++) {
 		fputs(".TP\n", out);
 		put_request(out, "B", (*commands)->name);
-		put_roff_line(out, (*commands)->help);
+		put_roff_text(out, (*commands)->help);
 		fputs("See\n.BR ", out);
 		put_roff(out, page_name(name, *commands));
 		fputs(" (1).\n", out);
@@ -198,9 +247,11 @@ static void put_command_list(FILE *out, const struct command *const *commands)
 
 static void put_end(FILE *out, const char *example)
 {
+	bool is_first = true;
+
 	if (example) {
 		fputs(".SH EXAMPLES\n", out);
-		put_example(out, example);
+		put_example(out, example, &is_first);
 	}
 	fputs(".SH SEE ALSO\n.BR allocsnap (1)\n", out);
 }
@@ -231,14 +282,14 @@ static void put_program_page(FILE *out, const struct command *const *commands)
 {
 	put_page_head(out, NULL, "record and analyse the live memory of native processes");
 	fputs(".B allocsnap\nCOMMAND ...\n.SH DESCRIPTION\n", out);
-	put_roff_line(out, PROGRAM_SUMMARY);
+	put_roff_text(out, PROGRAM_SUMMARY);
 	put_command_list(out, commands);
 	fputs(".SH OPTIONS\n"
 	      ".TP\n.B \\-h, \\-\\-help\nprint help\n"
 	      ".TP\n.B \\-V, \\-\\-version\nprint the version\n"
 	      ".SH EXIT STATUS\n"
-	      "0 if all went well, 1 if a file or a process could not be handled, 2 if the command line is not\n"
-	      "valid. The command run exits as the program that it started.\n", out);
+	      "0 if all went well, 1 if a file or a process could not be handled, 2 if the\n"
+	      "command line is not valid. The command run exits as the program that it started.\n", out);
 	put_end(out, PROGRAM_EXAMPLE);
 }
 

@@ -3,10 +3,13 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/reason.h"
 #include "cli/cmd_stats.h"
 #include "cli/find_snapshot.h"
 #include "cli/open_input.h"
+#include "cli/pager.h"
 #include "render.h"
 #include "snapshot.h"
 
@@ -16,14 +19,42 @@ struct show_options {
 	bool full_names;
 };
 
+/* The formats that can describe a snapshot. */
+static bool show_format_choice(size_t at, struct option_choice *ret)
+{
+	size_t nr;
+	const struct renderer *table = renderer_table(&nr);
+
+	for (size_t i = 0; i < nr; i++) {
+		if (!table[i].show || at--)
+			continue;
+		*ret = (struct option_choice){ table[i].name };
+		return true;
+	}
+	return false;
+}
+
+static int parse_show_format(const char *text, void *field, struct reason *why)
+{
+	struct option_choice choice;
+	char names[64] = "";
+
+	for (size_t at = 0; show_format_choice(at, &choice); at++) {
+		if (!strcmp(text, choice.name))
+			return parse_format(text, field, why);
+		snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s%s", at ? ", " : "", choice.name);
+	}
+	return reason_set(why, -EINVAL, "'%.100s' is none of %s", text, names);
+}
+
 static const struct option_row rows[] = {
 	{ "address", 'a', OPTION_STRING, offsetof(struct show_options, address),
 	  .arg = "ADDR", .help = "show what allocated the block that contains this address (0x…)" },
 	{ "full-names", 'v', OPTION_FLAG, offsetof(struct show_options, full_names),
 	  .help = "with --address: print functions with parameters and all template arguments" },
 	{ "format", 'f', OPTION_CUSTOM, offsetof(struct show_options, format),
-	  .parse = parse_format, .arg = "F", .default_text = "text",
-	  .help = "print text or json" },
+	  .parse = parse_show_format, .choice = show_format_choice, .arg = "F", .default_text = "text",
+	  .help = "write the description as" },
 	{ "json", 'j', OPTION_CUSTOM, offsetof(struct show_options, format), .parse = parse_json,
 	  .help = "the same as --format json" },
 	{},
@@ -59,6 +90,7 @@ static int show_snapshot(const struct renderer *format, const struct show_option
 
 	if (!snapshot)
 		return EXIT_FAILED;
+	pager_begin();
 	if (options->address)
 		status = show_block(format, snapshot, path, address, options->full_names);
 	else
@@ -75,8 +107,6 @@ static int run(const void *command_options, const struct arguments *args)
 	char *path;
 	int status;
 
-	if (!format->show)
-		return log_refusal(&cmd_show, "--format is text or json, not %s", format->name);
 	if (options->address && parse_address(options->address, &address))
 		return log_refusal(&cmd_show, "--address: '%s' is no address such as 0x7f0012345678",
 				   options->address);
@@ -95,5 +125,6 @@ const struct command cmd_show = {
 	.example = "allocsnap show new.snap --address 0x7f0012345678",
 	.option = { { .row = rows } },
 	.options_size = sizeof(struct show_options),
+	.pages = true,
 	.run = run,
 };

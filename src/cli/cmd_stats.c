@@ -13,6 +13,7 @@
 #include "render/caveats.h"
 #include "cli/find_snapshot.h"
 #include "cli/open_input.h"
+#include "cli/pager.h"
 #include "render.h"
 #include "snapshot.h"
 
@@ -29,6 +30,39 @@ static bool key_type_choice(size_t at, struct option_choice *ret)
 		return false;
 	*ret = (struct option_choice){ .name = key_type_name(at) };
 	return true;
+}
+
+static bool measure_choice(size_t at, struct option_choice *ret)
+{
+	static const char *const help[MEASURE_NR] = {
+		[MEASURE_LIVE] = "that are allocated now",
+		[MEASURE_ALLOCATED] = "that were ever allocated",
+		[MEASURE_TEMPORARY] = "that were freed before the next one was allocated",
+	};
+
+	if (at >= MEASURE_NR)
+		return false;
+	*ret = (struct option_choice){ measure_name(at), help[at] };
+	return true;
+}
+
+bool sort_order_choice(size_t at, struct option_choice *ret)
+{
+	static const char *const help[SORT_ORDER_NR] = {
+		[SORT_ABS] = "the largest change",
+		[SORT_GROWTH] = "what grew most",
+		[SORT_SHRINK] = "what shrank most",
+	};
+
+	if (at >= SORT_ORDER_NR)
+		return false;
+	*ret = (struct option_choice){ sort_order_name(at), help[at] };
+	return true;
+}
+
+int parse_sort_order(const char *text, void *field, struct reason *why)
+{
+	return sort_order_parse(text, field, why);
 }
 
 static int parse_measure(const char *text, void *field, struct reason *why)
@@ -76,8 +110,7 @@ const struct option_row group_rows[] = {
 
 const struct option_row measure_rows[] = {
 	{ "measure", 'm', OPTION_CUSTOM, FIELD(measure), .parse = parse_measure,
-	  .arg = "M", .default_text = "live",
-	  .help = "add up live, allocated or temporary blocks" },
+	  .choice = measure_choice, .arg = "M", .default_text = "live", .help = "add up blocks" },
 	{},
 };
 
@@ -197,8 +230,8 @@ int report_write_error(int err)
 {
 	if (!err)
 		return EXIT_DONE;
-	if (err == -EPIPE)
-		return EXIT_FAILED;
+	if (err == -EPIPE) /* who leaves the pager early has seen enough */
+		return pager_is_on() ? EXIT_DONE : EXIT_FAILED;
 	return log_failure("cannot write: %s", strerror(-err));
 }
 
@@ -217,6 +250,7 @@ int print_report(const struct stats_options *options, const struct chosen *chose
 	report->source_dir = options->source_dir;
 	for (size_t i = 0; i < chosen->engine.select.filter_nr; i++)
 		report->has_domain_filter |= chosen->engine.select.filter[i].has_domain;
+	pager_begin();
 	status = report_write_error(format->report(stdout, report));
 	return status ?: unmatched.includes ? EXIT_FAILED : EXIT_DONE;
 }
@@ -328,5 +362,6 @@ const struct command cmd_stats = {
 	.option = { STATS_GROUPS(0), { .row = at_peak_rows, .title = "Report" }, SELECT_GROUPS(FIELD(select)) },
 	.defaults = &(const struct stats_options){ STATS_DEFAULTS },
 	.options_size = sizeof(struct stats_options),
+	.pages = true,
 	.run = run,
 };

@@ -38,6 +38,10 @@ extern const struct option_row group_rows[], measure_rows[], output_rows[];
 /* parse() of --group-by: writes an enum key_type field. */
 int parse_key_type(const char *text, void *field, struct reason *why);
 
+/* parse() and choice() of --sort: an enum sort_order field. */
+int parse_sort_order(const char *text, void *field, struct reason *why);
+bool sort_order_choice(size_t at, struct option_choice *ret);
+
 /* parse() of --format and --json, also for `show`: they write a const struct renderer * field. */
 int parse_format(const char *text, void *field, struct reason *why);
 int parse_json(const char *text, void *field, struct reason *why);

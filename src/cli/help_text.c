@@ -9,10 +9,16 @@
 
 #define DEFAULT_MAX 128
 
-const struct option_row help_rows[] = {
-	{ .name = "help", .letter = 'h', .help = "print this help" },
-	{},
-};
+const struct option_row *other_rows(const struct command *command)
+{
+	static const struct option_row rows[] = {
+		{ .name = "no-pager", .help = "write to the terminal at once, also if it is long" },
+		{ .name = "help", .letter = 'h', .help = "print this help" },
+		{},
+	};
+
+	return command->pages ? &rows[0] : &rows[1];
+}
 
 /* ---- lines -------------------------------------------------------------------------------- */
 

@@ -62,6 +62,11 @@ static const struct {
 };
 _Static_assert(sizeof(orders) / sizeof(orders[0]) == SORT_ORDER_NR, "every order has a row");
 
+const char *sort_order_name(enum sort_order order)
+{
+	return orders[order].name;
+}
+
 int sort_order_parse(const char *text, enum sort_order *ret_order, struct reason *why)
 {
 	char names[128] = "";

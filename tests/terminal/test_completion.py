@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""What bash and zsh complete, compared with what help texts list and the command line accepts."""
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+
+from checks import ALLOCSNAP, COMPLETION, all_commands, allocsnap, check, check_equal, commands_of, options_of
+from shells import Shell
+
+SHELLS = ("bash", "zsh")
+
+
+@contextlib.contextmanager
+def shells():
+    """Each shell in a folder with files, folders and the folders of two recorded processes."""
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = os.path.join(scratch, "work")
+        os.makedirs(folder + "/allocsnap-data/host/redis-server.4711")
+        os.makedirs(folder + "/allocsnap-data/host/shopd.4722")
+        os.makedirs(folder + "/other")
+        for name in ("old.snap", "new one.snap", "notes.txt"):
+            with open(os.path.join(folder, name), "w", encoding="utf-8"):
+                pass
+        with contextlib.ExitStack() as stack:
+            started = []
+            for name in SHELLS:
+                shell = Shell(name, folder, COMPLETION, scratch)
+                stack.callback(shell.close)
+                started.append(shell)
+            yield started
+
+
+def check_offers(shell, line, expected):
+    check_equal(shell.offers(line), sorted(expected), f"{shell.name}: {line!r}")
+
+
+def accepted_values(command, option):
+    """The values that a refusal lists, and the help; None: it lists none. With --help nothing is run."""
+    found = re.search(r"(?:is none of|there are|is neither|are:) ([^;]*)", allocsnap(*command, option, "@@", "--help", status=(0, 2)))
+    names = re.split(r", | nor | or ", found[1].strip()) if found else []
+    if not all(re.fullmatch("[a-z-]+", name) for name in names):
+        return None
+    help_text = re.search(rf" {option} .*?(?=\n  {{1,6}}-|\n\n)", allocsnap(*command, "--help"), re.S)[0]
+    return [name for name in names if re.search(rf"(?<![\w-]){name}(?![\w-])", help_text)]
+
+
+def test_commands_are_those_of_the_help():
+    with shells() as started:
+        for shell in started:
+            check_offers(shell, "allocsnap ", commands_of() + ["help"])
+            check_offers(shell, "allocsnap fleet ", commands_of("fleet") + ["help"])
+            check_offers(shell, "allocsnap help ", commands_of() + ["help"])
+            check_offers(shell, "allocsnap --no-pager st", ["stats"])
+
+
+def test_options_are_those_of_the_help():
+    with shells() as started:
+        for command in all_commands():
+            long = [option for option in options_of(command) if option.startswith("--")]
+            check(len(long) > 1, f"the help of {command} has no options")
+            for shell in started:
+                check_offers(shell, f"allocsnap {' '.join(command)} --", long)
+
+
+def test_values_are_those_that_are_accepted():
+    compared = 0
+    with shells() as started:
+        for command in all_commands():
+            for option, value in options_of(command).items():
+                accepted = accepted_values(command, option) if value and option.startswith("--") else None
+                if not accepted:
+                    continue
+                compared += 1
+                for shell in started:
+                    check_offers(shell, f"allocsnap {' '.join(command)} {option} ", accepted)
+                    check_offers(shell, f"allocsnap {' '.join(command)} {option}={accepted[0][0]}",
+                                 [word for word in accepted if word[0] == accepted[0][0]])
+    check(compared >= 15, f"only {compared} options have values to compare")
+
+
+def test_values_of_letters_lists_and_free_texts():
+    with shells() as started:
+        for shell in started:
+            check_offers(shell, "allocsnap diff -s ", ["abs", "growth", "shrink"])
+            check_offers(shell, "allocsnap stats --top ", [])
+            listed = [word.removeprefix("malloc,") for word in shell.offers("allocsnap attach --domain malloc,mm")]
+            check_equal(listed, ["mmap"], f"{shell.name}: a list")
+
+
+def test_arguments_are_snapshots_and_folders():
+    files, folders = ["new one.snap", "old.snap"], ["allocsnap-data", "other"]
+    recorded = ["redis-server", "redis-server.4711", "shopd", "shopd.4722"]
+
+    def plain(shell, line):
+        return [word.rstrip("/").replace("\\", "") for word in shell.offers(line)]
+
+    with shells() as started:
+        for shell in started:
+            for command in ("stats", "show", "diff old.snap", "symbolize"):
+                check_equal(plain(shell, f"allocsnap {command} "), sorted(files + folders + recorded),
+                            f"{shell.name}: {command}")
+            check_equal(plain(shell, "allocsnap convert "), sorted(files + folders + recorded + ["notes.txt"]),
+                        f"{shell.name}: convert")
+            check_equal(plain(shell, "allocsnap list "), folders, f"{shell.name}: list")
+            check_equal(plain(shell, "allocsnap diff --suppressions n"), ["new one.snap", "notes.txt"],
+                        f"{shell.name}: a file")
+            check_offers(shell, "allocsnap stats redis", ["redis-server", "redis-server.4711"])
+            check_offers(shell, "allocsnap stats 47", ["4711", "4722"])
+            which = [word.removeprefix("redis-server@") for word in shell.offers("allocsnap stats redis-server@")]
+            check_equal(which, ["-1", "-2", "first", "latest"], f"{shell.name}: @")
+
+
+def test_processes_by_pid_and_name():
+    with tempfile.TemporaryDirectory() as folder:
+        program = shutil.copy("/bin/sleep", os.path.join(folder, "completed proc"))
+        process = subprocess.Popen([program, "60"])
+        try:
+            with shells() as started:
+                for shell in started:
+                    names = [word.replace("\\", "") for word in shell.offers("allocsnap attach completed")]
+                    check_equal(names, ["completed proc"], f"{shell.name}: names")
+                    for line in ("attach ", "doctor ", "leaks ", "record --pid ", "attach --pid="):
+                        check(str(process.pid) in shell.offers(f"allocsnap {line}{process.pid}"),
+                              f"{shell.name}: {line}: no PID {process.pid}")
+                    check("kthreadd" not in shell.offers("allocsnap attach k"), f"{shell.name}: a kernel thread")
+        finally:
+            process.kill()
+            process.wait()
+
+
+def test_run_completes_the_program():
+    with shells() as started:
+        for shell in started:
+            if shell.name == "zsh":
+                check("sleep" in shell.offers("allocsnap run -o out slee"), "zsh: no program")
+                check("sleep" in shell.offers("allocsnap run -- slee"), "zsh: no program after --")
+                continue
+            check("sleep" in shell.offers("allocsnap run -o out slee"), "bash: no program")
+            check("sleep" in shell.offers("allocsnap run -- slee"), "bash: no program after --")
+            check("--color" in shell.offers("allocsnap run -- ls --col"), "bash: no option of the program")
+
+
+def test_installed_files_are_found():
+    """`make install` puts them where both shells look."""
+    with tempfile.TemporaryDirectory() as root:
+        build = os.path.dirname(os.path.abspath(ALLOCSNAP))
+        for source, place in (("allocsnap", "bash-completion/completions"), ("_allocsnap", "zsh/vendor-completions")):
+            makefile = subprocess.run(["make", "-n", "install", "prefix=/usr", f"DESTDIR={root}"], cwd=build,
+                                      capture_output=True, text=True, check=True).stdout
+            check(re.search(rf"-t {root}/usr/share/{place} \S*completion/{source}\b", makefile),
+                  f"make install does not put {source} into {place}")
