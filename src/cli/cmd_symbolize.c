@@ -9,7 +9,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/progress.h"
 #include "base/reason.h"
+#include "base/status_line.h"
 #include "base/units.h"
 #include "cli/cmd_stats.h"
 #include "cli/find_snapshot.h"
@@ -101,6 +103,7 @@ static int report_named_frames(const char *path, const struct naming_counts *cou
 {
 	char clean[PATH_MAX];
 
+	status_line_clear();
 	printf("%s: %" PRIu64 " of %" PRIu64 " unnamed frames named",
 	       clean_path(clean, sizeof(clean), path), counts->named, counts->unnamed);
 	if (counts->lined)
@@ -138,6 +141,7 @@ static int symbolize_snapshots(struct naming *naming, const struct symbolize_opt
 			       const struct arguments *args)
 {
 	struct snapshot_paths paths = {};
+	struct progress progress;
 	int status = EXIT_DONE;
 
 	for (size_t i = 0; i < args->item_nr; i++)
@@ -146,9 +150,13 @@ static int symbolize_snapshots(struct naming *naming, const struct symbolize_opt
 	if (options->output && paths.path_nr > 1)
 		status = log_refusal(&cmd_symbolize, "-o FILE is for one snapshot, and %s has %zu", args->item[0],
 				     paths.path_nr);
-	for (size_t i = 0; i < paths.path_nr && status != EXIT_REFUSED; i++)
+	progress = progress_begin("naming", "snapshots", paths.path_nr);
+	for (size_t i = 0; i < paths.path_nr && status != EXIT_REFUSED; i++) {
+		progress_show(&progress, i);
 		if (symbolize_snapshot(naming, paths.path[i], options->output))
 			status = EXIT_FAILED;
+	}
+	progress_end(&progress);
 	snapshot_paths_release(&paths);
 	return status;
 }

@@ -10,6 +10,7 @@
 
 #include "base/array.h"
 #include "base/log.h"
+#include "base/progress.h"
 #include "base/reason.h"
 #include "snapshot.h"
 
@@ -192,6 +193,19 @@ static int read_leak_facts(struct leak_file *file)
 	return file->recording ? EXIT_DONE : log_failure("out of memory");
 }
 
+static int read_all_facts(struct leak_input *input)
+{
+	struct progress progress = progress_begin("reading", "snapshots", input->file_nr);
+	int status = EXIT_DONE;
+
+	for (size_t i = 0; i < input->file_nr && !status; i++) {
+		progress_show(&progress, i);
+		status = read_leak_facts(&input->file[i]);
+	}
+	progress_end(&progress);
+	return status;
+}
+
 /* Keeps only the recording with the newest snapshot. */
 static int choose_recording(struct leak_input *input, const struct leak_choice *choice, bool *keep)
 {
@@ -239,6 +253,7 @@ static int set_leak_times(struct leak_input *input)
 		input->now_ns[i] = input->file[i].now_ns;
 	input->recording.times.now_ns = input->now_ns;
 	input->recording.times.snapshot_nr = input->file_nr;
+	input->progress = progress_begin("judging", "snapshots", input->file_nr);
 	return EXIT_DONE;
 }
 
@@ -277,6 +292,7 @@ static struct snapshot *open_chosen(void *input_, uint32_t at, struct reason *wh
 {
 	const struct leak_input *input = input_;
 
+	progress_show(&input->progress, at + 1 == input->file_nr ? 0 : at); /* the last one comes first */
 	return snapshot__open(input->file[at].path, why);
 }
 
@@ -285,8 +301,7 @@ static int choose_files(struct leak_input *input, const struct leak_choice *choi
 	int status = choose_folder(input, choice, keep);
 
 	keep_files(input, keep);
-	for (size_t i = 0; i < input->file_nr && !status; i++)
-		status = read_leak_facts(&input->file[i]);
+	status = status ?: read_all_facts(input);
 	status = status ?: choose_recording(input, choice, keep);
 	if (status)
 		return status;

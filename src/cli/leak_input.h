@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/progress.h"
 #include "engine/leak_choice.h"
 #include "engine/leak_report.h"
 
@@ -18,6 +19,7 @@ struct leak_input {
 	size_t file_nr, file_alloc;
 	uint64_t *now_ns;
 	struct leak_recording recording;
+	struct progress progress; /* of opening them */
 };
 
 struct leak_choice {

@@ -165,7 +165,6 @@ static void lead_output_to_pager(int pipe_fd)
 {
 	int width = terminal_width(STDOUT_FILENO);
 
-	status_line_clear();
 	fflush(stderr);
 	pager.err = isatty(STDERR_FILENO) ? redirect_to_pager(STDERR_FILENO, pipe_fd) : -1;
 	pager.out = redirect_to_pager(STDOUT_FILENO, pipe_fd);
@@ -181,6 +180,7 @@ void pager_begin(void)
 	const char *command = choose_pager();
 	int fd[2], err;
 
+	status_line_clear();
 	if (pager.is_forbidden || pager.is_on || !command || !terminal_has_cursor(STDOUT_FILENO))
 		return;
 	if (pipe2(fd, O_CLOEXEC))

@@ -13,7 +13,10 @@
  * (sudo, pkexec, doas), the variables do not choose the pager: it is less, or none.
  */
 
-/* Begins to page, if standard output is a terminal. Call it when everything is computed and nothing was written yet. */
+/*
+ * Begins to page, if standard output is a terminal. Call it when everything is computed and nothing was written yet: it
+ * also takes the status line away.
+ */
 void pager_begin(void);
 
 /* Nothing is paged: --no-pager. */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/progress.h"
 #include "base/reason.h"
 #include "base/units.h"
 #include "cli/cmd.h"
@@ -138,13 +139,18 @@ int at_peak_choose(const char *const *text, size_t text_nr, char **ret_path)
 {
 	struct candidates all = { .status = EXIT_DONE };
 	struct snapshot_paths paths = {};
+	struct progress progress;
 
 	*ret_path = NULL;
 	for (size_t i = 0; i < text_nr; i++)
 		if (find_all_snapshots(text[i], &paths))
 			all.status = EXIT_FAILED;
-	for (size_t i = 0; i < paths.path_nr; i++)
+	progress = progress_begin("reading", "snapshots", paths.path_nr);
+	for (size_t i = 0; i < paths.path_nr; i++) {
+		progress_show(&progress, i);
 		add_candidate_file(&all, paths.path[i]);
+	}
+	progress_end(&progress);
 	if (all.candidate_nr) {
 		const struct candidate *most = find_largest(&all);
 

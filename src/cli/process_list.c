@@ -9,6 +9,7 @@
 
 #include "base/array.h"
 #include "base/log.h"
+#include "base/progress.h"
 #include "base/reason.h"
 #include "cli/process_folders.h"
 #include "render/facts.h"
@@ -149,14 +150,35 @@ static int compare_listed(const void *a_, const void *b_)
 	return strcmp(a->last.path, b->last.path);
 }
 
-static int list_folder(struct process_list *list, const struct process_folder *folder)
+static int list_folder(struct process_list *list, const struct process_folder *folder,
+		       const struct progress *progress, size_t before)
 {
 	size_t from = list->process_nr;
 	int status = EXIT_DONE;
 
-	for (size_t i = 0; i < folder->file_nr; i++)
+	for (size_t i = 0; i < folder->file_nr; i++) {
+		progress_show(progress, before + i);
 		if (list_file(list, from, folder->path, folder->file[i].path))
 			status = EXIT_FAILED;
+	}
+	return status;
+}
+
+static int list_folders(struct process_list *list, const struct process_folders *folders)
+{
+	size_t file_nr = 0, before = 0;
+	struct progress progress;
+	int status = EXIT_DONE;
+
+	for (size_t i = 0; i < folders->folder_nr; i++)
+		file_nr += folders->folder[i].file_nr;
+	progress = progress_begin("reading", "snapshots", file_nr);
+	for (size_t i = 0; i < folders->folder_nr; i++) {
+		if (list_folder(list, &folders->folder[i], &progress, before))
+			status = EXIT_FAILED;
+		before += folders->folder[i].file_nr;
+	}
+	progress_end(&progress);
 	return status;
 }
 
@@ -174,9 +196,8 @@ int process_list_read(const char *path, struct process_list *ret)
 
 	*ret = (struct process_list){};
 	status = is_regular_file(path) ? list_file(ret, 0, path, path) : process_folders_scan(&folders, path);
-	for (size_t i = 0; i < folders.folder_nr; i++)
-		if (list_folder(ret, &folders.folder[i]))
-			status = EXIT_FAILED;
+	if (list_folders(ret, &folders))
+		status = EXIT_FAILED;
 	process_folders_release(&folders);
 	if (ret->process_nr)
 		qsort(ret->process, ret->process_nr, sizeof(*ret->process), compare_listed);

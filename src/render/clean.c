@@ -65,17 +65,17 @@ static size_t hang_column(const char *line, size_t width)
 	return hang <= width / 2 ? hang : HANG;
 }
 
-/* The bytes of the text that a line of so many columns has, up to a space; 0: there is none to break at. */
+/* The bytes of the text that a line of so many columns has, up to a space. A word that is wider stays whole. */
 static size_t find_break(const char *text, size_t columns)
 {
-	size_t nr = 0, last = 0;
+	size_t nr = 0, last = 0, word = strspn(text, " ");
 
-	for (size_t at = strspn(text, " "); text[at] && nr <= columns; at++) {
+	for (size_t at = word; text[at] && nr <= columns; at++) {
 		if (text[at] == ' ')
 			last = at;
 		nr = count_text_columns(text) - count_text_columns(text + at + 1);
 	}
-	return last;
+	return last ?: word + strcspn(text + word, " ");
 }
 
 static void put_part(FILE *out, enum tone tone, size_t indent, const char *text, size_t len)
@@ -94,7 +94,7 @@ static void put_folded(FILE *out, enum tone tone, const char *line, size_t width
 	while (width && count_text_columns(line) > width - indent) {
 		size_t len = find_break(line, width - indent);
 
-		if (!len)
+		if (!line[len])
 			break;
 		put_part(out, tone, indent, line, len);
 		line += len + strspn(line + len, " ");

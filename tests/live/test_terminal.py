@@ -31,7 +31,7 @@ def on_terminal(bench, argv):
     """(process, master): started with all three on a terminal."""
     master, slave = pty.openpty()
     process = bench.start_raw(argv, stdin=slave, stdout=slave, stderr=slave,
-                              start_new_session=True)
+                              start_new_session=True, env=dict(os.environ, TERM="xterm"))
     os.close(slave)
     return process, master
 
@@ -74,7 +74,7 @@ def test_status_goes_to_a_terminal_on_stderr(bench):
     master, slave = pty.openpty()
     process = bench.start_raw([ALLOCSNAP, "attach", str(grow.pid), "-o", bench.path("out"),
                                "--duration", "2s"], stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, stderr=slave)
+                              stdout=subprocess.PIPE, stderr=slave, env=dict(os.environ, TERM="xterm"))
     os.close(slave)
     status = read_terminal(master, lambda text: False)
     os.close(master)
@@ -83,6 +83,56 @@ def test_status_goes_to_a_terminal_on_stderr(bench):
     check("recording grow" in status, f"no status line: {status!r}")
     check_equal([line for line in out.splitlines() if not os.path.isfile(line)], [],
                 "lines that are no file")
+
+
+def test_status_line_counts_snapshots_and_leaves_nothing(bench):
+    """The line is rewritten in place, says how many snapshots there are, and is gone at the end."""
+    grow = bench.workload("grow", "30")
+    process, master = on_terminal(bench, [ALLOCSNAP, "attach", str(grow.pid), "-o", bench.path("out"),
+                                          "--interval", "400ms", "--count", "3"])
+    text = read_terminal(master, lambda text: False)
+    os.close(master)
+    check_equal(process.wait(10), 0, "exit status")
+    check(re.search(r"recording grow, 0 lost: .* in \d+ blocks?, \d+ s, 2 snapshots", text), f"no count: {text!r}")
+    lines = [line.split("\x1b[K")[-1].split("\r")[-1] for line in text.replace("\r\n", "\n").split("\n")]
+    check_equal([line for line in lines if line.startswith("recording grow")], [], "status lines that stay")
+
+
+def test_quiet_and_dumb_terminals_have_no_status_line(bench):
+    """-q: the paths alone. A terminal that cannot move its cursor has no status line, either."""
+    for words, term in ((["-q"], "xterm"), ([], "dumb")):
+        grow = bench.workload("grow", "30")
+        process, master = on_terminal(bench, ["env", f"TERM={term}", ALLOCSNAP, "attach", str(grow.pid), "-o",
+                                              bench.path("out" + term), "--duration", "1s"] + words)
+        text = read_terminal(master, lambda text: False)
+        os.close(master)
+        check_equal(process.wait(10), 0, "exit status")
+        check("recording grow" not in text and "\x1b[K" not in text, f"{words} {term}: a status line: {text!r}")
+        check(re.search(r"\S+\.snap", text), f"{words} {term}: no path: {text!r}")
+        check_equal("grow.c" in text, not words, f"{words} {term}: rows at the end")
+
+
+def test_run_draws_nothing_on_the_terminal_of_its_program(bench):
+    """`run` leaves the terminal to the program, with and without --quiet."""
+    process, master = on_terminal(bench, [ALLOCSNAP, "run", "-o", bench.path("out"), "--interval", "300ms", "--",
+                                          "sh", "-c", "echo begun; sleep 1.5; echo ended"])
+    text = read_terminal(master, lambda text: False)
+    os.close(master)
+    check_equal(process.wait(10), 0, "exit status")
+    check(text.startswith("begun\r\nended\r\n"), f"the terminal has {text!r}")
+    check("\x1b" not in text, f"escapes: {text!r}")
+
+
+def test_record_has_a_status_line(bench):
+    """`record --pid` shows the same line, and clears it before the line of a pass."""
+    grow = bench.workload("grow", "30")
+    process, master = on_terminal(bench, [ALLOCSNAP, "record", "--pid", str(grow.pid), "-o", bench.path("out"),
+                                          "--interval", "1s", "--duration", "2500ms"])
+    text = read_terminal(master, lambda text: False)
+    os.close(master)
+    check_equal(process.wait(10), 0, "exit status")
+    check(re.search(r"recording 1 process, 0 lost: .* in \d+ blocks?, \d+ s, \d+ snapshot", text), f"no line: {text!r}")
+    check(re.search(r"\r\x1b\[K\d+ snapshots? in ", text), f"the line of a pass stands behind the status: {text!r}")
 
 
 def test_text_output_matches_tracemalloc(bench):

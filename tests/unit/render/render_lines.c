@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Lines on a terminal: broken at spaces, in tones. */
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "render/clean.h"
+#include "render/fit_row.h"
+
+/* A stream to a terminal of this width, whose other end is *ret_master. */
+static FILE *open_screen(unsigned short columns, int *ret_master)
+{
+	struct winsize size = { .ws_row = 24, .ws_col = columns };
+	int master = posix_openpt(O_RDWR | O_NOCTTY), slave;
+	struct termios raw;
+
+	cr_assert(master >= 0 && !grantpt(master) && !unlockpt(master));
+	slave = open(ptsname(master), O_RDWR | O_NOCTTY);
+	cr_assert(slave >= 0 && !ioctl(slave, TIOCSWINSZ, &size) && !tcgetattr(slave, &raw));
+	cfmakeraw(&raw);
+	cr_assert(!tcsetattr(slave, TCSANOW, &raw));
+	*ret_master = master;
+	return fdopen(slave, "w");
+}
+
+static void expect_screen(FILE *screen, int master, const char *want)
+{
+	char text[1024] = "";
+
+	cr_assert(!fflush(screen));
+	cr_expect(read(master, text, sizeof(text) - 1) > 0);
+	cr_expect_str_eq(text, want);
+}
+
+static void set_colours(const char *none)
+{
+	unsetenv("CLICOLOR");
+	unsetenv("CLICOLOR_FORCE");
+	setenv("TERM", "xterm", 1);
+	setenv("NO_COLOR", none, 1);
+}
+
+Test(render_lines, are_broken_below_their_last_column)
+{
+	int master;
+	FILE *screen = open_screen(40, &master);
+
+	cr_expect_eq(put_line(screen, "  name        a text of more words than fit"), 0);
+	expect_screen(screen, master, "  name        a text of more words than\n              fit\n");
+	cr_expect_eq(put_line(screen, "größere Wörter sind nicht breiter, aber sie passen nicht"), 0);
+	expect_screen(screen, master, "größere Wörter sind nicht breiter, aber\n    sie passen nicht\n");
+	cr_expect_eq(put_line(screen, "%040d", 1), 0);
+	expect_screen(screen, master, "0000000000000000000000000000000000000001\n");
+	cr_expect_eq(put_line(screen, "%045d x", 1), 0);
+	expect_screen(screen, master, "000000000000000000000000000000000000000000001\n    x\n");
+}
+
+Test(render_lines, are_whole_elsewhere)
+{
+	char *text = NULL;
+	size_t len;
+	FILE *out = open_memstream(&text, &len);
+
+	cr_expect_eq(put_line(out, "%0100d and more words", 1), 0);
+	cr_expect_eq(put_toned_line(out, TONE_HEAD, "total"), 0);
+	cr_assert(!fclose(out));
+	cr_expect_eq(strlen(text), 100 + strlen(" and more words\ntotal\n"));
+	cr_expect_null(strchr(text, '\033'));
+	free(text);
+}
+
+Test(render_lines, have_tones_on_a_terminal)
+{
+	int master;
+	FILE *screen = open_screen(40, &master);
+
+	set_colours("");
+	cr_expect_eq(put_toned_line(screen, TONE_HEAD, "total\033[2J"), 0);
+	expect_screen(screen, master, "\033[1mtotal\\x1b[2J\033[0m\n");
+	cr_expect_eq(put_toned_row(screen, 40, strdup("a.c:1: +5 B"), 6, ROW_PATH, TONE_GROWTH), 0);
+	expect_screen(screen, master, "a.c:1:\033[33m +5 B\033[0m\n");
+	set_colours("1");
+	cr_expect_eq(put_toned_line(screen, TONE_HEAD, "total"), 0);
+	expect_screen(screen, master, "total\n");
+}
