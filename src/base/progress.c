@@ -36,7 +36,8 @@ static const char *speed_text(char text[UNIT_TEXT_MAX], const struct progress *p
 	return text;
 }
 
-const char *progress_text(char text[PROGRESS_TEXT_MAX], const struct progress *progress, uint64_t done, uint64_t spent_ns)
+const char *progress_text(char text[PROGRESS_TEXT_MAX], const struct progress *progress, uint64_t done,
+			  uint64_t spent_ns)
 {
 	double seconds = spent_ns / (double)SECOND_NS, per_s = seconds > 0 ? done / seconds : 0;
 	char part[UNIT_TEXT_MAX], whole[UNIT_TEXT_MAX], speed[UNIT_TEXT_MAX];

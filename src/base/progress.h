@@ -36,6 +36,7 @@ void progress_show(const struct progress *progress, uint64_t done);
 void progress_end(const struct progress *progress);
 
 /* The text after so long. Returns text. */
-const char *progress_text(char text[PROGRESS_TEXT_MAX], const struct progress *progress, uint64_t done, uint64_t spent_ns);
+const char *progress_text(char text[PROGRESS_TEXT_MAX], const struct progress *progress, uint64_t done,
+			  uint64_t spent_ns);
 
 #endif

@@ -199,7 +199,7 @@ static int measure_table(struct list_table *table)
 	return sum - GAP;
 }
 
-/* Shortens the end and the process, in this order, but not below their least widths. Returns the excess that is left. */
+/* Shortens the end and the process, in this order, not below their least widths. Returns the excess that is left. */
 static int shorten_columns(struct list_table *table, int excess)
 {
 	static const enum list_column order[] = { COLUMN_END, COLUMN_PROCESS };

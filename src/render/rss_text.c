@@ -128,7 +128,7 @@ struct rss_facts rss_facts(const struct snapshot *snapshot)
 
 /* ---- as text ---- */
 
-static void put_part(FILE *out, uint64_t bytes, const char *text)
+static void write_rss_part(FILE *out, uint64_t bytes, const char *text)
 {
 	char size[UNIT_TEXT_MAX];
 
@@ -142,10 +142,10 @@ static void write_sum(FILE *out, const struct rss_facts *facts)
 
 	fprintf(out, "RSS %s = %s traced", format_size(total, facts->total, false),
 		format_size(traced, facts->traced_resident, false));
-	put_part(out, facts->untraced, facts->is_close ? "of heaps not traced" :
+	write_rss_part(out, facts->untraced, facts->is_close ? "of heaps not traced" :
 							 "of anonymous memory not traced");
 	for (int i = RSS_PART_HEAP + 1; i < RSS_PART_NR; i++)
-		put_part(out, facts->part[i], parts[i].text);
+		write_rss_part(out, facts->part[i], parts[i].text);
 }
 
 static int put_sum(FILE *out, const struct rss_facts *facts, const char *margin)
