@@ -23,7 +23,8 @@ test_packages='
 	lld dwz libc6-dbg musl-dev musl-tools libjemalloc-dev libgoogle-perftools-dev libmimalloc-dev
 	python3 python3-dbg>python3\.[0-9]+-dbg sqlite3 redis-server redis-tools jq git gh ripgrep
 	mount util-linux btrfs-progs systemd python3-prometheus-client
-	chromium bash-completion tmux zsh chromium-driver man-db python3-selenium mandoc esbuild less
+	chromium chromium-driver python3-selenium esbuild tmux
+	bash-completion zsh man-db mandoc less
 '
 answers_packages='
 	nginx-light apache2-utils postgresql nodejs default-jdk-headless>openjdk-[0-9]+-jdk-headless golang-go rustc

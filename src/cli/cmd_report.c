@@ -15,7 +15,7 @@
 #include "render/caveats.h"
 #include "render/json_parts.h"
 #include "report/build_report.h"
-#include "report/series.h"
+#include "report/report_series.h"
 #include "snapshot.h"
 #include "symbolize/share_names.h"
 

@@ -34,7 +34,7 @@ static int parse_top_order(const char *text, void *field, struct reason *why)
 	return reason_set(why, -EINVAL, "'%.100s' is none of leak, growth, size, blocks, name", text);
 }
 
-static bool order_choice(size_t at, struct option_choice *ret)
+static bool top_order_choice(size_t at, struct option_choice *ret)
 {
 	if (at >= TOP_ORDER_NR)
 		return false;
@@ -47,7 +47,7 @@ static const struct option_row view_rows[] = {
 	  .help = "record all processes of the machine, now running or started later" },
 	{ "group-by", 'g', OPTION_CUSTOM, FIELD(key_type), .parse = parse_key_type, .default_text = "lineno",
 	  .arg = "KEY", .help = "group blocks by KEY, as stats does" },
-	{ "sort", 's', OPTION_CUSTOM, FIELD(order), .parse = parse_top_order, .choice = order_choice, .default_text = "leak",
+	{ "sort", 's', OPTION_CUSTOM, FIELD(order), .parse = parse_top_order, .choice = top_order_choice, .default_text = "leak",
 	  .arg = "ORDER", .help = "which rows come first" },
 	{ "interval", 'i', OPTION_DURATION, FIELD(interval_ns), .arg = "TIME", .least = 100000000,
 	  .help = "take a snapshot every TIME at most; rarer where one takes long" },

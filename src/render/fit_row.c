@@ -54,44 +54,58 @@ static int fit_parts(char **head, char **tail, size_t width, enum row_kind kind)
 	return err ?: cut_row_text(head, width - text_columns(*tail), kind == ROW_PATH ? 0 : width);
 }
 
+/* Splits a text, which it frees, into a head and a tail that are clean and fit behind the indent. Returns 0 or -ENOMEM. */
+static int split_row(char *text, size_t tail_at, size_t indent_nr, unsigned int width, enum row_kind kind,
+		     char *ret_part[2])
+{
+	int err = -ENOMEM;
+
+	ret_part[0] = text ? clean_format("%.*s", (int)tail_at, text) : NULL;
+	ret_part[1] = text ? clean_copy(text + tail_at) : NULL;
+	if (ret_part[0] && ret_part[1])
+		err = fit_parts(&ret_part[0], &ret_part[1], width > indent_nr ? width - indent_nr : width, kind);
+	free(text);
+	return err;
+}
+
+static void free_parts(char *part[2])
+{
+	free(part[0]);
+	free(part[1]);
+}
+
+char *fit_row(unsigned int width, const char *indent, char *text, size_t tail_at, enum row_kind kind)
+{
+	char *part[2];
+	int err = split_row(text, tail_at, strlen(indent), width, kind, part);
+	char *row = err ? NULL : clean_format("%s%s%s", indent, part[0], part[1]);
+
+	free_parts(part);
+	return row;
+}
+
 /* Writes what is clean and fits. */
-static int put_fitted(FILE *out, const char *fit_row(unsigned *indent, const char *head, const char *tail, enum tone tone)
+static int put_fitted(FILE *out, const char *indent, char *part[2], enum tone tone)
 {
 	errno = 0;
 	fputs(indent, out);
-	if (*tail)
-		fputs(head, out);
+	if (*part[1])
+		fputs(part[0], out);
 	tone_begin(out, tone);
-	fputs(*tail ? tail : head, out);
+	fputs(*part[1] ? part[1] : part[0], out);
 	tone_end(out, tone);
 	putc('\n', out);
 	return ferror(out) ? -errno ?: -EIO : 0;
 }
 
-static int put_any_row(FILE *out, unsigned int width, const char *indent, char *text, size_t tail_at, 
-		       enum row_kind kind) kind, enum tone tone)
+static int put_any_row(FILE *out, unsigned int width, const char *indent, char *text, size_t tail_at,
+		       enum row_kind kind, enum tone tone)
 {
-	char *head = text ? clean_format("%.*s", (int)tail_at, text) : NULL;
-	char *tail = text ? clean_copy(text + tail_at) : NULL;
-	size_t indent_nr = strlen(indent);
-	char *row = NULL;
+	char *part[2];
+	int err = split_row(text, tail_at, strlen(indent), width, kind, part);
 
-	if (head && tail tail) && {
-		err !fit_parts(&head, = fit_parts(&head, &tail, width > indent_nr ? width - indent_nr : width, kind)) kind);
-		row err = clean_format("%s%s%s", err ?: put_fitted(out, indent, head, tail); tail, tone);
-	}
-	free(head);
-	free(tail);
-	free(text);
-	return row;
-}
-
-int put_row(FILE *out, unsigned int width, const char *indent, char *text, size_t tail_at, enum row_kind kind)
-{
-	char *row = fit_row(width, indent, text, tail_at, kind);
-	int err = row ? put_line(out, "%s", row) : -ENOMEM;
-
-	free(row);
+	err = err ?: put_fitted(out, indent, part, tone);
+	free_parts(part);
 	return err;
 }
 

@@ -4,7 +4,7 @@
 
 #include "engine.h"
 #include "report/report_data.h"
-#include "report/series.h"
+#include "report/report_series.h"
 
 /* Zero is the default for all but engine. */
 struct report_request {

@@ -65,7 +65,7 @@ static void touch(struct replay *replay, bool *is_touched, uint32_t number)
 	*is_touched = true;
 }
 
-static int compare_numbers(const void *left, const void *right)
+static int compare_column_numbers(const void *left, const void *right)
 {
 	const uint32_t *a = left, *b = right;
 
@@ -74,7 +74,7 @@ static int compare_numbers(const void *left, const void *right)
 
 static void sort_touched(struct replay *replay)
 {
-	qsort(replay->touched, replay->touched_nr, sizeof(*replay->touched), compare_numbers);
+	qsort(replay->touched, replay->touched_nr, sizeof(*replay->touched), compare_column_numbers);
 }
 
 /* ---- blocks ------------------------------------------------------------------------------------------------ */

@@ -39,7 +39,7 @@ static int open_newest(struct analyst *analyst)
 		return 0;
 	if (analyst->added) {
 		newest = snapshot__open(analyst->added, &analyst->why);
-		err = newest ? series_add(series, analyst->added, newest) : -errno;
+		err = newest ? top_series_add(series, analyst->added, newest) : -errno;
 	} else {
 		newest = series->recording.open(series->recording.what, series->recording.times.snapshot_nr - 1,
 						&analyst->why);
@@ -107,7 +107,7 @@ static struct snapshot *open_base(const struct analyst *analyst)
 	if (nr < 2)
 		return NULL;
 	return series->recording.open(series->recording.what,
-				      analyst->has_whole_window ? 0 : series_find_base(series, TOP_WINDOW_NS), NULL);
+				      analyst->has_whole_window ? 0 : top_series_find_base(series, TOP_WINDOW_NS), NULL);
 }
 
 static int make_answer(struct analyst *analyst)
@@ -186,7 +186,7 @@ int analyst_wait(struct analyst *analyst, struct top_answer **ret)
 
 void analyst_forget(struct analyst *analyst)
 {
-	series_remove(&analyst->series);
+	top_series_remove(&analyst->series);
 	snapshot__close(analyst->newest);
 	leaks_free(analyst->leaks);
 	free(analyst->unjudgeable);

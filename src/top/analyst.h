@@ -13,7 +13,7 @@
 
 #include "base/reason.h"
 #include "top/answer.h"
-#include "top/series.h"
+#include "top/top_series.h"
 
 /* Growth is measured over this time, if the series is that long. */
 #define TOP_WINDOW_NS (60 * UINT64_C(1000000000))

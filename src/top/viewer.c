@@ -323,7 +323,7 @@ static void viewer_close_process(struct viewer *viewer)
 
 static void save_shown(struct viewer *viewer)
 {
-	const char *path = series_last_path(&viewer->analyst.series);
+	const char *path = top_series_last_path(&viewer->analyst.series);
 	struct reason text = {};
 
 	if (viewer->analyst.is_running || !path)

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "report/series.h"
+#include "report/report_series.h"
 
 /* Events at the numbers in `event`, ended by 0; the path of an item is its number. */
 static struct series made_series(size_t nr, const size_t *event)

@@ -9,7 +9,7 @@
 #include "engine_data.h"
 #include "snapshot.h"
 #include "top/answer.h"
-#include "top/series.h"
+#include "top/top_series.h"
 
 #define CART { "cart.c", 31, "cart_new" }
 #define SERVE { "serve.c", 9, "serve" }
@@ -128,7 +128,7 @@ static void add_second(struct top_series *series, uint64_t second, const char *c
 	close(fd);
 	snprintf(now, sizeof(now), "%llu", (unsigned long long)second * 1000000000);
 	snapshot = data_snapshot_with(before, ARRAY_SIZE(before), facts);
-	cr_assert_eq(series_add(series, path, snapshot.snapshot), 0);
+	cr_assert_eq(top_series_add(series, path, snapshot.snapshot), 0);
 	data_release(&snapshot);
 }
 
@@ -149,7 +149,7 @@ Test(top_series, keeps_few_snapshots_evenly)
 	for (uint32_t i = 1; i < SERIES_MOST; i++)
 		cr_expect_lt(times->now_ns[i] - times->now_ns[i - 1], 80000000000, "no hole");
 	cr_expect_eq(access(first, F_OK), 0);
-	series_remove(&series);
+	top_series_remove(&series);
 	cr_expect_neq(access(first, F_OK), 0, "the files are removed");
 	free(first);
 }
@@ -164,17 +164,17 @@ Test(top_series, begins_anew_when_traces_are_cleared)
 	cr_expect_eq(series.recording.times.snapshot_nr, 1);
 	cr_expect_eq(series.recording.times.begin_ns, 7000000000);
 	cr_expect(series.recording.times.is_part);
-	series_remove(&series);
+	top_series_remove(&series);
 }
 
 Test(top_series, measures_growth_from_a_minute_ago)
 {
 	struct top_series series = {};
 
-	cr_expect_eq(series_find_base(&series, 60000000000), 0);
+	cr_expect_eq(top_series_find_base(&series, 60000000000), 0);
 	for (uint64_t second = 10; second <= 100; second += 10)
 		add_second(&series, second, "0");
-	cr_expect_eq(series.recording.times.now_ns[series_find_base(&series, 60000000000)], 40000000000);
-	cr_expect_eq(series_find_base(&series, 600000000000), 0);
-	series_remove(&series);
+	cr_expect_eq(series.recording.times.now_ns[top_series_find_base(&series, 60000000000)], 40000000000);
+	cr_expect_eq(top_series_find_base(&series, 600000000000), 0);
+	top_series_remove(&series);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "report/series.h"
+#include "report/report_series.h"
 
 #include <errno.h>
 #include <stdio.h>

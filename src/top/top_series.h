@@ -33,15 +33,15 @@ struct top_series {
  * Adds a snapshot of a recording that goes on; its file is the series' to remove. Older snapshots are dropped if the
  * traces were cleared since, or if the process has called exec. Returns 0 or -ENOMEM.
  */
-int series_add(struct top_series *series, const char *path, const struct snapshot *snapshot);
+int top_series_add(struct top_series *series, const char *path, const struct snapshot *snapshot);
 
 /* Number of the snapshot that growth is measured from: the newest one that is window_ns older than the last; or 0. */
-uint32_t series_find_base(const struct top_series *series, uint64_t window_ns);
+uint32_t top_series_find_base(const struct top_series *series, uint64_t window_ns);
 
 /* The path of the last snapshot; NULL: the series is one of files, or empty. */
-const char *series_last_path(const struct top_series *series);
+const char *top_series_last_path(const struct top_series *series);
 
 /* Removes the files of a recording that goes on. */
-void series_remove(struct top_series *series);
+void top_series_remove(struct top_series *series);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "top/series.h"
+#include "top/top_series.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -65,7 +65,7 @@ static int set_series_times(struct top_series *series)
 	return 0;
 }
 
-int series_add(struct top_series *series, const char *path, const struct snapshot *snapshot)
+int top_series_add(struct top_series *series, const char *path, const struct snapshot *snapshot)
 {
 	struct series_point point = { .now_ns = snapshot__metadata_u64(snapshot, "monotonic_ns", 0) };
 	uint64_t clears = snapshot__metadata_u64(snapshot, "clear_count", 0);
@@ -87,7 +87,7 @@ int series_add(struct top_series *series, const char *path, const struct snapsho
 	return set_series_times(series);
 }
 
-uint32_t series_find_base(const struct top_series *series, uint64_t window_ns)
+uint32_t top_series_find_base(const struct top_series *series, uint64_t window_ns)
 {
 	const struct leak_times *times = &series->recording.times;
 	uint64_t last_ns = times->snapshot_nr ? times->now_ns[times->snapshot_nr - 1] : 0;
@@ -98,12 +98,12 @@ uint32_t series_find_base(const struct top_series *series, uint64_t window_ns)
 	return at;
 }
 
-const char *series_last_path(const struct top_series *series)
+const char *top_series_last_path(const struct top_series *series)
 {
 	return series->point_nr ? series->point[series->point_nr - 1].path : NULL;
 }
 
-void series_remove(struct top_series *series)
+void top_series_remove(struct top_series *series)
 {
 	while (series->point_nr)
 		remove_point(series, series->point_nr - 1);
