@@ -34,14 +34,14 @@ BPF_CFLAGS := -target bpf -mcpu=v3 -g -O2 -Wall -Wextra -Wno-unused-parameter $(
 	      -D__TARGET_ARCH_$(ARCH) -Ivmlinux -Ibpf
 
 # Link options of the installed libraries: only liballocsnap-collect records, and resolves names (src/symbols).
-API_LIBS     := -ljansson -lzstd -lm
+API_LIBS     := -ljansson -lzstd -lz -lm
 SYMBOLS_LIBS := -ldw -lelf -lz -liberty
 LIB_LIBS     := $(SYMBOLS_LIBS) $(API_LIBS) -lsqlite3 -lncursesw -ltinfo
 COLLECT_LIBS := -lbpf -lcapstone
 
 # Four layers: only COLLECT sees libbpf, and the program's own code is above all libraries.
 rooms       = $(foreach room,$(1),$(wildcard src/$(room)/*.c))
-API_SRC     := $(call rooms,base snapshot engine render)
+API_SRC     := $(call rooms,base snapshot formats engine render)
 LIB_SRC     := $(API_SRC) $(call rooms,symbols unwind elf sandbox symbolize fleet)
 COLLECT_SRC := $(call rooms,collect/*)
 APP_SRC     := $(call rooms,cli doctor record record/* top report)

@@ -3,10 +3,10 @@
 #define ALLOCSNAP_RENDER_H
 
 /*
- * Renders statistics as text, JSON or folded stacks, and the facts of a snapshot as text or JSON. A renderer is a row
- * of a table: commands name a format and do not know how it is made. All data from a process is cleaned on output
- * (control characters and bytes that are not UTF-8 become \xNN). Rows of text are cut to the width if they go to a
- * terminal; nothing else is cut.
+ * Renders statistics as text, JSON, folded stacks, pprof, DHAT, CSV or Markdown, and the facts of a snapshot as text or
+ * JSON. A renderer is a row of a table: commands name a format and do not know how it is made. All data from a process
+ * is cleaned on output (control characters and bytes that are not UTF-8 become \xNN). Rows of text are cut to the width
+ * if they go to a terminal; nothing else is cut.
  */
 
 #include <stdbool.h>
@@ -41,6 +41,11 @@ struct report {
 	bool has_domain_filter;	    /* the report is of some domains */
 	const char *source_dir;	    /* folder of the source lines below text frames; NULL: no source lines */
 	/*
+	 * The question that the statistics answer; NULL: not known. pprof and DHAT then also have what was allocated, and
+	 * pprof domain and thread of each block.
+	 */
+	const struct engine_options *engine;
+	/*
 	 * Text has functions as JSON has them, with parameters and all template arguments, and its rows are not cut to
 	 * the width of a terminal.
 	 */
@@ -71,6 +76,9 @@ struct renderer {
 	int (*show)(FILE *out, const struct snapshot *snapshot);
 	/* For `show --address`: trace number `at`. full_names: as in struct report. NULL as for show. */
 	int (*block)(FILE *out, const struct snapshot *snapshot, uint64_t at, bool full_names);
+	const char *suffix; /* of names of files in this format, for `convert`; NULL: it does not write the format */
+	bool is_binary;	    /* not for a terminal */
+	bool has_no_diff;   /* it has no negative numbers: a diff takes a file of each snapshot */
 };
 
 /* Returns NULL if there is no such format, with a line in *why that names the valid formats. */

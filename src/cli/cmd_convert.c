@@ -13,31 +13,35 @@
 #include "cli/cmd_stats.h"
 #include "cli/find_snapshot.h"
 #include "cli/open_input.h"
+#include "render.h"
 #include "snapshot.h"
 
 extern const struct command cmd_convert;
 
-struct output_format;
-
-struct convert_options {
-	const char *output;
-	const struct output_format *format; /* NULL: chosen by the output's name */
-	bool compress, compact;
-	struct select_options select;
-};
+struct convert_options;
 
 /* ---- formats ------------------------------------------------------------------------------ */
 
 struct output_format {
-	const char *name; /* of --to */
+	const char *name; /* of --to; NULL: no format */
 	const char *help;
 	const char *suffix; /* of output names that select this format without --to */
 	bool is_binary, can_compress; /* can_compress: also --compact */
+
+	/* A report; if it is set, the functions below are not. */
+	const struct renderer *renderer;
 
 	/* Both return 0 or a negative errno. print() writes to stdout; save() writes a line to *why if it fails. */
 	int (*print)(const struct snapshot *snapshot, const struct convert_options *options);
 	int (*save)(const struct snapshot *snapshot, const struct convert_options *options,
 		    struct reason *why);
+};
+
+struct convert_options {
+	const char *output;
+	struct output_format format; /* without a name: chosen by the output's name */
+	bool compress, compact;
+	struct select_options select;
 };
 
 static struct snapshot_save_options save_options_of(const struct convert_options *options)
@@ -96,33 +100,57 @@ static int save_tracemalloc_json(const struct snapshot *snapshot, const struct c
 	return file_replace(options->output, export_json, snapshot, why);
 }
 
-static const struct output_format formats[] = {
+static const struct output_format whole_formats[] = {
 	{ "snap", "a snapshot file with everything known (default)", ".snap",
 	  .is_binary = true, .can_compress = true, .print = print_snap, .save = save_snap },
 	{ "json", "the data of Python's tracemalloc: no functions, no ages (default for *.json and -)",
 	  ".json", .print = print_tracemalloc_json, .save = save_tracemalloc_json },
 };
 
-#define FORMAT_SNAP (&formats[0])
-#define FORMAT_JSON (&formats[1])
+#define FORMAT_SNAP whole_formats[0]
+#define FORMAT_JSON whole_formats[1]
+
+/* The formats above, then those of reports that have an ending. Returns false if there are fewer. */
+static bool format_at(size_t at, struct output_format *ret)
+{
+	size_t nr;
+	const struct renderer *table = renderer_table(&nr);
+
+	if (at < ARRAY_SIZE(whole_formats)) {
+		*ret = whole_formats[at];
+		return true;
+	}
+	at -= ARRAY_SIZE(whole_formats);
+	for (size_t i = 0; i < nr; i++) {
+		if (!table[i].suffix || at--)
+			continue;
+		*ret = (struct output_format){ table[i].name, table[i].help, table[i].suffix, table[i].is_binary,
+					       .renderer = &table[i] };
+		return true;
+	}
+	return false;
+}
 
 static bool output_format_choice(size_t at, struct option_choice *ret)
 {
-	if (at >= ARRAY_SIZE(formats))
+	struct output_format format;
+
+	if (!format_at(at, &format))
 		return false;
-	*ret = (struct option_choice){ formats[at].name, formats[at].help };
+	*ret = (struct option_choice){ format.name, format.help };
 	return true;
 }
 
 static int parse_to(const char *text, void *field, struct reason *why)
 {
+	struct output_format format;
 	char names[256] = "";
 
-	for (size_t i = 0; i < ARRAY_SIZE(formats); i++) {
-		strcat(strcat(names, i ? ", " : ""), formats[i].name);
-		if (strcmp(text, formats[i].name))
+	for (size_t i = 0; format_at(i, &format); i++) {
+		strcat(strcat(names, i ? ", " : ""), format.name);
+		if (strcmp(text, format.name))
 			continue;
-		*(const struct output_format **)field = &formats[i];
+		*(struct output_format *)field = format;
 		return 0;
 	}
 	return reason_set(why, -EINVAL, "'%.100s' is none of %s", text, names);
@@ -141,30 +169,48 @@ static bool is_stdout(const struct convert_options *options)
 	return !strcmp(options->output, "-");
 }
 
-/* Returns NULL if the name has an ending of another format. A name without an ending is a snapshot file's. */
-static const struct output_format *format_of(const struct convert_options *options)
+static bool has_ending(const char *name, const char *ending)
+{
+	size_t len = strlen(name), ending_len = strlen(ending);
+
+	return len > ending_len && !strcmp(name + len - ending_len, ending);
+}
+
+/* The format with the longest ending that fits: .dhat.json also ends with .json. */
+static struct output_format format_by_ending(const char *name)
+{
+	struct output_format format, found = {};
+
+	for (size_t i = 0; format_at(i, &format); i++)
+		if (has_ending(name, format.suffix) &&
+		    (!found.name || strlen(format.suffix) > strlen(found.suffix)))
+			found = format;
+	return found;
+}
+
+/* Without a name if the output has an ending of another format. A name without an ending is a snapshot file's. */
+static struct output_format format_of(const struct convert_options *options)
 {
 	const char *name = strrchr(options->output, '/') ? strrchr(options->output, '/') + 1 : options->output;
+	struct output_format found;
 
-	if (options->format)
+	if (options->format.name)
 		return options->format;
 	if (is_stdout(options))
 		return FORMAT_JSON;
-	for (size_t i = 0; i < ARRAY_SIZE(formats); i++) {
-		size_t len = strlen(formats[i].suffix);
-
-		if (strlen(name) > len && !strcmp(name + strlen(name) - len, formats[i].suffix))
-			return &formats[i];
-	}
-	return is_device(options->output) || !*name || !strchr(name + 1, '.') ? FORMAT_SNAP : NULL;
+	found = format_by_ending(name);
+	if (!found.name && (is_device(options->output) || !*name || !strchr(name + 1, '.')))
+		return FORMAT_SNAP;
+	return found;
 }
 
 static int refuse_ending(const struct convert_options *options)
 {
+	struct output_format format;
 	char endings[256] = "";
 
-	for (size_t i = 0; i < ARRAY_SIZE(formats); i++)
-		strcat(strcat(endings, i ? ", " : ""), formats[i].suffix);
+	for (size_t i = 0; format_at(i, &format); i++)
+		strcat(strcat(endings, i ? ", " : ""), format.suffix);
 	return log_refusal(&cmd_convert, "-o %s: an unknown ending; known are %s (or choose with --to)",
 			   options->output, endings);
 }
@@ -188,22 +234,22 @@ static const struct option_row rows[] = {
 
 static int check_options(const struct convert_options *options)
 {
-	const struct output_format *format;
+	struct output_format format;
 
 	if (!options->output)
 		return log_refusal(&cmd_convert,
 				   "-o OUT is missing: the file to write, - for stdout");
 	format = format_of(options);
-	if (!format)
+	if (!format.name)
 		return refuse_ending(options);
-	if (options->compress && !format->can_compress)
+	if (options->compress && !format.can_compress)
 		return log_refusal(&cmd_convert, "--compress goes with --to snap, not %s",
-				   format->name);
-	if (options->compact && !format->can_compress)
-		return log_refusal(&cmd_convert, "--compact goes with --to snap, not %s", format->name);
-	if (is_stdout(options) && format->is_binary && isatty(STDOUT_FILENO))
-		return log_refusal(&cmd_convert, "a snapshot file is not for a terminal; write it "
-						 "to a file, or use --to json");
+				   format.name);
+	if (options->compact && !format.can_compress)
+		return log_refusal(&cmd_convert, "--compact goes with --to snap, not %s", format.name);
+	if (is_stdout(options) && format.is_binary && isatty(STDOUT_FILENO))
+		return log_refusal(&cmd_convert, "--to %s is not for a terminal; write it "
+						 "to a file, or use --to json", format.name);
 	return EXIT_DONE;
 }
 
@@ -256,32 +302,60 @@ static int select_part(struct snapshot **snapshot, const struct convert_options 
 
 static int write_output(const struct snapshot *snapshot, const struct convert_options *options)
 {
-	const struct output_format *format = format_of(options);
+	const struct output_format format = format_of(options);
 	struct reason why = { "out of memory" };
 
 	if (is_stdout(options))
-		return report_write_error(format->print(snapshot, options));
-	if (format->save(snapshot, options, &why))
+		return report_write_error(format.print(snapshot, options));
+	if (format.save(snapshot, options, &why))
 		return log_failure("%s", why.text);
 	return EXIT_DONE;
+}
+
+static int convert_snapshot(struct snapshot **snapshot, const char *path, const struct convert_options *options,
+			    const struct chosen *chosen)
+{
+	struct reason why = { "out of memory" };
+	struct unmatched unmatched = {};
+	int status = EXIT_DONE;
+
+	if (select_part(snapshot, options, chosen, &unmatched, &why))
+		status = log_failure("%s: %s", path, why.text);
+	if (!status && options->compact && note_compact(*snapshot))
+		status = log_failure("%s: no room for more metadata", path);
+	if (!status)
+		status = write_output(*snapshot, options);
+	return status ?: unmatched.includes ? EXIT_FAILED : EXIT_DONE;
+}
+
+/* As `stats --format` writes it. */
+static int write_rendered(const struct snapshot *snapshot, const char *path, const struct convert_options *options,
+			  const struct chosen *chosen)
+{
+	const struct stats_options stats = {
+		STATS_DEFAULTS,
+		.format = format_of(options).renderer,
+		.output = is_stdout(options) ? NULL : options->output,
+		.select = options->select,
+	};
+	struct chosen question = *chosen;
+
+	question.engine.key_type = stats.format->key_type;
+	return report_statistics(&stats, &question, snapshot, path);
 }
 
 static int convert_file(const char *path, const struct convert_options *options,
 			const struct chosen *chosen)
 {
-	struct reason why = { "out of memory" };
-	struct unmatched unmatched = {};
 	struct input input;
 	int status = input_read(&input, path);
 
-	if (!status && select_part(&input.snapshot, options, chosen, &unmatched, &why))
-		status = log_failure("%s: %s", path, why.text);
-	if (!status && options->compact && note_compact(input.snapshot))
-		status = log_failure("%s: no room for more metadata", path);
-	if (!status)
-		status = write_output(input.snapshot, options);
+	if (!status && format_of(options).renderer)
+		status = write_rendered(input.snapshot, path, options, chosen);
+	else if (!status)
+		status = convert_snapshot(&input.snapshot, path, options, chosen);
 	input_release(&input);
-	return status ?: unmatched.includes ? EXIT_FAILED : EXIT_DONE;
+	return status;
 }
 
 static int run(const void *command_options, const struct arguments *args)

@@ -193,7 +193,8 @@ static int run(const void *command_options, const struct arguments *args)
 	const struct diff_options *options = command_options;
 	struct chosen chosen;
 	char *path[2] = {};
-	int status = stats_question(&cmd_diff, &options->stats, &chosen);
+	int status = stats_question(&cmd_diff, &options->stats, &chosen) ?:
+		     check_diff_format(&cmd_diff, &options->stats);
 
 	chosen.engine.sort = options->sort;
 	if (!status)
@@ -210,8 +211,8 @@ const struct command cmd_diff = {
 	.arg_min = 1,
 	.arg_max = 2,
 	.help = "compare two snapshots: what grew and what shrank",
-	.detail = "Lines have tracemalloc's form: size=NEW (NEW - OLD). The folded format has two numbers, OLD and "
-		  "NEW, as differential flame graphs expect. Names that one of the snapshots has for code of the same "
+	.detail = "Lines have tracemalloc's form: size=NEW (NEW - OLD). The folded format has what grew; with --sort "
+		  "shrink it has what shrank. Names that one of the snapshots has for code of the same "
 		  "build count for both.\n\n"
 		  "OLD and NEW are snapshot files, or name snapshots like SNAP of 'allocsnap stats'. A folder of one "
 		  "process, a PID or a COMM alone compares its first snapshot with its latest:\n"

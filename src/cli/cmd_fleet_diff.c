@@ -139,6 +139,9 @@ static int run(const void *command_options, const struct arguments *args)
 	(void)args;
 	if (!options->baseline.item_nr || !options->candidate.item_nr)
 		return log_refusal(&cmd_fleet_diff, "--baseline and --candidate say what is compared");
+	status = check_diff_format(&cmd_fleet_diff, &options->fleet.stats);
+	if (status)
+		return status;
 	status = fleet_begin(&cmd_fleet_diff, &options->fleet, &fleet);
 	fleet.chosen.engine.sort = options->sort;
 	if (!status)

@@ -9,12 +9,14 @@
 #include <unistd.h>
 
 #include "cli/pick_peak.h"
+#include "base/file_replace.h"
 #include "base/reason.h"
 #include "render/caveats.h"
 #include "cli/find_snapshot.h"
 #include "cli/open_input.h"
 #include "cli/pager.h"
 #include "render.h"
+#include "render/formats.h"
 #include "snapshot.h"
 
 /* ---- options ------------------------------------------------------------------------------ */
@@ -102,7 +104,7 @@ static bool report_format_choice(size_t at, struct option_choice *ret)
 const struct option_row group_rows[] = {
 	{ "group-by", 'g', OPTION_CUSTOM, FIELD(key_type), .parse = parse_key_type,
 	  .choice = key_type_choice,
-	  .arg = "KEY", .help = "group blocks by KEY", .default_text = "lineno; traceback for folded" },
+	  .arg = "KEY", .help = "group blocks by KEY", .default_text = "lineno; traceback for folded, pprof, dhat" },
 	{ "cumulative", 'c', OPTION_FLAG, FIELD(cumulative),
 	  .help = "count a block for every frame of its traceback, once per call in a recursion" },
 	{},
@@ -116,7 +118,7 @@ const struct option_row measure_rows[] = {
 
 const struct option_row output_rows[] = {
 	{ "top", 'n', OPTION_COUNT, FIELD(top), .most = UINT32_MAX,
-	  .arg = "N", .default_text = "10; all for folded", .help = "show the first N rows; 0 shows all" },
+	  .arg = "N", .default_text = "10; all for folded, pprof, dhat, csv", .help = "show the first N rows; 0 shows all" },
 	{ "oldest-first", 0, OPTION_FLAG, FIELD(oldest_first),
 	  .help = "print tracebacks in tracemalloc's order, oldest frame first" },
 	{ "full-names", 'v', OPTION_FLAG, FIELD(full_names),
@@ -206,6 +208,27 @@ static int check_source_option(const struct command *command, const struct stats
 	return EXIT_DONE;
 }
 
+static int check_terminal(const struct command *command, const struct stats_options *options)
+{
+	const struct renderer *format = format_or_text(options->format);
+
+	if (!format->is_binary || options->output || !isatty(STDOUT_FILENO))
+		return EXIT_DONE;
+	return log_refusal(command, "--format %s is not for a terminal; write it to a file: > FILE%s", format->name,
+			   format->suffix);
+}
+
+int check_diff_format(const struct command *command, const struct stats_options *options)
+{
+	const struct renderer *format = format_or_text(options->format);
+
+	if (!format->has_no_diff)
+		return EXIT_DONE;
+	return log_refusal(command, "--format %s has no negative numbers; write a file of each snapshot (allocsnap "
+			   "convert SNAP -o FILE%s)%s", format->name, format->suffix,
+			   format->is_binary ? " and compare these: go tool pprof -diff_base OLD NEW" : "");
+}
+
 int stats_question(const struct command *command, const struct stats_options *options,
 		   struct chosen *ret)
 {
@@ -215,7 +238,7 @@ int stats_question(const struct command *command, const struct stats_options *op
 	if (!status)
 		status = check_cumulative(command, options);
 	if (!status)
-		status = check_source_option(command, options);
+		status = check_source_option(command, options) ?: check_terminal(command, options);
 	ret->engine.key_type = key_type_of(options);
 	ret->engine.cumulative = options->cumulative;
 	ret->engine.measure = options->measure;
@@ -235,6 +258,51 @@ int report_write_error(int err)
 	return log_failure("cannot write: %s", strerror(-err));
 }
 
+/* Folded stacks have one side of a diff only. */
+static void log_changes_left_out(const struct renderer *format, const struct report *report)
+{
+	const struct statistics *statistics = report->statistics;
+	bool is_shrinkage = report->engine->sort == SORT_SHRINK;
+	char size[SIZE_TEXT_MAX];
+	int64_t bytes = 0;
+	size_t nr = 0;
+
+	if (format->report != folded_put_report || !statistics->is_diff)
+		return;
+	for (size_t i = 0; i < statistics->statistic_nr; i++) {
+		int64_t diff = statistics->statistic[i].diff.size;
+
+		nr += is_shrinkage ? diff > 0 : diff < 0;
+		bytes += (is_shrinkage ? diff > 0 : diff < 0) ? diff : 0;
+	}
+	if (nr)
+		log_info("what %s (%s in %zu row%s) is not in folded stacks; --sort %s writes it", is_shrinkage ?
+			 "grew" : "shrank", size_text(size, bytes, true), nr, nr == 1 ? "" : "s",
+			 is_shrinkage ? "growth" : "shrink");
+}
+
+struct report_writing {
+	const struct renderer *format;
+	const struct report *report;
+};
+
+static int write_report(FILE *out, const void *what)
+{
+	const struct report_writing *writing = what;
+
+	return writing->format->report(out, writing->report);
+}
+
+static int put_report(const struct stats_options *options, const struct report *report)
+{
+	const struct report_writing writing = { format_or_text(options->format), report };
+	struct reason why = { "out of memory" };
+
+	if (!options->output)
+		return report_write_error(write_report(stdout, &writing));
+	return file_replace(options->output, write_report, &writing, &why) ? log_failure("%s", why.text) : EXIT_DONE;
+}
+
 int print_report(const struct stats_options *options, const struct chosen *chosen,
 		 struct report *report)
 {
@@ -248,10 +316,11 @@ int print_report(const struct stats_options *options, const struct chosen *chose
 	report->oldest_first = options->oldest_first || options->select.tracemalloc;
 	report->full_names = options->full_names;
 	report->source_dir = options->source_dir;
+	report->engine = &chosen->engine;
 	for (size_t i = 0; i < chosen->engine.select.filter_nr; i++)
 		report->has_domain_filter |= chosen->engine.select.filter[i].has_domain;
-	pager_begin();
-	status = report_write_error(format->report(stdout, report));
+	pager_begin(); log_changes_left_out(format, report);
+	status = report_write_error(format->report(stdout, put_report(options, report)); report);
 	return status ?: unmatched.includes ? EXIT_FAILED : EXIT_DONE;
 }
 
@@ -290,21 +359,27 @@ static int print_statistics(const struct stats_options *options, const struct ch
 	return print_report(options, chosen, &report);
 }
 
-static int report_snapshot(const struct stats_options *options, const struct chosen *chosen,
-			   const char *path)
+int report_statistics(const struct stats_options *options, const struct chosen *chosen,
+		      const struct snapshot *snapshot, const char *name)
 {
-	struct snapshot *snapshot = open_snapshot(path);
 	struct statistics *statistics = NULL;
 	struct reason why = { "out of memory" };
 	int status;
 
-	if (!snapshot)
-		return EXIT_FAILED;
 	if (snapshot_statistics(snapshot, &chosen->engine, &statistics, &why))
-		status = log_failure("%s: %s", path, why.text);
+		status = log_failure("%s: %s", name, why.text);
 	else
 		status = print_statistics(options, chosen, snapshot, statistics);
 	statistics_free(statistics);
+	return status;
+}
+
+static int report_snapshot(const struct stats_options *options, const struct chosen *chosen,
+			   const char *path)
+{
+	struct snapshot *snapshot = open_snapshot(path);
+	int status = snapshot ? report_statistics(options, chosen, snapshot, path) : EXIT_FAILED;
+
 	snapshot__close(snapshot);
 	return status;
 }

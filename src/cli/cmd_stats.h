@@ -10,6 +10,7 @@
 
 struct renderer;
 struct report;
+struct snapshot;
 
 #define KEY_TYPE_UNSAID KEY_TYPE_NR
 #define TOP_UNSAID UINT64_MAX
@@ -25,6 +26,7 @@ struct stats_options {
 	bool at_peak; /* stats only */
 	const char *source_dir;
 	const struct renderer *format; /* NULL: text */
+	const char *output; /* a file; NULL: standard output */
 	struct select_options select;
 };
 
@@ -56,8 +58,15 @@ const struct renderer *format_or_text(const struct renderer *format);
 int stats_question(const struct command *command, const struct stats_options *options,
 		   struct chosen *ret);
 
+/* Refuses a format that has no negative numbers. Returns EXIT_DONE or EXIT_REFUSED. */
+int check_diff_format(const struct command *command, const struct stats_options *options);
+
+/* Answers the question about a snapshot and prints the report. name: of the snapshot. Returns an exit status. */
+int report_statistics(const struct stats_options *options, const struct chosen *chosen,
+		      const struct snapshot *snapshot, const char *name);
+
 /*
- * Copies the output options into *report and writes it to stdout. Returns an exit status: EXIT_FAILED also if an
+ * Copies the output options into *report and writes it to stdout, or to the file that they name. Returns an exit status: EXIT_FAILED also if an
  * --include matches no block, which is most likely a mistake.
  */
 int print_report(const struct stats_options *options, const struct chosen *chosen,

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "engine.h"
 #include "render/clean.h"
 #include "render/formats.h"
@@ -56,23 +57,82 @@ static int put_stack(FILE *out, const struct readable_names *names, const struct
 	return err;
 }
 
+/* A line: a stack and its bytes. */
+struct folded_line {
+	char *stack;
+	int64_t bytes;
+};
+
+struct folded_lines {
+	struct folded_line *line;
+	size_t line_nr, line_alloc;
+};
+
+/* Viewers draw a negative number wrong or not at all, so a diff is what grew alone, or what shrank alone. */
+static int64_t folded_bytes(const struct report *report, const struct statistic *statistic)
+{
+	bool is_shrinkage = report->engine && report->engine->sort == SORT_SHRINK;
+
+	if (!report->statistics->is_diff)
+		return statistic->cost.size;
+	return is_shrinkage ? -statistic->diff.size : statistic->diff.size;
+}
+
+static int add_folded_line(struct folded_lines *lines, const struct report *report, const struct readable_names *names,
+			   const struct statistic *statistic)
+{
+	struct folded_line line = { .bytes = folded_bytes(report, statistic) };
+	size_t len;
+	FILE *out = open_memstream(&line.stack, &len);
+	int err = out ? put_stack(out, names, statistic, report->statistics->key_type) : -ENOMEM;
+
+	if (out && fclose(out))
+		err = -ENOMEM;
+	err = err ?: array_push(lines, line, line);
+	if (err)
+		free(line.stack);
+	return err;
+}
+
+static int compare_stacks(const void *a, const void *b)
+{
+	return strcmp(((const struct folded_line *)a)->stack, ((const struct folded_line *)b)->stack);
+}
+
+/*
+ * Sorted, so that viewers in the order of the file draw equal callers as one. Equal stacks, which differ in lines only,
+ * are one line.
+ */
+static int put_folded_lines(FILE *out, struct folded_lines *lines, bool is_diff)
+{
+	int64_t bytes = 0;
+
+	qsort(lines->line, lines->line_nr, sizeof(*lines->line), compare_stacks);
+	for (size_t i = 0; i < lines->line_nr; i++) {
+		bytes += lines->line[i].bytes;
+		if (i + 1 < lines->line_nr && !compare_stacks(&lines->line[i], &lines->line[i + 1]))
+			continue;
+		if ((!is_diff || bytes > 0) && fprintf(out, "%s %" PRId64 "\n", lines->line[i].stack, bytes) < 0)
+			return -errno ?: -EIO;
+		bytes = 0;
+	}
+	return 0;
+}
+
 static int put_stacks(FILE *out, const struct report *report, const struct readable_names *names)
 {
 	const struct statistics *statistics = report->statistics;
+	struct folded_lines lines = {};
 	size_t shown = report_rows(report);
 	int err = 0;
 
-	for (size_t i = 0; i < shown && !err; i++) {
-		const struct statistic *statistic = &statistics->statistic[i];
-
-		err = put_stack(out, names, statistic, statistics->key_type);
-		if (err)
-			break;
-		if (statistics->is_diff)
-			fprintf(out, " %" PRId64, statistic->cost.size - statistic->diff.size);
-		if (fprintf(out, " %" PRId64 "\n", statistic->cost.size) < 0)
-			err = -errno ?: -EIO;
-	}
+	for (size_t i = 0; i < shown && !err; i++)
+		err = add_folded_line(&lines, report, names, &statistics->statistic[i]);
+	if (!err && lines.line_nr)
+		err = put_folded_lines(out, &lines, statistics->is_diff);
+	for (size_t i = 0; i < lines.line_nr; i++)
+		free(lines.line[i].stack);
+	free(lines.line);
 	return err;
 }
 

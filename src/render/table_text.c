@@ -12,8 +12,14 @@ static const struct renderer renderers[] = {
 	  KEY_LINENO, text_put_report, text_put_snapshot, text_put_block },
 	{ "json", "one object, exact integers", 10, KEY_LINENO, json_put_report, json_put_snapshot,
 	  json_put_block },
-	{ "folded", "for flame graphs, 'oldest;...;most recent SIZE'; in a diff 'OLD NEW'", 0,
-	  KEY_TRACEBACK, folded_put_report, NULL, NULL },
+	{ "folded", "for flame graphs, 'oldest;...;most recent SIZE'; of a diff what grew", 0,
+	  KEY_TRACEBACK, folded_put_report, .suffix = ".folded" },
+	{ "pprof", "for go tool pprof, speedscope, Perfetto and others", 0,
+	  KEY_TRACEBACK, pprof_put_report, .suffix = ".pb.gz", .is_binary = true, .has_no_diff = true },
+	{ "dhat", "for dh_view.html of valgrind, and Firefox Profiler", 0,
+	  KEY_TRACEBACK, dhat_put_report, .suffix = ".dhat.json", .has_no_diff = true },
+	{ "csv", "for spreadsheets", 0, KEY_LINENO, csv_put_report, .suffix = ".csv" },
+	{ "markdown", "a summary for a ticket", 10, KEY_LINENO, markdown_put_report, .suffix = ".md" },
 };
 
 const struct renderer *renderer_table(size_t *ret_nr)

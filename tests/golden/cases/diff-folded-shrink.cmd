@@ -1,0 +1,1 @@
+allocsnap diff old.snap new.snap -f folded -s shrink

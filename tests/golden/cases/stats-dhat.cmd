@@ -1,0 +1,1 @@
+allocsnap stats new.snap --format dhat

@@ -1,0 +1,1 @@
+allocsnap stats hostile.snap -f csv -g traceback | cut -c 1-200
