@@ -382,7 +382,8 @@ const struct command cmd_convert = {
 	.arg_min = 1,
 	.arg_max = 1,
 	.help = "convert a snapshot from or to another format, or extract a part of it",
-	.detail = "IN is a snapshot file or JSON, detected by its content; - is standard input. IN and OUT may be "
+	.detail = "IN is a snapshot file, JSON, or a heap profile of another tool (pprof, or the text of jemalloc, tcmalloc "
+		  "and gperftools, also in gzip), detected by its content; - is standard input. IN and OUT may be "
 		  "the same file. Like SNAP of 'allocsnap stats', IN can also be a folder, PID or COMM. "
 		  "The JSON holds the data of Python's tracemalloc.Snapshot:\n"
 		  "  {\"traceback_limit\":N,\n"

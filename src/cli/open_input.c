@@ -12,6 +12,7 @@
 #include "base/array.h"
 #include "base/reason.h"
 #include "cli/cmd.h"
+#include "formats/import.h"
 #include "render.h"
 #include "snapshot.h"
 
@@ -26,6 +27,7 @@ enum kind {
 	KIND_SNAPSHOT,
 	KIND_JSON,
 	KIND_PICKLE, /* written by tracemalloc.Snapshot.dump() */
+	KIND_PROFILE, /* a heap profile of another tool */
 };
 
 static enum kind kind_of_bytes(const char *bytes, size_t len)
@@ -38,6 +40,8 @@ static enum kind kind_of_bytes(const char *bytes, size_t len)
 		return KIND_SNAPSHOT;
 	if (len > 1 && bytes[0] == '\x80' && bytes[1] >= 2 && bytes[1] <= 5) /* PROTO */
 		return KIND_PICKLE;
+	if (import_knows(bytes, len))
+		return KIND_PROFILE;
 	for (; len && strchr(" \t\r\n", *bytes) && *bytes; len--)
 		bytes++;
 	return len && *bytes == '{' ? KIND_JSON : KIND_OTHER;
@@ -61,6 +65,7 @@ static const char *const hints[] = {
 	[KIND_JSON] = "not a snapshot; 'allocsnap convert' reads JSON",
 	[KIND_PICKLE] = "a Python pickle; 'tracemalloc-to-json FILE | allocsnap convert - -o SNAP' "
 			"reads one of tracemalloc",
+	[KIND_PROFILE] = "a heap profile of another tool; 'allocsnap convert IN -o OUT.snap' makes a snapshot of it",
 };
 
 static const char *kind_hint(enum kind kind)
@@ -154,7 +159,8 @@ static int read_stream(struct input *input, const char *path)
 
 static int refuse_input_kind(const char *name)
 {
-	return log_failure("%s: neither a snapshot nor JSON with a list of traces", name);
+	return log_failure("%s: neither a snapshot, nor JSON with a list of traces, nor a heap profile of pprof, jemalloc "
+			   "or tcmalloc", name);
 }
 
 /* The text in `why` has the name of the file after import_json(), but not after open_memory(). */
@@ -165,6 +171,9 @@ static int parse_input(struct input *input, const char *name)
 	switch (kind_of_bytes(input->bytes, input->len)) {
 	case KIND_JSON:
 		input->snapshot = snapshot__import_json(input->bytes, input->len, name, &why);
+		return input->snapshot ? EXIT_DONE : log_failure("%s", why.text);
+	case KIND_PROFILE:
+		input->snapshot = import_profile(input->bytes, input->len, name, &why);
 		return input->snapshot ? EXIT_DONE : log_failure("%s", why.text);
 	case KIND_SNAPSHOT:
 		input->snapshot = snapshot__open_memory(input->bytes, input->len, &why);
@@ -189,7 +198,7 @@ int input_read(struct input *input, const char *path)
 	*input = (struct input){};
 	if (kind == KIND_OTHER)
 		return refuse_input_kind(name);
-	if (!by_bytes && kind != KIND_JSON) {
+	if (!by_bytes && kind != KIND_JSON && kind != KIND_PROFILE) {
 		input->snapshot = open_snapshot(path);
 		return input->snapshot ? EXIT_DONE : EXIT_FAILED;
 	}

@@ -19,7 +19,7 @@ struct input {
 };
 
 /*
- * Reads a snapshot file or CPython's tuple form in JSON, whichever the content shows. "-" is standard
+ * Reads a snapshot file, CPython's tuple form in JSON or a heap profile of another tool, whichever the content shows. "-" is standard
  * input; other streams are accepted, too. Returns an exit status. input_release() frees *input, also after
  * a failure.
  */

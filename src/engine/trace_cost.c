@@ -365,7 +365,9 @@ int measure_tracebacks(struct costs *costs, struct selector *selector, enum meas
 {
 	const struct snapshot_tables *tables = selector->source->tables;
 
-	if (!tables->churn)
+	/* Profiles of other tools know what was allocated, but not what was temporary. */
+	if (!tables->churn ||
+	    (measure == MEASURE_TEMPORARY && snapshot__metadata(selector->source->snapshot, "source")))
 		return reason_set(why, -ENODATA, "the snapshot does not say what was %s",
 				  measures[measure].name);
 	costs->cost_nr = tables->traceback_nr ?: 1;

@@ -38,7 +38,7 @@ static void put_interval(FILE *out, const struct interval *interval)
 	fprintf(out, ",%" PRId64 ",%" PRId64, interval->low, interval->high);
 }
 
-static void put_numbers(FILE *out, const struct report *report, const struct statistic *statistic)
+static void put_csv_numbers(FILE *out, const struct report *report, const struct statistic *statistic)
 {
 	bool is_diff = report->statistics->is_diff;
 
@@ -130,7 +130,7 @@ int csv_put_report(FILE *out, const struct report *report)
 	int err = put_csv_head(out, report);
 
 	for (size_t i = 0; i < shown && !err; i++) {
-		put_numbers(out, report, &report->statistics->statistic[i]);
+		put_csv_numbers(out, report, &report->statistics->statistic[i]);
 		err = put_group(out, report, &report->statistics->statistic[i]);
 		if (!err && putc('\n', out) < 0)
 			err = -errno ?: -EIO;

@@ -87,7 +87,7 @@ static void put_cost_cells(FILE *out, const struct report *report, const struct 
 	fprintf(out, "| %" PRId64 " | ", cost->count);
 }
 
-static int put_callers(FILE *out, const struct report *report, const struct statistic *statistic)
+static int put_markdown_callers(FILE *out, const struct report *report, const struct statistic *statistic)
 {
 	uint32_t shown = statistic->nframe < CALLERS_MAX ? statistic->nframe : CALLERS_MAX;
 	size_t tail_at;
@@ -110,7 +110,7 @@ static int put_where(FILE *out, const struct report *report, const struct statis
 	int err;
 
 	if (key_type == KEY_TRACEBACK)
-		return put_callers(out, report, statistic);
+		return put_markdown_callers(out, report, statistic);
 	err = put_own_code(out, key_type == KEY_FILENAME ? strdup(statistic->frame->filename) :
 			   statistic_name(report->names, statistic, key_type));
 	if (err || key_type != KEY_LINENO)

@@ -81,8 +81,9 @@ static void comment_snapshot(struct pprof_writer *writer, const struct snapshot 
 {
 	char rate[RATE_TEXT_MAX], gaps[GAPS_TEXT_MAX];
 
-	put_comment(writer, "%s (%s) on %s", snapshot__metadata(snapshot, "comm") ?: "?",
-		    snapshot__metadata(snapshot, "pid") ?: "?", snapshot__metadata(snapshot, "host") ?: "?");
+	if (snapshot__metadata(snapshot, "comm"))
+		put_comment(writer, "%s (%s) on %s", snapshot__metadata(snapshot, "comm"),
+			    snapshot__metadata(snapshot, "pid") ?: "?", snapshot__metadata(snapshot, "host") ?: "?");
 	if (*rate_text(rate, snapshot))
 		put_comment(writer, "sampled, %s; values are estimates of the whole", rate);
 	if (snapshot__metadata_u64(snapshot, "gap_count", snapshot__tables(snapshot)->gap_nr))

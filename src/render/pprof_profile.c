@@ -117,7 +117,7 @@ static uint32_t location_of_frame(struct pprof_profile *profile, const struct fr
 {
 	char *name = frame_name(NULL, frame);
 	struct pprof_location location = {
-		.address = frame->object ? frame->offset : 0,
+		.address = frame->offset,
 		.mapping = frame->object ? find_mapping(profile, frame->object, frame->build_id) : 0,
 		.line = frame->lineno,
 	};

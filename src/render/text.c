@@ -111,9 +111,12 @@ static int put_statistic(FILE *out, const struct report *report, struct source_t
 /* Snapshots of Python programs are compared to the letter as tracemalloc does it. */
 static bool is_imported(const struct report *report)
 {
-	for (size_t i = 0; i < report->snapshot_nr; i++)
-		if (snapshot__metadata(report->snapshot[i], "source"))
+	for (size_t i = 0; i < report->snapshot_nr; i++) {
+		const char *source = snapshot__metadata(report->snapshot[i], "source");
+
+		if (source && !strncmp(source, "tracemalloc", strlen("tracemalloc")))
 			return true;
+	}
 	return false;
 }
 

@@ -25,6 +25,7 @@ runs_of() {
 	elf) echo 10000 ;;
 	answer) echo 10000 ;;
 	custom) echo 200000 ;;
+	profile) echo 40000 ;;
 	esac
 }
 
@@ -38,6 +39,7 @@ limits_of() {
 	elf) echo "-max_len=16384" ;;
 	answer) echo "-max_len=4096" ;;
 	custom) echo "-max_len=512 -dict=$tests/custom.dict" ;;
+	profile) echo "-max_len=8192 -dict=$tests/profile.dict" ;;
 	esac
 }
 

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_FORMATS_IMPORT_H
+#define ALLOCSNAP_FORMATS_IMPORT_H
+
+/*
+ * Heap profiles of other tools as snapshots:
+ *
+ *	pprof's profile.proto, also in gzip: Go's runtime/pprof, allocsnap's own, and what pprof -proto writes
+ *	text of jemalloc ("heap_v2/RATE"), tcmalloc and gperftools ("heap profile: …"), also in gzip
+ *
+ * These have no blocks, but for each traceback a number of blocks and their bytes. A snapshot gets as many blocks as the
+ * profile counts, of nearly the same size each. Their sums are those of the profile. If the profile is of samples, the
+ * snapshot is, too. A profile's figures of what was allocated become the churn of its tracebacks.
+ *
+ * The bytes are hostile. On failure a function returns NULL with errno set and a line in *why: EBADMSG (not of this form),
+ * ERANGE (a number that does not fit), EFBIG (too many bytes, frames or blocks) or ENOMEM.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "reason.h"
+
+struct snapshot;
+
+/* Whether bytes begin as one of these formats does. */
+bool import_knows(const char *bytes, size_t len);
+
+/* name is the name of the file, for messages. */
+struct snapshot *import_profile(const char *bytes, size_t len, const char *name, struct reason *why);
+
+#endif

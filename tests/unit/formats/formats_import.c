@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "engine.h"
+#include "formats/byte_buffer.h"
+#include "formats/gzip.h"
+#include "formats/import.h"
+#include "formats/pprof.h"
+#include "snapshot.h"
+
+static struct snapshot *imported(const char *bytes, size_t len)
+{
+	struct reason why = { "" };
+	struct snapshot *snapshot = import_profile(bytes, len, "x.heap", &why);
+
+	cr_assert_not_null(snapshot, "%s", why.text);
+	return snapshot;
+}
+
+static struct cost total_of(const struct snapshot *snapshot, enum measure measure)
+{
+	struct engine_options options = { .key_type = KEY_TRACEBACK, .measure = measure };
+	struct statistics *statistics = NULL;
+	struct reason why = { "" };
+	struct cost total;
+
+	cr_assert_eq(snapshot_statistics(snapshot, &options, &statistics, &why), 0, "%s", why.text);
+	total = statistics->total;
+	statistics_free(statistics);
+	return total;
+}
+
+static void expect_refusal(const char *bytes, size_t len, int err, const char *words)
+{
+	struct reason why = { "" };
+
+	cr_expect_null(import_profile(bytes, len, "x.heap", &why), "%s", words);
+	cr_expect_eq(errno, -err, "%s: %d", words, errno);
+	cr_expect(strstr(why.text, words), "'%s' is not in '%s'", words, why.text);
+	cr_expect(strstr(why.text, "x.heap: "), "%s", why.text);
+}
+
+/* ---- text ------------------------------------------------------------------------------------------- */
+
+static const char tcmalloc[] =
+	"heap profile:  3: 50 [ 5: 70] @ heapprofile\n"
+	"     2: 21 [  3: 40] @ 0x401005d 0x402006f 0x5\n"
+	"     1: 29 [  2: 30] @ 0x401005d\n"
+	"\n"
+	"MAPPED_LIBRARIES:\n"
+	"04010000-04011000 r-xp 00002000 08:01 77   /opt/a b\n"
+	"04020000-04021000 r-xp 00000000 08:01 78   /lib/c.so\n"
+	"7ffc0000-7ffd0000 rw-p 00000000 00:00 0    [stack]\n";
+
+Test(formats_import, tcmalloc_text_is_exact)
+{
+	struct snapshot *snapshot = imported(tcmalloc, strlen(tcmalloc));
+	const struct snapshot_tables *t = snapshot__tables(snapshot);
+	struct frame_view *frame;
+	uint32_t nframe, total;
+
+	cr_assert_eq(t->trace_nr, 3);
+	cr_expect_eq(t->trace_size[0], 11); /* 21 bytes in 2 blocks */
+	cr_expect_eq(t->trace_size[1], 10);
+	cr_expect_eq(t->trace_size[2], 29);
+	cr_expect_null(t->trace_weight);
+	cr_expect_eq(total_of(snapshot, MEASURE_LIVE).size, 50);
+	cr_expect_eq(total_of(snapshot, MEASURE_ALLOCATED).size, 70);
+	cr_expect_eq(total_of(snapshot, MEASURE_ALLOCATED).count, 5);
+	cr_expect_str_eq(snapshot__metadata(snapshot, "source"), "tcmalloc heap profile");
+
+	cr_assert_eq(traceback_read(snapshot, t->trace_traceback[0], &frame, &nframe, &total), 0);
+	cr_assert_eq(nframe, 3);
+	cr_expect_str_eq(frame[2].object, "/opt/a b"); /* the most recent call */
+	cr_expect_eq(frame[2].offset, 0x205d);
+	cr_expect_str_eq(frame[1].object, "/lib/c.so");
+	cr_expect_eq(frame[1].offset, 0x6f);
+	cr_expect_null(frame[0].object);
+	cr_expect_eq(frame[0].offset, 5);
+	free(frame);
+	snapshot__close(snapshot);
+}
+
+/* The profiler's figure: 1 / (1 - e^(-300000/524288)) = 2.2950… for each of the two samples of 300,000 bytes. */
+Test(formats_import, jemalloc_text_is_of_samples)
+{
+	static const char text[] = "heap_v2/524288\n"
+				   "  t*: 3: 600001 [0: 0]\n"
+				   "  t0: 3: 600001 [0: 0]\n"
+				   "@ 0x10 0x20\n"
+				   "  t*: 2: 600000 [0: 0]\n"
+				   "  t0: 2: 600000 [0: 0]\n"
+				   "@ 0x30\n"
+				   "  t*: 0: 0 [0: 0]\n"
+				   "\nMAPPED_LIBRARIES:\n";
+	struct snapshot *snapshot = imported(text, strlen(text));
+	const struct snapshot_tables *t = snapshot__tables(snapshot);
+
+	cr_assert_eq(t->trace_nr, 2);
+	cr_assert_not_null(t->trace_weight);
+	cr_expect_float_eq(t->trace_weight[0], 2.29505, 0.00001);
+	cr_expect_eq(total_of(snapshot, MEASURE_LIVE).count, 5);
+	cr_expect_eq(total_of(snapshot, MEASURE_LIVE).size, 1377031, "%" PRId64, total_of(snapshot, MEASURE_LIVE).size);
+	cr_expect_null(t->churn);
+	cr_expect_str_eq(snapshot__metadata(snapshot, "sample_bytes"), "524288");
+	snapshot__close(snapshot);
+}
+
+Test(formats_import, refuses_damaged_text)
+{
+	static const struct {
+		const char *text;
+		int err;
+		const char *words;
+	} row[] = {
+		{ "heap profile: 1: 2 [3: 4] @ growthz\n", -EBADMSG, "line 1: not 'heap profile" },
+		{ "heap profile: 1: 2 [3: 4\n", -EBADMSG, "line 1: " },
+		{ "heap profile: 1: 2 [3: 4] @ heapprofile\n1: 2 3: 4] @ 0x1\n", -EBADMSG, "line 2: not 'COUNT" },
+		{ "heap profile: 1: 2 [3: 4] @ heapprofile\n1: 2 [3: 4] @ x\n", -EBADMSG, "line 2: not an address" },
+		{ "heap profile: 1: 2 [3: 4] @ heapprofile\n1: 99999999999999999999 [3: 4] @ 1\n", -EBADMSG, "line 2: " },
+		{ "heap profile: 1: 2 [3: 4] @ heapprofile\n99999999999: 2 [3: 4] @ 1\n", -EFBIG, "more than 67108864 blocks" },
+		{ "heap_v2/x\n", -EBADMSG, "line 1: not 'heap_v2/RATE'" },
+		{ "heap_v2/1\n@ 1\n", -EBADMSG, "line 2: not 't*:" },
+		{ "heap_v2/1\n t*: 1: 2 [3: 4]\n@ 1\n t*: 1: 2\n", -EBADMSG, "line 4: not 't*:" },
+		{ "heap_v2/1\n t*: 1: 2 [3: 4]\nwhat\n", -EBADMSG, "line 3: neither" },
+		{ "not a profile", -EBADMSG, "neither pprof's" },
+		{ "", -EBADMSG, "neither pprof's" },
+		{ "\x1f\x8b\x08 broken", -EBADMSG, "damaged, or not whole: gzip" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(row); i++)
+		expect_refusal(row[i].text, strlen(row[i].text), row[i].err, row[i].words);
+}
+
+/* ---- pprof ------------------------------------------------------------------------------------------ */
+
+/* A message of numbers: field 1, 2… */
+static void put_row(struct byte_buffer *buffer, uint32_t field, const uint64_t *number, size_t nr)
+{
+	struct byte_buffer message = {};
+
+	for (size_t i = 0; i < nr; i++)
+		protobuf_put_number(&message, i + 1, number[i]);
+	protobuf_put_message(buffer, field, &message);
+	buffer_release(&message);
+}
+
+#define PUT(buffer, field, ...) \
+	put_row(buffer, field, (const uint64_t[]){ __VA_ARGS__ }, ARRAY_SIZE(((const uint64_t[]){ __VA_ARGS__ })))
+
+enum { S_EMPTY, S_OBJECTS, S_COUNT, S_SPACE, S_BYTES, S_LEAF, S_MAIN, S_FILE, S_PATH, S_NR };
+
+/* One location with an inlined call, and two samples of which the second has unpacked numbers. */
+static void put_profile(struct byte_buffer *buffer, uint64_t period, int64_t count, int64_t bytes)
+{
+	static const char *const string[S_NR] = { "", "inuse_objects", "count", "inuse_space", "bytes", "leaf", "main",
+						  "a.c", "/bin/a" };
+	struct byte_buffer sample = {}, values = {}, location = {};
+
+	PUT(buffer, PPROF_PERIOD_TYPE, S_SPACE, S_BYTES);
+	PUT(buffer, PPROF_SAMPLE_TYPE, S_OBJECTS, S_COUNT);
+	PUT(buffer, PPROF_SAMPLE_TYPE, S_SPACE, S_BYTES);
+	protobuf_put_bytes(&sample, PPROF_SAMPLE_LOCATION, "\x09\x08", 2);
+	protobuf_put_packed(&values, count);
+	protobuf_put_packed(&values, bytes);
+	protobuf_put_message(&sample, PPROF_SAMPLE_VALUE, &values);
+	protobuf_put_message(buffer, PPROF_SAMPLE, &sample);
+	protobuf_put_number(&sample, PPROF_SAMPLE_LOCATION, 8);
+	buffer_add(&sample, "\x10\x03\x10\x1e", 4); /* 3 blocks, 30 bytes */
+	protobuf_put_message(buffer, PPROF_SAMPLE, &sample);
+	PUT(buffer, PPROF_MAPPING, 1, 0x1000, 0x9000, 0x200, S_PATH);
+	PUT(buffer, PPROF_LOCATION, 8, 1, 0x1010);
+	protobuf_put_number(&location, PPROF_LOCATION_ID, 9);
+	protobuf_put_number(&location, PPROF_LOCATION_MAPPING, 1);
+	protobuf_put_number(&location, PPROF_LOCATION_ADDRESS, 0x1020);
+	PUT(&location, PPROF_LOCATION_LINE, 5, 12);
+	PUT(&location, PPROF_LOCATION_LINE, 6, 34);
+	protobuf_put_message(buffer, PPROF_LOCATION, &location);
+	PUT(buffer, PPROF_FUNCTION, 5, S_LEAF, S_LEAF, S_FILE);
+	PUT(buffer, PPROF_FUNCTION, 6, S_MAIN, S_MAIN, S_FILE);
+	for (size_t i = 0; i < S_NR; i++)
+		protobuf_put_bytes(buffer, PPROF_STRING_TABLE, string[i], strlen(string[i]));
+	protobuf_put_number(buffer, PPROF_PERIOD, period);
+	buffer_release(&sample);
+	buffer_release(&values);
+	buffer_release(&location);
+}
+
+Test(formats_import, pprof_has_frames_and_sums)
+{
+	struct byte_buffer profile = {}, packed = {};
+	struct frame_view *frame;
+	struct snapshot *snapshot;
+	uint32_t nframe, total;
+
+	put_profile(&profile, 1, 2, 101);
+	cr_assert_eq(gzip_compress(profile.byte, profile.byte_nr, &packed), 0);
+	snapshot = imported((char *)packed.byte, packed.byte_nr);
+	cr_expect_eq(snapshot__tables(snapshot)->trace_nr, 5);
+	cr_expect_eq(total_of(snapshot, MEASURE_LIVE).size, 131);
+	cr_expect_null(snapshot__tables(snapshot)->trace_weight);
+	cr_assert_eq(traceback_read(snapshot, snapshot__tables(snapshot)->trace_traceback[0], &frame, &nframe, &total), 0);
+	cr_assert_eq(nframe, 3);
+	cr_expect_str_eq(frame[2].function, "leaf");
+	cr_expect_str_eq(frame[2].filename, "a.c");
+	cr_expect_eq(frame[2].lineno, 12);
+	cr_expect(frame[2].is_inlined);
+	cr_expect_str_eq(frame[1].function, "main");
+	cr_expect_eq(frame[1].lineno, 34);
+	cr_expect(!frame[1].is_inlined);
+	cr_expect_str_eq(frame[0].object, "/bin/a");
+	cr_expect_eq(frame[0].offset, 0x210);
+	cr_expect_null(frame[0].function);
+	free(frame);
+	snapshot__close(snapshot);
+	buffer_release(&profile);
+	buffer_release(&packed);
+}
+
+/* Weights are whole numbers, so that the sums are those of the profile to the byte. */
+Test(formats_import, pprof_of_samples_keeps_its_sums)
+{
+	struct byte_buffer profile = {};
+	struct snapshot *snapshot;
+
+	put_profile(&profile, 524288, 1000000007, 99999999999);
+	snapshot = imported((char *)profile.byte, profile.byte_nr);
+	cr_expect_eq(snapshot__tables(snapshot)->trace_nr, 3);
+	cr_expect_eq(total_of(snapshot, MEASURE_LIVE).size, 99999999999 + 30);
+	cr_expect_eq(total_of(snapshot, MEASURE_LIVE).count, 1000000007 + 3);
+	snapshot__close(snapshot);
+	buffer_release(&profile);
+}
+
+Test(formats_import, refuses_damaged_pprof)
+{
+	struct byte_buffer profile = {};
+
+	put_profile(&profile, 1, -2, 101);
+	expect_refusal((char *)profile.byte, profile.byte_nr, -ERANGE, "a negative value");
+	profile.byte_nr = 0;
+	put_profile(&profile, 1, INT64_MAX, 101);
+	expect_refusal((char *)profile.byte, profile.byte_nr, -EFBIG, "more than 67108864 blocks");
+	profile.byte_nr = 0;
+	put_profile(&profile, 1, 2, 101);
+	for (size_t len = 5; len < profile.byte_nr - 3; len++) { /* the last field may be missing */
+		struct reason why = { "" };
+		struct snapshot *snapshot = import_profile((char *)profile.byte, len, "x", &why);
+
+		cr_expect_null(snapshot, "%zu bytes", len);
+		cr_expect(*why.text, "%zu bytes", len);
+		snapshot__close(snapshot);
+	}
+	buffer_release(&profile);
+}
