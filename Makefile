@@ -36,7 +36,7 @@ BPF_CFLAGS := -target bpf -mcpu=v3 -g -O2 -Wall -Wextra -Wno-unused-parameter $(
 # Link options of the installed libraries: only liballocsnap-collect records, and resolves names (src/symbols).
 API_LIBS     := -ljansson -lzstd -lz -lm
 SYMBOLS_LIBS := -ldw -lelf -lz -liberty
-LIB_LIBS     := $(SYMBOLS_LIBS) $(API_LIBS) -lsqlite3 -lncursesw -ltinfo
+LIB_LIBS     := $(SYMBOLS_LIBS) $(API_LIBS) -lsqlite3 -lncursesw -ltinfo -lcurl
 COLLECT_LIBS := -lbpf -lcapstone
 
 # Four layers: only COLLECT sees libbpf, and the program's own code is above all libraries.
@@ -44,7 +44,7 @@ rooms       = $(foreach room,$(1),$(wildcard src/$(room)/*.c))
 API_SRC     := $(call rooms,base snapshot formats engine render)
 LIB_SRC     := $(API_SRC) $(call rooms,symbols unwind elf sandbox symbolize fleet)
 COLLECT_SRC := $(call rooms,collect/*)
-APP_SRC     := $(call rooms,cli doctor record record/* top report)
+APP_SRC     := $(call rooms,cli doctor push record record/* top report) top)
 MAIN_SRC    := src/main.c $(APP_SRC)
 BPF_SRC     := $(wildcard bpf/*.bpf.c)
 

@@ -15,7 +15,7 @@ set -eu
 build_packages='
 	make gcc libc6-dev binutils
 	clang llvm bpftool libbpf-dev
-	libelf-dev libdw-dev libcapstone-dev libiberty-dev libjansson-dev libncurses-dev libsqlite3-dev libxxhash-dev libzstd-dev zlib1g-dev
+	libelf-dev libdw-dev libcapstone-dev libcurl4-openssl-dev libiberty-dev libjansson-dev libncurses-dev libsqlite3-dev libxxhash-dev libzstd-dev zlib1g-dev
 '
 demo_packages='sqlite3 g++'
 test_packages='

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* allocsnap record: records every process of the machine that the rules admit, running now or started later. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include "cli/cmd_attach.h"
 #include "cli/recording_place.h"
 #include "collect.h"
+#include "push/push_helper.h"
 #include "record/record.h"
 #include "base/privileges.h"
 
@@ -24,6 +26,8 @@ struct record_command_options {
 	uint64_t min_bytes;
 	uint64_t max_disk, keep_ns;
 	const char *metrics;
+	struct pusher_options push;
+	const struct push_counts *push_counts; /* once it runs */
 };
 
 #define FIELD(name) offsetof(struct record_command_options, name)
@@ -76,6 +80,20 @@ static const struct option_row service_rows[] = {
 	  .help = "remove snapshots older than DURATION, such as 7d" },
 	{ "metrics", 0, OPTION_STRING, FIELD(metrics), .arg = "FILE",
 	  .help = "write FILE for Prometheus's textfile collector, after each pass and every 15 s" },
+	{},
+};
+
+static const struct option_row push_rows[] = {
+	{ "push", 0, OPTION_STRING, FIELD(push.endpoint.url), .arg = "URL",
+	  .help = "push each snapshot to URL, as 'allocsnap push' does; a process of its own does that" },
+	{ "push-credentials", 0, OPTION_STRING, FIELD(push.endpoint.credentials), .arg = "FILE",
+	  .help = "read the credentials for URL from FILE ('allocsnap push --help')" },
+	{ "push-tenant", 0, OPTION_STRING, FIELD(push.endpoint.tenant), .arg = "ID",
+	  .help = "push for this tenant (X-Scope-OrgID)" },
+	{ "push-ca-file", 0, OPTION_STRING, FIELD(push.endpoint.ca_file), .arg = "FILE",
+	  .help = "trust the certificates in FILE instead of the system's" },
+	{ "push-max-waiting", 0, OPTION_COUNT, FIELD(push.waiting_most), .arg = "N",
+	  .help = "if more than N snapshots wait, give up the oldest; 0 is no limit" },
 	{},
 };
 
@@ -146,6 +164,7 @@ static int record_with(const struct record_command_options *options, struct coll
 		.recording = capture_recording_options(&options->capture),
 		.bounds = { .max_disk_bytes = options->max_disk, .keep_ns = options->keep_ns },
 		.metrics = options->metrics,
+		.push = options->push_counts,
 	};
 	int status = drop_privileges(collector, &record.recording, needed_for_metrics(options->metrics));
 
@@ -218,6 +237,59 @@ static int record_by_rules(const struct record_command_options *options,
 	return status;
 }
 
+/* ---- pushing ---- */
+
+/* Refuses what can be known to fail before anything is recorded. */
+static int check_push(const struct pusher_options *push)
+{
+	struct reason why = { "out of memory" };
+	struct push_endpoint *endpoint;
+	bool is_usable;
+
+	if (!push->endpoint.url && (push->endpoint.credentials || push->endpoint.tenant || push->endpoint.ca_file))
+		return log_refusal(&cmd_record, "--push-... goes with --push URL");
+	if (!push->endpoint.url)
+		return EXIT_DONE;
+	if (push_url_check(push->endpoint.url, &why))
+		return log_refusal(&cmd_record, "--push: %s", why.text);
+	endpoint = push_endpoint__new(&push->endpoint, &why);
+	is_usable = endpoint;
+	push_endpoint__free(endpoint);
+	return is_usable ? EXIT_DONE : log_failure("--push: %s", why.text);
+}
+
+static int record_processes(const struct record_command_options *options, const struct process_filter_rule *rule,
+			    size_t rule_nr, int signal_fd)
+{
+	return is_by_pid(options) ? record_pids(options, signal_fd) :
+				    record_by_rules(options, rule, rule_nr, signal_fd);
+}
+
+static int record_and_push(const struct record_command_options *options, const struct process_filter_rule *rule,
+			   size_t rule_nr, int signal_fd)
+{
+	const char *folder = capture_recording_options(&options->capture).dir, *url = options->push.endpoint.url;
+	struct record_command_options pushing = *options;
+	struct reason why = { "out of memory" };
+	struct push_helper *helper;
+	uint64_t waiting;
+	int status;
+
+	if (!url)
+		return record_processes(options, rule, rule_nr, signal_fd);
+	helper = push_helper__start(&options->push, folder, &why);
+	if (!helper)
+		return log_failure("--push: %s", why.text);
+	pushing.push_counts = push_helper__counts(helper);
+	status = record_processes(&pushing, rule, rule_nr, signal_fd);
+	waiting = push_helper__stop(helper);
+	if (waiting)
+		log_info("%" PRIu64 " snapshots are not pushed yet: allocsnap push %s %s", waiting, url, folder);
+	return status;
+}
+
+/* ---- the command ---- */
+
 static int run(const void *command_options, const struct arguments *args)
 {
 	const struct record_command_options *options = command_options;
@@ -231,7 +303,7 @@ static int run(const void *command_options, const struct arguments *args)
 	if (status == EXIT_DONE && recording.file)
 		status = log_refusal(&cmd_record, "-o DIR must be a folder; attach and run take -o FILE.snap");
 	if (status == EXIT_DONE)
-		status = check_capture(&cmd_record, &options->capture);
+		status = check_capture(&cmd_record, &options->capture) ?: check_push(&options->push);
 	if (status == EXIT_DONE) {
 		signal_fd = signals_open();
 		status = signal_fd < 0 ? EXIT_FAILED : EXIT_DONE;
@@ -239,8 +311,7 @@ static int run(const void *command_options, const struct arguments *args)
 	if (status == EXIT_DONE)
 		status = recording_place_check(&recording);
 	if (status == EXIT_DONE)
-		status = is_by_pid(options) ? record_pids(options, signal_fd) :
-					      record_by_rules(options, rule, rule_nr, signal_fd);
+		status = record_and_push(options, rule, rule_nr, signal_fd);
 	if (signal_fd >= 0)
 		close(signal_fd);
 	free(rule);
@@ -272,11 +343,12 @@ const struct command cmd_record = {
 		  SUDO_DETAIL PROBE_DETAIL,
 	.example = "sudo allocsnap record -o /var/lib/allocsnap --cgroup '/system.slice/*'",
 	.option = { { filter_process_rows, 0, "Which processes to record" },
-		    { service_rows, 0, "Disk space and metrics" }, CAPTURE_GROUPS(0) },
+		    { service_rows, 0, "Disk space and metrics" }, { push_rows, 0, "Push" }, CAPTURE_GROUPS(0) },
 	.defaults = &(const struct record_command_options){
 		.capture.recording = { .dir = DATA_DIR, .interval_ns = 60000000000,
 				       .is_compact = true },
 		.min_bytes = 65536,
+		.push.waiting_most = 10000,
 	},
 	.options_size = sizeof(struct record_command_options),
 	.run = run,

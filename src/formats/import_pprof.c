@@ -19,7 +19,7 @@
 struct pprof_row {
 	uint64_t id;
 	struct protobuf_reader message;
-	/* Those of a location, once a sample needs them: its frames in pprof_import.frame. */
+	/* A location, once a sample needs it, has its frames in pprof_import.frame. */
 	bool is_known;
 	size_t frame_first;
 	uint32_t frame_nr;
@@ -31,7 +31,7 @@ struct pprof_rows {
 	struct idmap ids;
 };
 
-/* What a value of a sample means. */
+/* The meaning of a value of a sample. */
 struct pprof_type {
 	uint64_t type, unit; /* strings */
 };

@@ -13,6 +13,7 @@
 #include "base/array.h"
 #include "base/atomic_file.h"
 #include "base/units.h"
+#include "push/pusher.h"
 
 #define LABEL_MAX 256
 #define SECOND_NS 1000000000
@@ -132,6 +133,28 @@ static void put_numbers(FILE *out, const struct metrics *metrics)
 		put_head(out, row);
 		fputs(row->name, out);
 		put_sample_value(out, row->unit, value);
+	}
+}
+
+#undef FIELD
+#define FIELD(field) offsetof(struct push_counts, field)
+
+static const struct row push_rows[] = {
+	{ "allocsnap_push_pushed_total", "counter", "Snapshots that were pushed.", FIELD(pushed) },
+	{ "allocsnap_push_failures_total", "counter", "Attempts to push that failed and are repeated.", FIELD(failures) },
+	{ "allocsnap_push_rejected_total", "counter", "Snapshots that the endpoint does not take, or that cannot be read.",
+	  FIELD(rejected) },
+	{ "allocsnap_push_given_up_total", "counter",
+	  "Snapshots that were given up: too many waited, or they were removed before.", FIELD(given_up) },
+	{ "allocsnap_push_waiting", "gauge", "Snapshots that wait to be pushed.", FIELD(waiting) },
+};
+
+static void put_push_counts(FILE *out, const struct push_counts *counts)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(push_rows) && counts; i++) {
+		put_head(out, &push_rows[i]);
+		fputs(push_rows[i].name, out);
+		put_sample_value(out, COUNT, value_of(&push_rows[i], counts));
 	}
 }
 
@@ -281,6 +304,7 @@ int metrics__print(FILE *out, const struct metrics *metrics)
 
 	put_version(out);
 	put_numbers(out, metrics);
+	put_push_counts(out, metrics->push);
 	put_named_rows(out, &loss, "loss", metrics->loss, metrics->loss_nr);
 	put_named_rows(out, &traps, "kind", metrics->bystander_traps, metrics->bystander_traps_nr);
 	err = put_processes(out, metrics);

@@ -17,6 +17,8 @@
 
 #include "base/reason.h"
 
+struct push_counts;
+
 #define METRICS_PROCESS_MAX 1000 /* the processes with the most traced bytes are reported */
 
 /* One of several numbers that differ in a label: a loss, a kind of trap. */
@@ -58,6 +60,8 @@ struct metrics {
 	uint64_t own_rss_bytes;	  /* likewise */
 	uint64_t kernel_bytes;	  /* of the maps */
 	uint64_t open_files, open_files_most;
+
+	const struct push_counts *push; /* of the process that pushes the snapshots; NULL: there is none */
 
 	const struct metrics_process *process;
 	size_t process_nr;

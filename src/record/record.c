@@ -171,6 +171,7 @@ static int record_write_metrics(const struct record *record, struct reason *why)
 		.drain_ns = recorder->drain_ns,
 		.snapshots_written = recorder->saved_nr,
 		.disk_most_bytes = record->options->bounds.max_disk_bytes,
+		.push = record->options->push,
 		.loss = named,
 		.loss_nr = loss_nr,
 		.bystander_traps = traps,

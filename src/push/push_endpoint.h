@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_PUSH_PUSH_ENDPOINT_H
+#define ALLOCSNAP_PUSH_PUSH_ENDPOINT_H
+
+/*
+ * Where profiles are pushed to, and how: one request for each profile.
+ *
+ * An endpoint's URL ends with the path of its protocol. TLS certificates are verified, redirects are not followed, and a
+ * URL has no user and password in it: those come from a file or from the environment, and go over https only, or to
+ * this machine.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "reason.h"
+
+struct push_protocol;
+
+/* Zero is the default. */
+struct push_endpoint_options {
+	const char *url;
+	const char *credentials; /* a file; NULL: the environment may have some */
+	const char *tenant;	 /* for X-Scope-OrgID; NULL: none */
+	const char *ca_file;	 /* certificates to trust instead of the system's; NULL: the system's */
+	uint64_t timeout_ms;	 /* of a request; 0: PUSH_TIMEOUT_MS */
+};
+
+#define PUSH_TIMEOUT_MS 30000
+
+/* One label of a profile's series. */
+struct push_label {
+	const char *name, *value;
+};
+
+/* A profile and what it is of. */
+struct push_profile {
+	const void *bytes; /* pprof in gzip */
+	size_t len;
+	const char *service;
+	const struct push_label *label;
+	size_t label_nr;
+	uint64_t from_s, until_s; /* UNIX time */
+};
+
+enum push_result {
+	PUSH_DONE = 0,
+	PUSH_REJECTED, /* this profile: another attempt would fail, too */
+	PUSH_FAILED,   /* the endpoint: another attempt may succeed later */
+};
+
+struct push_endpoint;
+
+/* The lines of all protocols, "PATH (what)", for help texts. Returns false if there are fewer. */
+bool push_protocol_at(size_t at, const char **ret_path, const char **ret_help);
+
+/* Returns 0, or -EINVAL with a line in *why: such a URL is refused. */
+int push_url_check(const char *url, struct reason *why);
+
+/* Reads the credentials. Options must outlive it. NULL: it failed, with a line in *why. */
+struct push_endpoint *push_endpoint__new(const struct push_endpoint_options *options, struct reason *why);
+void push_endpoint__free(struct push_endpoint *endpoint); /* NULL is allowed */
+
+/* Sends a profile. A line in *why says what went wrong; it has no credentials. */
+enum push_result push_endpoint__send(struct push_endpoint *endpoint, const struct push_profile *profile,
+				     struct reason *why);
+
+#endif

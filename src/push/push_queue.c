@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "push/push_queue.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/reason.h"
+#include "base/strpool.h"
+
+#define DEPTH_MAX 16 /* folders in folders */
+
+static const char *const outcome_names[] = {
+	[OUTCOME_PUSHED] = "pushed", [OUTCOME_REJECTED] = "rejected", [OUTCOME_GIVEN_UP] = "given-up",
+};
+
+struct waiting {
+	char *path;
+	struct timespec time; /* when it was written */
+};
+
+struct push_queue {
+	char *folder, *note_path;
+	int note_fd; /* -1: there is no folder yet */
+	struct strpool done; /* paths below the folder */
+	struct waiting *waiting;
+	size_t waiting_nr, waiting_alloc;
+};
+
+/* ---- notes ------------------------------------------------------------------------------------------ */
+
+/* The same in every build: FNV-1a, 64 bits. */
+static uint64_t url_id(const char *url)
+{
+	uint64_t hash = 0xcbf29ce484222325;
+
+	for (; *url; url++)
+		hash = (hash ^ (unsigned char)*url) * 0x100000001b3;
+	return hash;
+}
+
+/* "pushed host/4711-redis/1.snap"; a line that a crash cut off has no path of a snapshot. */
+static int read_note(struct push_queue *queue, const char *line)
+{
+	const char *path = strchr(line, ' ');
+	uint32_t id;
+
+	return path ? strpool_add(&queue->done, path + 1, strcspn(path + 1, "\n"), &id) : 0;
+}
+
+static int read_notes(struct push_queue *queue)
+{
+	FILE *file = fdopen(dup(queue->note_fd), "re");
+	size_t room = 0;
+	char *line = NULL;
+	int err = file ? 0 : -errno;
+
+	while (!err && getline(&line, &room, file) > 0)
+		err = read_note(queue, line);
+	free(line);
+	if (file)
+		fclose(file);
+	return err;
+}
+
+/* Only the folder's owner and root may add notes, so no link of another user is followed. */
+static int open_notes(struct push_queue *queue, struct reason *why)
+{
+	int fd = open(queue->note_path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+	struct stat st;
+	int err;
+
+	if (fd < 0 && errno == ENOENT)
+		return 0;
+	if (fd < 0)
+		return reason_set(why, -errno, "%s: %s: it notes what was pushed", queue->note_path, strerror(errno));
+	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || flock(fd, LOCK_EX | LOCK_NB)) {
+		close(fd);
+		return reason_set(why, -EBUSY, "%s: another process pushes this folder to this URL", queue->note_path);
+	}
+	queue->note_fd = fd;
+	err = read_notes(queue);
+	return err ? reason_set(why, err, "%s: %s", queue->note_path, strerror(-err)) : 0;
+}
+
+/* ---- the folder ------------------------------------------------------------------------------------- */
+
+static bool has_snapshot_name(const char *name)
+{
+	size_t len = strlen(name);
+
+	return *name != '.' && len > 5 && !strcmp(name + len - 5, ".snap");
+}
+
+static bool was_pushed(const struct push_queue *queue, const char *path)
+{
+	const char *below = path + strlen(queue->folder) + 1;
+
+	return strpool_find(&queue->done, below, strlen(below)) != IDMAP_NONE;
+}
+
+static int add_waiting(struct push_queue *queue, const char *path, const struct stat *st)
+{
+	struct waiting waiting = { .time = st->st_mtim };
+	int err;
+
+	if (was_pushed(queue, path))
+		return 0;
+	waiting.path = strdup(path);
+	err = waiting.path ? array_push(queue, waiting, waiting) : -ENOMEM;
+	if (err)
+		free(waiting.path);
+	return err;
+}
+
+static int scan_queue_folder(struct push_queue *queue, const char *folder, unsigned int depth);
+
+static int scan_queue_entry(struct push_queue *queue, const char *folder, const char *name, unsigned int depth)
+{
+	struct stat st;
+	char *path;
+	int err = 0;
+
+	if (*name == '.' || strchr(name, '\n'))
+		return 0;
+	if (asprintf(&path, "%s/%s", folder, name) < 0)
+		return -ENOMEM;
+	if (lstat(path, &st))
+		err = errno == ENOENT ? 0 : -errno; /* removed just now */
+	else if (S_ISDIR(st.st_mode) && depth < DEPTH_MAX)
+		err = scan_queue_folder(queue, path, depth + 1);
+	else if (S_ISREG(st.st_mode) && has_snapshot_name(name))
+		err = add_waiting(queue, path, &st);
+	free(path);
+	return err;
+}
+
+static int scan_queue_folder(struct push_queue *queue, const char *folder, unsigned int depth)
+{
+	DIR *dir = opendir(folder);
+	struct dirent *entry;
+	int err = dir || errno == ENOENT ? 0 : -errno;
+
+	while (dir && !err && (entry = readdir(dir)))
+		err = scan_queue_entry(queue, folder, entry->d_name, depth);
+	if (dir)
+		closedir(dir);
+	return err;
+}
+
+static int compare_waiting(const void *a, const void *b)
+{
+	const struct waiting *left = a, *right = b;
+
+	if (left->time.tv_sec != right->time.tv_sec)
+		return left->time.tv_sec < right->time.tv_sec ? -1 : 1;
+	if (left->time.tv_nsec != right->time.tv_nsec)
+		return left->time.tv_nsec < right->time.tv_nsec ? -1 : 1;
+	return strcmp(left->path, right->path);
+}
+
+static void release_waiting(struct waiting *waiting, size_t nr)
+{
+	for (size_t i = 0; i < nr; i++)
+		free(waiting[i].path);
+	free(waiting);
+}
+
+/* Counts what waited before and is neither there nor done. */
+static uint64_t count_vanished(const struct waiting *before, size_t nr)
+{
+	uint64_t vanished = 0;
+
+	for (size_t i = 0; i < nr; i++)
+		vanished += access(before[i].path, F_OK) && errno == ENOENT;
+	return vanished;
+}
+
+int push_queue__scan(struct push_queue *queue, uint64_t *ret_vanished, struct reason *why)
+{
+	struct waiting *before = queue->waiting;
+	size_t before_nr = queue->waiting_nr;
+	int err = queue->note_fd < 0 ? open_notes(queue, why) : 0;
+
+	if (err)
+		return err;
+	queue->waiting = NULL;
+	queue->waiting_nr = queue->waiting_alloc = 0;
+	err = queue->note_fd < 0 ? 0 : scan_queue_folder(queue, queue->folder, 0); /* < 0: there is no folder yet */
+	*ret_vanished = count_vanished(before, before_nr);
+	release_waiting(before, before_nr);
+	if (queue->waiting_nr)
+		qsort(queue->waiting, queue->waiting_nr, sizeof(*queue->waiting), compare_waiting);
+	return err ? reason_set(why, err, "%s: %s", queue->folder, strerror(-err)) : 0;
+}
+
+size_t push_queue__nr(const struct push_queue *queue)
+{
+	return queue->waiting_nr;
+}
+
+const char *push_queue__path(const struct push_queue *queue, size_t at)
+{
+	return queue->waiting[at].path;
+}
+
+int push_queue__note(struct push_queue *queue, size_t at, enum push_outcome outcome, struct reason *why)
+{
+	const char *below = queue->waiting[at].path + strlen(queue->folder) + 1;
+	uint32_t id;
+	int err = strpool_add(&queue->done, below, strlen(below), &id);
+
+	if (!err && (dprintf(queue->note_fd, "%s %s\n", outcome_names[outcome], below) < 0 || fdatasync(queue->note_fd)))
+		err = -errno;
+	free(queue->waiting[at].path);
+	memmove(&queue->waiting[at], &queue->waiting[at + 1], (--queue->waiting_nr - at) * sizeof(*queue->waiting));
+	return err ? reason_set(why, err, "%s: %s", queue->note_path, strerror(-err)) : 0;
+}
+
+/* ---- the whole -------------------------------------------------------------------------------------- */
+
+struct push_queue *push_queue__open(const char *folder, const char *url, struct reason *why)
+{
+	struct push_queue *queue = calloc(1, sizeof(*queue));
+	size_t len = strlen(folder);
+	int err = queue ? 0 : -ENOMEM;
+
+	while (len > 1 && folder[len - 1] == '/')
+		len--;
+	if (!err) {
+		queue->note_fd = -1;
+		queue->folder = strndup(folder, len);
+		if (!queue->folder || asprintf(&queue->note_path, "%s/.push-%016" PRIx64, queue->folder, url_id(url)) < 0) {
+			queue->note_path = NULL;
+			err = -ENOMEM;
+		}
+	}
+	if (err)
+		reason_set(why, err, "out of memory");
+	else
+		err = open_notes(queue, why);
+	if (!err)
+		return queue;
+	push_queue__close(queue);
+	errno = -err;
+	return NULL;
+}
+
+void push_queue__close(struct push_queue *queue)
+{
+	if (!queue)
+		return;
+	release_waiting(queue->waiting, queue->waiting_nr);
+	strpool_release(&queue->done);
+	if (queue->note_fd >= 0)
+		close(queue->note_fd);
+	free(queue->folder);
+	free(queue->note_path);
+	free(queue);
+}

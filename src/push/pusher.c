@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "push/pusher.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/reason.h"
+#include "engine.h"
+#include "push/push_queue.h"
+#include "render.h"
+#include "snapshot.h"
+
+#define LABEL_PREFIX "label."
+#define EVERY_MS 5000	      /* between two looks at the folder */
+#define RETRY_MOST_MS 300000  /* between two attempts */
+#define LAST_TIMEOUT_MS 3000  /* of the last attempt's requests */
+#define LAST_SECONDS 10	      /* of the last attempt in all: then SIGALRM ends the process */
+
+/* ---- a snapshot as a profile ------------------------------------------------------------------------ */
+
+/* Makes pprof of all live blocks. The caller frees the bytes. */
+static int make_pprof(const struct snapshot *snapshot, char **ret_bytes, size_t *ret_len, struct reason *why)
+{
+	const struct renderer *renderer = renderer_find("pprof", why);
+	const struct engine_options engine = { .key_type = KEY_TRACEBACK };
+	struct report report = { .snapshot = &snapshot, .snapshot_nr = 1, .engine = &engine };
+	struct statistics *statistics = NULL;
+	FILE *out = open_memstream(ret_bytes, ret_len);
+	int err = out ? snapshot_statistics(snapshot, &engine, &statistics, why) : reason_set(why, -ENOMEM, "out of memory");
+
+	report.statistics = statistics;
+	if (!err) {
+		err = renderer->report(out, &report);
+		if (err)
+			reason_set(why, err, "%s", strerror(-err));
+	}
+	if (out && fclose(out) && !err)
+		err = reason_set(why, -ENOMEM, "out of memory");
+	statistics_free(statistics);
+	return err;
+}
+
+/* Host and labels of the recording. PIDs stay in the profile: a series for each process would be too many. */
+struct labels {
+	struct push_label *label;
+	size_t label_nr, label_alloc;
+};
+
+static int add_labels(struct labels *labels, const struct snapshot *snapshot)
+{
+	const struct snapshot_tables *tables = snapshot__tables(snapshot);
+	const char *host = snapshot__metadata(snapshot, "host");
+	int err = host ? array_push(labels, label, ((struct push_label){ "host", host })) : 0;
+
+	for (uint32_t i = 0; i < tables->metadata_nr && !err; i++) {
+		const char *name = snapshot__string(snapshot, tables->metadata[i].key);
+		const struct push_label label = { name + strlen(LABEL_PREFIX),
+						  snapshot__string(snapshot, tables->metadata[i].value) };
+
+		if (!strncmp(name, LABEL_PREFIX, strlen(LABEL_PREFIX)))
+			err = array_push(labels, label, label);
+	}
+	return err;
+}
+
+static enum push_result push_snapshot(struct push_endpoint *endpoint, const struct pusher_options *options,
+				      const struct snapshot *snapshot, struct reason *why)
+{
+	uint64_t wall_ns = snapshot__metadata_u64(snapshot, "wall_ns", 0);
+	struct push_profile profile = {
+		.service = options->service ?: snapshot__metadata(snapshot, "comm") ?: "unknown",
+		.until_s = (wall_ns ?: clock_now_ns(CLOCK_REALTIME)) / SECOND_NS,
+	};
+	enum push_result result = PUSH_REJECTED;
+	struct labels labels = {};
+	char *bytes = NULL;
+	size_t len = 0;
+
+	profile.from_s = profile.until_s ? profile.until_s - 1 : 0; /* it is an instant; servers want a span */
+	if (add_labels(&labels, snapshot)) {
+		reason_set(why, 0, "out of memory");
+		result = PUSH_FAILED;
+	} else if (!make_pprof(snapshot, &bytes, &len, why)) {
+		profile.bytes = bytes;
+		profile.len = len;
+		profile.label = labels.label;
+		profile.label_nr = labels.label_nr;
+		result = push_endpoint__send(endpoint, &profile, why);
+	}
+	free(labels.label);
+	free(bytes);
+	return result;
+}
+
+enum push_result push_file(struct push_endpoint *endpoint, const struct pusher_options *options, const char *path,
+			   struct reason *why)
+{
+	struct snapshot *snapshot = snapshot__open(path, why);
+	enum push_result result = PUSH_REJECTED;
+
+	if (!snapshot)
+		return errno == ENOMEM ? PUSH_FAILED : PUSH_REJECTED;
+	result = push_snapshot(endpoint, options, snapshot, why);
+	snapshot__close(snapshot);
+	return result;
+}
+
+/* ---- a folder --------------------------------------------------------------------------------------- */
+
+static int give_up_oldest(const struct pusher_options *options, struct push_queue *queue, struct push_counts *counts,
+			  struct reason *why)
+{
+	uint64_t nr = 0;
+	int err = 0;
+
+	while (!err && options->waiting_most && push_queue__nr(queue) > options->waiting_most) {
+		err = push_queue__note(queue, 0, OUTCOME_GIVEN_UP, why);
+		nr++;
+	}
+	counts->given_up += nr;
+	if (nr)
+		log_line(LOG_WARNING, "push: %" PRIu64 " snapshots given up, the oldest: more than %" PRIu64 " wait", nr,
+			 options->waiting_most);
+	return err;
+}
+
+/* Returns 1 if the endpoint failed, 0, or a negative errno. */
+static int push_oldest(struct push_endpoint *endpoint, const struct pusher_options *options, struct push_queue *queue,
+		       struct push_counts *counts, struct reason *why)
+{
+	const char *path = push_queue__path(queue, 0);
+	struct reason said = {};
+	enum push_result result = push_file(endpoint, options, path, &said);
+
+	if (result == PUSH_FAILED) {
+		if (!counts->is_failing)
+			log_line(LOG_WARNING, "push: %s: %s; it is tried again", options->endpoint.url, said.text);
+		counts->is_failing = true;
+		counts->failures++;
+		return 1;
+	}
+	if (counts->is_failing)
+		log_line(LOG_INFO, "push: %s answers again", options->endpoint.url);
+	counts->is_failing = false;
+	if (result == PUSH_REJECTED) {
+		log_line(LOG_WARNING, "push: %s: not pushed: %s", path, said.text);
+		counts->rejected++;
+		return push_queue__note(queue, 0, OUTCOME_REJECTED, why);
+	}
+	counts->pushed++;
+	return push_queue__note(queue, 0, OUTCOME_PUSHED, why);
+}
+
+int push_waiting(struct push_endpoint *endpoint, const struct pusher_options *options, struct push_queue *queue,
+		 struct push_counts *counts, struct reason *why)
+{
+	uint64_t vanished = 0;
+	int err = push_queue__scan(queue, &vanished, why);
+
+	counts->given_up += vanished;
+	if (vanished)
+		log_line(LOG_WARNING, "push: %" PRIu64 " snapshots were removed before they were pushed", vanished);
+	err = err ?: give_up_oldest(options, queue, counts, why);
+	counts->waiting = push_queue__nr(queue);
+	while (!err && push_queue__nr(queue)) {
+		err = push_oldest(endpoint, options, queue, counts, why);
+		counts->waiting = push_queue__nr(queue);
+	}
+	return err < 0 ? err : 0;
+}
+
+/* ---- a folder that grows ---------------------------------------------------------------------------- */
+
+/* Returns true if the end came. */
+static bool wait_for_end(int end_fd, int wait_ms)
+{
+	struct pollfd end = { .fd = end_fd, .events = POLLIN };
+
+	return poll(&end, 1, wait_ms) > 0;
+}
+
+static int push_until_end(struct push_endpoint *endpoint, const struct pusher_options *options, struct push_queue *queue,
+			  int end_fd, struct push_counts *counts, struct reason *why)
+{
+	int wait_ms = EVERY_MS, err = 0;
+
+	while (!err && !wait_for_end(end_fd, wait_ms)) {
+		err = push_waiting(endpoint, options, queue, counts, why);
+		wait_ms = !counts->is_failing ? EVERY_MS : wait_ms * 2 < RETRY_MOST_MS ? wait_ms * 2 : RETRY_MOST_MS;
+	}
+	return err;
+}
+
+int push_while_open(const struct pusher_options *options, const char *folder, int end_fd, struct push_counts *counts,
+		    struct reason *why)
+{
+	struct pusher_options used = *options;
+	struct push_endpoint *endpoint = push_endpoint__new(&used.endpoint, why);
+	struct push_queue *queue = endpoint ? push_queue__open(folder, options->endpoint.url, why) : NULL;
+	int err = queue ? push_until_end(endpoint, &used, queue, end_fd, counts, why) : -EINVAL;
+
+	used.endpoint.timeout_ms = LAST_TIMEOUT_MS;
+	alarm(LAST_SECONDS);
+	err = err ?: push_waiting(endpoint, &used, queue, counts, why);
+	push_queue__close(queue);
+	push_endpoint__free(endpoint);
+	return err;
+}

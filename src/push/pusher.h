@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_PUSH_PUSHER_H
+#define ALLOCSNAP_PUSH_PUSHER_H
+
+/* Snapshots as pprof, pushed to an endpoint: single files, a folder once, or a folder while it grows. */
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "push/push_endpoint.h"
+
+struct pusher_options {
+	struct push_endpoint_options endpoint;
+	const char *service;   /* name of the service; NULL: the process's name */
+	uint64_t waiting_most; /* more snapshots of a folder than this do not wait: the oldest are given up; 0: no limit */
+};
+
+/* In memory that a recorder shares with its helper process. */
+struct push_counts {
+	_Atomic uint64_t pushed;
+	_Atomic uint64_t failures; /* attempts that failed, of which each is tried again */
+	_Atomic uint64_t rejected; /* snapshots that the endpoint does not take, or that cannot be read */
+	_Atomic uint64_t given_up; /* snapshots that too many others waited with, or that were removed while they waited */
+	_Atomic uint64_t waiting;
+	_Atomic bool is_failing;   /* the last attempt failed */
+};
+
+/* Pushes a file. The result is as of push_endpoint__send(), PUSH_REJECTED also if it is no snapshot. */
+enum push_result push_file(struct push_endpoint *endpoint, const struct pusher_options *options, const char *path,
+			   struct reason *why);
+
+/*
+ * Pushes what waits in a folder, and logs what goes wrong. Stops at the first failure. Returns 0, or a negative errno
+ * with a line in *why if the queue cannot be read or noted.
+ */
+struct push_queue;
+int push_waiting(struct push_endpoint *endpoint, const struct pusher_options *options, struct push_queue *queue,
+		 struct push_counts *counts, struct reason *why);
+
+/*
+ * Does so again and again: every few seconds, or after a failure in ever longer intervals. Ends with a last attempt when
+ * end_fd becomes readable or is closed by its other end; SIGALRM ends the process if that takes long. Returns as above.
+ */
+int push_while_open(const struct pusher_options *options, const char *folder, int end_fd, struct push_counts *counts,
+		    struct reason *why);
+
+#endif
