@@ -20,6 +20,8 @@ static const struct option_row rows[] = {
 	  .help = "push for this tenant (X-Scope-OrgID)" },
 	{ "ca-file", 0, OPTION_STRING, FIELD(endpoint.ca_file), .arg = "FILE",
 	  .help = "trust the certificates in FILE instead of the system's" },
+	{ "timeout", 0, OPTION_DURATION, FIELD(endpoint.timeout_ns), .arg = "TIME",
+	  .help = "wait TIME for the answer to a profile", .least = 1000000, .most = 3600000000000 },
 	{ "service", 0, OPTION_STRING, FIELD(service), .arg = "NAME", .default_text = "the process's name",
 	  .help = "name the service" },
 	{ "max-waiting", 0, OPTION_COUNT, FIELD(waiting_most), .arg = "N",
@@ -137,7 +139,7 @@ const struct command cmd_push = {
 		  "ALLOCSNAP_PUSH_USER and ALLOCSNAP_PUSH_PASSWORD in the environment.",
 	.example = "allocsnap push http://localhost:4040/ingest allocsnap-data",
 	.option = { { rows, 0, "Endpoint" } },
-	.defaults = &(const struct pusher_options){ .waiting_most = 10000 },
+	.defaults = &(const struct pusher_options){ .waiting_most = 10000, .endpoint.timeout_ns = PUSH_TIMEOUT_NS },
 	.options_size = sizeof(struct pusher_options),
 	.run = run,
 };

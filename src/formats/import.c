@@ -41,6 +41,11 @@ int import_no_memory(const struct profile_import *in)
 
 /* ---- samples ---------------------------------------------------------------------------------------- */
 
+int import_unknown_file(struct profile_import *in, uint32_t *ret_filename)
+{
+	return snapshot_builder__string(in->builder, "<unknown>", ret_filename) ? import_no_memory(in) : 0;
+}
+
 int import_frame(struct profile_import *in, uint32_t frame)
 {
 	if (in->frame_nr == SNAP_TRACEBACK_MAX)

@@ -216,8 +216,11 @@ static int add_address(struct heap_text *text, uint64_t address)
 {
 	const struct text_mapping *mapping = find_text_mapping(text, address);
 	struct snap_frame frame = { .offset = address };
+	int err = mapping ? 0 : import_unknown_file(text->in, &frame.filename);
 	uint32_t id;
 
+	if (err)
+		return err;
 	if (mapping) {
 		frame.filename = mapping->path;
 		frame.object = mapping->object;

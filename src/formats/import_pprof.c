@@ -244,7 +244,7 @@ static int place_frame(struct pprof_import *pprof, uint64_t mapping_id, uint64_t
 		return err;
 	*ret = (struct pprof_place){ { .filename = object.path, .offset = address }, mapping.filename };
 	if (!object.path)
-		return 0;
+		return import_unknown_file(pprof->in, &ret->frame.filename);
 	if (address >= mapping.start)
 		ret->frame.offset = address - mapping.start + mapping.offset;
 	return snapshot_builder__object(pprof->in->builder, &object, &ret->frame.object) ?
@@ -325,7 +325,7 @@ static int add_pprof_line(struct pprof_import *pprof, struct pprof_row *location
 	err = name_frame(pprof, function, place->object, &frame);
 	if (frame.filename == place->frame.filename)
 		frame.lineno = 0; /* a line of no file */
-	if (!err && !frame.function && !frame.filename && !frame.offset)
+	if (!err && !frame.function && !frame.object && !frame.offset)
 		return 0; /* as allocsnap writes a traceback without frames */
 	return err ?: add_frame(pprof, location, &frame);
 }

@@ -35,6 +35,9 @@ __attribute__((format(printf, 3, 4)))
 int import_refuse(const struct profile_import *in, int err, const char *fmt, ...);
 int import_no_memory(const struct profile_import *in);
 
+/* The builder's id of the filename of a frame that is in no file. */
+int import_unknown_file(struct profile_import *in, uint32_t *ret_filename);
+
 /* Adds a frame to the current sample. */
 int import_frame(struct profile_import *in, uint32_t frame);
 

@@ -236,7 +236,7 @@ static void set_request(const struct push_endpoint *endpoint, const struct push_
 			struct push_answer *answer)
 {
 	CURL *curl = endpoint->curl;
-	uint64_t timeout_ms = endpoint->options->timeout_ms ?: PUSH_TIMEOUT_MS;
+	uint64_t timeout_ms = (endpoint->options->timeout_ns ?: PUSH_TIMEOUT_NS) / 1000000;
 
 	curl_easy_reset(curl);
 	curl_easy_setopt(curl, CURLOPT_URL, request->url);

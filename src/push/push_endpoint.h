@@ -24,10 +24,10 @@ struct push_endpoint_options {
 	const char *credentials; /* a file; NULL: the environment may have some */
 	const char *tenant;	 /* for X-Scope-OrgID; NULL: none */
 	const char *ca_file;	 /* certificates to trust instead of the system's; NULL: the system's */
-	uint64_t timeout_ms;	 /* of a request; 0: PUSH_TIMEOUT_MS */
+	uint64_t timeout_ns;	 /* of a request; 0: PUSH_TIMEOUT_NS */
 };
 
-#define PUSH_TIMEOUT_MS 30000
+#define PUSH_TIMEOUT_NS 30000000000
 
 /* One label of a profile's series. */
 struct push_label {

@@ -21,7 +21,7 @@
 #define LABEL_PREFIX "label."
 #define EVERY_MS 5000	      /* between two looks at the folder */
 #define RETRY_MOST_MS 300000  /* between two attempts */
-#define LAST_TIMEOUT_MS 3000  /* of the last attempt's requests */
+#define LAST_TIMEOUT_NS 3000000000 /* of the last attempt's requests */
 #define LAST_SECONDS 10	      /* of the last attempt in all: then SIGALRM ends the process */
 
 /* ---- a snapshot as a profile ------------------------------------------------------------------------ */
@@ -207,7 +207,7 @@ int push_while_open(const struct pusher_options *options, const char *folder, in
 	struct push_queue *queue = endpoint ? push_queue__open(folder, options->endpoint.url, why) : NULL;
 	int err = queue ? push_until_end(endpoint, &used, queue, end_fd, counts, why) : -EINVAL;
 
-	used.endpoint.timeout_ms = LAST_TIMEOUT_MS;
+	used.endpoint.timeout_ns = LAST_TIMEOUT_NS;
 	alarm(LAST_SECONDS);
 	err = err ?: push_waiting(endpoint, &used, queue, counts, why);
 	push_queue__close(queue);

@@ -149,7 +149,8 @@ static void add_block_labels(struct pprof_writer *writer, const struct stack_sam
 	char number[16];
 
 	snprintf(number, sizeof(number), "%" PRIu32, sample->domain_id);
-	add_label(writer, "domain", sample->domain ?: number);
+	if (sample->has_domain)
+		add_label(writer, "domain", sample->domain ?: number);
 	snprintf(number, sizeof(number), "%" PRIu32, sample->thread);
 	if (sample->thread)
 		add_label(writer, "thread", number);
@@ -171,8 +172,7 @@ static int put_sample(void *what, const struct stack_sample *sample)
 		profile_add_text(&writer->profile, sample->key);
 	for (uint32_t i = sample->nframe; i--;)
 		profile_add_frame(&writer->profile, &sample->frame[i]);
-	if (sample->has_label)
-		add_block_labels(writer, sample);
+	add_block_labels(writer, sample);
 	profile_end_sample(&writer->profile, value + first, VALUE_NR - first, writer->label, writer->label_nr);
 	writer->label_nr = label_nr;
 	return writer->profile.body.err;

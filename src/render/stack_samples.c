@@ -166,13 +166,13 @@ static void round_sums(struct class_sums *sums)
 static int visit_sum(struct class_sums *sums, const struct class_sum *sum, const struct stack_visit *visit)
 {
 	struct frame_span span = source_frames(&sums->source, sum->class.traceback);
-	bool has_label = sums->by_label && sums->tables->trace_domain && sum->class.domain != NO_DOMAIN;
+	bool has_domain = sums->by_label && sums->tables->trace_domain && sum->class.domain != NO_DOMAIN;
 	struct stack_sample sample = {
 		.nframe = span.nframe,
 		.live = sum->live,
 		.allocated = sum->allocated,
-		.has_label = has_label,
-		.domain = has_label ? snapshot__domain_name(sums->snapshot, sum->class.domain) : NULL,
+		.has_domain = has_domain,
+		.domain = has_domain ? snapshot__domain_name(sums->snapshot, sum->class.domain) : NULL,
 		.domain_id = sum->class.domain,
 		.thread = sum->class.thread,
 	};

@@ -17,7 +17,7 @@ struct stack_sample {
 	/* If the report is not of traces, `live` is the row: its measure, or its growth. */
 	struct cost live;
 	struct cost allocated;
-	bool has_label; /* domain and thread are known, and by_label asks for them */
+	bool has_domain; /* the domain is known, and by_label asks for it */
 	const char *domain; /* name, or NULL: none */
 	uint32_t domain_id, thread; /* a thread of 0 is not known */
 };

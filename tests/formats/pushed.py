@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Pushes to a server of the test's own, which decodes what it receives with Go's pprof."""
+import base64
+import contextlib
+import http.server
+import json
+import os
+import shutil
+import socket
+import ssl
+import threading
+import time
+import urllib.parse
+
+from common import SNAPSHOTS, allocsnap, check, check_equal, pprof_raw, pprof_totals, run, stats, test, tool
+
+PATHS = ["/push.v1.PusherService/Push", "/ingest", "/profiles/writeraw"]
+
+
+class Server(http.server.ThreadingHTTPServer):
+    """Answers each request with the next status of `answers`, then with 200; a number of seconds before is a delay."""
+    daemon_threads = True
+
+    def __init__(self, answers=(), tls=None):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.answers, self.requests, self.delay = list(answers), [], 0
+        if tls:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(tls / "cert.pem", tls / "key.pem")
+            self.socket = context.wrap_socket(self.socket, server_side=True)
+        self.scheme = "https" if tls else "http"
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def handle_error(self, request, client_address):
+        """A client that goes away, or refuses the certificate, is part of the tests."""
+
+    def url(self, path="/ingest", host="127.0.0.1"):
+        return f"{self.scheme}://{host}:{self.server_port}{path}"
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self):  # pylint: disable=invalid-name
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        status = self.server.answers.pop(0) if self.server.answers else 200
+        time.sleep(self.server.delay)
+        self.server.requests.append((self.path, dict(self.headers), body, status))
+        self.send_response(status)
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        with contextlib.suppress(OSError):
+            self.wfile.write(b"{}")
+
+    def log_message(self, *_args):  # pylint: disable=arguments-differ
+        pass
+
+
+def decode(request):
+    """Name of the service, labels, and the profile, whichever the protocol."""
+    path, _, body, _ = request
+    place = urllib.parse.urlsplit(path)
+    if place.path == "/ingest":
+        query = urllib.parse.parse_qs(place.query)
+        check_equal(query["format"], ["pprof"], "format")
+        check(int(query["from"][0]) < int(query["until"][0]), f"times: {query}")
+        service, _, labels = query["name"][0].rstrip("}").partition("{")
+        return service, dict(label.split("=") for label in labels.split(",") if label), body
+    series, = json.loads(body)["series"]
+    labels = series["labels"]["labels"] if place.path == "/profiles/writeraw" else series["labels"]
+    labels = {label["name"]: label["value"] for label in labels}
+    check_equal(labels.pop("__name__"), "memory", "__name__")
+    return labels.pop("service_name"), labels, base64.b64decode(series["samples"][0]["rawProfile"], validate=True)
+
+
+def folder_of(folder, *names):
+    """A folder of snapshots; the first is the oldest."""
+    data = folder / "data" / "4711-shopd"
+    data.mkdir(parents=True)
+    for i, name in enumerate(names):
+        shutil.copy(SNAPSHOTS / f"{name}.snap", data)
+        os.utime(data / f"{name}.snap", (1000 + i, 1000 + i))
+    return folder / "data"
+
+
+@test()
+def each_protocol_carries_the_profile(folder):
+    server = Server()
+    for path in PATHS:
+        out, _ = allocsnap("push", server.url(path), SNAPSHOTS / "new.snap", "--tenant", "shop")
+        check_equal(out, "1 pushed\n", path)
+        service, labels, profile = decode(server.requests[-1])
+        check_equal((service, labels.get("host")), ("shopd", "shop-1"), path)
+        (folder / "got.pb.gz").write_bytes(profile)
+        check_equal(pprof_totals(folder / "got.pb.gz")["inuse_space/bytes"],
+                    stats(SNAPSHOTS / "new.snap")["total"]["size"], f"{path}: bytes")
+        check(pprof_raw(folder / "got.pb.gz")[1][0][2]["pid"] == "4711", "no pid")
+        headers = server.requests[-1][1]
+        check_equal(headers.get("X-Scope-OrgID"), "shop", "tenant")
+        check("Authorization" not in headers, "credentials from nowhere")
+    allocsnap("push", server.url(), SNAPSHOTS / "new.snap", "--service", "a b{c,d}")
+    check_equal(decode(server.requests[-1])[0], "a b_c_d_", "a name with characters of the form")
+
+
+@test()
+def what_failed_waits_and_nothing_is_pushed_twice(folder):
+    data = folder_of(folder, "old", "new", "many")
+    server = Server(answers=[200, 503])
+    out, err = allocsnap("push", server.url(), data, status=1)
+    check_equal(out, "1 pushed; 2 wait: the same command tries them again\n", "the first call")
+    check("HTTP status 503" in err, err)
+    out, _ = allocsnap("push", server.url(), data)
+    check_equal(out, "2 pushed\n", "the second call")
+    check_equal(allocsnap("push", server.url(), data)[0], "0 pushed\n", "the third call")
+    check_equal([status for _, _, _, status in server.requests], [200, 503, 200, 200], "requests")
+    check_equal(len({decode(request)[2] for request in server.requests}), 3, "different profiles")
+    shutil.copy(SNAPSHOTS / "cxx.snap", data)
+    check_equal(allocsnap("push", server.url(), data)[0], "1 pushed\n", "a new file")
+    check_equal(allocsnap("push", server.url("/profiles/writeraw"), data)[0], "4 pushed\n", "another endpoint")
+
+
+@test()
+def an_endpoint_that_is_not_there_loses_nothing(folder):
+    data = folder_of(folder, "old", "new")
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{nobody.getsockname()[1]}/ingest"
+        out, err = allocsnap("push", url, data, status=1)
+    check_equal(out, "0 pushed; 2 wait: the same command tries them again\n", "refused")
+    check("Couldn't connect" in err, err)
+    _, err = allocsnap("push", url, data / "4711-shopd" / "new.snap", status=1)
+    check("not pushed" in err, err)
+
+
+@test()
+def an_endpoint_that_does_not_answer_is_given_up_in_time(folder):
+    data = folder_of(folder, "old", "new")
+    server = Server()
+    server.delay = 20
+    begun = time.monotonic()
+    out, err = allocsnap("push", server.url(), data, "--timeout", "500ms", status=1)
+    check(time.monotonic() - begun < 10, "it took as long as the endpoint")
+    check_equal(out, "0 pushed; 2 wait: the same command tries them again\n", "a timeout")
+    check("imeout" in err, err)
+
+
+@test()
+def a_rejected_profile_does_not_hold_up_the_others(folder):
+    data = folder_of(folder, "old", "new", "many")
+    (data / "broken.snap").write_bytes(b"ALOCSNAP and no more")
+    server = Server(answers=[200, 422])
+    out, err = allocsnap("push", server.url(), data, status=1)
+    check_equal(out, "2 pushed, 2 rejected\n", "one rejected, one broken")
+    check("HTTP status 422" in err and "broken.snap" in err, err)
+    check_equal(allocsnap("push", server.url(), data)[0], "0 pushed\n", "it is not tried again")
+
+
+@test()
+def a_full_queue_gives_up_the_oldest_and_says_so(folder):
+    data = folder_of(folder, "old", "new", "many")
+    server = Server()
+    out, err = allocsnap("push", server.url(), data, "--max-waiting", "1")
+    check_equal(out, "1 pushed, 2 given up\n", "a bound of one")
+    check("2 snapshots given up" in err, err)
+    (folder / "got.pb.gz").write_bytes(decode(server.requests[0])[2])
+    check_equal(pprof_totals(folder / "got.pb.gz")["inuse_space/bytes"],
+                stats(SNAPSHOTS / "many.snap")["total"]["size"], "the latest")
+
+
+@test()
+def credentials_are_not_for_everyone(folder):
+    server, secret, snap = Server(), folder / "secret", SNAPSHOTS / "new.snap"
+    secret.write_text("# for the test\nuser=me\npassword=a b=c\n", encoding="utf-8")
+    secret.chmod(0o644)
+    _, err = allocsnap("push", server.url(), snap, "--credentials", secret, status=1)
+    check("chmod 600" in err and not server.requests, err)
+    secret.chmod(0o600)
+    allocsnap("push", server.url(), snap, "--credentials", secret)
+    check_equal(server.requests[-1][1]["Authorization"], "Basic " + base64.b64encode(b"me:a b=c").decode(), "user")
+    allocsnap("push", server.url(), snap, env={"ALLOCSNAP_PUSH_TOKEN": "t0ken"})
+    check_equal(server.requests[-1][1]["Authorization"], "Bearer t0ken", "token")
+    secret.write_text("tokn=x\n", encoding="utf-8")
+    _, err = allocsnap("push", server.url(), snap, "--credentials", secret, status=1)
+    check("line 1" in err and "tokn" not in err, err)
+    _, err = allocsnap("push", "http://example.org/ingest", snap, env={"ALLOCSNAP_PUSH_TOKEN": "t0ken"}, status=1)
+    check("over https only" in err, err)
+    for url in ("http://me:pw@127.0.0.1/ingest", "ftp://127.0.0.1/ingest", "http://127.0.0.1/", "/ingest"):
+        _, err = allocsnap("push", url, snap, status=2)
+        check("pw" not in err and len(err.splitlines()) == 1, err)
+
+
+@test()
+def certificates_are_verified(folder):
+    run(tool("openssl"), "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "1",
+        "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout", folder / "key.pem", "-out",
+        folder / "cert.pem")
+    server, snap = Server(tls=folder), SNAPSHOTS / "new.snap"
+    _, err = allocsnap("push", server.url(host="localhost"), snap, status=1)
+    check("certificate" in err.lower() and not server.requests, err)
+    allocsnap("push", server.url(host="localhost"), snap, "--ca-file", folder / "cert.pem")
+    check_equal(len(server.requests), 1, "requests with the certificate trusted")
+    _, err = allocsnap("push", server.url(host="127.0.0.1"), snap, "--ca-file", folder / "cert.pem", status=1)
+    check_equal(len(server.requests), 1, "requests under another name")
+
+
+@test()
+def redirects_are_not_followed(_folder):
+    server = Server(answers=[302])
+    _, err = allocsnap("push", server.url(), SNAPSHOTS / "new.snap", status=1)
+    check("HTTP status 302" in err, err)
+    check_equal(len(server.requests), 1, "requests")
