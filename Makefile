@@ -76,7 +76,7 @@ check:			## install what is missing, build, run the tests of a quarter of an hou
 	$(Q)tests/run.sh check
 
 check-long:		## the same, and all that takes longer (as root)
-	$(Q)scripts/install-deps.sh build test answers
+	$(Q)scripts/install-deps.sh build test answers formats
 	$(Q)$(MAKE) -j$$(nproc) all prose sizes
 	$(Q)tests/run.sh check-long
 

@@ -6,6 +6,7 @@
 #	demo	what make demo records, beside
 #	test	what make check needs, beside
 #	answers	programs that make test-answers records; a missing one does not stop the others
+#	formats	tools that make test-formats judges files with; a missing one does not stop the others
 #	bench	what only the benchmarks compare with; a missing one does not stop the others
 #
 # As root; where nothing is missing it does nothing and anybody may run it.
@@ -29,6 +30,7 @@ test_packages='
 answers_packages='
 	nginx-light apache2-utils postgresql nodejs default-jdk-headless>openjdk-[0-9]+-jdk-headless golang-go rustc
 '
+formats_packages='golang-go valgrind chromium chromium-driver python3-selenium npm openssl'
 bench_packages='heaptrack bpftrace bpfcc-tools'
 
 PATH=$PATH:/usr/sbin:/sbin
@@ -59,8 +61,9 @@ for what in "$@"; do
 	demo) packages="$packages $demo_packages" ;;
 	test) packages="$packages $test_packages" ;;
 	answers) optional="$optional $answers_packages" ;;
+	formats) optional="$optional $formats_packages" ;;
 	bench) optional="$optional $bench_packages" ;;
-	*) die "$what: build, demo, test, answers or bench" ;;
+	*) die "$what: build, demo, test, answers, formats or bench" ;;
 	esac
 done
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then

@@ -25,15 +25,39 @@ struct push_helper {
 	int end_fd; /* closing it ends the helper */
 };
 
-static _Noreturn void push_in_child(const struct pusher_options *options, const char *folder, int end_fd, struct push_counts *counts)
+/* The texts are on the command line, which the child overwrites. Without memory the child ends. */
+static const char *copy_text(const char *text)
 {
+	char *copy = text ? strdup(text) : NULL;
+
+	if (text && !copy)
+		_exit(EXIT_FAILURE);
+	return copy;
+}
+
+static struct pusher_options copy_options(const struct pusher_options *options)
+{
+	struct pusher_options copy = *options;
+
+	copy.endpoint.url = copy_text(options->endpoint.url);
+	copy.endpoint.credentials = copy_text(options->endpoint.credentials);
+	copy.endpoint.tenant = copy_text(options->endpoint.tenant);
+	copy.endpoint.ca_file = copy_text(options->endpoint.ca_file);
+	copy.service = copy_text(options->service);
+	return copy;
+}
+
+static _Noreturn void push_in_child(const struct pusher_options *options, const char *argument, int end_fd,
+				    struct push_counts *counts)
+{
+	const struct pusher_options own = copy_options(options);
+	const char *folder = copy_text(argument);
 	struct reason why = { "out of memory" };
 
 	child_ignore_signals();
 	child_show_as("allocsnap: pushes snapshots");
 	nice(10);
-	if (privileges__drop(privileges__to_write(folder), &why) ||
-	    push_while_open(options, folder, end_fd, counts, &why))
+	if (privileges__drop(privileges__to_write(folder), &why) || push_while_open(&own, folder, end_fd, counts, &why))
 		log_line(LOG_ERR, "push: %s; nothing is pushed any more", why.text);
 	_exit(EXIT_SUCCESS);
 }

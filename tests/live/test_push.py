@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""record --push: a process of its own sends each snapshot, and the recorder never waits for it."""
+import gzip
+import http.server
+import pathlib
+import signal
+import threading
+import time
+
+from harness import check, check_equal, children_of, snapshots_below, wait_for
+from harness import ALLOCSNAP
+from test_record import Record
+from test_record_service import numbers
+
+
+class Endpoint(http.server.ThreadingHTTPServer):
+    """A server that keeps what is pushed; it answers with `status`, or never."""
+    daemon_threads = True
+
+    def __init__(self, status=200):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.status, self.bodies = status, []
+        self.silent = threading.Event()
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def url(self):
+        return f"http://127.0.0.1:{self.server_port}/ingest"
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):  # pylint: disable=invalid-name
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        while self.server.silent.is_set():
+            time.sleep(0.1)
+        if self.server.status == 200:
+            self.server.bodies.append(body)
+        self.send_response(self.server.status)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_args):  # pylint: disable=arguments-differ
+        pass
+
+
+def start(bench, endpoint, *options):
+    target = bench.workload("holds", "100003")
+    folder, metrics = bench.path("data"), bench.path("metrics.prom")
+    recorder = bench.start([ALLOCSNAP, "record", "-o", folder, "--pid", str(target.pid), "--interval", "1s",
+                            "--metrics", metrics, "--push", endpoint.url(), *options], kind=Record, folder=folder)
+    recorder.line_of("recording", 60)
+    return recorder, target, metrics
+
+
+def test_record_pushes_each_snapshot(bench):
+    endpoint = Endpoint()
+    recorder, _, metrics = start(bench, endpoint)
+    wait_for(lambda: len(recorder.paths()) >= 2, "two snapshots", 60)
+    check("allocsnap" in " ".join(comm for _, comm in children_of(recorder.pid)), "no process of its own")
+    wait_for(lambda: len(endpoint.bodies) >= 2, "two profiles", 60)
+    for body in endpoint.bodies:
+        check(b"inuse_space" in gzip.decompress(body), "not a heap profile")
+    recorder.popen.send_signal(signal.SIGTERM)
+    check_equal(recorder.wait(60), 0, "exit status")
+    check_equal(len(endpoint.bodies), len(snapshots_below(recorder.folder)), "profiles, of as many snapshots")
+    check("not pushed" not in recorder.stderr(), recorder.stderr())
+    check("allocsnap_push_pushed_total" in pathlib.Path(metrics).read_text(encoding="utf-8"), "no metrics of pushes")
+
+
+def test_record_does_not_wait_for_a_dead_endpoint(bench):
+    endpoint = Endpoint()
+    endpoint.silent.set()
+    recorder, _, metrics = start(bench, endpoint)
+    wait_for(lambda: len(recorder.paths()) >= 8, "a snapshot each second", 60)
+    check_equal(numbers(metrics)["allocsnap_push_pushed_total"], 0, "pushed")
+    begun = time.monotonic()
+    recorder.popen.send_signal(signal.SIGTERM)
+    check_equal(recorder.wait(60), 0, "exit status")
+    check(time.monotonic() - begun < 20, "the end took as long as the endpoint")
+    check("snapshots are not pushed yet: allocsnap push" in recorder.stderr(), recorder.stderr())
+    endpoint.silent.clear()
+    time.sleep(0.3)
+    del endpoint.bodies[:]
+    written = len(snapshots_below(recorder.folder))
+    out, _ = bench.allocsnap("push", endpoint.url(), recorder.folder)
+    check_equal(out, f"{written} pushed\n", "the files are the queue")
+    check_equal(len(endpoint.bodies), written, "profiles")
+
+
+def test_record_counts_failed_pushes(bench):
+    endpoint = Endpoint(status=503)
+    recorder, _, metrics = start(bench, endpoint)
+    wait_for(lambda: pathlib.Path(metrics).exists() and
+             numbers(metrics).get("allocsnap_push_failures_total", 0) >= 1, "a failure in the metrics", 60)
+    check(numbers(metrics)["allocsnap_push_waiting"] >= 1, "none waits")
+    check("HTTP status 503" in recorder.stderr(), recorder.stderr())
+    endpoint.status = 200
+    wait_for(lambda: endpoint.bodies, "another attempt", 60)
+    recorder.popen.send_signal(signal.SIGTERM)
+    check_equal(recorder.wait(60), 0, "exit status")
