@@ -33,7 +33,7 @@ def json_by_jq(terminal):
 
 @task("folded stacks for a flame graph", before="3 min, 1 command and npm: those of a diff are wrong")
 def folded_stacks(terminal):
-    """Each line ends in one number: most viewers know no other form. (A diff has two, for flamegraph.pl alone.)"""
+    """Each line ends in one number: most viewers know no other form."""
     record_shopcache(terminal)
     answer = terminal.type("allocsnap stats data --format folded", shown=3)
     weights = {}

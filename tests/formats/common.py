@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What the tests of formats share: commands, Go's pprof, and the list of tests."""
+"""The tests of formats share these: commands, Go's pprof, and the list of tests."""
 import collections
 import json
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# What allocsnap writes for other tools and reads of theirs, judged by those tools.
+# Files for other tools and of theirs, judged by those tools.
 
 .PHONY: test-formats
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What allocsnap writes for other tools and reads of theirs, judged by those tools.
+"""Files for other tools and of theirs, written and read by allocsnap, judged by those tools.
 
     run.py [--quick] [NAME…]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What allocsnap writes, read by the tools that it is for."""
+"""Files that allocsnap writes, read by the tools that they are for."""
 import collections
 import csv
 import gzip

@@ -7,8 +7,7 @@ import signal
 import threading
 import time
 
-from harness import check, check_equal, children_of, snapshots_below, wait_for
-from harness import ALLOCSNAP
+from harness import ALLOCSNAP, check, check_equal, children_of, long, snapshots_below, wait_for
 from test_record import Record
 from test_record_service import numbers
 
@@ -66,6 +65,7 @@ def test_record_pushes_each_snapshot(bench):
     check("allocsnap_push_pushed_total" in pathlib.Path(metrics).read_text(encoding="utf-8"), "no metrics of pushes")
 
 
+@long
 def test_record_does_not_wait_for_a_dead_endpoint(bench):
     endpoint = Endpoint()
     endpoint.silent.set()
@@ -86,6 +86,7 @@ def test_record_does_not_wait_for_a_dead_endpoint(bench):
     check_equal(len(endpoint.bodies), written, "profiles")
 
 
+@long
 def test_record_counts_failed_pushes(bench):
     endpoint = Endpoint(status=503)
     recorder, _, metrics = start(bench, endpoint)
