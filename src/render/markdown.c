@@ -102,7 +102,7 @@ static int put_markdown_callers(FILE *out, const struct report *report, const st
 	return err;
 }
 
-static int put_where(FILE *out, const struct report *report, const struct statistic *statistic)
+static int put_markdown_where(FILE *out, const struct report *report, const struct statistic *statistic)
 {
 	enum key_type key_type = report->statistics->key_type;
 	size_t tail_at;
@@ -129,7 +129,7 @@ static int put_markdown_row(FILE *out, const struct report *report, const struct
 	int err;
 
 	put_cost_cells(out, report, &statistic->cost, &statistic->diff);
-	err = put_where(out, report, statistic);
+	err = put_markdown_where(out, report, statistic);
 	return err ?: fputs(" |\n", out) < 0 ? -errno ?: -EIO : 0;
 }
 
