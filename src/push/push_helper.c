@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/pidfd.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -108,7 +108,7 @@ const struct push_counts *push_helper__counts(const struct push_helper *helper)
 /* A dead endpoint is not waited for. */
 static void wait_for_helper(const struct push_helper *helper)
 {
-	int pidfd = pidfd_open(helper->pid, 0);
+	int pidfd = syscall(SYS_pidfd_open, helper->pid, 0);
 	struct pollfd ended = { .fd = pidfd, .events = POLLIN };
 
 	if (pidfd < 0 || poll(&ended, 1, helper->counts->is_failing ? 0 : STOP_MS) <= 0)
