@@ -11,46 +11,7 @@
 #include "base/idmap.h"
 #include "formats/byte_buffer.h"
 #include "formats/pprof.h"
-#include "formats/profile_import.h"
-
-#define VALUE_TYPES_MAX 32
-
-/* A row of a table, by its id. */
-struct pprof_row {
-	uint64_t id;
-	struct protobuf_reader message;
-	/* A location, once a sample needs it, has its frames in pprof_import.frame. */
-	bool is_known;
-	size_t frame_first;
-	uint32_t frame_nr;
-};
-
-struct pprof_rows {
-	struct pprof_row *row;
-	size_t row_nr, row_alloc;
-	struct idmap ids;
-};
-
-/* The meaning of a value of a sample. */
-struct pprof_type {
-	uint64_t type, unit; /* strings */
-};
-
-struct pprof_import {
-	struct profile_import *in;
-	struct pprof_rows mappings, functions, locations;
-	struct protobuf_reader *string;
-	size_t string_nr, string_alloc;
-	struct protobuf_reader *sample;
-	size_t sample_nr, sample_alloc;
-	struct pprof_type type[VALUE_TYPES_MAX], period_type;
-	size_t type_nr;
-	uint64_t period, time_ns;
-	uint32_t *frame; /* of the builder, for all locations */
-	size_t frame_nr, frame_alloc;
-	/* Indexes of types; -1: the profile does not have it. */
-	int live, live_bytes, allocated, allocated_bytes;
-};
+#include "formats/pprof_import.h"
 
 /*
  * Most writers begin with the first sample type, Go's with the type of the period: a message of a few bytes whose first
@@ -61,24 +22,7 @@ bool is_pprof(const char *bytes, size_t len)
 	return len > 4 && (bytes[0] == 0x0a || bytes[0] == 0x5a) && bytes[1] >= 2 && bytes[1] <= 12 && bytes[2] == 0x08;
 }
 
-static int refuse_pprof(const struct pprof_import *pprof, const char *what)
-{
-	return import_refuse(pprof->in, -EBADMSG, "a damaged pprof profile: %s", what);
-}
-
 /* ---- tables ----------------------------------------------------------------------------------------- */
-
-static bool same_row(uint32_t id, const void *key, const void *table)
-{
-	return ((const struct pprof_row *)table)[id].id == *(const uint64_t *)key;
-}
-
-static struct pprof_row *find_row(const struct pprof_rows *rows, uint64_t id)
-{
-	uint32_t at = idmap_find(&rows->ids, hash_bytes(&id, sizeof(id), 0), same_row, &id, rows->row);
-
-	return at == IDMAP_NONE ? NULL : &rows->row[at];
-}
 
 /* All kinds of rows have their id in field 1. */
 static int add_row(struct pprof_import *pprof, struct pprof_rows *rows, const struct protobuf_field *field)
@@ -95,7 +39,7 @@ static int add_row(struct pprof_import *pprof, struct pprof_rows *rows, const st
 			row.id = member.value;
 	if (more < 0)
 		return refuse_pprof(pprof, "a row");
-	if (!row.id || find_row(rows, row.id))
+	if (!row.id || pprof_find_row(rows, row.id))
 		return refuse_pprof(pprof, row.id ? "two rows with one id" : "a row without an id");
 	if (rows->row_nr >= IDMAP_NONE || array_push(rows, row, row) ||
 	    idmap_add(&rows->ids, hash_bytes(&row.id, sizeof(row.id), 0), rows->row_nr - 1))
@@ -169,218 +113,6 @@ static int note_fields(struct pprof_import *pprof, struct protobuf_reader reader
 	return err;
 }
 
-/* ---- strings ---------------------------------------------------------------------------------------- */
-
-static bool string_is(const struct pprof_import *pprof, uint64_t at, const char *text)
-{
-	size_t len = strlen(text);
-
-	return at < pprof->string_nr && (size_t)(pprof->string[at].end - pprof->string[at].at) == len &&
-	       !memcmp(pprof->string[at].at, text, len);
-}
-
-/* The builder's id of a string. */
-static int intern_string(struct pprof_import *pprof, uint64_t at, uint32_t *ret)
-{
-	const struct protobuf_reader *string;
-	char *copy;
-	int err;
-
-	if (at >= pprof->string_nr)
-		return refuse_pprof(pprof, "a string that is not in the table");
-	string = &pprof->string[at];
-	if (string->at < string->end && memchr(string->at, 0, string->end - string->at))
-		return refuse_pprof(pprof, "a string with a NUL");
-	copy = strndup((const char *)(string->at ?: (const uint8_t *)""), string->end - string->at);
-	err = copy ? snapshot_builder__string(pprof->in->builder, copy, ret) : -ENOMEM;
-	free(copy);
-	return err ? import_no_memory(pprof->in) : 0;
-}
-
-/* ---- frames ----------------------------------------------------------------------------------------- */
-
-struct pprof_mapping_row {
-	uint64_t start, offset, filename, build_id;
-};
-
-static int read_mapping_row(struct pprof_import *pprof, uint64_t id, struct pprof_mapping_row *ret)
-{
-	const struct pprof_row *row = find_row(&pprof->mappings, id);
-	struct protobuf_reader reader;
-	struct protobuf_field member;
-
-	*ret = (struct pprof_mapping_row){};
-	if (!row)
-		return id ? refuse_pprof(pprof, "a mapping that is not in the table") : 0;
-	reader = row->message;
-	while (protobuf_next(&reader, &member) == 1) {
-		if (member.number == PPROF_MAPPING_START)
-			ret->start = member.value;
-		else if (member.number == PPROF_MAPPING_OFFSET)
-			ret->offset = member.value;
-		else if (member.number == PPROF_MAPPING_FILENAME)
-			ret->filename = member.value;
-		else if (member.number == PPROF_MAPPING_BUILD_ID)
-			ret->build_id = member.value;
-	}
-	return 0;
-}
-
-/* The frame of a location without its line: object and offset, or an address. */
-struct pprof_place {
-	struct snap_frame frame;
-	uint64_t object; /* the string of its path */
-};
-
-static int place_frame(struct pprof_import *pprof, uint64_t mapping_id, uint64_t address, struct pprof_place *ret)
-{
-	struct pprof_mapping_row mapping;
-	struct snap_object object;
-	int err = read_mapping_row(pprof, mapping_id, &mapping);
-
-	err = err ?: intern_string(pprof, mapping.filename, &object.path);
-	err = err ?: intern_string(pprof, mapping.build_id, &object.build_id);
-	if (err)
-		return err;
-	*ret = (struct pprof_place){ { .filename = object.path, .offset = address }, mapping.filename };
-	if (!object.path)
-		return import_unknown_file(pprof->in, &ret->frame.filename);
-	if (address >= mapping.start)
-		ret->frame.offset = address - mapping.start + mapping.offset;
-	return snapshot_builder__object(pprof->in->builder, &object, &ret->frame.object) ?
-	       import_no_memory(pprof->in) : 0;
-}
-
-static int add_frame(struct pprof_import *pprof, struct pprof_row *location, const struct snap_frame *frame)
-{
-	uint32_t id;
-
-	if (snapshot_builder__frame(pprof->in->builder, frame, &id) || array_push(pprof, frame, id))
-		return import_no_memory(pprof->in);
-	location->frame_nr++;
-	return 0;
-}
-
-/* A function without a name is called by its place, "OBJECT+0xOFFSET" or "0xADDRESS", as allocsnap writes it. */
-static bool is_place_name(const struct pprof_import *pprof, uint64_t name, uint64_t object, uint64_t offset)
-{
-	const struct protobuf_reader *path = object < pprof->string_nr ? &pprof->string[object] : NULL;
-	char *text;
-	bool is_same;
-
-	if (string_is(pprof, name, "[unknown]"))
-		return true;
-	if (!path || asprintf(&text, "%.*s%s0x%llx", (int)(path->end - path->at), (const char *)path->at ?: "",
-			      path->at < path->end ? "+" : "", (unsigned long long)offset) < 0)
-		return false;
-	is_same = string_is(pprof, name, text);
-	free(text);
-	return is_same;
-}
-
-/* object: the string of its path. */
-static int name_frame(struct pprof_import *pprof, uint64_t function_id, uint64_t object, struct snap_frame *frame)
-{
-	const struct pprof_row *function = find_row(&pprof->functions, function_id);
-	uint64_t name = 0, filename = 0;
-	struct protobuf_reader reader;
-	struct protobuf_field member;
-	uint32_t file = 0;
-	int err;
-
-	if (!function)
-		return function_id ? refuse_pprof(pprof, "a function that is not in the table") : 0;
-	reader = function->message;
-	while (protobuf_next(&reader, &member) == 1) {
-		if (member.number == PPROF_FUNCTION_NAME)
-			name = member.value;
-		else if (member.number == PPROF_FUNCTION_FILENAME)
-			filename = member.value;
-	}
-	err = intern_string(pprof, filename, &file);
-	if (!err && !is_place_name(pprof, name, object, frame->offset))
-		err = intern_string(pprof, name, &frame->function);
-	if (!err && file && frame->lineno)
-		frame->filename = file;
-	return err;
-}
-
-/* A line is one call; all but the last were inlined into the next. */
-static int add_pprof_line(struct pprof_import *pprof, struct pprof_row *location, struct protobuf_reader reader,
-		    const struct pprof_place *place)
-{
-	struct snap_frame frame = place->frame;
-	struct protobuf_field member;
-	uint64_t function = 0;
-	int more, err;
-
-	while ((more = protobuf_next(&reader, &member)) == 1) {
-		if (member.number == PPROF_LINE_FUNCTION)
-			function = member.value;
-		else if (member.number == PPROF_LINE_LINE && member.value <= UINT32_MAX)
-			frame.lineno = member.value;
-	}
-	if (more < 0)
-		return refuse_pprof(pprof, "a line");
-	err = name_frame(pprof, function, place->object, &frame);
-	if (frame.filename == place->frame.filename)
-		frame.lineno = 0; /* a line of no file */
-	if (!err && !frame.function && !frame.object && !frame.offset)
-		return 0; /* as allocsnap writes a traceback without frames */
-	return err ?: add_frame(pprof, location, &frame);
-}
-
-static int count_lines(struct protobuf_reader reader, uint64_t *ret_mapping, uint64_t *ret_address)
-{
-	struct protobuf_field member;
-	int lines = 0;
-
-	while (protobuf_next(&reader, &member) == 1) {
-		if (member.number == PPROF_LOCATION_MAPPING)
-			*ret_mapping = member.value;
-		else if (member.number == PPROF_LOCATION_ADDRESS)
-			*ret_address = member.value;
-		lines += member.number == PPROF_LOCATION_LINE && member.wire == WIRE_BYTES;
-	}
-	return lines;
-}
-
-static int read_location(struct pprof_import *pprof, struct pprof_row *location)
-{
-	struct protobuf_reader reader = location->message;
-	uint64_t mapping = 0, address = 0;
-	int left = count_lines(reader, &mapping, &address), err;
-	struct protobuf_field member;
-	struct pprof_place place;
-
-	location->is_known = true;
-	location->frame_first = pprof->frame_nr;
-	err = place_frame(pprof, mapping, address, &place);
-	if (!err && !left)
-		return add_frame(pprof, location, &place.frame);
-	while (!err && protobuf_next(&reader, &member) == 1) {
-		if (member.number != PPROF_LOCATION_LINE || member.wire != WIRE_BYTES)
-			continue;
-		place.frame.flags = --left ? SNAP_FRAME_INLINE : 0;
-		err = add_pprof_line(pprof, location, member.bytes, &place);
-	}
-	return err;
-}
-
-static int add_location(struct pprof_import *pprof, uint64_t id)
-{
-	struct pprof_row *location = find_row(&pprof->locations, id);
-	int err = 0;
-
-	if (!location)
-		return refuse_pprof(pprof, "a location that is not in the table");
-	if (!location->is_known)
-		err = read_location(pprof, location);
-	for (uint32_t i = 0; i < location->frame_nr && !err; i++)
-		err = import_frame(pprof->in, pprof->frame[location->frame_first + i]);
-	return err;
-}
-
 /* ---- samples ---------------------------------------------------------------------------------------- */
 
 /* The next element of a repeated number, which may be packed. Returns as protobuf_next_packed(). */
@@ -416,7 +148,7 @@ static int read_locations(struct pprof_import *pprof, struct protobuf_field *fie
 	int more, err = 0;
 
 	while (!err && (more = next_element(field, &id)) != 0)
-		err = more < 0 ? refuse_pprof(pprof, "the locations of a sample") : add_location(pprof, id);
+		err = more < 0 ? refuse_pprof(pprof, "the locations of a sample") : pprof_add_location(pprof, id);
 	return err;
 }
 
@@ -464,7 +196,7 @@ static int find_type(const struct pprof_import *pprof, const char *const names[2
 {
 	for (size_t i = 0; i < pprof->type_nr; i++)
 		for (size_t name = 0; name < 2; name++)
-			if (string_is(pprof, pprof->type[i].type, names[name]) && string_is(pprof, pprof->type[i].unit, unit))
+			if (pprof_string_is(pprof, pprof->type[i].type, names[name]) && pprof_string_is(pprof, pprof->type[i].unit, unit))
 				return i;
 	return -1;
 }
@@ -482,7 +214,7 @@ static int choose_types(struct pprof_import *pprof)
 		return import_refuse(pprof->in, -EBADMSG, "a pprof profile, but not of a heap: it has no inuse_space in "
 				     "bytes");
 	/* A period of 1 says that every block was recorded. */
-	pprof->in->is_sampled = pprof->period > 1 && string_is(pprof, pprof->period_type.unit, "bytes");
+	pprof->in->is_sampled = pprof->period > 1 && pprof_string_is(pprof, pprof->period_type.unit, "bytes");
 	if (pprof->period > INT64_MAX)
 		return refuse_pprof(pprof, "its period");
 	return 0;
