@@ -26,7 +26,7 @@ struct push_helper {
 };
 
 /* The texts are on the command line, which the child overwrites. Without memory the child ends. */
-static const char *copy_text(const char *text)
+static const char *copy_argument(const char *text)
 {
 	char *copy = text ? strdup(text) : NULL;
 
@@ -39,11 +39,11 @@ static struct pusher_options copy_options(const struct pusher_options *options)
 {
 	struct pusher_options copy = *options;
 
-	copy.endpoint.url = copy_text(options->endpoint.url);
-	copy.endpoint.credentials = copy_text(options->endpoint.credentials);
-	copy.endpoint.tenant = copy_text(options->endpoint.tenant);
-	copy.endpoint.ca_file = copy_text(options->endpoint.ca_file);
-	copy.service = copy_text(options->service);
+	copy.endpoint.url = copy_argument(options->endpoint.url);
+	copy.endpoint.credentials = copy_argument(options->endpoint.credentials);
+	copy.endpoint.tenant = copy_argument(options->endpoint.tenant);
+	copy.endpoint.ca_file = copy_argument(options->endpoint.ca_file);
+	copy.service = copy_argument(options->service);
 	return copy;
 }
 
@@ -51,7 +51,7 @@ static _Noreturn void push_in_child(const struct pusher_options *options, const 
 				    struct push_counts *counts)
 {
 	const struct pusher_options own = copy_options(options);
-	const char *folder = copy_text(argument);
+	const char *folder = copy_argument(argument);
 	struct reason why = { "out of memory" };
 
 	child_ignore_signals();
