@@ -4,7 +4,7 @@
 
 #include "cli/cmd.h"
 
-extern const struct command cmd_attach, cmd_run, cmd_record, cmd_top, cmd_leaks, cmd_list, cmd_stats, cmd_diff, cmd_report, cmd_show,
+extern const struct command cmd_attach, cmd_run, cmd_record, cmd_top, cmd_leaks, cmd_list, cmd_stats, cmd_diff, cmd_report,
 	cmd_show, cmd_convert, cmd_symbolize, cmd_push, cmd_fleet, cmd_doctor;
 
 /*

@@ -90,7 +90,8 @@ second_lane() {
 	suite san count_criterion make SAN=1 test-unit UNIT_MODES=one
 	suite oracle count_lines make test-oracle
 	suite leaks count_lines make test-leaks
-	suite terminal formats count_lines make test-terminal test-formats FORMATS_ARGS="$([ "$tier" = check ] && echo --quick)"
+	suite terminal count_lines make test-terminal
+	suite formats count_lines make test-formats FORMATS_ARGS="$([ "$tier" = check ] && echo --quick)"
 	suite fuzz count_lines make test-fuzz
 	suite damage count_lines make test-damage
 	suite example count_lines make test-example

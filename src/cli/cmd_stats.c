@@ -319,8 +319,10 @@ int print_report(const struct stats_options *options, const struct chosen *chose
 	report->engine = &chosen->engine;
 	for (size_t i = 0; i < chosen->engine.select.filter_nr; i++)
 		report->has_domain_filter |= chosen->engine.select.filter[i].has_domain;
-	pager_begin(); log_changes_left_out(format, report);
-	status = report_write_error(format->report(stdout, put_report(options, report)); report);
+	log_changes_left_out(format, report);
+	if (!options->output)
+		pager_begin();
+	status = put_report(options, report);
 	return status ?: unmatched.includes ? EXIT_FAILED : EXIT_DONE;
 }
 
