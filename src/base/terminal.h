@@ -21,7 +21,7 @@ bool terminal_has_cursor(int fd);
 void terminal_set_paged(int width);
 
 /*
- * What a piece of text is. Colours say nothing that the text does not say: growth has its sign, a verdict its word. None
+ * The meaning of a piece of text. Colours say nothing that the text does not say: growth has its sign, a verdict its word. None
  * of them needs red to be told from green.
  */
 enum tone {

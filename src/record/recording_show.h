@@ -11,7 +11,7 @@
 struct collector;
 struct process_view;
 
-/* What the status line shows. */
+/* The figures of the status line. */
 struct recording_status {
 	const struct collector *collector;
 	uint64_t snapshot_nr; /* written so far */

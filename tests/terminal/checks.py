@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What the tests share: the program under test, and checks."""
+"""Shared by the tests: the program under test, and checks."""
 import os
 import re
 import subprocess
@@ -24,7 +24,7 @@ def check_equal(found, expected, what):
 
 
 def allocsnap(*words, status=(0,)):
-    """What the program prints, stdout and stderr."""
+    """The output of the program, stdout and stderr."""
     run = subprocess.run([ALLOCSNAP, *words], capture_output=True, text=True, check=False)
     check(run.returncode in status, f"exit status of {' '.join(words)}: {run.returncode}")
     return run.stdout + run.stderr

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# What bash and zsh complete, the man pages, the pager and colours, in real shells and terminals.
+# Completion in bash and zsh, the man pages, the pager and colours, in real shells and terminals.
 
 .PHONY: test-terminal
 test-terminal: $(BIN) man completion $(OUT)/golden-snapshots	## check completion in bash and zsh, man pages, pager and colours

@@ -63,7 +63,7 @@ class Shell:
             raise RuntimeError(f"{name} does not start: {self.terminal.text!r}")
 
     def offers(self, line, seconds=10):
-        """What the shell offers at the end of the line, sorted, each once."""
+        """The words that the shell offers at the end of the line, sorted, each once."""
         if os.path.exists(self.offered):
             os.unlink(self.offered)
         self.terminal.type("\x15" + line + "\t")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What commands write to a terminal fits its width, and has colours there alone."""
+"""The output of commands on a terminal fits its width, and has colours there alone."""
 import os
 import re
 import shutil
@@ -24,7 +24,7 @@ FLEET = (
 
 
 def screen(command, columns, folder, term="xterm", **env):
-    """What the command writes to a terminal on its standard output."""
+    """The output of the command, with a terminal on its standard output."""
     terminal = Terminal([ALLOCSNAP] + command.split() + ["--no-pager"], columns=columns, rows=50, cwd=folder,
                         stderr=subprocess.DEVNULL, env=dict({"TERM": term}, **env))
     terminal.end()

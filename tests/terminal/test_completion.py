@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What bash and zsh complete, compared with what help texts list and the command line accepts."""
+"""Completion in bash and zsh, compared with what help texts list and the command line accepts."""
 import contextlib
 import os
 import re
