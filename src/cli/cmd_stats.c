@@ -26,7 +26,7 @@ int parse_key_type(const char *text, void *field, struct reason *why)
 	return key_type_parse(text, field, why);
 }
 
-static bool key_type_choice(size_t at, struct option_choice *ret)
+bool key_type_choice(size_t at, struct option_choice *ret)
 {
 	if (at >= KEY_TYPE_NR)
 		return false;

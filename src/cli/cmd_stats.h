@@ -37,8 +37,9 @@ extern const struct option_row group_rows[], measure_rows[], output_rows[];
 #define STATS_GROUPS(base) \
 	{ group_rows, base, "Report" }, { measure_rows, base, "Report" }, { output_rows, base, "Report" }
 
-/* parse() of --group-by: writes an enum key_type field. */
+/* parse() and choice() of --group-by: an enum key_type field. */
 int parse_key_type(const char *text, void *field, struct reason *why);
+bool key_type_choice(size_t at, struct option_choice *ret);
 
 /* parse() and choice() of --sort: an enum sort_order field. */
 int parse_sort_order(const char *text, void *field, struct reason *why);

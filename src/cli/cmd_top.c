@@ -45,8 +45,8 @@ static bool top_order_choice(size_t at, struct option_choice *ret)
 static const struct option_row view_rows[] = {
 	{ "system", 0, OPTION_FLAG, FIELD(is_system),
 	  .help = "record all processes of the machine, now running or started later" },
-	{ "group-by", 'g', OPTION_CUSTOM, FIELD(key_type), .parse = parse_key_type, .default_text = "lineno",
-	  .arg = "KEY", .help = "group blocks by KEY, as stats does" },
+	{ "group-by", 'g', OPTION_CUSTOM, FIELD(key_type), .parse = parse_key_type,
+	  .choice = key_type_choice, .default_text = "lineno", .arg = "KEY", .help = "group blocks by KEY" },
 	{ "sort", 's', OPTION_CUSTOM, FIELD(order), .parse = parse_top_order, .choice = top_order_choice, .default_text = "leak",
 	  .arg = "ORDER", .help = "which rows come first" },
 	{ "interval", 'i', OPTION_DURATION, FIELD(interval_ns), .arg = "TIME", .least = 100000000,

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text_columns.h"
 #include "base/units.h"
 
 char *clean_copy(const char *text)
@@ -39,16 +40,6 @@ char *clean_format(const char *fmt, ...)
 	return clean;
 }
 
-/* Clean text has one code point for each column. */
-static size_t count_text_columns(const char *text)
-{
-	size_t nr = 0;
-
-	for (; *text; text++)
-		nr += (*text & 0xc0) != 0x80;
-	return nr;
-}
-
 #define HANG 4 /* columns more than the line itself */
 
 /* Where a broken line goes on: below what follows two or more spaces, if that is in its first half. */
@@ -57,7 +48,7 @@ static size_t hang_column(const char *line, size_t width)
 	size_t hang = strspn(line, " ") + HANG, column = 0, spaces = 0;
 
 	for (const char *at = line + strspn(line, " "); *at && column <= width / 2; at++) {
-		column = strspn(line, " ") + count_text_columns(line + strspn(line, " ")) - count_text_columns(at);
+		column = strspn(line, " ") + text_columns(line + strspn(line, " ")) - text_columns(at);
 		if (*at != ' ' && spaces >= 2 && column <= width / 2)
 			hang = column;
 		spaces = *at == ' ' ? spaces + 1 : 0;
@@ -73,7 +64,7 @@ static size_t find_break(const char *text, size_t columns)
 	for (size_t at = word; text[at] && nr <= columns; at++) {
 		if (text[at] == ' ')
 			last = at;
-		nr = count_text_columns(text) - count_text_columns(text + at + 1);
+		nr = text_columns(text) - text_columns(text + at + 1);
 	}
 	return last ?: word + strcspn(text + word, " ");
 }
@@ -91,7 +82,7 @@ static void put_folded(FILE *out, enum tone tone, const char *line, size_t width
 {
 	size_t hang = hang_column(line, width), indent = 0;
 
-	while (width && count_text_columns(line) > width - indent) {
+	while (width && text_columns(line) > width - indent) {
 		size_t len = find_break(line, width - indent);
 
 		if (!line[len])

@@ -120,7 +120,7 @@ def test_run_draws_nothing_on_the_terminal_of_its_program(bench):
     os.close(master)
     check_equal(process.wait(10), 0, "exit status")
     check(text.startswith("begun\r\nended\r\n"), f"the terminal has {text!r}")
-    check("\x1b" not in text, f"escapes: {text!r}")
+    check("\x1b[K" not in text, f"a status line: {text!r}")
 
 
 def test_record_has_a_status_line(bench):
