@@ -19,7 +19,7 @@ COMMANDS = (
 )
 FLEET = (
     "fleet stats", "fleet hosts", "fleet hosts -g traceback", "fleet trend", "fleet leaks",
-    "fleet diff --baseline label.version=1 --candidate label.version=2",
+    "fleet diff --baseline label.version=1.3 --candidate label.version=1.4",
 )
 
 
