@@ -412,7 +412,7 @@ def test_doctor_leaves_no_probe(bench):
 
 
 def test_doctor_refuses_invalid_command_lines(bench):
-    for arguments in (["x"], ["0"], ["-1"], ["1", "2"], ["--no-such-option"]):
+    for arguments in (["0"], ["-1"], ["1", "2"], ["--no-such-option"]):
         out, err = bench.run([ALLOCSNAP, "doctor", *arguments], REFUSED)
         check_equal(out, "", "stdout")
         check(err.startswith("allocsnap: "), f"the line does not begin with allocsnap: {err!r}")

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * checkoutd [RATE [SECONDS]]: an order service with 100 busy lines that allocate, for the pictures in the documents. Four
- * threads serve RATE (60) requests a second each. From second 42 on, one checkout in three subscribes a listener to the
- * audit trail, and nothing ever unsubscribes it. The listener keeps the order, its lines and the receipt: the leak.
+ * checkoutd [RATE [SECONDS [LEAK_FROM]]]: an order service with more than 200 busy lines that allocate, for the pictures in
+ * the documents. Four threads serve RATE (60) requests a second each. From second LEAK_FROM (42) on, one checkout in three
+ * subscribes a listener to the audit trail, and nothing ever unsubscribes it. The listener keeps the order, its lines and
+ * the receipt: the leak.
  */
 #include <atomic>
 #include <chrono>
@@ -32,7 +33,7 @@ using Clock = std::chrono::steady_clock;
 static Clock::time_point started = Clock::now();
 static double uptime() { return std::chrono::duration<double>(Clock::now() - started).count(); }
 
-static const double LEAK_FROM_SECOND = 42;
+static double leak_from = 42;
 
 namespace checkout {
 
@@ -191,7 +192,7 @@ public:
 };
 
 namespace proto {
-// A message type of the shop's protocol: NAME, bytes, how many each thread keeps. Its decoder is a site of its own.
+// A message of the shop's protocol: NAME, bytes, how many each thread keeps. Its decoder is a site of its own.
 #define DECODER(name, nr_bytes, kept) \
 	struct name { char bytes[nr_bytes]; }; \
 	NOINLINE static void decode##name(std::mt19937 &rng) \
@@ -204,81 +205,13 @@ namespace proto {
 			recent[rng() % recent.size()] = std::move(message); \
 	}
 
-DECODER(CustomerProfile, 48, 8)
-DECODER(ShippingAddress, 145, 37)
-DECODER(BillingAddress, 242, 66)
-DECODER(PaymentMethod, 339, 95)
-DECODER(LoyaltyAccount, 436, 34)
-DECODER(GiftCard, 533, 63)
-DECODER(CouponBook, 630, 92)
-DECODER(TaxRule, 727, 31)
-DECODER(CarrierRate, 824, 60)
-DECODER(WarehouseSlot, 921, 89)
-DECODER(StockLevel, 1018, 28)
-DECODER(SupplierOffer, 1115, 57)
-DECODER(PriceList, 1212, 86)
-DECODER(CurrencyTable, 1309, 25)
-DECODER(BundleOffer, 1406, 54)
-DECODER(CrossSell, 1503, 83)
-DECODER(UpSell, 1600, 22)
-DECODER(ReviewSummary, 1697, 51)
-DECODER(RatingHistogram, 1794, 80)
-DECODER(ImageGallery, 1891, 19)
-DECODER(VideoPreview, 1988, 48)
-DECODER(SizeChart, 2085, 77)
-DECODER(ReturnPolicy, 82, 16)
-DECODER(WarrantyTerms, 179, 45)
-DECODER(FraudScore, 276, 74)
-DECODER(DeviceFingerprint, 373, 13)
-DECODER(SessionHints, 470, 42)
-DECODER(AbTestArms, 567, 71)
-DECODER(FeatureFlags, 664, 10)
-DECODER(LocaleStrings, 761, 39)
-DECODER(AddressBook, 858, 68)
-DECODER(OrderHistory, 955, 97)
-DECODER(WishList, 1052, 36)
-DECODER(SavedSearch, 1149, 65)
-DECODER(SearchFacets, 1246, 94)
-DECODER(SearchSuggestions, 1343, 33)
-DECODER(BreadcrumbTrail, 1440, 62)
-DECODER(MenuTree, 1537, 91)
-DECODER(BannerSlots, 1634, 30)
-DECODER(CampaignRules, 1731, 59)
-DECODER(AffiliateTag, 1828, 88)
-DECODER(TrackingPixel, 1925, 27)
-DECODER(ConsentState, 2022, 56)
-DECODER(CookieJar, 2119, 85)
-DECODER(RateLimiter, 116, 24)
-DECODER(CircuitBreaker, 213, 53)
-DECODER(RetryQueue, 310, 82)
-DECODER(MetricsBucket, 407, 21)
-DECODER(TraceSpan, 504, 50)
-DECODER(LogContext, 601, 79)
-DECODER(InvoiceDraft, 698, 18)
-DECODER(CreditNote, 795, 47)
-DECODER(RefundRequest, 892, 76)
-DECODER(SubscriptionPlan, 989, 15)
-DECODER(DeliveryWindow, 1086, 44)
-DECODER(PickupPoint, 1183, 73)
-DECODER(ParcelLabel, 1280, 12)
-DECODER(CustomsForm, 1377, 41)
-DECODER(WeightTable, 1474, 70)
-DECODER(PackagingHint, 1571, 9)
+// DECODER(NAME, …) a line, for each kind of message; and then their names.
+#include "messages.inc"
 
+#undef DECODER
+#define DECODER(name, nr_bytes, kept) &decode##name,
 static void (*const decoders[])(std::mt19937 &) = {
-	&decodeCustomerProfile, &decodeShippingAddress, &decodeBillingAddress, &decodePaymentMethod,
-	&decodeLoyaltyAccount, &decodeGiftCard, &decodeCouponBook, &decodeTaxRule, &decodeCarrierRate,
-	&decodeWarehouseSlot, &decodeStockLevel, &decodeSupplierOffer, &decodePriceList, &decodeCurrencyTable,
-	&decodeBundleOffer, &decodeCrossSell, &decodeUpSell, &decodeReviewSummary, &decodeRatingHistogram,
-	&decodeImageGallery, &decodeVideoPreview, &decodeSizeChart, &decodeReturnPolicy, &decodeWarrantyTerms,
-	&decodeFraudScore, &decodeDeviceFingerprint, &decodeSessionHints, &decodeAbTestArms, &decodeFeatureFlags,
-	&decodeLocaleStrings, &decodeAddressBook, &decodeOrderHistory, &decodeWishList, &decodeSavedSearch,
-	&decodeSearchFacets, &decodeSearchSuggestions, &decodeBreadcrumbTrail, &decodeMenuTree, &decodeBannerSlots,
-	&decodeCampaignRules, &decodeAffiliateTag, &decodeTrackingPixel, &decodeConsentState, &decodeCookieJar,
-	&decodeRateLimiter, &decodeCircuitBreaker, &decodeRetryQueue, &decodeMetricsBucket, &decodeTraceSpan,
-	&decodeLogContext, &decodeInvoiceDraft, &decodeCreditNote, &decodeRefundRequest, &decodeSubscriptionPlan,
-	&decodeDeliveryWindow, &decodePickupPoint, &decodeParcelLabel, &decodeCustomsForm, &decodeWeightTable,
-	&decodePackagingHint,
+#include "messages.inc"
 };
 }
 
@@ -296,7 +229,7 @@ public:
 		log_.append("POST /checkout 200 " + order->id + " " + order->customer);
 		for (int i = 0; i < 6; i++)
 			proto::decoders[rng() % std::size(proto::decoders)](rng);
-		if (uptime() > LEAK_FROM_SECOND && served % 3 == 0) applyPromotion(order);
+		if (uptime() > leak_from && served % 3 == 0) applyPromotion(order);
 		served++;
 	}
 	std::atomic<long> served{0};
@@ -349,6 +282,7 @@ static void worker(checkout::Service *service, unsigned seed, int rate) {
 
 int main(int argc, char **argv) {
 	int rate = argc > 1 ? atoi(argv[1]) : 60;    // requests per thread and second
+	leak_from = argc > 3 ? atof(argv[3]) : leak_from;
 	checkout::Service service;
 	std::vector<std::thread> threads;
 	for (int i = 0; i < 4; i++) threads.emplace_back(worker, &service, 7 + i, rate);
