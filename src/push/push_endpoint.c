@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "push/push_endpoint.h"
 
-#include <curl/curl.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -11,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/reason.h"
+#include "push/libcurl.h"
 #include "push/push_request.h"
 
 #define CONNECT_TIMEOUT_MS 10000
@@ -34,28 +34,28 @@ struct push_endpoint {
 static bool is_loopback(CURLU *parts)
 {
 	char *host = NULL;
-	bool is_local = !curl_url_get(parts, CURLUPART_HOST, &host, 0) &&
+	bool is_local = !libcurl.curl_url_get(parts, CURLUPART_HOST, &host, 0) &&
 			(!strcmp(host, "localhost") || !strncmp(host, "127.", 4) || !strcmp(host, "[::1]"));
 
-	curl_free(host);
+	libcurl.curl_free(host);
 	return is_local;
 }
 
 static bool has_url_part(CURLU *parts, CURLUPart what)
 {
 	char *part = NULL;
-	bool has = !curl_url_get(parts, what, &part, 0) && *part;
+	bool has = !libcurl.curl_url_get(parts, what, &part, 0) && *part;
 
-	curl_free(part);
+	libcurl.curl_free(part);
 	return has;
 }
 
 static bool is_scheme(CURLU *parts, const char *wanted)
 {
 	char *scheme = NULL;
-	bool is = !curl_url_get(parts, CURLUPART_SCHEME, &scheme, 0) && !strcmp(scheme, wanted);
+	bool is = !libcurl.curl_url_get(parts, CURLUPART_SCHEME, &scheme, 0) && !strcmp(scheme, wanted);
 
-	curl_free(scheme);
+	libcurl.curl_free(scheme);
 	return is;
 }
 
@@ -84,16 +84,19 @@ static int check_url_parts(CURLU *parts, const char *url, struct reason *why)
 
 int push_url_check(const char *url, struct reason *why)
 {
-	CURLU *parts = curl_url();
-	int err;
+	int err = libcurl_load(why);
+	CURLU *parts;
 
+	if (err)
+		return err;
+	parts = libcurl.curl_url();
 	if (!parts)
 		return reason_set(why, -ENOMEM, "out of memory");
-	if (curl_url_set(parts, CURLUPART_URL, url, CURLU_NON_SUPPORT_SCHEME))
+	if (libcurl.curl_url_set(parts, CURLUPART_URL, url, CURLU_NON_SUPPORT_SCHEME))
 		err = reason_set(why, -EINVAL, "not a URL");
 	else
 		err = check_url_parts(parts, url, why);
-	curl_url_cleanup(parts);
+	libcurl.curl_url_cleanup(parts);
 	return err;
 }
 
@@ -174,11 +177,11 @@ static int find_credentials(struct push_endpoint *endpoint, struct reason *why)
 /* Anyone on the way could read them. */
 static int check_transport(const struct push_endpoint *endpoint, struct reason *why)
 {
-	CURLU *parts = curl_url();
-	bool is_plain = parts && !curl_url_set(parts, CURLUPART_URL, endpoint->options->url, 0) &&
+	CURLU *parts = libcurl.curl_url();
+	bool is_plain = parts && !libcurl.curl_url_set(parts, CURLUPART_URL, endpoint->options->url, 0) &&
 			is_scheme(parts, "http") && !is_loopback(parts);
 
-	curl_url_cleanup(parts);
+	libcurl.curl_url_cleanup(parts);
 	if (is_plain && (endpoint->token || endpoint->user))
 		return reason_set(why, -EINVAL, "credentials go over https only, or to this machine");
 	return 0;
@@ -208,11 +211,11 @@ static struct curl_slist *make_headers(const struct push_endpoint *endpoint, con
 	struct curl_slist *headers = NULL;
 
 	snprintf(line, sizeof(line), "Content-Type: %s", request->content_type);
-	headers = curl_slist_append(headers, line);
-	headers = curl_slist_append(headers, "Expect:"); /* no round trip before the body */
+	headers = libcurl.curl_slist_append(headers, line);
+	headers = libcurl.curl_slist_append(headers, "Expect:"); /* no round trip before the body */
 	if (endpoint->options->tenant) {
 		snprintf(line, sizeof(line), "X-Scope-OrgID: %.900s", endpoint->options->tenant);
-		headers = curl_slist_append(headers, line);
+		headers = libcurl.curl_slist_append(headers, line);
 	}
 	return headers;
 }
@@ -222,12 +225,12 @@ static void set_credentials(const struct push_endpoint *endpoint)
 	CURL *curl = endpoint->curl;
 
 	if (endpoint->token) {
-		curl_easy_setopt(curl, CURLOPT_HTTPAUTH, CURLAUTH_BEARER);
-		curl_easy_setopt(curl, CURLOPT_XOAUTH2_BEARER, endpoint->token);
+		libcurl.curl_easy_setopt(curl, CURLOPT_HTTPAUTH, CURLAUTH_BEARER);
+		libcurl.curl_easy_setopt(curl, CURLOPT_XOAUTH2_BEARER, endpoint->token);
 	} else if (endpoint->user) {
-		curl_easy_setopt(curl, CURLOPT_HTTPAUTH, CURLAUTH_BASIC);
-		curl_easy_setopt(curl, CURLOPT_USERNAME, endpoint->user);
-		curl_easy_setopt(curl, CURLOPT_PASSWORD, endpoint->password ?: "");
+		libcurl.curl_easy_setopt(curl, CURLOPT_HTTPAUTH, CURLAUTH_BASIC);
+		libcurl.curl_easy_setopt(curl, CURLOPT_USERNAME, endpoint->user);
+		libcurl.curl_easy_setopt(curl, CURLOPT_PASSWORD, endpoint->password ?: "");
 	}
 }
 
@@ -238,20 +241,20 @@ static void set_request(const struct push_endpoint *endpoint, const struct push_
 	CURL *curl = endpoint->curl;
 	uint64_t timeout_ms = (endpoint->options->timeout_ns ?: PUSH_TIMEOUT_NS) / 1000000;
 
-	curl_easy_reset(curl);
-	curl_easy_setopt(curl, CURLOPT_URL, request->url);
-	curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
-	curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
-	curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)timeout_ms);
-	curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS,
+	libcurl.curl_easy_reset(curl);
+	libcurl.curl_easy_setopt(curl, CURLOPT_URL, request->url);
+	libcurl.curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+	libcurl.curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+	libcurl.curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)timeout_ms);
+	libcurl.curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS,
 			 (long)(timeout_ms < CONNECT_TIMEOUT_MS ? timeout_ms : CONNECT_TIMEOUT_MS));
-	curl_easy_setopt(curl, CURLOPT_USERAGENT, "allocsnap/" ALLOCSNAP_VERSION);
-	curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body_len);
-	curl_easy_setopt(curl, CURLOPT_POSTFIELDS, request->body);
-	curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, keep_answer);
-	curl_easy_setopt(curl, CURLOPT_WRITEDATA, answer);
+	libcurl.curl_easy_setopt(curl, CURLOPT_USERAGENT, "allocsnap/" ALLOCSNAP_VERSION);
+	libcurl.curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body_len);
+	libcurl.curl_easy_setopt(curl, CURLOPT_POSTFIELDS, request->body);
+	libcurl.curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, keep_answer);
+	libcurl.curl_easy_setopt(curl, CURLOPT_WRITEDATA, answer);
 	if (endpoint->options->ca_file)
-		curl_easy_setopt(curl, CURLOPT_CAINFO, endpoint->options->ca_file);
+		libcurl.curl_easy_setopt(curl, CURLOPT_CAINFO, endpoint->options->ca_file);
 	set_credentials(endpoint);
 }
 
@@ -278,14 +281,14 @@ static enum push_result send_request(struct push_endpoint *endpoint, const struc
 	CURLcode code;
 
 	set_request(endpoint, request, &answer);
-	curl_easy_setopt(endpoint->curl, CURLOPT_HTTPHEADER, headers);
-	code = curl_easy_perform(endpoint->curl);
-	curl_slist_free_all(headers);
+	libcurl.curl_easy_setopt(endpoint->curl, CURLOPT_HTTPHEADER, headers);
+	code = libcurl.curl_easy_perform(endpoint->curl);
+	libcurl.curl_slist_free_all(headers);
 	if (code) {
-		reason_set(why, 0, "%s", curl_easy_strerror(code));
+		reason_set(why, 0, "%s", libcurl.curl_easy_strerror(code));
 		return PUSH_FAILED;
 	}
-	curl_easy_getinfo(endpoint->curl, CURLINFO_RESPONSE_CODE, &status);
+	libcurl.curl_easy_getinfo(endpoint->curl, CURLINFO_RESPONSE_CODE, &status);
 	return judge_answer(status, &answer, why);
 }
 
@@ -316,7 +319,7 @@ struct push_endpoint *push_endpoint__new(const struct push_endpoint_options *opt
 		err = find_credentials(endpoint, why) ?: check_transport(endpoint, why);
 	}
 	if (!err) {
-		endpoint->curl = curl_easy_init();
+		endpoint->curl = libcurl.curl_easy_init();
 		err = endpoint->curl ? 0 : reason_set(why, -ENOMEM, "out of memory");
 	}
 	if (!err)
@@ -336,7 +339,8 @@ void push_endpoint__free(struct push_endpoint *endpoint)
 {
 	if (!endpoint)
 		return;
-	curl_easy_cleanup(endpoint->curl);
+	if (endpoint->curl)
+		libcurl.curl_easy_cleanup(endpoint->curl);
 	forget(endpoint->token);
 	forget(endpoint->user);
 	forget(endpoint->password);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "push/push_request.h"
 
-#include <curl/curl.h>
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -13,6 +12,7 @@
 
 #include "base/array.h"
 #include "base/units.h"
+#include "push/libcurl.h"
 
 #define METRIC_NAME "memory" /* what Go's agents call heap profiles */
 #define TEXT_MAX 256
@@ -172,7 +172,7 @@ static char *join_series_name(char *lines)
 static int make_ingest(struct push_request *request, const char *url, const struct push_profile *profile)
 {
 	char *name = join_series_name(series_name(profile));
-	char *escaped = name ? curl_easy_escape(NULL, name, 0) : NULL;
+	char *escaped = name && !libcurl_load(NULL) ? libcurl.curl_easy_escape(NULL, name, 0) : NULL;
 	int err = -ENOMEM;
 
 	if (escaped && asprintf(&request->url, "%s?name=%s&from=%" PRIu64 "&until=%" PRIu64 "&format=pprof&spyName=allocsnap",
@@ -181,7 +181,8 @@ static int make_ingest(struct push_request *request, const char *url, const stru
 	else
 		request->url = NULL;
 	free(name);
-	curl_free(escaped);
+	if (escaped)
+		libcurl.curl_free(escaped);
 	request->content_type = "application/octet-stream";
 	request->body = (void *)profile->bytes;
 	request->body_len = profile->len;
