@@ -60,7 +60,7 @@ static int add_series_paths(struct report_job *job, const struct snapshot_paths 
 
 	for (size_t i = 0; i < paths->path_nr && (!status || job->damaged_nr); i++)
 		status = add_series_item(job, paths->path[i], true);
-	if (!job->series.item_nr)
+	if (!job->series.item_nr || (status && !job->damaged_nr))
 		return EXIT_FAILED;
 	if (job->damaged_nr)
 		log_info("%zu of %zu files cannot be read, and are left out", job->damaged_nr, paths->path_nr);
@@ -86,6 +86,8 @@ static int find_named_snapshots(struct report_job *job, const struct arguments *
 	for (size_t i = 0; i < args->item_nr && !status; i++) {
 		char *path = NULL;
 
+		if (!strcmp(args->item[i], "-"))
+			return log_refusal(&cmd_report, "a report reads its files more than once: not standard input");
 		status = find_snapshot(args->item[i], &path);
 		status = status ?: add_series_item(job, path, args->item_nr > 2);
 		free(path);
@@ -281,7 +283,7 @@ const struct command cmd_report = {
 		  "a PID or a COMM, are the history of one process; of more than 120 snapshots the first, the last and "
 		  "those taken for an event are shown, and others evenly.\n\n"
 		  "The page has at most about 1.5 MB. If there are too many tracebacks, small ones are merged by line; the "
-		  "page says how many. Sums are exact.\n\n"
+		  "page says how many. Sums of lines stay exact; cumulative sums of callers are without those.\n\n"
 		  FIND_SNAPSHOT_DETAIL "\n" SELECT_DETAIL,
 	.example = "allocsnap report redis-server -o redis.html",
 	.option = { { rows, 0, "Output" }, SELECT_GROUPS(FIELD(select)) },

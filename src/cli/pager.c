@@ -52,6 +52,12 @@ static const char *wanted_pager(void)
 	return getenv("ALLOCSNAP_PAGER") ?: getenv("PAGER") ?: "less";
 }
 
+/* Not by PATH, which may be that of the user who lacks the rights. */
+static const char *find_less(void)
+{
+	return !access("/usr/bin/less", X_OK) ? "/usr/bin/less" : !access("/bin/less", X_OK) ? "/bin/less" : NULL;
+}
+
 /* NULL: none. */
 static const char *choose_pager(void)
 {
@@ -60,7 +66,7 @@ static const char *choose_pager(void)
 	command += strspn(command, " ");
 	if (!*command || !strcmp(command, "cat"))
 		return NULL;
-	return has_borrowed_rights() ? "less" : command;
+	return has_borrowed_rights() ? find_less() : command;
 }
 
 /* ---- its environment ---------------------------------------------------------------------- */
@@ -82,7 +88,7 @@ static bool is_unsafe_for_less(const char *entry)
 /* Ours, with the options of less. NULL: out of memory. The strings are not copied. */
 static char **make_pager_environment(void)
 {
-	bool is_root = !geteuid(), has_options = false;
+	bool is_root = !geteuid() || has_borrowed_rights(), has_options = false;
 	size_t nr = 0, kept = 0;
 	char **copy;
 

@@ -68,8 +68,8 @@ static void tell_what_is_left_out(const struct report_facts *facts, const struct
 	if (facts->shown_nr < facts->given_nr)
 		log_info("the report has %zu of %zu snapshots", facts->shown_nr, facts->given_nr);
 	if (packed->merged_nr)
-		log_info("%" PRIu32 " of %" PRIu32 " tracebacks are so small that they are merged, by line; sums are exact",
-			 packed->merged_nr, packed->merged_of);
+		log_info("%" PRIu32 " of %" PRIu32 " tracebacks are so small that they are merged, by line; sums of lines "
+			 "are exact, cumulative sums of callers are without them", packed->merged_nr, packed->merged_of);
 	if (facts->newer_nr)
 		log_info("--source: %zu file%s changed since the recording began, and left out", facts->newer_nr,
 			 facts->newer_nr == 1 ? " was" : "s were");

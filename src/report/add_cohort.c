@@ -122,7 +122,8 @@ static json_t *cohort_head(const struct cohort *cohort)
 static json_t *cohort_column_head(const struct cohort_input *input)
 {
 	int64_t latest_ns = 0, size = 0, count = 0;
-	json_t *head = json_object(), *traced = json_object();
+	json_t *head = json_object(), *traced = json_object(), *stale = json_object();
+	struct cost gaps = {};
 	int err;
 
 	for (size_t i = 0; i < input->cohort->snapshot_nr; i++) {
@@ -132,12 +133,18 @@ static json_t *cohort_column_head(const struct cohort_input *input)
 		if (__builtin_add_overflow(size, snapshot->size, &size) ||
 		    __builtin_add_overflow(count, snapshot->count, &count))
 			size = count = INT64_MAX;
+		if (__builtin_add_overflow(gaps.size, snapshot->gap_blocks.size, &gaps.size) ||
+		    __builtin_add_overflow(gaps.count, snapshot->gap_blocks.count, &gaps.count))
+			gaps.size = gaps.count = INT64_MAX;
 	}
 	err = json_set_int(traced, "current", size);
 	traced = json_unless(err, traced);
+	err = json_set_int(stale, "size", gaps.size) ?: json_set_int(stale, "count", gaps.count);
+	stale = json_unless(err, stale);
 	err = json_set_text(head, "name", input->name) ?: json_set_int(head, "wall_ms", latest_ns / 1000000) ?:
 	      json_set(head, "cohort", cohort_head(input->cohort)) ?: json_set(head, "traced", traced) ?:
 	      json_set_int(head, "blocks", count);
+	err = json_set(head, "gap_blocks", stale) ?: err;
 	return json_unless(err, head);
 }
 

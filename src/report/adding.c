@@ -171,7 +171,8 @@ int adding_add(struct adding *adding, uint32_t row, const struct cost *cost, con
 
 	if (err)
 		return err;
-	if (__builtin_add_overflow(adding->size, cost->size, &adding->size))
+	if (__builtin_add_overflow(adding->size, cost->size, &adding->size) ||
+	    __builtin_add_overflow(adding->count, cost->count, &adding->count))
 		return cost_too_much(why);
 	adding->now[row].size += cost->size;
 	adding->now[row].count += cost->count;

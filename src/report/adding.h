@@ -23,7 +23,7 @@ struct adding {
 	struct spread *spread; /* by row, if there are samples */
 	size_t spread_nr, spread_alloc;
 	bool is_sampled;
-	int64_t size; /* all blocks so far */
+	int64_t size, count; /* all blocks so far */
 };
 
 /*

@@ -81,6 +81,7 @@ static bool is_file_taken(struct reading *reading, uint32_t file, const char *na
 static int add_lines_of_frame(struct reading *reading, const struct report_frame *frame)
 {
 	const char *name = strpool_get(&reading->data->strings, frame->file);
+	uint64_t last = (uint64_t)frame->line + LINES_AROUND; /* a file may say that a line is the last of 2^32 */
 	json_t *lines;
 	int err = 0;
 
@@ -89,8 +90,8 @@ static int add_lines_of_frame(struct reading *reading, const struct report_frame
 	lines = find_lines(reading, frame->file);
 	if (!lines)
 		return -ENOMEM;
-	for (uint32_t at = frame->line > LINES_AROUND ? frame->line - LINES_AROUND : 1;
-	     at <= frame->line + (uint64_t)LINES_AROUND && !err; at++)
+	for (uint64_t at = frame->line > LINES_AROUND ? frame->line - LINES_AROUND : 1;
+	     at <= last && at <= UINT32_MAX && !err; at++)
 		err = add_source_line(lines, reading, name, at);
 	return err;
 }

@@ -54,13 +54,14 @@ static int add_traceback(struct top_answer *answer, const struct readable_names 
 /* Whether a traceback belongs to the row. Rows of classes were filtered for already. */
 static bool is_of_row(const struct top_question *question, const struct statistic *statistic, bool *ret_no_memory)
 {
-	const struct frame_view *head = statistic->head ?: statistic->frame;
+	/* a row by line is of the most recent frame; the head of a traceback may be its oldest one */
+	const struct frame_view *own = statistic->frame + (statistic->nframe ? statistic->nframe - 1 : 0);
 	bool is_traceback = question->key_type == KEY_TRACEBACK, is_same;
 	char *identity;
 
 	if (question->key_type == KEY_DOMAIN || question->key_type == KEY_THREAD || question->key_type == KEY_PROCESS)
 		return true;
-	identity = top_identity(question->key_type, is_traceback ? statistic->frame : head,
+	identity = top_identity(question->key_type, is_traceback ? statistic->frame : own,
 				is_traceback ? statistic->nframe : !!statistic->nframe, NULL);
 	is_same = identity && !strcmp(identity, question->open);
 	*ret_no_memory |= !identity;
@@ -133,6 +134,8 @@ int top_answer_open(struct top_answer *answer, const struct top_question *questi
 	if (question->key_type == KEY_AGE || question->key_type == KEY_SIZE_CLASS)
 		return add_opened_line(answer, "tracebacks belong to lines, functions, files, objects, threads and domains: g groups "
 				"by these");
+	if (question->key_type == KEY_THREAD && !strcmp(question->open, "0"))
+		return add_opened_line(answer, "the thread is not known");
 	options.key_type = KEY_TRACEBACK;
 	err = filter_row(question, newest, &part, why);
 	err = err ?: snapshot_statistics(part ?: newest, &options, &statistics, why);

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <locale.h>
 #include <ncurses.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -230,6 +231,7 @@ int terminal_view_run(struct viewer *viewer)
 	int err;
 
 	setlocale(LC_CTYPE, "C.UTF-8"); /* names are UTF-8 wherever they are shown */
+	signal(SIGQUIT, SIG_IGN); /* it would leave the terminal as it is here */
 	terminal = newterm(NULL, stdout, stdin);
 	if (!terminal)
 		return log_failure("this terminal is not known (TERM=%s); --batch prints text", getenv("TERM") ?: "");

@@ -354,7 +354,7 @@ MUTANTS = {
         "account/starts.bpf.h", "\t\tbpf_map_delete_elem(&mapping_starts, &key);\n", ""),
     "starts: only the lowest level": (
         "account/starts.bpf.h", "\t\tif (bpf_map_update_elem(&mapping_starts,", "\t\tif (level == 0 && bpf_map_update_elem(&mapping_starts,"),
-    "starts: the lowest bit": ("account/starts.bpf.h", "if (word >> step) {", "if (step == 1 && word >> step) {"),
+    "starts: not the highest bit": ("account/starts.bpf.h", "word |= word >> step;", "word |= step < 8 ? word >> step : 0;"),
 
     # blocks
     "blocks: two processes share an address": (

@@ -5,8 +5,8 @@ MUSL     := $(OUT)/musl
 MUSL_SRC := $(sort $(MAIN_SRC) $(LIB_SRC) $(COLLECT_SRC))
 MUSL_OK  := $(patsubst %.c,$(MUSL)/%.ok,$(MUSL_SRC))
 # In /usr/include these lie beside glibc's headers: the kernel's, and the libraries'.
-MUSL_BESIDE := asm asm-generic linux bpf capstone curl dwarf.h elfutils gelf.h libelf.h jansson.h jansson_config.h \
-	       libiberty sqlite3.h xxhash.h zconf.h zlib.h zstd.h zstd_errors.h
+MUSL_BESIDE := asm asm-generic linux bpf capstone curl curses.h dwarf.h elfutils gelf.h libelf.h jansson.h \
+	       jansson_config.h libiberty ncurses.h ncurses_dll.h sqlite3.h unctrl.h xxhash.h zconf.h zlib.h zstd.h zstd_errors.h
 # musl has no such functions: without the word a call of one is a warning only.
 MUSL_CFLAGS := -isystem $(MUSL)/include -Werror=implicit-function-declaration
 

@@ -260,6 +260,26 @@ def read_example():
     assert sum(report.snapshots[1]["churn_now"]["allocations"]) == 17
 
 
+def read_sources():
+    """Lines around those of frames, of files from before the recording; a file may name the last of 2^32 lines."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, text, snap, out = (os.path.join(folder, name) for name in ("x.py", "in.json", "in.snap", "out.html"))
+        with open(source, "w", encoding="utf-8") as file:
+            file.write("one\ntwo\nthree\nfour\nfive\n")
+        os.utime(source, (0, 0))
+        with open(text, "w", encoding="utf-8") as file:
+            file.write('{"traceback_limit":1,"traces":[[0,10,[["x.py",2]]],[0,20,[["x.py",4294967295]]]]}')
+        subprocess.run([TOOL, "convert", text, "-o", snap], check=True, capture_output=True, timeout=20)
+        subprocess.run([TOOL, "report", snap, "--source", folder, "-o", out], check=True, capture_output=True, timeout=20)
+        sources = report_file.read(out)["sources"]
+        assert list(sources.values()) == [{"1": "one", "2": "two", "3": "three", "4": "four"}], sources
+
+
+def refuse_standard_input():
+    done = subprocess.run([TOOL, "report", "-", "-o", "never.html"], capture_output=True, text=True)
+    assert done.returncode == 2 and "not standard input" in done.stderr, done
+
+
 # ---- the whole ---------------------------------------------------------------------------------------------------
 
 
@@ -288,6 +308,8 @@ def main():
     check("history", compare_history, os.path.join(SNAPSHOTS, "leaks"))
     check("history with gaps", compare_history, os.path.join(SNAPSHOTS, "leaks-gaps"))
     check("fleet", compare_fleet)
+    check("sources", read_sources)
+    check("standard input", refuse_standard_input)
     print(f"report: {len(passed)} passed, {len(failed)} failed")
     return 1 if failed or not passed else 0
 

@@ -8,6 +8,7 @@ import { clearCanvas, inkOn, mix, shadeOfChange, theme } from "./theme.js";
 
 const ROW = 20, THIN_ROW = 6, LEAST_WIDTH = 0.75, TEXT_WIDTH = 26;
 const FONT = "11.5px ";
+const DEEPEST_ROW = 3000; // a file may have tracebacks that are too deep for the stack of a script
 
 export class Icicle {
 	constructor(canvas, app) {
@@ -87,7 +88,7 @@ export class Icicle {
 
 	placeChildren(id, x, width, row) {
 		const whole = this.tree.width[id];
-		if (!whole)
+		if (!whole || row > DEEPEST_ROW)
 			return;
 		for (const child of this.tree.children(id)) {
 			const w = width * this.tree.width[child] / whole;

@@ -23,9 +23,12 @@ function sampleFact(report, last) {
 }
 
 function gapFact({ model, report }, last) {
-	if (report.isFleet)
-		return fact(last.gap_blocks?.count ? "warn" : "good", last.gap_blocks?.count ? "Gaps" : "No gaps",
-			last.gap_blocks?.count ? formatBytes(last.gap_blocks.size) + " may be gone" : "");
+	if (report.isFleet) {
+		// The catalogue knows only the blocks that lived through a gap.
+		const stale = report.snapshots.map(s => s.gap_blocks).find(blocks => blocks?.count);
+		return stale ? fact("warn", "Gaps", formatBytes(stale.size) + " may be gone")
+			: fact("good", "No gaps", "that a block lived through");
+	}
 	const time = model.gaps.reduce((sum, g) => sum + g.to - g.from, 0), nr = model.gaps.length + report.gapsJoined;
 	if (!nr)
 		return fact("good", "No gaps");
@@ -36,10 +39,12 @@ function gapFact({ model, report }, last) {
 			+ "blocks that were freed in one are still shown");
 }
 
-function lossFact(last) {
-	const losses = Object.entries(last.losses), text = losses.map(([name, n]) => formatCount(n) + " " +
-		words(name)).join(", ");
-	return losses.length ? fact("warn", "Losses", text, text) : fact("good", "No losses");
+// Losses are counted from the start of a recording on: those of an earlier one are in earlier snapshots only.
+function lossFact({ snapshots }, last) {
+	const losses = Object.entries(last.losses || {});
+	const isEarlier = snapshots.some(s => s !== last && Object.keys(s.losses || {}).length);
+	const text = losses.map(([name, n]) => formatCount(n) + " " + words(name)).join(", ") || "in earlier snapshots";
+	return losses.length || isEarlier ? fact("warn", "Losses", text, text) : fact("good", "No losses");
 }
 
 function callerFact(report, last) {
@@ -79,7 +84,8 @@ export function listNotes(report) {
 		out.push("only blocks of " + visible(question.filters.join(" ")));
 	if (merged?.tracebacks)
 		out.push(formatCount(merged.tracebacks) + " of " + formatCount(merged.of) +
-			" tracebacks are small (below " + formatPercent(merged.share, 1) + " each) and merged by site");
+			" tracebacks are small (below " + formatPercent(merged.share, 1) +
+			" each) and merged by site: cumulative sums of their callers are without them");
 	if (merged?.dropped_keys?.length)
 		out.push("no filter by " + merged.dropped_keys.map(words).join(", ") + ", to save room");
 	if (!report.isFleet && question.given > report.snapshots.length)
@@ -116,7 +122,7 @@ function rssBar(rss) {
 
 export function drawTrust(app) {
 	const { report, model } = app, last = report.snapshots[model.last], notes = listNotes(report);
-	const facts = [sampleFact(report, last), gapFact(app, last), lossFact(last), callerFact(report, last),
+	const facts = [sampleFact(report, last), gapFact(app, last), lossFact(report, last), callerFact(report, last),
 		startFact(report, last), costFact(last)];
 	byId("trust").replaceChildren(
 		element("div", { class: "tfacts" },
