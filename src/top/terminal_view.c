@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <locale.h>
+#define NCURSES_WIDECHAR 1 /* for musl: glibc has it by _GNU_SOURCE */
 #include <ncurses.h>
 #include <signal.h>
 #include <stdlib.h>
