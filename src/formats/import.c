@@ -15,7 +15,7 @@
 #include "formats/gzip.h"
 #include "formats/profile_import.h"
 
-#define EXPANDED_MOST (1u << 30)      /* bytes of a file in gzip */
+#define BYTES_MOST (1u << 30)	      /* of a file, unpacked */
 #define FRAMES_MOST (1ull << 26)      /* of all samples: a location is one byte, and may have many lines */
 #define BLOCKS_MOST (1ull << 26)      /* a profile has one number for any count of blocks */
 #define EXACT_DOUBLE (1ull << 53)
@@ -74,6 +74,7 @@ static int end_traceback(struct profile_import *in, const struct snap_churn *chu
 
 	if (err)
 		return err;
+	in->allocated_uncounted += churn && churn->allocated_bytes && !churn->allocations;
 	err = snapshot_builder__traceback(in->builder, in->frame, in->frame_nr, 0, 0, ret_traceback);
 	if (!err && churn && churn->allocations)
 		err = snapshot_builder__churn(in->builder, *ret_traceback, churn);
@@ -150,6 +151,9 @@ int import_metadata(struct profile_import *in, const char *source, uint64_t samp
 	if (!err && in->uncounted)
 		err = snapshot_builder__counter(in->builder, SNAP_LOST, "blocks_uncounted", in->uncounted) ?
 		      import_no_memory(in) : 0;
+	if (!err && in->allocated_uncounted)
+		err = snapshot_builder__counter(in->builder, SNAP_LOST, "allocations_uncounted",
+						in->allocated_uncounted) ? import_no_memory(in) : 0;
 	return err;
 }
 
@@ -167,11 +171,13 @@ static int import_packed(struct profile_import *in, const char *bytes, size_t le
 	struct byte_buffer expanded = {};
 	int err;
 
+	if (len > BYTES_MOST)
+		return import_refuse(in, -EFBIG, "more than %u MiB", BYTES_MOST >> 20);
 	if (!gzip_is(bytes, len))
 		return import_bytes(in, bytes, len);
-	err = gzip_expand(bytes, len, EXPANDED_MOST, &expanded);
+	err = gzip_expand(bytes, len, BYTES_MOST, &expanded);
 	if (err == -EFBIG)
-		err = import_refuse(in, err, "more than %u MiB in gzip", EXPANDED_MOST >> 20);
+		err = import_refuse(in, err, "more than %u MiB in gzip", BYTES_MOST >> 20);
 	else if (err)
 		err = import_refuse(in, err, "%s", err == -ENOMEM ? strerror(ENOMEM) : "damaged, or not whole: gzip");
 	else

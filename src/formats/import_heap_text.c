@@ -88,7 +88,7 @@ static const char *skip_spaces(const char *at, const char *end)
 	return at;
 }
 
-/* Reads digits of a base, of at most 63 bits. Returns the text behind them, or NULL. */
+/* Reads digits of a base, of at most 64 bits. Returns the text behind them, or NULL. */
 static const char *read_digits(const char *at, const char *end, unsigned int base, uint64_t *ret)
 {
 	static const char digits[] = "0123456789abcdef";
@@ -100,9 +100,8 @@ static const char *read_digits(const char *at, const char *end, unsigned int bas
 
 		if (!digit)
 			break;
-		if (value > UINT64_MAX / base)
+		if (__builtin_mul_overflow(value, base, &value) || __builtin_add_overflow(value, digit - digits, &value))
 			return NULL;
-		value = value * base + (digit - digits);
 	}
 	*ret = value;
 	return at > start ? at : NULL;
@@ -371,7 +370,7 @@ static int read_text_head(struct heap_text *text, bool is_jemalloc)
 			return refuse_line(text, "not 'heap profile: COUNT: BYTES [COUNT: BYTES] @ heap_v2/RATE', or "
 					   "no profile of a heap");
 	}
-	text->has_allocated = totals.allocated;
+	text->has_allocated = totals.allocated || totals.allocated_bytes;
 	return 0;
 }
 

@@ -24,6 +24,14 @@ bool is_pprof(const char *bytes, size_t len)
 
 /* ---- tables ----------------------------------------------------------------------------------------- */
 
+#define ROWS_MOST (16u << 20)  /* of one kind: a row of a few bytes takes many more in memory */
+#define SMALL_ROW_MOST 4096    /* bytes: mappings and functions are read for each line */
+
+static int refuse_rows(const struct pprof_import *pprof)
+{
+	return import_refuse(pprof->in, -EFBIG, "more than %u rows of one kind", ROWS_MOST);
+}
+
 /* All kinds of rows have their id in field 1. */
 static int add_row(struct pprof_import *pprof, struct pprof_rows *rows, const struct protobuf_field *field)
 {
@@ -41,10 +49,33 @@ static int add_row(struct pprof_import *pprof, struct pprof_rows *rows, const st
 		return refuse_pprof(pprof, "a row");
 	if (!row.id || pprof_find_row(rows, row.id))
 		return refuse_pprof(pprof, row.id ? "two rows with one id" : "a row without an id");
-	if (rows->row_nr >= IDMAP_NONE || array_push(rows, row, row) ||
+	if (rows->row_nr == ROWS_MOST)
+		return refuse_rows(pprof);
+	if (array_push(rows, row, row) ||
 	    idmap_add(&rows->ids, hash_bytes(&row.id, sizeof(row.id), 0), rows->row_nr - 1))
 		return import_no_memory(pprof->in);
 	return 0;
+}
+
+static int add_small_row(struct pprof_import *pprof, struct pprof_rows *rows, const struct protobuf_field *field)
+{
+	if (field->wire == WIRE_BYTES && field->bytes.end - field->bytes.at > SMALL_ROW_MOST)
+		return refuse_pprof(pprof, "a mapping or a function of more than 4096 bytes");
+	return add_row(pprof, rows, field);
+}
+
+static int add_sample(struct pprof_import *pprof, struct protobuf_reader sample)
+{
+	if (pprof->sample_nr == ROWS_MOST)
+		return refuse_rows(pprof);
+	return array_push(pprof, sample, sample) ? import_no_memory(pprof->in) : 0;
+}
+
+static int add_pprof_string(struct pprof_import *pprof, struct protobuf_reader string)
+{
+	if (pprof->string_nr == ROWS_MOST)
+		return refuse_rows(pprof);
+	return array_push(pprof, string, string) ? import_no_memory(pprof->in) : 0;
 }
 
 static void release_rows(struct pprof_rows *rows)
@@ -82,15 +113,15 @@ static int note_field(struct pprof_import *pprof, const struct protobuf_field *f
 	case PPROF_SAMPLE_TYPE:
 		return add_type(pprof, field);
 	case PPROF_SAMPLE:
-		return array_push(pprof, sample, field->bytes) ? import_no_memory(pprof->in) : 0;
+		return add_sample(pprof, field->bytes);
 	case PPROF_MAPPING:
-		return add_row(pprof, &pprof->mappings, field);
+		return add_small_row(pprof, &pprof->mappings, field);
 	case PPROF_LOCATION:
 		return add_row(pprof, &pprof->locations, field);
 	case PPROF_FUNCTION:
-		return add_row(pprof, &pprof->functions, field);
+		return add_small_row(pprof, &pprof->functions, field);
 	case PPROF_STRING_TABLE:
-		return array_push(pprof, string, field->bytes) ? import_no_memory(pprof->in) : 0;
+		return add_pprof_string(pprof, field->bytes);
 	case PPROF_TIME_NANOS:
 		pprof->time_ns = field->value;
 		return 0;
@@ -157,10 +188,10 @@ static int end_pprof_sample(struct pprof_import *pprof, const uint64_t *value)
 	const struct profile_blocks live = { pprof->live < 0 ? 0 : value[pprof->live], value[pprof->live_bytes], 1 };
 	const struct snap_churn churn = {
 		.allocations = pprof->allocated < 0 ? 0 : value[pprof->allocated],
-		.allocated_bytes = pprof->allocated < 0 ? 0 : value[pprof->allocated_bytes],
+		.allocated_bytes = pprof->allocated_bytes < 0 ? 0 : value[pprof->allocated_bytes],
 	};
 
-	if (!live.count && !live.bytes && !churn.allocations) {
+	if (!live.count && !live.bytes && !churn.allocations && !churn.allocated_bytes) {
 		pprof->in->frame_nr = 0;
 		return 0;
 	}
@@ -253,11 +284,16 @@ int import_pprof(struct profile_import *in, const void *bytes, size_t len)
 
 	if (!err && (!pprof.string_nr || pprof.string[0].at != pprof.string[0].end))
 		err = refuse_pprof(&pprof, "its string table does not begin with an empty string");
+	if (!err) {
+		pprof.known = calloc(pprof.string_nr, sizeof(*pprof.known));
+		err = pprof.known ? 0 : import_no_memory(in);
+	}
 	err = err ?: choose_types(&pprof) ?: read_samples(&pprof) ?: describe_pprof(&pprof);
 	release_rows(&pprof.mappings);
 	release_rows(&pprof.functions);
 	release_rows(&pprof.locations);
 	free(pprof.string);
+	free(pprof.known);
 	free(pprof.sample);
 	free(pprof.frame);
 	return err;

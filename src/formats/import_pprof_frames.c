@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* The frames of a pprof profile's locations. */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,13 +46,20 @@ static int intern_string(struct pprof_import *pprof, uint64_t at, uint32_t *ret)
 
 	if (at >= pprof->string_nr)
 		return refuse_pprof(pprof, "a string that is not in the table");
+	if (pprof->known[at]) {
+		*ret = pprof->known[at] - 1;
+		return 0;
+	}
 	string = &pprof->string[at];
 	if (string->at < string->end && memchr(string->at, 0, string->end - string->at))
 		return refuse_pprof(pprof, "a string with a NUL");
 	copy = strndup((const char *)(string->at ?: (const uint8_t *)""), string->end - string->at);
 	err = copy ? snapshot_builder__string(pprof->in->builder, copy, ret) : -ENOMEM;
 	free(copy);
-	return err ? import_no_memory(pprof->in) : 0;
+	if (err)
+		return import_no_memory(pprof->in);
+	pprof->known[at] = *ret + 1;
+	return 0;
 }
 
 /* ---- frames ----------------------------------------------------------------------------------------- */
@@ -122,17 +130,17 @@ static int add_frame(struct pprof_import *pprof, struct pprof_row *location, con
 static bool is_place_name(const struct pprof_import *pprof, uint64_t name, uint64_t object, uint64_t offset)
 {
 	const struct protobuf_reader *path = object < pprof->string_nr ? &pprof->string[object] : NULL;
-	char *text;
-	bool is_same;
+	char text[PATH_MAX + 24];
+	size_t len = path ? path->end - path->at : 0;
 
 	if (pprof_string_is(pprof, name, "[unknown]"))
 		return true;
-	if (!path || asprintf(&text, "%.*s%s0x%llx", (int)(path->end - path->at), (const char *)path->at ?: "",
-			      path->at < path->end ? "+" : "", (unsigned long long)offset) < 0)
+	if (!path || len >= PATH_MAX || name >= pprof->string_nr ||
+	    len > (size_t)(pprof->string[name].end - pprof->string[name].at))
 		return false;
-	is_same = pprof_string_is(pprof, name, text);
-	free(text);
-	return is_same;
+	snprintf(text, sizeof(text), "%.*s%s0x%llx", (int)len, (const char *)path->at ?: "", len ? "+" : "",
+		 (unsigned long long)offset);
+	return pprof_string_is(pprof, name, text);
 }
 
 /* object: the string of its path. */

@@ -36,6 +36,7 @@ struct pprof_import {
 	struct pprof_rows mappings, functions, locations;
 	struct protobuf_reader *string;
 	size_t string_nr, string_alloc;
+	uint32_t *known; /* for each string the builder's id and 1, or 0 */
 	struct protobuf_reader *sample;
 	size_t sample_nr, sample_alloc;
 	struct pprof_type type[VALUE_TYPES_MAX], period_type;

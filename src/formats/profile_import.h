@@ -20,6 +20,7 @@ struct profile_import {
 	uint64_t blocks_all;
 	struct snap_churn churn_all;
 	uint64_t uncounted;  /* samples that have bytes, but no number of blocks */
+	uint64_t allocated_uncounted; /* samples that have allocated bytes, but no number of allocations: those are left out */
 	uint32_t nframe_max;
 	bool is_sampled;
 };

@@ -123,6 +123,7 @@ Test(formats_import, refuses_damaged_text)
 		{ "heap profile: 1: 2 [3: 4] @ heapprofile\n1: 2 3: 4] @ 0x1\n", -EBADMSG, "line 2: not 'COUNT" },
 		{ "heap profile: 1: 2 [3: 4] @ heapprofile\n1: 2 [3: 4] @ x\n", -EBADMSG, "line 2: not an address" },
 		{ "heap profile: 1: 2 [3: 4] @ heapprofile\n1: 99999999999999999999 [3: 4] @ 1\n", -EBADMSG, "line 2: " },
+		{ "heap profile: 1: 2 [3: 4] @ heapprofile\n1: 18446744073709551617 [3: 4] @ 1\n", -EBADMSG, "line 2: " },
 		{ "heap profile: 1: 2 [3: 4] @ heapprofile\n99999999999: 2 [3: 4] @ 1\n", -EFBIG, "more than 67108864 blocks" },
 		{ "heap_v2/x\n", -EBADMSG, "line 1: not 'heap_v2/RATE'" },
 		{ "heap_v2/1\n@ 1\n", -EBADMSG, "line 2: not 't*:" },
@@ -135,6 +136,19 @@ Test(formats_import, refuses_damaged_text)
 
 	for (size_t i = 0; i < ARRAY_SIZE(row); i++)
 		expect_refusal(row[i].text, strlen(row[i].text), row[i].err, row[i].words);
+	expect_refusal(row[0].text, (1u << 30) + 1, -EFBIG, "more than 1024 MiB");
+}
+
+Test(formats_import, allocated_bytes_without_a_count_are_counted)
+{
+	static const char text[] = "heap profile:  1: 10 [ 1: 70] @ heapprofile\n"
+				   "     1: 10 [  0: 40] @ 0x401005d\n"
+				   "     0: 0 [  1: 30] @ 0x401005e\n";
+	struct snapshot *snapshot = imported(text, strlen(text));
+
+	cr_expect_eq(snapshot__counter(snapshot, "allocations_uncounted"), 1);
+	cr_expect_eq(total_of(snapshot, MEASURE_ALLOCATED).size, 30);
+	snapshot__close(snapshot);
 }
 
 /* ---- pprof ------------------------------------------------------------------------------------------ */
@@ -256,5 +270,16 @@ Test(formats_import, refuses_damaged_pprof)
 		cr_expect(*why.text, "%zu bytes", len);
 		snapshot__close(snapshot);
 	}
+	buffer_release(&profile);
+}
+
+Test(formats_import, refuses_a_function_that_is_too_long)
+{
+	static const char zeros[5000];
+	struct byte_buffer profile = {};
+
+	put_profile(&profile, 1, 2, 101);
+	protobuf_put_bytes(&profile, PPROF_FUNCTION, zeros, sizeof(zeros));
+	expect_refusal((char *)profile.byte, profile.byte_nr, -EBADMSG, "more than 4096 bytes");
 	buffer_release(&profile);
 }
