@@ -10,7 +10,8 @@
 
 /*
  * Puts a comma and a text in quotes. A spreadsheet takes a text that begins with one of these characters for a formula,
- * and names come from untrusted processes: an apostrophe in front makes it text.
+ * and names come from untrusted processes: an apostrophe in front makes it text. Where ';' separates cells it would begin
+ * one, because a quote after a comma does not count then: it becomes ':'.
  */
 static int put_text(FILE *out, const char *text)
 {
@@ -22,7 +23,7 @@ static int put_text(FILE *out, const char *text)
 	if (*clean && strchr("=+-@|%", *clean))
 		putc('\'', out);
 	for (const char *c = clean; *c; c++)
-		fputs((char[]){ *c, *c == '"' ? '"' : '\0', '\0' }, out);
+		fputs((char[]){ *c == ';' ? ':' : *c, *c == '"' ? '"' : '\0', '\0' }, out);
 	putc('"', out);
 	free(clean);
 	return 0;

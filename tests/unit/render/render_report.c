@@ -180,8 +180,8 @@ Test(render_csv, has_all_frames_of_a_traceback)
 {
 	expect("csv", (struct report){ .top = 1 },
 	       "size,count,filename,lineno,function,object,traceback\n"
-	       "300,3,\"main.c\",70,\"main;1\",\"/bin/shop\","
-	       "\"new<\"\"x\\\"\"> at a\\x0a\\xff.c:3 < /lib/z.so+0x8f0 < main;1 at main.c:70\"\n");
+	       "300,3,\"main.c\",70,\"main:1\",\"/bin/shop\","
+	       "\"new<\"\"x\\\"\"> at a\\x0a\\xff.c:3 < /lib/z.so+0x8f0 < main:1 at main.c:70\"\n");
 }
 
 Test(render_markdown, keeps_names_in_code_spans)
@@ -242,7 +242,7 @@ Test(render_key, names_groups_in_every_format, .init = use_keys)
 	       "… and 1 more (21 B in 3 blocks)\n"
 	       "total: size=321 B, count=6\n");
 	expect("folded", (struct report){}, "<unknown> 21\ng\\x1b_new:<T> 300\n");
-	expect("csv", (struct report){ .top = 1 }, "size,count,function\n300,3,\"g\\x1b_new;<T>\"\n");
+	expect("csv", (struct report){ .top = 1 }, "size,count,function\n300,3,\"g\\x1b_new:<T>\"\n");
 	expect("json", (struct report){ .top = 1 },
 	       "{\"schema\":\"allocsnap.stats/2\",\"key_type\":\"function\",\"cumulative\":false,"
 	       "\"total\":{\"size\":321,\"count\":6},\"warnings\":[],\"losses\":{},"
