@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,10 +15,12 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/log.h"
 #include "base/reason.h"
 #include "base/strpool.h"
 
 #define DEPTH_MAX 16 /* folders in folders */
+#define NOTES_FEW 1000 /* so many are kept even if their files are gone */
 
 static const char *const outcome_names[] = {
 	[OUTCOME_PUSHED] = "pushed", [OUTCOME_REJECTED] = "rejected", [OUTCOME_GIVEN_UP] = "given-up",
@@ -32,6 +35,8 @@ struct push_queue {
 	char *folder, *note_path;
 	int note_fd; /* -1: there is no folder yet */
 	struct strpool done; /* paths below the folder */
+	size_t done_most;    /* when there are more, those whose files are gone are forgotten */
+	bool has_warned;     /* of a folder in it that cannot be read */
 	struct waiting *waiting;
 	size_t waiting_nr, waiting_alloc;
 };
@@ -57,39 +62,121 @@ static int read_note(struct push_queue *queue, const char *line)
 	return path ? strpool_add(&queue->done, path + 1, strcspn(path + 1, "\n"), &id) : 0;
 }
 
-static int read_notes(struct push_queue *queue)
+/* Whether the file of a note may be there: a folder that cannot be read now hides its files. */
+static bool may_exist(const struct push_queue *queue, const char *line)
 {
-	FILE *file = fdopen(dup(queue->note_fd), "re");
+	const char *path = strchr(line, ' ');
+	char full[PATH_MAX];
+	int len = path ? snprintf(full, sizeof(full), "%s/%.*s", queue->folder, (int)strcspn(path + 1, "\n"), path + 1) : 0;
+
+	return len > 0 && len < PATH_MAX && (!faccessat(AT_FDCWD, full, F_OK, AT_SYMLINK_NOFOLLOW) ||
+					     (errno != ENOENT && errno != ENOTDIR));
+}
+
+/* Reads all notes from the file's beginning. copy: gets those whose files may be there, and only these are read. */
+static int read_notes(struct push_queue *queue, FILE *copy)
+{
+	int fd = fcntl(queue->note_fd, F_DUPFD_CLOEXEC, 0);
+	FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
 	size_t room = 0;
 	char *line = NULL;
 	int err = file ? 0 : -errno;
 
-	while (!err && getline(&line, &room, file) > 0)
+	if (file)
+		rewind(file); /* of all duplicates of the descriptor */
+	while (!err && getline(&line, &room, file) > 0) {
+		if (copy && !may_exist(queue, line))
+			continue;
 		err = read_note(queue, line);
+		if (copy)
+			fputs(line, copy);
+	}
+	if (!err && file && ferror(file))
+		err = -EIO;
 	free(line);
 	if (file)
 		fclose(file);
+	else if (fd >= 0)
+		close(fd);
 	return err;
+}
+
+/* Writes the notes anew into a file of another name, which is locked before it gets the name. */
+static int rewrite_notes(struct push_queue *queue, const char *draft)
+{
+	int fd = open(draft, O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+	FILE *copy = fd < 0 ? NULL : fdopen(fcntl(fd, F_DUPFD_CLOEXEC, 0), "w");
+	struct strpool before = queue->done;
+	int err = copy ? 0 : -errno;
+
+	queue->done = (struct strpool){};
+	if (!err && flock(fd, LOCK_EX | LOCK_NB))
+		err = -errno;
+	err = err ?: read_notes(queue, copy);
+	if (copy && fclose(copy) && !err)
+		err = -errno;
+	if (!err && (fdatasync(fd) || rename(draft, queue->note_path)))
+		err = -errno;
+	if (err) {
+		strpool_release(&queue->done);
+		queue->done = before;
+		if (fd >= 0)
+			close(fd);
+		return err;
+	}
+	strpool_release(&before);
+	close(queue->note_fd);
+	queue->note_fd = fd;
+	return 0;
+}
+
+/* Forgets the notes of files that are gone, each time when there are twice as many. If that fails, all stay. */
+static void forget_gone(struct push_queue *queue)
+{
+	char *draft;
+
+	if (queue->done.start_nr <= (queue->done_most ?: NOTES_FEW))
+		return;
+	if (asprintf(&draft, "%s~", queue->note_path) < 0)
+		return;
+	if (rewrite_notes(queue, draft))
+		unlink(draft);
+	free(draft);
+	queue->done_most = 2 * queue->done.start_nr + NOTES_FEW;
+}
+
+/* Between open() and flock() another process may have put a new file in its place. */
+static bool is_still_named(int fd, const char *path)
+{
+	struct stat opened, named;
+
+	return !fstat(fd, &opened) && S_ISREG(opened.st_mode) && !lstat(path, &named) &&
+	       opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
 }
 
 /* Only the folder's owner and root may add notes, so no link of another user is followed. */
 static int open_notes(struct push_queue *queue, struct reason *why)
 {
 	int fd = open(queue->note_path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
-	struct stat st;
 	int err;
 
 	if (fd < 0 && errno == ENOENT)
 		return 0;
 	if (fd < 0)
 		return reason_set(why, -errno, "%s: %s: it notes what was pushed", queue->note_path, strerror(errno));
-	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || flock(fd, LOCK_EX | LOCK_NB)) {
+	if (flock(fd, LOCK_EX | LOCK_NB) || !is_still_named(fd, queue->note_path)) {
 		close(fd);
 		return reason_set(why, -EBUSY, "%s: another process pushes this folder to this URL", queue->note_path);
 	}
 	queue->note_fd = fd;
-	err = read_notes(queue);
-	return err ? reason_set(why, err, "%s: %s", queue->note_path, strerror(-err)) : 0;
+	err = read_notes(queue, NULL);
+	if (err) {
+		close(fd);
+		queue->note_fd = -1;
+		return reason_set(why, err, "%s: %s", queue->note_path, strerror(-err));
+	}
+	forget_gone(queue);
+	return 0;
 }
 
 /* ---- the folder ------------------------------------------------------------------------------------- */
@@ -122,6 +209,15 @@ static int add_waiting(struct push_queue *queue, const char *path, const struct 
 	return err;
 }
 
+/* A folder below that may not be read, such as lost+found, has no snapshots of ours. Returns 0. */
+static int skip_unreadable(struct push_queue *queue, const char *path)
+{
+	if (!queue->has_warned)
+		log_line(LOG_WARNING, "push: %s: %s: left out", path, strerror(EACCES));
+	queue->has_warned = true;
+	return 0;
+}
+
 static int scan_queue_folder(struct push_queue *queue, const char *folder, unsigned int depth);
 
 static int scan_queue_entry(struct push_queue *queue, const char *folder, const char *name, unsigned int depth)
@@ -135,7 +231,7 @@ static int scan_queue_entry(struct push_queue *queue, const char *folder, const 
 	if (asprintf(&path, "%s/%s", folder, name) < 0)
 		return -ENOMEM;
 	if (lstat(path, &st))
-		err = errno == ENOENT ? 0 : -errno; /* removed just now */
+		err = errno == ENOENT ? 0 /* removed just now */ : errno == EACCES ? skip_unreadable(queue, path) : -errno;
 	else if (S_ISDIR(st.st_mode) && depth < DEPTH_MAX)
 		err = scan_queue_folder(queue, path, depth + 1);
 	else if (S_ISREG(st.st_mode) && has_snapshot_name(name))
@@ -150,6 +246,8 @@ static int scan_queue_folder(struct push_queue *queue, const char *folder, unsig
 	struct dirent *entry;
 	int err = dir || errno == ENOENT ? 0 : -errno;
 
+	if (err == -EACCES && depth)
+		return skip_unreadable(queue, folder);
 	while (dir && !err && (entry = readdir(dir)))
 		err = scan_queue_entry(queue, folder, entry->d_name, depth);
 	if (dir)
@@ -198,6 +296,8 @@ int push_queue__scan(struct push_queue *queue, uint64_t *ret_vanished, struct re
 	err = queue->note_fd < 0 ? 0 : scan_queue_folder(queue, queue->folder, 0); /* < 0: there is no folder yet */
 	*ret_vanished = count_vanished(before, before_nr);
 	release_waiting(before, before_nr);
+	if (queue->note_fd >= 0 && !err)
+		forget_gone(queue);
 	if (queue->waiting_nr)
 		qsort(queue->waiting, queue->waiting_nr, sizeof(*queue->waiting), compare_waiting);
 	return err ? reason_set(why, err, "%s: %s", queue->folder, strerror(-err)) : 0;

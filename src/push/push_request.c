@@ -47,6 +47,19 @@ static const char *label_name(char name[TEXT_MAX], const char *text)
 	return name;
 }
 
+/* Servers refuse a series with two labels of one name: of the profile's the first stays, and none that is the service's. */
+static bool is_label_used(const struct push_profile *profile, size_t at)
+{
+	char name[TEXT_MAX], other[TEXT_MAX];
+	bool is_used;
+
+	label_name(name, profile->label[at].name);
+	is_used = !*name || !strcmp(name, "service_name") || !strcmp(name, "__name__");
+	for (size_t i = 0; i < at && !is_used; i++)
+		is_used = !strcmp(name, label_name(other, profile->label[i].name));
+	return is_used;
+}
+
 /* A version 4 UUID. */
 static const char *random_uuid(char uuid[37])
 {
@@ -78,7 +91,8 @@ static json_t *labels_json(const struct push_profile *profile)
 
 	failed |= json_array_append_new(labels, label_json("service_name", profile->service));
 	for (size_t i = 0; i < profile->label_nr; i++)
-		failed |= json_array_append_new(labels, label_json(profile->label[i].name, profile->label[i].value));
+		if (!is_label_used(profile, i))
+			failed |= json_array_append_new(labels, label_json(profile->label[i].name, profile->label[i].value));
 	if (!failed)
 		return labels;
 	json_decref(labels);
@@ -138,8 +152,9 @@ static char *series_name(const struct push_profile *profile)
 		return NULL;
 	fputs(clean_text(clean, sizeof(clean), profile->service), out);
 	for (size_t i = 0; i < profile->label_nr; i++)
-		fprintf(out, "\n%s\n%s", label_name(name, profile->label[i].name),
-			clean_text(clean, sizeof(clean), profile->label[i].value));
+		if (!is_label_used(profile, i))
+			fprintf(out, "\n%s\n%s", label_name(name, profile->label[i].name),
+				clean_text(clean, sizeof(clean), profile->label[i].value));
 	if (fclose(out)) {
 		free(text);
 		return NULL;

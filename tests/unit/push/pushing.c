@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "push/push_queue.h"
+#include "push/push_request.h"
+
+/* Servers refuse a series with a name twice. */
+Test(pushing, label_names_are_unique)
+{
+	static const char url[] = "http://localhost/push.v1.PusherService/Push";
+	const struct push_label label[] = {
+		{ "host", "web-1" }, { "host", "other" }, { "a.b", "first" }, { "a_b", "second" }, { "service_name", "x" },
+	};
+	const struct push_profile profile = { .bytes = "x", .len = 1, .service = "shopd", .label = label,
+					      .label_nr = ARRAY_SIZE(label) };
+	struct push_request request = {};
+
+	cr_assert_eq(push_protocol_of(url)->make(&request, url, &profile), 0);
+	cr_expect(strstr(request.body, "{\"name\":\"service_name\",\"value\":\"shopd\"},{\"name\":\"host\",\"value\":\"web-1\"},"
+				       "{\"name\":\"a_b\",\"value\":\"first\"}]"), "%s", (const char *)request.body);
+	push_request_release(&request);
+}
+
+static void write_file(const char *folder, const char *name, const char *text)
+{
+	char path[128];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	file = fopen(path, "w");
+	cr_assert_not_null(file);
+	fputs(text, file);
+	fclose(file);
+}
+
+static off_t notes_size(const char *folder)
+{
+	char command[160];
+	FILE *pipe;
+	long size = -1;
+
+	snprintf(command, sizeof(command), "cat %s/.push-* | wc -c", folder);
+	pipe = popen(command, "r");
+	cr_assert_eq(fscanf(pipe, "%ld", &size), 1);
+	pclose(pipe);
+	return size;
+}
+
+/* Notes of files that are gone are forgotten; those of files that are there are not. */
+Test(pushing, notes_do_not_only_grow)
+{
+	char folder[] = "/tmp/allocsnap-push-XXXXXX", path[128];
+	struct reason why = { "" };
+	struct push_queue *queue;
+	uint64_t vanished;
+
+	cr_assert_not_null(mkdtemp(folder));
+	write_file(folder, "stays.snap", "");
+	queue = push_queue__open(folder, "http://localhost/ingest", &why);
+	cr_assert_not_null(queue, "%s", why.text);
+	for (int i = 0; i < 3; i++) {
+		for (int file = 0; file < 500; file++) {
+			snprintf(path, sizeof(path), "%d-%d.snap", i, file);
+			write_file(folder, path, "");
+		}
+		cr_assert_eq(push_queue__scan(queue, &vanished, &why), 0, "%s", why.text);
+		cr_expect_eq(push_queue__nr(queue), i ? 500 : 501);
+		while (push_queue__nr(queue))
+			cr_assert_eq(push_queue__note(queue, 0, OUTCOME_PUSHED, &why), 0, "%s", why.text);
+		for (int file = 0; file < 500; file++) {
+			snprintf(path, sizeof(path), "%s/%d-%d.snap", folder, i, file);
+			unlink(path);
+		}
+	}
+	cr_assert_eq(push_queue__scan(queue, &vanished, &why), 0, "%s", why.text);
+	cr_expect_eq(push_queue__nr(queue), 0);
+	cr_expect_lt(notes_size(folder), 10000);
+	cr_expect_null(push_queue__open(folder, "http://localhost/ingest", &why), "it is locked");
+	push_queue__close(queue);
+	queue = push_queue__open(folder, "http://localhost/ingest", &why);
+	cr_assert_not_null(queue, "%s", why.text);
+	cr_assert_eq(push_queue__scan(queue, &vanished, &why), 0, "%s", why.text);
+	cr_expect_eq(push_queue__nr(queue), 0, "what is there was pushed before");
+	push_queue__close(queue);
+	snprintf(path, sizeof(path), "rm -r %s", folder);
+	cr_expect_eq(system(path), 0);
+}
