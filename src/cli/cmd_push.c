@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* allocsnap push: sends snapshots as pprof to Pyroscope, Parca and what is compatible with them. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -43,7 +44,7 @@ static int push_folder(struct push_endpoint *endpoint, const struct pusher_optio
 	struct push_queue *queue = push_queue__open(folder, options->endpoint.url, &why);
 	int status = EXIT_DONE;
 
-	if (!queue || push_waiting(endpoint, options, queue, counts, &why))
+	if (!queue || push_waiting(endpoint, options, queue, -1, counts, &why))
 		status = log_failure("%s", why.text);
 	push_queue__close(queue);
 	return status;
@@ -60,6 +61,10 @@ static int push_one(struct push_endpoint *endpoint, const struct pusher_options 
 		return EXIT_DONE;
 	case PUSH_REJECTED:
 		counts->rejected++;
+		return log_failure("%s: not pushed: %s", path, why.text);
+	case PUSH_LATER:
+		counts->failures++;
+		counts->waiting++;
 		return log_failure("%s: not pushed: %s", path, why.text);
 	case PUSH_FAILED:
 		break;
@@ -79,7 +84,8 @@ static int report_counts(const struct push_counts *counts, uint64_t waiting)
 	if (counts->given_up)
 		printf(", %" PRIu64 " given up", (uint64_t)counts->given_up);
 	if (waiting)
-		printf("; %" PRIu64 " wait: the same command tries them again", waiting);
+		printf("; %" PRIu64 " %s again", waiting,
+		       waiting == 1 ? "waits: the same command tries it" : "wait: the same command tries them");
 	putchar('\n');
 	return waiting || counts->rejected ? EXIT_FAILED : EXIT_DONE;
 }
@@ -108,11 +114,12 @@ static int run(const void *command_options, const struct arguments *args)
 	struct pusher_options options = *(const struct pusher_options *)command_options;
 	struct push_endpoint *endpoint;
 	struct reason why = { "out of memory" };
-	int status;
+	int status, err;
 
 	options.endpoint.url = args->item[0];
-	if (push_url_check(options.endpoint.url, &why))
-		return log_refusal(&cmd_push, "%s", why.text);
+	err = push_url_check(options.endpoint.url, &why);
+	if (err)
+		return err == -EINVAL ? log_refusal(&cmd_push, "%s", why.text) : log_failure("%s", why.text);
 	endpoint = push_endpoint__new(&options.endpoint, &why);
 	if (!endpoint)
 		return log_failure("%s", why.text);

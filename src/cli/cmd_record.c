@@ -19,6 +19,7 @@
 extern const struct command cmd_record;
 
 #define KEYS 5
+#define WAITING_MOST 10000 /* snapshots, unless --push-max-waiting says otherwise */
 
 struct record_command_options {
 	struct capture_options capture;
@@ -27,7 +28,7 @@ struct record_command_options {
 	uint64_t max_disk, keep_ns;
 	const char *metrics;
 	struct pusher_options push;
-	const struct push_counts *push_counts; /* once it runs */
+	struct push_helper *push_helper; /* once it runs */
 };
 
 #define FIELD(name) offsetof(struct record_command_options, name)
@@ -164,7 +165,7 @@ static int record_with(const struct record_command_options *options, struct coll
 		.recording = capture_recording_options(&options->capture),
 		.bounds = { .max_disk_bytes = options->max_disk, .keep_ns = options->keep_ns },
 		.metrics = options->metrics,
-		.push = options->push_counts,
+		.push = options->push_helper,
 	};
 	int status = drop_privileges(collector, &record.recording, needed_for_metrics(options->metrics));
 
@@ -245,13 +246,18 @@ static int check_push(const struct pusher_options *push)
 	struct reason why = { "out of memory" };
 	struct push_endpoint *endpoint;
 	bool is_usable;
+	int err;
 
-	if (!push->endpoint.url && (push->endpoint.credentials || push->endpoint.tenant || push->endpoint.ca_file))
+	if (!push->endpoint.url && (push->endpoint.credentials || push->endpoint.tenant || push->endpoint.ca_file ||
+				    push->waiting_most != WAITING_MOST))
 		return log_refusal(&cmd_record, "--push-... goes with --push URL");
 	if (!push->endpoint.url)
 		return EXIT_DONE;
-	if (push_url_check(push->endpoint.url, &why))
+	err = push_url_check(push->endpoint.url, &why);
+	if (err == -EINVAL)
 		return log_refusal(&cmd_record, "--push: %s", why.text);
+	if (err)
+		return log_failure("--push: %s", why.text);
 	endpoint = push_endpoint__new(&push->endpoint, &why);
 	is_usable = endpoint;
 	push_endpoint__free(endpoint);
@@ -273,6 +279,7 @@ static int record_and_push(const struct record_command_options *options, const s
 	struct reason why = { "out of memory" };
 	struct push_helper *helper;
 	uint64_t waiting;
+	bool has_ended;
 	int status;
 
 	if (!url)
@@ -280,11 +287,14 @@ static int record_and_push(const struct record_command_options *options, const s
 	helper = push_helper__start(&options->push, folder, &why);
 	if (!helper)
 		return log_failure("--push: %s", why.text);
-	pushing.push_counts = push_helper__counts(helper);
+	pushing.push_helper = helper;
 	status = record_processes(&pushing, rule, rule_nr, signal_fd);
-	waiting = push_helper__stop(helper);
-	if (waiting)
-		log_info("%" PRIu64 " snapshots are not pushed yet: allocsnap push %s %s", waiting, url, folder);
+	waiting = push_helper__stop(helper, &has_ended);
+	if (has_ended)
+		log_info("snapshots may not be pushed yet: allocsnap push %s %s", url, folder);
+	else if (waiting)
+		log_info("%" PRIu64 " snapshot%s not pushed yet: allocsnap push %s %s", waiting,
+			 waiting == 1 ? " is" : "s are", url, folder);
 	return status;
 }
 
@@ -348,7 +358,7 @@ const struct command cmd_record = {
 		.capture.recording = { .dir = DATA_DIR, .interval_ns = 60000000000,
 				       .is_compact = true },
 		.min_bytes = 65536,
-		.push.waiting_most = 10000,
+		.push.waiting_most = WAITING_MOST,
 	},
 	.options_size = sizeof(struct record_command_options),
 	.run = run,

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "push/push_endpoint.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,6 +17,7 @@
 
 #define CONNECT_TIMEOUT_MS 10000
 #define CREDENTIALS_MAX 16384 /* bytes of the file */
+#define CA_FILE_MAX (16 << 20)
 #define ANSWER_MAX 200	      /* bytes of an answer that are shown */
 
 #define ENV_TOKEN "ALLOCSNAP_PUSH_TOKEN"
@@ -25,18 +28,26 @@ struct push_endpoint {
 	const struct push_endpoint_options *options;
 	const struct push_protocol *protocol;
 	char *token, *user, *password;
+	char *ca; /* the bytes of ca_file */
+	size_t ca_len;
+	uint64_t timeout_ns;
+	bool is_local;
 	CURL *curl;
 };
 
 /* ---- the URL ---------------------------------------------------------------------------------------- */
 
-/* Whether the host of a checked URL is this machine. */
+/* Whether the host of a checked URL is this machine. A name may begin with "127.", too. */
 static bool is_loopback(CURLU *parts)
 {
 	char *host = NULL;
-	bool is_local = !libcurl.curl_url_get(parts, CURLUPART_HOST, &host, 0) &&
-			(!strcmp(host, "localhost") || !strncmp(host, "127.", 4) || !strcmp(host, "[::1]"));
+	struct in_addr address;
+	bool is_local = !libcurl.curl_url_get(parts, CURLUPART_HOST, &host, 0);
 
+	if (is_local && inet_pton(AF_INET, host, &address) == 1)
+		is_local = ntohl(address.s_addr) >> 24 == 127;
+	else if (is_local)
+		is_local = !strcasecmp(host, "localhost") || !strcmp(host, "[::1]");
 	libcurl.curl_free(host);
 	return is_local;
 }
@@ -73,8 +84,8 @@ static int check_url_parts(CURLU *parts, const char *url, struct reason *why)
 {
 	/* The text is not shown: it has a secret in it. */
 	if (has_url_part(parts, CURLUPART_USER) || has_url_part(parts, CURLUPART_PASSWORD))
-		return reason_set(why, -EINVAL, "a URL with a user or a password: every user sees command lines; use "
-				  "--credentials FILE");
+		return reason_set(why, -EINVAL, "a URL with a user or a password: every user sees command lines; a file "
+				  "of credentials is for that");
 	if (!is_scheme(parts, "http") && !is_scheme(parts, "https"))
 		return reason_set(why, -EINVAL, "'%.100s' begins with neither https:// nor http://", url);
 	if (has_url_part(parts, CURLUPART_QUERY) || has_url_part(parts, CURLUPART_FRAGMENT))
@@ -102,6 +113,13 @@ int push_url_check(const char *url, struct reason *why)
 
 /* ---- credentials ------------------------------------------------------------------------------------ */
 
+static void forget(char *secret)
+{
+	if (secret)
+		explicit_bzero(secret, strlen(secret));
+	free(secret);
+}
+
 static int set_credential(struct push_endpoint *endpoint, char *line)
 {
 	const struct {
@@ -117,7 +135,9 @@ static int set_credential(struct push_endpoint *endpoint, char *line)
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
 		if (strncmp(line, keys[i].key, strlen(keys[i].key)))
 			continue;
-		free(*keys[i].field);
+		if (!line[strlen(keys[i].key)])
+			return -EINVAL;
+		forget(*keys[i].field);
 		*keys[i].field = strdup(line + strlen(keys[i].key));
 		return *keys[i].field ? 0 : -ENOMEM;
 	}
@@ -139,6 +159,8 @@ static int parse_credentials(struct push_endpoint *endpoint, FILE *file, const c
 		err = set_credential(endpoint, line);
 	}
 	explicit_bzero(line, sizeof(line));
+	if (ferror(file))
+		return reason_set(why, -EIO, "%s: %s", path, strerror(errno));
 	if (err == -EINVAL)
 		return reason_set(why, err, "%s: line %d is not token=…, user=… or password=…", path, nr);
 	return err ? reason_set(why, err, "out of memory") : 0;
@@ -160,8 +182,8 @@ static int copy_environment(char **field, const char *name)
 {
 	const char *value = getenv(name);
 
-	*field = value ? strdup(value) : NULL;
-	return value && !*field ? -ENOMEM : 0;
+	*field = value && *value ? strdup(value) : NULL; /* an empty one is none */
+	return value && *value && !*field ? -ENOMEM : 0;
 }
 
 static int find_credentials(struct push_endpoint *endpoint, struct reason *why)
@@ -175,16 +197,45 @@ static int find_credentials(struct push_endpoint *endpoint, struct reason *why)
 }
 
 /* Anyone on the way could read them. */
-static int check_transport(const struct push_endpoint *endpoint, struct reason *why)
+static int check_transport(struct push_endpoint *endpoint, struct reason *why)
 {
 	CURLU *parts = libcurl.curl_url();
-	bool is_plain = parts && !libcurl.curl_url_set(parts, CURLUPART_URL, endpoint->options->url, 0) &&
-			is_scheme(parts, "http") && !is_loopback(parts);
+	bool is_url = parts && !libcurl.curl_url_set(parts, CURLUPART_URL, endpoint->options->url, 0);
+	bool is_plain = !is_url || is_scheme(parts, "http");
 
+	endpoint->is_local = is_url && is_loopback(parts);
 	libcurl.curl_url_cleanup(parts);
-	if (is_plain && (endpoint->token || endpoint->user))
+	if (endpoint->password && !endpoint->user)
+		return reason_set(why, -EINVAL, "a password, but no user");
+	if (is_plain && !endpoint->is_local && (endpoint->token || endpoint->user))
 		return reason_set(why, -EINVAL, "credentials go over https only, or to this machine");
 	return 0;
+}
+
+/* ---- certificates ----------------------------------------------------------------------------------- */
+
+/* They are read once: the process that pushes may lack the right to read them later. */
+static int read_certificates(struct push_endpoint *endpoint, struct reason *why)
+{
+	const char *path = endpoint->options->ca_file;
+	FILE *file = path ? fopen(path, "re") : NULL;
+	int err = 0;
+
+	if (!path)
+		return 0;
+	if (!file)
+		return reason_set(why, -errno, "%s: %s", path, strerror(errno));
+	endpoint->ca = malloc(CA_FILE_MAX);
+	if (!endpoint->ca)
+		err = reason_set(why, -ENOMEM, "out of memory");
+	else
+		endpoint->ca_len = fread(endpoint->ca, 1, CA_FILE_MAX, file);
+	if (!err && ferror(file))
+		err = reason_set(why, -EIO, "%s: %s", path, strerror(errno));
+	else if (!err && (!endpoint->ca_len || endpoint->ca_len == CA_FILE_MAX))
+		err = reason_set(why, -EINVAL, "%s: %s", path, endpoint->ca_len ? "too large for certificates" : "empty");
+	fclose(file);
+	return err;
 }
 
 /* ---- requests --------------------------------------------------------------------------------------- */
@@ -194,7 +245,7 @@ struct push_answer {
 	size_t len;
 };
 
-/* Takes all of the answer, and keeps its begin. */
+/* Takes all of the answer, and keeps its beginning. */
 static size_t keep_answer(char *bytes, size_t size, size_t nr, void *answer_)
 {
 	struct push_answer *answer = answer_;
@@ -234,12 +285,25 @@ static void set_credentials(const struct push_endpoint *endpoint)
 	}
 }
 
+/* A proxy of the environment is no part of this machine. */
+static CURLcode set_transport(const struct push_endpoint *endpoint)
+{
+	struct curl_blob ca = { endpoint->ca, endpoint->ca_len, CURL_BLOB_NOCOPY };
+	CURLcode code = CURLE_OK;
+
+	if (endpoint->is_local)
+		code = libcurl.curl_easy_setopt(endpoint->curl, CURLOPT_NOPROXY, "*");
+	if (!code && endpoint->ca)
+		code = libcurl.curl_easy_setopt(endpoint->curl, CURLOPT_CAINFO_BLOB, &ca);
+	return code;
+}
+
 /* The connection stays open from one request to the next; the options do not. */
-static void set_request(const struct push_endpoint *endpoint, const struct push_request *request,
+static CURLcode set_request(const struct push_endpoint *endpoint, const struct push_request *request,
 			struct push_answer *answer)
 {
 	CURL *curl = endpoint->curl;
-	uint64_t timeout_ms = (endpoint->options->timeout_ns ?: PUSH_TIMEOUT_NS) / 1000000;
+	uint64_t timeout_ms = endpoint->timeout_ns / 1000000;
 
 	libcurl.curl_easy_reset(curl);
 	libcurl.curl_easy_setopt(curl, CURLOPT_URL, request->url);
@@ -253,9 +317,8 @@ static void set_request(const struct push_endpoint *endpoint, const struct push_
 	libcurl.curl_easy_setopt(curl, CURLOPT_POSTFIELDS, request->body);
 	libcurl.curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, keep_answer);
 	libcurl.curl_easy_setopt(curl, CURLOPT_WRITEDATA, answer);
-	if (endpoint->options->ca_file)
-		libcurl.curl_easy_setopt(curl, CURLOPT_CAINFO, endpoint->options->ca_file);
 	set_credentials(endpoint);
+	return set_transport(endpoint);
 }
 
 /* Statuses that are about this profile; others are about the endpoint, the way to it, or who asks. */
@@ -280,9 +343,9 @@ static enum push_result send_request(struct push_endpoint *endpoint, const struc
 	long status = 0;
 	CURLcode code;
 
-	set_request(endpoint, request, &answer);
+	code = set_request(endpoint, request, &answer);
 	libcurl.curl_easy_setopt(endpoint->curl, CURLOPT_HTTPHEADER, headers);
-	code = libcurl.curl_easy_perform(endpoint->curl);
+	code = code ?: libcurl.curl_easy_perform(endpoint->curl);
 	libcurl.curl_slist_free_all(headers);
 	if (code) {
 		reason_set(why, 0, "%s", libcurl.curl_easy_strerror(code));
@@ -316,7 +379,9 @@ struct push_endpoint *push_endpoint__new(const struct push_endpoint_options *opt
 	if (!err) {
 		endpoint->options = options;
 		endpoint->protocol = push_protocol_of(options->url);
-		err = find_credentials(endpoint, why) ?: check_transport(endpoint, why);
+		endpoint->timeout_ns = options->timeout_ns ?: PUSH_TIMEOUT_NS;
+		err = find_credentials(endpoint, why) ?: check_transport(endpoint, why) ?:
+		      read_certificates(endpoint, why);
 	}
 	if (!err) {
 		endpoint->curl = libcurl.curl_easy_init();
@@ -328,13 +393,6 @@ struct push_endpoint *push_endpoint__new(const struct push_endpoint_options *opt
 	return NULL;
 }
 
-static void forget(char *secret)
-{
-	if (secret)
-		explicit_bzero(secret, strlen(secret));
-	free(secret);
-}
-
 void push_endpoint__free(struct push_endpoint *endpoint)
 {
 	if (!endpoint)
@@ -344,5 +402,11 @@ void push_endpoint__free(struct push_endpoint *endpoint)
 	forget(endpoint->token);
 	forget(endpoint->user);
 	forget(endpoint->password);
+	free(endpoint->ca);
 	free(endpoint);
+}
+
+void push_endpoint__set_timeout(struct push_endpoint *endpoint, uint64_t timeout_ns)
+{
+	endpoint->timeout_ns = timeout_ns;
 }

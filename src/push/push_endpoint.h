@@ -48,6 +48,7 @@ enum push_result {
 	PUSH_DONE = 0,
 	PUSH_REJECTED, /* this profile: another attempt would fail, too */
 	PUSH_FAILED,   /* the endpoint: another attempt may succeed later */
+	PUSH_LATER,    /* this profile: it cannot be read or made now, but may be later */
 };
 
 struct push_endpoint;
@@ -55,12 +56,15 @@ struct push_endpoint;
 /* The lines of all protocols, "PATH (what)", for help texts. Returns false if there are fewer. */
 bool push_protocol_at(size_t at, const char **ret_path, const char **ret_help);
 
-/* Returns 0, or -EINVAL with a line in *why: such a URL is refused. */
+/* Returns 0, or a line in *why and -EINVAL: such a URL is refused; or another negative errno: it cannot be checked. */
 int push_url_check(const char *url, struct reason *why);
 
-/* Reads the credentials. Options must outlive it. NULL: it failed, with a line in *why. */
+/* Reads the credentials and the certificates. Options must outlive it. NULL: it failed, with a line in *why. */
 struct push_endpoint *push_endpoint__new(const struct push_endpoint_options *options, struct reason *why);
 void push_endpoint__free(struct push_endpoint *endpoint); /* NULL is allowed */
+
+/* For the next requests. */
+void push_endpoint__set_timeout(struct push_endpoint *endpoint, uint64_t timeout_ns);
 
 /* Sends a profile. A line in *why says what went wrong; it has no credentials. */
 enum push_result push_endpoint__send(struct push_endpoint *endpoint, const struct push_profile *profile,

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -23,6 +24,7 @@ struct push_helper {
 	struct push_counts *counts; /* shared */
 	pid_t pid;
 	int end_fd; /* closing it ends the helper */
+	bool has_ended;
 };
 
 /* The texts are on the command line, which the child overwrites. Without memory the child ends. */
@@ -53,13 +55,17 @@ static _Noreturn void push_in_child(const struct pusher_options *options, const 
 	const struct pusher_options own = copy_options(options);
 	const char *folder = copy_argument(argument);
 	struct reason why = { "out of memory" };
+	struct push_endpoint *endpoint;
 
 	child_ignore_signals();
 	child_show_as("allocsnap: pushes snapshots");
 	nice(10);
-	if (privileges__drop(privileges__to_write(folder), &why) || push_while_open(&own, folder, end_fd, counts, &why))
-		log_line(LOG_ERR, "push: %s; nothing is pushed any more", why.text);
-	_exit(EXIT_SUCCESS);
+	endpoint = push_endpoint__new(&own.endpoint, &why); /* reads files that may be root's alone */
+	if (!endpoint || privileges__drop(privileges__to_write(folder), &why)) {
+		log_line(LOG_ERR, "push: %s", why.text);
+		_exit(EXIT_FAILURE);
+	}
+	_exit(push_while_open(endpoint, &own, folder, end_fd, counts) ? EXIT_FAILURE : EXIT_SUCCESS);
 }
 
 static int fork_helper(struct push_helper *helper, const struct pusher_options *options, const char *folder,
@@ -69,6 +75,7 @@ static int fork_helper(struct push_helper *helper, const struct pusher_options *
 
 	if (pipe2(end, O_CLOEXEC))
 		return reason_set(why, -errno, "pipe: %s", strerror(errno));
+	helper->counts->is_up = true;
 	helper->pid = fork();
 	if (!helper->pid) {
 		close(end[1]);
@@ -100,8 +107,29 @@ struct push_helper *push_helper__start(const struct pusher_options *options, con
 	return NULL;
 }
 
-const struct push_counts *push_helper__counts(const struct push_helper *helper)
+static void log_early_end(int status)
 {
+	const char *how = WIFSIGNALED(status) ? "signal" : "exit status";
+
+	log_line(LOG_ERR, "push: the process that pushes has ended (%s %d): nothing is pushed any more", how,
+		 WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+}
+
+/* Looks whether it has ended by itself, and logs that once. */
+static void check_helper(struct push_helper *helper)
+{
+	int status;
+
+	if (helper->has_ended || waitpid(helper->pid, &status, WNOHANG) != helper->pid)
+		return;
+	helper->has_ended = true;
+	helper->counts->is_up = false;
+	log_early_end(status);
+}
+
+const struct push_counts *push_helper__counts(struct push_helper *helper)
+{
+	check_helper(helper);
 	return helper->counts;
 }
 
@@ -119,14 +147,15 @@ static void wait_for_helper(const struct push_helper *helper)
 		;
 }
 
-uint64_t push_helper__stop(struct push_helper *helper)
+uint64_t push_helper__stop(struct push_helper *helper, bool *ret_has_ended)
 {
 	uint64_t waiting;
 
-	if (!helper)
-		return 0;
+	check_helper(helper);
 	close(helper->end_fd);
-	wait_for_helper(helper);
+	if (!helper->has_ended)
+		wait_for_helper(helper);
+	*ret_has_ended = helper->has_ended;
 	waiting = helper->counts->waiting;
 	munmap(helper->counts, sizeof(*helper->counts));
 	free(helper);

@@ -14,10 +14,13 @@ struct push_helper;
 /* Forks the process: before anything else is open. Options must outlive it. NULL: it failed, with a line in *why. */
 struct push_helper *push_helper__start(const struct pusher_options *options, const char *folder, struct reason *why);
 
-/* Its counts so far, valid until the stop. */
-const struct push_counts *push_helper__counts(const struct push_helper *helper);
+/* Its counts so far, valid until the stop. If it has ended by itself, this is logged, once, and is_up is false. */
+const struct push_counts *push_helper__counts(struct push_helper *helper);
 
-/* Ends it after a last attempt. Returns how many snapshots still wait. NULL is allowed. */
-uint64_t push_helper__stop(struct push_helper *helper);
+/*
+ * Ends it after a last attempt. Returns how many snapshots still waited at its last look. *ret_has_ended: it ended by
+ * itself before, and later ones wait, too.
+ */
+uint64_t push_helper__stop(struct push_helper *helper, bool *ret_has_ended);
 
 #endif

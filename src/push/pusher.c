@@ -26,6 +26,12 @@
 
 /* ---- a snapshot as a profile ------------------------------------------------------------------------ */
 
+/* Whether an error is about the machine, not about the file: the same attempt may succeed later. */
+static bool is_passing(int err)
+{
+	return err == -ENOMEM || err == -EMFILE || err == -ENFILE || err == -EIO;
+}
+
 /* Makes pprof of all live blocks. The caller frees the bytes. */
 static int make_pprof(const struct snapshot *snapshot, char **ret_bytes, size_t *ret_len, struct reason *why)
 {
@@ -79,16 +85,18 @@ static enum push_result push_snapshot(struct push_endpoint *endpoint, const stru
 		.service = options->service ?: snapshot__metadata(snapshot, "comm") ?: "unknown",
 		.until_s = (wall_ns ?: clock_now_ns(CLOCK_REALTIME)) / SECOND_NS,
 	};
-	enum push_result result = PUSH_REJECTED;
+	enum push_result result;
 	struct labels labels = {};
 	char *bytes = NULL;
 	size_t len = 0;
+	int err;
 
 	profile.from_s = profile.until_s ? profile.until_s - 1 : 0; /* it is an instant; servers want a span */
-	if (add_labels(&labels, snapshot)) {
-		reason_set(why, 0, "out of memory");
-		result = PUSH_FAILED;
-	} else if (!make_pprof(snapshot, &bytes, &len, why)) {
+	err = add_labels(&labels, snapshot) ? reason_set(why, -ENOMEM, "out of memory") :
+					      make_pprof(snapshot, &bytes, &len, why);
+	if (err) {
+		result = is_passing(err) ? PUSH_LATER : PUSH_REJECTED;
+	} else {
 		profile.bytes = bytes;
 		profile.len = len;
 		profile.label = labels.label;
@@ -104,10 +112,10 @@ enum push_result push_file(struct push_endpoint *endpoint, const struct pusher_o
 			   struct reason *why)
 {
 	struct snapshot *snapshot = snapshot__open(path, why);
-	enum push_result result = PUSH_REJECTED;
+	enum push_result result;
 
 	if (!snapshot)
-		return errno == ENOMEM ? PUSH_FAILED : PUSH_REJECTED;
+		return is_passing(-errno) ? PUSH_LATER : PUSH_REJECTED;
 	result = push_snapshot(endpoint, options, snapshot, why);
 	snapshot__close(snapshot);
 	return result;
@@ -127,57 +135,60 @@ static int give_up_oldest(const struct pusher_options *options, struct push_queu
 	}
 	counts->given_up += nr;
 	if (nr)
-		log_line(LOG_WARNING, "push: %" PRIu64 " snapshots given up, the oldest: more than %" PRIu64 " wait", nr,
-			 options->waiting_most);
+		log_line(LOG_WARNING, "push: %" PRIu64 " snapshot%s given up, the oldest: more than %" PRIu64 " wait", nr,
+			 nr == 1 ? "" : "s", options->waiting_most);
 	return err;
 }
 
-/* Returns 1 if the endpoint failed, 0, or a negative errno. */
-static int push_oldest(struct push_endpoint *endpoint, const struct pusher_options *options, struct push_queue *queue,
-		       struct push_counts *counts, struct reason *why)
+/* Counts each failure, and logs the first of several. */
+static void note_failure(struct push_counts *counts, const char *what, const char *why)
 {
-	const char *path = push_queue__path(queue, 0);
+	if (!counts->is_failing)
+		log_line(LOG_WARNING, "push: %s%s%s; it is tried again", what, *what ? ": " : "", why);
+	counts->is_failing = true;
+	counts->failures++;
+}
+
+static void note_unread(struct push_counts *counts, const char *path, const char *why)
+{
+	if (!counts->has_unread)
+		log_line(LOG_WARNING, "push: %s: %s; it is tried again", path, why);
+	counts->has_unread = true;
+	counts->failures++;
+}
+
+/* Returns 1 if the endpoint failed, 0, or a negative errno. One that cannot be read now stays: *at passes it. */
+static int push_next(struct push_endpoint *endpoint, const struct pusher_options *options, struct push_queue *queue,
+		     size_t *at, struct push_counts *counts, struct reason *why)
+{
+	const char *path = push_queue__path(queue, *at);
 	struct reason said = {};
 	enum push_result result = push_file(endpoint, options, path, &said);
+	int err;
 
 	if (result == PUSH_FAILED) {
-		if (!counts->is_failing)
-			log_line(LOG_WARNING, "push: %s: %s; it is tried again", options->endpoint.url, said.text);
-		counts->is_failing = true;
-		counts->failures++;
+		note_failure(counts, options->endpoint.url, said.text);
 		return 1;
 	}
-	if (counts->is_failing)
-		log_line(LOG_INFO, "push: %s answers again", options->endpoint.url);
-	counts->is_failing = false;
+	if (result == PUSH_LATER) {
+		note_unread(counts, path, said.text);
+		++*at;
+		return 0;
+	}
 	if (result == PUSH_REJECTED) {
 		log_line(LOG_WARNING, "push: %s: not pushed: %s", path, said.text);
 		counts->rejected++;
-		return push_queue__note(queue, 0, OUTCOME_REJECTED, why);
+		err = push_queue__note(queue, *at, OUTCOME_REJECTED, why);
+	} else {
+		counts->pushed++;
+		err = push_queue__note(queue, *at, OUTCOME_PUSHED, why);
 	}
-	counts->pushed++;
-	return push_queue__note(queue, 0, OUTCOME_PUSHED, why);
-}
-
-int push_waiting(struct push_endpoint *endpoint, const struct pusher_options *options, struct push_queue *queue,
-		 struct push_counts *counts, struct reason *why)
-{
-	uint64_t vanished = 0;
-	int err = push_queue__scan(queue, &vanished, why);
-
-	counts->given_up += vanished;
-	if (vanished)
-		log_line(LOG_WARNING, "push: %" PRIu64 " snapshots were removed before they were pushed", vanished);
-	err = err ?: give_up_oldest(options, queue, counts, why);
-	counts->waiting = push_queue__nr(queue);
-	while (!err && push_queue__nr(queue)) {
-		err = push_oldest(endpoint, options, queue, counts, why);
-		counts->waiting = push_queue__nr(queue);
+	if (!err && counts->is_failing) {
+		log_line(LOG_INFO, "push: snapshots are pushed to %s again", options->endpoint.url);
+		counts->is_failing = false;
 	}
-	return err < 0 ? err : 0;
+	return err;
 }
-
-/* ---- a folder that grows ---------------------------------------------------------------------------- */
 
 /* Returns true if the end came. */
 static bool wait_for_end(int end_fd, int wait_ms)
@@ -187,29 +198,62 @@ static bool wait_for_end(int end_fd, int wait_ms)
 	return poll(&end, 1, wait_ms) > 0;
 }
 
-static int push_until_end(struct push_endpoint *endpoint, const struct pusher_options *options, struct push_queue *queue,
-			  int end_fd, struct push_counts *counts, struct reason *why)
+int push_waiting(struct push_endpoint *endpoint, const struct pusher_options *options, struct push_queue *queue,
+		 int end_fd, struct push_counts *counts, struct reason *why)
 {
-	int wait_ms = EVERY_MS, err = 0;
+	uint64_t vanished = 0;
+	int err = push_queue__scan(queue, &vanished, why);
+	size_t at = 0;
 
-	while (!err && !wait_for_end(end_fd, wait_ms)) {
-		err = push_waiting(endpoint, options, queue, counts, why);
-		wait_ms = !counts->is_failing ? EVERY_MS : wait_ms * 2 < RETRY_MOST_MS ? wait_ms * 2 : RETRY_MOST_MS;
+	counts->given_up += vanished;
+	if (vanished)
+		log_line(LOG_WARNING, "push: %" PRIu64 " snapshot%s removed before %s pushed", vanished,
+			 vanished == 1 ? " was" : "s were", vanished == 1 ? "it was" : "they were");
+	err = err ?: give_up_oldest(options, queue, counts, why);
+	counts->waiting = push_queue__nr(queue);
+	while (!err && at < push_queue__nr(queue) && !wait_for_end(end_fd, 0)) {
+		err = push_next(endpoint, options, queue, &at, counts, why);
+		counts->waiting = push_queue__nr(queue);
 	}
+	if (!err && !at)
+		counts->has_unread = false;
+	return err < 0 ? err : 0;
+}
+
+/* ---- a folder that grows ---------------------------------------------------------------------------- */
+
+/* Opens the queue if it is not open, and pushes. What fails is counted, and logged if it did not fail before. */
+static int push_pass(struct push_endpoint *endpoint, const struct pusher_options *options, const char *folder,
+		     struct push_queue **queue, int end_fd, struct push_counts *counts)
+{
+	struct reason why = { "out of memory" };
+	int err = 0;
+
+	if (!*queue) {
+		*queue = push_queue__open(folder, options->endpoint.url, &why);
+		err = *queue ? 0 : -errno ?: -ENOMEM;
+	}
+	err = err ?: push_waiting(endpoint, options, *queue, end_fd, counts, &why);
+	if (err)
+		note_failure(counts, "", why.text);
 	return err;
 }
 
-int push_while_open(const struct pusher_options *options, const char *folder, int end_fd, struct push_counts *counts,
-		    struct reason *why)
+int push_while_open(struct push_endpoint *endpoint, const struct pusher_options *options, const char *folder, int end_fd,
+		    struct push_counts *counts)
 {
-	struct pusher_options used = *options;
-	struct push_endpoint *endpoint = push_endpoint__new(&used.endpoint, why);
-	struct push_queue *queue = endpoint ? push_queue__open(folder, options->endpoint.url, why) : NULL;
-	int err = queue ? push_until_end(endpoint, &used, queue, end_fd, counts, why) : -EINVAL;
+	struct push_queue *queue = NULL;
+	int wait_ms = EVERY_MS, err;
 
-	used.endpoint.timeout_ns = LAST_TIMEOUT_NS;
+	while (!wait_for_end(end_fd, wait_ms)) {
+		err = push_pass(endpoint, options, folder, &queue, end_fd, counts);
+		if (!err && !push_queue__nr(queue))
+			counts->is_failing = false; /* nothing is left that could fail */
+		wait_ms = !counts->is_failing ? EVERY_MS : wait_ms * 2 < RETRY_MOST_MS ? wait_ms * 2 : RETRY_MOST_MS;
+	}
+	push_endpoint__set_timeout(endpoint, LAST_TIMEOUT_NS);
 	alarm(LAST_SECONDS);
-	err = err ?: push_waiting(endpoint, &used, queue, counts, why);
+	err = push_pass(endpoint, options, folder, &queue, -1, counts);
 	push_queue__close(queue);
 	push_endpoint__free(endpoint);
 	return err;

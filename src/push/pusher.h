@@ -24,6 +24,8 @@ struct push_counts {
 	_Atomic uint64_t given_up; /* snapshots that too many others waited with, or that were removed while they waited */
 	_Atomic uint64_t waiting;
 	_Atomic bool is_failing;   /* the last attempt failed */
+	_Atomic bool has_unread;   /* some waiting snapshots could not be read at the last look */
+	_Atomic uint64_t is_up;	   /* 1: the process that pushes runs */
 };
 
 /* Pushes a file. The result is as of push_endpoint__send(), PUSH_REJECTED also if it is no snapshot. */
@@ -31,18 +33,20 @@ enum push_result push_file(struct push_endpoint *endpoint, const struct pusher_o
 			   struct reason *why);
 
 /*
- * Pushes what waits in a folder, and logs what goes wrong. Stops at the first failure. Returns 0, or a negative errno
- * with a line in *why if the queue cannot be read or noted.
+ * Pushes what waits in a folder, and logs what goes wrong. Stops at the first failure of the endpoint, and between two
+ * snapshots if end_fd becomes readable or is closed by its other end; -1: it has no such end. Returns 0, or a negative
+ * errno with a line in *why if the queue cannot be read or noted.
  */
 struct push_queue;
 int push_waiting(struct push_endpoint *endpoint, const struct pusher_options *options, struct push_queue *queue,
-		 struct push_counts *counts, struct reason *why);
+		 int end_fd, struct push_counts *counts, struct reason *why);
 
 /*
- * Does so again and again: every few seconds, or after a failure in ever longer intervals. Ends with a last attempt when
- * end_fd becomes readable or is closed by its other end; SIGALRM ends the process if that takes long. Returns as above.
+ * Does so again and again: every few seconds, or after a failure of any kind in ever longer intervals. Ends with a last
+ * attempt at the end of end_fd; SIGALRM ends the process if that takes long. Returns the last attempt's error, which is
+ * logged.
  */
-int push_while_open(const struct pusher_options *options, const char *folder, int end_fd, struct push_counts *counts,
-		    struct reason *why);
+int push_while_open(struct push_endpoint *endpoint, const struct pusher_options *options, const char *folder, int end_fd,
+		    struct push_counts *counts);
 
 #endif

@@ -145,8 +145,9 @@ static const struct row push_rows[] = {
 	{ "allocsnap_push_rejected_total", "counter", "Snapshots that the endpoint does not take, or that cannot be read.",
 	  FIELD(rejected) },
 	{ "allocsnap_push_given_up_total", "counter",
-	  "Snapshots that were given up: too many waited, or they were removed before.", FIELD(given_up) },
+	  "Snapshots that were given up: too many waited, or they were removed before they were pushed.", FIELD(given_up) },
 	{ "allocsnap_push_waiting", "gauge", "Snapshots that wait to be pushed.", FIELD(waiting) },
+	{ "allocsnap_push_up", "gauge", "1 while the process that pushes runs.", FIELD(is_up) },
 };
 
 static void put_push_counts(FILE *out, const struct push_counts *counts)

@@ -184,6 +184,13 @@ def credentials_are_not_for_everyone(folder):
     check("line 1" in err and "tokn" not in err, err)
     _, err = allocsnap("push", "http://example.org/ingest", snap, env={"ALLOCSNAP_PUSH_TOKEN": "t0ken"}, status=1)
     check("over https only" in err, err)
+    _, err = allocsnap("push", "http://127.evil.example/ingest", snap, env={"ALLOCSNAP_PUSH_TOKEN": "t0ken"}, status=1)
+    check("over https only" in err, err)
+    _, err = allocsnap("push", server.url(), snap, env={"ALLOCSNAP_PUSH_PASSWORD": "t0ken"}, status=1)
+    check("no user" in err, err)
+    proxy = Server()
+    allocsnap("push", server.url(), snap, env={"ALLOCSNAP_PUSH_TOKEN": "", "http_proxy": proxy.url("")})
+    check("Authorization" not in server.requests[-1][1] and not proxy.requests, "an empty token, and a proxy")
     for url in ("http://me:pw@127.0.0.1/ingest", "ftp://127.0.0.1/ingest", "http://127.0.0.1/", "/ingest"):
         _, err = allocsnap("push", url, snap, status=2)
         check("pw" not in err and len(err.splitlines()) == 1, err)

@@ -2,6 +2,7 @@
 """record --push: a process of its own sends each snapshot, and the recorder never waits for it."""
 import gzip
 import http.server
+import os
 import pathlib
 import signal
 import threading
@@ -18,7 +19,7 @@ class Endpoint(http.server.ThreadingHTTPServer):
 
     def __init__(self, status=200):
         super().__init__(("127.0.0.1", 0), Handler)
-        self.status, self.bodies = status, []
+        self.status, self.bodies, self.credentials = status, [], []
         self.silent = threading.Event()
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
@@ -33,6 +34,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             time.sleep(0.1)
         if self.server.status == 200:
             self.server.bodies.append(body)
+            self.server.credentials.append(self.headers.get("Authorization"))
         self.send_response(self.server.status)
         self.send_header("Content-Length", "0")
         self.end_headers()
@@ -63,6 +65,39 @@ def test_record_pushes_each_snapshot(bench):
     check_equal(len(endpoint.bodies), len(snapshots_below(recorder.folder)), "profiles, of as many snapshots")
     check("not pushed" not in recorder.stderr(), recorder.stderr())
     check("allocsnap_push_pushed_total" in pathlib.Path(metrics).read_text(encoding="utf-8"), "no metrics of pushes")
+
+
+def test_record_pushes_with_few_rights(bench):
+    """It reads the credentials while it has all rights, and passes folders that it cannot read afterwards."""
+    endpoint, secret, hidden = Endpoint(), pathlib.Path(bench.path("secret")), pathlib.Path(bench.path("data/lost+found"))
+    secret.write_text("token=t0ken\n", encoding="utf-8")
+    secret.chmod(0o600)
+    hidden.mkdir(parents=True)
+    hidden.chmod(0o700)
+    for path in (secret, hidden):
+        os.chown(path, 65534, 65534)
+    recorder, _, _ = start(bench, endpoint, "--push-credentials", str(secret))
+    wait_for(lambda: len(endpoint.bodies) >= 2, "two profiles", 60)
+    check_equal(set(endpoint.credentials), {"Bearer t0ken"}, "credentials")
+    recorder.popen.send_signal(signal.SIGTERM)
+    check_equal(recorder.wait(60), 0, "exit status")
+    check_equal(recorder.stderr().count("lost+found: Permission denied: left out"), 1, "warnings")
+
+
+def test_record_notices_that_its_pushes_ended(bench):
+    endpoint = Endpoint()
+    recorder, _, metrics = start(bench, endpoint)
+    wait_for(lambda: endpoint.bodies, "a profile", 60)
+    check_equal(numbers(metrics)["allocsnap_push_up"], 1, "up")
+    pushing = [pid for pid, _ in children_of(recorder.pid)
+               if b"pushes snapshots" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()]
+    check_equal(len(pushing), 1, "processes that push")
+    os.kill(pushing[0], signal.SIGKILL)
+    wait_for(lambda: numbers(metrics)["allocsnap_push_up"] == 0, "the metrics", 60)
+    recorder.popen.send_signal(signal.SIGTERM)
+    check_equal(recorder.wait(60), 0, "exit status")
+    check_equal(recorder.stderr().count("the process that pushes has ended (signal 9)"), 1, "lines")
+    check("snapshots may not be pushed yet: allocsnap push" in recorder.stderr(), recorder.stderr())
 
 
 @long
