@@ -279,7 +279,7 @@ static int record_and_push(const struct record_command_options *options, const s
 	struct reason why = { "out of memory" };
 	struct push_helper *helper;
 	uint64_t waiting;
-	bool has_ended;
+	bool has_failed;
 	int status;
 
 	if (!url)
@@ -289,8 +289,8 @@ static int record_and_push(const struct record_command_options *options, const s
 		return log_failure("--push: %s", why.text);
 	pushing.push_helper = helper;
 	status = record_processes(&pushing, rule, rule_nr, signal_fd);
-	waiting = push_helper__stop(helper, &has_ended);
-	if (has_ended)
+	waiting = push_helper__stop(helper, &has_failed);
+	if (has_failed)
 		log_info("snapshots may not be pushed yet: allocsnap push %s %s", url, folder);
 	else if (waiting)
 		log_info("%" PRIu64 " snapshot%s not pushed yet: allocsnap push %s %s", waiting,

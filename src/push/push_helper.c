@@ -133,29 +133,31 @@ const struct push_counts *push_helper__counts(struct push_helper *helper)
 	return helper->counts;
 }
 
-/* A dead endpoint is not waited for. */
-static void wait_for_helper(const struct push_helper *helper)
+/* A dead endpoint is not waited for. Returns its status. */
+static int wait_for_helper(const struct push_helper *helper)
 {
 	int pidfd = syscall(SYS_pidfd_open, helper->pid, 0);
+	int status = 0;
 	struct pollfd ended = { .fd = pidfd, .events = POLLIN };
 
 	if (pidfd < 0 || poll(&ended, 1, helper->counts->is_failing ? 0 : STOP_MS) <= 0)
 		kill(helper->pid, SIGKILL);
 	if (pidfd >= 0)
 		close(pidfd);
-	while (waitpid(helper->pid, NULL, 0) < 0 && errno == EINTR)
+	while (waitpid(helper->pid, &status, 0) < 0 && errno == EINTR)
 		;
+	return status;
 }
 
-uint64_t push_helper__stop(struct push_helper *helper, bool *ret_has_ended)
+uint64_t push_helper__stop(struct push_helper *helper, bool *ret_has_failed)
 {
 	uint64_t waiting;
+	int status;
 
 	check_helper(helper);
 	close(helper->end_fd);
-	if (!helper->has_ended)
-		wait_for_helper(helper);
-	*ret_has_ended = helper->has_ended;
+	status = helper->has_ended ? 0 : wait_for_helper(helper);
+	*ret_has_failed = helper->has_ended || (WIFEXITED(status) && WEXITSTATUS(status));
 	waiting = helper->counts->waiting;
 	munmap(helper->counts, sizeof(*helper->counts));
 	free(helper);

@@ -18,9 +18,9 @@ struct push_helper *push_helper__start(const struct pusher_options *options, con
 const struct push_counts *push_helper__counts(struct push_helper *helper);
 
 /*
- * Ends it after a last attempt. Returns how many snapshots still waited at its last look. *ret_has_ended: it ended by
- * itself before, and later ones wait, too.
+ * Ends it after a last attempt. Returns how many snapshots still waited at its last look. *ret_has_failed: it ended by
+ * itself before, or its last look failed, so that more may wait.
  */
-uint64_t push_helper__stop(struct push_helper *helper, bool *ret_has_ended);
+uint64_t push_helper__stop(struct push_helper *helper, bool *ret_has_failed);
 
 #endif
