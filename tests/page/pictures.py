@@ -101,7 +101,8 @@ def picture_terminals(out, folder, browser, program, recorded):
     with subprocess.Popen([program, str(RATE), "300", "0"]) as service:
         try:
             time.sleep(WARM_SECONDS)
-            screens = {"leaks": terminal(folder, [ALLOCSNAP, "--no-pager", "leaks", recorded, "--last", "50s"], 110, 18, 3),
+            judge = [ALLOCSNAP, "leaks", recorded, "--last", "50s", "--top", "3", "--no-pager"]
+            screens = {"leaks": terminal(folder, judge, 110, 30, 3),
                        "top": terminal(folder, [ALLOCSNAP, "top", service.pid], 110, 20, TOP_SECONDS)}
         finally:
             service.kill()
