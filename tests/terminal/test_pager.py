@@ -42,6 +42,14 @@ def piped(argv, **env):
                           env=dict(os.environ, TERM="xterm", **env))
 
 
+def child_of(pid):
+    """(program, environment) of the only child."""
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+        child, = file.read().split()
+    with open(f"/proc/{child}/environ", "rb") as file:
+        return os.readlink(f"/proc/{child}/exe"), file.read().decode().split("\0")
+
+
 def test_a_terminal_gets_the_pager():
     with recording_pager() as (pager, got, env):
         for variable in ("PAGER", "ALLOCSNAP_PAGER"):
@@ -107,11 +115,16 @@ def test_roots_pager_runs_nothing_else():
         check("LESSSECURE=1" in env(), f"root's pager: {env()}")
         check(not [line for line in env() if line.startswith(("LESSOPEN", "VISUAL"))], f"root's pager: {env()}")
     for variable in ("SUDO_UID", "PKEXEC_UID", "DOAS_USER"):
-        with recording_pager() as (pager, got, _), recording_pager("less") as (less, got_less, env):
+        with recording_pager() as (pager, got, _), recording_pager("less") as (less, got_less, _):
             path = os.path.dirname(less) + ":" + os.environ["PATH"]
-            on_terminal(LONG, env={"PAGER": pager, variable: "1000", "PATH": path})
-            check(got_less() and not got(), f"{variable}: the user chose root's pager")
-            check("LESSSECURE=1" in env() and "LESS=FRX" in env(), f"{variable}: {env()}")
+            terminal = Terminal([ALLOCSNAP] + LONG, cwd=SNAPSHOTS, env={"PAGER": pager, variable: "1000", "PATH": path})
+            terminal.read(lambda text: text.rstrip("\x1b[Km").endswith(":"), 10)
+            program, settings = child_of(terminal.popen.pid)
+            terminal.type("q")
+            check_equal(terminal.end(), 0, f"{variable}: exit status after q")
+            check_equal(program, os.path.realpath("/usr/bin/less"), f"{variable}: root's pager")
+            check(not got_less() and not got(), f"{variable}: the user chose root's pager")
+            check("LESSSECURE=1" in settings and "LESS=FRX" in settings, f"{variable}: {settings}")
 
 
 def test_a_user_has_the_own_pager():
