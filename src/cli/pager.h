@@ -27,7 +27,7 @@ bool pager_is_on(void);
 
 /*
  * Waits until the user leaves the pager. Standard output and error are as before. False, reported: the pager could not
- * be run, so that nobody has seen the output.
+ * be run, and the output was not seen.
  */
 bool pager_end(void);
 

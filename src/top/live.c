@@ -116,7 +116,7 @@ static bool live_wants(void *live_, const struct process_view *view)
 	return wants;
 }
 
-/* The screen may not have taken the one before it, whose file nobody needs then. */
+/* The screen may not have taken the one before: its file is not needed any more. */
 static void live_saved(void *live_, const struct snapshot_owner *owner, const char *path)
 {
 	struct live *live = live_;

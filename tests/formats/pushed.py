@@ -122,9 +122,9 @@ def what_failed_waits_and_nothing_is_pushed_twice(folder):
 @test()
 def an_endpoint_that_is_not_there_loses_nothing(folder):
     data = folder_of(folder, "old", "new")
-    with socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{nobody.getsockname()[1]}/ingest"
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{closed.getsockname()[1]}/ingest"
         out, err = allocsnap("push", url, data, status=1)
     check_equal(out, "0 pushed; 2 wait: the same command tries them again\n", "refused")
     check("Couldn't connect" in err, err)
