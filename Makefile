@@ -28,7 +28,7 @@ SAN_FLAGS := $(if $(SAN),-fsanitize=address$(comma)undefined -fno-sanitize-recov
 
 # Sanitized code is compiled in half the time by -O1, with the lines that a report of the sanitizer needs.
 CFLAGS  ?= $(if $(SAN),-O1 -g1,-O2 -g)
-ALL_CFLAGS := -std=gnu2x -D_GNU_SOURCE -DALLOCSNAP_VERSION='"$(VERSION)"' -Wall -Wextra -Wno-missing-field-initializers \
+ALL_CFLAGS := -std=gnu2x -D_GNU_SOURCE -DALLOCSNAP_VERSION='"$(VERSION)"' -DALLOCSNAP_LIBDIR='"$(libdir)"' -Wall -Wextra -Wno-missing-field-initializers \
 	      $(if $(CI),-Werror) -Iinclude -Isrc -Ibpf $(SAN_FLAGS) $(CFLAGS)
 BPF_CFLAGS := -target bpf -mcpu=v3 -g -O2 -Wall -Wextra -Wno-unused-parameter $(if $(CI),-Werror) \
 	      -D__TARGET_ARCH_$(ARCH) -Ivmlinux -Ibpf
@@ -54,6 +54,8 @@ COLLECT := $(OUT)/liballocsnap-collect.a
 APP     := $(OUT)/liballocsnap-app.a
 SKEL    := $(OUT)/allocsnap.skel.h
 BIN     := $(if $(SAN),$(OUT)/allocsnap,allocsnap)
+SAMPLER := $(OUT)/liballocsnap-sampler.so
+SAMPLERS := $(SAMPLER) $(OUT)/liballocsnap-sampler-new.so
 
 ifeq ($(V),1)
   Q =
@@ -68,7 +70,7 @@ endif
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := all
 
-all: $(BIN) arrows	## build ./allocsnap
+all: $(BIN) $(SAMPLERS) arrows	## build ./allocsnap
 
 check:			## install what is missing, build, run the tests of a quarter of an hour (as root)
 	$(Q)scripts/install-deps.sh build test
@@ -76,7 +78,7 @@ check:			## install what is missing, build, run the tests of a quarter of an hou
 	$(Q)tests/run.sh check
 
 check-long:		## the same, and all that takes longer (as root)
-	$(Q)scripts/install-deps.sh build test answers formats
+	$(Q)scripts/install-deps.sh build test answers formats kernels
 	$(Q)$(MAKE) -j$$(nproc) all prose sizes
 	$(Q)tests/run.sh check-long
 
@@ -124,6 +126,21 @@ $(BIN): $(call obj,src/main.c) $(APP) $(COLLECT) $(LIB)
 	$(call msg,LINK,$@)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) $^ $(COLLECT_LIBS) $(LIB_LIBS) -o $@
 
+# It runs in the programs themselves, of any C library: it is linked with libdl only, which is libc in musl and in new
+# versions of glibc, and asks for no versions of symbols. The compiler may not call functions of its own choice.
+SAMPLER_CFLAGS := -std=gnu2x -D_GNU_SOURCE -O2 -g -Wall -Wextra -Wno-missing-field-initializers $(if $(CI),-Werror) -Isrc \
+		  -fPIC -fvisibility=hidden -fno-builtin -fno-tree-loop-distribute-patterns -fno-stack-protector \
+		  -fasynchronous-unwind-tables -fcf-protection
+SAMPLER_LDFLAGS := -shared -nostdlib -Wl,-z,now,-z,relro,-z,nodelete,-z,noexecstack \
+		   -Wl,--no-as-needed -l:libdl.so.2
+
+# The second one has C++'s operators, too (src/sampler/operators.h).
+$(filter %-new.so,$(SAMPLERS)): SAMPLER_CFLAGS += -DSAMPLER_OPERATORS
+$(SAMPLERS): src/sampler/preload.c $(wildcard src/sampler/*.h)
+	$(call msg,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(SAMPLER_CFLAGS) $< $(SAMPLER_LDFLAGS) -Wl,-soname,$(@F) -o $@
+
 $(OUT)/bpf:
 	$(Q)mkdir -p $@
 
@@ -139,8 +156,9 @@ prose:			## count what scripts/prose.py finds in comments and documents, and nam
 
 include scripts/install.mk
 
-sizes:			## the longest files and functions; fails above 500 and 60 lines
+sizes: $(OUT)/allocsnap.bpf.o	## the longest files and functions, the deepest BPF stacks; fails above their limits
 	$(Q)scripts/sizes.sh
+	$(Q)scripts/check-bpf-stack.py $<
 
 clean:			## remove what make made
 	$(Q)rm -rf .output allocsnap

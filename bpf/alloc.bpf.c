@@ -8,17 +8,20 @@
 #include <bpf/bpf_tracing.h>
 #include "account/calls.bpf.h"
 #include "account/cost.bpf.h"
+#include "filter/links.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 const volatile struct settings settings = {};
 const volatile struct sample_tables sample_tables = {};
 const volatile struct user_call user_calls[CUSTOM_CALLS_MAX] = {};
+struct sampler_call sampler_calls[SAMPLER_CALLS_MAX] = {};
 __u64 mapping_generation = 0;
 __u64 code_generation = 0;
 __u64 shared_paused = 0;
 __u64 shared_resumed_ns = 0;
 __u64 shared_sample_rate = 0;
+__u64 links_state = 0;
 __u64 epoch = 1;
 __u64 cut = 0;
 __u64 any_dropped = 0;
@@ -171,7 +174,7 @@ static __always_inline int record_call_entry(struct pt_regs *ctx, struct thread 
 static __always_inline int record_call_return(struct pt_regs *ctx, struct thread *thread, __u64 cookie)
 {
 	if (thread)
-		thread->caller = (struct caller){ PT_REGS_IP(ctx), PT_REGS_SP(ctx), PT_REGS_FP(ctx) };
+		thread->caller = (struct caller){ PT_REGS_IP(ctx), PT_REGS_SP(ctx), PT_REGS_FP(ctx), 0 };
 	return call_end(thread, cookie, PT_REGS_RC(ctx));
 }
 
@@ -186,8 +189,30 @@ int BPF_KPROBE(enter_call)
 		count_bystander(trap_at_entry(cookie), 1);
 		return 0;
 	}
+	if (!link_counts(thread, cookie))
+		return 0;
 	cost_begin(thread);
 	record_call_entry(ctx, thread, cookie);
+	cost_end(thread, trap_at_entry(cookie));
+	return 0;
+}
+
+/* At the two places that a process's own sampler passes: a program of its own, as the others need no more for them. */
+SEC("uprobe")
+int BPF_KPROBE(take_sample)
+{
+	__u64 cookie = bpf_get_attach_cookie(ctx);
+	bool is_bystander;
+	struct thread *thread = own_thread(&is_bystander);
+
+	if (is_bystander) {
+		count_bystander(trap_at_entry(cookie), 1);
+		return 0;
+	}
+	if (!link_counts(thread, cookie))
+		return 0;
+	cost_begin(thread);
+	enter_sampler(ctx, thread, cookie);
 	cost_end(thread, trap_at_entry(cookie));
 	return 0;
 }
@@ -215,6 +240,8 @@ int BPF_KPROBE(leave_by_ret)
 
 	barrier_var(argument); /* otherwise clang computes an address in ctx, which BPF does not allow */
 	barrier_var(returned);
+	if (!link_counts(thread, cookie))
+		return 0;
 	cost_begin(thread);
 	if (cookie & RESULT_IS_ARGUMENT)
 		returned = argument;
@@ -226,7 +253,7 @@ int BPF_KPROBE(leave_by_ret)
 /*
  * Handles both ends of a call as one session (kernel 6.13). This is safer, because the entry decides whether the return
  * address is hijacked. If ip is the address of the probe, this is the entry: a return address follows a call
- * instruction, and a probe never does.
+ * instruction, and a probe never does. A return needs no look at links: it comes to the link whose entry counted.
  */
 SEC("uprobe")
 int BPF_KPROBE(session_call)
@@ -240,11 +267,14 @@ int BPF_KPROBE(session_call)
 		count_bystander(trap_at_entry(cookie), 1);
 		return 1; /* do not hijack its return address */
 	}
-	cost_begin(thread);
 	if (PT_REGS_IP(ctx) == bpf_get_func_ip(ctx)) {
+		if (!link_counts(thread, cookie))
+			return 1;
+		cost_begin(thread);
 		stays = record_call_entry(ctx, thread, cookie | COOKIE_IN_SESSION) != 0;
 		cost_end(thread, trap_at_entry(cookie));
 	} else {
+		cost_begin(thread);
 		record_call_return(ctx, thread, cookie);
 		cost_end(thread, TRAP_RETURN);
 	}

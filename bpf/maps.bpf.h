@@ -89,6 +89,7 @@ struct walk {
 	__u64 salt;	  /* salt of the keys in unwind_cache: the process image and the generation of its mappings */
 	__u64 trampoline; /* return probes make calls return to this address; 0: none yet */
 	__u64 rule;	  /* the rule found last, struct unwind_rule as a word */
+	struct unwind_place place; /* the mapping found last; here because the stack of a call chain is small */
 	__u64 may_guess;  /* the file will never have a table */
 	__u64 guessed;	  /* why a frame pointer was used to find the frame (enum unwind_end), or 0 */
 	__u64 is_junk;	  /* the address found is not in code */
@@ -150,6 +151,7 @@ struct thread_cost {
 /* The registers of the allocator's caller at the return of the call. */
 struct caller {
 	__u64 ip, sp, frame_pointer;
+	__u64 is_exact; /* ip is no return address: a sampler's probe sits there */
 };
 
 struct thread {
@@ -157,6 +159,7 @@ struct thread {
 	__u32 slot;  /* the slot of that process */
 	struct thread_cost cost;
 	struct calls layer[LAYER_NR];
+	__u64 links; /* the links_state that a link saw last (filter/links.bpf.h) */
 	__u64 sample_distance; /* bytes up to the next sample; 0: not drawn yet */
 	__u64 sample_rate;     /* the rate that the distance was drawn for */
 	struct caller caller; /* the caller of the call that is ending */

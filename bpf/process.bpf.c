@@ -8,6 +8,7 @@
 #include <bpf/bpf_tracing.h>
 #include "account/cost.bpf.h"
 #include "filter/everyone.bpf.h"
+#include "filter/links.bpf.h"
 #include "account/record.bpf.h"
 
 const volatile struct rules rules = {};
@@ -225,7 +226,7 @@ int BPF_PROG(process_exec, struct task_struct *task, pid_t old_pid)
 		return 0;
 	begin_program(process, task);
 	read_args(process, task);
-	if (old_pid != task->pid && !process->follows) {
+	if (old_pid != task->pid && (!process->follows || LINKS_PHASE(links_state) == LINKS_OWN)) {
 		process->thread_exec_cnt++;
 		process_count_loss(process, LOSS_execs_unprobed);
 	}

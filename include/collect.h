@@ -129,6 +129,19 @@ struct collector_options {
 	uint64_t min_size, max_size; /* limits of the requested size, for mappings, too; no limit */
 
 	/*
+	 * Records every block by probes on malloc, also in a process that takes samples of its own heap and tells of
+	 * them (USDT probes of provider otel_memory). Without this its samples are recorded, and nothing else of its
+	 * heap: sums are estimates then, as with sample_bytes, which does not apply to it.
+	 */
+	bool no_sampler;
+
+	/*
+	 * With allocsnap's own sampler in the process: how many samples a second it may take. If there are more, their
+	 * distance grows, and shrinks again, down to the one that it was started with; 1,000.
+	 */
+	uint32_t sampler_rate;
+
+	/*
 	 * Traces the children of a traced process, too, from their first allocation on, each with its own books. The
 	 * probes then apply to all users of a file: every process of the machine that uses the same allocator pays
 	 * for a trap, although only traced processes are recorded.
@@ -185,6 +198,12 @@ struct collector_options {
 	 * LOGNAME and SHELL. NULL: our own user.
 	 */
 	const char *run_user;
+
+	/*
+	 * The caller has put liballocsnap-sampler.so into LD_PRELOAD, with this interval: collector__run() refuses
+	 * programs that would not load it (-ENOTSUP), and fails if the program has not loaded it. 0: it has not.
+	 */
+	uint64_t run_interval_bytes;
 };
 
 struct collector;
@@ -292,6 +311,7 @@ struct process_view {
 	uint64_t cpu_ns;  /* CPU time, user and system, since its recording began */
 	uint64_t cost_ns; /* the part of cpu_ns that recording took, estimated */
 	uint64_t recorded_ns; /* wall-clock time since its recording began, up to its end */
+	uint64_t gaps_ns;     /* the part of recorded_ns in which pauses left it unrecorded */
 	bool cost_is_known; /* the collector could measure on itself what a probe costs */
 	bool is_paused;	    /* its recording pauses now to stay within max_overhead */
 	bool is_thinned;    /* only samples are recorded now, for the same reason */
@@ -407,10 +427,15 @@ struct collector_health {
 	uint64_t bystander_entry_traps, bystander_stepped_traps, bystander_return_traps;
 	uint64_t bystander_cost_ns; /* the estimated cost of these traps; 0: not known */
 	bool cost_is_known; /* see struct process_view */
-	bool is_drain_due; /* the room for ended processes runs out: drain now */
 };
 
 void collector__get_health(const struct collector *collector, struct collector_health *ret);
+
+/*
+ * Whether to drain now. In system-wide mode: ended processes use a quarter of the room for them. Otherwise: a process
+ * has ended.
+ */
+bool collector__is_drain_due(const struct collector *collector);
 
 struct collector_loss {
 	const char *name; /* as in snapshots */

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # run.sh test|check|check-long: the suites of a tier, two lanes side by side, and what they counted. The last line is
 # "allocsnap: N passed, M failed, K skipped". A suite that did not run, or that failed without saying which test, is a
-# failed test. A suite of the first lane records programs: it has the processors first, and the second lane gets the rest.
+# failed test. The first lane runs the suites that record programs: it has the processors first, and the second lane gets
+# the rest. When it is done, it helps the second lane.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
@@ -10,6 +11,10 @@ tier=${1:-check}
 make="make -j$(nproc)" # what is built for a suite; each suite runs by itself
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
+orders='' rounds='' fleet_hosts='' formats='' unit_modes=all san_modes=all
+if [ "$tier" = check ]; then
+	orders=3000 rounds=75 fleet_hosts=50 formats=--quick unit_modes=rest san_modes=one
+fi
 
 # sum LOG WORD…: adds up the numbers in the log that match; prints nothing if there are none
 sum() {
@@ -49,7 +54,14 @@ suite() {
 	if [ "$f" = 0 ] && { [ "$status" != 0 ] || [ "$p" = 0 ]; }; then
 		f=1
 	fi
+	[ "$f" = 0 ] || failures_of "$name" "$log" >>"$logs/failures.$lane"
 	echo "$name $p $f $k $((SECONDS - begun))" >>"$logs/results.$lane"
+}
+
+# failures_of NAME LOG: what the suite said of its failed tests, for the end of a long log; all is above, in its place.
+failures_of() {
+	sed 's/\x1b\[[0-9;]*m//g' "$2" | grep -E '^(FAIL|failed of|not ok|--- .* expected)|^[a-z ]+: .*failed:|^make.*\*\*\*' |
+		cut -c1-300 | head -20 | sed "s/^/$1: /"
 }
 
 # Suites that record programs run alone, as far as possible: they need the whole machine.
@@ -72,53 +84,73 @@ first_lane() {
 	esac
 }
 
-second_lane() {
+# The other suites, the longest early: each lane takes the next one that no lane has taken.
+other_suites() {
 	if [ "$tier" = test ]; then
-		suite unit count_criterion make test-unit UNIT_MODES=one
-		suite golden count_lines make test-golden
-		suite json count_lines make test-json
-		suite report count_lines make test-report
-		suite oracle count_lines make test-oracle ORACLE_ARGS="--seeds 1-20"
-		suite leaks count_lines make test-leaks
-		suite terminal count_lines make test-terminal
+		cat <<-END
+			unit count_criterion make test-unit UNIT_MODES=one
+			golden count_lines make test-golden
+			json count_lines make test-json
+			report count_lines make test-report
+			oracle count_lines make test-oracle ORACLE_ARGS="--seeds 1-20"
+			leaks count_lines make test-leaks
+			terminal count_lines make test-terminal
+		END
 		return
 	fi
-	suite golden count_lines make test-golden
-	suite json count_lines make test-json
-	suite report count_lines make test-report
-	suite unit count_criterion make test-unit
-	suite san count_criterion make SAN=1 test-unit UNIT_MODES=one
-	suite oracle count_lines make test-oracle
-	suite leaks count_lines make test-leaks
-	suite terminal count_lines make test-terminal
-	suite formats count_lines make test-formats FORMATS_ARGS="$([ "$tier" = check ] && echo --quick)"
-	suite fuzz count_lines make test-fuzz
-	suite damage count_lines make test-damage
-	suite example count_lines make test-example
-	suite musl count_lines make test-musl
-	suite page count_lines make test-page
-	if [ "$tier" = check ]; then
-		suite fleet count_lines make test-fleet FLEET_HOSTS=50
-		return
+	# `check` runs each mode once. Sanitizers make the orders of a snapshot's steps slow, so they are drawn there.
+	cat <<-END
+		golden count_lines make test-golden
+		unit count_criterion make test-unit UNIT_MODES=$unit_modes ${rounds:+PARSER_ROUNDS=$rounds}
+		san count_criterion ${orders:+env ORDERS=$orders} make SAN=1 test-unit UNIT_MODES=$san_modes
+		fuzz count_lines make test-fuzz
+		oracle count_lines make test-oracle
+		terminal count_lines make test-terminal
+		sampler count_lines make test-sampler
+		fleet count_lines make test-fleet ${fleet_hosts:+FLEET_HOSTS=$fleet_hosts}
+		page count_lines make test-page
+		damage count_lines make test-damage
+		formats count_lines make test-formats FORMATS_ARGS=$formats
+		leaks count_lines make test-leaks
+		musl count_lines make test-musl
+		example count_lines make test-example
+		json count_lines make test-json
+		report count_lines make test-report
+	END
+	if [ "$tier" = check-long ]; then
+		cat <<-END
+			mutants count_lines make test-mutants
+			leak-mutants count_lines make test-leak-mutants
+			kernels count_lines make test-kernels
+		END
 	fi
-	suite fleet count_lines make test-fleet
-	suite sanmodes count_criterion make SAN=1 test-unit
-	suite mutants count_lines make test-mutants
-	suite leak-mutants count_lines make test-leak-mutants
-	suite builds count_lines make test-builds
 }
 
-# All that both lanes need is built before they begin: they do not build the same file at a time.
-$make all workloads .output/unit .output/unit-bpf || exit 1
-(lane=second && renice -n 19 "$BASHPID" >/dev/null && second_lane) &
+run_other_suites() {
+	local at=0 line
+
+	while read -r line <&3; do
+		at=$((at + 1))
+		mkdir "$logs/taken.$at" 2>/dev/null && eval "suite $line" </dev/null 3<&-
+	done 3< <(other_suites)
+}
+
+# Programs of several suites are built before the lanes begin: they do not build the same file at a time.
+$make test-programs || exit 1
+(lane=second && renice -n 10 "$BASHPID" >/dev/null && run_other_suites) &
 lane=first
 first_lane
+run_other_suites
 wait
+if [ "$tier" = check-long ]; then
+	suite builds count_lines make test-builds # alone: it builds what others build
+fi
 
 echo
 cat "$logs"/results.* | while read -r name p f k seconds; do
 	printf '%-9s %s passed, %s failed, %s skipped (%d s)\n' "$name" "$p" "$f" "$k" "$seconds"
 done
+cat "$logs"/failures.* 2>/dev/null
 read -r passed failed skipped < <(cat "$logs"/results.* | awk '{ p += $2; f += $3; k += $4 } END { print p, f, k }')
 echo "allocsnap: $passed passed, $failed failed, $skipped skipped ($SECONDS s)"
 [ "$failed" = 0 ]

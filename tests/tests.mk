@@ -6,20 +6,24 @@ FAKE_SRC    := $(wildcard tests/fake_bpf/*.c) tests/unit/leaks.c src/collect/bui
 WORKLOADS   := $(patsubst tests/workloads/%.c,$(OUT)/workloads/%,$(wildcard tests/workloads/*.c)) \
 	       $(patsubst tests/workloads/%.cc,$(OUT)/workloads/%,$(wildcard tests/workloads/*.cc))
 
-.PHONY: test test-unit test-golden test-live golden-update workloads
+.PHONY: test test-unit test-golden test-live golden-update workloads test-programs
 
 test:			## a tier of some three minutes: one mode of each, a few live tests (the rest of them as root)
 	$(Q)tests/run.sh test
 
 # All modes: names also by the parser in its sandbox; the BPF programs as native code for uprobe sessions, for uprobes
-# and return probes, and for probes on `ret`. One mode: names in this process, uprobes and return probes.
+# and return probes, and for probes on `ret`. One mode: names in this process, uprobes and return probes. PARSER_ROUNDS=n:
+# so many damaged files for the parser, where each costs two processes. The rest: what one mode of a sanitized build
+# leaves out, which are the other modes and the tests that limit memory, since a sanitizer needs more.
 UNIT_MODES  ?= all
-UNIT_ENV    := FAKE_UPROBES=1 $(if $(filter all,$(UNIT_MODES)),FAKE_SESSION=1 FAKE_RET=1)
+UNIT_ENV    := $(if $(filter-out rest,$(UNIT_MODES)),FAKE_UPROBES=1) $(if $(filter-out one,$(UNIT_MODES)),FAKE_SESSION=1 FAKE_RET=1)
+UNIT_PLAIN  := $(if $(filter rest,$(UNIT_MODES)),--filter '@(snapshot_zstd/reports_a_lack_of_memory|fleet_bounds/limit_the_memory_*)')
 
 test-unit: $(OUT)/unit $(OUT)/unit-bpf
 	$(Q)tests/current_mutants.py
-	$(Q)tests/criterion.sh $(OUT)/unit $(UNIT_ARGS)
-	$(if $(filter all,$(UNIT_MODES)),$(Q)SYMBOLS_PARSER=1 tests/criterion.sh $(OUT)/unit --filter 'symbols_*/*' $(UNIT_ARGS))
+	$(Q)tests/criterion.sh $(OUT)/unit $(UNIT_PLAIN) $(UNIT_ARGS)
+	$(if $(filter-out one,$(UNIT_MODES)),$(Q)SYMBOLS_PARSER=1 $(if $(PARSER_ROUNDS),SYMBOLS_DAMAGE_ROUNDS=$(PARSER_ROUNDS)) \
+		tests/criterion.sh $(OUT)/unit --filter 'symbols_*/*' $(UNIT_ARGS))
 	$(Q)for mode in $(UNIT_ENV); do env $$mode tests/criterion.sh $(OUT)/unit-bpf $(UNIT_ARGS) || exit 1; done
 
 test-golden: $(BIN) $(OUT)/golden-snapshots
@@ -33,12 +37,15 @@ test-live: $(BIN) workloads	## attach to real programs (as root)
 
 workloads: $(WORKLOADS)
 
+# Programs and files of several suites (run.sh).
+test-programs: all workloads $(OUT)/unit $(OUT)/unit-bpf $(OUT)/golden-snapshots $(OUT)/damage/repair $(INSTALL_LIBS)
+
 # ---- what is built for them ----
 
 $(OUT)/tests/unit/%.o: ALL_CFLAGS += $(addprefix -I,tests/unit $(wildcard tests/unit/*/))
 $(OUT)/tests/fake_bpf/%.o: ALL_CFLAGS += -Itests/fake_bpf -Ibpf
 
-$(OUT)/unit: $(call obj,$(UNIT_SRC)) $(APP) $(COLLECT) $(LIB)
+$(OUT)/unit: $(call obj,$(UNIT_SRC)) $(APP) $(COLLECT) $(LIB) | $(SAMPLERS)
 	$(call msg,LINK,$@)
 	$(Q)$(CC) $(ALL_CFLAGS) $^ $(COLLECT_LIBS) $(LIB_LIBS) -lcriterion -o $@
 
@@ -55,7 +62,7 @@ $(OUT)/golden-snapshots: $(OUT)/tests/golden/make_snapshots.o $(LIB)
 $(OUT)/workloads/%: tests/workloads/%.c $(wildcard tests/workloads/*.h)
 	$(call msg,CC,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) -g -O1 -fno-omit-frame-pointer -fno-inline -fno-optimize-sibling-calls -pthread -Wall $(WORKLOAD_FLAGS) $< -o $@ -ldl
+	$(Q)$(CC) -g -O1 -fno-omit-frame-pointer -fno-inline -fno-optimize-sibling-calls -pthread -Wall $(WORKLOAD_FLAGS) $< -o $@ -ldl -lm
 
 $(OUT)/workloads/%: tests/workloads/%.cc $(wildcard tests/workloads/*.h)
 	$(call msg,CXX,$@)
@@ -65,9 +72,12 @@ $(OUT)/workloads/%: tests/workloads/%.cc $(wildcard tests/workloads/*.h)
 $(OUT)/workloads/%.so: WORKLOAD_FLAGS := -shared -fPIC -O2 -fomit-frame-pointer -foptimize-sibling-calls
 $(OUT)/workloads/unwind_%: WORKLOAD_FLAGS := -O2 -fomit-frame-pointer
 # Probes of others on the machine's C library do not reach these.
-$(addprefix $(OUT)/workloads/,backtraces moved remap): WORKLOAD_FLAGS := -static
+$(addprefix $(OUT)/workloads/,backtraces moved own_sampler_static remap): WORKLOAD_FLAGS := -static
+$(OUT)/workloads/claims: WORKLOAD_FLAGS := -rdynamic
+$(addprefix $(OUT)/workloads/,claims truth): src/sampler/sampler_info.h
 $(OUT)/workloads/cxx_new: tests/workloads/cxx.cc
 $(OUT)/workloads/stacks_late: tests/workloads/stacks.c
+$(addprefix $(OUT)/workloads/own_sampler_,late static): tests/workloads/own_sampler.c
 
 # A suite that needs more has its own page.
 include $(wildcard tests/*/rules.mk)

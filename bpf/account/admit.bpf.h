@@ -95,10 +95,10 @@ static __always_inline bool is_recording(const struct process *process)
 	return openness(process) == BOOKS_OPEN && !(process->follows && shared_paused);
 }
 
-/* When placing probes began after the last gap; 0: no gap. */
+/* When placing probes began after the last gap, of all processes or of this one with its own links; 0: no gap. */
 static __always_inline __u64 resumed_ns(const struct process *process)
 {
-	return process->follows ? shared_resumed_ns : process->resumed_ns;
+	return process->follows && shared_resumed_ns > process->resumed_ns ? shared_resumed_ns : process->resumed_ns;
 }
 
 /* Wakes the loader. If the ring is full, the loader is awake already. */

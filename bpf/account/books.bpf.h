@@ -35,9 +35,9 @@ static __always_inline void raise_peak(struct process *process, enum counter cou
 	}
 }
 
-static __always_inline void count_sampled(struct process *process, __s64 n)
+static __always_inline void count_sampled(struct process *process, struct estimate estimate, __s64 n)
 {
-	if (is_sampling())
+	if (estimate.is_sample)
 		process_add_counter(process, COUNTER_sampled_blocks, n);
 }
 
@@ -63,7 +63,7 @@ static __always_inline void count_entered(struct process *process, struct estima
 
 	process_add_counter(process, COUNTER_allocations, estimate.blocks);
 	process_add_counter(process, COUNTER_allocated_bytes, estimate.bytes);
-	count_sampled(process, 1);
+	count_sampled(process, estimate, 1);
 	raise_peak(process, COUNTER_peak_bytes, bytes + estimate.bytes);
 	raise_peak(process, COUNTER_peak_blocks, blocks_before + estimate.blocks);
 	ring_if_reached(process, bytes + estimate.bytes);
@@ -75,7 +75,7 @@ static __always_inline void count_removed_block(struct process *process, struct 
 	process_add_counter(process, COUNTER_current_blocks, -estimate.blocks);
 	process_add_counter(process, COUNTER_frees, estimate.blocks);
 	process_add_counter(process, COUNTER_freed_bytes, estimate.bytes);
-	count_sampled(process, -1);
+	count_sampled(process, estimate, -1);
 }
 
 /* n is 1: a block is about to enter the map. n is -1: the block has left, or failed to enter. */
@@ -161,9 +161,11 @@ static __always_inline void block_replaced(struct process *process, const struct
 /* Moves the block in a place, of any process, to the map. Returns 0, or an error if it cannot move. */
 static __always_inline long nursery_move(const struct nursery_place *place, __u64 now)
 {
-	if (!is_handed_over(&place->key, &place->block, now))
+	struct block block = nursery_block(place);
+
+	if (!is_handed_over(&place->key, &block, now))
 		return -ENOSPC; /* the loader could find the block twice */
-	return block_add(&place->key, &place->block, BPF_NOEXIST);
+	return block_add(&place->key, &block, BPF_NOEXIST);
 }
 
 /* Returns whether the block lies in its nursery place now. */
@@ -192,28 +194,35 @@ static __always_inline bool has_block_share(const struct process *process)
 
 /*
  * Puts a block under its address. If another block is still there, its free was not seen. Without has_share the block
- * gets no room.
+ * gets no room. A global function: the deepest chains of calls do not need its stack, and the verifier checks it once.
+ * Maps take keys and values from its own stack (before kernel 6.2).
  */
-static __always_inline long block_put(struct process *process, const struct block_key *key,
-				      const struct block *block, bool has_share, __u64 now)
+__weak __noinline int block_put(struct process *process, const struct block_key *at, const struct block *new,
+				int has_share, __u64 now)
 {
-	struct nursery_place *place = nursery_at(key);
-	struct block missed;
-	long err = -EEXIST;
+	struct nursery_place *place;
+	struct block_key key;
+	struct block block, missed;
+	int err = -EEXIST;
 
-	if (dropped_free(process, key))
+	if (!process || !at || !new)
+		return -ENOSPC;
+	key = *at;
+	block = *new;
+	place = nursery_at(&key);
+	if (dropped_free(process, &key))
 		process_count_loss(process, LOSS_blocks_replaced);
 	if (!place && has_share)
-		err = block_add(key, block, BPF_NOEXIST);
+		err = block_add(&key, &block, BPF_NOEXIST);
 	if (err == -EEXIST) {
-		if (!block_look(process, key, &missed, now))
-			block_replaced(process, key, &missed);
-		if (has_share && place && nursery_put(place, key, block, now))
+		if (!block_look(process, &key, &missed, now))
+			block_replaced(process, &key, &missed);
+		if (has_share && place && !block.weight && nursery_put(place, &key, &block, now))
 			return 0;
-		err = has_share ? block_add(key, block, BPF_ANY) : -ENOSPC;
+		err = has_share ? block_add(&key, &block, BPF_ANY) : -ENOSPC;
 	}
 	if (err)
-		dropped_enter(process, key, block->size);
+		dropped_enter(process, &key, block.size);
 	return err;
 }
 

@@ -10,6 +10,7 @@
 #include <bpf/bpf_tracing.h>
 #include "filter/follow.bpf.h"
 #include "account/record.bpf.h"
+#include "account/sampler.bpf.h"
 #include "unwind/stack.bpf.h"
 #include "account/thread.bpf.h"
 
@@ -177,7 +178,7 @@ __weak __noinline int call_begin(struct thread *thread, __u64 cookie, __u64 sp, 
 	if (call_is_declined(process, thread, sp, cookie))
 		return 1;
 	calls = &thread->layer[layer];
-	is_unwanted = !block_is_wanted(process, thread, layer, size, &rate);
+	is_unwanted = !block_is_wanted(process, thread, layer, size, &rate) || is_of_sampler(process, layer);
 	if (is_unwanted) {
 		calls->newest = 0; /* another block comes now */
 		if (!unwanted_is_followed(process->image, cookie, shape_is_realloc(shape), pointer))
@@ -242,7 +243,8 @@ static __always_inline void call_finish(const struct caller *caller, struct proc
 		else
 			realloc_fail(process, call, now);
 	}
-	if (call->is_unwanted || !is_recording(process)) { /* in a gap its free would be missed */
+	if (call->is_unwanted || is_of_sampler(process, call->layer) ||
+	    !is_recording(process)) { /* in a gap its free would be missed */
 		if (address && call->layer == LAYER_MAPPING)
 			range_remove(address, call->size, 0, 0, now);
 	} else if (address) {
@@ -307,7 +309,7 @@ __weak __noinline int end_by_ret_in(struct thread *thread, __u32 layer, __u64 sp
 	if (!process || !thread || layer >= LAYER_NR)
 		return 0;
 	calls = &thread->layer[layer];
-	thread->caller = (struct caller){ calls->call.return_address, sp + sizeof(__u64), frame_pointer };
+	thread->caller = (struct caller){ calls->call.return_address, sp + sizeof(__u64), frame_pointer, 0 };
 	if (is_from_before_gap(process, &calls->call) || !return_is_kept(&calls->call))
 		call_abandon(process, &calls->call);
 	else if (is_recording(process) || took_block(process, &calls->call))

@@ -60,8 +60,9 @@ static __always_inline void cost_charge_process(struct process *process, const s
 /* Not inlined: only one program in 64 comes here. */
 static __noinline int cost_settle(void)
 {
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct process *process = find_process_of_task(task);
 	struct thread *thread = current_thread();
-	struct process *process = find_process_of_task(bpf_get_current_task_btf());
 	__u64 begin_ns;
 
 	if (!thread)
@@ -71,7 +72,8 @@ static __noinline int cost_settle(void)
 		cost_charge_process(process, &thread->cost, begin_ns ? bpf_ktime_get_boot_ns() - begin_ns : 0);
 	for (int i = 0; !process && i < TRAP_NR; i++)
 		count_bystander(i, thread->cost.trap_cnt[i]); /* the process was recorded before */
-	thread->image = 0; /* the next program looks up the books again */
+	if (!process || process->exec_id != exec_id_of(task))
+		thread->image = 0; /* the next program looks up the books again */
 	thread->cost = (struct thread_cost){
 		.left = bpf_get_prandom_u32() % COST_DISTANCE_MAX + 1,
 	};

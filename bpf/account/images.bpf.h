@@ -36,7 +36,10 @@ extern __u64 stale_blocks, stale_images;
  */
 static __always_inline void begin_anew(struct process *process)
 {
+	bool keeps_sampler = has_sampler(process);
+
 	process->image = __sync_fetch_and_add(&next_image, 1);
+	process->sampler_image = keeps_sampler ? process->image : 0;
 	process->is_forked = 0;
 	process->tracebacks = 0;
 	__builtin_memset(process->counter, 0, COUNTERS_BEFORE_COST);
@@ -62,6 +65,7 @@ static __always_inline void begin_program(struct process *process, const struct 
 	process->exec_cnt++;
 	process->memory_of = 0;
 	process->memory = process->image;
+	process->sampler_image = 0;
 	bpf_get_current_comm(process->comm, sizeof(process->comm));
 }
 

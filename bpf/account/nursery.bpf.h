@@ -113,7 +113,7 @@ static __always_inline bool nursery_seize(struct nursery_place *place, const str
 		if (!place_has(place, state, key))
 			return false;
 		if (place_seize(place, state)) {
-			*block = place->block;
+			*block = nursery_block(place);
 			return true;
 		}
 	}
@@ -132,7 +132,7 @@ static __always_inline void place_fill(struct nursery_place *place, __u64 state,
 				       const struct block_key *key, const struct block *block)
 {
 	place->key = *key;
-	place->block = *block;
+	__builtin_memcpy(place->block, block, sizeof(place->block));
 	place_leave(place, state, NURSERY_FULL);
 }
 

@@ -85,7 +85,7 @@ static __always_inline void record_temporary(struct process *process, const stru
 /* Mappings are never sampled. */
 static __always_inline void count_removed_mapping(struct process *process, __u64 bytes)
 {
-	count_removed_block(process, (struct estimate){ 1, bytes });
+	count_removed_block(process, estimate_of_one(bytes));
 }
 
 /* Counts that one block has become two. */
@@ -95,7 +95,7 @@ static __always_inline void count_split(struct process *process, const struct bl
 	struct traceback *traceback = bpf_map_lookup_elem(&tracebacks, &block->traceback);
 
 	process_add_counter(process, COUNTER_allocations, 1);
-	count_sampled(process, 1);
+	count_sampled(process, estimate_of_one(0), 1);
 	raise_peak(process, COUNTER_peak_blocks, blocks + 1);
 	if (traceback)
 		__sync_fetch_and_add(&traceback->churn.allocations, 1);
@@ -147,7 +147,7 @@ static __always_inline void cut_block(struct process *process, struct range *ran
 		count_removed_mapping(process, size);
 		if (address == range->newest &&
 		    range->block.thread == (__u32)bpf_get_current_pid_tgid())
-			record_temporary(process, &range->block, (struct estimate){ 1, size });
+			record_temporary(process, &range->block, estimate_of_one(size));
 		return;
 	}
 	process_add_counter(process, COUNTER_current_bytes, -(size - head - tail));

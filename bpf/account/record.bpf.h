@@ -45,7 +45,7 @@ static __always_inline struct traceback *traceback_record(const struct caller *c
 	walk->image = process->image;
 	walk->salt = mix(mix(settings.hash_seed ^ process->image) ^
 			 (process->code_cnt + code_generation));
-	traceback_take(walk, caller->ip, caller->sp, caller->frame_pointer);
+	traceback_take(walk, caller->ip, caller->sp, caller->frame_pointer, caller->is_exact);
 	hash = traceback_hash(&walk->traceback, process->image);
 	*ret_hash = hash;
 	known = bpf_map_lookup_elem(&tracebacks, &hash);
@@ -73,7 +73,27 @@ static __always_inline long block_enter(struct process *process, struct block_ke
 		       block_put(process, key, block, has_share, now);
 }
 
-/* Enters a new block, for allocations of every kind. */
+/*
+ * Enters a new block, for allocations of every kind: fills in its traceback, and counts it. Returns whether there was
+ * room for it.
+ */
+static __always_inline bool record_block(const struct caller *caller, struct process *process, struct walk *walk,
+					 struct block_key *key, struct block *block, __u64 newest, __u64 now)
+{
+	struct traceback *traceback = traceback_record(caller, process, walk, &block->traceback);
+	struct estimate estimate;
+
+	if (block_enter(process, key, block, newest, has_block_share(process), now))
+		return false;
+	estimate = estimate_of(key, block);
+	count_entered(process, estimate);
+	if (!traceback)
+		return true;
+	__sync_fetch_and_add(&traceback->churn.allocations, estimate.blocks);
+	__sync_fetch_and_add(&traceback->churn.allocated_bytes, estimate.bytes);
+	return true;
+}
+
 static __always_inline void record_allocation(const struct caller *caller, struct process *process,
 					      struct walk *walk, struct calls *calls,
 					      __u64 address, __u64 now)
@@ -87,20 +107,8 @@ static __always_inline void record_allocation(const struct caller *caller, struc
 		.domain = calls->call.domain,
 		.epoch = now,
 	};
-	struct traceback *traceback = traceback_record(caller, process, walk, &block.traceback);
-	struct estimate estimate;
 
-	if (block_enter(process, &key, &block, calls->newest, has_block_share(process), now)) {
-		calls->newest = 0;
-		return;
-	}
-	estimate = estimate_of(&key, &block);
-	count_entered(process, estimate);
-	calls->newest = address;
-	if (!traceback)
-		return;
-	__sync_fetch_and_add(&traceback->churn.allocations, estimate.blocks);
-	__sync_fetch_and_add(&traceback->churn.allocated_bytes, estimate.bytes);
+	calls->newest = record_block(caller, process, walk, &key, &block, calls->newest, now) ? address : 0;
 }
 
 /*
@@ -119,11 +127,12 @@ static __always_inline bool free_is_passed_on(const struct freed *outer, const s
 
 /*
  * Everything that a forked process allocated itself is in its books, so any other block came with the fork. If only
- * some blocks are recorded (is_selective()), an unknown block may be one that was not chosen: it is not counted.
+ * some blocks are recorded (is_selective(), has_sampler()), an unknown block may be one that was not chosen: it is
+ * not counted.
  */
 static __always_inline void count_unknown_free(struct process *process)
 {
-	if (is_selective())
+	if (is_selective() || has_sampler(process))
 		return;
 	if (process->is_forked)
 		process_add_counter(process, COUNTER_inherited_frees, 1);
@@ -131,14 +140,19 @@ static __always_inline void count_unknown_free(struct process *process)
 		process_add_counter(process, COUNTER_unknown_frees, 1);
 }
 
-/* Returns whether the books had the block, or a note of it. newest: the newest block of the thread. */
-static __always_inline bool free_block(struct process *process, __u32 layer, __u64 address,
-				       __u64 newest)
+/*
+ * Returns whether the books had the block, or a note of it. newest: the newest block of the thread. A global function:
+ * the deepest chains of calls do not need its stack, and the verifier checks it once.
+ */
+__weak __noinline int free_block(struct process *process, __u32 layer, __u64 address, __u64 newest)
 {
-	struct block_key key = block_key_of(address, process->image, layer);
 	struct estimate estimate;
+	struct block_key key;
 	struct block block;
 
+	if (!process)
+		return false;
+	key = block_key_of(address, process->image, layer);
 	if (!block_take(process, &key, &block, read_epoch()))
 		return dropped_free(process, &key);
 	estimate = estimate_of(&key, &block);

@@ -122,7 +122,14 @@ __weak __noinline __u64 bytes_stood_for(__u64 size, __u64 mean)
 /* The amount that a block adds to the sums, and removes when it leaves. */
 struct estimate {
 	__u64 blocks, bytes;
+	__u64 is_sample; /* it is counted as a sample, too */
 };
+
+/* A block that stands for itself. */
+static __always_inline struct estimate estimate_of_one(__u64 bytes)
+{
+	return (struct estimate){ 1, bytes, is_sampling() };
+}
 
 /*
  * A weight is not a whole number. It is rounded up with the probability of its fraction, always in the same way for the
@@ -133,13 +140,14 @@ static __always_inline struct estimate estimate_of(const struct block_key *key,
 {
 	__u64 bytes, chance;
 
-	if (!is_sampling() || block_key_layer(key) == LAYER_MAPPING)
-		return (struct estimate){ 1, block->size };
-	bytes = bytes_stood_for(block->size, sample_bytes_at(block->rate));
+	if ((!is_sampling() && !block->weight) || block_key_layer(key) == LAYER_MAPPING)
+		return estimate_of_one(block->size);
+	bytes = block->weight ? block->weight << 16 : bytes_stood_for(block->size, sample_bytes_at(block->rate));
 	chance = (key->address ^ block->birth_ns * 0xff51afd7ed558ccdULL) * 0x9e3779b97f4a7c15ULL >> 48;
 	return (struct estimate){
 		.blocks = (bytes / size_of_chance(block->size) + chance) >> 16,
 		.bytes = block->size ? (bytes + chance) >> 16 : 0,
+		.is_sample = 1,
 	};
 }
 
@@ -170,6 +178,12 @@ static __always_inline bool block_is_wanted(struct process *process, struct thre
 	rate = sample_rate_of(process);
 	*ret_rate = rate;
 	return !sample_bytes_at(rate) || is_drawn(thread, rate, size);
+}
+
+/* Whether the process's own sampler tells which blocks of its heap are recorded (sampler.bpf.h). */
+static __always_inline bool has_sampler(const struct process *process)
+{
+	return *(const volatile __u64 *)&process->sampler_image == process->image;
 }
 
 /* ---- frees of blocks that are not in the books ---- */
@@ -207,7 +221,8 @@ static __always_inline bool may_be_known(__u32 layer, __u64 address)
 /* The number of blocks of a process in the books, each once. */
 static __always_inline __u64 held_blocks(const struct process *process)
 {
-	return process->counter[is_sampling() ? COUNTER_sampled_blocks : COUNTER_current_blocks];
+	return process->counter[is_sampling() || has_sampler(process) ? COUNTER_sampled_blocks :
+									 COUNTER_current_blocks];
 }
 
 #endif

@@ -41,8 +41,8 @@ static __noinline struct process *find_books(struct thread *thread)
 
 /*
  * The same, for a thread with state: an array has the process found last time, which costs a twentieth of a look-up by
- * PID. An image is never used twice. Exec clears the image in the thread; one program in 64 clears it, too
- * (cost.bpf.h), so that a missed exec is noticed.
+ * PID. An image is never used twice. Exec clears the image in the thread; one program in 64 looks whether an exec was
+ * missed, and then clears it, too (cost.bpf.h).
  */
 static __always_inline struct process *process_of_thread(struct thread *thread)
 {

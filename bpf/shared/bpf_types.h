@@ -15,14 +15,8 @@
 #error "allocsnap is for x86-64 only"
 #endif
 
-#ifdef __VMLINUX_H__
-typedef __u32 bpf_u32;
-typedef __u64 bpf_u64;
-#else
-#include <stdint.h>
-typedef uint32_t bpf_u32;
-typedef uint64_t bpf_u64;
-#endif
+#include "shared/call_types.h"
+#include "shared/fixed_width.h"
 
 /*
  * Counters of one process: X(name, meaning). They count from its admission or its last exec. The last four
@@ -121,7 +115,10 @@ typedef uint64_t bpf_u64;
 	  "allocator calls of a child in the memory of a parent that has ended or called exec: not recorded")                      \
 	X(ends_missed, "the kernel skipped the exit event of the process: it exited earlier than was noticed")                     \
 	X(execs_missed,                                                                                                            \
-	  "the kernel skipped an exec event of the process: the first calls after the exec count for the program before it")
+	  "the kernel skipped an exec event of the process: the first calls after the exec count for the program before it")         \
+	X(samples_refused,                                                                                                         \
+	  "samples of the process's own sampler that were not recorded: unreadable, or with a weight that cannot be")              \
+	X(samples_dropped, "blocks that the process's own sampler chose, but had no room for")
 
 enum counter {
 #define X(name, meaning) COUNTER_##name,
@@ -202,10 +199,11 @@ struct process {
 	bpf_u64 tracebacks;    /* tracebacks of the image in the map; may be a few below 0 around an exec */
 	bpf_u64 sample_rate;   /* the rate in force, below SAMPLE_RATES; the loader sets it */
 	bpf_u64 sample_rates_used; /* a bit for each rate but 0 that decided about a block */
+	bpf_u64 sampler_image; /* its own sampler tells the heap blocks of this image (sampler.bpf.h); 0: of none */
 	bpf_u64 counter[COUNTER_NR];
 	bpf_u64 loss[LOSS_NR];
 };
-_Static_assert(sizeof(struct process) == 8 * (34 + COUNTER_NR + LOSS_NR) + ARGS_BYTES + COMM_BYTES, "no padding");
+_Static_assert(sizeof(struct process) == 8 * (35 + COUNTER_NR + LOSS_NR) + ARGS_BYTES + COMM_BYTES, "no padding");
 
 /*
  * A pool takes its memory from a heap, a heap takes it from mappings. A block of one layer may begin at the
@@ -253,7 +251,7 @@ _Static_assert(sizeof(struct start_key) == 16, "no padding");
 #define START_LEVEL_SHIFT 56
 #define START_LEVELS 8 /* 6 bits each: with pages of 4 KiB they cover 2^60 bytes */
 
-/* Block, key and the map's own fields are 96 bytes; the kernel adds 8, and its allocator takes 128. */
+/* Block, key and the map's own fields are 104 bytes; the kernel adds 8, and its allocator takes 128. */
 struct block {
 	bpf_u64 size;	   /* requested bytes */
 	bpf_u64 traceback; /* key in the map `tracebacks`; 0: none */
@@ -262,8 +260,12 @@ struct block {
 	bpf_u32 rate : 2;    /* index of the sampling rate that chose it */
 	bpf_u32 domain : 8;
 	bpf_u32 epoch;	   /* at its birth; with a cut every 10 ms it overflows after 497 days */
+	bpf_u64 weight;	   /* bytes that it stands for, told by the process's own sampler; 0: not told */
 };
-_Static_assert(sizeof(struct block) == 32, "no padding");
+_Static_assert(sizeof(struct block) == 40, "no padding");
+
+/* A block without its weight, which is 0. */
+#define YOUNG_BLOCK_WORDS 4
 
 /* Identifies a block. Before a realloc returns, another thread may get the address that the realloc has freed. */
 struct handed_key {
@@ -277,7 +279,7 @@ struct handed_block {
 	struct block block;
 	bpf_u64 left; /* epoch when it left */
 };
-_Static_assert(sizeof(struct handed_block) == 40, "no padding");
+_Static_assert(sizeof(struct handed_block) == 48, "no padding");
 
 /*
  * The slot of the map `pairing` that counts a block. A free that finds 0 there frees a block that is in no
@@ -297,9 +299,17 @@ struct nursery_place {
 	bpf_u64 state; /* number of changes; the two lowest bits are enum nursery_is */
 	bpf_u64 mapped; /* blocks in the map whose hash gives this place */
 	struct block_key key;
-	struct block block;
+	bpf_u64 block[YOUNG_BLOCK_WORDS]; /* a sample that the process's own sampler told never lies here */
 };
 _Static_assert(sizeof(struct nursery_place) == 64, "a cache line");
+
+static inline __attribute__((always_inline)) struct block nursery_block(const struct nursery_place *place)
+{
+	struct block block = {};
+
+	__builtin_memcpy(&block, place->block, sizeof(place->block));
+	return block;
+}
 
 enum nursery_is {
 	NURSERY_EMPTY = 0,
@@ -321,7 +331,7 @@ struct pending_block {
 	struct block_key key;
 	struct block block;
 };
-_Static_assert(sizeof(struct pending_block) == 48, "no padding");
+_Static_assert(sizeof(struct pending_block) == 56, "no padding");
 
 #define TRACEBACK_LIMIT_MAX 127
 #define TRACEBACK_LIMIT_DEFAULT 64
@@ -348,90 +358,6 @@ struct traceback {
 	bpf_u64 pc[TRACEBACK_LIMIT_MAX]; /* return addresses, most recent call first */
 };
 _Static_assert(sizeof(struct traceback) == 88 + 8 * TRACEBACK_LIMIT_MAX, "no padding");
-
-/* How to read the arguments and the result of an allocator function. */
-enum call_shape {
-	SHAPE_MALLOC = 0,     /* p = f(size) */
-	SHAPE_CALLOC,	      /* p = f(n, size) */
-	SHAPE_REALLOC,	      /* p = f(p, size) */
-	SHAPE_REALLOCARRAY,   /* p = f(p, n, size) */
-	SHAPE_MEMALIGN,	      /* p = f(alignment, size) */
-	SHAPE_POSIX_MEMALIGN, /* error = f(&p, alignment, size) */
-	SHAPE_FREE,	      /* f(p) */
-	SHAPE_MMAP,	      /* p = f(any, size, …), -1: failed */
-	SHAPE_MUNMAP,	      /* f(p, size): frees the pages from p on, whatever blocks they belong to */
-	SHAPE_MREMAP,	      /* p = f(p, old size, size, flags, …), -1: failed */
-	SHAPE_REALLOCF,	      /* p = f(p, size), frees p even if it fails */
-	SHAPE_XALLOCX,	      /* size = f(p, size, more), in place; a smaller result is a failure */
-
-	/* Custom allocators: struct user_call has the positions of their arguments. */
-	SHAPE_CUSTOM_ALLOC,   /* p = f(…size…) */
-	SHAPE_CUSTOM_OUT,     /* error = f(…&p…size…) */
-	SHAPE_CUSTOM_REALLOC, /* p = f(…p…size…) */
-	SHAPE_CUSTOM_FREE,    /* f(…p…) */
-	SHAPE_NR,
-};
-
-/* Whether a call of this shape only frees. The programs do not need its return. */
-static inline __attribute__((always_inline)) int shape_is_free(bpf_u32 shape)
-{
-	return shape == SHAPE_FREE || shape == SHAPE_MUNMAP || shape == SHAPE_CUSTOM_FREE;
-}
-
-static inline __attribute__((always_inline)) int shape_is_mapping(bpf_u32 shape)
-{
-	return shape == SHAPE_MMAP || shape == SHAPE_MUNMAP || shape == SHAPE_MREMAP;
-}
-
-#define DOMAIN_MAPPING 1
-#define DOMAIN_CUSTOM 16 /* the first domain of --probe */
-#define DOMAIN_MAX 255
-
-/*
- * The attach cookie of a probe: its site, its call shape, and the layer and domain of its blocks. by_ret: probes
- * on `ret` instructions see its returns, even in a process that has return probes. user_call: the row of
- * user_calls[] with the argument positions of a custom function.
- *
- *	site:24 | by_ret:1 | shape:7 | of_heap:1 | stepped:1 | restarts:1 | in_session:1 | 9 spare |
- *	user_call:9 | layer:2 | domain:8
- */
-#define SITE_COOKIE(site, shape, layer, domain) \
-	((bpf_u64)(site) << 40 | (bpf_u64)(shape) << 32 | (bpf_u64)(layer) << 8 | (domain))
-#define COOKIE_SITE(cookie) ((bpf_u32)((cookie) >> 40))
-#define COOKIE_BY_RET (1ULL << 39)
-#define COOKIE_OF_HEAP (1ULL << 31) /* the first argument is a heap; the arguments of the shape follow it */
-#define COOKIE_STEPPED (1ULL << 30) /* the kernel single-steps the probed instruction */
-#define COOKIE_RESTARTS (1ULL << 29) /* the function may jump to its own start, so one call may hit the probe again */
-#define COOKIE_IN_SESSION (1ULL << 28) /* the session program sets it, not the loader */
-#define COOKIE_SHAPE(cookie) ((bpf_u32)((cookie) >> 32) & 0x7f)
-#define CUSTOM_CALL_COOKIE(index) ((bpf_u64)(index) << 10)
-#define COOKIE_CUSTOM_CALL(cookie) ((bpf_u32)((cookie) >> 10) & 0x1ff)
-#define COOKIE_LAYER(cookie) ((bpf_u32)((cookie) >> 8) & 3)
-#define COOKIE_DOMAIN(cookie) ((bpf_u32)(cookie) & 0xff)
-
-/* Arguments of type int or unsigned: the upper half of their register may hold anything. */
-enum narrow_argument {
-	NARROW_SIZE = 1 << 0,
-	NARROW_COUNT = 1 << 1,
-};
-
-/* How a function of a custom allocator is called: positions of its arguments, from 1; 0: no such argument. */
-struct user_call {
-	bpf_u32 size;
-	bpf_u32 count;	 /* the factor of size */
-	bpf_u32 pointer; /* the block that it takes, or where it stores the address of the new block */
-	bpf_u32 narrow;	 /* enum narrow_argument */
-	bpf_u64 bytes;	 /* the size if no argument has it */
-};
-_Static_assert(sizeof(struct user_call) == 24, "no padding");
-
-#define CUSTOM_ARGUMENT_MAX 6
-#define CUSTOM_CALLS_MAX 128 /* for all custom allocators together */
-#define CUSTOM_ALLOCATORS_MAX 64
-
-/* The cookie of a probe at a `ret` or a jump out of a function says where the result is, and COOKIE_STEPPED. */
-#define RESULT_IS_RETURNED 0ULL
-#define RESULT_IS_ARGUMENT 1ULL /* the first one: the jump's target returns it */
 
 /* A thread with an alternate signal stack, as a walk over the threads of a process reports it to the loader. */
 struct alternate_stack {

@@ -4,7 +4,7 @@
 
 /*
  * Takes the traceback at a return probe. There the registers are the caller's, so the first frame is the call itself
- * and is never missing. At the entry of a function the kernel's walk skips the direct caller unless the function
+ * and is never missing. At a sampler's probe the first frame is the place of the probe (is_exact). At the entry of a function the kernel's walk skips the direct caller unless the function
  * starts with `push %rbp`, and malloc does not.
  *
  * Unwind tables give the callers (unwind_walk.bpf.h). The walk by frame pointers is our own, too. bpf_get_stack()
@@ -83,8 +83,8 @@ static __always_inline void traceback_by_frame_pointers(struct walk *walk)
 	walk->traceback.total_nframe = nr;
 }
 
-/* Fills walk->traceback from the registers at a return. A global function, for the same reason as the hash. */
-__weak __noinline int traceback_take(struct walk *walk, __u64 ip, __u64 sp, __u64 frame_pointer)
+/* Fills walk->traceback from the registers at a return, or at a sampler's probe (is_exact: 0 or 1). A global function, for the same reason as the hash. */
+__weak __noinline int traceback_take(struct walk *walk, __u64 ip, __u64 sp, __u64 frame_pointer, __u32 is_exact)
 {
 	struct traceback *traceback;
 
@@ -94,8 +94,9 @@ __weak __noinline int traceback_take(struct walk *walk, __u64 ip, __u64 sp, __u6
 	traceback->end = 0;
 	traceback->by_tables = settings.unwinder != UNWINDER_FP;
 	traceback->guessed[0] = traceback->guessed[1] = 0;
-	traceback->exact[0] = traceback->exact[1] = 0;
-	walk->frame = (struct unwind_frame){ .pc = ip, .sp = sp, .fp = frame_pointer };
+	traceback->exact[0] = is_exact;
+	traceback->exact[1] = 0;
+	walk->frame = (struct unwind_frame){ .pc = ip, .sp = sp, .fp = frame_pointer, .is_exact = is_exact };
 	if (traceback->by_tables)
 		traceback_by_tables(walk);
 	else

@@ -122,44 +122,6 @@ static __always_inline int rule_in_object(struct walk *walk, const struct unwind
 	return UNWIND_GOES_ON;
 }
 
-#define BUSY_TRIES 8
-
-/*
- * Asks the kernel for the mapping that holds an address. Returns bpf_find_vma()'s result. A global function: the
- * verifier checks the callback once, and not for each try.
- */
-__weak __noinline int unwind_ask_place(__u64 address, struct unwind_place *ret)
-{
-	struct unwind_place place = {};
-	long err = bpf_find_vma(bpf_get_current_task_btf(), address, take_place, &place, 0);
-
-	if (ret)
-		*ret = place;
-	return err;
-}
-
-/* Finds the mapping that holds an address. An answer of the kernel is kept in unwind_places for the next search. */
-static __always_inline int find_unwind_place(struct walk *walk, __u64 address, struct unwind_place *ret)
-{
-	struct place_key key = { walk->image, address >> UNWIND_REGION_SHIFT };
-	struct unwind_place *known = bpf_map_lookup_elem(&unwind_places, &key);
-	int err = -EBUSY;
-
-	if (known && address - known->start < known->end - known->start) {
-		*ret = *known;
-		return UNWIND_GOES_ON;
-	}
-	for (int i = 0; i < BUSY_TRIES && err == -EBUSY; i++)
-		err = unwind_ask_place(address, ret);
-	if (err == -EBUSY)
-		return UNWIND_BUSY;
-	if (err || !ret->end)
-		return UNWIND_NO_CODE;
-	if (!ret->is_anonymous)
-		bpf_map_update_elem(&unwind_places, &key, ret, BPF_ANY);
-	return UNWIND_GOES_ON;
-}
-
 struct new_code {
 	struct place_key key;
 	struct unwind_place place;
@@ -175,6 +137,58 @@ static long note_region(__u32 nr, void *data)
 	    bpf_map_update_elem(&unwind_places, &key, &code->place, BPF_ANY))
 		bpf_map_delete_elem(&unwind_places, &key);
 	return 0;
+}
+
+#define BUSY_TRIES 8
+#define REGIONS_NEAR 32 /* to each side */
+
+/*
+ * Asks the kernel for the mapping that holds an address, and keeps the answer in unwind_places for the next searches:
+ * for the region of the address, and as many as `near` regions to each side. Fills walk->place; returns
+ * bpf_find_vma()'s result. A global function: the verifier checks the callbacks once, and not for each try. Before
+ * kernel 6.2 a map takes keys and values only from the stack and from maps.
+ */
+__weak __noinline int unwind_ask_place(struct walk *walk, __u64 address, __u32 near)
+{
+	struct new_code code = {};
+	long err = bpf_find_vma(bpf_get_current_task_btf(), address, take_place, &code.place, 0);
+	__u64 at = address >> UNWIND_REGION_SHIFT, first, last;
+
+	if (!walk)
+		return err;
+	walk->place = code.place;
+	if (!code.place.end || code.place.is_anonymous)
+		return err;
+	first = code.place.start >> UNWIND_REGION_SHIFT;
+	last = (code.place.end - 1) >> UNWIND_REGION_SHIFT;
+	first = at - first < near ? first : at - near;
+	last = last - at < near ? last : at + near;
+	code.key = (struct place_key){ walk->image, first };
+	bpf_loop(last - first + 1, note_region, &code, 0);
+	return err;
+}
+
+/*
+ * Finds the mapping that holds an address: walk->place. The first answer about a mapping is kept for the code around,
+ * too: when that is called first, the mappings may be busy. If the region has another mapping, too, it is kept for the
+ * region only, as this may happen often.
+ */
+static __always_inline int find_unwind_place(struct walk *walk, __u64 address)
+{
+	struct place_key key = { walk->image, address >> UNWIND_REGION_SHIFT };
+	struct unwind_place *known = bpf_map_lookup_elem(&unwind_places, &key);
+	__u32 near = known ? 0 : REGIONS_NEAR;
+	int err = -EBUSY;
+
+	if (known && address - known->start < known->end - known->start) {
+		walk->place = *known;
+		return UNWIND_GOES_ON;
+	}
+	for (int i = 0; i < BUSY_TRIES && err == -EBUSY; i++)
+		err = unwind_ask_place(walk, address, near);
+	if (err == -EBUSY)
+		return UNWIND_BUSY;
+	return err || !walk->place.end ? UNWIND_NO_CODE : UNWIND_GOES_ON;
 }
 
 /* The number of regions of [start, end), limited: a program may reserve more address space than code can fill. */
@@ -220,17 +234,17 @@ static const struct unwind_object wanted_object = { .wanted_by = 1 };
  * by itself. The object is static, because it is too large for the 512 bytes of stack that all functions of a program
  * share.
  */
-static __always_inline void want_table(const struct unwind_place *place)
+static __always_inline void want_table(const struct unwind_file *file, __u64 start)
 {
 	struct unwind_object *wanted;
 	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
 
-	if (bpf_map_update_elem(&unwind_objects, &place->file, &wanted_object, BPF_NOEXIST))
+	if (bpf_map_update_elem(&unwind_objects, file, &wanted_object, BPF_NOEXIST))
 		return;
-	wanted = bpf_map_lookup_elem(&unwind_objects, &place->file);
+	wanted = bpf_map_lookup_elem(&unwind_objects, file);
 	if (!wanted)
 		return;
-	wanted->wanted_at = place->start;
+	wanted->wanted_at = start;
 	wanted->wanted_by = tgid;
 	__sync_fetch_and_add(&tables_wanted, 1);
 	ring(tgid);
@@ -239,25 +253,26 @@ static __always_inline void want_table(const struct unwind_place *place)
 /* Finds walk->rule for an address. Returns UNWIND_GOES_ON, or why there is no rule; may_guess is set then. */
 __weak __noinline int unwind_find_rule(struct walk *walk, __u64 address)
 {
-	struct unwind_place place = {};
 	struct unwind_object *object;
+	struct unwind_file file;
 	int end;
 
 	if (!walk)
 		return UNWIND_NO_TABLE;
 	walk->may_guess = 0;
-	end = find_unwind_place(walk, address, &place);
+	end = find_unwind_place(walk, address);
 	if (end != UNWIND_GOES_ON)
 		return end;
-	if (place.is_anonymous) {
+	if (walk->place.is_anonymous) {
 		walk->may_guess = 1;
 		return UNWIND_NO_TABLE;
 	}
-	object = bpf_map_lookup_elem(&unwind_objects, &place.file);
+	file = walk->place.file;
+	object = bpf_map_lookup_elem(&unwind_objects, &file);
 	if (object && !object->wanted_by)
-		return rule_in_object(walk, object, address - place.start + place.offset);
+		return rule_in_object(walk, object, address - walk->place.start + walk->place.offset);
 	if (!object)
-		want_table(&place);
+		want_table(&file, walk->place.start);
 	return UNWIND_NO_TABLE;
 }
 

@@ -8,7 +8,8 @@
 #define FILES 24
 #define LINES_OF_FUNCTION 3
 #define LEAK_STEP (2 << 20)
-#define OUTLIER_BYTES (96 << 20)
+#define OUTLIER_BYTES_MAX (96 << 20)
+#define OUTLIER_BYTES_PER_HOST (2 << 20) /* of the fleet's */
 #define FIRST_TIME 1790000000ull
 #define UPTIME_S 1000 /* of every host, then: its clock was never set */
 #define INTERVAL_S 3600
@@ -213,6 +214,14 @@ bool model_is_outlier(const struct model *m, uint32_t host, uint32_t program)
 	return program == 1 && host == m->outlier_host;
 }
 
+/* In a small fleet, too, the leak of many hosts is more than what the one host has. */
+static uint64_t outlier_bytes(const struct model *m)
+{
+	uint64_t bytes = m->options.hosts * OUTLIER_BYTES_PER_HOST;
+
+	return bytes < OUTLIER_BYTES_MAX ? bytes : OUTLIER_BYTES_MAX;
+}
+
 bool model_grows(const struct model *m, uint32_t host, uint32_t program, uint32_t version)
 {
 	return program == 0 && version == 1 && draw(m, FOR_LEAK, host, 0) % 10;
@@ -259,7 +268,7 @@ static void add_blocks(const struct model *m, const struct moment *moment, struc
 
 	usual = (16 + usual % 16) << (2 + (usual >> 32) % 8);
 	if (site->traceback == m->planted && model_is_outlier(m, moment->host, moment->program))
-		planted = OUTLIER_BYTES;
+		planted = outlier_bytes(m);
 	if (site->traceback == m->planted && model_grows(m, moment->host, moment->program, moment->version))
 		planted = moment->time * LEAK_STEP;
 	for (uint64_t i = 0; i < nr; i++) {

@@ -10,6 +10,14 @@
 
 #define SILENT_NS SECOND_NS /* short works show nothing */
 
+static _Thread_local bool is_allowed;
+static _Thread_local const struct progress *shown; /* the line is of this one */
+
+void progress_allow(bool is_allowed_now)
+{
+	is_allowed = is_allowed_now;
+}
+
 struct progress progress_begin(const char *work, const char *unit, uint64_t all)
 {
 	return (struct progress){ work, unit, all, monotonic_now_ns() };
@@ -59,10 +67,13 @@ const char *progress_text(char text[PROGRESS_TEXT_MAX], const struct progress *p
 
 void progress_show(const struct progress *progress, uint64_t done)
 {
-	uint64_t spent_ns = monotonic_now_ns() - progress->begun_ns;
 	char text[PROGRESS_TEXT_MAX];
+	uint64_t spent_ns;
 	int columns;
 
+	if (!is_allowed)
+		return;
+	spent_ns = monotonic_now_ns() - progress->begun_ns;
 	if (spent_ns < SILENT_NS || !status_line_is_due())
 		return;
 	columns = status_line_columns();
@@ -70,10 +81,14 @@ void progress_show(const struct progress *progress, uint64_t done)
 	if (columns < PROGRESS_TEXT_MAX)
 		text[columns] = '\0'; /* it has no other bytes than those of ASCII */
 	status_line_show(text);
+	shown = progress;
 }
 
+/* A work within another one leaves the line of that one alone. */
 void progress_end(const struct progress *progress)
 {
-	(void)progress;
+	if (shown != progress)
+		return;
+	shown = NULL;
 	status_line_clear();
 }

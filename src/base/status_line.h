@@ -6,7 +6,8 @@
 
 /*
  * The status line of the program: the last line of stderr, rewritten in place, on a terminal that can do that. The
- * functions of base/log.h clear it before they write. Only one thread shows it.
+ * functions of base/log.h clear it before they write, and so does a signal that ends the program. Only one thread shows
+ * it.
  */
 
 /* Whether it may be rewritten: several times a second at most. False where there is no terminal. */

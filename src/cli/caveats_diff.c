@@ -119,7 +119,7 @@ static const char *rate_of(char text[64], const struct snapshot *snapshot)
 	char size[SIZE_TEXT_MAX];
 
 	if (!bytes)
-		return "every block";
+		return snapshot__metadata(snapshot, "sampler") ? "as the process sampled" : "every block";
 	snprintf(text, 64, "one in %s", size_text(size, bytes, false));
 	return text;
 }
@@ -128,7 +128,11 @@ static bool check_pair_sampling(const struct comparison *pair, struct reason *re
 {
 	char old[64], new[64];
 
-	if (!differs_from_none(pair, "sample_bytes"))
+	/* The recorder changes the interval of a process that samples itself; each sample keeps its weight. */
+	if (old_value(pair, "sampler_chosen_bytes") && !differs_from_none(pair, "sampler_chosen_bytes"))
+		return false;
+	if (!differs_from_none(pair, "sample_bytes") &&
+	    (old_value(pair, "sample_bytes") || !old_value(pair, "sampler") == !new_value(pair, "sampler")))
 		return false;
 	return warn(ret, "the sampling rates differ: %s and %s",
 		    rate_of(old, pair->old), rate_of(new, pair->new));

@@ -10,6 +10,7 @@
 
 #include "base/array.h"
 #include "base/log.h"
+#include "base/progress.h"
 #include "base/reason.h"
 #include "base/units.h"
 #include "cli/cmd_completion.h"
@@ -197,11 +198,11 @@ static int parse_long(struct parser *parser, const char *name)
 	if (!option.row)
 		return refuse_option(parser->command, name, len);
 	snprintf(option.shown, sizeof(option.shown), "--%s", option.row->name);
-	if (option.row->arg)
+	if (option.row->arg && (value || !option.row->without_value))
 		return set_with_value(parser, &option, value);
 	if (value)
 		return log_refusal(parser->command, "%s takes no value", option.shown);
-	return set_option(parser, &option, NULL);
+	return set_option(parser, &option, option.row->without_value);
 }
 
 /* A word of letters: flags, then at most one option, whose value is the rest of the word or the next word. */
@@ -314,6 +315,7 @@ static int run_command(const struct command *command, char **words)
 	if (command->defaults)
 		memcpy(parser.options, command->defaults, command->options_size);
 	status = parse_words(&parser);
+	progress_allow(!command->has_own_screen);
 	if (!status)
 		status = run_parsed(&parser);
 	free_lists(&parser);

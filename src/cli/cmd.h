@@ -86,6 +86,7 @@ struct option_row {
 	size_t offset;	  /* of the field in the group's struct */
 	const char *arg;  /* name of the value in help texts; NULL: the option takes no value */
 	const char *help; /* one or two short sentences, without the default */
+	const char *without_value; /* what "--NAME" alone stands for; then a value is only read from "--NAME=VALUE" */
 	uint64_t least;
 	uint64_t most;	  /* 0: no limit */
 
@@ -137,6 +138,7 @@ struct command {
 	unsigned int arg_min;
 	unsigned int arg_max;	/* UINT_MAX: no limit */
 	bool pages; /* its output may go through a pager (cli/pager.h) */
+	bool has_own_screen; /* a status line or a view: the progress of works within it is not shown */
 	bool stop_at_first_arg; /* options after it belong to another program (`run CMD -x`) */
 
 	/*

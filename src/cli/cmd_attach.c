@@ -154,5 +154,6 @@ const struct command cmd_attach = {
 	.option = { { rows, 0, "Which processes to record" }, CAPTURE_GROUPS(0) },
 	.defaults = &(const struct attach_options){ .capture = CAPTURE_DEFAULTS },
 	.options_size = sizeof(struct attach_options),
+	.has_own_screen = true,
 	.run = run,
 };

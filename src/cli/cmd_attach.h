@@ -16,11 +16,13 @@ struct capture_options {
 	uint64_t traceback_limit, max_blocks, max_tracebacks, max_memory;
 	uint64_t sample_bytes, min_size, max_size;
 	uint64_t max_overhead;
-	bool follow_forks, no_names, no_return_probes;
+	uint64_t sampler_rate; /* samples a second; 0: the default */
+	bool follow_forks, no_names, no_return_probes, no_sampler;
 	enum collector_unwinder unwinder;
 	uint32_t domains; /* enum collector_domains; 0: the default */
 	struct string_list probe, label;
 	const char *run_user; /* run only; NULL: our own user */
+	uint64_t fast_bytes; /* run only: mean bytes between the samples of the preloaded sampler; 0: do not preload it */
 };
 
 /* Details have one paragraph a line (cli/help_text.h). */
@@ -57,6 +59,10 @@ extern const struct option_row capture_output_rows[], capture_time_rows[], captu
 	{ capture_cost_rows, base, "Cost and memory" }
 
 extern const struct capture_options capture_defaults;
+
+/* The value of --sample. */
+int parse_sample(const char *text, void *field, struct reason *why);
+
 #define CAPTURE_DEFAULTS { .recording = { .dir = DATA_DIR, .interval_ns = 10000000000 } }
 
 /* The part of the options that recording itself uses, with the place (cli/recording_place.h). */

@@ -68,7 +68,7 @@ static int parse_capture_size(const char *text, void *field, struct reason *why)
 	return 0;
 }
 
-static int parse_sample(const char *text, void *field, struct reason *why)
+int parse_sample(const char *text, void *field, struct reason *why)
 {
 	uint64_t bytes = 0;
 	int err = parse_capture_size(text, &bytes, why);
@@ -231,6 +231,12 @@ const struct option_row capture_cost_rows[] = {
 	{ "sample", 0, OPTION_CUSTOM, FIELD(sample_bytes), .arg = "SIZE",
 	  .help = "cheaper: record samples only, one per SIZE bytes on average, such as 512K; sums are then estimates",
 	  .parse = parse_sample },
+	{ "no-sampler", 0, OPTION_FLAG, FIELD(no_sampler),
+	  .help = "record every block also of a process that takes samples of its own heap (otel_memory); without "
+		  "this its samples are recorded, which costs next to nothing" },
+	{ "sampler-rate", 0, OPTION_COUNT, FIELD(sampler_rate), .arg = "N", .default_text = "1000",
+	  .help = "let a process that takes samples by liballocsnap-sampler.so take about N a second at most: where there "
+		  "are more, their distance grows", .least = 1, .most = 1000000000 },
 	{ "max-overhead", 0, OPTION_COUNT, FIELD(max_overhead), .arg = "PCT",
 	  .help = "take at most PCT percent of one core from each process: where every block costs more, record "
 		  "samples; where these cost more, too, pause: allocations in a pause are missing", .least = 1,
@@ -277,6 +283,8 @@ static struct collector_options collector_options_of(const struct capture_option
 		.follow_forks = options->follow_forks,
 		.no_names = options->no_names,
 		.no_return_probes = options->no_return_probes,
+		.no_sampler = options->no_sampler,
+		.sampler_rate = options->sampler_rate,
 		.on_oom = options->recording.triggers.on_oom,
 		.probe = options->probe.item,
 		.probe_nr = options->probe.item_nr,
@@ -356,6 +364,7 @@ struct collector *capture_open_collector_with(const struct capture_options *opti
 	collector_options.rule = more->rule;
 	collector_options.rule_nr = more->rule_nr;
 	collector_options.min_bytes = more->min_bytes;
+	collector_options.run_interval_bytes = more->run_interval_bytes;
 	collector = collector__open(&collector_options, &why);
 	if (!collector)
 		log_failure("%s", why.text);

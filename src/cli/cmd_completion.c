@@ -167,7 +167,7 @@ static void put_bash_option_values(const struct command *command, const struct o
 {
 	char option[64];
 
-	if (!row->arg)
+	if (!row->arg || row->without_value)
 		return;
 	snprintf(option, sizeof(option), "--%s", row->name);
 	put_bash_value(command, option, row);
@@ -269,7 +269,7 @@ static void put_zsh_value(const struct option_row *row)
 
 	if (!row->arg)
 		return;
-	putchar(':');
+	fputs(row->without_value ? "::" : ":", stdout);
 	put_zsh_text(row->arg, ":");
 	putchar(':');
 	if (!kind)
@@ -285,7 +285,7 @@ static void put_zsh_value(const struct option_row *row)
 /* '(-g --group-by)'{-g+,--group-by=}'[help]:KEY:(…)'; an option that may be repeated excludes nothing */
 static void put_zsh_option(const struct command *command, const struct option_row *row)
 {
-	const char *letter_value = row->arg ? "+" : "", *name_value = row->arg ? "=" : "";
+	const char *letter_value = row->arg ? "+" : "", *name_value = row->without_value ? "=-" : row->arg ? "=" : "";
 
 	(void)command;
 	fputs("\t\t", stdout);

@@ -212,8 +212,8 @@ const struct command cmd_diff = {
 	.arg_max = 2,
 	.help = "compare two snapshots: what grew and what shrank",
 	.detail = "Lines have tracemalloc's form: size=NEW (NEW - OLD). The folded format has what grew; with --sort "
-		  "shrink it has what shrank. Names that one of the snapshots has for code of the same "
-		  "build count for both.\n\n"
+		  "shrink it has what shrank. If only one of the snapshots has the names of a file, the other one gets "
+		  "them, too, if its file is of the same build.\n\n"
 		  "OLD and NEW are snapshot files, or name snapshots like SNAP of 'allocsnap stats'. A folder of one "
 		  "process, a PID or a COMM alone compares its first snapshot with its latest:\n"
 		  "  allocsnap diff redis-server\n"

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/progress.h"
 #include "base/reason.h"
 #include "cli/cmd_fleet.h"
 #include "cli/leak_limit.h"
@@ -71,11 +72,20 @@ static int print_fleet_leaks(const struct fleet *fleet, struct fleet_answer *ans
 	return status ?: fleet_leaks_status(options, leaks);
 }
 
+static void show_leaks_progress(void *progress_, uint64_t process_nr, uint64_t process_all)
+{
+	struct progress *progress = progress_;
+
+	progress->all = process_all;
+	progress_show(progress, process_nr);
+}
+
 /* The catalogue is closed before files are read: that may take long, and `fleet index` waits for it. */
 static int list_leaks(struct fleet *fleet, const struct fleet_question *question, struct fleet_answer *answer,
 		      const struct fleet_renderer *format)
 {
 	struct engine_options engine = fleet->chosen.engine;
+	struct progress progress = progress_begin("judging", "processes", 0);
 	struct line_groups lines = {};
 	const struct fleet_leaks_question judged = {
 		.cohort = question->cohort,
@@ -83,6 +93,8 @@ static int list_leaks(struct fleet *fleet, const struct fleet_question *question
 		.lines = &lines,
 		.engine = &engine,
 		.last_ns = ((const struct fleet_leaks_options *)fleet->options)->last_ns,
+		.progress = show_leaks_progress,
+		.progress_what = &progress,
 	};
 	struct reason why = { "out of memory" };
 	struct fleet_leaks leaks = {};
@@ -94,6 +106,7 @@ static int list_leaks(struct fleet *fleet, const struct fleet_question *question
 	fleet_let_go(fleet);
 	if (!status && fleet_find_leaks(&judged, &leaks))
 		status = log_failure("out of memory");
+	progress_end(&progress);
 	status = status ?: print_fleet_leaks(fleet, answer, &leaks, format);
 	fleet_leaks_release(&leaks);
 	line_groups_release(&lines);
@@ -116,7 +129,7 @@ const struct command cmd_fleet_leaks = {
 		  "in the snapshot files, which must still be where they were indexed. If a process was "
 		  "recorded several times, its newest recording counts, with at most 12 snapshots. A row has the "
 		  "worst verdict that a line has in any process, and the rate of all processes that have this "
-		  "verdict.\n\n"
+		  "verdict; lines that leak together in nearly all processes are one row.\n\n"
 		  "Exit status: 0 if all processes could be judged, whether or not something leaks; 1 after a failure; "
 		  "2 for an invalid command line; 3 if a process cannot be judged (gaps, losses, fewer than four "
 		  "snapshots, files that are gone); 4 if more leaks than --fail-above allows.\n\n"

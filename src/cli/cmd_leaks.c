@@ -41,7 +41,7 @@ extern const struct command cmd_leaks;
 
 static const struct option_row observe_rows[] = {
 	{ "for", 0, OPTION_DURATION, FIELD(watch_ns), .arg = "TIME", .least = 4000000000,
-	  .help = "with a PID: observe it for TIME, longer than anything takes there that is all right" },
+	  .help = "with a PID: observe it for TIME, longer than its caches and pools take to fill" },
 	{ "last", 0, OPTION_DURATION, FIELD(last_ns), .arg = "TIME",
 	  .help = "with snapshots: judge only the last TIME of the recording" },
 	{},
@@ -54,7 +54,7 @@ static const struct option_row leak_report_rows[] = {
 	{ "verbose", 'v', OPTION_FLAG, FIELD(is_verbose), .help = "show whole tracebacks" },
 	{ "json", 'j', OPTION_FLAG, FIELD(is_json), .help = "write the report as JSON" },
 	{ "fail-above", 0, OPTION_CUSTOM, FIELD(limit), .arg = "RATE", .parse = leak_limit_parse,
-	  .help = "exit with status 4 if all that surely leaks is more than RATE: 0, 64K/min, 1M/h" },
+	  .help = "exit with status 4 if the lines that LEAK, together, leak more than RATE: 0, 64K/min, 1M/h" },
 	{},
 };
 
@@ -230,11 +230,11 @@ const struct command cmd_leaks = {
 	.arg_max = UINT_MAX,
 	.help = "name the lines that leak: observe a process, or judge its snapshots",
 	.detail = "A running process, by its PID or NAME, is recorded for the time of --for, with 12 snapshots. Of a "
-		  "FOLDER the newest recording in it, or below it, is judged; COMM.PID is a folder below "
-		  "./allocsnap-data.\n"
+		  "FOLDER, the newest process in it, or below it, that has four snapshots is judged, and its newest recording; "
+		  "COMM.PID is a folder below ./allocsnap-data.\n"
 		  "A line LEAKS if its blocks were born all along, until now, and beyond some age hardly any was freed. It "
 		  "MAY LEAK if there are doubts, which it names. Nobody can tell from outside whether blocks that were "
-		  "never freed in 60 s are freed after 70: observe longer than anything takes that is all right.\n\n"
+		  "never freed in 60 s are freed after 70: observe for longer than the program's caches and pools take to fill.\n\n"
 		  "Exit status: 0 if all could be judged, whether or not something leaks; 1 after a failure; 2 for an "
 		  "invalid command line; 3 if it cannot be judged (gaps, losses, fewer than four snapshots); 4 if more "
 		  "leaks than --fail-above allows.\n\n"

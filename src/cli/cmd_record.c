@@ -361,5 +361,6 @@ const struct command cmd_record = {
 		.push.waiting_most = WAITING_MOST,
 	},
 	.options_size = sizeof(struct record_command_options),
+	.has_own_screen = true,
 	.run = run,
 };

@@ -10,11 +10,13 @@
 #include "cli/caveats_diff.h"
 #include "cli/cmd_select.h"
 #include "cli/find_snapshot.h"
+#include "cli/leak_input.h"
 #include "cli/open_input.h"
 #include "cli/report_output.h"
 #include "render/caveats.h"
 #include "render/json_parts.h"
 #include "report/build_report.h"
+#include "report/report_leaks.h"
 #include "report/report_series.h"
 #include "snapshot.h"
 #include "symbolize/share_names.h"
@@ -34,6 +36,9 @@ struct report_job {
 	struct series series;
 	struct report_facts facts;
 	size_t damaged_nr;
+	struct report_judgement judgement;
+	struct leaks *leaks;
+	struct reason unjudged; /* why there are none */
 };
 
 /* ---- which snapshots -------------------------------------------------------------------------------------------- */
@@ -106,6 +111,57 @@ static int refuse_processes(const struct report_job *job)
 	return EXIT_DONE;
 }
 
+/* ---- which lines leak ------------------------------------------------------------------------------------------- */
+
+/* Verdicts are about all blocks of a traceback. */
+static bool is_part_of_tracebacks(const struct selection *select)
+{
+	return select->min_size || select->has_max_size || select->min_age_ns || select->max_age_ns || select->thread;
+}
+
+static int judge_paths(struct report_job *job, const char *const *path)
+{
+	const struct leak_choice choice = { .unjudged = &job->unjudged };
+	struct reason why = { "out of memory" };
+	struct leak_input input;
+	int status = leak_input_choose(path, job->series.item_nr, &choice, &input), err;
+
+	job->judgement.left_out_nr = input.left_out_nr;
+	job->judgement.begin_ns = input.recording.times.begin_ns;
+	if (!status) {
+		err = leaks_find(&input.recording, &job->chosen.engine, &job->leaks, &why);
+		if (err == -ENODATA)
+			job->unjudged = why;
+		else if (err)
+			status = log_failure("%s", why.text);
+	}
+	leak_input_release(&input);
+	return status == EXIT_UNJUDGED ? EXIT_DONE : status;
+}
+
+/* As `leaks` does: of all snapshots that were given, before they are thinned out. */
+static int judge_report_series(struct report_job *job)
+{
+	const struct series *series = &job->series;
+	const char **path;
+	int status = EXIT_DONE;
+
+	if (!series_is_one_process(series)) {
+		reason_set(&job->unjudged, 0, "the snapshots are of different processes");
+	} else if (is_part_of_tracebacks(&job->chosen.engine.select)) {
+		reason_set(&job->unjudged, 0, "blocks were chosen by size, age or thread, and leaks need all of a line");
+	} else {
+		path = calloc(series->item_nr, sizeof(*path));
+		for (size_t i = 0; i < series->item_nr && path; i++)
+			path[i] = series->item[i].path;
+		status = path ? judge_paths(job, path) : log_failure("out of memory");
+		free(path);
+	}
+	job->judgement.leaks = job->leaks;
+	job->judgement.unjudged = job->unjudged.text;
+	return status;
+}
+
 /* Two snapshots that were named are compared in that order, also those of different processes. */
 static int choose_series(struct report_job *job, const struct arguments *args)
 {
@@ -117,9 +173,9 @@ static int choose_series(struct report_job *job, const struct arguments *args)
 		return status;
 	job->facts.kind = job->series.item_nr == 1 ? "one" : args->item_nr == 2 ? "diff" : "history";
 	if (strcmp(job->facts.kind, "history"))
-		return EXIT_DONE;
+		return judge_report_series(job);
 	series_sort(&job->series);
-	status = refuse_processes(job);
+	status = refuse_processes(job) ?: judge_report_series(job);
 	if (!status && series_thin(&job->series, SERIES_MAX))
 		status = log_failure("out of memory");
 	return status;
@@ -225,6 +281,8 @@ static int make_report(struct report_job *job)
 		return status;
 	if (build_report(&job->series, &request, &data, &job->facts.newer_nr, &why))
 		status = log_failure("%s", why.text);
+	if (!status && report_add_leaks(&data, &job->judgement, &job->chosen.engine, &why))
+		status = log_failure("%s", why.text);
 	job->facts.given_nr = job->series.given_nr;
 	job->facts.shown_nr = job->series.item_nr;
 	status = status ?: report_output_write(job->options->output, &data, &job->facts);
@@ -268,6 +326,7 @@ static int run(const void *command_options, const struct arguments *args)
 	status = status ?: choose_series(&job, args) ?: make_report(&job);
 	report_facts_release(&job.facts);
 	report_series_release(&job.series);
+	leaks_free(job.leaks);
 	chosen_release(&job.chosen);
 	return status ?: job.damaged_nr ? EXIT_FAILED : EXIT_DONE;
 }
@@ -282,8 +341,10 @@ const struct command cmd_report = {
 		  "sites, and tracebacks as a picture. One snapshot is shown as it is. Two are compared. More, or a folder, "
 		  "a PID or a COMM, are the history of one process; of more than 120 snapshots the first, the last and "
 		  "those taken for an event are shown, and others evenly.\n\n"
+		  "The page has the verdicts of 'allocsnap leaks' about the same snapshots.\n\n"
 		  "The page has at most about 1.5 MB. If there are too many tracebacks, small ones are merged by line; the "
-		  "page says how many. Sums of lines stay exact; cumulative sums of callers are without those.\n\n"
+		  "page says how many. Sums of lines stay exact; cumulative sums of callers lack what was merged. If there are "
+		  "too many lines, small ones are merged into one.\n\n"
 		  FIND_SNAPSHOT_DETAIL "\n" SELECT_DETAIL,
 	.example = "allocsnap report redis-server -o redis.html",
 	.option = { { rows, 0, "Output" }, SELECT_GROUPS(FIELD(select)) },

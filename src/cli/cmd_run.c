@@ -8,6 +8,7 @@
 
 #include "base/privileges.h"
 #include "base/reason.h"
+#include "cli/preload_sampler.h"
 #include "cli/recording_place.h"
 #include "collect.h"
 #include "collect/process/launch.h"
@@ -21,6 +22,10 @@
 static const struct option_row rows[] = {
 	{ "user", 0, OPTION_STRING, offsetof(struct capture_options, run_user), .arg = "USER",
 	  .help = "start the program as USER, with the groups, HOME, USER, LOGNAME and SHELL of this user" },
+	{ "fast", 0, OPTION_CUSTOM, offsetof(struct capture_options, fast_bytes), .arg = "SIZE", .without_value = "512K",
+	  .help = "take the samples in the program itself, one per SIZE bytes on average (default 512K): preloads "
+		  "liballocsnap-sampler.so; a block that is no sample costs some nanoseconds",
+	  .parse = parse_sample },
 	{},
 };
 
@@ -28,12 +33,20 @@ static const struct option_row rows[] = {
 struct run_child {
 	pid_t pid;	 /* 0: it was not started */
 	int exit_status; /* if it was not started, or not recorded to the end */
+	uint64_t fast_bytes; /* of struct capture_options */
 };
 
 static int start_program(struct collector *collector, const char *const argv[], struct run_child *child)
 {
 	struct reason why = { "out of memory" };
-	int err = collector__run(collector, argv, &child->pid, &why);
+	struct preload before = {};
+	int err = child->fast_bytes ? preload_sampler(&before, child->fast_bytes, &why) : 0;
+
+	if (!err) {
+		err = collector__run(collector, argv, &child->pid, &why);
+		if (child->fast_bytes)
+			preload_restore(&before);
+	}
 
 	if (!err)
 		return EXIT_DONE;
@@ -62,13 +75,14 @@ static int record_launched(const struct recording_options *options, struct colle
 static int run_program(const struct capture_options *options, const struct recording_options *recording,
 		       const char *const argv[])
 {
-	struct run_child child = { .exit_status = RUN_FAILED };
+	struct run_child child = { .exit_status = RUN_FAILED, .fast_bytes = options->fast_bytes };
 	int signal_fd = signals_open(), status, exit_status = -1;
 	struct collector *collector;
 
 	if (signal_fd < 0)
 		return RUN_FAILED;
-	collector = capture_open_collector(options);
+	collector = capture_open_collector_with(
+		options, &(struct collector_options){ .run_interval_bytes = options->fast_bytes });
 	status = collector ? record_launched(recording, collector, argv, signal_fd, &child) : EXIT_FAILED;
 	collector__close(collector);
 	if (child.pid) {
@@ -85,6 +99,10 @@ static int run(const void *command_options, const struct arguments *args)
 	struct recording_options recording = capture_recording_options(options);
 	int status = check_capture(&cmd_run, options);
 
+	if (!status && options->fast_bytes && options->sample_bytes)
+		status = log_refusal(&cmd_run, "--fast and --sample exclude each other");
+	if (!status && options->fast_bytes && options->no_sampler)
+		status = log_refusal(&cmd_run, "--fast and --no-sampler exclude each other");
 	if (!status)
 		status = recording_place_refuse(&cmd_run, &recording, 1, options->follow_forks);
 	return status ?: run_program(options, &recording, args->item);
@@ -109,5 +127,6 @@ const struct command cmd_run = {
 	.option = { { rows, 0, "The program" }, CAPTURE_GROUPS(0) },
 	.defaults = &capture_defaults,
 	.options_size = sizeof(struct capture_options),
+	.has_own_screen = true,
 	.run = run,
 };

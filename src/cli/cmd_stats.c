@@ -345,6 +345,25 @@ static size_t make_warnings(const struct snapshot *snapshot, const struct engine
 	return nr;
 }
 
+/* One line if no function and no line is known: recorded with --no-names, or a heap profile without names. */
+static void log_names_hint(const struct snapshot *snapshot)
+{
+	const struct snapshot_tables *tables = snapshot__tables(snapshot);
+	bool has_object = false, has_build_id = false;
+
+	for (uint32_t i = 1; i < tables->frame_nr; i++) {
+		const struct snap_frame *frame = &tables->frame[i];
+
+		if (frame->function || frame->lineno)
+			return;
+		has_object |= frame->object;
+		has_build_id |= tables->object[frame->object].build_id;
+	}
+	if (has_object)
+		log_cut("hint: no function has a name; 'allocsnap symbolize%s' adds them from the files of this machine",
+			has_build_id ? "" : " --by-path");
+}
+
 static int print_statistics(const struct stats_options *options, const struct chosen *chosen,
 			    const struct snapshot *snapshot, const struct statistics *statistics)
 {
@@ -358,6 +377,7 @@ static int print_statistics(const struct stats_options *options, const struct ch
 	};
 
 	report.warning_nr = make_warnings(snapshot, &chosen->engine, report.gap_blocks, line);
+	log_names_hint(snapshot);
 	return print_report(options, chosen, &report);
 }
 

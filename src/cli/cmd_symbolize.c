@@ -25,6 +25,7 @@ struct symbolize_options {
 	const char *output; /* NULL: the snapshots themselves */
 	const char *root;
 	struct string_list debug_dir;
+	bool by_path;
 };
 
 #define FIELD(name) offsetof(struct symbolize_options, name)
@@ -34,6 +35,8 @@ static const struct option_row rows[] = {
 	  .help = "write the result to FILE and leave SNAP unchanged" },
 	{ "debug-dir", 0, OPTION_LIST, FIELD(debug_dir), .arg = "DIR",
 	  .help = "look for debug files in DIR/.build-id/xx/yyy.debug before /usr/lib/debug; repeatable" },
+	{ "by-path", 0, OPTION_FLAG, FIELD(by_path),
+	  .help = "also name frames without a build-id, from the file that is at their path now, unverified" },
 	{ "root", 0, OPTION_STRING, FIELD(root), .arg = "DIR", .default_text = "/",
 	  .help = "look for programs and libraries below DIR" },
 	{},
@@ -81,13 +84,14 @@ static void directories_close(struct directories *directories)
 
 /* ---- snapshots ------------------------------------------------------------------------------ */
 
-static void report_nameless(struct naming *naming)
+static void report_nameless(struct naming *naming, bool by_path)
 {
 	struct nameless nameless;
 
 	while (naming__next_nameless(naming, &nameless))
-		log_info("%s names for %s (build-id %s): %s", nameless.has_some ? "few" : "no", nameless.path,
-		    *nameless.build_id ? nameless.build_id : "not recorded", nameless.why);
+		log_info("%s names for %s (build-id %s): %s%s", nameless.has_some ? "few" : "no", nameless.path,
+		    *nameless.build_id ? nameless.build_id : "not recorded", nameless.why,
+		    *nameless.build_id || by_path ? "" : "; --by-path takes the file that is there now");
 }
 
 static void report_left_out(const char *path, const struct naming_counts *counts)
@@ -108,11 +112,14 @@ static int report_named_frames(const char *path, const struct naming_counts *cou
 	       clean_path(clean, sizeof(clean), path), counts->named, counts->unnamed);
 	if (counts->lined)
 		printf(", lines for %" PRIu64 " others", counts->lined);
+	if (counts->by_path)
+		printf(", %" PRIu64 " by path, not verified", counts->by_path);
 	return report_write_error(putchar('\n') == EOF ? -errno : 0);
 }
 
-static int symbolize_snapshot(struct naming *naming, const char *path, const char *output)
+static int symbolize_snapshot(struct naming *naming, const char *path, const struct symbolize_options *symbolize)
 {
+	const char *output = symbolize->output;
 	struct reason why = { "out of memory" };
 	struct snapshot *snapshot = open_snapshot(path), *named = NULL;
 	struct snapshot_save_options options;
@@ -124,7 +131,7 @@ static int symbolize_snapshot(struct naming *naming, const char *path, const cha
 	options = snapshot__saved_with(snapshot);
 	options.rewrite = output ? NULL : snapshot__file(snapshot);
 	err = naming__snapshot(naming, snapshot, &counts, &named);
-	report_nameless(naming);
+	report_nameless(naming, symbolize->by_path);
 	report_left_out(path, &counts);
 	if (err)
 		reason_set(&why, err, "%s: %s", path,
@@ -153,7 +160,7 @@ static int symbolize_snapshots(struct naming *naming, const struct symbolize_opt
 	progress = progress_begin("naming", "snapshots", paths.path_nr);
 	for (size_t i = 0; i < paths.path_nr && status != EXIT_REFUSED; i++) {
 		progress_show(&progress, i);
-		if (symbolize_snapshot(naming, paths.path[i], options->output))
+		if (symbolize_snapshot(naming, paths.path[i], options))
 			status = EXIT_FAILED;
 	}
 	progress_end(&progress);
@@ -192,6 +199,7 @@ static int run(const void *command_options, const struct arguments *args)
 			.root_fd = directories.root_fd,
 			.debug_dir_fd = directories.debug_fd,
 			.debug_dir_nr = directories.debug_nr,
+			.by_path = options->by_path,
 		};
 		naming = naming__new(&naming_options, &why);
 		status = naming ? symbolize_snapshots(naming, options, args) : log_failure("%s", why.text);
@@ -212,6 +220,9 @@ const struct command cmd_symbolize = {
 		  "replaced completely or not at all, and keeps its mode and owner. A snapshot that gains no names "
 		  "is left unchanged. Files that are missing, or stripped and without a debug file, are named on "
 		  "standard error; they are no failure.\n\n"
+		  "Heap profiles of jemalloc and tcmalloc have paths, but no build-ids. With --by-path their frames get the "
+		  "names that the files at these paths have now, and the snapshot counts them as a loss, "
+		  "frames_named_by_path: another version of a file would give wrong names.\n\n"
 		  "SNAP can also be a folder, PID or COMM as for 'allocsnap stats': then all of its snapshots get "
 		  "names.\n",
 	.example = "allocsnap symbolize --debug-dir ./debug allocsnap-data",

@@ -50,8 +50,8 @@ static const struct option_row view_rows[] = {
 	{ "sort", 's', OPTION_CUSTOM, FIELD(order), .parse = parse_top_order, .choice = top_order_choice, .default_text = "leak",
 	  .arg = "ORDER", .help = "which rows come first" },
 	{ "interval", 'i', OPTION_DURATION, FIELD(interval_ns), .arg = "TIME", .least = 100000000,
-	  .help = "take a snapshot every TIME at most; rarer where one takes long" },
-	{ "batch", 'b', OPTION_FLAG, FIELD(is_batch), .help = "write text, one screen after another; so without a terminal" },
+	  .help = "take a snapshot every TIME, or less often if each takes long" },
+	{ "batch", 'b', OPTION_FLAG, FIELD(is_batch), .help = "write text, one screen after another, as without a terminal" },
 	{ "count", 'n', OPTION_COUNT, FIELD(count), .arg = "N", .least = 1, .help = "with --batch: end after N screens" },
 	{ "top", 0, OPTION_COUNT, FIELD(top), .arg = "N", .most = UINT32_MAX,
 	  .help = "with --batch: show the first N rows; 0 shows all" },
@@ -150,7 +150,7 @@ const struct command cmd_top = {
 		  "forgets all blocks, w writes the snapshot, q quits.\n\n"
 		  "A row is marked LEAKS or MAY LEAK as 'allocsnap leaks' would name it; it takes some seconds until that is "
 		  "known. GROWTH/MIN is over the last minute. Snapshots are taken only while rows of a process are shown, and "
-		  "rarer than --interval where they take long. Up to 12 of them are kept in $TMPDIR until the end.\n\n"
+		  "less often than --interval if each takes long. Up to 12 of them are kept in $TMPDIR until the end.\n\n"
 		  "Colours are used where the terminal has them and NO_COLOR is not set. SIGUSR1 takes a snapshot now, SIGUSR2 "
 		  "forgets all blocks.\n\n"
 		  SUPPRESSIONS_DETAIL "\n\n" SELECT_DETAIL PROBE_DETAIL,
@@ -166,5 +166,6 @@ const struct command cmd_top = {
 	},
 	.defaults = &top_defaults,
 	.options_size = sizeof(struct top_command_options),
+	.has_own_screen = true,
 	.run = run,
 };

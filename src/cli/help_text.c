@@ -61,8 +61,8 @@ const char *option_forms(char text[OPTION_FORMS_MAX], const struct option_row *r
 
 	if (row->letter)
 		snprintf(letter, sizeof(letter), "-%c, ", row->letter);
-	snprintf(text, OPTION_FORMS_MAX, "%s--%s%s%s", letter, row->name, row->arg ? " " : "",
-		 row->arg ?: "");
+	snprintf(text, OPTION_FORMS_MAX, "%s--%s%s%s%s", letter, row->name,
+		 row->without_value ? "[=" : row->arg ? " " : "", row->arg ?: "", row->without_value ? "]" : "");
 	return text;
 }
 

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fts.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -13,6 +12,7 @@
 #include "base/progress.h"
 #include "base/reason.h"
 #include "snapshot.h"
+#include "snapshot/snapshot_identity.h"
 
 struct leak_file {
 	char *path;
@@ -127,52 +127,71 @@ static bool is_same_folder(const struct leak_file *a, const struct leak_file *b)
 	return a->folder && a->folder == b->folder && !memcmp(a->path, b->path, a->folder);
 }
 
-static int report_other_folders(const struct leak_choice *choice, const struct leak_file *newest, size_t others)
+/* Orders by folder; files that were named themselves come first. */
+static int by_folder(const void *left, const void *right)
+{
+	const struct leak_file *a = left, *b = right;
+	size_t shorter = a->folder < b->folder ? a->folder : b->folder;
+
+	return memcmp(a->path, b->path, shorter) ?: (a->folder > b->folder) - (a->folder < b->folder);
+}
+
+/* The files of one folder. */
+struct folder_files {
+	const struct leak_file *newest;
+	size_t nr;
+};
+
+/* Whether a is judged better than b: enough snapshots for a verdict, or more of them; then the newer one. */
+static bool judges_better(const struct folder_files *a, const struct folder_files *b)
+{
+	size_t enough_a = a->nr < LEAK_SNAPSHOTS_LEAST ? a->nr : LEAK_SNAPSHOTS_LEAST;
+	size_t enough_b = b->nr < LEAK_SNAPSHOTS_LEAST ? b->nr : LEAK_SNAPSHOTS_LEAST;
+
+	return enough_a != enough_b ? enough_a > enough_b : is_newer(&a->newest->written, &b->newest->written);
+}
+
+static struct folder_files read_folder_files(const struct leak_file *file, size_t nr)
+{
+	struct folder_files files = { file, 1 };
+
+	for (; files.nr < nr && is_same_folder(&file[files.nr], file); files.nr++)
+		if (is_newer(&file[files.nr].written, &files.newest->written))
+			files.newest = &file[files.nr];
+	return files;
+}
+
+static int report_other_folders(const struct leak_choice *choice, const struct folder_files *most, size_t others)
 {
 	const char *plural = others == 1 ? "" : "s";
 
 	if (choice->refuses_others)
 		return log_failure("--fail-above judges one process: %zu other folder%s there %s snapshots, too; name one "
 				   "('allocsnap list')", others, plural, others == 1 ? "has" : "have");
-	log_info("judging %.*s; %zu other folder%s with snapshots %s left out: name one ('allocsnap list')",
-		 (int)newest->folder, newest->path, others, plural, others == 1 ? "is" : "are");
+	log_info("judging %.*s, %zu snapshot%s; %zu other folder%s with snapshots %s left out: name one ('allocsnap list')",
+		 (int)most->newest->folder, most->newest->path, most->nr, most->nr == 1 ? "" : "s", others, plural,
+		 others == 1 ? "is" : "are");
 	return EXIT_DONE;
 }
 
-/* Keeps only the folder with the newest file: files of the others need not even be opened. */
+/* Keeps only the folder that says most: files of the others need not even be opened. */
 static int choose_folder(struct leak_input *input, const struct leak_choice *choice, bool *keep)
 {
-	const struct leak_file *newest = NULL, *other = NULL;
-	size_t others = 0;
+	struct folder_files most = {}, files;
+	size_t folders = 0;
 
-	for (size_t i = 0; i < input->file_nr; i++)
-		if (input->file[i].folder && (!newest || is_newer(&input->file[i].written, &newest->written)))
-			newest = &input->file[i];
-	for (size_t i = 0; i < input->file_nr; i++) {
-		const struct leak_file *file = &input->file[i];
-
-		keep[i] = !file->folder || is_same_folder(file, newest);
-		if (keep[i])
+	qsort(input->file, input->file_nr, sizeof(*input->file), by_folder);
+	for (size_t i = 0; i < input->file_nr; i += files.nr) {
+		files = read_folder_files(&input->file[i], input->file_nr - i);
+		if (!input->file[i].folder)
 			continue;
-		others += !other || !is_same_folder(file, other);
-		other = file;
+		folders++;
+		if (!most.newest || judges_better(&files, &most))
+			most = files;
 	}
-	return others ? report_other_folders(choice, newest, others) : EXIT_DONE;
-}
-
-static char *name_recording(const struct snapshot *snapshot)
-{
-	static const char *const keys[] = { "host", "boot_id", "pid", "start_time_ticks", "exec_count",
-					    "recording_start_monotonic_ns" };
-	char *text = NULL;
-	size_t len;
-	FILE *out = open_memstream(&text, &len);
-
-	if (!out)
-		return NULL;
-	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
-		fprintf(out, "%s\n", snapshot__metadata(snapshot, keys[i]) ?: "");
-	return fclose(out) ? NULL : text;
+	for (size_t i = 0; i < input->file_nr; i++)
+		keep[i] = !input->file[i].folder || is_same_folder(&input->file[i], most.newest);
+	return folders > 1 ? report_other_folders(choice, &most, folders - 1) : EXIT_DONE;
 }
 
 static int read_leak_facts(struct leak_file *file)
@@ -182,7 +201,7 @@ static int read_leak_facts(struct leak_file *file)
 
 	if (!snapshot)
 		return log_failure("%s", why.text);
-	file->recording = name_recording(snapshot);
+	file->recording = snapshot_identity(snapshot, IDENTITY_RECORDING);
 	file->pid = snapshot__metadata_u64(snapshot, "pid", 0);
 	file->now_ns = snapshot__metadata_u64(snapshot, "monotonic_ns", 0);
 	file->begin_ns = snapshot__metadata_u64(snapshot, "recording_start_monotonic_ns", UINT64_MAX);
@@ -206,6 +225,24 @@ static int read_all_facts(struct leak_input *input)
 	return status;
 }
 
+/* Why the snapshots cannot be judged at all. */
+static int refuse_leaks(const struct leak_choice *choice, const char *line)
+{
+	if (!choice->unjudged)
+		return log_failure("%s", line);
+	reason_set(choice->unjudged, 0, "%s", line);
+	return EXIT_UNJUDGED;
+}
+
+static void log_left_out(size_t parts, size_t others)
+{
+	if (parts)
+		log_info("%zu filtered snapshot%s left out", parts, parts == 1 ? " is" : "s are");
+	if (others)
+		log_info("%zu snapshot%s of earlier recordings %s left out", others, others == 1 ? "" : "s",
+			 others == 1 ? "is" : "are");
+}
+
 /* Keeps only the recording with the newest snapshot. */
 static int choose_recording(struct leak_input *input, const struct leak_choice *choice, bool *keep)
 {
@@ -221,17 +258,15 @@ static int choose_recording(struct leak_input *input, const struct leak_choice *
 			newest = file;
 	}
 	if (!newest)
-		return log_failure(parts ? "the snapshots were filtered, and leaks need whole ones" :
-				   "no snapshot of the process");
+		return refuse_leaks(choice, parts ? "the snapshots were filtered, and leaks need whole ones" :
+				    "no snapshot of the process");
 	for (size_t i = 0; i < input->file_nr; i++) {
 		keep[i] = !input->file[i].is_part && !strcmp(input->file[i].recording, newest->recording);
 		others += !keep[i] && !input->file[i].is_part;
 	}
-	if (parts)
-		log_info("%zu filtered snapshot%s left out", parts, parts == 1 ? " is" : "s are");
-	if (others)
-		log_info("%zu snapshot%s of earlier recordings %s left out", others, others == 1 ? "" : "s",
-			 others == 1 ? "is" : "are");
+	input->left_out_nr = parts + others;
+	if (!choice->unjudged)
+		log_left_out(parts, others);
 	return EXIT_DONE;
 }
 
@@ -282,8 +317,8 @@ static int choose_times(struct leak_input *input, const struct leak_choice *choi
 	if (nr < 0)
 		return log_failure("out of memory");
 	if (!nr)
-		return log_failure("the snapshots do not say when they were taken and when the recording began, hence no "
-				   "leaks");
+		return refuse_leaks(choice, "the snapshots do not say when they were taken and when the recording began, "
+				    "hence no leaks");
 	keep_files(input, keep);
 	return set_leak_times(input);
 }

@@ -20,17 +20,21 @@ struct leak_input {
 	uint64_t *now_ns;
 	struct leak_recording recording;
 	struct progress progress; /* of opening them */
+	size_t left_out_nr; /* snapshots that are filtered, or of earlier recordings */
 };
 
 struct leak_choice {
 	uint64_t last_ns; /* only the end of the recording; 0: all of it */
 	int64_t pid;	  /* only this process; 0: any */
 	bool refuses_others; /* fail if the folders have snapshots of other processes, too */
+	struct reason *unjudged; /* gets the line that says why snapshots cannot be judged; NULL: it is logged */
 };
 
 /*
- * Chooses the newest recording in files and in folders, at any depth, and evenly LEAK_SNAPSHOTS of its snapshots.
- * Returns an exit status; logs failures, and what was left out. leak_input_release() frees *ret, also after a failure.
+ * Chooses a recording in files and in folders, at any depth, and evenly LEAK_SNAPSHOTS of its snapshots: of the folders
+ * the newest one of those that have enough snapshots for a verdict, and in it the newest recording.
+ * Returns an exit status; logs failures, and what was left out. With choice->unjudged, EXIT_UNJUDGED is no failure, and
+ * what was left out is not logged. leak_input_release() frees *ret, also after a failure.
  */
 int leak_input_choose(const char *const *path, size_t path_nr, const struct leak_choice *choice,
 		      struct leak_input *ret);

@@ -135,7 +135,21 @@ static void format_size_cell(char cell[CELL_MAX], const struct listed_process *p
 {
 	char text[LIST_SIZE_MAX];
 
-	snprintf(cell, CELL_MAX, "%s%s", process->is_estimated ? "~" : "", list_size_text(text, bytes, false));
+	if (process->is_unseen)
+		strcpy(cell, "?");
+	else
+		snprintf(cell, CELL_MAX, "%s%s", process->is_estimated ? "~" : "", list_size_text(text, bytes, false));
+}
+
+static void format_growth_cell(char cell[CELL_MAX], const struct listed_process *process)
+{
+	double growth = (double)process->last.traced_bytes - process->first.traced_bytes;
+	char text[LIST_SIZE_MAX];
+
+	if (process->is_unseen)
+		strcpy(cell, "?");
+	else
+		snprintf(cell, CELL_MAX, "%s%s", process->is_estimated ? "~" : "", list_size_text(text, growth, true));
 }
 
 static void format_cell(char cell[CELL_MAX], const struct list_table *table, const struct listed_process *process,
@@ -168,8 +182,7 @@ static void format_cell(char cell[CELL_MAX], const struct list_table *table, con
 		format_size_cell(cell, process, process->peak_bytes);
 		break;
 	case COLUMN_GROWTH:
-		snprintf(cell, CELL_MAX, "%s%s", process->is_estimated ? "~" : "",
-			 list_size_text(text, (double)process->last.traced_bytes - process->first.traced_bytes, true));
+		format_growth_cell(cell, process);
 		break;
 	default:
 		clean_text(cell, CELL_MAX, process->end);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/progress.h"
 #include "base/reason.h"
 #include "cli/cmd.h"
 #include "formats/import.h"
@@ -143,15 +144,27 @@ static bool is_other_stream(const struct input *input)
 	return input->len >= HEAD_BYTES && (kind == KIND_OTHER || kind == KIND_PICKLE);
 }
 
+/* 0: not known. */
+static uint64_t length_of(int fd)
+{
+	struct stat st;
+
+	return fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) ? st.st_size : 0;
+}
+
 static int read_stream(struct input *input, const char *path)
 {
 	bool is_stdin = !strcmp(path, "-");
 	int fd = is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	struct progress progress = progress_begin("reading", NULL, length_of(fd));
 	size_t alloc = 0;
 	int more = fd < 0 ? -errno : 1;
 
-	while (more > 0 && !is_other_stream(input))
+	while (more > 0 && !is_other_stream(input)) {
 		more = read_chunk(input, &alloc, fd);
+		progress_show(&progress, input->len);
+	}
+	progress_end(&progress);
 	if (fd >= 0 && !is_stdin)
 		close(fd);
 	return more < 0 ? more : 0;

@@ -16,6 +16,7 @@
 #include "cli/find_snapshot.h"
 #include "render/facts.h"
 #include "snapshot.h"
+#include "snapshot/snapshot_identity.h"
 
 struct candidate {
 	char *path;
@@ -44,15 +45,6 @@ static const char *get_peak_metadata(const struct snapshot *snapshot, const char
 	return snapshot__metadata(snapshot, key) ?: "";
 }
 
-static char *format_process(const struct snapshot *snapshot)
-{
-	char *text;
-
-	return asprintf(&text, "%s %s %s %s", get_peak_metadata(snapshot, "boot_id"), get_peak_metadata(snapshot, "pid"),
-			get_peak_metadata(snapshot, "start_time_ticks"), get_peak_metadata(snapshot, "exec_count")) < 0 ?
-		       NULL : text;
-}
-
 /* ", taken 2026-11-21T03:15:00.123Z (peak)"; unknown parts are left out. */
 static char *format_when(const struct snapshot *snapshot)
 {
@@ -68,7 +60,7 @@ static int add_candidate(struct candidates *all, const char *path, const struct 
 	struct snapshot_facts facts = snapshot_facts(snapshot);
 	struct candidate candidate = {
 		.path = strdup(path),
-		.process = format_process(snapshot),
+		.process = snapshot_identity(snapshot, IDENTITY_IMAGE),
 		.when = format_when(snapshot),
 		.bytes = facts.current_bytes,
 		.peak_bytes = facts.has_peak ? facts.peak_bytes : 0,

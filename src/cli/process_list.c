@@ -2,7 +2,6 @@
 #include "cli/process_list.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -14,6 +13,7 @@
 #include "cli/process_folders.h"
 #include "render/facts.h"
 #include "snapshot.h"
+#include "snapshot/snapshot_identity.h"
 
 static void listed_process_release(struct listed_process *process)
 {
@@ -39,16 +39,6 @@ void process_list_release(struct process_list *list)
 static const char *listed_metadata(const struct snapshot *snapshot, const char *key)
 {
 	return snapshot__metadata(snapshot, key) ?: "";
-}
-
-/* PIDs are used again, and a process can execute another program of the same name. */
-static char *format_identity(const struct snapshot *snapshot)
-{
-	char *text;
-
-	return asprintf(&text, "%s %s %s %s", listed_metadata(snapshot, "boot_id"), listed_metadata(snapshot, "pid"),
-			listed_metadata(snapshot, "start_time_ticks"), listed_metadata(snapshot, "exec_count")) < 0 ?
-		       NULL : text;
 }
 
 static struct listed_snapshot list_snapshot(const char *path, const struct snapshot *snapshot,
@@ -91,6 +81,12 @@ static int add_listed_process(struct process_list *list, const char *folder, con
 	return -ENOMEM;
 }
 
+/* Whether its process allocated nothing that was seen, but may have before its functions were probed. */
+static bool is_unseen(const struct snapshot *snapshot)
+{
+	return !snapshot__counter(snapshot, "allocations") && snapshot__counter(snapshot, "functions_late");
+}
+
 /* Adds a snapshot that is later than those of the process so far. */
 static int note_listed_snapshot(struct listed_process *process, const char *path, const struct snapshot *snapshot)
 {
@@ -111,6 +107,7 @@ static int note_listed_snapshot(struct listed_process *process, const char *path
 	process->snapshot_nr++;
 	process->disk_bytes += stat(path, &st) ? 0 : st.st_size;
 	process->is_estimated |= facts.is_estimated;
+	process->is_unseen = (process->is_unseen || process->snapshot_nr == 1) && is_unseen(snapshot);
 	if (process->peak_bytes < facts.peak_bytes)
 		process->peak_bytes = facts.peak_bytes;
 	return 0;
@@ -121,7 +118,7 @@ static int list_file(struct process_list *list, size_t from, const char *folder,
 {
 	struct reason why = { "out of memory" };
 	struct snapshot *snapshot = snapshot__open(path, &why);
-	char *identity = snapshot ? format_identity(snapshot) : NULL;
+	char *identity = snapshot ? snapshot_identity(snapshot, IDENTITY_IMAGE) : NULL;
 	int err = 0;
 
 	if (!snapshot) {

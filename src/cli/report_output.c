@@ -70,6 +70,11 @@ static void tell_what_is_left_out(const struct report_facts *facts, const struct
 	if (packed->merged_nr)
 		log_info("%" PRIu32 " of %" PRIu32 " tracebacks are so small that they are merged, by line; sums of lines "
 			 "are exact, cumulative sums of callers are without them", packed->merged_nr, packed->merged_of);
+	if (packed->small_site_nr)
+		log_info("%" PRIu32 " of %" PRIu32 " sites are so small that they are merged into one; the sum of all is exact",
+			 packed->small_site_nr, packed->site_of);
+	if (packed->bytes_nr > packed->bytes_max)
+		log_info("the page is larger than %.1f MB: its names are long", FILE_BYTES_MAX / 1e6);
 	if (facts->newer_nr)
 		log_info("--source: %zu file%s changed since the recording began, and left out", facts->newer_nr,
 			 facts->newer_nr == 1 ? " was" : "s were");

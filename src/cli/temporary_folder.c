@@ -6,15 +6,33 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/log.h"
 
-int temporary_folder_make(const char *name, char **ret_path)
+/*
+ * A folder of another user is not used: this user could put another one in the place of ours, and root cannot remove
+ * it there without the privileges that recording gives up.
+ */
+static const char *choose_temporary_base(void)
 {
 	const char *base = getenv("TMPDIR");
+	struct stat st;
+
+	if (!base || !*base)
+		return "/tmp";
+	if (stat(base, &st) || !st.st_uid || st.st_uid == geteuid())
+		return base;
+	log_info("temporary files go to /tmp: TMPDIR, %s, belongs to another user", base);
+	return "/tmp";
+}
+
+int temporary_folder_make(const char *name, char **ret_path)
+{
 	char *path;
 
-	if (asprintf(&path, "%s/allocsnap-%s.XXXXXX", base && *base ? base : "/tmp", name) < 0)
+	if (asprintf(&path, "%s/allocsnap-%s.XXXXXX", choose_temporary_base(), name) < 0)
 		return log_failure("out of memory");
 	if (mkdtemp(path)) {
 		*ret_path = path;

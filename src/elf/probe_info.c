@@ -145,6 +145,20 @@ static int read_signs(struct elf_object *elf, struct probe_info *ret)
 	return err == -ENOMEM ? err : 0;
 }
 
+static int read_sampler(struct elf_object *elf, struct probe_info *ret)
+{
+	ret->sampler = malloc(sizeof(*ret->sampler));
+	if (!ret->sampler)
+		return -ENOMEM;
+	sampler_places_read(elf, ret->sampler);
+	ret->has_sampler = ret->sampler->nr || *ret->sampler->fault;
+	if (!ret->has_sampler) {
+		free(ret->sampler);
+		ret->sampler = NULL;
+	}
+	return 0;
+}
+
 int probe_info_read(int fd, const struct functions_wanted *wanted, struct probe_info *ret,
 		      struct reason *why)
 {
@@ -156,16 +170,22 @@ int probe_info_read(int fd, const struct functions_wanted *wanted, struct probe_
 	*ret = (struct probe_info){ .entry = elf_object__entry(elf) };
 	strcpy(ret->build_id, elf_object__build_id(elf));
 	elf_object__interpreter(elf, ret->interpreter, sizeof(ret->interpreter));
-	err = read_functions(elf, wanted, ret) ?: read_signs(elf, ret);
+	err = read_functions(elf, wanted, ret) ?: read_signs(elf, ret) ?: read_sampler(elf, ret);
 	if (err)
 		probe_info_release(ret);
 	elf_object__close(elf);
 	return err ? reason_set(why, err, "%s", strerror(-err)) : 0;
 }
 
+bool probe_info_has_places(const struct probe_info *facts)
+{
+	return facts->function_nr || facts->has_sampler;
+}
+
 void probe_info_release(struct probe_info *facts)
 {
 	free(facts->function);
+	free(facts->sampler);
 	memset(facts, 0, sizeof(*facts));
 }
 
@@ -203,7 +223,8 @@ bool probe_info_are_sound(const struct probe_info *facts,
 	if (!memchr(facts->build_id, '\0', sizeof(facts->build_id)) ||
 	    !is_hex(facts->build_id, sizeof(facts->build_id)) ||
 	    !memchr(facts->interpreter, '\0', sizeof(facts->interpreter)) ||
-	    facts->function_nr > OBJECT_FUNCTIONS_MAX || facts->copies_text > text_copy_nr)
+	    facts->function_nr > OBJECT_FUNCTIONS_MAX || facts->copies_text > text_copy_nr ||
+	    facts->has_sampler > 1 || (facts->sampler && !sampler_places_are_sound(facts->sampler, file_bytes)))
 		return false;
 	if (facts->functions_err &&
 	    (facts->function_nr ||

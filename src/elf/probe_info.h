@@ -14,6 +14,7 @@
 
 #include "base/reason.h"
 #include "elf/placement.h"
+#include "elf/sampler_places.h"
 
 #define OBJECT_BUILD_ID_BYTES 64
 #define OBJECT_FUNCTIONS_MAX 256 /* each costs a question; honest files have some hundred */
@@ -50,7 +51,9 @@ struct probe_info {
 	int32_t functions_err; /* -ENOEXEC, -E2BIG: its symbol tables are malformed, or too large */
 	uint32_t copies_text;  /* row of text_copies[] + 1 that says that code is copied at run time; 0: no such sign */
 	uint32_t function_nr;  /* sorted by name, then address */
+	uint32_t has_sampler;  /* it has probes of a sampler, perhaps unusable ones */
 	struct object_function *function;
+	struct sampler_places *sampler; /* NULL unless has_sampler */
 };
 
 /*
@@ -60,6 +63,9 @@ struct probe_info {
 int probe_info_read(int fd, const struct functions_wanted *wanted, struct probe_info *ret,
 		      struct reason *why);
 void probe_info_release(struct probe_info *facts);
+
+/* Whether probes may be placed in the file. */
+bool probe_info_has_places(const struct probe_info *facts);
 
 /* Checks facts that another process sent: texts end, and numbers are valid for a file of this size. */
 bool probe_info_are_sound(const struct probe_info *facts,

@@ -6,6 +6,7 @@
 
 #include "base/array.h"
 #include "engine/keys.h"
+#include "engine/leak_runtime.h"
 #include "engine/trace_source.h"
 #include "snapshot.h"
 
@@ -15,7 +16,10 @@ struct judged {
 	uint32_t site;
 	uint32_t line;
 	uint32_t caller; /* frame of the line's caller; 0: none is known */
-	bool is_summed; /* judged together with others of its line */
+	uint32_t domain;
+	uint32_t sum; /* those of one number were judged as one; 0: judged by itself */
+	double bytes; /* of its own survivors */
+	bool is_remade; /* a compiler in the process may have made its code anew */
 	struct leak_verdict verdict;
 };
 
@@ -55,8 +59,11 @@ static int judge_sites(struct leak_tally *tally, struct line_finder *finder, str
 		struct frame_span span = source_frames(&finder->source, tally->sites.site[site].traceback);
 
 		judged[site].site = site;
+		judged[site].domain = tally->sites.site[site].domain;
 		judged[site].caller = span.nframe > 1 ? span.frame[1] : 0;
+		judged[site].is_remade = leak_passes_made_code(tally->last, tally->sites.site[site].traceback);
 		err = leak_tally_judge(tally, &site, 1, &judged[site].verdict);
+		judged[site].bytes = judged[site].verdict.bytes;
 		err = err ?: keyspace_find(&finder->keys, &finder->key_source, tally->sites.site[site].traceback,
 					   &finder->list);
 		if (!err)
@@ -70,7 +77,8 @@ static int by_line_and_kind(const void *left, const void *right)
 	const struct judged *a = left, *b = right;
 
 	return (a->line > b->line) - (a->line < b->line) ?:
-	       (int)a->verdict.kind - (int)b->verdict.kind ?: (int)b->is_summed - (int)a->is_summed ?:
+	       (int)a->verdict.kind - (int)b->verdict.kind ?: (a->sum < b->sum) - (a->sum > b->sum) ?:
+	       (a->sum ? (a->bytes < b->bytes) - (a->bytes > b->bytes) : 0) ?:
 	       (a->caller > b->caller) - (a->caller < b->caller) ?:
 	       (a->verdict.bytes_per_s < b->verdict.bytes_per_s) - (a->verdict.bytes_per_s > b->verdict.bytes_per_s) ?:
 	       (a->site > b->site) - (a->site < b->site);
@@ -126,6 +134,12 @@ static int by_rate(const void *left, const void *right)
 	       (a->traceback > b->traceback) - (a->traceback < b->traceback);
 }
 
+/* Whether both are shown as one caller of a line. */
+static bool is_same_caller(const struct judged *a, const struct judged *b)
+{
+	return a->sum ? a->sum == b->sum : a->caller == b->caller;
+}
+
 /* A sum that was judged as one has its verdict in each of its sites. */
 static int push_callers(struct leaks *leaks, struct leak_line *line, const struct leak_tally *tally,
 			struct line_finder *finder, const struct judged *judged, size_t nr)
@@ -137,8 +151,8 @@ static int push_callers(struct leaks *leaks, struct leak_line *line, const struc
 		struct leak_caller caller = begin_caller(tally, finder, &judged[i]);
 		size_t begin = i;
 
-		for (; i < nr && (judged->is_summed || judged[i].caller == judged[begin].caller); i++)
-			if (i == begin || !judged->is_summed)
+		for (; i < nr && is_same_caller(&judged[i], &judged[begin]); i++)
+			if (i == begin || !judged[i].sum)
 				leak_verdict_add(&caller.verdict, &judged[i].verdict);
 		caller.site_nr = i - begin;
 		leak_verdict_add(&line->verdict, &caller.verdict);
@@ -154,36 +168,46 @@ static int push_callers(struct leaks *leaks, struct leak_line *line, const struc
 static int push_leak_line(struct leaks *leaks, const struct leak_tally *tally, struct line_finder *finder,
 		     const struct judged *judged, size_t nr)
 {
-	struct leak_line line = { .line = judged->line, .site_nr = nr, .is_summed = judged->is_summed };
+	struct leak_line line = { .line = judged->line, .site_nr = nr, .is_summed = judged->sum };
 	int err = push_callers(leaks, &line, tally, finder, judged, nr);
 
-	for (size_t i = 0; i < nr; i++)
+	for (size_t i = 0; i < nr; i++) {
 		leak_tally_births(tally, judged[i].site, &judged[i].verdict, line.sixteenth);
+		line.growth_bytes += leak_tally_growth(tally, judged[i].site);
+	}
 	leaks->kind_nr[line.verdict.kind]++;
 	return err ?: array_push(leaks, line, line);
 }
 
-/* Judges the sites of a line that have too few blocks each once more, as one. */
-static int judge_few(struct leak_tally *tally, struct judged *judged, size_t nr, uint32_t *scratch)
+/* Sites that may be judged as one, and the numbers of those that were. */
+struct summing {
+	struct leak_tally *tally;
+	uint32_t *site; /* room for all sites */
+	uint32_t sum_nr;
+};
+
+/* Judges sites once more, as one. Each keeps its own verdict if the sum's is not at most `most`. */
+static int judge_together(struct summing *summing, struct judged *judged, size_t nr, enum leak_kind most)
 {
 	struct leak_verdict verdict;
 	int err;
 
 	for (size_t i = 0; i < nr; i++)
-		scratch[i] = judged[i].site;
-	err = leak_tally_judge(tally, scratch, nr, &verdict);
-	if (err || verdict.kind > LEAK_LIKELY)
+		summing->site[i] = judged[i].site;
+	err = leak_tally_judge(summing->tally, summing->site, nr, &verdict);
+	if (err || verdict.kind > most)
 		return err;
+	summing->sum_nr++;
 	for (size_t i = 0; i < nr; i++) {
 		judged[i].verdict = verdict;
-		judged[i].is_summed = true;
+		judged[i].sum = summing->sum_nr;
 	}
 	return 0;
 }
 
 static bool is_same_row(const struct judged *a, const struct judged *b)
 {
-	return a->line == b->line && a->verdict.kind == b->verdict.kind && a->is_summed == b->is_summed;
+	return a->line == b->line && a->verdict.kind == b->verdict.kind && !a->sum == !b->sum;
 }
 
 static size_t count_same(const struct judged *judged, size_t nr)
@@ -195,21 +219,79 @@ static size_t count_same(const struct judged *judged, size_t nr)
 	return same;
 }
 
-static int judge_rest(struct leak_tally *tally, struct judged *judged, size_t nr)
+/* Sites of a line that have too few blocks each are judged once more, as one. */
+static int sum_few(struct summing *summing, struct judged *judged, size_t nr)
 {
-	uint32_t *scratch = calloc(nr ?: 1, sizeof(*scratch));
-	int err = scratch ? 0 : -ENOMEM;
+	int err = 0;
 
+	qsort(judged, nr, sizeof(*judged), by_line_and_kind);
 	for (size_t i = 0; i < nr && !err;) {
 		size_t same = count_same(judged + i, nr - i);
 
 		if (judged[i].verdict.kind == LEAK_FEW && same > 1)
-			err = judge_few(tally, judged + i, same, scratch);
+			err = judge_together(summing, judged + i, same, LEAK_LIKELY);
 		i += same;
 	}
-	free(scratch);
 	return err;
 }
+
+/* ---- code that was made anew ---------------------------------------------------------------- */
+
+/* Whether the site can be a part of a leak that a compiler has cut into pieces: what it allocates stays. */
+static bool is_piece(const struct judged *judged)
+{
+	static const bool stays[LEAK_KIND_NR] = {
+		[LEAK_SURE] = true, [LEAK_LIKELY] = true, [LEAK_YOUNG] = true, [LEAK_SETTLED] = true, [LEAK_FEW] = true,
+	};
+
+	return judged->is_remade && stays[judged->verdict.kind];
+}
+
+static int by_piece(const void *left, const void *right)
+{
+	const struct judged *a = left, *b = right;
+
+	return (int)is_piece(b) - (int)is_piece(a) ?: (a->line > b->line) - (a->line < b->line) ?:
+	       (a->domain > b->domain) - (a->domain < b->domain) ?: (a->site > b->site) - (a->site < b->site);
+}
+
+static bool is_piece_of_same(const struct judged *a, const struct judged *b)
+{
+	return is_piece(b) && a->line == b->line && a->domain == b->domain;
+}
+
+/*
+ * When a compiler makes code anew, the old traceback settles and a new one begins. Neither looks like a leak, so the
+ * pieces of a line are judged once more, as one. A warm-up that another one follows looks alike: so the sum must leak
+ * surely, or one of the pieces may leak by itself.
+ */
+static int sum_pieces(struct summing *summing, struct judged *judged, size_t nr)
+{
+	int err = 0;
+
+	qsort(judged, nr, sizeof(*judged), by_piece);
+	for (size_t i = 0, end; i < nr && is_piece(&judged[i]) && !err; i = end) {
+		enum leak_kind best = judged[i].verdict.kind;
+
+		for (end = i + 1; end < nr && is_piece_of_same(&judged[i], &judged[end]); end++)
+			best = judged[end].verdict.kind < best ? judged[end].verdict.kind : best;
+		if (end - i > 1)
+			err = judge_together(summing, judged + i, end - i, best == LEAK_LIKELY ? LEAK_LIKELY : LEAK_SURE);
+	}
+	return err;
+}
+
+static int judge_sums(struct leak_tally *tally, struct judged *judged, size_t nr)
+{
+	struct summing summing = { .tally = tally, .site = calloc(nr ?: 1, sizeof(*summing.site)) };
+	int err = summing.site ? sum_pieces(&summing, judged, nr) : -ENOMEM;
+
+	err = err ?: sum_few(&summing, judged, nr);
+	free(summing.site);
+	return err;
+}
+
+/* ---- all lines ------------------------------------------------------------------------------ */
 
 static int sum_lines(struct leaks *leaks, struct leak_tally *tally, struct line_finder *finder)
 {
@@ -217,10 +299,7 @@ static int sum_lines(struct leaks *leaks, struct leak_tally *tally, struct line_
 	struct judged *judged = calloc(nr ?: 1, sizeof(*judged));
 	int err = judged ? judge_sites(tally, finder, judged) : -ENOMEM;
 
-	if (!err) {
-		qsort(judged, nr, sizeof(*judged), by_line_and_kind);
-		err = judge_rest(tally, judged, nr);
-	}
+	err = err ?: judge_sums(tally, judged, nr);
 	if (!err)
 		qsort(judged, nr, sizeof(*judged), by_line_and_kind);
 	for (size_t i = 0; i < nr && !err;) {

@@ -105,6 +105,16 @@ double leaks_sure_rate(const struct leaks *leaks)
 	return sum;
 }
 
+double leaks_sure_growth(const struct leaks *leaks)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < leaks->line_nr; i++)
+		if (leaks->line[i].verdict.kind == LEAK_SURE)
+			sum += leaks->line[i].growth_bytes;
+	return sum;
+}
+
 /* The rule tolerates one free in twenty that it takes for late; one in a hundred may be missed. */
 enum leak_unjudged leaks_find_unjudged(const struct leaks *leaks)
 {

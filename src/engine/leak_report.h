@@ -40,6 +40,7 @@ struct leak_line {
 	uint32_t site_nr;
 	bool is_summed;	     /* no site has enough blocks by itself */
 	uint64_t sixteenth[16]; /* when survivors were born, of the time observed */
+	double growth_bytes;	/* live bytes of the last snapshot less those of the first */
 };
 
 /* Lines that leak together, or a single one. */
@@ -98,5 +99,8 @@ void leaks_free(struct leaks *leaks);
 
 /* The sum of all lines that surely leak. */
 double leaks_sure_rate(const struct leaks *leaks);
+
+/* By how many bytes these lines grew from the first to the last snapshot: measured, so it holds for late leaks, too. */
+double leaks_sure_growth(const struct leaks *leaks);
 
 #endif

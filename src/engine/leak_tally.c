@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/progress.h"
 #include "base/reason.h"
 #include "engine/selector.h"
 #include "engine/trace_source.h"
@@ -115,6 +116,7 @@ static int check_births(const struct snapshot *snapshot, struct reason *why)
 static int add_sites(struct leak_tally *tally, struct reason *why)
 {
 	const struct snapshot_tables *tables = snapshot__tables(tally->last);
+	struct progress progress = progress_begin("judging", "blocks", tables->trace_nr);
 	struct chosen_traces traces = {};
 	uint64_t birth;
 	int err = chosen_traces_init(&traces, tally->last, tally->options, why);
@@ -123,6 +125,7 @@ static int add_sites(struct leak_tally *tally, struct reason *why)
 	if (!tally->site_of)
 		err = -ENOMEM;
 	for (uint64_t i = 0; i < tables->trace_nr && !err; i++) {
+		progress_show_row(&progress, i);
 		tally->site_of[i] = LEAK_SITE_NONE;
 		tally->unborn += !tables->trace_birth_ns[i];
 		if (!read_birth(tally, tables->trace_birth_ns[i], &birth) || !selector_takes(&traces.selector, i))
@@ -130,6 +133,7 @@ static int add_sites(struct leak_tally *tally, struct reason *why)
 		err = leak_sites_add(&tally->sites, tables->trace_traceback[i],
 				     tables->trace_domain ? tables->trace_domain[i] : 0, &tally->site_of[i]);
 	}
+	progress_end(&progress);
 	chosen_traces_release(&traces);
 	return err;
 }
@@ -227,10 +231,12 @@ static int count_blocks(struct leak_tally *tally, const struct snapshot *snapsho
 			struct reason *why)
 {
 	const struct snapshot_tables *tables = snapshot__tables(snapshot);
+	struct progress progress = progress_begin("judging", "blocks", tables->trace_nr);
 	struct chosen_traces traces = {};
 	int err = chosen_traces_init(&traces, snapshot, tally->options, why);
 
 	for (uint64_t i = 0; i < tables->trace_nr && !err; i++) {
+		progress_show_row(&progress, i);
 		uint32_t id = traceback[tables->trace_traceback[i]], site = LEAK_SITE_NONE;
 		double weight = weight_of(tables, i);
 		uint64_t birth;
@@ -240,6 +246,7 @@ static int count_blocks(struct leak_tally *tally, const struct snapshot *snapsho
 		if (site != LEAK_SITE_NONE && read_birth(tally, tables->trace_birth_ns[i], &birth))
 			err = count_block(tally, site, birth, tables->trace_size[i] * weight, weight);
 	}
+	progress_end(&progress);
 	chosen_traces_release(&traces);
 	return err;
 }
@@ -405,6 +412,13 @@ int leak_tally_judge(struct leak_tally *tally, const uint32_t *site, size_t nr, 
 	evidence.block = tally->block;
 	*ret = leak_judge(&tally->window, &evidence);
 	return 0;
+}
+
+double leak_tally_growth(const struct leak_tally *tally, uint32_t site)
+{
+	const struct leak_growth *growth = &tally->history[site].growth;
+
+	return growth->last_bytes - (growth->first_ns == tally->snapshot_ns[0] ? growth->first_bytes : 0);
 }
 
 void leak_tally_births(const struct leak_tally *tally, uint32_t site, const struct leak_verdict *verdict,

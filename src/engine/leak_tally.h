@@ -55,6 +55,9 @@ int leak_tally_add(struct leak_tally *tally, uint32_t at, const struct snapshot 
 /* Judges some sites as one, after all snapshots were added. Returns 0 or -ENOMEM. */
 int leak_tally_judge(struct leak_tally *tally, const uint32_t *site, size_t nr, struct leak_verdict *ret);
 
+/* Live bytes of a site in the last snapshot less those in the first, after all snapshots were added. */
+double leak_tally_growth(const struct leak_tally *tally, uint32_t site);
+
 /* Adds the survivors of a judged site to the sixteenths of the time observed in which they were born. */
 void leak_tally_births(const struct leak_tally *tally, uint32_t site, const struct leak_verdict *verdict,
 		       uint64_t sixteenth[16]);

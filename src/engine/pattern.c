@@ -174,6 +174,22 @@ static enum step step(struct text *pattern, struct text *name)
 }
 
 /*
+ * Gives the last star one code point more; false: there is none. A star at the pattern's end takes all. If an ASCII
+ * character follows the star, it takes all up to the next such byte, which no longer sequence has.
+ */
+static bool lengthen_star(const struct text *pattern, struct text *name)
+{
+	if (name->at == name->end)
+		return false;
+	take_code_point(name);
+	if (pattern->at == pattern->end)
+		name->at = name->end;
+	else if (*pattern->at < 0x80 && !strchr("*?[", *pattern->at))
+		name->at = memchr(name->at, *pattern->at, name->end - name->at) ?: name->end;
+	return true;
+}
+
+/*
  * Backtracks only to the last star, which gets one code point more. Earlier stars need no other
  * try, because the last one can match whatever they would leave.
  */
@@ -191,9 +207,8 @@ static bool matches_pattern(struct text pattern, struct text name)
 			star = pattern;
 			star_name = name;
 		} else if (taken == STEP_FAILS) {
-			if (!star.at || star_name.at == star_name.end)
+			if (!star.at || !lengthen_star(&star, &star_name))
 				return false;
-			take_code_point(&star_name);
 			pattern = star;
 			name = star_name;
 		}

@@ -20,16 +20,23 @@ static const char *const prefixed[] = {
 	"asprintf_chk", "vasprintf_chk", "vasprintf_internal",
 };
 
+/* All tables are searched for each name of a snapshot. First bytes are compared first: for most names that is enough. */
+static bool is_in_prefixed(const char *rest)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(prefixed); i++)
+		if (prefixed[i][0] == rest[0] && !strcmp(prefixed[i], rest))
+			return true;
+	return false;
+}
+
 static bool is_prefixed(const char *base)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(prefixes); i++) {
-		size_t len = strlen(prefixes[i]);
+		const char *prefix = prefixes[i];
+		size_t len = strlen(prefix);
 
-		if (strncmp(base, prefixes[i], len))
-			continue;
-		for (size_t k = 0; k < ARRAY_SIZE(prefixed); k++)
-			if (!strcmp(base + len, prefixed[k]))
-				return true;
+		if ((!len || prefix[0] == base[0]) && !strncmp(base, prefix, len) && is_in_prefixed(base + len))
+			return true;
 	}
 	return false;
 }
@@ -128,7 +135,7 @@ static const char *const plumbing_path[] = {
 };
 
 static const char *const allocator_path[] = {
-	"*/libjemalloc.so*", "*/libtcmalloc*.so*", "*/libmimalloc*.so*",
+	"*/libjemalloc.so*", "*/libtcmalloc*.so*", "*/libmimalloc*.so*", "*/liballocsnap-sampler*.so*",
 };
 
 static const char *const jvm_allocators[] = {
@@ -137,7 +144,6 @@ static const char *const jvm_allocators[] = {
 
 /* ---- the whole ----------------------------------------------------------------------------------------- */
 
-/* The first byte is compared before the pattern: most names end there. */
 static bool matches_wrapper_row(const char *const *row, size_t nr, const char *base)
 {
 	for (size_t i = 0; i < nr; i++)

@@ -4,10 +4,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "base/array.h"
+#include "base/ordered_work.h"
+#include "base/parallel.h"
 #include "base/reason.h"
 #include "fleet/catalogue_private.h"
-#include "fleet/content_id.h"
 #include "fleet/group_sums.h"
 
 /* ---- lines of the catalogue ----------------------------------------------------------------- */
@@ -51,12 +51,16 @@ void line_groups_release(struct line_groups *lines)
 
 /* ---- a process ------------------------------------------------------------------------------ */
 
-/* A group in the processes that were judged, and in the one that is judged now. */
+/* A group in the processes that were judged, and in the one that is added now. */
 struct leak_sum {
 	struct fleet_leak leak;
 	struct line_verdict now;
 	bool is_now;
+	unsigned int runtimes_now;
+	uint32_t together_now;
 	uint32_t host, kind_host; /* host numbers + 1 of the last process that has the line, or leaks it */
+	/* The group that stands for it in most processes, if there is such a group, and how far it is ahead of others */
+	uint32_t together, ahead;
 };
 
 struct leak_fold {
@@ -65,68 +69,34 @@ struct leak_fold {
 	struct leak_sum *sum; /* by group */
 	uint32_t *used;	      /* the groups that the process has */
 	size_t used_nr;
-	struct digest digest;
+	size_t *first; /* in the cohort, of each process, and the end */
+	size_t process_nr;
+	struct process_lines made[ORDERED_PLACES];
+	int err[ORDERED_PLACES];
 };
 
-/* The worst verdict of the lines that the group has in this process; equal ones are added up. */
-static void add_line_verdict(struct leak_fold *fold, uint32_t group, const struct line_verdict *line)
+/* The worst verdict of the lines that the group has in this process; equal ones are added up. Takes over the place. */
+static void add_process_line(struct leak_fold *fold, struct process_line *line)
 {
-	struct leak_sum *sum = &fold->sum[group];
+	struct leak_sum *sum = &fold->sum[line->group];
+	struct line_verdict *verdict = &line->verdict;
 
-	if (!sum->is_now) {
-		sum->is_now = true;
-		fold->used[fold->used_nr++] = group;
-		sum->now = *line;
-	} else if (line->verdict.kind < sum->now.verdict.kind) {
-		sum->now = *line;
-	} else if (line->verdict.kind == sum->now.verdict.kind) {
-		leak_verdict_add(&sum->now.verdict, &line->verdict);
-		sum->now.summed += line->summed;
+	if (sum->is_now && verdict->verdict.kind == sum->now.verdict.kind) {
+		leak_verdict_add(&sum->now.verdict, &verdict->verdict);
+		sum->now.summed += verdict->summed;
+		sum->runtimes_now |= line->runtimes;
+		return;
 	}
-}
-
-/* Sets *ret to NULL if the catalogue does not have the line: the file is no longer what was indexed. */
-static int find_line_group(struct leak_fold *fold, const struct leaks *leaks, const struct leak_line *line,
-			   const struct known_row **ret)
-{
-	struct hash_id id;
-	int err = digest_traceback_id(&fold->digest, leak_line_caller(leaks, line)->traceback, &id);
-
-	*ret = err ? NULL : known_find(&fold->question->lines->group, id.id, 0);
-	return err;
-}
-
-static void forget_process(struct leak_fold *fold)
-{
-	for (size_t i = 0; i < fold->used_nr; i++)
-		fold->sum[fold->used[i]].is_now = false;
-	fold->used_nr = 0;
-}
-
-static int add_process_lines(struct leak_fold *fold, const struct fleet_snapshot *snapshot,
-			     struct process_leaks *process)
-{
-	const struct leaks *leaks = process->leaks;
-	int err = digest_begin(&fold->digest, leaks->last);
-
-	for (size_t i = 0; i < leaks->line_nr && !err; i++) {
-		const struct leak_line *line = &leaks->line[i];
-		const struct line_verdict verdict = {
-			snapshot, line->verdict, leaks->window, line->is_summed ? line->site_nr : 0,
-		};
-		const struct known_row *group;
-
-		err = find_line_group(fold, leaks, line, &group);
-		if (!err && group) {
-			add_line_verdict(fold, group->number, &verdict);
-			continue;
-		}
-		process->unjudged = FLEET_UNJUDGED_CHANGED;
-		reason_set(&process->why, 0, "%s: other names than when it was indexed", snapshot->path);
-		forget_process(fold);
-		break;
-	}
-	return err;
+	if (sum->is_now && verdict->verdict.kind > sum->now.verdict.kind)
+		return;
+	if (!sum->is_now)
+		fold->used[fold->used_nr++] = line->group;
+	leak_place_release(&sum->now.place);
+	sum->is_now = true;
+	sum->now = *verdict;
+	verdict->place = (struct leak_place){};
+	sum->runtimes_now = line->runtimes;
+	sum->together_now = line->together;
 }
 
 /* ---- all of them ---------------------------------------------------------------------------- */
@@ -139,99 +109,221 @@ static void begin_kind(struct leak_sum *sum)
 	leak->kind_hosts = leak->kind_processes = 0;
 	leak->bytes_per_s = 0;
 	leak->late = 0;
+	leak->runtimes = 0;
 	sum->kind_host = 0;
+	sum->ahead = 0;
+}
+
+/* A vote for the group that stands for the line: that of the majority remains. */
+static void vote_together(struct leak_sum *sum)
+{
+	if (!sum->ahead)
+		sum->together = sum->together_now;
+	sum->ahead += sum->together == sum->together_now ? 1 : -1;
 }
 
 /* Hosts come one after another. */
-static void end_line(struct leak_sum *sum)
+static void add_same_kind(struct leak_sum *sum)
 {
 	const struct leak_verdict *verdict = &sum->now.verdict;
 	uint32_t host = sum->now.snapshot->host_nr + 1;
 	struct fleet_leak *leak = &sum->leak;
 
-	sum->is_now = false;
-	if (!leak->processes || verdict->kind < leak->kind)
-		begin_kind(sum);
-	leak->processes++;
-	leak->hosts += sum->host != host;
-	sum->host = host;
-	if (verdict->kind > leak->kind)
-		return;
-	if (!leak->kind_processes || verdict->bytes_per_s > leak->most.verdict.bytes_per_s)
+	if (!leak->kind_processes || verdict->bytes_per_s > leak->most.verdict.bytes_per_s) {
+		leak_place_release(&leak->most.place);
 		leak->most = sum->now;
+		sum->now.place = (struct leak_place){};
+	}
 	leak->kind_processes++;
 	leak->kind_hosts += sum->kind_host != host;
 	sum->kind_host = host;
 	leak->bytes_per_s += verdict->bytes_per_s;
 	leak->late += verdict->late;
 	leak->least_bytes_per_s = leak_lower_bound(leak->bytes_per_s, leak->late);
+	leak->runtimes |= sum->runtimes_now;
+	vote_together(sum);
 }
 
-static int judge_process(struct leak_fold *fold, const struct fleet_snapshot *const *snapshot, size_t nr)
+static void end_line(struct leak_sum *sum)
 {
-	const struct process_leaks_question question = {
-		snapshot, nr, fold->question->last_ns, fold->question->engine,
-	};
-	struct fleet_leaks *leaks = fold->leaks;
-	struct process_leaks process;
-	int err = process_leaks_find(&question, &process);
+	uint32_t host = sum->now.snapshot->host_nr + 1;
+	struct fleet_leak *leak = &sum->leak;
 
-	if (!err && process.leaks)
-		err = add_process_lines(fold, snapshot[nr - 1], &process);
+	sum->is_now = false;
+	if (!leak->processes || sum->now.verdict.kind < leak->kind)
+		begin_kind(sum);
+	leak->processes++;
+	leak->hosts += sum->host != host;
+	sum->host = host;
+	if (sum->now.verdict.kind == leak->kind)
+		add_same_kind(sum);
+	leak_place_release(&sum->now.place);
+}
+
+static void add_judged_process(struct leak_fold *fold, struct process_lines *process)
+{
+	struct fleet_leaks *leaks = fold->leaks;
+
+	for (size_t i = 0; i < process->line_nr; i++)
+		add_process_line(fold, &process->line[i]);
 	for (size_t i = 0; i < fold->used_nr; i++)
 		end_line(&fold->sum[fold->used[i]]);
 	fold->used_nr = 0;
-	if (process.unjudged == FLEET_UNJUDGED_CHANGED && !leaks->unjudged_nr[FLEET_UNJUDGED_CHANGED])
-		leaks->why = process.why;
-	leaks->unjudged_nr[process.unjudged]++;
-	leaks->gone_nr += process.gone_nr;
+	if (process->unjudged == FLEET_UNJUDGED_CHANGED && !leaks->unjudged_nr[FLEET_UNJUDGED_CHANGED])
+		leaks->why = process->why;
+	leaks->unjudged_nr[process->unjudged]++;
+	leaks->gone_nr += process->gone_nr;
 	leaks->process_nr++;
-	process_leaks_release(&process);
+}
+
+/* A make() of struct ordered_work. */
+static void judge_process(void *fold_, size_t at, unsigned int place)
+{
+	struct leak_fold *fold = fold_;
+	const struct fleet_leaks_question *asked = fold->question;
+	const struct process_leaks_question question = {
+		(const struct fleet_snapshot *const *)&asked->cohort->snapshot[fold->first[at]],
+		fold->first[at + 1] - fold->first[at], asked->last_ns, asked->engine,
+	};
+
+	fold->err[place] = process_lines_find(&question, asked->lines, &fold->made[place]);
+}
+
+/* A take() of struct ordered_work. */
+static int take_process(void *fold_, size_t at, unsigned int place)
+{
+	struct leak_fold *fold = fold_;
+	const struct fleet_leaks_question *question = fold->question;
+	int err = fold->err[place];
+
+	if (!err)
+		add_judged_process(fold, &fold->made[place]);
+	process_lines_release(&fold->made[place]);
+	if (question->progress)
+		question->progress(question->progress_what, at + 1, fold->process_nr);
 	return err;
+}
+
+static int find_processes(struct leak_fold *fold)
+{
+	const struct cohort *cohort = fold->question->cohort;
+
+	fold->first = calloc(cohort->snapshot_nr + 1, sizeof(*fold->first));
+	if (!fold->first)
+		return -ENOMEM;
+	for (size_t i = 0; i < cohort->snapshot_nr; i++)
+		if (!i || cohort->snapshot[i]->process != cohort->snapshot[i - 1]->process)
+			fold->first[fold->process_nr++] = i;
+	fold->first[fold->process_nr] = cohort->snapshot_nr;
+	return 0;
 }
 
 static int judge_processes(struct leak_fold *fold)
 {
-	const struct cohort *cohort = fold->question->cohort;
-	size_t end, nr = cohort->snapshot_nr;
-	int err = 0;
+	const struct ordered_work work = {
+		.nr = fold->process_nr, .make = judge_process, .take = take_process, .what = fold,
+	};
 
-	for (size_t i = 0; i < nr && !err; i = end) {
-		for (end = i; end < nr && cohort->snapshot[end]->process == cohort->snapshot[i]->process;)
-			end++;
-		err = judge_process(fold, (const struct fleet_snapshot *const *)&cohort->snapshot[i], end - i);
-	}
-	return err;
+	return ordered_work_run(&work, fold->question->thread_nr ?: processor_nr());
 }
 
-static int by_worst_and_rate(const void *left, const void *right, void *groups)
+/* ---- rows ----------------------------------------------------------------------------------- */
+
+/* Whether the group stands for the line in nine of ten processes or more; in four of five it may. */
+static bool is_majority(const struct leak_sum *sum)
+{
+	return 5 * (uint64_t)sum->ahead >= 4 * (uint64_t)sum->leak.kind_processes;
+}
+
+/* The group that stands for those that leak together, in about as many processes. */
+static uint32_t find_together(const struct leak_fold *fold, uint32_t group)
+{
+	const struct leak_sum *sum = &fold->sum[group], *head = &fold->sum[sum->together];
+
+	if (!is_majority(sum) || !is_majority(head) || head->together != sum->together ||
+	    head->leak.kind != sum->leak.kind ||
+	    10 * (uint64_t)sum->leak.kind_processes < 9 * (uint64_t)head->leak.kind_processes)
+		return group;
+	return sum->together;
+}
+
+static int by_bundle_and_rate(const void *left, const void *right, void *groups)
 {
 	const struct fleet_leak *a = left, *b = right;
 
-	return (int)a->kind - (int)b->kind ?: (a->bytes_per_s < b->bytes_per_s) - (a->bytes_per_s > b->bytes_per_s) ?:
+	return (int)a->kind - (int)b->kind ?:
+	       (a->together_bytes_per_s < b->together_bytes_per_s) -
+			       (a->together_bytes_per_s > b->together_bytes_per_s) ?:
+	       group_compare_keys(groups, a->together, b->together) ?:
+	       (a->bytes_per_s < b->bytes_per_s) - (a->bytes_per_s > b->bytes_per_s) ?:
 	       group_compare_keys(groups, a->group, b->group);
+}
+
+/* Moves the groups that some process has to rows. */
+static void move_rows(struct leak_fold *fold)
+{
+	struct fleet_leaks *leaks = fold->leaks;
+	size_t nr = fold->question->groups->key_nr;
+
+	for (size_t i = 0; i < nr; i++) {
+		struct fleet_leak *leak = &fold->sum[i].leak;
+
+		leak->group = i;
+		leak->together = leak->processes ? find_together(fold, i) : i;
+		fold->sum[leak->together].leak.together_bytes_per_s += leak->bytes_per_s;
+	}
+	for (size_t i = 0; i < nr; i++) {
+		struct fleet_leak *leak = &fold->sum[i].leak;
+
+		if (!leak->processes)
+			continue;
+		leaks->kind_nr[leak->kind]++;
+		leaks->row[leaks->row_nr] = *leak;
+		leaks->row[leaks->row_nr++].together_bytes_per_s = fold->sum[leak->together].leak.together_bytes_per_s;
+		leak->most.place = (struct leak_place){};
+	}
+}
+
+static void bundle_rows(struct fleet_leaks *leaks)
+{
+	for (size_t i = 0; i < leaks->row_nr; i++) {
+		const struct fleet_leak *row = &leaks->row[i];
+		struct fleet_leak_bundle *bundle;
+
+		if (!i || row->together != row[-1].together)
+			leaks->bundle[leaks->bundle_nr++] = (struct fleet_leak_bundle){ .first = i };
+		bundle = &leaks->bundle[leaks->bundle_nr - 1];
+		bundle->nr++;
+		bundle->bytes_per_s += row->bytes_per_s;
+		bundle->least_bytes_per_s += row->least_bytes_per_s;
+	}
 }
 
 static int make_leak_rows(struct leak_fold *fold)
 {
 	const struct groups *groups = fold->question->groups;
 	struct fleet_leaks *leaks = fold->leaks;
+	size_t nr = 0;
 
 	for (size_t i = 0; i < groups->key_nr; i++)
-		leaks->row_nr += fold->sum[i].leak.processes > 0;
-	leaks->row = calloc(leaks->row_nr ?: 1, sizeof(*leaks->row));
-	if (!leaks->row)
+		nr += fold->sum[i].leak.processes > 0;
+	leaks->row = calloc(nr ?: 1, sizeof(*leaks->row));
+	leaks->bundle = calloc(nr ?: 1, sizeof(*leaks->bundle));
+	if (!leaks->row || !leaks->bundle)
 		return -ENOMEM;
-	leaks->row_nr = 0;
-	for (size_t i = 0; i < groups->key_nr; i++) {
-		if (!fold->sum[i].leak.processes)
-			continue;
-		leaks->kind_nr[fold->sum[i].leak.kind]++;
-		leaks->row[leaks->row_nr] = fold->sum[i].leak;
-		leaks->row[leaks->row_nr++].group = i;
-	}
-	qsort_r(leaks->row, leaks->row_nr, sizeof(*leaks->row), by_worst_and_rate, (void *)groups);
+	move_rows(fold);
+	qsort_r(leaks->row, leaks->row_nr, sizeof(*leaks->row), by_bundle_and_rate, (void *)groups);
+	bundle_rows(leaks);
 	return 0;
+}
+
+static void leak_fold_release(struct leak_fold *fold)
+{
+	for (size_t i = 0; fold->sum && i < fold->question->groups->key_nr; i++)
+		leak_place_release(&fold->sum[i].leak.most.place);
+	free(fold->sum);
+	free(fold->used);
+	free(fold->first);
 }
 
 int fleet_find_leaks(const struct fleet_leaks_question *question, struct fleet_leaks *ret)
@@ -244,10 +336,8 @@ int fleet_find_leaks(const struct fleet_leaks_question *question, struct fleet_l
 	fold.sum = calloc(nr, sizeof(*fold.sum));
 	fold.used = calloc(nr, sizeof(*fold.used));
 	if (fold.sum && fold.used)
-		err = judge_processes(&fold) ?: make_leak_rows(&fold);
-	digest_release(&fold.digest);
-	free(fold.sum);
-	free(fold.used);
+		err = find_processes(&fold) ?: judge_processes(&fold) ?: make_leak_rows(&fold);
+	leak_fold_release(&fold);
 	if (err)
 		fleet_leaks_release(ret);
 	return err;
@@ -255,7 +345,10 @@ int fleet_find_leaks(const struct fleet_leaks_question *question, struct fleet_l
 
 void fleet_leaks_release(struct fleet_leaks *leaks)
 {
+	for (size_t i = 0; i < leaks->row_nr; i++)
+		leak_place_release(&leaks->row[i].most.place);
 	free(leaks->row);
+	free(leaks->bundle);
 	*leaks = (struct fleet_leaks){};
 }
 

@@ -3,22 +3,18 @@
 #define ALLOCSNAP_FLEET_LEAKS_H
 
 /*
- * Which lines of a fleet leak: each process is judged by its files (process_leaks.h), one after another, and what its
- * lines are is added up by the catalogue's groups. So memory depends on the lines and on the largest process, time on
- * the processes: of each at most twelve files are read.
+ * Which lines of a fleet leak: each process is judged by its files (process_lines.h), on all processors, and what its
+ * lines are is added up by the catalogue's groups, in the order of the processes. So memory depends on the lines and on
+ * the largest processes, time on the processes: of each at most twelve files are read.
+ *
+ * Lines that leak together in nearly all processes are one leak of several blocks, and shown as a bundle.
  */
 
 #include <stdbool.h>
 
 #include "engine/presummed.h"
-#include "fleet/id_set.h"
-#include "fleet/process_leaks.h"
+#include "fleet/process_lines.h"
 #include "fleet/selection.h"
-
-/* The group of each traceback in the catalogue. A zeroed struct is empty. */
-struct line_groups {
-	struct known group; /* by traceback_id; number: the group */
-};
 
 /* groups: those of the catalogue's dictionary, by line, and unfiltered. */
 int line_groups_read(struct catalogue *catalogue, const struct groups *groups, struct line_groups *ret,
@@ -31,14 +27,10 @@ struct fleet_leaks_question {
 	const struct line_groups *lines;
 	const struct engine_options *engine; /* for the judge: its filters see the names of the files */
 	uint64_t last_ns; /* only the end of each recording; 0: all of it */
-};
-
-/* The verdict about a line in one process. */
-struct line_verdict {
-	const struct fleet_snapshot *snapshot; /* of the process */
-	struct leak_verdict verdict;
-	struct leak_window window; /* without its arrays */
-	uint32_t summed; /* so many tracebacks were judged as one; 0: each by itself */
+	unsigned int thread_nr; /* 0: one for each processor */
+	/* Called often, by one thread at a time; NULL: not at all. */
+	void (*progress)(void *what, uint64_t processes, uint64_t all);
+	void *progress_what;
 };
 
 /* A line in all processes that have it. */
@@ -50,11 +42,22 @@ struct fleet_leak {
 	double bytes_per_s, least_bytes_per_s; /* of all together */
 	uint64_t late; /* survivors that tell the rate */
 	struct line_verdict most; /* where it leaks most */
+	unsigned int runtimes; /* those that call it in any of these processes (engine/leak_runtime.h) */
+	uint32_t together; /* the group that stands for the lines that leak together with it; itself if there are none */
+	double together_bytes_per_s; /* of these lines */
+};
+
+/* Lines that leak together, or a single one. */
+struct fleet_leak_bundle {
+	size_t first, nr; /* in leaks->row */
+	double bytes_per_s, least_bytes_per_s;
 };
 
 struct fleet_leaks {
-	struct fleet_leak *row; /* by kind, then by rate, descending */
+	struct fleet_leak *row; /* by bundle, then by rate, descending */
 	size_t row_nr;
+	struct fleet_leak_bundle *bundle; /* by kind, then by rate, descending */
+	size_t bundle_nr;
 	uint32_t kind_nr[LEAK_KIND_NR]; /* rows of each kind */
 	uint32_t process_nr;
 	uint32_t unjudged_nr[FLEET_UNJUDGED_NR]; /* processes, by why; FLEET_JUDGED: those that were judged */

@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/progress.h"
 #include "formats/profile_import.h"
 
 #define JEMALLOC_HEAD "heap_v2/"
@@ -35,8 +36,9 @@ struct text_mapping {
 
 struct heap_text {
 	struct profile_import *in;
-	const char *at, *end;
+	const char *begin, *at, *end;
 	size_t line_nr;
+	struct progress progress;
 	uint64_t sample_bytes; /* 0: every block */
 	bool has_allocated;
 	struct text_mapping *mapping;
@@ -78,6 +80,8 @@ static bool next_text_line(struct heap_text *text, const char **ret_at, const ch
 	*ret_end = newline ?: text->end;
 	text->at = newline ? newline + 1 : text->end;
 	text->line_nr++;
+	if (!(text->line_nr % PROGRESS_ROWS))
+		progress_show(&text->progress, text->at - text->begin);
 	return true;
 }
 
@@ -376,7 +380,7 @@ static int read_text_head(struct heap_text *text, bool is_jemalloc)
 
 int import_heap_text(struct profile_import *in, const char *bytes, size_t len)
 {
-	struct heap_text text = { .in = in, .at = bytes, .end = bytes + len };
+	struct heap_text text = { .in = in, .begin = bytes, .at = bytes, .end = bytes + len };
 	bool is_jemalloc = text_starts(bytes, bytes + len, JEMALLOC_HEAD);
 	int err = read_text_head(&text, is_jemalloc);
 
@@ -385,7 +389,9 @@ int import_heap_text(struct profile_import *in, const char *bytes, size_t len)
 	in->builder = snapshot_builder__new((text.sample_bytes ? SNAP_WITH_WEIGHT : 0) |
 					    (text.has_allocated ? SNAP_WITH_CHURN : 0));
 	err = in->builder ? read_text_mappings(&text) : import_no_memory(in);
+	text.progress = progress_begin("parsing", NULL, len);
 	err = err ?: (is_jemalloc ? read_jemalloc(&text) : read_tcmalloc(&text));
+	progress_end(&text.progress);
 	free(text.mapping);
 	return err ?: import_metadata(in, is_jemalloc ? "jemalloc heap profile" : "tcmalloc heap profile",
 				      text.sample_bytes);

@@ -20,7 +20,7 @@
 #include "base/strpool.h"
 
 #define DEPTH_MAX 16 /* folders in folders */
-#define NOTES_FEW 1000 /* so many are kept even if their files are gone */
+#define NOTES_MORE 1000 /* notes since the last look that make another one */
 
 static const char *const outcome_names[] = {
 	[OUTCOME_PUSHED] = "pushed", [OUTCOME_REJECTED] = "rejected", [OUTCOME_GIVEN_UP] = "given-up",
@@ -35,7 +35,7 @@ struct push_queue {
 	char *folder, *note_path;
 	int note_fd; /* -1: there is no folder yet */
 	struct strpool done; /* paths below the folder */
-	size_t done_most;    /* when there are more, those whose files are gone are forgotten */
+	size_t done_most;    /* when there are more, those whose files are gone are looked for */
 	bool has_warned;     /* of a folder in it that cannot be read */
 	struct waiting *waiting;
 	size_t waiting_nr, waiting_alloc;
@@ -62,15 +62,22 @@ static int read_note(struct push_queue *queue, const char *line)
 	return path ? strpool_add(&queue->done, path + 1, strcspn(path + 1, "\n"), &id) : 0;
 }
 
-/* Whether the file of a note may be there: a folder that cannot be read now hides its files. */
-static bool may_exist(const struct push_queue *queue, const char *line)
+/* Whether a file below the folder may be there: a folder that cannot be read now hides its files. */
+static bool may_exist(const struct push_queue *queue, const char *path)
 {
-	const char *path = strchr(line, ' ');
 	char full[PATH_MAX];
-	int len = path ? snprintf(full, sizeof(full), "%s/%.*s", queue->folder, (int)strcspn(path + 1, "\n"), path + 1) : 0;
+	int len = snprintf(full, sizeof(full), "%s/%.*s", queue->folder, (int)strcspn(path, "\n"), path);
 
-	return len > 0 && len < PATH_MAX && (!faccessat(AT_FDCWD, full, F_OK, AT_SYMLINK_NOFOLLOW) ||
-					     (errno != ENOENT && errno != ENOTDIR));
+	return len < PATH_MAX && (!faccessat(AT_FDCWD, full, F_OK, AT_SYMLINK_NOFOLLOW) ||
+				  (errno != ENOENT && errno != ENOTDIR));
+}
+
+static bool has_gone_notes(const struct push_queue *queue)
+{
+	for (size_t id = 1; id < queue->done.start_nr; id++)
+		if (!may_exist(queue, strpool_get(&queue->done, id)))
+			return true;
+	return false;
 }
 
 /* Reads all notes from the file's beginning. copy: gets those whose files may be there, and only these are read. */
@@ -85,7 +92,7 @@ static int read_notes(struct push_queue *queue, FILE *copy)
 	if (file)
 		rewind(file); /* of all duplicates of the descriptor */
 	while (!err && getline(&line, &room, file) > 0) {
-		if (copy && !may_exist(queue, line))
+		if (copy && (!strchr(line, ' ') || !may_exist(queue, strchr(line, ' ') + 1)))
 			continue;
 		err = read_note(queue, line);
 		if (copy)
@@ -130,19 +137,22 @@ static int rewrite_notes(struct push_queue *queue, const char *draft)
 	return 0;
 }
 
-/* Forgets the notes of files that are gone, each time when there are twice as many. If that fails, all stay. */
+/*
+ * Forgets the notes of files that are gone: when the folder is opened, and then each time when there are twice as many
+ * notes, and NOTES_MORE. If that fails, all stay.
+ */
 static void forget_gone(struct push_queue *queue)
 {
 	char *draft;
 
-	if (queue->done.start_nr <= (queue->done_most ?: NOTES_FEW))
+	if (queue->done.start_nr <= queue->done_most)
 		return;
-	if (asprintf(&draft, "%s~", queue->note_path) < 0)
-		return;
-	if (rewrite_notes(queue, draft))
-		unlink(draft);
-	free(draft);
-	queue->done_most = 2 * queue->done.start_nr + NOTES_FEW;
+	if (has_gone_notes(queue) && asprintf(&draft, "%s~", queue->note_path) >= 0) {
+		if (rewrite_notes(queue, draft))
+			unlink(draft);
+		free(draft);
+	}
+	queue->done_most = 2 * queue->done.start_nr + NOTES_MORE;
 }
 
 /* Between open() and flock() another process may have put a new file in its place. */
@@ -313,14 +323,31 @@ const char *push_queue__path(const struct push_queue *queue, size_t at)
 	return queue->waiting[at].path;
 }
 
+/* A disk that is full may take the first bytes of a line: they go again, or the next line would go on from there. */
+static int append_note(const struct push_queue *queue, const char *outcome, const char *below)
+{
+	struct stat before;
+	char line[PATH_MAX + sizeof("given-up \n")];
+	int err, len = snprintf(line, sizeof(line), "%s %s\n", outcome, below);
+
+	if (len >= (int)sizeof(line))
+		return -ENAMETOOLONG;
+	if (fstat(queue->note_fd, &before))
+		return -errno;
+	errno = ENOSPC; /* of a part of it */
+	if (write(queue->note_fd, line, len) == len && !fdatasync(queue->note_fd))
+		return 0;
+	err = -errno;
+	return ftruncate(queue->note_fd, before.st_size) ? -errno : err;
+}
+
 int push_queue__note(struct push_queue *queue, size_t at, enum push_outcome outcome, struct reason *why)
 {
 	const char *below = queue->waiting[at].path + strlen(queue->folder) + 1;
 	uint32_t id;
 	int err = strpool_add(&queue->done, below, strlen(below), &id);
 
-	if (!err && (dprintf(queue->note_fd, "%s %s\n", outcome_names[outcome], below) < 0 || fdatasync(queue->note_fd)))
-		err = -errno;
+	err = err ?: append_note(queue, outcome_names[outcome], below);
 	free(queue->waiting[at].path);
 	memmove(&queue->waiting[at], &queue->waiting[at + 1], (--queue->waiting_nr - at) * sizeof(*queue->waiting));
 	return err ? reason_set(why, err, "%s: %s", queue->note_path, strerror(-err)) : 0;

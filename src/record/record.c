@@ -363,20 +363,15 @@ int record_system_wide(const struct record_options *options, struct collector *c
 		.lost = record_lost,
 	};
 	struct record record = {
-		.recorder = {
-			.policy = &policy,
-			.what = &record,
-			.options = &options->recording,
-			.collector = collector,
-			.signal_fd = signal_fd,
-			.started_ns = monotonic_now_ns(),
-			.batch = snapshot_batch__new(),
-		},
 		.options = options,
 		.began_wall_ns = clock_now_ns(CLOCK_REALTIME),
 	};
 	struct reason why = { "out of memory" };
 
+	recorder_init(&record.recorder, &options->recording, collector, signal_fd);
+	record.recorder.policy = &policy;
+	record.recorder.what = &record;
+	record.recorder.batch = snapshot_batch__new();
 	if (record.recorder.batch)
 		record.archive = archive__open(options->recording.dir, &options->bounds, &why);
 	if (record.archive)

@@ -29,6 +29,18 @@
 /* How often a budget is checked while the collector's descriptor is not polled. */
 #define BUDGET_EVERY_NS (SECOND_NS / 100)
 
+void recorder_init(struct recorder *recorder, const struct recording_options *options, struct collector *collector,
+		   int signal_fd)
+{
+	*recorder = (struct recorder){
+		.options = options,
+		.collector = collector,
+		.signal_fd = signal_fd,
+		.started_ns = monotonic_now_ns(),
+		.notify.fd = -1,
+	};
+}
+
 void recorder_log_notes(struct recorder *recorder)
 {
 	char *note;
@@ -180,13 +192,10 @@ static void stop_if_blind(struct recorder *recorder)
 
 static void look_at_events(struct recorder *recorder)
 {
-	struct collector_health health;
-
 	collector__refresh(recorder->collector);
 	recorder->looked_ns = monotonic_now_ns();
 	recorder->is_fresh = false;
-	collector__get_health(recorder->collector, &health);
-	recorder->is_drain_due = health.is_drain_due;
+	recorder->is_drain_due = collector__is_drain_due(recorder->collector);
 	recorder_log_notes(recorder);
 	stop_if_blind(recorder);
 	notify__send_alive(&recorder->notify);

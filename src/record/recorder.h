@@ -103,6 +103,13 @@ struct recorder {
 	int status;	   /* of failures that cannot be mended */
 };
 
+/*
+ * Sets the members that all recorders have; the others are zero, and notify is closed. The caller keeps options and
+ * collector, and sets policy and what.
+ */
+void recorder_init(struct recorder *recorder, const struct recording_options *options, struct collector *collector,
+		   int signal_fd);
+
 /* Records until the options, a signal or the end of all processes stops it. Logs failures and goes on if it can. */
 void recorder_run(struct recorder *recorder);
 

@@ -163,18 +163,11 @@ static const struct recorder_policy child_policy = {
 int recording_run_until_stopped(const struct recording_options *options, struct collector *collector,
 		      int signal_fd)
 {
-	struct recording recording = {
-		.recorder = {
-			.policy = options->child ? &child_policy : &named_policy,
-			.what = &recording,
-			.options = options,
-			.collector = collector,
-			.signal_fd = signal_fd,
-			.started_ns = monotonic_now_ns(),
-			.notify.fd = -1,
-		},
-	};
+	struct recording recording = {};
 
+	recorder_init(&recording.recorder, options, collector, signal_fd);
+	recording.recorder.policy = options->child ? &child_policy : &named_policy;
+	recording.recorder.what = &recording;
 	if (list_named_processes(&recording, collector))
 		return log_failure("out of memory");
 	recorder_run(&recording.recorder);

@@ -30,10 +30,11 @@ void log_collector_notes(struct collector *collector)
 	}
 }
 
-/* Adds up all processes; *view is the last one of them. */
+/* Adds up all processes; *view is the last one of them. *ret_share: the part of their time that was not recorded. */
 static size_t add_up_views(const struct collector *collector, struct process_view *view,
-			   struct process_view *sum)
+			   struct process_view *sum, double *ret_share)
 {
+	uint64_t recorded_ns = 0;
 	size_t nr = 0;
 
 	for (size_t i = 0; i < collector__process_nr(collector); i++) {
@@ -49,11 +50,14 @@ static size_t add_up_views(const struct collector *collector, struct process_vie
 		sum->cost_is_known = view->cost_is_known;
 		if (sum->recorded_ns < view->recorded_ns)
 			sum->recorded_ns = view->recorded_ns;
+		sum->gaps_ns += view->gaps_ns;
+		recorded_ns += view->recorded_ns;
 		sum->is_thinned |= view->is_thinned;
 		sum->is_paused |= view->is_paused;
 		sum->is_estimated |= view->is_estimated;
 		nr++;
 	}
+	*ret_share = recorded_ns ? (double)sum->gaps_ns / recorded_ns : 0;
 	return nr;
 }
 
@@ -122,8 +126,26 @@ static const char *recording_verb(const struct process_view *sum)
 	return sum->is_paused ? "pausing" : sum->is_thinned ? "sampling" : "recording";
 }
 
+#define GAPS_STATUS_MAX 96
+
+/* ", 3.25 s (26 %) not recorded"; of several processes only the share says something. "": there are no gaps. */
+static const char *format_gaps(char text[GAPS_STATUS_MAX], const struct process_view *sum, double share, bool is_one)
+{
+	char seconds[UNIT_TEXT_MAX];
+	int digits = share < 0.0995;
+
+	*text = '\0';
+	if (sum->gaps_ns && is_one)
+		snprintf(text, GAPS_STATUS_MAX, ", %s (%.*f %%) not recorded", format_seconds(seconds, sum->gaps_ns),
+			 digits, 100 * share);
+	else if (sum->gaps_ns)
+		snprintf(text, GAPS_STATUS_MAX, ", %.*f %% of the time not recorded", digits, 100 * share);
+	return text;
+}
+
 /* "recording redis-server, 0 lost: 5.2 MiB in 1234 blocks": what was lost is on the narrowest terminal, too. */
-static struct status_parts begin_status(char *text, size_t bytes, const struct process_view *sum, const char *what)
+static struct status_parts begin_status(char *text, size_t bytes, const struct process_view *sum, const char *what,
+					const char *gaps)
 {
 	struct status_parts parts = { text, bytes };
 	char size[UNIT_TEXT_MAX];
@@ -133,6 +155,7 @@ static struct status_parts begin_status(char *text, size_t bytes, const struct p
 		 (unsigned long long)sum->lost);
 	if (!parts.len)
 		add_status_part(&parts, "%llu lost", (unsigned long long)sum->lost);
+	add_status_part(&parts, "%s", gaps);
 	add_status_part(&parts, ": %s%s", sum->is_estimated ? "about " : "",
 		 format_size(size, sum->memory.current_bytes, false));
 	add_status_part(&parts, " in %llu blocks", (unsigned long long)sum->memory.current_blocks);
@@ -154,15 +177,16 @@ static void add_course(struct status_parts *parts, const struct recording_status
 void format_named_status(char *text, size_t bytes, const struct recording_status *status)
 {
 	struct process_view view = {}, sum = {};
-	size_t nr = add_up_views(status->collector, &view, &sum);
+	double gap_share;
+	size_t nr = add_up_views(status->collector, &view, &sum, &gap_share);
 	struct status_parts parts;
-	char comm[64];
+	char comm[64], gaps[GAPS_STATUS_MAX];
 
 	if (nr == 1)
 		clean_text(comm, sizeof(comm), view.comm ?: "");
 	else
 		snprintf(comm, sizeof(comm), "%zu processes", nr);
-	parts = begin_status(text, bytes, &sum, comm);
+	parts = begin_status(text, bytes, &sum, comm, format_gaps(gaps, &sum, gap_share, nr == 1));
 	add_course(&parts, status, &sum);
 	add_status_part(&parts, ", %llu allocations", (unsigned long long)sum.allocations);
 }
@@ -172,14 +196,15 @@ void format_record_status(char *text, size_t bytes, const struct recording_statu
 	struct process_view view = {}, sum = {};
 	struct collector_health health;
 	struct status_parts parts;
-	char what[64];
+	double gap_share;
+	char what[64], gaps[GAPS_STATUS_MAX];
 	uint64_t nr;
 
-	add_up_views(status->collector, &view, &sum);
+	add_up_views(status->collector, &view, &sum, &gap_share);
 	collector__get_health(status->collector, &health);
 	nr = health.processes - health.processes_waiting;
 	snprintf(what, sizeof(what), "%llu process%s", (unsigned long long)nr, nr == 1 ? "" : "es");
-	parts = begin_status(text, bytes, &sum, what);
+	parts = begin_status(text, bytes, &sum, what, format_gaps(gaps, &sum, gap_share, nr == 1));
 	add_course(&parts, status, &sum);
 	add_status_part(&parts, ", bystanders %llu traps (%.2f s)", (unsigned long long)health.bystander_traps,
 		 health.bystander_cost_ns / 1e9);

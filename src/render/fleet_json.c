@@ -101,12 +101,15 @@ static json_t *line_verdict_json(const struct line_verdict *line)
 	err = err ?: json_set_text(object, "comm", line->snapshot->comm);
 	err = err ?: json_set_uint(object, "observed_ns", line->window.span_ns);
 	err = err ?: json_set_uint(object, "snapshots", line->window.snapshot_nr);
-	return json_unless(err ?: leak_set_judgement(object, &line->window, &line->verdict, line->summed), object);
+	err = err ?: leak_set_judgement(object, &line->window, &line->verdict, line->summed);
+	if (line->place.caller_nr)
+		err = err ?: leak_set_place(object, &line->window, &line->place);
+	return json_unless(err, object);
 }
 
-static int set_leak_row(json_t *object, const struct fleet_answer *answer, size_t at)
+static json_t *leak_row_json(const struct fleet_answer *answer, const struct fleet_leak *row)
 {
-	const struct fleet_leak *row = &answer->leaks->row[at];
+	json_t *object = json_object();
 	int err = set_group(object, answer, row->group);
 
 	err = err ?: json_set_text(object, "verdict", leak_kind_name(row->kind));
@@ -116,7 +119,23 @@ static int set_leak_row(json_t *object, const struct fleet_answer *answer, size_
 	err = err ?: json_set_uint(object, "processes", row->processes);
 	err = err ?: json_set_uint(object, "verdict_hosts", row->kind_hosts);
 	err = err ?: json_set_uint(object, "verdict_processes", row->kind_processes);
-	return err ?: json_set(object, "most", line_verdict_json(&row->most));
+	err = err ?: json_set(object, "most", line_verdict_json(&row->most));
+	return json_unless(err, object);
+}
+
+static int set_leak_bundle(json_t *object, const struct fleet_answer *answer, size_t at)
+{
+	const struct fleet_leak_bundle *bundle = &answer->leaks->bundle[at];
+	const struct fleet_leak *row = &answer->leaks->row[bundle->first];
+	json_t *lines = json_array();
+	int err = json_set_text(object, "verdict", leak_kind_name(row->kind));
+
+	err = err ?: set_rate(object, "bytes_per_s", bundle->bytes_per_s);
+	err = err ?: set_rate(object, "least_bytes_per_s", bundle->least_bytes_per_s);
+	for (size_t i = 0; i < bundle->nr && !err; i++)
+		if (json_array_append_new(lines, leak_row_json(answer, &row[i])))
+			err = -ENOMEM;
+	return json_set(object, "lines", json_unless(err, lines)) ?: err;
 }
 
 static json_t *unjudged_json(const struct fleet_leaks *leaks)
@@ -150,7 +169,8 @@ static int set_leaks_head(json_t *object, const struct fleet_answer *answer)
 	err = err ?: json_set(object, "processes", unjudged_json(answer->leaks));
 	if (answer->leaks->gone_nr)
 		err = err ?: json_set_uint(object, "gone_snapshots", answer->leaks->gone_nr);
-	return err ?: json_set(object, "lines", fleet_kinds_json(answer->leaks));
+	err = err ?: json_set(object, "lines", fleet_kinds_json(answer->leaks));
+	return err ?: leak_set_hints(object, fleet_leaks_runtimes(answer));
 }
 
 /* ---- answers -------------------------------------------------------------------------------- */
@@ -172,7 +192,7 @@ static int trend_json(FILE *out, const struct fleet_answer *answer)
 
 static int leaks_json(FILE *out, const struct fleet_answer *answer)
 {
-	const struct list list = { "allocsnap.fleet.leaks/3", "leaks", fleet_leaks_listed(answer), set_leak_row,
+	const struct list list = { "allocsnap.fleet.leaks/4", "leaks", fleet_leaks_listed(answer), set_leak_bundle,
 				   set_leaks_head };
 
 	return put_list(out, answer, &list);

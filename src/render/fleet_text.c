@@ -14,6 +14,7 @@
 #include "render/fleet.h"
 #include "render/formats.h"
 #include "render/leak_answer.h"
+#include "render/leak_rows.h"
 #include "render/readable_name.h"
 
 static size_t rows_shown(const struct fleet_answer *answer, size_t nr)
@@ -264,7 +265,7 @@ static int put_fleet_leaks_head(FILE *out, const struct fleet_answer *answer)
 	uint32_t sure = leaks->kind_nr[LEAK_SURE], likely = leaks->kind_nr[LEAK_LIKELY];
 	char text[FLEET_UNJUDGED_MAX];
 	const char *unjudged = fleet_unjudged_text(text, leaks);
-	int err = unjudged ? put_line(out, "cannot be judged: %s", unjudged) : 0;
+	int err = unjudged ? put_toned_line(out, TONE_ALARM, "cannot be judged: %s", unjudged) : 0;
 
 	err = err ?: put_cohorts(out, answer->report);
 	if (!err && !leaks->row_nr && unjudged)
@@ -273,54 +274,101 @@ static int put_fleet_leaks_head(FILE *out, const struct fleet_answer *answer)
 			       sure == 1 ? "s" : "", likely);
 }
 
-/* "in 2 of 5 processes, most in shopd.4711 on web-4, 160 KiB/min, all the time" */
-static int put_where(FILE *out, const struct fleet_leak *leak)
+/*
+ * "in 2 of 5 processes, most in shopd.4711 on web-4, 160 KiB/min, all the time"; the caller frees it. NULL: no memory.
+ */
+static char *where_text(const struct fleet_leak *leak, size_t line_nr)
 {
 	const struct line_verdict *most = &leak->most;
-	char rate[LEAK_RATES_MAX], since[LEAK_SINCE_MAX];
-	char *name, *rest = NULL;
-	int err;
+	char rates[LEAK_RATES_MAX], since_room[LEAK_SINCE_MAX], *text = NULL;
+	const char *since = leak_since_text(since_room, &most->window, most->verdict.since_ns);
+	bool has_rate = leak->kind <= LEAK_GROWS, is_one = line_nr == 1;
 
-	if (asprintf(&name, "%s.%" PRId64 " on %s", most->snapshot->comm, most->snapshot->pid, most->snapshot->host) < 0)
-		return -ENOMEM;
-	if (leak->kind <= LEAK_GROWS &&
-	    asprintf(&rest, ", %s, %s", leak_rates_text(rate, most->verdict.bytes_per_s, most->verdict.least_bytes_per_s),
-		     leak_since_text(since, &most->window, most->verdict.since_ns)) < 0)
-		rest = NULL;
-	err = put_line(out, "    in %" PRIu32 " of %" PRIu32 " process%s%s %s%s", leak->kind_processes, leak->processes,
-		       leak->processes == 1 ? "" : "es", leak->kind_processes == 1 ? ":" : ", most in", name, rest ?: "");
-	free(name);
-	free(rest);
-	return err ?: leak_put_reason(out, &most->window, &most->verdict, most->summed);
+	leak_rates_text(rates, most->verdict.bytes_per_s, most->verdict.least_bytes_per_s);
+	if (asprintf(&text, "in %" PRIu32 " of %" PRIu32 " process%s%s %s.%" PRId64 " on %s%s%s%s%s", leak->kind_processes,
+		     leak->processes, leak->processes == 1 ? "" : "es", leak->kind_processes == 1 ? ":" : ", most in",
+		     most->snapshot->comm, most->snapshot->pid, most->snapshot->host, has_rate && is_one ? ", " : "",
+		     has_rate && is_one ? rates : "", has_rate ? ", " : "", has_rate ? since : "") < 0)
+		return NULL;
+	return text;
 }
 
-static int put_leak(FILE *out, const struct fleet_answer *answer, const struct fleet_leak *leak)
+static struct leak_row_line fleet_row_line(const struct fleet_answer *answer, const struct fleet_leak *leak)
 {
-	char rate[LEAK_RATES_MAX], columns[LEAK_RATES_MAX + 128];
+	const struct line_verdict *most = &leak->most;
 
-	if (leak->kind <= LEAK_GROWS)
-		snprintf(columns, sizeof(columns), "%-8s  %s  on %" PRIu32 " of %" PRIu32 " host%s  ",
-			 leak_kind_word(leak->kind), leak_rates_text(rate, leak->bytes_per_s, leak->least_bytes_per_s),
-			 leak->kind_hosts, leak->hosts, leak->hosts == 1 ? "" : "s");
-	else
-		snprintf(columns, sizeof(columns), "%-8s  on %" PRIu32 " of %" PRIu32 " host%s  ",
-			 leak_kind_word(leak->kind), leak->kind_hosts, leak->hosts, leak->hosts == 1 ? "" : "s");
-	return put_group_row(out, answer, columns, leak->group) ?: put_where(out, leak);
+	return (struct leak_row_line){
+		.own = answer->groups->key[leak->group].frame, .place = most->place.caller_nr ? &most->place : NULL,
+		.verdict = &most->verdict, .summed = most->summed, .bytes_per_s = leak->bytes_per_s,
+	};
+}
+
+static int put_leak_lines(FILE *out, const struct fleet_answer *answer, const struct fleet_leak_bundle *bundle,
+			  struct leak_row_line *line)
+{
+	const struct fleet_leak *first = &answer->leaks->row[bundle->first];
+	const struct leak_row_style style = { .names = answer->report->names, .width = answer->report->width };
+	char extent[64], *where = where_text(first, bundle->nr);
+	const struct leak_row row = {
+		.kind = first->kind, .bytes_per_s = bundle->bytes_per_s, .least_bytes_per_s = bundle->least_bytes_per_s,
+		.extent = extent, .where = where, .common = leak_place_frame(&first->most.place, first->most.common),
+		.window = &first->most.window, .line = line, .line_nr = bundle->nr,
+	};
+	int err = where ? 0 : -ENOMEM;
+
+	snprintf(extent, sizeof(extent), "on %" PRIu32 " of %" PRIu32 " host%s", first->kind_hosts, first->hosts,
+		 first->hosts == 1 ? "" : "s");
+	for (size_t i = 0; i < bundle->nr; i++)
+		line[i] = fleet_row_line(answer, &first[i]);
+	err = err ?: leak_row_put(out, &style, &row);
+	free(where);
+	return err;
+}
+
+static int put_leak(FILE *out, const struct fleet_answer *answer, const struct fleet_leak_bundle *bundle)
+{
+	struct leak_row_line *line = calloc(bundle->nr, sizeof(*line));
+	int err = line ? put_leak_lines(out, answer, bundle, line) : -ENOMEM;
+
+	free(line);
+	return err;
+}
+
+/* Lines that are not listed because they do not leak. */
+static size_t count_unlisted(const struct fleet_leaks *leaks, size_t listed)
+{
+	return listed < leaks->bundle_nr ? leaks->row_nr - leaks->bundle[listed].first : 0;
 }
 
 static int leaks_text(FILE *out, const struct fleet_answer *answer)
 {
 	const struct fleet_leaks *leaks = answer->leaks;
 	size_t listed = fleet_leaks_listed(answer), shown = rows_shown(answer, listed);
+	size_t unlisted = count_unlisted(leaks, listed);
 	int err = put_fleet_leaks_head(out, answer);
 
 	for (size_t i = 0; i < shown && !err; i++)
-		err = put_leak(out, answer, &leaks->row[i]);
+		err = put_leak(out, answer, &leaks->bundle[i]);
+	err = err ?: leak_put_hints(out, fleet_leaks_runtimes(answer));
 	err = err ?: put_more(out, answer, listed);
-	if (!err && listed < leaks->row_nr)
+	if (!err && unlisted)
 		err = put_line(out, "not shown: %zu line%s that do%s not leak; --all shows them with the reason",
-			       leaks->row_nr - listed, leaks->row_nr - listed == 1 ? "" : "s",
-			       leaks->row_nr - listed == 1 ? "es" : "");
+			       unlisted, unlisted == 1 ? "" : "s", unlisted == 1 ? "es" : "");
+	return err;
+}
+
+/* The callers of lines, too, have names. */
+static int add_place_names(struct readable_names *names, const struct fleet_answer *answer)
+{
+	size_t shown = answer->leaks ? rows_shown(answer, fleet_leaks_listed(answer)) : 0;
+	int err = 0;
+
+	for (size_t i = 0; i < shown && !err; i++) {
+		const struct fleet_leak_bundle *bundle = &answer->leaks->bundle[i];
+
+		for (size_t k = 0; k < bundle->nr && !err; k++)
+			err = leak_place_add_names(names, &answer->leaks->row[bundle->first + k].most.place);
+	}
 	return err;
 }
 
@@ -340,6 +388,7 @@ static int put_with_names(FILE *out, const struct fleet_answer *answer,
 		report.width = terminal_width(fileno(out));
 		report.names = &names;
 		err = readable_names_add(&names, answer->groups->key, answer->groups->key_nr, key_type);
+		err = err ?: add_place_names(&names, answer);
 	}
 	err = err ?: put(out, &named);
 	readable_names_release(&names);

@@ -9,9 +9,21 @@ size_t fleet_leaks_listed(const struct fleet_answer *answer)
 	const struct fleet_leaks *leaks = answer->leaks;
 	size_t nr = 0;
 
-	while (nr < leaks->row_nr && (answer->shows_all || leaks->row[nr].kind <= LEAK_GROWS))
+	while (nr < leaks->bundle_nr && (answer->shows_all || leaks->row[leaks->bundle[nr].first].kind <= LEAK_GROWS))
 		nr++;
 	return nr;
+}
+
+unsigned int fleet_leaks_runtimes(const struct fleet_answer *answer)
+{
+	const struct fleet_leaks *leaks = answer->leaks;
+	size_t listed = fleet_leaks_listed(answer), top = answer->report->top;
+	unsigned int runtimes = 0;
+
+	for (size_t i = 0; i < listed && (!top || i < top); i++)
+		for (size_t k = 0; k < leaks->bundle[i].nr; k++)
+			runtimes |= leaks->row[leaks->bundle[i].first + k].runtimes;
+	return runtimes;
 }
 
 static const struct {

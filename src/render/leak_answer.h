@@ -8,7 +8,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "engine/leak_report.h"
+#include "engine/leak_place.h"
+#include "engine/leak_runtime.h"
 #include "render/readable_name.h"
 
 struct leak_answer {
@@ -45,6 +46,10 @@ const char *leak_kind_word(enum leak_kind kind);
 #define LEAK_UNJUDGED_MAX 256
 const char *leak_unjudged_text(char text[LEAK_UNJUDGED_MAX], enum leak_unjudged unjudged, const struct leaks *leaks);
 
+/* Says that no line leaks, and which leaks cannot be seen. For an answer without lines that leak or may. Returns text. */
+#define LEAKS_NOTHING_MAX 512
+const char *leaks_nothing_text(char text[LEAKS_NOTHING_MAX], const struct leaks *leaks);
+
 /* "all the time", "since 0:35" */
 #define LEAK_SINCE_MAX 48
 const char *leak_since_text(char text[LEAK_SINCE_MAX], const struct leak_window *window, uint64_t since_ns);
@@ -62,6 +67,12 @@ int leak_put_reason(FILE *out, const struct leak_window *window, const struct le
 int leak_set_judgement(json_t *object, const struct leak_window *window, const struct leak_verdict *verdict,
 		       uint32_t summed);
 
+/* Sets the verdict of a bundle and its rates. Returns 0 or -ENOMEM. */
+int leak_set_bundle(json_t *object, const struct leaks *leaks, const struct leak_bundle *bundle);
+
+/* Sets whether it could be judged, what was observed, growth, numbers of lines and hints. Returns 0 or -ENOMEM. */
+int leaks_set_facts(json_t *object, const struct leak_answer *answer);
+
 /*
  * The frames from the oldest to the line that allocates, wrappers left out. The caller frees *ret. Returns 0 or
  * -ENOMEM.
@@ -69,9 +80,18 @@ int leak_set_judgement(json_t *object, const struct leak_window *window, const s
 int leak_caller_frames(const struct leaks *leaks, const struct leak_caller *caller, struct frame_view **ret,
 		       uint32_t *ret_nframe);
 
-/* How to get the names of Python, JavaScript and Java code that calls what leaks. Returns their number. */
-#define LEAK_HINTS_MAX 3
-size_t leak_hints(const struct leak_answer *answer, const char *ret_hint[LEAK_HINTS_MAX]);
+/* Sets "traceback", of the first caller, and if there are several, "callers". Returns 0 or -ENOMEM. */
+int leak_set_place(json_t *object, const struct leak_window *window, const struct leak_place *place);
+
+/*
+ * The hints for an answer: bits 1 << enum leak_runtime for the runtimes that call what leaks, of the rows that are
+ * shown, and another bit if Python's small objects are missing.
+ */
+unsigned int leak_answer_hints(const struct leak_answer *answer);
+
+/* A hint for each bit: how to get what is missing. Return 0 or a negative errno. */
+int leak_put_hints(FILE *out, unsigned int hints);
+int leak_set_hints(json_t *head, unsigned int hints); /* sets no member if there are none */
 
 /* Each returns 0, or the negative errno of the write. */
 int leaks_put_text(FILE *out, const struct leak_answer *answer);

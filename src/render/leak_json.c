@@ -8,8 +8,6 @@
 #include "render/leak_answer.h"
 #include "snapshot.h"
 
-#define SECOND 1e9
-
 /* Impossible weights have impossible sums, which are left out. */
 static int set_real(json_t *object, const char *key, double value)
 {
@@ -59,19 +57,6 @@ static json_t *doubts_json(unsigned int doubts)
 	return json_unless(err, array);
 }
 
-static int set_frames(json_t *object, const struct leaks *leaks, const struct leak_caller *caller)
-{
-	struct frame_view *frame;
-	uint32_t nframe;
-	int err = leak_caller_frames(leaks, caller, &frame, &nframe);
-
-	if (err)
-		return err;
-	err = json_set(object, "traceback", json_frames(frame, nframe));
-	free(frame);
-	return err;
-}
-
 int leak_set_judgement(json_t *object, const struct leak_window *window, const struct leak_verdict *verdict,
 		       uint32_t summed)
 {
@@ -85,38 +70,48 @@ int leak_set_judgement(json_t *object, const struct leak_window *window, const s
 	return err;
 }
 
-static json_t *caller_json(const struct leak_answer *answer, const struct leak_caller *caller)
+static json_t *caller_json(const struct leak_window *window, const struct leak_place_caller *caller)
 {
 	json_t *object = json_object();
-	int err = leak_set_judgement(object, &answer->leaks->window, &caller->verdict, 0);
+	int err = leak_set_judgement(object, window, &caller->verdict, 0);
 
 	err = err ?: json_set_uint(object, "tracebacks", caller->site_nr);
 	err = err ?: json_set_uint(object, "domain", caller->domain);
-	return json_unless(err ?: set_frames(object, answer->leaks, caller), object);
+	err = err ?: json_set(object, "traceback", json_frames(caller->frame, caller->nframe));
+	return json_unless(err, object);
 }
 
-static json_t *callers_json(const struct leak_answer *answer, const struct leak_line *line)
+static json_t *callers_json(const struct leak_window *window, const struct leak_place *place)
 {
 	json_t *array = json_array();
 	int err = 0;
 
-	for (size_t i = 0; i < line->caller_nr && !err; i++)
-		if (json_array_append_new(array, caller_json(answer, &answer->leaks->caller[line->first + i])))
+	for (size_t i = 0; i < place->caller_nr && !err; i++)
+		if (json_array_append_new(array, caller_json(window, &place->caller[i])))
 			err = -ENOMEM;
 	return json_unless(err, array);
+}
+
+int leak_set_place(json_t *object, const struct leak_window *window, const struct leak_place *place)
+{
+	int err = json_set(object, "traceback", json_frames(place->caller->frame, place->caller->nframe));
+
+	if (place->all_nr > 1)
+		err = err ?: json_set(object, "callers", callers_json(window, place));
+	return err;
 }
 
 static json_t *line_json(const struct leak_answer *answer, const struct leak_line *line)
 {
 	const struct leaks *leaks = answer->leaks;
 	json_t *object = json_object();
-	int err = leak_set_judgement(object, &leaks->window, &line->verdict,
-				     line->is_summed ? line->site_nr : 0);
+	struct leak_place place;
+	int err = leak_place_read(leaks, line, line->caller_nr, &place);
 
+	err = err ?: leak_set_judgement(object, &leaks->window, &line->verdict, line->is_summed ? line->site_nr : 0);
 	err = err ?: json_set_uint(object, "tracebacks", line->site_nr);
-	err = err ?: set_frames(object, leaks, leak_line_caller(leaks, line));
-	if (line->caller_nr > 1)
-		err = err ?: json_set(object, "callers", callers_json(answer, line));
+	err = err ?: leak_set_place(object, &leaks->window, &place);
+	leak_place_release(&place);
 	return json_unless(err, object);
 }
 
@@ -136,16 +131,21 @@ static int set_shared_caller(json_t *object, const struct leaks *leaks, const st
 	return json_set_uint(object, "caller", bundle->caller < nframe ? nframe - 1 - bundle->caller : 0);
 }
 
-static json_t *bundle_json(const struct leak_answer *answer, const struct leak_bundle *bundle)
+int leak_set_bundle(json_t *object, const struct leaks *leaks, const struct leak_bundle *bundle)
 {
-	const struct leaks *leaks = answer->leaks;
-	json_t *object = json_object(), *lines = json_array();
 	int err = json_set_text(object, "verdict", leak_kind_name(leaks->line[bundle->first].verdict.kind));
 
 	err = err ?: set_real(object, "bytes_per_s", bundle->bytes_per_s);
 	err = err ?: set_real(object, "least_bytes_per_s", bundle->least_bytes_per_s);
-	err = err ?: json_set_uint(object, "since_ns", bundle->since_ns);
-	err = err ?: set_shared_caller(object, leaks, bundle);
+	return err ?: json_set_uint(object, "since_ns", bundle->since_ns);
+}
+
+static json_t *bundle_json(const struct leak_answer *answer, const struct leak_bundle *bundle)
+{
+	const struct leaks *leaks = answer->leaks;
+	json_t *object = json_object(), *lines = json_array();
+	int err = leak_set_bundle(object, leaks, bundle) ?: set_shared_caller(object, leaks, bundle);
+
 	for (size_t i = 0; i < bundle->nr && !err; i++)
 		if (json_array_append_new(lines, line_json(answer, &leaks->line[bundle->first + i])))
 			err = -ENOMEM;
@@ -171,24 +171,24 @@ static json_t *growth_json(const struct leaks *leaks)
 	if (leaks->rss_first && leaks->rss_last)
 		err = err ?: json_set_int(object, "rss", (int64_t)leaks->rss_last - (int64_t)leaks->rss_first);
 	err = err ?: set_real(object, "traced", leaks->growth_bytes);
-	err = err ?: set_real(object, "leaks", leaks_sure_rate(leaks) * leaks->growth_ns / SECOND);
+	err = err ?: set_real(object, "leaks", leaks_sure_growth(leaks));
 	return json_unless(err, object);
 }
 
-/* Sets no member if there are no hints. */
-static int set_hints(json_t *head, const struct leak_answer *answer)
+int leaks_set_facts(json_t *object, const struct leak_answer *answer)
 {
-	const char *hint[LEAK_HINTS_MAX];
-	size_t nr = leak_hints(answer, hint);
-	json_t *array = nr ? json_array() : NULL;
-	int err = 0;
+	const struct leaks *leaks = answer->leaks;
+	int err = json_set(object, "judged", json_boolean(!answer->unjudged));
 
-	if (!nr)
-		return 0;
-	for (size_t i = 0; i < nr; i++)
-		if (json_array_append_new(array, json_string(hint[i])))
-			err = -ENOMEM;
-	return json_set(head, "hints", json_unless(err, array));
+	err = err ?: json_set_text(object, "unjudged", answer->unjudged);
+	err = err ?: json_set_uint(object, "observed_ns", leaks->window.span_ns);
+	err = err ?: json_set_uint(object, "snapshots", leaks->window.snapshot_nr);
+	err = err ?: json_set_uint(object, "gaps_ns", leaks->window.gaps_ns);
+	if (snapshot__tables(leaks->last)->trace_weight)
+		err = err ?: json_set(object, "sampling", json_sampling(leaks->last));
+	err = err ?: json_set(object, "growth", growth_json(leaks));
+	err = err ?: json_set(object, "lines", kinds_json(leaks));
+	return err ?: leak_set_hints(object, leak_answer_hints(answer));
 }
 
 static json_t *leaks_head_json(const struct leak_answer *answer)
@@ -202,17 +202,7 @@ static json_t *leaks_head_json(const struct leak_answer *answer)
 		err = json_set_text(head, facts[i], snapshot__metadata(leaks->last, facts[i]));
 	if (snapshot__metadata(leaks->last, "pid"))
 		err = err ?: json_set_uint(head, "pid", snapshot__metadata_u64(leaks->last, "pid", 0));
-	err = err ?: json_set(head, "judged", json_boolean(!answer->unjudged));
-	err = err ?: json_set_text(head, "unjudged", answer->unjudged);
-	err = err ?: json_set_uint(head, "observed_ns", leaks->window.span_ns);
-	err = err ?: json_set_uint(head, "snapshots", leaks->window.snapshot_nr);
-	err = err ?: json_set_uint(head, "gaps_ns", leaks->window.gaps_ns);
-	if (snapshot__tables(leaks->last)->trace_weight)
-		err = err ?: json_set(head, "sampling", json_sampling(leaks->last));
-	err = err ?: json_set(head, "growth", growth_json(leaks));
-	err = err ?: json_set(head, "lines", kinds_json(leaks));
-	err = err ?: set_hints(head, answer);
-	return json_unless(err, head);
+	return json_unless(err ?: leaks_set_facts(head, answer), head);
 }
 
 int leaks_put_json(FILE *out, const struct leak_answer *answer)

@@ -240,6 +240,24 @@ size_t leaks_shown(const struct leak_answer *answer)
 	return answer->top && answer->top < nr ? answer->top : nr;
 }
 
+/* ---- nothing leaks ------------------------------------------------------------------------- */
+
+const char *leaks_nothing_text(char text[LEAKS_NOTHING_MAX], const struct leaks *leaks)
+{
+	char size[SIZE_TEXT_MAX], rate[LEAK_RATE_MAX];
+	uint64_t sample = snapshot__metadata_u64(leaks->last, "sample_bytes", 0);
+	double seconds = leaks->window.span_ns / SECOND;
+
+	if (!snapshot__tables(leaks->last)->trace_weight || !sample)
+		snprintf(text, LEAKS_NOTHING_MAX, "no line leaks that can be seen in %.0f s: leaks of fewer than %d blocks in "
+			 "that time cannot", seconds, LEAK_SURVIVORS_SURE);
+	else
+		snprintf(text, LEAKS_NOTHING_MAX, "no line leaks that can be seen in %.0f s with samples of one in %s: leaks "
+			 "of less than %s cannot", seconds, size_text(size, sample, false),
+			 leak_rate_text(rate, LEAK_SURVIVORS_LEAST * (double)sample / seconds));
+	return text;
+}
+
 /* ---- what cannot be judged ------------------------------------------------------------------ */
 
 const char *leak_unjudged_text(char text[LEAK_UNJUDGED_MAX], enum leak_unjudged unjudged, const struct leaks *leaks)

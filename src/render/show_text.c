@@ -75,6 +75,34 @@ static int put_size_filter(FILE *out, const struct snapshot *snapshot)
 			min ? "" : " or less");
 }
 
+/* Samples that the process took itself do not include everything. */
+static int put_sampler(FILE *out, const struct snapshot *snapshot)
+{
+	const char *path = snapshot__metadata(snapshot, "sampler");
+	const char *unseen = snapshot__metadata(snapshot, "sampler_unseen");
+
+	if (!path)
+		return 0;
+	return put_line(out, "  samples taken in the process by %s; not sampled: blocks of 0 bytes, blocks from before%s%s",
+			path, unseen ? ", " : "", unseen ?: "");
+}
+
+/* The recorder keeps their number to what it may be, by a larger interval. */
+static int put_sampler_intervals(FILE *out, const struct snapshot *snapshot)
+{
+	uint64_t chosen = snapshot__metadata_u64(snapshot, "sampler_chosen_bytes", 0);
+	uint64_t most = snapshot__metadata_u64(snapshot, "sample_bytes_most", 0);
+	char now_text[UNIT_TEXT_MAX], chosen_text[UNIT_TEXT_MAX], most_text[UNIT_TEXT_MAX];
+
+	if (!chosen || most <= chosen)
+		return 0;
+	format_size(now_text, snapshot__metadata_u64(snapshot, "sample_bytes", 0), false);
+	format_size(chosen_text, chosen, false);
+	format_size(most_text, most, false);
+	return put_line(out, "  chosen: one sample in %s; to limit their cost, one in %s for a time, one in %s now",
+			chosen_text, most_text, now_text);
+}
+
 static int put_memory(FILE *out, const struct snapshot *snapshot,
 		      const struct snapshot_facts *facts)
 {
@@ -86,6 +114,8 @@ static int put_memory(FILE *out, const struct snapshot *snapshot,
 	err = err ?: put_line(out, "  %-*s %" PRIu64, NAME_WIDTH, "blocks", facts->blocks);
 	err = err ?: put_estimated_from(out, snapshot, facts);
 	err = err ?: put_size_filter(out, snapshot);
+	err = err ?: put_sampler(out, snapshot);
+	err = err ?: put_sampler_intervals(out, snapshot);
 	err = err ?: render_traced(out, snapshot, "  ");
 	return err ?: render_rss(out, snapshot, "  ");
 }

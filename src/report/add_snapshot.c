@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/progress.h"
 #include "base/reason.h"
 #include "engine/key_type.h"
 #include "engine/trace_cost.h"
@@ -75,18 +76,21 @@ static int add_report_block(struct adding *adding, uint32_t row, uint64_t at, st
 
 static int add_blocks(struct adding *adding, struct reason *why)
 {
+	struct progress progress = progress_begin("adding", "blocks", adding->tables->trace_nr);
 	struct recent_key recent = { .id = IDMAP_NONE };
 	uint32_t traceback = 0, key = 0, row = 0;
 	int err = 0;
 
 	adding->is_sampled = adding->tables->trace_weight;
 	for (uint64_t at = 0; at < adding->tables->trace_nr && !err; at++) {
+		progress_show_row(&progress, at);
 		if (!selector_takes(&adding->selector, at))
 			continue;
 		err = adding_find_traceback(adding, adding->tables->trace_traceback[at], &traceback) ?:
 		      find_report_key(adding, &recent, at, &key) ?:
 		      report_row_add(adding->data, traceback, key, &row) ?: add_report_block(adding, row, at, why);
 	}
+	progress_end(&progress);
 	return err;
 }
 

@@ -7,8 +7,63 @@
 
 #include "base/array.h"
 #include "base/reason.h"
+#include "base/units.h"
 #include "engine/frame.h"
 #include "engine/trace_cost.h"
+
+/* ---- domains ---------------------------------------------------------------------------------------------------- */
+
+/* The number of the domain that a row of the metadata names: "domain.7". */
+static bool parse_domain_row(const struct snapshot *snapshot, uint32_t row, uint32_t *ret_number)
+{
+	const char *key = snapshot__string(snapshot, snapshot__tables(snapshot)->metadata[row].key);
+	uint64_t number;
+
+	if (strncmp(key, "domain.", 7) || parse_count(key + 7, 0, UINT32_MAX, &number))
+		return false;
+	*ret_number = number;
+	return true;
+}
+
+static bool is_name_of_domain(uint32_t row, const void *key, const void *snapshot)
+{
+	uint32_t number;
+
+	return parse_domain_row(snapshot, row, &number) && number == *(const uint32_t *)key;
+}
+
+static uint32_t find_domain_name(const struct adding *adding, uint32_t number)
+{
+	return idmap_find(&adding->domain_names, hash_bytes(&number, sizeof(number), 0), is_name_of_domain, &number,
+			  adding->source.snapshot);
+}
+
+/* A forged snapshot may have a million domains, and names for thousands: each is found at once. */
+static int index_domain_names(struct adding *adding)
+{
+	uint32_t number;
+	int err = 0;
+
+	for (uint32_t i = 0; i < adding->tables->metadata_nr && !err; i++)
+		if (parse_domain_row(adding->source.snapshot, i, &number) && find_domain_name(adding, number) == IDMAP_NONE)
+			err = idmap_add(&adding->domain_names, hash_bytes(&number, sizeof(number), 0), i);
+	return err;
+}
+
+int adding_find_domain(struct adding *adding, uint32_t number, uint32_t *ret_at)
+{
+	const struct snapshot *snapshot = adding->source.snapshot;
+	uint32_t row;
+
+	*ret_at = report_domain_find(adding->data, number);
+	if (*ret_at != IDMAP_NONE)
+		return 0;
+	row = find_domain_name(adding, number);
+	return report_domain_add(adding->data, number, row == IDMAP_NONE ? NULL :
+				 snapshot__string(snapshot, adding->tables->metadata[row].value), ret_at);
+}
+
+/* ---- life ------------------------------------------------------------------------------------------------------- */
 
 static uint32_t *make_ids(uint32_t nr)
 {
@@ -34,7 +89,7 @@ int adding_init(struct adding *adding, struct report_data *data, const struct sn
 		return err;
 	adding->frame_id = make_ids(adding->tables->frame_nr);
 	adding->traceback_id = make_ids(adding->tables->traceback_nr);
-	return adding->frame_id && adding->traceback_id ? 0 : -ENOMEM;
+	return adding->frame_id && adding->traceback_id ? index_domain_names(adding) : -ENOMEM;
 }
 
 void adding_release(struct adding *adding)
@@ -46,6 +101,7 @@ void adding_release(struct adding *adding)
 	free(adding->path);
 	free(adding->now);
 	free(adding->spread);
+	idmap_release(&adding->domain_names);
 }
 
 /* ---- tracebacks -------------------------------------------------------------------------------------------- */
@@ -129,19 +185,6 @@ int adding_find_traceback(struct adding *adding, uint32_t traceback, uint32_t *r
 }
 
 /* ---- blocks ------------------------------------------------------------------------------------------------ */
-
-int adding_find_domain(struct adding *adding, uint32_t number, uint32_t *ret_at)
-{
-	struct report_data *data = adding->data;
-	int err = 0;
-
-	for (*ret_at = 0; *ret_at < data->domain_nr; ++*ret_at)
-		if (data->domain[*ret_at].number == number)
-			break;
-	if (*ret_at == data->domain_nr)
-		err = report_domain_add(data, number, snapshot__domain_name(adding->source.snapshot, number));
-	return err;
-}
 
 static int reach_row(struct adding *adding, uint32_t row)
 {

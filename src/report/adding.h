@@ -16,6 +16,7 @@ struct adding {
 	struct source source;
 	struct selector selector;
 	uint32_t *frame_id, *traceback_id;
+	struct idmap domain_names; /* rows of the metadata, by the domain that they name */
 	uint32_t *path; /* frames of one traceback */
 	size_t path_alloc;
 	struct report_cell *now; /* by row */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/progress.h"
 #include "base/reason.h"
 #include "render/json_parts.h"
 #include "report/add_snapshot.h"
@@ -79,15 +80,15 @@ static int add_item(struct building *building, size_t at, struct reason *why)
 
 static int add_items(struct building *building, struct reason *why)
 {
-	const struct report_request *request = building->request;
 	size_t nr = building->series->item_nr;
+	struct progress progress = progress_begin("adding", "snapshots", nr);
 	int err = 0;
 
 	for (size_t i = 0; i < nr && !err; i++) {
-		if (request->progress)
-			request->progress(request->what, i, nr);
+		progress_show(&progress, i);
 		err = add_item(building, i, why);
 	}
+	progress_end(&progress);
 	return err;
 }
 

@@ -11,8 +11,6 @@ struct report_request {
 	const struct engine_options *engine;
 	const char *source_dir; /* NULL: no source lines */
 	size_t cell_max;	/* memory: 24 bytes for each row that changes in a snapshot; 0: REPORT_CELLS_MAX */
-	void (*progress)(void *what, size_t done, size_t of); /* snapshots; may be NULL */
-	void *what;
 };
 
 #define REPORT_CELLS_MAX (8 << 20)

@@ -10,7 +10,10 @@
 /* The page has 16 bytes for each traceback and snapshot. */
 #define PAGE_CELLS_MAX (4 << 20)
 
-/* Merging what is hardly there comes before losing a filter. The last step is taken even if it does not fit. */
+/*
+ * Merging what is hardly there comes before losing a filter, and losing filters before losing sites. The last step is
+ * taken even if it does not fit: names may be of any length.
+ */
 static const struct layout_limits steps[] = {
 	{ 0, REPORT_KEY_ALL },
 	{ 1e-6, REPORT_KEY_ALL },
@@ -22,6 +25,13 @@ static const struct layout_limits steps[] = {
 	{ 1e-3, REPORT_KEY_DOMAIN | REPORT_KEY_PROCESS },
 	{ 1e-3, REPORT_KEY_DOMAIN },
 	{ 1e-2, REPORT_KEY_DOMAIN },
+	{ 1e-2, REPORT_KEY_DOMAIN, 50000 },
+	{ 1e-2, REPORT_KEY_DOMAIN, 20000 },
+	{ 1e-2, REPORT_KEY_DOMAIN, 10000 },
+	{ 1e-2, 0, 10000 },
+	{ 1e-2, 0, 3000 },
+	{ 1e-2, 0, 1000 },
+	{ 1e-2, 0, 100 },
 };
 
 /* Packed nodes and rows take at least this: without writing them, it is known that so many do not fit. */
@@ -35,13 +45,14 @@ static bool is_layout_too_much(const struct report_layout *layout, const struct 
 	return (uint64_t)layout->traceback_nr * data->column_nr > PAGE_CELLS_MAX || least_bytes(layout) > bytes_max;
 }
 
-static int pack_step(struct report_data *data, const struct layout_limits *limits, size_t bytes_max, bool is_last,
-		     struct packed_report *ret)
+/* -EFBIG: it does not fit, and another step is left. */
+static int pack_step(struct report_data *data, const struct peak_shares *shares, size_t step, struct packed_report *ret)
 {
+	bool is_last = step + 1 == ARRAY_SIZE(steps);
 	struct report_layout layout = {};
-	int err = layout_make(&layout, data, limits);
+	int err = layout_make(&layout, data, shares, &steps[step]);
 
-	if (!err && !is_last && is_layout_too_much(&layout, data, bytes_max))
+	if (!err && !is_last && is_layout_too_much(&layout, data, ret->bytes_max))
 		err = -EFBIG;
 	if (!err) {
 		ret->json = packed_json__new();
@@ -50,19 +61,24 @@ static int pack_step(struct report_data *data, const struct layout_limits *limit
 	err = err ?: packed_json__finish(ret->json, &ret->bytes, &ret->bytes_nr);
 	ret->merged_nr = layout.merged_nr;
 	ret->merged_of = layout.merged_of;
+	ret->small_site_nr = layout.small_site_nr;
+	ret->site_of = layout.site_of;
 	layout_release(&layout);
-	return err || is_last || ret->bytes_nr <= bytes_max ? err : -EFBIG;
+	return err || is_last || ret->bytes_nr <= ret->bytes_max ? err : -EFBIG;
 }
 
 int pack_report(struct report_data *data, size_t bytes_max, struct packed_report *ret)
 {
-	int err = -EFBIG;
+	struct peak_shares shares;
+	int err = peak_shares_find(data, &shares) ?: -EFBIG;
 
 	*ret = (struct packed_report){};
 	for (size_t i = 0; i < ARRAY_SIZE(steps) && err == -EFBIG; i++) {
 		packed_report_release(ret);
-		err = pack_step(data, &steps[i], bytes_max, i + 1 == ARRAY_SIZE(steps), ret);
+		ret->bytes_max = bytes_max;
+		err = pack_step(data, &shares, i, ret);
 	}
+	peak_shares_release(&shares);
 	return err;
 }
 

@@ -5,9 +5,18 @@
 #include "report/report_data.h"
 
 /*
- * For each traceback the largest share that it ever has: of all live bytes or blocks of a snapshot, or of all allocated
- * or temporary ones. 0: it has nothing. The caller frees *ret. 0 or -ENOMEM.
+ * The largest shares that tracebacks and their sites ever have: of all live bytes or blocks of a snapshot, or of all
+ * allocated or temporary ones. 0: it has nothing.
  */
-int find_peak_shares(const struct report_data *data, double **ret);
+struct peak_shares {
+	double *traceback; /* by id */
+	double *site;	   /* by number */
+	uint32_t *site_at; /* by traceback: the number of its site, which is a frame */
+	uint32_t traceback_nr, site_nr;
+};
+
+/* 0 or -ENOMEM. peak_shares_release() in any case. */
+int peak_shares_find(const struct report_data *data, struct peak_shares *ret);
+void peak_shares_release(struct peak_shares *shares);
 
 #endif

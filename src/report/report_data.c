@@ -29,6 +29,7 @@ void report_data_release(struct report_data *data)
 		report_column_release(&data->column[i]);
 	json_decref(data->head);
 	json_decref(data->sources);
+	json_decref(data->leaks);
 	json_decref(data->processes);
 	free(data->process);
 	strpool_release(&data->strings);
@@ -37,6 +38,7 @@ void report_data_release(struct report_data *data)
 	idmap_release(&data->traceback_ids);
 	idmap_release(&data->key_ids);
 	idmap_release(&data->row_ids);
+	idmap_release(&data->domain_ids);
 	free(data->frame);
 	free(data->node);
 	free(data->traceback);
@@ -71,7 +73,8 @@ static struct frame_identity identity_of(const struct report_frame *frame)
 		.function = frame->function, .file = frame->file, .line = frame->line,
 		.object = frame->line ? 0 : frame->object,
 		.offset = frame->line ? 0 : frame->offset,
-		.kind = frame->kind == REPORT_MERGED || frame->kind == REPORT_MISSING ? frame->kind : 0,
+		.kind = frame->kind == REPORT_MERGED || frame->kind == REPORT_MISSING ||
+			frame->kind == REPORT_SMALL_SITES ? frame->kind : 0,
 	};
 }
 
@@ -225,17 +228,33 @@ int report_row_add(struct report_data *data, uint32_t traceback, uint32_t key, u
 	return err ?: idmap_add(&data->row_ids, hash, *ret_id);
 }
 
-int report_domain_add(struct report_data *data, uint32_t number, const char *name)
+static bool is_same_domain(uint32_t id, const void *key, const void *table)
+{
+	const struct report_data *data = table;
+
+	return data->domain[id].number == *(const uint32_t *)key;
+}
+
+uint32_t report_domain_find(const struct report_data *data, uint32_t number)
+{
+	return idmap_find(&data->domain_ids, hash_bytes(&number, sizeof(number), 0), is_same_domain, &number, data);
+}
+
+int report_domain_add(struct report_data *data, uint32_t number, const char *name, uint32_t *ret_at)
 {
 	uint32_t id = 0;
 	int err = name ? report_string_add(data, name, &id) : 0;
 
-	for (size_t i = 0; i < data->domain_nr && !err; i++)
-		if (data->domain[i].number == number) {
-			data->domain[i].name = data->domain[i].name ?: id;
-			return 0;
-		}
-	return err ?: array_push(data, domain, ((struct report_domain){ number, id }));
+	*ret_at = report_domain_find(data, number);
+	if (err)
+		return err;
+	if (*ret_at != IDMAP_NONE) {
+		data->domain[*ret_at].name = data->domain[*ret_at].name ?: id;
+		return 0;
+	}
+	*ret_at = data->domain_nr;
+	err = array_push(data, domain, ((struct report_domain){ number, id }));
+	return err ?: idmap_add(&data->domain_ids, hash_bytes(&number, sizeof(number), 0), *ret_at);
 }
 
 /* ---- births -------------------------------------------------------------------------------------------------- */

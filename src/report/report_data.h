@@ -23,6 +23,7 @@ enum report_frame_kind {
 	REPORT_MISSING,	 /* unknown frames are missing here */
 	REPORT_MERGED,	 /* the callers of small tracebacks */
 	REPORT_UNKNOWN,	 /* no traceback was recorded */
+	REPORT_SMALL_SITES, /* small sites, merged */
 };
 
 /* Texts are ids of `strings`; 0: not known. Frames are equal as in the engine: engine.h, by function. */
@@ -43,6 +44,7 @@ struct report_traceback {
 	uint32_t node; /* the most recent call */
 	uint32_t site; /* the node of the first own frame */
 	bool is_cut;
+	bool is_kept; /* never merged, however small it is */
 };
 
 /* The facts of a block that the filters of the page choose by. A member that was not recorded is 0. */
@@ -98,6 +100,7 @@ struct report_data {
 	json_t *processes; /* of a fleet, as the file lists them; NULL: it is of one process */
 	uint32_t *process; /* by the fleet's number of a process: its place in this list; UINT32_MAX: none yet */
 	size_t process_nr, process_alloc;
+	json_t *leaks;	 /* verdicts (report_leaks.h), with ids of tracebacks and nodes; NULL: none */
 	json_t *sources; /* by file and line; NULL: none were asked for */
 	struct strpool strings;
 	struct report_frame *frame;
@@ -117,6 +120,7 @@ struct report_data {
 	struct idmap row_ids;
 	struct report_domain *domain;
 	size_t domain_nr, domain_alloc;
+	struct idmap domain_ids;
 	uint64_t *boundary_ns; /* ascending: keys say between which two a block was born */
 	size_t boundary_ns_nr, boundary_ns_alloc;
 	struct report_column *column;
@@ -150,7 +154,12 @@ int report_traceback_add(struct report_data *data, uint32_t node, uint32_t site,
 int report_path_add(struct report_data *data, const uint32_t *frame, uint32_t nframe, uint32_t site_at, uint32_t *ret_id);
 int report_key_add(struct report_data *data, const struct report_key *key, uint32_t *ret_id);
 int report_row_add(struct report_data *data, uint32_t traceback, uint32_t key, uint32_t *ret_id);
-int report_domain_add(struct report_data *data, uint32_t number, const char *name);
+
+/* The place in `domain` of a domain with this number, which is added; name: NULL if it has none here. */
+int report_domain_add(struct report_data *data, uint32_t number, const char *name, uint32_t *ret_at);
+
+/* The same without a name: IDMAP_NONE: it is not there. */
+uint32_t report_domain_find(const struct report_data *data, uint32_t number);
 
 /* Births are told apart by this time, too; one that is there already, or 0, adds nothing. Before the blocks that it is for. */
 int report_boundary_add(struct report_data *data, uint64_t at_ns);

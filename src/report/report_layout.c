@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/peak_share.h"
-
 static uint32_t *make_numbers(size_t nr)
 {
 	uint32_t *number = malloc((nr ?: 1) * sizeof(*number));
@@ -46,6 +44,16 @@ static int find_merged_traceback(struct report_data *data, uint32_t traceback, u
 	return err ?: report_traceback_add(data, node, node, ret_id);
 }
 
+/* The traceback that stands for all small sites: it is a site itself. */
+static int find_small_sites(struct report_data *data, uint32_t *ret_id)
+{
+	const struct report_frame small = { .kind = REPORT_SMALL_SITES };
+	uint32_t frame, node;
+	int err = report_frame_add(data, &small, &frame) ?: report_node_add(data, 0, frame, &node);
+
+	return err ?: report_traceback_add(data, node, node, ret_id);
+}
+
 /* A site with only one small traceback keeps it: merging would save nothing. */
 static int keep_lone_tracebacks(struct report_layout *layout, const struct report_data *data)
 {
@@ -59,7 +67,7 @@ static int keep_lone_tracebacks(struct report_layout *layout, const struct repor
 	for (size_t i = 0; i < layout->given_nr; i++) {
 		uint32_t to = layout->traceback_to[i];
 
-		if (to == IDMAP_NONE || to == i)
+		if (to == IDMAP_NONE || to == i || to == layout->small_sites)
 			continue;
 		if (parts[to] == 1)
 			layout->traceback_to[i] = i;
@@ -70,25 +78,91 @@ static int keep_lone_tracebacks(struct report_layout *layout, const struct repor
 	return 0;
 }
 
-static int choose_tracebacks(struct report_layout *layout, struct report_data *data)
+/* ---- small sites ------------------------------------------------------------------------------------------- */
+
+struct ranked_site {
+	uint32_t site;
+	bool is_kept;
+	double share;
+};
+
+static int compare_sites(const void *left, const void *right)
 {
-	uint32_t nr = data->traceback_nr;
-	double *peak = NULL;
-	int err = find_peak_shares(data, &peak);
+	const struct ranked_site *a = left, *b = right;
+
+	if (a->is_kept != b->is_kept)
+		return a->is_kept ? -1 : 1;
+	if (a->share != b->share)
+		return a->share > b->share ? -1 : 1;
+	return (a->site > b->site) - (a->site < b->site);
+}
+
+static void rank_sites(const struct report_data *data, const struct peak_shares *shares, struct ranked_site *ranked)
+{
+	for (uint32_t i = 0; i < shares->site_nr; i++)
+		ranked[i] = (struct ranked_site){ .site = i, .share = shares->site[i] };
+	for (uint32_t i = 0; i < shares->traceback_nr; i++)
+		ranked[shares->site_at[i]].is_kept |= data->traceback[i].is_kept;
+	qsort(ranked, shares->site_nr, sizeof(*ranked), compare_sites);
+}
+
+/* Marks all but the largest sites in is_small[]. Nothing is won by merging a single one. */
+static int choose_small_sites(struct report_layout *layout, struct report_data *data, const struct peak_shares *shares,
+			      bool *is_small)
+{
+	struct ranked_site *ranked;
+	uint32_t most = layout->limits.site_nr;
+
+	for (uint32_t i = 0; i < shares->site_nr; i++)
+		layout->site_of += shares->site[i] > 0;
+	if (!most || layout->site_of <= most + 1)
+		return 0;
+	ranked = calloc(shares->site_nr, sizeof(*ranked));
+	if (!ranked)
+		return -ENOMEM;
+	rank_sites(data, shares, ranked);
+	while (most < shares->site_nr && ranked[most].is_kept)
+		most++;
+	for (uint32_t i = most; i < shares->site_nr && ranked[i].share > 0; i++) {
+		is_small[ranked[i].site] = true;
+		layout->small_site_nr++;
+	}
+	layout->small_site_share = most < shares->site_nr ? ranked[most].share : 0;
+	free(ranked);
+	return layout->small_site_nr ? find_small_sites(data, &layout->small_sites) : 0;
+}
+
+/* ---- which tracebacks -------------------------------------------------------------------------------------- */
+
+static int place_traceback(struct report_layout *layout, struct report_data *data, const struct peak_shares *shares,
+			   uint32_t traceback)
+{
+	layout->traceback_to[traceback] = traceback;
+	if (data->traceback[traceback].is_kept || shares->traceback[traceback] >= layout->limits.share)
+		return 0;
+	return find_merged_traceback(data, traceback, &layout->traceback_to[traceback]);
+}
+
+static int choose_tracebacks(struct report_layout *layout, struct report_data *data, const struct peak_shares *shares)
+{
+	bool *is_small = calloc(shares->site_nr ?: 1, sizeof(*is_small));
+	uint32_t nr = shares->traceback_nr;
+	int err;
 
 	layout->traceback_to = make_numbers(nr);
 	layout->given_nr = nr;
-	if (!layout->traceback_to)
-		err = -ENOMEM;
+	layout->small_sites = IDMAP_NONE;
+	err = is_small && layout->traceback_to ? choose_small_sites(layout, data, shares, is_small) : -ENOMEM;
 	for (uint32_t i = 0; i < nr && !err; i++) {
-		if (!(peak[i] > 0))
+		if (!(shares->traceback[i] > 0))
 			continue;
 		layout->merged_of++;
-		layout->traceback_to[i] = i;
-		if (peak[i] < layout->limits.share)
-			err = find_merged_traceback(data, i, &layout->traceback_to[i]);
+		if (is_small[shares->site_at[i]])
+			layout->traceback_to[i] = layout->small_sites;
+		else
+			err = place_traceback(layout, data, shares, i);
 	}
-	free(peak);
+	free(is_small);
 	return err ?: keep_lone_tracebacks(layout, data);
 }
 
@@ -207,8 +281,6 @@ static int number_tracebacks(struct report_layout *layout, const struct report_d
 	err = err ?: list_children(layout, data, &children);
 	if (!err)
 		walk_nodes(layout, data, &children);
-	for (size_t i = 0; i < data->domain_nr && !err; i++)
-		number_string(layout, data->domain[i].name);
 	free(children.first);
 	free(children.next);
 	return err;
@@ -311,11 +383,12 @@ static int number_rows(struct report_layout *layout, const struct report_data *d
 	return err;
 }
 
-int layout_make(struct report_layout *layout, struct report_data *data, const struct layout_limits *limits)
+int layout_make(struct report_layout *layout, struct report_data *data, const struct peak_shares *shares,
+		const struct layout_limits *limits)
 {
 	int err;
 
 	*layout = (struct report_layout){ .limits = *limits };
-	err = choose_tracebacks(layout, data) ?: number_tracebacks(layout, data);
+	err = choose_tracebacks(layout, data, shares) ?: number_tracebacks(layout, data);
 	return err ?: number_rows(layout, data);
 }

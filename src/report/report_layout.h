@@ -4,14 +4,16 @@
 
 /*
  * Which tracebacks and keys the file has, and their numbers in it. Small tracebacks are merged into one for each site,
- * so that a file has a limit; sums stay as they are.
+ * so that a file has a limit, and small sites into one; sums stay as they are.
  */
 
+#include "report/peak_share.h"
 #include "report/report_data.h"
 
 struct layout_limits {
 	double share;		  /* merge tracebacks that have less in every column; 0: none */
 	unsigned int key_columns; /* enum report_key_column: what to keep */
+	uint32_t site_nr;	  /* keep so many sites, the largest ones, and merge the others; 0: keep all */
 };
 
 /* Numbers in the file by id in the data; IDMAP_NONE: it is not in the file. */
@@ -28,10 +30,14 @@ struct report_layout {
 	struct report_key *key_at;
 	uint32_t key_nr;
 	uint32_t merged_nr, merged_of; /* tracebacks */
+	uint32_t small_site_nr, site_of; /* sites that are merged, and of how many */
+	double small_site_share; /* the most that any of these ever has */
+	uint32_t small_sites;	 /* the traceback that they are merged into */
 };
 
-/* Adds merged tracebacks to the data. 0 or -ENOMEM. layout_release() in any case. */
-int layout_make(struct report_layout *layout, struct report_data *data, const struct layout_limits *limits);
+/* shares: of the data before anything was merged. Adds merged tracebacks. 0 or -ENOMEM. layout_release() in any case. */
+int layout_make(struct report_layout *layout, struct report_data *data, const struct peak_shares *shares,
+		const struct layout_limits *limits);
 void layout_release(struct report_layout *layout);
 
 #endif

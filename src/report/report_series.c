@@ -2,12 +2,12 @@
 #include "report/report_series.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
 #include "snapshot.h"
+#include "snapshot/snapshot_identity.h"
 
 static void series_item_release(struct series_item *item)
 {
@@ -23,20 +23,6 @@ void report_series_release(struct series *series)
 	*series = (struct series){};
 }
 
-static char *name_series_process(const struct snapshot *snapshot)
-{
-	static const char *const keys[] = { "host", "boot_id", "pid", "start_time_ticks" };
-	char *text = NULL;
-	size_t len;
-	FILE *out = open_memstream(&text, &len);
-
-	if (!out)
-		return NULL;
-	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
-		fprintf(out, "%s\n", snapshot__metadata(snapshot, keys[i]) ?: "");
-	return fclose(out) ? NULL : text;
-}
-
 static bool is_timed_trigger(const char *trigger)
 {
 	return !trigger || !strcmp(trigger, "interval") || !strcmp(trigger, "none");
@@ -46,7 +32,7 @@ int series_add(struct series *series, const char *path, const struct snapshot *s
 {
 	struct series_item item = {
 		.path = strdup(path),
-		.process = name_series_process(snapshot),
+		.process = snapshot_identity(snapshot, IDENTITY_PROCESS),
 		.monotonic_ns = snapshot__metadata_u64(snapshot, "monotonic_ns", 0),
 		.begin_ns = snapshot__metadata_u64(snapshot, "recording_start_monotonic_ns", 0),
 		.wall_ns = snapshot__metadata_u64(snapshot, "wall_ns", 0),

@@ -8,6 +8,7 @@
 
 #include "base/array.h"
 #include "render/json_parts.h"
+#include "report/report_leaks.h"
 #include "report/write_columns.h"
 
 /* ---- names, frames, nodes -------------------------------------------------------------------------------------- */
@@ -267,15 +268,17 @@ static json_t *domain_json(const struct report_data *data, const struct report_d
 	return json_unless(err, object);
 }
 
-static void write_lists(struct packed_json *json, const struct report_data *data)
+static void write_lists(struct packed_json *json, const struct report_data *data, const struct report_layout *layout)
 {
+	size_t domain_nr = layout->limits.key_columns & REPORT_KEY_DOMAIN ? data->domain_nr : 0;
+
 	packed_json__text(json, ",");
 	packed_json__begin(json, "births_ns");
 	for (size_t i = 0; i < data->boundary_ns_nr; i++)
 		packed_json__uint(json, data->boundary_ns[i]);
 	packed_json__end(json);
 	packed_json__text(json, ",\"domains\":[");
-	for (size_t i = 0; i < data->domain_nr; i++) {
+	for (size_t i = 0; i < domain_nr; i++) {
 		packed_json__text(json, i ? "," : "");
 		packed_json__value(json, domain_json(data, &data->domain[i]), 0);
 	}
@@ -325,6 +328,10 @@ static json_t *merged_head(const struct report_data *data, const struct report_l
 		  json_set(merged, "share", json_real(layout->limits.share)) ?:
 		  json_set(merged, "dropped_keys", dropped_columns(data, layout));
 
+	if (layout->small_site_nr)
+		err = err ?: json_set_uint(merged, "sites", layout->small_site_nr) ?:
+		      json_set_uint(merged, "sites_of", layout->site_of) ?:
+		      json_set(merged, "site_share", json_real(layout->small_site_share));
 	return json_unless(err, merged);
 }
 
@@ -333,7 +340,8 @@ static void write_head(struct packed_json *json, const struct report_data *data,
 	json_t *head = json_copy(data->head);
 	int err = 0;
 
-	if (layout->merged_nr || data->key_columns_wanted & ~(data->key_columns & layout->limits.key_columns))
+	if (layout->merged_nr || layout->small_site_nr ||
+	    data->key_columns_wanted & ~(data->key_columns & layout->limits.key_columns))
 		err = json_set(head, "merged", merged_head(data, layout));
 	packed_json__value(json, json_unless(err, head), JSON_EMBED);
 }
@@ -349,9 +357,10 @@ int report_write_data(struct packed_json *json, const struct report_data *data, 
 	write_frames(json, data, layout);
 	write_nodes(json, data, layout);
 	write_tracebacks(json, data, layout);
-	write_lists(json, data);
+	write_lists(json, data, layout);
 	has_keys = write_keys(json, data, layout);
 	write_rows(json, layout, has_keys);
+	report_write_leaks(json, data, layout);
 	err = report_write_columns(json, data, layout);
 	if (data->sources)
 		write_sources(json, data, layout);

@@ -147,8 +147,11 @@ static int take_facts(struct file_answer *answer, void *ret)
 	int err = file_answer__bytes(answer, facts, sizeof(*facts));
 
 	facts->function = NULL;
+	facts->sampler = NULL;
 	if (!err)
 		err = file_answer__array(answer, facts->function_nr, sizeof(*facts->function), &facts->function);
+	if (!err && facts->has_sampler)
+		err = file_answer__array(answer, 1, sizeof(*facts->sampler), &facts->sampler);
 	return err || probe_info_are_sound(facts, asked->wanted, file_size_or_zero(answer->fd)) ? err : -EPROTO;
 }
 
@@ -159,7 +162,8 @@ static int ask_facts(struct parser *parser, int fd, struct facts_asked *asked, s
 		.asked = asked->wanted,
 		.asked_bytes = offsetof(struct functions_wanted, function[asked->wanted->nr]),
 		.answer_max = sizeof(asked->facts) +
-			      OBJECT_FUNCTIONS_MAX * sizeof(*asked->facts.function),
+			      OBJECT_FUNCTIONS_MAX * sizeof(*asked->facts.function) +
+			      sizeof(*asked->facts.sampler),
 	};
 
 	return ask_file(parser, &question, asked, why);
@@ -186,9 +190,9 @@ int parser__facts_and_copy(struct parser *parser, int fd, const struct functions
 	bool is_fresh = !parser->has_read;
 	int err = ask_facts(parser, fd, &asked, why);
 
-	if (!err && asked.facts.function_nr && (!is_fresh || ret_copy))
+	if (!err && probe_info_has_places(&asked.facts) && (!is_fresh || ret_copy))
 		err = ask_new_reader(parser, fd, &asked, ret_copy ? &copy : NULL, why);
-	if (err || !asked.facts.function_nr) {
+	if (err || !probe_info_has_places(&asked.facts)) {
 		file_copy__free(copy);
 		copy = NULL;
 	}

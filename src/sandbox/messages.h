@@ -32,7 +32,7 @@ enum message_kind {
 	WANT_FILE, /* struct file_wanted */
 	NAMES,	   /* struct names_answer, then its arrays and text */
 	TABLE,	   /* struct verdict; without an error struct unwind_table and its arrays follow */
-	FACTS,	   /* struct verdict; likewise struct probe_info and its functions */
+	FACTS,	   /* struct verdict; likewise struct probe_info, its functions and its sampler */
 	RETURNS,   /* struct verdict; likewise struct object_returns and its places */
 	SWITCH,	   /* struct verdict; likewise uint32_t, the index of a row of stack_switches[] */
 	TRAITS,	   /* struct verdict; likewise struct runtime_traits */

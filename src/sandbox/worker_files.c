@@ -85,7 +85,7 @@ int serve_facts(const struct channel *channel, int fd)
 	static struct functions_wanted wanted;
 	struct probe_info facts = {};
 	struct reason why = {};
-	struct iovec piece[3];
+	struct iovec piece[4];
 	int err = receive_wanted(channel, &wanted);
 
 	if (err)
@@ -93,6 +93,7 @@ int serve_facts(const struct channel *channel, int fd)
 	err = probe_info_read(fd, &wanted, &facts, &why);
 	piece[1] = (struct iovec){ &facts, sizeof(facts) };
 	piece[2] = (struct iovec){ facts.function, facts.function_nr * sizeof(*facts.function) };
+	piece[3] = (struct iovec){ facts.sampler, facts.has_sampler * sizeof(*facts.sampler) };
 	err = send_answer(channel, FACTS, err, &why, piece, ARRAY_SIZE(piece));
 	probe_info_release(&facts);
 	return err;

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/idmap.h"
 #include "base/huge_pages.h"
+#include "base/progress.h"
 #include "snapshot/image.h"
 #include "snapshot/reader.h"
 
@@ -145,10 +146,14 @@ static int gather_rows(struct snap_image *image, const struct merge *merge, uint
 
 static int merge_rows(struct snap_image *image, struct merge *merge, uint64_t nr)
 {
+	struct progress progress = progress_begin("compacting", "blocks", nr);
 	int err = merge->first && merge->count ? 0 : -ENOMEM;
 
-	for (uint64_t i = 0; i < nr && !err; i++)
+	for (uint64_t i = 0; i < nr && !err; i++) {
+		progress_show_row(&progress, i);
 		err = merge_one(merge, i);
+	}
+	progress_end(&progress);
 	if (err == -E2BIG)
 		return 0;
 	for (size_t i = 0; i < ARRAY_SIZE(columns) && !err; i++)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/progress.h"
 #include "base/units.h"
 #include "snapshot/private.h"
 
@@ -171,11 +172,15 @@ static uint64_t limit_of(const struct snapshot *snapshot)
 static int write_traces(const struct export *e)
 {
 	uint64_t nr = e->snapshot->tables.trace_nr;
+	struct progress progress = progress_begin("writing", "blocks", nr);
 
 	errno = 0;
 	fprintf(e->out, "{\"traceback_limit\": %" PRIu64 ", \"traces\": [", limit_of(e->snapshot));
-	for (uint64_t i = 0; i < nr && !ferror_unlocked(e->out); i++)
+	for (uint64_t i = 0; i < nr && !ferror_unlocked(e->out); i++) {
+		progress_show_row(&progress, i);
 		put_trace(e, i);
+	}
+	progress_end(&progress);
 	fputs(nr ? "\n]}\n" : "]}\n", e->out);
 	return fflush(e->out) || ferror(e->out) ? -errno ?: -EIO : 0;
 }

@@ -8,6 +8,7 @@
 
 #include "base/array.h"
 #include "base/idmap.h"
+#include "base/progress.h"
 #include "base/reason.h"
 #include "base/units.h"
 #include "snapshot/private.h"
@@ -332,6 +333,7 @@ static int read_trace_text(struct import *in, size_t nr, const char *at, const c
 /* *ret_end: what should be the closing bracket. */
 static int read_traces(struct import *in, const char *at, const char **ret_end)
 {
+	struct progress progress = progress_begin("parsing", NULL, in->end - in->text);
 	const char *end = skip_space(at, in->end);
 	int err = 0;
 
@@ -340,12 +342,15 @@ static int read_traces(struct import *in, const char *at, const char **ret_end)
 		return 0;
 	}
 	for (size_t nr = 0; !err; nr++) {
+		if (!(nr % PROGRESS_ROWS))
+			progress_show(&progress, at - in->text);
 		end = skip_value(at, in->end);
 		err = read_trace_text(in, nr, at, end);
 		if (end == in->end || *end != ',')
 			break;
 		at = end + 1;
 	}
+	progress_end(&progress);
 	*ret_end = end;
 	return err;
 }

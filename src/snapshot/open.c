@@ -16,6 +16,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -23,6 +24,7 @@
 
 #include "base/huge_pages.h"
 #include "base/parallel.h"
+#include "base/progress.h"
 #include "base/reason.h"
 #include "base/units.h"
 
@@ -33,6 +35,8 @@ struct source {
 	int fd;
 	char *bytes; /* all bytes; those from a descriptor are valid once they were read */
 	struct snap_sum *sum;
+	_Atomic uint64_t *read_nr; /* bytes, by all threads */
+	const struct progress *progress;
 };
 
 /* Returns a descriptor or a negative errno. Never blocks, even for a FIFO or a device. */
@@ -105,6 +109,7 @@ static int read_snapshot_section(const struct snap_reading *r, const struct sour
 		if (err)
 			return err;
 		snap_sum__add(source->sum, source->bytes + at, next - at);
+		progress_show(source->progress, atomic_fetch_add(source->read_nr, next - at) + next - at);
 	}
 	return snap_check_sum(r, section, snap_sum__end(source->sum));
 }
@@ -166,8 +171,11 @@ static int share_result(const struct share *share, const struct share *other,
 static int read_sections(const struct snap_reading *r, const struct source *source)
 {
 	bool in_two = r->len >= WORTH_A_THREAD && processor_nr() > 1;
+	struct progress progress = progress_begin("reading", NULL, r->len);
+	_Atomic uint64_t read_nr = 0;
+	const struct source shown = { source->fd, source->bytes, NULL, &read_nr, &progress };
 	struct share even = { 0 }, odd = { 0 };
-	int err = share_init(&even, r, source) ?: share_init(&odd, r, source);
+	int err = share_init(&even, r, &shown) ?: share_init(&odd, r, &shown);
 
 	even.step = odd.step = in_two ? 2 : 1;
 	odd.at = in_two ? 1 : r->header.section_nr;
@@ -175,6 +183,7 @@ static int read_sections(const struct snap_reading *r, const struct source *sour
 		run_both(read_share, &even, &odd);
 	else if (!err)
 		read_share(&even);
+	progress_end(&progress);
 	snap_sum__free(even.source.sum);
 	snap_sum__free(odd.source.sum);
 	return err ?: share_result(&even, &odd, r) ?:

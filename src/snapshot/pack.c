@@ -7,6 +7,7 @@
 #include <zstd_errors.h>
 
 #include "base/huge_pages.h"
+#include "base/progress.h"
 #include "snapshot/image.h"
 #include "snapshot/reader.h"
 
@@ -15,6 +16,15 @@
 static size_t raw_len(const struct snap_image *image, uint32_t type)
 {
 	return image->rows[type].nr * snap_shapes[type].row_size;
+}
+
+static uint64_t image_len(const struct snap_image *image)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t type = 1; type < SNAP_SECTION_TYPE_MAX; type++)
+		sum += raw_len(image, type);
+	return sum;
 }
 
 static int pack(struct snap_image *image, ZSTD_CCtx *zstd, uint32_t type)
@@ -62,11 +72,18 @@ static void limit_expansion(struct snap_image *image)
 int snap_image_pack(struct snap_image *image)
 {
 	ZSTD_CCtx *zstd = ZSTD_createCCtx();
+	struct progress progress = progress_begin("compressing", NULL, image_len(image));
 	int err = zstd ? 0 : -ENOMEM;
+	uint64_t done = 0;
 
-	for (uint32_t type = 1; type < SNAP_SECTION_TYPE_MAX && !err; type++)
-		if (image->rows[type].row)
-			err = pack(image, zstd, type);
+	for (uint32_t type = 1; type < SNAP_SECTION_TYPE_MAX && !err; type++) {
+		if (!image->rows[type].row)
+			continue;
+		progress_show(&progress, done);
+		err = pack(image, zstd, type);
+		done += raw_len(image, type);
+	}
+	progress_end(&progress);
 	ZSTD_freeCCtx(zstd);
 	if (!err)
 		limit_expansion(image);

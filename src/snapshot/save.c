@@ -8,6 +8,7 @@
 
 #include "base/atomic_file.h"
 #include "base/file_replace.h"
+#include "base/progress.h"
 #include "base/reason.h"
 #include "base/units.h"
 #include "snapshot/private.h"
@@ -198,15 +199,31 @@ int snap_say_not_saved(const char *dir, const char *name, int err, struct reason
 			  clean_path(clean_name, sizeof(clean_name), name), strerror(-err));
 }
 
+/* The progress goes on from `done` bytes. */
+static int write_part(FILE *out, const struct iovec *part, const struct progress *progress, uint64_t done)
+{
+	for (size_t at = 0, len; at < part->iov_len; at += len) {
+		len = part->iov_len - at < AT_ONCE ? part->iov_len - at : AT_ONCE;
+		if (fwrite((char *)part->iov_base + at, 1, len, out) != len)
+			return -errno;
+		progress_show(progress, done + at + len);
+	}
+	return 0;
+}
+
 static int write_image(FILE *out, const void *what)
 {
 	const struct snap_image *image = what;
+	struct progress progress = progress_begin("writing", NULL, image->header.file_size);
+	uint64_t done = 0;
+	int err = 0;
 
-	for (uint32_t i = 0; i < image->piece_nr; i++)
-		if (fwrite(image->piece[i].iov_base, 1, image->piece[i].iov_len, out) !=
-		    image->piece[i].iov_len)
-			return -errno;
-	return 0;
+	for (uint32_t i = 0; i < image->piece_nr && !err; i++) {
+		err = write_part(out, &image->piece[i], &progress, done);
+		done += image->piece[i].iov_len;
+	}
+	progress_end(&progress);
+	return err;
 }
 
 static int write_snapshot_file(const char *path, const struct file_version *old,

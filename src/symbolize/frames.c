@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/array.h"
+#include "base/progress.h"
 #include "snapshot.h"
 #include "symbols/symbols.h"
 
@@ -104,15 +105,20 @@ int frames_look_ahead(struct symbols *symbols, size_t nr, name_question_fn quest
 		.end = calloc(end_nr + 1, sizeof(*questions.end)), .end_nr = end_nr,
 		.offset = calloc(nr + 1, sizeof(*questions.offset)),
 	};
+	struct progress progress;
 	int err = questions.end && questions.offset ? 0 : -ENOMEM;
 
 	if (!err)
 		sort_offsets(&questions);
+	progress = progress_begin("naming", "addresses", !err && end_nr ? questions.end[end_nr - 1] : 0);
 	for (size_t i = 0; i < end_nr && !err; i++) {
+		symbols__set_progress(symbols, &progress, first);
 		err = symbols__look_ahead(symbols, i, questions.offset + first,
 					  questions.end[i] - first);
 		first = questions.end[i];
 	}
+	symbols__set_progress(symbols, NULL, 0);
+	progress_end(&progress);
 	free(questions.end);
 	free(questions.offset);
 	return err;

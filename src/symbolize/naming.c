@@ -146,6 +146,7 @@ static int count_news(const struct plan *plan, struct naming_counts *counts)
 			counts->named += news;
 		else
 			counts->lined += news;
+		counts->by_path += news && !plan->t->object[frame->object].build_id;
 	}
 	return 0;
 }
@@ -161,7 +162,7 @@ static void doubt_objects(const struct plan *plan)
 
 static int rename_all(const struct plan *plan, struct naming_counts *counts, struct snapshot **ret)
 {
-	const struct renaming renaming = {
+	struct renaming renaming = {
 		.from = plan->from,
 		.names_of = look_up_frame,
 		.who = plan,
@@ -176,6 +177,7 @@ static int rename_all(const struct plan *plan, struct naming_counts *counts, str
 		doubt_objects(plan);
 	if (err || !(counts->named + counts->lined))
 		return err;
+	renaming.by_path_nr = counts->by_path;
 	return rename_frames(&renaming, ret);
 }
 

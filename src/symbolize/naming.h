@@ -22,6 +22,7 @@ struct naming_options {
 	int root_fd; /* the directory that is the root of objects' paths */
 	const int *debug_dir_fd; /* directories of debug files that are searched before /usr/lib/debug */
 	size_t debug_dir_nr;
+	bool by_path; /* an object without a build-id is the file that is at its path now: nothing verifies that */
 	uint64_t rows_max; /* limit for the rows of the new snapshot, which inlined calls increase; NAMING_ROWS_MAX */
 };
 
@@ -40,6 +41,7 @@ struct naming_counts {
 	uint64_t unnamed; /* rows that had neither function nor line */
 	uint64_t named;	  /* unnamed rows that got a name */
 	uint64_t lined;	  /* rows that had a function and got a line */
+	uint64_t by_path;  /* rows of these that nothing verifies; the new snapshot counts them as a loss */
 	uint64_t left_out; /* objects beyond NAMING_OBJECTS_MAX, which were not searched */
 };
 

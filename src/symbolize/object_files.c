@@ -127,7 +127,7 @@ static int open_object_candidate(const struct naming *naming, const struct objec
 	return fd < 0 ? -ENOENT : fd;
 }
 
-/* Whether the file is the recorded one. If not, the reason is in *why. */
+/* Whether the file is the recorded one, or may be, for want of a build-id. If not, the reason is in *why. */
 static bool is_right(const struct naming *naming, const struct object_file *file, int fd,
 		     struct reason *why)
 {
@@ -136,7 +136,7 @@ static bool is_right(const struct naming *naming, const struct object_file *file
 
 	if (parser__facts(naming->parser, fd, NULL, &facts, why))
 		return false;
-	is_same = !strcmp(facts.build_id, file->build_id);
+	is_same = !*file->build_id || !strcmp(facts.build_id, file->build_id);
 	if (!is_same && *facts.build_id)
 		reason_set(why, 0, "it has the build-id %s now", facts.build_id);
 	else if (!is_same)
@@ -205,14 +205,15 @@ static int try(struct naming *naming, struct object_file *file, size_t nr, struc
 /* If no candidate is the file, file->why is the reason for the candidate at the path. */
 static int find_object_file(struct naming *naming, struct object_file *file)
 {
+	size_t candidate_nr = *file->build_id ? 1 + naming->options.debug_dir_nr : 1;
 	int found = 0;
 
 	file->snapshot = naming->snapshot;
-	if (!*file->build_id) {
+	if (!*file->build_id && !naming->options.by_path) {
 		reason_set(&file->why, 0, "without a build-id nothing says which file it was");
 		return 0;
 	}
-	for (size_t i = 0; i <= naming->options.debug_dir_nr && !found; i++) {
+	for (size_t i = 0; i < candidate_nr && !found; i++) {
 		struct reason why = {};
 
 		found = try(naming, file, i, &why);

@@ -14,6 +14,7 @@
 #include "snapshot.h"
 
 #define AT_ONCE 256 /* traces */
+#define BY_PATH "frames_named_by_path"
 
 struct copy {
 	const struct renaming *renaming;
@@ -46,6 +47,9 @@ static int copy_names(struct copy *c)
 		err = snapshot_builder__counter(c->builder, t->counter[i].kind,
 						snapshot__string(c->from, t->counter[i].name),
 						t->counter[i].value);
+	if (!err && c->renaming->by_path_nr)
+		err = snapshot_builder__counter(c->builder, SNAP_LOST, BY_PATH, c->renaming->by_path_nr +
+						snapshot__counter(c->from, BY_PATH));
 	for (uint32_t i = 0; i < t->gap_nr && !err; i++)
 		err = snapshot_builder__gap(c->builder, t->gap[i].start_ns, t->gap[i].end_ns);
 	return err;

@@ -20,6 +20,7 @@ struct renaming {
 	int (*names_of)(const void *who, uint32_t at, struct symbol ret_symbol[SYMBOL_INLINE_MAX]);
 	const void *who;
 	const bool *is_renamed;	/* by frame; the other frames stay as they are */
+	uint64_t by_path_nr; /* frames whose names nothing verifies: they are added to a loss of the copy */
 	uint64_t rows_max; /* limit for frames, and for the frames of tracebacks, unless there were more before */
 };
 

@@ -9,6 +9,7 @@
 
 #include "base/array.h"
 #include "base/idmap.h"
+#include "base/progress.h"
 #include "base/strpool.h"
 #include "symbols/symbol_source.h"
 
@@ -40,6 +41,8 @@ struct known_object {
 
 struct symbols {
 	const struct symbol_source *source;
+	const struct progress *progress; /* NULL: none */
+	uint64_t done; /* when the current look-up began */
 	struct known_object *object;
 	size_t object_nr, object_alloc;
 };
@@ -189,6 +192,7 @@ static int keep_frame(struct known_object *known, const struct symbol *symbol)
 }
 
 struct questions {
+	const struct symbols *symbols;
 	struct known_object *known;
 	const uint64_t *return_offset;
 };
@@ -201,6 +205,8 @@ static int take_result(void *taker, size_t i, const struct symbol *frame, int fr
 	struct result result = { return_offset, known->frame_nr, frame_nr };
 	int err = 0;
 
+	if (questions->symbols->progress)
+		progress_show(questions->symbols->progress, questions->symbols->done + i);
 	for (int f = 0; f < frame_nr && !err; f++)
 		err = keep_frame(known, &frame[f]);
 	if (!err)
@@ -214,7 +220,7 @@ static int take_result(void *taker, size_t i, const struct symbol *frame, int fr
 static int look_up_missing(struct symbols *symbols, uint32_t object, uint64_t *return_offset, size_t nr)
 {
 	struct known_object *known = &symbols->object[object];
-	struct questions questions = { known, return_offset };
+	struct questions questions = { symbols, known, return_offset };
 	struct source_object of = { .id = object, .fd = known->fd, .path = known->path };
 	struct reason why = {};
 	int err = symbols->source->look_up(symbols->source->self, &of, return_offset, nr,
@@ -257,6 +263,12 @@ static ssize_t choose_new(const struct known_object *known, const uint64_t *retu
 			new.offset[kept++] = new.offset[i];
 	*ret = new.offset;
 	return kept;
+}
+
+void symbols__set_progress(struct symbols *symbols, const struct progress *progress, uint64_t done)
+{
+	symbols->progress = progress;
+	symbols->done = done;
 }
 
 int symbols__look_ahead(struct symbols *symbols, uint32_t object, const uint64_t *return_offset,

@@ -73,6 +73,10 @@ int symbols__lookup(struct symbols *symbols, uint32_t object, uint64_t return_of
 int symbols__look_ahead(struct symbols *symbols, uint32_t object, const uint64_t *return_offset,
 			size_t nr);
 
+/* The next look-ups show this progress, as of `done` addresses that were looked up before. NULL: none. */
+struct progress;
+void symbols__set_progress(struct symbols *symbols, const struct progress *progress, uint64_t done);
+
 /*
  * Why an object could not be read completely (its file was truncated, or its reader crashed or took
  * too long). It then has only the names that were looked up before. NULL: there was no error.

@@ -9,6 +9,7 @@
 
 #include "base/array.h"
 #include "base/clock.h"
+#include "base/idmap.h"
 #include "base/reason.h"
 #include "render.h"
 #include "render/caveats.h"
@@ -224,16 +225,43 @@ void top_answer_free(struct top_answer *answer)
 
 /* ---- verdicts ------------------------------------------------------------------------------- */
 
-static struct top_row *find_answer_row(struct top_answer *answer, const char *identity)
+/* The rows by their identity; of equal ones the first. */
+struct answer_rows {
+	struct top_answer *answer;
+	struct idmap ids;
+};
+
+static bool is_row_of_identity(uint32_t id, const void *key, const void *table)
 {
-	for (size_t i = 0; i < answer->row_nr; i++)
-		if (!strcmp(answer->row[i].identity, identity))
-			return &answer->row[i];
-	return NULL;
+	const struct top_answer *answer = table;
+
+	return !strcmp(answer->row[id].identity, key);
+}
+
+static struct top_row *find_answer_row(const struct answer_rows *rows, const char *identity)
+{
+	uint32_t at = idmap_find(&rows->ids, hash_bytes(identity, strlen(identity), 0), is_row_of_identity, identity,
+				 rows->answer);
+
+	return at == IDMAP_NONE ? NULL : &rows->answer->row[at];
+}
+
+static int index_answer_rows(struct answer_rows *rows, struct top_answer *answer)
+{
+	int err = 0;
+
+	*rows = (struct answer_rows){ .answer = answer };
+	for (size_t i = 0; i < answer->row_nr && !err; i++) {
+		const char *identity = answer->row[i].identity;
+
+		if (!find_answer_row(rows, identity))
+			err = idmap_add(&rows->ids, hash_bytes(identity, strlen(identity), 0), i);
+	}
+	return err;
 }
 
 /* A row may have several lines that leak: it gets the gravest verdict and the sum of the rates. */
-static int mark_caller(struct top_answer *answer, const struct leaks *leaks, const struct leak_line *line,
+static int mark_caller(const struct answer_rows *rows, const struct leaks *leaks, const struct leak_line *line,
 		       const struct leak_caller *caller)
 {
 	struct frame_view *frame;
@@ -243,8 +271,8 @@ static int mark_caller(struct top_answer *answer, const struct leaks *leaks, con
 
 	if (leak_caller_frames(leaks, caller, &frame, &nframe))
 		return -ENOMEM;
-	identity = top_identity(answer->key_type, frame, nframe, NULL);
-	row = identity && *identity ? find_answer_row(answer, identity) : NULL;
+	identity = top_identity(rows->answer->key_type, frame, nframe, NULL);
+	row = identity && *identity ? find_answer_row(rows, identity) : NULL;
 	free(frame);
 	if (row) {
 		row->leak_bytes_per_s += caller->verdict.bytes_per_s;
@@ -257,11 +285,25 @@ static int mark_caller(struct top_answer *answer, const struct leaks *leaks, con
 	return identity ? 0 : -ENOMEM;
 }
 
+static int mark_leaking_rows(struct top_answer *answer, const struct leaks *leaks)
+{
+	struct answer_rows rows;
+	int err = index_answer_rows(&rows, answer);
+
+	for (size_t i = 0; i < leaks->line_nr && !err; i++) {
+		const struct leak_line *line = &leaks->line[i];
+
+		for (size_t k = 0; k < line->caller_nr && line->verdict.kind <= LEAK_LIKELY && !err; k++)
+			err = mark_caller(&rows, leaks, line, &leaks->caller[line->first + k]);
+	}
+	idmap_release(&rows.ids);
+	return err;
+}
+
 int top_answer_judge(struct top_answer *answer, const struct leaks *leaks)
 {
 	enum leak_unjudged unjudged = leaks_find_unjudged(leaks);
 	char text[LEAK_UNJUDGED_MAX];
-	int err = 0;
 
 	answer->is_judged = !leak_unjudged_is_void(unjudged);
 	answer->judged_ns = leaks->window.span_ns;
@@ -270,11 +312,5 @@ int top_answer_judge(struct top_answer *answer, const struct leaks *leaks)
 		return 0;
 	answer->sure_nr = leaks->kind_nr[LEAK_SURE];
 	answer->likely_nr = leaks->kind_nr[LEAK_LIKELY];
-	for (size_t i = 0; i < leaks->line_nr && !err; i++) {
-		const struct leak_line *line = &leaks->line[i];
-
-		for (size_t k = 0; k < line->caller_nr && line->verdict.kind <= LEAK_LIKELY && !err; k++)
-			err = mark_caller(answer, leaks, line, &leaks->caller[line->first + k]);
-	}
-	return err;
+	return mark_leaking_rows(answer, leaks);
 }

@@ -193,15 +193,9 @@ int live_start(struct live *live, const struct recording_options *options, struc
 	if (live->event_fd < 0)
 		return -errno;
 	live->options.interval_ns = NEVER_NS;
-	live->recorder = (struct recorder){
-		.policy = &live_policy,
-		.what = live,
-		.options = &live->options,
-		.collector = collector,
-		.signal_fd = signal_fd,
-		.started_ns = monotonic_now_ns(),
-		.notify.fd = -1,
-	};
+	recorder_init(&live->recorder, &live->options, collector, signal_fd);
+	live->recorder.policy = &live_policy;
+	live->recorder.what = live;
 	err = pthread_create(&live->thread, NULL, record_in_thread, live);
 	live->is_started = !err;
 	return -err;

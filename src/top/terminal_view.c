@@ -243,5 +243,7 @@ int terminal_view_run(struct viewer *viewer)
 	leave_screen();
 	delscreen(terminal);
 	end_notes(&notes, &viewer->model);
-	return err ? log_failure("cannot make a pipe: %s", strerror(-err)) : EXIT_DONE;
+	if (err)
+		return log_failure("cannot make a pipe: %s", strerror(-err));
+	return viewer->has_failed ? EXIT_FAILED : EXIT_DONE;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/terminal.h"
 #include "top/layout.h"
@@ -60,13 +61,13 @@ int text_view_run(struct viewer *viewer)
 	uint64_t count = viewer->options->live ? viewer->options->count : 1, answer_nr = 0;
 	int err = 0;
 
+	/* Allocations of the first moment tell nothing, and with a count of one no other text follows. */
+	viewer->next_ask_ns = monotonic_now_ns() + viewer->options->interval_ns;
 	for (uint64_t nr = 0; (!count || nr < count) && !err && !viewer->stop; nr++) {
 		if (!wait_for_screen(viewer, answer_nr))
 			break;
 		answer_nr = viewer->answer_nr;
 		err = write_screen(&viewer->model, !nr);
 	}
-	if (viewer->has_failed && *viewer->model.message)
-		return log_failure("%s", viewer->model.message);
 	return viewer->has_failed ? EXIT_FAILED : report_write_failure(err);
 }

@@ -157,21 +157,52 @@ static void take_news(struct viewer *viewer)
 	viewer->stop |= news.is_told_to_end;
 }
 
+/* A question that is under way is about another process. */
+static void forget_opened(struct viewer *viewer)
+{
+	struct top_answer *answer;
+
+	if (viewer->analyst.is_running && !analyst_wait(&viewer->analyst, &answer))
+		top_answer_free(answer);
+	analyst_forget(&viewer->analyst);
+	if (top_model_set_answer(&viewer->model, NULL))
+		viewer->stop = true;
+	hand_in_snapshot(viewer, NULL);
+	viewer->model.is_asked = false;
+	viewer->next_ask_ns = 0;
+	viewer->opened = 0;
+}
+
+/* Nothing can be shown of a process of files: the list stays, if there is one. */
+static void give_up_opened(struct viewer *viewer)
+{
+	viewer->has_failed = true;
+	if (viewer->options->live)
+		return;
+	forget_opened(viewer);
+	viewer->model.page = TOP_PAGE_PROCESSES;
+	viewer->stop |= !viewer->model.has_list;
+}
+
 static void take_answer(struct viewer *viewer)
 {
 	struct top_model *model = &viewer->model;
 	struct top_answer *answer = NULL;
 	int err = analyst_wait(&viewer->analyst, &answer) ?: top_model_set_answer(model, answer);
 
-	if (err) {
-		top_model_say(model, "%s", viewer->analyst.why.text);
-		viewer->has_failed |= !model->answer;
-	} else {
+	if (!err) {
 		viewer->answer_nr++;
+		viewer->has_failed &= !viewer->options->live; /* the next snapshot may be better */
+	} else if (model->answer) {
+		top_model_say(model, "%s", viewer->analyst.why.text);
+	} else {
+		log_failure("%s", viewer->analyst.why.text);
 	}
 	if (!viewer->added)
 		end_asking(viewer);
 	refresh_shown(viewer);
+	if (err && !model->answer)
+		give_up_opened(viewer);
 }
 
 /* ---- what is due ---------------------------------------------------------------------------- */
@@ -278,22 +309,6 @@ bool viewer_step(struct viewer *viewer, int key_fd, int note_fd)
 
 /* ---- actions -------------------------------------------------------------------------------- */
 
-/* A question that is under way is about another process. */
-static void forget_opened(struct viewer *viewer)
-{
-	struct top_answer *answer;
-
-	if (viewer->analyst.is_running && !analyst_wait(&viewer->analyst, &answer))
-		top_answer_free(answer);
-	analyst_forget(&viewer->analyst);
-	if (top_model_set_answer(&viewer->model, NULL))
-		viewer->stop = true;
-	hand_in_snapshot(viewer, NULL);
-	viewer->model.is_asked = false;
-	viewer->next_ask_ns = 0;
-	viewer->opened = 0;
-}
-
 static void viewer_open_process(struct viewer *viewer)
 {
 	const struct viewer_options *options = viewer->options;
@@ -307,11 +322,10 @@ static void viewer_open_process(struct viewer *viewer)
 		live_show(options->live, viewer->opened);
 		return;
 	}
-	if (options->open_series(options->what, process, &viewer->analyst.series.recording)) {
-		viewer->has_failed = true;
-		return;
-	}
-	viewer->is_question_new = true;
+	if (options->open_series(options->what, process, &viewer->analyst.series.recording))
+		give_up_opened(viewer);
+	else
+		viewer->is_question_new = true;
 }
 
 static void viewer_close_process(struct viewer *viewer)

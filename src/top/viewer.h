@@ -33,8 +33,9 @@ struct viewer {
 	struct top_model model;
 	struct analyst analyst;
 	char *added;		/* a snapshot that the analyst does not have yet */
-	bool is_question_new, is_first;	/* is_first: no snapshot was asked for yet */
-	bool stop, has_failed;
+	bool is_question_new;
+	bool stop;
+	bool has_failed; /* something could not be shown; it was logged */
 	uint64_t next_ask_ns;	/* when the next snapshot is due */
 	uint64_t passes_before; /* pass_nr when it was asked for */
 	uint64_t answer_nr;	/* answers so far */

@@ -37,6 +37,8 @@ def python_large_objects(terminal):
 @task("python3, small objects, by pymalloc's arenas", before="3 min, 5 commands", best="1 min")
 def python_small_objects(terminal):
     python = loads.start_python(terminal.bench, "small")
+    answer = terminal.type(f"allocsnap leaks {python.pid} --for {FOR}s")
+    check("--domain malloc,mmap" in answer.stdout, f"no hint to the domain: {answer.stdout!r}")
     answer = terminal.type(f"allocsnap leaks {python.pid} --for {FOR}s --domain malloc,mmap")
     return check_named(first_leak(answer), r"PyUnicode_\w+|scanstring_unicode|_?PyUnicode\w*|\w*scanner\w*|ascii_\w+")
 

@@ -204,7 +204,7 @@ class Allocsnap(Profiler):
     def attach(self, places, pid, _library):
         folder = places.work / f"snapshots.{pid}"
         shutil.rmtree(folder, ignore_errors=True)
-        recording = Recording([places.allocsnap, "attach", pid, "-o", folder, *self.options],
+        recording = Recording([places.allocsnap, "attach", pid, "-o", folder, *places.more_options, *self.options],
                               places.work / f"{len(os.listdir(places.work))}.log", folder)
         recording.wait_until_ready()
         return recording
@@ -223,6 +223,39 @@ class Peer(Profiler):
         attached = Attached(argv, environment, places.work / f"{len(os.listdir(places.work))}.log")
         attached.wait_for_probes()
         return attached
+
+
+class Sampler(Profiler):
+    """allocsnap's own library in the process; with `recording` attached, or nobody."""
+
+    def __init__(self, name, library, recording=None):
+        super().__init__(name)
+        self.library = library
+        self.recording = recording
+
+    def environment(self, _places):
+        return {"LD_PRELOAD": str(self.library), "ALLOCSNAP_SAMPLE": "512K"}
+
+    def attach(self, places, pid, library):
+        if str(self.library) not in pathlib.Path(f"/proc/{pid}/maps").read_text(encoding="utf-8", errors="replace"):
+            raise RuntimeError(f"has not loaded {self.library}")
+        return self.recording.attach(places, pid, library) if self.recording else None
+
+
+class Jemalloc(Profiler):
+    """jemalloc in place of the program's malloc; with its own heap profiler, one sample in 512 KiB, or without."""
+
+    LIBRARY = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"
+
+    def __init__(self, name, is_profiled):
+        super().__init__(name, None if os.path.exists(self.LIBRARY) else f"no {self.LIBRARY}")
+        self.is_profiled = is_profiled
+
+    def environment(self, _places):
+        wanted = {"LD_PRELOAD": self.LIBRARY}
+        if self.is_profiled:
+            wanted["MALLOC_CONF"] = "prof:true,prof_active:true,lg_prof_sample:19"
+        return wanted
 
 
 class Heaptrack(Profiler):
@@ -253,6 +286,7 @@ class Places:
         self.bench = pathlib.Path(bench)
         self.peers = pathlib.Path(peers)
         self.work = self.bench / work
+        self.more_options = ()  # of allocsnap, for the program at work
         shutil.rmtree(self.work, ignore_errors=True)
         self.work.mkdir(parents=True)
 

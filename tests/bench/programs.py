@@ -2,60 +2,74 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """How much slower real programs are while they are recorded: by allocsnap, and by other profilers.
 
-    programs.py ALLOCSNAP BENCH PEERS   the binary; a folder to work in; fetch-peers.sh's
+    programs.py ALLOCSNAP SAMPLER BENCH PEERS   the binary and the library; a folder to work in; fetch-peers.sh's
 
 A slowdown is the processor time of a program's work, divided by that of the same work unprofiled in the
 same round; the result is the median of the rounds. Profilers are attached while the program waits, and the
-time to attach is left out. Profilers with a budget, or that sample, get work for a second and more. Profilers
-that record every call are slow: they get a twelfth of that work, compared with a twelfth unprofiled, and a
-limit of processor time; "> N" is a program that reached the limit. Needs root.
-Environment: BENCH_ROUNDS, the most rounds; BENCH_PROGRAMS, names of programs; BENCH_PROGRESS.
+time to attach is left out. Each round begins with another way. "unprofiled again" is "unprofiled" once more: how
+far a ratio can be trusted. Profilers that record every call are slow: they get a quarter of the work, compared with
+a quarter unprofiled, fewer rounds, and a limit of processor time; "> N" is a program that reached the limit.
+jemalloc's own profiler is compared with jemalloc without it. Needs root.
+Environment: BENCH_ROUNDS, the rounds of the ways that cost little (31); BENCH_PROGRAMS, names of programs;
+BENCH_WAYS=few, without the ways that take long; BENCH_PROGRESS.
 """
+import atexit
 import contextlib
 import json
 import os
+import pathlib
+import shutil
 import subprocess
 import sys
+import tempfile
 
 sys.dont_write_bytecode = True
 import peers  # pylint: disable=wrong-import-position
 import rounds  # pylint: disable=wrong-import-position
 import workloads  # pylint: disable=wrong-import-position
 
-WHOLE, PART = 12, 1
+WHOLE, PART = 4, 1
 LIMIT_S = 15
-BUDGET = ("--max-overhead", "20")
+MANY, SOME, FEW = 31, 5, 2  # rounds
 SAMPLE = ("--sample", "512K")
 
 
 class Way:
     """How it is profiled, in how many rounds, on how much work, and what that is compared with."""
 
-    def __init__(self, profiler, wanted, factor):
+    def __init__(self, profiler, wanted, factor, base=None):
         self.profiler = profiler
         self.name = profiler.name
-        self.rounds = rounds.rounds_wanted(wanted)
+        self.rounds = wanted
         self.factor = factor
-        self.base = {WHOLE: "unprofiled", PART: "unprofiled, part"}[factor]
+        self.base = base or {WHOLE: "unprofiled", PART: "unprofiled, part"}[factor]
 
 
-def ways(places):
+def ways(places, library):
     def allocsnap(*options):
         return peers.Allocsnap(places, " ".join(options) or "exact", *options)
 
+    many = int(os.environ.get("BENCH_ROUNDS", MANY))
+    some, few = min(many, SOME), min(many, FEW)
     memleak, memleak_bpfcc, bpftrace = peers.ebpf_peers(places)
-    return [
-        Way(peers.Profiler("unprofiled"), 20, WHOLE),
-        Way(peers.Profiler("unprofiled, part"), 7, PART),
-        Way(allocsnap(), 7, PART),
-        Way(allocsnap(*SAMPLE), 7, WHOLE),
-        Way(allocsnap(*BUDGET), 20, WHOLE),
-        Way(allocsnap(*BUDGET, *SAMPLE), 20, WHOLE),
-        Way(memleak, 3, PART),
-        *([Way(memleak_bpfcc, 3, PART)] if memleak.missing else []),
-        Way(bpftrace, 3, PART),
-        Way(peers.Heaptrack(places), 3, PART),
+    cheap = [
+        Way(peers.Profiler("unprofiled"), many, WHOLE),
+        Way(peers.Profiler("unprofiled again"), many, WHOLE),
+        Way(peers.Sampler("sampler, nobody attached", library), many, WHOLE),
+        Way(peers.Sampler("sampler, recorded", library, allocsnap()), many, WHOLE),
     ]
+    others = [
+        Way(peers.Profiler("unprofiled, part"), some, PART),
+        Way(allocsnap(), some, PART),
+        Way(allocsnap(*SAMPLE), some, WHOLE),
+        Way(peers.Jemalloc("jemalloc", False), some, WHOLE),
+        Way(peers.Jemalloc("jemalloc, profiled", True), some, WHOLE, "jemalloc"),
+        Way(peers.Heaptrack(places), some, PART),
+        Way(memleak, few, PART),
+        *([Way(memleak_bpfcc, few, PART)] if memleak.missing else []),
+        Way(bpftrace, few, PART),
+    ]
+    return cheap + ([] if os.environ.get("BENCH_WAYS") == "few" else others)
 
 
 class Bench:
@@ -73,6 +87,9 @@ class Bench:
     def measure(self, way, nr):
         if nr >= way.rounds or way.name in self.broken:
             return None
+        if way.name in self.kind.cannot:
+            self.broken[way.name] = self.kind.cannot[way.name]
+            return None
         try:
             return self.profiled(way)
         except workloads.TooLong as late:
@@ -86,6 +103,7 @@ class Bench:
         """The processor time of its work, in ns."""
         program = self.kind(self.places.work)
         libraries = peers.copy_libraries(self.places.work / "lib", self.kind.libraries)
+        self.places.more_options = self.kind.options
         attached = None
         try:
             pid = program.start({"LD_LIBRARY_PATH": str(libraries)} |
@@ -120,11 +138,14 @@ class Bench:
 
     def run(self, present):
         rounds.in_turns(self.samples, {way.name: lambda nr, way=way: self.measure(way, nr)
-                                       for way in present}, max(way.rounds for way in present))
+                                       for way in present}, max(way.rounds for way in present), rotates=True)
 
     def cell(self, way):
         if way.name in self.broken:
-            return "fails"
+            return "-"
+        found = self.samples.quartiles(way.name, way.base) if way.rounds > SOME else None
+        if found:
+            return "{:.3f} ({:.3f} to {:.3f})".format(*found)
         text = rounds.number(self.samples.ratio(way.name, way.base))
         return ("> " if way.name in self.too_long else "") + text
 
@@ -149,11 +170,12 @@ def print_table(title, columns, benches, cell):
 
 
 def print_all(benches, present):
-    compared = [way for way in present if not way.name.startswith("unprofiled")]
-    ours = [way for way in compared if isinstance(way.profiler, peers.Allocsnap)]
-    natives = [way for way in present if way.name.startswith("unprofiled")]
-    print_table("Slowdown: processor time over that of the same work unprofiled.", compared, benches,
-                lambda bench, way: bench.cell(way))
+    compared = [way for way in present if way.name not in ("unprofiled", "unprofiled, part")]
+    ours = [way for way in compared if isinstance(way.profiler, (peers.Allocsnap, peers.Sampler))]
+    natives = [way for way in present if way not in compared]
+    print_table("Slowdown: processor time over that of the same work unprofiled (jemalloc, profiled: over jemalloc): "
+                f"median of the rounds' own ratios; with quartiles where there are more than {SOME} rounds.",
+                compared, benches, lambda bench, way: bench.cell(way))
     print_table("Of the program's processor time recording took, as its snapshot tells (as measured).",
                 ours, benches, lambda bench, way: bench.shares(way))
     print_table("The profiler's own processor time, for each second of the program's.", compared,
@@ -163,13 +185,18 @@ def print_all(benches, present):
                     (bench.samples.median(way.name) or 0) / 1e9))
     for bench in benches:
         for name, reason in bench.broken.items():
-            print(f"{bench.kind.name}, {name} fails: {reason}")
+            print(f"{bench.kind.name}, {name}: {reason}")
 
 
 def main():
     rounds.end_in_order()
-    places = peers.Places(*sys.argv[1:], "programs.d")
-    all_ways = ways(places)
+    allocsnap, library, *folders = sys.argv[1:]
+    places = peers.Places(allocsnap, *folders, "programs.d")
+    public = pathlib.Path(tempfile.mkdtemp(prefix="allocsnap-bench."))  # for programs of other users
+    public.chmod(0o755)
+    atexit.register(shutil.rmtree, public, ignore_errors=True)
+    library = shutil.copy(library, public)
+    all_ways = ways(places, library)
     present = [way for way in all_ways if not way.profiler.missing]
     wanted = os.environ.get("BENCH_PROGRAMS", "").split()
     benches = [Bench(places, kind) for kind in workloads.PROGRAMS

@@ -43,11 +43,23 @@ class Samples:
         ratios = self.ratios(name, base)
         return statistics.median(ratios) if ratios else None
 
+    def quartiles(self, name, base):
+        """Median, lower and upper quartile of the rounds' own ratios; None: too few rounds."""
+        ratios = self.ratios(name, base)
+        if len(ratios) < 4:
+            return None
+        low, middle, high = statistics.quantiles(ratios, n=4)
+        return middle, low, high
 
-def in_turns(samples, measures, rounds):
-    """measures: {name: function of the round, or None if it takes no part in it}."""
+
+def in_turns(samples, measures, rounds, rotates=False):
+    """measures: {name: function of the round, or None if it takes no part in it}. rotates: each round begins with
+    another one."""
+    names = list(measures)
     for nr in range(rounds):
-        for name, measure in measures.items():
+        first = nr % len(names) if rotates else 0
+        for name in names[first:] + names[:first]:
+            measure = measures[name]
             begun = time.monotonic()
             samples.add(name, measure(nr))
             if PROGRESS:

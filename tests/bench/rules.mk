@@ -13,9 +13,9 @@ UNWIND_BENCH := $(addprefix /usr/lib/x86_64-linux-gnu/,libc.so.6 libstdc++.so.6 
 UNWIND_AIMS  := "aims: libc in 10 ms, 30 million rows in 15 s, 6 bytes a row"
 
 .PHONY: bench bench-peers bench-capacity bench-unwind bench-walk bench-first-stack bench-cost bench-programs bench-fleet
-.PHONY: bench-consumers bench-budget
+.PHONY: bench-consumers bench-budget bench-sampler
 
-bench: bench-peers $(BENCH_MADE)/made $(BENCH)/measure bench-capacity bench-unwind bench-walk bench-first-stack bench-cost bench-programs bench-fleet bench-consumers bench-budget	## how long questions take, and CPython; what recording costs
+bench: bench-peers $(BENCH_MADE)/made $(BENCH)/measure bench-capacity bench-unwind bench-walk bench-first-stack bench-cost bench-programs bench-fleet bench-consumers bench-budget bench-sampler	## how long questions take, and CPython; what recording costs
 	$(Q)$(PYTHON) tests/bench/run.py $(BENCH_MADE) $(BENCH)/measure $(BENCH_TRACES)
 
 bench-unwind: $(BENCH)/unwind	## what compiling unwind tables costs
@@ -88,8 +88,12 @@ bench-peers:		## install and fetch what the benchmarks compare with (as root)
 bench-cost: $(BIN) $(COST_PROGRAMS) bench-peers	## a pair of malloc and free, recorded by us and by others (as root)
 	$(Q)$(PYTHON) tests/bench/cost.py $(abspath $(BIN)) $(abspath $(BENCH)) $(abspath $(OUT)/peers)
 
-bench-programs: $(BIN) bench-peers	## how much slower real programs are, recorded by us and by others (as root)
-	$(Q)$(PYTHON) tests/bench/programs.py $(abspath $(BIN)) $(abspath $(BENCH)) $(abspath $(OUT)/peers)
+bench-sampler: $(SAMPLER) $(BENCH)/cost_target	## a pair of malloc and free below the preloaded library
+	$(Q)$(PYTHON) tests/bench/sampler.py $(abspath $(SAMPLER)) $(abspath $(BENCH))
+
+bench-programs: $(BIN) $(SAMPLER) bench-peers	## how much slower real programs are, recorded by us and by others (as root)
+	$(Q)mkdir -p $(BENCH)
+	$(Q)$(PYTHON) tests/bench/programs.py $(abspath $(BIN)) $(abspath $(SAMPLER)) $(abspath $(BENCH)) $(abspath $(OUT)/peers)
 
 $(OUT)/tests/bench/floor.o: ALL_CFLAGS += -I$(BENCH)
 $(OUT)/tests/bench/floor.o: | $(BENCH)/floor.skel.h

@@ -3,12 +3,16 @@
 
 Each repeats its work `factor` times; one repetition takes at least a tenth of a second.
 """
+import atexit
+import contextlib
 import json
 import os
 import pathlib
 import random
+import shutil
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 
@@ -28,6 +32,8 @@ class Program:
     name = None
     libraries = ("libc.so.6",)
     malloc_is_in = "libc.so.6"
+    options = ()  # of allocsnap, to record it
+    cannot = {}  # {way: why it cannot be measured}
 
     def __init__(self, work):
         self.work = work
@@ -241,4 +247,139 @@ class Redis(Program):
         super().finish()
 
 
-PROGRAMS = (Redis, Sqlite, Jq, Python, Gxx)
+class Postgres(Program):
+    """A server with a process for each connection, under pgbench: transactions of the kind of TPC-B, without fsync.
+    Each run begins with a copy of the same database. A control group has the processor time of all its processes."""
+
+    name = "postgres"
+    options = ("--follow-forks",)
+    cannot = {name: "follows no forks" for name in ("heaptrack", "memleak", "memleak-bpfcc")}
+    SETTINGS = ("fsync=off", "autovacuum=off", "jit=off", "shared_buffers=64MB", "checkpoint_timeout=1h",
+                "max_wal_size=8GB", "listen_addresses=", "max_connections=10")
+    CLIENTS = 2
+    USER = "postgres"
+    made = None  # the folder of the database that is copied
+
+    def __init__(self, work):
+        super().__init__(work)
+        self.group = None
+        if not Postgres.made:
+            Postgres.made = self.make()
+        self.home = Postgres.made / "run"
+
+    @staticmethod
+    def tool(name):
+        found = sorted(pathlib.Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))
+        if not found:
+            raise RuntimeError(f"no {name}: is postgresql installed?")
+        return str(found[-1])
+
+    @classmethod
+    def make(cls):
+        home = pathlib.Path(tempfile.mkdtemp(prefix="allocsnap-bench-postgres."))
+        shutil.chown(home, cls.USER, cls.USER)
+        atexit.register(shutil.rmtree, home, ignore_errors=True)
+        subprocess.run(["setpriv", "--reuid", cls.USER, "--regid", cls.USER, "--init-groups", cls.tool("initdb"), "-D",
+                        home / "made", "-A", "trust", "-N"], cwd="/", stdout=subprocess.DEVNULL, check=True)
+        server = cls.serve(home / "made", {})
+        try:
+            cls.wait_for_server(home / "made", server)
+            subprocess.run([cls.tool("pgbench"), "-i", "-q", "-h", home / "made", "-U", cls.USER, "postgres"],
+                           cwd="/", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+        finally:
+            server.send_signal(signal.SIGINT)
+            server.wait()
+        return home
+
+    @classmethod
+    def serve(cls, home, environment, group="/dev/null"):
+        """Enters the control group as root, then runs the server as its user: one process all along."""
+        argv = ["/bin/sh", "-c", 'echo 0 >"$0" && exec "$@"', group, "setpriv", "--reuid", cls.USER, "--regid", cls.USER,
+                "--init-groups", "env", *(f"{name}={value}" for name, value in environment.items()),
+                cls.tool("postgres"), "-D", home, "-k", home]
+        for setting in cls.SETTINGS:
+            argv += ["-c", setting]
+        return subprocess.Popen(argv, cwd="/", stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+    @classmethod
+    def wait_for_server(cls, home, server):
+        deadline = time.monotonic() + LONGEST
+        question = [cls.tool("pg_isready"), "-q", "-h", home, "-U", cls.USER]
+        while subprocess.run(question, cwd="/", check=False).returncode:
+            if server.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError("postgres does not answer")
+            time.sleep(0.02)
+
+    def start(self, environment):
+        shutil.rmtree(self.home, ignore_errors=True)
+        subprocess.run(["cp", "-a", self.made / "made", self.home], check=True)
+        self.group = Group()
+        self.popen = self.serve(self.home, environment, self.group.folder / "cgroup.procs")
+        self.wait_for_server(self.home, self.popen)
+        self.wait_until_idle()
+        return self.popen.pid
+
+    def text(self, factor):
+        return b""
+
+    def argv(self):
+        return []
+
+    def run(self, factor, limit_s):
+        begun = self.group.cpu_ns()
+        client = [self.tool("pgbench"), "-n", "-c", str(self.CLIENTS), "-t", str(350 * factor), "-h", self.home,
+                  "-U", self.USER, "--random-seed=7", "postgres"]
+        with subprocess.Popen(client, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/") as asking:
+            while asking.poll() is None:
+                if self.group.cpu_ns() > begun + limit_s * 1e9:
+                    asking.kill()
+                    asking.wait()
+                    raise TooLong(self.group.cpu_ns() - begun)
+                time.sleep(0.005)
+        if asking.returncode:
+            raise RuntimeError(f"pgbench ended with {asking.returncode}")
+        return self.group.cpu_ns() - begun
+
+    def finish(self):
+        if self.popen:
+            self.popen.send_signal(signal.SIGINT)
+            self.popen.wait()
+            super().finish()
+        if self.group:
+            self.group.remove()
+
+
+class Group:
+    """A control group that counts the processor time of its processes."""
+
+    def __init__(self):
+        self.folder, self.read = None, None
+        for root, name, read in (("", "cpu.stat", self.read_v2), ("unified", "cpu.stat", self.read_v2),
+                                 ("cpuacct", "cpuacct.usage", self.read_v1)):
+            folder = pathlib.Path("/sys/fs/cgroup", root, f"allocsnap-bench.{os.getpid()}")
+            with contextlib.suppress(OSError):
+                folder.mkdir()
+                if (folder / name).exists() and (folder / "cgroup.procs").exists():
+                    self.folder, self.read = folder, read
+                    return
+                folder.rmdir()
+        raise RuntimeError("no control group can be made")
+
+    def read_v2(self):
+        return int((self.folder / "cpu.stat").read_text(encoding="ascii").split()[1]) * 1000
+
+    def read_v1(self):
+        return int((self.folder / "cpuacct.usage").read_text(encoding="ascii"))
+
+    def cpu_ns(self):
+        return self.read()
+
+    def remove(self):
+        for _ in range(100):
+            with contextlib.suppress(OSError):
+                self.folder.rmdir()
+                return
+            time.sleep(0.02)
+
+
+PROGRAMS = (Redis, Sqlite, Jq, Python, Gxx, Postgres)

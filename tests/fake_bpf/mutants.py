@@ -288,7 +288,7 @@ MUTANTS = {
     "ranges: a split is not an allocation": (
         "account/ranges.bpf.h", "\tprocess_add_counter(process, COUNTER_allocations, 1);\n\tcount_sampled", "\tcount_sampled"),
     "ranges: a split is not a sample": (
-        "account/ranges.bpf.h", "\tcount_sampled(process, 1);\n", ""),
+        "account/ranges.bpf.h", "\tcount_sampled(process, estimate_of_one(0), 1);\n", ""),
     "ranges: a split is not of its traceback": (
         "account/ranges.bpf.h", "\t\t__sync_fetch_and_add(&traceback->churn.allocations, 1);\n", "\t\t;\n"),
     "ranges: a split does not raise the peak": (
@@ -361,14 +361,14 @@ MUTANTS = {
         "account/record.bpf.h", "block_key_of(address, process->image, layer)",
         "block_key_of(address, 1, layer)"),
     "blocks: a missed free is not noticed": (
-        "account/books.bpf.h", "key, block, BPF_NOEXIST);", "key, block, BPF_ANY);"),
+        "account/books.bpf.h", "&key, &block, BPF_NOEXIST);", "&key, &block, BPF_ANY);"),
     "blocks: a missed free stays in the sums": (
         "account/books.bpf.h", "\tcount_removed_block(process, estimate_of(key, missed));\n", ""),
     "blocks: what has no room is counted": (
-        "account/record.bpf.h", "\tif (block_enter(process, &key, &block, calls->newest, has_block_share(process), now)) {",
-        "\tif (block_enter(process, &key, &block, calls->newest, has_block_share(process), now), 0) {"),
+        "account/record.bpf.h", "\tif (block_enter(process, key, block, newest, has_block_share(process), now))",
+        "\tif (block_enter(process, key, block, newest, has_block_share(process), now), 0)"),
     "blocks: what has no room is not said": (
-        "account/books.bpf.h", "\tif (err)\n\t\tdropped_enter(process, key, block->size);\n\treturn err;",
+        "account/books.bpf.h", "\tif (err)\n\t\tdropped_enter(process, &key, block.size);\n\treturn err;",
         "\treturn err;"),
 
     # where young blocks lie
@@ -377,10 +377,10 @@ MUTANTS = {
     "nursery: the map is not searched": (
         "account/books.bpf.h", "NURSERY_IS(state) != NURSERY_BUSY && !place->mapped)", "1)"),
     "nursery: what moves is not handed over": (
-        "account/books.bpf.h", "\tif (!is_handed_over(&place->key, &place->block, now))\n\t\treturn -ENOSPC;", "\tif (0)\n\t\treturn -ENOSPC;"),
+        "account/books.bpf.h", "\tif (!is_handed_over(&place->key, &block, now))\n\t\treturn -ENOSPC;", "\tif (0)\n\t\treturn -ENOSPC;"),
     "nursery: what was not handed over moves": (
-        "account/books.bpf.h", "\tif (!is_handed_over(&place->key, &place->block, now))\n\t\treturn -ENOSPC;",
-        "\tif (!is_handed_over(&place->key, &place->block, now) && 0)\n\t\treturn -ENOSPC;"),
+        "account/books.bpf.h", "\tif (!is_handed_over(&place->key, &block, now))\n\t\treturn -ENOSPC;",
+        "\tif (!is_handed_over(&place->key, &block, now) && 0)\n\t\treturn -ENOSPC;"),
     "nursery: what leaves it is not handed over": (
         "account/books.bpf.h", "\t\tblock_hand_over(process, key, block, now);\n\t\tplace_leave", "\t\tplace_leave"),
     "nursery: what can't move is gone": (
@@ -407,7 +407,7 @@ MUTANTS = {
     "shares: a block that comes back needs one": (
         "account/record.bpf.h", "&old, 0, true, now)", "&old, 0, has_block_share(process), now)"),
     "shares: none of young blocks": (
-        "account/books.bpf.h", "if (has_share && place && nursery_put", "if (place && nursery_put"),
+        "account/books.bpf.h", "if (has_share && place && !block.weight", "if (place && !block.weight"),
     "shares: none of mappings": (
         "account/ranges.bpf.h", "\tif (!has_share) {\n\t\tdrop_unnoted(process);\n\t\treturn -1;\n\t}\n", ""),
     "shares: what is left of a mapping needs one": (

@@ -27,7 +27,7 @@ MUTANTS_LIFE = {
         "account/dropped.bpf.h", "{\n\tcount_dropped(process, -1, -size);\n"
         "\t__sync_fetch_and_add(&process->counter", "{\n\t__sync_fetch_and_add(&process->counter"),
     "dropped: a missed free is not noticed": (
-        "account/books.bpf.h", "\tif (dropped_free(process, key))\n\t\tprocess_count_loss(process, LOSS_blocks_replaced);\n",
+        "account/books.bpf.h", "\tif (dropped_free(process, &key))\n\t\tprocess_count_loss(process, LOSS_blocks_replaced);\n",
         ""),
     "dropped: its realloc frees an unknown block": (
         "account/record.bpf.h", "\tif (!call->has_old)\n\t\tcall->has_dropped =",
@@ -54,10 +54,10 @@ MUTANTS_LIFE = {
     "temporary: of another thread at the same address": (
         "account/record.bpf.h", " && block.thread == (__u32)bpf_get_current_pid_tgid())", ")"),
     "temporary: none is known": (
-        "account/record.bpf.h", "\tcalls->newest = address;\n", ""),
+        "account/record.bpf.h", "&block, calls->newest, now) ? address : 0;", "&block, calls->newest, now) ? 0 : 0;"),
     "churn: blocks without room count": (
-        "account/record.bpf.h", "\tif (block_enter(process, &key, &block, calls->newest",
-        "\tif (traceback)\n\t\ttraceback->churn.allocations++;\n\tif (block_enter(process, &key, &block, calls->newest"),
+        "account/record.bpf.h", "\tif (block_enter(process, key, block, newest",
+        "\tif (traceback)\n\t\ttraceback->churn.allocations++;\n\tif (block_enter(process, key, block, newest"),
 
     # tracebacks
     "tracebacks: what has no room is not said": (
@@ -89,8 +89,8 @@ MUTANTS_LIFE = {
     "exec: a free of before is passed on": (
         "process.bpf.c", "\t\tthread->layer[i].freed.address = 0;\n", ""),
     "exec: an image comes twice": (
-        "account/images.bpf.h", "process->image = __sync_fetch_and_add(&next_image, 1);\n\tprocess->is_forked",
-        "process->image = next_image;\n\tprocess->is_forked"),
+        "account/images.bpf.h", "process->image = __sync_fetch_and_add(&next_image, 1);\n\tprocess->sampler_image",
+        "process->image = next_image;\n\tprocess->sampler_image"),
     "clear: the accounting goes on": (
         "process.bpf.c", "\tbegin_anew(process);\n\tprocess->clear_cnt++;",
         "\tprocess->clear_cnt++;"),
@@ -231,7 +231,7 @@ MUTANTS_LIFE = {
     "walk: what is not code is a frame": (
         "unwind/unwind_walk.bpf.h", "if (walk->is_junk && nr)", "if (0)"),
     "walk: what is not code is the root": (
-        "unwind/unwind_rule.bpf.h", "\t\treturn UNWIND_NO_CODE;\n", "\t\treturn UNWIND_ROOT;\n"),
+        "unwind/unwind_rule.bpf.h", "place.end ? UNWIND_NO_CODE :", "place.end ? UNWIND_ROOT :"),
     "hijacked: by order": (
         "unwind/unwind_walk.bpf.h", "BPF_CORE_READ(instance, stack) == walk->frame.sp - 8", "1"),
     "hijacked: not restored": (
@@ -294,9 +294,17 @@ MUTANTS_LIFE = {
         "process.bpf.c", "info->length);\n\t__sync_fetch_and_add(&process->code_cnt, 1);\n",
         "info->length);\n"),
     "code: a place is not remembered": (
-        "unwind/unwind_rule.bpf.h", "\t\tbpf_map_update_elem(&unwind_places, &key, ret, BPF_ANY);\n\treturn", "\t\t;\n\treturn"),
+        "unwind/unwind_rule.bpf.h", "\tbpf_loop(last - first + 1, note_region, &code, 0);\n", ""),
+    "code: a place is remembered for its region only": (
+        "unwind/unwind_rule.bpf.h", "known ? 0 : REGIONS_NEAR", "0"),
+    "code: a place is remembered around another one": (
+        "unwind/unwind_rule.bpf.h", "known ? 0 : REGIONS_NEAR", "REGIONS_NEAR"),
+    "code: a place is remembered from its start on": (
+        "unwind/unwind_rule.bpf.h", "first = at - first < near ? first : at - near;", ""),
+    "code: a place is remembered up to its end": (
+        "unwind/unwind_rule.bpf.h", "last = last - at < near ? last : at + near;", ""),
     "code: what is not known yet is not asked for": (
-        "unwind/unwind_rule.bpf.h", "\tif (!object)\n\t\twant_table(&place);\n", ""),
+        "unwind/unwind_rule.bpf.h", "\tif (!object)\n\t\twant_table(&file, walk->place.start);\n", ""),
     "code: what is asked for is an empty table": (
         "unwind/unwind_rule.bpf.h", "if (object && !object->wanted_by)", "if (object)"),
     "owner: any process with the parent's PID": (
@@ -349,11 +357,11 @@ MUTANTS_LIFE = {
 
     # which blocks are recorded
     "sample: a block stands for itself": (
-        "account/sample.bpf.h", "\tif (!is_sampling() || block_key_layer(key) == LAYER_MAPPING)\n"
-        "\t\treturn (struct", "\tif (1)\n\t\treturn (struct"),
+        "account/sample.bpf.h", "\tif ((!is_sampling() && !block->weight) || block_key_layer(key) == LAYER_MAPPING)\n",
+        "\tif (1)\n"),
     "sample: a mapping stands for several": (
-        "account/sample.bpf.h", "\tif (!is_sampling() || block_key_layer(key) == LAYER_MAPPING)\n"
-        "\t\treturn (struct", "\tif (!is_sampling())\n\t\treturn (struct"),
+        "account/sample.bpf.h", "\tif ((!is_sampling() && !block->weight) || block_key_layer(key) == LAYER_MAPPING)\n",
+        "\tif (!is_sampling() && !block->weight)\n"),
     "sample: weights are rounded down": (
         "account/sample.bpf.h", "(block->size) + chance) >> 16", "(block->size)) >> 16"),
     "sample: an empty block is never drawn": (
@@ -399,7 +407,45 @@ MUTANTS_LIFE = {
         "account/sample.bpf.h", "process->follows ? *(volatile __u64 *)&shared_sample_rate : 0;",
         "*(volatile __u64 *)&shared_sample_rate;"),
     "sample: frees of unknown blocks are counted": (
-        "account/record.bpf.h", "\tif (is_selective())\n\t\treturn;\n", ""),
+        "account/record.bpf.h", "\tif (is_selective() || has_sampler(process))", "\tif (has_sampler(process))"),
+    "sampler: frees of unknown blocks are counted": (
+        "account/record.bpf.h", "\tif (is_selective() || has_sampler(process))", "\tif (is_selective())"),
+    "sampler: a sample stands for itself": (
+        "account/sampler.bpf.h", "\t\t.weight = weight_of_sample(process, size, weight),",
+        "\t\t.weight = weight_of_sample(process, size, weight) ? size : 0,"),
+    "sampler: a sample lies in the nursery": (
+        "account/books.bpf.h", "place && !block.weight && nursery_put", "place && nursery_put"),
+    "sampler: samples are not counted": (
+        "account/sample.bpf.h", "\t\t.is_sample = 1,\n", "\t\t.is_sample = is_sampling(),\n"),
+    "sampler: calls of malloc enter blocks": (
+        "account/calls.bpf.h", " || is_of_sampler(process, layer);", ";"),
+    "sampler: a call that is under way enters its block": (
+        "account/calls.bpf.h", "call->is_unwanted || is_of_sampler(process, call->layer) ||", "call->is_unwanted ||"),
+    "sampler: it takes the place of mmap": (
+        "account/sampler.bpf.h", "return layer == LAYER_HEAP && has_sampler(process);", "return has_sampler(process);"),
+    "sampler: the next program has it, too": (
+        "account/images.bpf.h", "\tprocess->sampler_image = 0;\n", ""),
+    "sampler: a clear ends it": (
+        "account/images.bpf.h", "keeps_sampler ? process->image : 0;", "0;"),
+    "sampler: a weight of 0": (
+        "account/sampler.bpf.h", "\tif (!weight || (weight > size", "\tif ((weight > size"),
+    "sampler: any weight": (
+        "account/sampler.bpf.h", "weight - size > SAMPLE_EXCESS_MAX)", "0)"),
+    "sampler: a weight below the size is the size": (
+        "account/sampler.bpf.h", "\tif (weight >= size)\n\t\treturn weight;", "\tif (weight < size)\n\t\treturn size;\n"
+        "\tif (weight >= size)\n\t\treturn weight;"),
+    "sampler: sizes are not limited": (
+        "account/sampler.bpf.h", "\tif (size < settings.min_size || (settings.max_size && size > settings.max_size))\n\t\treturn 0;\n", ""),
+    "sampler: its place is a return address": (
+        "account/sampler.bpf.h", "PT_REGS_SP(ctx), PT_REGS_FP(ctx), 1 };", "PT_REGS_SP(ctx), PT_REGS_FP(ctx), 0 };"),
+    "sampler: values have eight bytes": (
+        "account/sampler.bpf.h", "(64 - 8 * source->bytes) & 63;", "0;"),
+    "sampler: no value has a sign": (
+        "account/sampler.bpf.h", "return source->is_signed ? (__u64)((__s64)value >> shift) : value >> shift;", "return value >> shift;"),
+    "sampler: an index is of bytes": (
+        "account/sampler.bpf.h", "argument_register(ctx, source->index) * source->scale;", "argument_register(ctx, source->index);"),
+    "sampler: memory that cannot be read is 0": (
+        "account/sampler.bpf.h", "\t*ret = narrow_argument(source, value);\n\treturn err;", "\t*ret = narrow_argument(source, value);\n\treturn 0;"),
     "sizes: the least one is too small": (
         "account/sample.bpf.h", "size < settings.min_size", "size <= settings.min_size"),
     "sizes: the most is too large": (
@@ -442,4 +488,13 @@ MUTANTS_LIFE = {
     "pairing: mappings are counted": (
         "account/sample.bpf.h", "\tif (!is_selective() || block_key_layer(key) == LAYER_MAPPING)\n\t\treturn;",
         "\tif (!is_selective())\n\t\treturn;"),
+
+    "links: all count": ("filter/links.bpf.h", "\treturn counts;\n}", "\treturn true;\n}"),
+    "links: each looks for itself": ("filter/links.bpf.h", "\tif (!counts && others_end)\n", "\tif (0)\n"),
+    "links: older ones always count": ("filter/links.bpf.h", "thread->links < state", "true"),
+    "links: older ones need a note": ("filter/links.bpf.h", "thread->links < state", "thread->links == state - 1"),
+    "links: nothing is noted": ("filter/links.bpf.h", "\tthread->links = state;\n", ""),
+    "links: those that go count": ("filter/links.bpf.h", "!counts && others_end", "!counts"),
+    "links: at a ret all count": (
+        "alloc.bpf.c", "\tbarrier_var(returned);\n\tif (!link_counts(thread, cookie))\n\t\treturn 0;\n", ""),
 }

@@ -1,19 +1,50 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "orders.h"
 #include <criterion/criterion.h>
+#include <stdlib.h>
 
 #define CHOICES_MAX 256
 
 static bool choice[CHOICES_MAX];
 static int choice_nr, choices_known;
 
-void orders_begin(void)
+static struct {
+	unsigned long left; /* 0: all orders are run */
+	unsigned long long random;
+} drawn;
+
+void all_orders_begin(void)
 {
 	choice_nr = choices_known = 0;
+	drawn.left = 0;
+}
+
+void orders_begin(void)
+{
+	const char *nr = getenv("ORDERS");
+
+	all_orders_begin();
+	drawn.left = nr ? strtoul(nr, NULL, 10) : 0;
+	drawn.random = 88172645463325252;
+}
+
+bool orders_are_drawn(void)
+{
+	return getenv("ORDERS");
+}
+
+static bool draw(void)
+{
+	drawn.random ^= drawn.random << 13;
+	drawn.random ^= drawn.random >> 7;
+	drawn.random ^= drawn.random << 17;
+	return drawn.random >> 63;
 }
 
 bool choose(void)
 {
+	if (drawn.left)
+		return draw();
 	cr_assert_lt(choice_nr, CHOICES_MAX);
 	if (choice_nr == choices_known)
 		choice[choices_known++] = false;
@@ -22,6 +53,8 @@ bool choose(void)
 
 bool next_order(void)
 {
+	if (drawn.left)
+		return --drawn.left;
 	while (choices_known && choice[choices_known - 1])
 		choices_known--;
 	if (choices_known)

@@ -10,11 +10,16 @@
  *	do
  *		run();
  *	while (next_order());
+ *
+ * With ORDERS=n in the environment, n orders that are drawn at random, the same each time: for a build that runs
+ * slowly, while another one runs all.
  */
 #include <stdbool.h>
 
 void orders_begin(void);
+void all_orders_begin(void); /* even with ORDERS: a test that looks for an order that goes wrong needs all */
 bool choose(void); /* first no, in the end yes */
 bool next_order(void); /* false: that was the last one */
+bool orders_are_drawn(void);
 
 #endif

@@ -73,7 +73,8 @@ void rate_is(struct target_process *target, __u32 rate)
 
 double block_weight(const struct block_key *key, const struct block *block)
 {
-	return weight_of_block(block->size, block_key_layer(key), settings.sample_bytes[block->rate]);
+	return block->weight ? weight_of_told_block(block->size, block->weight) :
+			       weight_of_block(block->size, block_key_layer(key), settings.sample_bytes[block->rate]);
 }
 
 void world_init(void)

@@ -125,6 +125,13 @@ extern __u32 next_slot; /* see process.bpf.c */
 extern bool of_heap; /* the function: its first argument is a heap */
 extern bool is_stepped; /* the function: its probe sits on an instruction that is single-stepped */
 extern bool is_throwing; /* the function: its return address is not hijacked */
+/* The links at each probe, the newest first, whose program runs first. By default they are shared. */
+extern enum placed_links {
+	LINKS_SHARED_ONLY = 0,
+	LINKS_OWN_ONLY,
+	LINKS_OWN_BEFORE_SHARED,
+	LINKS_SHARED_BEFORE_OWN,
+} placed_links;
 extern bool restarts; /* the function jumps back to its begin */
 
 /* enter() and leave() in one, at depth 1. */
@@ -134,6 +141,11 @@ void user_realloc(__u64 pointer, __u64 size, __u64 returned);
 void user_reallocarray(__u64 pointer, __u64 n, __u64 size, __u64 returned);
 void user_memalign(__u64 alignment, __u64 size, __u64 returned);
 void user_free(__u64 pointer);
+
+/* The process's own sampler passes its probes; the first frame of stack_is() is the place of the probe. */
+void user_sample(__u64 address, __u64 size, __u64 weight);
+void user_sample_free(__u64 address);
+extern struct sampler_call sampler_calls[SAMPLER_CALLS_MAX]; /* row 0 has the places that these two use */
 
 /* In the layer and the domain of mappings. */
 void user_mmap(__u64 size, __u64 returned);
@@ -156,7 +168,7 @@ struct block *block_of(const struct target_process *target, __u64 address); /* o
 struct block *block_in(const struct target_process *target, enum layer layer, __u64 address);
 struct block *block_at(__u64 address); /* of `process` */
 struct block *block_mapped(const struct block_key *key); /* in the map; NULL: none */
-struct block *block_young(const struct block_key *key); /* in the nursery; NULL: none */
+struct block *block_young(const struct block_key *key); /* in the nursery, a copy; NULL: none */
 __u32 block_cnt(void); /* of all processes, in the map and the nursery */
 
 /* Goes through all blocks; false at the end. Start with a zeroed walk; do not change the blocks meanwhile. */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 int enter_call(struct pt_regs *ctx);
+int take_sample(struct pt_regs *ctx);
 int leave_call(struct pt_regs *ctx);
 int session_call(struct pt_regs *ctx);
 int leave_by_ret(struct pt_regs *ctx);
@@ -68,16 +69,70 @@ static bool is_session(enum call_shape shape)
 	return getenv("FAKE_SESSION") && !shape_is_free(shape);
 }
 
-static int run(int (*program)(struct pt_regs *), struct pt_regs *regs)
+enum placed_links placed_links;
+
+/* The kind of the nth link that runs at a hit, the newest first: 0 is shared, 1 the process's own, -1 none. */
+static int link_at(int n)
 {
+	static const int kinds[][2] = {
+		[LINKS_SHARED_ONLY] = { 0, -1 },
+		[LINKS_OWN_ONLY] = { 1, -1 },
+		[LINKS_OWN_BEFORE_SHARED] = { 1, 0 },
+		[LINKS_SHARED_BEFORE_OWN] = { 0, 1 },
+	};
+
+	return n < 2 ? kinds[placed_links][n] : -1;
+}
+
+static int run_link(int (*program)(struct pt_regs *), struct pt_regs *regs, int kind)
+{
+	__u64 cookie = fake.attach_cookie;
 	int result;
 
 	if (at_program)
 		at_program(true);
+	fake.attach_cookie |= kind ? COOKIE_OWN_LINK : 0;
 	result = program(regs);
+	fake.attach_cookie = cookie;
 	if (at_program)
 		at_program(false);
 	return result;
+}
+
+/* Runs the program of each link. */
+static void run(int (*program)(struct pt_regs *), struct pt_regs *regs)
+{
+	for (int i = 0; link_at(i) >= 0; i++)
+		run_link(program, regs, link_at(i));
+}
+
+/* The links whose sessions wait for the return at a place on the stack: bit 0 is shared, bit 1 the process's own. */
+#define WAITING 4096
+static __u8 waiting[WAITING];
+
+static __u8 *waiting_at(__u64 sp)
+{
+	return &waiting[sp / sizeof(__u64) % WAITING];
+}
+
+/* Returns whether no link's session wants the return. */
+static int run_session_entries(struct pt_regs *regs)
+{
+	__u8 *wait = waiting_at(PT_REGS_SP(regs));
+
+	*wait = 0;
+	for (int i = 0; link_at(i) >= 0; i++)
+		*wait |= !run_link(session_call, regs, link_at(i)) << link_at(i);
+	return !*wait;
+}
+
+static void run_session_returns(struct pt_regs *regs, __u64 sp)
+{
+	bool is_mixed = link_at(1) >= 0;
+
+	for (int i = 0; link_at(i) >= 0; i++)
+		if (!is_mixed || *waiting_at(sp) & 1 << link_at(i))
+			run_link(session_call, regs, link_at(i));
 }
 
 /* Whether the return address stays as it is. */
@@ -86,7 +141,7 @@ static int run_entry(struct pt_regs *regs, enum call_shape shape)
 	fake.func_ip = PROBE_ADDRESS;
 	PT_REGS_IP(regs) = PROBE_ADDRESS;
 	if (is_session(shape) && !is_throwing)
-		return run(session_call, regs);
+		return run_session_entries(regs);
 	run(enter_call, regs);
 	return shape_is_free(shape) || is_throwing;
 }
@@ -173,7 +228,7 @@ void leave_with(enum call_shape shape, __u64 sp, __u64 returned, __u64 frame_poi
 	PT_REGS_RC(&regs) = returned;
 	cookie_set(shape);
 	if (is_session(shape))
-		run(session_call, &regs);
+		run_session_returns(&regs, sp);
 	else
 		run(leave_call, &regs);
 }
@@ -211,6 +266,33 @@ void user_memalign(__u64 alignment, __u64 size, __u64 returned)
 void user_free(__u64 pointer)
 {
 	enter(SHAPE_FREE, sp_at(1), pointer);
+}
+
+#define REGISTER(name) \
+	{ .kind = ARGUMENT_REGISTER, .bytes = 8, .base = offsetof(struct pt_regs, name), .index = ARGUMENT_NO_REGISTER }
+
+static void pass_sampler(enum call_shape shape, __u64 address, __u64 size, __u64 weight)
+{
+	static const struct sampler_call places = { { REGISTER(di), REGISTER(si), REGISTER(dx) } };
+	struct pt_regs regs = { .di = address, .si = size, .dx = weight };
+
+	if (!sampler_calls[0].argument[0].bytes)
+		sampler_calls[0] = places;
+	PT_REGS_IP(&regs) = fake.frame[0];
+	PT_REGS_SP(&regs) = sp_at(1);
+	PT_REGS_FP(&regs) = frame_records_write(current_thread());
+	cookie_set(shape);
+	run(take_sample, &regs);
+}
+
+void user_sample(__u64 address, __u64 size, __u64 weight)
+{
+	pass_sampler(SHAPE_SAMPLE, address, size, weight);
+}
+
+void user_sample_free(__u64 address)
+{
+	pass_sampler(SHAPE_SAMPLE_FREE, address, 0xbad, 0xbad);
 }
 
 void mapping_enter(enum call_shape shape, __u64 sp, const __u64 argument[6])

@@ -8,6 +8,7 @@
 #include "engine.h"
 #include "snapshot.h"
 #include <bpf/bpf_helpers.h>
+#include <math.h>
 
 #define RUNS 1000
 #define SAMPLE_BYTES 1000
@@ -51,6 +52,45 @@ static void change_rate(int i)
 		rate_is(process, (book_of(process)->counter[COUNTER_sampled_blocks] / 10 + i / 20) % SAMPLE_RATES);
 }
 
+/* ---- a sampler in the process, whose mean distance follows what it has sampled so far ---- */
+
+#define TELLING_SAMPLES 4096
+
+static struct {
+	bool is_used;
+	__u64 distance, left, samples;
+	bool is_live[PLACES][TELLING_SAMPLES]; /* the sampled blocks */
+} telling;
+
+static double uniform(void)
+{
+	return (bpf_get_prandom_u32() + 0.5) / 4294967296.0;
+}
+
+static void tell_malloc(__u64 size, unsigned int place, int i)
+{
+	static const __u64 distances[] = { SAMPLE_BYTES / 2, SAMPLE_BYTES, 2 * SAMPLE_BYTES };
+	double weight;
+	bool is_sample;
+
+	if (i % 20 == 0)
+		telling.distance = distances[(telling.samples / 10 + i / 20) % 3];
+	is_sample = uniform() < -expm1(-(double)size / telling.distance);
+	if (!is_sample)
+		return;
+	telling.samples++;
+	telling.is_live[place][i] = true;
+	weight = size / -expm1(-(double)size / telling.distance);
+	user_sample(address_of(place, i), size, weight + uniform());
+}
+
+static void tell_free(unsigned int place, int i)
+{
+	if (telling.is_live[place][i])
+		user_sample_free(address_of(place, i));
+	telling.is_live[place][i] = false;
+}
+
 static void allocate(unsigned int place, int from, int to, struct truth *truth)
 {
 	stack_is(0x400000 + place * 0x1000, 0x500000);
@@ -58,7 +98,10 @@ static void allocate(unsigned int place, int from, int to, struct truth *truth)
 		__u64 size = places[place].size + i * places[place].step;
 
 		change_rate(i);
-		user_malloc(size, address_of(place, i));
+		if (telling.is_used)
+			tell_malloc(size, place, i);
+		else
+			user_malloc(size, address_of(place, i));
 		truth->size += size;
 		truth->count++;
 	}
@@ -67,7 +110,10 @@ static void allocate(unsigned int place, int from, int to, struct truth *truth)
 static void release(unsigned int place, int from, int to, struct truth *truth)
 {
 	for (int i = from; i < to; i++) {
-		user_free(address_of(place, i));
+		if (telling.is_used)
+			tell_free(place, i);
+		else
+			user_free(address_of(place, i));
 		truth->size -= places[place].size + i * places[place].step;
 		truth->count--;
 	}
@@ -79,10 +125,15 @@ static const char *const identity[][2] = {
 	{ "pid", "100" }, { "start_time_ticks", "1" }, { "boot_id", "1" }, { "sample_bytes", "1000" },
 };
 
-/* A recording with a budget has the coarsest of its rates. */
+/* A recording with a budget or with a changing distance has the coarsest of its rates. */
 static const char *const of_budget[][2] = {
 	{ "sample_bytes_most", "3000" }, { "recording_start_monotonic_ns", "1" },
 };
+
+static bool has_rates(void)
+{
+	return chosen_blocks.has_budget || telling.is_used;
+}
 
 static void add_place(struct snapshot_builder *builder, unsigned int place, __u32 *ret_traceback)
 {
@@ -128,7 +179,7 @@ static struct snapshot *take_snapshot(void)
 
 	for (unsigned int i = 0; i < sizeof(identity) / sizeof(*identity); i++)
 		cr_assert_eq(snapshot_builder__metadata(builder, identity[i][0], identity[i][1]), 0);
-	for (unsigned int i = 0; i < sizeof(of_budget) / sizeof(*of_budget) && chosen_blocks.has_budget; i++)
+	for (unsigned int i = 0; i < sizeof(of_budget) / sizeof(*of_budget) && has_rates(); i++)
 		cr_assert_eq(snapshot_builder__metadata(builder, of_budget[i][0], of_budget[i][1]), 0);
 	cr_assert_eq(snapshot_builder__metadata(builder, "thinned_ns", thinned_ns_text()), 0);
 	for (unsigned int place = 0; place < PLACES; place++)
@@ -216,19 +267,25 @@ static void expect_intervals_hold(void)
 
 		cr_expect(intervals[i].nr >= 2 * RUNS, "only %d intervals of %s", intervals[i].nr,
 			  asked_name[i]);
-		cr_expect(share >= LOW && (share <= HIGH || chosen_blocks.has_budget),
+		cr_expect(share >= LOW && (share <= HIGH || has_rates()),
 			  "the interval of %s holds the truth in %.4f of %d", asked_name[i], share, intervals[i].nr);
 	}
 }
 
-BOOK_TEST(estimates, have_intervals_that_contain_the_truth_in_95_of_100_runs, .timeout = 300)
+BOOK_TEST(estimates, have_intervals_that_contain_the_truth_in_95_of_100_runs, .timeout = 600)
 {
 	choose_blocks((struct choice){ .sample_bytes = SAMPLE_BYTES });
 	expect_intervals_hold();
 }
 
-BOOK_TEST(estimates, have_intervals_that_contain_the_truth_when_the_rate_changes, .timeout = 300)
+BOOK_TEST(estimates, have_intervals_that_contain_the_truth_when_the_rate_changes, .timeout = 600)
 {
 	choose_rates((const __u64[SAMPLE_RATES]){ 0, SAMPLE_BYTES / 4, SAMPLE_BYTES, 3 * SAMPLE_BYTES });
+	expect_intervals_hold();
+}
+
+BOOK_TEST(estimates, have_intervals_that_contain_the_truth_when_the_process_tells_its_samples, .timeout = 600)
+{
+	telling.is_used = true;
 	expect_intervals_hold();
 }

@@ -111,6 +111,63 @@ BOOK_TEST(unwind_code, is_remembered_while_the_mappings_are_busy)
 		      IN_FUNCTION(2) + 1);
 }
 
+static bool is_place_known(__u64 region)
+{
+	struct place_key key = { book_of(process)->image, region };
+
+	return bpf_map_lookup_elem(&unwind_places, &key);
+}
+
+/* A mapping is asked for once, and not anew for each region of it that is called. */
+BOOK_TEST(unwind_code, is_remembered_for_the_code_around)
+{
+	__u64 behind = CODE + CODE_BYTES + 0x10;
+	struct vm_area_struct *vma;
+
+	begin();
+	vma = code_map(CODE, &small);
+	vma->vm_end += CODE_BYTES;
+	expect_small(0x1000);
+	fake.vma_busy = true;
+	word_at(1) = behind;
+	expect_frames(traceback_of_malloc(0x2000, 0), UNWIND_NO_RULE, IN_FUNCTION(0), behind);
+}
+
+BOOK_TEST(unwind_code, is_remembered_for_some_code_around_in_a_very_large_mapping)
+{
+	__u64 at = CODE >> UNWIND_REGION_SHIFT;
+	struct vm_area_struct *vma;
+
+	begin();
+	vma = code_map(CODE, &small);
+	vma->vm_pgoff = -(1LL << 28);
+	vma->vm_start -= 1ULL << 40;
+	vma->vm_end += 1ULL << 40;
+	expect_small(0x1000);
+	cr_expect(is_place_known(at - 32) && is_place_known(at + 32), "the code around");
+	cr_expect(!is_place_known(at - 33) && !is_place_known(at + 33), "more than the code around");
+}
+
+/* Two files share a region: what is known of the code around stays. */
+BOOK_TEST(unwind_code, is_remembered_for_its_region_only_if_that_has_other_code_too)
+{
+	static const struct unwind_rule rules[FUNCTIONS] = { [3] = STACK_ROOT };
+	__u64 at = CODE >> UNWIND_REGION_SHIFT, behind = CODE + CODE_BYTES / 2;
+	struct code_file other_file;
+	struct vm_area_struct *vma;
+
+	begin();
+	vma = code_map(CODE, &small);
+	vma->vm_end = behind;
+	expect_small(0x1000);
+	code_file_init(&other_file, 4, rules);
+	vma = code_map(behind, &other_file);
+	word_at(1) = behind + 3 * FUNCTION_BYTES + 0x10;
+	expect_frames(traceback_of_malloc(0x2000, 0), UNWIND_ROOT, IN_FUNCTION(0), word_at(1));
+	cr_expect(is_place_known(at), "the region itself");
+	cr_expect(!is_place_known(at + 1), "the code around");
+}
+
 /* A mapping that is noted when it is made is not looked for later. */
 BOOK_TEST(unwind_code, is_known_as_soon_as_it_is_mapped)
 {

@@ -2,9 +2,11 @@
 """Pushes to a server of the test's own, which decodes what it receives with Go's pprof."""
 import base64
 import contextlib
+import fcntl
 import http.server
 import json
 import os
+import pathlib
 import shutil
 import socket
 import ssl
@@ -12,7 +14,7 @@ import threading
 import time
 import urllib.parse
 
-from common import SNAPSHOTS, allocsnap, check, check_equal, pprof_raw, pprof_totals, run, stats, test, tool
+from common import ALLOCSNAP, SNAPSHOTS, Skip, allocsnap, check, check_equal, pprof_raw, pprof_totals, run, stats, test, tool
 
 PATHS = ["/push.v1.PusherService/Push", "/ingest", "/profiles/writeraw"]
 
@@ -216,3 +218,106 @@ def redirects_are_not_followed(_folder):
     _, err = allocsnap("push", server.url(), SNAPSHOTS / "new.snap", status=1)
     check("HTTP status 302" in err, err)
     check_equal(len(server.requests), 1, "requests")
+
+
+# ---- what the machine refuses ----
+
+def profiles_of(server):
+    """The different profiles that the server took."""
+    return len({decode(request)[2] for request in server.requests if request[3] == 200})
+
+
+@test()
+def a_folder_has_one_pusher_at_a_time(folder):
+    data, server = folder_of(folder, "old", "new"), Server()
+    check_equal(allocsnap("push", server.url(), data)[0], "2 pushed\n", "alone")
+    shutil.copy(SNAPSHOTS / "many.snap", data)
+    with open(next(data.glob(".push-*")), encoding="utf-8") as notes:
+        fcntl.flock(notes, fcntl.LOCK_EX)
+        out, err = allocsnap("push", server.url(), data, status=1)
+        check_equal(out, "0 pushed\n", "beside another one")
+        check("another process pushes this folder to this URL" in err and len(err.splitlines()) == 1, err)
+        check_equal(allocsnap("push", server.url("/profiles/writeraw"), data)[0], "3 pushed\n", "to another endpoint")
+    check_equal(allocsnap("push", server.url(), data)[0], "1 pushed\n", "alone again")
+
+
+@contextlib.contextmanager
+def small_disk(folder):
+    """The folder is a file system of 1 MiB."""
+    if os.geteuid():
+        raise Skip("only root may mount a file system")
+    run("mount", "-t", "tmpfs", "-o", "size=1m", "none", folder)
+    try:
+        yield
+    finally:
+        run("umount", folder)
+
+
+def fill_disk(folder):
+    """A file that takes all that is left."""
+    path = folder / "filler"
+    with contextlib.suppress(OSError), open(path, "wb", buffering=0) as file:
+        while True:
+            file.write(bytes(4096))
+    return path
+
+
+@test()
+def a_full_disk_pushes_twice_rather_than_never(folder):
+    data, server = folder / "data", Server()
+    data.mkdir()
+    with small_disk(data):
+        for name in ("old", "new"):
+            shutil.copy(SNAPSHOTS / f"{name}.snap", data)
+        filler = fill_disk(data)
+        out, err = allocsnap("push", server.url(), data, status=1)
+        check_equal((out, len(server.requests)), ("1 pushed; 1 waits: the same command tries it again\n", 1), "without a note")
+        check("No space left on device" in err, err)
+        notes = next(data.glob(".push-*"))
+        check_equal(notes.read_bytes(), b"", "notes")
+        filler.unlink()
+        check_equal(allocsnap("push", server.url(), data)[0], "2 pushed\n", "with room again")
+        check_equal((len(server.requests), profiles_of(server)), (3, 2), "requests, and different profiles")
+        check_equal(allocsnap("push", server.url(), data)[0], "0 pushed\n", "all are noted")
+
+
+@test()
+def a_note_that_does_not_fit_leaves_no_part_of_it(folder):
+    data, server = folder / "data", Server()
+    data.mkdir()
+    with small_disk(data):
+        shutil.copy(SNAPSHOTS / "old.snap", data)
+        allocsnap("push", server.url(), data)
+        notes = next(data.glob(".push-*"))
+        before = notes.read_bytes()
+        for length in [200] * 20 + [4096 - 8 - len(before) - 20 * 200]:
+            before += b"pushed " + b"x" * (length - len("pushed .snap\n")) + b".snap\n"
+        notes.write_bytes(before)
+        check_equal(len(before), 4096 - 8, "a page, less eight bytes")
+        shutil.copy(SNAPSHOTS / "new.snap", data)
+        filler = fill_disk(data)
+        _, err = allocsnap("push", server.url(), data, status=1)
+        check("No space left on device" in err, err)
+        check_equal(notes.read_bytes(), before, "notes")
+        filler.unlink()
+        check_equal(allocsnap("push", server.url(), data)[0], "1 pushed\n", "once more")
+        check_equal(notes.read_text(encoding="utf-8"), "pushed old.snap\npushed new.snap\n", "notes")
+
+
+@test()
+def too_few_descriptors_lose_nothing(folder):
+    """Whichever of them is the one too many: the note, the snapshot, the library, the connection."""
+    failed = 0
+    for limit in range(4, 24):
+        data, server = folder_of(pathlib.Path(folder, str(limit)), "old", "new"), Server()
+        with_limit = [tool("prlimit"), f"--nofile={limit}", ALLOCSNAP]
+        if "error while loading" in run(*with_limit, "--version", status=None)[1]:
+            continue
+        out, err = run(*with_limit, "push", server.url(), data, status=None)
+        done = out == "2 pushed\n"
+        check(done or "Too many open files" in err or "onnect" in err or "libcurl" in err, f"{limit}: {out!r}, {err!r}")
+        check("rejected" not in out and "given up" not in out, f"{limit}: {out!r}, {err!r}")
+        failed += not done
+        allocsnap("push", server.url(), data)
+        check_equal((len(server.requests), profiles_of(server)), (2, 2), f"{limit}: requests, and different profiles")
+    check(2 <= failed < 20, f"{failed} limits of 20 were too low")

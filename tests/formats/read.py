@@ -100,33 +100,79 @@ def find_profile(folder, pattern):
     return found[-1]
 
 
+def jemalloc_profile(folder, program):
+    run(program, env={"LD_PRELOAD": "libjemalloc.so.2",
+                      "MALLOC_CONF": f"prof:true,prof_final:true,lg_prof_sample:16,prof_prefix:{folder}/je"})
+    return find_profile(folder, "je*.heap")
+
+
+def tcmalloc_profile(folder, program):
+    run(program, env={"LD_PRELOAD": "libtcmalloc.so.4", "HEAPPROFILE": f"{folder}/tc"})
+    return find_profile(folder, "tc*.heap")
+
+
+def perl_text(script, program, path):
+    """(total, {function: (flat bytes, cumulative bytes)}) of jeprof or google-pprof."""
+    out, _ = run(tool(script), "--text", "--show_bytes", program, path)
+    rows = re.findall(r"^ *(\d+) +\S+% +\S+% +(\d+) +\S+% (\S+)", out, re.M)
+    return int(re.search(r"Total: (\d+) B", out)[1]), {name: (int(flat), int(cum)) for flat, cum, name in rows}
+
+
 @test()
 def profiles_of_jemalloc_have_the_sums_of_jeprof(folder):
     """jeprof leaves out frames that it takes for the allocator's; only its total is compared, and what the leaves hold."""
-    tool("jeprof")
     program = c_program(folder)
-    run(program, env={"LD_PRELOAD": "libjemalloc.so.2",
-                      "MALLOC_CONF": f"prof:true,prof_final:true,lg_prof_sample:16,prof_prefix:{folder}/je"})
-    path = find_profile(folder, "je*.heap")
-    out, _ = run("jeprof", "--text", "--show_bytes", program, path)
-    wanted = int(re.search(r"Total: (\d+) B", out)[1])
+    path = jemalloc_profile(folder, program)
+    wanted, rows = perl_text("jeprof", program, path)
     report = stats(imported(path), "-g", "traceback")
     check(abs(report["total"]["size"] - wanted) <= 2, f"{report['total']['size']} bytes, jeprof has {wanted}")
-    leaves = {name: int(size) for size, name in re.findall(r"^ *(\d+) +\S+% +\S+% +\d+ +\S+% (\S+)", out, re.M)}
     sizes = {row["size"] for row in report["statistics"]}
     for leaf in ("keep_big", "keep_small"):
-        check(any(abs(size - leaves[leaf]) <= 1 for size in sizes), f"{leaf}: {leaves[leaf]} is not in {sizes}")
+        check(any(abs(size - rows[leaf][0]) <= 1 for size in sizes), f"{leaf}: {rows[leaf]} is not in {sizes}")
 
 
 @test()
 def profiles_of_tcmalloc_have_the_sums_of_pprof(folder):
-    program = c_program(folder)
-    run(program, env={"LD_PRELOAD": "libtcmalloc.so.4", "HEAPPROFILE": f"{folder}/tc"})
-    path = find_profile(folder, "tc*.heap")
+    path = tcmalloc_profile(folder, c_program(folder))
     wanted, found = pprof_totals(path), stats(imported(path))["total"]
     check(found["size"] >= 300 * 200000, f"{found}")
     check_equal(found["size"], wanted["space/bytes"], "bytes")
     check_equal(found["count"], wanted["objects/count"], "blocks")
+
+
+def check_names(path, script, program, rounding):
+    """Functions and their sums, by own frames and by callers, are those that the library's own script prints."""
+    snap = imported(path)
+    _, err = allocsnap("symbolize", snap)
+    check("--by-path takes the file" in err and not stats(snap)["losses"], f"named without being asked: {err}")
+    _, err = allocsnap("stats", snap)
+    check("no function has a name; 'allocsnap symbolize --by-path'" in err, f"no hint: {err!r}")
+    out, _ = allocsnap("symbolize", "--by-path", snap)
+    check("by path, not verified" in out, out)
+    total, wanted = perl_text(script, program, path)
+    report = stats(snap, "-g", "function")
+    check(abs(report["total"]["size"] - total) <= rounding, f"{report['total']}, {script} has {total}")
+    check(report["losses"].get("frames_named_by_path", 0) >= 3, f"losses: {report['losses']}")
+    flat = {row["key"]: row["size"] for row in report["statistics"]}
+    callers = {row["key"]: row["size"] for row in stats(snap, "-g", "function", "-c")["statistics"]}
+    for name in ("keep_big", "keep_small", "main"):
+        check(abs(flat.get(name, 0) - wanted[name][0]) <= rounding, f"{name}: {flat}, {script} has {wanted[name]}")
+        check(abs(callers[name] - wanted[name][1]) <= rounding, f"{name}: {callers}, {script} has {wanted[name]}")
+    lines = {(row["traceback"][0]["filename"], row["traceback"][0]["lineno"]) for row in stats(snap)["statistics"]}
+    source = str(path.parent / "leak.c")
+    check_equal({line for name, line in lines if name == source}, {5, 6}, f"lines, of {lines}")
+
+
+@test()
+def names_by_path_are_those_of_jeprof(folder):
+    program = c_program(folder)
+    check_names(jemalloc_profile(folder, program), "jeprof", program, 2)
+
+
+@test()
+def names_by_path_are_those_of_google_pprof(folder):
+    program = c_program(folder)
+    check_names(tcmalloc_profile(folder, program), "google-pprof", program, 0)
 
 
 @test()

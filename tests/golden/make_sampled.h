@@ -107,6 +107,29 @@ static void make_sampled_hostile(struct make *m)
 	end(m, "sampled-hostile");
 }
 
+/* Samples that the process took itself, one in 64 KiB as its user chose, and one in `most` where those were too many. */
+static void make_own_samples(struct make *m, const char *monotonic_ns, const char *now, const char *most, const char *name)
+{
+	uint32_t root;
+
+	begin(m, SNAP_WITH_ALL | SNAP_WITH_WEIGHT);
+	root = line(m, "main", "src/main.c", 70);
+	metadata(m, "pid", "4711");
+	metadata(m, "monotonic_ns", monotonic_ns);
+	metadata(m, "sampler", "/usr/lib/allocsnap/liballocsnap-sampler.so");
+	metadata(m, "sampler_weights", "exact");
+	metadata(m, "sample_bytes", now);
+	metadata(m, "sampler_chosen_bytes", "65536");
+	if (most) {
+		metadata(m, "sampler_change_count", "3");
+		metadata(m, "sample_bytes_most", most);
+	}
+	samples(m, TRACEBACK(m, 0, line(m, "cart_new", "src/cart.c", 31), root), 64, 1024.5000813802, 0, 9);
+	if (most)
+		samples(m, TRACEBACK(m, 0, line(m, "db_row", "src/db.c", 12), root), 4096, 64.5013020741, 9, 8);
+	end(m, name);
+}
+
 /* Every block, as far as it was looked. */
 static void make_gaps(struct make *m)
 {

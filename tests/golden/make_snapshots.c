@@ -10,6 +10,7 @@
  *	hostile.snap		names that steer a terminal, that are no UTF-8, that are long
  *	empty.snap		nothing at all
  *	plain.snap		no losses, no births, no metadata
+ *	unseen.snap		a process that ended before its functions were probed
  *	mixed.snap		three threads, two domains, sizes and ages from small to large
  *	packed.snap		the same, compressed
  *	pooled.snap, renamed.snap	with an allocator of its own, under two names
@@ -17,6 +18,7 @@
  *	rss.snap, sparse.snap, afar.snap, rss-hostile.snap	what RSS is made of
  *	rebuilt.snap		the same program from another build, sampled
  *	sampled-old.snap, sampled.snap	one process, samples of its blocks, the second with gaps
+ *	own-samples-old.snap, own-samples.snap	the process took them itself, in the second at changing intervals
  *	sampled-hostile.snap	samples of impossible weights, impossible costs
  *	gaps.snap		every block, except in gaps
  *	fleet/			one program on five hosts at three times
@@ -325,6 +327,17 @@ static void make_plain(struct make *m)
 	blocks(m, TRACEBACK(m, 0, line(m, "main", "plain.c", 1)), 0, 1, 0);
 }
 
+static void make_unseen(struct make *m)
+{
+	metadata(m, "host", "shop-1");
+	metadata(m, "pid", "4713");
+	metadata(m, "comm", "psql");
+	metadata(m, "end", "exited 0");
+	shop_time(m, "1795237200000000000", "110000000000");
+	count(m, SNAP_COUNTED, "allocations", 0);
+	count(m, SNAP_LOST, "functions_late", 12);
+}
+
 #include "make_names.h"
 
 static void make_one(struct make *m, const char *name, void (*fill)(struct make *m))
@@ -373,6 +386,7 @@ int main(int argc, char **argv)
 	make_one(&make, "cxx", make_cxx);
 	make_one(&make, "hostile", make_hostile);
 	make_one(&make, "plain", make_plain);
+	make_one(&make, "unseen", make_unseen);
 	make_one(&make, "empty", NULL);
 	make_damaged(&make);
 	make_one(&make, "rss", make_rss);
@@ -381,6 +395,8 @@ int main(int argc, char **argv)
 	make_one(&make, "rss-hostile", make_rss_hostile);
 	make_sampled_old(&make);
 	make_sampled(&make);
+	make_own_samples(&make, "50000000000", "65536", NULL, "own-samples-old");
+	make_own_samples(&make, "60000000000", "131072", "262144", "own-samples");
 	make_sampled_hostile(&make);
 	make_gaps(&make);
 	make_named(&make);

@@ -79,18 +79,24 @@ def differences(bench, first_seed):
     run(bench.program, "fleet", "index", "-C", catalogue, bench.folder)
     out, status = run(bench.program, "fleet", "leaks", "-C", catalogue, "--json", "--all", "--top", "0")
     report = json.loads(out)
-    rows = {function_of(row): row for row in report["leaks"]}
+    listed = [row for leak in report["leaks"] for row in leak["lines"]]
+    rows = {function_of(row): row for row in listed}
     if status != 3 or not unjudged or report["judged"] or report["processes"]["judged"] != len(hosts) - len(unjudged):
         yield f"status {status}, {report['processes']}: {len(unjudged)} of {len(hosts)} hosts cannot be judged"
-    if rows.keys() != lines.keys() or len(rows) != len(report["leaks"]):
+    if rows.keys() != lines.keys() or len(rows) != len(listed):
         yield f"other lines: {sorted(rows.keys() ^ lines.keys())}"
     for function in rows.keys() & lines.keys():
         for found in differences_of_row(rows[function], lines[function]):
             yield f"{function}: {found}"
-    order = [(KINDS.index(row["verdict"]), -row["bytes_per_s"]) for row in report["leaks"]]
-    if order != sorted(order):
-        yield "the order of the rows"
-    sure = sum(row["bytes_per_s"] for row in report["leaks"] if row["verdict"] == "leaks")
+    for leaks in [report["leaks"]] + [leak["lines"] for leak in report["leaks"]]:
+        order = [(KINDS.index(leak["verdict"]), -leak["bytes_per_s"]) for leak in leaks]
+        if order != sorted(order):
+            yield "the order of the rows"
+    for leak in report["leaks"]:
+        together = sum(row["bytes_per_s"] for row in leak["lines"])
+        if not math.isclose(leak["bytes_per_s"], together, abs_tol=1e-9):
+            yield "the rate of lines that leak together"
+    sure = sum(row["bytes_per_s"] for row in listed if row["verdict"] == "leaks")
     for limit, wanted in (int(sure) // 2, 4), (2 * int(sure) + 1, 3):
         _, status = run(bench.program, "fleet", "leaks", "-C", catalogue, "--fail-above", f"{limit}/s")
         if status != wanted:

@@ -14,6 +14,7 @@ import select
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -35,6 +36,7 @@ UNWINDING = {"tracebacks_" + name for name in (
     "skipping", "broken", "guessed", "no_rule", "unsupported", "unreadable", "backwards", "no_fp",
     "no_table", "no_code", "busy")}
 NEVER = "1h"  # an interval that no test waits for
+PATIENCE = int(os.environ.get("LIVE_PATIENCE", "1"))  # how many times as long tests wait: more on a slow machine
 
 
 class Failure(Exception):
@@ -49,6 +51,11 @@ def long(function):
     """Marks a test that only `make check-long` runs, or run.py with its name."""
     function.is_long = True
     return function
+
+
+def runs_long():
+    """Whether these are the long tests, too."""
+    return "--long" in sys.argv
 
 
 def check(condition, message):
@@ -82,6 +89,13 @@ def snapshots_below(folder):
     return [path for _, path in sorted(found)]
 
 
+def losses_of(shown, ignored=()):
+    """The losses in a snapshot. mappings_missed counts events of any process: builds beside the tests can be too many
+    for the kernel's rings."""
+    return {name: n for name, n in shown["losses"].items()
+            if n and name != "mappings_missed" and name not in ignored}
+
+
 class Process:
     """A child with its output read line by line; stderr goes to a file.
 
@@ -105,7 +119,7 @@ class Process:
 
     def line(self, seconds=15):
         """The next line of stdout; None at its end."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + seconds * PATIENCE
         while b"\n" not in self.buffer:
             left = deadline - time.monotonic()
             if left <= 0:
@@ -129,7 +143,7 @@ class Process:
 
     def wait(self, seconds=15):
         try:
-            return self.popen.wait(seconds)
+            return self.popen.wait(seconds * PATIENCE)
         except subprocess.TimeoutExpired:
             raise Failure(f"{self.popen.args}: has not ended after {seconds} s") from None
 
@@ -179,7 +193,7 @@ class Recording(Process):
 
     def ready(self):
         """Waits until it records: it has set up its signals, then answers one."""
-        deadline = time.monotonic() + 15
+        deadline = time.monotonic() + 15 * PATIENCE
         bit = 1 << (signal.SIGUSR1 - 1)
         while not signal_masks(self.pid) & bit:
             check(self.popen.poll() is None, f"attach ended at once: {self.stderr()!r}")
@@ -303,7 +317,7 @@ class Bench:
         folder = folder_of_run(argv)
         before = snapshots_below(folder) if folder else []
         process = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                                 timeout=seconds, check=False, **options)
+                                 timeout=seconds * PATIENCE, check=False, **options)
         check_equal(process.returncode, status,
                     f"exit status of {' '.join(argv)} (stderr {process.stderr!r})")
         new = [path for path in snapshots_below(folder) if path not in before] if folder else []
@@ -358,7 +372,7 @@ def rows_of_file(statistics, name):
 
 
 def wait_for(condition, what, seconds=10):
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + seconds * PATIENCE
     while not condition():
         check(time.monotonic() < deadline, f"{what}: not within {seconds} s")
         time.sleep(0.02)

@@ -7,7 +7,7 @@ import os
 import signal
 import time
 
-from harness import (ALLOCSNAP, NEVER, OURS, UNWINDING, Process, Workload, check, check_equal,
+from harness import (ALLOCSNAP, NEVER, OURS, UNWINDING, Process, Workload, check, check_equal, losses_of,
                      children_of, wait_for)
 
 FOLDER = os.path.abspath(os.environ.get("LEDGER_FOLDER", ".output/ledger"))
@@ -186,7 +186,7 @@ class Comparison:
             check_equal(self.in_flight, 0, f"{self.what}: calls in flight")
 
     def check_losses(self):
-        lost = {name: n for name, n in self.found["losses"].items() if n and name not in NAMES}
+        lost = losses_of(self.found, NAMES)
         unreturned = lost.pop("calls_unreturned", 0)
         check_equal(lost, {}, f"{self.what}: losses")
         check(unreturned <= self.in_flight,

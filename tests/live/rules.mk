@@ -17,3 +17,18 @@ $(OUT)/workloads/write_metrics: $(OUT)/tests/live/write_metrics.o $(APP) $(LIB)
 	$(Q)$(CC) $(ALL_CFLAGS) $^ -o $@
 
 test-live workloads: $(OUT)/workloads/write_metrics
+
+# The same source with another C library, for the preloaded sampler.
+$(OUT)/workloads/truth_musl: tests/workloads/truth.c $(wildcard tests/workloads/*.h)
+	$(call msg,MUSL,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)musl-gcc -g -O1 -fno-omit-frame-pointer -fno-inline -fno-optimize-sibling-calls -pthread -Wall $< -o $@
+
+test-live workloads: $(OUT)/workloads/truth_musl $(SAMPLERS)
+
+.PHONY: test-truth
+
+TRUTH_RECORDINGS ?= 2000
+
+test-truth: $(BIN) workloads	## 2,000 recordings of processes that take their own samples, with known answers: a table (as root)
+	$(Q)ALLOCSNAP=$(abspath $(BIN)) WORKLOADS=$(abspath $(OUT)/workloads) tests/live/truth.py $(TRUTH_RECORDINGS)

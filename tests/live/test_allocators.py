@@ -6,7 +6,7 @@ import signal
 import subprocess
 
 import harness
-from harness import (ALLOCSNAP, NEVER, NO_LINKS, UNWINDING, Workload, check_equal, rows_of_file, tool)
+from harness import (ALLOCSNAP, NEVER, NO_LINKS, UNWINDING, Workload, check_equal, losses_of, rows_of_file, tool)
 from ledger import Recorded
 from test_known import check_rows, check_totals, expected_rows
 
@@ -90,12 +90,11 @@ def check_domain(bench, path, allocator, done, what):
 
 def losses_of_callers(shown):
     """musl has code without call frame information."""
-    return {name: n for name, n in shown["losses"].items()
-            if n and name in CALLERS - {"tracebacks_busy"}}
+    return {name: n for name, n in losses_of(shown).items() if name in CALLERS - {"tracebacks_busy"}}
 
 
 def losses_of_books(shown):
-    return {name: n for name, n in shown["losses"].items() if n and name not in CALLERS}
+    return losses_of(shown, CALLERS)
 
 
 def rows_of_program(bench, path):

@@ -4,7 +4,7 @@ import signal
 import time
 
 import harness
-from harness import check, check_equal, rows_of_file
+from harness import check, check_equal, losses_of, rows_of_file
 from test_known import check_rows, expected_rows
 
 
@@ -24,7 +24,7 @@ def test_clear_removes_earlier_blocks(bench):
     known.order("free")
     shown = bench.show(recording.snapshot())
     check_equal(shown["counters"]["unknown_frees"], before["blocks"], "frees of blocks of before")
-    check_equal({name for name, value in shown["losses"].items() if value}, set(), "losses")
+    check_equal(losses_of(shown), {}, "losses")
     answers, done = known.order("go")
     path = recording.snapshot()
     check_rows(rows_of_file(bench.stats(path, "--keep-wrappers"), "known.c"), expected_rows(answers))

@@ -3,8 +3,9 @@
 import os
 import signal
 
+import harness
 from harness import (ALLOCSNAP, BY_FRAME_POINTERS, UNWINDING, WORKLOADS, Process, check, check_equal, frame_text,
-                     tool, top_frame)
+                     losses_of, tool, top_frame)
 from load import Sqlite
 
 # Walks by frame pointers end early in Debian's code; no block is missing because of it.
@@ -27,8 +28,7 @@ def check_last(bench, path, end):
     check_equal(shown["blocks"], counters["allocations"] - counters["frees"], "blocks")
     check_equal(shown["traced_memory"]["current"],
                 counters["allocated_bytes"] - counters["freed_bytes"], "bytes")
-    lost = {name for name, n in shown["losses"].items() if n}
-    check_equal(lost - UNWINDING, set(), "losses")
+    check_equal(losses_of(shown, UNWINDING), {}, "losses")
     rows = bench.stats(path)["statistics"]
     for row in rows[:10]:
         frame = top_frame(row)
@@ -60,6 +60,7 @@ def test_crash_of_python3_leaves_a_last_snapshot(bench):
     check_equal(program.wait(), 3, "exit status of run")
 
 
+@harness.long
 def test_crash_of_sqlite3_leaves_a_last_snapshot(bench):
     """Debian has no names for the inside of libsqlite3: a row is a file and an offset."""
     sqlite = Sqlite.start_on(bench)
@@ -94,6 +95,7 @@ def test_crash_by_terminate_leaves_a_last_snapshot(bench):
     check_terminate(bench, recording.end()[-1])
 
 
+@harness.long
 def test_crash_by_terminate_under_run_leaves_a_last_snapshot(bench):
     program = bench.start([ALLOCSNAP, "run", "-o", bench.path("out"), "--",
                            os.path.join(WORKLOADS, "terminate")], kind=Process)

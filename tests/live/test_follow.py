@@ -13,8 +13,7 @@ from harness import (ALLOCSNAP, WORKLOADS, Process, changed_code, check, check_e
                      rows_of_file, tool, wait_for)
 from ledger import compare_all, environment_of
 
-NAMELESS = ("frames_unmapped", "objects_unreadable", "mappings_missed", "processes_dropped",
-            "functions_late")
+NAMELESS = ("frames_unmapped", "objects_unreadable", "processes_dropped", "functions_late")
 
 
 def follow(bench, argv, seconds=60, options=(), **popen):
@@ -112,6 +111,7 @@ def test_follow_records_forked_children(bench):
     follow_fork(bench)
 
 
+@harness.long
 def test_follow_records_forked_children_without_sessions(bench):
     with environment("ALLOCSNAP_NO_UPROBE_SESSION"):
         follow_fork(bench)

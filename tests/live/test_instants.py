@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 
+import harness
 from harness import WORKLOADS, check_equal, environment
 
 SNAPSHOTS = int(os.environ.get("INSTANTS", "200"))
@@ -22,6 +23,7 @@ def test_snapshots_are_instants(_bench):
     check_instants(SNAPSHOTS)
 
 
+@harness.long
 def test_snapshots_are_instants_with_one_reader(_bench):
     with environment("ALLOCSNAP_ONE_READER"):
         check_instants(SNAPSHOTS // 4)

@@ -7,7 +7,7 @@ import time
 
 import harness
 from harness import (BY_FRAME_POINTERS, NO_LINKS, NO_RETURNS, Failure, check, check_equal,
-                     environment, frame_text, rows_of_file, top_frame)
+                     environment, frame_text, losses_of, rows_of_file, top_frame)
 
 # Seven threads; a third of these blocks is freed by another one.
 LEAF_A = (7 * (101 - 34), 7 * (101 - 34) * 53)
@@ -36,8 +36,7 @@ def check_totals(bench, path, done, losses=None):
     check_equal(counters["allocations"] - counters["frees"], done["count"], "allocations - frees")
     check_equal(shown["traced_memory"]["current"], done["size"], "traced_memory.current")
     check(shown["traced_memory"]["peak"] >= done["size"], "the peak is less than what is live")
-    check_equal({name: value for name, value in shown["losses"].items()
-                 if value and name != "tracebacks_busy"}, losses or {}, "losses")
+    check_equal(losses_of(shown, {"tracebacks_busy"}), losses or {}, "losses")
     for measure, count, size in (("allocated", "allocations", "allocated_bytes"),
                                  ("temporary", "temporary_blocks", "temporary_bytes")):
         total = bench.stats(path, "--measure", measure)["total"]

@@ -9,8 +9,9 @@ import shutil
 import signal
 
 from cgroup import memory_group
+import harness
 from harness import (ALLOCSNAP, WORKLOADS, Workload, changed_code, check, check_equal, environment,
-                     rows_of_file, wait_for)
+                     losses_of, rows_of_file, wait_for)
 from test_ends import check_last_snapshot
 from test_known import check_rows, check_totals, expected_rows
 
@@ -75,7 +76,7 @@ def check_totals_since(bench, first, last, done, losses, threads_end):
                         size=expected["size"] - own_bytes)
     check_equal(found, expected, "since it was ready")
     check_equal(now["counters"]["current_blocks"], now["blocks"], "current_blocks")
-    lost = {name: n - then["losses"][name] for name, n in now["losses"].items()}
+    lost = {name: n - then["losses"][name] for name, n in losses_of(now).items()}
     check_equal({name: n for name, n in lost.items() if n}, losses, "losses")
 
 
@@ -160,6 +161,7 @@ def test_end_by_crash_leaves_a_last_snapshot(bench):
     end_of_attached(bench, "crash")
 
 
+@harness.long
 def test_end_by_abort_leaves_a_last_snapshot(bench):
     end_of_attached(bench, "abort")
 
@@ -188,6 +190,7 @@ def test_run_of_a_program_that_exits_leaves_a_last_snapshot(bench):
     end_of_run(bench, "exit")
 
 
+@harness.long
 def test_run_of_a_program_that_exits_immediately_leaves_a_last_snapshot(bench):
     end_of_run(bench, "immediate_exit")
 
@@ -196,18 +199,22 @@ def test_run_of_a_program_that_crashes_leaves_a_last_snapshot(bench):
     end_of_run(bench, "crash")
 
 
+@harness.long
 def test_run_of_a_program_that_aborts_leaves_a_last_snapshot(bench):
     end_of_run(bench, "abort")
 
 
+@harness.long
 def test_run_of_a_program_killed_by_sigkill_leaves_a_last_snapshot(bench):
     end_of_run(bench, "sigkill")
 
 
+@harness.long
 def test_run_of_a_program_killed_by_oom_leaves_a_last_snapshot(bench):
     end_of_run(bench, "oom")
 
 
+@harness.long
 def test_run_of_a_program_killed_by_oom_during_realloc_leaves_a_last_snapshot(bench):
     end_of_run(bench, "oom_in_realloc")
 
@@ -237,6 +244,7 @@ def test_reused_pid_is_another_process(bench):
     check_pid_reuse(bench)
 
 
+@harness.long
 def test_reused_pid_is_another_process_without_sessions(bench):
     with environment("ALLOCSNAP_NO_UPROBE_SESSION"):
         check_pid_reuse(bench)

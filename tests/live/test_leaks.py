@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import signal
 import tempfile
 import threading
@@ -81,23 +82,23 @@ def test_leaks_begin_anew_when_traces_are_cleared(bench):
     grow = bench.workload("grow", "60")
     folder = bench.path("kept")
     recording = bench.attach([grow], folder=folder, interval="500ms")
-    time.sleep(2)
+    time.sleep(1.2)
     recording.popen.send_signal(signal.SIGUSR2)
-    time.sleep(5)
+    time.sleep(4.5)
     recording.end(signal.SIGINT)
     report = leaks_of(bench, folder)
-    check(4e9 < report["observed_ns"] < 6.5e9, f"observed {report['observed_ns'] / 1e9} s, of 5 and some")
+    check(3.5e9 < report["observed_ns"] < 5.6e9, f"observed {report['observed_ns'] / 1e9} s, of 4.5 and some")
     verdict, functions, _ = next(iter(rows_of(report)))
     check(verdict == "leaks" and "grow_here" in functions, f"first: {verdict} {functions}")
 
 
 def test_leaks_report_that_the_process_ended_early(bench):
     grow = bench.workload("grow", "60")
-    leaks = bench.start([ALLOCSNAP, "leaks", str(grow.pid), "--for", "15s"])
-    time.sleep(8)
+    leaks = bench.start([ALLOCSNAP, "leaks", str(grow.pid), "--for", "12s"])
+    time.sleep(6)
     grow.kill()
     check_equal(leaks.wait(), 0, "exit status")
-    check("only, not for 15 s: it ended" in leaks.stderr(), leaks.stderr())
+    check("only, not for 12 s: it ended" in leaks.stderr(), leaks.stderr())
 
 
 def test_leaks_of_an_ended_process_name_its_snapshots(bench):
@@ -146,6 +147,36 @@ def test_leaks_attached_late(bench):
     report = leaks_of(bench, str(zoo.pid), "--for", "20s")
     check_zoo(report, shown=SURE)
     check_plain_rate(report)
+
+
+# Keeps 20 KiB of small strings, a hundred times a second.
+SMALL_OBJECTS = """
+import time
+kept = []
+while True:
+    kept.append([f"customer number {len(kept)} {i}" for i in range(200)])
+    time.sleep(0.01)
+"""
+
+
+def python_answer(bench, *options, **environment):
+    """(text, python's hints) of `leaks` about small objects that are kept."""
+    python = bench.start(["/usr/bin/python3", "-c", SMALL_OBJECTS], env=dict(os.environ, **environment))
+    text = bench.run([ALLOCSNAP, "leaks", str(python.pid), "--for", "12s", *options], seconds=60)[0]
+    python.kill()
+    return text, [line for line in text.splitlines() if line.startswith("hint: ") and "small objects" in line]
+
+
+@long
+def test_leaks_follow_the_hint_to_small_objects(bench):
+    """Each of the two ways that the hint names shows what the first answer lacks: what makes the strings."""
+    strings = re.compile(r"LEAKS .*(PyUnicode_\w+|unicode_\w+)")
+    text, hints = python_answer(bench)
+    check(len(hints) == 1 and not strings.search(text), f"one hint, and no strings: {text}")
+    options = re.search(r"'(--[^']+)'", hints[0])[1].split()
+    name, value = re.search(r"(PYTHON\w+)=(\w+)", hints[0]).groups()
+    for answer, left in (python_answer(bench, *options), python_answer(bench, **{name: value})):
+        check(not left and strings.search(answer.replace("\n", " ")), f"the hint was followed: {answer}")
 
 
 class RedisLoad:

@@ -7,7 +7,7 @@ see a return.
 import signal
 
 import harness
-from harness import MODES, UNWINDING, check_equal, environment
+from harness import MODES, UNWINDING, check_equal, environment, losses_of
 
 
 def check_leaves(bench, how, number):
@@ -26,7 +26,7 @@ def check_leaves(bench, how, number):
         check_equal(shown["blocks"], done["count"] - then["count"], f"blocks ({mode})")
         check_equal(shown["traced_memory"]["current"], done["size"] - then["size"],
                     f"bytes ({mode})")
-        losses = {name: n for name, n in shown["losses"].items() if n and name not in UNWINDING}
+        losses = losses_of(shown, UNWINDING)
         expected = {"calls_unreturned": done["left"]} if done["left"] else {}
         check_equal(losses, expected, f"losses ({mode})")
         if how == "handler":

@@ -12,7 +12,7 @@ import signal
 import subprocess
 
 import harness
-from harness import WORKLOADS, Process, Workload, check, check_equal, tool, wait_for
+from harness import WORKLOADS, Process, Workload, check, check_equal, losses_of, tool, wait_for
 from ledger import compare, environment_of, halt, ledger_of, record, start
 
 
@@ -256,7 +256,7 @@ def test_ledger_matches_after_attach_in_a_storm(bench):
     now = compare(bench, program.pid, recording.snapshot())
     check_equal(now["only_snapshot"]["count"] + now["other_size"]["count"], 0,
                 f"blocks that differ: {now['examples']}")
-    lost = {name: n for name, n in now["losses"].items() if n and not name.startswith("traceb")}
+    lost = {name: n for name, n in losses_of(now).items() if not name.startswith("traceb")}
     check_equal(lost, {}, "losses")
     check(now["same"] > 200 and now["only_ledger"]["count"] < 30,
           f"{now['same']} blocks are in both, {now['only_ledger']} in the ledger only")

@@ -9,7 +9,7 @@ import signal
 import sys
 
 import harness
-from harness import (Failure, Process, check, check_equal, environment, tool, top_frame, wait_for)
+from harness import (Failure, Process, check, check_equal, environment, losses_of, tool, top_frame, wait_for)
 
 PAGE = 4096
 DOMAIN = ("--include", "domain=1")
@@ -66,7 +66,7 @@ def check_mappings(bench, *options):
     check_equal(counters["allocated_bytes"] - counters["freed_bytes"], counters["current_bytes"],
                 "bytes")
     check_equal(counters["failed_calls"], 2, "failed_calls")
-    check_equal({name: value for name, value in shown["losses"].items() if value}, {}, "losses")
+    check_equal(losses_of(shown), {}, "losses")
     recording.end(signal.SIGINT)
     mappings.is_unharmed()
 
@@ -75,6 +75,7 @@ def test_mmap_totals_are_known(bench):
     check_mappings(bench)
 
 
+@harness.long
 def test_mmap_totals_are_known_with_links(bench):
     with environment("ALLOCSNAP_NO_UPROBE_SESSION"):
         check_mappings(bench)

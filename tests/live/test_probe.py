@@ -6,8 +6,8 @@ import re
 import signal
 
 import harness
-from harness import (ALLOCSNAP, MODES, WORKLOADS, Workload, check, check_equal, environment, tool,
-                     wait_for)
+from harness import (ALLOCSNAP, MODES, WORKLOADS, Workload, check, check_equal, environment, losses_of,
+                     tool, wait_for)
 
 POOL = ",".join(("alloc=pool_alloc(size=2)", "alloc=pool_calloc(count=1,size=2)",
                  "alloc=connection_new(bytes=192)", "alloc=pool_get(out=3,size=1)",
@@ -54,7 +54,7 @@ def check_layered(bench):
         check_equal(names, {domain: ("malloc", "pool")[domain > 0] for domain in expected}, "names")
         shown = bench.show(path)
         check_equal(shown["counters"]["unknown_frees"], done["foreign"], "frees of foreign pointers")
-        check_equal({name: n for name, n in shown["losses"].items() if n}, {}, "losses")
+        check_equal(losses_of(shown), {}, "losses")
         check_traced(shown, done["malloc"][1])
 
 
@@ -68,6 +68,7 @@ def test_probe_of_a_pool_counts_exactly(bench):
     check_layered(bench)
 
 
+@harness.long
 def test_probe_of_a_pool_counts_exactly_with_links(bench):
     with environment("ALLOCSNAP_NO_UPROBE_SESSION"):
         check_layered(bench)

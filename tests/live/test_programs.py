@@ -4,6 +4,7 @@ import os
 import re
 import signal
 
+import harness
 from harness import Skip, changed_code, check, check_equal, frame_text, tool, top_frame
 from load import Load, Python, Redis, Sqlite
 
@@ -59,6 +60,7 @@ def record_growth(bench, program, object_name, step_bytes):
     return frame, load.done
 
 
+@harness.long
 def test_sqlite3_growth_is_recorded(bench):
     sqlite = Sqlite.start_on(bench)
     _, steps = record_growth(bench, sqlite, "libsqlite3", Sqlite.ROWS * Sqlite.ROW_BYTES)
@@ -95,6 +97,7 @@ def test_redis_traced_bytes_follow_its_used_memory(bench):
     recording.end(signal.SIGINT)
 
 
+@harness.long
 def test_python3_growth_is_recorded(bench):
     if not os.path.exists("/usr/bin/python3"):
         raise Skip("there is no /usr/bin/python3")

@@ -150,6 +150,7 @@ def test_record_selects_by_exe(bench):
     check_equal(admitted(bench, "--exe", "FOLDER/*b"), ["ab", "bb"], "recorded")
 
 
+@harness.long
 def test_record_excludes_by_exe(bench):
     check_equal(admitted(bench, "--exe", "FOLDER/*", "--exclude-exe", "FOLDER/a*"), ["bb"], "recorded")
 
@@ -177,6 +178,7 @@ def admitted_root(bench):
     return [name for name in recorder.names() if name == name_of(root)]
 
 
+@harness.long
 def test_record_excludes_by_uid(bench):
     check_equal(admitted(bench, "--exe", "FOLDER/*", "--exclude-uid", "0"), [], "recorded")
 
@@ -354,6 +356,7 @@ def test_record_handles_short_lived_processes(bench):
     world = World(bench)
     program = world.program("child")
     recorder = world.record_warm("--comm", "child")
+    descriptors = len(os.listdir(f"/proc/{recorder.pid}/fd"))
     script = (f"i=0; while [ $i -lt 1000 ]; do if [ $((i % 50)) = 0 ]; then {program} 100003 -; "
               f"else {program} 1000 -; fi; i=$((i + 1)); done; echo done; read go")
     shell = world.shell(script)
@@ -367,8 +370,8 @@ def test_record_handles_short_lived_processes(bench):
     check_equal(recorder.pass_now(), [], "snapshots without a process")
     line = recorder.pass_line()
     check("; 1 process, 980 ended with little, 0 before they were probed, 0 not recorded;" in line, f"the balance: {line}")
-    fds = os.listdir(f"/proc/{recorder.pid}/fd")
-    check(len(fds) < 100, f"{len(fds)} descriptors")
+    more = len(os.listdir(f"/proc/{recorder.pid}/fd")) - descriptors  # some: without links, each probe has one
+    check(more < 50, f"{more} more descriptors than before")
 
 
 @harness.long

@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 
+import harness
 from harness import WORKLOADS, Workload, changed_code, check, check_equal, tool
 from test_record import World, name_of
 
@@ -59,6 +60,7 @@ def test_record_is_complete_for_a_new_process_selected_by_comm(bench):
     recorder.end()
 
 
+@harness.long
 def test_record_is_complete_for_a_new_process_selected_by_path(bench):
     """The loader that the program names leads to its C library; no other process hits a probe."""
     world = World(bench)

@@ -56,7 +56,7 @@ def test_record_works_as_the_service(bench):
     unit = unit_file.write(bench, "/usr/bin")
     folder = folder_of(bench, "state", SOMEBODY)
     prometheus = os.path.join(folder, "allocsnap.prom")
-    command = [*unit_file.in_namespaces(folder),
+    command = [*unit_file.in_namespaces(folder, unit),
                *allocsnap_with(bench, RECORDING, by=unit_file.under_filter(bench, unit))]
     before = world.holds("warm-up")
     recorder = bench.start([*command, "record", "-o", folder, "--comm", "warm-up", "--comm", "later",
@@ -162,7 +162,7 @@ def test_record_metrics_include_all_processes(bench):
     check_equal(found["allocsnap_processes_total"], 301, "processes")
     check_equal(found["allocsnap_processes_small_total"], 300, "of these with little")
     check(found["allocsnap_allocations_total"] >= 300, f"allocations: {found}")
-    check(found["allocsnap_recorded_cpu_seconds_total"] > 0.02, f"CPU time: {found}")
+    check(found["allocsnap_recorded_cpu_seconds_total"] > 0.005, f"CPU time: {found}")
 
 
 def record_on(disk):

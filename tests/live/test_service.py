@@ -11,6 +11,7 @@ import stat
 
 import exposition
 import unit_file
+import harness
 from harness import ALLOCSNAP, NO_LINKS, WORKLOADS, Workload, check, check_equal, keeper_of, reader_of, tool, wait_for
 from privileged import (KEEPING, LEFT, OPENING, RECORDING, SOMEBODY, all_threads, allocsnap_with, bits, folder_of, status)
 from test_heaps import check_work, is_probed, start
@@ -112,6 +113,7 @@ def test_service_as_a_user_records_a_process_of_root(bench):
     check_answers(bench, known, recording)
 
 
+@harness.long
 def test_service_as_a_user_records_a_process_of_another_user(bench):
     known = somebodys_known(bench, SOMEBODY + 1)
     check_answers(bench, known, attach_as(bench, [known], RECORDING))
@@ -281,6 +283,22 @@ def test_service_unit_is_valid(bench):
     check_equal(bench.run([tool("systemd-analyze"), "verify", "--man=no", str(path)])[1], "", "findings")
 
 
+def test_service_unit_is_valid_with_the_network(bench):
+    """The drop-in of the documents is complete, and takes nothing else back."""
+    path = unit_file.write(bench, os.path.dirname(os.path.abspath(ALLOCSNAP)))
+    without = exposed_by(bench, path)
+    unit_file.allow_network(path)
+    check_equal(bench.run([tool("systemd-analyze"), "verify", "--man=no", str(path)])[1], "", "findings")
+    check_equal(exposed_by(bench, path) - without, {"PrivateNetwork=", "IPAddressDeny=", "RestrictAddressFamilies=~AF_(INET|INET6)"},
+                "what the drop-in exposes")
+
+
+def exposed_by(bench, path):
+    """The settings that `systemd-analyze security` finds fault with."""
+    out, _ = bench.run([tool("systemd-analyze"), "security", "--offline=true", "--no-pager", str(path)])
+    return set(re.findall(r"^✗ (\S+)", out, re.M))
+
+
 EXPOSURE_MOST = 1.5  # README.md
 
 
@@ -305,7 +323,7 @@ def test_service_records_under_the_unit(bench):
     folder = folder_of(bench, "state", SOMEBODY)
     program, library, domain = start(bench, "jemalloc")
     command = allocsnap_with(bench, RECORDING, by=unit_file.under_filter(bench, path))
-    recording = bench.attach([program], command=[*unit_file.in_namespaces(folder), *command], folder=folder,
+    recording = bench.attach([program], command=[*unit_file.in_namespaces(folder, path), *command], folder=folder,
                              preexec_fn=lambda: unit_file.set_limits(path))
     check_equal(status(recording.pid)["Seccomp"], 2, "seccomp mode")
     check(os.stat(f"/proc/{recording.pid}/ns/net").st_ino != os.stat("/proc/self/ns/net").st_ino,

@@ -63,6 +63,7 @@ def test_calls_64_deep_are_recorded(bench):
     check_stacks(bench, "nested", set())
 
 
+@harness.long
 def test_handler_on_a_stack_above_is_declined_without_sessions(bench):
     check_stacks(bench, "above", {"calls_declined"}, NO_SESSION, "uprobe_ret")
 

@@ -243,3 +243,36 @@ def test_top_browses_files_without_privileges(bench, open_screen):
     screen.wait(r"^size=.*\n +grow_here at")
     screen.press("q")
     screen.check_left()
+
+
+@on_screen
+def test_top_says_what_it_cannot_open(bench, open_screen):
+    """Files that are gone when they are opened: a line, the list stays, and the exit status says it."""
+    recording = bench.attach([bench.workload("grow", "60"), bench.workload("grow", "60")])
+    recording.end(signal.SIGINT)
+    folder = bench.path("there")
+    os.rename(recording.folder, folder)
+    screen = open_screen(folder)
+    screen.wait(r"grow.*\n.*grow")
+    os.rename(folder, bench.path("gone"))
+    screen.press("Enter")
+    text = screen.wait("No such file")
+    check(re.search(r"grow.*\n.*grow", text), f"the list is gone: {text}")
+    screen.press("q")
+    check("No such file" in screen.check_left(1), "no reason at the end")
+    broken = bench.path("broken.snap")
+    pathlib.Path(broken).write_bytes(b"ALLOCSNAP")
+    out, err = bench.run([ALLOCSNAP, "top", broken], 1)
+    check_equal((out, len(err.splitlines())), ("", 1), f"of a damaged file: {err}")
+
+
+def test_top_leaves_nothing_in_the_folder_of_another_user(bench):
+    """`sudo -E` keeps the TMPDIR of a user, in which root without privileges can remove nothing."""
+    folder = bench.path("tmp-of-a-user")
+    os.mkdir(folder, 0o755)
+    os.chown(folder, 4242, 4242)
+    grow = bench.workload("grow", "60")
+    out, err = bench.run([ALLOCSNAP, "top", str(grow.pid), "--count", "1"], env=dict(os.environ, TMPDIR=folder))
+    check("by line" in out, out)
+    check_equal(os.listdir(folder), [], "left behind")
+    check("belongs to another user" in err, f"stderr: {err}")

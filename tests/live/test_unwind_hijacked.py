@@ -50,6 +50,7 @@ def test_unwind_restores_hijacked_return_addresses(bench):
     check_hijacked(bench, None)
 
 
+@harness.long
 def test_unwind_restores_hijacked_return_addresses_without_sessions(bench):
     check_hijacked(bench, NO_SESSION)
 

@@ -2,14 +2,17 @@
 """Applies the service's unit as a manager would, on a machine without one: user, capabilities, limits, the
 system call filter, and those namespaces that keep the service from writing elsewhere.
 """
+import errno
 import pathlib
 import re
 import resource
+import socket
 import struct
 import subprocess
 
 from harness import Skip, check, private_mounts, tool
 
+DOCS = pathlib.Path(__file__).parents[2] / "docs/formats.md"
 TEMPLATE = pathlib.Path(__file__).parents[2] / "scripts/allocsnap.service.in"
 HEADERS = ("/usr/include/x86_64-linux-gnu/asm/unistd_64.h", "/usr/include/asm/unistd_64.h")
 LIMITS = {"LimitNOFILE": resource.RLIMIT_NOFILE, "LimitMEMLOCK": resource.RLIMIT_MEMLOCK}
@@ -23,14 +26,24 @@ def write(bench, binary_folder):
     return path
 
 
+def allow_network(path):
+    """Adds the drop-in of docs/formats.md."""
+    text = DOCS.read_text()
+    lines, = re.findall(r"^```\n(\[Service\]\n.*?)^```", text, re.M | re.S)
+    folder = path.with_name(path.name + ".d")
+    folder.mkdir()
+    (folder / "push.conf").write_text(lines)
+
+
 def settings(path):
-    """{name: [values]} of [Service]."""
+    """{name: [values]} of [Service], those of drop-ins last."""
     found = {}
-    section = path.read_text().partition("[Service]")[2].partition("[Install]")[0]
-    for line in section.splitlines():
-        if line and not line.startswith("#"):
-            name, _, value = line.partition("=")
-            found.setdefault(name, []).append(value)
+    for part in [path, *sorted(path.with_name(path.name + ".d").glob("*.conf"))]:
+        section = part.read_text().partition("[Service]")[2].partition("[Install]")[0]
+        for line in section.splitlines():
+            if line and not line.startswith("#"):
+                name, _, value = line.partition("=")
+                found.setdefault(name, []).append(value)
     return found
 
 
@@ -84,13 +97,23 @@ def numbers(names):
 
 # include/uapi/linux/{bpf_common,filter,seccomp,audit}.h
 LOAD, IF_EQUAL, RETURN = 0x20, 0x15, 0x06
-ALLOW, REFUSE, KILL = 0x7fff0000, 0x00050001, 0x80000000
+ALLOW, REFUSE, NO_FAMILY, KILL = 0x7fff0000, 0x00050001, 0x00050000 | errno.EAFNOSUPPORT, 0x80000000
+SOCKET = 41
 AUDIT_ARCH_X86_64 = 0xc000003e
 
 
-def filter_program(calls):
+def families(path):
+    """The numbers of RestrictAddressFamilies."""
+    return [getattr(socket, name) for line in settings(path)["RestrictAddressFamilies"] for name in line.split()]
+
+
+def filter_program(calls, kinds):
+    """The system calls that are allowed; socket() only for kinds of addresses."""
     steps = [(LOAD, 0, 0, 4), (IF_EQUAL, 1, 0, AUDIT_ARCH_X86_64), (RETURN, 0, 0, KILL),
-             (LOAD, 0, 0, 0)]
+             (LOAD, 0, 0, 0), (IF_EQUAL, 0, 2 + 2 * len(kinds), SOCKET), (LOAD, 0, 0, 16)]
+    for kind in kinds:
+        steps += [(IF_EQUAL, 0, 1, kind), (RETURN, 0, 0, ALLOW)]
+    steps.append((RETURN, 0, 0, NO_FAMILY))
     for number in calls:
         steps += [(IF_EQUAL, 0, 1, number), (RETURN, 0, 0, ALLOW)]
     steps.append((RETURN, 0, 0, REFUSE))
@@ -113,7 +136,7 @@ os.execv(sys.argv[2], sys.argv[2:])
 def under_filter(bench, path):
     """The command that runs another one, named by its path, with the unit's system calls only."""
     steps = pathlib.Path(bench.path("filter"))
-    steps.write_bytes(filter_program(numbers(allowed(path))))
+    steps.write_bytes(filter_program(numbers(allowed(path)), families(path)))
     return ["/usr/bin/python3", "-c", ENTER, str(steps)]
 
 
@@ -126,9 +149,10 @@ done && mount -t tmpfs -o ro none /home && exec "$@"
 """
 
 
-def in_namespaces(folder):
-    """The prefix of a command that has no network and can write to that folder only."""
-    command = [*private_mounts(), "--net", "--ipc", "--uts", "sh", "-c", ENTER_MOUNTS, folder]
+def in_namespaces(folder, path):
+    """The prefix of a command that has the unit's network, or none, and can write to that folder only."""
+    network = ["--net"] if settings(path)["PrivateNetwork"][-1] == "yes" else []
+    command = [*private_mounts(), *network, "--ipc", "--uts", "sh", "-c", ENTER_MOUNTS, folder]
     if subprocess.run([*command, "true"], capture_output=True, check=False).returncode:
         raise Skip("/ is no mount point of its own, and cannot be made read-only")
     return command

@@ -222,8 +222,8 @@ MUTANTS = {
          "(range->last <= code && code <= range->first);")),
     "pattern: * stops at /": (
         "src/engine/pattern.c",
-        ("if (!star.at || star_name.at == star_name.end)",
-         "if (!star.at || star_name.at == star_name.end || *star_name.at == '/')")),
+        ("\tif (name->at == name->end)\n\t\treturn false;\n\ttake_code_point(name);",
+         "\tif (name->at == name->end || *name->at == '/')\n\t\treturn false;\n\ttake_code_point(name);")),
     "pattern: ? is a byte": (
         "src/engine/pattern.c", ("matches = take_code_point(name) > 0;", "matches = name->at++ != NULL;")),
     "pattern: a backslash escapes": (

@@ -31,6 +31,16 @@ def write_report(allocsnap, path, *words):
     return path
 
 
+def record_compiler(allocsnap, folder):
+    """the report of clang++ (which builds allocsnap, too) at its end, after the headers of the standard library"""
+    source, snapshots = folder / "headers.cpp", folder / "snapshots"
+    source.write_text("#include <bits/stdc++.h>\n", encoding="utf-8")
+    subprocess.run([allocsnap, "run", "-o", snapshots, "--", "clang++", "-std=c++17", "-c", source, "-o", "/dev/null"],
+                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+    last = sorted(snapshots.rglob("*.snap"))[-1]
+    return write_report(allocsnap, folder / "compiler.html", last)
+
+
 class Builder:
     """Data of a report, a traceback at a time; frames are (function, file, line, is_library)."""
 
@@ -69,8 +79,18 @@ class Builder:
             at = self.node_of[step]
         self.blocks[at, key] = values
 
+    def traceback(self, frames):
+        """the number of a traceback that was added"""
+        at = 0
+        for frame in frames:
+            at = self.node_of[at, self.frame(frame)]
+        return self.leaves().index(at)
+
+    def leaves(self):
+        return sorted({node for node, _ in self.blocks})
+
     def data(self, **more):
-        leaves = sorted({node for node, _ in self.blocks})
+        leaves = self.leaves()
         keys = sorted({key for _, key in self.blocks})
         traceback, key_at = {node: i for i, node in enumerate(leaves)}, {key: i for i, key in enumerate(keys)}
         rows = sorted((traceback[node], key_at[key], node) for node, key in self.blocks)
@@ -116,6 +136,19 @@ MALLOC = ("malloc", "malloc.c", 1, 1)
 MAIN = ("main", "/src/main.cc", 10, 0)
 
 
+def leak(traceback, verdict, rate, since, reason="1200 of 1200 blocks older than 10.0 s are live"):
+    """a line of verdicts, and the row that has only this line"""
+    rates = {"verdict": verdict, "bytes_per_s": rate, "least_bytes_per_s": 0.95 * rate, "since_ns": since * 10**9}
+    return {**rates, "lines": [{**rates, "reason": reason, "traceback": traceback, "tracebacks": 1, "callers": 1}]}
+
+
+def verdicts(*rows, seconds=95, **more):
+    """the judgement of a recording that began with the first snapshot"""
+    numbers = {kind: sum(len(row["lines"]) for row in rows if row["verdict"] == kind) for kind in ("leaks", "may-leak")}
+    return {"judged": True, "begin_ns": 100 * 10**9, "observed_ns": seconds * 10**9, "snapshots": 12, "gaps_ns": 0,
+            "growth": {"time_ns": seconds * 10**9, "traced": 4800000}, "lines": numbers, "rows": list(rows), **more}
+
+
 def shop(nr=20):
     """a service that leaks in Cache::put from the 8th snapshot on, in thread 2, beside a busy site and a full cache"""
     builder = Builder(moments(nr))
@@ -127,7 +160,8 @@ def shop(nr=20):
         builder.add([MAIN, serve, put, MALLOC], leaked, (2, 12, i))
         busy = [(100000 + 1000 * (i * 7 % 5), 70) if s == i else (0, 0) for s in range(nr)]
         builder.add([MAIN, serve, parse, MALLOC], busy, (2, 11, i))
-    return builder.data()
+    leaked = builder.traceback([MAIN, serve, put, MALLOC])
+    return builder.data(leaks=verdicts(leak(leaked, "leaks", 80000, 35.5)))
 
 
 def hostile():
@@ -147,6 +181,16 @@ def hostile():
 
 def empty():
     return Builder(moments(1)).data()
+
+
+def many_sites(sites, snapshots):
+    """lines of which each grows in its own way"""
+    builder, chance = Builder(moments(snapshots)), random.Random(11)
+    for i in range(sites):
+        step, noise = chance.randrange(1, 4000), chance.randrange(1, 9000)
+        values = [(step * s + chance.randrange(noise), s + 1) for s in range(snapshots)]
+        builder.add([MAIN, (f"site{i}()", "/src/site.cpp", i + 1, 0), MALLOC], values)
+    return builder.data()
 
 
 def large(tracebacks, snapshots=1):

@@ -6,8 +6,8 @@
 test-page: $(BIN) $(OUT)/golden-snapshots	## the page of `report` in headless Chromium, its sums beside stats and diff
 	$(Q)ALLOCSNAP=$(abspath $(BIN)) SNAPSHOTS=$(abspath $(OUT)/golden-snapshots.d) tests/page/run.py $(PAGE_ARGS)
 
-bench-page:	## how long a page of 20,000 tracebacks takes to open, to redraw and to search
-	$(Q)tests/page/run.py --bench $(PAGE_ARGS)
+bench-page: $(BIN)	## how long pages of 20,000 tracebacks take to open, to redraw, to search; one of a recording (as root)
+	$(Q)ALLOCSNAP=$(abspath $(BIN)) tests/page/run.py --bench $(PAGE_ARGS)
 
 page:	## build src/report/page/page.html of its sources, with esbuild
 	$(Q)scripts/bundle-report.py

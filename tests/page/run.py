@@ -3,7 +3,9 @@
 """The page of `allocsnap report`, in headless Chromium.
 
     run.py [NAME…]     all tests, or those whose names contain one of the words
-    run.py --bench     how long a page of 20,000 tracebacks takes
+    run.py --bench [HTML…]
+                       how long the pages take, or pages of 20,000 tracebacks: one that is made up, one of a compiler
+                       that is recorded (as root)
 
 Environment: ALLOCSNAP, the program; SNAPSHOTS, the folder that make_snapshots filled. Debian's Python runs this: it has
 Debian's selenium.
@@ -24,6 +26,7 @@ import test_sources
 import test_sums
 
 BENCH_ROUNDS = 5
+TRACEBACKS = 20000
 
 
 class Bench:
@@ -41,7 +44,7 @@ class Bench:
     def page(self, name):
         """a page of data made by pages.py"""
         if name not in self.made:
-            data = pages.large(20000) if name == "large" else getattr(pages, name)()
+            data = pages.large(TRACEBACKS) if name == "large" else getattr(pages, name)()
             self.made[name] = self.embed(name, data)
         return self.made[name]
 
@@ -88,19 +91,43 @@ def run_tests(words):
     return "fail" in verdicts
 
 
+def bench_pages(folder):
+    """a page of 20,000 made tracebacks, one of thousands of sites with a history, and that of a real recording"""
+    yield pages.embed(pages.large(TRACEBACKS), folder / "made.html")
+    yield pages.embed(pages.many_sites(5000, 120), folder / "sites.html")
+    if os.geteuid():
+        print("no page of a recording: only root can record")
+    else:
+        yield pages.record_compiler(os.environ["ALLOCSNAP"], folder)
+
+
+def bench_page(browser, path):
+    loads = sorted(browser.open(path) for _ in range(BENCH_ROUNDS))
+    redraws = sorted(test_page.redraw_times(browser))
+    nr = browser.run("""const {report, model, icicle} = allocsnap;
+        return [report.snapshots.length, report.nrTracebacks, model.nrSites, icicle.tree.nr]""")
+    search = browser.run("const t = performance.now(); allocsnap.set({q: 'a'}); return performance.now() - t")
+    said = browser.complaints()
+    print(f"{os.path.basename(path)}: {os.path.getsize(path)} bytes, " + ", ".join(
+        f"{n} {what}" for n, what in zip(nr, ("snapshots", "tracebacks", "sites", "boxes"))))
+    print(f"    ready {say_ms(loads)}, redraw {say_ms(redraws)}, a search {search:.0f} ms")
+    requests = sum(text.startswith("request ") for text in said)
+    print(f"    {requests} requests, {len(said) - requests} messages and violations of the policy")
+    return nr[1]
+
+
 def run_bench(paths):
-    """the given reports, or 20,000 made tracebacks: medians of several loads"""
+    """the given reports, or those of bench_pages(): medians of several loads"""
     if why := browsers.missing():
         sys.exit(f"page: {why}")
     with tempfile.TemporaryDirectory() as folder, browsers.Browser() as browser:
-        for path in paths or [pages.embed(pages.large(20000), pathlib.Path(folder) / "large.html")]:
-            loads = sorted(browser.open(path) for _ in range(BENCH_ROUNDS))
-            redraws = sorted(test_page.redraw_times(browser))
-            tracebacks, boxes = browser.run("return [allocsnap.report.nrTracebacks, allocsnap.icicle.tree.nr]")
-            search = browser.run("const t = performance.now(); allocsnap.set({q: 'a'}); return performance.now() - t")
-            print(f"{path}: {os.path.getsize(path)} bytes, {tracebacks} tracebacks, {boxes} boxes")
-            print(f"    ready {say_ms(loads)}, redraw {say_ms(redraws)}, a search {search:.0f} ms")
-    return 0
+        few = False
+        for path in paths or bench_pages(pathlib.Path(folder)):
+            nr = bench_page(browser, path)
+            few |= not paths and os.path.basename(path) == "compiler.html" and nr < TRACEBACKS
+    if few:
+        print(f"the recording has fewer than {TRACEBACKS} tracebacks: it is no measure")
+    return few
 
 
 def say_ms(seconds):

@@ -12,13 +12,52 @@ def quiet(browser, what):
 
 def test_the_leak_comes_first(bench, browser):
     browser.open(bench.page("shop"))
-    assert "Cache::put grows " in browser.text("#verdict h1"), browser.text("#verdict")
+    assert "Cache::put leaks 4.58" in browser.text("#verdict h1").replace("\u00a0", " "), browser.text("#verdict")
+    assert "called by Server::serve" in browser.text("#verdict p"), browser.text("#verdict")
     assert "since 12:05:35" in browser.text("#verdict h1").replace("\u00a0", " "), browser.text("#verdict h1")
     assert "shop::Cache::put" in browser.text(".tr[aria-rowindex='1']")
     state = browser.state()
     assert (state["a"], state["b"], state["measure"]) == (7, 19, "grown"), state
     assert "3/" not in browser.text("#when") and "20 snapshots" in browser.text("#when")
     quiet(browser, "shop")
+
+
+def test_what_cannot_be_judged_is_said_as_leaks_says_it(bench, browser):
+    few = "3 snapshots; at least 4 are needed"
+    for nr, judgement, title, words in (
+            (20, {"unjudged": "nothing was recorded in 9 gaps: frees were missed", "judged": False}, "Cache::put leaks",
+             "Other lines cannot be judged: nothing was recorded in 9 gaps: frees were missed."),
+            (20, {"unjudged": "77 blocks were dropped", "judged": False, "rows": []}, "leak cannot be judged",
+             "77 blocks were dropped."),
+            (20, {"nothing": "no line leaks that can be seen in 95 s: fewer than 12 blocks cannot", "rows": []},
+             "No line leaks that can be seen in 95 s", "Fewer than 12 blocks cannot."),
+            (3, {"unjudged": few, "judged": False}, "shop::parse grew", f"cannot be judged: {few}."),
+            (1, {"unjudged": "1 snapshot; at least 4 are needed", "judged": False}, "Index::fill holds",
+             "cannot be judged: 1 snapshot; at least 4 are needed.")):
+        data = pages.shop(nr)
+        data["leaks"].update(judgement)
+        browser.open(bench.embed("unjudged", data))
+        shown = browser.text("#verdict h1"), browser.text("#verdict p")
+        assert title in shown[0] and words in shown[1], f"{nr}, {judgement}: {shown}"
+        quiet(browser, title)
+
+
+def test_verdicts_mark_the_sites_of_each_grouping(bench, browser):
+    words = "return [...document.querySelectorAll('.tr')].map(e => [e.querySelector('.word')?.textContent, e.title])"
+    for group in ("line", "function", "file"):
+        browser.open(bench.page("shop"), f"group={group}")
+        marked = [word for word, _ in browser.run(words) if word]
+        assert marked == ["LEAKS"], f"{group}: {marked}"
+    browser.open(bench.page("shop"), "group=thread")
+    assert not [word for word, _ in browser.run(words) if word], "threads have no verdict"
+    browser.open(bench.page("shop"))
+    assert "1200 of 1200 blocks older than 10.0 s are live" in browser.text("#detail")
+
+
+def test_thousands_of_sites_open_soon(bench, browser):
+    took = browser.open(bench.embed("sites", pages.many_sites(5000, 120)))
+    assert took < READY_LIMIT, f"ready after {took:.1f} s"
+    quiet(browser, "sites")
 
 
 def test_every_state_is_quiet(bench, browser):

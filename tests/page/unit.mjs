@@ -7,7 +7,7 @@ const PAGE = new URL(process.env.PAGE_JS + "/", "file:///"); // a copy of src/re
 const { formatBytes, formatCount, formatDuration, formatInterval, formatPercent, formatRate,
 	formatSigned } = await import(PAGE.href + "numbers.js");
 const { fitName, shortName, textMatcher, visible } = await import(PAGE.href + "names.js");
-const { findSteadyGrowth } = await import(PAGE.href + "growth.js");
+const { Leaks, leakingSites } = await import(PAGE.href + "leaks.js");
 const { sizeClassName } = await import(PAGE.href + "facets.js");
 const { hashText } = await import(PAGE.href + "sites.js");
 const { Intervals } = await import(PAGE.href + "intervals.js");
@@ -74,20 +74,25 @@ test("size classes are called as in --group-by size-class", () => {
 		"[1 KiB, 2 KiB)", "[1 MiB, 2 MiB)"]);
 });
 
-test("growth is steady or it is not", () => {
-	const times = Array.from({ length: 30 }, (_, i) => i * 5), M = 1 << 20;
-	assert.equal(findSteadyGrowth(times, times.map((_, i) => i < 8 ? M : M + (i - 8) * 200000)).from, 8);
-	const warm = i => Math.min(i, 4) * M, late = times.map((_, i) => warm(i) + Math.max(0, i - 12) * 150000 +
-		i * 7919 % 13 * 900);
-	assert.ok(Math.abs(findSteadyGrowth(times, late).from - 12) <= 1, "a warm-up, then level, then a leak");
-	assert.equal(findSteadyGrowth(times, times.map((_, i) => i * 100000 + i * 7919 % 13 * 9000)).from, 0,
-		"a noisy line");
-	assert.equal(findSteadyGrowth(times, times.map((_, i) => Math.min(i, 6) * M)), null, "a cache that is full");
-	assert.equal(findSteadyGrowth(times, times.map((_, i) => i % 10 * M)), null, "a slow saw tooth, at its top");
-	assert.equal(findSteadyGrowth(times, times.map((_, i) => i % 5 * M)), null, "a saw tooth");
-	assert.equal(findSteadyGrowth(times, times.map((_, i) => i === 20 ? 9 * M : M)), null, "a burst");
-	assert.equal(findSteadyGrowth(times, times.map(() => M)), null, "level");
-	assert.equal(findSteadyGrowth(times.slice(0, 3), [1, 2, 3]), null, "too few");
+test("verdicts belong to the sites of their tracebacks", () => {
+	const line = (verdict, rate, traceback) => ({ verdict, bytes_per_s: rate, since_ns: 4e9, traceback, reason: verdict });
+	const row = (verdict, ...lines) => ({ verdict, bytes_per_s: 9, least_bytes_per_s: 8, since_ns: 4e9, lines });
+	const report = { nrTracebacks: 4, siteFrame: t => t, leaks: { begin_ns: 1e9, observed_ns: 40e9, rows: [
+		row("leaks", line("leaks", 5, 2), line("leaks", 4, 3)), row("may-leak", line("may-leak", 7, 1)),
+		row("grows", line("grows", 9, 0)), row("leaks", line("leaks", 9, 4294967295))] } };
+	const leaks = new Leaks(report, ns => ns / 1e6), byFrame = { of: frame => frame },
+		sites = [0, 1, 2, 3].map(group => ({ group }));
+	leaks.mark(report, byFrame, sites);
+	assert.deepEqual(sites.map(s => [s.leak.word, s.leak.perSecond]), [["grows", 9], ["MAY LEAK", 7], ["LEAKS", 5],
+		["LEAKS", 4]]);
+	assert.deepEqual(leakingSites(sites).map(s => s.group), [2, 3, 1], "what grows is no leak");
+	assert.deepEqual(leaks.found[0].since, { ms: 5000, isAlways: false });
+	assert.equal(leaks.rows.length, 3, "a traceback that the file does not have");
+	const file = { group: 0 }, byFile = { of: () => 0 };
+	leaks.mark(report, byFile, [file]);
+	assert.deepEqual([file.leak.word, file.leak.perSecond], ["LEAKS", 9], "the gravest verdict, and its rates");
+	const none = new Leaks({ nrTracebacks: 0, leaks: null }, ns => ns);
+	assert.ok(!none.isAsked && !none.found.length && !none.unjudged);
 });
 
 test("links name sites by what they are called", () => {

@@ -23,8 +23,8 @@ class Missing(Exception):
     """The reason why a suite cannot be fetched."""
 
 
-def output(argv):
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=100)
+def output(argv, **options):
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=100, **options)
     if done.returncode:
         last = (done.stderr or done.stdout).strip().splitlines() or ["it failed"]
         raise Missing(f"{os.path.basename(argv[0])}: {last[-1]}")

@@ -212,6 +212,52 @@ def compare_history(folder):
     births_never_come_back(report)
 
 
+SHARED = ("judged", "unjudged", "observed_ns", "snapshots", "gaps_ns", "growth", "hints")
+OF_ROW = ("verdict", "bytes_per_s", "least_bytes_per_s", "since_ns")
+OF_LINE = OF_ROW + ("reason", "doubts", "survivors", "freed", "horizon_ns", "tracebacks", "live")
+
+
+def chosen(row, keys):
+    """its members; the last digits of reals are not written by all"""
+    return [float(f"{row[k]:.12g}") if isinstance(row.get(k), float) else row.get(k) for k in keys]
+
+
+def compare_verdicts(*paths):
+    """the judgement is that of `leaks`, word for word"""
+    report = make(*paths)
+    found = report.json["leaks"]
+    done = subprocess.run([TOOL, "leaks", *paths, "--json", "--top", "0"], capture_output=True, text=True)
+    if done.returncode == 1:
+        assert done.stderr.splitlines()[-1] == "allocsnap: " + found["unjudged"], (done.stderr, found)
+        assert not found["judged"] and not found["rows"], found
+        return
+    want = json.loads(done.stdout)
+    for key in SHARED:
+        assert found.get(key) == want.get(key), (key, found.get(key), want.get(key))
+    assert found["lines"] == want["lines"], (found["lines"], want["lines"])
+    assert len(found["rows"]) == len(want["leaks"])
+    for row, asked in zip(found["rows"], want["leaks"]):
+        assert chosen(row, OF_ROW) == chosen(asked, OF_ROW), (row, asked)
+        compare_leaking_lines(report, row, asked)
+
+
+def compare_leaking_lines(report, row, asked):
+    assert len(row["lines"]) == len(asked["lines"])
+    for line, other in zip(row["lines"], asked["lines"]):
+        assert chosen(line, OF_LINE) == chosen(other, OF_LINE), (line, other)
+        own = report.own_traceback(line["traceback"])
+        assert [name_of(f) for f in own] == [name_of(f) for f in other["traceback"]], (own, other["traceback"])
+    assert ("caller" in row) == ("caller" in asked), (row, asked)
+    if "caller" in row:
+        assert name_of(report.place(report.node_frame[row["caller"]])) == \
+            name_of(asked["lines"][0]["traceback"][asked["caller"]]), (row, asked)
+
+
+def refuse_verdicts(why, *words):
+    found = make(*words).json["leaks"]
+    assert not found["judged"] and found["unjudged"] == why and not found["rows"], found
+
+
 def births_never_come_back(report):
     """blocks born before a snapshot can only become fewer after it: the rule that intervals of differences rest on"""
     births = report.json["keys"]["birth"]
@@ -307,6 +353,15 @@ def main():
     check("example", read_example)
     check("history", compare_history, os.path.join(SNAPSHOTS, "leaks"))
     check("history with gaps", compare_history, os.path.join(SNAPSHOTS, "leaks-gaps"))
+    for name in ("leaks", "leaks-gaps", "leaks-quiet", "leaks-java", "leaks-python", "leaks-one.snap", "leaks-full.snap",
+                 "old.snap", "python.snap", "sampled.snap"):
+        check(f"verdicts of {name}", compare_verdicts, os.path.join(SNAPSHOTS, name))
+    first, *_, last = sorted(glob.glob(os.path.join(SNAPSHOTS, "leaks", "*.snap")))
+    check("verdicts of two", compare_verdicts, first, last)
+    part = "blocks were chosen by size, age or thread, and leaks need all of a line"
+    check("no verdicts on parts", refuse_verdicts, part, os.path.join(SNAPSHOTS, "leaks"), "--min-size", "2")
+    check("no verdicts on two processes", refuse_verdicts, "the snapshots are of different processes",
+          os.path.join(SNAPSHOTS, "old.snap"), os.path.join(SNAPSHOTS, "other.snap"))
     check("fleet", compare_fleet)
     check("sources", read_sources)
     check("standard input", refuse_standard_input)

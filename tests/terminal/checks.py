@@ -8,6 +8,7 @@ ALLOCSNAP = os.environ["ALLOCSNAP"]
 SNAPSHOTS = os.environ["SNAPSHOTS"]
 MAN = os.environ["MAN"]
 COMPLETION = os.environ["COMPLETION"]
+MAKE_TRACES = os.environ["MAKE_TRACES"]
 
 
 class Failure(Exception):

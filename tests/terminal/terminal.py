@@ -4,6 +4,7 @@ import fcntl
 import os
 import pty
 import select
+import signal
 import struct
 import subprocess
 import termios
@@ -20,8 +21,12 @@ class Terminal:
         env.update(options.pop("env", {}))
         stdio = {"stdin": slave, "stdout": slave, "stderr": slave}
         stdio.update(options)
-        self.popen = subprocess.Popen(argv, env=env, start_new_session=True,
-                                      preexec_fn=lambda: fcntl.ioctl(slave, termios.TIOCSCTTY, 0), **stdio)
+
+        def begin():
+            fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell ignores it in what it runs beside itself
+
+        self.popen = subprocess.Popen(argv, env=env, start_new_session=True, preexec_fn=begin, **stdio)
         os.close(slave)
         self.text = ""
 

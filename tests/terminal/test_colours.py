@@ -18,7 +18,7 @@ COMMANDS = (
     "show rss.snap", "doctor", "doctor -v",
 )
 FLEET = (
-    "fleet stats", "fleet hosts", "fleet hosts -g traceback", "fleet trend", "fleet leaks",
+    "fleet stats", "fleet hosts", "fleet hosts -g traceback", "fleet trend", "fleet leaks", "fleet leaks -C leaks.db",
     "fleet diff --baseline label.version=1.3 --candidate label.version=1.4",
 )
 
@@ -38,10 +38,11 @@ def lines_wider(text, columns):
 
 
 def copied(test):
-    """Runs the test in a copy of the snapshots, with a catalogue of those of a fleet."""
+    """Runs the test in a copy of the snapshots, with catalogues of those of two fleets."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = shutil.copytree(SNAPSHOTS, os.path.join(scratch, "snapshots"))
-        subprocess.run([ALLOCSNAP, "fleet", "index", "fleet"], cwd=folder, check=False, capture_output=True)
+        for arguments in ["fleet"], ["-C", "leaks.db", "leaks-fleet"]:
+            subprocess.run([ALLOCSNAP, "fleet", "index", *arguments], cwd=folder, check=False, capture_output=True)
         test(folder)
 
 

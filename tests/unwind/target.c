@@ -166,23 +166,37 @@ void target__close(struct target *target)
 
 /* ---- unwinding ---- */
 
-static struct unwind_rule rule_at(const struct target *target, uint64_t pc)
+static const struct mapping *mapping_at(const struct target *target, uint64_t pc)
+{
+	for (size_t i = 0; i < target->mapping_nr; i++)
+		if (pc >= target->mapping[i].start && pc < target->mapping[i].end)
+			return &target->mapping[i];
+	return NULL;
+}
+
+static struct unwind_rule rule_at(const struct mapping *mapping, uint64_t pc)
 {
 	static const struct unwind_rule none;
 	uint64_t vaddr;
 
-	for (size_t i = 0; i < target->mapping_nr; i++) {
-		const struct mapping *mapping = &target->mapping[i];
+	if (!mapping->table ||
+	    unwind_table__vaddr(mapping->table, pc - mapping->start + mapping->offset, &vaddr))
+		return none;
+	return unwind_table__rule(mapping->table, vaddr);
+}
 
-		if (pc < mapping->start || pc >= mapping->end)
-			continue;
-		if (!mapping->table || unwind_table__vaddr(mapping->table,
-							   pc - mapping->start + mapping->offset,
-							   &vaddr))
-			return none;
-		return unwind_table__rule(mapping->table, vaddr);
-	}
-	return none;
+/*
+ * As the kernel's side does, a return address that is not in code ends the walk and is no frame: glibc's swapcontext
+ * has wrong rules for the instructions between the two stacks, and the new stack may hold anything there.
+ */
+static int step_from(struct target *target, struct unwind_frame *frame, struct stack *stack)
+{
+	uint64_t pc = unwind_rule_address(frame);
+	const struct mapping *mapping = mapping_at(target, pc);
+
+	if (mapping || frame->is_exact)
+		stack->pc[stack->nr++] = frame->pc;
+	return mapping ? unwind_step(rule_at(mapping, pc), frame, &target->memory) : UNWIND_NO_CODE;
 }
 
 void target__unwind(struct target *target, const struct user_regs_struct *regs,
@@ -194,9 +208,6 @@ void target__unwind(struct target *target, const struct user_regs_struct *regs,
 
 	ret->nr = 0;
 	ret->end = UNWIND_GOES_ON;
-	while (ret->end == UNWIND_GOES_ON && ret->nr < FRAMES_MAX) {
-		ret->pc[ret->nr++] = frame.pc;
-		ret->end = unwind_step(rule_at(target, unwind_rule_address(&frame)), &frame,
-				       &target->memory);
-	}
+	while (ret->end == UNWIND_GOES_ON && ret->nr < FRAMES_MAX)
+		ret->end = step_from(target, &frame, ret);
 }

@@ -69,8 +69,9 @@ static void choose_rate(struct budget *budget)
 }
 
 /*
- * The debt ends at half of the window's credit: a process that nobody could look at for a while comes back within a
- * second, too.
+ * A look may be late, as a snapshot can take seconds. Earnings and cost since the last look are then compared with each
+ * other, also beyond a full credit. The debt ends at half of the window's credit: after such a time the process comes
+ * back within a second, too.
  */
 void budget_update(struct budget *budget, uint64_t cost_ns, uint64_t now_ns)
 {
@@ -79,8 +80,7 @@ void budget_update(struct budget *budget, uint64_t cost_ns, uint64_t now_ns)
 
 	if (!budget->percent)
 		return;
-	budget->left_ns = clamp_time(budget->left_ns + earned_ns(budget, passed_ns), -most / 2, most);
-	budget->left_ns -= cost_ns - budget->cost_ns;
+	budget->left_ns += earned_ns(budget, passed_ns) - (cost_ns - budget->cost_ns);
 	budget->left_ns = clamp_time(budget->left_ns, -window_credit_ns(budget) / 2, most);
 	budget->cost_ns = cost_ns;
 	budget->now_ns = now_ns;

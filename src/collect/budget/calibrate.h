@@ -8,6 +8,7 @@
  * hits these probes.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct detacher;
@@ -19,13 +20,15 @@ struct trap_costs {
 	uint64_t entry_ns;   /* at an instruction that the kernel emulates */
 	uint64_t stepped_ns; /* at an instruction that the kernel single-steps */
 	uint64_t return_ns;  /* what the return of a call adds to its entry */
+	uint64_t link_ns;    /* what each link of another process at the same probe adds to a hit; 0: not known */
+	uint64_t others_nr;  /* how many such links there are now; not a result of calibrate_traps() */
 };
 
 /*
  * 0, or a negative errno with a line in *why; *ret is unchanged then. -ENOTSUP on machines other than x86-64.
- * Detaching the probes is left to the detacher.
+ * Detaching the probes is left to the detacher. has_others: link_ns is measured, too, which takes 0.3 s more.
  */
-int calibrate_traps(const struct probe_way *way, struct detacher *detacher, struct trap_costs *ret,
-	      struct reason *why);
+int calibrate_traps(const struct probe_way *way, bool has_others, struct detacher *detacher, struct trap_costs *ret,
+		    struct reason *why);
 
 #endif

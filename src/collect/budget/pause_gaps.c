@@ -27,7 +27,7 @@ int pausing_make_room(struct pausing *pausing)
 
 void pausing_close_gap(struct pausing *pausing, uint64_t now_ns)
 {
-	const struct gap gap = { pausing->open_ns, now_ns };
+	const struct gap gap = { pausing->open_ns, now_ns, pausing->length_ns };
 
 	pausing->gap[pausing->gap_nr++] = gap; /* pausing_make_room() reserved it */
 	pausing->nr++;
@@ -35,26 +35,51 @@ void pausing_close_gap(struct pausing *pausing, uint64_t now_ns)
 	pausing->open_ns = 0;
 }
 
-static uint64_t later_time(uint64_t a, uint64_t b)
+/* How many gaps begin before a time. */
+static size_t gaps_before(const struct pausing *pausing, uint64_t time_ns)
 {
-	return a > b ? a : b;
+	size_t low = 0, high = pausing->gap_nr;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (pausing->gap[mid].start_ns < time_ns)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+/* The length of the first `nr` gaps and of those before gap[], up to a time. */
+static uint64_t length_until(const struct pausing *pausing, size_t nr, uint64_t time_ns)
+{
+	const struct gap *last = nr ? &pausing->gap[nr - 1] : NULL;
+
+	if (!last)
+		return 0;
+	return last->before_ns + (last->end_ns < time_ns ? last->end_ns : time_ns) - last->start_ns;
 }
 
 /*
  * A snapshot may be described after the next pause began, but its data was read before: later gaps do not
  * count.
  */
-struct gaps_sum pausing_sum(const struct pausing *pausing, uint64_t now_ns)
+struct gaps_sum pausing_sum(const struct pausing *pausing, uint64_t start_ns, uint64_t now_ns)
 {
-	struct gaps_sum sum = { pausing->nr, pausing->length_ns };
+	size_t until_start = gaps_before(pausing, start_ns), until_now = gaps_before(pausing, now_ns);
+	struct gaps_sum sum = { .nr = until_now - until_start };
 
-	for (size_t i = pausing->gap_nr; i-- > 0 && pausing->gap[i].end_ns > now_ns;) {
-		const struct gap *gap = &pausing->gap[i];
-
-		sum.nr -= gap->start_ns >= now_ns;
-		sum.length_ns -= gap->end_ns - later_time(gap->start_ns, now_ns);
+	if (start_ns >= now_ns)
+		return (struct gaps_sum){};
+	sum.length_ns = length_until(pausing, until_now, now_ns) - length_until(pausing, until_start, start_ns);
+	if (!until_start)
+		sum.nr += pausing->nr - pausing->gap_nr;
+	else
+		sum.nr += pausing->gap[until_start - 1].end_ns > start_ns;
+	if (pausing->open_ns && pausing->open_ns < now_ns) {
+		sum.nr++;
+		sum.length_ns += now_ns - (pausing->open_ns > start_ns ? pausing->open_ns : start_ns);
 	}
-	if (!pausing->open_ns || pausing->open_ns >= now_ns)
-		return sum;
-	return (struct gaps_sum){ sum.nr + 1, sum.length_ns + now_ns - pausing->open_ns };
+	return sum;
 }

@@ -13,6 +13,7 @@
 /* In CLOCK_MONOTONIC, from the start of the removal of the first probe until all probes are back. */
 struct gap {
 	uint64_t start_ns, end_ns;
+	uint64_t before_ns; /* length of all gaps before it */
 };
 
 #define GAPS_MAX 4096 /* the latest gaps; of older ones only number and length are kept */
@@ -39,7 +40,10 @@ struct gaps_sum {
 	uint64_t nr, length_ns;
 };
 
-/* Sums all gaps up to a time, including an open one. */
-struct gaps_sum pausing_sum(const struct pausing *pausing, uint64_t now_ns);
+/*
+ * Sums the gaps from start_ns to now_ns, including an open one: of a shared budget, a process has those since its
+ * recording began. Where gap[] does not reach back to the start, all older ones count.
+ */
+struct gaps_sum pausing_sum(const struct pausing *pausing, uint64_t start_ns, uint64_t now_ns);
 
 #endif

@@ -171,7 +171,7 @@ static int describe_cost(struct snapshot_builder *builder, const struct target *
 			 const struct snapshot_context *snapshot_context)
 {
 	const struct trap_costs *costs = snapshot_context->costs;
-	const struct gaps_sum gaps = pausing_sum(target->budget.used, snapshot_context->monotonic_ns);
+	const struct gaps_sum gaps = target__gaps(target, snapshot_context->monotonic_ns);
 	const struct cost_sum *sum = &target->drained.cost;
 	const struct number number[] = {
 		{ "cpu_ns", sum->cpu_ns },
@@ -201,6 +201,68 @@ static uint64_t max_blocks(const struct allocsnap_bpf *bpf)
 	return bpf_map__max_entries(bpf->maps.blocks) + (mask ? mask + 1 : 0);
 }
 
+/* Names blocks that the sampler does not see, besides blocks of 0 bytes and those from before the recording. */
+static const char *unseen_by_sampler(const struct sampler_info *info)
+{
+	switch (info->flags & (SAMPLER_OPERATORS_UNSEEN | SAMPLER_EXTENSIONS_UNSEEN)) {
+	case 0:
+		return NULL;
+	case SAMPLER_OPERATORS_UNSEEN:
+		return "operator new";
+	case SAMPLER_EXTENSIONS_UNSEEN:
+		return "mallocx, dallocx";
+	default:
+		return "operator new, mallocx, dallocx";
+	}
+}
+
+/* The largest interval in force since the recording began; of a sampler that cannot be watched, since it began. */
+static uint64_t largest_interval(const struct target_sampler *sampler)
+{
+	return sampler->interval.most ?: sampler->info.interval_most;
+}
+
+static bool has_several_intervals(const struct target_sampler *sampler)
+{
+	return sampler->interval.most ? sampler->interval.has_changed : sampler->info.interval_changes != 0;
+}
+
+/* Writes the sampler's own numbers. sample_bytes_most: where samples of several rates are together. */
+static int describe_sampler_info(struct snapshot_builder *builder, const struct target_sampler *sampler)
+{
+	const struct sampler_info *info = &sampler->info;
+	const struct number number[] = {
+		{ "sampler_version", info->version },
+		{ "sample_bytes", info->interval },
+		{ "sampler_chosen_bytes", info->interval_chosen },
+		{ "sampler_change_count", info->interval_changes },
+		{ "sampler_sample_count", info->samples },
+		{ "sampler_dropped_count", info->dropped },
+	};
+	const struct number most = { "sample_bytes_most", largest_interval(sampler) };
+	const char *unseen = unseen_by_sampler(info);
+	int err = describe_numbers(builder, number, ARRAY_SIZE(number));
+
+	if (!err && (has_several_intervals(sampler) || sampler->is_mixed))
+		err = describe_numbers(builder, &most, 1);
+	return err || !unseen ? err : snapshot_builder__metadata(builder, "sampler_unseen", unseen);
+}
+
+/* sampler_weights: whether they are of a known rule, or taken as the process told them. */
+static int describe_sampler(struct snapshot_builder *builder, const struct target *target)
+{
+	const struct target_sampler *sampler = &target->sampler;
+	int err;
+
+	if (!sampler->is_used || !mappings_use(&target->mappings, sampler->object))
+		return 0;
+	err = snapshot_builder__metadata(builder, "sampler",
+					 target->mappings.objects->object[sampler->object]->path);
+	if (!err)
+		err = snapshot_builder__metadata(builder, "sampler_weights", sampler->has_info ? "exact" : "as told");
+	return err || !sampler->has_info ? err : describe_sampler_info(builder, sampler);
+}
+
 int describe_target(struct snapshot_builder *builder, const struct target *target,
 		    const struct process *books, const struct snapshot_context *snapshot_context)
 {
@@ -218,10 +280,11 @@ int describe_target(struct snapshot_builder *builder, const struct target *targe
 	};
 	const struct settings *settings = &snapshot_context->bpf->rodata->settings;
 	uint32_t coarsest = coarsest_rate_of(target->now.books.sample_rates_used); /* of a budget */
+	bool is_told = target->sampler.is_used && target->sampler.has_info; /* describe_sampler() writes its own */
 	const struct number chosen[] = {
 		{ "clear_count", books->clear_cnt },
-		{ "sample_bytes", settings->sample_bytes[0] },
-		{ "sample_bytes_most", coarsest ? settings->sample_bytes[coarsest] : 0 },
+		{ "sample_bytes", is_told ? 0 : settings->sample_bytes[0] },
+		{ "sample_bytes_most", coarsest && !is_told ? settings->sample_bytes[coarsest] : 0 },
 		{ "min_size", settings->min_size },
 		{ "max_size", settings->max_size },
 	};
@@ -240,6 +303,8 @@ int describe_target(struct snapshot_builder *builder, const struct target *targe
 		err = describe_rss(builder, &target->resident.by_kind);
 	if (!err)
 		err = describe_cost(builder, target, snapshot_context);
+	if (!err)
+		err = describe_sampler(builder, target);
 	if (!err && snapshot_context->is_compact)
 		err = describe_numbers(builder, &resolution, 1);
 	return err || !parent.value ? err : describe_numbers(builder, &parent, 1);
@@ -328,20 +393,50 @@ int describe_probes(struct snapshot_builder *builder, const struct mappings *map
 	return err ?: describe_numbers(builder, &stepped, 1);
 }
 
-static int describe_gap(struct snapshot_builder *builder, const struct gap *gap, uint64_t started_ns, uint64_t now_ns)
+/* since_ns: the end of what is described already, or the start of the recording. */
+static int describe_gap(struct snapshot_builder *builder, const struct gap *gap, uint64_t *since_ns, uint64_t now_ns)
 {
-	uint64_t start_ns = gap->start_ns > started_ns ? gap->start_ns : started_ns;
+	uint64_t start_ns = gap->start_ns > *since_ns ? gap->start_ns : *since_ns;
 	uint64_t end_ns = gap->end_ns < now_ns ? gap->end_ns : now_ns;
 
-	return start_ns < end_ns ? snapshot_builder__gap(builder, start_ns, end_ns) : 0;
+	if (start_ns >= end_ns)
+		return 0;
+	*since_ns = end_ns;
+	return snapshot_builder__gap(builder, start_ns, end_ns);
 }
 
-int describe_gaps(struct snapshot_builder *builder, const struct pausing *pausing, uint64_t started_ns, uint64_t now_ns)
+/* The gaps of one set of probes in order, an open one included; NULL: no more. */
+static const struct gap *gap_at(const struct pausing *pausing, size_t i, const struct gap *open)
 {
-	const struct gap open = { pausing->open_ns, now_ns };
+	if (!pausing || i > pausing->gap_nr)
+		return NULL;
+	if (i < pausing->gap_nr)
+		return &pausing->gap[i];
+	return open->start_ns ? open : NULL;
+}
+
+/* Gaps of the shared probes and of the process's own ones may overlap where the links change. */
+int describe_gaps(struct snapshot_builder *builder, const struct target *target, uint64_t now_ns)
+{
+	const struct pausing *own = &target->budget.own, *shared = target->budget.shared;
+	const struct gap own_open = { .start_ns = own->open_ns, .end_ns = now_ns };
+	const struct gap shared_open = { .start_ns = shared ? shared->open_ns : 0, .end_ns = now_ns };
+	uint64_t since_ns = target->life.started_ns;
+	size_t own_nr = 0, shared_nr = 0;
 	int err = 0;
 
-	for (size_t i = 0; i < pausing->gap_nr && !err; i++)
-		err = describe_gap(builder, &pausing->gap[i], started_ns, now_ns);
-	return err || !open.start_ns ? err : describe_gap(builder, &open, started_ns, now_ns);
+	while (!err) {
+		const struct gap *a = gap_at(own, own_nr, &own_open), *b = gap_at(shared, shared_nr, &shared_open);
+
+		if (!a && !b)
+			break;
+		if (a && (!b || a->start_ns < b->start_ns)) {
+			err = describe_gap(builder, a, &since_ns, now_ns);
+			own_nr++;
+		} else {
+			err = describe_gap(builder, b, &since_ns, now_ns);
+			shared_nr++;
+		}
+	}
+	return err;
 }

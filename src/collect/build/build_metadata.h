@@ -24,7 +24,6 @@ const char *format_time_compact(char text[32], uint64_t wall_ns);
 const char *format_time_rfc3339(char text[32], uint64_t wall_ns);
 
 /* The gaps of a process up to a time, including an open one. 0 or -ENOMEM. */
-int describe_gaps(struct snapshot_builder *builder, const struct pausing *pausing, uint64_t started_ns,
-		  uint64_t now_ns);
+int describe_gaps(struct snapshot_builder *builder, const struct target *target, uint64_t now_ns);
 
 #endif

@@ -215,10 +215,28 @@ static const uint64_t *sample_bytes(const struct snapshot_context *snapshot_cont
 	return snapshot_context->bpf->rodata->settings.sample_bytes;
 }
 
-/* The drained accounting may be older than a block that a budget's rate has chosen, but not what was read later. */
-static bool has_sampled_blocks(const struct target *target, const struct snapshot_context *snapshot_context)
+/* Whether a process's own sampler told a weight; *ret_is_mixed: and there are other blocks of the heap, too. */
+static bool has_told_blocks(const struct image_blocks *blocks, bool *ret_is_mixed)
 {
-	return sample_bytes(snapshot_context)[0] || target->now.books.sample_rates_used;
+	bool has_told = false, has_others = false;
+
+	for (const struct block_chunk *chunk = blocks ? blocks->chunk : NULL; chunk; chunk = chunk->next) {
+		has_told |= chunk->weight != NULL;
+		for (size_t i = 0; i < chunk->nr && !has_others; i++)
+			has_others = chunk->block[i].layer == LAYER_HEAP && !(chunk->weight && chunk->weight[i]);
+	}
+	*ret_is_mixed = has_told && has_others;
+	return has_told;
+}
+
+/* The drained accounting may be older than a block that a budget's rate has chosen, but not what was read later. */
+static bool has_sampled_blocks(struct target *target, const struct snapshot_context *snapshot_context,
+			       const struct image_blocks *blocks)
+{
+	bool has_told = has_told_blocks(blocks, &target->sampler.is_mixed);
+
+	return has_told || sample_bytes(snapshot_context)[0] || target->now.books.sample_rates_used ||
+	       target->sampler.is_used;
 }
 
 static int add_image_traces(struct assembly *assembly, const struct drain *drain,
@@ -360,6 +378,7 @@ static void count_loader_losses(const struct assembly *assembly, const struct sn
 	loss[LOSS_tracebacks_summed] = target->tracebacks.summed_nr;
 	loss[LOSS_functions_late] = target->late.nr;
 	loss[LOSS_functions_copied] = target->losses.copied_nr;
+	loss[LOSS_samples_dropped] = target->sampler.has_info ? target->sampler.info.dropped : 0;
 	loss[LOSS_mappings_missed] = snapshot_context->mappings_missed - target->losses.missed_at_start;
 	loss[LOSS_process_events_missed] = snapshot_context->process_events_missed;
 	loss[LOSS_frames_unmapped] = target->tracebacks.frames_unmapped;
@@ -389,8 +408,7 @@ static int fill_snapshot(struct assembly *assembly, const struct process *books,
 	int err = describe_target(assembly->builder, assembly->target, books, snapshot_context);
 
 	if (!err)
-		err = describe_gaps(assembly->builder, assembly->target->budget.used, assembly->target->life.started_ns,
-				    snapshot_context->monotonic_ns);
+		err = describe_gaps(assembly->builder, assembly->target, snapshot_context->monotonic_ns);
 	if (!err)
 		err = add_objects(assembly);
 	if (!err)
@@ -413,15 +431,16 @@ int build_snapshot(struct target *target, const struct process *books, const str
 	     const struct snapshot_context *snapshot_context, struct symbols *symbols,
 	     struct snapshot_builder **ret)
 {
+	bool is_sampled = has_sampled_blocks(target, snapshot_context, drained_blocks_of(&drain->blocks, books->image));
 	struct assembly assembly = {
 		.target = target,
 		.symbols = symbols,
 		.no_names = snapshot_context->no_names,
-		.is_sampled = has_sampled_blocks(target, snapshot_context),
+		.is_sampled = is_sampled,
 		.builder = snapshot_builder__new(SNAP_WITH_ALL | SNAP_WITH_PROBE_DOMAIN |
 						 (snapshot_context->no_names ? 0 : SNAP_WITH_FIRST_LINE) |
 						 (snapshot_context->has_churn ? SNAP_WITH_CHURN : 0) |
-						 (has_sampled_blocks(target, snapshot_context) ? SNAP_WITH_WEIGHT : 0)),
+						 (is_sampled ? SNAP_WITH_WEIGHT : 0)),
 	};
 	int err = assembly.builder ? fill_snapshot(&assembly, books, drain, snapshot_context) : -ENOMEM;
 

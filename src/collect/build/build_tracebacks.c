@@ -34,8 +34,18 @@ static uint32_t traceback_of(struct part *part, uint64_t id)
 	return 0;
 }
 
-static int set_some(struct part *part, uint64_t first, const struct drained_block *block, size_t nr)
+static double weight_in_chunk(const struct part *part, const struct block_chunk *chunk, size_t at)
 {
+	const struct drained_block *block = &chunk->block[at];
+
+	return chunk->weight && chunk->weight[at] ?
+		       weight_of_told_block(block->size, chunk->weight[at]) :
+		       weight_of_block(block->size, block->layer, part->traces->sample_bytes[block->rate]);
+}
+
+static int set_some(struct part *part, uint64_t first, const struct block_chunk *chunk, size_t from, size_t nr)
+{
+	const struct drained_block *block = chunk->block + from;
 	struct snap_trace trace[AT_ONCE];
 
 	for (size_t i = 0; i < nr; i++) {
@@ -46,8 +56,7 @@ static int set_some(struct part *part, uint64_t first, const struct drained_bloc
 			.traceback = traceback_of(part, block[i].traceback),
 			.domain = block[i].domain,
 			.thread = block[i].thread,
-			.weight = weight_of_block(block[i].size, block[i].layer,
-						  part->traces->sample_bytes[block[i].rate]),
+			.weight = weight_in_chunk(part, chunk, from + i),
 		};
 		part->sum.bytes += block[i].size;
 		part->sum.weight += trace[i].weight;
@@ -61,8 +70,7 @@ static int set_chunk(struct part *part, uint64_t first, const struct block_chunk
 	int err = 0;
 
 	for (size_t i = 0; i < chunk->nr && !err; i += AT_ONCE)
-		err = set_some(part, first + i, chunk->block + i,
-			       chunk->nr - i < AT_ONCE ? chunk->nr - i : AT_ONCE);
+		err = set_some(part, first + i, chunk, i, chunk->nr - i < AT_ONCE ? chunk->nr - i : AT_ONCE);
 	return err;
 }
 

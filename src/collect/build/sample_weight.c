@@ -12,6 +12,11 @@ double weight_of_block(uint64_t size, uint32_t layer, uint64_t sample_bytes)
 	return 1 / -expm1(-(double)(size ?: 1) / sample_bytes);
 }
 
+double weight_of_told_block(uint64_t size, uint64_t bytes)
+{
+	return bytes > size ? bytes / (double)(size ?: 1) : 1;
+}
+
 #define BUDGET_RATE_FIRST 4096
 #define BUDGET_RATE_FACTOR 4
 

@@ -15,6 +15,9 @@ struct sample_tables;
  */
 double weight_of_block(uint64_t size, uint32_t layer, uint64_t sample_bytes);
 
+/* The same for a sample whose process told the bytes that it stands for. */
+double weight_of_told_block(uint64_t size, uint64_t bytes);
+
 /*
  * Fills the rates. Rate 0 is the user's. With a budget the others are coarser. By the first of them a block of 64 bytes
  * is recorded once in 64 calls, so that a call costs hardly more than its trap. The coarser ones help if blocks are

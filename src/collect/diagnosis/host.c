@@ -151,7 +151,7 @@ static enum check_state check_traps(struct check *check, struct trap_costs *cost
 	struct detacher detacher = {};
 	enum check_state state = CHECK_GOOD;
 
-	if (calibrate_traps(probe_way_choose(), &detacher, costs, &check->found))
+	if (calibrate_traps(probe_way_choose(), false, &detacher, costs, &check->found))
 		state = trial_load() ? report_check(check, CHECK_UNKNOWN, "not permitted, so it cannot be tried") :
 				       CHECK_COSTS;
 	else

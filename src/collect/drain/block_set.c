@@ -8,7 +8,7 @@
 #include "base/array.h"
 #include "base/huge_pages.h"
 
-#define ROOM_LEAST 62 /* blocks in the smallest chunk: 2,504 bytes */
+#define ROOM_LEAST 62 /* blocks in the smallest chunk: 2,512 bytes */
 #define CHUNK_MOST ((4u << 20) - 64) /* bytes */
 
 static size_t chunk_bytes(size_t room)
@@ -76,8 +76,22 @@ static int add_chunk(struct image_blocks *image)
 	if (!chunk)
 		return -ENOMEM;
 	chunk->room = room;
+	chunk->weight = NULL;
 	chunk->next = image->chunk;
 	image->chunk = chunk;
+	return 0;
+}
+
+/* Few processes tell weights: only their chunks have room for them. */
+static int set_weight(struct block_chunk *chunk, size_t at, uint64_t weight)
+{
+	if (!weight && !chunk->weight)
+		return 0;
+	if (!chunk->weight)
+		chunk->weight = calloc(chunk->room, sizeof(*chunk->weight));
+	if (!chunk->weight)
+		return -ENOMEM;
+	chunk->weight[at] = weight;
 	return 0;
 }
 
@@ -89,6 +103,8 @@ int drained_blocks_add(struct drained_blocks *blocks, const struct block_key *ke
 	if (!image)
 		return -ENOMEM;
 	if ((!image->chunk || image->chunk->nr == image->chunk->room) && add_chunk(image))
+		return -ENOMEM;
+	if (set_weight(image->chunk, image->chunk->nr, block->weight))
 		return -ENOMEM;
 	image->nr++;
 	image->chunk->block[image->chunk->nr++] = (struct drained_block){
@@ -136,8 +152,11 @@ static void filter_image(struct image_blocks *image, drained_blocks_keep_fn keep
 		for (size_t i = 0; i < chunk->nr; i++) {
 			struct block_key key = drained_block_key(image, &chunk->block[i]);
 
-			if (keep(what, &key, chunk->block[i].birth_ns))
-				chunk->block[kept++] = chunk->block[i];
+			if (!keep(what, &key, chunk->block[i].birth_ns))
+				continue;
+			if (chunk->weight)
+				chunk->weight[kept] = chunk->weight[i];
+			chunk->block[kept++] = chunk->block[i];
 		}
 		image->nr -= chunk->nr - kept;
 		chunk->nr = kept;
@@ -158,6 +177,7 @@ void drained_blocks_release(struct drained_blocks *blocks)
 			struct block_chunk *chunk = blocks->image[i].chunk;
 
 			blocks->image[i].chunk = chunk->next;
+			free(chunk->weight);
 			huge_pages_free(chunk, chunk_bytes(chunk->room));
 		}
 	free(blocks->image);

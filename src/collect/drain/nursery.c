@@ -58,7 +58,7 @@ static int read_place(const struct nursery_place *place, struct pending_block *r
 	uint64_t state = wait_until_settled(place), after;
 
 	while (NURSERY_IS(state) == NURSERY_FULL) {
-		*ret = (struct pending_block){ place->key, place->block };
+		*ret = (struct pending_block){ place->key, nursery_block(place) };
 		__atomic_thread_fence(__ATOMIC_ACQUIRE);
 		after = wait_until_settled(place);
 		if (after == state)

@@ -17,7 +17,7 @@ static uint64_t site_cookie(const struct probes *probes, const struct probe_site
 	return SITE_COOKIE(site - probes->site, site->shape, site->layer, site->domain) |
 	       CUSTOM_CALL_COOKIE(site->user_call) | (site->of_heap ? COOKIE_OF_HEAP : 0) |
 	       (site->throws ? COOKIE_BY_RET : 0) |
-	       (site->restarts ? COOKIE_RESTARTS : 0) |
+	       (site->restarts ? COOKIE_RESTARTS : 0) | (probes->is_beside ? COOKIE_OWN_LINK : 0) |
 	       (site->placement.why == PLACEMENT_EMULATED ? 0 : COOKIE_STEPPED);
 }
 
@@ -26,6 +26,7 @@ struct probe_place site_entry(const struct probes *probes, const struct probe_si
 	return (struct probe_place){
 		.offset = site->offset + site->placement.offset,
 		.cookie = site_cookie(probes, site),
+		.semaphore = site->semaphore,
 	};
 }
 
@@ -77,6 +78,8 @@ static int add_probes_of_site(const struct attachment *at, struct probe_site *si
 
 	if (err)
 		return err;
+	if (shape_is_sampler(site->shape))
+		return array_push(&batch->end[PROBE_SAMPLE], place, entry);
 	if (shape_is_free(site->shape))
 		return array_push(&batch->end[PROBE_ENTRY], place, entry);
 	if (at->probes->by_ret || site->throws)

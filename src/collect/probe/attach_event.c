@@ -16,7 +16,7 @@ int attach_as_event(const struct attachment *at, const struct bpf_program *progr
 		    enum probe_end end, const struct probe_places *places, struct probe_link *link)
 {
 	LIBBPF_OPTS(bpf_uprobe_opts, opts, .retprobe = end == PROBE_RETURN,
-		    .bpf_cookie = places->place->cookie);
+		    .bpf_cookie = places->place->cookie, .ref_ctr_offset = places->place->semaphore);
 
 	link->event = bpf_program__attach_uprobe_opts(program, task_of(at->probes), at->path,
 						 places->place->offset, &opts);

@@ -23,6 +23,12 @@ static bool gives_out(const struct probe_site *site)
 	return site->is_attached && !shape_is_free(site->shape);
 }
 
+/* A sampler's place has no return. */
+static bool has_return(const struct probe_site *site)
+{
+	return gives_out(site) && !shape_is_sampler(site->shape);
+}
+
 /* Adds the site's returns, or drops the site. 0, or an error for which is_of_process() holds. */
 static int add_rets_or_drop(const struct attachment *at, struct probe_site *site,
 			    struct probe_places *ret, struct reason *why)
@@ -48,7 +54,7 @@ static int attach_rets_of(struct probes *probes, const struct allocsnap_bpf *bpf
 	int err = 0;
 
 	for (; i < probes->site_nr && probes->site[i].object == object && !err; i++)
-		if (gives_out(&probes->site[i]))
+		if (has_return(&probes->site[i]))
 			err = add_rets_or_drop(&at, &probes->site[i], &rets, why);
 	sites->nr = i - sites->first;
 	if (!err)
@@ -182,7 +188,7 @@ int probes_switch(struct probes *probes, const struct allocsnap_bpf *bpf,
 	if (!err)
 		err = tell_kernel(probes, bpf);
 	for (size_t i = 0; i < probes->site_nr && err; i++)
-		if (gives_out(&probes->site[i]))
+		if (has_return(&probes->site[i]))
 			drop_site(probes, &probes->site[i]);
 	replace_entries(probes, bpf, objects);
 	detach_over(probes);

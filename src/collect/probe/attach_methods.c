@@ -117,6 +117,7 @@ int attach_again(const struct attachment *at, struct probe_link *link)
 		[PROBE_RETURN] = at->bpf->progs.leave_call,
 		[PROBE_BOTH] = at->bpf->progs.session_call,
 		[PROBE_ENTRY] = at->bpf->progs.enter_call,
+		[PROBE_SAMPLE] = at->bpf->progs.take_sample,
 	};
 
 	return at->way->attach(at, program[link->end], link->end, &link->places, link);

@@ -1,18 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Removes probes for a while, and attaches them again. */
 #include <errno.h>
+#include <stdlib.h>
 
 #include "collect/probe/attach_methods.h"
 #include "collect/probe/detach.h"
 
-void probes_pause(struct probes *probes, struct detacher *detacher)
+void probes_detach(struct probes *probes, struct detacher *detacher)
 {
-	probes->is_paused = true;
 	for (size_t i = probes->link_nr; i-- > 0;)
 		if (!probes->link[i].frees)
 			detach_begin_link(probes, &probes->link[i], detacher);
 	for (size_t i = probes->link_nr; i-- > 0;)
 		detach_begin_link(probes, &probes->link[i], detacher);
+}
+
+void probes_pause(struct probes *probes, struct detacher *detacher)
+{
+	probes->is_paused = true;
+	probes_detach(probes, detacher);
+}
+
+void probes_end(struct probes *probes, struct detacher *detacher)
+{
+	probes_detach(probes, detacher);
+	while (probes->link_nr)
+		free(probes->link[--probes->link_nr].places.place);
+	probes_close(probes);
 }
 
 /* If its file is being written to, only this link stays detached: other files and processes are still recorded. */

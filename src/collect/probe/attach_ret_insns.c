@@ -49,8 +49,8 @@ static int add_ret(const struct attachment *at, const struct probe_site *site,
 	const struct probed_ret ret = { .object = site->object, .offset = where->offset };
 	const struct probe_place place = {
 		.offset = where->offset,
-		.cookie = where->is_in_argument ? RESULT_IS_ARGUMENT :
-						  RESULT_IS_RETURNED | COOKIE_STEPPED,
+		.cookie = (where->is_in_argument ? RESULT_IS_ARGUMENT : RESULT_IS_RETURNED | COOKIE_STEPPED) |
+			  (at->probes->is_beside ? COOKIE_OWN_LINK : 0),
 	};
 	int err;
 

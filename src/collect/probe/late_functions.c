@@ -29,15 +29,15 @@ int late_functions_see_all(struct late_functions *late, const struct mappings *m
 }
 
 void late_functions_count(struct late_functions *late, const struct objects *objects, const struct probes *probes,
-			  bool has_ended)
+			  bool with_heap, bool has_ended)
 {
 	for (; late->judged_nr < late->seen_nr; late->judged_nr++) {
 		const struct seen_object *seen = &late->seen[late->judged_nr];
 
 		if (!has_ended && !probes_have_looked(probes, seen->object))
 			return; /* the next look will handle it */
-		if (probes_since_ns(probes, seen->object) > seen->since_ns)
-			late->nr += probes_count_functions(objects, seen->object);
+		if (probes_since_ns(probes, seen->object, with_heap) > seen->since_ns)
+			late->nr += probes_count_functions(objects, seen->object, with_heap);
 	}
 }
 

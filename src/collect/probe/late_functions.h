@@ -35,10 +35,10 @@ int late_functions_see_all(struct late_functions *late, const struct mappings *m
 
 /*
  * Counts functions that were probed after the process had mapped them, no matter for which process, and those
- * that could not be probed before the process ended.
+ * that could not be probed before the process ended. with_heap is as for probes_attach().
  */
 void late_functions_count(struct late_functions *late, const struct objects *objects, const struct probes *probes,
-			  bool has_ended);
+			  bool with_heap, bool has_ended);
 
 /* Objects with goes[index] set are dropped: no mapping is of one. */
 void late_functions_forget(struct late_functions *late, const bool *goes);

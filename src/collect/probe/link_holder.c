@@ -146,8 +146,9 @@ int link_holder__attach(struct link_holder *link_holder, int program_fd, int fd,
 		{ &head, sizeof(head) },
 		{ (void *)uprobes->offset, uprobes->nr * sizeof(*uprobes->offset) },
 		{ (void *)uprobes->cookie, uprobes->nr * sizeof(*uprobes->cookie) },
+		{ (void *)uprobes->semaphore, uprobes->nr * sizeof(*uprobes->semaphore) },
 	};
-	struct msghdr msg = { .msg_iov = pieces, .msg_iovlen = 3 };
+	struct msghdr msg = { .msg_iov = pieces, .msg_iovlen = 4 };
 	union with_fds control;
 	int err;
 

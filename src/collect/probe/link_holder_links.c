@@ -158,6 +158,7 @@ static int create_kept_link(struct links *links, const struct link_holder_order 
 		.nr = order->nr,
 		.offset = order->places,
 		.cookie = order->places + order->nr,
+		.semaphore = order->places + 2 * order->nr,
 	};
 	struct kept_link link = { .number = links->last_number + 1, .file = file - links->file };
 	char path[32];
@@ -336,7 +337,7 @@ static size_t receive_link_holder_order(struct link_holder_order *order, int ret
 static bool is_whole(const struct link_holder_order *order, size_t bytes)
 {
 	return bytes >= sizeof(*order) &&
-	       bytes == sizeof(*order) + 2 * sizeof(*order->places) * order->nr;
+	       bytes == sizeof(*order) + 3 * sizeof(*order->places) * order->nr;
 }
 
 static bool serve_link_holder_order(struct links *links, struct link_holder_order *order)

@@ -26,7 +26,7 @@ struct link_holder_order {
 	int32_t pid;
 	uint32_t nr;
 	struct file_identity file; /* the file that the places were found in */
-	uint64_t places[]; /* for KEEPER_ATTACH: nr offsets, then nr cookies */
+	uint64_t places[]; /* for KEEPER_ATTACH: nr offsets, then nr cookies, then nr semaphores */
 };
 
 enum link_holder_news {

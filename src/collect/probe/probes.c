@@ -13,6 +13,7 @@
 #include "elf/user_allocators.h"
 #include "collect/probe/attach.h"
 #include "collect/probe/attach_methods.h"
+#include "collect/probe/sampler_sites.h"
 #include "elf/allocator_detect.h"
 #include "elf/probe_info.h"
 #include "collect/process/mappings.h"
@@ -44,6 +45,17 @@ static bool is_wanted_site(uint32_t domains, const struct probe_site *site, cons
 			  (!strcmp(name, "musl") ? COLLECTOR_MUSL : 0));
 }
 
+/* Which functions of an object are meant: a set. */
+enum sites_of {
+	SITES_OF_HEAP = 1,
+	SITES_OF_OTHERS = 2,
+};
+
+static bool is_meant(const struct probe_site *site, unsigned int meant)
+{
+	return meant & (site->layer == LAYER_HEAP ? SITES_OF_HEAP : SITES_OF_OTHERS);
+}
+
 static int append_site(struct probes *probes, struct probe_site site, uint32_t object,
 		       const struct object_function *function)
 {
@@ -59,7 +71,7 @@ static int append_site(struct probes *probes, struct probe_site site, uint32_t o
 }
 
 static int add_known(struct probes *probes, const struct objects *objects, uint32_t index,
-		     uint32_t i)
+		     uint32_t i, unsigned int meant)
 {
 	const struct object *object = objects->object[index];
 	const struct object_function *function = &object->facts->function[i];
@@ -76,7 +88,7 @@ static int add_known(struct probes *probes, const struct objects *objects, uint3
 		.restarts = known->restarts,
 	};
 
-	if (!is_wanted_site(objects->domains, &site, object))
+	if (!is_meant(&site, meant) || !is_wanted_site(objects->domains, &site, object))
 		return 0;
 	return append_site(probes, site, index, function);
 }
@@ -88,7 +100,7 @@ bool user_allocator_applies(const struct user_allocator *allocator, const struct
 
 /* If several allocators share a function, it counts for the first one. */
 static int add_user_allocator(struct probes *probes, const struct objects *objects, uint32_t index,
-		      const struct object_function *function)
+		      const struct object_function *function, unsigned int meant)
 {
 	const struct user_allocators *custom = objects->custom;
 	uint32_t wanted = function->name - allocator_function_nr;
@@ -107,7 +119,7 @@ static int add_user_allocator(struct probes *probes, const struct objects *objec
 		};
 
 		if (named->wanted == wanted && user_allocator_applies(allocator, objects->object[index]))
-			return append_site(probes, site, index, function);
+			return is_meant(&site, meant) ? append_site(probes, site, index, function) : 0;
 	}
 	return 0;
 }
@@ -130,16 +142,18 @@ static struct looked *find_looked(const struct probes *probes, uint32_t object)
 	return NULL;
 }
 
-uint64_t probes_since_ns(const struct probes *probes, uint32_t object)
+uint64_t probes_since_ns(const struct probes *probes, uint32_t object, bool with_heap)
 {
 	const struct looked *looked = find_looked(probes, object);
 
-	return looked ? looked->time_ns : UINT64_MAX;
+	if (!looked)
+		return UINT64_MAX;
+	return with_heap ? looked->heap_time_ns : looked->time_ns;
 }
 
 bool probes_have_looked(const struct probes *probes, uint32_t object)
 {
-	return probes_since_ns(probes, object) != UINT64_MAX;
+	return find_looked(probes, object);
 }
 
 bool probes_have_site(const struct probes *probes, uint32_t object)
@@ -150,35 +164,42 @@ bool probes_have_site(const struct probes *probes, uint32_t object)
 	return false;
 }
 
-static int add_customs(struct probes *probes, const struct objects *objects, uint32_t index)
+static int add_customs(struct probes *probes, const struct objects *objects, uint32_t index, unsigned int meant)
 {
 	const struct probe_info *facts = objects->object[index]->facts;
 	int err = 0;
 
 	for (uint32_t i = 0; i < facts->function_nr && !err; i++)
 		if (facts->function[i].name >= allocator_function_nr)
-			err = add_user_allocator(probes, objects, index, &facts->function[i]);
+			err = add_user_allocator(probes, objects, index, &facts->function[i], meant);
 	return err;
 }
 
 /* Appends the sites of an object; inconsistent symbols count as one failure. */
-static int append_object_sites(struct probes *probes, const struct objects *objects, uint32_t index)
+static int append_object_sites(struct probes *probes, const struct objects *objects, uint32_t index,
+			       unsigned int meant)
 {
 	const struct probe_info *facts = objects->object[index]->facts;
 	int err = 0;
 
 	if (facts->functions_err)
-		return array_push(probes, failed, index);
+		return meant & SITES_OF_OTHERS ? array_push(probes, failed, index) : 0;
 	for (uint32_t i = 0; i < facts->function_nr && !err; i++)
 		if (facts->function[i].name < allocator_function_nr)
-			err = add_known(probes, objects, index, i);
-	return err ?: add_customs(probes, objects, index);
+			err = add_known(probes, objects, index, i, meant);
+	return err ?: add_customs(probes, objects, index, meant);
 }
 
-size_t probes_count_functions(const struct objects *objects, uint32_t object)
+static unsigned int sites_meant(bool with_heap)
+{
+	return with_heap ? SITES_OF_HEAP | SITES_OF_OTHERS : SITES_OF_OTHERS;
+}
+
+size_t probes_count_functions(const struct objects *objects, uint32_t object, bool with_heap)
 {
 	struct probes found = {};
-	size_t nr = objects->object[object]->facts && !append_object_sites(&found, objects, object) ?
+	size_t nr = objects->object[object]->facts &&
+				    !append_object_sites(&found, objects, object, sites_meant(with_heap)) ?
 			    found.site_nr : 0;
 
 	probes_close(&found);
@@ -226,48 +247,81 @@ static int look_as_program(struct probes *probes, const struct allocsnap_bpf *bp
 {
 	struct looked *looked = find_looked(probes, index);
 	size_t first = probes->site_nr;
-	int err = objects->object[index]->facts ? add_customs(probes, objects, index) : 0;
+	bool has_heap = looked->heap_time_ns != UINT64_MAX;
+	int err = objects->object[index]->facts ?
+			  add_customs(probes, objects, index, sites_meant(has_heap)) : 0;
 
 	if (!err && probes->site_nr > first) {
 		err = attach_new(probes, bpf, objects, index, first, why);
 		looked->time_ns = monotonic_now_ns();
+		if (has_heap)
+			looked->heap_time_ns = looked->time_ns;
 	}
 	looked->as_program = !err;
 	return err;
 }
 
+/* Probes what was left out for processes that have a sampler. */
+static int add_heap(struct probes *probes, const struct allocsnap_bpf *bpf, const struct objects *objects,
+		    uint32_t index, struct reason *why)
+{
+	size_t first = probes->site_nr;
+	int err = objects->object[index]->facts ? append_object_sites(probes, objects, index, SITES_OF_HEAP) : 0;
+
+	if (!err)
+		err = attach_new(probes, bpf, objects, index, first, why);
+	if (!err)
+		find_looked(probes, index)->heap_time_ns = monotonic_now_ns();
+	return err;
+}
+
 static int examine_object(struct probes *probes, const struct allocsnap_bpf *bpf,
-			  const struct objects *objects, uint32_t index, struct reason *why)
+			  const struct objects *objects, uint32_t index, bool with_heap, struct reason *why)
 {
 	const struct object *object = objects->object[index];
 	struct looked looked = {
 		.object = index, .time_ns = monotonic_now_ns(), .as_program = object->is_program,
+		.heap_time_ns = with_heap ? monotonic_now_ns() : UINT64_MAX,
 	};
 	size_t first = probes->site_nr;
 	int err = array_push(probes, looked, looked);
 
 	if (err || !object->facts)
 		return err;
-	err = append_object_sites(probes, objects, index);
+	err = append_object_sites(probes, objects, index, sites_meant(with_heap));
 	if (!err)
 		err = attach_new(probes, bpf, objects, index, first, why);
 	probes->looked[probes->looked_nr - 1].time_ns = monotonic_now_ns();
+	if (with_heap)
+		probes->looked[probes->looked_nr - 1].heap_time_ns = monotonic_now_ns();
 	probes->looked_nr -= err && err != -ETXTBSY; /* examined again next time */
 	return err;
 }
 
 int probes_attach(struct probes *probes, const struct allocsnap_bpf *bpf,
-		  const struct objects *objects, uint32_t index, struct reason *why)
+		  const struct objects *objects, uint32_t index, bool with_heap, struct reason *why)
 {
 	const struct looked *looked = find_looked(probes, index);
+	int err = 0;
 
 	if (probes->is_paused)
 		return 0;
 	if (!looked)
-		return examine_object(probes, bpf, objects, index, why);
-	if (objects->custom && objects->object[index]->is_program && !looked->as_program)
+		return examine_object(probes, bpf, objects, index, with_heap, why);
+	if (with_heap && looked->heap_time_ns == UINT64_MAX)
+		err = add_heap(probes, bpf, objects, index, why);
+	if (!err && objects->custom && objects->object[index]->is_program && !looked->as_program)
 		return look_as_program(probes, bpf, objects, index, why);
-	return 0;
+	return err;
+}
+
+bool probes_see_heap(const struct probes *probes)
+{
+	for (size_t i = 0; i < probes->site_nr; i++)
+		if (probes->site[i].is_attached && probes->site[i].layer == LAYER_HEAP &&
+		    !shape_is_free(probes->site[i].shape) && !shape_is_sampler(probes->site[i].shape))
+			return true;
+	return false;
 }
 
 bool probes_see_allocations(const struct probes *probes)
@@ -298,6 +352,7 @@ void probes_close(struct probes *probes)
 	free(probes->dropped);
 	*probes = (struct probes){
 		.pid = probes->pid, .link_holder = probes->link_holder, .by_ret = probes->by_ret,
-		.is_paused = probes->is_paused, .is_trial = probes->is_trial,
+		.slot = probes->slot, .is_paused = probes->is_paused, .is_trial = probes->is_trial,
+		.is_beside = probes->is_beside,
 	};
 }

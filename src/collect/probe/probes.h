@@ -39,7 +39,8 @@ struct probe_site {
 	uint64_t offset; /* of the function in the file */
 	uint64_t vaddr;
 	struct placement placement;
-	uint32_t user_call; /* index into user_calls[] */
+	uint32_t user_call; /* index into user_calls[], or of a sampler's place into sampler_calls[] */
+	uint64_t semaphore; /* of a sampler's place, in the file; 0: none */
 	bool is_user_allocator;
 	bool of_heap;
 	bool is_seldom; /* heap_is_seldom_called() */
@@ -55,6 +56,7 @@ enum probe_end {
 	PROBE_RETURN, /* hijacks the return address */
 	PROBE_BOTH,   /* a session: the program at the entry decides whether the return is probed */
 	PROBE_ENTRY,
+	PROBE_SAMPLE, /* at a point that the process's own sampler passes */
 	PROBE_END_NR
 };
 
@@ -62,6 +64,7 @@ enum probe_end {
 struct probe_place {
 	uint64_t offset; /* in the file */
 	uint64_t cookie;
+	uint64_t semaphore; /* in the file: not 0 while the probe is there; 0: none */
 };
 
 /* Zeroed: none. */
@@ -92,6 +95,7 @@ struct probed_ret {
 struct looked {
 	uint32_t object;
 	uint64_t time_ns; /* CLOCK_MONOTONIC */
+	uint64_t heap_time_ns; /* the same for its heap; UINT64_MAX: left out, for processes that have a sampler */
 	bool as_program;  /* it was known as a process's program then: --probe may name it so */
 };
 
@@ -107,6 +111,7 @@ struct probes {
 	struct probed_ret *ret;
 	size_t ret_nr, ret_alloc;
 	bool by_ret; /* return probes are not used */
+	bool is_beside; /* of one process, while others have shared probes at the same places: COOKIE_OWN_LINK */
 	bool is_paused; /* nothing is attached, and nothing new will be */
 	bool is_trial; /* nothing is attached, but everything is decided as if it were */
 	struct looked *looked;
@@ -120,14 +125,18 @@ struct probes {
 /*
  * Finds the allocator functions that an object defines and probes them. Frees come first, so that no block can be
  * recorded whose free is not seen. An object without such functions, without a readable file, or examined before
- * is no error. A function that cannot be probed is counted, with a line in *why.
+ * is no error. A function that cannot be probed is counted, with a line in *why. Without with_heap the heap's functions
+ * are left out, until a call with it.
  *
  * 0, -ENOMEM, or the error of attaching if nothing of the process can be probed (-EPERM, -ESRCH). -ETXTBSY: the
  * file is open for writing; the caller must drop what there is of it (probes_drop()), and attach again when the
  * file is closed.
  */
 int probes_attach(struct probes *probes, const struct allocsnap_bpf *bpf,
-		  const struct objects *objects, uint32_t object, struct reason *why);
+		  const struct objects *objects, uint32_t object, bool with_heap, struct reason *why);
+
+/* Whether functions of a heap are probed that give out blocks. */
+bool probes_see_heap(const struct probes *probes);
 
 /* Whether an object was examined. */
 bool probes_have_looked(const struct probes *probes, uint32_t object);
@@ -136,10 +145,10 @@ bool probes_have_looked(const struct probes *probes, uint32_t object);
 bool probes_have_site(const struct probes *probes, uint32_t object);
 
 /* The time since when its functions are probed, as far as they can be; UINT64_MAX: it was not examined. */
-uint64_t probes_since_ns(const struct probes *probes, uint32_t object);
+uint64_t probes_since_ns(const struct probes *probes, uint32_t object, bool with_heap);
 
 /* Number of allocator functions of an object that probes_attach() would probe. */
-size_t probes_count_functions(const struct objects *objects, uint32_t object);
+size_t probes_count_functions(const struct objects *objects, uint32_t object, bool with_heap);
 
 /* Whether this file defines the allocator of a --probe option. */
 bool user_allocator_applies(const struct user_allocator *allocator, const struct object *object);
@@ -173,6 +182,18 @@ int probes_resume(struct probes *probes, const struct allocsnap_bpf *bpf,
  * anything to forget.
  */
 bool probes_drop(struct probes *probes, uint32_t object, struct detacher *detacher);
+
+/*
+ * Gives a process the shared probes of the objects that it maps, as its own, with the same site numbers; nothing is
+ * attached yet: probes_resume() does that. `probes` must be empty. 0 or -ENOMEM: it is empty again.
+ */
+int probes_copy(struct probes *probes, const struct probes *shared, const struct mappings *mappings);
+
+/* Starts to remove all probes, frees last, without waiting; the sites stay known. */
+void probes_detach(struct probes *probes, struct detacher *detacher);
+
+/* The same, and forgets the sites. No program may need the probes any more. */
+void probes_end(struct probes *probes, struct detacher *detacher);
 
 /* The attach method: "uprobe_session", "uprobe_multi", "uprobe", "uprobe_ret". */
 const char *probes_kind(const struct probes *probes, const struct allocsnap_bpf *bpf);

@@ -64,6 +64,7 @@ int uprobe_multi_attach(int program_fd, const struct uprobe_multi *uprobes)
 		.path = (uintptr_t)uprobes->path,
 		.offsets = (uintptr_t)uprobes->offset,
 		.cookies = (uintptr_t)uprobes->cookie,
+		.ref_ctr_offsets = (uintptr_t)uprobes->semaphore,
 		.nr = uprobes->nr,
 		.multi_flags = uprobes->of_returns ? OF_RETURNS : 0,
 		.pid = uprobes->pid,

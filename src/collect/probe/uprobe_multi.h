@@ -36,6 +36,7 @@ struct uprobe_multi {
 	uint32_t nr;
 	const uint64_t *offset; /* in the file */
 	const uint64_t *cookie;
+	const uint64_t *semaphore; /* in the file: the kernel counts the probes there; 0: none */
 };
 
 /* Attaches a program. Returns the descriptor of a link, which ends when it is closed; or a negative errno. */

@@ -130,6 +130,40 @@ static int log_exec_failed(int error_fd, struct launch *launch, struct reason *w
 	return reason_set(why, -error.err, "%s: %s", name, strerror(error.err));
 }
 
+/* The kernel's own word about the program that it has mapped; 0 if it has none. */
+static uint64_t auxv_value(pid_t pid, uint64_t type)
+{
+	size_t len;
+	char *text = proc_read(pid, "auxv", &len);
+	uint64_t value = 0;
+
+	for (size_t at = 0; text && at + sizeof(Elf64_auxv_t) <= len; at += sizeof(Elf64_auxv_t)) {
+		Elf64_auxv_t entry;
+
+		memcpy(&entry, text + at, sizeof(entry));
+		if (entry.a_type == type)
+			value = entry.a_un.a_val;
+	}
+	free(text);
+	return value;
+}
+
+/* A preloaded library is loaded by the program's loader, unless the program has more privileges than its user. */
+static int check_loader(pid_t pid, const struct launch *launch, struct reason *why)
+{
+	const char *name = launch->argv[0], *what = NULL;
+
+	if (!launch->needs_loader)
+		return 0;
+	if (!auxv_value(pid, AT_BASE))
+		what = "is linked statically";
+	else if (auxv_value(pid, AT_SECURE))
+		what = "runs with the privileges of its file (set-user-ID or capabilities)";
+	if (!what)
+		return 0;
+	return reason_set(why, -ENOTSUP, "%s %s, so it would not load the sampler; it was not started", name, what);
+}
+
 static int hold_child(pid_t pid, struct pipes *pipes, struct launch *launch, struct reason *why)
 {
 	int err = seize_child(pid);
@@ -143,9 +177,14 @@ static int hold_child(pid_t pid, struct pipes *pipes, struct launch *launch, str
 	close_pipe(pipes->go);
 	close(pipes->error[1]);
 	pipes->error[1] = -1;
-	if (!wait_for_exec(pid))
-		return 0;
-	err = log_exec_failed(pipes->error[0], launch, why);
+	if (wait_for_exec(pid)) {
+		err = log_exec_failed(pipes->error[0], launch, why);
+	} else {
+		err = check_loader(pid, launch, why);
+		if (!err)
+			return 0;
+		kill(pid, SIGKILL);
+	}
 	waitpid(pid, NULL, 0);
 	return err;
 }
@@ -169,24 +208,6 @@ pid_t launch_start(struct launch *launch, struct reason *why)
 }
 
 /* ---- until the loader is done ------------------------------------------------------------- */
-
-/* Where the kernel has mapped the program's loader; 0 if it has no loader. */
-static uint64_t loader_base(pid_t pid)
-{
-	size_t len;
-	char *text = proc_read(pid, "auxv", &len);
-	uint64_t base = 0;
-
-	for (size_t at = 0; text && at + sizeof(Elf64_auxv_t) <= len; at += sizeof(Elf64_auxv_t)) {
-		Elf64_auxv_t entry;
-
-		memcpy(&entry, text + at, sizeof(entry));
-		if (entry.a_type == AT_BASE)
-			base = entry.a_un.a_val;
-	}
-	free(text);
-	return base;
-}
 
 struct loader {
 	const struct mappings *mappings;
@@ -271,7 +292,7 @@ void launch_release(pid_t pid, const struct mappings *mappings, void (*mapped)(v
 {
 	struct loader loader = {
 		.mappings = mappings,
-		.base = loader_base(pid),
+		.base = auxv_value(pid, AT_BASE),
 		.first_sp = stack_pointer(pid),
 	};
 	enum step step = loader.base ? STEP_GO_ON : STEP_LOADED;

@@ -23,12 +23,13 @@ struct launch {
 	const char *const *argv; /* ends with NULL; argv[0] is found on PATH */
 	const struct rlimit *files; /* its RLIMIT_NOFILE */
 	const struct launch_user *user; /* NULL: our own user */
+	bool needs_loader; /* refuse a program that would not load a preloaded library */
 	bool has_exec_failed; /* set by launch_start(): its error is that of exec */
 };
 
 /*
  * Starts the program and holds it before its first instruction. Returns its pid, or a negative errno with a line in
- * *why: -ENOENT, -EACCES… as exec returned it. The program starts with no signal blocked, and with SIGPIPE and SIGXFSZ
+ * *why: -ENOENT, -EACCES… as exec returned it; -ENOTSUP for want of a loader. The program starts with no signal blocked, and with SIGPIPE and SIGXFSZ
  * at their defaults.
  */
 pid_t launch_start(struct launch *launch, struct reason *why);

@@ -24,6 +24,26 @@ bool maps_parse_line(const char *text, struct maps_line *line)
 	return true;
 }
 
+bool maps_find_line(pid_t pid, uint64_t address, struct maps_line *ret)
+{
+	FILE *maps = proc_open(pid, "maps");
+	struct maps_line found = {};
+	char *line = NULL;
+	size_t alloc = 0;
+
+	while (maps && found.end <= address && getline(&line, &alloc, maps) > 0)
+		if (!maps_parse_line(line, &found))
+			break;
+	free(line);
+	if (maps)
+		fclose(maps);
+	if (address < found.start || address >= found.end)
+		return false;
+	found.path = "";
+	*ret = found;
+	return true;
+}
+
 /*
  * Looks at the fourth character after the addresses: "7f…-7f… r-xp". Most lines are not code, and are not parsed.
  */

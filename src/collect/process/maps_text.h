@@ -16,6 +16,9 @@ struct maps_line {
 
 bool maps_parse_line(const char *text, struct maps_line *line);
 
+/* Reads the line of the mapping that holds an address, without its path. False: there is none, or it cannot be read. */
+bool maps_find_line(pid_t pid, uint64_t address, struct maps_line *ret);
+
 /* 65,530 mappings, the most that a process may have by default, take 8 MiB with paths of 60 bytes. */
 #define MAPS_TEXT_MAX (32u << 20)
 

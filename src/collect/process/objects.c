@@ -100,7 +100,7 @@ static bool holds_the_same(struct objects *objects, const struct object *object,
 		return true; /* nothing was read from it */
 	if (object->file_facts->copy)
 		return file_copy__is_of(object->file_facts->copy, fd);
-	return !object->facts->function_nr && has_same_build_id(objects, object, fd);
+	return !probe_info_has_places(object->facts) && has_same_build_id(objects, object, fd);
 }
 
 static void has_been_written(struct objects *objects, struct object *object)
@@ -288,7 +288,7 @@ static void give_names_id(struct objects *objects, struct object *object)
 /* To place a probe the kernel reads the file, and the process that asks for the probe would hang with it. */
 static void note_copy(struct objects *objects, const struct object *object)
 {
-	if (object->facts && object->facts->function_nr && objects->copied_nr++ < COPIES_NOTED_MAX)
+	if (object->facts && probe_info_has_places(object->facts) && objects->copied_nr++ < COPIES_NOTED_MAX)
 		objects_note(objects, "%s is on a file system that may stop answering: nothing in it is probed",
 			     object->path);
 }

@@ -44,6 +44,8 @@ struct object {
 	bool is_kept;		    /* stays probed for later processes, even if no process maps it */
 	bool is_put_off;	    /* open for writing: probed once it is closed (written_files.h) */
 	bool is_put_off_told;
+	bool is_sampler_told;	    /* a note says whether the samples that it takes are used */
+	bool is_unseen_told;	    /* a note says what its sampler does not see */
 	struct unwind_file kernel_file; /* of a copy: the original, as the kernel side knows it */
 	bool is_copy;		    /* fd is a copy: the kernel must not read the original (open_file.h) */
 	struct unwind_table *table; /* for objects_keeps_frame_pointer() */

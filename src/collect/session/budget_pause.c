@@ -5,7 +5,6 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -13,11 +12,10 @@
 #include "base/clock.h"
 #include "base/reason.h"
 #include "collect/probe/attach_methods.h"
-#include "collect/process/open_file.h"
+#include "collect/session/sampler_interval.h"
 #include "collect/session/session.h"
 #include "collect/session/budget_shared.h"
 #include "collect/session/written_files.h"
-#include "sandbox/client.h"
 
 /* A link is attached or detached in a millisecond or less; a perf uprobe takes a tenth of a second. */
 #define STRETCH_OF_LINKS_NS 5000000
@@ -57,7 +55,7 @@ static void note_thinning(struct collector *collector, struct target *target)
 	notes_add(&collector->notes, why.text);
 }
 
-void budget_note_pause(struct collector *collector, struct target *target, const char *what)
+static void note_pause(struct collector *collector, struct target *target, const char *what)
 {
 	struct reason why;
 	const char *end;
@@ -74,6 +72,8 @@ void budget_apply_rate(struct collector *collector, struct target *target, uint3
 {
 	uint32_t rate = target->budget.limit.rate;
 
+	if (target->sampler.is_used) /* it has samples only, of its own rate */
+		return;
 	thinned_time_set(&target->budget.thinned, rate || least, target->budget.limit.now_ns);
 	if (rate)
 		note_thinning(collector, target);
@@ -143,11 +143,47 @@ static void pause_recording(struct allocsnap_bpf *bpf, struct shared_probes *sha
 		begin_gap(bpf, shared, spender);
 }
 
+static struct spender spender_of(struct target *target)
+{
+	return (struct spender){ &target->probes.own, &target->budget.own, target, {} };
+}
+
+void budget_pause_target(struct collector *collector, struct target *target)
+{
+	const struct spender spender = spender_of(target);
+
+	if (pausing_make_room(spender.pausing))
+		notes_add(&collector->notes, "no memory for a gap in a recording");
+	else
+		begin_gap(collector->bpf, &collector->shared, &spender);
+}
+
+void budget_mark_return(struct collector *collector, struct target *target)
+{
+	const struct spender spender = spender_of(target);
+
+	if (spender.pausing->open_ns && !target->life.has_ended)
+		mark_kernel_return(collector->bpf, &spender);
+}
+
+void budget_open_again(struct collector *collector, struct target *target)
+{
+	const struct spender spender = spender_of(target);
+
+	if (!spender.pausing->open_ns || target->life.has_ended)
+		return;
+	resume_kernel_side(collector->bpf, &spender);
+	pausing_close_gap(spender.pausing, monotonic_now_ns());
+	target->probes.own.is_paused = false;
+}
+
 /* Resumes the recording. The next look handles code that was mapped during the pause. */
 static int resume_recording(struct collector *collector, const struct spender *spender)
 {
 	int err;
 
+	if (spender->target && own_links_complete(collector, spender->target))
+		return -ENOMEM;
 	check_probed_files(collector, spender->probes);
 	mark_kernel_return(collector->bpf, spender);
 	err = probes_resume(spender->probes, collector->bpf, &collector->objects,
@@ -165,12 +201,6 @@ static int resume_recording(struct collector *collector, const struct spender *s
 }
 
 /* ---- spenders ---- */
-
-/*
- * No counter has the traps at breakpoints that are being placed or removed. On a busy machine they exist for a
- * while.
- */
-#define GAP_COST_NS 1000000
 
 static void add_spent_cost(struct cost_sum *sum, const struct cost_sum *more)
 {
@@ -199,14 +229,17 @@ static bool spender_at(struct collector *collector, size_t i, struct spender *re
 {
 	struct target *target;
 
-	if (i >= (collector->options.follow_forks ? 1 : collector->targets.target_nr) || !collector->targets.target_nr)
+	bool is_shared = collector->options.follow_forks && !links_are_own(collector);
+
+	if (i >= (is_shared ? 1 : collector->targets.target_nr) || !collector->targets.target_nr)
 		return false;
-	if (collector->options.follow_forks) {
+	if (is_shared) {
 		*ret = shared_spender(&collector->budgets, &collector->shared, &collector->targets);
 		return true;
 	}
 	target = collector->targets.target[i];
-	*ret = (struct spender){ &target->probes.own, &target->budget.own, target, target->now.cost };
+	*ret = spender_of(target);
+	ret->sum = target->now.cost;
 	ret->sum.cost_ns += target->budget.own.nr * GAP_COST_NS;
 	return true;
 }
@@ -228,18 +261,30 @@ static bool is_detaching(const struct allocsnap_bpf *bpf, const struct helpers *
 	       (is_alone ? 0 : DETACHMENTS_MOST);
 }
 
+bool budget_asks_for_pause(const struct target *target)
+{
+	return target->budget.limit.is_spent && !sampler_interval_helps(target);
+}
+
+/* All together have spent too much: those that have spent their own budgets lately pause first. */
+static bool gives_way(const struct collector *collector, const struct target *target)
+{
+	return collector->options.follow_forks && collector->budgets.together.is_spent &&
+	       budget_is_spending(&target->budget.limit, monotonic_now_ns()) && !sampler_interval_helps(target);
+}
+
 /* Updates the budgets of a spender, and sets sampling rates. Returns whether a budget is spent. */
 static bool judge_spender(struct collector *collector, const struct spender *spender)
 {
 	struct target *target = spender->target;
 
 	if (!target)
-		return shares_judge(collector, spender->sum.cost_ns, monotonic_now_ns());
-	budget_update(&target->budget.limit, spender->sum.cost_ns, monotonic_now_ns());
-	budget_apply_rate(collector, target, 0);
-	if (target->budget.limit.is_spent)
-		budget_note_pause(collector, target, "it");
-	return target->budget.limit.is_spent;
+		return shares_judge(collector, spender->sum.cost_ns, monotonic_now_ns()) && !links_become_own(collector);
+	if (!collector->options.follow_forks) { /* otherwise shares_judge() has looked at it */
+		budget_update(&target->budget.limit, spender->sum.cost_ns, monotonic_now_ns());
+		budget_apply_rate(collector, target, 0);
+	}
+	return budget_asks_for_pause(target) || gives_way(collector, target);
 }
 
 /* For tests. Events arrive at any time, so the time is kept here. Returns false: there is no pause. */
@@ -267,6 +312,8 @@ static bool decide_pause(struct collector *collector, const struct spender *spen
 
 	if (collector->budgets.pause_every_ns)
 		is_spent = !is_paused;
+	else if (collector->own_links.change_every_ns)
+		is_spent = false;
 	else if (collector->budgets.rate_every_ns)
 		is_spent = take_next_rate(collector, spender);
 	else
@@ -290,13 +337,25 @@ static void resume_spender(struct collector *collector, const struct spender *sp
 	spender->pausing->is_stuck = err != 0;
 }
 
+static void note_pauses(struct collector *collector, const struct spender *spender)
+{
+	for (size_t i = 0; i < collector->targets.target_nr; i++) {
+		struct target *target = collector->targets.target[i];
+
+		if ((!spender->target || spender->target == target) && budget_asks_for_pause(target) &&
+		    !target->life.has_ended)
+			note_pause(collector, target, spender->target ? "it" : "all");
+	}
+}
+
 static void apply_budget(struct collector *collector, const struct spender *spender)
 {
 	bool is_paused = spender->probes->is_paused, shall_pause = decide_pause(collector, spender);
 
-	if (shall_pause && !is_paused)
+	if (shall_pause && !is_paused) {
+		note_pauses(collector, spender);
 		pause_recording(collector->bpf, &collector->shared, spender);
-	else if (!shall_pause && is_paused)
+	} else if (!shall_pause && is_paused)
 		resume_spender(collector, spender);
 }
 
@@ -319,15 +378,17 @@ static void set_timer(const struct budgets *budgets, uint64_t wait_ns)
 
 /* Reading the CPU time of hundreds of processes takes a while, and events arrive all the time. */
 #define JUDGE_EVERYONE_NS 50000000
+#define JUDGE_OWN_NS 5000000 /* links of their own are for few processes */
 
 static bool is_too_soon(struct collector *collector)
 {
 	uint64_t now_ns = monotonic_now_ns();
+	uint64_t least_ns = links_are_own(collector) ? JUDGE_OWN_NS : JUDGE_EVERYONE_NS;
 
-	if (!collector->options.everyone || collector->budgets.pause_every_ns)
+	if (!collector->options.everyone || collector->budgets.pause_every_ns || collector->own_links.change_every_ns)
 		return false;
-	if (now_ns - collector->budgets.judged_ns < JUDGE_EVERYONE_NS) {
-		set_timer(&collector->budgets, collector->budgets.judged_ns + JUDGE_EVERYONE_NS - now_ns);
+	if (now_ns - collector->budgets.judged_ns < least_ns) {
+		set_timer(&collector->budgets, collector->budgets.judged_ns + least_ns - now_ns);
 		return true;
 	}
 	collector->budgets.judged_ns = now_ns;
@@ -338,11 +399,20 @@ static bool is_too_soon(struct collector *collector)
 void apply_budgets(struct collector *collector)
 {
 	struct budgets *budgets = &collector->budgets;
-	uint64_t wait_ns = UINT64_MAX;
+	uint64_t wait_ns = sampler_intervals_keep(collector);
 	struct spender spender;
 
+	count_other_links(collector);
+	if (!collector->options.max_overhead && wait_ns != UINT64_MAX)
+		set_timer(budgets, wait_ns);
 	if (!collector->options.max_overhead || is_too_soon(collector))
 		return;
+	own_links_step(collector);
+	if (links_are_own(collector) && !budgets->pause_every_ns && !budgets->rate_every_ns &&
+	    !collector->own_links.change_every_ns) {
+		spender = shared_spender(budgets, &collector->shared, &collector->targets);
+		shares_judge(collector, spender.sum.cost_ns, monotonic_now_ns());
+	}
 	for (size_t i = 0; spender_at(collector, i, &spender); i++) {
 		uint64_t own_ns;
 
@@ -352,58 +422,18 @@ void apply_budgets(struct collector *collector)
 		own_ns = spender_wait_ns(collector, &spender);
 		wait_ns = own_ns < wait_ns ? own_ns : wait_ns;
 	}
+	if (own_links_wait_ns(collector) < wait_ns)
+		wait_ns = own_links_wait_ns(collector);
 	set_timer(budgets, budgets->pause_every_ns ?: budgets->rate_every_ns ?: wait_ns == UINT64_MAX ? 0 : wait_ns);
 }
 
-static void become_blind(struct helpers *helpers, struct event_sources *events, struct notes *notes, int end_fd,
-			 const char *why)
-{
-	helpers->has_lost_helper = true;
-	epoll_ctl(events->fd, EPOLL_CTL_DEL, end_fd, NULL);
-	notes_add(notes, why);
-}
-
-static void notice_end_of_link_holder(struct collector *collector)
+void budget_lose_probes(struct collector *collector)
 {
 	struct spender spender;
 
-	if (!collector->helpers.link_holder || !link_holder__has_ended(collector->helpers.link_holder))
-		return;
-	become_blind(&collector->helpers, &collector->events, &collector->notes,
-		     link_holder__end_fd(collector->helpers.link_holder),
-		     "the process that keeps the probes (allocsnap-links) has ended: nothing is recorded any more");
-	epoll_ctl(collector->events.fd, EPOLL_CTL_DEL, link_holder__news_fd(collector->helpers.link_holder), NULL);
 	for (size_t i = 0; spender_at(collector, i, &spender); i++)
 		if (!spender.probes->is_paused && !spender_has_ended(&spender))
 			begin_gap(collector->bpf, &collector->shared, &spender);
-}
-
-/* Existing probes go on. But new files would get neither probes nor names. */
-static void notice_end_of_fork_server(struct helpers *helpers, struct event_sources *events, struct notes *notes)
-{
-	if (parser__has_ended(helpers->parser))
-		become_blind(
-			helpers, events, notes, parser__end_fd(helpers->parser),
-			"the process that starts the readers of ELF files (allocsnap-spawn) has ended: no other file can be probed or named");
-}
-
-static void notice_end_of_opener(struct helpers *helpers, struct event_sources *events, struct notes *notes)
-{
-	const struct file_opener *opener = helpers->opener;
-
-	if (file_opener__has_ended(opener))
-		become_blind(helpers, events, notes, file_opener__end_fd(opener),
-			     "the process that opens files of file systems that may hang (allocsnap-files) has ended");
-}
-
-void notice_blindness(struct collector *collector)
-{
-	if (!collector->helpers.has_lost_helper)
-		notice_end_of_link_holder(collector);
-	if (!collector->helpers.has_lost_helper)
-		notice_end_of_fork_server(&collector->helpers, &collector->events, &collector->notes);
-	if (!collector->helpers.has_lost_helper)
-		notice_end_of_opener(&collector->helpers, &collector->events, &collector->notes);
 }
 
 static bool spender_is_spending(const struct collector *collector, const struct spender *spender, uint64_t now_ns)
@@ -422,6 +452,10 @@ void pause_spenders(struct collector *collector)
 	uint64_t now_ns = monotonic_now_ns();
 	struct spender spender;
 
+	if (collector->options.max_overhead && spender_at(collector, 0, &spender) && !spender.target &&
+	    spender_is_spending(collector, &spender, now_ns) && links_become_own(collector) &&
+	    !links_are_own(collector))
+		return; /* they will have links of their own; then only those that spend pause */
 	for (size_t i = 0; collector->options.max_overhead && spender_at(collector, i, &spender); i++) {
 		if (spender.probes->is_paused || spender_has_ended(&spender))
 			continue;
@@ -434,5 +468,5 @@ int resume_shared(struct collector *collector)
 {
 	struct spender spender = shared_spender(&collector->budgets, &collector->shared, &collector->targets);
 
-	return spender.probes->is_paused ? resume_recording(collector, &spender) : 0;
+	return spender.probes->is_paused && !links_are_own(collector) ? resume_recording(collector, &spender) : 0;
 }

@@ -20,6 +20,12 @@ struct collector;
 struct collector_options;
 struct target;
 
+/*
+ * No counter has the traps at breakpoints that are being placed or removed. On a busy machine they exist for a
+ * while.
+ */
+#define GAP_COST_NS 1000000
+
 struct budgets {
 	struct trap_costs costs;
 	uint64_t pause_every_ns; /* 0: the budget decides; otherwise for tests (docs/testing.md) */
@@ -28,6 +34,7 @@ struct budgets {
 	struct pausing pausing;	 /* of the shared probes */
 	struct budget together;	 /* of all processes in sum, if they share their probes */
 	uint32_t named_nr;	 /* notes that named a process */
+	bool is_interval_noted;	 /* a note named a process whose sampler's interval cannot be written */
 	uint64_t judged_ns;	 /* in system-wide mode: when the budgets were judged */
 };
 
@@ -38,17 +45,22 @@ void begin_budget(const struct collector_options *options, const struct allocsna
 /* Pauses spenders whose budget is used up, resumes those that have credit again, and sets rates and the timer. */
 void apply_budgets(struct collector *collector);
 
+/* Whether the budget of a process is spent, and only a pause helps. */
+bool budget_asks_for_pause(const struct target *target);
+
 /* Tells the kernel side the rate of the budget of a process. least: the rate of all processes. */
 void budget_apply_rate(struct collector *collector, struct target *target, uint32_t least);
 
-/* Notes once that a process makes the recording pause, of itself or of all. */
-void budget_note_pause(struct collector *collector, struct target *target, const char *what);
-
 /*
- * Notices, once and with a note, that a helper process has ended. If it is the keeper, the probes are gone, too,
- * and each process gets a gap that has no end. The other helpers read and open files.
+ * For processes with links of their own beside shared ones (own_links.h): begins a gap of one; and ends it when the
+ * shared links are placed: budget_mark_return() before they count, budget_open_again() when they do.
  */
-void notice_blindness(struct collector *collector);
+void budget_pause_target(struct collector *collector, struct target *target);
+void budget_mark_return(struct collector *collector, struct target *target);
+void budget_open_again(struct collector *collector, struct target *target);
+
+/* The probes are gone for good: begins a gap of each process, which has no end. */
+void budget_lose_probes(struct collector *collector);
 
 /* Before something that takes long: pauses spenders that could spend much meanwhile. */
 void pause_spenders(struct collector *collector);

@@ -13,7 +13,7 @@ void shares_read_costs(const struct trap_costs *costs, const struct targets *tar
 
 		if (target->life.has_ended || books->image != target->now.books.image)
 			continue;
-		if (cost_of_books(costs, books) != target->now.cost.cost_ns)
+		if (cost_of_books(costs, books) + target->walks.ns != target->now.cost.cost_ns)
 			target_read_cost(costs, target, books);
 	}
 }
@@ -37,12 +37,10 @@ bool shares_judge(struct collector *collector, uint64_t together_ns, uint64_t no
 
 		if (target->life.has_ended)
 			continue;
-		budget_update(&target->budget.limit, target->now.cost.cost_ns, now_ns);
+		budget_update(&target->budget.limit,
+			      target->now.cost.cost_ns + target->budget.own.nr * GAP_COST_NS, now_ns);
 		budget_apply_rate(collector, target, together->rate);
-		if (!target->budget.limit.is_spent)
-			continue;
-		is_any = true;
-		budget_note_pause(collector, target, "all");
+		is_any |= budget_asks_for_pause(target);
 	}
 	return is_any;
 }

@@ -78,7 +78,7 @@ static int open_events(struct collector *collector, struct reason *why)
 	if (!err)
 		err = watch_fd(&collector->events, parser__end_fd(collector->helpers.parser)) ?:
 			      watch_fd(&collector->events, file_opener__end_fd(collector->helpers.opener));
-	if (!err && collector->options.max_overhead)
+	if (!err)
 		err = open_timer(&collector->events, &collector->budgets);
 	if (err)
 		return err;
@@ -118,8 +118,8 @@ static int read_user_allocator(struct user_allocators *custom, const struct coll
 static int learn_costs(struct collector *collector, struct reason *ret_why)
 {
 	struct reason why = {};
-	int err = calibrate_traps(probe_way_of(collector->bpf), &collector->shared.detacher, &collector->budgets.costs,
-			    &why);
+	int err = calibrate_traps(probe_way_of(collector->bpf), collector->options.everyone, &collector->shared.detacher,
+				  &collector->budgets.costs, &why);
 
 	if (!err)
 		return 0;
@@ -163,16 +163,17 @@ static uint64_t milliseconds_of(const char *variable)
 
 /*
  * ALLOCSNAP_PAUSE_EVERY_MS=N: pauses or resumes every N ms, whatever the cost. ALLOCSNAP_RATE_EVERY_MS=N: takes the
- * next sampling rate.
+ * next sampling rate. ALLOCSNAP_LINKS_EVERY_MS=N: changes between shared links and links of each process.
  */
-static void complete_options(struct collector_options *options, struct budgets *budgets)
+static void complete_options(struct collector_options *options, struct budgets *budgets, struct own_links *own_links)
 {
 	options->follow_forks |= options->everyone;
 	options->traceback_limit = options->traceback_limit ?: TRACEBACK_LIMIT_DEFAULT;
 	options->domains = options->domains ?: COLLECTOR_MALLOC;
 	budgets->pause_every_ns = milliseconds_of("ALLOCSNAP_PAUSE_EVERY_MS");
 	budgets->rate_every_ns = milliseconds_of("ALLOCSNAP_RATE_EVERY_MS");
-	if (budgets->pause_every_ns || budgets->rate_every_ns)
+	own_links->change_every_ns = milliseconds_of("ALLOCSNAP_LINKS_EVERY_MS");
+	if (budgets->pause_every_ns || budgets->rate_every_ns || own_links->change_every_ns)
 		options->max_overhead = 100;
 }
 
@@ -236,7 +237,7 @@ static int open_all(struct collector *collector, struct reason *why)
 
 	if (err)
 		return err;
-	complete_options(&collector->options, &collector->budgets);
+	complete_options(&collector->options, &collector->budgets, &collector->own_links);
 	err = open_files(collector, why);
 	if (!err)
 		err = open_kernel_side(collector, why);
@@ -368,9 +369,14 @@ static void add_target_to_gone(struct totals *totals, struct pausing *pausing, c
 	gone_add_target(&totals->gone, target);
 }
 
+/* The threads of an ended process run no program, so nothing has to wait until its links are gone. */
 void remove_target(struct collector *collector, size_t i)
 {
-	add_target_to_gone(&collector->totals, &collector->budgets.pausing, collector->targets.target[i]);
+	struct target *target = collector->targets.target[i];
+
+	if (target->life.has_ended)
+		probes_end(&target->probes.own, &collector->shared.detacher);
+	add_target_to_gone(&collector->totals, &collector->budgets.pausing, target);
 	targets_close(&collector->targets, targets_take_out(&collector->targets, i));
 }
 

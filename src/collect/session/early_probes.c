@@ -29,7 +29,7 @@ static int retain_object_probes(struct collector *collector, uint32_t index)
 	struct object *object = collector->objects.object[index];
 	struct reason why = {};
 	bool was_kept = object->is_kept;
-	int err = probe_object(collector, &collector->shared.probes, index, &why);
+	int err = probe_object(collector, &collector->shared.probes, index, true, &why);
 
 	if (err && err != -ENOMEM) {
 		note_probed_file(&collector->notes, object->path, "is not probed before it is used", why.text);

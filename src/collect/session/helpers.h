@@ -8,6 +8,7 @@
 
 #include "collect/probe/link_holder.h"
 
+struct collector;
 struct file_opener;
 struct parser;
 struct reason;
@@ -24,5 +25,11 @@ int helpers_open(struct helpers *helpers, struct reason *why);
 
 /* 0, or -EPIPE with a line in *why: one without which no process can be recorded has ended. */
 int helpers_check(const struct helpers *helpers, struct reason *why);
+
+/*
+ * Notices, once and with a note, that a helper process has ended. If it is the keeper, the probes are gone, too,
+ * and each process gets a gap that has no end. The other helpers read and open files.
+ */
+void notice_blindness(struct collector *collector);
 
 #endif

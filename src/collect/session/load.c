@@ -5,6 +5,7 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <linux/capability.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/privileges.h"
 #include "base/reason.h"
 #include "shared/bpf_types.h"
 #include "collect.h"
@@ -58,9 +60,17 @@ static int check_machine(struct reason *why)
 	return 0;
 }
 
+/* Then -EACCES says that the kernel's verifier refuses a program. */
+static bool has_privileges_to_load(void)
+{
+	uint64_t both = CAPABILITY(CAP_BPF) | CAPABILITY(CAP_PERFMON), held = capabilities_held();
+
+	return (held & both) == both || (held & CAPABILITY(CAP_SYS_ADMIN));
+}
+
 static int report_load_failure(int err, struct reason *why)
 {
-	if (err == -EPERM || err == -EACCES)
+	if (err == -EPERM || (err == -EACCES && !has_privileges_to_load()))
 		return reason_set(
 			why, err,
 			"no permission to load BPF programs: run it as root (sudo allocsnap …), or with the capabilities that `allocsnap doctor` names");
@@ -182,6 +192,7 @@ static void choose_programs(struct allocsnap_bpf *bpf)
 		return;
 	bpf_program__set_expected_attach_type(bpf->progs.session_call, UPROBE_SESSION_ATTACH_TYPE);
 	bpf_program__set_expected_attach_type(bpf->progs.enter_call, UPROBE_MULTI_ATTACH_TYPE);
+	bpf_program__set_expected_attach_type(bpf->progs.take_sample, UPROBE_MULTI_ATTACH_TYPE);
 	bpf_program__set_expected_attach_type(bpf->progs.leave_call, UPROBE_MULTI_ATTACH_TYPE);
 	bpf_program__set_expected_attach_type(bpf->progs.leave_by_ret, UPROBE_MULTI_ATTACH_TYPE);
 }

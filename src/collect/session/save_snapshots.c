@@ -202,6 +202,8 @@ int collector__save_view(struct collector *collector, size_t i, const struct sav
 {
 	struct target *target = collector->targets.target[i];
 
+	if (collector->options.everyone)
+		pause_spenders(collector); /* names of a large program take a second */
 	if (!collector->options.everyone || target->drained.books.exit_ns ||
 	    target->now.books.exec_cnt == target->drained.books.exec_cnt)
 		return save_target(collector, target, options, ret_path, why);

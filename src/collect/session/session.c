@@ -75,7 +75,7 @@ void target_read_cost(const struct trap_costs *costs, struct target *target, con
 {
 	uint64_t cpu_ns = books->cpu_ns;
 
-	target->now.cost.cost_ns = cost_of_books(costs, books);
+	target->now.cost.cost_ns = cost_of_books(costs, books) + cost_of_walks(costs, books, &target->walks);
 	if (!cpu_ns && (target->life.has_ended || cpu_time_read(target->identity.pid, &cpu_ns)))
 		return;
 	cpu_ns -= target->life.cpu_before_ns;
@@ -158,8 +158,7 @@ static void adopt_child(struct collector *collector, const struct new_child *chi
 					      &collector->objects);
 
 	if (target) {
-		target->probes.used = &collector->shared.probes;
-		target->budget.used = &collector->budgets.pausing;
+		own_links_adopt(collector, target);
 		begin_budget(&collector->options, collector->bpf, 1, &target->budget.limit);
 		/* The coming drain is its last. */
 		target->life.has_ended = collector->options.everyone && books.exit_ns;
@@ -298,7 +297,9 @@ static void handle_target_exit(struct collector *collector, struct target *targe
 	target__read_identity(target);
 	if (target->probes.used == &collector->shared.probes)
 		probe_new_objects(collector, target, NULL);
-	late_functions_count(&target->late, &collector->objects, target->probes.used, target->life.has_ended);
+	late_functions_count(&target->late, &collector->objects, target->probes.used, !target->sampler.is_used,
+			     target->life.has_ended);
+	own_links_end(collector, target);
 	target->life.is_exit_handled = collector->options.everyone;
 	target->reading.is_touched &= !collector->options.everyone;
 }
@@ -372,7 +373,8 @@ static void refresh_target(struct collector *collector, struct target *target, b
 	    target->mappings.mapping_nr <= MAPPINGS_UNMAPPED_MAX)
 		copied_count(&collector->objects, &collector->notes, target);
 	probe_new_mappings(collector, target);
-	late_functions_count(&target->late, &collector->objects, target->probes.used, target->life.has_ended);
+	late_functions_count(&target->late, &collector->objects, target->probes.used, !target->sampler.is_used,
+			     target->life.has_ended);
 }
 
 /* A vforked child that never called exec: there is nothing to report about it. */

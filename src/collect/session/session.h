@@ -21,6 +21,7 @@
 #include "collect/session/stale.h"
 #include "collect/session/helpers.h"
 #include "collect/session/notes.h"
+#include "collect/session/own_links.h"
 #include "collect/session/pass.h"
 #include "collect/session/budget_pause.h"
 #include "collect/session/targets.h"
@@ -70,6 +71,7 @@ struct collector {
 	struct early_programs early;
 	struct written_files written;
 	struct budgets budgets;
+	struct own_links own_links;
 	struct event_sources events;
 	struct looks looks;
 	struct targets targets;
@@ -92,8 +94,12 @@ void remove_target(struct collector *collector, size_t i);
 /* Updates the cost of recording a process from its accounting. */
 void target_read_cost(const struct trap_costs *costs, struct target *target, const struct process *books);
 
-/* Probes the allocators in an object, unless it was looked at already. 0 or a negative errno, as probes_attach(). */
-int probe_object(struct collector *collector, struct probes *probes, uint32_t object, struct reason *why);
+/*
+ * Probes the allocators in an object, unless it was looked at already. with_heap and the result are those of
+ * probes_attach().
+ */
+int probe_object(struct collector *collector, struct probes *probes, uint32_t object, bool with_heap,
+		 struct reason *why);
 
 /* Probes the allocators in objects of a target that have not been looked at yet. 0 or a negative errno. */
 int probe_new_objects(struct collector *collector, struct target *target, struct reason *why);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* A pass over the accounting of all processes: reads the maps and resolves the tracebacks. */
+#include "collect/session/sampler_use.h"
 #include "collect/session/session.h"
 
 #include <bpf/bpf.h>
@@ -292,7 +293,7 @@ static int read_maps(struct collector *collector)
 					    bpf_map__value_size(bpf->maps.tracebacks));
 }
 
-/* Reads the RSS by kind of memory. A process that has ended keeps its last values. */
+/* Reads the RSS by kind of memory, and what samplers say. A process that has ended keeps its last values. */
 static int read_rss(struct targets *targets, bool everyone)
 {
 	int err = 0;
@@ -307,6 +308,8 @@ static int read_rss(struct targets *targets, bool everyone)
 		err = is_over ? -ESRCH : rss_read(target->identity.pid, &target->resident.by_kind);
 		if (!err)
 			target->resident.bytes = rss_total(&target->resident.by_kind);
+		if (!is_over)
+			read_sampler_info(target);
 	}
 	return err == -ENOMEM ? err : 0;
 }

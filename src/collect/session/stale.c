@@ -35,17 +35,23 @@ static size_t count_undrained(const struct targets *targets)
 	return nr;
 }
 
-/*
- * In system-wide mode a drain is due when ended processes or images use a quarter of any room: the rest must last
- * for running processes until the drain is over. Otherwise it is due when any process has ended.
- */
-static bool is_drain_due(const struct collector *collector, size_t waiting_nr)
+static size_t count_ended_targets(const struct targets *targets)
+{
+	size_t nr = 0;
+
+	for (size_t i = 0; i < targets->target_nr; i++)
+		nr += targets->target[i]->life.has_ended;
+	return nr;
+}
+
+/* In system-wide mode the rest of the room must last for running processes until the drain is over. */
+bool collector__is_drain_due(const struct collector *collector)
 {
 	const struct allocsnap_bpf *bpf = collector->bpf;
 	struct stale stale = health_stale(collector->bpf);
 
 	if (!collector->options.everyone)
-		return waiting_nr;
+		return count_ended_targets(&collector->targets);
 	return count_undrained(&collector->targets) > PROCESSES_MAX / 4 ||
 	       stale.blocks > bpf_map__max_entries(bpf->maps.blocks) / 4 ||
 	       stale.images * collector->pass.tracebacks_an_image > bpf_map__max_entries(bpf->maps.tracebacks) / 4.0;
@@ -92,15 +98,6 @@ static struct gone sum_all_processes(const struct collector *collector)
 	return all;
 }
 
-static size_t count_ended_targets(const struct targets *targets)
-{
-	size_t nr = 0;
-
-	for (size_t i = 0; i < targets->target_nr; i++)
-		nr += targets->target[i]->life.has_ended;
-	return nr;
-}
-
 static void report_sums(const struct collector *collector, struct collector_health *ret)
 {
 	const struct gone all = sum_all_processes(collector);
@@ -135,7 +132,6 @@ void collector__get_health(const struct collector *collector, struct collector_h
 			traps[0] * costs->entry_ns + traps[1] * costs->stepped_ns + traps[2] * costs->return_ns,
 	};
 	report_sums(collector, ret);
-	ret->is_drain_due = is_drain_due(collector, ret->processes_waiting);
 }
 
 static const char *const loss_names[LOSS_NR] = {

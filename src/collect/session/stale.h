@@ -3,8 +3,7 @@
 #define ALLOCSNAP_COLLECT_SESSION_STALE_H
 
 /*
- * How much room the data of ended images takes. Only a drain frees it; collector__get_health() says when a drain
- * is due.
+ * How much room the data of ended images takes. Only a drain frees it; collector__is_drain_due() says when.
  */
 
 #include <stdint.h>

@@ -11,6 +11,7 @@
 #include "base/reason.h"
 #include "collect/process/process_filter.h"
 #include "collect/session/copied_functions.h"
+#include "collect/session/sampler_use.h"
 #include "collect/session/user_allocator_probes.h"
 #include "collect/probe/uretprobe_safety.h"
 #include "collect/process/launch.h"
@@ -135,7 +136,7 @@ static void note_nops(const struct objects *objects, struct notes *notes, const 
 }
 
 /* Detects a write that happened before the file was watched, by the file's times. */
-int probe_object(struct collector *collector, struct probes *probes, uint32_t object,
+int probe_object(struct collector *collector, struct probes *probes, uint32_t object, bool with_heap,
 		 struct reason *why)
 {
 	bool is_new = !probes_have_looked(probes, object);
@@ -144,7 +145,7 @@ int probe_object(struct collector *collector, struct probes *probes, uint32_t ob
 	if (collector->objects.object[object]->has_changed)
 		return 0;
 	watch_file(collector, object);
-	err = probes_attach(probes, collector->bpf, &collector->objects, object, why);
+	err = probes_attach(probes, collector->bpf, &collector->objects, object, with_heap, why);
 	if (err == -ETXTBSY) {
 		probes_drop(probes, object, &collector->shared.detacher);
 		put_off_object(&collector->written, &collector->objects, &collector->notes, object);
@@ -173,8 +174,9 @@ int probe_new_objects(struct collector *collector, struct target *target, struct
 	copied_mark(&collector->objects, &collector->notes, &target->mappings, target->probes.used);
 	if (err)
 		reason_set(why, err, "cannot probe process %d: %s", target->identity.pid, strerror(-err));
+	err = err ?: use_sampler(collector, target, why);
 	for (size_t i = 0; i < mappings->used_nr && !err; i++)
-		err = probe_object(collector, target->probes.used, mappings->used[i], why);
+		err = probe_object(collector, target->probes.used, mappings->used[i], !target->sampler.is_used, why);
 	return err;
 }
 
@@ -306,13 +308,7 @@ static int start_target(struct collector *collector, struct target *target, uint
 
 static void choose_probes(struct collector *collector, struct target *target)
 {
-	target->probes.own.pid = target->identity.pid;
-	target->probes.own.link_holder = collector->helpers.link_holder;
-	target->probes.own.by_ret = collector->options.no_return_probes;
-	if (collector->options.follow_forks) {
-		target->probes.used = &collector->shared.probes;
-		target->budget.used = &collector->budgets.pausing;
-	}
+	own_links_choose(collector, target);
 	begin_budget(&collector->options, collector->bpf, 1, &target->budget.limit);
 }
 
@@ -443,7 +439,7 @@ static int start_held(struct held *held)
 	if (!held->err && !probes_see_allocations(target->probes.used) && !copied_has_any(&target->mappings))
 		held->err = report_nothing_found(&collector->objects, target, held->why);
 	if (!held->err)
-		held->err = user_allocators_check(collector, target, held->why);
+		held->err = user_allocators_check(collector, target, held->why) ?: require_sampler(collector, target, held->why);
 	return held->err;
 }
 
@@ -456,6 +452,7 @@ static pid_t launch_program(struct collector *collector, const char *const argv[
 		.argv = argv,
 		.files = &collector->files_before,
 		.user = name ? &user : NULL,
+		.needs_loader = collector->options.run_interval_bytes,
 	};
 	pid_t pid = name ? launch_user_find(name, &user, why) : 0;
 

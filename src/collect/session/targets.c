@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "collect/session/sampler_interval.h"
 
 int targets_open(struct targets *targets, const struct allocsnap_bpf *bpf)
 {
@@ -102,6 +103,7 @@ struct target *targets_take_out(struct targets *targets, size_t i)
 
 void targets_close(struct targets *targets, struct target *target)
 {
+	sampler_interval_leave(target);
 	probes_close(&target->probes.own); /* first: late writes must not hit the slot's next owner */
 	if (target->slot != BOOKS_NONE && targets->by_slot[target->slot] == target)
 		targets->by_slot[target->slot] = NULL;

@@ -46,11 +46,12 @@ static bool has_nothing_to_report(const struct collector_options *options, const
 	       !target->snapshots.any_saved;
 }
 
-static uint64_t target_recorded_ns(const struct target *target)
+static void set_view_times(struct process_view *view, const struct target *target)
 {
-	uint64_t end_ns = target->now.books.exit_ns ?: monotonic_now_ns();
+	uint64_t end_ns = target->now.books.exit_ns ?: monotonic_now_ns(), start_ns = target->life.started_ns;
 
-	return end_ns > target->life.started_ns ? end_ns - target->life.started_ns : 0;
+	view->recorded_ns = end_ns > start_ns ? end_ns - start_ns : 0;
+	view->gaps_ns = target__gaps(target, end_ns).length_ns;
 }
 
 void collector__view(const struct collector *collector, size_t i, struct process_view *ret)
@@ -70,14 +71,15 @@ void collector__view(const struct collector *collector, size_t i, struct process
 		.is_near_oom = target->snapshots.is_near_oom,
 		.cpu_ns = target->now.cost.cpu_ns,
 		.cost_ns = target->now.cost.cost_ns,
-		.recorded_ns = target_recorded_ns(target),
 		.cost_is_known = collector->budgets.costs.entry_ns != 0,
 		.is_paused = target->probes.used->is_paused,
 		.is_thinned = target->now.books.sample_rate || collector->bpf->bss->shared_sample_rate,
-		.is_estimated = collector->bpf->rodata->settings.sample_bytes[0] || target->now.books.sample_rates_used,
+		.is_estimated = collector->bpf->rodata->settings.sample_bytes[0] ||
+				target->now.books.sample_rates_used || target->sampler.is_used,
 		.is_unsaved = target->snapshots.is_unsaved,
 		.was_saved = target->snapshots.any_saved,
 	};
+	set_view_times(ret, target);
 	if (is_of_now(&target->snapshots.shown, &target->now.books)) {
 		ret->last_bytes = target->snapshots.shown.last_bytes;
 		ret->most_bytes = target->snapshots.shown.most_bytes;

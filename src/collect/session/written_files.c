@@ -18,7 +18,7 @@ static void request_reprobe(struct objects *objects, struct target *target, uint
 {
 	target->reading.is_touched = true;
 	if (!objects->object[object]->has_changed)
-		target->late.nr += probes_count_functions(objects, object);
+		target->late.nr += probes_count_functions(objects, object, !target->sampler.is_used);
 }
 
 static void drop_probes(struct objects *objects, struct shared_probes *shared, struct targets *targets, uint32_t object)
@@ -156,7 +156,7 @@ static void retry_put_off_object(struct collector *collector, uint32_t i)
 		    mappings_use(&collector->targets.target[t]->mappings, i))
 			collector->targets.target[t]->reading.is_touched = true;
 	if (object->is_kept)
-		probe_object(collector, &collector->shared.probes, i, NULL);
+		probe_object(collector, &collector->shared.probes, i, true, NULL);
 }
 
 static void retry_put_off_objects(struct collector *collector)
@@ -164,7 +164,8 @@ static void retry_put_off_objects(struct collector *collector)
 	uint64_t now_ns = monotonic_now_ns();
 	size_t nr = collector->objects.object_nr, tried = 0;
 
-	if (collector->shared.probes.is_paused || now_ns - collector->written.put_off_ns < SECOND_NS)
+	if ((collector->shared.probes.is_paused && !links_are_own(collector)) ||
+	    now_ns - collector->written.put_off_ns < SECOND_NS)
 		return;
 	collector->written.put_off_ns = now_ns;
 	for (size_t n = 0; n < nr && tried < TRIED_AT_ONCE; n++) {
@@ -201,7 +202,7 @@ void handle_written_files(struct collector *collector)
 
 static bool has_probed_functions(const struct object *object)
 {
-	return object->fd >= 0 && object->facts && object->facts->function_nr;
+	return object->fd >= 0 && object->facts && probe_info_has_places(object->facts);
 }
 
 void watch_file(struct collector *collector, uint32_t i)

@@ -93,11 +93,10 @@ static struct target *target_new(struct objects *objects)
 
 	if (!target)
 		return NULL;
-	target->identity.pidfd = -1;
+	target->identity.pidfd = target->sampler.memory_fd = -1;
 	target->slot = BOOKS_NONE;
 	target->mappings.objects = objects;
 	target->probes.used = &target->probes.own;
-	target->budget.used = &target->budget.own;
 	return target;
 }
 
@@ -322,6 +321,15 @@ void targets_images(struct target *const *target, size_t nr, uint64_t *ret_image
 	qsort(ret_image, 2 * nr, sizeof(*ret_image), compare_images);
 }
 
+struct gaps_sum target__gaps(const struct target *target, uint64_t now_ns)
+{
+	struct gaps_sum sum = pausing_sum(&target->budget.own, target->life.started_ns, now_ns), shared = {};
+
+	if (target->budget.shared)
+		shared = pausing_sum(target->budget.shared, target->life.started_ns, now_ns);
+	return (struct gaps_sum){ sum.nr + shared.nr, sum.length_ns + shared.length_ns };
+}
+
 void target__free(struct target *target)
 {
 	if (!target)
@@ -331,5 +339,7 @@ void target__free(struct target *target)
 	mappings_release(&target->mappings);
 	tracebacks_release(&target->tracebacks);
 	late_functions_release(&target->late);
+	if (target->sampler.memory_fd >= 0)
+		close(target->sampler.memory_fd);
 	free(target);
 }

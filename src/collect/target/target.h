@@ -10,6 +10,7 @@
 #include "collect/budget/recording_cost.h"
 #include "collect/budget/pause_gaps.h"
 #include "collect/budget/budget.h"
+#include "collect/budget/interval_control.h"
 #include "collect/budget/thinned_time.h"
 #include "collect/probe/late_functions.h"
 #include "collect/probe/probes.h"
@@ -21,6 +22,7 @@
 #include "collect/target/accounting.h"
 #include "collect/target/exited_totals.h"
 #include "collect/target/tracebacks.h"
+#include "sampler/sampler_info.h"
 
 /* The programs that the process runs one after another, from its first to its end. */
 struct target_life {
@@ -77,11 +79,23 @@ struct target_probes {
 };
 
 struct target_budget {
-	struct pausing own;
-	struct pausing *used; /* own, or the shared one (collector->budgets.pausing) */
-	struct budget limit;  /* of this process */
+	struct pausing own;	      /* of the process's own probes */
+	const struct pausing *shared; /* of the shared ones (collector->budgets.pausing), or NULL */
+	struct budget limit;	      /* of this process */
 	struct thinned_time thinned;
 	bool is_thinning_noted, is_pause_noted;
+};
+
+/* The sampler in the process that tells the blocks of its heap. */
+struct target_sampler {
+	bool is_used;
+	bool has_info;
+	bool is_mixed; /* the latest snapshot has blocks of its heap that it did not tell: they came before */
+	uint32_t object; /* index of its file */
+	struct sampler_info info; /* what it said about itself last */
+	int memory_fd;		  /* its memory, if its interval may be written there; -1 */
+	uint64_t looked_ns;	  /* when its interval was last looked at */
+	struct interval_control interval;
 };
 
 /* Counts of what the loader could not record of a process; the kernel counts its own losses in the accounting. */
@@ -92,6 +106,11 @@ struct target_losses {
 	uint64_t leaderless_nr;	      /* refreshes that found threads, but no main thread */
 	uint64_t missed_at_start;     /* mapping events that the kernel dropped before the recording */
 	struct found_losses found;    /* by all snapshots so far */
+};
+
+/* The hits of its probes so far, and what the walks over other processes' links took at them. */
+struct link_walks {
+	uint64_t hits, ns;
 };
 
 struct target {
@@ -105,8 +124,10 @@ struct target {
 	struct mappings mappings;
 	struct maps_reading reading;
 	struct target_probes probes;
+	struct target_sampler sampler;
 	struct late_functions late;
 	struct target_budget budget;
+	struct link_walks walks;
 	struct tracebacks tracebacks;
 	struct target_losses losses;
 };
@@ -164,5 +185,8 @@ void targets_images(struct target *const *target, size_t nr, uint64_t *ret_image
 
 /* NULL is allowed. The probes must have been closed. */
 void target__free(struct target *target);
+
+/* Sums the gaps of its own probes and of the shared ones since its recording began, which do not overlap. */
+struct gaps_sum target__gaps(const struct target *target, uint64_t now_ns);
 
 #endif

@@ -20,7 +20,7 @@
 #include "file_fixture.h"
 #include "skip.h"
 
-TestSuite(base_file_replace, .init = files_enter, .fini = files_leave, .timeout = 20);
+TestSuite(base_file_replace, .init = files_enter, .fini = files_leave, .timeout = 600);
 
 static int write_much(FILE *out, const void *text)
 {

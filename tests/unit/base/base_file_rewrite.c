@@ -17,7 +17,7 @@
 #include "file_fixture.h"
 #include "skip.h"
 
-TestSuite(base_file_rewrite, .init = files_enter, .fini = files_leave, .timeout = 20);
+TestSuite(base_file_rewrite, .init = files_enter, .fini = files_leave, .timeout = 600);
 
 static mode_t mode_of(const char *path)
 {

@@ -17,6 +17,7 @@ struct options {
 	uint64_t interval_ns;
 	struct shared shared;
 	int level;
+	uint64_t speed;
 };
 
 static struct options got;
@@ -28,6 +29,11 @@ static int parse_level(const char *text, void *field, struct reason *why)
 		return reason_set(why, -EINVAL, "no value is expected");
 	++*(int *)field;
 	return 0;
+}
+
+static int parse_speed(const char *text, void *field, struct reason *why)
+{
+	return parse_count(text, 1, 9, field) ? reason_set(why, -EINVAL, "'%s' is no speed", text) : 0;
 }
 
 static const struct option_row shared_rows[] = {
@@ -110,6 +116,42 @@ Test(cmd, options_given_twice_take_the_last_value)
 {
 	cr_assert_eq(RUN("try", "-n1", "-n", "2", "--count=3", "a"), EXIT_DONE);
 	cr_expect_eq(got.count, 3);
+}
+
+static const struct option_row optional_rows[] = {
+	{ "speed", 0, OPTION_CUSTOM, offsetof(struct options, speed), .arg = "N", .without_value = "5",
+	  .help = "go on at this speed", .parse = parse_speed },
+	{},
+};
+
+static const struct command cmd_optional = {
+	.name = "optional", .args = "FILE…", .help = "a command to try", .arg_max = 3, .option = { { .row = optional_rows } },
+	.options_size = sizeof(struct options), .run = run_try,
+};
+
+#define RUN_OPTIONAL(...) \
+	dispatch_command((char *[]){ "allocsnap", "optional", __VA_ARGS__, NULL }, \
+			 (const struct command *const[]){ &cmd_optional, NULL })
+
+Test(cmd, option_may_do_without_its_value, .init = cr_redirect_stdout)
+{
+	cr_expect_eq(RUN_OPTIONAL("a"), EXIT_DONE);
+	cr_expect_eq(got.speed, 0);
+	cr_expect_eq(RUN_OPTIONAL("--speed", "7"), EXIT_DONE);
+	cr_expect_eq(got.speed, 5);
+	cr_expect_str_eq(got_args, "7");
+	cr_expect_eq(RUN_OPTIONAL("--speed=7", "a"), EXIT_DONE);
+	cr_expect_eq(got.speed, 7);
+	cr_expect_eq(RUN_OPTIONAL("--speed=", "a"), EXIT_REFUSED);
+	cr_expect_eq(RUN_OPTIONAL("--speed=10", "a"), EXIT_REFUSED);
+	cr_expect_eq(RUN_OPTIONAL("--help"), EXIT_DONE);
+	fflush(stdout);
+	cr_assert_stdout_eq_str("usage: allocsnap optional FILE… [OPTION]...\n"
+				"\n"
+				"a command to try\n"
+				"\n"
+				"      --speed[=N]  go on at this speed\n"
+				"  -h, --help       print this help\n");
 }
 
 Test(cmd, options_end_at_two_dashes)

@@ -21,6 +21,8 @@ static struct listed_process processes[] = {
 	  .first = { .wall_ns = NOON_NS, .traced_bytes = 3000 },
 	  .last = { .wall_ns = NOON_NS + 86400 * SECOND_NS, .traced_bytes = 1000 }, .peak_bytes = 3000,
 	  .is_estimated = true, .end = "exited 0" },
+	{ .host = "shop-1", .comm = "psql", .pid = 8, .snapshot_nr = 1, .disk_bytes = 900, .is_unseen = true,
+	  .first = { .wall_ns = NOON_NS }, .last = { .wall_ns = NOON_NS }, .end = "exited 0" },
 };
 
 /* The lines of the table, each ended by a NUL instead of a newline. */
@@ -58,6 +60,15 @@ Test(list_table, is_as_wide_as_it_needs_without_a_terminal)
 		"redis-server-1x.4194303  2026-11-24 12:00:00  13:02:03              1234  5.0M   11.0M  13.0G  +10.0M  "
 		"called exec of a program that is not recorded\n"
 		"\\x1b[2Jx.7               2026-11-24 12:00:00  2026-11-25 12:00:00      1  900B  ~1000B  ~2.9K  ~-2.0K  exited 0\n");
+	free(text);
+}
+
+Test(list_table, knows_nothing_of_a_process_that_was_probed_too_late)
+{
+	char *text = print_table(3, 0);
+
+	cr_expect_not_null(strstr(text, "psql.8"), "%s", text);
+	cr_expect_not_null(strstr(text, "900B       ?      ?       ?  exited 0"), "%s", text);
 	free(text);
 }
 

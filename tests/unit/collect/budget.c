@@ -4,6 +4,8 @@
 
 #include "collect/budget/budget.h"
 #include "collect/budget/recording_cost.h"
+#include "collect/session/own_links.h"
+#include "collect/target/target.h"
 
 #define MS 1000000ULL
 #define SECOND (1000 * MS)
@@ -238,4 +240,32 @@ Test(cost, is_the_sum_of_traps_and_program_time)
 	books.counter[COUNTER_program_ns] = 12345;
 	cr_expect_eq(cost_of_books(&costs, &books), 7000 + 18000 + 1500 + 12345);
 	cr_expect_eq(cost_of_books(&(struct trap_costs){}, &books), 0, "not known");
+}
+
+/* A snapshot took three seconds. */
+Test(budget, compares_what_was_earned_and_spent_between_late_looks)
+{
+	struct budget budget;
+
+	budget_begin(&budget, 10, 5 * MS);
+	budget_update(&budget, 0, SECOND);
+	budget_update(&budget, 240 * MS, 4 * SECOND); /* 8 % */
+	cr_expect_eq(budget.left_ns, (int64_t)(100 * MS), "%ld ns left", (long)budget.left_ns);
+	cr_expect_eq(budget.rate, 0, "it is sampled");
+	budget_update(&budget, 600 * MS, 7 * SECOND); /* 12 % */
+	cr_expect_eq(budget.left_ns, (int64_t)(40 * MS), "%ld ns left", (long)budget.left_ns);
+}
+
+Test(budget, costs_have_the_walks_over_other_links)
+{
+	struct trap_costs costs = { .entry_ns = 700, .link_ns = 30, .others_nr = 20 };
+	struct process books = {};
+	struct link_walks walks = {};
+
+	books.counter[COUNTER_entry_traps] = 100;
+	books.counter[COUNTER_return_traps] = 10;
+	cr_expect_eq(cost_of_walks(&costs, &books, &walks), 110 * 20 * 30);
+	costs.others_nr = 0; /* the links are shared again */
+	books.counter[COUNTER_entry_traps] = 1000;
+	cr_expect_eq(cost_of_walks(&costs, &books, &walks), 110 * 20 * 30);
 }

@@ -30,7 +30,7 @@ static struct link_holder *begin(void)
 static int attach(struct link_holder *link_holder, uint32_t nr)
 {
 	uint64_t *places = calloc(nr, sizeof(*places));
-	const struct uprobe_multi uprobes = { .nr = nr, .offset = places, .cookie = places };
+	const struct uprobe_multi uprobes = { .nr = nr, .offset = places, .cookie = places, .semaphore = places };
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC), link;
 	struct file_identity file;
 

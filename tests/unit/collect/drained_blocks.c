@@ -108,3 +108,58 @@ Test(drained_blocks, are_filtered)
 	expect_range(&blocks, 2, 0, 0);
 	drained_blocks_release(&blocks);
 }
+
+/* ---- weights that a process told ---- */
+
+static void add_told(struct drained_blocks *blocks, uint64_t image, uint64_t address, uint64_t weight)
+{
+	struct block_key key = block_key_of(address, image, LAYER_HEAP);
+
+	cr_assert_eq(drained_blocks_add(blocks, &key, &(struct block){ .size = 1, .birth_ns = address, .weight = weight }), 0);
+}
+
+static bool is_odd(const void *what, const struct block_key *key, uint64_t birth_ns)
+{
+	(void)what, (void)key;
+	return birth_ns % 2;
+}
+
+/* Blocks of every third address were told. Returns how many blocks there are. */
+static size_t expect_weights(const struct drained_blocks *blocks, uint64_t image)
+{
+	const struct image_blocks *of = drained_blocks_of(blocks, image);
+	size_t nr = 0;
+
+	for (const struct block_chunk *c = of ? of->chunk : NULL; c; c = c->next)
+		for (size_t i = 0; i < c->nr; i++, nr++) {
+			uint64_t address = c->block[i].address, weight = c->weight ? c->weight[i] : 0;
+
+			cr_assert_eq(weight, address % 3 ? 0 : address * 1000, "%lu: %lu", address, weight);
+		}
+	return nr;
+}
+
+Test(drained_blocks, keep_the_weights_that_were_told)
+{
+	struct drained_blocks a = {}, b = {};
+
+	for (uint64_t i = 1; i <= 3000; i++)
+		add_told(&a, 1, i, i % 3 ? 0 : i * 1000);
+	cr_expect_eq(expect_weights(&a, 1), 3000);
+	cr_assert_eq(drained_blocks_move(&b, &a), 0);
+	cr_expect_eq(expect_weights(&b, 1), 3000);
+	drained_blocks_filter(&b, is_odd, NULL);
+	cr_expect_eq(expect_weights(&b, 1), 1500);
+	drained_blocks_release(&a);
+	drained_blocks_release(&b);
+}
+
+Test(drained_blocks, need_no_room_for_weights_that_were_not_told)
+{
+	struct drained_blocks blocks = {};
+
+	add(&blocks, 1, 1, 1000);
+	for (const struct block_chunk *c = drained_blocks_of(&blocks, 1)->chunk; c; c = c->next)
+		cr_expect_null(c->weight);
+	drained_blocks_release(&blocks);
+}

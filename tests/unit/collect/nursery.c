@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <pthread.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "collect/drain/block_set.h"
@@ -26,12 +27,11 @@ static struct nursery_place *place_of(const struct block_key *key)
 static void put(uint64_t address, uint64_t image, uint32_t epoch)
 {
 	struct block_key key = key_of(address, image);
+	struct block block = { .size = address, .birth_ns = 7, .epoch = epoch };
+	struct nursery_place *to = place_of(&key);
 
-	*place_of(&key) = (struct nursery_place){
-		.state = NURSERY_STATE(5 * NURSERY_CHANGE, NURSERY_FULL),
-		.key = key,
-		.block = { .size = address, .birth_ns = 7, .epoch = epoch },
-	};
+	*to = (struct nursery_place){ .state = NURSERY_STATE(5 * NURSERY_CHANGE, NURSERY_FULL), .key = key };
+	memcpy(to->block, &block, sizeof(to->block));
 }
 
 static size_t read_nr(uint64_t last)
@@ -88,7 +88,7 @@ static void *let_go(void *what)
 	struct nursery_place *busy = what;
 
 	usleep(20000);
-	busy->block.size = 1;
+	busy->block[0] = 1; /* the size */
 	__atomic_store_n(&busy->state, NURSERY_STATE(9 * NURSERY_CHANGE, NURSERY_FULL),
 			 __ATOMIC_RELEASE);
 	return NULL;

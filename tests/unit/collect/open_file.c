@@ -59,7 +59,7 @@ static void leave(void)
 	files_leave();
 }
 
-TestSuite(open_file, .init = enter, .fini = leave, .timeout = 60);
+TestSuite(open_file, .init = enter, .fini = leave, .timeout = 600);
 
 /* errno is as open_file() left it. */
 static struct opened_file open_path(const char *path)
@@ -238,13 +238,16 @@ Test(open_file, that_hangs_is_abandoned_with_its_worker)
 Test(open_file, works_after_a_worker_was_killed)
 {
 	struct opened_file opened;
+	pid_t killed;
 
 	begin(&nfs, NULL);
 	for (int i = 0; i < 3; i++) {
 		opened = open_path("file");
 		expect_copy(&opened);
-		cr_assert(!kill(worker(), SIGKILL));
-		usleep(100000);
+		killed = worker();
+		cr_assert(!kill(killed, SIGKILL));
+		wait_until_dead(killed);
+		wait_until_asleep(only_child_of(getpid())); /* it has closed its copy of the worker's socket */
 	}
 }
 

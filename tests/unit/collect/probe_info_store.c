@@ -230,7 +230,7 @@ static bool was_known(int nr)
 	return !parser->has_read;
 }
 
-Test(probe_info_store, evicts_the_least_recently_used_facts, .timeout = 60)
+Test(probe_info_store, evicts_the_least_recently_used_facts, .timeout = 600)
 {
 	for (int i = 0; i < ROOM; i++)
 		cr_expect(!was_known(i));
@@ -242,7 +242,7 @@ Test(probe_info_store, evicts_the_least_recently_used_facts, .timeout = 60)
 	cr_expect(!was_known(1), "it was used least recently");
 }
 
-Test(probe_info_store, keeps_facts_in_use, .timeout = 60)
+Test(probe_info_store, keeps_facts_in_use, .timeout = 600)
 {
 	struct file_facts *used[ROOM], *facts;
 
@@ -262,7 +262,7 @@ Test(probe_info_store, keeps_facts_in_use, .timeout = 60)
 }
 
 /* Four of the largest files fill it. */
-Test(probe_info_store, evicts_facts_of_large_files, .timeout = 60)
+Test(probe_info_store, evicts_facts_of_large_files, .timeout = 600)
 {
 	struct file_facts *facts;
 	int fd;

@@ -14,7 +14,7 @@
 #include "engine.h"
 #include "snapshot.h"
 
-TestSuite(engine_coverage, .timeout = 120);
+TestSuite(engine_coverage, .timeout = 600);
 
 #define SAMPLE_BYTES 524288.0
 #define RUN_NR 1000

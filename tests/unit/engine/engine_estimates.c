@@ -8,7 +8,7 @@
 #include "engine_data.h"
 #include "snapshot.h"
 
-TestSuite(engine_estimates, .timeout = 20);
+TestSuite(engine_estimates, .timeout = 600);
 
 #define A { { "a.c", 1 } }
 #define B { { "b.c", 1 } }

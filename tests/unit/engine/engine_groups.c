@@ -8,7 +8,7 @@
 #include "engine_random.h"
 #include "snapshot.h"
 
-TestSuite(engine_groups, .timeout = 20);
+TestSuite(engine_groups, .timeout = 600);
 
 #define ROUND_NR 30
 

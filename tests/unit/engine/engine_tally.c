@@ -15,7 +15,7 @@
 #include "base/reason.h"
 #include "engine_random.h"
 
-TestSuite(engine_tally, .timeout = 120);
+TestSuite(engine_tally, .timeout = 600);
 
 #define BLOCK_NR 60 /* at most, of a snapshot */
 #define SNAPSHOT_NR 6

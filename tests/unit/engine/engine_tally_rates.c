@@ -13,7 +13,7 @@
 #include "base/reason.h"
 #include "engine_random.h"
 
-TestSuite(engine_tally_rates, .timeout = 120);
+TestSuite(engine_tally_rates, .timeout = 600);
 
 #define RUNS 1000
 #define BLOCK_BYTES 200

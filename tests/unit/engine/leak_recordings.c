@@ -17,6 +17,8 @@ struct flow {
 	uint64_t offset;
 	double every, life;
 	uint32_t domain;
+	double from, until; /* when blocks are born; until 0: to the end */
+	uint64_t made_code; /* the address in code made at run time that calls it; 0: none does */
 };
 
 /* Unnamed frames are places in files; named ones also have a function, a line and an inlined call. */
@@ -43,13 +45,25 @@ static uint32_t frame_of(struct snapshot_builder *builder, const char *function,
 	return id;
 }
 
+static uint32_t made_frame(struct snapshot_builder *builder, uint64_t address)
+{
+	struct snap_frame frame = { .offset = address };
+	uint32_t id;
+
+	cr_assert_eq(snapshot_builder__string(builder, "[anonymous code]", &frame.filename), 0);
+	cr_assert_eq(snapshot_builder__frame(builder, &frame, &id), 0);
+	return id;
+}
+
 static uint32_t traceback_of(struct snapshot_builder *builder, const struct flow *flow, bool is_named)
 {
-	uint32_t frame[3], nr = 0, id;
+	uint32_t frame[4], nr = 0, id;
 
 	if (is_named)
 		frame[nr++] = frame_of(builder, "inlined", flow->offset, 7, SNAP_FRAME_INLINE);
 	frame[nr++] = frame_of(builder, is_named ? flow->function : NULL, flow->offset, is_named ? flow->offset : 0, 0);
+	if (flow->made_code)
+		frame[nr++] = made_frame(builder, flow->made_code);
 	frame[nr++] = frame_of(builder, is_named ? "main" : NULL, 0x1000, is_named ? 1 : 0, 0);
 	cr_assert_eq(snapshot_builder__traceback(builder, frame, nr, nr, 0, &id), 0);
 	return id;
@@ -57,8 +71,9 @@ static uint32_t traceback_of(struct snapshot_builder *builder, const struct flow
 
 static void add_flow(struct snapshot_builder *builder, const struct flow *flow, uint32_t traceback, double now)
 {
-	for (unsigned int i = 0; i * flow->every <= now; i++) {
-		double born = i * flow->every;
+	double until = flow->until && flow->until < now ? flow->until : now;
+
+	for (double born = flow->from; born <= until; born += flow->every) {
 		struct snap_trace trace = {
 			.size = 100, .traceback = traceback, .domain = flow->domain, .birth_ns = BEGIN_NS + born * SEC,
 		};
@@ -228,6 +243,81 @@ Test(leak_recordings, few_blocks_of_many_callers_are_added_up)
 	cr_assert_eq(leaks->line[0].verdict.kind, LEAK_LIKELY);
 	cr_assert_eq(leaks->line[0].verdict.survivors, 16);
 	cr_assert_eq(leaks->line[0].site_nr, 8);
+	leaks_free(leaks);
+}
+
+/* One call that a compiler has made anew twice: each part by itself settled or is young. */
+static const struct flow made_anew[] = {
+	{ "keep", 0x2000, 0.5, FOR_EVER, 0, 0, 15, 0x70001000 },
+	{ "keep", 0x2000, 0.5, FOR_EVER, 0, 15.5, 49, 0x70002000 },
+	{ "keep", 0x2000, 0.5, FOR_EVER, 0, 49.5, 0, 0x70003000 },
+};
+
+Test(leak_recordings, code_that_is_made_anew_is_one_leak)
+{
+	const struct program program = { made_anew, 3, 0, 0, 0 };
+	struct leaks *leaks = judge_program(&program);
+	const struct leak_verdict *verdict = &leaks->line[0].verdict;
+
+	cr_assert_eq(leaks->line_nr, 1);
+	cr_assert_eq(verdict->kind, LEAK_SURE);
+	cr_assert_eq(leaks->line[0].caller_nr, 1);
+	cr_assert_eq(leaks->line[0].site_nr, 3);
+	cr_assert_float_eq(verdict->bytes_per_s, 200, 5, "100 bytes twice a second: %f", verdict->bytes_per_s);
+	cr_assert_lt(verdict->since_ns, 2 * SEC);
+	leaks_free(leaks);
+}
+
+Test(leak_recordings, parts_of_code_that_is_not_made_anew_are_judged_apart)
+{
+	struct flow apart[3];
+	const struct program program = { apart, 3, 0, 0, 0 };
+	struct leaks *leaks;
+
+	/* the same births, from three functions of a file */
+	memcpy(apart, made_anew, sizeof(apart));
+	for (int i = 0; i < 3; i++) {
+		apart[i].made_code = 0;
+		apart[i].offset += i;
+	}
+	leaks = judge_program(&program);
+	for (size_t i = 0; i < leaks->line_nr; i++)
+		cr_assert(!leaks->line[i].is_summed);
+	cr_assert_gt(leaks->kind_nr[LEAK_SETTLED], 0);
+	cr_assert_gt(leaks->kind_nr[LEAK_YOUNG], 0);
+	leaks_free(leaks);
+}
+
+/* A warm-up, a ring and a second warm-up from made code: no part leaks, and together they are not sure to. */
+Test(leak_recordings, warm_ups_of_made_code_do_not_leak)
+{
+	static const struct flow warm_ups[] = {
+		{ "warm", 0x2000, 0.1, FOR_EVER, 0, 0, 8, 0x70001000 },
+		{ "warm", 0x2000, 0.25, 12, 0, 0, 0, 0x70002000 },
+		{ "warm", 0x2000, 0.5, FOR_EVER, 0, 46, 50, 0x70003000 },
+	};
+	const struct program program = { warm_ups, 3, 0, 0, 0 };
+	struct leaks *leaks = judge_program(&program);
+
+	cr_assert_eq(leaks->kind_nr[LEAK_SURE], 0);
+	cr_assert_eq(leaks->kind_nr[LEAK_LIKELY], 0);
+	cr_assert_eq(leaks->kind_nr[LEAK_FREED], 1);
+	leaks_free(leaks);
+}
+
+/* The rate of a late leak counts for the time since it began. */
+Test(leak_recordings, growth_of_a_late_leak_is_what_it_grew)
+{
+	static const struct flow late[] = {
+		{ "old", 0x3000, 0.5, 4, 0, 0, 0, 0 },
+		{ "late", 0x2000, 0.5, FOR_EVER, 0, 30, 0, 0 },
+	};
+	const struct program program = { late, 2, 0, 0, 0 };
+	struct leaks *leaks = judge_program(&program);
+
+	cr_assert_eq(leaks->kind_nr[LEAK_SURE], 1);
+	cr_assert_float_eq(leaks_sure_growth(leaks), 61 * 100, 1e-9, "of 60 s, half a minute leaked");
+	cr_assert_float_eq(leaks->growth_bytes, 61 * 100, 1e-9);
 	leaks_free(leaks);
 }
 

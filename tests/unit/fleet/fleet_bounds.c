@@ -16,7 +16,7 @@
 #include "fleet/index_private.h"
 #include "fleet_files.h"
 
-TestSuite(fleet_bounds, .init = fleet_enter, .fini = fleet_leave, .timeout = 120);
+TestSuite(fleet_bounds, .init = fleet_enter, .fini = fleet_leave, .timeout = 600);
 
 static const struct fleet_frame frame = { "a.c", 1, "a", "/bin/app", "aa", 0x10 };
 static const struct fleet_trace some[] = { { 10, &frame, 1, 1 } };

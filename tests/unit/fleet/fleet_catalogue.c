@@ -15,7 +15,7 @@
 #include "fleet_files.h"
 #include "skip.h"
 
-TestSuite(fleet_catalogue, .init = fleet_enter, .fini = fleet_leave, .timeout = 60);
+TestSuite(fleet_catalogue, .init = fleet_enter, .fini = fleet_leave, .timeout = 600);
 
 static const struct fleet_frame frame = { "a.c", 1, "a", "/bin/app", "aa", 0x10 };
 static const struct fleet_trace some[] = { { 10, &frame, 1, 1 }, { 30, &frame, 1, 1, .domain = 1 } };

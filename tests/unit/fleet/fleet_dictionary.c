@@ -9,7 +9,7 @@
 #include "fleet_files.h"
 #include "snapshot.h"
 
-TestSuite(fleet_dictionary, .init = fleet_enter, .fini = fleet_leave, .timeout = 60);
+TestSuite(fleet_dictionary, .init = fleet_enter, .fini = fleet_leave, .timeout = 600);
 
 #define BUILD_A "0123456789abcdef00"
 #define BUILD_B "fedcba987654321000"

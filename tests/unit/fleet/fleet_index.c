@@ -13,7 +13,7 @@
 #include "fleet_files.h"
 #include "snapshot.h"
 
-TestSuite(fleet_index, .init = fleet_enter, .fini = fleet_leave, .timeout = 120);
+TestSuite(fleet_index, .init = fleet_enter, .fini = fleet_leave, .timeout = 600);
 
 static const struct fleet_frame frames[] = {
 	{ "a.c", 1, "a", "/bin/app", "aa", 0x10 },

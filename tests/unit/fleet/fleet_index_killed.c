@@ -10,7 +10,7 @@
 #include "base/array.h"
 #include "fleet_files.h"
 
-TestSuite(fleet_index_killed, .init = fleet_enter, .fini = fleet_leave, .timeout = 120);
+TestSuite(fleet_index_killed, .init = fleet_enter, .fini = fleet_leave, .timeout = 600);
 
 static const struct fleet_frame frames[] = {
 	{ "a.c", 1, "a", "/bin/app", "aa", 0x10 },

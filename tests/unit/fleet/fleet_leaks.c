@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include <criterion/criterion.h>
+#include <stdlib.h>
 
-/* The fold with told verdicts instead of files: line n of a process is group n. */
-#define process_leaks_find process_leaks_told
-#define process_leaks_release process_leaks_forget
-#define digest_begin digest_begin_told
-#define digest_traceback_id digest_traceback_id_told
+/* The fold with told verdicts instead of files. */
+#define process_lines_find process_lines_told
 #include "fleet/leaks.c"
+#undef process_lines_find
 
 #define GROUPS 4
 #define LINES 3
-#define NONE { GROUPS, 0, 0 }
+#define NONE { GROUPS, 0, 0, 0 }
 
 struct told_line {
-	uint32_t group; /* GROUPS: no line; more: one that the catalogue does not have */
+	uint32_t group; /* GROUPS: no line */
 	enum leak_kind kind;
 	double bytes_per_s;
+	uint32_t with; /* 0: it leaks alone; else the least group that it leaks with, + 1 */
 };
 
 /* A process; a host of 0 ends them. */
@@ -26,78 +26,73 @@ struct told_process {
 };
 
 static const struct told_process *told;
-static struct leak_caller told_caller[LINES];
-static struct leak_line told_line[LINES];
-static struct leaks told_leaks;
 
-int process_leaks_told(const struct process_leaks_question *question, struct process_leaks *ret)
+static struct process_line tell_line(const struct told_line *line, const struct fleet_snapshot *snapshot)
 {
-	const struct told_process *process = &told[question->snapshot[0]->process];
+	struct process_line ret = {
+		.group = line->group, .together = line->with ? line->with - 1 : line->group, .runtimes = 1u << line->group,
+		.verdict = { .snapshot = snapshot, .window.span_ns = 1,
+			     .verdict = { .kind = line->kind, .bytes_per_s = line->bytes_per_s, .late = 100, .live = 1 } },
+	};
 
-	*ret = (struct process_leaks){ .unjudged = process->unjudged };
+	/* A place is memory that must be freed once. */
+	cr_assert(ret.verdict.place.caller = calloc(1, sizeof(*ret.verdict.place.caller)));
+	ret.verdict.place.caller_nr = 1;
+	ret.verdict.place.all_nr = snapshot->process;
+	return ret;
+}
+
+int process_lines_told(const struct process_leaks_question *question, const struct line_groups *groups,
+		       struct process_lines *ret)
+{
+	const struct fleet_snapshot *snapshot = question->snapshot[0];
+	const struct told_process *process = &told[snapshot->process];
+
+	(void)groups;
+	*ret = (struct process_lines){ .unjudged = process->unjudged };
+	if (process->unjudged == FLEET_UNJUDGED_CHANGED)
+		reason_set(&ret->why, 0, "process %u", snapshot->process);
 	if (process->unjudged > FLEET_UNJUDGED_SNAPSHOTS)
 		return 0;
-	told_leaks = (struct leaks){ .line = told_line, .caller = told_caller, .window.span_ns = 1 };
-	for (uint32_t i = 0; i < LINES; i++) {
-		const struct told_line *line = &process->line[i];
-
-		if (line->group == GROUPS)
-			continue;
-		told_caller[told_leaks.line_nr].traceback = line->group;
-		told_line[told_leaks.line_nr] = (struct leak_line){
-			.verdict = { .kind = line->kind, .bytes_per_s = line->bytes_per_s, .late = 100, .live = 1 },
-			.first = told_leaks.line_nr, .caller_nr = 1, .site_nr = 1,
-		};
-		told_leaks.line_nr++;
-	}
-	ret->leaks = &told_leaks;
+	cr_assert_eq(question->snapshot_nr, 2);
+	cr_assert(ret->line = calloc(LINES, sizeof(*ret->line)));
+	for (uint32_t i = 0; i < LINES; i++)
+		if (process->line[i].group != GROUPS)
+			ret->line[ret->line_nr++] = tell_line(&process->line[i], snapshot);
 	return 0;
 }
 
-void process_leaks_forget(struct process_leaks *process)
+static struct fleet_leaks ask_threads(const struct told_process *processes, unsigned int thread_nr)
 {
-	process->leaks = NULL;
-}
-
-int digest_begin_told(struct digest *digest, const struct snapshot *snapshot)
-{
-	(void)digest, (void)snapshot;
-	return 0;
-}
-
-int digest_traceback_id_told(struct digest *digest, uint32_t traceback, struct hash_id *ret)
-{
-	(void)digest;
-	*ret = (struct hash_id){ .id = traceback + 1 };
-	return 0;
-}
-
-static struct fleet_leaks ask(const struct told_process *processes)
-{
-	static struct fleet_snapshot snapshot[64];
-	static const struct fleet_snapshot *chosen[64];
+	static struct fleet_snapshot snapshot[2048];
+	static const struct fleet_snapshot *chosen[2048];
 	static struct statistic key[GROUPS] = { { .key = "a" }, { .key = "b" }, { .key = "c" }, { .key = "d" } };
 	struct groups groups = { .key = key, .key_nr = GROUPS };
 	struct cohort cohort = { .snapshot = chosen };
 	struct engine_options engine = {};
 	struct line_groups lines = {};
-	const struct fleet_leaks_question question = { &cohort, &groups, &lines, &engine, 0 };
+	const struct fleet_leaks_question question = {
+		.cohort = &cohort, .groups = &groups, .lines = &lines, .engine = &engine, .thread_nr = thread_nr,
+	};
 	struct fleet_leaks leaks;
 
 	told = processes;
 	for (; processes[cohort.snapshot_nr / 2].host; cohort.snapshot_nr++) {
 		uint32_t process = cohort.snapshot_nr / 2; /* each has two snapshots */
 
+		cr_assert_lt(cohort.snapshot_nr, 2048);
 		snapshot[cohort.snapshot_nr] = (struct fleet_snapshot){
 			.process = process, .host_nr = processes[process].host - 1, .path = "told.snap",
 		};
 		chosen[cohort.snapshot_nr] = &snapshot[cohort.snapshot_nr];
 	}
-	for (uint32_t i = 0; i < GROUPS; i++)
-		cr_assert_eq(known_add(&lines.group, &(struct known_row){ .hash.id = i + 1, .number = i }), 0);
 	cr_assert_eq(fleet_find_leaks(&question, &leaks), 0);
-	line_groups_release(&lines);
 	return leaks;
+}
+
+static struct fleet_leaks ask(const struct told_process *processes)
+{
+	return ask_threads(processes, 0);
 }
 
 static const struct fleet_leak *row_of(const struct fleet_leaks *leaks, uint32_t group)
@@ -187,19 +182,133 @@ Test(fleet_find_leaks, count_processes_that_cannot_be_judged)
 	fleet_leaks_release(&leaks);
 }
 
-/* Nothing of a process counts if one of its lines is not what was indexed. */
+/* The first reason is told. */
 Test(fleet_find_leaks, leave_out_a_process_whose_files_changed)
 {
 	struct fleet_leaks leaks = ask((const struct told_process[]){
-		{ 1, FLEET_JUDGED, { { 0, LEAK_SURE, 5 }, { GROUPS + 1, LEAK_SURE, 5 }, { 1, LEAK_SURE, 7 } } },
 		{ 1, FLEET_JUDGED, { { 1, LEAK_SURE, 3 }, NONE, NONE } },
+		{ 1, FLEET_UNJUDGED_CHANGED, { NONE, NONE, NONE } },
+		{ 1, FLEET_UNJUDGED_CHANGED, { NONE, NONE, NONE } },
 		{},
 	});
 
 	cr_assert_eq(leaks.row_nr, 1);
 	cr_expect_eq(leaks.row[0].group, 1);
 	cr_expect_eq(leaks.row[0].bytes_per_s, 3);
-	cr_expect_eq(leaks.unjudged_nr[FLEET_UNJUDGED_CHANGED], 1);
-	cr_expect(strstr(leaks.why.text, "told.snap"), "%s", leaks.why.text);
+	cr_expect_eq(leaks.unjudged_nr[FLEET_UNJUDGED_CHANGED], 2);
+	cr_expect_str_eq(leaks.why.text, "process 1");
 	fleet_leaks_release(&leaks);
+}
+
+/* A row has the callers of the process that it names, and the runtimes of all that have its verdict. */
+Test(fleet_find_leaks, keep_the_place_of_the_highest_rate)
+{
+	struct fleet_leaks leaks = ask((const struct told_process[]){
+		{ 1, FLEET_JUDGED, { { 0, LEAK_LIKELY, 900 }, NONE, NONE } },
+		{ 1, FLEET_JUDGED, { { 0, LEAK_SURE, 10 }, NONE, NONE } },
+		{ 1, FLEET_JUDGED, { { 0, LEAK_SURE, 30 }, { 0, LEAK_SURE, 1 }, { 0, LEAK_FREED, 1 } } },
+		{ 2, FLEET_JUDGED, { { 0, LEAK_SURE, 20 }, NONE, NONE } },
+		{},
+	});
+
+	cr_assert_eq(leaks.row_nr, 1);
+	cr_expect_eq(leaks.row[0].most.snapshot->process, 2);
+	cr_expect_eq(leaks.row[0].most.place.all_nr, 2);
+	cr_expect_eq(leaks.row[0].runtimes, 1);
+	cr_expect_eq(leaks.row[0].bytes_per_s, 61);
+	fleet_leaks_release(&leaks);
+}
+
+/* ---- lines that leak together --------------------------------------------------------------- */
+
+#define LEAK_WITH(host, with) \
+	{ host, FLEET_JUDGED, { { 1, LEAK_SURE, 40, with }, { 2, LEAK_SURE, 50, with }, { 0, LEAK_SURE, 60, 0 } } }
+#define TOGETHER(host) LEAK_WITH(host, 2)
+#define APART(host) LEAK_WITH(host, 0)
+
+Test(fleet_find_leaks, bundle_lines_that_leak_together)
+{
+	struct fleet_leaks leaks = ask((const struct told_process[]){ TOGETHER(1), TOGETHER(2), TOGETHER(3), {} });
+
+	cr_assert_eq(leaks.row_nr, 3);
+	cr_assert_eq(leaks.bundle_nr, 2);
+	cr_expect_eq(leaks.bundle[0].first, 0);
+	cr_expect_eq(leaks.bundle[0].nr, 2);
+	cr_expect_eq(leaks.bundle[0].bytes_per_s, 270, "the sum puts them first");
+	cr_expect_eq(leaks.row[0].group, 2, "the higher rate is first");
+	cr_expect_eq(leaks.row[1].group, 1);
+	cr_expect_eq(leaks.bundle[1].nr, 1);
+	cr_expect_eq(leaks.row[2].group, 0);
+	cr_expect_eq(leaks.kind_nr[LEAK_SURE], 3);
+	cr_expect_eq(fleet_leaks_sure_rate(&leaks), 450);
+	fleet_leaks_release(&leaks);
+}
+
+/* In a tenth of the processes chance may part them; in a half it is no chance. */
+Test(fleet_find_leaks, bundle_lines_that_leak_together_nearly_everywhere)
+{
+	struct fleet_leaks nearly = ask((const struct told_process[]){
+		APART(1), TOGETHER(1), TOGETHER(1), TOGETHER(1), TOGETHER(1),
+		TOGETHER(2), TOGETHER(2), TOGETHER(2), TOGETHER(2), TOGETHER(2), {} });
+	struct fleet_leaks half = ask((const struct told_process[]){
+		TOGETHER(1), APART(1), TOGETHER(1), APART(1), TOGETHER(1), APART(2), TOGETHER(2), APART(2), {} });
+
+	cr_expect_eq(nearly.bundle_nr, 2);
+	cr_expect_eq(half.bundle_nr, 3);
+	fleet_leaks_release(&nearly);
+	fleet_leaks_release(&half);
+}
+
+/* A line that leaks with another one in a few processes, where that leaks in many, is a leak of its own. */
+Test(fleet_find_leaks, bundle_no_lines_of_other_processes)
+{
+	struct fleet_leaks leaks = ask((const struct told_process[]){
+		{ 1, FLEET_JUDGED, { { 1, LEAK_SURE, 40, 2 }, { 2, LEAK_SURE, 50, 2 }, NONE } },
+		{ 1, FLEET_JUDGED, { { 1, LEAK_SURE, 40, 0 }, NONE, NONE } },
+		{ 2, FLEET_JUDGED, { { 1, LEAK_SURE, 40, 0 }, NONE, NONE } },
+		{},
+	});
+
+	cr_expect_eq(leaks.bundle_nr, 2);
+	fleet_leaks_release(&leaks);
+}
+
+/* Only verdicts of the row's kind count, and lines of two kinds are no bundle. */
+Test(fleet_find_leaks, bundle_no_lines_of_other_verdicts)
+{
+	struct fleet_leaks leaks = ask((const struct told_process[]){
+		{ 1, FLEET_JUDGED, { { 1, LEAK_LIKELY, 40, 2 }, { 2, LEAK_LIKELY, 50, 2 }, NONE } },
+		{ 1, FLEET_JUDGED, { { 1, LEAK_SURE, 40, 0 }, NONE, NONE } },
+		{},
+	});
+
+	cr_assert_eq(leaks.bundle_nr, 2);
+	cr_expect_eq(leaks.row[0].kind, LEAK_SURE);
+	cr_expect_eq(leaks.row[1].kind, LEAK_LIKELY);
+	fleet_leaks_release(&leaks);
+}
+
+/* ---- threads -------------------------------------------------------------------------------- */
+
+/* Sums of doubles depend on their order: it must not depend on the threads. */
+Test(fleet_find_leaks, are_the_same_with_any_number_of_threads)
+{
+	static struct told_process many[1001];
+	struct fleet_leaks one, other;
+
+	for (unsigned int i = 0; i < 1000; i++)
+		many[i] = (struct told_process){ 1 + i / 3, FLEET_JUDGED, {
+			{ i % 4, LEAK_SURE + i % 2, 1.0 / (i + 3), 0 }, { (i + 1) % 4, LEAK_SURE, 1e9 / (7 * i + 1), 0 }, NONE } };
+	one = ask_threads(many, 1);
+	other = ask_threads(many, 8);
+	cr_assert_eq(one.row_nr, other.row_nr);
+	for (size_t i = 0; i < one.row_nr; i++) {
+		cr_expect_eq(one.row[i].group, other.row[i].group);
+		cr_expect_eq(one.row[i].bytes_per_s, other.row[i].bytes_per_s);
+		cr_expect_eq(one.row[i].least_bytes_per_s, other.row[i].least_bytes_per_s);
+		cr_expect_eq(one.row[i].kind_hosts, other.row[i].kind_hosts);
+		cr_expect_eq(one.row[i].most.snapshot, other.row[i].most.snapshot);
+	}
+	fleet_leaks_release(&one);
+	fleet_leaks_release(&other);
 }

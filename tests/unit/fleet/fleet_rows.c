@@ -10,7 +10,7 @@
 #include "base/array.h"
 #include "fleet/row_codec.h"
 
-TestSuite(fleet_rows, .timeout = 60);
+TestSuite(fleet_rows, .timeout = 600);
 
 static uint64_t state = 1;
 

@@ -13,7 +13,7 @@
 #include "fleet_small.h"
 #include "snapshot.h"
 
-TestSuite(fleet_sum, .init = small_make, .fini = small_remove, .timeout = 60);
+TestSuite(fleet_sum, .init = small_make, .fini = small_remove, .timeout = 600);
 
 static struct fleet_sum sum_of(const struct cohort *cohort)
 {

@@ -9,7 +9,7 @@
 
 #include "fleet_small.h"
 
-TestSuite(fleet_walk, .init = small_make, .fini = small_remove, .timeout = 60);
+TestSuite(fleet_walk, .init = small_make, .fini = small_remove, .timeout = 600);
 
 /* ---- walks ------------------------------------------------------------------------------------- */
 

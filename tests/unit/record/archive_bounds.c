@@ -11,7 +11,7 @@
 #include "record/retention/retention_private.h"
 #include "archive_fixture.h"
 
-TestSuite(archive_bounds, .init = archive_enter, .fini = archive_leave, .timeout = 120);
+TestSuite(archive_bounds, .init = archive_enter, .fini = archive_leave, .timeout = 600);
 
 #define HOUR_NS 3600000000000ULL
 #define MINUTE_MS 60000ULL

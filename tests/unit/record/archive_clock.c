@@ -90,7 +90,7 @@ Test(archive_clock, starts_at_the_newest_snapshot)
 	cr_expect_eq(after(HOUR_MS), wall, "the snapshot is of a clock that was wrong");
 }
 
-TestSuite(archive_start, .init = archive_enter, .fini = archive_leave, .timeout = 60);
+TestSuite(archive_start, .init = archive_enter, .fini = archive_leave, .timeout = 600);
 
 /* The machine begins with a clock that is two years ahead. */
 Test(archive_start, keeps_existing_snapshots_when_the_clock_is_years_ahead)

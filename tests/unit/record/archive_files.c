@@ -19,7 +19,7 @@
 #include "reason.h"
 #include "skip.h"
 
-TestSuite(archive_files, .init = archive_enter, .fini = archive_leave, .timeout = 60);
+TestSuite(archive_files, .init = archive_enter, .fini = archive_leave, .timeout = 600);
 
 #define OURS "20261121T031500.123Z.snap"
 

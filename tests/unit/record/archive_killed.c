@@ -53,7 +53,7 @@ static void leave(void)
 	archive_leave();
 }
 
-TestSuite(archive_killed, .init = enter, .fini = leave, .timeout = 120);
+TestSuite(archive_killed, .init = enter, .fini = leave, .timeout = 600);
 
 /* ---- kills ---- */
 

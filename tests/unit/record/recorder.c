@@ -18,8 +18,8 @@
 #define collector__end_pass played_end_pass
 #define collector__event_fd played_event_fd
 #define collector__forget_view played_forget_view
-#define collector__get_health played_get_health
 #define collector__is_blind played_is_blind
+#define collector__is_drain_due played_is_drain_due
 #define collector__is_tracing played_is_tracing
 #define collector__next_note played_next_note
 #define collector__note_unsaved played_note_unsaved
@@ -89,18 +89,20 @@ int played_event_fd(const struct collector *collector)
 	return played.event_fd;
 }
 
-void played_get_health(const struct collector *collector, struct collector_health *ret)
-{
-	(void)collector;
-	*ret = (struct collector_health){};
-	for (size_t i = 0; i < played.process_nr; i++)
-		ret->is_drain_due |= played.process[i].has_ended;
-}
-
 bool played_is_blind(const struct collector *collector)
 {
 	(void)collector;
 	return played.has_lost_helper;
+}
+
+bool played_is_drain_due(const struct collector *collector)
+{
+	bool is_any = false;
+
+	(void)collector;
+	for (size_t i = 0; i < played.process_nr; i++)
+		is_any |= played.process[i].has_ended;
+	return is_any;
 }
 
 bool played_is_tracing(const struct collector *collector, pid_t pid)

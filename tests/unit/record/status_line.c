@@ -78,3 +78,24 @@ Test(status_line, never_cuts_what_was_lost)
 			 "recording redis-server, 17 lost: 5120 KiB in 1234 blocks, 12 s, 3 snapshots");
 	cr_expect_str_eq(format_at(format_named_status, 20), "17 lost: 5120 KiB");
 }
+
+Test(status_line, says_how_much_was_not_recorded)
+{
+	show_redis();
+	shown[0].is_paused = true;
+	shown[0].recorded_ns = 12500000000;
+	shown[0].gaps_ns = 3250000000;
+	cr_expect_str_eq(format_at(format_named_status, 200),
+			 "pausing redis-server, 17 lost, 3.25 s (26 %) not recorded: 5120 KiB in 1234 blocks, 12 s, "
+			 "3 snapshots [Ctrl-C ends], 144003 allocations");
+	cr_expect_str_eq(format_at(format_named_status, 60), "pausing redis-server, 17 lost, 3.25 s (26 %) not recorded");
+	shown[0].is_paused = false;
+	shown[0].gaps_ns = 13000000;
+	cr_expect_not_null(strstr(format_at(format_record_status, 200), "1 process, 17 lost, 13 ms (0.1 %) not recorded: "));
+	shown[1] = shown[0];
+	shown[1].recorded_ns = 37500000000;
+	shown[1].gaps_ns = 10000000000;
+	shown_nr = 2;
+	cr_expect_not_null(strstr(format_at(format_named_status, 200),
+				  "recording 2 processes, 34 lost, 20 % of the time not recorded: 10.0 MiB in 2468 blocks, "));
+}

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/array.h"
+#include "engine/leak_runtime.h"
 #include "render/fleet.h"
 
 static const struct frame_view frame = { "a\n.c", 3, "new\033[2J", "/bin/shop", 0x200 };
@@ -86,8 +87,10 @@ Test(render_fleet, prints_leaks)
 		{ .group = 0, .kind = LEAK_FREED, .hosts = 1, .processes = 1, .kind_hosts = 1, .kind_processes = 1,
 		  .most = { .snapshot = &snapshot, .verdict = { .kind = LEAK_FREED, .allocated = 9, .live = 2 } } },
 	};
+	struct fleet_leak_bundle bundle[] = { { 0, 1, 1024, 512 }, { 1, 1, 0, 0 } };
 	struct fleet_leaks leaks = {
-		.row = row, .row_nr = ARRAY_SIZE(row), .process_nr = 2500, .unjudged_nr = { 2499, 1 },
+		.row = row, .row_nr = ARRAY_SIZE(row), .bundle = bundle, .bundle_nr = ARRAY_SIZE(bundle),
+		.process_nr = 2500, .unjudged_nr = { 2499, 1 },
 		.kind_nr = { [LEAK_SURE] = 1, [LEAK_FREED] = 1 },
 	};
 
@@ -96,20 +99,63 @@ Test(render_fleet, prints_leaks)
 	       "cannot be judged: 1 of 2500 processes: 1 with gaps in the recording\n"
 	       "200 snapshots of 100 processes on 100 hosts\n"
 	       "1 line leaks, 0 may\n"
-	       "LEAKS     60.0 KiB/min (at least 30.0 KiB/min)  on 412 of 500 hosts  a\\x0a.c:3 in new\\x1b[2J\n"
+	       "LEAKS     60.0 KiB/min (at least 30.0 KiB/min)  on 412 of 500 hosts  new\\x1b[2J at a\\x0a.c:3\n"
 	       "    in 2060 of 2500 processes, most in shop\\x09d.4711 on web\\x0d2, 6144 B/min, since 0:35\n"
 	       "        50 of 50 blocks older than 5.0 s are live, born in 8 of 8 periods; nothing from here was freed so\n"
 	       "        far: a leak, or something that takes more than 60 s to fill\n"
 	       "not shown: 1 line that does not leak; --all shows them with the reason\n");
 	answer.shows_all = true;
-	leaks.row = row + 1;
-	leaks.row_nr = 1;
+	leaks.bundle = bundle + 1;
+	leaks.bundle_nr = 1;
 	leaks.kind_nr[LEAK_SURE] = 0;
 	leaks.unjudged_nr[FLEET_JUDGED] = 2500;
 	expect(fleet_text.leaks,
 	       "200 snapshots of 100 processes on 100 hosts\n"
 	       "0 lines leak, 0 may\n"
-	       "freed     on 1 of 1 host  a\\x0a.c:3 in new\\x1b[2J\n"
+	       "freed     on 1 of 1 host  new\\x1b[2J at a\\x0a.c:3\n"
 	       "    in 1 of 1 process: shop\\x09d.4711 on web\\x0d2\n"
 	       "        blocks of any age are freed: 2 of 9 are live\n");
+}
+
+/* Lines that leak together, as `leaks` has them: a sum, the common caller, each line with its callers, one reason. */
+Test(render_fleet, prints_lines_that_leak_together)
+{
+	static const struct fleet_snapshot snapshot = { .host = "web-2", .comm = "shopd", .pid = 4711 };
+	static struct frame_view calls[] = {
+		{ "main.c", 70, "main" }, { "order.c", 7, "parse\033" }, { "order.c", 20, "order_new" },
+	};
+	static struct frame_view other_calls[] = {
+		{ "main.c", 70, "main" }, { "order.c", 7, "parse\033" }, { "order.c", 30, "item_new" },
+	};
+	struct leak_place_caller caller = { .frame = calls, .nframe = 3 }, other = { .frame = other_calls, .nframe = 3 };
+	const struct leak_verdict verdict = { .kind = LEAK_SURE, .bytes_per_s = 100, .survivors = 50, .periods = 8, .span = 8,
+					      .horizon_ns = 5000000000, .allocated = 50, .live = 50 };
+	struct fleet_leak row[] = {
+		{ .group = 0, .kind = LEAK_SURE, .hosts = 4, .processes = 4, .kind_hosts = 3, .kind_processes = 3,
+		  .bytes_per_s = 1024, .runtimes = 1u << LEAK_RUNTIME_JAVA,
+		  .most = { .snapshot = &snapshot, .window.span_ns = 60000000000, .verdict = verdict, .common = 1,
+			    .place = { &caller, 1, 1, NULL } } },
+		{ .group = 0, .kind = LEAK_SURE, .hosts = 4, .processes = 4, .kind_hosts = 3, .kind_processes = 3,
+		  .bytes_per_s = 512,
+		  .most = { .snapshot = &snapshot, .window.span_ns = 60000000000, .verdict = verdict, .common = 1,
+			    .place = { &other, 1, 1, NULL } } },
+	};
+	struct fleet_leak_bundle bundle[] = { { 0, 2, 1536, 1024 } };
+	struct fleet_leaks leaks = {
+		.row = row, .row_nr = 2, .bundle = bundle, .bundle_nr = 1, .process_nr = 4, .unjudged_nr = { 4 },
+		.kind_nr = { [LEAK_SURE] = 2 },
+	};
+
+	answer.leaks = &leaks;
+	expect(fleet_text.leaks,
+	       "200 snapshots of 100 processes on 100 hosts\n"
+	       "2 lines leak, 0 may\n"
+	       "LEAKS     90.0 KiB/min (at least 60.0 KiB/min)  on 3 of 4 hosts  "
+	       "lines that leak together, below parse\\x1b\n"
+	       "    in 3 of 4 processes, most in shopd.4711 on web-2, all the time\n"
+	       "    60.0 KiB/min  new\\x1b[2J at a\\x0a.c:3 ← parse\\x1b at order.c:7 ← main at main.c:70\n"
+	       "    30.0 KiB/min  new\\x1b[2J at a\\x0a.c:3 ← parse\\x1b at order.c:7 ← main at main.c:70\n"
+	       "        50 of 50 blocks older than 5.0 s are live, born in 8 of 8 periods; nothing from here was freed so\n"
+	       "        far: a leak, or something that takes more than 60 s to fill\n"
+	       "hint: Java code calls what leaks: for its lines, use a profiler of the Java virtual machine\n");
 }

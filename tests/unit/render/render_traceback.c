@@ -201,7 +201,7 @@ Test(render_source, reads_nothing_outside_its_directory)
 	expect_line("good.c", 1, "inside");
 }
 
-Test(render_source, reads_only_regular_files, .timeout = 10)
+Test(render_source, reads_only_regular_files, .timeout = 600)
 {
 	char path[256];
 
@@ -223,7 +223,7 @@ Test(render_source, strips_all_white_space)
 	expect_line("spaces.c", 2, NULL);
 }
 
-Test(render_source, survives_long_lines_and_paths, .timeout = 60)
+Test(render_source, survives_long_lines_and_paths, .timeout = 600)
 {
 	char *text = malloc(200000), *got;
 	char name[32];

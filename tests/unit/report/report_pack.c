@@ -11,13 +11,16 @@
 #include <zlib.h>
 
 #include "base/array.h"
+#include "cpu_limit.h"
 #include "engine_data.h"
+#include "report/add_snapshot.h"
 #include "report/build_report.h"
 #include "report/pack_report.h"
+#include "report/peak_share.h"
 #include "report/source_lines.h"
 #include "snapshot.h"
 
-#define PLAIN_MAX (8 << 20)
+#define PLAIN_MAX (32 << 20)
 
 /* The JSON behind the bytes. */
 static json_t *unpacked(const uint8_t *bytes, size_t nr)
@@ -166,6 +169,144 @@ Test(report_merge, keeps_sums_and_sites)
 	json_decref(json);
 	packed_report_release(&packed);
 	report_data_release(&data);
+}
+
+/* ---- many sites -------------------------------------------------------------------------------------------------- */
+
+#define MANY_SITES 200000
+
+/* MANY_SITES functions allocate: the first one has a byte, the second one has two, and so on. */
+static void fill_many_sites(struct report_data *data)
+{
+	struct report_column column = { .head = json_pack("{s:s}", "name", "a.snap") };
+
+	cr_assert_eq(report_data_init(data, REPORT_KEY_ALL), 0);
+	data->key_columns_wanted = REPORT_KEY_ALL;
+	data->head = json_pack("{s:s}", "schema", "allocsnap.report/1");
+	for (uint32_t i = 0; i < MANY_SITES; i++) {
+		const struct report_key key = { .thread = 1 + i % 3 };
+		uint32_t path[] = { added_frame(data, 1), 0 }, traceback, key_id, row;
+		struct report_frame site = { .line = 2 + i };
+		char name[32];
+
+		snprintf(name, sizeof(name), "function_%u", i);
+		cr_assert_eq(report_string_add(data, name, &site.function), 0);
+		cr_assert_eq(report_frame_add(data, &site, &path[1]), 0);
+		cr_assert_eq(report_path_add(data, path, 2, 1, &traceback), 0);
+		cr_assert_eq(report_key_add(data, &key, &key_id), 0);
+		cr_assert_eq(report_row_add(data, traceback, key_id, &row), 0);
+		cr_assert_eq(array_push(&column, cell, ((struct report_cell){ row, i + 1, 1 })), 0);
+	}
+	cr_assert_eq(array_push(data, column, column), 0);
+}
+
+static bool has_string(const json_t *json, const char *text)
+{
+	json_t *value;
+	size_t i;
+
+	json_array_foreach(member(json, "strings"), i, value)
+		if (!strcmp(json_string_value(value), text))
+			return true;
+	return false;
+}
+
+Test(report_merge, keeps_the_largest_of_many_sites)
+{
+	const json_int_t bytes = (json_int_t)MANY_SITES * (MANY_SITES + 1) / 2;
+	struct report_data data;
+	struct packed_report packed;
+	const json_t *merged, *last;
+	json_t *json;
+
+	fill_many_sites(&data);
+	data.traceback[7].is_kept = true;
+	json = packed_within(&data, 900000, &packed);
+	merged = member(json, "merged");
+	last = json_array_get(member(json, "snapshots"), 0);
+	cr_expect_leq(packed.bytes_nr, 900000);
+	cr_expect_eq(packed.site_of, MANY_SITES);
+	cr_expect_gt(packed.small_site_nr, MANY_SITES / 2);
+	cr_expect_eq(json_integer_value(member(merged, "sites")), packed.small_site_nr);
+	cr_expect_eq(json_integer_value(member(merged, "sites_of")), MANY_SITES);
+	cr_expect_float_eq(json_real_value(member(merged, "site_share")), (double)packed.small_site_nr / bytes, 1e-7,
+			   "the largest of the small ones");
+	cr_expect_eq(json_integer_value(member(merged, "tracebacks")), 0, "none is merged by its site");
+	cr_expect_eq(json_array_size(member(member(json, "tracebacks"), "node")), MANY_SITES - packed.small_site_nr + 1);
+	cr_expect_eq(sum_of(member(last, "size")), bytes);
+	cr_expect_eq(sum_of(member(last, "count")), MANY_SITES);
+	cr_expect(has_string(json, "function_199999"));
+	cr_expect(has_string(json, "function_7"), "what must stay stays");
+	cr_expect_not(has_string(json, "function_8"));
+	json_decref(json);
+	packed_report_release(&packed);
+	report_data_release(&data);
+}
+
+Test(report_merge, counts_a_site_by_the_sum_of_its_tracebacks)
+{
+	struct report_data data;
+	struct peak_shares shares;
+
+	fill_data(&data);
+	cr_assert_eq(peak_shares_find(&data, &shares), 0);
+	cr_expect_eq(shares.site_nr, SITES);
+	for (uint32_t i = 0; i < SITES; i++)
+		cr_expect_float_eq(shares.site[i], i ? 1.0 / SITES : 1001999. / 1019999, 1e-6, "%u: %f", i, shares.site[i]);
+	peak_shares_release(&shares);
+	report_data_release(&data);
+}
+
+/* ---- many domains ------------------------------------------------------------------------------------------------ */
+
+#define DOMAINS 300000
+#define NAMED_EVERY 100 /* a file names 4096 at most */
+
+static struct snapshot *snapshot_of_domains(void)
+{
+	struct snapshot_builder *builder = snapshot_builder__new(SNAP_WITH_DOMAIN);
+	struct snapshot *snapshot;
+
+	for (uint32_t i = 0; i < DOMAINS; i++) {
+		const struct snap_trace trace = { .size = 1, .domain = i };
+
+		cr_assert_eq(snapshot_builder__trace(builder, &trace), 0);
+		if (i % NAMED_EVERY == 0)
+			cr_assert_eq(snapshot_builder__domain_name(builder, i, i ? "named" : "heap"), 0);
+	}
+	cr_assert_eq(snapshot_builder__finish(builder, &snapshot), 0);
+	return snapshot;
+}
+
+/* A search through the list for each block takes longer. */
+Test(report_domains, may_be_many)
+{
+	static const struct engine_options engine;
+	struct snapshot *snapshot = snapshot_of_domains();
+	const struct report_input input = { .snapshot = snapshot, .name = "a.snap", .options = &engine };
+	struct reason why = {};
+	struct packed_report packed;
+	struct report_data data;
+	size_t named = 0;
+	json_t *json;
+
+	limit_cpu_seconds(30);
+	cr_assert_eq(report_data_init(&data, REPORT_KEY_DOMAIN), 0);
+	data.key_columns_wanted = REPORT_KEY_DOMAIN;
+	data.head = json_pack("{s:s}", "schema", "allocsnap.report/1");
+	cr_assert_eq(report_add_snapshot(&data, &input, REPORT_CELLS_MAX, &why), 0, "%s", why.text);
+	cr_expect_eq(data.domain_nr, DOMAINS);
+	for (uint32_t i = 0; i < data.domain_nr; i++)
+		named += !!data.domain[i].name;
+	cr_expect_eq(named, DOMAINS / NAMED_EVERY);
+	json = packed_within(&data, 100000, &packed);
+	cr_expect_leq(packed.bytes_nr, 100000, "the filter by domain is left out");
+	cr_expect_str_eq(json_string_value(json_array_get(member(member(json, "merged"), "dropped_keys"), 0)), "domain");
+	cr_expect_eq(sum_of(member(json_array_get(member(json, "snapshots"), 0), "size")), DOMAINS);
+	json_decref(json);
+	packed_report_release(&packed);
+	report_data_release(&data);
+	snapshot__close(snapshot);
 }
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */

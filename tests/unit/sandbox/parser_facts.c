@@ -349,7 +349,7 @@ static void tell(int fd)
 	}
 }
 
-Test(parser_facts, that_are_invalid_are_refused, .timeout = 120)
+Test(parser_facts, that_are_invalid_are_refused, .timeout = 600)
 {
 	int fd = open("/bin/sh", O_RDONLY | O_CLOEXEC);
 
@@ -394,7 +394,7 @@ static void trickle(int fd)
 	}
 }
 
-Test(parser_facts, that_arrive_too_slowly_are_abandoned, .timeout = 60)
+Test(parser_facts, that_arrive_too_slowly_are_abandoned, .timeout = 600)
 {
 	struct parser *parser = parser_with(trickle, 100000000);
 	struct probe_info facts = {};

@@ -32,6 +32,33 @@ pid_t only_child_of(pid_t pid)
 	return child;
 }
 
+/* As /proc shows it: 'S' for one that sleeps, 'Z' also for one that is gone. */
+static char process_state(pid_t pid)
+{
+	char path[64], state;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	file = fopen(path, "r");
+	if (!file || fscanf(file, "%*d %*s %c", &state) != 1)
+		state = 'Z';
+	if (file)
+		fclose(file);
+	return state;
+}
+
+void wait_until_dead(pid_t pid)
+{
+	while (process_state(pid) != 'Z')
+		usleep(1000);
+}
+
+void wait_until_asleep(pid_t pid)
+{
+	while (process_state(pid) != 'S')
+		usleep(1000);
+}
+
 pid_t parser_fork_server(void)
 {
 	return only_child_of(getpid());

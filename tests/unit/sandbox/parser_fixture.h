@@ -17,6 +17,12 @@ struct parser *parser_with(read_fn read, uint64_t cpu_ns);
 /* The process must have exactly one child. */
 pid_t only_child_of(pid_t pid);
 
+/* Until it is a zombie or gone. */
+void wait_until_dead(pid_t pid);
+
+/* Until it waits for something. */
+void wait_until_asleep(pid_t pid);
+
 pid_t parser_fork_server(void);
 pid_t parser_reader(void);
 

@@ -109,7 +109,7 @@ static void expect_disbelief(read_fn read, const char *name)
 	parser__close(parser);
 }
 
-Test(parser_lies, about_names_are_refused, .timeout = 120)
+Test(parser_lies, about_names_are_refused, .timeout = 600)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(lies); i++) {
 		lie = &lies[i];

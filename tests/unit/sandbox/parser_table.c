@@ -104,7 +104,7 @@ static void tell(int fd)
 	parser_question(&channel, &head, &object);
 }
 
-Test(parser_table, that_is_invalid_is_refused, .timeout = 120)
+Test(parser_table, that_is_invalid_is_refused, .timeout = 600)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(lies); i++) {
 		struct unwind_table *table = NULL;

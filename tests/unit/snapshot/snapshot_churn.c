@@ -6,7 +6,7 @@
 
 #include "snapshot_sample.h"
 
-TestSuite(snapshot_churn, .timeout = 20);
+TestSuite(snapshot_churn, .timeout = 600);
 
 static uint32_t traceback(struct snapshot_builder *builder, const char *function)
 {

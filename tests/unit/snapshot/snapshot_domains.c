@@ -7,7 +7,7 @@
 
 #include "snapshot_sample.h"
 
-TestSuite(snapshot_domains, .timeout = 20);
+TestSuite(snapshot_domains, .timeout = 600);
 
 static struct snapshot *make(unsigned int columns)
 {

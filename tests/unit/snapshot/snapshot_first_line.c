@@ -7,7 +7,7 @@
 
 #include "snapshot_sample.h"
 
-TestSuite(snapshot_first_line, .timeout = 20);
+TestSuite(snapshot_first_line, .timeout = 600);
 
 static int add(struct snapshot_builder *builder, uint32_t lineno, uint32_t first_line, uint32_t *ret)
 {

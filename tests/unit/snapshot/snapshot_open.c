@@ -33,7 +33,7 @@ static void leave(void)
 		abort();
 }
 
-TestSuite(snapshot_open, .init = enter, .fini = leave, .timeout = 20);
+TestSuite(snapshot_open, .init = enter, .fini = leave, .timeout = 600);
 
 static void write_file(const char *path, const void *bytes, size_t len)
 {

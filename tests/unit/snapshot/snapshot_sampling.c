@@ -9,7 +9,7 @@
 #include "base/array.h"
 #include "snapshot_sample.h"
 
-TestSuite(snapshot_sampling, .timeout = 20);
+TestSuite(snapshot_sampling, .timeout = 600);
 
 /* The sample's traces without weights, then two with. */
 static struct snapshot *make(unsigned int columns)

@@ -43,7 +43,7 @@ static void leave(void)
 		abort();
 }
 
-TestSuite(snapshot_save, .init = enter, .fini = leave, .timeout = 20);
+TestSuite(snapshot_save, .init = enter, .fini = leave, .timeout = 600);
 
 /* The number of names in a directory, hidden ones too. */
 static int name_nr(const char *path)

@@ -88,7 +88,7 @@ Test(snapshot_zstd, detects_damage_of_every_byte)
 }
 
 /* A file with valid checksums may open; then every id in it must be valid. */
-Test(snapshot_zstd, survives_damage_of_every_byte_with_valid_checksums, .timeout = 60)
+Test(snapshot_zstd, survives_damage_of_every_byte_with_valid_checksums, .timeout = 600)
 {
 	struct snapshot *snapshot = long_snapshot();
 	struct sample sample = sample_serialize(snapshot, &compress);
@@ -377,7 +377,7 @@ Test(snapshot_zstd, reports_a_lack_of_memory)
 }
 
 /* A section that a reader would refuse to unpack is written raw. The zeros are never written to: they need no pages. */
-Test(snapshot_zstd, leaves_sections_raw_that_could_not_be_read_back, .timeout = 60)
+Test(snapshot_zstd, leaves_sections_raw_that_could_not_be_read_back, .timeout = 600)
 {
 	const uint64_t nr = 80 << 20, len = nr * 8;
 	void *zeros = mmap(NULL, len, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -85,6 +86,30 @@ Test(naming, reads_the_object_at_its_path)
 	cr_expect_eq(counts.unnamed, 1);
 	cr_expect_eq(counts.named + counts.lined, 0);
 	snapshot__close(named);
+	snapshot__close(snapshot);
+}
+
+/* Nothing says which file it was, so the names count as a loss, also when more of them come later. */
+Test(naming, takes_what_is_at_the_path_only_if_asked)
+{
+	struct snapshot *snapshot = nameless_snapshot("/lib/x.so", ""), *half, *named;
+	struct naming_counts counts;
+
+	workshop_run("mkdir root/lib && cp stripped.so root/lib/x.so");
+	cr_expect_null(name_snapshot(snapshot, &counts));
+	cr_expect_eq(counts.by_path, 0);
+	naming_with.by_path = true;
+	half = name_snapshot(snapshot, &counts);
+	cr_assert(half);
+	cr_expect(counts.by_path && counts.by_path == counts.named, "%" PRIu64 " of %" PRIu64, counts.by_path, counts.named);
+	cr_expect_eq(snapshot__counter(half, "frames_named_by_path"), counts.by_path);
+	cr_expect_eq(snapshot__counter(half, "blocks_dropped"), 7);
+	workshop_run("cp full.so root/lib/x.so");
+	named = name_snapshot(half, &counts);
+	cr_assert(named);
+	cr_expect_gt(snapshot__counter(named, "frames_named_by_path"), snapshot__counter(half, "frames_named_by_path"));
+	snapshot__close(named);
+	snapshot__close(half);
 	snapshot__close(snapshot);
 }
 

@@ -73,7 +73,7 @@ static void remove_library(void)
 	workshop_close();
 }
 
-TestSuite(naming, .init = build_library, .fini = remove_library, .timeout = 60);
+TestSuite(naming, .init = build_library, .fini = remove_library, .timeout = 600);
 
 /* ---- a snapshot without names ---------------------------------------------------------------- */
 

@@ -154,7 +154,7 @@ Test(symbols_debug_file, outside_the_root_is_not_used)
 }
 
 /* Opening a FIFO for reading would wait for a writer. */
-Test(symbols_debug_file, must_be_a_regular_file, .timeout = 20)
+Test(symbols_debug_file, must_be_a_regular_file, .timeout = 600)
 {
 	link_to("linked.so");
 	workshop_run("mkdir -p debug/opt && mkfifo debug/opt/full.debug");
@@ -171,7 +171,7 @@ static void expect_hidden_at(const char *path, uint32_t lineno)
 	cr_expect_eq(frame[0].lineno, lineno, "%s: line %u", path, frame[0].lineno);
 }
 
-Test(symbols_debug_file, may_share_dies_with_others, .timeout = 20)
+Test(symbols_debug_file, may_share_dies_with_others, .timeout = 600)
 {
 	if (!workshop_can("dwz --version >/dev/null 2>&1"))
 		skip_because("dwz is not installed");

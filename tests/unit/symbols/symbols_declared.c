@@ -63,7 +63,7 @@ static void close_workshop(void)
 	workshop_close();
 }
 
-TestSuite(symbols_declared, .init = open_workshop, .fini = close_workshop, .timeout = 60);
+TestSuite(symbols_declared, .init = open_workshop, .fini = close_workshop, .timeout = 600);
 
 struct want {
 	const char *function;

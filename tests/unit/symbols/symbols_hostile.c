@@ -101,7 +101,7 @@ static const char *const fifo[] = {
 	"objcopy --add-section .gnu_debuglink=link x program",
 };
 
-Test(symbols_hostile, program_cannot_make_the_reader_open_other_files, .timeout = 60)
+Test(symbols_hostile, program_cannot_make_the_reader_open_other_files, .timeout = 600)
 {
 	workshop_write_programs();
 	cr_assert(!chdir(workshop_path("")));
@@ -190,7 +190,7 @@ static void damage(uint8_t *bytes, size_t from, size_t size)
 		bytes[from + rand() % (size - from)] = rand() % 3 ? value[rand() % 5] : rand();
 }
 
-Test(symbols_hostile, damaged_files_do_no_harm, .timeout = 300)
+Test(symbols_hostile, damaged_files_do_no_harm, .timeout = 600)
 {
 	const char *rounds = getenv("SYMBOLS_DAMAGE_ROUNDS");
 

@@ -92,7 +92,7 @@ Test(symbols_libc, static_functions_have_names_and_lines)
 }
 
 /* Every tenth call of the library; all inlined frames of it too. */
-Test(symbols_libc, lines_match_addr2line, .timeout = 120)
+Test(symbols_libc, lines_match_addr2line, .timeout = 600)
 {
 	struct symbols *symbols = names_new(NULL);
 	const char *libc = libc_path();

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "cpu_limit.h"
 #include "symbols/address_names.h"
 
 #include <criterion/criterion.h>
@@ -99,11 +100,12 @@ Test(symbols_names, of_sources_are_absolute_if_the_directory_is_known)
 }
 
 /* Types nested deeper than the demangler may follow, in the three manglings. */
-Test(symbols_names, that_are_nested_too_deeply_are_not_demangled, .timeout = 10)
+Test(symbols_names, that_are_nested_too_deeply_are_not_demangled)
 {
 	static const char *const start[] = { "_Z1f", "_RMC0", "_D1f" };
 	static const char nest[] = { 'P', 'R', 'P' };
 
+	limit_cpu_seconds(20);
 	for (size_t i = 0; i < ARRAY_SIZE(start); i++) {
 		char *deep = malloc(1000000), *name;
 
@@ -118,11 +120,12 @@ Test(symbols_names, that_are_nested_too_deeply_are_not_demangled, .timeout = 10)
 }
 
 /* f(pair<A, A>, pair<the one before, the one before>…): each twice as long as the one before. */
-Test(symbols_names, that_would_grow_too_large_are_not_demangled, .timeout = 10)
+Test(symbols_names, that_would_grow_too_large_are_not_demangled)
 {
 	static const char digit[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 	char mangled[1024] = "_Z1f4pairI1AS0_E", *name, *end = strchr(mangled, '\0');
 
+	limit_cpu_seconds(20);
 	for (int i = 1; i < 35; i++)
 		end += sprintf(end, "S_IS%c_S%c_E", digit[i], digit[i]);
 	name = symbol_demangle(mangled);
@@ -130,10 +133,11 @@ Test(symbols_names, that_would_grow_too_large_are_not_demangled, .timeout = 10)
 	free(name);
 }
 
-Test(symbols_names, of_d_that_would_grow_too_large_are_not_demangled, .timeout = 10)
+Test(symbols_names, of_d_that_would_grow_too_large_are_not_demangled)
 {
 	char mangled[4096] = "_D1fFS1aZv", *name;
 
+	limit_cpu_seconds(20);
 	for (size_t i = strlen(mangled); i < sizeof(mangled) - 1; i++)
 		mangled[i] = "QbQc"[i % 4];
 	name = symbol_demangle(mangled);

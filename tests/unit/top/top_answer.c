@@ -6,6 +6,8 @@
 
 #include "base/array.h"
 #include "base/reason.h"
+#include "cpu_limit.h"
+#include "engine/leak_report.h"
 #include "engine_data.h"
 #include "snapshot.h"
 #include "top/answer.h"
@@ -111,6 +113,72 @@ Test(top_answer, shows_callers_of_an_opened_row)
 	cr_expect(strstr(lines_of(answer), "tracebacks belong to"));
 	top_answer_free(answer);
 	data_release(&newest);
+}
+
+/* ---- verdicts --------------------------------------------------------------------------------- */
+
+#define MANY_ROWS 100000
+
+static struct snapshot *snapshot_of_rows(void)
+{
+	struct snapshot_builder *builder = snapshot_builder__new(0);
+	struct snapshot *snapshot;
+
+	for (uint32_t i = 0; i < MANY_ROWS; i++) {
+		struct snap_frame frame = { .lineno = 1 + i };
+		struct snap_trace trace = { .size = 8 + i };
+		uint32_t id;
+
+		cr_assert_eq(snapshot_builder__string(builder, "cart.c", &frame.filename), 0);
+		cr_assert_eq(snapshot_builder__frame(builder, &frame, &id), 0);
+		cr_assert_eq(snapshot_builder__traceback(builder, &id, 1, 1, 0, &trace.traceback), 0);
+		cr_assert_eq(snapshot_builder__trace(builder, &trace), 0);
+	}
+	cr_assert_eq(snapshot_builder__finish(builder, &snapshot), 0);
+	return snapshot;
+}
+
+/* Each traceback of the snapshot is a line; every other one leaks, as many bytes a second as its own number says. */
+static void fill_leaks(struct leaks *leaks, struct snapshot *last)
+{
+	const struct snapshot_tables *tables = snapshot__tables(last);
+
+	*leaks = (struct leaks){ .last = last, .window = { .span_ns = 60000000000, .snapshot_nr = 12 } };
+	for (uint32_t i = 1; i < tables->traceback_nr; i++) {
+		struct leak_verdict verdict = { .kind = i % 2 ? LEAK_SURE : LEAK_FREED, .bytes_per_s = i };
+
+		cr_assert_eq(array_push(leaks, line, ((struct leak_line){
+			.verdict = verdict, .first = leaks->caller_nr, .caller_nr = 1 })), 0);
+		cr_assert_eq(array_push(leaks, caller, ((struct leak_caller){ .verdict = verdict, .traceback = i })), 0);
+	}
+}
+
+/* A search through all rows for each line takes longer. */
+Test(top_answer, finds_the_rows_of_many_lines_that_leak)
+{
+	struct snapshot *newest = snapshot_of_rows();
+	struct top_answer *answer = answer_of(KEY_TRACEBACK, NULL, NULL, newest);
+	size_t sure = 0, wrong = 0;
+	struct leaks leaks;
+
+	limit_cpu_seconds(60);
+	fill_leaks(&leaks, newest);
+	cr_assert_eq(top_answer_judge(answer, &leaks), 0);
+	cr_assert_eq(answer->row_nr, MANY_ROWS);
+	for (size_t i = 0; i < answer->row_nr; i++) {
+		const struct top_row *row = &answer->row[i];
+		uint32_t number = row->cost.size - 8 + 1; /* of its traceback: 0 is none */
+
+		sure += row->kind == LEAK_SURE;
+		wrong += row->kind != (number % 2 ? LEAK_SURE : LEAK_KIND_NR) ||
+			 row->leak_bytes_per_s != (number % 2 ? number : 0);
+	}
+	cr_expect_eq(sure, MANY_ROWS / 2);
+	cr_expect_eq(wrong, 0);
+	top_answer_free(answer);
+	free(leaks.line);
+	free(leaks.caller);
+	snapshot__close(newest);
 }
 
 /* ---- series --------------------------------------------------------------------------------- */

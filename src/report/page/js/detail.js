@@ -4,8 +4,8 @@
 import { copyText, element, swatch } from "./dom.js";
 import { KIND } from "./report.js";
 import { visible } from "./names.js";
-import { formatBytes, formatCount, formatExact, formatInterval, formatMeasure, formatPercent, formatRate,
-	formatSigned } from "./numbers.js";
+import { formatBytes, formatCount, formatExact, formatInterval, formatLeakRate, formatMeasure, formatPercent,
+	formatRate, formatSigned } from "./numbers.js";
 import { theme } from "./theme.js";
 
 const MOST_PATHS = 20000; // of a selection, sorted by weight
@@ -60,6 +60,8 @@ export class Detail {
 			element("div", { class: "facts" }, ...this.facts().map(([name, value, cls, title]) =>
 				element("div", { class: "fact", title }, element("span", {}, name),
 				element("b", { class: cls || "" }, value)))),
+			this.site?.leak && this.site.leak.reason ? element("p", { class: "reason" },
+				visible(this.site.leak.reason)) : "",
 			this.pathBar(), this.frameList());
 	}
 
@@ -82,8 +84,9 @@ export class Detail {
 		if (site?.all)
 			rows.push(["With callees", formatBytes(site.all.bytes[b]), "",
 				formatExact(site.all.bytes[b], "bytes")]);
-		if (site?.steady)
-			rows.push(["Grows since", app.model.momentOf(site.steady.from)]);
+		if (site?.leak)
+			rows.push([site.leak.word, formatLeakRate(site.leak.perSecond) + " " +
+				app.model.sinceText(site.leak.since), "up", visible(site.leak.reason)]);
 		rows.push(["Share", formatPercent(sum.bytes, app.model.columns[b].total.bytes)]);
 		return rows;
 	}

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// The first thing to read: what grows, since when, how fast; else what holds the memory.
+// The first thing to read: what leaks, since when, how fast; else what changed or holds the memory.
 
 import { element, swatch } from "./dom.js";
 import { visible } from "./names.js";
-import { formatBytes, formatClock, formatCount, formatDate, formatDuration, formatInterval, formatPercent,
-	formatRate } from "./numbers.js";
+import { formatBytes, formatClock, formatCount, formatDate, formatDuration, formatInterval, formatLeakRate,
+	formatPercent } from "./numbers.js";
 import { theme } from "./theme.js";
 
 const LEAST_RSS_GROWTH = 1 << 20;
@@ -59,8 +59,8 @@ function wholeText(app) {
 	const { model, report } = app, total = model.live[model.last].total;
 	return [element("b", { title: formatCount(total.bytes) + " bytes" }, formatBytes(total.bytes)), " live in ",
 		element("b", {}, formatCount(total.blocks)),
-		" blocks at " + formatCount(model.verdict.nrSites) +
-			(model.verdict.nrSites === 1 ? " site" : " sites") +
+		" blocks at " + formatCount(model.nrSites) +
+			(model.nrSites === 1 ? " site" : " sites") +
 			(report.isFleet ? " of " + report.processes.length + " processes." : ".")];
 }
 
@@ -73,21 +73,22 @@ function sayNothingLive() {
 
 // Two snapshots or two sides: the site that changed most.
 function sayDiff(app) {
-	const { model } = app, rise = s => s.bytes[model.last] - s.bytes[0], sites = model.frameSites("line");
+	const { model } = app, rise = s => s.bytes[model.last] - s.bytes[0], sites = model.namedSites;
 	const total = model.live[model.last].total.bytes - model.live[0].total.bytes,
 		top = sites.reduce((best, s) => rise(s) > rise(best) ? s : best, sites[0]);
 	const word = total > 0 ? "grew" : "shrank";
 	if (!top || rise(top) <= 0)
 		return [element("h1", {}, "Nothing grew"),
 			element("p", {}, ...wholeText(app), total ? " All together " + word + " by " +
-			formatBytes(Math.abs(total)) + "." : "")];
+			formatBytes(Math.abs(total)) + "." : "", unjudgedText(app))];
 	const interval = model.interval("change", top.tracebacks, null, { a: 0, b: model.last, unit: "bytes",
 		what: "live" });
 	return [element("h1", {}, element("code", { title: top.full }, top.tag), " grew by ",
 		element("em", {}, formatBytes(rise(top))), interval ? element("span", { class: "dim" },
 		" (" + formatInterval(interval, "bytes", true) + ")") : ""),
 		element("p", {}, ...wholeText(app), total ? [" All together " + word + " by ",
-			formatBytes(Math.abs(total)), "."].join("") : " All together did not change.", fewText(app),
+			formatBytes(Math.abs(total)), "."].join("") : " All together did not change.",
+		unjudgedText(app),
 		element("span", { class: "doubt" }, cohortDoubt(app.report)))];
 }
 
@@ -98,11 +99,16 @@ function cohortDoubt(report) {
 		formatCount(to) + " processes." : "";
 }
 
-function fewText(app) {
-	const one = app.report.snapshots.length === 1 ? "One snapshot cannot tell what grows: "
-		: "So few snapshots cannot tell what grows steadily: ";
-	return app.report.isFleet ? "" : element("span", { class: "dim" }, " " + one,
-		element("code", {}, "attach --interval 60s"), " and report the folder.");
+// Why verdicts are not sure, or that there are none, in the words of `allocsnap leaks`.
+function unjudgedText({ model }) {
+	const { leaks } = model, likely = leaks.found.flatMap(row => row.lines);
+	if (!leaks.unjudged)
+		return "";
+	const what = model.headline?.row.verdict === "leaks" ? " Other lines cannot be judged: "
+		: " Which lines leak cannot be judged: ";
+	return element("span", { class: "doubt" }, what + visible(leaks.unjudged) + ".",
+		likely.length && !model.headline ? [" By births alone, " + formatCount(likely.length + leaks.more) +
+			(likely.length + leaks.more === 1 ? " line" : " lines") + " may leak."].join("") : "");
 }
 
 function sayLargest(app) {
@@ -113,68 +119,78 @@ function sayLargest(app) {
 		element("em", {}, formatBytes(top.bytes[model.last])),
 		interval ? element("span", { class: "dim" }, " (" + formatInterval(interval, "bytes") + ")") : "",
 			", " + formatPercent(top.bytes[model.last], total) + " of all live"),
-	element("p", {}, ...wholeText(app), fewText(app))];
+	element("p", {}, ...wholeText(app), unjudgedText(app))];
 }
 
-function sayNothingGrows(app) {
-	const { model, report } = app, s = report.snapshots, span = model.times ? " of these " +
-		formatDuration(s[model.last].wall_ms - s[0].wall_ms) : "";
-	return [element("h1", {}, "Nothing grows steadily"),
-		element("p", {}, ...wholeText(app), " No large part of it has gone up from some moment to the end" +
-		span +
-		". Drag across the timeline to compare two moments.")];
+// A judged history, in which nothing leaks: what that means, and single blocks that are reallocated.
+function sayNothingLeaks(app) {
+	const { model } = app, [title, rest] = visible(model.leaks.nothing).split(": ");
+	const grown = model.leaks.rows.find(row => row.verdict === "grows")?.lines[0];
+	return [element("h1", {}, title[0].toUpperCase() + title.slice(1)),
+		element("p", {}, ...wholeText(app), rest ? " " + rest[0].toUpperCase() + rest.slice(1) + "." : "",
+			...(grown ? [" ", nameFrame(app, app.report.siteFrame(grown.traceback)), " grows: ",
+				visible(grown.reason), "."] : []),
+			" Drag across the timeline to compare two moments.")];
 }
 
-// Growth of RSS beside that of the traced: what the picture cannot show.
-function explainRss(app, from, to) {
-	const s = app.report.snapshots, rss = s[from].rss && s[to].rss ? s[to].rss.total - s[from].rss.total : 0;
-	if (rss < LEAST_RSS_GROWTH)
+function sayUnjudged(app) {
+	return [element("h1", {}, app.model.leaks.isAsked ? "Which lines leak cannot be judged" : "A history"),
+		element("p", {}, ...wholeText(app), app.model.leaks.unjudged ? element("span", { class: "doubt" },
+			" " + visible(app.model.leaks.unjudged) + ".") : "",
+			" Drag across the timeline to compare two moments.")];
+}
+
+// A link that shows a frame in the icicle.
+function nameFrame(app, frame) {
+	const { report } = app;
+	return element("a", { href: "#", title: report.fullName(frame) + "\n" + report.longPlace(frame),
+		onclick: e => { e.preventDefault(); app.pickFrame(frame); } },
+	report.label(frame).split("::").slice(-2).join("::"));
+}
+
+// The call that all lines of a row have in common; of one line the next own caller.
+function nameCaller(app, { row }) {
+	const { report } = app, [line] = row.lines;
+	const frame = row.lines.length > 1 ? row.caller > 0 ? report.nodeFrame[row.caller] : -1
+		: report.traceback(line.traceback).slice(report.nrPassed(line.traceback) + 1).find(f =>
+			!report.isLibrary(f) && report.kind(f) < 2) ?? -1;
+	if (frame < 0)
 		return "";
-	const share = (app.model.live[to].total.bytes - app.model.live[from].total.bytes) / rss;
-	return element("span", { class: share < 0.5 ? "doubt" : "" }, " RSS ", element("b", {}, "+" + formatBytes(rss)),
-		share > 0.95 ? ", all of it traced." : ", " + (share < 0.005 ? "none" : formatPercent(share, 1)) +
-			" of it traced.");
+	const words = row.lines.length > 1 ? ", below " : line.callers > 1 ? ", most of it called by " : ", called by ";
+	return element("span", {}, words, nameFrame(app, frame), " ",
+		element("span", { class: "dim" }, report.place(frame)));
 }
 
-function nameCaller(app, verdict) {
-	const { report } = app, { caller, top } = verdict;
-	if (!caller || caller.frame === top.frame)
+// Growth of RSS beside that of the traced and of what leaks: what the picture cannot show.
+function explainRss({ model }) {
+	const { rss, traced, leaks, time_ns: time } = model.leaks.growth;
+	if (!(rss >= LEAST_RSS_GROWTH))
 		return "";
-	const link = element("a", { href: "#", title: report.fullName(caller.frame),
-		onclick: e => { e.preventDefault(); app.pickFrame(caller.frame); } },
-		report.label(caller.frame).split("::").slice(-2).join("::"));
-	return element("span", {}, " All through ", link, " ",
-		element("span", { class: "dim" }, report.place(caller.frame)), ".");
+	const share = bytes => bytes > 0 ? formatPercent(Math.min(bytes, rss), rss) : "none";
+	return element("span", { class: traced < 0.5 * rss ? "doubt" : "" }, " RSS ",
+		element("b", {}, "+" + formatBytes(rss)), " in " + formatDuration(time / 1e6) + ", " +
+			share(traced) + " of it traced, " + share(leaks) + " in lines that leak.");
 }
 
-function growthDoubts(app, verdict) {
-	const { model, report } = app, paused = model.gapShare(verdict.from, verdict.last), out = [];
-	if (paused > 0.1)
-		out.push(" Recording was paused " + formatPercent(paused, 1) + " of this time: rates are uncertain.");
-	const interval = model.interval("change", verdict.top.tracebacks, null,
-		{ a: verdict.from, b: verdict.last, unit: "bytes", what: "live" });
-	if (interval) {
-		const seconds = model.times[verdict.last] - model.times[verdict.from];
-		out.push(" From samples: " + formatRate(interval[0] / seconds) + " to " +
-			formatRate(interval[1] / seconds) + ".");
-	}
-	if (report.question.unjudged)
-		out.push(" " + visible(report.question.unjudged) + ".");
-	return out.map(text => element("span", { class: "doubt" }, text));
+function countLeaks({ model }) {
+	const sure = model.leaks.numbers.leaks || 0, likely = model.leaks.numbers["may-leak"] || 0;
+	return " " + formatCount(sure) + (sure === 1 ? " line leaks, " : " lines leak, ") + formatCount(likely) +
+		" may.";
 }
 
-function sayGrowth(app) {
-	const v = app.model.verdict, many = v.together.length - 1;
+function sayLeaks(app) {
+	const { model } = app, { row, top } = model.headline, [line] = row.lines, many = row.lines.length - 1;
 	return [
-		element("h1", {}, swatch(theme.tops[0], true), element("code", { title: v.top.full }, v.top.tag),
-			" grows ", element("em", {}, formatRate(v.topPerSecond)), " since ",
-			element("em", {}, app.model.momentOf(v.from))),
-		element("p", {}, many ? "With " + formatCount(many) + (many === 1 ? " more site" : " more sites") +
-			" since then: " : "Since then: ",
-			element("b", { title: formatCount(v.grown) + " bytes" }, "+" + formatBytes(v.grown)), ", ",
-				element("b", {}, formatRate(v.perSecond)), ", ", formatPercent(v.share, 1),
-				" of all growth.",
-			nameCaller(app, v), explainRss(app, v.from, v.last), ...growthDoubts(app, v)),
+		element("h1", {}, swatch(theme.tops[0], true), element("code", { title: top.full }, top.tag),
+			line.verdict === "leaks" ? " leaks " : " may leak ",
+			element("em", {}, formatLeakRate(line.perSecond)), " " + model.sinceText(line.since)),
+		element("p", {}, unjudgedText(app), ...(many ? [" With " + formatCount(many) +
+			(many === 1 ? " more line: " : " more lines: "),
+		element("b", {}, formatLeakRate(row.perSecond)),
+		row.least > 0 ? " (at least " + formatLeakRate(row.least) + ")" : ""]
+			: [row.least > 0 ? " At least " + formatLeakRate(row.least) : " Its rate is not sure"]),
+		nameCaller(app, model.headline), ".", countLeaks(app), explainRss(app),
+		element("span", { class: "dim" }, " " + visible(line.reason) + ".")),
 	];
 }
 
@@ -182,10 +198,12 @@ export function drawHeadline(app) {
 	const { model, report } = app, total = model.live[model.last].total, root = document.getElementById("verdict");
 	if (!total.bytes && !total.blocks && (report.snapshots.length === 1 || !model.live[0].total.bytes))
 		root.replaceChildren(...sayNothingLive());
-	else if (model.verdict.top)
-		root.replaceChildren(...sayGrowth(app));
+	else if (model.headline)
+		root.replaceChildren(...sayLeaks(app));
 	else if (report.snapshots.length === 1)
 		root.replaceChildren(...sayLargest(app));
+	else if (report.snapshots.length < 4)
+		root.replaceChildren(...sayDiff(app));
 	else
-		root.replaceChildren(...(report.snapshots.length < 5 ? sayDiff(app) : sayNothingGrows(app)));
+		root.replaceChildren(...(model.leaks.nothing ? sayNothingLeaks(app) : sayUnjudged(app)));
 }

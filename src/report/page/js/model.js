@@ -3,10 +3,11 @@
 
 import { ColumnStore } from "./columns.js";
 import { Facets } from "./facets.js";
-import { judgeGrowth, findGrowers } from "./growth.js";
 import { Intervals } from "./intervals.js";
+import { Leaks, leakingSites } from "./leaks.js";
 import { textMatcher, visible } from "./names.js";
 import { formatClock, formatDate, formatDuration } from "./numbers.js";
+import { KIND } from "./report.js";
 import { FrameGroups, callerSites, facetSites, groupSites, isFrameGroup, sumCumulative, sumSites } from "./sites.js";
 import { Tree } from "./tree.js";
 
@@ -24,10 +25,13 @@ export class Model {
 		this.readTimes();
 		const lines = this.frameSites("line");
 		sumSites(lines, this.live);
-		this.verdict = judgeGrowth(report, this.times, lines, this.live);
-		this.verdict.nrSites = lines.filter(s => s.bytes[this.last] || s.blocks[this.last]).length;
-		this.largest = lines.reduce((best, s) => !best || s.bytes[this.last] > best.bytes[this.last] ? s : best,
-			null);
+		this.nrSites = lines.filter(s => s.bytes[this.last] || s.blocks[this.last]).length;
+		this.leaks.mark(report, this.groupOf("line"), lines);
+		this.headline = this.chooseHeadline(lines);
+		const named = lines.filter(s => s.frame < 0 || report.kind(s.frame) !== KIND.smallSites);
+		this.namedSites = named.length ? named : lines;
+		const held = site => site.bytes[this.last];
+		this.largest = this.namedSites.reduce((best, s) => !best || held(s) > held(best) ? s : best, null);
 	}
 
 	// Times in seconds; null if snapshots are the sides of a question and not moments.
@@ -46,8 +50,20 @@ export class Model {
 		if (s.length > 1 && began && !this.report.isFleet)
 			this.start = Math.min(s[0].wall_ms, wall(began));
 		this.gaps = this.report.isFleet ? [] : gaps.map(g => ({ from: wall(g.start_ns), to: wall(g.end_ns) }));
+		this.leaks = new Leaks(this.report, wall);
 		this.zone = this.hasClock && !this.report.isFleet ? " UTC" : "";
 		this.isLong = s[last].wall_ms - this.start > 86400000;
+	}
+
+	// The report says this first: the row of verdicts with the gravest leak, and since which snapshot. With fewer
+	// snapshots than a judgement needs, what holds or has changed comes first: births alone tell the verdicts.
+	chooseHeadline(lines) {
+		const row = this.last >= 3 && this.leaks.found[0], s = this.report.snapshots;
+		const top = row && lines.find(site => site.leak?.order === row.lines[0].order);
+		if (!top)
+			return null;
+		const after = s.findIndex(snapshot => snapshot.wall_ms > row.since.ms);
+		return { row, top, from: Math.min(Math.max(0, (after < 0 ? s.length : after) - 1), this.last - 1) };
 	}
 
 	// The name of a snapshot on axes and buttons.
@@ -64,6 +80,8 @@ export class Model {
 			return formatDuration(ms - this.start);
 		return (this.isLong ? formatDate(ms).slice(5) + " " : "") + formatClock(ms, seconds);
 	}
+
+	sinceText(since) { return since.isAlways ? "all the time" : "since " + this.stamp(since.ms); }
 
 	// ---- sites
 
@@ -84,21 +102,21 @@ export class Model {
 			this.sites = this.frameSites(state.group);
 			sumSites(this.sites, this.columns);
 		}
-		this.growers = findGrowers(this.times, this.sites);
+		if (!this.isFacet)
+			this.leaks.mark(this.report, this.groupOf(state.group), this.sites);
 		this.chooseTops(state);
 	}
 
-	// The sites that have a colour: those that grow steadily, or that grew most from A to B, then the largest at B.
+	// The sites that have a colour: those that leak, or that grew most from A to B, then the largest at B.
 	chooseTops(state) {
-		const { sites, last, columns } = this,
-			steady = this.growers.filter(s => s.steady.grown > 0.02 * columns[last].total.bytes);
+		const { sites, columns } = this, leaking = leakingSites(sites);
 		const rise = s => state.a >= 0 ? s.bytes[state.b] - s.bytes[state.a] : 0;
 		const large = sites.slice().sort((p, q) => Math.max(0, rise(q)) - Math.max(0, rise(p)) ||
 			q.bytes[state.b] - p.bytes[state.b]);
 		const wanted = sites.length && columns.length === 1 ? MOST_TOPS
-			: Math.min(MOST_TOPS, Math.max(steady.length, 4));
-		this.tops = [...new Set([...steady,
-			...(steady.length > 2 ? [] : large.filter(s => Math.max(...s.bytes) > 0))])].slice(0, wanted);
+			: Math.min(MOST_TOPS, Math.max(leaking.length, 4));
+		this.tops = [...new Set([...leaking,
+			...(leaking.length > 2 ? [] : large.filter(s => Math.max(...s.bytes) > 0))])].slice(0, wanted);
 		this.tints = new Int8Array(this.report.nrTracebacks).fill(-1);
 		if (!this.isFacet)
 			this.tops.forEach((site, i) => site.tracebacks.forEach(t => this.tints[t] = i));

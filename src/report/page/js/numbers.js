@@ -69,6 +69,9 @@ export function formatDuration(ms) {
 	return Math.floor(s / 86400) + "\u00a0d " + Math.floor(s % 86400 / 3600) + "\u00a0h";
 }
 
+// As `allocsnap leaks` has it.
+export const formatLeakRate = perSecond => formatBytes(60 * perSecond) + "/min";
+
 // A rate in the unit in which a person would say it: the first of second, minute and hour with 1 MiB or more.
 export function formatRate(perSecond) {
 	for (const [unit, seconds] of [["s", 1], ["min", 60], ["h", 3600]])

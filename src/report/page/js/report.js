@@ -3,9 +3,10 @@
 
 import { baseName, shortName, visible } from "./names.js";
 
-export const KIND = { call: 0, inlined: 1, missing: 2, merged: 3, none: 4 };
+export const KIND = { call: 0, inlined: 1, missing: 2, merged: 3, none: 4, smallSites: 5 };
 
-const KIND_NAMES = { 2: "(frames are missing here)", 3: "(small tracebacks, merged)", 4: "(no traceback)" };
+const KIND_NAMES = { 2: "(frames are missing here)", 3: "(small tracebacks, merged)", 4: "(no traceback)",
+	5: "(small sites, merged)" };
 const SAMPLE_COLUMNS = ["size_beyond", "size_variance", "size_covariance", "count_beyond", "count_variance",
 	"count_covariance"];
 
@@ -28,6 +29,7 @@ export class Report {
 		this.allocsnap = json.allocsnap;
 		this.warnings = json.warnings || [];
 		this.merged = json.merged || null;
+		this.leaks = json.leaks || null;
 		this.strings = json.strings;
 		this.frames = json.frames;
 		this.sources = json.sources || {};

@@ -14,7 +14,7 @@ const SORTS = ["name", "delta", "rate", "size", "count", "average", "share", "se
 
 // a is −1 without a comparison.
 export function firstState(model) {
-	const { verdict, last } = model, a = verdict.top ? verdict.from : last > 0 && last < 4 ? 0 : -1;
+	const { headline, last } = model, a = headline ? headline.from : last > 0 && last < 3 ? 0 : -1;
 	return { a, b: last, what: "live", measure: a >= 0 ? "grown" : "held", unit: "bytes", order: "root",
 		lib: "fold", colour: "", group: "line", sum: "self",
 		sort: a >= 0 ? "delta" : "size", desc: true, site: "", q: "", zoom: "", born: "",

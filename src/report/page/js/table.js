@@ -2,7 +2,7 @@
 // The table of sites. Only the rows in sight are in the document.
 
 import { element, swatch } from "./dom.js";
-import { fitName } from "./names.js";
+import { fitName, visible } from "./names.js";
 import { formatBytes, formatCount, formatExact, formatInterval, formatPercent, formatSigned,
 	splitBytes } from "./numbers.js";
 import { clearCanvas, mix, theme, tracePath } from "./theme.js";
@@ -133,7 +133,9 @@ export class Table {
 			swatch(top >= 0 ? theme.tops[top] : ""),
 			element("div", { class: "two" }, site.facet ? element("span", { class: "value" }, site.name)
 				: this.nameParts(site.name),
-				element("span", { class: "place" }, site.place === site.name ? "" : site.place)));
+				element("span", { class: "place" }, site.leak && element("b",
+					{ class: "word " + site.leak.verdict, title: visible(site.leak.reason) },
+				site.leak.word), site.place === site.name ? "" : site.place)));
 	}
 
 	// The qualifier gives way first; the last word stays.
@@ -194,11 +196,6 @@ export class Table {
 		c.globalAlpha = 0.15;
 		c.fill();
 		c.globalAlpha = 1;
-		if (site.steady) {
-			c.beginPath();
-			c.arc(x(site.steady.from), y(values[site.steady.from]), 2.5, 0, 7);
-			c.fill();
-		}
 	}
 
 	// ---- selection

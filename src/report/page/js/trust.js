@@ -86,6 +86,10 @@ export function listNotes(report) {
 		out.push(formatCount(merged.tracebacks) + " of " + formatCount(merged.of) +
 			" tracebacks are small (below " + formatPercent(merged.share, 1) +
 			" each) and merged by site: cumulative sums of their callers are without them");
+	if (merged?.sites)
+		out.push(formatCount(merged.sites) + " of " + formatCount(merged.sites_of) +
+			" sites are small (at most " + formatPercent(merged.site_share, 1) +
+			" each) and merged into one row");
 	if (merged?.dropped_keys?.length)
 		out.push("no filter by " + merged.dropped_keys.map(words).join(", ") + ", to save room");
 	if (!report.isFleet && question.given > report.snapshots.length)
@@ -96,7 +100,12 @@ export function listNotes(report) {
 				formatBytes(report.process[name]));
 	if (question.unjudged)
 		out.push(visible(question.unjudged));
-	return [...out, ...report.warnings.map(visible)];
+	if (report.leaks?.left_out)
+		out.push("verdicts are of the last recording, without " + formatCount(report.leaks.left_out) +
+			(report.leaks.left_out === 1 ? " snapshot" : " snapshots") + " of earlier ones");
+	if (report.leaks?.more_lines)
+		out.push(formatCount(report.leaks.more_lines) + " more lines that leak, may or grow are not marked");
+	return [...out, ...report.warnings.map(visible), ...(report.leaks?.hints || []).map(visible)];
 }
 
 const PARTS = [

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_CALL_TYPES_H
+#define ALLOCSNAP_CALL_TYPES_H
+
+/*
+ * The shape of the call that a probe sees, and the places of its values. The cookie of the probe tells them to the
+ * kernel side.
+ */
+
+#include "shared/argument_types.h"
+#include "shared/fixed_width.h"
+
+/* How to read the arguments and the result of an allocator function. */
+enum call_shape {
+	SHAPE_MALLOC = 0,     /* p = f(size) */
+	SHAPE_CALLOC,	      /* p = f(n, size) */
+	SHAPE_REALLOC,	      /* p = f(p, size) */
+	SHAPE_REALLOCARRAY,   /* p = f(p, n, size) */
+	SHAPE_MEMALIGN,	      /* p = f(alignment, size) */
+	SHAPE_POSIX_MEMALIGN, /* error = f(&p, alignment, size) */
+	SHAPE_FREE,	      /* f(p) */
+	SHAPE_MMAP,	      /* p = f(any, size, …), -1: failed */
+	SHAPE_MUNMAP,	      /* f(p, size): frees the pages from p on, whatever blocks they belong to */
+	SHAPE_MREMAP,	      /* p = f(p, old size, size, flags, …), -1: failed */
+	SHAPE_REALLOCF,	      /* p = f(p, size), frees p even if it fails */
+	SHAPE_XALLOCX,	      /* size = f(p, size, more), in place; a smaller result is a failure */
+
+	/* Custom allocators: struct user_call has the positions of their arguments. */
+	SHAPE_CUSTOM_ALLOC,   /* p = f(…size…) */
+	SHAPE_CUSTOM_OUT,     /* error = f(…&p…size…) */
+	SHAPE_CUSTOM_REALLOC, /* p = f(…p…size…) */
+	SHAPE_CUSTOM_FREE,    /* f(…p…) */
+
+	/* Probes of the process's own sampler: struct sampler_call says where they have their values. */
+	SHAPE_SAMPLE,	   /* p, size, weight */
+	SHAPE_SAMPLE_FREE, /* p */
+	SHAPE_NR,
+};
+
+/* Whether a call of this shape only frees. The programs do not need its return. */
+static inline __attribute__((always_inline)) int shape_is_free(bpf_u32 shape)
+{
+	return shape == SHAPE_FREE || shape == SHAPE_MUNMAP || shape == SHAPE_CUSTOM_FREE ||
+	       shape == SHAPE_SAMPLE_FREE;
+}
+
+/* Whether it is no call of a function, but a point that the process's own sampler passes. */
+static inline __attribute__((always_inline)) int shape_is_sampler(bpf_u32 shape)
+{
+	return shape == SHAPE_SAMPLE || shape == SHAPE_SAMPLE_FREE;
+}
+
+static inline __attribute__((always_inline)) int shape_is_mapping(bpf_u32 shape)
+{
+	return shape == SHAPE_MMAP || shape == SHAPE_MUNMAP || shape == SHAPE_MREMAP;
+}
+
+#define DOMAIN_MAPPING 1
+#define DOMAIN_CUSTOM 16 /* the first domain of --probe */
+#define DOMAIN_MAX 255
+
+/*
+ * The attach cookie of a probe: its site, its call shape, and the layer and domain of its blocks. by_ret: probes
+ * on `ret` instructions see its returns, even in a process that has return probes. user_call: the row of
+ * user_calls[] with the argument positions of a custom function; for a sampler's probe that of sampler_calls[].
+ *
+ *	site:24 | by_ret:1 | shape:7 | of_heap:1 | stepped:1 | restarts:1 | in_session:1 | own_link:1 | 8 spare |
+ *	user_call:9 | layer:2 | domain:8
+ */
+#define SITE_COOKIE(site, shape, layer, domain) \
+	((bpf_u64)(site) << 40 | (bpf_u64)(shape) << 32 | (bpf_u64)(layer) << 8 | (domain))
+#define COOKIE_SITE(cookie) ((bpf_u32)((cookie) >> 40))
+#define COOKIE_BY_RET (1ULL << 39)
+#define COOKIE_OF_HEAP (1ULL << 31) /* the first argument is a heap; the arguments of the shape follow it */
+#define COOKIE_STEPPED (1ULL << 30) /* the kernel single-steps the probed instruction */
+#define COOKIE_RESTARTS (1ULL << 29) /* the function may jump to its own start, so one call may hit the probe again */
+#define COOKIE_IN_SESSION (1ULL << 28) /* the session program sets it, not the loader */
+#define COOKIE_OWN_LINK (1ULL << 27) /* of one process, where others have shared links (enum links_phase) */
+#define COOKIE_SHAPE(cookie) ((bpf_u32)((cookie) >> 32) & 0x7f)
+#define CUSTOM_CALL_COOKIE(index) ((bpf_u64)(index) << 10)
+#define COOKIE_CUSTOM_CALL(cookie) ((bpf_u32)((cookie) >> 10) & 0x1ff)
+#define COOKIE_LAYER(cookie) ((bpf_u32)((cookie) >> 8) & 3)
+#define COOKIE_DOMAIN(cookie) ((bpf_u32)(cookie) & 0xff)
+
+/* Arguments of type int or unsigned: the upper half of their register may hold anything. */
+enum narrow_argument {
+	NARROW_SIZE = 1 << 0,
+	NARROW_COUNT = 1 << 1,
+};
+
+/* How a function of a custom allocator is called: positions of its arguments, from 1; 0: no such argument. */
+struct user_call {
+	bpf_u32 size;
+	bpf_u32 count;	 /* the factor of size */
+	bpf_u32 pointer; /* the block that it takes, or where it stores the address of the new block */
+	bpf_u32 narrow;	 /* enum narrow_argument */
+	bpf_u64 bytes;	 /* the size if no argument has it */
+};
+_Static_assert(sizeof(struct user_call) == 24, "no padding");
+
+#define SAMPLER_CALLS_MAX 128 /* different ones, of all files */
+#define SAMPLER_ARGUMENTS 3
+
+/* Where a sampler's probe has its values: pointer, size, weight. */
+struct sampler_call {
+	struct argument_source argument[SAMPLER_ARGUMENTS];
+};
+_Static_assert(sizeof(struct sampler_call) == 48, "no padding");
+
+#define CUSTOM_ARGUMENT_MAX 6
+#define CUSTOM_CALLS_MAX 128 /* for all custom allocators together */
+#define CUSTOM_ALLOCATORS_MAX 64
+
+/* The cookie of a probe at a `ret` or a jump out of a function has this, COOKIE_STEPPED and COOKIE_OWN_LINK. */
+#define RESULT_IS_RETURNED 0ULL
+#define RESULT_IS_ARGUMENT 1ULL /* the first one: the jump's target returns it */
+
+#endif

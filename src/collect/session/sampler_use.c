@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/session/sampler_use.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#include "base/array.h"
+#include "base/reason.h"
+#include "collect/probe/sampler_sites.h"
+#include "collect/session/sampler_interval.h"
+#include "collect/session/session.h"
+#include "collect/session/written_files.h"
+#include "elf/probe_info.h"
+
+static const struct sampler_places *sampler_of(const struct object *object)
+{
+	return object->facts ? object->facts->sampler : NULL;
+}
+
+/* ---- what the sampler says about itself ---- */
+
+struct sampler_place_in_memory sampler_find_info(const struct mappings *mappings, uint32_t object)
+{
+	const struct sampler_places *places =
+		mappings_use(mappings, object) ? sampler_of(mappings->objects->object[object]) : NULL;
+
+	if (!places || !places->nr || !places->info_distance)
+		return (struct sampler_place_in_memory){};
+	for (size_t i = 0; i < mappings->mapping_nr; i++) {
+		const struct mapping *mapping = &mappings->mapping[i];
+		uint64_t into = places->place[0].offset - mapping->offset;
+
+		if (mapping->object == object && mapping_is_there(mappings, mapping) &&
+		    into < mapping->end - mapping->start)
+			return (struct sampler_place_in_memory){ mapping->start + into,
+								 mapping->start + into + places->info_distance };
+	}
+	return (struct sampler_place_in_memory){};
+}
+
+bool sampler_info_is_sound(const struct sampler_info *info)
+{
+	return !memcmp(info->magic, SAMPLER_INFO_MAGIC, sizeof(info->magic)) && info->version >= SAMPLER_INFO_VERSION &&
+	       info->bytes >= sizeof(*info);
+}
+
+/* The process can write anything there, or end and leave its PID to another one: these are numbers to show, no more. */
+static bool read_info(const struct target *target, uint32_t object, struct sampler_info *ret)
+{
+	uint64_t address = sampler_find_info(&target->mappings, object).info;
+	const struct iovec to = { ret, sizeof(*ret) }, from = { (void *)address, sizeof(*ret) };
+
+	return address && process_vm_readv(target->identity.pid, &to, 1, &from, 1, 0) == sizeof(*ret) &&
+	       sampler_info_is_sound(ret);
+}
+
+void read_sampler_info(struct target *target)
+{
+	struct sampler_info info;
+
+	if (!target->sampler.is_used || !mappings_use(&target->mappings, target->sampler.object) ||
+	    !read_info(target, target->sampler.object, &info))
+		return;
+	target->sampler.has_info = true;
+	target->sampler.info = info;
+}
+
+static bool is_bypassed(const struct target *target, uint32_t object)
+{
+	struct sampler_info info;
+
+	return read_info(target, object, &info) && info.flags & SAMPLER_BYPASSED;
+}
+
+/* ---- the decision ---- */
+
+static bool may_use_samplers(const struct collector *collector, const struct target *target)
+{
+	const struct probes *probes = target->probes.used;
+
+	return !collector->options.no_sampler && collector->objects.domains & COLLECTOR_MALLOC &&
+	       (target->sampler.is_used || probes == &collector->shared.probes || !probes_see_heap(probes));
+}
+
+/* Each file once. */
+static void note_sampler(struct collector *collector, uint32_t index)
+{
+	struct object *object = collector->objects.object[index];
+	struct reason note;
+
+	if (object->is_sampler_told)
+		return;
+	object->is_sampler_told = true;
+	reason_set(&note, 0,
+		   "%s takes samples of the heap itself: these are recorded, not every block; sums are estimates. "
+		   "--no-sampler records every block, at the usual cost",
+		   object->path);
+	notes_add(&collector->notes, note.text);
+}
+
+static void note_unused(struct collector *collector, uint32_t index, const char *what)
+{
+	struct object *object = collector->objects.object[index];
+
+	if (object->is_sampler_told || !*what)
+		return;
+	object->is_sampler_told = true;
+	notes_add(&collector->notes, what);
+}
+
+/* Places the probes of one sampler. Whether it can be used. */
+static int probe_sampler(struct collector *collector, struct target *target, uint32_t object, bool *ret_works,
+			 struct reason *why)
+{
+	struct probes *probes = target->probes.used;
+	struct reason why_not = {};
+	int err = 0;
+
+	if (is_bypassed(target, object)) {
+		reason_set(&why_not, 0, "%s is there to take samples of the heap, but another malloc comes before it",
+			   collector->objects.object[object]->path);
+	} else if (!sampler_sites_are_probed(probes, object)) {
+		watch_file(collector, object);
+		err = sampler_sites_attach(probes, collector->bpf, &collector->objects, object, &why_not);
+		if (err == -ETXTBSY)
+			err = 0;
+	}
+	if (err) {
+		reason_set(why, err, "%s", *why_not.text ? why_not.text : strerror(-err));
+		return err;
+	}
+	*ret_works = !*why_not.text && sampler_sites_are_probed(probes, object);
+	if (*ret_works)
+		note_sampler(collector, object);
+	else
+		note_unused(collector, object, why_not.text);
+	return 0;
+}
+
+/* Its library knows this only once the process has allocated. Each file once. */
+static void note_unseen(struct collector *collector, const struct target *target)
+{
+	static const struct {
+		enum sampler_flag flag;
+		const char *what;
+	} unseen[] = {
+		{ SAMPLER_OPERATORS_UNSEEN,
+		  "blocks of the allocator's own operator new are not sampled, and missing; preload "
+		  "liballocsnap-sampler-new.so instead" },
+		{ SAMPLER_EXTENSIONS_UNSEEN,
+		  "mallocx and dallocx are not seen: their blocks are missing, and a sample that dallocx frees stays" },
+		{ SAMPLER_BAD_INTERVAL, "its distance of samples (" SAMPLER_INTERVAL_VARIABLE ") could not be read: 512K" },
+	};
+	const struct target_sampler *sampler = &target->sampler;
+	struct object *object;
+	struct reason note;
+
+	if (!sampler->is_used || !sampler->has_info || !sampler->info.flags)
+		return;
+	object = collector->objects.object[sampler->object];
+	for (size_t i = 0; i < ARRAY_SIZE(unseen) && !object->is_unseen_told; i++)
+		if (sampler->info.flags & unseen[i].flag) {
+			reason_set(&note, 0, "%s: %s", object->path, unseen[i].what);
+			notes_add(&collector->notes, note.text);
+		}
+	object->is_unseen_told = true;
+}
+
+/* Tells the kernel side, for the image that the mappings were read of. */
+static void tell_of_sampler(const struct collector *collector, const struct target *target)
+{
+	struct process *books;
+	uint64_t image;
+
+	if (target->slot == BOOKS_NONE)
+		return;
+	books = &collector->targets.books.process[target->slot % PROCESSES_MAX];
+	image = target->now.books.image ?: __atomic_load_n(&books->image, __ATOMIC_ACQUIRE);
+	if (target->sampler.is_used)
+		__atomic_store_n(&books->sampler_image, image, __ATOMIC_RELEASE);
+	else
+		__atomic_compare_exchange_n(&books->sampler_image, &image, 0, false, __ATOMIC_SEQ_CST,
+					    __ATOMIC_SEQ_CST);
+}
+
+int use_sampler(struct collector *collector, struct target *target, struct reason *why)
+{
+	const struct mappings *mappings = &target->mappings;
+	bool may = may_use_samplers(collector, target), is_used = false;
+	int err = 0;
+
+	for (size_t i = 0; i < mappings->used_nr && !err && may; i++) {
+		const struct object *object = mappings_used(mappings, i);
+		bool works = false;
+
+		if (!sampler_of(object) || object->has_changed || object->is_put_off)
+			continue;
+		err = probe_sampler(collector, target, mappings->used[i], &works, why);
+		if (works && !is_used)
+			target->sampler.object = mappings->used[i];
+		is_used |= works;
+	}
+	target->sampler.is_used = is_used;
+	if (!err)
+		tell_of_sampler(collector, target);
+	read_sampler_info(target);
+	/* The library reads the variable in its constructor, which has not run in a program that is held. */
+	if (target->sampler.has_info && !target->sampler.info.samples && collector->options.run_interval_bytes)
+		target->sampler.info.interval = target->sampler.info.interval_most = collector->options.run_interval_bytes;
+	note_unseen(collector, target);
+	sampler_interval_open(collector, target);
+	return err;
+}
+
+int require_sampler(const struct collector *collector, const struct target *target, struct reason *why)
+{
+	if (!collector->options.run_interval_bytes || target->sampler.is_used)
+		return 0;
+	return reason_set(why, -ENOENT, "process %d (%s) has not loaded the sampler: it runs on, and is not recorded",
+			  target->identity.pid, target->identity.comm);
+}

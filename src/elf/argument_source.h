@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_ELF_ARGUMENT_SOURCE_H
+#define ALLOCSNAP_ELF_ARGUMENT_SOURCE_H
+
+/*
+ * The text in which compilers say where the arguments of a probe are (notes of type stapsdt, x86-64):
+ *
+ *	8@%rdi		a register of 8 bytes; 4@%eax, 1@%ah
+ *	-4@$5		a constant; a minus before the width: the number is signed
+ *	8@16(%rsp)	memory: displacement, base, index, scale, as assemblers write it
+ *	4@-8+4(%rax,%rbx,4)
+ *
+ * A missing width means 8 bytes. Numbers may be decimal or hexadecimal, and sums of such.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/reason.h"
+#include "shared/argument_types.h"
+
+/*
+ * Reads arguments, which spaces separate. 0; -EINVAL: no such text; -ENOTSUP: an argument that cannot be read at a
+ * probe (a variable's name, a segment, a floating-point register), or more than nr_max. With a line in *why.
+ */
+int argument_sources_parse(const char *text, struct argument_source *ret, size_t nr_max, size_t *ret_nr,
+			   struct reason *why);
+
+/* Checks what another process sent. */
+bool argument_source_is_sound(const struct argument_source *source);
+
+#endif

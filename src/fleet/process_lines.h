@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_FLEET_PROCESS_LINES_H
+#define ALLOCSNAP_FLEET_PROCESS_LINES_H
+
+/* The verdicts about one process (process_leaks.h) by the catalogue's groups, without its snapshots. */
+
+#include "engine/leak_place.h"
+#include "fleet/id_set.h"
+#include "fleet/process_leaks.h"
+
+/* The group of each traceback in the catalogue. A zeroed struct is empty. */
+struct line_groups {
+	struct known group; /* by traceback_id; number: the group */
+};
+
+/* The verdict about a line in one process. */
+struct line_verdict {
+	const struct fleet_snapshot *snapshot; /* of the process */
+	struct leak_verdict verdict;
+	struct leak_window window; /* without its arrays */
+	uint32_t summed; /* so many tracebacks were judged as one; 0: each by itself */
+	struct leak_place place; /* of lines that leak, may or grow: the first callers, with names of its own */
+	uint32_t common; /* the frame that the lines that leak together share, as in struct leak_bundle */
+};
+
+struct process_line {
+	uint32_t group; /* several lines of a process may have one */
+	uint32_t together; /* the least group of the lines that leak together with it, its own included */
+	unsigned int runtimes; /* those that call it (engine/leak_runtime.h), if it leaks, may or grows */
+	struct line_verdict verdict;
+};
+
+struct process_lines {
+	struct process_line *line;
+	size_t line_nr;
+	enum fleet_unjudged unjudged;
+	size_t gone_nr; /* snapshots whose files are gone */
+	struct reason why; /* FLEET_UNJUDGED_CHANGED: a line */
+};
+
+/*
+ * Returns 0 or -ENOMEM. process_lines_release() ends *ret, also after an error. Threads may do this at the same time.
+ */
+int process_lines_find(const struct process_leaks_question *question, const struct line_groups *groups,
+		       struct process_lines *ret);
+void process_lines_release(struct process_lines *lines);
+
+#endif

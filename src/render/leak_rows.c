@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "render/leak_rows.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/terminal.h"
+#include "render/clean.h"
+#include "render/fit_row.h"
+#include "render/leak_answer.h"
+#include "render/statistic_text.h"
+
+#define CALLERS_SHOWN 2 /* behind a line */
+#define PLACE_LEAST 32	/* columns that a place gets behind others; with fewer it is below them */
+
+int leak_place_add_names(struct readable_names *names, const struct leak_place *place)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < place->caller_nr && !err; i++) {
+		const struct statistic site = { .frame = place->caller[i].frame, .nframe = place->caller[i].nframe };
+
+		err = readable_names_add(names, &site, 1, KEY_TRACEBACK);
+	}
+	return err;
+}
+
+/* ---- places --------------------------------------------------------------------------------- */
+
+/* Appends " ← CALLER" for frames from number `from` on, counted from the line that allocates. Takes over the text. */
+static char *append_callers(const struct leak_row_style *style, char *text, const struct leak_place_caller *caller,
+			    uint32_t from, uint32_t nr)
+{
+	for (uint32_t i = from; i < from + nr && i < caller->nframe && text; i++) {
+		size_t tail_at;
+		char *name = frame_text(style->names, &caller->frame[caller->nframe - 1 - i], &tail_at);
+		char *longer = NULL;
+
+		if (!name || asprintf(&longer, "%s ← %s", text, name) < 0)
+			longer = NULL;
+		free(name);
+		free(text);
+		text = longer;
+	}
+	return text;
+}
+
+/* "copy_name at src/name.c:31" */
+static char *own_text(const struct leak_row_style *style, const struct leak_row_line *line)
+{
+	const struct leak_place_caller *caller = line->place && line->place->caller_nr ? line->place->caller : NULL;
+	size_t tail_at;
+
+	if (line->own)
+		return frame_text(style->names, line->own, &tail_at);
+	if (!caller || !caller->nframe)
+		return strdup("<unknown>");
+	return frame_text(style->names, &caller->frame[caller->nframe - 1], &tail_at);
+}
+
+/* "cart_new at src/cart.c:31 ← serve at src/serve.c:210" */
+static char *line_text(const struct leak_row_style *style, const struct leak_row_line *line, uint32_t callers)
+{
+	char *text = own_text(style, line);
+
+	if (!line->place || !line->place->caller_nr)
+		return text;
+	return append_callers(style, text, line->place->caller, 1, callers);
+}
+
+static char *together_text(const struct leak_row_style *style, const struct leak_row *row)
+{
+	char *name, *text = NULL;
+
+	if (!row->common)
+		return strdup("lines that leak together");
+	name = row->common->function ? frame_function(style->names, row->common) : frame_name(NULL, row->common);
+	if (!name || asprintf(&text, "lines that leak together, below %s", name) < 0)
+		text = NULL;
+	free(name);
+	return text;
+}
+
+/* Whether the line's callers are listed below it. */
+static bool lists_callers(const struct leak_row_line *line)
+{
+	return line->place && line->place->all_nr > 1;
+}
+
+static char *row_place(const struct leak_row_style *style, const struct leak_row *row)
+{
+	if (row->line_nr > 1)
+		return together_text(style, row);
+	return line_text(style, row->line, lists_callers(row->line) ? 0 : CALLERS_SHOWN);
+}
+
+/* ---- rows ----------------------------------------------------------------------------------- */
+
+static enum tone verdict_tone(enum leak_kind kind)
+{
+	return kind == LEAK_SURE ? TONE_ALARM : kind == LEAK_LIKELY ? TONE_GROWTH : TONE_PLAIN;
+}
+
+/* Writes a row that ends with a place. A narrow terminal cuts its end. */
+__attribute__((format(printf, 4, 5)))
+static int put_place(FILE *out, const struct leak_row_style *style, enum tone tone, const char *fmt, ...)
+{
+	va_list args;
+	char *row;
+
+	va_start(args, fmt);
+	if (vasprintf(&row, fmt, args) < 0)
+		row = NULL;
+	va_end(args);
+	return put_toned_row(out, style->width, row, row ? strlen(row) : 0, ROW_FUNCTION, tone);
+}
+
+/* Where a terminal has no room for it behind the columns, the place is below them. */
+static int put_behind_rates(FILE *out, const struct leak_row_style *style, enum tone tone, const char *columns,
+		       const char *place)
+{
+	if (!style->width || strlen(columns) + PLACE_LEAST <= style->width)
+		return put_place(out, style, tone, "%s  %s", columns, place);
+	return put_toned_line(out, tone, "%s", columns) ?: put_place(out, style, tone, "    %s", place);
+}
+
+static int put_row_head(FILE *out, const struct leak_row_style *style, const struct leak_row *row)
+{
+	bool has_rate = row->kind <= LEAK_GROWS;
+	char rates[LEAK_RATES_MAX], *place = row_place(style, row), *columns = NULL;
+	int err = -ENOMEM;
+
+	leak_rates_text(rates, row->bytes_per_s, row->least_bytes_per_s);
+	if (asprintf(&columns, "%-8s%s%s%s%s", leak_kind_word(row->kind), has_rate ? "  " : "", has_rate ? rates : "",
+		     row->extent ? "  " : "", row->extent ?: "") < 0)
+		columns = NULL;
+	if (place && columns)
+		err = put_behind_rates(out, style, verdict_tone(row->kind), columns, place);
+	free(columns);
+	free(place);
+	return err;
+}
+
+/* ---- below them ----------------------------------------------------------------------------- */
+
+static int put_frames(FILE *out, const struct leak_row_style *style, const struct leak_place_caller *caller)
+{
+	int err = 0;
+
+	for (uint32_t i = caller->nframe; i-- > 0 && !err;) {
+		size_t tail_at;
+		char *text = frame_text(style->names, &caller->frame[i], &tail_at);
+
+		err = put_row(out, style->width, "            ", text, tail_at, ROW_FUNCTION);
+	}
+	return err;
+}
+
+/* The whole traceback of the first caller, if whole tracebacks are shown. */
+static int put_first_traceback(FILE *out, const struct leak_row_style *style, const struct leak_row_line *line)
+{
+	if (!style->is_verbose || !line->place || !line->place->caller_nr)
+		return 0;
+	return put_frames(out, style, line->place->caller);
+}
+
+/* A caller, of several. */
+static int put_caller(FILE *out, const struct leak_row_style *style, const struct leak_window *window,
+		      const struct leak_place_caller *caller)
+{
+	char *callers = append_callers(style, strdup(""), caller, 1, CALLERS_SHOWN);
+	const struct leak_verdict *verdict = &caller->verdict;
+	char rates[LEAK_RATES_MAX], since[LEAK_SINCE_MAX];
+	int err = -ENOMEM;
+
+	leak_rates_text(rates, verdict->bytes_per_s, verdict->least_bytes_per_s);
+	if (callers)
+		err = put_place(out, style, TONE_PLAIN, "    %s  %s %s", rates,
+				leak_since_text(since, window, verdict->since_ns), *callers ? callers : " ← <unknown>");
+	free(callers);
+	err = err ?: leak_put_reason(out, window, verdict, 0);
+	return err || !style->is_verbose ? err : put_frames(out, style, caller);
+}
+
+static int put_callers(FILE *out, const struct leak_row_style *style, const struct leak_row *row)
+{
+	const struct leak_place *place = row->line->place;
+	size_t shown = place->caller_nr;
+	int err = 0;
+
+	if (!style->shows_callers && shown > LEAK_CALLER_ROWS)
+		shown = LEAK_CALLER_ROWS;
+	for (size_t i = 0; i < shown && !err; i++)
+		err = put_caller(out, style, row->window, &place->caller[i]);
+	if (!err && shown < place->all_nr)
+		err = put_line(out, "    … and %zu more callers%s", place->all_nr - shown, style->more_callers ?: "");
+	return err;
+}
+
+/* A line of several that leak together. */
+static int put_member(FILE *out, const struct leak_row_style *style, const struct leak_row_line *line)
+{
+	char *text = line_text(style, line, CALLERS_SHOWN), rate[LEAK_RATE_MAX];
+	int err = -ENOMEM;
+
+	if (text)
+		err = put_place(out, style, TONE_PLAIN, "    %s  %s", leak_rate_text(rate, line->bytes_per_s), text);
+	free(text);
+	return err ?: put_first_traceback(out, style, line);
+}
+
+static int put_members(FILE *out, const struct leak_row_style *style, const struct leak_row *row)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < row->line_nr && !err; i++)
+		err = put_member(out, style, &row->line[i]);
+	return err ?: leak_put_reason(out, row->window, row->line->verdict, 0);
+}
+
+int leak_row_put(FILE *out, const struct leak_row_style *style, const struct leak_row *row)
+{
+	int err = put_row_head(out, style, row);
+
+	if (!err && row->where)
+		err = put_line(out, "    %s", row->where);
+	if (err)
+		return err;
+	if (row->line_nr > 1)
+		return put_members(out, style, row);
+	if (lists_callers(row->line) && row->kind <= LEAK_GROWS)
+		return put_callers(out, style, row);
+	return leak_put_reason(out, row->window, row->line->verdict, row->line->summed) ?:
+	       put_first_traceback(out, style, row->line);
+}

@@ -1,0 +1,452 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * liballocsnap-sampler.so: preloaded into a program, it fires the probes of sampler_probes.h for samples of the blocks.
+ *
+ *	LD_PRELOAD=liballocsnap-sampler.so ALLOCSNAP_SAMPLE=512K PROGRAM…
+ *
+ * A thread counts the bytes that it asks for down from a random distance. The block in which the count falls below 0 is
+ * a sample, if a program listens. A free looks at one byte to know that its block is no sample. Everything else is in
+ * the slow paths, which run once in `interval` bytes.
+ *
+ * The library takes no locks, makes no system calls, writes to no file, and allocates nothing. It calls the C library
+ * by names without versions, so one build is for every version of glibc, and for musl. It stays loaded for good.
+ *
+ * Blocks of 0 bytes are never samples. Neither are blocks of the next allocator's own functions (mallocx; operator new of
+ * jemalloc, unless SAMPLER_OPERATORS is defined): see enum sampler_flag.
+ */
+#include <pthread.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#include "sampler/next_allocator.h"
+#include "sampler/poisson.h"
+#include "sampler/sampled_set.h"
+#include "sampler/sampler_info.h"
+#include "sampler/sampler_probes.h"
+
+#define EXPORT __attribute__((visibility("default")))
+#define SLOW static __attribute__((noinline))
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+/* glibc has the first one, musl the second. */
+#pragma weak __register_atfork
+#pragma weak pthread_atfork
+int __register_atfork(void (*before)(void), void (*parent)(void), void (*child)(void), void *dso_handle);
+
+EXPORT struct sampler_info allocsnap_sampler = {
+	.magic = SAMPLER_INFO_MAGIC,
+	.version = SAMPLER_INFO_VERSION,
+	.bytes = sizeof(struct sampler_info),
+	.interval = SAMPLER_INTERVAL_DEFAULT,
+	.interval_most = SAMPLER_INTERVAL_DEFAULT,
+	.interval_chosen = SAMPLER_INTERVAL_DEFAULT,
+};
+
+static void *first_malloc(size_t n);
+static void *first_calloc(size_t n, size_t size);
+static void *first_realloc(void *old, size_t n);
+static void first_free(void *block);
+
+/* The first call finds the allocator, so that the fast paths need not ask for it. */
+static struct allocator next = { first_malloc, first_calloc, first_realloc, first_free };
+static bool has_begun;
+static void find_next_allocator(void);
+
+/* ---- distances ---- */
+
+/* A thread has one. The distance that it counts down was drawn with `interval`; 0: it has none yet. */
+struct countdown {
+	uint64_t left;
+	uint64_t interval;
+};
+
+static __thread struct countdown mine __attribute__((tls_model("initial-exec")));
+
+static uint64_t seed;
+static bool has_nested_calls; /* the next allocator calls itself by our names, as musl's calloc() calls malloc() */
+#define NEVER (UINT64_MAX / 2)
+
+static uint64_t next_random(void)
+{
+	return poisson_mix(__atomic_add_fetch(&seed, POISSON_GOLDEN, __ATOMIC_RELAXED));
+}
+
+static void draw_countdown(void)
+{
+	uint64_t interval = __atomic_load_n(&allocsnap_sampler.interval, __ATOMIC_RELAXED);
+
+	if (interval - 1 >= SAMPLER_INTERVAL_MAX)
+		interval = SAMPLER_INTERVAL_DEFAULT;
+	mine.interval = interval;
+	mine.left = allocsnap_sampler.flags & SAMPLER_BYPASSED ? NEVER : poisson_distance(next_random(), interval);
+}
+
+/* A recorder that was killed could not do it. */
+static void restore_interval(void)
+{
+	uint64_t chosen = allocsnap_sampler.interval_chosen;
+
+	if (__atomic_load_n(&allocsnap_sampler.interval, __ATOMIC_RELAXED) != chosen &&
+	    __atomic_exchange_n(&allocsnap_sampler.interval, chosen, __ATOMIC_RELAXED) != chosen)
+		__atomic_fetch_add(&allocsnap_sampler.interval_changes, 1, __ATOMIC_RELAXED);
+}
+
+/* The count fell below 0 by n bytes. Returns the interval of the distance that ends there, or 0: it is no sample. */
+SLOW uint64_t end_distance(uint64_t n)
+{
+	uint64_t interval = mine.interval;
+
+	if (!interval) {
+		draw_countdown();
+		if (n <= mine.left) {
+			mine.left -= n;
+			return 0;
+		}
+		interval = mine.interval;
+	}
+	if (!otel_memory_alloc_semaphore)
+		restore_interval();
+	draw_countdown();
+	return otel_memory_alloc_semaphore && !(allocsnap_sampler.flags & SAMPLER_BYPASSED) ? interval : 0;
+}
+
+/* Whether n bytes are counted and no slow path is needed. */
+static inline bool pass_malloc(uint64_t n)
+{
+	uint64_t left;
+
+	if (unlikely(__builtin_sub_overflow(mine.left, n, &left)))
+		return false;
+	mine.left = left;
+	return true;
+}
+
+static inline bool pass(uint64_t n)
+{
+	return !unlikely(has_nested_calls) && pass_malloc(n);
+}
+
+/* A call of the next allocator, in a slow path. */
+struct call {
+	uint64_t interval; /* the block is a sample of this interval; 0: it is none */
+	uint64_t left;
+};
+
+static inline struct call begin_call(uint64_t n)
+{
+	struct call call = { .interval = 0 };
+
+	if (unlikely(!has_begun))
+		find_next_allocator();
+	if (__builtin_sub_overflow(mine.left, n, &mine.left))
+		call.interval = end_distance(n);
+	call.left = mine.left;
+	if (has_nested_calls)
+		mine.left = NEVER;
+	return call;
+}
+
+static void enter_sample(uintptr_t address, struct sampled_block block)
+{
+	bool has_room = set_enter(address, block);
+
+	__atomic_fetch_add(has_room ? &allocsnap_sampler.samples : &allocsnap_sampler.dropped, 1, __ATOMIC_RELAXED);
+	if (has_room)
+		fire_alloc(address, block.size, block.weight);
+}
+
+static inline void *end_call(struct call call, void *block, uint64_t n)
+{
+	if (has_nested_calls)
+		mine.left = call.left;
+	if (call.interval && block)
+		enter_sample((uintptr_t)block, (struct sampled_block){ n, poisson_weight(n, call.interval) });
+	return block;
+}
+
+/* Before the block is freed. Its weight is 0 if it is no sample. */
+static struct sampled_block leave_sample(uintptr_t address)
+{
+	struct sampled_block block = {};
+
+	if (set_remove(address, &block) && otel_memory_free_semaphore)
+		fire_free(address);
+	return block;
+}
+
+/* ---- the functions ---- */
+
+SLOW void *slow_malloc(size_t n)
+{
+	struct call call = begin_call(n);
+
+	return end_call(call, next.malloc(n), n);
+}
+
+EXPORT void *malloc(size_t n)
+{
+	return pass_malloc(n) ? next.malloc(n) : slow_malloc(n);
+}
+
+SLOW void *slow_calloc(size_t n, size_t size)
+{
+	struct call call = begin_call(n * size);
+
+	return end_call(call, next.calloc(n, size), n * size);
+}
+
+EXPORT void *calloc(size_t n, size_t size)
+{
+	size_t bytes;
+
+	if (__builtin_mul_overflow(n, size, &bytes) || pass(bytes))
+		return next.calloc(n, size);
+	return slow_calloc(n, size);
+}
+
+SLOW void slow_free(void *block)
+{
+	if (is_early(block))
+		return;
+	leave_sample((uintptr_t)block);
+	next.free(block);
+}
+
+EXPORT void free(void *block)
+{
+	if (unlikely(filter_may_have((uintptr_t)block)))
+		slow_free(block);
+	else
+		next.free(block);
+}
+
+/* glibc before 2.26 */
+EXPORT void cfree(void *block)
+{
+	free(block);
+}
+
+static void *realloc_early(const char *old, size_t n)
+{
+	char *block = malloc(n);
+
+	for (size_t i = 0; block && i < n && is_early(old + i); i++)
+		((volatile char *)block)[i] = old[i];
+	return block;
+}
+
+/*
+ * A free of the old block and an allocation of the new one. The old address may be given out again before the next
+ * realloc() returns, so its free is told before the call. If the call fails the old block is entered again.
+ */
+SLOW void *slow_realloc(void *old, size_t n)
+{
+	struct sampled_block was;
+	struct call call;
+	void *block;
+
+	if (is_early(old))
+		return realloc_early(old, n);
+	was = leave_sample((uintptr_t)old);
+	call = begin_call(n);
+	block = end_call(call, next.realloc(old, n), n);
+	if (!block && n && was.weight)
+		enter_sample((uintptr_t)old, was);
+	return block;
+}
+
+EXPORT void *realloc(void *old, size_t n)
+{
+	if (unlikely(filter_may_have((uintptr_t)old)) || !pass(n))
+		return slow_realloc(old, n);
+	return next.realloc(old, n);
+}
+
+EXPORT void *reallocarray(void *old, size_t n, size_t size)
+{
+	size_t bytes;
+
+	if (!__builtin_mul_overflow(n, size, &bytes))
+		return realloc(old, bytes);
+	errno = ENOMEM;
+	return NULL;
+}
+
+#define ALIGNED_FUNCTION(name)                                                \
+	EXPORT void *name(size_t alignment, size_t n)                         \
+	{                                                                     \
+		struct call call = begin_call(n);                             \
+                                                                              \
+		return end_call(call, next.name(alignment, n), n);            \
+	}
+ALIGNED_FUNCTION(memalign)
+ALIGNED_FUNCTION(aligned_alloc)
+
+EXPORT int posix_memalign(void **ret_block, size_t alignment, size_t n)
+{
+	struct call call = begin_call(n);
+	int err = next.posix_memalign(ret_block, alignment, n);
+
+	end_call(call, err ? NULL : *ret_block, n);
+	return err;
+}
+
+#define PAGES_FUNCTION(name)                                                  \
+	EXPORT void *name(size_t n)                                           \
+	{                                                                     \
+		struct call call = begin_call(n);                             \
+                                                                              \
+		return end_call(call, next.name(n), n);                       \
+	}
+PAGES_FUNCTION(valloc)
+PAGES_FUNCTION(pvalloc)
+
+#ifdef SAMPLER_OPERATORS
+#include "sampler/operators.h"
+#else
+static const void *unseen_new;
+
+static void find_unseen_new(void)
+{
+	unseen_new = dlsym(RTLD_NEXT, "_Znwm");
+}
+
+static void flag_unseen_new(const struct allocator *allocator)
+{
+	if (allocator_has(allocator, unseen_new))
+		allocsnap_sampler.flags |= SAMPLER_OPERATORS_UNSEEN;
+}
+
+#define find_operators find_unseen_new
+#define choose_operators flag_unseen_new
+#endif
+
+/* ---- the start ---- */
+
+/* Whether the calls that `asked` makes to itself come to us; without it, whether the calls of all others do. */
+static bool comes_to_us(const struct allocator *asked)
+{
+	struct countdown kept = mine;
+	void *block = NULL;
+	bool has_come;
+
+	mine = (struct countdown){ NEVER, 1 };
+	if (asked) {
+		asked->free(asked->calloc(1, 1));
+		asked->free(asked->realloc(NULL, 1));
+		asked->free(asked->memalign(64, 1));
+		if (!asked->posix_memalign(&block, 64, 1))
+			asked->free(block);
+	} else {
+		free(malloc(1));
+	}
+	has_come = mine.left != NEVER;
+	mine = kept;
+	return has_come;
+}
+
+static void find_next_allocator(void)
+{
+	const uint64_t *random = (const uint64_t *)getauxval(AT_RANDOM);
+	struct allocator found;
+	const void *dallocx;
+
+	has_begun = true;
+	seed = poisson_mix((random ? random[1] : 0) ^ (uintptr_t)&found);
+	next = early_allocator;
+	find_operators();
+	dallocx = dlsym(RTLD_NEXT, "dallocx");
+	found = allocator_find_next(); /* at last: it leaves no error for the program's dlerror() */
+	next = found;
+	has_nested_calls = comes_to_us(&next);
+	if (!comes_to_us(NULL))
+		allocsnap_sampler.flags |= SAMPLER_BYPASSED;
+	if (allocator_has(&next, dallocx))
+		allocsnap_sampler.flags |= SAMPLER_EXTENSIONS_UNSEEN;
+	choose_operators(&next);
+}
+
+static void *first_malloc(size_t n)
+{
+	find_next_allocator();
+	return next.malloc(n);
+}
+
+static void *first_calloc(size_t n, size_t size)
+{
+	find_next_allocator();
+	return next.calloc(n, size);
+}
+
+static void *first_realloc(void *old, size_t n)
+{
+	find_next_allocator();
+	return next.realloc(old, n);
+}
+
+static void first_free(void *block)
+{
+	find_next_allocator();
+	next.free(block);
+}
+
+/* The bytes that "512K" says, or 0: it says none. */
+static uint64_t parse_interval(const char *text)
+{
+	static const char unit[] = "KMG";
+	uint64_t bytes = 0;
+
+	for (; *text >= '0' && *text <= '9' && bytes <= SAMPLER_INTERVAL_MAX; text++)
+		bytes = 10 * bytes + (*text - '0');
+	for (int i = 0; i < 3 && bytes <= SAMPLER_INTERVAL_MAX; i++)
+		if (*text == unit[i]) {
+			bytes <<= 10 * (i + 1);
+			text++;
+			break;
+		}
+	return *text || bytes > SAMPLER_INTERVAL_MAX ? 0 : bytes;
+}
+
+static void read_environment(void)
+{
+	static const char name[] = SAMPLER_INTERVAL_VARIABLE "=";
+	uint64_t interval;
+
+	for (char **entry = environ; entry && *entry; entry++) {
+		size_t at = 0;
+
+		while (name[at] && (*entry)[at] == name[at])
+			at++;
+		if (name[at])
+			continue;
+		interval = parse_interval(*entry + at);
+		if (interval)
+			allocsnap_sampler.interval = allocsnap_sampler.interval_most =
+				allocsnap_sampler.interval_chosen = interval;
+		else
+			allocsnap_sampler.flags |= SAMPLER_BAD_INTERVAL;
+	}
+}
+
+/* A child draws other distances than its parent and than its siblings. */
+static void before_fork(void)
+{
+	next_random();
+}
+
+static void after_fork_in_child(void)
+{
+	seed = poisson_mix(~seed);
+}
+
+static __attribute__((constructor)) void start_sampler(void)
+{
+	if (!has_begun)
+		find_next_allocator();
+	read_environment();
+	mine = (struct countdown){}; /* this thread's distance is still of the default interval */
+	if (__register_atfork)
+		__register_atfork(before_fork, NULL, after_fork_in_child, NULL);
+	else if (pthread_atfork)
+		pthread_atfork(before_fork, NULL, after_fork_in_child);
+}

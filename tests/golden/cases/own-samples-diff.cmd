@@ -1,0 +1,1 @@
+allocsnap diff own-samples-old.snap own-samples.snap

@@ -1,0 +1,1 @@
+allocsnap show own-samples.snap; allocsnap show own-samples-old.snap

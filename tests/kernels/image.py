@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""An initramfs: programs of this machine with their libraries, and files of this tree, in the kernel's cpio format."""
+import os
+import pathlib
+import re
+import shutil
+import stat
+import subprocess
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+GUEST_ROOT = "/allocsnap"
+# Programs of init and of the tests. Without a program here, its tests are skipped there.
+PROGRAMS = ("bash", "sh", "env", "sleep", "true", "false", "cat", "cp", "rm", "ln", "ls", "mkdir", "mv", "chmod",
+            "touch", "stty", "sync", "timeout", "setsid", "stdbuf", "prlimit", "mount", "umount", "unshare", "nsenter",
+            "setpriv", "ip", "dmesg", "sqlite3", "jq", "git", "redis-server", "redis-benchmark", "redis-cli", "objcopy",
+            "strip", "readelf", "nm")
+# libgcc_s is opened when a thread ends.
+OTHERS = ("/bin/sh", "/usr/bin/python3", os.path.dirname(os.__file__), "/usr/lib/x86_64-linux-gnu/libgcc_s.so.1",
+          "/etc/passwd", "/etc/group", "/etc/ld.so.cache", "/etc/ld.so.conf")
+LEFT_OUT = re.compile(r"__pycache__|test|idlelib|ensurepip|lib2to3|config-3.*")  # of Python
+TREE = ("tests/live", "tests/workloads", "tests/ledger", "include", "VERSION")
+FOLDERS = {"/dev", "/proc", "/sys", "/tmp", "/run"}
+
+
+class Image:
+    """The files, by their path in the guest. A path below a link is the path that the link leads to."""
+
+    def __init__(self):
+        self.files = {}  # path in the guest: path here
+
+    def add(self, path, guest=None):
+        """A file, a link and what it leads to, or a folder with all that is in it."""
+        path = os.path.abspath(path)
+        if not guest:
+            self.add_links_above(path)
+            path = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+        guest = guest or path
+        if guest in self.files:
+            return
+        self.files[guest] = path
+        if os.path.islink(path):
+            self.add(os.path.join(os.path.dirname(path), os.readlink(path)))
+        elif os.path.isdir(path):
+            for name in sorted(name for name in os.listdir(path) if not LEFT_OUT.fullmatch(name)):
+                self.add(os.path.join(path, name), os.path.join(guest, name))
+        elif is_elf(path):
+            self.add_libraries(path)
+
+    def add_links_above(self, path):
+        """/lib is a link to usr/lib, for instance."""
+        above = os.path.dirname(path)
+        while above != "/":
+            if os.path.islink(above):
+                self.files.setdefault(above, above)
+            above = os.path.dirname(above)
+
+    def add_libraries(self, path):
+        done = subprocess.run(["ldd", path], capture_output=True, text=True, check=False)
+        for library in re.findall(r"(/\S+) \(0x", done.stdout):
+            self.add(library)
+
+    def write(self, path):
+        """Folders come before what is in them."""
+        folders = {str(parent) for guest in self.files for parent in pathlib.PurePosixPath(guest).parents} - {"/"}
+        with open(path, "wb") as out:
+            for folder in sorted((folders | FOLDERS) - set(self.files)):
+                write_entry(out, folder, stat.S_IFDIR | 0o755, b"")
+            for guest, source in sorted(self.files.items()):
+                mode = os.lstat(source).st_mode
+                if stat.S_ISLNK(mode):
+                    data = os.readlink(source).encode()
+                else:
+                    data = b"" if stat.S_ISDIR(mode) else pathlib.Path(source).read_bytes()
+                write_entry(out, guest, mode, data)
+            write_entry(out, "/TRAILER!!!", 0, b"")
+
+
+def is_elf(path):
+    with open(path, "rb") as file:
+        return file.read(4) == b"\x7fELF"
+
+
+def write_entry(out, guest, mode, data):
+    """A header of the "newc" form: 13 numbers of 8 hexadecimal digits; names and data end at multiples of 4 bytes."""
+    name = guest[1:].encode() + b"\0"
+    numbers = (0, mode, 0, 0, 1, 0, len(data), 0, 0, 0, 0, len(name), 0)
+    header = b"070701" + b"".join(b"%08x" % number for number in numbers)
+    out.write(header + name + b"\0" * (-(len(header) + len(name)) % 4))
+    out.write(data + b"\0" * (-len(data) % 4))
+
+
+def make_image(path, allocsnap, out):
+    """An image of the live tests. out: the folder with the programs that they record."""
+    image = Image()
+    for program in map(shutil.which, PROGRAMS):
+        if program:
+            image.add(program)
+    for name in OTHERS:
+        image.add(name)
+    for name in TREE:
+        image.add(ROOT / name, f"{GUEST_ROOT}/{name}")
+    for name in ("workloads", "ledger"):
+        image.add(os.path.join(out, name), f"{GUEST_ROOT}/.output/{name}")
+    image.add(allocsnap, f"{GUEST_ROOT}/allocsnap")
+    image.add(HERE / "init", "/init")
+    image.write(path)

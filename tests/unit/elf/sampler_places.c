@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The probes of samplers, read from the notes of files that are made here. */
+#include "elf/sampler_places.h"
+
+#include <criterion/criterion.h>
+#include <elf.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/user.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "elf/elf_object.h"
+
+/* The file: 0x1000 bytes of headers and notes, a page of code at 0x401000, a page of data at 0x402000. */
+#define NOTES_AT 0x400
+#define NAMES_AT 0xf00
+#define FILE_BYTES 0x3000
+#define CODE 0x401000
+#define DATA 0x402000
+
+struct made {
+	uint8_t bytes[FILE_BYTES];
+	size_t notes; /* bytes */
+};
+
+static const char section_names[] = "\0.note.stapsdt\0.stapsdt.base\0.shstrtab";
+
+static void append(struct made *made, const void *bytes, size_t size)
+{
+	cr_assert(NOTES_AT + made->notes + size < NAMES_AT);
+	memcpy(made->bytes + NOTES_AT + made->notes, bytes, size);
+	made->notes += size;
+}
+
+static void align(struct made *made)
+{
+	while (made->notes % 4)
+		append(made, "", 1);
+}
+
+/* arguments NULL: the text has no end. */
+static void add_note(struct made *made, uint64_t address, uint64_t semaphore, const char *provider, const char *name,
+		     const char *arguments)
+{
+	const uint64_t numbers[] = { address, 0, semaphore };
+	const uint32_t head[] = {
+		8, sizeof(numbers) + strlen(provider) + 1 + strlen(name) + 1 + (arguments ? strlen(arguments) + 1 : 2), 3,
+	};
+
+	append(made, head, sizeof(head));
+	append(made, "stapsdt", 8);
+	append(made, numbers, sizeof(numbers));
+	append(made, provider, strlen(provider) + 1);
+	append(made, name, strlen(name) + 1);
+	append(made, arguments ?: "xx", arguments ? strlen(arguments) + 1 : 2);
+	align(made);
+}
+
+static void add_otel(struct made *made, uint64_t address, const char *name, const char *arguments)
+{
+	add_note(made, address, DATA + (!strcmp(name, "free") ? 2 : 0), "otel_memory", name, arguments);
+}
+
+/* A file without notes. Its code is nops, of one byte. */
+static struct made make(void)
+{
+	struct made made = {};
+
+	memset(made.bytes + 0x1000, 0x90, 0x1000);
+	return made;
+}
+
+static int write_file(const struct made *made)
+{
+	struct made out = *made;
+	Elf64_Ehdr header = {
+		.e_ident = { 0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT },
+		.e_type = ET_EXEC, .e_machine = EM_X86_64, .e_version = 1, .e_phoff = sizeof(header),
+		.e_shoff = 0x200, .e_ehsize = sizeof(header), .e_phentsize = sizeof(Elf64_Phdr), .e_phnum = 2,
+		.e_shentsize = sizeof(Elf64_Shdr), .e_shnum = 4, .e_shstrndx = 3,
+	};
+	const Elf64_Phdr segments[] = {
+		{ PT_LOAD, PF_R | PF_X, 0x1000, CODE, CODE, 0x1000, 0x1000, 0x1000 },
+		{ PT_LOAD, PF_R | PF_W, 0x2000, DATA, DATA, 0x1000, 0x2000, 0x1000 },
+	};
+	const Elf64_Shdr sections[] = {
+		{},
+		{ .sh_name = 1, .sh_type = SHT_NOTE, .sh_offset = NOTES_AT, .sh_size = made->notes, .sh_addralign = 4 },
+		{ .sh_name = 15, .sh_type = SHT_PROGBITS, .sh_addr = 0x500000 },
+		{ .sh_name = 29, .sh_type = SHT_STRTAB, .sh_offset = NAMES_AT, .sh_size = sizeof(section_names) },
+	};
+	int fd = memfd_create("made", MFD_CLOEXEC);
+
+	memcpy(out.bytes, &header, sizeof(header));
+	memcpy(out.bytes + sizeof(header), segments, sizeof(segments));
+	memcpy(out.bytes + 0x200, sections, sizeof(sections));
+	memcpy(out.bytes + NAMES_AT, section_names, sizeof(section_names));
+	cr_assert_eq(write(fd, out.bytes, sizeof(out.bytes)), sizeof(out.bytes));
+	return fd;
+}
+
+static struct sampler_places read_made(const struct made *made)
+{
+	int fd = write_file(made);
+	struct elf_object *elf = elf_object__open(fd, NULL);
+	struct sampler_places places;
+
+	cr_assert(elf);
+	sampler_places_read(elf, &places);
+	cr_expect(sampler_places_are_sound(&places, FILE_BYTES));
+	elf_object__close(elf);
+	close(fd);
+	return places;
+}
+
+static void expect_fault(const struct made *made, const char *wanted)
+{
+	struct sampler_places places = read_made(made);
+
+	cr_expect_eq(places.nr, 0, "%s", wanted);
+	cr_expect_str_eq(places.fault, wanted);
+}
+
+Test(sampler_places, are_those_of_the_notes)
+{
+	struct made made = make();
+	struct sampler_places places;
+
+	add_note(&made, CODE, 0, "libc", "setjmp", "8@%rdi -4@%esi 8@%rax 8@%rdx");
+	add_otel(&made, CODE + 0x10, "alloc", "8@%rbx -4@$5 8@8(%rsp)");
+	add_otel(&made, CODE + 0x20, "alloc", "8@%rax 8@%rcx 8@%rdx");
+	add_otel(&made, CODE + 0x30, "free", "%rdi");
+	add_note(&made, CODE + 0x40, 0, "otel_memory", "other", "names a variable");
+	places = read_made(&made);
+	cr_assert_eq(places.nr, 3, "%s", places.fault);
+	cr_expect_eq(places.place[0].offset, 0x1010);
+	cr_expect_eq(places.place[0].semaphore, 0x2000);
+	cr_expect_eq(places.place[0].is_free, 0);
+	cr_expect_eq(places.place[0].call.argument[0].base, offsetof(struct user_regs_struct, rbx));
+	cr_expect_eq(places.place[0].call.argument[1].value, 5);
+	cr_expect_eq(places.place[0].call.argument[2].kind, ARGUMENT_MEMORY);
+	cr_expect_eq(places.place[2].offset, 0x1030);
+	cr_expect_eq(places.place[2].semaphore, 0x2002);
+	cr_expect_eq(places.place[2].is_free, 1);
+	cr_expect_eq(places.info_distance, 0);
+}
+
+Test(sampler_places, file_without_any)
+{
+	struct made made = make();
+
+	cr_expect_eq(read_made(&made).nr, 0);
+	expect_fault(&made, "");
+	add_note(&made, CODE, 0, "libc", "free", "8@%rdi");
+	expect_fault(&made, "");
+}
+
+Test(sampler_places, may_have_no_semaphore)
+{
+	struct made made = make();
+	struct sampler_places places;
+
+	add_note(&made, CODE, 0, "otel_memory", "alloc", "8@%rdi 8@%rsi 8@%rdx");
+	add_note(&made, CODE, 0, "otel_memory", "free", "8@%rdi");
+	places = read_made(&made);
+	cr_assert_eq(places.nr, 2);
+	cr_expect_eq(places.place[0].semaphore, 0);
+}
+
+#define ALLOC "8@%rdi 8@%rsi 8@%rdx"
+
+Test(sampler_places, all_must_be_usable)
+{
+	static const struct {
+		uint64_t address, semaphore;
+		const char *name, *arguments, *fault;
+	} bad[] = {
+		{ CODE, DATA, "alloc", "8@%rdi 8@%rsi", "alloc has 2 arguments, not 3" },
+		{ CODE, DATA, "free", ALLOC, "free has 3 arguments, not 1" },
+		{ CODE, DATA, "alloc", ALLOC " 8@%rcx", "a probe with more than 3 arguments" },
+		{ CODE, DATA, "free", "8@arena(%rip)", "an argument of a probe names a variable: 'arena(%rip)'" },
+		{ CODE + 0x800, DATA, "free", "8@%rdi", "free is not on a nop" },
+		{ CODE + 0x1000, DATA, "free", "8@%rdi", "free is not on a nop" },
+		{ DATA, DATA, "alloc", ALLOC, "alloc is not on a nop" },
+		{ 0, DATA, "alloc", ALLOC, "alloc is not on a nop" },
+		{ CODE, DATA + 1, "alloc", ALLOC, "the semaphore of alloc is not in the file" },
+		{ CODE, CODE, "alloc", ALLOC, "the semaphore of alloc is not in the file" },
+		{ CODE, DATA + 0x1000, "free", "8@%rdi", "the semaphore of free is not in the file" },
+		{ CODE, 1, "free", "8@%rdi", "the semaphore of free is not in the file" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		struct made made = make();
+
+		made.bytes[0x1800] = 0xc3;
+		add_otel(&made, CODE, "alloc", ALLOC);
+		add_otel(&made, CODE, "free", "8@%rdi");
+		add_note(&made, bad[i].address, bad[i].semaphore, "otel_memory", bad[i].name, bad[i].arguments);
+		expect_fault(&made, bad[i].fault);
+	}
+}
+
+Test(sampler_places, need_both_probes)
+{
+	struct made made = make(), other = make();
+
+	add_otel(&made, CODE, "alloc", ALLOC);
+	expect_fault(&made, "it has alloc, but not free");
+	add_otel(&other, CODE, "free", "8@%rdi");
+	expect_fault(&other, "it has free, but not alloc");
+}
+
+Test(sampler_places, may_be_on_a_nop_of_five_bytes)
+{
+	struct made made = make();
+
+	memcpy(made.bytes + 0x1010, "\x0f\x1f\x44\0\0", 5);
+	add_otel(&made, CODE + 0x10, "alloc", ALLOC);
+	add_otel(&made, CODE + 0x10, "free", "8@%rdi");
+	cr_expect_eq(read_made(&made).nr, 2); /* whether it may be probed there is decided later */
+}
+
+Test(sampler_places, are_not_too_many)
+{
+	struct made made = make();
+
+	for (int i = 0; i < 20; i++)
+		add_otel(&made, CODE, "free", "%rdi");
+	add_otel(&made, CODE, "alloc", ALLOC);
+	cr_expect_eq(read_made(&made).nr, 21);
+}
+
+/* Cut and random notes: nothing is read behind the section, and what is found is sound. */
+Test(sampler_places, damaged_notes)
+{
+	struct made good = make();
+	uint64_t random = 1;
+
+	add_otel(&good, CODE, "alloc", ALLOC);
+	add_otel(&good, CODE, "free", "8@%rdi");
+	add_note(&good, CODE, 0, "otel_memory", "free", NULL);
+	cr_expect_eq(read_made(&good).nr, 2); /* the note without an end is none */
+	for (size_t cut = 0; cut < good.notes; cut++) {
+		struct made made = good;
+
+		made.notes = cut;
+		read_made(&made);
+	}
+	for (int i = 0; i < 3000; i++) {
+		struct made made = good;
+
+		for (int k = 0; k < 4; k++) {
+			random = random * 6364136223846793005 + 1442695040888963407;
+			made.bytes[NOTES_AT + (random >> 33) % made.notes] = random >> 56;
+		}
+		read_made(&made);
+	}
+}
+
+Test(sampler_places, forged_ones_are_not_sound)
+{
+	struct made made = make();
+	struct sampler_places good, bad;
+
+	add_otel(&made, CODE, "alloc", ALLOC);
+	add_otel(&made, CODE, "free", "8@%rdi");
+	good = read_made(&made);
+#define EXPECT_BAD(change) \
+	do { \
+		bad = good; \
+		change; \
+		cr_expect(!sampler_places_are_sound(&bad, FILE_BYTES), #change); \
+	} while (0)
+	EXPECT_BAD(bad.nr = SAMPLER_PLACES_MAX + 1);
+	EXPECT_BAD(bad.nr = 1);
+	EXPECT_BAD(memset(bad.fault, 'x', sizeof(bad.fault)));
+	EXPECT_BAD(bad.place[0].offset = FILE_BYTES);
+	EXPECT_BAD(bad.place[1].semaphore = FILE_BYTES);
+	EXPECT_BAD(bad.place[1].semaphore = 1);
+	EXPECT_BAD(bad.place[0].is_free = 1);
+	EXPECT_BAD(bad.place[0].is_free = 2);
+	EXPECT_BAD(bad.place[0].call.argument[2].bytes = 0);
+	EXPECT_BAD(bad.place[1].call.argument[1].base = 0x1000);
+}

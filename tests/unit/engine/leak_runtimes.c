@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Hints at what a snapshot of a runtime's process lacks. */
+#include "engine/leak_runtime.h"
+
+#include <criterion/criterion.h>
+
+#include "snapshot.h"
+
+#define MIB 1048576.0
+
+struct python_case {
+	const char *exe;
+	unsigned int runtimes; /* that call what leaks */
+	bool has_mappings;
+	double rss, traced; /* growth, in MiB */
+	bool misses;
+};
+
+static bool misses_objects(const struct python_case *of)
+{
+	struct snapshot_builder *builder = snapshot_builder__new(0);
+	struct leaks leaks = { .rss_first = 64 * MIB, .rss_last = (64 + of->rss) * MIB, .growth_bytes = of->traced * MIB };
+	bool misses;
+
+	cr_assert_eq(snapshot_builder__metadata(builder, "exe", of->exe), 0);
+	cr_assert_eq(snapshot_builder__domain_name(builder, 0, "malloc"), 0);
+	if (of->has_mappings)
+		cr_assert_eq(snapshot_builder__domain_name(builder, 1, "mmap"), 0);
+	cr_assert_eq(snapshot_builder__finish(builder, &leaks.last), 0);
+	misses = leaks_miss_small_objects(&leaks, of->runtimes);
+	snapshot__close(leaks.last);
+	return misses;
+}
+
+Test(leak_runtimes, small_objects_of_python_are_missed_where_most_growth_is_not_traced)
+{
+	static const struct python_case cases[] = {
+		{ "/usr/bin/python3.11", 0, false, 10, 1, true },
+		{ "/usr/bin/python3.11 (deleted)", 0, false, 10, -1, true },
+		{ "/usr/sbin/uwsgi", 1u << LEAK_RUNTIME_PYTHON, false, 10, 1, true },
+		{ "/usr/sbin/uwsgi", 1u << LEAK_RUNTIME_JAVA, false, 10, 1, false },
+		{ "/usr/sbin/redis-server", 0, false, 10, 1, false },
+		{ "/usr/bin/python3.11", 0, true, 10, 1, false },
+		{ "/usr/bin/python3.11", 0, false, 10, 6, false },
+		{ "/usr/bin/python3.11", 0, false, 0.1, 0, false },
+		{ "/usr/bin/python3.11", 0, false, -10, 0, false },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+		cr_expect_eq(misses_objects(&cases[i]), cases[i].misses, "case %zu: %s", i, cases[i].exe);
+}
