@@ -162,23 +162,26 @@ static bool is_for_child(const struct recorder *recorder)
 	return child && collector__is_tracing(recorder->collector, child);
 }
 
-/* SIGUSR1 takes snapshots now, SIGUSR2 clears the traces, and other signals take the last snapshots. */
-static void consume_signals(struct recorder *recorder)
+/*
+ * SIGUSR1 takes snapshots now, SIGUSR2 clears the traces, and other signals take the last snapshots. One signal each
+ * time: events, notes and the watchdog have their turn before the next one.
+ */
+static void consume_signal(struct recorder *recorder)
 {
 	struct signalfd_siginfo info;
 
-	while (read(recorder->signal_fd, &info, sizeof(info)) == sizeof(info)) {
-		if (info.ssi_signo == SIGUSR1) {
-			recorder_admit(recorder);
-			recorder_pass(recorder, TRIGGER_SIGNAL);
-		} else if (info.ssi_signo == SIGUSR2) {
-			recorder_clear_traces(recorder);
-		} else if (is_for_child(recorder)) {
-			signal_forward(recorder->options->child, &info);
-		} else {
-			recorder->stop = true;
-			recorder->is_fresh = false; /* take the last snapshots now */
-		}
+	if (read(recorder->signal_fd, &info, sizeof(info)) != sizeof(info))
+		return;
+	if (info.ssi_signo == SIGUSR1) {
+		recorder_admit(recorder);
+		recorder_pass(recorder, TRIGGER_SIGNAL);
+	} else if (info.ssi_signo == SIGUSR2) {
+		recorder_clear_traces(recorder);
+	} else if (is_for_child(recorder)) {
+		signal_forward(recorder->options->child, &info);
+	} else {
+		recorder->stop = true;
+		recorder->is_fresh = false; /* take the last snapshots now */
 	}
 }
 
@@ -254,7 +257,7 @@ void recorder_run(struct recorder *recorder)
 		show_status(recorder);
 		wait_for_events(recorder);
 		look_at_events(recorder);
-		consume_signals(recorder);
+		consume_signal(recorder);
 		if (!recorder->stop)
 			do_what_is_due(recorder);
 	}
