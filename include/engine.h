@@ -128,10 +128,14 @@ struct interval {
  * never less than the sum of the samples themselves. If no block was left to chance, the interval is the number
  * itself. In a diff a block that is in both snapshots is the same sample in both, and adds nothing to the error of
  * the difference.
+ *
+ * A recording with gaps has no intervals, unless blocks that lived through a gap are left out: what was allocated in a
+ * gap is in no sample, and no interval covers it.
  */
 struct estimate {
 	uint64_t samples;     /* traces of the group, each once; in a diff, those of the new snapshot */
 	uint64_t old_samples; /* in a diff, those of the old snapshot */
+	bool has_intervals;   /* if not, those below are 0 */
 	struct interval size, count;
 	struct interval size_diff, count_diff; /* for a diff */
 };

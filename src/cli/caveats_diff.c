@@ -279,7 +279,7 @@ static bool check_enlarged(const struct comparison *pair, struct reason *ret)
 
 	if (diff->size <= 0 || diff->count > 0)
 		return false;
-	if (estimate && estimate->size_diff.low <= 0)
+	if (estimate && (!estimate->has_intervals || estimate->size_diff.low <= 0))
 		return false; /* the growth may be chance */
 	return warn(ret, "hint: size grew by %s while count did not grow: blocks have become "
 			 "bigger (a buffer that is enlarged), not more",

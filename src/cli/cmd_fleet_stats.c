@@ -8,7 +8,7 @@ static int sum_cohort(const struct fleet *fleet, const struct cohort *cohort, st
 {
 	struct fleet_sum sum = {};
 	int err = fleet_sum_make(fleet->catalogue, cohort, fleet->facts.origin_nr, &sum, why);
-	const struct tally tally = { sum.cost, sum.sums, sum.unseen_bytes };
+	const struct tally tally = { sum.cost, sum.sums, sum.unseen_bytes, sum.has_gaps };
 
 	if (!err)
 		err = cohort_explain_error(tally_statistics(fleet->dictionary.snapshot, &tally, &fleet->chosen.engine, ret, why),

@@ -241,25 +241,36 @@ static struct spread spread_with_unseen(const struct spread *spread, double unse
 	};
 }
 
-struct estimate estimate_make(const struct estimate_side *now, const struct estimate_side *old)
+static void add_intervals(struct estimate *estimate, const struct estimate_side *now)
 {
 	const struct spread all = spread_with_unseen(&now->sums.all, now->unseen_bytes, &now->sampled);
-	struct spread apart, old_apart;
-	struct estimate estimate = {
-		.samples = now->sums.samples,
-		.size = interval_of(now->sampled.size, now->cost.size, &all.size),
-		.count = interval_of(now->sampled.count, now->cost.count, &all.count),
-	};
 
-	if (!old)
+	estimate->has_intervals = true;
+	estimate->size = interval_of(now->sampled.size, now->cost.size, &all.size);
+	estimate->count = interval_of(now->sampled.count, now->cost.count, &all.count);
+}
+
+static void add_diff_intervals(struct estimate *estimate, const struct estimate_side *now,
+			       const struct estimate_side *old)
+{
+	const struct spread apart = spread_with_unseen(&now->sums.apart, now->unseen_apart_bytes, &now->sampled);
+	const struct spread old_apart = spread_with_unseen(&old->sums.apart, old->unseen_apart_bytes, &old->sampled);
+
+	estimate->size_diff = interval_of_diff(now->sampled.size - old->sampled.size,
+					       now->cost.size - old->cost.size, &apart.size, &old_apart.size);
+	estimate->count_diff = interval_of_diff(now->sampled.count - old->sampled.count,
+						now->cost.count - old->cost.count, &apart.count,
+						&old_apart.count);
+}
+
+struct estimate estimate_make(const struct estimate_side *now, const struct estimate_side *old)
+{
+	struct estimate estimate = { .samples = now->sums.samples, .old_samples = old ? old->sums.samples : 0 };
+
+	if (now->has_gaps || (old && old->has_gaps))
 		return estimate;
-	apart = spread_with_unseen(&now->sums.apart, now->unseen_apart_bytes, &now->sampled);
-	old_apart = spread_with_unseen(&old->sums.apart, old->unseen_apart_bytes, &old->sampled);
-	estimate.old_samples = old->sums.samples;
-	estimate.size_diff = interval_of_diff(now->sampled.size - old->sampled.size,
-					      now->cost.size - old->cost.size, &apart.size, &old_apart.size);
-	estimate.count_diff = interval_of_diff(now->sampled.count - old->sampled.count,
-					       now->cost.count - old->cost.count, &apart.count,
-					       &old_apart.count);
+	add_intervals(&estimate, now);
+	if (old)
+		add_diff_intervals(&estimate, now, old);
 	return estimate;
 }

@@ -43,6 +43,7 @@ struct weighing {
 	 * their group have, so the samples alone do not show the error. In a diff: what only this side may lack.
 	 */
 	double unseen_bytes, unseen_apart_bytes;
+	bool has_gaps; /* in the recording: estimates have no intervals (struct estimate) */
 };
 
 enum pair {
@@ -94,6 +95,7 @@ struct estimate_side {
 	struct cost sampled, cost;
 	struct sums sums;
 	double unseen_bytes, unseen_apart_bytes; /* see struct weighing */
+	bool has_gaps;
 };
 
 /* old NULL: no diff. */

@@ -21,6 +21,7 @@ struct tally {
 	 * blocks, so what they may lack is that of one, and not more with each process.
 	 */
 	double unseen_bytes;
+	bool has_gaps; /* of any of the recordings */
 };
 
 /*

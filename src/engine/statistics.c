@@ -24,6 +24,7 @@ struct column {
 	struct cost total;
 	struct sums_column sums; /* set if estimates are requested */
 	double unseen_bytes, unseen_apart_bytes; /* see struct weighing */
+	bool has_gaps;
 };
 
 static void column_release(struct column *column)
@@ -93,6 +94,7 @@ static int column_fill(struct column *column, struct keyspace *keys, const struc
 
 	column->unseen_bytes = side->weighing.unseen_bytes;
 	column->unseen_apart_bytes = side->weighing.unseen_apart_bytes;
+	column->has_gaps = side->weighing.has_gaps;
 	err = source_init(&traces, side->snapshot, keys->options);
 	if (side->weighing.gap_ns)
 		traces.gap_ns = side->weighing.gap_ns;
@@ -128,6 +130,7 @@ static int side_get(struct estimate_side *side, const struct column *column, siz
 	side->cost = side->sampled;
 	side->unseen_bytes = column->unseen_bytes;
 	side->unseen_apart_bytes = column->unseen_apart_bytes;
+	side->has_gaps = column->has_gaps;
 	return estimate_cost(&side->cost, &side->sums, why);
 }
 
@@ -266,6 +269,12 @@ static bool has_weights(const struct snapshot *snapshot)
 	return snapshot && snapshot__tables(snapshot)->trace_weight;
 }
 
+/* Whether blocks that were chosen may be missing, or gone: all that were born after the last gap are known. */
+static bool is_open(const struct snapshot *snapshot, const struct engine_options *options)
+{
+	return snapshot && snapshot__tables(snapshot)->gap_nr && !options->select.no_gap_blocks;
+}
+
 static double coarsest_rate(const struct snapshot *snapshot)
 {
 	return has_weights(snapshot) ? snapshot__metadata_u64(snapshot, "sample_bytes_most", 0) : 0;
@@ -299,8 +308,10 @@ static int ask_both(const struct snapshot *old, const struct snapshot *new,
 	uint64_t gap_ns = old ? pairing_gap_ns(old, new) : 0;
 	double unseen = coarsest_rate(new), old_unseen = old ? coarsest_rate(old) : 0;
 	bool is_later = old && !snapshots_thinned_between(old, new);
-	const struct side before = { old, { is_asked, pairing->old_pairs, gap_ns, NULL, old_unseen, old_unseen } };
-	const struct side now = { new, { is_asked, pairing->new_pairs, gap_ns, NULL, unseen, is_later ? 0 : unseen } };
+	const struct side before = { old, { is_asked, pairing->old_pairs, gap_ns, NULL, old_unseen, old_unseen,
+					    is_open(old, options) } };
+	const struct side now = { new, { is_asked, pairing->new_pairs, gap_ns, NULL, unseen, is_later ? 0 : unseen,
+					 is_open(new, options) } };
 
 	return statistics_make(old ? &before : NULL, &now, options, ret, why);
 }

@@ -145,6 +145,14 @@ static bool has_samples(const struct cohort *cohort)
 	return false;
 }
 
+static bool cohort_has_gaps(const struct cohort *cohort)
+{
+	for (size_t i = 0; i < cohort->snapshot_nr; i++)
+		if (cohort->snapshot[i]->gap_blocks.count)
+			return true;
+	return false;
+}
+
 /* The snapshots of a process come one after another. */
 static double find_unseen_bytes(const struct cohort *cohort)
 {
@@ -195,7 +203,9 @@ int fleet_sum_make(const struct catalogue *catalogue, const struct cohort *cohor
 	struct summing summing = {
 		.origin_nr = origin_nr, .has_times = cohort->snapshot_nr > cohort->process_nr,
 	};
-	struct fleet_sum sum = { .origin_nr = origin_nr, .unseen_bytes = find_unseen_bytes(cohort) };
+	struct fleet_sum sum = {
+		.origin_nr = origin_nr, .unseen_bytes = find_unseen_bytes(cohort), .has_gaps = cohort_has_gaps(cohort),
+	};
 	const struct walk walk = {
 		.catalogue = catalogue, .cohort = cohort, .origin_nr = origin_nr,
 		.unit = WALK_BY_PROCESS, .visit = add_rows, .unit_end = end_process,

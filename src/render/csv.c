@@ -39,6 +39,11 @@ static void put_interval(FILE *out, const struct interval *interval)
 	fprintf(out, ",%" PRId64 ",%" PRId64, interval->low, interval->high);
 }
 
+static bool has_intervals(const struct statistics *statistics)
+{
+	return statistics->total_estimate && statistics->total_estimate->has_intervals;
+}
+
 static void put_csv_numbers(FILE *out, const struct report *report, const struct statistic *statistic)
 {
 	bool is_diff = report->statistics->is_diff;
@@ -46,7 +51,7 @@ static void put_csv_numbers(FILE *out, const struct report *report, const struct
 	fprintf(out, "%" PRId64 ",%" PRId64, statistic->cost.size, statistic->cost.count);
 	if (is_diff)
 		put_cost(out, &statistic->diff);
-	if (!report->statistics->total_estimate)
+	if (!has_intervals(report->statistics))
 		return;
 	put_interval(out, &statistic->estimate->size);
 	if (is_diff)
@@ -112,9 +117,9 @@ static int put_csv_head(FILE *out, const struct report *report)
 	fputs("size,count", out);
 	if (statistics->is_diff)
 		fputs(",size_diff,count_diff", out);
-	if (statistics->total_estimate)
+	if (has_intervals(statistics))
 		fputs(",size_low,size_high", out);
-	if (statistics->total_estimate && statistics->is_diff)
+	if (has_intervals(statistics) && statistics->is_diff)
 		fputs(",size_diff_low,size_diff_high", out);
 	if (has_keys(statistics))
 		fprintf(out, ",%s", key_type_name(statistics->key_type));

@@ -25,6 +25,8 @@ static int set_estimate(json_t *object, const struct estimate *estimate, bool is
 	err = json_set_uint(object, "samples", estimate->samples);
 	if (is_diff)
 		err = err ?: json_set_uint(object, "old_samples", estimate->old_samples);
+	if (!estimate->has_intervals)
+		return err;
 	err = err ?: json_set(object, "size_interval", interval_json(&estimate->size));
 	err = err ?: json_set(object, "count_interval", interval_json(&estimate->count));
 	if (!is_diff)

@@ -165,6 +165,8 @@ const char *cost_text(char text[COST_TEXT_MAX], const struct cost *cost, const s
 	char size[SIZE_TEXT_MAX], size_diff[SIZE_TEXT_MAX];
 	char error[4][ERROR_TEXT_MAX];
 
+	if (estimate && !estimate->has_intervals)
+		estimate = NULL;
 	size_text(size, cost->size, false);
 	size_error_text(error[0], cost->size, estimate ? &estimate->size : NULL);
 	count_error_text(error[1], cost->count, estimate ? &estimate->count : NULL);

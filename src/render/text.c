@@ -227,10 +227,12 @@ static int put_report_sampling(FILE *out, const struct report *report)
 
 	if (!estimate)
 		return 0;
-	return put_line(out, "estimated from %s%s%s%s; ± is how far off it may be, with 95 %% confidence",
+	return put_line(out, "estimated from %s%s%s%s; %s",
 			samples_text(now, report, report_sides(report) - 1, estimate->samples),
 			is_diff ? " (before: " : "",
-			is_diff ? samples_text(before, report, 0, estimate->old_samples) : "", is_diff ? ")" : "");
+			is_diff ? samples_text(before, report, 0, estimate->old_samples) : "", is_diff ? ")" : "",
+			estimate->has_intervals ? "± is how far off it may be, with 95 % confidence" :
+						  "how far off it is cannot be told, because the recording has gaps");
 }
 
 /* A total of mappings and of the heap that lies in them is more than there is. */

@@ -50,6 +50,8 @@ static int set_sampling_head(json_t *head, const struct snapshot *snapshot)
 	sampling = json_object();
 	err = json_set_uint(sampling, "bytes", snapshot__metadata_u64(snapshot, "sample_bytes", 0)) ?:
 	      json_set_uint(sampling, "unseen_bytes", snapshot__metadata_u64(snapshot, "sample_bytes_most", 0));
+	if (snapshot__tables(snapshot)->gap_nr)
+		err = err ?: json_set_uint(sampling, "has_gaps", 1);
 	return json_set(head, "sampling", json_unless(err, sampling));
 }
 

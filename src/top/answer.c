@@ -96,7 +96,7 @@ static uint64_t size_error(const struct statistic *statistic)
 	const struct estimate *estimate = statistic->estimate;
 	uint64_t below, above;
 
-	if (!estimate)
+	if (!estimate || !estimate->has_intervals)
 		return 0;
 	below = statistic->cost.size - estimate->size.low;
 	above = estimate->size.high - statistic->cost.size;

@@ -44,7 +44,7 @@ struct top_row {
 	size_t tail_at;	 /* where the text behind the function begins */
 	char *identity;	 /* tells rows of an answer apart, also from one answer to the next */
 	struct cost cost, diff;
-	uint64_t error_bytes; /* of an estimate; 0: exact */
+	uint64_t error_bytes; /* of an estimate; 0: exact, or not known for gaps */
 	enum leak_kind kind;  /* LEAK_KIND_NR: not judged, or innocent */
 	double leak_bytes_per_s;
 	char *reason; /* of the verdict; NULL: none */

@@ -26,6 +26,11 @@ static bool has_room_for(const struct top_screen *screen, unsigned int width)
 	return !screen->width || screen->width >= width;
 }
 
+static bool has_errors(const struct top_screen *screen, const struct top_answer *answer)
+{
+	return answer->process.is_estimated && !answer->gaps && has_room_for(screen, WIDTH_OF_ERRORS);
+}
+
 /* A line of text that is not cut, and a name behind it that fills the rest. */
 static void put_named_row(struct top_screen *screen, enum top_style style, const char *columns, const char *name,
 			  size_t tail_at)
@@ -65,7 +70,7 @@ static void format_row(char text[LINE_MAX_BYTES], const struct top_model *model,
 	size_t len;
 
 	len = snprintf(text, LINE_MAX_BYTES, "%10s ", size_text(size, row->cost.size, false));
-	if (model->answer->process.is_estimated && has_room_for(screen, WIDTH_OF_ERRORS))
+	if (has_errors(screen, model->answer))
 		len += snprintf(text + len, LINE_MAX_BYTES - len, "±%-10s ",
 				row->error_bytes ? size_text(error, row->error_bytes, false) : "0 B");
 	if (has_room_for(screen, WIDTH_OF_BLOCKS))
@@ -82,7 +87,7 @@ static void put_row_titles(const struct top_model *model, struct top_screen *scr
 	char text[LINE_MAX_BYTES], title[32];
 	size_t len = snprintf(text, sizeof(text), "%10s ", "SIZE");
 
-	if (model->answer->process.is_estimated && has_room_for(screen, WIDTH_OF_ERRORS))
+	if (has_errors(screen, model->answer))
 		len += snprintf(text + len, sizeof(text) - len, "%-12s ", "±ERROR");
 	if (has_room_for(screen, WIDTH_OF_BLOCKS))
 		len += snprintf(text + len, sizeof(text) - len, "%9s ", "BLOCKS");

@@ -8,7 +8,7 @@ A program with a ledger of its own (tests/workloads/paced.c) makes pairs of mall
 blocks of three places. Each row is one rate of pairs, recorded several times with a budget: what was allowed, what the
 recording took (by the snapshot, and by the CPU time of the same work unrecorded), which part of the time was recorded
 at all and which with every block, and how many of the sums of the three places (blocks and bytes, of live blocks and of
-what two snapshots differ by) hold the ledger's numbers in their 95 % intervals.
+what two snapshots differ by) hold the ledger's numbers in their 95 % intervals. A recording that paused gives none.
 
 Then come groups of processes that `record` selects by --comm, one row for each kind of process in them: quiet ones
 beside a busy one, a burst, redis-server under redis-benchmark, and 20 mixed ones for three minutes. `leaks` must name
@@ -105,10 +105,17 @@ def ask(allocsnap, *args):
     return json.loads(done.stdout), done.returncode
 
 
-def intervals(statistics, ledger, before, suffix):
-    """Counts the intervals of blocks and bytes of each place that hold the ledger's numbers, and all of them."""
+def intervals(statistics, ledger, before, suffix, has_gaps):
+    """
+    Counts the intervals of blocks and bytes of each place that hold the ledger's numbers, and all of them. A recording
+    with gaps must not give any.
+    """
     rows = {row["key"]: row for row in statistics["statistics"]}
     held = nr = 0
+    if has_gaps:
+        if any(name.endswith("_interval") for row in rows.values() for name in row):
+            raise SystemExit("budget.py: a recording with gaps gives intervals")
+        return 0, 0
     for answer, old in zip(ledger, before):
         row = rows.get(answer["row"], {})
         count = answer["count"] - (old["count"] if suffix else 0)
@@ -145,9 +152,9 @@ def compare(allocsnap, old, new, before, ledger):
     wall = int(known["monotonic_ns"]) - int(known["recording_start_monotonic_ns"])
     gaps, thinned = int(known["gaps_ns"]), int(known["thinned_ns"])
     by = ("--group-by", "function", "--top", "0")
-    live = intervals(ask(allocsnap, "stats", new, *by)[0], ledger, before, "")
+    live = intervals(ask(allocsnap, "stats", new, *by)[0], ledger, before, "", gaps)
     diff, status = ask(allocsnap, "diff", old, new, *by)
-    growth = intervals(diff, ledger, before, "_diff")
+    growth = intervals(diff, ledger, before, "_diff", gaps)
     return {"cost": int(known["cost_ns"]) / wall, "recorded": 1 - gaps / wall, "whole": 1 - min(thinned, wall) / wall,
             "live": live, "growth": growth, "judged": status == 0}
 
@@ -246,7 +253,8 @@ def print_row(name, pairs, runs):
         return sum(run[key] for run in runs) / len(runs)
 
     def held(key):
-        return f"{sum(run[key][0] for run in runs)}/{sum(run[key][1] for run in runs)}"
+        nr = sum(run[key][1] for run in runs)
+        return f"{sum(run[key][0] for run in runs)}/{nr}" if nr else "none"
 
     def of_all(key):
         return f"{sum(run[key] for run in runs)}/{len(runs)}" if key in runs[0] else ""

@@ -71,7 +71,7 @@ static void sampled_cost(struct make *m)
 }
 
 /* Ten carts more, five are gone; the other places are as they were; and a new one. */
-static void make_sampled(struct make *m)
+static void make_sampled(struct make *m, bool has_gaps)
 {
 	uint32_t root;
 
@@ -83,9 +83,11 @@ static void make_sampled(struct make *m)
 	samples(m, TRACEBACK(m, 0, line(m, "db_row", "src/db.c", 12), root), 4096, 128.500651041, 0, 30);
 	samples(m, TRACEBACK(m, 0, line(m, "cache_page", "src/cache.c", 9), root), 1 << 20, 1.1565176427, 0, 3);
 	samples(m, TRACEBACK(m, 0, line(m, "log_line", "src/log.c", 8), root), 16, 32768.5000025, 30, 2);
-	must(snapshot_builder__gap(m->builder, 20 * SECOND_NS, 21500000000), "gap");
-	must(snapshot_builder__gap(m->builder, 30 * SECOND_NS, 32 * SECOND_NS), "gap");
-	end(m, "sampled");
+	if (has_gaps) {
+		must(snapshot_builder__gap(m->builder, 20 * SECOND_NS, 21500000000), "gap");
+		must(snapshot_builder__gap(m->builder, 30 * SECOND_NS, 32 * SECOND_NS), "gap");
+	}
+	end(m, has_gaps ? "sampled-gaps" : "sampled");
 }
 
 /* Numbers that no recording makes. */

@@ -17,7 +17,8 @@
  *	buffer.snap, enlarged.snap	one process, whose buffer has become bigger
  *	rss.snap, sparse.snap, afar.snap, rss-hostile.snap	what RSS is made of
  *	rebuilt.snap		the same program from another build, sampled
- *	sampled-old.snap, sampled.snap	one process, samples of its blocks, the second with gaps
+ *	sampled-old.snap, sampled.snap	one process, samples of its blocks
+ *	sampled-gaps.snap	the same as sampled.snap, with gaps
  *	own-samples-old.snap, own-samples.snap	the process took them itself, in the second at changing intervals
  *	sampled-hostile.snap	samples of impossible weights, impossible costs
  *	gaps.snap		every block, except in gaps
@@ -394,7 +395,8 @@ int main(int argc, char **argv)
 	make_one(&make, "afar", make_afar);
 	make_one(&make, "rss-hostile", make_rss_hostile);
 	make_sampled_old(&make);
-	make_sampled(&make);
+	make_sampled(&make, false);
+	make_sampled(&make, true);
 	make_own_samples(&make, "50000000000", "65536", NULL, "own-samples-old");
 	make_own_samples(&make, "60000000000", "131072", "262144", "own-samples");
 	make_sampled_hostile(&make);

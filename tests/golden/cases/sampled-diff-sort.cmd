@@ -1,1 +1,1 @@
-allocsnap diff sampled-old.snap sampled.snap --sort shrink --no-gap-blocks
+allocsnap diff sampled-old.snap sampled-gaps.snap --sort shrink --no-gap-blocks

@@ -1,1 +1,1 @@
-allocsnap stats sampled.snap --min-size 100 --include 'src/*'; allocsnap stats sampled.snap --no-gap-blocks
+allocsnap stats sampled-gaps.snap --min-size 100 --include 'src/*'; allocsnap stats sampled-gaps.snap --no-gap-blocks

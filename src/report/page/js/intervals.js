@@ -51,6 +51,13 @@ export class Intervals {
 		return unit === "bytes" ? bytes : bytes / mean;
 	}
 
+	// What was allocated in a gap is in no sample, and no interval covers it. Of a fleet only the blocks that lived
+	// through a gap are known.
+	hasGaps(snapshot) {
+		const { sampling, gap_blocks } = this.report.snapshots[snapshot];
+		return Boolean(sampling?.has_gaps || this.report.isFleet && gap_blocks?.count);
+	}
+
 	// [low, high] of what the tracebacks hold at a snapshot; null if nothing was left to chance.
 	held(tracebacks, snapshot, unit, keep) {
 		const sums = this.sum(tracebacks, this.report.rowsAt(snapshot), keep), m = unit === "bytes" ? sums.size

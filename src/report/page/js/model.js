@@ -142,10 +142,13 @@ export class Model {
 		return Uint8Array.from(site.facet.ofKey, (v, key) => v === site.value && (!keep || keep[key]) ? 1 : 0);
 	}
 
-	// [low, high] of what tracebacks hold, or of their change from A to B; null if every block was recorded.
+	// [low, high] of what tracebacks hold, or of their change from A to B; null if every block was recorded, or if
+	// there are gaps.
 	interval(kind, tracebacks, site, state) {
 		const { a, b, unit } = state;
 		if (!this.intervals || state.what !== "live" || kind === "change" && a < 0)
+			return null;
+		if (this.intervals.hasGaps(b) || kind === "change" && this.intervals.hasGaps(a))
 			return null;
 		const keep = this.keepOf(site);
 		return kind === "held" ? this.intervals.held(tracebacks, b, unit, keep)

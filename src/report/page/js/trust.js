@@ -17,9 +17,13 @@ function sampleFact(report, last) {
 		return fact(sampled ? "warn" : "good", sampled ? "Sampled" : "Every block",
 			sampled ? formatCount(sampled) + " of " + formatCount(last.cohort.snapshots) + " snapshots"
 			: "exact");
-	return report.isSampled ? fact("warn", "Sampled", bytes ? "one in " + formatBytes(bytes) + ", ± 95 %"
-		: "± 95 %", "Sums are estimates. Of 100 recordings, the intervals of 95 hold the true value")
-		: fact("good", "Every block", "exact");
+	if (!report.isSampled)
+		return fact("good", "Every block", "exact");
+	const rate = bytes ? "one in " + formatBytes(bytes) : "";
+	return last.sampling?.has_gaps ? fact("warn", "Sampled", rate,
+		"Sums are estimates. How far off they are cannot be told, because the recording has gaps")
+		: fact("warn", "Sampled", rate ? rate + ", ± 95 %" : "± 95 %",
+			"Sums are estimates. Of 100 recordings, the intervals of 95 hold the true value");
 }
 
 function gapFact({ model, report }, last) {
