@@ -68,6 +68,7 @@ static json_t *listed_process_json(const struct listed_process *process)
 	err = err ?: json_set_int(object, "growth_bytes",
 				  (int64_t)(process->last.traced_bytes - process->first.traced_bytes));
 	err = err ?: json_set(object, "is_estimated", json_boolean(process->is_estimated));
+	err = err ?: json_set_text(object, "sampler", process->sampler);
 	if (process->is_unseen)
 		err = err ?: json_set(object, "is_unseen", json_true());
 	err = err ?: json_set_text(object, "end", process->end);
@@ -120,7 +121,9 @@ const struct command cmd_list = {
 	.detail = "DIR is " DATA_DIR " if it is not given, and is searched with all folders below it. The process with "
 		  "the newest snapshot comes first. Times are UTC, as in the names of the files.\n\n"
 		  "TRACED is the memory in live blocks in the last snapshot, PEAK the most that any snapshot knows of, "
-		  "GROWTH the last TRACED minus the first one, END how the process ended. A ? stands for a process that "
+		  "GROWTH the last TRACED minus the first one, END how the process ended. A ~ stands before estimates from "
+		  "samples. SAMPLER is there if a process took samples itself: by its own sampler, or by one that was "
+		  "preloaded or injected. A ? stands for a process that "
 		  "was over before its allocator was probed: what it held is not known. On a terminal, the table is fitted to "
 		  "its width.\n\n"
 		  "Files that cannot be read are named on standard error; the others are listed, and the exit status "

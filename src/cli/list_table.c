@@ -26,6 +26,7 @@ enum list_column {
 	COLUMN_TRACED,
 	COLUMN_PEAK,
 	COLUMN_GROWTH,
+	COLUMN_SAMPLER,
 	COLUMN_END,
 	COLUMN_NR,
 };
@@ -43,6 +44,7 @@ static const struct {
 	[COLUMN_TRACED] = { "TRACED", .is_right = true },
 	[COLUMN_PEAK] = { "PEAK", .is_right = true },
 	[COLUMN_GROWTH] = { "GROWTH", .is_right = true },
+	[COLUMN_SAMPLER] = { "SAMPLER" },
 	[COLUMN_END] = { "END", .least = 9 },
 };
 
@@ -57,9 +59,10 @@ static const struct list_fit {
 	{ LIST_TIME_DAY, LIST_TIME_CLOCK },
 	{ LIST_TIME_SHORT, LIST_TIME_MINUTE },
 	{ LIST_TIME_SHORT, LIST_TIME_MINUTE, DROPPED(DISK) },
-	{ LIST_TIME_SHORT, LIST_TIME_MINUTE, DROPPED(DISK) | DROPPED(PEAK) },
-	{ LIST_TIME_SHORT, LIST_TIME_MINUTE, DROPPED(DISK) | DROPPED(PEAK) | DROPPED(FROM) },
-	{ LIST_TIME_SHORT, LIST_TIME_MINUTE, DROPPED(DISK) | DROPPED(PEAK) | DROPPED(FROM) | DROPPED(SNAPSHOTS) },
+	{ LIST_TIME_SHORT, LIST_TIME_MINUTE, DROPPED(DISK) | DROPPED(PEAK) | DROPPED(SAMPLER) },
+	{ LIST_TIME_SHORT, LIST_TIME_MINUTE, DROPPED(DISK) | DROPPED(PEAK) | DROPPED(SAMPLER) | DROPPED(FROM) },
+	{ LIST_TIME_SHORT, LIST_TIME_MINUTE, DROPPED(DISK) | DROPPED(PEAK) | DROPPED(SAMPLER) | DROPPED(FROM) |
+	  DROPPED(SNAPSHOTS) },
 };
 
 struct list_table {
@@ -184,6 +187,9 @@ static void format_cell(char cell[CELL_MAX], const struct list_table *table, con
 	case COLUMN_GROWTH:
 		format_growth_cell(cell, process);
 		break;
+	case COLUMN_SAMPLER:
+		snprintf(cell, CELL_MAX, "%s", process->sampler ?: "");
+		break;
 	default:
 		clean_text(cell, CELL_MAX, process->end);
 	}
@@ -191,8 +197,17 @@ static void format_cell(char cell[CELL_MAX], const struct list_table *table, con
 
 /* ---- widths ------------------------------------------------------------------------------- */
 
+static bool any_has_sampler(const struct process_list *list)
+{
+	for (size_t i = 0; i < list->process_nr; i++)
+		if (list->process[i].sampler)
+			return true;
+	return false;
+}
+
 static int measure_table(struct list_table *table)
 {
+	unsigned int dropped = table->fit->dropped | (any_has_sampler(table->list) ? 0 : DROPPED(SAMPLER));
 	char cell[CELL_MAX];
 	int sum = 0;
 
@@ -205,7 +220,7 @@ static int measure_table(struct list_table *table)
 			if (text_width(cell) > *width)
 				*width = text_width(cell);
 		}
-		if (table->fit->dropped & 1u << column)
+		if (dropped & 1u << column)
 			*width = 0;
 		sum += *width ? *width + GAP : 0;
 	}

@@ -107,6 +107,7 @@ static int note_listed_snapshot(struct listed_process *process, const char *path
 	process->snapshot_nr++;
 	process->disk_bytes += stat(path, &st) ? 0 : st.st_size;
 	process->is_estimated |= facts.is_estimated;
+	process->sampler = snapshot_sampler_kind(snapshot);
 	process->is_unseen = (process->is_unseen || process->snapshot_nr == 1) && is_unseen(snapshot);
 	if (process->peak_bytes < facts.peak_bytes)
 		process->peak_bytes = facts.peak_bytes;

@@ -25,6 +25,7 @@ struct listed_process {
 	uint64_t disk_bytes;
 	uint64_t peak_bytes; /* the highest that any snapshot knows of */
 	bool is_estimated;   /* recorded by samples */
+	const char *sampler; /* kind of the sampler in the process (render/facts.h) in the last snapshot; NULL: none */
 	bool is_unseen;	     /* its allocator was probed too late to know what it held */
 	char *end;	     /* how it ended, as of the last snapshot; "running" */
 };

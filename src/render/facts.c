@@ -67,14 +67,44 @@ uint64_t add_bytes_beyond(uint64_t samples, double beyond)
 	return sum;
 }
 
+/* Each kind with how it reads in a sentence. A file may have any text there. */
+static const struct sampler_kind {
+	const char *name, *words;
+} sampler_kinds[] = {
+	{ "own", "by the process's own sampler" },
+	{ "preloaded", "by a preloaded sampler" },
+	{ "injected", "by an injected sampler" },
+};
+
+static const struct sampler_kind *find_sampler_kind(const struct snapshot *snapshot)
+{
+	const char *name = snapshot__metadata(snapshot, "sampler_kind");
+
+	for (size_t i = 0; i < ARRAY_SIZE(sampler_kinds) && name; i++)
+		if (!strcmp(sampler_kinds[i].name, name))
+			return &sampler_kinds[i];
+	return NULL;
+}
+
+const char *snapshot_sampler_kind(const struct snapshot *snapshot)
+{
+	const struct sampler_kind *kind = find_sampler_kind(snapshot);
+
+	return kind ? kind->name : NULL;
+}
+
 const char *rate_text(char text[RATE_TEXT_MAX], const struct snapshot *snapshot)
 {
 	uint64_t bytes = snapshot__metadata_u64(snapshot, "sample_bytes", 0);
+	const struct sampler_kind *kind = find_sampler_kind(snapshot);
 	char rate[UNIT_TEXT_MAX];
+	int len = 0;
 
 	*text = '\0';
 	if (bytes)
-		snprintf(text, RATE_TEXT_MAX, "one in %s", format_size(rate, bytes, false));
+		len = snprintf(text, RATE_TEXT_MAX, "one in %s", format_size(rate, bytes, false));
+	if (kind)
+		snprintf(text + len, RATE_TEXT_MAX - len, "%s%s", len ? " " : "", kind->words);
 	return text;
 }
 

@@ -44,7 +44,10 @@ uint64_t snapshot_recorded_ns(const struct snapshot *snapshot);
 #define GAPS_TEXT_MAX 128
 const char *gaps_text(char text[GAPS_TEXT_MAX], const struct snapshot *snapshot);
 
-/* "one in 512 KiB", or "" if the snapshot does not have the rate. Returns text. */
+/* The sampler in the process that took the samples: "own", "preloaded" or "injected"; NULL: there was none, or it is not known. */
+const char *snapshot_sampler_kind(const struct snapshot *snapshot);
+
+/* "one in 512 KiB", "one in 512 KiB by an injected sampler", or "" if the snapshot knows nothing of this. Returns text. */
 #define RATE_TEXT_MAX 64
 const char *rate_text(char text[RATE_TEXT_MAX], const struct snapshot *snapshot);
 

@@ -75,16 +75,18 @@ static int put_size_filter(FILE *out, const struct snapshot *snapshot)
 			min ? "" : " or less");
 }
 
-/* Samples that the process took itself do not include everything. */
+/* Samples that the process took itself do not include everything. Files of before "sampler_kind" name the rest only. */
 static int put_sampler(FILE *out, const struct snapshot *snapshot)
 {
 	const char *path = snapshot__metadata(snapshot, "sampler");
 	const char *unseen = snapshot__metadata(snapshot, "sampler_unseen");
+	bool names_all = unseen && snapshot__metadata(snapshot, "sampler_kind");
 
 	if (!path)
 		return 0;
-	return put_line(out, "  samples taken in the process by %s; not sampled: blocks of 0 bytes, blocks from before%s%s",
-			path, unseen ? ", " : "", unseen ?: "");
+	return put_line(out, "  samples taken in the process by %s; not sampled: %s%s%s", path,
+			names_all ? "" : "blocks of 0 bytes, blocks from before", unseen && !names_all ? ", " : "",
+			unseen ?: "");
 }
 
 /* The recorder keeps their number to what it may be, by a larger interval. */
@@ -103,6 +105,14 @@ static int put_sampler_intervals(FILE *out, const struct snapshot *snapshot)
 			chosen_text, most_text, now_text);
 }
 
+static int put_injection(FILE *out, const struct snapshot *snapshot)
+{
+	uint64_t stopped_ns = snapshot__metadata_u64(snapshot, "sampler_stopped_ns", 0);
+
+	return !stopped_ns ? 0 : put_line(out, "  to inject the sampler, the threads were stopped for %.1f ms",
+					  stopped_ns / 1e6);
+}
+
 static int put_memory(FILE *out, const struct snapshot *snapshot,
 		      const struct snapshot_facts *facts)
 {
@@ -116,6 +126,7 @@ static int put_memory(FILE *out, const struct snapshot *snapshot,
 	err = err ?: put_size_filter(out, snapshot);
 	err = err ?: put_sampler(out, snapshot);
 	err = err ?: put_sampler_intervals(out, snapshot);
+	err = err ?: put_injection(out, snapshot);
 	err = err ?: render_traced(out, snapshot, "  ");
 	return err ?: render_rss(out, snapshot, "  ");
 }

@@ -109,7 +109,8 @@ static void make_sampled_hostile(struct make *m)
 	end(m, "sampled-hostile");
 }
 
-/* Samples that the process took itself, one in 64 KiB as its user chose, and one in `most` where those were too many. */
+/* Samples that the process took itself, one in 64 KiB as its user chose, and one in `most` where those were too many. The
+ * file without `most` is as before samplers had kinds. */
 static void make_own_samples(struct make *m, const char *monotonic_ns, const char *now, const char *most, const char *name)
 {
 	uint32_t root;
@@ -119,11 +120,17 @@ static void make_own_samples(struct make *m, const char *monotonic_ns, const cha
 	metadata(m, "pid", "4711");
 	metadata(m, "monotonic_ns", monotonic_ns);
 	metadata(m, "sampler", "/usr/lib/allocsnap/liballocsnap-sampler.so");
+	if (most)
+		metadata(m, "sampler_kind", "injected");
 	metadata(m, "sampler_weights", "exact");
+	if (most)
+		metadata(m, "sampler_unseen", "blocks of 0 bytes, blocks from before, mallocx, dallocx");
 	metadata(m, "sample_bytes", now);
 	metadata(m, "sampler_chosen_bytes", "65536");
 	if (most) {
 		metadata(m, "sampler_change_count", "3");
+		metadata(m, "sampler_dropped_count", "2");
+		metadata(m, "sampler_stopped_ns", "840000");
 		metadata(m, "sample_bytes_most", most);
 	}
 	samples(m, TRACEBACK(m, 0, line(m, "cart_new", "src/cart.c", 31), root), 64, 1024.5000813802, 0, 9);

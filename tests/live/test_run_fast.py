@@ -42,6 +42,9 @@ def test_run_fast_estimates_are_right(bench):
         check_estimate(found, answer["count"], answer["size"], f"fast: {answer['row']}")
     check_equal(losses_of(shown, UNWINDING), {}, "losses")
     check_equal(int(shown["metadata"]["sample_bytes"]), SAMPLE, "sample_bytes")
+    check_equal([shown["metadata"][f"sampler_{key}"] for key in ("kind", "weights", "unseen", "dropped_count")],
+                ["preloaded", "exact", "blocks of 0 bytes, blocks from before", 0], "what is said of the sampler")
+    check_equal(statistics["sampling"]["sampler"], "preloaded", "sampler of the statistics")
     counters = shown["counters"]
     check(abs(counters["allocated_bytes"] - allocated_bytes) <= 5 * math.sqrt(SAMPLE * allocated_bytes),
           f"allocated_bytes {counters['allocated_bytes']}, truth {allocated_bytes}")

@@ -81,7 +81,8 @@ def check_recorded(bench, recording, program, what):
     shown = bench.show(path)
     check_equal(losses_of(shown, UNWINDING), {}, f"{what}: losses")
     check_equal(probes_of(shown), ["otel_memory:alloc", "otel_memory:free"], f"{what}: probes")
-    check_equal(shown["metadata"]["sampler_weights"], "as told", f"{what}: sampler_weights")
+    check_equal([shown["metadata"][f"sampler_{key}"] for key in ("kind", "weights", "unseen")],
+                ["own", "as told", "blocks from before"], f"{what}: what is said of the sampler")
     check_equal(shown["counters"]["unknown_frees"], 0, f"{what}: unknown_frees")
     program.order("free")
     check_empty(bench, recording, what)

@@ -201,19 +201,24 @@ static uint64_t max_blocks(const struct allocsnap_bpf *bpf)
 	return bpf_map__max_entries(bpf->maps.blocks) + (mask ? mask + 1 : 0);
 }
 
-/* Names blocks that the sampler does not see, besides blocks of 0 bytes and those from before the recording. */
-static const char *unseen_by_sampler(const struct sampler_info *info)
+/* A sampler that says nothing about itself may be any program's. */
+static const char *name_of_sampler_kind(const struct target_sampler *sampler)
 {
-	switch (info->flags & (SAMPLER_OPERATORS_UNSEEN | SAMPLER_EXTENSIONS_UNSEEN)) {
-	case 0:
-		return NULL;
-	case SAMPLER_OPERATORS_UNSEEN:
-		return "operator new";
-	case SAMPLER_EXTENSIONS_UNSEEN:
-		return "mallocx, dallocx";
-	default:
-		return "operator new, mallocx, dallocx";
-	}
+	if (!sampler->has_info)
+		return "own";
+	return sampler->is_injected ? "injected" : "preloaded";
+}
+
+/* Names blocks that are no samples by whatever chance. */
+static int describe_unseen(struct snapshot_builder *builder, const struct target_sampler *sampler)
+{
+	uint32_t flags = sampler->has_info ? sampler->info.flags : 0;
+	char text[96];
+
+	snprintf(text, sizeof(text), "%sblocks from before%s%s", sampler->has_info ? "blocks of 0 bytes, " : "",
+		 flags & SAMPLER_OPERATORS_UNSEEN ? ", operator new" : "",
+		 flags & SAMPLER_EXTENSIONS_UNSEEN ? ", mallocx, dallocx" : "");
+	return snapshot_builder__metadata(builder, "sampler_unseen", text);
 }
 
 /* The largest interval in force since the recording began; of a sampler that cannot be watched, since it began. */
@@ -240,12 +245,12 @@ static int describe_sampler_info(struct snapshot_builder *builder, const struct 
 		{ "sampler_dropped_count", info->dropped },
 	};
 	const struct number most = { "sample_bytes_most", largest_interval(sampler) };
-	const char *unseen = unseen_by_sampler(info);
+	const struct number stopped = { "sampler_stopped_ns", sampler->stopped_ns };
 	int err = describe_numbers(builder, number, ARRAY_SIZE(number));
 
 	if (!err && (has_several_intervals(sampler) || sampler->is_mixed))
 		err = describe_numbers(builder, &most, 1);
-	return err || !unseen ? err : snapshot_builder__metadata(builder, "sampler_unseen", unseen);
+	return err || !sampler->is_injected ? err : describe_numbers(builder, &stopped, 1);
 }
 
 /* sampler_weights: whether they are of a known rule, or taken as the process told them. */
@@ -259,7 +264,11 @@ static int describe_sampler(struct snapshot_builder *builder, const struct targe
 	err = snapshot_builder__metadata(builder, "sampler",
 					 target->mappings.objects->object[sampler->object]->path);
 	if (!err)
+		err = snapshot_builder__metadata(builder, "sampler_kind", name_of_sampler_kind(sampler));
+	if (!err)
 		err = snapshot_builder__metadata(builder, "sampler_weights", sampler->has_info ? "exact" : "as told");
+	if (!err)
+		err = describe_unseen(builder, sampler);
 	return err || !sampler->has_info ? err : describe_sampler_info(builder, sampler);
 }
 

@@ -90,6 +90,8 @@ struct target_budget {
 struct target_sampler {
 	bool is_used;
 	bool has_info;
+	bool is_injected; /* by this recording, or by another one that still holds it */
+	uint64_t stopped_ns; /* how long the threads were stopped to inject it */
 	bool is_mixed; /* the latest snapshot has blocks of its heap that it did not tell: they came before */
 	uint32_t object; /* index of its file */
 	struct sampler_info info; /* what it said about itself last */
