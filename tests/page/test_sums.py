@@ -122,6 +122,18 @@ def test_samples_have_the_intervals_of_stats(bench, browser):
     assert "Sampled" in browser.text("#trust")
 
 
+def test_samples_of_a_recording_with_gaps_have_no_intervals(bench, browser):
+    new = bench.snapshots / "sampled-gaps.snap"
+    path = bench.report(bench.snapshots / "sampled-old.snap", new)
+    for fragment in ("a=-1", "a=0&b=1"):
+        browser.open(path, fragment)
+        got = browser.run("""const {table} = allocsnap;
+            return table.rows.map(r => ["held", "change"].map(kind => allocsnap.intervalOf(r.site, kind)))""")
+        assert got and all(both == [None, None] for both in got), f"{fragment}: {got}"
+        assert "95 %" not in browser.text("#trust"), fragment
+    assert not any("size_interval" in row for row in pages.ask(bench.allocsnap, "stats", new)["statistics"])
+
+
 def test_allocated_and_temporary_equal_stats(bench, browser):
     new = bench.snapshots / "sampled-old.snap"
     path = bench.report(new)

@@ -51,8 +51,8 @@ export class Intervals {
 		return unit === "bytes" ? bytes : bytes / mean;
 	}
 
-	// No interval covers what was allocated in a gap, because it is in no sample. A fleet knows only the blocks that
-	// lived through a gap.
+	// No interval covers what was allocated in a gap, because it is in no sample. A fleet knows only the blocks
+	// that lived through a gap.
 	hasGaps(snapshot) {
 		const { sampling, gap_blocks } = this.report.snapshots[snapshot];
 		return Boolean(sampling?.has_gaps || this.report.isFleet && gap_blocks?.count);

@@ -141,7 +141,8 @@ class App {
 		(this.model.isFiltered ? ", filtered" : ""); }
 	measured(name, ms) { (this.timings[name] ||= []).push(ms); }
 
-	// [low, high], or null where nothing was left to chance or gaps hide how far off it is. thing: a site, or what the detail pane shows.
+	// [low, high], or null where nothing was left to chance or gaps hide how far off it is. thing: a site, or what
+	// the detail pane shows.
 	intervalOf(thing, kind) {
 		if (!this.model.intervals || this.state.sum === "all")
 			return null;
