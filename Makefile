@@ -73,12 +73,12 @@ endif
 all: $(BIN) $(SAMPLERS) arrows	## build ./allocsnap
 
 check:			## install what is missing, build, run the tests of a quarter of an hour (as root)
-	$(Q)scripts/install-deps.sh build test
+	$(Q)scripts/install-deps.sh build test fleet
 	$(Q)$(MAKE) -j$$(nproc) all prose sizes
 	$(Q)tests/run.sh check
 
 check-long:		## the same, and all that takes longer (as root)
-	$(Q)scripts/install-deps.sh build test answers formats kernels
+	$(Q)scripts/install-deps.sh build test fleet answers formats kernels
 	$(Q)$(MAKE) -j$$(nproc) all prose sizes
 	$(Q)tests/run.sh check-long
 
@@ -109,6 +109,7 @@ $(call obj,$(COLLECT_SRC)): ALL_CFLAGS += -I$(OUT)
 
 # The page is in the program as it was built; `make` needs no tools for it.
 $(OUT)/src/report/report_page.o: src/report/page/page.html
+$(OUT)/src/fleet/row_schema.o: $(wildcard src/fleet/sql/*.sql)
 
 $(OUT)/%.o: %.c VERSION
 	$(call msg,CC,$@)

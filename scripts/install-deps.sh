@@ -7,6 +7,7 @@
 #	test	what make check needs, beside
 #	answers	programs that make test-answers records; a missing one does not stop the others
 #	formats	tools that make test-formats judges files with; a missing one does not stop the others
+#	fleet	the server that make test-fleet also asks; without it that is a skipped test
 #	kernels	what make test-kernels boots older kernels with; without it that is a skipped test
 #	bench	what only the benchmarks compare with; a missing one does not stop the others
 #
@@ -32,6 +33,7 @@ answers_packages='
 	nginx-light apache2-utils postgresql nodejs default-jdk-headless>openjdk-[0-9]+-jdk-headless golang-go rustc
 '
 formats_packages='golang-go google-perftools valgrind chromium chromium-driver python3-selenium npm openssl'
+fleet_packages='clickhouse-server clickhouse-client clickhouse-common'
 kernels_packages='qemu-system-x86 seabios'
 bench_packages='heaptrack bpftrace bpfcc-tools'
 
@@ -64,9 +66,10 @@ for what in "$@"; do
 	test) packages="$packages $test_packages" ;;
 	answers) optional="$optional $answers_packages" ;;
 	formats) optional="$optional $formats_packages" ;;
+	fleet) optional="$optional $fleet_packages" ;;
 	kernels) optional="$optional $kernels_packages" ;;
 	bench) optional="$optional $bench_packages" ;;
-	*) die "$what: build, demo, test, answers, formats, kernels or bench" ;;
+	*) die "$what: build, demo, test, answers, formats, fleet, kernels or bench" ;;
 	esac
 done
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then

@@ -22,6 +22,7 @@ $(INSTALL_LIBS): scripts/public-names.sh
 # Where systemd looks, also below /usr/local.
 unitdir ?= $(prefix)/lib/systemd/system
 mandir  ?= $(prefix)/share/man
+datadir ?= $(prefix)/share
 
 # The pages come from the same tables as --help.
 man: $(BIN)		## write the man pages to .output/man
@@ -54,5 +55,6 @@ install: all man completion $(INSTALL_LIBS)	## install below $(DESTDIR)$(prefix)
 	$(Q)install -D -m 644 -t $(DESTDIR)$(mandir)/man1 $(OUT)/man/*.1
 	$(Q)install -D -m 644 -t $(DESTDIR)$(bashcompletiondir) $(OUT)/completion/allocsnap
 	$(Q)install -D -m 644 -t $(DESTDIR)$(zshcompletiondir) $(OUT)/completion/_allocsnap
+	$(Q)install -D -m 644 -t $(DESTDIR)$(datadir)/allocsnap/fleet src/fleet/sql/*.sql
 	$(Q)install -d $(DESTDIR)$(unitdir)
 	$(Q)sed 's|@bindir@|$(bindir)|' scripts/allocsnap.service.in >$(DESTDIR)$(unitdir)/allocsnap.service

@@ -8,33 +8,17 @@
 #include <string.h>
 #include <unistd.h>
 
-/*
- * size and count are of all blocks of a snapshot with one traceback in one domain. A traceback's func, file,
- * line and module are of its most recent frame that is no wrapper; "" and 0 where they are not known. What has
- * no name has its place in the file (offset), and the module is that build's.
- * stack: the same for tracebacks whose frames have the same names. The frames are in traceback_frame, too.
- */
-static const char schema[] =
+#include "fleet/row_schema.h"
+
+/* The tables are those of fleet/row_schema.h. An upload is its snapshot. No frame is a wrapper. */
+static const char settings[] =
 	"PRAGMA page_size = 16384; PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;"
-	"PRAGMA locking_mode = EXCLUSIVE; PRAGMA cache_size = -65536; BEGIN;"
-	"CREATE TABLE allocation (snapshot_id INTEGER NOT NULL, time INTEGER NOT NULL,"
-	" traceback_id INTEGER NOT NULL, domain INTEGER NOT NULL, size INTEGER NOT NULL,"
-	" count INTEGER NOT NULL, PRIMARY KEY (snapshot_id, traceback_id, domain)) WITHOUT ROWID;"
-	"CREATE TABLE snapshot (snapshot_id INTEGER PRIMARY KEY, time INTEGER NOT NULL, host TEXT NOT NULL,"
-	" pid INTEGER NOT NULL, comm TEXT NOT NULL, cgroup TEXT NOT NULL, version TEXT NOT NULL,"
-	" build_id TEXT NOT NULL, process_id INTEGER NOT NULL);"
-	"CREATE TABLE traceback (traceback_id INTEGER PRIMARY KEY, func TEXT NOT NULL, file TEXT NOT NULL,"
-	" line INTEGER NOT NULL, first_line INTEGER NOT NULL, module TEXT NOT NULL, offset INTEGER NOT NULL,"
-	" stack INTEGER NOT NULL);"
-	"CREATE TABLE traceback_frame (traceback_id INTEGER NOT NULL, position INTEGER NOT NULL,"
-	" func TEXT NOT NULL, file TEXT NOT NULL, line INTEGER NOT NULL, module TEXT NOT NULL,"
-	" offset INTEGER NOT NULL, PRIMARY KEY (traceback_id, position)) WITHOUT ROWID;"
-	"CREATE TABLE domain (domain INTEGER PRIMARY KEY, name TEXT NOT NULL);";
+	"PRAGMA locking_mode = EXCLUSIVE; PRAGMA cache_size = -65536; BEGIN;";
 
 struct rows {
 	const struct model *model;
 	sqlite3 *db;
-	sqlite3_stmt *allocation, *snapshot, *traceback, *frame, *domain;
+	sqlite3_stmt *allocation, *snapshot, *label, *traceback, *traceback_frame, *frame, *domain;
 	uint64_t nr;
 };
 
@@ -78,26 +62,21 @@ static int64_t traceback_id(const struct model *m, uint32_t program, uint32_t ve
 	return 1 + (int64_t)(program * VERSIONS + version) * m->traceback_nr + number;
 }
 
-/* A frame's columns. Of a module, the build counts only for code without a name, and so does the offset. */
-struct row_frame {
-	char module[128];
-	const char *func, *file;
-	int64_t line, first_line, offset;
-};
-
-static struct row_frame row_frame(const struct model *m, uint32_t program, uint32_t version,
-				  const struct frame_facts *facts)
+static int64_t frame_id(const struct model *m, uint32_t program, uint32_t version, uint32_t number)
 {
-	struct row_frame row = { .func = facts->function, .file = facts->file, .line = facts->line,
-				 .first_line = facts->first_line };
+	return 1 + (int64_t)(program * VERSIONS + version) * m->frame_nr + number;
+}
 
-	snprintf(row.module, sizeof(row.module), "%s", facts->module);
-	if (!*facts->function) {
-		snprintf(row.module, sizeof(row.module), "%s@%.12s", facts->module,
-			 m->build_id[program][version]);
-		row.offset = facts->offset;
-	}
-	return row;
+/* The build and the offset count only for code without a name. */
+static void add_frame_row(struct rows *rows, uint32_t program, uint32_t version, uint32_t number)
+{
+	const struct model *m = rows->model;
+	const struct frame_facts *facts = &m->frame[program][version][number];
+	bool is_nameless = !*facts->function;
+
+	insert(rows, rows->frame, "iissiissii", frame_id(m, program, version, number), (int64_t)0, facts->function,
+	       facts->file, (int64_t)facts->line, (int64_t)facts->first_line, facts->module,
+	       is_nameless ? m->build_id[program][version] : "", is_nameless ? (int64_t)facts->offset : (int64_t)0, (int64_t)0);
 }
 
 static uint64_t hash_text(uint64_t hash, const char *text)
@@ -109,10 +88,12 @@ static uint64_t hash_text(uint64_t hash, const char *text)
 }
 
 /* As tracebacks are equal: frames with a line are known by it alone. */
-static uint64_t hash_frame(uint64_t hash, const struct row_frame *row)
+static uint64_t hash_frame(uint64_t hash, const struct frame_facts *facts, const char *build_id)
 {
-	hash = random_of(hash_text(hash, row->file), row->line, row->offset);
-	return row->line ? hash : hash_text(hash_text(hash, row->func), row->module);
+	hash = random_of(hash_text(hash, facts->line ? facts->file : ""), facts->line, *facts->function ? 0 : facts->offset);
+	if (facts->line)
+		return hash;
+	return hash_text(hash_text(hash_text(hash, facts->function), facts->module), *facts->function ? "" : build_id);
 }
 
 static void add_traceback(struct rows *rows, uint32_t program, uint32_t version, uint32_t number)
@@ -120,21 +101,14 @@ static void add_traceback(struct rows *rows, uint32_t program, uint32_t version,
 	const struct model *m = rows->model;
 	struct traceback_facts facts = model_traceback(m, program, number);
 	int64_t id = traceback_id(m, program, version, number);
-	struct row_frame first = {};
 	uint64_t hash = 0;
 
 	for (uint32_t i = 0; i < facts.nframe; i++) {
-		struct row_frame row =
-			row_frame(m, program, version, &m->frame[program][version][facts.frame[i]]);
-
-		if (!i)
-			first = row;
-		hash = hash_frame(hash, &row);
-		insert(rows, rows->frame, "iissisi", id, (int64_t)i, row.func, row.file, row.line, row.module,
-		       row.offset);
+		hash = hash_frame(hash, &m->frame[program][version][facts.frame[i]], m->build_id[program][version]);
+		insert(rows, rows->traceback_frame, "iii", id, (int64_t)i, frame_id(m, program, version, facts.frame[i]));
 	}
-	insert(rows, rows->traceback, "issiisii", id, first.func, first.file, first.line, first.first_line,
-	       first.module, first.offset, (int64_t)(hash >> 1));
+	insert(rows, rows->traceback, "iiiii", id, (int64_t)0, (int64_t)0, frame_id(m, program, version, facts.frame[0]),
+	       (int64_t)(hash >> 1));
 }
 
 /* ---- allocations ------------------------------------------------------------------------------- */
@@ -170,9 +144,9 @@ static void add_snapshot(struct rows *rows, const struct moment *moment, int64_t
 	int64_t process_id = (int64_t)(moment->start_ticks >= 3600000) << 40 |
 			     (int64_t)(moment->host + 1) << 8 | moment->process;
 
-	insert(rows, rows->snapshot, "iisissssi", snapshot_id, moment->wall_s, moment->host_name,
-	       (int64_t)moment->pid, program->comm, program->cgroup, version_name[moment->version],
-	       m->build_id[moment->program][moment->version], process_id);
+	insert(rows, rows->snapshot, "iiissisi", snapshot_id, process_id, moment->wall_s, moment->host_name, program->comm,
+	       (int64_t)moment->pid, program->cgroup, (int64_t)moment->monotonic_s * 1000000000);
+	insert(rows, rows->label, "iis", snapshot_id, moment->wall_s, version_name[moment->version]);
 	for (uint32_t i = 0; i < m->options.sites; i++)
 		site[i] = model_site(m, moment, i);
 	qsort(site, m->options.sites, sizeof(*site), by_key);
@@ -203,16 +177,19 @@ static void add_all(struct rows *rows)
 static void prepare_all(struct rows *rows)
 {
 	rows->allocation = prepare(rows, "INSERT INTO allocation VALUES (?, ?, ?, ?, ?, ?)");
-	rows->snapshot = prepare(rows, "INSERT INTO snapshot VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)");
-	rows->traceback = prepare(rows, "INSERT INTO traceback VALUES (?, ?, ?, ?, ?, ?, ?, ?)");
-	rows->frame = prepare(rows, "INSERT INTO traceback_frame VALUES (?, ?, ?, ?, ?, ?, ?)");
+	rows->snapshot = prepare(rows, "INSERT INTO snapshot SELECT ?1, ?1, 0, ?2, ?3, 2 * ?8 + 1, ?8, 1000000000 * ?3, ?8,"
+				 " 200000000000, ?4, ?5, '', '', ?7, '', '', '', '', '', '', '', ?6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0");
+	rows->label = prepare(rows, "INSERT INTO label VALUES (?, ?, 'version', ?)");
+	rows->traceback = prepare(rows, "INSERT INTO traceback VALUES (?, ?, ?, ?, ?)");
+	rows->traceback_frame = prepare(rows, "INSERT INTO traceback_frame VALUES (?, ?, ?)");
+	rows->frame = prepare(rows, "INSERT INTO frame VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
 	rows->domain = prepare(rows, "INSERT INTO domain VALUES (?, ?)");
 }
 
 static void finish(struct rows *rows)
 {
-	sqlite3_stmt *const all[] = { rows->allocation, rows->snapshot, rows->traceback, rows->frame,
-				      rows->domain };
+	sqlite3_stmt *const all[] = { rows->allocation, rows->snapshot, rows->label, rows->traceback,
+				      rows->traceback_frame, rows->frame, rows->domain };
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
 		sqlite3_finalize(all[i]);
@@ -226,9 +203,13 @@ uint64_t rows_write(const struct model *m, const char *path)
 
 	unlink(path);
 	check(&rows, sqlite3_open(path, &rows.db));
-	check(&rows, sqlite3_exec(rows.db, schema, NULL, NULL, NULL));
+	check(&rows, sqlite3_exec(rows.db, settings, NULL, NULL, NULL));
+	check(&rows, sqlite3_exec(rows.db, row_schema_sqlite(), NULL, NULL, NULL));
 	prepare_all(&rows);
 	add_domains(&rows);
+	for (uint32_t i = 0; i < PROGRAMS * VERSIONS; i++)
+		for (uint32_t number = 0; number < m->frame_nr; number++)
+			add_frame_row(&rows, i / VERSIONS, i % VERSIONS, number);
 	for (uint32_t i = 0; i < PROGRAMS * VERSIONS; i++)
 		for (uint32_t number = 0; number < m->traceback_nr; number++)
 			add_traceback(&rows, i / VERSIONS, i % VERSIONS, number);

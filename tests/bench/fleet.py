@@ -17,26 +17,25 @@ import sys
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "../fleet")]
-from oracle import Oracle, where_of  # pylint: disable=wrong-import-position
+import sql_questions  # pylint: disable=wrong-import-position
 from rounds import Samples, end_in_order, in_turns  # pylint: disable=wrong-import-position
 
 INDEX_ROUNDS = 3
 ROUNDS = 5
 SQL_ROUNDS = 3
 LEAST_ROWS_A_SECOND, MOST_SECONDS, MOST_BYTES = 3e6, 0.5, 8
-OLD, NEW = "version = 'A'", "version = 'B'"
+OLD, NEW = (f"upload_id IN (SELECT upload_id FROM label WHERE name = 'version' AND value = '{version}')"
+            for version in "AB")
 COHORTS = "--baseline", "label.version=A", "--candidate", "label.version=B"
 
 # Our command, and the SQL of the same question; None: it needs more than one statement.
 QUESTIONS = {
-    "diff of two versions": (("diff", *COHORTS), lambda: Oracle.text(
-        "diff", "lineno", baseline=Oracle.text("latest", where=OLD), candidate=Oracle.text("latest", where=NEW))),
-    "diff, all times": (("diff", *COHORTS, "--all-times"), lambda: Oracle.text(
-        "diff", "lineno", baseline=f"SELECT snapshot_id FROM snapshot WHERE {OLD}",
-        candidate=f"SELECT snapshot_id FROM snapshot WHERE {NEW}")),
+    "diff of two versions": (("diff", *COHORTS), lambda: sql_questions.diff(
+        "lineno", sql_questions.latest(OLD), sql_questions.latest(NEW))),
+    "diff, all times": (("diff", *COHORTS, "--all-times"), lambda: sql_questions.diff(
+        "lineno", sql_questions.all_times(OLD), sql_questions.all_times(NEW))),
     "diff by traceback, all times": (("diff", *COHORTS, "--all-times", "--group-by", "traceback"), None),
-    "stats of the latest": (("stats",), lambda: Oracle.text(
-        "sums", "lineno", latest=Oracle.text("latest", where=where_of("")))),
+    "stats of the latest": (("stats",), lambda: sql_questions.stats("lineno", sql_questions.latest())),
     "hosts": (("hosts",), None),
     "trend": (("trend",), None),
     "leaks": (("leaks",), None),

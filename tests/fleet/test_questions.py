@@ -6,11 +6,12 @@ import re
 from fleet import frame_site, site_of
 from harness import check, check_equal
 
-COHORTS = ("label.version=A", "version = 'A'"), ("label.version=B", "version = 'B'")
+VERSION = "upload_id IN (SELECT upload_id FROM label WHERE name = 'version' AND value = '{}')".format
+COHORTS = ("label.version=A", VERSION("A")), ("label.version=B", VERSION("B"))
 # Selections, and the same as SQL over the columns of snapshot.
 SELECTIONS = (
     ("", ""),
-    ("host=web-*,comm=redis*,label.version=B", "host LIKE 'web-%' AND comm LIKE 'redis%' AND version = 'B'"),
+    ("host=web-*,comm=redis*,label.version=B", f"host LIKE 'web-%' AND comm LIKE 'redis%' AND {VERSION('B')}"),
     ("cgroup=/kubepods/*,time<2026-09-21T16:13:20", "cgroup LIKE '/kubepods/%' AND time < 1790007200"),
 )
 

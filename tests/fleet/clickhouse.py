@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Servers of Debian's clickhouse-server on this machine's loopback, with row tables in them."""
+import contextlib
+import pathlib
+import shutil
+import socket
+import sqlite3
+import subprocess
+import tempfile
+import urllib.error
+import urllib.parse
+import urllib.request
+
+import harness
+from oracle import RowTables
+from sql_questions import FOLDER
+
+SERVER = shutil.which("clickhouse-server", path="/usr/sbin:/usr/bin:/sbin:/bin")
+DATABASE = "allocsnap"
+# A subquery over all shards is run once, and a shard that does not answer is an error.
+SETTINGS = {"distributed_product_mode": "global", "skip_unavailable_shards": "0", "insert_distributed_sync": "1",
+            "wait_end_of_query": "1"}
+
+CONFIG = """<yandex><logger><level>warning</level><console>1</console></logger><listen_host>127.0.0.1</listen_host>
+<http_port>{http}</http_port><tcp_port>{tcp}</tcp_port><interserver_http_host>127.0.0.1</interserver_http_host>
+<interserver_http_port>{inter}</interserver_http_port><path>{path}/data/</path><tmp_path>{path}/tmp/</tmp_path>
+<users_config>users.xml</users_config><default_profile>default</default_profile>
+<default_database>default</default_database><mark_cache_size>67108864</mark_cache_size>
+<uncompressed_cache_size>0</uncompressed_cache_size><timezone>UTC</timezone>
+<remote_servers><fleet>{shards}</fleet></remote_servers></yandex>"""
+SHARD = "<shard><replica><host>127.0.0.1</host><port>{}</port></replica></shard>"
+USERS = """<yandex><profiles><default/></profiles><users><default><password></password>
+<networks><ip>127.0.0.1</ip></networks><profile>default</profile><quota>default</quota></default></users>
+<quotas><default/></quotas></yandex>"""
+
+
+def free_ports(number):
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+class Server:
+    """One server; ask() returns rows of texts."""
+
+    def __init__(self, folder, ports, shards):
+        self.folder, self.http = folder, ports[0]
+        self.url = f"http://127.0.0.1:{self.http}"
+        folder.mkdir()
+        config = CONFIG.format(http=ports[0], tcp=ports[1], inter=ports[2], path=folder, shards=shards)
+        (folder / "config.xml").write_text(config, encoding="ascii")
+        (folder / "users.xml").write_text(USERS, encoding="ascii")
+        self.log = (folder / "log").open("wb")
+        self.process = subprocess.Popen([SERVER, f"--config-file={folder}/config.xml"], cwd=folder,
+                                        stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
+
+    def is_up(self):
+        harness.check_equal(self.process.poll(), None, "the server has ended")
+        try:
+            return urllib.request.urlopen(f"{self.url}/ping", timeout=10).read() == b"Ok.\n"
+        except OSError:
+            return False
+
+    def request(self, sql, body=b"", database=DATABASE):
+        query = urllib.parse.urlencode({**SETTINGS, "database": database, **({"query": sql} if body else {})})
+        try:
+            with urllib.request.urlopen(f"{self.url}/?{query}", data=body or sql.encode(), timeout=300) as answer:
+                return answer.read().decode()
+        except urllib.error.HTTPError as error:
+            raise RuntimeError(f"{error.read().decode()[:600]} of {sql[:2000]}") from error
+
+    def statements(self, text):
+        lines = "\n".join(line for line in text.splitlines() if not line.startswith("--"))
+        for statement in filter(str.strip, lines.split(";")):
+            self.request(statement)
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+        self.log.close()
+
+
+class Cluster:
+    """Servers that are the shards of each other's cluster "fleet"."""
+
+    def __init__(self, server_nr):
+        if not SERVER:
+            raise harness.Skip("Debian's clickhouse-server is not installed")
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="allocsnap-clickhouse."))
+        self.servers = []
+        ports = free_ports(3 * server_nr)
+        shards = "".join(SHARD.format(ports[3 * i + 1]) for i in range(server_nr))
+        for i in range(server_nr):
+            self.servers.append(Server(self.folder / f"server{i}", ports[3 * i:3 * i + 3], shards))
+        for server in self.servers:
+            harness.wait_for(server.is_up, "a server that answers", 120)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for server in self.servers:
+            server.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def init(self):
+        """Makes the tables by hand: those of one server, or over all shards."""
+        parts = {"local": "local_" if len(self.servers) > 1 else "", "ttl": "", "cluster": "fleet", "database": DATABASE}
+        for server in self.servers:
+            server.request(f"CREATE DATABASE IF NOT EXISTS {DATABASE}", database="default")
+            for name in ["clickhouse", "clickhouse-cluster"][:len(self.servers)]:
+                text = (FOLDER / f"{name}.sql").read_text(encoding="utf-8")
+                for part, value in parts.items():
+                    text = text.replace("{" + part + "}", value)
+                server.statements(text)
+
+    def copy_rows(self, path):
+        """The row tables of a file of SQLite."""
+        with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
+            for (table,) in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall():
+                rows = db.execute(f"SELECT * FROM {table}")
+                while batch := rows.fetchmany(200_000):
+                    body = "".join("\t".join(map(escape, row)) + "\n" for row in batch)
+                    self.servers[0].request(f"INSERT INTO {table} FORMAT TabSeparated", body.encode())
+
+
+def escape(value):
+    return str(value).replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n")
+
+
+def parse_value(text):
+    for number in int, float:
+        with contextlib.suppress(ValueError):
+            return number(text)
+    return text.replace("\\'", "'").replace("\\t", "\t").replace("\\n", "\n").replace("\\\\", "\\")
+
+
+class ClickHouse(RowTables):
+    """The row tables in a server, or over all shards of its cluster."""
+    ranks = "ranks-arrays"
+
+    def __init__(self, server):
+        super().__init__()
+        self.server = server
+
+    def ask(self, sql):
+        return [tuple(map(parse_value, line.split("\t"))) for line in self.server.request(sql).splitlines()]

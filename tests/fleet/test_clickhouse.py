@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""The questions of src/fleet/sql have the same answers in SQLite, in one ClickHouse, and in two shards, and those are the
+engine's."""
+import contextlib
+import random
+
+from clickhouse import ClickHouse, Cluster
+from fleet import Fleet, site_of
+from harness import check_equal
+from test_questions import VERSION, by_site, check_rows, is_close, site_by
+
+ROUNDS = 3
+
+# Terms of a selection, and the same as SQL.
+TERMS = (
+    ("host=web-*", "host LIKE 'web-%'"),
+    ("host!=db-*", "host NOT LIKE 'db-%'"),
+    ("comm=redis*", "comm LIKE 'redis%'"),
+    ("cgroup=/kubepods/*", "cgroup LIKE '/kubepods/%'"),
+    ("label.version=A", VERSION("A")),
+    ("label.version!=A", VERSION("A").replace(" IN ", " NOT IN ", 1)),
+    ("time<2026-09-21T16:13:20", "time < 1790007200"),
+    ("time>=2026-09-21T16:13:20", "time >= 1790007200"),
+)
+
+
+def random_selection(rng, term_nr):
+    terms = rng.sample(TERMS, term_nr)
+    return ",".join(ours for ours, _ in terms), " AND ".join(sql for _, sql in terms)
+
+
+def check_close(found, expected, exact_nr, what):
+    """The first numbers of a row are whole, and the others nearly equal."""
+    check_rows({site: row[:exact_nr] for site, row in found.items()},
+               {site: row[:exact_nr] for site, row in expected.items()}, what)
+    for site, row in found.items():
+        for number, right in zip(row[exact_nr:], expected[site][exact_nr:]):
+            assert is_close(number, right), f"{what}: {site}: {number}, SQL has {right}"
+
+
+def check_statistics(fleet, database, rng, what):
+    key, (where, condition) = rng.choice(("lineno", "function", "filename", "object")), random_selection(rng, 1)
+    found = by_site(fleet.json("stats", "--where", where, "--group-by", key)["statistics"], "size", "count",
+                    site=site_by(key, database))
+    check_rows(found, database.sums(key, condition), f"{what}: {key} of {where}")
+    found = by_site(fleet.json("stats", "--where", where, "--cumulative")["statistics"], "size", "count")
+    check_rows(found, database.cumulative("lineno", condition), f"{what}: cumulative of {where}")
+    report = fleet.json("stats", "--where", where, "--group-by", "domain")
+    check_rows({row["name"]: [row["size"], row["count"]] for row in report["statistics"]},
+               database.domains(condition), f"{what}: domains of {where}")
+
+
+def check_diff(fleet, database, rng, what):
+    (baseline, old), (candidate, new) = random_selection(rng, 1), random_selection(rng, 1)
+    report = fleet.json("diff", "--baseline", baseline, "--candidate", candidate)
+    found = by_site(report["statistics"], "size", "count", "size_diff", "count_diff")
+    check_rows(found, database.diff("lineno", old, new), f"{what}: {baseline} to {candidate}")
+
+
+def check_hosts(fleet, database, rng, what):
+    where, condition = random_selection(rng, 1)
+    names = "median", "p95", "max", "mad", "sum", "max_host", "hosts", "outliers", "score"
+    found = by_site(fleet.json("hosts", "--where", where)["hosts"], *names)
+    check_close(found, database.hosts("lineno", condition), 8, f"{what}: hosts of {where}")
+
+
+def check_trend(fleet, database, rng, what):
+    where, condition = random_selection(rng, 1)
+    while "time" in where:  # one time each: there is no trend
+        where, condition = random_selection(rng, 1)
+    found = by_site(fleet.json("trend", "--where", where)["trends"], "first", "last", "processes", "slope", "growth")
+    expected = {site: (*row[2:], *row[:2]) for site, row in database.trend("lineno", condition).items()}
+    check_close(found, expected, 3, f"{what}: trend of {where}")
+
+
+@contextlib.contextmanager
+def databases():
+    """Fleet, and its row tables in SQLite, in one server, and in two shards, by name."""
+    options = "--hosts", 12, "--sites", 60, "--tracebacks", 1800, "--frames", 600
+    with contextlib.ExitStack() as stack:
+        fleet = stack.enter_context(contextlib.closing(Fleet("clickhouse", *options, rows=True)))
+        fleet.index()
+        made = {"SQLite": fleet.oracle()}
+        for name, server_nr in (("one server", 1), ("two shards", 2)):
+            cluster = stack.enter_context(Cluster(server_nr))
+            cluster.init()
+            cluster.copy_rows(fleet.rows)
+            made[name] = ClickHouse(cluster.servers[-1])
+        yield fleet, made
+
+
+def test_clickhouse_answers_as_the_engine_does(_large):
+    """Random selections."""
+    seed = random.randrange(1 << 32)
+    with databases() as (fleet, made):
+        for name, database in made.items():
+            rng = random.Random(seed)
+            for check in (check_statistics, check_diff, check_hosts, check_trend) * ROUNDS:
+                check(fleet, database, rng, f"{name}, seed {seed}")
+            check_equal(database.one("SELECT count(*) FROM snapshot"), fleet.made["snapshots"], f"{name}: snapshots")
