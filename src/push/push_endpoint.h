@@ -5,9 +5,7 @@
 /*
  * Where profiles are pushed to, and how: one request for each profile.
  *
- * An endpoint's URL ends with the path of its protocol. TLS certificates are verified, redirects are not followed, and a
- * URL has no user and password in it: those come from a file or from the environment, and go over https only, or to
- * this machine.
+ * An endpoint's URL ends with the path of its protocol. http_client.h says what goes over the net, and how.
  */
 
 #include <stdbool.h>
