@@ -10,8 +10,6 @@
 
 #define LINKS_MOST 32	       /* processes: then a hit costs about three times as much (make bench-consumers) */
 #define OLDER_STAY_NS 10000000 /* a call that takes longer counts as one that did not return */
-#define CALM_NS 5000000000
-#define CALM_OF_LOOK_NS 1000000000 /* at most this much counts between two looks: a late look may have missed a lot */
 #define RETRY_NS 1000000000
 #define NEWCOMERS_NS 4000000000 /* NEWCOMERS_SEEN newcomers in less time are too many */
 
@@ -169,6 +167,7 @@ bool links_become_own(struct collector *collector)
 {
 	struct own_links *own = &collector->own_links;
 	struct targets *targets = &collector->targets;
+	uint64_t now_ns;
 
 	if (!may_be_own(collector, LINKS_MOST))
 		return false;
@@ -180,9 +179,9 @@ bool links_become_own(struct collector *collector)
 		if (!targets->target[i]->life.has_ended)
 			place_own_links(collector, targets->target[i]);
 	begin_next_phase(collector);
-	own->looked_ns = monotonic_now_ns();
-	own->calm_ns = 0;
-	own->due_ns = own->looked_ns + OLDER_STAY_NS;
+	now_ns = monotonic_now_ns();
+	calm_end(&own->calm, now_ns);
+	own->due_ns = now_ns + OLDER_STAY_NS;
 	for (size_t i = 0; i < targets->target_nr; i++)
 		if (!targets->target[i]->life.has_ended)
 			targets->target[i]->probes.used = &targets->target[i]->probes.own;
@@ -259,26 +258,16 @@ static bool is_any_spent(const struct collector *collector)
 	return is_any;
 }
 
-static void count_calm(const struct collector *collector, struct own_links *own, uint64_t now_ns)
-{
-	uint64_t since_ns = now_ns - own->looked_ns;
-
-	own->calm_ns += since_ns < CALM_OF_LOOK_NS ? since_ns : CALM_OF_LOOK_NS;
-	if (is_any_spent(collector))
-		own->calm_ns = 0;
-	own->looked_ns = now_ns;
-}
-
 static bool shall_go_back(struct collector *collector, uint64_t now_ns)
 {
 	struct own_links *own = &collector->own_links;
+	bool is_calm = calm_look(&own->calm, now_ns, is_any_spent(collector));
 
-	count_calm(collector, own, now_ns);
 	if (now_ns < own->retry_ns)
 		return false;
 	if (own->change_every_ns)
 		return now_ns - own->alone_ns >= own->change_every_ns;
-	return own->calm_ns >= CALM_NS || !may_be_own(collector, LINKS_MOST + LINKS_MOST / 4);
+	return is_calm || !may_be_own(collector, LINKS_MOST + LINKS_MOST / 4);
 }
 
 #define DETACHMENTS_MOST 32

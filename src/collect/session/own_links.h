@@ -5,8 +5,8 @@
 /*
  * Recordings by rules share their probes, and a shared probe cannot be taken from one process alone. So when one
  * process has spent its budget, all recorded processes get links of their own, and the shared ones go: then only the
- * one that spends pauses. When no look has seen a spent budget for some seconds, the shared links come back: they see
- * new processes from their first call on.
+ * one that spends pauses. When no budget was spent for some seconds (collect/budget/calm.h), the shared links come back:
+ * they see new processes from their first call on.
  *
  * The number links_state of the kernel side is all there is to know (shared/links_state.h):
  *
@@ -29,6 +29,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "collect/budget/calm.h"
+
 struct collector;
 struct link_walks;
 struct process;
@@ -41,8 +43,7 @@ struct own_links {
 	uint64_t due_ns;       /* LINKS_TO_OWN, LINKS_TO_SHARED: when the older links go */
 	uint64_t alone_ns;     /* since when the shared links have counted nothing */
 	uint64_t returned_ns;  /* since when they have counted again */
-	uint64_t looked_ns;    /* when budgets were looked at last */
-	uint64_t calm_ns;      /* for how long no look has seen one that was spent */
+	struct calm calm;      /* since the shared links went */
 	uint64_t retry_ns;     /* when going back is tried again after a failure */
 	uint64_t change_every_ns; /* for tests: changes as often as this */
 	uint64_t newcomer_ns[NEWCOMERS_SEEN]; /* when the latest processes came, in a ring */
