@@ -259,9 +259,9 @@ LIMIT = 4.5  # standard deviations, of 3 places, in blocks and bytes: 1 run in 2
 
 
 def check_ledger(bench, path, answers, what):
-    """The estimates of the places that kept blocks, and their intervals, as wide as the limit asks."""
+    """The estimates of the places that kept blocks since the last gap, and their intervals, as wide as the limit asks."""
     rows = {}
-    for row in bench.stats(path, "--group-by", "function")["statistics"]:
+    for row in bench.stats(path, "--group-by", "function", "--no-gap-blocks")["statistics"]:
         rows[row["key"]] = row
     for answer in answers:
         row, truth = rows[answer["row"]], answer["count"]
