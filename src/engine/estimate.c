@@ -217,6 +217,24 @@ static struct interval interval_of_diff(int64_t sampled, int64_t estimate,
 /* Few blocks of a group may have no sample by chance, even if several are expected. */
 #define UNSEEN_SAMPLES 2
 
+/*
+ * For counts. Small blocks are rare among the samples and have the greatest weights, so those that chance has left out
+ * make the variance too small, too. Some more samples of such weights are added: of the slope of the variance, which
+ * they dominate. The less the weights differ from their mean (excess 0: not at all), the less is added. mean: what a
+ * sample adds beyond itself.
+ */
+static struct moments moments_add_uneven(const struct moments *count, double mean)
+{
+	double slope = count->variance > 0 ? count->covariance / count->variance : 0, excess = slope - mean;
+	struct moments sum = *count;
+
+	if (excess > 0) {
+		sum.variance += UNSEEN_SAMPLES * slope * excess;
+		sum.covariance += UNSEEN_SAMPLES * slope * slope * excess;
+	}
+	return sum;
+}
+
 /* Adds the error of some samples by the coarsest rate. mean: size of a block, for counts; 1 for sizes. */
 static struct moments moments_add_unseen(const struct moments *moments, double unseen_bytes, double mean)
 {
@@ -233,17 +251,21 @@ static double mean_size(const struct cost *sampled)
 	return sampled->count > 0 && sampled->size > sampled->count ? (double)sampled->size / sampled->count : 1;
 }
 
-static struct spread spread_with_unseen(const struct spread *spread, double unseen_bytes, const struct cost *sampled)
+/* spread: of all samples of the side, or of those that the other side lacks. */
+static struct spread spread_with_unseen(const struct spread *spread, double unseen_bytes, const struct estimate_side *side)
 {
+	double beyond = side->sums.samples ? side->sums.all.count.beyond / side->sums.samples : 0;
+	const struct moments count = moments_add_uneven(&spread->count, beyond);
+
 	return (struct spread){
 		.size = moments_add_unseen(&spread->size, unseen_bytes, 1),
-		.count = moments_add_unseen(&spread->count, unseen_bytes, mean_size(sampled)),
+		.count = moments_add_unseen(&count, unseen_bytes, mean_size(&side->sampled)),
 	};
 }
 
 static void add_intervals(struct estimate *estimate, const struct estimate_side *now)
 {
-	const struct spread all = spread_with_unseen(&now->sums.all, now->unseen_bytes, &now->sampled);
+	const struct spread all = spread_with_unseen(&now->sums.all, now->unseen_bytes, now);
 
 	estimate->has_intervals = true;
 	estimate->size = interval_of(now->sampled.size, now->cost.size, &all.size);
@@ -253,8 +275,8 @@ static void add_intervals(struct estimate *estimate, const struct estimate_side 
 static void add_diff_intervals(struct estimate *estimate, const struct estimate_side *now,
 			       const struct estimate_side *old)
 {
-	const struct spread apart = spread_with_unseen(&now->sums.apart, now->unseen_apart_bytes, &now->sampled);
-	const struct spread old_apart = spread_with_unseen(&old->sums.apart, old->unseen_apart_bytes, &old->sampled);
+	const struct spread apart = spread_with_unseen(&now->sums.apart, now->unseen_apart_bytes, now);
+	const struct spread old_apart = spread_with_unseen(&old->sums.apart, old->unseen_apart_bytes, old);
 
 	estimate->size_diff = interval_of_diff(now->sampled.size - old->sampled.size,
 					       now->cost.size - old->cost.size, &apart.size, &old_apart.size);

@@ -5,6 +5,7 @@ numbers. CPython filters and names the groups; what they add up to is worked out
 import collections
 import dataclasses
 import decimal
+import fractions
 import json
 import math
 import tracemalloc
@@ -28,6 +29,11 @@ def sample(trace, weight, block=0):
     made = Sample(trace)
     made.weight, made.block = weight, block
     return made
+
+
+def decimal_of(number):
+    number = fractions.Fraction(number)
+    return decimal.Decimal(number.numerator) / number.denominator
 
 
 class Bound:
@@ -66,6 +72,16 @@ class Sum:
         made.covariance = self.covariance - other.covariance
         return made
 
+    def uneven(self, mean):
+        """A sum of ones, with the samples of great weight that chance may have left out. mean: Fraction, in ONEs."""
+        made = Sum()
+        made.own, made.beyond, made.variance, made.covariance = self.own, self.beyond, self.variance, self.covariance
+        slope = fractions.Fraction(self.covariance, self.variance * ONE) if self.variance else 0
+        if slope > mean:
+            made.variance += 2 * slope * (slope - mean) * ONE**2
+            made.covariance += 2 * slope**2 * (slope - mean) * ONE**3
+        return made
+
     def estimate(self):
         """The sum, rounded: the part beyond the samples is rounded up from a half."""
         return self.own + (self.beyond + ONE // 2) // ONE
@@ -74,9 +90,9 @@ class Sum:
         """The whole numbers in it, and the estimate."""
         if not self.variance:
             return estimate, estimate
-        square, slope = Z * Z, decimal.Decimal(self.covariance) / (self.variance * ONE)
+        square, slope = Z * Z, decimal_of(self.covariance) / decimal_of(self.variance * ONE)
         middle = self.own + decimal.Decimal(self.beyond) / ONE + square * slope / 2
-        half = (square * self.variance / ONE**2 + (square * slope / 2)**2).sqrt()
+        half = (square * decimal_of(self.variance) / ONE**2 + (square * slope / 2)**2).sqrt()
         return (Bound(middle - half, decimal.ROUND_CEILING, least, estimate),
                 Bound(middle + half, decimal.ROUND_FLOOR, estimate, math.inf))
 
@@ -96,6 +112,9 @@ class Group:
         if is_apart:
             self.size_apart.add(trace[1] * times, weight)
             self.count_apart.add(times, weight)
+
+    def mean_beyond(self):
+        return fractions.Fraction(self.count.beyond, ONE * self.samples) if self.samples else 0
 
     def costs(self):
         return self.size.estimate(), self.count.estimate()
@@ -133,14 +152,15 @@ def row_of(new, old):
     size, count = new.costs()
     row = {"size": size, "count": count, "samples": new.samples,
            "size_interval": new.size.interval(size, new.size.own),
-           "count_interval": new.count.interval(count, new.count.own)}
+           "count_interval": new.count.uneven(new.mean_beyond()).interval(count, new.count.own)}
     if old:
         size_diff, count_diff = size - old.costs()[0], count - old.costs()[1]
         row |= {"size_diff": size_diff, "count_diff": count_diff, "old_samples": old.samples,
                 "size_diff_interval":
                     new.size_apart.minus(old.size_apart).interval(size_diff),
                 "count_diff_interval":
-                    new.count_apart.minus(old.count_apart).interval(count_diff)}
+                    new.count_apart.uneven(new.mean_beyond())
+                    .minus(old.count_apart.uneven(old.mean_beyond())).interval(count_diff)}
     return row
 
 

@@ -112,8 +112,10 @@ def compare_interval(report, at, total):
         return
     mean = max(1, sum(now["size"]) / max(1, sum(now["count"])))
     for of, u in (("size", unseen), ("count", unseen / mean)):
-        v = sum(now[of + "_variance"]) + 2 * u ** 2
-        c = sum(now[of + "_covariance"]) + 2 * u ** 3
+        v, c = sum(now[of + "_variance"]), sum(now[of + "_covariance"])
+        r = c / v if v > 0 and of == "count" else 0
+        e = max(0, r - sum(now["count_beyond"]) / max(1, sum(now["count"])))
+        v, c = v + 2 * r * e + 2 * u ** 2, c + 2 * r ** 2 * e + 2 * u ** 3
         centre = sum(now[of]) + sum(now[of + "_beyond"])
         shift = 1.959963984540054 ** 2 * c / v / 2 if v > 0 else 0
         half = math.sqrt(1.959963984540054 ** 2 * v + shift ** 2)

@@ -17,6 +17,15 @@ function intervalAround(centre, { variance, covariance }, estimate) {
 const addUnseen = (m, weight) => ({ ...m, variance: m.variance + UNSEEN_SAMPLES * weight ** 2,
 	covariance: m.covariance + UNSEEN_SAMPLES * weight ** 3 });
 
+// For counts: more samples of great weights, those of small blocks, as far as the weights differ. `all`: the sums of
+// all samples.
+function addUneven(m, all) {
+	const slope = m.variance > 0 ? m.covariance / m.variance : 0,
+		excess = slope - (all.sampled > 0 ? all.beyond / all.sampled : 0);
+	return excess > 0 ? { ...m, variance: m.variance + UNSEEN_SAMPLES * slope * excess,
+		covariance: m.covariance + UNSEEN_SAMPLES * slope * slope * excess } : m;
+}
+
 // The part of the first that the second lacks.
 const beyondOf = (m, n) =>
 	({ variance: Math.max(0, m.variance - n.variance), covariance: Math.max(0, m.covariance - n.covariance) });
@@ -43,12 +52,12 @@ export class Intervals {
 		return { size, count };
 	}
 
-	// The weight of what a coarse rate may have missed; for counts in blocks.
-	unseen(snapshot, unit, sums) {
+	// Moments, and what chance or a coarse rate may have left out of them.
+	withUnseen(m, snapshot, unit, sums) {
 		const bytes = this.report.snapshots[snapshot].sampling?.unseen_bytes || 0;
 		const mean = sums.count.sampled > 0 && sums.size.sampled > sums.count.sampled
 			? sums.size.sampled / sums.count.sampled : 1;
-		return unit === "bytes" ? bytes : bytes / mean;
+		return unit === "bytes" ? addUnseen(m, bytes) : addUnseen(addUneven(m, sums.count), bytes / mean);
 	}
 
 	// No interval covers what was allocated in a gap, because it is in no sample. A fleet knows only the blocks
@@ -64,7 +73,7 @@ export class Intervals {
 			: sums.count;
 		const estimate = m.sampled + Math.round(m.beyond);
 		const [low, high] = intervalAround(m.sampled + m.beyond,
-			addUnseen(m, this.unseen(snapshot, unit, sums)), estimate);
+			this.withUnseen(m, snapshot, unit, sums), estimate);
 		return high > low ? [Math.max(low, m.sampled), high] : null;
 	}
 
@@ -88,7 +97,9 @@ export class Intervals {
 				thenApart = addMoments(thenApart, beyondOf(inA, inB));
 			}
 		}
-		const p = addUnseen(apart, this.unseen(b, unit, sumsB));
+		const p = this.withUnseen(apart, b, unit, sumsB);
+		if (unit !== "bytes")
+			thenApart = addUneven(thenApart, sumsA.count);
 		const estimate = now.sampled + Math.round(now.beyond) - then.sampled - Math.round(then.beyond);
 		const moments = { variance: p.variance + thenApart.variance,
 			covariance: p.covariance - thenApart.covariance };
