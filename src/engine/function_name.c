@@ -240,6 +240,14 @@ static bool is_end_of_name(struct name_scan *scan)
 	       starts_with_text(at, " [clone ") || starts_with_text(at, " (.");
 }
 
+/* No piece begins within a word. */
+static const char *end_of_word(const char *at, const char *end)
+{
+	while (is_name_char(*at) && at + 1 < end && is_name_char(at[1]))
+		at++;
+	return at + 1;
+}
+
 /* Takes the next piece; false: the name is complete. */
 static bool scan_piece(struct name_scan *scan)
 {
@@ -265,7 +273,7 @@ static bool scan_piece(struct name_scan *scan)
 		scan->len = 0;
 		scan->at++;
 	} else {
-		scan_copy(scan, at + 1);
+		scan_copy(scan, end_of_word(at, scan->end));
 	}
 	return true;
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "engine/wrappers.h"
 
+#include <pthread.h>
+#include <stdint.h>
 #include <string.h>
 
 #include "base/array.h"
@@ -20,7 +22,6 @@ static const char *const prefixed[] = {
 	"asprintf_chk", "vasprintf_chk", "vasprintf_internal",
 };
 
-/* All tables are searched for each name of a snapshot. First bytes are compared first: for most names that is enough. */
 static bool is_in_prefixed(const char *rest)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(prefixed); i++)
@@ -53,8 +54,8 @@ static const char *const allocators[] = {
 	"mi_heap_malloc_*", "mi_heap_calloc_*", "mi_heap_realloc_*", "mi_new", "mi_new_n", "mi_new_nothrow",
 	"mi_new_aligned*", "mi_heap_alloc_new*", "_mi_malloc_generic", "_mi_heap_malloc_zero*",
 
-	/* C++: the global operator new, demangled or not, and that of a class */
-	"operator new", "operator new[[]]", "_Znw*", "_Zna*", "*::operator new", "*::operator new[[]]",
+	/* C++: the global operator new, demangled or not; that of a class is is_new_of_class() */
+	"operator new", "operator new[[]]", "_Znw*", "_Zna*",
 
 	/* Rust */
 	"__rust_alloc*", "__rust_realloc", "__rg_alloc*", "__rg_realloc", "__rdl_alloc*", "__rdl_realloc",
@@ -142,8 +143,6 @@ static const char *const jvm_allocators[] = {
 	"Arena::*", "Chunk::*", "ChunkPool::*", "*ArrayAllocator::*", "resource_*allocate_bytes", "GrowableArray*",
 };
 
-/* ---- the whole ----------------------------------------------------------------------------------------- */
-
 static bool matches_wrapper_row(const char *const *row, size_t nr, const char *base)
 {
 	for (size_t i = 0; i < nr; i++)
@@ -152,9 +151,72 @@ static bool matches_wrapper_row(const char *const *row, size_t nr, const char *b
 	return false;
 }
 
+/* ---- the first two bytes of all names in the tables ---------------------------------------------------- */
+
+/* All names of a snapshot are looked up, and few of them are in the tables: this tells most of the others apart. */
+static uint64_t known_pair[(1 << 16) / 64];
+static pthread_once_t known_pairs_once = PTHREAD_ONCE_INIT;
+
+static uint16_t pair_of(const char *name)
+{
+	return (uint8_t)name[0] << 8 | (uint8_t)name[1];
+}
+
+static void add_pair(const char *name)
+{
+	known_pair[pair_of(name) / 64] |= 1ull << pair_of(name) % 64;
+}
+
+/* The second byte of a pattern may stand for any. */
+static void add_pairs_of_patterns(const char *const *row, size_t nr)
+{
+	for (size_t i = 0; i < nr; i++) {
+		if (row[i][1] && !strchr("*?[", row[i][1]))
+			add_pair(row[i]);
+		else
+			for (unsigned int second = 0; second < 256; second++)
+				add_pair((const char[]){ row[i][0], second });
+	}
+}
+
+static void add_known_pairs(void)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(prefixed); i++)
+		add_pair(prefixed[i]);
+	for (size_t i = 1; i < ARRAY_SIZE(prefixes); i++)
+		add_pair(prefixes[i]);
+	add_pairs_of_patterns(allocators, ARRAY_SIZE(allocators));
+	add_pairs_of_patterns(plumbing, ARRAY_SIZE(plumbing));
+	add_pairs_of_patterns(starts, ARRAY_SIZE(starts));
+}
+
+static bool may_be_known(const char *base)
+{
+	pthread_once(&known_pairs_once, add_known_pairs);
+	return known_pair[pair_of(base) / 64] >> pair_of(base) % 64 & 1;
+}
+
+/* ---- the whole ----------------------------------------------------------------------------------------- */
+
+static bool name_ends_with(const char *name, const char *end)
+{
+	size_t len = strlen(name), end_len = strlen(end);
+
+	return len >= end_len && !strcmp(name + len - end_len, end);
+}
+
+static bool is_new_of_class(const char *base)
+{
+	return name_ends_with(base, "::operator new") || name_ends_with(base, "::operator new[]");
+}
+
 enum frame_role wrapper_role_by_name(const char *base)
 {
 	if (!*base)
+		return ROLE_OWN;
+	if (is_new_of_class(base))
+		return ROLE_ALLOCATOR;
+	if (!may_be_known(base))
 		return ROLE_OWN;
 	if (is_prefixed(base) || matches_wrapper_row(allocators, ARRAY_SIZE(allocators), base))
 		return ROLE_ALLOCATOR;

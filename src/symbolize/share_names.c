@@ -105,7 +105,7 @@ static int add_chain(struct named_side *side, uint64_t first, uint64_t last)
 	const struct snap_frame *frame = &side->t->frame[id];
 	int err = 0;
 
-	if (!frame->object || !frame->offset || side->chain[id].nr || frame->flags & (SNAP_FRAME_INLINE | SNAP_FRAME_SKIPPED))
+	if (!frame->object || !frame->offset || frame->flags & (SNAP_FRAME_INLINE | SNAP_FRAME_SKIPPED))
 		return 0;
 	side->chain[id] = (struct chain){ first, last - first + 1 };
 	if (!*build_id_of_object(side, frame->object))
@@ -127,15 +127,27 @@ static int find_chains(struct named_side *side)
 		uint64_t first = t->traceback[i].first, end = first + t->traceback[i].nframe;
 
 		for (uint64_t at = first; at < end && !err; at++) {
-			const struct snap_frame *frame = &t->frame[t->traceback_frame[at]];
+			uint32_t id = t->traceback_frame[at];
+			const struct snap_frame *frame = &t->frame[id];
 
-			if (at + 1 < end && is_inlined_into(frame, &t->frame[t->traceback_frame[at + 1]]))
+			if (!side->chain[id].nr && at + 1 < end && is_inlined_into(frame, &t->frame[t->traceback_frame[at + 1]]))
 				continue;
-			err = add_chain(side, first, at);
+			err = side->chain[id].nr ? 0 : add_chain(side, first, at);
 			first = at + 1;
 		}
 	}
 	return err;
+}
+
+/* Whether names can be lent to a frame of the snapshot. */
+static bool has_nameless(const struct snapshot *snapshot)
+{
+	const struct snapshot_tables *t = snapshot__tables(snapshot);
+
+	for (uint32_t id = 1; id < t->frame_nr; id++)
+		if (!t->frame[id].lineno && t->frame[id].object && t->frame[id].offset)
+			return true;
+	return false;
 }
 
 static int named_side_init(struct named_side *side, const struct snapshot *snapshot)
@@ -324,6 +336,8 @@ int names_share(const struct snapshot *const both[2], struct shared_names *ret)
 	int err;
 
 	*ret = (struct shared_names){};
+	if (!has_nameless(both[0]) && !has_nameless(both[1]))
+		return 0;
 	err = named_side_init(&side[0], both[0]) ?: named_side_init(&side[1], both[1]) ?:
 	      share_between(side, ret);
 	named_side_release(&side[0]);
