@@ -178,20 +178,31 @@ static __always_inline int record_call_return(struct pt_regs *ctx, struct thread
 	return call_end(thread, cookie, PT_REGS_RC(ctx));
 }
 
+/* Returns whether the entry is recorded. *ret_thread is NULL if the thread is not known yet. */
+static __always_inline bool begin_entry(__u64 cookie, struct thread **ret_thread)
+{
+	bool is_bystander;
+	struct thread *thread = own_thread(&is_bystander);
+
+	*ret_thread = thread;
+	if (is_bystander) {
+		count_bystander(trap_at_entry(cookie), 1);
+		return false;
+	}
+	if (!link_counts(thread, cookie))
+		return false;
+	cost_begin(thread);
+	return true;
+}
+
 SEC("uprobe")
 int BPF_KPROBE(enter_call)
 {
 	__u64 cookie = bpf_get_attach_cookie(ctx);
-	bool is_bystander;
-	struct thread *thread = own_thread(&is_bystander);
+	struct thread *thread;
 
-	if (is_bystander) {
-		count_bystander(trap_at_entry(cookie), 1);
+	if (!begin_entry(cookie, &thread))
 		return 0;
-	}
-	if (!link_counts(thread, cookie))
-		return 0;
-	cost_begin(thread);
 	record_call_entry(ctx, thread, cookie);
 	cost_end(thread, trap_at_entry(cookie));
 	return 0;
@@ -202,16 +213,10 @@ SEC("uprobe")
 int BPF_KPROBE(take_sample)
 {
 	__u64 cookie = bpf_get_attach_cookie(ctx);
-	bool is_bystander;
-	struct thread *thread = own_thread(&is_bystander);
+	struct thread *thread;
 
-	if (is_bystander) {
-		count_bystander(trap_at_entry(cookie), 1);
+	if (!begin_entry(cookie, &thread))
 		return 0;
-	}
-	if (!link_counts(thread, cookie))
-		return 0;
-	cost_begin(thread);
 	enter_sampler(ctx, thread, cookie);
 	cost_end(thread, trap_at_entry(cookie));
 	return 0;
