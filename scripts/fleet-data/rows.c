@@ -177,7 +177,7 @@ static void add_all(struct rows *rows)
 static void prepare_all(struct rows *rows)
 {
 	rows->allocation = prepare(rows, "INSERT INTO allocation VALUES (?, ?, ?, ?, ?, ?)");
-	rows->snapshot = prepare(rows, "INSERT INTO snapshot SELECT ?1, ?1, 0, ?2, ?3, 2 * ?8 + 1, ?8, 1000000000 * ?3, ?8,"
+	rows->snapshot = prepare(rows, "INSERT INTO snapshot SELECT ?1, ?1, ?2, ?3, 2 * ?8 + 1, ?8, 1000000000 * ?3, ?8,"
 				 " 200000000000, ?4, ?5, '', '', ?7, '', '', '', '', '', '', '', ?6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0");
 	rows->label = prepare(rows, "INSERT INTO label VALUES (?, ?, 'version', ?)");
 	rows->traceback = prepare(rows, "INSERT INTO traceback VALUES (?, ?, ?, ?, ?)");

@@ -27,7 +27,8 @@ struct fleet_options {
 #define FLEET_DEFAULTS .catalogue = "./allocsnap-fleet.db", .stats = { STATS_DEFAULTS }
 
 extern const struct command cmd_fleet, cmd_fleet_index, cmd_fleet_stats, cmd_fleet_diff, cmd_fleet_hosts,
-	cmd_fleet_trend, cmd_fleet_leaks, cmd_report_fleet;
+	cmd_fleet_trend, cmd_fleet_leaks, cmd_fleet_export, cmd_report_fleet,
+	cmd_fleet_init, cmd_fleet_push;
 
 /* Rows for fields of struct fleet_options: --catalogue; --where; --strip-prefix and --line-drift; --all-times. */
 extern const struct option_row catalogue_rows[], where_rows[], names_rows[], times_rows[];
@@ -61,6 +62,9 @@ struct fleet {
  */
 int fleet_begin(const struct command *command, const struct fleet_options *options, struct fleet *ret);
 void fleet_end(struct fleet *fleet);
+
+/* Opens the catalogue for a command that asks no question: facts, no names. As above otherwise. */
+int fleet_open(const struct fleet_options *options, struct fleet *ret);
 
 /*
  * Closes the catalogue after all rows have been read, because `fleet index` cannot commit while it is open. Facts and

@@ -28,6 +28,12 @@ static int check_fleet_options(const struct command *command, struct fleet *flee
 
 static int open_fleet_catalogue(struct fleet *fleet, struct reason *why)
 {
+	return catalogue__open(fleet->options->catalogue, CATALOGUE_READ, &fleet->catalogue, why) ?:
+	       catalogue__facts(fleet->catalogue, &fleet->facts, why);
+}
+
+static int read_fleet_names(struct fleet *fleet, struct reason *why)
+{
 	const struct fleet_options *options = fleet->options;
 	const struct dictionary_options names = {
 		.key_type = fleet->chosen.engine.key_type,
@@ -35,29 +41,37 @@ static int open_fleet_catalogue(struct fleet *fleet, struct reason *why)
 		.strip_prefix_nr = options->strip_prefix.item_nr,
 		.line_drift = options->line_drift,
 	};
-	int err = catalogue__open(options->catalogue, CATALOGUE_READ, &fleet->catalogue, why);
+	int err = symbol_tables_read(fleet->catalogue, &names, &fleet->dictionary, why);
 
-	if (!err)
-		err = catalogue__facts(fleet->catalogue, &fleet->facts, why);
-	if (!err)
-		err = symbol_tables_read(fleet->catalogue, &names, &fleet->dictionary, why);
 	fleet->chosen.engine.key_frame = fleet->dictionary.key_frame;
 	return err;
+}
+
+static int report_open_error(int err, const struct reason *why)
+{
+	if (err == -ENOENT)
+		return log_failure("%s; 'allocsnap fleet index DIR' makes one", why->text);
+	return err ? log_failure("%s", why->text) : EXIT_DONE;
+}
+
+int fleet_open(const struct fleet_options *options, struct fleet *ret)
+{
+	struct reason why = { "out of memory" };
+
+	*ret = (struct fleet){ .options = options };
+	return report_open_error(open_fleet_catalogue(ret, &why), &why);
 }
 
 int fleet_begin(const struct command *command, const struct fleet_options *options, struct fleet *ret)
 {
 	struct reason why = { "out of memory" };
-	int status, err;
+	int status;
 
 	*ret = (struct fleet){ .options = options };
 	status = check_fleet_options(command, ret);
 	if (status)
 		return status;
-	err = open_fleet_catalogue(ret, &why);
-	if (err == -ENOENT)
-		return log_failure("%s; 'allocsnap fleet index DIR' makes one", why.text);
-	return err ? log_failure("%s", why.text) : EXIT_DONE;
+	return report_open_error(open_fleet_catalogue(ret, &why) ?: read_fleet_names(ret, &why), &why);
 }
 
 void fleet_let_go(struct fleet *fleet)

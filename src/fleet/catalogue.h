@@ -82,6 +82,7 @@ struct fleet_snapshot {
 	 * "killed by signal 9"; "": not known), or REPLACED_BY_EXEC or GONE_WITH_BOOT if other snapshots show that.
 	 */
 	const char *ending;
+	const char *own_ending; /* what the snapshot itself says of it */
 	int64_t pid;
 	int64_t start_ticks, exec_count;
 	int64_t size, count; /* of all blocks of the snapshot, unbiased */

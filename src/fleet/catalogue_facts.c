@@ -161,6 +161,7 @@ static void set_texts(const struct gathering *g, const struct raw *raw, struct f
 	FLEET_TEXTS(X)
 #undef X
 	to->path = strpool_get(&g->pool, raw->text[PATH]);
+	to->own_ending = to->ending;
 }
 
 static int copy_facts(const struct gathering *g, struct fleet_facts *facts)

@@ -2,13 +2,24 @@
 #include "fleet/row_schema.h"
 
 #define EMBED(name, path) \
-	__asm__(".pushsection .rodata\n" name ":\n.incbin \"" path "\"\n.byte 0\n.popsection\n")
+	__asm__(".pushsection .rodata\n" #name ":\n.incbin \"src/fleet/sql/" path "\"\n.byte 0\n.popsection\n"); \
+	extern const char name[]
 
-EMBED("row_schema_sqlite_text", "src/fleet/sql/sqlite.sql");
-
-extern const char row_schema_sqlite_text[];
+EMBED(sqlite_sql, "sqlite.sql");
+EMBED(clickhouse_sql, "clickhouse.sql");
+EMBED(clickhouse_cluster_sql, "clickhouse-cluster.sql");
 
 const char *row_schema_sqlite(void)
 {
-	return row_schema_sqlite_text;
+	return sqlite_sql;
+}
+
+const char *row_schema_clickhouse(void)
+{
+	return clickhouse_sql;
+}
+
+const char *row_schema_clickhouse_cluster(void)
+{
+	return clickhouse_cluster_sql;
 }

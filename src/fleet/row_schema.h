@@ -11,4 +11,8 @@
 
 const char *row_schema_sqlite(void);
 
+/* With places {local}, {ttl}, {cluster} and {database}; the second one after the first, for many servers. */
+const char *row_schema_clickhouse(void);
+const char *row_schema_clickhouse_cluster(void);
+
 #endif

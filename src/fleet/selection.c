@@ -456,6 +456,15 @@ int cohort_explain_error(int err, const struct cohort *const *cohort, size_t coh
 			   line.text, largest->host, largest->path);
 }
 
+uint64_t cohort_row_nr(const struct cohort *cohort)
+{
+	uint64_t nr = 0;
+
+	for (size_t i = 0; i < cohort->snapshot_nr; i++)
+		nr += cohort->snapshot[i]->row_nr;
+	return nr;
+}
+
 void cohort_release(struct cohort *cohort)
 {
 	free(cohort->snapshot);

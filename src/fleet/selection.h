@@ -21,6 +21,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "fleet/catalogue.h"
 
@@ -60,6 +61,9 @@ int cohort_choose(const struct fleet_facts *facts, const struct fleet_selection 
  * snapshots, and how to leave it out.
  */
 int cohort_explain_error(int err, const struct cohort *const *cohort, size_t cohort_nr, struct reason *why);
+
+/* The number of rows of its snapshots. */
+uint64_t cohort_row_nr(const struct cohort *cohort);
 
 void cohort_release(struct cohort *cohort);
 

@@ -4,7 +4,6 @@ import contextlib
 import pathlib
 import shutil
 import socket
-import sqlite3
 import subprocess
 import tempfile
 import urllib.error
@@ -13,7 +12,6 @@ import urllib.request
 
 import harness
 from oracle import RowTables
-from sql_questions import FOLDER
 
 SERVER = shutil.which("clickhouse-server", path="/usr/sbin:/usr/bin:/sbin:/bin")
 DATABASE = "allocsnap"
@@ -63,18 +61,13 @@ class Server:
         except OSError:
             return False
 
-    def request(self, sql, body=b"", database=DATABASE):
-        query = urllib.parse.urlencode({**SETTINGS, "database": database, **({"query": sql} if body else {})})
+    def request(self, sql, database=DATABASE):
+        query = urllib.parse.urlencode({**SETTINGS, "database": database})
         try:
-            with urllib.request.urlopen(f"{self.url}/?{query}", data=body or sql.encode(), timeout=300) as answer:
+            with urllib.request.urlopen(f"{self.url}/?{query}", data=sql.encode(), timeout=300) as answer:
                 return answer.read().decode()
         except urllib.error.HTTPError as error:
             raise RuntimeError(f"{error.read().decode()[:600]} of {sql[:2000]}") from error
-
-    def statements(self, text):
-        lines = "\n".join(line for line in text.splitlines() if not line.startswith("--"))
-        for statement in filter(str.strip, lines.split(";")):
-            self.request(statement)
 
     def close(self):
         self.process.kill()
@@ -105,29 +98,15 @@ class Cluster:
             server.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def init(self):
-        """Makes the tables by hand: those of one server, or over all shards."""
-        parts = {"local": "local_" if len(self.servers) > 1 else "", "ttl": "", "cluster": "fleet", "database": DATABASE}
-        for server in self.servers:
-            server.request(f"CREATE DATABASE IF NOT EXISTS {DATABASE}", database="default")
-            for name in ["clickhouse", "clickhouse-cluster"][:len(self.servers)]:
-                text = (FOLDER / f"{name}.sql").read_text(encoding="utf-8")
-                for part, value in parts.items():
-                    text = text.replace("{" + part + "}", value)
-                server.statements(text)
+    @property
+    def url(self):
+        """The server that questions are asked of."""
+        return self.servers[-1].url
 
-    def copy_rows(self, path):
-        """The row tables of a file of SQLite."""
-        with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
-            for (table,) in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall():
-                rows = db.execute(f"SELECT * FROM {table}")
-                while batch := rows.fetchmany(200_000):
-                    body = "".join("\t".join(map(escape, row)) + "\n" for row in batch)
-                    self.servers[0].request(f"INSERT INTO {table} FORMAT TabSeparated", body.encode())
-
-
-def escape(value):
-    return str(value).replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n")
+    def init_options(self):
+        """For `fleet init`: the servers, and that they are a cluster."""
+        servers = [word for server in self.servers for word in ("--to", server.url)]
+        return servers + (["--cluster", "fleet"] if len(self.servers) > 1 else [])
 
 
 def parse_value(text):

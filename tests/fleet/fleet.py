@@ -37,8 +37,14 @@ class Fleet:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def run(self, *args, status=0, catalogue=None, program=ALLOCSNAP, timeout=300, **options):
-        """`allocsnap fleet …` to its end: (stdout, stderr)."""
-        argv = [str(program), "fleet", *map(str, args), "--catalogue", str(catalogue or self.catalogue)]
+        """`allocsnap fleet …` of the catalogue to its end: (stdout, stderr)."""
+        return self.cluster(*args, "--catalogue", catalogue or self.catalogue, status=status, program=program,
+                            timeout=timeout, **options)
+
+    @staticmethod
+    def cluster(*args, status=0, program=ALLOCSNAP, timeout=300, **options):
+        """The same without a catalogue."""
+        argv = [str(program), "fleet", *map(str, args)]
         process = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                                  check=False, timeout=timeout, **options)
         if status is not None:

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""The questions of src/fleet/sql have the same answers in SQLite, in one ClickHouse, and in two shards, and those are the
-engine's."""
+"""The questions of src/fleet/sql have the same answers in SQLite, exported and made, in one ClickHouse and in two shards,
+and those are the engine's."""
 import contextlib
 import random
 
 from clickhouse import ClickHouse, Cluster
 from fleet import Fleet, site_of
 from harness import check_equal
+from oracle import Oracle
 from test_questions import VERSION, by_site, check_rows, is_close, site_by
 
 ROUNDS = 3
@@ -75,16 +76,19 @@ def check_trend(fleet, database, rng, what):
 
 @contextlib.contextmanager
 def databases():
-    """Fleet, and its row tables in SQLite, in one server, and in two shards, by name."""
+    """A fleet, and its row tables by name: as fleet-data writes them, exported, and pushed to one server and to two
+    shards."""
     options = "--hosts", 12, "--sites", 60, "--tracebacks", 1800, "--frames", 600
     with contextlib.ExitStack() as stack:
         fleet = stack.enter_context(contextlib.closing(Fleet("clickhouse", *options, rows=True)))
         fleet.index()
-        made = {"SQLite": fleet.oracle()}
+        fleet.run("export", fleet.folder / "export.db")
+        exported = stack.enter_context(contextlib.closing(Oracle(fleet.folder / "export.db")))
+        made = {"fleet-data": fleet.oracle(), "export": exported}
         for name, server_nr in (("one server", 1), ("two shards", 2)):
             cluster = stack.enter_context(Cluster(server_nr))
-            cluster.init()
-            cluster.copy_rows(fleet.rows)
+            fleet.cluster("init", *cluster.init_options())
+            fleet.run("push", "--to", cluster.servers[0].url)
             made[name] = ClickHouse(cluster.servers[-1])
         yield fleet, made
 

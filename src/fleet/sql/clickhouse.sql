@@ -9,7 +9,7 @@ CREATE TABLE IF NOT EXISTS {local}schema_version (version Int64) ENGINE = MergeT
 
 -- One process at one time. clock_ns times the snapshots of a process by a clock that is not set, if the host has one.
 -- moment orders them: of one time, a part (`convert`) comes before the whole.
-CREATE TABLE IF NOT EXISTS {local}snapshot (upload_id Int64, snapshot_id Int64, verify Int64, process_id Int64,
+CREATE TABLE IF NOT EXISTS {local}snapshot (upload_id Int64, snapshot_id Int64, process_id Int64,
     time Int64, moment Int64, clock_ns Int64, time_ns Int64, monotonic_ns Int64, recording_ns Int64, host String,
     comm String, exe String, exe_build_id String, cgroup String, container String, boot_id String, kernel String, version String,
     trigger String, ending String, path String, pid Int64, start_ticks Int64, exec_count Int64, size Int64,

@@ -1,4 +1,5 @@
--- fleet stats --group-by domain. Two programs may use one name for domains of their own. {chosen}: latest.sql or
+-- fleet stats --group-by domain. A domain without a name
+-- is #NUMBER, until one is known. {chosen}: latest.sql or
 -- all-times.sql.
 SELECT name, bytes, blocks
 FROM (
@@ -6,4 +7,6 @@ FROM (
     FROM allocation WHERE upload_id IN ({chosen})
     GROUP BY domain
 ) AS sums
-INNER JOIN (SELECT DISTINCT domain, name FROM domain) AS names USING (domain)
+INNER JOIN (
+    SELECT domain, max(pushed_name) AS name FROM (SELECT domain, name AS pushed_name FROM domain) AS pushed GROUP BY domain
+) AS names USING (domain)

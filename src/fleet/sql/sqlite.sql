@@ -3,7 +3,7 @@
 PRAGMA user_version = 1;
 CREATE TABLE schema_version (version INTEGER NOT NULL);
 INSERT INTO schema_version VALUES (1);
-CREATE TABLE snapshot (upload_id INTEGER PRIMARY KEY, snapshot_id INTEGER NOT NULL, verify INTEGER NOT NULL,
+CREATE TABLE snapshot (upload_id INTEGER PRIMARY KEY, snapshot_id INTEGER NOT NULL,
     process_id INTEGER NOT NULL, time INTEGER NOT NULL, moment INTEGER NOT NULL, clock_ns INTEGER NOT NULL,
     time_ns INTEGER NOT NULL,
     monotonic_ns INTEGER NOT NULL, recording_ns INTEGER NOT NULL, host TEXT NOT NULL, comm TEXT NOT NULL,

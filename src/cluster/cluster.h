@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_CLUSTER_CLUSTER_H
+#define ALLOCSNAP_CLUSTER_CLUSTER_H
+
+/*
+ * A ClickHouse over HTTP: one server, or one of a cluster, which asks the others. An answer is whole or an error: the
+ * server ends a query before it answers, and a shard that does not answer is an error.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fleet/row_tables.h"
+#include "reason.h"
+
+/* Zero is the default. */
+struct cluster_options {
+	const char *url; /* http://HOST:8123 */
+	const char *database;
+	const char *credentials, *ca_file; /* push/http_client.h */
+	uint64_t timeout_ns;
+};
+
+#define CLUSTER_DATABASE "allocsnap"
+#define CLUSTER_TIMEOUT_NS 300000000000
+
+struct cluster;
+
+/* Returns 0, or -EINVAL and why the options are refused, or another negative errno: they cannot be checked. */
+int cluster_options_check(const struct cluster_options *options, struct reason *why);
+
+/* Asks the server nothing yet. Options must outlive it. Returns 0, or a negative errno and a line in *why. */
+int cluster__new(const struct cluster_options *options, struct cluster **ret, struct reason *why);
+void cluster__free(struct cluster *cluster); /* NULL is allowed */
+
+const struct cluster_options *cluster__options(const struct cluster *cluster);
+
+/*
+ * Errors of the functions below leave a line with the URL in *why. -ENOENT: the server has no such database or table;
+ * -EACCES: it refuses the user; -EIO: anything else.
+ */
+
+/* Runs a statement without an answer. is_in_database: false for what makes the database. */
+int cluster__run(struct cluster *cluster, const char *sql, bool is_in_database, struct reason *why);
+
+/* A list of numbers that a query can use as the table `chosen`, with the column chosen_id. */
+struct cluster_numbers {
+	const int64_t *number;
+	size_t nr;
+};
+
+/*
+ * Runs a query with columns of these types; the text lacks FORMAT. row() gets each row; its texts last until it returns.
+ * Texts end at a NUL. numbers may be NULL.
+ */
+struct cluster_query {
+	const char *sql;
+	bool is_outside; /* the database may not be there yet */
+	const struct cluster_numbers *numbers;
+	const enum row_type *type;
+	size_t column_nr;
+	int (*row)(void *what, const union row_value *value);
+	void *what;
+};
+
+int cluster__ask(struct cluster *cluster, const struct cluster_query *query, struct reason *why);
+
+/* Rows go to the table of the same name. */
+struct row_sink *cluster__sink(struct cluster *cluster);
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_CLUSTER_CLUSTER_PRIVATE_H
+#define ALLOCSNAP_CLUSTER_CLUSTER_PRIVATE_H
+
+#include "cluster/cluster.h"
+#include "push/http_client.h"
+
+struct cluster {
+	struct row_sink sink;
+	const struct cluster_options *options;
+	struct http_options http;
+	struct http_client *client;
+	struct row_bytes block, packed; /* what is inserted, before and after compression */
+};
+
+/* One request to the server. */
+struct cluster_request {
+	const char *parameters; /* of the URL, besides our settings: "&…"; NULL: none */
+	bool is_in_database;
+	const char *content_type; /* NULL: none */
+	const void *body;
+	size_t body_len;
+	int (*take)(void *what, const void *bytes, size_t len); /* NULL: the answer is of no interest */
+	void *what;
+};
+
+int cluster_send(struct cluster *cluster, const struct cluster_request *request, struct reason *why);
+
+/* Turns what the server says into one line and an errno. text: the beginning of its answer. */
+int cluster_explain_status(const struct cluster *cluster, long status, const char *text, struct reason *why);
+
+/* Rows as the server's format Native in one compressed block. Returns 0 or -ENOMEM. */
+int native_block_make(const struct row_batch *batch, struct row_bytes *block, struct row_bytes *packed);
+
+/* Escapes a text for a URL; the caller frees it. NULL: no memory. */
+char *cluster_escape(const char *text);
+
+#endif

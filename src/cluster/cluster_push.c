@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "cluster/cluster_push.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/array.h"
+#include "base/progress.h"
+#include "base/reason.h"
+#include "fleet/row_export.h"
+
+/* ---- what the cluster has ------------------------------------------------------------------------------------- */
+
+static int take_known(void *known, const union row_value *value)
+{
+	const struct known_row row = { .hash = { value[0].number, value[1].number } };
+
+	return row.hash.id <= 0 || known_find(known, row.hash.id, 0) ? 0 : known_add(known, &row);
+}
+
+static int ask_known(struct cluster *cluster, const char *sql, struct known *known, struct reason *why)
+{
+	static const enum row_type types[] = { ROW_INT, ROW_INT };
+	const struct cluster_query query = { .sql = sql, .type = types, .column_nr = 2, .row = take_known, .what = known };
+
+	return cluster__ask(cluster, &query, why);
+}
+
+static int ask_known_names(struct cluster *cluster, struct row_known *known, struct reason *why)
+{
+	return ask_known(cluster, "SELECT DISTINCT traceback_id, verify FROM traceback", &known->tracebacks, why) ?:
+	       ask_known(cluster, "SELECT DISTINCT frame_id, verify FROM frame", &known->frames, why) ?:
+	       /* A domain's number may be 0, and an id may not. */
+	       ask_known(cluster, "SELECT DISTINCT domain + 1, toInt64(0) FROM domain", &known->domains, why);
+}
+
+/* Snapshots of other times cannot be those. */
+static int ask_snapshots(struct cluster *cluster, const struct cohort *cohort, struct known *known, struct reason *why)
+{
+	int64_t first = INT64_MAX, last = INT64_MIN;
+	char sql[192];
+
+	for (size_t i = 0; i < cohort->snapshot_nr; i++) {
+		int64_t time = cohort->snapshot[i]->time_ns / 1000000000;
+
+		first = time < first ? time : first;
+		last = time > last ? time : last;
+	}
+	snprintf(sql, sizeof(sql), "SELECT DISTINCT snapshot_id, toInt64(0) FROM snapshot WHERE time >= %" PRId64
+		 " AND time <= %" PRId64, first, last);
+	return ask_known(cluster, sql, known, why);
+}
+
+/* ---- what is new ---------------------------------------------------------------------------------------------- */
+
+static int compare_snapshot_times(const void *left, const void *right)
+{
+	const struct fleet_snapshot *a = *(const struct fleet_snapshot *const *)left;
+	const struct fleet_snapshot *b = *(const struct fleet_snapshot *const *)right;
+
+	return (a->time_ns > b->time_ns) - (a->time_ns < b->time_ns) ?: (a > b) - (a < b);
+}
+
+/* The new snapshots, the oldest first: an insert is then of few partitions, and a cut push has a beginning. */
+static int choose_new_snapshots(const struct cohort *cohort, const struct known *known, struct cohort *ret)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < cohort->snapshot_nr && !err; i++)
+		if (!known_find(known, cohort->snapshot[i]->snapshot_id, 0))
+			err = array_push(ret, snapshot, cohort->snapshot[i]);
+	if (!err && ret->snapshot_nr)
+		qsort(ret->snapshot, ret->snapshot_nr, sizeof(*ret->snapshot), compare_snapshot_times);
+	return err;
+}
+
+/* Uploads of different pushes need different numbers: 62 random bits, and room for the snapshots of one push. */
+static int draw_upload_base(int64_t *ret, struct reason *why)
+{
+	uint64_t random;
+
+	if (getrandom(&random, sizeof(random), 0) != sizeof(random))
+		return reason_set(why, -errno, "no random number: %s", strerror(errno));
+	*ret = (random >> 2) + 1;
+	return 0;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------------------------ */
+
+static void show_pushed_rows(void *progress, uint64_t row_nr)
+{
+	progress_show(progress, row_nr);
+}
+
+static int push_new(struct cluster *cluster, const struct cluster_push *job, const struct cohort *cohort,
+		    struct cluster_pushed *pushed, struct reason *why)
+{
+	struct progress progress = progress_begin("pushing", "rows", cohort_row_nr(cohort));
+	struct row_snapshots snapshots = {
+		.catalogue = job->catalogue, .facts = job->facts, .snapshot = cohort->snapshot,
+		.snapshot_nr = cohort->snapshot_nr, .progress = show_pushed_rows, .what = &progress,
+	};
+	int err = draw_upload_base(&snapshots.upload_base, why);
+
+	if (!err)
+		err = row_export_snapshots(&snapshots, cluster__sink(cluster), &pushed->snapshots, why);
+	for (size_t i = 0; i < pushed->snapshots; i++)
+		pushed->rows += cohort->snapshot[i]->row_nr;
+	progress_end(&progress);
+	return err;
+}
+
+int cluster_push(struct cluster *cluster, const struct cluster_push *job, struct cluster_pushed *ret,
+		 struct reason *why)
+{
+	struct row_known names = {};
+	struct known snapshots = {};
+	struct cohort new = {};
+	int err;
+
+	*ret = (struct cluster_pushed){};
+	err = ask_snapshots(cluster, job->cohort, &snapshots, why);
+	if (!err && choose_new_snapshots(job->cohort, &snapshots, &new))
+		err = reason_set(why, -ENOMEM, "out of memory");
+	ret->known = job->cohort->snapshot_nr - new.snapshot_nr;
+	if (!err && new.snapshot_nr)
+		err = ask_known_names(cluster, &names, why) ?:
+		      row_export_names(job->catalogue, &names, cluster__sink(cluster), why) ?:
+		      push_new(cluster, job, &new, ret, why);
+	row_known_release(&names);
+	known_release(&snapshots);
+	cohort_release(&new);
+	return err;
+}

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "cluster/cluster_schema.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/reason.h"
+#include "fleet/row_schema.h"
+
+#define FIRST_WITH_TTL "19.6"
+
+/* ---- the text ------------------------------------------------------------------------------------------------- */
+
+int schema_options_check(const struct schema_options *options, struct reason *why)
+{
+	const char *name = options->cluster ?: "";
+
+	for (; *name; name++)
+		if (!isalnum((unsigned char)*name) && *name != '_')
+			return reason_set(why, -EINVAL, "'%.100s' is no name of a cluster: letters, digits and _", options->cluster);
+	return options->cluster && name == options->cluster ? reason_set(why, -EINVAL, "the cluster has no name") : 0;
+}
+
+/* Writes a text with places; comments are left out. */
+static void write_statements(FILE *out, const char *text, const struct schema_options *options)
+{
+	char ttl[96] = "";
+	const struct {
+		const char *place, *value;
+	} places[] = {
+		{ "{local}", options->cluster ? "local_" : "" }, { "{ttl}", ttl },
+		{ "{cluster}", options->cluster }, { "{database}", options->database },
+	};
+
+	if (options->keep_days)
+		snprintf(ttl, sizeof(ttl), "\nTTL toDateTime(time) + INTERVAL %" PRIu64 " DAY", options->keep_days);
+	for (bool begins_line = true; *text; begins_line = text[-1] == '\n') {
+		size_t i = 0;
+
+		if (begins_line && !strncmp(text, "--", 2)) {
+			text += strcspn(text, "\n") + 1;
+			continue;
+		}
+		while (i < ARRAY_SIZE(places) && strncmp(text, places[i].place, strlen(places[i].place)))
+			i++;
+		if (i == ARRAY_SIZE(places)) {
+			putc(*text++, out);
+			continue;
+		}
+		fputs(places[i].value, out);
+		text += strlen(places[i].place);
+	}
+}
+
+char *schema_text(const struct schema_options *options)
+{
+	char *text = NULL;
+	size_t len;
+	FILE *out = open_memstream(&text, &len);
+
+	if (!out)
+		return NULL;
+	fprintf(out, "CREATE DATABASE IF NOT EXISTS %s;\n\nUSE %s;\n\n", options->database, options->database);
+	write_statements(out, row_schema_clickhouse(), options);
+	if (options->cluster)
+		write_statements(out, row_schema_clickhouse_cluster(), options);
+	fprintf(out, "INSERT INTO schema_version VALUES (%d);\n", ROW_SCHEMA_VERSION);
+	if (!fclose(out))
+		return text;
+	free(text);
+	return NULL;
+}
+
+/* ---- what a server has ---------------------------------------------------------------------------------------- */
+
+struct server_version {
+	int64_t nr, least, most;
+};
+
+static int take_version(void *version_, const union row_value *value)
+{
+	struct server_version *version = version_;
+
+	*version = (struct server_version){ value[0].number, value[1].number, value[2].number };
+	return 0;
+}
+
+/* is_local: of this server, and not of the whole cluster. */
+static int ask_version(struct cluster *cluster, bool is_local, struct server_version *ret, struct reason *why)
+{
+	static const enum row_type types[] = { ROW_INT, ROW_INT, ROW_INT };
+	static const char *const sql[] = {
+		"SELECT toInt64(count()), toInt64(min(version)), toInt64(max(version)) FROM schema_version",
+		"SELECT toInt64(count()), toInt64(min(version)), toInt64(max(version)) FROM local_schema_version",
+	};
+	const struct cluster_query query = {
+		.sql = sql[is_local], .type = types, .column_nr = 3, .row = take_version, .what = ret,
+	};
+
+	return cluster__ask(cluster, &query, why);
+}
+
+static int check_version(const struct cluster *cluster, const struct server_version *version, struct reason *why)
+{
+	const char *url = cluster__options(cluster)->url, *database = cluster__options(cluster)->database;
+
+	if (!version->nr)
+		return reason_set(why, -EBADMSG, "%s: the tables of database %s have no version; 'allocsnap fleet init' "
+				  "completes them", url, database);
+	if (version->least == ROW_SCHEMA_VERSION && version->most == ROW_SCHEMA_VERSION)
+		return 0;
+	return reason_set(why, -EBADMSG, "%s: the tables of database %s have version %" PRId64 ", this allocsnap has %d: "
+			  "use %s, or another --database", url, database, version->most, ROW_SCHEMA_VERSION,
+			  version->most > ROW_SCHEMA_VERSION ? "a newer allocsnap" : "an older allocsnap");
+}
+
+/* The columns that we need and the server has. */
+struct found_columns {
+	uint64_t column[ROW_TABLE_NR]; /* a bit for each */
+};
+
+static int take_column(void *found_, const union row_value *value)
+{
+	static const char *const type[] = { [ROW_INT] = "Int64", [ROW_REAL] = "Float64", [ROW_TEXT] = "String" };
+	struct found_columns *found = found_;
+
+	for (enum row_table_number i = 0; i < ROW_TABLE_NR; i++) {
+		const struct row_table *table = row_table(i);
+
+		for (size_t k = 0; !strcmp(table->name, value[0].text) && k < table->column_nr; k++)
+			if (!strcmp(table->column[k].name, value[1].text) && !strcmp(type[table->column[k].type], value[2].text))
+				found->column[i] |= 1ull << k;
+	}
+	return 0;
+}
+
+static int check_table_columns(struct cluster *cluster, struct reason *why)
+{
+	static const enum row_type types[] = { ROW_TEXT, ROW_TEXT, ROW_TEXT };
+	struct found_columns found = {};
+	const struct cluster_query query = {
+		.sql = "SELECT table, name, type FROM system.columns WHERE database = currentDatabase()",
+		.type = types, .column_nr = 3, .row = take_column, .what = &found,
+	};
+	int err = cluster__ask(cluster, &query, why);
+
+	for (enum row_table_number i = 0; i < ROW_TABLE_NR && !err; i++)
+		if (found.column[i] != (1ull << row_table(i)->column_nr) - 1)
+			err = reason_set(why, -EBADMSG, "%s: table %s of database %s is not the one that 'allocsnap fleet init' "
+					 "makes; use another --database", cluster__options(cluster)->url, row_table(i)->name,
+					 cluster__options(cluster)->database);
+	return err;
+}
+
+int cluster_schema_check(struct cluster *cluster, struct reason *why)
+{
+	struct server_version version = {};
+
+	return ask_version(cluster, false, &version, why) ?: check_version(cluster, &version, why) ?: check_table_columns(cluster, why);
+}
+
+/* ---- making it ------------------------------------------------------------------------------------------------ */
+
+static int take_text(void *text_, const union row_value *value)
+{
+	snprintf(text_, 64, "%.63s", value->text);
+	return 0;
+}
+
+static int check_has_ttl(struct cluster *cluster, struct reason *why)
+{
+	static const enum row_type type = ROW_TEXT;
+	char version[64] = "";
+	const struct cluster_query query = {
+		.sql = "SELECT version()", .is_outside = true, .type = &type, .column_nr = 1, .row = take_text, .what = version,
+	};
+	int err = cluster__ask(cluster, &query, why);
+
+	if (err || strtod(version, NULL) >= 19.6)
+		return err;
+	return reason_set(why, -ENOTSUP, "%s: ClickHouse %s cannot remove old rows by itself; " FIRST_WITH_TTL " and later can",
+			  cluster__options(cluster)->url, version);
+}
+
+/* Runs statements one by one; the texts have no ; elsewhere. */
+static int run_statements(struct cluster *cluster, char *text, struct reason *why)
+{
+	int err = 0;
+
+	for (char *next, *at = text; !err && at; at = next) {
+		next = strchr(at, ';');
+		if (next)
+			*next++ = '\0';
+		at += strspn(at, " \n");
+		if (*at && strncmp(at, "USE ", 4) && strncmp(at, "INSERT ", 7))
+			err = cluster__run(cluster, at, strncmp(at, "CREATE DATABASE", 15), why);
+	}
+	return err;
+}
+
+int cluster_schema_set_version(struct cluster *cluster, struct reason *why)
+{
+	struct server_version version = {};
+	char insert[96];
+	int err = check_table_columns(cluster, why) ?: ask_version(cluster, false, &version, why);
+
+	snprintf(insert, sizeof(insert), "INSERT INTO schema_version VALUES (%d)", ROW_SCHEMA_VERSION);
+	return err || version.nr ? err : cluster__run(cluster, insert, true, why);
+}
+
+/* The database is not there yet, so that the first question may fail with -ENOENT. */
+static int make_tables(struct cluster *cluster, const struct schema_options *options, struct reason *why)
+{
+	struct server_version version = {};
+	char *text;
+	int err = ask_version(cluster, options->cluster != NULL, &version, why);
+
+	if (!err && version.nr)
+		err = check_version(cluster, &version, why);
+	if (err && err != -ENOENT)
+		return err;
+	text = schema_text(options);
+	err = text ? run_statements(cluster, text, why) : reason_set(why, -ENOMEM, "out of memory");
+	free(text);
+	return err;
+}
+
+int cluster_schema_make(struct cluster *cluster, const struct schema_options *options, struct reason *why)
+{
+	int err = cluster__run(cluster, "SELECT 1", false, why);
+
+	if (!err && options->keep_days)
+		err = check_has_ttl(cluster, why);
+	return err ?: make_tables(cluster, options, why);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_FLEET_ROW_EXPORT_H
+#define ALLOCSNAP_FLEET_ROW_EXPORT_H
+
+/*
+ * A catalogue as row tables. Names go first, since without rows they count for nothing. Of some hundred thousand rows at
+ * a time, those of the snapshots go last: a snapshot without its own row counts for nothing.
+ */
+
+#include "fleet/catalogue.h"
+#include "fleet/id_set.h"
+#include "fleet/row_tables.h"
+
+/* Names that the sink has already. Numbers of rows mean nothing. */
+struct row_known {
+	struct known tracebacks, frames, domains;
+};
+
+void row_known_release(struct row_known *known);
+
+/* The id of a domain in row tables: its number, or a hash of its name if programs chose the number. */
+int64_t row_domain_id(int64_t number, const char *name);
+
+/* Sends the names that the sink has not. Returns 0, or a negative errno and a line in *why. */
+int row_export_names(struct catalogue *catalogue, const struct row_known *known, struct row_sink *sink,
+		     struct reason *why);
+
+struct row_snapshots {
+	struct catalogue *catalogue;
+	const struct fleet_facts *facts;
+	const struct fleet_snapshot *const *snapshot;
+	size_t snapshot_nr;
+	int64_t upload_base; /* uploads are numbered from here; 0: by their snapshots' ids */
+	void (*progress)(void *what, uint64_t row_nr); /* may be NULL */
+	void *what;
+};
+
+/* Sends the snapshots. *ret_nr: how many the sink has taken whole, also after a failure. Errors as above. */
+int row_export_snapshots(const struct row_snapshots *job, struct row_sink *sink, size_t *ret_nr, struct reason *why);
+
+#endif

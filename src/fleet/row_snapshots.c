@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The snapshots of a catalogue as rows. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/array.h"
+#include "base/reason.h"
+#include "fleet/catalogue_private.h"
+#include "fleet/row_codec.h"
+#include "fleet/row_export.h"
+
+/* An insert of many rows costs a server less than many inserts. They take 50 MB of memory here. */
+#define ROWS_A_BATCH 1000000
+#define SNAPSHOTS_A_BATCH 20000
+
+/* An origin as rows have it. */
+struct row_origin {
+	int64_t traceback_id, domain;
+};
+
+struct row_sending {
+	const struct row_snapshots *job;
+	struct row_sink *sink;
+	struct row_origin *origin;
+	size_t origin_nr, origin_alloc;
+	struct rows_reader *reader;
+	struct fleet_rows rows;
+	struct row_batch allocations, samples, labels, losses, snapshots;
+	uint64_t row_nr; /* sent */
+};
+
+/* ---- origins -------------------------------------------------------------------------------------------------- */
+
+static int load_row_origins(struct row_sending *s, struct reason *why)
+{
+	static const char sql[] = "SELECT o.number, traceback_id, o.domain, coalesce(name, '#' || o.domain) FROM origin AS o"
+				  " LEFT JOIN domain AS d ON d.number = o.domain ORDER BY o.number";
+	const struct catalogue *catalogue = s->job->catalogue;
+	sqlite3_stmt *row;
+	int more, err = sql_prepare(catalogue, sql, &row, why);
+
+	if (err)
+		return err;
+	while ((more = sql_step(catalogue, row, why)) > 0 && !err) {
+		const struct row_origin origin = {
+			sqlite3_column_int64(row, 1), row_domain_id(sqlite3_column_int64(row, 2), sql_text(row, 3)),
+		};
+
+		if (sqlite3_column_int64(row, 0) != (int64_t)s->origin_nr)
+			err = catalogue_report_damage(catalogue, why, "an origin out of order");
+		else
+			err = array_push(s, origin, origin);
+	}
+	sqlite3_finalize(row);
+	return more < 0 ? more : err;
+}
+
+/* ---- one snapshot --------------------------------------------------------------------------------------------- */
+
+static int64_t seconds_of(const struct fleet_snapshot *snapshot)
+{
+	return snapshot->time_ns / 1000000000;
+}
+
+static int send_rows(struct row_sending *s, const struct fleet_snapshot *snapshot, int64_t upload)
+{
+	int64_t time = seconds_of(snapshot);
+	int err = 0;
+
+	for (size_t i = 0; i < s->rows.nr && !err; i++) {
+		const struct fleet_row *row = &s->rows.row[i];
+		const struct row_origin *origin = &s->origin[row->origin];
+
+		err = row_batch_add(&s->allocations, (union row_value[]){
+			{ .number = upload }, { .number = time }, { .number = origin->traceback_id },
+			{ .number = origin->domain }, { .number = row->cost.size }, { .number = row->cost.count },
+		});
+		if (err || !s->rows.spread)
+			continue;
+		err = row_batch_add(&s->samples, (union row_value[]){
+			{ .number = upload }, { .number = time }, { .number = origin->traceback_id },
+			{ .number = origin->domain }, { .real = s->rows.spread[i].size.beyond },
+			{ .real = s->rows.spread[i].size.variance }, { .real = s->rows.spread[i].size.covariance },
+			{ .real = s->rows.spread[i].count.beyond }, { .real = s->rows.spread[i].count.variance },
+			{ .real = s->rows.spread[i].count.covariance },
+		});
+	}
+	return err;
+}
+
+static int send_pairs(struct row_sending *s, const struct fleet_snapshot *snapshot, int64_t upload)
+{
+	const struct fleet_facts *facts = s->job->facts;
+	int64_t time = seconds_of(snapshot);
+	int err = 0;
+
+	for (uint32_t i = 0; i < snapshot->label_nr && !err; i++) {
+		const struct fleet_pair *label = &facts->label[snapshot->label + i];
+
+		err = row_batch_add(&s->labels, (union row_value[]){ { .number = upload }, { .number = time },
+								     { .text = label->name }, { .text = label->value } });
+	}
+	for (uint32_t i = 0; i < snapshot->loss_nr && !err; i++) {
+		const struct fleet_loss *loss = &facts->loss[snapshot->loss + i];
+
+		err = row_batch_add(&s->losses, (union row_value[]){ { .number = upload }, { .number = time },
+								     { .text = loss->name }, { .number = loss->value } });
+	}
+	return err;
+}
+
+static int send_snapshot_row(struct row_sending *s, const struct fleet_snapshot *snapshot, int64_t upload)
+{
+	int64_t clock = snapshot->monotonic_ns > 0 ? snapshot->monotonic_ns : snapshot->time_ns;
+	int64_t moment = (int64_t)(2 * (uint64_t)clock + !snapshot->is_part);
+
+	return row_batch_add(&s->snapshots, (union row_value[]){
+		{ .number = upload }, { .number = snapshot->snapshot_id }, { .number = snapshot->process_id },
+		{ .number = seconds_of(snapshot) }, { .number = moment }, { .number = clock },
+		{ .number = snapshot->time_ns }, { .number = snapshot->monotonic_ns },
+		{ .number = snapshot->recording_ns }, { .text = snapshot->host }, { .text = snapshot->comm },
+		{ .text = snapshot->exe }, { .text = snapshot->exe_build_id }, { .text = snapshot->cgroup },
+		{ .text = snapshot->container }, { .text = snapshot->boot_id }, { .text = snapshot->kernel },
+		{ .text = snapshot->version }, { .text = snapshot->trigger }, { .text = snapshot->own_ending },
+		{ .text = snapshot->path }, { .number = snapshot->pid }, { .number = snapshot->start_ticks },
+		{ .number = snapshot->exec_count }, { .number = snapshot->size }, { .number = snapshot->count },
+		{ .number = snapshot->gap_blocks.size }, { .number = snapshot->gap_blocks.count },
+		{ .number = snapshot->row_nr }, { .number = snapshot->traceback_limit },
+		{ .number = snapshot->is_sampled }, { .number = snapshot->sample_bytes_most },
+		{ .number = snapshot->is_part },
+	});
+}
+
+/* ---- all of them ---------------------------------------------------------------------------------------------- */
+
+static int flush_rows(struct row_sending *s, size_t *ret_nr, struct reason *why)
+{
+	struct row_batch *const batches[] = { &s->allocations, &s->samples, &s->labels, &s->losses, &s->snapshots };
+	size_t snapshots = s->snapshots.row_nr;
+	int err = 0;
+
+	s->row_nr += s->allocations.row_nr;
+	for (size_t i = 0; i < ARRAY_SIZE(batches); i++) {
+		if (!err && batches[i]->row_nr)
+			err = s->sink->insert(s->sink, batches[i], why);
+		row_batch_clear(batches[i]);
+	}
+	*ret_nr += err ? 0 : snapshots;
+	return err;
+}
+
+static int send_snapshot(struct row_sending *s, const struct fleet_snapshot *snapshot, int64_t upload,
+			 struct reason *why)
+{
+	int err = rows_reader__read(s->reader, snapshot->snapshot_id, s->job->facts->origin_nr, &s->rows, why);
+
+	if (!err && s->rows.nr != snapshot->row_nr)
+		err = catalogue_report_damage(s->job->catalogue, why, "a snapshot that lacks rows");
+	return err ?: send_rows(s, snapshot, upload) ?: send_pairs(s, snapshot, upload) ?:
+	       send_snapshot_row(s, snapshot, upload);
+}
+
+static int send_all_snapshots(struct row_sending *s, size_t *ret_nr, struct reason *why)
+{
+	const struct row_snapshots *job = s->job;
+	int err = load_row_origins(s, why) ?: rows_reader__new(job->catalogue, &s->reader, why);
+
+	for (size_t i = 0; i < job->snapshot_nr && !err; i++) {
+		int64_t upload = job->upload_base ? job->upload_base + (int64_t)i : job->snapshot[i]->snapshot_id;
+
+		err = send_snapshot(s, job->snapshot[i], upload, why);
+		if (!err && (s->allocations.row_nr >= ROWS_A_BATCH || s->snapshots.row_nr >= SNAPSHOTS_A_BATCH))
+			err = flush_rows(s, ret_nr, why);
+		if (job->progress)
+			job->progress(job->what, s->row_nr + s->allocations.row_nr);
+	}
+	return err ?: flush_rows(s, ret_nr, why);
+}
+
+int row_export_snapshots(const struct row_snapshots *job, struct row_sink *sink, size_t *ret_nr, struct reason *why)
+{
+	struct row_sending s = { .job = job, .sink = sink };
+	int err;
+
+	*ret_nr = 0;
+	reason_set(why, 0, "out of memory");
+	row_batch_init(&s.allocations, ROW_ALLOCATION);
+	row_batch_init(&s.samples, ROW_SAMPLE);
+	row_batch_init(&s.labels, ROW_LABEL);
+	row_batch_init(&s.losses, ROW_LOSS);
+	row_batch_init(&s.snapshots, ROW_SNAPSHOT);
+	err = send_all_snapshots(&s, ret_nr, why);
+	rows_reader__free(s.reader);
+	fleet_rows_release(&s.rows);
+	free(s.origin);
+	row_batch_release(&s.allocations);
+	row_batch_release(&s.samples);
+	row_batch_release(&s.labels);
+	row_batch_release(&s.losses);
+	row_batch_release(&s.snapshots);
+	return err;
+}

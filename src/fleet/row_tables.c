@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "fleet/row_tables.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+
+/* ---- the tables, with the columns of src/fleet/sql/sqlite.sql in their order ---------------------------------- */
+
+#define INT(name_) { name_, ROW_INT }
+#define REAL(name_) { name_, ROW_REAL }
+#define TEXT(name_) { name_, ROW_TEXT }
+
+static const struct row_column allocation[] = {
+	INT("upload_id"), INT("time"), INT("traceback_id"), INT("domain"), INT("size"), INT("count"),
+};
+
+static const struct row_column sample[] = {
+	INT("upload_id"), INT("time"), INT("traceback_id"), INT("domain"), REAL("size_beyond"), REAL("size_variance"),
+	REAL("size_covariance"), REAL("count_beyond"), REAL("count_variance"), REAL("count_covariance"),
+};
+
+static const struct row_column label[] = { INT("upload_id"), INT("time"), TEXT("name"), TEXT("value") };
+
+static const struct row_column loss[] = { INT("upload_id"), INT("time"), TEXT("name"), INT("value") };
+
+static const struct row_column snapshot[] = {
+	INT("upload_id"), INT("snapshot_id"), INT("process_id"), INT("time"), INT("moment"),
+	INT("clock_ns"), INT("time_ns"), INT("monotonic_ns"), INT("recording_ns"), TEXT("host"), TEXT("comm"),
+	TEXT("exe"), TEXT("exe_build_id"), TEXT("cgroup"), TEXT("container"), TEXT("boot_id"), TEXT("kernel"),
+	TEXT("version"), TEXT("trigger"), TEXT("ending"), TEXT("path"), INT("pid"), INT("start_ticks"),
+	INT("exec_count"), INT("size"), INT("count"), INT("gap_size"), INT("gap_count"), INT("row_nr"),
+	INT("traceback_limit"), INT("is_sampled"), INT("sample_bytes_most"), INT("is_part"),
+};
+
+static const struct row_column frame[] = {
+	INT("frame_id"), INT("verify"), TEXT("func"), TEXT("file"), INT("line"), INT("first_line"), TEXT("module"),
+	TEXT("build_id"), INT("offset"), INT("flags"),
+};
+
+static const struct row_column traceback_frame[] = { INT("traceback_id"), INT("position"), INT("frame_id") };
+
+static const struct row_column traceback[] = {
+	INT("traceback_id"), INT("verify"), INT("own_position"), INT("own_frame_id"), INT("stack"),
+};
+
+static const struct row_column domain[] = { INT("domain"), TEXT("name") };
+
+#define TABLE(name_) { #name_, name_, ARRAY_SIZE(name_) }
+
+static const struct row_table tables[ROW_TABLE_NR] = {
+	[ROW_ALLOCATION] = TABLE(allocation),
+	[ROW_SAMPLE] = TABLE(sample),
+	[ROW_LABEL] = TABLE(label),
+	[ROW_LOSS] = TABLE(loss),
+	[ROW_SNAPSHOT] = TABLE(snapshot),
+	[ROW_FRAME] = TABLE(frame),
+	[ROW_TRACEBACK_FRAME] = TABLE(traceback_frame),
+	[ROW_TRACEBACK] = TABLE(traceback),
+	[ROW_DOMAIN] = TABLE(domain),
+};
+
+_Static_assert(ARRAY_SIZE(snapshot) <= ROW_COLUMNS_MAX, "a batch has room for each column");
+
+const struct row_table *row_table(enum row_table_number number)
+{
+	return &tables[number];
+}
+
+/* ---- bytes ---------------------------------------------------------------------------------------------------- */
+
+int row_bytes_add(struct row_bytes *bytes, const void *what, size_t len)
+{
+	int err = array_reserve(&bytes->byte, &bytes->byte_alloc, bytes->byte_nr + len);
+
+	if (err)
+		return err;
+	memcpy(bytes->byte + bytes->byte_nr, what, len);
+	bytes->byte_nr += len;
+	return 0;
+}
+
+int row_bytes_add_length(struct row_bytes *bytes, uint64_t length)
+{
+	uint8_t leb[10];
+	size_t nr = 0;
+
+	do {
+		leb[nr] = (length & 127) | (length > 127 ? 128 : 0);
+		length >>= 7;
+		nr++;
+	} while (length);
+	return row_bytes_add(bytes, leb, nr);
+}
+
+uint64_t row_bytes_length(const uint8_t **at)
+{
+	uint64_t length = 0;
+	unsigned int shift = 0;
+
+	for (; **at & 128; (*at)++, shift += 7)
+		length |= (uint64_t)(**at & 127) << shift;
+	return length | (uint64_t)*(*at)++ << shift;
+}
+
+/* ---- batches -------------------------------------------------------------------------------------------------- */
+
+void row_batch_init(struct row_batch *batch, enum row_table_number number)
+{
+	*batch = (struct row_batch){ .table = &tables[number] };
+}
+
+void row_batch_release(struct row_batch *batch)
+{
+	for (size_t i = 0; i < ROW_COLUMNS_MAX; i++)
+		free(batch->column[i].byte);
+	*batch = (struct row_batch){};
+}
+
+void row_batch_clear(struct row_batch *batch)
+{
+	for (size_t i = 0; i < batch->table->column_nr; i++)
+		batch->column[i].byte_nr = 0;
+	batch->row_nr = 0;
+}
+
+static int add_value(struct row_bytes *column, enum row_type type, const union row_value *value)
+{
+	size_t len;
+
+	if (type != ROW_TEXT)
+		return row_bytes_add(column, value, sizeof(value->number));
+	len = strlen(value->text);
+	return row_bytes_add_length(column, len) ?: row_bytes_add(column, value->text, len);
+}
+
+int row_batch_add(struct row_batch *batch, const union row_value *value)
+{
+	const struct row_table *table = batch->table;
+	int err = 0;
+
+	for (size_t i = 0; i < table->column_nr && !err; i++)
+		err = add_value(&batch->column[i], table->column[i].type, &value[i]);
+	batch->row_nr += !err;
+	return err;
+}

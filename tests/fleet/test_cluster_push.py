@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Pushes to a ClickHouse: cut at random points, two at once, hostile texts, and what goes wrong at the server."""
+import contextlib
+import os
+import random
+import re
+import socket
+import sqlite3
+import subprocess
+import threading
+
+from clickhouse import ClickHouse, Cluster
+from fleet import Fleet
+from harness import ALLOCSNAP, check, check_equal
+from test_questions import check_rows
+
+CUTS = 200 if int(os.environ.get("FLEET_HOSTS", "500")) > 50 else 12
+HOSTILE = ("'; DROP TABLE snapshot; --", "\\", "\\'", "'", "\"`{}", "a\nb\tc\r", "\x01\x1b[31m", "% _", "ü€😀", "x" * 65536,
+           "{where}", "\\N", "${HOME}`id`")
+
+
+class CuttingProxy:
+    """Hands on connections to a server, and ends them when so many bytes have gone there."""
+
+    def __init__(self, port):
+        self.port, self.left, self.passed = port, None, 0
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def cut_after(self, number):
+        """None: never."""
+        self.left, self.passed = number, 0
+
+    def close(self):
+        self.listener.close()
+
+    def _accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self.listener.accept()
+                server = socket.create_connection(("127.0.0.1", self.port))
+                threading.Thread(target=self._copy, args=(client, server, True), daemon=True).start()
+                threading.Thread(target=self._copy, args=(server, client, False), daemon=True).start()
+
+    def _copy(self, source, target, counts):
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                if counts and self.left is not None:
+                    data, self.left = data[:self.left], self.left - len(data[:self.left])
+                self.passed += len(data) if counts else 0
+                if data:
+                    target.sendall(data)
+                if counts and self.left == 0:
+                    break
+        for each in source, target:
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+
+
+@contextlib.contextmanager
+def pushed_fleet(server_nr=1, **options):
+    """A fleet with a catalogue, and servers with empty tables."""
+    words = [str(word) for name, value in options.items() for word in (f"--{name}", value)]
+    with contextlib.closing(Fleet("push", *words)) as fleet, Cluster(server_nr) as cluster:
+        fleet.index()
+        fleet.cluster("init", *cluster.init_options())
+        yield fleet, cluster
+
+
+def check_same_as_catalogue(fleet, cluster, what):
+    database = ClickHouse(cluster.servers[-1])
+    report = fleet.json("stats", "--group-by", "domain")
+    found = {row["name"]: [row["size"], row["count"]] for row in report["statistics"]}
+    check_rows(database.domains(), found, what)
+    chosen = "SELECT min(upload_id) FROM snapshot GROUP BY snapshot_id"
+    check_equal(database.ask(f"SELECT count(*) FROM ({chosen}) AS c")[0][0], fleet.made["snapshots"], f"{what}: snapshots")
+    check_equal(database.ask(f"SELECT count(*) FROM allocation WHERE upload_id IN ({chosen})")[0][0], fleet.made["rows"],
+                f"{what}: rows")
+
+
+def test_cut_pushes_leave_what_one_would_have(_large):
+    """Each is run again at the next cut; the last one is not cut."""
+    rng = random.Random(random.randrange(1 << 32))
+    with pushed_fleet(hosts=40) as (fleet, cluster):
+        with contextlib.closing(CuttingProxy(cluster.servers[0].http)) as proxy:
+            cuts = 0
+            for number in range(CUTS):
+                # A short one is cut in any statement; a long one after some batches.
+                proxy.cut_after(rng.randrange(1, 4_000_000) if number % 3 == 0 else rng.randrange(1, 60_000))
+                _, err = fleet.run("push", "--to", proxy.url, status=None)
+                cuts += "the same command pushes them" in err or proxy.url in err
+                check_equal(len(err.splitlines()), 1 if err else 0, f"lines of {err!r}")
+            check(cuts, "no push was cut")
+            proxy.cut_after(None)
+            fleet.run("push", "--to", proxy.url)
+        check_same_as_catalogue(fleet, cluster, f"after {cuts} cuts of {CUTS}")
+        out, _ = fleet.run("push", "--to", cluster.url)
+        check_equal(out, f"0 snapshots pushed, 0 rows; {fleet.made['snapshots']} known\n", "pushed again")
+
+
+def test_killed_pushes_leave_what_one_would_have(_large):
+    rng = random.Random(random.randrange(1 << 32))
+    with pushed_fleet(hosts=20) as (fleet, cluster):
+        for _ in range(CUTS // 4):
+            argv = [ALLOCSNAP, "fleet", "push", "--to", cluster.url, "--catalogue", fleet.catalogue]
+            with subprocess.Popen(argv, stdout=subprocess.DEVNULL) as process:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(rng.uniform(0.01, 0.4))
+                process.kill()
+        fleet.run("push", "--to", cluster.url)
+        check_same_as_catalogue(fleet, cluster, "after kills")
+
+
+def test_two_pushes_at_once_count_once(_large):
+    with pushed_fleet(2, hosts=8) as (fleet, cluster):
+        argv = [ALLOCSNAP, "fleet", "push", "--catalogue", fleet.catalogue, "--to"]
+        pushes = [subprocess.Popen([*argv, server.url], stdout=subprocess.DEVNULL) for server in cluster.servers * 2]
+        check_equal([push.wait() for push in pushes], [0] * 4, "exit statuses")
+        check_same_as_catalogue(fleet, cluster, "after four pushes at once")
+
+
+def test_hostile_texts_are_data(_large):
+    """As labels, and as names of hosts and programs."""
+    with pushed_fleet(hosts=len(HOSTILE), processes=1, times=1, sites=20, tracebacks=600, frames=600) as (fleet, cluster):
+        with contextlib.closing(sqlite3.connect(fleet.catalogue)) as db, db:
+            for number, text in enumerate(HOSTILE, 1):
+                db.execute("UPDATE snapshot SET host = ?, comm = ? WHERE number = ?", (f"h{text}", text, number))
+                db.execute("UPDATE label SET value = ? WHERE snapshot = ?", (text, number))
+        fleet.run("push", "--to", cluster.url)
+        check_same_as_catalogue(fleet, cluster, "hostile texts")
+        rows = ClickHouse(cluster.servers[0]).ask("SELECT concat('x', hex(value)) FROM label WHERE name = 'version'")
+        found = {bytes.fromhex(row[1:]) for row, in rows}
+        check_equal(found, {text.encode() for text in HOSTILE}, "labels")
+
+
+def refused(fleet, cluster, *args, url=None, **options):
+    """The one line of a push that fails."""
+    out, err = fleet.run("push", "--to", url or cluster.url, *args, status=1, **options)
+    check_equal((out, len(err.splitlines())), ("", 1), f"output, and lines of {err!r}")
+    return err
+
+
+def test_errors_of_servers_are_one_line(_large):
+    with pushed_fleet(2, hosts=2, sites=20, tracebacks=1200, frames=600) as (fleet, cluster):
+        first, second = cluster.servers
+        check("no such database" in refused(fleet, cluster, "--database", "other"), "a database that is not there")
+        user = {**os.environ, "ALLOCSNAP_CLUSTER_USER": "default", "ALLOCSNAP_CLUSTER_PASSWORD": "wrong"}
+        check("refuses the user or the password" in refused(fleet, cluster, env=user), "a wrong password")
+        for server in cluster.servers:
+            server.request("CREATE DATABASE foreign_one", database="default")
+        check("no tables of allocsnap" in refused(fleet, cluster, "--database", "foreign_one"), "an empty database")
+        first.request("CREATE TABLE schema_version (version Int64) ENGINE = Memory", database="foreign_one")
+        first.request("INSERT INTO schema_version VALUES (7)", database="foreign_one")
+        check("version 7, this allocsnap has 1: use a newer allocsnap" in
+              refused(fleet, cluster, "--database", "foreign_one", url=first.url), "a later version")
+        check("version 7" in fleet.cluster("init", "--to", first.url, "--database", "foreign_one", status=1)[1], "init")
+        fleet.cluster("init", "--to", first.url, "--database", "foreign_one; DROP", status=2)
+        fleet.cluster("init", "--to", f"{first.url}/?user=x", status=2)
+        second.close()
+        check("a shard does not answer" in refused(fleet, cluster, url=first.url), "a shard that has ended")
+        check(re.search("Could not connect|Couldn't connect", refused(fleet, cluster, url=second.url)), "a server that has ended")
+
+
+def test_init_prints_what_it_runs(_large):
+    """By hand, the printed statements make tables that are taken for ours."""
+    with contextlib.closing(Fleet("print", "--hosts", "2", "--sites", "20", "--tracebacks", "1200", "--frames",
+                                  "600")) as fleet, Cluster(1) as cluster:
+        fleet.index()
+        out, _ = fleet.cluster("init", "--print", "--database", "by_hand")
+        for statement in filter(str.strip, out.split(";\n")):
+            if not statement.strip().startswith("USE"):
+                is_first = statement.startswith("CREATE DATABASE")
+                cluster.servers[0].request(statement, database="default" if is_first else "by_hand")
+        fleet.run("push", "--to", cluster.url, "--database", "by_hand")
+        out, _ = fleet.cluster("init", "--print", "--cluster", "c", "--keep", "30d")
+        check("TTL toDateTime(time) + INTERVAL 30 DAY" in out and "Distributed(c, allocsnap, local_allocation" in out, out)
