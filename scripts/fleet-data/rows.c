@@ -183,7 +183,7 @@ static void prepare_all(struct rows *rows)
 	rows->traceback = prepare(rows, "INSERT INTO traceback VALUES (?, ?, ?, ?, ?)");
 	rows->traceback_frame = prepare(rows, "INSERT INTO traceback_frame VALUES (?, ?, ?)");
 	rows->frame = prepare(rows, "INSERT INTO frame VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
-	rows->domain = prepare(rows, "INSERT INTO domain VALUES (?, ?)");
+	rows->domain = prepare(rows, "INSERT INTO domain VALUES (?1, ?2, ?1)");
 }
 
 static void finish(struct rows *rows)

@@ -14,13 +14,7 @@ const struct option_row cluster_to_rows[] = {
 };
 
 const struct option_row cluster_rows[] = {
-	{ "database", 0, OPTION_STRING, FIELD(database), .arg = "NAME", .help = "use this database of it" },
-	{ "credentials", 0, OPTION_STRING, FIELD(credentials), .arg = "FILE",
-	  .help = "read user=NAME and password=PASSWORD, or token=TOKEN, from FILE" },
-	{ "ca-file", 0, OPTION_STRING, FIELD(ca_file), .arg = "FILE",
-	  .help = "trust the certificates in FILE instead of the system's" },
-	{ "timeout", 0, OPTION_DURATION, FIELD(timeout_ns), .arg = "TIME", .help = "wait TIME for each answer",
-	  .least = 1000000, .most = 86400000000000 },
+	CLUSTER_ROWS(0),
 	{},
 };
 

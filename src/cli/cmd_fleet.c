@@ -11,6 +11,15 @@ const struct option_row catalogue_rows[] = {
 	{},
 };
 
+const struct option_row source_rows[] = {
+	{ "catalogue", 'C', OPTION_STRING, FIELD(catalogue),
+	  .arg = "FILE", .help = "use this catalogue" },
+	{ "from", 0, OPTION_STRING, FIELD(cluster.url), .arg = "URL",
+	  .help = "ask the ClickHouse there, http://HOST:8123 or https, instead of a catalogue" },
+	CLUSTER_ROWS(FIELD(cluster)),
+	{},
+};
+
 const struct option_row where_rows[] = {
 	{ "where", 'w', OPTION_LIST, FIELD(where),
 	  .arg = "SEL", .help = "use only snapshots that match SEL (see below); repeatable: all of them must match" },
@@ -83,7 +92,7 @@ const struct command cmd_fleet = {
 	.args = "COMMAND ...",
 	.help = "compare many hosts: which lines grew, on which hosts, since which version",
 	.detail = "'fleet index' reads snapshots into a catalogue, and again when there are new ones. The other "
-		  "commands read only the catalogue:\n"
+		  "commands read only the catalogue, or a ClickHouse that 'fleet push' fills:\n"
 		  "  allocsnap fleet index /srv/snapshots\n"
 		  "  allocsnap fleet leaks --where comm=shopd",
 	.example = "allocsnap fleet diff --baseline label.version=1 --candidate label.version=2",

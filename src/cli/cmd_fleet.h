@@ -4,19 +4,23 @@
 
 /* The commands of `allocsnap fleet` share these options, and the catalogue that they read. */
 
+#include "cli/cmd_cluster.h"
 #include "cli/cmd_stats.h"
 #include "engine/presummed.h"
 #include "fleet/symbol_tables.h"
 #include "fleet/selection.h"
+#include "fleet/sum.h"
 #include "cli/caveats_fleet.h"
 #include "render.h"
 
+struct cluster_mirror;
 struct fleet_answer;
 struct fleet_question;
 struct fleet_renderer;
 
 struct fleet_options {
 	const char *catalogue;
+	struct cluster_options cluster; /* without a URL, the catalogue is asked */
 	struct string_list where;
 	bool all_times;
 	struct string_list strip_prefix;
@@ -24,14 +28,17 @@ struct fleet_options {
 	struct stats_options stats;
 };
 
-#define FLEET_DEFAULTS .catalogue = "./allocsnap-fleet.db", .stats = { STATS_DEFAULTS }
+#define FLEET_DEFAULTS .catalogue = "./allocsnap-fleet.db", .cluster = { CLUSTER_DEFAULTS }, .stats = { STATS_DEFAULTS }
 
 extern const struct command cmd_fleet, cmd_fleet_index, cmd_fleet_stats, cmd_fleet_diff, cmd_fleet_hosts,
 	cmd_fleet_trend, cmd_fleet_leaks, cmd_fleet_export, cmd_report_fleet,
 	cmd_fleet_init, cmd_fleet_push;
 
-/* Rows for fields of struct fleet_options: --catalogue; --where; --strip-prefix and --line-drift; --all-times. */
-extern const struct option_row catalogue_rows[], where_rows[], names_rows[], times_rows[];
+/*
+ * Rows for fields of struct fleet_options: --catalogue; --catalogue and --from, and what belongs to it; --where;
+ * --strip-prefix and --line-drift; --all-times.
+ */
+extern const struct option_row catalogue_rows[], source_rows[], where_rows[], names_rows[], times_rows[];
 
 /* Rows for fields of struct stats_options: --group-by and --cumulative; the same, --top and --json for lists. */
 extern const struct option_row fleet_group_rows[], fleet_list_rows[];
@@ -50,21 +57,41 @@ extern const struct option_row fleet_group_rows[], fleet_list_rows[];
 
 struct fleet {
 	const struct fleet_options *options;
+	struct cluster *cluster; /* NULL: there is a catalogue */
+	struct cluster_mirror *mirror;
 	struct catalogue *catalogue;
 	struct fleet_facts facts;
 	struct dictionary dictionary;
 	struct chosen chosen;
+	struct fleet_sum sum[2]; /* of a cluster's cohorts, if has_sum */
+	bool has_sum[2];
 };
 
 /*
- * Checks the options and opens the catalogue. Returns an exit status; failures have been reported. fleet_end() frees
- * *ret, also after a failure.
+ * Checks the options, and opens the catalogue or the cluster: facts, no names yet. Returns an exit status; failures have
+ * been reported. fleet_end() frees *ret, also after a failure.
  */
 int fleet_begin(const struct command *command, const struct fleet_options *options, struct fleet *ret);
 void fleet_end(struct fleet *fleet);
 
-/* Opens the catalogue for a command that asks no question: facts, no names. As above otherwise. */
-int fleet_open(const struct fleet_options *options, struct fleet *ret);
+/* The same for a command that asks no question; *fleet has its options. */
+int fleet_open(struct fleet *fleet);
+
+/* The catalogue's path, or the cluster's URL. */
+const char *fleet_source_name(const struct fleet *fleet);
+
+/* The part of the rows that a question needs: a cluster sends it. */
+enum fleet_need {
+	FLEET_SUMS, /* fleet_add_up() */
+	FLEET_ROWS,
+	FLEET_NAMES, /* of all rows, and not the rows */
+};
+
+/* After the cohorts have been chosen: reads their rows and the names. Returns an exit status. */
+int fleet_read(struct fleet *fleet, const struct cohort *const *cohort, size_t cohort_nr, enum fleet_need need);
+
+/* The sum of cohort number `at` of fleet_read(). Errors as those of fleet_sum_make(). */
+int fleet_add_up(struct fleet *fleet, const struct cohort *cohort, size_t at, struct fleet_sum *ret, struct reason *why);
 
 /*
  * Closes the catalogue after all rows have been read, because `fleet index` cannot commit while it is open. Facts and
@@ -121,7 +148,7 @@ int fleet_list_run(const struct fleet_list *list, const struct fleet_options *op
 
 /* The options of all commands that list rows. */
 #define FLEET_LIST_OPTIONS \
-	.option = { { catalogue_rows, 0, "Which snapshots" }, \
+	.option = { { source_rows, 0, "Which snapshots" }, \
 		    { where_rows, 0, "Which snapshots" }, \
 		    { fleet_list_rows, offsetof(struct fleet_options, stats), "Report" }, \
 		    { names_rows, 0, "Report" }, \

@@ -67,7 +67,7 @@ static const struct option_row rows[] = {
 /* ---- sums and report ------------------------------------------------------------------------------- */
 
 /* Adds up both cohorts while it reads them. */
-static int compare_cohorts(const struct fleet *fleet, const struct cohort *const cohort[2], struct statistics **ret,
+static int compare_cohorts(struct fleet *fleet, const struct cohort *const cohort[2], struct statistics **ret,
 			   struct reason *why)
 {
 	struct fleet_sum sum[2] = {};
@@ -75,7 +75,7 @@ static int compare_cohorts(const struct fleet *fleet, const struct cohort *const
 	int err = 0;
 
 	for (size_t i = 0; i < 2 && !err; i++) {
-		err = fleet_sum_make(fleet->catalogue, cohort[i], fleet->facts.origin_nr, &sum[i], why);
+		err = fleet_add_up(fleet, cohort[i], i, &sum[i], why);
 		tally[i] = (struct tally){ sum[i].cost, sum[i].sums, sum[i].unseen_bytes, sum[i].has_gaps };
 	}
 	if (!err)
@@ -149,6 +149,8 @@ static int run(const void *command_options, const struct arguments *args)
 	if (!status)
 		status = choose_side(options, &fleet, "candidate", &options->candidate, &candidate);
 	if (!status)
+		status = fleet_read(&fleet, both, 2, FLEET_SUMS);
+	if (!status)
 		status = report_cohorts(options, &fleet, both);
 	cohort_release(&baseline);
 	cohort_release(&candidate);
@@ -169,7 +171,7 @@ const struct command cmd_fleet_diff = {
 		  "numbers of processes, the average of a process follows and determines the order.\n\n"
 		  SELECTION_DETAIL "\n\n" SELECT_DETAIL,
 	.example = "allocsnap fleet diff --baseline label.version=1 --candidate label.version=2",
-	.option = { { rows, 0, "What to compare" }, { catalogue_rows, FLEET, "Which snapshots" },
+	.option = { { rows, 0, "What to compare" }, { source_rows, FLEET, "Which snapshots" },
 		    { where_rows, FLEET, "Which snapshots" }, { times_rows, FLEET, "Which snapshots" },
 		    { fleet_group_rows, STATS, "Report" }, { output_rows, STATS, "Report" },
 		    { names_rows, FLEET, "Report" }, { filter_rows, SELECT, "Filters" },

@@ -40,9 +40,9 @@ static int run(const void *command_options, const struct arguments *args)
 	const struct fleet_where where = { "where", &options->where };
 	struct reason why = { "out of memory" };
 	struct cohort cohort = {};
-	struct fleet fleet;
+	struct fleet fleet = { .options = options };
 	size_t snapshot_nr = 0;
-	int status = fleet_open(options, &fleet);
+	int status = fleet_open(&fleet);
 
 	if (!status)
 		status = fleet_choose(&cmd_fleet_export, &fleet, &where, 1, COHORT_ALL, &cohort);

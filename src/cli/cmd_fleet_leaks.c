@@ -136,7 +136,7 @@ const struct command cmd_fleet_leaks = {
 		  SELECTION_DETAIL "\n\n" SUPPRESSIONS_DETAIL "\n\n" SELECT_DETAIL,
 	.example = "allocsnap fleet leaks --where comm=shopd",
 	.option = {
-		{ catalogue_rows, FIELD(fleet), "Which snapshots" },
+		{ source_rows, FIELD(fleet), "Which snapshots" },
 		{ where_rows, FIELD(fleet), "Which snapshots" },
 		{ fleet_last_rows, 0, "Which snapshots" },
 		{ fleet_leak_rows, 0, "Report" },

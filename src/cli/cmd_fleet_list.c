@@ -62,11 +62,14 @@ int fleet_list_run(const struct fleet_list *list, const struct fleet_options *op
 {
 	const struct fleet_where where = { "where", &options->where };
 	struct cohort cohort = {};
+	const struct cohort *const chosen = &cohort;
 	struct fleet fleet;
 	int status = fleet_begin(list->command, options, &fleet);
 
 	if (!status)
 		status = fleet_choose(list->command, &fleet, &where, 1, list->times, &cohort);
+	if (!status)
+		status = fleet_read(&fleet, &chosen, 1, list->reads_files ? FLEET_NAMES : FLEET_ROWS);
 	if (!status)
 		status = make_fleet_list(list, &fleet, &cohort);
 	cohort_release(&cohort);

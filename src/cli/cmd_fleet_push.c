@@ -56,13 +56,13 @@ static int run(const void *command_options, const struct arguments *args)
 	const struct fleet_where where = { "where", &options->fleet.where };
 	int indexed = EXIT_DONE, status;
 	struct cohort cohort = {};
-	struct fleet fleet = {};
+	struct fleet fleet = { .options = &options->fleet };
 
 	if (!options->cluster.url)
 		return log_refusal(&cmd_fleet_push, "--to says which ClickHouse");
 	if (args->item_nr)
 		indexed = cmd_fleet_index.run(&options->fleet, args);
-	status = fleet_open(&options->fleet, &fleet);
+	status = fleet_open(&fleet);
 	if (!status)
 		status = fleet_choose(&cmd_fleet_push, &fleet, &where, 1, COHORT_ALL, &cohort);
 	if (!status)

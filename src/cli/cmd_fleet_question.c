@@ -26,66 +26,13 @@ static int check_fleet_options(const struct command *command, struct fleet *flee
 	return status;
 }
 
-static int open_fleet_catalogue(struct fleet *fleet, struct reason *why)
-{
-	return catalogue__open(fleet->options->catalogue, CATALOGUE_READ, &fleet->catalogue, why) ?:
-	       catalogue__facts(fleet->catalogue, &fleet->facts, why);
-}
-
-static int read_fleet_names(struct fleet *fleet, struct reason *why)
-{
-	const struct fleet_options *options = fleet->options;
-	const struct dictionary_options names = {
-		.key_type = fleet->chosen.engine.key_type,
-		.strip_prefix = options->strip_prefix.item,
-		.strip_prefix_nr = options->strip_prefix.item_nr,
-		.line_drift = options->line_drift,
-	};
-	int err = symbol_tables_read(fleet->catalogue, &names, &fleet->dictionary, why);
-
-	fleet->chosen.engine.key_frame = fleet->dictionary.key_frame;
-	return err;
-}
-
-static int report_open_error(int err, const struct reason *why)
-{
-	if (err == -ENOENT)
-		return log_failure("%s; 'allocsnap fleet index DIR' makes one", why->text);
-	return err ? log_failure("%s", why->text) : EXIT_DONE;
-}
-
-int fleet_open(const struct fleet_options *options, struct fleet *ret)
-{
-	struct reason why = { "out of memory" };
-
-	*ret = (struct fleet){ .options = options };
-	return report_open_error(open_fleet_catalogue(ret, &why), &why);
-}
-
 int fleet_begin(const struct command *command, const struct fleet_options *options, struct fleet *ret)
 {
-	struct reason why = { "out of memory" };
 	int status;
 
 	*ret = (struct fleet){ .options = options };
 	status = check_fleet_options(command, ret);
-	if (status)
-		return status;
-	return report_open_error(open_fleet_catalogue(ret, &why) ?: read_fleet_names(ret, &why), &why);
-}
-
-void fleet_let_go(struct fleet *fleet)
-{
-	catalogue__close(fleet->catalogue);
-	fleet->catalogue = NULL;
-}
-
-void fleet_end(struct fleet *fleet)
-{
-	chosen_release(&fleet->chosen);
-	dictionary_release(&fleet->dictionary);
-	fleet_facts_release(&fleet->facts);
-	fleet_let_go(fleet);
+	return status ?: fleet_open(ret);
 }
 
 /* ---- cohorts ------------------------------------------------------------------------------------------ */
@@ -136,7 +83,7 @@ static int report_no_match(const struct fleet *fleet, const struct fleet_where *
 	for (size_t i = 0; i < where_nr; i++)
 		if (where[i].list->item_nr)
 			return log_failure("no snapshot matches --%s %s", where[i].option, where[i].list->item[0]);
-	return log_failure("%s: there are no snapshots in it", fleet->options->catalogue);
+	return log_failure("%s: there are no snapshots in it", fleet_source_name(fleet));
 }
 
 static int choose_cohort(const struct fleet *fleet, const struct selections *selections,

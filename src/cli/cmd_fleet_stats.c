@@ -3,11 +3,11 @@
 #include "cli/cmd_fleet.h"
 #include "fleet/sum.h"
 
-static int sum_cohort(const struct fleet *fleet, const struct cohort *cohort, struct statistics **ret,
+static int sum_cohort(struct fleet *fleet, const struct cohort *cohort, struct statistics **ret,
 		      struct reason *why)
 {
 	struct fleet_sum sum = {};
-	int err = fleet_sum_make(fleet->catalogue, cohort, fleet->facts.origin_nr, &sum, why);
+	int err = fleet_add_up(fleet, cohort, 0, &sum, why);
 	const struct tally tally = { sum.cost, sum.sums, sum.unseen_bytes, sum.has_gaps };
 
 	if (!err)
@@ -41,6 +41,7 @@ static int run(const void *command_options, const struct arguments *args)
 	const struct fleet_options *options = command_options;
 	const struct fleet_where where = { "where", &options->where };
 	struct cohort cohort = {};
+	const struct cohort *const chosen = &cohort;
 	struct fleet fleet;
 	int status = fleet_begin(&cmd_fleet_stats, options, &fleet);
 
@@ -48,6 +49,8 @@ static int run(const void *command_options, const struct arguments *args)
 	if (!status)
 		status = fleet_choose(&cmd_fleet_stats, &fleet, &where, 1,
 				      options->all_times ? COHORT_ALL : COHORT_LATEST, &cohort);
+	if (!status)
+		status = fleet_read(&fleet, &chosen, 1, FLEET_SUMS);
 	if (!status)
 		status = report_cohort(&fleet, &cohort);
 	cohort_release(&cohort);
@@ -64,7 +67,7 @@ const struct command cmd_fleet_stats = {
 	.help = "report what holds the memory of a fleet: the sum of each process's latest snapshot",
 	.detail = SELECTION_DETAIL "\n\n" SELECT_DETAIL,
 	.example = "allocsnap fleet stats --where 'host=web-*' --group-by function",
-	.option = { { catalogue_rows, 0, "Which snapshots" }, { where_rows, 0, "Which snapshots" },
+	.option = { { source_rows, 0, "Which snapshots" }, { where_rows, 0, "Which snapshots" },
 		    { times_rows, 0, "Which snapshots" }, { fleet_group_rows, STATS, "Report" },
 		    { output_rows, STATS, "Report" }, { names_rows, 0, "Report" },
 		    { filter_rows, SELECT, "Filters" }, { wrapper_rows, SELECT, "Own frames" } },

@@ -133,6 +133,7 @@ static int run(const void *command_options, const struct arguments *args)
 {
 	struct fleet_page page = { .options = command_options };
 	const struct fleet_page_options *options = page.options;
+	const struct cohort *const chosen[] = { &page.cohort[0], &page.cohort[1] };
 	int status = report_output_check(&cmd_report_fleet, options->output);
 
 	(void)args;
@@ -142,7 +143,8 @@ static int run(const void *command_options, const struct arguments *args)
 		return log_refusal(&cmd_report_fleet, "--baseline and --candidate go together");
 	status = report_facts_init(&page.facts, &options->fleet.stats.select) ?:
 		 fleet_begin(&cmd_report_fleet, &options->fleet, &page.fleet);
-	status = status ?: choose_page_cohorts(&page) ?: write_fleet_page(&page);
+	status = status ?: choose_page_cohorts(&page) ?: fleet_read(&page.fleet, chosen, page.cohort_nr, FLEET_ROWS) ?:
+		 write_fleet_page(&page);
 	report_data_release(&page.data);
 	cohort_release(&page.cohort[0]);
 	cohort_release(&page.cohort[1]);
@@ -173,7 +175,7 @@ const struct command cmd_report_fleet = {
 		  "report'.\n\n"
 		  SELECTION_DETAIL "\n\n" SELECT_DETAIL,
 	.example = "allocsnap fleet report --where 'comm=redis*' -o redis.html",
-	.option = { { rows, 0, "Output" }, { catalogue_rows, FIELD(fleet), "Which snapshots" },
+	.option = { { rows, 0, "Output" }, { source_rows, FIELD(fleet), "Which snapshots" },
 		    { where_rows, FIELD(fleet), "Which snapshots" }, { names_rows, FIELD(fleet), "Report" },
 		    { filter_rows, SELECT, "Filters" }, { wrapper_rows, SELECT, "Own frames" } },
 	.defaults = &(const struct fleet_page_options){ .fleet = { FLEET_DEFAULTS } },

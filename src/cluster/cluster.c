@@ -136,12 +136,15 @@ int cluster_send(struct cluster *cluster, const struct cluster_request *request,
 
 	if (!url)
 		return reason_set(why, -ENOMEM, "out of memory");
+	reason_set(why, 0, "%s", "");
 	err = http_client__send(cluster->client, &http, &status, &line);
 	free(url);
 	if (err)
 		return reason_set(why, err, "%s: %s", cluster->options->url, line.text);
 	if (status != 200)
 		return cluster_explain_status(cluster, status, answer.text, why);
+	if (answer.err && why && *why->text) /* take() has left a line */
+		return answer.err;
 	if (answer.err == -ENOMEM)
 		return reason_set(why, answer.err, "out of memory");
 	return answer.err ? reason_set(why, answer.err, "%s: an answer that is none of ClickHouse", cluster->options->url) : 0;

@@ -21,7 +21,7 @@ static const struct {
 	{ 158, -EIO, "the server's limit of rows", true },
 	{ 159, -EIO, "the query took longer than the server allows", false },
 	{ 160, -EIO, "the query would take longer than the server allows", false },
-	{ 164, -EACCES, "the user may only read", false },
+	{ 164, -EACCES, "the user may only read, and not change settings: questions need readonly = 2", false },
 	{ 192, -EACCES, "it refuses the user or the password", false },
 	{ 193, -EACCES, "it refuses the user or the password", false },
 	{ 194, -EACCES, "it refuses the user or the password", false },

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,7 @@ void catalogue__close(struct catalogue *catalogue)
 	if (catalogue->fd >= 0)
 		close(catalogue->fd);
 	free(catalogue->path);
+	free(catalogue->memory);
 	free(catalogue);
 }
 
@@ -47,6 +49,8 @@ static bool catalogue_is_same_file(const struct catalogue *catalogue)
 {
 	struct stat st;
 
+	if (catalogue->memory)
+		return true;
 	return !stat(catalogue->path, &st) && st.st_dev == catalogue->device &&
 	       st.st_ino == catalogue->inode;
 }
@@ -113,10 +117,11 @@ static char *sqlite_file_name(const char *path)
  */
 static int connect_db(struct catalogue *catalogue, struct reason *why)
 {
-	char *path = sqlite_file_name(catalogue->path);
+	char *path = catalogue->memory ? strdup(catalogue->memory) : sqlite_file_name(catalogue->path);
 	int code = !path ? SQLITE_NOMEM :
 		   sqlite3_open_v2(path, &catalogue->db,
-				   SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE, NULL);
+				   SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE |
+				   (catalogue->memory ? SQLITE_OPEN_URI | SQLITE_OPEN_CREATE : 0), NULL);
 
 	free(path);
 	if (!catalogue->db)
@@ -174,16 +179,17 @@ static void configure_sqlite(void)
 	sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
 }
 
+static pthread_once_t sqlite_configured = PTHREAD_ONCE_INIT;
+
 static int open_catalogue_path(const char *path, enum catalogue_access access, const struct waiting *waiting,
 			       struct catalogue **ret, struct reason *why)
 {
-	static pthread_once_t configured = PTHREAD_ONCE_INIT;
 	struct catalogue *catalogue = calloc(1, sizeof(*catalogue));
 	int err;
 
 	if (!catalogue)
 		return reason_set(why, -ENOMEM, "%s: %s", path, strerror(ENOMEM));
-	pthread_once(&configured, configure_sqlite);
+	pthread_once(&sqlite_configured, configure_sqlite);
 	catalogue->fd = -1;
 	catalogue->access = access;
 	catalogue->path = strdup(path);
@@ -209,6 +215,46 @@ int catalogue__open_to_write(const char *path, void (*waits)(void *what, const c
 
 	return open_catalogue_path(path, CATALOGUE_WRITE, &waiting, ret, why);
 }
+
+/* ---- in memory ------------------------------------------------------------------------------------------------ */
+
+/* Connections of one process that use the same name have the same database. */
+static int name_memory(struct catalogue *catalogue, const char *name)
+{
+	static atomic_uint nr;
+
+	catalogue->path = strdup(name);
+	if (asprintf(&catalogue->memory, "file:/allocsnap-%u?vfs=memdb", atomic_fetch_add(&nr, 1)) < 0)
+		catalogue->memory = NULL;
+	return catalogue->path && catalogue->memory ? 0 : -ENOMEM;
+}
+
+int catalogue__make_in_memory(const char *name, struct catalogue **ret, struct reason *why)
+{
+	struct catalogue *catalogue = calloc(1, sizeof(*catalogue));
+	int err;
+
+	pthread_once(&sqlite_configured, configure_sqlite);
+	if (!catalogue)
+		return reason_set(why, -ENOMEM, "%s: %s", name, strerror(ENOMEM));
+	catalogue->fd = -1;
+	catalogue->access = CATALOGUE_WRITE;
+	err = name_memory(catalogue, name) ? reason_set(why, -ENOMEM, "%s: %s", name, strerror(ENOMEM)) :
+	      connect_db(catalogue, why) ?: sql_run(catalogue, "BEGIN IMMEDIATE", why) ?:
+					    catalogue_make_tables(catalogue, why);
+	if (err)
+		catalogue__close(catalogue);
+	else
+		*ret = catalogue;
+	return err;
+}
+
+int catalogue__seal(struct catalogue *catalogue, struct reason *why)
+{
+	return sql_run(catalogue, "COMMIT", why);
+}
+
+/* ---- rows ----------------------------------------------------------------------------------------------------- */
 
 /* A reader has its own connection. */
 struct rows_reader {

@@ -49,6 +49,13 @@ int catalogue__open(const char *path, enum catalogue_access access, struct catal
 int catalogue__open_to_write(const char *path, void (*waits)(void *what, const char *path), void *what,
 			    struct catalogue **ret, struct reason *why);
 
+/*
+ * Makes an empty catalogue in memory, which is gone when it is closed. name: what error messages call it. Its tables are
+ * open for writing (catalogue_private.h) until catalogue__seal(), and for questions after it.
+ */
+int catalogue__make_in_memory(const char *name, struct catalogue **ret, struct reason *why);
+int catalogue__seal(struct catalogue *catalogue, struct reason *why);
+
 /* NULL is allowed. */
 void catalogue__close(struct catalogue *catalogue);
 

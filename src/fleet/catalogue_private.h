@@ -9,6 +9,7 @@
 
 struct catalogue {
 	char *path;
+	char *memory; /* SQLite's name of a catalogue in memory; NULL: it is the file */
 	sqlite3 *db;
 	/*
 	 * The catalogue's file, for its lock, and for comparison with the file of another connection. SQLite uses

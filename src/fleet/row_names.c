@@ -248,13 +248,13 @@ int64_t row_domain_id(int64_t number, const char *name)
 static int name_domain(struct row_naming *n, sqlite3_stmt *row, struct reason *why)
 {
 	const char *name = sql_text(row, 1);
-	int64_t id = row_domain_id(sqlite3_column_int64(row, 0), name);
+	int64_t number = sqlite3_column_int64(row, 0), id = row_domain_id(number, name);
 
 	(void)why;
 	/* An id of 0 is none to known_find(). */
 	if (known_find(&n->known->domains, id + 1, 0))
 		return 0;
-	return row_batch_add(&n->domains, (union row_value[]){ { .number = id }, { .text = name } });
+	return row_batch_add(&n->domains, (union row_value[]){ { .number = id }, { .text = name }, { .number = number } });
 }
 
 /* ---- the whole ------------------------------------------------------------------------------------------------ */

@@ -8,6 +8,7 @@
 EMBED(sqlite_sql, "sqlite.sql");
 EMBED(clickhouse_sql, "clickhouse.sql");
 EMBED(clickhouse_cluster_sql, "clickhouse-cluster.sql");
+EMBED(origins_sql, "origins.sql");
 
 const char *row_schema_sqlite(void)
 {
@@ -22,4 +23,9 @@ const char *row_schema_clickhouse(void)
 const char *row_schema_clickhouse_cluster(void)
 {
 	return clickhouse_cluster_sql;
+}
+
+const char *row_question_sums(void)
+{
+	return origins_sql;
 }

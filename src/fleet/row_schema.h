@@ -15,4 +15,7 @@ const char *row_schema_sqlite(void);
 const char *row_schema_clickhouse(void);
 const char *row_schema_clickhouse_cluster(void);
 
+/* origins.sql */
+const char *row_question_sums(void);
+
 #endif

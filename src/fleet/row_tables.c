@@ -45,7 +45,7 @@ static const struct row_column traceback[] = {
 	INT("traceback_id"), INT("verify"), INT("own_position"), INT("own_frame_id"), INT("stack"),
 };
 
-static const struct row_column domain[] = { INT("domain"), TEXT("name") };
+static const struct row_column domain[] = { INT("domain"), TEXT("name"), INT("number") };
 
 #define TABLE(name_) { #name_, name_, ARRAY_SIZE(name_) }
 

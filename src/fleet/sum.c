@@ -197,15 +197,21 @@ static int add_lanes(struct fleet_sum *sum, struct summing *summing, bool is_sam
 	return err;
 }
 
+struct fleet_sum fleet_sum_of_costs(const struct cohort *cohort, struct cost *cost, uint32_t origin_nr)
+{
+	return (struct fleet_sum){
+		.cost = cost, .origin_nr = origin_nr, .unseen_bytes = find_unseen_bytes(cohort),
+		.has_gaps = cohort_has_gaps(cohort),
+	};
+}
+
 int fleet_sum_make(const struct catalogue *catalogue, const struct cohort *cohort, uint32_t origin_nr,
 		   struct fleet_sum *ret, struct reason *why)
 {
 	struct summing summing = {
 		.origin_nr = origin_nr, .has_times = cohort->snapshot_nr > cohort->process_nr,
 	};
-	struct fleet_sum sum = {
-		.origin_nr = origin_nr, .unseen_bytes = find_unseen_bytes(cohort), .has_gaps = cohort_has_gaps(cohort),
-	};
+	struct fleet_sum sum = fleet_sum_of_costs(cohort, NULL, origin_nr);
 	const struct walk walk = {
 		.catalogue = catalogue, .cohort = cohort, .origin_nr = origin_nr,
 		.unit = WALK_BY_PROCESS, .visit = add_rows, .unit_end = end_process,

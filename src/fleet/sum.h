@@ -30,6 +30,10 @@ struct fleet_sum {
 /* Returns 0, -ENOMEM, -EBADMSG, or -ERANGE (2^63 bytes or more, see cohort_explain_error()), with a line in *why. */
 int fleet_sum_make(const struct catalogue *catalogue, const struct cohort *cohort, uint32_t origin_nr,
 		   struct fleet_sum *ret, struct reason *why);
+
+/* The sum of a cohort without samples that has been added up elsewhere. It owns the costs, one for each origin. */
+struct fleet_sum fleet_sum_of_costs(const struct cohort *cohort, struct cost *cost, uint32_t origin_nr);
+
 void fleet_sum_release(struct fleet_sum *sum);
 
 #endif

@@ -27,9 +27,14 @@ CONFIG = """<yandex><logger><level>warning</level><console>1</console></logger><
 <uncompressed_cache_size>0</uncompressed_cache_size><timezone>UTC</timezone>
 <remote_servers><fleet>{shards}</fleet></remote_servers></yandex>"""
 SHARD = "<shard><replica><host>127.0.0.1</host><port>{}</port></replica></shard>"
-USERS = """<yandex><profiles><default/></profiles><users><default><password></password>
-<networks><ip>127.0.0.1</ip></networks><profile>default</profile><quota>default</quota></default></users>
-<quotas><default/></quotas></yandex>"""
+USER = """<{0}><password></password><networks><ip>127.0.0.1</ip></networks><profile>{1}</profile><quota>{2}</quota></{0}>"""
+# A reader may ask everything; others not enough.
+USERS = f"""<yandex><profiles><default/><reader><readonly>2</readonly></reader><readonly><readonly>1</readonly></readonly>
+<limited><max_rows_to_read>100</max_rows_to_read></limited></profiles>
+<users>{USER.format("default", "default", "default")}{USER.format("reader", "reader", "default")}
+{USER.format("readonly", "readonly", "default")}{USER.format("limited", "limited", "default")}
+{USER.format("metered", "default", "metered")}</users>
+<quotas><default/><metered><interval><duration>3600</duration><queries>3</queries></interval></metered></quotas></yandex>"""
 
 
 def free_ports(number):

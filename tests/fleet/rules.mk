@@ -5,9 +5,9 @@ FLEET_DATA := $(OUT)/fleet-data
 
 .PHONY: test-fleet
 
-test-fleet: $(BIN) $(FLEET_DATA) $(OUT)/damage/repair	## a fleet's sums, ranks, slopes against SQL; indexing killed, bad files
+test-fleet: $(BIN) $(FLEET_DATA) $(OUT)/damage/repair $(OUT)/golden-snapshots	## a fleet's sums, ranks, slopes against SQL; indexing killed, bad files
 	$(Q)ALLOCSNAP=$(abspath $(BIN)) FLEET_DATA=$(abspath $(FLEET_DATA)) \
-		REPAIR=$(abspath $(OUT)/damage/repair) tests/fleet/run.py $(FLEET_ARGS)
+		REPAIR=$(abspath $(OUT)/damage/repair) GOLDEN_SNAPSHOTS=$(abspath $(OUT)/golden-snapshots) tests/fleet/run.py $(FLEET_ARGS)
 
 $(FLEET_DATA): $(call obj,$(wildcard scripts/fleet-data/*.c)) $(LIB)
 	$(call msg,LINK,$@)

@@ -5,6 +5,7 @@
     run.py [-l] [NAME…]     those whose names contain one of NAME; -l lists them
 
 Environment: ALLOCSNAP, the binary; FLEET_DATA, the compiled scripts/fleet-data; REPAIR, tests/damage/repair.c;
+GOLDEN_SNAPSHOTS, tests/golden/make_snapshots.c;
 FLEET_HOSTS, on how many hosts the large fleet is (500: ten million rows).
 """
 import importlib

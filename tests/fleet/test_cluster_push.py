@@ -39,9 +39,15 @@ class CuttingProxy:
         with contextlib.suppress(OSError):
             while True:
                 client, _ = self.listener.accept()
-                server = socket.create_connection(("127.0.0.1", self.port))
-                threading.Thread(target=self._copy, args=(client, server, True), daemon=True).start()
-                threading.Thread(target=self._copy, args=(server, client, False), daemon=True).start()
+                threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client):
+        """One connection, to its end."""
+        with client, contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port)) as server:
+            back = threading.Thread(target=self._copy, args=(server, client, False), daemon=True)
+            back.start()
+            self._copy(client, server, True)
+            back.join()
 
     def _copy(self, source, target, counts):
         with contextlib.suppress(OSError):

@@ -49,4 +49,6 @@ CREATE TABLE IF NOT EXISTS {local}frame (frame_id Int64, verify Int64, func Stri
     first_line Int64, module String, build_id String, offset Int64, flags Int64)
 ENGINE = ReplacingMergeTree ORDER BY frame_id;
 
-CREATE TABLE IF NOT EXISTS {local}domain (domain Int64, name String) ENGINE = ReplacingMergeTree ORDER BY domain;
+-- number is what a catalogue calls it.
+CREATE TABLE IF NOT EXISTS {local}domain (domain Int64, name String, number Int64)
+ENGINE = ReplacingMergeTree ORDER BY (domain, name, number);

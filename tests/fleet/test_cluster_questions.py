@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""`fleet … --from URL` says what `fleet … --catalogue` says, to the byte; or one line about what is wrong."""
+import contextlib
+import os
+import pathlib
+import random
+import subprocess
+import tempfile
+
+from clickhouse import Cluster
+from fleet import Fleet
+from harness import check, check_equal
+from test_clickhouse import random_selection
+
+QUESTIONS = (
+    ("stats",), ("stats", "--json", "--top", "0"), ("stats", "--all-times", "--json", "--top", "0"),
+    ("stats", "--group-by", "domain"), ("stats", "--group-by", "traceback", "--top", "0"),
+    ("stats", "--cumulative", "--group-by", "function"), ("stats", "--line-drift", "--json", "--top", "0"),
+    ("stats", "--keep-wrappers", "--json", "--top", "0"), ("stats", "--format", "folded"),
+    ("stats", "--include", "src/*", "--json", "--top", "0"), ("stats", "--include", "nothing*"),
+    ("stats", "--where", "end=running", "--json"), ("stats", "--where", "comm=none"),
+    ("diff", "--baseline", "host=web*", "--candidate", "host!=web*", "--json", "--top", "0"),
+    ("diff", "--baseline", "label.version=A", "--candidate", "label.version=B"),
+    ("diff", "--all-times", "--baseline", "host=*1", "--candidate", "host!=*1"),
+    ("hosts",), ("hosts", "--json", "--top", "0"), ("trend",), ("trend", "--json", "--top", "0"),
+    ("leaks", "--all"), ("leaks", "--json"),
+)
+
+
+def answer(fleet, source, args):
+    """(stdout, stderr, exit status)."""
+    argv = [os.environ["ALLOCSNAP"], "fleet", *args, *source]
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=300, cwd=fleet.folder)
+    return done.stdout, done.stderr, done.returncode
+
+
+def check_same_answers(fleet, cluster, questions):
+    for args in questions:
+        right = answer(fleet, ["--catalogue", fleet.catalogue], args)
+        for server in cluster.servers:
+            found = answer(fleet, ["--from", server.url], args)
+            check(found == right, f"{' '.join(args)}: {found!r:.1500}, a catalogue has {right!r:.1500}")
+
+
+@contextlib.contextmanager
+def clustered(fleet, server_nr):
+    with contextlib.closing(fleet), Cluster(server_nr) as cluster:
+        fleet.cluster("init", *cluster.init_options())
+        fleet.run("push", "--to", cluster.servers[0].url)
+        yield fleet, cluster
+
+
+def random_question(rng):
+    (where, _), (baseline, _), (candidate, _) = (random_selection(rng, 1) for _ in range(3))
+    return rng.choice((("stats", "--where", where), ("hosts", "--where", where), ("trend", "--where", where),
+                       ("diff", "--baseline", baseline, "--candidate", candidate))) + (
+        "--group-by", rng.choice(("lineno", "function", "filename", "object", "traceback", "domain")), "--json", "--top", "0")
+
+
+def test_answers_of_a_made_fleet_are_the_catalogues(_large):
+    seed = random.randrange(1 << 32)
+    rng = random.Random(seed)
+    fleet = Fleet("asked", "--hosts", 12, "--sites", 60, "--tracebacks", 1800, "--frames", 600)
+    fleet.index()
+    with clustered(fleet, 2) as (fleet, cluster):
+        check_same_answers(fleet, cluster, [*QUESTIONS, *(random_question(rng) for _ in range(20))])
+
+
+def test_answers_about_all_kinds_of_snapshots_are_the_catalogues(_large):
+    """Samples, gaps, losses, several boots, names from other hosts: the snapshots of the golden tests."""
+    fleet = Fleet("golden", "--hosts", 1, "--sites", 20, "--tracebacks", 600, "--frames", 600)
+    made = fleet.folder / "golden"
+    made.mkdir()
+    subprocess.run([os.environ["GOLDEN_SNAPSHOTS"], made], check=True, stdout=subprocess.DEVNULL)
+    fleet.index(made, status=1)
+    with clustered(fleet, 1) as (fleet, cluster):
+        check_same_answers(fleet, cluster, QUESTIONS)
+
+
+def test_two_catalogues_in_one_cluster_are_one_catalogue(_large):
+    """Half of the hosts each; the same file names on different hosts."""
+    with contextlib.closing(Fleet("halves", "--hosts", 8, "--sites", 60, "--tracebacks", 1800, "--frames", 600)) as fleet, \
+            Cluster(1) as cluster:
+        fleet.index()
+        fleet.cluster("init", *cluster.init_options())
+        hosts = sorted(path for path in fleet.data.iterdir() if path.is_dir())
+        for number in range(2):
+            half = fleet.folder / f"half{number}.db"
+            fleet.run("push", "--to", cluster.url, *hosts[number::2], catalogue=half)
+        check_same_answers(fleet, cluster, [args for args in QUESTIONS if args[0] != "leaks"])
+
+
+def as_user(name):
+    return {**os.environ, "ALLOCSNAP_CLUSTER_USER": name}
+
+
+def test_half_an_answer_is_an_error(_large):
+    """A dead shard, rows that are gone, and a user with too few rights or too small limits."""
+    fleet = Fleet("half", "--hosts", 6, "--sites", 60, "--tracebacks", 1800, "--frames", 600)
+    fleet.index()
+    with clustered(fleet, 2) as (fleet, cluster):
+        first, second = cluster.servers
+        for user, text in (("readonly", "readonly = 2"), ("limited", "limit"), ("metered", "quota is used up")):
+            out, err = fleet.cluster("stats", "--from", first.url, status=1, env=as_user(user))
+            check_equal((out, len(err.splitlines())), ("", 1), f"{user}: output, and lines of {err!r}")
+            check(text in err, f"{user}: {err!r}")
+        check(fleet.cluster("stats", "--from", first.url, env=as_user("reader"))[0], "a reader's answer")
+        for server in cluster.servers:
+            week = server.request("SELECT intDiv(time, 604800) FROM local_allocation LIMIT 1").strip()
+            server.request(f"ALTER TABLE local_allocation DROP PARTITION {week}")
+        for command in ("stats", "hosts", "trend"):
+            out, err = fleet.cluster(command, "--from", first.url, status=1)
+            check_equal((out, err), ("", f"allocsnap: {first.url}: rows of the chosen snapshots are missing there\n"), command)
+        second.close()
+        out, err = fleet.cluster("stats", "--from", first.url, status=1)
+        check_equal((out, "a shard does not answer" in err, len(err.splitlines())), ("", True, 1), f"a dead shard: {err!r}")
+
+
+def test_credentials_come_from_a_file(_large):
+    """And not from one that others can read."""
+    with Cluster(1) as cluster, tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "credentials"
+        path.write_text("user=reader\n", encoding="ascii")
+        path.chmod(0o644)
+        _, err = Fleet.cluster("stats", "--from", cluster.url, "--credentials", path, status=1)
+        check("other users can read" in err, err)
+        path.chmod(0o600)
+        _, err = Fleet.cluster("stats", "--from", cluster.url, "--credentials", path, status=1)
+        check("no such database" in err, err)
