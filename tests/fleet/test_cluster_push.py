@@ -14,7 +14,8 @@ from fleet import Fleet
 from harness import ALLOCSNAP, check, check_equal
 from test_questions import check_rows
 
-CUTS = 200 if int(os.environ.get("FLEET_HOSTS", "500")) > 50 else 12
+IS_LONG = int(os.environ.get("FLEET_HOSTS", "500")) > 50
+CUTS = 200 if IS_LONG else 12
 HOSTILE = ("'; DROP TABLE snapshot; --", "\\", "\\'", "'", "\"`{}", "a\nb\tc\r", "\x01\x1b[31m", "% _", "ü€😀", "x" * 65536,
            "{where}", "\\N", "${HOME}`id`")
 
@@ -85,15 +86,23 @@ def check_same_as_catalogue(fleet, cluster, what):
                 f"{what}: rows")
 
 
+def bytes_of_push(fleet, cluster, proxy):
+    """Of one that is not cut, into another database."""
+    fleet.cluster("init", *cluster.init_options(), "--database", "measured")
+    proxy.cut_after(None)
+    fleet.run("push", "--to", proxy.url, "--database", "measured")
+    return proxy.passed
+
+
 def test_cut_pushes_leave_what_one_would_have(_large):
-    """Each is run again at the next cut; the last one is not cut."""
+    """Each is run again until the next cut; the last one is not cut. A long one has three batches."""
     rng = random.Random(random.randrange(1 << 32))
-    with pushed_fleet(hosts=40) as (fleet, cluster):
+    with pushed_fleet(hosts=120 if IS_LONG else 8) as (fleet, cluster):
         with contextlib.closing(CuttingProxy(cluster.servers[0].http)) as proxy:
-            cuts = 0
+            cuts, all_bytes = 0, bytes_of_push(fleet, cluster, proxy)
             for number in range(CUTS):
-                # A short one is cut in any statement; a long one after some batches.
-                proxy.cut_after(rng.randrange(1, 4_000_000) if number % 3 == 0 else rng.randrange(1, 60_000))
+                # The statements at the beginning have few bytes each.
+                proxy.cut_after(rng.randrange(1, all_bytes if number % 2 else 20_000))
                 _, err = fleet.run("push", "--to", proxy.url, status=None)
                 cuts += "the same command pushes them" in err or proxy.url in err
                 check_equal(len(err.splitlines()), 1 if err else 0, f"lines of {err!r}")
@@ -107,12 +116,12 @@ def test_cut_pushes_leave_what_one_would_have(_large):
 
 def test_killed_pushes_leave_what_one_would_have(_large):
     rng = random.Random(random.randrange(1 << 32))
-    with pushed_fleet(hosts=20) as (fleet, cluster):
+    with pushed_fleet(hosts=80 if IS_LONG else 8) as (fleet, cluster):
         for _ in range(CUTS // 4):
             argv = [ALLOCSNAP, "fleet", "push", "--to", cluster.url, "--catalogue", fleet.catalogue]
             with subprocess.Popen(argv, stdout=subprocess.DEVNULL) as process:
                 with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(rng.uniform(0.01, 0.4))
+                    process.wait(rng.uniform(0.01, 2 if IS_LONG else 0.3))
                 process.kill()
         fleet.run("push", "--to", cluster.url)
         check_same_as_catalogue(fleet, cluster, "after kills")
