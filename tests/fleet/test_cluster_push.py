@@ -87,7 +87,7 @@ def check_same_as_catalogue(fleet, cluster, what):
 
 
 def bytes_of_push(fleet, cluster, proxy):
-    """Of one that is not cut, into another database."""
+    """One that is not cut, into another database."""
     fleet.cluster("init", *cluster.init_options(), "--database", "measured")
     proxy.cut_after(None)
     fleet.run("push", "--to", proxy.url, "--database", "measured")
