@@ -3,7 +3,6 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -149,7 +148,7 @@ static void map_ourselves(unsigned int nr)
 		cr_assert_neq(page, MAP_FAILED);
 		munmap(page, 4096);
 		if (i % 100 == 0)
-			sched_yield();
+			usleep(100); /* the thread that reads the ring has its turn */
 	}
 	close(fd);
 }
@@ -186,34 +185,51 @@ Test(mapping_events, are_kept_until_they_are_collected)
 	mapping_events__close(events);
 }
 
+#define TRIES 20
+
+/* What others map while a process maps all the time, and that it is told of again later. */
+struct crowded {
+	struct seen first, next, other;
+	bool is_lossy; /* the thread that reads the ring came too late: the kernel has dropped events of anybody */
+};
+
+static struct crowded map_beside_others(void)
+{
+	struct crowded crowded = { .first.pid = getpid(), .next.pid = getpid() };
+	struct mapping_events *events = open_events();
+
+	map_ourselves(MORE_THAN_FITS);
+	run_true();
+	cr_assert_eq(mapping_events__collect(events), 0);
+	map_ourselves(10);
+	cr_assert_eq(mapping_events__hand_out(events, UINT64_MAX, note_skipped, &crowded.first), 0);
+	map_ourselves(MAPPING_EVENTS_EACH / 2);
+	cr_assert_eq(mapping_events__collect(events), 0);
+	cr_assert_eq(mapping_events__hand_out(events, UINT64_MAX, note_skipped, &crowded.next), 0);
+	map_ourselves(MORE_THAN_FITS);
+	crowded.other.pid = run_true();
+	cr_assert_eq(mapping_events__collect(events), 0);
+	cr_assert_eq(mapping_events__hand_out(events, UINT64_MAX, see, &crowded.other), 0);
+	crowded.is_lossy = mapping_events__missed(events);
+	mapping_events__close(events);
+	return crowded;
+}
+
 /* A process that maps all the time does not fill the room of all others. */
 Test(mapping_events, of_one_process_are_limited)
 {
-	struct mapping_events *events = open_events();
-	struct seen seen = { .pid = getpid() }, next = { .pid = getpid() }, other = {};
+	struct crowded crowded = map_beside_others();
 
-	map_ourselves(MORE_THAN_FITS);
-	other.pid = run_true();
-	cr_assert_eq(mapping_events__collect(events), 0);
-	map_ourselves(10);
-	cr_assert_eq(mapping_events__hand_out(events, UINT64_MAX, note_skipped, &seen), 0);
-	cr_expect_leq(seen.mappings, MAPPING_EVENTS_EACH);
-	cr_expect_geq(seen.mappings + seen.skipped + mapping_events__missed(events), MORE_THAN_FITS);
-	cr_expect_gt(seen.skipped, 0);
-	map_ourselves(MAPPING_EVENTS_EACH / 2);
-	other.pid = run_true();
-	cr_assert_eq(mapping_events__collect(events), 0);
-	cr_assert_eq(mapping_events__hand_out(events, UINT64_MAX, note_skipped, &next), 0);
-	cr_expect_gt(next.mappings, 0, "it is told of again");
-	cr_expect_geq(next.mappings + next.skipped + mapping_events__missed(events),
-		      MAPPING_EVENTS_EACH / 2);
-	map_ourselves(MORE_THAN_FITS);
-	other.pid = run_true();
-	cr_assert_eq(mapping_events__collect(events), 0);
-	cr_assert_eq(mapping_events__hand_out(events, UINT64_MAX, see, &other), 0);
-	cr_expect_eq(other.execs, 1);
-	cr_expect_geq(other.named, 3, "what others map is told of");
-	mapping_events__close(events);
+	for (int i = 1; i < TRIES && crowded.is_lossy; i++)
+		crowded = map_beside_others();
+	cr_assert_not(crowded.is_lossy, "the kernel has dropped events each time");
+	cr_expect_leq(crowded.first.mappings, MAPPING_EVENTS_EACH);
+	cr_expect_geq(crowded.first.mappings + crowded.first.skipped, MORE_THAN_FITS);
+	cr_expect_gt(crowded.first.skipped, 0);
+	cr_expect_gt(crowded.next.mappings, 0, "it is told of again");
+	cr_expect_geq(crowded.next.mappings + crowded.next.skipped, MAPPING_EVENTS_EACH / 2);
+	cr_expect_eq(crowded.other.execs, 1);
+	cr_expect_geq(crowded.other.named, 3, "what others map is told of");
 }
 
 static int be_slow(void *what, const struct mapping_event *event)
