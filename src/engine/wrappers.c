@@ -190,7 +190,7 @@ static void add_known_pairs(void)
 	add_pairs_of_patterns(starts, ARRAY_SIZE(starts));
 }
 
-static bool may_be_known(const char *base)
+static bool may_be_listed(const char *base)
 {
 	pthread_once(&known_pairs_once, add_known_pairs);
 	return known_pair[pair_of(base) / 64] >> pair_of(base) % 64 & 1;
@@ -216,7 +216,7 @@ enum frame_role wrapper_role_by_name(const char *base)
 		return ROLE_OWN;
 	if (is_new_of_class(base))
 		return ROLE_ALLOCATOR;
-	if (!may_be_known(base))
+	if (!may_be_listed(base))
 		return ROLE_OWN;
 	if (is_prefixed(base) || matches_wrapper_row(allocators, ARRAY_SIZE(allocators), base))
 		return ROLE_ALLOCATOR;

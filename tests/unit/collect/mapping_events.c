@@ -187,7 +187,7 @@ Test(mapping_events, are_kept_until_they_are_collected)
 
 #define TRIES 20
 
-/* What others map while a process maps all the time, and that it is told of again later. */
+/* A process that maps all the time, and another one beside it. */
 struct crowded {
 	struct seen first, next, other;
 	bool is_lossy; /* the thread that reads the ring came too late: the kernel has dropped events of anybody */
