@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_COLLECT_INJECT_INJECT_H
+#define ALLOCSNAP_COLLECT_INJECT_INJECT_H
+
+/*
+ * Puts a sampler (sampler/injected.c) into a process that runs, and takes it out again.
+ *
+ *	plan     reads files and /proc only; finds the allocators, and whether their entries can be replaced
+ *	inject   stops all threads; maps the sampler near each allocator; maps copies of the allocator's pages, with
+ *	         jumps to the sampler, over the pages themselves; lets the threads go on
+ *	eject    the same way back
+ *
+ * The sampler is a sealed memory file, one for each allocator, with probes of provider otel_memory: collect/probe finds
+ * them there as in any file. Without a listener it only counts bytes. All that an ejector needs to know is in the
+ * sealed file, so any process may eject, also when the injector has ended.
+ *
+ * If the injector is killed at any moment, the threads go on by themselves: without a sampler, or with all of it.
+ *
+ * None of this uses libbpf. Errors: -ENOTSUP refused, and will be again; -EAGAIN refused at this moment; -EPERM not
+ * allowed; -ESRCH the process has ended; -EEXIST the process has a sampler already; -ENOENT it has none; -EIO, -ENOMEM.
+ * With each error *why has one line, and nothing in the process has changed.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct parser;
+struct reason;
+
+#define INJECT_FILE_NAME "allocsnap-sampler" /* "/memfd:allocsnap-sampler (deleted)" in /proc/PID/maps */
+
+#define INJECT_ALLOCATORS_MAX 4
+#define INJECT_FUNCTIONS_MAX 64
+#define INJECT_PAGES_MAX 32
+#define INJECT_PATH_MAX 256
+
+struct inject_function {
+	const char *name;	/* as in allocator_functions[] */
+	uint64_t address;	/* in the process: where its first instruction is */
+	uint32_t moved_bytes;	/* the instructions there that a jump replaces */
+	uint32_t moved_nr;
+	bool is_probed;		/* another program's breakpoint lies there: it will not see this process meanwhile */
+};
+
+/* A page of the allocator's code for which a copy is mapped. */
+struct inject_page {
+	uint64_t address;	/* in the process */
+	uint64_t offset;	/* of the original in the allocator's file */
+	uint64_t copy_offset;	/* of the copy in the sampler's file */
+};
+
+struct inject_allocator {
+	char path[INJECT_PATH_MAX]; /* of its file, as the process sees it */
+	uint32_t domain;	/* elf/allocators.h */
+	bool has_unseen_new;	/* its own operator new, or functions like mallocx(), that are not sampled */
+	uint32_t function_nr;
+	struct inject_function function[INJECT_FUNCTIONS_MAX];
+	uint32_t page_nr;
+	struct inject_page page[INJECT_PAGES_MAX];
+	uint64_t dev, inode;	/* of its file, as in /proc/PID/maps */
+	uint64_t start, end;	/* where the sampler was mapped; 0: not yet. Its code begins at `start`, at offset 0 of its file */
+	uint64_t sampler_dev, sampler_inode; /* of the sampler's file, as in /proc/PID/maps */
+};
+
+struct inject_plan {
+	pid_t pid;
+	uint64_t start_time;	/* proc_start_time(): the process that was looked at */
+	uint32_t allocator_nr;
+	struct inject_allocator allocator[INJECT_ALLOCATORS_MAX];
+	struct inject_details *details; /* for inject_execute() */
+};
+
+/* The caller frees *ret with inject_plan_free(), which may be NULL. The process may be planned for any number of times. */
+int inject_plan_make(struct parser *parser, pid_t pid, struct inject_plan **ret, struct reason *why);
+void inject_plan_free(struct inject_plan *plan);
+
+struct inject_options {
+	uint64_t interval;	/* mean bytes between two samples, 1 to SAMPLER_INTERVAL_MAX; 0: SAMPLER_INTERVAL_DEFAULT */
+	pid_t owner;		/* while this process of the same PID namespace as ours runs, only it ejects; 0: this one */
+};
+
+struct inject_times {
+	uint64_t stopped_ns;	/* how long any thread was stopped, all tries together */
+	uint32_t thread_nr;	/* threads that were stopped in the last try */
+	uint32_t tries;
+};
+
+/* Fills start, end, sampler_dev, sampler_inode of each allocator. ret may be NULL. */
+int inject_execute(struct inject_plan *plan, const struct inject_options *options, struct inject_times *ret,
+		   struct reason *why);
+
+/* A sampler in a process: what its sealed files say. */
+struct inject_found {
+	uint32_t version;	/* INJECTED_VERSION of this program, or another one, which can be ejected all the same */
+	uint32_t allocator_nr;
+	bool is_active;		/* the allocators call it; else it is only still mapped */
+	pid_t owner;
+	bool owner_is_running;
+	uint64_t interval;	/* at the time of injection */
+	uint32_t function_nr;	/* of all allocators */
+};
+
+/* 0; -ENOENT: there is none. */
+int inject_find(pid_t pid, struct inject_found *ret, struct reason *why);
+
+struct eject_result {
+	struct inject_times times;
+	uint32_t function_nr;	/* functions that have their own entries again */
+	uint32_t kept_nr;	/* samplers that stay mapped and are never called: a thread may return to them */
+};
+
+/*
+ * Gives the allocators their pages back, whoever injected; -EAGAIN if its owner runs and is not `owner` (0: this
+ * process). A sampler that stayed mapped goes with the next call, if it can.
+ */
+int inject_eject(pid_t pid, pid_t owner, struct eject_result *ret, struct reason *why);
+
+#endif
