@@ -18,29 +18,13 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
+#include "sampler/countdown.h"
 #include "sampler/next_allocator.h"
-#include "sampler/poisson.h"
-#include "sampler/sampled_set.h"
-#include "sampler/sampler_info.h"
-#include "sampler/sampler_probes.h"
-
-#define EXPORT __attribute__((visibility("default")))
-#define SLOW static __attribute__((noinline))
-#define unlikely(x) __builtin_expect(!!(x), 0)
 
 /* glibc has the first one, musl the second. */
 #pragma weak __register_atfork
 #pragma weak pthread_atfork
 int __register_atfork(void (*before)(void), void (*parent)(void), void (*child)(void), void *dso_handle);
-
-EXPORT struct sampler_info allocsnap_sampler = {
-	.magic = SAMPLER_INFO_MAGIC,
-	.version = SAMPLER_INFO_VERSION,
-	.bytes = sizeof(struct sampler_info),
-	.interval = SAMPLER_INTERVAL_DEFAULT,
-	.interval_most = SAMPLER_INTERVAL_DEFAULT,
-	.interval_chosen = SAMPLER_INTERVAL_DEFAULT,
-};
 
 static void *first_malloc(size_t n);
 static void *first_calloc(size_t n, size_t size);
@@ -54,71 +38,14 @@ static void find_next_allocator(void);
 
 /* ---- distances ---- */
 
-/* A thread has one. The distance that it counts down was drawn with `interval`; 0: it has none yet. */
-struct countdown {
-	uint64_t left;
-	uint64_t interval;
-};
-
 static __thread struct countdown mine __attribute__((tls_model("initial-exec")));
 
-static uint64_t seed;
 static bool has_nested_calls; /* the next allocator calls itself by our names, as musl's calloc() calls malloc() */
-#define NEVER (UINT64_MAX / 2)
-
-static uint64_t next_random(void)
-{
-	return poisson_mix(__atomic_add_fetch(&seed, POISSON_GOLDEN, __ATOMIC_RELAXED));
-}
-
-static void draw_countdown(void)
-{
-	uint64_t interval = __atomic_load_n(&allocsnap_sampler.interval, __ATOMIC_RELAXED);
-
-	if (interval - 1 >= SAMPLER_INTERVAL_MAX)
-		interval = SAMPLER_INTERVAL_DEFAULT;
-	mine.interval = interval;
-	mine.left = allocsnap_sampler.flags & SAMPLER_BYPASSED ? NEVER : poisson_distance(next_random(), interval);
-}
-
-/* A recorder that was killed could not do it. */
-static void restore_interval(void)
-{
-	uint64_t chosen = allocsnap_sampler.interval_chosen;
-
-	if (__atomic_load_n(&allocsnap_sampler.interval, __ATOMIC_RELAXED) != chosen &&
-	    __atomic_exchange_n(&allocsnap_sampler.interval, chosen, __ATOMIC_RELAXED) != chosen)
-		__atomic_fetch_add(&allocsnap_sampler.interval_changes, 1, __ATOMIC_RELAXED);
-}
-
-/* The count fell below 0 by n bytes. Returns the interval of the distance that ends there, or 0: it is no sample. */
-SLOW uint64_t end_distance(uint64_t n)
-{
-	uint64_t interval = mine.interval;
-
-	if (!interval) {
-		draw_countdown();
-		if (n <= mine.left) {
-			mine.left -= n;
-			return 0;
-		}
-		interval = mine.interval;
-	}
-	if (!otel_memory_alloc_semaphore)
-		restore_interval();
-	draw_countdown();
-	return otel_memory_alloc_semaphore && !(allocsnap_sampler.flags & SAMPLER_BYPASSED) ? interval : 0;
-}
 
 /* Whether n bytes are counted and no slow path is needed. */
 static inline bool pass_malloc(uint64_t n)
 {
-	uint64_t left;
-
-	if (unlikely(__builtin_sub_overflow(mine.left, n, &left)))
-		return false;
-	mine.left = left;
-	return true;
+	return count_down(&mine, n);
 }
 
 static inline bool pass(uint64_t n)
@@ -134,25 +61,15 @@ struct call {
 
 static inline struct call begin_call(uint64_t n)
 {
-	struct call call = { .interval = 0 };
+	struct call call;
 
 	if (unlikely(!has_begun))
 		find_next_allocator();
-	if (__builtin_sub_overflow(mine.left, n, &mine.left))
-		call.interval = end_distance(n);
+	call.interval = count_block(&mine, n);
 	call.left = mine.left;
 	if (has_nested_calls)
 		mine.left = NEVER;
 	return call;
-}
-
-static void enter_sample(uintptr_t address, struct sampled_block block)
-{
-	bool has_room = set_enter(address, block);
-
-	__atomic_fetch_add(has_room ? &allocsnap_sampler.samples : &allocsnap_sampler.dropped, 1, __ATOMIC_RELAXED);
-	if (has_room)
-		fire_alloc(address, block.size, block.weight);
 }
 
 static inline void *end_call(struct call call, void *block, uint64_t n)
@@ -161,16 +78,6 @@ static inline void *end_call(struct call call, void *block, uint64_t n)
 		mine.left = call.left;
 	if (call.interval && block)
 		enter_sample((uintptr_t)block, (struct sampled_block){ n, poisson_weight(n, call.interval) });
-	return block;
-}
-
-/* Before the block is freed. Its weight is 0 if it is no sample. */
-static struct sampled_block leave_sample(uintptr_t address)
-{
-	struct sampled_block block = {};
-
-	if (set_remove(address, &block) && otel_memory_free_semaphore)
-		fire_free(address);
 	return block;
 }
 
@@ -352,7 +259,7 @@ static void find_next_allocator(void)
 	const void *dallocx;
 
 	has_begun = true;
-	seed = poisson_mix((random ? random[1] : 0) ^ (uintptr_t)&found);
+	countdown_seed = poisson_mix((random ? random[1] : 0) ^ (uintptr_t)&found);
 	next = early_allocator;
 	find_operators();
 	dallocx = dlsym(RTLD_NEXT, "dallocx");
@@ -436,7 +343,7 @@ static void before_fork(void)
 
 static void after_fork_in_child(void)
 {
-	seed = poisson_mix(~seed);
+	countdown_seed = poisson_mix(~countdown_seed);
 }
 
 static __attribute__((constructor)) void start_sampler(void)

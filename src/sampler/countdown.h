@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_SAMPLER_COUNTDOWN_H
+#define ALLOCSNAP_SAMPLER_COUNTDOWN_H
+
+/*
+ * The bytes to a thread's next sample, and what becomes of a sample. No locks, no system calls, no C library. Each
+ * sampler has one copy: the preloaded library, and the file that is put into a process that runs.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sampler/poisson.h"
+#include "sampler/sampled_set.h"
+#include "sampler/sampler_info.h"
+#include "sampler/sampler_probes.h"
+
+#define EXPORT __attribute__((visibility("default")))
+#define SLOW static __attribute__((noinline))
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+EXPORT struct sampler_info allocsnap_sampler = {
+	.magic = SAMPLER_INFO_MAGIC,
+	.version = SAMPLER_INFO_VERSION,
+	.bytes = sizeof(struct sampler_info),
+	.interval = SAMPLER_INTERVAL_DEFAULT,
+	.interval_most = SAMPLER_INTERVAL_DEFAULT,
+	.interval_chosen = SAMPLER_INTERVAL_DEFAULT,
+};
+
+/* A thread has one. The distance that it counts down was drawn with `interval`; 0: it has none yet. */
+struct countdown {
+	uint64_t left;
+	uint64_t interval;
+};
+
+static uint64_t countdown_seed = POISSON_GOLDEN;
+#define NEVER (UINT64_MAX / 2)
+
+static uint64_t next_random(void)
+{
+	return poisson_mix(__atomic_add_fetch(&countdown_seed, POISSON_GOLDEN, __ATOMIC_RELAXED));
+}
+
+static void draw_countdown(struct countdown *countdown)
+{
+	uint64_t interval = __atomic_load_n(&allocsnap_sampler.interval, __ATOMIC_RELAXED);
+
+	if (interval - 1 >= SAMPLER_INTERVAL_MAX)
+		interval = SAMPLER_INTERVAL_DEFAULT;
+	countdown->interval = interval;
+	countdown->left = allocsnap_sampler.flags & SAMPLER_BYPASSED ? NEVER : poisson_distance(next_random(), interval);
+}
+
+/* A recorder that was killed could not do it. */
+static void restore_interval(void)
+{
+	uint64_t chosen = allocsnap_sampler.interval_chosen;
+
+	if (__atomic_load_n(&allocsnap_sampler.interval, __ATOMIC_RELAXED) != chosen &&
+	    __atomic_exchange_n(&allocsnap_sampler.interval, chosen, __ATOMIC_RELAXED) != chosen)
+		__atomic_fetch_add(&allocsnap_sampler.interval_changes, 1, __ATOMIC_RELAXED);
+}
+
+/* The count fell below 0 by n bytes. Returns the interval of the distance that ends there, or 0: it is no sample. */
+SLOW uint64_t end_distance(struct countdown *countdown, uint64_t n)
+{
+	uint64_t interval = countdown->interval;
+
+	if (!interval) {
+		draw_countdown(countdown);
+		if (n <= countdown->left) {
+			countdown->left -= n;
+			return 0;
+		}
+		interval = countdown->interval;
+	}
+	if (!otel_memory_alloc_semaphore)
+		restore_interval();
+	draw_countdown(countdown);
+	return otel_memory_alloc_semaphore && !(allocsnap_sampler.flags & SAMPLER_BYPASSED) ? interval : 0;
+}
+
+/* Whether n bytes are counted and no slow path is needed. */
+static inline bool count_down(struct countdown *countdown, uint64_t n)
+{
+	uint64_t left;
+
+	if (unlikely(__builtin_sub_overflow(countdown->left, n, &left)))
+		return false;
+	countdown->left = left;
+	return true;
+}
+
+/* Counts n bytes. Returns the interval if the block is a sample, or 0. */
+static inline uint64_t count_block(struct countdown *countdown, uint64_t n)
+{
+	return __builtin_sub_overflow(countdown->left, n, &countdown->left) ? end_distance(countdown, n) : 0;
+}
+
+static void enter_sample(uintptr_t address, struct sampled_block block)
+{
+	bool has_room = set_enter(address, block);
+
+	__atomic_fetch_add(has_room ? &allocsnap_sampler.samples : &allocsnap_sampler.dropped, 1, __ATOMIC_RELAXED);
+	if (has_room)
+		fire_alloc(address, block.size, block.weight);
+}
+
+/* Before the block is freed. Its weight is 0 if it is no sample. */
+static struct sampled_block leave_sample(uintptr_t address)
+{
+	struct sampled_block block = {};
+
+	if (set_remove(address, &block) && otel_memory_free_semaphore)
+		fire_free(address);
+	return block;
+}
+
+#endif
