@@ -19,6 +19,7 @@
 #include "sandbox/fork_server.h"
 #include "symbols/symbol_source.h"
 
+struct entry_patches;
 struct file_copy;
 struct functions_wanted;
 struct probe_info;
@@ -83,6 +84,9 @@ int parser__returns(struct parser *parser, int fd, uint64_t vaddr, struct object
 int parser__facts_and_copy(struct parser *parser, int fd, const struct functions_wanted *wanted,
 			   struct probe_info *ret, struct file_copy **ret_copy,
 			   struct reason *why);
+
+/* Which entries of its allocator a jump can replace; the caller frees *ret with entry_patches_release(). */
+int parser__entries(struct parser *parser, int fd, struct entry_patches *ret, struct reason *why);
 
 /* The sign that the object switches stacks (stack_switches.h), in words; -ENOENT: there is none. */
 int parser__stack_switch(struct parser *parser, int fd, const char **ret_what);

@@ -10,6 +10,7 @@
 
 #include "base/file_copy.h"
 #include "base/array.h"
+#include "elf/entry_patch.h"
 #include "elf/probe_info.h"
 #include "elf/runtime_detect.h"
 #include "elf/stack_switches.h"
@@ -274,6 +275,40 @@ int parser__stack_switch(struct parser *parser, int fd, const char **ret_what)
 	err = ask_file(parser, &question, &index, NULL);
 	if (!err)
 		*ret_what = stack_switches[index].what;
+	return err;
+}
+
+/* ---- entries that a jump replaces ---- */
+
+static int take_entries(struct file_answer *answer, void *ret)
+{
+	struct entry_patches *patches = ret;
+	int err = file_answer__bytes(answer, patches, sizeof(*patches));
+
+	patches->patch = NULL;
+	if (!err && patches->nr > ENTRY_PATCHES_MAX)
+		err = -EPROTO;
+	if (!err)
+		err = file_answer__array(answer, patches->nr, sizeof(*patches->patch), &patches->patch);
+	return err || entry_patches_are_sound(patches, file_size_or_zero(answer->fd)) ? err : -EPROTO;
+}
+
+/* As with probes: a wrong answer would crash the process. */
+int parser__entries(struct parser *parser, int fd, struct entry_patches *ret, struct reason *why)
+{
+	const struct file_question question = {
+		.question = ASK_ENTRIES, .answer = ENTRIES, .fd = fd, .take = take_entries,
+		.answer_max = sizeof(*ret) + ENTRY_PATCHES_MAX * sizeof(*ret->patch),
+	};
+	struct entry_patches patches = {};
+	int err;
+
+	parser->is_spent |= parser->has_read;
+	err = ask_file(parser, &question, &patches, why);
+	if (err)
+		entry_patches_release(&patches);
+	else
+		*ret = patches;
 	return err;
 }
 

@@ -27,6 +27,7 @@ enum message_kind {
 	ASK_RETURNS, /* struct returns_question; with the object */
 	ASK_SWITCH,  /* no data; with the object */
 	ASK_TRAITS,  /* no data; with the object */
+	ASK_ENTRIES, /* no data; with the object */
 	HERE_IS,     /* a file */
 	HERE_IS_NONE,
 	WANT_FILE, /* struct file_wanted */
@@ -36,6 +37,7 @@ enum message_kind {
 	RETURNS,   /* struct verdict; likewise struct object_returns and its places */
 	SWITCH,	   /* struct verdict; likewise uint32_t, the index of a row of stack_switches[] */
 	TRAITS,	   /* struct verdict; likewise struct runtime_traits */
+	ENTRIES,   /* struct verdict; likewise struct entry_patches and its patches */
 };
 
 struct message {

@@ -40,6 +40,7 @@ static int (*const serve_file[])(const struct channel *channel, int fd) = {
 	[ASK_RETURNS] = serve_returns,
 	[ASK_SWITCH] = serve_switch,
 	[ASK_TRAITS] = serve_traits,
+	[ASK_ENTRIES] = serve_entries,
 };
 
 void serve_questions(int fd)

@@ -20,5 +20,6 @@ int serve_facts(const struct channel *channel, int fd);
 int serve_returns(const struct channel *channel, int fd);
 int serve_switch(const struct channel *channel, int fd);
 int serve_traits(const struct channel *channel, int fd);
+int serve_entries(const struct channel *channel, int fd);
 
 #endif

@@ -8,6 +8,7 @@
 #include "base/array.h"
 #include "base/reason.h"
 #include "elf/elf_object.h"
+#include "elf/entry_patch.h"
 #include "elf/probe_info.h"
 #include "elf/runtime_detect.h"
 #include "elf/stack_switches.h"
@@ -141,4 +142,20 @@ int serve_traits(const struct channel *channel, int fd)
 
 	piece[1] = (struct iovec){ &traits, sizeof(traits) };
 	return send_answer(channel, TRAITS, err, &why, piece, ARRAY_SIZE(piece));
+}
+
+/* ---- entries that a jump replaces ---- */
+
+int serve_entries(const struct channel *channel, int fd)
+{
+	struct entry_patches patches = {};
+	struct reason why = {};
+	struct iovec piece[3];
+	int err = entry_patches_read(fd, &patches, &why);
+
+	piece[1] = (struct iovec){ &patches, sizeof(patches) };
+	piece[2] = (struct iovec){ patches.patch, patches.nr * sizeof(*patches.patch) };
+	err = send_answer(channel, ENTRIES, err, &why, piece, ARRAY_SIZE(piece));
+	entry_patches_release(&patches);
+	return err;
 }

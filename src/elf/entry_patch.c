@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "elf/entry_patch.h"
+
+#include <capstone/capstone.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/reason.h"
+#include "elf/allocator_detect.h"
+#include "elf/allocators.h"
+#include "elf/elf_object_private.h"
+#include "shared/call_types.h"
+
+#define BODY_MAX (64u << 10) /* of a function's code that is searched for branches */
+#define CHUNK_BYTES (1u << 20)
+#define ENDBR64 "\xf3\x0f\x1e\xfa"
+
+struct patching {
+	struct elf_object *elf;
+	csh capstone;
+	cs_insn *insn; /* the one decoded last */
+	struct entry_patches *patches;
+};
+
+/* A function's code. */
+struct body {
+	const uint8_t *byte;
+	size_t size;
+	uint64_t vaddr;
+};
+
+static bool decode_insn(struct patching *patching, const struct body *body, size_t at)
+{
+	const uint8_t *byte = body->byte + at;
+	size_t left = body->size - at;
+	uint64_t address = body->vaddr + at;
+
+	return cs_disasm_iter(patching->capstone, &byte, &left, &address, patching->insn);
+}
+
+static bool is_in_group(const cs_insn *insn, unsigned int group)
+{
+	for (size_t i = 0; i < insn->detail->groups_count; i++)
+		if (insn->detail->groups[i] == group)
+			return true;
+	return false;
+}
+
+/* ---- the instructions that move ---- */
+
+static bool has_rip_operand(const cs_insn *insn)
+{
+	const cs_x86 *x86 = &insn->detail->x86;
+
+	for (size_t i = 0; i < x86->op_count; i++)
+		if (x86->operands[i].type == X86_OP_MEM && x86->operands[i].mem.base == X86_REG_RIP)
+			return true;
+	return false;
+}
+
+static bool is_jcc(const cs_insn *insn)
+{
+	return (insn->size == 2 && (insn->bytes[0] & 0xf0) == 0x70) ||
+	       (insn->size == 6 && insn->bytes[0] == 0x0f && (insn->bytes[1] & 0xf0) == 0x80);
+}
+
+static bool is_jmp(const cs_insn *insn)
+{
+	return (insn->size == 2 && insn->bytes[0] == 0xeb) || (insn->size == 5 && insn->bytes[0] == 0xe9);
+}
+
+/* Fills *ret. False: the instruction cannot move. */
+static bool describe_insn(const cs_insn *insn, struct entry_insn *ret)
+{
+	static const unsigned int immovable[] = { X86_GRP_CALL, X86_GRP_RET, X86_GRP_INT, X86_GRP_IRET };
+	uint8_t at;
+
+	*ret = (struct entry_insn){ .size = insn->size, .kind = ENTRY_COPY };
+	for (size_t i = 0; i < ARRAY_SIZE(immovable); i++)
+		if (is_in_group(insn, immovable[i]))
+			return false;
+	if (is_jcc(insn) || is_jmp(insn)) {
+		ret->kind = is_jmp(insn) ? ENTRY_JMP : ENTRY_JCC;
+		ret->displacement_bytes = insn->size == 2 ? 1 : 4;
+		ret->at = insn->size - ret->displacement_bytes;
+		return true;
+	}
+	if (is_in_group(insn, X86_GRP_JUMP) || is_in_group(insn, X86_GRP_BRANCH_RELATIVE) || insn->bytes[0] == 0xcc ||
+	    insn->id == X86_INS_SYSCALL)
+		return false;
+	if (!has_rip_operand(insn))
+		return true;
+	at = insn->detail->x86.encoding.disp_offset;
+	*ret = (struct entry_insn){ insn->size, ENTRY_RIP, at, 4 };
+	return at && at + 4 <= insn->size;
+}
+
+static void set_fault(struct entry_patch *patch, const char *what, const cs_insn *insn)
+{
+	if (*patch->fault)
+		return;
+	if (insn)
+		snprintf(patch->fault, sizeof(patch->fault), "%s: %.15s %.40s", what, insn->mnemonic, insn->op_str);
+	else
+		snprintf(patch->fault, sizeof(patch->fault), "%s", what);
+}
+
+static void describe_entry(struct patching *patching, const struct body *body, struct entry_patch *patch)
+{
+	size_t at = 0;
+
+	while (at < ENTRY_JUMP_BYTES && patch->insn_nr < ENTRY_INSNS_MAX) {
+		struct entry_insn *insn = &patch->insn[patch->insn_nr];
+
+		if (at >= body->size || !decode_insn(patching, body, at)) {
+			set_fault(patch, at >= body->size ? "it is too short" : "its code cannot be decoded", NULL);
+			return;
+		}
+		at += patching->insn->size;
+		if (!describe_insn(patching->insn, insn) || (insn->kind == ENTRY_JMP && at < ENTRY_JUMP_BYTES)) {
+			set_fault(patch, "an instruction at its entry cannot be moved", patching->insn);
+			return;
+		}
+		patch->insn_nr++;
+	}
+	memcpy(patch->code, body->byte, at);
+}
+
+/* ---- branches ---- */
+
+static void note_callee(struct entry_patch *patch, const struct allocator_function *callee)
+{
+	if (shape_is_mapping(callee->shape))
+		return;
+	patch->calls_giver |= shape_gives(callee->shape);
+	patch->calls_taker |= shape_takes(callee->shape);
+}
+
+/* `jmp *slot(%rip)`, as in a PLT: the name of the function that the loader writes to the slot, or NULL. */
+static char *name_behind_slot(const struct elf_object *elf, uint64_t vaddr)
+{
+	uint8_t code[11] = {};
+	size_t bytes = elf_object__read_at(elf, vaddr, code, sizeof(code)), at = 0;
+	uint64_t resolver;
+	int32_t distance;
+	char *name = NULL;
+
+	at += bytes > 4 && !memcmp(code, ENDBR64, 4) ? 4 : 0;
+	at += code[at] == 0xf2;
+	if (at + 6 > bytes || code[at] != 0xff || code[at + 1] != 0x25)
+		return NULL;
+	memcpy(&distance, code + at + 2, sizeof(distance));
+	return elf_object__slot_function(elf, vaddr + at + 6 + distance, &name, &resolver) ? NULL : name;
+}
+
+static void look_at_callee(const struct patching *patching, uint64_t target, struct entry_patch *patch)
+{
+	char *name;
+
+	for (uint64_t i = 0; i < patching->patches->nr; i++) {
+		const struct entry_patch *callee = &patching->patches->patch[i];
+
+		if (target == callee->vaddr || target == callee->vaddr - callee->skipped)
+			note_callee(patch, &allocator_functions[callee->name]);
+	}
+	name = name_behind_slot(patching->elf, target);
+	for (size_t i = 0; name && i < allocator_function_nr; i++)
+		if (!strcmp(name, allocator_functions[i].name))
+			note_callee(patch, &allocator_functions[i]);
+	free(name);
+}
+
+/* A jump through a table may lead anywhere in the function. */
+static bool jumps_by_table(const cs_insn *insn)
+{
+	const cs_x86_op *to = &insn->detail->x86.operands[0];
+
+	return insn->id == X86_INS_JMP && insn->detail->x86.op_count == 1 &&
+	       (to->type == X86_OP_REG || (to->type == X86_OP_MEM && to->mem.index != X86_REG_INVALID));
+}
+
+/* Looks at all branches of the function itself. */
+static void look_at_branches(struct patching *patching, const struct body *body, struct entry_patch *patch)
+{
+	size_t moved = entry_patch_moved_bytes(patch);
+	const cs_x86 *x86 = &patching->insn->detail->x86;
+
+	for (size_t at = 0; at < body->size;) {
+		bool is_call;
+		uint64_t target;
+
+		if (!decode_insn(patching, body, at)) {
+			at++; /* data, or padding */
+			continue;
+		}
+		at += patching->insn->size;
+		if (jumps_by_table(patching->insn))
+			set_fault(patch, "it jumps by a table", patching->insn);
+		is_call = is_in_group(patching->insn, X86_GRP_CALL);
+		if ((!is_call && !is_in_group(patching->insn, X86_GRP_JUMP)) || x86->op_count != 1 ||
+		    x86->operands[0].type != X86_OP_IMM)
+			continue;
+		target = x86->operands[0].imm;
+		if (moved && target - body->vaddr - 1 < moved - 1)
+			set_fault(patch, "a branch leads into its entry", patching->insn);
+		if (target == body->vaddr || target - body->vaddr >= body->size)
+			look_at_callee(patching, target, patch);
+	}
+}
+
+/* Looks at whatever could be a long branch in a piece of the file: parts of a function may lie elsewhere. */
+static void look_at_far_branches(struct entry_patches *patches, const uint8_t *code, size_t bytes, uint64_t vaddr)
+{
+	for (size_t at = 1; at + 4 <= bytes; at++) {
+		int32_t distance;
+		uint64_t target;
+
+		if (code[at - 1] != 0xe9 && code[at - 1] != 0xe8 &&
+		    ((code[at - 1] & 0xf0) != 0x80 || at < 2 || code[at - 2] != 0x0f))
+			continue;
+		memcpy(&distance, code + at, sizeof(distance));
+		target = vaddr + at + 4 + distance;
+		for (uint64_t i = 0; i < patches->nr; i++)
+			if (patches->patch[i].insn_nr &&
+			    target - patches->patch[i].vaddr - 1 < entry_patch_moved_bytes(&patches->patch[i]) - 1)
+				set_fault(&patches->patch[i], "a branch of another function leads into its entry", NULL);
+	}
+}
+
+static int search_segment(struct elf_object *elf, const GElf_Phdr *segment, struct entry_patches *patches)
+{
+	uint8_t *chunk = malloc(CHUNK_BYTES);
+
+	if (!chunk)
+		return -ENOMEM;
+	for (uint64_t at = 0; at + 6 < segment->p_filesz; at += CHUNK_BYTES - 6) {
+		uint64_t left = segment->p_filesz - at;
+		size_t bytes = elf_object__read_some(elf, segment->p_offset + at, chunk,
+						     left < CHUNK_BYTES ? left : CHUNK_BYTES);
+
+		look_at_far_branches(patches, chunk, bytes, segment->p_vaddr + at);
+		if (bytes < CHUNK_BYTES)
+			break;
+	}
+	free(chunk);
+	return 0;
+}
+
+static int search_code(struct elf_object *elf, struct entry_patches *patches)
+{
+	GElf_Phdr segment;
+	int err = 0;
+
+	for (size_t i = 0; i < elf->segment_nr && !err; i++)
+		if (gelf_getphdr(elf->elf, i, &segment) && segment.p_type == PT_LOAD && segment.p_flags & PF_X)
+			err = search_segment(elf, &segment, patches);
+	return err;
+}
+
+/* ---- the functions ---- */
+
+static bool is_known_patch(const struct entry_patches *patches, uint64_t vaddr)
+{
+	for (uint64_t i = 0; i < patches->nr; i++)
+		if (patches->patch[i].vaddr - patches->patch[i].skipped == vaddr)
+			return true;
+	return false;
+}
+
+static int read_body(const struct elf_object *elf, uint64_t vaddr, uint64_t offset, uint64_t size, struct body *ret)
+{
+	uint8_t *byte;
+
+	*ret = (struct body){ .size = size < BODY_MAX ? size : BODY_MAX, .vaddr = vaddr };
+	byte = malloc(ret->size + 1);
+	if (!byte)
+		return -ENOMEM;
+	ret->size = elf_object__read_some(elf, offset, byte, ret->size);
+	ret->byte = byte;
+	return 0;
+}
+
+static int examine_function(struct patching *patching, struct entry_patch *patch, uint64_t size)
+{
+	struct body body;
+	int err = read_body(patching->elf, patch->vaddr, patch->offset, size, &body);
+
+	if (err)
+		return err;
+	describe_entry(patching, &body, patch);
+	if (size > BODY_MAX)
+		set_fault(patch, "it is too long", NULL);
+	look_at_branches(patching, &body, patch);
+	free((void *)body.byte);
+	return 0;
+}
+
+static void add_functions(struct patching *patching, const struct elf_function *found, size_t nr, uint64_t *size)
+{
+	struct entry_patches *patches = patching->patches;
+
+	for (size_t i = 0; i < nr; i++) {
+		struct entry_patch *patch = &patches->patch[patches->nr];
+		uint8_t code[4] = {};
+
+		if (shape_is_mapping(allocator_functions[found[i].name].shape) || is_known_patch(patches, found[i].vaddr) ||
+		    patches->nr == ENTRY_PATCHES_MAX)
+			continue;
+		*patch = (struct entry_patch){ .vaddr = found[i].vaddr, .offset = found[i].offset, .name = found[i].name };
+		size[patches->nr++] = found[i].size;
+		if (found[i].is_ifunc)
+			set_fault(patch, "its code is chosen when the program starts", NULL);
+		elf_object__read_some(patching->elf, patch->offset, code, sizeof(code));
+		if (memcmp(code, ENDBR64, sizeof(code)) || found[i].size < sizeof(code))
+			continue;
+		patch->skipped = sizeof(code);
+		patch->vaddr += sizeof(code);
+		patch->offset += sizeof(code);
+		size[patches->nr - 1] -= sizeof(code);
+	}
+}
+
+static int find_entries(struct patching *patching, struct reason *why)
+{
+	const char *name[allocator_function_nr];
+	struct elf_function *found;
+	uint64_t size[ENTRY_PATCHES_MAX];
+	size_t nr;
+	int err;
+
+	for (size_t i = 0; i < allocator_function_nr; i++)
+		name[i] = allocator_functions[i].name;
+	err = elf_object__find_functions(patching->elf, name, allocator_function_nr, &found, &nr);
+	if (err)
+		return reason_set(why, err, "%s", strerror(-err));
+	nr = heap_functions(found, nr);
+	add_functions(patching, found, nr, size);
+	free(found);
+	for (uint64_t i = 0; i < patching->patches->nr && !err; i++)
+		if (!*patching->patches->patch[i].fault)
+			err = examine_function(patching, &patching->patches->patch[i], size[i]);
+	return err ?: search_code(patching->elf, patching->patches);
+}
+
+static int open_decoder(struct patching *patching)
+{
+	if (cs_open(CS_ARCH_X86, CS_MODE_64, &patching->capstone))
+		return -ENOMEM;
+	cs_option(patching->capstone, CS_OPT_DETAIL, CS_OPT_ON);
+	patching->insn = cs_malloc(patching->capstone);
+	if (patching->insn)
+		return 0;
+	cs_close(&patching->capstone);
+	return -ENOMEM;
+}
+
+int entry_patches_read(int fd, struct entry_patches *ret, struct reason *why)
+{
+	struct patching patching = { .elf = elf_object__open(fd, why), .patches = ret };
+	int err;
+
+	*ret = (struct entry_patches){};
+	if (!patching.elf)
+		return -errno;
+	ret->patch = calloc(ENTRY_PATCHES_MAX + 1, sizeof(*ret->patch));
+	err = ret->patch ? open_decoder(&patching) : -ENOMEM;
+	if (!err) {
+		err = find_entries(&patching, why);
+		cs_free(patching.insn, 1);
+		cs_close(&patching.capstone);
+	}
+	elf_object__close(patching.elf);
+	if (err)
+		entry_patches_release(ret);
+	return err;
+}
