@@ -142,6 +142,24 @@ $(SAMPLERS): src/sampler/preload.c $(wildcard src/sampler/*.h)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(SAMPLER_CFLAGS) $< $(SAMPLER_LDFLAGS) -Wl,-soname,$(@F) -o $@
 
+# It is put into processes that run, and calls nothing. All of it lies in memory as it lies in the file; .bss has pages
+# of its own, as what follows the data in their last page is not zero.
+INJECTED := $(OUT)/injected.so
+INJECTED_CFLAGS := -std=gnu2x -D_GNU_SOURCE -O2 -Wall -Wextra -Wno-missing-field-initializers $(if $(CI),-Werror) -Isrc -Ibpf \
+		   -fPIC -fvisibility=hidden -ffreestanding -mgeneral-regs-only -mno-red-zone -fno-builtin \
+		   -fno-tree-loop-distribute-patterns -fno-stack-protector -fcf-protection=none -fasynchronous-unwind-tables
+INJECTED_LDFLAGS := -shared -nostdlib -Wl,-Bsymbolic,-z,now,-z,norelro,-z,noseparate-code,-z,noexecstack,--no-undefined,--build-id \
+		    -Wl,--section-start=.bss=0x40000
+
+$(INJECTED): src/sampler/injected.c src/sampler/injected_hooks.S $(wildcard src/sampler/*.h) bpf/shared/call_types.h
+	$(call msg,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(INJECTED_CFLAGS) $(filter %.c %.S,$^) $(INJECTED_LDFLAGS) -o $@
+	$(Q)if readelf -rW $@ | grep -q R_X86; then echo "$@ has relocations" >&2; exit 1; fi
+
+$(OUT)/src/collect/inject/injected_file.o: $(INJECTED)
+$(OUT)/src/collect/inject/injected_file.o: ALL_CFLAGS += -Wa,-I$(OUT)
+
 $(OUT)/bpf:
 	$(Q)mkdir -p $@
 

@@ -31,7 +31,7 @@ struct reason;
 #define INJECT_FILE_NAME "allocsnap-sampler" /* "/memfd:allocsnap-sampler (deleted)" in /proc/PID/maps */
 
 #define INJECT_ALLOCATORS_MAX 4
-#define INJECT_FUNCTIONS_MAX 64
+#define INJECT_FUNCTIONS_MAX 128
 #define INJECT_PAGES_MAX 32
 #define INJECT_PATH_MAX 256
 
@@ -53,7 +53,7 @@ struct inject_page {
 struct inject_allocator {
 	char path[INJECT_PATH_MAX]; /* of its file, as the process sees it */
 	uint32_t domain;	/* elf/allocators.h */
-	bool has_unseen_new;	/* its own operator new, or functions like mallocx(), that are not sampled */
+	bool has_unseen_new;	/* some of its functions that give blocks are not sampled */
 	uint32_t function_nr;
 	struct inject_function function[INJECT_FUNCTIONS_MAX];
 	uint32_t page_nr;

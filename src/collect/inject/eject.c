@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/reason.h"
+#include "collect/inject/found_samplers.h"
+#include "collect/inject/inject_private.h"
+#include "collect/inject/placing.h"
+#include "collect/inject/remote_call.h"
+#include "collect/inject/stack_words.h"
+#include "collect/inject/stopped_threads.h"
+
+#define TRIES_MAX 20
+#define PAUSE_NS 1000000
+
+struct ejecting {
+	pid_t pid, owner;
+	struct eject_result result;
+	struct reason *why;
+	struct call_gate gate;
+	struct target_maps maps;
+	struct found_samplers found;
+	struct stopped_threads threads;
+	struct remote_caller caller;
+	int mem_fd;
+};
+
+/* ---- the allocators' pages ---- */
+
+/* False: something else is mapped where the page was, or its page is no longer parked. */
+static bool is_parked(const struct ejecting *ejecting, const struct found_sampler *sampler, uint32_t page)
+{
+	const struct maps_line *line = target_maps_find(&ejecting->maps, sampler->table.page[page].parked);
+
+	return found_sampler_has_page(sampler, &ejecting->maps, page) && line && line->inode && line->perms[2] == 'x';
+}
+
+static int give_pages_back(struct ejecting *ejecting, const struct found_sampler *sampler)
+{
+	int err = 0;
+
+	for (uint32_t i = 0; i < sampler->table.page_nr && !err; i++) {
+		if (!is_parked(ejecting, sampler, i))
+			continue;
+		err = give_page_back(&ejecting->caller, sampler->table.page[i].address, sampler->table.page[i].parked);
+	}
+	if (err)
+		return reason_set(ejecting->why, -EIO, "the allocator's page cannot be mapped back: %s", strerror(-err));
+	ejecting->result.function_nr += sampler->is_active ? sampler->table.function_nr : 0;
+	return 0;
+}
+
+/* ---- threads in the sampler ---- */
+
+/*
+ * Where a thread may go on instead, which is amid a hook or a trampoline; 0: nowhere. A hook has changed nothing that
+ * the function itself needs.
+ */
+static uint64_t way_out(const struct injected_table *table, uint64_t rip)
+{
+	for (uint64_t i = 0; i < table->function_nr; i++)
+		if (rip - table->function[i].hook < INJECTED_HOOK_BYTES)
+			return table->function[i].entry;
+	for (uint64_t i = 0; i < table->moved_nr; i++)
+		if (table->moved[i].to == rip)
+			return table->moved[i].from;
+	return 0;
+}
+
+static bool is_in_sampler(uint64_t address, const void *context)
+{
+	const struct injected_table *table = context;
+
+	return address - table->start < table->text_end - table->start;
+}
+
+/* Threads that are in it, and not in a call of the allocator, leave it. */
+static void move_threads_out(struct ejecting *ejecting, const struct injected_table *table)
+{
+	for (size_t i = 0; i < ejecting->threads.thread_nr; i++) {
+		struct stopped_thread *thread = &ejecting->threads.thread[i];
+		uint64_t to = is_in_sampler(thread->registers.rip, table) ? way_out(table, thread->registers.rip) : 0;
+
+		if (!to)
+			continue;
+		thread->registers.rip = to;
+		set_thread_registers(thread);
+		pass_moment("a thread moved out");
+	}
+	remote_caller_renew(&ejecting->caller);
+}
+
+static bool is_any_thread_in(const struct ejecting *ejecting, const struct injected_table *table)
+{
+	pid_t tid;
+
+	for (size_t i = 0; i < ejecting->threads.thread_nr; i++)
+		if (is_in_sampler(ejecting->threads.thread[i].registers.rip, table))
+			return true;
+	return find_on_stacks(&ejecting->threads, &ejecting->maps, ejecting->mem_fd, is_in_sampler, table, &tid);
+}
+
+/* The process may have mapped something of its own there meanwhile, if it unmapped the sampler. */
+static bool is_still_mapped(const struct ejecting *ejecting, const struct found_sampler *sampler)
+{
+	const struct maps_line *line = target_maps_find(&ejecting->maps, sampler->table.start);
+
+	return line && line->inode == sampler->inode && line->dev == sampler->dev && !line->offset;
+}
+
+/* ---- the whole ---- */
+
+static int eject_sampler(struct ejecting *ejecting, const struct found_sampler *sampler)
+{
+	const struct injected_table *table = &sampler->table;
+	int err = give_pages_back(ejecting, sampler);
+	long result;
+
+	if (err)
+		return err;
+	move_threads_out(ejecting, table);
+	if (!is_still_mapped(ejecting, sampler))
+		return 0;
+	if (is_any_thread_in(ejecting, table)) {
+		ejecting->result.kept_nr++;
+		return 0;
+	}
+	result = REMOTE_CALL(&ejecting->caller, SYS_munmap, table->start, table->end - table->start);
+	return result ? reason_set(ejecting->why, -EIO, "the sampler cannot be unmapped: %s", strerror(-result)) : 0;
+}
+
+static int read_process(struct ejecting *ejecting)
+{
+	int err;
+
+	target_maps_release(&ejecting->maps);
+	found_samplers_release(&ejecting->found);
+	err = target_maps_read(ejecting->pid, &ejecting->maps);
+	if (err)
+		return reason_set(ejecting->why, err, "process %d: %s", ejecting->pid, strerror(-err));
+	return found_samplers_read(ejecting->pid, &ejecting->maps, &ejecting->found, ejecting->why);
+}
+
+static int change_back(struct ejecting *ejecting)
+{
+	int err = read_process(ejecting);
+
+	if (!err)
+		err = remote_caller_choose(&ejecting->threads, &ejecting->maps, &ejecting->gate, ejecting->mem_fd,
+					   &ejecting->caller, ejecting->why);
+	if (err)
+		return err;
+	ejecting->result.kept_nr = 0;
+	for (size_t i = 0; i < ejecting->found.sampler_nr && !err; i++)
+		err = eject_sampler(ejecting, &ejecting->found.sampler[i]);
+	remote_caller_end(&ejecting->caller);
+	return err;
+}
+
+static int eject_once(void *argument)
+{
+	struct ejecting *ejecting = argument;
+	int err = stop_threads(ejecting->pid, &ejecting->threads, ejecting->why);
+
+	if (!err) {
+		pass_moment("all stopped");
+		err = change_back(ejecting);
+		pass_moment("all done, all stopped");
+		resume_threads(&ejecting->threads);
+		pass_moment("all go on");
+	}
+	ejecting->result.times.stopped_ns += ejecting->threads.stopped_ns;
+	ejecting->result.times.thread_nr = ejecting->threads.thread_nr;
+	ejecting->result.times.tries++;
+	return err;
+}
+
+static int check_owner(struct ejecting *ejecting)
+{
+	pid_t owner = ejecting->owner ?: getpid();
+	struct inject_found found;
+	int err = inject_find(ejecting->pid, &found, ejecting->why);
+
+	if (err || !found.is_active || !found.owner_is_running || found.owner == owner)
+		return err;
+	return reason_set(ejecting->why, -EAGAIN, "process %d, which is running, has injected it", found.owner);
+}
+
+static int open_process(struct ejecting *ejecting)
+{
+	char path[64];
+	int err = check_owner(ejecting) ?: check_target_process(ejecting->pid, ejecting->why);
+
+	if (err)
+		return err;
+	snprintf(path, sizeof(path), "/proc/%d/mem", ejecting->pid);
+	ejecting->mem_fd = open(path, O_RDWR | O_CLOEXEC);
+	if (ejecting->mem_fd < 0)
+		return reason_set(ejecting->why, errno == EACCES ? -EPERM : -errno, "%s: %s", path, strerror(errno));
+	err = read_process(ejecting);
+	return err ?: find_call_gate(ejecting->pid, &ejecting->maps, &ejecting->gate, ejecting->why);
+}
+
+static int eject_all(struct ejecting *ejecting)
+{
+	int err = open_process(ejecting);
+
+	if (err)
+		return err;
+	for (int i = 0; i < TRIES_MAX; i++) {
+		if (i)
+			nanosleep(&(struct timespec){ .tv_nsec = PAUSE_NS * i }, NULL);
+		err = check_shared_memory(ejecting->pid, ejecting->why) ?: run_as_tracer(eject_once, ejecting);
+		if (err ? err != -EAGAIN : !ejecting->result.kept_nr)
+			break;
+	}
+	return err;
+}
+
+int inject_eject(pid_t pid, pid_t owner, struct eject_result *ret, struct reason *why)
+{
+	struct reason unsaid = {};
+	struct ejecting ejecting = { .pid = pid, .owner = owner, .why = why ?: &unsaid, .mem_fd = -1 };
+	int err;
+
+	ejecting.why->text[0] = '\0';
+	err = eject_all(&ejecting);
+	if (err && !*ejecting.why->text)
+		reason_set(ejecting.why, err, "process %d: %s", pid, strerror(-err));
+	if (ret)
+		*ret = ejecting.result;
+	target_maps_release(&ejecting.maps);
+	found_samplers_release(&ejecting.found);
+	if (ejecting.mem_fd >= 0)
+		close(ejecting.mem_fd);
+	return err;
+}

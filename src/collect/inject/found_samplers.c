@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/inject/found_samplers.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/reason.h"
+#include "collect/inject/inject_private.h"
+#include "collect/process/proc.h"
+
+#define MAPPED_NAME "/memfd:" INJECT_FILE_NAME
+#define ADDRESS_LIMIT (UINT64_C(1) << 47)
+
+/* ---- one file ---- */
+
+static bool is_page_range(uint64_t start, uint64_t end)
+{
+	return !(start % PAGE_BYTES) && !(end % PAGE_BYTES) && start < end && end <= ADDRESS_LIMIT;
+}
+
+/* A table of any version has the members up to the pages. Those behind them are of this version, or empty. */
+static bool is_sound_table(struct injected_table *table)
+{
+	if (memcmp(table->magic, INJECTED_MAGIC, sizeof(table->magic)) || !is_page_range(table->start, table->end) ||
+	    table->text_end <= table->start || table->text_end > table->end || table->page_nr > INJECTED_PAGES_MAX)
+		return false;
+	for (uint32_t i = 0; i < table->page_nr; i++)
+		if (!is_page_range(table->page[i].address, table->page[i].address + PAGE_BYTES) ||
+		    table->page[i].parked < table->start || table->page[i].parked + PAGE_BYTES > table->end ||
+		    table->page[i].parked % PAGE_BYTES)
+			return false;
+	if (table->version != INJECTED_VERSION)
+		table->function_nr = table->moved_nr = 0;
+	return table->function_nr <= INJECTED_SITES && table->moved_nr <= INJECTED_MOVED_MAX;
+}
+
+/* The file must be sealed: then nobody changes it any more. */
+static int read_table(int fd, struct injected_table *ret)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+	struct stat st;
+
+	memset(ret, 0, sizeof(*ret));
+	if (seals < 0 || !(seals & F_SEAL_WRITE) || !(seals & F_SEAL_SHRINK) || fstat(fd, &st) ||
+	    st.st_size < INJECTED_TABLE_BYTES || st.st_size % PAGE_BYTES)
+		return -ENOENT;
+	if (pread(fd, ret, sizeof(*ret), st.st_size - INJECTED_TABLE_BYTES) != sizeof(*ret))
+		return -EIO;
+	return is_sound_table(ret) ? 0 : -ENOENT;
+}
+
+bool found_sampler_has_page(const struct found_sampler *sampler, const struct target_maps *maps, uint32_t page)
+{
+	const struct maps_line *line = target_maps_find(maps, sampler->table.page[page].address);
+
+	return line && line->dev == sampler->dev && line->inode == sampler->inode;
+}
+
+static int add_sampler(pid_t pid, const struct target_maps *maps, const struct maps_line *line, struct found_samplers *ret,
+		       struct reason *why)
+{
+	struct found_sampler sampler = { .dev = line->dev, .inode = line->inode };
+	int fd, err = open_mapping(pid, line, &fd);
+
+	if (err)
+		return reason_set(why, err == -ENOENT ? -EAGAIN : -EPERM, "%s cannot be read", line->path);
+	err = read_table(fd, &sampler.table);
+	close(fd);
+	if (err == -ENOENT)
+		return 0;
+	if (err)
+		return reason_set(why, err, "%s cannot be read: %s", line->path, strerror(-err));
+	for (uint32_t i = 0; i < sampler.table.page_nr; i++)
+		sampler.is_active |= found_sampler_has_page(&sampler, maps, i);
+	return array_push(ret, sampler, sampler);
+}
+
+static bool is_known_sampler(const struct found_samplers *found, const struct maps_line *line)
+{
+	for (size_t i = 0; i < found->sampler_nr; i++)
+		if (found->sampler[i].inode == line->inode && found->sampler[i].dev == line->dev)
+			return true;
+	return false;
+}
+
+int found_samplers_read(pid_t pid, const struct target_maps *maps, struct found_samplers *ret, struct reason *why)
+{
+	int err = 0;
+
+	*ret = (struct found_samplers){};
+	for (size_t i = 0; i < maps->line_nr && !err; i++) {
+		const struct maps_line *line = &maps->line[i];
+
+		if (!strncmp(line->path, MAPPED_NAME, strlen(MAPPED_NAME)) && !is_known_sampler(ret, line))
+			err = add_sampler(pid, maps, line, ret, why);
+	}
+	if (err)
+		found_samplers_release(ret);
+	return err;
+}
+
+void found_samplers_release(struct found_samplers *found)
+{
+	free(found->sampler);
+	*found = (struct found_samplers){};
+}
+
+/* ---- the answer ---- */
+
+static bool is_running(pid_t pid, uint64_t start_time)
+{
+	uint64_t is;
+
+	return pid > 0 && !proc_start_time(pid, &is) && is == start_time && proc_live_thread(pid);
+}
+
+static void describe_samplers(const struct found_samplers *found, struct inject_found *ret)
+{
+	*ret = (struct inject_found){};
+	for (size_t i = 0; i < found->sampler_nr; i++) {
+		const struct injected_table *table = &found->sampler[i].table;
+
+		if (ret->is_active && !found->sampler[i].is_active)
+			continue; /* what is active says more */
+		if (found->sampler[i].is_active && !ret->is_active)
+			*ret = (struct inject_found){ .is_active = true };
+		ret->version = table->version;
+		ret->allocator_nr++;
+		ret->owner = table->owner;
+		ret->owner_is_running = is_running(table->owner, table->owner_start_time);
+		ret->interval = table->interval;
+		ret->function_nr += table->function_nr;
+	}
+}
+
+int inject_find(pid_t pid, struct inject_found *ret, struct reason *why)
+{
+	struct found_samplers found = {};
+	struct target_maps maps;
+	int err = target_maps_read(pid, &maps);
+
+	*ret = (struct inject_found){};
+	if (err)
+		return reason_set(why, err, "process %d: %s", pid, err == -ESRCH ? "it has ended" : strerror(-err));
+	err = found_samplers_read(pid, &maps, &found, why);
+	if (!err && !found.sampler_nr)
+		err = reason_set(why, -ENOENT, "process %d has no injected sampler", pid);
+	if (!err)
+		describe_samplers(&found, ret);
+	found_samplers_release(&found);
+	target_maps_release(&maps);
+	return err;
+}

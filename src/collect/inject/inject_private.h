@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_COLLECT_INJECT_INJECT_PRIVATE_H
+#define ALLOCSNAP_COLLECT_INJECT_INJECT_PRIVATE_H
+
+/* Shared by the files of this room. */
+
+#include "collect/inject/inject.h"
+#include "collect/inject/injected_file.h"
+#include "collect/inject/target_maps.h"
+#include "elf/entry_patch.h"
+#include "sampler/injected.h"
+
+#define PAGE_BYTES UINT64_C(4096)
+#define PAGE_OF(address) ((address) & ~(PAGE_BYTES - 1))
+
+/* A function that gets a jump. */
+struct planned_function {
+	struct entry_patch patch;
+	uint64_t address; /* of patch.vaddr in the process */
+	uint32_t site;	  /* its number among INJECTED_SITES */
+	uint32_t plain;	  /* if it throws: the index of its variant with std::nothrow */
+	bool throws;
+};
+
+struct planned_allocator {
+	int fd; /* the allocator's file */
+	struct planned_function *function; /* as many as inject_allocator has */
+	uint64_t low, high; /* all its pages are in [low, high) */
+};
+
+/* Two places in the process's own code; a remote call needs them. */
+struct call_gate {
+	uint64_t syscall;  /* syscall, soon followed by ret */
+	uint64_t sigreturn; /* mov $15, %eax; syscall */
+};
+
+struct inject_details {
+	struct planned_allocator allocator[INJECT_ALLOCATORS_MAX];
+	struct call_gate gate;
+};
+
+/* ---- plan_checks.c ---- */
+
+/* What can be seen in /proc. 0, or an error as in inject.h. */
+int check_target_process(pid_t pid, struct reason *why);
+
+/* Whether a library or a program is one that replaces the allocator or watches it. */
+int check_target_libraries(const struct target_maps *maps, struct reason *why);
+
+/* Whether another process uses the same memory. */
+int check_shared_memory(pid_t pid, struct reason *why);
+
+/* ---- plan_code.c ---- */
+
+/* Opens the file of a mapping. 0 or -errno. */
+int open_mapping(pid_t pid, const struct maps_line *line, int *ret_fd);
+
+/* Looks for the call gate in the files that the process runs. 0 or -ENOTSUP. */
+int find_call_gate(pid_t pid, const struct target_maps *maps, struct call_gate *ret, struct reason *why);
+
+/*
+ * Compares the pages that will be replaced with the file. Breakpoints are said in the functions; any other difference
+ * is refused.
+ */
+int check_code_pages(int mem_fd, int fd, struct inject_allocator *allocator, struct reason *why);
+
+/* ---- for tests ---- */
+
+/* Called at each moment at which it matters that the injector may end. */
+extern void (*inject_moment)(const char *what);
+
+static inline void pass_moment(const char *what)
+{
+	if (inject_moment)
+		inject_moment(what);
+}
+
+#endif

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/inject/placing.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/memfd.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/pidfd.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "base/reason.h"
+#include "collect/inject/inject_private.h"
+#include "collect/inject/remote_call.h"
+
+#ifndef MFD_EXEC
+#define MFD_EXEC 0x10u
+#endif
+#ifndef MREMAP_DONTUNMAP
+#define MREMAP_DONTUNMAP 4
+#endif
+
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL)
+
+/* ---- the memory file ---- */
+
+static int make_remote_file(struct placing *placing, struct remote_caller *caller, struct reason *why)
+{
+	static const char name[] = INJECT_FILE_NAME;
+	uint64_t at;
+
+	if (remote_caller_put(caller, name, sizeof(name), &at))
+		return reason_set(why, -EIO, "its stack cannot be written");
+	placing->remote_fd = REMOTE_CALL(caller, SYS_memfd_create, at, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
+	if (placing->remote_fd == -EINVAL) /* before 6.3 */
+		placing->remote_fd = REMOTE_CALL(caller, SYS_memfd_create, at, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (placing->remote_fd < 0)
+		return reason_set(why, -ENOTSUP, "it may make no memory file: %s", strerror(-placing->remote_fd));
+	return 0;
+}
+
+/*
+ * Gets the process's descriptor. Another process may share its descriptors and put another file in its place: so it is
+ * not opened anew by its path, and must be an empty memory file that no name leads to.
+ */
+static int borrow_remote_file(const struct placing *placing, pid_t pid, struct stat *ret_st)
+{
+	int pidfd = pidfd_open(pid, 0), fd, seals;
+
+	if (pidfd < 0)
+		return -errno;
+	fd = pidfd_getfd(pidfd, placing->remote_fd, 0);
+	close(pidfd);
+	if (fd < 0)
+		return -errno;
+	seals = fcntl(fd, F_GET_SEALS);
+	if (seals >= 0 && !(seals & F_SEAL_WRITE) && !fstat(fd, ret_st) && !ret_st->st_size && !ret_st->st_nlink)
+		return fd;
+	close(fd);
+	return -EPERM;
+}
+
+static int write_all(int fd, const uint8_t *byte, size_t bytes)
+{
+	while (bytes) {
+		ssize_t done = write(fd, byte, bytes);
+
+		if (done <= 0)
+			return done ? -errno : -EIO;
+		byte += done;
+		bytes -= done;
+	}
+	return 0;
+}
+
+static int fill_remote_file(struct placing *placing, pid_t pid, struct reason *why)
+{
+	struct stat st;
+	int fd = borrow_remote_file(placing, pid, &st), err;
+
+	if (fd < 0)
+		return reason_set(why, -EAGAIN, "its memory file cannot be reached: %s", strerror(-fd));
+	err = write_all(fd, placing->image.byte, placing->image.bytes);
+	if (!err && fcntl(fd, F_ADD_SEALS, SEALS))
+		err = -errno;
+	placing->allocator->sampler_dev = (uint64_t)major(st.st_dev) << 32 | minor(st.st_dev);
+	placing->allocator->sampler_inode = st.st_ino;
+	close(fd);
+	return err ? reason_set(why, -EIO, "its memory file cannot be written: %s", strerror(-err)) : 0;
+}
+
+/* ---- mapping ---- */
+
+static int expect_address(long result, uint64_t address)
+{
+	if (result == (long)address)
+		return 0;
+	return result < 0 ? (int)result : -EIO;
+}
+
+static int map_segment(const struct placing *placing, struct remote_caller *caller, const struct injected_segment *segment)
+{
+	uint64_t at = placing->image.table->start + segment->vaddr;
+	uint64_t flags = MAP_PRIVATE | MAP_FIXED | (segment->is_zero ? MAP_ANONYMOUS : 0);
+
+	return expect_address(REMOTE_CALL(caller, SYS_mmap, at, segment->bytes, segment->prot, flags,
+					  segment->is_zero ? UINT64_MAX : (uint64_t)placing->remote_fd, segment->offset), at);
+}
+
+/* All of it is reserved first: nothing that is there is overwritten. */
+static int map_sampler(struct placing *placing, const struct injected_file *file, struct remote_caller *caller)
+{
+	const struct injected_table *table = placing->image.table;
+	int err = expect_address(REMOTE_CALL(caller, SYS_mmap, table->start, table->end - table->start, PROT_NONE,
+					     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE | MAP_NORESERVE, UINT64_MAX),
+				 table->start);
+
+	placing->is_mapped = !err;
+	for (uint32_t i = 0; i < file->segment_nr && !err; i++)
+		err = map_segment(placing, caller, &file->segment[i]);
+	return err;
+}
+
+int place_sampler(struct placing *placing, const struct injected_file *file, struct remote_caller *caller, pid_t pid,
+		  struct reason *why)
+{
+	int err = make_remote_file(placing, caller, why) ?: fill_remote_file(placing, pid, why);
+
+	if (err)
+		return err;
+	err = map_sampler(placing, file, caller);
+	if (!err) {
+		placing->allocator->start = placing->image.table->start;
+		placing->allocator->end = placing->image.table->end;
+		return 0;
+	}
+	return reason_set(why, err == -EEXIST || err == -EINVAL ? -EAGAIN : -ENOTSUP, "it may not map the sampler: %s",
+			  strerror(-err));
+}
+
+/* ---- pages ---- */
+
+static int exchange_page(const struct placing *placing, struct remote_caller *caller, uint32_t i)
+{
+	const struct inject_page *page = &placing->allocator->page[i];
+	uint64_t parked = placing->image.table->page[i].parked;
+	int err = expect_address(REMOTE_CALL(caller, SYS_mremap, page->address, PAGE_BYTES, PAGE_BYTES,
+					     MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, parked), parked);
+
+	if (err)
+		return err;
+	err = expect_address(REMOTE_CALL(caller, SYS_mmap, page->address, PAGE_BYTES, PROT_READ | PROT_EXEC,
+					 MAP_PRIVATE | MAP_FIXED, placing->remote_fd, page->copy_offset), page->address);
+	if (err)
+		give_page_back(caller, page->address, parked);
+	return err;
+}
+
+int exchange_pages(struct placing *placing, struct remote_caller *caller, struct reason *why)
+{
+	int err = 0;
+
+	for (uint32_t i = 0; i < placing->allocator->page_nr && !err; i++) {
+		err = exchange_page(placing, caller, i);
+		placing->exchanged_nr += !err;
+	}
+	if (!err)
+		return 0;
+	return reason_set(why, -ENOTSUP, "the pages of %s may not be exchanged: %s", placing->allocator->path, strerror(-err));
+}
+
+int give_page_back(struct remote_caller *caller, uint64_t address, uint64_t parked)
+{
+	return expect_address(REMOTE_CALL(caller, SYS_mremap, parked, PAGE_BYTES, PAGE_BYTES,
+					  MREMAP_MAYMOVE | MREMAP_FIXED, address), address);
+}
+
+void end_placing(struct placing *placing, struct remote_caller *caller, bool has_failed)
+{
+	const struct injected_table *table = placing->image.table;
+
+	while (has_failed && placing->exchanged_nr) {
+		uint32_t i = --placing->exchanged_nr;
+
+		give_page_back(caller, table->page[i].address, table->page[i].parked);
+	}
+	if (has_failed && placing->is_mapped)
+		REMOTE_CALL(caller, SYS_munmap, table->start, table->end - table->start);
+	if (placing->remote_fd >= 0)
+		REMOTE_CALL(caller, SYS_close, placing->remote_fd);
+	placing->remote_fd = -1;
+	if (has_failed)
+		placing->allocator->start = placing->allocator->end = 0;
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/inject/plan_functions.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/reason.h"
+#include "collect/inject/inject_private.h"
+#include "elf/allocator_detect.h"
+#include "elf/allocators.h"
+#include "elf/probe_info.h"
+
+static const struct allocator_function *row_of_patch(const struct entry_patch *patch)
+{
+	return &allocator_functions[patch->name];
+}
+
+bool has_allocator(const struct entry_patches *patches)
+{
+	bool gives = false, takes = false;
+
+	for (uint64_t i = 0; i < patches->nr; i++) {
+		gives |= row_of_patch(&patches->patch[i])->shape == SHAPE_MALLOC;
+		takes |= row_of_patch(&patches->patch[i])->shape == SHAPE_FREE;
+	}
+	return gives && takes;
+}
+
+/* ---- the choice ---- */
+
+enum choice {
+	CHOICE_PATCH,
+	CHOICE_PASS,   /* it calls another function that is patched */
+	CHOICE_UNSEEN, /* its blocks are not sampled */
+	CHOICE_REFUSE, /* it frees blocks */
+};
+
+/* The name of the variant of operator new that returns NULL instead of throwing. */
+static void nothrow_name(const char *name, char *ret, size_t room)
+{
+	snprintf(ret, room, "%s%s", name, strncmp(name, "_Zn", 3) ? "_nothrow" : "RKSt9nothrow_t");
+}
+
+/* Its index in the plan so far, or function_nr. */
+static uint32_t find_nothrow(const struct inject_allocator *allocator, const char *name)
+{
+	char wanted[128];
+	uint32_t i = 0;
+
+	nothrow_name(name, wanted, sizeof(wanted));
+	while (i < allocator->function_nr && strcmp(allocator->function[i].name, wanted))
+		i++;
+	return i;
+}
+
+static enum choice choice_of_missed(const struct entry_patch *patch)
+{
+	enum call_shape shape = row_of_patch(patch)->shape;
+
+	if (shape_takes(shape) && !patch->calls_taker)
+		return CHOICE_REFUSE;
+	return patch->calls_giver || !shape_gives(shape) ? CHOICE_PASS : CHOICE_UNSEEN;
+}
+
+static enum choice choose(const struct inject_allocator *allocator, const struct entry_patch *patch)
+{
+	const struct allocator_function *row = row_of_patch(patch);
+
+	if (row->shape == SHAPE_XALLOCX) /* the block stays, with the size that it had */
+		return CHOICE_PASS;
+	if (*patch->fault)
+		return choice_of_missed(patch);
+	if (!row->throws)
+		return CHOICE_PATCH;
+	if (patch->calls_giver || row->shape != SHAPE_MALLOC || row->of_heap ||
+	    find_nothrow(allocator, row->name) == allocator->function_nr)
+		return choice_of_missed(patch);
+	return CHOICE_PATCH;
+}
+
+/* ---- sites ---- */
+
+static const uint32_t kind_sites[INJECTED_KIND_NR] = {
+	[INJECTED_MALLOC] = INJECTED_MALLOC_SITES,
+	[INJECTED_CALLOC] = INJECTED_CALLOC_SITES,
+	[INJECTED_FREE] = INJECTED_FREE_SITES,
+	[INJECTED_OTHER] = INJECTED_OTHER_SITES,
+};
+
+static bool ends_with(const char *text, const char *end)
+{
+	size_t len = strlen(text), end_len = strlen(end);
+
+	return len >= end_len && !strcmp(text + len - end_len, end);
+}
+
+/* The hook of a kind counts without looking at what the function calls. */
+static enum injected_kind kind_of(const struct entry_patch *patch)
+{
+	const struct allocator_function *row = row_of_patch(patch);
+
+	if (row->shape == SHAPE_FREE)
+		return INJECTED_FREE;
+	if (patch->calls_giver || row->of_heap)
+		return INJECTED_OTHER;
+	if (row->shape == SHAPE_MALLOC)
+		return INJECTED_MALLOC;
+	return row->shape == SHAPE_CALLOC && ends_with(row->name, "calloc") ? INJECTED_CALLOC : INJECTED_OTHER;
+}
+
+/* The next free site; INJECTED_SITES: there is none. */
+static uint32_t take_site(uint32_t used[INJECTED_KIND_NR], enum injected_kind kind)
+{
+	uint32_t first = 0;
+
+	if (used[kind] == kind_sites[kind])
+		kind = INJECTED_OTHER;
+	if (used[kind] == kind_sites[kind])
+		return INJECTED_SITES;
+	for (int i = 0; i < (int)kind; i++)
+		first += kind_sites[i];
+	return first + used[kind]++;
+}
+
+/* ---- the plan ---- */
+
+static void add_function(struct inject_allocator *allocator, struct planned_allocator *planned,
+			 const struct entry_patch *patch, uint32_t site)
+{
+	const struct allocator_function *row = row_of_patch(patch);
+
+	planned->function[allocator->function_nr] = (struct planned_function){
+		.patch = *patch, .site = site, .throws = row->throws,
+		.plain = row->throws ? find_nothrow(allocator, row->name) : 0,
+	};
+	allocator->function[allocator->function_nr++] = (struct inject_function){
+		.name = row->name, .moved_bytes = entry_patch_moved_bytes(patch), .moved_nr = patch->insn_nr,
+	};
+}
+
+static int plan_function(const struct entry_patch *patch, uint32_t used[INJECTED_KIND_NR],
+			 struct inject_allocator *allocator, struct planned_allocator *planned, struct reason *why)
+{
+	const struct allocator_function *row = row_of_patch(patch);
+	uint32_t site;
+
+	switch (choose(allocator, patch)) {
+	case CHOICE_REFUSE:
+		return reason_set(why, -ENOTSUP, "%s of %s: %s", row->name, allocator->path,
+				  *patch->fault ? patch->fault : "it may throw an exception");
+	case CHOICE_UNSEEN:
+		allocator->has_unseen_new = true;
+		return !strcmp(row->name, "malloc") ?
+			       reason_set(why, -ENOTSUP, "malloc of %s: %s", allocator->path, patch->fault) : 0;
+	case CHOICE_PASS:
+		return 0;
+	case CHOICE_PATCH:
+		break;
+	}
+	site = take_site(used, kind_of(patch));
+	if (site == INJECTED_SITES || allocator->function_nr == INJECT_FUNCTIONS_MAX)
+		return reason_set(why, -ENOTSUP, "%s has too many functions", allocator->path);
+	add_function(allocator, planned, patch, site);
+	return 0;
+}
+
+static uint32_t domain_of(const struct probe_info *facts, const char *path)
+{
+	return facts->function_nr ? heap_domain(facts, 0, path) : 0;
+}
+
+int plan_functions(const struct entry_patches *patches, const struct probe_info *facts,
+		   struct inject_allocator *allocator, struct planned_allocator *planned, struct reason *why)
+{
+	uint32_t used[INJECTED_KIND_NR] = {};
+	int err = 0;
+
+	planned->function = calloc(INJECT_FUNCTIONS_MAX, sizeof(*planned->function));
+	if (!planned->function)
+		return -ENOMEM;
+	allocator->domain = domain_of(facts, allocator->path);
+	for (int throws = 0; throws < 2 && !err; throws++) /* those that throw need the others */
+		for (uint64_t i = 0; i < patches->nr && !err; i++)
+			if (row_of_patch(&patches->patch[i])->throws == throws)
+				err = plan_function(&patches->patch[i], used, allocator, planned, why);
+	return err;
+}

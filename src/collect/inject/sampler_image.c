@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/inject/sampler_image.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/reason.h"
+#include "collect/inject/inject_private.h"
+#include "elf/allocators.h"
+#include "sampler/sampler_info.h"
+
+#define JMP 0xe9
+
+struct building {
+	const struct injected_file *file;
+	struct inject_allocator *allocator;
+	const struct planned_allocator *planned;
+	struct sampler_image *image;
+	uint64_t start;
+};
+
+static uint64_t align_to_page(uint64_t bytes)
+{
+	return PAGE_OF(bytes + PAGE_BYTES - 1);
+}
+
+uint64_t sampler_image_room(const struct injected_file *file, const struct inject_allocator *allocator)
+{
+	return file->end + allocator->page_nr * PAGE_BYTES;
+}
+
+/* Where the image has what will be at an address of the injected file. */
+static void *place_of(const struct building *building, uint64_t vaddr)
+{
+	size_t offset = vaddr ? injected_file_offset(building->file, vaddr) : SIZE_MAX;
+
+	return offset < building->file->bytes ? building->image->byte + offset : NULL;
+}
+
+/* ---- what the hooks need ---- */
+
+struct hook_places {
+	uint64_t hook[INJECTED_KIND_NR], trampolines, sites;
+};
+
+static int find_hook_places(const struct injected_file *file, struct hook_places *ret)
+{
+	static const char *const name[INJECTED_KIND_NR] = { "hook_malloc", "hook_calloc", "hook_free", "hook_other" };
+
+	*ret = (struct hook_places){
+		.trampolines = injected_file_symbol(file, "trampolines", NULL),
+		.sites = injected_file_symbol(file, "injected_sites", NULL),
+	};
+	for (int i = 0; i < INJECTED_KIND_NR; i++)
+		if (!(ret->hook[i] = injected_file_symbol(file, name[i], NULL)))
+			return -EIO;
+	return ret->trampolines && ret->sites ? 0 : -EIO;
+}
+
+static uint64_t hook_of_site(const struct hook_places *places, uint32_t site)
+{
+	static const uint32_t nr[INJECTED_KIND_NR] = {
+		INJECTED_MALLOC_SITES, INJECTED_CALLOC_SITES, INJECTED_FREE_SITES, INJECTED_OTHER_SITES,
+	};
+	int kind = 0;
+
+	while (site >= nr[kind])
+		site -= nr[kind++];
+	return places->hook[kind] + site * INJECTED_HOOK_BYTES;
+}
+
+static uint64_t trampoline_of_site(const struct building *building, const struct hook_places *places, uint32_t site)
+{
+	return building->start + places->trampolines + site * INJECTED_TRAMPOLINE_BYTES;
+}
+
+/* std::nothrow is the last argument: behind the size, or behind size and alignment. */
+static uint64_t nothrow_argument(const char *name)
+{
+	return strstr(name, "align") ? 2 : 1;
+}
+
+static int fill_site(const struct building *building, const struct hook_places *places, uint32_t i)
+{
+	const struct planned_function *function = &building->planned->function[i];
+	const struct allocator_function *row = &allocator_functions[function->patch.name];
+	struct injected_site *site = place_of(building, places->sites + function->site * sizeof(*site));
+
+	if (!site)
+		return -EIO;
+	*site = (struct injected_site){
+		.trampoline = trampoline_of_site(building, places, function->site),
+		.shape = row->shape,
+		.flags = (row->of_heap ? INJECTED_OF_HEAP : 0) | (function->throws ? INJECTED_THROWS : 0),
+	};
+	if (function->throws) {
+		site->plain = trampoline_of_site(building, places, building->planned->function[function->plain].site);
+		site->nothrow_argument = nothrow_argument(row->name);
+	}
+	return 0;
+}
+
+static int fill_trampoline(const struct building *building, const struct hook_places *places, uint32_t i,
+			   struct reason *why)
+{
+	const struct planned_function *function = &building->planned->function[i];
+	uint64_t at = trampoline_of_site(building, places, function->site);
+	uint8_t *code = place_of(building, at - building->start), insn_at[ENTRY_INSNS_MAX];
+	struct injected_table *table = building->image->table;
+	uint64_t from = function->address;
+
+	if (!code)
+		return -EIO;
+	if (!entry_patch_move(&function->patch, from, at, code, insn_at))
+		return reason_set(why, -ENOTSUP, "the entry of %s would be out of reach", building->allocator->function[i].name);
+	table->function[i].hook = building->start + hook_of_site(places, function->site);
+	table->function[i].entry = from;
+	for (uint32_t k = 0; k < function->patch.insn_nr; k++) {
+		table->moved[table->moved_nr].from = from;
+		table->moved[table->moved_nr++].to = at + insn_at[k];
+		from += function->patch.insn[k].size;
+	}
+	return 0;
+}
+
+static int fill_settings(const struct building *building, uint64_t interval)
+{
+	struct sampler_info *info = place_of(building, injected_file_symbol(building->file, SAMPLER_INFO_SYMBOL, NULL));
+	uint64_t *seed = place_of(building, injected_file_symbol(building->file, "countdown_seed", NULL));
+
+	if (!info || !seed || getrandom(seed, sizeof(*seed), 0) != sizeof(*seed))
+		return -EIO;
+	info->interval = info->interval_most = info->interval_chosen = interval;
+	if (building->allocator->has_unseen_new)
+		info->flags |= SAMPLER_OPERATORS_UNSEEN;
+	return 0;
+}
+
+/* ---- the allocator's pages ---- */
+
+static uint8_t *find_copied_byte(const struct building *building, uint64_t address)
+{
+	for (uint32_t i = 0; i < building->allocator->page_nr; i++) {
+		const struct inject_page *page = &building->allocator->page[i];
+
+		if (page->address == PAGE_OF(address))
+			return building->image->byte + page->copy_offset + (address - page->address);
+	}
+	return NULL;
+}
+
+static int write_jumps(const struct building *building)
+{
+	for (uint32_t i = 0; i < building->allocator->function_nr; i++) {
+		uint64_t from = building->planned->function[i].address, to = building->image->table->function[i].hook;
+		int64_t distance = to - (from + ENTRY_JUMP_BYTES);
+		uint8_t jump[ENTRY_JUMP_BYTES] = { JMP };
+		int32_t narrow = distance;
+
+		if (narrow != distance)
+			return -ENOTSUP;
+		memcpy(jump + 1, &narrow, sizeof(narrow));
+		for (size_t k = 0; k < sizeof(jump); k++) {
+			uint8_t *byte = find_copied_byte(building, from + k);
+
+			if (!byte)
+				return -EIO;
+			*byte = jump[k];
+		}
+	}
+	return 0;
+}
+
+/* The file's bytes: another program's breakpoints are not in them. */
+static int copy_pages(const struct building *building)
+{
+	struct injected_table *table = building->image->table;
+
+	for (uint32_t i = 0; i < building->allocator->page_nr; i++) {
+		struct inject_page *page = &building->allocator->page[i];
+
+		page->copy_offset = align_to_page(building->file->bytes) + i * PAGE_BYTES;
+		if (pread(building->planned->fd, building->image->byte + page->copy_offset, PAGE_BYTES, page->offset) <= 0)
+			return -EIO;
+		table->page[i].address = page->address;
+		table->page[i].parked = building->start + building->file->end + i * PAGE_BYTES;
+	}
+	table->page_nr = building->allocator->page_nr;
+	return 0;
+}
+
+/* ---- the whole ---- */
+
+static int fill_image(const struct building *building, uint64_t interval, struct reason *why)
+{
+	struct injected_table *table = building->image->table;
+	struct hook_places places;
+	int err = find_hook_places(building->file, &places);
+
+	memcpy(building->image->byte, building->file->byte, building->file->bytes);
+	memcpy(table->magic, INJECTED_MAGIC, sizeof(table->magic));
+	table->version = INJECTED_VERSION;
+	table->start = building->start;
+	table->end = building->start + sampler_image_room(building->file, building->allocator);
+	table->text_end = building->start + building->file->text_end;
+	table->interval = interval;
+	table->function_nr = building->allocator->function_nr;
+	for (uint32_t i = 0; i < building->allocator->function_nr && !err; i++)
+		err = fill_site(building, &places, i) ?: fill_trampoline(building, &places, i, why);
+	return err ?: fill_settings(building, interval) ?: copy_pages(building) ?: write_jumps(building);
+}
+
+int sampler_image_build(const struct injected_file *file, struct inject_allocator *allocator,
+			const struct planned_allocator *planned, uint64_t start, uint64_t interval,
+			struct sampler_image *ret, struct reason *why)
+{
+	struct building building = { file, allocator, planned, ret, start };
+	size_t table_at = align_to_page(file->bytes) + allocator->page_nr * PAGE_BYTES;
+	int err;
+
+	*ret = (struct sampler_image){ .bytes = table_at + INJECTED_TABLE_BYTES };
+	ret->byte = calloc(1, ret->bytes);
+	if (!ret->byte)
+		return reason_set(why, -ENOMEM, "out of memory");
+	ret->table = (struct injected_table *)(ret->byte + table_at);
+	why->text[0] = '\0';
+	err = fill_image(&building, interval, why);
+	if (err && !*why->text)
+		reason_set(why, err, "the sampler of %s cannot be built: %s", allocator->path, strerror(-err));
+	if (err)
+		sampler_image_release(ret);
+	return err;
+}
+
+void sampler_image_release(struct sampler_image *image)
+{
+	free(image->byte);
+	*image = (struct sampler_image){};
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_COLLECT_INJECT_SAMPLER_IMAGE_H
+#define ALLOCSNAP_COLLECT_INJECT_SAMPLER_IMAGE_H
+
+/*
+ * The content of the memory file for one allocator:
+ *
+ *	the file as built, with its trampolines, sites, interval and seed	mapped from `start` on
+ *	a copy of each page of the allocator that gets jumps			mapped over that page
+ *	struct injected_table							not mapped
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "sampler/injected.h"
+
+struct inject_allocator;
+struct injected_file;
+struct planned_allocator;
+struct reason;
+
+struct sampler_image {
+	uint8_t *byte;
+	size_t bytes;
+	struct injected_table *table; /* in it: the addresses, and what the caller fills in of its owner */
+};
+
+/* Memory that the process needs for it, in one piece. */
+uint64_t sampler_image_room(const struct injected_file *file, const struct inject_allocator *allocator);
+
+/*
+ * Builds it for address `start`, and says in *allocator where the copies of its pages are. 0; -ENOTSUP: something would
+ * be out of reach; -EIO; -ENOMEM.
+ */
+int sampler_image_build(const struct injected_file *file, struct inject_allocator *allocator,
+			const struct planned_allocator *planned, uint64_t start, uint64_t interval,
+			struct sampler_image *ret, struct reason *why);
+void sampler_image_release(struct sampler_image *image);
+
+#endif

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_COLLECT_INJECT_STACK_WORDS_H
+#define ALLOCSNAP_COLLECT_INJECT_STACK_WORDS_H
+
+/*
+ * Searches the stacks of stopped threads for addresses: return addresses, and the registers that signal handlers will
+ * give back. Contexts that a program keeps elsewhere (coroutines that a signal preempted) are not found.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct stopped_threads;
+struct target_maps;
+
+/* At most the last MiB of each stack. Returns true and the thread if an address was found. */
+bool find_on_stacks(const struct stopped_threads *threads, const struct target_maps *maps, int mem_fd,
+		    bool (*is_wanted)(uint64_t address, const void *context), const void *context, pid_t *ret_tid);
+
+#endif

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/inject/target_maps.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "collect/process/proc.h"
+
+#define TEXT_MAX (64u << 20)
+#define REACH (UINT64_C(1900) << 20)
+#define SPACING (UINT64_C(64) << 10) /* from other mappings */
+#define BREAK_ROOM (UINT64_C(64) << 30)
+#define ADDRESS_MIN (UINT64_C(1) << 20)
+
+/* ---- reading ---- */
+
+static int read_maps_text(pid_t pid, char **ret)
+{
+	FILE *file = proc_open(pid, "maps");
+	size_t bytes = 0, room = 0, got;
+	char *text = NULL;
+
+	if (!file)
+		return errno == ENOENT ? -ESRCH : -errno;
+	do {
+		if (room - bytes < 65536) {
+			char *more = realloc(text, room = 2 * room + 131072);
+
+			if (!more || room > TEXT_MAX) {
+				free(more ?: text);
+				fclose(file);
+				return more ? -E2BIG : -ENOMEM;
+			}
+			text = more;
+		}
+		got = fread(text + bytes, 1, room - bytes - 1, file);
+		bytes += got;
+	} while (got);
+	fclose(file);
+	text[bytes] = '\0';
+	*ret = text;
+	return bytes ? 0 : -ESRCH;
+}
+
+int target_maps_read(pid_t pid, struct target_maps *ret)
+{
+	char *next, *at;
+	int err;
+
+	*ret = (struct target_maps){};
+	err = read_maps_text(pid, &ret->text);
+	for (at = ret->text; !err && at && *at; at = next) {
+		struct maps_line line;
+
+		next = strchrnul(at, '\n');
+		if (*next)
+			*next++ = '\0';
+		err = maps_parse_line(at, &line) ? array_push(ret, line, line) : -EIO;
+	}
+	if (err)
+		target_maps_release(ret);
+	return err;
+}
+
+void target_maps_release(struct target_maps *maps)
+{
+	free(maps->line);
+	free(maps->text);
+	*maps = (struct target_maps){};
+}
+
+/* ---- finding ---- */
+
+const struct maps_line *target_maps_find(const struct target_maps *maps, uint64_t address)
+{
+	for (size_t i = 0; i < maps->line_nr; i++)
+		if (address >= maps->line[i].start && address < maps->line[i].end)
+			return &maps->line[i];
+	return NULL;
+}
+
+uint64_t target_maps_code(const struct target_maps *maps, uint64_t dev, uint64_t inode, uint64_t offset, size_t *ret_nr)
+{
+	uint64_t found = 0;
+
+	*ret_nr = 0;
+	for (size_t i = 0; i < maps->line_nr; i++) {
+		const struct maps_line *line = &maps->line[i];
+
+		if (line->dev != dev || line->inode != inode || line->perms[2] != 'x' || offset < line->offset ||
+		    offset - line->offset >= line->end - line->start)
+			continue;
+		found = found ?: line->start + (offset - line->offset);
+		++*ret_nr;
+	}
+	return found;
+}
+
+/* Where the break began; 0: not known. */
+static uint64_t read_break_start(pid_t pid)
+{
+	char *text = proc_read(pid, "stat", NULL), *at = text ? strrchr(text, ')') : NULL;
+	uint64_t start = 0;
+
+	for (int field = 2; at && field < 47; field++) /* start_brk is the 47th, see proc(5) */
+		at = strchr(at + 1, ' ');
+	if (at)
+		start = strtoull(at, NULL, 10);
+	free(text);
+	return start;
+}
+
+static uint64_t distance_of(uint64_t at, uint64_t bytes, uint64_t low, uint64_t high)
+{
+	return at < low ? high - at : at + bytes - low;
+}
+
+struct gap {
+	uint64_t begin, end;
+};
+
+/* The free addresses between line i - 1 and line i, as far as they may be used. */
+static struct gap gap_before(const struct target_maps *maps, size_t i, uint64_t break_start)
+{
+	struct gap gap = { i ? maps->line[i - 1].end : ADDRESS_MIN, maps->line[i].start };
+
+	if (!strncmp(maps->line[i].path, "[stack", 6))
+		gap.end = gap.begin;
+	if (i && !strcmp(maps->line[i - 1].path, "[heap]"))
+		gap.begin += BREAK_ROOM;
+	if (break_start && gap.begin < break_start + BREAK_ROOM && gap.end > break_start)
+		gap = gap.begin < break_start ? (struct gap){ gap.begin, break_start } :
+						(struct gap){ break_start + BREAK_ROOM, gap.end };
+	gap.begin += SPACING;
+	gap.end = gap.end > SPACING ? gap.end - SPACING : 0;
+	return gap;
+}
+
+uint64_t target_maps_gap(const struct target_maps *maps, pid_t pid, uint64_t low, uint64_t high, uint64_t bytes)
+{
+	uint64_t break_start = read_break_start(pid), best = 0, best_distance = REACH;
+
+	for (size_t i = 0; i < maps->line_nr; i++) {
+		struct gap gap = gap_before(maps, i, break_start);
+		uint64_t at, distance;
+
+		if (gap.end < gap.begin || gap.end - gap.begin < bytes)
+			continue;
+		at = (gap.end <= low ? gap.end - bytes : gap.begin + 4095) & ~UINT64_C(4095);
+		distance = distance_of(at, bytes, low, high);
+		if (at < gap.begin || at + bytes > gap.end || distance >= best_distance)
+			continue;
+		best = at;
+		best_distance = distance;
+	}
+	return best;
+}
+
+int target_maps_reserve(struct target_maps *maps, uint64_t start, uint64_t bytes)
+{
+	struct maps_line line = { .start = start, .end = start + bytes, .perms = "---p", .path = "" };
+	int err = array_push(maps, line, line);
+
+	for (size_t i = maps->line_nr - 1; !err && i && maps->line[i - 1].start > start; i--) {
+		maps->line[i] = maps->line[i - 1];
+		maps->line[i - 1] = line;
+	}
+	return err;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_COLLECT_INJECT_TARGET_MAPS_H
+#define ALLOCSNAP_COLLECT_INJECT_TARGET_MAPS_H
+
+/* All mappings of a process, sorted by address. */
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "collect/process/maps_text.h"
+
+struct target_maps {
+	struct maps_line *line;
+	size_t line_nr, line_alloc;
+	char *text; /* of the lines' paths */
+};
+
+/* 0 or -errno; -ESRCH: the process has ended, or has no memory. */
+int target_maps_read(pid_t pid, struct target_maps *ret);
+void target_maps_release(struct target_maps *maps);
+
+/* The mapping that holds an address, or NULL. */
+const struct maps_line *target_maps_find(const struct target_maps *maps, uint64_t address);
+
+/* The address where an executable mapping of the file has this offset. 0: none. *ret_nr: how many there are. */
+uint64_t target_maps_code(const struct target_maps *maps, uint64_t dev, uint64_t inode, uint64_t offset, size_t *ret_nr);
+
+/*
+ * Room for `bytes`, less than 2 GiB from all of [low, high), where neither the stack nor the break will grow. 0: there
+ * is none.
+ */
+uint64_t target_maps_gap(const struct target_maps *maps, pid_t pid, uint64_t low, uint64_t high, uint64_t bytes);
+
+/* Enters a mapping that will be made. 0 or -ENOMEM. */
+int target_maps_reserve(struct target_maps *maps, uint64_t start, uint64_t bytes);
+
+#endif

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The slow paths of the sampler that is put into a process that runs (collect/inject). The common cases are in
+ * injected_hooks.S.
+ *
+ * It is called from the entries of the allocator's functions, in any thread and any signal handler. It has no
+ * relocations, calls no library, makes no system calls, uses no floating point, takes no locks and allocates nothing.
+ *
+ * While a function that may call others of the allocator runs in here, its thread counts nothing: the call that the
+ * program made is the one that counts.
+ */
+#include "sampler/countdown.h"
+#include "sampler/injected.h"
+#include "shared/call_types.h"
+
+/* The room for the hooks' registers (injected_hooks.S). */
+struct saved_arguments {
+	uint64_t argument[6];
+};
+
+/* How the hook goes on: returns `result`; or, if target is not 0, jumps there, with the arguments as they were. */
+struct slow_end {
+	uint64_t result, target;
+};
+
+struct slow_end injected_slow(const struct saved_arguments *saved, const struct injected_site *site);
+
+struct injected_slot {
+	uint64_t owner; /* the thread's thread pointer */
+	struct countdown countdown;
+	uint64_t depth; /* calls of the allocator that return to this file */
+};
+
+_Static_assert(sizeof(struct injected_slot) == INJECTED_SLOT_BYTES, "the hooks count on it");
+
+/* For the hooks. */
+extern __attribute__((alias("filter"), visibility("hidden"))) uint8_t injected_filter[FILTER_PLACES];
+
+/* The search looks at four places, so three are behind the last one of the hash. */
+__attribute__((visibility("hidden"), aligned(64))) struct injected_slot injected_slots[INJECTED_SLOTS + 3];
+
+/* ---- a thread's countdown ---- */
+
+static uint64_t thread_pointer(void)
+{
+	uint64_t pointer;
+
+	__asm__("movq %%fs:0, %0" : "=r"(pointer));
+	return pointer;
+}
+
+/*
+ * A slot has one thread: a thread that loses the processor between its sample and its next distance would hide what
+ * others allocate meanwhile. If four other threads have the places, most likely one has ended. If none has, two threads
+ * share the slot from time to time: distances have no memory, so each may be drawn anew.
+ */
+static struct injected_slot *find_slot(void)
+{
+	uint64_t self = thread_pointer(), none;
+	uint64_t hash = self * (uint64_t)(int32_t)INJECTED_SLOT_HASH >> 32;
+	struct injected_slot *slot = &injected_slots[hash % INJECTED_SLOTS];
+
+	for (int i = 0; i < 4; i++)
+		if (slot[i].owner == self)
+			return &slot[i];
+	for (int i = 0; i < 4; i++) {
+		none = 0;
+		if (!slot[i].owner && __atomic_compare_exchange_n(&slot[i].owner, &none, self, false, __ATOMIC_SEQ_CST,
+								  __ATOMIC_RELAXED))
+			return &slot[i];
+	}
+	slot += self >> 12 & 3;
+	slot->countdown = (struct countdown){};
+	slot->owner = self;
+	return slot;
+}
+
+/* ---- calls of the allocator's own functions ---- */
+
+struct nested {
+	struct injected_slot *slot;
+	uint64_t left;
+};
+
+static struct nested enter_allocator(struct injected_slot *slot)
+{
+	struct nested nested = { slot, slot->countdown.left };
+
+	slot->depth++;
+	slot->countdown.left = NEVER;
+	return nested;
+}
+
+static void leave_allocator(struct nested nested)
+{
+	nested.slot->countdown.left = nested.left;
+	nested.slot->depth--;
+}
+
+/* Calls the function itself. */
+static uint64_t call_through(uint64_t trampoline, const struct saved_arguments *saved, struct injected_slot *slot)
+{
+	uint64_t (*function)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t) = (void *)trampoline;
+	const uint64_t *a = saved->argument;
+	struct nested nested = enter_allocator(slot);
+	uint64_t result = function(a[0], a[1], a[2], a[3], a[4], a[5]);
+
+	leave_allocator(nested);
+	return result;
+}
+
+static void enter_block(uint64_t address, uint64_t n, uint64_t interval)
+{
+	if (interval && address)
+		enter_sample(address, (struct sampled_block){ n, poisson_weight(n, interval) });
+}
+
+/* ---- the shapes ---- */
+
+/*
+ * A function that throws is called by a jump only, as the exception would not pass a frame of ours. A sample's block
+ * comes from the variant that returns NULL instead; if it does, the function itself may say so.
+ */
+static struct slow_end slow_throwing(const struct saved_arguments *saved, const struct injected_site *site, uint64_t n,
+				     uint64_t interval, struct injected_slot *slot)
+{
+	struct saved_arguments plain = *saved;
+	uint64_t block;
+
+	if (!interval)
+		return (struct slow_end){ .target = site->trampoline };
+	plain.argument[site->nothrow_argument] = (uint64_t)saved; /* an object without content */
+	block = call_through(site->plain, &plain, slot);
+	if (!block)
+		return (struct slow_end){ .target = site->trampoline };
+	enter_block(block, n, interval);
+	return (struct slow_end){ .result = block };
+}
+
+static struct slow_end slow_alloc(const struct saved_arguments *saved, const struct injected_site *site, uint64_t n)
+{
+	struct injected_slot *slot = find_slot();
+	uint64_t interval = count_block(&slot->countdown, n), result;
+
+	if (site->flags & INJECTED_THROWS)
+		return slow_throwing(saved, site, n, interval, slot);
+	result = call_through(site->trampoline, saved, slot);
+	if (site->shape != SHAPE_POSIX_MEMALIGN)
+		enter_block(result, n, interval);
+	else if (!(uint32_t)result)
+		enter_block(*(const uint64_t *)saved->argument[0], n, interval);
+	return (struct slow_end){ .result = result };
+}
+
+/*
+ * A free of the old block and an allocation of the new one. The old address may be given out again before the call
+ * returns, so its free is told before. If the call fails the old block is entered again.
+ */
+static struct slow_end slow_realloc(const struct saved_arguments *saved, const struct injected_site *site, uint64_t old,
+				    uint64_t n)
+{
+	struct injected_slot *slot = find_slot();
+	struct sampled_block was = {};
+	uint64_t interval, block;
+
+	if (filter_may_have(old))
+		was = leave_sample(old);
+	interval = count_block(&slot->countdown, n);
+	block = call_through(site->trampoline, saved, slot);
+	enter_block(block, n, interval);
+	if (!block && n && was.weight && site->shape != SHAPE_REALLOCF)
+		enter_sample(old, was);
+	return (struct slow_end){ .result = block };
+}
+
+static struct slow_end slow_free(const struct injected_site *site, uint64_t block)
+{
+	if (filter_may_have(block))
+		leave_sample(block);
+	return (struct slow_end){ .target = site->trampoline };
+}
+
+struct slow_end injected_slow(const struct saved_arguments *saved, const struct injected_site *site)
+{
+	const uint64_t *a = saved->argument + (site->flags & INJECTED_OF_HEAP);
+	uint64_t n;
+
+	switch (site->shape) {
+	case SHAPE_FREE:
+		return slow_free(site, a[0]);
+	case SHAPE_MALLOC:
+		return slow_alloc(saved, site, a[0]);
+	case SHAPE_CALLOC:
+		if (!__builtin_mul_overflow(a[0], a[1], &n))
+			return slow_alloc(saved, site, n);
+		break; /* the call fails */
+	case SHAPE_MEMALIGN:
+		return slow_alloc(saved, site, a[1]);
+	case SHAPE_POSIX_MEMALIGN:
+		return slow_alloc(saved, site, a[2]);
+	case SHAPE_REALLOC:
+	case SHAPE_REALLOCF:
+		return slow_realloc(saved, site, a[0], a[1]);
+	case SHAPE_REALLOCARRAY:
+		if (!__builtin_mul_overflow(a[1], a[2], &n))
+			return slow_realloc(saved, site, a[0], n);
+		break;
+	}
+	return (struct slow_end){ .target = site->trampoline };
+}

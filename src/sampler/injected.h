@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_SAMPLER_INJECTED_H
+#define ALLOCSNAP_SAMPLER_INJECTED_H
+
+/*
+ * The file that is put into a process that runs (injected.c, injected_hooks.S), and what the injector fills in. It has
+ * room for INJECTED_SITES functions of the allocator; the site of each is chosen by its kind:
+ *
+ *	hook		the function's entry jumps here; the kind says how the common case is counted
+ *	trampoline	the instructions that the jump replaces, and a jump behind them; written by the injector
+ *	struct injected_site	read by the slow path
+ *
+ * The C preprocessor of the assembler reads the first part.
+ */
+
+#define INJECTED_MALLOC_SITES 32  /* p = f(size, …) */
+#define INJECTED_CALLOC_SITES 8	  /* p = f(n, size) */
+#define INJECTED_FREE_SITES 48	  /* f(p, …) */
+#define INJECTED_OTHER_SITES 64	  /* always by the slow path */
+#define INJECTED_SITES (INJECTED_MALLOC_SITES + INJECTED_CALLOC_SITES + INJECTED_FREE_SITES + INJECTED_OTHER_SITES)
+
+#define INJECTED_HOOK_BYTES 96
+#define INJECTED_TRAMPOLINE_BYTES 64
+#define INJECTED_SITE_BYTES 32
+
+/* Countdowns: a place for each thread, by a hash of its thread pointer. Up to 4 threads may hash to the same one. */
+#define INJECTED_SLOTS 4096
+#define INJECTED_SLOT_BYTES 32
+#define INJECTED_SLOT_HASH 0x9e3779b1
+
+#ifndef __ASSEMBLER__
+
+#include <stdint.h>
+
+enum injected_kind {
+	INJECTED_MALLOC,
+	INJECTED_CALLOC,
+	INJECTED_FREE,
+	INJECTED_OTHER,
+	INJECTED_KIND_NR,
+};
+
+enum injected_flag {
+	INJECTED_OF_HEAP = 1, /* the first argument is a heap; the arguments of the shape follow it */
+	INJECTED_THROWS = 2,  /* exceptions may leave the function, so no frame of ours may be below it */
+};
+
+struct injected_site {
+	uint64_t trampoline; /* its address in the process */
+	uint64_t plain;	     /* if it throws: the trampoline of the same function with std::nothrow */
+	uint32_t shape;	     /* enum call_shape */
+	uint32_t flags;
+	uint64_t nothrow_argument; /* the position of std::nothrow among the arguments of `plain` */
+};
+
+_Static_assert(sizeof(struct injected_site) == INJECTED_SITE_BYTES, "the hooks count on it");
+
+/*
+ * The last pages of the sealed file, which are not mapped: all that an ejector needs. Members are only added at the end,
+ * and only with a new version; those up to `page` stay where they are.
+ */
+#define INJECTED_MAGIC "asinject" /* eight characters, no NUL */
+#define INJECTED_VERSION 1
+#define INJECTED_TABLE_BYTES 16384
+#define INJECTED_PAGES_MAX 32
+#define INJECTED_MOVED_MAX 760
+
+struct injected_table {
+	char magic[8];
+	uint32_t version;
+	uint32_t page_nr;
+	uint64_t start, end; /* all that is mapped for it, with the room for the allocator's own pages */
+	uint64_t text_end;   /* code: [start, text_end) */
+	int64_t owner;	     /* the process that ejects it, with the time when it began */
+	uint64_t owner_start_time;
+	uint64_t interval;
+	uint64_t function_nr;
+	struct {
+		uint64_t address; /* of the allocator's page, for which a copy is mapped */
+		uint64_t parked;  /* where the page itself is meanwhile */
+	} page[INJECTED_PAGES_MAX];
+	struct {
+		uint64_t hook, entry; /* where the function jumps to, and the function: its first moved instruction */
+	} function[INJECTED_SITES];
+	uint64_t moved_nr;
+	struct {
+		uint64_t from, to; /* an instruction of the allocator, and its copy in a trampoline */
+	} moved[INJECTED_MOVED_MAX];
+};
+
+_Static_assert(sizeof(struct injected_table) <= INJECTED_TABLE_BYTES, "it is some pages");
+
+#endif
+#endif
