@@ -124,8 +124,8 @@ struct gap {
 	uint64_t begin, end;
 };
 
-/* The free addresses between line i - 1 and line i, as far as they may be used. */
-static struct gap gap_before(const struct target_maps *maps, size_t i, uint64_t break_start)
+/* The free addresses between line i - 1 and line i, as far as they may be used, on the side of the break that `low` is. */
+static struct gap gap_before(const struct target_maps *maps, size_t i, uint64_t break_start, uint64_t low)
 {
 	struct gap gap = { i ? maps->line[i - 1].end : ADDRESS_MIN, maps->line[i].start };
 
@@ -134,8 +134,8 @@ static struct gap gap_before(const struct target_maps *maps, size_t i, uint64_t 
 	if (i && !strcmp(maps->line[i - 1].path, "[heap]"))
 		gap.begin += BREAK_ROOM;
 	if (break_start && gap.begin < break_start + BREAK_ROOM && gap.end > break_start)
-		gap = gap.begin < break_start ? (struct gap){ gap.begin, break_start } :
-						(struct gap){ break_start + BREAK_ROOM, gap.end };
+		gap = low < break_start ? (struct gap){ gap.begin, break_start } :
+					  (struct gap){ break_start + BREAK_ROOM, gap.end };
 	gap.begin += SPACING;
 	gap.end = gap.end > SPACING ? gap.end - SPACING : 0;
 	return gap;
@@ -146,7 +146,7 @@ uint64_t target_maps_gap(const struct target_maps *maps, pid_t pid, uint64_t low
 	uint64_t break_start = read_break_start(pid), best = 0, best_distance = REACH;
 
 	for (size_t i = 0; i < maps->line_nr; i++) {
-		struct gap gap = gap_before(maps, i, break_start);
+		struct gap gap = gap_before(maps, i, break_start, low);
 		uint64_t at, distance;
 
 		if (gap.end < gap.begin || gap.end - gap.begin < bytes)
