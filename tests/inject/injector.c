@@ -3,9 +3,12 @@
  * injector plan|inject|eject|find PID [INTERVAL]: the functions of collect/inject on the command line. It prints what
  * they return, as lines "word value…"; a failure is "refused ERRNO LINE" and exit status 1.
  *
+ * injector cycles PID NR: injects, listens as a recorder would (the semaphores, but no probes), and ejects, NR times.
+ *
  * DIE_AT=N: it is killed at the Nth moment. COUNT_MOMENTS=1: it prints how many there were.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,11 +18,13 @@
 
 #include "base/reason.h"
 #include "collect/inject/inject.h"
+#include "collect/inject/injected_file.h"
 #include "sandbox/client.h"
 
 extern void (*inject_moment)(const char *what);
 
 static int moment_nr, die_at;
+static pid_t owner; /* OWNER=PID */
 
 static void pass_or_die(const char *what)
 {
@@ -56,7 +61,7 @@ static int plan_and_inject(pid_t pid, bool injects, uint64_t interval, struct re
 	int err = parser ? inject_plan_make(parser, pid, &plan, why) : -errno;
 
 	if (!err && injects)
-		err = inject_execute(plan, &(struct inject_options){ .interval = interval }, &times, why);
+		err = inject_execute(plan, &(struct inject_options){ .interval = interval, .owner = owner }, &times, why);
 	if (!err)
 		print_plan(plan);
 	if (!err && injects)
@@ -69,13 +74,92 @@ static int plan_and_inject(pid_t pid, bool injects, uint64_t interval, struct re
 static int eject(pid_t pid, struct reason *why)
 {
 	struct eject_result result;
-	int err = inject_eject(pid, 0, &result, why);
+	int err = inject_eject(pid, owner, &result, why);
 
 	if (err)
 		return err;
 	printf("ejected %u functions, kept %u\n", result.function_nr, result.kept_nr);
 	print_times(&result.times);
 	return 0;
+}
+
+/* ---- cycles ---- */
+
+/* All samples go the slow way while somebody listens. */
+static int change_semaphores(pid_t pid, const struct inject_plan *plan, uint16_t to)
+{
+	static const char *const name[] = { "otel_memory_alloc_semaphore", "otel_memory_free_semaphore" };
+	struct injected_file file;
+	char path[64];
+	int fd, err = injected_file_open(&file);
+
+	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	for (uint32_t i = 0; i < plan->allocator_nr && !err; i++)
+		for (int k = 0; k < 2; k++)
+			if (pwrite(fd, &to, sizeof(to), plan->allocator[i].start + injected_file_symbol(&file, name[k], NULL)) !=
+			    sizeof(to))
+				err = -EIO;
+	close(fd);
+	return err;
+}
+
+struct cycle_sums {
+	uint64_t stopped_ns, most_ns;
+	unsigned int kept, again;
+};
+
+static void add_times(struct cycle_sums *sums, const struct inject_times *times)
+{
+	sums->stopped_ns += times->stopped_ns;
+	if (times->stopped_ns / times->tries > sums->most_ns)
+		sums->most_ns = times->stopped_ns / times->tries;
+}
+
+static int run_cycle(struct parser *parser, pid_t pid, struct cycle_sums *sums, struct reason *why)
+{
+	struct inject_plan *plan = NULL;
+	struct inject_times times;
+	struct eject_result result;
+	int err = inject_plan_make(parser, pid, &plan, why) ?:
+			  inject_execute(plan, &(struct inject_options){ .interval = 5000 }, &times, why);
+
+	if (!err) {
+		add_times(sums, &times);
+		usleep(1000);
+		err = change_semaphores(pid, plan, 1);
+		usleep(3000);
+		err = err ?: change_semaphores(pid, plan, 0);
+		err = err ?: inject_eject(pid, 0, &result, why);
+	}
+	if (!err) {
+		add_times(sums, &result.times);
+		sums->kept += result.kept_nr;
+	}
+	inject_plan_free(plan);
+	return err;
+}
+
+/* What is refused for a moment is tried again. */
+static int run_cycles(pid_t pid, int nr, struct reason *why)
+{
+	struct parser *parser = parser__open(&(struct parser_options){}, why);
+	struct cycle_sums sums = {};
+	int err = parser ? 0 : -errno;
+
+	for (int i = 0; i < nr && !err; i++) {
+		err = run_cycle(parser, pid, &sums, why);
+		if (err == -EAGAIN && ++sums.again < 100u + nr) {
+			inject_eject(pid, 0, NULL, NULL);
+			i--;
+			err = 0;
+		}
+	}
+	if (!err)
+		printf("cycles %d, %" PRIu64 " us stopped, at most %" PRIu64 " us, kept %u, again %u\n", nr,
+		       sums.stopped_ns / 1000, sums.most_ns / 1000, sums.kept, sums.again);
+	parser__close(parser);
+	return err;
 }
 
 static int find(pid_t pid, struct reason *why)
@@ -99,6 +183,7 @@ int main(int argc, char **argv)
 	int err = -EINVAL;
 
 	die_at = getenv("DIE_AT") ? atoi(getenv("DIE_AT")) : 0;
+	owner = getenv("OWNER") ? atoi(getenv("OWNER")) : 0;
 	inject_moment = pass_or_die;
 	if (argc > 2 && !strcmp(argv[1], "plan"))
 		err = plan_and_inject(pid, false, 0, &why);
@@ -108,6 +193,8 @@ int main(int argc, char **argv)
 		err = eject(pid, &why);
 	else if (argc > 2 && !strcmp(argv[1], "find"))
 		err = find(pid, &why);
+	else if (argc > 3 && !strcmp(argv[1], "cycles"))
+		err = run_cycles(pid, atoi(argv[3]), &why);
 	if (getenv("COUNT_MOMENTS"))
 		printf("moments %d\n", moment_nr);
 	if (!err)

@@ -124,8 +124,10 @@ static int plan_file(struct planning *planning, const struct maps_line *line)
 	struct reason why_not = {};
 	int fd, err = open_mapping(planning->pid, line, &fd);
 
+	if (err == -ENOENT)
+		return 0; /* it has just been unmapped */
 	if (err)
-		return reason_set(planning->why, err == -ENOENT ? -EAGAIN : -ENOTSUP, "%s cannot be read", line->path);
+		return reason_set(planning->why, err == -ESRCH ? -ESRCH : -ENOTSUP, "%s cannot be read", line->path);
 	err = parser__facts(planning->parser, fd, NULL, &facts, &why_not);
 	if (!err && facts.has_sampler && facts.sampler->nr)
 		err = reason_set(planning->why, -EEXIST, "the process has a sampler already: %s", line->path);

@@ -10,12 +10,16 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/array.h"
 #include "base/reason.h"
 #include "collect/inject/inject_private.h"
 #include "collect/process/proc.h"
+
+#define SHARED_TRIES 20
+#define SHARED_PAUSE_NS 10000000
 
 /* ---- the kernel and the process ---- */
 
@@ -142,20 +146,36 @@ static bool shares_memory(pid_t a, pid_t b)
 	return !syscall(SYS_kcmp, a, b, KCMP_VM, 0, 0);
 }
 
-int check_shared_memory(pid_t pid, struct reason *why)
+/* A process with the same memory; 0: there is none. -errno */
+static pid_t find_sharer(pid_t pid)
 {
 	DIR *dir = opendir("/proc");
 	struct dirent *entry;
-	int err = 0;
+	pid_t found = 0;
 
 	if (!dir)
-		return reason_set(why, -errno, "/proc: %s", strerror(errno));
-	while (!err && (entry = readdir(dir))) {
+		return -errno;
+	while (!found && (entry = readdir(dir))) {
 		pid_t other = isdigit((unsigned char)*entry->d_name) ? atoi(entry->d_name) : 0;
 
 		if (other && other != pid && shares_memory(pid, other))
-			err = reason_set(why, -EAGAIN, "process %d uses the same memory (vfork, or clone with CLONE_VM)", other);
+			found = other;
 	}
 	closedir(dir);
-	return err;
+	return found;
+}
+
+/* A child of vfork() shares it until its exec. If one is there all the time, it may be another one each time. */
+int check_shared_memory(pid_t pid, struct reason *why)
+{
+	pid_t other = find_sharer(pid);
+
+	for (int i = 0; i < SHARED_TRIES && other > 0; i++) {
+		nanosleep(&(struct timespec){ .tv_nsec = SHARED_PAUSE_NS }, NULL);
+		if (!shares_memory(pid, other))
+			return 0;
+	}
+	if (other > 0)
+		return reason_set(why, -EAGAIN, "process %d uses the same memory (vfork, or clone with CLONE_VM)", other);
+	return other ? reason_set(why, other, "/proc: %s", strerror(-other)) : 0;
 }

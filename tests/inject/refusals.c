@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * refusals MODE: a process into which nothing may be injected. It prints "ready" when it is as the mode says, and ends
+ * with stdin. The modes are the rows of `modes`.
+ */
+#include <err.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PAGE 4096ul
+#define REACH (2ul << 30)
+#ifndef SYS_mseal
+#define SYS_mseal 462
+#endif
+
+static uint8_t *page_of_malloc(void)
+{
+	return (uint8_t *)((uintptr_t)malloc & ~(PAGE - 1));
+}
+
+/* As another tool's hook would: the entry's first byte, and back; then a byte that is never executed. */
+static void set_hook(void)
+{
+	uint8_t *page = page_of_malloc();
+
+	if (mprotect(page, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC))
+		err(2, "mprotect");
+	for (size_t i = 0; i + 8 < PAGE; i++)
+		if (!memcmp(page + i, "\x66\x2e\x0f\x1f\x84", 5)) { /* padding between functions */
+			page[i] = 0x90;
+			break;
+		}
+	mprotect(page, PAGE, PROT_READ | PROT_EXEC);
+}
+
+/* The same code, but not the file's mapping. */
+static void copy_code(void)
+{
+	static uint8_t kept[PAGE];
+	uint8_t *page = page_of_malloc();
+
+	memcpy(kept, page, PAGE);
+	if (mprotect(page, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC))
+		err(2, "mprotect");
+	memcpy(page, kept, PAGE);
+}
+
+static void map_twice(void)
+{
+	unsigned long start, end, offset;
+	char line[4200], path[4096];
+	FILE *maps = fopen("/proc/self/maps", "re");
+	int fd;
+
+	while (maps && fgets(line, sizeof(line), maps))
+		if (sscanf(line, "%lx-%lx r-xp %lx %*s %*s %4095s", &start, &end, &offset, path) == 4 &&
+		    (uintptr_t)malloc >= start && (uintptr_t)malloc < end)
+			break;
+	fd = open(path, O_RDONLY);
+	if (fd < 0 || mmap(NULL, end - start, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, offset) == MAP_FAILED)
+		err(2, "%s", path);
+	close(fd);
+	fclose(maps);
+}
+
+/* No gap is left near the C library. */
+static void fill_room(void)
+{
+	uintptr_t middle = (uintptr_t)malloc & ~(PAGE - 1);
+
+	for (size_t bytes = 1ul << 30; bytes >= PAGE; bytes /= 2)
+		for (uintptr_t at = middle - REACH; at < middle + REACH; at += bytes)
+			mmap((void *)at, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+}
+
+static __attribute__((noreturn)) int sleep_for_ever(void *unused)
+{
+	(void)unused;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (;;)
+		syscall(SYS_pause);
+}
+
+static void share_memory(void)
+{
+	static uint8_t stack[16384];
+
+	if (clone(sleep_for_ever, stack + sizeof(stack), CLONE_VM, NULL) < 0)
+		err(2, "clone");
+}
+
+static void *run_vfork(void *unused)
+{
+	static uint8_t stack[16384];
+
+	(void)unused;
+	clone(sleep_for_ever, stack + sizeof(stack), CLONE_VM | CLONE_VFORK, NULL);
+	return NULL;
+}
+
+static void stay_in_vfork(void)
+{
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, run_vfork, NULL);
+	usleep(100000);
+}
+
+static void be_traced(void)
+{
+	pid_t parent = getpid();
+	int pipes[2];
+	char byte;
+
+	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
+	if (pipe(pipes))
+		err(2, "pipe");
+	if (!fork()) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (ptrace(PTRACE_SEIZE, parent, 0, 0) || write(pipes[1], "x", 1) != 1)
+			err(2, "ptrace");
+		for (;;)
+			pause();
+	}
+	if (read(pipes[0], &byte, 1) != 1)
+		err(2, "read");
+}
+
+static void seal_code(void)
+{
+	if (syscall(SYS_mseal, page_of_malloc(), PAGE, 0))
+		err(3, "mseal");
+}
+
+static void limit_files(void)
+{
+	struct rlimit limit = { 3, 3 };
+
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static void limit_memory(void)
+{
+	struct rlimit limit = { 1 << 20, 1 << 20 };
+
+	setrlimit(RLIMIT_AS, &limit);
+}
+
+/* It may be injected, or be refused: new code must not be mapped writable. */
+static void deny_write_exec(void)
+{
+	if (prctl(65 /* PR_SET_MDWE */, 1, 0, 0, 0))
+		err(3, "prctl");
+}
+
+static void do_nothing(void)
+{
+}
+
+static const struct mode {
+	const char *name;
+	void (*prepare)(void);
+} modes[] = {
+	{ "hook", set_hook },
+	{ "copied", copy_code },
+	{ "twice", map_twice },
+	{ "far", fill_room },
+	{ "shared", share_memory },
+	{ "vfork", stay_in_vfork },
+	{ "traced", be_traced },
+	{ "sealed", seal_code },
+	{ "files", limit_files },
+	{ "memory", limit_memory },
+	{ "mdwe", deny_write_exec },
+	{ "plain", do_nothing },
+	{},
+};
+
+int main(int argc, char **argv)
+{
+	const struct mode *mode = modes;
+	char byte;
+
+	while (mode->name && (argc < 2 || strcmp(argv[1], mode->name)))
+		mode++;
+	if (!mode->name)
+		errx(2, "which mode?");
+	free(malloc(1));
+	mode->prepare();
+	if (write(1, "ready\n", 6) != 6)
+		return 2;
+	while (read(0, &byte, 1) == 1)
+		free(malloc(100));
+	_exit(0);
+}

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# A sampler put into running programs, and taken out, while the worst happens.
+
+INJECT_TEST  := $(OUT)/inject
+INJECT_TESTS := $(addprefix $(INJECT_TEST)/,storm storm_static refusals bare free_is_ret.so lockfree.so nested.so)
+INJECT_TEST_CFLAGS := -std=gnu2x -D_GNU_SOURCE -O2 -g -Wall -Wextra -Wno-missing-field-initializers \
+		      $(if $(CI),-Werror) -Wno-alloc-size-larger-than -fno-builtin -pthread -Isrc
+
+.PHONY: test-inject
+
+test-inject: $(BIN) $(INJECT_TEST)/injector $(INJECT_TESTS) $(SAMPLER_TESTS)	## inject into running programs (as root)
+	$(Q)ALLOCSNAP=$(abspath $(BIN)) tests/inject/run.py $(abspath $(INJECT_TEST)) $(abspath $(SAMPLER_TEST)) $(INJECT_ARGS)
+
+$(INJECT_TESTS): $(wildcard tests/inject/*.c tests/sampler/next_lockfree.c)
+
+# inject_test SOURCES AND OPTIONS
+define inject_test
+	$(call msg,CC,$@)
+	$(Q)mkdir -p $(INJECT_TEST)
+	$(Q)$(CC) $(INJECT_TEST_CFLAGS) $(1) -o $@
+endef
+
+$(INJECT_TEST)/injector: $(call obj,tests/inject/injector.c) $(COLLECT) $(LIB)
+	$(call msg,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $^ $(COLLECT_LIBS) $(LIB_LIBS) -o $@
+
+$(INJECT_TEST)/storm:
+	$(call inject_test,tests/inject/storm.c -ldl)
+$(INJECT_TEST)/storm_static:
+	$(call inject_test,-static -DSTATIC tests/inject/storm.c)
+$(INJECT_TEST)/refusals:
+	$(call inject_test,tests/inject/refusals.c -ldl)
+$(INJECT_TEST)/free_is_ret.so:
+	$(call inject_test,-shared -fPIC tests/sampler/next_lockfree.c)
+$(INJECT_TEST)/bare:
+	$(call inject_test,-static -nostdlib tests/inject/bare.c)
+# The functions of next_lockfree.c are short: with room at their entries a jump fits.
+$(INJECT_TEST)/lockfree.so:
+	$(call inject_test,-shared -fPIC -fpatchable-function-entry=8 tests/sampler/next_lockfree.c)
+$(INJECT_TEST)/nested.so:
+	$(call inject_test,-shared -fPIC -fpatchable-function-entry=8 -DNESTED tests/sampler/next_lockfree.c)

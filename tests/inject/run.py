@@ -1,0 +1,576 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Tests of injection: a sampler is put into running programs, and taken out.
+
+    run.py FOLDER SAMPLER_FOLDER [--long] [NAME…]   FOLDER has the programs of these tests, SAMPLER_FOLDER those of
+                                                    tests/sampler; NAMEs choose among the tests
+
+The programs have a copy of the C library, so that probes of others on the machine's do not reach them.
+"""
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+FOLDER, SAMPLER_FOLDER = sys.argv[1:3]
+LIBRARIES = "/usr/lib/x86_64-linux-gnu/"
+JEMALLOC = LIBRARIES + "libjemalloc.so.2"
+ALLOCATORS = {
+    "glibc": "",
+    "jemalloc": JEMALLOC,
+    "tcmalloc": LIBRARIES + "libtcmalloc_minimal.so.4",
+    "mimalloc": LIBRARIES + "libmimalloc.so.2",
+    "musl": "",
+}
+ALLOCSNAP = os.environ.get("ALLOCSNAP", "./allocsnap")
+INJECTOR = os.path.join(FOLDER, "injector")
+PATIENCE_S = 120
+STORMS = ("alloc", "spawn", "fork", "thread", "crowd", "signal", "dlopen", "coroutine", "calls", "float")
+tests = {}
+
+
+class Skip(Exception):
+    """The machine lacks something that the test needs."""
+
+
+def test(function):
+    tests[function.__name__.removeprefix("test_")] = function
+    return function
+
+
+def long(function):
+    function.is_long = True
+    return function
+
+
+def for_each(values):
+    def add(function):
+        for value in values:
+            def run(bench, value=value):
+                return function(bench, value)
+            run.is_long = getattr(function, "is_long", False)
+            tests[f"{function.__name__.removeprefix('test_')}_{value}"] = run
+        return function
+    return add
+
+
+def wait_for(condition, what):
+    until = time.monotonic() + PATIENCE_S
+    while time.monotonic() < until:
+        found = condition()
+        if found:
+            return found
+        time.sleep(0.01)
+    raise AssertionError(f"waited in vain: {what}")
+
+
+def read_text(*path):
+    with open(os.path.join(*map(str, path)), encoding="utf-8", errors="replace") as file:
+        return file.read()
+
+
+class Process:
+    """A program that answers lines on stdin, and what is seen of it from outside."""
+
+    def __init__(self, argv, **environment):
+        plain = {name: value for name, value in os.environ.items() if not name.startswith("ALLOCSNAP_")}
+        self.popen = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                      env=plain | environment, text=True, bufsize=1)
+        self.pid = self.popen.pid
+
+    def ask(self):
+        """(rounds, bad) of a storm."""
+        self.popen.stdin.write("\n")
+        self.popen.stdin.flush()
+        line = self.popen.stdout.readline()
+        found = re.match(r"rounds (\d+) bad (\d+)", line)
+        assert found, f"the program says {line!r}, status {self.popen.poll()}, {self.popen.stderr.read(2000)!r}"
+        return int(found[1]), int(found[2])
+
+    def goes_on(self):
+        """It is alive and does its work."""
+        begun, bad = self.ask()
+        assert bad == 0, f"{bad} bad"
+        wait_for(lambda: self.ask()[0] > begun + 2, "rounds")
+
+    def end(self):
+        """At the end of its stdin; nothing was bad."""
+        _, said = self.popen.communicate(timeout=PATIENCE_S)
+        assert self.popen.returncode == 0, f"status {self.popen.returncode}: {said[:2000]}"
+
+    def kill(self):
+        if self.popen.poll() is None:
+            self.popen.kill()
+        self.popen.wait()
+        for stream in (self.popen.stdin, self.popen.stdout, self.popen.stderr):
+            with contextlib.suppress(OSError):
+                stream.close()
+
+    def maps(self, *words):
+        """Lines of code, or of the files with one of these words in their names."""
+        lines = read_text("/proc", self.pid, "maps").splitlines()
+        return [line for line in lines if any(word in line for word in words)] if words else lines
+
+    def code(self, wanted):
+        """The bytes of the file's code in memory."""
+        found = b""
+        with open(f"/proc/{self.pid}/mem", "rb", buffering=0) as memory:
+            for line in self.maps(wanted):
+                start, end = (int(number, 16) for number in line.split()[0].split("-"))
+                if " r-xp " in line:
+                    memory.seek(start)
+                    found += memory.read(end - start)
+        return found
+
+    def signal_masks(self):
+        """Of all threads that stay."""
+        return re.findall(r"SigBlk:\s*(\w+)", read_text("/proc", self.pid, "status"))
+
+    def files(self):
+        return sorted(os.listdir(f"/proc/{self.pid}/fd"))
+
+
+def injector(*argv, status=0, as_user=None, **environment):
+    prefix = ["setpriv", f"--reuid={as_user}", "--clear-groups", "--bounding-set=-all"] if as_user else []
+    done = subprocess.run([*prefix, INJECTOR, *map(str, argv)], env=os.environ | environment, capture_output=True,
+                          text=True, timeout=PATIENCE_S * 10, check=False)
+    assert done.returncode == status, f"injector {argv} ends with {done.returncode}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+class Bench:
+    """Everything that a test starts ends with it."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.library = os.path.join(folder, "libc.so.6")
+        if not os.path.exists(self.library):
+            shutil.copy(os.path.realpath(LIBRARIES + "libc.so.6"), self.library)
+        self.stack = contextlib.ExitStack()
+
+    def start(self, *argv, preload="", **environment):
+        if preload:
+            environment["LD_PRELOAD"] = preload
+        environment.setdefault("LD_LIBRARY_PATH", self.folder)
+        process = Process([os.path.join(FOLDER, argv[0]), *map(str, argv[1:])], **environment)
+        self.stack.callback(process.kill)
+        return process
+
+    def storm(self, mode, *argument, program="storm", **more):
+        if mode == "dlopen":
+            argument = [os.path.join(SAMPLER_FOLDER, "plugin.so")]
+        process = self.start(program, mode, *argument, **more)
+        wait_for(lambda: process.ask()[0] > 0, "the first round")
+        return process
+
+    def refusing(self, mode, **more):
+        process = self.start("refusals", mode, **more)
+        line = process.popen.stdout.readline()
+        if process.popen.poll() == 3:
+            raise Skip(f"this kernel has no {mode}")
+        assert line == "ready\n", line
+        return process
+
+
+# ---- the way in and out ----
+
+def check_whole_way(process, library="libc.so.6"):
+    """Inject, go on, eject, go on; afterwards the library is mapped as before."""
+    maps, code, masks = process.maps(library), process.code(library), process.signal_masks()
+    said = injector("inject", process.pid, 5000)
+    assert "function malloc " in said and "function free " in said, said
+    process.goes_on()
+    assert process.maps("memfd:allocsnap-sampler"), "nothing is mapped"
+    assert "active 1" in injector("find", process.pid)
+    assert "refused EEXIST" in injector("inject", process.pid, status=1)
+    gone = injector("eject", process.pid)
+    process.goes_on()
+    assert process.maps(library) == maps, "its mappings have changed"
+    assert process.code(library) == code, "its code has changed"
+    assert process.signal_masks() == masks, "signals are blocked"
+    if "kept 0" in gone:
+        assert not process.maps("memfd:allocsnap-sampler"), "the sampler is still mapped"
+        assert "refused ENOENT" in injector("eject", process.pid, status=1)
+
+
+@for_each(("glibc", "jemalloc", "tcmalloc", "mimalloc"))
+def test_whole_way(bench, allocator):
+    preload = ALLOCATORS[allocator]
+    process = bench.storm("alloc", preload=preload)
+    check_whole_way(process, os.path.basename(preload or "libc.so.6"))
+    process.end()
+
+
+@test
+def test_static_program(bench):
+    process = bench.storm("alloc", program="storm_static")
+    check_whole_way(process, "storm_static")
+    process.end()
+
+
+@test
+def test_seccomp(bench):
+    """All calls but a few end the program, mmap and mremap with them."""
+    process = bench.storm("seccomp")
+    check_whole_way(process)
+    process.end()
+
+
+@test
+def test_own_namespaces(bench):
+    """Nothing of ours is needed inside: not the files, not the process ids."""
+    unshared = ["unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "--kill-child"]
+    outer = Process([*unshared, os.path.join(FOLDER, "storm"), "alloc"], LD_LIBRARY_PATH=bench.folder)
+    bench.stack.callback(outer.kill)
+    wait_for(lambda: outer.ask()[0] > 0, "the first round")
+    outer.pid = int(read_text("/proc", outer.pid, "task", outer.pid, "children").split()[0])
+    check_whole_way(outer)
+    outer.end()
+
+
+@test
+def test_redis(bench):
+    """jemalloc below a server that answers meanwhile."""
+    server, client = shutil.which("redis-server"), shutil.which("redis-cli")
+    if not server or not client or not os.path.exists(JEMALLOC):
+        raise Skip("no redis-server")
+    path = os.path.join(bench.folder, "redis.sock")
+    process = Process([server, "--port", "0", "--unixsocket", path, "--save", "", "--dir", bench.folder],
+                      LD_LIBRARY_PATH=bench.folder)
+    bench.stack.callback(process.kill)
+
+    def ask(*words):
+        return subprocess.run([client, "-s", path, *words], capture_output=True, text=True, check=False).stdout.strip()
+    wait_for(lambda: ask("PING") == "PONG", "redis")
+    before = process.maps("libjemalloc", "redis-server")
+    for i in range(5):
+        said = injector("inject", process.pid, 10000)
+        assert "libjemalloc" in said or "redis-server" in said, said
+        assert ask("SET", f"key{i}", "x" * 100000) == "OK"
+        assert ask("EVAL", "for i = 1, 20000 do redis.call('SET', 'k' .. i, string.rep('y', i % 500)) end return 1",
+                   "0").endswith("1")
+        injector("eject", process.pid)
+        assert ask("STRLEN", f"key{i}") == "100000"
+        assert process.maps("libjemalloc", "redis-server") == before
+    assert ask("PING") == "PONG"
+
+
+# ---- what the sampler tells: the programs of tests/sampler catch its probes themselves ----
+
+def exercise(mode, allocator="glibc", behind=None, interval=4096, **environment):
+    program = "exercise_musl" if allocator == "musl" else "exercise"
+    environment |= {"INTERVAL": str(interval), "INJECT": f"env -u LD_PRELOAD {INJECTOR} inject",
+                    "LD_PRELOAD": behind or ALLOCATORS[allocator]}
+    if allocator == "jemalloc":
+        environment["NO_PVALLOC"] = "1"
+    done = subprocess.run([os.path.join(SAMPLER_FOLDER, program), mode], env=os.environ | environment,
+                          capture_output=True, text=True, timeout=PATIENCE_S * 10, check=False)
+    said = "\n".join(line for line in done.stderr.splitlines()
+                     if not re.match("function |allocator |times ", line))
+    assert done.returncode == 0 and not said, f"{mode} ends with {done.returncode}: {said}{done.stdout}"
+    return done.stdout
+
+
+@for_each(ALLOCATORS)
+def test_functions(_, allocator):
+    """All functions with each way to fail; every block is a sample."""
+    exercise("functions", allocator, interval=1)
+
+
+@for_each(ALLOCATORS)
+def test_estimates(_, allocator):
+    """The live blocks of each round; each round has new threads."""
+    return exercise("estimates", allocator, ROUNDS=os.environ.get("INJECT_ROUNDS", "100"))
+
+
+@test
+def test_estimates_while_the_interval_changes(_):
+    return exercise("estimates-changing", interval=8192, ROUNDS=os.environ.get("INJECT_ROUNDS", "100"))
+
+
+@test
+def test_five_thousand_threads(_):
+    """More than there are slots."""
+    return exercise("estimates", ROUNDS="1250")
+
+
+@for_each(("lockfree", "nested"))
+def test_signal_handlers_that_allocate(_, name):
+    exercise("signals", behind=os.path.join(FOLDER, name + ".so"), interval=500)
+
+
+@test
+def test_calls_below_strict_seccomp(_):
+    exercise("strict", behind=os.path.join(FOLDER, "lockfree.so"), interval=2000)
+
+
+@test
+def test_full_set(_):
+    exercise("full", interval=1)
+
+
+@test
+def test_libraries_that_come_and_go(_):
+    exercise("dlopen", interval=1, PLUGIN=os.path.join(SAMPLER_FOLDER, "plugin.so"))
+
+
+# ---- refusals: nothing has changed ----
+
+def check_refused(process, expected, pid=None, **more):
+    def look():
+        return process.maps(), process.code("libc.so.6"), process.files(), process.signal_masks()
+    before = look()
+    for action in ("plan", "inject"):
+        said = injector(action, pid or process.pid, status=1, **more)
+        if said.startswith("refused"):
+            break
+    assert re.match(f"refused {expected}", said), said
+    assert said.count("\n") == 1, said
+    assert look() == before, "something has changed"
+    return said.strip()
+
+
+REFUSALS = {
+    "hook": "EOPNOTSUPP the code of .*: another tool has changed it",
+    "copied": "EOPNOTSUPP the code of .* is not mapped as a file of code",
+    "twice": "EOPNOTSUPP .* is mapped more than once",
+    "shared": "EAGAIN process .* uses the same memory",
+    "vfork": "EAGAIN process .* uses the same memory",
+    "traced": "EAGAIN process .* traces it",
+}
+REFUSED_LATER = {
+    "far": "EOPNOTSUPP no room for the sampler near",
+    "sealed": "EOPNOTSUPP the pages of .* may not be exchanged",
+    "files": "EOPNOTSUPP it may make no memory file",
+    "memory": "EOPNOTSUPP it may not map the sampler",
+}
+
+
+@for_each(REFUSALS)
+def test_refuses(bench, mode):
+    return check_refused(bench.refusing(mode), REFUSALS[mode])
+
+
+@for_each(REFUSED_LATER)
+def test_refuses_when_it_begins(bench, mode):
+    process = bench.refusing(mode)
+    before = process.maps(), process.code("libc.so.6"), process.files()
+    said = injector("inject", process.pid, status=1)
+    assert re.match(f"refused {REFUSED_LATER[mode]}", said), said
+    assert (process.maps(), process.code("libc.so.6"), process.files()) == before, "something has changed"
+    process.popen.stdin.write("\n")
+    process.end()
+    return said.strip()
+
+
+@test
+def test_refuses_a_stopped_process(bench):
+    process = bench.refusing("plain")
+    os.kill(process.pid, signal.SIGSTOP)
+    wait_for(lambda: "State:\tT" in read_text("/proc", process.pid, "status"), "the stop")
+    check_refused(process, "EAGAIN process .* is stopped")
+    assert "State:\tT" in read_text("/proc", process.pid, "status")
+    os.kill(process.pid, signal.SIGCONT)
+    process.end()
+
+
+@test
+def test_refuses_what_is_no_process(bench):
+    process = bench.refusing("vfork")
+    assert "ESRCH" in injector("inject", 2**22 - 1, status=1)
+    assert "thread of the kernel" in injector("inject", 2, status=1)
+    thread = max(map(int, os.listdir(f"/proc/{process.pid}/task")))
+    check_refused(process, f"EOPNOTSUPP {thread} is a thread of process {process.pid}", pid=thread)
+
+
+@test
+def test_refuses_without_privileges(bench):
+    check_refused(bench.refusing("plain"), "EPERM", as_user=65534)
+
+
+@test
+def test_refuses_an_entry_that_cannot_move(bench):
+    check_refused(bench.refusing("plain", preload=os.path.join(FOLDER, "free_is_ret.so")),
+                  "EOPNOTSUPP free of .*: an instruction at its entry cannot be moved: ret")
+
+
+@test
+def test_refuses_a_process_with_a_sampler(bench):
+    library = os.path.join(os.path.dirname(SAMPLER_FOLDER), "liballocsnap-sampler.so")
+    check_refused(bench.refusing("plain", preload=library), "EEXIST the process has a sampler already")
+
+
+@test
+def test_refuses_a_sanitizer(bench):
+    library = subprocess.run(["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True).stdout.strip()
+    if not os.path.isabs(library):
+        raise Skip("no libasan.so")
+    process = bench.refusing("plain", preload=os.path.realpath(library), ASAN_OPTIONS="detect_leaks=0")
+    check_refused(process, "EOPNOTSUPP its allocator is that of AddressSanitizer")
+
+
+@test
+def test_refuses_a_program_without_malloc(bench):
+    process = bench.start("bare")
+    wait_for(lambda: "bare" in "".join(process.maps("bare")), "its start")
+    check_refused(process, "EOPNOTSUPP no known allocator is in it")
+
+
+@test
+def test_memory_that_is_never_writable_and_executable(bench):
+    """PR_SET_MDWE: it may be refused, but here it works, as no mapping has both or changes."""
+    process = bench.refusing("mdwe")
+    injector("inject", process.pid)
+    injector("eject", process.pid)
+    process.end()
+
+
+@test
+def test_owner_decides(bench):
+    """While the process that injected runs, another one does not eject."""
+    process = bench.storm("alloc")
+    injector("inject", process.pid, OWNER=str(os.getpid()))
+    said = injector("eject", process.pid, status=1)
+    assert re.match(f"refused EAGAIN process {os.getpid()}, which is running, has injected it", said), said
+    injector("eject", process.pid, OWNER=str(os.getpid()))
+    process.end()
+
+
+# ---- the injector is killed ----
+
+def is_killed(action, pid, moment):
+    """Whether it lived to see this moment."""
+    done = subprocess.run([INJECTOR, action, str(pid), "5000"], env=os.environ | {"DIE_AT": str(moment)},
+                          capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert done.returncode in (0, -signal.SIGKILL), f"moment {moment}: {done.stdout}{done.stderr}"
+    return done.returncode != 0
+
+
+def check_deaths(process, action, prepare, step):
+    """At each moment the process lives; then what was left is taken out."""
+    maps, code, masks = process.maps("libc.so.6"), process.code("libc.so.6"), process.signal_masks()
+    moment = 1
+    prepare()
+    while is_killed(action, process.pid, moment):
+        process.goes_on()
+        assert process.signal_masks() == masks, f"moment {moment}: signals are blocked"
+        left = injector("find", process.pid, status=0) if process.maps("memfd:allocsnap-sampler") else ""
+        if left:
+            injector("eject", process.pid)
+            process.goes_on()
+        assert process.maps("libc.so.6") == maps, f"moment {moment}: the mappings of libc have changed"
+        assert process.code("libc.so.6") == code, f"moment {moment}: the code has changed"
+        moment += step
+        prepare()
+    assert moment > 50, moment
+    return f"{(moment - 1) // step} moments"
+
+
+@test
+def test_killed_at_each_moment_of_injecting(bench):
+    process = bench.storm("alloc")
+    said = check_deaths(process, "inject", lambda: None, 1)
+    injector("eject", process.pid)
+    process.end()
+    return said
+
+
+@test
+def test_killed_at_each_moment_of_ejecting(bench):
+    process = bench.storm("alloc")
+    said = check_deaths(process, "eject", lambda: injector("inject", process.pid, 5000), 1)
+    process.end()
+    return said
+
+
+@for_each(("calls", "float", "signal", "coroutine"))
+def test_killed_while_the_program_does(bench, mode):
+    """Every seventh moment."""
+    process = bench.storm(mode)
+    said = check_deaths(process, "inject", lambda: None, 7)
+    process.end()
+    return said
+
+
+# ---- storms ----
+
+def run_storm(bench, mode, cycles, *argument):
+    process = bench.storm(mode, *argument)
+    maps = process.maps("libc.so.6")
+    said = injector("cycles", process.pid, cycles)
+    process.goes_on()
+    assert process.maps("libc.so.6") == maps, "the mappings of libc have changed"
+    process.end()
+    return said.strip()
+
+
+@for_each(STORMS)
+def test_storm(bench, mode):
+    return run_storm(bench, mode, 50)
+
+
+@long
+@for_each(STORMS)
+def test_long_storm(bench, mode):
+    return run_storm(bench, mode, 1000)
+
+
+@long
+@test
+def test_storm_of_six_thousand_threads(bench):
+    return run_storm(bench, "crowd", 50, 6000)
+
+
+# ---- recordings ----
+
+@test
+def test_recording_is_right(bench):
+    """A recorder finds the probes by itself; the samples' sum has the truth in its interval."""
+    process = Process([os.path.join(FOLDER, "..", "workloads", "truth")], LD_LIBRARY_PATH=bench.folder)
+    bench.stack.callback(process.kill)
+    raise Skip("not written")
+
+
+def choose(argv):
+    is_long = "--long" in argv
+    names = [name for name in argv if name != "--long"]
+    unknown = [name for name in names if not any(known.startswith(name) for known in tests)]
+    if unknown:
+        sys.exit(f"run.py: no test {unknown[0]}")
+    for name, function in tests.items():
+        if any(name.startswith(wanted) for wanted in names) if names else is_long or not getattr(function, "is_long", False):
+            yield name, function
+
+
+def run_test(folder, name, function):
+    """"passed", "failed" or "skipped"; prints the line of the test."""
+    begun, bench, outcome = time.monotonic(), Bench(folder), "passed"
+    try:
+        with bench.stack:
+            said = function(bench)
+    except Skip as skip:
+        outcome, said = "skipped", f"skipped: {skip}"
+    except (AssertionError, OSError, subprocess.SubprocessError) as error:
+        outcome, said = "failed", f"FAILED: {error}"
+    print(f"{'FAIL ' if outcome == 'failed' else ''}{name} ({time.monotonic() - begun:.1f} s)" +
+          (f": {said.splitlines()[0] if outcome == 'passed' else said}" if said else ""), flush=True)
+    return outcome
+
+
+def main():
+    counts = {"passed": 0, "failed": 0, "skipped": 0}
+    with tempfile.TemporaryDirectory(prefix="allocsnap-inject-") as folder:
+        os.chmod(folder, 0o755)
+        for name, function in choose(sys.argv[3:]):
+            counts[run_test(folder, name, function)] += 1
+    print("inject: " + ", ".join(f"{number} {outcome}" for outcome, number in counts.items()))
+    return counts["failed"] != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
