@@ -467,7 +467,7 @@ def check_deaths(process, action, prepare, step):
         assert process.code("libc.so.6") == code, f"moment {moment}: the code has changed"
         moment += step
         prepare()
-    assert moment > 50, moment
+    assert moment > 30, moment
     return f"{(moment - 1) // step} moments"
 
 

@@ -17,7 +17,9 @@
 
 #define ROOM_BYTES (16u << 10)
 #define ROOM_SEARCH (64u << 10) /* of the deep end of the stack */
-#define TEXT_BYTES 64		/* at the beginning of the room */
+#define ROOM_MAGIC "asinroom"	/* at its beginning: one who was killed had it */
+#define TEXT_AT 16
+#define TEXT_BYTES 64
 #define CALL_LIMIT_NS (10ull * 1000 * 1000 * 1000)
 
 /* Parts of a signal frame that the kernel's headers do not name (arch/x86/include/uapi/asm/sigcontext.h). */
@@ -38,12 +40,19 @@ struct signal_frame {
 
 /* ---- the room ---- */
 
-static bool is_zero_room(int mem_fd, uint64_t at)
+/* Never used, or left by an injector that was killed. */
+static bool is_free_room(int mem_fd, uint64_t at)
 {
 	static const uint8_t zero[ROOM_BYTES];
 	uint8_t byte[ROOM_BYTES];
 
-	return pread(mem_fd, byte, sizeof(byte), at) == sizeof(byte) && !memcmp(byte, zero, sizeof(byte));
+	return pread(mem_fd, byte, sizeof(byte), at) == sizeof(byte) &&
+	       (!memcmp(byte, zero, sizeof(byte)) || !memcmp(byte, ROOM_MAGIC, strlen(ROOM_MAGIC)));
+}
+
+static bool write_room(struct remote_caller *caller, uint64_t at, const void *bytes, size_t length)
+{
+	return pwrite(caller->mem_fd, bytes, length, at) == (ssize_t)length;
 }
 
 static bool is_in_use(const struct stopped_threads *threads, const struct maps_line *stack, uint64_t end)
@@ -69,7 +78,7 @@ static uint64_t find_room(const struct stopped_threads *threads, const struct ta
 		if (strcmp(line->path, "[stack]") || line->perms[1] != 'w')
 			continue;
 		for (uint64_t at = line->start; at + ROOM_BYTES < line->end && at < line->start + ROOM_SEARCH; at += PAGE_BYTES)
-			if (!is_in_use(threads, line, at + ROOM_BYTES) && is_zero_room(mem_fd, at))
+			if (!is_in_use(threads, line, at + ROOM_BYTES) && is_free_room(mem_fd, at))
 				return at;
 	}
 	return 0;
@@ -79,7 +88,7 @@ int remote_caller_choose(struct stopped_threads *threads, const struct target_ma
 			 int mem_fd, struct remote_caller *ret, struct reason *why)
 {
 	*ret = (struct remote_caller){ .gate = gate, .mem_fd = mem_fd, .room = find_room(threads, maps, mem_fd) };
-	if (!ret->room)
+	if (!ret->room || !write_room(ret, ret->room, ROOM_MAGIC, strlen(ROOM_MAGIC)))
 		return reason_set(why, -EAGAIN, "no unused room on its stack");
 	for (size_t i = 0; i < threads->thread_nr && !ret->thread; i++)
 		if (!threads->thread[i].signal)
@@ -92,15 +101,10 @@ void remote_caller_renew(struct remote_caller *caller)
 	caller->frame = 0;
 }
 
-static bool write_room(struct remote_caller *caller, uint64_t at, const void *bytes, size_t length)
-{
-	return pwrite(caller->mem_fd, bytes, length, at) == (ssize_t)length;
-}
-
 int remote_caller_put(struct remote_caller *caller, const void *bytes, uint64_t length, uint64_t *ret_address)
 {
-	*ret_address = caller->room;
-	return length <= TEXT_BYTES && write_room(caller, caller->room, bytes, length) ? 0 : -EIO;
+	*ret_address = caller->room + TEXT_AT;
+	return length <= TEXT_BYTES && write_room(caller, caller->room + TEXT_AT, bytes, length) ? 0 : -EIO;
 }
 
 void remote_caller_end(struct remote_caller *caller)
