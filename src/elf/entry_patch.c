@@ -32,7 +32,7 @@ struct body {
 	uint64_t vaddr;
 };
 
-static bool decode_insn(struct patching *patching, const struct body *body, size_t at)
+static bool decode_entry_insn(struct patching *patching, const struct body *body, size_t at)
 {
 	const uint8_t *byte = body->byte + at;
 	size_t left = body->size - at;
@@ -41,7 +41,7 @@ static bool decode_insn(struct patching *patching, const struct body *body, size
 	return cs_disasm_iter(patching->capstone, &byte, &left, &address, patching->insn);
 }
 
-static bool is_in_group(const cs_insn *insn, unsigned int group)
+static bool insn_has_group(const cs_insn *insn, unsigned int group)
 {
 	for (size_t i = 0; i < insn->detail->groups_count; i++)
 		if (insn->detail->groups[i] == group)
@@ -80,7 +80,7 @@ static bool describe_insn(const cs_insn *insn, struct entry_insn *ret)
 
 	*ret = (struct entry_insn){ .size = insn->size, .kind = ENTRY_COPY };
 	for (size_t i = 0; i < ARRAY_SIZE(immovable); i++)
-		if (is_in_group(insn, immovable[i]))
+		if (insn_has_group(insn, immovable[i]))
 			return false;
 	if (is_jcc(insn) || is_jmp(insn)) {
 		ret->kind = is_jmp(insn) ? ENTRY_JMP : ENTRY_JCC;
@@ -88,7 +88,7 @@ static bool describe_insn(const cs_insn *insn, struct entry_insn *ret)
 		ret->at = insn->size - ret->displacement_bytes;
 		return true;
 	}
-	if (is_in_group(insn, X86_GRP_JUMP) || is_in_group(insn, X86_GRP_BRANCH_RELATIVE) || insn->bytes[0] == 0xcc ||
+	if (insn_has_group(insn, X86_GRP_JUMP) || insn_has_group(insn, X86_GRP_BRANCH_RELATIVE) || insn->bytes[0] == 0xcc ||
 	    insn->id == X86_INS_SYSCALL)
 		return false;
 	if (!has_rip_operand(insn))
@@ -115,7 +115,7 @@ static void describe_entry(struct patching *patching, const struct body *body, s
 	while (at < ENTRY_JUMP_BYTES && patch->insn_nr < ENTRY_INSNS_MAX) {
 		struct entry_insn *insn = &patch->insn[patch->insn_nr];
 
-		if (at >= body->size || !decode_insn(patching, body, at)) {
+		if (at >= body->size || !decode_entry_insn(patching, body, at)) {
 			set_fault(patch, at >= body->size ? "it is too short" : "its code cannot be decoded", NULL);
 			return;
 		}
@@ -168,8 +168,11 @@ static void look_at_callee(const struct patching *patching, uint64_t target, str
 	}
 	name = name_behind_slot(patching->elf, target);
 	for (size_t i = 0; name && i < allocator_function_nr; i++)
-		if (!strcmp(name, allocator_functions[i].name))
+		if (!strcmp(name, allocator_functions[i].name)) {
 			note_callee(patch, &allocator_functions[i]);
+			patch->passes_on |= shape_gives(allocator_functions[i].shape) &&
+					    !shape_is_mapping(allocator_functions[i].shape);
+		}
 	free(name);
 }
 
@@ -192,15 +195,15 @@ static void look_at_branches(struct patching *patching, const struct body *body,
 		bool is_call;
 		uint64_t target;
 
-		if (!decode_insn(patching, body, at)) {
+		if (!decode_entry_insn(patching, body, at)) {
 			at++; /* data, or padding */
 			continue;
 		}
 		at += patching->insn->size;
 		if (jumps_by_table(patching->insn))
 			set_fault(patch, "it jumps by a table", patching->insn);
-		is_call = is_in_group(patching->insn, X86_GRP_CALL);
-		if ((!is_call && !is_in_group(patching->insn, X86_GRP_JUMP)) || x86->op_count != 1 ||
+		is_call = insn_has_group(patching->insn, X86_GRP_CALL);
+		if ((!is_call && !insn_has_group(patching->insn, X86_GRP_JUMP)) || x86->op_count != 1 ||
 		    x86->operands[0].type != X86_OP_IMM)
 			continue;
 		target = x86->operands[0].imm;

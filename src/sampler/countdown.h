@@ -93,7 +93,7 @@ static inline bool count_down(struct countdown *countdown, uint64_t n)
 }
 
 /* Counts n bytes. Returns the interval if the block is a sample, or 0. */
-static inline uint64_t count_block(struct countdown *countdown, uint64_t n)
+static inline uint64_t count_to_sample(struct countdown *countdown, uint64_t n)
 {
 	return __builtin_sub_overflow(countdown->left, n, &countdown->left) ? end_distance(countdown, n) : 0;
 }

@@ -54,7 +54,7 @@ static uint64_t thread_pointer(void)
  * others allocate meanwhile. If four other threads have the places, most likely one has ended. If none has, two threads
  * share the slot from time to time: distances have no memory, so each may be drawn anew.
  */
-static struct injected_slot *find_slot(void)
+static struct injected_slot *find_own_slot(void)
 {
 	uint64_t self = thread_pointer(), none;
 	uint64_t hash = self * (uint64_t)(int32_t)INJECTED_SLOT_HASH >> 32;
@@ -121,7 +121,7 @@ static void enter_block(uint64_t address, uint64_t n, uint64_t interval)
  * A function that throws is called by a jump only, as the exception would not pass a frame of ours. A sample's block
  * comes from the variant that returns NULL instead; if it does, the function itself may say so.
  */
-static struct slow_end slow_throwing(const struct saved_arguments *saved, const struct injected_site *site, uint64_t n,
+static struct slow_end injected_throwing(const struct saved_arguments *saved, const struct injected_site *site, uint64_t n,
 				     uint64_t interval, struct injected_slot *slot)
 {
 	struct saved_arguments plain = *saved;
@@ -137,13 +137,13 @@ static struct slow_end slow_throwing(const struct saved_arguments *saved, const 
 	return (struct slow_end){ .result = block };
 }
 
-static struct slow_end slow_alloc(const struct saved_arguments *saved, const struct injected_site *site, uint64_t n)
+static struct slow_end injected_alloc(const struct saved_arguments *saved, const struct injected_site *site, uint64_t n)
 {
-	struct injected_slot *slot = find_slot();
-	uint64_t interval = count_block(&slot->countdown, n), result;
+	struct injected_slot *slot = find_own_slot();
+	uint64_t interval = count_to_sample(&slot->countdown, n), result;
 
 	if (site->flags & INJECTED_THROWS)
-		return slow_throwing(saved, site, n, interval, slot);
+		return injected_throwing(saved, site, n, interval, slot);
 	result = call_through(site->trampoline, saved, slot);
 	if (site->shape != SHAPE_POSIX_MEMALIGN)
 		enter_block(result, n, interval);
@@ -156,16 +156,16 @@ static struct slow_end slow_alloc(const struct saved_arguments *saved, const str
  * A free of the old block and an allocation of the new one. The old address may be given out again before the call
  * returns, so its free is told before. If the call fails the old block is entered again.
  */
-static struct slow_end slow_realloc(const struct saved_arguments *saved, const struct injected_site *site, uint64_t old,
+static struct slow_end injected_realloc(const struct saved_arguments *saved, const struct injected_site *site, uint64_t old,
 				    uint64_t n)
 {
-	struct injected_slot *slot = find_slot();
+	struct injected_slot *slot = find_own_slot();
 	struct sampled_block was = {};
 	uint64_t interval, block;
 
 	if (filter_may_have(old))
 		was = leave_sample(old);
-	interval = count_block(&slot->countdown, n);
+	interval = count_to_sample(&slot->countdown, n);
 	block = call_through(site->trampoline, saved, slot);
 	enter_block(block, n, interval);
 	if (!block && n && was.weight && site->shape != SHAPE_REALLOCF)
@@ -173,7 +173,7 @@ static struct slow_end slow_realloc(const struct saved_arguments *saved, const s
 	return (struct slow_end){ .result = block };
 }
 
-static struct slow_end slow_free(const struct injected_site *site, uint64_t block)
+static struct slow_end injected_free(const struct injected_site *site, uint64_t block)
 {
 	if (filter_may_have(block))
 		leave_sample(block);
@@ -187,23 +187,23 @@ struct slow_end injected_slow(const struct saved_arguments *saved, const struct 
 
 	switch (site->shape) {
 	case SHAPE_FREE:
-		return slow_free(site, a[0]);
+		return injected_free(site, a[0]);
 	case SHAPE_MALLOC:
-		return slow_alloc(saved, site, a[0]);
+		return injected_alloc(saved, site, a[0]);
 	case SHAPE_CALLOC:
 		if (!__builtin_mul_overflow(a[0], a[1], &n))
-			return slow_alloc(saved, site, n);
+			return injected_alloc(saved, site, n);
 		break; /* the call fails */
 	case SHAPE_MEMALIGN:
-		return slow_alloc(saved, site, a[1]);
+		return injected_alloc(saved, site, a[1]);
 	case SHAPE_POSIX_MEMALIGN:
-		return slow_alloc(saved, site, a[2]);
+		return injected_alloc(saved, site, a[2]);
 	case SHAPE_REALLOC:
 	case SHAPE_REALLOCF:
-		return slow_realloc(saved, site, a[0], a[1]);
+		return injected_realloc(saved, site, a[0], a[1]);
 	case SHAPE_REALLOCARRAY:
 		if (!__builtin_mul_overflow(a[1], a[2], &n))
-			return slow_realloc(saved, site, a[0], n);
+			return injected_realloc(saved, site, a[0], n);
 		break;
 	}
 	return (struct slow_end){ .target = site->trampoline };

@@ -64,6 +64,7 @@ _Static_assert(sizeof(struct injected_site) == INJECTED_SITE_BYTES, "the hooks c
 #define INJECTED_TABLE_BYTES 16384
 #define INJECTED_PAGES_MAX 32
 #define INJECTED_MOVED_MAX 760
+#define INJECTED_SLOTS_MAX 65536 /* of any table */
 
 struct injected_table {
 	char magic[8];
@@ -82,6 +83,8 @@ struct injected_table {
 	struct {
 		uint64_t hook, entry; /* where the function jumps to, and the function: its first moved instruction */
 	} function[INJECTED_SITES];
+	uint64_t slots; /* struct injected_slot[], of which the last member is the depth of its thread's calls */
+	uint64_t slot_nr;
 	uint64_t moved_nr;
 	struct {
 		uint64_t from, to; /* an instruction of the allocator, and its copy in a trampoline */

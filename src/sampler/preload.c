@@ -65,7 +65,7 @@ static inline struct call begin_call(uint64_t n)
 
 	if (unlikely(!has_begun))
 		find_next_allocator();
-	call.interval = count_block(&mine, n);
+	call.interval = count_to_sample(&mine, n);
 	call.left = mine.left;
 	if (has_nested_calls)
 		mine.left = NEVER;

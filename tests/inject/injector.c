@@ -140,7 +140,7 @@ static int run_cycle(struct parser *parser, pid_t pid, struct cycle_sums *sums, 
 	return err;
 }
 
-/* What is refused for a moment is tried again. */
+/* A refusal that holds for a moment only is tried again. */
 static int run_cycles(pid_t pid, int nr, struct reason *why)
 {
 	struct parser *parser = parser__open(&(struct parser_options){}, why);

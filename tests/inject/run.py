@@ -7,7 +7,6 @@
 
 The programs have a copy of the C library, so that probes of others on the machine's do not reach them.
 """
-import contextlib
 import os
 import re
 import shutil
@@ -17,8 +16,10 @@ import sys
 import tempfile
 import time
 
-FOLDER, SAMPLER_FOLDER = sys.argv[1:3]
-LIBRARIES = "/usr/lib/x86_64-linux-gnu/"
+sys.dont_write_bytecode = True
+
+from bench import FOLDER, INJECTOR, LIBRARIES, PATIENCE_S, SAMPLER_FOLDER, Bench, Process, Skip, injector, read_text, wait_for
+
 JEMALLOC = LIBRARIES + "libjemalloc.so.2"
 ALLOCATORS = {
     "glibc": "",
@@ -28,14 +29,8 @@ ALLOCATORS = {
     "musl": "",
 }
 ALLOCSNAP = os.environ.get("ALLOCSNAP", "./allocsnap")
-INJECTOR = os.path.join(FOLDER, "injector")
-PATIENCE_S = 120
 STORMS = ("alloc", "spawn", "fork", "thread", "crowd", "signal", "dlopen", "coroutine", "calls", "float")
 tests = {}
-
-
-class Skip(Exception):
-    """The machine lacks something that the test needs."""
 
 
 def test(function):
@@ -57,124 +52,6 @@ def for_each(values):
             tests[f"{function.__name__.removeprefix('test_')}_{value}"] = run
         return function
     return add
-
-
-def wait_for(condition, what):
-    until = time.monotonic() + PATIENCE_S
-    while time.monotonic() < until:
-        found = condition()
-        if found:
-            return found
-        time.sleep(0.01)
-    raise AssertionError(f"waited in vain: {what}")
-
-
-def read_text(*path):
-    with open(os.path.join(*map(str, path)), encoding="utf-8", errors="replace") as file:
-        return file.read()
-
-
-class Process:
-    """A program that answers lines on stdin, and what is seen of it from outside."""
-
-    def __init__(self, argv, **environment):
-        plain = {name: value for name, value in os.environ.items() if not name.startswith("ALLOCSNAP_")}
-        self.popen = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                      env=plain | environment, text=True, bufsize=1)
-        self.pid = self.popen.pid
-
-    def ask(self):
-        """(rounds, bad) of a storm."""
-        self.popen.stdin.write("\n")
-        self.popen.stdin.flush()
-        line = self.popen.stdout.readline()
-        found = re.match(r"rounds (\d+) bad (\d+)", line)
-        assert found, f"the program says {line!r}, status {self.popen.poll()}, {self.popen.stderr.read(2000)!r}"
-        return int(found[1]), int(found[2])
-
-    def goes_on(self):
-        """It is alive and does its work."""
-        begun, bad = self.ask()
-        assert bad == 0, f"{bad} bad"
-        wait_for(lambda: self.ask()[0] > begun + 2, "rounds")
-
-    def end(self):
-        """At the end of its stdin; nothing was bad."""
-        _, said = self.popen.communicate(timeout=PATIENCE_S)
-        assert self.popen.returncode == 0, f"status {self.popen.returncode}: {said[:2000]}"
-
-    def kill(self):
-        if self.popen.poll() is None:
-            self.popen.kill()
-        self.popen.wait()
-        for stream in (self.popen.stdin, self.popen.stdout, self.popen.stderr):
-            with contextlib.suppress(OSError):
-                stream.close()
-
-    def maps(self, *words):
-        """Lines of code, or of the files with one of these words in their names."""
-        lines = read_text("/proc", self.pid, "maps").splitlines()
-        return [line for line in lines if any(word in line for word in words)] if words else lines
-
-    def code(self, wanted):
-        """The bytes of the file's code in memory."""
-        found = b""
-        with open(f"/proc/{self.pid}/mem", "rb", buffering=0) as memory:
-            for line in self.maps(wanted):
-                start, end = (int(number, 16) for number in line.split()[0].split("-"))
-                if " r-xp " in line:
-                    memory.seek(start)
-                    found += memory.read(end - start)
-        return found
-
-    def signal_masks(self):
-        """Of all threads that stay."""
-        return re.findall(r"SigBlk:\s*(\w+)", read_text("/proc", self.pid, "status"))
-
-    def files(self):
-        return sorted(os.listdir(f"/proc/{self.pid}/fd"))
-
-
-def injector(*argv, status=0, as_user=None, **environment):
-    prefix = ["setpriv", f"--reuid={as_user}", "--clear-groups", "--bounding-set=-all"] if as_user else []
-    done = subprocess.run([*prefix, INJECTOR, *map(str, argv)], env=os.environ | environment, capture_output=True,
-                          text=True, timeout=PATIENCE_S * 10, check=False)
-    assert done.returncode == status, f"injector {argv} ends with {done.returncode}: {done.stdout}{done.stderr}"
-    return done.stdout
-
-
-class Bench:
-    """Everything that a test starts ends with it."""
-
-    def __init__(self, folder):
-        self.folder = folder
-        self.library = os.path.join(folder, "libc.so.6")
-        if not os.path.exists(self.library):
-            shutil.copy(os.path.realpath(LIBRARIES + "libc.so.6"), self.library)
-        self.stack = contextlib.ExitStack()
-
-    def start(self, *argv, preload="", **environment):
-        if preload:
-            environment["LD_PRELOAD"] = preload
-        environment.setdefault("LD_LIBRARY_PATH", self.folder)
-        process = Process([os.path.join(FOLDER, argv[0]), *map(str, argv[1:])], **environment)
-        self.stack.callback(process.kill)
-        return process
-
-    def storm(self, mode, *argument, program="storm", **more):
-        if mode == "dlopen":
-            argument = [os.path.join(SAMPLER_FOLDER, "plugin.so")]
-        process = self.start(program, mode, *argument, **more)
-        wait_for(lambda: process.ask()[0] > 0, "the first round")
-        return process
-
-    def refusing(self, mode, **more):
-        process = self.start("refusals", mode, **more)
-        line = process.popen.stdout.readline()
-        if process.popen.poll() == 3:
-            raise Skip(f"this kernel has no {mode}")
-        assert line == "ready\n", line
-        return process
 
 
 # ---- the way in and out ----

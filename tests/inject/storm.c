@@ -189,7 +189,7 @@ static void *run_sleeper(void *unused)
 	return NULL;
 }
 
-/* So many threads at a time, mostly asleep. */
+/* Many threads at a time, mostly asleep. */
 static void round_crowd(unsigned int *seed)
 {
 	static int nr;

@@ -96,9 +96,27 @@ static void move_threads_out(struct ejecting *ejecting, const struct injected_ta
 	remote_caller_renew(&ejecting->caller);
 }
 
+/* A call of the allocator that returns to the sampler, on whatever stack. */
+static bool has_open_calls(const struct ejecting *ejecting, const struct injected_table *table)
+{
+	uint64_t word[512];
+
+	for (uint64_t at = 0; at < table->slot_nr * INJECTED_SLOT_BYTES; at += sizeof(word)) {
+		ssize_t bytes = pread(ejecting->mem_fd, word, sizeof(word), table->slots + at);
+
+		for (ssize_t i = 3; i < bytes / 8; i += INJECTED_SLOT_BYTES / 8)
+			if (word[i] && at + 8 * i < table->slot_nr * INJECTED_SLOT_BYTES)
+				return true;
+	}
+	return false;
+}
+
 static bool is_any_thread_in(const struct ejecting *ejecting, const struct injected_table *table)
 {
 	pid_t tid;
+
+	if (has_open_calls(ejecting, table))
+		return true;
 
 	for (size_t i = 0; i < ejecting->threads.thread_nr; i++)
 		if (is_in_sampler(ejecting->threads.thread[i].registers.rip, table))
@@ -192,7 +210,7 @@ static int check_owner(struct ejecting *ejecting)
 	return reason_set(ejecting->why, -EAGAIN, "process %d, which is running, has injected it", found.owner);
 }
 
-static int open_process(struct ejecting *ejecting)
+static int open_ejected_process(struct ejecting *ejecting)
 {
 	char path[64];
 	int err = check_owner(ejecting) ?: check_target_process(ejecting->pid, ejecting->why);
@@ -209,7 +227,7 @@ static int open_process(struct ejecting *ejecting)
 
 static int eject_all(struct ejecting *ejecting)
 {
-	int err = open_process(ejecting);
+	int err = open_ejected_process(ejecting);
 
 	if (err)
 		return err;

@@ -80,7 +80,7 @@ static int build_images(struct executing *executing)
 	return err;
 }
 
-static int open_target(struct executing *executing)
+static int open_injected_process(struct executing *executing)
 {
 	char path[64];
 	uint64_t start_time = 0;
@@ -100,7 +100,7 @@ static int open_target(struct executing *executing)
 
 /* ---- while they are stopped ---- */
 
-/* What was planned must still be so: no other mappings, no other code. */
+/* The plan must still hold: no other mappings, no other code. */
 static int check_plan_holds(struct executing *executing)
 {
 	const struct inject_plan *plan = executing->plan;
@@ -258,7 +258,7 @@ static int try_once(void *argument)
 
 static int execute_plan(struct executing *executing)
 {
-	int err = injected_file_open(&executing->file) ?: open_target(executing);
+	int err = injected_file_open(&executing->file) ?: open_injected_process(executing);
 
 	if (!err)
 		err = target_maps_read(executing->plan->pid, &executing->maps);

@@ -37,12 +37,13 @@ static bool is_sound_table(struct injected_table *table)
 		    table->page[i].parked % PAGE_BYTES)
 			return false;
 	if (table->version != INJECTED_VERSION)
-		table->function_nr = table->moved_nr = 0;
-	return table->function_nr <= INJECTED_SITES && table->moved_nr <= INJECTED_MOVED_MAX;
+		table->function_nr = table->moved_nr = table->slot_nr = 0;
+	return table->function_nr <= INJECTED_SITES && table->moved_nr <= INJECTED_MOVED_MAX &&
+	       table->slot_nr <= INJECTED_SLOTS_MAX;
 }
 
 /* The file must be sealed: then nobody changes it any more. */
-static int read_table(int fd, struct injected_table *ret)
+static int read_injected_table(int fd, struct injected_table *ret)
 {
 	int seals = fcntl(fd, F_GET_SEALS);
 	struct stat st;
@@ -71,7 +72,7 @@ static int add_sampler(pid_t pid, const struct target_maps *maps, const struct m
 
 	if (err)
 		return reason_set(why, err == -ENOENT ? -EAGAIN : -EPERM, "%s cannot be read", line->path);
-	err = read_table(fd, &sampler.table);
+	err = read_injected_table(fd, &sampler.table);
 	close(fd);
 	if (err == -ENOENT)
 		return 0;

@@ -111,7 +111,7 @@ struct eject_result {
 };
 
 /*
- * Gives the allocators their pages back, whoever injected; -EAGAIN if its owner runs and is not `owner` (0: this
+ * Gives the allocators their pages back, also after another injector; -EAGAIN if its owner runs and is not `owner` (0: this
  * process). A sampler that stayed mapped goes with the next call, if it can.
  */
 int inject_eject(pid_t pid, pid_t owner, struct eject_result *ret, struct reason *why);

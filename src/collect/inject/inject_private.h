@@ -41,7 +41,7 @@ struct inject_details {
 
 /* ---- plan_checks.c ---- */
 
-/* What can be seen in /proc. 0, or an error as in inject.h. */
+/* Looks at /proc only. 0, or an error as in inject.h. */
 int check_target_process(pid_t pid, struct reason *why);
 
 /* Whether a library or a program is one that replaces the allocator or watches it. */

@@ -32,7 +32,7 @@ static const Elf64_Ehdr *elf_head(const struct injected_file *file)
 	return (const Elf64_Ehdr *)file->byte;
 }
 
-static int add_segment(struct injected_file *file, const Elf64_Phdr *head)
+static int add_mapped_segment(struct injected_file *file, const Elf64_Phdr *head)
 {
 	struct injected_segment *segment = &file->segment[file->segment_nr];
 	uint64_t end = page_ceil(head->p_vaddr + head->p_memsz);
@@ -63,7 +63,7 @@ int injected_file_open(struct injected_file *ret)
 	head = (const Elf64_Phdr *)(ret->byte + elf_head(ret)->e_phoff);
 	for (int i = 0; i < elf_head(ret)->e_phnum && !err; i++)
 		if (head[i].p_type == PT_LOAD)
-			err = add_segment(ret, &head[i]);
+			err = add_mapped_segment(ret, &head[i]);
 	return err ?: ret->segment_nr && !ret->segment[0].vaddr && !ret->segment[0].offset && ret->text_end ? 0 : -EIO;
 }
 

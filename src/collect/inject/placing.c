@@ -64,7 +64,7 @@ static int borrow_remote_file(const struct placing *placing, pid_t pid, struct s
 	return -EPERM;
 }
 
-static int write_all(int fd, const uint8_t *byte, size_t bytes)
+static int write_to_memory_file(int fd, const uint8_t *byte, size_t bytes)
 {
 	while (bytes) {
 		ssize_t done = write(fd, byte, bytes);
@@ -84,7 +84,7 @@ static int fill_remote_file(struct placing *placing, pid_t pid, struct reason *w
 
 	if (fd < 0)
 		return reason_set(why, -EAGAIN, "its memory file cannot be reached: %s", strerror(-fd));
-	err = write_all(fd, placing->image.byte, placing->image.bytes);
+	err = write_to_memory_file(fd, placing->image.byte, placing->image.bytes);
 	if (!err && fcntl(fd, F_ADD_SEALS, SEALS))
 		err = -errno;
 	placing->allocator->sampler_dev = (uint64_t)major(st.st_dev) << 32 | minor(st.st_dev);

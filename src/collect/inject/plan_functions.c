@@ -70,6 +70,8 @@ static enum choice choose(const struct inject_allocator *allocator, const struct
 
 	if (row->shape == SHAPE_XALLOCX) /* the block stays, with the size that it had */
 		return CHOICE_PASS;
+	if (row->shape == SHAPE_REALLOCARRAY && patch->passes_on) /* perhaps to another allocator, which counts the block */
+		return CHOICE_PASS;
 	if (*patch->fault)
 		return choice_of_missed(patch);
 	if (!row->throws)
@@ -97,7 +99,7 @@ static bool ends_with(const char *text, const char *end)
 }
 
 /* The hook of a kind counts without looking at what the function calls. */
-static enum injected_kind kind_of(const struct entry_patch *patch)
+static enum injected_kind hook_kind_of(const struct entry_patch *patch)
 {
 	const struct allocator_function *row = row_of_patch(patch);
 
@@ -126,7 +128,7 @@ static uint32_t take_site(uint32_t used[INJECTED_KIND_NR], enum injected_kind ki
 
 /* ---- the plan ---- */
 
-static void add_function(struct inject_allocator *allocator, struct planned_allocator *planned,
+static void add_planned_function(struct inject_allocator *allocator, struct planned_allocator *planned,
 			 const struct entry_patch *patch, uint32_t site)
 {
 	const struct allocator_function *row = row_of_patch(patch);
@@ -159,10 +161,10 @@ static int plan_function(const struct entry_patch *patch, uint32_t used[INJECTED
 	case CHOICE_PATCH:
 		break;
 	}
-	site = take_site(used, kind_of(patch));
+	site = take_site(used, hook_kind_of(patch));
 	if (site == INJECTED_SITES || allocator->function_nr == INJECT_FUNCTIONS_MAX)
 		return reason_set(why, -ENOTSUP, "%s has too many functions", allocator->path);
-	add_function(allocator, planned, patch, site);
+	add_planned_function(allocator, planned, patch, site);
 	return 0;
 }
 

@@ -29,7 +29,7 @@
 #define FRAME_FLAGS 7 /* UC_FP_XSTATE, UC_SIGCONTEXT_SS, UC_STRICT_RESTORE_SS */
 #define STACK_FLAGS_NONE 0x7fff /* no alternate stack has them: rt_sigreturn leaves it as it is */
 
-/* What lies below the return address of a signal handler; struct ucontext and struct sigcontext. */
+/* The frame of a signal handler, from its return address on: struct ucontext and struct sigcontext. */
 struct signal_frame {
 	uint64_t sigreturn;
 	uint64_t flags, link, stack_address, stack_flags, stack_bytes;
@@ -167,7 +167,7 @@ static ssize_t read_xstate(const struct remote_caller *caller, uint8_t *xstate, 
 	return bytes + sizeof(magic2);
 }
 
-static int write_frame(struct remote_caller *caller)
+static int write_signal_frame(struct remote_caller *caller)
 {
 	uint8_t xstate[ROOM_BYTES - 2048] __attribute__((aligned(64)));
 	ssize_t bytes = read_xstate(caller, xstate, sizeof(xstate));
@@ -196,14 +196,14 @@ static int run_call(struct remote_caller *caller)
 	pid_t tid = caller->thread->tid;
 
 	for (int i = 0; i < 2; i++) {
-		if (ptrace(PTRACE_SYSCALL, tid, 0, 0) || !is_call_stop(wait_for_stop(tid, CALL_LIMIT_NS)))
+		if (ptrace(PTRACE_SYSCALL, tid, 0, 0) || !is_call_stop(wait_for_trace_stop(tid, CALL_LIMIT_NS)))
 			return -EIO;
 		pass_moment(i ? "at the end of a call" : "at the beginning of a call");
 	}
 	return 0;
 }
 
-static int begin_call(struct remote_caller *caller, long number, const uint64_t *a)
+static int begin_remote_call(struct remote_caller *caller, long number, const uint64_t *a)
 {
 	struct user_regs_struct registers = caller->thread->registers;
 	uint64_t all = UINT64_MAX;
@@ -212,7 +212,7 @@ static int begin_call(struct remote_caller *caller, long number, const uint64_t 
 
 	if (ptrace(PTRACE_GETSIGMASK, tid, sizeof(caller->mask), &caller->mask))
 		return -EIO;
-	err = caller->frame ? 0 : write_frame(caller);
+	err = caller->frame ? 0 : write_signal_frame(caller);
 	if (err)
 		return err;
 	pass_moment("before a call");
@@ -235,7 +235,7 @@ static int begin_call(struct remote_caller *caller, long number, const uint64_t 
 	return 0;
 }
 
-static void end_call(struct remote_caller *caller)
+static void end_remote_call(struct remote_caller *caller)
 {
 	ptrace(PTRACE_SETSIGMASK, caller->thread->tid, sizeof(caller->mask), &caller->mask);
 	pass_moment("signals let in");
@@ -251,11 +251,11 @@ long remote_call(struct remote_caller *caller, long number, const uint64_t argum
 
 	if (caller->is_lost)
 		return -EIO;
-	err = begin_call(caller, number, arguments) ?: run_call(caller);
+	err = begin_remote_call(caller, number, arguments) ?: run_call(caller);
 	if (!err && !ptrace(PTRACE_GETREGS, caller->thread->tid, 0, &registers))
 		result = registers.rax;
 	caller->is_lost = err;
 	if (!err)
-		end_call(caller);
+		end_remote_call(caller);
 	return result;
 }

@@ -33,7 +33,7 @@ uint64_t sampler_image_room(const struct injected_file *file, const struct injec
 }
 
 /* Where the image has what will be at an address of the injected file. */
-static void *place_of(const struct building *building, uint64_t vaddr)
+static void *image_place_of(const struct building *building, uint64_t vaddr)
 {
 	size_t offset = vaddr ? injected_file_offset(building->file, vaddr) : SIZE_MAX;
 
@@ -87,7 +87,7 @@ static int fill_site(const struct building *building, const struct hook_places *
 {
 	const struct planned_function *function = &building->planned->function[i];
 	const struct allocator_function *row = &allocator_functions[function->patch.name];
-	struct injected_site *site = place_of(building, places->sites + function->site * sizeof(*site));
+	struct injected_site *site = image_place_of(building, places->sites + function->site * sizeof(*site));
 
 	if (!site)
 		return -EIO;
@@ -108,7 +108,7 @@ static int fill_trampoline(const struct building *building, const struct hook_pl
 {
 	const struct planned_function *function = &building->planned->function[i];
 	uint64_t at = trampoline_of_site(building, places, function->site);
-	uint8_t *code = place_of(building, at - building->start), insn_at[ENTRY_INSNS_MAX];
+	uint8_t *code = image_place_of(building, at - building->start), insn_at[ENTRY_INSNS_MAX];
 	struct injected_table *table = building->image->table;
 	uint64_t from = function->address;
 
@@ -128,8 +128,8 @@ static int fill_trampoline(const struct building *building, const struct hook_pl
 
 static int fill_settings(const struct building *building, uint64_t interval)
 {
-	struct sampler_info *info = place_of(building, injected_file_symbol(building->file, SAMPLER_INFO_SYMBOL, NULL));
-	uint64_t *seed = place_of(building, injected_file_symbol(building->file, "countdown_seed", NULL));
+	struct sampler_info *info = image_place_of(building, injected_file_symbol(building->file, SAMPLER_INFO_SYMBOL, NULL));
+	uint64_t *seed = image_place_of(building, injected_file_symbol(building->file, "countdown_seed", NULL));
 
 	if (!info || !seed || getrandom(seed, sizeof(*seed), 0) != sizeof(*seed))
 		return -EIO;
@@ -198,6 +198,7 @@ static int fill_image(const struct building *building, uint64_t interval, struct
 {
 	struct injected_table *table = building->image->table;
 	struct hook_places places;
+	uint64_t slot_bytes = 0;
 	int err = find_hook_places(building->file, &places);
 
 	memcpy(building->image->byte, building->file->byte, building->file->bytes);
@@ -208,6 +209,8 @@ static int fill_image(const struct building *building, uint64_t interval, struct
 	table->text_end = building->start + building->file->text_end;
 	table->interval = interval;
 	table->function_nr = building->allocator->function_nr;
+	table->slots = building->start + injected_file_symbol(building->file, "injected_slots", &slot_bytes);
+	table->slot_nr = slot_bytes / INJECTED_SLOT_BYTES;
 	for (uint32_t i = 0; i < building->allocator->function_nr && !err; i++)
 		err = fill_site(building, &places, i) ?: fill_trampoline(building, &places, i, why);
 	return err ?: fill_settings(building, interval) ?: copy_pages(building) ?: write_jumps(building);

@@ -55,7 +55,7 @@ int set_thread_registers(struct stopped_thread *thread)
 	return ptrace(PTRACE_SETREGS, thread->tid, 0, &thread->registers) ? -errno : 0;
 }
 
-int wait_for_stop(pid_t tid, uint64_t limit_ns)
+int wait_for_trace_stop(pid_t tid, uint64_t limit_ns)
 {
 	uint64_t until = monotonic_now_ns() + limit_ns;
 	unsigned int tries = 0;
@@ -183,7 +183,7 @@ static int wait_for_threads(struct stopped_threads *threads, size_t first, struc
 
 	for (size_t i = first; i < threads->thread_nr && !err; i++) {
 		uint64_t now = monotonic_now_ns();
-		int status = wait_for_stop(threads->thread[i].tid, now < until ? until - now : 0);
+		int status = wait_for_trace_stop(threads->thread[i].tid, now < until ? until - now : 0);
 
 		if (status == -ETIMEDOUT)
 			err = reason_set(why, -EAGAIN, "thread %d does not stop: it waits in the kernel (vfork, a disk)",

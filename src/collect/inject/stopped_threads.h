@@ -46,6 +46,6 @@ void resume_threads(struct stopped_threads *threads);
 int set_thread_registers(struct stopped_thread *thread);
 
 /* Waits until a thread that ptrace lets go on has stopped. The status of waitpid(), or -errno. */
-int wait_for_stop(pid_t tid, uint64_t limit_ns);
+int wait_for_trace_stop(pid_t tid, uint64_t limit_ns);
 
 #endif

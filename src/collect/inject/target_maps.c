@@ -78,10 +78,17 @@ void target_maps_release(struct target_maps *maps)
 
 const struct maps_line *target_maps_find(const struct target_maps *maps, uint64_t address)
 {
-	for (size_t i = 0; i < maps->line_nr; i++)
-		if (address >= maps->line[i].start && address < maps->line[i].end)
-			return &maps->line[i];
-	return NULL;
+	size_t low = 0, high = maps->line_nr;
+
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+
+		if (address >= maps->line[middle].end)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < maps->line_nr && address >= maps->line[low].start ? &maps->line[low] : NULL;
 }
 
 uint64_t target_maps_code(const struct target_maps *maps, uint64_t dev, uint64_t inode, uint64_t offset, size_t *ret_nr)
