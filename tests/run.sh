@@ -11,9 +11,9 @@ tier=${1:-check}
 make="make -j$(nproc)" # what is built for a suite; each suite runs by itself
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
-orders='' rounds='' fleet_hosts='' formats='' unit_modes=all san_modes=all
+orders='' rounds='' fleet_hosts='' formats='' inject='INJECT_ARGS=--long' unit_modes=all san_modes=all
 if [ "$tier" = check ]; then
-	orders=3000 rounds=75 fleet_hosts=50 formats=--quick unit_modes=rest san_modes=one
+	orders=3000 rounds=75 fleet_hosts=50 formats=--quick inject='' unit_modes=rest san_modes=one
 fi
 
 # sum LOG WORD…: adds up the numbers in the log that match; prints nothing if there are none
@@ -107,6 +107,7 @@ other_suites() {
 		oracle count_lines make test-oracle
 		terminal count_lines make test-terminal
 		sampler count_lines make test-sampler
+		inject count_lines make test-inject $inject
 		fleet count_lines make test-fleet ${fleet_hosts:+FLEET_HOSTS=$fleet_hosts}
 		page count_lines make test-page
 		damage count_lines make test-damage

@@ -12,6 +12,28 @@ FOLDER, SAMPLER_FOLDER = sys.argv[1:3]
 LIBRARIES = "/usr/lib/x86_64-linux-gnu/"
 INJECTOR = os.path.join(FOLDER, "injector")
 PATIENCE_S = 120
+tests = {}
+
+
+def test(function):
+    tests[function.__name__.removeprefix("test_")] = function
+    return function
+
+
+def long(function):
+    function.is_long = True
+    return function
+
+
+def for_each(values):
+    def add(function):
+        for value in values:
+            def run(bench, value=value):
+                return function(bench, value)
+            run.is_long = getattr(function, "is_long", False)
+            tests[f"{function.__name__.removeprefix('test_')}_{value}"] = run
+        return function
+    return add
 
 
 class Skip(Exception):
@@ -96,6 +118,8 @@ class Process:
 
 def injector(*argv, status=0, as_user=None, **environment):
     prefix = ["setpriv", f"--reuid={as_user}", "--clear-groups", "--bounding-set=-all"] if as_user else []
+    if not status:
+        environment["TRIES"] = "200"
     done = subprocess.run([*prefix, INJECTOR, *map(str, argv)], env=os.environ | environment, capture_output=True,
                           text=True, timeout=PATIENCE_S * 10, check=False)
     assert done.returncode == status, f"injector {argv} ends with {done.returncode}: {done.stdout}{done.stderr}"

@@ -5,6 +5,7 @@
  *
  * injector cycles PID NR: injects, listens as a recorder would (the semaphores, but no probes), and ejects, NR times.
  *
+ * TRIES=N: a refusal for the moment (EAGAIN) is tried again, up to N times. OWNER=PID: in place of this process.
  * DIE_AT=N: it is killed at the Nth moment. COUNT_MOMENTS=1: it prints how many there were.
  */
 #include <errno.h>
@@ -53,12 +54,11 @@ static void print_plan(const struct inject_plan *plan)
 	}
 }
 
-static int plan_and_inject(pid_t pid, bool injects, uint64_t interval, struct reason *why)
+static int plan_and_inject_once(struct parser *parser, pid_t pid, bool injects, uint64_t interval, struct reason *why)
 {
-	struct parser *parser = parser__open(&(struct parser_options){}, why);
 	struct inject_plan *plan = NULL;
 	struct inject_times times = {};
-	int err = parser ? inject_plan_make(parser, pid, &plan, why) : -errno;
+	int err = inject_plan_make(parser, pid, &plan, why);
 
 	if (!err && injects)
 		err = inject_execute(plan, &(struct inject_options){ .interval = interval, .owner = owner }, &times, why);
@@ -67,6 +67,33 @@ static int plan_and_inject(pid_t pid, bool injects, uint64_t interval, struct re
 	if (!err && injects)
 		print_times(&times);
 	inject_plan_free(plan);
+	return err;
+}
+
+/* A loaded machine may not stop the threads in time. */
+static bool tries_again(int err)
+{
+	static int left = -1;
+
+	if (left < 0)
+		left = getenv("TRIES") ? atoi(getenv("TRIES")) : 0;
+	if (err != -EAGAIN || left <= 0)
+		return false;
+	left--;
+	usleep(50000);
+	return true;
+}
+
+static int plan_and_inject(pid_t pid, bool injects, uint64_t interval, struct reason *why)
+{
+	struct parser *parser = parser__open(&(struct parser_options){}, why);
+	int err;
+
+	if (!parser)
+		return -errno;
+	do {
+		err = plan_and_inject_once(parser, pid, injects, interval, why);
+	} while (tries_again(err));
 	parser__close(parser);
 	return err;
 }
@@ -74,8 +101,11 @@ static int plan_and_inject(pid_t pid, bool injects, uint64_t interval, struct re
 static int eject(pid_t pid, struct reason *why)
 {
 	struct eject_result result;
-	int err = inject_eject(pid, owner, &result, why);
+	int err;
 
+	do {
+		err = inject_eject(pid, owner, &result, why);
+	} while (tries_again(err));
 	if (err)
 		return err;
 	printf("ejected %u functions, kept %u\n", result.function_nr, result.kept_nr);

@@ -18,7 +18,9 @@ import time
 
 sys.dont_write_bytecode = True
 
-from bench import FOLDER, INJECTOR, LIBRARIES, PATIENCE_S, SAMPLER_FOLDER, Bench, Process, Skip, injector, read_text, wait_for
+import refused  # its tests
+from bench import (FOLDER, INJECTOR, LIBRARIES, PATIENCE_S, SAMPLER_FOLDER, Bench, Process, Skip, for_each, injector, long, read_text,
+                   test, tests, wait_for)
 
 JEMALLOC = LIBRARIES + "libjemalloc.so.2"
 ALLOCATORS = {
@@ -30,30 +32,6 @@ ALLOCATORS = {
 }
 ALLOCSNAP = os.environ.get("ALLOCSNAP", "./allocsnap")
 STORMS = ("alloc", "spawn", "fork", "thread", "crowd", "signal", "dlopen", "coroutine", "calls", "float")
-tests = {}
-
-
-def test(function):
-    tests[function.__name__.removeprefix("test_")] = function
-    return function
-
-
-def long(function):
-    function.is_long = True
-    return function
-
-
-def for_each(values):
-    def add(function):
-        for value in values:
-            def run(bench, value=value):
-                return function(bench, value)
-            run.is_long = getattr(function, "is_long", False)
-            tests[f"{function.__name__.removeprefix('test_')}_{value}"] = run
-        return function
-    return add
-
-
 # ---- the way in and out ----
 
 def check_whole_way(process, library="libc.so.6"):
@@ -141,7 +119,7 @@ def test_redis(bench):
 
 def exercise(mode, allocator="glibc", behind=None, interval=4096, **environment):
     program = "exercise_musl" if allocator == "musl" else "exercise"
-    environment |= {"INTERVAL": str(interval), "INJECT": f"env -u LD_PRELOAD {INJECTOR} inject",
+    environment |= {"INTERVAL": str(interval), "INJECT": f"env -u LD_PRELOAD TRIES=200 {INJECTOR} inject",
                     "LD_PRELOAD": behind or ALLOCATORS[allocator]}
     if allocator == "jemalloc":
         environment["NO_PVALLOC"] = "1"
@@ -171,6 +149,7 @@ def test_estimates_while_the_interval_changes(_):
 
 
 @test
+@long
 def test_five_thousand_threads(_):
     """More than there are slots."""
     return exercise("estimates", ROUNDS="1250")
@@ -196,133 +175,11 @@ def test_libraries_that_come_and_go(_):
     exercise("dlopen", interval=1, PLUGIN=os.path.join(SAMPLER_FOLDER, "plugin.so"))
 
 
-# ---- refusals: nothing has changed ----
-
-def check_refused(process, expected, pid=None, **more):
-    def look():
-        return process.maps(), process.code("libc.so.6"), process.files(), process.signal_masks()
-    before = look()
-    for action in ("plan", "inject"):
-        said = injector(action, pid or process.pid, status=1, **more)
-        if said.startswith("refused"):
-            break
-    assert re.match(f"refused {expected}", said), said
-    assert said.count("\n") == 1, said
-    assert look() == before, "something has changed"
-    return said.strip()
-
-
-REFUSALS = {
-    "hook": "EOPNOTSUPP the code of .*: another tool has changed it",
-    "copied": "EOPNOTSUPP the code of .* is not mapped as a file of code",
-    "twice": "EOPNOTSUPP .* is mapped more than once",
-    "shared": "EAGAIN process .* uses the same memory",
-    "vfork": "EAGAIN process .* uses the same memory",
-    "traced": "EAGAIN process .* traces it",
-}
-REFUSED_LATER = {
-    "far": "EOPNOTSUPP no room for the sampler near",
-    "sealed": "EOPNOTSUPP the pages of .* may not be exchanged",
-    "files": "EOPNOTSUPP it may make no memory file",
-    "memory": "EOPNOTSUPP it may not map the sampler",
-}
-
-
-@for_each(REFUSALS)
-def test_refuses(bench, mode):
-    return check_refused(bench.refusing(mode), REFUSALS[mode])
-
-
-@for_each(REFUSED_LATER)
-def test_refuses_when_it_begins(bench, mode):
-    process = bench.refusing(mode)
-    before = process.maps(), process.code("libc.so.6"), process.files()
-    said = injector("inject", process.pid, status=1)
-    assert re.match(f"refused {REFUSED_LATER[mode]}", said), said
-    assert (process.maps(), process.code("libc.so.6"), process.files()) == before, "something has changed"
-    process.popen.stdin.write("\n")
-    process.end()
-    return said.strip()
-
-
-@test
-def test_refuses_a_stopped_process(bench):
-    process = bench.refusing("plain")
-    os.kill(process.pid, signal.SIGSTOP)
-    wait_for(lambda: "State:\tT" in read_text("/proc", process.pid, "status"), "the stop")
-    check_refused(process, "EAGAIN process .* is stopped")
-    assert "State:\tT" in read_text("/proc", process.pid, "status")
-    os.kill(process.pid, signal.SIGCONT)
-    process.end()
-
-
-@test
-def test_refuses_what_is_no_process(bench):
-    process = bench.refusing("vfork")
-    assert "ESRCH" in injector("inject", 2**22 - 1, status=1)
-    assert "thread of the kernel" in injector("inject", 2, status=1)
-    thread = max(map(int, os.listdir(f"/proc/{process.pid}/task")))
-    check_refused(process, f"EOPNOTSUPP {thread} is a thread of process {process.pid}", pid=thread)
-
-
-@test
-def test_refuses_without_privileges(bench):
-    check_refused(bench.refusing("plain"), "EPERM", as_user=65534)
-
-
-@test
-def test_refuses_an_entry_that_cannot_move(bench):
-    check_refused(bench.refusing("plain", preload=os.path.join(FOLDER, "free_is_ret.so")),
-                  "EOPNOTSUPP free of .*: an instruction at its entry cannot be moved: ret")
-
-
-@test
-def test_refuses_a_process_with_a_sampler(bench):
-    library = os.path.join(os.path.dirname(SAMPLER_FOLDER), "liballocsnap-sampler.so")
-    check_refused(bench.refusing("plain", preload=library), "EEXIST the process has a sampler already")
-
-
-@test
-def test_refuses_a_sanitizer(bench):
-    library = subprocess.run(["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True).stdout.strip()
-    if not os.path.isabs(library):
-        raise Skip("no libasan.so")
-    process = bench.refusing("plain", preload=os.path.realpath(library), ASAN_OPTIONS="detect_leaks=0")
-    check_refused(process, "EOPNOTSUPP its allocator is that of AddressSanitizer")
-
-
-@test
-def test_refuses_a_program_without_malloc(bench):
-    process = bench.start("bare")
-    wait_for(lambda: "bare" in "".join(process.maps("bare")), "its start")
-    check_refused(process, "EOPNOTSUPP no known allocator is in it")
-
-
-@test
-def test_memory_that_is_never_writable_and_executable(bench):
-    """PR_SET_MDWE: it may be refused, but here it works, as no mapping has both or changes."""
-    process = bench.refusing("mdwe")
-    injector("inject", process.pid)
-    injector("eject", process.pid)
-    process.end()
-
-
-@test
-def test_owner_decides(bench):
-    """While the process that injected runs, another one does not eject."""
-    process = bench.storm("alloc")
-    injector("inject", process.pid, OWNER=str(os.getpid()))
-    said = injector("eject", process.pid, status=1)
-    assert re.match(f"refused EAGAIN process {os.getpid()}, which is running, has injected it", said), said
-    injector("eject", process.pid, OWNER=str(os.getpid()))
-    process.end()
-
-
 # ---- the injector is killed ----
 
 def is_killed(action, pid, moment):
     """Whether it lived to see this moment."""
-    done = subprocess.run([INJECTOR, action, str(pid), "5000"], env=os.environ | {"DIE_AT": str(moment)},
+    done = subprocess.run([INJECTOR, action, str(pid), "5000"], env=os.environ | {"DIE_AT": str(moment), "TRIES": "200"},
                           capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode in (0, -signal.SIGKILL), f"moment {moment}: {done.stdout}{done.stderr}"
     return done.returncode != 0
@@ -391,26 +248,90 @@ def test_storm(bench, mode):
     return run_storm(bench, mode, 50)
 
 
-@long
 @for_each(STORMS)
+@long
 def test_long_storm(bench, mode):
     return run_storm(bench, mode, 1000)
 
 
-@long
 @test
+@long
 def test_storm_of_six_thousand_threads(bench):
     return run_storm(bench, "crowd", 50, 6000)
 
 
-# ---- recordings ----
+# ---- others beside it ----
+
+def start_attach(bench, pid, *options):
+    """allocsnap attach, from its first snapshot on."""
+    folder = tempfile.mkdtemp(dir=bench.folder)
+    recorder = Process([ALLOCSNAP, "attach", str(pid), "--interval", "1s", "--output", folder, *options])
+    bench.stack.callback(recorder.kill)
+    wait_for(lambda: any(name.endswith(".snap") for *_, names in os.walk(folder) for name in names) or
+             recorder.popen.poll() is not None, "a snapshot")
+    assert recorder.popen.poll() is None, recorder.popen.stderr.read()
+    return recorder, folder
+
+
+def stop_attach(recorder):
+    recorder.popen.send_signal(signal.SIGINT)
+    recorder.popen.communicate(timeout=PATIENCE_S)
+    assert recorder.popen.returncode == 0, recorder.popen.returncode
+
 
 @test
-def test_recording_is_right(bench):
-    """A recorder finds the probes by itself; the samples' sum has the truth in its interval."""
-    process = Process([os.path.join(FOLDER, "..", "workloads", "truth")], LD_LIBRARY_PATH=bench.folder)
-    bench.stack.callback(process.kill)
-    raise Skip("not written")
+def test_probes_of_others_before(bench):
+    """Uprobes lie in malloc, and stay there while the process is injected and ejected."""
+    process = bench.storm("alloc")
+    recorder, _ = start_attach(bench, process.pid)
+    said = injector("inject", process.pid, 5000)
+    assert "function malloc" in said and "probed 1" in said, said
+    process.goes_on()
+    stop_attach(recorder)
+    process.goes_on()
+    injector("eject", process.pid)
+    process.end()
+
+
+@test
+def test_probes_of_others_later(bench):
+    """They come into the file when the pages are copies, and are still there when the pages are back."""
+    process, other = bench.storm("alloc"), bench.storm("alloc")
+    injector("inject", process.pid, 5000)
+    recorder, _ = start_attach(bench, other.pid)
+    process.goes_on()
+    injector("eject", process.pid)
+    process.goes_on()
+    stop_attach(recorder)
+    check_whole_way(process)
+    process.end()
+    other.end()
+
+
+@test
+def test_recorder_that_is_killed(bench):
+    """The kernel lowers the semaphores; what is left counts for nobody, and goes."""
+    process = bench.storm("alloc")
+    injector("inject", process.pid, 5000)
+    recorder, _ = start_attach(bench, process.pid)
+    recorder.popen.kill()
+    recorder.popen.wait()
+    process.goes_on()
+    injector("eject", process.pid)
+    process.goes_on()
+    process.end()
+
+
+@test
+def test_children_go_on(bench):
+    """A child of a process with a sampler has it, too, with raised semaphores; both can be ejected."""
+    process = bench.storm("fork")
+    injector("inject", process.pid, 5000)
+    recorder, _ = start_attach(bench, process.pid)
+    process.goes_on()
+    stop_attach(recorder)
+    injector("eject", process.pid)
+    process.end()
 
 
 def choose(argv):

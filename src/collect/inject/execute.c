@@ -117,7 +117,7 @@ static int check_plan_holds(struct executing *executing)
 			    allocator->page[k].address - line->start + line->offset != allocator->page[k].offset)
 				return reason_set(executing->why, -EAGAIN, "%s has just been mapped anew", allocator->path);
 		}
-		err = check_code_pages(executing->mem_fd, plan->details->allocator[i].fd, allocator, executing->why);
+		err = check_code_pages(executing->mem_fd, plan->details->allocator[i].original, allocator, executing->why);
 	}
 	return err;
 }

@@ -23,7 +23,7 @@ struct planned_function {
 };
 
 struct planned_allocator {
-	int fd; /* the allocator's file */
+	uint8_t *original; /* the pages that will be replaced, as in the file */
 	struct planned_function *function; /* as many as inject_allocator has */
 	uint64_t low, high; /* all its pages are in [low, high) */
 };
@@ -58,11 +58,14 @@ int open_mapping(pid_t pid, const struct maps_line *line, int *ret_fd);
 /* Looks for the call gate in the files that the process runs. 0 or -ENOTSUP. */
 int find_call_gate(pid_t pid, const struct target_maps *maps, struct call_gate *ret, struct reason *why);
 
+/* Reads the pages that will be replaced; the caller frees *ret. 0, -EIO or -ENOMEM. */
+int read_original_pages(int fd, const struct inject_allocator *allocator, uint8_t **ret, struct reason *why);
+
 /*
- * Compares the pages that will be replaced with the file. Breakpoints are said in the functions; any other difference
- * is refused.
+ * Compares them with the memory of the process. Breakpoints are said in the functions; any other difference is refused.
+ * It reads no file, as it is called while the threads are stopped.
  */
-int check_code_pages(int mem_fd, int fd, struct inject_allocator *allocator, struct reason *why);
+int check_code_pages(int mem_fd, const uint8_t *original, struct inject_allocator *allocator, struct reason *why);
 
 /* ---- for tests ---- */
 

@@ -102,10 +102,7 @@ static int plan_allocator(struct planning *planning, const struct maps_line *lin
 	snprintf(allocator->path, sizeof(allocator->path), "%s", line->path);
 	allocator->dev = line->dev;
 	allocator->inode = line->inode;
-	planned->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	plan->allocator_nr++;
-	if (planned->fd < 0)
-		return reason_set(planning->why, -errno, "%s", strerror(errno));
 	err = plan_functions(patches, facts, allocator, planned, planning->why);
 	if (!err)
 		err = locate_functions(planning, line, allocator, planned);
@@ -113,7 +110,9 @@ static int plan_allocator(struct planning *planning, const struct maps_line *lin
 		err = add_pages(allocator, planned, planning->why);
 	if (!err)
 		err = check_code_mappings(planning, allocator);
-	return err ?: check_code_pages(planning->mem_fd, planned->fd, allocator, planning->why);
+	if (!err)
+		err = read_original_pages(fd, allocator, &planned->original, planning->why);
+	return err ?: check_code_pages(planning->mem_fd, planned->original, allocator, planning->why);
 }
 
 /* Whether the file has something to patch. Files that are no ELF files are passed over. */
@@ -228,8 +227,6 @@ int inject_plan_make(struct parser *parser, pid_t pid, struct inject_plan **ret,
 		planning.plan->details = calloc(1, sizeof(*planning.plan->details));
 	if (planning.plan && planning.plan->details) {
 		planning.plan->pid = pid;
-		for (size_t i = 0; i < INJECT_ALLOCATORS_MAX; i++)
-			planning.plan->details->allocator[i].fd = -1;
 		err = make_plan(&planning);
 	}
 	target_maps_release(&planning.maps);
@@ -247,8 +244,7 @@ void inject_plan_free(struct inject_plan *plan)
 	if (!plan)
 		return;
 	for (size_t i = 0; plan->details && i < INJECT_ALLOCATORS_MAX; i++) {
-		if (plan->details->allocator[i].fd >= 0)
-			close(plan->details->allocator[i].fd);
+		free(plan->details->allocator[i].original);
 		free(plan->details->allocator[i].function);
 	}
 	free(plan->details);

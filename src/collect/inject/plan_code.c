@@ -129,21 +129,28 @@ static int compare_page(struct inject_allocator *allocator, uint64_t address, co
 	return 0;
 }
 
-int check_code_pages(int mem_fd, int fd, struct inject_allocator *allocator, struct reason *why)
+int read_original_pages(int fd, const struct inject_allocator *allocator, uint8_t **ret, struct reason *why)
 {
-	static const char unreadable[] = "its code cannot be read: %s";
-	uint8_t memory[PAGE_BYTES], file[PAGE_BYTES];
+	*ret = calloc(allocator->page_nr ?: 1, PAGE_BYTES);
+	if (!*ret)
+		return reason_set(why, -ENOMEM, "out of memory");
+	for (uint32_t i = 0; i < allocator->page_nr; i++)
+		if (pread(fd, *ret + i * PAGE_BYTES, PAGE_BYTES, allocator->page[i].offset) <= 0)
+			return reason_set(why, -EIO, "%s cannot be read", allocator->path);
+	return 0;
+}
+
+int check_code_pages(int mem_fd, const uint8_t *original, struct inject_allocator *allocator, struct reason *why)
+{
+	uint8_t memory[PAGE_BYTES];
 	int err = 0;
 
 	for (uint32_t i = 0; i < allocator->page_nr && !err; i++) {
-		const struct inject_page *page = &allocator->page[i];
+		uint64_t address = allocator->page[i].address;
 
-		memset(file, 0, sizeof(file));
-		if (pread(mem_fd, memory, sizeof(memory), page->address) != sizeof(memory))
-			return reason_set(why, errno == EPERM ? -EPERM : -EIO, unreadable, strerror(errno));
-		if (pread(fd, file, sizeof(file), page->offset) <= 0)
-			return reason_set(why, -EIO, unreadable, allocator->path);
-		err = compare_page(allocator, page->address, memory, file, why);
+		if (pread(mem_fd, memory, sizeof(memory), address) != sizeof(memory))
+			return reason_set(why, errno == EPERM ? -EPERM : -EIO, "its code cannot be read: %s", strerror(errno));
+		err = compare_page(allocator, address, memory, original + i * PAGE_BYTES, why);
 	}
 	return err;
 }

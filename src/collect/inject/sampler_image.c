@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <unistd.h>
 
 #include "base/reason.h"
 #include "collect/inject/inject_private.h"
@@ -175,7 +174,7 @@ static int write_jumps(const struct building *building)
 }
 
 /* The file's bytes: another program's breakpoints are not in them. */
-static int copy_pages(const struct building *building)
+static void copy_pages(const struct building *building)
 {
 	struct injected_table *table = building->image->table;
 
@@ -183,13 +182,11 @@ static int copy_pages(const struct building *building)
 		struct inject_page *page = &building->allocator->page[i];
 
 		page->copy_offset = align_to_page(building->file->bytes) + i * PAGE_BYTES;
-		if (pread(building->planned->fd, building->image->byte + page->copy_offset, PAGE_BYTES, page->offset) <= 0)
-			return -EIO;
+		memcpy(building->image->byte + page->copy_offset, building->planned->original + i * PAGE_BYTES, PAGE_BYTES);
 		table->page[i].address = page->address;
 		table->page[i].parked = building->start + building->file->end + i * PAGE_BYTES;
 	}
 	table->page_nr = building->allocator->page_nr;
-	return 0;
 }
 
 /* ---- the whole ---- */
@@ -213,7 +210,8 @@ static int fill_image(const struct building *building, uint64_t interval, struct
 	table->slot_nr = slot_bytes / INJECTED_SLOT_BYTES;
 	for (uint32_t i = 0; i < building->allocator->function_nr && !err; i++)
 		err = fill_site(building, &places, i) ?: fill_trampoline(building, &places, i, why);
-	return err ?: fill_settings(building, interval) ?: copy_pages(building) ?: write_jumps(building);
+	copy_pages(building);
+	return err ?: fill_settings(building, interval) ?: write_jumps(building);
 }
 
 int sampler_image_build(const struct injected_file *file, struct inject_allocator *allocator,
