@@ -14,7 +14,9 @@
  * them there as in any file. Without a listener it only counts bytes. All that an ejector needs to know is in the
  * sealed file, so any process may eject, also when the injector has ended.
  *
- * If the injector is killed at any moment, the threads go on by themselves: without a sampler, or with all of it.
+ * If the injector is killed at any moment, the threads go on by themselves: without a sampler, or with all of it. Only a
+ * process with a seccomp filter that forbids mmap, mremap or rt_sigreturn then ends: the kernel suspends filters for a
+ * living tracer only, and the thread that makes the calls finds its way back by rt_sigreturn.
  *
  * None of this uses libbpf. Errors: -ENOTSUP refused, and will be again; -EAGAIN refused at this moment; -EPERM not
  * allowed; -ESRCH the process has ended; -EEXIST the process has a sampler already; -ENOENT it has none; -EIO, -ENOMEM.
