@@ -204,6 +204,8 @@ struct collector_options {
 	 * programs that would not load it (-ENOTSUP), and fails if the program has not loaded it. 0: it has not.
 	 */
 	uint64_t run_interval_bytes;
+
+	bool injects; /* collector__inject() will be called: the process that keeps the probes retains the privileges to eject */
 };
 
 struct collector;
@@ -222,6 +224,18 @@ void collector__close(struct collector *collector);
  * -EEXIST the PID is still traced for an ended process…
  */
 int collector__start(struct collector *collector, pid_t id, struct reason *why);
+
+/*
+ * Puts a sampler into a process that runs, before collector__start() of it; its samples are then recorded, and no other
+ * blocks of its heap. Samples lie sample_bytes apart on average; 0: 512 KiB. Its threads are stopped for some
+ * milliseconds. The sampler goes with collector__eject(), collector__close(), and when the caller ends, for whatever
+ * reason. Needs options.injects. On an error nothing has changed in the process: -ENOTSUP (refused), -EAGAIN (refused
+ * now), -EEXIST (it has a sampler), -EPERM, -ESRCH…
+ */
+int collector__inject(struct collector *collector, pid_t pid, uint64_t sample_bytes, struct reason *why);
+
+/* Stops tracing the processes with such samplers, and takes the samplers out. Notes say what became of them. */
+void collector__eject(struct collector *collector);
 
 /*
  * Starts a program and traces it from the C library's first allocation on. argv ends with NULL. *ret_pid is set as soon

@@ -137,6 +137,7 @@ static const char *const plumbing_path[] = {
 
 static const char *const allocator_path[] = {
 	"*/libjemalloc.so*", "*/libtcmalloc*.so*", "*/libmimalloc*.so*", "*/liballocsnap-sampler*.so*",
+	"/memfd:allocsnap-sampler*",
 };
 
 static const char *const jvm_allocators[] = {

@@ -80,8 +80,11 @@ static int put_sampler(FILE *out, const struct snapshot *snapshot)
 {
 	const char *path = snapshot__metadata(snapshot, "sampler");
 	const char *unseen = snapshot__metadata(snapshot, "sampler_unseen");
+	const char *left_out = snapshot__metadata(snapshot, "heap_not_recorded");
 	bool names_all = unseen && snapshot__metadata(snapshot, "sampler_kind");
 
+	if (left_out)
+		return put_line(out, "  blocks of the heap are not recorded: %s", left_out);
 	if (!path)
 		return 0;
 	return put_line(out, "  samples taken in the process by %s; not sampled: %s%s%s", path,

@@ -35,6 +35,26 @@ void pausing_close_gap(struct pausing *pausing, uint64_t now_ns)
 	pausing->open_ns = 0;
 }
 
+int pausing_add_past(struct pausing *pausing, uint64_t start_ns, uint64_t end_ns)
+{
+	struct gap *last = pausing->gap_nr ? &pausing->gap[pausing->gap_nr - 1] : NULL;
+	int err;
+
+	if (pausing->open_ns)
+		return 0;
+	if (last && last->end_ns >= start_ns) {
+		pausing->length_ns += end_ns - last->end_ns;
+		last->end_ns = end_ns;
+		return 0;
+	}
+	err = pausing_make_room(pausing);
+	if (err)
+		return err;
+	pausing->open_ns = start_ns;
+	pausing_close_gap(pausing, end_ns);
+	return 0;
+}
+
 /* How many gaps begin before a time. */
 static size_t gaps_before(const struct pausing *pausing, uint64_t time_ns)
 {

@@ -36,6 +36,9 @@ int pausing_make_room(struct pausing *pausing);
 /* Closes the open gap. */
 void pausing_close_gap(struct pausing *pausing, uint64_t now_ns);
 
+/* Adds a gap that is known only now, or makes the last one longer. No gap may be later; an open one includes it. */
+int pausing_add_past(struct pausing *pausing, uint64_t start_ns, uint64_t end_ns);
+
 struct gaps_sum {
 	uint64_t nr, length_ns;
 };

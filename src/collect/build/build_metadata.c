@@ -221,15 +221,22 @@ static int describe_unseen(struct snapshot_builder *builder, const struct target
 	return snapshot_builder__metadata(builder, "sampler_unseen", text);
 }
 
-/* The largest interval in force since the recording began; of a sampler that cannot be watched, since it began. */
+/* Whether all intervals since the recording began are known: another program may change them between two looks. */
+static bool knows_intervals(const struct target_sampler *sampler)
+{
+	return sampler->interval.most &&
+	       sampler->info.interval_changes - sampler->changes_before <= sampler->own_changes;
+}
+
+/* The largest interval in force since the recording began; if they are not all known, since the sampler began. */
 static uint64_t largest_interval(const struct target_sampler *sampler)
 {
-	return sampler->interval.most ?: sampler->info.interval_most;
+	return knows_intervals(sampler) ? sampler->interval.most : sampler->info.interval_most;
 }
 
 static bool has_several_intervals(const struct target_sampler *sampler)
 {
-	return sampler->interval.most ? sampler->interval.has_changed : sampler->info.interval_changes != 0;
+	return knows_intervals(sampler) ? sampler->interval.has_changed : sampler->info.interval_changes != 0;
 }
 
 /* Writes the sampler's own numbers. sample_bytes_most: where samples of several rates are together. */
@@ -250,7 +257,7 @@ static int describe_sampler_info(struct snapshot_builder *builder, const struct 
 
 	if (!err && (has_several_intervals(sampler) || sampler->is_mixed))
 		err = describe_numbers(builder, &most, 1);
-	return err || !sampler->is_injected ? err : describe_numbers(builder, &stopped, 1);
+	return err || !sampler->stopped_ns ? err : describe_numbers(builder, &stopped, 1);
 }
 
 /* sampler_weights: whether they are of a known rule, or taken as the process told them. */
@@ -259,10 +266,13 @@ static int describe_sampler(struct snapshot_builder *builder, const struct targe
 	const struct target_sampler *sampler = &target->sampler;
 	int err;
 
-	if (!sampler->is_used || !mappings_use(&target->mappings, sampler->object))
+	if (sampler->is_heap_left_out)
+		return snapshot_builder__metadata(builder, "heap_not_recorded",
+						  "the injected sampler went with the program before exec");
+	if (!sampler->is_used || !mappings_use(&target->mappings, sampler->object[0]))
 		return 0;
 	err = snapshot_builder__metadata(builder, "sampler",
-					 target->mappings.objects->object[sampler->object]->path);
+					 target->mappings.objects->object[sampler->object[0]]->path);
 	if (!err)
 		err = snapshot_builder__metadata(builder, "sampler_kind", name_of_sampler_kind(sampler));
 	if (!err)

@@ -122,6 +122,47 @@ int link_holder__news_fd(const struct link_holder *link_holder)
 	return link_holder->fd;
 }
 
+/* An answer to KEEPER_EJECT is longer than others, and begins as they do. */
+static int await_ejection(struct link_holder *link_holder, struct link_holder_ejection *ret)
+{
+	ssize_t got;
+
+	while ((got = recv(link_holder->fd, ret, sizeof(*ret), 0)) > 0 || (got < 0 && errno == EINTR)) {
+		if (got == sizeof(*ret) && ret->what == KEEPER_ANSWER)
+			return ret->value;
+		if (got == sizeof(struct link_holder_answer))
+			store_link_holder_news(link_holder, (const struct link_holder_answer *)ret);
+	}
+	*ret = (struct link_holder_ejection){ .value = -EPIPE };
+	return -EPIPE;
+}
+
+static int order_for_process(const struct link_holder *link_holder, enum link_holder_what what, pid_t pid)
+{
+	struct link_holder_order head = { .what = what, .pid = pid };
+	struct iovec piece = { &head, sizeof(head) };
+
+	return send_link_holder_order(link_holder, &(struct msghdr){ .msg_iov = &piece, .msg_iovlen = 1 });
+}
+
+pid_t link_holder__pid(const struct link_holder *link_holder)
+{
+	return link_holder->pid;
+}
+
+int link_holder__hold_sampler(struct link_holder *link_holder, pid_t pid)
+{
+	return order_for_process(link_holder, KEEPER_HOLD_SAMPLER, pid) ?: await_link_holder_answer(link_holder);
+}
+
+int link_holder__eject(struct link_holder *link_holder, pid_t pid, struct link_holder_ejection *ret)
+{
+	int err = order_for_process(link_holder, KEEPER_EJECT, pid);
+
+	*ret = (struct link_holder_ejection){ .value = err };
+	return err ?: await_ejection(link_holder, ret);
+}
+
 static int order_simply(const struct link_holder *link_holder, enum link_holder_what what, int link)
 {
 	struct link_holder_order head = { .what = what, .link = link };
@@ -194,7 +235,7 @@ static pid_t fork_unheard(void)
 	return pid;
 }
 
-static int start_link_holder(struct link_holder *link_holder)
+static int start_link_holder(struct link_holder *link_holder, bool ejects)
 {
 	pid_t self = getpid();
 	int end[2];
@@ -204,7 +245,7 @@ static int start_link_holder(struct link_holder *link_holder)
 	link_holder->fd = end[0];
 	link_holder->pid = fork_unheard();
 	if (!link_holder->pid)
-		keep_links(end[1], self);
+		keep_links(end[1], self, ejects);
 	close(end[1]);
 	if (link_holder->pid < 0)
 		return -errno;
@@ -212,14 +253,14 @@ static int start_link_holder(struct link_holder *link_holder)
 	return link_holder->end_fd < 0 ? -errno : 0;
 }
 
-struct link_holder *link_holder__open(void)
+struct link_holder *link_holder__open(bool ejects)
 {
 	struct link_holder *link_holder = malloc(sizeof(*link_holder));
 	int err = link_holder ? 0 : -ENOMEM;
 
 	if (!err) {
 		*link_holder = (struct link_holder){ .fd = -1, .end_fd = -1 };
-		err = start_link_holder(link_holder);
+		err = start_link_holder(link_holder, ejects);
 	}
 	if (!err)
 		return link_holder;

@@ -23,16 +23,28 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct file_identity;
 struct link_holder;
+struct link_holder_ejection;
 struct uprobe_multi;
 
 /*
  * Forks the keeper. Call it before there are threads, and before BPF maps are in memory, because the keeper would
- * keep them alive. NULL and errno on failure.
+ * keep them alive. ejects: the keeper will hold injected samplers, and keeps the privileges to eject them. NULL and
+ * errno on failure.
  */
-struct link_holder *link_holder__open(void);
+struct link_holder *link_holder__open(bool ejects);
+
+/* The owner of samplers that it holds. */
+pid_t link_holder__pid(const struct link_holder *link_holder);
+
+/* Before a sampler is injected into a process: the keeper ejects it when the recording has ended, for whatever reason. */
+int link_holder__hold_sampler(struct link_holder *link_holder, pid_t pid);
+
+/* Ejects such a sampler now. 0, or the negative errno of inject_eject() with its line in ret->why. */
+int link_holder__eject(struct link_holder *link_holder, pid_t pid, struct link_holder_ejection *ret);
 
 /*
  * Creates a link like uprobe_multi_attach(), in the file `fd` (uprobes->path is not used). Returns its number,

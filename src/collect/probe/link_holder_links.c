@@ -25,8 +25,14 @@
 #include "collect/probe/detach.h"
 #include "collect/process/file_identity.h"
 #include "collect/probe/file_watch.h"
+#include "collect/probe/kept_samplers.h"
 #include "collect/probe/link_holder_orders.h"
 #include "collect/probe/uprobe_multi.h"
+
+/* To stop a process of any user, and to write to its memory. */
+#define TO_EJECT \
+	(CAPABILITY(CAP_SYS_PTRACE) | CAPABILITY(CAP_SYS_ADMIN) | CAPABILITY(CAP_DAC_OVERRIDE) | \
+	 CAPABILITY(CAP_CHECKPOINT_RESTORE))
 
 struct kept_link {
 	int number, fd;
@@ -53,6 +59,7 @@ struct links {
 	int lease_fd; /* readable: a process wants to write to a file with a lease */
 	struct link_holder_answer *news; /* packets still to be sent */
 	size_t news_nr, news_alloc;
+	struct kept_samplers samplers;
 };
 
 static void queue_link_holder_news(struct links *links, enum link_holder_news what, int value)
@@ -266,6 +273,8 @@ static int run_link_holder_order(struct links *links, const struct link_holder_o
 	case KEEPER_SETTLE:
 		detach_end(&links->detacher);
 		return 0;
+	case KEEPER_HOLD_SAMPLER:
+		return kept_samplers_add(&links->samplers, order->pid);
 	}
 	return -EPROTO;
 }
@@ -340,6 +349,14 @@ static bool is_whole(const struct link_holder_order *order, size_t bytes)
 	       bytes == sizeof(*order) + 3 * sizeof(*order->places) * order->nr;
 }
 
+static bool serve_ejection(struct links *links, pid_t pid)
+{
+	struct link_holder_ejection ejection = { .what = KEEPER_ANSWER };
+
+	kept_samplers_eject(&links->samplers, pid, &ejection);
+	return send(CHILD_FD, &ejection, sizeof(ejection), MSG_NOSIGNAL) == sizeof(ejection);
+}
+
 static bool serve_link_holder_order(struct links *links, struct link_holder_order *order)
 {
 	int fd[KEEPER_FD_NR];
@@ -348,6 +365,8 @@ static bool serve_link_holder_order(struct links *links, struct link_holder_orde
 
 	if (!bytes || !is_whole(order, bytes))
 		return false;
+	if (order->what == KEEPER_EJECT)
+		return serve_ejection(links, order->pid);
 	answer.value = run_link_holder_order(links, order, fd);
 	for (int i = 0; i < KEEPER_FD_NR; i++)
 		if (fd[i] >= 0)
@@ -371,7 +390,7 @@ static int hear_of_leases(void)
  * Runs in its own session, so that signals from a terminal or a shell to the recording's group do not reach it.
  * The program pays for each trap until a pause has started, so the keeper has a high priority.
  */
-void keep_links(int fd, pid_t recording)
+void keep_links(int fd, pid_t recording, bool ejects)
 {
 	struct link_holder_order *order = malloc(KEEPER_ORDER_BYTES_MOST);
 	struct links links = {};
@@ -390,10 +409,11 @@ void keep_links(int fd, pid_t recording)
 	 * A link needs no privilege once the program is loaded. Watching a file needs the right to read it, or to
 	 * lease it.
 	 */
-	capabilities_keep(CAPABILITY(CAP_DAC_READ_SEARCH) | CAPABILITY(CAP_LEASE));
+	capabilities_keep(CAPABILITY(CAP_DAC_READ_SEARCH) | CAPABILITY(CAP_LEASE) | (ejects ? TO_EJECT : 0));
 	recording_fd = syscall(SYS_pidfd_open, recording, 0);
 	while (recording_fd >= 0 && has_order(&links, recording_fd) && serve_link_holder_order(&links, order))
 		;
 	end_all_kept_links(&links);
+	kept_samplers_eject_all(&links.samplers);
 	_exit(0);
 }

@@ -7,9 +7,11 @@
  * KEEPER_DETACH. The keeper also sends such packets on its own to report what it has done without an order.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/reason.h"
 #include "collect/process/file_identity.h"
 
 enum link_holder_what {
@@ -17,6 +19,8 @@ enum link_holder_what {
 	KEEPER_DETACH,	  /* ends a link */
 	KEEPER_DETACHING, /* the answer is the number of links being ended */
 	KEEPER_SETTLE,	  /* the answer 0 comes when none is being ended */
+	KEEPER_HOLD_SAMPLER, /* the keeper ejects the sampler of a process when it ends. Answer: 0 or -errno */
+	KEEPER_EJECT,	  /* ejects it now. Answer: a struct link_holder_ejection */
 };
 
 struct link_holder_order {
@@ -40,11 +44,20 @@ struct link_holder_answer {
 	int32_t value;
 };
 
+/* Begins like any answer. */
+struct link_holder_ejection {
+	uint32_t what;
+	int32_t value; /* of inject_eject() */
+	uint32_t function_nr, kept_nr; /* as in struct eject_result */
+	uint64_t stopped_ns;
+	struct reason why;
+};
+
 enum { KEEPER_PROGRAM, KEEPER_FILE, KEEPER_FD_NR };
 
 #define KEEPER_ORDER_BYTES_MOST (256u << 10) /* a socket accepts less than this in one packet */
 
-/* Runs the keeper on its end of the socket, until the recording has ended. */
-void keep_links(int fd, pid_t recording) __attribute__((noreturn));
+/* Runs the keeper on its end of the socket, until the recording has ended. ejects: there may be samplers to eject. */
+void keep_links(int fd, pid_t recording, bool ejects) __attribute__((noreturn));
 
 #endif

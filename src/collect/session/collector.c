@@ -198,7 +198,7 @@ static int open_files(struct collector *collector, struct reason *why)
 	int err = read_user_allocator(&collector->custom, &collector->options, why);
 
 	if (!err)
-		err = helpers_open(&collector->helpers, why);
+		err = helpers_open(&collector->helpers, collector->options.injects, why);
 	if (err)
 		return err;
 	objects->custom = &collector->custom;
@@ -312,6 +312,7 @@ void collector__close(struct collector *collector)
 		remove_target(collector, collector->targets.target_nr - 1);
 	probes_close(&collector->shared.probes);
 	notes_release(&collector->notes);
+	free(collector->injections.injection);
 	for (size_t i = 0; i < collector->early.program_nr; i++)
 		free(collector->early.program[i]);
 	free(collector->early.program);

@@ -9,7 +9,7 @@
 #include "collect/process/open_file.h"
 #include "sandbox/client.h"
 
-int helpers_open(struct helpers *helpers, struct reason *why)
+int helpers_open(struct helpers *helpers, bool ejects, struct reason *why)
 {
 	helpers->parser = parser__open(&(struct parser_options){}, why);
 	if (!helpers->parser)
@@ -17,7 +17,7 @@ int helpers_open(struct helpers *helpers, struct reason *why)
 	helpers->opener = file_opener__new(file_system_ask);
 	if (!helpers->opener)
 		return reason_set(why, -errno, "cannot start the process that opens files: %s", strerror(errno));
-	helpers->link_holder = link_holder__open();
+	helpers->link_holder = link_holder__open(ejects);
 	if (!helpers->link_holder)
 		return reason_set(why, -errno, "cannot start the process that keeps the probes: %s", strerror(errno));
 	return 0;

@@ -20,8 +20,8 @@ struct helpers {
 	bool has_lost_helper; /* a helper has ended: the keeper (and the probes with it), the parser, or the opener */
 };
 
-/* Forks. 0 or a negative errno with a line in *why: what was started is the caller's to end. */
-int helpers_open(struct helpers *helpers, struct reason *why);
+/* Forks. ejects: see link_holder__open(). 0 or a negative errno with a line in *why: what was started is the caller's to end. */
+int helpers_open(struct helpers *helpers, bool ejects, struct reason *why);
 
 /* 0, or -EPIPE with a line in *why: one without which no process can be recorded has ended. */
 int helpers_check(const struct helpers *helpers, struct reason *why);

@@ -72,12 +72,23 @@ static void note_refused(struct collector *collector, const struct target *targe
 	notes_add(&collector->notes, why.text);
 }
 
+static bool all_may_be_written(const struct target *target)
+{
+	struct sampler_info info;
+
+	for (size_t i = 0; i < target->sampler.object_nr; i++) {
+		struct sampler_place_in_memory place = sampler_find_info(&target->mappings, target->sampler.object[i]);
+
+		if (!is_own_memory(target, &place) || !read_block(target, place.info, &info))
+			return false;
+	}
+	return true;
+}
+
 /* Opened before the checks: what they find is true of the memory that it belongs to, or nothing can be read there. */
 void sampler_interval_open(struct collector *collector, struct target *target)
 {
 	struct target_sampler *sampler = &target->sampler;
-	struct sampler_place_in_memory place = sampler_find_info(&target->mappings, sampler->object);
-	struct sampler_info info;
 	char path[32];
 
 	if (!sampler->is_used || !sampler->has_info || !sampler->info.interval_chosen || sampler->memory_fd >= 0)
@@ -86,11 +97,28 @@ void sampler_interval_open(struct collector *collector, struct target *target)
 	sampler->memory_fd = open(path, O_RDWR | O_CLOEXEC);
 	if (sampler->memory_fd < 0 && errno == EACCES)
 		note_refused(collector, target);
-	if (sampler->memory_fd >= 0 && (target__is_over(target) || !is_own_memory(target, &place) ||
-					!read_block(target, place.info, &info)))
+	if (sampler->memory_fd >= 0 && (target__is_over(target) || !all_may_be_written(target)))
 		close_memory(target);
-	if (sampler->memory_fd >= 0)
-		sampler->interval = (struct interval_control){};
+	if (sampler->memory_fd < 0)
+		return;
+	sampler->interval = (struct interval_control){};
+	sampler->changes_before = sampler->info.interval_changes;
+	sampler->own_changes = 0;
+}
+
+/* In all files of the sampler; `only`: where this one is in force, unless it is 0. Returns whether any was written. */
+static bool write_intervals(const struct target *target, uint64_t interval, uint64_t only)
+{
+	bool has_any = false;
+
+	for (size_t i = 0; i < target->sampler.object_nr; i++) {
+		uint64_t address = sampler_find_info(&target->mappings, target->sampler.object[i]).info;
+		struct sampler_info info;
+
+		if (read_block(target, address, &info) && (!only || info.interval == only))
+			has_any |= write_interval(target, address, &info, interval);
+	}
+	return has_any;
 }
 
 /* ---- the decision ---- */
@@ -100,11 +128,11 @@ static void keep_interval(const struct collector *collector, struct target *targ
 	struct target_sampler *sampler = &target->sampler;
 	const struct interval_aim aim = { collector->options.sampler_rate ?: INTERVAL_RATE_DEFAULT,
 					  collector->options.max_overhead };
-	uint64_t address = sampler_find_info(&target->mappings, sampler->object).info, wanted;
 	struct sampler_info info;
+	uint64_t wanted;
 
 	sampler->looked_ns = now_ns;
-	if (!read_block(target, address, &info)) {
+	if (!sampler_sum_infos(target, &info)) {
 		close_memory(target); /* it has ended, or has another program */
 		return;
 	}
@@ -116,10 +144,11 @@ static void keep_interval(const struct collector *collector, struct target *targ
 		.cost_ns = target->now.cost.cost_ns,
 		.now_ns = now_ns,
 	});
-	if (wanted && write_interval(target, address, &info, wanted)) {
+	if (wanted && write_intervals(target, wanted, 0)) {
 		interval_has_written(&sampler->interval, wanted);
 		sampler->info.interval = wanted;
 		sampler->info.interval_changes++;
+		sampler->own_changes++;
 	}
 }
 
@@ -150,13 +179,9 @@ bool sampler_interval_helps(const struct target *target)
 void sampler_interval_leave(struct target *target)
 {
 	struct target_sampler *sampler = &target->sampler;
-	uint64_t address, chosen = interval_to_restore(&sampler->interval);
-	struct sampler_info info;
+	uint64_t chosen = interval_to_restore(&sampler->interval);
 
-	if (sampler->memory_fd >= 0 && chosen) {
-		address = sampler_find_info(&target->mappings, sampler->object).info;
-		if (read_block(target, address, &info) && info.interval == sampler->interval.written)
-			write_interval(target, address, &info, chosen);
-	}
+	if (sampler->memory_fd >= 0 && chosen)
+		write_intervals(target, chosen, sampler->interval.written);
 	close_memory(target);
 }

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include "base/array.h"
 #include "base/reason.h"
@@ -46,22 +47,59 @@ bool sampler_info_is_sound(const struct sampler_info *info)
 	       info->bytes >= sizeof(*info);
 }
 
+static bool read_memory(const struct target *target, uint64_t address, void *ret, size_t bytes)
+{
+	const struct iovec to = { ret, bytes }, from = { (void *)address, bytes };
+
+	if (target->sampler.memory_fd >= 0)
+		return pread(target->sampler.memory_fd, ret, bytes, address) == (ssize_t)bytes;
+	return process_vm_readv(target->identity.pid, &to, 1, &from, 1, 0) == (ssize_t)bytes;
+}
+
 /* The process can write anything there, or end and leave its PID to another one: these are numbers to show, no more. */
 static bool read_info(const struct target *target, uint32_t object, struct sampler_info *ret)
 {
 	uint64_t address = sampler_find_info(&target->mappings, object).info;
-	const struct iovec to = { ret, sizeof(*ret) }, from = { (void *)address, sizeof(*ret) };
 
-	return address && process_vm_readv(target->identity.pid, &to, 1, &from, 1, 0) == sizeof(*ret) &&
-	       sampler_info_is_sound(ret);
+	return address && read_memory(target, address, ret, sizeof(*ret)) && sampler_info_is_sound(ret);
+}
+
+/* An injected sampler has the same options in all its files. */
+static void add_info(struct sampler_info *sum, const struct sampler_info *info)
+{
+	sum->samples += info->samples;
+	sum->dropped += info->dropped;
+	sum->flags |= info->flags;
+	if (sum->interval < info->interval)
+		sum->interval = info->interval;
+	if (sum->interval_most < info->interval_most)
+		sum->interval_most = info->interval_most;
+	if (sum->interval_changes < info->interval_changes)
+		sum->interval_changes = info->interval_changes;
+}
+
+bool sampler_sum_infos(const struct target *target, struct sampler_info *ret)
+{
+	struct sampler_info info;
+	bool has_any = false;
+
+	for (size_t i = 0; i < target->sampler.object_nr; i++) {
+		if (!read_info(target, target->sampler.object[i], &info))
+			continue;
+		if (has_any)
+			add_info(ret, &info);
+		else
+			*ret = info;
+		has_any = true;
+	}
+	return has_any;
 }
 
 void read_sampler_info(struct target *target)
 {
 	struct sampler_info info;
 
-	if (!target->sampler.is_used || !mappings_use(&target->mappings, target->sampler.object) ||
-	    !read_info(target, target->sampler.object, &info))
+	if (!target->sampler.is_used || !sampler_sum_infos(target, &info))
 		return;
 	target->sampler.has_info = true;
 	target->sampler.info = info;
@@ -85,7 +123,7 @@ static bool may_use_samplers(const struct collector *collector, const struct tar
 }
 
 /* Each file once. */
-static void note_sampler(struct collector *collector, uint32_t index)
+static void note_sampler(struct collector *collector, const struct target *target, uint32_t index)
 {
 	struct object *object = collector->objects.object[index];
 	struct reason note;
@@ -93,6 +131,8 @@ static void note_sampler(struct collector *collector, uint32_t index)
 	if (object->is_sampler_told)
 		return;
 	object->is_sampler_told = true;
+	if (object_is_injected(object))
+		return note_injected(collector, target);
 	reason_set(&note, 0,
 		   "%s takes samples of the heap itself: these are recorded, not every block; sums are estimates. "
 		   "--no-sampler records every block, at the usual cost",
@@ -133,7 +173,7 @@ static int probe_sampler(struct collector *collector, struct target *target, uin
 	}
 	*ret_works = !*why_not.text && sampler_sites_are_probed(probes, object);
 	if (*ret_works)
-		note_sampler(collector, object);
+		note_sampler(collector, target, object);
 	else
 		note_unused(collector, object, why_not.text);
 	return 0;
@@ -159,7 +199,7 @@ static void note_unseen(struct collector *collector, const struct target *target
 
 	if (!sampler->is_used || !sampler->has_info || !sampler->info.flags)
 		return;
-	object = collector->objects.object[sampler->object];
+	object = collector->objects.object[sampler->object[0]];
 	for (size_t i = 0; i < ARRAY_SIZE(unseen) && !object->is_unseen_told; i++)
 		if (sampler->info.flags & unseen[i].flag) {
 			reason_set(&note, 0, "%s: %s", object->path, unseen[i].what);
@@ -185,24 +225,41 @@ static void tell_of_sampler(const struct collector *collector, const struct targ
 					    __ATOMIC_SEQ_CST);
 }
 
-int use_sampler(struct collector *collector, struct target *target, struct reason *why)
+static bool may_use_object(const struct target *target, const struct object *object)
+{
+	return sampler_of(object) && !object->has_changed && !object->is_put_off &&
+	       (!object_is_injected(object) || injected_sampler_is_called(target));
+}
+
+/* Places the probes of all samplers of a target. */
+static int probe_samplers(struct collector *collector, struct target *target, struct reason *why)
 {
 	const struct mappings *mappings = &target->mappings;
-	bool may = may_use_samplers(collector, target), is_used = false;
+	struct target_sampler *sampler = &target->sampler;
+	size_t nr = 0;
 	int err = 0;
 
-	for (size_t i = 0; i < mappings->used_nr && !err && may; i++) {
-		const struct object *object = mappings_used(mappings, i);
+	for (size_t i = 0; i < mappings->used_nr && !err && nr < TARGET_SAMPLERS_MAX; i++) {
 		bool works = false;
 
-		if (!sampler_of(object) || object->has_changed || object->is_put_off)
-			continue;
-		err = probe_sampler(collector, target, mappings->used[i], &works, why);
-		if (works && !is_used)
-			target->sampler.object = mappings->used[i];
-		is_used |= works;
+		if (may_use_object(target, mappings_used(mappings, i)))
+			err = probe_sampler(collector, target, mappings->used[i], &works, why);
+		if (works)
+			sampler->object[nr++] = mappings->used[i];
 	}
-	target->sampler.is_used = is_used;
+	sampler->object_nr = nr;
+	return err;
+}
+
+int use_sampler(struct collector *collector, struct target *target, struct reason *why)
+{
+	int err = 0;
+
+	target->sampler.object_nr = 0;
+	if (may_use_samplers(collector, target))
+		err = probe_samplers(collector, target, why);
+	target->sampler.is_used = target->sampler.object_nr;
+	judge_injected(collector, target);
 	if (!err)
 		tell_of_sampler(collector, target);
 	read_sampler_info(target);

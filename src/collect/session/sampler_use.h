@@ -35,7 +35,10 @@ struct sampler_place_in_memory sampler_find_info(const struct mappings *mappings
 /* Whether bytes of the process are such a struct, of a version that is known. */
 bool sampler_info_is_sound(const struct sampler_info *info);
 
-/* Reads what the sampler says about itself now, if it can be read. */
+/* Reads what the samplers of a target say about themselves now, all together. False: nothing can be read. */
+bool sampler_sum_infos(const struct target *target, struct sampler_info *ret);
+
+/* Remembers that. */
 void read_sampler_info(struct target *target);
 
 #endif

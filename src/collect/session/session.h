@@ -20,6 +20,7 @@
 #include "collect/session/early_probes.h"
 #include "collect/session/stale.h"
 #include "collect/session/helpers.h"
+#include "collect/session/injection.h"
 #include "collect/session/notes.h"
 #include "collect/session/own_links.h"
 #include "collect/session/pass.h"
@@ -63,6 +64,7 @@ struct collector {
 	struct allocsnap_bpf *bpf;
 	struct helpers helpers;
 	struct notes notes;
+	struct injections injections;
 	struct symbols *symbols;
 	struct user_allocators custom;
 	struct objects objects;

@@ -176,7 +176,7 @@ int probe_new_objects(struct collector *collector, struct target *target, struct
 		reason_set(why, err, "cannot probe process %d: %s", target->identity.pid, strerror(-err));
 	err = err ?: use_sampler(collector, target, why);
 	for (size_t i = 0; i < mappings->used_nr && !err; i++)
-		err = probe_object(collector, target->probes.used, mappings->used[i], !target->sampler.is_used, why);
+		err = probe_object(collector, target->probes.used, mappings->used[i], !target->sampler.is_used && !target->sampler.is_heap_left_out, why);
 	return err;
 }
 
@@ -291,6 +291,8 @@ static int start_target(struct collector *collector, struct target *target, uint
 
 	if (!err)
 		err = find_probes(collector, target, why);
+	if (!err)
+		err = check_injected(collector, target, why);
 	if (!err && !collector->options.everyone)
 		err = user_allocators_check(collector, target, why);
 	if (err == -ENOENT && collector->options.everyone)

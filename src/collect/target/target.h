@@ -86,18 +86,25 @@ struct target_budget {
 	bool is_thinning_noted, is_pause_noted;
 };
 
+#define TARGET_SAMPLERS_MAX 8
+
 /* The sampler in the process that tells the blocks of its heap. */
 struct target_sampler {
 	bool is_used;
 	bool has_info;
-	bool is_injected; /* by this recording, or by another one that still holds it */
-	uint64_t stopped_ns; /* how long the threads were stopped to inject it */
+	bool is_injected;    /* by this recording or another one */
+	bool is_hidden;	     /* an injected one that is not used takes the heap's calls: a note says so */
+	uint64_t judged_ns; /* when was last looked whether the heap is seen */
+	bool is_heap_left_out; /* it was injected and has gone: the heap has no probes instead */
+	uint64_t stopped_ns; /* how long this recording stopped the threads to inject it */
 	bool is_mixed; /* the latest snapshot has blocks of its heap that it did not tell: they came before */
-	uint32_t object; /* index of its file */
-	struct sampler_info info; /* what it said about itself last */
+	uint32_t object[TARGET_SAMPLERS_MAX]; /* indexes of its files: an injected one has one for each allocator */
+	size_t object_nr;
+	struct sampler_info info; /* what it said about itself last; of several files the sum */
 	int memory_fd;		  /* its memory, if its interval may be written there; -1 */
 	uint64_t looked_ns;	  /* when its interval was last looked at */
 	struct interval_control interval;
+	uint64_t changes_before, own_changes; /* of the interval: before the recording began, and by this recording */
 };
 
 /* Counts of what the loader could not record of a process; the kernel counts its own losses in the accounting. */

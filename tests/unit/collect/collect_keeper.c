@@ -20,7 +20,7 @@
 
 static struct link_holder *begin(void)
 {
-	struct link_holder *link_holder = link_holder__open();
+	struct link_holder *link_holder = link_holder__open(false);
 
 	cr_assert(link_holder);
 	return link_holder;

@@ -24,6 +24,21 @@ static void expect_sum(const struct pausing *pausing, uint64_t start_ns, uint64_
 		  sum.length_ns);
 }
 
+Test(pause_gaps, may_be_known_afterwards)
+{
+	struct pausing pausing = {};
+
+	add_gap(&pausing, 100, 200);
+	cr_assert_eq(pausing_add_past(&pausing, 200, 250), 0, "longer");
+	cr_assert_eq(pausing_add_past(&pausing, 300, 400), 0, "another");
+	cr_assert_eq(pausing_add_past(&pausing, 390, 420), 0, "they overlap");
+	expect_sum(&pausing, 0, 1000, 2, 270);
+	pausing.open_ns = 500;
+	cr_assert_eq(pausing_add_past(&pausing, 450, 600), 0, "in an open one");
+	expect_sum(&pausing, 0, 1000, 3, 770);
+	pausing_release(&pausing);
+}
+
 Test(pause_gaps, are_cut_at_both_ends)
 {
 	struct pausing pausing = {};

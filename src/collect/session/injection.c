@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/session/injection.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/reason.h"
+#include "collect/inject/inject.h"
+#include "collect/probe/link_holder_orders.h"
+#include "collect/process/proc.h"
+#include "collect/session/session.h"
+
+#define INJECTED_PATH "/memfd:" INJECT_FILE_NAME
+
+const struct injection *find_injection(const struct injections *injections, pid_t pid)
+{
+	for (size_t i = 0; i < injections->injection_nr; i++)
+		if (injections->injection[i].pid == pid)
+			return &injections->injection[i];
+	return NULL;
+}
+
+bool object_is_injected(const struct object *object)
+{
+	return !strcmp(object->path, INJECTED_PATH);
+}
+
+/* ---- a process that has one ---- */
+
+/* An ending process gives up its memory some time before it has ended. */
+static bool has_memory(pid_t pid)
+{
+	uint64_t kib = 0;
+
+	return !proc_status(pid, "VmRSS", &kib) && kib;
+}
+
+bool injected_sampler_is_called(const struct target *target)
+{
+	struct inject_found found;
+	struct reason why;
+	int err = inject_find(target->identity.pid, &found, &why);
+
+	if (!err)
+		return found.is_active;
+	if (err == -ENOENT && has_memory(target->identity.pid))
+		return false;
+	return target->sampler.is_injected; /* it cannot be read now, or not any more: as it was */
+}
+
+void note_injected(struct collector *collector, const struct target *target)
+{
+	pid_t pid = target->identity.pid;
+	struct inject_found found;
+	struct reason note;
+
+	if (find_injection(&collector->injections, pid) || inject_find(pid, &found, &note))
+		return;
+	if (found.owner_is_running)
+		reason_set(&note, 0, "process %d (%s) has a sampler that another recording (process %d) has injected: its "
+			   "samples are recorded, as long as that recording goes on", pid, target->identity.comm, found.owner);
+	else
+		reason_set(&note, 0, "process %d (%s) has a sampler that an earlier recording has left in it: its samples are "
+			   "recorded; 'allocsnap eject %d' takes it out", pid, target->identity.comm, pid);
+	notes_add(&collector->notes, note.text);
+}
+
+static void note_of_target(struct collector *collector, const struct target *target, const char *what)
+{
+	struct reason note;
+
+	reason_set(&note, 0, "process %d (%s): %s", target->identity.pid, target->identity.comm, what);
+	notes_add(&collector->notes, note.text);
+}
+
+static bool has_injected_object(const struct mappings *mappings)
+{
+	for (size_t i = 0; i < mappings->used_nr; i++)
+		if (object_is_injected(mappings_used(mappings, i)))
+			return true;
+	return false;
+}
+
+/* Whether an injected sampler takes the calls that the probes of a recording wait for. */
+static bool hides_heap(const struct target *target)
+{
+	return !target->sampler.is_used && has_injected_object(&target->mappings) && injected_sampler_is_called(target);
+}
+
+static void note_heap_change(struct collector *collector, const struct target *target, bool has_gone, bool is_hidden)
+{
+	if (has_gone && target->sampler.is_heap_left_out)
+		note_of_target(collector, target, "the injected sampler went with the program that it was injected into: "
+			       "from here on blocks of the heap are not recorded");
+	else if (has_gone)
+		note_of_target(collector, target, "the injected sampler has gone: from here on every block is recorded, at the "
+			       "usual cost");
+	if (is_hidden && !target->sampler.is_hidden)
+		note_of_target(collector, target, "another recording has injected a sampler, which takes the calls that this "
+			       "recording waits for: blocks of the heap are not recorded meanwhile");
+}
+
+/* Calls were missed from some time since the last look until now, if a sampler that was used has gone, or hides the heap. */
+void judge_injected(struct collector *collector, struct target *target)
+{
+	struct target_sampler *sampler = &target->sampler;
+	const struct injection *injection = find_injection(&collector->injections, target->identity.pid);
+	bool has_gone = sampler->is_injected && !sampler->is_used, is_hidden = target->life.started_ns && hides_heap(target);
+	uint64_t now_ns = monotonic_now_ns();
+
+	sampler->is_injected = sampler->is_used && object_is_injected(target->mappings.objects->object[sampler->object[0]]);
+	sampler->stopped_ns = sampler->is_injected && injection ? injection->stopped_ns : 0;
+	sampler->is_heap_left_out = injection && !sampler->is_used;
+	note_heap_change(collector, target, has_gone, is_hidden);
+	if (sampler->judged_ns && ((has_gone && !injection) || is_hidden || sampler->is_hidden))
+		pausing_add_past(&target->budget.own, sampler->judged_ns, now_ns);
+	sampler->is_hidden = is_hidden;
+	sampler->judged_ns = now_ns;
+}
+
+int check_injected(const struct collector *collector, const struct target *target, struct reason *why)
+{
+	pid_t pid = target->identity.pid;
+
+	if (find_injection(&collector->injections, pid) && !target->sampler.is_used)
+		return reason_set(why, -ENOTSUP, "process %d (%s): the injected sampler cannot be used, as its probes cannot be placed",
+				  pid, target->identity.comm);
+	if (!(collector->options.domains & ~COLLECTOR_MMAP) || !hides_heap(target))
+		return 0;
+	return reason_set(why, -ENOTSUP, "process %d (%s) has an injected sampler, which takes the calls of malloc: probes on "
+			  "malloc would see nothing. Record its samples (without --no-sampler), or 'allocsnap eject %d' first",
+			  pid, target->identity.comm, pid);
+}
+
+/* ---- in ---- */
+
+/* The line of the engine says why; this adds what it means here. */
+static int refuse_injection(pid_t pid, int err, const struct reason *found, struct reason *why)
+{
+	struct inject_found there;
+	struct reason ignored;
+
+	if (err != -EEXIST || inject_find(pid, &there, &ignored) || !there.is_active)
+		return reason_set(why, err, "cannot inject into process %d: %s; nothing was changed", pid, found->text);
+	if (there.owner_is_running)
+		return reason_set(why, err, "process %d has a sampler that another recording (process %d) has injected: "
+				  "without --inject its samples are recorded, too", pid, there.owner);
+	return reason_set(why, err, "process %d has a sampler that an earlier recording has left in it: 'allocsnap eject %d' "
+			  "takes it out", pid, pid);
+}
+
+static int inject_planned(struct collector *collector, struct inject_plan *plan, uint64_t interval, struct reason *why)
+{
+	struct link_holder *link_holder = collector->helpers.link_holder;
+	const struct inject_options options = { .interval = interval, .owner = link_holder__pid(link_holder) };
+	struct injection injection = { .pid = plan->pid };
+	struct inject_times times = {};
+	int err = array_push(&collector->injections, injection, injection);
+
+	if (!err)
+		err = link_holder__hold_sampler(link_holder, plan->pid);
+	if (err)
+		return reason_set(why, err, "%s", strerror(-err));
+	err = inject_execute(plan, &options, &times, why);
+	if (err)
+		collector->injections.injection_nr--;
+	else
+		collector->injections.injection[collector->injections.injection_nr - 1].stopped_ns = times.stopped_ns;
+	return err;
+}
+
+int collector__inject(struct collector *collector, pid_t pid, uint64_t sample_bytes, struct reason *why)
+{
+	struct inject_plan *plan = NULL;
+	struct reason found = { "out of memory" };
+	int err = helpers_check(&collector->helpers, why);
+
+	if (err)
+		return err;
+	if (!collector->helpers.link_holder)
+		return reason_set(why, -ENOTSUP, "cannot inject: this kernel has no links of many uprobes, and no process of "
+				  "allocsnap could take the sampler out again");
+	err = inject_plan_make(collector->helpers.parser, pid, &plan, &found);
+	if (!err)
+		err = inject_planned(collector, plan, sample_bytes, &found);
+	inject_plan_free(plan);
+	return err ? refuse_injection(pid, err, &found, why) : 0;
+}
+
+/* ---- out ---- */
+
+static void note_ejection(struct collector *collector, pid_t pid, const struct link_holder_ejection *ejection)
+{
+	struct reason note;
+
+	if (ejection->value == -ESRCH || ejection->value == -ENOENT)
+		return; /* it has ended, or has another program */
+	if (ejection->value)
+		reason_set(&note, 0, "the sampler stays in process %d, where it only counts bytes: %s; 'allocsnap eject %d' takes "
+			   "it out", pid, *ejection->why.text ? ejection->why.text : strerror(-ejection->value), pid);
+	else if (ejection->kept_nr)
+		reason_set(&note, 0, "the sampler was taken out of process %d; its code stays mapped and is not called, as a "
+			   "thread may still return to it ('allocsnap eject %d' later unmaps it)", pid, pid);
+	else
+		reason_set(&note, 0, "the sampler was taken out of process %d", pid);
+	notes_add(&collector->notes, note.text);
+}
+
+void collector__eject(struct collector *collector)
+{
+	struct injections *injections = &collector->injections;
+	struct link_holder_ejection ejection;
+
+	if (!injections->injection_nr)
+		return;
+	for (size_t i = 0; i < injections->injection_nr; i++)
+		collector__stop(collector, injections->injection[i].pid);
+	link_holder__settle(collector->helpers.link_holder);
+	while (injections->injection_nr) {
+		pid_t pid = injections->injection[--injections->injection_nr].pid;
+
+		link_holder__eject(collector->helpers.link_holder, pid, &ejection);
+		note_ejection(collector, pid, &ejection);
+	}
+}
