@@ -9,15 +9,18 @@
 
 #include "base/array.h"
 #include "base/reason.h"
+#include "cli/cmd_stats.h"
 #include "cli/find_running_process.h"
 #include "cli/recording_place.h"
 #include "collect.h"
 #include "collect/diagnosis/diagnosis.h"
+#include "doctor/doctor.h"
 #include "record/recording_show.h"
 
 struct attach_options {
 	struct capture_options capture;
 	struct string_list pid;
+	bool is_dry;
 };
 
 /* The processes of the command line, each once. */
@@ -29,6 +32,12 @@ struct attach_targets {
 static const struct option_row rows[] = {
 	{ "pid", 'p', OPTION_LIST, offsetof(struct attach_options, pid), .arg = "PID",
 	  .help = "the same as the argument PID; repeatable" },
+	{},
+};
+
+static const struct option_row dry_rows[] = {
+	{ "dry", 0, OPTION_FLAG, offsetof(struct attach_options, is_dry),
+	  .help = "with --inject: print what would be done, or why it would be refused, and change nothing" },
 	{},
 };
 
@@ -53,6 +62,16 @@ static int log_nothing_to_probe(pid_t pid, const struct reason *why)
 		log_failure("%s", why->text);
 	diagnosis__free(diagnosis);
 	return EXIT_FAILED;
+}
+
+int inject_processes(struct collector *collector, const struct capture_options *options, const pid_t *pid, size_t nr)
+{
+	struct reason why = { "out of memory" };
+
+	for (size_t i = 0; i < nr && options->inject_bytes; i++)
+		if (collector__inject(collector, pid[i], options->inject_bytes, &why))
+			return log_failure("%s", why.text);
+	return EXIT_DONE;
 }
 
 int start_processes(struct collector *collector, const pid_t *pid, size_t nr)
@@ -106,7 +125,8 @@ static int attach_to(const struct capture_options *options, const struct recordi
 	if (signal_fd < 0)
 		return EXIT_FAILED;
 	collector = capture_open_collector(options);
-	status = collector ? start_processes(collector, targets->pid, targets->pid_nr) : EXIT_FAILED;
+	status = collector ? inject_processes(collector, options, targets->pid, targets->pid_nr) : EXIT_FAILED;
+	status = status ?: start_processes(collector, targets->pid, targets->pid_nr);
 	for (size_t i = 0; i < targets->pid_nr && status == EXIT_DONE; i++)
 		log_other_file_name(targets->pid[i]);
 	if (status == EXIT_DONE)
@@ -115,8 +135,32 @@ static int attach_to(const struct capture_options *options, const struct recordi
 		status = drop_privileges(collector, recording, 0);
 	if (status == EXIT_DONE)
 		status = recording_run_until_stopped(recording, collector, signal_fd);
-	collector__close(collector);
+	capture_close_collector(collector);
 	close(signal_fd);
+	return status;
+}
+
+/* Prints the plan of an injection. */
+static int plan_injection(pid_t pid)
+{
+	struct reason why = {};
+	struct diagnosis *diagnosis = diagnosis__new(pid, &why);
+	int status = diagnosis ? EXIT_DONE : log_failure("%s", why.text);
+
+	if (!status && !diagnosis->process.injection)
+		status = log_failure("cannot inject into process %d: %s", pid, diagnosis->process.not_injected.text);
+	else if (!status)
+		status = report_write_error(doctor_put_injection(stdout, diagnosis));
+	diagnosis__free(diagnosis);
+	return status;
+}
+
+static int plan_injections(const struct attach_targets *targets)
+{
+	int status = EXIT_DONE;
+
+	for (size_t i = 0; i < targets->pid_nr; i++)
+		status = plan_injection(targets->pid[i]) ?: status;
 	return status;
 }
 
@@ -127,8 +171,15 @@ static int run(const void *command_options, const struct arguments *args)
 	struct attach_targets targets = {};
 	int status = check_capture(&cmd_attach, &options->capture);
 
+	if (!status && options->is_dry && !options->capture.inject_bytes)
+		status = log_refusal(&cmd_attach, "--dry goes with --inject");
 	if (!status)
 		status = find_attach_targets(&targets, options, args);
+	if (!status && options->is_dry) {
+		status = plan_injections(&targets);
+		free(targets.pid);
+		return status;
+	}
 	if (!status)
 		status = recording_place_refuse(&cmd_attach, &recording, targets.pid_nr,
 						options->capture.follow_forks);
@@ -149,9 +200,10 @@ const struct command cmd_attach = {
 		  "processes have exited. SIGUSR1 takes a snapshot now. SIGUSR2 clears the traces and the peak. The "
 		  "paths of the written files go to standard output, one per line.\n\n"
 		  "With -o FILE.snap, one snapshot is taken after the interval, and FILE.snap must not exist.\n"
-		  SUDO_DETAIL "\n" FOLLOW_FORKS_DETAIL PROBE_DETAIL,
+		  SUDO_DETAIL "\n" FOLLOW_FORKS_DETAIL "\n" INJECT_DETAIL PROBE_DETAIL,
 	.example = "sudo allocsnap attach redis-server --interval 30s --duration 10m",
-	.option = { { rows, 0, "Which processes to record" }, CAPTURE_GROUPS(0) },
+	.option = { { rows, 0, "Which processes to record" }, CAPTURE_GROUPS(0),
+		    { capture_inject_rows, 0, "Cost and memory" }, { dry_rows, 0, "Cost and memory" } },
 	.defaults = &(const struct attach_options){ .capture = CAPTURE_DEFAULTS },
 	.options_size = sizeof(struct attach_options),
 	.has_own_screen = true,

@@ -23,12 +23,19 @@ struct capture_options {
 	struct string_list probe, label;
 	const char *run_user; /* run only; NULL: our own user */
 	uint64_t fast_bytes; /* run only: mean bytes between the samples of the preloaded sampler; 0: do not preload it */
+	uint64_t inject_bytes; /* attach and leaks: the same of the sampler to inject; 0: do not inject it */
 };
 
 /* Details have one paragraph a line (cli/help_text.h). */
 #define FOLLOW_FORKS_DETAIL \
 	"With --follow-forks, every process on the machine that uses the same allocator pays for the probes. " \
 	"Only the followed processes are recorded.\n"
+
+#define INJECT_DETAIL \
+	"--inject is for a process that cannot be restarted and allocates too much for probes on malloc. It stops the " \
+	"process's threads for some milliseconds and replaces pages of its allocator by copies that call a sampler; " \
+	"at the end of the recording, however it ends, it gives the pages back. Where a check fails it is refused, " \
+	"and nothing changes. 'allocsnap doctor PID' tells beforehand.\n"
 
 #define SUDO_DETAIL \
 	"\n" \
@@ -52,7 +59,7 @@ extern const struct command cmd_attach, cmd_run, cmd_record;
 
 /* CAPTURE_GROUPS() is for the command's options; a struct capture_options lies at base. */
 extern const struct option_row capture_output_rows[], capture_time_rows[], capture_what_rows[],
-	capture_stack_rows[], capture_cost_rows[];
+	capture_stack_rows[], capture_cost_rows[], capture_inject_rows[];
 #define CAPTURE_GROUPS(base) \
 	{ capture_output_rows, base, "Output" }, { capture_time_rows, base, "When to take snapshots" }, \
 	{ capture_what_rows, base, "What to record" }, { capture_stack_rows, base, "Tracebacks" }, \
@@ -74,8 +81,14 @@ int check_capture(const struct command *command, const struct capture_options *o
 /* NULL: it failed and reported why. */
 struct collector *capture_open_collector(const struct capture_options *options);
 
+/* Injects samplers into processes that are to be started, if the options say so. Returns an exit status. */
+int inject_processes(struct collector *collector, const struct capture_options *options, const pid_t *pid, size_t nr);
+
 /* Starts to record processes. Returns an exit status, and reports a failure. */
 int start_processes(struct collector *collector, const pid_t *pid, size_t nr);
+
+/* Takes injected samplers out, logs what became of them, and closes the collector. NULL is allowed. */
+void capture_close_collector(struct collector *collector);
 
 struct collector_options;
 

@@ -12,6 +12,7 @@
 #include "cli/recording_place.h"
 #include "collect.h"
 #include "collect/drain/map_sizes.h"
+#include "record/recording_show.h"
 #include "elf/user_allocators.h"
 
 #define FIELD(name) offsetof(struct capture_options, name)
@@ -267,6 +268,13 @@ static enum collector_unwinder choose_unwinder(const struct capture_options *opt
 	return unwinder;
 }
 
+const struct option_row capture_inject_rows[] = {
+	{ "inject", 0, OPTION_CUSTOM, FIELD(inject_bytes), .arg = "SIZE", .without_value = "512K",
+	  .help = "put a sampler into the running process, which takes one sample per SIZE bytes on average (default 512K), "
+		  "and take it out at the end; a block that is no sample costs some nanoseconds", .parse = parse_sample },
+	{},
+};
+
 static struct collector_options collector_options_of(const struct capture_options *options)
 {
 	return (struct collector_options){
@@ -285,6 +293,7 @@ static struct collector_options collector_options_of(const struct capture_option
 		.no_return_probes = options->no_return_probes,
 		.no_sampler = options->no_sampler,
 		.sampler_rate = options->sampler_rate,
+		.injects = options->inject_bytes,
 		.on_oom = options->recording.triggers.on_oom,
 		.probe = options->probe.item,
 		.probe_nr = options->probe.item_nr,
@@ -335,10 +344,29 @@ struct recording_options capture_recording_options(const struct capture_options 
 	return recording;
 }
 
+/* An injected sampler goes into one process, and chooses the samples itself. */
+static int check_injection(const struct command *command, const struct capture_options *options)
+{
+	const struct {
+		bool is_given;
+		const char *name;
+	} others[] = {
+		{ options->sample_bytes, "--sample" },
+		{ options->no_sampler, "--no-sampler" },
+		{ options->follow_forks, "--follow-forks" },
+		{ options->domains && !(options->domains & COLLECTOR_MALLOC), "--domain without malloc" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(others) && options->inject_bytes; i++)
+		if (others[i].is_given)
+			return log_refusal(command, "--inject and %s exclude each other", others[i].name);
+	return EXIT_DONE;
+}
+
 int check_capture(const struct command *command, const struct capture_options *options)
 {
 	const struct collector_options collector_options = collector_options_of(options);
-	int status = check_probe_specs(command, options) ?: check_labels(command, options);
+	int status = check_probe_specs(command, options) ?: check_labels(command, options) ?: check_injection(command, options);
 	struct map_room room;
 	struct reason why;
 
@@ -369,6 +397,15 @@ struct collector *capture_open_collector_with(const struct capture_options *opti
 	if (!collector)
 		log_failure("%s", why.text);
 	return collector;
+}
+
+void capture_close_collector(struct collector *collector)
+{
+	if (collector) {
+		collector__eject(collector);
+		log_collector_notes(collector);
+	}
+	collector__close(collector);
 }
 
 struct collector *capture_open_collector(const struct capture_options *options)

@@ -250,6 +250,7 @@ const struct command cmd_leaks = {
 		{ capture_what_rows, FIELD(capture), "Recording of a PID" },
 		{ capture_stack_rows, FIELD(capture), "Recording of a PID" },
 		{ capture_cost_rows, FIELD(capture), "Recording of a PID" },
+		{ capture_inject_rows, FIELD(capture), "Recording of a PID" },
 	},
 	.defaults = &leaks_defaults,
 	.options_size = sizeof(struct leaks_options),

@@ -61,13 +61,13 @@ static int record_process(const struct command *command, const struct capture_op
 
 	if (!status && recording.file)
 		status = log_refusal(command, "-o DIR must be a folder: there are several snapshots");
-	status = status ?: start_processes(collector, &pid, 1);
+	status = status ?: inject_processes(collector, capture, &pid, 1) ?: start_processes(collector, &pid, 1);
 	status = status ?: recording_place_check(&recording) ?: drop_privileges(collector, &recording, 0);
 	if (!status) {
 		log_info("observing process %d for %.0f s; Ctrl-C ends it earlier", pid, watch_ns / 1e9);
 		status = recording_run_until_stopped(&recording, collector, signal_fd);
 	}
-	collector__close(collector);
+	capture_close_collector(collector);
 	if (signal_fd >= 0)
 		close(signal_fd);
 	return watch->is_out_of_memory ? log_failure("out of memory") : status;

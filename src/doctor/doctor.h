@@ -29,4 +29,7 @@ void doctor_report__free(struct doctor_report *report); /* NULL is allowed */
 int doctor_text(FILE *out, const struct doctor_report *report, bool verbose);
 int doctor_json(FILE *out, const struct doctor_report *report);
 
+/* Writes only what an injected sampler would take over, in all detail. 0 or a negative errno. */
+int doctor_put_injection(FILE *out, const struct diagnosis *diagnosis);
+
 #endif

@@ -349,6 +349,7 @@ static void add_process(struct doctor_report *report, const struct diagnosed_pro
 	add_allocators(report, process);
 	for (size_t i = 0; i < process->probe_nr; i++)
 		add_probe_finding(report, process, &process->probe[i]);
+	add_injection(report, process);
 	for (size_t i = 0; i < process->file_nr; i++)
 		add_file_finding(report, &process->file[i]);
 }

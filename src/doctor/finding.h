@@ -17,6 +17,9 @@ enum finding_area {
 	AREA_UNSEEN,   /* blind spots */
 	AREA_ALLOCATORS,
 	AREA_PROBES,
+	AREA_INJECTION,		/* an allocator into which a sampler could be injected */
+	AREA_INJECTION_REFUSED, /* or one finding: why none could */
+	AREA_INJECTED,		/* a function that the sampler would take over */
 	AREA_FILES,
 	AREA_MACHINE, /* one finding: whether the machine can record */
 	AREA_CHECKS,
@@ -57,6 +60,11 @@ void add_uint_fact(struct doctor_report *report, const char *key, uint64_t value
 void add_json_fact(struct doctor_report *report, const char *key, json_t *value);
 void add_detail_mark(struct doctor_report *report); /* the last finding is a detail */
 void add_todo(struct doctor_report *report, const char *todo); /* NULL: there is nothing to do */
+
+struct diagnosed_process;
+
+/* Adds the findings of the last three areas before AREA_FILES. */
+void add_injection(struct doctor_report *report, const struct diagnosed_process *process);
 
 /* Whether the report is about a process, or only about the machine. */
 bool report_has_process(const struct doctor_report *report);

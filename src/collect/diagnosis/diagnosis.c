@@ -10,6 +10,7 @@
 
 #include "base/array.h"
 #include "base/mounts.h"
+#include "collect/inject/inject.h"
 #include "collect/session/load.h"
 #include "collect/process/proc.h"
 #include "collect/session/session.h"
@@ -139,6 +140,14 @@ static int open_target(struct diagnosis *diagnosis)
 	return 0;
 }
 
+static void plan_injection_into(struct parser *parser, struct diagnosed_process *process)
+{
+	int err = inject_plan_make(parser, process->pid, &process->injection, &process->not_injected);
+
+	if (err)
+		process->injection = NULL;
+}
+
 static int diagnose_process(struct diagnosis *diagnosis)
 {
 	struct diagnosed_process *process = &diagnosis->process;
@@ -151,6 +160,9 @@ static int diagnose_process(struct diagnosis *diagnosis)
 						&process->why) && diagnosis->machine.records;
 		err = diagnose_files(diagnosis);
 		err = err ?: diagnose_probes(diagnosis);
+		plan_injection_into(diagnosis->collector->helpers.parser, process);
+	} else {
+		process->not_injected = process->why;
 	}
 	err = err ?: collect_notes(diagnosis);
 	return err ?: diagnose_unseen(process);
@@ -205,6 +217,7 @@ struct diagnosis *diagnosis__new(pid_t pid, struct reason *why)
 
 static void release_process(struct diagnosed_process *process)
 {
+	inject_plan_free(process->injection);
 	for (size_t i = 0; i < process->note_nr; i++)
 		free(process->note[i]);
 	free(process->note);

@@ -22,6 +22,7 @@
 #include "base/reason.h"
 #include "collect/budget/calibrate.h"
 
+struct inject_plan;
 struct placement;
 
 enum check_state {
@@ -120,6 +121,8 @@ struct diagnosed_process {
 	char **note; /* what attach would log before it goes on */
 	size_t note_nr, note_alloc;
 	size_t failed_nr; /* functions found that cannot be probed */
+	struct inject_plan *injection; /* what attach --inject would do; NULL: it would be refused */
+	struct reason not_injected;    /* why */
 	bool records;
 	struct reason why; /* why it would not be recorded */
 };
