@@ -147,11 +147,11 @@ class Redis(Process):
         return os.path.realpath(tool("redis-server"))
 
     @staticmethod
-    def start_on(bench):
+    def start_on(bench, env=None):
         path = bench.path("redis.sock")
         argv = [tool("redis-server"), "--port", "0", "--unixsocket", path, "--save", "",
                 "--appendonly", "no", "--daemonize", "no", "--dir", bench.folder]
-        return bench.start(argv, kind=Redis).ready(path)
+        return bench.start(argv, kind=Redis, env=env).ready(path)
 
 
 PYTHON_PROGRAM = """

@@ -5,9 +5,9 @@ import truth
 from harness import check_equal
 
 
-def check_estimates(bench, allocator, kind, nr, seed):
-    tally = truth.record(bench, "preload", allocator, kind, nr, seed, processes=10)
-    check_equal(list(tally.faults()), [], f"{allocator}, {kind.name}")
+def check_estimates(bench, allocator, kind, nr, seed, way="preload"):
+    tally = truth.record(bench, way, allocator, kind, nr, seed, processes=10)
+    check_equal(list(tally.faults()), [], f"{way}, {allocator}, {kind.name}")
 
 
 def test_truth_of_a_preloaded_sampler(bench):
@@ -16,6 +16,12 @@ def test_truth_of_a_preloaded_sampler(bench):
 
 def test_truth_while_the_recorder_changes_the_interval(bench):
     check_estimates(bench, "glibc", truth.KINDS[2], 20, 2 << 30)
+
+
+def test_truth_of_an_injected_sampler(bench):
+    if harness.NO_LINKS:
+        raise harness.Skip("an injected sampler needs links of many uprobes")
+    check_estimates(bench, "glibc", truth.KINDS[0], 30, 3 << 30, way="inject")
 
 
 @harness.long

@@ -58,6 +58,13 @@ def preload(bench, allocator):
     return bench.start([os.path.join(WORKLOADS, name)], kind=Workload, env=environment).ready()
 
 
+def plain(bench, allocator):
+    """The process as it is, with an interval to compute the variance of samples with."""
+    name = "truth_musl" if allocator == "musl" else "truth"
+    environment = os.environ | {"LD_PRELOAD": ALLOCATORS[allocator], "ALLOCSNAP_SAMPLE": str(INTERVAL)}
+    return bench.start([os.path.join(WORKLOADS, name)], kind=Workload, env=environment).ready()
+
+
 class Way:
     """How the sampler comes into the process: a function that starts it, options of attach."""
 
@@ -65,7 +72,9 @@ class Way:
         self.start, self.options, self.kinds = start, options, kinds
 
 
-WAYS = {"preload": Way(preload)}
+# Nothing in the process knows the interval of an injected sampler, so only the recorder changes it.
+WAYS = {"preload": Way(preload),
+        "inject": Way(plain, (f"--inject={INTERVAL}",), (KINDS[0], KINDS[2]))}
 
 
 class Tally:
