@@ -222,7 +222,7 @@ static int open_ejected_process(struct ejecting *ejecting)
 	if (ejecting->mem_fd < 0)
 		return reason_set(ejecting->why, errno == EACCES ? -EPERM : -errno, "%s: %s", path, strerror(errno));
 	err = read_process(ejecting);
-	return err ?: find_call_gate(ejecting->pid, &ejecting->maps, &ejecting->gate, ejecting->why);
+	return err ?: find_call_gate(ejecting->pid, &ejecting->maps, &ejecting->found, &ejecting->gate, ejecting->why);
 }
 
 static int eject_all(struct ejecting *ejecting)

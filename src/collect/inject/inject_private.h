@@ -10,6 +10,8 @@
 #include "elf/entry_patch.h"
 #include "sampler/injected.h"
 
+struct found_samplers;
+
 #define PAGE_BYTES UINT64_C(4096)
 #define PAGE_OF(address) ((address) & ~(PAGE_BYTES - 1))
 
@@ -55,8 +57,12 @@ int check_shared_memory(pid_t pid, struct reason *why);
 /* Opens the file of a mapping. 0 or -errno. */
 int open_mapping(pid_t pid, const struct maps_line *line, int *ret_fd);
 
-/* Looks for the call gate in the files that the process runs. 0 or -ENOTSUP. */
-int find_call_gate(pid_t pid, const struct target_maps *maps, struct call_gate *ret, struct reason *why);
+/*
+ * Looks for the call gate in the files that the process runs, not in pages that these samplers have parked (NULL: there
+ * are none): they move back. 0 or -ENOTSUP.
+ */
+int find_call_gate(pid_t pid, const struct target_maps *maps, const struct found_samplers *found, struct call_gate *ret,
+		   struct reason *why);
 
 /* Reads the pages that will be replaced; the caller frees *ret. 0, -EIO or -ENOMEM. */
 int read_original_pages(int fd, const struct inject_allocator *allocator, uint8_t **ret, struct reason *why);

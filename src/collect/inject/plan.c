@@ -210,7 +210,7 @@ static int make_plan(struct planning *planning)
 	if (err)
 		return *planning->why->text ? err : reason_set(planning->why, err, "process %d: %s", pid, strerror(-err));
 	return check_not_injected(planning) ?: check_shared_memory(pid, planning->why) ?: plan_files(planning) ?:
-	       find_call_gate(pid, &planning->maps, &planning->plan->details->gate, planning->why);
+	       find_call_gate(pid, &planning->maps, NULL, &planning->plan->details->gate, planning->why);
 }
 
 int inject_plan_make(struct parser *parser, pid_t pid, struct inject_plan **ret, struct reason *why)

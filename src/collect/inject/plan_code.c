@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/reason.h"
+#include "collect/inject/found_samplers.h"
 #include "collect/inject/inject_private.h"
 #include "collect/process/file_identity.h"
 #include "collect/process/mapped_file.h"
@@ -86,11 +87,25 @@ static bool is_sampler_path(const char *path)
 	return !strncmp(path, "/memfd:" INJECT_FILE_NAME, strlen("/memfd:" INJECT_FILE_NAME));
 }
 
-int find_call_gate(pid_t pid, const struct target_maps *maps, struct call_gate *ret, struct reason *why)
+static bool holds_parked_page(const struct found_samplers *found, const struct maps_line *line)
+{
+	for (size_t i = 0; found && i < found->sampler_nr; i++) {
+		const struct injected_table *table = &found->sampler[i].table;
+
+		for (uint32_t page = 0; page < table->page_nr; page++)
+			if (line->start <= table->page[page].parked && table->page[page].parked < line->end)
+				return true;
+	}
+	return false;
+}
+
+int find_call_gate(pid_t pid, const struct target_maps *maps, const struct found_samplers *found, struct call_gate *ret,
+		   struct reason *why)
 {
 	*ret = (struct call_gate){};
 	for (size_t i = 0; i < maps->line_nr && !(ret->syscall && ret->sigreturn); i++)
-		if (maps->line[i].perms[2] == 'x' && maps->line[i].inode && !is_sampler_path(maps->line[i].path))
+		if (maps->line[i].perms[2] == 'x' && maps->line[i].inode && !is_sampler_path(maps->line[i].path) &&
+		    !holds_parked_page(found, &maps->line[i]))
 			search_mapping(pid, &maps->line[i], ret);
 	if (!ret->syscall || !ret->sigreturn)
 		return reason_set(why, -ENOTSUP, "its code makes no system calls in a known way");
