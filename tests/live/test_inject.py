@@ -126,6 +126,11 @@ def test_inject_into_a_preloaded_jemalloc(bench):
     check_recorded(bench, "jemalloc")
 
 
+def test_inject_into_musl(bench):
+    """Its system calls lie beside its malloc, on pages that come and go."""
+    check_recorded(bench, "musl")
+
+
 def test_inject_into_redis(bench):
     """Its jemalloc, under load."""
     if NO_LINKS:
