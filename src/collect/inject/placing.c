@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/pidfd.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -49,11 +48,11 @@ static int make_remote_file(struct placing *placing, struct remote_caller *calle
  */
 static int borrow_remote_file(const struct placing *placing, pid_t pid, struct stat *ret_st)
 {
-	int pidfd = pidfd_open(pid, 0), fd, seals;
+	int pidfd = syscall(SYS_pidfd_open, pid, 0), fd, seals;
 
 	if (pidfd < 0)
 		return -errno;
-	fd = pidfd_getfd(pidfd, placing->remote_fd, 0);
+	fd = syscall(SYS_pidfd_getfd, pidfd, placing->remote_fd, 0);
 	close(pidfd);
 	if (fd < 0)
 		return -errno;
