@@ -13,6 +13,7 @@ SAMPLER_EXERCISE := $(SAMPLER_LISTEN) $(addprefix tests/sampler/,exercise.c esti
 
 .PHONY: test-sampler
 
+test-inject: $(SAMPLER_TESTS) # its rules are read before the name of these is set
 test-sampler: $(SAMPLERS) $(SAMPLER_TESTS)	## the preloaded library with each allocator, against a ledger
 	$(Q)tests/sampler/run.py $(abspath $(SAMPLER)) $(abspath $(SAMPLER_TEST)) $(SAMPLER_ARGS)
 
