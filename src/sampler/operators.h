@@ -25,7 +25,7 @@ static void *new_by_malloc(size_t n, size_t alignment, bool throws)
 	void *block = alignment ? memalign(alignment, n) : malloc(n ?: 1);
 
 	if (!block && throws)
-		abort(); /* nobody could catch an exception */
+		abort(); /* no caller could catch an exception */
 	return block;
 }
 

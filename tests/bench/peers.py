@@ -226,7 +226,7 @@ class Peer(Profiler):
 
 
 class Sampler(Profiler):
-    """allocsnap's own library in the process; with `recording` attached, or nobody."""
+    """allocsnap's own library in the process; with `recording` attached, or no recording."""
 
     def __init__(self, name, library, recording=None):
         super().__init__(name)

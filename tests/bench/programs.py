@@ -55,7 +55,7 @@ def ways(places, library):
     cheap = [
         Way(peers.Profiler("unprofiled"), many, WHOLE),
         Way(peers.Profiler("unprofiled again"), many, WHOLE),
-        Way(peers.Sampler("sampler, nobody attached", library), many, WHOLE),
+        Way(peers.Sampler("sampler, not recorded", library), many, WHOLE),
         Way(peers.Sampler("sampler, recorded", library, allocsnap()), many, WHOLE),
     ]
     others = [

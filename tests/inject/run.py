@@ -310,7 +310,7 @@ def test_probes_of_others_later(bench):
 
 @test
 def test_recorder_that_is_killed(bench):
-    """The kernel lowers the semaphores; what is left counts for nobody, and goes."""
+    """The kernel lowers the semaphores; what is left counts for no recording, and goes."""
     process = bench.storm("alloc")
     injector("inject", process.pid, 5000)
     recorder, _ = start_attach(bench, process.pid)

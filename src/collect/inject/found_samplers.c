@@ -42,7 +42,7 @@ static bool is_sound_table(struct injected_table *table)
 	       table->slot_nr <= INJECTED_SLOTS_MAX;
 }
 
-/* The file must be sealed: then nobody changes it any more. */
+/* The file must be sealed: then no process changes it any more. */
 static int read_injected_table(int fd, struct injected_table *ret)
 {
 	int seals = fcntl(fd, F_GET_SEALS);
