@@ -60,7 +60,7 @@ void cluster__free(struct cluster *cluster)
 	if (!cluster)
 		return;
 	http_client__free(cluster->client);
-	free(cluster->block.byte);
+	free(cluster->head.byte);
 	free(cluster->packed.byte);
 	free(cluster);
 }

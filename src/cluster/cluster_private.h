@@ -10,7 +10,7 @@ struct cluster {
 	const struct cluster_options *options;
 	struct http_options http;
 	struct http_client *client;
-	struct row_bytes block, packed; /* what is inserted, before and after compression */
+	struct row_bytes head, packed; /* memory of an insert: the head of a column, and the compressed block */
 };
 
 /* One request to the server. */
@@ -29,8 +29,8 @@ int cluster_send(struct cluster *cluster, const struct cluster_request *request,
 /* Turns what the server says into one line and an errno. text: the beginning of its answer. */
 int cluster_explain_status(const struct cluster *cluster, long status, const char *text, struct reason *why);
 
-/* Rows as the server's format Native in one compressed block. Returns 0 or -ENOMEM. */
-int native_block_make(const struct row_batch *batch, struct row_bytes *block, struct row_bytes *packed);
+/* Rows as the server's format Native in one compressed block. Returns 0, -ENOMEM or -E2BIG. */
+int native_block_make(const struct row_batch *batch, struct row_bytes *head, struct row_bytes *packed);
 
 /* Escapes a text for a URL; the caller frees it. NULL: no memory. */
 char *cluster_escape(const char *text);

@@ -23,6 +23,9 @@ struct row_sending {
 	struct row_sink *sink;
 	struct row_origin *origin;
 	size_t origin_nr, origin_alloc;
+	uint32_t *rank;	 /* of each origin, by traceback and domain */
+	uint64_t *order; /* of the rows of one snapshot: rank, and number of the row */
+	size_t order_alloc;
 	struct rows_reader *reader;
 	struct fleet_rows rows;
 	struct row_batch allocations, samples, labels, losses, snapshots;
@@ -55,6 +58,50 @@ static int load_row_origins(struct row_sending *s, struct reason *why)
 	return more < 0 ? more : err;
 }
 
+static int compare_origins(const void *left, const void *right, void *origin_)
+{
+	const struct row_origin *origin = origin_;
+	const struct row_origin *a = &origin[*(const uint32_t *)left], *b = &origin[*(const uint32_t *)right];
+
+	return (a->traceback_id > b->traceback_id) - (a->traceback_id < b->traceback_id) ?:
+	       (a->domain > b->domain) - (a->domain < b->domain);
+}
+
+/* Rows go out in the order of the tables, which a server need not sort then. */
+static int rank_origins(struct row_sending *s)
+{
+	uint32_t *sorted = calloc(s->origin_nr + 1, sizeof(*sorted));
+
+	s->rank = calloc(s->origin_nr + 1, sizeof(*s->rank));
+	for (uint32_t i = 0; sorted && i < s->origin_nr; i++)
+		sorted[i] = i;
+	if (sorted && s->rank)
+		qsort_r(sorted, s->origin_nr, sizeof(*sorted), compare_origins, s->origin);
+	for (uint32_t i = 0; sorted && s->rank && i < s->origin_nr; i++)
+		s->rank[sorted[i]] = i;
+	free(sorted);
+	return sorted && s->rank ? 0 : -ENOMEM;
+}
+
+static int compare_ranks(const void *left, const void *right)
+{
+	uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+
+	return (a > b) - (a < b);
+}
+
+static int order_by_rank(struct row_sending *s)
+{
+	int err = array_reserve(&s->order, &s->order_alloc, s->rows.nr + 1);
+
+	if (err)
+		return err;
+	for (size_t i = 0; i < s->rows.nr; i++)
+		s->order[i] = (uint64_t)s->rank[s->rows.row[i].origin] << 32 | i;
+	qsort(s->order, s->rows.nr, sizeof(*s->order), compare_ranks);
+	return 0;
+}
+
 /* ---- one snapshot --------------------------------------------------------------------------------------------- */
 
 static int64_t seconds_of(const struct fleet_snapshot *snapshot)
@@ -65,9 +112,10 @@ static int64_t seconds_of(const struct fleet_snapshot *snapshot)
 static int send_rows(struct row_sending *s, const struct fleet_snapshot *snapshot, int64_t upload)
 {
 	int64_t time = seconds_of(snapshot);
-	int err = 0;
+	int err = order_by_rank(s);
 
-	for (size_t i = 0; i < s->rows.nr && !err; i++) {
+	for (size_t at = 0; at < s->rows.nr && !err; at++) {
+		uint32_t i = s->order[at];
 		const struct fleet_row *row = &s->rows.row[i];
 		const struct row_origin *origin = &s->origin[row->origin];
 
@@ -163,7 +211,7 @@ static int send_snapshot(struct row_sending *s, const struct fleet_snapshot *sna
 static int send_all_snapshots(struct row_sending *s, size_t *ret_nr, struct reason *why)
 {
 	const struct row_snapshots *job = s->job;
-	int err = load_row_origins(s, why) ?: rows_reader__new(job->catalogue, &s->reader, why);
+	int err = load_row_origins(s, why) ?: rank_origins(s) ?: rows_reader__new(job->catalogue, &s->reader, why);
 
 	for (size_t i = 0; i < job->snapshot_nr && !err; i++) {
 		int64_t upload = job->upload_base ? job->upload_base + (int64_t)i : job->snapshot[i]->snapshot_id;
@@ -193,6 +241,8 @@ int row_export_snapshots(const struct row_snapshots *job, struct row_sink *sink,
 	rows_reader__free(s.reader);
 	fleet_rows_release(&s.rows);
 	free(s.origin);
+	free(s.rank);
+	free(s.order);
 	row_batch_release(&s.allocations);
 	row_batch_release(&s.samples);
 	row_batch_release(&s.labels);

@@ -127,10 +127,15 @@ void row_batch_clear(struct row_batch *batch)
 
 static int add_value(struct row_bytes *column, enum row_type type, const union row_value *value)
 {
-	size_t len;
+	size_t len = sizeof(value->number);
 
+	if (type != ROW_TEXT && column->byte_alloc - column->byte_nr >= len) { /* nearly always */
+		memcpy(column->byte + column->byte_nr, value, sizeof(value->number));
+		column->byte_nr += len;
+		return 0;
+	}
 	if (type != ROW_TEXT)
-		return row_bytes_add(column, value, sizeof(value->number));
+		return row_bytes_add(column, value, len);
 	len = strlen(value->text);
 	return row_bytes_add_length(column, len) ?: row_bytes_add(column, value->text, len);
 }

@@ -49,7 +49,7 @@ class Server:
     """One server; ask() returns rows of texts."""
 
     def __init__(self, folder, ports, shards):
-        self.folder, self.http = folder, ports[0]
+        self.folder, self.http, self.tcp = folder, ports[0], ports[1]
         self.url = f"http://127.0.0.1:{self.http}"
         folder.mkdir()
         config = CONFIG.format(http=ports[0], tcp=ports[1], inter=ports[2], path=folder, shards=shards)
