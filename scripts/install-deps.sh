@@ -33,7 +33,7 @@ answers_packages='
 	nginx-light apache2-utils postgresql nodejs default-jdk-headless>openjdk-[0-9]+-jdk-headless golang-go rustc
 '
 formats_packages='golang-go google-perftools valgrind chromium chromium-driver python3-selenium npm openssl'
-fleet_packages='clickhouse-server clickhouse-client clickhouse-common'
+fleet_packages='clickhouse-server clickhouse-client clickhouse-common curl'
 kernels_packages='qemu-system-x86 seabios'
 bench_packages='heaptrack bpftrace bpfcc-tools'
 
