@@ -13,6 +13,7 @@
 #include "cli/caveats_fleet.h"
 #include "render.h"
 
+struct catalogue_merge;
 struct cluster_mirror;
 struct fleet_answer;
 struct fleet_question;
@@ -20,6 +21,7 @@ struct fleet_renderer;
 
 struct fleet_options {
 	const char *catalogue;
+	struct string_list more; /* --catalogue of a question: these instead */
 	struct cluster_options cluster; /* without a URL, the catalogue is asked */
 	struct string_list where;
 	bool all_times;
@@ -59,6 +61,7 @@ struct fleet {
 	const struct fleet_options *options;
 	struct cluster *cluster; /* NULL: there is a catalogue */
 	struct cluster_mirror *mirror;
+	struct catalogue_merge *merge; /* NULL: there is one catalogue */
 	struct catalogue *catalogue;
 	struct fleet_facts facts;
 	struct dictionary dictionary;

@@ -31,6 +31,8 @@ int fleet_begin(const struct command *command, const struct fleet_options *optio
 	int status;
 
 	*ret = (struct fleet){ .options = options };
+	if (options->cluster.url && options->more.item_nr)
+		return log_refusal(command, "--catalogue and --from exclude each other");
 	status = check_fleet_options(command, ret);
 	return status ?: fleet_open(ret);
 }

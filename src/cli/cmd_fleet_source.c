@@ -7,6 +7,7 @@
 #include "cli/cmd_fleet.h"
 #include "cluster/cluster_mirror.h"
 #include "cluster/cluster_schema.h"
+#include "fleet/catalogue_merge.h"
 
 static int open_mirror(struct fleet *fleet, struct reason *why)
 {
@@ -20,11 +21,23 @@ static int open_mirror(struct fleet *fleet, struct reason *why)
 	return err;
 }
 
+static int open_catalogues(struct fleet *fleet, struct reason *why)
+{
+	const struct string_list *more = &fleet->options->more;
+	int err;
+
+	if (more->item_nr < 2)
+		return catalogue__open(fleet_source_name(fleet), CATALOGUE_READ, &fleet->catalogue, why);
+	err = catalogue_merge__new(more->item, more->item_nr, &fleet->merge, why);
+	if (!err)
+		fleet->catalogue = catalogue_merge__catalogue(fleet->merge);
+	return err;
+}
+
 static int open_fleet_source(struct fleet *fleet, struct reason *why)
 {
 	const struct fleet_options *options = fleet->options;
-	int err = options->cluster.url ? open_mirror(fleet, why) :
-		  catalogue__open(options->catalogue, CATALOGUE_READ, &fleet->catalogue, why);
+	int err = options->cluster.url ? open_mirror(fleet, why) : open_catalogues(fleet, why);
 
 	return err ?: catalogue__facts(fleet->catalogue, &fleet->facts, why);
 }
@@ -41,7 +54,9 @@ int fleet_open(struct fleet *fleet)
 
 const char *fleet_source_name(const struct fleet *fleet)
 {
-	return fleet->options->cluster.url ?: fleet->options->catalogue;
+	const struct fleet_options *options = fleet->options;
+
+	return options->cluster.url ?: (options->more.item_nr ? options->more.item[0] : options->catalogue);
 }
 
 /* ---- rows and names ------------------------------------------------------------------------------------------- */
@@ -81,7 +96,12 @@ static int read_fleet_names(struct fleet *fleet, struct reason *why)
 int fleet_read(struct fleet *fleet, const struct cohort *const *cohort, size_t cohort_nr, enum fleet_need need)
 {
 	struct reason why = { "out of memory" };
-	int err = fleet->mirror ? fetch_from_cluster(fleet, cohort, cohort_nr, need, &why) : 0;
+	int err = 0;
+
+	if (fleet->mirror)
+		err = fetch_from_cluster(fleet, cohort, cohort_nr, need, &why);
+	else if (fleet->merge)
+		err = catalogue_merge__read(fleet->merge, cohort, need == FLEET_NAMES ? 0 : cohort_nr, &why);
 
 	err = err ?: read_fleet_names(fleet, &why);
 	return err ? log_failure("%s", why.text) : EXIT_DONE;
@@ -116,6 +136,8 @@ void fleet_let_go(struct fleet *fleet)
 {
 	cluster_mirror__free(fleet->mirror);
 	fleet->mirror = NULL;
+	catalogue_merge__free(fleet->merge);
+	fleet->merge = NULL;
 	catalogue__close(fleet->catalogue);
 	fleet->catalogue = NULL;
 	cluster__free(fleet->cluster);

@@ -78,6 +78,26 @@ def test_answers_about_all_kinds_of_snapshots_are_the_catalogues(_large):
         check_same_answers(fleet, cluster, QUESTIONS)
 
 
+def test_several_catalogues_are_one_catalogue(_large):
+    """Thirds of the hosts, some in two of them, and the golden tests' snapshots."""
+    with contextlib.closing(Fleet("thirds", "--hosts", 9, "--sites", 60, "--tracebacks", 1800, "--frames", 600)) as fleet:
+        golden = fleet.data / "golden"
+        golden.mkdir()
+        subprocess.run([os.environ["GOLDEN_SNAPSHOTS"], golden], check=True, stdout=subprocess.DEVNULL)
+        fleet.index(status=1)
+        folders = sorted(path for path in fleet.data.iterdir() if path.is_dir())
+        parts = [fleet.folder / f"third{number}.db" for number in range(3)]
+        for number, part in enumerate(parts):
+            fleet.run("index", *folders[number::3], folders[0], catalogue=part, status=None)
+        source = [word for part in parts for word in ("--catalogue", part)]
+        for args in QUESTIONS:
+            right = answer(fleet, ["--catalogue", fleet.catalogue], args)
+            found = answer(fleet, source, args)
+            check(found == right, f"{' '.join(args)}: {found!r:.1500}, one catalogue has {right!r:.1500}")
+        _, err = fleet.cluster("stats", *source, "--from", "http://localhost:1", status=2)
+        check("exclude each other" in err, err)
+
+
 def test_two_catalogues_in_one_cluster_are_one_catalogue(_large):
     """Half of the hosts each; the same file names on different hosts."""
     with contextlib.closing(Fleet("halves", "--hosts", 8, "--sites", 60, "--tracebacks", 1800, "--frames", 600)) as fleet, \
