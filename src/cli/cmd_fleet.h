@@ -34,7 +34,7 @@ struct fleet_options {
 
 extern const struct command cmd_fleet, cmd_fleet_index, cmd_fleet_stats, cmd_fleet_diff, cmd_fleet_hosts,
 	cmd_fleet_trend, cmd_fleet_leaks, cmd_fleet_export, cmd_report_fleet,
-	cmd_fleet_init, cmd_fleet_push;
+	cmd_fleet_init, cmd_fleet_push, cmd_fleet_forget;
 
 /*
  * Rows for fields of struct fleet_options: --catalogue; --catalogue and --from, and what belongs to it; --where;

@@ -45,7 +45,7 @@ static int run(const void *command_options, const struct arguments *args)
 	int status = fleet_open(&fleet);
 
 	if (!status)
-		status = fleet_choose(&cmd_fleet_export, &fleet, &where, 1, COHORT_ALL, &cohort);
+		status = fleet_choose(&cmd_fleet_export, &fleet, &where, 1, COHORT_WITH_PARTS, &cohort);
 	if (!status && write_row_file(&fleet, &cohort, args->item[0], &snapshot_nr, &why))
 		status = log_failure("%s", why.text);
 	if (!status)

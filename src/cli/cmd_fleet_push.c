@@ -64,7 +64,7 @@ static int run(const void *command_options, const struct arguments *args)
 		indexed = cmd_fleet_index.run(&options->fleet, args);
 	status = fleet_open(&fleet);
 	if (!status)
-		status = fleet_choose(&cmd_fleet_push, &fleet, &where, 1, COHORT_ALL, &cohort);
+		status = fleet_choose(&cmd_fleet_push, &fleet, &where, 1, COHORT_WITH_PARTS, &cohort);
 	if (!status)
 		status = push_cohort(&fleet, &cohort, &options->cluster);
 	cohort_release(&cohort);

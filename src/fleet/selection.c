@@ -389,10 +389,10 @@ static int cohort_add_snapshot(struct cohort *cohort, const struct fleet_snapsho
 		cohort->snapshot_nr ? &cohort->snapshot[cohort->snapshot_nr - 1] : NULL;
 
 	if (last && (*last)->process == snapshot->process) {
-		if (times == COHORT_ALL) {
+		if (times == COHORT_ALL)
 			drop_parts(cohort, snapshot);
+		if (times != COHORT_LATEST)
 			return array_push(cohort, snapshot, snapshot);
-		}
 		if (fleet_snapshot_is_later(snapshot, *last))
 			*last = snapshot;
 		return 0;

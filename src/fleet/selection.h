@@ -43,6 +43,7 @@ bool fleet_selection_matches(const struct fleet_selection *selection, const stru
 enum cohort_times {
 	COHORT_LATEST, /* the last matching snapshot of each process, also of a process that has ended since */
 	COHORT_ALL, /* all matching snapshots, without parts (`convert`) of snapshots that are chosen themselves */
+	COHORT_WITH_PARTS, /* the same with these parts */
 };
 
 /* The snapshots of one question, ordered by process and then by time. They are pointers into the facts. */
