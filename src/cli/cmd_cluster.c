@@ -4,7 +4,7 @@
 #include <errno.h>
 
 #include "base/reason.h"
-#include "cluster/cluster_schema.h"
+#include "fleet/cluster/cluster_schema.h"
 
 #define FIELD(name) offsetof(struct cluster_options, name)
 

@@ -5,7 +5,7 @@
 /* The options of fleet commands that reach a ClickHouse. */
 
 #include "cli/cmd.h"
-#include "cluster/cluster.h"
+#include "fleet/cluster/cluster.h"
 
 /* Rows for fields of struct cluster_options: --to; what CLUSTER_ROWS() has. */
 extern const struct option_row cluster_to_rows[], cluster_rows[];

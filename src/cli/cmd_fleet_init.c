@@ -5,7 +5,7 @@
 #include "base/reason.h"
 #include "cli/cmd_cluster.h"
 #include "cli/cmd_fleet.h"
-#include "cluster/cluster_schema.h"
+#include "fleet/cluster/cluster_schema.h"
 
 #define DAY_NS 86400000000000
 

@@ -5,7 +5,7 @@
 #include "base/reason.h"
 #include "cli/cmd_cluster.h"
 #include "cli/cmd_fleet.h"
-#include "cluster/cluster_push.h"
+#include "fleet/cluster/cluster_push.h"
 
 struct fleet_push_options {
 	struct fleet_options fleet;

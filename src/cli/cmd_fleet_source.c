@@ -5,8 +5,8 @@
 
 #include "base/reason.h"
 #include "cli/cmd_fleet.h"
-#include "cluster/cluster_mirror.h"
-#include "cluster/cluster_schema.h"
+#include "fleet/cluster/cluster_mirror.h"
+#include "fleet/cluster/cluster_schema.h"
 #include "fleet/catalogue_merge.h"
 
 static int open_mirror(struct fleet *fleet, struct reason *why)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_CLUSTER_CLUSTER_PRIVATE_H
-#define ALLOCSNAP_CLUSTER_CLUSTER_PRIVATE_H
+#ifndef ALLOCSNAP_FLEET_CLUSTER_CLUSTER_PRIVATE_H
+#define ALLOCSNAP_FLEET_CLUSTER_CLUSTER_PRIVATE_H
 
-#include "cluster/cluster.h"
+#include "fleet/cluster/cluster.h"
 #include "push/http_client.h"
 
 struct cluster {

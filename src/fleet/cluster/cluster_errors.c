@@ -6,7 +6,7 @@
 
 #include "base/array.h"
 #include "base/reason.h"
-#include "cluster/cluster_private.h"
+#include "fleet/cluster/cluster_private.h"
 
 /* Numbers of ClickHouse's errors (its file ErrorCodes.cpp), and what they mean to a user. */
 static const struct {

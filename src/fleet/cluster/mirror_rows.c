@@ -6,7 +6,7 @@
 
 #include "base/array.h"
 #include "base/reason.h"
-#include "cluster/mirror_private.h"
+#include "fleet/cluster/mirror_private.h"
 #include "engine/trace_cost.h"
 #include "fleet/row_codec.h"
 #include "fleet/row_schema.h"

@@ -7,7 +7,7 @@
 
 #include "base/array.h"
 #include "base/reason.h"
-#include "cluster/cluster_private.h"
+#include "fleet/cluster/cluster_private.h"
 
 #define TEXT_LEN_MAX (64 << 20)
 

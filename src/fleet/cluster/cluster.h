@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_CLUSTER_CLUSTER_H
-#define ALLOCSNAP_CLUSTER_CLUSTER_H
+#ifndef ALLOCSNAP_FLEET_CLUSTER_CLUSTER_H
+#define ALLOCSNAP_FLEET_CLUSTER_CLUSTER_H
 
 /*
  * A ClickHouse over HTTP: one server, or one of a cluster, which asks the others. An answer is whole or an error: the

@@ -7,7 +7,7 @@
 
 #include "base/array.h"
 #include "base/reason.h"
-#include "cluster/cluster_private.h"
+#include "fleet/cluster/cluster_private.h"
 
 /*
  * A subquery over all shards runs once; a shard that does not answer is an error; rows are on their shards when an insert

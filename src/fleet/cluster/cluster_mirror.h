@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_CLUSTER_CLUSTER_MIRROR_H
-#define ALLOCSNAP_CLUSTER_CLUSTER_MIRROR_H
+#ifndef ALLOCSNAP_FLEET_CLUSTER_CLUSTER_MIRROR_H
+#define ALLOCSNAP_FLEET_CLUSTER_CLUSTER_MIRROR_H
 
 /*
  * A catalogue in memory with what a question needs of a cluster, so that the embedded engine answers it as it answers
@@ -12,7 +12,7 @@
  *	cluster_mirror__finish(): the names
  */
 
-#include "cluster/cluster.h"
+#include "fleet/cluster/cluster.h"
 #include "fleet/selection.h"
 #include "fleet/sum.h"
 

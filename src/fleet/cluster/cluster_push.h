@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_CLUSTER_CLUSTER_PUSH_H
-#define ALLOCSNAP_CLUSTER_CLUSTER_PUSH_H
+#ifndef ALLOCSNAP_FLEET_CLUSTER_CLUSTER_PUSH_H
+#define ALLOCSNAP_FLEET_CLUSTER_CLUSTER_PUSH_H
 
 /*
  * Snapshots of a catalogue → row tables of a cluster. What the cluster has already is not sent. A push that is cut, at
@@ -8,7 +8,7 @@
  * two push one snapshot at the same time, both uploads are there, and questions take one of them.
  */
 
-#include "cluster/cluster.h"
+#include "fleet/cluster/cluster.h"
 #include "fleet/selection.h"
 
 struct catalogue;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_CLUSTER_CLUSTER_SCHEMA_H
-#define ALLOCSNAP_CLUSTER_CLUSTER_SCHEMA_H
+#ifndef ALLOCSNAP_FLEET_CLUSTER_CLUSTER_SCHEMA_H
+#define ALLOCSNAP_FLEET_CLUSTER_CLUSTER_SCHEMA_H
 
 #include <stdint.h>
 #include <stdio.h>
 
-#include "cluster/cluster.h"
+#include "fleet/cluster/cluster.h"
 
 struct schema_options {
 	const char *database;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "cluster/cluster_mirror.h"
+#include "fleet/cluster/cluster_mirror.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 #include "base/array.h"
 #include "base/reason.h"
-#include "cluster/mirror_private.h"
+#include "fleet/cluster/mirror_private.h"
 
 /* ---- inserts into the catalogue ------------------------------------------------------------------------------- */
 

@@ -7,7 +7,7 @@
 
 #include "base/array.h"
 #include "base/reason.h"
-#include "cluster/mirror_private.h"
+#include "fleet/cluster/mirror_private.h"
 #include "fleet/index_private.h"
 
 struct names_reading {

@@ -8,7 +8,7 @@
 
 #include "base/array.h"
 #include "base/reason.h"
-#include "cluster/cluster_private.h"
+#include "fleet/cluster/cluster_private.h"
 
 #define LEVEL 1
 #define METHOD_ZSTD 0x90

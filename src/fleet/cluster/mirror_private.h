@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_CLUSTER_MIRROR_PRIVATE_H
-#define ALLOCSNAP_CLUSTER_MIRROR_PRIVATE_H
+#ifndef ALLOCSNAP_FLEET_CLUSTER_MIRROR_PRIVATE_H
+#define ALLOCSNAP_FLEET_CLUSTER_MIRROR_PRIVATE_H
 
-#include "cluster/cluster_mirror.h"
+#include "fleet/cluster/cluster_mirror.h"
 #include "fleet/catalogue_private.h"
 #include "fleet/id_set.h"
 
