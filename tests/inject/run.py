@@ -222,6 +222,21 @@ def test_killed_at_each_moment_of_ejecting(bench):
     return said
 
 
+@test
+def test_killed_at_any_time(bench):
+    """Between the moments, too: 40 times."""
+    process = bench.storm("alloc")
+    for i in range(40):
+        with subprocess.Popen([INJECTOR, "cycles", str(process.pid), "1000"], stdout=subprocess.DEVNULL) as killed:
+            time.sleep(0.05 + i * 0.0053 % 0.1)
+            killed.kill()
+        process.goes_on()
+        if process.maps("memfd:allocsnap-sampler"):
+            injector("eject", process.pid)
+            process.goes_on()
+    process.end()
+
+
 @for_each(("calls", "float", "signal", "coroutine"))
 def test_killed_while_the_program_does(bench, mode):
     """Every seventh moment."""

@@ -27,6 +27,11 @@
 #define XSTATE_MAGIC1 0x46505853u
 #define XSTATE_MAGIC2 0x46505845u
 #define FRAME_FLAGS 7 /* UC_FP_XSTATE, UC_SIGCONTEXT_SS, UC_STRICT_RESTORE_SS */
+/*
+ * If this process is killed after the thread has come to a stop of PTRACE_SYSCALL, and before it has seen that, the kernel
+ * sends the thread SIGTRAP. So the frame lets all signals in but that one.
+ */
+#define SIGTRAP_MASK (UINT64_C(1) << (SIGTRAP - 1))
 #define STACK_FLAGS_NONE 0x7fff /* no alternate stack has them: rt_sigreturn leaves it as it is */
 
 /* The frame of a signal handler, from its return address on: struct ucontext and struct sigcontext. */
@@ -84,6 +89,16 @@ static uint64_t find_room(const struct stopped_threads *threads, const struct ta
 	return 0;
 }
 
+/* A frame's room is at the deep end of the stack, where no other code runs. The call may be one that maps pages. */
+static bool is_amid_call(const struct stopped_thread *thread, const struct target_maps *maps, const struct call_gate *gate)
+{
+	uint64_t rip = thread->registers.rip, rsp = thread->registers.rsp;
+	const struct maps_line *line = target_maps_find(maps, rsp);
+
+	return line && !strcmp(line->path, "[stack]") && rsp < line->start + ROOM_SEARCH + ROOM_BYTES &&
+	       (rip - gate->syscall < 16 || rip - gate->sigreturn < 16);
+}
+
 /* The files say where the gate is. Memory says whether another program's breakpoint lies there. */
 static bool is_gate_open(const struct call_gate *gate, int mem_fd)
 {
@@ -101,6 +116,10 @@ int remote_caller_choose(struct stopped_threads *threads, const struct target_ma
 		return reason_set(why, -ENOTSUP, "a breakpoint lies on the instructions by which it makes system calls");
 	if (!ret->room || !write_room(ret, ret->room, ROOM_MAGIC, strlen(ROOM_MAGIC)))
 		return reason_set(why, -EAGAIN, "no unused room on its stack");
+	for (size_t i = 0; i < threads->thread_nr; i++)
+		if (is_amid_call(&threads->thread[i], maps, gate))
+			return reason_set(why, -EAGAIN, "thread %d still makes a call for an injector that was killed",
+					  threads->thread[i].tid);
 	for (size_t i = 0; i < threads->thread_nr && !ret->thread; i++)
 		if (!threads->thread[i].signal)
 			ret->thread = &threads->thread[i];
@@ -156,7 +175,7 @@ static struct signal_frame describe_frame(const struct remote_caller *caller, ui
 		.r8 = r.r8, .r9 = r.r9, .r10 = r.r10, .r11 = r.r11, .r12 = r.r12, .r13 = r.r13, .r14 = r.r14, .r15 = r.r15,
 		.rdi = r.rdi, .rsi = r.rsi, .rbp = r.rbp, .rbx = r.rbx, .rdx = r.rdx, .rax = r.rax, .rcx = r.rcx,
 		.rsp = r.rsp, .rip = r.rip, .eflags = r.eflags, .segments = (r.cs & 0xffff) | (uint64_t)r.ss << 48,
-		.xstate = xstate, .mask = caller->mask,
+		.xstate = xstate, .mask = caller->mask | SIGTRAP_MASK,
 	};
 }
 
@@ -207,7 +226,10 @@ static int run_call(struct remote_caller *caller)
 	pid_t tid = caller->thread->tid;
 
 	for (int i = 0; i < 2; i++) {
-		if (ptrace(PTRACE_SYSCALL, tid, 0, 0) || !is_call_stop(wait_for_trace_stop(tid, CALL_LIMIT_NS)))
+		if (ptrace(PTRACE_SYSCALL, tid, 0, 0))
+			return -EIO;
+		pass_moment("a stop is not yet seen");
+		if (!is_call_stop(wait_for_trace_stop(tid, CALL_LIMIT_NS)))
 			return -EIO;
 		pass_moment(i ? "at the end of a call" : "at the beginning of a call");
 	}

@@ -167,6 +167,7 @@ static int take_stop(struct stopped_threads *threads, size_t i, int status, stru
 	struct stopped_thread *thread = &threads->thread[i];
 	bool is_event = status >> 16;
 
+	thread->is_stopped = true;
 	if (is_event && WSTOPSIG(status) != SIGTRAP)
 		return reason_set(why, -EAGAIN, "process %d is stopped", threads->pid);
 	if (!is_event)
@@ -217,8 +218,16 @@ int stop_threads(pid_t pid, struct stopped_threads *ret, struct reason *why)
 
 void resume_threads(struct stopped_threads *threads)
 {
-	for (size_t i = 0; i < threads->thread_nr; i++) /* fails for one that has not stopped */
-		ptrace(PTRACE_DETACH, threads->thread[i].tid, 0, (void *)(long)threads->thread[i].signal);
+	for (size_t i = 0; i < threads->thread_nr; i++) {
+		struct stopped_thread *thread = &threads->thread[i];
+		int status;
+
+		/* After an error some were not waited for. */
+		if (!thread->is_stopped && waitpid(thread->tid, &status, __WALL | WNOHANG) == thread->tid &&
+		    WIFSTOPPED(status) && !(status >> 16))
+			thread->signal = WSTOPSIG(status);
+		ptrace(PTRACE_DETACH, thread->tid, 0, (void *)(long)thread->signal); /* fails for one that has not stopped */
+	}
 	threads->stopped_ns = monotonic_now_ns() - threads->begun_ns;
 	free(threads->thread);
 	threads->thread = NULL;

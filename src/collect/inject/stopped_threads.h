@@ -18,6 +18,7 @@ struct reason;
 struct stopped_thread {
 	pid_t tid;
 	int signal; /* on its way to the thread: it gets it when it goes on */
+	bool is_stopped; /* it was seen to stop */
 	bool has_moved; /* its registers were changed */
 	struct user_regs_struct registers;
 };
