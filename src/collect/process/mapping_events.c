@@ -33,7 +33,7 @@ struct record {
 /* The records kept of one process. */
 struct queue {
 	uint32_t pid;
-	uint32_t mapping_nr;
+	uint32_t mapping_nr; /* that wait to be handed out */
 	size_t skipped_at; /* offset in bytes[] of the record that counts the skipped mappings; or NO_RECORD */
 };
 
@@ -128,13 +128,17 @@ static int queue_of(struct mapping_events *events, uint32_t pid, struct queue **
 	return err;
 }
 
-/* Later skipped mappings need a new record. */
-static void close_skipped(struct mapping_events *events, const struct perf_event_header *header)
+/* Makes room for another mapping of the process; later skipped ones need a new record. */
+static void leave_queue(struct mapping_events *events, const struct perf_event_header *header)
 {
 	struct queue *queue;
 
-	if (header->type == RECORD_SKIPPED && !queue_of(events, pid_of(header), &queue))
+	if (header->type == PERF_RECORD_COMM || queue_of(events, pid_of(header), &queue))
+		return;
+	if (header->type == RECORD_SKIPPED)
 		queue->skipped_at = NO_RECORD;
+	else
+		queue->mapping_nr--;
 }
 
 static int count_queued(struct mapping_events *events, const struct record *record)
@@ -389,7 +393,7 @@ static bool take_next(struct mapping_events *events, uint64_t until_ns)
 		const void *bytes = events->bytes + record->at;
 
 		memcpy(events->taken, bytes, ((const struct perf_event_header *)bytes)->size);
-		close_skipped(events, bytes);
+		leave_queue(events, bytes);
 		events->next++;
 	}
 	pthread_mutex_unlock(&events->lock);
