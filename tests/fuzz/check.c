@@ -68,10 +68,10 @@ static void check_interval(const struct interval *interval, int64_t number)
 	MUST(interval->low <= number && number <= interval->high);
 }
 
-/* The estimate lies in its interval; an exact snapshot has no estimate. */
+/* The estimate lies in its interval, if it has one; an exact snapshot has no estimate. */
 static void check_estimate(const struct estimate *estimate, const struct cost *cost)
 {
-	if (!estimate)
+	if (!estimate || !estimate->has_intervals)
 		return;
 	MUST(estimate->size.low >= 0 && estimate->count.low >= (int64_t)!!estimate->samples);
 	check_interval(&estimate->size, cost->size);
