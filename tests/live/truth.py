@@ -103,13 +103,13 @@ class Tally:
         self.changed = None if other.changed is None else self.changed + other.changed
 
     def faults(self):
-        """Lines about bad results: each check fails by chance once in 15,000 times."""
+        """Lines about bad results. Few recordings have long tails: each check fails by chance less than once in 50,000 times."""
         nr = len(self.z)
         mean, square, held = sum(self.z) / nr, sum(z * z for z in self.z) / nr, self.held / nr
-        spread = 4 * math.sqrt(.95 * .05 / nr)
-        if abs(mean) * math.sqrt(nr) >= 4:
+        spread = 6 * math.sqrt(.95 * .05 / nr) + 3 / nr
+        if abs(mean) * math.sqrt(nr) >= 5:
             yield f"biased: mean z {mean:+.3f}"
-        if not self.kind.is_mixed() and abs(square - 1) * math.sqrt(nr / 2) >= 4:
+        if not self.kind.is_mixed() and abs(square - 1) * math.sqrt(nr / 2) >= 6:
             yield f"mean z² {square:.3f}"
         if held < .95 - spread or (held > .95 + spread and not self.kind.is_mixed()):
             yield f"{held:.1%} of intervals contain the truth"
