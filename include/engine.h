@@ -101,12 +101,12 @@ struct cost {
 struct frame_view {
 	const char *filename; /* never NULL; "<unknown>" if there is no traceback */
 	uint32_t lineno;
+	bool has_variants; /* function is one of several, which differ in template arguments or parameters */
+	bool is_inlined; /* into the next older frame */
 	const char *function;
 	const char *object;
-	uint64_t offset; /* of the return address in object; if object is NULL, the address */
-	bool has_variants; /* function is one of several, which differ in template arguments or parameters */
 	const char *build_id; /* of object */
-	bool is_inlined; /* into the next older frame */
+	uint64_t offset; /* of the return address in object; if object is NULL, the address */
 };
 
 /*

@@ -41,7 +41,8 @@ int key_source_init(struct key_source *source, struct source *traces)
 
 	*source = (struct key_source){ .traces = traces, .classes.source = traces };
 	source->frame_key = malloc(frame_nr * sizeof(*source->frame_key));
-	if (!source->frame_key)
+	source->frame_view = malloc(frame_nr * sizeof(*source->frame_view));
+	if (!source->frame_key || !source->frame_view)
 		return -ENOMEM;
 	for (size_t i = 0; i < frame_nr; i++)
 		source->frame_key[i] = IDMAP_NONE;
@@ -51,6 +52,7 @@ int key_source_init(struct key_source *source, struct source *traces)
 void key_source_release(struct key_source *source)
 {
 	free(source->frame_key);
+	free(source->frame_view);
 	classes_release(&source->classes);
 	memset(source, 0, sizeof(*source));
 }
@@ -138,13 +140,14 @@ static int find_frame(struct keyspace *keys, struct key_source *source, uint32_t
 		      uint32_t *ret_id)
 {
 	uint32_t *memo = &source->frame_key[frame];
-	struct frame_view view;
+	bool is_traceback = keys->type->kind == KEY_IS_TRACEBACK;
+	struct frame_view once, *view = is_traceback ? &source->frame_view[frame] : &once;
 	int err = 0;
 
 	if (*memo == IDMAP_NONE) {
-		view = key_view(keys, source, frame);
-		err = keys->type->frame_text ? intern_frame_text(keys, &view, memo) :
-					       keyspace_intern_frame(keys, &view, memo);
+		*view = key_view(keys, source, frame);
+		err = keys->type->frame_text ? intern_frame_text(keys, view, memo) :
+					       keyspace_intern_frame(keys, view, memo);
 	}
 	*ret_id = *memo;
 	return err;
@@ -196,13 +199,13 @@ static void view_traceback(struct keyspace *keys, const struct key_source *sourc
 			   const struct key_traceback *row, const uint32_t *frame)
 {
 	for (uint32_t i = 0; i < row->nframe; i++) {
-		struct frame_view view = key_view(keys, source, frame[row->nframe - 1 - i]);
+		const struct frame_view *view = &source->frame_view[frame[row->nframe - 1 - i]];
 		size_t at = row->first + i;
 
 		if (at == keys->traceback_view_nr)
-			keys->traceback_view[keys->traceback_view_nr++] = view;
+			keys->traceback_view[keys->traceback_view_nr++] = *view;
 		else
-			frame_merge(&keys->traceback_view[at], &view);
+			frame_merge(&keys->traceback_view[at], view);
 	}
 }
 

@@ -48,6 +48,7 @@ struct key_source {
 	struct source *traces;
 	struct classes classes;
 	uint32_t *frame_key; /* frame id → canonical frame or text; IDMAP_NONE: not mapped yet */
+	struct frame_view *frame_view; /* of each frame that is mapped; for keys that are tracebacks */
 };
 
 /* Key ids, in a growing array that is used repeatedly. A zeroed struct is an empty one. */

@@ -81,9 +81,9 @@ Test(engine_frames, with_a_line_are_equal_whatever_their_function)
 	DATA_EXPECT("tracemalloc", NULL, data.snapshot, &as_tracemalloc, { "b.c:7", 8, 2 },
 		    { "a.h:7", 3, 2 });
 	expect_frame(&statistics->statistic[0].frame[0],
-		     &(struct frame_view){ "b.c", 7, "g", "/lib/a", 0 });
+		     &(struct frame_view){ .filename = "b.c", .lineno = 7, .function = "g", .object = "/lib/a" });
 	expect_frame(&statistics->statistic[1].frame[0],
-		     &(struct frame_view){ "a.h", 7, NULL, "/lib/a", 0 });
+		     &(struct frame_view){ .filename = "a.h", .lineno = 7, .object = "/lib/a" });
 	statistics_free(statistics);
 	data_release(&data);
 }
@@ -106,7 +106,7 @@ Test(engine_frames, without_a_line_differ_by_function_object_and_offset)
 		    { "/lib/x:0", 4, 1 });
 	DATA_EXPECT("filename", NULL, data.snapshot, &by_file, { "/lib/x:0", 127, 6 });
 	expect_frame(&statistics->statistic[3].frame[0],
-		     &(struct frame_view){ "/lib/x", 0, "f", "/lib/y", 0x20 });
+		     &(struct frame_view){ .filename = "/lib/x", .function = "f", .object = "/lib/y", .offset = 0x20 });
 	statistics_free(statistics);
 	statistics = statistics_of(&data, &by_file);
 	expect_frame(&statistics->statistic[0].frame[0], &(struct frame_view){ "/lib/x" });
@@ -193,9 +193,9 @@ Test(engine_frames, form_one_group_whatever_their_ids)
 		    { "m.c:2 a.c:1", 7, 1, 2, 0 }, { "/lib/x:0", 6, 1, -2, 0 });
 	cr_assert_eq(snapshot_compare(old.snapshot, new.snapshot, &by_line, &statistics, NULL), 0);
 	expect_frame(&statistics->statistic[0].frame[0],
-		     &(struct frame_view){ "z.c", 9, "z", "/old", 1 });
+		     &(struct frame_view){ .filename = "z.c", .lineno = 9, .function = "z", .object = "/old", .offset = 1 });
 	expect_frame(&statistics->statistic[3].frame[0],
-		     &(struct frame_view){ "a.c", 1, "f", "/bin/a", 0 });
+		     &(struct frame_view){ .filename = "a.c", .lineno = 1, .function = "f", .object = "/bin/a" });
 	statistics_free(statistics);
 	data_release(&old);
 	data_release(&new);

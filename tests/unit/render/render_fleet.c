@@ -7,7 +7,9 @@
 #include "engine/leak_runtime.h"
 #include "render/fleet.h"
 
-static const struct frame_view frame = { "a\n.c", 3, "new\033[2J", "/bin/shop", 0x200 };
+static const struct frame_view frame = {
+	.filename = "a\n.c", .lineno = 3, .function = "new\033[2J", .object = "/bin/shop", .offset = 0x200,
+};
 static struct statistic keys[] = { { .frame = &frame, .nframe = 1 }, { .key = "web\r\t" } };
 static const struct groups groups = { .key = keys, .key_nr = ARRAY_SIZE(keys) };
 static const char *const hosts[] = { "größe", "h\033]0;x\007" };
@@ -122,10 +124,14 @@ Test(render_fleet, prints_lines_that_leak_together)
 {
 	static const struct fleet_snapshot snapshot = { .host = "web-2", .comm = "shopd", .pid = 4711 };
 	static struct frame_view calls[] = {
-		{ "main.c", 70, "main" }, { "order.c", 7, "parse\033" }, { "order.c", 20, "order_new" },
+		{ .filename = "main.c", .lineno = 70, .function = "main" },
+		{ .filename = "order.c", .lineno = 7, .function = "parse\033" },
+		{ .filename = "order.c", .lineno = 20, .function = "order_new" },
 	};
 	static struct frame_view other_calls[] = {
-		{ "main.c", 70, "main" }, { "order.c", 7, "parse\033" }, { "order.c", 30, "item_new" },
+		{ .filename = "main.c", .lineno = 70, .function = "main" },
+		{ .filename = "order.c", .lineno = 7, .function = "parse\033" },
+		{ .filename = "order.c", .lineno = 30, .function = "item_new" },
 	};
 	struct leak_place_caller caller = { .frame = calls, .nframe = 3 }, other = { .frame = other_calls, .nframe = 3 };
 	const struct leak_verdict verdict = { .kind = LEAK_SURE, .bytes_per_s = 100, .survivors = 50, .periods = 8, .span = 8,

@@ -13,9 +13,9 @@
 #include "render/clean.h"
 
 static const struct frame_view stack[] = {
-	{ "main.c", 70, "main;1", "/bin/shop", 0x100 },
-	{ "/lib/z.so", 0, NULL, "/lib/z.so", 0x8f0 },
-	{ "a\n\xff.c", 3, "new<\"x\\\">", "/bin/shop", 0x200 },
+	{ .filename = "main.c", .lineno = 70, .function = "main;1", .object = "/bin/shop", .offset = 0x100 },
+	{ .filename = "/lib/z.so", .object = "/lib/z.so", .offset = 0x8f0 },
+	{ .filename = "a\n\xff.c", .lineno = 3, .function = "new<\"x\\\">", .object = "/bin/shop", .offset = 0x200 },
 };
 
 static struct statistic rows[] = {
@@ -164,7 +164,9 @@ Test(render_dhat, has_frames_by_number)
 /* A spreadsheet would run a name that begins as a formula does. */
 Test(render_csv, has_no_formulas)
 {
-	static const struct frame_view hostile[] = { { "=cmd|'/C calc'!A0", 1, "@SUM(1,\"2\")", "-o", 0x100 } };
+	static const struct frame_view hostile[] = { {
+		.filename = "=cmd|'/C calc'!A0", .lineno = 1, .function = "@SUM(1,\"2\")", .object = "-o", .offset = 0x100,
+	} };
 	static struct statistic row[] = { { hostile, 1, { 300, 3 }, { -200, -2 } } };
 
 	statistics.statistic = row;
@@ -186,7 +188,9 @@ Test(render_csv, has_all_frames_of_a_traceback)
 
 Test(render_markdown, keeps_names_in_code_spans)
 {
-	static const struct frame_view hostile[] = { { "a|b.c", 1, "<img src=x>``[x](y)", "/bin/x", 0x100 } };
+	static const struct frame_view hostile[] = { {
+		.filename = "a|b.c", .lineno = 1, .function = "<img src=x>``[x](y)", .object = "/bin/x", .offset = 0x100,
+	} };
 	static struct statistic row[] = { { hostile, 1, { 300, 3 }, { -200, -2 } } };
 
 	statistics.statistic = row;

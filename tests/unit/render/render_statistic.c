@@ -91,16 +91,17 @@ Test(render_frame, prints_all_known_parts)
 		struct frame_view frame;
 		const char *text, *name, *extra;
 	} cases[] = {
-		{ { "a.c", 3, "f", "/bin/a", 0x10 }, "f at a.c:3", "f", "in f" },
-		{ { "a.c", 3, NULL, "/bin/a", 0x10 }, "a.c:3", "a.c:3", "" },
-		{ { "/bin/a", 0, "f", "/bin/a", 0x10 }, "f (/bin/a+0x10)", "f",
+		{ { .filename = "a.c", .lineno = 3, .function = "f", .object = "/bin/a", .offset = 0x10 },
+		  "f at a.c:3", "f", "in f" },
+		{ { .filename = "a.c", .lineno = 3, .object = "/bin/a", .offset = 0x10 }, "a.c:3", "a.c:3", "" },
+		{ { .filename = "/bin/a", .function = "f", .object = "/bin/a", .offset = 0x10 }, "f (/bin/a+0x10)", "f",
 		  "in f (/bin/a+0x10)" },
-		{ { "/bin/a", 0, NULL, "/bin/a", 0x10 }, "/bin/a+0x10", "/bin/a+0x10",
+		{ { .filename = "/bin/a", .object = "/bin/a", .offset = 0x10 }, "/bin/a+0x10", "/bin/a+0x10",
 		  "/bin/a+0x10" },
-		{ { "/bin/a", 0, NULL, "/bin/a", 0 }, "/bin/a", "/bin/a", "/bin/a" },
-		{ { "<unknown>", 0, NULL, NULL, 0x7f00 }, "0x7f00", "0x7f00", "0x7f00" },
-		{ { "<unknown>", 0, "jitted", NULL, 0 }, "jitted", "jitted", "in jitted" },
-		{ { "<unknown>", 0, NULL, NULL, 0 }, "<unknown>", "<unknown>", "" },
+		{ { .filename = "/bin/a", .object = "/bin/a" }, "/bin/a", "/bin/a", "/bin/a" },
+		{ { .filename = "<unknown>", .offset = 0x7f00 }, "0x7f00", "0x7f00", "0x7f00" },
+		{ { .filename = "<unknown>", .function = "jitted" }, "jitted", "jitted", "in jitted" },
+		{ { .filename = "<unknown>" }, "<unknown>", "<unknown>", "" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
