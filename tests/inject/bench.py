@@ -78,6 +78,10 @@ class Process:
             raise AssertionError(f"the program says {line!r}, status {self.popen.wait()}, {self.popen.stderr.read(2000)!r}")
         return int(found[1]), int(found[2])
 
+    def enter_namespace(self):
+        """From here on it is the child of what unshare(1) has started."""
+        self.pid = int(read_text("/proc", self.pid, "task", self.pid, "children").split()[0])
+
     def goes_on(self):
         """It is alive and does its work."""
         begun, bad = self.ask()
@@ -122,13 +126,17 @@ class Process:
         return sorted(os.listdir(f"/proc/{self.pid}/fd"))
 
 
-def injector(*argv, status=0, as_user=None, **environment):
+def injector(*argv, status=0, as_user=None, without=None, **environment):
+    """status None: any. without: a capability."""
     prefix = ["setpriv", f"--reuid={as_user}", "--clear-groups", "--bounding-set=-all"] if as_user else []
-    if not status:
+    if without:
+        prefix = ["setpriv", f"--bounding-set=-{without}", f"--inh-caps=-{without}"]
+    if status == 0:
         environment["TRIES"] = "200"
     done = subprocess.run([*prefix, INJECTOR, *map(str, argv)], env=os.environ | environment, capture_output=True,
                           text=True, timeout=PATIENCE_S * 10, check=False)
-    assert done.returncode == status, f"injector {argv} ends with {done.returncode}: {done.stdout}{done.stderr}"
+    assert done.returncode == status or status is None and done.returncode in (0, 1), \
+        f"injector {argv} ends with {done.returncode}: {done.stdout}{done.stderr}"
     return done.stdout
 
 
@@ -142,11 +150,11 @@ class Bench:
             shutil.copy(os.path.realpath(LIBRARIES + "libc.so.6"), self.library)
         self.stack = contextlib.ExitStack()
 
-    def start(self, *argv, preload="", **environment):
+    def start(self, *argv, preload="", prefix=(), **environment):
         if preload:
             environment["LD_PRELOAD"] = preload
         environment.setdefault("LD_LIBRARY_PATH", self.folder)
-        process = Process([os.path.join(FOLDER, argv[0]), *map(str, argv[1:])], **environment)
+        process = Process([*prefix, os.path.join(FOLDER, argv[0]), *map(str, argv[1:])], **environment)
         self.stack.callback(process.kill)
         return process
 
@@ -157,8 +165,8 @@ class Bench:
         wait_for(lambda: process.ask()[0] > 0, "the first round")
         return process
 
-    def refusing(self, mode, **more):
-        process = self.start("refusals", mode, **more)
+    def refusing(self, mode, *argument, **more):
+        process = self.start("refusals", mode, *argument, **more)
         line = process.popen.stdout.readline()
         if process.popen.poll() == 3:
             raise Skip(f"this kernel has no {mode}")

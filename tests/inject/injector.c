@@ -5,6 +5,9 @@
  *
  * injector cycles PID NR: injects, listens as a recorder would (the semaphores, but no probes), and ejects, NR times.
  *
+ * injector serve PID INTERVAL: for each line "inject N" or "eject N" on stdin a child does that, and is killed at the Nth
+ * moment (0: at none). It prints "killed", or what the child has printed. All follow one plan.
+ *
  * TRIES=N: a refusal for the moment (EAGAIN) is tried again, up to N times. OWNER=PID: in place of this process.
  * DIE_AT=N: it is killed at the Nth moment. COUNT_MOMENTS=1: it prints how many there were.
  */
@@ -15,12 +18,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/reason.h"
 #include "collect/inject/inject.h"
 #include "collect/inject/injected_file.h"
 #include "sandbox/client.h"
+
+#define CYCLES_OF_PLAN 10
 
 extern void (*inject_moment)(const char *what);
 
@@ -146,13 +152,11 @@ static void add_times(struct cycle_sums *sums, const struct inject_times *times)
 		sums->most_ns = times->stopped_ns / times->tries;
 }
 
-static int run_cycle(struct parser *parser, pid_t pid, struct cycle_sums *sums, struct reason *why)
+static int run_cycle(pid_t pid, struct inject_plan *plan, struct cycle_sums *sums, struct reason *why)
 {
-	struct inject_plan *plan = NULL;
 	struct inject_times times;
 	struct eject_result result;
-	int err = inject_plan_make(parser, pid, &plan, why) ?:
-			  inject_execute(plan, &(struct inject_options){ .interval = 5000 }, &times, why);
+	int err = inject_execute(plan, &(struct inject_options){ .interval = 5000 }, &times, why);
 
 	if (!err) {
 		add_times(sums, &times);
@@ -166,6 +170,20 @@ static int run_cycle(struct parser *parser, pid_t pid, struct cycle_sums *sums, 
 		add_times(sums, &result.times);
 		sums->kept += result.kept_nr;
 	}
+	return err;
+}
+
+/* Planning reads files and stops nothing: a plan serves for some cycles. */
+static int run_planned_cycles(struct parser *parser, pid_t pid, int nr, int *done, struct cycle_sums *sums,
+			      struct reason *why)
+{
+	struct inject_plan *plan = NULL;
+	int err = inject_plan_make(parser, pid, &plan, why);
+
+	for (int i = 0; i < CYCLES_OF_PLAN && *done < nr && !err; i++) {
+		err = run_cycle(pid, plan, sums, why);
+		*done += !err;
+	}
 	inject_plan_free(plan);
 	return err;
 }
@@ -175,19 +193,60 @@ static int run_cycles(pid_t pid, int nr, struct reason *why)
 {
 	struct parser *parser = parser__open(&(struct parser_options){}, why);
 	struct cycle_sums sums = {};
-	int err = parser ? 0 : -errno;
+	int err = parser ? 0 : -errno, done = 0;
 
-	for (int i = 0; i < nr && !err; i++) {
-		err = run_cycle(parser, pid, &sums, why);
+	while (done < nr && !err) {
+		err = run_planned_cycles(parser, pid, nr, &done, &sums, why);
 		if (err == -EAGAIN && ++sums.again < 100u + nr) {
 			inject_eject(pid, 0, NULL, NULL);
-			i--;
 			err = 0;
 		}
 	}
 	if (!err)
 		printf("cycles %d, %" PRIu64 " us stopped, at most %" PRIu64 " us, kept %u, again %u\n", nr,
 		       sums.stopped_ns / 1000, sums.most_ns / 1000, sums.kept, sums.again);
+	parser__close(parser);
+	return err;
+}
+
+/* ---- one plan, many injectors ---- */
+
+/* Returns the child's exit status. */
+static int obey(pid_t pid, struct inject_plan *plan, bool injects, uint64_t interval)
+{
+	struct inject_times times;
+	struct reason why = {};
+	int err;
+
+	do {
+		err = injects ? inject_execute(plan, &(struct inject_options){ .interval = interval }, &times, &why)
+			      : eject(pid, &why);
+	} while (injects && tries_again(err));
+	printf(err ? "refused %s %s\n" : "done\n", strerrorname_np(-err), why.text);
+	fflush(stdout);
+	return err != 0;
+}
+
+static int serve(pid_t pid, uint64_t interval, struct reason *why)
+{
+	struct parser *parser = parser__open(&(struct parser_options){}, why);
+	struct inject_plan *plan = NULL;
+	int err = parser ? inject_plan_make(parser, pid, &plan, why) : -errno, status;
+	char word[8];
+
+	while (!err && scanf("%7s %d", word, &die_at) == 2) {
+		pid_t child = fork();
+
+		if (!child)
+			_exit(obey(pid, plan, *word == 'i', interval));
+		if (child < 0 || waitpid(child, &status, 0) != child)
+			err = -errno;
+		else if (WIFSIGNALED(status)) {
+			printf("%s\n", WTERMSIG(status) == SIGKILL ? "killed" : "crashed");
+			fflush(stdout);
+		}
+	}
+	inject_plan_free(plan);
 	parser__close(parser);
 	return err;
 }
@@ -223,6 +282,8 @@ int main(int argc, char **argv)
 		err = eject(pid, &why);
 	else if (argc > 2 && !strcmp(argv[1], "find"))
 		err = find(pid, &why);
+	else if (argc > 3 && !strcmp(argv[1], "serve"))
+		err = serve(pid, interval, &why);
 	else if (argc > 3 && !strcmp(argv[1], "cycles"))
 		err = run_cycles(pid, atoi(argv[3]), &why);
 	if (getenv("COUNT_MOMENTS"))

@@ -83,7 +83,7 @@ def test_own_namespaces(bench):
     outer = Process([*unshared, os.path.join(FOLDER, "storm"), "alloc"], LD_LIBRARY_PATH=bench.folder)
     bench.stack.callback(outer.kill)
     wait_for(lambda: outer.ask()[0] > 0, "the first round")
-    outer.pid = int(read_text("/proc", outer.pid, "task", outer.pid, "children").split()[0])
+    outer.enter_namespace()
     check_whole_way(outer)
     outer.end()
 
@@ -177,25 +177,38 @@ def test_libraries_that_come_and_go(_):
 
 # ---- the injector is killed ----
 
-def is_killed(action, pid, moment):
-    """Whether it lived to see this moment."""
-    done = subprocess.run([INJECTOR, action, str(pid), "5000"], env=os.environ | {"DIE_AT": str(moment), "TRIES": "200"},
-                          capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-    assert done.returncode in (0, -signal.SIGKILL), f"moment {moment}: {done.stdout}{done.stderr}"
-    return done.returncode != 0
+class Killed:
+    """Injectors that are killed at a moment; 0: at none. One plan serves for all."""
+
+    def __init__(self, bench, pid):
+        self.served = Process([INJECTOR, "serve", str(pid), "5000"], TRIES="200")
+        bench.stack.callback(self.served.kill)
+
+    def order(self, action, moment=0):
+        """Whether it was killed."""
+        self.served.popen.stdin.write(f"{action} {moment}\n")
+        said = [self.served.popen.stdout.readline()]
+        while not re.match("killed|done|refused", said[-1]):
+            assert said[-1], f"moment {moment}: {said}{self.served.popen.stderr.read()}"
+            said.append(self.served.popen.stdout.readline())
+        assert not said[-1].startswith("refused"), f"moment {moment}: {said}"
+        return said[-1] == "killed\n"
 
 
-def check_deaths(process, action, prepare, step):
+def check_deaths(bench, process, action, step):
     """At each moment the process lives; then what was left is taken out."""
     maps, code, masks = process.maps("libc.so.6"), process.code("libc.so.6"), process.signal_masks()
-    moment = 1
+    injectors, moment = Killed(bench, process.pid), 1
+
+    def prepare():
+        if action == "eject":
+            injectors.order("inject")
     prepare()
-    while is_killed(action, process.pid, moment):
+    while injectors.order(action, moment):
         process.goes_on()
         assert process.signal_masks() == masks, f"moment {moment}: signals are blocked"
-        left = injector("find", process.pid, status=0) if process.maps("memfd:allocsnap-sampler") else ""
-        if left:
-            injector("eject", process.pid)
+        if process.maps("memfd:allocsnap-sampler"):
+            injectors.order("eject")
             process.goes_on()
         assert process.maps("libc.so.6") == maps, f"moment {moment}: the mappings of libc have changed"
         assert process.code("libc.so.6") == code, f"moment {moment}: the code has changed"
@@ -208,7 +221,7 @@ def check_deaths(process, action, prepare, step):
 @test
 def test_killed_at_each_moment_of_injecting(bench):
     process = bench.storm("alloc")
-    said = check_deaths(process, "inject", lambda: None, 1)
+    said = check_deaths(bench, process, "inject", 1)
     injector("eject", process.pid)
     process.end()
     return said
@@ -217,7 +230,7 @@ def test_killed_at_each_moment_of_injecting(bench):
 @test
 def test_killed_at_each_moment_of_ejecting(bench):
     process = bench.storm("alloc")
-    said = check_deaths(process, "eject", lambda: injector("inject", process.pid, 5000), 1)
+    said = check_deaths(bench, process, "eject", 1)
     process.end()
     return said
 
@@ -241,7 +254,7 @@ def test_killed_at_any_time(bench):
 def test_killed_while_the_program_does(bench, mode):
     """Every seventh moment."""
     process = bench.storm(mode)
-    said = check_deaths(process, "inject", lambda: None, 7)
+    said = check_deaths(bench, process, "inject", 7)
     process.end()
     return said
 
