@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * refusals MODE: a process into which nothing may be injected. It prints "ready" when it is as the mode says, and ends
+ * refusals MODE [LIBRARY…]: a process into which nothing may be injected. It prints "ready" when it is as the mode says, and ends
  * with stdin. The modes are the rows of `modes`.
  */
+#include <dlfcn.h>
 #include <err.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -25,6 +26,8 @@
 #ifndef SYS_mseal
 #define SYS_mseal 462
 #endif
+
+static char **library; /* the arguments behind MODE */
 
 static uint8_t *page_of_malloc(void)
 {
@@ -86,12 +89,24 @@ static void fill_room(void)
 			mmap((void *)at, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
 }
 
+static int born[2]; /* a child that sleeps has written to it */
+
 static __attribute__((noreturn)) int sleep_for_ever(void *unused)
 {
 	(void)unused;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (write(born[1], "x", 1) != 1)
+		_exit(1);
 	for (;;)
 		syscall(SYS_pause);
+}
+
+static void wait_for_birth(void)
+{
+	char byte;
+
+	if (read(born[0], &byte, 1) != 1)
+		err(2, "read");
 }
 
 static void share_memory(void)
@@ -100,6 +115,7 @@ static void share_memory(void)
 
 	if (clone(sleep_for_ever, stack + sizeof(stack), CLONE_VM, NULL) < 0)
 		err(2, "clone");
+	wait_for_birth();
 }
 
 static void *run_vfork(void *unused)
@@ -116,12 +132,28 @@ static void stay_in_vfork(void)
 	pthread_t thread;
 
 	pthread_create(&thread, NULL, run_vfork, NULL);
-	usleep(100000);
+	wait_for_birth();
 }
 
-static void be_traced(void)
+/* A child that waits for ever holds up this thread in the kernel, although it has memory of its own. */
+static void *run_fork_and_wait(void *unused)
 {
-	pid_t parent = getpid();
+	(void)unused;
+	if (!syscall(SYS_clone, CLONE_VFORK | SIGCHLD, NULL, NULL, NULL, NULL))
+		sleep_for_ever(NULL);
+	return NULL;
+}
+
+static void stay_in_kernel(void)
+{
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, run_fork_and_wait, NULL);
+	wait_for_birth();
+}
+
+static void trace(pid_t tid)
+{
 	int pipes[2];
 	char byte;
 
@@ -130,13 +162,74 @@ static void be_traced(void)
 		err(2, "pipe");
 	if (!fork()) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (ptrace(PTRACE_SEIZE, parent, 0, 0) || write(pipes[1], "x", 1) != 1)
+		if (ptrace(PTRACE_SEIZE, tid, 0, 0) || write(pipes[1], "x", 1) != 1)
 			err(2, "ptrace");
 		for (;;)
 			pause();
 	}
 	if (read(pipes[0], &byte, 1) != 1)
 		err(2, "read");
+}
+
+static void be_traced(void)
+{
+	trace(getpid());
+}
+
+static pid_t other_thread;
+
+static void *run_other_thread(void *ready)
+{
+	other_thread = gettid();
+	pthread_barrier_wait(ready);
+	for (;;)
+		pause();
+	return NULL;
+}
+
+/* As if the debugger came when some threads are stopped already. */
+static void be_traced_in_part(void)
+{
+	pthread_barrier_t ready;
+	pthread_t thread;
+
+	pthread_barrier_init(&ready, NULL, 2);
+	pthread_create(&thread, NULL, run_other_thread, &ready);
+	pthread_barrier_wait(&ready);
+	trace(other_thread);
+}
+
+/* A return into the bytes of a jump, as far as can be told from outside. */
+static void *run_amid_malloc(void *ready)
+{
+	uintptr_t word[8];
+
+	for (int i = 0; i < 8; i++)
+		word[i] = (uintptr_t)malloc + i;
+	__asm__ volatile("" : : "m"(word));
+	pthread_barrier_wait(ready);
+	for (;;) {
+		pause();
+		__asm__ volatile("" : : "m"(word));
+	}
+	return NULL;
+}
+
+static void stay_amid_malloc(void)
+{
+	pthread_barrier_t ready;
+	pthread_t thread;
+
+	pthread_barrier_init(&ready, NULL, 2);
+	pthread_create(&thread, NULL, run_amid_malloc, &ready);
+	pthread_barrier_wait(&ready);
+}
+
+static void load_libraries(void)
+{
+	for (; *library; library++)
+		if (!dlopen(*library, RTLD_NOW | RTLD_LOCAL))
+			errx(2, "%s", dlerror());
 }
 
 static void seal_code(void)
@@ -180,7 +273,11 @@ static const struct mode {
 	{ "far", fill_room },
 	{ "shared", share_memory },
 	{ "vfork", stay_in_vfork },
+	{ "kernel", stay_in_kernel },
 	{ "traced", be_traced },
+	{ "partly-traced", be_traced_in_part },
+	{ "amid", stay_amid_malloc },
+	{ "libraries", load_libraries },
 	{ "sealed", seal_code },
 	{ "files", limit_files },
 	{ "memory", limit_memory },
@@ -199,6 +296,9 @@ int main(int argc, char **argv)
 	if (!mode->name)
 		errx(2, "which mode?");
 	free(malloc(1));
+	library = argv + 2;
+	if (pipe(born))
+		err(2, "pipe");
 	mode->prepare();
 	if (write(1, "ready\n", 6) != 6)
 		return 2;

@@ -2,6 +2,7 @@
 """Processes into which nothing may be injected: there is one line that says why, and nothing has changed."""
 import os
 import re
+import shutil
 import signal
 import subprocess
 
@@ -12,10 +13,9 @@ def check_refused(process, expected, pid=None, **more):
     def look():
         return process.maps(), process.code("libc.so.6"), process.files(), process.signal_masks()
     before = look()
-    for action in ("plan", "inject"):
-        said = injector(action, pid or process.pid, status=1, **more)
-        if said.startswith("refused"):
-            break
+    said = injector("plan", pid or process.pid, status=None, **more)
+    if not said.startswith("refused"):
+        said = injector("inject", pid or process.pid, status=1, **more)
     assert re.match(f"refused {expected}", said), said
     assert said.count("\n") == 1, said
     assert look() == before, "something has changed"
@@ -28,9 +28,10 @@ REFUSALS = {
     "twice": "EOPNOTSUPP .* is mapped more than once",
     "shared": "EAGAIN process .* uses the same memory",
     "vfork": "EAGAIN process .* uses the same memory",
+    "kernel": "EAGAIN thread .* does not stop: it waits in the kernel",
     "traced": "EAGAIN process .* traces it",
-}
-REFUSED_LATER = {
+    "partly-traced": "EAGAIN process .* traces thread",
+    "amid": "EAGAIN thread .* was interrupted amid what would be replaced",
     "far": "EOPNOTSUPP no room for the sampler near",
     "sealed": "EOPNOTSUPP the pages of .* may not be exchanged",
     "files": "EOPNOTSUPP it may make no memory file",
@@ -40,19 +41,11 @@ REFUSED_LATER = {
 
 @for_each(REFUSALS)
 def test_refuses(bench, mode):
-    return check_refused(bench.refusing(mode), REFUSALS[mode])
-
-
-@for_each(REFUSED_LATER)
-def test_refuses_when_it_begins(bench, mode):
     process = bench.refusing(mode)
-    before = process.maps(), process.code("libc.so.6"), process.files()
-    said = injector("inject", process.pid, status=1)
-    assert re.match(f"refused {REFUSED_LATER[mode]}", said), said
-    assert (process.maps(), process.code("libc.so.6"), process.files()) == before, "something has changed"
+    said = check_refused(process, REFUSALS[mode])
     process.popen.stdin.write("\n")
     process.end()
-    return said.strip()
+    return said
 
 
 @test
@@ -64,6 +57,14 @@ def test_refuses_a_stopped_process(bench):
     assert "State:\tT" in read_text("/proc", process.pid, "status")
     os.kill(process.pid, signal.SIGCONT)
     process.end()
+
+
+@test
+def test_refuses_a_zombie(bench):
+    process = bench.refusing("plain")
+    process.popen.stdin.close()
+    wait_for(lambda: "State:\tZ" in read_text("/proc", process.pid, "status"), "its end")
+    assert re.match("refused ESRCH process .* has ended", injector("inject", process.pid, status=1))
 
 
 @test
@@ -87,9 +88,77 @@ def test_refuses_an_entry_that_cannot_move(bench):
 
 
 @test
+def test_refuses_code_that_may_be_copied(bench):
+    check_refused(bench.refusing("plain", preload=os.path.join(FOLDER, "copies_text.so")),
+                  "EOPNOTSUPP .*copies_text.so may copy its code while it runs")
+
+
+@test
+def test_refuses_functions_on_many_pages(bench):
+    check_refused(bench.refusing("plain", preload=os.path.join(FOLDER, "many_pages.so")),
+                  "EOPNOTSUPP the functions of .*many_pages.so lie on more than 32 pages")
+
+
+@test
+def test_refuses_many_allocators(bench):
+    copies = [os.path.join(bench.folder, f"lockfree{i}.so") for i in range(4)]
+    for copy in copies:
+        shutil.copy(os.path.join(FOLDER, "lockfree.so"), copy)
+    check_refused(bench.refusing("libraries", *copies), "EOPNOTSUPP it has more than 4 allocators")
+
+
+@test
 def test_refuses_a_process_with_a_sampler(bench):
-    library = os.path.join(os.path.dirname(SAMPLER_FOLDER), "liballocsnap-sampler.so")
-    check_refused(bench.refusing("plain", preload=library), "EEXIST the process has a sampler already")
+    """Preloaded; of the program's own; injected, which stays as it is."""
+    for library in os.path.join(os.path.dirname(SAMPLER_FOLDER), "liballocsnap-sampler.so"), os.path.join(FOLDER, "own_sampler.so"):
+        check_refused(bench.refusing("plain", preload=library), "EEXIST the process has a sampler already")
+    process = bench.refusing("plain")
+    injector("inject", process.pid)
+    check_refused(process, "EEXIST the process has an injected sampler already, of process .*, which has ended")
+    injector("eject", process.pid)
+    process.end()
+
+
+@test
+def test_refuses_seccomp_without_the_privilege_to_suspend_it(bench):
+    process = bench.storm("seccomp")
+    check_refused(process, "EPERM thread .* is under seccomp: suspending that needs CAP_SYS_ADMIN",
+                  without="sys_admin")
+    process.goes_on()
+    process.end()
+
+
+def own_sysctl(name, value):
+    """A prefix for programs in a PID namespace of their own, with a sysctl of it."""
+    unshared = ["unshare", "--pid", "--mount-proc", "--fork", "--kill-child"]
+    set_it = f"echo {value} > /proc/sys/{name}"
+    if subprocess.run([*unshared, "sh", "-c", set_it], capture_output=True, check=False).returncode:
+        raise Skip(f"this kernel has no {name}")
+    return [*unshared, "sh", "-c", set_it + ' && exec "$@"', "sh"]
+
+
+@test
+def test_refuses_where_memory_files_may_not_be_code(bench):
+    """vm.memfd_noexec, at 1 (may, if asked for) and 2 (may not)."""
+    for value in 1, 2:
+        prefix = own_sysctl("vm/memfd_noexec", value)
+        process = bench.refusing("plain", prefix=prefix)
+        process.enter_namespace()
+        if value == 1:
+            injector("inject", process.pid)
+            injector("eject", process.pid)
+        else:
+            check_refused(process, "EOPNOTSUPP it may make no memory file: Permission denied")
+        process.end()
+
+
+@test
+def test_refuses_heaptrack(bench):
+    library = "/usr/lib/heaptrack/libheaptrack_preload.so"
+    if not os.path.exists(library):
+        raise Skip("no heaptrack")
+    process = bench.refusing("plain", preload=library, DUMP_HEAPTRACK_OUTPUT="/dev/null")
+    check_refused(process, "EOPNOTSUPP its allocator is that of heaptrack")
 
 
 @test

@@ -2,7 +2,8 @@
 # A sampler put into running programs, and taken out, while the worst happens.
 
 INJECT_TEST  := $(OUT)/inject
-INJECT_TESTS := $(addprefix $(INJECT_TEST)/,storm storm_static refusals bare free_is_ret.so lockfree.so nested.so)
+INJECT_TESTS := $(addprefix $(INJECT_TEST)/,storm storm_static refusals bare free_is_ret.so lockfree.so nested.so copies_text.so \
+		  many_pages.so own_sampler.so)
 INJECT_TEST_CFLAGS := -std=gnu2x -D_GNU_SOURCE -O2 -g -Wall -Wextra -Wno-missing-field-initializers \
 		      $(if $(CI),-Werror) -Wno-alloc-size-larger-than -fno-builtin -pthread -Isrc
 
@@ -38,5 +39,14 @@ $(INJECT_TEST)/bare:
 # The functions of next_lockfree.c are short: with room at their entries a jump fits.
 $(INJECT_TEST)/lockfree.so:
 	$(call inject_test,-shared -fPIC -fpatchable-function-entry=8 tests/sampler/next_lockfree.c)
+# A symbol of programs that copy their code at their start.
+$(INJECT_TEST)/copies_text.so:
+	$(call inject_test,-shared -fPIC -fpatchable-function-entry=8 -Wl$(comma)--defsym=__bolt_hugify_self=malloc \
+		tests/sampler/next_lockfree.c)
+$(INJECT_TEST)/many_pages.so:
+	$(call inject_test,-shared -fPIC -fpatchable-function-entry=8 tests/inject/many_pages.c)
+# Any library with probes of provider otel_memory.
+$(INJECT_TEST)/own_sampler.so:
+	$(call inject_test,-shared -fPIC tests/workloads/own_sampler.so.c)
 $(INJECT_TEST)/nested.so:
 	$(call inject_test,-shared -fPIC -fpatchable-function-entry=8 -DNESTED tests/sampler/next_lockfree.c)

@@ -16,6 +16,7 @@
 #include "base/array.h"
 #include "base/reason.h"
 #include "collect/inject/inject_private.h"
+#include "collect/inject/inject_rules.h"
 #include "collect/process/proc.h"
 
 #define SHARED_TRIES 20
@@ -23,62 +24,33 @@
 
 /* ---- the kernel and the process ---- */
 
-/* Linux moves pages of files with MREMAP_DONTUNMAP since 5.13. */
-static int check_kernel_version(struct reason *why)
+/* The first line of a small file; "" if there is none. */
+static void read_line(const char *path, char *ret, size_t room)
 {
-	unsigned int major = 0, minor = 0;
+	FILE *file = fopen(path, "re");
+
+	if (!file || !fgets(ret, room, file))
+		*ret = '\0';
+	if (file)
+		fclose(file);
+}
+
+static int check_kernel(struct reason *why)
+{
+	char lockdown[80], selinux[8], ptrace_scope[8];
 	struct utsname name;
 
-	if (uname(&name) || sscanf(name.release, "%u.%u", &major, &minor) != 2 || major < 5 || (major == 5 && minor < 13))
-		return reason_set(why, -ENOTSUP, "injection needs Linux 5.13");
-	return 0;
-}
-
-/* The text of a line of /proc/PID/status, up to its end; "" if there is none. */
-static void status_text(const char *status, const char *field, char *ret, size_t room)
-{
-	size_t len = strlen(field);
-	const char *at = status;
-
-	*ret = '\0';
-	while (at && (strncmp(at, field, len) || at[len] != ':')) {
-		at = strchr(at, '\n');
-		at += at ? 1 : 0;
-	}
-	if (!at)
-		return;
-	at += len + 1;
-	at += strspn(at, " \t");
-	snprintf(ret, room, "%.*s", (int)strcspn(at, "\n"), at);
-}
-
-static int check_status(pid_t pid, const char *status, struct reason *why)
-{
-	char text[256];
-
-	status_text(status, "State", text, sizeof(text));
-	if (*text == 'Z' || *text == 'X')
-		return reason_set(why, -ESRCH, "process %d has ended", pid);
-	if (*text == 'T' || *text == 't')
-		return reason_set(why, -EAGAIN, "process %d is stopped", pid);
-	status_text(status, "VmSize", text, sizeof(text));
-	if (!*text)
-		return reason_set(why, -ENOTSUP, "process %d is a thread of the kernel", pid);
-	status_text(status, "Tgid", text, sizeof(text));
-	if (atoi(text) != pid)
-		return reason_set(why, -ENOTSUP, "%d is a thread of process %.20s", pid, text);
-	status_text(status, "TracerPid", text, sizeof(text));
-	if (strcmp(text, "0"))
-		return reason_set(why, -EAGAIN, "process %.20s traces it (a debugger, or strace)", text);
-	status_text(status, "x86_Thread_features", text, sizeof(text));
-	if (strstr(text, "shstk"))
-		return reason_set(why, -ENOTSUP, "it has a shadow stack (CET), with which injection is not tested");
-	return 0;
+	if (uname(&name))
+		return reason_set(why, -errno, "uname: %s", strerror(errno));
+	read_line("/sys/kernel/security/lockdown", lockdown, sizeof(lockdown));
+	read_line("/sys/fs/selinux/enforce", selinux, sizeof(selinux));
+	read_line("/proc/sys/kernel/yama/ptrace_scope", ptrace_scope, sizeof(ptrace_scope));
+	return judge_kernel(&(struct kernel_texts){ name.release, lockdown, selinux, ptrace_scope }, why);
 }
 
 int check_target_process(pid_t pid, struct reason *why)
 {
-	int err = check_kernel_version(why);
+	int err = check_kernel(why);
 	char *status;
 
 	if (err)
@@ -89,7 +61,7 @@ int check_target_process(pid_t pid, struct reason *why)
 	if (!status)
 		return reason_set(why, errno == ENOENT || errno == ESRCH ? -ESRCH : -errno, "process %d: %s", pid,
 				  errno == ENOENT ? "there is none" : strerror(errno));
-	err = check_status(pid, status, why);
+	err = judge_target(pid, status, why);
 	free(status);
 	return err;
 }

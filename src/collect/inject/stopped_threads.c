@@ -118,12 +118,15 @@ static bool has_seccomp(pid_t tid)
 
 static int seize_thread(struct stopped_threads *threads, pid_t tid, struct reason *why)
 {
+	uint64_t tracer = 0;
 	int err;
 
 	if (ptrace(PTRACE_SEIZE, tid, 0, PTRACE_O_SUSPEND_SECCOMP)) {
 		err = -errno;
 		if (err == -ESRCH || has_thread_ended(threads->pid, tid))
 			return 0;
+		if (!proc_status(tid, "TracerPid", &tracer) && tracer)
+			return reason_set(why, -EAGAIN, "process %d traces thread %d (a debugger, or strace)", (int)tracer, tid);
 		if (err == -EPERM && has_seccomp(tid))
 			return reason_set(why, err, "thread %d is under seccomp: suspending that needs CAP_SYS_ADMIN", tid);
 		if (err != -EPERM || ptrace(PTRACE_SEIZE, tid, 0, 0))
