@@ -7,12 +7,14 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 FOLDER, SAMPLER_FOLDER = sys.argv[1:3]
 LIBRARIES = "/usr/lib/x86_64-linux-gnu/"
 INJECTOR = os.path.join(FOLDER, "injector")
 PATIENCE_S = 120
+ALLOCSNAP = os.environ.get("ALLOCSNAP", "./allocsnap")
 tests = {}
 
 
@@ -56,6 +58,18 @@ def read_text(*path):
         return file.read()
 
 
+def descendant(pid, name):
+    """The process below another one; None: not yet."""
+    try:
+        if read_text("/proc", pid, "comm") == name + "\n":
+            return pid
+        threads = os.listdir(f"/proc/{pid}/task")
+        children = [child for tid in threads for child in read_text("/proc", pid, "task", tid, "children").split()]
+    except OSError:
+        return None
+    return next(filter(None, (descendant(int(child), name) for child in children)), None)
+
+
 class Process:
     """A program that answers lines on stdin, and what is seen of it from outside."""
 
@@ -78,9 +92,9 @@ class Process:
             raise AssertionError(f"the program says {line!r}, status {self.popen.wait()}, {self.popen.stderr.read(2000)!r}")
         return int(found[1]), int(found[2])
 
-    def enter_namespace(self):
-        """From here on it is the child of what unshare(1) has started."""
-        self.pid = int(read_text("/proc", self.pid, "task", self.pid, "children").split()[0])
+    def enter_container(self, name):
+        """From here on it is the program of this name that was started in between by others."""
+        self.pid = wait_for(lambda: descendant(self.pid, name), f"{name} runs in no container")
 
     def goes_on(self):
         """It is alive and does its work."""
@@ -172,3 +186,38 @@ class Bench:
             raise Skip(f"this kernel has no {mode}")
         assert line == "ready\n", line
         return process
+
+    def start_attach(self, pid, *options):
+        """allocsnap attach, from its first snapshot on."""
+        folder = tempfile.mkdtemp(dir=self.folder)
+        recorder = Process([ALLOCSNAP, "attach", str(pid), "--interval", "1s", "--output", folder, *options])
+        self.stack.callback(recorder.kill)
+        wait_for(lambda: any(name.endswith(".snap") for *_, names in os.walk(folder) for name in names) or
+                 recorder.popen.poll() is not None, "a snapshot")
+        assert recorder.popen.poll() is None, recorder.popen.stderr.read()
+        return recorder, folder
+
+
+def stop_attach(recorder):
+    recorder.popen.send_signal(signal.SIGINT)
+    recorder.popen.communicate(timeout=PATIENCE_S)
+    assert recorder.popen.returncode == 0, recorder.popen.returncode
+
+
+def check_whole_way(process, library="libc.so.6"):
+    """Inject, go on, eject, go on; afterwards the library is mapped as before."""
+    maps, code, masks = process.maps(library), process.code(library), process.signal_masks()
+    said = injector("inject", process.pid, 5000)
+    assert "function malloc " in said and "function free " in said, said
+    process.goes_on()
+    assert process.maps("memfd:allocsnap-sampler"), "nothing is mapped"
+    assert "active 1" in injector("find", process.pid)
+    assert "refused EEXIST" in injector("inject", process.pid, status=1)
+    gone = injector("eject", process.pid)
+    process.goes_on()
+    assert process.maps(library) == maps, "its mappings have changed"
+    assert process.code(library) == code, "its code has changed"
+    assert process.signal_masks() == masks, "signals are blocked"
+    if "kept 0" in gone:
+        assert not process.maps("memfd:allocsnap-sampler"), "the sampler is still mapped"
+        assert "refused ENOENT" in injector("eject", process.pid, status=1)

@@ -143,7 +143,7 @@ def test_refuses_where_memory_files_may_not_be_code(bench):
     for value in 1, 2:
         prefix = own_sysctl("vm/memfd_noexec", value)
         process = bench.refusing("plain", prefix=prefix)
-        process.enter_namespace()
+        process.enter_container("refusals")
         if value == 1:
             injector("inject", process.pid)
             injector("eject", process.pid)

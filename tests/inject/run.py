@@ -18,9 +18,10 @@ import time
 
 sys.dont_write_bytecode = True
 
+import containers  # its tests
 import refused  # its tests
-from bench import (FOLDER, INJECTOR, LIBRARIES, PATIENCE_S, SAMPLER_FOLDER, Bench, Process, Skip, for_each, injector, long, read_text,
-                   test, tests, wait_for)
+from bench import (FOLDER, INJECTOR, LIBRARIES, PATIENCE_S, SAMPLER_FOLDER, Bench, Process, Skip, check_whole_way, for_each,
+                   injector, long, stop_attach, test, tests, wait_for)
 
 JEMALLOC = LIBRARIES + "libjemalloc.so.2"
 ALLOCATORS = {
@@ -30,28 +31,8 @@ ALLOCATORS = {
     "mimalloc": LIBRARIES + "libmimalloc.so.2",
     "musl": "",
 }
-ALLOCSNAP = os.environ.get("ALLOCSNAP", "./allocsnap")
 STORMS = ("alloc", "spawn", "fork", "thread", "crowd", "signal", "dlopen", "coroutine", "calls", "float")
 # ---- the way in and out ----
-
-def check_whole_way(process, library="libc.so.6"):
-    """Inject, go on, eject, go on; afterwards the library is mapped as before."""
-    maps, code, masks = process.maps(library), process.code(library), process.signal_masks()
-    said = injector("inject", process.pid, 5000)
-    assert "function malloc " in said and "function free " in said, said
-    process.goes_on()
-    assert process.maps("memfd:allocsnap-sampler"), "nothing is mapped"
-    assert "active 1" in injector("find", process.pid)
-    assert "refused EEXIST" in injector("inject", process.pid, status=1)
-    gone = injector("eject", process.pid)
-    process.goes_on()
-    assert process.maps(library) == maps, "its mappings have changed"
-    assert process.code(library) == code, "its code has changed"
-    assert process.signal_masks() == masks, "signals are blocked"
-    if "kept 0" in gone:
-        assert not process.maps("memfd:allocsnap-sampler"), "the sampler is still mapped"
-        assert "refused ENOENT" in injector("eject", process.pid, status=1)
-
 
 @for_each(("glibc", "jemalloc", "tcmalloc", "mimalloc"))
 def test_whole_way(bench, allocator):
@@ -74,18 +55,6 @@ def test_seccomp(bench):
     process = bench.storm("seccomp")
     check_whole_way(process)
     process.end()
-
-
-@test
-def test_own_namespaces(bench):
-    """Nothing of ours is needed inside: not the files, not the process ids."""
-    unshared = ["unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "--kill-child"]
-    outer = Process([*unshared, os.path.join(FOLDER, "storm"), "alloc"], LD_LIBRARY_PATH=bench.folder)
-    bench.stack.callback(outer.kill)
-    wait_for(lambda: outer.ask()[0] > 0, "the first round")
-    outer.enter_namespace()
-    check_whole_way(outer)
-    outer.end()
 
 
 @test
@@ -290,28 +259,11 @@ def test_storm_of_six_thousand_threads(bench):
 
 # ---- others beside it ----
 
-def start_attach(bench, pid, *options):
-    """allocsnap attach, from its first snapshot on."""
-    folder = tempfile.mkdtemp(dir=bench.folder)
-    recorder = Process([ALLOCSNAP, "attach", str(pid), "--interval", "1s", "--output", folder, *options])
-    bench.stack.callback(recorder.kill)
-    wait_for(lambda: any(name.endswith(".snap") for *_, names in os.walk(folder) for name in names) or
-             recorder.popen.poll() is not None, "a snapshot")
-    assert recorder.popen.poll() is None, recorder.popen.stderr.read()
-    return recorder, folder
-
-
-def stop_attach(recorder):
-    recorder.popen.send_signal(signal.SIGINT)
-    recorder.popen.communicate(timeout=PATIENCE_S)
-    assert recorder.popen.returncode == 0, recorder.popen.returncode
-
-
 @test
 def test_probes_of_others_before(bench):
     """Uprobes lie in malloc, and stay there while the process is injected and ejected."""
     process = bench.storm("alloc")
-    recorder, _ = start_attach(bench, process.pid)
+    recorder, _ = bench.start_attach(process.pid)
     said = injector("inject", process.pid, 5000)
     assert "function malloc" in said and "probed 1" in said, said
     process.goes_on()
@@ -326,7 +278,7 @@ def test_probes_of_others_later(bench):
     """They come into the file when the pages are copies, and are still there when the pages are back."""
     process, other = bench.storm("alloc"), bench.storm("alloc")
     injector("inject", process.pid, 5000)
-    recorder, _ = start_attach(bench, other.pid)
+    recorder, _ = bench.start_attach(other.pid)
     process.goes_on()
     injector("eject", process.pid)
     process.goes_on()
@@ -341,7 +293,7 @@ def test_recorder_that_is_killed(bench):
     """The kernel lowers the semaphores; what is left counts for no recording, and goes."""
     process = bench.storm("alloc")
     injector("inject", process.pid, 5000)
-    recorder, _ = start_attach(bench, process.pid)
+    recorder, _ = bench.start_attach(process.pid)
     recorder.popen.kill()
     recorder.popen.wait()
     process.goes_on()
@@ -355,7 +307,7 @@ def test_children_go_on(bench):
     """A child of a process with a sampler has it, too, with raised semaphores; both can be ejected."""
     process = bench.storm("fork")
     injector("inject", process.pid, 5000)
-    recorder, _ = start_attach(bench, process.pid)
+    recorder, _ = bench.start_attach(process.pid)
     process.goes_on()
     stop_attach(recorder)
     injector("eject", process.pid)
