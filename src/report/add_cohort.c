@@ -15,6 +15,8 @@ struct adding_cohort {
 	const struct cohort_input *input;
 	struct rows_reader *reader;
 	struct fleet_rows rows;
+	uint32_t *order; /* of the rows of one snapshot */
+	size_t order_nr, order_alloc;
 	uint32_t process; /* of the snapshot: its number in the report */
 };
 
@@ -85,7 +87,7 @@ static int add_fleet_row(struct adding_cohort *job, size_t at, struct reason *wh
 	uint32_t origin = fleet_row->origin, traceback = 0, key_id = 0, row = 0;
 	int err;
 
-	if (origin >= tables->trace_nr || !selector_takes(&adding->selector, origin))
+	if (!selector_takes(&adding->selector, origin))
 		return 0;
 	err = adding_find_domain(adding, tables->trace_domain ? tables->trace_domain[origin] : 0, &key.domain) ?:
 	      adding_find_traceback(adding, tables->trace_traceback[origin], &traceback) ?:
@@ -93,13 +95,43 @@ static int add_fleet_row(struct adding_cohort *job, size_t at, struct reason *wh
 	return err ?: adding_add(adding, row, &fleet_row->cost, spread, why);
 }
 
+static int compare_by_traceback(const void *left, const void *right, void *job_)
+{
+	const struct adding_cohort *job = job_;
+	const struct snapshot_tables *tables = job->adding.tables;
+	const struct fleet_row *a = &job->rows.row[*(const uint32_t *)left], *b = &job->rows.row[*(const uint32_t *)right];
+	uint32_t first = tables->trace_traceback[a->origin], second = tables->trace_traceback[b->origin];
+
+	if (first == second && tables->trace_domain) {
+		first = tables->trace_domain[a->origin];
+		second = tables->trace_domain[b->origin];
+	}
+	return (first > second) - (first < second) ?: (a->cost.size > b->cost.size) - (a->cost.size < b->cost.size) ?:
+	       (a->cost.count > b->cost.count) - (a->cost.count < b->cost.count);
+}
+
+/* The dictionary numbers tracebacks by their ids, so a page does not depend on the order in which files were indexed. */
+static int order_by_traceback(struct adding_cohort *job)
+{
+	int err = array_reserve(&job->order, &job->order_alloc, job->rows.nr + 1);
+
+	job->order_nr = 0;
+	for (size_t i = 0; i < job->rows.nr && !err; i++)
+		if (job->rows.row[i].origin < job->adding.tables->trace_nr)
+			job->order[job->order_nr++] = i;
+	if (!err)
+		qsort_r(job->order, job->order_nr, sizeof(*job->order), compare_by_traceback, job);
+	return err;
+}
+
 static int add_fleet_snapshot(struct adding_cohort *job, const struct fleet_snapshot *snapshot, struct reason *why)
 {
 	int err = find_process_number(job, snapshot);
 
-	err = err ?: rows_reader__read(job->reader, snapshot->snapshot_id, job->input->facts->origin_nr, &job->rows, why);
-	for (size_t i = 0; i < job->rows.nr && !err; i++)
-		err = add_fleet_row(job, i, why);
+	err = err ?: rows_reader__read(job->reader, snapshot->snapshot_id, job->input->facts->origin_nr, &job->rows, why) ?:
+	      order_by_traceback(job);
+	for (size_t i = 0; i < job->order_nr && !err; i++)
+		err = add_fleet_row(job, job->order[i], why);
 	return err;
 }
 
@@ -177,6 +209,7 @@ int report_add_cohort(struct report_data *data, const struct cohort_input *input
 		err = add_fleet_snapshot(&job, input->cohort->snapshot[i], why);
 	err = err ?: put_cohort_column(&job, cell_max, why);
 	fleet_rows_release(&job.rows);
+	free(job.order);
 	rows_reader__free(job.reader);
 	adding_release(&job.adding);
 	return err == -ENOMEM ? reason_set(why, err, "out of memory") : err;
