@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Servers of Debian's clickhouse-server on this machine's loopback, with row tables in them."""
+import atexit
 import contextlib
+import functools
 import pathlib
 import shutil
 import socket
@@ -25,16 +27,22 @@ CONFIG = """<yandex><logger><level>warning</level><console>1</console></logger><
 <users_config>users.xml</users_config><default_profile>default</default_profile>
 <default_database>default</default_database><mark_cache_size>67108864</mark_cache_size>
 <uncompressed_cache_size>0</uncompressed_cache_size><timezone>UTC</timezone>
-<remote_servers><fleet>{shards}</fleet></remote_servers></yandex>"""
+<remote_servers><fleet>{shards}</yandex>"""
 SHARD = "<shard><replica><host>127.0.0.1</host><port>{}</port></replica></shard>"
-USER = """<{0}><password></password><networks><ip>127.0.0.1</ip></networks><profile>{1}</profile><quota>{2}</quota></{0}>"""
+TLS = """<https_port>{https}</https_port><openSSL><server><certificateFile>{folder}/server.crt</certificateFile>
+<privateKeyFile>{folder}/server.key</privateKeyFile><verificationMode>none</verificationMode>
+<loadDefaultCAFile>false</loadDefaultCAFile></server></openSSL>"""
+USER = """<{0}><password>{3}</password><networks><ip>127.0.0.1</ip></networks><profile>{1}</profile><quota>{2}</quota></{0}>"""
+PASSWORD = "not a secret"
 # A reader may ask everything; others not enough.
-USERS = f"""<yandex><profiles><default/><reader><readonly>2</readonly></reader><readonly><readonly>1</readonly></readonly>
-<limited><max_rows_to_read>100</max_rows_to_read></limited></profiles>
-<users>{USER.format("default", "default", "default")}{USER.format("reader", "reader", "default")}
-{USER.format("readonly", "readonly", "default")}{USER.format("limited", "limited", "default")}
-{USER.format("metered", "default", "metered")}</users>
-<quotas><default/><metered><interval><duration>3600</duration><queries>3</queries></interval></metered></quotas></yandex>"""
+PROFILES = {"default": "", "reader": "<readonly>2</readonly>", "readonly": "<readonly>1</readonly>",
+            "limited": "<max_rows_to_read>100</max_rows_to_read>", "hurried": "<max_execution_time>1</max_execution_time>"}
+METERED = "<metered><interval><duration>3600</duration><queries>3</queries></interval></metered>"
+USERS = "<yandex><profiles>{}</profiles><users>{}</users><quotas><default/>{}</quotas></yandex>".format(
+    "".join(f"<{name}>{settings}</{name}>" for name, settings in PROFILES.items()),
+    "".join([*(USER.format(name, name, "default", "") for name in PROFILES),
+             USER.format("metered", "default", "metered", ""), USER.format("known", "default", "default", PASSWORD)]),
+    METERED)
 
 
 def free_ports(number):
@@ -46,17 +54,18 @@ def free_ports(number):
 
 
 class Server:
-    """One server; ask() returns rows of texts."""
+    """One server. more: of its configuration. wrapper: a command that starts it."""
 
-    def __init__(self, folder, ports, shards):
+    def __init__(self, folder, ports, shards, more="", wrapper=()):
         self.folder, self.http, self.tcp = folder, ports[0], ports[1]
         self.url = f"http://127.0.0.1:{self.http}"
         folder.mkdir()
-        config = CONFIG.format(http=ports[0], tcp=ports[1], inter=ports[2], path=folder, shards=shards)
+        config = CONFIG.format(http=ports[0], tcp=ports[1], inter=ports[2], path=folder,
+                               shards=f"{shards}</fleet></remote_servers>{more}")
         (folder / "config.xml").write_text(config, encoding="ascii")
         (folder / "users.xml").write_text(USERS, encoding="ascii")
         self.log = (folder / "log").open("wb")
-        self.process = subprocess.Popen([SERVER, f"--config-file={folder}/config.xml"], cwd=folder,
+        self.process = subprocess.Popen([*wrapper, SERVER, f"--config-file={folder}/config.xml"], cwd=folder,
                                         stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
 
     def is_up(self):
@@ -80,38 +89,66 @@ class Server:
         self.log.close()
 
 
-class Cluster:
-    """Servers that are the shards of each other's cluster "fleet"."""
+class Servers:
+    """One server, or the shards of a cluster "fleet"."""
 
-    def __init__(self, server_nr):
-        if not SERVER:
-            raise harness.Skip("Debian's clickhouse-server is not installed")
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="allocsnap-clickhouse."))
-        self.servers = []
-        ports = free_ports(3 * server_nr)
-        shards = "".join(SHARD.format(ports[3 * i + 1]) for i in range(server_nr))
-        for i in range(server_nr):
-            self.servers.append(Server(self.folder / f"server{i}", ports[3 * i:3 * i + 3], shards))
-        for server in self.servers:
-            harness.wait_for(server.is_up, "a server that answers", 120)
+    def __init__(self, servers):
+        self.servers = servers
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        for server in self.servers:
-            server.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        pass
 
     @property
     def url(self):
         """The server that questions are asked of."""
         return self.servers[-1].url
 
-    def init_options(self):
+    def init_options(self, option="--to"):
         """For `fleet init`: the servers, and that they are a cluster."""
-        servers = [word for server in self.servers for word in ("--to", server.url)]
+        servers = [word for server in self.servers for word in (option, server.url)]
         return servers + (["--cluster", "fleet"] if len(self.servers) > 1 else [])
+
+
+class Cluster(Servers):
+    """Servers of one test, which may end them. Others share those of shared_cluster()."""
+
+    def __init__(self, server_nr, **options):
+        super().__init__([])
+        if not SERVER:
+            raise harness.Skip("Debian's clickhouse-server is not installed")
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="allocsnap-clickhouse."))
+        ports = free_ports(3 * server_nr)
+        shards = "".join(SHARD.format(ports[3 * i + 1]) for i in range(server_nr))
+        for i in range(server_nr):
+            self.servers.append(Server(self.folder / f"server{i}", ports[3 * i:3 * i + 3], shards, **options))
+        for server in self.servers:
+            harness.wait_for(server.is_up, "a server that answers", 120)
+
+    def __exit__(self, *_):
+        for server in self.servers:
+            server.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@functools.cache
+def start_shared_servers():
+    cluster = Cluster(2)
+    atexit.register(cluster.__exit__)
+    return cluster
+
+
+def shared_cluster(server_nr):
+    """Servers that run until all tests are over, with empty databases. Their cluster has two shards; one server is the
+    first of them."""
+    servers = start_shared_servers().servers
+    for server in servers:
+        for name in server.request("SHOW DATABASES", database="default").split():
+            if name not in ("default", "system"):
+                server.request(f"DROP DATABASE {name}", database="default")
+    return Servers(servers[:server_nr])
 
 
 def parse_value(text):
@@ -125,9 +162,9 @@ class ClickHouse(RowTables):
     """The row tables in a server, or over all shards of its cluster."""
     ranks = "ranks-arrays"
 
-    def __init__(self, server):
+    def __init__(self, server, database=DATABASE):
         super().__init__()
-        self.server = server
+        self.server, self.database = server, database
 
     def ask(self, sql):
-        return [tuple(map(parse_value, line.split("\t"))) for line in self.server.request(sql).splitlines()]
+        return [tuple(map(parse_value, line.split("\t"))) for line in self.server.request(sql, self.database).splitlines()]

@@ -5,7 +5,7 @@ import contextlib
 import os
 import random
 
-from clickhouse import ClickHouse, Cluster
+from clickhouse import ClickHouse, Servers, shared_cluster
 from fleet import Fleet, site_of
 from harness import check_equal
 from oracle import Oracle
@@ -86,11 +86,11 @@ def databases():
         fleet.run("export", fleet.folder / "export.db")
         exported = stack.enter_context(contextlib.closing(Oracle(fleet.folder / "export.db")))
         made = {"fleet-data": fleet.oracle(), "export": exported}
-        for name, server_nr in (("one server", 1), ("two shards", 2)):
-            cluster = stack.enter_context(Cluster(server_nr))
-            fleet.cluster("init", *cluster.init_options())
-            fleet.run("push", "--to", cluster.servers[0].url)
-            made[name] = ClickHouse(cluster.servers[-1])
+        shards = shared_cluster(2)
+        for name, cluster in (("one", Servers(shards.servers[:1])), ("two", shards)):
+            fleet.cluster("init", *cluster.init_options(), "--database", name)
+            fleet.run("push", "--to", cluster.servers[0].url, "--database", name)
+            made[f"shards: {name}"] = ClickHouse(cluster.servers[-1], name)
         yield fleet, made
 
 

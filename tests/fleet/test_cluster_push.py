@@ -9,7 +9,7 @@ import sqlite3
 import subprocess
 import threading
 
-from clickhouse import ClickHouse, Cluster
+from clickhouse import ClickHouse, Cluster, shared_cluster
 from fleet import Fleet
 from harness import ALLOCSNAP, check, check_equal
 from test_questions import check_rows
@@ -66,10 +66,10 @@ class CuttingProxy:
 
 
 @contextlib.contextmanager
-def pushed_fleet(server_nr=1, **options):
+def pushed_fleet(server_nr=1, start=shared_cluster, **options):
     """A fleet with a catalogue, and servers with empty tables."""
     words = [str(word) for name, value in options.items() for word in (f"--{name}", value)]
-    with contextlib.closing(Fleet("push", *words)) as fleet, Cluster(server_nr) as cluster:
+    with contextlib.closing(Fleet("push", *words)) as fleet, start(server_nr) as cluster:
         fleet.index()
         fleet.cluster("init", *cluster.init_options())
         yield fleet, cluster
@@ -157,7 +157,7 @@ def refused(fleet, cluster, *args, url=None, **options):
 
 
 def test_errors_of_servers_are_one_line(_large):
-    with pushed_fleet(2, hosts=2, sites=20, tracebacks=1200, frames=600) as (fleet, cluster):
+    with pushed_fleet(2, Cluster, hosts=2, sites=20, tracebacks=1200, frames=600) as (fleet, cluster):
         first, second = cluster.servers
         check("no such database" in refused(fleet, cluster, "--database", "other"), "a database that is not there")
         user = {**os.environ, "ALLOCSNAP_CLUSTER_USER": "default", "ALLOCSNAP_CLUSTER_PASSWORD": "wrong"}
@@ -172,6 +172,10 @@ def test_errors_of_servers_are_one_line(_large):
         check("version 7" in fleet.cluster("init", "--to", first.url, "--database", "foreign_one", status=1)[1], "init")
         fleet.cluster("init", "--to", first.url, "--database", "foreign_one; DROP", status=2)
         fleet.cluster("init", "--to", f"{first.url}/?user=x", status=2)
+        fleet.cluster("init", "--to", first.url, "--database", "changed")
+        first.request("ALTER TABLE loss DROP COLUMN value", database="changed")
+        check("table loss of database changed is not the one" in refused(fleet, cluster, "--database", "changed", url=first.url),
+              "a table without a column")
         second.close()
         check("a shard does not answer" in refused(fleet, cluster, url=first.url), "a shard that has ended")
         check(re.search("Could not connect|Couldn't connect", refused(fleet, cluster, url=second.url)), "a server that has ended")
@@ -180,7 +184,7 @@ def test_errors_of_servers_are_one_line(_large):
 def test_init_prints_what_it_runs(_large):
     """By hand, the printed statements make tables that are taken for ours."""
     with contextlib.closing(Fleet("print", "--hosts", "2", "--sites", "20", "--tracebacks", "1200", "--frames",
-                                  "600")) as fleet, Cluster(1) as cluster:
+                                  "600")) as fleet, shared_cluster(1) as cluster:
         fleet.index()
         out, _ = fleet.cluster("init", "--print", "--database", "by_hand")
         for statement in filter(str.strip, out.split(";\n")):

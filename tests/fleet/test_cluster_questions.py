@@ -7,7 +7,7 @@ import random
 import subprocess
 import tempfile
 
-from clickhouse import Cluster
+from clickhouse import Cluster, shared_cluster
 from fleet import Fleet
 from harness import check, check_equal
 from test_clickhouse import random_selection
@@ -24,7 +24,8 @@ QUESTIONS = (
     ("diff", "--baseline", "label.version=A", "--candidate", "label.version=B"),
     ("diff", "--all-times", "--baseline", "host=*1", "--candidate", "host!=*1"),
     ("hosts",), ("hosts", "--json", "--top", "0"), ("trend",), ("trend", "--json", "--top", "0"),
-    ("leaks", "--all"), ("leaks", "--json"),
+    ("leaks", "--all"), ("leaks", "--json"), ("report", "-o", "-"), ("report", "-o", "-", "--where", "host=web*"),
+    ("report", "-o", "-", "--baseline", "host=*1", "--candidate", "host!=*1"),
 )
 
 
@@ -44,8 +45,8 @@ def check_same_answers(fleet, cluster, questions):
 
 
 @contextlib.contextmanager
-def clustered(fleet, server_nr):
-    with contextlib.closing(fleet), Cluster(server_nr) as cluster:
+def clustered(fleet, server_nr, start=shared_cluster):
+    with contextlib.closing(fleet), start(server_nr) as cluster:
         fleet.cluster("init", *cluster.init_options())
         fleet.run("push", "--to", cluster.servers[0].url)
         yield fleet, cluster
@@ -101,7 +102,7 @@ def test_several_catalogues_are_one_catalogue(_large):
 def test_two_catalogues_in_one_cluster_are_one_catalogue(_large):
     """Half of the hosts each; the same file names on different hosts."""
     with contextlib.closing(Fleet("halves", "--hosts", 8, "--sites", 60, "--tracebacks", 1800, "--frames", 600)) as fleet, \
-            Cluster(1) as cluster:
+            shared_cluster(1) as cluster:
         fleet.index()
         fleet.cluster("init", *cluster.init_options())
         hosts = sorted(path for path in fleet.data.iterdir() if path.is_dir())
@@ -119,7 +120,7 @@ def test_half_an_answer_is_an_error(_large):
     """A dead shard, rows that are gone, and a user with too few rights or too small limits."""
     fleet = Fleet("half", "--hosts", 6, "--sites", 60, "--tracebacks", 1800, "--frames", 600)
     fleet.index()
-    with clustered(fleet, 2) as (fleet, cluster):
+    with clustered(fleet, 2, Cluster) as (fleet, cluster):
         first, second = cluster.servers
         for user, text in (("readonly", "readonly = 2"), ("limited", "limit"), ("metered", "quota is used up")):
             out, err = fleet.cluster("stats", "--from", first.url, status=1, env=as_user(user))
@@ -139,7 +140,7 @@ def test_half_an_answer_is_an_error(_large):
 
 def test_credentials_come_from_a_file(_large):
     """And not from one that others can read."""
-    with Cluster(1) as cluster, tempfile.TemporaryDirectory() as folder:
+    with shared_cluster(1) as cluster, tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "credentials"
         path.write_text("user=reader\n", encoding="ascii")
         path.chmod(0o644)

@@ -6,7 +6,7 @@ import pathlib
 import re
 import subprocess
 
-from clickhouse import SERVER, Cluster, free_ports
+from clickhouse import SERVER, free_ports, shared_cluster
 from fleet import Fleet
 from harness import ALLOCSNAP, Skip, check, check_equal
 
@@ -50,7 +50,7 @@ def test_two_shards_of_the_page_work(_large):
 
 def test_grafana_query_of_the_page_works(_large):
     with contextlib.closing(Fleet("grafana", "--hosts", 4, "--sites", 20, "--tracebacks", 1200, "--frames", 600)) as fleet, \
-            Cluster(1) as cluster:
+            shared_cluster(1) as cluster:
         fleet.index()
         fleet.cluster("init", *cluster.init_options())
         fleet.run("push", "--to", cluster.url)

@@ -15,6 +15,7 @@ static const struct {
 	bool has_detail; /* the server's own text follows */
 } errors[] = {
 	{ 16, -ENOENT, "its tables are not those of allocsnap", true },
+	{ 32, -EIO, "a connection to a shard broke off", true },
 	{ 47, -ENOENT, "its tables are not those of allocsnap", true },
 	{ 60, -ENOENT, "it has no tables of allocsnap; 'allocsnap fleet init' makes them", false },
 	{ 81, -ENOENT, "it has no such database; 'allocsnap fleet init' makes it", false },
