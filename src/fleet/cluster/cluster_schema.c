@@ -183,7 +183,8 @@ static int check_has_ttl(struct cluster *cluster, struct reason *why)
 
 	if (err || strtod(version, NULL) >= 19.6)
 		return err;
-	return reason_set(why, -ENOTSUP, "%s: ClickHouse %s cannot remove old rows by itself; " FIRST_WITH_TTL " and later can",
+	return reason_set(why, -ENOTSUP, "%s: ClickHouse %s cannot remove old rows by itself, as " FIRST_WITH_TTL " and later can: "
+			  "'allocsnap fleet forget' does",
 			  cluster__options(cluster)->url, version);
 }
 
