@@ -45,6 +45,10 @@ test-programs: all workloads $(OUT)/unit $(OUT)/unit-bpf $(OUT)/golden-snapshots
 $(OUT)/tests/unit/%.o: ALL_CFLAGS += $(addprefix -I,tests/unit $(wildcard tests/unit/*/))
 $(OUT)/tests/fake_bpf/%.o: ALL_CFLAGS += -Itests/fake_bpf -Ibpf
 
+# Of the recorder: it includes the skeleton.
+$(OUT)/tests/unit/collect/own_links.o: ALL_CFLAGS += -I$(OUT)
+$(OUT)/tests/unit/collect/own_links.o: | $(SKEL)
+
 $(OUT)/unit: $(call obj,$(UNIT_SRC)) $(APP) $(COLLECT) $(LIB) | $(SAMPLERS)
 	$(call msg,LINK,$@)
 	$(Q)$(CC) $(ALL_CFLAGS) $^ $(COLLECT_LIBS) $(LIB_LIBS) -lcriterion -o $@
