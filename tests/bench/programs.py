@@ -57,6 +57,7 @@ def ways(places, library):
         Way(peers.Profiler("unprofiled again"), many, WHOLE),
         Way(peers.Sampler("sampler, not recorded", library), many, WHOLE),
         Way(peers.Sampler("sampler, recorded", library, allocsnap()), many, WHOLE),
+        Way(peers.Allocsnap(places, "injected, recorded", "--inject"), many, WHOLE),
     ]
     others = [
         Way(peers.Profiler("unprofiled, part"), some, PART),
