@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# run.sh test|check|check-long: the suites of a tier, two lanes side by side, and what they counted. The last line is
+# run.sh test|check|check-long: the suites of a tier, three lanes side by side, and what they counted. The last line is
 # "allocsnap: N passed, M failed, K skipped". A suite that did not run, or that failed without saying which test, is a
-# failed test. The first lane runs the suites that record programs: it has the processors first, and the second lane gets
-# the rest. When it is done, it helps the second lane.
+# failed test. The first lane runs the suites that record programs: it has the processors first. The second lane runs
+# suites that wait for programs, the third one those that only compute: it gets what the others leave. A lane that is done
+# helps the others.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
@@ -84,64 +85,87 @@ first_lane() {
 	esac
 }
 
-# The other suites, the longest early: each lane takes the next one that no lane has taken.
-other_suites() {
+# Suites that start programs and wait for them, the longest early.
+waiting_suites() {
 	if [ "$tier" = test ]; then
 		cat <<-END
-			unit count_criterion make test-unit UNIT_MODES=one
-			golden count_lines make test-golden
-			json count_lines make test-json
 			report count_lines make test-report
-			oracle count_lines make test-oracle ORACLE_ARGS="--seeds 1-20"
 			leaks count_lines make test-leaks
 			terminal count_lines make test-terminal
 		END
 		return
 	fi
-	# `check` runs each mode once. Sanitizers make the orders of a snapshot's steps slow, so they are drawn there.
 	cat <<-END
-		golden count_lines make test-golden
-		unit count_criterion make test-unit UNIT_MODES=$unit_modes ${rounds:+PARSER_ROUNDS=$rounds}
-		san count_criterion ${orders:+env ORDERS=$orders} make SAN=1 test-unit UNIT_MODES=$san_modes
-		fuzz count_lines make test-fuzz
-		oracle count_lines make test-oracle
-		terminal count_lines make test-terminal
-		sampler count_lines make test-sampler
 		inject count_lines make test-inject $inject
 		fleet count_lines make test-fleet ${fleet_hosts:+FLEET_HOSTS=$fleet_hosts}
+		sampler count_lines make test-sampler
+		terminal count_lines make test-terminal
 		page count_lines make test-page
-		damage count_lines make test-damage
 		formats count_lines make test-formats FORMATS_ARGS=$formats
 		leaks count_lines make test-leaks
-		musl count_lines make test-musl
 		example count_lines make test-example
-		json count_lines make test-json
 		report count_lines make test-report
 	END
 	if [ "$tier" = check-long ]; then
 		cat <<-END
-			mutants count_lines make test-mutants
 			leak-mutants count_lines make test-leak-mutants
 			kernels count_lines make test-kernels
 		END
 	fi
 }
 
-run_other_suites() {
-	local at=0 line
+# Suites that only compute, the longest early. `check` runs each mode of the unit tests once. Sanitizers make the orders of
+# a snapshot's steps slow, so they are drawn there.
+computing_suites() {
+	if [ "$tier" = test ]; then
+		cat <<-END
+			unit count_criterion make test-unit UNIT_MODES=one
+			golden count_lines make test-golden
+			json count_lines make test-json
+			oracle count_lines make test-oracle ORACLE_ARGS="--seeds 1-20"
+		END
+		return
+	fi
+	cat <<-END
+		golden count_lines make test-golden
+		san count_criterion ${orders:+env ORDERS=$orders} make SAN=1 test-unit UNIT_MODES=$san_modes
+		fuzz count_lines make test-fuzz
+		unit count_criterion make test-unit UNIT_MODES=$unit_modes ${rounds:+PARSER_ROUNDS=$rounds}
+		oracle count_lines make test-oracle
+		damage count_lines make test-damage
+		musl count_lines make test-musl
+		json count_lines make test-json
+	END
+	if [ "$tier" = check-long ]; then
+		echo "mutants count_lines make test-mutants"
+	fi
+}
+
+# run_suites: runs those of standard input that no other lane has taken.
+run_suites() {
+	local line
 
 	while read -r line <&3; do
-		at=$((at + 1))
-		mkdir "$logs/taken.$at" 2>/dev/null && eval "suite $line" </dev/null 3<&-
-	done 3< <(other_suites)
+		mkdir "$logs/taken.${line%% *}" 2>/dev/null && eval "suite $line" </dev/null 3<&-
+	done 3<&0
+}
+
+# run_lane NAME NICE FUNCTION…: runs the suites that these functions print, in their order.
+run_lane() {
+	lane=$1
+	renice -n "$2" "$BASHPID" >/dev/null
+	shift 2
+	for list in "$@"; do "$list"; done >"$logs/list.$lane"
+	run_suites <"$logs/list.$lane"
 }
 
 # Programs of several suites are built before the lanes begin: they do not build the same file at a time.
 $make test-programs || exit 1
-(lane=second && renice -n 10 "$BASHPID" >/dev/null && run_other_suites) &
+(run_lane second 10 waiting_suites computing_suites) &
+(run_lane third 15 computing_suites waiting_suites) &
 lane=first
 first_lane
-run_other_suites
+run_lane first 0 waiting_suites computing_suites
 wait
 if [ "$tier" = check-long ]; then
 	suite builds count_lines make test-builds # alone: it builds what others build
