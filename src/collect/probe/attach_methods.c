@@ -9,6 +9,7 @@
 #include "base/array.h"
 #include "base/reason.h"
 #include "collect/bpf.h"
+#include "collect/probe/late_programs.h"
 #include "collect/probe/link_holder.h"
 #include "collect/process/objects.h"
 #include "collect/probe/feature_probes.h"
@@ -112,15 +113,10 @@ struct attachment attachment_to(struct probes *probes, const struct allocsnap_bp
 
 int attach_again(const struct attachment *at, struct probe_link *link)
 {
-	const struct bpf_program *const program[] = {
-		[PROBE_RET] = at->bpf->progs.leave_by_ret,
-		[PROBE_RETURN] = at->bpf->progs.leave_call,
-		[PROBE_BOTH] = at->bpf->progs.session_call,
-		[PROBE_ENTRY] = at->bpf->progs.enter_call,
-		[PROBE_SAMPLE] = at->bpf->progs.take_sample,
-	};
+	const struct bpf_program *program;
+	int err = late_programs_find(at->probes->late, at->bpf, link->end, &program);
 
-	return at->way->attach(at, program[link->end], link->end, &link->places, link);
+	return err ?: at->way->attach(at, program, link->end, &link->places, link);
 }
 
 static int attach_link(const struct attachment *at, enum probe_end end,

@@ -351,8 +351,8 @@ void probes_close(struct probes *probes)
 	free(probes->failed);
 	free(probes->dropped);
 	*probes = (struct probes){
-		.pid = probes->pid, .link_holder = probes->link_holder, .by_ret = probes->by_ret,
-		.slot = probes->slot, .is_paused = probes->is_paused, .is_trial = probes->is_trial,
+		.pid = probes->pid, .link_holder = probes->link_holder, .late = probes->late,
+		.by_ret = probes->by_ret, .slot = probes->slot, .is_paused = probes->is_paused, .is_trial = probes->is_trial,
 		.is_beside = probes->is_beside,
 	};
 }

@@ -23,6 +23,7 @@
 struct allocsnap_bpf;
 struct bpf_link;
 struct user_allocator;
+struct late_programs;
 struct link_holder;
 struct detacher;
 struct mappings;
@@ -104,6 +105,7 @@ struct probes {
 	pid_t pid; /* 0: probes fire in every process that maps the files */
 	uint32_t slot; /* of its accounting; unused if pid is 0 */
 	struct link_holder *link_holder; /* holds links of many probes; NULL: there will be none */
+	struct late_programs *late; /* NULL: all programs are loaded */
 	struct probe_site *site; /* its index is the site number in the attach cookie */
 	size_t site_nr, site_alloc;
 	struct probe_link *link;

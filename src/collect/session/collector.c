@@ -219,6 +219,7 @@ static int open_kernel_side(struct collector *collector, struct reason *why)
 		return -errno;
 	share_files(collector->bpf, &collector->objects, &collector->options);
 	use_link_holder(collector->bpf, &collector->helpers, &collector->shared);
+	collector->shared.probes.late = &collector->late;
 	file_opener__use(collector->helpers.opener, bpf_program__fd(collector->bpf->progs.file_system_of));
 	err = targets_open(&collector->targets, collector->bpf);
 	if (!err)
@@ -329,6 +330,7 @@ void collector__close(struct collector *collector)
 	ring_buffer__free(collector->events.doorbell);
 	if (collector->events.fd >= 0)
 		close(collector->events.fd);
+	late_programs_release(&collector->late);
 	allocsnap_bpf__destroy(collector->bpf);
 	detach_end(&collector->shared.detacher);
 	link_holder__close(collector->helpers.link_holder);

@@ -21,6 +21,7 @@
 #include "collect.h"
 #include "collect/process/process_filter.h"
 #include "collect/probe/attach_methods.h"
+#include "collect/probe/late_programs.h"
 #include "collect/bpf.h"
 #include "collect/session/map_shares.h"
 #include "collect/drain/map_sizes.h"
@@ -271,6 +272,9 @@ struct allocsnap_bpf *load_bpf(const struct collector_options *options,
 		if (options->follow_forks || options->everyone)
 			fair_begin(bpf);
 		choose_programs(bpf);
+		/* A newcomer must not wait for one, nor a change from return probes. */
+		if (!options->everyone && probe_way_of(bpf)->has_sessions)
+			late_programs_leave_out(bpf);
 		bpf_program__set_autoload(bpf->progs.process_fork,
 					  options->follow_forks || options->everyone);
 		bpf_program__set_autoload(bpf->progs.admissible_processes, options->everyone);

@@ -62,6 +62,7 @@ void own_links_choose(struct collector *collector, struct target *target)
 	own->pid = target->identity.pid;
 	own->slot = target->slot;
 	own->link_holder = collector->helpers.link_holder;
+	own->late = collector->shared.probes.late;
 	own->by_ret = collector->options.no_return_probes;
 	if (!collector->options.follow_forks)
 		return;

@@ -15,6 +15,7 @@
 #include "collect.h"
 #include "collect/bpf.h"
 #include "collect/probe/detach.h"
+#include "collect/probe/late_programs.h"
 #include "collect/process/mapping_events.h"
 #include "collect/process/objects.h"
 #include "collect/session/early_probes.h"
@@ -62,6 +63,7 @@ struct collector {
 	struct collector_options options; /* as decided: follow_forks is also set in system-wide mode */
 	struct rlimit files_before; /* RLIMIT_NOFILE before it was raised: programs that we start get it */
 	struct allocsnap_bpf *bpf;
+	struct late_programs late;
 	struct helpers helpers;
 	struct notes notes;
 	struct injections injections;

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_COLLECT_PROBE_LATE_PROGRAMS_H
+#define ALLOCSNAP_COLLECT_PROBE_LATE_PROGRAMS_H
+
+/*
+ * BPF programs that few recordings need. The kernel takes some 50 ms to verify one, so each is loaded when its first
+ * probe is attached: a second time from the same file, with the maps of the programs that are loaded already.
+ */
+
+#include "collect/probe/probes.h"
+
+struct allocsnap_bpf;
+struct bpf_object;
+struct bpf_program;
+
+/* Zeroed: none is loaded. */
+struct late_programs {
+	struct bpf_object *object[PROBE_END_NR];
+};
+
+/* Leaves out the programs that can be loaded late. Called before the others are loaded. */
+void late_programs_leave_out(struct allocsnap_bpf *bpf);
+
+/* The program for such probes, which it loads if need be; late may be NULL if none was left out. 0 or a negative errno. */
+int late_programs_find(struct late_programs *late, const struct allocsnap_bpf *bpf, enum probe_end end,
+		       const struct bpf_program **ret);
+
+void late_programs_release(struct late_programs *late);
+
+#endif
