@@ -148,6 +148,31 @@ static uint32_t count_leading(struct source *source, const uint32_t *frame, uint
 	return nr;
 }
 
+/* Farther out nothing belongs to the sampler. */
+#define SAMPLER_FRAMES_MAX 8
+
+/*
+ * The number of leading frames of the process's own sampler: the function with the probe, which every sample's traceback
+ * begins with, and calls inlined there. An allocator that called it owns what lies between the two.
+ */
+static uint32_t count_sampler(struct source *source, const uint32_t *frame, uint32_t nframe)
+{
+	const struct snap_frame *table = source->tables->frame, *first = &table[frame[0]];
+	uint32_t nr = 0;
+
+	if (!source->sampler_object || first->object != source->sampler_object)
+		return 0;
+	while (nr < nframe && table[frame[nr]].object == first->object && table[frame[nr]].offset == first->offset)
+		nr++;
+	for (uint32_t i = nr; i < nframe && i < nr + SAMPLER_FRAMES_MAX; i++) {
+		if (table[frame[i]].flags & SNAP_FRAME_SKIPPED)
+			break;
+		if (source_role(source, frame[i]) == ROLE_ALLOCATOR)
+			return i;
+	}
+	return nr;
+}
+
 /* The first frame of the project, before any frames are missing; nframe: there is none. */
 static uint32_t find_project_frame(struct source *source, const uint32_t *frame, uint32_t nframe)
 {
@@ -166,13 +191,14 @@ static uint32_t find_project_frame(struct source *source, const uint32_t *frame,
  */
 static uint32_t find_own_frame(struct source *source, const uint32_t *frame, uint32_t nframe)
 {
-	uint32_t first = find_project_frame(source, frame, nframe);
+	uint32_t first = find_project_frame(source, frame, nframe), begin;
 
 	if (first < nframe)
 		return first;
-	first = count_leading(source, frame, nframe, ROLE_PLUMBING);
+	begin = count_sampler(source, frame, nframe);
+	first = begin + count_leading(source, frame + begin, nframe - begin, ROLE_PLUMBING);
 	if (first == nframe || source_role(source, frame[first]) == ROLE_START)
-		first = count_leading(source, frame, nframe, ROLE_ALLOCATOR);
+		first = begin + count_leading(source, frame + begin, nframe - begin, ROLE_ALLOCATOR);
 	return first < nframe ? first : 0;
 }
 
@@ -209,6 +235,16 @@ static size_t longest_string(const struct snapshot *snapshot)
 	return longest;
 }
 
+static uint32_t find_sampler_object(const struct snapshot *snapshot, const struct snapshot_tables *tables)
+{
+	const char *path = snapshot__metadata(snapshot, "sampler");
+
+	for (uint32_t i = 1; path && i < tables->object_nr; i++)
+		if (!strcmp(snapshot__string(snapshot, tables->object[i].path), path))
+			return i;
+	return 0;
+}
+
 int source_init(struct source *source, const struct snapshot *snapshot,
 		const struct engine_options *options)
 {
@@ -217,6 +253,7 @@ int source_init(struct source *source, const struct snapshot *snapshot,
 	*source = (struct source){ .snapshot = snapshot, .tables = tables, .options = options };
 	if (tables->gap_nr)
 		source->gap_ns = tables->gap[tables->gap_nr - 1].start_ns;
+	source->sampler_object = find_sampler_object(snapshot, tables);
 	source->name_role = calloc(tables->string_nr ?: 1, sizeof(*source->name_role));
 	source->frame_role = calloc(tables->frame_nr ?: 1, sizeof(*source->frame_role));
 	source->object_role = calloc(tables->object_nr ?: 1, sizeof(*source->object_role));

@@ -17,6 +17,7 @@ struct source {
 	uint8_t *name_role;   /* by string id: enum frame_role of a function of this name (engine/wrappers.h) */
 	uint8_t *frame_role;  /* by frame id: enum frame_role */
 	uint8_t *object_role; /* by object id, the same for the file */
+	uint32_t sampler_object; /* the file with the probes of the process's own sampler; 0: there is none */
 	char *scratch;	      /* room for any string of the snapshot */
 };
 

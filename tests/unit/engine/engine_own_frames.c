@@ -154,6 +154,32 @@ Test(engine_own_frames, come_after_nameless_code_of_an_allocator)
 	data_release(&data);
 }
 
+#define SHOP "/srv/shop"
+
+/* The probe lies in tell(), which was inlined into take(). */
+Test(engine_own_frames, come_after_the_sampler_of_the_process)
+{
+	static const struct data_trace samples[] = {
+		{ .size = 1, .frame = { { "tell", 1, "tell", SHOP, 8 }, { "take", 2, "take", SHOP, 8 },
+					{ "cart", 3, "cart", SHOP, 16 }, { "main", 4, "main", SHOP, 24 } } },
+		{ .size = 2, .frame = { { "tell", 1, "tell", SHOP, 8 }, { "pool", 5, "pool_take", SHOP, 32 },
+					{ "new", 6, "operator new(unsigned long)", SHOP, 40 },
+					{ "list", 7, "list", SHOP, 48 }, { "main", 4, "main", SHOP, 24 } } },
+		{ .size = 4, .frame = { { "lib", 8, "other", "/lib/other", 8 }, { "main", 4, "main", SHOP, 24 } } },
+		{ .size = 8, .frame = { { "tell", 1, "tell", SHOP, 8 } } },
+	};
+	static const char *const metadata[] = { "sampler", SHOP, NULL };
+	const struct engine_options options = { .key_type = KEY_FILENAME };
+	struct data_snapshot data = data_snapshot_with(samples, ARRAY_SIZE(samples), metadata);
+
+	DATA_EXPECT("sampler", NULL, data.snapshot, &options, { "tell:0", 8, 1 }, { "lib:0", 4, 1 }, { "list:0", 2, 1 },
+		    { "cart:0", 1, 1 });
+	data_release(&data);
+	data = DATA_SNAPSHOT(samples);
+	DATA_EXPECT("none", NULL, data.snapshot, &options, { "tell:0", 11, 3 }, { "lib:0", 4, 1 });
+	data_release(&data);
+}
+
 Test(engine_own_frames, can_be_skipped_by_file_and_object)
 {
 	static const char *const globs[][1] = {
