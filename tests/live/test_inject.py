@@ -8,9 +8,8 @@ import signal
 
 import harness
 from harness import (ALLOCSNAP, NO_LINKS, NO_SESSIONS, UNWINDING, WORKLOADS, Skip, check, check_equal, keeper_of,
-                     long, losses_of, tool, wait_for)
+                     losses_of, wait_for)
 from load import Load, Python, Redis
-from test_leaks import RedisLoad
 import truth
 
 INTERVAL = truth.INTERVAL
@@ -18,7 +17,6 @@ INJECT = f"--inject={INTERVAL}"
 OPS = 30000
 SAMPLER = "/memfd:allocsnap-sampler"
 PTRACE_SEIZE, PTRACE_DETACH = 0x4206, 17
-JEMALLOC = truth.ALLOCATORS["jemalloc"]
 
 
 def maps(pid):
@@ -404,86 +402,3 @@ def test_inject_is_refused(bench):
     for option in ("--sample=4K", "--no-sampler", "-f"):
         _, stderr = bench.allocsnap("attach", INJECT, option, str(os.getpid()), status=2)
         check("exclude each other" in stderr, stderr)
-
-
-# ---- leaks ----
-
-SHOP = pathlib.Path(__file__).parent.parent / "answers/planted/shopcache.cc"
-OWN_OPERATORS = """
-#include <cstdlib>
-#include <new>
-extern "C" void *sampled_malloc(size_t size);
-extern "C" void sampled_free(void *block);
-void *operator new(size_t size) { return sampled_malloc(size); }
-void operator delete(void *block) noexcept { sampled_free(block); }
-void operator delete(void *block, size_t) noexcept { sampled_free(block); }
-"""
-OWN_SAMPLER = """
-#include "own_sampler.h"
-void *sampled_malloc(size_t size) { return own_malloc(size); }
-void sampled_free(void *block) { own_free(block); }
-"""
-
-
-def build_shop(bench):
-    """The service as it is, and with a sampler of its own below its operators."""
-    plain, own = bench.path("shopcache"), bench.path("shopcache-own")
-    flags = ["-O2", "-g", "-pthread"]
-    for name, text in (("operators.cc", OWN_OPERATORS), ("sampler.c", OWN_SAMPLER)):
-        pathlib.Path(bench.path(name)).write_text(text, encoding="ascii")
-    workloads = pathlib.Path(__file__).parent.parent / "workloads"
-    bench.run([tool("gcc"), *flags, f"-I{workloads}", "-c", bench.path("sampler.c"), "-o", bench.path("sampler.o")])
-    bench.run([tool("g++"), *flags, "-std=c++17", str(SHOP), "-o", plain], seconds=90)
-    bench.run([tool("g++"), *flags, "-std=c++17", str(SHOP), bench.path("operators.cc"), bench.path("sampler.o"),
-               "-o", own], seconds=90)
-    return plain, own
-
-
-def check_first_leak(bench, pid, row, way, *options, seconds=10):
-    """The first row of the answer; how the samples came is said above it."""
-    answer = bench.run([ALLOCSNAP, "leaks", str(pid), "--for", f"{seconds}s", *options], seconds=60)[0]
-    first = next((line for line in answer.splitlines() if line.startswith(("LEAKS", "MAY LEAK"))), "")
-    check(re.match(f"LEAKS .* {row}", first), f"{way}: first row {first!r}")
-    check(f"by {way} sampler" in answer.splitlines()[0], f"{way}: {answer.splitlines()[0]!r}")
-
-
-def preloaded(interval="4K"):
-    return os.environ | {"LD_PRELOAD": truth.LIBRARY, "ALLOCSNAP_SAMPLE": interval}
-
-
-LOGINS = "100"  # a second, of each thread
-PLANTED = r"shop::SessionStore::\w+ at \S*shopcache\.cc:\d+"
-
-
-def test_inject_and_other_ways_find_a_leak_in_a_service(bench):
-    """leaks PID: by the process's own sampler, a preloaded one, and an injected one."""
-    plain, own = build_shop(bench)
-    shop = bench.start([own, LOGINS])
-    check_first_leak(bench, shop.pid, PLANTED, "the process's own", "--skip", "own_*", "--skip", "sampled_*")
-    shop.kill()
-    shop = bench.start([plain, LOGINS], env=preloaded())
-    check_first_leak(bench, shop.pid, PLANTED, "a preloaded")
-    shop.kill()
-    if NO_LINKS:
-        return
-    shop = bench.start([plain, LOGINS])
-    check_first_leak(bench, shop.pid, PLANTED, "an injected", "--inject=4K")
-    check(not has_sampler(shop.pid), "the sampler has stayed")
-    check(shop.popen.poll() is None, "the service has ended")
-
-
-def check_redis_leak(bench, redis, way, *options):
-    with RedisLoad(redis, leaks=True):
-        check_first_leak(bench, redis.pid, r".*\b(saddCommand|setTypeAdd)", way, *options, seconds=20)
-    check_equal(redis.command(b"PING"), b"PONG", f"redis, {way}")
-
-
-@long
-def test_inject_and_preload_find_a_leak_in_redis(bench):
-    redis = Redis.start_on(bench, preloaded("256"))
-    check_redis_leak(bench, redis, "a preloaded")
-    redis.kill()
-    if not NO_LINKS:
-        redis = Redis.start_on(bench)
-        check_redis_leak(bench, redis, "an injected", "--inject=256")
-        check(not has_sampler(redis.pid), "the sampler has stayed")
