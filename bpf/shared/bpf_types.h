@@ -118,7 +118,8 @@
 	  "the kernel skipped an exec event of the process: the first calls after the exec count for the program before it")         \
 	X(samples_refused,                                                                                                         \
 	  "samples of the process's own sampler that were not recorded: unreadable, or with a weight that cannot be")              \
-	X(samples_dropped, "blocks that the process's own sampler chose, but had no room for")
+	X(samples_dropped, "blocks that the process's own sampler chose, but had no room for")                                     \
+	X(execs_unsampled, "execs that ended an injected sampler: the heap of the next program is not recorded")
 
 enum counter {
 #define X(name, meaning) COUNTER_##name,

@@ -7,8 +7,8 @@ import re
 import signal
 
 import harness
-from harness import (ALLOCSNAP, NO_LINKS, NO_SESSIONS, UNWINDING, WORKLOADS, Skip, check, check_equal, keeper_of,
-                     losses_of, wait_for)
+from harness import (ALLOCSNAP, NO_LINKS, NO_SESSIONS, UNWINDING, WORKLOADS, Skip, check, check_equal,
+                     environment, keeper_of, losses_of, wait_for)
 from load import Load, Python, Redis
 import truth
 
@@ -105,6 +105,7 @@ def check_recorded(bench, allocator):
     known = shown["metadata"]
     check_equal([known[f"sampler_{key}"] for key in ("kind", "weights", "chosen_bytes", "change_count", "dropped_count")],
                 ["injected", "exact", INTERVAL, 0, 0], f"{allocator}: what is said of the sampler")
+    check({"malloc", "free", "realloc"} <= set(re.split("[ ,;]+", known["sampler_functions"])), f"{allocator}: {known}")
     check(known["sampler"].startswith(SAMPLER) and 0 < known["sampler_stopped_ns"] < 10 ** 10, f"{allocator}: {known}")
     rows = {row["traceback"][0].get("function") for row in bench.stats(path)["statistics"]}
     check({"way_malloc", "way_resized", "align_posix"} <= rows or harness.BY_FRAME_POINTERS, f"{allocator}: rows {rows}")
@@ -238,6 +239,7 @@ def test_inject_and_exec(bench):
     work(program)
     shown = bench.show(recording.snapshot())
     check_equal(shown["counters"], before["counters"], "counters of the next program")
+    check_equal(losses_of(shown, UNWINDING | {"functions_late"}), {"execs_unsampled": 1}, "losses of the next program")
     recording.end(signal.SIGINT)
     program.is_unharmed()
 
@@ -389,6 +391,10 @@ def test_inject_is_refused(bench):
     check("is stopped" in why, why)
     os.kill(program.pid, signal.SIGCONT)
     check_equal(maps(program.pid), before, "what a stopped process maps")
+    with environment("ALLOCSNAP_NO_UPROBE_MULTI"):  # as before Linux 6.6
+        _, stderr = bench.allocsnap("attach", INJECT, str(program.pid), "-o", bench.path("no"), status=1)
+    check("no links of many uprobes" in stderr, stderr)
+    check_equal(maps(program.pid), before, "what it maps where no process could eject")
     program.is_unharmed()
 
     preloaded = truth.preload(bench, "glibc")

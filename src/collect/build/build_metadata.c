@@ -279,6 +279,8 @@ static int describe_sampler(struct snapshot_builder *builder, const struct targe
 		err = snapshot_builder__metadata(builder, "sampler_weights", sampler->has_info ? "exact" : "as told");
 	if (!err)
 		err = describe_unseen(builder, sampler);
+	if (!err && sampler->functions)
+		err = snapshot_builder__metadata(builder, "sampler_functions", sampler->functions);
 	return err || !sampler->has_info ? err : describe_sampler_info(builder, sampler);
 }
 

@@ -379,6 +379,7 @@ static void count_loader_losses(const struct assembly *assembly, const struct sn
 	loss[LOSS_functions_late] = target->late.nr;
 	loss[LOSS_functions_copied] = target->losses.copied_nr;
 	loss[LOSS_samples_dropped] = target->sampler.has_info ? target->sampler.info.dropped : 0;
+	loss[LOSS_execs_unsampled] = target->sampler.is_heap_left_out;
 	loss[LOSS_mappings_missed] = snapshot_context->mappings_missed - target->losses.missed_at_start;
 	loss[LOSS_process_events_missed] = snapshot_context->process_events_missed;
 	loss[LOSS_frames_unmapped] = target->tracebacks.frames_unmapped;

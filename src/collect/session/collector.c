@@ -313,7 +313,7 @@ void collector__close(struct collector *collector)
 		remove_target(collector, collector->targets.target_nr - 1);
 	probes_close(&collector->shared.probes);
 	notes_release(&collector->notes);
-	free(collector->injections.injection);
+	injections_release(&collector->injections);
 	for (size_t i = 0; i < collector->early.program_nr; i++)
 		free(collector->early.program[i]);
 	free(collector->early.program);

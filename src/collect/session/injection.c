@@ -2,6 +2,8 @@
 #include "collect/session/injection.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
@@ -112,6 +114,8 @@ void judge_injected(struct collector *collector, struct target *target)
 
 	sampler->is_injected = sampler->is_used && object_is_injected(target->mappings.objects->object[sampler->object[0]]);
 	sampler->stopped_ns = sampler->is_injected && injection ? injection->stopped_ns : 0;
+	free(sampler->functions);
+	sampler->functions = sampler->is_injected && injection ? strdup(injection->functions) : NULL;
 	sampler->is_heap_left_out = injection && !sampler->is_used;
 	note_heap_change(collector, target, has_gone, is_hidden);
 	if (sampler->judged_ns && ((has_gone && !injection) || is_hidden || sampler->is_hidden))
@@ -151,21 +155,58 @@ static int refuse_injection(pid_t pid, int err, const struct reason *found, stru
 			  "takes it out", pid, pid);
 }
 
+/* "malloc, free of /lib/libc.so.6; …": what the sampler takes over. The caller frees *ret. */
+static int functions_text(const struct inject_plan *plan, char **ret)
+{
+	size_t bytes;
+	FILE *out = open_memstream(ret, &bytes);
+	bool is_bad;
+
+	if (!out)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < plan->allocator_nr; i++) {
+		const struct inject_allocator *allocator = &plan->allocator[i];
+
+		for (uint32_t k = 0; k < allocator->function_nr; k++)
+			fprintf(out, "%s%s", k ? ", " : i ? "; " : "", allocator->function[k].name);
+		fprintf(out, " of %s", allocator->path);
+	}
+	is_bad = ferror(out);
+	return fclose(out) || is_bad ? -ENOMEM : 0;
+}
+
+static void forget_injection(struct injections *injections)
+{
+	free(injections->injection[--injections->injection_nr].functions);
+}
+
+void injections_release(struct injections *injections)
+{
+	while (injections->injection_nr)
+		forget_injection(injections);
+	free(injections->injection);
+	*injections = (struct injections){};
+}
+
 static int inject_planned(struct collector *collector, struct inject_plan *plan, uint64_t interval, struct reason *why)
 {
 	struct link_holder *link_holder = collector->helpers.link_holder;
 	const struct inject_options options = { .interval = interval, .owner = link_holder__pid(link_holder) };
 	struct injection injection = { .pid = plan->pid };
 	struct inject_times times = {};
-	int err = array_push(&collector->injections, injection, injection);
+	int err = functions_text(plan, &injection.functions) ?: array_push(&collector->injections, injection, injection);
 
-	if (!err)
-		err = link_holder__hold_sampler(link_holder, plan->pid);
-	if (err)
+	if (err) {
+		free(injection.functions);
 		return reason_set(why, err, "%s", strerror(-err));
-	err = inject_execute(plan, &options, &times, why);
+	}
+	err = link_holder__hold_sampler(link_holder, plan->pid);
 	if (err)
-		collector->injections.injection_nr--;
+		reason_set(why, err, "%s", strerror(-err));
+	else
+		err = inject_execute(plan, &options, &times, why);
+	if (err)
+		forget_injection(&collector->injections);
 	else
 		collector->injections.injection[collector->injections.injection_nr - 1].stopped_ns = times.stopped_ns;
 	return err;
@@ -219,8 +260,9 @@ void collector__eject(struct collector *collector)
 		collector__stop(collector, injections->injection[i].pid);
 	link_holder__settle(collector->helpers.link_holder);
 	while (injections->injection_nr) {
-		pid_t pid = injections->injection[--injections->injection_nr].pid;
+		pid_t pid = injections->injection[injections->injection_nr - 1].pid;
 
+		forget_injection(injections);
 		link_holder__eject(collector->helpers.link_holder, pid, &ejection);
 		note_ejection(collector, pid, &ejection);
 	}

@@ -26,12 +26,15 @@ struct target;
 struct injection {
 	pid_t pid;
 	uint64_t stopped_ns;
+	char *functions; /* the functions that the sampler has taken over: text of the snapshot */
 };
 
 struct injections {
 	struct injection *injection;
 	size_t injection_nr, injection_alloc;
 };
+
+void injections_release(struct injections *injections);
 
 /* NULL: this recording has injected nothing into the process. */
 const struct injection *find_injection(const struct injections *injections, pid_t pid);

@@ -341,5 +341,6 @@ void target__free(struct target *target)
 	late_functions_release(&target->late);
 	if (target->sampler.memory_fd >= 0)
 		close(target->sampler.memory_fd);
+	free(target->sampler.functions);
 	free(target);
 }

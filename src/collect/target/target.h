@@ -97,6 +97,7 @@ struct target_sampler {
 	uint64_t judged_ns; /* when was last looked whether the heap is seen */
 	bool is_heap_left_out; /* it was injected and has gone: the heap has no probes instead */
 	uint64_t stopped_ns; /* how long this recording stopped the threads to inject it */
+	char *functions;     /* that it has taken over; NULL: not known, as another recording has injected it */
 	bool is_mixed; /* the latest snapshot has blocks of its heap that it did not tell: they came before */
 	uint32_t object[TARGET_SAMPLERS_MAX]; /* indexes of its files: an injected one has one for each allocator */
 	size_t object_nr;
