@@ -217,6 +217,9 @@ static struct interval interval_of_diff(int64_t sampled, int64_t estimate,
 /* Few blocks of a group may have no sample by chance, even if several are expected. */
 #define UNSEEN_SAMPLES 2
 
+/* The same for counts, of the small blocks. tests/oracle/coverage.py shows what other numbers would give. */
+#define UNEVEN_SAMPLES 4
+
 /*
  * For counts. Small blocks are rare among the samples and have the greatest weights, so those that chance has left out
  * make the variance too small, too. Some more samples of such weights are added: of the slope of the variance, which
@@ -229,8 +232,8 @@ static struct moments moments_add_uneven(const struct moments *count, double mea
 	struct moments sum = *count;
 
 	if (excess > 0) {
-		sum.variance += UNSEEN_SAMPLES * slope * excess;
-		sum.covariance += UNSEEN_SAMPLES * slope * slope * excess;
+		sum.variance += UNEVEN_SAMPLES * slope * excess;
+		sum.covariance += UNEVEN_SAMPLES * slope * slope * excess;
 	}
 	return sum;
 }

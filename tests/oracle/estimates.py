@@ -16,6 +16,7 @@ from questions import KEYS, Grouping, Selection, Traces, clean
 decimal.getcontext().prec = 50
 Z = decimal.Decimal("1.959963984540054")  # 95 % of a normal distribution
 ONE = 1 << 52  # a weight of 1: no double from there on has more bits behind the point
+UNEVEN = 4  # samples of great weight that chance may have left out of a count
 SLACK = decimal.Decimal("1e-9")  # of a bound, which is no rational number
 
 
@@ -72,14 +73,14 @@ class Sum:
         made.covariance = self.covariance - other.covariance
         return made
 
-    def uneven(self, mean):
+    def uneven(self, mean, added=UNEVEN):
         """A sum of ones, with the samples of great weight that chance may have left out. mean: Fraction, in ONEs."""
         made = Sum()
         made.own, made.beyond, made.variance, made.covariance = self.own, self.beyond, self.variance, self.covariance
         slope = fractions.Fraction(self.covariance, self.variance * ONE) if self.variance else 0
         if slope > mean:
-            made.variance += 2 * slope * (slope - mean) * ONE**2
-            made.covariance += 2 * slope**2 * (slope - mean) * ONE**3
+            made.variance += added * slope * (slope - mean) * ONE**2
+            made.covariance += added * slope**2 * (slope - mean) * ONE**3
         return made
 
     def estimate(self):

@@ -2,7 +2,7 @@
 // 95 % intervals of sampled data, as the engine computes them (docs/report-format.md, docs/sampling.md).
 
 const Z2 = 1.959963984540054 ** 2; // 95 % of a normal distribution
-const UNSEEN_SAMPLES = 2;
+const UNSEEN_SAMPLES = 2, UNEVEN_SAMPLES = 4;
 const NOTHING = { sampled: 0, beyond: 0, variance: 0, covariance: 0 };
 
 // The score's interval around an estimate.
@@ -22,8 +22,8 @@ const addUnseen = (m, weight) => ({ ...m, variance: m.variance + UNSEEN_SAMPLES 
 function addUneven(m, all) {
 	const slope = m.variance > 0 ? m.covariance / m.variance : 0,
 		excess = slope - (all.sampled > 0 ? all.beyond / all.sampled : 0);
-	return excess > 0 ? { ...m, variance: m.variance + UNSEEN_SAMPLES * slope * excess,
-		covariance: m.covariance + UNSEEN_SAMPLES * slope * slope * excess } : m;
+	return excess > 0 ? { ...m, variance: m.variance + UNEVEN_SAMPLES * slope * excess,
+		covariance: m.covariance + UNEVEN_SAMPLES * slope * slope * excess } : m;
 }
 
 // The part of the first that the second lacks.
