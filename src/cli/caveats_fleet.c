@@ -7,6 +7,7 @@
 
 #include "base/array.h"
 #include "base/reason.h"
+#include "fleet/row_top.h"
 #include "render.h"
 
 /* Returns 1 with a line in *ret, 0 if there is nothing to report, or -ENOMEM. */
@@ -220,6 +221,26 @@ static int check_parts(const struct fleet_doubt *doubt, struct reason *ret)
 	return nr ? warn(ret, "%zu snapshot%s filtered, not the whole", nr, nr == 1 ? " is" : "s are") : 0;
 }
 
+static bool has_merged_rows(const struct fleet_facts *facts, const struct fleet_snapshot *snapshot)
+{
+	for (uint32_t i = 0; i < snapshot->loss_nr; i++)
+		if (!strcmp(facts->loss[snapshot->loss + i].name, ROW_LOSS_MERGED))
+			return true;
+	return false;
+}
+
+/* A line that is among the largest of one snapshot and not of another seems to have grown from nothing. */
+static int check_merged_rows(const struct fleet_doubt *doubt, struct reason *ret)
+{
+	size_t nr = 0, all = snapshots_of(doubt);
+
+	for (size_t side = 0; side < doubt->cohort_nr; side++)
+		for (size_t i = 0; i < doubt->cohort[side]->snapshot_nr; i++)
+			nr += has_merged_rows(doubt->facts, begin_of(doubt, side)[i]);
+	return nr ? warn(ret, "%zu of %zu snapshots were pushed with --top: totals are exact, but " ROW_OTHER_NAME " has the "
+			 "small rows of each, so lines may have more than is shown, and differences may be of this", nr, all) : 0;
+}
+
 /* ---- clocks --------------------------------------------------------------------------------------- */
 
 #define DAY_NS (24 * 3600 * 1000000000ll)
@@ -292,7 +313,7 @@ static int check_refused_names(const struct fleet_doubt *doubt, struct reason *r
 static const check_fn checks[] = {
 	check_shared_snapshots, check_shared_processes, check_recorded_anew, check_ended, check_twins,
 	check_fleet_gaps, check_fleet_traceback_limit,
-	check_fleet_sampling, check_parts, check_future, check_builds, check_refused_names,
+	check_fleet_sampling, check_parts, check_merged_rows, check_future, check_builds, check_refused_names,
 };
 _Static_assert(ARRAY_SIZE(checks) <= FLEET_CHECK_NR, "room for every check");
 

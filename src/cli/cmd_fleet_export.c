@@ -15,7 +15,7 @@ static void show_exported_rows(void *progress, uint64_t row_nr)
 	progress_show(progress, row_nr);
 }
 
-static int write_row_file(const struct fleet *fleet, const struct cohort *cohort, const char *path, size_t *ret_nr,
+static int write_row_file(const struct fleet *fleet, const struct cohort *cohort, const char *path, struct row_sent *ret,
 			  struct reason *why)
 {
 	uint64_t row_nr = cohort_row_nr(cohort);
@@ -27,8 +27,8 @@ static int write_row_file(const struct fleet *fleet, const struct cohort *cohort
 	struct row_file *file = NULL;
 	int err = row_file__create(path, &file, why);
 
-	err = err ?: row_export_names(fleet->catalogue, NULL, row_file__sink(file), why) ?:
-	      row_export_snapshots(&job, row_file__sink(file), ret_nr, why) ?: row_file__finish(file, why);
+	err = err ?: row_export_names(fleet->catalogue, NULL, false, row_file__sink(file), why) ?:
+	      row_export_snapshots(&job, row_file__sink(file), ret, why) ?: row_file__finish(file, why);
 	progress_end(&progress);
 	row_file__free(file);
 	return err;
@@ -41,15 +41,15 @@ static int run(const void *command_options, const struct arguments *args)
 	struct reason why = { "out of memory" };
 	struct cohort cohort = {};
 	struct fleet fleet = { .options = options };
-	size_t snapshot_nr = 0;
+	struct row_sent sent = {};
 	int status = fleet_open(&fleet);
 
 	if (!status)
 		status = fleet_choose(&cmd_fleet_export, &fleet, &where, 1, COHORT_WITH_PARTS, &cohort);
-	if (!status && write_row_file(&fleet, &cohort, args->item[0], &snapshot_nr, &why))
+	if (!status && write_row_file(&fleet, &cohort, args->item[0], &sent, &why))
 		status = log_failure("%s", why.text);
 	if (!status)
-		printf("%zu snapshots, %" PRIu64 " rows\n", snapshot_nr, cohort_row_nr(&cohort));
+		printf("%zu snapshots, %" PRIu64 " rows\n", sent.snapshots, sent.rows);
 	cohort_release(&cohort);
 	fleet_end(&fleet);
 	return status;

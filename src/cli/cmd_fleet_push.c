@@ -10,6 +10,7 @@
 struct fleet_push_options {
 	struct fleet_options fleet;
 	struct cluster_options cluster;
+	uint64_t top;
 };
 
 /* Prints "12 snapshots pushed, 12000 rows; 3 known". */
@@ -34,13 +35,13 @@ static int report_waiting_snapshots(const struct cluster_push *job, const struct
 			   waiting == 1 ? " waits" : "s wait", catalogue, waiting == 1 ? "it" : "them");
 }
 
-static int push_cohort(const struct fleet *fleet, const struct cohort *cohort, const struct cluster_options *options)
+static int push_cohort(const struct fleet *fleet, const struct cohort *cohort, const struct fleet_push_options *options)
 {
-	const struct cluster_push job = { fleet->catalogue, &fleet->facts, cohort };
+	const struct cluster_push job = { fleet->catalogue, &fleet->facts, cohort, options->top };
 	struct reason why = { "out of memory" };
 	struct cluster_pushed pushed = {};
 	struct cluster *cluster;
-	int status = cluster_begin(&cmd_fleet_push, options, true, &cluster);
+	int status = cluster_begin(&cmd_fleet_push, &options->cluster, true, &cluster);
 
 	if (!status && cluster_push(cluster, &job, &pushed, &why))
 		status = report_waiting_snapshots(&job, &pushed, fleet->options->catalogue, &why);
@@ -66,13 +67,19 @@ static int run(const void *command_options, const struct arguments *args)
 	if (!status)
 		status = fleet_choose(&cmd_fleet_push, &fleet, &where, 1, COHORT_WITH_PARTS, &cohort);
 	if (!status)
-		status = push_cohort(&fleet, &cohort, &options->cluster);
+		status = push_cohort(&fleet, &cohort, options);
 	cohort_release(&cohort);
 	fleet_end(&fleet);
 	return status ?: indexed;
 }
 
 #define FIELD(name) offsetof(struct fleet_push_options, name)
+
+static const struct option_row top_rows[] = {
+	{ "top", 'n', OPTION_COUNT, FIELD(top), .arg = "N", .most = UINT32_MAX, .default_text = "all",
+	  .help = "push the N rows with most bytes of each snapshot, and for each domain one row <other> with the sum of the rest" },
+	{},
+};
 
 const struct command cmd_fleet_push = {
 	.name = "fleet push",
@@ -86,6 +93,7 @@ const struct command cmd_fleet_push = {
 		  CREDENTIALS_DETAIL "\n\n" SELECTION_DETAIL,
 	.example = "allocsnap fleet push --to http://localhost:8123 /srv/snapshots",
 	.option = { { cluster_to_rows, FIELD(cluster), "Server" }, { cluster_rows, FIELD(cluster), "Server" },
+		    { top_rows, 0, "Which snapshots" },
 		    { catalogue_rows, FIELD(fleet), "Which snapshots" }, { where_rows, FIELD(fleet), "Which snapshots" } },
 	.defaults = &(const struct fleet_push_options){ .fleet = { FLEET_DEFAULTS }, .cluster = { CLUSTER_DEFAULTS } },
 	.options_size = sizeof(struct fleet_push_options),

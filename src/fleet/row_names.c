@@ -10,6 +10,7 @@
 #include "fleet/catalogue_private.h"
 #include "fleet/index_private.h"
 #include "fleet/row_export.h"
+#include "fleet/row_top.h"
 #include "snapshot.h"
 
 #define NAMES_A_BATCH 100000
@@ -25,6 +26,7 @@ struct named_row {
 struct row_naming {
 	struct catalogue *catalogue;
 	const struct row_known *known;
+	bool has_sums;
 	struct row_sink *sink;
 	struct snapshot_builder *builder;
 	struct known frames; /* by id: their numbers in `frame` */
@@ -238,6 +240,26 @@ static int send_tracebacks(struct row_naming *n, struct reason *why)
 	return err ?: flush_names(n, why);
 }
 
+/* ---- sums ----------------------------------------------------------------------------------------------------- */
+
+/* A traceback of one frame. */
+static int send_name_of_sums(struct row_naming *n, struct reason *why)
+{
+	static const struct raw_frame raw = { .filename = "", .function = ROW_OTHER_NAME, .object = ROW_OTHER_NAME,
+					      .build_id = "" };
+	const struct hash_id frame = row_other_frame(), traceback = row_other_traceback();
+	int is_known = is_name_known(&n->known->tracebacks, &traceback, "traceback", why);
+
+	if (is_known)
+		return is_known < 0 ? is_known : 0;
+	return send_frame(n, &frame, &raw) ?: row_batch_add(&n->traceback_frames, (union row_value[]){
+		{ .number = traceback.id }, { .number = 0 }, { .number = frame.id },
+	}) ?: row_batch_add(&n->tracebacks, (union row_value[]){
+		{ .number = traceback.id }, { .number = traceback.verify }, { .number = 0 }, { .number = frame.id },
+		{ .number = traceback.id },
+	}) ?: flush_names(n, why);
+}
+
 /* ---- domains -------------------------------------------------------------------------------------------------- */
 
 int64_t row_domain_id(int64_t number, const char *name)
@@ -290,14 +312,16 @@ static int send_all_names(struct row_naming *n, struct reason *why)
 	      send_tracebacks(n, why) ?:
 	      name_each(n, "SELECT DISTINCT o.domain, coalesce(name, '#' || o.domain) FROM origin AS o"
 			" LEFT JOIN domain AS d ON d.number = o.domain", name_domain, why);
+	if (!err && n->has_sums)
+		err = send_name_of_sums(n, why);
 	return err ?: flush_batch(n->sink, &n->domains, why);
 }
 
-int row_export_names(struct catalogue *catalogue, const struct row_known *known, struct row_sink *sink,
+int row_export_names(struct catalogue *catalogue, const struct row_known *known, bool has_sums, struct row_sink *sink,
 		     struct reason *why)
 {
 	static const struct row_known none;
-	struct row_naming n = { .catalogue = catalogue, .known = known ?: &none, .sink = sink };
+	struct row_naming n = { .catalogue = catalogue, .known = known ?: &none, .has_sums = has_sums, .sink = sink };
 	int err;
 
 	reason_set(why, 0, "out of memory");

@@ -8,6 +8,7 @@
 #include "fleet/catalogue_private.h"
 #include "fleet/row_codec.h"
 #include "fleet/row_export.h"
+#include "fleet/row_top.h"
 
 /* An insert of many rows costs a server less than many inserts. They take 50 MB of memory here. */
 #define ROWS_A_BATCH 1000000
@@ -23,11 +24,15 @@ struct row_sending {
 	struct row_sink *sink;
 	struct row_origin *origin;
 	size_t origin_nr, origin_alloc;
+	uint32_t *other; /* of each origin, if there are sums: the origin of its domain's sum */
+	size_t other_nr, other_alloc;
 	uint32_t *rank;	 /* of each origin, by traceback and domain */
 	uint64_t *order; /* of the rows of one snapshot: rank, and number of the row */
 	size_t order_alloc;
 	struct rows_reader *reader;
 	struct fleet_rows rows;
+	struct row_top top;
+	uint64_t merged; /* rows of the snapshot that are in sums */
 	struct row_batch allocations, samples, labels, losses, snapshots;
 	uint64_t row_nr; /* sent */
 };
@@ -56,6 +61,32 @@ static int load_row_origins(struct row_sending *s, struct reason *why)
 	}
 	sqlite3_finalize(row);
 	return more < 0 ? more : err;
+}
+
+/* The sums' origins come after those of the catalogue. */
+static int find_origin_of_sum(struct row_sending *s, size_t first, int64_t domain, uint32_t *ret)
+{
+	size_t at = first;
+
+	while (at < s->origin_nr && s->origin[at].domain != domain)
+		at++;
+	*ret = at;
+	return at < s->origin_nr ? 0 : array_push(s, origin, ((struct row_origin){ row_other_traceback().id, domain }));
+}
+
+static int add_origins_of_sums(struct row_sending *s)
+{
+	size_t nr = s->job->top ? s->origin_nr : 0;
+	int err = 0;
+
+	for (size_t i = 0; i < nr && !err; i++) {
+		uint32_t other = 0;
+
+		err = find_origin_of_sum(s, nr, s->origin[i].domain, &other) ?: array_push(s, other, other);
+	}
+	s->top.row_nr = s->job->top;
+	s->top.other = s->other;
+	return err;
 }
 
 static int compare_origins(const void *left, const void *right, void *origin_)
@@ -90,15 +121,15 @@ static int compare_ranks(const void *left, const void *right)
 	return (a > b) - (a < b);
 }
 
-static int order_by_rank(struct row_sending *s)
+static int order_by_rank(struct row_sending *s, const struct fleet_rows *rows)
 {
-	int err = array_reserve(&s->order, &s->order_alloc, s->rows.nr + 1);
+	int err = array_reserve(&s->order, &s->order_alloc, rows->nr + 1);
 
 	if (err)
 		return err;
-	for (size_t i = 0; i < s->rows.nr; i++)
-		s->order[i] = (uint64_t)s->rank[s->rows.row[i].origin] << 32 | i;
-	qsort(s->order, s->rows.nr, sizeof(*s->order), compare_ranks);
+	for (size_t i = 0; i < rows->nr; i++)
+		s->order[i] = (uint64_t)s->rank[rows->row[i].origin] << 32 | i;
+	qsort(s->order, rows->nr, sizeof(*s->order), compare_ranks);
 	return 0;
 }
 
@@ -109,28 +140,29 @@ static int64_t seconds_of(const struct fleet_snapshot *snapshot)
 	return snapshot->time_ns / 1000000000;
 }
 
-static int send_rows(struct row_sending *s, const struct fleet_snapshot *snapshot, int64_t upload)
+static int send_rows(struct row_sending *s, const struct fleet_snapshot *snapshot, const struct fleet_rows *rows,
+		     int64_t upload)
 {
 	int64_t time = seconds_of(snapshot);
-	int err = order_by_rank(s);
+	int err = order_by_rank(s, rows);
 
-	for (size_t at = 0; at < s->rows.nr && !err; at++) {
+	for (size_t at = 0; at < rows->nr && !err; at++) {
 		uint32_t i = s->order[at];
-		const struct fleet_row *row = &s->rows.row[i];
+		const struct fleet_row *row = &rows->row[i];
 		const struct row_origin *origin = &s->origin[row->origin];
 
 		err = row_batch_add(&s->allocations, (union row_value[]){
 			{ .number = upload }, { .number = time }, { .number = origin->traceback_id },
 			{ .number = origin->domain }, { .number = row->cost.size }, { .number = row->cost.count },
 		});
-		if (err || !s->rows.spread)
+		if (err || !rows->spread)
 			continue;
 		err = row_batch_add(&s->samples, (union row_value[]){
 			{ .number = upload }, { .number = time }, { .number = origin->traceback_id },
-			{ .number = origin->domain }, { .real = s->rows.spread[i].size.beyond },
-			{ .real = s->rows.spread[i].size.variance }, { .real = s->rows.spread[i].size.covariance },
-			{ .real = s->rows.spread[i].count.beyond }, { .real = s->rows.spread[i].count.variance },
-			{ .real = s->rows.spread[i].count.covariance },
+			{ .number = origin->domain }, { .real = rows->spread[i].size.beyond },
+			{ .real = rows->spread[i].size.variance }, { .real = rows->spread[i].size.covariance },
+			{ .real = rows->spread[i].count.beyond }, { .real = rows->spread[i].count.variance },
+			{ .real = rows->spread[i].count.covariance },
 		});
 	}
 	return err;
@@ -154,10 +186,14 @@ static int send_pairs(struct row_sending *s, const struct fleet_snapshot *snapsh
 		err = row_batch_add(&s->losses, (union row_value[]){ { .number = upload }, { .number = time },
 								     { .text = loss->name }, { .number = loss->value } });
 	}
+	if (!err && s->merged)
+		err = row_batch_add(&s->losses, (union row_value[]){ { .number = upload }, { .number = time },
+								     { .text = ROW_LOSS_MERGED }, { .number = s->merged } });
 	return err;
 }
 
-static int send_snapshot_row(struct row_sending *s, const struct fleet_snapshot *snapshot, int64_t upload)
+static int send_snapshot_row(struct row_sending *s, const struct fleet_snapshot *snapshot, size_t row_nr,
+			     int64_t upload)
 {
 	int64_t clock = snapshot->monotonic_ns > 0 ? snapshot->monotonic_ns : snapshot->time_ns;
 	int64_t moment = (int64_t)(2 * (uint64_t)clock + !snapshot->is_part);
@@ -173,7 +209,7 @@ static int send_snapshot_row(struct row_sending *s, const struct fleet_snapshot 
 		{ .text = snapshot->path }, { .number = snapshot->pid }, { .number = snapshot->start_ticks },
 		{ .number = snapshot->exec_count }, { .number = snapshot->size }, { .number = snapshot->count },
 		{ .number = snapshot->gap_blocks.size }, { .number = snapshot->gap_blocks.count },
-		{ .number = snapshot->row_nr }, { .number = snapshot->traceback_limit },
+		{ .number = row_nr }, { .number = snapshot->traceback_limit },
 		{ .number = snapshot->is_sampled }, { .number = snapshot->sample_bytes_most },
 		{ .number = snapshot->is_part },
 	});
@@ -181,10 +217,10 @@ static int send_snapshot_row(struct row_sending *s, const struct fleet_snapshot 
 
 /* ---- all of them ---------------------------------------------------------------------------------------------- */
 
-static int flush_rows(struct row_sending *s, size_t *ret_nr, struct reason *why)
+static int flush_rows(struct row_sending *s, struct row_sent *sent, struct reason *why)
 {
 	struct row_batch *const batches[] = { &s->allocations, &s->samples, &s->labels, &s->losses, &s->snapshots };
-	size_t snapshots = s->snapshots.row_nr;
+	const struct row_sent now = { s->snapshots.row_nr, s->allocations.row_nr };
 	int err = 0;
 
 	s->row_nr += s->allocations.row_nr;
@@ -193,53 +229,64 @@ static int flush_rows(struct row_sending *s, size_t *ret_nr, struct reason *why)
 			err = s->sink->insert(s->sink, batches[i], why);
 		row_batch_clear(batches[i]);
 	}
-	*ret_nr += err ? 0 : snapshots;
+	sent->snapshots += err ? 0 : now.snapshots;
+	sent->rows += err ? 0 : now.rows;
 	return err;
 }
 
 static int send_snapshot(struct row_sending *s, const struct fleet_snapshot *snapshot, int64_t upload,
 			 struct reason *why)
 {
+	const struct fleet_rows *rows;
 	int err = rows_reader__read(s->reader, snapshot->snapshot_id, s->job->facts->origin_nr, &s->rows, why);
 
 	if (!err && s->rows.nr != snapshot->row_nr)
 		err = catalogue_report_damage(s->job->catalogue, why, "a snapshot that lacks rows");
-	return err ?: send_rows(s, snapshot, upload) ?: send_pairs(s, snapshot, upload) ?:
-	       send_snapshot_row(s, snapshot, upload);
+	if (err)
+		return err;
+	rows = row_top_choose(&s->top, &s->rows, &s->merged);
+	if (!rows)
+		return -ENOMEM;
+	return send_rows(s, snapshot, rows, upload) ?: send_pairs(s, snapshot, upload) ?:
+	       send_snapshot_row(s, snapshot, rows->nr, upload);
 }
 
-static int send_all_snapshots(struct row_sending *s, size_t *ret_nr, struct reason *why)
+static int send_all_snapshots(struct row_sending *s, struct row_sent *sent, struct reason *why)
 {
 	const struct row_snapshots *job = s->job;
-	int err = load_row_origins(s, why) ?: rank_origins(s) ?: rows_reader__new(job->catalogue, &s->reader, why);
+	int err = load_row_origins(s, why) ?: add_origins_of_sums(s) ?: rank_origins(s) ?:
+		  rows_reader__new(job->catalogue, &s->reader, why);
 
 	for (size_t i = 0; i < job->snapshot_nr && !err; i++) {
 		int64_t upload = job->upload_base ? job->upload_base + (int64_t)i : job->snapshot[i]->snapshot_id;
 
 		err = send_snapshot(s, job->snapshot[i], upload, why);
 		if (!err && (s->allocations.row_nr >= ROWS_A_BATCH || s->snapshots.row_nr >= SNAPSHOTS_A_BATCH))
-			err = flush_rows(s, ret_nr, why);
+			err = flush_rows(s, sent, why);
 		if (job->progress)
 			job->progress(job->what, s->row_nr + s->allocations.row_nr);
 	}
-	return err ?: flush_rows(s, ret_nr, why);
+	return err ?: flush_rows(s, sent, why);
 }
 
-int row_export_snapshots(const struct row_snapshots *job, struct row_sink *sink, size_t *ret_nr, struct reason *why)
+int row_export_snapshots(const struct row_snapshots *job, struct row_sink *sink, struct row_sent *ret,
+			 struct reason *why)
 {
 	struct row_sending s = { .job = job, .sink = sink };
 	int err;
 
-	*ret_nr = 0;
+	*ret = (struct row_sent){};
 	reason_set(why, 0, "out of memory");
 	row_batch_init(&s.allocations, ROW_ALLOCATION);
 	row_batch_init(&s.samples, ROW_SAMPLE);
 	row_batch_init(&s.labels, ROW_LABEL);
 	row_batch_init(&s.losses, ROW_LOSS);
 	row_batch_init(&s.snapshots, ROW_SNAPSHOT);
-	err = send_all_snapshots(&s, ret_nr, why);
+	err = send_all_snapshots(&s, ret, why);
 	rows_reader__free(s.reader);
 	fleet_rows_release(&s.rows);
+	row_top_release(&s.top);
+	free(s.other);
 	free(s.origin);
 	free(s.rank);
 	free(s.order);

@@ -127,10 +127,16 @@ def test_killed_pushes_leave_what_one_would_have(_large):
         check_same_as_catalogue(fleet, cluster, "after kills")
 
 
-def test_two_pushes_at_once_count_once(_large):
+def test_pushes_at_once_count_once(_large):
+    """Two hosts with different snapshots, and twice a catalogue with both."""
     with pushed_fleet(2, hosts=8) as (fleet, cluster):
-        argv = [ALLOCSNAP, "fleet", "push", "--catalogue", fleet.catalogue, "--to"]
-        pushes = [subprocess.Popen([*argv, server.url], stdout=subprocess.DEVNULL) for server in cluster.servers * 2]
+        folders = sorted(path for path in fleet.data.iterdir() if path.is_dir())
+        halves = [fleet.folder / f"half{number}.db" for number in range(2)]
+        for number, half in enumerate(halves):
+            fleet.index(*folders[number::2], catalogue=half)
+        argv = [ALLOCSNAP, "fleet", "push", "--catalogue"]
+        pushes = [subprocess.Popen([*argv, catalogue, "--to", server.url], stdout=subprocess.DEVNULL)
+                  for catalogue, server in zip([*halves, fleet.catalogue, fleet.catalogue], cluster.servers * 2)]
         check_equal([push.wait() for push in pushes], [0] * 4, "exit statuses")
         check_same_as_catalogue(fleet, cluster, "after four pushes at once")
 

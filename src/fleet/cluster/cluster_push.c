@@ -102,14 +102,15 @@ static int push_new(struct cluster *cluster, const struct cluster_push *job, con
 	struct progress progress = progress_begin("pushing", "rows", cohort_row_nr(cohort));
 	struct row_snapshots snapshots = {
 		.catalogue = job->catalogue, .facts = job->facts, .snapshot = cohort->snapshot,
-		.snapshot_nr = cohort->snapshot_nr, .progress = show_pushed_rows, .what = &progress,
+		.snapshot_nr = cohort->snapshot_nr, .top = job->top, .progress = show_pushed_rows, .what = &progress,
 	};
+	struct row_sent sent = {};
 	int err = draw_upload_base(&snapshots.upload_base, why);
 
 	if (!err)
-		err = row_export_snapshots(&snapshots, cluster__sink(cluster), &pushed->snapshots, why);
-	for (size_t i = 0; i < pushed->snapshots; i++)
-		pushed->rows += cohort->snapshot[i]->row_nr;
+		err = row_export_snapshots(&snapshots, cluster__sink(cluster), &sent, why);
+	pushed->snapshots = sent.snapshots;
+	pushed->rows = sent.rows;
 	progress_end(&progress);
 	return err;
 }
@@ -129,7 +130,7 @@ int cluster_push(struct cluster *cluster, const struct cluster_push *job, struct
 	ret->known = job->cohort->snapshot_nr - new.snapshot_nr;
 	if (!err && new.snapshot_nr)
 		err = ask_known_names(cluster, &names, why) ?:
-		      row_export_names(job->catalogue, &names, cluster__sink(cluster), why) ?:
+		      row_export_names(job->catalogue, &names, job->top, cluster__sink(cluster), why) ?:
 		      push_new(cluster, job, &new, ret, why);
 	row_known_release(&names);
 	known_release(&snapshots);

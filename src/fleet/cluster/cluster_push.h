@@ -17,6 +17,7 @@ struct cluster_push {
 	struct catalogue *catalogue;
 	const struct fleet_facts *facts;
 	const struct cohort *cohort;
+	size_t top; /* of each snapshot these rows with most bytes, and sums of the others; 0: all rows */
 };
 
 struct cluster_pushed {
