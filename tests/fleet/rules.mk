@@ -7,7 +7,7 @@ FLEET_DATA := $(OUT)/fleet-data
 
 test-fleet: $(BIN) $(FLEET_DATA) $(OUT)/damage/repair $(OUT)/golden-snapshots	## a fleet's sums, ranks, slopes against SQL; indexing killed, bad files
 	$(Q)ALLOCSNAP=$(abspath $(BIN)) FLEET_DATA=$(abspath $(FLEET_DATA)) \
-		REPAIR=$(abspath $(OUT)/damage/repair) GOLDEN_SNAPSHOTS=$(abspath $(OUT)/golden-snapshots) tests/fleet/run.py $(FLEET_ARGS)
+		CACHE=$(abspath $(OUT)/chdb) REPAIR=$(abspath $(OUT)/damage/repair) GOLDEN_SNAPSHOTS=$(abspath $(OUT)/golden-snapshots) tests/fleet/run.py $(FLEET_ARGS)
 
 $(FLEET_DATA): $(call obj,$(wildcard scripts/fleet-data/*.c)) $(LIB)
 	$(call msg,LINK,$@)

@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """The questions of src/fleet/sql have the same answers in SQLite, exported and made, in one ClickHouse and in two shards,
-and those are the engine's."""
+in the engine of a current one, and those are the engine's."""
 import contextlib
 import os
 import random
 
+from chdb import Chdb
 from clickhouse import ClickHouse, Servers, shared_cluster
 from fleet import Fleet, site_of
 from harness import check_equal
 from oracle import Oracle
 from test_questions import VERSION, by_site, check_rows, is_close, site_by
 
-ROUNDS = 1 if int(os.environ.get("FLEET_HOSTS", "500")) <= 50 else 20
+IS_LONG = int(os.environ.get("FLEET_HOSTS", "500")) > 50
+HOSTS, ROUNDS = (200, 3) if IS_LONG else (12, 1)
 
 # Terms of a selection, and the same as SQL.
 TERMS = (
@@ -77,9 +79,9 @@ def check_trend(fleet, database, rng, what):
 
 @contextlib.contextmanager
 def databases():
-    """A fleet, and its row tables by name: as fleet-data writes them, exported, and pushed to one server and to two
-    shards."""
-    options = "--hosts", 12, "--sites", 60, "--tracebacks", 1800, "--frames", 600
+    """A fleet, and its row tables by name: as fleet-data writes them, exported, pushed to one server and to two shards,
+    and in libchdb."""
+    options = "--hosts", HOSTS, "--sites", 60, "--tracebacks", 1800, "--frames", 600
     with contextlib.ExitStack() as stack:
         fleet = stack.enter_context(contextlib.closing(Fleet("clickhouse", *options, rows=True)))
         fleet.index()
@@ -91,6 +93,9 @@ def databases():
             fleet.cluster("init", *cluster.init_options(), "--database", name)
             fleet.run("push", "--to", cluster.servers[0].url, "--database", name)
             made[f"shards: {name}"] = ClickHouse(cluster.servers[-1], name)
+        if IS_LONG:  # 560 MB to fetch
+            made["libchdb"] = stack.enter_context(contextlib.closing(Chdb(fleet.folder / "chdb")))
+            made["libchdb"].fill(fleet.folder / "export.db", fleet.folder)
         yield fleet, made
 
 
