@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* allocsnap push: sends snapshots as pprof to Pyroscope, Parca and what is compatible with them. */
+/* allocsnap push: sends snapshots as pprof to Pyroscope, Parca and what is compatible with them; or to a ClickHouse. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -7,6 +7,7 @@
 
 #include "base/reason.h"
 #include "cli/cmd.h"
+#include "fleet/cluster/cluster_batch.h"
 #include "push/push_queue.h"
 #include "push/pusher.h"
 
@@ -25,6 +26,10 @@ static const struct option_row rows[] = {
 	  .help = "wait TIME for the answer to a profile", .least = 1000000, .most = 3600000000000 },
 	{ "service", 0, OPTION_STRING, FIELD(service), .arg = "NAME", .default_text = "the process's name",
 	  .help = "name the service" },
+	{ "database", 0, OPTION_STRING, FIELD(endpoint.database), .arg = "NAME", .default_text = "allocsnap",
+	  .help = "use this database of a ClickHouse" },
+	{ "top", 0, OPTION_COUNT, FIELD(endpoint.top), .arg = "N", .most = UINT32_MAX, .default_text = "all",
+	  .help = "to a ClickHouse push the N largest rows of each snapshot, and the sum of the rest ('allocsnap fleet push --help')" },
 	{ "max-waiting", 0, OPTION_COUNT, FIELD(waiting_most), .arg = "N",
 	  .help = "of a folder push the latest N snapshots at most, and give up older ones; 0 is no limit" },
 	{},
@@ -117,7 +122,8 @@ static int run(const void *command_options, const struct arguments *args)
 	int status, err;
 
 	options.endpoint.url = args->item[0];
-	err = push_url_check(options.endpoint.url, &why);
+	options.endpoint.batch = cluster_url_is_plain(options.endpoint.url) ? &cluster_batch_protocol : NULL;
+	err = push_url_check(&options.endpoint, &why);
 	if (err)
 		return err == -EINVAL ? log_refusal(&cmd_push, "%s", why.text) : log_failure("%s", why.text);
 	endpoint = push_endpoint__new(&options.endpoint, &why);
@@ -133,17 +139,20 @@ const struct command cmd_push = {
 	.args = "URL SNAP|FOLDER...",
 	.arg_min = 2,
 	.arg_max = UINT_MAX,
-	.help = "send snapshots to Pyroscope or Parca",
+	.help = "send snapshots to Pyroscope, Parca or a ClickHouse",
 	.detail = "Each snapshot is sent as pprof, with host and labels of its recording. URL ends with the path of an "
 		  "endpoint:\n"
 		  "  https://HOST/push.v1.PusherService/Push  Pyroscope\n"
 		  "  https://HOST/ingest                      Pyroscope's older API\n"
-		  "  https://HOST/profiles/writeraw           Parca\n\n"
+		  "  https://HOST/profiles/writeraw           Parca\n"
+		  "A URL without a path, http://HOST:8123, is a ClickHouse with the tables of 'allocsnap fleet init': snapshots "
+		  "become rows, many in one request, and none counts twice.\n\n"
 		  "Of a FOLDER, what was not pushed to this URL before is pushed, the oldest first; a file .push-ID in it "
 		  "notes what is done. If the endpoint fails, the rest waits for the next call, and the exit status is "
 		  "1. 'allocsnap record --push URL' pushes while it records.\n\n"
 		  "Credentials come from a file that other users cannot read, or from ALLOCSNAP_PUSH_TOKEN, or "
-		  "ALLOCSNAP_PUSH_USER and ALLOCSNAP_PUSH_PASSWORD in the environment.",
+		  "ALLOCSNAP_PUSH_USER and ALLOCSNAP_PUSH_PASSWORD in the environment; those of a ClickHouse from "
+		  "ALLOCSNAP_CLUSTER_TOKEN, _USER and _PASSWORD.",
 	.example = "allocsnap push http://localhost:4040/ingest allocsnap-data",
 	.option = { { rows, 0, "Endpoint" } },
 	.defaults = &(const struct pusher_options){ .waiting_most = 10000, .endpoint.timeout_ns = PUSH_TIMEOUT_NS },

@@ -12,6 +12,7 @@
 #include "cli/cmd_attach.h"
 #include "cli/recording_place.h"
 #include "collect.h"
+#include "fleet/cluster/cluster_batch.h"
 #include "push/push_helper.h"
 #include "record/record.h"
 #include "base/privileges.h"
@@ -89,6 +90,10 @@ static const struct option_row push_rows[] = {
 	  .help = "push each snapshot to URL, as 'allocsnap push' does; a process of its own does that" },
 	{ "push-credentials", 0, OPTION_STRING, FIELD(push.endpoint.credentials), .arg = "FILE",
 	  .help = "read the credentials for URL from FILE ('allocsnap push --help')" },
+	{ "push-database", 0, OPTION_STRING, FIELD(push.endpoint.database), .arg = "NAME", .default_text = "allocsnap",
+	  .help = "use this database, if URL is a ClickHouse" },
+	{ "push-top", 0, OPTION_COUNT, FIELD(push.endpoint.top), .arg = "N", .most = UINT32_MAX, .default_text = "all",
+	  .help = "push the N largest rows of each snapshot, and the sum of the rest, if URL is a ClickHouse" },
 	{ "push-tenant", 0, OPTION_STRING, FIELD(push.endpoint.tenant), .arg = "ID",
 	  .help = "push for this tenant (X-Scope-OrgID)" },
 	{ "push-ca-file", 0, OPTION_STRING, FIELD(push.endpoint.ca_file), .arg = "FILE",
@@ -240,6 +245,14 @@ static int record_by_rules(const struct record_command_options *options,
 
 /* ---- pushing ---- */
 
+static struct pusher_options choose_push_protocol(const struct pusher_options *options)
+{
+	struct pusher_options push = *options;
+
+	push.endpoint.batch = push.endpoint.url && cluster_url_is_plain(push.endpoint.url) ? &cluster_batch_protocol : NULL;
+	return push;
+}
+
 /* Refuses what can be known to fail before anything is recorded. */
 static int check_push(const struct pusher_options *push)
 {
@@ -249,11 +262,11 @@ static int check_push(const struct pusher_options *push)
 	int err;
 
 	if (!push->endpoint.url && (push->endpoint.credentials || push->endpoint.tenant || push->endpoint.ca_file ||
-				    push->waiting_most != WAITING_MOST))
+				    push->endpoint.database || push->endpoint.top || push->waiting_most != WAITING_MOST))
 		return log_refusal(&cmd_record, "--push-... goes with --push URL");
 	if (!push->endpoint.url)
 		return EXIT_DONE;
-	err = push_url_check(push->endpoint.url, &why);
+	err = push_url_check(&push->endpoint, &why);
 	if (err == -EINVAL)
 		return log_refusal(&cmd_record, "--push: %s", why.text);
 	if (err)
@@ -275,6 +288,7 @@ static int record_and_push(const struct record_command_options *options, const s
 			   size_t rule_nr, int signal_fd)
 {
 	const char *folder = capture_recording_options(&options->capture).dir, *url = options->push.endpoint.url;
+	const struct pusher_options push = choose_push_protocol(&options->push);
 	struct record_command_options pushing = *options;
 	struct reason why = { "out of memory" };
 	struct push_helper *helper;
@@ -284,7 +298,7 @@ static int record_and_push(const struct record_command_options *options, const s
 
 	if (!url)
 		return record_processes(options, rule, rule_nr, signal_fd);
-	helper = push_helper__start(&options->push, folder, &why);
+	helper = push_helper__start(&push, folder, &why);
 	if (!helper)
 		return log_failure("--push: %s", why.text);
 	pushing.push_helper = helper;
@@ -307,13 +321,14 @@ static int run(const void *command_options, const struct arguments *args)
 	size_t rule_nr = count_rules(options);
 	int status = rule ? check_rules(rule, rule_nr) : log_failure("out of memory");
 	const struct recording_options recording = capture_recording_options(&options->capture);
+	const struct pusher_options push = choose_push_protocol(&options->push);
 	int signal_fd = -1;
 
 	(void)args;
 	if (status == EXIT_DONE && recording.file)
 		status = log_refusal(&cmd_record, "-o DIR must be a folder; attach and run take -o FILE.snap");
 	if (status == EXIT_DONE)
-		status = check_capture(&cmd_record, &options->capture) ?: check_push(&options->push);
+		status = check_capture(&cmd_record, &options->capture) ?: check_push(&push);
 	if (status == EXIT_DONE) {
 		signal_fd = signals_open();
 		status = signal_fd < 0 ? EXIT_FAILED : EXIT_DONE;

@@ -17,6 +17,7 @@ struct push_endpoint {
 	const struct push_protocol *protocol;
 	struct http_options http;
 	struct http_client *client;
+	struct push_batch *batch; /* instead of the client */
 };
 
 /* ---- the URL ---------------------------------------------------------------------------------------- */
@@ -31,11 +32,11 @@ static int refuse_path(const char *url, struct reason *why)
 	return reason_set(why, -EINVAL, "'%.100s' does not end with the path of an endpoint: %s", url, paths);
 }
 
-int push_url_check(const char *url, struct reason *why)
+int push_url_check(const struct push_endpoint_options *options, struct reason *why)
 {
-	int err = http_url_check(url, why);
+	int err = http_url_check(options->url, why);
 
-	return err || push_protocol_of(url) ? err : refuse_path(url, why);
+	return err || options->batch || push_protocol_of(options->url) ? err : refuse_path(options->url, why);
 }
 
 /* ---- requests --------------------------------------------------------------------------------------- */
@@ -103,23 +104,44 @@ enum push_result push_endpoint__send(struct push_endpoint *endpoint, const struc
 	return result;
 }
 
+bool push_endpoint__takes_files(const struct push_endpoint *endpoint)
+{
+	return endpoint->batch;
+}
+
+enum push_result push_endpoint__send_files(struct push_endpoint *endpoint, struct push_file *file, size_t nr,
+					   struct reason *why)
+{
+	return endpoint->options->batch->push(endpoint->batch, file, nr, why);
+}
+
 /* ---- the whole -------------------------------------------------------------------------------------- */
+
+static void open_http(struct push_endpoint *endpoint, struct reason *why)
+{
+	const struct push_endpoint_options *options = endpoint->options;
+
+	endpoint->protocol = push_protocol_of(options->url);
+	endpoint->http = (struct http_options){
+		.url = options->url, .credentials = options->credentials, .environment = "ALLOCSNAP_PUSH",
+		.ca_file = options->ca_file, .timeout_ns = options->timeout_ns ?: PUSH_TIMEOUT_NS,
+	};
+	endpoint->client = http_client__new(&endpoint->http, why);
+}
 
 struct push_endpoint *push_endpoint__new(const struct push_endpoint_options *options, struct reason *why)
 {
 	struct push_endpoint *endpoint = calloc(1, sizeof(*endpoint));
-	int err = endpoint ? push_url_check(options->url, why) : reason_set(why, -ENOMEM, "out of memory");
+	int err = endpoint ? push_url_check(options, why) : reason_set(why, -ENOMEM, "out of memory");
 
 	if (!err) {
 		endpoint->options = options;
-		endpoint->protocol = push_protocol_of(options->url);
-		endpoint->http = (struct http_options){
-			.url = options->url, .credentials = options->credentials, .environment = "ALLOCSNAP_PUSH",
-			.ca_file = options->ca_file, .timeout_ns = options->timeout_ns ?: PUSH_TIMEOUT_NS,
-		};
-		endpoint->client = http_client__new(&endpoint->http, why);
+		if (options->batch)
+			endpoint->batch = options->batch->open(options, why);
+		else
+			open_http(endpoint, why);
 	}
-	if (endpoint && endpoint->client)
+	if (endpoint && (endpoint->client || endpoint->batch))
 		return endpoint;
 	push_endpoint__free(endpoint);
 	return NULL;
@@ -130,10 +152,15 @@ void push_endpoint__free(struct push_endpoint *endpoint)
 	if (!endpoint)
 		return;
 	http_client__free(endpoint->client);
+	if (endpoint->batch)
+		endpoint->options->batch->close(endpoint->batch);
 	free(endpoint);
 }
 
 void push_endpoint__set_timeout(struct push_endpoint *endpoint, uint64_t timeout_ns)
 {
-	http_client__set_timeout(endpoint->client, timeout_ns);
+	if (endpoint->batch)
+		endpoint->options->batch->set_timeout(endpoint->batch, timeout_ns);
+	else
+		http_client__set_timeout(endpoint->client, timeout_ns);
 }

@@ -45,6 +45,7 @@ static struct pusher_options copy_options(const struct pusher_options *options)
 	copy.endpoint.credentials = copy_argument(options->endpoint.credentials);
 	copy.endpoint.tenant = copy_argument(options->endpoint.tenant);
 	copy.endpoint.ca_file = copy_argument(options->endpoint.ca_file);
+	copy.endpoint.database = copy_argument(options->endpoint.database);
 	copy.service = copy_argument(options->service);
 	return copy;
 }

@@ -19,6 +19,7 @@
 #include "snapshot.h"
 
 #define LABEL_PREFIX "label."
+#define FILES_A_BATCH 200
 #define EVERY_MS 5000	      /* between two looks at the folder */
 #define RETRY_MOST_MS 300000  /* between two attempts */
 #define LAST_TIMEOUT_NS 3000000000 /* of the last attempt's requests */
@@ -108,12 +109,26 @@ static enum push_result push_snapshot(struct push_endpoint *endpoint, const stru
 	return result;
 }
 
+static enum push_result push_single_file(struct push_endpoint *endpoint, const char *path, struct reason *why)
+{
+	struct push_file file = { .path = path };
+	enum push_result result = push_endpoint__send_files(endpoint, &file, 1, why);
+
+	if (result == PUSH_FAILED)
+		return result;
+	*why = file.why;
+	return file.result;
+}
+
 enum push_result push_file(struct push_endpoint *endpoint, const struct pusher_options *options, const char *path,
 			   struct reason *why)
 {
-	struct snapshot *snapshot = snapshot__open(path, why);
+	struct snapshot *snapshot;
 	enum push_result result;
 
+	if (push_endpoint__takes_files(endpoint))
+		return push_single_file(endpoint, path, why);
+	snapshot = snapshot__open(path, why);
 	if (!snapshot)
 		return is_passing(-errno) ? PUSH_LATER : PUSH_REJECTED;
 	result = push_snapshot(endpoint, options, snapshot, why);
@@ -157,26 +172,20 @@ static void note_unread(struct push_counts *counts, const char *path, const char
 	counts->failures++;
 }
 
-/* Returns 1 if the endpoint failed, 0, or a negative errno. One that cannot be read now stays: *at passes it. */
-static int push_next(struct push_endpoint *endpoint, const struct pusher_options *options, struct push_queue *queue,
-		     size_t *at, struct push_counts *counts, struct reason *why)
+/* What became of the snapshot at *at. One that cannot be read now stays: *at passes it. */
+static int note_result(const struct pusher_options *options, struct push_queue *queue, size_t *at,
+		       enum push_result result, const char *said, struct push_counts *counts, struct reason *why)
 {
 	const char *path = push_queue__path(queue, *at);
-	struct reason said = {};
-	enum push_result result = push_file(endpoint, options, path, &said);
 	int err;
 
-	if (result == PUSH_FAILED) {
-		note_failure(counts, options->endpoint.url, said.text);
-		return 1;
-	}
 	if (result == PUSH_LATER) {
-		note_unread(counts, path, said.text);
+		note_unread(counts, path, said);
 		++*at;
 		return 0;
 	}
 	if (result == PUSH_REJECTED) {
-		log_line(LOG_WARNING, "push: %s: not pushed: %s", path, said.text);
+		log_line(LOG_WARNING, "push: %s: not pushed: %s", path, said);
 		counts->rejected++;
 		err = push_queue__note(queue, *at, OUTCOME_REJECTED, why);
 	} else {
@@ -187,6 +196,42 @@ static int push_next(struct push_endpoint *endpoint, const struct pusher_options
 		log_line(LOG_INFO, "push: snapshots are pushed to %s again", options->endpoint.url);
 		counts->is_failing = false;
 	}
+	return err;
+}
+
+/* Returns 1 if the endpoint failed, 0, or a negative errno. */
+static int push_next(struct push_endpoint *endpoint, const struct pusher_options *options, struct push_queue *queue,
+		     size_t *at, struct push_counts *counts, struct reason *why)
+{
+	struct reason said = {};
+	enum push_result result = push_file(endpoint, options, push_queue__path(queue, *at), &said);
+
+	if (result != PUSH_FAILED)
+		return note_result(options, queue, at, result, said.text, counts, why);
+	note_failure(counts, options->endpoint.url, said.text);
+	return 1;
+}
+
+/* The same for the next snapshots together. */
+static int push_next_files(struct push_endpoint *endpoint, const struct pusher_options *options,
+			   struct push_queue *queue, size_t *at, struct push_counts *counts, struct reason *why)
+{
+	size_t nr = push_queue__nr(queue) - *at < FILES_A_BATCH ? push_queue__nr(queue) - *at : FILES_A_BATCH;
+	struct push_file *file = calloc(nr, sizeof(*file));
+	struct reason said = {};
+	int err = 0;
+
+	if (!file)
+		return reason_set(why, -ENOMEM, "out of memory");
+	for (size_t i = 0; i < nr; i++)
+		file[i].path = push_queue__path(queue, *at + i);
+	if (push_endpoint__send_files(endpoint, file, nr, &said) == PUSH_FAILED) {
+		note_failure(counts, options->endpoint.url, said.text);
+		err = 1;
+	}
+	for (size_t i = 0; i < nr && !err; i++)
+		err = note_result(options, queue, at, file[i].result, file[i].why.text, counts, why);
+	free(file);
 	return err;
 }
 
@@ -212,7 +257,8 @@ int push_waiting(struct push_endpoint *endpoint, const struct pusher_options *op
 	err = err ?: give_up_oldest(options, queue, counts, why);
 	counts->waiting = push_queue__nr(queue);
 	while (!err && at < push_queue__nr(queue) && !wait_for_end(end_fd, 0)) {
-		err = push_next(endpoint, options, queue, &at, counts, why);
+		err = push_endpoint__takes_files(endpoint) ? push_next_files(endpoint, options, queue, &at, counts, why) :
+							     push_next(endpoint, options, queue, &at, counts, why);
 		counts->waiting = push_queue__nr(queue);
 	}
 	if (!err && !at)

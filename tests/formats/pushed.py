@@ -193,7 +193,7 @@ def credentials_are_not_for_everyone(folder):
     proxy = Server()
     allocsnap("push", server.url(), snap, env={"ALLOCSNAP_PUSH_TOKEN": "", "http_proxy": proxy.url("")})
     check("Authorization" not in server.requests[-1][1] and not proxy.requests, "an empty token, and a proxy")
-    for url in ("http://me:pw@127.0.0.1/ingest", "ftp://127.0.0.1/ingest", "http://127.0.0.1/", "/ingest"):
+    for url in ("http://me:pw@127.0.0.1/ingest", "ftp://127.0.0.1/ingest", "http://127.0.0.1/other", "/ingest"):
         _, err = allocsnap("push", url, snap, status=2)
         check("pw" not in err and len(err.splitlines()) == 1, err)
 

@@ -70,6 +70,11 @@ const struct cluster_options *cluster__options(const struct cluster *cluster)
 	return cluster->options;
 }
 
+void cluster__set_timeout(struct cluster *cluster, uint64_t timeout_ns)
+{
+	http_client__set_timeout(cluster->client, timeout_ns);
+}
+
 /* ---- requests ------------------------------------------------------------------------------------------------- */
 
 char *cluster_escape(const char *text)

@@ -36,6 +36,9 @@ void cluster__free(struct cluster *cluster); /* NULL is allowed */
 
 const struct cluster_options *cluster__options(const struct cluster *cluster);
 
+/* For the next requests. */
+void cluster__set_timeout(struct cluster *cluster, uint64_t timeout_ns);
+
 /*
  * Errors of the functions below leave a line with the URL in *why. -ENOENT: the server has no such database or table;
  * -EACCES: it refuses the user; -EIO: anything else.

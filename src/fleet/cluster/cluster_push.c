@@ -11,7 +11,9 @@
 #include "base/array.h"
 #include "base/progress.h"
 #include "base/reason.h"
+#include "fleet/catalogue_private.h"
 #include "fleet/row_export.h"
+#include "fleet/row_top.h"
 
 /* ---- what the cluster has ------------------------------------------------------------------------------------- */
 
@@ -22,20 +24,61 @@ static int take_known(void *known, const union row_value *value)
 	return row.hash.id <= 0 || known_find(known, row.hash.id, 0) ? 0 : known_add(known, &row);
 }
 
-static int ask_known(struct cluster *cluster, const char *sql, struct known *known, struct reason *why)
+static int ask_known(struct cluster *cluster, const char *sql, const struct cluster_numbers *numbers,
+		     struct known *known, struct reason *why)
 {
 	static const enum row_type types[] = { ROW_INT, ROW_INT };
-	const struct cluster_query query = { .sql = sql, .type = types, .column_nr = 2, .row = take_known, .what = known };
+	const struct cluster_query query = {
+		.sql = sql, .numbers = numbers, .type = types, .column_nr = 2, .row = take_known, .what = known,
+	};
 
 	return cluster__ask(cluster, &query, why);
 }
 
-static int ask_known_names(struct cluster *cluster, struct row_known *known, struct reason *why)
+struct own_ids {
+	int64_t *id;
+	size_t id_nr, id_alloc;
+};
+
+static int list_own_ids(const struct catalogue *catalogue, const char *sql, struct own_ids *ids, struct reason *why)
 {
-	return ask_known(cluster, "SELECT DISTINCT traceback_id, verify FROM traceback", &known->tracebacks, why) ?:
-	       ask_known(cluster, "SELECT DISTINCT frame_id, verify FROM frame", &known->frames, why) ?:
+	sqlite3_stmt *row;
+	int more, err = sql_prepare(catalogue, sql, &row, why);
+
+	if (err)
+		return err;
+	while ((more = sql_step(catalogue, row, why)) > 0 && !err)
+		err = array_push(ids, id, sqlite3_column_int64(row, 0));
+	sqlite3_finalize(row);
+	return more < 0 ? more : err ? reason_set(why, err, "out of memory") : 0;
+}
+
+/* A cluster may have far more names than one host, so it is asked about those of the catalogue, and one of our own. */
+static int ask_own_names(struct cluster *cluster, const struct cluster_push *job, const char *own, int64_t more,
+			 const char *sql, struct known *known, struct reason *why)
+{
+	struct own_ids ids = {};
+	int err = list_own_ids(job->catalogue, own, &ids, why);
+
+	if (!err && array_push(&ids, id, more))
+		err = reason_set(why, -ENOMEM, "out of memory");
+	if (!err)
+		err = ask_known(cluster, sql, &(struct cluster_numbers){ ids.id, ids.id_nr }, known, why);
+	free(ids.id);
+	return err;
+}
+
+static int ask_known_names(struct cluster *cluster, const struct cluster_push *job, struct row_known *known,
+			   struct reason *why)
+{
+	return ask_own_names(cluster, job, "SELECT traceback_id FROM traceback", row_other_traceback().id,
+			     "SELECT DISTINCT traceback_id, verify FROM traceback"
+			     " WHERE traceback_id IN (SELECT chosen_id FROM chosen)", &known->tracebacks, why) ?:
+	       ask_own_names(cluster, job, "SELECT frame_id FROM frame", row_other_frame().id,
+			     "SELECT DISTINCT frame_id, verify FROM frame"
+			     " WHERE frame_id IN (SELECT chosen_id FROM chosen)", &known->frames, why) ?:
 	       /* A domain's number may be 0, and an id may not. */
-	       ask_known(cluster, "SELECT DISTINCT domain + 1, toInt64(0) FROM domain", &known->domains, why);
+	       ask_known(cluster, "SELECT DISTINCT domain + 1, toInt64(0) FROM domain", NULL, &known->domains, why);
 }
 
 /* Snapshots of other times cannot be those. */
@@ -52,7 +95,7 @@ static int ask_snapshots(struct cluster *cluster, const struct cohort *cohort, s
 	}
 	snprintf(sql, sizeof(sql), "SELECT DISTINCT snapshot_id, toInt64(0) FROM snapshot WHERE time >= %" PRId64
 		 " AND time <= %" PRId64, first, last);
-	return ask_known(cluster, sql, known, why);
+	return ask_known(cluster, sql, NULL, known, why);
 }
 
 /* ---- what is new ---------------------------------------------------------------------------------------------- */
@@ -129,7 +172,7 @@ int cluster_push(struct cluster *cluster, const struct cluster_push *job, struct
 		err = reason_set(why, -ENOMEM, "out of memory");
 	ret->known = job->cohort->snapshot_nr - new.snapshot_nr;
 	if (!err && new.snapshot_nr)
-		err = ask_known_names(cluster, &names, why) ?:
+		err = ask_known_names(cluster, job, &names, why) ?:
 		      row_export_names(job->catalogue, &names, job->top, cluster__sink(cluster), why) ?:
 		      push_new(cluster, job, &new, ret, why);
 	row_known_release(&names);
