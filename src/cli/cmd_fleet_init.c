@@ -8,6 +8,7 @@
 #include "fleet/cluster/cluster_schema.h"
 
 #define DAY_NS 86400000000000
+#define KEEP_DAYS_MOST 10000 /* a server's DateTime ends in 2106: what is kept longer would be removed at once */
 
 struct init_options {
 	struct string_list to;
@@ -85,7 +86,8 @@ static const struct option_row rows[] = {
 	{ "cluster", 0, OPTION_STRING, FIELD(cluster_name), .arg = "NAME",
 	  .help = "make tables over all servers of this cluster, by its name in their configuration" },
 	{ "keep", 0, OPTION_DURATION, FIELD(keep_ns), .arg = "TIME", .default_text = "keep all",
-	  .help = "let the server remove what is older; whole days", .least = DAY_NS },
+	  .help = "let the server remove what is older; whole days", .least = DAY_NS,
+	  .most = KEEP_DAYS_MOST * DAY_NS },
 	{ "print", 0, OPTION_FLAG, FIELD(print), .help = "print the statements, and reach no server" },
 	{},
 };
