@@ -13,7 +13,9 @@
 enum argument_kind {
 	ARGUMENT_CONSTANT = 0,
 	ARGUMENT_REGISTER,
-	ARGUMENT_MEMORY, /* at value + base + index * scale */
+	ARGUMENT_MEMORY,  /* at value + base + index * scale */
+	ARGUMENT_ADDRESS, /* value + base + index * scale itself */
+	ARGUMENT_KIND_NR,
 };
 
 #define ARGUMENT_NO_REGISTER 0xffff

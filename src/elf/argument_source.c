@@ -31,7 +31,7 @@ static const struct {
 
 #define HIGH_BYTES "abcd" /* %ah to %dh lie one byte further */
 
-static bool register_named(const char *name, size_t bytes, unsigned short *ret)
+bool argument_register_named(const char *name, size_t bytes, unsigned short *ret)
 {
 	char low[3] = { name[0], 'l' };
 	bool is_high = bytes == 2 && name[1] == 'h' && strchr(HIGH_BYTES, name[0]);
@@ -62,7 +62,7 @@ static int parse_register(const char **at, unsigned short *ret, struct reason *w
 		bytes++;
 	if (!bytes)
 		return refuse_argument(why, -EINVAL, "has no register where one must be", *at);
-	if (!register_named(*at + 1, bytes, ret) || (*at)[1 + bytes] == ':')
+	if (!argument_register_named(*at + 1, bytes, ret) || (*at)[1 + bytes] == ':')
 		return refuse_argument(why, -ENOTSUP, "is in a register that no probe can read", *at);
 	*at += 1 + bytes;
 	return 0;
@@ -215,7 +215,7 @@ static bool is_register_place(unsigned int place)
 
 bool argument_source_is_sound(const struct argument_source *source)
 {
-	return source->kind <= ARGUMENT_MEMORY && source->bytes <= 8 && source->bytes &&
+	return source->kind < ARGUMENT_KIND_NR && source->bytes <= 8 && source->bytes &&
 	       !(source->bytes & (source->bytes - 1)) && source->is_signed <= 1 && is_register_place(source->base) &&
 	       is_register_place(source->index) &&
 	       (source->kind != ARGUMENT_REGISTER || source->base != ARGUMENT_NO_REGISTER);

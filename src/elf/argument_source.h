@@ -26,6 +26,9 @@
 int argument_sources_parse(const char *text, struct argument_source *ret, size_t nr_max, size_t *ret_nr,
 			   struct reason *why);
 
+/* The place of the register with a name of so many bytes ("rax", "al"; "ah" lies one byte further). */
+bool argument_register_named(const char *name, size_t bytes, unsigned short *ret);
+
 /* Checks what another process sent. */
 bool argument_source_is_sound(const struct argument_source *source);
 

@@ -300,3 +300,39 @@ int elf_object__slot_function(const struct elf_object *obj, uint64_t vaddr, char
 	}
 	return -ENOENT;
 }
+
+/* The address of a symbol that the file defines itself. */
+static int defined_address(const struct elf_object *obj, size_t index, uint64_t *ret)
+{
+	struct symbol_table table = { 0 };
+
+	if (elf_object__load_dynamic_symbols(obj, &table) || index >= table.symbol_nr ||
+	    table.symbol[index].st_shndx == SHN_UNDEF)
+		return -ENOENT;
+	*ret = table.symbol[index].st_value;
+	return 0;
+}
+
+int elf_object__pointer_at(const struct elf_object *obj, uint64_t vaddr, uint64_t *ret)
+{
+	const Elf64_Rela *relocation;
+	struct dynamic dynamic;
+	int err;
+
+	if (elf_object__load_dynamic(obj, &dynamic))
+		return -ENOENT;
+	relocation = find_relocation(obj, dynamic.tag[DT_RELA], dynamic.tag[DT_RELASZ], vaddr);
+	if (!relocation)
+		return elf_object__read_at(obj, vaddr, ret, sizeof(*ret)) == sizeof(*ret) ? 0 : -ENOENT;
+	switch (ELF64_R_TYPE(relocation->r_info)) {
+	case R_X86_64_RELATIVE:
+		*ret = relocation->r_addend;
+		return 0;
+	case R_X86_64_GLOB_DAT:
+	case R_X86_64_64:
+		err = defined_address(obj, ELF64_R_SYM(relocation->r_info), ret);
+		*ret += err ? 0 : relocation->r_addend;
+		return err;
+	}
+	return -ENOENT;
+}

@@ -92,6 +92,12 @@ int elf_object__extent(const struct elf_object *obj, uint64_t vaddr, uint64_t *r
 int elf_object__slot_function(const struct elf_object *obj, uint64_t vaddr, char **ret_name,
 			      uint64_t *ret_resolver);
 
+/*
+ * The pointer that lies at vaddr after the loader's work, if it leads to the same file: as the file has it, or a
+ * relocation. 0; -ENOENT: none, or it is in no segment.
+ */
+int elf_object__pointer_at(const struct elf_object *obj, uint64_t vaddr, uint64_t *ret);
+
 /* Reads up to len bytes at a virtual address. Returns how many the file has there. */
 size_t elf_object__read_at(const struct elf_object *obj, uint64_t vaddr, void *buf, size_t len);
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "base/array.h"
+#include "elf/insn_effect.h"
 #include "elf/nop5.h"
 
 #define CODE_MAX (64u << 10)
@@ -86,50 +87,6 @@ static bool is_precious(unsigned int reg, size_t argument_nr)
 	return is_among(reg, stack_pointer, ARRAY_SIZE(stack_pointer));
 }
 
-/* Instructions that change nothing but flags. */
-static bool only_looks(unsigned int id)
-{
-	switch (id) {
-	case X86_INS_ENDBR64:
-	case X86_INS_NOP:
-	case X86_INS_CMP:
-	case X86_INS_TEST:
-	case X86_INS_BT:
-		return true;
-	}
-	return false;
-}
-
-/*
- * Instructions whose only explicit result is their first operand. Compilers use these between an
- * entry and the first push or branch. capstone 4's own lists of registers read and written have
- * errors, so an instruction that is not listed here ends the line.
- */
-static bool writes_first_operand(unsigned int id)
-{
-	static const x86_insn known[] = {
-		X86_INS_MOV,	X86_INS_MOVABS, X86_INS_MOVZX,	X86_INS_MOVSX,	X86_INS_MOVSXD,
-		X86_INS_LEA,	X86_INS_ADD,	X86_INS_SUB,	X86_INS_ADC,	X86_INS_SBB,
-		X86_INS_AND,	X86_INS_OR,	X86_INS_XOR,	X86_INS_NOT,	X86_INS_NEG,
-		X86_INS_INC,	X86_INS_DEC,	X86_INS_SHL,	X86_INS_SHR,	X86_INS_SAR,
-		X86_INS_ROL,	X86_INS_ROR,	X86_INS_BSF,	X86_INS_BSR,	X86_INS_LZCNT,
-		X86_INS_TZCNT,	X86_INS_POPCNT, X86_INS_BSWAP,	X86_INS_CMOVA,	X86_INS_CMOVAE,
-		X86_INS_CMOVB,	X86_INS_CMOVBE, X86_INS_CMOVE,	X86_INS_CMOVG,	X86_INS_CMOVGE,
-		X86_INS_CMOVL,	X86_INS_CMOVLE, X86_INS_CMOVNE, X86_INS_CMOVNO, X86_INS_CMOVNP,
-		X86_INS_CMOVNS, X86_INS_CMOVO,	X86_INS_CMOVP,	X86_INS_CMOVS,	X86_INS_SETA,
-		X86_INS_SETAE,	X86_INS_SETB,	X86_INS_SETBE,	X86_INS_SETE,	X86_INS_SETG,
-		X86_INS_SETGE,	X86_INS_SETL,	X86_INS_SETLE,	X86_INS_SETNE,	X86_INS_SETNO,
-		X86_INS_SETNP,	X86_INS_SETNS,	X86_INS_SETO,	X86_INS_SETP,	X86_INS_SETS,
-		X86_INS_MOVD,	X86_INS_MOVQ,	X86_INS_MOVAPS, X86_INS_MOVUPS, X86_INS_MOVDQA,
-		X86_INS_MOVDQU, X86_INS_PXOR,	X86_INS_XORPS,
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
-		if (known[i] == id)
-			return true;
-	return false;
-}
-
 /* mul and imul of one operand: calloc's product, in rax and rdx. */
 static bool is_product(const cs_insn *insn)
 {
@@ -147,11 +104,11 @@ static bool keeps_call(const struct code *code)
 	const cs_insn *insn = code->insn;
 	const cs_x86 *x86 = &insn->detail->x86;
 
-	if (only_looks(insn->id))
+	if (insn_only_looks(insn))
 		return true;
 	if (is_product(insn))
 		return !is_precious(X86_REG_RDX, code->argument_nr);
-	if (!writes_first_operand(insn->id) || !x86->op_count)
+	if (!insn_writes_first_operand(insn) || !x86->op_count)
 		return false;
 	return x86->operands[0].type == X86_OP_REG &&
 	       !is_precious(x86->operands[0].reg, code->argument_nr);

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_ELF_PYTHON_INFO_H
+#define ALLOCSNAP_ELF_PYTHON_INFO_H
+
+/*
+ * CPython in an ELF file: the program, or libpython. A process without privileges finds it out from the file's bytes.
+ * It is plain numbers, so that they can be sent to a process with privileges.
+ *
+ * Addresses are those of the file (vaddr): in a process the load bias is to be added.
+ *
+ * CPython calls its allocators through tables of pointers:
+ *
+ *	struct { void *ctx; malloc(ctx, size); calloc(ctx, count, size); realloc(ctx, pointer, size); free(ctx, pointer) }
+ *
+ * one for each domain. Profile-guided builds copy a function's body to where it is called often:
+ *
+ *	mov  _PyObject.malloc, %rdx
+ *	cmp  $_PyObject_Malloc, %rdx
+ *	jne  slow			◄── the place of the probe: with ZF set the copied body runs
+ *	…
+ * slow:	mov  %r14, %rsi			◄── so the size is what r14 holds at the jump
+ *	call *%rdx
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/reason.h"
+#include "shared/argument_types.h"
+#include "shared/python_types.h"
+
+#define PYTHON_FAULT_MAX 128
+#define PYTHON_SITES_MAX 4096
+#define PYTHON_ALLOCATOR_BYTES 40 /* of one table: the context and four functions */
+
+/* A place where an allocator's function is called, or begins, and how to read its arguments there. */
+struct python_site {
+	uint64_t vaddr;
+	uint64_t offset;	 /* in the file */
+	uint8_t operation;	 /* enum python_operation */
+	uint8_t domain;		 /* enum python_domain; PYTHON_OBJECT for functions that mem has, too */
+	uint8_t asks_zf;	 /* the call takes place if ZF is set at the probe; otherwise another function is in force, and its entry sees the call */
+	uint8_t is_entry;	 /* of a function, not a copied body: the stack pointer leads to the return address */
+	uint32_t pad;
+	/* Where an operation has no such argument: constant 0. PYTHON_TRACK and PYTHON_UNTRACK: the domain is in count. */
+	struct argument_source size, count, pointer;
+};
+
+/* The functions that the process uses instead of the file's own functions: vaddrs in the same file; 0: the file's own. */
+struct python_asked {
+	uint64_t function[PYTHON_DOMAIN_NR][PYTHON_OPERATION_NR];
+};
+
+/* pymalloc's variables. P is the address of the state: 0 for static variables, which are addresses themselves. */
+struct python_pools {
+	uint64_t used_pools;	/* P + this: two pointers for each size class: usedpools[2 * class] is the pool's address */
+	uint64_t usable_arenas; /* P + this: a pointer to a struct arena_object */
+	uint64_t arenas;	/* P + this: a pointer to an array of them */
+	uint64_t max_arenas;	/* P + this: its length, 4 bytes */
+	uint32_t is_known;	/* 0: they were not found, all others are 0 */
+	uint32_t in_interpreter; /* 0: static, P = load bias; 1: P = interpreter + state (3.12); 2: P = *(interpreter + state) (3.13 on) */
+	uint32_t state;		/* offset in the interpreter */
+	uint32_t pool_bytes;	/* 4096 until 3.9, then 16384 */
+	uint32_t arena_bytes;	/* 256 KiB until 3.9, then 1 MiB */
+	uint32_t pad;
+};
+
+struct python_info {
+	struct python_version version;
+	uint32_t pad;
+	char fault[PYTHON_FAULT_MAX]; /* why it cannot be recorded, in words, or ""; only version and runtime are valid then */
+	uint64_t runtime;	      /* _PyRuntime */
+	uint64_t table[PYTHON_DOMAIN_NR]; /* addresses of the three tables; each PYTHON_ALLOCATOR_BYTES */
+	uint64_t function[PYTHON_DOMAIN_NR][PYTHON_OPERATION_NR]; /* what they hold in the file: in force if nothing was changed */
+	uint64_t tss_key;	/* 4 bytes: the key of the thread state (pthread_getspecific) */
+	uint64_t main_interpreter; /* 8 bytes: the address of the main interpreter */
+	uint64_t type_type;	/* PyType_Type; 0: not exported */
+	uint64_t text_start, text_end; /* the executable segment */
+	uint64_t data_start, data_end; /* the writable one, with .bss */
+	struct python_offsets offsets;
+	struct python_pools pools;
+	uint32_t site_nr;	/* sorted by vaddr, each once */
+	uint32_t inlined_nr;	/* of these: copied bodies (not is_entry) */
+	uint32_t unknown_nr;	/* places that look like copied bodies and were not understood: they are not seen */
+	uint32_t reference_unknown_nr; /* the same for PYTHON_NEW_REFERENCE */
+	struct python_site *site;
+};
+
+/*
+ * 0, also with ret->fault: a CPython that cannot be recorded; -ENOENT no CPython; errors of elf_object__open(); -ENOMEM.
+ * asked may be NULL.
+ */
+int python_info_read(int fd, const struct python_asked *asked, struct python_info *ret, struct reason *why);
+void python_info_release(struct python_info *info);
+
+/* Checks what another process sent, for a file of this size. */
+bool python_info_is_sound(const struct python_info *info, uint64_t file_bytes);
+
+/* The offsets of a version. False: it was never tested. */
+bool python_offsets_of(struct python_version version, struct python_offsets *ret);
+
+#endif

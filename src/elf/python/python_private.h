@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_ELF_PYTHON_PRIVATE_H
+#define ALLOCSNAP_ELF_PYTHON_PRIVATE_H
+
+/* Shared by the files that fill a struct python_info. */
+
+#include "elf/python/python_code.h"
+#include "elf/python/python_info.h"
+
+/* Exported symbols, of functions and data. */
+enum python_symbol {
+	SYMBOL_RUNTIME, /* _PyRuntime */
+	SYMBOL_VERSION,
+	SYMBOL_GET_VERSION,
+	SYMBOL_RAW_MALLOC,
+	SYMBOL_MEM_MALLOC,
+	SYMBOL_OBJECT_MALLOC,
+	SYMBOL_TRACK,
+	SYMBOL_UNTRACK,
+	SYMBOL_TYPE_TYPE,
+	SYMBOL_DEBUG_BUILD, /* only --with-pydebug exports it */
+	SYMBOL_NR,
+};
+
+struct python_search {
+	struct elf_object *elf;
+	struct python_code code;
+	uint64_t symbol[SYMBOL_NR]; /* vaddr; 0: there is none */
+	uint64_t symbol_bytes[SYMBOL_NR];
+	struct python_info *info;
+	size_t site_alloc;
+};
+
+/* Sets the fault, and returns false. The first one stays. */
+__attribute__((format(printf, 2, 3)))
+bool python_info__refuse(struct python_info *info, const char *fmt, ...);
+
+/* Looks up the symbols. 0; -ENOENT: no CPython; errors of elf_object__find_functions(). */
+int python_find_symbols(struct python_search *search);
+
+/* Fills the version (python_version.c), offsets (python_offsets.c), tables (python_table.c); false: a fault is set. */
+bool python_find_version(struct python_search *search);
+bool python_check_offsets(struct python_search *search);
+bool python_find_tables(struct python_search *search);
+
+/* pymalloc's variables (python_pools.c). They stay unknown if the code is not as it should be. */
+void python_find_pools(struct python_search *search);
+
+/* Places (python_sites.c). 0, -ENOMEM, or -E2BIG: there are too many. */
+int python_find_sites(struct python_search *search, const struct python_asked *asked);
+
+/* Adds a place. */
+int python_add_site(struct python_search *search, const struct python_site *site);
+
+/* The copied bodies: info->inlined_nr, unknown_nr (python_inlined.c). */
+int python_find_inlined(struct python_search *search);
+
+#endif
