@@ -12,7 +12,7 @@ static bool is_table(const struct python_search *search, uint64_t vaddr)
 	uint64_t function;
 
 	for (unsigned int i = 0; i < PYTHON_OPERATION_NR; i++)
-		if (elf_object__pointer_at(search->elf, vaddr + 8 * (i + 1), &function) ||
+		if (elf_object__pointer_at(search->elf, vaddr + 8 * (i + 1), &function) || !function ||
 		    !python_code__has(&search->code, function))
 			return false;
 	return true;

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "elf/python/python_layers.h"
+
+#include <errno.h>
+
+#include "base/reason.h"
+
+/* PyMemAllocatorEx */
+struct allocator_table {
+	uint64_t context, function[PYTHON_OPERATION_NR];
+};
+
+/* debug_alloc_api_t: a letter for the domain, and the table of what is checked. */
+struct debug_table {
+	char letter;
+	char pad[7];
+	struct allocator_table table;
+};
+
+static bool leads_to_code(const struct python_info *info, uint64_t bias, const struct allocator_table *table)
+{
+	for (unsigned int i = 0; i < PYTHON_OPERATION_NR; i++)
+		if (table->function[i] - bias - info->text_start >= info->text_end - info->text_start)
+			return false;
+	return true;
+}
+
+static bool is_debug_table(const struct python_info *info, uint64_t bias, const struct debug_table *debug)
+{
+	return (debug->letter == 'r' || debug->letter == 'm' || debug->letter == 'o') && leads_to_code(info, bias, &debug->table);
+}
+
+/*
+ * The kind of a layer, and in *ret_next the table that it leads to. A context that cannot be read is that of an
+ * allocator: pymalloc has none, and others may use it for anything.
+ */
+static enum python_layer_kind kind_of_layer(const struct python_info *info, uint64_t bias,
+					    const struct python_memory *memory, const struct allocator_table *layer,
+					    struct allocator_table *ret_next)
+{
+	struct debug_table debug;
+
+	if (!leads_to_code(info, bias, layer))
+		return PYTHON_LAYER_FOREIGN;
+	if (!layer->context || layer->context % sizeof(uint64_t))
+		return PYTHON_LAYER_PLAIN;
+	if (!memory->read(memory->process, layer->context, ret_next, sizeof(*ret_next)) && leads_to_code(info, bias, ret_next))
+		return PYTHON_LAYER_TRACEMALLOC;
+	if (!memory->read(memory->process, layer->context, &debug, sizeof(debug)) && is_debug_table(info, bias, &debug)) {
+		*ret_next = debug.table;
+		return PYTHON_LAYER_DEBUG;
+	}
+	return PYTHON_LAYER_PLAIN;
+}
+
+static void choose_layer(struct python_layers *layers)
+{
+	layers->recorded = 0;
+	while (layers->recorded + 1 < layers->nr && layers->layer[layers->recorded].kind == PYTHON_LAYER_TRACEMALLOC)
+		layers->recorded++;
+}
+
+int python_layers_read(const struct python_info *info, uint64_t bias, enum python_domain domain,
+		       const struct python_memory *memory, struct python_layers *ret, struct reason *why)
+{
+	static const char *const names[] = { "raw", "mem", "obj" };
+	struct allocator_table table, next;
+	int err = memory->read(memory->process, info->table[domain] + bias, &table, sizeof(table));
+
+	*ret = (struct python_layers){};
+	if (err)
+		return reason_set(why, err, "the table of Python's allocators cannot be read");
+	for (;;) {
+		struct python_layer *layer = &ret->layer[ret->nr++];
+
+		layer->context = table.context;
+		for (unsigned int i = 0; i < PYTHON_OPERATION_NR; i++)
+			layer->function[i] = table.function[i];
+		layer->kind = kind_of_layer(info, bias, memory, &table, &next);
+		if (layer->kind == PYTHON_LAYER_FOREIGN)
+			return reason_set(why, -ENOTSUP, "Python's %s allocator was replaced by functions of another file",
+					  names[domain]);
+		if (layer->kind == PYTHON_LAYER_PLAIN)
+			break;
+		if (ret->nr == PYTHON_LAYERS_MAX)
+			return reason_set(why, -ENOTSUP, "Python's %s allocator has more than %u layers", names[domain],
+					  PYTHON_LAYERS_MAX);
+		table = next;
+	}
+	choose_layer(ret);
+	return 0;
+}
+
+void python_layers_asked(const struct python_layers *layers, uint64_t bias, uint64_t ret[PYTHON_OPERATION_NR])
+{
+	for (unsigned int i = 0; i < PYTHON_OPERATION_NR; i++)
+		ret[i] = layers->layer[layers->recorded].function[i] - bias;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_ELF_PYTHON_LAYERS_H
+#define ALLOCSNAP_ELF_PYTHON_LAYERS_H
+
+/*
+ * The tables of allocators in a process. tracemalloc and CPython's debug hooks put functions of their own in front of what
+ * was there, and their context leads to it:
+ *
+ *	table: { ctx, tracemalloc's functions } ──ctx──► { ctx, pymalloc's functions }
+ *	table: { ctx, debug functions } ──ctx──► { char, { ctx, pymalloc's functions } }
+ */
+
+#include "elf/python/python_info.h"
+
+#define PYTHON_LAYERS_MAX 8
+
+enum python_layer_kind {
+	PYTHON_LAYER_PLAIN = 0,	   /* it leads nowhere: an allocator */
+	PYTHON_LAYER_TRACEMALLOC,  /* the same blocks as the next one */
+	PYTHON_LAYER_DEBUG,	   /* blocks of the next one are larger: each has bytes before and behind it */
+	PYTHON_LAYER_FOREIGN,	   /* functions of another file: set by PyMem_SetAllocator(), or a module */
+};
+
+struct python_layer {
+	enum python_layer_kind kind;
+	uint32_t pad;
+	uint64_t context;
+	uint64_t function[PYTHON_OPERATION_NR]; /* addresses in the process */
+};
+
+struct python_layers {
+	uint32_t nr; /* the outermost one first */
+	uint32_t recorded; /* the one whose functions are to be probed: the first that tracemalloc has not put there */
+	struct python_layer layer[PYTHON_LAYERS_MAX];
+};
+
+/* The memory of a process. read() returns 0 or -errno. */
+struct python_memory {
+	void *process;
+	int (*read)(void *process, uint64_t address, void *to, size_t bytes);
+};
+
+/*
+ * The layers of a domain in a process that has the file of *info loaded at its addresses + bias. 0; an error of read();
+ * -ENOTSUP with a line in *why: functions of another file are in force, so that recording would need to know them, or
+ * the layers make no sense. ret->layer[] has the layers until there, for texts.
+ */
+int python_layers_read(const struct python_info *info, uint64_t bias, enum python_domain domain,
+		       const struct python_memory *memory, struct python_layers *ret, struct reason *why);
+
+/* The functions to be probed, as addresses of the file. */
+void python_layers_asked(const struct python_layers *layers, uint64_t bias, uint64_t ret[PYTHON_OPERATION_NR]);
+
+#endif
