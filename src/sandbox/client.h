@@ -24,6 +24,8 @@ struct file_copy;
 struct functions_wanted;
 struct probe_info;
 struct object_returns;
+struct python_asked;
+struct python_info;
 struct runtime_traits;
 struct unwind_table;
 
@@ -87,6 +89,28 @@ int parser__facts_and_copy(struct parser *parser, int fd, const struct functions
 
 /* Which entries of its allocator a jump can replace; the caller frees *ret with entry_patches_release(). */
 int parser__entries(struct parser *parser, int fd, struct entry_patches *ret, struct reason *why);
+
+/*
+ * CPython in a file (python_info.h); -ENOENT: there is none. asked may be NULL. The caller frees *ret with
+ * python_info_release().
+ */
+int parser__python(struct parser *parser, int fd, const struct python_asked *asked, struct python_info *ret,
+		   struct reason *why);
+
+/* The line table of a code object, copied from a process. */
+struct python_line_table {
+	unsigned int kind; /* enum python_lines */
+	int32_t first_line;
+	const void *table;
+	size_t bytes;
+};
+
+#define PYTHON_LINES_BYTES_MAX (1u << 20)
+#define PYTHON_LINES_MAX (1u << 16) /* instructions */
+
+/* The lines of instructions, as from python_line(). -E2BIG: more than the limits. */
+int parser__python_lines(struct parser *parser, const struct python_line_table *table, const int64_t *instruction,
+			 size_t nr, int32_t *ret_line, struct reason *why);
 
 /* The sign that the object switches stacks (stack_switches.h), in words; -ENOENT: there is none. */
 int parser__stack_switch(struct parser *parser, int fd, const char **ret_what);

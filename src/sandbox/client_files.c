@@ -14,35 +14,14 @@
 #include "elf/probe_info.h"
 #include "elf/runtime_detect.h"
 #include "elf/stack_switches.h"
-#include "sandbox/rpc.h"
+#include "sandbox/file_question.h"
 #include "unwind/unwind_table.h"
 
 #define FACTS_COPY_MAX (16ull << 20)
 
 /* ---- one question ---- */
 
-/*
- * The answer is a struct followed by arrays, whose lengths are in the struct. take() reads it with file_answer__*(),
- * and checks it.
- */
-struct file_answer {
-	struct parser *parser;
-	int fd; /* the file that the question is about */
-	uint64_t left; /* bytes of the message that were not read yet */
-};
-
-struct file_question {
-	enum message_kind question, answer;
-	const void *asked; /* may be NULL */
-	size_t asked_bytes;
-	int fd;
-	uint64_t answer_max; /* limit for the bytes after struct verdict */
-	int (*take)(struct file_answer *answer, void *ret); /* 0; -EPROTO: the answer is impossible */
-};
-
-/* Reads the next bytes of the answer. 0 or -errno. */
-
-static int file_answer__bytes(struct file_answer *answer, void *to, size_t bytes)
+int file_answer__bytes(struct file_answer *answer, void *to, size_t bytes)
 {
 	if (bytes > answer->left)
 		return -EPROTO;
@@ -50,8 +29,7 @@ static int file_answer__bytes(struct file_answer *answer, void *to, size_t bytes
 	return channel__receive(&answer->parser->channel, to, bytes);
 }
 
-/* Reads what follows into a new array, which the caller frees, even if it has 0 items. */
-static int file_answer__array(struct file_answer *answer, uint64_t nr, size_t size, void *ret_array)
+int file_answer__array(struct file_answer *answer, uint64_t nr, size_t size, void *ret_array)
 {
 	void *array;
 
@@ -99,11 +77,7 @@ static int receive_file_answer(struct parser *parser, const struct file_question
 	return !err && answer.left ? -EPROTO : err;
 }
 
-/*
- * 0, or an error as described in client.h. After an error take() has not run, or it has failed and left what it had in
- * *ret.
- */
-static int ask_file(struct parser *parser, const struct file_question *question, void *ret, struct reason *why)
+int ask_file(struct parser *parser, const struct file_question *question, void *ret, struct reason *why)
 {
 	const struct iovec piece = { (void *)question->asked, question->asked_bytes };
 	struct verdict head = {};
@@ -121,7 +95,7 @@ static int ask_file(struct parser *parser, const struct file_question *question,
 	return reason_set(why, head.err, "%s", *head.why ? head.why : strerror(-head.err));
 }
 
-static uint64_t file_size_or_zero(int fd)
+uint64_t file_size_or_zero(int fd)
 {
 	struct stat st;
 

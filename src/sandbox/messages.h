@@ -38,6 +38,10 @@ enum message_kind {
 	SWITCH,	   /* struct verdict; likewise uint32_t, the index of a row of stack_switches[] */
 	TRAITS,	   /* struct verdict; likewise struct runtime_traits */
 	ENTRIES,   /* struct verdict; likewise struct entry_patches and its patches */
+	ASK_PYTHON, /* struct python_asked; with the object */
+	PYTHON,	   /* struct verdict; likewise struct python_info and its places */
+	ASK_LINES, /* struct lines_question, its instructions and its table; no object */
+	LINES,	   /* struct verdict; likewise int32_t, a line for each instruction */
 };
 
 struct message {
@@ -98,6 +102,13 @@ struct table_question {
 
 struct returns_question {
 	uint64_t vaddr; /* where the function begins */
+};
+
+/* Followed by int64_t instruction[nr], uint8_t table[bytes]. */
+struct lines_question {
+	uint32_t kind; /* enum python_lines */
+	int32_t first_line;
+	uint32_t bytes, nr;
 };
 
 #endif

@@ -41,6 +41,8 @@ static int (*const serve_file[])(const struct channel *channel, int fd) = {
 	[ASK_SWITCH] = serve_switch,
 	[ASK_TRAITS] = serve_traits,
 	[ASK_ENTRIES] = serve_entries,
+	[ASK_PYTHON] = serve_python,
+	[ASK_LINES] = serve_lines,
 };
 
 void serve_questions(int fd)

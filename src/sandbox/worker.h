@@ -21,5 +21,7 @@ int serve_returns(const struct channel *channel, int fd);
 int serve_switch(const struct channel *channel, int fd);
 int serve_traits(const struct channel *channel, int fd);
 int serve_entries(const struct channel *channel, int fd);
+int serve_python(const struct channel *channel, int fd);
+int serve_lines(const struct channel *channel, int fd);
 
 #endif

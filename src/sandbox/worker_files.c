@@ -10,6 +10,8 @@
 #include "elf/elf_object.h"
 #include "elf/entry_patch.h"
 #include "elf/probe_info.h"
+#include "elf/python/python_info.h"
+#include "elf/python/python_lines.h"
 #include "elf/runtime_detect.h"
 #include "elf/stack_switches.h"
 #include "sandbox/channel.h"
@@ -157,5 +159,57 @@ int serve_entries(const struct channel *channel, int fd)
 	piece[2] = (struct iovec){ patches.patch, patches.nr * sizeof(*patches.patch) };
 	err = send_answer(channel, ENTRIES, err, &why, piece, ARRAY_SIZE(piece));
 	entry_patches_release(&patches);
+	return err;
+}
+
+/* ---- CPython ---- */
+
+int serve_python(const struct channel *channel, int fd)
+{
+	struct python_asked asked;
+	struct python_info info = {};
+	struct reason why = {};
+	struct iovec piece[3];
+	int err = channel__receive(channel, &asked, sizeof(asked));
+
+	if (err)
+		return err;
+	err = python_info_read(fd, &asked, &info, &why);
+	piece[1] = (struct iovec){ &info, sizeof(info) };
+	piece[2] = (struct iovec){ info.site, info.site_nr * sizeof(*info.site) };
+	err = send_answer(channel, PYTHON, err, &why, piece, ARRAY_SIZE(piece));
+	python_info_release(&info);
+	return err;
+}
+
+static int receive_lines(const struct channel *channel, const struct lines_question *question, int64_t *instruction,
+			 uint8_t *table)
+{
+	return channel__receive(channel, instruction, question->nr * sizeof(*instruction)) ?:
+	       channel__receive(channel, table, question->bytes);
+}
+
+int serve_lines(const struct channel *channel, int)
+{
+	struct lines_question question;
+	int64_t *instruction;
+	uint8_t *table;
+	int32_t *line;
+	struct iovec piece[2];
+	int err = channel__receive(channel, &question, sizeof(question));
+
+	if (err)
+		return err;
+	instruction = malloc(question.nr * sizeof(*instruction) + 1);
+	table = malloc(question.bytes + 1);
+	line = malloc(question.nr * sizeof(*line) + 1);
+	err = instruction && table && line ? receive_lines(channel, &question, instruction, table) : -ENOMEM;
+	for (uint32_t i = 0; i < question.nr && !err; i++)
+		line[i] = python_line(question.kind, table, question.bytes, question.first_line, instruction[i]);
+	piece[1] = (struct iovec){ line, question.nr * sizeof(*line) };
+	err = err ?: send_answer(channel, LINES, 0, &(struct reason){}, piece, ARRAY_SIZE(piece));
+	free(instruction);
+	free(table);
+	free(line);
 	return err;
 }

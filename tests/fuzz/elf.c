@@ -12,6 +12,7 @@
 #include "check.h"
 #include "elf/elf_object.h"
 #include "elf/probe_info.h"
+#include "elf/python/python_info.h"
 #include "elf/runtime_detect.h"
 #include "elf/stack_switches.h"
 
@@ -50,6 +51,22 @@ static void look_for_traits(int fd)
 	MUST(traits.bits < 1ull << TRAIT_NR);
 }
 
+static void look_for_python(int fd, uint64_t bytes)
+{
+	static const int refusals[] = { -ENOENT, -ENOEXEC, -ENOTSUP, -E2BIG, -ENOMEM, 0 };
+	struct python_info info = {};
+	struct reason why = { "" };
+	int err = python_info_read(fd, NULL, &info, &why);
+
+	if (err) {
+		check_refused(err, &why, refusals);
+		check_one_line(&why);
+	} else {
+		MUST(python_info_is_sound(&info, bytes));
+	}
+	python_info_release(&info);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	uint64_t where = size > 2 ? data[0] | data[1] << 8 : 0, bytes = size > 2 ? size - 2 : 0;
@@ -69,6 +86,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		look_for_returns(fd, where, bytes);
 		look_for_switch(fd);
 		look_for_traits(fd);
+		look_for_python(fd, bytes);
 	}
 	probe_info_release(&facts);
 	close(fd);

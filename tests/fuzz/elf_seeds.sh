@@ -19,12 +19,31 @@ int swapcontext(int n)
 	}
 }
 SOURCE
+# a CPython of few words: its version, its tables, a copied body
+cat >"$made/python.c" <<'SOURCE'
+typedef unsigned long number;
+struct table { void *ctx, *(*malloc)(void *, number), *(*calloc)(void *, number, number), *(*realloc)(void *, void *, number); void (*free)(void *, void *); };
+const unsigned Py_Version = 0x030b02f0;
+char _PyRuntime[1024] = { 1 }, PyType_Type[8], pool[64];
+static void *own_malloc(void *c, number n) { return n < 64 ? pool + n : c; }
+static void *own_calloc(void *c, number n, number m) { return n * m < 64 ? pool : c; }
+static void *own_realloc(void *c, void *p, number n) { return n < 64 ? p : c; }
+static void own_free(void *c, void *p) { *(volatile char *)p = c != 0; }
+struct table raw = { 0, own_malloc, own_calloc, own_realloc, own_free };
+void *PyMem_RawMalloc(number n) { return raw.malloc(raw.ctx, n); }
+void *PyMem_Malloc(number n) { return raw.malloc(raw.ctx, n + 1); }
+void *PyObject_Malloc(number n)
+{
+	return raw.malloc == own_malloc ? own_malloc(raw.ctx, n) : raw.malloc(raw.ctx, n);
+}
+void PyObject_Free(void *p) { if (raw.free == own_free) own_free(raw.ctx, p); else raw.free(raw.ctx, p); }
+SOURCE
 
 # seed NAME GCC_OPTION…
 seed() {
 	name=$1
 	shift
-	gcc -fPIC -shared -nostdlib -Wl,-z,noseparate-code -fno-builtin "$@" "$made/source.c" -o "$made/library"
+	gcc -fPIC -shared -nostdlib -Wl,-z,noseparate-code -fno-builtin "$@" "$made/${source:-source}.c" -o "$made/library"
 	{ printf '\0\20'; cat "$made/library"; } >"$dir/seed-$name"
 }
 
@@ -32,3 +51,5 @@ mkdir -p "$dir"
 seed stripped -O2 -s
 seed sysv -O1 -Wl,--hash-style=sysv -Wl,--build-id
 seed gnu -O2 -Wl,--hash-style=gnu -mno-sse
+source=python seed python -O2 -Wl,-z,max-page-size=4096 -s
+source=python seed python-bound -O2 -Wl,-Bsymbolic -s

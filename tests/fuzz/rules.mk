@@ -33,9 +33,9 @@ $(FUZZ)/%.o: %.c VERSION
 
 $(FUZZ)/fuzz-snapshot: $(FUZZ)/tests/fuzz/mutate.o
 $(FUZZ)/fuzz-cfi: $(call fuzz_obj,$(wildcard src/unwind/*.c))
-$(FUZZ)/fuzz-elf $(FUZZ)/fuzz-custom: $(call fuzz_obj,$(wildcard src/elf/*.c))
+$(FUZZ)/fuzz-elf $(FUZZ)/fuzz-custom: $(call fuzz_obj,$(wildcard src/elf/*.c src/elf/python/*.c))
 # All of the parser but the process at its other end.
-$(FUZZ)/fuzz-answer: $(call fuzz_obj,$(wildcard src/elf/*.c src/symbols/*.c src/unwind/*.c) \
+$(FUZZ)/fuzz-answer: $(call fuzz_obj,$(wildcard src/elf/*.c src/elf/python/*.c src/symbols/*.c src/unwind/*.c) \
 	$(filter-out src/sandbox/fork_server.c src/sandbox/seccomp.c $(wildcard src/sandbox/worker*.c),$(wildcard src/sandbox/*.c)))
 $(FUZZ)/fuzz-%: $(FUZZ)/tests/fuzz/%.o $(FUZZ_COMMON)
 	$(call msg,LINK,$@)

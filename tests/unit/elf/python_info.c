@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * What is found in real CPythons. The judge is CPython itself: python_truth.py reads its own memory where it is told.
+ * Facts about real CPythons. The judge is CPython itself: python_truth.py reads its own memory where it is told.
  * ALLOCSNAP_TEST_PYTHONS: further interpreters, with colons between them.
  */
 #include "elf/python/python_info.h"
