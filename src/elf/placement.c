@@ -21,6 +21,7 @@ struct code {
 	size_t size;
 	uint64_t address;
 	size_t argument_nr;
+	bool stack_may_move;
 };
 
 static bool code__decode(struct code *code, size_t at)
@@ -79,12 +80,12 @@ static bool is_among(unsigned int reg, const x86_reg *names, size_t nr)
 	return false;
 }
 
-static bool is_precious(unsigned int reg, size_t argument_nr)
+static bool is_precious(unsigned int reg, const struct code *code)
 {
-	for (size_t i = 0; i < argument_nr; i++)
+	for (size_t i = 0; i < code->argument_nr; i++)
 		if (is_among(reg, arguments[i], ARRAY_SIZE(arguments[i])))
 			return true;
-	return is_among(reg, stack_pointer, ARRAY_SIZE(stack_pointer));
+	return !code->stack_may_move && is_among(reg, stack_pointer, ARRAY_SIZE(stack_pointer));
 }
 
 /* mul and imul of one operand: calloc's product, in rax and rdx. */
@@ -107,11 +108,11 @@ static bool keeps_call(const struct code *code)
 	if (insn_only_looks(insn))
 		return true;
 	if (is_product(insn))
-		return !is_precious(X86_REG_RDX, code->argument_nr);
+		return !is_precious(X86_REG_RDX, code);
 	if (!insn_writes_first_operand(insn) || !x86->op_count)
 		return false;
 	return x86->operands[0].type == X86_OP_REG &&
-	       !is_precious(x86->operands[0].reg, code->argument_nr);
+	       !is_precious(x86->operands[0].reg, code);
 }
 
 static bool is_branch(const cs_insn *insn)
@@ -246,6 +247,7 @@ int placement_find(const struct placement_function *function, struct placement *
 		.size = function->size < CODE_MAX ? function->size : CODE_MAX,
 		.address = function->address,
 		.argument_nr = function->argument_nr ?: ARRAY_SIZE(arguments),
+		.stack_may_move = function->stack_may_move,
 	};
 	cs_err err;
 

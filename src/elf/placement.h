@@ -22,6 +22,7 @@
  * probed (nop5.h): the probe goes after such nops at the entry, if no branch leads back to there.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -46,6 +47,7 @@ struct placement_function {
 	uint64_t address;	  /* used only in the instruction's text */
 	uint16_t elf_machine;	  /* e_machine */
 	unsigned int argument_nr; /* arguments that the probe reads; 0: any of the six registers */
+	bool stack_may_move;	  /* the probe needs no return address */
 };
 
 /* 0 or -ENOMEM. */

@@ -41,7 +41,7 @@ struct python_site {
 	uint8_t operation;	 /* enum python_operation */
 	uint8_t domain;		 /* enum python_domain; PYTHON_OBJECT for functions that mem has, too */
 	uint8_t asks_zf;	 /* the call takes place if ZF is set at the probe; otherwise another function is in force, and its entry sees the call */
-	uint8_t is_entry;	 /* of a function, not a copied body: the stack pointer leads to the return address */
+	uint8_t is_entry;	 /* of a function, not a copied body; the stack pointer may have moved since */
 	uint32_t pad;
 	/* Where an operation has no such argument: constant 0. PYTHON_TRACK and PYTHON_UNTRACK: the domain is in count. */
 	struct argument_source size, count, pointer;

@@ -61,7 +61,8 @@ static int add_entry_site(struct python_search *search, uint64_t vaddr, enum pyt
 		end = vaddr + 1;
 	err = placement_find(&(struct placement_function){
 				     .code = code->byte + (vaddr - code->start), .size = end - vaddr, .address = vaddr,
-				     .elf_machine = elf_object__machine(search->elf), .argument_nr = ENTRY_ARGUMENTS },
+				     .elf_machine = elf_object__machine(search->elf), .argument_nr = ENTRY_ARGUMENTS,
+				     .stack_may_move = true },
 			     &placement);
 	site.vaddr = vaddr + placement.offset;
 	site.operation = operation;

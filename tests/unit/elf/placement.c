@@ -31,6 +31,20 @@ Test(placement, protects_only_the_arguments_of_the_function)
 	}
 }
 
+/* pymalloc's malloc: its probe needs no return address. */
+Test(placement, may_come_after_a_moved_stack)
+{
+	static const uint8_t code[] = { 0x48, 0x83, 0xec, 0x18, 0x77, 0 }; /* sub rsp, 24; ja */
+	struct placement_function function = { code, sizeof(code), 0, EM_X86_64, 3, true };
+	struct placement got;
+
+	cr_assert_eq(placement_find(&function, &got), 0);
+	cr_expect_eq(got.offset, 4, "+%u", got.offset);
+	function.stack_may_move = false;
+	cr_assert_eq(placement_find(&function, &got), 0);
+	cr_expect_eq(got.offset, 0, "+%u", got.offset);
+}
+
 /* calloc's product is in rdx, too: only where the probe reads two arguments. */
 Test(placement, may_come_after_a_multiplication)
 {
