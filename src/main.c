@@ -5,7 +5,7 @@
 #include "cli/cmd.h"
 
 extern const struct command cmd_attach, cmd_run, cmd_record, cmd_top, cmd_leaks, cmd_list, cmd_stats, cmd_diff, cmd_report,
-	cmd_show, cmd_convert, cmd_symbolize, cmd_push, cmd_fleet, cmd_doctor, cmd_eject;
+	cmd_show, cmd_convert, cmd_symbolize, cmd_push, cmd_fleet, cmd_doctor, cmd_census, cmd_eject;
 
 /*
  * Opens /dev/null in place of standard descriptors that are closed: otherwise a file or a probe of ours would get
@@ -23,7 +23,7 @@ int main(int argc, char **argv)
 	/* Ordered as in `allocsnap --help`. */
 	static const struct command *const commands[] = {
 		&cmd_attach, &cmd_run, &cmd_record, &cmd_top, &cmd_leaks, &cmd_list, &cmd_stats, &cmd_diff, &cmd_report,
-		&cmd_show, &cmd_convert, &cmd_symbolize, &cmd_push, &cmd_fleet, &cmd_doctor, &cmd_eject, NULL,
+		&cmd_show, &cmd_convert, &cmd_symbolize, &cmd_push, &cmd_fleet, &cmd_doctor, &cmd_census, &cmd_eject, NULL,
 	};
 
 	keep_standard_descriptors();

@@ -39,6 +39,7 @@ COMMANDS = [
     ("snapshot/1", "show new.snap"), ("snapshot/1", "show rss.snap"), ("snapshot/1", "show sampled.snap"),
     ("snapshot/1", "show gaps.snap"),
     ("block/2", "show sampled-old.snap --address 0x7f0100000010"),
+    ("census/1", f"census {os.getpid()}"), ("census.diff/1", f"census {os.getpid()} {os.getpid()}"),
     ("doctor/1", "doctor"), ("doctor/1", f"doctor {os.getpid()}"), ("doctor/1", f"doctor {2**22 + 1}"),
 ]
 

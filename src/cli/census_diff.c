@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "cli/census_diff.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/array.h"
+#include "base/units.h"
+#include "cli/census_text.h"
+#include "collect/census/census.h"
+#include "render/clean.h"
+#include "render/json_parts.h"
+
+#define SIZE(bytes) format_size((char[UNIT_TEXT_MAX]){}, bytes, false)
+#define CHANGE(bytes) format_size((char[UNIT_TEXT_MAX]){}, bytes, true)
+#define LITTLE (64u << 10) /* a change of fewer bytes is none */
+
+static int64_t minus(uint64_t new, uint64_t old)
+{
+	return (int64_t)(new - old);
+}
+
+/* ---- text ---- */
+
+static int put_share(FILE *out, const char *name, uint64_t old, uint64_t new)
+{
+	return put_line(out, "  %-14s %11s  now %s", name, CHANGE(minus(new, old)), SIZE(new));
+}
+
+/* The part that has grown most, in words. */
+static int put_diff_verdict(FILE *out, const struct census_shares *old, const struct census_shares *new)
+{
+	int64_t used = minus(new->in_use, old->in_use), unused = minus(new->free, old->free);
+	int64_t elsewhere = minus(new->elsewhere, old->elsewhere);
+
+	if (used < LITTLE && unused < LITTLE && elsewhere < LITTLE)
+		return put_toned_line(out, TONE_HEAD, "Nothing grew.");
+	if (used >= unused && used >= elsewhere)
+		return put_toned_line(out, TONE_GROWTH, "Blocks in use grew most: the program keeps them, as a leak or a cache. "
+				      "'allocsnap leaks PID' names the lines.");
+	if (unused >= elsewhere)
+		return put_toned_line(out, TONE_GROWTH, "Free memory in the heap grew most: fragmentation, or what is left of a peak.");
+	return put_toned_line(out, TONE_GROWTH, "Memory outside of glibc's heap grew most.");
+}
+
+struct class_change {
+	size_t class;
+	const struct census_class *old, *new;
+};
+
+static int64_t used_change(const struct class_change *row)
+{
+	return minus(row->new->in_use.bytes, row->old->in_use.bytes);
+}
+
+static int64_t unused_change(const struct class_change *row)
+{
+	return minus(row->new->cached.bytes + row->new->free.bytes, row->old->cached.bytes + row->old->free.bytes);
+}
+
+static int compare_class_changes(const void *one, const void *two)
+{
+	const struct class_change *a = one, *b = two;
+	int64_t x = llabs(used_change(a)) ?: llabs(unused_change(a)), y = llabs(used_change(b)) ?: llabs(unused_change(b));
+
+	return (x < y) - (x > y) ?: (a->class > b->class) - (a->class < b->class);
+}
+
+static int put_class_change(FILE *out, const struct class_change *row)
+{
+	char label[UNIT_TEXT_MAX];
+
+	return put_line(out, "  %-14s %+11" PRId64 " %11s %11s %11s", census_class_label(label, row->class),
+			minus(row->new->in_use.count, row->old->in_use.count), CHANGE(used_change(row)),
+			SIZE(row->new->in_use.bytes), CHANGE(unused_change(row)));
+}
+
+static int put_class_changes(FILE *out, const struct census_sum *old, const struct census_sum *new, uint64_t top)
+{
+	struct class_change row[CENSUS_CLASS_NR];
+	size_t nr = 0;
+	int err = 0;
+
+	for (size_t i = 0; i < CENSUS_CLASS_NR; i++) {
+		row[nr] = (struct class_change){ i, &old->class[i], &new->class[i] };
+		nr += used_change(&row[nr]) || unused_change(&row[nr]);
+	}
+	qsort(row, nr, sizeof(*row), compare_class_changes);
+	if (nr)
+		err = census_put_table_head(out, "  %-14s %11s %11s %11s %11s", "chunks of", "blocks +", "in use +", "in use", "free +");
+	for (size_t i = 0; i < nr && !err && (!top || i < top); i++)
+		err = put_class_change(out, &row[i]);
+	return err ?: census_put_more(out, top, nr);
+}
+
+int census_diff_text(FILE *out, const struct census *old, const struct census *new, uint64_t top)
+{
+	struct census_sum old_sum, new_sum;
+	struct census_shares before, after;
+	char seconds[UNIT_TEXT_MAX];
+	int err;
+
+	census_add_up(old, &old_sum);
+	census_add_up(new, &new_sum);
+	before = census_shares_of(old, &old_sum);
+	after = census_shares_of(new, &new_sum);
+	format_seconds(seconds, new->time_ns > old->time_ns ? new->time_ns - old->time_ns : 0);
+	if (old->pid == new->pid)
+		err = put_line(out, "process %" PRIu64 " (%s), after %s: %s resident, %s", new->pid, new->name, seconds,
+			       SIZE(new->resident_bytes), CHANGE(minus(new->resident_bytes, old->resident_bytes)));
+	else
+		err = put_line(out, "process %" PRIu64 " (%s), compared with process %" PRIu64 " (%s): %s resident, %s", new->pid,
+			       new->name, old->pid, old->name, SIZE(new->resident_bytes),
+			       CHANGE(minus(new->resident_bytes, old->resident_bytes)));
+	err = err ?: put_share(out, "in use", old_sum.in_use.bytes, new_sum.in_use.bytes);
+	err = err ?: put_share(out, "free, resident", before.free, after.free);
+	err = err ?: put_share(out, "elsewhere", before.elsewhere, after.elsewhere);
+	err = err ?: put_diff_verdict(out, &before, &after);
+	err = err ?: put_class_changes(out, &old_sum, &new_sum, top);
+	return err ?: census_put_losses(out, new);
+}
+
+/* ---- JSON ---- */
+
+static json_t *count_change_json(const struct census_count *old, const struct census_count *new)
+{
+	json_t *object = json_object();
+	int err = json_set_uint(object, "count", new->count) ?: json_set_uint(object, "bytes", new->bytes);
+
+	err = err ?: json_set_int(object, "count_diff", minus(new->count, old->count));
+	err = err ?: json_set_int(object, "bytes_diff", minus(new->bytes, old->bytes));
+	return json_unless(err, object);
+}
+
+static int set_count_change(json_t *object, const char *key, const struct census_count *old, const struct census_count *new)
+{
+	return old->count || new->count ? json_set(object, key, count_change_json(old, new)) : 0;
+}
+
+static json_t *class_change_json(const struct class_change *row)
+{
+	json_t *object = json_object();
+	int err = json_set_uint(object, "chunk_bytes", census_class_most(row->class));
+
+	err = err ?: set_count_change(object, "in_use", &row->old->in_use, &row->new->in_use);
+	err = err ?: set_count_change(object, "cached", &row->old->cached, &row->new->cached);
+	err = err ?: set_count_change(object, "free", &row->old->free, &row->new->free);
+	return json_unless(err, object);
+}
+
+static json_t *class_changes_json(const struct census_sum *old, const struct census_sum *new)
+{
+	json_t *list = json_array();
+	int err = 0;
+
+	for (size_t i = 0; i < CENSUS_CLASS_NR && !err; i++) {
+		struct class_change row = { i, &old->class[i], &new->class[i] };
+
+		if (used_change(&row) || unused_change(&row))
+			err = json_array_append_new(list, class_change_json(&row)) ? -ENOMEM : 0;
+	}
+	return json_unless(err, list);
+}
+
+static json_t *census_origin_json(const struct census *census)
+{
+	json_t *object = json_object();
+	int err = json_set_text(object, "name", census->name) ?: json_set_uint(object, "pid", census->pid);
+
+	return json_unless(err ?: json_set_uint(object, "time_ns", census->time_ns), object);
+}
+
+json_t *census_diff_json(const struct census *old, const struct census *new)
+{
+	struct census_sum old_sum, new_sum;
+	json_t *object = json_object(), *glibc = json_object();
+	int err;
+
+	census_add_up(old, &old_sum);
+	census_add_up(new, &new_sum);
+	err = json_set(glibc, "in_use", count_change_json(&old_sum.in_use, &new_sum.in_use));
+	err = err ?: json_set(glibc, "free", count_change_json(&old_sum.free, &new_sum.free));
+	err = err ?: json_set(glibc, "classes", class_changes_json(&old_sum, &new_sum));
+	glibc = json_unless(err, glibc);
+	err = json_set_text(object, "schema", CENSUS_DIFF_SCHEMA);
+	err = err ?: json_set(object, "old", census_origin_json(old));
+	err = err ?: json_set(object, "new", census_origin_json(new));
+	err = err ?: json_set_uint(object, "resident_bytes", new->resident_bytes);
+	err = err ?: json_set_int(object, "resident_bytes_diff", minus(new->resident_bytes, old->resident_bytes));
+	if (json_set(object, "glibc", glibc))
+		err = -ENOMEM;
+	return json_unless(err, object);
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* allocsnap census: what lies in the heaps of a process now, without a recording. */
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/census_diff.h"
+#include "cli/census_text.h"
+#include "cli/cmd.h"
+#include "cli/cmd_stats.h"
+#include "cli/find_running_process.h"
+#include "cli/pager.h"
+#include "collect/census/census.h"
+#include "collect/census/census_json.h"
+#include "render/json_parts.h"
+
+extern const struct command cmd_census;
+
+struct census_cmd_options {
+	bool json;
+	uint64_t top;
+	uint64_t cpu_ns;
+};
+
+static const struct option_row rows[] = {
+	{ "json", 'j', OPTION_FLAG, offsetof(struct census_cmd_options, json),
+	  .help = "print one JSON object, schema " CENSUS_SCHEMA "; of two, " CENSUS_DIFF_SCHEMA },
+	{ "top", 0, OPTION_COUNT, offsetof(struct census_cmd_options, top), .arg = "N",
+	  .help = "list the first N rows of each table; 0 lists all" },
+	{ "max-cpu", 0, OPTION_DURATION, offsetof(struct census_cmd_options, cpu_ns), .arg = "TIME",
+	  .help = "stop reading after this much CPU time; what was not read is counted", .least = 1000000000,
+	  .most = UINT64_C(3600000000000) },
+	{},
+};
+
+/* A process has neither a folder nor this ending in its name. */
+static bool is_file_name(const char *text)
+{
+	size_t len = strlen(text);
+
+	return strchr(text, '/') || (len > 5 && !strcmp(text + len - 5, ".json"));
+}
+
+static int take_or_read(const char *text, const struct census_cmd_options *options, struct census *ret)
+{
+	struct reason why = {};
+	pid_t pid;
+	int status;
+
+	if (is_file_name(text))
+		return census_from_file(text, ret, &why) ? log_failure("%s: %s", text, why.text) : EXIT_DONE;
+	status = find_running_process(text, &pid);
+	if (status)
+		return status;
+	if (census_take(pid, &(struct census_options){ .cpu_ns = options->cpu_ns }, ret, &why))
+		return log_failure("process %d: %s", pid, why.text);
+	return EXIT_DONE;
+}
+
+static int put_census_json(FILE *out, json_t *json)
+{
+	int err = json_put(out, json, 0);
+
+	if (!err && putc('\n', out) < 0)
+		err = -errno ?: -EIO;
+	return err;
+}
+
+static int put_one(const struct census_cmd_options *options, const struct census *census)
+{
+	int status;
+
+	pager_begin();
+	status = report_write_error(options->json ? put_census_json(stdout, census_to_json(census)) :
+						    census_text(stdout, census, options->top));
+	return status ?: census->arena_nr ? status : EXIT_FAILED;
+}
+
+static int put_two(const struct census_cmd_options *options, const struct census *old, const struct census *new)
+{
+	pager_begin();
+	return report_write_error(options->json ? put_census_json(stdout, census_diff_json(old, new)) :
+						  census_diff_text(stdout, old, new, options->top));
+}
+
+static int run(const void *command_options, const struct arguments *args)
+{
+	const struct census_cmd_options *options = command_options;
+	struct census census[2] = {};
+	int status = EXIT_DONE;
+
+	for (size_t i = 0; i < args->item_nr && !status; i++)
+		status = take_or_read(args->item[i], options, &census[i]);
+	if (!status)
+		status = args->item_nr == 1 ? put_one(options, &census[0]) : put_two(options, &census[0], &census[1]);
+	census_release(&census[0]);
+	census_release(&census[1]);
+	return status;
+}
+
+const struct command cmd_census = {
+	.name = "census",
+	.args = "[OLD] PID|NAME|FILE",
+	.arg_min = 1,
+	.arg_max = 2,
+	.help = "count what lies in the heap of a process now: in use, free, by size; nothing is recorded",
+	.detail = "It reads the structures of glibc's allocator (2.26 and later), also those of blocks from before. The process is "
+		  "not stopped, and nothing is attached to it: what changes meanwhile is counted. Bytes are those of whole chunks, "
+		  "16 bytes or a few more than the program asked for.\n\n"
+		  "FILE is the output of --json; it has a '/' in its name, or ends with '.json'. With two arguments it says what "
+		  "changed from the first to the second one:\n\n"
+		  "  sudo allocsnap census 4711 --json >monday.json\n"
+		  "  sudo allocsnap census monday.json 4711\n\n"
+		  "The exit status is 1 if the process has no heap of glibc.\n",
+	.example = "sudo allocsnap census 4711",
+	.option = { { .row = rows } },
+	.defaults = &(const struct census_cmd_options){ .top = 10, .cpu_ns = UINT64_C(60000000000) },
+	.options_size = sizeof(struct census_cmd_options),
+	.pages = true,
+	.run = run,
+};

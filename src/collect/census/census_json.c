@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/census/census_json.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "render/json_parts.h"
+
+/*
+ * One table for both directions: the keys of numbers, and where they are in their struct. A number that is 0 is written,
+ * too, except in classes.
+ */
+struct number {
+	const char *key;
+	size_t offset;
+};
+
+static const struct number census_numbers[] = {
+	{ "pid", offsetof(struct census, pid) },
+	{ "time_ns", offsetof(struct census, time_ns) },
+	{ "read_ns", offsetof(struct census, read_ns) },
+	{ "resident_bytes", offsetof(struct census, resident_bytes) },
+	{},
+};
+
+static const struct number arena_numbers[] = {
+	{ "address", offsetof(struct census_arena, address) },
+	{ "system_bytes", offsetof(struct census_arena, system_bytes) },
+	{ "overhead_bytes", offsetof(struct census_arena, overhead_bytes) },
+	{ "unwalked_bytes", offsetof(struct census_arena, unwalked_bytes) },
+	{ "resident_bytes", offsetof(struct census_arena, resident_bytes) },
+	{ "absent_bytes", offsetof(struct census_arena, absent_bytes) },
+	{ "trimmable_bytes", offsetof(struct census_arena, trimmable_bytes) },
+	{},
+};
+
+static const struct number count_numbers[] = {
+	{ "count", offsetof(struct census_count, count) },
+	{ "bytes", offsetof(struct census_count, bytes) },
+	{},
+};
+
+static const struct class_part {
+	const char *key;
+	size_t offset;
+} class_parts[] = {
+	{ "in_use", offsetof(struct census_class, in_use) },
+	{ "cached", offsetof(struct census_class, cached) },
+	{ "free", offsetof(struct census_class, free) },
+};
+
+/* ---- writing ---- */
+
+static int json_set_numbers(json_t *object, const struct number *number, const void *from)
+{
+	int err = 0;
+
+	for (; number->key && !err; number++) {
+		uint64_t value;
+
+		memcpy(&value, (const char *)from + number->offset, sizeof(value));
+		err = json_set_uint(object, number->key, value);
+	}
+	return err;
+}
+
+static json_t *count_json(const struct census_count *count)
+{
+	json_t *object = json_object();
+
+	return json_unless(json_set_numbers(object, count_numbers, count), object);
+}
+
+static json_t *class_json(size_t class, const struct census_class *counts)
+{
+	json_t *object = json_object();
+	int err = json_set_uint(object, "chunk_bytes", census_class_most(class));
+
+	for (size_t i = 0; i < ARRAY_SIZE(class_parts) && !err; i++) {
+		const struct census_count *count = (const void *)((const char *)counts + class_parts[i].offset);
+
+		if (count->count)
+			err = json_set(object, class_parts[i].key, count_json(count));
+	}
+	return json_unless(err, object);
+}
+
+static json_t *classes_json(const struct census_class class[CENSUS_CLASS_NR])
+{
+	json_t *list = json_array();
+	int err = 0;
+
+	for (size_t i = 0; i < CENSUS_CLASS_NR && !err; i++)
+		if (class[i].in_use.count || class[i].cached.count || class[i].free.count)
+			err = json_array_append_new(list, class_json(i, &class[i])) ? -ENOMEM : 0;
+	return json_unless(err, list);
+}
+
+static json_t *states_json(const struct census_count state[CENSUS_STATE_NR])
+{
+	json_t *object = json_object();
+	int err = 0;
+
+	for (enum census_state s = 0; s < CENSUS_STATE_NR && !err; s++)
+		err = json_set(object, census_state_names[s], count_json(&state[s]));
+	return json_unless(err, object);
+}
+
+static json_t *arena_json(const struct census_arena *arena)
+{
+	json_t *object = json_object();
+	int err = json_set(object, "main", json_boolean(arena->is_main)) ?: json_set_uint(object, "heaps", arena->heap_nr);
+
+	err = err ?: json_set_numbers(object, arena_numbers, arena);
+	err = err ?: json_set(object, "states", states_json(arena->state));
+	err = err ?: json_set(object, "classes", classes_json(arena->class));
+	return json_unless(err, object);
+}
+
+static json_t *arenas_json(const struct census *census)
+{
+	json_t *list = json_array();
+	int err = 0;
+
+	for (size_t i = 0; i < census->arena_nr && !err; i++)
+		err = json_array_append_new(list, arena_json(&census->arena[i])) ? -ENOMEM : 0;
+	return json_unless(err, list);
+}
+
+static json_t *mmapped_json(const struct census_mmapped *mmapped)
+{
+	struct census_class class[CENSUS_CLASS_NR] = {};
+	json_t *object = json_object();
+	int err = json_set(object, "in_use", count_json(&mmapped->told)) ?:
+		  json_set(object, "found", count_json(&mmapped->found));
+
+	for (size_t i = 0; i < CENSUS_CLASS_NR; i++)
+		class[i].in_use = mmapped->class[i];
+	return json_unless(err ?: json_set(object, "classes", classes_json(class)), object);
+}
+
+static json_t *census_losses_json(const uint64_t loss[CENSUS_LOSS_NR])
+{
+	json_t *object = json_object();
+	int err = 0;
+
+	for (enum census_loss i = 0; i < CENSUS_LOSS_NR && !err; i++)
+		if (loss[i])
+			err = json_set_uint(object, census_loss_names[i], loss[i]);
+	return json_unless(err, object);
+}
+
+static json_t *glibc_json(const struct census *census)
+{
+	struct census_sum sum;
+	json_t *object = json_object();
+	int err;
+
+	census_add_up(census, &sum);
+	err = json_set(object, "in_use", count_json(&sum.in_use)) ?: json_set(object, "free", count_json(&sum.free));
+	err = err ?: json_set(object, "arenas", arenas_json(census));
+	if (census->has_mmapped)
+		err = err ?: json_set(object, "mmapped", mmapped_json(&census->mmapped));
+	if (*census->no_heap)
+		err = err ?: json_set_text(object, "why", census->no_heap);
+	return json_unless(err, object);
+}
+
+json_t *census_to_json(const struct census *census)
+{
+	json_t *object = json_object();
+	int err = json_set_text(object, "schema", CENSUS_SCHEMA) ?: json_set_text(object, "name", census->name);
+
+	err = err ?: json_set_numbers(object, census_numbers, census);
+	err = err ?: json_set(object, "glibc", glibc_json(census));
+	err = err ?: json_set(object, "losses", census_losses_json(census->loss));
+	return json_unless(err, object);
+}
+
+/* ---- reading ---- */
+
+/* Sums of plausible numbers do not overflow. */
+#define NUMBER_MOST (UINT64_C(1) << 50)
+
+static int get_number(const json_t *object, const char *key, uint64_t *ret, struct reason *why)
+{
+	const json_t *value = json_object_get(object, key);
+
+	if (!json_is_integer(value) || json_integer_value(value) < 0)
+		return reason_set(why, -EINVAL, "this is no census: '%s' is missing, or no number", key);
+	*ret = json_integer_value(value);
+	return 0;
+}
+
+static int get_numbers(const json_t *object, const struct number *number, void *to, struct reason *why)
+{
+	int err = 0;
+
+	for (; number->key && !err; number++) {
+		uint64_t value = 0;
+
+		err = get_number(object, number->key, &value, why);
+		memcpy((char *)to + number->offset, &value, sizeof(value));
+	}
+	return err;
+}
+
+static int get_count(const json_t *object, const char *key, struct census_count *ret, struct reason *why)
+{
+	int err = get_numbers(json_object_get(object, key), count_numbers, ret, why);
+
+	if (!err && (ret->bytes > NUMBER_MOST || ret->count > NUMBER_MOST))
+		err = reason_set(why, -EINVAL, "this is no census: '%s' is too large", key);
+	return err;
+}
+
+static int get_class(const json_t *object, struct census_class class[CENSUS_CLASS_NR], struct reason *why)
+{
+	uint64_t most = 0;
+	int err = get_number(object, "chunk_bytes", &most, why);
+	size_t at = census_class_of(most);
+
+	for (size_t i = 0; i < ARRAY_SIZE(class_parts) && !err; i++)
+		if (json_object_get(object, class_parts[i].key))
+			err = get_count(object, class_parts[i].key, (void *)((char *)&class[at] + class_parts[i].offset), why);
+	return err;
+}
+
+static int get_classes(const json_t *list, struct census_class class[CENSUS_CLASS_NR], struct reason *why)
+{
+	int err = json_is_array(list) ? 0 : reason_set(why, -EINVAL, "this is no census: 'classes' is missing");
+
+	for (size_t i = 0; i < json_array_size(list) && !err; i++)
+		err = get_class(json_array_get(list, i), class, why);
+	return err;
+}
+
+static int get_arena(const json_t *object, struct census *census, struct reason *why)
+{
+	struct census_arena arena = { .is_main = json_is_true(json_object_get(object, "main")) };
+	const json_t *states = json_object_get(object, "states");
+	uint64_t heaps = 0;
+	int err = get_numbers(object, arena_numbers, &arena, why) ?: get_number(object, "heaps", &heaps, why);
+
+	arena.heap_nr = heaps;
+	for (enum census_state s = 0; s < CENSUS_STATE_NR && !err; s++)
+		err = get_count(states, census_state_names[s], &arena.state[s], why);
+	err = err ?: get_classes(json_object_get(object, "classes"), arena.class, why);
+	return err ?: array_push(census, arena, arena);
+}
+
+static int get_mmapped(const json_t *object, struct census *census, struct reason *why)
+{
+	struct census_class class[CENSUS_CLASS_NR] = {};
+	int err;
+
+	if (!object)
+		return 0;
+	err = get_count(object, "in_use", &census->mmapped.told, why) ?: get_count(object, "found", &census->mmapped.found, why);
+	err = err ?: get_classes(json_object_get(object, "classes"), class, why);
+	for (size_t i = 0; i < CENSUS_CLASS_NR; i++)
+		census->mmapped.class[i] = class[i].in_use;
+	census->has_mmapped = true;
+	return err;
+}
+
+static int get_glibc(const json_t *object, struct census *census, struct reason *why)
+{
+	const json_t *arenas = json_object_get(object, "arenas"), *no_heap = json_object_get(object, "why");
+	size_t nr = json_array_size(arenas);
+	int err = json_is_array(arenas) && nr <= CENSUS_ARENAS_MAX ?
+			  get_mmapped(json_object_get(object, "mmapped"), census, why) :
+			  reason_set(why, -EINVAL, "this is no census: 'arenas' is missing, or too long");
+
+	for (size_t i = 0; i < nr && !err; i++)
+		err = get_arena(json_array_get(arenas, i), census, why);
+	snprintf(census->no_heap, sizeof(census->no_heap), "%s", json_string_value(no_heap) ?: "");
+	return err;
+}
+
+int census_from_json(const json_t *json, struct census *ret, struct reason *why)
+{
+	const char *schema = json_string_value(json_object_get(json, "schema"));
+	const json_t *losses = json_object_get(json, "losses");
+	struct census census = {};
+	int err;
+
+	*ret = census;
+	if (!schema || strcmp(schema, CENSUS_SCHEMA))
+		return reason_set(why, -EINVAL, "this is no census: its schema is %s, not " CENSUS_SCHEMA, schema ?: "missing");
+	snprintf(census.name, sizeof(census.name), "%s", json_string_value(json_object_get(json, "name")) ?: "");
+	err = get_numbers(json, census_numbers, &census, why) ?: get_glibc(json_object_get(json, "glibc"), &census, why);
+	for (enum census_loss i = 0; i < CENSUS_LOSS_NR && !err; i++)
+		if (json_object_get(losses, census_loss_names[i]))
+			err = get_number(losses, census_loss_names[i], &census.loss[i], why);
+	if (err)
+		census_release(&census);
+	*ret = census;
+	return err;
+}
+
+int census_from_text(const char *text, size_t bytes, struct census *ret, struct reason *why)
+{
+	json_error_t error;
+	json_t *json = json_loadb(text, bytes, 0, &error);
+	int err;
+
+	*ret = (struct census){};
+	if (!json)
+		return reason_set(why, -EINVAL, "this is no JSON: %s", error.text);
+	err = census_from_json(json, ret, why);
+	json_decref(json);
+	return err;
+}
+
+int census_from_file(const char *path, struct census *ret, struct reason *why)
+{
+	FILE *file = fopen(path, "re");
+	size_t bytes = 0, alloc = 0;
+	char *text = NULL;
+	int err = file ? 0 : -errno;
+
+	*ret = (struct census){};
+	while (!err) {
+		size_t some;
+
+		err = bytes > CENSUS_JSON_MOST ? -EFBIG : array_reserve(&text, &alloc, bytes + 65536);
+		some = err ? 0 : fread(text + bytes, 1, 65536, file);
+		bytes += some;
+		if (!err && ferror(file))
+			err = -errno;
+		if (!some)
+			break;
+	}
+	if (file)
+		fclose(file);
+	if (err)
+		reason_set(why, err, "%s", strerror(-err));
+	else
+		err = census_from_text(text, bytes, ret, why);
+	free(text);
+	return err;
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/census/census_reader.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "collect/census/census_json.h"
+#include "collect/census/glibc_heap.h"
+#include "collect/census/target_memory.h"
+#include "collect/process/maps_text.h"
+#include "sandbox/channel.h"
+
+#define MAPPINGS_MOST (1u << 20)
+
+static int pread_memory(void *process, uint64_t address, void *to, size_t bytes)
+{
+	const int *fd = process;
+
+	while (bytes) {
+		ssize_t some = address < TARGET_TOP ? pread(fd[CENSUS_FD_MEMORY], to, bytes, address) : 0;
+
+		if (some <= 0)
+			return -EIO;
+		to = (char *)to + some;
+		address += some;
+		bytes -= some;
+	}
+	return 0;
+}
+
+static int read_pages(void *process, uint64_t address, uint64_t *entry, size_t nr)
+{
+	const int *fd = process;
+	ssize_t bytes = nr * sizeof(*entry);
+
+	return pread(fd[CENSUS_FD_PAGES], entry, bytes, address / TARGET_PAGE * sizeof(*entry)) == bytes ? 0 : -EIO;
+}
+
+static int keep_mapping(struct target_memory *memory, const struct maps_line *line)
+{
+	struct target_mapping mapping = {
+		.start = line->start,
+		.end = line->end,
+		.is_writable = line->perms[1] == 'w',
+		.is_file = line->inode && line->perms[3] == 'p',
+		.is_heap = !strncmp(line->path, "[heap]", 6),
+		.is_named = (*line->path == '[' && strncmp(line->path, "[anon: glibc: malloc", 20)) || (line->inode && line->perms[3] != 'p'),
+	};
+
+	if (memory->mapping_nr && memory->mapping[memory->mapping_nr - 1].end > mapping.start)
+		return 0; /* a line that was read while the mappings changed */
+	return memory->mapping_nr < MAPPINGS_MOST ? array_push(memory, mapping, mapping) : 0;
+}
+
+static int read_target_mappings(struct target_memory *memory, int fd)
+{
+	FILE *maps = fdopen(fd, "r");
+	struct maps_line parsed;
+	char *line = NULL;
+	size_t alloc = 0;
+	int err = maps ? 0 : -ENOMEM;
+
+	while (!err && getline(&line, &alloc, maps) > 0)
+		if (maps_parse_line(line, &parsed))
+			err = keep_mapping(memory, &parsed);
+	free(line);
+	return err;
+}
+
+static uint64_t monotonic_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * UINT64_C(1000000000) + now.tv_nsec;
+}
+
+static char *take_census(int fd[CENSUS_FD_NR], const struct census_order *order)
+{
+	struct target_memory memory = {
+		.read = pread_memory, .pages = read_pages, .process = fd, .cpu_ns = order->cpu_ns,
+	};
+	struct census census = {};
+	uint64_t begin = monotonic_ns();
+	json_t *json = NULL;
+	char *text;
+	int err = read_target_mappings(&memory, fd[CENSUS_FD_MAPS]);
+
+	err = err ?: heap_census(&memory, &census);
+	census.read_ns = monotonic_ns() - begin;
+	if (!err)
+		json = census_to_json(&census);
+	text = json ? json_dumps(json, JSON_COMPACT) : NULL;
+	json_decref(json);
+	census_release(&census);
+	free(memory.mapping);
+	return text;
+}
+
+void census_read_and_answer(int socket)
+{
+	const struct channel channel = { .fd = socket };
+	struct census_order order = {};
+	int fd[CENSUS_FD_NR];
+	struct iovec piece;
+	char *text;
+
+	for (size_t i = 0; i < CENSUS_FD_NR; i++) {
+		struct message head;
+
+		if (channel__head(&channel, &head, &fd[i]) || fd[i] < 0 || head.bytes != sizeof(order) ||
+		    channel__receive(&channel, &order, sizeof(order)))
+			return;
+	}
+	text = take_census(fd, &order);
+	piece = (struct iovec){ text, text ? strlen(text) : 0 };
+	channel__send(&channel, CENSUS_ANSWER, &piece, 1, -1);
+	free(text);
+}

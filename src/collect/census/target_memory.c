@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/census/target_memory.h"
+
+#include <time.h>
+
+#define PAGE_IS_PRESENT (UINT64_C(1) << 63) /* Documentation/admin-guide/mm/pagemap.rst */
+#define PAGE_IS_SWAPPED (UINT64_C(1) << 62)
+#define ENTRIES 512
+
+const struct target_mapping *target_mapping_at(const struct target_memory *memory, uint64_t address)
+{
+	size_t from = 0, to = memory->mapping_nr;
+
+	while (from < to) {
+		size_t middle = from + (to - from) / 2;
+
+		if (memory->mapping[middle].end <= address)
+			from = middle + 1;
+		else
+			to = middle;
+	}
+	if (from < memory->mapping_nr && memory->mapping[from].start <= address)
+		return &memory->mapping[from];
+	return NULL;
+}
+
+bool target_is_writable(const struct target_memory *memory, uint64_t address, uint64_t bytes)
+{
+	const struct target_mapping *mapping = target_mapping_at(memory, address);
+
+	return mapping && mapping->is_writable && bytes <= mapping->end - address;
+}
+
+int target_read_word(const struct target_memory *memory, uint64_t address, uint64_t *ret)
+{
+	return memory->read(memory->process, address, ret, sizeof(*ret));
+}
+
+bool target_is_late(struct target_memory *memory)
+{
+	struct timespec used;
+
+	if (memory->is_late || !memory->cpu_ns)
+		return memory->is_late;
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+	memory->is_late = used.tv_sec * UINT64_C(1000000000) + used.tv_nsec > memory->cpu_ns;
+	return memory->is_late;
+}
+
+uint64_t target_resident(struct target_memory *memory, uint64_t start, uint64_t end, uint64_t *unknown_pages)
+{
+	uint64_t at = start / TARGET_PAGE, last = (end + TARGET_PAGE - 1) / TARGET_PAGE, nr = 0;
+	uint64_t entry[ENTRIES];
+
+	while (at < last) {
+		size_t some = last - at < ENTRIES ? last - at : ENTRIES;
+
+		if (target_is_late(memory) || !memory->pages ||
+		    memory->pages(memory->process, at * TARGET_PAGE, entry, some)) {
+			*unknown_pages += last - at;
+			break;
+		}
+		for (size_t i = 0; i < some; i++)
+			nr += !!(entry[i] & PAGE_IS_PRESENT);
+		at += some;
+	}
+	return nr * TARGET_PAGE;
+}
+
+bool target_page_is_there(const struct target_memory *memory, uint64_t address)
+{
+	uint64_t entry;
+
+	return !memory->pages || memory->pages(memory->process, address, &entry, 1) ||
+	       entry & (PAGE_IS_PRESENT | PAGE_IS_SWAPPED);
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_COLLECT_CENSUS_TARGET_MEMORY_H
+#define ALLOCSNAP_COLLECT_CENSUS_TARGET_MEMORY_H
+
+/*
+ * The memory of a process that runs on, and may be hostile: what is read may be anything, and another thing when it is
+ * read again. It is read through descriptors of /proc/PID/mem and /proc/PID/pagemap, which belong to one program run:
+ * after an exec they read nothing.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TARGET_PAGE 4096
+
+/* A line of /proc/PID/maps. */
+struct target_mapping {
+	uint64_t start, end;
+	bool is_writable, is_file, is_heap; /* is_heap: "[heap]" */
+	bool is_named; /* another name in brackets */
+};
+
+struct target_memory {
+	/* Reads all of it: 0, or a negative errno. */
+	int (*read)(void *process, uint64_t address, void *to, size_t bytes);
+	/* Entries of the pagemap; NULL: not known. */
+	int (*pages)(void *process, uint64_t address, uint64_t *entry, size_t nr);
+	void *process;
+	struct target_mapping *mapping; /* by address */
+	size_t mapping_nr, mapping_alloc;
+	uint64_t cpu_ns; /* the reader stops when it has used this much CPU time */
+	bool is_late;
+};
+
+/* The mapping that holds an address, or NULL. */
+const struct target_mapping *target_mapping_at(const struct target_memory *memory, uint64_t address);
+
+/* Whether all of it is in one mapping that can be written. */
+bool target_is_writable(const struct target_memory *memory, uint64_t address, uint64_t bytes);
+
+int target_read_word(const struct target_memory *memory, uint64_t address, uint64_t *ret);
+
+/* Whether there is no time left. */
+bool target_is_late(struct target_memory *memory);
+
+/* Resident bytes of the pages that hold start … end. *unknown_pages grows by the pages that cannot be told. */
+uint64_t target_resident(struct target_memory *memory, uint64_t start, uint64_t end, uint64_t *unknown_pages);
+
+/* Whether a page was ever touched: it is resident, or in swap. */
+bool target_page_is_there(const struct target_memory *memory, uint64_t address);
+
+#endif

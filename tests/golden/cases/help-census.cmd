@@ -1,0 +1,1 @@
+allocsnap census --help

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""census: the heap of a process that stands still, to the byte; of one that runs on; of real and of hostile programs."""
+import json
+import os
+import pathlib
+import shutil
+
+from harness import ALLOCSNAP, Skip, check, check_equal, tool, wait_for
+
+STATES = ("in_use", "tcache", "fastbins", "unsorted", "small", "large", "top")
+
+
+def census(bench, process, *options):
+    return bench.json("census", str(process.pid), *options)
+
+
+def state(taken, *names, member="bytes"):
+    """A sum over all arenas."""
+    return sum(arena["states"][name][member] for arena in taken["glibc"]["arenas"] for name in names)
+
+
+def total(taken, member):
+    return sum(arena[member] for arena in taken["glibc"]["arenas"])
+
+
+def in_use_by_class(taken):
+    """{largest chunk of the class: (count, bytes)}, mappings of their own included."""
+    found = {}
+    for part in (*taken["glibc"]["arenas"], taken["glibc"].get("mmapped", {"classes": []})):
+        for row in part["classes"]:
+            count, size = found.get(row["chunk_bytes"], (0, 0))
+            used = row.get("in_use", {"count": 0, "bytes": 0})
+            found[row["chunk_bytes"]] = (count + used["count"], size + used["bytes"])
+    return {most: both for most, both in found.items() if both[0]}
+
+
+def check_sums(taken):
+    """Each arena's parts are what it has from the system."""
+    for arena in taken["glibc"]["arenas"]:
+        parts = sum(arena["states"][name]["bytes"] for name in STATES) + arena["overhead_bytes"] + arena["unwalked_bytes"]
+        check_equal(parts, arena["system_bytes"], "the parts of an arena")
+
+
+def check_against_mallinfo(taken, info):
+    check_equal(taken["losses"], {}, "losses")
+    check_equal(total(taken, "system_bytes"), info["arena"], "bytes from the system")
+    check_equal(state(taken, "fastbins"), info["fsmblks"], "bytes in fastbins")
+    check_equal(state(taken, "fastbins", member="count"), info["smblks"], "chunks in fastbins")
+    check_equal(state(taken, "fastbins", "unsorted", "small", "large", "top"), info["fordblks"], "free bytes")
+    check_equal(state(taken, "in_use", "tcache") + total(taken, "overhead_bytes"), info["uordblks"], "bytes in use")
+    check_equal(state(taken, "unsorted", "small", "large", "top", member="count"), info["ordblks"], "free chunks")
+    mmapped = taken["glibc"]["mmapped"]
+    check_equal(mmapped["in_use"], {"count": info["hblks"], "bytes": info["hblkhd"]}, "mappings of their own")
+    check_equal(mmapped["found"], mmapped["in_use"], "found mappings")
+
+
+def check_against_ledger(before, after, ledger):
+    """New blocks since `before` are those of the program, class by class."""
+    old, new = in_use_by_class(before), in_use_by_class(after)
+    found = {most: (new[most][0] - old.get(most, (0, 0))[0], new[most][1] - old.get(most, (0, 0))[1]) for most in new}
+    check_equal({most: both for most, both in found.items() if both != (0, 0)},
+                {row["chunk_bytes"]: (row["count"], row["bytes"]) for row in ledger}, "blocks by size class")
+
+
+def test_census_is_that_of_the_allocator_itself(bench):
+    for threads, steps in ((1, 200), (1, 40000), (8, 20000), (24, 30000)):
+        process = bench.workload("arenas", str(threads))
+        process.order("churn 0 1")
+        before = census(bench, process)
+        check_against_mallinfo(before, process.order("sum")[1])
+        process.order(f"churn {steps} {threads}")
+        after = census(bench, process)
+        ledger, info = process.order("sum")
+        check_against_mallinfo(after, info)
+        check_against_ledger(before, after, ledger)
+        check_sums(after)
+        process.is_unharmed()
+
+
+def test_census_of_a_process_that_runs_on(bench):
+    process = bench.workload("arenas", "8")
+    process.order("run 5")
+    for _ in range(5):
+        taken = census(bench, process)
+        check_sums(taken)
+        check(state(taken, "in_use") > 0, "nothing is in use")
+    process.order("churn 0 1")
+    after = census(bench, process)
+    check_against_mallinfo(after, process.order("sum")[1])
+    process.is_unharmed()
+
+
+def test_census_of_a_damaged_heap_ends(bench):
+    """Bytes that cannot be walked are counted, and the sums hold."""
+    for what in ("size-zero", "size-huge", "size-odd", "top", "list"):
+        process = bench.workload("arenas", "2")
+        process.order("churn 2000 3")
+        process.order(f"forge {what}")
+        taken = census(bench, process)
+        check_sums(taken)
+        losses = taken["losses"]
+        check("lists_broken" in losses if what == "list" else "bytes_unwalked" in losses, f"{what}: {losses}")
+        bench.allocsnap("census", str(process.pid))
+
+
+def test_census_text_answers_first(bench):
+    process = bench.workload("arenas", "2")
+    process.order("churn 20000 3")
+    lines = bench.allocsnap("census", str(process.pid))[0].splitlines()
+    check(lines[0].startswith(f"process {process.pid} (arenas): ") and lines[0].endswith(" resident"), lines[0])
+    for line, word in zip(lines[1:4], ("in use", "free in heaps", "elsewhere")):
+        check(line.strip().startswith(word), line)
+    check("in use" in lines[4] or "Free blocks" in lines[4], lines[4])
+    saved = bench.path("saved.json")
+    pathlib.Path(saved).write_text(json.dumps(census(bench, process)), encoding="utf-8")
+    again = bench.allocsnap("census", saved)[0].splitlines()
+    check_equal(again[5:], bench.allocsnap("census", str(process.pid))[0].splitlines()[5:], "the text of a saved census")
+
+
+def test_census_of_two_moments_names_what_grew(bench):
+    """A list of blocks that only grows, in a program that churns, too."""
+    script = ("import ctypes, sys\nm = ctypes.CDLL(None).malloc\nm.restype = ctypes.c_void_p\n"
+              "for line in sys.stdin:\n    [m(2000) for _ in range(int(line))]\n    print(1, flush=True)\n")
+    process = bench.start([tool("python3"), "-c", script])
+    process.write("1\n")
+    process.line()
+    old = bench.path("old.json")
+    pathlib.Path(old).write_text(bench.allocsnap("census", str(process.pid), "--json")[0], encoding="utf-8")
+    process.write("5000\n")
+    process.line()
+    lines = bench.allocsnap("census", old, str(process.pid))[0].splitlines()
+    check(lines[4].startswith("Blocks in use grew most"), "\n".join(lines))
+    check(lines[7].split()[:3] == ["to", "2048", "B"], lines[7])
+    changed = bench.json("census", old, str(process.pid))
+    grown = {row["chunk_bytes"]: row["in_use"]["count_diff"] for row in changed["glibc"]["classes"] if "in_use" in row}
+    check(4990 <= grown[2048] <= 5010, f"{grown[2048]} more blocks of 2,000 bytes")
+
+
+def test_census_without_a_heap_of_glibc_says_so(bench):
+    musl = shutil.which("musl-gcc")
+    if not musl:
+        raise Skip("musl-gcc is not installed")
+    source, program = bench.path("waits.c"), bench.path("waits")
+    pathlib.Path(source).write_text("#include <unistd.h>\nint main(void) { return pause(); }\n", encoding="utf-8")
+    bench.run([musl, "-o", program, source])
+    process = bench.start([program])
+    wait_for(lambda: os.readlink(f"/proc/{process.pid}/exe") == program, "the program runs")
+    out, err = bench.allocsnap("census", str(process.pid), status=1)
+    check("no heap of glibc was found" in out and not err, out + err)
+    err = bench.allocsnap("census", "4194303", status=1)[1]
+    check_equal(err, "allocsnap: process 4194303: there is no such process\n", "stderr")
+
+
+def test_census_reads_real_programs(bench):
+    python = bench.start([tool("python3"), "-c", "x = [b'%1000d' % i for i in range(20000)]; print(1, flush=True); input()"])
+    python.line()
+    taken = census(bench, python)
+    check_sums(taken)
+    check_equal(taken["losses"], {}, "losses of python3")
+    rows = {row["chunk_bytes"]: row.get("in_use", {"count": 0})["count"] for row in taken["glibc"]["arenas"][0]["classes"]}
+    check(20000 <= rows[2048] < 21000, f"python3 has {rows[2048]} blocks of 1,041 to 2,048 bytes")
+    sqlite = bench.start([tool("sqlite3")])
+    sqlite.write("create table t as with recursive n(i) as (select 1 union all select i+1 from n limit 100000) select i from n;\n"
+                 "select 1;\n")
+    sqlite.line()
+    taken = census(bench, sqlite)
+    check_sums(taken)
+    check(state(taken, "in_use") > 500000 and not taken["losses"], f"sqlite3: {taken['losses']}")
+
+
+def test_census_reader_has_no_privileges(bench):
+    """The process that reads the memory has another user, no capabilities, and a filter of system calls."""
+    process = bench.workload("arenas", "16")
+    process.order("churn 400000 3")
+    taken = bench.start([ALLOCSNAP, "census", str(process.pid), "--json"])
+    found = {}
+
+    def look():
+        for child in pathlib.Path(f"/proc/{taken.pid}/task/{taken.pid}/children").read_text(encoding="utf-8").split():
+            try:
+                lines = pathlib.Path(f"/proc/{child}/status").read_text(encoding="utf-8").splitlines()
+            except OSError:
+                continue
+            status = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
+            if status["Name"] == "allocsnap-heap" and status["Seccomp"] == "2":
+                found.update(status)
+        return found or taken.popen.poll() is not None
+
+    wait_for(look, "the reader, or the end")
+    if not found:
+        raise Skip("the reader was too fast to be seen")
+    check_equal(int(found["CapEff"], 16) | int(found["CapPrm"], 16), 0, "capabilities")
+    check_equal(found["NoNewPrivs"], "1", "whether it can gain privileges: NoNewPrivs")
+    check(int(found["Uid"].split()[0]) > 2**31, found["Uid"])
