@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/array.h"
 #include "base/units.h"
@@ -16,12 +17,23 @@
 
 /* ---- the answer ---- */
 
+/* Bytes of glibc's free chunks that are resident. */
+static uint64_t resident_free(const struct census_sum *sum)
+{
+	return sum->free.bytes > sum->absent_bytes ? sum->free.bytes - sum->absent_bytes : 0;
+}
+
 struct census_shares census_shares_of(const struct census *census, const struct census_sum *sum)
 {
 	struct census_shares shares = { .in_use = sum->in_use.bytes + sum->overhead_bytes };
-	uint64_t heaps = sum->resident_bytes + census->mmapped.told.bytes;
+	const struct census_python *python = &census->python;
+	uint64_t heaps = sum->resident_bytes + census->mmapped.told.bytes, python_used;
 
-	shares.free = sum->free.bytes > sum->absent_bytes ? sum->free.bytes - sum->absent_bytes : 0;
+	shares.free = resident_free(sum);
+	python_used = python->in_use.bytes + python->overhead_bytes + python->unwalked_bytes;
+	shares.in_use += python_used;
+	shares.free += python->resident_bytes > python_used ? python->resident_bytes - python_used : 0;
+	heaps += python->resident_bytes;
 	shares.elsewhere = census->resident_bytes > heaps ? census->resident_bytes - heaps : 0;
 	return shares;
 }
@@ -36,13 +48,25 @@ static int put_in_use(FILE *out, const struct census *census, const struct censu
 			SIZE(sum->in_use.bytes), sum->in_use.count, own->count, SIZE(own->bytes));
 }
 
+static int put_python(FILE *out, const struct census_python *python)
+{
+	if (!*python->version)
+		return 0;
+	if (*python->why)
+		return put_line(out, "  %-14s %10s  %s: its small objects are elsewhere", "Python", python->version, python->why);
+	return put_line(out, "  %-14s %10s  %" PRIu64 " small blocks of Python %s; %s free between them, %s in free pools", "in use, Python",
+			SIZE(python->in_use.bytes), python->in_use.count, python->version, SIZE(python->free.bytes),
+			SIZE(python->free_pool_bytes));
+}
+
 static int put_census_shares(FILE *out, const struct census *census, const struct census_sum *sum)
 {
 	struct census_shares shares = census_shares_of(census, sum);
 	int err = put_in_use(out, census, sum);
 
 	err = err ?: put_line(out, "  %-14s %10s  %s of it resident; malloc_trim() would give back %s", "free in heaps",
-			      SIZE(sum->free.bytes), SIZE(shares.free), SIZE(sum->trimmable_bytes));
+			      SIZE(sum->free.bytes), SIZE(resident_free(sum)), SIZE(sum->trimmable_bytes));
+	err = err ?: put_python(out, &census->python);
 	if (sum->unwalked_bytes)
 		err = err ?: put_line(out, "  %-14s %10s  of heaps: their blocks could not be told apart", "not known",
 				      SIZE(sum->unwalked_bytes));
@@ -60,7 +84,7 @@ static int put_census_verdict(FILE *out, const struct census *census, const stru
 	if (!census->arena_nr)
 		return put_toned_line(out, TONE_ALARM, "%s", census->no_heap);
 	if (shares.elsewhere > heap)
-		return put_toned_line(out, TONE_HEAD, "Most of the resident memory is not in glibc's heap.");
+		return put_toned_line(out, TONE_HEAD, "Most of the resident memory is in none of these heaps.");
 	if (free_part >= 50 && shares.free >= MUCH)
 		return put_toned_line(out, TONE_HEAD, "Free blocks hold %.0f %% of the heap's resident memory: fragmentation, or "
 				      "what is left of a peak. This is no leak.", free_part);
@@ -200,6 +224,33 @@ static int put_classes(FILE *out, const struct census_sum *sum, uint64_t top)
 	return err ?: census_put_more(out, top, nr);
 }
 
+static int compare_types(const void *one, const void *two)
+{
+	const struct census_type *const *a = one, *const *b = two;
+
+	return ((*a)->blocks.bytes < (*b)->blocks.bytes) - ((*a)->blocks.bytes > (*b)->blocks.bytes) ?:
+	       strcmp((*a)->name, (*b)->name);
+}
+
+static int put_python_types(FILE *out, const struct census_python *python, uint64_t top)
+{
+	const struct census_type **type = calloc(python->type_nr ?: 1, sizeof(*type));
+	uint64_t nr = row_limit(top, python->type_nr);
+	int err = type ? 0 : -ENOMEM;
+
+	for (size_t i = 0; !err && i < python->type_nr; i++)
+		type[i] = &python->type[i];
+	if (!err && python->type_nr) {
+		qsort(type, python->type_nr, sizeof(*type), compare_types);
+		err = census_put_table_head(out, "  %10s %10s  %s", "blocks", "in use", "Python's objects of type");
+	}
+	for (size_t i = 0; !err && i < nr; i++)
+		err = put_line(out, "  %10" PRIu64 " %10s  %s", type[i]->blocks.count, SIZE(type[i]->blocks.bytes),
+			       *type[i]->name ? type[i]->name : "(no object: tables of dicts, lists and sets, …)");
+	free(type);
+	return err ?: census_put_more(out, top, python->type_nr);
+}
+
 /* ---- what is not known ---- */
 
 int census_put_losses(FILE *out, const struct census *census)
@@ -224,6 +275,7 @@ int census_text(FILE *out, const struct census *census, uint64_t top)
 	if (census->arena_nr)
 		err = err ?: put_census_shares(out, census, &sum);
 	err = err ?: put_census_verdict(out, census, &sum);
+	err = err ?: put_python_types(out, &census->python, top);
 	err = err ?: put_arenas(out, census, top);
 	err = err ?: put_classes(out, &sum, top);
 	return err ?: census_put_losses(out, census);

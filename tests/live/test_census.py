@@ -136,6 +136,67 @@ def test_census_of_two_moments_names_what_grew(bench):
     check(4990 <= grown[2048] <= 5010, f"{grown[2048]} more blocks of 2,000 bytes")
 
 
+PYTHON = """
+import sys, time
+class Plain:
+    def __init__(self, i):
+        self.i = i
+class Slotted:
+    __slots__ = ("a", "b")
+class Child(Slotted):
+    pass
+kept = [Plain(i) for i in range(3001)] + [Slotted() for _ in range(2003)] + [Child() for _ in range(1009)]
+kept += [float(i) for i in range(5003)] + [(i, i) for i in range(1013)] + [{i} for i in range(211)]
+gaps = [bytes(200) for _ in range(5000)][::7]
+print("ready", flush=True)
+sys._debugmallocstats()
+time.sleep(1000)
+"""
+
+
+def debug_stats(text):
+    """{size of a block: (in use, free in used pools)} as sys._debugmallocstats() writes it."""
+    found = {}
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) == 5 and all(word.isdigit() for word in words) and int(words[0]) < 32:
+            found[int(words[1])] = (int(words[3]), int(words[4]))
+        if line.startswith("# arenas allocated total"):
+            break
+    return found
+
+
+def arenas_of_stats(text):
+    words = [line.split() for line in text.splitlines() if "arenas * " in line]
+    return int(words[0][0]), int(words[0][-1].replace(",", ""))
+
+
+def test_census_of_python_is_that_of_its_allocator(bench):
+    script = bench.path("objects.py")
+    pathlib.Path(script).write_text(PYTHON, encoding="utf-8")
+    process = bench.start([tool("python3"), script])
+    process.line()
+    wait_for(lambda: "PyDictObject" in process.stderr(), "the statistics")
+    wait_for(lambda: pathlib.Path(f"/proc/{process.pid}/stat").read_text(encoding="utf-8").split(") ")[1][0] == "S", "its sleep")
+    taken = census(bench, process)
+    python, stats = taken["python"], process.stderr()
+    check_equal(taken["losses"], {}, "losses")
+    if "never tested" in python.get("why", ""):
+        raise Skip(python["why"])
+    check("why" not in python, python.get("why"))
+    check_equal({row["block_bytes"]: (row["in_use"]["count"], row["free"]["count"]) for row in python["classes"]},
+                debug_stats(stats), "blocks by size")
+    check_equal((python["arenas"], python["system_bytes"]), arenas_of_stats(stats), "arenas and their bytes")
+    parts = sum(python[name] for name in ("overhead_bytes", "free_pool_bytes", "unwalked_bytes"))
+    check_equal(parts + python["in_use"]["bytes"] + python["free"]["bytes"], python["system_bytes"], "the parts of the arenas")
+    types = {row.get("name", ""): row["count"] for row in python["types"]}
+    check_equal(sum(types.values()), python["in_use"]["count"], "blocks of all types")
+    check_equal([types.get(name) for name in ("Plain", "Slotted", "Child")], [3001, 2003, 1009], "objects of own types")
+    check(5003 <= types["float"] < 5203 and types["tuple"] > 1013 and types["set"] >= 211, str(types))
+    lines = bench.allocsnap("census", str(process.pid))[0].splitlines()
+    check(any(line.strip().startswith("in use, Python") for line in lines[:5]), "\n".join(lines[:5]))
+
+
 def test_census_without_a_heap_of_glibc_says_so(bench):
     musl = shutil.which("musl-gcc")
     if not musl:

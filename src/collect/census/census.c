@@ -83,5 +83,6 @@ void census_add_up(const struct census *census, struct census_sum *ret)
 void census_release(struct census *census)
 {
 	free(census->arena);
+	free(census->python.type);
 	*census = (struct census){};
 }

@@ -43,6 +43,7 @@ enum census_state {
 	X(BYTES_UNWALKED, bytes_unwalked, "bytes of heaps whose chunks could not be told apart") \
 	X(ARENAS_REFUSED, arenas_refused, "arenas that do not look like glibc's") \
 	X(MMAPPED_UNSEEN, mmapped_unseen, "chunks with a mapping of their own that were not found: only their sum is known") \
+	X(POOLS_MOVED, pools_moved, "pools of Python that changed while they were read") \
 	X(PAGES_UNKNOWN, pages_unknown, "pages of which it is not known whether they are resident")
 
 enum census_loss {
@@ -86,6 +87,30 @@ struct census_mmapped {
 #define CENSUS_NAME_MAX 64
 #define CENSUS_ARENAS_MAX 4096
 
+/* Objects of a type of Python in its small blocks; "": blocks in which no object begins. */
+struct census_type {
+	char name[CENSUS_NAME_MAX];
+	struct census_count blocks;
+};
+
+/* Small objects of a CPython, in arenas of its own (pymalloc.h); larger ones are in glibc's heap. */
+#define CENSUS_PYTHON_CLASSES 32 /* of 16 bytes each */
+
+struct census_python {
+	char version[16]; /* "": the process is no CPython */
+	char why[128];	  /* why nothing is known, or "" */
+	uint64_t arena_nr, used_pools;
+	uint64_t system_bytes; /* of all arenas: the sum of the next five */
+	uint64_t overhead_bytes, free_pool_bytes, unwalked_bytes;
+	struct census_count in_use, free; /* blocks; free: in pools that have live ones */
+	uint64_t resident_bytes;	  /* of all arenas */
+	struct census_python_class {
+		struct census_count in_use, free;
+	} class[CENSUS_PYTHON_CLASSES];
+	struct census_type *type; /* by name */
+	size_t type_nr, type_alloc;
+};
+
 struct census {
 	uint64_t pid;
 	char name[CENSUS_NAME_MAX];
@@ -96,6 +121,7 @@ struct census {
 	struct census_arena *arena; /* main arenas first */
 	size_t arena_nr, arena_alloc;
 	struct census_mmapped mmapped;
+	struct census_python python;
 	uint64_t loss[CENSUS_LOSS_NR];
 	char no_heap[CENSUS_NAME_MAX * 4]; /* why there is no arena, or "" */
 };

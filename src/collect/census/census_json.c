@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/units.h"
 #include "render/json_parts.h"
 
 /*
@@ -42,6 +43,19 @@ static const struct number count_numbers[] = {
 	{ "bytes", offsetof(struct census_count, bytes) },
 	{},
 };
+
+static const struct number python_numbers[] = {
+	{ "arenas", offsetof(struct census_python, arena_nr) },
+	{ "used_pools", offsetof(struct census_python, used_pools) },
+	{ "system_bytes", offsetof(struct census_python, system_bytes) },
+	{ "overhead_bytes", offsetof(struct census_python, overhead_bytes) },
+	{ "free_pool_bytes", offsetof(struct census_python, free_pool_bytes) },
+	{ "unwalked_bytes", offsetof(struct census_python, unwalked_bytes) },
+	{ "resident_bytes", offsetof(struct census_python, resident_bytes) },
+	{},
+};
+
+#define PYTHON_CLASS_BYTES 16
 
 static const struct class_part {
 	const char *key;
@@ -169,6 +183,57 @@ static json_t *glibc_json(const struct census *census)
 	return json_unless(err, object);
 }
 
+static json_t *python_class_json(size_t class, const struct census_python_class *counts)
+{
+	json_t *object = json_object();
+	int err = json_set_uint(object, "block_bytes", (class + 1) * PYTHON_CLASS_BYTES);
+
+	err = err ?: json_set(object, "in_use", count_json(&counts->in_use));
+	err = err ?: json_set(object, "free", count_json(&counts->free));
+	return json_unless(err, object);
+}
+
+static json_t *python_classes_json(const struct census_python *python)
+{
+	json_t *list = json_array();
+	int err = 0;
+
+	for (size_t i = 0; i < CENSUS_PYTHON_CLASSES && !err; i++)
+		if (python->class[i].in_use.count || python->class[i].free.count)
+			err = json_array_append_new(list, python_class_json(i, &python->class[i])) ? -ENOMEM : 0;
+	return json_unless(err, list);
+}
+
+static json_t *python_type_json(const struct census_type *type)
+{
+	json_t *object = json_object();
+	int err = *type->name ? json_set_text(object, "name", type->name) : 0;
+
+	return json_unless(err ?: json_set_numbers(object, count_numbers, &type->blocks), object);
+}
+
+static json_t *python_types_json(const struct census_python *python)
+{
+	json_t *list = json_array();
+	int err = 0;
+
+	for (size_t i = 0; i < python->type_nr && !err; i++)
+		err = json_array_append_new(list, python_type_json(&python->type[i])) ? -ENOMEM : 0;
+	return json_unless(err, list);
+}
+
+static json_t *python_json(const struct census_python *python)
+{
+	json_t *object = json_object();
+	int err = json_set_text(object, "version", python->version) ?: json_set_numbers(object, python_numbers, python);
+
+	if (*python->why)
+		err = err ?: json_set_text(object, "why", python->why);
+	err = err ?: json_set(object, "in_use", count_json(&python->in_use)) ?: json_set(object, "free", count_json(&python->free));
+	err = err ?: json_set(object, "classes", python_classes_json(python));
+	return json_unless(err ?: json_set(object, "types", python_types_json(python)), object);
+}
+
 json_t *census_to_json(const struct census *census)
 {
 	json_t *object = json_object();
@@ -176,6 +241,8 @@ json_t *census_to_json(const struct census *census)
 
 	err = err ?: json_set_numbers(object, census_numbers, census);
 	err = err ?: json_set(object, "glibc", glibc_json(census));
+	if (*census->python.version)
+		err = err ?: json_set(object, "python", python_json(&census->python));
 	err = err ?: json_set(object, "losses", census_losses_json(census->loss));
 	return json_unless(err, object);
 }
@@ -281,6 +348,44 @@ static int get_glibc(const json_t *object, struct census *census, struct reason 
 	return err;
 }
 
+static int get_python_class(const json_t *object, struct census_python *python, struct reason *why)
+{
+	uint64_t bytes = 0, class;
+	int err = get_number(object, "block_bytes", &bytes, why);
+
+	class = bytes / PYTHON_CLASS_BYTES - 1;
+	if (!err && class >= CENSUS_PYTHON_CLASSES)
+		return reason_set(why, -EINVAL, "this is no census: 'block_bytes' is too large");
+	err = err ?: get_count(object, "in_use", &python->class[class].in_use, why);
+	return err ?: get_count(object, "free", &python->class[class].free, why);
+}
+
+static int get_python_type(const json_t *object, struct census_python *python, struct reason *why)
+{
+	struct census_type type = {};
+	int err = get_numbers(object, count_numbers, &type.blocks, why);
+
+	clean_text(type.name, sizeof(type.name), json_string_value(json_object_get(object, "name")) ?: "");
+	return err ?: array_push(python, type, type);
+}
+
+static int get_python(const json_t *object, struct census_python *python, struct reason *why)
+{
+	const json_t *classes = json_object_get(object, "classes"), *types = json_object_get(object, "types");
+	int err = object ? get_numbers(object, python_numbers, python, why) : 0;
+
+	if (!object || err)
+		return err;
+	clean_text(python->version, sizeof(python->version), json_string_value(json_object_get(object, "version")) ?: "?");
+	clean_text(python->why, sizeof(python->why), json_string_value(json_object_get(object, "why")) ?: "");
+	err = get_count(object, "in_use", &python->in_use, why) ?: get_count(object, "free", &python->free, why);
+	for (size_t i = 0; i < json_array_size(classes) && !err; i++)
+		err = get_python_class(json_array_get(classes, i), python, why);
+	for (size_t i = 0; i < json_array_size(types) && !err; i++)
+		err = get_python_type(json_array_get(types, i), python, why);
+	return err;
+}
+
 int census_from_json(const json_t *json, struct census *ret, struct reason *why)
 {
 	const char *schema = json_string_value(json_object_get(json, "schema"));
@@ -293,6 +398,7 @@ int census_from_json(const json_t *json, struct census *ret, struct reason *why)
 		return reason_set(why, -EINVAL, "this is no census: its schema is %s, not " CENSUS_SCHEMA, schema ?: "missing");
 	snprintf(census.name, sizeof(census.name), "%s", json_string_value(json_object_get(json, "name")) ?: "");
 	err = get_numbers(json, census_numbers, &census, why) ?: get_glibc(json_object_get(json, "glibc"), &census, why);
+	err = err ?: get_python(json_object_get(json, "python"), &census.python, why);
 	for (enum census_loss i = 0; i < CENSUS_LOSS_NR && !err; i++)
 		if (json_object_get(losses, census_loss_names[i]))
 			err = get_number(losses, census_loss_names[i], &census.loss[i], why);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "collect/census/census_reader.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,8 +12,10 @@
 #include "base/array.h"
 #include "collect/census/census_json.h"
 #include "collect/census/glibc_heap.h"
+#include "collect/census/pymalloc.h"
 #include "collect/census/target_memory.h"
 #include "collect/process/maps_text.h"
+#include "elf/python/python_info.h"
 #include "sandbox/channel.h"
 
 #define MAPPINGS_MOST (1u << 20)
@@ -72,6 +75,42 @@ static int read_target_mappings(struct target_memory *memory, int fd)
 	return err;
 }
 
+/* ---- Python ---- */
+
+/* The load bias of an ELF file that is mapped there from its begin on. */
+static int read_bias(int fd, uint64_t start, uint64_t *ret)
+{
+	Elf64_Ehdr head;
+	Elf64_Phdr part;
+
+	if (pread(fd, &head, sizeof(head), 0) != sizeof(head))
+		return -ENOEXEC;
+	for (unsigned int i = 0; i < head.e_phnum; i++) {
+		if (pread(fd, &part, sizeof(part), head.e_phoff + i * sizeof(part)) != sizeof(part))
+			return -ENOEXEC;
+		if (part.p_type == PT_LOAD && part.p_offset < TARGET_PAGE) {
+			*ret = start - (part.p_vaddr & -(uint64_t)TARGET_PAGE);
+			return 0;
+		}
+	}
+	return -ENOEXEC;
+}
+
+static int add_python(struct target_memory *memory, int fd, uint64_t start, struct census *census)
+{
+	struct python_info info;
+	struct reason why;
+	uint64_t bias;
+	int err = fd < 0 ? -ENOENT : python_info_read(fd, NULL, &info, &why);
+
+	if (err)
+		return err == -ENOMEM ? err : 0; /* it is no CPython */
+	if (!read_bias(fd, start, &bias))
+		err = pymalloc_census(memory, &info, bias, census);
+	python_info_release(&info);
+	return err;
+}
+
 static uint64_t monotonic_ns(void)
 {
 	struct timespec now;
@@ -92,6 +131,7 @@ static char *take_census(int fd[CENSUS_FD_NR], const struct census_order *order)
 	int err = read_target_mappings(&memory, fd[CENSUS_FD_MAPS]);
 
 	err = err ?: heap_census(&memory, &census);
+	err = err ?: add_python(&memory, fd[CENSUS_FD_PYTHON], order->python_start, &census);
 	census.read_ns = monotonic_ns() - begin;
 	if (!err)
 		json = census_to_json(&census);
@@ -113,7 +153,7 @@ void census_read_and_answer(int socket)
 	for (size_t i = 0; i < CENSUS_FD_NR; i++) {
 		struct message head;
 
-		if (channel__head(&channel, &head, &fd[i]) || fd[i] < 0 || head.bytes != sizeof(order) ||
+		if (channel__head(&channel, &head, &fd[i]) || (fd[i] < 0 && i != CENSUS_FD_PYTHON) || head.bytes != sizeof(order) ||
 		    channel__receive(&channel, &order, sizeof(order)))
 			return;
 	}

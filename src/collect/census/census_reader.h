@@ -4,19 +4,22 @@
 
 /*
  * The process that reads the memory of another one. It has no privileges, as the file reader (sandbox/seccomp.h): only
- * descriptors of /proc/PID/mem, pagemap and maps, which were opened for it, and a socket for its answer.
+ * descriptors of /proc/PID/mem, pagemap and maps, and of Python's file, which were opened for it, and a socket for its
+ * answer.
  */
 
 #include <stdint.h>
 
 struct census_order {
 	uint64_t cpu_ns;
+	uint64_t python_start; /* where the file of CENSUS_FD_PYTHON is mapped from its begin on */
 };
 
 enum census_fd {
 	CENSUS_FD_MEMORY,
 	CENSUS_FD_PAGES,
 	CENSUS_FD_MAPS,
+	CENSUS_FD_PYTHON, /* the program or library that may be CPython; -1: none */
 	CENSUS_FD_NR,
 };
 

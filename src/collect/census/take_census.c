@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 #include "collect/census/census.h"
 #include "collect/census/census_json.h"
 #include "collect/census/census_reader.h"
+#include "collect/process/maps_text.h"
 #include "collect/process/proc.h"
 #include "sandbox/channel.h"
 #include "sandbox/seccomp.h"
@@ -76,6 +78,55 @@ static int open_proc_file(pid_t pid, const char *name, struct reason *why)
 	return reason_set(why, -errno, "%s: %s", path, strerror(errno));
 }
 
+static bool has_base_name(const char *path, const char *begin)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash && !strncmp(slash + 1, begin, strlen(begin));
+}
+
+/* The mapping of a file's begin whose name is that of a library of Python, or else of a program. */
+static bool find_python(pid_t pid, struct maps_line *ret)
+{
+	FILE *maps = proc_open(pid, "maps");
+	struct maps_line line;
+	bool is_found = false;
+	char *text = NULL;
+	size_t alloc = 0;
+
+	while (maps && getline(&text, &alloc, maps) > 0) {
+		bool is_library;
+
+		if (!maps_parse_line(text, &line) || line.offset)
+			continue;
+		is_library = has_base_name(line.path, "libpython");
+		if (!is_library && (is_found || !has_base_name(line.path, "python")))
+			continue;
+		*ret = line;
+		is_found = true;
+		if (is_library)
+			break;
+	}
+	free(text);
+	if (maps)
+		fclose(maps);
+	ret->path = "";
+	return is_found;
+}
+
+/* A file of Python, only if it has the name of one: others are not opened. -1: there is none. */
+static int open_python(pid_t pid, uint64_t *ret_start)
+{
+	struct maps_line line;
+	char path[96];
+
+	if (!find_python(pid, &line))
+		return -1;
+	*ret_start = line.start;
+	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, pid, line.start, line.end);
+	return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+}
+
 static int send_files(pid_t pid, const struct channel *channel, const struct census_options *options, struct reason *why)
 {
 	static const char *const names[CENSUS_FD_NR] = {
@@ -85,12 +136,12 @@ static int send_files(pid_t pid, const struct channel *channel, const struct cen
 	int err = 0;
 
 	for (size_t i = 0; i < CENSUS_FD_NR && !err; i++) {
-		int fd = open_proc_file(pid, names[i], why);
+		int fd = names[i] ? open_proc_file(pid, names[i], why) : open_python(pid, &order.python_start);
 
-		err = fd < 0 ? fd : channel__send(channel, CENSUS_ORDER, &(struct iovec){ &order, sizeof(order) }, 1, fd);
+		err = fd < 0 && names[i] ? fd : channel__send(channel, CENSUS_ORDER, &(struct iovec){ &order, sizeof(order) }, 1, fd);
 		if (fd >= 0)
 			close(fd);
-		if (err && fd >= 0)
+		if (err && (fd >= 0 || !names[i]))
 			reason_set(why, err, "the process that reads its memory has ended");
 	}
 	return err;
