@@ -172,7 +172,7 @@ static void note_unread(struct push_counts *counts, const char *path, const char
 	counts->failures++;
 }
 
-/* What became of the snapshot at *at. One that cannot be read now stays: *at passes it. */
+/* Notes the result of the snapshot at *at. One that cannot be read now stays: *at passes it. */
 static int note_result(const struct pusher_options *options, struct push_queue *queue, size_t *at,
 		       enum push_result result, const char *said, struct push_counts *counts, struct reason *why)
 {
