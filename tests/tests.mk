@@ -45,7 +45,7 @@ test-programs: all workloads $(OUT)/unit $(OUT)/unit-bpf $(OUT)/golden-snapshots
 $(OUT)/tests/unit/%.o: ALL_CFLAGS += $(addprefix -I,tests/unit $(wildcard tests/unit/*/))
 $(OUT)/tests/fake_bpf/%.o: ALL_CFLAGS += -Itests/fake_bpf -Ibpf
 
-# Of the recorder: it includes the skeleton.
+# This one includes the BPF skeleton.
 $(OUT)/tests/unit/collect/own_links.o: ALL_CFLAGS += -I$(OUT)
 $(OUT)/tests/unit/collect/own_links.o: | $(SKEL)
 

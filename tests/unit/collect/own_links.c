@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What a spent budget does while processes have shared links, links of their own, or both. */
+/* A budget is spent while processes have shared links, links of their own, or both. */
 #include "collect/session/own_links.h"
 
 #include <criterion/criterion.h>

@@ -218,7 +218,7 @@ static void run(const struct site *site, size_t nr, bool is_diff)
 		add_up(&all, tally);
 	}
 	expect_held("sizes", "all", all.held_size, all.run_nr, 0.93, 0.97);
-	/* What allows for small blocks that chance left out is too much in the runs in which it left out none. */
+	/* The intervals allow for small blocks that chance left out: too much in the runs in which it left out none. */
 	expect_held("counts", "all", all.held_count, all.run_nr, 0.93, 0.98);
 }
 
