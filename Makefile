@@ -43,8 +43,8 @@ COLLECT_LIBS := -lbpf -lcapstone
 rooms       = $(foreach room,$(1),$(wildcard src/$(room)/*.c))
 API_SRC     := $(call rooms,base snapshot formats engine render)
 LIB_SRC     := $(API_SRC) $(call rooms,symbols unwind elf elf/python sandbox symbolize fleet)
-COLLECT_SRC := $(call rooms,collect/*)
-APP_SRC     := $(call rooms,cli fleet/cluster doctor push record record/* top report)
+COLLECT_SRC := $(filter-out src/collect/census/%,$(call rooms,collect/*))
+APP_SRC     := $(call rooms,cli collect/census fleet/cluster doctor push record record/* top report)
 MAIN_SRC    := src/main.c $(APP_SRC)
 BPF_SRC     := $(wildcard bpf/*.bpf.c)
 
