@@ -56,7 +56,7 @@ static bool is_metatype(const struct python_type_table *table, uint64_t metatype
 }
 
 /* The name is a C string of any bytes. */
-static bool read_name(const struct python_type_table *table, uint64_t address, char name[CENSUS_NAME_MAX])
+static bool read_type_name(const struct python_type_table *table, uint64_t address, char name[CENSUS_NAME_MAX])
 {
 	char raw[CENSUS_NAME_MAX + 1] = "";
 	size_t room = TARGET_PAGE - address % TARGET_PAGE; /* the next page may not be there */
@@ -72,7 +72,7 @@ static bool read_name(const struct python_type_table *table, uint64_t address, c
 	return *name;
 }
 
-static bool read_type(const struct python_type_table *table, struct python_type *type)
+static bool read_python_type(const struct python_type_table *table, struct python_type *type)
 {
 	const struct python_offsets *offsets = &table->info->offsets;
 	uint64_t word[TYPE_BYTES / 8], flags, of;
@@ -89,7 +89,7 @@ static bool read_type(const struct python_type_table *table, struct python_type 
 		type->before += 16;
 	if (flags & (FLAG_MANAGED_DICT | FLAG_MANAGED_WEAKREF) && table->info->version.minor >= 11)
 		type->before += 16;
-	return read_name(table, word[offsets->type_name / 8], type->name);
+	return read_type_name(table, word[offsets->type_name / 8], type->name);
 }
 
 /* ---- the table ---- */
@@ -113,7 +113,7 @@ static struct python_type *look_up_type(struct python_type_table *table, uint64_
 		return &table->type[id];
 	if (*absent == address)
 		return NULL;
-	if (table->type_nr == PYTHON_TYPES_MOST || !target_mapping_at(table->memory, address) || !read_type(table, &type)) {
+	if (table->type_nr == PYTHON_TYPES_MOST || !target_mapping_at(table->memory, address) || !read_python_type(table, &type)) {
 		*absent = address;
 		return NULL;
 	}

@@ -6,7 +6,7 @@
 
 #include "collect/bpf.h"
 
-static struct bpf_program *program_of(const struct allocsnap_bpf *bpf, enum probe_end end)
+static struct bpf_program *program_at_end(const struct allocsnap_bpf *bpf, enum probe_end end)
 {
 	struct bpf_program *const program[] = {
 		[PROBE_RET] = bpf->progs.leave_by_ret,
@@ -70,7 +70,7 @@ static int load_late(struct late_programs *late, const struct allocsnap_bpf *bpf
 	object = bpf_object__open_mem(file, bytes, &options);
 	if (!object)
 		return -errno;
-	err = load_alone(object, bpf->obj, program_of(bpf, end));
+	err = load_alone(object, bpf->obj, program_at_end(bpf, end));
 	if (err) {
 		bpf_object__close(object);
 		return err;
@@ -82,7 +82,7 @@ static int load_late(struct late_programs *late, const struct allocsnap_bpf *bpf
 int late_programs_find(struct late_programs *late, const struct allocsnap_bpf *bpf, enum probe_end end,
 		       const struct bpf_program **ret)
 {
-	const struct bpf_program *program = program_of(bpf, end);
+	const struct bpf_program *program = program_at_end(bpf, end);
 	int err = 0;
 
 	if (bpf_program__fd(program) < 0 && late) {
