@@ -127,7 +127,7 @@ Test(argument_source, forged_ones_are_not_sound)
 	cr_expect(argument_source_is_sound(&good));
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
 		bad[i] = good;
-	bad[0].kind = ARGUMENT_MEMORY + 1;
+	bad[0].kind = ARGUMENT_KIND_NR;
 	bad[1].bytes = 0;
 	bad[2].bytes = 3;
 	bad[3].bytes = 16;
