@@ -2,6 +2,7 @@
 """A leak in a service in C++ and in redis, found by `leaks PID` from samples: of the process's own sampler, of a preloaded
 and of an injected one.
 """
+import concurrent.futures
 import os
 import pathlib
 import re
@@ -115,20 +116,19 @@ PLANTED = r"shop::SessionStore::\w+ at \S*shopcache\.cc:\d+"
 
 
 def test_inject_and_other_ways_find_a_leak_in_a_service(bench):
-    """leaks PID: by the process's own sampler, a preloaded one, and an injected one."""
+    """leaks PID: by the process's own sampler, a preloaded one, and an injected one; at the same time."""
     plain, own = build_shop(bench)
-    shop = bench.start([own, LOGINS])
-    check_first_leak(bench, shop.pid, PLANTED, "the process's own")
-    shop.kill()
-    shop = bench.start([plain, LOGINS], env=preloaded())
-    check_first_leak(bench, shop.pid, PLANTED, "a preloaded")
-    shop.kill()
-    if NO_LINKS:
-        return
-    shop = bench.start([plain, LOGINS])
-    check_first_leak(bench, shop.pid, PLANTED, "an injected", "--inject=4K")
-    check(not has_sampler(shop.pid), "the sampler has stayed")
-    check(shop.popen.poll() is None, "the service has ended")
+    ways = [(bench.start([own, LOGINS]), "the process's own"),
+            (bench.start([plain, LOGINS], env=preloaded()), "a preloaded")]
+    if not NO_LINKS:
+        ways.append((bench.start([plain, LOGINS]), "an injected", "--inject=4K"))
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        answers = [pool.submit(check_first_leak, bench, shop.pid, PLANTED, *way) for shop, *way in ways]
+    for answer in answers:
+        answer.result()
+    for shop, way, *_ in ways:
+        check(shop.popen.poll() is None, f"{way}: the service has ended")
+    check(NO_LINKS or not has_sampler(ways[-1][0].pid), "the sampler has stayed")
 
 
 def check_redis_leak(bench, redis, way, *options):
