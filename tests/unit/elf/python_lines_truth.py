@@ -29,7 +29,8 @@ def ranges(code):
 def sources():
     folder = os.path.dirname(os.__file__)
     names = sorted(name for name in os.listdir(folder) if name.endswith(".py"))
-    return [os.path.join(folder, name) for name in names]
+    # sitecustomize.py may be a link to a file that is not there
+    return [path for path in (os.path.join(folder, name) for name in names) if os.path.isfile(path)]
 
 
 def main():
