@@ -3,8 +3,8 @@
 # run.sh test|check|check-long: the suites of a tier, three lanes side by side, and what they counted. The last line is
 # "allocsnap: N passed, M failed, K skipped". A suite that did not run, or that failed without saying which test, is a
 # failed test. The first lane runs the suites that record programs: it has the processors first. The second lane runs
-# suites that wait for programs, the third one those that only compute: it gets what the others leave. A lane that is done
-# helps the others.
+# suites that wait for programs, the third one those that only compute: they get what it leaves. A lane that is done helps the
+# others.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
@@ -127,13 +127,13 @@ computing_suites() {
 		return
 	fi
 	cat <<-END
+		san count_criterion ${orders:+env ORDERS=$orders} $make SAN=1 test-unit UNIT_MODES=$san_modes
+		fuzz count_lines $make test-fuzz
 		golden count_lines make test-golden
-		san count_criterion ${orders:+env ORDERS=$orders} make SAN=1 test-unit UNIT_MODES=$san_modes
-		fuzz count_lines make test-fuzz
 		unit count_criterion make test-unit UNIT_MODES=$unit_modes ${rounds:+PARSER_ROUNDS=$rounds}
 		oracle count_lines make test-oracle
 		damage count_lines make test-damage
-		musl count_lines make test-musl
+		musl count_lines $make test-musl
 		json count_lines make test-json
 	END
 	if [ "$tier" = check-long ]; then
@@ -162,7 +162,7 @@ run_lane() {
 # Programs of several suites are built before the lanes begin: they do not build the same file at a time.
 $make test-programs || exit 1
 (run_lane second 10 waiting_suites computing_suites) &
-(run_lane third 15 computing_suites waiting_suites) &
+(run_lane third 10 computing_suites waiting_suites) &
 lane=first
 first_lane
 run_lane first 0 waiting_suites computing_suites
