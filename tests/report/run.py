@@ -115,7 +115,7 @@ def compare_interval(report, at, total):
         v, c = sum(now[of + "_variance"]), sum(now[of + "_covariance"])
         r = c / v if v > 0 and of == "count" else 0
         e = max(0, r - sum(now["count_beyond"]) / max(1, sum(now["count"])))
-        v, c = v + 2 * r * e + 2 * u ** 2, c + 2 * r ** 2 * e + 2 * u ** 3
+        v, c = v + 4 * r * e + 2 * u ** 2, c + 4 * r ** 2 * e + 2 * u ** 3
         centre = sum(now[of]) + sum(now[of + "_beyond"])
         shift = 1.959963984540054 ** 2 * c / v / 2 if v > 0 else 0
         half = math.sqrt(1.959963984540054 ** 2 * v + shift ** 2)
