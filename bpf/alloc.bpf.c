@@ -9,6 +9,7 @@
 #include "account/calls.bpf.h"
 #include "account/cost.bpf.h"
 #include "filter/links.bpf.h"
+#include "python/python_calls.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -16,6 +17,8 @@ const volatile struct settings settings = {};
 const volatile struct sample_tables sample_tables = {};
 const volatile struct user_call user_calls[CUSTOM_CALLS_MAX] = {};
 struct sampler_call sampler_calls[SAMPLER_CALLS_MAX] = {};
+struct python_call python_calls[PYTHON_CALLS_MAX] = {};
+__u32 python_code_ids = 0;
 __u64 mapping_generation = 0;
 __u64 code_generation = 0;
 __u64 shared_paused = 0;
@@ -38,15 +41,6 @@ __u32 followed_sites[FOLLOWED_SITES] = {};
 #define PT_REGS_PARM6(ctx) (((const struct user_pt_regs *)(ctx))->regs[5])
 #endif
 #endif
-
-/* n * size, or on overflow the largest size; such a call returns NULL. */
-static __always_inline __u64 product(__u64 n, __u64 size)
-{
-	__u64 most = size ? ~0ULL / size : ~0ULL;
-
-	barrier_var(most); /* otherwise clang uses a 128-bit multiplication, which BPF does not have */
-	return n > most ? ~0ULL : n * size;
-}
 
 /* Arguments by position. The comments in enum call_shape have their order. */
 #define ARG1 PT_REGS_PARM1(ctx)
@@ -281,6 +275,65 @@ int BPF_KPROBE(session_call)
 	} else {
 		cost_begin(thread);
 		record_call_return(ctx, thread, cookie);
+		cost_end(thread, TRAP_RETURN);
+	}
+	return stays;
+}
+
+/* At the places where CPython's allocators are called, or begin: a program of its own, as the others need no more for them. */
+SEC("uprobe")
+int BPF_KPROBE(python_place)
+{
+	__u64 cookie = bpf_get_attach_cookie(ctx);
+	struct thread *thread;
+
+	if (!begin_entry(cookie, &thread))
+		return 0;
+	enter_python(ctx, thread, cookie);
+	cost_end(thread, trap_at_entry(cookie));
+	return 0;
+}
+
+/* The size that a function of the C library is called with, and *ret_old the block that it takes. */
+static __always_inline __u64 heap_request(struct pt_regs *ctx, __u64 cookie, __u64 *ret_old)
+{
+	__u64 first = ARG1, second = ARG2;
+
+	barrier_var(first); /* otherwise clang computes an address in ctx, which BPF does not allow */
+	barrier_var(second);
+	*ret_old = COOKIE_SHAPE(cookie) == SHAPE_REALLOC ? first : 0;
+	if (COOKIE_SHAPE(cookie) == SHAPE_CALLOC)
+		return product(first, second);
+	return COOKIE_SHAPE(cookie) == SHAPE_REALLOC ? second : first;
+}
+
+/* Both ends of malloc, calloc and realloc of the C library, in a process whose Python view is recorded. */
+SEC("uprobe")
+int BPF_KPROBE(python_heap)
+{
+	__u64 cookie = bpf_get_attach_cookie(ctx), size, old;
+	bool is_bystander;
+	struct thread *thread = own_thread(&is_bystander);
+	int stays = 0;
+
+	if (is_bystander) {
+		count_bystander(trap_at_entry(cookie), 1);
+		return 1;
+	}
+	if (PT_REGS_IP(ctx) == bpf_get_func_ip(ctx)) {
+		if (!link_counts(thread, cookie))
+			return 1;
+		cost_begin(thread);
+		size = heap_request(ctx, cookie, &old);
+		stays = !thread || !thread->python.has_raw ||
+			enter_python_heap(thread, cookie, PT_REGS_SP(ctx), size, old) != 0;
+		cost_end(thread, trap_at_entry(cookie));
+	} else {
+		cost_begin(thread);
+		if (thread) {
+			thread->caller = (struct caller){ .sp = PT_REGS_SP(ctx), .kind = CALLER_PYTHON };
+			call_end(thread, cookie, PT_REGS_RC(ctx));
+		}
 		cost_end(thread, TRAP_RETURN);
 	}
 	return stays;

@@ -21,6 +21,10 @@
  *	bystander_traps  enum trap             number, per CPU       3                probes          loader
  *	admissions       enum admission_place  scratch, per CPU      3                programs        programs
  *
+ *	python_processes memory                struct python_process 4096            loader, probes  probes
+ *	python_codes     python_code_key       struct python_code_known 256 Ki       probes          both
+ *	python_code_records  ring buffer       struct python_code_record * 4 Ki      probes          loader
+ *
  *	unwind_objects   unwind_file           struct unwind_object  4096             loader, probes  both
  *	unwind_slabs     number                array of words        * 512            loader          probes
  *	unwind_places    place_key             struct unwind_place   64 Ki            probes, loader  probes
@@ -39,6 +43,8 @@
  *	tracebacks      the block is recorded without a traceback (tracebacks_dropped)
  *	mapping_starts  the mapping is not recorded (blocks_dropped)
  *	doorbell        nothing is lost: it only wakes the loader, which reads `processes`
+ *	python_processes the loader refuses Python's view of the process
+ *	python_codes, python_code_records  frames of the code object have no name (python_codes_missing)
  *	unwind_objects, unwind_slabs  the file has no table (unwind_tables_missing)
  *	unwind_places, unwind_cache   old entries are replaced
  *
@@ -55,6 +61,7 @@
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include "shared/bpf_types.h"
+#include "shared/python_calls.h"
 #include "shared/unwind_types.h"
 #include "shared/unwind_frame.h"
 
@@ -148,10 +155,27 @@ struct thread_cost {
 	__u64 begin_ns;		 /* start of the running program if it is timed; else 0 */
 };
 
+enum caller_kind {
+	CALLER_RETURN = 0, /* ip is a return address */
+	CALLER_EXACT,	   /* it is not: a sampler's probe sits there */
+	CALLER_PYTHON,	   /* the traceback is that of the interpreter: the registers do not matter */
+};
+
 /* The registers of the allocator's caller at the return of the call. */
 struct caller {
 	__u64 ip, sp, frame_pointer;
-	__u64 is_exact; /* ip is no return address: a sampler's probe sits there */
+	__u64 kind; /* enum caller_kind */
+};
+
+/* The blocks that a thread is about to get from CPython's allocators (bpf/python/pymalloc.bpf.h). */
+struct python_thread {
+	__u64 image;	/* of the next fields */
+	__u64 has_raw;	/* the C library's next function serves a request of raw_size bytes */
+	__u64 raw_size;
+	__u64 granted, granted_size; /* the block that a realloc gets, which may call malloc for it */
+	__u64 freed;	/* the block freed last, which may be passed on */
+	__u64 has_deferred; /* a block of a new arena, of an address that is not known yet */
+	__u64 deferred_size, deferred_ns, deferred_rate, deferred_traceback;
 };
 
 struct thread {
@@ -163,6 +187,7 @@ struct thread {
 	__u64 sample_distance; /* bytes up to the next sample; 0: not drawn yet */
 	__u64 sample_rate;     /* the rate that the distance was drawn for */
 	struct caller caller; /* the caller of the call that is ending */
+	struct python_thread python;
 	__u64 old_bytes; /* mremap: length of the old range, for call_begin() */
 	struct range range; /* scratch memory; too large for the stack before kernel 6.13 */
 	struct walk walk; /* per thread, so that no preempting program overwrites it */
@@ -265,6 +290,27 @@ struct {
 	__type(key, struct unwind_file);
 	__type(value, struct unwind_object);
 } unwind_objects SEC(".maps") __weak;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, PROCESSES_MAX);
+	__type(key, __u64);
+	__type(value, struct python_process);
+} python_processes SEC(".maps") __weak;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 256 << 10);
+	__type(key, struct python_code_key);
+	__type(value, struct python_code_known);
+} python_codes SEC(".maps") __weak;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} python_code_records SEC(".maps") __weak;
 
 struct unwind_slab {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

@@ -81,6 +81,7 @@ enum collector_domains {
 	COLLECTOR_JEMALLOC = 16,
 	COLLECTOR_TCMALLOC = 32,
 	COLLECTOR_MIMALLOC = 64,
+	COLLECTOR_PYTHON = 128, /* CPython's objects, with Python tracebacks, instead of the heaps of such a process */
 };
 
 /* The property of a process that a rule tests, as /proc shows it. */

@@ -15,8 +15,7 @@
  *	address[i] thread[i]                          object, offset ────► path, build_id ►
  *	weight[i]
  *
- * The frames of a traceback are in traceback_frame[first … first + nframe), the most recent
- * call first.
+ * The frames of a traceback are in traceback_frame[first … first + nframe), the most recent call first.
  *
  * The file is little-endian and has fixed-width fields. Every section starts on a multiple of 8. Gaps between sections
  * are at most 4,096 bytes. Readers check that the gaps and the reserved fields are zero.

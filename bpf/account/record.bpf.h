@@ -15,6 +15,7 @@
 #include "account/admit.bpf.h"
 #include "account/books.bpf.h"
 #include "account/ranges.bpf.h"
+#include "python/frames.bpf.h"
 #include "unwind/unwind.bpf.h"
 
 /* Tracebacks in the map, those of gone images included. The loader subtracts those that it removes. */
@@ -32,6 +33,19 @@ static __always_inline void count_traceback(struct process *process)
 	__sync_fetch_and_add(&tracebacks_held, 1);
 }
 
+/* Takes the current stack, or that of the interpreter. */
+static __always_inline void traceback_fill(const struct caller *caller, struct process *process, struct walk *walk)
+{
+	if (settings.has_python && caller->kind == CALLER_PYTHON) {
+		python_traceback_take(walk, process);
+		return;
+	}
+	walk->image = process->image;
+	walk->salt = mix(mix(settings.hash_seed ^ process->image) ^
+			 (process->code_cnt + code_generation));
+	traceback_take(walk, caller->ip, caller->sp, caller->frame_pointer, caller->kind == CALLER_EXACT);
+}
+
 /* Puts the current stack into the map of tracebacks. Returns it and its key; NULL and 0 if it does not fit. */
 static __always_inline struct traceback *traceback_record(const struct caller *caller,
 							  struct process *process,
@@ -42,10 +56,7 @@ static __always_inline struct traceback *traceback_record(const struct caller *c
 	__u64 hash;
 	int err;
 
-	walk->image = process->image;
-	walk->salt = mix(mix(settings.hash_seed ^ process->image) ^
-			 (process->code_cnt + code_generation));
-	traceback_take(walk, caller->ip, caller->sp, caller->frame_pointer, caller->is_exact);
+	traceback_fill(caller, process, walk);
 	hash = traceback_hash(&walk->traceback, process->image);
 	*ret_hash = hash;
 	known = bpf_map_lookup_elem(&tracebacks, &hash);

@@ -16,6 +16,7 @@
  */
 
 #include <bpf/bpf_tracing.h>
+#include "account/argument.bpf.h"
 #include "account/record.bpf.h"
 #include "account/thread.bpf.h"
 
@@ -29,50 +30,12 @@ static __always_inline bool is_of_sampler(const struct process *process, __u32 l
 	return layer == LAYER_HEAP && has_sampler(process);
 }
 
-/* Cuts a value to its width. */
-static __always_inline __u64 narrow_argument(const struct argument_source *source, __u64 value)
-{
-	__u32 shift = (64 - 8 * source->bytes) & 63;
-
-	value <<= shift;
-	return source->is_signed ? (__u64)((__s64)value >> shift) : value >> shift;
-}
-
-static __always_inline __u64 argument_register(struct pt_regs *ctx, __u32 place)
-{
-	__u64 value = 0;
-
-	if (place != ARGUMENT_NO_REGISTER)
-		bpf_probe_read_kernel(&value, sizeof(value), (void *)ctx + place);
-	return value;
-}
-
 /* 0; else it cannot be read. */
-static __noinline int argument_read(struct pt_regs *ctx, __u32 row, __u32 nr, __u64 *ret)
+static __noinline int sample_argument(struct pt_regs *ctx, __u32 row, __u32 nr, __u64 *ret)
 {
-	const struct argument_source *source;
-	__u64 value = 0, address;
-	__u32 bytes;
-	int err = 0;
-
 	if (row >= SAMPLER_CALLS_MAX || nr >= SAMPLER_ARGUMENTS)
 		return 1;
-	source = &sampler_calls[row].argument[nr];
-	bytes = source->bytes;
-	barrier_var(bytes); /* otherwise clang reads it again behind the check */
-	if (bytes > sizeof(value))
-		return 1;
-	if (source->kind == ARGUMENT_CONSTANT) {
-		value = source->value;
-	} else if (source->kind == ARGUMENT_REGISTER) {
-		value = argument_register(ctx, source->base);
-	} else {
-		address = source->value + argument_register(ctx, source->base) +
-			  argument_register(ctx, source->index) * source->scale;
-		err = bpf_probe_read_user(&value, bytes, (void *)address);
-	}
-	*ret = narrow_argument(source, value);
-	return err;
+	return argument_value(ctx, &sampler_calls[row].argument[nr], ret);
 }
 
 /*
@@ -144,13 +107,13 @@ static __noinline int enter_sampler(struct pt_regs *ctx, struct thread *thread, 
 	__u32 row = COOKIE_CUSTOM_CALL(cookie);
 	__u64 address = 0, size = 0, weight = 0;
 
-	if (argument_read(ctx, row, 0, &address))
+	if (sample_argument(ctx, row, 0, &address))
 		return sampler_lose(thread, LOSS_samples_refused);
 	if (COOKIE_SHAPE(cookie) == SHAPE_SAMPLE_FREE)
 		return sample_free(thread, address);
 	if (!thread)
 		return sampler_lose(thread, LOSS_threads_dropped);
-	if (argument_read(ctx, row, 1, &size) || argument_read(ctx, row, 2, &weight))
+	if (sample_argument(ctx, row, 1, &size) || sample_argument(ctx, row, 2, &weight))
 		return sampler_lose(thread, LOSS_samples_refused);
 	thread->caller = (struct caller){ PT_REGS_IP(ctx), PT_REGS_SP(ctx), PT_REGS_FP(ctx), 1 };
 	return sample_record(thread, address, size, weight);

@@ -119,7 +119,16 @@
 	X(samples_refused,                                                                                                         \
 	  "samples of the process's own sampler that were not recorded: unreadable, or with a weight that cannot be")              \
 	X(samples_dropped, "blocks that the process's own sampler chose, but had no room for")                                     \
-	X(execs_unsampled, "execs that ended an injected sampler: the heap of the next program is not recorded")
+	X(execs_unsampled, "execs that ended an injected sampler: the heap of the next program is not recorded")                          \
+	X(python_calls_early,                                                                                                      \
+	  "calls of CPython's allocators that were not recorded: it was not known yet where that CPython has what")                \
+	X(python_blocks_unfound, "blocks of CPython not recorded: it was not found where its allocator put them")                  \
+	X(python_calls_unread, "calls of CPython's allocators that were not recorded: their arguments could not be read")          \
+	X(python_interpreters,                                                                                                     \
+	  "calls of CPython's allocators in another interpreter than the main one: not recorded")                                  \
+	X(python_codes_missing, "frames of Python code without a name: there was no room to tell of the code, or it could not be read") \
+	X(python_frames_broken, "tracebacks cut at a frame of Python code that could not be read")                                 \
+	X(python_places_unknown, "places where CPython allocates that were not understood, and are not seen")
 
 enum counter {
 #define X(name, meaning) COUNTER_##name,
@@ -402,8 +411,9 @@ struct settings {
 	bpf_u64 max_size;      /* larger blocks are not recorded; 0: no limit */
 	bpf_u64 pairing_mask;  /* entries of the map `pairing` - 1 */
 	bpf_u64 nursery_mask;  /* entries of the map `nursery` - 1; 0: no nursery */
+	bpf_u64 has_python;    /* the domain python may be recorded; else the verifier takes its branches out */
 };
-_Static_assert(sizeof(struct settings) == 96, "no padding");
+_Static_assert(sizeof(struct settings) == 104, "no padding");
 
 #define SAMPLE_BYTES_MAX (1ULL << 36)
 

@@ -34,6 +34,10 @@ enum call_shape {
 	/* Probes of the process's own sampler: struct sampler_call says where they have their values. */
 	SHAPE_SAMPLE,	   /* p, size, weight */
 	SHAPE_SAMPLE_FREE, /* p */
+
+	/* Places where CPython's allocators are called: struct python_call says where they have their values. */
+	SHAPE_PYTHON,	   /* malloc, calloc, realloc */
+	SHAPE_PYTHON_FREE,
 	SHAPE_NR,
 };
 
@@ -41,7 +45,7 @@ enum call_shape {
 static inline __attribute__((always_inline)) int shape_is_free(bpf_u32 shape)
 {
 	return shape == SHAPE_FREE || shape == SHAPE_MUNMAP || shape == SHAPE_CUSTOM_FREE ||
-	       shape == SHAPE_SAMPLE_FREE;
+	       shape == SHAPE_SAMPLE_FREE || shape == SHAPE_PYTHON_FREE;
 }
 
 /* Whether it is no call of a function, but a point that the process's own sampler passes. */
@@ -50,22 +54,30 @@ static inline __attribute__((always_inline)) int shape_is_sampler(bpf_u32 shape)
 	return shape == SHAPE_SAMPLE || shape == SHAPE_SAMPLE_FREE;
 }
 
+/* Whether it is no call of a function, but a place where one of CPython's allocators is called or begins. */
+static inline __attribute__((always_inline)) int shape_is_python(bpf_u32 shape)
+{
+	return shape == SHAPE_PYTHON || shape == SHAPE_PYTHON_FREE;
+}
+
 static inline __attribute__((always_inline)) int shape_is_mapping(bpf_u32 shape)
 {
 	return shape == SHAPE_MMAP || shape == SHAPE_MUNMAP || shape == SHAPE_MREMAP;
 }
 
 #define DOMAIN_MAPPING 1
+#define DOMAIN_PYTHON 5
 #define DOMAIN_CUSTOM 16 /* the first domain of --probe */
 #define DOMAIN_MAX 255
 
 /*
  * The attach cookie of a probe: its site, its call shape, and the layer and domain of its blocks. by_ret: probes
  * on `ret` instructions see its returns, even in a process that has return probes. user_call: the row of
- * user_calls[] with the argument positions of a custom function; for a sampler's probe that of sampler_calls[].
+ * user_calls[] with the argument positions of a custom function; for a sampler's probe that of sampler_calls[], for a
+ * place in CPython that of python_calls[].
  *
- *	site:24 | by_ret:1 | shape:7 | of_heap:1 | stepped:1 | restarts:1 | in_session:1 | own_link:1 | 8 spare |
- *	user_call:9 | layer:2 | domain:8
+ *	site:24 | by_ret:1 | shape:7 | of_heap:1 | stepped:1 | restarts:1 | in_session:1 | own_link:1 |
+ *	user_call:17 | layer:2 | domain:8
  */
 #define SITE_COOKIE(site, shape, layer, domain) \
 	((bpf_u64)(site) << 40 | (bpf_u64)(shape) << 32 | (bpf_u64)(layer) << 8 | (domain))
@@ -78,7 +90,7 @@ static inline __attribute__((always_inline)) int shape_is_mapping(bpf_u32 shape)
 #define COOKIE_OWN_LINK (1ULL << 27) /* of one process, where others have shared links (enum links_phase) */
 #define COOKIE_SHAPE(cookie) ((bpf_u32)((cookie) >> 32) & 0x7f)
 #define CUSTOM_CALL_COOKIE(index) ((bpf_u64)(index) << 10)
-#define COOKIE_CUSTOM_CALL(cookie) ((bpf_u32)((cookie) >> 10) & 0x1ff)
+#define COOKIE_CUSTOM_CALL(cookie) ((bpf_u32)((cookie) >> 10) & 0x1ffff)
 #define COOKIE_LAYER(cookie) ((bpf_u32)((cookie) >> 8) & 3)
 #define COOKIE_DOMAIN(cookie) ((bpf_u32)(cookie) & 0xff)
 

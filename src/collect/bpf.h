@@ -6,6 +6,7 @@
 
 #include "shared/bpf_types.h"
 #include "shared/filter_types.h"
+#include "shared/python_calls.h"
 
 #include "allocsnap.skel.h"
 

@@ -250,9 +250,9 @@ const struct allocator *allocator_of(const char *path)
 
 const char *domain_name(uint32_t domain)
 {
-	static const char *const names[] = { "malloc", [DOMAIN_MAPPING] = "mmap" };
+	static const char *const names[] = { "malloc", [DOMAIN_MAPPING] = "mmap", [DOMAIN_PYTHON] = "python" };
 
-	if (domain < ARRAY_SIZE(names))
+	if (domain < ARRAY_SIZE(names) && names[domain])
 		return names[domain];
 	for (size_t i = 0; i < ARRAY_SIZE(allocators); i++)
 		if (allocators[i].domain == domain)

@@ -65,6 +65,22 @@ long fake_ring(const void *map, const void *data, __u64 bytes)
 	return 0;
 }
 
+void *fake_ring_reserve(const void *map, __u64 bytes)
+{
+	if (!map || bytes > sizeof(fake.record))
+		abort();
+	fake.record_bytes = bytes;
+	memset(fake.record, 0xaa, bytes);
+	return fake.ring_is_full ? NULL : fake.record;
+}
+
+void fake_ring_submit(void *record)
+{
+	if (record != fake.record)
+		abort();
+	fake.record_cnt++;
+}
+
 long bpf_probe_read_user(void *to, __u32 bytes, const void *from)
 {
 	uintptr_t address = (uintptr_t)from;

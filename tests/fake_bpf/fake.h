@@ -24,6 +24,10 @@ struct fake_kernel {
 
 	__u32 rung_for; /* the TGID that the loader was woken for last */
 	__u32 ring_cnt;
+	_Alignas(__u64) char record[80 << 10]; /* what was reserved last in a ring buffer */
+	__u64 record_bytes;
+	__u32 record_cnt; /* records that were submitted */
+	bool ring_is_full;
 
 	/* User memory is real memory; below the first page and here it faults. 0: nowhere. */
 	__u64 fault_address;

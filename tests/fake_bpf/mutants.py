@@ -17,6 +17,7 @@ import sys
 import tempfile
 
 from mutants_life import MUTANTS_LIFE
+from mutants_python import MUTANTS_PYTHON
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAMS = ("bpf_admissible", "bpf_alloc", "bpf_oom", "bpf_pending", "bpf_process")
@@ -217,7 +218,7 @@ MUTANTS = {
     "realloc: a killed thread's block replaces another's": (
         "account/record.bpf.h", "block_put_back(&key, &old);", "block_add(&key, &old, BPF_ANY);"),
     "calloc: the product wraps": (
-        "alloc.bpf.c", "return n > most ? ~0ULL : n * size;", "return n * size;"),
+        "account/argument.bpf.h", "return n > most ? ~0ULL : n * size;", "return n * size;"),
     "memalign: the alignment is the size": (
         "alloc.bpf.c", "case SHAPE_MEMALIGN:\n\t\treturn call_begin(thread, cookie, sp, ARG2, 0);",
         "case SHAPE_MEMALIGN:\n\t\treturn call_begin(thread, cookie, sp, ARG1, 0);"),
@@ -430,7 +431,7 @@ MUTANTS = {
     "shares: released slots still count": (
         "filter/everyone.bpf.h", "\tslot_count(user, -1);\n", ""),
 
-    **MUTANTS_LIFE,
+    **MUTANTS_LIFE, **MUTANTS_PYTHON,
 }
 
 

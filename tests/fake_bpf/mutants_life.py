@@ -439,13 +439,13 @@ MUTANTS_LIFE = {
     "sampler: its place is a return address": (
         "account/sampler.bpf.h", "PT_REGS_SP(ctx), PT_REGS_FP(ctx), 1 };", "PT_REGS_SP(ctx), PT_REGS_FP(ctx), 0 };"),
     "sampler: values have eight bytes": (
-        "account/sampler.bpf.h", "(64 - 8 * source->bytes) & 63;", "0;"),
+        "account/argument.bpf.h", "(64 - 8 * source->bytes) & 63;", "0;"),
     "sampler: no value has a sign": (
-        "account/sampler.bpf.h", "return source->is_signed ? (__u64)((__s64)value >> shift) : value >> shift;", "return value >> shift;"),
+        "account/argument.bpf.h", "return source->is_signed ? (__u64)((__s64)value >> shift) : value >> shift;", "return value >> shift;"),
     "sampler: an index is of bytes": (
-        "account/sampler.bpf.h", "argument_register(ctx, source->index) * source->scale;", "argument_register(ctx, source->index);"),
+        "account/argument.bpf.h", "argument_register(ctx, source->index) * source->scale;", "argument_register(ctx, source->index);"),
     "sampler: memory that cannot be read is 0": (
-        "account/sampler.bpf.h", "\t*ret = narrow_argument(source, value);\n\treturn err;", "\t*ret = narrow_argument(source, value);\n\treturn 0;"),
+        "account/argument.bpf.h", "\t*ret = narrow_argument(source, value);\n\treturn err;", "\t*ret = narrow_argument(source, value);\n\treturn 0;"),
     "sizes: the least one is too small": (
         "account/sample.bpf.h", "size < settings.min_size", "size <= settings.min_size"),
     "sizes: the most is too large": (

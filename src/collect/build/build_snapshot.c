@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "collect/build/build_python.h"
 #include "collect/build/build_tracebacks.h"
 #include "collect/bpf.h"
 #include "collect/build/build_metadata.h"
@@ -32,6 +33,7 @@ struct assembly {
 	uint64_t bytes, blocks; /* live at the cut; estimates when blocks are sampled */
 	uint64_t trace_nr;
 	uint64_t tracebacks_missing;
+	uint64_t python_codes_missing;
 	uint64_t tracebacks_limited, tracebacks_broken, tracebacks_skipping, tracebacks_guessed;
 	uint64_t tracebacks_ended[SNAP_END_NR];
 };
@@ -98,10 +100,22 @@ static int add_stand_in(struct assembly *assembly, const char *what)
 static bool has_names(const struct assembly *assembly, const struct code_place *place,
 		      uint32_t *ret_object)
 {
-	if (place->object >= OBJECT_SKIPPED)
+	if (place->object >= OBJECT_PYTHON)
 		return false;
 	*ret_object = assembly->object_symbols[place->object];
 	return *ret_object != NAMES_NONE;
+}
+
+/* A frame of the interpreter. Its code object may not be known: the kernel side had no room to tell of it. */
+static int add_python_frame(struct assembly *assembly, uint64_t word)
+{
+	uint32_t id;
+	int err = build_python_frame(assembly->target, assembly->builder, word, &id);
+
+	if (err != -ENOENT)
+		return err ?: array_push(&assembly->frames, frame, id);
+	assembly->python_codes_missing += PYTHON_FRAME_CODE(word) != PYTHON_CODE_UNKNOWN;
+	return add_stand_in(assembly, "[Python code]");
 }
 
 static int add_place_frames(struct assembly *assembly, const struct code_place *place)
@@ -117,6 +131,8 @@ static int add_place_frames(struct assembly *assembly, const struct code_place *
 
 	if (place->object == OBJECT_SKIPPED)
 		return add_stand_in(assembly, "[callers without frame pointer]");
+	if (place->object == OBJECT_PYTHON)
+		return add_python_frame(assembly, place->offset);
 	has_names(assembly, place, &where.names);
 	if (in_object) {
 		where.object = assembly->object_id[place->object];
@@ -371,6 +387,8 @@ static void count_loader_losses(const struct assembly *assembly, const struct sn
 	loss[LOSS_mappings_skipped] = mappings->skipped_nr;
 	loss[LOSS_mappings_forgotten] = mappings->forgotten_nr;
 	loss[LOSS_tracebacks_missing] = assembly->tracebacks_missing;
+	loss[LOSS_python_codes_missing] = assembly->python_codes_missing;
+	loss[LOSS_python_places_unknown] = target->python.unknown_nr;
 	loss[LOSS_functions_unprobed] = probes_lost_in(probes->failed, probes->failed_nr, mappings);
 	loss[LOSS_functions_dropped] = probes_lost_in(probes->dropped, probes->dropped_nr, mappings);
 	loss[LOSS_processes_dropped] = target->losses.children_dropped_nr;
@@ -413,7 +431,7 @@ static int fill_snapshot(struct assembly *assembly, const struct process *books,
 	if (!err)
 		err = add_objects(assembly);
 	if (!err)
-		err = look_up_names(assembly);
+		err = look_up_names(assembly) ?: build_python_lines(assembly->target);
 	if (!err)
 		err = describe_probes(assembly->builder, &assembly->target->mappings, assembly->target->probes.used,
 				      assembly->object_id);

@@ -7,6 +7,7 @@
 #include "base/array.h"
 #include "collect/build/return_address.h"
 #include "snapshot.h"
+#include "shared/python_calls.h"
 #include "shared/unwind_frame.h"
 
 /* Files for another machine have no facts. */
@@ -50,8 +51,13 @@ static bool is_exact(const struct traceback *traceback, uint32_t at)
 static bool find_code_place(struct tracebacks *tracebacks, const struct mappings *mappings, uint64_t pc, bool is_sure,
 			    struct code_place *ret)
 {
-	const struct mapping *mapping = mappings_find(mappings, pc);
+	const struct mapping *mapping;
 
+	if (pc & PYTHON_FRAME) {
+		*ret = (struct code_place){ .object = OBJECT_PYTHON, .offset = pc };
+		return true;
+	}
+	mapping = mappings_find(mappings, pc);
 	*ret = (struct code_place){ .object = OBJECT_NONE, .offset = pc };
 	if (!mapping) {
 		tracebacks->frames_unmapped += is_sure;

@@ -78,6 +78,8 @@ static int add_probes_of_site(const struct attachment *at, struct probe_site *si
 
 	if (err)
 		return err;
+	if (site->is_for_python)
+		return array_push(&batch->end[PROBE_PYTHON_HEAP], place, entry);
 	if (shape_is_sampler(site->shape))
 		return array_push(&batch->end[PROBE_SAMPLE], place, entry);
 	if (shape_is_free(site->shape))

@@ -14,6 +14,8 @@ static struct bpf_program *program_at_end(const struct allocsnap_bpf *bpf, enum 
 		[PROBE_BOTH] = bpf->progs.session_call,
 		[PROBE_ENTRY] = bpf->progs.enter_call,
 		[PROBE_SAMPLE] = bpf->progs.take_sample,
+		[PROBE_PYTHON] = bpf->progs.python_place,
+		[PROBE_PYTHON_HEAP] = bpf->progs.python_heap,
 	};
 
 	return program[end];

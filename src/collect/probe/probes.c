@@ -34,6 +34,7 @@ static bool is_wanted_site(uint32_t domains, const struct probe_site *site, cons
 		[2] = COLLECTOR_MALLOC | COLLECTOR_JEMALLOC,
 		[3] = COLLECTOR_MALLOC | COLLECTOR_TCMALLOC,
 		[4] = COLLECTOR_MALLOC | COLLECTOR_MIMALLOC,
+		[DOMAIN_PYTHON] = COLLECTOR_PYTHON,
 	};
 	const char *name = allocator_of(object->path)->name;
 
@@ -236,6 +237,43 @@ static int attach_new(struct probes *probes, const struct allocsnap_bpf *bpf,
 		if (!probes->site[i].is_attached && !probes->site[i].is_another)
 			err = array_push(probes, failed, index);
 	return err;
+}
+
+/* CPython's raw domain is these three functions. */
+static bool serves_python(const struct allocator_function *known)
+{
+	return !strcmp(known->name, "malloc") || !strcmp(known->name, "calloc") || !strcmp(known->name, "realloc");
+}
+
+static bool has_sites_for_python(const struct probes *probes, uint32_t object)
+{
+	for (size_t i = 0; i < probes->site_nr; i++)
+		if (probes->site[i].object == object && probes->site[i].is_for_python)
+			return true;
+	return false;
+}
+
+int probes_attach_for_python(struct probes *probes, const struct allocsnap_bpf *bpf, const struct objects *objects,
+			     uint32_t index, struct reason *why)
+{
+	const struct probe_info *facts = objects->object[index]->facts;
+	size_t first = probes->site_nr;
+	int err = 0;
+
+	if (probes->is_paused || !facts || facts->functions_err || has_sites_for_python(probes, index))
+		return 0;
+	for (uint32_t i = 0; i < facts->function_nr && !err; i++) {
+		const struct object_function *function = &facts->function[i];
+		const struct allocator_function *known = &allocator_functions[function->name];
+		struct probe_site site = { .layer = LAYER_POOL, .domain = DOMAIN_PYTHON, .is_for_python = true };
+
+		if (function->name >= allocator_function_nr || !serves_python(known))
+			continue;
+		site.function = known->name;
+		site.shape = known->shape;
+		err = append_site(probes, site, index, function);
+	}
+	return err || probes->site_nr == first ? err : attach_new(probes, bpf, objects, index, first, why);
 }
 
 /*

@@ -43,6 +43,7 @@ struct probe_site {
 	uint32_t user_call; /* index into user_calls[], or of a sampler's place into sampler_calls[] */
 	uint64_t semaphore; /* of a sampler's place, in the file; 0: none */
 	bool is_user_allocator;
+	bool is_for_python; /* of the C library: gives blocks that CPython has asked for */
 	bool of_heap;
 	bool is_seldom; /* heap_is_seldom_called() */
 	bool throws;
@@ -58,6 +59,8 @@ enum probe_end {
 	PROBE_BOTH,   /* a session: the program at the entry decides whether the return is probed */
 	PROBE_ENTRY,
 	PROBE_SAMPLE, /* at a point that the process's own sampler passes */
+	PROBE_PYTHON, /* at a place where CPython's allocators are called, or begin */
+	PROBE_PYTHON_HEAP, /* a session at a function that they call */
 	PROBE_END_NR
 };
 
@@ -136,6 +139,13 @@ struct probes {
  */
 int probes_attach(struct probes *probes, const struct allocsnap_bpf *bpf,
 		  const struct objects *objects, uint32_t object, bool with_heap, struct reason *why);
+
+/*
+ * Probes malloc, calloc and realloc of an object for blocks that CPython asks for (elf/python/python_info.h), unless
+ * that was done before. Only if the kernel has sessions. Results as of probes_attach().
+ */
+int probes_attach_for_python(struct probes *probes, const struct allocsnap_bpf *bpf, const struct objects *objects,
+			     uint32_t object, struct reason *why);
 
 /* Whether functions of a heap are probed that give out blocks. */
 bool probes_see_heap(const struct probes *probes);

@@ -18,6 +18,7 @@
 #include "base/reason.h"
 #include "collect/probe/attach_methods.h"
 #include "collect/session/early_probes.h"
+#include "collect/session/python_use.h"
 #include "collect/bpf.h"
 #include "collect/session/load.h"
 #include "collect/process/open_file.h"
@@ -68,6 +69,10 @@ static int open_events(struct collector *collector, struct reason *why)
 		ring_buffer__new(bpf_map__fd(collector->bpf->maps.doorbell), ignore_doorbell_payload, NULL, NULL);
 	if (!collector->events.doorbell)
 		return -errno;
+	err = ring_buffer__add(collector->events.doorbell, bpf_map__fd(collector->bpf->maps.python_code_records),
+			       note_python_code, collector);
+	if (err)
+		return err;
 	err = watch_fd(&collector->events, ring_buffer__epoll_fd(collector->events.doorbell));
 	if (!err && collector->helpers.link_holder)
 		err = watch_fd(&collector->events, link_holder__end_fd(collector->helpers.link_holder)) ?:
@@ -151,6 +156,10 @@ static int check_collector_options(const struct collector_options *options, stru
 		return reason_set(why, -EINVAL, "the budget can be %u percent at most", COLLECTOR_MAX_OVERHEAD_MOST);
 	if (options->max_size && options->min_size > options->max_size)
 		return reason_set(why, -EINVAL, "the least size is above the most");
+	if (options->domains & COLLECTOR_PYTHON && (options->follow_forks || options->everyone))
+		return reason_set(why, -EINVAL, "the domain python is for single processes: not with --follow-forks, and not in record");
+	if (options->domains & COLLECTOR_PYTHON && options->no_return_probes)
+		return reason_set(why, -EINVAL, "the domain python needs return probes: not with --no-return-probes");
 	return 0;
 }
 
@@ -217,6 +226,8 @@ static int open_kernel_side(struct collector *collector, struct reason *why)
 	collector->bpf = load_bpf(options, &collector->custom, options->traceback_limit, why);
 	if (!collector->bpf)
 		return -errno;
+	if (options->domains & COLLECTOR_PYTHON && !probes_have_sessions(collector->bpf))
+		return reason_set(why, -ENOTSUP, "the domain python needs uprobe sessions, which Linux has from 6.13 on");
 	share_files(collector->bpf, &collector->objects, &collector->options);
 	use_link_holder(collector->bpf, &collector->helpers, &collector->shared);
 	collector->shared.probes.late = &collector->late;

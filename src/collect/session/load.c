@@ -159,6 +159,17 @@ static int configure_nursery(struct allocsnap_bpf *bpf, uint32_t max_blocks)
 	       bpf_map__set_max_entries(bpf->maps.nursery, NURSERY_PLACES);
 }
 
+#define PYTHON_RECORD_BYTES (2u << 20) /* some 1,500 code objects, until the loader comes to read them */
+
+/* Only one process's Python view is recorded, so there is no room for more where many are recorded. */
+static int configure_python(struct allocsnap_bpf *bpf, const struct collector_options *options)
+{
+	if (!(options->domains & COLLECTOR_PYTHON))
+		return 0;
+	bpf->rodata->settings.has_python = true;
+	return bpf_map__set_max_entries(bpf->maps.python_code_records, PYTHON_RECORD_BYTES);
+}
+
 static int configure_bpf(struct allocsnap_bpf *bpf, const struct collector_options *options,
 			 const struct map_room *room, uint32_t traceback_limit)
 {
@@ -172,7 +183,7 @@ static int configure_bpf(struct allocsnap_bpf *bpf, const struct collector_optio
 	if (getrandom(&settings->hash_seed, sizeof(settings->hash_seed), 0) < 0)
 		return -errno;
 	configure_choice(bpf, options, room->pairing);
-	err = size_maps(bpf, room) ?: configure_nursery(bpf, room->blocks);
+	err = size_maps(bpf, room) ?: configure_nursery(bpf, room->blocks) ?: configure_python(bpf, options);
 	if (!err)
 		err = bpf_map__set_value_size(bpf->maps.tracebacks,
 					      offsetof(struct traceback, pc) +
@@ -189,9 +200,14 @@ static void choose_programs(struct allocsnap_bpf *bpf)
 	bpf_program__set_autoload(bpf->progs.leave_call, !way->has_sessions);
 	bpf_program__set_autoload(bpf->progs.process_switch, !way->has_sessions);
 	bpf_program__set_autoload(bpf->progs.alternate_stacks, !way->has_sessions);
+	/* Loaded when a CPython is found, in recordings of single processes only (late_programs.h). */
+	bpf_program__set_autoload(bpf->progs.python_place, false);
+	bpf_program__set_autoload(bpf->progs.python_heap, false);
 	if (way->is_alone)
 		return;
 	bpf_program__set_expected_attach_type(bpf->progs.session_call, UPROBE_SESSION_ATTACH_TYPE);
+	bpf_program__set_expected_attach_type(bpf->progs.python_heap, UPROBE_SESSION_ATTACH_TYPE);
+	bpf_program__set_expected_attach_type(bpf->progs.python_place, UPROBE_MULTI_ATTACH_TYPE);
 	bpf_program__set_expected_attach_type(bpf->progs.enter_call, UPROBE_MULTI_ATTACH_TYPE);
 	bpf_program__set_expected_attach_type(bpf->progs.take_sample, UPROBE_MULTI_ATTACH_TYPE);
 	bpf_program__set_expected_attach_type(bpf->progs.leave_call, UPROBE_MULTI_ATTACH_TYPE);

@@ -297,7 +297,7 @@ static void handle_target_exit(struct collector *collector, struct target *targe
 	target__read_identity(target);
 	if (target->probes.used == &collector->shared.probes)
 		probe_new_objects(collector, target, NULL);
-	late_functions_count(&target->late, &collector->objects, target->probes.used, !target->sampler.is_used,
+	late_functions_count(&target->late, &collector->objects, target->probes.used, !target__heap_is_hidden(target),
 			     target->life.has_ended);
 	own_links_end(collector, target);
 	target->life.is_exit_handled = collector->options.everyone;
@@ -373,7 +373,7 @@ static void refresh_target(struct collector *collector, struct target *target, b
 	    target->mappings.mapping_nr <= MAPPINGS_UNMAPPED_MAX)
 		copied_count(&collector->objects, &collector->notes, target);
 	probe_new_mappings(collector, target);
-	late_functions_count(&target->late, &collector->objects, target->probes.used, !target->sampler.is_used,
+	late_functions_count(&target->late, &collector->objects, target->probes.used, !target__heap_is_hidden(target),
 			     target->life.has_ended);
 }
 

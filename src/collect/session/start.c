@@ -11,6 +11,7 @@
 #include "base/reason.h"
 #include "collect/process/process_filter.h"
 #include "collect/session/copied_functions.h"
+#include "collect/session/python_use.h"
 #include "collect/session/sampler_use.h"
 #include "collect/session/user_allocator_probes.h"
 #include "collect/probe/uretprobe_safety.h"
@@ -174,9 +175,9 @@ int probe_new_objects(struct collector *collector, struct target *target, struct
 	copied_mark(&collector->objects, &collector->notes, &target->mappings, target->probes.used);
 	if (err)
 		reason_set(why, err, "cannot probe process %d: %s", target->identity.pid, strerror(-err));
-	err = err ?: use_sampler(collector, target, why);
+	err = err ?: use_sampler(collector, target, why) ?: use_python(collector, target, why);
 	for (size_t i = 0; i < mappings->used_nr && !err; i++)
-		err = probe_object(collector, target->probes.used, mappings->used[i], !target->sampler.is_used && !target->sampler.is_heap_left_out, why);
+		err = probe_object(collector, target->probes.used, mappings->used[i], !target__heap_is_hidden(target), why);
 	return err;
 }
 

@@ -107,6 +107,7 @@ void targets_close(struct targets *targets, struct target *target)
 	probes_close(&target->probes.own); /* first: late writes must not hit the slot's next owner */
 	if (target->slot != BOOKS_NONE && targets->by_slot[target->slot] == target)
 		targets->by_slot[target->slot] = NULL;
+	target_python_release(&target->python, targets->books.bpf);
 	books_end(&targets->books, target->slot);
 	target__free(target);
 }

@@ -16,7 +16,7 @@
 
 static void mark_object_needed(bool *is_needed, uint32_t object)
 {
-	if (object < OBJECT_SKIPPED)
+	if (object < OBJECT_PYTHON)
 		is_needed[object] = true;
 }
 

@@ -18,7 +18,7 @@ static void request_reprobe(struct objects *objects, struct target *target, uint
 {
 	target->reading.is_touched = true;
 	if (!objects->object[object]->has_changed)
-		target->late.nr += probes_count_functions(objects, object, !target->sampler.is_used);
+		target->late.nr += probes_count_functions(objects, object, !target__heap_is_hidden(target));
 }
 
 static void drop_probes(struct objects *objects, struct shared_probes *shared, struct targets *targets, uint32_t object)

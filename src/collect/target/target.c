@@ -300,12 +300,18 @@ bool target__is_over(const struct target *target)
 	return target->identity.pidfd < 0 ? target->now.books.exit_ns || target->life.is_gone : poll(&end, 1, 0) > 0;
 }
 
+bool target__heap_is_hidden(const struct target *target)
+{
+	return target->sampler.is_used || target->sampler.is_heap_left_out || target->python.is_used;
+}
+
 int target__forget_image(struct target *target)
 {
 	target->life.exec_cnt = target->now.books.exec_cnt;
 	target->reading.is_touched = true;
 	target->identity.is_named = false;
 	tracebacks_forget(&target->tracebacks);
+	target_python_begin(&target->python);
 	if (target->life.exec_event_cnt >= target->life.exec_cnt)
 		return target__read_identity(target);
 	target->life.exec_event_cnt = target->life.exec_cnt;

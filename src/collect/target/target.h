@@ -19,6 +19,7 @@
 #include "collect/process/pace.h"
 #include "collect/process/process_identity.h"
 #include "collect/process/rss.h"
+#include "collect/python/target_python.h"
 #include "collect/target/accounting.h"
 #include "collect/target/exited_totals.h"
 #include "collect/target/tracebacks.h"
@@ -135,6 +136,7 @@ struct target {
 	struct maps_reading reading;
 	struct target_probes probes;
 	struct target_sampler sampler;
+	struct target_python python;
 	struct late_functions late;
 	struct target_budget budget;
 	struct link_walks walks;
@@ -179,6 +181,9 @@ int target__forget_image(struct target *target);
 
 /* The resolution of a process's start time in /proc/PID/stat. */
 uint64_t target__tick_ns(void);
+
+/* Whether its heap is left out: a sampler tells of it, or has gone, or Python's view is recorded instead. */
+bool target__heap_is_hidden(const struct target *target);
 
 /* Whether the process has ended. */
 bool target__is_over(const struct target *target);

@@ -17,6 +17,7 @@
  * frame or more that a walk by frame pointers has missed.
  */
 #define OBJECT_SKIPPED (OBJECT_NONE - 1)
+#define OBJECT_PYTHON (OBJECT_NONE - 2) /* the offset is the word of a Python frame (PYTHON_FRAME_WORD()) */
 struct code_place {
 	uint32_t object;
 	bool is_guessed;

@@ -54,6 +54,10 @@ struct fake_map_def {
 /* A ring buffer: the test counts the rings and ignores the contents. */
 #define bpf_ringbuf_output(map, data, bytes, flags) fake_ring((map), (data), (bytes))
 
+/* Another one: the test looks at the record that was submitted last. */
+#define bpf_ringbuf_reserve(map, bytes, flags) fake_ring_reserve((map), (bytes))
+#define bpf_ringbuf_submit(record, flags) fake_ring_submit(record)
+
 /*
  * Elements of arrays exist from their first use on, and are zero. A map in a map is known by the address of its place
  * in the outer map, and its value has any type there.
@@ -74,6 +78,8 @@ __u64 bpf_get_attach_cookie(void *ctx);
 __u64 bpf_get_func_ip(void *ctx);
 long bpf_get_current_comm(void *to, __u32 bytes);
 long fake_ring(const void *map, const void *data, __u64 bytes);
+void *fake_ring_reserve(const void *map, __u64 bytes);
+void fake_ring_submit(void *record);
 long bpf_seq_write(struct seq_file *seq, const void *data, __u32 bytes);
 long bpf_probe_read_user(void *to, __u32 bytes, const void *from);
 long bpf_probe_read_kernel(void *to, __u32 bytes, const void *from);

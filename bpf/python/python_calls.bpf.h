@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_PYTHON_CALLS_BPF_H
+#define ALLOCSNAP_PYTHON_CALLS_BPF_H
+
+/*
+ * The effect of calls of CPython's allocators on the books. Its blocks are of the pool layer, whatever gives the memory.
+ *
+ *	small: pymalloc gives it; the address is known beforehand (pymalloc.bpf.h)
+ *	large or empty, and those of the raw domain: the C library's next function in this thread gives it (python_heap)
+ *	realloc: in place, or a new block and a free
+ *
+ * A profile-guided build has copies of the allocators' functions where they are called often. Such a place is probed at
+ * the jump that chooses between the copy and a call by pointer; where the call goes by the pointer, the entry of that
+ * function is probed. A function may call another one for the same block: that is counted once.
+ */
+
+#include <bpf/bpf_tracing.h>
+#include "account/argument.bpf.h"
+#include "account/calls.bpf.h"
+#include "python/pymalloc.bpf.h"
+
+extern struct python_call python_calls[PYTHON_CALLS_MAX]; /* filled before the probes with their cookies */
+
+/* ---- the books ---- */
+
+/* The block that a small allocation will get enters the books, with the traceback of the interpreter. */
+__weak __noinline int python_record(struct thread *thread, __u64 address, __u64 size, __u64 rate)
+{
+	struct process *process = process_of_thread(thread);
+	struct block_key key;
+	struct block block;
+	struct calls *calls;
+
+	if (!process || !thread)
+		return 0;
+	calls = &thread->layer[LAYER_POOL];
+	key = block_key_of(address, process->image, LAYER_POOL);
+	block = (struct block){
+		.size = size,
+		.birth_ns = bpf_ktime_get_ns(),
+		.thread = (__u32)bpf_get_current_pid_tgid(),
+		.rate = rate,
+		.domain = DOMAIN_PYTHON,
+		.epoch = read_epoch(),
+	};
+	thread->caller = (struct caller){ .kind = CALLER_PYTHON };
+	calls->newest = record_block(&thread->caller, process, &thread->walk, &key, &block, calls->newest,
+				     block.epoch) ? address : 0;
+	return 0;
+}
+
+/* Removes a block. Returns whether the books had it. */
+static __always_inline bool python_remove(struct process *process, struct thread *thread, __u64 address)
+{
+	if (!may_be_known(LAYER_POOL, address))
+		return true;
+	return free_block(process, LAYER_POOL, address, thread ? thread->layer[LAYER_POOL].newest : 0);
+}
+
+static __always_inline void python_remove_old(struct process *process, struct thread *thread, __u64 address)
+{
+	if (!python_remove(process, thread, address))
+		count_unknown_free(process);
+	thread->python.freed = address;
+}
+
+/* ---- a block of a new arena ---- */
+
+static __noinline int python_defer(struct process *process, struct thread *thread, __u64 size, __u32 rate)
+{
+	__u64 hash = 0;
+
+	thread->caller = (struct caller){ .kind = CALLER_PYTHON };
+	traceback_record(&thread->caller, process, &thread->walk, &hash);
+	thread->python.has_deferred = true;
+	thread->python.deferred_size = size;
+	thread->python.deferred_rate = rate;
+	thread->python.deferred_ns = bpf_ktime_get_ns();
+	thread->python.deferred_traceback = hash;
+	return 0;
+}
+
+/* The address of the deferred block, or 0: the arena is not there yet. */
+static __always_inline __u64 deferred_address(struct python_process *python, const struct thread *thread)
+{
+	__u64 block, pool = pool_used(python, CLASS_OF(thread->python.deferred_size), &block);
+
+	return pool ? pool + POOL_HEADER : 0;
+}
+
+__weak __noinline int python_settle(struct thread *thread, __u64 address)
+{
+	struct process *process = process_of_thread(thread);
+	struct traceback *traceback;
+	struct estimate estimate;
+	struct block_key key;
+	struct block block;
+
+	if (!process || !thread)
+		return 0;
+	thread->python.has_deferred = false;
+	key = block_key_of(address, process->image, LAYER_POOL);
+	block = (struct block){
+		.size = thread->python.deferred_size,
+		.traceback = thread->python.deferred_traceback,
+		.birth_ns = thread->python.deferred_ns,
+		.thread = (__u32)bpf_get_current_pid_tgid(),
+		.rate = thread->python.deferred_rate,
+		.domain = DOMAIN_PYTHON,
+		.epoch = read_epoch(),
+	};
+	if (!address)
+		process_count_loss(process, LOSS_python_blocks_unfound);
+	if (!address || block_put(process, &key, &block, has_block_share(process), block.epoch))
+		return 0;
+	estimate = estimate_of(&key, &block);
+	count_entered(process, estimate);
+	traceback = bpf_map_lookup_elem(&tracebacks, &block.traceback);
+	if (traceback) {
+		__sync_fetch_and_add(&traceback->churn.allocations, estimate.blocks);
+		__sync_fetch_and_add(&traceback->churn.allocated_bytes, estimate.bytes);
+	}
+	return 0;
+}
+
+/* Forgets pending requests of an earlier image. */
+static __always_inline void python_begin(struct process *process, struct thread *thread)
+{
+	if (thread->python.image == process->image)
+		return;
+	thread->python = (struct python_thread){ .image = process->image };
+}
+
+/* ---- the operations ---- */
+
+/* The C library's next function gives the block. */
+static __always_inline int raw_expect(struct thread *thread, __u64 size)
+{
+	thread->python.has_raw = true;
+	thread->python.raw_size = size;
+	return 0;
+}
+
+/*
+ * Whether this is the malloc that a realloc calls for its own block: the next call of the thread, with the same size and
+ * the same block to come. The books have that block, unless it was not chosen.
+ */
+static __always_inline bool is_granted(struct process *process, struct thread *thread, __u64 address, __u64 size)
+{
+	struct block_key key = block_key_of(address, process->image, LAYER_POOL);
+	__u64 granted = thread->python.granted;
+
+	thread->python.granted = 0;
+	return address && address == granted && size == thread->python.granted_size &&
+	       (is_selective() || nursery_has(&key) || bpf_map_lookup_elem(&blocks, &key));
+}
+
+/* address: where the block will be; 0: in a new arena. */
+static __always_inline int python_enter(struct process *process, struct thread *thread, __u64 address, __u64 size)
+{
+	__u32 rate;
+
+	if (block_is_wanted(process, thread, LAYER_POOL, size, &rate))
+		return address ? python_record(thread, address, size, rate) : python_defer(process, thread, size, rate);
+	thread->layer[LAYER_POOL].newest = 0;
+	return 0;
+}
+
+static __always_inline int python_allocate(struct process *process, struct python_process *python, struct thread *thread,
+					   __u64 size)
+{
+	__u64 address;
+
+	if (size - 1 >= SMALL_MAX)
+		return raw_expect(thread, size);
+	thread->python.has_raw = false;
+	address = pymalloc_next(python, size);
+	if (!is_granted(process, thread, address, size))
+		return python_enter(process, thread, address, size);
+	process_add_counter(process, COUNTER_nested_calls, 1);
+	return 0;
+}
+
+/* A realloc may call malloc for its block, which is seen, too. */
+static __always_inline int python_grant(struct process *process, struct thread *thread, __u64 address, __u64 size)
+{
+	thread->python.granted = address;
+	thread->python.granted_size = size;
+	return python_enter(process, thread, address, size);
+}
+
+/* As pymalloc_realloc(): a block stays if it would not lose more than a quarter of its room. */
+static __always_inline int python_reallocate(struct process *process, struct python_process *python,
+					     struct thread *thread, __u64 old, __u64 size)
+{
+	__u64 pool = old ? pool_of(python, old) : 0, room, address;
+
+	if ((old && !pool) || size - 1 >= SMALL_MAX)
+		raw_expect(thread, size);
+	if (!old && size - 1 < SMALL_MAX)
+		return python_grant(process, thread, pymalloc_next(python, size), size);
+	if (!pool)
+		return 0;
+	room = pool_block_bytes(pool);
+	python_remove_old(process, thread, old);
+	if (size - 1 >= SMALL_MAX)
+		return 0;
+	address = size <= room && 4 * size > 3 * room ? old : pymalloc_next(python, size);
+	return python_grant(process, thread, address, size);
+}
+
+/* The functions of the raw domain. While an arena is made they serve the allocator itself. */
+static __always_inline int python_raw(struct python_process *python, struct thread *thread, __u64 size)
+{
+	return thread->python.has_deferred && !deferred_address(python, thread) ? 0 : raw_expect(thread, size);
+}
+
+static __always_inline int python_free(struct process *process, struct thread *thread, __u64 address)
+{
+	if (!address)
+		return 0;
+	if (!python_remove(process, thread, address)) {
+		if (thread && thread->python.freed == address)
+			process_add_counter(process, COUNTER_nested_calls, 1);
+		else
+			count_unknown_free(process);
+	}
+	if (thread) {
+		thread->python.freed = address;
+		thread->python.granted = 0;
+	}
+	return 0;
+}
+
+/* Whether the thread runs in the main interpreter. Others have an allocator of their own. */
+static __always_inline bool is_in_main(const struct python_process *python)
+{
+	__u64 state;
+
+	if (!python->in_interpreter)
+		return true;
+	state = python_thread_state(python);
+	return !state || read_word(state + python->offsets.tstate_interp) == read_word(python->main_interpreter);
+}
+
+struct python_arguments {
+	__u64 size, pointer;
+};
+
+static __always_inline int arguments_read(struct pt_regs *ctx, const struct python_call *call,
+					  struct python_arguments *ret)
+{
+	__u64 count;
+
+	if (call->operation == PYTHON_FREE)
+		return argument_value(ctx, &call->pointer, &ret->pointer);
+	if (argument_value(ctx, &call->size, &ret->size) || argument_value(ctx, &call->pointer, &ret->pointer) ||
+	    argument_value(ctx, &call->count, &count))
+		return 1;
+	if (call->operation == PYTHON_CALLOC)
+		ret->size = product(count, ret->size);
+	return 0;
+}
+
+static __noinline int python_read(struct pt_regs *ctx, __u64 cookie, struct python_arguments *ret)
+{
+	__u32 row = COOKIE_CUSTOM_CALL(cookie);
+
+	return row < PYTHON_CALLS_MAX ? arguments_read(ctx, &python_calls[row], ret) : 1;
+}
+
+/* A global function, so that the programs themselves need little stack. */
+__weak __noinline int python_apply(struct thread *thread, __u64 cookie, __u64 size, __u64 pointer)
+{
+	struct process *process = process_of_thread(thread);
+	__u32 row = COOKIE_CUSTOM_CALL(cookie), operation;
+	struct python_process *python;
+
+	if (!process || row >= PYTHON_CALLS_MAX)
+		return 0;
+	operation = python_calls[row].operation;
+	if (operation == PYTHON_FREE)
+		code_retire(pointer, process->memory);
+	if (!is_recording(process))
+		return 0;
+	python = python_of(process);
+	if (!python) {
+		process_count_loss(process, LOSS_python_calls_early);
+		return 0;
+	}
+	if (operation == PYTHON_FREE && !thread)
+		return python_free(process, NULL, pointer);
+	if (!thread) {
+		process_count_loss(process, LOSS_threads_dropped);
+		return 0;
+	}
+	python_begin(process, thread);
+	if (python_calls[row].domain == PYTHON_RAW && operation != PYTHON_FREE)
+		return python_raw(python, thread, size);
+	if (thread->python.has_deferred)
+		python_settle(thread, deferred_address(python, thread));
+	if (operation == PYTHON_FREE)
+		return python_free(process, thread, pointer);
+	if (!is_in_main(python)) {
+		process_count_loss(process, LOSS_python_interpreters);
+		return 0;
+	}
+	if (operation == PYTHON_REALLOC)
+		return python_reallocate(process, python, thread, pointer, size);
+	return python_allocate(process, python, thread, size);
+}
+
+static __noinline int python_lose(struct thread *thread)
+{
+	struct process *process = process_of_thread(thread);
+
+	if (process && is_recording(process))
+		process_count_loss(process, LOSS_python_calls_unread);
+	return 0;
+}
+
+#define FLAG_ZF (1 << 6)
+
+/* Whether the call takes place here, and not by a pointer. */
+static __always_inline bool is_called_here(const struct pt_regs *ctx, __u64 cookie)
+{
+	__u32 row = COOKIE_CUSTOM_CALL(cookie);
+
+	return row < PYTHON_CALLS_MAX && (!python_calls[row].asks_zf || ctx->flags & FLAG_ZF);
+}
+
+static __always_inline int enter_python(struct pt_regs *ctx, struct thread *thread, __u64 cookie)
+{
+	struct python_arguments arguments = {};
+
+	if (!is_called_here(ctx, cookie))
+		return 0;
+	if (python_read(ctx, cookie, &arguments))
+		return python_lose(thread);
+	return python_apply(thread, cookie, arguments.size, arguments.pointer);
+}
+
+/* ---- the C library ---- */
+
+/*
+ * The entry of a function of the C library, with its own arguments. Only a call that serves a request of Python is
+ * recorded, with the size that Python has asked for (it asks for one byte instead of none).
+ */
+static __always_inline int enter_python_heap(struct thread *thread, __u64 cookie, __u64 sp, __u64 size, __u64 old)
+{
+	__u64 asked = thread->python.raw_size;
+
+	thread->python.has_raw = false;
+	if (size != (asked ?: 1))
+		return 1;
+	return call_begin(thread, cookie | COOKIE_IN_SESSION, sp, asked, old);
+}
+
+#endif

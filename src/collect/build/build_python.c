@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/build/build_python.h"
+
+#include <errno.h>
+
+#include "collect/target/target.h"
+#include "shared/python_calls.h"
+#include "snapshot.h"
+
+int build_python_lines(struct target *target)
+{
+	const struct tracebacks *tracebacks = &target->tracebacks;
+	int err = 0;
+
+	for (size_t i = 0; i < tracebacks->place_nr && !err; i++) {
+		uint64_t word = tracebacks->place[i].offset;
+
+		if (tracebacks->place[i].object == OBJECT_PYTHON)
+			err = python_codes_want(&target->python.codes, PYTHON_FRAME_CODE(word),
+						PYTHON_FRAME_INSTRUCTION(word));
+	}
+	return err ?: python_codes_look_up(&target->python.codes, target->mappings.objects->parser, target->python.lines);
+}
+
+int build_python_frame(const struct target *target, struct snapshot_builder *builder, uint64_t word, uint32_t *ret_id)
+{
+	struct snap_frame frame = {}; /* no object, and offset 0 */
+	int32_t line;
+	const struct python_code *code = python_codes_find(&target->python.codes, PYTHON_FRAME_CODE(word),
+							   PYTHON_FRAME_INSTRUCTION(word), &line);
+	int err;
+
+	if (!code)
+		return -ENOENT;
+	frame.lineno = line;
+	err = snapshot_builder__string(builder, code->filename, &frame.filename) ?:
+	      snapshot_builder__string(builder, code->name, &frame.function);
+	return err ?: snapshot_builder__frame_declared(builder, &frame, line ? code->first_line : 0, ret_id);
+}

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/python/python_codes.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "elf/python/python_lines.h"
+#include "sandbox/client.h"
+
+/* ---- the parts of a record ---- */
+
+/* A part of a code object in our memory. */
+struct part {
+	uint8_t *bytes;
+	size_t nr;
+};
+
+struct code_parts {
+	struct part file, name, lines;
+};
+
+static void parts_release(struct code_parts *parts)
+{
+	free(parts->file.bytes);
+	free(parts->name.bytes);
+	free(parts->lines.bytes);
+}
+
+/* Whole characters only. */
+static size_t text_bytes(const struct python_text *text)
+{
+	return text->bytes < PYTHON_TEXT_MOST ? text->bytes : PYTHON_TEXT_MOST;
+}
+
+/* Takes the bytes from the record, or else from the process. */
+static int part_take(const struct python_text *text, const uint8_t *in_record, size_t nr, python_read_fn read,
+		     void *what, bool *is_read, struct part *ret)
+{
+	ret->bytes = malloc(nr + 1);
+	if (!ret->bytes)
+		return -ENOMEM;
+	ret->nr = nr;
+	if (text->is_read)
+		memcpy(ret->bytes, in_record, nr);
+	*is_read |= !text->is_read;
+	return text->is_read || !nr ? 0 : read(what, text->address, ret->bytes, nr) ? -EFAULT : 0;
+}
+
+/* The line table has what is left of the record. */
+static bool is_record_sound(const struct python_code_record *record, size_t bytes)
+{
+	if (bytes < sizeof(*record) || record->lines.bytes > PYTHON_LINES_MOST)
+		return false;
+	return (!record->file.is_read || record->file.bytes <= sizeof(record->file_bytes)) &&
+	       (!record->name.is_read || record->name.bytes <= sizeof(record->name_bytes)) &&
+	       (!record->lines.is_read || record->lines.bytes <= bytes - sizeof(*record));
+}
+
+static int parts_take(const struct python_code_record *record, python_read_fn read, void *what, bool *is_read,
+		      struct code_parts *ret)
+{
+	int err = part_take(&record->file, record->file_bytes, text_bytes(&record->file), read, what, is_read, &ret->file);
+
+	if (!err)
+		err = part_take(&record->name, record->name_bytes, text_bytes(&record->name), read, what, is_read,
+				&ret->name);
+	return err ?: part_take(&record->lines, record->line_bytes, record->lines.bytes, read, what, is_read, &ret->lines);
+}
+
+/* ---- contents ---- */
+
+/* A UTF-8 text that the caller frees, or NULL. Each character has at most four bytes. */
+static char *utf8_text(const struct python_text *text, const struct part *part)
+{
+	size_t room = 4 * part->nr + 1;
+	char *utf8 = malloc(room);
+
+	if (utf8)
+		python_text(text->state, part->bytes, part->nr, utf8, room, NULL);
+	return utf8;
+}
+
+static void code_release(struct python_code *code)
+{
+	free(code->filename);
+	free(code->name);
+	free(code->lines);
+	free(code->place);
+}
+
+static int code_make(const struct python_code_record *record, struct code_parts *parts, struct python_code *ret)
+{
+	*ret = (struct python_code){
+		.filename = utf8_text(&record->file, &parts->file),
+		.name = utf8_text(&record->name, &parts->name),
+		.first_line = record->first_line > 0 ? record->first_line : 0,
+		.lines = parts->lines.bytes,
+		.line_bytes = parts->lines.nr,
+	};
+	parts->lines.bytes = NULL;
+	if (!ret->filename || !ret->name)
+		return -ENOMEM;
+	ret->hash = hash_bytes(ret->filename, strlen(ret->filename), ret->first_line);
+	ret->hash = hash_bytes(ret->name, strlen(ret->name), ret->hash);
+	ret->hash = hash_bytes(ret->lines, ret->line_bytes, ret->hash);
+	return 0;
+}
+
+static bool is_same_content(uint32_t i, const void *key, const void *table)
+{
+	const struct python_code *code = &((const struct python_codes *)table)->code[i], *other = key;
+
+	return code->first_line == other->first_line && code->line_bytes == other->line_bytes &&
+	       !strcmp(code->filename, other->filename) && !strcmp(code->name, other->name) &&
+	       !memcmp(code->lines, other->lines, code->line_bytes);
+}
+
+/* Finds the content, or takes it over. The caller releases *code if it was not taken over (*ret_is_new). */
+static int content_add(struct python_codes *codes, const struct python_code *code, uint32_t *ret, bool *ret_is_new)
+{
+	uint64_t bytes = sizeof(*code) + strlen(code->filename) + strlen(code->name) + code->line_bytes;
+	int err;
+
+	*ret = idmap_find(&codes->contents, code->hash, is_same_content, code, codes);
+	*ret_is_new = false;
+	if (*ret != IDMAP_NONE)
+		return 0;
+	if (codes->bytes + bytes > PYTHON_CODES_BYTES_MOST)
+		return -E2BIG;
+	err = array_push(codes, code, *code);
+	if (err)
+		return err;
+	err = idmap_add(&codes->contents, code->hash, codes->code_nr - 1);
+	if (err) {
+		codes->code_nr--;
+		return err;
+	}
+	codes->bytes += bytes;
+	*ret = codes->code_nr - 1;
+	*ret_is_new = true;
+	return 0;
+}
+
+/* ---- ids ---- */
+
+static uint64_t hash_id(uint32_t id)
+{
+	return hash_bytes(&id, sizeof(id), 0);
+}
+
+static bool is_same_id(uint32_t i, const void *id, const void *table)
+{
+	return ((const struct python_codes *)table)->id[i].id == *(const uint32_t *)id;
+}
+
+static struct python_code *find_code(const struct python_codes *codes, uint32_t id)
+{
+	uint32_t i = idmap_find(&codes->ids, hash_id(id), is_same_id, &id, codes);
+
+	return i == IDMAP_NONE ? NULL : &codes->code[codes->id[i].code];
+}
+
+static int id_add(struct python_codes *codes, uint32_t id, uint32_t code)
+{
+	const struct python_code_id row = { id, code };
+
+	return array_push(codes, id, row) ?: idmap_add(&codes->ids, hash_id(id), codes->id_nr - 1);
+}
+
+int python_codes_add(struct python_codes *codes, const struct python_code_record *record, size_t bytes,
+		     python_read_fn read, bool (*is_same)(void *what), void *what)
+{
+	struct code_parts parts = {};
+	struct python_code code = {};
+	bool is_read = false, is_new = false;
+	uint32_t index = 0;
+	int err;
+
+	if (!is_record_sound(record, bytes))
+		return -EINVAL;
+	if (codes->id_nr >= PYTHON_CODES_MOST)
+		return -E2BIG;
+	err = parts_take(record, read, what, &is_read, &parts);
+	if (!err && is_read && !is_same(what))
+		err = -ESTALE;
+	if (!err)
+		err = code_make(record, &parts, &code) ?: content_add(codes, &code, &index, &is_new);
+	if (!is_new)
+		code_release(&code);
+	parts_release(&parts);
+	return err ?: id_add(codes, record->id, index);
+}
+
+/* ---- lines ---- */
+
+static struct python_place *code_place(const struct python_code *code, int64_t instruction)
+{
+	for (size_t i = 0; i < code->place_nr; i++)
+		if (code->place[i].instruction == instruction)
+			return &code->place[i];
+	return NULL;
+}
+
+int python_codes_want(struct python_codes *codes, uint32_t id, int64_t instruction)
+{
+	struct python_code *code = find_code(codes, id);
+	struct python_place place = { .instruction = instruction };
+
+	return !code || code_place(code, instruction) ? 0 : array_push(code, place, place);
+}
+
+/* Asks for the lines of one code object. If the reader fails, its places stay without a line. */
+static int code_look_up(struct python_code *code, size_t first, struct parser *parser, unsigned int kind)
+{
+	const struct python_line_table table = {
+		.kind = kind, .first_line = code->first_line, .table = code->lines, .bytes = code->line_bytes,
+	};
+	size_t nr = code->place_nr - first;
+	int64_t *instruction = calloc(nr, sizeof(*instruction));
+	int32_t *line = calloc(nr, sizeof(*line));
+	int err = instruction && line ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < nr && !err; i++)
+		instruction[i] = code->place[first + i].instruction;
+	if (!err && !parser__python_lines(parser, &table, instruction, nr, line, NULL))
+		for (size_t i = 0; i < nr; i++)
+			code->place[first + i].line = line[i] > 0 ? line[i] : 0;
+	for (size_t i = 0; i < nr && !err; i++)
+		code->place[first + i].is_known = true;
+	free(instruction);
+	free(line);
+	return err;
+}
+
+/* Places are added at the end, so those that are not known yet are the last ones. */
+int python_codes_look_up(struct python_codes *codes, struct parser *parser, unsigned int kind)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < codes->code_nr && !err; i++) {
+		struct python_code *code = &codes->code[i];
+		size_t first = code->place_nr;
+
+		while (first && !code->place[first - 1].is_known)
+			first--;
+		if (first < code->place_nr)
+			err = code_look_up(code, first, parser, kind);
+	}
+	return err;
+}
+
+const struct python_code *python_codes_find(const struct python_codes *codes, uint32_t id, int64_t instruction,
+					    int32_t *ret_line)
+{
+	const struct python_code *code = find_code(codes, id);
+	const struct python_place *place = code ? code_place(code, instruction) : NULL;
+
+	*ret_line = place ? place->line : 0;
+	return code;
+}
+
+void python_codes_release(struct python_codes *codes)
+{
+	for (size_t i = 0; i < codes->code_nr; i++)
+		code_release(&codes->code[i]);
+	free(codes->code);
+	free(codes->id);
+	idmap_release(&codes->contents);
+	idmap_release(&codes->ids);
+	*codes = (struct python_codes){};
+}

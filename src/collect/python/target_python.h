@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_COLLECT_TARGET_PYTHON_H
+#define ALLOCSNAP_COLLECT_TARGET_PYTHON_H
+
+/* The CPython of a recorded process. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "collect/python/python_codes.h"
+
+struct allocsnap_bpf;
+
+/* Zeroed: none. */
+struct target_python {
+	bool is_used;	     /* its allocators are probed, for the program that runs now */
+	bool is_told;	     /* a note says why it is not */
+	uint64_t memory;     /* for the kernel side: struct process; 0: it knows of none */
+	unsigned int lines;  /* enum python_lines */
+	uint32_t unknown_nr; /* places that were not understood */
+	uint32_t *asked;     /* objects that were looked at */
+	size_t asked_nr, asked_alloc;
+	struct python_codes codes;
+};
+
+/* After an exec: the process runs another program. */
+void target_python_begin(struct target_python *python);
+
+/* The kernel side forgets it. bpf NULL: there is none. */
+void target_python_release(struct target_python *python, const struct allocsnap_bpf *bpf);
+
+#endif

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/session/python_use.h"
+
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#include "base/array.h"
+#include "base/reason.h"
+#include "collect/probe/attach_methods.h"
+#include "collect/python/python_places.h"
+#include "collect/session/session.h"
+#include "elf/allocators.h"
+#include "elf/python/python_info.h"
+#include "elf/python/python_layers.h"
+#include "elf/python/python_lines.h"
+#include "sandbox/client.h"
+
+/* ---- which process ---- */
+
+static bool may_use_python(const struct collector *collector, const struct target *target)
+{
+	const struct probes *probes = target->probes.used;
+
+	return collector->options.domains & COLLECTOR_PYTHON && probes != &collector->shared.probes &&
+	       probes_have_sessions(collector->bpf) && !probes->by_ret && !probes->is_paused &&
+	       target->slot != BOOKS_NONE && (target->python.is_used || !probes_see_heap(probes)) &&
+	       !target->sampler.is_used;
+}
+
+static void note_python(struct collector *collector, struct target *target, const char *path, const char *what)
+{
+	struct reason note;
+
+	if (target->python.is_told)
+		return;
+	target->python.is_told = true;
+	reason_set(&note, 0, "the Python objects of process %d (%s) are not recorded: %s: %s",
+		   target->identity.pid, target->identity.comm, path, what);
+	notes_add(&collector->notes, note.text);
+}
+
+/* ---- which file ---- */
+
+/* Only these are asked for a CPython: a program, and libraries with that name. */
+static bool may_be_python(const struct object *object)
+{
+	const char *slash = strrchr(object->path, '/');
+
+	return object->facts && object->fd >= 0 && !object->has_changed && !object->is_put_off && !object->is_copy &&
+	       (object->is_program || strstr(slash ?: object->path, "python"));
+}
+
+static bool was_asked(const struct target_python *python, uint32_t object)
+{
+	for (size_t i = 0; i < python->asked_nr; i++)
+		if (python->asked[i] == object)
+			return true;
+	return false;
+}
+
+/* Asks the file reader. 0: *ret has one; -ENOENT: there is none; or -ENOMEM. */
+static int find_cpython(struct collector *collector, struct target *target, uint32_t *ret_object,
+		       struct python_info *ret)
+{
+	const struct mappings *mappings = &target->mappings;
+
+	for (size_t i = 0; i < mappings->used_nr; i++) {
+		const struct object *object = mappings_used(mappings, i);
+		int err;
+
+		if (!may_be_python(object) || was_asked(&target->python, mappings->used[i]))
+			continue;
+		err = array_push(&target->python, asked, mappings->used[i]);
+		if (err)
+			return err;
+		if (parser__python(collector->helpers.parser, object->fd, NULL, ret, NULL))
+			continue;
+		*ret_object = mappings->used[i];
+		return 0;
+	}
+	return -ENOENT;
+}
+
+/* Finds the process's addresses minus those of the file. */
+static bool find_bias(const struct mappings *mappings, uint32_t object, const struct python_info *info, uint64_t *ret)
+{
+	for (size_t i = 0; info->site_nr && i < mappings->mapping_nr; i++) {
+		const struct mapping *mapping = &mappings->mapping[i];
+		uint64_t into = info->site[0].offset - mapping->offset;
+
+		if (mapping->object != object || !mapping_is_there(mappings, mapping) ||
+		    into >= mapping->end - mapping->start)
+			continue;
+		*ret = mapping->start + into - info->site[0].vaddr;
+		return true;
+	}
+	return false;
+}
+
+/* ---- its memory ---- */
+
+static int read_target(void *target_, uint64_t address, void *to, size_t bytes)
+{
+	const struct target *target = target_;
+	const struct iovec into = { to, bytes }, from = { (void *)address, bytes };
+
+	return process_vm_readv(target->identity.pid, &into, 1, &from, 1, 0) == (ssize_t)bytes ? 0 : -EFAULT;
+}
+
+/* The thread state is found as glibc keeps it. A program that is being started may not have mapped its C library yet. */
+static bool has_other_c_library(const struct mappings *mappings)
+{
+	for (size_t i = 0; i < mappings->used_nr; i++) {
+		const struct allocator *allocator = allocator_of(mappings_used(mappings, i)->path);
+
+		if (allocator->is_c_library && strcmp(allocator->name, "glibc"))
+			return true;
+	}
+	return false;
+}
+
+/* Whether the allocators in force are the file's own, or those with tracemalloc in front. NULL, or what is in the way. */
+static const char *find_hook(struct target *target, const struct python_info *info, uint64_t bias)
+{
+	const struct python_memory memory = { target, read_target };
+
+	for (int domain = 0; domain < PYTHON_DOMAIN_NR; domain++) {
+		struct python_layers layers;
+		enum python_layer_kind kind;
+
+		if (python_layers_read(info, bias, domain, &memory, &layers, NULL) || !layers.nr)
+			return "functions of another file are in front of its allocators, or these cannot be read";
+		kind = layers.layer[layers.recorded].kind;
+		if (kind != PYTHON_LAYER_PLAIN)
+			return "debug hooks (PYTHONMALLOC=debug, -X dev) or those of a library are in front of its allocators";
+	}
+	return NULL;
+}
+
+/* NULL, or why its objects cannot be recorded. */
+static const char *find_fault(struct target *target, const struct python_info *info, uint64_t bias)
+{
+	if (*info->fault)
+		return info->fault;
+	if (!info->pools.is_known)
+		return "it was not found where its allocator keeps its pools";
+	if (has_other_c_library(&target->mappings))
+		return "its C library is not glibc";
+	return target->life.started_ns ? NULL : find_hook(target, info, bias); /* later the program may be about to begin */
+}
+
+/* ---- the decision ---- */
+
+/* Tells the kernel side where this image has what: before the first call of its allocators is seen. */
+static int tell_of_python(const struct collector *collector, struct target *target, const struct python_info *info,
+			  uint64_t bias)
+{
+	const struct process *books = &collector->targets.books.process[target->slot % PROCESSES_MAX];
+	uint64_t memory = __atomic_load_n(&books->memory, __ATOMIC_ACQUIRE);
+	struct python_process process;
+
+	if (target->python.memory && target->python.memory != memory)
+		bpf_map_delete_elem(bpf_map__fd(collector->bpf->maps.python_processes), &target->python.memory);
+	python_process_make(info, bias, &process);
+	if (bpf_map_update_elem(bpf_map__fd(collector->bpf->maps.python_processes), &memory, &process, BPF_ANY))
+		return -errno;
+	target->python.memory = memory;
+	return 0;
+}
+
+static int attach_python(struct collector *collector, struct target *target, uint32_t object,
+			 const struct python_info *info, uint64_t bias, struct reason *why)
+{
+	int err = tell_of_python(collector, target, info, bias);
+
+	watch_file(collector, object);
+	if (!err)
+		err = python_places_attach(target->probes.used, collector->bpf, &collector->objects, object, info, why);
+	if (err)
+		return err;
+	target->python.is_used = true;
+	target->python.lines = python_lines_of(info->version);
+	target->python.unknown_nr = info->unknown_nr;
+	return 0;
+}
+
+/* The functions that serve the raw domain; the C library may be mapped after CPython. */
+static int attach_heap_for_python(struct collector *collector, struct target *target, struct reason *why)
+{
+	const struct mappings *mappings = &target->mappings;
+	int err = 0;
+
+	for (size_t i = 0; i < mappings->used_nr && !err; i++)
+		if (!mappings_used(mappings, i)->has_changed)
+			err = probes_attach_for_python(target->probes.used, collector->bpf, &collector->objects,
+						       mappings->used[i], why);
+	return err;
+}
+
+static int try_python(struct collector *collector, struct target *target, uint32_t object,
+		      const struct python_info *info, struct reason *why)
+{
+	const char *path = collector->objects.object[object]->path, *fault;
+	struct reason why_not = {};
+	uint64_t bias = 0;
+	int err;
+
+	fault = find_bias(&target->mappings, object, info, &bias) || *info->fault ?
+			find_fault(target, info, bias) : "its code is not mapped";
+	if (fault) {
+		note_python(collector, target, path, fault);
+		return 0;
+	}
+	err = attach_python(collector, target, object, info, bias, &why_not);
+	if (err && is_of_process(err))
+		return reason_set(why, err, "%s", *why_not.text ? why_not.text : strerror(-err));
+	if (err)
+		note_python(collector, target, path, *why_not.text ? why_not.text : strerror(-err));
+	return 0;
+}
+
+int use_python(struct collector *collector, struct target *target, struct reason *why)
+{
+	struct python_info info = {};
+	uint32_t object;
+	int err;
+
+	if (!may_use_python(collector, target))
+		return 0;
+	err = find_cpython(collector, target, &object, &info);
+	if (!err) {
+		err = try_python(collector, target, object, &info, why);
+		python_info_release(&info);
+	} else if (err == -ENOENT) {
+		err = 0;
+	}
+	return err || !target->python.is_used ? err : attach_heap_for_python(collector, target, why);
+}
+
+/* ---- code objects ---- */
+
+struct told_code {
+	const struct collector *collector;
+	struct target *target;
+	const struct python_code_record *record;
+};
+
+static int read_told(void *told_, uint64_t address, void *to, size_t bytes)
+{
+	const struct told_code *told = told_;
+
+	return read_target(told->target, address, to, bytes);
+}
+
+/* Whether the address still belongs to the code object that was told. */
+static bool is_still_told(void *told_)
+{
+	const struct told_code *told = told_;
+	const struct python_code_key key = { told->record->address, told->record->memory };
+	struct python_code_known known;
+
+	return !bpf_map_lookup_elem(bpf_map__fd(told->collector->bpf->maps.python_codes), &key, &known) &&
+	       known.id == told->record->id;
+}
+
+int note_python_code(void *collector_, void *record_, size_t bytes)
+{
+	struct collector *collector = collector_;
+	const struct python_code_record *record = record_;
+	struct told_code told = { .collector = collector, .record = record };
+
+	if (bytes < sizeof(*record))
+		return 0;
+	told.target = find_target(&collector->targets, record->pid);
+	if (told.target && told.target->python.memory == record->memory)
+		python_codes_add(&told.target->python.codes, record, bytes, read_told, is_still_told, &told);
+	return 0; /* a code object that is not known is counted where a frame needs it */
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_COLLECT_SESSION_PYTHON_USE_H
+#define ALLOCSNAP_COLLECT_SESSION_PYTHON_USE_H
+
+/*
+ * Processes that run CPython, if the domain python was chosen: what Python allocates is recorded, and not the heap below.
+ * Not where several processes share probes, and not without uprobe sessions.
+ */
+
+#include <stddef.h>
+
+struct collector;
+struct reason;
+struct target;
+
+/*
+ * Looks for a CPython in the files that a target maps, and probes it. 0, also if there is none, or if it cannot be
+ * recorded (a note says why), or the error of attaching.
+ */
+int use_python(struct collector *collector, struct target *target, struct reason *why);
+
+/* For libbpf: a code object that the kernel side tells of. */
+int note_python_code(void *collector, void *record, size_t bytes);
+#endif

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""The rows of mutants.py about CPython: name: (file, old text, new text)."""
+
+MUTANTS_PYTHON = {
+    "python: a call by pointer counts at the jump": (
+        "python/python_calls.bpf.h", "(!python_calls[row].asks_zf || ctx->flags & FLAG_ZF)", "true"),
+    "python: calloc does not multiply": (
+        "python/python_calls.bpf.h", "\t\tret->size = product(count, ret->size);", "\t\t;"),
+    "python: size and pointer are swapped": (
+        "python/python_calls.bpf.h", "argument_value(ctx, &call->size, &ret->size) || argument_value(ctx, &call->pointer, &ret->pointer)",
+        "argument_value(ctx, &call->pointer, &ret->size) || argument_value(ctx, &call->size, &ret->pointer)"),
+    "python: small blocks are larger": ("python/pymalloc.bpf.h", "#define SMALL_MAX 512", "#define SMALL_MAX 1024"),
+    "python: a class has another pool": ("python/pymalloc.bpf.h", "(((size) - 1) / CLASS_BYTES)", "((size) / CLASS_BYTES)"),
+    "python: a free pool always begins anew": (
+        "python/pymalloc.bpf.h", "read_half(pool + POOL_CLASS) == class ? read_word(pool + POOL_FREEBLOCK) : ", ""),
+    "python: a used pool is never empty": ("python/pymalloc.bpf.h", " || header[1] == pool)", ")"),
+    "python: an address in no arena is in a pool": (
+        "python/pymalloc.bpf.h", "\tif (nr >= read_half(base + python->max_arenas))\n\t\treturn 0;\n", ""),
+    "python: a realloc always stays": (
+        "python/python_calls.bpf.h", "size <= room && 4 * size > 3 * room ? old", "size <= room ? old"),
+    "python: a realloc's own malloc counts": (
+        "python/python_calls.bpf.h", "address && address == granted &&", "false && address == granted &&"),
+    "python: a realloc's own free is unknown": (
+        "python/python_calls.bpf.h", "if (thread && thread->python.freed == address)", "if (false)"),
+    "python: any call of the heap serves it": (
+        "python/python_calls.bpf.h", "\tif (size != (asked ?: 1))\n\t\treturn 1;\n", ""),
+    "python: a request of the heap stays": (
+        "python/python_calls.bpf.h", "\t__u64 asked = thread->python.raw_size;\n\n\tthread->python.has_raw = false;",
+        "\t__u64 asked = thread->python.raw_size;\n"),
+    "python: the allocator's own memory is Python's": (
+        "python/python_calls.bpf.h", "thread->python.has_deferred && !deferred_address(python, thread) ? 0 : raw_expect(thread, size)",
+        "raw_expect(thread, size)"),
+    "python: a block of a new arena is forgotten": (
+        "python/python_calls.bpf.h", "\tif (thread->python.has_deferred)\n\t\tpython_settle(thread, deferred_address(python, thread));\n", ""),
+    "python: other interpreters have the same pools": (
+        "python/python_calls.bpf.h", "\treturn !state || read_word(state", "\treturn true || read_word(state"),
+    "python: code that was freed keeps its number": (
+        "python/frames.bpf.h", "\tbpf_map_delete_elem(&python_codes, &key);\n", ""),
+    "python: code holds over a gap": (
+        "python/frames.bpf.h", "if (known && known->resumed_ns == new.resumed_ns)", "if (known)"),
+    "python: code without room is told": (
+        "python/frames.bpf.h", "\t\tnew.id = PYTHON_CODE_UNKNOWN;\n", "\t\t;\n"),
+    "python: frames that have not begun count": (
+        "python/frames.bpf.h", "at < known.first_traceable)", "false)"),
+    "python: generators that have not begun do not count": (
+        "python/frames.bpf.h", "owner != offsets->owner_generator && at", "at"),
+    "python: frames of C code count": (
+        "python/frames.bpf.h", "\tif (owner >= offsets->owner_shim)\n\t\treturn;\n", ""),
+    "python: instructions are counted in bytes": (
+        "python/frames.bpf.h", "code - offsets->code_instructions) >> 1", "code - offsets->code_instructions)"),
+    "python: a frame that cannot be read is no loss": (
+        "python/frames.bpf.h", "\t\t__sync_fetch_and_add(&walk->process->loss[LOSS_python_frames_broken], 1);\n", ""),
+    "python: layouts hold after an exec": (
+        "python/python_calls.bpf.h", "\t\tprocess_count_loss(process, LOSS_python_calls_early);\n", ""),
+}

@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* CPython's allocators: what their calls do to the books, where blocks will be, and the interpreter's tracebacks. */
+#include "fake_python.h"
+
+/* ---- small blocks ---- */
+
+BOOK_TEST(python, small_block_is_the_head_of_its_free_list)
+{
+	python_begin_world(true);
+	pool_use(pool_at(0), 1);
+	*free_list(1) = 0x5000;
+	object_malloc(17);
+	LIVE(0x5000, 17);
+	*free_list(1) = 0x5020;
+	object_malloc(32);
+	LIVE(0x5020, 32);
+	object_free(0x5000);
+	GONE(0x5000);
+	expect(allocations, 2);
+	expect(frees, 1);
+	expect(current_bytes, 32);
+}
+
+BOOK_TEST(python, call_by_pointer_is_not_counted_at_the_jump)
+{
+	python_begin_world(true);
+	pool_use(pool_at(0), 1);
+	pass_place(ROW_MALLOC, (struct pt_regs){ .r14 = 17, .flags = ~ZF });
+	expect(allocations, 0);
+}
+
+BOOK_TEST(python, calloc_multiplies)
+{
+	python_begin_world(true);
+	pool_use(pool_at(0), 5);
+	pass_place(ROW_CALLOC, (struct pt_regs){ .si = 3, .dx = 30, .flags = ZF });
+	LIVE((__u64)pool_at(0) + 48, 90);
+}
+
+BOOK_TEST(python, class_without_a_pool_takes_a_free_one)
+{
+	python_begin_world(true);
+	pool_make(pool_at(3), 2);
+	arenas[0].freepools = (__u64)pool_at(3);
+	pool_at(3)->freeblock = 0x6000;
+	object_malloc(48);
+	LIVE(0x6000, 48);
+	object_malloc(49); /* of another class: the pool begins anew */
+	LIVE((__u64)pool_at(3) + 48, 49);
+}
+
+BOOK_TEST(python, without_free_pools_a_new_one_is_made_of_the_arena)
+{
+	python_begin_world(true);
+	arenas[0].pool_address = (__u64)pool_at(4);
+	object_malloc(512);
+	LIVE((__u64)pool_at(4) + 48, 512);
+}
+
+BOOK_TEST(python, block_of_a_new_arena_is_found_later)
+{
+	python_begin_world(true);
+	usable_arenas = 0;
+	object_malloc(40);
+	expect(allocations, 0);
+	raw_malloc(4000); /* the allocator's own */
+	cr_expect(!heap_call(SHAPE_MALLOC, 4000, 0, 0x7000), "the allocator's own memory is recorded");
+	pool_use(pool_at(2), 2);
+	frames_make(0);
+	*free_list(2) = (__u64)pool_at(2) + 96;
+	object_malloc(41);
+	LIVE((__u64)pool_at(2) + 48, 40);
+	LIVE((__u64)pool_at(2) + 96, 41);
+	expect_same(PYTHON_FRAME_CODE(traceback_of((__u64)pool_at(2) + 48)->pc[0]), 1, "code of its frame");
+}
+
+BOOK_TEST(python, block_that_is_not_found_later_is_a_loss)
+{
+	python_begin_world(true);
+	usable_arenas = 0;
+	object_malloc(40);
+	object_malloc(60);
+	expect_loss(python_blocks_unfound, 1);
+	expect(allocations, 0);
+}
+
+/* ---- large ones, and the raw domain ---- */
+
+BOOK_TEST(python, large_block_is_what_the_heap_gives)
+{
+	python_begin_world(true);
+	object_malloc(513);
+	raw_malloc(513);
+	cr_expect(heap_call(SHAPE_MALLOC, 513, 0, 0x9000), "not awaited");
+	LIVE(0x9000, 513);
+	expect_same(traceback_of(0x9000)->nframe, 1, "Python's frames");
+	object_free(0x9000);
+	pass_place(ROW_FREE, (struct pt_regs){ .bx = 0x9000, .flags = ZF }); /* of the raw domain */
+	GONE(0x9000);
+	expect(frees, 1);
+	expect(nested_calls, 1);
+}
+
+BOOK_TEST(python, empty_block_is_one_byte_of_the_heap)
+{
+	python_begin_world(true);
+	object_malloc(0);
+	cr_expect(heap_call(SHAPE_CALLOC, 1, 1, 0x9000), "not awaited");
+	LIVE(0x9000, 0);
+}
+
+BOOK_TEST(python, others_use_the_heap_unseen)
+{
+	python_begin_world(true);
+	cr_expect(!heap_call(SHAPE_MALLOC, 40, 0, 0x9000), "awaited");
+	raw_malloc(700);
+	cr_expect(!heap_call(SHAPE_MALLOC, 701, 0, 0x9000), "another size");
+	cr_expect(!heap_call(SHAPE_MALLOC, 700, 0, 0x9000), "too late");
+	expect(allocations, 0);
+}
+
+/* ---- realloc ---- */
+
+BOOK_TEST(python, realloc_stays_if_it_wastes_less_than_a_quarter)
+{
+	__u64 block = (__u64)pool_at(0) + 48;
+
+	python_begin_world(true);
+	pool_use(pool_at(0), 3);
+	object_malloc(64);
+	object_realloc(block, 49);
+	LIVE(block, 49);
+	expect(allocations, 2);
+	expect(frees, 1);
+	*free_list(3) = block + 64;
+	pool_use(pool_at(1), 2);
+	object_realloc(block, 48);
+	GONE(block);
+	LIVE((__u64)pool_at(1) + 48, 48);
+}
+
+BOOK_TEST(python, calls_of_realloc_for_its_own_block_count_once)
+{
+	__u64 block = (__u64)pool_at(0) + 48;
+
+	python_begin_world(true);
+	pool_use(pool_at(0), 0);
+	pool_use(pool_at(1), 5);
+	object_malloc(10);
+	object_realloc(block, 90);
+	object_malloc(90);
+	object_free(block);
+	LIVE((__u64)pool_at(1) + 48, 90);
+	expect(allocations, 2);
+	expect(frees, 1);
+	expect(nested_calls, 2);
+	object_realloc(0, 16);
+	object_malloc(16);
+	LIVE(block, 16);
+	expect(allocations, 3);
+	expect(nested_calls, 3);
+}
+
+BOOK_TEST(python, realloc_grows_into_the_heap_and_there)
+{
+	static _Alignas(POOL) char heap[4 * POOL];
+	__u64 block = (__u64)pool_at(0) + 48, large = (__u64)heap + POOL + 16;
+
+	python_begin_world(true);
+	pool_use(pool_at(0), 9);
+	object_malloc(150);
+	object_realloc(block, 600);
+	heap_call(SHAPE_MALLOC, 600, 0, large);
+	object_free(block);
+	GONE(block);
+	LIVE(large, 600);
+	((struct pool *)(heap + POOL))->arenaindex = 5; /* no arena has this number */
+	object_realloc(large, 700);
+	heap_call(SHAPE_REALLOC, large, 700, large + 16);
+	GONE(large);
+	LIVE(large + 16, 700);
+	expect(unknown_frees, 0);
+	expect(current_bytes, 700);
+}
+
+/* ---- tracebacks ---- */
+
+BOOK_TEST(python, traceback_is_the_interpreters)
+{
+	__u64 block = (__u64)pool_at(0) + 48;
+	const struct python_code_record *record = (const void *)fake.record;
+
+	python_begin_world(true);
+	pool_use(pool_at(0), 1);
+	frames_make(3);
+	object_malloc(20);
+	expect_same(traceback_of(block)->nframe, 3, "frames");
+	expect_same(traceback_of(block)->pc[0], PYTHON_FRAME_WORD(1, 0), "the first");
+	expect_same(traceback_of(block)->pc[1], PYTHON_FRAME_WORD(2, 1), "the second");
+	expect_same(traceback_of(block)->pc[2], PYTHON_FRAME_WORD(1, 2), "the third");
+	expect_same(fake.record_cnt, 2, "code objects");
+	cr_expect(record->id == 2 && record->first_line == 20 && record->pid == (__u32)process->pid);
+	cr_expect(record->file.is_read && !memcmp(record->file_bytes, "app.py", 6));
+	cr_expect(record->name.is_read && !memcmp(record->name_bytes, "work", 4));
+	cr_expect(record->lines.is_read && record->lines.bytes == 5 && !memcmp(record->line_bytes, "lines", 5));
+}
+
+BOOK_TEST(python, frames_that_tracemalloc_does_not_see_are_left_out)
+{
+	python_begin_world(true);
+	pool_use(pool_at(0), 1);
+	frames_make(4);
+	frames[0].owner = 3; /* of C code that calls Python code */
+	codes[1].first_traceable = 2; /* the second has not begun; the fourth has */
+	object_malloc(20);
+	expect_same(traceback_of((__u64)pool_at(0) + 48)->nframe, 2, "frames");
+	frames[1].owner = 1; /* a generator has */
+	*free_list(1) = 0x5000;
+	object_malloc(20);
+	expect_same(traceback_of(0x5000)->nframe, 3, "frames");
+}
+
+BOOK_TEST(python, memory_of_a_code_object_gets_a_new_number_when_it_is_freed)
+{
+	__u64 block = (__u64)pool_at(0) + 48;
+
+	python_begin_world(true);
+	pool_use(pool_at(0), 1);
+	object_malloc(20);
+	object_free((__u64)&codes[0]);
+	*free_list(1) = block + 32;
+	object_malloc(20);
+	expect_same(PYTHON_FRAME_CODE(traceback_of(block)->pc[0]), 1, "the first");
+	expect_same(PYTHON_FRAME_CODE(traceback_of(block + 32)->pc[0]), 2, "the second");
+	expect(unknown_frees, 1);
+}
+
+BOOK_TEST(python, code_from_before_a_gap_gets_a_new_number)
+{
+	__u64 block = (__u64)pool_at(0) + 48;
+
+	python_begin_world(true);
+	pool_use(pool_at(0), 1);
+	object_malloc(20);
+	book_of(process)->resumed_ns = fake.now_ns;
+	*free_list(1) = block + 32;
+	object_malloc(20);
+	expect_same(PYTHON_FRAME_CODE(traceback_of(block + 32)->pc[0]), 2, "the second");
+}
+
+BOOK_TEST(python, code_without_room_to_tell_of_it_is_told_later)
+{
+	__u64 block = (__u64)pool_at(0) + 48;
+
+	python_begin_world(true);
+	pool_use(pool_at(0), 1);
+	fake.ring_is_full = true;
+	object_malloc(20);
+	expect_loss(python_codes_missing, 1);
+	expect_same(PYTHON_FRAME_CODE(traceback_of(block)->pc[0]), PYTHON_CODE_UNKNOWN, "code");
+	fake.ring_is_full = false;
+	*free_list(1) = 0x5000;
+	object_malloc(20);
+	cr_expect(PYTHON_FRAME_CODE(traceback_of(0x5000)->pc[0]));
+}
+
+BOOK_TEST(python, parts_that_do_not_fit_or_cannot_be_read_are_marked)
+{
+	const struct python_code_record *record = (const void *)fake.record;
+
+	python_begin_world(true);
+	pool_use(pool_at(0), 1);
+	file_name.length = 1ULL << 40;
+	code_name.state = 4 << 2;
+	line_table.length = sizeof(line_table.bytes);
+	object_malloc(20);
+	cr_expect(!record->file.is_read && record->file.bytes == 1ULL << 40);
+	cr_expect(record->name.is_read && record->name.bytes == 16);
+	cr_expect(record->lines.is_read && record->lines.bytes == sizeof(line_table.bytes));
+	file_name.length = 6;
+	code_name.state = 1 << 2 | 1 << 6;
+	line_table.length = 5;
+}
+
+BOOK_TEST(python, endless_frames_are_cut)
+{
+	python_begin_world(true);
+	pool_use(pool_at(0), 1);
+	frames_make(2);
+	frames[1].back = (__u64)frames;
+	object_malloc(20);
+	expect_same(traceback_of((__u64)pool_at(0) + 48)->total_nframe, 512, "frames");
+}
+
+BOOK_TEST(python, broken_frame_ends_the_traceback)
+{
+	python_begin_world(true);
+	pool_use(pool_at(0), 1);
+	frames_make(2);
+	frames[1].back = 8;
+	object_malloc(20);
+	expect_same(traceback_of((__u64)pool_at(0) + 48)->nframe, 2, "frames");
+	expect_loss(python_frames_broken, 1);
+}
+
+BOOK_TEST(python, thread_without_python_has_one_unknown_frame)
+{
+	python_begin_world(true);
+	pool_use(pool_at(0), 1);
+	frames_make(0);
+	object_malloc(20);
+	expect_same(traceback_of((__u64)pool_at(0) + 48)->nframe, 1, "frames");
+	expect_same(traceback_of((__u64)pool_at(0) + 48)->pc[0], PYTHON_FRAME, "it");
+}
+
+/* ---- what is not known ---- */
+
+BOOK_TEST(python, calls_before_its_layout_is_known_are_a_loss)
+{
+	python_begin_world(false);
+	object_malloc(20);
+	expect_loss(python_calls_early, 1);
+	expect(allocations, 0);
+}
+
+BOOK_TEST(python, calls_after_an_exec_are_a_loss_until_the_new_layout_is_known)
+{
+	python_begin_world(true);
+	pool_use(pool_at(0), 1);
+	thread_exec(main_thread);
+	object_malloc(20);
+	expect_loss(python_calls_early, 1);
+	python_tell();
+	object_malloc(20);
+	LIVE((__u64)pool_at(0) + 48, 20);
+}
+
+static void in_interpreter(__u32 how, const void *state)
+{
+	__u64 memory = book_of(process)->memory;
+	struct python_process *told = bpf_map_lookup_elem(&python_processes, &memory);
+
+	main_interpreter = (__u64)state;
+	thread_state.interpreter = main_interpreter;
+	told->in_interpreter = how;
+	told->state = 0;
+	told->used_pools -= how == 1 ? (__u64)state : *(const __u64 *)state;
+	told->usable_arenas = 0;
+}
+
+BOOK_TEST(python, pools_may_be_in_the_interpreter)
+{
+	static __u64 state[2];
+
+	python_begin_world(true);
+	pool_use(pool_at(0), 1);
+	in_interpreter(1, state);
+	object_malloc(20);
+	LIVE((__u64)pool_at(0) + 48, 20);
+	thread_state.interpreter = 5;
+	object_malloc(20);
+	expect_loss(python_interpreters, 1);
+	expect(allocations, 1);
+}
+
+BOOK_TEST(python, pools_may_be_where_the_interpreter_says)
+{
+	static __u64 state[2];
+
+	python_begin_world(true);
+	state[0] = 0x1000;
+	pool_use(pool_at(0), 1);
+	in_interpreter(2, state);
+	object_malloc(20);
+	LIVE((__u64)pool_at(0) + 48, 20);
+}
+
+BOOK_TEST(python, arguments_that_cannot_be_read_are_a_loss)
+{
+	python_begin_world(true);
+	python_calls[ROW_MALLOC].size.kind = ARGUMENT_MEMORY;
+	object_malloc(8);
+	expect_loss(python_calls_unread, 1);
+}
+
+BOOK_TEST(python, argument_may_be_an_address)
+{
+	python_begin_world(true);
+	pool_use(pool_at(0), 1);
+	python_calls[ROW_MALLOC].size = (struct argument_source){
+		.kind = ARGUMENT_ADDRESS, .bytes = 8, .value = 3, .scale = 4,
+		.base = offsetof(struct pt_regs, r14), .index = offsetof(struct pt_regs, r14),
+	};
+	object_malloc(4);
+	LIVE((__u64)pool_at(0) + 48, 23);
+}

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""A Python program that a test steers by lines, and that can ask its own tracemalloc."""
+import json
+import sys
+import tracemalloc
+
+import python_work
+
+
+def traces():
+    """As in the snapshot's JSON: [domain, size, [[file, line]…], total]."""
+    return [[domain, size, frames, total] for domain, size, frames, total in
+            ((trace[0], trace[1], [list(frame) for frame in trace[2]], trace[3])
+             for trace in tracemalloc.take_snapshot().traces._traces)]
+
+
+def main():
+    print("ready", flush=True)
+    for line in sys.stdin:
+        order, _, argument = line.strip().partition(" ")
+        if order == "start":
+            tracemalloc.start(int(argument))
+        elif order == "stop":
+            tracemalloc.stop()
+        elif order == "work":
+            python_work.work(argument)
+        elif order == "dump":
+            with open(argument, "w", encoding="utf-8") as file:
+                json.dump(traces(), file)
+        print(order, flush=True)
+
+
+if __name__ == "__main__":
+    main()
