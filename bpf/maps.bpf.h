@@ -187,10 +187,10 @@ struct thread {
 	__u64 sample_distance; /* bytes up to the next sample; 0: not drawn yet */
 	__u64 sample_rate;     /* the rate that the distance was drawn for */
 	struct caller caller; /* the caller of the call that is ending */
-	struct python_thread python;
 	__u64 old_bytes; /* mremap: length of the old range, for call_begin() */
 	struct range range; /* scratch memory; too large for the stack before kernel 6.13 */
 	struct walk walk; /* per thread, so that no preempting program overwrites it */
+	struct python_thread python;
 };
 
 struct {

@@ -68,7 +68,6 @@ enum python_operation {
 	PYTHON_OPERATION_NR, /* those of an allocator; others follow */
 	PYTHON_TRACK = PYTHON_OPERATION_NR, /* PyTraceMalloc_Track(domain, pointer, size) */
 	PYTHON_UNTRACK,			    /* PyTraceMalloc_Untrack(domain, pointer) */
-	PYTHON_NEW_REFERENCE,		    /* an object came out of a free list, or is new: pointer */
 	PYTHON_OPERATION_MAX,
 };
 

@@ -83,7 +83,6 @@ struct python_info {
 	uint32_t site_nr;	/* sorted by vaddr, each once */
 	uint32_t inlined_nr;	/* of these: copied bodies (not is_entry) */
 	uint32_t unknown_nr;	/* places that look like copied bodies and were not understood: they are not seen */
-	uint32_t reference_unknown_nr; /* the same for PYTHON_NEW_REFERENCE */
 	struct python_site *site;
 };
 
