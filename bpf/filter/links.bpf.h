@@ -19,11 +19,15 @@ extern __u64 links_state; /* a number that only grows; its phase is enum links_p
 /* Whether the link with this cookie counts the event of the running thread. */
 static __always_inline bool link_counts(struct thread *thread, __u64 cookie)
 {
-	__u64 state = *(volatile __u64 *)&links_state;
-	bool own_count = LINKS_PHASE(state) == LINKS_TO_OWN || LINKS_PHASE(state) == LINKS_OWN;
-	bool counts = own_count == !!(cookie & COOKIE_OWN_LINK);
-	bool others_end = LINKS_PHASE(state) == LINKS_TO_OWN || LINKS_PHASE(state) == LINKS_TO_SHARED;
+	__u64 state;
+	bool own_count, counts, others_end;
 
+	if (!settings.has_own_links)
+		return true;
+	state = *(volatile __u64 *)&links_state;
+	own_count = LINKS_PHASE(state) == LINKS_TO_OWN || LINKS_PHASE(state) == LINKS_OWN;
+	counts = own_count == !!(cookie & COOKIE_OWN_LINK);
+	others_end = LINKS_PHASE(state) == LINKS_TO_OWN || LINKS_PHASE(state) == LINKS_TO_SHARED;
 	if (!thread)
 		return counts;
 	if (!counts && others_end)

@@ -411,9 +411,11 @@ struct settings {
 	bpf_u64 max_size;      /* larger blocks are not recorded; 0: no limit */
 	bpf_u64 pairing_mask;  /* entries of the map `pairing` - 1 */
 	bpf_u64 nursery_mask;  /* entries of the map `nursery` - 1; 0: no nursery */
-	bpf_u64 has_python;    /* the domain python may be recorded; else the verifier takes its branches out */
+	/* The verifier takes branches out that a recording does not need. */
+	bpf_u64 has_python;    /* the domain python may be recorded */
+	bpf_u64 has_own_links; /* a probe may have a process's own link beside the shared one */
 };
-_Static_assert(sizeof(struct settings) == 104, "no padding");
+_Static_assert(sizeof(struct settings) == 112, "no padding");
 
 #define SAMPLE_BYTES_MAX (1ULL << 36)
 

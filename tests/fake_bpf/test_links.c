@@ -4,6 +4,7 @@
 #include "shared/links_state.h"
 
 extern __u64 links_state;
+extern volatile struct settings settings; /* see bpf_alloc.c */
 
 /* The loader begins the next phase before the first, between the two, or after the second program of a hit. */
 static int programs_until_change;
@@ -25,6 +26,7 @@ static void change_after(int program_nr)
 static void use_links(enum placed_links placed, enum links_phase phase)
 {
 	placed_links = placed;
+	settings.has_own_links = true;
 	while (LINKS_PHASE(links_state) != phase)
 		links_state++;
 	if (!calls_are_sessions() && !returns_are_probed())

@@ -180,6 +180,7 @@ static int configure_bpf(struct allocsnap_bpf *bpf, const struct collector_optio
 	settings->traceback_limit = traceback_limit;
 	settings->unwinder = options->unwinder;
 	settings->max_map_count = max_map_count();
+	settings->has_own_links = options->everyone; /* see own_links.h */
 	if (getrandom(&settings->hash_seed, sizeof(settings->hash_seed), 0) < 0)
 		return -errno;
 	configure_choice(bpf, options, room->pairing);
