@@ -268,7 +268,7 @@ def python_objects(bench, *options, **env):
     process = started(bench, ["/usr/bin/python3", "-c", PYTHON], **env)
     recording = bench.attach([process], *options)
     process.write("go\n")
-    wait_for(lambda: kinds.waits_for_input(process.pid), "its objects")
+    wait_for(lambda: kinds.waits_for_input(process.pid), "its objects", 120)
     path = recording.snapshot()
     recording.end(signal.SIGINT)
     return process, path
@@ -277,10 +277,14 @@ def python_objects(bench, *options, **env):
 @harness.long
 def test_advice_python_arenas_and_malloc(bench):
     process, path = python_objects(bench)
-    check_advice(bench, process.pid, "python-objects", "--domain malloc,mmap", "PYTHONMALLOC=malloc")
+    check_advice(bench, process.pid, "python-objects", "--domain python", "--domain malloc,mmap",
+                 "PYTHONMALLOC=malloc")
     check(bench.show(path)["traced_memory"]["current"] < 12e6, "the objects are recorded without it")
     _, path = python_objects(bench, "--domain", "malloc,mmap")
     check(15e6 < size_of_domain(bench, path, "mmap") < 40e6, "bytes of its arenas")
+    if not harness.NO_SESSIONS:
+        _, path = python_objects(bench, "--domain", "python")
+        check(bench.show(path)["blocks"] >= 1000000, "objects with Python's lines")
     process, path = python_objects(bench, PYTHONMALLOC="malloc")
     check_gone(bench, process.pid, "python-objects")
     check(bench.show(path)["blocks"] >= 1000000, "single objects")

@@ -281,7 +281,7 @@ static const struct {
 	{ "go-heap", "Go's heap", "Go's own profiler: " GO_TOOLS, is_go, true },
 	{ "go-heap", "Go's heap", MMAP_SHOWS GO_TOOLS, is_cgo, true },
 	{ "python-objects", "Python's small objects",
-	  "--domain malloc,mmap records its arenas: a sample of one block for each MiB that they grow; for every object: start it with PYTHONMALLOC=malloc",
+	  "--domain python records every object, with Python's lines; --domain malloc,mmap its arenas: a sample of one block for each MiB that they grow; if it refuses --domain python, start it with PYTHONMALLOC=malloc",
 	  is_python, true },
 	{ "v8-heap", "JavaScript's heap", MMAP_SHOWS "node --inspect, --heapsnapshot-signal", is_v8, true },
 	{ "java-heap", "Java's heap", MMAP_SHOWS "jcmd PID GC.class_histogram, -XX:NativeMemoryTracking", is_jvm,
