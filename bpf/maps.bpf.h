@@ -106,7 +106,8 @@ struct walk {
 	__u64 window[WINDOW_WORDS + 1]; /* only the verifier needs the last word */
 };
 
-#define UNWIND_CACHE_ENTRIES (1u << 16)
+#define UNWIND_CACHE_SHIFT 16
+#define UNWIND_CACHE_ENTRIES (1u << UNWIND_CACHE_SHIFT)
 
 /*
  * An entry of the rule cache. All CPUs share the cache without a lock. If two CPUs each write one half of an entry,

@@ -25,18 +25,32 @@ UNWIND_INLINE bpf_u64 unwind_rule_address(const struct unwind_frame *frame)
 	return frame->pc - !frame->is_exact;
 }
 
-UNWIND_INLINE int unwind_rule_needs_fp(struct unwind_rule rule)
+/* Why a rule of this kind has no CFA, or UNWIND_GOES_ON. */
+UNWIND_INLINE int unwind_end_of_kind(bpf_u32 cfa_kind)
 {
-	return rule.cfa_kind == UNWIND_CFA_FP || rule.cfa_kind == UNWIND_CFA_FP_DEREF;
+	switch (cfa_kind) {
+	case UNWIND_CFA_NONE:
+		return UNWIND_NO_RULE;
+	case UNWIND_CFA_ROOT:
+		return UNWIND_ROOT;
+	case UNWIND_CFA_UNSUPPORTED:
+		return UNWIND_UNSUPPORTED;
+	}
+	return UNWIND_GOES_ON;
 }
 
-/* Computes the CFA; only for kinds that have one. */
-UNWIND_INLINE int unwind_cfa(struct unwind_rule rule, const struct unwind_frame *frame,
-			     struct unwind_memory *memory, bpf_u64 *ret_cfa)
+/* Computes the CFA for the kinds that few functions have. */
+UNWIND_INLINE int unwind_rare_cfa(struct unwind_rule rule, const struct unwind_frame *frame,
+				  struct unwind_memory *memory, bpf_u64 *ret_cfa)
 {
-	bpf_u64 base = unwind_rule_needs_fp(rule) ? frame->fp : frame->sp;
-	bpf_u64 cfa = base + (bpf_u64)(long long)rule.cfa_off;
+	int needs_fp = rule.cfa_kind == UNWIND_CFA_FP || rule.cfa_kind == UNWIND_CFA_FP_DEREF;
+	bpf_u64 cfa = (needs_fp ? frame->fp : frame->sp) + (bpf_u64)(long long)rule.cfa_off;
+	int end = unwind_end_of_kind(rule.cfa_kind);
 
+	if (end != UNWIND_GOES_ON)
+		return end;
+	if (needs_fp && frame->is_fp_lost)
+		return UNWIND_NO_FP;
 	if (rule.cfa_kind == UNWIND_CFA_PLT && (frame->pc & 15) >= rule.addend)
 		cfa += 8;
 	if (rule.cfa_kind >= UNWIND_CFA_SP_DEREF) {
@@ -60,7 +74,7 @@ UNWIND_INLINE bpf_u64 unwind_fp_base(struct unwind_rule rule, const struct unwin
 UNWIND_INLINE int unwind_restore_fp(struct unwind_rule rule, struct unwind_frame *frame,
 				    struct unwind_memory *memory, bpf_u64 cfa)
 {
-	bpf_u64 saved = unwind_fp_base(rule, frame, cfa) + (bpf_u64)(long long)rule.fp_off;
+	bpf_u64 saved;
 
 	if (rule.fp_kind == UNWIND_FP_SAME)
 		return UNWIND_GOES_ON;
@@ -69,6 +83,7 @@ UNWIND_INLINE int unwind_restore_fp(struct unwind_rule rule, struct unwind_frame
 		frame->is_fp_lost = 1;
 		return UNWIND_GOES_ON;
 	}
+	saved = unwind_fp_base(rule, frame, cfa) + (bpf_u64)(long long)rule.fp_off;
 	frame->is_fp_lost = 0;
 	return unwind_memory__read(memory, saved, &frame->fp) ? UNWIND_UNREADABLE : UNWIND_GOES_ON;
 }
@@ -89,25 +104,6 @@ UNWIND_INLINE int unwind_step_signal(struct unwind_rule rule, struct unwind_fram
 	return UNWIND_GOES_ON;
 }
 
-UNWIND_INLINE int unwind_step_call(struct unwind_rule rule, struct unwind_frame *frame,
-				   struct unwind_memory *memory)
-{
-	bpf_u64 cfa;
-
-	if (unwind_rule_needs_fp(rule) && frame->is_fp_lost)
-		return UNWIND_NO_FP;
-	if (unwind_cfa(rule, frame, memory, &cfa))
-		return UNWIND_UNREADABLE;
-	if (cfa <= frame->sp)
-		return UNWIND_BACKWARDS;
-	if (unwind_memory__read(memory, cfa - 8, &frame->pc) ||
-	    unwind_restore_fp(rule, frame, memory, cfa))
-		return UNWIND_UNREADABLE;
-	frame->sp = cfa;
-	frame->is_exact = 0;
-	return UNWIND_GOES_ON;
-}
-
 /*
  * Replaces the frame by its caller's frame and returns UNWIND_GOES_ON. Any other result says why there is no next
  * frame, and the frame is invalid then. The slot of the return address (`cfa - 8`) is at the new sp - 8, except
@@ -116,18 +112,26 @@ UNWIND_INLINE int unwind_step_call(struct unwind_rule rule, struct unwind_frame 
 UNWIND_INLINE int unwind_step(struct unwind_rule rule, struct unwind_frame *frame,
 			      struct unwind_memory *memory)
 {
-	switch (rule.cfa_kind) {
-	case UNWIND_CFA_NONE:
-		return UNWIND_NO_RULE;
-	case UNWIND_CFA_ROOT:
-		return UNWIND_ROOT;
-	case UNWIND_CFA_UNSUPPORTED:
-		return UNWIND_UNSUPPORTED;
-	case UNWIND_CFA_SIGNAL:
+	bpf_u64 cfa;
+	int end;
+
+	if (rule.cfa_kind == UNWIND_CFA_SIGNAL)
 		return unwind_step_signal(rule, frame, memory);
-	default:
-		return unwind_step_call(rule, frame, memory);
+	if (rule.cfa_kind == UNWIND_CFA_SP) {
+		cfa = frame->sp + (bpf_u64)(long long)rule.cfa_off;
+	} else {
+		end = unwind_rare_cfa(rule, frame, memory, &cfa);
+		if (end != UNWIND_GOES_ON)
+			return end;
 	}
+	if (cfa <= frame->sp)
+		return UNWIND_BACKWARDS;
+	if (unwind_memory__read(memory, cfa - 8, &frame->pc) ||
+	    unwind_restore_fp(rule, frame, memory, cfa))
+		return UNWIND_UNREADABLE;
+	frame->sp = cfa;
+	frame->is_exact = 0;
+	return UNWIND_GOES_ON;
 }
 
 #endif

@@ -38,20 +38,25 @@ static __always_inline __u64 mix(__u64 x)
 
 /*
  * The key of a stack: 64 bits, never 0, with a random seed for each recording. 100,000 distinct stacks collide with
- * probability 3e-10, and a target cannot prepare a collision, so the key alone identifies the stack. A global
- * function, so that the verifier checks it only once.
+ * probability 3e-10, and a target cannot prepare a collision, so the key alone identifies the stack. The frames go by
+ * turns to two hashes, which the CPU computes at the same time. A global function, so that the verifier checks it only
+ * once.
  */
 __weak __noinline __u64 traceback_hash(struct traceback *traceback, __u64 image)
 {
-	__u64 hash = mix(settings.hash_seed ^ image);
+	__u64 even = mix(settings.hash_seed ^ image), odd = mix(~settings.hash_seed ^ mapping_generation), hash;
 
 	if (!traceback)
 		return 0;
-	hash = mix(hash ^ traceback->total_nframe ^ mapping_generation << 32);
-	hash = mix(hash ^ traceback->end) + (traceback->guessed[0] ^ traceback->guessed[1]);
-	hash = mix(hash) + (traceback->exact[0] ^ traceback->exact[1]);
-	for (__u32 i = 0; i < TRACEBACK_LIMIT_MAX && i < traceback->nframe; i++)
-		hash = mix(hash ^ traceback->pc[i]) + i;
+	even = mix(even ^ traceback->total_nframe ^ (__u64)traceback->end << 32);
+	even += traceback->guessed[0] ^ traceback->guessed[1];
+	odd = mix(odd ^ traceback->exact[0] ^ traceback->exact[1]);
+	for (__u32 i = 0; i < TRACEBACK_LIMIT_MAX && i < traceback->nframe; i += 2) {
+		even = mix(even ^ traceback->pc[i]) + i;
+		if (i + 1 < TRACEBACK_LIMIT_MAX && i + 1 < traceback->nframe)
+			odd = mix(odd ^ traceback->pc[i + 1]) + i;
+	}
+	hash = even ^ odd;
 	return hash ? hash : 1;
 }
 

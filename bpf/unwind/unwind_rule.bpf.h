@@ -297,11 +297,14 @@ static __always_inline int known_rule(struct walk *walk)
 	return end;
 }
 
-/* As unwind_find_rule(), with the cache. */
+/*
+ * As unwind_find_rule(), with the cache. The key is another one for each address; its upper bits are the place. An
+ * entry that two programs write at once fits no key, as the keys of near addresses are far apart.
+ */
 static __always_inline int unwind_rule_at(struct walk *walk, __u64 address)
 {
-	__u64 key = mix(walk->salt ^ address);
-	__u32 at = key % UNWIND_CACHE_ENTRIES;
+	__u64 key = (walk->salt ^ address) * 0x9e3779b97f4a7c15ULL; /* 2^64 divided by the golden ratio */
+	__u32 at = key >> (64 - UNWIND_CACHE_SHIFT);
 	struct unwind_cached *cached = bpf_map_lookup_elem(&unwind_cache, &at);
 	int end;
 

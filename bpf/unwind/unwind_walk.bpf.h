@@ -141,33 +141,46 @@ static __always_inline void set_bit(__u64 bits[2], __u32 nr)
 	bits[nr / 64 & 1] |= 1ULL << nr % 64;
 }
 
+/* Notes what is special about frame nr. Few frames are. */
+static __always_inline void mark_frame(struct traceback *traceback, __u32 nr, bool is_guessed, bool is_exact)
+{
+	if (nr >= settings.traceback_limit)
+		return;
+	if (is_guessed)
+		set_bit(traceback->guessed, nr);
+	if (is_exact)
+		set_bit(traceback->exact, nr);
+}
+
 /*
  * Puts frame nr into the traceback and steps to its caller's frame. Returns UNWIND_GOES_ON, or why there is no caller. A
  * global function: the verifier checks it once, and not for each frame.
  */
 __weak __noinline int walk_one(struct walk *walk, __u32 nr)
 {
-	bool has_room = nr < settings.traceback_limit && nr < TRACEBACK_LIMIT_MAX, is_exact;
 	int end, guessed;
+	bool is_exact;
 
 	if (!walk)
 		return UNWIND_NO_TABLE;
 	is_exact = walk->frame.is_exact;
 	guessed = walk->guessed;
-	if (has_room)
+	if (nr < settings.traceback_limit && nr < TRACEBACK_LIMIT_MAX)
 		walk->traceback.pc[nr] = walk->frame.pc;
 	end = unwind_one(walk);
-	if (walk->is_junk && nr) {
-		walk->traceback.end = guessed ?: end; /* the result of a wrong guess is worthless */
-		return end;
+	if (end != UNWIND_GOES_ON) {
+		walk->traceback.total_nframe = nr + 1;
+		walk->traceback.end = end;
+		if (walk->is_junk && nr) { /* not a frame */
+			walk->traceback.total_nframe = nr;
+			walk->traceback.end = guessed ?: end; /* the result of a wrong guess is worthless */
+			return end;
+		}
 	}
-	if (has_room && guessed)
-		set_bit(walk->traceback.guessed, nr);
 	/* a signal handler returns to code that made no call */
-	if (has_room && (is_exact || walk->frame.is_exact))
-		set_bit(walk->traceback.exact, nr);
-	walk->traceback.total_nframe = nr + 1;
-	walk->traceback.end = end;
+	is_exact = is_exact || walk->frame.is_exact;
+	if (guessed || is_exact)
+		mark_frame(&walk->traceback, nr, guessed, is_exact);
 	return end;
 }
 
@@ -184,7 +197,7 @@ static __always_inline void traceback_by_tables(struct walk *walk)
 {
 	walk->trampoline = trampoline_of(bpf_get_current_task_btf());
 	walk->guessed = 0;
-	walk->traceback.total_nframe = 0;
+	walk->traceback.total_nframe = STEPS_MAX; /* unless the walk ends before */
 	window_read(walk, walk->frame.sp);
 	for (__u32 nr = 0; nr < STEPS_MAX && walk_one(walk, nr) == UNWIND_GOES_ON; nr++)
 		;

@@ -65,11 +65,11 @@ MUTANTS_LIFE = {
     "tracebacks: two processes share one": (
         "unwind/unwind.bpf.h", "settings.hash_seed ^ image", "settings.hash_seed"),
     "tracebacks: only the first frame counts": (
-        "unwind/unwind.bpf.h", "i < traceback->nframe; i++)\n\t\thash",
-        "i < traceback->nframe && i < 1; i++)\n\t\thash"),
+        "unwind/unwind.bpf.h", "i < TRACEBACK_LIMIT_MAX && i < traceback->nframe; i += 2", "i < 1; i += 2"),
+    "tracebacks: every second frame counts": (
+        "unwind/unwind.bpf.h", "odd = mix(odd ^ traceback->pc[i + 1]) + i;", ";"),
     "tracebacks: the order of frames does not count": (
-        "unwind/unwind.bpf.h", "hash = mix(hash ^ traceback->pc[i]) + i;",
-        "hash += mix(traceback->pc[i]);"),
+        "unwind/unwind.bpf.h", "even = mix(even ^ traceback->pc[i]) + i;", "even += mix(traceback->pc[i]);"),
     "tracebacks: the limit cuts the total, too": (
         "unwind/unwind.bpf.h", "\twalk->traceback.total_nframe = nr;",
         "\twalk->traceback.total_nframe = nr < settings.traceback_limit ? nr : settings.traceback_limit;"),
@@ -259,7 +259,7 @@ MUTANTS_LIFE = {
         "\twalk->frame.sp += 8 * pushed;\n"),
     "guess: not marked": ("unwind/unwind_walk.bpf.h", "\twalk->guessed = end;\n", ""),
     "guess: a wrong one is the end": (
-        "unwind/unwind_walk.bpf.h", "end = guessed ?: end;", ";"),
+        "unwind/unwind_walk.bpf.h", "traceback.end = guessed ?: end;", "traceback.end = end;"),
     "guess: for all that follows": (
         "unwind/unwind_walk.bpf.h", "\twalk->guessed = walk->is_junk = 0;\n", "\twalk->is_junk = 0;\n"),
     "guess: also where only tables count": (

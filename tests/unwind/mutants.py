@@ -43,7 +43,7 @@ MUTANTS = {
     "step: PLT slots push late": ("bpf/shared/unwind_step.h", "(frame->pc & 15) >=", "(frame->pc & 15) >"),
     "step: nothing is added to what is read": ("bpf/shared/unwind_step.h", "\t\tcfa += rule.addend;\n", ""),
     "step: a lost frame pointer is used": (
-        "bpf/shared/unwind_step.h", "unwind_rule_needs_fp(rule) && frame->is_fp_lost", "0"),
+        "bpf/shared/unwind_step.h", "needs_fp && frame->is_fp_lost", "0"),
     "step: a lost frame pointer's frame is read": (
         "bpf/shared/unwind_step.h", "rule.fp_kind == UNWIND_FP_AT_FP && frame->is_fp_lost", "0"),
     "step: a lost frame pointer stays lost": (
