@@ -225,6 +225,21 @@ BOOK_TEST(traceback_hash, does_not_read_past_the_frames)
 	traceback_hash(&one, 1); /* ASan would see it */
 }
 
+BOOK_TEST(traceback_hash, depends_on_the_order_of_frames)
+{
+	struct traceback one = { .nframe = 5, .pc = { 0x401000, 0x402000, 0x403000, 0x404000, 0x405000 } };
+	__u64 hash = traceback_hash(&one, 1);
+
+	for (__u32 i = 0; i < one.nframe; i++)
+		for (__u32 j = 0; j < i; j++) {
+			struct traceback other = one;
+
+			other.pc[i] = one.pc[j];
+			other.pc[j] = one.pc[i];
+			cr_expect(traceback_hash(&other, 1) != hash, "frames %u and %u", j, i);
+		}
+}
+
 static int compare(const void *a, const void *b)
 {
 	__u64 x = *(const __u64 *)a, y = *(const __u64 *)b;
