@@ -9,6 +9,7 @@
 #include "account/calls.bpf.h"
 #include "account/cost.bpf.h"
 #include "filter/links.bpf.h"
+#include "python/creations.bpf.h"
 #include "python/python_calls.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -290,6 +291,20 @@ int BPF_KPROBE(python_place)
 	if (!begin_entry(cookie, &thread))
 		return 0;
 	enter_python(ctx, thread, cookie);
+	cost_end(thread, trap_at_entry(cookie));
+	return 0;
+}
+
+/* At the places where CPython's objects begin. */
+SEC("uprobe")
+int BPF_KPROBE(python_creation)
+{
+	__u64 cookie = bpf_get_attach_cookie(ctx);
+	struct thread *thread;
+
+	if (!begin_entry(cookie, &thread))
+		return 0;
+	enter_creation(ctx, thread, cookie);
 	cost_end(thread, trap_at_entry(cookie));
 	return 0;
 }

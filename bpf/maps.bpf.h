@@ -175,8 +175,7 @@ struct python_thread {
 	__u64 raw_size;
 	__u64 granted, granted_size; /* the block that a realloc gets, which may call malloc for it */
 	__u64 freed;	/* the block freed last, which may be passed on */
-	__u64 has_deferred; /* a block of a new arena, of an address that is not known yet */
-	__u64 deferred_size, deferred_ns, deferred_rate, deferred_traceback;
+	__u64 fresh;	/* the block that the thread's last call has got: an object that begins there has its traceback */
 };
 
 struct thread {

@@ -184,6 +184,12 @@ struct collector_options {
 	 */
 	bool no_return_probes;
 
+	/*
+	 * With COLLECTOR_PYTHON: an object that CPython makes of memory in a free list gets the traceback of that moment, as
+	 * in tracemalloc. Costs a trap for each object. Without it such a block has the traceback of its first object.
+	 */
+	bool python_retag;
+
 	bool on_oom; /* watch the OOM killer: is_near_oom of struct process_view */
 
 	/*

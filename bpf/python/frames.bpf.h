@@ -162,6 +162,7 @@ struct python_walk {
 };
 
 #define FRAME_BYTES 128
+#define FRAMES_MOST 65535 /* that are counted, as in tracemalloc */
 
 /* A word of the frame that was read last. */
 static __always_inline __u64 frame_word(const struct walk *walk, __u32 offset)
@@ -255,7 +256,7 @@ __weak __noinline int python_traceback_take(struct walk *walk, struct process *p
 	steps.python = python_of(process);
 	if (steps.python) {
 		steps.frame = frame_first(steps.python);
-		bpf_loop(STEPS_MAX, python_walk_step, &steps, 0);
+		bpf_loop(FRAMES_MOST, python_walk_step, &steps, 0);
 	}
 	if (!traceback->total_nframe) /* a thread without Python code: tracemalloc has one unknown frame */
 		frame_add(traceback, PYTHON_FRAME_WORD(PYTHON_CODE_UNKNOWN, 0));

@@ -46,6 +46,7 @@ __weak __noinline int python_record(struct thread *thread, __u64 address, __u64 
 	thread->caller = (struct caller){ .kind = CALLER_PYTHON };
 	calls->newest = record_block(&thread->caller, process, &thread->walk, &key, &block, calls->newest,
 				     block.epoch) ? address : 0;
+	thread->python.fresh = calls->newest;
 	return 0;
 }
 
@@ -66,49 +67,54 @@ static __always_inline void python_remove_old(struct process *process, struct th
 
 /* ---- a block of a new arena ---- */
 
-static __noinline int python_defer(struct process *process, struct thread *thread, __u64 size, __u32 rate)
+static __noinline int python_defer(struct process *process, struct python_process *python, struct thread *thread,
+				   __u64 size, __u32 rate)
 {
+	struct python_deferred *deferred = &python->deferred;
 	__u64 hash = 0;
 
 	thread->caller = (struct caller){ .kind = CALLER_PYTHON };
 	traceback_record(&thread->caller, process, &thread->walk, &hash);
-	thread->python.has_deferred = true;
-	thread->python.deferred_size = size;
-	thread->python.deferred_rate = rate;
-	thread->python.deferred_ns = bpf_ktime_get_ns();
-	thread->python.deferred_traceback = hash;
+	deferred->size = size;
+	deferred->birth_ns = bpf_ktime_get_ns();
+	deferred->traceback = hash;
+	deferred->thread = (__u32)bpf_get_current_pid_tgid();
+	deferred->rate = rate;
 	return 0;
 }
 
 /* The address of the deferred block, or 0: the arena is not there yet. */
-static __always_inline __u64 deferred_address(struct python_process *python, const struct thread *thread)
+static __always_inline __u64 deferred_address(struct python_process *python)
 {
-	__u64 block, pool = pool_used(python, CLASS_OF(thread->python.deferred_size), &block);
+	__u64 block, pool = pool_used(python, CLASS_OF(python->deferred.size), &block);
 
 	return pool ? pool + POOL_HEADER : 0;
 }
 
-__weak __noinline int python_settle(struct thread *thread, __u64 address)
+/* Enters the deferred block, before anything else can happen to it. */
+__weak __noinline int python_settle(struct process *process)
 {
-	struct process *process = process_of_thread(thread);
+	struct python_process *python = process ? python_of(process) : NULL;
 	struct traceback *traceback;
 	struct estimate estimate;
 	struct block_key key;
 	struct block block;
+	__u64 address;
 
-	if (!process || !thread)
+	if (!process || !python || !python->deferred.size)
 		return 0;
-	thread->python.has_deferred = false;
+	address = deferred_address(python);
 	key = block_key_of(address, process->image, LAYER_POOL);
 	block = (struct block){
-		.size = thread->python.deferred_size,
-		.traceback = thread->python.deferred_traceback,
-		.birth_ns = thread->python.deferred_ns,
-		.thread = (__u32)bpf_get_current_pid_tgid(),
-		.rate = thread->python.deferred_rate,
+		.size = python->deferred.size,
+		.traceback = python->deferred.traceback,
+		.birth_ns = python->deferred.birth_ns,
+		.thread = python->deferred.thread,
+		.rate = python->deferred.rate,
 		.domain = DOMAIN_PYTHON,
 		.epoch = read_epoch(),
 	};
+	python->deferred.size = 0;
 	if (!address)
 		process_count_loss(process, LOSS_python_blocks_unfound);
 	if (!address || block_put(process, &key, &block, has_block_share(process), block.epoch))
@@ -121,6 +127,24 @@ __weak __noinline int python_settle(struct thread *thread, __u64 address)
 		__sync_fetch_and_add(&traceback->churn.allocated_bytes, estimate.bytes);
 	}
 	return 0;
+}
+
+/* Whether the thread runs in the main interpreter. Others have an allocator of their own. */
+static __always_inline bool is_in_main(const struct python_process *python)
+{
+	__u64 state;
+
+	if (!python->in_interpreter)
+		return true;
+	state = python_thread_state(python);
+	return !state || read_word(state + python->offsets.tstate_interp) == read_word(python->main_interpreter);
+}
+
+/* Before a call of a domain for which the thread holds the GIL. */
+static __always_inline void settle_first(struct process *process, const struct python_process *python)
+{
+	if (python->deferred.size && is_in_main(python))
+		python_settle(process);
 }
 
 /* Forgets pending requests of an earlier image. */
@@ -156,12 +180,13 @@ static __always_inline bool is_granted(struct process *process, struct thread *t
 }
 
 /* address: where the block will be; 0: in a new arena. */
-static __always_inline int python_enter(struct process *process, struct thread *thread, __u64 address, __u64 size)
+static __always_inline int python_enter(struct process *process, struct python_process *python, struct thread *thread,
+					__u64 address, __u64 size)
 {
 	__u32 rate;
 
 	if (block_is_wanted(process, thread, LAYER_POOL, size, &rate))
-		return address ? python_record(thread, address, size, rate) : python_defer(process, thread, size, rate);
+		return address ? python_record(thread, address, size, rate) : python_defer(process, python, thread, size, rate);
 	thread->layer[LAYER_POOL].newest = 0;
 	return 0;
 }
@@ -176,17 +201,18 @@ static __always_inline int python_allocate(struct process *process, struct pytho
 	thread->python.has_raw = false;
 	address = pymalloc_next(python, size);
 	if (!is_granted(process, thread, address, size))
-		return python_enter(process, thread, address, size);
+		return python_enter(process, python, thread, address, size);
 	process_add_counter(process, COUNTER_nested_calls, 1);
 	return 0;
 }
 
 /* A realloc may call malloc for its block, which is seen, too. */
-static __always_inline int python_grant(struct process *process, struct thread *thread, __u64 address, __u64 size)
+static __always_inline int python_grant(struct process *process, struct python_process *python, struct thread *thread,
+					__u64 address, __u64 size)
 {
 	thread->python.granted = address;
 	thread->python.granted_size = size;
-	return python_enter(process, thread, address, size);
+	return python_enter(process, python, thread, address, size);
 }
 
 /* As pymalloc_realloc(): a block stays if it would not lose more than a quarter of its room. */
@@ -198,7 +224,7 @@ static __always_inline int python_reallocate(struct process *process, struct pyt
 	if ((old && !pool) || size - 1 >= SMALL_MAX)
 		raw_expect(thread, size);
 	if (!old && size - 1 < SMALL_MAX)
-		return python_grant(process, thread, pymalloc_next(python, size), size);
+		return python_grant(process, python, thread, pymalloc_next(python, size), size);
 	if (!pool)
 		return 0;
 	room = pool_block_bytes(pool);
@@ -206,13 +232,20 @@ static __always_inline int python_reallocate(struct process *process, struct pyt
 	if (size - 1 >= SMALL_MAX)
 		return 0;
 	address = size <= room && 4 * size > 3 * room ? old : pymalloc_next(python, size);
-	return python_grant(process, thread, address, size);
+	return python_grant(process, python, thread, address, size);
+}
+
+/* Whether the thread is about to get the block of a new arena: until then it makes the arena. */
+static __always_inline bool makes_arena(struct python_process *python)
+{
+	return python->deferred.size && python->deferred.thread == (__u32)bpf_get_current_pid_tgid() &&
+	       !deferred_address(python);
 }
 
 /* The functions of the raw domain. While an arena is made they serve the allocator itself. */
 static __always_inline int python_raw(struct python_process *python, struct thread *thread, __u64 size)
 {
-	return thread->python.has_deferred && !deferred_address(python, thread) ? 0 : raw_expect(thread, size);
+	return makes_arena(python) ? 0 : raw_expect(thread, size);
 }
 
 static __always_inline int python_free(struct process *process, struct thread *thread, __u64 address)
@@ -230,17 +263,6 @@ static __always_inline int python_free(struct process *process, struct thread *t
 		thread->python.granted = 0;
 	}
 	return 0;
-}
-
-/* Whether the thread runs in the main interpreter. Others have an allocator of their own. */
-static __always_inline bool is_in_main(const struct python_process *python)
-{
-	__u64 state;
-
-	if (!python->in_interpreter)
-		return true;
-	state = python_thread_state(python);
-	return !state || read_word(state + python->offsets.tstate_interp) == read_word(python->main_interpreter);
 }
 
 struct python_arguments {
@@ -295,10 +317,15 @@ __weak __noinline int python_apply(struct thread *thread, __u64 cookie, __u64 si
 		return 0;
 	}
 	python_begin(process, thread);
+	thread->python.fresh = 0;
 	if (python_calls[row].domain == PYTHON_RAW && operation != PYTHON_FREE)
 		return python_raw(python, thread, size);
-	if (thread->python.has_deferred)
-		python_settle(thread, deferred_address(python, thread));
+	if (operation == PYTHON_MALLOC && size == python->deferred.size && makes_arena(python)) {
+		process_add_counter(process, COUNTER_nested_calls, 1); /* that of a realloc, for its block */
+		return 0;
+	}
+	if (python_calls[row].domain != PYTHON_RAW)
+		settle_first(process, python);
 	if (operation == PYTHON_FREE)
 		return python_free(process, thread, pointer);
 	if (!is_in_main(python)) {

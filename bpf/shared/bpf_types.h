@@ -128,7 +128,9 @@
 	  "calls of CPython's allocators in another interpreter than the main one: not recorded")                                  \
 	X(python_codes_missing, "frames of Python code without a name: there was no room to tell of the code, or it could not be read") \
 	X(python_frames_broken, "tracebacks cut at a frame of Python code that could not be read")                                 \
-	X(python_places_unknown, "places where CPython allocates that were not understood, and are not seen")
+	X(python_places_unknown, "places where CPython allocates that were not understood, and are not seen")                      \
+	X(python_creations_unknown,                                                                                                \
+	  "places where CPython makes objects that were not understood: some from free lists have an older traceback")
 
 enum counter {
 #define X(name, meaning) COUNTER_##name,
@@ -360,7 +362,7 @@ struct traceback {
 	struct churn churn;
 	bpf_u64 image;
 	bpf_u32 nframe;	      /* frames in pc */
-	bpf_u32 total_nframe; /* frames found, counted up to 512 */
+	bpf_u32 total_nframe; /* frames found, counted up to 512; of CPython up to 65,535 */
 	bpf_u32 end;	      /* enum unwind_end; 0: stopped after 512 frames, or used frame pointers only */
 	bpf_u32 by_tables;    /* unwind tables were used */
 	bpf_u64 guessed[2];   /* bit i: a frame pointer gave pc[i], in code without a table */

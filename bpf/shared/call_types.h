@@ -38,6 +38,7 @@ enum call_shape {
 	/* Places where CPython's allocators are called: struct python_call says where they have their values. */
 	SHAPE_PYTHON,	   /* malloc, calloc, realloc */
 	SHAPE_PYTHON_FREE,
+	SHAPE_PYTHON_CREATION, /* an object begins */
 	SHAPE_NR,
 };
 
@@ -54,10 +55,10 @@ static inline __attribute__((always_inline)) int shape_is_sampler(bpf_u32 shape)
 	return shape == SHAPE_SAMPLE || shape == SHAPE_SAMPLE_FREE;
 }
 
-/* Whether it is no call of a function, but a place where one of CPython's allocators is called or begins. */
+/* Whether it is no call of a function, but a place where one of CPython's allocators is called, or an object begins. */
 static inline __attribute__((always_inline)) int shape_is_python(bpf_u32 shape)
 {
-	return shape == SHAPE_PYTHON || shape == SHAPE_PYTHON_FREE;
+	return shape == SHAPE_PYTHON || shape == SHAPE_PYTHON_FREE || shape == SHAPE_PYTHON_CREATION;
 }
 
 static inline __attribute__((always_inline)) int shape_is_mapping(bpf_u32 shape)

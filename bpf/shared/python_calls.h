@@ -23,6 +23,17 @@ struct python_call {
 };
 _Static_assert(sizeof(struct python_call) == 64, "no padding");
 
+/*
+ * A block of a new arena, whose address is not known yet. The kernel side alone uses it. There is one at most: its thread
+ * holds the GIL until it has it, and the next thread that comes by finds it.
+ */
+struct python_deferred {
+	bpf_u64 size; /* 0: none */
+	bpf_u64 birth_ns, traceback;
+	bpf_u32 thread, rate;
+};
+_Static_assert(sizeof(struct python_deferred) == 32, "no padding");
+
 /* A recorded process that runs a CPython. Addresses are those in the process. */
 struct python_process {
 	bpf_u64 tss_key;	  /* 4 bytes there: the key of the thread state */
@@ -32,9 +43,10 @@ struct python_process {
 	bpf_u64 pool_bytes, arena_bytes; /* powers of two */
 	bpf_u32 in_interpreter; /* 0: pools_at is known; 1: main interpreter + state; 2: the pointer there */
 	bpf_u32 state;
+	struct python_deferred deferred;
 	struct python_offsets offsets;
 };
-_Static_assert(sizeof(struct python_process) == 80 + sizeof(struct python_offsets), "no padding");
+_Static_assert(sizeof(struct python_process) == 112 + sizeof(struct python_offsets), "no padding");
 
 /* A word of struct traceback that is a Python frame: code id, and the instruction as an offset in its code. */
 #define PYTHON_FRAME (1ULL << 63)

@@ -68,6 +68,7 @@ enum python_operation {
 	PYTHON_OPERATION_NR, /* those of an allocator; others follow */
 	PYTHON_TRACK = PYTHON_OPERATION_NR, /* PyTraceMalloc_Track(domain, pointer, size) */
 	PYTHON_UNTRACK,			    /* PyTraceMalloc_Untrack(domain, pointer) */
+	PYTHON_CREATION, /* an object begins: a new block, or one from a free list; the pointer is the object's */
 	PYTHON_OPERATION_MAX,
 };
 

@@ -17,7 +17,7 @@ struct capture_options {
 	uint64_t sample_bytes, min_size, max_size;
 	uint64_t max_overhead;
 	uint64_t sampler_rate; /* samples a second; 0: the default */
-	bool follow_forks, no_names, no_return_probes, no_sampler;
+	bool follow_forks, no_names, no_return_probes, no_sampler, retag;
 	enum collector_unwinder unwinder;
 	uint32_t domains; /* enum collector_domains; 0: the default */
 	struct string_list probe, label;

@@ -209,6 +209,9 @@ const struct option_row capture_what_rows[] = {
 	{ "domain", 0, OPTION_CUSTOM, FIELD(domains), .arg = "NAMES",
 	  .help = "record the blocks of these allocators, separated by commas", .parse = parse_domains,
 	  .choice = domain_choice },
+	{ "retag", 0, OPTION_FLAG, FIELD(retag),
+	  .help = "with --domain python: an object in memory that a free list has kept gets its own traceback, as in "
+		  "tracemalloc; costs a trap for each object" },
 	{ "probe", 0, OPTION_LIST, FIELD(probe), .arg = "SPEC",
 	  .help = "also record an allocator of the program itself (see SPEC below); repeatable" },
 	{ "min-size", 0, OPTION_CUSTOM, FIELD(min_size), .arg = "SIZE",
@@ -293,6 +296,7 @@ static struct collector_options collector_options_of(const struct capture_option
 		.no_names = options->no_names,
 		.no_return_probes = options->no_return_probes,
 		.no_sampler = options->no_sampler,
+		.python_retag = options->retag,
 		.sampler_rate = options->sampler_rate,
 		.injects = options->inject_bytes,
 		.on_oom = options->recording.triggers.on_oom,

@@ -5,6 +5,7 @@
 
 int python_place(struct pt_regs *ctx);
 int python_heap(struct pt_regs *ctx);
+int python_creation(struct pt_regs *ctx);
 
 extern volatile struct settings settings; /* see bpf_alloc.c */
 
@@ -34,6 +35,7 @@ static const struct python_call rows[ROW_NR] = {
 	[ROW_CALLOC] = CALL(CALLOC, .size = IN(dx), .count = IN(si), .pointer = NONE),
 	[ROW_REALLOC] = CALL(REALLOC, .size = IN(dx), .count = NONE, .pointer = IN(si)),
 	[ROW_FREE] = CALL(FREE, .size = NONE, .count = NONE, .pointer = IN(bx)),
+	[ROW_CREATION] = CALL(CREATION, .size = NONE, .count = NONE, .pointer = IN(r12)),
 	[ROW_RAW] = { .operation = PYTHON_MALLOC, .domain = PYTHON_RAW, .is_used = 1,
 		      .size = IN(di), .count = NONE, .pointer = NONE },
 };
@@ -49,6 +51,7 @@ static const struct python_offsets offsets = {
 	.code_first_traceable = offsetof(struct code, first_traceable),
 	.string_length = 0, .string_state = 8, .string_ascii = 16, .string_compact = 16,
 	.bytes_length = 0, .bytes_data = 8,
+	.object_type = offsetof(struct object, type), .object_header = 16, .object_preheader = 32,
 };
 
 void pool_make(struct pool *pool, __u32 class)
@@ -129,6 +132,15 @@ void raw_malloc(__u64 size) { pass_place(ROW_RAW, (struct pt_regs){ .di = size }
 void object_realloc(__u64 pointer, __u64 size)
 {
 	pass_place(ROW_REALLOC, (struct pt_regs){ .si = pointer, .dx = size, .flags = ZF });
+}
+
+void object_begins(__u64 object)
+{
+	struct pt_regs regs = { .r12 = object, .sp = sp_at(5) };
+
+	fake.attach_cookie = SITE_COOKIE(90 + SHAPE_PYTHON_CREATION, SHAPE_PYTHON_CREATION, LAYER_POOL, DOMAIN_PYTHON) |
+			     CUSTOM_CALL_COOKIE(ROW_CREATION);
+	python_creation(&regs);
 }
 
 bool heap_call(enum call_shape shape, __u64 first, __u64 second, __u64 returned)

@@ -48,7 +48,16 @@ struct bytes {
 	char bytes[2000];
 };
 
-enum { ROW_MALLOC = 0, ROW_CALLOC, ROW_REALLOC, ROW_FREE, ROW_RAW, ROW_NR };
+struct object {
+	__u64 references, type;
+};
+
+struct type {
+	char before[168];
+	__u64 flags;
+};
+
+enum { ROW_MALLOC = 0, ROW_CALLOC, ROW_REALLOC, ROW_FREE, ROW_CREATION, ROW_RAW, ROW_NR };
 
 extern char arena[ARENA];
 extern struct arena_object arenas[1];
@@ -82,6 +91,7 @@ void object_malloc(__u64 size);
 void object_realloc(__u64 pointer, __u64 size);
 void object_free(__u64 pointer);
 void raw_malloc(__u64 size);
+void object_begins(__u64 object);
 
 /* A function of the C library. Returns whether its return was awaited. */
 bool heap_call(enum call_shape shape, __u64 first, __u64 second, __u64 returned);

@@ -28,10 +28,17 @@ MUTANTS_PYTHON = {
         "python/python_calls.bpf.h", "\t__u64 asked = thread->python.raw_size;\n\n\tthread->python.has_raw = false;",
         "\t__u64 asked = thread->python.raw_size;\n"),
     "python: the allocator's own memory is Python's": (
-        "python/python_calls.bpf.h", "thread->python.has_deferred && !deferred_address(python, thread) ? 0 : raw_expect(thread, size)",
-        "raw_expect(thread, size)"),
+        "python/python_calls.bpf.h", "return makes_arena(python) ? 0 : raw_expect(thread, size)",
+        "return raw_expect(thread, size)"),
     "python: a block of a new arena is forgotten": (
-        "python/python_calls.bpf.h", "\tif (thread->python.has_deferred)\n\t\tpython_settle(thread, deferred_address(python, thread));\n", ""),
+        "python/python_calls.bpf.h", "\t\tsettle_first(process, python);\n", "\t\t;\n"),
+    "python: only the thread that made an arena finds its block": (
+        "python/python_calls.bpf.h", "\tif (!process || !python || !python->deferred.size)",
+        "\tif (!process || !python || !python->deferred.size || python->deferred.thread != (__u32)bpf_get_current_pid_tgid())"),
+    "python: a realloc into a new arena counts twice": (
+        "python/python_calls.bpf.h", "size == python->deferred.size && makes_arena(python)", "false"),
+    "python: a raw call of another thread makes the arena": (
+        "python/python_calls.bpf.h", "python->deferred.thread == (__u32)bpf_get_current_pid_tgid() &&", "true &&"),
     "python: other interpreters have the same pools": (
         "python/python_calls.bpf.h", "\treturn !state || read_word(state", "\treturn true || read_word(state"),
     "python: code that was freed keeps its number": (
@@ -50,6 +57,23 @@ MUTANTS_PYTHON = {
         "python/frames.bpf.h", "code - offsets->code_instructions) >> 1", "code - offsets->code_instructions)"),
     "python: a frame that cannot be read is no loss": (
         "python/frames.bpf.h", "\t\t__sync_fetch_and_add(&walk->process->loss[LOSS_python_frames_broken], 1);\n", ""),
+    "creations: a new block is walked again": (
+        "python/creations.bpf.h", "return address && address != fresh ?", "return address ?"),
+    "creations: a block is new forever": ("python/creations.bpf.h", "\tthread->python.fresh = 0;\n", ""),
+    "creations: a block is new after other calls": (
+        "python/python_calls.bpf.h", "\tthread->python.fresh = 0;\n", ""),
+    "creations: objects begin where their blocks do": (
+        "python/creations.bpf.h", "\tif (flags & TYPE_HAS_GC)\n\t\tobject -= offsets->object_header;\n", ""),
+    "creations: nothing else is before an object": (
+        "python/creations.bpf.h", "return flags & TYPE_HAS_PREHEADER ? object - offsets->object_preheader : object;",
+        "return object;"),
+    "creations: the traceback stays": ("python/creations.bpf.h", "\tblock.traceback = hash;\n", ""),
+    "creations: the birth stays": ("python/creations.bpf.h", "\tblock.birth_ns = bpf_ktime_get_ns();\n", ""),
+    "creations: the epoch stays": ("python/creations.bpf.h", "\tblock.epoch = now;\n", ""),
+    "creations: a block of a new arena is not looked for": (
+        "python/creations.bpf.h", "\tsettle_first(process, python);\n", ""),
+    "creations: what cannot be read is no loss": (
+        "python/creations.bpf.h", "\t\tprocess_count_loss(process, LOSS_python_calls_unread);\n", "\t\t;\n"),
     "python: layouts hold after an exec": (
         "python/python_calls.bpf.h", "\t\tprocess_count_loss(process, LOSS_python_calls_early);\n", ""),
 }

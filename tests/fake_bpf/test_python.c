@@ -74,6 +74,62 @@ BOOK_TEST(python, block_of_a_new_arena_is_found_later)
 	expect_same(PYTHON_FRAME_CODE(traceback_of((__u64)pool_at(2) + 48)->pc[0]), 1, "code of its frame");
 }
 
+BOOK_TEST(python, realloc_into_a_new_arena_counts_once)
+{
+	__u64 block = (__u64)pool_at(0) + 48;
+
+	python_begin_world(true);
+	pool_use(pool_at(0), 0);
+	object_malloc(16);
+	usable_arenas = 0;
+	object_realloc(block, 40);
+	object_malloc(40); /* its own */
+	raw_malloc(4000); /* the allocator's own */
+	pool_use(pool_at(2), 2);
+	*free_list(2) = (__u64)pool_at(2) + 96;
+	object_free(block); /* its own */
+	LIVE((__u64)pool_at(2) + 48, 40);
+	GONE(block);
+	expect(allocations, 2);
+	expect(frees, 1);
+	expect(nested_calls, 2);
+	expect_loss(python_blocks_unfound, 0);
+}
+
+BOOK_TEST(python, block_of_a_new_arena_is_found_by_the_next_thread)
+{
+	struct target_thread *other = thread_start(process, 101);
+	__u64 block = (__u64)pool_at(2) + 48;
+
+	python_begin_world(true);
+	usable_arenas = 0;
+	object_malloc(40);
+	pool_use(pool_at(2), 2);
+	*free_list(2) = block + 48;
+	thread_run(other);
+	raw_malloc(700); /* may come at any time, without the GIL */
+	cr_expect(heap_call(SHAPE_MALLOC, 700, 0, 0x7000), "not awaited");
+	GONE(block);
+	object_free(block);
+	GONE(block);
+	expect(allocations, 2);
+	expect(frees, 1);
+	expect(unknown_frees, 0);
+}
+
+BOOK_TEST(python, raw_blocks_of_other_threads_are_recorded_while_an_arena_is_made)
+{
+	struct target_thread *other = thread_start(process, 101);
+
+	python_begin_world(true);
+	usable_arenas = 0;
+	object_malloc(40);
+	thread_run(other);
+	raw_malloc(700);
+	cr_expect(heap_call(SHAPE_MALLOC, 700, 0, 0x7000), "not awaited");
+	LIVE(0x7000, 700);
+}
+
 BOOK_TEST(python, block_that_is_not_found_later_is_a_loss)
 {
 	python_begin_world(true);
@@ -289,7 +345,7 @@ BOOK_TEST(python, endless_frames_are_cut)
 	frames_make(2);
 	frames[1].back = (__u64)frames;
 	object_malloc(20);
-	expect_same(traceback_of((__u64)pool_at(0) + 48)->total_nframe, 512, "frames");
+	expect_same(traceback_of((__u64)pool_at(0) + 48)->total_nframe, 65535, "frames");
 }
 
 BOOK_TEST(python, broken_frame_ends_the_traceback)

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """A Python program that a test steers by lines, and that can ask its own tracemalloc."""
+import gc
 import json
 import sys
 import tracemalloc
 
+import python_shapes
 import python_work
 
 
@@ -14,6 +16,16 @@ def traces():
              for trace in tracemalloc.take_snapshot().traces._traces)]
 
 
+HELD = []
+
+
+def empty_free_lists():
+    """What comes later is made of new memory, and tracemalloc has nothing else."""
+    tracemalloc.clear_traces()
+    HELD.append([[(i,) * size for i in range(2100)] for size in range(1, 21)])
+    HELD.append([[float(i), [i], {i: i}, {}, slice(i), (i for i in ())] for i in range(300)])
+
+
 def main():
     print("ready", flush=True)
     for line in sys.stdin:
@@ -22,8 +34,14 @@ def main():
             tracemalloc.start(int(argument))
         elif order == "stop":
             tracemalloc.stop()
+        elif order == "collect":
+            gc.collect()
+        elif order == "empty":
+            empty_free_lists()
         elif order == "work":
             python_work.work(argument)
+        elif order == "shape":
+            python_shapes.work(argument)
         elif order == "dump":
             with open(argument, "w", encoding="utf-8") as file:
                 json.dump(traces(), file)

@@ -16,6 +16,7 @@ static struct bpf_program *program_at_end(const struct allocsnap_bpf *bpf, enum 
 		[PROBE_SAMPLE] = bpf->progs.take_sample,
 		[PROBE_PYTHON] = bpf->progs.python_place,
 		[PROBE_PYTHON_HEAP] = bpf->progs.python_heap,
+		[PROBE_PYTHON_CREATION] = bpf->progs.python_creation,
 	};
 
 	return program[end];

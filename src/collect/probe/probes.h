@@ -61,6 +61,7 @@ enum probe_end {
 	PROBE_SAMPLE, /* at a point that the process's own sampler passes */
 	PROBE_PYTHON, /* at a place where CPython's allocators are called, or begin */
 	PROBE_PYTHON_HEAP, /* a session at a function that they call */
+	PROBE_PYTHON_CREATION, /* at a place where CPython's objects begin */
 	PROBE_END_NR
 };
 

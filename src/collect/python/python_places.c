@@ -43,38 +43,55 @@ static int add_python_place(const struct allocsnap_bpf *bpf, const struct python
 	return array_push(ret, place, probe);
 }
 
-/* Adds the places that free, or those that do not. */
-static int add_python_places(const struct allocsnap_bpf *bpf, const struct python_info *info, uint32_t site, bool frees,
-			     struct probe_places *ret)
+/* SHAPE_NR: it is not probed. */
+static enum call_shape shape_of_operation(enum python_operation operation)
+{
+	if (operation == PYTHON_FREE)
+		return SHAPE_PYTHON_FREE;
+	if (operation == PYTHON_CREATION)
+		return SHAPE_PYTHON_CREATION;
+	return operation < PYTHON_OPERATION_NR ? SHAPE_PYTHON : SHAPE_NR;
+}
+
+static int add_python_places(const struct allocsnap_bpf *bpf, const struct python_info *info, uint32_t site,
+			     enum call_shape shape, struct probe_places *ret)
 {
 	int err = 0;
 
 	for (uint32_t i = 0; i < info->site_nr && !err; i++)
-		if (info->site[i].operation < PYTHON_OPERATION_NR && (info->site[i].operation == PYTHON_FREE) == frees)
-			err = add_python_place(bpf, &info->site[i], site, frees ? SHAPE_PYTHON_FREE : SHAPE_PYTHON, ret);
+		if (shape_of_operation(info->site[i].operation) == shape)
+			err = add_python_place(bpf, &info->site[i], site, shape, ret);
 	return err;
 }
 
-static int attach_python_site(const struct attachment *at, const struct python_info *info, bool frees,
+static const char *name_of_shape(enum call_shape shape)
+{
+	if (shape == SHAPE_PYTHON_CREATION)
+		return "CPython's new objects";
+	return shape == SHAPE_PYTHON_FREE ? "CPython's free" : "CPython's malloc, calloc, realloc";
+}
+
+static int attach_python_site(const struct attachment *at, const struct python_info *info, enum call_shape shape,
 			      struct reason *why)
 {
 	struct probes *probes = at->probes;
-	const struct probe_sites sites = { probes->site_nr, 1, frees };
+	const struct probe_sites sites = { probes->site_nr, 1, shape_is_free(shape) };
 	struct probe_places places = {};
 	struct probe_site site = {
 		.object = at->object_index,
-		.function = frees ? "CPython's free" : "CPython's malloc, calloc, realloc",
-		.shape = frees ? SHAPE_PYTHON_FREE : SHAPE_PYTHON,
+		.function = name_of_shape(shape),
+		.shape = shape,
 		.layer = LAYER_POOL,
 		.domain = DOMAIN_PYTHON,
 		.is_attached = true,
 	};
-	int err = add_python_places(at->bpf, info, sites.first, frees, &places);
+	enum probe_end end = shape == SHAPE_PYTHON_CREATION ? PROBE_PYTHON_CREATION : PROBE_PYTHON;
+	int err = add_python_places(at->bpf, info, sites.first, shape, &places);
 
 	if (!err && places.place_nr)
 		site.offset = places.place[0].offset;
 	if (!err)
-		err = attach_places(at, PROBE_PYTHON, &places, &sites) ?: array_push(probes, site, site);
+		err = attach_places(at, end, &places, &sites) ?: array_push(probes, site, site);
 	free(places.place);
 	return err ? reason_set(why, err, "cannot probe CPython in %s: %s", at->object->path,
 				err == -ENOSPC ? "too many different places" : strerror(-err)) : 0;
@@ -97,7 +114,9 @@ int python_places_attach(struct probes *probes, const struct allocsnap_bpf *bpf,
 
 	if (python_is_probed(probes, object))
 		return 0;
-	err = attach_python_site(&at, info, true, why) ?: attach_python_site(&at, info, false, why);
+	err = attach_python_site(&at, info, SHAPE_PYTHON_FREE, why) ?: attach_python_site(&at, info, SHAPE_PYTHON, why);
+	if (!err && info->creation_nr)
+		err = attach_python_site(&at, info, SHAPE_PYTHON_CREATION, why);
 	if (!err)
 		return 0;
 	detach_from(probes, link_nr);

@@ -3,8 +3,8 @@
 #define ALLOCSNAP_COLLECT_PYTHON_PLACES_H
 
 /*
- * The probes in a CPython: hundreds of places, on two links. They count as two sites, one that frees and one that
- * allocates; the cookie of each place has the row of python_calls[] that tells how to read it.
+ * The probes in a CPython: hundreds of places, on two or three links. They count as sites: one that frees, one that
+ * allocates, and one where objects begin; the cookie of each place has the row of python_calls[] that tells how to read it.
  */
 
 #include <stdint.h>

@@ -19,6 +19,7 @@ struct target_python {
 	uint64_t memory;     /* for the kernel side: struct process; 0: it knows of none */
 	unsigned int lines;  /* enum python_lines */
 	uint32_t unknown_nr; /* places that were not understood */
+	uint32_t creation_unknown_nr; /* the same of those where objects begin */
 	uint32_t *asked;     /* objects that were looked at */
 	size_t asked_nr, asked_alloc;
 	struct python_codes codes;

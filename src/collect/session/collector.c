@@ -160,6 +160,8 @@ static int check_collector_options(const struct collector_options *options, stru
 		return reason_set(why, -EINVAL, "the domain python is for single processes: not with --follow-forks, and not in record");
 	if (options->domains & COLLECTOR_PYTHON && options->no_return_probes)
 		return reason_set(why, -EINVAL, "the domain python needs return probes: not with --no-return-probes");
+	if (options->python_retag && !(options->domains & COLLECTOR_PYTHON))
+		return reason_set(why, -EINVAL, "--retag is about the domain python, which was not chosen");
 	return 0;
 }
 

@@ -204,11 +204,13 @@ static void choose_programs(struct allocsnap_bpf *bpf)
 	/* Loaded when a CPython is found, in recordings of single processes only (late_programs.h). */
 	bpf_program__set_autoload(bpf->progs.python_place, false);
 	bpf_program__set_autoload(bpf->progs.python_heap, false);
+	bpf_program__set_autoload(bpf->progs.python_creation, false);
 	if (way->is_alone)
 		return;
 	bpf_program__set_expected_attach_type(bpf->progs.session_call, UPROBE_SESSION_ATTACH_TYPE);
 	bpf_program__set_expected_attach_type(bpf->progs.python_heap, UPROBE_SESSION_ATTACH_TYPE);
 	bpf_program__set_expected_attach_type(bpf->progs.python_place, UPROBE_MULTI_ATTACH_TYPE);
+	bpf_program__set_expected_attach_type(bpf->progs.python_creation, UPROBE_MULTI_ATTACH_TYPE);
 	bpf_program__set_expected_attach_type(bpf->progs.enter_call, UPROBE_MULTI_ATTACH_TYPE);
 	bpf_program__set_expected_attach_type(bpf->progs.take_sample, UPROBE_MULTI_ATTACH_TYPE);
 	bpf_program__set_expected_attach_type(bpf->progs.leave_call, UPROBE_MULTI_ATTACH_TYPE);

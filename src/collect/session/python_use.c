@@ -65,6 +65,7 @@ static bool was_asked(const struct target_python *python, uint32_t object)
 static int find_cpython(struct collector *collector, struct target *target, uint32_t *ret_object,
 		       struct python_info *ret)
 {
+	const struct python_asked asked = { .creations = collector->options.python_retag };
 	const struct mappings *mappings = &target->mappings;
 
 	for (size_t i = 0; i < mappings->used_nr; i++) {
@@ -76,7 +77,7 @@ static int find_cpython(struct collector *collector, struct target *target, uint
 		err = array_push(&target->python, asked, mappings->used[i]);
 		if (err)
 			return err;
-		if (parser__python(collector->helpers.parser, object->fd, NULL, ret, NULL))
+		if (parser__python(collector->helpers.parser, object->fd, &asked, ret, NULL))
 			continue;
 		*ret_object = mappings->used[i];
 		return 0;
@@ -141,12 +142,15 @@ static const char *find_hook(struct target *target, const struct python_info *in
 }
 
 /* NULL, or why its objects cannot be recorded. */
-static const char *find_fault(struct target *target, const struct python_info *info, uint64_t bias)
+static const char *find_fault(const struct collector *collector, struct target *target, const struct python_info *info,
+			      uint64_t bias)
 {
 	if (*info->fault)
 		return info->fault;
 	if (!info->pools.is_known)
 		return "it was not found where its allocator keeps its pools";
+	if (collector->options.python_retag && !info->creation_nr)
+		return "it was not found where its objects begin, which --retag needs";
 	if (has_other_c_library(&target->mappings))
 		return "its C library is not glibc";
 	return target->life.started_ns ? NULL : find_hook(target, info, bias); /* later the program may be about to begin */
@@ -184,6 +188,7 @@ static int attach_python(struct collector *collector, struct target *target, uin
 	target->python.is_used = true;
 	target->python.lines = python_lines_of(info->version);
 	target->python.unknown_nr = info->unknown_nr;
+	target->python.creation_unknown_nr = info->creation_unknown_nr;
 	return 0;
 }
 
@@ -209,7 +214,7 @@ static int try_python(struct collector *collector, struct target *target, uint32
 	int err;
 
 	fault = find_bias(&target->mappings, object, info, &bias) || *info->fault ?
-			find_fault(target, info, bias) : "its code is not mapped";
+			find_fault(collector, target, info, bias) : "its code is not mapped";
 	if (fault) {
 		note_python(collector, target, path, fault);
 		return 0;

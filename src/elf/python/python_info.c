@@ -133,7 +133,8 @@ static bool has_known_offsets(const struct python_info *info)
 bool python_info_is_sound(const struct python_info *info, uint64_t file_bytes)
 {
 	if (!memchr(info->fault, '\0', sizeof(info->fault)) || info->site_nr > PYTHON_SITES_MAX ||
-	    info->inlined_nr > info->site_nr || info->unknown_nr > PYTHON_SITES_MAX)
+	    info->inlined_nr > info->site_nr || info->unknown_nr > PYTHON_SITES_MAX ||
+	    info->creation_nr > info->site_nr)
 		return false;
 	if (*info->fault)
 		return !info->site_nr;

@@ -43,13 +43,15 @@ struct python_site {
 	uint8_t asks_zf;	 /* the call takes place if ZF is set at the probe; otherwise another function is in force, and its entry sees the call */
 	uint8_t is_entry;	 /* of a function, not a copied body; the stack pointer may have moved since */
 	uint32_t pad;
-	/* Where an operation has no such argument: constant 0. PYTHON_TRACK and PYTHON_UNTRACK: the domain is in count. */
+	/* Where an operation has no such argument: constant 0. PYTHON_CREATION: the object is the pointer. PYTHON_TRACK and PYTHON_UNTRACK: the domain is in count. */
 	struct argument_source size, count, pointer;
 };
 
 /* The functions that the process uses instead of the file's own functions: vaddrs in the same file; 0: the file's own. */
 struct python_asked {
 	uint64_t function[PYTHON_DOMAIN_NR][PYTHON_OPERATION_NR];
+	uint32_t creations; /* 1: the places where objects begin are wanted, too */
+	uint32_t pad;
 };
 
 /* pymalloc's variables. P is the address of the state: 0 for static variables, which are addresses themselves. */
@@ -83,6 +85,8 @@ struct python_info {
 	uint32_t site_nr;	/* sorted by vaddr, each once */
 	uint32_t inlined_nr;	/* of these: copied bodies (not is_entry) */
 	uint32_t unknown_nr;	/* places that look like copied bodies and were not understood: they are not seen */
+	uint32_t creation_nr;	 /* places with PYTHON_CREATION */
+	uint32_t creation_unknown_nr; /* other calls of what such places call: objects that begin there are not seen */
 	struct python_site *site;
 };
 

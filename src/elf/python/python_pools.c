@@ -23,8 +23,7 @@
 #define STATE_MAX_ARENAS 520
 #define STATE_USABLE_ARENAS 536
 
-/* A variable at a fixed address. */
-static bool is_static_variable(const struct python_code *code, const cs_x86_op *op, unsigned int bytes, uint64_t *ret)
+bool python_is_variable(const struct python_code *code, const cs_x86_op *op, unsigned int bytes, uint64_t *ret)
 {
 	if (op->type != X86_OP_MEM || op->size != bytes || op->mem.index != X86_REG_INVALID)
 		return false;
@@ -79,13 +78,13 @@ static void note_insn(const struct python_search *search, struct pool_variables 
 
 	if (x86->op_count != 2)
 		return;
-	if (!found->usable_arenas && code->insn->id == X86_INS_MOV && is_static_variable(code, from, 8, &at))
+	if (!found->usable_arenas && code->insn->id == X86_INS_MOV && python_is_variable(code, from, 8, &at))
 		found->usable_arenas = at;
-	if (code->insn->id == X86_INS_SUB && to->type == X86_OP_REG && is_static_variable(code, from, 8, &at))
+	if (code->insn->id == X86_INS_SUB && to->type == X86_OP_REG && python_is_variable(code, from, 8, &at))
 		note_variable(&found->arenas, at, &found->is_contradictory);
 	if (code->insn->id != X86_INS_MOV)
 		return;
-	if (is_static_variable(code, from, 4, &at) && found->loaded_nr < 16)
+	if (python_is_variable(code, from, 4, &at) && found->loaded_nr < 16)
 		found->loaded[found->loaded_nr++] = at;
 }
 
@@ -97,7 +96,7 @@ static void note_store(const struct python_search *search, struct pool_variables
 	uint64_t at;
 
 	if (code->insn->id != X86_INS_MOV || x86->operands[1].type != X86_OP_REG ||
-	    !is_static_variable(code, &x86->operands[0], 4, &at) || llabs((int64_t)(at - found->arenas)) > STATIC_SPREAD)
+	    !python_is_variable(code, &x86->operands[0], 4, &at) || llabs((int64_t)(at - found->arenas)) > STATIC_SPREAD)
 		return;
 	for (uint32_t i = 0; i < found->loaded_nr; i++)
 		if (found->loaded[i] == at)

@@ -18,6 +18,7 @@ enum python_symbol {
 	SYMBOL_TRACK,
 	SYMBOL_UNTRACK,
 	SYMBOL_TYPE_TYPE,
+	SYMBOL_NEW_REFERENCE, /* _Py_NewReference() */
 	SYMBOL_DEBUG_BUILD, /* only --with-pydebug exports it */
 	SYMBOL_NR,
 };
@@ -54,5 +55,11 @@ int python_add_site(struct python_search *search, const struct python_site *site
 
 /* The copied bodies: info->inlined_nr, unknown_nr (python_inlined.c). */
 int python_find_inlined(struct python_search *search);
+
+/* The places where objects begin: info->creation_nr, creation_unknown_nr (python_creations.c). */
+int python_find_creations(struct python_search *search);
+
+/* Whether an operand of the instruction decoded last is a variable at a fixed address. */
+bool python_is_variable(const struct python_code *code, const cs_x86_op *op, unsigned int bytes, uint64_t *ret);
 
 #endif

@@ -24,7 +24,8 @@ int python_add_site(struct python_search *search, const struct python_site *site
 	info->site[info->site_nr] = *site;
 	if (elf_object__offset_of(search->elf, site->vaddr, &info->site[info->site_nr].offset))
 		return 0; /* not in the file: it cannot be probed */
-	info->inlined_nr += !site->is_entry;
+	info->creation_nr += site->operation == PYTHON_CREATION;
+	info->inlined_nr += !site->is_entry && site->operation != PYTHON_CREATION;
 	info->site_nr++;
 	return 0;
 }
@@ -120,6 +121,8 @@ int python_find_sites(struct python_search *search, const struct python_asked *a
 	int err = add_entries(search, asked) ?: python_find_inlined(search);
 	uint32_t kept = 0;
 
+	if (!err && asked && asked->creations)
+		err = python_find_creations(search);
 	if (err)
 		return err;
 	if (info->site_nr)

@@ -8,6 +8,7 @@
 #include "elf/elf_object.h"
 #include "elf/insn_effect.h"
 
+#define RAX (offsetof(struct user_regs_struct, rax) / 8)
 #define RSP (offsetof(struct user_regs_struct, rsp) / 8)
 
 static const struct python_value unknown_value;
@@ -357,6 +358,10 @@ bool python_state_step(struct python_state *state)
 
 	if (insn_only_looks(insn))
 		return true;
+	if (insn->id == X86_INS_CDQE) {
+		state->reg[RAX] = narrow_value(state->reg[RAX], 4, true);
+		return true;
+	}
 	if (insn->id == X86_INS_PUSH)
 		return push_value(state, to);
 	if (insn->id == X86_INS_POP)

@@ -20,6 +20,7 @@ static const char *const symbol_names[SYMBOL_NR] = {
 	[SYMBOL_TRACK] = "PyTraceMalloc_Track",
 	[SYMBOL_UNTRACK] = "PyTraceMalloc_Untrack",
 	[SYMBOL_TYPE_TYPE] = "PyType_Type",
+	[SYMBOL_NEW_REFERENCE] = "_Py_NewReference",
 	[SYMBOL_DEBUG_BUILD] = "_Py_NegativeRefcount",
 };
 

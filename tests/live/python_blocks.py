@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Blocks of a CPython 3.11, by address: those of a snapshot file, and those in the tables of tracemalloc of a process that
+stands still. Both are {address: (bytes, ((file, line)…), frames in all)}."""
+import collections
+import functools
+import os
+import struct
+import subprocess
+
+from harness import wait_for
+
+# ---- a snapshot ----
+
+HEADER = struct.Struct("<8sIIQIIQ")
+SECTION = struct.Struct("<IIQQQQ")
+# Numbers of sections, and the form of their rows (include/snapshot.h).
+STARTS, STRINGS, FRAMES, TRACEBACKS, TRACEBACK_FRAMES, SIZES, OF_TRACE, ADDRESSES = 4, 5, 7, 8, 9, 10, 11, 14
+FORMS = {STARTS: "<Q", STRINGS: "<B", FRAMES: "<IIIIQII", TRACEBACKS: "<QIIII", TRACEBACK_FRAMES: "<I", SIZES: "<Q",
+         OF_TRACE: "<I", ADDRESSES: "<Q"}
+
+
+def sections(data):
+    found = {number: [] for number in FORMS}
+    _, _, header_bytes, _, number_of, _, _ = HEADER.unpack_from(data)
+    for i in range(number_of):
+        number, encoding, offset, size, _, _ = SECTION.unpack_from(data, header_bytes + i * SECTION.size)
+        if number == STRINGS:
+            found[number] = data[offset:offset + size]
+        elif number in FORMS:
+            assert not encoding, "a compressed section"
+            found[number] = list(struct.iter_unpack(FORMS[number], data[offset:offset + size]))
+    return found
+
+
+def of_snapshot(path):
+    with open(path, "rb") as file:
+        found = sections(file.read())
+
+    def text(number):
+        start, = found[STARTS][number]
+        return found[STRINGS][start:found[STRINGS].index(b"\0", start)].decode()
+
+    frames = [(text(row[0]), row[1]) for row in found[FRAMES]]
+    tracebacks = [(tuple(frames[at] for at, in found[TRACEBACK_FRAMES][first:first + nr]), total)
+                  for first, nr, total, _, _ in found[TRACEBACKS]]
+    return {address: (size, *tracebacks[of]) for (address,), (size,), (of,) in
+            zip(found[ADDRESSES], found[SIZES], found[OF_TRACE])}
+
+
+# ---- tracemalloc ----
+
+Tables = collections.namedtuple("Tables", "blocks places own")  # own: addresses of memory that tracemalloc has for itself
+
+
+class Memory:
+    """The memory of a process."""
+
+    def __init__(self, pid):
+        self.file = os.open(f"/proc/{pid}/mem", os.O_RDONLY)
+        self.mappings = []
+        with open(f"/proc/{pid}/maps", encoding="utf-8") as maps:
+            for line in maps:
+                fields = line.split(maxsplit=5)
+                start, end = (int(text, 16) for text in fields[0].split("-"))
+                self.mappings.append((start, end, fields[1], fields[5].strip() if len(fields) > 5 else ""))
+
+    def close(self):
+        os.close(self.file)
+
+    def read(self, address, size):
+        data = os.pread(self.file, size, address)
+        assert len(data) == size, hex(address)
+        return data
+
+    def words(self, address, number):
+        return struct.unpack(f"<{number}Q", self.read(address, 8 * number))
+
+    def heap_words(self, start, end):
+        """Words there that may be addresses of the heap."""
+        heaps = [(first, last) for first, last, rights, name in self.mappings if "w" in rights and name in ("", "[heap]")]
+        data = self.read(start, end - start)
+        for word, in struct.iter_unpack("<Q", data[:len(data) & -8]):
+            if not word % 16 and any(first <= word < last for first, last in heaps):
+                yield word
+
+
+@functools.lru_cache
+def symbol(path, name):
+    for line in subprocess.run(["nm", "-D", path], check=True, capture_output=True, text=True).stdout.splitlines():
+        if line.split()[-1].partition("@")[0] == name:
+            return int(line.split()[0], 16)
+    raise KeyError(name)
+
+
+Table = collections.namedtuple("Table", "address hash functions pairs")
+
+
+def table_at(memory, address, functions=None):
+    """A _Py_hashtable_t with its pairs (key, value); None: there is none."""
+    try:
+        number, bucket_nr, buckets, _, hash_function, _, _, _, malloc, free = memory.words(address, 10)
+        if not 16 <= bucket_nr <= 1 << 28 or bucket_nr & (bucket_nr - 1) or number > 1 << 28:
+            return None
+        if functions and (malloc, free) != functions:
+            return None
+        pairs = []
+        for entry in memory.words(buckets, bucket_nr):
+            while entry:
+                entry, _, key, value = memory.words(entry, 4)
+                pairs.append((key, value))
+                if len(pairs) > number:
+                    return None
+    except (AssertionError, OSError):
+        return None
+    return Table(address, hash_function, (malloc, free), pairs) if len(pairs) == number else None
+
+
+def find_tables(memory):
+    """The table of blocks, and all of the same kind."""
+    program = os.path.realpath(memory.mappings[0][3])
+    hash_pointer = symbol(program, "_Py_hashtable_hash_ptr")
+    own = [(start, end) for i, (start, end, rights, name) in enumerate(memory.mappings)
+           if "w" in rights and (name == program or (not name and memory.mappings[i - 1][3] == program))]
+    words = {word for start, end in own for word in memory.heap_words(start, end)}
+    blocks = [word for word in words if hash_pointer in heap_row(memory, word)]
+    tables = [table for table in (table_at(memory, word) for word in blocks) if table and table.hash == hash_pointer]
+    assert len(tables) == 1, tables
+    others = [table_at(memory, word, tables[0].functions) for word in words - {tables[0].address}
+              if tables[0].functions[0] in heap_row(memory, word)]
+    return tables[0], [table for table in others if table]
+
+
+def heap_row(memory, address):
+    try:
+        return memory.words(address, 10)
+    except (AssertionError, OSError):
+        return ()
+
+
+def python_text(memory, address):
+    length, = memory.words(address + 16, 1)
+    state, = struct.unpack("<I", memory.read(address + 32, 4))
+    assert state >> 2 & 7 == 1 and state >> 6 & 1, "a file name that is not ASCII"
+    return memory.read(address + 48, length).decode()
+
+
+def of_tracemalloc(pid):
+    memory = Memory(pid)
+    texts, tracebacks = {}, {}
+
+    def traceback(address):
+        if address not in tracebacks:
+            nframe, total = struct.unpack("<8xHH", memory.read(address, 12))
+            rows = list(struct.iter_unpack("<QI", memory.read(address + 12, 12 * nframe)))
+            for name, _ in rows:
+                if name not in texts:
+                    texts[name] = python_text(memory, name)
+            tracebacks[address] = tuple((texts[name], line) for name, line in rows), total
+        return tracebacks[address]
+
+    table, others = find_tables(memory)
+    blocks, places, own = {}, {}, set()
+    for address, trace in table.pairs:
+        size, of = memory.words(trace, 2)
+        blocks[address] = (size, *traceback(of))
+        places[address] = trace
+        own |= {trace, of}
+    for other in others:
+        own |= {word for pair in other.pairs for word in pair}
+    memory.close()
+    return Tables(blocks, places, own)
+
+
+def wait_until_idle(target):
+    """Until the program waits for its next order."""
+    def is_idle():
+        with open(f"/proc/{target.pid}/syscall", encoding="utf-8") as file:
+            return file.read().startswith("0 0x0 ")
+    wait_for(is_idle, "reading of its standard input")
+
+
+# ---- comparison ----
+
+Difference = collections.namedtuple("Difference", "both sizes tracebacks only_ours only_theirs")
+
+
+def compare(ours, theirs, before):
+    """before: tracemalloc's tables at a time when we had no blocks; those that are still there are not ours. Blocks are
+    told by their address; only_ours is without tracemalloc's own memory."""
+    both = ours.keys() & theirs.blocks.keys()
+    older = {address for address, place in before.places.items()
+             if theirs.places.get(address) == place and address not in ours}
+    return Difference(
+        both,
+        {address: (ours[address], theirs.blocks[address]) for address in both if ours[address][0] != theirs.blocks[address][0]},
+        {address: (ours[address], theirs.blocks[address]) for address in both if ours[address][1:] != theirs.blocks[address][1:]},
+        {address: ours[address] for address in ours.keys() - both - theirs.own},
+        {address: theirs.blocks[address] for address in theirs.blocks.keys() - both - older})
