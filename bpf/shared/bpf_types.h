@@ -130,7 +130,9 @@
 	X(python_frames_broken, "tracebacks cut at a frame of Python code that could not be read")                                 \
 	X(python_places_unknown, "places where CPython allocates that were not understood, and are not seen")                      \
 	X(python_creations_unknown,                                                                                                \
-	  "places where CPython makes objects that were not understood: some from free lists have an older traceback")
+	  "places where CPython makes objects that were not understood: some from free lists have an older traceback")             \
+	X(python_blocks_unseen, "live blocks of CPython that were not recorded, as the lists of its allocator say")                 \
+	X(python_blocks_gone, "recorded blocks of CPython that are not live, as the lists of its allocator say")
 
 enum counter {
 #define X(name, meaning) COUNTER_##name,

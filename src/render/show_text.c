@@ -116,6 +116,15 @@ static int put_injection(FILE *out, const struct snapshot *snapshot)
 					  stopped_ns / 1e6);
 }
 
+/* Python's small objects that have no traceback: they were there before. */
+static int put_older_python(FILE *out, const struct snapshot *snapshot)
+{
+	const char *count = snapshot__metadata(snapshot, "python_older_count");
+	const char *bytes = snapshot__metadata(snapshot, "python_older_bytes");
+
+	return !count || !bytes ? 0 : put_line(out, "  older than the recording: %s objects of Python, %s bytes", count, bytes);
+}
+
 static int put_memory(FILE *out, const struct snapshot *snapshot,
 		      const struct snapshot_facts *facts)
 {
@@ -130,6 +139,7 @@ static int put_memory(FILE *out, const struct snapshot *snapshot,
 	err = err ?: put_sampler(out, snapshot);
 	err = err ?: put_sampler_intervals(out, snapshot);
 	err = err ?: put_injection(out, snapshot);
+	err = err ?: put_older_python(out, snapshot);
 	err = err ?: render_traced(out, snapshot, "  ");
 	return err ?: render_rss(out, snapshot, "  ");
 }

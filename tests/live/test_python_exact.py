@@ -43,12 +43,20 @@ def some(blocks):
         for address, block in sorted(blocks.items())[:4])
 
 
+def check_lists(bench, path):
+    """The allocator's own lists were compared with the books, and are the same."""
+    shown = bench.show(path)
+    check_equal(losses_of(shown, ("tracebacks_limited",)), {}, "losses")
+    check("python_older_count" in shown["metadata"], "the allocator's lists were not compared")
+    return shown["metadata"]["python_older_count"]
+
+
 def check_exact(bench, path, target, before):
     found = python_blocks.compare(python_blocks.of_snapshot(path), python_blocks.of_tracemalloc(target.pid), before)
     check(len(found.both) > 500, f"only {len(found.both)} blocks to compare")
     for name in ("sizes", "only_ours", "only_theirs", "tracebacks"):
         check(not getattr(found, name), f"{name}: {some(getattr(found, name))}; in both: {len(found.both)}")
-    check_equal(losses_of(bench.show(path), ("tracebacks_limited",)), {}, "losses")
+    check_lists(bench, path)
 
 
 def compare_shape(bench, shape, *options, **environment):
@@ -126,4 +134,21 @@ def test_python_without_retag_only_tracebacks_of_free_lists_differ(bench):
     for name in ("sizes", "only_ours", "only_theirs"):
         check(not getattr(found, name), f"{name}: {some(getattr(found, name))}; in both: {len(found.both)}")
     check(0 < len(found.tracebacks) < len(found.both) / 2, f"{len(found.tracebacks)} of {len(found.both)}")
+    recording.end(signal.SIGINT)
+
+
+def test_python_blocks_are_those_of_the_allocators_lists(bench):
+    """Without tracemalloc. What is older only becomes less."""
+    target = start_tracing(bench)
+    order(target, "shape everything")
+    recording = attach_exact(bench, target)
+    older = check_lists(bench, recording.snapshot())
+    for shape in ("everything", "threads", "reallocated"):
+        order(target, "shape " + shape)
+        path = recording.snapshot()
+        now = check_lists(bench, path)
+        check(1000 < now <= older, f"{now} older objects after {older}")
+        older = now
+    shown = bench.allocsnap("show", path)[0]
+    check(f"older than the recording: {older} objects of Python" in shown, shown)
     recording.end(signal.SIGINT)

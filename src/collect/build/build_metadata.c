@@ -284,6 +284,17 @@ static int describe_sampler(struct snapshot_builder *builder, const struct targe
 	return err || !sampler->has_info ? err : describe_sampler_info(builder, sampler);
 }
 
+/* Python's objects of before the recording, if the allocator's lists were compared with the books at this time. */
+static int describe_python(struct snapshot_builder *builder, const struct python_checked *checked)
+{
+	const struct number number[] = {
+		{ "python_older_count", checked->older_nr },
+		{ "python_older_bytes", checked->older_bytes },
+	};
+
+	return checked->is_now ? describe_numbers(builder, number, ARRAY_SIZE(number)) : 0;
+}
+
 int describe_target(struct snapshot_builder *builder, const struct target *target,
 		    const struct process *books, const struct snapshot_context *snapshot_context)
 {
@@ -325,7 +336,7 @@ int describe_target(struct snapshot_builder *builder, const struct target *targe
 	if (!err)
 		err = describe_cost(builder, target, snapshot_context);
 	if (!err)
-		err = describe_sampler(builder, target);
+		err = describe_sampler(builder, target) ?: describe_python(builder, &target->python.checked);
 	if (!err && snapshot_context->is_compact)
 		err = describe_numbers(builder, &resolution, 1);
 	return err || !parent.value ? err : describe_numbers(builder, &parent, 1);

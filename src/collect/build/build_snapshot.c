@@ -389,6 +389,8 @@ static void count_loader_losses(const struct assembly *assembly, const struct sn
 	loss[LOSS_tracebacks_missing] = assembly->tracebacks_missing;
 	loss[LOSS_python_codes_missing] = assembly->python_codes_missing;
 	loss[LOSS_python_places_unknown] = target->python.unknown_nr;
+	loss[LOSS_python_blocks_unseen] = target->python.checked.unseen;
+	loss[LOSS_python_blocks_gone] = target->python.checked.gone;
 	loss[LOSS_python_creations_unknown] = target->python.creation_unknown_nr;
 	loss[LOSS_functions_unprobed] = probes_lost_in(probes->failed, probes->failed_nr, mappings);
 	loss[LOSS_functions_dropped] = probes_lost_in(probes->dropped, probes->dropped_nr, mappings);

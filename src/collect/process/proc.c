@@ -210,19 +210,19 @@ int proc_start_time(pid_t pid, uint64_t *ret_ticks)
 	return err;
 }
 
-static bool thread_lives(pid_t pid, const char *tid)
+/* A letter as in ps; 0: the thread is gone. */
+static char thread_letter(pid_t pid, const char *tid)
 {
-	char name[NAME_MAX + 16];
-	const char *state;
-	bool lives;
+	char name[NAME_MAX + 16], state;
+	const char *field;
 	char *text;
 
 	snprintf(name, sizeof(name), "task/%s/stat", tid);
 	text = proc_read(pid, name, NULL);
-	state = text ? stat_field(text, STAT_STATE) : NULL;
-	lives = state && *state != 'Z' && *state != 'X';
+	field = text ? stat_field(text, STAT_STATE) : NULL;
+	state = field ? *field : 0;
 	free(text);
-	return lives;
+	return state == 'Z' || state == 'X' ? 0 : state;
 }
 
 pid_t proc_live_thread(pid_t pid)
@@ -235,9 +235,29 @@ pid_t proc_live_thread(pid_t pid)
 	proc_path(path, pid, "task");
 	dir = opendir(path);
 	while (dir && !tid && (entry = readdir(dir)))
-		if (entry->d_name[0] != '.' && thread_lives(pid, entry->d_name))
+		if (entry->d_name[0] != '.' && thread_letter(pid, entry->d_name))
 			tid = atoi(entry->d_name);
 	if (dir)
 		closedir(dir);
 	return tid;
+}
+
+bool proc_is_asleep(pid_t pid)
+{
+	char path[PATH_MAX];
+	struct dirent *entry;
+	bool is = true;
+	DIR *dir;
+
+	proc_path(path, pid, "task");
+	dir = opendir(path);
+	while (dir && is && (entry = readdir(dir)))
+		if (entry->d_name[0] != '.') {
+			char state = thread_letter(pid, entry->d_name);
+
+			is = !state || state == 'S';
+		}
+	if (dir)
+		closedir(dir);
+	return dir && is;
 }

@@ -4,6 +4,7 @@
 
 /* Reads /proc/PID. The process controls some of this text, so every reader checks it. */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -48,5 +49,8 @@ int proc_start_time(pid_t pid, uint64_t *ret_ticks);
 
 /* A thread of the process that is still running, the leader if it is. 0 if no thread is. */
 pid_t proc_live_thread(pid_t pid);
+
+/* Whether each thread of the process waits for something in the kernel: none runs, could run, or is stopped. */
+bool proc_is_asleep(pid_t pid);
 
 #endif

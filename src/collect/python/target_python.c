@@ -10,6 +10,7 @@
 void target_python_begin(struct target_python *python)
 {
 	python_codes_release(&python->codes);
+	live_pools_release(&python->checked.older);
 	free(python->asked);
 	*python = (struct target_python){ .memory = python->memory };
 }

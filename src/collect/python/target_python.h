@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "collect/python/live_pools.h"
 #include "collect/python/python_codes.h"
 
 struct allocsnap_bpf;
@@ -23,6 +24,8 @@ struct target_python {
 	uint32_t *asked;     /* objects that were looked at */
 	size_t asked_nr, asked_alloc;
 	struct python_codes codes;
+	struct python_process where; /* what the kernel side knows */
+	struct python_checked checked;
 };
 
 /* After an exec: the process runs another program. */

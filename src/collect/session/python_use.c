@@ -11,6 +11,7 @@
 #include "base/reason.h"
 #include "collect/probe/attach_methods.h"
 #include "collect/python/python_places.h"
+#include "collect/session/python_check.h"
 #include "collect/session/session.h"
 #include "elf/allocators.h"
 #include "elf/python/python_info.h"
@@ -172,6 +173,7 @@ static int tell_of_python(const struct collector *collector, struct target *targ
 	if (bpf_map_update_elem(bpf_map__fd(collector->bpf->maps.python_processes), &memory, &process, BPF_ANY))
 		return -errno;
 	target->python.memory = memory;
+	target->python.where = process;
 	return 0;
 }
 
@@ -189,7 +191,7 @@ static int attach_python(struct collector *collector, struct target *target, uin
 	target->python.lines = python_lines_of(info->version);
 	target->python.unknown_nr = info->unknown_nr;
 	target->python.creation_unknown_nr = info->creation_unknown_nr;
-	return 0;
+	return python_check_first(collector, target);
 }
 
 /* The functions that serve the raw domain; the C library may be mapped after CPython. */

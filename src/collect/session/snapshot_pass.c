@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* A pass over the accounting of all processes: reads the maps and resolves the tracebacks. */
+#include "collect/session/python_check.h"
 #include "collect/session/sampler_use.h"
 #include "collect/session/session.h"
 
@@ -286,7 +287,9 @@ static int read_maps(struct collector *collector)
 		.bpf = bpf,
 		.costs = &collector->budgets.costs,
 	};
-	err = cut_read_blocks(&collector->pass.cut, bpf, &collector->pass.nursery, &collector->pass.drain);
+	python_check_begin(collector);
+	err = cut_read_blocks(&collector->pass.cut, bpf, &collector->pass.nursery, &collector->pass.drain) ?:
+	      python_check(collector);
 	if (!err)
 		unwind_tables_settle(&collector->unwind_tables); /* the read has waited for the programs */
 	return err ?: drain_read_tracebacks(&collector->pass.drain, bpf_map__fd(bpf->maps.tracebacks),
