@@ -14,7 +14,8 @@ from fleet import Fleet
 from harness import ALLOCSNAP, Skip, check, check_equal, wait_for
 from test_cluster_push import CuttingProxy, check_same_as_catalogue
 
-CUTS = 40 if int(os.environ.get("FLEET_HOSTS", "500")) > 50 else 4
+CUTS = 200 if int(os.environ.get("FLEET_HOSTS", "500")) > 50 else 4
+LABEL = "'; DROP TABLE snapshot; --\\\\n\n{where}"
 RECORDED = "import time\nkept = [[str(i) * 20] for i in range(5000)]\nwhile True:\n    kept.append('x' * 5000)\n    time.sleep(0.05)\n"
 
 
@@ -25,9 +26,32 @@ def push(url, folder, *options):
     return done.stdout, done.stderr, done.returncode
 
 
+def forget_queue(fleet):
+    """The next push tries all files."""
+    for path in fleet.data.glob(".push-*"):
+        path.unlink()
+
+
+def cut_pushes_of_a_folder(fleet, cluster, proxy):
+    """Until CUTS were cut. After one that was not, the tables and the queue begin empty. Returns how many were not cut."""
+    rng, cuts, whole = random.Random(random.randrange(1 << 32)), 0, 0
+    while cuts < CUTS:
+        proxy.cut_after(rng.randrange(1, 400_000 if cuts % 2 else 20_000))
+        push(proxy.url, fleet.data)
+        cuts += proxy.left == 0
+        if cuts % 10 == 5:  # the server may know the files
+            forget_queue(fleet)
+        if proxy.left:
+            whole += 1
+            check_same_as_catalogue(fleet, cluster, f"after {cuts} cuts")
+            shared_cluster(2)
+            fleet.cluster("init", *cluster.init_options())
+            forget_queue(fleet)
+    return whole
+
+
 def test_files_wait_while_the_server_is_away(_large):
     """Until it comes back; then each counts once, however often a push is cut."""
-    rng = random.Random(random.randrange(1 << 32))
     with contextlib.closing(Fleet("spool", "--hosts", 6, "--sites", 20, "--tracebacks", 1200, "--frames", 600)) as fleet:
         fleet.index()
         (next(fleet.data.iterdir()) / "garbage.snap").write_bytes(b"garbage")
@@ -36,18 +60,31 @@ def test_files_wait_while_the_server_is_away(_large):
         check_equal((status, "no such database" in err), (1, True), f"a server without tables: {out!r}, {err!r}")
         fleet.cluster("init", *cluster.init_options())
         with contextlib.closing(CuttingProxy(cluster.servers[0].http)) as proxy:
-            for number in range(CUTS):
-                proxy.cut_after(rng.randrange(1, 400_000 if number % 2 else 20_000))
-                push(proxy.url, fleet.data)
+            whole = cut_pushes_of_a_folder(fleet, cluster, proxy)
             proxy.cut_after(None)
-            out, err, status = push(proxy.url, fleet.data)
-            check("garbage.snap: not pushed" in err or CUTS and "rejected" not in out, f"{out!r}, {err!r}")
+            push(proxy.url, fleet.data)
             check_same_as_catalogue(fleet, cluster, "after cuts")
             check_equal(push(proxy.url, fleet.data)[:2], ("0 pushed\n", ""), "pushed again")
+        print(f"  {CUTS} pushes of a folder were cut, and {whole + 1} were not; {fleet.made['snapshots']} snapshots and "
+              f"{fleet.made['rows']} rows each time", flush=True)
         # Another URL has a queue of its own, and the server knows the snapshots.
         out, _, _ = push(cluster.url, fleet.data, "--top", 5)
         check(out.startswith(f"{fleet.made['snapshots']} pushed"), out)
         check_same_as_catalogue(fleet, cluster, "after a second queue")
+
+
+def test_files_that_are_not_pushed_are_named(_large):
+    """However the folder is named: none of them counts as pushed."""
+    with contextlib.closing(Fleet("named", "--hosts", 2, "--sites", 20, "--tracebacks", 600, "--frames", 600)) as fleet:
+        (fleet.data / "garbage.snap").write_bytes(b"garbage")
+        (fleet.folder / "link").symlink_to(fleet.data)
+        for folder in fleet.data, os.path.relpath(fleet.data), f"{fleet.data}/../data/.", fleet.folder / "link":
+            cluster = shared_cluster(1)
+            fleet.cluster("init", *cluster.init_options())
+            out, err, _ = push(cluster.url, folder)
+            check("garbage.snap: not pushed" in err, f"{folder}: {out!r}, {err!r}")
+            check(out.startswith(f"{fleet.made['snapshots']} pushed, 1 "), f"{folder}: {out!r}, {err!r}")
+            forget_queue(fleet)
 
 
 @contextlib.contextmanager
@@ -59,6 +96,55 @@ def python_process():
             process.kill()
 
 
+def start_recorder(folder, pid, url, *options):
+    argv = [ALLOCSNAP, "record", "--pid", str(pid), "-o", folder, "--push", url, *options]
+    return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+
+def end_recorder(recorder):
+    """Returns its messages."""
+    recorder.terminate()
+    _, err = recorder.communicate(timeout=300)
+    check_equal(recorder.returncode, 0, f"exit status ({err!r})")
+    return err
+
+
+def check_files_are_rows(database, url, folder):
+    """Each snapshot below the folder is at the server, and answers are those of the files."""
+    files = list(folder.rglob("*.snap"))
+    check_equal(database.one("SELECT count(DISTINCT snapshot_id) FROM snapshot"), len(files), "snapshots at the server")
+    catalogue = folder.parent / "fleet.db"
+    Fleet.cluster("index", folder, "--catalogue", catalogue)
+    for args in ("stats", "--all-times"), ("trend", "--json", "--top", "0"):
+        check_equal(Fleet.cluster(*args, "--from", url), Fleet.cluster(*args, "--catalogue", catalogue), f"{args}")
+
+
+def record_until(recorder, folder, nr):
+    wait_for(lambda: recorder.poll() is not None or len(list(folder.rglob("*.snap"))) >= nr, f"{nr} snapshots", 120)
+
+
+def test_record_pushes_that_are_cut_count_once(_large):
+    """A recorder that is ended pushes what waits; so each recorder has one push, and this is cut."""
+    if os.geteuid():
+        raise Skip("only root can record")
+    rng, cluster, cuts = random.Random(random.randrange(1 << 32)), shared_cluster(1), 0
+    Fleet.cluster("init", "--to", cluster.url)
+    with tempfile.TemporaryDirectory(prefix="allocsnap-spool.") as folder, python_process() as recorded, \
+            contextlib.closing(CuttingProxy(cluster.servers[0].http)) as proxy:
+        data = pathlib.Path(folder) / "data"
+        while cuts < CUTS:
+            proxy.cut_after(rng.randrange(1, 60_000 if cuts % 2 else 15_000))
+            recorder = start_recorder(data, recorded.pid, proxy.url, "--interval", "200ms")
+            record_until(recorder, data, len(list(data.rglob("*.snap"))) + 1)
+            end_recorder(recorder)
+            cuts += proxy.left == 0
+        proxy.cut_after(None)
+        check_equal(push(proxy.url, data)[2], 0, "exit status of the last push")
+        check_files_are_rows(ClickHouse(cluster.servers[0]), cluster.url, data)
+        print(f"  {cuts} pushes of record were cut; {len(list(data.rglob('*.snap')))} snapshots, each once",
+              flush=True)
+
+
 def test_record_pushes_rows(_large):
     """The snapshots in the folder are those at the server, with the same bytes."""
     if os.geteuid():
@@ -67,21 +153,16 @@ def test_record_pushes_rows(_large):
     Fleet.cluster("init", "--to", cluster.url)
     database = ClickHouse(cluster.servers[0])
     with tempfile.TemporaryDirectory(prefix="allocsnap-spool.") as folder, python_process() as recorded:
-        argv = [ALLOCSNAP, "record", "--pid", str(recorded.pid), "--interval", "1s", "-o", f"{folder}/data", "--push", cluster.url]
-        with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                              text=True) as recorder:
-            try:
-                wait_for(lambda: recorder.poll() is not None or database.one("SELECT count() FROM snapshot") >= 2,
-                         "two snapshots at the server", 120)
-            finally:
-                recorder.terminate()
-            _, err = recorder.communicate(timeout=300)
-            check_equal(recorder.returncode, 0, f"exit status ({err!r})")
-        files = list(pathlib.Path(folder).rglob("*.snap"))
-        push(cluster.url, f"{folder}/data")
-        check_equal(database.one("SELECT count() FROM snapshot"), len(files), f"snapshots at the server ({err!r})")
-        Fleet.cluster("index", folder, "--catalogue", f"{folder}/fleet.db")
-        for args in ("stats",), ("trend", "--json"):
-            check_equal(Fleet.cluster(*args, "--from", cluster.url), Fleet.cluster(*args, "--catalogue", f"{folder}/fleet.db"),
-                        f"{args}")
+        data = pathlib.Path(folder) / "data"
+        recorder = start_recorder(data, recorded.pid, cluster.url, "--interval", "1s", "--label", f"version={LABEL}")
+        try:
+            wait_for(lambda: recorder.poll() is not None or database.one("SELECT count() FROM snapshot") >= 2,
+                     "two snapshots at the server", 120)
+        finally:
+            err = end_recorder(recorder)
+        push(cluster.url, data)
+        check_equal(database.one("SELECT count() FROM snapshot"), len(list(data.rglob("*.snap"))), f"snapshots ({err!r})")
+        check_files_are_rows(database, cluster.url, data)
+        labels = database.ask("SELECT DISTINCT concat('x', hex(value)) FROM label WHERE name = 'version'")
+        check_equal([bytes.fromhex(label[1:]).decode() for label, in labels], [LABEL], "labels")
         check(re.search("python", Fleet.cluster("stats", "--from", cluster.url)[0]), "no line of python")
