@@ -87,7 +87,7 @@ const char *fleet_source_name(const struct fleet *fleet);
 enum fleet_need {
 	FLEET_SUMS, /* fleet_add_up() */
 	FLEET_ROWS,
-	FLEET_NAMES, /* of all rows, and not the rows */
+	FLEET_NAMES, /* of all tracebacks, and no rows */
 };
 
 /* After the cohorts have been chosen: reads their rows and the names. Returns an exit status. */

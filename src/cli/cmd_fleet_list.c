@@ -7,6 +7,7 @@
 #include "base/reason.h"
 #include "cli/cmd_fleet.h"
 #include "fleet/per_host.h"
+#include "fleet/row_top.h"
 #include "render/fleet.h"
 
 static int print_fleet_list(const struct fleet_list *list, struct fleet *fleet,
@@ -58,6 +59,20 @@ static int make_fleet_list(const struct fleet_list *list, struct fleet *fleet, c
 	return status;
 }
 
+/* The files have all rows, also of what was pushed to a cluster with --top. */
+static void leave_out_merged_rows(struct fleet_facts *facts)
+{
+	for (size_t i = 0; i < facts->snapshot_nr; i++) {
+		struct fleet_snapshot *snapshot = &facts->snapshot[i];
+		uint32_t kept = 0;
+
+		for (uint32_t k = snapshot->loss; k < snapshot->loss + snapshot->loss_nr; k++)
+			if (strcmp(facts->loss[k].name, ROW_LOSS_MERGED))
+				facts->loss[snapshot->loss + kept++] = facts->loss[k];
+		snapshot->loss_nr = kept;
+	}
+}
+
 int fleet_list_run(const struct fleet_list *list, const struct fleet_options *options)
 {
 	const struct fleet_where where = { "where", &options->where };
@@ -66,6 +81,8 @@ int fleet_list_run(const struct fleet_list *list, const struct fleet_options *op
 	struct fleet fleet;
 	int status = fleet_begin(list->command, options, &fleet);
 
+	if (!status && list->reads_files && fleet.mirror)
+		leave_out_merged_rows(&fleet.facts);
 	if (!status)
 		status = fleet_choose(list->command, &fleet, &where, 1, list->times, &cohort);
 	if (!status)

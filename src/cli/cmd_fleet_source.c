@@ -66,8 +66,12 @@ static int fetch_from_cluster(struct fleet *fleet, const struct cohort *const *c
 {
 	int err = 0;
 
+	if (need == FLEET_NAMES) {
+		cluster_mirror__want_tracebacks(fleet->mirror);
+		cohort_nr = 0;
+	}
 	for (size_t i = 0; i < cohort_nr && !err; i++) {
-		bool sums = need == FLEET_NAMES || (need == FLEET_SUMS && cluster_mirror_can_sum(cohort[i]));
+		bool sums = need == FLEET_SUMS && cluster_mirror_can_sum(cohort[i]);
 
 		if (sums)
 			err = cluster_mirror__sum(fleet->mirror, cohort[i], &fleet->sum[i], why);

@@ -60,6 +60,14 @@ def check_warnings(fleet, cluster):
         check("--json" not in args or b"pushed with --top" in out, f"{args}: {out[:600]!r}")
 
 
+def check_leaks_of_files(fleet, cluster):
+    """The files have all rows: there is no warning, and a line that leaks may be among the small rows."""
+    for args in ("leaks", "--all"), ("leaks", "--json"):
+        right = answer(fleet, ["--catalogue", fleet.catalogue], args)
+        check_equal(answer(fleet, ["--from", cluster.url], args), right, f"{args}")
+    check(b"leak" in right[0] and b"tracebacks_merged" not in right[0], f"{right!r:.600}")
+
+
 def totals(lines):
     return [line for line in lines.splitlines() if line.startswith("total")]
 
@@ -76,6 +84,7 @@ def test_top_rows_keep_totals_exact(_large):
         with contextlib.closing(Oracle(fleet.folder / "export.db")) as exported:
             check_top_rows(exported, ClickHouse(cluster.servers[0]))
         check_warnings(fleet, cluster)
+        check_leaks_of_files(fleet, cluster)
         for args in ("stats",), ("stats", "--all-times"), ("stats", "--where", "host=web*"):
             check_equal(totals(fleet.cluster(*args, "--from", cluster.url)[0]), totals(fleet.run(*args)[0]), f"{args}")
         check_equal(fleet.cluster("stats", "--group-by", "domain", "--from", cluster.url)[0],

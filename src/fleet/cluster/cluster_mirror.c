@@ -213,6 +213,11 @@ struct catalogue *cluster_mirror__catalogue(const struct cluster_mirror *mirror)
 	return mirror->catalogue;
 }
 
+void cluster_mirror__want_tracebacks(struct cluster_mirror *mirror)
+{
+	mirror->wants_tracebacks = true;
+}
+
 int cluster_mirror__finish(struct cluster_mirror *mirror, uint32_t *ret_origin_nr, struct reason *why)
 {
 	int err = mirror_read_names(mirror, why);

@@ -8,7 +8,7 @@
  * the cluster adds up, and sends one row for each traceback and domain.
  *
  *	cluster_mirror__new(): the facts
- *	cluster_mirror__sum() or cluster_mirror__fetch(), for each cohort
+ *	cluster_mirror__sum() or cluster_mirror__fetch(), for each cohort; or cluster_mirror__want_tracebacks()
  *	cluster_mirror__finish(): the names
  */
 
@@ -34,6 +34,12 @@ int cluster_mirror__sum(struct cluster_mirror *mirror, const struct cohort *coho
 			struct reason *why);
 
 int cluster_mirror__fetch(struct cluster_mirror *mirror, const struct cohort *cohort, struct reason *why);
+
+/*
+ * For a question that needs no rows, since it reads the snapshot files: each traceback that the cluster has gets an
+ * origin. A file may have tracebacks without rows there (`fleet push --top`).
+ */
+void cluster_mirror__want_tracebacks(struct cluster_mirror *mirror);
 
 /* *ret_origin_nr: the number of origins. */
 int cluster_mirror__finish(struct cluster_mirror *mirror, uint32_t *ret_origin_nr, struct reason *why);

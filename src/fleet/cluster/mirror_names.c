@@ -80,6 +80,19 @@ static int take_frame(void *reading_, const union row_value *value)
 	return mirror_insert(reading->mirror, MIRROR_FRAME, "iititittii", value, reading->why);
 }
 
+static int insert_origin_of_traceback(struct names_reading *reading)
+{
+	struct cluster_mirror *mirror = reading->mirror;
+
+	if (!mirror->wants_tracebacks)
+		return 0;
+	if (mirror->origin_nr == UINT32_MAX)
+		return -EBADMSG;
+	return mirror_insert(mirror, MIRROR_ORIGIN, "iii", (union row_value[]){
+		{ .number = mirror->origin_nr++ }, { .number = reading->traceback_id }, { .number = 0 },
+	}, reading->why);
+}
+
 static int insert_traceback(struct names_reading *reading)
 {
 	struct cluster_mirror *mirror = reading->mirror;
@@ -90,7 +103,7 @@ static int insert_traceback(struct names_reading *reading)
 	sqlite3_bind_int64(insert, 1, reading->traceback_id);
 	return sql_bind_blob(mirror->catalogue, insert, 2, reading->frame ? (const void *)reading->frame : "",
 			     reading->frame_nr * sizeof(*reading->frame), reading->why) ?:
-	       sql_finish(mirror->catalogue, insert, reading->why);
+	       sql_finish(mirror->catalogue, insert, reading->why) ?: insert_origin_of_traceback(reading);
 }
 
 /* Rows come ordered by traceback and position, from 0 without a gap; position -1 is there for each. */

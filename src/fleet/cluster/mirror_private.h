@@ -34,6 +34,7 @@ struct cluster_mirror {
 	struct known uploads;	/* the same by upload_id */
 	struct known origins;	/* by traceback_id and the domain's number */
 	uint32_t origin_nr;
+	bool wants_tracebacks; /* each has an origin, of domain 0 */
 	struct known domains; /* by id + 1: their numbers */
 };
 
