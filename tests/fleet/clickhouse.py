@@ -36,7 +36,10 @@ USER = """<{0}><password>{3}</password><networks><ip>127.0.0.1</ip></networks><p
 PASSWORD = "not a secret"
 # A reader may ask everything; others not enough.
 PROFILES = {"default": "", "reader": "<readonly>2</readonly>", "readonly": "<readonly>1</readonly>",
-            "limited": "<max_rows_to_read>100</max_rows_to_read>", "hurried": "<max_execution_time>1</max_execution_time>"}
+            "limited": "<max_rows_to_read>100</max_rows_to_read>", "hurried": "<max_execution_time>1</max_execution_time>",
+            "breaking": "<max_rows_to_read>100</max_rows_to_read><read_overflow_mode>break</read_overflow_mode>",
+            "cutting": "<max_result_rows>10</max_result_rows><result_overflow_mode>break</result_overflow_mode>",
+            "unmerged": "<distributed_group_by_no_merge>1</distributed_group_by_no_merge>"}
 METERED = "<metered><interval><duration>3600</duration><queries>3</queries></interval></metered>"
 USERS = "<yandex><profiles>{}</profiles><users>{}</users><quotas><default/>{}</quotas></yandex>".format(
     "".join(f"<{name}>{settings}</{name}>" for name, settings in PROFILES.items()),

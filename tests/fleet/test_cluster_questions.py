@@ -4,9 +4,11 @@ import contextlib
 import os
 import pathlib
 import random
+import sqlite3
 import subprocess
 import tempfile
 
+import sql_questions
 from clickhouse import Cluster, shared_cluster
 from fleet import Fleet
 from harness import check, check_equal
@@ -122,11 +124,13 @@ def test_half_an_answer_is_an_error(_large):
     fleet.index()
     with clustered(fleet, 2, Cluster) as (fleet, cluster):
         first, second = cluster.servers
-        for user, text in (("readonly", "readonly = 2"), ("limited", "limit"), ("metered", "quota is used up")):
+        for user, text in (("readonly", "readonly = 2"), ("limited", "limit"), ("metered", "quota is used up"),
+                           ("breaking", "limit"), ("cutting", "Limit for result")):
             out, err = fleet.cluster("stats", "--from", first.url, status=1, env=as_user(user))
             check_equal((out, len(err.splitlines())), ("", 1), f"{user}: output, and lines of {err!r}")
             check(text in err, f"{user}: {err!r}")
-        check(fleet.cluster("stats", "--from", first.url, env=as_user("reader"))[0], "a reader's answer")
+        for user in "reader", "unmerged":
+            check_equal(fleet.cluster("stats", "--from", first.url, env=as_user(user)), fleet.run("stats"), f"{user}: the answer")
         for server in cluster.servers:
             week = server.request("SELECT intDiv(time, 604800) FROM local_allocation LIMIT 1").strip()
             server.request(f"ALTER TABLE local_allocation DROP PARTITION {week}")
@@ -136,6 +140,31 @@ def test_half_an_answer_is_an_error(_large):
         second.close()
         out, err = fleet.cluster("stats", "--from", first.url, status=1)
         check_equal((out, "a shard does not answer" in err, len(err.splitlines())), ("", True, 1), f"a dead shard: {err!r}")
+
+
+WEEK = 604800
+EDGE = 2959 * WEEK
+# Times of snapshots in nanoseconds, around the edge of two partitions and a second.
+AROUND = -WEEK * 10**9, -10**9, -1, 0, 1, 10**9 - 1, 10**9, WEEK * 10**9 - 1, WEEK * 10**9
+
+
+def test_times_at_the_edges_are_the_catalogues(_large):
+    """The server gets the chosen snapshots' first and last time, and reads no partitions of other times."""
+    fleet = Fleet("edges", "--hosts", 3, "--sites", 20, "--tracebacks", 1200, "--frames", 600)
+    fleet.index()
+    with contextlib.closing(sqlite3.connect(fleet.catalogue)) as db, db:
+        for number, in db.execute("SELECT number FROM snapshot").fetchall():
+            time = EDGE * 10**9 + AROUND[number % len(AROUND)]
+            db.execute("UPDATE snapshot SET time_ns = ?, monotonic_ns = 0 WHERE number = ?", (time, number))
+    with clustered(fleet, 2) as (fleet, cluster):
+        times = EDGE - WEEK, EDGE - 1, EDGE, EDGE + 1, EDGE + WEEK - 1, EDGE + WEEK
+        check_same_answers(fleet, cluster, [
+            (command, "--where", f"time{sign}{time}", "--json", "--top", "0")
+            for time in times for sign in ("<", "<=", "=", ">=", ">") for command in ("stats", "hosts")])
+        found = fleet.cluster("stats", "--from", cluster.url, "--where", f"time={EDGE}", "--all-times", "--json")[0]
+        check_equal(found, fleet.run("stats", "--where", f"time={EDGE}", "--all-times", "--json")[0], "all times")
+        sums = sql_questions.fill("origins", first=str(EDGE), last=str(EDGE)).replace("SELECT chosen_id FROM chosen", "1")
+        cluster.servers[0].request(f"{sums} SETTINGS force_index_by_date = 1")
 
 
 def test_credentials_come_from_a_file(_large):

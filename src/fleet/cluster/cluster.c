@@ -10,12 +10,16 @@
 #include "fleet/cluster/cluster_private.h"
 
 /*
- * A subquery over all shards runs once; a shard that does not answer is an error; rows are on their shards when an insert
- * returns; and an error comes before the answer, not in the middle of it.
+ * A subquery over all shards runs once; a shard that does not answer is an error; shards' sums are added up; rows are on
+ * their shards when an insert returns; and an error comes before the answer, not in the middle of it. A user's profile
+ * may say that an answer ends where a limit is reached: for us that is an error.
  */
 #define SETTINGS \
-	"distributed_product_mode=global&skip_unavailable_shards=0&insert_distributed_sync=1&wait_end_of_query=1" \
-	"&http_native_compression_disable_checksumming_on_decompress=1"
+	"distributed_product_mode=global&skip_unavailable_shards=0&distributed_group_by_no_merge=0" \
+	"&insert_distributed_sync=1&wait_end_of_query=1&http_native_compression_disable_checksumming_on_decompress=1" \
+	"&read_overflow_mode=throw&result_overflow_mode=throw&timeout_overflow_mode=throw&group_by_overflow_mode=throw" \
+	"&sort_overflow_mode=throw&distinct_overflow_mode=throw&set_overflow_mode=throw&join_overflow_mode=throw" \
+	"&transfer_overflow_mode=throw"
 
 #define ERROR_MAX 2000 /* bytes of an error's text */
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Rows of chosen snapshots: their sums, or each. */
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +14,45 @@
 #include "fleet/row_schema.h"
 
 #define ROWS_A_QUERY 2000000
+
+/* Puts the cohort's first and last time into the places of a query; the caller frees it. */
+static char *fill_times(const char *sql, const struct cohort *cohort)
+{
+	const char *first_at = strstr(sql, "{first}"), *last_at = strstr(sql, "{last}");
+	int64_t first = INT64_MAX, last = INT64_MIN;
+	char *filled;
+
+	for (size_t i = 0; i < cohort->snapshot_nr; i++) {
+		int64_t time = cohort->snapshot[i]->time_ns / 1000000000;
+
+		first = time < first ? time : first;
+		last = time > last ? time : last;
+	}
+	if (asprintf(&filled, "%.*s%" PRId64 "%.*s%" PRId64 "%s", (int)(first_at - sql), sql, first,
+		     (int)(last_at - first_at - strlen("{first}")), first_at + strlen("{first}"), last,
+		     last_at + strlen("{last}")) < 0)
+		return NULL;
+	return filled;
+}
+
+/* Asks about the chosen uploads, in the partitions of their times. */
+static int ask_uploads(struct cluster_mirror *mirror, const struct cohort *chosen, const struct cluster_query *query,
+		       struct reason *why)
+{
+	struct cluster_numbers numbers = { .nr = chosen->snapshot_nr };
+	struct cluster_query filled = *query;
+	char *sql = fill_times(query->sql, chosen);
+	int64_t *upload = NULL;
+	int err = sql ? mirror_list_uploads(mirror, chosen, &upload) : -ENOMEM;
+
+	filled.sql = sql;
+	filled.numbers = &numbers;
+	numbers.number = upload;
+	err = err ? reason_set(why, err, "out of memory") : cluster__ask(mirror->cluster, &filled, why);
+	free(upload);
+	free(sql);
+	return err;
+}
 
 /* ---- sums ----------------------------------------------------------------------------------------------------- */
 
@@ -58,17 +99,11 @@ int cluster_mirror__sum(struct cluster_mirror *mirror, const struct cohort *coho
 	static const enum row_type types[] = { ROW_INT, ROW_INT, ROW_INT, ROW_INT, ROW_REAL, ROW_INT };
 	struct fleet_sum sum = {};
 	struct sums_reading reading = { .mirror = mirror, .sum = &sum, .why = why };
-	struct cluster_numbers numbers = { .nr = cohort->snapshot_nr };
-	int64_t *upload = NULL;
-	int err = mirror_list_uploads(mirror, cohort, &upload);
 	const struct cluster_query query = {
-		.sql = row_question_sums(), .numbers = &numbers, .type = types, .column_nr = ARRAY_SIZE(types), .row = take_sum,
-		.what = &reading,
+		.sql = row_question_sums(), .type = types, .column_nr = ARRAY_SIZE(types), .row = take_sum, .what = &reading,
 	};
+	int err = ask_uploads(mirror, cohort, &query, why);
 
-	numbers.number = upload;
-	err = err ? reason_set(why, err, "out of memory") : cluster__ask(mirror->cluster, &query, why);
-	free(upload);
 	if (!err && reading.row_nr != cohort_row_nr(cohort))
 		err = mirror_report_lack(mirror, why);
 	if (err == -ERANGE)
@@ -216,28 +251,22 @@ static int ask_rows(struct rows_reading *reading, struct reason *why)
 	};
 	const struct cohort chosen = { .snapshot = (const struct fleet_snapshot **)reading->snapshot,
 				       .snapshot_nr = reading->snapshot_nr };
-	struct cluster_numbers numbers = { .nr = reading->snapshot_nr };
-	int64_t *upload = NULL;
 	struct cluster_query query = {
 		.sql = "SELECT upload_id, traceback_id, domain, size_beyond, size_variance, size_covariance, count_beyond,"
-		       " count_variance, count_covariance FROM sample WHERE upload_id IN (SELECT chosen_id FROM chosen)"
-		       " ORDER BY upload_id, traceback_id, domain",
-		.numbers = &numbers, .type = sample, .column_nr = ARRAY_SIZE(sample), .row = take_sample, .what = reading,
+		       " count_variance, count_covariance FROM sample WHERE time BETWEEN {first} AND {last}"
+		       " AND upload_id IN (SELECT chosen_id FROM chosen) ORDER BY upload_id, traceback_id, domain",
+		.type = sample, .column_nr = ARRAY_SIZE(sample), .row = take_sample, .what = reading,
 	};
-	int err = mirror_list_uploads(reading->mirror, &chosen, &upload);
+	int err = 0;
 
-	if (err)
-		return reason_set(why, err, "out of memory");
-	numbers.number = upload;
 	if (!cluster_mirror_can_sum(&chosen))
-		err = cluster__ask(reading->mirror->cluster, &query, why);
-	query.sql = "SELECT upload_id, traceback_id, domain, size, count FROM allocation"
-		    " WHERE upload_id IN (SELECT chosen_id FROM chosen) ORDER BY upload_id, traceback_id, domain";
+		err = ask_uploads(reading->mirror, &chosen, &query, why);
+	query.sql = "SELECT upload_id, traceback_id, domain, size, count FROM allocation WHERE time BETWEEN {first} AND {last}"
+		    " AND upload_id IN (SELECT chosen_id FROM chosen) ORDER BY upload_id, traceback_id, domain";
 	query.type = row;
 	query.column_nr = ARRAY_SIZE(row);
 	query.row = take_row;
-	err = err ?: cluster__ask(reading->mirror->cluster, &query, why);
-	free(upload);
+	err = err ?: ask_uploads(reading->mirror, &chosen, &query, why);
 	while (!err && reading->at < reading->snapshot_nr)
 		err = end_fetched_snapshot(reading);
 	return err;
