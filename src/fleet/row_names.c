@@ -14,6 +14,7 @@
 #include "snapshot.h"
 
 #define NAMES_A_BATCH 100000
+#define NAME_BYTES_A_BATCH (16 << 20) /* a file may have names of 64 KiB */
 
 /* A frame or traceback of the catalogue, and what the builder calls it. */
 struct named_row {
@@ -63,7 +64,8 @@ static int flush_names(struct row_naming *n, struct reason *why)
 
 static int flush_names_if_many(struct row_naming *n, struct reason *why)
 {
-	bool are_many = n->frames_batch.row_nr + n->traceback_frames.row_nr >= NAMES_A_BATCH;
+	bool are_many = n->frames_batch.row_nr + n->traceback_frames.row_nr >= NAMES_A_BATCH ||
+			row_batch_bytes(&n->frames_batch) >= NAME_BYTES_A_BATCH;
 
 	return are_many ? flush_names(n, why) : 0;
 }

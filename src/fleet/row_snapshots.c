@@ -13,6 +13,7 @@
 /* An insert of many rows costs a server less than many inserts. They take 50 MB of memory here. */
 #define ROWS_A_BATCH 1000000
 #define SNAPSHOTS_A_BATCH 20000
+#define TEXT_BYTES_A_BATCH (16 << 20) /* of labels and the like: a file may have megabytes of them */
 
 /* An origin as rows have it. */
 struct row_origin {
@@ -234,6 +235,12 @@ static int flush_rows(struct row_sending *s, struct row_sent *sent, struct reaso
 	return err;
 }
 
+static bool is_batch_full(const struct row_sending *s)
+{
+	return s->allocations.row_nr >= ROWS_A_BATCH || s->snapshots.row_nr >= SNAPSHOTS_A_BATCH ||
+	       row_batch_bytes(&s->labels) + row_batch_bytes(&s->losses) + row_batch_bytes(&s->snapshots) >= TEXT_BYTES_A_BATCH;
+}
+
 static int send_snapshot(struct row_sending *s, const struct fleet_snapshot *snapshot, int64_t upload,
 			 struct reason *why)
 {
@@ -261,7 +268,7 @@ static int send_all_snapshots(struct row_sending *s, struct row_sent *sent, stru
 		int64_t upload = job->upload_base ? job->upload_base + (int64_t)i : job->snapshot[i]->snapshot_id;
 
 		err = send_snapshot(s, job->snapshot[i], upload, why);
-		if (!err && (s->allocations.row_nr >= ROWS_A_BATCH || s->snapshots.row_nr >= SNAPSHOTS_A_BATCH))
+		if (!err && is_batch_full(s))
 			err = flush_rows(s, sent, why);
 		if (job->progress)
 			job->progress(job->what, s->row_nr + s->allocations.row_nr);

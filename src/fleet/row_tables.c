@@ -125,6 +125,15 @@ void row_batch_clear(struct row_batch *batch)
 	batch->row_nr = 0;
 }
 
+uint64_t row_batch_bytes(const struct row_batch *batch)
+{
+	uint64_t byte_nr = 0;
+
+	for (size_t i = 0; i < batch->table->column_nr; i++)
+		byte_nr += batch->column[i].byte_nr;
+	return byte_nr;
+}
+
 static int add_value(struct row_bytes *column, enum row_type type, const union row_value *value)
 {
 	size_t len = sizeof(value->number);

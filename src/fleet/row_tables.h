@@ -67,6 +67,9 @@ void row_batch_release(struct row_batch *batch);
 /* Removes the rows, and keeps the memory. */
 void row_batch_clear(struct row_batch *batch);
 
+/* The bytes of all its rows. */
+uint64_t row_batch_bytes(const struct row_batch *batch);
+
 /* value: one for each column. Returns 0 or -ENOMEM. */
 int row_batch_add(struct row_batch *batch, const union row_value *value);
 

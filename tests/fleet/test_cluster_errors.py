@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """A ClickHouse that fails while it answers: one line, exit status 1, and no half of an answer."""
 import contextlib
+import http.server
 import os
 import re
 import signal
+import struct
 import subprocess
 import tempfile
+import threading
+import urllib.parse
 
 from clickhouse import PASSWORD, TLS, Cluster, free_ports
 from fleet import Fleet
@@ -89,6 +93,58 @@ def test_query_that_is_ended_is_an_error(_large):
             wait_for(lambda: running_queries(second), "a query that runs", 60)
             second.close()
             check_ended_question(process, "a connection to a shard broke off|a shard does not answer", "a killed shard")
+
+
+class FakeServer(http.server.ThreadingHTTPServer):
+    """Answers each query that has a word of `answers` with its bytes, and any other with an error; keeps the queries."""
+    daemon_threads = True
+
+    def __init__(self, answers):
+        super().__init__(("127.0.0.1", 0), FakeHandler)
+        self.answers, self.url, self.asked = answers, f"http://127.0.0.1:{self.server_port}", []
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def close(self):
+        self.shutdown()
+        self.server_close()
+
+
+class FakeHandler(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):  # pylint: disable=invalid-name
+        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        query = urllib.parse.parse_qs(urllib.parse.urlparse(self.path).query).get("query", [body])[0]
+        self.server.asked.append(query)
+        found = [answer for word, answer in self.server.answers.items() if word in query]
+        self.send_response(200 if found else 500)
+        answer = found[0] if found else b"Code: 999. DB::Exception: nothing more is known here"
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *_args):  # pylint: disable=arguments-differ
+        pass
+
+
+def text_answer(text):
+    return bytes([len(text)]) + text.encode()
+
+
+def test_keep_goes_by_the_servers_version(_large):
+    for version, is_known in (("18.16.1", False), ("19.5.3.8", False), ("19.6.1", True), ("19.13.1.11", True),
+                              ("26.5.3", True)):
+        with contextlib.closing(FakeServer({"SELECT 1": b"1\n", "version()": text_answer(version)})) as server:
+            done = ask("init", "--to", server.url, "--keep", "30d")
+            check_one_line(done, "nothing more is known" if is_known else "cannot remove old rows", version)
+
+
+def test_keep_of_tables_that_are_there_is_refused(_large):
+    """If they keep rows for another time; and not if for this."""
+    one = struct.pack("<qqq", 1, 1, 1)
+    for nr, pattern in ((0, "another time: --keep does not change them"), (1, "nothing more is known")):
+        answers = {"SELECT 1": b"1\n", "version()": text_answer("26.5.3"), "min(version)": one,
+                   "toIntervalDay(30)": struct.pack("<q", nr)}
+        with contextlib.closing(FakeServer(answers)) as server:
+            check_one_line(ask("init", "--to", server.url, "--keep", "30d"), pattern, f"{nr} such tables")
 
 
 def test_push_to_a_full_disk_is_an_error(_large):

@@ -1,23 +1,25 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Pushes to a ClickHouse: cut at random points, two at once, hostile texts, and what goes wrong at the server."""
 import contextlib
+import json
 import os
 import random
 import re
 import socket
 import sqlite3
 import subprocess
+import sys
 import threading
 
 from clickhouse import ClickHouse, Cluster, shared_cluster
 from fleet import Fleet
-from harness import ALLOCSNAP, check, check_equal
+from harness import ALLOCSNAP, Skip, check, check_equal
 from test_questions import check_rows
 
 IS_LONG = int(os.environ.get("FLEET_HOSTS", "500")) > 50
 CUTS = 200 if IS_LONG else 12
 HOSTILE = ("'; DROP TABLE snapshot; --", "\\", "\\'", "'", "\"`{}", "a\nb\tc\r", "\x01\x1b[31m", "% _", "ü€😀", "x" * 65536,
-           "{where}", "\\N", "${HOME}`id`")
+           "{where}", "\\N", "${HOME}`id`", "ends\0here")
 
 
 class CuttingProxy:
@@ -94,24 +96,35 @@ def bytes_of_push(fleet, cluster, proxy):
     return proxy.passed
 
 
+def check_all_pushed(fleet, cluster, what):
+    check_same_as_catalogue(fleet, cluster, what)
+    out, _ = fleet.run("push", "--to", cluster.url)
+    check_equal(out, f"0 snapshots pushed, 0 rows; {fleet.made['snapshots']} known\n", f"{what}: pushed again")
+
+
 def test_cut_pushes_leave_what_one_would_have(_large):
-    """Each is run again until the next cut; the last one is not cut. A long one has three batches."""
-    rng = random.Random(random.randrange(1 << 32))
-    with pushed_fleet(hosts=120 if IS_LONG else 8) as (fleet, cluster):
-        with contextlib.closing(CuttingProxy(cluster.servers[0].http)) as proxy:
-            cuts, all_bytes = 0, bytes_of_push(fleet, cluster, proxy)
-            for number in range(CUTS):
-                # The statements at the beginning have few bytes each.
-                proxy.cut_after(rng.randrange(1, all_bytes if number % 2 else 20_000))
-                _, err = fleet.run("push", "--to", proxy.url, status=None)
-                cuts += "the same command pushes them" in err or proxy.url in err
-                check_equal(len(err.splitlines()), 1 if err else 0, f"lines of {err!r}")
-            check(cuts, "no push was cut")
-            proxy.cut_after(None)
-            fleet.run("push", "--to", proxy.url)
-        check_same_as_catalogue(fleet, cluster, f"after {cuts} cuts of {CUTS}")
-        out, _ = fleet.run("push", "--to", cluster.url)
-        check_equal(out, f"0 snapshots pushed, 0 rows; {fleet.made['snapshots']} known\n", "pushed again")
+    """Each push that is cut is run again until the next cut; after one that is not, the tables are compared and begin
+    empty again. A long one has three batches."""
+    rng, cuts, whole = random.Random(random.randrange(1 << 32)), 0, 0
+    with pushed_fleet(hosts=120 if IS_LONG else 8) as (fleet, cluster), \
+            contextlib.closing(CuttingProxy(cluster.servers[0].http)) as proxy:
+        all_bytes = bytes_of_push(fleet, cluster, proxy)
+        while cuts < CUTS:
+            # The statements at the beginning have few bytes each.
+            proxy.cut_after(rng.randrange(1, all_bytes if cuts % 2 else 20_000))
+            _, err = fleet.run("push", "--to", proxy.url, status=None)
+            check_equal(len(err.splitlines()), 1 if proxy.left == 0 else 0, f"lines of {err!r}")
+            cuts += proxy.left == 0
+            if proxy.left:
+                whole += 1
+                check_all_pushed(fleet, cluster, f"after {cuts} cuts")
+                shared_cluster(1)
+                fleet.cluster("init", *cluster.init_options())
+        proxy.cut_after(None)
+        fleet.run("push", "--to", proxy.url)
+        check_all_pushed(fleet, cluster, f"after {cuts} cuts")
+        print(f"  {cuts} pushes were cut, and {whole + 1} were not; {fleet.made['snapshots']} snapshots and "
+              f"{fleet.made['rows']} rows each time", flush=True)
 
 
 def test_killed_pushes_leave_what_one_would_have(_large):
@@ -127,9 +140,30 @@ def test_killed_pushes_leave_what_one_would_have(_large):
         check_same_as_catalogue(fleet, cluster, "after kills")
 
 
+def peak_memory(argv):
+    """In MiB."""
+    done = subprocess.run([sys.executable, "-c", "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True);"
+                           "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024)", *map(str, argv)],
+                          check=True, capture_output=True, text=True)
+    return int(done.stdout.splitlines()[-1])
+
+
+def test_long_labels_take_little_memory(_large):
+    """A host may give its snapshots as long labels as it likes; a batch ends in time."""
+    if not IS_LONG:
+        raise Skip("130 MB of labels")
+    options = {"hosts": 100, "sites": 20, "tracebacks": 600, "frames": 600}
+    with pushed_fleet(**options) as (fleet, cluster):
+        with contextlib.closing(sqlite3.connect(fleet.catalogue)) as db, db:
+            db.execute("UPDATE label SET value = substr(hex(zeroblob(32768)), 1, 65536)")
+        used = peak_memory([ALLOCSNAP, "fleet", "push", "--catalogue", fleet.catalogue, "--to", cluster.url])
+        check(used < 120, f"{used} MiB of memory for {fleet.made['snapshots']} labels of 64 KiB")
+        print(f"  {used} MiB of memory at most for {fleet.made['snapshots']} labels of 64 KiB", flush=True)
+
+
 def test_pushes_at_once_count_once(_large):
     """Two hosts with different snapshots, and twice a catalogue with both."""
-    with pushed_fleet(2, hosts=8) as (fleet, cluster):
+    with pushed_fleet(2, hosts=80 if IS_LONG else 8) as (fleet, cluster):
         folders = sorted(path for path in fleet.data.iterdir() if path.is_dir())
         halves = [fleet.folder / f"half{number}.db" for number in range(2)]
         for number, half in enumerate(halves):
@@ -141,8 +175,31 @@ def test_pushes_at_once_count_once(_large):
         check_same_as_catalogue(fleet, cluster, "after four pushes at once")
 
 
+def as_stored(text):
+    """Texts end at a NUL."""
+    return text.partition("\0")[0]
+
+
+def hostile_questions():
+    """The selections with a hostile text match its snapshot alone."""
+    for text in map(as_stored, HOSTILE):
+        yield "stats", "--where", f"label.version={text}", "--json", "--top", "0"
+        yield "stats", "--where", f"host=h{text}", "--json"
+    yield "diff", "--baseline", f"label.version={HOSTILE[0]}", "--candidate", f"label.version!={HOSTILE[0]}", "--json"
+    yield from (("hosts",), ("hosts", "--json", "--top", "0"), ("trend",), ("leaks", "--json"), ("report", "-o", "-"))
+
+
+def check_hostile_answers(fleet, cluster):
+    source = [["--catalogue", fleet.catalogue], ["--from", cluster.url]]
+    for args in hostile_questions():
+        right, found = (fleet.cluster(*args, *where, status=None) for where in source)
+        check_equal(found, right, f"{str(args):.200}")
+        if args[0] == "stats":
+            check_equal(json.loads(right[0])["selection"]["snapshots"], 1, f"snapshots of {str(args):.200}")
+
+
 def test_hostile_texts_are_data(_large):
-    """As labels, and as names of hosts and programs."""
+    """As labels, and as names of hosts and programs: in a push, an export, each question, and what is forgotten."""
     with pushed_fleet(hosts=len(HOSTILE), processes=1, times=1, sites=20, tracebacks=600, frames=600) as (fleet, cluster):
         with contextlib.closing(sqlite3.connect(fleet.catalogue)) as db, db:
             for number, text in enumerate(HOSTILE, 1):
@@ -152,7 +209,17 @@ def test_hostile_texts_are_data(_large):
         check_same_as_catalogue(fleet, cluster, "hostile texts")
         rows = ClickHouse(cluster.servers[0]).ask("SELECT concat('x', hex(value)) FROM label WHERE name = 'version'")
         found = {bytes.fromhex(row[1:]) for row, in rows}
-        check_equal(found, {text.encode() for text in HOSTILE}, "labels")
+        texts = {as_stored(text).encode() for text in HOSTILE}
+        check_equal(found, texts, "labels")
+        check_hostile_answers(fleet, cluster)
+        fleet.run("export", fleet.folder / "export.db")
+        with contextlib.closing(sqlite3.connect(fleet.folder / "export.db")) as db:
+            rows = db.execute("SELECT CAST(value AS BLOB) FROM label WHERE name = 'version'").fetchall()
+            check_equal({row for row, in rows}, texts, "exported labels")
+        for left, text in enumerate(HOSTILE[:2], 1):
+            fleet.cluster("forget", "--from", cluster.url, "--where", f"label.version={text}")
+            rest = ClickHouse(cluster.servers[0]).one("SELECT count() FROM snapshot")
+            check_equal(rest, len(HOSTILE) - left, "snapshots that are left")
 
 
 def refused(fleet, cluster, *args, url=None, **options):
@@ -199,4 +266,5 @@ def test_init_prints_what_it_runs(_large):
                 cluster.servers[0].request(statement, database="default" if is_first else "by_hand")
         fleet.run("push", "--to", cluster.url, "--database", "by_hand")
         out, _ = fleet.cluster("init", "--print", "--cluster", "c", "--keep", "30d")
+        check_equal((out.count("INTERVAL 30 DAY"), out.count("INTERVAL 37 DAY")), (1, 4), "times of a snapshot and its parts")
         check("TTL toDateTime(time) + INTERVAL 30 DAY" in out and "Distributed(c, allocsnap, local_allocation" in out, out)

@@ -13,6 +13,7 @@
 #include "fleet/row_schema.h"
 
 #define FIRST_WITH_TTL "19.6"
+#define PARTS_LATER_DAYS 7 /* a server may need hours for what is due; a snapshot without its labels would be wrong */
 
 /* ---- the text ------------------------------------------------------------------------------------------------- */
 
@@ -26,19 +27,26 @@ int schema_options_check(const struct schema_options *options, struct reason *wh
 	return options->cluster && name == options->cluster ? reason_set(why, -EINVAL, "the cluster has no name") : 0;
 }
 
+static void write_ttl(char ttl[96], uint64_t days)
+{
+	snprintf(ttl, 96, "\nTTL toDateTime(time) + INTERVAL %" PRIu64 " DAY", days);
+}
+
 /* Writes a text with places; comments are left out. */
 static void write_statements(FILE *out, const char *text, const struct schema_options *options)
 {
-	char ttl[96] = "";
+	char ttl[96] = "", parts_ttl[96] = "";
 	const struct {
 		const char *place, *value;
 	} places[] = {
-		{ "{local}", options->cluster ? "local_" : "" }, { "{ttl}", ttl },
+		{ "{local}", options->cluster ? "local_" : "" }, { "{ttl}", ttl }, { "{parts_ttl}", parts_ttl },
 		{ "{cluster}", options->cluster }, { "{database}", options->database },
 	};
 
-	if (options->keep_days)
-		snprintf(ttl, sizeof(ttl), "\nTTL toDateTime(time) + INTERVAL %" PRIu64 " DAY", options->keep_days);
+	if (options->keep_days) {
+		write_ttl(ttl, options->keep_days);
+		write_ttl(parts_ttl, options->keep_days + PARTS_LATER_DAYS);
+	}
 	for (bool begins_line = true; *text; begins_line = text[-1] == '\n') {
 		size_t i = 0;
 
@@ -172,6 +180,12 @@ static int take_text(void *text_, const union row_value *value)
 	return 0;
 }
 
+static int take_one_number(void *number, const union row_value *value)
+{
+	*(int64_t *)number = value[0].number;
+	return 0;
+}
+
 static int check_has_ttl(struct cluster *cluster, struct reason *why)
 {
 	static const enum row_type type = ROW_TEXT;
@@ -179,9 +193,11 @@ static int check_has_ttl(struct cluster *cluster, struct reason *why)
 	const struct cluster_query query = {
 		.sql = "SELECT version()", .is_outside = true, .type = &type, .column_nr = 1, .row = take_text, .what = version,
 	};
-	int err = cluster__ask(cluster, &query, why);
+	int err = cluster__ask(cluster, &query, why), major = 0, minor = 0;
 
-	if (err || strtod(version, NULL) >= 19.6)
+	if (!err && sscanf(version, "%d.%d", &major, &minor) < 2)
+		return reason_set(why, -EBADMSG, "%s: '%s' is no version of ClickHouse", cluster__options(cluster)->url, version);
+	if (err || major > 19 || (major == 19 && minor >= 6))
 		return err;
 	return reason_set(why, -ENOTSUP, "%s: ClickHouse %s cannot remove old rows by itself, as " FIRST_WITH_TTL " and later can: "
 			  "'allocsnap fleet forget' does",
@@ -214,6 +230,27 @@ int cluster_schema_set_version(struct cluster *cluster, struct reason *why)
 	return err || version.nr ? err : cluster__run(cluster, insert, true, why);
 }
 
+/* Tables that are there stay as they are. */
+static int check_keeps(struct cluster *cluster, const struct schema_options *options, struct reason *why)
+{
+	static const enum row_type type = ROW_INT;
+	int64_t nr = 0;
+	char sql[256];
+	const struct cluster_query query = {
+		.sql = sql, .type = &type, .column_nr = 1, .row = take_one_number, .what = &nr,
+	};
+	int err;
+
+	snprintf(sql, sizeof(sql), "SELECT toInt64(count()) FROM system.tables WHERE database = currentDatabase()"
+		 " AND name = '%ssnapshot' AND position(engine_full, 'toIntervalDay(%" PRIu64 ")') > 0",
+		 options->cluster ? "local_" : "", options->keep_days);
+	err = cluster__ask(cluster, &query, why);
+	if (err || nr)
+		return err;
+	return reason_set(why, -EEXIST, "%s: database %s has tables that keep rows for another time: --keep does not change them, "
+			  "ALTER TABLE … MODIFY TTL does", cluster__options(cluster)->url, cluster__options(cluster)->database);
+}
+
 /* The database is not there yet, so that the first question may fail with -ENOENT. */
 static int make_tables(struct cluster *cluster, const struct schema_options *options, struct reason *why)
 {
@@ -223,6 +260,8 @@ static int make_tables(struct cluster *cluster, const struct schema_options *opt
 
 	if (!err && version.nr)
 		err = check_version(cluster, &version, why);
+	if (!err && version.nr && options->keep_days)
+		err = check_keeps(cluster, options, why);
 	if (err && err != -ENOENT)
 		return err;
 	text = schema_text(options);

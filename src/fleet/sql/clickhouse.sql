@@ -3,7 +3,8 @@
 --
 -- upload_id: one attempt to push one snapshot. The snapshot's own row is pushed last: without it, rows of the attempt
 -- count for nothing. A snapshot that was pushed twice has two upload_ids; questions take the smaller one.
--- Partitions are weeks.
+-- Partitions are weeks. A server that removes old rows removes a snapshot's own row first, and its other rows a week later,
+-- so that no question sees a part of it.
 
 CREATE TABLE IF NOT EXISTS {local}schema_version (version Int64) ENGINE = MergeTree ORDER BY version;
 
@@ -18,21 +19,21 @@ CREATE TABLE IF NOT EXISTS {local}snapshot (upload_id Int64, snapshot_id Int64, 
 ENGINE = MergeTree PARTITION BY intDiv(time, 604800) ORDER BY (snapshot_id, upload_id){ttl};
 
 CREATE TABLE IF NOT EXISTS {local}label (upload_id Int64, time Int64, name String, value String)
-ENGINE = MergeTree PARTITION BY intDiv(time, 604800) ORDER BY (upload_id, name){ttl};
+ENGINE = MergeTree PARTITION BY intDiv(time, 604800) ORDER BY (upload_id, name){parts_ttl};
 
 CREATE TABLE IF NOT EXISTS {local}loss (upload_id Int64, time Int64, name String, value Int64)
-ENGINE = MergeTree PARTITION BY intDiv(time, 604800) ORDER BY (upload_id, name){ttl};
+ENGINE = MergeTree PARTITION BY intDiv(time, 604800) ORDER BY (upload_id, name){parts_ttl};
 
 -- All blocks of a snapshot with one traceback in one domain; of a sampled snapshot, the samples themselves.
 CREATE TABLE IF NOT EXISTS {local}allocation (upload_id Int64, time Int64, traceback_id Int64, domain Int64, size Int64,
     count Int64)
-ENGINE = MergeTree PARTITION BY intDiv(time, 604800) ORDER BY (upload_id, traceback_id, domain){ttl};
+ENGINE = MergeTree PARTITION BY intDiv(time, 604800) ORDER BY (upload_id, traceback_id, domain){parts_ttl};
 
 -- What the samples stand for besides themselves, and how sure that is.
 CREATE TABLE IF NOT EXISTS {local}sample (upload_id Int64, time Int64, traceback_id Int64, domain Int64,
     size_beyond Float64, size_variance Float64, size_covariance Float64, count_beyond Float64, count_variance Float64,
     count_covariance Float64)
-ENGINE = MergeTree PARTITION BY intDiv(time, 604800) ORDER BY (upload_id, traceback_id, domain){ttl};
+ENGINE = MergeTree PARTITION BY intDiv(time, 604800) ORDER BY (upload_id, traceback_id, domain){parts_ttl};
 
 -- Names, by ids that are hashes of what they name. Several hosts may push the same row, so questions take each id
 -- once. own_position is that of the first frame that is no wrapper. stack is the same for tracebacks whose frames have
