@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""The lines of docs/fleet.md that start two shards, fill and ask them; and its query for Grafana."""
+"""The commands about a ClickHouse in docs/fleet.md; its lines that start two shards, fill and ask them; and its query for
+Grafana."""
 import contextlib
 import os
 import pathlib
 import re
+import shlex
 import subprocess
 
 from clickhouse import SERVER, free_ports, shared_cluster
@@ -19,6 +21,61 @@ def block(language, word):
     found = [text for text in blocks if word in text]
     check_equal(len(found), 1, f"{language} with {word} in {PAGE.name}")
     return found[0]
+
+
+def page_commands():
+    """The commands in the page's text about a ClickHouse, and in its blocks without a language."""
+    section = PAGE.read_text(encoding="utf-8").partition("\n## A ClickHouse\n")[2].partition("\n## ")[0]
+    parts = re.split(r"^```(?=\w*$)", section, flags=re.MULTILINE)
+    blocks, text = [part[1:] for part in parts[1::2] if part.startswith("\n")], "".join(parts[::2])
+    inline = [" ".join(code.split()) for code in re.findall(r"`([^`]+)`", text)]
+    return [line for block in blocks for line in block.splitlines()], \
+        [code for code in inline if re.match("(allocsnap|fleet) [a-z]+ .|ALTER ", code)]
+
+
+def run_command(command, fleet, cluster):
+    """With this test's folders and servers in their places."""
+    places = {"http://localhost:8123": cluster.url, "http://HOST:8123": cluster.url, "/srv/snapshots": fleet.data,
+              "DIR": fleet.data, "URL": cluster.url, "URL1": cluster.servers[0].url, "URL2": cluster.servers[-1].url,
+              "NAME": "fleet", "SEL": "host=web-*"}
+    words = [str(places.get(word, word)) for word in shlex.split(command)]
+    argv = [ALLOCSNAP, *(words[1:] if words[0] == "allocsnap" else words)]
+    done = subprocess.run(argv, cwd=fleet.folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+                          timeout=300)
+    check_equal(done.returncode, 0, f"exit status of {command} ({done.stderr!r})")
+    return done.stdout
+
+
+# The commands in the text, and options that a run of them needs. None: test_cluster_spool.py runs it.
+ADDED = {
+    "fleet init --keep 30d": " --print",
+    "fleet forget --from URL --where 'time<-30d'": "",
+    "fleet forget --from URL --where SEL": "",
+    "fleet init --cluster NAME --to URL1 --to URL2": "",
+    "allocsnap record --push http://HOST:8123 -o DIR": None,
+    "allocsnap push http://HOST:8123 DIR": "",
+    "fleet push --top 200": " --to URL --database other",
+}
+
+
+def test_commands_of_the_page_work(_large):
+    with contextlib.closing(Fleet("page", "--hosts", 4, "--sites", 20, "--tracebacks", 1200, "--frames", 600)) as fleet:
+        cluster, (blocks, inline) = shared_cluster(1), page_commands()
+        check(len(blocks) >= 3, f"{blocks}")
+        for command in blocks:
+            out = run_command(command, fleet, cluster)
+            check(out or " init " in command, f"{command}: no output")
+        check_equal(sorted(set(inline) - ADDED.keys()), ["ALTER TABLE snapshot DROP PARTITION 2959"], "commands that are not run")
+        check_equal(ADDED.keys() - set(inline), set(), "commands that the page does not have")
+        cluster.servers[0].request("ALTER TABLE snapshot DROP PARTITION 2959")
+        run_command("fleet init --to URL --database other", fleet, cluster)
+        for command in ("fleet push --top 200", "fleet init --keep 30d", "allocsnap push http://HOST:8123 DIR",
+                        "fleet forget --from URL --where SEL"):
+            check(run_command(command + ADDED[command], fleet, cluster), f"{command}: no output")
+        run_command("allocsnap push http://HOST:8123 DIR", fleet, cluster)
+        run_command("fleet forget --from URL --where 'time<-30d'", fleet, cluster)
+        shards = shared_cluster(2)
+        run_command("fleet init --cluster NAME --to URL1 --to URL2", fleet, shards)
 
 
 def with_free_ports(script):
