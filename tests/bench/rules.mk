@@ -13,7 +13,7 @@ UNWIND_BENCH := $(addprefix /usr/lib/x86_64-linux-gnu/,libc.so.6 libstdc++.so.6 
 UNWIND_AIMS  := "aims: libc in 10 ms, 30 million rows in 15 s, 6 bytes a row"
 
 .PHONY: bench bench-peers bench-capacity bench-unwind bench-walk bench-first-stack bench-cost bench-programs bench-fleet
-.PHONY: bench-cluster bench-consumers bench-budget bench-sampler
+.PHONY: bench-cluster bench-rows bench-consumers bench-budget bench-sampler
 
 bench: bench-peers $(BENCH_MADE)/made $(BENCH)/measure bench-capacity bench-unwind bench-walk bench-first-stack bench-cost bench-programs bench-fleet bench-consumers bench-budget bench-sampler	## how long questions take, and CPython; what recording costs
 	$(Q)$(PYTHON) tests/bench/run.py $(BENCH_MADE) $(BENCH)/measure $(BENCH_TRACES)
@@ -31,6 +31,9 @@ bench-fleet: $(BIN) $(OUT)/fleet-data $(BENCH)/child_peak	## ten million rows of
 bench-cluster: $(BIN) $(OUT)/fleet-data	## three million rows to a ClickHouse, beside clickhouse-client; questions to it
 	$(Q)$(PYTHON) tests/bench/cluster.py $(abspath $(BIN)) $(abspath $(OUT)/fleet-data) $(abspath $(BENCH))/cluster.d \
 		$(FLEET_HOSTS)
+
+bench-rows: $(BIN)	## rows of snapshots of real programs (as root)
+	$(Q)$(PYTHON) tests/bench/real_rows.py $(abspath $(BIN))
 
 bench-first-stack: $(BENCH)/first_stack	## how long new code has no complete tracebacks (as root)
 	$(Q)$(BENCH)/first_stack
