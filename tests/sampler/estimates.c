@@ -52,6 +52,16 @@ static size_t pick_size(uint64_t random)
 	return 1 + (random >> 8) % (random % 8 ? 600 : 6000);
 }
 
+/*
+ * Waits. If the thread went on with another slot instead, blocks would live longer whose threads take longer to allocate
+ * them, and those are the samples: estimates would be too high.
+ */
+static void wait_for_slot(struct slot *slot)
+{
+	while (atomic_flag_test_and_set(&slot->is_busy))
+		sched_yield();
+}
+
 static void *run_thread(void *argument)
 {
 	struct work *work = argument;
@@ -61,8 +71,7 @@ static void *run_thread(void *argument)
 		struct slot *slot = &slots[random % SLOTS];
 		size_t size = pick_size(random >> 12);
 
-		if (atomic_flag_test_and_set(&slot->is_busy))
-			continue;
+		wait_for_slot(slot);
 		if (work->changes_interval && random >> 58 == 0)
 			__atomic_store_n(&trap_info->interval, intervals[random >> 40 & 1], __ATOMIC_RELAXED);
 		switch (random >> 60) {

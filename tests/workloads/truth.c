@@ -16,6 +16,7 @@
 #include <malloc.h>
 #include <math.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdint.h>
 
@@ -149,6 +150,16 @@ static void do_one(struct slot *slot, uint64_t random)
 		*slot->block = 1;
 }
 
+/*
+ * Waits. If the thread went on with another slot instead, blocks would live longer whose threads take longer to allocate
+ * them, and those are the samples: estimates would be too high.
+ */
+static void hold_slot(struct slot *slot)
+{
+	while (atomic_flag_test_and_set(&slot->is_busy))
+		sched_yield();
+}
+
 static void *run_thread(void *work_)
 {
 	struct work *work = work_;
@@ -157,8 +168,7 @@ static void *run_thread(void *work_)
 		uint64_t random = next_random(&work->random);
 		struct slot *slot = &slots[random % SLOTS];
 
-		if (atomic_flag_test_and_set(&slot->is_busy))
-			continue;
+		hold_slot(slot);
 		if (work->changes && (random >> 44 & 63) == 0)
 			change_interval(random >> 40);
 		do_one(slot, random);
