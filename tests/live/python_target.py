@@ -20,7 +20,7 @@ HELD = []
 
 
 def empty_free_lists():
-    """What comes later is made of new memory, and tracemalloc has nothing else."""
+    """Later objects are made of new memory. tracemalloc forgets the older blocks."""
     tracemalloc.clear_traces()
     HELD.append([[(i,) * size for i in range(2100)] for size in range(1, 21)])
     HELD.append([[float(i), [i], {i: i}, {}, slice(i), (i for i in ())] for i in range(300)])
