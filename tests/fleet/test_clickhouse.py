@@ -58,8 +58,10 @@ def check_close(found, expected, exact_nr, what):
     check_rows({site: row[:exact_nr] for site, row in found.items()},
                {site: row[:exact_nr] for site, row in expected.items()}, what)
     for site, row in found.items():
+        scale = max(1, *(number for number in row[:exact_nr] if isinstance(number, int)))
         for number, right in zip(row[exact_nr:], expected[site][exact_nr:]):
-            assert is_close(number, right), f"{what}: {site}: {number}, SQL has {right}"
+            # A line that stays as it is may have 0 in one, and what rounding leaves of its bytes in the other.
+            assert is_close(number, right) or abs(number - right) < 1e-12 * scale, f"{what}: {site}: {number}, SQL has {right}"
 
 
 def check_statistics(fleet, database, rng, what, terms):
