@@ -129,6 +129,9 @@ struct interval {
  * itself. In a diff a block that is in both snapshots is the same sample in both, and adds nothing to the error of
  * the difference.
  *
+ * The number of blocks depends on the smallest ones, of which hardly one is a sample. Fewer than 20 samples of blocks of
+ * different sizes, or than 4 of one size, do not tell how far off it may be, so there is no interval of it.
+ *
  * A recording with gaps has no intervals, unless blocks that lived through a gap are left out: what was allocated in a
  * gap is in no sample, and no interval covers it.
  */
@@ -136,6 +139,7 @@ struct estimate {
 	uint64_t samples;     /* traces of the group, each once; in a diff, those of the new snapshot */
 	uint64_t old_samples; /* in a diff, those of the old snapshot */
 	bool has_intervals;   /* if not, those below are 0 */
+	bool has_count, has_count_diff; /* if not, that interval is 0 */
 	struct interval size, count;
 	struct interval size_diff, count_diff; /* for a diff */
 };

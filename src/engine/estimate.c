@@ -61,15 +61,20 @@ void sums_add_block(struct sums *group, struct sums *total, uint64_t size, doubl
 	total->samples++;
 	spread_add(&group->all, &block);
 	spread_add(&total->all, &block);
-	if (!(pair & PAIR_IN_GROUP))
+	if (!(pair & PAIR_IN_GROUP)) {
+		group->apart_samples++;
 		spread_add(&group->apart, &block);
-	if (!(pair & PAIR_IN_TOTAL))
+	}
+	if (!(pair & PAIR_IN_TOTAL)) {
+		total->apart_samples++;
 		spread_add(&total->apart, &block);
+	}
 }
 
 void sums_add(struct sums *to, const struct sums *what)
 {
 	to->samples += what->samples;
+	to->apart_samples += what->samples;
 	spread_add(&to->all, &what->all);
 	spread_add(&to->apart, &what->all);
 }
@@ -117,6 +122,7 @@ int sums_column_add(struct sums_column *column, const struct key_list *list,
 		if (!*times)
 			continue; /* an earlier element of the list has added it */
 		to->samples += sums->samples;
+		to->apart_samples += sums->apart_samples;
 		spread_add_times(&to->all, &sums->all, *times);
 		spread_add_times(&to->apart, &sums->apart, *times);
 		*times = 0;
@@ -266,13 +272,35 @@ static struct spread spread_with_unseen(const struct spread *spread, double unse
 	};
 }
 
+/* Samples of blocks of different sizes that tell how far off the number of blocks may be. */
+#define SAMPLES_TO_COUNT 20
+#define ALIKE_TO_COUNT 4 /* if their weights are alike */
+
+/* Weights are alike if their mean in the variance is at most so many times their mean. */
+#define ALIKE 1.1
+
+/*
+ * Whether there is an interval of the number of blocks. Chance may leave out all blocks of the smallest sizes, most of
+ * the blocks by number, and then the samples show nothing of it: the fewer there are, the more often. Samples of one
+ * weight, if there are some, are taken to be of blocks of one size. tests/oracle/coverage.py shows how many intervals
+ * hold the truth.
+ */
+static bool count_is_told(uint64_t samples, const struct moments *count)
+{
+	return samples >= SAMPLES_TO_COUNT || !(count->variance > 0) ||
+	       (samples >= ALIKE_TO_COUNT &&
+		count->covariance / count->variance <= ALIKE * count->beyond / samples);
+}
+
 static void add_intervals(struct estimate *estimate, const struct estimate_side *now)
 {
 	const struct spread all = spread_with_unseen(&now->sums.all, now->unseen_bytes, now);
 
 	estimate->has_intervals = true;
 	estimate->size = interval_of(now->sampled.size, now->cost.size, &all.size);
-	estimate->count = interval_of(now->sampled.count, now->cost.count, &all.count);
+	estimate->has_count = count_is_told(now->sums.samples, &now->sums.all.count);
+	if (estimate->has_count)
+		estimate->count = interval_of(now->sampled.count, now->cost.count, &all.count);
 }
 
 static void add_diff_intervals(struct estimate *estimate, const struct estimate_side *now,
@@ -281,11 +309,16 @@ static void add_diff_intervals(struct estimate *estimate, const struct estimate_
 	const struct spread apart = spread_with_unseen(&now->sums.apart, now->unseen_apart_bytes, now);
 	const struct spread old_apart = spread_with_unseen(&old->sums.apart, old->unseen_apart_bytes, old);
 
+	struct moments both = now->sums.apart.count;
+
+	moments_add(&both, &old->sums.apart.count, 1);
 	estimate->size_diff = interval_of_diff(now->sampled.size - old->sampled.size,
 					       now->cost.size - old->cost.size, &apart.size, &old_apart.size);
-	estimate->count_diff = interval_of_diff(now->sampled.count - old->sampled.count,
-						now->cost.count - old->cost.count, &apart.count,
-						&old_apart.count);
+	estimate->has_count_diff = count_is_told(now->sums.apart_samples + old->sums.apart_samples, &both);
+	if (estimate->has_count_diff)
+		estimate->count_diff = interval_of_diff(now->sampled.count - old->sampled.count,
+							now->cost.count - old->cost.count, &apart.count,
+							&old_apart.count);
 }
 
 struct estimate estimate_make(const struct estimate_side *now, const struct estimate_side *old)

@@ -27,7 +27,7 @@ struct spread {
 };
 
 struct sums {
-	uint64_t samples;
+	uint64_t samples, apart_samples;
 	struct spread all;
 	struct spread apart; /* blocks that the other snapshot of a diff does not have */
 };

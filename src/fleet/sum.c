@@ -173,7 +173,7 @@ static double find_unseen_bytes(const struct cohort *cohort)
 static void finish_sums(struct fleet_sum *sum)
 {
 	for (uint32_t i = 0; i < sum->origin_nr; i++) {
-		sum->sums[i].samples = sum->cost[i].count;
+		sum->sums[i].samples = sum->sums[i].apart_samples = sum->cost[i].count;
 		sum->sums[i].apart = sum->sums[i].all;
 	}
 }

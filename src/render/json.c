@@ -28,11 +28,14 @@ static int set_estimate(json_t *object, const struct estimate *estimate, bool is
 	if (!estimate->has_intervals)
 		return err;
 	err = err ?: json_set(object, "size_interval", interval_json(&estimate->size));
-	err = err ?: json_set(object, "count_interval", interval_json(&estimate->count));
+	if (estimate->has_count)
+		err = err ?: json_set(object, "count_interval", interval_json(&estimate->count));
 	if (!is_diff)
 		return err;
 	err = err ?: json_set(object, "size_diff_interval", interval_json(&estimate->size_diff));
-	return err ?: json_set(object, "count_diff_interval", interval_json(&estimate->count_diff));
+	if (estimate->has_count_diff)
+		err = err ?: json_set(object, "count_diff_interval", interval_json(&estimate->count_diff));
+	return err;
 }
 
 static json_t *statistic_json(const struct report *report, const struct statistic *statistic)

@@ -148,13 +148,16 @@ static const char *size_error_text(char text[ERROR_TEXT_MAX], int64_t size,
 	return text;
 }
 
+/* interval NULL: the count is an estimate, and how far off it may be cannot be told. */
 static const char *count_error_text(char text[ERROR_TEXT_MAX], int64_t count,
 				    const struct interval *interval)
 {
 	uint64_t error = interval ? interval_error(count, interval) : 0;
 
 	*text = '\0';
-	if (error)
+	if (!interval)
+		snprintf(text, ERROR_TEXT_MAX, " ±?");
+	else if (error)
 		snprintf(text, ERROR_TEXT_MAX, " ±%" PRIu64, error);
 	return text;
 }
@@ -163,13 +166,14 @@ const char *cost_text(char text[COST_TEXT_MAX], const struct cost *cost, const s
 		      const struct estimate *estimate)
 {
 	char size[SIZE_TEXT_MAX], size_diff[SIZE_TEXT_MAX];
-	char error[4][ERROR_TEXT_MAX];
+	char error[4][ERROR_TEXT_MAX] = {};
 
 	if (estimate && !estimate->has_intervals)
 		estimate = NULL;
 	size_text(size, cost->size, false);
 	size_error_text(error[0], cost->size, estimate ? &estimate->size : NULL);
-	count_error_text(error[1], cost->count, estimate ? &estimate->count : NULL);
+	if (estimate)
+		count_error_text(error[1], cost->count, estimate->has_count ? &estimate->count : NULL);
 	if (!diff) {
 		snprintf(text, COST_TEXT_MAX, "size=%s%s, count=%" PRId64 "%s", size, error[0],
 			 cost->count, error[1]);
@@ -177,7 +181,8 @@ const char *cost_text(char text[COST_TEXT_MAX], const struct cost *cost, const s
 	}
 	size_text(size_diff, diff->size, true);
 	size_error_text(error[2], diff->size, estimate ? &estimate->size_diff : NULL);
-	count_error_text(error[3], diff->count, estimate ? &estimate->count_diff : NULL);
+	if (estimate)
+		count_error_text(error[3], diff->count, estimate->has_count_diff ? &estimate->count_diff : NULL);
 	snprintf(text, COST_TEXT_MAX, "size=%s%s (%s%s), count=%" PRId64 "%s (%+" PRId64 "%s)", size,
 		 error[0], size_diff, error[2], cost->count, error[1], diff->count, error[3]);
 	return text;

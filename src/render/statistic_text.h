@@ -40,7 +40,7 @@ char *statistic_costs(const struct statistic *statistic, bool is_diff);
 /*
  * "size=5002 B (+5000 B), count=2 (+1)": the middle of tracemalloc's str(StatisticDiff), or of str(Statistic) if diff
  * is NULL. With an estimate each inexact number has its error behind it, the distance to the farther end of its
- * interval: "size=66.0 KiB ±12.1 KiB, count=132 ±24". Returns text.
+ * interval: "size=66.0 KiB ±12.1 KiB, count=132 ±24". "±?": it is not known (struct estimate). Returns text.
  */
 const char *cost_text(char text[COST_TEXT_MAX], const struct cost *cost, const struct cost *diff,
 		      const struct estimate *estimate);

@@ -218,6 +218,18 @@ static const char *samples_text(char text[SAMPLES_TEXT_MAX], const struct report
 	return text;
 }
 
+static bool has_count_untold(const struct statistics *statistics)
+{
+	for (size_t i = 0; i <= statistics->statistic_nr; i++) {
+		const struct estimate *estimate = i < statistics->statistic_nr ? statistics->statistic[i].estimate :
+										 statistics->total_estimate;
+
+		if (!estimate->has_count || (statistics->is_diff && !estimate->has_count_diff))
+			return true;
+	}
+	return false;
+}
+
 /* Writes nothing if all blocks were recorded: such a report is the same as tracemalloc's. */
 static int put_report_sampling(FILE *out, const struct report *report)
 {
@@ -227,12 +239,14 @@ static int put_report_sampling(FILE *out, const struct report *report)
 
 	if (!estimate)
 		return 0;
-	return put_line(out, "estimated from %s%s%s%s; %s",
+	return put_line(out, "estimated from %s%s%s%s; %s%s",
 			samples_text(now, report, report_sides(report) - 1, estimate->samples),
 			is_diff ? " (before: " : "",
 			is_diff ? samples_text(before, report, 0, estimate->old_samples) : "", is_diff ? ")" : "",
 			estimate->has_intervals ? "± is how far off it may be, with 95 % confidence" :
-						  "how far off it is cannot be told, because the recording has gaps");
+						  "how far off it is cannot be told, because the recording has gaps",
+			estimate->has_intervals && has_count_untold(report->statistics) ?
+				"; ±?: too few samples to tell" : "");
 }
 
 /* A total of mappings and of the heap that lies in them is more than there is. */

@@ -224,11 +224,13 @@ static void compare(const struct snapshot *old, const struct snapshot *new,
 		if (old) {
 			note(SIZE_DIFF, &row->estimate->size_diff,
 			     truth[place].size - old_truth[place].size);
-			note(COUNT_DIFF, &row->estimate->count_diff,
-			     truth[place].count - old_truth[place].count);
+			if (row->estimate->has_count_diff)
+				note(COUNT_DIFF, &row->estimate->count_diff,
+				     truth[place].count - old_truth[place].count);
 		} else {
 			note(SIZE, &row->estimate->size, truth[place].size);
-			note(COUNT, &row->estimate->count, truth[place].count);
+			if (row->estimate->has_count)
+				note(COUNT, &row->estimate->count, truth[place].count);
 		}
 	}
 	statistics_free(statistics);

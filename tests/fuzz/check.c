@@ -73,8 +73,11 @@ static void check_estimate(const struct estimate *estimate, const struct cost *c
 {
 	if (!estimate || !estimate->has_intervals)
 		return;
-	MUST(estimate->size.low >= 0 && estimate->count.low >= (int64_t)!!estimate->samples);
+	MUST(estimate->size.low >= 0);
 	check_interval(&estimate->size, cost->size);
+	if (!estimate->has_count)
+		return;
+	MUST(estimate->count.low >= (int64_t)!!estimate->samples);
 	check_interval(&estimate->count, cost->count);
 }
 
@@ -136,7 +139,7 @@ static void check_same_estimates(const struct estimate *a, const struct estimate
 	MUST(!a == !b);
 	if (!a)
 		return;
-	MUST(a->samples == b->samples);
+	MUST(a->samples == b->samples && a->has_count == b->has_count);
 	MUST(a->size.low == b->size.low && a->size.high == b->size.high);
 	MUST(a->count.low == b->count.low && a->count.high == b->count.high);
 }

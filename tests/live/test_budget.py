@@ -265,6 +265,8 @@ def check_ledger(bench, path, answers, what):
         rows[row["key"]] = row
     for answer in answers:
         row, truth = rows[answer["row"]], answer["count"]
+        if "size_interval" in row and "count_interval" not in row:
+            continue  # few samples, of several rates
         low, high = row.get("count_interval", [row["count"], row["count"]])
         wide = max(high - low, 1) / 2 / 1.96 * LIMIT
         check(abs(row["count"] - truth) <= wide,

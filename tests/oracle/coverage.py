@@ -6,7 +6,8 @@
 
 Each row is a population of blocks: shares of sizes, scaled so that a number of samples is expected. The columns are the
 samples of great weight that the interval adds (UNEVEN in estimates.py, UNEVEN_SAMPLES in src/engine/estimate.c): the share
-of intervals that contain the truth, and their mean width as a part of it.
+of intervals that contain the truth, and their mean width as a part of it. The last one: the intervals that are given
+(Sum.is_told()), and how many of those contain the truth.
 """
 import math
 import random
@@ -58,7 +59,7 @@ def scale(population, expected):
 
 
 def intervals(blocks, rng):
-    """(low, high) for each number in UNEVEN, of one recording; None: it has fewer than three samples."""
+    """(low, high) for each number in UNEVEN, of one recording, and whether it is given; None: fewer than three samples."""
     total = estimates.Sum()
     for number, chance in blocks:
         for _ in range(draw(rng, number, chance)):
@@ -70,20 +71,23 @@ def intervals(blocks, rng):
     for added in UNEVEN:
         low, high = total.uneven(mean, added).interval(total.estimate(), total.own)
         found.append((min(low.ends), max(high.ends)))
-    return found
+    return found, total.is_told(total.own)
 
 
 def main():
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 500
-    print(f"{'':31}{'samples':>8}" + "".join(f"{f'+ {added}':>16}" for added in UNEVEN))
+    print(f"{'':31}{'samples':>8}" + "".join(f"{f'+ {added}':>16}" for added in UNEVEN) + f"{'given':>9}{'of':>7}")
     for name, population in POPULATIONS.items():
         for expected in EXPECTED:
             rng, blocks = random.Random(expected), scale(population, expected)
             truth = sum(number for number, _ in blocks)
             found = [each for each in (intervals(blocks, rng) for _ in range(runs)) if each]
+            given = [each[UNEVEN.index(estimates.UNEVEN)] for each, is_told in found if is_told]
             columns = [(sum(low <= truth <= high for low, high in column) / len(found),
-                        sum(high - low for low, high in column) / len(found) / truth) for column in zip(*found)]
-            print(f"{name:31}{expected:8}" + "".join(f"{held:9.1%}{width:7.2f}" for held, width in columns), flush=True)
+                        sum(high - low for low, high in column) / len(found) / truth) for column in zip(*(each for each, _ in found))]
+            held = sum(low <= truth <= high for low, high in given) / (len(given) or 1)
+            print(f"{name:31}{expected:8}" + "".join(f"{part:9.1%}{width:7.2f}" for part, width in columns) +
+                  f"{held:9.1%}{len(given) / len(found):7.1%}", flush=True)
 
 
 if __name__ == "__main__":

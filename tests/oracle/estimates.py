@@ -16,6 +16,9 @@ from questions import KEYS, Grouping, Selection, Traces, clean
 decimal.getcontext().prec = 50
 Z = decimal.Decimal("1.959963984540054")  # 95 % of a normal distribution
 ONE = 1 << 52  # a weight of 1: no double from there on has more bits behind the point
+SAMPLES_TO_COUNT = 20  # fewer, of different weights, do not tell how far off a count may be
+ALIKE_TO_COUNT = 4
+ALIKE = fractions.Fraction(11, 10)  # weights that are taken to be of one size
 UNEVEN = 4  # samples of great weight that chance may have left out of a count
 SLACK = decimal.Decimal("1e-9")  # of a bound, which is no rational number
 
@@ -73,6 +76,12 @@ class Sum:
         made.covariance = self.covariance - other.covariance
         return made
 
+    def plus(self, other):
+        made = Sum()
+        made.beyond, made.variance = self.beyond + other.beyond, self.variance + other.variance
+        made.covariance = self.covariance + other.covariance
+        return made
+
     def uneven(self, mean, added=UNEVEN):
         """A sum of ones, with the samples of great weight that chance may have left out. mean: Fraction, in ONEs."""
         made = Sum()
@@ -82,6 +91,13 @@ class Sum:
             made.variance += added * slope * (slope - mean) * ONE**2
             made.covariance += added * slope**2 * (slope - mean) * ONE**3
         return made
+
+    def is_told(self, samples):
+        """A sum of ones: whether it has an interval."""
+        if samples >= SAMPLES_TO_COUNT or not self.variance:
+            return True
+        return samples >= ALIKE_TO_COUNT and \
+            fractions.Fraction(self.covariance, self.variance) <= ALIKE * self.beyond / samples
 
     def estimate(self):
         """The sum, rounded: the part beyond the samples is rounded up from a half."""
@@ -102,7 +118,7 @@ class Group:
     """The samples of a group, and apart the samples that the other snapshot does not have."""
 
     def __init__(self):
-        self.samples = 0
+        self.samples = self.samples_apart = 0
         self.size, self.count, self.size_apart, self.count_apart = (Sum() for _ in range(4))
 
     def add(self, trace, times, is_apart):
@@ -111,6 +127,7 @@ class Group:
         self.size.add(trace[1] * times, weight)
         self.count.add(times, weight)
         if is_apart:
+            self.samples_apart += 1
             self.size_apart.add(trace[1] * times, weight)
             self.count_apart.add(times, weight)
 
@@ -152,16 +169,17 @@ def row_of(new, old):
     """The JSON of a group; with old None there is no diff."""
     size, count = new.costs()
     row = {"size": size, "count": count, "samples": new.samples,
-           "size_interval": new.size.interval(size, new.size.own),
-           "count_interval": new.count.uneven(new.mean_beyond()).interval(count, new.count.own)}
+           "size_interval": new.size.interval(size, new.size.own)}
+    if new.count.is_told(new.samples):
+        row["count_interval"] = new.count.uneven(new.mean_beyond()).interval(count, new.count.own)
     if old:
         size_diff, count_diff = size - old.costs()[0], count - old.costs()[1]
         row |= {"size_diff": size_diff, "count_diff": count_diff, "old_samples": old.samples,
                 "size_diff_interval":
-                    new.size_apart.minus(old.size_apart).interval(size_diff),
-                "count_diff_interval":
-                    new.count_apart.uneven(new.mean_beyond())
-                    .minus(old.count_apart.uneven(old.mean_beyond())).interval(count_diff)}
+                    new.size_apart.minus(old.size_apart).interval(size_diff)}
+        if new.count_apart.plus(old.count_apart).is_told(new.samples_apart + old.samples_apart):
+            row["count_diff_interval"] = new.count_apart.uneven(new.mean_beyond()) \
+                .minus(old.count_apart.uneven(old.mean_beyond())).interval(count_diff)
     return row
 
 

@@ -267,3 +267,47 @@ Test(engine_coverage, of_intervals_for_differences_is_95_percent)
 {
 	run(changing, ARRAY_SIZE(changing), true);
 }
+
+/* ---- few samples --------------------------------------------------------------------------------- */
+
+static const struct site of_few_samples[] = {
+	{ "four sizes, 10 samples", { { 50, 0, 0, 14000 }, { 300, 0, 0, 2800 }, { 3000, 0, 0, 490 }, { 100000, 0, 0, 26 } } },
+	{ "four sizes, 20 samples", { { 50, 0, 0, 28000 }, { 300, 0, 0, 5600 }, { 3000, 0, 0, 980 }, { 100000, 0, 0, 52 } } },
+	{ "one size, 12 samples", { { 64, 0, 0, 98304 } } },
+};
+
+/* How many of the recordings have an interval of the number of blocks, and how many of these hold the truth. */
+static struct tally count_few(const struct site *site, uint64_t *random)
+{
+	const struct cost truth = truth_of(site, false);
+	struct tally told = {};
+
+	for (int i = 0; i < RUN_NR; i++) {
+		struct snapshot *snapshot[2];
+		struct statistics *got = NULL;
+
+		record(site, random, snapshot);
+		cr_assert_eq(snapshot_statistics(snapshot[1], &(struct engine_options){}, &got, NULL), 0);
+		if (got->total_estimate->has_count)
+			note(&told, (struct interval[2]){ got->total_estimate->size, got->total_estimate->count },
+			     &got->total, &truth);
+		statistics_free(got);
+		snapshot__close(snapshot[0]);
+		snapshot__close(snapshot[1]);
+	}
+	return told;
+}
+
+/* With 10 samples three of four intervals would hold the truth: so there are none. */
+Test(engine_coverage, of_counts_is_told_by_twenty_samples_or_by_one_size)
+{
+	uint64_t random = 88172645463325252ull;
+	struct tally ten = count_few(&of_few_samples[0], &random), twenty = count_few(&of_few_samples[1], &random),
+		     alike = count_few(&of_few_samples[2], &random);
+
+	cr_expect_leq(ten.run_nr, RUN_NR / 50, "ten samples tell %u counts", ten.run_nr);
+	cr_expect(twenty.run_nr > RUN_NR / 4 && twenty.run_nr < RUN_NR * 3 / 4, "twenty samples tell %u counts", twenty.run_nr);
+	expect_held("counts", "twenty samples", twenty.held_count, twenty.run_nr, 0.93, 0.99);
+	cr_expect_geq(alike.run_nr, RUN_NR * 98 / 100, "one size tells %u counts", alike.run_nr);
+	expect_held("counts", "one size", alike.held_count, alike.run_nr, 0.93, 0.98);
+}

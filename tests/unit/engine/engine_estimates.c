@@ -31,7 +31,7 @@ static void expect_interval(const char *what, const struct interval *got, int64_
 		  (intmax_t)got->low, (intmax_t)got->high, (intmax_t)low, (intmax_t)high);
 }
 
-/* The expected numbers are Wilson's interval for 4 of 40 and for 2 of 8. */
+/* The expected numbers are Wilson's interval for 4 of 40. */
 Test(engine_estimates, are_sums_of_weights)
 {
 	const struct data_trace traces[] = {
@@ -47,7 +47,7 @@ Test(engine_estimates, are_sums_of_weights)
 	cr_expect(row[0].estimate->samples == 2 && row[1].estimate->samples == 4);
 	expect_interval("count of 40", &row[1].estimate->count, 17, 98);
 	expect_interval("size of 40", &row[1].estimate->size, 1628, 9829);
-	expect_interval("count of 8", &row[0].estimate->count, 3, 24);
+	cr_expect(row[1].estimate->has_count && !row[0].estimate->has_count, "two samples tell no count");
 	cr_expect(got->total.size == 12000 && got->total.count == 48);
 	cr_expect_eq(got->total_estimate->samples, 6);
 	statistics_free(got);
@@ -81,13 +81,13 @@ Test(engine_estimates, are_absent_when_every_block_was_recorded)
 /* The interval never begins below the bytes that were seen, however uncertain the estimate is. */
 Test(engine_estimates, are_never_below_the_sampled_bytes)
 {
-	const struct data_trace traces[] = { { 16, A, .weight = 32768.5 } };
+	const struct data_trace traces[] = { { 16, A, .times = 4, .weight = 32768.5 } };
 	struct data_snapshot data = DATA_SNAPSHOT(traces);
 	struct statistics *got = ask(NULL, data.snapshot, &(struct engine_options){});
 
-	cr_expect(got->total.size == 524296 && got->total.count == 32769);
-	cr_expect_eq(got->total_estimate->count.low, 5785);
-	cr_expect_geq(got->total_estimate->size.low, 16);
+	cr_expect(got->total.size == 4 * 524296 && got->total.count == 4 * 32768 + 2);
+	cr_expect(got->total_estimate->has_count && got->total_estimate->count.low > 40000);
+	cr_expect_geq(got->total_estimate->size.low, 64);
 	statistics_free(got);
 	data_release(&data);
 }

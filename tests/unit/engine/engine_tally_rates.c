@@ -69,6 +69,7 @@ static void ask_crowd(const struct crowd *crowd, const struct snapshot *dictiona
 		record_process(crowd, crowd->rate[i % 3], random, &cost[0], &sums[0]);
 	cr_assert_eq(tally_statistics(dictionary, &tally, &(struct engine_options){}, &got, NULL), 0);
 	estimate = got->total_estimate;
+	cr_assert(estimate->has_count);
 	held[0] += estimate->size.low <= blocks * BLOCK_BYTES && blocks * BLOCK_BYTES <= estimate->size.high;
 	held[1] += estimate->count.low <= blocks && blocks <= estimate->count.high;
 	statistics_free(got);

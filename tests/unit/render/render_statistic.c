@@ -128,20 +128,22 @@ Test(render_statistic, prints_estimates_with_their_errors)
 		bool is_diff;
 		const char *text;
 	} cases[] = {
-		{ { 67584, 132 }, {}, { 9, 0, true, { 60000, 80000 }, { 120, 140 } }, false,
+		{ { 67584, 132 }, {}, { 9, 0, true, true, true, { 60000, 80000 }, { 120, 140 } }, false,
 		  "a.c:1: size=66.0 KiB ±12.1 KiB, count=132 ±12, average=512 B" },
-		{ { 100, 3 }, {}, { 3, 0, true, { 100, 100 }, { 3, 3 } }, false,
+		{ { 100, 3 }, {}, { 3, 0, true, true, true, { 100, 100 }, { 3, 3 } }, false,
 		  "a.c:1: size=100 B, count=3, average=33 B" },
-		{ { 67584, 132 }, {}, { 9, 0, false, {}, {} }, false,
+		{ { 67584, 132 }, {}, { 9, 0, false, false, false, {}, {} }, false,
 		  "a.c:1: size=66.0 KiB, count=132, average=512 B" },
-		{ { 100, 3 }, { -50, 1 }, { 3, 1, true, { 90, 110 }, { 3, 5 }, { -60, -20 }, { -4, 2 } }, true,
+		{ { 100, 3 }, { -50, 1 }, { 3, 1, true, true, true, { 90, 110 }, { 3, 5 }, { -60, -20 }, { -4, 2 } }, true,
 		  "a.c:1: size=100 B ±10 B (-50 B ±30 B), count=3 ±2 (+1 ±5), average=33 B" },
-		{ { 0, 0 }, { -50, -1 }, { 0, 1, true, {}, {}, { -60, -50 }, { -1, -1 } }, true,
+		{ { 0, 0 }, { -50, -1 }, { 0, 1, true, true, true, {}, {}, { -60, -50 }, { -1, -1 } }, true,
 		  "a.c:1: size=0 B (-50 B ±10 B), count=0 (-1)" },
 		{ { INT64_MAX, 1 }, { INT64_MAX, 1 },
-		  { 1, 1, true, { 0, INT64_MAX }, { 1, INT64_MAX }, { INT64_MIN, INT64_MAX }, { INT64_MIN, 1 } },
+		  { 1, 1, true, true, true, { 0, INT64_MAX }, { 1, INT64_MAX }, { INT64_MIN, INT64_MAX }, { INT64_MIN, 1 } },
 		  true, "a.c:1: size=8388608 TiB ±8388608 TiB (+8388608 TiB ±16777216 TiB), "
 			"count=1 ±9223372036854775806 (+1 ±9223372036854775809), average=8388608 TiB" },
+		{ { 100, 3 }, { -50, 1 }, { 3, 1, true, false, false, { 90, 110 }, {}, { -60, -20 }, {} }, true,
+		  "a.c:1: size=100 B ±10 B (-50 B ±30 B), count=3 ±? (+1 ±?), average=33 B" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {

@@ -2,7 +2,7 @@
 // 95 % intervals of sampled data, as the engine computes them (docs/report-format.md, docs/sampling.md).
 
 const Z2 = 1.959963984540054 ** 2; // 95 % of a normal distribution
-const UNSEEN_SAMPLES = 2, UNEVEN_SAMPLES = 4;
+const UNSEEN_SAMPLES = 2, UNEVEN_SAMPLES = 4, SAMPLES_TO_COUNT = 20, ALIKE_TO_COUNT = 4, ALIKE = 1.1;
 const NOTHING = { sampled: 0, beyond: 0, variance: 0, covariance: 0 };
 
 // The score's interval around an estimate.
@@ -26,11 +26,14 @@ function addUneven(m, all) {
 		covariance: m.covariance + UNEVEN_SAMPLES * slope * slope * excess } : m;
 }
 
-// The part of the first that the second lacks.
-const beyondOf = (m, n) =>
-	({ variance: Math.max(0, m.variance - n.variance), covariance: Math.max(0, m.covariance - n.covariance) });
+// Whether samples tell how far off a number of blocks may be: enough of them, or all of one weight.
+const isCountTold = ({ sampled, beyond, variance, covariance }) => sampled >= SAMPLES_TO_COUNT || !(variance > 0) ||
+	sampled >= ALIKE_TO_COUNT && covariance / variance <= ALIKE * beyond / sampled;
 
-const addMoments = (m, n) => ({ variance: m.variance + n.variance, covariance: m.covariance + n.covariance });
+// The part of the first that the second lacks.
+const beyondOf = (m, n) => Object.fromEntries(Object.keys(NOTHING).map(key => [key, Math.max(0, m[key] - n[key])]));
+
+const addMoments = (m, n) => Object.fromEntries(Object.keys(NOTHING).map(key => [key, m[key] + n[key]]));
 
 export class Intervals {
 	constructor(report) {
@@ -67,10 +70,13 @@ export class Intervals {
 		return Boolean(sampling?.has_gaps || this.report.isFleet && gap_blocks?.count);
 	}
 
-	// [low, high] of what the tracebacks hold at a snapshot; null if nothing was left to chance.
+	// [low, high] of what the tracebacks hold at a snapshot; null if nothing was left to chance. high is Infinity if the
+	// samples do not tell how many blocks there may be.
 	held(tracebacks, snapshot, unit, keep) {
 		const sums = this.sum(tracebacks, this.report.rowsAt(snapshot), keep), m = unit === "bytes" ? sums.size
 			: sums.count;
+		if (unit !== "bytes" && !isCountTold(m))
+			return [m.sampled, Infinity];
 		const estimate = m.sampled + Math.round(m.beyond);
 		const [low, high] = intervalAround(m.sampled + m.beyond,
 			this.withUnseen(m, snapshot, unit, sums), estimate);
@@ -97,6 +103,8 @@ export class Intervals {
 				thenApart = addMoments(thenApart, beyondOf(inA, inB));
 			}
 		}
+		if (unit !== "bytes" && !isCountTold(addMoments(apart, thenApart)))
+			return [-Infinity, Infinity];
 		const p = this.withUnseen(apart, b, unit, sumsB);
 		if (unit !== "bytes")
 			thenApart = addUneven(thenApart, sumsA.count);

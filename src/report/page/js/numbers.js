@@ -31,6 +31,8 @@ export const formatMeasure = unit => unit === "bytes" ? formatBytes : formatCoun
 // [low, high] of an interval in one unit: "12.3 – 14.9 MiB".
 export function formatInterval([low, high], unit, sign) {
 	const plus = n => sign && n > 0 ? "+" : "";
+	if (high === Infinity)
+		return low === -Infinity ? "too few samples" : "at least " + formatCount(low);
 	if (unit !== "bytes")
 		return plus(low) + formatCount(low) + " – " + plus(high) + formatCount(high);
 	const [a, u] = splitBytes(low), [b, v] = splitBytes(high);
