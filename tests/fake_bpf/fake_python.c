@@ -10,7 +10,7 @@ int python_creation(struct pt_regs *ctx);
 extern volatile struct settings settings; /* see bpf_alloc.c */
 
 _Alignas(ARENA) char arena[ARENA];
-struct arena_object arenas[1];
+struct arena_object arenas[2];
 static const struct arena_object *arenas_at = arenas;
 static __u32 max_arenas = 1;
 __u64 usable_arenas;

@@ -60,7 +60,7 @@ struct type {
 enum { ROW_MALLOC = 0, ROW_CALLOC, ROW_REALLOC, ROW_FREE, ROW_CREATION, ROW_RAW, ROW_NR };
 
 extern char arena[ARENA];
-extern struct arena_object arenas[1];
+extern struct arena_object arenas[2]; /* one of them is in use */
 extern __u64 usable_arenas;
 extern __u64 used_pools[2 * CLASSES];
 extern struct thread_state {

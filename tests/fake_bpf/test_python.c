@@ -195,6 +195,21 @@ BOOK_TEST(python, realloc_stays_if_it_wastes_less_than_a_quarter)
 	LIVE((__u64)pool_at(1) + 48, 48);
 }
 
+/* What is before a block of the C library may look like a pool. */
+BOOK_TEST(python, number_beyond_the_arenas_is_none)
+{
+	static _Alignas(POOL) char elsewhere[POOL];
+	__u64 block = (__u64)elsewhere + 48;
+
+	python_begin_world(true);
+	pool_make((struct pool *)elsewhere, 3);
+	((struct pool *)elsewhere)->arenaindex = 1;
+	arenas[1].address = (__u64)elsewhere;
+	object_realloc(block, 40);
+	cr_expect(heap_call(SHAPE_REALLOC, block, 40, 0x9000), "not awaited");
+	LIVE(0x9000, 40);
+}
+
 BOOK_TEST(python, calls_of_realloc_for_its_own_block_count_once)
 {
 	__u64 block = (__u64)pool_at(0) + 48;

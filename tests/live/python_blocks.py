@@ -7,7 +7,7 @@ import os
 import struct
 import subprocess
 
-from harness import wait_for
+from harness import tool, wait_for
 
 # ---- a snapshot ----
 
@@ -86,7 +86,7 @@ class Memory:
 
 @functools.lru_cache
 def symbol(path, name):
-    for line in subprocess.run(["nm", "-D", path], check=True, capture_output=True, text=True).stdout.splitlines():
+    for line in subprocess.run([tool("nm"), "-D", path], check=True, capture_output=True, text=True).stdout.splitlines():
         if line.split()[-1].partition("@")[0] == name:
             return int(line.split()[0], 16)
     raise KeyError(name)
@@ -119,6 +119,8 @@ def find_tables(memory):
     """The table of blocks, and all of the same kind."""
     program = os.path.realpath(memory.mappings[0][3])
     hash_pointer = symbol(program, "_Py_hashtable_hash_ptr")
+    if hash_pointer < memory.mappings[0][0]:
+        hash_pointer += memory.mappings[0][0]  # a program that may lie anywhere
     own = [(start, end) for i, (start, end, rights, name) in enumerate(memory.mappings)
            if "w" in rights and (name == program or (not name and memory.mappings[i - 1][3] == program))]
     words = {word for start, end in own for word in memory.heap_words(start, end)}
