@@ -77,7 +77,7 @@ $(OUT)/workloads/%.so: WORKLOAD_FLAGS := -shared -fPIC -O2 -fomit-frame-pointer 
 $(OUT)/workloads/unwind_%: WORKLOAD_FLAGS := -O2 -fomit-frame-pointer
 # Probes of others on the machine's C library do not reach these.
 $(addprefix $(OUT)/workloads/,backtraces moved own_sampler_static remap): WORKLOAD_FLAGS := -static
-$(OUT)/workloads/claims: WORKLOAD_FLAGS := -rdynamic
+$(addprefix $(OUT)/workloads/,claims forged_python): WORKLOAD_FLAGS := -rdynamic
 $(addprefix $(OUT)/workloads/,claims truth): src/sampler/sampler_info.h
 $(OUT)/workloads/cxx_new: tests/workloads/cxx.cc
 $(OUT)/workloads/stacks_late: tests/workloads/stacks.c

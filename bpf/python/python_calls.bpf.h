@@ -8,6 +8,7 @@
  *	small: pymalloc gives it; the address is known beforehand (pymalloc.bpf.h)
  *	large or empty, and those of the raw domain: the C library's next function in this thread gives it (python_heap)
  *	realloc: in place, or a new block and a free
+ *	a block that a library has from elsewhere, and tells of: numpy's arrays (PyTraceMalloc_Track)
  *
  * A profile-guided build has copies of the allocators' functions where they are called often. Such a place is probed at
  * the jump that chooses between the copy and a call by pointer; where the call goes by the pointer, the entry of that
@@ -265,6 +266,16 @@ static __always_inline int python_free(struct process *process, struct thread *t
 	return 0;
 }
 
+/* A library tells of a block of its own. If it does so again, the block has another size and traceback from then on. */
+static __always_inline int python_track(struct process *process, struct python_process *python, struct thread *thread,
+					__u64 address, __u64 size)
+{
+	if (!address)
+		return 0;
+	python_remove(process, thread, address);
+	return python_enter(process, python, thread, address, size);
+}
+
 struct python_arguments {
 	__u64 size, pointer;
 };
@@ -297,10 +308,12 @@ __weak __noinline int python_apply(struct thread *thread, __u64 cookie, __u64 si
 	struct process *process = process_of_thread(thread);
 	__u32 row = COOKIE_CUSTOM_CALL(cookie), operation;
 	struct python_process *python;
+	bool frees;
 
 	if (!process || row >= PYTHON_CALLS_MAX)
 		return 0;
 	operation = python_calls[row].operation;
+	frees = operation == PYTHON_FREE || operation == PYTHON_UNTRACK;
 	if (operation == PYTHON_FREE)
 		code_retire(pointer, process->memory);
 	if (!is_recording(process))
@@ -310,7 +323,7 @@ __weak __noinline int python_apply(struct thread *thread, __u64 cookie, __u64 si
 		process_count_loss(process, LOSS_python_calls_early);
 		return 0;
 	}
-	if (operation == PYTHON_FREE && !thread)
+	if (frees && !thread)
 		return python_free(process, NULL, pointer);
 	if (!thread) {
 		process_count_loss(process, LOSS_threads_dropped);
@@ -318,7 +331,7 @@ __weak __noinline int python_apply(struct thread *thread, __u64 cookie, __u64 si
 	}
 	python_begin(process, thread);
 	thread->python.fresh = 0;
-	if (python_calls[row].domain == PYTHON_RAW && operation != PYTHON_FREE)
+	if (python_calls[row].domain == PYTHON_RAW && operation < PYTHON_FREE)
 		return python_raw(python, thread, size);
 	if (operation == PYTHON_MALLOC && size == python->deferred.size && makes_arena(python)) {
 		process_add_counter(process, COUNTER_nested_calls, 1); /* that of a realloc, for its block */
@@ -326,8 +339,10 @@ __weak __noinline int python_apply(struct thread *thread, __u64 cookie, __u64 si
 	}
 	if (python_calls[row].domain != PYTHON_RAW)
 		settle_first(process, python);
-	if (operation == PYTHON_FREE)
+	if (frees)
 		return python_free(process, thread, pointer);
+	if (operation == PYTHON_TRACK)
+		return python_track(process, python, thread, pointer, size);
 	if (!is_in_main(python)) {
 		process_count_loss(process, LOSS_python_interpreters);
 		return 0;

@@ -38,6 +38,10 @@ static const struct python_call rows[ROW_NR] = {
 	[ROW_CREATION] = CALL(CREATION, .size = NONE, .count = NONE, .pointer = IN(r12)),
 	[ROW_RAW] = { .operation = PYTHON_MALLOC, .domain = PYTHON_RAW, .is_used = 1,
 		      .size = IN(di), .count = NONE, .pointer = NONE },
+	[ROW_TRACK] = { .operation = PYTHON_TRACK, .domain = PYTHON_RAW, .is_used = 1,
+			.size = IN(dx), .count = IN(di), .pointer = IN(si) },
+	[ROW_UNTRACK] = { .operation = PYTHON_UNTRACK, .domain = PYTHON_RAW, .is_used = 1,
+			  .size = NONE, .count = IN(di), .pointer = IN(si) },
 };
 
 static const struct python_offsets offsets = {
@@ -118,7 +122,8 @@ void python_begin_world(bool tells)
 
 void pass_place(__u32 row, struct pt_regs regs)
 {
-	__u32 shape = rows[row].operation == PYTHON_FREE ? SHAPE_PYTHON_FREE : SHAPE_PYTHON;
+	bool frees = row == ROW_FREE || row == ROW_UNTRACK;
+	__u32 shape = frees ? SHAPE_PYTHON_FREE : SHAPE_PYTHON;
 
 	regs.sp = sp_at(5);
 	fake.attach_cookie = SITE_COOKIE(90 + shape, shape, LAYER_POOL, DOMAIN_PYTHON) | CUSTOM_CALL_COOKIE(row);

@@ -57,7 +57,7 @@ struct type {
 	__u64 flags;
 };
 
-enum { ROW_MALLOC = 0, ROW_CALLOC, ROW_REALLOC, ROW_FREE, ROW_CREATION, ROW_RAW, ROW_NR };
+enum { ROW_MALLOC = 0, ROW_CALLOC, ROW_REALLOC, ROW_FREE, ROW_CREATION, ROW_RAW, ROW_TRACK, ROW_UNTRACK, ROW_NR };
 
 extern char arena[ARENA];
 extern struct arena_object arenas[2]; /* one of them is in use */

@@ -39,6 +39,11 @@ MUTANTS_PYTHON = {
         "python/python_calls.bpf.h", "size == python->deferred.size && makes_arena(python)", "false"),
     "python: a raw call of another thread makes the arena": (
         "python/python_calls.bpf.h", "python->deferred.thread == (__u32)bpf_get_current_pid_tgid() &&", "true &&"),
+    "python: what a library tells again is there twice": (
+        "python/python_calls.bpf.h", "\tpython_remove(process, thread, address);\n\treturn python_enter", "\treturn python_enter"),
+    "python: a library's block stays": (
+        "python/python_calls.bpf.h", "frees = operation == PYTHON_FREE || operation == PYTHON_UNTRACK;",
+        "frees = operation == PYTHON_FREE;"),
     "python: other interpreters have the same pools": (
         "python/python_calls.bpf.h", "\treturn !state || read_word(state", "\treturn true || read_word(state"),
     "python: code that was freed keeps its number": (

@@ -254,6 +254,49 @@ BOOK_TEST(python, realloc_grows_into_the_heap_and_there)
 	expect(current_bytes, 700);
 }
 
+/* ---- blocks that libraries tell of ---- */
+
+static void track(__u64 address, __u64 size)
+{
+	pass_place(ROW_TRACK, (struct pt_regs){ .di = 7, .si = address, .dx = size });
+}
+
+static void untrack(__u64 address)
+{
+	pass_place(ROW_UNTRACK, (struct pt_regs){ .di = 7, .si = address });
+}
+
+BOOK_TEST(python, block_of_a_library_is_the_size_that_it_tells)
+{
+	python_begin_world(true);
+	track(0x9000, 70000);
+	LIVE(0x9000, 70000);
+	expect_same(PYTHON_FRAME_CODE(traceback_of(0x9000)->pc[0]), 1, "code of its frame");
+	cr_expect(!heap_call(SHAPE_MALLOC, 70000, 0, 0xa000), "awaited");
+	track(0x9000, 20);
+	LIVE(0x9000, 20);
+	expect(current_bytes, 20);
+	untrack(0x9000);
+	GONE(0x9000);
+	expect(unknown_frees, 0);
+}
+
+BOOK_TEST(python, block_of_a_library_is_no_code_object)
+{
+	__u64 block = (__u64)pool_at(0) + 48;
+
+	python_begin_world(true);
+	pool_use(pool_at(0), 1);
+	object_malloc(20);
+	untrack((__u64)&codes[0]);
+	*free_list(1) = block + 32;
+	object_malloc(20);
+	expect_same(PYTHON_FRAME_CODE(traceback_of(block + 32)->pc[0]), 1, "code");
+	expect(unknown_frees, 1);
+	track(0, 20);
+	expect(allocations, 2);
+}
+
 /* ---- tracebacks ---- */
 
 BOOK_TEST(python, traceback_is_the_interpreters)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """The work of the recorded Python programs. Only blocks with a frame in this file are compared."""
+import gc
 import threading
+from ctypes import c_size_t, c_uint, pythonapi
 
 KEPT = []
 
@@ -64,6 +66,18 @@ def plain(rounds):
     KEPT.extend(numbers())
 
 
+def tracked(number):
+    """Blocks of a library, which tells of them as numpy does: some are told again, some are gone."""
+    track, untrack = pythonapi.PyTraceMalloc_Track, pythonapi.PyTraceMalloc_Untrack
+    track.argtypes, untrack.argtypes = (c_uint, c_size_t, c_size_t), (c_uint, c_size_t)
+    for i in range(number):
+        track(7, 0x100000 + 64 * i, 1000 + i)
+        if i % 3 == 0:
+            track(7, 0x100000 + 64 * i, i)
+        if i % 5 == 0:
+            untrack(7, 0x100000 + 64 * i)
+
+
 def in_threads(rounds):
     threads = [threading.Thread(target=plain, args=(rounds,)) for _ in range(2)]
     for thread in threads:
@@ -73,7 +87,11 @@ def in_threads(rounds):
 
 
 def work(name):
+    """At its end objects that wait in free lists are freed: tracemalloc has them with another traceback than we."""
     if name == "threads":
         in_threads(3)
+    elif name == "tracked":
+        tracked(1000)
     else:
         plain(10)
+    gc.collect()

@@ -46,11 +46,11 @@ static int add_python_place(const struct allocsnap_bpf *bpf, const struct python
 /* SHAPE_NR: it is not probed. */
 static enum call_shape shape_of_operation(enum python_operation operation)
 {
-	if (operation == PYTHON_FREE)
+	if (operation == PYTHON_FREE || operation == PYTHON_UNTRACK)
 		return SHAPE_PYTHON_FREE;
 	if (operation == PYTHON_CREATION)
 		return SHAPE_PYTHON_CREATION;
-	return operation < PYTHON_OPERATION_NR ? SHAPE_PYTHON : SHAPE_NR;
+	return operation < PYTHON_OPERATION_NR || operation == PYTHON_TRACK ? SHAPE_PYTHON : SHAPE_NR;
 }
 
 static int add_python_places(const struct allocsnap_bpf *bpf, const struct python_info *info, uint32_t site,
