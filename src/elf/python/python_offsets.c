@@ -6,6 +6,7 @@
 #include "elf/python/python_private.h"
 
 #define NONE PYTHON_NO_OFFSET
+#define RELEASE_LEVEL 0xf0 /* below: alpha, beta, candidate */
 
 /* Facts about a version besides struct python_offsets: offsets in _PyRuntime and in the interpreter. */
 struct release {
@@ -119,6 +120,9 @@ bool python_check_offsets(struct python_search *search)
 	if (!release)
 		return python_info__refuse(info, "CPython %u.%u, which was never tested: 3.9 to 3.14 are known",
 					   info->version.major, info->version.minor);
+	if (info->version.level && info->version.level < RELEASE_LEVEL)
+		return python_info__refuse(info, "CPython %u.%u.%u before its release, which was never tested", info->version.major,
+					   info->version.minor, info->version.micro);
 	info->offsets = release->offsets;
 	info->tss_key = info->runtime + release->tss_key;
 	info->main_interpreter = info->runtime + release->main_interpreter;

@@ -307,4 +307,6 @@ Test(python_info, unknown_versions_are_refused)
 		       "CPython 3.15, which was never tested: 3.9 to 3.14 are known");
 	expect_refused(path, strtoull(offset, NULL, 16) - 0x400000, 0x030d00f0,
 		       "its _PyRuntime does not describe itself as CPython's");
+	expect_refused(path, strtoull(offset, NULL, 16) - 0x400000, 0x030b02c1,
+		       "CPython 3.11.2 before its release, which was never tested");
 }
