@@ -8,6 +8,7 @@
 
 #define PATTERNS_MAX 3
 #define DOMAIN_MMAP 1 /* named in a snapshot if mappings are recorded */
+#define DOMAIN_PYTHON 5 /* the same, if Python's objects are */
 #define ARENA_BYTES (256 << 10) /* of Python before 3.10; later ones are larger */
 
 /* A frame belongs to a runtime if its file or its function has such a name. */
@@ -71,7 +72,8 @@ bool leaks_miss_small_objects(const struct leaks *leaks, unsigned int runtimes)
 	if (has_runtime_name(runtime_names[LEAK_RUNTIME_PYTHON].object, object_file_name(exe)))
 		runtimes |= 1u << LEAK_RUNTIME_PYTHON;
 	return runtimes & 1u << LEAK_RUNTIME_PYTHON && leaks->rss_first && rss >= ARENA_BYTES &&
-	       2 * leaks->growth_bytes < rss && !snapshot__domain_name(leaks->last, DOMAIN_MMAP);
+	       2 * leaks->growth_bytes < rss && !snapshot__domain_name(leaks->last, DOMAIN_MMAP) &&
+	       !snapshot__domain_name(leaks->last, DOMAIN_PYTHON);
 }
 
 unsigned int leak_line_runtimes(const struct leaks *leaks, const struct leak_line *line)

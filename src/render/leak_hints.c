@@ -11,13 +11,13 @@
 #define HINT_NR (LEAK_RUNTIME_NR + 1)
 
 static const char *const leak_hint[HINT_NR] = {
-	[LEAK_RUNTIME_PYTHON] = "Python code calls what leaks: for its lines, run it with 'python3 -X tracemalloc'; "
-				"tracemalloc-to-json reads its snapshots",
+	[LEAK_RUNTIME_PYTHON] = "Python code calls what leaks: '--domain python' names its lines; where that is refused, run "
+				"it with 'python3 -X tracemalloc': tracemalloc-to-json reads its snapshots",
 	[LEAK_RUNTIME_JAVASCRIPT] = "JavaScript calls what leaks: for its lines, run it with 'node --heap-prof'",
 	[LEAK_RUNTIME_JAVA] = "Java code calls what leaks: for its lines, use a profiler of the Java virtual machine",
 	[HINT_SMALL_OBJECTS] = "Python takes its small objects from arenas, and most of the growth is not traced: "
-			       "'--domain malloc,mmap' shows what takes new arenas; started with PYTHONMALLOC=malloc, each "
-			       "object is traced",
+			       "'--domain python' traces each object; where that is refused, '--domain malloc,mmap' shows what "
+			       "takes new arenas, and with PYTHONMALLOC=malloc in its environment each object is traced",
 };
 
 unsigned int leak_answer_hints(const struct leak_answer *answer)
