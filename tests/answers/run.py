@@ -25,6 +25,7 @@ from terminal import FOR, Terminal  # pylint: disable=wrong-import-position
 import tasks_cpp  # pylint: disable=wrong-import-position,unused-import
 import tasks_servers  # pylint: disable=wrong-import-position,unused-import
 import tasks_runtimes  # pylint: disable=wrong-import-position,unused-import
+import tasks_python  # pylint: disable=wrong-import-position,unused-import
 import tasks_many  # pylint: disable=wrong-import-position,unused-import
 import tasks_files  # pylint: disable=wrong-import-position,unused-import
 

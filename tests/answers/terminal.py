@@ -113,7 +113,7 @@ def planted_lines(name):
             inside = True
         elif "planted: end" in text:
             inside = False
-        elif inside or "// planted" in text:
+        elif inside or re.search("(//|#) planted", text):
             lines.add(number)
     check(lines, f"{name} has no marks")
     return lines

@@ -11,13 +11,13 @@ TEXT = json.dumps([f"customer number {number:08} of the northern branch" for num
 def keep_large():
     """Objects above 512 bytes, which pymalloc leaves to malloc."""
     for _ in range(6):
-        KEPT.append(b"x" * 16000 + bytes([len(KEPT) % 256]))
+        KEPT.append(b"x" * 16000 + bytes([len(KEPT) % 256]))  # planted
 
 
 def keep_small():
     """Strings of 100 bytes: pymalloc takes them from its arenas."""
     for _ in range(10):
-        KEPT.append(json.loads(TEXT))
+        KEPT.append(json.loads(TEXT))  # planted
 
 
 while True:

@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""reports.py: groups a table with pandas again and again, and keeps the sums."""
+import time
+
+import numpy
+import pandas
+
+REPORTS = []
+sales = pandas.DataFrame({"shop": numpy.arange(20000) % 500, "price": numpy.arange(20000) * 0.5})
+while True:
+    REPORTS.append(sales.groupby("shop").sum())  # planted
+    time.sleep(0.01)

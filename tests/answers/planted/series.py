@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""series.py: smooths series of numbers with numpy, and keeps a part of each. numpy tells Python of its memory."""
+import time
+
+import numpy
+
+KEPT = []
+numbers = numpy.random.default_rng(7)
+while True:
+    smooth = numpy.convolve(numbers.normal(size=20000), numpy.ones(5) / 5)
+    KEPT.append(smooth[::20].copy())  # planted
+    time.sleep(0.01)
