@@ -46,7 +46,7 @@ def of_suite(suite, minor):
     try:
         root = suites.fetch(FETCHED, suite, (rf"python3\.{minor}",))
     except (suites.Missing, subprocess.TimeoutExpired, OSError) as why:
-        raise Skip(f"{suite}'s packages cannot be had: {why}") from None
+        raise Skip(f"{suite}'s packages cannot be fetched: {why}") from None
     libraries = root / "usr/lib" / suites.MULTIARCH
     loader = libraries / "ld-linux-x86-64.so.2"
     return Python([str(loader), "--library-path", str(libraries), str(root / f"usr/bin/python3.{minor}")],

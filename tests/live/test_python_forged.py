@@ -22,7 +22,7 @@ def peak_memory(pid):
 
 
 def shown_after(bench, what, calls=CALLS):
-    """What `show` says of a snapshot after such a lie, and its path."""
+    """The JSON of `show` for a snapshot after such a lie, and its path."""
     target, recording = attach(bench)
     target.order("forge " + what)
     target.order(f"call {calls}")
