@@ -258,6 +258,17 @@ class Jemalloc(Profiler):
         return wanted
 
 
+class Tracemalloc(Profiler):
+    """Python's own, with that many frames, from the program's start on; the program's start is not in its work."""
+
+    def __init__(self, frames):
+        super().__init__(f"tracemalloc({frames})")
+        self.frames = frames
+
+    def environment(self, _places):
+        return {"PYTHONTRACEMALLOC": str(self.frames)}
+
+
 class Heaptrack(Profiler):
     """Its library runs in the target and writes a raw file; interpreting the file later costs the target nothing."""
 

@@ -73,6 +73,20 @@ def ways(places, library):
     return cheap + ([] if os.environ.get("BENCH_WAYS") == "few" else others)
 
 
+def python_ways(places):
+    """Python's objects, with Python's tracebacks, beside Python's own tracemalloc."""
+    some = min(int(os.environ.get("BENCH_ROUNDS", MANY)), SOME)
+    recorded = ("--domain", "python", "--traceback-limit")
+    return [
+        Way(peers.Profiler("unprofiled, part"), some, PART),
+        Way(peers.Profiler("unprofiled again"), some, PART),
+        Way(peers.Tracemalloc(1), some, PART),
+        Way(peers.Tracemalloc(25), some, PART),
+        Way(peers.Allocsnap(places, "--domain python, 1 frame", *recorded, "1"), some, PART),
+        Way(peers.Allocsnap(places, "--domain python, 25 frames", *recorded, "25"), some, PART),
+    ]
+
+
 class Bench:
     """One program, by all ways."""
 
@@ -82,6 +96,7 @@ class Bench:
         self.samples = rounds.Samples()
         self.own = rounds.Samples()  # the profiler's own processor time over the target's
         self.told = rounds.Samples()  # the share of it that recording took, by the last snapshot
+        self.trap_ns = {}  # {way: the processor time that its traps alone took, by the last snapshot}
         self.too_long = set()
         self.broken = {}
 
@@ -135,7 +150,10 @@ class Bench:
         done = subprocess.run([self.places.allocsnap, "show", "--json", snapshots[-1]], check=True,
                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         with contextlib.suppress(KeyError, TypeError):
-            self.told.add(way.name, json.loads(done.stdout)["cost"]["share"])
+            shown = json.loads(done.stdout)
+            self.told.add(way.name, shown["cost"]["share"])
+            self.trap_ns[way.name] = sum(shown["counters"][f"{kind}_traps"] * shown["cost"].get(f"{kind}_trap_ns", 0)
+                                         for kind in ("entry", "stepped", "return"))
 
     def run(self, present):
         rounds.in_turns(self.samples, {way.name: lambda nr, way=way: self.measure(way, nr)
@@ -156,6 +174,13 @@ class Bench:
         if told is None or not slowdown:
             return "-"
         return f"{told:.0%} ({1 - 1 / slowdown:.0%})"
+
+    def over_traps(self, way):
+        """The cost of recording, for each second that its traps alone take."""
+        recorded, plain = self.samples.median(way.name), self.samples.median(way.base)
+        if not recorded or not plain or not self.trap_ns.get(way.name):
+            return "-"
+        return rounds.number((recorded - plain) / self.trap_ns[way.name])
 
     def raw(self):
         return {"ns": self.samples.of, "own": self.own.of, "told": self.told.of,
@@ -189,6 +214,24 @@ def print_all(benches, present):
             print(f"{bench.kind.name}, {name}: {reason}")
 
 
+def measure(places, kinds, all_ways, file):
+    """Measures some programs by the ways that are here, and saves the samples. What there is to print."""
+    present = [way for way in all_ways if not way.profiler.missing]
+    wanted = os.environ.get("BENCH_PROGRAMS", "").split()
+    benches = [Bench(places, kind) for kind in kinds if not wanted or kind.name.partition(",")[0] in wanted]
+    for bench in benches:
+        bench.run(present)
+        rounds.save(places.bench / file, {b.kind.name: b.raw() for b in benches})
+    return benches, present
+
+
+def print_rounds(all_ways, present):
+    print("\nRounds: " + ", ".join(f"{way.name} {way.rounds}" for way in present) + f". {rounds.load()}")
+    for way in all_ways:
+        if way.profiler.missing:
+            print(f"{way.name}: missing: {way.profiler.missing}")
+
+
 def main():
     rounds.end_in_order()
     allocsnap, library, *folders = sys.argv[1:]
@@ -197,20 +240,17 @@ def main():
     public.chmod(0o755)
     atexit.register(shutil.rmtree, public, ignore_errors=True)
     library = shutil.copy(library, public)
-    all_ways = ways(places, library)
-    present = [way for way in all_ways if not way.profiler.missing]
-    wanted = os.environ.get("BENCH_PROGRAMS", "").split()
-    benches = [Bench(places, kind) for kind in workloads.PROGRAMS
-               if not wanted or kind.name in wanted]
-    for bench in benches:
-        bench.run(present)
-        rounds.save(places.bench / "programs.json", {b.kind.name: b.raw() for b in benches})
-    print_all(benches, present)
-    print("\nRounds: " + ", ".join(f"{way.name} {way.rounds}" for way in present) +
-          f". {rounds.load()}")
-    for way in all_ways:
-        if way.profiler.missing:
-            print(f"{way.name}: missing: {way.profiler.missing}")
+    for kinds, all_ways, file in ((workloads.PROGRAMS, ways(places, library), "programs.json"),
+                                  (workloads.PYTHONS, python_ways(places), "pythons.json")):
+        benches, present = measure(places, kinds, all_ways, file)
+        if not benches:
+            continue
+        print_all(benches, present)
+        if kinds is workloads.PYTHONS:
+            recorded = [way for way in present if isinstance(way.profiler, peers.Allocsnap)]
+            print_table("Seconds that recording has cost, for each second that its traps alone take.", recorded, benches,
+                        lambda bench, way: bench.over_traps(way))
+        print_rounds(all_ways, present)
 
 
 if __name__ == "__main__":

@@ -167,6 +167,43 @@ for _ in range(int(sys.stdin.readline()) * 550):
         return f"{factor}\n".encode()
 
 
+class PythonObjects(Python):
+    """The same, as it runs everywhere: small objects from pymalloc."""
+
+    name = "python3, json and re"
+
+    def environment(self):
+        return {}
+
+
+class PythonCompiler(PythonObjects):
+    """Python's compiler, on a module of its library."""
+
+    name = "python3, compile()"
+    SCRIPT = """
+import argparse, sys
+with open(argparse.__file__, encoding="utf-8") as file:
+    text = file.read()
+for _ in range(int(sys.stdin.readline()) * 3):
+    compile(text, "argparse.py", "exec")
+"""
+
+
+class PythonDeep(PythonObjects):
+    """Objects that are freed at once, in functions that are 20 calls deep."""
+
+    name = "python3, objects 20 calls deep"
+    SCRIPT = """
+import sys
+def made(depth, number):
+    if depth:
+        return made(depth - 1, number)
+    for i in range(number):
+        b"%d" % i
+made(20, int(sys.stdin.readline()) * 200000)
+"""
+
+
 class Gxx(Program):
     """cc1plus, g++'s compiler proper, on what <map> and <string> make of a few functions."""
 
@@ -383,3 +420,4 @@ class Group:
 
 
 PROGRAMS = (Redis, Sqlite, Jq, Python, Gxx, Postgres)
+PYTHONS = (PythonObjects, PythonCompiler, PythonDeep)
