@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* CPython's allocators: what their calls do to the books, where blocks will be, and the interpreter's tracebacks. */
+/* CPython's allocators: what their calls do to the books, and where blocks will be. */
 #include "fake_python.h"
 
 /* ---- small blocks ---- */
@@ -195,7 +195,7 @@ BOOK_TEST(python, realloc_stays_if_it_wastes_less_than_a_quarter)
 	LIVE((__u64)pool_at(1) + 48, 48);
 }
 
-/* What is before a block of the C library may look like a pool. */
+/* The memory before a block of the C library may look like a pool. */
 BOOK_TEST(python, number_beyond_the_arenas_is_none)
 {
 	static _Alignas(POOL) char elsewhere[POOL];
@@ -295,136 +295,6 @@ BOOK_TEST(python, block_of_a_library_is_no_code_object)
 	expect(unknown_frees, 1);
 	track(0, 20);
 	expect(allocations, 2);
-}
-
-/* ---- tracebacks ---- */
-
-BOOK_TEST(python, traceback_is_the_interpreters)
-{
-	__u64 block = (__u64)pool_at(0) + 48;
-	const struct python_code_record *record = (const void *)fake.record;
-
-	python_begin_world(true);
-	pool_use(pool_at(0), 1);
-	frames_make(3);
-	object_malloc(20);
-	expect_same(traceback_of(block)->nframe, 3, "frames");
-	expect_same(traceback_of(block)->pc[0], PYTHON_FRAME_WORD(1, 0), "the first");
-	expect_same(traceback_of(block)->pc[1], PYTHON_FRAME_WORD(2, 1), "the second");
-	expect_same(traceback_of(block)->pc[2], PYTHON_FRAME_WORD(1, 2), "the third");
-	expect_same(fake.record_cnt, 2, "code objects");
-	cr_expect(record->id == 2 && record->first_line == 20 && record->pid == (__u32)process->pid);
-	cr_expect(record->file.is_read && !memcmp(record->file_bytes, "app.py", 6));
-	cr_expect(record->name.is_read && !memcmp(record->name_bytes, "work", 4));
-	cr_expect(record->lines.is_read && record->lines.bytes == 5 && !memcmp(record->line_bytes, "lines", 5));
-}
-
-BOOK_TEST(python, frames_that_tracemalloc_does_not_see_are_left_out)
-{
-	python_begin_world(true);
-	pool_use(pool_at(0), 1);
-	frames_make(4);
-	frames[0].owner = 3; /* of C code that calls Python code */
-	codes[1].first_traceable = 2; /* the second has not begun; the fourth has */
-	object_malloc(20);
-	expect_same(traceback_of((__u64)pool_at(0) + 48)->nframe, 2, "frames");
-	frames[1].owner = 1; /* a generator has */
-	*free_list(1) = 0x5000;
-	object_malloc(20);
-	expect_same(traceback_of(0x5000)->nframe, 3, "frames");
-}
-
-BOOK_TEST(python, memory_of_a_code_object_gets_a_new_number_when_it_is_freed)
-{
-	__u64 block = (__u64)pool_at(0) + 48;
-
-	python_begin_world(true);
-	pool_use(pool_at(0), 1);
-	object_malloc(20);
-	object_free((__u64)&codes[0]);
-	*free_list(1) = block + 32;
-	object_malloc(20);
-	expect_same(PYTHON_FRAME_CODE(traceback_of(block)->pc[0]), 1, "the first");
-	expect_same(PYTHON_FRAME_CODE(traceback_of(block + 32)->pc[0]), 2, "the second");
-	expect(unknown_frees, 1);
-}
-
-BOOK_TEST(python, code_from_before_a_gap_gets_a_new_number)
-{
-	__u64 block = (__u64)pool_at(0) + 48;
-
-	python_begin_world(true);
-	pool_use(pool_at(0), 1);
-	object_malloc(20);
-	book_of(process)->resumed_ns = fake.now_ns;
-	*free_list(1) = block + 32;
-	object_malloc(20);
-	expect_same(PYTHON_FRAME_CODE(traceback_of(block + 32)->pc[0]), 2, "the second");
-}
-
-BOOK_TEST(python, code_without_room_to_tell_of_it_is_told_later)
-{
-	__u64 block = (__u64)pool_at(0) + 48;
-
-	python_begin_world(true);
-	pool_use(pool_at(0), 1);
-	fake.ring_is_full = true;
-	object_malloc(20);
-	expect_loss(python_codes_missing, 1);
-	expect_same(PYTHON_FRAME_CODE(traceback_of(block)->pc[0]), PYTHON_CODE_UNKNOWN, "code");
-	fake.ring_is_full = false;
-	*free_list(1) = 0x5000;
-	object_malloc(20);
-	cr_expect(PYTHON_FRAME_CODE(traceback_of(0x5000)->pc[0]));
-}
-
-BOOK_TEST(python, parts_that_do_not_fit_or_cannot_be_read_are_marked)
-{
-	const struct python_code_record *record = (const void *)fake.record;
-
-	python_begin_world(true);
-	pool_use(pool_at(0), 1);
-	file_name.length = 1ULL << 40;
-	code_name.state = 4 << 2;
-	line_table.length = sizeof(line_table.bytes);
-	object_malloc(20);
-	cr_expect(!record->file.is_read && record->file.bytes == 1ULL << 40);
-	cr_expect(record->name.is_read && record->name.bytes == 16);
-	cr_expect(record->lines.is_read && record->lines.bytes == sizeof(line_table.bytes));
-	file_name.length = 6;
-	code_name.state = 1 << 2 | 1 << 6;
-	line_table.length = 5;
-}
-
-BOOK_TEST(python, endless_frames_are_cut)
-{
-	python_begin_world(true);
-	pool_use(pool_at(0), 1);
-	frames_make(2);
-	frames[1].back = (__u64)frames;
-	object_malloc(20);
-	expect_same(traceback_of((__u64)pool_at(0) + 48)->total_nframe, 65535, "frames");
-}
-
-BOOK_TEST(python, broken_frame_ends_the_traceback)
-{
-	python_begin_world(true);
-	pool_use(pool_at(0), 1);
-	frames_make(2);
-	frames[1].back = 8;
-	object_malloc(20);
-	expect_same(traceback_of((__u64)pool_at(0) + 48)->nframe, 2, "frames");
-	expect_loss(python_frames_broken, 1);
-}
-
-BOOK_TEST(python, thread_without_python_has_one_unknown_frame)
-{
-	python_begin_world(true);
-	pool_use(pool_at(0), 1);
-	frames_make(0);
-	object_malloc(20);
-	expect_same(traceback_of((__u64)pool_at(0) + 48)->nframe, 1, "frames");
-	expect_same(traceback_of((__u64)pool_at(0) + 48)->pc[0], PYTHON_FRAME, "it");
 }
 
 /* ---- what is not known ---- */

@@ -70,8 +70,8 @@ export class Intervals {
 		return Boolean(sampling?.has_gaps || this.report.isFleet && gap_blocks?.count);
 	}
 
-	// [low, high] of what the tracebacks hold at a snapshot; null if nothing was left to chance. high is Infinity if the
-	// samples do not tell how many blocks there may be.
+	// [low, high] of what the tracebacks hold at a snapshot; null if nothing was left to chance. high is Infinity
+	// if the samples do not tell how many blocks there may be.
 	held(tracebacks, snapshot, unit, keep) {
 		const sums = this.sum(tracebacks, this.report.rowsAt(snapshot), keep), m = unit === "bytes" ? sums.size
 			: sums.count;
