@@ -114,7 +114,12 @@ def compare_interval(report, at, total):
     for of, u in (("size", unseen), ("count", unseen / mean)):
         v, c = sum(now[of + "_variance"]), sum(now[of + "_covariance"])
         r = c / v if v > 0 and of == "count" else 0
-        e = max(0, r - sum(now["count_beyond"]) / max(1, sum(now["count"])))
+        samples, beyond = sum(now["count"]), sum(now["count_beyond"])
+        is_told = of == "size" or samples >= 20 or v <= 0 or samples >= 4 and r <= 1.1 * beyond / samples
+        assert is_told == (of + "_interval" in total), (of, samples, r, beyond, total)
+        if not is_told:
+            continue
+        e = max(0, r - beyond / max(1, samples))
         v, c = v + 4 * r * e + 2 * u ** 2, c + 4 * r ** 2 * e + 2 * u ** 3
         centre = sum(now[of]) + sum(now[of + "_beyond"])
         shift = 1.959963984540054 ** 2 * c / v / 2 if v > 0 else 0
