@@ -115,6 +115,7 @@ LOGINS = "100"  # a second, of each thread
 PLANTED = r"shop::SessionStore::\w+ at \S*shopcache\.cc:\d+"
 
 
+@long
 def test_inject_and_other_ways_find_a_leak_in_a_service(bench):
     """leaks PID: by the process's own sampler, a preloaded one, and an injected one; at the same time."""
     plain, own = build_shop(bench)

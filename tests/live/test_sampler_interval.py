@@ -7,7 +7,7 @@ import os
 import signal
 import time
 
-from harness import ALLOCSNAP, NEVER, WORKLOADS, Failure, check, check_equal, wait_for
+from harness import ALLOCSNAP, NEVER, WORKLOADS, Failure, check, check_equal, long, wait_for
 import truth
 from truth import INTERVAL
 
@@ -64,6 +64,7 @@ def test_sampler_interval_grows_and_is_given_back(bench):
     program.is_unharmed()
 
 
+@long
 def test_sampler_interval_shrinks_again(bench):
     program = truth.preload(bench, "glibc")
     recording = bench.attach([program], "--sampler-rate", "5000")
