@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/array.h"
 #include "base/units.h"
@@ -21,7 +22,85 @@ static int64_t minus(uint64_t new, uint64_t old)
 	return (int64_t)(new - old);
 }
 
+/* ---- Python's types ---- */
+
+/* What changed between two censuses of Python's small blocks can be told. */
+static bool has_python(const struct census *old, const struct census *new)
+{
+	return *old->python.version && *new->python.version && !*old->python.why && !*new->python.why;
+}
+
+struct type_change {
+	const char *name;
+	struct census_count old, new;
+};
+
+static void add_count(struct census_count *sum, const struct census_count *count)
+{
+	sum->count += count->count;
+	sum->bytes += count->bytes;
+}
+
+static int compare_change_names(const void *one, const void *two)
+{
+	const struct type_change *a = one, *b = two;
+
+	return strcmp(a->name, b->name);
+}
+
+static int compare_type_changes(const void *one, const void *two)
+{
+	const struct type_change *a = one, *b = two;
+	int64_t x = llabs(minus(a->new.bytes, a->old.bytes)), y = llabs(minus(b->new.bytes, b->old.bytes));
+
+	return (x < y) - (x > y) ?: strcmp(a->name, b->name);
+}
+
+/* The types whose blocks changed, the largest change first. The caller frees them; NULL: no memory. */
+static struct type_change *type_changes(const struct census_python *old, const struct census_python *new, size_t *ret_nr)
+{
+	struct type_change *row = calloc(old->type_nr + new->type_nr + 1, sizeof(*row));
+	size_t all = 0, names = 0, nr = 0;
+
+	if (!row)
+		return NULL;
+	for (size_t i = 0; i < old->type_nr; i++)
+		row[all++] = (struct type_change){ .name = old->type[i].name, .old = old->type[i].blocks };
+	for (size_t i = 0; i < new->type_nr; i++)
+		row[all++] = (struct type_change){ .name = new->type[i].name, .new = new->type[i].blocks };
+	qsort(row, all, sizeof(*row), compare_change_names);
+	for (size_t i = 0; i < all; i++) {
+		if (!names || strcmp(row[names - 1].name, row[i].name)) {
+			row[names++] = row[i];
+			continue;
+		}
+		add_count(&row[names - 1].old, &row[i].old);
+		add_count(&row[names - 1].new, &row[i].new);
+	}
+	for (size_t i = 0; i < names; i++)
+		if (row[i].old.count != row[i].new.count || row[i].old.bytes != row[i].new.bytes)
+			row[nr++] = row[i];
+	qsort(row, nr, sizeof(*row), compare_type_changes);
+	*ret_nr = nr;
+	return row;
+}
+
 /* ---- text ---- */
+
+static int put_type_changes(FILE *out, const struct census_python *old, const struct census_python *new, uint64_t top)
+{
+	size_t nr = 0;
+	struct type_change *row = type_changes(old, new, &nr);
+	int err = row ? 0 : -ENOMEM;
+
+	if (nr)
+		err = census_put_table_head(out, "  %11s %11s %11s  %s", "blocks +", "in use +", "in use", "Python's objects of type");
+	for (size_t i = 0; i < nr && !err && (!top || i < top); i++)
+		err = put_line(out, "  %+11" PRId64 " %11s %11s  %s", minus(row[i].new.count, row[i].old.count),
+			       CHANGE(minus(row[i].new.bytes, row[i].old.bytes)), SIZE(row[i].new.bytes), census_type_label(row[i].name));
+	free(row);
+	return err ?: census_put_more(out, top, nr);
+}
 
 static int put_share(FILE *out, const char *name, uint64_t old, uint64_t new)
 {
@@ -114,23 +193,32 @@ int census_diff_text(FILE *out, const struct census *old, const struct census *n
 			       new->name, old->pid, old->name, SIZE(new->resident_bytes),
 			       CHANGE(minus(new->resident_bytes, old->resident_bytes)));
 	err = err ?: put_share(out, "in use", old_sum.in_use.bytes, new_sum.in_use.bytes);
+	if (has_python(old, new))
+		err = err ?: put_share(out, "in use, Python", old->python.in_use.bytes, new->python.in_use.bytes);
 	err = err ?: put_share(out, "free, resident", before.free, after.free);
 	err = err ?: put_share(out, "elsewhere", before.elsewhere, after.elsewhere);
 	err = err ?: put_diff_verdict(out, &before, &after);
+	if (has_python(old, new))
+		err = err ?: put_type_changes(out, &old->python, &new->python, top);
 	err = err ?: put_class_changes(out, &old_sum, &new_sum, top);
 	return err ?: census_put_losses(out, new);
 }
 
 /* ---- JSON ---- */
 
-static json_t *count_change_json(const struct census_count *old, const struct census_count *new)
+static int set_count_members(json_t *object, const struct census_count *old, const struct census_count *new)
 {
-	json_t *object = json_object();
 	int err = json_set_uint(object, "count", new->count) ?: json_set_uint(object, "bytes", new->bytes);
 
 	err = err ?: json_set_int(object, "count_diff", minus(new->count, old->count));
-	err = err ?: json_set_int(object, "bytes_diff", minus(new->bytes, old->bytes));
-	return json_unless(err, object);
+	return err ?: json_set_int(object, "bytes_diff", minus(new->bytes, old->bytes));
+}
+
+static json_t *count_change_json(const struct census_count *old, const struct census_count *new)
+{
+	json_t *object = json_object();
+
+	return json_unless(set_count_members(object, old, new), object);
 }
 
 static int set_count_change(json_t *object, const char *key, const struct census_count *old, const struct census_count *new)
@@ -163,6 +251,32 @@ static json_t *class_changes_json(const struct census_sum *old, const struct cen
 	return json_unless(err, list);
 }
 
+static json_t *type_change_json(const struct type_change *row)
+{
+	json_t *object = json_object();
+	int err = *row->name ? json_set_text(object, "name", row->name) : 0;
+
+	return json_unless(err ?: set_count_members(object, &row->old, &row->new), object);
+}
+
+static json_t *python_change_json(const struct census_python *old, const struct census_python *new)
+{
+	json_t *object = json_object(), *list = json_array();
+	size_t nr = 0;
+	struct type_change *row = type_changes(old, new, &nr);
+	int err = row ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < nr && !err; i++)
+		err = json_array_append_new(list, type_change_json(&row[i])) ? -ENOMEM : 0;
+	free(row);
+	list = json_unless(err, list);
+	err = json_set(object, "in_use", count_change_json(&old->in_use, &new->in_use));
+	err = err ?: json_set(object, "free", count_change_json(&old->free, &new->free));
+	if (json_set(object, "types", list))
+		err = -ENOMEM;
+	return json_unless(err, object);
+}
+
 static json_t *census_origin_json(const struct census *census)
 {
 	json_t *object = json_object();
@@ -190,5 +304,7 @@ json_t *census_diff_json(const struct census *old, const struct census *new)
 	err = err ?: json_set_int(object, "resident_bytes_diff", minus(new->resident_bytes, old->resident_bytes));
 	if (json_set(object, "glibc", glibc))
 		err = -ENOMEM;
+	if (has_python(old, new))
+		err = err ?: json_set(object, "python", python_change_json(&old->python, &new->python));
 	return json_unless(err, object);
 }

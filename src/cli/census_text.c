@@ -224,6 +224,11 @@ static int put_classes(FILE *out, const struct census_sum *sum, uint64_t top)
 	return err ?: census_put_more(out, top, nr);
 }
 
+const char *census_type_label(const char *name)
+{
+	return *name ? name : "(no object: tables of dicts, lists and sets, …)";
+}
+
 static int compare_types(const void *one, const void *two)
 {
 	const struct census_type *const *a = one, *const *b = two;
@@ -246,7 +251,7 @@ static int put_python_types(FILE *out, const struct census_python *python, uint6
 	}
 	for (size_t i = 0; !err && i < nr; i++)
 		err = put_line(out, "  %10" PRIu64 " %10s  %s", type[i]->blocks.count, SIZE(type[i]->blocks.bytes),
-			       *type[i]->name ? type[i]->name : "(no object: tables of dicts, lists and sets, …)");
+			       census_type_label(type[i]->name));
 	free(type);
 	return err ?: census_put_more(out, top, python->type_nr);
 }

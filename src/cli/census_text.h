@@ -27,6 +27,9 @@ struct census_shares census_shares_of(const struct census *census, const struct 
 /* "64 B", "to 4096 B". Returns text. */
 const char *census_class_label(char text[UNIT_TEXT_MAX], size_t class);
 
+/* The name of a type of Python, or what blocks without an object are. */
+const char *census_type_label(const char *name);
+
 /* An empty line, then the names of the columns. */
 __attribute__((format(printf, 2, 3))) int census_put_table_head(FILE *out, const char *fmt, ...);
 
