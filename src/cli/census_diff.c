@@ -24,7 +24,7 @@ static int64_t minus(uint64_t new, uint64_t old)
 
 /* ---- Python's types ---- */
 
-/* What changed between two censuses of Python's small blocks can be told. */
+/* Whether both censuses know Python's small blocks. */
 static bool has_python(const struct census *old, const struct census *new)
 {
 	return *old->python.version && *new->python.version && !*old->python.why && !*new->python.why;
@@ -34,12 +34,6 @@ struct type_change {
 	const char *name;
 	struct census_count old, new;
 };
-
-static void add_count(struct census_count *sum, const struct census_count *count)
-{
-	sum->count += count->count;
-	sum->bytes += count->bytes;
-}
 
 static int compare_change_names(const void *one, const void *two)
 {
@@ -74,8 +68,8 @@ static struct type_change *type_changes(const struct census_python *old, const s
 			row[names++] = row[i];
 			continue;
 		}
-		add_count(&row[names - 1].old, &row[i].old);
-		add_count(&row[names - 1].new, &row[i].new);
+		census_add_count(&row[names - 1].old, &row[i].old);
+		census_add_count(&row[names - 1].new, &row[i].new);
 	}
 	for (size_t i = 0; i < names; i++)
 		if (row[i].old.count != row[i].new.count || row[i].old.bytes != row[i].new.bytes)

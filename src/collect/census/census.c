@@ -46,7 +46,7 @@ uint64_t census_class_most(size_t class)
 	return UINT64_C(1) << (FIRST_POWER + class - CENSUS_EXACT_CLASSES);
 }
 
-static void add_count(struct census_count *to, const struct census_count *more)
+void census_add_count(struct census_count *to, const struct census_count *more)
 {
 	to->count += more->count;
 	to->bytes += more->bytes;
@@ -60,13 +60,13 @@ void census_add_up(const struct census *census, struct census_sum *ret)
 		const struct census_arena *arena = &census->arena[i];
 
 		for (enum census_state s = 0; s < CENSUS_STATE_NR; s++) {
-			add_count(&sum.state[s], &arena->state[s]);
-			add_count(s == CENSUS_IN_USE ? &sum.in_use : &sum.free, &arena->state[s]);
+			census_add_count(&sum.state[s], &arena->state[s]);
+			census_add_count(s == CENSUS_IN_USE ? &sum.in_use : &sum.free, &arena->state[s]);
 		}
 		for (size_t c = 0; c < CENSUS_CLASS_NR; c++) {
-			add_count(&sum.class[c].in_use, &arena->class[c].in_use);
-			add_count(&sum.class[c].cached, &arena->class[c].cached);
-			add_count(&sum.class[c].free, &arena->class[c].free);
+			census_add_count(&sum.class[c].in_use, &arena->class[c].in_use);
+			census_add_count(&sum.class[c].cached, &arena->class[c].cached);
+			census_add_count(&sum.class[c].free, &arena->class[c].free);
 		}
 		sum.system_bytes += arena->system_bytes;
 		sum.overhead_bytes += arena->overhead_bytes;
@@ -76,7 +76,7 @@ void census_add_up(const struct census *census, struct census_sum *ret)
 		sum.trimmable_bytes += arena->trimmable_bytes;
 	}
 	for (size_t c = 0; c < CENSUS_CLASS_NR; c++)
-		add_count(&sum.class[c].in_use, &census->mmapped.class[c]);
+		census_add_count(&sum.class[c].in_use, &census->mmapped.class[c]);
 	*ret = sum;
 }
 

@@ -19,6 +19,8 @@ struct census_count {
 	uint64_t count, bytes; /* bytes of whole chunks, with their headers */
 };
 
+void census_add_count(struct census_count *to, const struct census_count *more);
+
 /* X(NAME, name): the state of a chunk; free chunks by the list that they are in. */
 #define CENSUS_STATES(X) \
 	X(IN_USE, in_use) \
