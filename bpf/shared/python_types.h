@@ -69,6 +69,9 @@ enum python_operation {
 	PYTHON_TRACK = PYTHON_OPERATION_NR, /* PyTraceMalloc_Track(domain, pointer, size) */
 	PYTHON_UNTRACK,			    /* PyTraceMalloc_Untrack(domain, pointer) */
 	PYTHON_CREATION, /* an object begins: a new block, or one from a free list; the pointer is the object's */
+	PYTHON_POOL_OPEN,  /* pymalloc takes a pool (the pointer) for a size class (the size) */
+	PYTHON_POOL_CLOSE, /* the pool is empty, and free for any size class */
+	PYTHON_CODE_END,   /* a code object (the pointer) is about to be freed */
 	PYTHON_OPERATION_MAX,
 };
 

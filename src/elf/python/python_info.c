@@ -40,7 +40,7 @@ static void find_segments(const struct elf_object *elf, struct python_info *info
 	}
 }
 
-static int find_everything(struct python_search *search, const struct python_asked *asked)
+static int find_everything(struct python_search *search)
 {
 	struct python_info *info = search->info;
 	int err;
@@ -53,7 +53,7 @@ static int find_everything(struct python_search *search, const struct python_ask
 	if (!python_find_version(search) || !python_check_offsets(search) || !python_find_tables(search))
 		return 0;
 	python_find_pools(search);
-	err = python_find_sites(search, asked);
+	err = python_find_sites(search);
 	if (err == -E2BIG)
 		python_info__refuse(info, "it has more than %u places where it allocates", PYTHON_SITES_MAX);
 	return err == -E2BIG ? 0 : err;
@@ -72,7 +72,7 @@ static void keep_fault_only(struct python_info *info)
 static int read_python(struct elf_object *elf, const struct python_asked *asked, struct python_info *ret,
 		       struct reason *why)
 {
-	struct python_search search = { .elf = elf, .info = ret };
+	struct python_search search = { .elf = elf, .info = ret, .asked = asked };
 	int err = python_find_symbols(&search);
 
 	if (err)
@@ -80,7 +80,7 @@ static int read_python(struct elf_object *elf, const struct python_asked *asked,
 	err = python_code__open(&search.code, elf, why);
 	if (err)
 		return err;
-	err = find_everything(&search, asked);
+	err = find_everything(&search);
 	python_code__close(&search.code);
 	return err;
 }

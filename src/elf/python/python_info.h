@@ -43,15 +43,22 @@ struct python_site {
 	uint8_t asks_zf;	 /* the call takes place if ZF is set at the probe; otherwise another function is in force, and its entry sees the call */
 	uint8_t is_entry;	 /* of a function, not a copied body; the stack pointer may have moved since */
 	uint32_t pad;
-	/* Where an operation has no such argument: constant 0. PYTHON_CREATION: the object is the pointer. PYTHON_TRACK and PYTHON_UNTRACK: the domain is in count. */
+	/* Where an operation has no such argument: constant 0. PYTHON_CREATION: the object is the pointer. PYTHON_TRACK and PYTHON_UNTRACK: the domain is in count. PYTHON_POOL_OPEN: the size class is the size. */
 	struct argument_source size, count, pointer;
+};
+
+/* Places where pools are opened and closed, and code objects end, in place of calls. */
+enum python_pools_asked {
+	PYTHON_POOLS_NOT = 0,
+	PYTHON_POOLS_AND_LARGE, /* calls of the domains mem and object are left out: large blocks pass the raw domain */
+	PYTHON_POOLS_ONLY,	/* all calls */
 };
 
 /* The functions that the process uses instead of the file's own functions: vaddrs in the same file; 0: the file's own. */
 struct python_asked {
 	uint64_t function[PYTHON_DOMAIN_NR][PYTHON_OPERATION_NR];
 	uint32_t creations; /* 1: the places where objects begin are wanted, too */
-	uint32_t pad;
+	uint32_t pools; /* enum python_pools_asked */
 };
 
 /* pymalloc's variables. P is the address of the state: 0 for static variables, which are addresses themselves. */

@@ -292,7 +292,7 @@ int python_find_inlined(struct python_search *search)
 		understand(&inlined, &inlined.found[i]);
 		if (inlined.found[i].site.vaddr)
 			err = python_add_site(search, &inlined.found[i].site);
-		else
+		else if (python_wants_call(search, inlined.found[i].callee.domain))
 			search->info->unknown_nr += inlined.found[i].may_call;
 	}
 	free(inlined.found);

@@ -19,6 +19,7 @@ enum python_symbol {
 	SYMBOL_UNTRACK,
 	SYMBOL_TYPE_TYPE,
 	SYMBOL_NEW_REFERENCE, /* _Py_NewReference() */
+	SYMBOL_CODE_TYPE,     /* PyCode_Type */
 	SYMBOL_DEBUG_BUILD, /* only --with-pydebug exports it */
 	SYMBOL_NR,
 };
@@ -29,6 +30,7 @@ struct python_search {
 	uint64_t symbol[SYMBOL_NR]; /* vaddr; 0: there is none */
 	uint64_t symbol_bytes[SYMBOL_NR];
 	struct python_info *info;
+	const struct python_asked *asked; /* NULL: nothing special */
 	size_t site_alloc;
 };
 
@@ -48,9 +50,12 @@ bool python_find_tables(struct python_search *search);
 void python_find_pools(struct python_search *search);
 
 /* Places (python_sites.c). 0, -ENOMEM, or -E2BIG: there are too many. */
-int python_find_sites(struct python_search *search, const struct python_asked *asked);
+int python_find_sites(struct python_search *search);
 
-/* Adds a place. */
+/* Whether calls of a domain are to be seen: not those for blocks in pools, if the pools are seen. */
+bool python_wants_call(const struct python_search *search, enum python_domain domain);
+
+/* Adds a place, unless it is for blocks in pools. */
 int python_add_site(struct python_search *search, const struct python_site *site);
 
 /* The copied bodies: info->inlined_nr, unknown_nr (python_inlined.c). */
@@ -58,6 +63,12 @@ int python_find_inlined(struct python_search *search);
 
 /* The places where objects begin: info->creation_nr, creation_unknown_nr (python_creations.c). */
 int python_find_creations(struct python_search *search);
+
+/* Where pools are opened and closed (python_growth.c). Sets a fault if that is not found. */
+int python_find_growth(struct python_search *search);
+
+/* The function that ends code objects; 0: a fault is set. */
+uint64_t python_code_end(const struct python_search *search);
 
 /* Whether an operand of the instruction decoded last is a variable at a fixed address. */
 bool python_is_variable(const struct python_code *code, const cs_x86_op *op, unsigned int bytes, uint64_t *ret);

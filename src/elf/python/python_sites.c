@@ -11,11 +11,20 @@
 
 #define ENTRY_ARGUMENTS 3 /* the context, and up to two more */
 
+bool python_wants_call(const struct python_search *search, enum python_domain domain)
+{
+	enum python_pools_asked pools = search->asked ? search->asked->pools : PYTHON_POOLS_NOT;
+
+	return pools == PYTHON_POOLS_NOT || (pools == PYTHON_POOLS_AND_LARGE && domain == PYTHON_RAW);
+}
+
 int python_add_site(struct python_search *search, const struct python_site *site)
 {
 	struct python_info *info = search->info;
 	int err;
 
+	if (site->operation < PYTHON_OPERATION_NR && !python_wants_call(search, site->domain))
+		return 0;
 	if (info->site_nr == PYTHON_SITES_MAX)
 		return -E2BIG;
 	err = array_reserve(&info->site, &search->site_alloc, info->site_nr + 1);
@@ -25,7 +34,7 @@ int python_add_site(struct python_search *search, const struct python_site *site
 	if (elf_object__offset_of(search->elf, site->vaddr, &info->site[info->site_nr].offset))
 		return 0; /* not in the file: it cannot be probed */
 	info->creation_nr += site->operation == PYTHON_CREATION;
-	info->inlined_nr += !site->is_entry && site->operation != PYTHON_CREATION;
+	info->inlined_nr += !site->is_entry && site->operation < PYTHON_OPERATION_NR;
 	info->site_nr++;
 	return 0;
 }
@@ -45,6 +54,7 @@ static const struct python_site entries[] = {
 	[PYTHON_FREE] = { .size = NO_ARGUMENT, .count = NO_ARGUMENT, .pointer = IN(rsi, 8) },
 	[PYTHON_TRACK] = { .size = IN(rdx, 8), .count = IN(rdi, 4), .pointer = IN(rsi, 8) },
 	[PYTHON_UNTRACK] = { .size = NO_ARGUMENT, .count = IN(rdi, 4), .pointer = IN(rsi, 8) },
+	[PYTHON_CODE_END] = { .size = NO_ARGUMENT, .count = NO_ARGUMENT, .pointer = IN(rdi, 8) }, /* tp_dealloc(object) */
 };
 
 static int add_entry_site(struct python_search *search, uint64_t vaddr, enum python_domain domain,
@@ -88,7 +98,7 @@ static void drop_last_if_listed(struct python_info *info)
 		info->site_nr--;
 }
 
-static int add_entries(struct python_search *search, const struct python_asked *asked)
+static int add_entries(struct python_search *search)
 {
 	static const enum python_domain order[] = { PYTHON_OBJECT, PYTHON_MEM, PYTHON_RAW };
 	struct python_info *info = search->info;
@@ -96,7 +106,7 @@ static int add_entries(struct python_search *search, const struct python_asked *
 
 	for (size_t i = 0; i < ARRAY_SIZE(order); i++)
 		for (unsigned int k = 0; k < PYTHON_OPERATION_NR && !err; k++) {
-			uint64_t wanted = asked ? asked->function[order[i]][k] : 0;
+			uint64_t wanted = search->asked ? search->asked->function[order[i]][k] : 0;
 
 			err = add_entry_site(search, wanted ?: info->function[order[i]][k], order[i], k);
 			drop_last_if_listed(info);
@@ -108,6 +118,13 @@ static int add_entries(struct python_search *search, const struct python_asked *
 	return err;
 }
 
+static int add_pool_sites(struct python_search *search)
+{
+	uint64_t code_end = python_code_end(search);
+
+	return code_end ? add_entry_site(search, code_end, PYTHON_RAW, PYTHON_CODE_END) ?: python_find_growth(search) : 0;
+}
+
 static int compare_python_sites(const void *a, const void *b)
 {
 	const struct python_site *x = a, *y = b;
@@ -115,14 +132,16 @@ static int compare_python_sites(const void *a, const void *b)
 	return x->vaddr < y->vaddr ? -1 : x->vaddr > y->vaddr;
 }
 
-int python_find_sites(struct python_search *search, const struct python_asked *asked)
+int python_find_sites(struct python_search *search)
 {
 	struct python_info *info = search->info;
-	int err = add_entries(search, asked) ?: python_find_inlined(search);
+	int err = add_entries(search) ?: python_find_inlined(search);
 	uint32_t kept = 0;
 
-	if (!err && asked && asked->creations)
+	if (!err && search->asked && search->asked->creations)
 		err = python_find_creations(search);
+	if (!err && search->asked && search->asked->pools)
+		err = add_pool_sites(search);
 	if (err)
 		return err;
 	if (info->site_nr)

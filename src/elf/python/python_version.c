@@ -21,6 +21,7 @@ static const char *const symbol_names[SYMBOL_NR] = {
 	[SYMBOL_UNTRACK] = "PyTraceMalloc_Untrack",
 	[SYMBOL_TYPE_TYPE] = "PyType_Type",
 	[SYMBOL_NEW_REFERENCE] = "_Py_NewReference",
+	[SYMBOL_CODE_TYPE] = "PyCode_Type",
 	[SYMBOL_DEBUG_BUILD] = "_Py_NegativeRefcount",
 };
 
