@@ -61,6 +61,7 @@ struct snapshot;
 struct snapshot_batch;
 
 #define COLLECTOR_TRACEBACK_LIMIT_MAX 127
+#define COLLECTOR_PYTHON_SMALL_MAX 512 /* bytes of a block in CPython's pools; larger ones are the C library's */
 #define COLLECTOR_SAMPLE_BYTES_MOST (1ULL << 36)
 #define COLLECTOR_MAX_OVERHEAD_MOST 10000u /* percent */
 #define COLLECTOR_MAX_BLOCKS_MOST (1u << 27) /* the kernel's limit of a hash map (htab_map_alloc()) */
@@ -189,6 +190,14 @@ struct collector_options {
 	 * in tracemalloc. Costs a trap for each object. Without it such a block has the traceback of its first object.
 	 */
 	bool python_retag;
+
+	/*
+	 * With COLLECTOR_PYTHON: of blocks of up to 512 bytes only the pools that CPython's allocator takes for them, each
+	 * as a sample that stands for the pool's bytes, at the line that needed it. Sums are estimates, without intervals.
+	 * Costs nearly nothing, if max_size is at most COLLECTOR_PYTHON_SMALL_MAX. Otherwise larger blocks are recorded one by
+	 * one.
+	 */
+	bool python_pools;
 
 	bool on_oom; /* watch the OOM killer: is_near_oom of struct process_view */
 

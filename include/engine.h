@@ -133,7 +133,7 @@ struct interval {
  * different sizes, or than 4 of one size, do not tell how far off it may be, so there is no interval of it.
  *
  * A recording with gaps has no intervals, unless blocks that lived through a gap are left out: what was allocated in a
- * gap is in no sample, and no interval covers it.
+ * gap is in no sample, and no interval covers it. Pools of CPython, as samples, have none: they are not chosen by chance.
  */
 struct estimate {
 	uint64_t samples;     /* traces of the group, each once; in a diff, those of the new snapshot */

@@ -37,6 +37,12 @@ static __always_inline bool is_selective(void)
 	return is_sampling() || settings.min_size || settings.max_size;
 }
 
+/* Whether a recorded block may stand for others. */
+static __always_inline bool is_estimating(void)
+{
+	return is_sampling() || settings.has_pools;
+}
+
 static __always_inline __u64 sample_bytes_at(__u32 rate)
 {
 	return settings.sample_bytes[rate & (SAMPLE_RATES - 1)];
@@ -128,7 +134,7 @@ struct estimate {
 /* A block that stands for itself. */
 static __always_inline struct estimate estimate_of_one(__u64 bytes)
 {
-	return (struct estimate){ 1, bytes, is_sampling() };
+	return (struct estimate){ 1, bytes, is_estimating() };
 }
 
 /*
@@ -221,7 +227,7 @@ static __always_inline bool may_be_known(__u32 layer, __u64 address)
 /* The number of blocks of a process in the books, each once. */
 static __always_inline __u64 held_blocks(const struct process *process)
 {
-	return process->counter[is_sampling() || has_sampler(process) ? COUNTER_sampled_blocks :
+	return process->counter[is_estimating() || has_sampler(process) ? COUNTER_sampled_blocks :
 									 COUNTER_current_blocks];
 }
 

@@ -9,6 +9,8 @@
  *	large or empty, and those of the raw domain: the C library's next function in this thread gives it (python_heap)
  *	realloc: in place, or a new block and a free
  *	a block that a library has from elsewhere, and tells of: numpy's arrays (PyTraceMalloc_Track)
+ *	with --sample pools, in place of the small ones: a pool when pymalloc takes it for a size class, as a sample that
+ *	stands for all its bytes
  *
  * A profile-guided build has copies of the allocators' functions where they are called often. Such a place is probed at
  * the jump that chooses between the copy and a call by pointer; where the call goes by the pointer, the entry of that
@@ -24,8 +26,11 @@ extern struct python_call python_calls[PYTHON_CALLS_MAX]; /* filled before the p
 
 /* ---- the books ---- */
 
-/* The block that a small allocation will get enters the books, with the traceback of the interpreter. */
-__weak __noinline int python_record(struct thread *thread, __u64 address, __u64 size, __u64 rate)
+/*
+ * The block that a small allocation will get enters the books, with the traceback of the interpreter. weight: the bytes
+ * that it stands for; 0: it is no pool.
+ */
+__weak __noinline int python_record(struct thread *thread, __u64 address, __u64 size, __u64 rate, __u64 weight)
 {
 	struct process *process = process_of_thread(thread);
 	struct block_key key;
@@ -43,6 +48,7 @@ __weak __noinline int python_record(struct thread *thread, __u64 address, __u64 
 		.rate = rate,
 		.domain = DOMAIN_PYTHON,
 		.epoch = read_epoch(),
+		.weight = weight,
 	};
 	thread->caller = (struct caller){ .kind = CALLER_PYTHON };
 	calls->newest = record_block(&thread->caller, process, &thread->walk, &key, &block, calls->newest,
@@ -187,7 +193,7 @@ static __always_inline int python_enter(struct process *process, struct python_p
 	__u32 rate;
 
 	if (block_is_wanted(process, thread, LAYER_POOL, size, &rate))
-		return address ? python_record(thread, address, size, rate) : python_defer(process, python, thread, size, rate);
+		return address ? python_record(thread, address, size, rate, 0) : python_defer(process, python, thread, size, rate);
 	thread->layer[LAYER_POOL].newest = 0;
 	return 0;
 }
@@ -276,16 +282,42 @@ static __always_inline int python_track(struct process *process, struct python_p
 	return python_enter(process, python, thread, address, size);
 }
 
+/*
+ * pymalloc has taken a pool for a size class. The pool is a sample of the blocks of this class: a block of that size which
+ * stands for all that fits into the pool.
+ */
+static __always_inline int pool_open(struct process *process, const struct python_process *python, struct thread *thread,
+				     __u64 pool, __u64 class)
+{
+	__u64 size = (class + 1) * CLASS_BYTES;
+
+	if (!pool || size > SMALL_MAX) {
+		process_count_loss(process, LOSS_python_calls_unread);
+		return 0;
+	}
+	if (size < settings.min_size || (settings.max_size && size > settings.max_size))
+		return 0;
+	python_record(thread, pool, size, 0, python->pool_bytes);
+	thread->layer[LAYER_POOL].newest = 0; /* its end is not that of a block */
+	return 0;
+}
+
 struct python_arguments {
 	__u64 size, pointer;
 };
+
+static __always_inline bool operation_frees(__u32 operation)
+{
+	return operation == PYTHON_FREE || operation == PYTHON_UNTRACK || operation == PYTHON_POOL_CLOSE ||
+	       operation == PYTHON_CODE_END;
+}
 
 static __always_inline int arguments_read(struct pt_regs *ctx, const struct python_call *call,
 					  struct python_arguments *ret)
 {
 	__u64 count;
 
-	if (call->operation == PYTHON_FREE)
+	if (operation_frees(call->operation))
 		return argument_value(ctx, &call->pointer, &ret->pointer);
 	if (argument_value(ctx, &call->size, &ret->size) || argument_value(ctx, &call->pointer, &ret->pointer) ||
 	    argument_value(ctx, &call->count, &count))
@@ -313,10 +345,10 @@ __weak __noinline int python_apply(struct thread *thread, __u64 cookie, __u64 si
 	if (!process || row >= PYTHON_CALLS_MAX)
 		return 0;
 	operation = python_calls[row].operation;
-	frees = operation == PYTHON_FREE || operation == PYTHON_UNTRACK;
-	if (operation == PYTHON_FREE)
+	frees = operation_frees(operation);
+	if (operation == PYTHON_FREE || operation == PYTHON_CODE_END)
 		code_retire(pointer, process->memory);
-	if (!is_recording(process))
+	if (!is_recording(process) || operation == PYTHON_CODE_END)
 		return 0;
 	python = python_of(process);
 	if (!python) {
@@ -347,6 +379,8 @@ __weak __noinline int python_apply(struct thread *thread, __u64 cookie, __u64 si
 		process_count_loss(process, LOSS_python_interpreters);
 		return 0;
 	}
+	if (operation == PYTHON_POOL_OPEN)
+		return pool_open(process, python, thread, pointer, size);
 	if (operation == PYTHON_REALLOC)
 		return python_reallocate(process, python, thread, pointer, size);
 	return python_allocate(process, python, thread, size);

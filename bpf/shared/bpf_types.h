@@ -274,7 +274,7 @@ struct block {
 	bpf_u32 rate : 2;    /* index of the sampling rate that chose it */
 	bpf_u32 domain : 8;
 	bpf_u32 epoch;	   /* at its birth; with a cut every 10 ms it overflows after 497 days */
-	bpf_u64 weight;	   /* bytes that it stands for, told by the process's own sampler; 0: not told */
+	bpf_u64 weight;	   /* bytes that it stands for: of a pool, or told by the process's own sampler; 0: not told */
 };
 _Static_assert(sizeof(struct block) == 40, "no padding");
 
@@ -417,9 +417,10 @@ struct settings {
 	bpf_u64 nursery_mask;  /* entries of the map `nursery` - 1; 0: no nursery */
 	/* The verifier takes branches out that a recording does not need. */
 	bpf_u64 has_python;    /* the domain python may be recorded */
+	bpf_u64 has_pools;     /* its small blocks by pools, which are samples */
 	bpf_u64 has_own_links; /* a probe may have a process's own link beside the shared one */
 };
-_Static_assert(sizeof(struct settings) == 112, "no padding");
+_Static_assert(sizeof(struct settings) == 120, "no padding");
 
 #define SAMPLE_BYTES_MAX (1ULL << 36)
 

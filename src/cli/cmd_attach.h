@@ -11,10 +11,17 @@
 
 struct collector;
 
+/* --sample: a mean distance in bytes, or pools of CPython, perhaps with the blocks that lie in no pool. */
+struct capture_sample {
+	uint64_t bytes;
+	bool by_pools, with_large;
+};
+
 struct capture_options {
 	struct recording_options recording;
 	uint64_t traceback_limit, max_blocks, max_tracebacks, max_memory;
-	uint64_t sample_bytes, min_size, max_size;
+	struct capture_sample sample;
+	uint64_t min_size, max_size;
 	uint64_t max_overhead;
 	uint64_t sampler_rate; /* samples a second; 0: the default */
 	bool follow_forks, no_names, no_return_probes, no_sampler, retag;
@@ -69,6 +76,7 @@ extern const struct capture_options capture_defaults;
 
 /* The value of --sample. */
 int parse_sample(const char *text, void *field, struct reason *why);
+bool is_sample_chosen(const struct capture_options *options);
 
 #define CAPTURE_DEFAULTS { .recording = { .dir = DATA_DIR, .interval_ns = 10000000000 } }
 

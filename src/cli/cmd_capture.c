@@ -82,6 +82,21 @@ int parse_sample(const char *text, void *field, struct reason *why)
 	return 0;
 }
 
+static int parse_sample_choice(const char *text, void *field, struct reason *why)
+{
+	struct capture_sample *sample = field;
+
+	sample->with_large = !strcmp(text, "pools,large");
+	sample->by_pools = sample->with_large || !strcmp(text, "pools");
+	sample->bytes = 0;
+	return sample->by_pools ? 0 : parse_sample(text, &sample->bytes, why);
+}
+
+bool is_sample_chosen(const struct capture_options *options)
+{
+	return options->sample.bytes || options->sample.by_pools;
+}
+
 static const struct {
 	const char *name, *help;
 	enum collector_domains domain;
@@ -233,9 +248,11 @@ const struct option_row capture_stack_rows[] = {
 };
 
 const struct option_row capture_cost_rows[] = {
-	{ "sample", 0, OPTION_CUSTOM, FIELD(sample_bytes), .arg = "SIZE",
-	  .help = "cheaper: record samples only, one per SIZE bytes on average, such as 512K; sums are then estimates",
-	  .parse = parse_sample },
+	{ "sample", 0, OPTION_CUSTOM, FIELD(sample), .arg = "SIZE",
+	  .help = "cheaper: record samples only, one per SIZE bytes on average, such as 512K; sums are then estimates. "
+		  "'pools' is for CPython: it records only which lines take new pools for objects of up to 512 bytes, at "
+		  "nearly no cost; 'pools,large' records larger ones, too, one by one. Both stand for --domain python",
+	  .parse = parse_sample_choice },
 	{ "no-sampler", 0, OPTION_FLAG, FIELD(no_sampler),
 	  .help = "record every block also of a process that takes samples of its own heap (otel_memory); without "
 		  "this its samples are recorded, which costs next to nothing" },
@@ -279,24 +296,33 @@ const struct option_row capture_inject_rows[] = {
 	{},
 };
 
+static uint64_t max_size_of(const struct capture_options *options)
+{
+	bool by_pools_only = options->sample.by_pools && !options->sample.with_large;
+
+	return by_pools_only && (!options->max_size || options->max_size > COLLECTOR_PYTHON_SMALL_MAX) ?
+		       COLLECTOR_PYTHON_SMALL_MAX : options->max_size;
+}
+
 static struct collector_options collector_options_of(const struct capture_options *options)
 {
 	return (struct collector_options){
 		.unwinder = choose_unwinder(options),
-		.domains = options->domains,
+		.domains = options->domains ?: options->sample.by_pools ? COLLECTOR_PYTHON : 0,
 		.traceback_limit = options->traceback_limit,
 		.max_blocks = options->max_blocks,
 		.max_tracebacks = options->max_tracebacks,
 		.max_memory = options->max_memory,
-		.sample_bytes = options->sample_bytes,
+		.sample_bytes = options->sample.bytes,
 		.min_size = options->min_size,
-		.max_size = options->max_size,
+		.max_size = max_size_of(options),
 		.max_overhead = options->max_overhead,
 		.follow_forks = options->follow_forks,
 		.no_names = options->no_names,
 		.no_return_probes = options->no_return_probes,
 		.no_sampler = options->no_sampler,
 		.python_retag = options->retag,
+		.python_pools = options->sample.by_pools,
 		.sampler_rate = options->sampler_rate,
 		.injects = options->inject_bytes,
 		.on_oom = options->recording.triggers.on_oom,
@@ -356,7 +382,7 @@ static int check_injection(const struct command *command, const struct capture_o
 		bool is_given;
 		const char *name;
 	} others[] = {
-		{ options->sample_bytes, "--sample" },
+		{ is_sample_chosen(options), "--sample" },
 		{ options->no_sampler, "--no-sampler" },
 		{ options->follow_forks, "--follow-forks" },
 		{ options->domains && !(options->domains & COLLECTOR_MALLOC), "--domain without malloc" },

@@ -76,7 +76,7 @@ static int compare_cohorts(struct fleet *fleet, const struct cohort *const cohor
 
 	for (size_t i = 0; i < 2 && !err; i++) {
 		err = fleet_add_up(fleet, cohort[i], i, &sum[i], why);
-		tally[i] = (struct tally){ sum[i].cost, sum[i].sums, sum[i].unseen_bytes, sum[i].has_gaps };
+		tally[i] = (struct tally){ sum[i].cost, sum[i].sums, sum[i].unseen_bytes, sum[i].is_open };
 	}
 	if (!err)
 		err = cohort_explain_error(tally_compare(fleet->dictionary.snapshot, &tally[0], &tally[1], &fleet->chosen.engine, ret,

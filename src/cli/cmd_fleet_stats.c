@@ -8,7 +8,7 @@ static int sum_cohort(struct fleet *fleet, const struct cohort *cohort, struct s
 {
 	struct fleet_sum sum = {};
 	int err = fleet_add_up(fleet, cohort, 0, &sum, why);
-	const struct tally tally = { sum.cost, sum.sums, sum.unseen_bytes, sum.has_gaps };
+	const struct tally tally = { sum.cost, sum.sums, sum.unseen_bytes, sum.is_open };
 
 	if (!err)
 		err = cohort_explain_error(tally_statistics(fleet->dictionary.snapshot, &tally, &fleet->chosen.engine, ret, why),

@@ -99,7 +99,7 @@ static int run(const void *command_options, const struct arguments *args)
 	struct recording_options recording = capture_recording_options(options);
 	int status = check_capture(&cmd_run, options);
 
-	if (!status && options->fast_bytes && options->sample_bytes)
+	if (!status && options->fast_bytes && is_sample_chosen(options))
 		status = log_refusal(&cmd_run, "--fast and --sample exclude each other");
 	if (!status && options->fast_bytes && options->no_sampler)
 		status = log_refusal(&cmd_run, "--fast and --no-sampler exclude each other");

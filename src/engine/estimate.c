@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/array.h"
 #include "base/reason.h"
@@ -321,11 +322,18 @@ static void add_diff_intervals(struct estimate *estimate, const struct estimate_
 							&old_apart.count);
 }
 
+bool snapshot_samples_pools(const struct snapshot *snapshot)
+{
+	const char *kind = snapshot__metadata(snapshot, "sampler_kind");
+
+	return kind && !strcmp(kind, "pools");
+}
+
 struct estimate estimate_make(const struct estimate_side *now, const struct estimate_side *old)
 {
 	struct estimate estimate = { .samples = now->sums.samples, .old_samples = old ? old->sums.samples : 0 };
 
-	if (now->has_gaps || (old && old->has_gaps))
+	if (now->is_open || (old && old->is_open))
 		return estimate;
 	add_intervals(&estimate, now);
 	if (old)

@@ -43,13 +43,16 @@ struct weighing {
 	 * their group have, so the samples alone do not show the error. In a diff: what only this side may lack.
 	 */
 	double unseen_bytes, unseen_apart_bytes;
-	bool has_gaps; /* in the recording: estimates have no intervals (struct estimate) */
+	bool is_open; /* nothing tells how far off estimates are: they have no intervals (struct estimate) */
 };
 
 enum pair {
 	PAIR_IN_TOTAL = 1, /* the block is selected in both snapshots */
 	PAIR_IN_GROUP = 2, /* and is in the same group of both */
 };
+
+/* Whether samples are pools of CPython (--sample pools), which are not chosen by chance. */
+bool snapshot_samples_pools(const struct snapshot *snapshot);
 
 /* weight is 1 if the snapshot has no weights. pair: a set of enum pair. */
 void sums_add_block(struct sums *group, struct sums *total, uint64_t size, double weight,
@@ -95,7 +98,7 @@ struct estimate_side {
 	struct cost sampled, cost;
 	struct sums sums;
 	double unseen_bytes, unseen_apart_bytes; /* see struct weighing */
-	bool has_gaps;
+	bool is_open;
 };
 
 /* old NULL: no diff. */

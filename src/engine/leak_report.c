@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/reason.h"
+#include "engine/estimate.h"
 #include "engine/leak_lines.h"
 #include "snapshot.h"
 
@@ -43,6 +44,15 @@ static int add_snapshots(struct leaks *leaks, struct leak_tally *tally, const st
 	return err ?: leak_tally_add(tally, nr - 1, leaks->last, why);
 }
 
+/* A pool counts for the line that took it, although others may use it: nothing tells how far off a rate is. */
+static void forget_lower_bounds(struct leaks *leaks)
+{
+	for (size_t i = 0; i < leaks->line_nr; i++)
+		leaks->line[i].verdict.least_bytes_per_s = 0;
+	for (size_t i = 0; i < leaks->bundle_nr; i++)
+		leaks->bundle[i].least_bytes_per_s = 0;
+}
+
 static int judge_recording(struct leaks *leaks, struct leak_tally *tally, const struct leak_recording *recording,
 			   const struct engine_options *options, struct reason *why)
 {
@@ -51,6 +61,8 @@ static int judge_recording(struct leaks *leaks, struct leak_tally *tally, const 
 	err = err ?: add_snapshots(leaks, tally, recording, why);
 	err = err ?: leak_lines_make(leaks, tally, options, why);
 	err = err ?: leak_bundles_make(leaks);
+	if (!err && snapshot_samples_pools(leaks->last))
+		forget_lower_bounds(leaks);
 	leaks->window = tally->window;
 	leaks->window.snapshot_ns = NULL;
 	leaks->window.gap = NULL;

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "engine/estimate.h"
 #include "engine/pattern.h"
 #include "snapshot.h"
 
@@ -74,6 +75,14 @@ bool leaks_miss_small_objects(const struct leaks *leaks, unsigned int runtimes)
 	return runtimes & 1u << LEAK_RUNTIME_PYTHON && leaks->rss_first && rss >= ARENA_BYTES &&
 	       2 * leaks->growth_bytes < rss && !snapshot__domain_name(leaks->last, DOMAIN_MMAP) &&
 	       !snapshot__domain_name(leaks->last, DOMAIN_PYTHON);
+}
+
+bool leaks_miss_large_objects(const struct leaks *leaks)
+{
+	double rss = (double)leaks->rss_last - leaks->rss_first;
+
+	return snapshot_samples_pools(leaks->last) && snapshot__metadata(leaks->last, "max_size") && leaks->rss_first &&
+	       rss >= ARENA_BYTES && 2 * leaks->growth_bytes < rss;
 }
 
 unsigned int leak_line_runtimes(const struct leaks *leaks, const struct leak_line *line)

@@ -28,4 +28,7 @@ unsigned int leak_line_runtimes(const struct leaks *leaks, const struct leak_lin
  */
 bool leaks_miss_small_objects(const struct leaks *leaks, unsigned int runtimes);
 
+/* The same, where only pools of Python's small objects are recorded. */
+bool leaks_miss_large_objects(const struct leaks *leaks);
+
 #endif

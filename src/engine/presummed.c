@@ -38,7 +38,7 @@ static struct side side_of(const struct snapshot *dictionary, const struct tally
 		{
 			.is_asked = has_estimates, .tally = tally,
 			.unseen_bytes = tally->unseen_bytes, .unseen_apart_bytes = tally->unseen_bytes,
-			.has_gaps = tally->has_gaps,
+			.is_open = tally->is_open,
 		},
 	};
 }

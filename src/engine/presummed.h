@@ -21,7 +21,7 @@ struct tally {
 	 * blocks, so what they may lack is that of one, and not more with each process.
 	 */
 	double unseen_bytes;
-	bool has_gaps; /* of any of the recordings */
+	bool is_open; /* any of the recordings (struct weighing) */
 };
 
 /*

@@ -7,6 +7,7 @@
 #include "base/array.h"
 #include "base/reason.h"
 #include "engine.h"
+#include "engine/estimate.h"
 #include "engine/trace_cost.h"
 #include "engine/order.h"
 #include "engine/common_samples.h"
@@ -24,7 +25,7 @@ struct column {
 	struct cost total;
 	struct sums_column sums; /* set if estimates are requested */
 	double unseen_bytes, unseen_apart_bytes; /* see struct weighing */
-	bool has_gaps;
+	bool is_open;
 };
 
 static void column_release(struct column *column)
@@ -94,7 +95,7 @@ static int column_fill(struct column *column, struct keyspace *keys, const struc
 
 	column->unseen_bytes = side->weighing.unseen_bytes;
 	column->unseen_apart_bytes = side->weighing.unseen_apart_bytes;
-	column->has_gaps = side->weighing.has_gaps;
+	column->is_open = side->weighing.is_open;
 	err = source_init(&traces, side->snapshot, keys->options);
 	if (side->weighing.gap_ns)
 		traces.gap_ns = side->weighing.gap_ns;
@@ -130,7 +131,7 @@ static int side_get(struct estimate_side *side, const struct column *column, siz
 	side->cost = side->sampled;
 	side->unseen_bytes = column->unseen_bytes;
 	side->unseen_apart_bytes = column->unseen_apart_bytes;
-	side->has_gaps = column->has_gaps;
+	side->is_open = column->is_open;
 	return estimate_cost(&side->cost, &side->sums, why);
 }
 
@@ -269,10 +270,14 @@ static bool has_weights(const struct snapshot *snapshot)
 	return snapshot && snapshot__tables(snapshot)->trace_weight;
 }
 
-/* Whether blocks that were chosen may be missing, or gone: all that were born after the last gap are known. */
+/*
+ * Whether nothing tells how far off estimates are. Blocks that were chosen may be missing, or gone: all that were born after
+ * the last gap are known. Or the samples were not chosen by chance: pools.
+ */
 static bool is_open(const struct snapshot *snapshot, const struct engine_options *options)
 {
-	return snapshot && snapshot__tables(snapshot)->gap_nr && !options->select.no_gap_blocks;
+	return snapshot && ((snapshot__tables(snapshot)->gap_nr && !options->select.no_gap_blocks) ||
+			    snapshot_samples_pools(snapshot));
 }
 
 static double coarsest_rate(const struct snapshot *snapshot)

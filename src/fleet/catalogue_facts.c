@@ -95,6 +95,7 @@ static int gather_snapshot(struct gathering *g, sqlite3_stmt *row)
 			.gap_blocks.size = sqlite3_column_int64(row, 13),
 			.gap_blocks.count = sqlite3_column_int64(row, 14),
 			.is_sampled = sqlite3_column_int(row, 15),
+			.is_open = sqlite3_column_int(row, 15) > 1,
 			.is_part = sqlite3_column_int(row, 16),
 			.sample_bytes_most = sqlite3_column_int64(row, 17),
 		},

@@ -30,7 +30,7 @@ static const char tables[] =
 	" pid INTEGER NOT NULL, start_ticks INTEGER NOT NULL, exec_count INTEGER NOT NULL,"
 	" size INTEGER NOT NULL, count INTEGER NOT NULL, gap_size INTEGER NOT NULL,"
 	" gap_count INTEGER NOT NULL, row_nr INTEGER NOT NULL,"
-	" traceback_limit INTEGER NOT NULL, is_sampled INTEGER NOT NULL,"
+	" traceback_limit INTEGER NOT NULL, is_sampled INTEGER NOT NULL," /* 2: is_open, too */
 	" sample_bytes_most INTEGER NOT NULL, is_part INTEGER NOT NULL) STRICT;"
 	"CREATE INDEX snapshot_file ON snapshot (file);"
 	"CREATE TABLE snapshot_rows (snapshot INTEGER PRIMARY KEY, rows BLOB NOT NULL) STRICT;"

@@ -36,7 +36,7 @@ void found_clear(struct found *found)
 		found_release(found);
 	free(found->blob);
 	found->blob = NULL;
-	found->is_gone = found->is_part = found->is_sampled = found->is_moved = false;
+	found->is_gone = found->is_part = found->is_sampled = found->is_open = found->is_moved = false;
 	found->moved_from = 0;
 	found->problem = 0;
 	found->rows.nr = 0;
@@ -238,6 +238,7 @@ int found_look_up_rows(struct found *found, struct index_reading *reading)
 	if (err)
 		return err;
 	found->is_sampled = reading->digest.is_sampled;
+	found->is_open = found->is_sampled && snapshot_samples_pools(reading->digest.snapshot);
 	found->total = reading->digest.total;
 	err = look_up_rows(found, reading) ?: found_add_news(found, reading);
 	return err || found->origin_nr ? err : found_encode_rows(found, &reading->room);

@@ -136,7 +136,7 @@ struct found {
 	int64_t process_id, time_ns, monotonic_ns, recording_ns, pid, start_ticks, exec_count, traceback_limit;
 	int64_t sample_bytes_most;
 	struct cost total, gap_blocks;
-	bool is_sampled, is_part;
+	bool is_sampled, is_open, is_part;
 	size_t fact[FLEET_TEXT_NR]; /* in text */
 	struct found_pair *label, *loss;
 	size_t label_nr, label_alloc, loss_nr, loss_alloc;

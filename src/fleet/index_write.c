@@ -225,7 +225,7 @@ static int insert_snapshot(struct index_writer *w, const struct found *found, in
 		found->snapshot.id, found->snapshot.verify, file, found->process_id, found->time_ns, found->monotonic_ns,
 		found->recording_ns, found->pid, found->start_ticks, found->exec_count, found->total.size, found->total.count,
 		found->gap_blocks.size, found->gap_blocks.count, found->row_nr,
-		found->traceback_limit, found->is_sampled, found->sample_bytes_most, found->is_part,
+		found->traceback_limit, found->is_sampled + found->is_open, found->sample_bytes_most, found->is_part,
 	};
 	int at = 1, err = 0;
 

@@ -211,7 +211,7 @@ static int send_snapshot_row(struct row_sending *s, const struct fleet_snapshot 
 		{ .number = snapshot->exec_count }, { .number = snapshot->size }, { .number = snapshot->count },
 		{ .number = snapshot->gap_blocks.size }, { .number = snapshot->gap_blocks.count },
 		{ .number = row_nr }, { .number = snapshot->traceback_limit },
-		{ .number = snapshot->is_sampled }, { .number = snapshot->sample_bytes_most },
+		{ .number = snapshot->is_sampled + snapshot->is_open }, { .number = snapshot->sample_bytes_most },
 		{ .number = snapshot->is_part },
 	});
 }

@@ -145,10 +145,10 @@ static bool has_samples(const struct cohort *cohort)
 	return false;
 }
 
-static bool cohort_has_gaps(const struct cohort *cohort)
+static bool cohort_is_open(const struct cohort *cohort)
 {
 	for (size_t i = 0; i < cohort->snapshot_nr; i++)
-		if (cohort->snapshot[i]->gap_blocks.count)
+		if (cohort->snapshot[i]->gap_blocks.count || cohort->snapshot[i]->is_open)
 			return true;
 	return false;
 }
@@ -201,7 +201,7 @@ struct fleet_sum fleet_sum_of_costs(const struct cohort *cohort, struct cost *co
 {
 	return (struct fleet_sum){
 		.cost = cost, .origin_nr = origin_nr, .unseen_bytes = find_unseen_bytes(cohort),
-		.has_gaps = cohort_has_gaps(cohort),
+		.is_open = cohort_is_open(cohort),
 	};
 }
 

@@ -24,7 +24,7 @@ struct fleet_sum {
 	 * it lack the same blocks.
 	 */
 	double unseen_bytes;
-	bool has_gaps; /* a recording has blocks that lived through a gap; the catalogue does not know of other gaps */
+	bool is_open; /* a recording has pools as samples, or blocks that lived through a gap; the catalogue does not know of other gaps */
 };
 
 /* Returns 0, -ENOMEM, -EBADMSG, or -ERANGE (2^63 bytes or more, see cohort_explain_error()), with a line in *why. */

@@ -74,6 +74,7 @@ static const struct sampler_kind {
 	{ "own", "by the process's own sampler" },
 	{ "preloaded", "by a preloaded sampler" },
 	{ "injected", "by an injected sampler" },
+	{ "pools", "by pools of CPython" },
 };
 
 static const struct sampler_kind *find_sampler_kind(const struct snapshot *snapshot)

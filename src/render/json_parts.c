@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "engine.h"
+#include "engine/estimate.h"
 #include "render/clean.h"
 #include "render/facts.h"
 #include "render/cohorts.h"
@@ -80,8 +81,9 @@ json_t *json_sampling(const struct snapshot *snapshot)
 	if (!is_sampled || bytes)
 		err = json_set_uint(object, "bytes", is_sampled ? bytes : 0);
 	if (is_sampled)
-		err = err ?: json_set_text(object, "sampler", snapshot_sampler_kind(snapshot)) ?:
-		      json_set(object, "confidence", json_real(0.95));
+		err = err ?: json_set_text(object, "sampler", snapshot_sampler_kind(snapshot));
+	if (is_sampled && !snapshot_samples_pools(snapshot))
+		err = err ?: json_set(object, "confidence", json_real(0.95));
 	return json_unless(err, object);
 }
 

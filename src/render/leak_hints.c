@@ -8,7 +8,8 @@
 #include "render/json_parts.h"
 
 #define HINT_SMALL_OBJECTS LEAK_RUNTIME_NR
-#define HINT_NR (LEAK_RUNTIME_NR + 1)
+#define HINT_LARGE_OBJECTS (LEAK_RUNTIME_NR + 1)
+#define HINT_NR (LEAK_RUNTIME_NR + 2)
 
 static const char *const leak_hint[HINT_NR] = {
 	[LEAK_RUNTIME_PYTHON] = "Python code calls what leaks: '--domain python' names its lines; where that is refused, run "
@@ -18,6 +19,8 @@ static const char *const leak_hint[HINT_NR] = {
 	[HINT_SMALL_OBJECTS] = "Python takes its small objects from arenas, and most of the growth is not traced: "
 			       "'--domain python' traces each object; where that is refused, '--domain malloc,mmap' shows what "
 			       "takes new arenas, and with PYTHONMALLOC=malloc in its environment each object is traced",
+	[HINT_LARGE_OBJECTS] = "most of the growth is not in small objects of Python: '--sample pools,large' traces its larger "
+			       "ones, too, '--domain malloc' what its libraries allocate",
 };
 
 unsigned int leak_answer_hints(const struct leak_answer *answer)
@@ -33,7 +36,8 @@ unsigned int leak_answer_hints(const struct leak_answer *answer)
 			if (line->verdict.kind <= LEAK_GROWS)
 				runtimes |= leak_line_runtimes(leaks, line);
 		}
-	return runtimes | (unsigned int)leaks_miss_small_objects(leaks, runtimes) << HINT_SMALL_OBJECTS;
+	return runtimes | (unsigned int)leaks_miss_small_objects(leaks, runtimes) << HINT_SMALL_OBJECTS |
+	       (unsigned int)leaks_miss_large_objects(leaks) << HINT_LARGE_OBJECTS;
 }
 
 int leak_put_hints(FILE *out, unsigned int hints)

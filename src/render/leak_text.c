@@ -7,6 +7,7 @@
 
 #include "base/terminal.h"
 #include "base/units.h"
+#include "engine/estimate.h"
 #include "render.h"
 #include "render/clean.h"
 #include "render/leak_answer.h"
@@ -86,13 +87,14 @@ static int put_bundle(FILE *out, const struct leak_answer *answer, const struct 
 
 /* ---- above and below them ------------------------------------------------------------------- */
 
-static const char *what_was_recorded(char text[RATE_TEXT_MAX + 16], const struct snapshot *last)
+static const char *what_was_recorded(char text[RATE_TEXT_MAX + 32], const struct snapshot *last)
 {
 	char rate[RATE_TEXT_MAX];
 
 	if (!snapshot__tables(last)->trace_weight)
 		return "every block";
-	snprintf(text, RATE_TEXT_MAX + 16, "samples, %s", *rate_text(rate, last) ? rate : "of changing rates");
+	snprintf(text, RATE_TEXT_MAX + 32, "samples, %s%s", *rate_text(rate, last) ? rate : "of changing rates",
+		 snapshot_samples_pools(last) ? ": an estimate" : "");
 	return text;
 }
 
@@ -100,7 +102,7 @@ static int put_leaks_head(FILE *out, const struct leak_answer *answer)
 {
 	const struct leaks *leaks = answer->leaks;
 	uint32_t sure = leaks->kind_nr[LEAK_SURE], likely = leaks->kind_nr[LEAK_LIKELY], nr = leaks->window.snapshot_nr;
-	char recorded[RATE_TEXT_MAX + 16];
+	char recorded[RATE_TEXT_MAX + 32];
 	int err = answer->unjudged ? put_toned_line(out, TONE_ALARM, "cannot be judged: %s", answer->unjudged) : 0;
 
 	err = err ?: put_line(out, "%s.%s: observed %.0f s, %" PRIu32 " snapshot%s, %s",

@@ -4,6 +4,7 @@
 
 #include "base/array.h"
 #include "base/units.h"
+#include "engine/estimate.h"
 #include "render/clean.h"
 #include "render/statistic_text.h"
 #include "render/facts.h"
@@ -55,8 +56,9 @@ static int put_estimated_from(FILE *out, const struct snapshot *snapshot,
 	if (!facts->is_estimated)
 		return 0;
 	rate_text(rate, snapshot);
-	return put_line(out, "  estimated from %" PRIu64 " sampled block%s%s%s", facts->samples,
-			facts->samples == 1 ? "" : "s", *rate ? ", " : "", rate);
+	return put_line(out, "  estimated from %" PRIu64 " sampled block%s%s%s%s", facts->samples,
+			facts->samples == 1 ? "" : "s", *rate ? ", " : "", rate,
+			snapshot_samples_pools(snapshot) ? ": a pool counts for the line that took it" : "");
 }
 
 /* Writes which sizes of blocks were recorded, if not all were. */
@@ -122,7 +124,8 @@ static int put_older_python(FILE *out, const struct snapshot *snapshot)
 	const char *count = snapshot__metadata(snapshot, "python_older_count");
 	const char *bytes = snapshot__metadata(snapshot, "python_older_bytes");
 
-	return !count || !bytes ? 0 : put_line(out, "  older than the recording: %s objects of Python, %s bytes", count, bytes);
+	return !count || !bytes ? 0 : put_line(out, "  older than the recording: %s %s of Python, %s bytes", count,
+					       snapshot_samples_pools(snapshot) ? "pools" : "objects", bytes);
 }
 
 static int put_memory(FILE *out, const struct snapshot *snapshot,

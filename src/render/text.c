@@ -7,6 +7,7 @@
 #include "base/terminal.h"
 #include "base/units.h"
 #include "engine.h"
+#include "engine/estimate.h"
 #include "render/clean.h"
 #include "render/cohorts.h"
 #include "render/statistic_text.h"
@@ -230,6 +231,14 @@ static bool has_count_untold(const struct statistics *statistics)
 	return false;
 }
 
+static const char *why_untold(const struct report *report)
+{
+	for (size_t i = 0; i < report_sides(report) && !report->cohort_nr; i++)
+		if (snapshot_samples_pools(report->snapshot[i]))
+			return ": a pool counts for the line that took it";
+	return report->cohort_nr ? ", because recordings have gaps, or have pools as samples" : ", because the recording has gaps";
+}
+
 /* Writes nothing if all blocks were recorded: such a report is the same as tracemalloc's. */
 static int put_report_sampling(FILE *out, const struct report *report)
 {
@@ -239,12 +248,13 @@ static int put_report_sampling(FILE *out, const struct report *report)
 
 	if (!estimate)
 		return 0;
-	return put_line(out, "estimated from %s%s%s%s; %s%s",
+	return put_line(out, "estimated from %s%s%s%s; %s%s%s",
 			samples_text(now, report, report_sides(report) - 1, estimate->samples),
 			is_diff ? " (before: " : "",
 			is_diff ? samples_text(before, report, 0, estimate->old_samples) : "", is_diff ? ")" : "",
 			estimate->has_intervals ? "± is how far off it may be, with 95 % confidence" :
-						  "how far off it is cannot be told, because the recording has gaps",
+						  "how far off it is cannot be told",
+			estimate->has_intervals ? "" : why_untold(report),
 			estimate->has_intervals && has_count_untold(report->statistics) ?
 				"; ±?: too few samples to tell" : "");
 }

@@ -151,6 +151,20 @@ static json_t *cohort_head(const struct cohort *cohort)
 	return json_unless(err, head);
 }
 
+/* Whether any of its samples are pools. */
+static int set_cohort_sampling(json_t *head, const struct cohort *cohort)
+{
+	json_t *sampling;
+	bool is_open = false;
+
+	for (size_t i = 0; i < cohort->snapshot_nr; i++)
+		is_open |= cohort->snapshot[i]->is_open;
+	if (!is_open)
+		return 0;
+	sampling = json_object();
+	return json_set(head, "sampling", json_unless(json_set_uint(sampling, "has_pools", 1), sampling));
+}
+
 static json_t *cohort_column_head(const struct cohort_input *input)
 {
 	int64_t latest_ns = 0, size = 0, count = 0;
@@ -177,6 +191,7 @@ static json_t *cohort_column_head(const struct cohort_input *input)
 	      json_set(head, "cohort", cohort_head(input->cohort)) ?: json_set(head, "traced", traced) ?:
 	      json_set_int(head, "blocks", count);
 	err = json_set(head, "gap_blocks", stale) ?: err;
+	err = err ?: set_cohort_sampling(head, input->cohort);
 	return json_unless(err, head);
 }
 

@@ -8,6 +8,7 @@
 #include "base/array.h"
 #include "base/units.h"
 #include "engine.h"
+#include "engine/estimate.h"
 #include "render/facts.h"
 #include "render/json_parts.h"
 #include "snapshot.h"
@@ -52,6 +53,8 @@ static int set_sampling_head(json_t *head, const struct snapshot *snapshot)
 	      json_set_uint(sampling, "unseen_bytes", snapshot__metadata_u64(snapshot, "sample_bytes_most", 0));
 	if (snapshot__tables(snapshot)->gap_nr)
 		err = err ?: json_set_uint(sampling, "has_gaps", 1);
+	if (snapshot_samples_pools(snapshot))
+		err = err ?: json_set_uint(sampling, "has_pools", 1);
 	return json_set(head, "sampling", json_unless(err, sampling));
 }
 

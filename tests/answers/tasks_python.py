@@ -6,8 +6,8 @@ from task import task
 from terminal import FOR, check_planted_line, first_leak
 
 
-def check_python_leak(terminal, pid, name, options=""):
-    answer = terminal.type(f"allocsnap leaks {pid} --for {FOR}s --domain python{options}")
+def check_python_leak(terminal, pid, name, options="", how="--domain python"):
+    answer = terminal.type(f"allocsnap leaks {pid} --for {FOR}s {how}{options}")
     return check_planted_line(first_leak(answer), name)
 
 
@@ -30,6 +30,22 @@ def flask_visits(terminal):
         return check_python_leak(terminal, shop.pid, "webshop.py")
     finally:
         load.stop()
+
+
+@task("Flask under load, `--sample pools`", before="not tried")
+def flask_visits_by_pools(terminal):
+    shop = loads_python.start_webshop(terminal.bench)
+    load = loads.EndlessLoad(shop.visit)
+    try:
+        return check_python_leak(terminal, shop.pid, "webshop.py", how="--sample pools")
+    finally:
+        load.stop()
+
+
+@task("python3, small objects, `--sample pools`", before="not tried")
+def python_small_objects_by_pools(terminal):
+    return check_python_leak(terminal, loads.start_python(terminal.bench, "small").pid, "objects.py", " --project '*/objects.py'",
+                             "--sample pools")
 
 
 @task("numpy, arrays kept, `--domain python`", before="not tried")

@@ -84,6 +84,8 @@ def python_ways(places):
         Way(peers.Tracemalloc(25), some, PART),
         Way(peers.Allocsnap(places, "--domain python, 1 frame", *recorded, "1"), some, PART),
         Way(peers.Allocsnap(places, "--domain python, 25 frames", *recorded, "25"), some, PART),
+        Way(peers.Allocsnap(places, "--sample pools,large", "--sample", "pools,large"), some, PART),
+        Way(peers.Allocsnap(places, "--sample pools", "--sample", "pools"), some, PART),
     ]
 
 

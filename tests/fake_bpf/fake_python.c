@@ -42,6 +42,12 @@ static const struct python_call rows[ROW_NR] = {
 			.size = IN(dx), .count = IN(di), .pointer = IN(si) },
 	[ROW_UNTRACK] = { .operation = PYTHON_UNTRACK, .domain = PYTHON_RAW, .is_used = 1,
 			  .size = NONE, .count = IN(di), .pointer = IN(si) },
+	[ROW_POOL_OPEN] = { .operation = PYTHON_POOL_OPEN, .domain = PYTHON_OBJECT, .is_used = 1,
+			    .size = IN(bp), .count = NONE, .pointer = IN(ax) },
+	[ROW_POOL_CLOSE] = { .operation = PYTHON_POOL_CLOSE, .domain = PYTHON_OBJECT, .is_used = 1,
+			     .size = NONE, .count = NONE, .pointer = IN(si) },
+	[ROW_CODE_END] = { .operation = PYTHON_CODE_END, .domain = PYTHON_RAW, .is_used = 1,
+			   .size = NONE, .count = NONE, .pointer = IN(di) },
 };
 
 static const struct python_offsets offsets = {
@@ -122,7 +128,7 @@ void python_begin_world(bool tells)
 
 void pass_place(__u32 row, struct pt_regs regs)
 {
-	bool frees = row == ROW_FREE || row == ROW_UNTRACK;
+	bool frees = row == ROW_FREE || row == ROW_UNTRACK || row == ROW_POOL_CLOSE || row == ROW_CODE_END;
 	__u32 shape = frees ? SHAPE_PYTHON_FREE : SHAPE_PYTHON;
 
 	regs.sp = sp_at(5);
@@ -132,6 +138,8 @@ void pass_place(__u32 row, struct pt_regs regs)
 
 void object_malloc(__u64 size) { pass_place(ROW_MALLOC, (struct pt_regs){ .r14 = size, .flags = ZF }); }
 void object_free(__u64 pointer) { pass_place(ROW_FREE, (struct pt_regs){ .bx = pointer, .flags = ZF }); }
+void pool_opens(__u64 pool, __u64 class) { pass_place(ROW_POOL_OPEN, (struct pt_regs){ .ax = pool, .bp = class }); }
+void pool_closes(__u64 pool) { pass_place(ROW_POOL_CLOSE, (struct pt_regs){ .si = pool }); }
 void raw_malloc(__u64 size) { pass_place(ROW_RAW, (struct pt_regs){ .di = size }); }
 
 void object_realloc(__u64 pointer, __u64 size)

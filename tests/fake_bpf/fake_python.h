@@ -57,7 +57,8 @@ struct type {
 	__u64 flags;
 };
 
-enum { ROW_MALLOC = 0, ROW_CALLOC, ROW_REALLOC, ROW_FREE, ROW_CREATION, ROW_RAW, ROW_TRACK, ROW_UNTRACK, ROW_NR };
+enum { ROW_MALLOC = 0, ROW_CALLOC, ROW_REALLOC, ROW_FREE, ROW_CREATION, ROW_RAW, ROW_TRACK, ROW_UNTRACK,
+       ROW_POOL_OPEN, ROW_POOL_CLOSE, ROW_CODE_END, ROW_NR };
 
 extern char arena[ARENA];
 extern struct arena_object arenas[2]; /* one of them is in use */
@@ -92,6 +93,8 @@ void object_realloc(__u64 pointer, __u64 size);
 void object_free(__u64 pointer);
 void raw_malloc(__u64 size);
 void object_begins(__u64 object);
+void pool_opens(__u64 pool, __u64 class);
+void pool_closes(__u64 pool);
 
 /* A function of the C library. Returns whether its return was awaited. */
 bool heap_call(enum call_shape shape, __u64 first, __u64 second, __u64 returned);

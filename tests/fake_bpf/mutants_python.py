@@ -42,8 +42,7 @@ MUTANTS_PYTHON = {
     "python: what a library tells again is there twice": (
         "python/python_calls.bpf.h", "\tpython_remove(process, thread, address);\n\treturn python_enter", "\treturn python_enter"),
     "python: a library's block stays": (
-        "python/python_calls.bpf.h", "frees = operation == PYTHON_FREE || operation == PYTHON_UNTRACK;",
-        "frees = operation == PYTHON_FREE;"),
+        "python/python_calls.bpf.h", "operation == PYTHON_FREE || operation == PYTHON_UNTRACK || ", "operation == PYTHON_FREE || "),
     "python: other interpreters have the same pools": (
         "python/python_calls.bpf.h", "\treturn !state || read_word(state", "\treturn true || read_word(state"),
     "python: code that was freed keeps its number": (
@@ -79,6 +78,25 @@ MUTANTS_PYTHON = {
         "python/creations.bpf.h", "\tsettle_first(process, python);\n", ""),
     "creations: what cannot be read is no loss": (
         "python/creations.bpf.h", "\t\tprocess_count_loss(process, LOSS_python_calls_unread);\n", "\t\t;\n"),
+    "growth: a pool is one block": (
+        "python/python_calls.bpf.h", "python_record(thread, pool, size, 0, python->pool_bytes);",
+        "python_record(thread, pool, size, 0, 0);"),
+    "growth: any number is a size class": (
+        "python/python_calls.bpf.h", "if (!pool || size > SMALL_MAX) {", "if (!pool) {"),
+    "growth: limits of size do not apply": (
+        "python/python_calls.bpf.h", "\tif (size < settings.min_size || (settings.max_size && size > settings.max_size))\n"
+        "\t\treturn 0;\n\tpython_record", "\tpython_record"),
+    "growth: a pool is a thread's newest block": (
+        "python/python_calls.bpf.h", "\tthread->layer[LAYER_POOL].newest = 0; /* its end is not that of a block */\n", ""),
+    "growth: large blocks are no samples": (
+        "account/sample.bpf.h", "return (struct estimate){ 1, bytes, is_estimating() };",
+        "return (struct estimate){ 1, bytes, is_sampling() };"),
+    "growth: a code object's end is not noticed": (
+        "python/python_calls.bpf.h", "if (operation == PYTHON_FREE || operation == PYTHON_CODE_END)",
+        "if (operation == PYTHON_FREE)"),
+    "growth: a code object's end frees its block": (
+        "python/python_calls.bpf.h", "if (!is_recording(process) || operation == PYTHON_CODE_END)",
+        "if (!is_recording(process))"),
     "python: layouts hold after an exec": (
         "python/python_calls.bpf.h", "\t\tprocess_count_loss(process, LOSS_python_calls_early);\n", ""),
 }

@@ -51,12 +51,14 @@ static void look_for_traits(int fd)
 	MUST(traits.bits < 1ull << TRAIT_NR);
 }
 
-static void look_for_python(int fd, uint64_t bytes)
+static const struct python_asked everything_of_python = { .creations = 1, .pools = PYTHON_POOLS_AND_LARGE };
+
+static void look_for_python(int fd, const struct python_asked *asked, uint64_t bytes)
 {
 	static const int refusals[] = { -ENOENT, -ENOEXEC, -ENOTSUP, -E2BIG, -ENOMEM, 0 };
 	struct python_info info = {};
 	struct reason why = { "" };
-	int err = python_info_read(fd, NULL, &info, &why);
+	int err = python_info_read(fd, asked, &info, &why);
 
 	if (err) {
 		check_refused(err, &why, refusals);
@@ -86,7 +88,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		look_for_returns(fd, where, bytes);
 		look_for_switch(fd);
 		look_for_traits(fd);
-		look_for_python(fd, bytes);
+		look_for_python(fd, NULL, bytes);
+		look_for_python(fd, &everything_of_python, bytes);
 	}
 	probe_info_release(&facts);
 	close(fd);

@@ -139,6 +139,21 @@ static void make_own_samples(struct make *m, const char *monotonic_ns, const cha
 	end(m, name);
 }
 
+/* Pools of CPython, each of 16 KiB for objects of a size, and a larger block. */
+static void make_pools(struct make *m, const char *monotonic_ns, unsigned int pool_nr, const char *name)
+{
+	begin(m, SNAP_WITH_ALL | SNAP_WITH_WEIGHT);
+	metadata(m, "pid", "4711");
+	metadata(m, "monotonic_ns", monotonic_ns);
+	metadata(m, "sampler_kind", "pools");
+	metadata(m, "python_older_count", "120");
+	metadata(m, "python_older_bytes", "1966080");
+	samples(m, TRACEBACK(m, 0, line(m, "item", "shop.py", 18)), 64, 256, 0, pool_nr);
+	samples(m, TRACEBACK(m, 0, line(m, "render", "shop.py", 31)), 512, 32, 50, 2);
+	samples(m, TRACEBACK(m, 0, line(m, "item", "shop.py", 20)), 9000, 1, 90, 1);
+	end(m, name);
+}
+
 /* Every block, as far as it was looked. */
 static void make_gaps(struct make *m)
 {

@@ -19,6 +19,7 @@
  *	rebuilt.snap		the same program from another build, sampled
  *	sampled-old.snap, sampled.snap	one process, samples of its blocks
  *	sampled-gaps.snap	the same as sampled.snap, with gaps
+ *	pools-old.snap, pools.snap	samples are pools of CPython
  *	own-samples-old.snap, own-samples.snap	the process took them itself, in the second at changing intervals
  *	sampled-hostile.snap	samples of impossible weights, impossible costs
  *	gaps.snap		every block, except in gaps
@@ -397,6 +398,8 @@ int main(int argc, char **argv)
 	make_sampled_old(&make);
 	make_sampled(&make, false);
 	make_sampled(&make, true);
+	make_pools(&make, "50000000000", 4, "pools-old");
+	make_pools(&make, "60000000000", 20, "pools");
 	make_own_samples(&make, "50000000000", "65536", NULL, "own-samples-old");
 	make_own_samples(&make, "60000000000", "131072", "262144", "own-samples");
 	make_sampled_hostile(&make);

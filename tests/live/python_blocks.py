@@ -14,9 +14,9 @@ from harness import tool, wait_for
 HEADER = struct.Struct("<8sIIQIIQ")
 SECTION = struct.Struct("<IIQQQQ")
 # Numbers of sections, and the form of their rows (include/snapshot.h).
-STARTS, STRINGS, FRAMES, TRACEBACKS, TRACEBACK_FRAMES, SIZES, OF_TRACE, ADDRESSES = 4, 5, 7, 8, 9, 10, 11, 14
+STARTS, STRINGS, FRAMES, TRACEBACKS, TRACEBACK_FRAMES, SIZES, OF_TRACE, ADDRESSES, WEIGHTS = 4, 5, 7, 8, 9, 10, 11, 14, 18
 FORMS = {STARTS: "<Q", STRINGS: "<B", FRAMES: "<IIIIQII", TRACEBACKS: "<QIIII", TRACEBACK_FRAMES: "<I", SIZES: "<Q",
-         OF_TRACE: "<I", ADDRESSES: "<Q"}
+         OF_TRACE: "<I", ADDRESSES: "<Q", WEIGHTS: "<d"}
 
 
 def sections(data):
@@ -45,6 +45,13 @@ def of_snapshot(path):
                   for first, nr, total, _, _ in found[TRACEBACKS]]
     return {address: (size, *tracebacks[of]) for (address,), (size,), (of,) in
             zip(found[ADDRESSES], found[SIZES], found[OF_TRACE])}
+
+
+def weights_of_snapshot(path):
+    """{address: weight} of a snapshot with weights."""
+    with open(path, "rb") as file:
+        found = sections(file.read())
+    return {address: weight for (address,), (weight,) in zip(found[ADDRESSES], found[WEIGHTS])}
 
 
 # ---- tracemalloc ----

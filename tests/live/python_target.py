@@ -38,6 +38,10 @@ def main():
             gc.collect()
         elif order == "empty":
             empty_free_lists()
+        elif order == "keep":
+            HELD.append(python_work.texts(int(argument)))
+        elif order == "drop":
+            HELD.clear()
         elif order == "work":
             python_work.work(argument)
         elif order == "shape":

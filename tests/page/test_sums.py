@@ -123,9 +123,9 @@ def test_samples_have_the_intervals_of_stats(bench, browser):
     assert "Sampled" in browser.text("#trust")
 
 
-def test_samples_of_a_recording_with_gaps_have_no_intervals(bench, browser):
-    new = bench.snapshots / "sampled-gaps.snap"
-    path = bench.report(bench.snapshots / "sampled-old.snap", new)
+def check_no_intervals(bench, browser, old, new):
+    old, new = bench.snapshots / old, bench.snapshots / new
+    path = bench.report(old, new)
     for fragment in ("a=-1", "a=0&b=1"):
         browser.open(path, fragment)
         got = browser.run("""const {table} = allocsnap;
@@ -133,6 +133,15 @@ def test_samples_of_a_recording_with_gaps_have_no_intervals(bench, browser):
         assert got and all(both == [None, None] for both in got), f"{fragment}: {got}"
         assert "95 %" not in browser.text("#trust"), fragment
     assert not any("size_interval" in row for row in pages.ask(bench.allocsnap, "stats", new)["statistics"])
+
+
+def test_samples_of_a_recording_with_gaps_have_no_intervals(bench, browser):
+    check_no_intervals(bench, browser, "sampled-old.snap", "sampled-gaps.snap")
+
+
+def test_pools_as_samples_have_no_intervals(bench, browser):
+    check_no_intervals(bench, browser, "pools-old.snap", "pools.snap")
+    assert "by pools of CPython" in browser.text("#trust")
 
 
 def test_allocated_and_temporary_equal_stats(bench, browser):

@@ -284,15 +284,21 @@ static int describe_sampler(struct snapshot_builder *builder, const struct targe
 	return err || !sampler->has_info ? err : describe_sampler_info(builder, sampler);
 }
 
-/* Python's objects of before the recording, if the allocator's lists were compared with the books at this time. */
-static int describe_python(struct snapshot_builder *builder, const struct python_checked *checked)
+/*
+ * Whether the samples are pools. Python's objects of before the recording, or their pools, if the allocator's lists were
+ * compared with the books at this time.
+ */
+static int describe_python(struct snapshot_builder *builder, const struct target_python *python, bool by_pools)
 {
+	const struct python_checked *checked = &python->checked;
 	const struct number number[] = {
 		{ "python_older_count", checked->older_nr },
 		{ "python_older_bytes", checked->older_bytes },
 	};
 
-	return checked->is_now ? describe_numbers(builder, number, ARRAY_SIZE(number)) : 0;
+	int err = by_pools && python->is_used ? snapshot_builder__metadata(builder, "sampler_kind", "pools") : 0;
+
+	return !err && checked->is_now ? describe_numbers(builder, number, ARRAY_SIZE(number)) : err;
 }
 
 int describe_target(struct snapshot_builder *builder, const struct target *target,
@@ -336,7 +342,7 @@ int describe_target(struct snapshot_builder *builder, const struct target *targe
 	if (!err)
 		err = describe_cost(builder, target, snapshot_context);
 	if (!err)
-		err = describe_sampler(builder, target) ?: describe_python(builder, &target->python.checked);
+		err = describe_sampler(builder, target) ?: describe_python(builder, &target->python, settings->has_pools);
 	if (!err && snapshot_context->is_compact)
 		err = describe_numbers(builder, &resolution, 1);
 	return err || !parent.value ? err : describe_numbers(builder, &parent, 1);

@@ -251,7 +251,9 @@ static bool has_sampled_blocks(struct target *target, const struct snapshot_cont
 {
 	bool has_told = has_told_blocks(blocks, &target->sampler.is_mixed);
 
-	return has_told || sample_bytes(snapshot_context)[0] || target->now.books.sample_rates_used ||
+	bool by_pools = snapshot_context->bpf->rodata->settings.has_pools && target->python.is_used;
+
+	return has_told || by_pools || sample_bytes(snapshot_context)[0] || target->now.books.sample_rates_used ||
 	       target->sampler.is_used;
 }
 

@@ -151,6 +151,17 @@ enum live_state live_pools_take(struct live_pools *pools, uint64_t address, uint
 	return bytes <= pool->block_bytes ? LIVE_THERE : LIVE_SMALLER;
 }
 
+void live_pools_unite(struct live_pools *pools)
+{
+	for (size_t i = 0; i < pools->pool_nr; i++) {
+		struct live_pool *pool = &pools->pool[i];
+
+		*pool = (struct live_pool){ .address = pool->address, .live_nr = pool->live_nr != 0 };
+		pool->live[0] = pool->live_nr;
+		pool->block_bytes = pool->live_nr ? pools->pool_bytes : 0;
+	}
+}
+
 void live_pools_intersect(struct live_pools *pools, const struct live_pools *with)
 {
 	for (size_t i = 0; i < pools->pool_nr; i++) {

@@ -39,18 +39,22 @@ static int add_python_place(const struct allocsnap_bpf *bpf, const struct python
 
 	if (err)
 		return err;
-	probe.cookie = SITE_COOKIE(site, shape, LAYER_POOL, DOMAIN_PYTHON) | CUSTOM_CALL_COOKIE(row);
+	if (place->operation == PYTHON_POOL_OPEN || place->operation == PYTHON_POOL_CLOSE)
+		probe.cookie = COOKIE_STEPPED; /* they are stores */
+	probe.cookie |= SITE_COOKIE(site, shape, LAYER_POOL, DOMAIN_PYTHON) | CUSTOM_CALL_COOKIE(row);
 	return array_push(ret, place, probe);
 }
 
 /* SHAPE_NR: it is not probed. */
 static enum call_shape shape_of_operation(enum python_operation operation)
 {
-	if (operation == PYTHON_FREE || operation == PYTHON_UNTRACK)
+	if (operation == PYTHON_FREE || operation == PYTHON_UNTRACK || operation == PYTHON_POOL_CLOSE ||
+	    operation == PYTHON_CODE_END)
 		return SHAPE_PYTHON_FREE;
 	if (operation == PYTHON_CREATION)
 		return SHAPE_PYTHON_CREATION;
-	return operation < PYTHON_OPERATION_NR || operation == PYTHON_TRACK ? SHAPE_PYTHON : SHAPE_NR;
+	return operation < PYTHON_OPERATION_NR || operation == PYTHON_TRACK || operation == PYTHON_POOL_OPEN ? SHAPE_PYTHON :
+														 SHAPE_NR;
 }
 
 static int add_python_places(const struct allocsnap_bpf *bpf, const struct python_info *info, uint32_t site,

@@ -162,6 +162,10 @@ static int check_collector_options(const struct collector_options *options, stru
 		return reason_set(why, -EINVAL, "the domain python needs return probes: not with --no-return-probes");
 	if (options->python_retag && !(options->domains & COLLECTOR_PYTHON))
 		return reason_set(why, -EINVAL, "--retag is about the domain python, which was not chosen");
+	if (options->python_pools && !(options->domains & COLLECTOR_PYTHON))
+		return reason_set(why, -EINVAL, "--sample pools is about the domain python, which was not chosen");
+	if (options->python_pools && options->python_retag)
+		return reason_set(why, -EINVAL, "--sample pools and --retag exclude each other: pools have no objects");
 	return 0;
 }
 

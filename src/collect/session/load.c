@@ -167,6 +167,7 @@ static int configure_python(struct allocsnap_bpf *bpf, const struct collector_op
 	if (!(options->domains & COLLECTOR_PYTHON))
 		return 0;
 	bpf->rodata->settings.has_python = true;
+	bpf->rodata->settings.has_pools = options->python_pools;
 	return bpf_map__set_max_entries(bpf->maps.python_code_records, PYTHON_RECORD_BYTES);
 }
 

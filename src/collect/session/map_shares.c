@@ -57,7 +57,8 @@ void fair_begin(struct allocsnap_bpf *bpf)
 static void add_held(const struct allocsnap_bpf *bpf, const struct collector_options *options,
 		     const struct process *books, struct held *held)
 {
-	bool is_sampled = bpf->rodata->settings.sample_bytes[SAMPLE_RATES - 1] ||
+	const struct settings *settings = &bpf->rodata->settings;
+	bool is_sampled = settings->sample_bytes[SAMPLE_RATES - 1] || settings->has_pools ||
 			  books->sampler_image == books->image;
 
 	if (options->everyone && books->exit_ns)

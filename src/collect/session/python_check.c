@@ -8,15 +8,17 @@
 #include "collect/process/proc.h"
 #include "collect/session/session.h"
 
-#define SMALL_MAX 512 /* bytes; larger blocks are the C library's */
 #define FIRST_TRIES 20
 
 static bool python_is_checkable(const struct collector *collector, const struct target *target)
 {
 	const struct collector_options *options = &collector->options;
 
+	bool has_all_sizes = !options->min_size &&
+			     (!options->max_size || (options->python_pools && options->max_size >= COLLECTOR_PYTHON_SMALL_MAX));
+
 	return target->python.is_used && target->python.memory && !target->life.has_ended && !options->sample_bytes &&
-	       !options->min_size && !options->max_size && !options->max_overhead;
+	       has_all_sizes && !options->max_overhead;
 }
 
 /* Grows with each call that is seen. */
@@ -50,7 +52,7 @@ static void take_recorded(struct live_pools *live, const struct image_blocks *bl
 			const struct drained_block *block = &chunk->block[i];
 			enum live_state state;
 
-			if (block->domain != DOMAIN_PYTHON || block->size - 1 >= SMALL_MAX)
+			if (block->domain != DOMAIN_PYTHON || block->size - 1 >= COLLECTOR_PYTHON_SMALL_MAX)
 				continue;
 			state = live_pools_take(live, block->address, block->size);
 			*ret_gone += state == LIVE_NOT || state == LIVE_SMALLER;
@@ -72,6 +74,8 @@ static int read_live_now(struct collector *collector, struct target *target, str
 		live_pools_release(ret);
 		err = -EAGAIN;
 	}
+	if (!err && collector->options.python_pools)
+		live_pools_unite(ret);
 	return err;
 }
 

@@ -62,11 +62,21 @@ static bool was_asked(const struct target_python *python, uint32_t object)
 	return false;
 }
 
+/* Larger blocks than pools have cost traps, unless they are not wanted. */
+static enum python_pools_asked pools_asked(const struct collector *collector)
+{
+	const struct collector_options *options = &collector->options;
+
+	if (!options->python_pools)
+		return PYTHON_POOLS_NOT;
+	return options->max_size && options->max_size <= COLLECTOR_PYTHON_SMALL_MAX ? PYTHON_POOLS_ONLY : PYTHON_POOLS_AND_LARGE;
+}
+
 /* Asks the file reader. 0: *ret has one; -ENOENT: there is none; or -ENOMEM. */
 static int find_cpython(struct collector *collector, struct target *target, uint32_t *ret_object,
 		       struct python_info *ret)
 {
-	const struct python_asked asked = { .creations = collector->options.python_retag };
+	const struct python_asked asked = { .creations = collector->options.python_retag, .pools = pools_asked(collector) };
 	const struct mappings *mappings = &target->mappings;
 
 	for (size_t i = 0; i < mappings->used_nr; i++) {
@@ -244,7 +254,8 @@ int use_python(struct collector *collector, struct target *target, struct reason
 	} else if (err == -ENOENT) {
 		err = 0;
 	}
-	return err || !target->python.is_used ? err : attach_heap_for_python(collector, target, why);
+	return err || !target->python.is_used || pools_asked(collector) == PYTHON_POOLS_ONLY ? err :
+	       attach_heap_for_python(collector, target, why);
 }
 
 /* ---- code objects ---- */

@@ -75,7 +75,8 @@ void collector__view(const struct collector *collector, size_t i, struct process
 		.is_paused = target->probes.used->is_paused,
 		.is_thinned = target->now.books.sample_rate || collector->bpf->bss->shared_sample_rate,
 		.is_estimated = collector->bpf->rodata->settings.sample_bytes[0] ||
-				target->now.books.sample_rates_used || target->sampler.is_used,
+				target->now.books.sample_rates_used || target->sampler.is_used ||
+				(collector->options.python_pools && target->python.is_used),
 		.is_unsaved = target->snapshots.is_unsaved,
 		.was_saved = target->snapshots.any_saved,
 	};

@@ -53,3 +53,27 @@ Test(leak_runtimes, small_objects_of_python_are_missed_where_most_growth_is_not_
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
 		cr_expect_eq(misses_objects(&cases[i]), cases[i].misses, "case %zu: %s", i, cases[i].exe);
 }
+
+static bool misses_large(const char *sampler, const char *max_size, double rss, double traced)
+{
+	struct snapshot_builder *builder = snapshot_builder__new(0);
+	struct leaks leaks = { .rss_first = 64 * MIB, .rss_last = (64 + rss) * MIB, .growth_bytes = traced * MIB };
+	bool misses;
+
+	cr_assert_eq(snapshot_builder__metadata(builder, "sampler_kind", sampler), 0);
+	if (max_size)
+		cr_assert_eq(snapshot_builder__metadata(builder, "max_size", max_size), 0);
+	cr_assert_eq(snapshot_builder__finish(builder, &leaks.last), 0);
+	misses = leaks_miss_large_objects(&leaks);
+	snapshot__close(leaks.last);
+	return misses;
+}
+
+Test(leak_runtimes, large_objects_are_missed_where_pools_are_not_most_of_the_growth)
+{
+	cr_expect(misses_large("pools", "512", 10, 1));
+	cr_expect_not(misses_large("pools", "512", 10, 6));
+	cr_expect_not(misses_large("pools", "512", 0.1, 0));
+	cr_expect_not(misses_large("pools", NULL, 10, 1));
+	cr_expect_not(misses_large("own", "512", 10, 1));
+}

@@ -64,10 +64,10 @@ export class Intervals {
 	}
 
 	// No interval covers what was allocated in a gap, because it is in no sample. A fleet knows only the blocks
-	// that lived through a gap.
-	hasGaps(snapshot) {
+	// that lived through a gap. Pools are not chosen by chance.
+	isOpen(snapshot) {
 		const { sampling, gap_blocks } = this.report.snapshots[snapshot];
-		return Boolean(sampling?.has_gaps || this.report.isFleet && gap_blocks?.count);
+		return Boolean(sampling?.has_gaps || sampling?.has_pools || this.report.isFleet && gap_blocks?.count);
 	}
 
 	// [low, high] of what the tracebacks hold at a snapshot; null if nothing was left to chance. high is Infinity

@@ -148,7 +148,7 @@ export class Model {
 		const { a, b, unit } = state;
 		if (!this.intervals || state.what !== "live" || kind === "change" && a < 0)
 			return null;
-		if (this.intervals.hasGaps(b) || kind === "change" && this.intervals.hasGaps(a))
+		if (this.intervals.isOpen(b) || kind === "change" && this.intervals.isOpen(a))
 			return null;
 		const keep = this.keepOf(site);
 		return kind === "held" ? this.intervals.held(tracebacks, b, unit, keep)

@@ -20,6 +20,9 @@ function sampleFact(report, last) {
 	if (!report.isSampled)
 		return fact("good", "Every block", "exact");
 	const rate = bytes ? "one in " + formatBytes(bytes) : "";
+	if (last.sampling?.has_pools)
+		return fact("warn", "Sampled", "by pools of CPython",
+			"Sums are estimates. How far off they are cannot be told: a pool counts for the line that took it");
 	return last.sampling?.has_gaps ? fact("warn", "Sampled", rate,
 		"Sums are estimates. How far off they are cannot be told, because the recording has gaps")
 		: fact("warn", "Sampled", rate ? rate + ", ± 95 %" : "± 95 %",

@@ -1,0 +1,1 @@
+allocsnap show pools.snap

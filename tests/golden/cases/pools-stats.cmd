@@ -1,0 +1,1 @@
+allocsnap stats pools.snap; allocsnap stats pools.snap --json | grep -oE '"sampling":{[^}]*}|"[a-z_]*interval"'
