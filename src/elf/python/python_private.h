@@ -20,6 +20,7 @@ enum python_symbol {
 	SYMBOL_TYPE_TYPE,
 	SYMBOL_NEW_REFERENCE, /* _Py_NewReference() */
 	SYMBOL_CODE_TYPE,     /* PyCode_Type */
+	SYMBOL_GET_TRACER, /* PyRefTracer_GetTracer(), from 3.13 on */
 	SYMBOL_DEBUG_BUILD, /* only --with-pydebug exports it */
 	SYMBOL_NR,
 };

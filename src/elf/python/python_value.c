@@ -10,6 +10,7 @@
 
 #define RAX (offsetof(struct user_regs_struct, rax) / 8)
 #define RSP (offsetof(struct user_regs_struct, rsp) / 8)
+#define RBP (offsetof(struct user_regs_struct, rbp) / 8)
 
 static const struct python_value unknown_value;
 
@@ -174,9 +175,9 @@ struct python_value python_state_address(const struct python_state *state, const
 	return sum;
 }
 
-static bool is_on_stack(const struct python_value *address)
+static bool is_based_on(const struct python_value *address, unsigned int nr)
 {
-	return is_sum(address) && address->source.base == 8 * RSP && address->source.index == ARGUMENT_NO_REGISTER;
+	return is_sum(address) && address->source.base == 8 * nr && address->source.index == ARGUMENT_NO_REGISTER;
 }
 
 static bool ranges_overlap(uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t b_bytes)
@@ -185,10 +186,14 @@ static bool ranges_overlap(uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t b_
 }
 
 /* False: nothing was stored there. */
-static bool find_stored(const struct python_state *state, uint64_t at, unsigned int bytes, struct python_value *ret)
+static bool find_stored(const struct python_state *state, const struct python_value *address, unsigned int bytes,
+			struct python_value *ret)
 {
+	uint64_t at = address->source.value;
+
 	for (uint32_t i = 0; i < state->slot_nr; i++) {
-		if (!ranges_overlap(state->slot[i].at, state->slot[i].bytes, at, bytes))
+		if (!is_based_on(address, state->slot[i].base / 8) ||
+		    !ranges_overlap(state->slot[i].at, state->slot[i].bytes, at, bytes))
 			continue;
 		*ret = state->slot[i].at == at && bytes <= state->slot[i].bytes ?
 			       narrow_value(state->slot[i].value, bytes, false) : unknown_value;
@@ -207,9 +212,13 @@ static struct python_value memory_value(struct python_state *state, struct pytho
 	if (state->reads_file && bytes == 8 && python_value_is_constant(&address, &at))
 		return elf_object__pointer_at(state->code->elf, at, &pointer) ? unknown_value :
 										constant_value(pointer, true);
-	if (is_on_stack(&address) && find_stored(state, address.source.value, bytes, &stored))
+	if (state->has_stored_elsewhere && !is_based_on(&address, RSP))
+		return unknown_value; /* rbp may be any pointer */
+	if (find_stored(state, &address, bytes, &stored))
 		return stored;
-	if (state->has_stored || state->reads_file || (bytes != 8 && bytes != 4 && bytes != 2 && bytes != 1))
+	if (state->has_stored && (state->has_stored_elsewhere || !is_based_on(&address, RBP)))
+		return unknown_value;
+	if (state->reads_file || (bytes != 8 && bytes != 4 && bytes != 2 && bytes != 1))
 		return unknown_value;
 	address.source.kind = ARGUMENT_MEMORY;
 	address.source.bytes = bytes;
@@ -244,20 +253,23 @@ void python_state_begin(struct python_state *state, struct python_code *code, bo
 static void store_value(struct python_state *state, struct python_value address, unsigned int bytes,
 			struct python_value value)
 {
+	bool is_on_stack = is_based_on(&address, RSP) || is_based_on(&address, RBP);
 	uint32_t kept = 0;
 
-	if (!is_on_stack(&address)) {
-		state->has_stored = true;
+	state->has_stored |= !is_based_on(&address, RSP);
+	state->has_stored_elsewhere |= !is_on_stack;
+	if (!is_on_stack)
 		return;
-	}
 	for (uint32_t i = 0; i < state->slot_nr; i++)
-		if (!ranges_overlap(state->slot[i].at, state->slot[i].bytes, address.source.value, bytes))
+		if (!is_based_on(&address, state->slot[i].base / 8) ||
+		    !ranges_overlap(state->slot[i].at, state->slot[i].bytes, address.source.value, bytes))
 			state->slot[kept++] = state->slot[i];
 	state->slot_nr = kept;
 	if (kept == PYTHON_STACK_SLOTS) {
-		state->has_stored = true;
+		state->has_stored = state->has_stored_elsewhere = true;
 		return;
 	}
+	state->slot[kept].base = address.source.base;
 	state->slot[kept].at = address.source.value;
 	state->slot[kept].bytes = bytes;
 	state->slot[kept].value = bytes == 8 ? value : unknown_value;

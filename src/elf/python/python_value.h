@@ -26,10 +26,12 @@ struct python_value {
 struct python_state {
 	struct python_code *code;
 	bool reads_file; /* memory at fixed addresses holds what the file says */
-	bool has_stored; /* something was written that is not on the stack: memory is not known any more */
+	bool has_stored; /* something was written that is not on the stack: memory is not known any more, */
+	bool has_stored_elsewhere; /* unless all of it is on the stack by rbp, and other bytes by rbp are read */
 	struct python_value reg[PYTHON_REGISTERS];
 	struct {
-		uint64_t at; /* rsp at the begin + this */
+		unsigned short base; /* of rsp or rbp in struct pt_regs */
+		uint64_t at; /* that register at the begin + this */
 		uint32_t bytes;
 		struct python_value value;
 	} slot[PYTHON_STACK_SLOTS];

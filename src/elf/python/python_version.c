@@ -22,6 +22,7 @@ static const char *const symbol_names[SYMBOL_NR] = {
 	[SYMBOL_TYPE_TYPE] = "PyType_Type",
 	[SYMBOL_NEW_REFERENCE] = "_Py_NewReference",
 	[SYMBOL_CODE_TYPE] = "PyCode_Type",
+	[SYMBOL_GET_TRACER] = "PyRefTracer_GetTracer",
 	[SYMBOL_DEBUG_BUILD] = "_Py_NegativeRefcount",
 };
 
