@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Blocks of a CPython 3.11, by address: those of a snapshot file, and those in the tables of tracemalloc of a process that
-stands still. Both are {address: (bytes, ((file, line)…), frames in all)}."""
+"""Blocks of a CPython 3.9 to 3.14, by address: those of a snapshot file, and those in the tables of tracemalloc of a process
+that stands still. Both are {address: (bytes, ((file, line)…), frames in all)}."""
 import collections
 import functools
 import os
+import re
 import struct
 import subprocess
 
@@ -70,6 +71,21 @@ class Memory:
                 fields = line.split(maxsplit=5)
                 start, end = (int(text, 16) for text in fields[0].split("-"))
                 self.mappings.append((start, end, fields[1], fields[5].strip() if len(fields) > 5 else ""))
+        self.python, self.minor = self.find_python()
+
+    def find_python(self):
+        """The file of the interpreter, which is a library if there is one, and the 9 of 3.9."""
+        found = {}
+        for _, _, _, name in self.mappings:
+            matched = re.fullmatch(r"(lib)?python3\.(\d+)\S*", os.path.basename(name))
+            if matched:
+                found[bool(matched[1])] = name, int(matched[2])
+        return found.get(True) or found[False]
+
+    def address_of(self, name):
+        """The address of an exported symbol of the interpreter."""
+        address, start = symbol(self.python, name), next(row[0] for row in self.mappings if row[3] == self.python)
+        return address if address >= start else address + start  # it may lie anywhere
 
     def close(self):
         os.close(self.file)
@@ -124,12 +140,9 @@ def table_at(memory, address, functions=None):
 
 def find_tables(memory):
     """The table of blocks, and all of the same kind."""
-    program = os.path.realpath(memory.mappings[0][3])
-    hash_pointer = symbol(program, "_Py_hashtable_hash_ptr")
-    if hash_pointer < memory.mappings[0][0]:
-        hash_pointer += memory.mappings[0][0]  # a program that may lie anywhere
+    hash_pointer = memory.address_of("_Py_hashtable_hash_ptr")
     own = [(start, end) for i, (start, end, rights, name) in enumerate(memory.mappings)
-           if "w" in rights and (name == program or (not name and memory.mappings[i - 1][3] == program))]
+           if "w" in rights and memory.python in (name, name or memory.mappings[i - 1][3])]
     words = {word for start, end in own for word in memory.heap_words(start, end)}
     blocks = [word for word in words if hash_pointer in heap_row(memory, word)]
     tables = [table for table in (table_at(memory, word) for word in blocks) if table and table.hash == hash_pointer]
@@ -150,7 +163,7 @@ def python_text(memory, address):
     length, = memory.words(address + 16, 1)
     state, = struct.unpack("<I", memory.read(address + 32, 4))
     assert state >> 2 & 7 == 1 and state >> 6 & 1, "a file name that is not ASCII"
-    return memory.read(address + 48, length).decode()
+    return memory.read(address + (40 if memory.minor >= 12 else 48), length).decode()
 
 
 def of_tracemalloc(pid):

@@ -15,10 +15,10 @@ Python = collections.namedtuple("Python", "argv environment")
 FETCHED = pathlib.Path(WORKLOADS).resolve().parent / "pythons"
 
 
-def version_of(program):
+def version_of(*argv):
     """(3, 9, 18), or None: it is not there, or does not run."""
     try:
-        done = subprocess.run([program, "-c", "import sys; print(*sys.version_info[:3])"], capture_output=True, text=True,
+        done = subprocess.run([*argv, "-c", "import sys; print(*sys.version_info[:3])"], capture_output=True, text=True,
                               check=False, timeout=60)
     except OSError:
         return None
@@ -50,4 +50,4 @@ def of_suite(suite, minor):
     libraries = root / "usr/lib" / suites.MULTIARCH
     loader = libraries / "ld-linux-x86-64.so.2"
     return Python([str(loader), "--library-path", str(libraries), str(root / f"usr/bin/python3.{minor}")],
-                  {"PYTHONHOME": str(root / "usr")})
+                  {"PYTHONHOME": str(root / "usr"), "PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(root / "compiled")})

@@ -3,21 +3,20 @@
 import collections
 import os
 import signal
-import subprocess
 
 import python_blocks
+import pythons
 from harness import NO_SESSIONS, Skip, check, check_equal, losses_of
-from test_python import ENVIRONMENT, FRAMES, PYTHON, TARGET, Target
+from test_python import ENVIRONMENT, FRAMES, OWN, TARGET, Target
 
 
-def start_tracing(bench, *options, **environment):
+def start_tracing(bench, *options, python=OWN, **environment):
     if NO_SESSIONS:
         raise Skip("the domain python needs uprobe sessions")
-    version = subprocess.run([PYTHON, "-c", "import sys; print(*sys.version_info[:2])"], capture_output=True, text=True,
-                             check=False).stdout.split() if os.path.exists(PYTHON) else []
-    if version != ["3", "11"]:
-        raise Skip(f"{PYTHON} is no CPython 3.11, whose tables this test reads")
-    return bench.start([PYTHON, "-S", *options, str(TARGET)], kind=Target, env={**ENVIRONMENT, **environment}).ready()
+    if python is OWN and not (3, 9) <= (pythons.version_of(*OWN.argv) or (0,)) < (3, 15):
+        raise Skip(f"{OWN.argv[0]} is no CPython 3.9 to 3.14")
+    return bench.start([*python.argv, "-S", *options, str(TARGET)], kind=Target,
+                       env={**ENVIRONMENT, **python.environment, **environment}).ready()
 
 
 def attach_exact(bench, target, *options):
@@ -43,29 +42,45 @@ def some(blocks):
         for address, block in sorted(blocks.items())[:4])
 
 
-def check_lists(bench, path):
-    """The allocator's own lists were compared with the books, and are the same."""
+def check_lists(bench, path, ignored=()):
+    """The allocator's own lists were compared with the books, and are the same. ignored: losses."""
     shown = bench.show(path)
-    check_equal(losses_of(shown, ("tracebacks_limited",)), {}, "losses")
+    check_equal(losses_of(shown, ("tracebacks_limited", *ignored)), {}, "losses")
     check("python_older_count" in shown["metadata"], "the allocator's lists were not compared")
     return shown["metadata"]["python_older_count"]
 
 
-def check_exact(bench, path, target, before):
+def check_exact(bench, path, target, before, ignored=()):
     found = python_blocks.compare(python_blocks.of_snapshot(path), python_blocks.of_tracemalloc(target.pid), before)
     check(len(found.both) > 500, f"only {len(found.both)} blocks to compare")
     for name in ("sizes", "only_ours", "only_theirs", "tracebacks"):
         check(not getattr(found, name), f"{name}: {some(getattr(found, name))}; in both: {len(found.both)}")
-    check_lists(bench, path)
+    check_lists(bench, path, ignored)
 
 
-def compare_shape(bench, shape, *options, **environment):
-    target = start_tracing(bench, "-X", f"tracemalloc={FRAMES}", *options, **environment)
+def compare_shape(bench, shape, python=OWN, ignored=(), **environment):
+    target = start_tracing(bench, "-X", f"tracemalloc={FRAMES}", python=python, **environment)
     order(target, "shape everything")  # imports and caches
     before = python_blocks.of_tracemalloc(target.pid)
     recording = attach_exact(bench, target, "--retag")
     order(target, "shape " + shape)
-    check_exact(bench, recording.snapshot(), target, before)
+    check_exact(bench, recording.snapshot(), target, before, ignored)
+    recording.end(signal.SIGINT)
+
+
+def compare_while_tracemalloc_stops(bench, python=OWN, ignored=()):
+    """Its functions come in front of pymalloc's, go, and come again; what it has at the end is compared."""
+    target = start_tracing(bench, python=python)
+    order(target, "shape everything")
+    recording = attach_exact(bench, target, "--retag")
+    order(target, f"start {FRAMES}", "shape free_lists", "stop", "shape everything", f"start {FRAMES}", "shape everything")
+    path = recording.snapshot()
+    theirs = python_blocks.of_tracemalloc(target.pid)
+    found = python_blocks.compare(python_blocks.of_snapshot(path), theirs, theirs._replace(places={}))
+    check(len(found.both) > 500, f"only {len(found.both)} blocks to compare")
+    for name in ("sizes", "only_theirs", "tracebacks"):
+        check(not getattr(found, name), f"{name}: {some(getattr(found, name))}; in both: {len(found.both)}")
+    check_equal(losses_of(bench.show(path), ("tracebacks_limited", *ignored)), {}, "losses")
     recording.end(signal.SIGINT)
 
 
@@ -86,19 +101,7 @@ def test_python_blocks_of_the_c_library_are_exactly_those_of_tracemalloc(bench):
 
 
 def test_python_blocks_are_exact_while_tracemalloc_stops_and_starts(bench):
-    """Its functions come in front of pymalloc's, go, and come again; what it has at the end is compared."""
-    target = start_tracing(bench)
-    order(target, "shape everything")
-    recording = attach_exact(bench, target, "--retag")
-    order(target, f"start {FRAMES}", "shape free_lists", "stop", "shape everything", f"start {FRAMES}", "shape everything")
-    path = recording.snapshot()
-    theirs = python_blocks.of_tracemalloc(target.pid)
-    found = python_blocks.compare(python_blocks.of_snapshot(path), theirs, theirs._replace(places={}))
-    check(len(found.both) > 500, f"only {len(found.both)} blocks to compare")
-    for name in ("sizes", "only_theirs", "tracebacks"):
-        check(not getattr(found, name), f"{name}: {some(getattr(found, name))}; in both: {len(found.both)}")
-    check_equal(losses_of(bench.show(path), ("tracebacks_limited",)), {}, "losses")
-    recording.end(signal.SIGINT)
+    compare_while_tracemalloc_stops(bench)
 
 
 def of_shapes(blocks):
