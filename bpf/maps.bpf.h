@@ -171,8 +171,8 @@ struct caller {
 /* The blocks that a thread is about to get from CPython's allocators (bpf/python/pymalloc.bpf.h). */
 struct python_thread {
 	__u64 image;	/* of the next fields */
-	__u64 has_raw;	/* the C library's next function serves a request of raw_size bytes */
-	__u64 raw_size;
+	__u64 has_raw;	/* the C library's next function serves a request of raw_size bytes, by raw_bytes */
+	__u64 raw_size, raw_bytes;
 	__u64 granted, granted_size; /* the block that a realloc gets, which may call malloc for it */
 	__u64 freed;	/* the block freed last, which may be passed on */
 	__u64 fresh;	/* the block that the thread's last call has got: an object that begins there has its traceback */

@@ -70,6 +70,8 @@ __weak __noinline int python_create(struct thread *thread, __u64 object)
 	python_begin(process, thread);
 	settle_first(process, python);
 	address = block_of_object(&python->offsets, object);
+	if (address)
+		address -= python->hook_head;
 	fresh = thread->python.fresh;
 	thread->python.fresh = 0;
 	if (!address)

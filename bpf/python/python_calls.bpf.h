@@ -93,7 +93,7 @@ static __noinline int python_defer(struct process *process, struct python_proces
 /* The address of the deferred block, or 0: the arena is not there yet. */
 static __always_inline __u64 deferred_address(struct python_process *python)
 {
-	__u64 block, pool = pool_used(python, CLASS_OF(python->deferred.size), &block);
+	__u64 block, pool = pool_used(python, CLASS_OF(python->deferred.size + python->hook_bytes), &block);
 
 	return pool ? pool + POOL_HEADER : 0;
 }
@@ -164,11 +164,12 @@ static __always_inline void python_begin(struct process *process, struct thread 
 
 /* ---- the operations ---- */
 
-/* The C library's next function gives the block. */
-static __always_inline int raw_expect(struct thread *thread, __u64 size)
+/* The C library's next function gives the block. Python asks it for one byte instead of none. */
+static __always_inline int raw_expect(const struct python_process *python, struct thread *thread, __u64 size)
 {
 	thread->python.has_raw = true;
 	thread->python.raw_size = size;
+	thread->python.raw_bytes = size + python->hook_bytes ?: 1;
 	return 0;
 }
 
@@ -201,12 +202,12 @@ static __always_inline int python_enter(struct process *process, struct python_p
 static __always_inline int python_allocate(struct process *process, struct python_process *python, struct thread *thread,
 					   __u64 size)
 {
-	__u64 address;
+	__u64 bytes = size + python->hook_bytes, address;
 
-	if (size - 1 >= SMALL_MAX)
-		return raw_expect(thread, size);
+	if (bytes - 1 >= SMALL_MAX)
+		return raw_expect(python, thread, size);
 	thread->python.has_raw = false;
-	address = pymalloc_next(python, size);
+	address = pymalloc_next(python, bytes);
 	if (!is_granted(process, thread, address, size))
 		return python_enter(process, python, thread, address, size);
 	process_add_counter(process, COUNTER_nested_calls, 1);
@@ -226,19 +227,19 @@ static __always_inline int python_grant(struct process *process, struct python_p
 static __always_inline int python_reallocate(struct process *process, struct python_process *python,
 					     struct thread *thread, __u64 old, __u64 size)
 {
-	__u64 pool = old ? pool_of(python, old) : 0, room, address;
+	__u64 pool = old ? pool_of(python, old) : 0, bytes = size + python->hook_bytes, room, address;
 
-	if ((old && !pool) || size - 1 >= SMALL_MAX)
-		raw_expect(thread, size);
-	if (!old && size - 1 < SMALL_MAX)
-		return python_grant(process, python, thread, pymalloc_next(python, size), size);
+	if ((old && !pool) || bytes - 1 >= SMALL_MAX)
+		raw_expect(python, thread, size);
+	if (!old && bytes - 1 < SMALL_MAX)
+		return python_grant(process, python, thread, pymalloc_next(python, bytes), size);
 	if (!pool)
 		return 0;
 	room = pool_block_bytes(pool);
 	python_remove_old(process, thread, old);
-	if (size - 1 >= SMALL_MAX)
+	if (bytes - 1 >= SMALL_MAX)
 		return 0;
-	address = size <= room && 4 * size > 3 * room ? old : pymalloc_next(python, size);
+	address = bytes <= room && 4 * bytes > 3 * room ? old : pymalloc_next(python, bytes);
 	return python_grant(process, python, thread, address, size);
 }
 
@@ -249,10 +250,24 @@ static __always_inline bool makes_arena(struct python_process *python)
 	       !deferred_address(python);
 }
 
-/* The functions of the raw domain. While an arena is made they serve the allocator itself. */
+/*
+ * The functions of the raw domain. While an arena is made they serve the allocator itself. A large object passes the debug
+ * hooks of both domains.
+ */
 static __always_inline int python_raw(struct python_process *python, struct thread *thread, __u64 size)
 {
-	return makes_arena(python) ? 0 : raw_expect(thread, size);
+	if (makes_arena(python))
+		return 0;
+	if (!python->hook_bytes || !thread->python.has_raw || size != thread->python.raw_bytes)
+		return raw_expect(python, thread, size);
+	thread->python.raw_bytes += python->hook_bytes;
+	return 0;
+}
+
+/* Whether the debug hook of the raw domain will come by for the same block. */
+static __always_inline bool raw_hook_follows(struct python_process *python, __u32 domain, __u64 address)
+{
+	return python->hook_bytes && domain != PYTHON_RAW && address && !pool_of(python, address);
 }
 
 static __always_inline int python_free(struct process *process, struct thread *thread, __u64 address)
@@ -355,6 +370,10 @@ __weak __noinline int python_apply(struct thread *thread, __u64 cookie, __u64 si
 		process_count_loss(process, LOSS_python_calls_early);
 		return 0;
 	}
+	if (pointer && operation < PYTHON_OPERATION_NR)
+		pointer -= python->hook_head; /* the books have the blocks of the allocators */
+	if (operation == PYTHON_FREE && raw_hook_follows(python, python_calls[row].domain, pointer))
+		return 0;
 	if (frees && !thread)
 		return python_free(process, NULL, pointer);
 	if (!thread) {
@@ -397,12 +416,22 @@ static __noinline int python_lose(struct thread *thread)
 
 #define FLAG_ZF (1 << 6)
 
+/* The debug hooks of all domains may call those of the raw one. The context, the first argument, begins with a letter. */
+static __always_inline bool is_of_raw(struct pt_regs *ctx)
+{
+	char letter = 0;
+
+	bpf_probe_read_user(&letter, sizeof(letter), (void *)PT_REGS_PARM1(ctx));
+	return letter == 'r';
+}
+
 /* Whether the call takes place here, and not by a pointer. */
-static __always_inline bool is_called_here(const struct pt_regs *ctx, __u64 cookie)
+static __always_inline bool is_called_here(struct pt_regs *ctx, __u64 cookie)
 {
 	__u32 row = COOKIE_CUSTOM_CALL(cookie);
 
-	return row < PYTHON_CALLS_MAX && (!python_calls[row].asks_zf || ctx->flags & FLAG_ZF);
+	return row < PYTHON_CALLS_MAX && (!python_calls[row].asks_zf || ctx->flags & FLAG_ZF) &&
+	       (!python_calls[row].asks_letter || is_of_raw(ctx));
 }
 
 static __always_inline int enter_python(struct pt_regs *ctx, struct thread *thread, __u64 cookie)
@@ -420,16 +449,14 @@ static __always_inline int enter_python(struct pt_regs *ctx, struct thread *thre
 
 /*
  * The entry of a function of the C library, with its own arguments. Only a call that serves a request of Python is
- * recorded, with the size that Python has asked for (it asks for one byte instead of none).
+ * recorded, with the size that Python has asked for.
  */
 static __always_inline int enter_python_heap(struct thread *thread, __u64 cookie, __u64 sp, __u64 size, __u64 old)
 {
-	__u64 asked = thread->python.raw_size;
-
 	thread->python.has_raw = false;
-	if (size != (asked ?: 1))
+	if (size != thread->python.raw_bytes)
 		return 1;
-	return call_begin(thread, cookie | COOKIE_IN_SESSION, sp, asked, old);
+	return call_begin(thread, cookie | COOKIE_IN_SESSION, sp, thread->python.raw_size, old);
 }
 
 #endif

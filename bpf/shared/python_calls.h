@@ -19,7 +19,8 @@ struct python_call {
 	bpf_u32 operation; /* enum python_operation */
 	bpf_u32 domain;	   /* enum python_domain */
 	bpf_u32 asks_zf;   /* the call takes place only if ZF is set at the probe */
-	bpf_u32 is_used;
+	unsigned short is_used;
+	unsigned short asks_letter; /* the call counts only if the context says that it is of the raw domain (debug hooks) */
 };
 _Static_assert(sizeof(struct python_call) == 64, "no padding");
 
@@ -43,10 +44,12 @@ struct python_process {
 	bpf_u64 pool_bytes, arena_bytes; /* powers of two */
 	bpf_u32 in_interpreter; /* 0: pools_at is known; 1: main interpreter + state; 2: the pointer there */
 	bpf_u32 state;
+	bpf_u32 hook_bytes; /* debug hooks ask the allocators for so many bytes more; 0: there are none */
+	bpf_u32 hook_head;  /* so many of these are before what they give out */
 	struct python_deferred deferred;
 	struct python_offsets offsets;
 };
-_Static_assert(sizeof(struct python_process) == 112 + sizeof(struct python_offsets), "no padding");
+_Static_assert(sizeof(struct python_process) == 120 + sizeof(struct python_offsets), "no padding");
 
 /* A word of struct traceback that is a Python frame: code id, and the instruction as an offset in its code. */
 #define PYTHON_FRAME (1ULL << 63)

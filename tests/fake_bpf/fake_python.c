@@ -48,6 +48,10 @@ static const struct python_call rows[ROW_NR] = {
 			     .size = NONE, .count = NONE, .pointer = IN(si) },
 	[ROW_CODE_END] = { .operation = PYTHON_CODE_END, .domain = PYTHON_RAW, .is_used = 1,
 			   .size = NONE, .count = NONE, .pointer = IN(di) },
+	[ROW_HOOK] = { .operation = PYTHON_MALLOC, .domain = PYTHON_RAW, .is_used = 1, .asks_letter = 1,
+		       .size = IN(si), .count = NONE, .pointer = NONE },
+	[ROW_HOOK_FREE] = { .operation = PYTHON_FREE, .domain = PYTHON_RAW, .is_used = 1, .asks_letter = 1,
+			    .size = NONE, .count = NONE, .pointer = IN(si) },
 };
 
 static const struct python_offsets offsets = {
@@ -128,7 +132,8 @@ void python_begin_world(bool tells)
 
 void pass_place(__u32 row, struct pt_regs regs)
 {
-	bool frees = row == ROW_FREE || row == ROW_UNTRACK || row == ROW_POOL_CLOSE || row == ROW_CODE_END;
+	bool frees = row == ROW_FREE || row == ROW_UNTRACK || row == ROW_POOL_CLOSE || row == ROW_CODE_END ||
+		     row == ROW_HOOK_FREE;
 	__u32 shape = frees ? SHAPE_PYTHON_FREE : SHAPE_PYTHON;
 
 	regs.sp = sp_at(5);

@@ -58,7 +58,7 @@ struct type {
 };
 
 enum { ROW_MALLOC = 0, ROW_CALLOC, ROW_REALLOC, ROW_FREE, ROW_CREATION, ROW_RAW, ROW_TRACK, ROW_UNTRACK,
-       ROW_POOL_OPEN, ROW_POOL_CLOSE, ROW_CODE_END, ROW_NR };
+       ROW_POOL_OPEN, ROW_POOL_CLOSE, ROW_CODE_END, ROW_HOOK, ROW_HOOK_FREE, ROW_NR };
 
 extern char arena[ARENA];
 extern struct arena_object arenas[2]; /* one of them is in use */

@@ -17,19 +17,18 @@ MUTANTS_PYTHON = {
     "python: an address in no arena is in a pool": (
         "python/pymalloc.bpf.h", "\tif (nr >= read_half(base + python->max_arenas))\n\t\treturn 0;\n", ""),
     "python: a realloc always stays": (
-        "python/python_calls.bpf.h", "size <= room && 4 * size > 3 * room ? old", "size <= room ? old"),
+        "python/python_calls.bpf.h", "bytes <= room && 4 * bytes > 3 * room ? old", "bytes <= room ? old"),
     "python: a realloc's own malloc counts": (
         "python/python_calls.bpf.h", "address && address == granted &&", "false && address == granted &&"),
     "python: a realloc's own free is unknown": (
         "python/python_calls.bpf.h", "if (thread && thread->python.freed == address)", "if (false)"),
     "python: any call of the heap serves it": (
-        "python/python_calls.bpf.h", "\tif (size != (asked ?: 1))\n\t\treturn 1;\n", ""),
+        "python/python_calls.bpf.h", "\tif (size != thread->python.raw_bytes)\n\t\treturn 1;\n", ""),
     "python: a request of the heap stays": (
-        "python/python_calls.bpf.h", "\t__u64 asked = thread->python.raw_size;\n\n\tthread->python.has_raw = false;",
-        "\t__u64 asked = thread->python.raw_size;\n"),
+        "python/python_calls.bpf.h", "{\n\tthread->python.has_raw = false;\n\tif (size !=", "{\n\tif (size !="),
     "python: the allocator's own memory is Python's": (
-        "python/python_calls.bpf.h", "return makes_arena(python) ? 0 : raw_expect(thread, size)",
-        "return raw_expect(thread, size)"),
+        "python/python_calls.bpf.h", "return makes_arena(python) ? 0 : raw_expect(python, thread, size)",
+        "return raw_expect(python, thread, size)"),
     "python: a block of a new arena is forgotten": (
         "python/python_calls.bpf.h", "\t\tsettle_first(process, python);\n", "\t\t;\n"),
     "python: only the thread that made an arena finds its block": (
@@ -97,6 +96,23 @@ MUTANTS_PYTHON = {
     "growth: a code object's end frees its block": (
         "python/python_calls.bpf.h", "if (!is_recording(process) || operation == PYTHON_CODE_END)",
         "if (!is_recording(process))"),
+    "hooks: a block is as large as what is asked for": (
+        "python/python_calls.bpf.h", "__u64 bytes = size + python->hook_bytes, address;", "__u64 bytes = size, address;"),
+    "hooks: a realloc's block is as large as what is asked for": (
+        "python/python_calls.bpf.h", "bytes = size + python->hook_bytes, room", "bytes = size, room"),
+    "hooks: a new arena's block is as large as what is asked for": (
+        "python/python_calls.bpf.h", "CLASS_OF(python->deferred.size + python->hook_bytes)", "CLASS_OF(python->deferred.size)"),
+    "hooks: the heap is asked for as much as they are": (
+        "python/python_calls.bpf.h", "raw_bytes = size + python->hook_bytes ?: 1", "raw_bytes = size ?: 1"),
+    "hooks: a large object passes one hook": (
+        "python/python_calls.bpf.h", "\tif (!python->hook_bytes || !thread->python.has_raw || size != thread->python.raw_bytes)\n",
+        "\tif (true)\n"),
+    "hooks: a large object is freed by one hook": (
+        "python/python_calls.bpf.h", "return python->hook_bytes && domain != PYTHON_RAW && address &&", "return false &&"),
+    "hooks: they give out whole blocks": ("python/python_calls.bpf.h", "\t\tpointer -= python->hook_head;", "\t\t;"),
+    "hooks: an object begins with its block": ("python/creations.bpf.h", "\t\taddress -= python->hook_head;\n", "\t\t;\n"),
+    "hooks: any domain's call of a raw one counts": (
+        "python/python_calls.bpf.h", " &&\n\t       (!python_calls[row].asks_letter || is_of_raw(ctx))", ""),
     "python: layouts hold after an exec": (
         "python/python_calls.bpf.h", "\t\tprocess_count_loss(process, LOSS_python_calls_early);\n", ""),
 }

@@ -17,8 +17,9 @@ def compare_shapes(bench, python, ignored=()):
 
 
 def compare_others(bench, python, ignored=()):
-    """The C library's blocks, a tracemalloc that comes later, blocks of libraries."""
-    compare_shape(bench, "everything", python, ignored, PYTHONMALLOC="malloc")
+    """The C library's blocks, debug hooks, a tracemalloc that comes later, blocks of libraries."""
+    for name in ("malloc", "debug"):
+        compare_shape(bench, "everything", python, ignored, PYTHONMALLOC=name)
     compare_while_tracemalloc_stops(bench, python, ignored)
     compare_in_one_process(bench, "tracked", True, "--retag", python=python, ignored=ignored)
 

@@ -12,6 +12,10 @@
 #include "collect/process/objects.h"
 #include "elf/python/python_info.h"
 
+/* Debug hooks: the size and a letter before the block, as many bytes behind it as the size has (without serial numbers). */
+#define HOOK_HEAD 16
+#define HOOK_BYTES 24
+
 /* Finds the row with these values, or fills a new one. */
 static int find_python_call(const struct allocsnap_bpf *bpf, const struct python_call *call, uint32_t *ret)
 {
@@ -31,7 +35,8 @@ static int add_python_place(const struct allocsnap_bpf *bpf, const struct python
 {
 	const struct python_call call = {
 		.size = place->size, .count = place->count, .pointer = place->pointer,
-		.operation = place->operation, .domain = place->domain, .asks_zf = place->asks_zf, .is_used = true,
+		.operation = place->operation, .domain = place->domain, .asks_zf = place->asks_zf,
+		.asks_letter = place->asks_letter, .is_used = true,
 	};
 	struct probe_place probe = { .offset = place->offset };
 	uint32_t row;
@@ -144,6 +149,8 @@ void python_process_make(const struct python_info *info, uint64_t bias, struct p
 		.arena_bytes = pools->arena_bytes,
 		.in_interpreter = pools->in_interpreter,
 		.state = pools->state,
+		.hook_bytes = info->is_hooked ? HOOK_BYTES : 0,
+		.hook_head = info->is_hooked ? HOOK_HEAD : 0,
 		.offsets = info->offsets,
 	};
 }

@@ -134,27 +134,33 @@ static bool has_other_c_library(const struct mappings *mappings)
 	return false;
 }
 
-/* Whether the allocators in force are the file's own, or those with tracemalloc in front. NULL, or what is in the way. */
-static const char *find_hook(struct target *target, const struct python_info *info, uint64_t bias)
+/*
+ * Whether the allocators in force are the file's own, or those with tracemalloc or debug hooks in front. NULL, or what is
+ * in the way. Fills in the functions of debug hooks.
+ */
+static const char *find_hooks(struct target *target, const struct python_info *info, uint64_t bias, struct python_asked *ret)
 {
 	const struct python_memory memory = { target, read_target };
+	unsigned int debug_nr = 0;
 
 	for (int domain = 0; domain < PYTHON_DOMAIN_NR; domain++) {
 		struct python_layers layers;
-		enum python_layer_kind kind;
 
 		if (python_layers_read(info, bias, domain, &memory, &layers, NULL) || !layers.nr)
 			return "functions of another file are in front of its allocators, or these cannot be read";
-		kind = layers.layer[layers.recorded].kind;
-		if (kind != PYTHON_LAYER_PLAIN)
-			return "debug hooks (PYTHONMALLOC=debug, -X dev) or those of a library are in front of its allocators";
+		if (layers.layer[layers.recorded].kind == PYTHON_LAYER_PLAIN)
+			continue;
+		if (!python_layers_debug_own(&layers, info, bias, domain))
+			return "debug hooks are in front of other allocators than its own";
+		python_layers_asked(&layers, bias, ret->function[domain]);
+		debug_nr++;
 	}
-	return NULL;
+	return debug_nr % PYTHON_DOMAIN_NR ? "debug hooks are in front of some of its allocators only" : NULL;
 }
 
 /* NULL, or why its objects cannot be recorded. */
 static const char *find_fault(const struct collector *collector, struct target *target, const struct python_info *info,
-			      uint64_t bias)
+			      uint64_t bias, struct python_asked *ret)
 {
 	if (*info->fault)
 		return info->fault;
@@ -164,7 +170,7 @@ static const char *find_fault(const struct collector *collector, struct target *
 		return "it was not found where its objects begin, which --retag needs";
 	if (has_other_c_library(&target->mappings))
 		return "its C library is not glibc";
-	return target->life.started_ns ? NULL : find_hook(target, info, bias); /* later the program may be about to begin */
+	return target->life.started_ns ? NULL : find_hooks(target, info, bias, ret); /* later the program may be about to begin */
 }
 
 /* ---- the decision ---- */
@@ -217,21 +223,40 @@ static int attach_heap_for_python(struct collector *collector, struct target *ta
 	return err;
 }
 
-static int try_python(struct collector *collector, struct target *target, uint32_t object,
-		      const struct python_info *info, struct reason *why)
+/* Debug hooks have places of their own: the file reader finds them. */
+static int find_places_of_hooks(struct collector *collector, uint32_t object, const struct python_asked *asked,
+				struct python_info *info)
 {
+	struct python_info hooked;
+	int err;
+
+	if (!asked->function[PYTHON_RAW][PYTHON_MALLOC])
+		return 0;
+	err = parser__python(collector->helpers.parser, collector->objects.object[object]->fd, asked, &hooked, NULL);
+	if (err)
+		return err;
+	python_info_release(info);
+	*info = hooked;
+	return 0;
+}
+
+static int try_python(struct collector *collector, struct target *target, uint32_t object, struct python_info *info,
+		      struct reason *why)
+{
+	struct python_asked asked = { .creations = collector->options.python_retag };
 	const char *path = collector->objects.object[object]->path, *fault;
 	struct reason why_not = {};
 	uint64_t bias = 0;
 	int err;
 
 	fault = find_bias(&target->mappings, object, info, &bias) || *info->fault ?
-			find_fault(collector, target, info, bias) : "its code is not mapped";
+			find_fault(collector, target, info, bias, &asked) : "its code is not mapped";
 	if (fault) {
 		note_python(collector, target, path, fault);
 		return 0;
 	}
-	err = attach_python(collector, target, object, info, bias, &why_not);
+	err = find_places_of_hooks(collector, object, &asked, info) ?:
+	      attach_python(collector, target, object, info, bias, &why_not);
 	if (err && is_of_process(err))
 		return reason_set(why, err, "%s", *why_not.text ? why_not.text : strerror(-err));
 	if (err)

@@ -118,7 +118,7 @@ static bool is_sound_site(const struct python_info *info, uint32_t i, uint64_t f
 
 	return site->offset < file_bytes && site->vaddr >= info->text_start && site->vaddr < info->text_end &&
 	       (!i || info->site[i - 1].vaddr < site->vaddr) && site->operation < PYTHON_OPERATION_MAX &&
-	       site->domain < PYTHON_DOMAIN_NR && site->asks_zf <= 1 && site->is_entry <= 1 &&
+	       site->domain < PYTHON_DOMAIN_NR && site->asks_zf <= 1 && site->is_entry <= 1 && site->asks_letter <= 1 &&
 	       argument_source_is_sound(&site->size) && argument_source_is_sound(&site->count) && argument_source_is_sound(&site->pointer);
 }
 
@@ -138,7 +138,7 @@ bool python_info_is_sound(const struct python_info *info, uint64_t file_bytes)
 		return false;
 	if (*info->fault)
 		return !info->site_nr;
-	if (!has_known_offsets(info) || info->text_start >= info->text_end || info->pools.is_known > 1 ||
+	if (!has_known_offsets(info) || info->text_start >= info->text_end || info->pools.is_known > 1 || info->is_hooked > 1 ||
 	    info->pools.in_interpreter > 2)
 		return false;
 	for (uint32_t i = 0; i < info->site_nr; i++)

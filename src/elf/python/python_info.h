@@ -42,7 +42,8 @@ struct python_site {
 	uint8_t domain;		 /* enum python_domain; PYTHON_OBJECT for functions that mem has, too */
 	uint8_t asks_zf;	 /* the call takes place if ZF is set at the probe; otherwise another function is in force, and its entry sees the call */
 	uint8_t is_entry;	 /* of a function, not a copied body; the stack pointer may have moved since */
-	uint32_t pad;
+	uint8_t asks_letter;	 /* a debug hook of the raw domain, which those of the other domains call, too: the context says which */
+	uint8_t pad[3];
 	/* Where an operation has no such argument: constant 0. PYTHON_CREATION: the object is the pointer. PYTHON_TRACK and PYTHON_UNTRACK: the domain is in count. PYTHON_POOL_OPEN: the size class is the size. */
 	struct argument_source size, count, pointer;
 };
@@ -54,7 +55,7 @@ enum python_pools_asked {
 	PYTHON_POOLS_ONLY,	/* all calls */
 };
 
-/* The functions that the process uses instead of the file's own functions: vaddrs in the same file; 0: the file's own. */
+/* The debug hooks that are in front of the file's own functions (python_layers.h): vaddrs in the same file; 0: there are none. */
 struct python_asked {
 	uint64_t function[PYTHON_DOMAIN_NR][PYTHON_OPERATION_NR];
 	uint32_t creations; /* 1: the places where objects begin are wanted, too */
@@ -77,7 +78,7 @@ struct python_pools {
 
 struct python_info {
 	struct python_version version;
-	uint32_t pad;
+	uint32_t is_hooked; /* the places are those of debug hooks: each block is larger than what they give out */
 	char fault[PYTHON_FAULT_MAX]; /* why it cannot be recorded, in words, or ""; only version and runtime are valid then */
 	uint64_t runtime;	      /* _PyRuntime */
 	uint64_t table[PYTHON_DOMAIN_NR]; /* addresses of the three tables; each PYTHON_ALLOCATOR_BYTES */

@@ -91,6 +91,19 @@ int python_layers_read(const struct python_info *info, uint64_t bias, enum pytho
 	return 0;
 }
 
+bool python_layers_debug_own(const struct python_layers *layers, const struct python_info *info, uint64_t bias,
+			     enum python_domain domain)
+{
+	const struct python_layer *debug = &layers->layer[layers->recorded], *next = debug + 1;
+
+	if (debug->kind != PYTHON_LAYER_DEBUG || layers->recorded + 2 != layers->nr || next->kind != PYTHON_LAYER_PLAIN)
+		return false;
+	for (unsigned int i = 0; i < PYTHON_OPERATION_NR; i++)
+		if (next->function[i] != info->function[domain][i] + bias)
+			return false;
+	return true;
+}
+
 void python_layers_asked(const struct python_layers *layers, uint64_t bias, uint64_t ret[PYTHON_OPERATION_NR])
 {
 	for (unsigned int i = 0; i < PYTHON_OPERATION_NR; i++)

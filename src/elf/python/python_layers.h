@@ -48,6 +48,10 @@ struct python_memory {
 int python_layers_read(const struct python_info *info, uint64_t bias, enum python_domain domain,
 		       const struct python_memory *memory, struct python_layers *ret, struct reason *why);
 
+/* Whether the recorded layer is that of debug hooks in front of the file's own allocator. */
+bool python_layers_debug_own(const struct python_layers *layers, const struct python_info *info, uint64_t bias,
+			     enum python_domain domain);
+
 /* The functions to be probed, as addresses of the file. */
 void python_layers_asked(const struct python_layers *layers, uint64_t bias, uint64_t ret[PYTHON_OPERATION_NR]);
 

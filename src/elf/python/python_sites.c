@@ -79,6 +79,7 @@ static int add_entry_site(struct python_search *search, uint64_t vaddr, enum pyt
 	site.operation = operation;
 	site.domain = domain;
 	site.is_entry = 1;
+	site.asks_letter = search->info->is_hooked && domain == PYTHON_RAW && operation < PYTHON_OPERATION_NR;
 	return err ?: python_add_site(search, &site);
 }
 
@@ -135,9 +136,13 @@ static int compare_python_sites(const void *a, const void *b)
 int python_find_sites(struct python_search *search)
 {
 	struct python_info *info = search->info;
-	int err = add_entries(search) ?: python_find_inlined(search);
 	uint32_t kept = 0;
+	int err;
 
+	info->is_hooked = search->asked && search->asked->function[PYTHON_RAW][PYTHON_MALLOC];
+	err = add_entries(search);
+	if (!err && !info->is_hooked)
+		err = python_find_inlined(search);
 	if (!err && search->asked && search->asked->creations)
 		err = python_find_creations(search);
 	if (!err && search->asked && search->asked->pools)
