@@ -20,6 +20,7 @@ const volatile struct user_call user_calls[CUSTOM_CALLS_MAX] = {};
 struct sampler_call sampler_calls[SAMPLER_CALLS_MAX] = {};
 struct python_call python_calls[PYTHON_CALLS_MAX] = {};
 __u32 python_code_ids = 0;
+__u64 python_codes_held = 0, python_codes_most = ~0ULL;
 __u64 mapping_generation = 0;
 __u64 code_generation = 0;
 __u64 shared_paused = 0;
@@ -190,6 +191,19 @@ static __always_inline bool begin_entry(__u64 cookie, struct thread **ret_thread
 	return true;
 }
 
+/* The same for a link of this process alone, which counts whatever links others have (filter/links.bpf.h). */
+static __always_inline bool begin_own_entry(__u64 cookie, struct thread **ret_thread)
+{
+	bool is_bystander;
+
+	*ret_thread = own_thread(&is_bystander);
+	if (is_bystander)
+		count_bystander(trap_at_entry(cookie), 1);
+	else
+		cost_begin(*ret_thread);
+	return !is_bystander;
+}
+
 SEC("uprobe")
 int BPF_KPROBE(enter_call)
 {
@@ -288,7 +302,7 @@ int BPF_KPROBE(python_place)
 	__u64 cookie = bpf_get_attach_cookie(ctx);
 	struct thread *thread;
 
-	if (!begin_entry(cookie, &thread))
+	if (!begin_own_entry(cookie, &thread))
 		return 0;
 	enter_python(ctx, thread, cookie);
 	cost_end(thread, trap_at_entry(cookie));
@@ -302,7 +316,7 @@ int BPF_KPROBE(python_creation)
 	__u64 cookie = bpf_get_attach_cookie(ctx);
 	struct thread *thread;
 
-	if (!begin_entry(cookie, &thread))
+	if (!begin_own_entry(cookie, &thread))
 		return 0;
 	enter_creation(ctx, thread, cookie);
 	cost_end(thread, trap_at_entry(cookie));
@@ -336,8 +350,6 @@ int BPF_KPROBE(python_heap)
 		return 1;
 	}
 	if (PT_REGS_IP(ctx) == bpf_get_func_ip(ctx)) {
-		if (!link_counts(thread, cookie))
-			return 1;
 		cost_begin(thread);
 		size = heap_request(ctx, cookie, &old);
 		stays = !thread || !thread->python.has_raw ||

@@ -21,8 +21,8 @@
  *	bystander_traps  enum trap             number, per CPU       3                probes          loader
  *	admissions       enum admission_place  scratch, per CPU      3                programs        programs
  *
- *	python_processes memory                struct python_process 4096            loader, probes  probes
- *	python_codes     python_code_key       struct python_code_known 256 Ki       probes          both
+ *	python_processes memory                struct python_process * 4096          loader, probes  both
+ *	python_codes     python_code_key       struct python_code_known * 256 Ki     probes          both
  *	python_code_records  ring buffer       struct python_code_record * 4 Ki      probes          loader
  *
  *	unwind_objects   unwind_file           struct unwind_object  4096             loader, probes  both
@@ -51,8 +51,8 @@
  * blocks and tracebacks are not preallocated. The memory of blocks follows the number of live blocks. The loader
  * deletes tracebacks without blocks once half of their room is taken, or once one process has very many.
  *
- * If several processes may be recorded, no process may hold all of blocks, dropped_blocks, tracebacks and
- * process_slots: see "Shares" in docs/recording.md. For a process at its share the map counts as full.
+ * If several processes may be recorded, no process may hold all of blocks, dropped_blocks, tracebacks, python_codes
+ * and process_slots: see "Shares" in docs/recording.md. For a process at its share the map counts as full.
  *
  * Store the error of an update or a delete in an int before you compare it. Before kernel 6.4 maps return an int,
  * and the upper half of the register is 0: as a long it would never equal -EEXIST.

@@ -98,7 +98,7 @@ static __always_inline long admit_child(struct process *parent, struct task_stru
 		__builtin_memcpy(process->args, parent->args, sizeof(process->args));
 	}
 	process->is_forked = !shares_memory;
-	begin_first_image(process, shares_memory ? parent : NULL);
+	begin_first_image(process, parent, shares_memory);
 	return 0;
 }
 
@@ -184,7 +184,7 @@ static __noinline int admit_program(struct task_struct *task)
 	process->admitted_ns = bpf_ktime_get_ns();
 	bpf_get_current_comm(process->comm, sizeof(process->comm));
 	read_args(process, task);
-	begin_first_image(process, NULL);
+	begin_first_image(process, NULL, false);
 	forget_calls(task);
 	ring(task->tgid);
 	return 0;

@@ -133,6 +133,15 @@ static __always_inline bool is_stored(enum call_shape shape)
 	return shape == SHAPE_POSIX_MEMALIGN || shape == SHAPE_CUSTOM_OUT;
 }
 
+/*
+ * Whether the calls of the heap are left out, because the books have what CPython allocates: other processes share the
+ * probes of the heap. A recording of one process has none there.
+ */
+static __always_inline bool heap_is_hidden(const struct process *process, __u32 layer)
+{
+	return settings.has_python && layer == LAYER_HEAP && process->python_memory == process->memory;
+}
+
 /* The thread has no books. If its process runs in memory that the owner has left, the process counts the loss. */
 static __noinline int lose_ownerless(void)
 {
@@ -169,6 +178,8 @@ __weak __noinline int call_begin(struct thread *thread, __u64 cookie, __u64 sp, 
 
 	if (!process || layer >= LAYER_NR)
 		return lose_ownerless();
+	if (heap_is_hidden(process, layer))
+		return 1;
 	if (!thread) {
 		process_count_loss(process, LOSS_threads_dropped);
 		if (pointer && !is_stored(shape)) /* a realloc, most likely successful */
@@ -243,7 +254,7 @@ static __always_inline void call_finish(const struct caller *caller, struct proc
 		else
 			realloc_fail(process, call, now);
 	}
-	if (call->is_unwanted || is_of_sampler(process, call->layer) ||
+	if (call->is_unwanted || is_of_sampler(process, call->layer) || heap_is_hidden(process, call->layer) ||
 	    !is_recording(process)) { /* in a gap its free would be missed */
 		if (address && call->layer == LAYER_MAPPING)
 			range_remove(address, call->size, 0, 0, now);
@@ -343,7 +354,7 @@ __weak __noinline int free_begin(struct thread *thread, __u64 cookie, __u64 sp, 
 	process = process_of_thread(thread);
 	if (!process)
 		lose_ownerless();
-	if (!process || !is_recording(process) || layer >= LAYER_NR)
+	if (!process || !is_recording(process) || layer >= LAYER_NR || heap_is_hidden(process, layer))
 		return 0;
 	if (!thread && layer == LAYER_MAPPING)
 		process_count_loss(process, LOSS_threads_dropped);

@@ -160,12 +160,20 @@ static __always_inline struct process *claim_process_slot(struct task_struct *ta
 	return process;
 }
 
-/* Gives new books their image. memory_of: the parent that shares its memory, or NULL. The image is written last. */
-static __always_inline void begin_first_image(struct process *process, const struct process *memory_of)
+/* The copy of a process's memory at fork: what it records of it, its child does, too. */
+static __always_inline void keep_python(struct process *process, const struct process *parent)
+{
+	if (parent && parent->python_memory == parent->memory)
+		process->python_memory = process->memory;
+}
+
+/* Gives new books their image. parent: NULL after an exec. The image is written last. */
+static __always_inline void begin_first_image(struct process *process, const struct process *parent, bool shares_memory)
 {
 	__u64 image = __sync_fetch_and_add(&next_image, 1);
 
-	process->memory = memory_of ? memory_of->memory : image;
+	process->memory = shares_memory ? parent->memory : image;
+	keep_python(process, parent);
 	process->image = image;
 }
 

@@ -19,6 +19,9 @@
 
 extern __u32 python_code_ids; /* given out so far */
 
+/* Entries of python_codes, and the most that one process may have: the loader sets it by what is free. */
+extern __u64 python_codes_held, python_codes_most;
+
 static __always_inline __u64 read_word(__u64 address)
 {
 	__u64 word = 0;
@@ -115,8 +118,25 @@ __weak __noinline int code_tell(__u64 address, __u64 memory, __u32 id)
 	return 0;
 }
 
-static __always_inline struct python_code_known code_find(const struct process *process,
-							  const struct python_process *python, __u64 address)
+/* Tells of the code object and notes its number. 0, or an error: no room, or the process has its share. */
+static __always_inline long code_note(const struct python_code_key *key, struct python_process *python,
+				      const struct python_code_known *new, bool is_there)
+{
+	int err;
+
+	if (!is_there && python->code_nr >= *(volatile __u64 *)&python_codes_most)
+		return -ENOSPC;
+	err = code_tell(key->address, key->memory, new->id);
+	err = err ?: bpf_map_update_elem(&python_codes, key, new, BPF_ANY);
+	if (err || is_there)
+		return err;
+	__sync_fetch_and_add(&python->code_nr, 1);
+	__sync_fetch_and_add(&python_codes_held, 1);
+	return 0;
+}
+
+static __always_inline struct python_code_known code_find(const struct process *process, struct python_process *python,
+							  __u64 address)
 {
 	struct python_code_key key = { address, process->memory };
 	const struct python_code_known *known = bpf_map_lookup_elem(&python_codes, &key);
@@ -127,7 +147,7 @@ static __always_inline struct python_code_known code_find(const struct process *
 	if (python->offsets.code_first_traceable != PYTHON_NO_OFFSET)
 		new.first_traceable = read_half(address + python->offsets.code_first_traceable);
 	new.id = (__sync_fetch_and_add(&python_code_ids, 1) + 1) & 0x7fffffff;
-	if (code_tell(address, process->memory, new.id) || bpf_map_update_elem(&python_codes, &key, &new, BPF_ANY))
+	if (code_note(&key, python, &new, known))
 		new.id = PYTHON_CODE_UNKNOWN;
 	return new;
 }
@@ -136,8 +156,15 @@ static __always_inline struct python_code_known code_find(const struct process *
 static __always_inline void code_retire(__u64 address, __u64 memory)
 {
 	struct python_code_key key = { address, memory };
+	struct python_process *python;
+	int err = bpf_map_delete_elem(&python_codes, &key);
 
-	bpf_map_delete_elem(&python_codes, &key);
+	if (err)
+		return;
+	__sync_fetch_and_sub(&python_codes_held, 1);
+	python = bpf_map_lookup_elem(&python_processes, &memory);
+	if (python)
+		__sync_fetch_and_sub(&python->code_nr, 1);
 }
 
 /* ---- the walk ---- */

@@ -214,10 +214,11 @@ struct process {
 	bpf_u64 sample_rate;   /* the rate in force, below SAMPLE_RATES; the loader sets it */
 	bpf_u64 sample_rates_used; /* a bit for each rate but 0 that decided about a block */
 	bpf_u64 sampler_image; /* its own sampler tells the heap blocks of this image (sampler.bpf.h); 0: of none */
+	bpf_u64 python_memory; /* as `memory`: CPython's blocks there are recorded, and not those of the heap; 0: of none */
 	bpf_u64 counter[COUNTER_NR];
 	bpf_u64 loss[LOSS_NR];
 };
-_Static_assert(sizeof(struct process) == 8 * (35 + COUNTER_NR + LOSS_NR) + ARGS_BYTES + COMM_BYTES, "no padding");
+_Static_assert(sizeof(struct process) == 8 * (36 + COUNTER_NR + LOSS_NR) + ARGS_BYTES + COMM_BYTES, "no padding");
 
 /*
  * A pool takes its memory from a heap, a heap takes it from mappings. A block of one layer may begin at the

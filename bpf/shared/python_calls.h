@@ -46,10 +46,11 @@ struct python_process {
 	bpf_u32 state;
 	bpf_u32 hook_bytes; /* debug hooks ask the allocators for so many bytes more; 0: there are none */
 	bpf_u32 hook_head;  /* so many of these are before what they give out */
+	bpf_u64 code_nr; /* its entries of python_codes; the kernel side counts them */
 	struct python_deferred deferred;
 	struct python_offsets offsets;
 };
-_Static_assert(sizeof(struct python_process) == 120 + sizeof(struct python_offsets), "no padding");
+_Static_assert(sizeof(struct python_process) == 128 + sizeof(struct python_offsets), "no padding");
 
 /* A word of struct traceback that is a Python frame: code id, and the instruction as an offset in its code. */
 #define PYTHON_FRAME (1ULL << 63)

@@ -135,8 +135,8 @@ MUTANTS_LIFE = {
     "fork: a thread is a child": (
         "process.bpf.c", "child->tgid == parent->tgid || ", ""),
     "fork: the child is in its parent's accounting": (
-        "process.bpf.c", "\tbegin_first_image(process, shares_memory ? parent : NULL);\n",
-        "\tbegin_first_image(process, shares_memory ? parent : NULL);\n\tprocess->image = parent->image;\n"),
+        "process.bpf.c", "\tbegin_first_image(process, parent, shares_memory);\n",
+        "\tbegin_first_image(process, parent, shares_memory);\n\tprocess->image = parent->image;\n"),
     "fork: takes over the accounting of its pid": (
         "filter/everyone.bpf.h", "&tgid, &slot, BPF_NOEXIST", "&tgid, &slot, BPF_ANY"),
     "accounting: a thread goes on in the one that it had": (

@@ -45,7 +45,7 @@ MUTANTS_PYTHON = {
     "python: other interpreters have the same pools": (
         "python/python_calls.bpf.h", "\treturn !state || read_word(state", "\treturn true || read_word(state"),
     "python: code that was freed keeps its number": (
-        "python/frames.bpf.h", "\tbpf_map_delete_elem(&python_codes, &key);\n", ""),
+        "python/frames.bpf.h", "int err = bpf_map_delete_elem(&python_codes, &key);", "int err = -1;"),
     "python: code holds over a gap": (
         "python/frames.bpf.h", "if (known && known->resumed_ns == new.resumed_ns)", "if (known)"),
     "python: code without room is told": (
@@ -115,4 +115,17 @@ MUTANTS_PYTHON = {
         "python/python_calls.bpf.h", " &&\n\t       (!python_calls[row].asks_letter || is_of_raw(ctx))", ""),
     "python: layouts hold after an exec": (
         "python/python_calls.bpf.h", "\t\tprocess_count_loss(process, LOSS_python_calls_early);\n", ""),
+    "python: the heap counts, too": ("account/calls.bpf.h", "\tif (heap_is_hidden(process, layer))\n\t\treturn 1;\n", ""),
+    "python: frees of the heap are unknown": (
+        "account/calls.bpf.h", "layer >= LAYER_NR || heap_is_hidden(process, layer))", "layer >= LAYER_NR)"),
+    "python: a call of the heap that has begun counts": (
+        "account/calls.bpf.h", " || heap_is_hidden(process, call->layer) ||", " ||"),
+    "python: a forked child's heap counts": ("filter/everyone.bpf.h", "\tkeep_python(process, parent);\n", ""),
+    "python: one process may have all code objects": (
+        "python/frames.bpf.h", "!is_there && python->code_nr >=", "false && python->code_nr >="),
+    "python: code that was freed is held": (
+        "python/frames.bpf.h", "\t__sync_fetch_and_sub(&python_codes_held, 1);\n", ""),
+    "python: other links' phases count for its probes": (
+        "alloc.bpf.c", "\telse\n\t\tcost_begin(*ret_thread);\n\treturn !is_bystander;",
+        "\telse\n\t\tcost_begin(*ret_thread);\n\treturn !is_bystander && link_counts(*ret_thread, cookie);"),
 }
