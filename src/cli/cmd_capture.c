@@ -102,7 +102,7 @@ static const struct {
 	enum collector_domains domain;
 } domains[] = {
 	{ "malloc", "all heaps (default)", COLLECTOR_MALLOC },
-	{ "python", "what CPython allocates, with Python tracebacks; for one process, not in record", COLLECTOR_PYTHON },
+	{ "python", "what CPython allocates, with Python tracebacks, instead of its heap", COLLECTOR_PYTHON },
 	{ "mmap", "mmap, munmap and mremap, also calls made by a heap", COLLECTOR_MMAP },
 	{ "glibc", "this heap only; if linked statically, use malloc", COLLECTOR_GLIBC },
 	{ "musl", "this heap only; if linked statically, use malloc", COLLECTOR_MUSL },

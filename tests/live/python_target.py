@@ -2,6 +2,7 @@
 """A Python program that a test steers by lines, and that can ask its own tracemalloc."""
 import gc
 import json
+import os
 import sys
 import tracemalloc
 
@@ -26,9 +27,20 @@ def empty_free_lists():
     HELD.append([[float(i), [i], {i: i}, {}, slice(i), (i for i in ())] for i in range(300)])
 
 
-def main():
+def fork(paths):
+    """A child obeys orders from the first path, and answers to the second one."""
+    if os.fork():
+        return
+    orders, answers = paths.split()
+    with open(orders, encoding="utf-8") as lines:
+        os.dup2(os.open(answers, os.O_WRONLY), 1)
+        obey(lines)
+    os._exit(0)
+
+
+def obey(lines):
     print("ready", flush=True)
-    for line in sys.stdin:
+    for line in lines:
         order, _, argument = line.strip().partition(" ")
         if order == "start":
             tracemalloc.start(int(argument))
@@ -46,6 +58,8 @@ def main():
             python_work.work(argument)
         elif order == "shape":
             python_shapes.work(argument)
+        elif order == "fork":
+            fork(argument)
         elif order == "dump":
             with open(argument, "w", encoding="utf-8") as file:
                 json.dump(traces(), file)
@@ -53,4 +67,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    obey(sys.stdin)

@@ -90,6 +90,8 @@ def work(name):
     """At its end objects that wait in free lists are freed: tracemalloc has them with another traceback than we."""
     if name == "threads":
         in_threads(3)
+    elif name == "few":
+        plain(2)
     elif name == "tracked":
         tracked(1000)
     else:

@@ -21,7 +21,7 @@ struct trap_costs {
 	uint64_t stepped_ns; /* at an instruction that the kernel single-steps */
 	uint64_t return_ns;  /* what the return of a call adds to its entry */
 	uint64_t link_ns;    /* what each link of another process at the same probe adds to a hit; 0: not known */
-	uint64_t others_nr;  /* how many such links there are now; not a result of calibrate_traps() */
+	uint64_t others_nr;  /* how many such links there are now, at most; not a result of calibrate_traps() */
 };
 
 /*

@@ -414,20 +414,31 @@ static int describe_probe(struct snapshot_builder *builder, const struct user_al
 	return err ?: describe_domain(builder, custom, site);
 }
 
-int describe_probes(struct snapshot_builder *builder, const struct mappings *mappings, const struct probes *probes,
-		    const uint32_t *object_id)
+/* Shared probes of the heap do nothing for a process whose Python objects are recorded. */
+static int describe_probe_set(struct snapshot_builder *builder, const struct target *target,
+			      const struct probes *probes, const uint32_t *object_id, uint64_t *stepped)
 {
-	struct number stepped = { "probes_stepped", 0 };
+	const struct user_allocators *custom = target->mappings.objects->custom;
 	int err = 0;
 
 	for (size_t i = 0; i < probes->site_nr && !err; i++) {
 		const struct probe_site *site = &probes->site[i];
 
-		if (!site->is_attached || !object_id[site->object])
+		if (!site->is_attached || !object_id[site->object] ||
+		    (target->python.is_used && site->layer == LAYER_HEAP))
 			continue;
-		err = describe_probe(builder, mappings->objects->custom, site, object_id[site->object]);
-		stepped.value += site->placement.why != PLACEMENT_EMULATED;
+		err = describe_probe(builder, custom, site, object_id[site->object]);
+		*stepped += site->placement.why != PLACEMENT_EMULATED;
 	}
+	return err;
+}
+
+int describe_probes(struct snapshot_builder *builder, const struct target *target, const uint32_t *object_id)
+{
+	struct number stepped = { "probes_stepped", 0 };
+	int err = describe_probe_set(builder, target, target->probes.used, object_id, &stepped.value) ?:
+		  describe_probe_set(builder, target, &target->probes.python, object_id, &stepped.value);
+
 	return err ?: describe_numbers(builder, &stepped, 1);
 }
 

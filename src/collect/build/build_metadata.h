@@ -16,8 +16,7 @@ int describe_counters(struct snapshot_builder *builder, const uint64_t *counter,
 		      const uint64_t *loss);
 
 /* object_id: one for each object of struct objects, 0 if the process does not use the object. */
-int describe_probes(struct snapshot_builder *builder, const struct mappings *mappings, const struct probes *probes,
-		    const uint32_t *object_id);
+int describe_probes(struct snapshot_builder *builder, const struct target *target, const uint32_t *object_id);
 
 /* "20261121T031500.123Z", "2026-11-21T03:15:00.123Z": UTC, in text[32]. */
 const char *format_time_compact(char text[32], uint64_t wall_ns);

@@ -376,7 +376,7 @@ static void count_loader_losses(const struct assembly *assembly, const struct sn
 {
 	const struct target *target = assembly->target;
 	const struct mappings *mappings = &target->mappings;
-	const struct probes *probes = target->probes.used;
+	const struct probes *probes = target->probes.used, *python = &target->probes.python;
 
 	count_ends(assembly, loss);
 	loss[LOSS_unwind_tables_missing] = unwind_tables_missing(snapshot_context->unwind_tables, mappings);
@@ -394,7 +394,8 @@ static void count_loader_losses(const struct assembly *assembly, const struct sn
 	loss[LOSS_python_blocks_unseen] = target->python.checked.unseen;
 	loss[LOSS_python_blocks_gone] = target->python.checked.gone;
 	loss[LOSS_python_creations_unknown] = target->python.creation_unknown_nr;
-	loss[LOSS_functions_unprobed] = probes_lost_in(probes->failed, probes->failed_nr, mappings);
+	loss[LOSS_functions_unprobed] = probes_lost_in(probes->failed, probes->failed_nr, mappings) +
+					probes_lost_in(python->failed, python->failed_nr, mappings);
 	loss[LOSS_functions_dropped] = probes_lost_in(probes->dropped, probes->dropped_nr, mappings);
 	loss[LOSS_processes_dropped] = target->losses.children_dropped_nr;
 	loss[LOSS_snapshots_lost] = target->losses.snapshots_lost;
@@ -438,8 +439,7 @@ static int fill_snapshot(struct assembly *assembly, const struct process *books,
 	if (!err)
 		err = look_up_names(assembly) ?: build_python_lines(assembly->target);
 	if (!err)
-		err = describe_probes(assembly->builder, &assembly->target->mappings, assembly->target->probes.used,
-				      assembly->object_id);
+		err = describe_probes(assembly->builder, assembly->target, assembly->object_id);
 	assembly->traceback_id = calloc(assembly->target->tracebacks.traceback_nr + 1,
 					sizeof(*assembly->traceback_id));
 	if (!err && !assembly->traceback_id)

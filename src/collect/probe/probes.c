@@ -157,6 +157,13 @@ bool probes_have_looked(const struct probes *probes, uint32_t object)
 	return find_looked(probes, object);
 }
 
+int probes_note_looked(struct probes *probes, uint32_t object)
+{
+	const struct looked looked = { .object = object, .time_ns = monotonic_now_ns(), .heap_time_ns = UINT64_MAX };
+
+	return find_looked(probes, object) ? 0 : array_push(probes, looked, looked);
+}
+
 bool probes_have_site(const struct probes *probes, uint32_t object)
 {
 	for (size_t i = 0; i < probes->site_nr; i++)

@@ -154,6 +154,9 @@ bool probes_see_heap(const struct probes *probes);
 /* Whether an object was examined. */
 bool probes_have_looked(const struct probes *probes, uint32_t object);
 
+/* Notes the same for probes that are placed otherwise, so that probes_drop() finds them. 0 or -ENOMEM. */
+int probes_note_looked(struct probes *probes, uint32_t object);
+
 /* Whether a function of an object is probed. */
 bool probes_have_site(const struct probes *probes, uint32_t object);
 

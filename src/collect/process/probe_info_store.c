@@ -8,6 +8,7 @@
 
 #include "base/array.h"
 #include "base/file_copy.h"
+#include "elf/python/python_info.h"
 #include "sandbox/client.h"
 
 #define COPIES_MAX 64
@@ -130,8 +131,29 @@ void file_facts_put(struct file_facts *facts)
 	if (!facts || --facts->user_nr)
 		return;
 	probe_info_release(&facts->facts);
+	if (facts->python)
+		python_info_release(facts->python);
+	free(facts->python);
 	file_copy__free(facts->copy);
 	free(facts);
+}
+
+int file_facts_python(struct file_facts *facts, struct parser *parser, int fd, const struct python_asked *asked,
+		      const struct python_info **ret)
+{
+	struct python_info info = {}, *python = facts->is_python_asked ? NULL : malloc(sizeof(*python));
+
+	if (!facts->is_python_asked && !python)
+		return -ENOMEM;
+	if (python && !parser__python(parser, fd, asked, &info, NULL)) {
+		*python = info;
+		facts->python = python;
+	} else {
+		free(python);
+	}
+	facts->is_python_asked = true;
+	*ret = facts->python;
+	return facts->python ? 0 : -ENOENT;
 }
 
 void probe_info_store_release(struct probe_info_store *store)

@@ -12,6 +12,7 @@
  * then returns what they want; and the owner of a file can replace its bytes after it was read.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stddef.h>
 
@@ -20,11 +21,15 @@
 
 struct file_copy;
 struct parser;
+struct python_asked;
+struct python_info;
 
 struct file_facts {
 	struct probe_info facts;
 	const struct functions_wanted *wanted; /* also looked for; NULL: none */
 	struct file_copy *copy; /* NULL: the facts belong to one file only */
+	struct python_info *python; /* its CPython, once it was asked for; NULL: there is none */
+	bool is_python_asked;
 	unsigned int user_nr;
 };
 
@@ -45,6 +50,13 @@ struct file_to_read {
 int probe_info_store_get(struct probe_info_store *store, const struct file_to_read *file,
 		    struct file_facts **ret, struct reason *why);
 void file_facts_put(struct file_facts *facts); /* NULL is allowed */
+
+/*
+ * The CPython in a file with these facts, read once. asked: always the same. It belongs to the facts. 0; -ENOENT: there is
+ * none; or -ENOMEM.
+ */
+int file_facts_python(struct file_facts *facts, struct parser *parser, int fd, const struct python_asked *asked,
+		      const struct python_info **ret);
 
 /* May be called before or after the facts that it gave out are returned. */
 void probe_info_store_release(struct probe_info_store *store);

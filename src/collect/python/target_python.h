@@ -31,7 +31,12 @@ struct target_python {
 /* After an exec: the process runs another program. */
 void target_python_begin(struct target_python *python);
 
-/* The kernel side forgets it. bpf NULL: there is none. */
-void target_python_release(struct target_python *python, const struct allocsnap_bpf *bpf);
+void target_python_release(struct target_python *python);
+
+/* The kernel side forgets the process with this memory. Returns how many of its code objects stay there, for a sweep. */
+uint64_t python_memory_forget(const struct allocsnap_bpf *bpf, uint64_t memory);
+
+/* Removes the code objects of all processes that were forgotten. 0 or a negative errno. */
+int python_codes_sweep(const struct allocsnap_bpf *bpf);
 
 #endif

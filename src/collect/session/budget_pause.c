@@ -15,6 +15,7 @@
 #include "collect/session/sampler_interval.h"
 #include "collect/session/session.h"
 #include "collect/session/budget_shared.h"
+#include "collect/session/python_shared.h"
 #include "collect/session/written_files.h"
 
 /* A link is attached or detached in a millisecond or less; a perf uprobe takes a tenth of a second. */
@@ -129,18 +130,27 @@ static void resume_kernel_side(const struct allocsnap_bpf *bpf, const struct spe
 		__atomic_store_n(&bpf->bss->shared_paused, 0, __ATOMIC_SEQ_CST);
 }
 
-static void begin_gap(struct allocsnap_bpf *bpf, struct shared_probes *shared, const struct spender *spender)
+/* The probes of a process that pause with the spender's, though they are never shared. */
+static bool pauses_python(const struct spender *spender, const struct target *target)
 {
-	pause_kernel_side(bpf, spender);
-	/* The gap begins only now: a block that entered until here is older than the gap and has lived through it. */
-	spender->pausing->open_ns = monotonic_now_ns();
-	probes_pause(spender->probes, &shared->detacher);
+	return python_is_beside(target) && !target->life.has_ended && (!spender->target || spender->target == target);
 }
 
-static void pause_recording(struct allocsnap_bpf *bpf, struct shared_probes *shared, const struct spender *spender)
+static void begin_gap(struct collector *collector, const struct spender *spender)
+{
+	pause_kernel_side(collector->bpf, spender);
+	/* The gap begins only now: a block that entered until here is older than the gap and has lived through it. */
+	spender->pausing->open_ns = monotonic_now_ns();
+	probes_pause(spender->probes, &collector->shared.detacher);
+	for (size_t i = 0; i < collector->targets.target_nr; i++)
+		if (pauses_python(spender, collector->targets.target[i]))
+			probes_pause(&collector->targets.target[i]->probes.python, &collector->shared.detacher);
+}
+
+static void pause_recording(struct collector *collector, const struct spender *spender)
 {
 	if (!pausing_make_room(spender->pausing)) /* otherwise recording goes on: an unrecorded gap would be worse */
-		begin_gap(bpf, shared, spender);
+		begin_gap(collector, spender);
 }
 
 static struct spender spender_of(struct target *target)
@@ -155,7 +165,7 @@ void budget_pause_target(struct collector *collector, struct target *target)
 	if (pausing_make_room(spender.pausing))
 		notes_add(&collector->notes, "no memory for a gap in a recording");
 	else
-		begin_gap(collector->bpf, &collector->shared, &spender);
+		begin_gap(collector, &spender);
 }
 
 void budget_mark_return(struct collector *collector, struct target *target)
@@ -170,11 +180,21 @@ void budget_open_again(struct collector *collector, struct target *target)
 {
 	const struct spender spender = spender_of(target);
 
-	if (!spender.pausing->open_ns || target->life.has_ended)
+	if (!spender.pausing->open_ns || target->life.has_ended || python_probes_resume(collector, target))
 		return;
 	resume_kernel_side(collector->bpf, &spender);
 	pausing_close_gap(spender.pausing, monotonic_now_ns());
 	target->probes.own.is_paused = false;
+}
+
+static int resume_pythons(struct collector *collector, const struct spender *spender)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < collector->targets.target_nr && !err; i++)
+		if (pauses_python(spender, collector->targets.target[i]))
+			err = python_probes_resume(collector, collector->targets.target[i]);
+	return err;
 }
 
 /* Resumes the recording. The next look handles code that was mapped during the pause. */
@@ -186,8 +206,8 @@ static int resume_recording(struct collector *collector, const struct spender *s
 		return -ENOMEM;
 	check_probed_files(collector, spender->probes);
 	mark_kernel_return(collector->bpf, spender);
-	err = probes_resume(spender->probes, collector->bpf, &collector->objects,
-			    &collector->shared.detacher);
+	err = resume_pythons(collector, spender) ?: probes_resume(spender->probes, collector->bpf, &collector->objects,
+								  &collector->shared.detacher);
 	if (err)
 		return err;
 	put_off_unplaced_objects(collector, spender->probes);
@@ -354,7 +374,7 @@ static void apply_budget(struct collector *collector, const struct spender *spen
 
 	if (shall_pause && !is_paused) {
 		note_pauses(collector, spender);
-		pause_recording(collector->bpf, &collector->shared, spender);
+		pause_recording(collector, spender);
 	} else if (!shall_pause && is_paused)
 		resume_spender(collector, spender);
 }
@@ -433,7 +453,7 @@ void budget_lose_probes(struct collector *collector)
 
 	for (size_t i = 0; spender_at(collector, i, &spender); i++)
 		if (!spender.probes->is_paused && !spender_has_ended(&spender))
-			begin_gap(collector->bpf, &collector->shared, &spender);
+			begin_gap(collector, &spender);
 }
 
 static bool spender_is_spending(const struct collector *collector, const struct spender *spender, uint64_t now_ns)
@@ -460,7 +480,7 @@ void pause_spenders(struct collector *collector)
 		if (spender.probes->is_paused || spender_has_ended(&spender))
 			continue;
 		if (spender_is_spending(collector, &spender, now_ns))
-			pause_recording(collector->bpf, &collector->shared, &spender);
+			pause_recording(collector, &spender);
 	}
 }
 

@@ -156,8 +156,8 @@ static int check_collector_options(const struct collector_options *options, stru
 		return reason_set(why, -EINVAL, "the budget can be %u percent at most", COLLECTOR_MAX_OVERHEAD_MOST);
 	if (options->max_size && options->min_size > options->max_size)
 		return reason_set(why, -EINVAL, "the least size is above the most");
-	if (options->domains & COLLECTOR_PYTHON && (options->follow_forks || options->everyone))
-		return reason_set(why, -EINVAL, "the domain python is for single processes: not with --follow-forks, and not in record");
+	if (options->domains & COLLECTOR_PYTHON && options->follow_forks && !options->everyone)
+		return reason_set(why, -EINVAL, "the domain python is not for --follow-forks: record has it for several processes");
 	if (options->domains & COLLECTOR_PYTHON && options->no_return_probes)
 		return reason_set(why, -EINVAL, "the domain python needs return probes: not with --no-return-probes");
 	if (options->python_retag && !(options->domains & COLLECTOR_PYTHON))
@@ -394,8 +394,10 @@ void remove_target(struct collector *collector, size_t i)
 {
 	struct target *target = collector->targets.target[i];
 
-	if (target->life.has_ended)
+	if (target->life.has_ended) {
 		probes_end(&target->probes.own, &collector->shared.detacher);
+		probes_end(&target->probes.python, &collector->shared.detacher);
+	}
 	add_target_to_gone(&collector->totals, &collector->budgets.pausing, target);
 	targets_close(&collector->targets, targets_take_out(&collector->targets, i));
 }

@@ -160,15 +160,23 @@ static int configure_nursery(struct allocsnap_bpf *bpf, uint32_t max_blocks)
 }
 
 #define PYTHON_RECORD_BYTES (2u << 20) /* some 1,500 code objects, until the loader comes to read them */
+#define PYTHONS_RECORDS_BYTES (8u << 20) /* of many processes */
+#define PYTHONS_CODES (1u << 20) /* of many processes */
 
-/* Only one process's Python view is recorded, so there is no room for more where many are recorded. */
+/* Without it, these maps are not used. */
 static int configure_python(struct allocsnap_bpf *bpf, const struct collector_options *options)
 {
+	int err = 0;
+
 	if (!(options->domains & COLLECTOR_PYTHON))
-		return 0;
+		return bpf_map__set_max_entries(bpf->maps.python_codes, 1) ?:
+		       bpf_map__set_max_entries(bpf->maps.python_processes, 1);
 	bpf->rodata->settings.has_python = true;
 	bpf->rodata->settings.has_pools = options->python_pools;
-	return bpf_map__set_max_entries(bpf->maps.python_code_records, PYTHON_RECORD_BYTES);
+	if (options->everyone)
+		err = bpf_map__set_max_entries(bpf->maps.python_codes, PYTHONS_CODES);
+	return err ?: bpf_map__set_max_entries(bpf->maps.python_code_records,
+					       options->everyone ? PYTHONS_RECORDS_BYTES : PYTHON_RECORD_BYTES);
 }
 
 static int configure_bpf(struct allocsnap_bpf *bpf, const struct collector_options *options,
@@ -202,7 +210,7 @@ static void choose_programs(struct allocsnap_bpf *bpf)
 	bpf_program__set_autoload(bpf->progs.leave_call, !way->has_sessions);
 	bpf_program__set_autoload(bpf->progs.process_switch, !way->has_sessions);
 	bpf_program__set_autoload(bpf->progs.alternate_stacks, !way->has_sessions);
-	/* Loaded when a CPython is found, in recordings of single processes only (late_programs.h). */
+	/* Loaded when a CPython is found (late_programs.h), unless choose_python_programs() wants them at once. */
 	bpf_program__set_autoload(bpf->progs.python_place, false);
 	bpf_program__set_autoload(bpf->progs.python_heap, false);
 	bpf_program__set_autoload(bpf->progs.python_creation, false);
@@ -216,6 +224,16 @@ static void choose_programs(struct allocsnap_bpf *bpf)
 	bpf_program__set_expected_attach_type(bpf->progs.take_sample, UPROBE_MULTI_ATTACH_TYPE);
 	bpf_program__set_expected_attach_type(bpf->progs.leave_call, UPROBE_MULTI_ATTACH_TYPE);
 	bpf_program__set_expected_attach_type(bpf->progs.leave_by_ret, UPROBE_MULTI_ATTACH_TYPE);
+}
+
+/* Where processes come and go, a newcomer must not wait for them. */
+static void choose_python_programs(struct allocsnap_bpf *bpf, const struct collector_options *options)
+{
+	bool is_at_once = options->everyone && options->domains & COLLECTOR_PYTHON && probe_way_of(bpf)->has_sessions;
+
+	bpf_program__set_autoload(bpf->progs.python_place, is_at_once);
+	bpf_program__set_autoload(bpf->progs.python_heap, is_at_once);
+	bpf_program__set_autoload(bpf->progs.python_creation, is_at_once && options->python_retag);
 }
 
 bool fentry_works(void)
@@ -292,6 +310,7 @@ struct allocsnap_bpf *load_bpf(const struct collector_options *options,
 		if (options->follow_forks || options->everyone)
 			fair_begin(bpf);
 		choose_programs(bpf);
+		choose_python_programs(bpf, options);
 		/* A newcomer must not wait for one, nor a change from return probes. */
 		if (!options->everyone && probe_way_of(bpf)->has_sessions)
 			late_programs_leave_out(bpf);

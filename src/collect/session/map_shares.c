@@ -30,7 +30,7 @@ static uint64_t blocks_capacity(const struct allocsnap_bpf *bpf)
 
 /* Held by all processes together. */
 struct held {
-	uint64_t blocks, notes, tracebacks;
+	uint64_t blocks, notes, tracebacks, codes;
 };
 
 static void set_most(struct allocsnap_bpf *bpf, const struct held *held)
@@ -43,6 +43,8 @@ static void set_most(struct allocsnap_bpf *bpf, const struct held *held)
 	__atomic_store_n(&bpf->data->tracebacks_most,
 			 fair_most(bpf_map__max_entries(bpf->maps.tracebacks), held->tracebacks),
 			 __ATOMIC_RELAXED);
+	__atomic_store_n(&bpf->data->python_codes_most,
+			 fair_most(bpf_map__max_entries(bpf->maps.python_codes), held->codes), __ATOMIC_RELAXED);
 }
 
 void fair_begin(struct allocsnap_bpf *bpf)
@@ -72,6 +74,7 @@ void fair_update(struct allocsnap_bpf *bpf, const struct targets *targets, const
 	struct held held = {
 		.blocks = health_stale(bpf).blocks,
 		.tracebacks = __atomic_load_n(&bpf->bss->tracebacks_held, __ATOMIC_RELAXED),
+		.codes = __atomic_load_n(&bpf->bss->python_codes_held, __ATOMIC_RELAXED),
 	};
 
 	if (!options->follow_forks)

@@ -5,6 +5,7 @@
 #include "base/reason.h"
 #include "collect/probe/attach_methods.h"
 #include "collect/session/budget_pause.h"
+#include "collect/session/python_shared.h"
 #include "collect/session/session.h"
 #include "shared/links_state.h"
 
@@ -63,6 +64,7 @@ void own_links_choose(struct collector *collector, struct target *target)
 	own->slot = target->slot;
 	own->link_holder = collector->helpers.link_holder;
 	own->late = collector->shared.probes.late;
+	target->probes.python = *own;
 	own->by_ret = collector->options.no_return_probes;
 	if (!collector->options.follow_forks)
 		return;
@@ -85,7 +87,7 @@ uint64_t cost_of_walks(const struct trap_costs *costs, const struct process *boo
 void count_other_links(struct collector *collector)
 {
 	bool is_shared = collector->options.follow_forks && !links_are_own(collector);
-	size_t nr = is_shared ? 0 : running_nr(&collector->targets);
+	size_t nr = is_shared ? count_pythons(collector) : running_nr(&collector->targets);
 
 	collector->budgets.costs.others_nr = nr ? nr - 1 : 0;
 }
@@ -124,6 +126,7 @@ void own_links_adopt(struct collector *collector, struct target *target)
 
 void own_links_end(struct collector *collector, struct target *target)
 {
+	leave_python(collector, target);
 	if (target->probes.used != &collector->shared.probes && collector->options.everyone)
 		probes_detach(&target->probes.own, &collector->shared.detacher);
 }

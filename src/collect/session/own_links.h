@@ -66,7 +66,7 @@ void own_links_step(struct collector *collector);
 /* How long to wait before the next step; UINT64_MAX: no step is due. */
 uint64_t own_links_wait_ns(const struct collector *collector);
 
-/* Counts the links that a hit of a probe has to pass: each process has one if they have links of their own. */
+/* Counts the links that a hit of a probe may have to pass: each process that has links of its own has one. */
 void count_other_links(struct collector *collector);
 
 /* Returns what passing them has cost a process, by the number of links that there were when it was asked before. */

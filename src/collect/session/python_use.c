@@ -12,6 +12,7 @@
 #include "collect/probe/attach_methods.h"
 #include "collect/python/python_places.h"
 #include "collect/session/python_check.h"
+#include "collect/session/python_shared.h"
 #include "collect/session/session.h"
 #include "elf/allocators.h"
 #include "elf/python/python_info.h"
@@ -24,12 +25,14 @@
 static bool may_use_python(const struct collector *collector, const struct target *target)
 {
 	const struct probes *probes = target->probes.used;
+	bool may_begin = python_is_beside(target) ? python_view_may_begin(collector, target) : !probes_see_heap(probes);
 
-	return collector->options.domains & COLLECTOR_PYTHON && probes != &collector->shared.probes &&
-	       probes_have_sessions(collector->bpf) && !probes->by_ret && !probes->is_paused &&
-	       target->slot != BOOKS_NONE && (target->python.is_used || !probes_see_heap(probes)) &&
+	return collector->options.domains & COLLECTOR_PYTHON && probes_have_sessions(collector->bpf) && !probes->by_ret &&
+	       !probes->is_paused && !target->life.has_ended && target->slot != BOOKS_NONE && (target->python.is_used || may_begin) &&
 	       !target->sampler.is_used;
 }
+
+#define PYTHONS_NOTED 32 /* in a recording */
 
 static void note_python(struct collector *collector, struct target *target, const char *path, const char *what)
 {
@@ -40,7 +43,8 @@ static void note_python(struct collector *collector, struct target *target, cons
 	target->python.is_told = true;
 	reason_set(&note, 0, "the Python objects of process %d (%s) are not recorded: %s: %s",
 		   target->identity.pid, target->identity.comm, path, what);
-	notes_add(&collector->notes, note.text);
+	if (collector->totals.python_noted_nr++ < PYTHONS_NOTED)
+		notes_add(&collector->notes, note.text);
 }
 
 /* ---- which file ---- */
@@ -72,11 +76,23 @@ static enum python_pools_asked pools_asked(const struct collector *collector)
 	return options->max_size && options->max_size <= COLLECTOR_PYTHON_SMALL_MAX ? PYTHON_POOLS_ONLY : PYTHON_POOLS_AND_LARGE;
 }
 
+static struct python_asked places_asked(const struct collector *collector)
+{
+	return (struct python_asked){ .creations = collector->options.python_retag, .pools = pools_asked(collector) };
+}
+
+static int python_of_object(const struct collector *collector, const struct object *object,
+			    const struct python_info **ret)
+{
+	const struct python_asked asked = places_asked(collector);
+
+	return file_facts_python(object->file_facts, collector->helpers.parser, object->fd, &asked, ret);
+}
+
 /* Asks the file reader. 0: *ret has one; -ENOENT: there is none; or -ENOMEM. */
 static int find_cpython(struct collector *collector, struct target *target, uint32_t *ret_object,
-		       struct python_info *ret)
+		       const struct python_info **ret)
 {
-	const struct python_asked asked = { .creations = collector->options.python_retag, .pools = pools_asked(collector) };
 	const struct mappings *mappings = &target->mappings;
 
 	for (size_t i = 0; i < mappings->used_nr; i++) {
@@ -85,13 +101,11 @@ static int find_cpython(struct collector *collector, struct target *target, uint
 
 		if (!may_be_python(object) || was_asked(&target->python, mappings->used[i]))
 			continue;
-		err = array_push(&target->python, asked, mappings->used[i]);
-		if (err)
-			return err;
-		if (parser__python(collector->helpers.parser, object->fd, &asked, ret, NULL))
+		err = array_push(&target->python, asked, mappings->used[i]) ?: python_of_object(collector, object, ret);
+		if (err == -ENOENT)
 			continue;
 		*ret_object = mappings->used[i];
-		return 0;
+		return err;
 	}
 	return -ENOENT;
 }
@@ -176,15 +190,15 @@ static const char *find_fault(const struct collector *collector, struct target *
 /* ---- the decision ---- */
 
 /* Tells the kernel side where this image has what: before the first call of its allocators is seen. */
-static int tell_of_python(const struct collector *collector, struct target *target, const struct python_info *info,
+static int tell_of_python(struct collector *collector, struct target *target, const struct python_info *info,
 			  uint64_t bias)
 {
 	const struct process *books = &collector->targets.books.process[target->slot % PROCESSES_MAX];
 	uint64_t memory = __atomic_load_n(&books->memory, __ATOMIC_ACQUIRE);
 	struct python_process process;
 
-	if (target->python.memory && target->python.memory != memory)
-		bpf_map_delete_elem(bpf_map__fd(collector->bpf->maps.python_processes), &target->python.memory);
+	if (target->python.memory != memory)
+		targets_forget_python(&collector->targets, target);
 	python_process_make(info, bias, &process);
 	if (bpf_map_update_elem(bpf_map__fd(collector->bpf->maps.python_processes), &memory, &process, BPF_ANY))
 		return -errno;
@@ -196,11 +210,14 @@ static int tell_of_python(const struct collector *collector, struct target *targ
 static int attach_python(struct collector *collector, struct target *target, uint32_t object,
 			 const struct python_info *info, uint64_t bias, struct reason *why)
 {
-	int err = tell_of_python(collector, target, info, bias);
+	int err = python_view_begin(collector, target) ?: tell_of_python(collector, target, info, bias);
 
 	watch_file(collector, object);
 	if (!err)
-		err = python_places_attach(target->probes.used, collector->bpf, &collector->objects, object, info, why);
+		err = python_places_attach(target__python_probes(target), collector->bpf, &collector->objects, object,
+					   info, why);
+	if (!err)
+		err = python_view_placed(target, object);
 	if (err)
 		return err;
 	target->python.is_used = true;
@@ -218,45 +235,37 @@ static int attach_heap_for_python(struct collector *collector, struct target *ta
 
 	for (size_t i = 0; i < mappings->used_nr && !err; i++)
 		if (!mappings_used(mappings, i)->has_changed)
-			err = probes_attach_for_python(target->probes.used, collector->bpf, &collector->objects,
-						       mappings->used[i], why);
+			err = probes_attach_for_python(target__python_probes(target), collector->bpf,
+						       &collector->objects, mappings->used[i], why) ?:
+			      python_view_placed(target, mappings->used[i]);
 	return err;
 }
 
-/* Debug hooks have places of their own: the file reader finds them. */
-static int find_places_of_hooks(struct collector *collector, uint32_t object, const struct python_asked *asked,
-				struct python_info *info)
+static int try_python(struct collector *collector, struct target *target, uint32_t object,
+		      const struct python_info *info, struct reason *why)
 {
-	struct python_info hooked;
-	int err;
-
-	if (!asked->function[PYTHON_RAW][PYTHON_MALLOC])
-		return 0;
-	err = parser__python(collector->helpers.parser, collector->objects.object[object]->fd, asked, &hooked, NULL);
-	if (err)
-		return err;
-	python_info_release(info);
-	*info = hooked;
-	return 0;
-}
-
-static int try_python(struct collector *collector, struct target *target, uint32_t object, struct python_info *info,
-		      struct reason *why)
-{
-	struct python_asked asked = { .creations = collector->options.python_retag };
+	struct python_asked asked = places_asked(collector);
+	struct python_info hooked = {};
 	const char *path = collector->objects.object[object]->path, *fault;
 	struct reason why_not = {};
 	uint64_t bias = 0;
-	int err;
+	bool is_hooked;
+	int err = 0;
 
-	fault = find_bias(&target->mappings, object, info, &bias) || *info->fault ?
-			find_fault(collector, target, info, bias, &asked) : "its code is not mapped";
+	if (python_is_beside(target) && count_pythons(collector) >= PYTHONS_MOST)
+		fault = "so many other processes are recorded with theirs";
+	else
+		fault = find_bias(&target->mappings, object, info, &bias) || *info->fault ?
+				find_fault(collector, target, info, bias, &asked) : "its code is not mapped";
 	if (fault) {
 		note_python(collector, target, path, fault);
 		return 0;
 	}
-	err = find_places_of_hooks(collector, object, &asked, info) ?:
-	      attach_python(collector, target, object, info, bias, &why_not);
+	is_hooked = asked.function[PYTHON_RAW][PYTHON_MALLOC];
+	if (is_hooked) /* debug hooks have places of their own */
+		err = parser__python(collector->helpers.parser, collector->objects.object[object]->fd, &asked, &hooked, NULL);
+	err = err ?: attach_python(collector, target, object, is_hooked ? &hooked : info, bias, &why_not);
+	python_info_release(&hooked);
 	if (err && is_of_process(err))
 		return reason_set(why, err, "%s", *why_not.text ? why_not.text : strerror(-err));
 	if (err)
@@ -266,19 +275,19 @@ static int try_python(struct collector *collector, struct target *target, uint32
 
 int use_python(struct collector *collector, struct target *target, struct reason *why)
 {
-	struct python_info info = {};
+	const struct python_info *info;
 	uint32_t object;
 	int err;
 
 	if (!may_use_python(collector, target))
 		return 0;
 	err = find_cpython(collector, target, &object, &info);
-	if (!err) {
-		err = try_python(collector, target, object, &info, why);
-		python_info_release(&info);
-	} else if (err == -ENOENT) {
+	if (!err)
+		err = try_python(collector, target, object, info, why);
+	else if (err == -ENOENT)
 		err = 0;
-	}
+	if (!target->python.is_used)
+		python_view_refuse(collector, target);
 	return err || !target->python.is_used || pools_asked(collector) == PYTHON_POOLS_ONLY ? err :
 	       attach_heap_for_python(collector, target, why);
 }
@@ -309,6 +318,21 @@ static bool is_still_told(void *told_)
 	       known.id == told->record->id;
 }
 
+#define CODES_BYTES_MOST (1ULL << 30)
+#define CODES_BYTES_FEW (8ULL << 20)
+
+/* The sum over all processes is limited; a process with few may always have more. */
+static bool has_room_for_code(const struct collector *collector, const struct target *target)
+{
+	uint64_t bytes = 0;
+
+	if (target->python.codes.bytes < CODES_BYTES_FEW)
+		return true;
+	for (size_t i = 0; i < collector->targets.target_nr; i++)
+		bytes += collector->targets.target[i]->python.codes.bytes;
+	return bytes < CODES_BYTES_MOST;
+}
+
 int note_python_code(void *collector_, void *record_, size_t bytes)
 {
 	struct collector *collector = collector_;
@@ -318,7 +342,7 @@ int note_python_code(void *collector_, void *record_, size_t bytes)
 	if (bytes < sizeof(*record))
 		return 0;
 	told.target = find_target(&collector->targets, record->pid);
-	if (told.target && told.target->python.memory == record->memory)
+	if (told.target && told.target->python.memory == record->memory && has_room_for_code(collector, told.target))
 		python_codes_add(&told.target->python.codes, record, bytes, read_told, is_still_told, &told);
 	return 0; /* a code object that is not known is counted where a frame needs it */
 }

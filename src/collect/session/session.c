@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "collect/session/copied_functions.h"
+#include "collect/session/python_shared.h"
 #include "collect/session/user_allocator_probes.h"
 #include "collect/session/map_shares.h"
 #include "collect/session/oom.h"
@@ -15,7 +16,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
-
 
 /* ---- the accounting as it is now ---- */
 
@@ -271,8 +271,9 @@ static void read_books(struct collector *collector, bool whole)
  * If another thread than the main one calls exec, the kernel ends probes that are tied to the main thread's task.
  * So these are placed again.
  */
-static void handle_exec(struct target *target)
+static void handle_exec(struct collector *collector, struct target *target)
 {
+	leave_python(collector, target);
 	target__forget_image(target);
 	target->losses.copied_nr = 0;
 	if (target->now.books.thread_exec_cnt == target->life.thread_exec_cnt)
@@ -361,7 +362,7 @@ static bool has_left_by_exec(const struct targets *targets, const struct target 
 static void refresh_target(struct collector *collector, struct target *target, bool whole, bool must)
 {
 	if (target->now.books.exec_cnt != target->life.exec_cnt)
-		handle_exec(target);
+		handle_exec(collector, target);
 	if (target->life.has_ended && (!target->life.is_exit_handled || target->reading.is_touched))
 		handle_target_exit(collector, target);
 	if (target->life.has_ended || !(whole || target->reading.is_touched) ||

@@ -19,6 +19,7 @@ struct totals {
 	uint64_t not_admitted_nr, ever_refused_nr; /* at the last look; sum of the increases from look to look */
 	uint64_t small_nr;    /* in system-wide mode: processes that ended too small to report */
 	uint64_t unprobed_nr; /* processes that ended before their mappings could be read */
+	uint64_t python_noted_nr; /* processes of which a note says why their Python is not recorded */
 };
 
 /* The data of images that are gone. */

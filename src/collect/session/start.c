@@ -264,7 +264,7 @@ static int begin_target_books(struct books *books, struct target *target, const 
 	process.start_span_ns = target__tick_ns();
 	process.start_boottime_ns = target->identity.start_ticks * process.start_span_ns;
 	err = books_begin(books, target->identity.pid, &process, &target->slot);
-	target->probes.own.slot = target->slot;
+	target->probes.own.slot = target->probes.python.slot = target->slot;
 	return err ? reason_set(why, err, "cannot record process %d: %s", target->identity.pid,
 				err == -E2BIG ? "too many processes" : strerror(-err)) : 0;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "collect/bpf.h"
 #include "collect/session/sampler_interval.h"
 
 int targets_open(struct targets *targets, const struct allocsnap_bpf *bpf)
@@ -101,13 +102,30 @@ struct target *targets_take_out(struct targets *targets, size_t i)
 	return target;
 }
 
+#define CODES_LEFT_MOST (16u << 10) /* and not more than a quarter of all: so a sweep costs little for each */
+
+void targets_forget_python(struct targets *targets, const struct target *target)
+{
+	const struct allocsnap_bpf *bpf = targets->books.bpf;
+
+	if (!bpf || !target->python.memory)
+		return;
+	targets->codes_left += python_memory_forget(bpf, target->python.memory);
+	if (targets->codes_left < CODES_LEFT_MOST || targets->codes_left < bpf->bss->python_codes_held / 4)
+		return;
+	if (!python_codes_sweep(bpf))
+		targets->codes_left = 0;
+}
+
 void targets_close(struct targets *targets, struct target *target)
 {
 	sampler_interval_leave(target);
 	probes_close(&target->probes.own); /* first: late writes must not hit the slot's next owner */
+	probes_close(&target->probes.python);
 	if (target->slot != BOOKS_NONE && targets->by_slot[target->slot] == target)
 		targets->by_slot[target->slot] = NULL;
-	target_python_release(&target->python, targets->books.bpf);
+	targets_forget_python(targets, target);
+	target_python_release(&target->python);
 	books_end(&targets->books, target->slot);
 	target__free(target);
 }

@@ -27,6 +27,7 @@ struct targets {
 	struct target *by_slot[PROCESSES_MAX];
 	struct target **by_pid; /* open addressing; by_pid_nr is a power of two, or 0 */
 	size_t by_pid_nr;
+	uint64_t codes_left; /* code objects in the kernel of Pythons that are gone */
 	struct new_child *new_child; /* PROCESSES_MAX entries, for temporary use */
 };
 
@@ -45,6 +46,9 @@ int targets_add(struct targets *targets, struct target *target);
 
 /* Gives the ownership of target i back. */
 struct target *targets_take_out(struct targets *targets, size_t i);
+
+/* The kernel side forgets its CPython; code objects are swept when many have no process. */
+void targets_forget_python(struct targets *targets, const struct target *target);
 
 /* Closes a target that is not in target[], with its accounting and its own probes. */
 void targets_close(struct targets *targets, struct target *target);

@@ -114,8 +114,10 @@ static void choose_dropped_objects(struct objects *objects, const bool *is_neede
 static void drop_unused_object(struct collector *collector, uint32_t object)
 {
 	probes_drop(&collector->shared.probes, object, &collector->shared.detacher);
-	for (size_t i = 0; i < collector->targets.target_nr; i++)
+	for (size_t i = 0; i < collector->targets.target_nr; i++) {
 		probes_drop(&collector->targets.target[i]->probes.own, object, &collector->shared.detacher);
+		probes_drop(&collector->targets.target[i]->probes.python, object, &collector->shared.detacher);
+	}
 	unwind_tables_drop(&collector->unwind_tables, object);
 	unwatch_file(&collector->written, &collector->objects, object);
 	objects_drop(&collector->objects, object);

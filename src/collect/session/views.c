@@ -30,6 +30,12 @@ static bool is_of_now(const struct shown *shown, const struct process *books)
 	return shown->exec_cnt == books->exec_cnt && shown->clear_cnt == books->clear_cnt;
 }
 
+/* Also one whose objects cannot be recorded: its snapshot says why. */
+static bool is_python_shown(const struct target *target)
+{
+	return target->python.is_used || target->python.is_told || target->snapshots.any_saved;
+}
+
 /*
  * In system-wide mode: whether there is nothing to report. The process was recorded from its fork on, holds
  * nothing, and never held enough to be reported at its end. This is not known of a process that ran before its
@@ -41,6 +47,8 @@ static bool has_nothing_to_report(const struct collector_options *options, const
 	const struct process *books = &target->drained.books;
 	uint64_t peak_bytes = books->counter[COUNTER_peak_bytes];
 
+	if (options->everyone && options->domains == COLLECTOR_PYTHON && !is_python_shown(target))
+		return true;
 	return options->everyone && books->is_forked && !books->counter[COUNTER_current_blocks] &&
 	       (peak_bytes < options->min_bytes || !peak_bytes) && !view->lost && !target->late.nr &&
 	       !target->snapshots.any_saved;

@@ -30,6 +30,7 @@ static void drop_probes(struct objects *objects, struct shared_probes *shared, s
 		bool was_own = target->probes.used != &shared->probes &&
 			       probes_drop(target->probes.used, object, &shared->detacher);
 
+		was_own |= probes_drop(&target->probes.python, object, &shared->detacher);
 		if (!target->life.has_ended && (was_own || was_everybodys) && mappings_use(&target->mappings, object))
 			request_reprobe(objects, target, object);
 	}
@@ -50,7 +51,8 @@ static struct probe_link *find_link(const struct shared_probes *shared, const st
 	struct probe_link *link = find_kept_link(&shared->probes, kept);
 
 	for (size_t i = 0; i < targets->target_nr && !link; i++)
-		link = find_kept_link(&targets->target[i]->probes.own, kept);
+		link = find_kept_link(&targets->target[i]->probes.own, kept) ?:
+		       find_kept_link(&targets->target[i]->probes.python, kept);
 	return link;
 }
 

@@ -305,6 +305,11 @@ bool target__heap_is_hidden(const struct target *target)
 	return target->sampler.is_used || target->sampler.is_heap_left_out || target->python.is_used;
 }
 
+struct probes *target__python_probes(struct target *target)
+{
+	return target->probes.own.is_beside ? &target->probes.python : &target->probes.own;
+}
+
 int target__forget_image(struct target *target)
 {
 	target->life.exec_cnt = target->now.books.exec_cnt;

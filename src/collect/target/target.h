@@ -77,6 +77,7 @@ struct maps_reading {
 struct target_probes {
 	struct probes own;
 	struct probes *used; /* own, or the shared ones (collector->shared.probes) */
+	struct probes python; /* where probes are shared: those at its CPython, which are never */
 };
 
 struct target_budget {
@@ -184,6 +185,9 @@ uint64_t target__tick_ns(void);
 
 /* Whether its heap is left out: a sampler tells of it, or has gone, or Python's view is recorded instead. */
 bool target__heap_is_hidden(const struct target *target);
+
+/* Where the probes at its CPython are, or would be. */
+struct probes *target__python_probes(struct target *target);
 
 /* Whether the process has ended. */
 bool target__is_over(const struct target *target);

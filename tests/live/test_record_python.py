@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""allocsnap record --domain python: several processes at once, each by probes of its own, against their own tracemalloc.
+The programs are a copy of the machine's Python, which no other process runs."""
+import json
+import os
+import shutil
+
+import harness
+import pythons
+from harness import NO_SESSIONS, Skip, changed_code, check, check_equal, losses_of, wait_for
+from test_python import ENVIRONMENT, FRAMES, PYTHON, TARGET, Target, examples, traces_of_work
+from test_record import World, check_held
+
+SLACK = ("tracebacks_limited",)
+
+
+class Pythons(World):
+    """Programs that are links to one file, so that they differ by name only."""
+
+    def __init__(self, bench):
+        if NO_SESSIONS:
+            raise Skip("the domain python needs uprobe sessions")
+        if not os.path.exists(PYTHON):
+            raise Skip(f"there is no {PYTHON}")
+        super().__init__(bench)
+        self.environment |= ENVIRONMENT | {"PYTHONHOME": "/usr", "LD_LIBRARY_PATH": self.libraries}
+        shutil.copy(os.path.realpath(PYTHON), bench.path("python"))
+
+    def link(self, name):
+        path = self.bench.path(name)
+        if not os.path.exists(path):
+            os.link(self.bench.path("python"), path)
+        return path
+
+    def python(self, name, **more):
+        return self.bench.start([self.link(name), "-S", str(TARGET)], kind=Target, env=self.environment | more).ready()
+
+    def short(self, name, code):
+        return self.bench.run([self.link(name), "-S", "-c", code], env=self.environment)
+
+
+class Worker(Target):
+    """A forked child of a target, which obeys by two named pipes."""
+
+    def __init__(self, bench, parent):
+        self.paths = bench.path(f"orders.{parent.pid}"), bench.path(f"answers.{parent.pid}")
+        for path in self.paths:
+            os.mkfifo(path)
+        before = {pid for pid, _ in harness.children_of(parent.pid)}
+        parent.order("fork " + " ".join(self.paths))
+        self.pid, = {pid for pid, _ in harness.children_of(parent.pid)} - before
+        self.orders = open(self.paths[0], "w", encoding="utf-8")
+        self.answers = open(self.paths[1], encoding="utf-8")
+        self.popen = parent.popen
+        self.ready()
+
+    def write(self, text):
+        self.orders.write(text)
+        self.orders.flush()
+
+    def line(self, seconds=15):
+        return self.answers.readline().rstrip("\n")
+
+    def close(self):
+        self.orders.close()
+        self.answers.close()
+
+
+def latest(recorder, process):
+    """The path of its snapshot in a pass that is taken now, or None."""
+    found = [path for path in recorder.pass_now() if path.split("/")[-2].endswith(f".{process.pid}")]
+    return found[-1] if found else None
+
+
+def has_python(bench, path):
+    return path and any(probe["function"] == "CPython's free" for probe in bench.show(path)["probes"])
+
+
+def wait_for_probes(bench, recorder, *processes):
+    """Until Python's view of them has begun. A child that has allocated nothing has no snapshot."""
+    def is_probed(process):
+        process.order("collect")
+        return has_python(bench, latest(recorder, process))
+    for process in processes:
+        wait_for(lambda: is_probed(process), f"probes in {process.pid}", 60)
+
+
+def work(recorder, processes):
+    """Lets them work, and ends the recording: {PID: path of the snapshot after that}."""
+    for number, process in enumerate(processes):
+        process.order(f"start {FRAMES}")
+        process.order("work threads" if number % 3 == 2 else "work few")
+    found = {int(path.split("/")[-2].split(".")[-1]): path for path in recorder.pass_now()}
+    recorder.end()
+    return found
+
+
+def recorded_work(bench, path):
+    """A newcomer's snapshot has much more."""
+    filtered = "--include", "file=*/python_work.py,all-frames", "--keep-wrappers"
+    return traces_of_work(json.loads(bench.allocsnap("convert", path, "-o", "-", *filtered)[0])["traces"])
+
+
+def check_work(bench, processes, paths):
+    """Each has in its snapshot what its own tracemalloc has, which says so faster without probes."""
+    for process in processes:
+        path = paths[process.pid]
+        ours, theirs = recorded_work(bench, path), dumped_by(bench, process)
+        check(sum(theirs.values()) > 500, f"tracemalloc has only {examples(theirs)}")
+        missing = theirs - ours
+        check(not missing, f"{process.pid}: only tracemalloc has {examples(missing)}; only we {examples(ours - theirs)}")
+        check_equal(losses_of(bench.show(path), SLACK), {}, f"losses of {process.pid}")
+
+
+def dumped_by(bench, process):
+    path = bench.path(f"dump.{process.pid}")
+    process.order("dump " + path)
+    with open(path, encoding="utf-8") as file:
+        return traces_of_work(json.load(file))
+
+
+def domains_of(bench, path):
+    return {row["key"] for row in bench.stats(path, "--group-by", "domain")["statistics"]}
+
+
+def record_exactly(bench, number, others=()):
+    """Some that run already, as many newcomers, and a child that the first one forks, which has books of its own. One
+    more of the same file matches no rule, and meets no probe."""
+    world = Pythons(bench)
+    other = world.python("other")
+    processes = [world.python("snake") for _ in range(number)]
+    rules = [word for path in (world.link("snake"), *others) for word in ("--exe", path)]
+    recorder = world.record("--domain", "python", "--traceback-limit", str(FRAMES), "--min-bytes", "1", *rules)
+    processes += [world.python("snake") for _ in range(number)]
+    processes += [bench.start([path, "-S", str(TARGET)], kind=Target, env=ENVIRONMENT).ready() for path in others]
+    worker = Worker(bench, processes[0])
+    try:
+        wait_for_probes(bench, recorder, *processes, worker)
+        other.order("work few")
+        check_equal(changed_code(other.pid), 0, "breakpoints in another Python")
+        check_equal(recorder.bystander_traps(), 0, "traps of others")
+        paths = work(recorder, [*processes, worker])
+        check_work(bench, [*processes, worker], paths)
+    finally:
+        worker.close()
+    check(other.pid not in paths, "another Python is recorded")
+    check("gaps" not in bench.show(paths[processes[0].pid]), "a gap in one that ran before")
+    check_equal(len(bench.show(paths[processes[-1].pid])["gaps"]), 1, "gaps of a newcomer")
+    of_worker = bench.show(paths[worker.pid])
+    check_equal(len(of_worker["gaps"]), 1, "gaps of a forked child")
+    check_equal(int(of_worker["metadata"]["parent_pid"]), processes[0].pid, "its parent")
+
+
+def test_record_python_is_exact_for_several_at_once(bench):
+    record_exactly(bench, 1)
+
+
+@harness.long
+def test_record_python_is_exact_for_many_and_several_versions(bench):
+    """The environment names them. Those before 3.11 have free lists of frames, and are left out."""
+    record_exactly(bench, 6, [path for version, path in pythons.named().items() if version and version >= (3, 11)])
+
+
+def test_record_python_beside_the_heap_of_others(bench):
+    """One C library serves both. A Python's blocks are Python's only, from before its view began, too. One whose objects
+    cannot be recorded has its heap."""
+    world = Pythons(bench)
+    debug = world.python("snake-debug", PYTHONMALLOC="debug")
+    recorder = world.record("--domain", "python,malloc", "--comm", "snake*", "--traceback-limit", str(FRAMES))
+    python, later = world.python("snake"), world.holds("snake-later")
+    wait_for_probes(bench, recorder, python)
+    debug.order("work few")
+    paths = work(recorder, [python])
+    check_work(bench, [python], paths)
+    check_equal(domains_of(bench, paths[python.pid]), {"5"}, "domains of a Python")
+    check_equal(domains_of(bench, paths[debug.pid]), {"0"}, "domains of a Python with debug hooks")
+    check(f"process {debug.pid}" in recorder.stderr() and "debug hooks" in recorder.stderr(), recorder.stderr())
+    check_held(bench, recorder, later)
+    check_equal(domains_of(bench, paths[later.pid]), {"0"}, "domains of another program")
+
+
+@harness.long
+def test_record_python_of_many_short_ones(bench):
+    """Code objects of processes that are gone leave their room to others."""
+    world = Pythons(bench)
+    recorder = world.record("--domain", "python", "--comm", "snake", "--traceback-limit", str(FRAMES), "--min-bytes", "1")
+    for _ in range(100):
+        world.short("snake", "import json, re, gc, time; time.sleep(0.05)")
+    python = world.python("snake")
+    wait_for_probes(bench, recorder, python)
+    check_work(bench, [python], work(recorder, [python]))
