@@ -256,7 +256,8 @@ void collector__eject(struct collector *collector);
 /*
  * Starts a program and traces it from the C library's first allocation on. argv ends with NULL. *ret_pid is set as soon
  * as the program runs, even if tracing it fails: it is a child of the caller, which must wait for it. It is -1 if
- * the program could not be executed: the error is that of exec then. Other errors as above.
+ * the program could not be executed: the error is that of exec then. Other errors as above. Of a launcher (env, nice and
+ * the like) the program that it becomes is traced; -ECHILD: it has ended without becoming one.
  */
 int collector__run(struct collector *collector, const char *const argv[], pid_t *ret_pid,
 		   struct reason *why);

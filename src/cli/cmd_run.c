@@ -34,6 +34,7 @@ struct run_child {
 	pid_t pid;	 /* 0: it was not started */
 	int exit_status; /* if it was not started, or not recorded to the end */
 	uint64_t fast_bytes; /* of struct capture_options */
+	bool has_ended_early; /* a launcher that has started no program */
 };
 
 static int start_program(struct collector *collector, const char *const argv[], struct run_child *child)
@@ -50,6 +51,7 @@ static int start_program(struct collector *collector, const char *const argv[], 
 
 	if (!err)
 		return EXIT_DONE;
+	child->has_ended_early = err == -ECHILD;
 	if (child->pid < 0) {
 		child->exit_status = err == -ENOENT ? RUN_NOT_FOUND : RUN_NOT_EXECUTABLE;
 		child->pid = 0;
@@ -90,7 +92,7 @@ static int run_program(const struct capture_options *options, const struct recor
 		exit_status = launch_wait(child.pid);
 	}
 	close(signal_fd);
-	return status == EXIT_DONE && exit_status >= 0 ? exit_status : child.exit_status;
+	return (status == EXIT_DONE || child.has_ended_early) && exit_status >= 0 ? exit_status : child.exit_status;
 }
 
 static int run(const void *command_options, const struct arguments *args)

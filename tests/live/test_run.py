@@ -42,11 +42,23 @@ def test_run_counts_probes_that_came_late(bench):
     if not os.path.exists(JEMALLOC):
         raise Skip(f"{JEMALLOC} is not installed")
     for argv in (["/bin/true"], ["/usr/bin/python3", "-Sc", "import time; time.sleep(1)"]):
-        paths, _ = run(bench, "/usr/bin/env", f"LD_PRELOAD={JEMALLOC}", *argv)
+        paths, _ = run(bench, "/bin/sh", "-c", f'LD_PRELOAD={JEMALLOC} exec "$@"', "sh", *argv, options=("--domain", "malloc"))
         shown = bench.show(paths[-1])
         check(shown["losses"].get("functions_late", 0) > 5, f"{argv[0]}: {shown['losses']}")
         check_equal(shown["metadata"]["exe"], os.path.realpath(argv[0]), "exe")
         check_equal(shown["metadata"]["cmdline"], " ".join(argv), "cmdline")
+
+
+def test_run_records_what_a_launcher_becomes(bench):
+    """From its first allocation on, also with another allocator; a launcher that becomes nothing has its exit status."""
+    known = os.path.join(WORKLOADS, "known")
+    paths, _ = run(bench, "/usr/bin/env", "A=b", "nice", known)
+    shown = bench.show(paths[-1])
+    check_equal((shown["metadata"]["exec_count"], os.path.basename(shown["metadata"]["exe"])), (0, "known"), "execs, exe")
+    check_equal(shown["counters"]["unknown_frees"], 0, "unknown frees")
+    for argv, status in ((("/usr/bin/env", "no_such_program"), 127), (("/usr/bin/env",), 0)):
+        paths, stderr = run(bench, *argv, status=status)
+        check(not paths and "without starting another program" in stderr, f"{paths}, {stderr!r}")
 
 
 def test_run_returns_the_exit_status(bench):

@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/reason.h"
 #include "collect/process/launch_user.h"
 #include "collect/process/mappings.h"
@@ -115,6 +116,31 @@ static int wait_for_exec(pid_t pid)
 	return err;
 }
 
+/* Programs that only prepare the one that they become. */
+static bool is_launcher(pid_t pid)
+{
+	static const char *const names[] = {
+		"chrt", "env", "ionice", "nice", "nohup", "numactl", "prlimit", "setarch", "stdbuf", "taskset",
+	};
+	char *exe = proc_link(pid, "exe"), *slash = exe ? strrchr(exe, '/') : NULL;
+	bool is = false;
+
+	for (size_t i = 0; i < ARRAY_SIZE(names) && slash && !is; i++)
+		is = !strcmp(slash + 1, names[i]);
+	free(exe);
+	return is;
+}
+
+/* Lets launchers run until they have become another program. 0, or -ESRCH: one has ended. */
+static int pass_launchers(pid_t pid)
+{
+	int err = 0;
+
+	while (!err && is_launcher(pid))
+		err = ptrace(PTRACE_CONT, pid, 0, 0) ? -errno : wait_for_exec(pid);
+	return err;
+}
+
 /* The child ended without an exec. The pipe has the errno. */
 static int log_exec_failed(int error_fd, struct launch *launch, struct reason *why)
 {
@@ -179,6 +205,10 @@ static int hold_child(pid_t pid, struct pipes *pipes, struct launch *launch, str
 	pipes->error[1] = -1;
 	if (wait_for_exec(pid)) {
 		err = log_exec_failed(pipes->error[0], launch, why);
+	} else if (pass_launchers(pid)) {
+		launch->has_ended = true;
+		reason_set(why, 0, "%s has ended without starting another program: nothing was recorded", launch->argv[0]);
+		return 0;
 	} else {
 		err = check_loader(pid, launch, why);
 		if (!err)

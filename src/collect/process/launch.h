@@ -25,10 +25,12 @@ struct launch {
 	const struct launch_user *user; /* NULL: our own user */
 	bool needs_loader; /* refuse a program that would not load a preloaded library */
 	bool has_exec_failed; /* set by launch_start(): its error is that of exec */
+	bool has_ended;	      /* set by launch_start(): it was a launcher, and has ended as one, with a line in *why */
 };
 
 /*
- * Starts the program and holds it before its first instruction. Returns its pid, or a negative errno with a line in
+ * Starts the program and holds it before its first instruction. A launcher (env, nice) runs on until it has become another
+ * program, and that one is held. Returns its pid, or a negative errno with a line in
  * *why: -ENOENT, -EACCES… as exec returned it; -ENOTSUP for want of a loader. The program starts with no signal blocked, and with SIGPIPE and SIGXFSZ
  * at their defaults.
  */

@@ -465,7 +465,7 @@ static pid_t launch_program(struct collector *collector, const char *const argv[
 		*ret_pid = pid;
 	else if (launch.has_exec_failed)
 		*ret_pid = -1;
-	return pid;
+	return launch.has_ended ? -ECHILD : pid;
 }
 
 int collector__run(struct collector *collector, const char *const argv[], pid_t *ret_pid,
