@@ -65,24 +65,33 @@ bool leak_passes_made_code(const struct snapshot *snapshot, uint32_t traceback)
 	return false;
 }
 
+static bool is_growth_untraced(const struct leaks *leaks)
+{
+	double rss = (double)leaks->rss_last - leaks->rss_first;
+
+	return leaks->rss_first && rss >= ARENA_BYTES && 2 * leaks->growth_bytes < rss &&
+	       !snapshot__domain_name(leaks->last, DOMAIN_MMAP);
+}
+
+bool leaks_miss_heap(const struct leaks *leaks)
+{
+	return is_growth_untraced(leaks) && snapshot__domain_name(leaks->last, DOMAIN_PYTHON) &&
+	       !leaks_miss_large_objects(leaks);
+}
+
 bool leaks_miss_small_objects(const struct leaks *leaks, unsigned int runtimes)
 {
 	const char *exe = snapshot__metadata(leaks->last, "exe") ?: "";
-	double rss = (double)leaks->rss_last - leaks->rss_first;
 
 	if (has_runtime_name(runtime_names[LEAK_RUNTIME_PYTHON].object, object_file_name(exe)))
 		runtimes |= 1u << LEAK_RUNTIME_PYTHON;
-	return runtimes & 1u << LEAK_RUNTIME_PYTHON && leaks->rss_first && rss >= ARENA_BYTES &&
-	       2 * leaks->growth_bytes < rss && !snapshot__domain_name(leaks->last, DOMAIN_MMAP) &&
+	return runtimes & 1u << LEAK_RUNTIME_PYTHON && is_growth_untraced(leaks) &&
 	       !snapshot__domain_name(leaks->last, DOMAIN_PYTHON);
 }
 
 bool leaks_miss_large_objects(const struct leaks *leaks)
 {
-	double rss = (double)leaks->rss_last - leaks->rss_first;
-
-	return snapshot_samples_pools(leaks->last) && snapshot__metadata(leaks->last, "max_size") && leaks->rss_first &&
-	       rss >= ARENA_BYTES && 2 * leaks->growth_bytes < rss;
+	return is_growth_untraced(leaks) && snapshot_samples_pools(leaks->last) && snapshot__metadata(leaks->last, "max_size");
 }
 
 unsigned int leak_line_runtimes(const struct leaks *leaks, const struct leak_line *line)

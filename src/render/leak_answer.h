@@ -85,7 +85,7 @@ int leak_set_place(json_t *object, const struct leak_window *window, const struc
 
 /*
  * The hints for an answer: bits 1 << enum leak_runtime for the runtimes that call what leaks, of the rows that are
- * shown, and another bit if Python's small objects are missing.
+ * shown, and other bits if Python's small objects are missing, or the heap of a Python.
  */
 unsigned int leak_answer_hints(const struct leak_answer *answer);
 

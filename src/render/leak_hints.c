@@ -9,7 +9,8 @@
 
 #define HINT_SMALL_OBJECTS LEAK_RUNTIME_NR
 #define HINT_LARGE_OBJECTS (LEAK_RUNTIME_NR + 1)
-#define HINT_NR (LEAK_RUNTIME_NR + 2)
+#define HINT_HEAP (LEAK_RUNTIME_NR + 2)
+#define HINT_NR (LEAK_RUNTIME_NR + 3)
 
 static const char *const leak_hint[HINT_NR] = {
 	[LEAK_RUNTIME_PYTHON] = "Python code calls what leaks: '--domain python' names its lines; where that is refused, run "
@@ -21,6 +22,8 @@ static const char *const leak_hint[HINT_NR] = {
 			       "takes new arenas, and with PYTHONMALLOC=malloc in its environment each object is traced",
 	[HINT_LARGE_OBJECTS] = "most of the growth is not in small objects of Python: '--sample pools,large' traces its larger "
 			       "ones, too, '--domain malloc' what its libraries allocate",
+	[HINT_HEAP] = "Python's objects are traced, and most of the growth is no object: '--domain malloc' traces what C code takes "
+		      "from the heap; 'census' shows how full Python's arenas are",
 };
 
 unsigned int leak_answer_hints(const struct leak_answer *answer)
@@ -37,7 +40,8 @@ unsigned int leak_answer_hints(const struct leak_answer *answer)
 				runtimes |= leak_line_runtimes(leaks, line);
 		}
 	return runtimes | (unsigned int)leaks_miss_small_objects(leaks, runtimes) << HINT_SMALL_OBJECTS |
-	       (unsigned int)leaks_miss_large_objects(leaks) << HINT_LARGE_OBJECTS;
+	       (unsigned int)leaks_miss_large_objects(leaks) << HINT_LARGE_OBJECTS |
+	       (unsigned int)leaks_miss_heap(leaks) << HINT_HEAP;
 }
 
 int leak_put_hints(FILE *out, unsigned int hints)
