@@ -109,7 +109,11 @@ int process_filter_rule_check(const struct process_filter_rule *rule, struct rea
 
 /* Zero is the default, which the comments give last. */
 struct collector_options {
-	uint32_t domains;	  /* enum collector_domains; COLLECTOR_MALLOC */
+	/*
+	 * enum collector_domains. 0: COLLECTOR_PYTHON of a program that is Python and whose objects can be recorded, if no
+	 * other option excludes it, and otherwise COLLECTOR_MALLOC. A note says which one it is for a Python.
+	 */
+	uint32_t domains;
 	enum collector_unwinder unwinder;
 	uint32_t traceback_limit; /* frames, at most COLLECTOR_TRACEBACK_LIMIT_MAX; 64 */
 	uint32_t max_blocks;	  /* live blocks of all processes together; 4,194,304 */

@@ -102,7 +102,8 @@ static const struct {
 	enum collector_domains domain;
 } domains[] = {
 	{ "malloc", "all heaps (default)", COLLECTOR_MALLOC },
-	{ "python", "what CPython allocates, with Python tracebacks, instead of its heap", COLLECTOR_PYTHON },
+	{ "python", "what CPython allocates, with Python tracebacks (default of a program that is Python, if it can be "
+		    "recorded so, but not in record)", COLLECTOR_PYTHON },
 	{ "mmap", "mmap, munmap and mremap, also calls made by a heap", COLLECTOR_MMAP },
 	{ "glibc", "this heap only; if linked statically, use malloc", COLLECTOR_GLIBC },
 	{ "musl", "this heap only; if linked statically, use malloc", COLLECTOR_MUSL },
@@ -225,8 +226,8 @@ const struct option_row capture_what_rows[] = {
 	  .help = "record the blocks of these allocators, separated by commas", .parse = parse_domains,
 	  .choice = domain_choice },
 	{ "retag", 0, OPTION_FLAG, FIELD(retag),
-	  .help = "with --domain python: an object in memory that a free list has kept gets its own traceback, as in "
-		  "tracemalloc; costs a trap for each object" },
+	  .help = "of Python: an object in memory that a free list has kept gets its own traceback, as in tracemalloc; "
+		  "costs a trap for each object" },
 	{ "probe", 0, OPTION_LIST, FIELD(probe), .arg = "SPEC",
 	  .help = "also record an allocator of the program itself (see SPEC below); repeatable" },
 	{ "min-size", 0, OPTION_CUSTOM, FIELD(min_size), .arg = "SIZE",

@@ -212,6 +212,7 @@ static int record_pids(const struct record_command_options *options, int signal_
 	int status;
 
 	capture.follow_forks = false;
+	capture.domains = capture.domains ?: COLLECTOR_MALLOC; /* as of all processes that record records */
 	collector = capture_open_collector(&capture);
 	if (!collector)
 		return EXIT_FAILED;

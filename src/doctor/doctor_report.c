@@ -86,8 +86,8 @@ static size_t count_placed_probes(const struct diagnosed_process *process)
 	size_t nr = 0;
 
 	for (size_t i = 0; i < process->probe_nr; i++)
-		nr += process->probe[i].is_placed;
-	return nr;
+		nr += process->probe[i].is_placed && !process->probe[i].is_python;
+	return nr + process->python.place_nr;
 }
 
 static void add_process_verdict(struct doctor_report *report, const struct diagnosed_process *process)
@@ -141,6 +141,36 @@ static void add_runtimes(struct doctor_report *report, const struct diagnosed_pr
 			add_word(text, sizeof(text), object_trait_text(trait));
 	add_finding(report, AREA_IDENTITY, "runtimes", VERDICT_GOOD, "%s", text);
 	add_json_fact(report, "runtimes", traits_json(process->traits, TRAIT_GO, TRAIT_RUST));
+}
+
+static json_t *python_view_json(const struct diagnosed_python *python)
+{
+	json_t *object = json_object();
+	int err = json_set(object, "records", json_boolean(python->is_used));
+
+	if (*python->version)
+		err = err ?: json_set_text(object, "version", python->version);
+	if (python->is_used)
+		err = err ?: json_set_uint(object, "places", python->place_nr) ?:
+				     json_set_uint(object, "places_unknown", python->unknown_nr);
+	if (python->why_not)
+		err = err ?: json_set_text(object, "why", python->why_not);
+	return json_unless(err, object);
+}
+
+/* Which of two views of it attach would record. */
+static void add_python_view(struct doctor_report *report, const struct diagnosed_python *python)
+{
+	if (!python->is_there)
+		return;
+	if (python->is_used)
+		add_finding(report, AREA_IDENTITY, "python", VERDICT_GOOD,
+			    "%s: its objects would be recorded, by probes at %" PRIu32 " places; places that were not understood: %" PRIu32,
+			    python->version, python->place_nr, python->unknown_nr);
+	else
+		add_finding(report, AREA_IDENTITY, "python", VERDICT_COSTS, "the heap would be recorded, not Python's objects: %s",
+			    python->why_not);
+	add_json_fact(report, "python", python_view_json(python));
 }
 
 static void add_places(struct doctor_report *report, const struct diagnosed_process *process)
@@ -253,6 +283,11 @@ static void add_placed_probe(struct doctor_report *report, const char *path, con
 	const struct placement *placement = probe->placement;
 	char at[16] = "";
 
+	if (probe->is_python) {
+		add_finding(report, AREA_PROBES, probe->function, VERDICT_GOOD, "%s (%s): where it is called, or begins",
+			    probe->function, path);
+		return;
+	}
 	if (placement->offset)
 		snprintf(at, sizeof(at), "+%" PRIu32, placement->offset);
 	add_finding(report, AREA_PROBES, probe->function, VERDICT_GOOD, "%s%s (%s+0x%" PRIx64 "): %s, %s%s",
@@ -341,6 +376,7 @@ static void add_process(struct doctor_report *report, const struct diagnosed_pro
 	if (process->state) {
 		add_program(report, process);
 		add_runtimes(report, process);
+		add_python_view(report, &process->python);
 		add_places(report, process);
 		add_returns(report, process);
 	}

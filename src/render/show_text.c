@@ -118,6 +118,22 @@ static int put_injection(FILE *out, const struct snapshot *snapshot)
 					  stopped_ns / 1e6);
 }
 
+/* Which of two views of a Python it is, and how to have the other one. Files of before "domains" do not tell. */
+static int put_python_view(FILE *out, const struct snapshot *snapshot)
+{
+	const char *domains = snapshot__metadata(snapshot, "domains");
+	const char *why_not = snapshot__metadata(snapshot, "python_not_recorded");
+	const char *exe = snapshot__metadata(snapshot, "exe") ?: "", *slash = strrchr(exe, '/');
+
+	if (domains && !strncmp(domains, "python", strlen("python")))
+		return put_line(out, "  Python's objects, at Python's lines; for the heap of the process: --domain malloc");
+	if (why_not)
+		return put_line(out, "  the heap of the process, not Python's objects: %s", why_not);
+	if (domains && !strncmp(slash ? slash + 1 : exe, "python", strlen("python")))
+		return put_line(out, "  the heap of the process; for Python's objects, at Python's lines: --domain python");
+	return 0;
+}
+
 /* Python's small objects that have no traceback: they were there before. */
 static int put_older_python(FILE *out, const struct snapshot *snapshot)
 {
@@ -138,6 +154,7 @@ static int put_memory(FILE *out, const struct snapshot *snapshot,
 		err = err ?: put_bytes(out, "peak", facts->peak_bytes);
 	err = err ?: put_line(out, "  %-*s %" PRIu64, NAME_WIDTH, "blocks", facts->blocks);
 	err = err ?: put_estimated_from(out, snapshot, facts);
+	err = err ?: put_python_view(out, snapshot);
 	err = err ?: put_size_filter(out, snapshot);
 	err = err ?: put_sampler(out, snapshot);
 	err = err ?: put_sampler_intervals(out, snapshot);

@@ -70,7 +70,7 @@ class Recording:
 
 
 def record_python3(allocsnap, folder):
-    Recording(allocsnap, folder, "/usr/bin/python3", "-c", PYTHON).end()
+    Recording(allocsnap, folder, "/usr/bin/python3", "-c", PYTHON, options=("--domain", "malloc")).end()
 
 
 def record_cc1(allocsnap, folder):

@@ -147,6 +147,7 @@ class Python(Program):
     """json and re, each object from malloc."""
 
     name = "python3"
+    options = ("--domain", "malloc")
     SCRIPT = """
 import json, re, sys
 record = {"id": 7, "name": "a record", "tags": ["x%d" % nr for nr in range(20)], "parts": [
@@ -171,6 +172,7 @@ class PythonObjects(Python):
     """The same, as it runs everywhere: small objects from pymalloc."""
 
     name = "python3, json and re"
+    options = ()
 
     def environment(self):
         return {}

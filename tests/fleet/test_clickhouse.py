@@ -111,7 +111,7 @@ def record_real_programs(folder):
         ("A", [tool("perl"), "-e", PERL]), ("B", [cc1, "-quiet", "-O2", source, "-o", "/dev/null"])
     for version, argv in programs:
         subprocess.run([ALLOCSNAP, "run", "--quiet", "--interval", "300ms", "--label", f"version={version}",
-                        "-o", folder / "real", "--", *argv], check=True, capture_output=True)
+                        "--domain", "malloc", "-o", folder / "real", "--", *argv], check=True, capture_output=True)
 
 
 @contextlib.contextmanager

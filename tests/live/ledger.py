@@ -239,7 +239,7 @@ class Comparison:
 
 
 def start(bench, argv, name=None, **environment):
-    run = [os.path.abspath(ALLOCSNAP), "run", "-o", bench.path("out"), "--interval", NEVER, "--"]
+    run = [os.path.abspath(ALLOCSNAP), "run", "-o", bench.path("out"), "--interval", NEVER, "--domain", "malloc", "--"]
     return bench.start([*run, *argv], kind=Recorded, bench=bench, cwd=bench.folder,
                        env=environment_of(bench, **environment),
                        name=name or os.path.basename(argv[0])).begun()

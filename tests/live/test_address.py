@@ -20,7 +20,7 @@ sys.stdin.readline()
 
 def test_show_finds_the_block_at_an_address(bench):
     python = bench.start(["/usr/bin/python3", "-c", SCRIPT], kind=Process)
-    recording = bench.attach([python])
+    recording = bench.attach([python], "--domain", "malloc")
     python.write("\n")
     address, thread = map(int, python.line().split())
     path = recording.snapshot()

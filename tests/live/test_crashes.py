@@ -54,7 +54,7 @@ def start_python(bench, *before):
 
 
 def test_crash_of_python3_leaves_a_last_snapshot(bench):
-    program = start_python(bench, ALLOCSNAP, "run", "-o", bench.path("out"), "--")
+    program = start_python(bench, ALLOCSNAP, "run", "--domain", "malloc", "-o", bench.path("out"), "--")
     program.write("\n")
     check_python(bench, program.line())
     check_equal(program.wait(), 3, "exit status of run")

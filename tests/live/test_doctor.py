@@ -195,12 +195,28 @@ def test_doctor_describes_a_rust_program(bench):
 
 def test_doctor_describes_python(bench):
     argv = ["/usr/bin/python3", "-c", "import os; os.read(0, 1)"]
+    target = started(bench, argv)
+    with harness.environment("ALLOCSNAP_NO_UPROBE_SESSION"):
+        process = doctor(bench, target.pid, has_text=True)
+        check_recorded(bench, process, process["exe"])
+        check_equal(process["runtimes"], ["Python"], "runtimes")
+        check_equal((process["python"]["records"], "uprobe sessions" in process["python"]["why"]), (False, True), "its objects")
+        check("python-objects" in unseen(process), "small objects are not reported")
+        other = doctor(bench, started(bench, argv, PYTHONMALLOC="malloc").pid)
+        check("python-objects" not in unseen(other), "with PYTHONMALLOC=malloc they are seen")
+
+
+def test_doctor_describes_python_whose_objects_would_be_recorded(bench):
+    if NO_SESSIONS:
+        raise Skip("the domain python needs uprobe sessions")
+    argv = ["/usr/bin/python3", "-c", "import os; os.read(0, 1)"]
     process = doctor(bench, started(bench, argv).pid, has_text=True)
-    check_recorded(bench, process, process["exe"])
-    check_equal(process["runtimes"], ["Python"], "runtimes")
-    check("python-objects" in unseen(process), "small objects are not reported")
-    other = doctor(bench, started(bench, argv, PYTHONMALLOC="malloc").pid)
-    check("python-objects" not in unseen(other), "with PYTHONMALLOC=malloc they are seen")
+    check_equal({row["name"]: row["domain"] for row in process["allocators"]}, {"python": 5}, "allocators")
+    check_as_attach_does(bench, process["pid"], process)
+    found = process["python"]
+    check(found["records"] and found["places"] > 400 and found["places_unknown"] < 20, found)
+    check(found["version"].startswith("3."), f"its version: {found}")
+    check({"python-heap", "older-memory"} <= unseen(process) and "python-objects" not in unseen(process), unseen(process))
 
 
 def test_doctor_describes_node(bench):

@@ -276,16 +276,18 @@ def python_objects(bench, *options, **env):
 
 @harness.long
 def test_advice_python_arenas_and_malloc(bench):
-    process, path = python_objects(bench)
-    check_advice(bench, process.pid, "python-objects", "--domain python", "--domain malloc,mmap",
-                 "PYTHONMALLOC=malloc")
-    check(bench.show(path)["traced_memory"]["current"] < 12e6, "the objects are recorded without it")
+    process, path = python_objects(bench, "--domain", "malloc")
+    check(bench.show(path)["traced_memory"]["current"] < 12e6, "the objects are recorded as blocks of the heap")
+    with harness.environment("ALLOCSNAP_NO_UPROBE_SESSION"):
+        check_advice(bench, process.pid, "python-objects", "--domain python", "--domain malloc,mmap",
+                     "PYTHONMALLOC=malloc")
     _, path = python_objects(bench, "--domain", "malloc,mmap")
     check(15e6 < size_of_domain(bench, path, "mmap") < 40e6, "bytes of its arenas")
     if not harness.NO_SESSIONS:
-        _, path = python_objects(bench, "--domain", "python")
+        process, path = python_objects(bench)
+        check_advice(bench, process.pid, "python-heap", "--domain malloc")
         check(bench.show(path)["blocks"] >= 1000000, "objects with Python's lines")
-    process, path = python_objects(bench, PYTHONMALLOC="malloc")
+    process, path = python_objects(bench, "--domain", "malloc", PYTHONMALLOC="malloc")
     check_gone(bench, process.pid, "python-objects")
     check(bench.show(path)["blocks"] >= 1000000, "single objects")
 

@@ -35,6 +35,10 @@ def start_loader(bench, prefix=()):
     return target
 
 
+def attach_heap(bench, targets):
+    return bench.attach(targets, "--domain", "malloc")
+
+
 def load(target, path, size):
     target.write(f"{path} {size}\n")
     check_equal(target.line(), "done", f"loading {path}")
@@ -57,7 +61,7 @@ def peak_memory(pid):
 def test_hostile_libraries_do_not_stop_a_recording(bench):
     """Each library is loaded while the recording runs; its block and the block after it are recorded."""
     target = start_loader(bench)
-    recording = bench.attach([target])
+    recording = attach_heap(bench, [target])
     for i, hostile in enumerate(HOSTILE):
         path = build(bench.folder, hostile.__name__, hostile)
         began = time.monotonic()
@@ -81,7 +85,7 @@ def test_hostile_libraries_do_not_stop_a_recording(bench):
 def test_hostile_library_with_many_returns_gets_limited_probes(bench):
     """The number of probes in the library is bounded, and the recording goes on."""
     target = start_loader(bench)
-    recording = bench.attach([target])
+    recording = attach_heap(bench, [target])
     load(target, build(bench.folder, "returns", returns_everywhere, RETURNS), SIZE)
     row_of(bench, recording.snapshot(), SIZE)
     load(target, build(bench.folder, "honest"), SIZE + 1)
@@ -102,7 +106,7 @@ def test_hostile_file_with_the_same_path_and_build_id_is_distinguished(bench):
     script = f"mount --bind {place}.other {place} && exec \"$@\""
     targets = [start_loader(bench, [*private_mounts(), "sh", "-c", script, "sh"]),
                start_loader(bench)]
-    recording = bench.attach(targets)
+    recording = attach_heap(bench, targets)
     for target in targets:
         load(target, path, SIZE)
     found = sorted(row_of(bench, snapshot, SIZE)["traceback"][0]["function"]
@@ -113,7 +117,7 @@ def test_hostile_file_with_the_same_path_and_build_id_is_distinguished(bench):
 
 def test_hostile_bomb_is_reported_once(bench):
     target = start_loader(bench)
-    recording = bench.attach([target])
+    recording = attach_heap(bench, [target])
     path = build(bench.folder, "bomb", unpacks_to_a_tebibyte)
     for i in range(3):
         load(target, path, SIZE + i)
@@ -128,7 +132,7 @@ def test_hostile_bomb_is_reported_once(bench):
 def test_hostile_kill_of_the_reader_is_survived(bench):
     """The reader is killed repeatedly; the next reader names all later blocks."""
     target = start_loader(bench)
-    recording = bench.attach([target])
+    recording = attach_heap(bench, [target])
     for i, how in enumerate((signal.SIGKILL, signal.SIGSEGV, signal.SIGKILL)):
         reader = reader_of(recording)
         os.kill(reader, how)
@@ -154,7 +158,7 @@ def kill_as_nobody(pid):
 def test_hostile_process_of_user_nobody_cannot_kill_the_reader(bench):
     """Neither the process that starts readers nor a reader can be killed."""
     target = start_loader(bench)
-    recording = bench.attach([target])
+    recording = attach_heap(bench, [target])
     for pid in (spawner_of(recording), reader_of(recording)):
         check(kill_as_nobody(pid), f"{pid} is ended by a process of user nobody")
         check(is_running(pid), f"{pid} has ended")
@@ -165,7 +169,7 @@ def test_hostile_process_of_user_nobody_cannot_kill_the_reader(bench):
 def test_hostile_kill_of_the_spawner_ends_the_recording(bench):
     """The recording ends with the data that it has, and says why."""
     target = start_loader(bench)
-    recording = bench.attach([target])
+    recording = attach_heap(bench, [target])
     os.kill(spawner_of(recording), signal.SIGKILL)
     check_equal(len(recording.end(status=1)), 1, "last snapshots")
     check("allocsnap-spawn" in recording.stderr(), f"stderr is {recording.stderr()!r}")
@@ -175,7 +179,7 @@ def test_hostile_kill_of_the_spawner_ends_the_recording(bench):
 def test_hostile_kill_of_the_recording_ends_its_readers(bench):
     """The reader and the process that starts readers exit with the recording."""
     target = start_loader(bench)
-    recording = bench.attach([target])
+    recording = attach_heap(bench, [target])
     reader = reader_of(recording)
     spawner = int(pathlib.Path(f"/proc/{reader}/stat").read_text().split()[3])
     recording.popen.kill()

@@ -171,13 +171,13 @@ def python_answer(bench, *options, **environment):
 def test_leaks_follow_the_hint_to_small_objects(bench):
     """Each way that the hint names shows what the first answer lacks: what makes the strings."""
     strings = re.compile(r"LEAKS .*(PyUnicode_\w+|unicode_\w+|<string>:5)")
-    text, hints = python_answer(bench)
+    text, hints = python_answer(bench, "--domain", "malloc")
     check(len(hints) == 1 and not strings.search(text), f"one hint, and no strings: {text}")
     options = re.findall(r"'(--[^']+)'", hints[0])
     check_equal(options[0], "--domain python", "the first way")
     name, value = re.search(r"(PYTHON\w+)=(\w+)", hints[0]).groups()
     for answer, left in (*(python_answer(bench, *option.split()) for option in options[NO_SESSIONS:]),
-                         python_answer(bench, **{name: value})):
+                         python_answer(bench, "--domain", "malloc", **{name: value})):
         check(not left and strings.search(answer.replace("\n", " ")), f"the hint was followed: {answer}")
 
 

@@ -208,7 +208,7 @@ def attach(bench, argv, after, kind=Process, **environment):
                           env=environment_of(bench, **environment))
     wait_for(lambda: ledger_of(bench, program.pid), "its ledger")
     halt(bench, program.pid, after)
-    recording = bench.attach([program])
+    recording = bench.attach([program], "--domain", "malloc")
     then = compare(bench, program.pid, recording.snapshot())
     check_equal((then["blocks"], then["in_flight"]), (0, 0), "blocks and calls at the beginning")
     program.popen.send_signal(signal.SIGCONT)

@@ -46,7 +46,7 @@ def check_traced(bench, path, program):
 def record_growth(bench, program, object_name, step_bytes):
     """Attach, load, two snapshots, detach; the frame that grows and the number of steps."""
     check_equal(changed_code(program.pid), 0, "changed code before")
-    recording = bench.attach([program])
+    recording = bench.attach([program], "--domain", "malloc")
     check(changed_code(program.pid) > 0, "no breakpoint is seen in the code: the check is blind")
     load = Load(program.step)
     old, new, least, most = load.two_snapshots(recording)
@@ -110,7 +110,7 @@ def test_python3_growth_is_recorded(bench):
 def test_python3_objects_are_counted_exactly(bench):
     """Bytes and blocks equal what sys.getsizeof() reports."""
     python = Python.start_on(bench)
-    recording = bench.attach([python])
+    recording = bench.attach([python], "--domain", "malloc")
     old = recording.snapshot()
     for _ in range(20):
         count, size = python.ask("step")
@@ -129,7 +129,7 @@ def test_python3_growth_has_function_and_line(bench):
     if not os.path.exists(f"/usr/lib/debug/.build-id/{build_id[:2]}/{build_id[2:]}.debug"):
         raise Skip("the debug information of /usr/bin/python3 (python3.11-dbg) is not installed")
     python = Python.start_on(bench)
-    recording = bench.attach([python])
+    recording = bench.attach([python], "--domain", "malloc")
     old = recording.snapshot()
     python.ask("step")
     top = top_frame(bench.diff(old, recording.end(signal.SIGINT)[-1])["statistics"][0])

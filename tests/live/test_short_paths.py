@@ -210,7 +210,7 @@ SCRIPT = "/bin/echo one; /usr/bin/python3 -Sc 'x = [bytes(999) for i in range(20
 def test_run_leaves_stdout_to_its_program(bench):
     """With --follow-forks, too: a table of processes follows on stderr, the one with the highest peak first."""
     out = bench.path("out")
-    stdout, err = bench.run([ALLOCSNAP, "run", "-f", "-o", out, "--", "/bin/sh", "-c", SCRIPT], 3)
+    stdout, err = bench.run([ALLOCSNAP, "run", "-f", "--domain", "malloc", "-o", out, "--", "/bin/sh", "-c", SCRIPT], 3)
     said = [line for line in stdout.splitlines() if not line.endswith(".snap")]
     check_equal(said, ["one", "two"], "stdout")
     lines = err.splitlines()

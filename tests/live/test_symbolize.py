@@ -108,7 +108,7 @@ def test_symbolize_keeps_files_compact(bench):
 
 def test_symbolize_names_python_functions(bench):
     """Debian's python3, stripped; its tracebacks go through many libraries."""
-    check_later_is_now(bench, ["/usr/bin/python3", "-ISc", "x = [bytearray(1000) for _ in range(99)]"])
+    check_later_is_now(bench, ["/usr/bin/python3", "-ISc", "x = [bytearray(1000) for _ in range(99)]"], "--domain", "malloc")
 
 
 SOURCE = """
@@ -194,7 +194,7 @@ def test_symbolize_survives_hostile_libraries(bench):
     """Some libraries are made to break their reader: the honest ones are named all the same."""
     paths = [build(bench.folder, hostile.__name__, hostile) for hostile in HOSTILE]
     paths.append(build(bench.folder, "honest"))
-    path = record(bench, "out", [tool("python3"), "-c", LOADS], "--no-names", seconds=60,
+    path = record(bench, "out", [tool("python3"), "-c", LOADS], "--no-names", "--domain", "malloc", seconds=60,
                   text="".join(f"{path} {SIZE + i}\\n" for i, path in enumerate(paths)))
     bench.run([ALLOCSNAP, "symbolize", path], seconds=150)
     for i, library in enumerate(paths):

@@ -13,6 +13,7 @@
 #include "base/array.h"
 #include "base/units.h"
 #include "collect/bpf.h"
+#include "collect/build/build_python.h"
 #include "collect/build/sample_weight.h"
 #include "collect/process/proc.h"
 #include "elf/allocators.h"
@@ -342,7 +343,8 @@ int describe_target(struct snapshot_builder *builder, const struct target *targe
 	if (!err)
 		err = describe_cost(builder, target, snapshot_context);
 	if (!err)
-		err = describe_sampler(builder, target) ?: describe_python(builder, &target->python, settings->has_pools);
+		err = describe_sampler(builder, target) ?: describe_domains(builder, target) ?:
+			      describe_python(builder, &target->python, settings->has_pools);
 	if (!err && snapshot_context->is_compact)
 		err = describe_numbers(builder, &resolution, 1);
 	return err || !parent.value ? err : describe_numbers(builder, &parent, 1);

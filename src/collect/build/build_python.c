@@ -2,7 +2,10 @@
 #include "collect/build/build_python.h"
 
 #include <errno.h>
+#include <stdio.h>
 
+#include "base/array.h"
+#include "collect.h"
 #include "collect/target/target.h"
 #include "shared/python_calls.h"
 #include "snapshot.h"
@@ -36,4 +39,29 @@ int build_python_frame(const struct target *target, struct snapshot_builder *bui
 	err = snapshot_builder__string(builder, code->filename, &frame.filename) ?:
 	      snapshot_builder__string(builder, code->name, &frame.function);
 	return err ?: snapshot_builder__frame_declared(builder, &frame, line ? code->first_line : 0, ret_id);
+}
+
+int describe_domains(struct snapshot_builder *builder, const struct target *target)
+{
+	static const struct {
+		uint32_t domain;
+		const char *name;
+		bool is_heap;
+	} rows[] = {
+		{ COLLECTOR_MALLOC, "malloc", true },	  { COLLECTOR_GLIBC, "glibc", true },
+		{ COLLECTOR_MUSL, "musl", true },	  { COLLECTOR_JEMALLOC, "jemalloc", true },
+		{ COLLECTOR_TCMALLOC, "tcmalloc", true }, { COLLECTOR_MIMALLOC, "mimalloc", true },
+		{ COLLECTOR_MMAP, "mmap" },
+	};
+	const struct target_python *python = &target->python;
+	char text[96];
+	int len = snprintf(text, sizeof(text), "%s", python->is_used ? "python" : ""), err = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		if (target->mappings.objects->domains & rows[i].domain && !(rows[i].is_heap && python->is_used))
+			len += snprintf(text + len, sizeof(text) - len, "%s%s", len ? "," : "", rows[i].name);
+	if (len)
+		err = snapshot_builder__metadata(builder, "domains", text);
+	return err || !*python->why_not.text ? err :
+	       snapshot_builder__metadata(builder, "python_not_recorded", python->why_not.text);
 }

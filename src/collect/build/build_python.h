@@ -2,7 +2,7 @@
 #ifndef ALLOCSNAP_COLLECT_BUILD_PYTHON_H
 #define ALLOCSNAP_COLLECT_BUILD_PYTHON_H
 
-/* The frames of Python code in a snapshot. */
+/* The frames of Python code in a snapshot, and whether it is Python's view of the process. */
 
 #include <stdint.h>
 
@@ -14,5 +14,8 @@ int build_python_lines(struct target *target);
 
 /* Adds the frame that a word of a traceback stands for. 0, -ENOMEM, or -ENOENT: its code object is not known. */
 int build_python_frame(const struct target *target, struct snapshot_builder *builder, uint64_t word, uint32_t *ret_id);
+
+/* Adds the domains that are recorded, and why Python's objects are not, if a note says so. 0 or -ENOMEM. */
+int describe_domains(struct snapshot_builder *builder, const struct target *target);
 
 #endif

@@ -133,7 +133,13 @@ static bool is_python(const struct diagnosed_process *process, struct reason *wh
 	reason_set(
 		why, 0,
 		"Python places objects of up to 512 bytes in arenas that it gets by mmap; larger objects, and blocks of C libraries, are recorded");
-	return has_trait(process, TRAIT_PYTHON) && !process->python_malloc;
+	return has_trait(process, TRAIT_PYTHON) && !process->python_malloc && !process->python.is_used;
+}
+
+static bool has_python_heap(const struct diagnosed_process *process, struct reason *why)
+{
+	reason_set(why, 0, "what C libraries take from malloc for themselves is no object of Python, which are recorded instead");
+	return process->python.is_used;
 }
 
 /* Defines the check for a runtime that gets its heap by mmap and gives it out itself. */
@@ -203,7 +209,7 @@ static bool has_code(const struct diagnosed_process *process, struct reason *why
 		why, 0,
 		"%s of code lie in no file: callers there are guessed by frame pointers (tracebacks_guessed) and have no names",
 		format_size(size, process->code_bytes, false));
-	return process->code_bytes;
+	return process->code_bytes && !process->python.is_used;
 }
 
 static bool has_no_table(const struct diagnosed_file *file)
@@ -213,7 +219,7 @@ static bool has_no_table(const struct diagnosed_file *file)
 
 static bool lacks_tables(const struct diagnosed_process *process, struct reason *why)
 {
-	return name_files(process, has_no_table, why,
+	return !process->python.is_used && name_files(process, has_no_table, why,
 			  "has no call frame information: callers there are guessed by frame pointers");
 }
 
@@ -224,7 +230,7 @@ static bool misses_table(const struct diagnosed_file *file)
 
 static bool misses_tables(const struct diagnosed_process *process, struct reason *why)
 {
-	return name_files(process, misses_table, why,
+	return !process->python.is_used && name_files(process, misses_table, why,
 			  "has call frame information that could not be made into a table: tracebacks end there");
 }
 
@@ -236,7 +242,7 @@ static bool is_stripped(const struct diagnosed_file *file)
 
 static bool lacks_names(const struct diagnosed_process *process, struct reason *why)
 {
-	return process->probe_nr && name_files(process, is_stripped, why,
+	return process->probe_nr && !process->python.is_used && name_files(process, is_stripped, why,
 			  "stripped, without a debug file: frames there are an exported function or an offset, without lines");
 }
 
@@ -283,6 +289,8 @@ static const struct {
 	{ "python-objects", "Python's small objects",
 	  "--domain python records every object, with Python's lines; --domain malloc,mmap its arenas: a sample of one block for each MiB that they grow; if it refuses --domain python, start it with PYTHONMALLOC=malloc",
 	  is_python, true },
+	{ "python-heap", "memory that Python has not asked for", "--domain malloc records the heap instead, which costs less",
+	  has_python_heap },
 	{ "v8-heap", "JavaScript's heap", MMAP_SHOWS "node --inspect, --heapsnapshot-signal", is_v8, true },
 	{ "java-heap", "Java's heap", MMAP_SHOWS "jcmd PID GC.class_histogram, -XX:NativeMemoryTracking", is_jvm,
 	  true },

@@ -135,7 +135,7 @@ static size_t find_file_index(const struct mappings *mappings, uint32_t object)
 static enum diagnosed_return returns_of(const struct diagnosis *diagnosis,
 					const struct probe_site *site)
 {
-	if (shape_is_free(site->shape))
+	if (shape_is_free(site->shape) || shape_is_python(site->shape))
 		return RETURN_NONE;
 	if (site->throws || diagnosis->target->probes.used->by_ret)
 		return RETURN_RET;
@@ -153,16 +153,32 @@ static int add_probe(struct diagnosis *diagnosis, const struct probe_site *site)
 		.returns = returns_of(diagnosis, site),
 		.is_placed = site->is_attached,
 		.is_another = site->is_another,
+		.is_python = shape_is_python(site->shape),
 	};
 	struct diagnosed_file *file;
 
 	if (probe.file == process->file_nr)
 		return 0;
 	file = &process->file[probe.file];
-	file->probe_nr += probe.is_placed;
+	if (!probe.is_python)
+		file->probe_nr += probe.is_placed;
+	else if (!file->allocator) /* the first of its rows, which have all places together */
+		file->probe_nr += diagnosis->target->python.place_nr;
 	file->allocator = site->domain ? domain_name(site->domain) : allocator_of(file->path)->name;
 	file->domain = site->domain;
 	return array_push(process, probe, probe);
+}
+
+static void diagnose_python(struct diagnosed_python *ret, const struct target_python *python)
+{
+	ret->is_used = python->is_used;
+	ret->is_there = python->is_used || *python->why_not.text;
+	ret->place_nr = python->place_nr;
+	ret->unknown_nr = python->unknown_nr;
+	ret->why_not = *python->why_not.text ? python->why_not.text : NULL;
+	if (python->is_used)
+		snprintf(ret->version, sizeof(ret->version), "%u.%u.%u", python->version.major, python->version.minor,
+			 python->version.micro);
 }
 
 int diagnose_probes(struct diagnosis *diagnosis)
@@ -172,6 +188,7 @@ int diagnose_probes(struct diagnosis *diagnosis)
 
 	for (size_t i = 0; i < probes->site_nr && !err; i++)
 		err = add_probe(diagnosis, &probes->site[i]);
+	diagnose_python(&diagnosis->process.python, &diagnosis->target->python);
 	diagnosis->process.failed_nr = probes->failed_nr + probes->dropped_nr;
 	diagnosis->process.probe_kind = probes_kind(probes, diagnosis->collector->bpf);
 	return err;

@@ -87,6 +87,7 @@ struct diagnosed_probe {
 	const struct placement *placement;
 	enum diagnosed_return returns;
 	bool is_placed;
+	bool is_python;	 /* at many places (struct diagnosed_python), of which this is the first */
 	bool is_another; /* not placed: all its calls go on in another function, which is probed */
 };
 
@@ -100,6 +101,15 @@ struct unseen {
 	bool is_common;	  /* true of nearly every process */
 };
 
+/* CPython in the process, as attach would record it without --domain. */
+struct diagnosed_python {
+	bool is_there;
+	bool is_used; /* its objects would be recorded, not the heap */
+	char version[16];
+	uint32_t place_nr, unknown_nr; /* places to probe; places that look like them and were not understood */
+	const char *why_not; /* or NULL */
+};
+
 struct diagnosed_process {
 	pid_t pid;
 	char *comm, *exe;
@@ -109,6 +119,7 @@ struct diagnosed_process {
 	bool in_pid_namespace, in_mount_namespace, in_root; /* differ from ours */
 	const char *linking; /* "dynamic", "static", "static PIE", "32-bit"; NULL: not known */
 	bool python_malloc;  /* PYTHONMALLOC=malloc is in its environment */
+	struct diagnosed_python python;
 	uint64_t traits;     /* of all files */
 	uint64_t code_bytes; /* bytes of code in no file: made at run time */
 	const char *probe_kind;

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/reason.h"
 #include "collect/python/live_pools.h"
 #include "collect/python/python_codes.h"
 
@@ -16,7 +17,9 @@ struct allocsnap_bpf;
 /* Zeroed: none. */
 struct target_python {
 	bool is_used;	     /* its allocators are probed, for the program that runs now */
-	bool is_told;	     /* a note says why it is not */
+	struct reason why_not; /* in the text: why it is not, though there is one; a note says so */
+	struct python_version version; /* if it is used */
+	uint32_t place_nr;   /* places that are probed */
 	uint64_t memory;     /* for the kernel side: struct process; 0: it knows of none */
 	unsigned int lines;  /* enum python_lines */
 	uint32_t unknown_nr; /* places that were not understood */

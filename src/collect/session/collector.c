@@ -184,7 +184,6 @@ static void complete_options(struct collector_options *options, struct budgets *
 {
 	options->follow_forks |= options->everyone;
 	options->traceback_limit = options->traceback_limit ?: TRACEBACK_LIMIT_DEFAULT;
-	options->domains = options->domains ?: COLLECTOR_MALLOC;
 	budgets->pause_every_ns = milliseconds_of("ALLOCSNAP_PAUSE_EVERY_MS");
 	budgets->rate_every_ns = milliseconds_of("ALLOCSNAP_RATE_EVERY_MS");
 	own_links->change_every_ns = milliseconds_of("ALLOCSNAP_LINKS_EVERY_MS");
@@ -217,7 +216,6 @@ static int open_files(struct collector *collector, struct reason *why)
 	if (err)
 		return err;
 	objects->custom = &collector->custom;
-	objects->domains = collector->options.domains;
 	objects->parser = collector->helpers.parser;
 	objects->opener = collector->helpers.opener;
 	collector->symbols = symbols__new(parser__source(collector->helpers.parser));
@@ -232,8 +230,10 @@ static int open_kernel_side(struct collector *collector, struct reason *why)
 	collector->bpf = load_bpf(options, &collector->custom, options->traceback_limit, why);
 	if (!collector->bpf)
 		return -errno;
-	if (options->domains & COLLECTOR_PYTHON && !probes_have_sessions(collector->bpf))
-		return reason_set(why, -ENOTSUP, "the domain python needs uprobe sessions, which Linux has from 6.13 on");
+	if (options->domains & COLLECTOR_PYTHON && !probes_have_sessions(collector->bpf) &&
+	    python_choice_without_sessions(&collector->python_choice, &collector->options, why))
+		return -ENOTSUP;
+	collector->objects.domains = options->domains;
 	share_files(collector->bpf, &collector->objects, &collector->options);
 	use_link_holder(collector->bpf, &collector->helpers, &collector->shared);
 	collector->shared.probes.late = &collector->late;
@@ -251,8 +251,10 @@ static int open_kernel_side(struct collector *collector, struct reason *why)
 
 static int open_all(struct collector *collector, struct reason *why)
 {
-	int err = check_collector_options(&collector->options, why);
+	int err;
 
+	python_choice_make(&collector->python_choice, &collector->options);
+	err = check_collector_options(&collector->options, why);
 	if (err)
 		return err;
 	complete_options(&collector->options, &collector->budgets, &collector->own_links);

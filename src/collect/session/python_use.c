@@ -10,6 +10,7 @@
 #include "base/array.h"
 #include "base/reason.h"
 #include "collect/probe/attach_methods.h"
+#include "collect/probe/late_programs.h"
 #include "collect/python/python_places.h"
 #include "collect/session/python_check.h"
 #include "collect/session/python_shared.h"
@@ -22,13 +23,21 @@
 
 /* ---- which process ---- */
 
+static bool is_python_program(const struct target *target)
+{
+	return target->identity.exe && is_python_path(target->identity.exe);
+}
+
+/* A heap that was recorded before is left only for a program that is Python: its launcher's probes are still there. */
 static bool may_use_python(const struct collector *collector, const struct target *target)
 {
 	const struct probes *probes = target->probes.used;
-	bool may_begin = python_is_beside(target) ? python_view_may_begin(collector, target) : !probes_see_heap(probes);
+	bool may_begin = python_is_beside(target) ? python_view_may_begin(collector, target) :
+						  !probes_see_heap(probes) || is_python_program(target);
 
 	return collector->options.domains & COLLECTOR_PYTHON && probes_have_sessions(collector->bpf) && !probes->by_ret &&
-	       !probes->is_paused && !target->life.has_ended && target->slot != BOOKS_NONE && (target->python.is_used || may_begin) &&
+	       !probes->is_paused && !target->life.has_ended && (target->slot != BOOKS_NONE || probes->is_trial) &&
+	       (target->python.is_used || may_begin) &&
 	       !target->sampler.is_used;
 }
 
@@ -36,26 +45,79 @@ static bool may_use_python(const struct collector *collector, const struct targe
 
 static void note_python(struct collector *collector, struct target *target, const char *path, const char *what)
 {
-	struct reason note;
+	const struct process_identity *identity = &target->identity;
+	struct reason *why = &target->python.why_not, note;
 
-	if (target->python.is_told)
+	if (*why->text)
 		return;
-	target->python.is_told = true;
-	reason_set(&note, 0, "the Python objects of process %d (%s) are not recorded: %s: %s",
-		   target->identity.pid, target->identity.comm, path, what);
+	reason_set(why, 0, "%s%s%s", path, *path ? ": " : "", what);
+	if (collector->python_choice.is_default)
+		reason_set(&note, 0, "process %d (%s) is recorded by its heap, not by Python's objects: %s", identity->pid,
+			   identity->comm, why->text);
+	else
+		reason_set(&note, 0, "the Python objects of process %d (%s) are not recorded: %s", identity->pid,
+			   identity->comm, why->text);
 	if (collector->totals.python_noted_nr++ < PYTHONS_NOTED)
 		notes_add(&collector->notes, note.text);
 }
 
+/* Something else stands in the way of all of them: the first one gets a note. */
+static void note_obstacle(struct collector *collector, struct target *target)
+{
+	struct python_choice *choice = &collector->python_choice;
+
+	if (!choice->obstacle || !*choice->obstacle || !is_python_program(target))
+		return;
+	if (choice->is_obstacle_told)
+		reason_set(&target->python.why_not, 0, "%s", choice->obstacle);
+	else
+		note_python(collector, target, "", choice->obstacle);
+	choice->is_obstacle_told = true;
+}
+
+/* CPython serves another program there, whose own work may be in the heap. */
+static void note_embedded(struct collector *collector, struct target *target)
+{
+	const struct mappings *mappings = &target->mappings;
+
+	for (size_t i = 0; i < mappings->used_nr && !is_python_program(target); i++)
+		if (is_python_library(mappings_used(mappings, i)->path))
+			note_python(collector, target, mappings_used(mappings, i)->path,
+				    "a library of this program; --domain python records them");
+}
+
+static void note_python_is_used(struct collector *collector, const struct target *target,
+				const struct python_version *version)
+{
+	const struct process_identity *identity = &target->identity;
+	struct reason note;
+
+	if (!collector->python_choice.is_default)
+		return;
+	reason_set(&note, 0,
+		   "process %d (%s) %s Python %u.%u.%u: %sits objects are recorded, at Python's lines; for less cost: --sample pools, or its "
+		   "heap: --domain malloc",
+		   identity->pid, identity->comm, target->life.exec_cnt ? "has become" : "runs", version->major, version->minor,
+		   version->micro, target->life.exec_cnt ? "from now on " : "");
+	notes_add(&collector->notes, note.text);
+}
+
 /* ---- which file ---- */
 
-/* Only these are asked for a CPython: a program, and libraries with that name. */
-static bool may_be_python(const struct object *object)
+/*
+ * Only these are asked for a CPython: a program, and libraries with that name. If no domain was named, the program must be
+ * Python.
+ */
+static bool may_be_python(const struct collector *collector, const struct target *target, const struct object *object)
 {
-	const char *slash = strrchr(object->path, '/');
+	bool has_name = is_python_path(object->path), is_wanted;
 
-	return object->facts && object->fd >= 0 && !object->has_changed && !object->is_put_off && !object->is_copy &&
-	       (object->is_program || strstr(slash ?: object->path, "python"));
+	if (collector->python_choice.is_default)
+		is_wanted = has_name || (is_python_program(target) && is_python_library(object->path));
+	else
+		is_wanted = has_name || object->is_program || is_python_library(object->path);
+	return is_wanted && object->facts && object->fd >= 0 && !object->has_changed && !object->is_put_off &&
+	       !object->is_copy;
 }
 
 static bool was_asked(const struct target_python *python, uint32_t object)
@@ -99,7 +161,7 @@ static int find_cpython(struct collector *collector, struct target *target, uint
 		const struct object *object = mappings_used(mappings, i);
 		int err;
 
-		if (!may_be_python(object) || was_asked(&target->python, mappings->used[i]))
+		if (!may_be_python(collector, target, object) || was_asked(&target->python, mappings->used[i]))
 			continue;
 		err = array_push(&target->python, asked, mappings->used[i]) ?: python_of_object(collector, object, ret);
 		if (err == -ENOENT)
@@ -207,11 +269,44 @@ static int tell_of_python(struct collector *collector, struct target *target, co
 	return 0;
 }
 
+/* The programs must be loaded before allocsnap gives up its privileges. */
+int load_for_python(struct collector *collector)
+{
+	const struct bpf_program *program;
+	const enum probe_end end[] = { PROBE_PYTHON, PROBE_PYTHON_HEAP, PROBE_PYTHON_CREATION };
+	size_t nr = ARRAY_SIZE(end) - !collector->options.python_retag;
+	int err = 0;
+
+	if (!(collector->options.domains & COLLECTOR_PYTHON))
+		return 0;
+	for (size_t i = 0; i < nr && !err; i++)
+		err = late_programs_find(&collector->late, collector->bpf, end[i], &program);
+	return err;
+}
+
+/*
+ * The launcher of the program was recorded by its heap. Its probes end, and the blocks that they have seen of this program
+ * are forgotten: their frees would not be seen.
+ */
+static int leave_heap(struct collector *collector, struct target *target)
+{
+	if (!probes_see_heap(target->probes.used) || python_is_beside(target))
+		return 0;
+	probes_close(target->probes.used);
+	return target->probes.used->is_trial ? 0 : clear_target_traces(collector, target);
+}
+
 static int attach_python(struct collector *collector, struct target *target, uint32_t object,
 			 const struct python_info *info, uint64_t bias, struct reason *why)
 {
-	int err = python_view_begin(collector, target) ?: tell_of_python(collector, target, info, bias);
+	bool is_trial = target->probes.used->is_trial;
+	int err = is_trial ? 0 : load_for_python(collector);
 
+	if (err == -EPERM)
+		return reason_set(why, -ENOTSUP, "allocsnap has given up the privileges that this needs: attach again");
+	err = err ?: leave_heap(collector, target);
+	if (!err && !is_trial)
+		err = python_view_begin(collector, target) ?: tell_of_python(collector, target, info, bias);
 	watch_file(collector, object);
 	if (!err)
 		err = python_places_attach(target__python_probes(target), collector->bpf, &collector->objects, object,
@@ -224,7 +319,10 @@ static int attach_python(struct collector *collector, struct target *target, uin
 	target->python.lines = python_lines_of(info->version);
 	target->python.unknown_nr = info->unknown_nr;
 	target->python.creation_unknown_nr = info->creation_unknown_nr;
-	return python_check_first(collector, target);
+	target->python.place_nr = info->site_nr;
+	target->python.version = info->version;
+	note_python_is_used(collector, target, &info->version);
+	return is_trial ? 0 : python_check_first(collector, target);
 }
 
 /* The functions that serve the raw domain; the C library may be mapped after CPython. */
@@ -279,13 +377,16 @@ int use_python(struct collector *collector, struct target *target, struct reason
 	uint32_t object;
 	int err;
 
+	note_obstacle(collector, target);
 	if (!may_use_python(collector, target))
 		return 0;
-	err = find_cpython(collector, target, &object, &info);
+	err = target->python.is_used ? -ENOENT : find_cpython(collector, target, &object, &info);
 	if (!err)
 		err = try_python(collector, target, object, info, why);
 	else if (err == -ENOENT)
 		err = 0;
+	if (!err && !target->python.is_used && collector->python_choice.is_default)
+		note_embedded(collector, target);
 	if (!target->python.is_used)
 		python_view_refuse(collector, target);
 	return err || !target->python.is_used || pools_asked(collector) == PYTHON_POOLS_ONLY ? err :

@@ -19,6 +19,12 @@ struct target;
  */
 int use_python(struct collector *collector, struct target *target, struct reason *why);
 
+/*
+ * Loads the BPF programs, if Python's objects may be recorded: for a program that may become Python. Otherwise use_python()
+ * does it. 0 or a negative errno.
+ */
+int load_for_python(struct collector *collector);
+
 /* For libbpf: a code object that the kernel side tells of. */
 int note_python_code(void *collector, void *record, size_t bytes);
 #endif

@@ -25,6 +25,7 @@
 #include "collect/session/notes.h"
 #include "collect/session/own_links.h"
 #include "collect/session/pass.h"
+#include "collect/session/python_choice.h"
 #include "collect/session/budget_pause.h"
 #include "collect/session/targets.h"
 #include "collect/session/written_files.h"
@@ -67,6 +68,7 @@ struct collector {
 	struct helpers helpers;
 	struct notes notes;
 	struct injections injections;
+	struct python_choice python_choice;
 	struct symbols *symbols;
 	struct user_allocators custom;
 	struct objects objects;
@@ -122,6 +124,9 @@ void end_drain(struct allocsnap_bpf *bpf, struct targets *targets);
 
 /* Handles events and accounting only: then children and execs are known, but not the mappings of new images. */
 void collector_read_news(struct collector *collector, bool whole);
+
+/* collector__clear_traces() of a target. */
+int clear_target_traces(struct collector *collector, struct target *target);
 
 /* "cannot …: process PID is not traced", in tracemalloc's words. */
 int log_not_tracing(pid_t pid, struct reason *why);

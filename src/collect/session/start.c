@@ -486,6 +486,8 @@ int collector__run(struct collector *collector, const char *const argv[], pid_t 
 	choose_probes(collector, held.target);
 	held.err = resume_shared(collector);
 	err = start_held(&held);
+	if (!err && !held.target->python.is_used && !target__is_over(held.target))
+		load_for_python(collector); /* without them its heap stays recorded, and a note says so */
 	if (!err)
 		err = add_target(collector, held.target);
 	if (err)

@@ -110,13 +110,16 @@ static int clear_targets(struct allocsnap_bpf *bpf, struct books *books, struct 
 	return err;
 }
 
+int clear_target_traces(struct collector *collector, struct target *target)
+{
+	return clear_targets(collector->bpf, &collector->targets.books, &collector->pass.cut.grace, &target, 1);
+}
+
 int collector__clear_traces(struct collector *collector, pid_t pid)
 {
 	struct target *target = find_target(&collector->targets, pid);
 
-	if (!target)
-		return -ESRCH;
-	return clear_targets(collector->bpf, &collector->targets.books, &collector->pass.cut.grace, &target, 1);
+	return target ? clear_target_traces(collector, target) : -ESRCH;
 }
 
 int collector__clear_all_traces(struct collector *collector)

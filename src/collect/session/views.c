@@ -33,7 +33,7 @@ static bool is_of_now(const struct shown *shown, const struct process *books)
 /* Also one whose objects cannot be recorded: its snapshot says why. */
 static bool is_python_shown(const struct target *target)
 {
-	return target->python.is_used || target->python.is_told || target->snapshots.any_saved;
+	return target->python.is_used || *target->python.why_not.text || target->snapshots.any_saved;
 }
 
 /*

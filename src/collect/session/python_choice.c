@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/session/python_choice.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/reason.h"
+#include "collect.h"
+
+/* The first option that does not go together with the domain python. */
+static const char *find_obstacle(const struct collector_options *options)
+{
+	const struct {
+		bool is_given;
+		const char *obstacle;
+	} rows[] = {
+		{ options->everyone || options->injects || options->run_interval_bytes, "" },
+		{ options->follow_forks, "these are recorded of single processes only, without --follow-forks" },
+		{ options->no_return_probes, "these need return probes, which --no-return-probes forbids" },
+		{ options->probe_nr, "these are recorded without --probe only" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		if (rows[i].is_given)
+			return rows[i].obstacle;
+	return NULL;
+}
+
+void python_choice_make(struct python_choice *choice, struct collector_options *options)
+{
+	*choice = (struct python_choice){};
+	if (options->domains)
+		return;
+	if (options->python_retag || options->python_pools) {
+		options->domains = COLLECTOR_PYTHON;
+		return;
+	}
+	choice->is_default = true;
+	choice->obstacle = find_obstacle(options);
+	options->domains = COLLECTOR_MALLOC | (choice->obstacle ? 0 : COLLECTOR_PYTHON);
+}
+
+int python_choice_without_sessions(struct python_choice *choice, struct collector_options *options, struct reason *why)
+{
+	if (!choice->is_default)
+		return reason_set(why, -ENOTSUP, "the domain python needs uprobe sessions, which Linux has from 6.13 on");
+	choice->obstacle = "these need uprobe sessions, which Linux has from 6.13 on";
+	options->domains &= ~COLLECTOR_PYTHON;
+	return 0;
+}
+
+static bool file_name_begins(const char *path, const char *with)
+{
+	const char *slash = strrchr(path, '/');
+
+	return !strncmp(slash ? slash + 1 : path, with, strlen(with));
+}
+
+bool is_python_path(const char *path)
+{
+	return file_name_begins(path, "python");
+}
+
+bool is_python_library(const char *path)
+{
+	return file_name_begins(path, "libpython");
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The choice of domains if none was named. */
+#include "collect/session/python_choice.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <string.h>
+
+#include "collect.h"
+#include "reason.h"
+
+#define BOTH (COLLECTOR_MALLOC | COLLECTOR_PYTHON)
+
+Test(python_choice, heap_where_another_option_excludes_python)
+{
+	static const char *const probe[] = { "name=pool" };
+	static const struct {
+		const char *what;
+		struct collector_options options;
+		uint32_t domains;
+		const char *obstacle; /* in the text; NULL: there is none */
+	} cases[] = {
+		{ "nothing else", {}, BOTH, NULL },
+		{ "samples", { .sample_bytes = 4096, .max_overhead = 10, .min_size = 64 }, BOTH, NULL },
+		{ "children", { .follow_forks = true }, COLLECTOR_MALLOC, "--follow-forks" },
+		{ "no return probes", { .no_return_probes = true }, COLLECTOR_MALLOC, "--no-return-probes" },
+		{ "an allocator of its own", { .probe = probe, .probe_nr = 1 }, COLLECTOR_MALLOC, "--probe" },
+		{ "an injected sampler", { .injects = true }, COLLECTOR_MALLOC, "" },
+		{ "a preloaded sampler", { .run_interval_bytes = 4096 }, COLLECTOR_MALLOC, "" },
+		{ "all processes", { .everyone = true, .follow_forks = true }, COLLECTOR_MALLOC, "" },
+		{ "free lists", { .python_retag = true }, COLLECTOR_PYTHON, NULL },
+		{ "a named domain", { .domains = COLLECTOR_MMAP }, COLLECTOR_MMAP, NULL },
+		{ "python by name, which is refused later", { .domains = COLLECTOR_PYTHON, .follow_forks = true },
+		  COLLECTOR_PYTHON, NULL },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct collector_options options = cases[i].options;
+		struct python_choice choice;
+
+		python_choice_make(&choice, &options);
+		cr_expect_eq(options.domains, cases[i].domains, "%s: domains %x", cases[i].what, options.domains);
+		cr_expect_eq(!choice.obstacle, !cases[i].obstacle, "%s: an obstacle", cases[i].what);
+		if (choice.obstacle && cases[i].obstacle)
+			cr_expect(strstr(choice.obstacle, cases[i].obstacle), "%s: %s", cases[i].what, choice.obstacle);
+		cr_expect_eq(choice.is_default, !cases[i].options.domains && !cases[i].options.python_retag, "%s: the default",
+			     cases[i].what);
+	}
+}
+
+Test(python_choice, without_sessions_only_who_named_python_is_refused)
+{
+	struct collector_options options = {}, named = { .domains = COLLECTOR_PYTHON };
+	struct python_choice choice;
+	struct reason why = {};
+
+	python_choice_make(&choice, &options);
+	cr_expect_eq(python_choice_without_sessions(&choice, &options, &why), 0);
+	cr_expect_eq(options.domains, COLLECTOR_MALLOC);
+	cr_expect(strstr(choice.obstacle, "6.13"), "%s", choice.obstacle);
+	python_choice_make(&choice, &named);
+	cr_expect_eq(python_choice_without_sessions(&choice, &named, &why), -ENOTSUP);
+	cr_expect(strstr(why.text, "6.13"), "%s", why.text);
+}
+
+Test(python_choice, programs_are_told_by_their_names)
+{
+	cr_expect(is_python_path("/usr/bin/python3.11"));
+	cr_expect(is_python_path("/opt/venv/bin/python (deleted)"));
+	cr_expect(!is_python_path("/usr/bin/gdb"));
+	cr_expect(!is_python_path("/opt/python3/bin/gdb"));
+	cr_expect(!is_python_path("/usr/lib/libpython3.11.so.1.0"));
+	cr_expect(is_python_library("/usr/lib/x86_64-linux-gnu/libpython3.11.so.1.0"));
+	cr_expect(!is_python_library("/usr/lib/python3/dist-packages/x.cpython-311-x86_64-linux-gnu.so"));
+}
