@@ -26,27 +26,27 @@ def node_buffers(terminal):
     return check_named(first_leak(answer), r"\w*ArrayBuffer\w*|Zlib\w+|deflateInit2_|NewBackingStore")
 
 
-@task("python3, large objects", before="3 min, 5 commands", best="1 min")
+@task("the heap of python3, large objects", before="not tried")
 def python_large_objects(terminal):
     python = loads.start_python(terminal.bench, "large")
-    answer = terminal.type(f"allocsnap leaks {python.pid} --for {FOR}s")
+    answer = terminal.type(f"allocsnap leaks {python.pid} --for {FOR}s --domain malloc")
     check_hint(answer, "tracemalloc")
     return check_named(first_leak(answer), r"PyBytes_\w+|bytes_\w+|_PyBytes_\w+")
 
 
-@task("python3, small objects, by pymalloc's arenas", before="3 min, 5 commands", best="1 min")
+@task("the heap of python3, small objects, by pymalloc's arenas", before="not tried")
 def python_small_objects(terminal):
     python = loads.start_python(terminal.bench, "small")
-    answer = terminal.type(f"allocsnap leaks {python.pid} --for {FOR}s")
+    answer = terminal.type(f"allocsnap leaks {python.pid} --for {FOR}s --domain malloc")
     check("--domain malloc,mmap" in answer.stdout, f"no hint to the domain: {answer.stdout!r}")
     answer = terminal.type(f"allocsnap leaks {python.pid} --for {FOR}s --domain malloc,mmap")
     return check_named(first_leak(answer), r"PyUnicode_\w+|scanstring_unicode|_?PyUnicode\w*|\w*scanner\w*|ascii_\w+")
 
 
-@task("python3, `PYTHONMALLOC=malloc`", before="1.5 min, 3 commands")
+@task("the heap of python3, `PYTHONMALLOC=malloc`", before="1.5 min, 3 commands")
 def python_malloc(terminal):
     python = loads.start_python(terminal.bench, "small", PYTHONMALLOC="malloc")
-    answer = terminal.type(f"allocsnap leaks {python.pid} --for {FOR}s")
+    answer = terminal.type(f"allocsnap leaks {python.pid} --for {FOR}s --domain malloc")
     check_hint(answer, "tracemalloc")
     return check_named(first_leak(answer), r"scanstring_unicode|PyUnicode_\w+|_?PyUnicode\w*|\w*scanner\w*")
 
