@@ -150,6 +150,20 @@ def test_python_default_of_run(bench):
 
 
 @harness.long
+def test_python_default_of_an_attached_shell_that_becomes_python(bench):
+    """The programs were not loaded before allocsnap gave up its privileges: its heap stays recorded, and a note says so."""
+    need_sessions()
+    shell = bench.start(["/bin/sh", "-c", 'read go; exec "$@"', "sh", PYTHON, "-Sc", KEEPS])
+    recording = bench.attach([shell])
+    shell.write("go\n")
+    check_equal(shell.line(60), "ready", "its first line")
+    wait_for(lambda: notes_about(recording.stderr()), "a note", 60)
+    domains, line = view_of(bench, recording.snapshot())
+    check_equal((domains, "attach again" in line, len(notes_about(recording.stderr()))), ("malloc", True, 1), line)
+    recording.end(signal.SIGINT)
+
+
+@harness.long
 def test_python_default_ends_with_exec(bench):
     """Python becomes another program, whose heap is recorded."""
     need_sessions()
