@@ -246,7 +246,9 @@ static const char *find_fault(const struct collector *collector, struct target *
 		return "it was not found where its objects begin, which --retag needs";
 	if (has_other_c_library(&target->mappings))
 		return "its C library is not glibc";
-	return target->life.started_ns ? NULL : find_hooks(target, info, bias, ret); /* later the program may be about to begin */
+	if (target->life.started_ns && !target->now.books.is_forked)
+		return NULL; /* the program may be about to begin */
+	return find_hooks(target, info, bias, ret);
 }
 
 /* ---- the decision ---- */
