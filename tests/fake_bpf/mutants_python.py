@@ -27,8 +27,7 @@ MUTANTS_PYTHON = {
     "python: a request of the heap stays": (
         "python/python_calls.bpf.h", "{\n\tthread->python.has_raw = false;\n\tif (size !=", "{\n\tif (size !="),
     "python: the allocator's own memory is Python's": (
-        "python/python_calls.bpf.h", "return makes_arena(python) ? 0 : raw_expect(python, thread, size)",
-        "return raw_expect(python, thread, size)"),
+        "python/python_calls.bpf.h", "\tif (makes_arena(python))\n\t\treturn 0;\n", ""),
     "python: a block of a new arena is forgotten": (
         "python/python_calls.bpf.h", "\t\tsettle_first(process, python);\n", "\t\t;\n"),
     "python: only the thread that made an arena finds its block": (
