@@ -6,7 +6,8 @@ import pathlib
 import runpy
 import sys
 
-TABLES = {"fake_bpf/mutants.py": "bpf", "oracle/mutants.py": ".", "leaks/mutants.py": ".", "unwind/mutants.py": "."}
+TABLES = {"fake_bpf/mutants.py": "bpf", "oracle/mutants.py": ".", "leaks/mutants.py": ".", "unwind/mutants.py": ".",
+          "live/python_mutants.py": "."}
 
 
 def edits_of(row):

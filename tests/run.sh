@@ -77,6 +77,7 @@ first_lane() {
 		;;
 	check-long)
 		suite live count_lines $make test-live LIVE_ARGS=--long
+		suite python-mutants count_lines make python-mutants
 		suite unwind count_lines $make test-unwind
 		suite placement count_lines $make test-placement
 		suite answers count_lines $make test-answers
