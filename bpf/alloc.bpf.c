@@ -358,7 +358,7 @@ int BPF_KPROBE(python_heap)
 	} else {
 		cost_begin(thread);
 		if (thread) {
-			thread->caller = (struct caller){ .sp = PT_REGS_SP(ctx), .kind = CALLER_PYTHON };
+			thread->caller = (struct caller){ PT_REGS_IP(ctx), PT_REGS_SP(ctx), PT_REGS_FP(ctx), CALLER_PYTHON };
 			call_end(thread, cookie, PT_REGS_RC(ctx));
 		}
 		cost_end(thread, TRAP_RETURN);

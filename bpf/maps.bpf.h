@@ -88,6 +88,15 @@ struct call {
 
 #define WINDOW_WORDS 256 /* a power of two */
 
+/* Frames of Python code that one C frame runs, the next ones that have no place among the frames of C code yet. */
+struct python_run {
+	__u64 frame; /* the innermost; 0: there are no more */
+	__u64 end;   /* the frame behind them; 0: not found */
+	__u64 entry; /* what the C frame has on the stack for them; 0: not found */
+	__u64 link;  /* 3.11: the struct _PyCFrame of the next run */
+	__u64 left;  /* more frames are not read */
+};
+
 /* Scratch memory for a stack walk. */
 struct walk {
 	struct traceback traceback;
@@ -100,6 +109,7 @@ struct walk {
 	__u64 may_guess;  /* the file will never have a table */
 	__u64 guessed;	  /* why a frame pointer was used to find the frame (enum unwind_end), or 0 */
 	__u64 is_junk;	  /* the address found is not in code */
+	struct python_run run; /* of a traceback with frames of both */
 	__u64 word;	    /* the word read last */
 	__u64 window_start; /* the stack address of window[0] */
 	__u64 window_words; /* valid words in window */
@@ -156,16 +166,17 @@ struct thread_cost {
 	__u64 begin_ns;		 /* start of the running program if it is timed; else 0 */
 };
 
+/* Bits. */
 enum caller_kind {
-	CALLER_RETURN = 0, /* ip is a return address */
-	CALLER_EXACT,	   /* it is not: a sampler's probe sits there */
-	CALLER_PYTHON,	   /* the traceback is that of the interpreter: the registers do not matter */
+	CALLER_RETURN = 0,	/* ip is a return address */
+	CALLER_EXACT = 1 << 0,	/* it is not: the place of a probe in the middle of code */
+	CALLER_PYTHON = 1 << 1, /* a block of CPython: settings.python_frames */
 };
 
 /* The registers of the allocator's caller at the return of the call. */
 struct caller {
 	__u64 ip, sp, frame_pointer;
-	__u64 kind; /* enum caller_kind */
+	__u64 kind; /* bits of enum caller_kind */
 };
 
 /* The blocks that a thread is about to get from CPython's allocators (bpf/python/pymalloc.bpf.h). */

@@ -73,6 +73,13 @@ enum collector_unwinder {
 	COLLECTOR_UNWIND_FP,	   /* by frame pointers only */
 };
 
+/* The frames in tracebacks of CPython's blocks. */
+enum collector_python_frames {
+	COLLECTOR_FRAMES_PYTHON = 0, /* Python code's, as in tracemalloc */
+	COLLECTOR_FRAMES_MIXED,	     /* C code's, with those of Python code where C code runs it; CPython 3.11 or later */
+	COLLECTOR_FRAMES_NATIVE,     /* C code's */
+};
+
 /* The allocators to record: bits. */
 enum collector_domains {
 	COLLECTOR_MALLOC = 1, /* all heaps */
@@ -202,6 +209,7 @@ struct collector_options {
 	 * one.
 	 */
 	bool python_pools;
+	enum collector_python_frames python_frames; /* with COLLECTOR_PYTHON; mixed: not with COLLECTOR_UNWIND_FP */
 
 	bool on_oom; /* watch the OOM killer: is_near_oom of struct process_view */
 

@@ -15,7 +15,7 @@
 #include "account/admit.bpf.h"
 #include "account/books.bpf.h"
 #include "account/ranges.bpf.h"
-#include "python/frames.bpf.h"
+#include "python/mixed.bpf.h"
 #include "unwind/unwind.bpf.h"
 
 /* Tracebacks in the map, those of gone images included. The loader subtracts those that it removes. */
@@ -33,17 +33,27 @@ static __always_inline void count_traceback(struct process *process)
 	__sync_fetch_and_add(&tracebacks_held, 1);
 }
 
-/* Takes the current stack, or that of the interpreter. */
+/* Takes the current stack, that of the interpreter, or both. */
 static __always_inline void traceback_fill(const struct caller *caller, struct process *process, struct walk *walk)
 {
-	if (settings.has_python && caller->kind == CALLER_PYTHON) {
+	bool is_python = settings.has_python && caller->kind & CALLER_PYTHON;
+
+	if (is_python && settings.python_frames == PYTHON_FRAMES_PYTHON) {
 		python_traceback_take(walk, process);
 		return;
 	}
 	walk->image = process->image;
 	walk->salt = mix(mix(settings.hash_seed ^ process->image) ^
 			 (process->code_cnt + code_generation));
-	traceback_take(walk, caller->ip, caller->sp, caller->frame_pointer, caller->kind == CALLER_EXACT);
+	if (is_python && settings.python_frames == PYTHON_FRAMES_MIXED) {
+		walk->frame = (struct unwind_frame){
+			.pc = caller->ip, .sp = caller->sp, .fp = caller->frame_pointer,
+			.is_exact = caller->kind & CALLER_EXACT,
+		};
+		mixed_traceback_take(walk, process);
+		return;
+	}
+	traceback_take(walk, caller->ip, caller->sp, caller->frame_pointer, caller->kind & CALLER_EXACT);
 }
 
 /* Puts the current stack into the map of tracebacks. Returns it and its key; NULL and 0 if it does not fit. */

@@ -115,7 +115,7 @@ static __noinline int enter_sampler(struct pt_regs *ctx, struct thread *thread, 
 		return sampler_lose(thread, LOSS_threads_dropped);
 	if (sample_argument(ctx, row, 1, &size) || sample_argument(ctx, row, 2, &weight))
 		return sampler_lose(thread, LOSS_samples_refused);
-	thread->caller = (struct caller){ PT_REGS_IP(ctx), PT_REGS_SP(ctx), PT_REGS_FP(ctx), 1 };
+	thread->caller = (struct caller){ PT_REGS_IP(ctx), PT_REGS_SP(ctx), PT_REGS_FP(ctx), CALLER_EXACT };
 	return sample_record(thread, address, size, weight);
 }
 

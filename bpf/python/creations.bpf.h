@@ -40,7 +40,6 @@ __weak __noinline int python_retag(struct thread *thread, __u64 address)
 	key = block_key_of(address, process->image, LAYER_POOL);
 	if (!nursery_has(&key) && !bpf_map_lookup_elem(&blocks, &key))
 		return 0;
-	thread->caller = (struct caller){ .kind = CALLER_PYTHON };
 	traceback_record(&thread->caller, process, &thread->walk, &hash);
 	now = read_epoch();
 	if (!block_take(process, &key, &block, now))
@@ -86,6 +85,7 @@ static __always_inline int enter_creation(struct pt_regs *ctx, struct thread *th
 
 	if (row >= PYTHON_CALLS_MAX)
 		return 0;
+	python_note_place(ctx, thread);
 	if (argument_value(ctx, &python_calls[row].pointer, &object))
 		return python_lose(thread);
 	return python_create(thread, object);

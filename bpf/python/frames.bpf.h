@@ -185,7 +185,8 @@ struct python_walk {
 	struct walk *walk;
 	struct process *process;
 	struct python_process *python;
-	__u64 frame;
+	__u64 frame; /* the next one */
+	__u64 end;   /* the walk ends there; 0: with the last one */
 };
 
 #define FRAME_BYTES 128
@@ -215,18 +216,23 @@ static __always_inline void frame_add(struct traceback *traceback, __u64 word)
 		traceback->pc[nr] = word;
 }
 
+/* 0 where frames are objects. */
+static __always_inline __u32 frame_owner(const struct walk *walk, const struct python_offsets *offsets)
+{
+	return offsets->frame_owner == PYTHON_NO_OFFSET ?
+		       0 : *((const unsigned char *)walk->window + (offsets->frame_owner & (FRAME_BYTES - 1)));
+}
+
 /* Adds the frame in the window, unless tracemalloc would not see it. */
 static __always_inline void frame_take(struct python_walk *walk)
 {
 	const struct python_offsets *offsets = &walk->python->offsets;
 	__u64 code = frame_word(walk->walk, offsets->frame_code) & offsets->code_mask;
 	__u64 instruction = frame_word(walk->walk, offsets->frame_instruction);
+	__u32 owner = frame_owner(walk->walk, offsets);
 	struct python_code_known known;
-	__u32 owner = 0;
 	__s64 at = (__s32)instruction;
 
-	if (offsets->frame_owner != PYTHON_NO_OFFSET)
-		owner = *((const unsigned char *)walk->walk->window + (offsets->frame_owner & (FRAME_BYTES - 1)));
 	if (owner >= offsets->owner_shim)
 		return;
 	known = code_find(walk->process, walk->python, code);
@@ -244,7 +250,7 @@ static long python_walk_step(__u32 nr, void *data)
 {
 	struct python_walk *walk = data;
 
-	if (!walk->frame)
+	if (!walk->frame || walk->frame == walk->end)
 		return 1;
 	if (!python_frame_read(walk->walk, &walk->python->offsets, walk->frame)) {
 		__sync_fetch_and_add(&walk->process->loss[LOSS_python_frames_broken], 1);
@@ -255,10 +261,10 @@ static long python_walk_step(__u32 nr, void *data)
 	return 0;
 }
 
-/* The innermost frame of the thread, or 0. */
-static __always_inline __u64 frame_first(const struct python_process *python)
+/* The innermost frame of a thread, or 0. */
+static __always_inline __u64 frame_first(const struct python_process *python, __u64 state)
 {
-	__u64 state = python_thread_state(python), frame;
+	__u64 frame;
 
 	if (!state)
 		return 0;
@@ -282,7 +288,7 @@ __weak __noinline int python_traceback_take(struct walk *walk, struct process *p
 	traceback->total_nframe = 0;
 	steps.python = python_of(process);
 	if (steps.python) {
-		steps.frame = frame_first(steps.python);
+		steps.frame = frame_first(steps.python, python_thread_state(steps.python));
 		bpf_loop(FRAMES_MOST, python_walk_step, &steps, 0);
 	}
 	if (!traceback->total_nframe) /* a thread without Python code: tracemalloc has one unknown frame */

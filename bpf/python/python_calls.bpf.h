@@ -50,7 +50,6 @@ __weak __noinline int python_record(struct thread *thread, __u64 address, __u64 
 		.epoch = read_epoch(),
 		.weight = weight,
 	};
-	thread->caller = (struct caller){ .kind = CALLER_PYTHON };
 	calls->newest = record_block(&thread->caller, process, &thread->walk, &key, &block, calls->newest,
 				     block.epoch) ? address : 0;
 	thread->python.fresh = calls->newest;
@@ -80,7 +79,6 @@ static __noinline int python_defer(struct process *process, struct python_proces
 	struct python_deferred *deferred = &python->deferred;
 	__u64 hash = 0;
 
-	thread->caller = (struct caller){ .kind = CALLER_PYTHON };
 	traceback_record(&thread->caller, process, &thread->walk, &hash);
 	deferred->size = size;
 	deferred->birth_ns = bpf_ktime_get_ns();
@@ -434,12 +432,21 @@ static __always_inline bool is_called_here(struct pt_regs *ctx, __u64 cookie)
 	       (!python_calls[row].asks_letter || is_of_raw(ctx));
 }
 
+/* The registers at the place of a probe in CPython. */
+static __always_inline void python_note_place(struct pt_regs *ctx, struct thread *thread)
+{
+	if (thread)
+		thread->caller = (struct caller){ PT_REGS_IP(ctx), PT_REGS_SP(ctx), PT_REGS_FP(ctx),
+						  CALLER_PYTHON | CALLER_EXACT };
+}
+
 static __always_inline int enter_python(struct pt_regs *ctx, struct thread *thread, __u64 cookie)
 {
 	struct python_arguments arguments = {};
 
 	if (!is_called_here(ctx, cookie))
 		return 0;
+	python_note_place(ctx, thread);
 	if (python_read(ctx, cookie, &arguments))
 		return python_lose(thread);
 	return python_apply(thread, cookie, arguments.size, arguments.pointer);

@@ -132,7 +132,9 @@
 	X(python_creations_unknown,                                                                                                \
 	  "places where CPython makes objects that were not understood: some from free lists have an older traceback")             \
 	X(python_blocks_unseen, "live blocks of CPython that were not recorded, as the lists of its allocator say")                 \
-	X(python_blocks_gone, "recorded blocks of CPython that are not live, as the lists of its allocator say")
+	X(python_blocks_gone, "recorded blocks of CPython that are not live, as the lists of its allocator say")                   \
+	X(python_frames_unplaced,                                                                                                  \
+	  "tracebacks in which it was not found where C code runs the outer frames of Python code: these are at the end")
 
 enum counter {
 #define X(name, meaning) COUNTER_##name,
@@ -401,6 +403,13 @@ enum unwinder {
 	UNWINDER_FP,	   /* by frame pointers only */
 };
 
+/* The frames of blocks in the domain python. */
+enum python_frames {
+	PYTHON_FRAMES_PYTHON = 0, /* of the interpreter, as tracemalloc has them */
+	PYTHON_FRAMES_MIXED,	  /* of C code, with those of the interpreter where C code runs it */
+	PYTHON_FRAMES_NATIVE,	  /* of C code */
+};
+
 /* Rate 0 is what the user chose: every block, or --sample. The others are for budgets (src/collect/budget/budget.h). */
 #define SAMPLE_RATES 4
 
@@ -419,9 +428,10 @@ struct settings {
 	/* The verifier takes branches out that a recording does not need. */
 	bpf_u64 has_python;    /* the domain python may be recorded */
 	bpf_u64 has_pools;     /* its small blocks by pools, which are samples */
+	bpf_u64 python_frames; /* enum python_frames */
 	bpf_u64 has_own_links; /* a probe may have a process's own link beside the shared one */
 };
-_Static_assert(sizeof(struct settings) == 120, "no padding");
+_Static_assert(sizeof(struct settings) == 128, "no padding");
 
 #define SAMPLE_BYTES_MAX (1ULL << 36)
 

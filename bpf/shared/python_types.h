@@ -45,7 +45,7 @@ struct python_offsets {
 	unsigned short object_type;   /* ob_type, in an object */
 	unsigned short object_header; /* bytes before an object with a PyGC_Head: 16 */
 	unsigned short object_preheader; /* bytes more, before that, of a managed dict and weak references: 16 from 3.12 on (Py_TPFLAGS_PREHEADER) */
-	unsigned short pad;
+	unsigned short cframe_back;	 /* of a struct _PyCFrame, the next one: 3.11; PYTHON_NO_OFFSET in others */
 };
 _Static_assert(sizeof(struct python_offsets) == 64, "no padding");
 

@@ -192,13 +192,18 @@ static __always_inline __u64 trampoline_of(struct task_struct *task)
 	return area ? area->vaddr : 0;
 }
 
-/* Fills walk->traceback; walk->frame and walk->salt are set. */
-static __always_inline void traceback_by_tables(struct walk *walk)
+static __always_inline void tables_walk_begin(struct walk *walk)
 {
 	walk->trampoline = trampoline_of(bpf_get_current_task_btf());
 	walk->guessed = 0;
-	walk->traceback.total_nframe = STEPS_MAX; /* unless the walk ends before */
 	window_read(walk, walk->frame.sp);
+}
+
+/* Fills walk->traceback; walk->frame and walk->salt are set. */
+static __always_inline void traceback_by_tables(struct walk *walk)
+{
+	tables_walk_begin(walk);
+	walk->traceback.total_nframe = STEPS_MAX; /* unless the walk ends before */
 	for (__u32 nr = 0; nr < STEPS_MAX && walk_one(walk, nr) == UNWIND_GOES_ON; nr++)
 		;
 }

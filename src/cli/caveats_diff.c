@@ -248,6 +248,14 @@ static bool check_unwinder(const struct comparison *pair, struct reason *ret)
 		    old_value(pair, "unwinder"), new_value(pair, "unwinder"));
 }
 
+static bool check_python_frames(const struct comparison *pair, struct reason *ret)
+{
+	if (!differs(pair, "python_frames"))
+		return false;
+	return warn(ret, "the frames of CPython's blocks differ, %.20s and %.20s: the same stack has two tracebacks",
+		    old_value(pair, "python_frames"), new_value(pair, "python_frames"));
+}
+
 /* Places that both snapshots have share their names. The others keep what they have. */
 static bool check_names(const struct comparison *pair, int side, struct reason *ret)
 {
@@ -293,6 +301,7 @@ static const struct {
 	{ check_process }, { check_program }, { check_source_kind }, { check_pair_order }, { check_pair_traceback_limit },
 	{ check_pair_sampling }, { check_min_size }, { check_max_size }, { check_measure }, { check_old_gaps },
 	{ check_new_gaps }, { check_filters }, { check_domains }, { check_probed_domains }, { check_unwinder },
+	{ check_python_frames },
 	{ check_old_names }, { check_new_names }, { check_enlarged, .is_hint = true },
 };
 _Static_assert(ARRAY_SIZE(checks) <= COMPARISON_CHECK_NR, "room for every check");

@@ -26,6 +26,7 @@ struct capture_options {
 	uint64_t sampler_rate; /* samples a second; 0: the default */
 	bool follow_forks, no_names, no_return_probes, no_sampler, retag;
 	enum collector_unwinder unwinder;
+	enum collector_python_frames python_frames;
 	uint32_t domains; /* enum collector_domains; 0: the default */
 	struct string_list probe, label;
 	const char *run_user; /* run only; NULL: our own user */

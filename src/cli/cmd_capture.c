@@ -46,6 +46,34 @@ static int parse_unwinder(const char *text, void *field, struct reason *why)
 	return reason_set(why, -EINVAL, "'%.100s' is none of auto, dwarf, fp", text);
 }
 
+static const struct {
+	const char *name, *help;
+	enum collector_python_frames frames;
+} frame_kinds[] = {
+	{ "python", "of Python code, as in tracemalloc (default)", COLLECTOR_FRAMES_PYTHON },
+	{ "mixed", "of C code, and of Python code where C code runs it; CPython 3.11 or later", COLLECTOR_FRAMES_MIXED },
+	{ "native", "of C code", COLLECTOR_FRAMES_NATIVE },
+};
+
+static bool frame_kind_choice(size_t at, struct option_choice *ret)
+{
+	if (at >= ARRAY_SIZE(frame_kinds))
+		return false;
+	*ret = (struct option_choice){ frame_kinds[at].name, frame_kinds[at].help };
+	return true;
+}
+
+static int parse_frame_kind(const char *text, void *field, struct reason *why)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(frame_kinds); i++) {
+		if (strcmp(text, frame_kinds[i].name))
+			continue;
+		*(enum collector_python_frames *)field = frame_kinds[i].frames;
+		return 0;
+	}
+	return reason_set(why, -EINVAL, "'%.100s' is none of python, mixed, native", text);
+}
+
 static int parse_max_blocks(const char *text, void *field, struct reason *why)
 {
 	uint64_t blocks;
@@ -243,6 +271,9 @@ const struct option_row capture_stack_rows[] = {
 	  .most = COLLECTOR_TRACEBACK_LIMIT_MAX },
 	{ "unwind", 0, OPTION_CUSTOM, FIELD(unwinder), .arg = "HOW",
 	  .help = "how to find the callers of an allocation", .parse = parse_unwinder, .choice = unwinder_choice },
+	{ "frames", 0, OPTION_CUSTOM, FIELD(python_frames), .arg = "KIND",
+	  .help = "with --domain python: the frames of a traceback", .parse = parse_frame_kind,
+	  .choice = frame_kind_choice },
 	{ "no-return-probes", 0, OPTION_FLAG, FIELD(no_return_probes),
 	  .help = "do not replace return addresses, for programs that inspect their own stack; slower" },
 	{},
@@ -324,6 +355,7 @@ static struct collector_options collector_options_of(const struct capture_option
 		.no_sampler = options->no_sampler,
 		.python_retag = options->retag,
 		.python_pools = options->sample.by_pools,
+		.python_frames = options->python_frames,
 		.sampler_rate = options->sampler_rate,
 		.injects = options->inject_bytes,
 		.on_oom = options->recording.triggers.on_oom,

@@ -235,14 +235,25 @@ static size_t longest_string(const struct snapshot *snapshot)
 	return longest;
 }
 
-static uint32_t find_sampler_object(const struct snapshot *snapshot, const struct snapshot_tables *tables)
+/* The file that the metadata names. 0: they do not, or no frame is in it. */
+static uint32_t find_named_object(const struct snapshot *snapshot, const struct snapshot_tables *tables, const char *key)
 {
-	const char *path = snapshot__metadata(snapshot, "sampler");
+	const char *path = snapshot__metadata(snapshot, key);
 
 	for (uint32_t i = 1; path && i < tables->object_nr; i++)
 		if (!strcmp(snapshot__string(snapshot, tables->object[i].path), path))
 			return i;
 	return 0;
+}
+
+/* With frames of C code and of Python code, CPython's own C code works for the Python code that it runs. */
+static void skip_interpreter(struct source *source)
+{
+	const char *frames = snapshot__metadata(source->snapshot, "python_frames");
+	uint32_t object = find_named_object(source->snapshot, source->tables, "python_file");
+
+	if (object && frames && !strcmp(frames, "mixed"))
+		source->object_role[object] = make_memo(ROLE_PLUMBING, ROLE_NOT_ASKED);
 }
 
 int source_init(struct source *source, const struct snapshot *snapshot,
@@ -253,12 +264,15 @@ int source_init(struct source *source, const struct snapshot *snapshot,
 	*source = (struct source){ .snapshot = snapshot, .tables = tables, .options = options };
 	if (tables->gap_nr)
 		source->gap_ns = tables->gap[tables->gap_nr - 1].start_ns;
-	source->sampler_object = find_sampler_object(snapshot, tables);
+	source->sampler_object = find_named_object(snapshot, tables, "sampler");
 	source->name_role = calloc(tables->string_nr ?: 1, sizeof(*source->name_role));
 	source->frame_role = calloc(tables->frame_nr ?: 1, sizeof(*source->frame_role));
 	source->object_role = calloc(tables->object_nr ?: 1, sizeof(*source->object_role));
 	source->scratch = malloc(longest_string(snapshot) + 1);
-	return source->name_role && source->frame_role && source->object_role && source->scratch ? 0 : -ENOMEM;
+	if (!source->name_role || !source->frame_role || !source->object_role || !source->scratch)
+		return -ENOMEM;
+	skip_interpreter(source);
+	return 0;
 }
 
 void source_release(struct source *source)

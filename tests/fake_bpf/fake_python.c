@@ -7,8 +7,6 @@ int python_place(struct pt_regs *ctx);
 int python_heap(struct pt_regs *ctx);
 int python_creation(struct pt_regs *ctx);
 
-extern volatile struct settings settings; /* see bpf_alloc.c */
-
 _Alignas(ARENA) char arena[ARENA];
 struct arena_object arenas[2];
 static const struct arena_object *arenas_at = arenas;
@@ -54,8 +52,9 @@ static const struct python_call rows[ROW_NR] = {
 			    .size = NONE, .count = NONE, .pointer = IN(si) },
 };
 
-static const struct python_offsets offsets = {
-	.code_mask = ~0ULL, .tstate_frame = 0, .cframe_frame = PYTHON_NO_OFFSET, .tstate_interp = 8,
+struct python_offsets python_layout = {
+	.code_mask = ~0ULL, .tstate_frame = 0, .cframe_frame = PYTHON_NO_OFFSET, .cframe_back = PYTHON_NO_OFFSET,
+	.tstate_interp = 8,
 	.frame_code = offsetof(struct frame, code), .frame_back = offsetof(struct frame, back),
 	.frame_instruction = offsetof(struct frame, instruction), .frame_owner = offsetof(struct frame, owner),
 	.frame_bytes = 25, .instruction_kind = PYTHON_POINTER, .owner_generator = 1, .owner_shim = 3,
@@ -103,7 +102,7 @@ void python_tell(void)
 	struct python_process told = {
 		.tss_key = (__u64)&tss_key, .main_interpreter = (__u64)&main_interpreter,
 		.used_pools = (__u64)used_pools, .usable_arenas = (__u64)&usable_arenas, .arenas = (__u64)&arenas_at,
-		.max_arenas = (__u64)&max_arenas, .pool_bytes = POOL, .arena_bytes = ARENA, .offsets = offsets,
+		.max_arenas = (__u64)&max_arenas, .pool_bytes = POOL, .arena_bytes = ARENA, .offsets = python_layout,
 	};
 	__u64 memory = book_of(process)->memory;
 
@@ -136,7 +135,7 @@ void pass_place(__u32 row, struct pt_regs regs)
 		     row == ROW_HOOK_FREE;
 	__u32 shape = frees ? SHAPE_PYTHON_FREE : SHAPE_PYTHON;
 
-	regs.sp = sp_at(5);
+	regs.sp = regs.sp ?: sp_at(5);
 	fake.attach_cookie = SITE_COOKIE(90 + shape, shape, LAYER_POOL, DOMAIN_PYTHON) | CUSTOM_CALL_COOKIE(row);
 	python_place(&regs);
 }

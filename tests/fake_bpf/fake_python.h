@@ -73,6 +73,8 @@ extern struct code codes[2];
 extern struct string file_name, code_name;
 extern struct bytes line_table;
 extern struct python_call python_calls[PYTHON_CALLS_MAX];
+extern struct python_offsets python_layout; /* as python_tell() tells it: with frames that C code owns */
+extern volatile struct settings settings; /* see bpf_alloc.c */
 
 void pool_make(struct pool *pool, __u32 class);
 struct pool *pool_at(unsigned int nr);

@@ -59,6 +59,23 @@ MUTANTS_PYTHON = {
         "python/frames.bpf.h", "code - offsets->code_instructions) >> 1", "code - offsets->code_instructions)"),
     "python: a frame that cannot be read is no loss": (
         "python/frames.bpf.h", "\t\t__sync_fetch_and_add(&walk->process->loss[LOSS_python_frames_broken], 1);\n", ""),
+    "mixed: the next C frame has the entry": (
+        "python/mixed.bpf.h", "return address >= sp && address < callers_sp;", "return address >= callers_sp;"),
+    "mixed: each C frame has the entry": (
+        "python/mixed.bpf.h", "return address >= sp && address < callers_sp;", "return address >= sp;"),
+    "mixed: a run is one frame": ("python/mixed.bpf.h", "\tsteps.end = is_rest ? 0 : run->end;", "\tsteps.end = run->end;\n\trun->left = 1;"),
+    "mixed: a run never ends": ("python/mixed.bpf.h", "steps.end = is_rest ? 0 : run->end;", "steps.end = 0;"),
+    "mixed: the rest is left out": ("python/mixed.bpf.h", "\t\tmixed_take_run(walk, process, true);\n", "\t\t;\n"),
+    "mixed: the rest is not counted": (
+        "python/mixed.bpf.h", "\t\t\tprocess_count_loss(process, LOSS_python_frames_unplaced);\n", "\t\t\t;\n"),
+    "mixed: the stack's words stay in the window": ("python/mixed.bpf.h", "\twalk->window_words = 0;", "\t;"),
+    "mixed: Python code is exact": ("python/mixed.bpf.h", "\t\tclear_bit(walk->traceback.exact, nr);\n", ""),
+    "mixed: 3.11 has entries as 3.12": (
+        "python/mixed.bpf.h", "return offsets->cframe_back != PYTHON_NO_OFFSET;", "return false;"),
+    "native: the registers are lost": (
+        "python/python_calls.bpf.h", "\tpython_note_place(ctx, thread);\n\tif (python_read", "\tif (python_read"),
+    "native: the place of a probe is a return address": (
+        "python/python_calls.bpf.h", "CALLER_PYTHON | CALLER_EXACT };", "CALLER_PYTHON };"),
     "creations: a new block is walked again": (
         "python/creations.bpf.h", "return address && address != fresh ?", "return address ?"),
     "creations: a block is new forever": ("python/creations.bpf.h", "\tthread->python.fresh = 0;\n", ""),

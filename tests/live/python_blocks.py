@@ -15,9 +15,10 @@ from harness import tool, wait_for
 HEADER = struct.Struct("<8sIIQIIQ")
 SECTION = struct.Struct("<IIQQQQ")
 # Numbers of sections, and the form of their rows (include/snapshot.h).
-STARTS, STRINGS, FRAMES, TRACEBACKS, TRACEBACK_FRAMES, SIZES, OF_TRACE, ADDRESSES, WEIGHTS = 4, 5, 7, 8, 9, 10, 11, 14, 18
-FORMS = {STARTS: "<Q", STRINGS: "<B", FRAMES: "<IIIIQII", TRACEBACKS: "<QIIII", TRACEBACK_FRAMES: "<I", SIZES: "<Q",
-         OF_TRACE: "<I", ADDRESSES: "<Q", WEIGHTS: "<d"}
+STARTS, STRINGS, OBJECTS, FRAMES, TRACEBACKS, TRACEBACK_FRAMES, SIZES, OF_TRACE = 4, 5, 6, 7, 8, 9, 10, 11
+ADDRESSES, WEIGHTS = 14, 18
+FORMS = {STARTS: "<Q", STRINGS: "<B", OBJECTS: "<II", FRAMES: "<IIIIQII", TRACEBACKS: "<QIIII", TRACEBACK_FRAMES: "<I",
+         SIZES: "<Q", OF_TRACE: "<I", ADDRESSES: "<Q", WEIGHTS: "<d"}
 
 
 def sections(data):
@@ -33,7 +34,8 @@ def sections(data):
     return found
 
 
-def of_snapshot(path):
+def tables_of(path):
+    """The sections, and the text of a string."""
     with open(path, "rb") as file:
         found = sections(file.read())
 
@@ -41,6 +43,11 @@ def of_snapshot(path):
         start, = found[STARTS][number]
         return found[STRINGS][start:found[STRINGS].index(b"\0", start)].decode()
 
+    return found, text
+
+
+def of_snapshot(path):
+    found, text = tables_of(path)
     frames = [(text(row[0]), row[1]) for row in found[FRAMES]]
     tracebacks = [(tuple(frames[at] for at, in found[TRACEBACK_FRAMES][first:first + nr]), total)
                   for first, nr, total, _, _ in found[TRACEBACKS]]

@@ -29,12 +29,12 @@ class Target(Process):
         check_equal(self.line(600), text.split()[0], "its answer")
 
 
-def start(bench, python=OWN):
+def start(bench, python=OWN, target=TARGET):
     if NO_SESSIONS:
         raise Skip("the domain python needs uprobe sessions")
     if not os.path.exists(python.argv[-1]):
         raise Skip(f"there is no {python.argv[-1]}")
-    return bench.start([*python.argv, "-S", str(TARGET)], kind=Target, env=ENVIRONMENT | python.environment).ready()
+    return bench.start([*python.argv, "-S", str(target)], kind=Target, env=ENVIRONMENT | python.environment).ready()
 
 
 def attach(bench, target, *options):

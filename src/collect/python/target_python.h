@@ -20,6 +20,7 @@ struct target_python {
 	struct reason why_not; /* in the text: why it is not, though there is one; a note says so */
 	struct python_version version; /* if it is used */
 	uint32_t place_nr;   /* places that are probed */
+	uint32_t object;     /* the file that it is in */
 	uint64_t memory;     /* for the kernel side: struct process; 0: it knows of none */
 	unsigned int lines;  /* enum python_lines */
 	uint32_t unknown_nr; /* places that were not understood */

@@ -166,6 +166,10 @@ static int check_collector_options(const struct collector_options *options, stru
 		return reason_set(why, -EINVAL, "--sample pools is about the domain python, which was not chosen");
 	if (options->python_pools && options->python_retag)
 		return reason_set(why, -EINVAL, "--sample pools and --retag exclude each other: pools have no objects");
+	if (options->python_frames && !(options->domains & COLLECTOR_PYTHON))
+		return reason_set(why, -EINVAL, "--frames is about the domain python, which was not chosen");
+	if (options->python_frames == COLLECTOR_FRAMES_MIXED && options->unwinder == COLLECTOR_UNWIND_FP)
+		return reason_set(why, -EINVAL, "--frames mixed needs unwind tables: not with --unwind fp");
 	return 0;
 }
 

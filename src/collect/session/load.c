@@ -86,6 +86,9 @@ static int report_load_failure(int err, struct reason *why)
 _Static_assert(COLLECTOR_TRACEBACK_LIMIT_MAX == TRACEBACK_LIMIT_MAX, "the same limit");
 _Static_assert(COLLECTOR_SAMPLE_BYTES_MOST == SAMPLE_BYTES_MAX, "the same limit");
 
+_Static_assert((int)COLLECTOR_FRAMES_MIXED == PYTHON_FRAMES_MIXED && (int)COLLECTOR_FRAMES_NATIVE == PYTHON_FRAMES_NATIVE,
+	       "the same numbers");
+
 static void configure_user_allocator(struct allocsnap_bpf *bpf, const struct user_allocators *custom)
 {
 	for (size_t i = 0; i < custom->function_nr; i++)
@@ -173,6 +176,7 @@ static int configure_python(struct allocsnap_bpf *bpf, const struct collector_op
 		       bpf_map__set_max_entries(bpf->maps.python_processes, 1);
 	bpf->rodata->settings.has_python = true;
 	bpf->rodata->settings.has_pools = options->python_pools;
+	bpf->rodata->settings.python_frames = options->python_frames;
 	if (options->everyone)
 		err = bpf_map__set_max_entries(bpf->maps.python_codes, PYTHONS_CODES);
 	return err ?: bpf_map__set_max_entries(bpf->maps.python_code_records,

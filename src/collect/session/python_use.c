@@ -244,6 +244,8 @@ static const char *find_fault(const struct collector *collector, struct target *
 		return "it was not found where its allocator keeps its pools";
 	if (collector->options.python_retag && !info->creation_nr)
 		return "it was not found where its objects begin, which --retag needs";
+	if (collector->options.python_frames == COLLECTOR_FRAMES_MIXED && info->offsets.frame_owner == PYTHON_NO_OFFSET)
+		return "its frames do not tell which C code runs them, which --frames mixed needs: CPython 3.11 and later do";
 	if (has_other_c_library(&target->mappings))
 		return "its C library is not glibc";
 	if (target->life.started_ns && !target->now.books.is_forked)
@@ -318,6 +320,7 @@ static int attach_python(struct collector *collector, struct target *target, uin
 	if (err)
 		return err;
 	target->python.is_used = true;
+	target->python.object = object;
 	target->python.lines = python_lines_of(info->version);
 	target->python.unknown_nr = info->unknown_nr;
 	target->python.creation_unknown_nr = info->creation_unknown_nr;

@@ -25,11 +25,11 @@ struct release {
 	.code_mask = -1ull, .tstate_frame = 24, .cframe_frame = NONE, .tstate_interp = 16, .frame_code = 32, \
 	.frame_back = 24, .frame_owner = NONE, .frame_bytes = 112, .owner_generator = NONE, .owner_shim = NONE, \
 	.code_first_line = 40, .code_filename = 104, .code_name = 112, .code_lines = 120, .code_instructions = NONE, \
-	.code_first_traceable = NONE, STRINGS_OLD, OBJECTS
+	.code_first_traceable = NONE, .cframe_back = NONE, STRINGS_OLD, OBJECTS
 
 #define NEW_CODE .code_first_line = 68, .code_filename = 112, .code_name = 128, .code_lines = 136
 #define NEW_FRAMES .tstate_interp = 16, .frame_code = 0, .frame_back = 8, .frame_instruction = 56, \
-	.frame_bytes = 80, .instruction_kind = PYTHON_POINTER, .owner_generator = 1, .owner_shim = 3
+	.frame_bytes = 80, .instruction_kind = PYTHON_POINTER, .owner_generator = 1, .owner_shim = 3, .cframe_back = NONE
 
 static const struct release releases[] = {
 	{ 9, 588, 40, 0, { FRAME_OBJECTS, .frame_instruction = 104, .instruction_kind = PYTHON_LASTI_BYTES } },
@@ -39,7 +39,7 @@ static const struct release releases[] = {
 	    .frame_back = 48, .frame_instruction = 56, .frame_owner = 69, .frame_bytes = 72,
 	    .instruction_kind = PYTHON_POINTER, .owner_generator = 1, .owner_shim = NONE, .code_first_line = 72,
 	    .code_filename = 112, .code_name = 128, .code_lines = 136, .code_instructions = 184,
-	    .code_first_traceable = 168, STRINGS_OLD, OBJECTS } },
+	    .code_first_traceable = 168, .cframe_back = 16, STRINGS_OLD, OBJECTS } },
 	{ 12, 1548, 48, 3960,
 	  { .code_mask = -1ull, .tstate_frame = 56, .cframe_frame = 0, NEW_FRAMES, .frame_owner = 70, NEW_CODE,
 	    .code_instructions = 192, .code_first_traceable = 176, STRINGS, OBJECTS, .object_preheader = 16 } },

@@ -180,6 +180,30 @@ Test(engine_own_frames, come_after_the_sampler_of_the_process)
 	data_release(&data);
 }
 
+#define PYTHON "/usr/bin/python3.11"
+
+/* CPython's own functions work for Python code, those of a library do not. */
+Test(engine_own_frames, come_after_cpython_where_python_code_has_frames)
+{
+	static const struct data_trace blocks[] = {
+		{ .size = 1, .frame = { { "dict", 0, "PyDict_New", PYTHON, 8 }, { "static", 0, NULL, PYTHON, 16 },
+					{ "app.py", 3, "load" }, { "eval", 0, "PyEval_EvalCode", PYTHON, 24 } } },
+		{ .size = 2, .frame = { { "malloc", 0, "PyMem_Malloc", PYTHON, 32 }, { "lib", 0, "connect", "/lib/sql.so", 8 },
+					{ "call", 0, "PyObject_Call", PYTHON, 40 }, { "app.py", 4, "load" } } },
+		{ .size = 4, .frame = { { "dict", 0, "PyDict_New", PYTHON, 8 }, { "init", 0, "Py_Main", PYTHON, 48 } } },
+	};
+	static const char *const mixed[] = { "python_frames", "mixed", "python_file", PYTHON, NULL };
+	static const char *const native[] = { "python_frames", "native", "python_file", PYTHON, NULL };
+	const struct engine_options options = { .key_type = KEY_FILENAME };
+	struct data_snapshot data = data_snapshot_with(blocks, ARRAY_SIZE(blocks), mixed);
+
+	DATA_EXPECT("mixed", NULL, data.snapshot, &options, { "dict:0", 4, 1 }, { "lib:0", 2, 1 }, { "app.py:0", 1, 1 });
+	data_release(&data);
+	data = data_snapshot_with(blocks, ARRAY_SIZE(blocks), native);
+	DATA_EXPECT("native", NULL, data.snapshot, &options, { "dict:0", 5, 2 }, { "lib:0", 2, 1 });
+	data_release(&data);
+}
+
 Test(engine_own_frames, can_be_skipped_by_file_and_object)
 {
 	static const char *const globs[][1] = {
