@@ -24,6 +24,8 @@
  *	python_processes memory                struct python_process * 4096          loader, probes  both
  *	python_codes     python_code_key       struct python_code_known * 256 Ki     probes          both
  *	python_code_records  ring buffer       struct python_code_record * 4 Ki      probes          loader
+ *	python_code_cache    hash of address   struct python_code_cached * 1         probes          probes
+ *	python_code_marks    hash of address   64 bits               * 1             probes          probes
  *
  *	unwind_objects   unwind_file           struct unwind_object  4096             loader, probes  both
  *	unwind_slabs     number                array of words        * 512            loader          probes
@@ -46,7 +48,8 @@
  *	python_processes the loader refuses Python's view of the process
  *	python_codes, python_code_records  frames of the code object have no name (python_codes_missing)
  *	unwind_objects, unwind_slabs  the file has no table (unwind_tables_missing)
- *	unwind_places, unwind_cache   old entries are replaced
+ *	unwind_places, unwind_cache, python_code_cache   old entries are replaced
+ *	python_code_marks   never full: a bit may be that of several addresses
  *
  * blocks and tracebacks are not preallocated. The memory of blocks follows the number of live blocks. The loader
  * deletes tracebacks without blocks once half of their room is taken, or once one process has very many.
@@ -97,6 +100,14 @@ struct python_run {
 	__u64 left;  /* more frames are not read */
 };
 
+/* The frame of Python code that was read last. */
+struct python_window {
+	__u64 last; /* its address; 0: none */
+	__u64 at;   /* its place in the window, in bytes */
+	__u64 end;  /* the walk ends there; 0: with the last one */
+	__u64 salt; /* of code_cache_key() */
+};
+
 /* Scratch memory for a stack walk. */
 struct walk {
 	struct traceback traceback;
@@ -110,6 +121,7 @@ struct walk {
 	__u64 guessed;	  /* why a frame pointer was used to find the frame (enum unwind_end), or 0 */
 	__u64 is_junk;	  /* the address found is not in code */
 	struct python_run run; /* of a traceback with frames of both */
+	struct python_window frames; /* of Python code, in window */
 	__u64 word;	    /* the word read last */
 	__u64 window_start; /* the stack address of window[0] */
 	__u64 window_words; /* valid words in window */
@@ -126,6 +138,15 @@ struct walk {
 struct unwind_cached {
 	__u64 check; /* key ^ rule */
 	__u64 rule;  /* or UNWIND_MISS() */
+};
+
+/*
+ * A code object in front of the map python_codes, as an entry of the rule cache: check is key ^ known. All processes share
+ * the cache.
+ */
+struct python_code_cached {
+	__u64 check;
+	__u64 known; /* id << 32 | first_traceable */
 };
 
 /* The latest free of a thread. An allocator that wraps another one passes the free on to it. */
@@ -322,6 +343,20 @@ struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096);
 } python_code_records SEC(".maps") __weak;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct python_code_cached);
+} python_code_cache SEC(".maps") __weak;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} python_code_marks SEC(".maps") __weak;
 
 struct unwind_slab {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

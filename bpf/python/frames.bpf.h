@@ -101,8 +101,8 @@ static __always_inline void code_copy(const struct python_offsets *offsets, cons
 /* Tells the loader of a code object. 0, or an error: no room. A global function, so that the verifier checks it once. */
 __weak __noinline int code_tell(__u64 address, __u64 memory, __u32 id)
 {
-	struct python_process *python = bpf_map_lookup_elem(&python_processes, &memory);
 	const struct python_code_key key = { address, memory };
+	struct python_process *python = bpf_map_lookup_elem(&python_processes, &key.memory);
 	struct python_code_record *record;
 	__u64 bytes;
 
@@ -135,34 +135,111 @@ static __always_inline long code_note(const struct python_code_key *key, struct 
 	return 0;
 }
 
-static __always_inline struct python_code_known code_find(const struct process *process, struct python_process *python,
-							  __u64 address)
+#define ADDRESS_MULTIPLIER 0x9e3779b97f4a7c15ULL
+
+/*
+ * Marks say which addresses may be those of known code objects, of any process: freed memory is none, mostly. A bit
+ * stays until the end of the recording.
+ */
+static __always_inline __u64 *code_mark(__u64 address, __u64 *ret_bit)
+{
+	__u64 hash = address * ADDRESS_MULTIPLIER;
+	__u32 word = hash >> (64 - PYTHON_MARKS_SHIFT);
+
+	*ret_bit = 1ULL << (hash >> (64 - PYTHON_MARKS_SHIFT - 6) & 63);
+	return bpf_map_lookup_elem(&python_code_marks, &word);
+}
+
+static __always_inline bool code_may_be_known(__u64 address)
+{
+	__u64 bit, *mark = code_mark(address, &bit);
+
+	return !mark || *(volatile __u64 *)mark & bit;
+}
+
+/* The frames of code from before a gap, and of other processes, have other keys. */
+static __always_inline __u64 code_salt(const struct process *process)
+{
+	return mix(mix(settings.hash_seed ^ process->memory) ^ resumed_ns(process));
+}
+
+static __always_inline __u64 code_cache_key(__u64 salt, __u64 address)
+{
+	return (salt ^ address) * ADDRESS_MULTIPLIER;
+}
+
+static __always_inline struct python_code_cached *code_cached(__u64 key)
+{
+	__u32 at = key >> (64 - PYTHON_CACHE_SHIFT);
+
+	return bpf_map_lookup_elem(&python_code_cache, &at);
+}
+
+static __noinline int code_set_mark(__u64 address)
+{
+	__u64 bit, *mark = code_mark(address, &bit);
+
+	if (mark)
+		__sync_fetch_and_or(mark, bit);
+	return 0;
+}
+
+/* Looks into the map, and tells the loader of a code object that is not there. Returns id << 32 | first_traceable. */
+static __noinline __u64 code_find_or_tell(struct process *process, struct python_process *python, __u64 address)
 {
 	struct python_code_key key = { address, process->memory };
 	const struct python_code_known *known = bpf_map_lookup_elem(&python_codes, &key);
 	struct python_code_known new = { PYTHON_CODE_UNKNOWN, 0, resumed_ns(process) };
 
 	if (known && known->resumed_ns == new.resumed_ns)
-		return *known;
+		return (__u64)known->id << 32 | (__u32)known->first_traceable;
+	code_set_mark(address);
 	if (python->offsets.code_first_traceable != PYTHON_NO_OFFSET)
-		new.first_traceable = read_half(address + python->offsets.code_first_traceable);
+		bpf_probe_read_user(&new.first_traceable, sizeof(new.first_traceable),
+				    (void *)(address + python->offsets.code_first_traceable));
 	new.id = (__sync_fetch_and_add(&python_code_ids, 1) + 1) & 0x7fffffff;
 	if (code_note(&key, python, &new, known))
 		new.id = PYTHON_CODE_UNKNOWN;
-	return new;
+	return (__u64)new.id << 32 | (__u32)new.first_traceable;
+}
+
+/* As code_find_or_tell(), with the cache. An entry that two programs write at once fits no key. */
+static __always_inline __u64 code_find(struct process *process, struct python_process *python, __u64 salt, __u64 address)
+{
+	__u64 key = code_cache_key(salt, address), known;
+	struct python_code_cached *cached = code_cached(key);
+
+	if (cached) {
+		known = *(volatile __u64 *)&cached->known;
+		if ((*(volatile __u64 *)&cached->check ^ known) == key)
+			return known;
+	}
+	known = code_find_or_tell(process, python, address);
+	if (cached && known >> 32 != PYTHON_CODE_UNKNOWN) {
+		cached->known = known;
+		cached->check = key ^ known;
+	}
+	return known;
 }
 
 /* Its memory is about to be freed. */
-static __always_inline void code_retire(__u64 address, __u64 memory)
+static __always_inline void code_retire(const struct process *process, __u64 address)
 {
-	struct python_code_key key = { address, memory };
+	struct python_code_key key = { address, process->memory };
+	struct python_code_cached *cached;
 	struct python_process *python;
-	int err = bpf_map_delete_elem(&python_codes, &key);
+	int err;
 
+	if (!code_may_be_known(address))
+		return;
+	cached = code_cached(code_cache_key(code_salt(process), address));
+	if (cached)
+		cached->check = 0;
+	err = bpf_map_delete_elem(&python_codes, &key);
 	if (err)
 		return;
 	__sync_fetch_and_sub(&python_codes_held, 1);
-	python = bpf_map_lookup_elem(&python_processes, &memory);
+	python = bpf_map_lookup_elem(&python_processes, &key.memory);
 	if (python)
 		__sync_fetch_and_sub(&python->code_nr, 1);
 }
@@ -186,26 +263,68 @@ struct python_walk {
 	struct process *process;
 	struct python_process *python;
 	__u64 frame; /* the next one */
-	__u64 end;   /* the walk ends there; 0: with the last one */
 };
 
 #define FRAME_BYTES 128
 #define FRAMES_MOST 65535 /* that are counted, as in tracemalloc */
 
-/* A word of the frame that was read last. */
-static __always_inline __u64 frame_word(const struct walk *walk, __u32 offset)
+/* The window has no frames yet. */
+static __always_inline void python_walk_begin(struct walk *walk, const struct process *process, __u64 end)
 {
-	return *(const __u64 *)((const char *)walk->window + (offset & (FRAME_BYTES - 8)));
+	walk->window_words = 0;
+	walk->frames = (struct python_window){ .end = end, .salt = code_salt(process) };
 }
 
-static __always_inline bool python_frame_read(struct walk *walk, const struct python_offsets *offsets, __u64 frame)
+/*
+ * Reads a frame into the window. A function's frame lies a little above that of its caller if neither is a generator's
+ * (3.11 on): then what lies below it in its page is read, too, which costs little more.
+ */
+static __noinline int frames_read(struct walk *walk, __u64 frame, __u64 bytes, __u64 last)
 {
-	__u32 bytes = offsets->frame_bytes;
+	__u64 below = frame & (PAGE_BYTES - 1);
 
+	if (bytes > FRAME_BYTES || (last && last - frame >= WINDOW_BYTES))
+		below = 0;
+	if (below > WINDOW_BYTES - FRAME_BYTES)
+		below = WINDOW_BYTES - FRAME_BYTES;
+	bytes += below;
 	barrier_var(bytes);
-	if (bytes > FRAME_BYTES)
-		bytes = FRAME_BYTES;
-	return !bpf_probe_read_user(walk->window, bytes, (void *)frame);
+	walk->window_words = 0;
+	if (bytes > WINDOW_BYTES || bpf_probe_read_user(walk->window, bytes, (void *)(frame - below)))
+		return -1;
+	walk->window_start = frame - below;
+	walk->window_words = bytes / 8;
+	return 0;
+}
+
+/* Brings a frame into the window. */
+static __always_inline bool python_frame_read(struct python_walk *walk, __u64 frame)
+{
+	__u64 bytes = walk->python->offsets.frame_bytes, at = frame - walk->walk->window_start;
+
+	if (at >= WINDOW_BYTES || at + bytes > 8 * walk->walk->window_words) {
+		if (frame & 7 || frames_read(walk->walk, frame, bytes, walk->walk->frames.last))
+			return false;
+		at = frame - walk->walk->window_start;
+	}
+	walk->walk->frames.last = frame;
+	walk->walk->frames.at = at;
+	return !(frame & 7);
+}
+
+/* A word of the frame that was read last. */
+static __always_inline __u64 frame_word(const struct python_walk *walk, __u32 offset)
+{
+	return *(const __u64 *)((const char *)walk->walk->window + ((walk->walk->frames.at + offset) & (WINDOW_BYTES - 8)));
+}
+
+/* 0 where frames are objects. */
+static __always_inline __u32 frame_owner(const struct python_walk *walk)
+{
+	__u32 offset = walk->python->offsets.frame_owner;
+
+	return offset == PYTHON_NO_OFFSET ?
+		       0 : *((const unsigned char *)walk->walk->window + ((walk->walk->frames.at + offset) & (WINDOW_BYTES - 1)));
 }
 
 static __always_inline void frame_add(struct traceback *traceback, __u64 word)
@@ -216,47 +335,39 @@ static __always_inline void frame_add(struct traceback *traceback, __u64 word)
 		traceback->pc[nr] = word;
 }
 
-/* 0 where frames are objects. */
-static __always_inline __u32 frame_owner(const struct walk *walk, const struct python_offsets *offsets)
-{
-	return offsets->frame_owner == PYTHON_NO_OFFSET ?
-		       0 : *((const unsigned char *)walk->window + (offsets->frame_owner & (FRAME_BYTES - 1)));
-}
-
 /* Adds the frame in the window, unless tracemalloc would not see it. */
 static __always_inline void frame_take(struct python_walk *walk)
 {
 	const struct python_offsets *offsets = &walk->python->offsets;
-	__u64 code = frame_word(walk->walk, offsets->frame_code) & offsets->code_mask;
-	__u64 instruction = frame_word(walk->walk, offsets->frame_instruction);
-	__u32 owner = frame_owner(walk->walk, offsets);
-	struct python_code_known known;
+	__u64 code = frame_word(walk, offsets->frame_code) & offsets->code_mask;
+	__u64 instruction = frame_word(walk, offsets->frame_instruction), known;
+	__u32 owner = frame_owner(walk);
 	__s64 at = (__s32)instruction;
 
 	if (owner >= offsets->owner_shim)
 		return;
-	known = code_find(walk->process, walk->python, code);
+	known = code_find(walk->process, walk->python, walk->walk->frames.salt, code);
 	if (offsets->instruction_kind == PYTHON_POINTER) {
 		at = (__s64)(instruction - code - offsets->code_instructions) >> 1;
-		if (owner != offsets->owner_generator && at < known.first_traceable)
+		if (owner != offsets->owner_generator && at < (__s32)known)
 			return; /* it is not complete */
 	}
-	if (known.id == PYTHON_CODE_UNKNOWN)
+	if (known >> 32 == PYTHON_CODE_UNKNOWN)
 		__sync_fetch_and_add(&walk->process->loss[LOSS_python_codes_missing], 1);
-	frame_add(&walk->walk->traceback, PYTHON_FRAME_WORD(known.id, at));
+	frame_add(&walk->walk->traceback, PYTHON_FRAME_WORD(known >> 32, at));
 }
 
 static long python_walk_step(__u32 nr, void *data)
 {
 	struct python_walk *walk = data;
 
-	if (!walk->frame || walk->frame == walk->end)
+	if (!walk->frame || walk->frame == walk->walk->frames.end)
 		return 1;
-	if (!python_frame_read(walk->walk, &walk->python->offsets, walk->frame)) {
+	if (!python_frame_read(walk, walk->frame)) {
 		__sync_fetch_and_add(&walk->process->loss[LOSS_python_frames_broken], 1);
 		return 1;
 	}
-	walk->frame = frame_word(walk->walk, walk->python->offsets.frame_back);
+	walk->frame = frame_word(walk, walk->python->offsets.frame_back);
 	frame_take(walk);
 	return 0;
 }
@@ -288,6 +399,7 @@ __weak __noinline int python_traceback_take(struct walk *walk, struct process *p
 	traceback->total_nframe = 0;
 	steps.python = python_of(process);
 	if (steps.python) {
+		python_walk_begin(walk, process, 0);
 		steps.frame = frame_first(steps.python, python_thread_state(steps.python));
 		bpf_loop(FRAMES_MOST, python_walk_step, &steps, 0);
 	}

@@ -31,20 +31,29 @@ static __always_inline bool has_cframes(const struct python_offsets *offsets)
 	return offsets->cframe_back != PYTHON_NO_OFFSET;
 }
 
+/* As read_word(). Needs no stack of its own, of which the deepest chain of calls has none left. */
+static __always_inline __u64 run_word(struct python_walk *walk, __u64 address)
+{
+	walk->frame = 0;
+	bpf_probe_read_user(&walk->frame, sizeof(walk->frame), (void *)address);
+	return walk->frame;
+}
+
+/* walk->frame is the frame that may be behind the run. */
 static long run_end_step(__u32 nr, void *data)
 {
 	struct python_walk *walk = data;
 	const struct python_offsets *offsets = &walk->python->offsets;
 
-	if (!walk->end)
+	if (!walk->frame)
 		return 1;
-	if (!python_frame_read(walk->walk, offsets, walk->end)) {
-		walk->end = 0;
+	if (!python_frame_read(walk, walk->frame)) {
+		walk->frame = 0;
 		return 1;
 	}
-	if (frame_owner(walk->walk, offsets) >= offsets->owner_shim)
+	if (frame_owner(walk) >= offsets->owner_shim)
 		return 1;
-	walk->end = frame_word(walk->walk, offsets->frame_back);
+	walk->frame = frame_word(walk, offsets->frame_back);
 	return 0;
 }
 
@@ -55,13 +64,13 @@ static __always_inline void run_find(struct python_walk *walk, struct python_run
 
 	if (has_cframes(offsets)) {
 		run->entry = run->link;
-		run->link = run->entry ? read_word(run->entry + offsets->cframe_back) : 0;
-		run->end = run->link ? read_word(run->link + offsets->cframe_frame) : 0;
+		run->link = run->entry ? run_word(walk, run->entry + offsets->cframe_back) : 0;
+		run->end = run->link ? run_word(walk, run->link + offsets->cframe_frame) : 0;
 		return;
 	}
-	walk->end = run->frame;
+	walk->frame = run->frame;
 	run->left -= bpf_loop(run->left, run_end_step, walk, 0);
-	run->entry = run->end = walk->end;
+	run->entry = run->end = walk->frame;
 }
 
 /* Finds the first run of the thread. A global function, so that the verifier checks it once. */
@@ -79,6 +88,7 @@ __weak __noinline int mixed_begin(struct walk *walk, struct process *process)
 	state = steps.python ? python_thread_state(steps.python) : 0;
 	if (!state)
 		return 0;
+	python_walk_begin(walk, process, 0);
 	run->frame = frame_first(steps.python, state);
 	if (has_cframes(&steps.python->offsets))
 		run->link = read_word(state + steps.python->offsets.tstate_frame);
@@ -92,9 +102,11 @@ static __always_inline void clear_bit(__u64 bits[2], __u32 nr)
 }
 
 /* The frame behind a run: with an entry among the frames that one is not of Python code. */
-static __always_inline __u64 behind_run(const struct python_process *python, const struct python_run *run)
+static __always_inline __u64 behind_run(struct python_walk *walk, const struct python_run *run)
 {
-	return has_cframes(&python->offsets) ? run->end : read_word(run->end + python->offsets.frame_back);
+	const struct python_offsets *offsets = &walk->python->offsets;
+
+	return has_cframes(offsets) ? run->end : run_word(walk, run->end + offsets->frame_back);
 }
 
 /*
@@ -119,13 +131,14 @@ __weak __noinline int mixed_take_run(struct walk *walk, struct process *process,
 		clear_bit(walk->traceback.exact, nr);
 	}
 	steps.frame = run->frame;
-	steps.end = is_rest ? 0 : run->end;
+	python_walk_begin(walk, process, is_rest ? 0 : run->end);
 	run->left -= bpf_loop(run->left, python_walk_step, &steps, 0);
-	walk->window_words = 0; /* it has had frames of Python code */
-	run->frame = !is_rest && run->end && steps.frame == run->end ? behind_run(steps.python, run) : 0;
+	run->frame = !is_rest && run->end && steps.frame == run->end ? behind_run(&steps, run) : 0;
 	run->entry = run->end = 0;
 	if (run->frame)
 		run_find(&steps, run);
+	walk->window_words = 0; /* it has had frames of Python code */
+	walk->window_start = walk->frame.sp;
 	return 0;
 }
 

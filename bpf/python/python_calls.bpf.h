@@ -360,7 +360,7 @@ __weak __noinline int python_apply(struct thread *thread, __u64 cookie, __u64 si
 	operation = python_calls[row].operation;
 	frees = operation_frees(operation);
 	if (operation == PYTHON_FREE || operation == PYTHON_CODE_END)
-		code_retire(pointer, process->memory);
+		code_retire(process, pointer);
 	if (!is_recording(process) || operation == PYTHON_CODE_END)
 		return 0;
 	python = python_of(process);

@@ -59,6 +59,10 @@ _Static_assert(sizeof(struct python_process) == 128 + sizeof(struct python_offse
 #define PYTHON_FRAME_INSTRUCTION(word) ((int)(bpf_u32)(word))
 #define PYTHON_CODE_UNKNOWN 0 /* there was no room to tell of the code object, or the thread has no frames */
 
+/* Entries of the maps in front of python_codes, where Python is recorded. */
+#define PYTHON_CACHE_SHIFT 13
+#define PYTHON_MARKS_SHIFT 13 /* words */
+
 /* An address may belong to another code object later, so ids are given out once. */
 struct python_code_key {
 	bpf_u64 address;

@@ -57,7 +57,7 @@ struct python_offsets python_layout = {
 	.tstate_interp = 8,
 	.frame_code = offsetof(struct frame, code), .frame_back = offsetof(struct frame, back),
 	.frame_instruction = offsetof(struct frame, instruction), .frame_owner = offsetof(struct frame, owner),
-	.frame_bytes = 25, .instruction_kind = PYTHON_POINTER, .owner_generator = 1, .owner_shim = 3,
+	.frame_bytes = 32, .instruction_kind = PYTHON_POINTER, .owner_generator = 1, .owner_shim = 3,
 	.code_first_line = offsetof(struct code, first_line), .code_filename = offsetof(struct code, filename),
 	.code_name = offsetof(struct code, name), .code_lines = offsetof(struct code, lines),
 	.code_instructions = offsetof(struct code, instruction),
@@ -112,6 +112,8 @@ void python_tell(void)
 void python_begin_world(bool tells)
 {
 	settings.has_python = true;
+	fake_map_resize(&python_code_cache, 1 << PYTHON_CACHE_SHIFT);
+	fake_map_resize(&python_code_marks, 1 << PYTHON_MARKS_SHIFT);
 	memcpy(python_calls, rows, sizeof(rows));
 	for (__u32 i = 0; i < CLASSES; i++) {
 		empty_pool[i].nextpool = (__u64)&empty_pool[i];

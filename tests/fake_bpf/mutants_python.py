@@ -44,13 +44,22 @@ MUTANTS_PYTHON = {
     "python: other interpreters have the same pools": (
         "python/python_calls.bpf.h", "\treturn !state || read_word(state", "\treturn true || read_word(state"),
     "python: code that was freed keeps its number": (
-        "python/frames.bpf.h", "int err = bpf_map_delete_elem(&python_codes, &key);", "int err = -1;"),
+        "python/frames.bpf.h", "\terr = bpf_map_delete_elem(&python_codes, &key);", "\terr = -1;"),
+    "python: code that was freed stays in the cache": ("python/frames.bpf.h", "\t\tcached->check = 0;\n", "\t\t;\n"),
+    "python: code stays in the cache over a gap": (
+        "python/frames.bpf.h", "process->memory) ^ resumed_ns(process));", "process->memory));"),
+    "python: no code is marked": ("python/frames.bpf.h", "\t\t__sync_fetch_and_or(mark, bit);\n", "\t\t;\n"),
+    "python: any code is in the cache": (
+        "python/frames.bpf.h", "if ((*(volatile __u64 *)&cached->check ^ known) == key)", "if (cached->check)"),
+    "python: what is behind the window is in it": (
+        "python/frames.bpf.h", "at >= WINDOW_BYTES || at + bytes > 8 * walk->walk->window_words", "at >= WINDOW_BYTES"),
+    "python: the window of the last traceback stays": ("python/frames.bpf.h", "\twalk->walk->window_words = 0;\n\twalk->last", "\twalk->last"),
     "python: code holds over a gap": (
         "python/frames.bpf.h", "if (known && known->resumed_ns == new.resumed_ns)", "if (known)"),
     "python: code without room is told": (
         "python/frames.bpf.h", "\t\tnew.id = PYTHON_CODE_UNKNOWN;\n", "\t\t;\n"),
     "python: frames that have not begun count": (
-        "python/frames.bpf.h", "at < known.first_traceable)", "false)"),
+        "python/frames.bpf.h", "at < (__s32)known)", "false)"),
     "python: generators that have not begun do not count": (
         "python/frames.bpf.h", "owner != offsets->owner_generator && at", "at"),
     "python: frames of C code count": (
@@ -63,8 +72,8 @@ MUTANTS_PYTHON = {
         "python/mixed.bpf.h", "return address >= sp && address < callers_sp;", "return address >= callers_sp;"),
     "mixed: each C frame has the entry": (
         "python/mixed.bpf.h", "return address >= sp && address < callers_sp;", "return address >= sp;"),
-    "mixed: a run is one frame": ("python/mixed.bpf.h", "\tsteps.end = is_rest ? 0 : run->end;", "\tsteps.end = run->end;\n\trun->left = 1;"),
-    "mixed: a run never ends": ("python/mixed.bpf.h", "steps.end = is_rest ? 0 : run->end;", "steps.end = 0;"),
+    "mixed: a run is one frame": ("python/mixed.bpf.h", "is_rest ? 0 : run->end);\n", "is_rest ? 0 : run->end);\n\trun->left = 1;\n"),
+    "mixed: a run never ends": ("python/mixed.bpf.h", "is_rest ? 0 : run->end);", "0);"),
     "mixed: the rest is left out": ("python/mixed.bpf.h", "\t\tmixed_take_run(walk, process, true);\n", "\t\t;\n"),
     "mixed: the rest is not counted": (
         "python/mixed.bpf.h", "\t\t\tprocess_count_loss(process, LOSS_python_frames_unplaced);\n", "\t\t\t;\n"),

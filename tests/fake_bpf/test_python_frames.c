@@ -109,6 +109,66 @@ BOOK_TEST(python, endless_frames_are_cut)
 	expect_same(traceback_of((__u64)pool_at(0) + 48)->total_nframe, 65535, "frames");
 }
 
+/* As a thread's stack of frames: each lies above that of its caller. More of them than are read at once. */
+BOOK_TEST(python, frames_above_each_other_are_read_together)
+{
+	struct traceback *traceback;
+
+	python_begin_world(true);
+	pool_use(pool_at(0), 1);
+	frames_make(500);
+	for (unsigned int i = 0; i < 500; i++)
+		frames[i].back = i ? (__u64)&frames[i - 1] : 0;
+	thread_state.frame = (__u64)&frames[499];
+	object_malloc(20);
+	traceback = traceback_of((__u64)pool_at(0) + 48);
+	expect_same(traceback->total_nframe, 500, "frames");
+	for (unsigned int i = 0; i < traceback->nframe; i++)
+		expect_same(PYTHON_FRAME_INSTRUCTION(traceback->pc[i]), (499 - i) % 64, "an instruction");
+}
+
+BOOK_TEST(python, frames_are_read_anew_for_each_traceback)
+{
+	__u64 block = (__u64)pool_at(0) + 48;
+
+	python_begin_world(true);
+	pool_use(pool_at(0), 1);
+	frames_make(2);
+	object_malloc(20);
+	frames[0].instruction += 10;
+	*free_list(1) = block + 32;
+	object_malloc(20);
+	expect_same(traceback_of(block + 32)->pc[0], PYTHON_FRAME_WORD(1, 5), "the first");
+	expect_same(traceback_of(block + 32)->pc[1], PYTHON_FRAME_WORD(2, 1), "the second");
+}
+
+BOOK_TEST(python, frame_that_is_not_aligned_is_none)
+{
+	python_begin_world(true);
+	pool_use(pool_at(0), 1);
+	frames_make(3);
+	frames[1].back += 4;
+	object_malloc(20);
+	expect_same(traceback_of((__u64)pool_at(0) + 48)->nframe, 2, "frames");
+	expect_loss(python_frames_broken, 1);
+}
+
+BOOK_TEST(python, code_objects_outside_of_the_cache_are_found)
+{
+	__u64 block = (__u64)pool_at(0) + 48;
+
+	python_begin_world(true);
+	fake_map_resize(&python_code_cache, 1);
+	pool_use(pool_at(0), 1);
+	frames_make(3);
+	object_malloc(20);
+	*free_list(1) = block + 32;
+	object_malloc(20);
+	expect_same(traceback_of(block + 32)->pc[0], PYTHON_FRAME_WORD(1, 0), "the first");
+	expect_same(traceback_of(block + 32)->pc[1], PYTHON_FRAME_WORD(2, 1), "the second");
+	expect_same(fake.record_cnt, 2, "code objects");
+}
+
 BOOK_TEST(python, broken_frame_ends_the_traceback)
 {
 	python_begin_world(true);

@@ -179,6 +179,8 @@ static int configure_python(struct allocsnap_bpf *bpf, const struct collector_op
 	bpf->rodata->settings.python_frames = options->python_frames;
 	if (options->everyone)
 		err = bpf_map__set_max_entries(bpf->maps.python_codes, PYTHONS_CODES);
+	err = err ?: bpf_map__set_max_entries(bpf->maps.python_code_cache, 1 << PYTHON_CACHE_SHIFT);
+	err = err ?: bpf_map__set_max_entries(bpf->maps.python_code_marks, 1 << PYTHON_MARKS_SHIFT);
 	return err ?: bpf_map__set_max_entries(bpf->maps.python_code_records,
 					       options->everyone ? PYTHONS_RECORDS_BYTES : PYTHON_RECORD_BYTES);
 }
