@@ -91,9 +91,7 @@ def test_python_default_leaves_the_heap_to_who_asks_for_it(bench):
 
 
 def test_python_default_is_the_heap_where_objects_cannot_be_recorded(bench):
-    """Debug hooks; a kernel without sessions."""
-    if not NO_SESSIONS:
-        check_heap(bench, start_python(bench, PYTHONMALLOC="debug"), "debug hooks")
+    """A kernel without sessions."""
     with harness.environment("ALLOCSNAP_NO_UPROBE_SESSION"):
         check_heap(bench, start_python(bench), "uprobe sessions")
 
