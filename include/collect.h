@@ -197,17 +197,11 @@ struct collector_options {
 	bool no_return_probes;
 
 	/*
-	 * With COLLECTOR_PYTHON: an object that CPython makes of memory in a free list gets the traceback of that moment, as
-	 * in tracemalloc. Costs a trap for each object. Without it such a block has the traceback of its first object.
+	 * With COLLECTOR_PYTHON: an object in memory of a free list gets the traceback of its own begin, as in tracemalloc,
+	 * instead of the first object's. Costs a trap for each object.
 	 */
 	bool python_retag;
-
-	/*
-	 * With COLLECTOR_PYTHON: of blocks of up to 512 bytes only the pools that CPython's allocator takes for them, each
-	 * as a sample that stands for the pool's bytes, at the line that needed it. Sums are estimates, without intervals.
-	 * Costs nearly nothing, if max_size is at most COLLECTOR_PYTHON_SMALL_MAX. Otherwise larger blocks are recorded one by
-	 * one.
-	 */
+	/* With COLLECTOR_PYTHON: of blocks of up to COLLECTOR_PYTHON_SMALL_MAX the pools for them, as samples: sums are estimates. */
 	bool python_pools;
 	enum collector_python_frames python_frames; /* with COLLECTOR_PYTHON; mixed: not with COLLECTOR_UNWIND_FP */
 

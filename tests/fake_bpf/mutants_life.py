@@ -437,7 +437,7 @@ MUTANTS_LIFE = {
     "sampler: sizes are not limited": (
         "account/sampler.bpf.h", "\tif (size < settings.min_size || (settings.max_size && size > settings.max_size))\n\t\treturn 0;\n", ""),
     "sampler: its place is a return address": (
-        "account/sampler.bpf.h", "PT_REGS_SP(ctx), PT_REGS_FP(ctx), 1 };", "PT_REGS_SP(ctx), PT_REGS_FP(ctx), 0 };"),
+        "account/sampler.bpf.h", "PT_REGS_FP(ctx), CALLER_EXACT };", "PT_REGS_FP(ctx), 0 };"),
     "sampler: values have eight bytes": (
         "account/argument.bpf.h", "(64 - 8 * source->bytes) & 63;", "0;"),
     "sampler: no value has a sign": (

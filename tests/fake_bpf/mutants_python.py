@@ -53,7 +53,8 @@ MUTANTS_PYTHON = {
         "python/frames.bpf.h", "if ((*(volatile __u64 *)&cached->check ^ known) == key)", "if (cached->check)"),
     "python: what is behind the window is in it": (
         "python/frames.bpf.h", "at >= WINDOW_BYTES || at + bytes > 8 * walk->walk->window_words", "at >= WINDOW_BYTES"),
-    "python: the window of the last traceback stays": ("python/frames.bpf.h", "\twalk->walk->window_words = 0;\n\twalk->last", "\twalk->last"),
+    "python: the window of the last traceback stays": (
+        "python/frames.bpf.h", "\twalk->window_words = 0;\n\twalk->frames", "\twalk->frames"),
     "python: code holds over a gap": (
         "python/frames.bpf.h", "if (known && known->resumed_ns == new.resumed_ns)", "if (known)"),
     "python: code without room is told": (

@@ -35,10 +35,9 @@ MUTANTS = {
         "argument_value(ctx, &call->size, &ret->size) || argument_value(ctx, &call->pointer, &ret->pointer)",
         "argument_value(ctx, &call->pointer, &ret->size) || argument_value(ctx, &call->size, &ret->pointer)"),
     "code that was freed keeps its number": (
-        "bpf/python/frames.bpf.h", "\tbpf_map_delete_elem(&python_codes, &key);\n", ""),
-    "objects that end are objects that begin": (
-        "src/elf/python/python_creations.c", "event == TRACER_DESTROY ? TOLD_DESTRUCTION", "event == TRACER_DESTROY ? TOLD_CREATION"),
-    "debug hooks ask for no more": ("src/collect/python/python_places.c", "#define HOOK_BYTES 24", "#define HOOK_BYTES 0"),
+        "bpf/python/frames.bpf.h", "\terr = bpf_map_delete_elem(&python_codes, &key);", "\terr = -1;"),
+    "debug hooks ask for no more": (
+        "bpf/python/python_calls.bpf.h", "__u64 bytes = size + python->hook_bytes, address;", "__u64 bytes = size, address;"),
 }
 
 

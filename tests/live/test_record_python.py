@@ -164,6 +164,7 @@ def test_record_python_is_exact_for_many_and_several_versions(bench):
 def test_record_python_beside_the_heap_of_others(bench):
     """One C library serves both. A Python's blocks are Python's only, from before its view began, too."""
     world = Pythons(bench)
+    world.holds("snake-not")  # so that the C library has its shared probes
     debug = world.python("snake-debug", PYTHONMALLOC="debug")
     recorder = world.record("--domain", "python,malloc", "--comm", "snake*", "--traceback-limit", str(FRAMES))
     python, later = world.python("snake"), world.holds("snake-later")

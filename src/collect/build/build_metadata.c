@@ -299,26 +299,6 @@ static int describe_older_python(struct snapshot_builder *builder, const struct 
 	return checked->is_now ? describe_numbers(builder, number, ARRAY_SIZE(number)) : 0;
 }
 
-/* python_file: mixed tracebacks pass over the C code of this file to the Python code that it runs. */
-static int describe_python(struct snapshot_builder *builder, const struct target *target, const struct settings *settings)
-{
-	static const char *const frames[] = {
-		[PYTHON_FRAMES_PYTHON] = "python", [PYTHON_FRAMES_MIXED] = "mixed", [PYTHON_FRAMES_NATIVE] = "native",
-	};
-	const struct target_python *python = &target->python;
-	int err;
-
-	if (!python->is_used)
-		return 0;
-	err = snapshot_builder__metadata(builder, "python_frames", frames[settings->python_frames]);
-	if (!err && mappings_use(&target->mappings, python->object))
-		err = snapshot_builder__metadata(builder, "python_file",
-						 target->mappings.objects->object[python->object]->path);
-	if (!err && settings->has_pools)
-		err = snapshot_builder__metadata(builder, "sampler_kind", "pools");
-	return err ?: describe_older_python(builder, &python->checked);
-}
-
 int describe_target(struct snapshot_builder *builder, const struct target *target,
 		    const struct process *books, const struct snapshot_context *snapshot_context)
 {
@@ -361,7 +341,8 @@ int describe_target(struct snapshot_builder *builder, const struct target *targe
 		err = describe_cost(builder, target, snapshot_context);
 	if (!err)
 		err = describe_sampler(builder, target) ?: describe_domains(builder, target) ?:
-			      describe_python(builder, target, settings);
+			      describe_python(builder, target, settings) ?:
+			      describe_older_python(builder, &target->python.checked);
 	if (!err && snapshot_context->is_compact)
 		err = describe_numbers(builder, &resolution, 1);
 	return err || !parent.value ? err : describe_numbers(builder, &parent, 1);

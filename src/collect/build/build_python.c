@@ -7,6 +7,7 @@
 #include "base/array.h"
 #include "collect.h"
 #include "collect/target/target.h"
+#include "shared/bpf_types.h"
 #include "shared/python_calls.h"
 #include "snapshot.h"
 
@@ -64,4 +65,21 @@ int describe_domains(struct snapshot_builder *builder, const struct target *targ
 		err = snapshot_builder__metadata(builder, "domains", text);
 	return err || !*python->why_not.text ? err :
 	       snapshot_builder__metadata(builder, "python_not_recorded", python->why_not.text);
+}
+
+int describe_python(struct snapshot_builder *builder, const struct target *target, const struct settings *settings)
+{
+	static const char *const frames[] = {
+		[PYTHON_FRAMES_PYTHON] = "python", [PYTHON_FRAMES_MIXED] = "mixed", [PYTHON_FRAMES_NATIVE] = "native",
+	};
+	const struct target_python *python = &target->python;
+	int err;
+
+	if (!python->is_used)
+		return 0;
+	err = snapshot_builder__metadata(builder, "python_frames", frames[settings->python_frames]);
+	if (!err && mappings_use(&target->mappings, python->object))
+		err = snapshot_builder__metadata(builder, "python_file",
+						 target->mappings.objects->object[python->object]->path);
+	return err || !settings->has_pools ? err : snapshot_builder__metadata(builder, "sampler_kind", "pools");
 }

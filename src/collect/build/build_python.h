@@ -6,6 +6,7 @@
 
 #include <stdint.h>
 
+struct settings;
 struct snapshot_builder;
 struct target;
 
@@ -17,5 +18,11 @@ int build_python_frame(const struct target *target, struct snapshot_builder *bui
 
 /* Adds the domains that are recorded, and why Python's objects are not, if a note says so. 0 or -ENOMEM. */
 int describe_domains(struct snapshot_builder *builder, const struct target *target);
+
+/*
+ * Adds whose frames the blocks of CPython have, whether these are pools, and the file with CPython's code: mixed tracebacks
+ * pass over it to the Python code that it runs. 0 or -ENOMEM.
+ */
+int describe_python(struct snapshot_builder *builder, const struct target *target, const struct settings *settings);
 
 #endif
