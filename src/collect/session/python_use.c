@@ -294,7 +294,7 @@ int load_for_python(struct collector *collector)
  */
 static int leave_heap(struct collector *collector, struct target *target)
 {
-	if (!probes_see_heap(target->probes.used) || python_is_beside(target))
+	if (!probes_see_heap(target->probes.used))
 		return 0;
 	probes_close(target->probes.used);
 	return target->probes.used->is_trial ? 0 : clear_target_traces(collector, target);
@@ -308,9 +308,10 @@ static int attach_python(struct collector *collector, struct target *target, uin
 
 	if (err == -EPERM)
 		return reason_set(why, -ENOTSUP, "allocsnap has given up the privileges that this needs: attach again");
-	err = err ?: leave_heap(collector, target);
+	if (!err)
+		err = python_is_beside(target) ? python_view_begin(collector, target) : leave_heap(collector, target);
 	if (!err && !is_trial)
-		err = python_view_begin(collector, target) ?: tell_of_python(collector, target, info, bias);
+		err = tell_of_python(collector, target, info, bias);
 	watch_file(collector, object);
 	if (!err)
 		err = python_places_attach(target__python_probes(target), collector->bpf, &collector->objects, object,
