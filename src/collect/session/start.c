@@ -437,6 +437,9 @@ static int start_held(struct held *held)
 	begin_time(target);
 	held->err = begin_target_books(&collector->targets.books, target, &books, held->why);
 	probe_mapped(held);
+	/* For a program that becomes Python; while this one is held, because loading takes some tenths of a second. */
+	if (!held->err && !target->python.is_used)
+		load_for_python(collector); /* without them its heap stays recorded, and a note says so */
 	launch_release(target->identity.pid, &target->mappings, probe_mapped, held);
 	target->late.judged_nr = target->late.seen_nr; /* it was held meanwhile */
 	if (!held->err && !probes_see_allocations(target->probes.used) && !copied_has_any(&target->mappings))
@@ -486,8 +489,6 @@ int collector__run(struct collector *collector, const char *const argv[], pid_t 
 	choose_probes(collector, held.target);
 	held.err = resume_shared(collector);
 	err = start_held(&held);
-	if (!err && !held.target->python.is_used && !target__is_over(held.target))
-		load_for_python(collector); /* without them its heap stays recorded, and a note says so */
 	if (!err)
 		err = add_target(collector, held.target);
 	if (err)
