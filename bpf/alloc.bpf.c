@@ -6,6 +6,7 @@
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
+#include "account/argument.bpf.h"
 #include "account/calls.bpf.h"
 #include "account/cost.bpf.h"
 #include "filter/links.bpf.h"
@@ -16,7 +17,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 const volatile struct settings settings = {};
 const volatile struct sample_tables sample_tables = {};
-const volatile struct user_call user_calls[CUSTOM_CALLS_MAX] = {};
+struct user_call user_calls[CUSTOM_CALLS_MAX] = {};
 struct sampler_call sampler_calls[SAMPLER_CALLS_MAX] = {};
 struct python_call python_calls[PYTHON_CALLS_MAX] = {};
 __u32 python_code_ids = 0;
@@ -52,52 +53,29 @@ __u32 followed_sites[FOLLOWED_SITES] = {};
 #define ARG5 PT_REGS_PARM5(ctx)
 #define ARG6 PT_REGS_PARM6(ctx)
 
-#define ARGUMENT_CASE(position, value) \
-	case position: \
-		argument = value; \
-		barrier_var(argument); /* otherwise clang computes an address in ctx, which BPF does not allow */ \
-		break
-
-/* The argument at a position; 0 if there is none. */
-static __noinline __u64 argument_at(struct pt_regs *ctx, __u32 position)
+/* Reads an argument of a custom function; not inlined, so that the chains of calls need less stack. 0 if it cannot be read. */
+static __noinline __u64 user_argument(struct pt_regs *ctx, const struct argument_source *source)
 {
-	__u64 argument = 0;
+	__u64 value = 0;
 
-	switch (position) {
-		ARGUMENT_CASE(1, ARG1);
-		ARGUMENT_CASE(2, ARG2);
-		ARGUMENT_CASE(3, ARG3);
-		ARGUMENT_CASE(4, ARG4);
-		ARGUMENT_CASE(5, ARG5);
-		ARGUMENT_CASE(6, ARG6);
-	}
-	return argument;
-}
-
-static __always_inline __u64 number_at(struct pt_regs *ctx, __u32 position, bool is_narrow)
-{
-	__u64 argument = argument_at(ctx, position);
-
-	return is_narrow ? (__u32)argument : argument;
+	return argument_value(ctx, source, &value) ? 0 : value;
 }
 
 /* Not inlined, so that the programs stay short for processes without custom allocators. */
 static __noinline int enter_user_allocator(struct pt_regs *ctx, struct thread *thread, __u64 cookie)
 {
 	__u32 index = COOKIE_CUSTOM_CALL(cookie);
-	__u64 sp = PT_REGS_SP(ctx), size, pointer;
-	const volatile struct user_call *call;
+	const struct user_call *call;
+	__u64 size, pointer;
 
 	if (index >= CUSTOM_CALLS_MAX)
 		return 0;
 	call = &user_calls[index];
-	size = call->size ? number_at(ctx, call->size, call->narrow & NARROW_SIZE) : call->bytes;
-	if (call->count)
-		size = product(number_at(ctx, call->count, call->narrow & NARROW_COUNT), size);
-	pointer = argument_at(ctx, call->pointer);
+	size = product(user_argument(ctx, &call->count), user_argument(ctx, &call->size));
+	pointer = user_argument(ctx, &call->pointer);
 	if (COOKIE_SHAPE(cookie) == SHAPE_CUSTOM_FREE)
-		return free_begin(thread, cookie, sp, pointer, 0);
-	return call_begin(thread, cookie, sp, size, pointer);
+		return free_begin(thread, cookie, PT_REGS_SP(ctx), pointer, 0);
+	return call_begin(thread, cookie, PT_REGS_SP(ctx), size, pointer);
 }
 
 #define KEEP_OLD 4 /* MREMAP_DONTUNMAP */

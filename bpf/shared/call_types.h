@@ -25,7 +25,7 @@ enum call_shape {
 	SHAPE_REALLOCF,	      /* p = f(p, size), frees p even if it fails */
 	SHAPE_XALLOCX,	      /* size = f(p, size, more), in place; a smaller result is a failure */
 
-	/* Custom allocators: struct user_call has the positions of their arguments. */
+	/* Custom allocators: struct user_call says where their arguments are. */
 	SHAPE_CUSTOM_ALLOC,   /* p = f(…size…) */
 	SHAPE_CUSTOM_OUT,     /* error = f(…&p…size…) */
 	SHAPE_CUSTOM_REALLOC, /* p = f(…p…size…) */
@@ -74,7 +74,7 @@ static inline __attribute__((always_inline)) int shape_is_mapping(bpf_u32 shape)
 /*
  * The attach cookie of a probe: its site, its call shape, and the layer and domain of its blocks. by_ret: probes
  * on `ret` instructions see its returns, even in a process that has return probes. user_call: the row of
- * user_calls[] with the argument positions of a custom function; for a sampler's probe that of sampler_calls[], for a
+ * user_calls[] with the arguments of a custom function; for a sampler's probe that of sampler_calls[], for a
  * place in CPython that of python_calls[].
  *
  *	site:24 | by_ret:1 | shape:7 | of_heap:1 | stepped:1 | restarts:1 | in_session:1 | own_link:1 |
@@ -95,21 +95,12 @@ static inline __attribute__((always_inline)) int shape_is_mapping(bpf_u32 shape)
 #define COOKIE_LAYER(cookie) ((bpf_u32)((cookie) >> 8) & 3)
 #define COOKIE_DOMAIN(cookie) ((bpf_u32)(cookie) & 0xff)
 
-/* Arguments of type int or unsigned: the upper half of their register may hold anything. */
-enum narrow_argument {
-	NARROW_SIZE = 1 << 0,
-	NARROW_COUNT = 1 << 1,
-};
-
-/* How a function of a custom allocator is called: positions of its arguments, from 1; 0: no such argument. */
+/* Where a function of a custom allocator has its arguments. A constant stands for one that it does not have. */
 struct user_call {
-	bpf_u32 size;
-	bpf_u32 count;	 /* the factor of size */
-	bpf_u32 pointer; /* the block that it takes, or where it stores the address of the new block */
-	bpf_u32 narrow;	 /* enum narrow_argument */
-	bpf_u64 bytes;	 /* the size if no argument has it */
+	struct argument_source size, count; /* a block has count * size bytes */
+	struct argument_source pointer; /* the block that it takes, or where it stores the address of the new block; 0: neither */
 };
-_Static_assert(sizeof(struct user_call) == 24, "no padding");
+_Static_assert(sizeof(struct user_call) == 48, "no padding");
 
 #define SAMPLER_CALLS_MAX 128 /* different ones, of all files */
 #define SAMPLER_ARGUMENTS 3

@@ -178,7 +178,7 @@ static int read_items(struct spec *spec, char *text)
 	return err ?: check_allocator_spec(spec);
 }
 
-static unsigned int user_allocators_argument_nr(const struct user_call *call)
+static unsigned int user_allocators_argument_nr(const struct user_arguments *call)
 {
 	unsigned int most = call->size > call->count ? call->size : call->count;
 

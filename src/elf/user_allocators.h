@@ -36,10 +36,25 @@
 
 #define CUSTOM_NAME_MAX 32
 
+/* Arguments of type int or unsigned: the upper half of their register may hold anything. */
+enum narrow_argument {
+	NARROW_SIZE = 1 << 0,
+	NARROW_COUNT = 1 << 1,
+};
+
+/* Positions of a function's arguments, from 1; 0: no such argument. */
+struct user_arguments {
+	uint32_t size;
+	uint32_t count;	  /* the factor of size */
+	uint32_t pointer; /* the block that it takes, or where it stores the address of the new block */
+	uint32_t narrow;  /* enum narrow_argument */
+	uint64_t bytes;	  /* the size if no argument has it */
+};
+
 struct user_function {
 	char *symbol;
 	enum call_shape shape;
-	struct user_call call;
+	struct user_arguments call;
 	uint32_t allocator; /* index */
 	uint32_t wanted;    /* index */
 };

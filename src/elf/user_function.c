@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "elf/user_function.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/user.h>
 
 #include "base/array.h"
 #include "base/units.h"
@@ -75,7 +77,7 @@ static int take_width(struct reading *reading, const struct argument_key *key, c
 
 static int set_position(struct reading *reading, const struct argument_key *key, char *value)
 {
-	struct user_call *call = &reading->function.call;
+	struct user_arguments *call = &reading->function.call;
 	uint32_t *field = key->id == ARGUMENT_SIZE ? &call->size :
 			  key->id == ARGUMENT_COUNT ? &call->count : &call->pointer;
 	uint64_t position;
@@ -205,4 +207,34 @@ int user_function_read(char *item, struct user_function *ret, struct reason *why
 	if (!err)
 		*ret = reading.function;
 	return err;
+}
+
+/* ---- for the kernel side ---- */
+
+static struct argument_source constant_source(uint64_t value)
+{
+	return (struct argument_source){ .kind = ARGUMENT_CONSTANT, .value = value, .bytes = 8,
+					 .base = ARGUMENT_NO_REGISTER, .index = ARGUMENT_NO_REGISTER };
+}
+
+/* x86-64 psABI, 3.2.3: integer arguments 1 to 6. */
+static struct argument_source position_source(uint32_t position, bool is_narrow)
+{
+	static const uint16_t registers[CUSTOM_ARGUMENT_MAX] = {
+		offsetof(struct user_regs_struct, rdi), offsetof(struct user_regs_struct, rsi),
+		offsetof(struct user_regs_struct, rdx), offsetof(struct user_regs_struct, rcx),
+		offsetof(struct user_regs_struct, r8),	offsetof(struct user_regs_struct, r9),
+	};
+
+	return (struct argument_source){ .kind = ARGUMENT_REGISTER, .bytes = is_narrow ? 4 : 8, .scale = 1,
+					 .base = registers[position - 1], .index = ARGUMENT_NO_REGISTER };
+}
+
+struct user_call user_call_of(const struct user_arguments *at)
+{
+	return (struct user_call){
+		.size = at->size ? position_source(at->size, at->narrow & NARROW_SIZE) : constant_source(at->bytes),
+		.count = at->count ? position_source(at->count, at->narrow & NARROW_COUNT) : constant_source(1),
+		.pointer = at->pointer ? position_source(at->pointer, false) : constant_source(0),
+	};
 }

@@ -15,4 +15,7 @@ bool user_function_is_item(const char *item);
  */
 int user_function_read(char *item, struct user_function *ret, struct reason *why);
 
+/* Where the kernel side finds the arguments. */
+struct user_call user_call_of(const struct user_arguments *arguments);
+
 #endif

@@ -236,17 +236,11 @@ MUTANTS = {
         "account/calls.bpf.h", "!address || !may_be_known(", "!may_be_known("),
 
     # custom allocators
-    "custom: another position": (
-        "alloc.bpf.c", "number_at(ctx, call->size,", "number_at(ctx, call->size % 6 + 1,"),
-    "custom: the count is none": ("alloc.bpf.c", "\tif (call->count)\n", "\tif (0)\n"),
-    "custom: a size is as wide as its register": (
-        "alloc.bpf.c", "call->narrow & NARROW_SIZE", "0"),
-    "custom: a count is as wide as its register": (
-        "alloc.bpf.c", "call->narrow & NARROW_COUNT", "0"),
+    "custom: another argument": ("alloc.bpf.c", "user_argument(ctx, &call->size));", "user_argument(ctx, &call->pointer));"),
+    "custom: the count is none": ("alloc.bpf.c", "product(user_argument(ctx, &call->count), ", "product(1, "),
     "custom: the count's product may overflow": (
-        "alloc.bpf.c", "size = product(number_at(ctx, call->count, call->narrow & NARROW_COUNT), size);",
-        "size *= number_at(ctx, call->count, call->narrow & NARROW_COUNT);"),
-    "custom: a size that no argument is, is 0": ("alloc.bpf.c", " : call->bytes;", " : 0;"),
+        "alloc.bpf.c", "product(user_argument(ctx, &call->count), user_argument(ctx, &call->size));",
+        "user_argument(ctx, &call->count) * user_argument(ctx, &call->size);"),
     "custom: the first row is for all": ("alloc.bpf.c", "&user_calls[index]", "&user_calls[0]"),
     "custom: a free gives out a block": (
         "alloc.bpf.c", "if (COOKIE_SHAPE(cookie) == SHAPE_CUSTOM_FREE)", "if (0)"),

@@ -9,10 +9,31 @@ enum {
 	ROW,
 };
 
-static void row_set(struct user_call call)
+/* Positions of arguments, from 1; 0: no such argument. */
+struct positions {
+	__u32 size, count, pointer;
+	__u32 size_bytes, count_bytes; /* widths; 0: 8 */
+	__u64 bytes;		       /* the size if no argument has it */
+};
+
+static struct argument_source source_at(__u32 position, __u32 bytes, __u64 otherwise)
 {
-	user_calls[ROW_OTHER] = (struct user_call){ .bytes = 7777 };
-	user_calls[ROW] = call;
+	static const unsigned short registers[] = {
+		offsetof(struct pt_regs, di), offsetof(struct pt_regs, si), offsetof(struct pt_regs, dx),
+		offsetof(struct pt_regs, cx), offsetof(struct pt_regs, r8), offsetof(struct pt_regs, r9),
+	};
+
+	if (!position)
+		return (struct argument_source){ .kind = ARGUMENT_CONSTANT, .value = otherwise, .bytes = 8 };
+	return (struct argument_source){ .kind = ARGUMENT_REGISTER, .bytes = bytes ?: 8, .base = registers[position - 1],
+					 .index = ARGUMENT_NO_REGISTER };
+}
+
+static void row_set(struct positions at)
+{
+	user_calls[ROW_OTHER] = (struct user_call){ source_at(0, 8, 7777), source_at(0, 8, 1), source_at(0, 8, 0) };
+	user_calls[ROW] = (struct user_call){ source_at(at.size, at.size_bytes, at.bytes),
+					      source_at(at.count, at.count_bytes, 1), source_at(at.pointer, 8, 0) };
 }
 
 static void pool_enter(enum call_shape shape, __u64 sp, const __u64 argument[6])
@@ -43,7 +64,7 @@ static void pool_leave(enum call_shape shape, __u64 sp, __u64 returned)
 
 static void pool_free(__u64 pointer)
 {
-	row_set((struct user_call){ .pointer = 2 });
+	row_set((struct positions){ .pointer = 2 });
 	pool_enter(SHAPE_CUSTOM_FREE, sp_at(1), ARGUMENTS(1, pointer, 3, 4, 5, 6));
 }
 
@@ -59,7 +80,7 @@ static void expect_object(__u64 address, __u64 size)
 BOOK_TEST(custom, size_is_read_from_each_argument)
 {
 	for (__u32 i = 1; i <= 6; i++) {
-		row_set((struct user_call){ .size = i });
+		row_set((struct positions){ .size = i });
 		pool_call(SHAPE_CUSTOM_ALLOC, 0x1000 * i, 11, 12, 13, 14, 15, 16);
 		expect_object(0x1000 * i, 10 + i);
 	}
@@ -68,7 +89,7 @@ BOOK_TEST(custom, size_is_read_from_each_argument)
 
 BOOK_TEST(custom, count_is_read_from_another_argument)
 {
-	row_set((struct user_call){ .count = 6, .size = 3 });
+	row_set((struct positions){ .count = 6, .size = 3 });
 	pool_call(SHAPE_CUSTOM_ALLOC, 0x1000, 1, 2, 30, 4, 5, 60);
 	expect_object(0x1000, 1800);
 }
@@ -76,11 +97,11 @@ BOOK_TEST(custom, count_is_read_from_another_argument)
 /* An int, with what the caller had in the upper half of its register. */
 BOOK_TEST(custom, narrow_argument_is_read_as_32_bits)
 {
-	row_set((struct user_call){ .size = 1, .narrow = NARROW_SIZE });
+	row_set((struct positions){ .size = 1, .size_bytes = 4 });
 	pool_call(SHAPE_CUSTOM_ALLOC, 0x1000, 0xabcd00000018ULL);
 	expect_object(0x1000, 24);
 
-	row_set((struct user_call){ .size = 1, .count = 2, .narrow = NARROW_COUNT });
+	row_set((struct positions){ .size = 1, .count = 2, .count_bytes = 4 });
 	pool_call(SHAPE_CUSTOM_ALLOC, 0x2000, 1ULL << 33, 0xabcd00000003ULL);
 	expect_object(0x2000, 3ULL << 33);
 }
@@ -88,9 +109,9 @@ BOOK_TEST(custom, narrow_argument_is_read_as_32_bits)
 /* A realloc to 0 bytes would have freed the block. */
 BOOK_TEST(custom, count_times_size_that_overflows_is_not_0_bytes)
 {
-	row_set((struct user_call){ .size = 1 });
+	row_set((struct positions){ .size = 1 });
 	pool_call(SHAPE_CUSTOM_ALLOC, 0x1000, 24);
-	row_set((struct user_call){ .count = 1, .size = 2, .pointer = 3 });
+	row_set((struct positions){ .count = 1, .size = 2, .pointer = 3 });
 	pool_call(SHAPE_CUSTOM_REALLOC, 0, 1ULL << 32, 1ULL << 32, 0x1000);
 	expect_object(0x1000, 24);
 	expect(failed_calls, 1);
@@ -98,11 +119,11 @@ BOOK_TEST(custom, count_times_size_that_overflows_is_not_0_bytes)
 
 BOOK_TEST(custom, size_may_be_a_constant)
 {
-	row_set((struct user_call){ .bytes = 192 });
+	row_set((struct positions){ .bytes = 192 });
 	pool_call(SHAPE_CUSTOM_ALLOC, 0x1000, 1, 2, 3, 4, 5, 6);
 	expect_object(0x1000, 192);
 
-	row_set((struct user_call){ .bytes = 100, .count = 2 });
+	row_set((struct positions){ .bytes = 100, .count = 2 });
 	pool_call(SHAPE_CUSTOM_ALLOC, 0x2000, 1, 5);
 	expect_object(0x2000, 500);
 }
@@ -111,7 +132,7 @@ BOOK_TEST(custom, result_may_be_stored_through_a_pointer)
 {
 	__u64 stored = 0x1000;
 
-	row_set((struct user_call){ .pointer = 3, .size = 1 });
+	row_set((struct positions){ .pointer = 3, .size = 1 });
 	pool_call(SHAPE_CUSTOM_OUT, 0, 24, 0, (__u64)&stored);
 	expect_object(0x1000, 24);
 	cr_expect(!block_in(process, LAYER_POOL, (__u64)&stored));
@@ -126,7 +147,7 @@ BOOK_TEST(custom, result_may_be_stored_through_a_pointer)
 
 BOOK_TEST(custom, free_reads_its_pointer_argument)
 {
-	row_set((struct user_call){ .size = 1 });
+	row_set((struct positions){ .size = 1 });
 	pool_call(SHAPE_CUSTOM_ALLOC, 0x1000, 24);
 	pool_free(0x1000);
 	cr_expect(!block_in(process, LAYER_POOL, 0x1000));
@@ -139,9 +160,9 @@ BOOK_TEST(custom, free_reads_its_pointer_argument)
 
 BOOK_TEST(custom, realloc_moves_its_block)
 {
-	row_set((struct user_call){ .size = 1 });
+	row_set((struct positions){ .size = 1 });
 	pool_call(SHAPE_CUSTOM_ALLOC, 0x1000, 24);
-	row_set((struct user_call){ .pointer = 2, .size = 4, .count = 3 });
+	row_set((struct positions){ .pointer = 2, .size = 4, .count = 3 });
 	pool_call(SHAPE_CUSTOM_REALLOC, 0x2000, 1, 0x1000, 2, 40, 5, 6);
 
 	cr_expect(!block_in(process, LAYER_POOL, 0x1000));
@@ -158,14 +179,14 @@ BOOK_TEST(custom, realloc_moves_its_block)
 /* (void *)-1, or an error number as the kernel's allocators return it. */
 BOOK_TEST(custom, call_that_returns_an_error_records_no_block)
 {
-	row_set((struct user_call){ .size = 1 });
+	row_set((struct positions){ .size = 1 });
 	pool_call(SHAPE_CUSTOM_ALLOC, -1ULL, 24);
 	pool_call(SHAPE_CUSTOM_ALLOC, -12ULL, 24);
 	expect(allocations, 0);
 	expect(failed_calls, 2);
 
 	pool_call(SHAPE_CUSTOM_ALLOC, 0x1000, 24);
-	row_set((struct user_call){ .pointer = 2, .size = 1 });
+	row_set((struct positions){ .pointer = 2, .size = 1 });
 	pool_call(SHAPE_CUSTOM_REALLOC, -12ULL, 48, 0x1000);
 	expect_object(0x1000, 24);
 }
@@ -173,9 +194,9 @@ BOOK_TEST(custom, call_that_returns_an_error_records_no_block)
 /* While a realloc runs, another thread may get the old address. */
 BOOK_TEST(custom, realloc_removes_its_old_block_when_it_begins)
 {
-	row_set((struct user_call){ .size = 1 });
+	row_set((struct positions){ .size = 1 });
 	pool_call(SHAPE_CUSTOM_ALLOC, 0x1000, 24);
-	row_set((struct user_call){ .pointer = 2, .size = 1 });
+	row_set((struct positions){ .pointer = 2, .size = 1 });
 	pool_enter(SHAPE_CUSTOM_REALLOC, sp_at(1), ARGUMENTS(48, 0x1000));
 	cr_expect(!block_in(process, LAYER_POOL, 0x1000));
 	pool_leave(SHAPE_CUSTOM_REALLOC, sp_at(1), 0x3000);
@@ -186,7 +207,7 @@ BOOK_TEST(custom, realloc_removes_its_old_block_when_it_begins)
 /* The pool's chunk is malloc's block, and the first object begins at the same address. */
 BOOK_TEST(custom, pool_chunk_is_also_a_malloc_block)
 {
-	row_set((struct user_call){ .size = 1 });
+	row_set((struct positions){ .size = 1 });
 	pool_enter(SHAPE_CUSTOM_ALLOC, sp_at(1), ARGUMENTS(24));
 	enter(SHAPE_MALLOC, sp_at(5), 4096);
 	leave(SHAPE_MALLOC, sp_at(5), 0x1000);
@@ -205,12 +226,12 @@ BOOK_TEST(custom, realloc_frees_and_other_calls_do_not_in_a_thread_without_state
 {
 	__u64 stored = 0;
 
-	row_set((struct user_call){ .size = 1 });
+	row_set((struct positions){ .size = 1 });
 	pool_call(SHAPE_CUSTOM_ALLOC, 0x1000, 24);
 	pool_call(SHAPE_CUSTOM_ALLOC, (__u64)&stored, 24);
 	thread_run(thread_start(process, 101));
 	fake.out_of_memory = true;
-	row_set((struct user_call){ .pointer = 1, .size = 2 });
+	row_set((struct positions){ .pointer = 1, .size = 2 });
 	pool_enter(SHAPE_CUSTOM_OUT, sp_at(1), ARGUMENTS((__u64)&stored, 24));
 	expect_object((__u64)&stored, 24);
 	pool_enter(SHAPE_CUSTOM_REALLOC, sp_at(1), ARGUMENTS(0x1000, 24));

@@ -16,7 +16,7 @@ static const int allowed[] = { -EINVAL, 0 };
 static void check_function(const struct user_allocators *custom, size_t i)
 {
 	const struct user_function *function = &custom->function[i];
-	const struct user_call *call = &function->call;
+	const struct user_arguments *call = &function->call;
 	bool takes = shape_takes(function->shape);
 
 	MUST(function->allocator < custom->allocator_nr && function->wanted < custom->wanted.nr);

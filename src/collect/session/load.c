@@ -28,6 +28,7 @@
 #include "collect/probe/uprobe_multi.h"
 #include "collect/build/sample_weight.h"
 #include "elf/user_allocators.h"
+#include "elf/user_function.h"
 
 /* include/linux/proc_ns.h, PROC_PID_INIT_INO */
 #define INITIAL_PID_NAMESPACE 0xEFFFFFFC
@@ -92,7 +93,7 @@ _Static_assert((int)COLLECTOR_FRAMES_MIXED == PYTHON_FRAMES_MIXED && (int)COLLEC
 static void configure_user_allocator(struct allocsnap_bpf *bpf, const struct user_allocators *custom)
 {
 	for (size_t i = 0; i < custom->function_nr; i++)
-		bpf->rodata->user_calls[i] = custom->function[i].call;
+		bpf->bss->user_calls[i] = user_call_of(&custom->function[i].call);
 }
 
 /* Unlimited if the file cannot be read: every munmap is taken to succeed then. */

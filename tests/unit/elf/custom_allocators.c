@@ -27,7 +27,7 @@ static struct user_allocators read_specs(const char *const *spec)
 #define SPECS(...) ((const char *const[]){ __VA_ARGS__, NULL })
 
 static void expect_function(const struct user_function *function, const char *symbol,
-			    enum call_shape shape, struct user_call call)
+			    enum call_shape shape, struct user_arguments call)
 {
 	cr_expect_str_eq(function->symbol, symbol);
 	cr_expect_eq(function->shape, shape, "%s", symbol);
@@ -51,19 +51,19 @@ Test(user_allocators, parse_each_kind_of_function)
 	cr_expect_str_eq(custom.allocator[0].name, "p");
 	cr_expect_str_eq(custom.allocator[0].object, "/usr/lib/x.so");
 	cr_expect(custom.allocator[0].wraps && !custom.allocator[0].throws);
-	expect_function(&function[0], "a", SHAPE_CUSTOM_ALLOC, (struct user_call){ .size = 2 });
+	expect_function(&function[0], "a", SHAPE_CUSTOM_ALLOC, (struct user_arguments){ .size = 2 });
 	expect_function(&function[1], "b", SHAPE_CUSTOM_ALLOC,
-			(struct user_call){ .count = 1, .size = 3 });
-	expect_function(&function[2], "c", SHAPE_CUSTOM_ALLOC, (struct user_call){ .bytes = 192 });
+			(struct user_arguments){ .count = 1, .size = 3 });
+	expect_function(&function[2], "c", SHAPE_CUSTOM_ALLOC, (struct user_arguments){ .bytes = 192 });
 	expect_function(&function[3], "d", SHAPE_CUSTOM_ALLOC,
-			(struct user_call){ .count = 6, .bytes = 8 });
+			(struct user_arguments){ .count = 6, .bytes = 8 });
 	expect_function(&function[4], "e", SHAPE_CUSTOM_OUT,
-			(struct user_call){ .pointer = 1, .size = 2 });
+			(struct user_arguments){ .pointer = 1, .size = 2 });
 	expect_function(&function[5], "f", SHAPE_CUSTOM_REALLOC,
-			(struct user_call){ .pointer = 2, .size = 4 });
+			(struct user_arguments){ .pointer = 2, .size = 4 });
 	expect_function(&function[6], "g", SHAPE_CUSTOM_REALLOC,
-			(struct user_call){ .pointer = 1, .size = 2, .count = 3 });
-	expect_function(&function[7], "h", SHAPE_CUSTOM_FREE, (struct user_call){ .pointer = 2 });
+			(struct user_arguments){ .pointer = 1, .size = 2, .count = 3 });
+	expect_function(&function[7], "h", SHAPE_CUSTOM_FREE, (struct user_arguments){ .pointer = 2 });
 	user_allocators_release(&custom);
 }
 
@@ -74,11 +74,11 @@ Test(user_allocators, parse_argument_widths)
 		"realloc=c(ptr=1,count=2:32,size=3:32),free=d(ptr=1)"));
 
 	expect_function(&custom.function[0], "a", SHAPE_CUSTOM_ALLOC,
-			(struct user_call){ .size = 2, .narrow = NARROW_SIZE });
+			(struct user_arguments){ .size = 2, .narrow = NARROW_SIZE });
 	expect_function(&custom.function[1], "b", SHAPE_CUSTOM_ALLOC,
-			(struct user_call){ .count = 1, .size = 6, .narrow = NARROW_COUNT });
+			(struct user_arguments){ .count = 1, .size = 6, .narrow = NARROW_COUNT });
 	expect_function(&custom.function[2], "c", SHAPE_CUSTOM_REALLOC,
-			(struct user_call){ .pointer = 1, .count = 2, .size = 3,
+			(struct user_arguments){ .pointer = 1, .count = 2, .size = 3,
 					      .narrow = NARROW_SIZE | NARROW_COUNT });
 	user_allocators_release(&custom);
 }
