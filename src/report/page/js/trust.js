@@ -22,7 +22,7 @@ function sampleFact(report, last) {
 	const rate = bytes ? "one in " + formatBytes(bytes) : "";
 	if (last.sampling?.has_pools)
 		return fact("warn", "Sampled", "by pools of CPython",
-			"Sums are estimates. How far off they are cannot be told: a pool counts for the line that took it");
+			"Sums are estimates. How far off cannot be told: a pool counts for the line that took it");
 	return last.sampling?.has_gaps ? fact("warn", "Sampled", rate,
 		"Sums are estimates. How far off they are cannot be told, because the recording has gaps")
 		: fact("warn", "Sampled", rate ? rate + ", ± 95 %" : "± 95 %",
