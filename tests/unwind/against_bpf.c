@@ -238,6 +238,7 @@ static void give_nowhere_to_write(void)
 static struct collector *start(char **argv, pid_t *ret_pid)
 {
 	const struct collector_options options = {
+		.domains = COLLECTOR_MALLOC,
 		.traceback_limit = COLLECTOR_TRACEBACK_LIMIT_MAX,
 		.unwinder = unwinder_of(argv[5]),
 	};
