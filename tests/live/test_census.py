@@ -90,6 +90,51 @@ def test_census_of_a_process_that_runs_on(bench):
     process.is_unharmed()
 
 
+GROWING = {
+    "python3": """
+print("ready", flush=True)
+small, large = [], []
+while len(small) < 10000000:
+    small.append(object())
+    if len(small) % 50 == 0:
+        large.append(bytearray(2000))
+""",
+    "malloc": """
+import ctypes, threading, time
+libc = ctypes.CDLL(None)
+libc.strdup.argtypes = [ctypes.c_char_p]
+libc.strdup.restype = ctypes.c_void_p
+def grow():
+    for _ in range(20000):
+        for _ in range(5):
+            libc.strdup(b"x" * 3000)
+        time.sleep(0)
+threading.Thread(target=grow, daemon=True).start()
+print("ready", flush=True)
+grow()
+""",
+}
+
+
+def resident_bytes(pid):
+    return int(pathlib.Path(f"/proc/{pid}/statm").read_text(encoding="utf-8").split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
+def test_census_of_a_heap_that_only_grows(bench):
+    """Its end, and new arenas, are where nothing was mapped a moment before."""
+    for name, script in GROWING.items():
+        process = bench.start([tool("python3"), "-c", script])
+        process.line()
+        wait_for(lambda: resident_bytes(process.pid) > 40 << 20, "40 MiB")
+        for _ in range(5):
+            taken = census(bench, process)
+            check_sums(taken)
+            losses, system = taken["losses"], total(taken, "system_bytes")
+            check("arenas_refused" not in losses, f"{name}: {losses}")
+            check(losses.get("bytes_unwalked", 0) < system / 8, f"{name}: {losses} of {system}")
+        process.kill()
+
+
 def test_census_of_a_damaged_heap_ends(bench):
     """Bytes that cannot be walked are counted, and the sums hold."""
     for what in ("size-zero", "size-huge", "size-odd", "top", "list"):

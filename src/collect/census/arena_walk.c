@@ -10,6 +10,7 @@
 
 #define WINDOW (256u << 10)
 #define TRIES 8
+#define END_TRIES 1000	  /* the top moves with each allocation: this takes a millisecond */
 #define SURE_CHUNKS 12		  /* in a row: chance, or data, does not look like that */
 #define ROW_MOST (16u << 10)	  /* bytes that they may need */
 #define CANDIDATES_MOST 65536
@@ -128,6 +129,71 @@ static void add_top(struct walk *walk, uint64_t chunk, uint64_t bytes)
 	add_free_pages(walk, chunk, bytes, walk->is_main);
 }
 
+/* ---- where a range ends ---- */
+
+/* The end of the range with the top, if it is plausible; else 0. */
+static uint64_t read_end_once(const struct heap_reader *reader, uint64_t arena, uint64_t *ret_top)
+{
+	uint64_t top, head;
+
+	if (target_read_word(reader->memory, arena + reader->state.bins_offset + GLIBC_TOP, &top) || top % 16 ||
+	    target_read_word(reader->memory, top + 8, &head) || CHUNK_SIZE(head) >= TARGET_TOP ||
+	    head & CHUNK_IS_MMAPPED || (top + CHUNK_SIZE(head)) % TARGET_PAGE ||
+	    !target_is_writable(reader->memory, top, 16))
+		return 0;
+	*ret_top = top;
+	return top + CHUNK_SIZE(head);
+}
+
+/* The top may move while it is read. */
+static uint64_t read_end(const struct heap_reader *reader, uint64_t arena, uint64_t *ret_top)
+{
+	uint64_t end = 0;
+
+	for (unsigned int try = 0; try < END_TRIES && !end; try++) {
+		if (try % TRIES == TRIES - 1)
+			sched_yield();
+		end = read_end_once(reader, arena, ret_top);
+	}
+	return end;
+}
+
+struct heap_info { /* glibc's struct _heap_info, its first words */
+	uint64_t arena, previous, bytes, writable_bytes;
+};
+
+static bool read_heap_info(const struct heap_reader *reader, uint64_t heap, uint64_t arena, struct heap_info *ret)
+{
+	const struct target_memory *memory = reader->memory;
+
+	return !memory->read(memory->process, heap, ret, sizeof(*ret)) && ret->arena == arena && ret->bytes <= HEAP_MOST &&
+	       ret->bytes % TARGET_PAGE == 0 && ret->bytes >= TARGET_PAGE && ret->previous % HEAP_MOST == 0;
+}
+
+/* The arena goes on in another heap: this one ends with a fence. */
+static void end_with_heap(struct walk *walk, uint64_t heap)
+{
+	struct heap_info info;
+
+	if (!read_heap_info(walk->reader, heap, walk->arena->address, &info))
+		return;
+	walk->is_last = false;
+	walk->end = heap + info.bytes;
+}
+
+/* The range may have grown or shrunk meanwhile: its new end, which is that of the top. */
+static void look_for_end(struct walk *walk, uint64_t chunk)
+{
+	uint64_t top, end = walk->is_last ? read_end(walk->reader, walk->arena->address, &top) : 0;
+
+	if (!end)
+		return;
+	if (!walk->is_main && (top ^ chunk) & -HEAP_MOST)
+		end_with_heap(walk, chunk & -HEAP_MOST);
+	else if (top >= chunk && end - chunk < TARGET_TOP)
+		walk->end = end;
+}
+
 /* ---- a range ---- */
 
 static bool is_chunk(const struct walk *walk, uint64_t chunk, uint64_t head)
@@ -142,20 +208,6 @@ static bool is_chunk(const struct walk *walk, uint64_t chunk, uint64_t head)
 static bool is_fence(const struct walk *walk, uint64_t head)
 {
 	return !walk->is_last && CHUNK_SIZE(head) <= 16;
-}
-
-/* The range may have grown or shrunk meanwhile: its new end, which is that of the top. */
-static void look_for_end(struct walk *walk, uint64_t chunk)
-{
-	const struct target_memory *memory = walk->reader->memory;
-	uint64_t top, head;
-
-	if (!walk->is_last ||
-	    target_read_word(memory, walk->arena->address + walk->reader->state.bins_offset + GLIBC_TOP, &top) ||
-	    top < chunk || target_read_word(memory, top + 8, &head) || CHUNK_SIZE(head) > TARGET_TOP)
-		return;
-	if (target_is_writable(memory, top, 1) && top - chunk < TARGET_TOP)
-		walk->end = top + CHUNK_SIZE(head);
 }
 
 /* The head of a chunk, and of the next one (0: it is the last). False: they cannot be read. */
@@ -265,33 +317,6 @@ static int add_range(struct walk *walk, uint64_t start, uint64_t first, uint64_t
 
 /* ---- arenas ---- */
 
-/* The end of the range with the top, if it is plausible; else 0. */
-static uint64_t read_end_once(const struct heap_reader *reader, uint64_t arena, uint64_t *ret_top)
-{
-	uint64_t top, head;
-
-	if (target_read_word(reader->memory, arena + reader->state.bins_offset + GLIBC_TOP, &top) || top % 16 ||
-	    target_read_word(reader->memory, top + 8, &head) || CHUNK_SIZE(head) >= TARGET_TOP ||
-	    head & CHUNK_IS_MMAPPED || (top + CHUNK_SIZE(head)) % TARGET_PAGE ||
-	    !target_is_writable(reader->memory, top, 16))
-		return 0;
-	*ret_top = top;
-	return top + CHUNK_SIZE(head);
-}
-
-/* The top may move while it is read. */
-static uint64_t read_end(const struct heap_reader *reader, uint64_t arena, uint64_t *ret_top)
-{
-	uint64_t end = 0;
-
-	for (unsigned int try = 0; try < TRIES && !end; try++) {
-		if (try)
-			sched_yield();
-		end = read_end_once(reader, arena, ret_top);
-	}
-	return end;
-}
-
 /*
  * The main arena grows by brk(). If it is not one range (another part of the program has moved the break, or there was no
  * room), only the range with the top can be walked, if its begin is known.
@@ -313,42 +338,77 @@ static int walk_main(struct walk *walk)
 	return add_range(walk, begin, (begin + 15) & -(uint64_t)16, end);
 }
 
-struct heap_info { /* glibc's struct _heap_info, its first words */
-	uint64_t arena, previous, bytes, writable_bytes;
-};
-
-static bool read_heap_info(const struct heap_reader *reader, uint64_t heap, uint64_t arena, struct heap_info *ret)
+static bool is_walked(const struct walk *walk, uint64_t heap)
 {
-	const struct target_memory *memory = reader->memory;
+	const struct heap_reader *reader = walk->reader;
 
-	return !memory->read(memory->process, heap, ret, sizeof(*ret)) && ret->arena == arena && ret->bytes <= HEAP_MOST &&
-	       ret->bytes % TARGET_PAGE == 0 && ret->bytes >= TARGET_PAGE && ret->previous % HEAP_MOST == 0;
+	for (size_t i = 0; i < reader->range_nr; i++)
+		if (reader->range[i].start == heap && &reader->census->arena[reader->range[i].arena] == walk->arena)
+			return true;
+	return false;
 }
 
-/* Another arena lies in its own first heap, behind that heap's header. The list of heaps begins with the newest one. */
-static int walk_other(struct walk *walk)
+struct heap_list {
+	uint64_t *heap;
+	size_t heap_nr, heap_alloc;
+};
+
+/* The heaps from the newest one, which has the top, to the oldest, or to one that was walked before. */
+static int list_heaps(const struct walk *walk, uint64_t heap, struct heap_list *ret)
 {
 	struct heap_reader *reader = walk->reader;
-	uint64_t arena = walk->arena->address, first_heap = arena & -HEAP_MOST, header = arena - first_heap;
-	uint64_t state_end = (arena + reader->state.bins_offset + GLIBC_STATE_END + 15) & -(uint64_t)16;
-	uint64_t top, end = read_end(reader, arena, &top), heap = top & -HEAP_MOST;
 	struct heap_info info;
 	int err = 0;
 
-	if (!end || header > 256) {
-		reader->census->loss[CENSUS_LOSS_ARENAS_REFUSED]++;
-		return 0;
-	}
-	walk->is_last = true;
-	for (size_t i = 0; heap && !err; i++) {
-		if (i > TARGET_TOP / HEAP_MOST || !read_heap_info(reader, heap, arena, &info)) {
+	while (heap && !err && !is_walked(walk, heap)) {
+		if (ret->heap_nr > TARGET_TOP / HEAP_MOST || !read_heap_info(reader, heap, walk->arena->address, &info)) {
 			reader->census->loss[CENSUS_LOSS_ARENAS_REFUSED]++;
 			break;
 		}
-		err = add_range(walk, heap, heap == first_heap ? state_end : heap + header,
-				walk->is_last ? end : heap + info.bytes);
-		walk->is_last = false;
+		err = array_push(ret, heap, heap);
 		heap = info.previous;
+	}
+	return err;
+}
+
+/* Another arena lies in its own first heap, behind that heap's header. */
+static int walk_heap(struct walk *walk, uint64_t heap)
+{
+	const struct heap_reader *reader = walk->reader;
+	uint64_t arena = walk->arena->address, first_heap = arena & -HEAP_MOST, header = arena - first_heap, first = heap + header;
+	uint64_t top, end = read_end(reader, arena, &top);
+	struct heap_info info;
+
+	if (heap == first_heap)
+		first = (arena + reader->state.bins_offset + GLIBC_STATE_END + 15) & -(uint64_t)16;
+	walk->is_last = end && (top & -HEAP_MOST) == heap;
+	if (walk->is_last)
+		return add_range(walk, heap, first, end);
+	return read_heap_info(reader, heap, arena, &info) ? add_range(walk, heap, first, heap + info.bytes) : 0;
+}
+
+/*
+ * The list of heaps begins with the newest one, where the arena grows: it is walked last. The arena may have got more heaps
+ * meanwhile.
+ */
+static int walk_other(struct walk *walk)
+{
+	struct heap_reader *reader = walk->reader;
+	uint64_t arena = walk->arena->address, top, end = read_end(reader, arena, &top);
+	int err = 0;
+
+	if (!end || arena % HEAP_MOST > 256) {
+		reader->census->loss[CENSUS_LOSS_ARENAS_REFUSED]++;
+		return 0;
+	}
+	for (unsigned int try = 0; try < TRIES && !err && end && !is_walked(walk, top & -HEAP_MOST); try++) {
+		struct heap_list list = {};
+
+		err = list_heaps(walk, top & -HEAP_MOST, &list);
+		while (!err && list.heap_nr)
+			err = walk_heap(walk, list.heap[--list.heap_nr]);
+		free(list.heap);
+		end = read_end(reader, arena, &top);
 	}
 	return err;
 }

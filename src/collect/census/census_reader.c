@@ -4,6 +4,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -20,9 +21,14 @@
 
 #define MAPPINGS_MOST (1u << 20)
 
+struct target_files {
+	const int *fd; /* CENSUS_FD_* */
+	FILE *maps;
+};
+
 static int pread_memory(void *process, uint64_t address, void *to, size_t bytes)
 {
-	const int *fd = process;
+	const int *fd = ((struct target_files *)process)->fd;
 
 	while (bytes) {
 		ssize_t some = address < TARGET_TOP ? pread(fd[CENSUS_FD_MEMORY], to, bytes, address) : 0;
@@ -38,7 +44,7 @@ static int pread_memory(void *process, uint64_t address, void *to, size_t bytes)
 
 static int read_pages(void *process, uint64_t address, uint64_t *entry, size_t nr)
 {
-	const int *fd = process;
+	const int *fd = ((struct target_files *)process)->fd;
 	ssize_t bytes = nr * sizeof(*entry);
 
 	return pread(fd[CENSUS_FD_PAGES], entry, bytes, address / TARGET_PAGE * sizeof(*entry)) == bytes ? 0 : -EIO;
@@ -60,18 +66,38 @@ static int keep_mapping(struct target_memory *memory, const struct maps_line *li
 	return memory->mapping_nr < MAPPINGS_MOST ? array_push(memory, mapping, mapping) : 0;
 }
 
-static int read_target_mappings(struct target_memory *memory, int fd)
+/* The file from its begin, as it is now: what stdio has kept of it goes. */
+static void begin_maps(FILE *maps)
 {
-	FILE *maps = fdopen(fd, "r");
+	lseek(fileno(maps), 0, SEEK_SET);
+	__fpurge(maps);
+	clearerr(maps);
+}
+
+static int read_target_mappings(struct target_memory *memory)
+{
+	FILE *maps = ((struct target_files *)memory->process)->maps;
+	struct target_memory read = {};
 	struct maps_line parsed;
 	char *line = NULL;
 	size_t alloc = 0;
-	int err = maps ? 0 : -ENOMEM;
+	int err = 0;
 
+	begin_maps(maps);
 	while (!err && getline(&line, &alloc, maps) > 0)
 		if (maps_parse_line(line, &parsed))
-			err = keep_mapping(memory, &parsed);
+			err = keep_mapping(&read, &parsed);
 	free(line);
+	if (!err && !read.mapping_nr)
+		err = -ESRCH; /* the program has ended */
+	if (!err) {
+		free(memory->mapping);
+		memory->mapping = read.mapping;
+		memory->mapping_nr = read.mapping_nr;
+		memory->mapping_alloc = read.mapping_alloc;
+	} else {
+		free(read.mapping);
+	}
 	return err;
 }
 
@@ -121,15 +147,18 @@ static uint64_t monotonic_ns(void)
 
 static char *take_census(int fd[CENSUS_FD_NR], const struct census_order *order)
 {
+	struct target_files files = { .fd = fd, .maps = fdopen(fd[CENSUS_FD_MAPS], "r") };
 	struct target_memory memory = {
-		.read = pread_memory, .pages = read_pages, .process = fd, .cpu_ns = order->cpu_ns,
+		.read = pread_memory, .pages = read_pages, .map = read_target_mappings, .process = &files, .cpu_ns = order->cpu_ns,
 	};
 	struct census census = {};
 	uint64_t begin = monotonic_ns();
 	json_t *json = NULL;
 	char *text;
-	int err = read_target_mappings(&memory, fd[CENSUS_FD_MAPS]);
+	int err = files.maps ? read_target_mappings(&memory) : -ENOMEM;
 
+	if (err == -ESRCH)
+		err = 0; /* nothing is mapped: no heap is found */
 	err = err ?: heap_census(&memory, &census);
 	err = err ?: add_python(&memory, fd[CENSUS_FD_PYTHON], order->python_start, &census);
 	census.read_ns = monotonic_ns() - begin;

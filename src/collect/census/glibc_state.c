@@ -145,7 +145,20 @@ static bool is_counters(const struct data *data, size_t at, const struct counter
 	ret->mmapped_bytes = bytes;
 	ret->sbrk_base = data->word[at];
 	ret->tcache_count = data->word[at + SBRK_BASE_TCACHE_COUNT / 8];
+	ret->nr_at = data->address + at * 8 + shape->n_mmaps;
+	ret->bytes_at = data->address + at * 8 - 16;
 	return true;
+}
+
+void glibc_count_mmapped(const struct target_memory *memory, struct glibc_state *state)
+{
+	uint64_t bytes;
+	uint32_t nr;
+
+	if (!memory->read(memory->process, state->nr_at, &nr, sizeof(nr)) && !target_read_word(memory, state->bytes_at, &bytes)) {
+		state->mmapped_nr = nr;
+		state->mmapped_bytes = bytes;
+	}
 }
 
 /* Finds them by sbrk_base, where the main arena begins: `anchor`, or 0 if the main arena has no memory yet. */

@@ -40,12 +40,16 @@ struct glibc_state {
 	uint64_t bins_offset; /* in each arena: 112; 104 before 2.27; 24 from 2.43 on, which has no fastbins */
 	bool has_parameters;  /* the next ones were found */
 	uint64_t mmapped_nr, mmapped_bytes, sbrk_base, tcache_count;
+	uint64_t nr_at, bytes_at; /* where the first two are */
 };
 
 #define GLIBC_STATES_MAX 8
 
 /* Finds the main arenas: several, if a program has several C libraries. Returns their number. */
 size_t glibc_find(struct target_memory *memory, struct glibc_state ret[GLIBC_STATES_MAX]);
+
+/* Reads the counters of chunks with a mapping of their own again. */
+void glibc_count_mmapped(const struct target_memory *memory, struct glibc_state *state);
 
 bool glibc_has_fastbins(const struct glibc_state *state);
 

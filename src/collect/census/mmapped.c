@@ -51,12 +51,13 @@ static void find_in_anonymous(struct heap_reader *reader, const struct target_ma
 void heap_find_mmapped(struct heap_reader *reader)
 {
 	struct census *census = reader->census;
-	struct census_mmapped found = {
-		.told = { reader->state.mmapped_nr, reader->state.mmapped_bytes },
-	};
+	struct census_mmapped found = {};
 
 	if (!reader->state.has_parameters)
 		return;
+	target_map_again(reader->memory);
+	glibc_count_mmapped(reader->memory, &reader->state);
+	found.told = (struct census_count){ reader->state.mmapped_nr, reader->state.mmapped_bytes };
 	for (size_t i = 0; i < reader->memory->mapping_nr; i++) {
 		const struct target_mapping *mapping = &reader->memory->mapping[i];
 

@@ -116,21 +116,46 @@ static uint64_t find_state(const struct target_memory *memory, const struct pyth
 	return state;
 }
 
-static int count_arenas(struct pool_reader *reader, uint64_t arenas, uint32_t nr)
+/* The table of arenas, which may move and grow. False: it cannot be read. */
+static bool read_arena_table(const struct pool_reader *reader, uint64_t state, uint64_t *ret_arenas, uint32_t *ret_nr)
+{
+	const struct target_memory *memory = reader->memory;
+	const struct python_pools *pools = &reader->info->pools;
+
+	return !target_read_word(memory, state + pools->arenas, ret_arenas) &&
+	       !memory->read(memory->process, state + pools->max_arenas, ret_nr, sizeof(*ret_nr)) && *ret_nr <= ARENAS_MOST;
+}
+
+/* Reads an arena's row until the table has not moved meanwhile. False: it cannot be read. */
+static bool read_arena(const struct pool_reader *reader, uint64_t state, uint32_t index, struct arena_object *ret)
+{
+	const struct target_memory *memory = reader->memory;
+	uint64_t arenas, again;
+	uint32_t nr;
+
+	for (unsigned int try = 0; try < TRIES && read_arena_table(reader, state, &arenas, &nr); try++)
+		if (!memory->read(memory->process, arenas + index * sizeof(*ret), ret, sizeof(*ret)) &&
+		    read_arena_table(reader, state, &again, &nr) && again == arenas)
+			return true;
+	return false;
+}
+
+static int count_arenas(struct pool_reader *reader, uint64_t state)
 {
 	struct arena_object arena;
+	uint64_t arenas;
+	uint32_t nr;
 	int err = 0;
 
-	for (uint32_t i = 0; i < nr && !err; i++) {
-		const struct target_mapping *mapping;
+	for (uint32_t i = 0; !err && read_arena_table(reader, state, &arenas, &nr) && i < nr; i++) {
+		bool is_read = read_arena(reader, state, i, &arena);
 
-		if (reader->memory->read(reader->memory->process, arenas + i * sizeof(arena), &arena, sizeof(arena)))
-			break;
-		mapping = arena.address ? target_mapping_at(reader->memory, arena.address) : NULL;
-		if (mapping && mapping->is_writable && reader->info->pools.arena_bytes <= mapping->end - arena.address)
+		if (is_read && !arena.address)
+			continue;
+		if (is_read && target_is_writable(reader->memory, arena.address, reader->info->pools.arena_bytes))
 			err = count_arena(reader, &arena);
 		else
-			reader->census->loss[CENSUS_LOSS_ARENAS_REFUSED] += !!arena.address;
+			reader->census->loss[CENSUS_LOSS_ARENAS_REFUSED]++;
 	}
 	return err;
 }
@@ -139,7 +164,8 @@ int pymalloc_census(struct target_memory *memory, const struct python_info *info
 {
 	struct census_python *python = &census->python;
 	struct pool_reader *reader = calloc(1, sizeof(*reader));
-	uint64_t state = 0, arenas = 0, nr = 0;
+	uint64_t state = 0, arenas;
+	uint32_t nr;
 	int err = reader ? 0 : -ENOMEM;
 
 	snprintf(python->version, sizeof(python->version), "%u.%u.%u", info->version.major, info->version.minor,
@@ -149,14 +175,16 @@ int pymalloc_census(struct target_memory *memory, const struct python_info *info
 		free(reader);
 		return err;
 	}
+	if (err)
+		return err;
+	*reader = (struct pool_reader){ .memory = memory, .info = info, .census = census };
 	state = find_state(memory, info, bias);
-	if ((!state && info->pools.in_interpreter) || target_read_word(memory, state + info->pools.arenas, &arenas) ||
-	    memory->read(memory->process, state + info->pools.max_arenas, &nr, 4) || nr > ARENAS_MOST)
+	if ((!state && info->pools.in_interpreter) || !read_arena_table(reader, state, &arenas, &nr)) {
 		snprintf(python->why, sizeof(python->why), "its arenas cannot be read");
-	if (!err && !*python->why) {
-		*reader = (struct pool_reader){ .memory = memory, .info = info, .census = census };
+	} else {
+		target_map_again(memory);
 		reader->types = python_type_table__new(memory, info, bias);
-		err = reader->types ? count_arenas(reader, arenas, nr) : -ENOMEM;
+		err = reader->types ? count_arenas(reader, state) : -ENOMEM;
 		err = err ?: python_type_table__report(reader->types, python);
 		python_type_table__free(reader->types);
 		census->loss[CENSUS_LOSS_BYTES_UNWALKED] += python->unwalked_bytes;

@@ -24,11 +24,25 @@ const struct target_mapping *target_mapping_at(const struct target_memory *memor
 	return NULL;
 }
 
-bool target_is_writable(const struct target_memory *memory, uint64_t address, uint64_t bytes)
+bool target_map_again(struct target_memory *memory)
+{
+	if (!memory->map || memory->map_nr == TARGET_MAPS_MOST || target_is_late(memory))
+		return false;
+	memory->map_nr++;
+	return !memory->map(memory);
+}
+
+static bool is_mapped_writable(const struct target_memory *memory, uint64_t address, uint64_t bytes)
 {
 	const struct target_mapping *mapping = target_mapping_at(memory, address);
 
 	return mapping && mapping->is_writable && bytes <= mapping->end - address;
+}
+
+bool target_is_writable(struct target_memory *memory, uint64_t address, uint64_t bytes)
+{
+	return is_mapped_writable(memory, address, bytes) ||
+	       (target_map_again(memory) && is_mapped_writable(memory, address, bytes));
 }
 
 int target_read_word(const struct target_memory *memory, uint64_t address, uint64_t *ret)

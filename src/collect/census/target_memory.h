@@ -26,18 +26,25 @@ struct target_memory {
 	int (*read)(void *process, uint64_t address, void *to, size_t bytes);
 	/* Entries of the pagemap; NULL: not known. */
 	int (*pages)(void *process, uint64_t address, uint64_t *entry, size_t nr);
+	/* Reads the mappings again, and keeps the old ones if that fails; NULL: they stay as they are. */
+	int (*map)(struct target_memory *memory);
 	void *process;
 	struct target_mapping *mapping; /* by address */
 	size_t mapping_nr, mapping_alloc;
+	unsigned int map_nr; /* how often they were read again */
 	uint64_t cpu_ns; /* the reader stops when it has used this much CPU time */
 	bool is_late;
 };
 
+/* The process runs on, and its mappings change: reads them again, up to so many times. Pointers to mappings end. */
+#define TARGET_MAPS_MOST 100
+bool target_map_again(struct target_memory *memory);
+
 /* The mapping that holds an address, or NULL. */
 const struct target_mapping *target_mapping_at(const struct target_memory *memory, uint64_t address);
 
-/* Whether all of it is in one mapping that can be written. */
-bool target_is_writable(const struct target_memory *memory, uint64_t address, uint64_t bytes);
+/* Whether all of it is in one mapping that can be written. If it is not, the mappings are read again. */
+bool target_is_writable(struct target_memory *memory, uint64_t address, uint64_t bytes);
 
 int target_read_word(const struct target_memory *memory, uint64_t address, uint64_t *ret);
 

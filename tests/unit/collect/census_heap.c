@@ -208,3 +208,60 @@ Test(census_heap, without_an_arena_has_a_reason)
 	take_made_census(&census);
 	cr_expect_eq(census.arena_nr, 0);
 }
+
+/* ---- mappings that grow while they are read ---- */
+
+static unsigned int maps_read;
+
+/* The heap has grown to all of its bytes. */
+static int map_grown(struct target_memory *memory)
+{
+	maps_read++;
+	memory->mapping[1].end = HEAP + HEAP_BYTES;
+	return 0;
+}
+
+static int map_same(struct target_memory *)
+{
+	maps_read++;
+	return 0;
+}
+
+/* The mappings were read when the heap had its first page only; its top is in the second one. */
+static void take_grown_census(int (*map)(struct target_memory *), struct census *census)
+{
+	struct target_mapping mapping[] = {
+		{ DATA, DATA + DATA_BYTES, .is_writable = true, .is_file = true },
+		{ HEAP, HEAP + HEAP_BYTES / 2, .is_writable = true, .is_heap = true },
+	};
+	struct target_memory memory = { .read = read_made, .map = map, .mapping = mapping, .mapping_nr = 2 };
+
+	make_heap(112);
+	make_chunk(112, HEAP_BYTES / 2 + 64);
+	maps_read = 0;
+	*census = (struct census){};
+	cr_assert_eq(heap_census(&memory, census), 0);
+	cr_assert_eq(census->arena_nr, 1);
+}
+
+Test(census_heap, beyond_its_mapping_has_the_mappings_read_again)
+{
+	struct census census;
+
+	take_grown_census(map_grown, &census);
+	expect_state(&census, CENSUS_IN_USE, 1, HEAP_BYTES / 2 + 64);
+	expect_state(&census, CENSUS_TOP, 1, HEAP_BYTES / 2 - 64);
+	cr_expect_eq(census.loss[CENSUS_LOSS_BYTES_UNWALKED], 0);
+	cr_expect(maps_read && maps_read < 4, "%u times", maps_read);
+	census_release(&census);
+}
+
+Test(census_heap, beyond_all_mappings_is_counted_as_unwalked)
+{
+	struct census census;
+
+	take_grown_census(map_same, &census);
+	cr_expect_eq(census.loss[CENSUS_LOSS_BYTES_UNWALKED], HEAP_BYTES);
+	cr_expect(maps_read && maps_read <= TARGET_MAPS_MOST, "%u times", maps_read);
+	census_release(&census);
+}
