@@ -22,6 +22,60 @@ static int64_t minus(uint64_t new, uint64_t old)
 	return (int64_t)(new - old);
 }
 
+/* ---- the answer ---- */
+
+enum census_verdict {
+	GREW_UNKNOWN,
+	GREW_NOTHING,
+	GREW_IN_USE,
+	GREW_FREE,
+	GREW_ELSEWHERE,
+};
+
+static const struct {
+	const char *name; /* in JSON */
+	enum tone tone;
+	const char *text;
+} verdicts[] = {
+	[GREW_UNKNOWN] = { "unknown", TONE_ALARM, NULL },
+	[GREW_NOTHING] = { "nothing", TONE_HEAD, "Nothing grew." },
+	[GREW_IN_USE] = { "in_use", TONE_GROWTH,
+			  "Blocks in use grew most: the program keeps them, as a leak or a cache. 'allocsnap leaks PID' names the "
+			  "lines." },
+	[GREW_FREE] = { "free", TONE_GROWTH,
+			"Free memory in the heap grew most: fragmentation, or what is left of a peak." },
+	[GREW_ELSEWHERE] = { "elsewhere", TONE_GROWTH, "Memory outside of glibc's heap grew most." },
+};
+
+static uint64_t unknown_bytes(const struct census *old, const struct census *new)
+{
+	return census_unknown_bytes(old) + census_unknown_bytes(new);
+}
+
+/* The part that has grown most. Where more is not known than any part has grown, nothing tells which one it is. */
+static enum census_verdict grown_part(const struct census_shares *old, const struct census_shares *new, uint64_t unknown)
+{
+	int64_t used = minus(new->in_use, old->in_use), unused = minus(new->free, old->free);
+	int64_t elsewhere = minus(new->elsewhere, old->elsewhere);
+	int64_t most = used > unused ? used : unused;
+
+	if (elsewhere > most)
+		most = elsewhere;
+	if (unknown >= LITTLE && (most < 0 || unknown >= (uint64_t)most))
+		return GREW_UNKNOWN;
+	if (most < LITTLE)
+		return GREW_NOTHING;
+	return used == most ? GREW_IN_USE : unused == most ? GREW_FREE : GREW_ELSEWHERE;
+}
+
+static int put_diff_verdict(FILE *out, enum census_verdict verdict, uint64_t unknown)
+{
+	if (verdict == GREW_UNKNOWN)
+		return put_toned_line(out, TONE_ALARM, "What grew is not known: the two censuses do not know the place of %s, and no part "
+				      "grew by more.", SIZE(unknown));
+	return put_toned_line(out, verdicts[verdict].tone, "%s", verdicts[verdict].text);
+}
+
 /* ---- Python's types ---- */
 
 /* Whether both censuses know Python's small blocks. */
@@ -101,21 +155,6 @@ static int put_share(FILE *out, const char *name, uint64_t old, uint64_t new)
 	return put_line(out, "  %-14s %11s  now %s", name, CHANGE(minus(new, old)), SIZE(new));
 }
 
-/* The part that has grown most, in words. */
-static int put_diff_verdict(FILE *out, const struct census_shares *old, const struct census_shares *new)
-{
-	int64_t used = minus(new->in_use, old->in_use), unused = minus(new->free, old->free);
-	int64_t elsewhere = minus(new->elsewhere, old->elsewhere);
-
-	if (used < LITTLE && unused < LITTLE && elsewhere < LITTLE)
-		return put_toned_line(out, TONE_HEAD, "Nothing grew.");
-	if (used >= unused && used >= elsewhere)
-		return put_toned_line(out, TONE_GROWTH, "Blocks in use grew most: the program keeps them, as a leak or a cache. "
-				      "'allocsnap leaks PID' names the lines.");
-	if (unused >= elsewhere)
-		return put_toned_line(out, TONE_GROWTH, "Free memory in the heap grew most: fragmentation, or what is left of a peak.");
-	return put_toned_line(out, TONE_GROWTH, "Memory outside of glibc's heap grew most.");
-}
 
 struct class_change {
 	size_t class;
@@ -167,6 +206,15 @@ static int put_class_changes(FILE *out, const struct census_sum *old, const stru
 	return err ?: census_put_more(out, top, nr);
 }
 
+static int put_diff_losses(FILE *out, const struct census *old, const struct census *new)
+{
+	int err = 0;
+
+	if (census_unknown_bytes(old))
+		err = put_line(out, "The first census does not know the place of %s.", SIZE(census_unknown_bytes(old)));
+	return err ?: census_put_losses(out, new);
+}
+
 int census_diff_text(FILE *out, const struct census *old, const struct census *new, uint64_t top)
 {
 	struct census_sum old_sum, new_sum;
@@ -191,11 +239,11 @@ int census_diff_text(FILE *out, const struct census *old, const struct census *n
 		err = err ?: put_share(out, "in use, Python", old->python.in_use.bytes, new->python.in_use.bytes);
 	err = err ?: put_share(out, "free, resident", before.free, after.free);
 	err = err ?: put_share(out, "elsewhere", before.elsewhere, after.elsewhere);
-	err = err ?: put_diff_verdict(out, &before, &after);
+	err = err ?: put_diff_verdict(out, grown_part(&before, &after, unknown_bytes(old, new)), unknown_bytes(old, new));
 	if (has_python(old, new))
 		err = err ?: put_type_changes(out, &old->python, &new->python, top);
 	err = err ?: put_class_changes(out, &old_sum, &new_sum, top);
-	return err ?: census_put_losses(out, new);
+	return err ?: put_diff_losses(out, old, new);
 }
 
 /* ---- JSON ---- */
@@ -282,11 +330,14 @@ static json_t *census_origin_json(const struct census *census)
 json_t *census_diff_json(const struct census *old, const struct census *new)
 {
 	struct census_sum old_sum, new_sum;
+	struct census_shares before, after;
 	json_t *object = json_object(), *glibc = json_object();
 	int err;
 
 	census_add_up(old, &old_sum);
 	census_add_up(new, &new_sum);
+	before = census_shares_of(old, &old_sum);
+	after = census_shares_of(new, &new_sum);
 	err = json_set(glibc, "in_use", count_change_json(&old_sum.in_use, &new_sum.in_use));
 	err = err ?: json_set(glibc, "free", count_change_json(&old_sum.free, &new_sum.free));
 	err = err ?: json_set(glibc, "classes", class_changes_json(&old_sum, &new_sum));
@@ -296,6 +347,8 @@ json_t *census_diff_json(const struct census *old, const struct census *new)
 	err = err ?: json_set(object, "new", census_origin_json(new));
 	err = err ?: json_set_uint(object, "resident_bytes", new->resident_bytes);
 	err = err ?: json_set_int(object, "resident_bytes_diff", minus(new->resident_bytes, old->resident_bytes));
+	err = err ?: json_set_text(object, "grew_most", verdicts[grown_part(&before, &after, unknown_bytes(old, new))].name);
+	err = err ?: json_set_uint(object, "unknown_bytes", unknown_bytes(old, new));
 	if (json_set(object, "glibc", glibc))
 		err = -ENOMEM;
 	if (has_python(old, new))

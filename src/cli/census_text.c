@@ -83,6 +83,8 @@ static int put_census_verdict(FILE *out, const struct census *census, const stru
 
 	if (!census->arena_nr)
 		return put_toned_line(out, TONE_ALARM, "%s", census->no_heap);
+	if (census->loss[CENSUS_LOSS_BYTES_UNWALKED] > heap)
+		return put_toned_line(out, TONE_ALARM, "Most of the heap could not be read: what it holds is not known.");
 	if (shares.elsewhere > heap)
 		return put_toned_line(out, TONE_HEAD, "Most of the resident memory is in none of these heaps.");
 	if (free_part >= 50 && shares.free >= MUCH)

@@ -80,6 +80,11 @@ void census_add_up(const struct census *census, struct census_sum *ret)
 	*ret = sum;
 }
 
+uint64_t census_unknown_bytes(const struct census *census)
+{
+	return census->loss[CENSUS_LOSS_BYTES_UNWALKED] + census->loss[CENSUS_LOSS_RESIDENT_MOVED];
+}
+
 void census_release(struct census *census)
 {
 	free(census->arena);

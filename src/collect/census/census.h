@@ -46,7 +46,8 @@ enum census_state {
 	X(ARENAS_REFUSED, arenas_refused, "arenas that do not look like glibc's") \
 	X(MMAPPED_UNSEEN, mmapped_unseen, "chunks with a mapping of their own that were not found: only their sum is known") \
 	X(POOLS_MOVED, pools_moved, "pools of Python that changed while they were read") \
-	X(PAGES_UNKNOWN, pages_unknown, "pages of which it is not known whether they are resident")
+	X(PAGES_UNKNOWN, pages_unknown, "pages of which it is not known whether they are resident") \
+	X(RESIDENT_MOVED, resident_moved, "bytes by which its resident memory changed while it was read: elsewhere is wrong by up to so many")
 
 enum census_loss {
 #define X(NAME, name, text) CENSUS_LOSS_##NAME,
@@ -135,6 +136,9 @@ struct census_sum {
 	struct census_count in_use, free; /* in_use: with chunks that have a mapping of their own */
 	uint64_t system_bytes, overhead_bytes, unwalked_bytes, resident_bytes, absent_bytes, trimmable_bytes;
 };
+
+/* Bytes that a census does not know the place of: not walked, or gone or new while it was read. */
+uint64_t census_unknown_bytes(const struct census *census);
 
 void census_add_up(const struct census *census, struct census_sum *ret);
 void census_release(struct census *census);

@@ -22,6 +22,7 @@
 #include "sandbox/seccomp.h"
 
 #define MEMORY_BYTES (4ull << 30)
+#define MOVED_LEAST (UINT64_C(1) << 20) /* reading maps some pages of files: so few bytes say nothing */
 #define CPU_MARGIN_S 30 /* an honest reader has stopped before */
 
 /* ---- the reader's process ---- */
@@ -173,25 +174,39 @@ static int receive_census(const struct channel *channel, struct census *ret, str
 
 /* ---- what only this process knows ---- */
 
-static void read_census_identity(pid_t pid, struct census *census)
+static uint64_t resident_bytes_of(pid_t pid)
 {
-	char *comm = proc_text(pid, "comm"), *statm = proc_text(pid, "statm");
+	char *statm = proc_text(pid, "statm");
 	unsigned long long pages = 0;
+
+	if (!statm || sscanf(statm, "%*u %llu", &pages) != 1)
+		pages = 0;
+	free(statm);
+	return pages * sysconf(_SC_PAGESIZE);
+}
+
+static void read_census_identity(pid_t pid, uint64_t resident_before, struct census *census)
+{
+	char *comm = proc_text(pid, "comm");
 	struct timespec now;
+	uint64_t moved;
 
 	clock_gettime(CLOCK_REALTIME, &now);
 	census->pid = pid;
 	census->time_ns = now.tv_sec * UINT64_C(1000000000) + now.tv_nsec;
 	clean_text(census->name, sizeof(census->name), comm ?: "");
-	if (statm && sscanf(statm, "%*u %llu", &pages) == 1)
-		census->resident_bytes = pages * sysconf(_SC_PAGESIZE);
+	census->resident_bytes = resident_bytes_of(pid);
+	moved = census->resident_bytes > resident_before ? census->resident_bytes - resident_before :
+							    resident_before - census->resident_bytes;
+	if (moved >= MOVED_LEAST)
+		census->loss[CENSUS_LOSS_RESIDENT_MOVED] += moved;
 	free(comm);
-	free(statm);
 }
 
 int census_take(pid_t pid, const struct census_options *options, struct census *ret, struct reason *why)
 {
 	struct channel channel = { .fd = -1 };
+	uint64_t resident_before = resident_bytes_of(pid);
 	pid_t reader = 0;
 	int err = start_reader(options, &reader, &channel.fd);
 
@@ -203,6 +218,6 @@ int census_take(pid_t pid, const struct census_options *options, struct census *
 	kill(reader, SIGKILL);
 	waitpid(reader, NULL, 0);
 	if (!err)
-		read_census_identity(pid, ret);
+		read_census_identity(pid, resident_before, ret);
 	return err;
 }
