@@ -203,7 +203,8 @@ struct collector_options {
 	bool python_retag;
 	/* With COLLECTOR_PYTHON: of blocks of up to COLLECTOR_PYTHON_SMALL_MAX the pools for them, as samples: sums are estimates. */
 	bool python_pools;
-	enum collector_python_frames python_frames; /* with COLLECTOR_PYTHON; mixed: not with COLLECTOR_UNWIND_FP */
+	/* With COLLECTOR_PYTHON, as the two before: if no domain is named, each of them stands for it. */
+	enum collector_python_frames python_frames; /* mixed: not with COLLECTOR_UNWIND_FP */
 
 	bool on_oom; /* watch the OOM killer: is_near_oom of struct process_view */
 

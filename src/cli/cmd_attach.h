@@ -79,6 +79,9 @@ extern const struct capture_options capture_defaults;
 int parse_sample(const char *text, void *field, struct reason *why);
 bool is_sample_chosen(const struct capture_options *options);
 
+/* An option that is about Python's objects only, so that it stands for --domain python; or NULL. */
+const char *python_option_of(const struct capture_options *options);
+
 #define CAPTURE_DEFAULTS { .recording = { .dir = DATA_DIR, .interval_ns = 10000000000 } }
 
 /* The part of the options that recording itself uses, with the place (cli/recording_place.h). */

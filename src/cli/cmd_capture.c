@@ -125,6 +125,11 @@ bool is_sample_chosen(const struct capture_options *options)
 	return options->sample.bytes || options->sample.by_pools;
 }
 
+const char *python_option_of(const struct capture_options *options)
+{
+	return options->retag ? "--retag" : options->sample.by_pools ? "--sample pools" : options->python_frames ? "--frames" : NULL;
+}
+
 static const struct {
 	const char *name, *help;
 	enum collector_domains domain;
@@ -272,7 +277,7 @@ const struct option_row capture_stack_rows[] = {
 	{ "unwind", 0, OPTION_CUSTOM, FIELD(unwinder), .arg = "HOW",
 	  .help = "how to find the callers of an allocation", .parse = parse_unwinder, .choice = unwinder_choice },
 	{ "frames", 0, OPTION_CUSTOM, FIELD(python_frames), .arg = "KIND",
-	  .help = "with --domain python: the frames of a traceback", .parse = parse_frame_kind,
+	  .help = "of Python: the frames of a traceback", .parse = parse_frame_kind,
 	  .choice = frame_kind_choice },
 	{ "no-return-probes", 0, OPTION_FLAG, FIELD(no_return_probes),
 	  .help = "do not replace return addresses, for programs that inspect their own stack; slower" },
@@ -418,6 +423,8 @@ static int check_injection(const struct command *command, const struct capture_o
 		{ is_sample_chosen(options), "--sample" },
 		{ options->no_sampler, "--no-sampler" },
 		{ options->follow_forks, "--follow-forks" },
+		{ options->retag, "--retag" },
+		{ options->python_frames, "--frames" },
 		{ options->domains && !(options->domains & COLLECTOR_MALLOC), "--domain without malloc" },
 	};
 

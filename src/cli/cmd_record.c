@@ -212,7 +212,8 @@ static int record_pids(const struct record_command_options *options, int signal_
 	int status;
 
 	capture.follow_forks = false;
-	capture.domains = capture.domains ?: COLLECTOR_MALLOC; /* as of all processes that record records */
+	if (!capture.domains && !python_option_of(&capture))
+		capture.domains = COLLECTOR_MALLOC; /* as of all processes that record records */
 	collector = capture_open_collector(&capture);
 	if (!collector)
 		return EXIT_FAILED;

@@ -103,6 +103,8 @@ static int run(const void *command_options, const struct arguments *args)
 
 	if (!status && options->fast_bytes && is_sample_chosen(options))
 		status = log_refusal(&cmd_run, "--fast and --sample exclude each other");
+	if (!status && options->fast_bytes && python_option_of(options))
+		status = log_refusal(&cmd_run, "--fast and %s exclude each other: its samples are of the heap", python_option_of(options));
 	if (!status && options->fast_bytes && options->no_sampler)
 		status = log_refusal(&cmd_run, "--fast and --no-sampler exclude each other");
 	if (!status)

@@ -232,3 +232,23 @@ def test_python_frames_are_refused_where_they_cannot_be(bench):
                              (1, "--domain", "python", "--frames", "mixed", "--unwind", "fp")):
         errors = bench.allocsnap("attach", str(os.getpid()), *options, status=status)[1]
         check("--frames" in errors, errors)
+
+
+def test_python_frames_that_cannot_be_say_what_can(bench):
+    """A C program has none; children, and a sampler in the process, are not recorded so, and nothing refused is advised."""
+    needs_tables()
+    program, mine = str(bench.workload("grow").pid), str(os.getpid())
+    for status, pid, text, *options in (
+            (1, program, "--frames stands for the domain python", "--frames", "mixed"),
+            (1, program, "--retag stands for the domain python", "--retag"),
+            (1, program, "--sample pools stands for the domain python", "--sample", "pools"),
+            (1, mine, "--frames records Python's objects", "--frames", "mixed", "--follow-forks"),
+            (1, mine, "'allocsnap record --domain python'", "--frames", "mixed", "--follow-forks"),
+            (1, mine, "--retag records Python's objects", "--retag", "--no-return-probes"),
+            (1, mine, "leave out --domain", "--domain", "malloc", "--retag"),
+            (2, mine, "--inject and --frames exclude each other", "--frames", "mixed", "--inject"),
+            (2, mine, "--inject and --retag exclude each other", "--retag", "--inject")):
+        errors = bench.allocsnap("attach", pid, *options, status=status)[1]
+        check(text in errors, f"{options}: {errors}")
+    errors = bench.allocsnap("run", "--fast", "--frames", "native", "--", "true", status=2)[1]
+    check("--fast and --frames exclude each other" in errors, errors)

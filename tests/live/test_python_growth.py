@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """--sample pools: CPython's small objects by the pools that its allocator takes, against the allocator's own arenas."""
 import json
+import pathlib
 import signal
 
 import python_blocks
@@ -92,6 +93,25 @@ def test_sample_pools_has_each_large_block(bench):
     wrong = {address: (block, ours.get(address)) for address, block in large.items() if ours.get(address) != block}
     check(not wrong, f"{len(wrong)} of {len(large)} differ, as {list(wrong.items())[:2]}")
     recording.end(signal.SIGINT)
+
+
+def test_sample_pools_of_processes_by_pid(bench):
+    """record --pid takes them, as attach does; and so it does the other options that are about Python's objects."""
+    target = start(bench)
+    for number, options in enumerate((("--sample", "pools"), ("--retag",), ("--frames", "native"))):
+        folder = bench.path(f"by-pid-{number}")
+        recorder = bench.start([ALLOCSNAP, "record", "--pid", str(target.pid), "-o", folder, "-i", "1h", "--no-compact", *options])
+        check("recording" in (recorder.line() or ""), recorder.stderr())
+        order(target, f"keep {TEXTS // 10}")
+        recorder.popen.send_signal(signal.SIGINT)
+        check_equal(recorder.wait(60), 0, f"exit status: {recorder.stderr()}")
+        path = str(next(pathlib.Path(folder).rglob("*.snap")))
+        shown = bench.show(path)
+        check_equal(shown["metadata"]["domains"], "python", f"domains with {options}")
+        check_equal(shown["metadata"].get("sampler_kind"), "pools" if "pools" in options else None, f"samples with {options}")
+        check_equal(bench.stats(path)["statistics"][0]["traceback"][-1]["filename"].endswith("python_work.py"), "native" not in options,
+                    f"the line that allocates most, with {options}")
+        order(target, "drop")
 
 
 def test_sample_pools_excludes_what_needs_objects(bench):

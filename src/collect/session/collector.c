@@ -145,6 +145,27 @@ static void use_link_holder(const struct allocsnap_bpf *bpf, struct helpers *hel
 	helpers->link_holder = NULL;
 }
 
+static int check_python_options(const struct collector_options *options, struct reason *why)
+{
+	const char *given = python_option_given(options);
+
+	if (given && !(options->domains & COLLECTOR_PYTHON))
+		return reason_set(why, -EINVAL, "%s is about the domain python, which was not named: leave out --domain, or name it there",
+				  given);
+	given = given ?: "--domain python";
+	if (options->domains & COLLECTOR_PYTHON && options->follow_forks && !options->everyone)
+		return reason_set(why, -EINVAL, "%s records Python's objects, and these of single processes only: not with "
+				  "--follow-forks. 'allocsnap record --domain python' records children, too", given);
+	if (options->domains & COLLECTOR_PYTHON && options->no_return_probes)
+		return reason_set(why, -EINVAL, "%s records Python's objects, which needs return probes: not with --no-return-probes",
+				  given);
+	if (options->python_pools && options->python_retag)
+		return reason_set(why, -EINVAL, "--sample pools and --retag exclude each other: pools have no objects");
+	if (options->python_frames == COLLECTOR_FRAMES_MIXED && options->unwinder == COLLECTOR_UNWIND_FP)
+		return reason_set(why, -EINVAL, "--frames mixed needs unwind tables: not with --unwind fp");
+	return 0;
+}
+
 static int check_collector_options(const struct collector_options *options, struct reason *why)
 {
 	if (options->traceback_limit > COLLECTOR_TRACEBACK_LIMIT_MAX)
@@ -156,21 +177,7 @@ static int check_collector_options(const struct collector_options *options, stru
 		return reason_set(why, -EINVAL, "the budget can be %u percent at most", COLLECTOR_MAX_OVERHEAD_MOST);
 	if (options->max_size && options->min_size > options->max_size)
 		return reason_set(why, -EINVAL, "the least size is above the most");
-	if (options->domains & COLLECTOR_PYTHON && options->follow_forks && !options->everyone)
-		return reason_set(why, -EINVAL, "the domain python is not for --follow-forks: record has it for several processes");
-	if (options->domains & COLLECTOR_PYTHON && options->no_return_probes)
-		return reason_set(why, -EINVAL, "the domain python needs return probes: not with --no-return-probes");
-	if (options->python_retag && !(options->domains & COLLECTOR_PYTHON))
-		return reason_set(why, -EINVAL, "--retag is about the domain python, which was not chosen");
-	if (options->python_pools && !(options->domains & COLLECTOR_PYTHON))
-		return reason_set(why, -EINVAL, "--sample pools is about the domain python, which was not chosen");
-	if (options->python_pools && options->python_retag)
-		return reason_set(why, -EINVAL, "--sample pools and --retag exclude each other: pools have no objects");
-	if (options->python_frames && !(options->domains & COLLECTOR_PYTHON))
-		return reason_set(why, -EINVAL, "--frames is about the domain python, which was not chosen");
-	if (options->python_frames == COLLECTOR_FRAMES_MIXED && options->unwinder == COLLECTOR_UNWIND_FP)
-		return reason_set(why, -EINVAL, "--frames mixed needs unwind tables: not with --unwind fp");
-	return 0;
+	return check_python_options(options, why);
 }
 
 static uint64_t milliseconds_of(const char *variable)

@@ -28,12 +28,17 @@ static const char *find_obstacle(const struct collector_options *options)
 	return NULL;
 }
 
+const char *python_option_given(const struct collector_options *options)
+{
+	return options->python_retag ? "--retag" : options->python_pools ? "--sample pools" : options->python_frames ? "--frames" : NULL;
+}
+
 void python_choice_make(struct python_choice *choice, struct collector_options *options)
 {
 	*choice = (struct python_choice){};
 	if (options->domains)
 		return;
-	if (options->python_retag || options->python_pools) {
+	if (python_option_given(options)) {
 		options->domains = COLLECTOR_PYTHON;
 		return;
 	}

@@ -20,6 +20,9 @@ struct python_choice {
 	bool is_obstacle_told;
 };
 
+/* An option that is about Python's objects only, so that it stands for that domain; or NULL. */
+const char *python_option_given(const struct collector_options *options);
+
 /* Names the domains in *options if none is named there. */
 void python_choice_make(struct python_choice *choice, struct collector_options *options);
 

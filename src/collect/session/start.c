@@ -203,15 +203,16 @@ static const char *heap_left_out(const struct objects *objects, const struct map
 	return NULL;
 }
 
-static int report_nothing_found(const struct objects *objects, const struct target *target, struct reason *why)
+static int report_nothing_found(const struct collector *collector, const struct target *target, struct reason *why)
 {
 	const struct mappings *mappings = &target->mappings;
-	const char *left_out = heap_left_out(objects, mappings);
+	const char *left_out = heap_left_out(&collector->objects, mappings), *given = python_option_given(&collector->options);
 
 	if (left_out)
 		return reason_set(why, -ENOENT,
-				  "process %d (%s): has none of the chosen domains; domain malloc would record the heap of %s",
-				  target->identity.pid, target->identity.comm, left_out);
+				  "process %d (%s): has none of the chosen domains%s%s%s; domain malloc would record the heap of %s",
+				  target->identity.pid, target->identity.comm, given ? ": " : "", given ?: "",
+				  given ? " stands for the domain python" : "", left_out);
 	for (size_t i = 0; i < mappings->used_nr; i++)
 		if (mappings_used(mappings, i)->is_put_off)
 			return reason_set(why, -ENOENT, "process %d (%s): cannot probe %s: it is open for writing",
@@ -251,7 +252,7 @@ int find_probes(struct collector *collector, struct target *target, struct reaso
 	note_tracer(&collector->shared, &collector->notes, &target->identity, target->probes.used);
 	copied_count(&collector->objects, &collector->notes, target);
 	if (!err && !probes_see_allocations(target->probes.used))
-		err = report_nothing_found(&collector->objects, target, why);
+		err = report_nothing_found(collector, target, why);
 	return err;
 }
 
@@ -443,7 +444,7 @@ static int start_held(struct held *held)
 	launch_release(target->identity.pid, &target->mappings, probe_mapped, held);
 	target->late.judged_nr = target->late.seen_nr; /* it was held meanwhile */
 	if (!held->err && !probes_see_allocations(target->probes.used) && !copied_has_any(&target->mappings))
-		held->err = report_nothing_found(&collector->objects, target, held->why);
+		held->err = report_nothing_found(collector, target, held->why);
 	if (!held->err)
 		held->err = user_allocators_check(collector, target, held->why) ?: require_sampler(collector, target, held->why);
 	return held->err;

@@ -29,6 +29,12 @@ Test(python_choice, heap_where_another_option_excludes_python)
 		{ "a preloaded sampler", { .run_interval_bytes = 4096 }, COLLECTOR_MALLOC, "" },
 		{ "all processes", { .everyone = true, .follow_forks = true }, COLLECTOR_MALLOC, "" },
 		{ "free lists", { .python_retag = true }, COLLECTOR_PYTHON, NULL },
+		{ "pools", { .python_pools = true }, COLLECTOR_PYTHON, NULL },
+		{ "frames of C code", { .python_frames = COLLECTOR_FRAMES_NATIVE }, COLLECTOR_PYTHON, NULL },
+		{ "frames of both, which is refused later", { .python_frames = COLLECTOR_FRAMES_MIXED, .follow_forks = true },
+		  COLLECTOR_PYTHON, NULL },
+		{ "frames of both, of all processes", { .python_frames = COLLECTOR_FRAMES_MIXED, .everyone = true },
+		  COLLECTOR_PYTHON, NULL },
 		{ "a named domain", { .domains = COLLECTOR_MMAP }, COLLECTOR_MMAP, NULL },
 		{ "python by name, which is refused later", { .domains = COLLECTOR_PYTHON, .follow_forks = true },
 		  COLLECTOR_PYTHON, NULL },
@@ -43,7 +49,7 @@ Test(python_choice, heap_where_another_option_excludes_python)
 		cr_expect_eq(!choice.obstacle, !cases[i].obstacle, "%s: an obstacle", cases[i].what);
 		if (choice.obstacle && cases[i].obstacle)
 			cr_expect(strstr(choice.obstacle, cases[i].obstacle), "%s: %s", cases[i].what, choice.obstacle);
-		cr_expect_eq(choice.is_default, !cases[i].options.domains && !cases[i].options.python_retag, "%s: the default",
+		cr_expect_eq(choice.is_default, !cases[i].options.domains && !python_option_given(&cases[i].options), "%s: the default",
 			     cases[i].what);
 	}
 }
