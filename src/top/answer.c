@@ -192,6 +192,8 @@ int top_answer_make(const struct top_question *question, const struct snapshot *
 	if (!err) {
 		answer->total = statistics->total;
 		answer->total_diff = statistics->total_diff;
+		answer->has_errors = answer->process.is_estimated && statistics->total_estimate &&
+				     statistics->total_estimate->has_intervals;
 		err = add_answer_rows(answer, statistics, &options, newest);
 	}
 	statistics_free(statistics);

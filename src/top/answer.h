@@ -44,7 +44,7 @@ struct top_row {
 	size_t tail_at;	 /* where the text behind the function begins */
 	char *identity;	 /* tells rows of an answer apart, also from one answer to the next */
 	struct cost cost, diff;
-	uint64_t error_bytes; /* of an estimate; 0: exact, or not known for gaps */
+	uint64_t error_bytes; /* of an estimate; 0: exact, or not known: gaps, pools */
 	enum leak_kind kind;  /* LEAK_KIND_NR: not judged, or innocent */
 	double leak_bytes_per_s;
 	char *reason; /* of the verdict; NULL: none */
@@ -60,6 +60,7 @@ struct top_answer {
 	struct top_row *row; /* by size, descending */
 	size_t row_nr, row_alloc;
 	struct cost total, total_diff;
+	bool has_errors; /* of the rows: estimates, whose errors are known */
 	uint64_t window_ns; /* of diff; 0: there is no older snapshot */
 	bool is_judged;
 	uint64_t judged_ns; /* the time observed */

@@ -28,7 +28,7 @@ static bool has_room_for(const struct top_screen *screen, unsigned int width)
 
 static bool has_errors(const struct top_screen *screen, const struct top_answer *answer)
 {
-	return answer->process.is_estimated && !answer->gaps && has_room_for(screen, WIDTH_OF_ERRORS);
+	return answer->has_errors && has_room_for(screen, WIDTH_OF_ERRORS);
 }
 
 /* A line of text that is not cut, and a name behind it that fills the rest. */

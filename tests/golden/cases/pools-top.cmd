@@ -1,0 +1,1 @@
+allocsnap top pools.snap
