@@ -60,6 +60,7 @@ struct leak_window {
 	const struct leak_gap *gap; /* ascending and apart, within 0 … span_ns */
 	uint32_t gap_nr;
 	uint64_t gaps_ns; /* their sum, or more if old gaps are not known one by one; at most span_ns */
+	bool by_pools; /* what survives are pools of CPython, and what was allocated are objects, estimated */
 };
 
 /* One live block of the last snapshot. In a sampled recording it stands for `weight` blocks; bytes has the weight. */

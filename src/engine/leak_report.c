@@ -19,6 +19,17 @@ static double live_bytes(const struct snapshot *snapshot)
 	return sum;
 }
 
+#define RSS_AGE_MOST 1000000000 /* ns; and a tenth of the time observed */
+
+/* 0: not known, or of an earlier time: a process that has ended keeps its last value. */
+static uint64_t rss_of(const struct snapshot *snapshot, uint64_t observed_ns)
+{
+	uint64_t now_ns = snapshot__metadata_u64(snapshot, "monotonic_ns", 0);
+	uint64_t read_ns = snapshot__metadata_u64(snapshot, "rss_monotonic_ns", now_ns);
+
+	return read_ns + RSS_AGE_MOST + observed_ns / 10 < now_ns ? 0 : snapshot__metadata_u64(snapshot, "rss_bytes", 0);
+}
+
 /* Adds all snapshots to the tally; the last one is open already. */
 static int add_snapshots(struct leaks *leaks, struct leak_tally *tally, const struct leak_recording *recording,
 			 struct reason *why)
@@ -27,8 +38,8 @@ static int add_snapshots(struct leaks *leaks, struct leak_tally *tally, const st
 	int err = 0;
 
 	leaks->growth_bytes = live_bytes(leaks->last);
-	leaks->rss_last = snapshot__metadata_u64(leaks->last, "rss_bytes", 0);
 	leaks->growth_ns = recording->times.now_ns[nr - 1] - recording->times.now_ns[0];
+	leaks->rss_last = rss_of(leaks->last, leaks->growth_ns);
 	for (uint32_t i = 0; i + 1 < nr && !err; i++) {
 		struct snapshot *snapshot = recording->open(recording->what, i, why);
 
@@ -36,7 +47,7 @@ static int add_snapshots(struct leaks *leaks, struct leak_tally *tally, const st
 			return -errno ?: -EIO;
 		if (!i) {
 			leaks->growth_bytes -= live_bytes(snapshot);
-			leaks->rss_first = snapshot__metadata_u64(snapshot, "rss_bytes", 0);
+			leaks->rss_first = rss_of(snapshot, leaks->growth_ns);
 		}
 		err = leak_tally_add(tally, i, snapshot, why);
 		snapshot__close(snapshot);
@@ -49,6 +60,8 @@ static void forget_lower_bounds(struct leaks *leaks)
 {
 	for (size_t i = 0; i < leaks->line_nr; i++)
 		leaks->line[i].verdict.least_bytes_per_s = 0;
+	for (size_t i = 0; i < leaks->caller_nr; i++)
+		leaks->caller[i].verdict.least_bytes_per_s = 0;
 	for (size_t i = 0; i < leaks->bundle_nr; i++)
 		leaks->bundle[i].least_bytes_per_s = 0;
 }
@@ -64,6 +77,7 @@ static int judge_recording(struct leaks *leaks, struct leak_tally *tally, const 
 	if (!err && snapshot_samples_pools(leaks->last))
 		forget_lower_bounds(leaks);
 	leaks->window = tally->window;
+	leaks->window.by_pools = snapshot_samples_pools(leaks->last);
 	leaks->window.snapshot_ns = NULL;
 	leaks->window.gap = NULL;
 	leaks->unborn = tally->unborn;

@@ -82,13 +82,19 @@ static const char *clock_text(char text[CLOCK_TEXT_MAX], uint64_t ns)
 	return text;
 }
 
-static void put_doubt(FILE *out, const struct leak_verdict *verdict, enum leak_doubt doubt)
+/* Survivors are counted as they were recorded. */
+static const char *recorded_unit(const struct leak_window *window)
+{
+	return window->by_pools ? "pools" : "blocks";
+}
+
+static void put_doubt(FILE *out, const struct leak_window *window, const struct leak_verdict *verdict, enum leak_doubt doubt)
 {
 	char clock[CLOCK_TEXT_MAX];
 
 	switch (doubt) {
 	case LEAK_DOUBT_FEW:
-		fprintf(out, "only %" PRIu64 " blocks so far: observe longer", verdict->survivors);
+		fprintf(out, "only %" PRIu64 " %s so far: observe longer", verdict->survivors, recorded_unit(window));
 		break;
 	case LEAK_DOUBT_BURSTS:
 		fprintf(out, "born in %" PRIu32 " of %" PRIu32 " periods only: observe longer", verdict->periods,
@@ -110,7 +116,7 @@ static void put_doubt(FILE *out, const struct leak_verdict *verdict, enum leak_d
 	}
 }
 
-static void put_doubts(FILE *out, const struct leak_verdict *verdict)
+static void put_doubts(FILE *out, const struct leak_window *window, const struct leak_verdict *verdict)
 {
 	static const enum leak_doubt doubts[] = {
 		LEAK_DOUBT_FEW,	 LEAK_DOUBT_BURSTS, LEAK_DOUBT_SLOWING,
@@ -121,7 +127,7 @@ static void put_doubts(FILE *out, const struct leak_verdict *verdict)
 		if (!(verdict->doubts & doubts[i]))
 			continue;
 		fputs("; ", out);
-		put_doubt(out, verdict, doubts[i]);
+		put_doubt(out, window, verdict, doubts[i]);
 	}
 }
 
@@ -134,16 +140,16 @@ static void put_survivors(FILE *out, const struct leak_window *window, const str
 {
 	double horizon = verdict->horizon_ns / SECOND;
 
-	fprintf(out, "%" PRIu64 " of %" PRIu64 " blocks older than %.1f s are live", verdict->survivors,
-		verdict->survivors + verdict->freed, horizon);
+	fprintf(out, "%" PRIu64 " of %" PRIu64 " %s older than %.1f s are live", verdict->survivors,
+		verdict->survivors + verdict->freed, recorded_unit(window), horizon);
 	if (verdict->kind <= LEAK_LIKELY && !(verdict->doubts & LEAK_DOUBT_SNAPSHOTS))
 		fprintf(out, ", born in %" PRIu32 " of %" PRIu32 " periods", verdict->periods, verdict->span);
 	if (is_nothing_freed(verdict))
 		fprintf(out, "; nothing from here was freed so far: a leak, or something that takes more than %.0f s to "
 			"fill", window->span_ns / SECOND);
 	else
-		fprintf(out, "; of %.0f allocated, %.0f were freed, hardly any of them so late", verdict->allocated,
-			verdict->allocated - verdict->live);
+		fprintf(out, "; of %s%.0f %sallocated, %.0f were freed, hardly any of them so late", window->by_pools ? "about " : "",
+			verdict->allocated, window->by_pools ? "objects " : "", verdict->allocated - verdict->live);
 }
 
 static void put_innocence(FILE *out, const struct leak_verdict *verdict)
@@ -179,7 +185,7 @@ char *leak_reason_text(const struct leak_window *window, const struct leak_verdi
 		put_innocence(out, verdict);
 	} else {
 		put_survivors(out, window, verdict);
-		put_doubts(out, verdict);
+		put_doubts(out, window, verdict);
 	}
 	if (summed)
 		fprintf(out, "; %" PRIu32 " tracebacks together", summed);

@@ -99,6 +99,8 @@ struct leaks_recording {
 	bool has_leaks;
 	bool has_gaps; /* nothing was recorded from 10 to 11 s, and from 30 to 31 s */
 	uint64_t dropped;
+	bool by_pools;
+	double rss_until; /* RSS is not read any more then; 0: it is */
 };
 
 static void leaks_metadata(struct make *m, const char *host, double now)
@@ -118,12 +120,24 @@ static void leaks_metadata(struct make *m, const char *host, double now)
 	metadata(m, "rss_bytes", text);
 }
 
+static void leaks_metadata_rss_time(struct make *m, double at)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%" PRIu64, LEAKS_BEGIN_NS + (uint64_t)(at * 1e9));
+	metadata(m, "rss_monotonic_ns", text);
+}
+
 static void make_leaks_moment(struct make *m, double now, const struct leaks_recording *recording, const char *name)
 {
 	struct leaks_moment moment = { .m = m, .now = now };
 
 	begin(m, SNAP_WITH_ALL | SNAP_WITH_CHURN);
 	leaks_metadata(m, recording->host, now);
+	if (recording->by_pools)
+		metadata(m, "sampler_kind", "pools");
+	if (recording->rss_until)
+		leaks_metadata_rss_time(m, now < recording->rss_until ? now : recording->rss_until);
 	count(m, SNAP_COUNTED, "allocations", 100 * now);
 	count(m, SNAP_LOST, "blocks_dropped", recording->dropped);
 	for (int at = 10; at <= 30 && recording->has_gaps; at += 20)
@@ -211,8 +225,12 @@ static void make_leaks(struct make *m)
 	const struct leaks_recording leaks = { "shop-1", .has_leaks = true }, quiet = { "shop-1" };
 	const struct leaks_recording gaps = { "shop-1", .has_leaks = true, .has_gaps = true };
 	const struct leaks_recording full = { "shop-1", .has_leaks = true, .dropped = 400 };
+	const struct leaks_recording pools = { "shop-1", .has_leaks = true, .by_pools = true };
+	const struct leaks_recording ended = { "shop-1", .has_leaks = true, .rss_until = 40 };
 
 	make_leaks_folder(m, "leaks", &leaks, 12);
+	make_leaks_folder(m, "leaks-pools", &pools, 12);
+	make_leaks_folder(m, "leaks-ended", &ended, 12);
 	make_leaks_folder(m, "leaks-gaps", &gaps, 12);
 	make_leaks_folder(m, "leaks-quiet", &quiet, 12);
 	make_leaks_moment(m, 60, &leaks, "leaks-one");

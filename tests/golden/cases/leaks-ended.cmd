@@ -1,0 +1,1 @@
+allocsnap leaks leaks-ended; allocsnap leaks leaks-ended --json | grep -c '"rss"'; true

@@ -1,0 +1,1 @@
+allocsnap leaks leaks-pools --all
