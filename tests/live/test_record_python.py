@@ -3,11 +3,12 @@
 The programs are a copy of the machine's Python, which no other process runs."""
 import json
 import os
+import pathlib
 import shutil
 
 import harness
 import pythons
-from harness import NO_SESSIONS, Skip, changed_code, check, check_equal, losses_of, wait_for
+from harness import ALLOCSNAP, NO_SESSIONS, Skip, changed_code, check, check_equal, losses_of, tool, wait_for
 from test_python import ENVIRONMENT, FRAMES, PYTHON, TARGET, Target, examples, traces_of_work
 from test_record import World, check_held
 
@@ -188,3 +189,26 @@ def test_record_python_of_many_short_ones(bench):
     python = world.python("snake")
     wait_for_probes(bench, recorder, python)
     check_work(bench, [python], work(recorder, [python]))
+
+
+CHILDREN = """
+import os, time
+end = time.time() + 4
+print("ready", flush=True)
+while time.time() < end:
+    child = os.fork()
+    if not child:
+        kept = [[] for _ in range(200)]
+        os.execv("/bin/true", ["true"])
+    os.waitpid(child, 0)
+"""
+
+
+def test_record_python_says_nothing_of_programs_that_it_becomes(bench):
+    """A child that is Python for some milliseconds only: its next program has no note about Python's objects."""
+    parent = bench.start([tool("python3"), "-c", CHILDREN])
+    parent.line()
+    comm = pathlib.Path(f"/proc/{parent.pid}/comm").read_text(encoding="utf-8").strip()
+    _, errors = bench.run([ALLOCSNAP, "record", "--domain", "python", "--comm", comm, "--comm", "true", "-d", "3s", "-i", "1h",
+                           "-o", bench.path("becomes")])
+    check("are not recorded" not in errors, errors)

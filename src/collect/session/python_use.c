@@ -11,6 +11,7 @@
 #include "base/reason.h"
 #include "collect/probe/attach_methods.h"
 #include "collect/probe/late_programs.h"
+#include "collect/process/maps_text.h"
 #include "collect/python/python_places.h"
 #include "collect/session/python_check.h"
 #include "collect/session/python_shared.h"
@@ -188,6 +189,14 @@ static bool find_bias(const struct mappings *mappings, uint32_t object, const st
 	return false;
 }
 
+/* The process may have begun another program, which the loader has not heard of yet. */
+static bool is_code_now(const struct target *target, uint64_t address)
+{
+	struct maps_line line;
+
+	return maps_find_line(target->identity.pid, address, &line) && line.perms[2] == 'x' && line.inode;
+}
+
 /* ---- its memory ---- */
 
 static int read_target(void *target_, uint64_t address, void *to, size_t bytes)
@@ -353,14 +362,18 @@ static int try_python(struct collector *collector, struct target *target, uint32
 	const char *path = collector->objects.object[object]->path, *fault;
 	struct reason why_not = {};
 	uint64_t bias = 0;
-	bool is_hooked;
+	bool is_mapped = find_bias(&target->mappings, object, info, &bias), is_hooked;
 	int err = 0;
 
 	if (python_is_beside(target) && count_pythons(collector) >= PYTHONS_MOST)
 		fault = "so many other processes are recorded with theirs";
 	else
-		fault = find_bias(&target->mappings, object, info, &bias) || *info->fault ?
-				find_fault(collector, target, info, bias, &asked) : "its code is not mapped";
+		fault = is_mapped || *info->fault ? find_fault(collector, target, info, bias, &asked) :
+						    "its code is not mapped";
+	if (fault && info->site_nr && !*info->fault && !is_code_now(target, bias + info->site[0].vaddr)) {
+		target->python.asked_nr--; /* this one: not yet, or another program has begun; a later look tells */
+		return 0;
+	}
 	if (fault) {
 		note_python(collector, target, path, fault);
 		return 0;
