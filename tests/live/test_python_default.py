@@ -3,10 +3,11 @@
 import os
 import pathlib
 import re
+import shutil
 import signal
 
 import harness
-from harness import ALLOCSNAP, NO_SESSIONS, Skip, check, check_equal, tool, wait_for
+from harness import ALLOCSNAP, NO_SESSIONS, WORKLOADS, Skip, Workload, check, check_equal, tool, wait_for
 from test_python import PYTHON
 
 # A line that keeps objects, and waits between the steps.
@@ -186,3 +187,13 @@ def test_python_default_of_leaks_top_and_retag(bench):
     check_equal(len(notes_about(errors)), 1, f"notes: {errors!r}")
     errors = bench.allocsnap("attach", str(bench.workload("grow").pid), "--retag", status=1)[1]
     check("has none of the chosen domains" in errors, errors)
+
+
+def test_python_default_of_old_versions_says_so(bench):
+    """CPython 2.7 does not tell what it is: a program with its name stands for it here."""
+    program = bench.path("python2.7")
+    shutil.copy(f"{WORKLOADS}/grow", program)
+    target = bench.start([program], kind=Workload).ready()
+    errors = bench.run([ALLOCSNAP, "attach", str(target.pid), "-d", "1s", "-o", bench.path("old.snap")])[1]
+    check("is recorded by its heap, not by Python's objects" in errors and "CPython 2.7, which was never tested" in errors, errors)
+    check(target.popen.poll() is None, "it has ended")

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/array.h"
@@ -71,4 +72,21 @@ bool is_python_path(const char *path)
 bool is_python_library(const char *path)
 {
 	return file_name_begins(path, "libpython");
+}
+
+bool is_old_python_name(const char *path, struct reason *why)
+{
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	unsigned int major, minor = 0;
+	int nr;
+
+	name += strncmp(name, "lib", 3) ? 0 : 3;
+	nr = sscanf(name, "python%1u.%2u", &major, &minor);
+	if (nr < 1 || major > 3 || (major == 3 && (nr < 2 || minor > 6)))
+		return false;
+	if (nr < 2)
+		reason_set(why, 0, "CPython %u, which was never tested: 3.9 to 3.14 are known", major);
+	else
+		reason_set(why, 0, "CPython %u.%u, which was never tested: 3.9 to 3.14 are known", major, minor);
+	return true;
 }

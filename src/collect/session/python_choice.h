@@ -32,7 +32,13 @@ int python_choice_without_sessions(struct python_choice *choice, struct collecto
 /* Whether a path is that of a program that is Python. */
 bool is_python_path(const char *path);
 
-/* The same for a library that programs with CPython in them have. */
+/*
+ * Files before CPython 3.7 do not tell what they are, except by their names: python2.7, libpython3.6m.so.1.0. Whether this is
+ * one, with a line in *why; false: it is not, or its name does not say so.
+ */
+bool is_old_python_name(const char *path, struct reason *why);
+
+/* Whether it is that of a library that programs with CPython in them have. */
 bool is_python_library(const char *path);
 
 #endif

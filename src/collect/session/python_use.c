@@ -80,11 +80,15 @@ static void note_obstacle(struct collector *collector, struct target *target)
 static void note_embedded(struct collector *collector, struct target *target)
 {
 	const struct mappings *mappings = &target->mappings;
+	struct reason why;
 
-	for (size_t i = 0; i < mappings->used_nr && !is_python_program(target); i++)
-		if (is_python_library(mappings_used(mappings, i)->path))
-			note_python(collector, target, mappings_used(mappings, i)->path,
-				    "a library of this program; --domain python records them");
+	for (size_t i = 0; i < mappings->used_nr && !is_python_program(target); i++) {
+		const char *path = mappings_used(mappings, i)->path;
+
+		if (is_python_library(path))
+			note_python(collector, target, path, is_old_python_name(path, &why) ?
+				    why.text : "a library of this program; --domain python records them");
+	}
 }
 
 static void note_python_is_used(struct collector *collector, const struct target *target,
@@ -160,13 +164,17 @@ static int find_cpython(struct collector *collector, struct target *target, uint
 
 	for (size_t i = 0; i < mappings->used_nr; i++) {
 		const struct object *object = mappings_used(mappings, i);
+		struct reason why;
 		int err;
 
 		if (!may_be_python(collector, target, object) || was_asked(&target->python, mappings->used[i]))
 			continue;
 		err = array_push(&target->python, asked, mappings->used[i]) ?: python_of_object(collector, object, ret);
-		if (err == -ENOENT)
+		if (err == -ENOENT) {
+			if (is_old_python_name(object->path, &why))
+				note_python(collector, target, object->path, why.text);
 			continue;
+		}
 		*ret_object = mappings->used[i];
 		return err;
 	}

@@ -69,6 +69,27 @@ Test(python_choice, without_sessions_only_who_named_python_is_refused)
 	cr_expect(strstr(why.text, "6.13"), "%s", why.text);
 }
 
+Test(python_choice, old_versions_are_told_by_their_names)
+{
+	static const struct {
+		const char *path, *why; /* NULL: not old, or not known */
+	} cases[] = {
+		{ "/usr/bin/python2.7", "CPython 2.7, " }, { "/usr/bin/python2", "CPython 2, " }, { "python2.7-dbg", "CPython 2.7, " },
+		{ "/usr/lib/x86_64-linux-gnu/libpython2.7.so.1.0", "CPython 2.7, " }, { "/opt/libpython3.6m.so.1.0", "CPython 3.6, " },
+		{ "/usr/bin/python3", NULL }, { "/usr/bin/python3.7", NULL }, { "/usr/bin/python3.11", NULL },
+		{ "/usr/lib/libpython3.so", NULL }, { "/usr/bin/python", NULL }, { "/usr/bin/pythonic", NULL },
+		{ "/opt/python2.7/bin/gdb", NULL }, { "/usr/bin/python3.14", NULL }, { "/usr/bin/python4.0", NULL },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct reason why = {};
+
+		cr_expect_eq(is_old_python_name(cases[i].path, &why), cases[i].why != NULL, "%s", cases[i].path);
+		if (cases[i].why)
+			cr_expect(!strncmp(why.text, cases[i].why, strlen(cases[i].why)), "%s: %s", cases[i].path, why.text);
+	}
+}
+
 Test(python_choice, programs_are_told_by_their_names)
 {
 	cr_expect(is_python_path("/usr/bin/python3.11"));
