@@ -12,9 +12,10 @@ tier=${1:-check}
 make="make -j$(nproc)" # what is built for a suite; each suite runs by itself
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
-orders='' rounds='' fleet_hosts='' formats='' inject='INJECT_ARGS=--long' unit_modes=all san_modes=all
+orders='' san_orders='' san_tests='' rounds='' fleet_hosts='' formats='' inject='INJECT_ARGS=--long' unit_modes=all san_modes=all
 if [ "$tier" = check ]; then
-	orders=3000 rounds=75 fleet_hosts=50 formats=--quick inject='' unit_modes=rest san_modes=one
+	orders=30000 san_orders=3000 san_tests="UNIT_ARGS=\"--filter '!(estimates/*)'\""
+	rounds=75 fleet_hosts=50 formats=--quick inject='' unit_modes=rest san_modes=one
 fi
 
 # sum LOG WORD…: adds up the numbers in the log that match; prints nothing if there are none
@@ -117,8 +118,8 @@ waiting_suites() {
 	fi
 }
 
-# Suites that only compute, the longest early. `check` runs each mode of the unit tests once. Sanitizers make the orders of
-# a snapshot's steps slow, so they are drawn there.
+# Suites that only compute, the longest early. `check` runs each mode of the unit tests once, and draws the orders of a
+# snapshot's steps, fewer with sanitizers, which make them slow; and it judges estimates without sanitizers.
 computing_suites() {
 	if [ "$tier" = test ]; then
 		cat <<-END
@@ -130,10 +131,10 @@ computing_suites() {
 		return
 	fi
 	cat <<-END
-		san count_criterion ${orders:+env ORDERS=$orders} $make SAN=1 test-unit UNIT_MODES=$san_modes
+		san count_criterion ${san_orders:+env ORDERS=$san_orders} $make SAN=1 test-unit UNIT_MODES=$san_modes $san_tests
 		fuzz count_lines $make test-fuzz
 		golden count_lines make test-golden
-		unit count_criterion make test-unit UNIT_MODES=$unit_modes ${rounds:+PARSER_ROUNDS=$rounds}
+		unit count_criterion ${orders:+env ORDERS=$orders} make test-unit UNIT_MODES=$unit_modes ${rounds:+PARSER_ROUNDS=$rounds}
 		oracle count_lines make test-oracle
 		damage count_lines make test-damage
 		musl count_lines $make test-musl

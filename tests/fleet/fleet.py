@@ -14,6 +14,8 @@ from oracle import Oracle  # pylint: disable=wrong-import-position,wrong-import-
 from harness import ALLOCSNAP, check_equal  # pylint: disable=wrong-import-position,wrong-import-order
 
 FLEET_DATA = os.environ.get("FLEET_DATA", ".output/fleet-data")
+FLEET_HOSTS = int(os.environ.get("FLEET_HOSTS", "500"))
+IS_LONG = FLEET_HOSTS > 50
 
 
 class Fleet:

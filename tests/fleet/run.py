@@ -15,7 +15,7 @@ import sys
 import time
 
 sys.dont_write_bytecode = True
-from fleet import Large  # pylint: disable=wrong-import-position
+from fleet import FLEET_HOSTS, Large  # pylint: disable=wrong-import-position
 import harness  # pylint: disable=wrong-import-position,wrong-import-order
 
 
@@ -46,7 +46,7 @@ def main():
     if "-l" in sys.argv:
         print(*(name for name, _ in tests), sep="\n")
         return 0
-    large = Large(int(os.environ.get("FLEET_HOSTS", "500")))
+    large = Large(FLEET_HOSTS)
     try:
         verdicts = [run(name, function, large) for name, function in tests]
     finally:

@@ -9,12 +9,11 @@ import sys
 
 from chdb import Chdb
 from clickhouse import ClickHouse, Servers, shared_cluster
-from fleet import Fleet, site_of
+from fleet import IS_LONG, Fleet, site_of
 from harness import ALLOCSNAP, Skip, check, check_equal, tool
 from oracle import Oracle
 from test_questions import VERSION, by_site, check_rows, is_close, site_by
 
-IS_LONG = int(os.environ.get("FLEET_HOSTS", "500")) > 50
 HOSTS, ROUNDS = (200, 8) if IS_LONG else (12, 1)
 
 KEYS = "lineno", "function", "filename", "object", "traceback"

@@ -12,11 +12,10 @@ import sys
 import threading
 
 from clickhouse import ClickHouse, Cluster, shared_cluster
-from fleet import Fleet
+from fleet import IS_LONG, Fleet
 from harness import ALLOCSNAP, Skip, check, check_equal
 from test_questions import check_rows
 
-IS_LONG = int(os.environ.get("FLEET_HOSTS", "500")) > 50
 CUTS = 200 if IS_LONG else 12
 HOSTILE = ("'; DROP TABLE snapshot; --", "\\", "\\'", "'", "\"`{}", "a\nb\tc\r", "\x01\x1b[31m", "% _", "ü€😀", "x" * 65536,
            "{where}", "\\N", "${HOME}`id`", "ends\0here")

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """`fleet forget`: what it removes is as if it had never been indexed, or pushed."""
 import contextlib
-import os
 import sqlite3
 import time
 
 from chdb import Chdb
 from clickhouse import shared_cluster
-from fleet import Fleet
+from fleet import IS_LONG, Fleet
 from harness import Skip, check, check_equal
 
 KEPT = "host!=web-*"
@@ -105,7 +104,7 @@ def test_keep_is_refused_by_a_server_without_it(_large):
 
 def test_keep_removes_what_is_older(_large):
     """By the engine of a current version, when it merges parts: a snapshot's own row first, its other rows a week later."""
-    if int(os.environ.get("FLEET_HOSTS", "500")) <= 50:
+    if not IS_LONG:
         raise Skip("the long tests fetch libchdb")
     with contextlib.closing(Fleet("keep", "--hosts", 4, "--sites", 20, "--tracebacks", 1200, "--frames", 600)) as fleet:
         fleet.index()

@@ -11,10 +11,10 @@ import shutil
 import subprocess
 import time
 
-from fleet import Fleet, dump
+from fleet import IS_LONG, Fleet, dump
 from harness import ALLOCSNAP, Failure, check, check_equal
 
-KILLS = 100
+KILLS = 100 if IS_LONG else 24
 KILLS_OF_ONE = 4  # of one catalogue, before it is left in peace
 SMALL = ("--hosts", 100, "--sites", 20, "--tracebacks", 1200, "--frames", 600)  # 2,000 files
 

@@ -414,7 +414,9 @@ int main(int argc, char **argv)
 	for (long i = 0; i < WORKERS && !mode->is_alone; i++)
 		pthread_create(&thread, NULL, run_worker, (void *)(i + 1));
 	pthread_create(&thread, NULL, run_mode, (void *)mode);
-	usleep(10000); /* it has an arena of its own by now */
+	while (!rounds)
+		usleep(1000);
+	/* The thread has what it allocates at its begin by now. */
 	if (mode->round == round_seccomp)
 		enter_seccomp();
 	while (read(0, &byte, 1) == 1)

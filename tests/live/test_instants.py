@@ -29,6 +29,7 @@ def test_snapshots_are_instants_with_one_reader(_bench):
         check_instants(SNAPSHOTS // 4)
 
 
+@harness.long
 def test_snapshots_are_instants_without_return_probes(_bench):
     with environment("ALLOCSNAP_NO_UPROBE_RETURN"):
         check_instants(SNAPSHOTS // 4)
