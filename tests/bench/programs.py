@@ -10,8 +10,8 @@ time to attach is left out. Each round begins with another way. "unprofiled agai
 far a ratio can be trusted. Profilers that record every call are slow: they get a quarter of the work, compared with
 a quarter unprofiled, fewer rounds, and a limit of processor time; "> N" is a program that reached the limit.
 jemalloc's own profiler is compared with jemalloc without it. Needs root.
-Environment: BENCH_ROUNDS, the rounds of the ways that cost little (31); BENCH_PROGRAMS, names of programs;
-BENCH_WAYS=few, without the ways that take long; BENCH_PROGRESS.
+Environment: BENCH_ROUNDS, the rounds of the ways that cost little (31); BENCH_WORK, so many times as much work for them;
+BENCH_PROGRAMS, names of programs; BENCH_WAYS=few, without the ways that take long; BENCH_PROGRESS.
 """
 import atexit
 import contextlib
@@ -28,7 +28,7 @@ import peers  # pylint: disable=wrong-import-position
 import rounds  # pylint: disable=wrong-import-position
 import workloads  # pylint: disable=wrong-import-position
 
-WHOLE, PART = 4, 1
+WHOLE, PART = 4 * int(os.environ.get("BENCH_WORK", "1")), 1
 LIMIT_S = 15
 MANY, SOME, FEW = 31, 5, 2  # rounds
 SAMPLE = ("--sample", "512K")
