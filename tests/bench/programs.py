@@ -19,6 +19,7 @@ import json
 import os
 import pathlib
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -98,7 +99,7 @@ class Bench:
         self.samples = rounds.Samples()
         self.own = rounds.Samples()  # the profiler's own processor time over the target's
         self.told = rounds.Samples()  # the share of it that recording took, by the last snapshot
-        self.trap_ns = {}  # {way: the processor time that its traps alone took, by the last snapshot}
+        self.traps = rounds.Samples()  # the processor time that its traps alone took, by the last snapshot
         self.too_long = set()
         self.broken = {}
 
@@ -154,8 +155,8 @@ class Bench:
         with contextlib.suppress(KeyError, TypeError):
             shown = json.loads(done.stdout)
             self.told.add(way.name, shown["cost"]["share"])
-            self.trap_ns[way.name] = sum(shown["counters"][f"{kind}_traps"] * shown["cost"].get(f"{kind}_trap_ns", 0)
-                                         for kind in ("entry", "stepped", "return"))
+            self.traps.add(way.name, sum(shown["counters"][f"{kind}_traps"] * shown["cost"].get(f"{kind}_trap_ns", 0)
+                                         for kind in ("entry", "stepped", "return")))
 
     def run(self, present):
         rounds.in_turns(self.samples, {way.name: lambda nr, way=way: self.measure(way, nr)
@@ -178,14 +179,14 @@ class Bench:
         return f"{told:.0%} ({1 - 1 / slowdown:.0%})"
 
     def over_traps(self, way):
-        """The cost of recording, for each second that its traps alone take."""
-        recorded, plain = self.samples.median(way.name), self.samples.median(way.base)
-        if not recorded or not plain or not self.trap_ns.get(way.name):
-            return "-"
-        return rounds.number((recorded - plain) / self.trap_ns[way.name])
+        """The cost of recording, for each second that its traps alone take: the median of the rounds."""
+        found = [(recorded - plain) / traps for recorded, plain, traps in
+                 zip(self.samples.of.get(way.name, []), self.samples.of.get(way.base, []), self.traps.of.get(way.name, []))
+                 if recorded and plain and traps]
+        return rounds.number(statistics.median(found)) if found else "-"
 
     def raw(self):
-        return {"ns": self.samples.of, "own": self.own.of, "told": self.told.of,
+        return {"ns": self.samples.of, "own": self.own.of, "told": self.told.of, "traps": self.traps.of,
                 "too_long": sorted(self.too_long), "broken": self.broken}
 
 
