@@ -52,7 +52,7 @@ obj  = $(patsubst %.c,$(OUT)/%.o,$(1))
 LIB     := $(OUT)/liballocsnap.a
 COLLECT := $(OUT)/liballocsnap-collect.a
 APP     := $(OUT)/liballocsnap-app.a
-SKEL    := $(OUT)/allocsnap.skel.h
+SKEL    := .output/allocsnap.skel.h
 BIN     := $(if $(SAN),$(OUT)/allocsnap,allocsnap)
 SAMPLER := $(OUT)/liballocsnap-sampler.so
 SAMPLERS := $(SAMPLER) $(OUT)/liballocsnap-sampler-new.so
@@ -87,25 +87,25 @@ demo:			## install what is missing, then record a live sqlite3 and find a C++ le
 	$(Q)$(MAKE) -j$$(nproc) all $(OUT)/answers/shopcache
 	$(Q)SHOPCACHE=$(OUT)/answers/shopcache scripts/demo.sh
 
-# ---- BPF: objects, linked into one, and its skeleton ----
+# ---- BPF: objects, linked into one, and its skeleton; sanitized builds have the same ----
 
-$(OUT)/bpf/%.bpf.o: bpf/%.bpf.c | $(OUT)/bpf
+.output/bpf/%.bpf.o: bpf/%.bpf.c | .output/bpf
 	$(call msg,CLANG,$@)
 	$(Q)$(CLANG) $(BPF_CFLAGS) -MMD -MP -MF $(@:.o=.d) -MT $@ -c $< -o $@
 	$(Q)$(STRIP) -g $@
 
-$(OUT)/allocsnap.bpf.o: $(patsubst bpf/%.bpf.c,$(OUT)/bpf/%.bpf.o,$(BPF_SRC))
+.output/allocsnap.bpf.o: $(patsubst bpf/%.bpf.c,.output/bpf/%.bpf.o,$(BPF_SRC))
 	$(call msg,GEN-OBJ,$@)
 	$(Q)$(BPFTOOL) gen object $@ $^
 
-$(SKEL): $(OUT)/allocsnap.bpf.o
+$(SKEL): .output/allocsnap.bpf.o
 	$(call msg,GEN-SKEL,$@)
 	$(Q)$(BPFTOOL) gen skeleton $< name allocsnap_bpf >$@
 
 # ---- C ----
 
 $(call obj,$(COLLECT_SRC)): | $(SKEL)
-$(call obj,$(COLLECT_SRC)): ALL_CFLAGS += -I$(OUT)
+$(call obj,$(COLLECT_SRC)): ALL_CFLAGS += -I$(dir $(SKEL))
 
 # The page is in the program as it was built; `make` needs no tools for it.
 $(OUT)/src/report/report_page.o: src/report/page/page.html
@@ -160,7 +160,7 @@ $(INJECTED): src/sampler/injected.c src/sampler/injected_hooks.S $(wildcard src/
 $(OUT)/src/collect/inject/injected_file.o: $(INJECTED)
 $(OUT)/src/collect/inject/injected_file.o: ALL_CFLAGS += -Wa,-I$(OUT)
 
-$(OUT)/bpf:
+.output/bpf:
 	$(Q)mkdir -p $@
 
 arrows: $(LIB)		## the includes are those of scripts/arrows, docs/rules.md names what there is
@@ -175,7 +175,7 @@ prose:			## count what scripts/prose.py finds in comments and documents, and nam
 
 include scripts/install.mk
 
-sizes: $(OUT)/allocsnap.bpf.o	## the longest files and functions, the deepest BPF stacks; fails above their limits
+sizes: .output/allocsnap.bpf.o	## the longest files and functions, the deepest BPF stacks; fails above their limits
 	$(Q)scripts/sizes.sh
 	$(Q)scripts/check-bpf-stack.py $<
 
@@ -187,4 +187,4 @@ help:			## this list
 
 include tests/tests.mk
 
--include $(shell find $(OUT) -type f -name '*.d' 2>/dev/null)
+-include $(shell find $(OUT) .output/bpf -type f -name '*.d' 2>/dev/null)

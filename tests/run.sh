@@ -15,7 +15,7 @@ trap 'rm -rf "$logs"' EXIT
 orders='' san_orders='' san_tests='' rounds='' fleet_hosts='' formats='' inject='INJECT_ARGS=--long' unit_modes=all san_modes=all
 if [ "$tier" = check ]; then
 	orders=30000 san_orders=3000 san_tests="UNIT_ARGS=\"--filter '!(estimates/*)'\""
-	rounds=75 fleet_hosts=50 formats=--quick inject='' unit_modes=rest san_modes=one
+	rounds=75 fleet_hosts=25 formats=--quick inject='' unit_modes=rest san_modes=one
 fi
 
 # sum LOG WORD…: adds up the numbers in the log that match; prints nothing if there are none

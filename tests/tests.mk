@@ -46,7 +46,7 @@ $(OUT)/tests/unit/%.o: ALL_CFLAGS += $(addprefix -I,tests/unit $(wildcard tests/
 $(OUT)/tests/fake_bpf/%.o: ALL_CFLAGS += -Itests/fake_bpf -Ibpf
 
 # This one includes the BPF skeleton.
-$(OUT)/tests/unit/collect/own_links.o: ALL_CFLAGS += -I$(OUT)
+$(OUT)/tests/unit/collect/own_links.o: ALL_CFLAGS += -I$(dir $(SKEL))
 $(OUT)/tests/unit/collect/own_links.o: | $(SKEL)
 
 $(OUT)/unit: $(call obj,$(UNIT_SRC)) $(APP) $(COLLECT) $(LIB) | $(SAMPLERS)

@@ -38,7 +38,7 @@ bench-rows: $(BIN)	## rows of snapshots of real programs (as root)
 bench-first-stack: $(BENCH)/first_stack	## how long new code has no complete tracebacks (as root)
 	$(Q)$(BENCH)/first_stack
 
-$(OUT)/tests/bench/first_stack.o: ALL_CFLAGS += -I$(OUT) -fomit-frame-pointer
+$(OUT)/tests/bench/first_stack.o: ALL_CFLAGS += -I$(dir $(SKEL)) -fomit-frame-pointer
 $(OUT)/tests/bench/first_stack.o: | $(SKEL)
 $(BENCH)/first_stack: $(OUT)/tests/bench/first_stack.o $(COLLECT) $(LIB)
 	$(call msg,LINK,$@)
@@ -78,7 +78,7 @@ $(addsuffix .skel.h,$(BENCH_BPF)): %.skel.h: %.bpf.o
 	$(call msg,GEN-SKEL,$@)
 	$(Q)$(BPFTOOL) gen skeleton $< name $(*F)_bpf >$@
 
-$(OUT)/tests/bench/walk.o: ALL_CFLAGS += -I$(OUT) -I$(BENCH)
+$(OUT)/tests/bench/walk.o: ALL_CFLAGS += -I$(dir $(SKEL)) -I$(BENCH)
 $(OUT)/tests/bench/walk.o: | $(SKEL) $(BENCH)/walk.skel.h
 $(BENCH)/walk: $(OUT)/tests/bench/walk.o $(COLLECT) $(LIB)
 	$(call msg,LINK,$@)

@@ -219,6 +219,7 @@ def test_doctor_describes_python_whose_objects_would_be_recorded(bench):
     check({"python-heap", "older-memory"} <= unseen(process) and "python-objects" not in unseen(process), unseen(process))
 
 
+@harness.long
 def test_doctor_describes_node(bench):
     """node is large, so the packages for the tests do not include it."""
     if not kinds.installed("node"):

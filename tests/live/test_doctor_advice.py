@@ -84,6 +84,7 @@ def test_advice_each_blind_spot_is_followed_or_has_a_reason(_bench):
 
 # ---- programs of C ---------------------------------------------------------------------------------
 
+@harness.long
 def test_advice_a_build_with_symbols_or_dynamic(bench):
     bare = started(bench, [compiled(bench, "bare", "-static", "-s")])
     check_advice(bench, bare.pid, "no-allocator", "symbol table (not stripped)", "linked dynamically")

@@ -78,6 +78,7 @@ def test_leaks_of_recorded_snapshots_are_the_same(bench):
     check_equal({verdict for verdict, _, _ in rows_of(single)} - {"may-leak"}, set(), "verdicts by one snapshot")
 
 
+@long
 def test_leaks_begin_anew_when_traces_are_cleared(bench):
     grow = bench.workload("grow", "60")
     folder = bench.path("kept")
@@ -92,6 +93,7 @@ def test_leaks_begin_anew_when_traces_are_cleared(bench):
     check(verdict == "leaks" and "grow_here" in functions, f"first: {verdict} {functions}")
 
 
+@long
 def test_leaks_report_that_the_process_ended_early(bench):
     grow = bench.workload("grow", "60")
     leaks = bench.start([ALLOCSNAP, "leaks", str(grow.pid), "--for", "12s"])

@@ -89,6 +89,7 @@ def test_record_pushes_with_few_rights(bench):
     check_equal(recorder.stderr().count("lost+found: Permission denied: left out"), 1, "warnings")
 
 
+@long
 def test_record_pushes_under_the_unit(bench):
     """With the user, capabilities, limits, mounts, system calls and address families of the unit and of its drop-in."""
     path = unit_file.write(bench, "/usr/bin")
@@ -156,6 +157,7 @@ def test_record_waits_for_another_pusher(bench):
     check_equal(out, "0 pushed\n", "nothing is left")
 
 
+@long
 def test_record_notices_that_its_pushes_ended(bench):
     endpoint = Endpoint()
     recorder, _, metrics = start(bench, endpoint)

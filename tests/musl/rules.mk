@@ -16,7 +16,7 @@ test-musl: $(MUSL_OK)	## compile every source with musl's headers
 	$(Q)echo "musl: $(words $^) passed, 0 failed, 0 skipped"
 
 $(filter $(MUSL)/src/collect/%,$(MUSL_OK)): | $(SKEL)
-$(filter $(MUSL)/src/collect/%,$(MUSL_OK)): MUSL_CFLAGS += -I$(OUT)
+$(filter $(MUSL)/src/collect/%,$(MUSL_OK)): MUSL_CFLAGS += -I$(dir $(SKEL))
 
 $(MUSL_OK): $(MUSL)/%.ok: %.c VERSION | $(MUSL)/include
 	$(call msg,MUSL-CC,$@)

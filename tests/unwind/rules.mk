@@ -22,7 +22,7 @@ $(UNWIND)/against_%:
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $^ $(LIB_LIBS) -o $@
 
-$(OUT)/tests/unwind/against_bpf.o: ALL_CFLAGS += -I$(OUT)
+$(OUT)/tests/unwind/against_bpf.o: ALL_CFLAGS += -I$(dir $(SKEL))
 $(OUT)/tests/unwind/against_bpf.o: | $(SKEL)
 $(UNWIND)/against_bpf: $(OUT)/tests/unwind/against_bpf.o $(COLLECT) $(LIB)
 	$(call msg,LINK,$@)
