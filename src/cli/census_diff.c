@@ -155,7 +155,6 @@ static int put_share(FILE *out, const char *name, uint64_t old, uint64_t new)
 	return put_line(out, "  %-14s %11s  now %s", name, CHANGE(minus(new, old)), SIZE(new));
 }
 
-
 struct class_change {
 	size_t class;
 	const struct census_class *old, *new;
