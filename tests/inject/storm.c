@@ -409,8 +409,10 @@ int main(int argc, char **argv)
 	if (!mode->name)
 		errx(2, "which mode?");
 	argument = argv[2];
-	if (mode->round == round_seccomp)
+	if (mode->round == round_seccomp) {
 		mallopt(M_ARENA_MAX, 1); /* that of brk */
+		mallopt(M_TOP_PAD, 4 << 20); /* it has its final size at once: mappings are compared */
+	}
 	for (long i = 0; i < WORKERS && !mode->is_alone; i++)
 		pthread_create(&thread, NULL, run_worker, (void *)(i + 1));
 	pthread_create(&thread, NULL, run_mode, (void *)mode);
