@@ -335,10 +335,9 @@ int BPF_KPROBE(python_heap)
 		cost_end(thread, trap_at_entry(cookie));
 	} else {
 		cost_begin(thread);
-		if (thread) {
-			thread->caller = (struct caller){ PT_REGS_IP(ctx), PT_REGS_SP(ctx), PT_REGS_FP(ctx), CALLER_PYTHON };
+		python_note_place(ctx, thread, CALLER_RETURN);
+		if (thread)
 			call_end(thread, cookie, PT_REGS_RC(ctx));
-		}
 		cost_end(thread, TRAP_RETURN);
 	}
 	return stays;

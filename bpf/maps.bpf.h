@@ -21,7 +21,6 @@
  *	bystander_traps  enum trap             number, per CPU       3                probes          loader
  *	admissions       enum admission_place  scratch, per CPU      3                programs        programs
  *
- *	python_processes memory                struct python_process * 4096          loader, probes  both
  *	python_codes     python_code_key       struct python_code_known * 256 Ki     probes          both
  *	python_code_records  ring buffer       struct python_code_record * 4 Ki      probes          loader
  *	python_code_cache    hash of address   struct python_code_cached * 1         probes          probes
@@ -45,7 +44,6 @@
  *	tracebacks      the block is recorded without a traceback (tracebacks_dropped)
  *	mapping_starts  the mapping is not recorded (blocks_dropped)
  *	doorbell        nothing is lost: it only wakes the loader, which reads `processes`
- *	python_processes the loader refuses Python's view of the process
  *	python_codes, python_code_records  frames of the code object have no name (python_codes_missing)
  *	unwind_objects, unwind_slabs  the file has no table (unwind_tables_missing)
  *	unwind_places, unwind_cache, python_code_cache   old entries are replaced
@@ -100,12 +98,22 @@ struct python_run {
 	__u64 left;  /* more frames are not read */
 };
 
-/* The frame of Python code that was read last. */
+/* The window of a walk over frames of Python code. */
 struct python_window {
-	__u64 last; /* its address; 0: none */
-	__u64 at;   /* its place in the window, in bytes */
+	__u64 last; /* the frame that was looked at last; 0: none */
+	__u64 room; /* frames that begin in so many bytes of the window are there as a whole */
 	__u64 end;  /* the walk ends there; 0: with the last one */
 	__u64 salt; /* of code_cache_key() */
+	__u64 ended_nr; /* struct python_process: code_ended_nr */
+};
+
+/*
+ * A code object in front of the map python_codes: in a cache that all processes share, as an entry of the rule cache
+ * (check is key ^ known), and in the state of a thread (code_find()).
+ */
+struct python_code_cached {
+	__u64 check;
+	__u64 known; /* id << 32 | first_traceable */
 };
 
 /* Scratch memory for a stack walk. */
@@ -122,10 +130,12 @@ struct walk {
 	__u64 is_junk;	  /* the address found is not in code */
 	struct python_run run; /* of a traceback with frames of both */
 	struct python_window frames; /* of Python code, in window */
+	__u64 thread_state; /* CPython's of the thread at this place; 0: not read yet; STATE_NONE */
+	struct python_code_cached met[1 << PYTHON_MET_SHIFT]; /* code objects that the thread has met */
 	__u64 word;	    /* the word read last */
 	__u64 window_start; /* the stack address of window[0] */
 	__u64 window_words; /* valid words in window */
-	__u64 window[WINDOW_WORDS + 1]; /* only the verifier needs the last word */
+	__u64 window[WINDOW_WORDS + 16]; /* only the verifier needs the last 16 */
 };
 
 #define UNWIND_CACHE_SHIFT 16
@@ -138,15 +148,6 @@ struct walk {
 struct unwind_cached {
 	__u64 check; /* key ^ rule */
 	__u64 rule;  /* or UNWIND_MISS() */
-};
-
-/*
- * A code object in front of the map python_codes, as an entry of the rule cache: check is key ^ known. All processes share
- * the cache.
- */
-struct python_code_cached {
-	__u64 check;
-	__u64 known; /* id << 32 | first_traceable */
 };
 
 /* The latest free of a thread. An allocator that wraps another one passes the free on to it. */
@@ -322,14 +323,6 @@ struct {
 	__type(key, struct unwind_file);
 	__type(value, struct unwind_object);
 } unwind_objects SEC(".maps") __weak;
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, PROCESSES_MAX);
-	__type(key, __u64);
-	__type(value, struct python_process);
-} python_processes SEC(".maps") __weak;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

@@ -61,13 +61,13 @@ __weak __noinline int python_create(struct thread *thread, __u64 object)
 
 	if (!process || !is_recording(process))
 		return 0;
-	python = python_of(process);
-	if (!thread || !python) {
-		process_count_loss(process, python ? LOSS_threads_dropped : LOSS_python_calls_early);
+	python = &process->python;
+	if (!thread || !knows_python(process)) {
+		process_count_loss(process, knows_python(process) ? LOSS_threads_dropped : LOSS_python_calls_early);
 		return 0;
 	}
 	python_begin(process, thread);
-	settle_first(process, python);
+	settle_first(process, thread);
 	address = block_of_object(&python->offsets, object);
 	if (address)
 		address -= python->hook_head;
@@ -85,7 +85,7 @@ static __always_inline int enter_creation(struct pt_regs *ctx, struct thread *th
 
 	if (row >= PYTHON_CALLS_MAX)
 		return 0;
-	python_note_place(ctx, thread);
+	python_note_place(ctx, thread, CALLER_EXACT);
 	if (argument_value(ctx, &python_calls[row].pointer, &object))
 		return python_lose(thread);
 	return python_create(thread, object);

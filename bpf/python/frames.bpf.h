@@ -38,12 +38,10 @@ static __always_inline __u32 read_half(__u64 address)
 	return half;
 }
 
-/* NULL: its CPython is not known, or not known yet. */
-static __always_inline struct python_process *python_of(const struct process *process)
+/* Whether process->python is that of its memory: none may be known, or none yet. */
+static __always_inline bool knows_python(const struct process *process)
 {
-	__u64 memory = process->memory;
-
-	return bpf_map_lookup_elem(&python_processes, &memory);
+	return *(const volatile __u64 *)&process->python.memory == process->memory;
 }
 
 /* ---- code objects ---- */
@@ -99,15 +97,15 @@ static __always_inline void code_copy(const struct python_offsets *offsets, cons
 } while (0)
 
 /* Tells the loader of a code object. 0, or an error: no room. A global function, so that the verifier checks it once. */
-__weak __noinline int code_tell(__u64 address, __u64 memory, __u32 id)
+__weak __noinline int code_tell(struct python_process *python, __u64 address, __u32 id)
 {
-	const struct python_code_key key = { address, memory };
-	struct python_process *python = bpf_map_lookup_elem(&python_processes, &key.memory);
 	struct python_code_record *record;
+	struct python_code_key key;
 	__u64 bytes;
 
 	if (!python)
 		return -ENOENT;
+	key = (struct python_code_key){ address, python->memory };
 	bytes = read_word(read_word(address + python->offsets.code_lines) + python->offsets.bytes_length);
 	if (bytes <= PYTHON_LINES_SMALL)
 		CODE_TELL(PYTHON_LINES_SMALL);
@@ -126,7 +124,7 @@ static __always_inline long code_note(const struct python_code_key *key, struct 
 
 	if (!is_there && python->code_nr >= *(volatile __u64 *)&python_codes_most)
 		return -ENOSPC;
-	err = code_tell(key->address, key->memory, new->id);
+	err = code_tell(python, key->address, new->id);
 	err = err ?: bpf_map_update_elem(&python_codes, key, new, BPF_ANY);
 	if (err || is_there)
 		return err;
@@ -185,8 +183,9 @@ static __noinline int code_set_mark(__u64 address)
 }
 
 /* Looks into the map, and tells the loader of a code object that is not there. Returns id << 32 | first_traceable. */
-static __noinline __u64 code_find_or_tell(struct process *process, struct python_process *python, __u64 address)
+static __always_inline __u64 code_find_or_tell(struct process *process, __u64 address)
 {
+	struct python_process *python = &process->python;
 	struct python_code_key key = { address, process->memory };
 	const struct python_code_known *known = bpf_map_lookup_elem(&python_codes, &key);
 	struct python_code_known new = { PYTHON_CODE_UNKNOWN, 0, resumed_ns(process) };
@@ -204,17 +203,17 @@ static __noinline __u64 code_find_or_tell(struct process *process, struct python
 }
 
 /* As code_find_or_tell(), with the cache. An entry that two programs write at once fits no key. */
-static __always_inline __u64 code_find(struct process *process, struct python_process *python, __u64 salt, __u64 address)
+static __noinline __u64 code_find_cached(struct process *process, __u64 key, __u64 address)
 {
-	__u64 key = code_cache_key(salt, address), known;
 	struct python_code_cached *cached = code_cached(key);
+	__u64 known;
 
 	if (cached) {
 		known = *(volatile __u64 *)&cached->known;
 		if ((*(volatile __u64 *)&cached->check ^ known) == key)
 			return known;
 	}
-	known = code_find_or_tell(process, python, address);
+	known = code_find_or_tell(process, address);
 	if (cached && known >> 32 != PYTHON_CODE_UNKNOWN) {
 		cached->known = known;
 		cached->check = key ^ known;
@@ -222,12 +221,28 @@ static __always_inline __u64 code_find(struct process *process, struct python_pr
 	return known;
 }
 
+/*
+ * Returns id << 32 | first_traceable. The code objects that the thread has met last are in its own state, which is nearer
+ * than the cache. Entries from before a code object ended do not count.
+ */
+static __always_inline __u64 code_find(struct process *process, struct walk *walk, __u64 address)
+{
+	__u64 key = code_cache_key(walk->frames.salt, address), check = key ^ walk->frames.ended_nr, known;
+	struct python_code_cached *met = &walk->met[key >> (64 - PYTHON_MET_SHIFT)];
+
+	if (met->check == check)
+		return met->known;
+	known = code_find_cached(process, key, address);
+	if (known >> 32 != PYTHON_CODE_UNKNOWN)
+		*met = (struct python_code_cached){ check, known };
+	return known;
+}
+
 /* Its memory is about to be freed. */
-static __always_inline void code_retire(const struct process *process, __u64 address)
+static __always_inline void code_retire(struct process *process, __u64 address)
 {
 	struct python_code_key key = { address, process->memory };
 	struct python_code_cached *cached;
-	struct python_process *python;
 	int err;
 
 	if (!code_may_be_known(address))
@@ -239,9 +254,8 @@ static __always_inline void code_retire(const struct process *process, __u64 add
 	if (err)
 		return;
 	__sync_fetch_and_sub(&python_codes_held, 1);
-	python = bpf_map_lookup_elem(&python_processes, &key.memory);
-	if (python)
-		__sync_fetch_and_sub(&python->code_nr, 1);
+	__sync_fetch_and_sub(&process->python.code_nr, 1);
+	__sync_fetch_and_add(&process->python.code_ended_nr, 1);
 }
 
 /* ---- the walk ---- */
@@ -249,8 +263,8 @@ static __always_inline void code_retire(const struct process *process, __u64 add
 #define SPECIFIC_FIRST 0x310 /* of glibc's struct pthread: pairs of words, of which the second is the value */
 #define SPECIFIC_NR 32
 
-/* The thread state, as pthread_getspecific() gives it to PyGILState_GetThisThreadState(). 0: the thread has none. */
-static __always_inline __u64 python_thread_state(const struct python_process *python)
+/* As pthread_getspecific() gives it to PyGILState_GetThisThreadState(). */
+static __always_inline __u64 thread_state_read(const struct python_process *python)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u32 key = read_half(python->tss_key);
@@ -258,10 +272,19 @@ static __always_inline __u64 python_thread_state(const struct python_process *py
 	return key < SPECIFIC_NR ? read_word(task->thread.fsbase + SPECIFIC_FIRST + 16 * (__u64)key + 8) : 0;
 }
 
+#define STATE_NONE 1 /* struct walk: it is known that the thread has none */
+
+/* The thread state, which is read once at each place. 0: the thread has none. */
+static __always_inline __u64 python_thread_state(struct walk *walk, const struct python_process *python)
+{
+	if (!walk->thread_state)
+		walk->thread_state = thread_state_read(python) ?: STATE_NONE;
+	return walk->thread_state & ~(__u64)STATE_NONE;
+}
+
 struct python_walk {
 	struct walk *walk;
 	struct process *process;
-	struct python_process *python;
 	__u64 frame; /* the next one */
 };
 
@@ -271,8 +294,9 @@ struct python_walk {
 /* The window has no frames yet. */
 static __always_inline void python_walk_begin(struct walk *walk, const struct process *process, __u64 end)
 {
-	walk->window_words = 0;
-	walk->frames = (struct python_window){ .end = end, .salt = code_salt(process) };
+	walk->frames = (struct python_window){
+		.end = end, .salt = code_salt(process), .ended_nr = process->python.code_ended_nr,
+	};
 }
 
 /*
@@ -289,42 +313,38 @@ static __noinline int frames_read(struct walk *walk, __u64 frame, __u64 bytes, _
 		below = WINDOW_BYTES - FRAME_BYTES;
 	bytes += below;
 	barrier_var(bytes);
-	walk->window_words = 0;
+	walk->frames.room = 0;
 	if (bytes > WINDOW_BYTES || bpf_probe_read_user(walk->window, bytes, (void *)(frame - below)))
 		return -1;
 	walk->window_start = frame - below;
-	walk->window_words = bytes / 8;
+	walk->frames.room = below + 1;
 	return 0;
 }
 
-/* Brings a frame into the window. */
-static __always_inline bool python_frame_read(struct python_walk *walk, __u64 frame)
+/* The frame in the window; brought there if it is not. NULL: it cannot be read, or there is none. */
+static __always_inline const char *frame_find(struct walk *walk, const struct python_offsets *offsets, __u64 frame)
 {
-	__u64 bytes = walk->python->offsets.frame_bytes, at = frame - walk->walk->window_start;
+	__u64 at = frame - walk->window_start;
 
-	if (at >= WINDOW_BYTES || at + bytes > 8 * walk->walk->window_words) {
-		if (frame & 7 || frames_read(walk->walk, frame, bytes, walk->walk->frames.last))
-			return false;
-		at = frame - walk->walk->window_start;
+	if (at >= walk->frames.room || at & 7) {
+		if (!frame || frame & 7 || frames_read(walk, frame, offsets->frame_bytes, walk->frames.last))
+			return NULL;
+		at = frame - walk->window_start;
 	}
-	walk->walk->frames.last = frame;
-	walk->walk->frames.at = at;
-	return !(frame & 7);
+	walk->frames.last = frame;
+	return (const char *)walk->window + (at & (WINDOW_BYTES - 8));
 }
 
-/* A word of the frame that was read last. */
-static __always_inline __u64 frame_word(const struct python_walk *walk, __u32 offset)
+/* Words begin at multiples of their size, and a frame's lie in its first FRAME_BYTES. */
+static __always_inline __u64 frame_word(const char *frame, __u32 offset)
 {
-	return *(const __u64 *)((const char *)walk->walk->window + ((walk->walk->frames.at + offset) & (WINDOW_BYTES - 8)));
+	return *(const __u64 *)(frame + (offset & (FRAME_BYTES - 8)));
 }
 
 /* 0 where frames are objects. */
-static __always_inline __u32 frame_owner(const struct python_walk *walk)
+static __always_inline __u32 frame_owner(const char *frame, __u32 offset)
 {
-	__u32 offset = walk->python->offsets.frame_owner;
-
-	return offset == PYTHON_NO_OFFSET ?
-		       0 : *((const unsigned char *)walk->walk->window + ((walk->walk->frames.at + offset) & (WINDOW_BYTES - 1)));
+	return offset == PYTHON_NO_OFFSET ? 0 : *(const unsigned char *)(frame + (offset & (FRAME_BYTES - 1)));
 }
 
 static __always_inline void frame_add(struct traceback *traceback, __u64 word)
@@ -335,41 +355,70 @@ static __always_inline void frame_add(struct traceback *traceback, __u64 word)
 		traceback->pc[nr] = word;
 }
 
-/* Adds the frame in the window, unless tracemalloc would not see it. */
-static __always_inline void frame_take(struct python_walk *walk)
+/* Adds the frame, unless tracemalloc would not see it. */
+static __always_inline void frame_take(struct walk *walk, struct process *process, const char *frame)
 {
-	const struct python_offsets *offsets = &walk->python->offsets;
-	__u64 code = frame_word(walk, offsets->frame_code) & offsets->code_mask;
-	__u64 instruction = frame_word(walk, offsets->frame_instruction), known;
-	__u32 owner = frame_owner(walk);
+	const struct python_offsets *offsets = &process->python.offsets;
+	__u64 code = frame_word(frame, offsets->frame_code) & offsets->code_mask;
+	__u64 instruction = frame_word(frame, offsets->frame_instruction), known;
+	__u32 owner = frame_owner(frame, offsets->frame_owner);
 	__s64 at = (__s32)instruction;
 
 	if (owner >= offsets->owner_shim)
 		return;
-	known = code_find(walk->process, walk->python, walk->walk->frames.salt, code);
+	known = code_find(process, walk, code);
 	if (offsets->instruction_kind == PYTHON_POINTER) {
 		at = (__s64)(instruction - code - offsets->code_instructions) >> 1;
 		if (owner != offsets->owner_generator && at < (__s32)known)
 			return; /* it is not complete */
 	}
 	if (known >> 32 == PYTHON_CODE_UNKNOWN)
-		__sync_fetch_and_add(&walk->process->loss[LOSS_python_codes_missing], 1);
-	frame_add(&walk->walk->traceback, PYTHON_FRAME_WORD(known >> 32, at));
+		__sync_fetch_and_add(&process->loss[LOSS_python_codes_missing], 1);
+	frame_add(&walk->traceback, PYTHON_FRAME_WORD(known >> 32, at));
 }
 
+#define FRAMES_AT_ONCE 8
+
+/* Adds some frames: a call of this function costs as much as one of them. Returns whether these were the last ones. */
 static long python_walk_step(__u32 nr, void *data)
 {
-	struct python_walk *walk = data;
+	struct python_walk *steps = data;
+	struct process *process = steps->process;
+	struct walk *walk = steps->walk;
+	__u64 next = steps->frame;
+	const char *frame;
 
-	if (!walk->frame || walk->frame == walk->walk->frames.end)
-		return 1;
-	if (!python_frame_read(walk, walk->frame)) {
-		__sync_fetch_and_add(&walk->process->loss[LOSS_python_frames_broken], 1);
-		return 1;
+#pragma GCC unroll 8
+	for (int i = 0; i < FRAMES_AT_ONCE; i++) {
+		if (next == walk->frames.end)
+			goto ends;
+		frame = frame_find(walk, &process->python.offsets, next);
+		if (!frame)
+			goto breaks;
+		next = frame_word(frame, process->python.offsets.frame_back);
+		frame_take(walk, process, frame);
 	}
-	walk->frame = frame_word(walk, walk->python->offsets.frame_back);
-	frame_take(walk);
+	steps->frame = next;
 	return 0;
+breaks:
+	if (next)
+		__sync_fetch_and_add(&process->loss[LOSS_python_frames_broken], 1);
+ends:
+	steps->frame = next;
+	return 1;
+}
+
+/* Adds frames until there are no more, or about `most`. Returns how many were looked at. */
+static __always_inline __u32 frames_walk(struct python_walk *steps, __u64 end, __u32 most)
+{
+	struct traceback *traceback = &steps->walk->traceback;
+	__u32 rounds;
+
+	python_walk_begin(steps->walk, steps->process, end);
+	rounds = bpf_loop((most + FRAMES_AT_ONCE - 1) / FRAMES_AT_ONCE, python_walk_step, steps, 0);
+	if (traceback->total_nframe > FRAMES_MOST)
+		traceback->total_nframe = FRAMES_MOST;
+	return rounds * FRAMES_AT_ONCE;
 }
 
 /* The innermost frame of a thread, or 0. */
@@ -397,11 +446,9 @@ __weak __noinline int python_traceback_take(struct walk *walk, struct process *p
 	traceback->by_tables = true;
 	traceback->guessed[0] = traceback->guessed[1] = traceback->exact[0] = traceback->exact[1] = 0;
 	traceback->total_nframe = 0;
-	steps.python = python_of(process);
-	if (steps.python) {
-		python_walk_begin(walk, process, 0);
-		steps.frame = frame_first(steps.python, python_thread_state(steps.python));
-		bpf_loop(FRAMES_MOST, python_walk_step, &steps, 0);
+	if (knows_python(process)) {
+		steps.frame = frame_first(&process->python, python_thread_state(walk, &process->python));
+		frames_walk(&steps, 0, FRAMES_MOST);
 	}
 	if (!traceback->total_nframe) /* a thread without Python code: tracemalloc has one unknown frame */
 		frame_add(traceback, PYTHON_FRAME_WORD(PYTHON_CODE_UNKNOWN, 0));

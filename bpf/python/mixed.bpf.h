@@ -43,24 +43,23 @@ static __always_inline __u64 run_word(struct python_walk *walk, __u64 address)
 static long run_end_step(__u32 nr, void *data)
 {
 	struct python_walk *walk = data;
-	const struct python_offsets *offsets = &walk->python->offsets;
+	const struct python_offsets *offsets = &walk->process->python.offsets;
+	const char *frame = frame_find(walk->walk, offsets, walk->frame);
 
-	if (!walk->frame)
-		return 1;
-	if (!python_frame_read(walk, walk->frame)) {
+	if (!frame) {
 		walk->frame = 0;
 		return 1;
 	}
-	if (frame_owner(walk) >= offsets->owner_shim)
+	if (frame_owner(frame, offsets->frame_owner) >= offsets->owner_shim)
 		return 1;
-	walk->frame = frame_word(walk, offsets->frame_back);
+	walk->frame = frame_word(frame, offsets->frame_back);
 	return 0;
 }
 
 /* Finds where the run ends that begins with run->frame, and its entry. */
 static __always_inline void run_find(struct python_walk *walk, struct python_run *run)
 {
-	const struct python_offsets *offsets = &walk->python->offsets;
+	const struct python_offsets *offsets = &walk->process->python.offsets;
 
 	if (has_cframes(offsets)) {
 		run->entry = run->link;
@@ -84,14 +83,13 @@ __weak __noinline int mixed_begin(struct walk *walk, struct process *process)
 		return 0;
 	run = &walk->run;
 	*run = (struct python_run){ .left = MIXED_FRAMES_MOST };
-	steps.python = python_of(process);
-	state = steps.python ? python_thread_state(steps.python) : 0;
+	state = knows_python(process) ? python_thread_state(walk, &process->python) : 0;
 	if (!state)
 		return 0;
 	python_walk_begin(walk, process, 0);
-	run->frame = frame_first(steps.python, state);
-	if (has_cframes(&steps.python->offsets))
-		run->link = read_word(state + steps.python->offsets.tstate_frame);
+	run->frame = frame_first(&process->python, state);
+	if (has_cframes(&process->python.offsets))
+		run->link = read_word(state + process->python.offsets.tstate_frame);
 	run_find(&steps, run);
 	return 0;
 }
@@ -104,7 +102,7 @@ static __always_inline void clear_bit(__u64 bits[2], __u32 nr)
 /* The frame behind a run: with an entry among the frames that one is not of Python code. */
 static __always_inline __u64 behind_run(struct python_walk *walk, const struct python_run *run)
 {
-	const struct python_offsets *offsets = &walk->python->offsets;
+	const struct python_offsets *offsets = &walk->process->python.offsets;
 
 	return has_cframes(offsets) ? run->end : run_word(walk, run->end + offsets->frame_back);
 }
@@ -122,8 +120,7 @@ __weak __noinline int mixed_take_run(struct walk *walk, struct process *process,
 	if (!walk || !process)
 		return 0;
 	run = &walk->run;
-	steps.python = python_of(process);
-	if (!steps.python)
+	if (!knows_python(process))
 		return 0;
 	nr = walk->traceback.total_nframe;
 	if (nr < TRACEBACK_LIMIT_MAX && !is_rest) {
@@ -131,8 +128,8 @@ __weak __noinline int mixed_take_run(struct walk *walk, struct process *process,
 		clear_bit(walk->traceback.exact, nr);
 	}
 	steps.frame = run->frame;
-	python_walk_begin(walk, process, is_rest ? 0 : run->end);
-	run->left -= bpf_loop(run->left, python_walk_step, &steps, 0);
+	nr = frames_walk(&steps, is_rest ? 0 : run->end, run->left);
+	run->left -= nr < run->left ? nr : run->left;
 	run->frame = !is_rest && run->end && steps.frame == run->end ? behind_run(&steps, run) : 0;
 	run->entry = run->end = 0;
 	if (run->frame)

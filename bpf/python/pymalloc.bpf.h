@@ -30,6 +30,14 @@
 #define ARENA_FREEPOOLS 24
 #define ARENA_OBJECT_BYTES 48
 
+/* It stays where it is (CPython 3.12 on). 0: there is none yet. */
+static __always_inline __u64 main_interpreter(struct python_process *python)
+{
+	if (!python->main_at)
+		python->main_at = read_word(python->main_interpreter); /* each program finds the same */
+	return python->main_at;
+}
+
 /* Where the allocator's variables begin. 0: nowhere. */
 static __always_inline __u64 pools_base(struct python_process *python)
 {
@@ -37,7 +45,7 @@ static __always_inline __u64 pools_base(struct python_process *python)
 
 	if (!python->in_interpreter || python->pools_at)
 		return python->pools_at;
-	at = read_word(python->main_interpreter);
+	at = main_interpreter(python);
 	if (!at)
 		return 0;
 	at += python->state;

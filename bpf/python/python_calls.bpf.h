@@ -99,14 +99,17 @@ static __always_inline __u64 deferred_address(struct python_process *python)
 /* Enters the deferred block, before anything else can happen to it. */
 __weak __noinline int python_settle(struct process *process)
 {
-	struct python_process *python = process ? python_of(process) : NULL;
+	struct python_process *python;
 	struct traceback *traceback;
 	struct estimate estimate;
 	struct block_key key;
 	struct block block;
 	__u64 address;
 
-	if (!process || !python || !python->deferred.size)
+	if (!process)
+		return 0;
+	python = &process->python;
+	if (!knows_python(process) || !python->deferred.size)
 		return 0;
 	address = deferred_address(python);
 	key = block_key_of(address, process->image, LAYER_POOL);
@@ -135,20 +138,20 @@ __weak __noinline int python_settle(struct process *process)
 }
 
 /* Whether the thread runs in the main interpreter. Others have an allocator of their own. */
-static __always_inline bool is_in_main(const struct python_process *python)
+static __always_inline bool is_in_main(struct thread *thread, struct python_process *python)
 {
 	__u64 state;
 
 	if (!python->in_interpreter)
 		return true;
-	state = python_thread_state(python);
-	return !state || read_word(state + python->offsets.tstate_interp) == read_word(python->main_interpreter);
+	state = python_thread_state(&thread->walk, python);
+	return !state || read_word(state + python->offsets.tstate_interp) == main_interpreter(python);
 }
 
 /* Before a call of a domain for which the thread holds the GIL. */
-static __always_inline void settle_first(struct process *process, const struct python_process *python)
+static __always_inline void settle_first(struct process *process, struct thread *thread)
 {
-	if (python->deferred.size && is_in_main(python))
+	if (process->python.deferred.size && is_in_main(thread, &process->python))
 		python_settle(process);
 }
 
@@ -363,8 +366,8 @@ __weak __noinline int python_apply(struct thread *thread, __u64 cookie, __u64 si
 		code_retire(process, pointer);
 	if (!is_recording(process) || operation == PYTHON_CODE_END)
 		return 0;
-	python = python_of(process);
-	if (!python) {
+	python = &process->python;
+	if (!knows_python(process)) {
 		process_count_loss(process, LOSS_python_calls_early);
 		return 0;
 	}
@@ -387,12 +390,12 @@ __weak __noinline int python_apply(struct thread *thread, __u64 cookie, __u64 si
 		return 0;
 	}
 	if (python_calls[row].domain != PYTHON_RAW)
-		settle_first(process, python);
+		settle_first(process, thread);
 	if (frees)
 		return python_free(process, thread, pointer);
 	if (operation == PYTHON_TRACK)
 		return python_track(process, python, thread, pointer, size);
-	if (!is_in_main(python)) {
+	if (!is_in_main(thread, python)) {
 		process_count_loss(process, LOSS_python_interpreters);
 		return 0;
 	}
@@ -432,12 +435,13 @@ static __always_inline bool is_called_here(struct pt_regs *ctx, __u64 cookie)
 	       (!python_calls[row].asks_letter || is_of_raw(ctx));
 }
 
-/* The registers at the place of a probe in CPython. */
-static __always_inline void python_note_place(struct pt_regs *ctx, struct thread *thread)
+/* The registers at the place of a probe in CPython, or where a function of the C library returns to it. */
+static __always_inline void python_note_place(struct pt_regs *ctx, struct thread *thread, enum caller_kind kind)
 {
-	if (thread)
-		thread->caller = (struct caller){ PT_REGS_IP(ctx), PT_REGS_SP(ctx), PT_REGS_FP(ctx),
-						  CALLER_PYTHON | CALLER_EXACT };
+	if (!thread)
+		return;
+	thread->caller = (struct caller){ PT_REGS_IP(ctx), PT_REGS_SP(ctx), PT_REGS_FP(ctx), CALLER_PYTHON | kind };
+	thread->walk.thread_state = 0;
 }
 
 static __always_inline int enter_python(struct pt_regs *ctx, struct thread *thread, __u64 cookie)
@@ -446,7 +450,7 @@ static __always_inline int enter_python(struct pt_regs *ctx, struct thread *thre
 
 	if (!is_called_here(ctx, cookie))
 		return 0;
-	python_note_place(ctx, thread);
+	python_note_place(ctx, thread, CALLER_EXACT);
 	if (python_read(ctx, cookie, &arguments))
 		return python_lose(thread);
 	return python_apply(thread, cookie, arguments.size, arguments.pointer);

@@ -17,6 +17,7 @@
 
 #include "shared/call_types.h"
 #include "shared/fixed_width.h"
+#include "shared/python_types.h"
 
 /*
  * Counters of one process: X(name, meaning). They count from its admission or its last exec. The last four
@@ -217,10 +218,12 @@ struct process {
 	bpf_u64 sample_rates_used; /* a bit for each rate but 0 that decided about a block */
 	bpf_u64 sampler_image; /* its own sampler tells the heap blocks of this image (sampler.bpf.h); 0: of none */
 	bpf_u64 python_memory; /* as `memory`: CPython's blocks there are recorded, and not those of the heap; 0: of none */
+	struct python_process python;
 	bpf_u64 counter[COUNTER_NR];
 	bpf_u64 loss[LOSS_NR];
 };
-_Static_assert(sizeof(struct process) == 8 * (36 + COUNTER_NR + LOSS_NR) + ARGS_BYTES + COMM_BYTES, "no padding");
+_Static_assert(sizeof(struct process) == 8 * (36 + COUNTER_NR + LOSS_NR) + ARGS_BYTES + COMM_BYTES +
+					 sizeof(struct python_process), "no padding");
 
 /*
  * A pool takes its memory from a heap, a heap takes it from mappings. A block of one layer may begin at the

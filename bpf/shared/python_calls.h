@@ -24,34 +24,6 @@ struct python_call {
 };
 _Static_assert(sizeof(struct python_call) == 64, "no padding");
 
-/*
- * A block of a new arena, whose address is not known yet. The kernel side alone uses it. There is one at most: its thread
- * holds the GIL until it has it, and the next thread that comes by finds it.
- */
-struct python_deferred {
-	bpf_u64 size; /* 0: none */
-	bpf_u64 birth_ns, traceback;
-	bpf_u32 thread, rate;
-};
-_Static_assert(sizeof(struct python_deferred) == 32, "no padding");
-
-/* A recorded process that runs a CPython. Addresses are those in the process. */
-struct python_process {
-	bpf_u64 tss_key;	  /* 4 bytes there: the key of the thread state */
-	bpf_u64 main_interpreter; /* 8 bytes there: the main interpreter */
-	bpf_u64 used_pools, usable_arenas, arenas, max_arenas; /* of pymalloc, from pools_at on */
-	bpf_u64 pools_at; /* in_interpreter: 0 until the kernel side has found it */
-	bpf_u64 pool_bytes, arena_bytes; /* powers of two */
-	bpf_u32 in_interpreter; /* 0: pools_at is known; 1: main interpreter + state; 2: the pointer there */
-	bpf_u32 state;
-	bpf_u32 hook_bytes; /* debug hooks ask the allocators for so many bytes more; 0: there are none */
-	bpf_u32 hook_head;  /* so many of these are before what they give out */
-	bpf_u64 code_nr; /* its entries of python_codes; the kernel side counts them */
-	struct python_deferred deferred;
-	struct python_offsets offsets;
-};
-_Static_assert(sizeof(struct python_process) == 128 + sizeof(struct python_offsets), "no padding");
-
 /* A word of struct traceback that is a Python frame: code id, and the instruction as an offset in its code. */
 #define PYTHON_FRAME (1ULL << 63)
 #define PYTHON_FRAME_WORD(id, instruction) (PYTHON_FRAME | (bpf_u64)(id) << 32 | (bpf_u32)(instruction))
@@ -62,6 +34,7 @@ _Static_assert(sizeof(struct python_process) == 128 + sizeof(struct python_offse
 /* Entries of the maps in front of python_codes, where Python is recorded. */
 #define PYTHON_CACHE_SHIFT 13
 #define PYTHON_MARKS_SHIFT 13 /* words */
+#define PYTHON_MET_SHIFT 6
 
 /* An address may belong to another code object later, so ids are given out once. */
 struct python_code_key {

@@ -3,8 +3,8 @@
 #define ALLOCSNAP_PYTHON_TYPES_H
 
 /*
- * Where things are in the memory of a CPython. src/elf/python/ fills it by version; the programs in the kernel walk
- * the frames of a thread with it.
+ * Where things are in the memory of a CPython, by its version (src/elf/python/) and in a process. The kernel side walks
+ * the frames of a thread with it, and tells beforehand what the allocator will give.
  */
 
 #include "shared/fixed_width.h"
@@ -74,5 +74,36 @@ enum python_operation {
 	PYTHON_CODE_END,   /* a code object (the pointer) is about to be freed */
 	PYTHON_OPERATION_MAX,
 };
+
+/*
+ * A block of a new arena, whose address is not known yet. The kernel side alone uses it. There is one at most: its thread
+ * holds the GIL until it has it, and the next thread that comes by finds it.
+ */
+struct python_deferred {
+	bpf_u64 size; /* 0: none */
+	bpf_u64 birth_ns, traceback;
+	bpf_u32 thread, rate;
+};
+_Static_assert(sizeof(struct python_deferred) == 32, "no padding");
+
+/* The CPython that a recorded process runs. Addresses are those in the process. */
+struct python_process {
+	bpf_u64 memory;		  /* that of struct process, or there is none; the loader writes it last */
+	bpf_u64 tss_key;	  /* 4 bytes there: the key of the thread state */
+	bpf_u64 main_interpreter; /* 8 bytes there: the main interpreter */
+	bpf_u64 main_at;	  /* in_interpreter: what is there; 0 until the kernel side has found it */
+	bpf_u64 used_pools, usable_arenas, arenas, max_arenas; /* of pymalloc, from pools_at on */
+	bpf_u64 pools_at; /* in_interpreter: 0 until the kernel side has found it */
+	bpf_u64 pool_bytes, arena_bytes; /* powers of two */
+	bpf_u32 in_interpreter; /* 0: pools_at is known; 1: main interpreter + state; 2: the pointer there */
+	bpf_u32 state;
+	bpf_u32 hook_bytes; /* debug hooks ask the allocators for so many bytes more; 0: there are none */
+	bpf_u32 hook_head;  /* so many of these are before what they give out */
+	bpf_u64 code_nr; /* its entries of python_codes; the kernel side counts them */
+	bpf_u64 code_ended_nr; /* code objects among them whose memory was freed */
+	struct python_deferred deferred;
+	struct python_offsets offsets;
+};
+_Static_assert(sizeof(struct python_process) == 152 + sizeof(struct python_offsets), "no padding");
 
 #endif

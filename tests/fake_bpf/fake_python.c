@@ -97,6 +97,11 @@ void frames_make(unsigned int nr)
 	thread_state.frame = nr ? (__u64)frames : 0;
 }
 
+void thread_state_use(__u64 state)
+{
+	*(__u64 *)(control_block + 0x310 + 16 * tss_key + 8) = state;
+}
+
 void python_tell(void)
 {
 	struct python_process told = {
@@ -104,9 +109,9 @@ void python_tell(void)
 		.used_pools = (__u64)used_pools, .usable_arenas = (__u64)&usable_arenas, .arenas = (__u64)&arenas_at,
 		.max_arenas = (__u64)&max_arenas, .pool_bytes = POOL, .arena_bytes = ARENA, .offsets = python_layout,
 	};
-	__u64 memory = book_of(process)->memory;
 
-	bpf_map_update_elem(&python_processes, &memory, &told, BPF_ANY);
+	told.memory = book_of(process)->memory;
+	book_of(process)->python = told;
 }
 
 void python_begin_world(bool tells)
@@ -122,7 +127,7 @@ void python_begin_world(bool tells)
 	arenas[0] = (struct arena_object){ .address = (__u64)arena, .pool_address = (__u64)arena };
 	usable_arenas = (__u64)&arenas[0];
 	((struct task_struct *)fake.current)->thread.fsbase = (__u64)control_block;
-	*(__u64 *)(control_block + 0x310 + 16 * tss_key + 8) = (__u64)&thread_state;
+	thread_state_use((__u64)&thread_state);
 	thread_state.interpreter = main_interpreter;
 	code_begin(&codes[0], 10);
 	code_begin(&codes[1], 20);

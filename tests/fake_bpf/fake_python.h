@@ -82,6 +82,9 @@ void pool_use(struct pool *pool, __u32 class); /* as the one that its class gets
 __u64 *free_list(__u32 class); /* the head of the list that a class gets its blocks from */
 void frames_make(unsigned int nr); /* of the two code objects in turn */
 
+/* The thread state of the thread, or 0. */
+void thread_state_use(__u64 state);
+
 /* Tells the kernel side where everything is. */
 void python_tell(void);
 

@@ -29,10 +29,10 @@ MUTANTS_PYTHON = {
     "python: the allocator's own memory is Python's": (
         "python/python_calls.bpf.h", "\tif (makes_arena(python))\n\t\treturn 0;\n", ""),
     "python: a block of a new arena is forgotten": (
-        "python/python_calls.bpf.h", "\t\tsettle_first(process, python);\n", "\t\t;\n"),
+        "python/python_calls.bpf.h", "\t\tsettle_first(process, thread);\n", "\t\t;\n"),
     "python: only the thread that made an arena finds its block": (
-        "python/python_calls.bpf.h", "\tif (!process || !python || !python->deferred.size)",
-        "\tif (!process || !python || !python->deferred.size || python->deferred.thread != (__u32)bpf_get_current_pid_tgid())"),
+        "python/python_calls.bpf.h", "\tif (!knows_python(process) || !python->deferred.size)",
+        "\tif (!knows_python(process) || !python->deferred.size || python->deferred.thread != (__u32)bpf_get_current_pid_tgid())"),
     "python: a realloc into a new arena counts twice": (
         "python/python_calls.bpf.h", "size == python->deferred.size && makes_arena(python)", "false"),
     "python: a raw call of another thread makes the arena": (
@@ -46,15 +46,26 @@ MUTANTS_PYTHON = {
     "python: code that was freed keeps its number": (
         "python/frames.bpf.h", "\terr = bpf_map_delete_elem(&python_codes, &key);", "\terr = -1;"),
     "python: code that was freed stays in the cache": ("python/frames.bpf.h", "\t\tcached->check = 0;\n", "\t\t;\n"),
+    "python: code that was freed stays with the thread that met it": (
+        "python/frames.bpf.h", "\t__sync_fetch_and_add(&process->python.code_ended_nr, 1);\n", ""),
+    "python: a thread has met any code": ("python/frames.bpf.h", "if (met->check == check)", "if (met->check)"),
+    "python: a place has the thread state of the place before": (
+        "python/python_calls.bpf.h", "\tthread->walk.thread_state = 0;\n", ""),
+    "python: the layout of an earlier program holds": (
+        "python/frames.bpf.h", "python.memory == process->memory;", "python.memory;"),
+    "python: more frames count than tracemalloc counts": (
+        "python/frames.bpf.h", "\t\ttraceback->total_nframe = FRAMES_MOST;\n", "\t\t;\n"),
+    "python: frames behind the eighth are left out": (
+        "python/frames.bpf.h", "\tsteps->frame = next;\n\treturn 0;\n", "\tsteps->frame = next;\n\treturn 1;\n"),
     "python: code stays in the cache over a gap": (
         "python/frames.bpf.h", "process->memory) ^ resumed_ns(process));", "process->memory));"),
     "python: no code is marked": ("python/frames.bpf.h", "\t\t__sync_fetch_and_or(mark, bit);\n", "\t\t;\n"),
     "python: any code is in the cache": (
         "python/frames.bpf.h", "if ((*(volatile __u64 *)&cached->check ^ known) == key)", "if (cached->check)"),
     "python: what is behind the window is in it": (
-        "python/frames.bpf.h", "at >= WINDOW_BYTES || at + bytes > 8 * walk->walk->window_words", "at >= WINDOW_BYTES"),
+        "python/frames.bpf.h", "at >= walk->frames.room ||", "at >= WINDOW_BYTES ||"),
     "python: the window of the last traceback stays": (
-        "python/frames.bpf.h", "\twalk->window_words = 0;\n\twalk->frames", "\twalk->frames"),
+        "python/frames.bpf.h", "\t\t.end = end, .salt", "\t\t.room = walk->frames.room, .end = end, .salt"),
     "python: code holds over a gap": (
         "python/frames.bpf.h", "if (known && known->resumed_ns == new.resumed_ns)", "if (known)"),
     "python: code without room is told": (
@@ -68,13 +79,13 @@ MUTANTS_PYTHON = {
     "python: instructions are counted in bytes": (
         "python/frames.bpf.h", "code - offsets->code_instructions) >> 1", "code - offsets->code_instructions)"),
     "python: a frame that cannot be read is no loss": (
-        "python/frames.bpf.h", "\t\t__sync_fetch_and_add(&walk->process->loss[LOSS_python_frames_broken], 1);\n", ""),
+        "python/frames.bpf.h", "\t\t__sync_fetch_and_add(&process->loss[LOSS_python_frames_broken], 1);\n", "\t\t;\n"),
     "mixed: the next C frame has the entry": (
         "python/mixed.bpf.h", "return address >= sp && address < callers_sp;", "return address >= callers_sp;"),
     "mixed: each C frame has the entry": (
         "python/mixed.bpf.h", "return address >= sp && address < callers_sp;", "return address >= sp;"),
-    "mixed: a run is one frame": ("python/mixed.bpf.h", "is_rest ? 0 : run->end);\n", "is_rest ? 0 : run->end);\n\trun->left = 1;\n"),
-    "mixed: a run never ends": ("python/mixed.bpf.h", "is_rest ? 0 : run->end);", "0);"),
+    "mixed: a run is one frame": ("python/mixed.bpf.h", "is_rest ? 0 : run->end, run->left);", "is_rest ? 0 : run->end, 1);"),
+    "mixed: a run never ends": ("python/mixed.bpf.h", "is_rest ? 0 : run->end, run->left);", "0, run->left);"),
     "mixed: the rest is left out": ("python/mixed.bpf.h", "\t\tmixed_take_run(walk, process, true);\n", "\t\t;\n"),
     "mixed: the rest is not counted": (
         "python/mixed.bpf.h", "\t\t\tprocess_count_loss(process, LOSS_python_frames_unplaced);\n", "\t\t\t;\n"),
@@ -83,9 +94,9 @@ MUTANTS_PYTHON = {
     "mixed: 3.11 has entries as 3.12": (
         "python/mixed.bpf.h", "return offsets->cframe_back != PYTHON_NO_OFFSET;", "return false;"),
     "native: the registers are lost": (
-        "python/python_calls.bpf.h", "\tpython_note_place(ctx, thread);\n\tif (python_read", "\tif (python_read"),
+        "python/python_calls.bpf.h", "\tpython_note_place(ctx, thread, CALLER_EXACT);\n\tif (python_read", "\tif (python_read"),
     "native: the place of a probe is a return address": (
-        "python/python_calls.bpf.h", "CALLER_PYTHON | CALLER_EXACT };", "CALLER_PYTHON };"),
+        "python/python_calls.bpf.h", "CALLER_PYTHON | kind };", "CALLER_PYTHON };"),
     "creations: a new block is walked again": (
         "python/creations.bpf.h", "return address && address != fresh ?", "return address ?"),
     "creations: a block is new forever": ("python/creations.bpf.h", "\tthread->python.fresh = 0;\n", ""),
@@ -100,7 +111,7 @@ MUTANTS_PYTHON = {
     "creations: the birth stays": ("python/creations.bpf.h", "\tblock.birth_ns = bpf_ktime_get_ns();\n", ""),
     "creations: the epoch stays": ("python/creations.bpf.h", "\tblock.epoch = now;\n", ""),
     "creations: a block of a new arena is not looked for": (
-        "python/creations.bpf.h", "\tsettle_first(process, python);\n", ""),
+        "python/creations.bpf.h", "\tsettle_first(process, thread);\n", ""),
     "creations: what cannot be read is no loss": (
         "python/creations.bpf.h", "\t\tprocess_count_loss(process, LOSS_python_calls_unread);\n", "\t\t;\n"),
     "growth: a pool is one block": (

@@ -321,8 +321,7 @@ BOOK_TEST(python, calls_after_an_exec_are_a_loss_until_the_new_layout_is_known)
 
 static void in_interpreter(__u32 how, const void *state)
 {
-	__u64 memory = book_of(process)->memory;
-	struct python_process *told = bpf_map_lookup_elem(&python_processes, &memory);
+	struct python_process *told = &book_of(process)->python;
 
 	main_interpreter = (__u64)state;
 	thread_state.interpreter = main_interpreter;

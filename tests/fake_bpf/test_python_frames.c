@@ -169,6 +169,45 @@ BOOK_TEST(python, code_objects_outside_of_the_cache_are_found)
 	expect_same(fake.record_cnt, 2, "code objects");
 }
 
+BOOK_TEST(python, each_of_many_code_objects_has_its_own_number)
+{
+	static struct code many[100];
+	struct traceback *traceback;
+
+	settings_set(TRACEBACK_LIMIT_MAX, 0x5eed);
+	python_begin_world(true);
+	pool_use(pool_at(0), 1);
+	frames_make(100);
+	for (unsigned int i = 0; i < 100; i++) {
+		many[i] = codes[0];
+		frames[i].code = (__u64)&many[i];
+		frames[i].instruction = (__u64)many[i].instruction;
+	}
+	object_malloc(20);
+	object_free((__u64)pool_at(0) + 48);
+	object_malloc(20);
+	traceback = traceback_of((__u64)pool_at(0) + 48);
+	expect_same(traceback->nframe, 100, "frames");
+	for (unsigned int i = 0; i < 100; i++)
+		expect_same(traceback->pc[i], PYTHON_FRAME_WORD(i + 1, 0), "a frame");
+	expect_same(fake.record_cnt, 100, "code objects");
+}
+
+/* PyThreadState_Swap(), and an embedded CPython that begins again. */
+BOOK_TEST(python, thread_state_is_that_of_each_call)
+{
+	__u64 block = (__u64)pool_at(0) + 48;
+
+	python_begin_world(true);
+	pool_use(pool_at(0), 1);
+	object_malloc(20);
+	thread_state_use(0);
+	*free_list(1) = block + 32;
+	object_malloc(20);
+	expect_same(traceback_of(block)->pc[0], PYTHON_FRAME_WORD(1, 0), "with a state");
+	expect_same(traceback_of(block + 32)->pc[0], PYTHON_FRAME, "without one");
+}
+
 BOOK_TEST(python, broken_frame_ends_the_traceback)
 {
 	python_begin_world(true);

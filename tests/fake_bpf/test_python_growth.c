@@ -91,11 +91,9 @@ BOOK_TEST(python_growth, large_block_stands_for_itself)
 BOOK_TEST(python_growth, pool_of_another_interpreter_is_counted)
 {
 	struct python_process *python;
-	__u64 memory;
 
 	begin_growth();
-	memory = book_of(process)->memory;
-	python = bpf_map_lookup_elem(&python_processes, &memory);
+	python = &book_of(process)->python;
 	python->in_interpreter = 1;
 	thread_state.interpreter = main_interpreter + 8;
 	pool_opens(0x8000, 3);

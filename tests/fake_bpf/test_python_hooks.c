@@ -10,11 +10,10 @@ static const char object_letter = 'o', raw_letter = 'r'; /* what the contexts be
 
 static __u64 begin_hooked(__u32 class)
 {
-	__u64 memory = book_of(process)->memory;
 	struct python_process *told;
 
 	python_begin_world(true);
-	told = bpf_map_lookup_elem(&python_processes, &memory);
+	told = &book_of(process)->python;
 	told->hook_bytes = MORE;
 	told->hook_head = HEAD;
 	pool_use(pool_at(0), class);

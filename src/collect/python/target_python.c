@@ -24,15 +24,22 @@ void target_python_release(struct target_python *python)
 
 /* ---- the kernel side ---- */
 
-uint64_t python_memory_forget(const struct allocsnap_bpf *bpf, uint64_t memory)
+void python_process_tell(struct process *books, const struct python_process *process)
 {
-	int fd = bpf_map__fd(bpf->maps.python_processes);
-	struct python_process process;
+	struct python_process unfinished = *process;
 
-	if (bpf_map_lookup_elem(fd, &memory, &process))
+	unfinished.memory = 0;
+	__atomic_store_n(&books->python.memory, 0, __ATOMIC_SEQ_CST);
+	books->python = unfinished;
+	__atomic_store_n(&books->python.memory, process->memory, __ATOMIC_RELEASE);
+}
+
+uint64_t python_process_forget(struct process *books, uint64_t memory)
+{
+	if (books->python.memory != memory)
 		return 0;
-	bpf_map_delete_elem(fd, &memory);
-	return process.code_nr;
+	__atomic_store_n(&books->python.memory, 0, __ATOMIC_SEQ_CST);
+	return __atomic_load_n(&books->python.code_nr, __ATOMIC_RELAXED);
 }
 
 #define SWEPT_AT_ONCE 4096
@@ -40,36 +47,46 @@ uint64_t python_memory_forget(const struct allocsnap_bpf *bpf, uint64_t memory)
 struct code_sweep {
 	struct python_code_key key[SWEPT_AT_ONCE];
 	struct python_code_known known[SWEPT_AT_ONCE];
-	uint64_t memory; /* of the process that was looked for last */
-	bool is_there;
+	uint64_t memory[PROCESSES_MAX]; /* of the processes that are known, sorted */
 };
 
-static bool is_forgotten(struct code_sweep *sweep, int processes_fd, uint64_t memory)
+static int compare_memories(const void *a, const void *b)
 {
-	struct python_process process;
+	const uint64_t *left = a, *right = b;
 
-	if (sweep->memory != memory)
-		sweep->is_there = !bpf_map_lookup_elem(processes_fd, &memory, &process);
-	sweep->memory = memory;
-	return !sweep->is_there;
+	return (*left > *right) - (*left < *right);
 }
 
-static uint64_t sweep_batch(struct code_sweep *sweep, const struct allocsnap_bpf *bpf, uint32_t nr)
+static void find_memories(struct code_sweep *sweep, const struct process processes[PROCESSES_MAX])
 {
-	int codes_fd = bpf_map__fd(bpf->maps.python_codes);
+	for (uint32_t slot = 0; slot < PROCESSES_MAX; slot++)
+		sweep->memory[slot] = processes[slot].python.memory;
+	qsort(sweep->memory, PROCESSES_MAX, sizeof(*sweep->memory), compare_memories);
+}
+
+static bool is_forgotten(const struct code_sweep *sweep, const struct python_code_key *key)
+{
+	return !bsearch(&key->memory, sweep->memory, PROCESSES_MAX, sizeof(*sweep->memory), compare_memories);
+}
+
+static uint64_t sweep_batch(const struct code_sweep *sweep, int codes_fd, uint32_t nr)
+{
 	uint64_t gone = 0;
 
 	for (uint32_t i = 0; i < nr; i++)
-		if (is_forgotten(sweep, bpf_map__fd(bpf->maps.python_processes), sweep->key[i].memory))
+		if (is_forgotten(sweep, &sweep->key[i]))
 			gone += !bpf_map_delete_elem(codes_fd, &sweep->key[i]);
 	return gone;
 }
 
-int python_codes_sweep(const struct allocsnap_bpf *bpf)
+int python_codes_sweep(const struct allocsnap_bpf *bpf, const struct process processes[PROCESSES_MAX])
 {
 	struct code_sweep *sweep = calloc(1, sizeof(*sweep));
 	uint32_t place, *from = NULL;
 	int err = sweep ? 0 : -ENOMEM;
+
+	if (sweep)
+		find_memories(sweep, processes);
 
 	while (!err) {
 		uint32_t nr = SWEPT_AT_ONCE;
@@ -78,7 +95,7 @@ int python_codes_sweep(const struct allocsnap_bpf *bpf)
 					   NULL);
 		if (err && err != -ENOENT) /* that is the end */
 			break;
-		__atomic_fetch_sub(&bpf->bss->python_codes_held, sweep_batch(sweep, bpf, nr), __ATOMIC_RELAXED);
+		__atomic_fetch_sub(&bpf->bss->python_codes_held, sweep_batch(sweep, bpf_map__fd(bpf->maps.python_codes), nr), __ATOMIC_RELAXED);
 		from = &place;
 	}
 	free(sweep);

@@ -11,6 +11,7 @@
 #include "base/reason.h"
 #include "collect/python/live_pools.h"
 #include "collect/python/python_codes.h"
+#include "shared/bpf_types.h"
 
 struct allocsnap_bpf;
 
@@ -37,10 +38,13 @@ void target_python_begin(struct target_python *python);
 
 void target_python_release(struct target_python *python);
 
-/* The kernel side forgets the process with this memory. Returns how many of its code objects stay there, for a sweep. */
-uint64_t python_memory_forget(const struct allocsnap_bpf *bpf, uint64_t memory);
+/* Tells the kernel side where the process has what: before the first call of its allocators is seen. */
+void python_process_tell(struct process *books, const struct python_process *process);
+
+/* The kernel side forgets it. Returns how many of its code objects stay there, for a sweep. */
+uint64_t python_process_forget(struct process *books, uint64_t memory);
 
 /* Removes the code objects of all processes that were forgotten. 0 or a negative errno. */
-int python_codes_sweep(const struct allocsnap_bpf *bpf);
+int python_codes_sweep(const struct allocsnap_bpf *bpf, const struct process processes[PROCESSES_MAX]);
 
 #endif

@@ -173,8 +173,7 @@ static int configure_python(struct allocsnap_bpf *bpf, const struct collector_op
 	int err = 0;
 
 	if (!(options->domains & COLLECTOR_PYTHON))
-		return bpf_map__set_max_entries(bpf->maps.python_codes, 1) ?:
-		       bpf_map__set_max_entries(bpf->maps.python_processes, 1);
+		return bpf_map__set_max_entries(bpf->maps.python_codes, 1);
 	bpf->rodata->settings.has_python = true;
 	bpf->rodata->settings.has_pools = options->python_pools;
 	bpf->rodata->settings.python_frames = options->python_frames;

@@ -272,22 +272,20 @@ static const char *find_fault(const struct collector *collector, struct target *
 
 /* ---- the decision ---- */
 
-/* Tells the kernel side where this image has what: before the first call of its allocators is seen. */
-static int tell_of_python(struct collector *collector, struct target *target, const struct python_info *info,
+static void tell_of_python(struct collector *collector, struct target *target, const struct python_info *info,
 			  uint64_t bias)
 {
-	const struct process *books = &collector->targets.books.process[target->slot % PROCESSES_MAX];
+	struct process *books = &collector->targets.books.process[target->slot % PROCESSES_MAX];
 	uint64_t memory = __atomic_load_n(&books->memory, __ATOMIC_ACQUIRE);
 	struct python_process process;
 
 	if (target->python.memory != memory)
 		targets_forget_python(&collector->targets, target);
 	python_process_make(info, bias, &process);
-	if (bpf_map_update_elem(bpf_map__fd(collector->bpf->maps.python_processes), &memory, &process, BPF_ANY))
-		return -errno;
+	process.memory = memory;
+	python_process_tell(books, &process);
 	target->python.memory = memory;
 	target->python.where = process;
-	return 0;
 }
 
 /* The programs must be loaded before allocsnap gives up its privileges. */
@@ -328,7 +326,7 @@ static int attach_python(struct collector *collector, struct target *target, uin
 	if (!err)
 		err = python_is_beside(target) ? python_view_begin(collector, target) : leave_heap(collector, target);
 	if (!err && !is_trial)
-		err = tell_of_python(collector, target, info, bias);
+		tell_of_python(collector, target, info, bias);
 	watch_file(collector, object);
 	if (!err)
 		err = python_places_attach(target__python_probes(target), collector->bpf, &collector->objects, object,

@@ -108,12 +108,13 @@ void targets_forget_python(struct targets *targets, const struct target *target)
 {
 	const struct allocsnap_bpf *bpf = targets->books.bpf;
 
-	if (!bpf || !target->python.memory)
+	if (!targets->books.process || !target->python.memory)
 		return;
-	targets->codes_left += python_memory_forget(bpf, target->python.memory);
+	targets->codes_left += python_process_forget(&targets->books.process[target->slot % PROCESSES_MAX],
+						     target->python.memory);
 	if (targets->codes_left < CODES_LEFT_MOST || targets->codes_left < bpf->bss->python_codes_held / 4)
 		return;
-	if (!python_codes_sweep(bpf))
+	if (!python_codes_sweep(bpf, targets->books.process))
 		targets->codes_left = 0;
 }
 
