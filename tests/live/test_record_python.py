@@ -13,6 +13,7 @@ from test_python import ENVIRONMENT, FRAMES, PYTHON, TARGET, Target, examples, t
 from test_record import World, check_held
 
 SLACK = ("tracebacks_limited",)
+STARTER = "import subprocess, sys; input(); subprocess.call(sys.argv[1:])"
 
 
 class Pythons(World):
@@ -177,6 +178,26 @@ def test_record_python_beside_the_heap_of_others(bench):
     check_equal(domains_of(bench, paths[debug.pid]), {"5"}, "domains of a Python with debug hooks")
     check_held(bench, recorder, later)
     check_equal(domains_of(bench, paths[later.pid]), {"0"}, "domains of another program")
+
+
+def test_record_python_of_a_program_that_another_python_starts(bench):
+    """The starter is recorded, too, and its files are another Python's: the child has them until its exec."""
+    world = Pythons(bench)
+    starter = shutil.copy(bench.path("python"), bench.path("starter"))
+    child = bench.start([starter, "-S", "-c", STARTER, world.link("snake"), "-S", str(TARGET)], kind=Target,
+                        env=world.environment)
+    recorder = world.record("--domain", "python", "--exe", starter, "--exe", world.link("snake"), "--traceback-limit", str(FRAMES),
+                            "--min-bytes", "1")
+    starter_pid = child.pid
+    child.write("\n")
+    child.ready()
+    child.pid = harness.children_of(starter_pid)[0][0]
+    wait_for_probes(bench, recorder, child)
+    paths = work(recorder, [child])
+    check_work(bench, [child], paths)
+    check(starter_pid in paths, "the starter is not recorded")
+    notes = pathlib.Path(recorder.stderr_path).read_text(encoding="utf-8")
+    check("are not recorded" not in notes, notes)
 
 
 @harness.long

@@ -156,31 +156,6 @@ static int python_of_object(const struct collector *collector, const struct obje
 	return file_facts_python(object->file_facts, collector->helpers.parser, object->fd, &asked, ret);
 }
 
-/* Asks the file reader. 0: *ret has one; -ENOENT: there is none; or -ENOMEM. */
-static int find_cpython(struct collector *collector, struct target *target, uint32_t *ret_object,
-		       const struct python_info **ret)
-{
-	const struct mappings *mappings = &target->mappings;
-
-	for (size_t i = 0; i < mappings->used_nr; i++) {
-		const struct object *object = mappings_used(mappings, i);
-		struct reason why;
-		int err;
-
-		if (!may_be_python(collector, target, object) || was_asked(&target->python, mappings->used[i]))
-			continue;
-		err = array_push(&target->python, asked, mappings->used[i]) ?: python_of_object(collector, object, ret);
-		if (err == -ENOENT) {
-			if (is_old_python_name(object->path, &why))
-				note_python(collector, target, object->path, why.text);
-			continue;
-		}
-		*ret_object = mappings->used[i];
-		return err;
-	}
-	return -ENOENT;
-}
-
 /* Finds the process's addresses minus those of the file. */
 static bool find_bias(const struct mappings *mappings, uint32_t object, const struct python_info *info, uint64_t *ret)
 {
@@ -195,6 +170,38 @@ static bool find_bias(const struct mappings *mappings, uint32_t object, const st
 		return true;
 	}
 	return false;
+}
+
+/*
+ * Asks the file reader. 0: *ret has one, and its code is mapped, or it cannot be recorded at all; -ENOENT: there is none;
+ * or -ENOMEM. A file that is not mapped is that of an earlier program, such as the parent's before exec, or it may be
+ * mapped later: it is asked again.
+ */
+static int find_cpython(struct collector *collector, struct target *target, uint32_t *ret_object,
+		       const struct python_info **ret, uint64_t *ret_bias)
+{
+	const struct mappings *mappings = &target->mappings;
+
+	for (size_t i = 0; i < mappings->used_nr; i++) {
+		const struct object *object = mappings_used(mappings, i);
+		struct reason why;
+		int err;
+
+		if (!may_be_python(collector, target, object) || was_asked(&target->python, mappings->used[i]))
+			continue;
+		err = python_of_object(collector, object, ret);
+		if (!err && !*(*ret)->fault && !find_bias(mappings, mappings->used[i], *ret, ret_bias))
+			continue;
+		err = array_push(&target->python, asked, mappings->used[i]) ?: err;
+		if (err == -ENOENT) {
+			if (is_old_python_name(object->path, &why))
+				note_python(collector, target, object->path, why.text);
+			continue;
+		}
+		*ret_object = mappings->used[i];
+		return err;
+	}
+	return -ENOENT;
 }
 
 /* The process may have begun another program, which the loader has not heard of yet. */
@@ -361,21 +368,19 @@ static int attach_heap_for_python(struct collector *collector, struct target *ta
 }
 
 static int try_python(struct collector *collector, struct target *target, uint32_t object,
-		      const struct python_info *info, struct reason *why)
+		      const struct python_info *info, uint64_t bias, struct reason *why)
 {
 	struct python_asked asked = places_asked(collector);
 	struct python_info hooked = {};
 	const char *path = collector->objects.object[object]->path, *fault;
 	struct reason why_not = {};
-	uint64_t bias = 0;
-	bool is_mapped = find_bias(&target->mappings, object, info, &bias), is_hooked;
+	bool is_hooked;
 	int err = 0;
 
 	if (python_is_beside(target) && count_pythons(collector) >= PYTHONS_MOST)
 		fault = "so many other processes are recorded with theirs";
 	else
-		fault = is_mapped || *info->fault ? find_fault(collector, target, info, bias, &asked) :
-						    "its code is not mapped";
+		fault = find_fault(collector, target, info, bias, &asked);
 	if (fault && info->site_nr && !*info->fault && !is_code_now(target, bias + info->site[0].vaddr)) {
 		target->python.asked_nr--; /* this one: not yet, or another program has begun; a later look tells */
 		return 0;
@@ -399,15 +404,16 @@ static int try_python(struct collector *collector, struct target *target, uint32
 int use_python(struct collector *collector, struct target *target, struct reason *why)
 {
 	const struct python_info *info;
+	uint64_t bias = 0;
 	uint32_t object;
 	int err;
 
 	note_obstacle(collector, target);
 	if (!may_use_python(collector, target))
 		return 0;
-	err = target->python.is_used ? -ENOENT : find_cpython(collector, target, &object, &info);
+	err = target->python.is_used ? -ENOENT : find_cpython(collector, target, &object, &info, &bias);
 	if (!err)
-		err = try_python(collector, target, object, info, why);
+		err = try_python(collector, target, object, info, bias, why);
 	else if (err == -ENOENT)
 		err = 0;
 	if (!err && !target->python.is_used && collector->python_choice.is_default)
