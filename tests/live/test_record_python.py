@@ -12,7 +12,7 @@ from harness import ALLOCSNAP, NO_SESSIONS, Skip, changed_code, check, check_equ
 from test_python import ENVIRONMENT, FRAMES, PYTHON, TARGET, Target, examples, traces_of_work
 from test_record import World, check_held
 
-SLACK = ("tracebacks_limited",)
+SLACK = ("tracebacks_limited", "tracebacks_summed")  # no block lacks its traceback because of the latter
 STARTER = "import subprocess, sys; input(); subprocess.call(sys.argv[1:])"
 
 
@@ -205,8 +205,10 @@ def test_record_python_of_many_short_ones(bench):
     """Code objects of processes that are gone leave their room to others."""
     world = Pythons(bench)
     recorder = world.record("--domain", "python", "--comm", "snake", "--traceback-limit", str(FRAMES), "--min-bytes", "1")
-    for _ in range(100):
+    for number in range(100):
         world.short("snake", "import json, re, gc, time; time.sleep(0.05)")
+        if number % 20 == 0:
+            recorder.pass_now()  # tracebacks stay until a process has had its last snapshot
     python = world.python("snake")
     wait_for_probes(bench, recorder, python)
     check_work(bench, [python], work(recorder, [python]))
