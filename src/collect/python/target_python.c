@@ -82,20 +82,18 @@ static uint64_t sweep_batch(const struct code_sweep *sweep, int codes_fd, uint32
 int python_codes_sweep(const struct allocsnap_bpf *bpf, const struct process processes[PROCESSES_MAX])
 {
 	struct code_sweep *sweep = calloc(1, sizeof(*sweep));
+	int err = sweep ? 0 : -ENOMEM, codes_fd = bpf_map__fd(bpf->maps.python_codes);
 	uint32_t place, *from = NULL;
-	int err = sweep ? 0 : -ENOMEM;
 
 	if (sweep)
 		find_memories(sweep, processes);
-
 	while (!err) {
 		uint32_t nr = SWEPT_AT_ONCE;
 
-		err = bpf_map_lookup_batch(bpf_map__fd(bpf->maps.python_codes), from, &place, sweep->key, sweep->known, &nr,
-					   NULL);
+		err = bpf_map_lookup_batch(codes_fd, from, &place, sweep->key, sweep->known, &nr, NULL);
 		if (err && err != -ENOENT) /* that is the end */
 			break;
-		__atomic_fetch_sub(&bpf->bss->python_codes_held, sweep_batch(sweep, bpf_map__fd(bpf->maps.python_codes), nr), __ATOMIC_RELAXED);
+		__atomic_fetch_sub(&bpf->bss->python_codes_held, sweep_batch(sweep, codes_fd, nr), __ATOMIC_RELAXED);
 		from = &place;
 	}
 	free(sweep);

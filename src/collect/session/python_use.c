@@ -190,7 +190,7 @@ static int find_cpython(struct collector *collector, struct target *target, uint
 		if (!may_be_python(collector, target, object) || was_asked(&target->python, mappings->used[i]))
 			continue;
 		err = python_of_object(collector, object, ret);
-		if (!err && !*(*ret)->fault && !find_bias(mappings, mappings->used[i], *ret, ret_bias))
+		if (!err && (*ret)->site_nr && !find_bias(mappings, mappings->used[i], *ret, ret_bias))
 			continue;
 		err = array_push(&target->python, asked, mappings->used[i]) ?: err;
 		if (err == -ENOENT) {
@@ -264,6 +264,8 @@ static const char *find_fault(const struct collector *collector, struct target *
 {
 	if (*info->fault)
 		return info->fault;
+	if (!info->site_nr)
+		return "it was not found where it allocates";
 	if (!info->pools.is_known)
 		return "it was not found where its allocator keeps its pools";
 	if (collector->options.python_retag && !info->creation_nr)
