@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Kinds of processes, each started and waiting; binutils judge their files."""
+import errno
 import os
 import pathlib
 import re
@@ -36,6 +37,18 @@ void _start(void)
 		__asm__ volatile("int $0x80" : "=a"(result) : "a"(3), "b"(0), "c"(&got), "d"(1));
 }
 """
+
+def need_32_bit(path):
+    """Skips the test where the kernel was built without 32-bit programs."""
+    try:
+        process = subprocess.Popen([path], stdin=subprocess.DEVNULL)
+    except OSError as error:
+        if error.errno != errno.ENOEXEC:
+            raise
+        raise Skip("this kernel runs no 32-bit programs") from None
+    process.kill()
+    process.wait()
+
 
 # A thread goes on where the main one has ended.
 LEADERLESS = """

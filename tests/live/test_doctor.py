@@ -166,6 +166,7 @@ def test_doctor_describes_a_program_without_unwind_tables(bench):
 def test_doctor_describes_a_32_bit_program(bench):
     path = compiled(bench, "small", "-m32", "-static", "-nostdlib", "-ffreestanding", "-no-pie",
                     source=kinds.WAITS_32)
+    kinds.need_32_bit(path)
     process = bench.start([path])
     found = doctor(bench, process.pid, FAILED)
     check_equal(found["linking"], "32-bit", "what it is")

@@ -97,6 +97,7 @@ def test_advice_a_build_with_symbols_or_dynamic(bench):
 
 def test_advice_a_64_bit_build(bench):
     path = compiled(bench, "small", "-m32", "-nostdlib", "-static", "-fno-pie", "-no-pie", source=kinds.WAITS_32)
+    kinds.need_32_bit(path)
     small = started(bench, [path])
     check_advice(bench, small.pid, "32-bit", "a 64-bit build")
     attach_says(bench, small.pid, "a 32-bit program", "to do: a 64-bit build of it")
