@@ -6,7 +6,8 @@
  *
  *	stacks, complete, same, false complete, frames, NAME=stacks for each other end
  *
- * complete: we found the root. same: frame by frame what libdwfl says; where we have stopped
+ * complete: as many frames as libdwfl has. That is without the root while ld.so starts the program:
+ * its first code has no rules. same: frame by frame what libdwfl says; where we have stopped
  * earlier, up to there. false complete: we found the root and libdwfl went on.
  * Each stack that is not the same is printed to stderr. Status 1 if there is one.
  */
@@ -91,7 +92,7 @@ static void compare(struct result *result, const struct stack *ours, const struc
 	bool is_false = is_root && ours->nr != theirs->nr;
 
 	result->stacks++;
-	result->complete += is_root;
+	result->complete += is_same && ours->nr == theirs->nr;
 	result->same += is_same;
 	result->false_complete += is_false;
 	result->frames += ours->nr;
