@@ -30,7 +30,7 @@ SECONDS = 20 + STACKS // 20
 SPACINGS = 1499, 331, 61, 7
 WALK_SECONDS = 5 + STACKS // 40
 HOW = os.environ.get("UNWIND_HOW") or "auto"
-COMPLETE_PERCENT = 90  # of the stacks of a program, at least; the rest are in code without CFI
+COMPLETE_PERCENT = 95  # of the stacks of a program, at least; the rest are in code without CFI
 AT_ONCE = 40  # files to one process
 
 
