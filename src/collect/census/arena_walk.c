@@ -36,9 +36,9 @@ static int window_move(struct walk *walk, uint64_t address)
 {
 	const struct target_memory *memory = walk->reader->memory;
 	size_t bytes = walk->end - address < WINDOW ? walk->end - address : WINDOW;
-	int err = memory->read(memory->process, address, walk->first, bytes);
+	int err = target_read_touched(memory, address, walk->first, bytes);
 
-	err = err ?: memory->read(memory->process, address, walk->second, bytes);
+	err = err ?: target_read_touched(memory, address, walk->second, bytes);
 	walk->window = address;
 	walk->window_bytes = err ? 0 : bytes;
 	return err;

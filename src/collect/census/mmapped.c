@@ -36,8 +36,7 @@ static void find_in_anonymous(struct heap_reader *reader, const struct target_ma
 
 		if (walked)
 			step = walked - at;
-		else if (target_page_is_there(memory, at) && !memory->read(memory->process, at, word, sizeof(word)) &&
-		    is_mmapped_chunk(mapping, at, word)) {
+		else if (!target_read_touched(memory, at, word, sizeof(word)) && is_mmapped_chunk(mapping, at, word)) {
 			step = CHUNK_SIZE(word[1]);
 			found->found.count++;
 			found->found.bytes += step;

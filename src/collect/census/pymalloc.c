@@ -35,7 +35,7 @@ static bool read_pool(struct pool_reader *reader, uint64_t address)
 	const struct python_pools *pools = &reader->info->pools;
 
 	for (unsigned int try = 0; try < TRIES; try++) {
-		if (reader->memory->read(reader->memory->process, address, reader->word, pools->pool_bytes))
+		if (target_read_touched(reader->memory, address, reader->word, pools->pool_bytes))
 			return false;
 		if (python_pool_read(reader->word, address, pools->pool_bytes, &reader->pool))
 			return true;

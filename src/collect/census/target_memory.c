@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "collect/census/target_memory.h"
 
+#include <string.h>
 #include <time.h>
 
 #define PAGE_IS_PRESENT (UINT64_C(1) << 63) /* Documentation/admin-guide/mm/pagemap.rst */
@@ -81,10 +82,48 @@ uint64_t target_resident(struct target_memory *memory, uint64_t start, uint64_t 
 	return nr * TARGET_PAGE;
 }
 
-bool target_page_is_there(const struct target_memory *memory, uint64_t address)
-{
-	uint64_t entry;
+/* ---- pages that were never touched ---- */
 
-	return !memory->pages || memory->pages(memory->process, address, &entry, 1) ||
-	       entry & (PAGE_IS_PRESENT | PAGE_IS_SWAPPED);
+static bool is_anonymous(const struct target_memory *memory, uint64_t address, uint64_t bytes)
+{
+	const struct target_mapping *mapping = target_mapping_at(memory, address);
+
+	return mapping && !mapping->is_file && (mapping->is_heap || !mapping->is_named) && bytes <= mapping->end - address;
+}
+
+static bool is_there(uint64_t entry)
+{
+	return entry & (PAGE_IS_PRESENT | PAGE_IS_SWAPPED);
+}
+
+/* Reads the pages that are there, and leaves the others as they are. entry: of each page from the first byte's on. */
+static int read_there(const struct target_memory *memory, uint64_t address, char *to, size_t bytes, const uint64_t *entry)
+{
+	uint64_t at = address, end = address + bytes, page = address / TARGET_PAGE;
+	int err = 0;
+
+	while (!err && at < end) {
+		bool is_read = is_there(entry[at / TARGET_PAGE - page]);
+		uint64_t next = at;
+
+		while (next < end && is_there(entry[next / TARGET_PAGE - page]) == is_read)
+			next = (next / TARGET_PAGE + 1) * TARGET_PAGE;
+		if (next > end)
+			next = end;
+		if (is_read)
+			err = memory->read(memory->process, at, to + (at - address), next - at);
+		at = next;
+	}
+	return err;
+}
+
+int target_read_touched(const struct target_memory *memory, uint64_t address, void *to, size_t bytes)
+{
+	uint64_t entry[ENTRIES], nr = (address % TARGET_PAGE + bytes + TARGET_PAGE - 1) / TARGET_PAGE;
+
+	if (!memory->pages || nr > ENTRIES || !is_anonymous(memory, address, bytes) ||
+	    memory->pages(memory->process, address, entry, nr))
+		return memory->read(memory->process, address, to, bytes);
+	memset(to, 0, bytes);
+	return read_there(memory, address, to, bytes, entry);
 }

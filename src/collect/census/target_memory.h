@@ -54,7 +54,10 @@ bool target_is_late(struct target_memory *memory);
 /* Resident bytes of the pages that hold start … end. *unknown_pages grows by the pages that cannot be told. */
 uint64_t target_resident(struct target_memory *memory, uint64_t start, uint64_t end, uint64_t *unknown_pages);
 
-/* Whether a page was ever touched: it is resident, or in swap. */
-bool target_page_is_there(const struct target_memory *memory, uint64_t address);
+/*
+ * Reads a piece of a heap, of which pages may never have been touched. These are zeros, and are not read: there are kernels
+ * that would give them memory (docs/census.md). 0, or a negative errno.
+ */
+int target_read_touched(const struct target_memory *memory, uint64_t address, void *to, size_t bytes);
 
 #endif
