@@ -23,7 +23,7 @@ __u32 slots_taken_nr = 0;
 __u64 admissions_dropped = 0;
 __u64 ended_small = 0;
 struct process ended_small_sum = {};
-__u64 stale_blocks = 0, stale_images = 0;
+__u64 stale_blocks = 0;
 
 static __always_inline struct thread *thread_of(struct task_struct *task)
 {

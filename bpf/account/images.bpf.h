@@ -24,8 +24,8 @@ extern const volatile struct settings settings;
 /* The next image id to give out; the loader takes ids from it, too. */
 extern __u64 next_image;
 
-/* Blocks in the map whose image is gone, and such images. The loader subtracts those that it has removed. */
-extern __u64 stale_blocks, stale_images;
+/* Blocks in the map whose image is gone. The loader subtracts those that it has removed. */
+extern __u64 stale_blocks;
 
 #define COUNTERS_BEFORE_COST (sizeof(__u64) * COUNTER_entry_traps)
 #define COUNTERS_AFTER_COST (sizeof(__u64) * (COUNTER_NR - COUNTER_program_ns - 1))
@@ -52,7 +52,6 @@ static __always_inline void leave_blocks(const struct process *process)
 {
 	__u64 blocks = held_blocks(process);
 
-	__sync_fetch_and_add(&stale_images, 1);
 	__sync_fetch_and_add(&stale_blocks, blocks);
 }
 

@@ -387,6 +387,25 @@ def test_record_takes_an_early_pass_when_slots_run_out(bench):
     check_equal(len(recorder.paths()), 1100, "snapshots")
 
 
+def test_record_takes_early_passes_when_ended_processes_leave_many_tracebacks(bench):
+    """Each of 40 processes, one after the other, leaves 500 tracebacks. There is room for 16,384."""
+    world = World(bench)
+    program = shutil.copy(f"{WORKLOADS}/ways", bench.path("ways"))
+    recorder = world.record_warm("--comm", "ways", "--min-bytes", "1", "--max-tracebacks", "16384")
+    names = []
+    for _ in range(40):
+        process = bench.start([program], kind=Workload, env=world.environment).ready()
+        process.order("go 500")
+        process.order("keep 1")
+        process.is_unharmed()
+        names.append(name_of(process))
+        wait_for(lambda: len(names) % 10 or set(names[-10:]) & set(recorder.names()), "an early pass")
+    recorder.pass_now()
+    lost = [bench.show(path)["losses"].get("tracebacks_dropped", 0) for path in recorder.paths()]
+    check_equal(sum(lost), 0, "tracebacks_dropped")
+    check_equal(sorted(recorder.names()), sorted(names), "snapshots")
+
+
 def test_record_follows_forks_without_exec(bench):
     """Children of a process admitted by name are recorded from the fork on; children that exec other programs not."""
     world = World(bench)

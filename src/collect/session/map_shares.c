@@ -54,7 +54,7 @@ void fair_begin(struct allocsnap_bpf *bpf)
 
 /*
  * In system-wide mode the blocks of an ended process are counted among those of images that are gone
- * (health_stale()).
+ * (health_stale_blocks()).
  */
 static void add_held(const struct allocsnap_bpf *bpf, const struct collector_options *options,
 		     const struct process *books, struct held *held)
@@ -72,7 +72,7 @@ static void add_held(const struct allocsnap_bpf *bpf, const struct collector_opt
 void fair_update(struct allocsnap_bpf *bpf, const struct targets *targets, const struct collector_options *options)
 {
 	struct held held = {
-		.blocks = health_stale(bpf).blocks,
+		.blocks = health_stale_blocks(bpf),
 		.tracebacks = __atomic_load_n(&bpf->bss->tracebacks_held, __ATOMIC_RELAXED),
 		.codes = __atomic_load_n(&bpf->bss->python_codes_held, __ATOMIC_RELAXED),
 	};

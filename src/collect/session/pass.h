@@ -24,7 +24,6 @@ struct pass {
 		uint64_t *id;
 		size_t id_nr, id_alloc;
 	} stale; /* tracebacks of the last drain whose images are gone */
-	double tracebacks_an_image; /* that an ended image leaves, by the last drain */
 	uint64_t swept_state; /* of images and processes, when the notes of dropped blocks were last swept */
 };
 

@@ -340,7 +340,7 @@ static int read_arguments(struct targets *targets)
  */
 int collector__drain(struct collector *collector, struct reason *why)
 {
-	struct stale stale = health_stale(collector->bpf);
+	uint64_t stale_blocks = health_stale_blocks(collector->bpf);
 	uint64_t next_image = 0;
 	int err = 0;
 
@@ -364,7 +364,7 @@ int collector__drain(struct collector *collector, struct reason *why)
 	if (!err)
 		err = sweep_ended_images(collector->bpf, &collector->pass, &collector->targets, next_image);
 	if (!err) {
-		health_swept(collector->bpf, &collector->pass, &stale);
+		health_swept(collector->bpf, stale_blocks);
 		end_drain(collector->bpf, &collector->targets);
 		drop_unused(collector);
 	}

@@ -9,20 +9,14 @@
 #include "collect/bpf.h"
 #include "collect/session/session.h"
 
-struct stale health_stale(const struct allocsnap_bpf *bpf)
+uint64_t health_stale_blocks(const struct allocsnap_bpf *bpf)
 {
-	return (struct stale){
-		__atomic_load_n(&bpf->bss->stale_blocks, __ATOMIC_RELAXED),
-		__atomic_load_n(&bpf->bss->stale_images, __ATOMIC_RELAXED),
-	};
+	return __atomic_load_n(&bpf->bss->stale_blocks, __ATOMIC_RELAXED);
 }
 
-void health_swept(struct allocsnap_bpf *bpf, struct pass *pass, const struct stale *stale)
+void health_swept(struct allocsnap_bpf *bpf, uint64_t stale_blocks)
 {
-	__atomic_fetch_sub(&bpf->bss->stale_blocks, stale->blocks, __ATOMIC_RELAXED);
-	__atomic_fetch_sub(&bpf->bss->stale_images, stale->images, __ATOMIC_RELAXED);
-	if (stale->images)
-		pass->tracebacks_an_image = (double)pass->stale.id_nr / stale->images;
+	__atomic_fetch_sub(&bpf->bss->stale_blocks, stale_blocks, __ATOMIC_RELAXED);
 }
 
 /* Counts the targets that have ended since the last drain. */
@@ -44,17 +38,35 @@ static size_t count_ended_targets(const struct targets *targets)
 	return nr;
 }
 
+/*
+ * Tracebacks that a drain would free, at once or when the last snapshots of their processes are written. Not those of
+ * processes that have ended and are drained: they wait for their snapshots only.
+ */
+static uint64_t count_stale_tracebacks(const struct collector *collector)
+{
+	const struct targets *targets = &collector->targets;
+	uint64_t all = __atomic_load_n(&collector->bpf->bss->tracebacks_held, __ATOMIC_RELAXED), kept = 0;
+
+	for (uint32_t slot = 0; slot < PROCESSES_MAX; slot++) {
+		const struct process *books = collector_books_of(targets, slot);
+		const struct target *target = targets->by_slot[slot];
+
+		if (books_image(&targets->books, slot) && (!books->exit_ns || (target && target->snapshots.is_final)))
+			kept += books->tracebacks;
+	}
+	return all > kept ? all - kept : 0;
+}
+
 /* In system-wide mode the rest of the room must last for running processes until the drain is over. */
 bool collector__is_drain_due(const struct collector *collector)
 {
 	const struct allocsnap_bpf *bpf = collector->bpf;
-	struct stale stale = health_stale(collector->bpf);
 
 	if (!collector->options.everyone)
 		return count_ended_targets(&collector->targets);
 	return count_undrained(&collector->targets) > PROCESSES_MAX / 4 ||
-	       stale.blocks > bpf_map__max_entries(bpf->maps.blocks) / 4 ||
-	       stale.images * collector->pass.tracebacks_an_image > bpf_map__max_entries(bpf->maps.tracebacks) / 4.0;
+	       health_stale_blocks(bpf) > bpf_map__max_entries(bpf->maps.blocks) / 4 ||
+	       count_stale_tracebacks(collector) > bpf_map__max_entries(bpf->maps.tracebacks) / 4;
 }
 
 /* Reads the traps of each kind, summed over all CPUs; 0 if they cannot be read. */

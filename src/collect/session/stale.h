@@ -11,7 +11,6 @@
 #include "collect/target/exited_totals.h"
 
 struct allocsnap_bpf;
-struct pass;
 
 /* Totals of processes that are gone or were never recorded. */
 struct totals {
@@ -22,15 +21,10 @@ struct totals {
 	uint64_t python_noted_nr; /* processes of which a note says why their Python is not recorded */
 };
 
-/* The data of images that are gone. */
-struct stale {
-	uint64_t blocks, images;
-};
-
-/* Before a drain: the data that the drain will delete. */
-struct stale health_stale(const struct allocsnap_bpf *bpf);
+/* Before a drain: the blocks of images that are gone, which the drain will delete. */
+uint64_t health_stale_blocks(const struct allocsnap_bpf *bpf);
 
 /* After that drain. */
-void health_swept(struct allocsnap_bpf *bpf, struct pass *pass, const struct stale *stale);
+void health_swept(struct allocsnap_bpf *bpf, uint64_t stale_blocks);
 
 #endif
