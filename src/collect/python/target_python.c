@@ -29,6 +29,7 @@ void python_process_tell(struct process *books, const struct python_process *pro
 	struct python_process unfinished = *process;
 
 	unfinished.memory = 0;
+	unfinished.code_ended_nr = books->python.code_ended_nr + 1; /* what threads remember of code ends */
 	__atomic_store_n(&books->python.memory, 0, __ATOMIC_SEQ_CST);
 	books->python = unfinished;
 	__atomic_store_n(&books->python.memory, process->memory, __ATOMIC_RELEASE);
