@@ -62,22 +62,56 @@ static struct mapping_events *open_events(void)
 	return events;
 }
 
+/*
+ * Steps of a test, and what they have seen. Other programs may map so much that the kernel drops events of anybody. Then
+ * the steps are taken again.
+ */
+#define SEEN_NR 4
+#define TRIES 20
+
+typedef void steps_fn(struct mapping_events *events, struct seen seen[SEEN_NR]);
+
+static void take_steps(steps_fn *steps, struct seen seen[SEEN_NR])
+{
+	for (int i = 0; i < TRIES; i++) {
+		struct mapping_events *events = open_events();
+		uint64_t missed;
+
+		memset(seen, 0, SEEN_NR * sizeof(*seen));
+		steps(events, seen);
+		cr_assert_eq(mapping_events__collect(events), 0);
+		missed = mapping_events__missed(events);
+		mapping_events__close(events);
+		if (!missed)
+			return;
+	}
+	cr_assert_fail("the kernel has dropped events each time");
+}
+
+static void hand_out(struct mapping_events *events, uint64_t until_ns, struct seen *seen)
+{
+	cr_assert_eq(mapping_events__hand_out(events, until_ns, see, seen), 0);
+}
+
+static void see_true_twice(struct mapping_events *events, struct seen seen[SEEN_NR])
+{
+	seen[0].pid = seen[1].pid = run_true();
+	for (int i = 0; i < 2; i++) {
+		cr_assert_eq(mapping_events__collect(events), 0);
+		hand_out(events, UINT64_MAX, &seen[i]);
+	}
+}
+
 Test(mapping_events, include_a_program_that_has_exited)
 {
-	struct mapping_events *events = open_events();
-	struct seen seen = { .pid = run_true() };
+	static struct seen seen[SEEN_NR];
 
-	cr_assert_eq(mapping_events__collect(events), 0);
-	cr_assert_eq(mapping_events__hand_out(events, UINT64_MAX, see, &seen), 0);
-	cr_expect_eq(seen.execs, 1);
-	cr_expect_geq(seen.named, 3, "itself, the loader, the C library: %u", seen.named);
-	cr_expect_not_null(strstr(seen.path, "/true"), "the program comes first: %s", seen.path);
-	cr_expect_eq(seen.out_of_order, 0);
-	seen.execs = 0;
-	cr_assert_eq(mapping_events__collect(events), 0);
-	cr_assert_eq(mapping_events__hand_out(events, UINT64_MAX, see, &seen), 0);
-	cr_expect_eq(seen.execs, 0, "each is handed out once");
-	mapping_events__close(events);
+	take_steps(see_true_twice, seen);
+	cr_expect_eq(seen[0].execs, 1);
+	cr_expect_geq(seen[0].named, 3, "itself, the loader, the C library: %u", seen[0].named);
+	cr_expect_not_null(strstr(seen[0].path, "/true"), "the program comes first: %s", seen[0].path);
+	cr_expect_eq(seen[0].out_of_order, 0);
+	cr_expect_eq(seen[1].execs, 0, "each is handed out once");
 }
 
 static void count_exec(void *what, pid_t pid, uint64_t time_ns)
@@ -88,51 +122,72 @@ static void count_exec(void *what, pid_t pid, uint64_t time_ns)
 	seen->last_ns = pid == seen->pid ? time_ns : seen->last_ns;
 }
 
+static void find_execs(struct mapping_events *events, pid_t pid, struct seen *found)
+{
+	found->pid = pid;
+	cr_assert_eq(mapping_events__find_execs(events, count_exec, found), 0);
+}
+
+/* seen[0]: of the program whose events were collected; the others are of the later one. */
+static void find_before_handing_out(struct mapping_events *events, struct seen seen[SEEN_NR])
+{
+	pid_t early = run_true(), late;
+
+	cr_assert_eq(mapping_events__collect(events), 0);
+	late = run_true();
+	find_execs(events, early, &seen[0]);
+	find_execs(events, late, &seen[1]);
+	seen[2].pid = late;
+	hand_out(events, UINT64_MAX, &seen[2]);
+	cr_expect_eq(seen[2].execs, 0, "not collected");
+	seen[2].last_ns = 0;
+	cr_assert_eq(mapping_events__collect(events), 0);
+	hand_out(events, UINT64_MAX, &seen[2]);
+	find_execs(events, late, &seen[3]);
+}
+
 /* Execs are found before their events are collected, too; those events stay uncollected. */
 Test(mapping_events, execs_are_found_before_they_are_handed_out)
 {
-	struct mapping_events *events = open_events();
-	struct seen early = {}, late = {}, found = {};
+	static struct seen seen[SEEN_NR];
 
-	early.pid = run_true();
+	take_steps(find_before_handing_out, seen);
+	cr_expect_eq(seen[0].execs, 1);
+	cr_expect_eq(seen[1].execs, 1);
+	cr_expect_eq(seen[2].execs, 1);
+	cr_expect_eq(seen[2].out_of_order, 0);
+	cr_expect_eq(seen[3].execs, 0, "handed out");
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000000000ULL + now.tv_nsec;
+}
+
+static void see_until_a_time(struct mapping_events *events, struct seen seen[SEEN_NR])
+{
+	uint64_t between;
+
+	seen[0].pid = run_true();
+	between = now_ns();
+	seen[1].pid = seen[2].pid = run_true();
 	cr_assert_eq(mapping_events__collect(events), 0);
-	late.pid = run_true();
-	for (int i = 0; i < 2; i++) {
-		found = (struct seen){ .pid = i ? late.pid : early.pid };
-		cr_assert_eq(mapping_events__find_execs(events, count_exec, &found), 0);
-		cr_expect_eq(found.execs, 1);
-	}
-	cr_assert_eq(mapping_events__hand_out(events, UINT64_MAX, see, &late), 0);
-	cr_expect_eq(late.execs, 0, "not collected");
-	cr_assert_eq(mapping_events__collect(events), 0);
-	late.last_ns = 0;
-	cr_assert_eq(mapping_events__hand_out(events, UINT64_MAX, see, &late), 0);
-	cr_expect_eq(late.execs, 1);
-	cr_expect_eq(late.out_of_order, 0);
-	found = (struct seen){ .pid = late.pid };
-	cr_assert_eq(mapping_events__find_execs(events, count_exec, &found), 0);
-	cr_expect_eq(found.execs, 0, "handed out");
-	mapping_events__close(events);
+	hand_out(events, between, &seen[0]);
+	hand_out(events, between, &seen[1]);
+	hand_out(events, UINT64_MAX, &seen[2]);
 }
 
 Test(mapping_events, are_handed_out_up_to_a_time)
 {
-	struct mapping_events *events = open_events();
-	struct seen first = { .pid = run_true() }, second = {};
-	struct timespec between;
+	static struct seen seen[SEEN_NR];
 
-	clock_gettime(CLOCK_MONOTONIC, &between);
-	second.pid = run_true();
-	cr_assert_eq(mapping_events__collect(events), 0);
-	mapping_events__hand_out(events, between.tv_sec * 1000000000ULL + between.tv_nsec, see,
-				 &first);
-	cr_expect_eq(first.execs, 1);
-	mapping_events__hand_out(events, between.tv_sec * 1000000000ULL + between.tv_nsec, see,
-				 &second);
-	cr_expect_eq(second.execs, 0);
-	mapping_events__hand_out(events, UINT64_MAX, see, &second);
-	cr_expect_eq(second.execs, 1);
-	mapping_events__close(events);
+	take_steps(see_until_a_time, seen);
+	cr_expect_eq(seen[0].execs, 1);
+	cr_expect_eq(seen[1].execs, 0);
+	cr_expect_eq(seen[2].execs, 1);
 }
 
 /* The rings are smaller than this: the thread has emptied them. */
@@ -185,51 +240,37 @@ Test(mapping_events, are_kept_until_they_are_collected)
 	mapping_events__close(events);
 }
 
-#define TRIES 20
-
-/* A process that maps all the time, and another one beside it. */
-struct crowded {
-	struct seen first, next, other;
-	bool is_lossy; /* the thread that reads the ring came too late: the kernel has dropped events of anybody */
-};
-
-static struct crowded map_beside_others(void)
+/* seen[0], seen[1]: a process that maps all the time; seen[2]: another one beside it. */
+static void map_beside_others(struct mapping_events *events, struct seen seen[SEEN_NR])
 {
-	struct crowded crowded = { .first.pid = getpid(), .next.pid = getpid() };
-	struct mapping_events *events = open_events();
-
+	seen[0].pid = seen[1].pid = getpid();
 	map_ourselves(MORE_THAN_FITS);
 	run_true();
 	cr_assert_eq(mapping_events__collect(events), 0);
 	map_ourselves(10);
-	cr_assert_eq(mapping_events__hand_out(events, UINT64_MAX, note_skipped, &crowded.first), 0);
+	cr_assert_eq(mapping_events__hand_out(events, UINT64_MAX, note_skipped, &seen[0]), 0);
 	map_ourselves(MAPPING_EVENTS_EACH / 2);
 	cr_assert_eq(mapping_events__collect(events), 0);
-	cr_assert_eq(mapping_events__hand_out(events, UINT64_MAX, note_skipped, &crowded.next), 0);
+	cr_assert_eq(mapping_events__hand_out(events, UINT64_MAX, note_skipped, &seen[1]), 0);
 	map_ourselves(MORE_THAN_FITS);
-	crowded.other.pid = run_true();
+	seen[2].pid = run_true();
 	cr_assert_eq(mapping_events__collect(events), 0);
-	cr_assert_eq(mapping_events__hand_out(events, UINT64_MAX, see, &crowded.other), 0);
-	crowded.is_lossy = mapping_events__missed(events);
-	mapping_events__close(events);
-	return crowded;
+	hand_out(events, UINT64_MAX, &seen[2]);
 }
 
 /* A process that maps all the time does not fill the room of all others. */
 Test(mapping_events, of_one_process_are_limited)
 {
-	struct crowded crowded = map_beside_others();
+	static struct seen seen[SEEN_NR];
 
-	for (int i = 1; i < TRIES && crowded.is_lossy; i++)
-		crowded = map_beside_others();
-	cr_assert_not(crowded.is_lossy, "the kernel has dropped events each time");
-	cr_expect_leq(crowded.first.mappings, MAPPING_EVENTS_EACH);
-	cr_expect_geq(crowded.first.mappings + crowded.first.skipped, MORE_THAN_FITS);
-	cr_expect_gt(crowded.first.skipped, 0);
-	cr_expect_gt(crowded.next.mappings, 0, "it is told of again");
-	cr_expect_geq(crowded.next.mappings + crowded.next.skipped, MAPPING_EVENTS_EACH / 2);
-	cr_expect_eq(crowded.other.execs, 1);
-	cr_expect_geq(crowded.other.named, 3, "what others map is told of");
+	take_steps(map_beside_others, seen);
+	cr_expect_leq(seen[0].mappings, MAPPING_EVENTS_EACH);
+	cr_expect_geq(seen[0].mappings + seen[0].skipped, MORE_THAN_FITS);
+	cr_expect_gt(seen[0].skipped, 0);
+	cr_expect_gt(seen[1].mappings, 0, "it is told of again");
+	cr_expect_geq(seen[1].mappings + seen[1].skipped, MAPPING_EVENTS_EACH / 2);
+	cr_expect_eq(seen[2].execs, 1);
+	cr_expect_geq(seen[2].named, 3, "what others map is told of");
 }
 
 static int be_slow(void *what, const struct mapping_event *event)
