@@ -52,6 +52,24 @@ BOOK_TEST(python, memory_of_a_code_object_gets_a_new_number_when_it_is_freed)
 	expect(unknown_frees, 1);
 }
 
+/* As after a sweep of the loader: the thread and the cache may know a code object that the map does not have. */
+BOOK_TEST(python, code_that_only_the_thread_remembers_ends_with_its_memory)
+{
+	__u64 block = (__u64)pool_at(0) + 48;
+	struct python_code_key key;
+
+	python_begin_world(true);
+	pool_use(pool_at(0), 1);
+	object_malloc(20);
+	key = (struct python_code_key){ (__u64)&codes[0], book_of(process)->memory };
+	cr_assert_eq(bpf_map_delete_elem(&python_codes, &key), 0);
+	object_free((__u64)&codes[0]);
+	*free_list(1) = block + 32;
+	object_malloc(20);
+	expect_same(PYTHON_FRAME_CODE(traceback_of(block + 32)->pc[0]), 2, "the second");
+	expect(unknown_frees, 1);
+}
+
 BOOK_TEST(python, code_from_before_a_gap_gets_a_new_number)
 {
 	__u64 block = (__u64)pool_at(0) + 48;

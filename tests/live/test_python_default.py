@@ -114,6 +114,21 @@ def test_python_default_is_the_heap_of_a_program_with_python_in_it(bench):
     check_heap(bench, gdb, "--domain python")
 
 
+def test_python_default_forgets_the_library_of_the_program_before(bench):
+    """A Python with a libpython becomes another program, which has none."""
+    need_sessions()
+    library = shutil.copy("/lib/x86_64-linux-gnu/libm.so.6", bench.path("libpython3.11.so.1.0"))
+    code = 'import os; print("ready", flush=True); input(); os.execve("/bin/sleep", ["sleep", "1000"], {})'
+    python = bench.start([PYTHON, "-Sc", code], env=dict(os.environ, LD_PRELOAD=library))
+    check_equal(python.line(), "ready", "its first line")
+    recording = bench.attach([python])
+    python.write("go\n")
+    wait_for(lambda: bench.show(recording.snapshot())["metadata"]["comm"] == "sleep", "sleep", 60)
+    check("python_not_recorded" not in bench.show(recording.snapshot())["metadata"], "a reason of the program before")
+    recording.end(signal.SIGINT)
+    check(not [note for note in notes_about(recording.stderr()) if "libpython" in note], recording.stderr())
+
+
 def run_keeping(bench, *before):
     """`run` of a command that becomes Python: a snapshot of what it keeps, and the notes."""
     run = start_python(bench, ALLOCSNAP, "run", "-o", bench.path("out"), "--interval", harness.NEVER, "--", *before)

@@ -180,24 +180,48 @@ def test_record_python_beside_the_heap_of_others(bench):
     check_equal(domains_of(bench, paths[later.pid]), {"0"}, "domains of another program")
 
 
+def check_recorded_after(bench, world, starter, arguments, is_exec=False):
+    """`starter` is recorded, and then the Python that it starts, or becomes, as if there had been no starter."""
+    process = bench.start([starter, *arguments, world.link("snake"), "-S", str(TARGET)], kind=Target, env=world.environment)
+    recorder = world.record("--domain", "python", "--exe", starter, "--exe", world.link("snake"), "--traceback-limit", str(FRAMES),
+                            "--min-bytes", "1")
+    starter_pid = process.pid
+    process.write("\n")
+    process.ready()
+    process.pid = starter_pid if is_exec else harness.children_of(starter_pid)[0][0]
+    wait_for_probes(bench, recorder, process)
+    paths = work(recorder, [process])
+    check_work(bench, [process], paths)
+    check("python_not_recorded" not in bench.show(paths[process.pid])["metadata"], "its snapshot has a reason why it is not recorded")
+    notes = pathlib.Path(recorder.stderr_path).read_text(encoding="utf-8")
+    check(f"process {process.pid} (snake) are not recorded" not in notes, notes)
+    return paths, notes
+
+
 def test_record_python_of_a_program_that_another_python_starts(bench):
     """The starter is recorded, too, and its files are another Python's: the child has them until its exec."""
     world = Pythons(bench)
     starter = shutil.copy(bench.path("python"), bench.path("starter"))
-    child = bench.start([starter, "-S", "-c", STARTER, world.link("snake"), "-S", str(TARGET)], kind=Target,
-                        env=world.environment)
-    recorder = world.record("--domain", "python", "--exe", starter, "--exe", world.link("snake"), "--traceback-limit", str(FRAMES),
-                            "--min-bytes", "1")
-    starter_pid = child.pid
-    child.write("\n")
-    child.ready()
-    child.pid = harness.children_of(starter_pid)[0][0]
-    wait_for_probes(bench, recorder, child)
-    paths = work(recorder, [child])
-    check_work(bench, [child], paths)
-    check(starter_pid in paths, "the starter is not recorded")
-    notes = pathlib.Path(recorder.stderr_path).read_text(encoding="utf-8")
+    paths, notes = check_recorded_after(bench, world, starter, ["-S", "-c", STARTER])
+    check_equal(len(paths), 2, "snapshots")
     check("are not recorded" not in notes, notes)
+
+
+def test_record_python_of_a_program_that_an_old_python_starts(bench):
+    """The shell has the name of Python 2.7. The note about that is not about its child."""
+    starter = shutil.copy("/bin/sh", bench.path("python2.7"))
+    check_recorded_after(bench, Pythons(bench), starter, ["-c", 'read go; "$@"; exit', "sh"])
+
+
+def test_record_python_of_a_program_that_musl_becomes(bench):
+    """The C library of the program before is not that of Python."""
+    world = Pythons(bench)
+    source, starter = bench.path("becomes.c"), bench.path("becomes")
+    pathlib.Path(source).write_text("#include <stdio.h>\n#include <unistd.h>\n"
+                                    "int main(int argc, char **argv) { getchar(); return execv(argv[1], argv + 1); }\n",
+                                    encoding="utf-8")
+    bench.run([tool("musl-gcc"), source, "-o", starter])
+    check_recorded_after(bench, world, starter, [], is_exec=True)
 
 
 @harness.long

@@ -80,6 +80,14 @@ bool mapping_is_there(const struct mappings *mappings, const struct mapping *map
 	return mapping->seen >= mappings->reading;
 }
 
+bool mappings_have(const struct mappings *mappings, uint32_t object)
+{
+	for (size_t i = 0; i < mappings->mapping_nr; i++)
+		if (mappings->mapping[i].object == object && mapping_is_there(mappings, &mappings->mapping[i]))
+			return true;
+	return false;
+}
+
 /* Anonymous code counts as the same: code made at run time moves often, and has no names that could be wrong. */
 static bool is_the_same_code(const struct mapping *a, const struct mapping *b)
 {

@@ -76,6 +76,9 @@ size_t mappings_cost(const struct mappings *mappings, uint64_t start);
 /* Whether the mapping is still mapped, as far as is known. */
 bool mapping_is_there(const struct mappings *mappings, const struct mapping *mapping);
 
+/* Whether the object is still mapped: used[] also has those of the parent, and of programs before exec. */
+bool mappings_have(const struct mappings *mappings, uint32_t object);
+
 /* Forgets the mappings that were already unmapped before that reading. Returns their number. */
 size_t mappings_forget_unmapped(struct mappings *mappings, uint64_t reading);
 

@@ -8,29 +8,32 @@
 
 #include "collect/bpf.h"
 
-void target_python_begin(struct target_python *python)
+void target_python_begin(struct target_python *python, uint64_t memory)
 {
-	python_codes_release(&python->codes);
+	if (python->memory != memory)
+		python_codes_release(&python->codes);
 	live_pools_release(&python->checked.older);
 	free(python->asked);
-	*python = (struct target_python){ .memory = python->memory };
+	*python = (struct target_python){ .memory = python->memory, .codes = python->codes };
 }
 
 void target_python_release(struct target_python *python)
 {
+	python_codes_release(&python->codes);
+	target_python_begin(python, python->memory);
 	python->memory = 0;
-	target_python_begin(python);
 }
 
 /* ---- the kernel side ---- */
 
-void python_process_tell(struct process *books, const struct python_process *process)
+void python_process_tell(struct process *books, const struct python_process *process, bool is_again)
 {
 	struct python_process unfinished = *process;
 
 	unfinished.memory = 0;
-	unfinished.code_ended_nr = books->python.code_ended_nr + 1; /* what threads remember of code ends */
 	__atomic_store_n(&books->python.memory, 0, __ATOMIC_SEQ_CST);
+	unfinished.code_nr = is_again ? books->python.code_nr : 0;
+	unfinished.code_ended_nr = books->python.code_ended_nr + 1; /* what threads remember of code ends */
 	books->python = unfinished;
 	__atomic_store_n(&books->python.memory, process->memory, __ATOMIC_RELEASE);
 }

@@ -33,13 +33,16 @@ struct target_python {
 	struct python_checked checked;
 };
 
-/* After an exec: the process runs another program. */
-void target_python_begin(struct target_python *python);
+/* After an exec: the process runs another program. Its code objects stay if those of this memory were told already. */
+void target_python_begin(struct target_python *python, uint64_t memory);
 
 void target_python_release(struct target_python *python);
 
-/* Tells the kernel side where the process has what: before the first call of its allocators is seen. */
-void python_process_tell(struct process *books, const struct python_process *process);
+/*
+ * Tells the kernel side where the process has what: before the first call of its allocators is seen. is_again: it was told of
+ * the same memory, and may know code objects there.
+ */
+void python_process_tell(struct process *books, const struct python_process *process, bool is_again);
 
 /* The kernel side forgets it. Returns how many of its code objects stay there, for a sweep. */
 uint64_t python_process_forget(struct process *books, uint64_t memory);

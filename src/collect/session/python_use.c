@@ -85,7 +85,7 @@ static void note_embedded(struct collector *collector, struct target *target)
 	for (size_t i = 0; i < mappings->used_nr && !is_python_program(target); i++) {
 		const char *path = mappings_used(mappings, i)->path;
 
-		if (is_python_library(path))
+		if (is_python_library(path) && mappings_have(mappings, mappings->used[i]))
 			note_python(collector, target, path, is_old_python_name(path, &why) ?
 				    why.text : "a library of this program; --domain python records them");
 	}
@@ -173,12 +173,11 @@ static bool find_bias(const struct mappings *mappings, uint32_t object, const st
 }
 
 /*
- * Asks the file reader. 0: *ret has one, and its code is mapped, or it cannot be recorded at all; -ENOENT: there is none;
- * or -ENOMEM. A file that is not mapped is that of an earlier program, such as the parent's before exec, or it may be
- * mapped later: it is asked again.
+ * Asks the file reader. 0: *ret has one; -ENOENT: there is none; or -ENOMEM. A file that is not mapped is that of an
+ * earlier program, such as the parent's before exec, or it may be mapped later: it is asked then.
  */
 static int find_cpython(struct collector *collector, struct target *target, uint32_t *ret_object,
-		       const struct python_info **ret, uint64_t *ret_bias)
+		       const struct python_info **ret)
 {
 	const struct mappings *mappings = &target->mappings;
 
@@ -187,12 +186,10 @@ static int find_cpython(struct collector *collector, struct target *target, uint
 		struct reason why;
 		int err;
 
-		if (!may_be_python(collector, target, object) || was_asked(&target->python, mappings->used[i]))
+		if (!may_be_python(collector, target, object) || was_asked(&target->python, mappings->used[i]) ||
+		    !mappings_have(mappings, mappings->used[i]))
 			continue;
-		err = python_of_object(collector, object, ret);
-		if (!err && (*ret)->site_nr && !find_bias(mappings, mappings->used[i], *ret, ret_bias))
-			continue;
-		err = array_push(&target->python, asked, mappings->used[i]) ?: err;
+		err = array_push(&target->python, asked, mappings->used[i]) ?: python_of_object(collector, object, ret);
 		if (err == -ENOENT) {
 			if (is_old_python_name(object->path, &why))
 				note_python(collector, target, object->path, why.text);
@@ -228,7 +225,7 @@ static bool has_other_c_library(const struct mappings *mappings)
 	for (size_t i = 0; i < mappings->used_nr; i++) {
 		const struct allocator *allocator = allocator_of(mappings_used(mappings, i)->path);
 
-		if (allocator->is_c_library && strcmp(allocator->name, "glibc"))
+		if (allocator->is_c_library && strcmp(allocator->name, "glibc") && mappings_have(mappings, mappings->used[i]))
 			return true;
 	}
 	return false;
@@ -281,18 +278,35 @@ static const char *find_fault(const struct collector *collector, struct target *
 
 /* ---- the decision ---- */
 
+/*
+ * The memory that the kernel side knows the program by. False: the program that was looked at has called exec meanwhile,
+ * and another one has the memory.
+ */
+static bool read_memory_id(const struct collector *collector, const struct target *target, uint64_t *ret)
+{
+	const struct process *books = &collector->targets.books.process[target->slot % PROCESSES_MAX];
+	uint64_t image;
+
+	*ret = 0;
+	if (target->probes.used->is_trial)
+		return true;
+	*ret = __atomic_load_n(&books->memory, __ATOMIC_ACQUIRE); /* begin_program() writes it last */
+	image = __atomic_load_n(&books->image, __ATOMIC_RELAXED);
+	return !target->now.books.image || image == target->now.books.image;
+}
+
 static void tell_of_python(struct collector *collector, struct target *target, const struct python_info *info,
-			  uint64_t bias)
+			  uint64_t bias, uint64_t memory)
 {
 	struct process *books = &collector->targets.books.process[target->slot % PROCESSES_MAX];
-	uint64_t memory = __atomic_load_n(&books->memory, __ATOMIC_ACQUIRE);
+	bool is_again = target->python.memory == memory;
 	struct python_process process;
 
-	if (target->python.memory != memory)
+	if (!is_again)
 		targets_forget_python(&collector->targets, target);
 	python_process_make(info, bias, &process);
 	process.memory = memory;
-	python_process_tell(books, &process);
+	python_process_tell(books, &process, is_again);
 	target->python.memory = memory;
 	target->python.where = process;
 }
@@ -325,7 +339,7 @@ static int leave_heap(struct collector *collector, struct target *target)
 }
 
 static int attach_python(struct collector *collector, struct target *target, uint32_t object,
-			 const struct python_info *info, uint64_t bias, struct reason *why)
+			 const struct python_info *info, uint64_t bias, uint64_t memory, struct reason *why)
 {
 	bool is_trial = target->probes.used->is_trial;
 	int err = is_trial ? 0 : load_for_python(collector);
@@ -335,7 +349,7 @@ static int attach_python(struct collector *collector, struct target *target, uin
 	if (!err)
 		err = python_is_beside(target) ? python_view_begin(collector, target) : leave_heap(collector, target);
 	if (!err && !is_trial)
-		tell_of_python(collector, target, info, bias);
+		tell_of_python(collector, target, info, bias, memory);
 	watch_file(collector, object);
 	if (!err)
 		err = python_places_attach(target__python_probes(target), collector->bpf, &collector->objects, object,
@@ -345,6 +359,7 @@ static int attach_python(struct collector *collector, struct target *target, uin
 	if (err)
 		return err;
 	target->python.is_used = true;
+	target->python.why_not = (struct reason){};
 	target->python.object = object;
 	target->python.lines = python_lines_of(info->version);
 	target->python.unknown_nr = info->unknown_nr;
@@ -370,20 +385,23 @@ static int attach_heap_for_python(struct collector *collector, struct target *ta
 }
 
 static int try_python(struct collector *collector, struct target *target, uint32_t object,
-		      const struct python_info *info, uint64_t bias, struct reason *why)
+		      const struct python_info *info, struct reason *why)
 {
 	struct python_asked asked = places_asked(collector);
 	struct python_info hooked = {};
 	const char *path = collector->objects.object[object]->path, *fault;
 	struct reason why_not = {};
-	bool is_hooked;
+	uint64_t bias = 0, memory;
+	bool is_mapped = find_bias(&target->mappings, object, info, &bias), is_hooked;
 	int err = 0;
 
 	if (python_is_beside(target) && count_pythons(collector) >= PYTHONS_MOST)
 		fault = "so many other processes are recorded with theirs";
 	else
-		fault = find_fault(collector, target, info, bias, &asked);
-	if (fault && info->site_nr && !*info->fault && !is_code_now(target, bias + info->site[0].vaddr)) {
+		fault = is_mapped || !info->site_nr ? find_fault(collector, target, info, bias, &asked) :
+						      "its code is not mapped";
+	if (!read_memory_id(collector, target, &memory) ||
+	    (fault && info->site_nr && !*info->fault && !is_code_now(target, bias + info->site[0].vaddr))) {
 		target->python.asked_nr--; /* this one: not yet, or another program has begun; a later look tells */
 		return 0;
 	}
@@ -394,7 +412,7 @@ static int try_python(struct collector *collector, struct target *target, uint32
 	is_hooked = asked.function[PYTHON_RAW][PYTHON_MALLOC];
 	if (is_hooked) /* debug hooks have places of their own */
 		err = parser__python(collector->helpers.parser, collector->objects.object[object]->fd, &asked, &hooked, NULL);
-	err = err ?: attach_python(collector, target, object, is_hooked ? &hooked : info, bias, &why_not);
+	err = err ?: attach_python(collector, target, object, is_hooked ? &hooked : info, bias, memory, &why_not);
 	python_info_release(&hooked);
 	if (err && is_of_process(err))
 		return reason_set(why, err, "%s", *why_not.text ? why_not.text : strerror(-err));
@@ -406,16 +424,15 @@ static int try_python(struct collector *collector, struct target *target, uint32
 int use_python(struct collector *collector, struct target *target, struct reason *why)
 {
 	const struct python_info *info;
-	uint64_t bias = 0;
 	uint32_t object;
 	int err;
 
 	note_obstacle(collector, target);
 	if (!may_use_python(collector, target))
 		return 0;
-	err = target->python.is_used ? -ENOENT : find_cpython(collector, target, &object, &info, &bias);
+	err = target->python.is_used ? -ENOENT : find_cpython(collector, target, &object, &info);
 	if (!err)
-		err = try_python(collector, target, object, info, bias, why);
+		err = try_python(collector, target, object, info, why);
 	else if (err == -ENOENT)
 		err = 0;
 	if (!err && !target->python.is_used && collector->python_choice.is_default)

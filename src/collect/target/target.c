@@ -316,7 +316,7 @@ int target__forget_image(struct target *target)
 	target->reading.is_touched = true;
 	target->identity.is_named = false;
 	tracebacks_forget(&target->tracebacks);
-	target_python_begin(&target->python);
+	target_python_begin(&target->python, target->now.books.memory);
 	if (target->life.exec_event_cnt >= target->life.exec_cnt)
 		return target__read_identity(target);
 	target->life.exec_event_cnt = target->life.exec_cnt;
