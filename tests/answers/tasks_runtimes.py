@@ -5,7 +5,7 @@ import pathlib
 import re
 import time
 
-from doctor_kinds import WAITS_32, compiled
+from doctor_kinds import WAITS_32, compiled, need_32_bit
 from harness import check, tool
 import loads
 from task import task
@@ -94,6 +94,7 @@ def ripgrep_peak(terminal):
 def bits_32_are_refused(terminal):
     program = compiled(terminal.bench, "waits32", "-m32", "-static", "-nostdlib", "-ffreestanding", "-no-pie",
                        source=WAITS_32)
+    need_32_bit(program)
     waits = terminal.bench.start([program])
     time.sleep(0.2)
     answer = terminal.type(f"allocsnap leaks {waits.pid} --for {FOR}s", status=1)
