@@ -250,7 +250,8 @@ static __always_inline void code_retire(struct process *process, __u64 address)
 	cached = code_cached(code_cache_key(code_salt(process), address));
 	if (cached)
 		cached->check = 0;
-	__sync_fetch_and_add(&process->python.code_ended_nr, 1); /* a thread may remember it even if the map has it no more */
+	/* A thread may remember it even if the map has it no more. */
+	__sync_fetch_and_add(&process->python.code_ended_nr, 1);
 	err = bpf_map_delete_elem(&python_codes, &key);
 	if (err)
 		return;
