@@ -14,6 +14,7 @@
 #include "elf/elf_object_private.h"
 #include "shared/call_types.h"
 
+#define PAGE_BYTES 4096
 #define BODY_MAX (64u << 10) /* of a function's code that is searched for branches */
 #define CHUNK_BYTES (1u << 20)
 #define ENDBR64 "\xf3\x0f\x1e\xfa"
@@ -296,6 +297,8 @@ static int examine_function(struct patching *patching, struct entry_patch *patch
 	describe_entry(patching, &body, patch);
 	if (size > BODY_MAX)
 		set_fault(patch, "it is too long", NULL);
+	if (patch->vaddr % PAGE_BYTES > PAGE_BYTES - ENTRY_JUMP_BYTES) /* a jump is written at once */
+		set_fault(patch, "its entry lies on two pages", NULL);
 	look_at_branches(patching, &body, patch);
 	free((void *)body.byte);
 	return 0;

@@ -9,7 +9,7 @@
  *	function: [endbr64] jmp hook, rest		moved: the instructions that lay there, jmp rest
  *
  * They cannot if they call or return (a return address would lie amid the jump), if a branch of the file leads among
- * them, or if the function is shorter. A branch to the first one is all right: it is a call once more.
+ * them, if the function is shorter, or if the jump would lie on two pages. A branch to the first one is all right: it is a call once more.
  */
 
 #include <stdbool.h>

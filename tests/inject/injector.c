@@ -9,7 +9,7 @@
  * moment (0: at none). It prints "killed", or what the child has printed. All follow one plan.
  *
  * TRIES=N: a refusal for the moment (EAGAIN) is tried again, up to N times. OWNER=PID: in place of this process.
- * DIE_AT=N: it is killed at the Nth moment. COUNT_MOMENTS=1: it prints how many there were.
+ * DIE_AT=N: it is killed at the Nth moment; DIE_AT=NAME: at the first one of this name. COUNT_MOMENTS=1: it prints how many there were.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -31,11 +31,12 @@
 extern void (*inject_moment)(const char *what);
 
 static int moment_nr, die_at;
+static const char *die_at_name = "";
 static pid_t owner; /* OWNER=PID */
 
 static void pass_or_die(const char *what)
 {
-	if (++moment_nr != die_at)
+	if (++moment_nr != die_at && strcmp(what, die_at_name))
 		return;
 	fprintf(stderr, "killed at moment %d: %s\n", moment_nr, what);
 	kill(getpid(), SIGKILL);
@@ -258,9 +259,9 @@ static int find(pid_t pid, struct reason *why)
 
 	if (err)
 		return err;
-	printf("found version %u allocators %u active %d owner %d running %d interval %" PRIu64 " functions %u\n",
-	       found.version, found.allocator_nr, found.is_active, found.owner, found.owner_is_running, found.interval,
-	       found.function_nr);
+	printf("found version %u allocators %u active %d unfinished %d owner %d running %d interval %" PRIu64 " functions %u\n",
+	       found.version, found.allocator_nr, found.is_active, found.is_unfinished, found.owner, found.owner_is_running,
+	       found.interval, found.function_nr);
 	return 0;
 }
 
@@ -271,7 +272,8 @@ int main(int argc, char **argv)
 	uint64_t interval = argc > 3 ? strtoull(argv[3], NULL, 0) : 0;
 	int err = -EINVAL;
 
-	die_at = getenv("DIE_AT") ? atoi(getenv("DIE_AT")) : 0;
+	die_at_name = getenv("DIE_AT") ?: "";
+	die_at = atoi(die_at_name);
 	owner = getenv("OWNER") ? atoi(getenv("OWNER")) : 0;
 	inject_moment = pass_or_die;
 	if (argc > 2 && !strcmp(argv[1], "plan"))

@@ -20,7 +20,7 @@ sys.dont_write_bytecode = True
 
 import containers  # its tests
 import refused  # its tests
-from bench import (FOLDER, INJECTOR, LIBRARIES, PATIENCE_S, SAMPLER_FOLDER, Bench, Process, Skip, check_whole_way, for_each,
+from bench import (ALLOCSNAP, FOLDER, INJECTOR, LIBRARIES, PATIENCE_S, SAMPLER_FOLDER, Bench, Process, Skip, check_whole_way, for_each,
                    injector, long, stop_attach, test, tests, wait_for)
 
 JEMALLOC = LIBRARIES + "libjemalloc.so.2"
@@ -202,6 +202,35 @@ def test_killed_at_each_moment_of_ejecting(bench):
     said = check_deaths(bench, process, "eject", 1)
     process.end()
     return said
+
+
+@test
+def test_killed_while_threads_are_in_what_is_replaced(bench):
+    """The thread that makes the injector's last call then makes it while the others run."""
+    process = bench.storm("pairs")
+    said = check_deaths(bench, process, "inject", 1)
+    process.end()
+    return said
+
+
+@test
+def test_killed_amid_the_jumps(bench):
+    """Some functions call the sampler: nothing is recorded, and that is said, until it is taken out."""
+    process = bench.storm("alloc")
+    injector("inject", process.pid, 5000, status=-signal.SIGKILL, DIE_AT="a jump written")
+    process.goes_on()
+    found = injector("find", process.pid)
+    assert "active 1 unfinished 1" in found, found
+    for command, stream in (("attach",), "stderr"), (("attach", "--inject"), "stderr"), (("doctor",), "stdout"):
+        done = subprocess.run([ALLOCSNAP, *command, str(process.pid)], capture_output=True, text=True,
+                              timeout=PATIENCE_S, check=False)
+        said = getattr(done, stream)
+        assert done.returncode == 1 and f"'allocsnap eject {process.pid}' takes it out" in said, done
+        assert stream == "stdout" or said.count("\n") == 1, said
+    injector("eject", process.pid)
+    process.goes_on()
+    check_whole_way(process)
+    process.end()
 
 
 @test

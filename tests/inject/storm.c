@@ -212,6 +212,31 @@ static void on_tick(int signal_nr)
 	ticks++;
 }
 
+static void *run_pairs(void *unused)
+{
+	(void)unused;
+	for (;;) {
+		for (int i = 0; i < 1000; i++) {
+			void *volatile block = malloc(24);
+
+			free(block);
+		}
+		rounds++;
+	}
+	return NULL;
+}
+
+/* Threads that are in the first instructions of malloc or free as often as can be. */
+static void round_pairs(unsigned int *seed)
+{
+	pthread_t thread;
+
+	(void)seed;
+	for (int i = 0; i < 8; i++)
+		expect(!pthread_create(&thread, NULL, run_pairs, NULL), "pthread_create fails");
+	run_pairs(NULL);
+}
+
 /* A timer of 1 kHz interrupts whatever runs, on alternate stacks. */
 static void round_signal(unsigned int *seed)
 {
@@ -375,6 +400,7 @@ static const struct mode {
 	{ "fork", round_fork },
 	{ "thread", round_thread },
 	{ "crowd", round_crowd },
+	{ "pairs", round_pairs, 1 },
 	{ "signal", round_signal },
 #ifndef STATIC
 	{ "dlopen", round_dlopen },

@@ -11,6 +11,7 @@
 #include "base/array.h"
 #include "base/mounts.h"
 #include "collect/inject/inject.h"
+#include "collect/session/injection.h"
 #include "collect/session/load.h"
 #include "collect/process/proc.h"
 #include "collect/session/session.h"
@@ -156,8 +157,9 @@ static int diagnose_process(struct diagnosis *diagnosis)
 	if (!err)
 		err = open_target(diagnosis);
 	if (!err && diagnosis->target) {
-		process->records = !find_probes(diagnosis->collector, diagnosis->target,
-						&process->why) && diagnosis->machine.records;
+		process->records = !find_probes(diagnosis->collector, diagnosis->target, &process->why) &&
+				   !check_unfinished_injection(diagnosis->target, &process->why) &&
+				   diagnosis->machine.records;
 		err = diagnose_files(diagnosis);
 		err = err ?: diagnose_probes(diagnosis);
 		plan_injection_into(diagnosis->collector->helpers.parser, process);

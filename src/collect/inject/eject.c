@@ -33,23 +33,25 @@ struct ejecting {
 
 /* ---- the allocators' pages ---- */
 
-/* False: something else is mapped where the page was, or its page is no longer parked. */
+/* Whether the allocator's own page is where the injector has moved it. */
 static bool is_parked(const struct ejecting *ejecting, const struct found_sampler *sampler, uint32_t page)
 {
 	const struct maps_line *line = target_maps_find(&ejecting->maps, sampler->table.page[page].parked);
 
-	return found_sampler_has_page(sampler, &ejecting->maps, page) && line && line->inode && line->perms[2] == 'x';
+	return line && line->inode && line->perms[2] == 'x';
 }
 
 static int give_pages_back(struct ejecting *ejecting, const struct found_sampler *sampler)
 {
 	int err = 0;
 
-	for (uint32_t i = 0; i < sampler->table.page_nr && !err; i++) {
-		if (!is_parked(ejecting, sampler, i))
-			continue;
-		err = give_page_back(&ejecting->caller, sampler->table.page[i].address, sampler->table.page[i].parked);
-	}
+	for (uint32_t i = 0; i < sampler->table.page_nr; i++)
+		if (found_sampler_has_page(sampler, &ejecting->maps, i) && !is_parked(ejecting, sampler, i))
+			return reason_set(ejecting->why, -ENOTSUP, "the process has unmapped a page of its allocator");
+	for (uint32_t i = 0; i < sampler->table.page_nr && !err; i++)
+		if (found_sampler_has_page(sampler, &ejecting->maps, i))
+			err = give_page_back(&ejecting->caller, sampler->table.page[i].address,
+					     sampler->table.page[i].parked);
 	if (err)
 		return reason_set(ejecting->why, -EIO, "the allocator's page cannot be mapped back: %s", strerror(-err));
 	ejecting->result.function_nr += sampler->is_active ? sampler->table.function_nr : 0;

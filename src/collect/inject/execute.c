@@ -198,19 +198,24 @@ static void move_threads_back(struct executing *executing)
 static int place_all(struct executing *executing)
 {
 	uint32_t nr = executing->plan->allocator_nr;
+	bool has_own_code = true;
 	int err = 0;
 
 	for (uint32_t i = 0; i < nr && !err; i++)
 		err = place_sampler(&executing->placing[i], &executing->file, &executing->caller, executing->plan->pid,
 				    executing->why);
+	for (uint32_t i = 0; i < nr && !err; i++)
+		err = exchange_pages(&executing->placing[i], &executing->caller, executing->why);
 	if (!err)
 		err = move_threads(executing);
 	for (uint32_t i = 0; i < nr && !err; i++)
-		err = exchange_pages(&executing->placing[i], &executing->caller, executing->why);
-	if (err)
+		err = write_jumps(&executing->placing[i], &executing->caller, executing->why);
+	for (uint32_t i = 0; i < nr && err; i++) /* if that fails, the process goes on with what it has */
+		has_own_code &= unexchange_pages(&executing->placing[i], &executing->caller);
+	if (err && has_own_code)
 		move_threads_back(executing);
 	for (uint32_t i = 0; i < nr; i++)
-		end_placing(&executing->placing[i], &executing->caller, err);
+		end_placing(&executing->placing[i], &executing->caller, err && has_own_code);
 	return err;
 }
 

@@ -8,11 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/array.h"
 #include "base/reason.h"
 #include "collect/inject/inject_private.h"
+#include "collect/inject/sampler_image.h"
 #include "collect/process/proc.h"
 
 #define MAPPED_NAME "/memfd:" INJECT_FILE_NAME
@@ -122,7 +124,27 @@ static bool is_running(pid_t pid, uint64_t start_time)
 	return pid > 0 && !proc_start_time(pid, &is) && is == start_time && proc_live_thread(pid);
 }
 
-static void describe_samplers(const struct found_samplers *found, struct inject_found *ret)
+/* Whether each function on our pages jumps to its hook; a debugger's breakpoint may lie on the first byte. */
+static bool has_all_jumps(pid_t pid, const struct target_maps *maps, const struct found_sampler *sampler)
+{
+	const struct injected_table *table = &sampler->table;
+
+	for (uint64_t i = 0; i < table->function_nr; i++) {
+		uint64_t entry = table->function[i].entry;
+		const struct maps_line *line = target_maps_find(maps, entry);
+		uint8_t jump[ENTRY_JUMP_BYTES], code[ENTRY_JUMP_BYTES];
+		struct iovec ours = { code, sizeof(code) }, theirs = { (void *)entry, sizeof(code) };
+
+		if (!line || line->dev != sampler->dev || line->inode != sampler->inode || !injected_jump(table, i, jump))
+			continue;
+		if (process_vm_readv(pid, &ours, 1, &theirs, 1, 0) == sizeof(code) && memcmp(code + 1, jump + 1, sizeof(code) - 1))
+			return false;
+	}
+	return true;
+}
+
+static void describe_samplers(pid_t pid, const struct target_maps *maps, const struct found_samplers *found,
+			      struct inject_found *ret)
 {
 	*ret = (struct inject_found){};
 	for (size_t i = 0; i < found->sampler_nr; i++) {
@@ -138,6 +160,8 @@ static void describe_samplers(const struct found_samplers *found, struct inject_
 		ret->owner_is_running = is_running(table->owner, table->owner_start_time);
 		ret->interval = table->interval;
 		ret->function_nr += table->function_nr;
+		ret->is_unfinished |= ret->is_active && !ret->owner_is_running &&
+				      !has_all_jumps(pid, maps, &found->sampler[i]);
 	}
 }
 
@@ -154,7 +178,7 @@ int inject_find(pid_t pid, struct inject_found *ret, struct reason *why)
 	if (!err && !found.sampler_nr)
 		err = reason_set(why, -ENOENT, "process %d has no injected sampler", pid);
 	if (!err)
-		describe_samplers(&found, ret);
+		describe_samplers(pid, &maps, &found, ret);
 	found_samplers_release(&found);
 	target_maps_release(&maps);
 	return err;

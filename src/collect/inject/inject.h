@@ -6,17 +6,18 @@
  * Puts a sampler (sampler/injected.c) into a process that runs, and takes it out again.
  *
  *	plan     reads files and /proc only; finds the allocators, and whether their entries can be replaced
- *	inject   stops all threads; maps the sampler near each allocator; maps copies of the allocator's pages, with
- *	         jumps to the sampler, over the pages themselves; lets the threads go on
+ *	inject   stops all threads; maps the sampler near each allocator; maps copies of the allocator's pages over the
+ *	         pages themselves; writes jumps to the sampler into the copies; lets the threads go on
  *	eject    the same way back
  *
  * The sampler is a sealed memory file, one for each allocator, with probes of provider otel_memory: collect/probe finds
  * them there as in any file. Without a listener it only counts bytes. All that an ejector needs to know is in the
  * sealed file, so any process may eject, also when the injector has ended.
  *
- * If the injector is killed at any moment, the threads go on by themselves: without a sampler, or with all of it. Only a
- * process with a seccomp filter that forbids mmap, mremap or rt_sigreturn then ends: the kernel suspends filters for a
- * living tracer only, and the thread that makes the calls finds its way back by rt_sigreturn.
+ * If the injector is killed at any moment, the threads go on by themselves: without a sampler, with all of it, or with
+ * jumps in some of the functions (is_unfinished). Only a process with a seccomp filter that forbids mmap, mremap or
+ * rt_sigreturn then ends: the kernel suspends filters for a living tracer only, and the thread that makes the calls finds
+ * its way back by rt_sigreturn.
  *
  * None of this uses libbpf. Errors: -ENOTSUP refused, and will be again; -EAGAIN refused at this moment; -EPERM not
  * allowed; -ESRCH the process has ended; -EEXIST the process has a sampler already; -ENOENT it has none; -EIO, -ENOMEM.
@@ -97,6 +98,7 @@ struct inject_found {
 	uint32_t version;	/* INJECTED_VERSION of this program, or another one, which can be ejected all the same */
 	uint32_t allocator_nr;
 	bool is_active;		/* the allocators call it; else it is only still mapped */
+	bool is_unfinished;	/* it is active, its owner has ended, and only some or no functions call it */
 	pid_t owner;
 	bool owner_is_running;
 	uint64_t interval;	/* at the time of injection */

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/ptrace.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -15,6 +16,7 @@
 #include "base/reason.h"
 #include "collect/inject/inject_private.h"
 #include "collect/inject/remote_call.h"
+#include "collect/inject/stopped_threads.h"
 
 #ifndef MFD_EXEC
 #define MFD_EXEC 0x10u
@@ -172,26 +174,64 @@ int exchange_pages(struct placing *placing, struct remote_caller *caller, struct
 	return reason_set(why, -ENOTSUP, "the pages of %s may not be exchanged: %s", placing->allocator->path, strerror(-err));
 }
 
+/* ---- jumps ---- */
+
+/* The kernel writes the word at once, whatever happens to this process. It lies in one page. */
+static int write_jump(pid_t tid, uint64_t at, const uint8_t jump[ENTRY_JUMP_BYTES])
+{
+	uint64_t end = PAGE_OF(at) + PAGE_BYTES, from = at + sizeof(long) <= end ? at : end - sizeof(long);
+	long word;
+
+	errno = 0;
+	word = ptrace(PTRACE_PEEKTEXT, tid, (void *)from, NULL);
+	if (errno)
+		return -errno;
+	memcpy((uint8_t *)&word + (at - from), jump, ENTRY_JUMP_BYTES);
+	return ptrace(PTRACE_POKETEXT, tid, (void *)from, (void *)word) ? -errno : 0;
+}
+
+int write_jumps(const struct placing *placing, const struct remote_caller *caller, struct reason *why)
+{
+	const struct injected_table *table = placing->image.table;
+	uint8_t jump[ENTRY_JUMP_BYTES];
+	int err = 0;
+
+	for (uint64_t i = 0; i < table->function_nr && !err; i++) {
+		err = injected_jump(table, i, jump) ? write_jump(caller->thread->tid, table->function[i].entry, jump) : -EIO;
+		pass_moment("a jump written");
+	}
+	return err ? reason_set(why, -ENOTSUP, "the code of %s may not be changed: %s", placing->allocator->path,
+				strerror(-err)) : 0;
+}
+
 int give_page_back(struct remote_caller *caller, uint64_t address, uint64_t parked)
 {
 	return expect_address(REMOTE_CALL(caller, SYS_mremap, parked, PAGE_BYTES, PAGE_BYTES,
 					  MREMAP_MAYMOVE | MREMAP_FIXED, address), address);
 }
 
-void end_placing(struct placing *placing, struct remote_caller *caller, bool has_failed)
+bool unexchange_pages(struct placing *placing, struct remote_caller *caller)
 {
 	const struct injected_table *table = placing->image.table;
 
-	while (has_failed && placing->exchanged_nr) {
-		uint32_t i = --placing->exchanged_nr;
+	for (; placing->exchanged_nr; placing->exchanged_nr--) {
+		uint32_t i = placing->exchanged_nr - 1;
 
-		give_page_back(caller, table->page[i].address, table->page[i].parked);
+		if (give_page_back(caller, table->page[i].address, table->page[i].parked))
+			return false;
 	}
-	if (has_failed && placing->is_mapped)
+	return true;
+}
+
+void end_placing(struct placing *placing, struct remote_caller *caller, bool unmaps)
+{
+	const struct injected_table *table = placing->image.table;
+
+	if (unmaps && placing->is_mapped)
 		REMOTE_CALL(caller, SYS_munmap, table->start, table->end - table->start);
 	if (placing->remote_fd >= 0)
 		REMOTE_CALL(caller, SYS_close, placing->remote_fd);
 	placing->remote_fd = -1;
-	if (has_failed)
+	if (unmaps)
 		placing->allocator->start = placing->allocator->end = 0;
 }

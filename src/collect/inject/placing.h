@@ -3,8 +3,12 @@
 #define ALLOCSNAP_COLLECT_INJECT_PLACING_H
 
 /*
- * Maps one sampler into a stopped process, and exchanges its allocator's pages. Each step can be taken back while the
- * threads are stopped.
+ * Maps one sampler into a stopped process, and makes its allocator call it. Each step can be taken back while the threads
+ * are stopped.
+ *
+ * If the injector is killed amid a remote call, the calling thread makes it while all the others run. So no remote call
+ * changes code: the copies that are mapped over the allocator's pages have the same bytes. The jumps are written by this
+ * process itself, in one word each.
  */
 
 #include <stdbool.h>
@@ -30,10 +34,16 @@ int place_sampler(struct placing *placing, const struct injected_file *file, str
 /* Maps the copies over the allocator's pages. Each page is exchanged at once: there is never a hole. */
 int exchange_pages(struct placing *placing, struct remote_caller *caller, struct reason *why);
 
+/* No thread may be amid the bytes that the jumps replace. */
+int write_jumps(const struct placing *placing, const struct remote_caller *caller, struct reason *why);
+
+/* After an error: gives the allocator its own pages back. False: it could not have all of them. */
+bool unexchange_pages(struct placing *placing, struct remote_caller *caller);
+
 /* Gives the allocator its own page back. 0 or -errno */
 int give_page_back(struct remote_caller *caller, uint64_t address, uint64_t parked);
 
-/* Closes the file in the process; after an error, takes all back. */
-void end_placing(struct placing *placing, struct remote_caller *caller, bool has_failed);
+/* Closes the file in the process. After an error it also unmaps the samplers, if the allocators have all their own pages. */
+void end_placing(struct placing *placing, struct remote_caller *caller, bool unmaps);
 
 #endif

@@ -35,11 +35,8 @@ static int add_pages(struct inject_allocator *allocator, const struct planned_al
 
 	for (uint32_t i = 0; i < allocator->function_nr && !err; i++) {
 		const struct planned_function *function = &planned->function[i];
-		uint64_t last = function->address + ENTRY_JUMP_BYTES - 1;
 
 		err = add_page(allocator, PAGE_OF(function->address), PAGE_OF(function->patch.offset), why);
-		if (!err && PAGE_OF(last) != PAGE_OF(function->address))
-			err = add_page(allocator, PAGE_OF(last), PAGE_OF(function->patch.offset) + PAGE_BYTES, why);
 	}
 	return err;
 }

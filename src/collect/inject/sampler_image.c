@@ -11,8 +11,6 @@
 #include "elf/allocators.h"
 #include "sampler/sampler_info.h"
 
-#define JMP 0xe9
-
 struct building {
 	const struct injected_file *file;
 	struct inject_allocator *allocator;
@@ -24,6 +22,17 @@ struct building {
 static uint64_t align_to_page(uint64_t bytes)
 {
 	return PAGE_OF(bytes + PAGE_BYTES - 1);
+}
+
+bool injected_jump(const struct injected_table *table, uint64_t function, uint8_t ret[ENTRY_JUMP_BYTES])
+{
+	uint64_t from = table->function[function].entry;
+	int64_t distance = table->function[function].hook - (from + ENTRY_JUMP_BYTES);
+	int32_t narrow = distance;
+
+	ret[0] = 0xe9;
+	memcpy(ret + 1, &narrow, sizeof(narrow));
+	return narrow == distance && PAGE_OF(from) == PAGE_OF(from + ENTRY_JUMP_BYTES - 1);
 }
 
 uint64_t sampler_image_room(const struct injected_file *file, const struct inject_allocator *allocator)
@@ -110,6 +119,7 @@ static int fill_trampoline(const struct building *building, const struct hook_pl
 	uint8_t *code = image_place_of(building, at - building->start), insn_at[ENTRY_INSNS_MAX];
 	struct injected_table *table = building->image->table;
 	uint64_t from = function->address;
+	uint8_t jump[ENTRY_JUMP_BYTES];
 
 	if (!code)
 		return -EIO;
@@ -117,6 +127,9 @@ static int fill_trampoline(const struct building *building, const struct hook_pl
 		return reason_set(why, -ENOTSUP, "the entry of %s would be out of reach", building->allocator->function[i].name);
 	table->function[i].hook = building->start + hook_of_site(places, function->site);
 	table->function[i].entry = from;
+	if (!injected_jump(table, i, jump))
+		return reason_set(why, -ENOTSUP, "a jump at the entry of %s would be out of reach, or on two pages",
+				  building->allocator->function[i].name);
 	for (uint32_t k = 0; k < function->patch.insn_nr; k++) {
 		table->moved[table->moved_nr].from = from;
 		table->moved[table->moved_nr++].to = at + insn_at[k];
@@ -139,39 +152,6 @@ static int fill_settings(const struct building *building, uint64_t interval)
 }
 
 /* ---- the allocator's pages ---- */
-
-static uint8_t *find_copied_byte(const struct building *building, uint64_t address)
-{
-	for (uint32_t i = 0; i < building->allocator->page_nr; i++) {
-		const struct inject_page *page = &building->allocator->page[i];
-
-		if (page->address == PAGE_OF(address))
-			return building->image->byte + page->copy_offset + (address - page->address);
-	}
-	return NULL;
-}
-
-static int write_jumps(const struct building *building)
-{
-	for (uint32_t i = 0; i < building->allocator->function_nr; i++) {
-		uint64_t from = building->planned->function[i].address, to = building->image->table->function[i].hook;
-		int64_t distance = to - (from + ENTRY_JUMP_BYTES);
-		uint8_t jump[ENTRY_JUMP_BYTES] = { JMP };
-		int32_t narrow = distance;
-
-		if (narrow != distance)
-			return -ENOTSUP;
-		memcpy(jump + 1, &narrow, sizeof(narrow));
-		for (size_t k = 0; k < sizeof(jump); k++) {
-			uint8_t *byte = find_copied_byte(building, from + k);
-
-			if (!byte)
-				return -EIO;
-			*byte = jump[k];
-		}
-	}
-	return 0;
-}
 
 /* The file's bytes: another program's breakpoints are not in them. */
 static void copy_pages(const struct building *building)
@@ -211,7 +191,7 @@ static int fill_image(const struct building *building, uint64_t interval, struct
 	for (uint32_t i = 0; i < building->allocator->function_nr && !err; i++)
 		err = fill_site(building, &places, i) ?: fill_trampoline(building, &places, i, why);
 	copy_pages(building);
-	return err ?: fill_settings(building, interval) ?: write_jumps(building);
+	return err ?: fill_settings(building, interval);
 }
 
 int sampler_image_build(const struct injected_file *file, struct inject_allocator *allocator,

@@ -6,13 +6,15 @@
  * The content of the memory file for one allocator:
  *
  *	the file as built, with its trampolines, sites, interval and seed	mapped from `start` on
- *	a copy of each page of the allocator that gets jumps			mapped over that page
+ *	a copy of each page of the allocator that gets jumps, still without	mapped over that page
  *	struct injected_table							not mapped
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "elf/entry_patch.h"
 #include "sampler/injected.h"
 
 struct inject_allocator;
@@ -36,6 +38,9 @@ uint64_t sampler_image_room(const struct injected_file *file, const struct injec
 int sampler_image_build(const struct injected_file *file, struct inject_allocator *allocator,
 			const struct planned_allocator *planned, uint64_t start, uint64_t interval,
 			struct sampler_image *ret, struct reason *why);
+
+/* The jump from a function's entry to its hook. False: out of reach, or on two pages. */
+bool injected_jump(const struct injected_table *table, uint64_t function, uint8_t ret[ENTRY_JUMP_BYTES]);
 void sampler_image_release(struct sampler_image *image);
 
 #endif

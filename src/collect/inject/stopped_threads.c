@@ -141,8 +141,8 @@ static int seize_thread(struct stopped_threads *threads, pid_t tid, struct reaso
 	return err;
 }
 
-/* Seizes all threads that are not yet known. *known: the number of threads sorted first, all known before. */
-static int seize_new_threads(struct stopped_threads *threads, struct reason *why)
+/* Seizes all threads that are not yet known. *ret_nr: how many the kernel has listed. */
+static int seize_new_threads(struct stopped_threads *threads, uint64_t *ret_nr, struct reason *why)
 {
 	size_t known = threads->thread_nr;
 	struct dirent *entry;
@@ -154,9 +154,11 @@ static int seize_new_threads(struct stopped_threads *threads, struct reason *why
 	dir = opendir(path);
 	if (!dir)
 		return reason_set(why, -ESRCH, "process %d has ended", threads->pid);
+	*ret_nr = 0;
 	while (!err && (entry = readdir(dir))) {
 		pid_t tid = isdigit((unsigned char)*entry->d_name) ? atoi(entry->d_name) : 0;
 
+		*ret_nr += tid != 0;
 		if (tid && !is_known_thread(threads, known, tid))
 			err = seize_thread(threads, tid, why);
 	}
@@ -200,18 +202,35 @@ static int wait_for_threads(struct stopped_threads *threads, size_t first, struc
 	return err;
 }
 
+/* The kernel's list passes over a thread if another one ends meanwhile. */
+static bool lists_all_threads(pid_t pid, uint64_t listed_nr)
+{
+	uint64_t nr;
+
+	return proc_status(pid, "Threads", &nr) || nr == listed_nr;
+}
+
+/* Until a list is whole and has no new ones. */
+static int stop_all_threads(struct stopped_threads *threads, struct reason *why)
+{
+	for (;;) {
+		size_t first = threads->thread_nr;
+		uint64_t listed_nr = 0;
+		int err = seize_new_threads(threads, &listed_nr, why) ?: wait_for_threads(threads, first, why);
+
+		if (err || (threads->thread_nr == first && lists_all_threads(threads->pid, listed_nr)))
+			return err;
+		if (monotonic_now_ns() > threads->begun_ns + STOP_LIMIT_NS)
+			return reason_set(why, -EAGAIN, "threads of process %d begin and end too fast", threads->pid);
+	}
+}
+
 int stop_threads(pid_t pid, struct stopped_threads *ret, struct reason *why)
 {
-	size_t first;
 	int err;
 
 	*ret = (struct stopped_threads){ .pid = pid, .begun_ns = monotonic_now_ns() };
-	do { /* until a pass finds no new ones */
-		first = ret->thread_nr;
-		err = seize_new_threads(ret, why);
-		if (!err)
-			err = wait_for_threads(ret, first, why);
-	} while (!err && ret->thread_nr > first);
+	err = stop_all_threads(ret, why);
 	if (!err && !ret->thread_nr)
 		err = reason_set(why, -ESRCH, "process %d has ended", pid);
 	if (err)

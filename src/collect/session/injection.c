@@ -39,17 +39,22 @@ static bool has_memory(pid_t pid)
 	return !proc_status(pid, "VmRSS", &kib) && kib;
 }
 
-bool injected_sampler_is_called(const struct target *target)
+static struct inject_found look_for_injected(const struct target *target)
 {
 	struct inject_found found;
 	struct reason why;
 	int err = inject_find(target->identity.pid, &found, &why);
 
-	if (!err)
-		return found.is_active;
-	if (err == -ENOENT && has_memory(target->identity.pid))
-		return false;
-	return target->sampler.is_injected; /* it cannot be read now, or not any more: as it was */
+	if (err && (err != -ENOENT || !has_memory(target->identity.pid)))
+		found.is_active = target->sampler.is_injected; /* it cannot be read now, or not any more: as it was */
+	return found;
+}
+
+bool injected_sampler_is_called(const struct target *target)
+{
+	struct inject_found found = look_for_injected(target);
+
+	return found.is_active && !found.is_unfinished;
 }
 
 void note_injected(struct collector *collector, const struct target *target)
@@ -88,7 +93,7 @@ static bool has_injected_object(const struct mappings *mappings)
 /* Whether an injected sampler takes the calls that the probes of a recording wait for. */
 static bool hides_heap(const struct target *target)
 {
-	return !target->sampler.is_used && has_injected_object(&target->mappings) && injected_sampler_is_called(target);
+	return !target->sampler.is_used && has_injected_object(&target->mappings) && look_for_injected(target).is_active;
 }
 
 static void note_heap_change(struct collector *collector, const struct target *target, bool has_gone, bool is_hidden)
@@ -124,6 +129,17 @@ void judge_injected(struct collector *collector, struct target *target)
 	sampler->judged_ns = now_ns;
 }
 
+int check_unfinished_injection(const struct target *target, struct reason *why)
+{
+	pid_t pid = target->identity.pid;
+
+	if (!has_injected_object(&target->mappings) || !look_for_injected(target).is_unfinished)
+		return 0;
+	return reason_set(why, -ENOTSUP, "process %d (%s) has a sampler that a recording was injecting when it was killed: "
+			  "blocks of the heap cannot be recorded. 'allocsnap eject %d' takes it out", pid,
+			  target->identity.comm, pid);
+}
+
 int check_injected(const struct collector *collector, const struct target *target, struct reason *why)
 {
 	pid_t pid = target->identity.pid;
@@ -133,7 +149,8 @@ int check_injected(const struct collector *collector, const struct target *targe
 				  pid, target->identity.comm);
 	if (!(collector->options.domains & ~COLLECTOR_MMAP) || !hides_heap(target))
 		return 0;
-	return reason_set(why, -ENOTSUP, "process %d (%s) has an injected sampler, which takes the calls of malloc: probes on "
+	return check_unfinished_injection(target, why) ?:
+	       reason_set(why, -ENOTSUP, "process %d (%s) has an injected sampler, which takes the calls of malloc: probes on "
 			  "malloc would see nothing. Record its samples (without --no-sampler), or 'allocsnap eject %d' first",
 			  pid, target->identity.comm, pid);
 }

@@ -13,13 +13,14 @@
 #include "base/reason.h"
 #include "elf/allocators.h"
 
-/* The file: a page of headers and symbols, a page of code at 0x401000. */
+/* The file: a page of headers and symbols, two pages of code at 0x401000. */
 #define CODE 0x401000
 #define MALLOC_AT 0x100
 #define FREE_AT 0x800
 #define SYMBOLS_AT 0x300
 #define NAMES_AT 0x400
-#define FILE_BYTES 0x2000
+#define CODE_BYTES 0x2000
+#define FILE_BYTES (0x1000 + CODE_BYTES)
 
 static const char names[] = "\0malloc\0free\0realloc\0calloc";
 
@@ -33,7 +34,7 @@ static void add_symbol(uint8_t *file, size_t nr, uint32_t name, uint64_t at, uin
 	memcpy(file + SYMBOLS_AT + nr * sizeof(symbol), &symbol, sizeof(symbol));
 }
 
-static int make_file(const void *code, size_t bytes)
+static int make_file(uint64_t malloc_at, const void *code, size_t bytes)
 {
 	static const uint8_t movable[] = { 0x55, 0x48, 0x89, 0xe5, 0x5d, 0xc3, 0x90, 0x90 }; /* push; mov; pop; ret */
 	const Elf64_Ehdr header = {
@@ -42,7 +43,7 @@ static int make_file(const void *code, size_t bytes)
 		.e_shoff = 0x200, .e_ehsize = sizeof(header), .e_phentsize = sizeof(Elf64_Phdr), .e_phnum = 1,
 		.e_shentsize = sizeof(Elf64_Shdr), .e_shnum = 3, .e_shstrndx = 2,
 	};
-	const Elf64_Phdr segment = { PT_LOAD, PF_R | PF_X, 0x1000, CODE, CODE, 0x1000, 0x1000, 0x1000 };
+	const Elf64_Phdr segment = { PT_LOAD, PF_R | PF_X, 0x1000, CODE, CODE, CODE_BYTES, CODE_BYTES, 0x1000 };
 	const Elf64_Shdr sections[] = {
 		{},
 		{ .sh_type = SHT_SYMTAB, .sh_offset = SYMBOLS_AT, .sh_size = 5 * sizeof(Elf64_Sym), .sh_link = 2,
@@ -56,9 +57,9 @@ static int make_file(const void *code, size_t bytes)
 	memcpy(file + sizeof(header), &segment, sizeof(segment));
 	memcpy(file + 0x200, sections, sizeof(sections));
 	memcpy(file + NAMES_AT, names, sizeof(names));
-	memset(file + 0x1000, 0xcc, 0x1000);
-	memcpy(file + 0x1000 + MALLOC_AT, code, bytes);
-	add_symbol(file, 1, 1, MALLOC_AT, bytes);
+	memset(file + 0x1000, 0xcc, CODE_BYTES);
+	memcpy(file + 0x1000 + malloc_at, code, bytes);
+	add_symbol(file, 1, 1, malloc_at, bytes);
 	for (size_t i = 0; i < 3; i++) { /* a heap is complete */
 		static const uint32_t name[] = { 8, 13, 21 };
 
@@ -70,9 +71,9 @@ static int make_file(const void *code, size_t bytes)
 }
 
 /* malloc's patch in a file whose malloc has this code. */
-static struct entry_patch read_malloc(const void *code, size_t bytes)
+static struct entry_patch read_malloc_at(uint64_t malloc_at, const void *code, size_t bytes)
 {
-	int fd = make_file(code, bytes);
+	int fd = make_file(malloc_at, code, bytes);
 	struct entry_patches patches;
 	struct entry_patch found = {};
 	struct reason why = {};
@@ -88,6 +89,11 @@ static struct entry_patch read_malloc(const void *code, size_t bytes)
 	entry_patches_release(&patches);
 	close(fd);
 	return found;
+}
+
+static struct entry_patch read_malloc(const void *code, size_t bytes)
+{
+	return read_malloc_at(MALLOC_AT, code, bytes);
 }
 
 #define BYTES(bytes) bytes, sizeof(bytes) - 1
@@ -131,6 +137,26 @@ Test(entry_patches, say_what_can_be_moved)
 	}
 }
 
+/* The jump is written at once, in one page. The instructions that move may reach into the next one. */
+Test(entry_patches, lie_on_one_page)
+{
+	static const char plain[] = "\x55\x48\x89\xe5\x53\xc3", endbr64[] = "\xf3\x0f\x1e\xfa\x55\x48\x89\xe5\x53\xc3";
+	static const struct {
+		uint64_t at;
+		const char *code;
+		bool is_on_two;
+	} row[] = {
+		{ 0xffb, plain }, { 0xffc, plain, true }, { 0xfff, plain, true }, { 0x1000, plain },
+		{ 0xff7, endbr64 }, { 0xff8, endbr64, true }, { 0xffc, endbr64 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
+		struct entry_patch patch = read_malloc_at(row[i].at, row[i].code, strlen(row[i].code));
+
+		cr_expect_str_eq(patch.fault, row[i].is_on_two ? "its entry lies on two pages" : "", "row %zu", i);
+	}
+}
+
 Test(entry_patches, see_branches_from_elsewhere)
 {
 	/* free() has a jump of five bytes behind its end, to malloc + 1 */
@@ -145,7 +171,7 @@ Test(entry_patches, see_branches_from_elsewhere)
 	patch = read_malloc(code, 6); /* the rest is no function */
 	cr_expect_str_eq(patch.fault, "");
 	{
-		int fd = make_file(code, 6);
+		int fd = make_file(MALLOC_AT, code, 6);
 		struct entry_patches patches;
 
 		cr_assert_eq(pwrite(fd, code + 0x500, 5, 0x1000 + MALLOC_AT + 0x500), 5);
