@@ -8,6 +8,7 @@
 
 #define ARENAS_MOST (1u << 20)
 #define POOLS_MOST (1u << 19) /* 8 GiB */
+#define PAGE_BYTES 4096
 #define READ_TRIES 3
 
 struct arena_object {
@@ -42,12 +43,26 @@ static int add_live_pool(struct live_reader *reader, uint64_t address)
 	return reader->pools->pool_nr < POOLS_MOST ? array_push(reader->pools, pool, live) : -E2BIG;
 }
 
+/* There are kernels that would give memory to pages that were never touched (docs/census.md). */
+static int copy_used(struct live_reader *reader, uint64_t address)
+{
+	uint32_t bytes = reader->where->pool_bytes, first = bytes < PAGE_BYTES ? bytes : PAGE_BYTES, used;
+	int err = reader->read(reader->process, address, reader->word, first);
+
+	if (err)
+		return err;
+	used = python_pool_used(reader->word, bytes);
+	if (used <= first)
+		return 0;
+	return reader->read(reader->process, address + first, reader->word + first / 8, used - first);
+}
+
 static int read_live_pool(struct live_reader *reader, uint64_t address)
 {
 	uint32_t bytes = reader->where->pool_bytes;
 
 	for (int try = 0; try < READ_TRIES; try++) {
-		int err = reader->read(reader->process, address, reader->word, bytes);
+		int err = copy_used(reader, address);
 
 		if (err)
 			return err;

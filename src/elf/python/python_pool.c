@@ -27,6 +27,16 @@ static bool mark_free_blocks(const uint64_t *word, uint64_t address, const struc
 	return ever_nr - free_nr == header->live_nr;
 }
 
+uint32_t python_pool_used(const uint64_t *word, uint32_t pool_bytes)
+{
+	struct pool_header header;
+
+	memcpy(&header, word, sizeof(header));
+	if (!header.live_nr)
+		return PYTHON_POOL_HEADER;
+	return header.next_offset < pool_bytes ? header.next_offset : pool_bytes;
+}
+
 bool python_pool_read(const uint64_t *word, uint64_t address, uint32_t pool_bytes, struct python_pool *ret)
 {
 	struct pool_header header;

@@ -25,7 +25,10 @@ struct python_pool {
 	bool is_free[PYTHON_POOL_MOST / PYTHON_BLOCK_STEP]; /* a block by its number, from the header on */
 };
 
-/* Reads a copy. False: it makes no sense, perhaps because it has changed while it was copied. */
+/* The bytes of a pool that have blocks, or had, by a copy of its first page. What is behind them was never touched. */
+uint32_t python_pool_used(const uint64_t *word, uint32_t pool_bytes);
+
+/* Reads a copy of what is used. False: it makes no sense, perhaps because it has changed while it was copied. */
 bool python_pool_read(const uint64_t *word, uint64_t address, uint32_t pool_bytes, struct python_pool *ret);
 
 #endif

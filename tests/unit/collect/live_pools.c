@@ -6,7 +6,8 @@
 #include <errno.h>
 #include <string.h>
 
-#define POOL 4096
+#define POOL 16384
+#define PAGE 4096
 #define POOLS 4
 #define BLOCK 64
 
@@ -34,11 +35,16 @@ static struct {
 #define AT(field) (BASE + ((char *)&(field) - (char *)&memory))
 #define BLOCK_AT(p, i) (AT(memory.pool[p]) + 48 + (i) * (uint64_t)BLOCK)
 
+static bool is_read[POOLS * POOL / PAGE]; /* pages of the arena */
+
 static int read_made(void *process, uint64_t address, void *to, size_t bytes)
 {
 	(void)process;
 	if (address - BASE > sizeof(memory) || bytes > sizeof(memory) - (address - BASE))
 		return -EFAULT;
+	for (uint64_t page = (address - BASE) / PAGE; page <= (address - BASE + bytes - 1) / PAGE; page++)
+		if (page < POOLS * POOL / PAGE)
+			is_read[page] = true;
 	memcpy(to, (char *)&memory + (address - BASE), bytes);
 	return 0;
 }
@@ -97,6 +103,22 @@ Test(live_pools, are_what_the_lists_say)
 	cr_expect_eq(live_pools_take(&pools, BLOCK_AT(2, 0), 1), LIVE_ELSEWHERE);
 	cr_expect_eq(live_pools_take(&pools, 0x5000, 1), LIVE_ELSEWHERE);
 	cr_expect_eq(live_pools_sum(&pools, &bytes), 1);
+	live_pools_release(&pools);
+}
+
+Test(live_pools, have_pages_that_were_never_touched)
+{
+	static const bool wanted[POOLS * POOL / PAGE] = { true, true, false, false, true };
+	struct live_pools pools;
+	uint64_t bytes;
+
+	make_memory();
+	memory.pool[0].next_offset = 48 + 100 * BLOCK;
+	memory.pool[0].live_nr = 98;
+	pools = read_pools();
+	cr_expect_eq(live_pools_sum(&pools, &bytes), 98);
+	cr_expect_eq(live_pools_take(&pools, BLOCK_AT(0, 99), BLOCK), LIVE_THERE);
+	cr_expect_arr_eq(is_read, wanted, sizeof(wanted));
 	live_pools_release(&pools);
 }
 
