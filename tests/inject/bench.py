@@ -70,6 +70,11 @@ def descendant(pid, name):
     return next(filter(None, (descendant(int(child), name) for child in children)), None)
 
 
+def range_of(line):
+    """The addresses of a line of /proc/PID/maps."""
+    return tuple(int(number, 16) for number in line.split()[0].split("-"))
+
+
 class Process:
     """A program that answers lines on stdin, and what is seen of it from outside."""
 
@@ -120,12 +125,27 @@ class Process:
         lines = read_text("/proc", self.pid, "maps").splitlines()
         return [line for line in lines if any(word in line for word in words)] if words else lines
 
-    def code(self, wanted):
-        """The bytes of the file's code in memory."""
+    def sampler_room(self):
+        """The addresses that a sampler takes: from its file's first page on, without a gap."""
+        begun = end = 0
+        for line in self.maps():
+            at, line_end = range_of(line)
+            if "memfd:allocsnap-sampler" in line and line.split()[2] == "00000000":
+                begun = end = at
+            end = line_end if at == end else end
+        return begun, end
+
+    def library(self, name):
+        """Its lines, without its pages in the room of a sampler that is still mapped."""
+        begun, end = self.sampler_room()
+        return [line for line in self.maps(name) if not begun <= range_of(line)[0] < end]
+
+    def code(self, library):
+        """The bytes of its code in memory."""
         found = b""
         with open(f"/proc/{self.pid}/mem", "rb", buffering=0) as memory:
-            for line in self.maps(wanted):
-                start, end = (int(number, 16) for number in line.split()[0].split("-"))
+            for line in self.library(library):
+                start, end = range_of(line)
                 if " r-xp " in line:
                     memory.seek(start)
                     found += memory.read(end - start)
@@ -206,7 +226,7 @@ def stop_attach(recorder):
 
 def check_whole_way(process, library="libc.so.6"):
     """Inject, go on, eject, go on; afterwards the library is mapped as before."""
-    maps, code, masks = process.maps(library), process.code(library), process.signal_masks()
+    maps, code, masks = process.library(library), process.code(library), process.signal_masks()
     said = injector("inject", process.pid, 5000)
     assert "function malloc " in said and "function free " in said, said
     process.goes_on()
@@ -215,7 +235,7 @@ def check_whole_way(process, library="libc.so.6"):
     assert "refused EEXIST" in injector("inject", process.pid, status=1)
     gone = injector("eject", process.pid)
     process.goes_on()
-    assert process.maps(library) == maps, "its mappings have changed"
+    assert process.library(library) == maps, "its mappings have changed"
     assert process.code(library) == code, "its code has changed"
     assert process.signal_masks() == masks, "signals are blocked"
     if "kept 0" in gone:

@@ -82,7 +82,7 @@ def test_container(bench, kind):
 def test_recorder_of_a_container_that_is_killed(bench):
     """attach --inject; the keeper ejects, and the next recording injects again."""
     process = start_in_container(bench, "unshare")
-    maps, code = process.maps("libc.so.6"), process.code("libc.so.6")
+    maps, code = process.library("libc.so.6"), process.code("libc.so.6")
     for killed in True, False:
         recorder, folder = bench.start_attach(process.pid, "--inject=4K")
         assert process.maps("memfd:allocsnap-sampler"), "nothing is mapped"
@@ -92,7 +92,7 @@ def test_recorder_of_a_container_that_is_killed(bench):
         else:
             recorder.popen.terminate()
         recorder.popen.wait()
-        wait_for(lambda: process.maps("libc.so.6") == maps and process.code("libc.so.6") == code, "its own pages")
+        wait_for(lambda: process.library("libc.so.6") == maps and process.code("libc.so.6") == code, "its own pages")
         process.goes_on()
     names = [os.path.join(path, name) for path, _, files in os.walk(folder) for name in files if name.endswith(".snap")]
     said = subprocess.run([ALLOCSNAP, "show", "--json", max(names)], capture_output=True, text=True, check=True).stdout

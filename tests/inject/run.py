@@ -166,23 +166,27 @@ class Killed:
 
 def check_deaths(bench, process, action, step):
     """At each moment the process lives; then what was left is taken out."""
-    maps, code, masks = process.maps("libc.so.6"), process.code("libc.so.6"), process.signal_masks()
+    maps, code, masks = process.library("libc.so.6"), process.code("libc.so.6"), process.signal_masks()
     injectors, moment = Killed(bench, process.pid), 1
 
     def prepare():
-        if action == "eject":
-            injectors.order("inject")
-    prepare()
+        if action != "eject":
+            return None
+        injectors.order("inject")
+        return process.sampler_room()
+    room = prepare()
     while injectors.order(action, moment):
         process.goes_on()
         assert process.signal_masks() == masks, f"moment {moment}: signals are blocked"
+        if action == "eject" and process.maps("memfd:allocsnap-sampler"):
+            assert process.sampler_room() == room, f"moment {moment}: the process could map something amid the sampler"
         if process.maps("memfd:allocsnap-sampler"):
             injectors.order("eject")
             process.goes_on()
-        assert process.maps("libc.so.6") == maps, f"moment {moment}: the mappings of libc have changed"
+        assert process.library("libc.so.6") == maps, f"moment {moment}: the mappings of libc have changed"
         assert process.code("libc.so.6") == code, f"moment {moment}: the code has changed"
         moment += step
-        prepare()
+        room = prepare()
     assert moment > 30, moment
     return f"{(moment - 1) // step} moments"
 
@@ -213,11 +217,14 @@ def test_killed_while_threads_are_in_what_is_replaced(bench):
     return said
 
 
-@test
-def test_killed_amid_the_jumps(bench):
-    """Some functions call the sampler: nothing is recorded, and that is said, until it is taken out."""
+@for_each(("inject", "eject"))
+def test_killed_amid_the_functions(bench, action):
+    """Some of them call the sampler: nothing is recorded, and that is said, until it is taken out."""
     process = bench.storm("alloc")
-    injector("inject", process.pid, 5000, status=-signal.SIGKILL, DIE_AT="a jump written")
+    if action == "eject":
+        injector("inject", process.pid, 5000)
+    moment = "a jump written" if action == "inject" else "registers back"
+    injector(action, process.pid, 5000, status=-signal.SIGKILL, DIE_AT=moment)
     process.goes_on()
     found = injector("find", process.pid)
     assert "active 1 unfinished 1" in found, found
@@ -261,10 +268,10 @@ def test_killed_while_the_program_does(bench, mode):
 
 def run_storm(bench, mode, cycles, *argument):
     process = bench.storm(mode, *argument)
-    maps = process.maps("libc.so.6")
+    maps = process.library("libc.so.6")
     said = injector("cycles", process.pid, cycles)
     process.goes_on()
-    assert process.maps("libc.so.6") == maps, "the mappings of libc have changed"
+    assert process.library("libc.so.6") == maps, "the mappings of libc have changed"
     process.end()
     return said.strip()
 

@@ -45,7 +45,7 @@ def program(world, name):
 
 
 def test_shares_limit_the_blocks_of_one_process(bench):
-    """Of 10,000 blocks one process gets 7,500. Of the rest another one gets at most three times what stays free: 1,875."""
+    """One process has 7,500 of 10,000 blocks. Another one may have three times what stays free, so 1,875."""
     world = World(bench)
     recorder = world.record_warm("--comm", "greedy", "--comm", "other", "--max-blocks", "10000")
     greedy, other = program(world, "greedy"), program(world, "other")

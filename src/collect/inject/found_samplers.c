@@ -124,23 +124,42 @@ static bool is_running(pid_t pid, uint64_t start_time)
 	return pid > 0 && !proc_start_time(pid, &is) && is == start_time && proc_live_thread(pid);
 }
 
-/* Whether each function on our pages jumps to its hook; a debugger's breakpoint may lie on the first byte. */
-static bool has_all_jumps(pid_t pid, const struct target_maps *maps, const struct found_sampler *sampler)
+/* A debugger's breakpoint may lie on the first byte. */
+static bool has_jump(pid_t pid, const struct injected_table *table, uint64_t function)
+{
+	uint8_t jump[ENTRY_JUMP_BYTES], code[ENTRY_JUMP_BYTES];
+	struct iovec ours = { code, sizeof(code) }, theirs = { (void *)table->function[function].entry, sizeof(code) };
+
+	if (!injected_jump(table, function, jump) || process_vm_readv(pid, &ours, 1, &theirs, 1, 0) != sizeof(code))
+		return true; /* it cannot be told */
+	return !memcmp(code + 1, jump + 1, sizeof(code) - 1);
+}
+
+/* Whether each function that should call it does. */
+static bool is_called_by_all(pid_t pid, const struct target_maps *maps, const struct found_sampler *sampler)
 {
 	const struct injected_table *table = &sampler->table;
 
-	for (uint64_t i = 0; i < table->function_nr; i++) {
-		uint64_t entry = table->function[i].entry;
-		const struct maps_line *line = target_maps_find(maps, entry);
-		uint8_t jump[ENTRY_JUMP_BYTES], code[ENTRY_JUMP_BYTES];
-		struct iovec ours = { code, sizeof(code) }, theirs = { (void *)entry, sizeof(code) };
-
-		if (!line || line->dev != sampler->dev || line->inode != sampler->inode || !injected_jump(table, i, jump))
-			continue;
-		if (process_vm_readv(pid, &ours, 1, &theirs, 1, 0) == sizeof(code) && memcmp(code + 1, jump + 1, sizeof(code) - 1))
+	for (uint32_t i = 0; i < table->page_nr; i++)
+		if (!found_sampler_has_page(sampler, maps, i))
 			return false;
-	}
+	for (uint64_t i = 0; i < table->function_nr; i++)
+		if (!has_jump(pid, table, i))
+			return false;
 	return true;
+}
+
+/* Whether one that is active belongs to others that are not. */
+static bool is_one_of_more(const struct found_samplers *found, const struct injected_table *active)
+{
+	for (size_t i = 0; i < found->sampler_nr; i++) {
+		const struct injected_table *table = &found->sampler[i].table;
+
+		if (!found->sampler[i].is_active && table->owner == active->owner &&
+		    table->owner_start_time == active->owner_start_time)
+			return true;
+	}
+	return false;
 }
 
 static void describe_samplers(pid_t pid, const struct target_maps *maps, const struct found_samplers *found,
@@ -161,7 +180,7 @@ static void describe_samplers(pid_t pid, const struct target_maps *maps, const s
 		ret->interval = table->interval;
 		ret->function_nr += table->function_nr;
 		ret->is_unfinished |= ret->is_active && !ret->owner_is_running &&
-				      !has_all_jumps(pid, maps, &found->sampler[i]);
+				      (!is_called_by_all(pid, maps, &found->sampler[i]) || is_one_of_more(found, table));
 	}
 }
 

@@ -14,8 +14,8 @@
  * them there as in any file. Without a listener it only counts bytes. All that an ejector needs to know is in the
  * sealed file, so any process may eject, also when the injector has ended.
  *
- * If the injector is killed at any moment, the threads go on by themselves: without a sampler, with all of it, or with
- * jumps in some of the functions (is_unfinished). Only a process with a seccomp filter that forbids mmap, mremap or
+ * If one who injects or ejects is killed at any moment, the threads go on by themselves: without a sampler, with all of it,
+ * or with jumps in some of the functions (is_unfinished). Only a process with a seccomp filter that forbids mmap, mremap or
  * rt_sigreturn then ends: the kernel suspends filters for a living tracer only, and the thread that makes the calls finds
  * its way back by rt_sigreturn.
  *
@@ -98,7 +98,7 @@ struct inject_found {
 	uint32_t version;	/* INJECTED_VERSION of this program, or another one, which can be ejected all the same */
 	uint32_t allocator_nr;
 	bool is_active;		/* the allocators call it; else it is only still mapped */
-	bool is_unfinished;	/* it is active, its owner has ended, and only some or no functions call it */
+	bool is_unfinished;	/* it is active, its owner has ended, and not all functions call it */
 	pid_t owner;
 	bool owner_is_running;
 	uint64_t interval;	/* at the time of injection */

@@ -206,8 +206,14 @@ int write_jumps(const struct placing *placing, const struct remote_caller *calle
 
 int give_page_back(struct remote_caller *caller, uint64_t address, uint64_t parked)
 {
-	return expect_address(REMOTE_CALL(caller, SYS_mremap, parked, PAGE_BYTES, PAGE_BYTES,
-					  MREMAP_MAYMOVE | MREMAP_FIXED, address), address);
+	int err = expect_address(REMOTE_CALL(caller, SYS_mremap, parked, PAGE_BYTES, PAGE_BYTES,
+					     MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, address), address);
+
+	/* If that fails, the file's page stays mapped there a second time. */
+	if (!err)
+		REMOTE_CALL(caller, SYS_mmap, parked, PAGE_BYTES, PROT_NONE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, UINT64_MAX);
+	return err;
 }
 
 bool unexchange_pages(struct placing *placing, struct remote_caller *caller)

@@ -40,7 +40,10 @@ int write_jumps(const struct placing *placing, const struct remote_caller *calle
 /* After an error: gives the allocator its own pages back. False: it could not have all of them. */
 bool unexchange_pages(struct placing *placing, struct remote_caller *caller);
 
-/* Gives the allocator its own page back. 0 or -errno */
+/*
+ * Gives the allocator its own page back. Where that was parked, nothing else may be mapped: all of the sampler's room is
+ * unmapped at once. 0 or -errno
+ */
 int give_page_back(struct remote_caller *caller, uint64_t address, uint64_t parked);
 
 /* Closes the file in the process. After an error it also unmaps the samplers, if the allocators have all their own pages. */

@@ -141,8 +141,8 @@ static int seize_thread(struct stopped_threads *threads, pid_t tid, struct reaso
 	return err;
 }
 
-/* Seizes all threads that are not yet known. *ret_nr: how many the kernel has listed. */
-static int seize_new_threads(struct stopped_threads *threads, uint64_t *ret_nr, struct reason *why)
+/* Seizes all threads that are not yet known. Counts what the kernel lists, and how many of them were not known. */
+static int seize_new_threads(struct stopped_threads *threads, uint64_t *listed_nr, uint64_t *new_nr, struct reason *why)
 {
 	size_t known = threads->thread_nr;
 	struct dirent *entry;
@@ -154,13 +154,14 @@ static int seize_new_threads(struct stopped_threads *threads, uint64_t *ret_nr, 
 	dir = opendir(path);
 	if (!dir)
 		return reason_set(why, -ESRCH, "process %d has ended", threads->pid);
-	*ret_nr = 0;
 	while (!err && (entry = readdir(dir))) {
 		pid_t tid = isdigit((unsigned char)*entry->d_name) ? atoi(entry->d_name) : 0;
 
-		*ret_nr += tid != 0;
-		if (tid && !is_known_thread(threads, known, tid))
-			err = seize_thread(threads, tid, why);
+		*listed_nr += tid != 0;
+		if (!tid || is_known_thread(threads, known, tid))
+			continue;
+		++*new_nr;
+		err = seize_thread(threads, tid, why);
 	}
 	closedir(dir);
 	return err;
@@ -202,7 +203,7 @@ static int wait_for_threads(struct stopped_threads *threads, size_t first, struc
 	return err;
 }
 
-/* The kernel's list passes over a thread if another one ends meanwhile. */
+/* The kernel's list passes over a thread if another one ends while it is read. */
 static bool lists_all_threads(pid_t pid, uint64_t listed_nr)
 {
 	uint64_t nr;
@@ -210,15 +211,15 @@ static bool lists_all_threads(pid_t pid, uint64_t listed_nr)
 	return proc_status(pid, "Threads", &nr) || nr == listed_nr;
 }
 
-/* Until a list is whole and has no new ones. */
+/* Until a list is whole and has no new ones, not even one that ends before it is seized: it may have begun another one. */
 static int stop_all_threads(struct stopped_threads *threads, struct reason *why)
 {
 	for (;;) {
 		size_t first = threads->thread_nr;
-		uint64_t listed_nr = 0;
-		int err = seize_new_threads(threads, &listed_nr, why) ?: wait_for_threads(threads, first, why);
+		uint64_t listed_nr = 0, new_nr = 0;
+		int err = seize_new_threads(threads, &listed_nr, &new_nr, why) ?: wait_for_threads(threads, first, why);
 
-		if (err || (threads->thread_nr == first && lists_all_threads(threads->pid, listed_nr)))
+		if (err || (!new_nr && lists_all_threads(threads->pid, listed_nr)))
 			return err;
 		if (monotonic_now_ns() > threads->begun_ns + STOP_LIMIT_NS)
 			return reason_set(why, -EAGAIN, "threads of process %d begin and end too fast", threads->pid);

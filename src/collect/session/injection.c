@@ -135,7 +135,7 @@ int check_unfinished_injection(const struct target *target, struct reason *why)
 
 	if (!has_injected_object(&target->mappings) || !look_for_injected(target).is_unfinished)
 		return 0;
-	return reason_set(why, -ENOTSUP, "process %d (%s) has a sampler that a recording was injecting when it was killed: "
+	return reason_set(why, -ENOTSUP, "process %d (%s): a recording was killed while it put a sampler in, or took it out: "
 			  "blocks of the heap cannot be recorded. 'allocsnap eject %d' takes it out", pid,
 			  target->identity.comm, pid);
 }

@@ -45,7 +45,7 @@ bool object_is_injected(const struct object *object);
 /* Whether the process's allocators call an injected sampler now. */
 bool injected_sampler_is_called(const struct target *target);
 
-/* An injector was killed amid its way in: what it left takes some calls of malloc and records nothing. 0 or -ENOTSUP. */
+/* One was killed amid the way in or out: what it left takes some calls of malloc, and the others are not seen. 0 or -ENOTSUP. */
 int check_unfinished_injection(const struct target *target, struct reason *why);
 
 /* Says whose sampler it is that is recorded. */
