@@ -146,7 +146,7 @@ static const struct allowed {
 	{ __NR_mprotect, WITHOUT, 2, PROT_EXEC },
 	{ __NR_munmap }, { __NR_mremap }, { __NR_brk }, { __NR_madvise },
 	{ __NR_recvmsg }, { __NR_sendmsg },
-	{ __NR_futex }, { __NR_sched_yield },
+	{ __NR_futex }, { __NR_sched_yield }, { __NR_clock_nanosleep },
 	{ __NR_clock_gettime }, { __NR_gettimeofday }, { __NR_getrandom }, { __NR_sysinfo },
 	{ __NR_getpid }, { __NR_gettid },
 	{ __NR_rt_sigaction }, { __NR_rt_sigprocmask }, { __NR_rt_sigreturn }, /* direct.c */

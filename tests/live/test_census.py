@@ -108,12 +108,14 @@ def test_census_of_a_process_that_runs_on(bench):
 
 GROWING = {
     "python3": """
+import time
 print("ready", flush=True)
 small, large = [], []
 while len(small) < 10000000:
     small.append(object())
     if len(small) % 50 == 0:
         large.append(bytearray(2000))
+time.sleep(600)
 """,
     "malloc": """
 import ctypes, threading, time
@@ -128,6 +130,7 @@ def grow():
 threading.Thread(target=grow, daemon=True).start()
 print("ready", flush=True)
 grow()
+time.sleep(600)
 """,
 }
 

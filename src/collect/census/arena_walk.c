@@ -2,7 +2,6 @@
 #include "collect/census/glibc_heap.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +9,7 @@
 
 #define WINDOW (256u << 10)
 #define TRIES 8
-#define END_TRIES 1000	  /* the top moves with each allocation: this takes a millisecond */
+#define END_TRIES 1000	  /* the top moves with each allocation */
 #define SURE_CHUNKS 12		  /* in a row: chance, or data, does not look like that */
 #define ROW_MOST (16u << 10)	  /* bytes that they may need */
 #define CANDIDATES_MOST 65536
@@ -131,31 +130,37 @@ static void add_top(struct walk *walk, uint64_t chunk, uint64_t bytes)
 
 /* ---- where a range ends ---- */
 
-/* The end of the range with the top, if it is plausible; else 0. */
-static uint64_t read_end_once(const struct heap_reader *reader, uint64_t arena, uint64_t *ret_top)
-{
-	uint64_t top, head;
+/* Where the range with the top ended at some moment. */
+struct arena_end {
+	uint64_t top, end;
+	uint64_t system_bytes; /* of the whole arena at that moment */
+};
 
-	if (target_read_word(reader->memory, arena + reader->state.bins_offset + GLIBC_TOP, &top) || top % 16 ||
-	    target_read_word(reader->memory, top + 8, &head) || CHUNK_SIZE(head) >= TARGET_TOP ||
-	    head & CHUNK_IS_MMAPPED || (top + CHUNK_SIZE(head)) % TARGET_PAGE ||
-	    !target_is_writable(reader->memory, top, 16))
-		return 0;
-	*ret_top = top;
-	return top + CHUNK_SIZE(head);
+/* False: what was read is not plausible. */
+static bool read_end_once(const struct heap_reader *reader, uint64_t arena, struct arena_end *ret)
+{
+	uint64_t bins = arena + reader->state.bins_offset, head, system;
+
+	if (target_read_word(reader->memory, bins + GLIBC_SYSTEM_MEM, &ret->system_bytes) ||
+	    target_read_word(reader->memory, bins + GLIBC_TOP, &ret->top) || ret->top % 16 ||
+	    target_read_word(reader->memory, ret->top + 8, &head) ||
+	    target_read_word(reader->memory, bins + GLIBC_SYSTEM_MEM, &system))
+		return false;
+	ret->end = ret->top + CHUNK_SIZE(head);
+	return system == ret->system_bytes && CHUNK_SIZE(head) < TARGET_TOP && !(head & CHUNK_IS_MMAPPED) &&
+	       ret->end % TARGET_PAGE == 0 && target_is_writable(reader->memory, ret->top, 16);
 }
 
-/* The top may move while it is read. */
-static uint64_t read_end(const struct heap_reader *reader, uint64_t arena, uint64_t *ret_top)
+/* The top may move while it is read, and a thread that moves it may not be running. */
+static bool read_end(const struct heap_reader *reader, uint64_t arena, struct arena_end *ret)
 {
-	uint64_t end = 0;
-
-	for (unsigned int try = 0; try < END_TRIES && !end; try++) {
+	for (unsigned int try = 0; try < END_TRIES; try++) {
+		if (read_end_once(reader, arena, ret))
+			return true;
 		if (try % TRIES == TRIES - 1)
-			sched_yield();
-		end = read_end_once(reader, arena, ret_top);
+			target_wait(reader->memory);
 	}
-	return end;
+	return false;
 }
 
 struct heap_info { /* glibc's struct _heap_info, its first words */
@@ -181,17 +186,24 @@ static void end_with_heap(struct walk *walk, uint64_t heap)
 	walk->end = heap + info.bytes;
 }
 
+/* What the arena gets from the system later is not of this census. */
+static void end_with_top(struct walk *walk, const struct arena_end *end)
+{
+	walk->end = end->end;
+	walk->arena->system_bytes = end->system_bytes;
+}
+
 /* The range may have grown or shrunk meanwhile: its new end, which is that of the top. */
 static void look_for_end(struct walk *walk, uint64_t chunk)
 {
-	uint64_t top, end = walk->is_last ? read_end(walk->reader, walk->arena->address, &top) : 0;
+	struct arena_end now;
 
-	if (!end)
+	if (!walk->is_last || !read_end(walk->reader, walk->arena->address, &now))
 		return;
-	if (!walk->is_main && (top ^ chunk) & -HEAP_MOST)
+	if (!walk->is_main && (now.top ^ chunk) & -HEAP_MOST)
 		end_with_heap(walk, chunk & -HEAP_MOST);
-	else if (top >= chunk && end - chunk < TARGET_TOP)
-		walk->end = end;
+	else if (now.top >= chunk && now.end - chunk < TARGET_TOP)
+		end_with_top(walk, &now);
 }
 
 /* ---- a range ---- */
@@ -297,18 +309,17 @@ static int walk_range(struct walk *walk, uint64_t chunk)
 	return err;
 }
 
-/* start … end are the range's memory, its first chunk is at `first`. */
-static int add_range(struct walk *walk, uint64_t start, uint64_t first, uint64_t end)
+/* The range's memory is from start to walk->end, its first chunk is at `first`. */
+static int add_range(struct walk *walk, uint64_t start, uint64_t first)
 {
 	struct heap_reader *reader = walk->reader;
-	struct heap_range range = { start, end, walk->arena - reader->census->arena };
+	struct heap_range range = { .start = start, .arena = walk->arena - reader->census->arena };
 	int err;
 
-	walk->end = end;
 	walk->window_bytes = 0;
 	walk->arena->overhead_bytes += first - start;
 	err = walk_range(walk, first);
-	range.end = walk->end; /* it may have grown */
+	range.end = walk->end;
 	walk->arena->heap_nr++;
 	walk->arena->resident_bytes +=
 		target_resident(reader->memory, start, walk->end, &reader->census->loss[CENSUS_LOSS_PAGES_UNKNOWN]);
@@ -324,18 +335,20 @@ static int add_range(struct walk *walk, uint64_t start, uint64_t first, uint64_t
 static int walk_main(struct walk *walk)
 {
 	const struct heap_reader *reader = walk->reader;
-	uint64_t top, end = read_end(reader, walk->arena->address, &top), begin = reader->state.sbrk_base;
+	uint64_t begin = reader->state.sbrk_base;
 	const struct target_mapping *mapping;
+	struct arena_end end;
 
-	if (!walk->arena->system_bytes || !end)
+	if (!walk->arena->system_bytes || !read_end(reader, walk->arena->address, &end))
 		return 0;
 	if (!reader->state.has_parameters)
-		begin = end - walk->arena->system_bytes;
-	mapping = target_mapping_at(reader->memory, top);
-	if (begin >= top || !mapping || begin < mapping->start)
-		begin = mapping ? mapping->start : top;
+		begin = end.end - end.system_bytes;
+	mapping = target_mapping_at(reader->memory, end.top);
+	if (begin >= end.top || !mapping || begin < mapping->start)
+		begin = mapping ? mapping->start : end.top;
 	walk->is_main = walk->is_last = true;
-	return add_range(walk, begin, (begin + 15) & -(uint64_t)16, end);
+	end_with_top(walk, &end);
+	return add_range(walk, begin, (begin + 15) & -(uint64_t)16);
 }
 
 static bool is_walked(const struct walk *walk, uint64_t heap)
@@ -376,15 +389,19 @@ static int walk_heap(struct walk *walk, uint64_t heap)
 {
 	const struct heap_reader *reader = walk->reader;
 	uint64_t arena = walk->arena->address, first_heap = arena & -HEAP_MOST, header = arena - first_heap, first = heap + header;
-	uint64_t top, end = read_end(reader, arena, &top);
+	struct arena_end end;
 	struct heap_info info;
 
 	if (heap == first_heap)
 		first = (arena + reader->state.bins_offset + GLIBC_STATE_END + 15) & -(uint64_t)16;
-	walk->is_last = end && (top & -HEAP_MOST) == heap;
+	walk->is_last = read_end(reader, arena, &end) && (end.top & -HEAP_MOST) == heap;
 	if (walk->is_last)
-		return add_range(walk, heap, first, end);
-	return read_heap_info(reader, heap, arena, &info) ? add_range(walk, heap, first, heap + info.bytes) : 0;
+		end_with_top(walk, &end);
+	else if (read_heap_info(reader, heap, arena, &info))
+		walk->end = heap + info.bytes;
+	else
+		return 0;
+	return add_range(walk, heap, first);
 }
 
 /*
@@ -394,21 +411,23 @@ static int walk_heap(struct walk *walk, uint64_t heap)
 static int walk_other(struct walk *walk)
 {
 	struct heap_reader *reader = walk->reader;
-	uint64_t arena = walk->arena->address, top, end = read_end(reader, arena, &top);
+	uint64_t arena = walk->arena->address;
+	struct arena_end end;
+	bool is_read = read_end(reader, arena, &end);
 	int err = 0;
 
-	if (!end || arena % HEAP_MOST > 256) {
+	if (!is_read || arena % HEAP_MOST > 256) {
 		reader->census->loss[CENSUS_LOSS_ARENAS_REFUSED]++;
 		return 0;
 	}
-	for (unsigned int try = 0; try < TRIES && !err && end && !is_walked(walk, top & -HEAP_MOST); try++) {
+	for (unsigned int try = 0; try < TRIES && !err && is_read && !is_walked(walk, end.top & -HEAP_MOST); try++) {
 		struct heap_list list = {};
 
-		err = list_heaps(walk, top & -HEAP_MOST, &list);
+		err = list_heaps(walk, end.top & -HEAP_MOST, &list);
 		while (!err && list.heap_nr)
 			err = walk_heap(walk, list.heap[--list.heap_nr]);
 		free(list.heap);
-		end = read_end(reader, arena, &top);
+		is_read = read_end(reader, arena, &end);
 	}
 	return err;
 }
@@ -432,13 +451,13 @@ static void close_account(struct census *census, struct census_arena *arena)
 static int walk_arena(struct walk *walk)
 {
 	struct heap_reader *reader = walk->reader;
-	uint64_t system = walk->arena->address + reader->state.bins_offset + GLIBC_SYSTEM_MEM;
 	int err;
 
-	if (target_read_word(reader->memory, system, &walk->arena->system_bytes))
+	if (target_read_word(reader->memory, walk->arena->address + reader->state.bins_offset + GLIBC_SYSTEM_MEM,
+			     &walk->arena->system_bytes))
 		return 0;
 	err = walk->arena->is_main ? walk_main(walk) : walk_other(walk);
-	if (!err && !target_read_word(reader->memory, system, &walk->arena->system_bytes))
+	if (!err)
 		close_account(reader->census, walk->arena);
 	return err;
 }

@@ -33,6 +33,14 @@ bool target_map_again(struct target_memory *memory)
 	return !memory->map(memory);
 }
 
+void target_wait(struct target_memory *memory)
+{
+	if (memory->wait_nr == TARGET_WAITS_MOST)
+		return;
+	memory->wait_nr++;
+	nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+}
+
 static bool is_mapped_writable(const struct target_memory *memory, uint64_t address, uint64_t bytes)
 {
 	const struct target_mapping *mapping = target_mapping_at(memory, address);

@@ -32,6 +32,7 @@ struct target_memory {
 	struct target_mapping *mapping; /* by address */
 	size_t mapping_nr, mapping_alloc;
 	unsigned int map_nr; /* how often they were read again */
+	unsigned int wait_nr; /* how often target_wait() has waited */
 	uint64_t cpu_ns; /* the reader stops when it has used this much CPU time */
 	bool is_late;
 };
@@ -39,6 +40,10 @@ struct target_memory {
 /* The process runs on, and its mappings change: reads them again, up to so many times. Pointers to mappings end. */
 #define TARGET_MAPS_MOST 100
 bool target_map_again(struct target_memory *memory);
+
+/* The process is amid a change: gives it a millisecond to end it, up to so many times. */
+#define TARGET_WAITS_MOST 500
+void target_wait(struct target_memory *memory);
 
 /* The mapping that holds an address, or NULL. */
 const struct target_mapping *target_mapping_at(const struct target_memory *memory, uint64_t address);

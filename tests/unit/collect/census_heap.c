@@ -15,6 +15,10 @@
 
 static unsigned char data[DATA_BYTES], heap[HEAP_BYTES];
 
+static unsigned int page_reads_to_growth; /* 0: the heap does not grow */
+
+static void grow_heap(void);
+
 static int read_made(void *, uint64_t address, void *to, size_t bytes)
 {
 	if (address >= DATA && address + bytes <= DATA + DATA_BYTES)
@@ -23,6 +27,8 @@ static int read_made(void *, uint64_t address, void *to, size_t bytes)
 		memcpy(to, heap + (address - HEAP), bytes);
 	else
 		return -EIO;
+	if (address == HEAP && bytes == HEAP_BYTES / 2 && page_reads_to_growth && !--page_reads_to_growth)
+		grow_heap();
 	return 0;
 }
 
@@ -264,4 +270,42 @@ Test(census_heap, beyond_all_mappings_is_counted_as_unwalked)
 	cr_expect_eq(census.loss[CENSUS_LOSS_BYTES_UNWALKED], HEAP_BYTES);
 	cr_expect(maps_read && maps_read <= TARGET_MAPS_MOST, "%u times", maps_read);
 	census_release(&census);
+}
+
+/* ---- a heap that grows while it is read ---- */
+
+/* One page is in use but for 64 bytes; the second page is given to the top. */
+static void make_small_heap(void)
+{
+	uint64_t bins = bins_of(112);
+
+	make_heap(112);
+	put(HEAP + 8, HEAP_BYTES / 2 | CHUNK_PREV_INUSE);
+	put(bins + GLIBC_SYSTEM_MEM, HEAP_BYTES / 2);
+	make_chunk(112, HEAP_BYTES / 2 - 64);
+}
+
+static void grow_heap(void)
+{
+	put(bins_of(112) + GLIBC_SYSTEM_MEM, HEAP_BYTES);
+	put(HEAP + HEAP_BYTES / 2 - 64 + 8, (HEAP_BYTES / 2 + 64) | CHUNK_PREV_INUSE);
+}
+
+/* Each piece is read twice: growth between both is seen, growth after them is not of this census. */
+Test(census_heap, that_grows_is_that_of_one_moment)
+{
+	for (unsigned int reads = 1; reads <= 2; reads++) {
+		uint64_t bytes = reads == 1 ? HEAP_BYTES : HEAP_BYTES / 2;
+		struct census census;
+
+		make_small_heap();
+		page_reads_to_growth = reads;
+		take_made_census(&census);
+		cr_expect_eq(page_reads_to_growth, 0);
+		cr_expect_eq(census.arena[0].system_bytes, bytes, "%lu bytes", census.arena[0].system_bytes);
+		cr_expect_eq(census.loss[CENSUS_LOSS_BYTES_UNWALKED], 0, "%lu unwalked", census.loss[CENSUS_LOSS_BYTES_UNWALKED]);
+		expect_state(&census, CENSUS_IN_USE, 1, HEAP_BYTES / 2 - 64);
+		expect_state(&census, CENSUS_TOP, 1, bytes - HEAP_BYTES / 2 + 64);
+		census_release(&census);
+	}
 }
