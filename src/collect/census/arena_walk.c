@@ -186,7 +186,7 @@ static void end_with_heap(struct walk *walk, uint64_t heap)
 	walk->end = heap + info.bytes;
 }
 
-/* What the arena gets from the system later is not of this census. */
+/* The census leaves out what the arena gets from the system later. */
 static void end_with_top(struct walk *walk, const struct arena_end *end)
 {
 	walk->end = end->end;

@@ -291,7 +291,7 @@ static void grow_heap(void)
 	put(HEAP + HEAP_BYTES / 2 - 64 + 8, (HEAP_BYTES / 2 + 64) | CHUNK_PREV_INUSE);
 }
 
-/* Each piece is read twice: growth between both is seen, growth after them is not of this census. */
+/* Each piece is read twice: growth between both is seen, growth after them is left out. */
 Test(census_heap, that_grows_is_that_of_one_moment)
 {
 	for (unsigned int reads = 1; reads <= 2; reads++) {
