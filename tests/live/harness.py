@@ -36,7 +36,7 @@ UNWINDING = {"tracebacks_" + name for name in (
     "skipping", "broken", "guessed", "no_rule", "unsupported", "unreadable", "backwards", "no_fp",
     "no_table", "no_code", "busy")}
 NEVER = "1h"  # an interval that no test waits for
-PATIENCE = int(os.environ.get("LIVE_PATIENCE", "1"))  # how many times as long tests wait: more on a slow machine
+PATIENCE = int(os.environ.get("LIVE_PATIENCE", "4"))  # how many times as long tests wait: 1 is enough on an idle machine
 
 
 class Failure(Exception):
@@ -386,11 +386,13 @@ def executable_mappings(pid):
             yield tuple(int(match[i], 16) for i in (1, 2, 3))
 
 
-def changed_code(pid):
-    """How many bytes of a process's code differ from its files: the breakpoints in it."""
+def changed_code(pid, path=""):
+    """How many bytes of a process's code differ from its files, or from one of them: the breakpoints in it."""
     changed = 0
     with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
         for low, high, offset in executable_mappings(pid):
+            if path and os.readlink(f"/proc/{pid}/map_files/{low:x}-{high:x}") != path:
+                continue
             with open(f"/proc/{pid}/map_files/{low:x}-{high:x}", "rb") as file:
                 file.seek(offset)
                 original = file.read(high - low)

@@ -126,7 +126,7 @@ def test_each_address_has_one_probe(bench):
 
 def test_diff_shows_the_growing_line_first(bench):
     """The growing line comes first; lines that only churn have no growth, and are listed all the same."""
-    grow = bench.workload("grow", "30")
+    grow = bench.workload("grow", "600")
     recording = bench.attach([grow])
     old = recording.snapshot()
     time.sleep(1.5)

@@ -50,7 +50,7 @@ def check_plain_rate(report, low=0.9, high=1.1):
 
 def test_leaks_names_the_line_that_leaks(bench):
     """A plain leak and a ring, for a few seconds, from the PID to the exit status; nothing stays behind."""
-    grow = bench.workload("grow", "60")
+    grow = bench.workload("grow", "600")
     before = set(os.listdir(tempfile.gettempdir()))
     report = leaks_of(bench, str(grow.pid), "--for", "6s", "--fail-above", "1K/s", status=EXCEEDED)
     verdict, functions, row = next(iter(rows_of(report)))
@@ -67,7 +67,7 @@ def test_leaks_names_the_line_that_leaks(bench):
 @harness.long
 def test_leaks_of_recorded_snapshots_are_the_same(bench):
     """-o keeps the snapshots; the same question to the folder gets the same answer."""
-    grow = bench.workload("grow", "60")
+    grow = bench.workload("grow", "600")
     folder = bench.path("kept")
     live = leaks_of(bench, str(grow.pid), "--for", "5s", "-o", folder, "--no-compact")
     files = sorted(pathlib.Path(folder).rglob("*.snap"))
@@ -80,7 +80,7 @@ def test_leaks_of_recorded_snapshots_are_the_same(bench):
 
 @long
 def test_leaks_begin_anew_when_traces_are_cleared(bench):
-    grow = bench.workload("grow", "60")
+    grow = bench.workload("grow", "600")
     folder = bench.path("kept")
     recording = bench.attach([grow], folder=folder, interval="500ms")
     time.sleep(1.2)
@@ -95,7 +95,7 @@ def test_leaks_begin_anew_when_traces_are_cleared(bench):
 
 @long
 def test_leaks_report_that_the_process_ended_early(bench):
-    grow = bench.workload("grow", "60")
+    grow = bench.workload("grow", "600")
     leaks = bench.start([ALLOCSNAP, "leaks", str(grow.pid), "--for", "12s"])
     time.sleep(6)
     grow.kill()
@@ -104,7 +104,7 @@ def test_leaks_report_that_the_process_ended_early(bench):
 
 
 def test_leaks_of_an_ended_process_name_its_snapshots(bench):
-    grow = bench.workload("grow", "60")
+    grow = bench.workload("grow", "600")
     bench.attach([grow], folder=bench.path("allocsnap-data")).end(signal.SIGINT)
     grow.kill()
     here = os.path.abspath(ALLOCSNAP)

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """--probe: allocators that only their program knows of, each in a domain of its own."""
+import contextlib
+import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 
 import harness
-from harness import (ALLOCSNAP, MODES, WORKLOADS, Workload, check, check_equal, environment, losses_of,
+from harness import (ALLOCSNAP, MODES, WORKLOADS, Workload, changed_code, check, check_equal, environment, losses_of,
                      tool, wait_for)
 
 POOL = ",".join(("alloc=pool_alloc(size=2)", "alloc=pool_calloc(count=1,size=2)",
@@ -135,17 +138,30 @@ def test_probe_of_two_allocators_gives_two_domains(bench):
     check_equal(costs[16][1] + costs[17][1], done["objects"][1], "bytes of objects")
 
 
+def probed_processes(program):
+    """How many processes run the program and have all probes of POOL in it."""
+    nr = 0
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            nr += os.readlink(folder / "exe") == program and changed_code(int(folder.name), program) == POOL.count(")")
+    return nr
+
+
 def check_follows(bench, file, note):
-    pool = os.path.abspath(os.path.join(WORKLOADS, "pool"))
-    script = f"for n in 11 25; do (sleep 1; echo go $n) | {pool} & done; wait"
-    stdout, stderr = bench.run([ALLOCSNAP, "run", "-f", "-o", bench.path("out"), "--probe",
-                                spec(file=file), "--", "/bin/sh", "-c", script], seconds=60)
-    answers = sorted(re.findall(r'"objects": \[(\d+), (\d+)\]', stdout))
-    paths = [line for line in stdout.splitlines() if line.endswith(".snap") and "/pool." in line]
-    found = sorted(tuple(map(str, by_domain(bench, path)[0][16])) for path in paths)
+    program, mark = shutil.copy(os.path.join(WORKLOADS, "pool"), bench.path("pool")), bench.path("mark")
+    script = f"for n in 11 25; do (while [ ! -e {mark} ]; do sleep 0.1; done; echo go $n) | {program} & done; wait"
+    run = bench.start([ALLOCSNAP, "run", "-f", "-o", bench.path("out"), "--probe", spec(file=file), "--", "/bin/sh",
+                       "-c", script])
+    wait_for(lambda: probed_processes(program) == 2, "both processes are probed")
+    pathlib.Path(mark).touch()
+    lines = list(iter(run.line, None))
+    check_equal(run.wait(), 0, "exit status")
+    answers = sorted(tuple(json.loads(line)["done"]["objects"]) for line in lines if "objects" in line)
+    paths = [line for line in lines if line.endswith(".snap") and "/pool." in line]
+    found = sorted(tuple(by_domain(bench, path)[0][16]) for path in paths)
     check_equal(found, answers, "objects of each process")
     check_equal(len(found), 2, "processes")
-    check(note in stderr, f"not said: {stderr!r}")
+    check(note in run.stderr(), f"not said: {run.stderr()!r}")
 
 
 def test_probe_of_a_file_follows_forks(bench):

@@ -40,7 +40,7 @@ def test_record_takes_an_early_pass_when_slots_run_out(bench):
     shell = world.shell(f"i=0; while [ $i -lt 1100 ]; do {program} 1000 -; i=$((i + 1)); done; echo done; read go")
     check("snapshots" in recorder.line(90), "no early pass")
     check_equal(shell.line(60), "done", "the shell")
-    recorder.pass_now()
+    recorder.end()
     check_equal(len(recorder.paths()), 1100, "snapshots")
 
 
@@ -68,7 +68,7 @@ def test_record_takes_early_passes_when_ended_processes_leave_many_tracebacks(be
         process.is_unharmed()
         names.append(name_of(process))
         wait_for(lambda: len(names) % 10 or set(names[-10:]) & set(recorder.names()), "an early pass")
-    recorder.pass_now()
+    recorder.end()
     lost = [bench.show(path)["losses"].get("tracebacks_dropped", 0) for path in recorder.paths()]
     check_equal(sum(lost), 0, "tracebacks_dropped")
     check_equal(sorted(recorder.names()), sorted([name_of(first), *names]), "snapshots")

@@ -90,6 +90,12 @@ def test_sampler_interval_is_given_back_after_sigkill(bench):
     program.is_unharmed()
 
 
+def tells_samples(bench, path):
+    """Whether the samples of the program that an exec began are recorded."""
+    shown = bench.show(path)
+    return int(shown["metadata"]["exec_count"]) == 1 and any("otel_memory:alloc" in row["function"] for row in shown["probes"])
+
+
 def test_sampler_interval_in_the_next_program(bench):
     program = truth.preload(bench, "glibc")
     recording = bench.attach([program], "--sampler-rate", "100")
@@ -97,7 +103,7 @@ def test_sampler_interval_in_the_next_program(bench):
     program.write(f"exec {os.path.join(WORKLOADS, 'truth')}\n")
     check_equal(json.loads(program.line())["ready"], program.pid, "the next program")
     check_equal(info(program)["interval"], INTERVAL, "the interval of the next program")
-    time.sleep(1.5)  # until the recorder has looked at it
+    wait_for(lambda: tells_samples(bench, recording.snapshot()), "probes in the next program")
     expected, _ = work_until_grown(program, "the next program")
     check_total(bench, recording.snapshot(), expected, "the next program")
     recording.end(signal.SIGINT)
@@ -108,7 +114,7 @@ def test_sampler_interval_in_the_next_program(bench):
 def test_sampler_interval_is_taken_before_a_pause(bench):
     """A budget that samples at the chosen interval would exceed. Where a trap takes long, a small one is gone before the
     interval has grown, so a larger one is tried, too."""
-    for percent in ("1", "4", "16"):
+    for percent in ("1", "4", "16", "50", "100"):
         program = truth.preload(bench, "glibc")
         recording = bench.attach([program], "--max-overhead", percent, "--sampler-rate", "1000000000")
         expected, _ = work_until_grown(program, "with a budget")

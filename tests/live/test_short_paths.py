@@ -70,7 +70,7 @@ def test_doctor_finds_a_process_by_its_name(bench):
 # ---- one file ----
 
 def test_a_single_snapshot_gets_the_name_of_the_user(bench):
-    grow = bench.workload("grow", "30")
+    grow = bench.workload("grow", "600")
     path = bench.path("x.snap")
     out, err = bench.run([ALLOCSNAP, "attach", "-p", str(grow.pid), "-n1", "-i", "200ms", "-o", path])
     check_equal((out, err), (path + "\n", ""), "what it says")
@@ -90,7 +90,7 @@ def test_a_single_snapshot_of_run_is_taken_at_its_end(bench):
 
 
 def test_a_single_file_is_refused_for_several_snapshots(bench):
-    grow = bench.workload("grow", "30")
+    grow = bench.workload("grow", "600")
     pid, path = str(grow.pid), bench.path("x.snap")
     for words in ([pid, "-n", "2"], [pid, "-f"], [pid, "--on-growth", "1M"], [pid, str(os.getpid())]):
         err = bench.run([ALLOCSNAP, "attach", *words, "-o", path], 2)[1]
@@ -113,7 +113,7 @@ def behind_sudo(uid=SOMEBODY, gid=SOMEBODY + 1):
 
 def test_files_belong_to_the_user_behind_sudo(bench):
     """Without -o, and with -o in a folder of that user; both for one file and for folders."""
-    grow = bench.workload("grow", "30")
+    grow = bench.workload("grow", "600")
     home = bench.path("home")
     os.mkdir(home)
     attach = [HERE, "attach", str(grow.pid), "-n", "2", "-i", "100ms"]
@@ -134,7 +134,7 @@ def test_files_belong_to_the_user_behind_sudo(bench):
 
 
 def test_files_of_other_folders_stay_with_root(bench):
-    grow = bench.workload("grow", "30")
+    grow = bench.workload("grow", "600")
     attach = [HERE, "attach", str(grow.pid), "-n", "1", "-i", "100ms"]
     bench.run([*attach, "-o", bench.path("roots")], env=behind_sudo())
     check_equal(set(owners(bench.path("roots")).values()), {(0, 0)}, "owners below a folder of root")
@@ -148,7 +148,7 @@ def test_files_of_other_folders_stay_with_root(bench):
 
 def test_links_in_a_folder_of_the_user_are_not_followed(bench):
     """A user who may start allocsnap by sudo cannot have it write, or give away, folders elsewhere."""
-    grow = bench.workload("grow", "30")
+    grow = bench.workload("grow", "600")
     home, elsewhere = bench.path("home"), bench.path("elsewhere")
     os.mkdir(elsewhere)
     os.makedirs(os.path.join(home, "allocsnap-data"))
@@ -161,7 +161,7 @@ def test_links_in_a_folder_of_the_user_are_not_followed(bench):
 
 def test_a_linked_data_folder_stays_with_root(bench):
     """./allocsnap-data may be a link to a folder of root: nothing in there is given away."""
-    grow = bench.workload("grow", "30")
+    grow = bench.workload("grow", "600")
     home, elsewhere = bench.path("home"), bench.path("elsewhere")
     os.mkdir(elsewhere)
     os.mkdir(home)
@@ -229,7 +229,7 @@ def test_run_has_no_status_line_on_the_terminal_of_its_program(bench):
     os.close(slave)
     text = read_terminal(master, lambda text: False)
     os.close(master)
-    check_equal(process.wait(10), 0, "exit status")
+    check_equal(process.wait(60), 0, "exit status")
     check("begun ended\r\n" in text and "recording sh" not in text, f"{text!r}")
     check("snapshot: " in text, f"{text!r}")
 
@@ -238,7 +238,7 @@ def test_run_has_no_status_line_on_the_terminal_of_its_program(bench):
 
 def test_snapshots_are_found_by_pid_and_name(bench):
     """In the current folder, as recordings leave them: list, stats, diff and leaks of a host need no path."""
-    grow = bench.workload("grow", "30")
+    grow = bench.workload("grow", "600")
     folder = bench.path("work")
     os.mkdir(folder)
     bench.run([HERE, "attach", str(grow.pid), "-n", "3", "-i", "300ms"], cwd=folder)

@@ -7,7 +7,7 @@ import signal
 import tempfile
 
 from harness import (ALLOCSNAP, WORKLOADS, Skip, Workload, changed_code, check, check_equal,
-                     children_of, is_running, private_mounts, rows_of_file, wait_for)
+                     children_of, is_running, losses_of, private_mounts, rows_of_file, wait_for)
 
 SILENT = "its file system does not answer"
 
@@ -36,8 +36,7 @@ def kept(bench, program):
     program.order("keep 7")
     path = recording.snapshot()
     recording.end(signal.SIGINT)
-    losses = {name: n for name, n in bench.show(path)["losses"].items() if n}
-    return rows_of_file(bench.stats(path), "pairs.c"), losses, recording.stderr()
+    return rows_of_file(bench.stats(path), "pairs.c"), losses_of(bench.show(path)), recording.stderr()
 
 
 def test_slow_files_have_names(bench):

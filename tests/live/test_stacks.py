@@ -9,7 +9,7 @@ import os
 import signal
 
 import harness
-from harness import UNWINDING, WORKLOADS, Workload, check, check_equal, environment, tool, wait_for
+from harness import UNWINDING, WORKLOADS, Workload, check, check_equal, environment, losses_of, tool, wait_for
 
 OUTER_CALLS = int(os.environ.get("OUTER_CALLS", "20000"))
 NO_SESSION = "ALLOCSNAP_NO_UPROBE_SESSION"
@@ -28,8 +28,7 @@ def check_round(bench, stacks, recording, how, losses):
               f"63 mallocs and 63 frees inside each call: {shown['counters']['nested_calls']}")
     check_equal(shown["blocks"], done["count"], f"{how}: blocks")
     check_equal(shown["traced_memory"]["current"], done["size"], f"{how}: bytes")
-    lost = {name for name, value in shown["losses"].items() if value}
-    check_equal(lost - UNWINDING, losses, f"{how}: losses")
+    check_equal(set(losses_of(shown, UNWINDING)), losses, f"{how}: losses")
     return shown["metadata"]
 
 

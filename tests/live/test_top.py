@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import time
 
-from harness import ALLOCSNAP, Failure, check, check_equal, children_of, long, tool
+from harness import ALLOCSNAP, PATIENCE, Failure, check, check_equal, children_of, long, tool
 
 PROGRAM = os.path.abspath(ALLOCSNAP)
 
@@ -34,7 +34,7 @@ class Screen:
 
     def wait(self, pattern, seconds=20):
         """The screen as soon as it has the pattern."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + seconds * PATIENCE
         while True:
             text = self.text()
             if re.search(pattern, text, re.MULTILINE):
@@ -95,7 +95,7 @@ def check_width(text, width):
 @on_screen
 def test_top_names_the_leak_first_and_obeys_keys(bench, open_screen):
     """From the PID to the verdict; groups, filter, tracebacks, help, sizes, a written snapshot, reset, q."""
-    crowd = bench.workload("crowd", "60")
+    crowd = bench.workload("crowd", "600")
     screen = open_screen(crowd.pid, "--interval", "500ms")
     text = screen.wait(r"LEAKS .*leak_here", 30)
     rows = text.splitlines()
@@ -133,7 +133,7 @@ def test_top_names_the_leak_first_and_obeys_keys(bench, open_screen):
 @on_screen
 def test_top_stays_when_the_process_dies(bench, open_screen):
     """It says so, keeps the figures and can be browsed; Ctrl-C ends it, as SIGTERM does, and detaches."""
-    grow, other = bench.workload("grow", "60"), bench.workload("grow", "60")
+    grow, other = bench.workload("grow", "600"), bench.workload("grow", "600")
     screen = open_screen(grow.pid, "--interval", "300ms")
     term = open_screen(other.pid, environment=("export TERM=vt100\n",))
     screen.wait(r"grow_here at")
@@ -152,7 +152,7 @@ def test_top_stays_when_the_process_dies(bench, open_screen):
 
 def test_top_is_text_without_a_terminal(bench):
     """In a pipe: screens of text, the same rows as stats has, no escape sequence; a closed pipe ends it."""
-    grow = bench.workload("grow", "60")
+    grow = bench.workload("grow", "600")
     out, err = bench.run([ALLOCSNAP, "top", str(grow.pid), "--count", "2", "--interval", "300ms"])
     check_equal(err, "", "stderr")
     check_equal(len(re.findall(r"VERDICT", out)), 2, "screens")
@@ -167,7 +167,7 @@ def test_top_is_text_without_a_terminal(bench):
 @on_screen
 def test_top_lists_several_processes(bench, open_screen):
     """A list with a sum; Enter opens one; one that ends stays in the list, and takes no snapshots in vain."""
-    first, second = bench.workload("grow", "60"), bench.workload("grow", "60")
+    first, second = bench.workload("grow", "600"), bench.workload("grow", "600")
     screen = open_screen(first.pid, second.pid, "--interval", "300ms")
     text = screen.wait(r"^ +all .* sum$")
     check(all(re.search(rf"^ *{process.pid} .* grow$", text, re.MULTILINE) for process in (first, second)), text)
@@ -195,7 +195,7 @@ def cpu_seconds(pid):
 @on_screen
 def test_top_records_nothing_while_it_is_paused(bench, open_screen):
     """Rows and their snapshot stay; after p again they go on."""
-    grow = bench.workload("grow", "60")
+    grow = bench.workload("grow", "600")
     screen = open_screen(grow.pid, "--interval", "300ms")
     screen.wait(r"growth over")
     screen.press("p")
@@ -214,7 +214,7 @@ def test_top_records_nothing_while_it_is_paused(bench, open_screen):
 @on_screen
 def test_top_respects_terminals_without_colour(bench, open_screen):
     """Colours on a terminal that has them, none with NO_COLOR; a dumb terminal gets text."""
-    grow = bench.workload("grow", "90")
+    grow = bench.workload("grow", "600")
     for environment, is_coloured in ((("export TERM=tmux-256color\n",), True),
                                      (("export TERM=tmux-256color NO_COLOR=1\n",), False)):
         screen = open_screen(grow.pid, "--interval", "300ms", environment=environment)
@@ -231,7 +231,7 @@ def test_top_respects_terminals_without_colour(bench, open_screen):
 @on_screen
 def test_top_browses_files_without_privileges(bench, open_screen):
     """A folder of a recording: rows, growth, verdicts; keys of a recording say that these are files."""
-    grow = bench.workload("grow", "60")
+    grow = bench.workload("grow", "600")
     recording = bench.attach([grow], interval="1s")
     time.sleep(8)
     recording.end(signal.SIGINT)
@@ -248,7 +248,7 @@ def test_top_browses_files_without_privileges(bench, open_screen):
 @on_screen
 def test_top_says_what_it_cannot_open(bench, open_screen):
     """Files that are gone when they are opened: a line, the list stays, and the exit status says it."""
-    recording = bench.attach([bench.workload("grow", "60"), bench.workload("grow", "60")])
+    recording = bench.attach([bench.workload("grow", "600"), bench.workload("grow", "600")])
     recording.end(signal.SIGINT)
     folder = bench.path("there")
     os.rename(recording.folder, folder)
@@ -271,7 +271,7 @@ def test_top_leaves_nothing_in_the_folder_of_another_user(bench):
     folder = bench.path("tmp-of-a-user")
     os.mkdir(folder, 0o755)
     os.chown(folder, 4242, 4242)
-    grow = bench.workload("grow", "60")
+    grow = bench.workload("grow", "600")
     out, err = bench.run([ALLOCSNAP, "top", str(grow.pid), "--count", "1"], env=dict(os.environ, TMPDIR=folder))
     check("by line" in out, out)
     check_equal(os.listdir(folder), [], "left behind")
