@@ -164,7 +164,7 @@ refuses() {
 
 # until_line FILE PATTERN NR: waits for the NRth line that matches
 until_line() {
-	tries=300
+	tries=3000
 	until [ "$(grep -c "$2" "$1")" -ge "$3" ]; do
 		[ $((tries -= 1)) -gt 0 ] || { echo "no line '$2' in:"; cat "$1"; return 1; }
 		sleep 0.1

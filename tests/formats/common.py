@@ -45,7 +45,7 @@ def tool(name):
     return path
 
 
-def run(*argv, status=0, cwd=None, env=None, timeout=60):
+def run(*argv, status=0, cwd=None, env=None, timeout=300):
     """Standard output and error, as text."""
     done = subprocess.run([str(word) for word in argv], cwd=cwd, capture_output=True, text=True, timeout=timeout,
                           env={**os.environ, **(env or {})}, check=False)

@@ -138,10 +138,10 @@ def an_endpoint_that_is_not_there_loses_nothing(folder):
 def an_endpoint_that_does_not_answer_is_given_up_in_time(folder):
     data = folder_of(folder, "old", "new")
     server = Server()
-    server.delay = 20
+    server.delay = 120
     begun = time.monotonic()
     out, err = allocsnap("push", server.url(), data, "--timeout", "500ms", status=1)
-    check(time.monotonic() - begun < 10, "it took as long as the endpoint")
+    check(time.monotonic() - begun < 60, "it took as long as the endpoint")
     check_equal(out, "0 pushed; 2 wait: the same command tries them again\n", "a timeout")
     check("imeout" in err, err)
 

@@ -165,7 +165,7 @@ def injector(*argv, status=0, as_user=None, without=None, **environment):
     prefix = ["setpriv", f"--reuid={as_user}", "--clear-groups", "--bounding-set=-all"] if as_user else []
     if without:
         prefix = ["setpriv", f"--bounding-set=-{without}", f"--inh-caps=-{without}"]
-    if status == 0:
+    if status in (0, -signal.SIGKILL):
         environment["TRIES"] = "200"
     done = subprocess.run([*prefix, INJECTOR, *map(str, argv)], env=os.environ | environment, capture_output=True,
                           text=True, timeout=PATIENCE_S * 10, check=False)

@@ -198,10 +198,8 @@ static int run_cycles(pid_t pid, int nr, struct reason *why)
 
 	while (done < nr && !err) {
 		err = run_planned_cycles(parser, pid, nr, &done, &sums, why);
-		if (err == -EAGAIN && ++sums.again < 100u + nr) {
-			inject_eject(pid, 0, NULL, NULL);
-			err = 0;
-		}
+		while (err == -EAGAIN && ++sums.again < 100u + nr)
+			err = inject_eject(pid, 0, NULL, NULL) == -EAGAIN ? -EAGAIN : 0;
 	}
 	if (!err)
 		printf("cycles %d, %" PRIu64 " us stopped, at most %" PRIu64 " us, kept %u, again %u\n", nr,

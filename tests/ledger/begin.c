@@ -4,8 +4,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "own.h"
@@ -16,6 +18,7 @@
 struct allocator next;
 struct books *books;
 bool has_vforked;
+uint64_t stop_after[STOPS_MAX + 1];
 
 void die(const char *what)
 {
@@ -27,8 +30,23 @@ void die(const char *what)
 	_exit(98);
 }
 
+/* NAME,ALLOCATIONS…: if this program has the name, it stops itself each time when it has made that many. */
+static void find_stops(const char *text)
+{
+	char name[16] = "";
+	size_t len;
+
+	prctl(PR_GET_NAME, name);
+	len = strlen(name);
+	if (strncmp(text, name, len) || text[len] != ',')
+		return;
+	text += len;
+	for (int i = 0; i < STOPS_MAX && *text == ','; i++)
+		stop_after[i] = strtoull(text + 1, (char **)&text, 10);
+}
+
 /* From the kernel: this may run before the C library has its own environment. */
-static void find_folder(char *folder, size_t size)
+static void read_environment(char *folder, size_t size)
 {
 	static char text[ENVIRONMENT_MAX];
 	int fd = open("/proc/self/environ", O_RDONLY | O_CLOEXEC);
@@ -44,6 +62,8 @@ static void find_folder(char *folder, size_t size)
 		has_vforked |= !strcmp(line, "LEDGER_VFORK=");
 		if (!strncmp(line, "LEDGER=", 7) && strlen(line + 7) < size)
 			strcpy(folder, line + 7);
+		if (!strncmp(line, "LEDGER_STOPS=", 13))
+			find_stops(line + 13);
 	}
 }
 
@@ -68,7 +88,7 @@ static void open_books(void)
 	struct books *map;
 	int fd;
 
-	find_folder(folder, sizeof(folder));
+	read_environment(folder, sizeof(folder));
 	if (!*folder)
 		return;
 	fd = create_file(folder);

@@ -6,8 +6,9 @@
  * block entered; a block is entered after the allocator has returned it and removed before the
  * allocator is told to free it.
  *
- *	LD_PRELOAD=ledger.so LEDGER=DIR PROGRAM…
+ *	LD_PRELOAD=ledger.so LEDGER=DIR [LEDGER_STOPS=NAME,ALLOCATIONS…] PROGRAM…
  *
+ * With LEDGER_STOPS a program of that name stops itself when it has made so many allocations.
  * The ledger is the file DIR/PID.N, for the Nth program that the process has become, while it is
  * kept; see ledger.h. A forked child has a ledger of its own. Calls that a vforked child makes in its
  * parent's memory are in no ledger, or with LEDGER_VFORK= in its parent's. Each call is passed on to

@@ -27,6 +27,9 @@ extern struct allocator next;
 extern struct books *books; /* NULL: none are kept */
 extern bool has_vforked; /* the ledger belongs to the memory, not to the process */
 
+#define STOPS_MAX 7
+extern uint64_t stop_after[STOPS_MAX + 1]; /* so many allocations, in order; 0: the end */
+
 /* ---- begin.c ---- */
 
 __attribute__((noreturn)) void die(const char *what);

@@ -245,9 +245,14 @@ def start(bench, argv, name=None, **environment):
                        name=name or os.path.basename(argv[0])).begun()
 
 
+def stops(argv, *after):
+    """The program stops itself there, so that it is not past it, or at its end, before halt looks."""
+    return ",".join(map(str, (os.path.basename(argv[0])[:15], *after)))
+
+
 def record(bench, argv, *after, name=None, **environment):
     """To its end, with a comparison there and after so many allocations."""
-    program = start(bench, argv, name, **environment)
+    program = start(bench, argv, name, LEDGER_STOPS=stops(argv, *after), **environment)
     pid = program.child()
     for allocations in after:
         comparison = program.stand_still(after=allocations)

@@ -6,14 +6,16 @@ its end, the ledger and the snapshot are compared block by block, address and si
 counter. A difference with a known cause is named and counted in the output; any other difference fails
 the test.
 """
+import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 
 import harness
 from harness import WORKLOADS, Process, Workload, check, check_equal, losses_of, tool, wait_for
-from ledger import compare, environment_of, halt, ledger_of, record, start
+from ledger import compare, environment_of, halt, ledger_of, record, start, stops
 
 
 def workload(name):
@@ -142,6 +144,14 @@ def test_ledger_of_exceptions_matches(bench):
     record(bench, [workload("exceptions"), "500"], 10000, 30000)
 
 
+def connects(path):
+    """The socket is there between bind() and listen(), but refuses."""
+    with socket.socket(socket.AF_UNIX) as one, contextlib.suppress(OSError):
+        one.connect(path)
+        return True
+    return False
+
+
 def test_ledger_of_redis_matches(bench):
     """jemalloc, and four threads for I/O, under load."""
     path = bench.path("redis.sock")
@@ -149,7 +159,7 @@ def test_ledger_of_redis_matches(bench):
                           "--appendonly", "no", "--io-threads", "4", "--io-threads-do-reads", "yes",
                           "--dir", bench.folder, "--logfile", bench.path("redis.log")])
     pid = redis.child()
-    wait_for(lambda: os.path.exists(path), "redis-server's socket")
+    wait_for(lambda: connects(path), "redis-server's socket")
     load = bench.start([tool("redis-benchmark"), "-s", path, "-n", "2000", "-c", "50", "-P", "16",
                         "-r", "1000", "-d", "300", "-t", "set,get,lpush,hset", "-q"])
     for after in (30000, 40000, 50000):
@@ -202,12 +212,12 @@ def test_ledger_of_a_killed_storm_matches(bench):
 # ---- attached to ---------------------------------------------------------------------------------
 
 def attach(bench, argv, after, kind=Process, **environment):
-    """Starts a program, stops it after that many allocations, attaches to it and lets it go on. Returns the
-    recording, and the comparison at the attach."""
+    """Starts a program that stops after so many allocations, attaches to it at the first stop and lets it go on.
+    Returns the recording, and the comparison at the attach."""
     program = bench.start(argv, kind=kind, cwd=bench.folder,
-                          env=environment_of(bench, **environment))
+                          env=environment_of(bench, LEDGER_STOPS=stops(argv, *after), **environment))
     wait_for(lambda: ledger_of(bench, program.pid), "its ledger")
-    halt(bench, program.pid, after)
+    halt(bench, program.pid, after[0])
     recording = bench.attach([program], "--domain", "malloc")
     then = compare(bench, program.pid, recording.snapshot())
     check_equal((then["blocks"], then["in_flight"]), (0, 0), "blocks and calls at the beginning")
@@ -234,7 +244,7 @@ def check_since(then, now):
 
 def test_ledger_matches_after_attach(bench):
     """allocsnap attaches to python3 when python3 has some 10,000 blocks."""
-    program, recording, then = attach(bench, ["/usr/bin/python3", "-sSBc", PYTHON % 1000], 30000,
+    program, recording, then = attach(bench, ["/usr/bin/python3", "-sSBc", PYTHON % 1000], (30000, 45000),
                                       PYTHONMALLOC="malloc")
     check(then["ledger"]["current_blocks"] > 5000, "hardly any blocks of before")
     halt(bench, program.pid, 45000)

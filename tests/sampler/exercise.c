@@ -117,7 +117,7 @@ static void *run_below_signals(void *random)
 		else
 			block_free(one), *one = block_allocate((x >> 20) % WAY_NR, 1 + x % 200);
 		if (i > 300000)
-			usleep(20); /* next_lockfree.c never gives memory back */
+			usleep(i > 500000 ? 5000 : 20); /* next_lockfree.c never gives memory back */
 	}
 	for (int i = 0; i < 64; i++)
 		block_free(&block[i]);
