@@ -27,6 +27,7 @@
 
 #define KILLS 50
 #define TRACES 20000
+#define NAMES 1000
 
 static struct snapshot_builder *builder;
 static char folder[128];
@@ -69,8 +70,11 @@ static int save_image(const struct snap_image *image, int dir_fd, const char *na
 	return err;
 }
 
-/* Writes one snapshot after another until the test kills the process. */
-static void write_for_ever(int round, bool named)
+/*
+ * Writes one snapshot after another until the test kills the process, and says when the first one is there. However late
+ * the kill comes, the folder has no more than NAMES of a round.
+ */
+static void write_for_ever(int round, bool named, int said_fd)
 {
 	int dir_fd = open(folder, O_RDONLY | O_DIRECTORY);
 	char name[64], linked[NAME_MAX + 1];
@@ -80,23 +84,30 @@ static void write_for_ever(int round, bool named)
 	snap_view(builder, &view);
 	if (snap_image_make(&image, &view, NULL))
 		_exit(1);
-	for (int i = 0; i < 1000; i++) {
-		snprintf(name, sizeof(name), "20261121T03%02d%02d.%03dZ", round % 60, 0, i);
-		if (save_image(&image, dir_fd, name, named, linked))
+	for (unsigned int i = 0;; i++) {
+		snprintf(name, sizeof(name), "20261121T03%02d%02d.%03dZ", round % 60, 0, i % NAMES);
+		snprintf(linked, sizeof(linked), "%s.snap", name);
+		unlinkat(dir_fd, linked, 0);
+		if (save_image(&image, dir_fd, name, named, linked) || (!i && write(said_fd, "", 1) != 1))
 			_exit(1);
 	}
-	_exit(0);
 }
 
 static void kill_while_writing(int round, bool named)
 {
-	int status;
-	pid_t pid = fork();
+	int status, said[2];
+	char byte;
+	pid_t pid;
 
+	cr_assert_eq(pipe2(said, O_CLOEXEC), 0);
+	pid = fork();
 	if (!pid)
-		write_for_ever(round, named);
+		write_for_ever(round, named, said[1]);
 	cr_assert(pid > 0);
-	usleep(rand() % 30000);
+	close(said[1]);
+	cr_assert_eq(read(said[0], &byte, 1), 1, "it ended before the first snapshot");
+	close(said[0]);
+	usleep(rand() % 30000); /* from here on the child does nothing else than write */
 	kill(pid, SIGKILL);
 	cr_assert_eq(waitpid(pid, &status, 0), pid);
 	cr_assert(WIFSIGNALED(status), "it ended by itself: %x", status);
