@@ -2,12 +2,27 @@
 /* The loader's half of the nursery, on an array of our own. */
 #include <criterion/criterion.h>
 #include <errno.h>
-#include <pthread.h>
 #include <string.h>
-#include <unistd.h>
+#include <time.h>
 
 #include "collect/drain/block_set.h"
 #include "collect/drain/nursery.h"
+
+static struct nursery_place *busy; /* a program lets it go while the loader sleeps for the third time; or NULL */
+static int sleep_nr;
+
+static int play_sleep(const struct timespec *time, struct timespec *left)
+{
+	(void)time, (void)left;
+	if (++sleep_nr == 3 && busy) {
+		busy->block[0] = 1; /* the size */
+		busy->state = NURSERY_STATE(9 * NURSERY_CHANGE, NURSERY_FULL);
+	}
+	return 0;
+}
+
+#define nanosleep play_sleep
+#include "collect/drain/nursery.c"
 
 #define PLACES 64
 
@@ -19,7 +34,7 @@ static struct block_key key_of(uint64_t address, uint64_t image)
 	return block_key_of(address, image, LAYER_HEAP);
 }
 
-static struct nursery_place *place_of(const struct block_key *key)
+static struct nursery_place *own_place_of(const struct block_key *key)
 {
 	return &place[nursery_slot(key, nursery.mask)];
 }
@@ -28,7 +43,7 @@ static void put(uint64_t address, uint64_t image, uint32_t epoch)
 {
 	struct block_key key = key_of(address, image);
 	struct block block = { .size = address, .birth_ns = 7, .epoch = epoch };
-	struct nursery_place *to = place_of(&key);
+	struct nursery_place *to = own_place_of(&key);
 
 	*to = (struct nursery_place){ .state = NURSERY_STATE(5 * NURSERY_CHANGE, NURSERY_FULL), .key = key };
 	memcpy(to->block, &block, sizeof(to->block));
@@ -79,32 +94,20 @@ Test(nursery, finds_a_block_by_its_whole_key)
 	cr_expect_eq(block.size, 0x1000);
 	cr_expect(!nursery_find(&nursery, &address, &block));
 	cr_expect(!nursery_find(&nursery, &mapping, &block));
-	place_of(&right)->state = NURSERY_STATE(6 * NURSERY_CHANGE, NURSERY_EMPTY);
+	own_place_of(&right)->state = NURSERY_STATE(6 * NURSERY_CHANGE, NURSERY_EMPTY);
 	cr_expect(!nursery_find(&nursery, &right, &block));
-}
-
-static void *let_go(void *what)
-{
-	struct nursery_place *busy = what;
-
-	usleep(20000);
-	busy->block[0] = 1; /* the size */
-	__atomic_store_n(&busy->state, NURSERY_STATE(9 * NURSERY_CHANGE, NURSERY_FULL),
-			 __ATOMIC_RELEASE);
-	return NULL;
 }
 
 Test(nursery, waits_for_a_busy_place)
 {
 	struct block_key key = key_of(0x1000, 1);
 	struct block block = {};
-	pthread_t thread;
 
 	put(0x1000, 1, 3);
-	place_of(&key)->state = NURSERY_STATE(8 * NURSERY_CHANGE, NURSERY_BUSY);
-	cr_assert_eq(pthread_create(&thread, NULL, let_go, place_of(&key)), 0);
+	busy = own_place_of(&key);
+	busy->state = NURSERY_STATE(8 * NURSERY_CHANGE, NURSERY_BUSY);
 	cr_expect_eq(read_nr(3), 1);
-	pthread_join(thread, NULL);
+	cr_expect_eq(sleep_nr, 3);
 	cr_expect(nursery_find(&nursery, &key, &block));
 	cr_expect_eq(block.size, 1);
 }
@@ -115,8 +118,9 @@ Test(nursery, returns_an_error_for_a_place_that_stays_busy)
 	struct drained_blocks blocks = {};
 
 	put(0x1000, 1, 3);
-	place_of(&key)->state = NURSERY_BUSY;
+	own_place_of(&key)->state = NURSERY_BUSY;
 	cr_expect_eq(nursery_read(&nursery, 3, &blocks), -EBUSY);
+	cr_expect_eq(sleep_nr, WAITS_MAX);
 	drained_blocks_release(&blocks);
 }
 
@@ -134,18 +138,18 @@ Test(nursery, drops_blocks_of_removed_images)
 
 	put(0x1000, 1, 3);
 	put(0x5000, 2, 3);
-	before = place_of(&gone)->state;
+	before = own_place_of(&gone)->state;
 	nursery_sweep(&nursery, is_first, NULL);
 	cr_expect(!nursery_find(&nursery, &gone, &block));
 	cr_expect(nursery_find(&nursery, &there, &block));
-	cr_expect_gt(place_of(&gone)->state, before, "who looked before sees that it has changed");
+	cr_expect_gt(own_place_of(&gone)->state, before, "who looked before sees that it has changed");
 }
 
 Test(nursery, forgets_blocks_deleted_from_the_map)
 {
 	struct block_key key[] = { key_of(0x1000, 1), block_key_of(0x1000, 1, LAYER_MAPPING) };
 
-	place_of(&key[0])->mapped = 3;
+	own_place_of(&key[0])->mapped = 3;
 	nursery_forget(&nursery, key, 2);
-	cr_expect_eq(place_of(&key[0])->mapped, 2);
+	cr_expect_eq(own_place_of(&key[0])->mapped, 2);
 }
