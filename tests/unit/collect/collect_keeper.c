@@ -16,7 +16,7 @@
 #include "collect/probe/uprobe_multi.h"
 #include "parser_fixture.h"
 
-#define PATIENCE_MS 10000
+#define PATIENCE_MS 120000
 
 static struct link_holder *begin(void)
 {

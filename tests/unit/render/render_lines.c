@@ -38,7 +38,7 @@ static void expect_screen(FILE *screen, int master, const char *want)
 	ssize_t nr = 1;
 
 	cr_assert(!fflush(screen));
-	while (len < strlen(want) && nr > 0 && poll(&ready, 1, 10000) == 1) {
+	while (len < strlen(want) && nr > 0 && poll(&ready, 1, 120000) == 1) {
 		nr = read(master, text + len, sizeof(text) - 1 - len);
 		len += nr > 0 ? nr : 0;
 	}
