@@ -16,6 +16,12 @@ tests=$(dirname "$0")
 export ASAN_OPTIONS=allocator_may_return_null=1:max_allocation_size_mb=512:quarantine_size_mb=16
 export UBSAN_OPTIONS=print_stacktrace=1
 
+# How many seconds an input may take, in real time. The tests run beside others on slow machines.
+case $mode in
+test) timeout=120 ;;
+long) timeout=10 ;;
+esac
+
 runs_of() {
 	case $1 in
 	snapshot) echo 4000 ;;
@@ -56,7 +62,7 @@ fuzz() {
 	shift
 	mkdir -p "$dir/corpus/$name" "$dir/crashes"
 	# shellcheck disable=SC2046 # words
-	"$dir/fuzz-$name" -rss_limit_mb=2560 -timeout=10 -artifact_prefix="$dir/crashes/$name-" \
+	"$dir/fuzz-$name" -rss_limit_mb=2560 -timeout="$timeout" -artifact_prefix="$dir/crashes/$name-" \
 		$(limits_of "$name") "$@" >"$dir/$name.log" 2>&1
 }
 
