@@ -325,8 +325,8 @@ def read_sources():
         os.utime(source, (0, 0))
         with open(text, "w", encoding="utf-8") as file:
             file.write('{"traceback_limit":1,"traces":[[0,10,[["x.py",2]]],[0,20,[["x.py",4294967295]]]]}')
-        subprocess.run([TOOL, "convert", text, "-o", snap], check=True, capture_output=True, timeout=20)
-        subprocess.run([TOOL, "report", snap, "--source", folder, "-o", out], check=True, capture_output=True, timeout=20)
+        for argv in (["convert", text, "-o", snap], ["report", snap, "--source", folder, "-o", out]):
+            subprocess.run([TOOL, *argv], check=True, capture_output=True, timeout=120)
         sources = report_file.read(out)["sources"]
         assert list(sources.values()) == [{"1": "one", "2": "two", "3": "three", "4": "four"}], sources
 
