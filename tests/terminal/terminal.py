@@ -33,12 +33,15 @@ class Terminal:
     def type(self, text):
         os.write(self.master, text.encode())
 
-    def read(self, until=lambda text: False, seconds=15):
-        """All text so far, when until(text) is true or the terminal is closed."""
+    def read(self, until=lambda text: False, seconds=120):
+        """All text so far, when until(text) is true, or the terminal is closed, or the program has ended."""
         deadline = time.monotonic() + seconds
-        while not until(self.text) and time.monotonic() < deadline:
-            if not select.select([self.master], [], [], min(0.1, seconds))[0]:
-                if self.popen.poll() is not None:
+        while not until(self.text):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"not done after {seconds} s: {self.text[-500:]!r}")
+            has_ended = self.popen.poll() is not None  # asked before the look for text: it writes no more after that
+            if not select.select([self.master], [], [], 0 if has_ended else 0.02)[0]:
+                if has_ended:
                     break
                 continue
             try:
@@ -50,7 +53,7 @@ class Terminal:
             self.text += more.decode(errors="replace")
         return self.text
 
-    def end(self, seconds=10):
+    def end(self, seconds=120):
         """The exit status, when the program has ended."""
         self.read(seconds=seconds)
         status = self.popen.wait(seconds)

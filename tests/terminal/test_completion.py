@@ -116,7 +116,7 @@ def test_arguments_are_snapshots_and_folders():
 def test_processes_by_pid_and_name():
     with tempfile.TemporaryDirectory() as folder:
         program = shutil.copy("/bin/sleep", os.path.join(folder, "completed proc"))
-        process = subprocess.Popen([program, "60"])
+        process = subprocess.Popen([program, "infinity"])
         try:
             with shells() as started:
                 for shell in started:

@@ -98,7 +98,7 @@ def test_a_missing_pager_loses_nothing():
 
 def test_less_ends_at_q_and_keeps_short_texts():
     terminal = Terminal([ALLOCSNAP] + LONG, cwd=SNAPSHOTS, env={"PATH": os.environ["PATH"]})
-    shown = terminal.read(lambda text: text.rstrip("\x1b[Km").endswith(":"), 10)
+    shown = terminal.read(lambda text: text.rstrip("\x1b[Km").endswith(":"))
     check("metadata" in shown and "probes" not in shown, f"less shows {shown!r}")
     check(terminal.popen.poll() is None, "less has ended by itself")
     terminal.type("q")
@@ -118,7 +118,7 @@ def test_roots_pager_runs_nothing_else():
         with recording_pager() as (pager, got, _), recording_pager("less") as (less, got_less, _):
             path = os.path.dirname(less) + ":" + os.environ["PATH"]
             terminal = Terminal([ALLOCSNAP] + LONG, cwd=SNAPSHOTS, env={"PAGER": pager, variable: "1000", "PATH": path})
-            terminal.read(lambda text: text.rstrip("\x1b[Km").endswith(":"), 10)
+            terminal.read(lambda text: text.rstrip("\x1b[Km").endswith(":"))
             program, settings = child_of(terminal.popen.pid)
             terminal.type("q")
             check_equal(terminal.end(), 0, f"{variable}: exit status after q")

@@ -13,15 +13,21 @@ from terminal import Terminal
 
 CLEAR = "\r\x1b[K"
 
-# Each megabyte takes 0.4 seconds, as from a slow disk.
+# Each megabyte takes 0.4 seconds, as from a slow disk. With SLOW_DISK_STOPS the second half never comes, so the program
+# does not end by itself. Its main thread reads 4 of 10 megabytes before that: the progress is shown.
 SLOW_DISK = """
 #define _GNU_SOURCE
+#include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 ssize_t pread64(int fd, void *to, size_t len, off_t at)
 {
+	struct stat st;
 	if (len > 100000)
 		usleep(len * 2 / 5);
+	if (len > 100000 && getenv("SLOW_DISK_STOPS") && !fstat(fd, &st) && at >= st.st_size / 2)
+		pause();
 	return syscall(SYS_pread64, fd, to, len, at);
 }
 ssize_t pread(int fd, void *to, size_t len, off_t at) { return pread64(fd, to, len, at); }
@@ -50,13 +56,14 @@ def lines_that_stay(text):
 
 def on_terminal(argv, folder, env, **options):
     terminal = Terminal([ALLOCSNAP, *argv], cwd=folder, env=env, **options)
-    status = terminal.end(30)
+    status = terminal.end()
     return status, terminal.text
 
 
 def check_progress(text, work, command):
     found = re.findall(rf"{work}: [0-9.]+ \w*B of [0-9.]+ MiB \((\d+) %\), [0-9.]+ \w*B/s, \d+ s left", text)
-    check(found and all(0 < int(percent) <= 100 for percent in found), f"{command}: no progress of {work!r}: {text!r}")
+    most = max(map(int, found), default=0)  # the first may be 0 %
+    check(0 < most <= 100, f"{command}: no progress of {work!r}: {text!r}")
     check_equal([line for line in lines_that_stay(text) if work + ":" in line], [], f"{command}: lines that stay")
 
 
@@ -67,7 +74,7 @@ def test_each_command_shows_its_progress_within_a_snapshot():
                     ["report", "new.snap", "-o", "out.html"], ["leaks", "new.snap"])
         terminals = [Terminal([ALLOCSNAP, *argv], cwd=folder, env=env, columns=120) for argv in commands]
         for argv, terminal in zip(commands, terminals):
-            status = terminal.end(60)
+            status = terminal.end()
             check(status == 0 or argv[0] == "leaks", f"{argv[0]}: exit status {status}: {terminal.text[-500:]!r}")
             check_progress(terminal.text, "reading", argv[0])
 
@@ -92,10 +99,13 @@ def test_ctrl_c_during_it_leaves_nothing():
     with slow_folder() as (folder, env):
         before = sorted(os.listdir(folder))
         for argv in (["stats", "new.snap"], ["convert", "new.snap", "-o", "out.snap"], ["report", "new.snap", "-o", "o.html"]):
-            terminal = Terminal([ALLOCSNAP, *argv], cwd=folder, env=env)
-            terminal.read(lambda text: "reading:" in text)
-            terminal.type("\x03")
-            check_equal(terminal.end(), -2, f"{argv[0]}: exit status")
+            terminal = Terminal([ALLOCSNAP, *argv], cwd=folder, env={**env, "SLOW_DISK_STOPS": "1"})
+            try:
+                terminal.read(lambda text: "reading:" in text)
+                terminal.type("\x03")
+                check_equal(terminal.end(), -2, f"{argv[0]}: exit status")
+            finally:
+                terminal.kill()
             check(lines_that_stay(terminal.text) in ([""], ["^C"]), f"{argv[0]}: what stays: {terminal.text!r}")
             check_equal(sorted(os.listdir(folder)), before, f"{argv[0]}: files")
 
@@ -117,6 +127,10 @@ def test_input_without_an_end_has_a_rate():
 
 
 def test_short_works_show_nothing():
+    """Shorter than a second, that is: a busy machine may take longer."""
+    begun = time.monotonic()
     terminal = Terminal([ALLOCSNAP, "stats", "new.snap"], cwd=SNAPSHOTS, env={"ALLOCSNAP_PAGER": ""})
     check_equal(terminal.end(), 0, "exit status")
-    check("\x1b[K" not in terminal.text and "total:" in terminal.text, f"it shows {terminal.text!r}")
+    took = time.monotonic() - begun
+    check("total:" in terminal.text, f"it shows {terminal.text!r}")
+    check("\x1b[K" not in terminal.text or took >= 1, f"after {took:.2f} s it shows {terminal.text!r}")
