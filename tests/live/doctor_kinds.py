@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Kinds of processes, each started and waiting; binutils judge their files."""
+import contextlib
 import errno
 import os
 import pathlib
@@ -88,7 +89,9 @@ def compiled(bench, name, *options, compiler="gcc", source=WAITS):
 def waits_for_input(pid):
     """Whether a thread of it is in read(0, …), or in a call that waits for many."""
     for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
-        words = (task / "syscall").read_text().split()
+        words = [""]
+        with contextlib.suppress(OSError):  # a thread that has ended
+            words = (task / "syscall").read_text().split()
         if words[0] in ("0", "3") and words[1] == "0x0" or words[0] in ("232", "281"):
             return True
     return False

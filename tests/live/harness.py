@@ -202,6 +202,11 @@ class Recording(Process):
         self.snapshots()
         return self
 
+    def clear(self):
+        """Makes it forget all traces. A signal that it has not taken yet would come after a later SIGUSR1."""
+        self.popen.send_signal(signal.SIGUSR2)
+        wait_for(lambda: not pending_signals(self.pid) & 1 << (signal.SIGUSR2 - 1), "it takes SIGUSR2")
+
     def snapshots(self):
         """One of each process, now."""
         self.popen.send_signal(signal.SIGUSR1)
@@ -248,6 +253,11 @@ def keeper_of(pid):
 
 
 OURS = ("allocsnap-spawn", "allocsnap-links", "allocsnap-files")  # children of a recording that are its own affair
+
+
+def pending_signals(pid):
+    """Signals sent to a process that it has not taken yet."""
+    return int(re.search(r"ShdPnd:\s*(\w+)", pathlib.Path(f"/proc/{pid}/status").read_text())[1], 16)
 
 
 def signal_masks(pid):

@@ -76,7 +76,7 @@ def test_cost_continues_when_traces_are_cleared(bench):
     recording = bench.attach([pairs])
     pairs.order("go 1 20000")
     before = traps(bench.show(recording.snapshot()))
-    recording.popen.send_signal(signal.SIGUSR2)
+    recording.clear()
     after = bench.show(recording.snapshot())
     check(sum(traps(after)) >= sum(before), f"{traps(after)} after {before}")
     recording.end(signal.SIGINT)

@@ -3,11 +3,10 @@
 import os
 import re
 import signal
-import time
 
 import harness
 from harness import (BY_FRAME_POINTERS, NO_LINKS, NO_RETURNS, Failure, check, check_equal,
-                     environment, frame_text, losses_of, rows_of_file, top_frame)
+                     environment, frame_text, losses_of, rows_of_file, top_frame, wait_for)
 
 # Seven threads; a third of these blocks is freed by another one.
 LEAF_A = (7 * (101 - 34), 7 * (101 - 34) * 53)
@@ -128,14 +127,18 @@ def test_diff_shows_the_growing_line_first(bench):
     """The growing line comes first; lines that only churn have no growth, and are listed all the same."""
     grow = bench.workload("grow", "600")
     recording = bench.attach([grow])
-    old = recording.snapshot()
-    time.sleep(1.5)
-    new = recording.snapshot()
+    old = new = recording.snapshot()
+
+    def grown():
+        nonlocal new
+        new = recording.snapshot()
+        return any(row["count_diff"] > 300 for row in bench.diff(old, new)["statistics"])
+
+    wait_for(grown, "a line that has grown by 300 blocks")
     rows = bench.diff(old, new)["statistics"]
     frame = top_frame(rows[0])
     check_equal(frame["function"], "grow_here", "the growing function")
     check_equal(os.path.basename(frame["filename"]), "grow.c", "its file")
-    check(rows[0]["count_diff"] > 300, f"grew by {rows[0]['count_diff']} blocks only")
     check_equal(rows[0]["size_diff"], 1021 * rows[0]["count_diff"], "its size_diff")
     functions = {top_frame(row).get("function"): row for row in rows}
     for name, size, most in (("churn_a", 499, 101), ("churn_b", 1999, 53)):

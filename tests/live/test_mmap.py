@@ -9,7 +9,7 @@ import signal
 import sys
 
 import harness
-from harness import (Failure, Process, check, check_equal, environment, losses_of, tool, top_frame, wait_for)
+from harness import (Failure, Process, check, check_equal, environment, fdinfo, losses_of, tool, top_frame, wait_for)
 
 PAGE = 4096
 DOMAIN = ("--include", "domain=1")
@@ -132,7 +132,7 @@ def test_mmap_with_an_unknown_domain_is_refused(bench):
 def words_of_starts(bench, recording):
     """How many there are in the map of places where mappings begin: the only one of such a shape."""
     for path in pathlib.Path(f"/proc/{recording.pid}/fdinfo").iterdir():
-        info = dict(line.split(":", 1) for line in path.read_text().splitlines() if ":" in line)
+        info = dict(line.split(":", 1) for line in fdinfo(path) if ":" in line)
         if (info.get("key_size", "").strip(), info.get("value_size", "").strip()) == ("16", "8"):
             dump = [tool("bpftool"), "--json", "map", "dump", "id", info["map_id"].strip()]
             return len(json.loads(bench.run(dump)[0]))
@@ -144,7 +144,7 @@ def test_mmap_index_of_starts_is_cleared(bench):
     recording = bench.attach([mappings], "--domain", "mmap")
     mappings.order("go")
     check(words_of_starts(bench, recording) > 60, "hardly anything was mapped")
-    recording.popen.send_signal(signal.SIGUSR2)
+    recording.clear()
     wait_for(lambda: bench.show(recording.snapshot())["blocks"] == 0, "they are cleared")
     recording.snapshot()
     check_equal(words_of_starts(bench, recording), 0, "words")

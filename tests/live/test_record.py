@@ -376,7 +376,8 @@ def test_record_takes_each_interval_as_one_instant(bench):
     times = collections.defaultdict(set)
     for path in recorder.paths():
         times[path.split("/")[-2]].add(bench.show(path)["metadata"]["monotonic_ns"])
-    check_equal(len({frozenset(found) for found in times.values()}), 1, f"instants: {times}")
+    last = max(frozenset().union(*times.values()))  # the end may come amid an interval's pass
+    check_equal(len({frozenset(found - {last}) for found in times.values()}), 1, f"instants: {times}")
     check_equal(set(times), {name_of(process) for process in processes}, "processes")
 
 

@@ -111,8 +111,10 @@ def test_record_counts_processes_that_exit_before_they_are_probed(bench):
     untold = static_programs(world, "untold", 8, "-Wl,--build-id=none")
     recorder = world.record_warm("--comm", "told*", "--comm", "untold*", "--exe", f"{bench.folder}/*",
                                  "--metrics", prometheus)
+    recorder.popen.send_signal(signal.SIGSTOP)
     for program in told + untold:
         bench.run([program, "5500000", "-"])
+    recorder.popen.send_signal(signal.SIGCONT)
     line = recorder.pass_line()
     check("; 1 process, 0 ended with little, " in line, f"the balance: {line}")
     unprobed = int(re.search(r" (\d+) before they were probed, 0 not recorded;", line)[1])

@@ -9,7 +9,7 @@ import pathlib
 import signal
 
 import harness
-from harness import (ALLOCSNAP, NEVER, UNWINDING, Workload, check, check_equal, environment, losses_of,
+from harness import (ALLOCSNAP, NEVER, UNWINDING, Workload, check, check_equal, environment, fdinfo, losses_of,
                      tool, top_frame)
 
 MODES = (None, "ALLOCSNAP_NO_UPROBE_SESSION", "ALLOCSNAP_NO_UPROBE_RETURN")
@@ -68,7 +68,7 @@ def check_live(bench, path, answers, done, what):
 def maps_of(pid):
     """The ids of a recording's maps."""
     return {int(line.split()[1]) for path in pathlib.Path(f"/proc/{pid}/fdinfo").iterdir()
-            for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("map_id:")}
+            for line in fdinfo(path) if line.startswith("map_id:")}
 
 
 def dump(bench, number):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Tracebacks through code that comes and goes, or that no file has: workloads/unwind_code.c."""
 import os
+import signal
 
 from harness import ALLOCSNAP, WORKLOADS, Workload, check, check_equal, private_mounts
 from unwinding import (BELOW_MAIN, build, build_library, chains, check_chain, check_ends,
@@ -80,7 +81,9 @@ def test_unwind_counts_blocks_of_a_constructor_before_its_table_is_loaded(bench)
     library = build_library(bench, "new.so", "-DCONSTRUCTOR")
     workload = start(bench, library, library)
     recording = bench.attach([workload])
+    recording.popen.send_signal(signal.SIGSTOP)
     workload.order("load")
+    recording.popen.send_signal(signal.SIGCONT)
     path = recording.snapshot()
     early = [(chain, count) for chain, count in chains(bench, path, 403)
              if chain != ["allocate", "through", "constructed"] + chain[3:] or len(chain) < 4]

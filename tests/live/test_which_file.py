@@ -12,7 +12,7 @@ import subprocess
 import time
 
 import harness
-from harness import Failure, Skip, check, check_equal, private_mounts, tool, wait_for
+from harness import Skip, check, check_equal, private_mounts, tool, wait_for
 from test_record import World, check_held
 
 DEPLOYS = int(os.environ.get("DEPLOYS", "200"))
@@ -51,18 +51,27 @@ def build(bench, name, *options, path=None):
     return path
 
 
+def open_files(pid):
+    found = []
+    for path in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed since
+            found.append(os.readlink(path))
+    return found
+
+
 def deploy(version, program):
     """As cp does it: the file stays, its bytes change. The kernel may keep the memory of a program that has just
     ended a moment longer, while it removes breakpoints, so this waits."""
-    for _ in range(100):
+    def is_written():
         try:
             with open(version, "rb") as new, open(program, "wb") as file:
                 shutil.copyfileobj(new, file)
-            return
+            return True
         except OSError as error:
             check_equal(error.errno, errno.ETXTBSY, "why the program cannot be written to")
-            time.sleep(0.01)
-    raise Failure(f"{program} stays busy")
+            return False
+
+    wait_for(is_written, f"{program} can be written to")
 
 
 def held(bench, path):
@@ -326,8 +335,7 @@ def test_files_that_are_removed_are_closed(bench):
         os.unlink(program)
     for _ in range(2):
         recorder.pass_line()
-    removed = [path for path in pathlib.Path(f"/proc/{recorder.pid}/fd").iterdir()
-               if "/run" in os.readlink(path) and "(deleted)" in os.readlink(path)]
+    removed = [path for path in open_files(recorder.pid) if "/run" in path and "(deleted)" in path]
     check_equal(removed, [], "removed files that are still open")
     recorder.end()
 
@@ -414,8 +422,7 @@ def test_files_on_a_private_mount_are_closed_when_it_ends(bench):
     process.wait()
     for _ in range(2):
         recorder.pass_line()
-    check(not any("/app" in os.readlink(path) for path in pathlib.Path(f"/proc/{recorder.pid}/fd").iterdir()),
-          "its program is still open")
+    check(not any("/app" in path for path in open_files(recorder.pid)), "its program is still open")
     recorder.end()
 
 
