@@ -4,8 +4,8 @@ import atexit
 import contextlib
 import functools
 import itertools
-import os
 import pathlib
+import random
 import shutil
 import socket
 import subprocess
@@ -50,6 +50,10 @@ USERS = "<yandex><profiles>{}</profiles><users>{}</users><quotas><default/>{}</q
     METERED)
 
 
+# Below those that the system gives to connections: one stays free until a server that starts binds to it.
+PORTS = itertools.cycle(random.sample(range(20000, 32000), 12000))
+
+
 def is_free(port):
     with socket.socket() as one, contextlib.suppress(OSError):
         one.bind(("127.0.0.1", port))
@@ -58,9 +62,7 @@ def is_free(port):
 
 
 def free_ports(number):
-    """Below those that the system gives to connections: they stay free until a server that starts binds to them."""
-    ports = itertools.cycle(range(20000, 32000))
-    return list(itertools.islice(filter(is_free, itertools.islice(ports, os.getpid() * 16 % 12000, None)), number))
+    return list(itertools.islice(filter(is_free, PORTS), number))
 
 
 class Server:

@@ -21,7 +21,7 @@ def run_samples(bench, *options):
     """The workload's answers, and the snapshot at its end. A first turn, whose blocks are freed, makes the recorder
     read the unwind tables: earlier tracebacks end early and name no row."""
     program = os.path.join(WORKLOADS, "samples")
-    argv = ["/bin/sh", "-c", f"(printf 'go\\nfree\\n'; sleep 2; printf 'go\\nquit\\n') | exec {program}"]
+    argv = ["/bin/sh", "-c", f"(printf 'go\\nfree\\n'; sleep 6; printf 'go\\nquit\\n') | exec {program}"]
     argv = [ALLOCSNAP, "run", "-o", bench.path("out"), "--no-compact", f"--fast={SAMPLE}",
             "--sampler-rate", "1000000000", *options, "-f", "--", *argv]
     stdout, stderr = bench.run(argv)
