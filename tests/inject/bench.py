@@ -152,9 +152,10 @@ class Process:
         return found
 
     def signal_masks(self):
-        """The signals that the main thread blocks, without SIGTRAP: that one stays blocked after a killed injector."""
+        """The signals that the main thread blocks, without SIGTRAP and SIGALRM: the first one stays blocked after a killed
+        injector, and the handler of the storm of signals runs while the other one is blocked."""
         found = re.search(r"SigBlk:\s*(\w+)", read_text("/proc", self.pid, "status"))
-        return int(found[1], 16) & ~(1 << (signal.SIGTRAP - 1))
+        return int(found[1], 16) & ~(1 << (signal.SIGTRAP - 1) | 1 << (signal.SIGALRM - 1))
 
     def files(self):
         return sorted(os.listdir(f"/proc/{self.pid}/fd"))
