@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# make help lists the targets; V=1 shows the commands; SAN=1 builds with ASan and UBSan.
+# make help lists the targets; V=1 shows the commands; SAN=1 builds with ASan and UBSan, of
+# SAN_ROOMS="src/elf tests/unit/elf" only what lies in these folders.
 
 prefix  ?= /usr/local
 bindir  ?= $(prefix)/bin
 libdir  ?= $(prefix)/lib
 includedir ?= $(prefix)/include
-CC      := $(CROSS_COMPILE)gcc
+# CCACHE=1: objects that were compiled before, in any folder, come from ccache.
+CC      := $(if $(CCACHE),CCACHE_NOHASHDIR=1 CCACHE_BASEDIR=$(CURDIR) ccache )$(CROSS_COMPILE)gcc
 AR      := $(CROSS_COMPILE)ar
 LD      := $(CROSS_COMPILE)ld
 OBJCOPY := $(CROSS_COMPILE)objcopy
@@ -22,7 +24,7 @@ ifneq ($(ARCH),x86)
 endif
 
 comma   := ,
-OUT     := .output$(if $(SAN),/san)
+OUT     := .output$(if $(SAN),/san$(if $(SAN_ROOMS),-rooms))
 VERSION := $(shell cat VERSION)
 SAN_FLAGS := $(if $(SAN),-fsanitize=address$(comma)undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
 
@@ -48,7 +50,10 @@ APP_SRC     := $(call rooms,cli collect/census fleet/cluster doctor push record 
 MAIN_SRC    := src/main.c $(APP_SRC)
 BPF_SRC     := $(wildcard bpf/*.bpf.c)
 
-obj  = $(patsubst %.c,$(OUT)/%.o,$(1))
+# ROOMS: of a sanitized build only the objects of these folders; the others are those of the plain build, which is there.
+ROOMS    = $(if $(SAN),$(SAN_ROOMS))
+in_rooms = $(filter $(addsuffix /%,$(ROOMS)),$(1))
+obj  = $(patsubst %.c,$(OUT)/%.o,$(if $(ROOMS),$(in_rooms),$(1))) $(if $(ROOMS),$(patsubst %.c,.output/%.o,$(filter-out $(in_rooms),$(1))))
 LIB     := $(OUT)/liballocsnap.a
 COLLECT := $(OUT)/liballocsnap-collect.a
 APP     := $(OUT)/liballocsnap-app.a
@@ -65,8 +70,17 @@ else
   msg = @printf '  %-8s %s\n' "$(1)" "$(patsubst $(abspath $(OUT))/%,%,$(2))";
   MAKEFLAGS += --no-print-directory
 endif
+MAKEFLAGS += --no-builtin-rules
 
-.PHONY: all check check-long demo arrows prose sizes man completion install clean help
+# link FILES AND OPTIONS: a program that runs meanwhile, or is about to be started, stays whole.
+define link
+	$(call msg,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) $(1) -o $@.new && mv -f $@.new $@
+endef
+
+FORCE:
+.PHONY: FORCE all check check-long demo arrows prose sizes man completion install clean help
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := all
 
@@ -119,13 +133,18 @@ $(OUT)/%.o: %.c VERSION
 $(LIB): $(call obj,$(LIB_SRC))
 $(COLLECT): $(call obj,$(COLLECT_SRC))
 $(APP): $(call obj,$(APP_SRC))
-$(LIB) $(COLLECT) $(APP):
+$(LIB) $(COLLECT) $(APP): $(if $(ROOMS),$(OUT)/rooms)
 	$(call msg,AR,$@)
-	$(Q)rm -f $@ && $(AR) rcs $@ $^
+	$(Q)rm -f $@ && $(AR) rcs $@ $(filter %.o,$^)
+
+ifneq ($(ROOMS),)
+# Other folders than last time: other objects.
+$(OUT)/rooms: $(shell mkdir -p $(OUT) && echo $(ROOMS) | cmp -s - $(OUT)/rooms || echo FORCE)
+	$(Q)echo $(ROOMS) >$@
+endif
 
 $(BIN): $(call obj,src/main.c) $(APP) $(COLLECT) $(LIB)
-	$(call msg,LINK,$@)
-	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) $^ $(COLLECT_LIBS) $(LIB_LIBS) -o $@
+	$(call link,$^ $(COLLECT_LIBS) $(LIB_LIBS))
 
 # It runs in the programs themselves, of any C library: it is linked with libdl only, which is libc in musl and in new
 # versions of glibc, and asks for no versions of symbols. The compiler may not call functions of its own choice.
@@ -140,7 +159,7 @@ $(filter %-new.so,$(SAMPLERS)): SAMPLER_CFLAGS += -DSAMPLER_OPERATORS
 $(SAMPLERS): src/sampler/preload.c $(wildcard src/sampler/*.h)
 	$(call msg,LINK,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(SAMPLER_CFLAGS) $< $(SAMPLER_LDFLAGS) -Wl,-soname,$(@F) -o $@
+	$(Q)$(CC) $(SAMPLER_CFLAGS) $< $(SAMPLER_LDFLAGS) -Wl,-soname,$(@F) -o $@.new && mv -f $@.new $@
 
 # It is put into processes that run, and calls nothing. All of it lies in memory as it lies in the file; .bss has pages
 # of its own, as what follows the data in their last page is not zero.
@@ -154,7 +173,7 @@ INJECTED_LDFLAGS := -shared -nostdlib -Wl,-Bsymbolic,-z,now,-z,norelro,-z,nosepa
 $(INJECTED): src/sampler/injected.c src/sampler/injected_hooks.S $(wildcard src/sampler/*.h) bpf/shared/call_types.h
 	$(call msg,LINK,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(INJECTED_CFLAGS) $(filter %.c %.S,$^) $(INJECTED_LDFLAGS) -o $@
+	$(Q)$(CC) $(INJECTED_CFLAGS) $(filter %.c %.S,$^) $(INJECTED_LDFLAGS) -o $@.new && mv -f $@.new $@
 	$(Q)if readelf -rW $@ | grep -q R_X86; then echo "$@ has relocations" >&2; exit 1; fi
 
 $(OUT)/src/collect/inject/injected_file.o: $(INJECTED)

@@ -8,6 +8,4 @@ test-damage: $(BIN) $(OUT)/damage/repair	## damaged, hostile and endless files
 		tests/damage/run.py $(DAMAGE_ARGS)
 
 $(OUT)/damage/repair: $(OUT)/tests/damage/repair.o $(LIB)
-	$(call msg,LINK,$@)
-	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) $^ $(API_LIBS) -o $@
+	$(call link,$^ $(API_LIBS))

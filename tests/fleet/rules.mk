@@ -10,5 +10,4 @@ test-fleet: $(BIN) $(FLEET_DATA) $(OUT)/damage/repair $(OUT)/golden-snapshots	##
 		CACHE=$(abspath $(OUT)/chdb) REPAIR=$(abspath $(OUT)/damage/repair) GOLDEN_SNAPSHOTS=$(abspath $(OUT)/golden-snapshots) tests/fleet/run.py $(FLEET_ARGS)
 
 $(FLEET_DATA): $(call obj,$(wildcard scripts/fleet-data/*.c)) $(LIB)
-	$(call msg,LINK,$@)
-	$(Q)$(CC) $(ALL_CFLAGS) $^ $(API_LIBS) -lsqlite3 -lpthread -o $@
+	$(call link,$^ $(API_LIBS) -lsqlite3 -lpthread)

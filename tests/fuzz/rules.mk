@@ -39,12 +39,10 @@ $(FUZZ)/fuzz-answer: $(call fuzz_obj,$(wildcard src/elf/*.c src/elf/python/*.c s
 	$(filter-out src/sandbox/fork_server.c src/sandbox/seccomp.c $(wildcard src/sandbox/worker*.c),$(wildcard src/sandbox/*.c)))
 $(FUZZ)/fuzz-%: $(FUZZ)/tests/fuzz/%.o $(FUZZ_COMMON)
 	$(call msg,LINK,$@)
-	$(Q)$(CLANG) -fsanitize=fuzzer,address,undefined $^ $(API_LIBS) $(SYMBOLS_LIBS) -lcapstone -o $@
+	$(Q)$(CLANG) -fsanitize=fuzzer,address,undefined $^ $(API_LIBS) $(SYMBOLS_LIBS) -lcapstone -o $@.new && mv -f $@.new $@
 
 $(FUZZ)/answer-seeds: $(OUT)/tests/fuzz/answer_seeds.o
-	$(call msg,LINK,$@)
-	$(Q)$(CC) $(ALL_CFLAGS) $^ -o $@
+	$(call link,$^)
 
 $(FUZZ)/make-seeds: $(OUT)/tests/fuzz/make_seeds.o $(LIB)
-	$(call msg,LINK,$@)
-	$(Q)$(CC) $(ALL_CFLAGS) $^ $(API_LIBS) -o $@
+	$(call link,$^ $(API_LIBS))

@@ -22,9 +22,7 @@ define inject_test
 endef
 
 $(INJECT_TEST)/injector: $(call obj,tests/inject/injector.c) $(COLLECT) $(LIB)
-	$(call msg,LINK,$@)
-	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) $^ $(COLLECT_LIBS) $(LIB_LIBS) -o $@
+	$(call link,$^ $(COLLECT_LIBS) $(LIB_LIBS))
 
 $(INJECT_TEST)/storm:
 	$(call inject_test,tests/inject/storm.c -ldl)

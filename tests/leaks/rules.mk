@@ -13,9 +13,7 @@ bench-leaks: $(BIN) $(OUT)/leaks/make_recording	## how often leaks are found and
 	$(Q)$(LEAKS_ENV) tests/leaks/run.py --table $(LEAKS_ARGS)
 
 $(OUT)/leaks/make_recording: $(OUT)/tests/leaks/make_recording.o $(LIB)
-	$(call msg,LINK,$@)
-	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) $^ $(API_LIBS) -o $@
+	$(call link,$^ $(API_LIBS))
 
 # ---- broken rules ----
 

@@ -15,13 +15,9 @@ $(OUT)/ledger/ledger.so: $(LEDGER_SRC) tests/ledger/ledger.h tests/ledger/own.h
 		-fvisibility=hidden -fno-builtin -fno-omit-frame-pointer -pthread -Wl,-z,now $(LEDGER_SRC) -o $@
 
 $(OUT)/ledger/compare: $(OUT)/tests/ledger/compare.o $(LIB)
-	$(call msg,LINK,$@)
-	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) $^ $(LIB_LIBS) -o $@
+	$(call link,$^ $(LIB_LIBS))
 
 $(OUT)/ledger/halt: $(OUT)/tests/ledger/halt.o
-	$(call msg,LINK,$@)
-	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) $^ -o $@
+	$(call link,$^)
 
 $(OUT)/tests/ledger/compare.o: ALL_CFLAGS += -Itests/ledger

@@ -7,14 +7,10 @@ test-live workloads: $(LIVE_PROGRAMS)
 
 $(LIVE_PROGRAMS): $(OUT)/workloads/%: $(OUT)/tests/live/%.o $(OUT)/install/liballocsnap-collect.a \
 			      $(OUT)/install/liballocsnap.a
-	$(call msg,LINK,$@)
-	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) $^ $(COLLECT_LIBS) $(LIB_LIBS) -o $@
+	$(call link,$^ $(COLLECT_LIBS) $(LIB_LIBS))
 
 $(OUT)/workloads/write_metrics: $(OUT)/tests/live/write_metrics.o $(APP) $(LIB)
-	$(call msg,LINK,$@)
-	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) $^ -o $@
+	$(call link,$^)
 
 test-live workloads: $(OUT)/workloads/write_metrics
 

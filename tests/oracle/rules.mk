@@ -28,5 +28,4 @@ $(OUT)/tests/oracle/main.o: src/main.c VERSION
 	$(Q)$(CC) $(ALL_CFLAGS) -Dmain=allocsnap_main -MMD -MP -c $< -o $@
 
 $(ORACLE): $(ORACLE_OBJ) $(COLLECT) $(LIB)
-	$(call msg,LINK,$@)
-	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) $(ORACLE_OBJ) $(ORACLE_LIBS) -o $@
+	$(call link,$(ORACLE_OBJ) $(ORACLE_LIBS))

@@ -18,16 +18,12 @@ test-unwind: $(BIN) workloads $(UNWIND_TOOLS)	## compare unwind tables and stack
 $(UNWIND)/against_libdw: $(addprefix $(OUT)/tests/unwind/,against_libdw.o evaluate.o) $(LIB)
 $(UNWIND)/against_dwfl: $(addprefix $(OUT)/tests/unwind/,against_dwfl.o target.o threads.o) $(LIB)
 $(UNWIND)/against_%:
-	$(call msg,LINK,$@)
-	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) $^ $(LIB_LIBS) -o $@
+	$(call link,$^ $(LIB_LIBS))
 
 $(OUT)/tests/unwind/against_bpf.o: ALL_CFLAGS += -I$(dir $(SKEL))
 $(OUT)/tests/unwind/against_bpf.o: | $(SKEL)
 $(UNWIND)/against_bpf: $(OUT)/tests/unwind/against_bpf.o $(COLLECT) $(LIB)
-	$(call msg,LINK,$@)
-	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) $^ $(COLLECT_LIBS) $(LIB_LIBS) -o $@
+	$(call link,$^ $(COLLECT_LIBS) $(LIB_LIBS))
 
 $(UNWIND)/stopper.so: tests/unwind/stopper.c tests/unwind/stopper.h
 	$(call msg,CC,$@)
@@ -35,9 +31,7 @@ $(UNWIND)/stopper.so: tests/unwind/stopper.c tests/unwind/stopper.h
 	$(Q)$(CC) -O2 -shared -fPIC -Wall -Wextra $(if $(CI),-Werror) $< -o $@
 
 $(UNWIND)/load_bpf: $(OUT)/tests/unwind/load_bpf.o
-	$(call msg,LINK,$@)
-	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) $^ -lbpf -o $@
+	$(call link,$^ -lbpf)
 
 # As distributions build: optimized, without frame pointers.
 $(UNWIND)/%: tests/unwind/targets/%.c
