@@ -27,10 +27,10 @@ test-unit: $(OUT)/unit $(OUT)/unit-bpf
 	$(Q)for mode in $(UNIT_ENV); do env $$mode tests/criterion.sh $(OUT)/unit-bpf $(UNIT_ARGS) || exit 1; done
 
 test-golden: $(BIN) $(OUT)/golden-snapshots
-	$(Q)ALLOCSNAP=$(abspath $(BIN)) SNAPSHOTS=$(abspath $(OUT)/golden-snapshots.d) tests/golden/run.sh
+	$(Q)ALLOCSNAP=$(abspath $(BIN)) SNAPSHOTS=$(abspath $(OUT)/golden-snapshots.d) tests/golden/run.py $(GOLDEN_ARGS)
 
 golden-update: $(BIN) $(OUT)/golden-snapshots	## accept what the golden tests print now
-	$(Q)ALLOCSNAP=$(abspath $(BIN)) SNAPSHOTS=$(abspath $(OUT)/golden-snapshots.d) tests/golden/run.sh --update
+	$(Q)ALLOCSNAP=$(abspath $(BIN)) SNAPSHOTS=$(abspath $(OUT)/golden-snapshots.d) tests/golden/run.py --update $(GOLDEN_ARGS)
 
 test-live: $(BIN) workloads	## attach to real programs (as root)
 	$(Q)ALLOCSNAP=$(abspath $(BIN)) WORKLOADS=$(abspath $(OUT)/workloads) tests/live/run.py $(LIVE_ARGS)

@@ -133,7 +133,7 @@ def test_commands_write_what_is_documented(folder):
 
 def test_golden_outputs_are_documented(_folder):
     nr = 0
-    for path in sorted((HERE.parent / "golden/cases").glob("*.out")):
+    for path in sorted((HERE.parent / "golden/cases").glob("*.case")):
         for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
             if not line.startswith('{"schema":'):
                 continue

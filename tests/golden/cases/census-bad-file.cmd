@@ -1,1 +1,0 @@
-for text in '{' '{}' '[]' '{"schema":"allocsnap.census/2"}' '{"schema":"allocsnap.census/1","losses":{}}' ''; do printf '%s' "$text" >bad.json; allocsnap census bad.json; echo $?; done; allocsnap census none.json; echo $?; allocsnap census .; echo $?; allocsnap census ./; echo $?; allocsnap census; echo $?

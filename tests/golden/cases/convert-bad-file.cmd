@@ -1,1 +1,0 @@
-mkdir d; for file in nowhere.snap d damaged.snap short.snap text.snap later.snap /dev/null; do allocsnap convert $file -o never.snap; echo $?; done; allocsnap convert - -o never.snap <damaged.snap; echo $?; test ! -e never.snap

@@ -1,1 +1,0 @@
-for text in '{' '{}' '{"traces":[[0,1]]}' '{"traces":[[0,-1,[]]]}' '[]' 'hello' '' ' '; do printf '%s' "$text" >bad.json; allocsnap convert bad.json -o never.snap; echo $?; printf '%s' "$text" | allocsnap convert - -o never.snap; echo $?; done; test ! -e never.snap

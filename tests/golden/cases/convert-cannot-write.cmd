@@ -1,1 +1,0 @@
-allocsnap convert plain.snap -o nowhere/out.snap; echo $?; allocsnap convert plain.snap -o nowhere/out.json; echo $?; allocsnap convert plain.snap -o .; echo $?; allocsnap convert plain.snap -o - >/dev/full; echo $?; allocsnap convert plain.snap -o /dev/full

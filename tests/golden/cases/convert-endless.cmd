@@ -1,1 +1,0 @@
-yes | allocsnap convert - -o never.snap; echo $?; allocsnap convert /dev/zero -o never.snap

@@ -1,1 +1,0 @@
-allocsnap convert mixed.snap -o part.snap --include 'src/*' --min-size 4K; allocsnap stats part.snap; allocsnap show part.snap; allocsnap convert part.snap -o part.snap --exclude "it's" --max-size 4096; allocsnap show part.snap --json

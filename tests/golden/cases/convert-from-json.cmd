@@ -1,1 +1,0 @@
-echo '{"traceback_limit":2,"traces":[[0,10,[["a.py",2],["b.py",4]],2],[1,66,[["b.py",1]]]]}' >in.json; allocsnap convert in.json -o out.snap; allocsnap stats out.snap; allocsnap show out.snap; allocsnap show out.snap --json

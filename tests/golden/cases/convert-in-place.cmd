@@ -1,1 +1,0 @@
-cp mixed.snap mine.snap; allocsnap convert mine.snap -o mine.snap --max-size 7; allocsnap stats mine.snap; echo '{"traceback_limit":2,"traces":[[0,10,[["a.py",2],["b.py",4]],2],[1,66,[["b.py",1]]]]}' >in.json; allocsnap convert in.json -o in.json; allocsnap stats in.json

@@ -1,1 +1,0 @@
-allocsnap convert new.snap -o out.json

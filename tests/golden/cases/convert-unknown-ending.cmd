@@ -1,1 +1,0 @@
-for out in x.pb.gz x.txt .hidden d.d/x; do mkdir -p d.d; allocsnap convert new.snap -o $out; echo $? $out; ls $out 2>/dev/null; done; allocsnap convert new.snap -o x.txt --to json && head -c 20 x.txt; allocsnap convert new.snap -o /dev/null --to json; allocsnap convert new.snap -o /dev/null; echo $?

@@ -1,1 +1,0 @@
-allocsnap stats cxx.snap -c -g function

@@ -1,1 +1,0 @@
-allocsnap stats cxx.snap -j -n 2

@@ -1,1 +1,0 @@
-allocsnap stats cxx.snap -g traceback -n 2

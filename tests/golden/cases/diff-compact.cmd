@@ -1,1 +1,0 @@
-allocsnap convert old.snap -o o.snap --compact 2>/dev/null; allocsnap convert new.snap -o n.snap --compact 2>/dev/null; allocsnap diff old.snap new.snap --top 0 >whole 2>/dev/null; allocsnap diff o.snap n.snap --top 0 2>/dev/null | cmp - whole; allocsnap diff o.snap new.snap --top 0 2>/dev/null | cmp - whole; stat -c '%n %s' old.snap o.snap new.snap n.snap

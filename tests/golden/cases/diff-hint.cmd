@@ -1,1 +1,0 @@
-allocsnap diff buffer.snap enlarged.snap; allocsnap diff buffer.snap enlarged.snap --json

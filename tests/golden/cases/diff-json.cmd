@@ -1,1 +1,0 @@
-allocsnap diff old.snap new.snap --json --top 2

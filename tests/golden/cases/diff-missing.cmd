@@ -1,1 +1,0 @@
-allocsnap diff old.snap nowhere.snap

@@ -1,1 +1,0 @@
-for text in old.snap latest first prog@first prog@-2; do allocsnap diff $text; done

@@ -1,1 +1,0 @@
-allocsnap diff enlarged.snap rebuilt.snap; allocsnap diff rebuilt.snap buffer.snap --json

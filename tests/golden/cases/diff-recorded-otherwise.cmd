@@ -1,1 +1,0 @@
-allocsnap diff with-names.snap recorded-otherwise.snap; allocsnap diff recorded-otherwise.snap with-names.snap; allocsnap stats recorded-otherwise.snap; allocsnap stats recorded-otherwise.snap --include domain=1

@@ -1,1 +1,0 @@
-allocsnap diff new.snap new.snap --top 1

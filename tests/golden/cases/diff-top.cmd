@@ -1,1 +1,0 @@
-allocsnap diff old.snap many.snap --top 2

@@ -1,1 +1,0 @@
-allocsnap diff old.snap new.snap -g traceback

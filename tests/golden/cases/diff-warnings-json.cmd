@@ -1,1 +1,0 @@
-allocsnap diff new.snap other.snap --top 1 --json

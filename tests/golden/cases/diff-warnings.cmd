@@ -1,1 +1,0 @@
-allocsnap diff new.snap other.snap -g traceback --top 1

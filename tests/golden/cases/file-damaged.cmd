@@ -1,1 +1,0 @@
-allocsnap stats damaged.snap

@@ -1,1 +1,0 @@
-mkdir d; allocsnap stats d

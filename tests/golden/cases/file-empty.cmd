@@ -1,1 +1,0 @@
-allocsnap stats /dev/null; : >zero.snap; allocsnap stats zero.snap

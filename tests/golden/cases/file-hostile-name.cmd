@@ -1,1 +1,0 @@
-printf x >"$(printf 'a\033[31m')"; allocsnap stats "$(printf 'a\033[31m')"

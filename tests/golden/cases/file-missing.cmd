@@ -1,1 +1,0 @@
-allocsnap stats nowhere.snap

@@ -1,1 +1,0 @@
-allocsnap diff old.snap new.snap --include 'src/*' --exclude src/cart.c

@@ -1,1 +1,0 @@
-allocsnap stats mixed.snap --exclude 'src/*' --exclude object=/usr/lib/libcrypto.so.3

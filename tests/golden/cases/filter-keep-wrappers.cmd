@@ -1,1 +1,0 @@
-allocsnap stats mixed.snap --keep-wrappers --include 'function=malloc'; allocsnap stats mixed.snap --include 'function=malloc'

@@ -1,1 +1,0 @@
-allocsnap stats mixed.snap --include '<unknown>'

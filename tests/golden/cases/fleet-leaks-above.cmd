@@ -1,2 +1,0 @@
-allocsnap fleet index leaks-fleet >/dev/null 2>&1
-allocsnap fleet leaks --fail-above 100K/min --top 1

@@ -1,3 +1,0 @@
-allocsnap fleet index leaks-java >/dev/null 2>&1
-allocsnap fleet leaks
-allocsnap fleet leaks --json

@@ -1,2 +1,0 @@
-allocsnap fleet index strangers >/dev/null
-allocsnap fleet stats --all-times

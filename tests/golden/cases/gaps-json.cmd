@@ -1,1 +1,0 @@
-allocsnap stats gaps.snap --json; allocsnap diff gaps.snap gaps.snap --json

@@ -1,1 +1,0 @@
-allocsnap show gaps.snap | head -20

@@ -1,1 +1,0 @@
-allocsnap record --help

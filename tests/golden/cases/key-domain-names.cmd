@@ -1,1 +1,0 @@
-allocsnap stats pooled.snap -g domain; allocsnap stats pooled.snap -g domain --json | tr "}" "\n" | grep -o "\"key\".*"

@@ -1,1 +1,0 @@
-allocsnap stats mixed.snap -g size-class --json; allocsnap stats mixed.snap -g domain --json

@@ -1,1 +1,0 @@
-mkdir both; cp -r leaks both/a; cp -r leaks-quiet both/b; touch -d 2030-01-01 both/a/12.snap; allocsnap leaks both 2>&1 | head -3; allocsnap leaks both --fail-above 1G/h; echo $?; allocsnap leaks both/b --fail-above 1G/h | head -1

@@ -1,1 +1,0 @@
-allocsnap leaks old.snap; echo $?; allocsnap leaks plain.snap; echo $?; allocsnap leaks nowhere; echo $?; mkdir e; allocsnap leaks e; echo $?; allocsnap leaks damaged.snap; echo $?; allocsnap leaks 4711 4712; echo $?; allocsnap leaks leaks --for 70s; echo $?; allocsnap leaks leaks --sample 64K; echo $?; allocsnap leaks 4711 --last 5s; echo $?

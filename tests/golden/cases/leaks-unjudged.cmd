@@ -1,1 +1,0 @@
-allocsnap leaks leaks-one.snap; echo $?; allocsnap leaks leaks-full.snap; echo $?; allocsnap leaks leaks-full.snap --json; echo $?

@@ -1,1 +1,0 @@
-mkdir -p data/psql.4713; cp unseen.snap data/psql.4713/20261121T050000.000Z.snap; allocsnap list data; allocsnap list data --json | grep -o '"is_unseen":[a-z]*'; cp old.snap data/; allocsnap list data --json | grep -c is_unseen

@@ -1,1 +1,0 @@
-allocsnap diff own-samples-old.snap own-samples.snap

@@ -1,1 +1,0 @@
-allocsnap show own-samples.snap; allocsnap show own-samples-old.snap

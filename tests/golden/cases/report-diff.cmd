@@ -1,8 +1,0 @@
-# The data in the page, as docs/report-format.md has them.
-allocsnap report old.snap new.snap -o - | python3 -c "
-import base64, gzip, json, re, sys
-data = re.search(r\"id=.data.[^>]*>([A-Za-z0-9+/=]+)<\", sys.stdin.read()).group(1)
-report = json.loads(gzip.decompress(base64.b64decode(data)))
-for name, value in report.items():
-    for part in value if name == \"snapshots\" else [value]:
-        print(name, json.dumps(part, ensure_ascii=False))"

@@ -1,1 +1,0 @@
-allocsnap convert sampled-gaps.snap -o sampled.json && head -c 600 sampled.json; allocsnap convert sampled.json -o back.snap --no-gap-blocks && allocsnap stats back.snap; allocsnap convert sampled-gaps.snap -o packed.snap -z --no-gap-blocks && allocsnap stats packed.snap

@@ -1,1 +1,0 @@
-allocsnap diff sampled-old.snap sampled.snap

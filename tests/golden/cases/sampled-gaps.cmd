@@ -1,1 +1,0 @@
-allocsnap stats sampled-gaps.snap; allocsnap stats sampled-gaps.snap --json | grep -c interval; allocsnap diff sampled-old.snap sampled-gaps.snap --top 1; allocsnap diff sampled-old.snap sampled-gaps.snap --format csv --top 1; allocsnap stats sampled-gaps.snap --no-gap-blocks; allocsnap top sampled-gaps.snap; allocsnap show sampled-gaps.snap | grep -i gap

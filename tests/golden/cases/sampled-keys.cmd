@@ -1,1 +1,0 @@
-for key in domain size-class age thread; do allocsnap stats sampled-old.snap -g $key; done

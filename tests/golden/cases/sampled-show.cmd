@@ -1,1 +1,0 @@
-allocsnap show sampled.snap; allocsnap show sampled.snap --json

@@ -1,1 +1,0 @@
-allocsnap stats sampled.snap --group-by traceback --top 1

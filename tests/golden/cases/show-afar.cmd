@@ -1,1 +1,0 @@
-allocsnap show afar.snap

@@ -1,1 +1,0 @@
-echo '{"traceback_limit":2,"traces":[[0,10,[["a.py",2],["b.py",4]],3],[0,10,[["a.py",2],["b.py",4]],2],[0,1,[["c.py",1]],25]]}' | allocsnap convert - -o py.snap && allocsnap show py.snap | sed -n '/^tracebacks/,/^counters/p'; allocsnap stats py.snap --group-by thread; allocsnap diff old.snap py.snap --top 1

@@ -1,1 +1,0 @@
-allocsnap show new.snap --format folded

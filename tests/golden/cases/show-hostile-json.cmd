@@ -1,1 +1,0 @@
-allocsnap show hostile.snap --json

@@ -1,1 +1,0 @@
-allocsnap show plain.snap; allocsnap show --format json plain.snap

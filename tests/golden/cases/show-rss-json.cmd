@@ -1,1 +1,0 @@
-allocsnap show --json rss.snap

@@ -1,1 +1,0 @@
-mkdir -p tree2; printf "line one\n\033[31mred\n" >"$(printf "tree2/a\r\nb.c")"; allocsnap stats hostile.snap --source tree2 --top 1; ln -s /etc/passwd tree2/long.c; allocsnap stats hostile.snap --source tree2 --include "function=x*" | cut -c 1-40

@@ -1,1 +1,0 @@
-allocsnap stats buffer.snap --source nowhere; echo $?; : >file; allocsnap stats buffer.snap --source file

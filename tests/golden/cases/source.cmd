@@ -1,1 +1,0 @@
-mkdir -p tree/src && for i in 1 2 3 4 5 6 7; do echo; done >tree/src/log.c; printf "\tlog->text = realloc(log->text, size);\r\n" >>tree/src/log.c; allocsnap stats buffer.snap --source tree; allocsnap diff buffer.snap enlarged.snap --source tree -g traceback

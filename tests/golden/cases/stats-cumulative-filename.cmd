@@ -1,1 +1,0 @@
-allocsnap stats new.snap --cumulative --group-by=filename --top 2

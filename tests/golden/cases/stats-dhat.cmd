@@ -1,1 +1,0 @@
-allocsnap stats new.snap --format dhat

@@ -1,1 +1,0 @@
-allocsnap stats new.snap --group-by filename

@@ -1,1 +1,0 @@
-allocsnap stats many.snap --format folded --group-by lineno

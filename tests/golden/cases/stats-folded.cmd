@@ -1,1 +1,0 @@
-allocsnap stats new.snap -g traceback --format folded

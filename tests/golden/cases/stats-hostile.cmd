@@ -1,1 +1,0 @@
-allocsnap stats hostile.snap -g traceback

@@ -1,1 +1,0 @@
-allocsnap stats many.snap --min-age 1s

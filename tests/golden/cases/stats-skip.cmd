@@ -1,1 +1,0 @@
-allocsnap stats new.snap --skip 'x*' --skip cart_new

@@ -1,1 +1,0 @@
-allocsnap stats -g traceback --oldest-first new.snap

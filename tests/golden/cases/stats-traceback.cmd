@@ -1,1 +1,0 @@
-allocsnap stats -g traceback new.snap

@@ -1,1 +1,0 @@
-printf "# known\n  parse_order  # twice\n\n*/user.c\nnobody\n" >known; allocsnap leaks leaks --suppressions known --top 2; allocsnap diff leaks/01.snap leaks/12.snap --suppressions known --top 3; allocsnap leaks leaks --suppressions none; echo $?; printf "a\0b\n" >bad; allocsnap leaks leaks --suppressions bad; echo $?

@@ -1,1 +1,0 @@
-allocsnap symbolize a.snap -o -

@@ -1,1 +1,0 @@
-allocsnap top leaks-one.snap --group-by function --sort size --top 3

@@ -1,1 +1,0 @@
-allocsnap top hostile.snap

@@ -1,1 +1,0 @@
-for snap in python empty damaged; do allocsnap top $snap.snap; done

@@ -1,1 +1,0 @@
-allocsnap top; allocsnap top 1 --system; allocsnap top leaks-one.snap 1; allocsnap top old.snap new.snap; allocsnap top old.snap --sample 4K; allocsnap top old.snap --sort color; allocsnap top nothing.snap

@@ -1,1 +1,0 @@
-allocsnap statistics new.snap

@@ -1,1 +1,0 @@
-allocsnap diff --cumulative -g traceback old.snap new.snap

@@ -1,1 +1,0 @@
-allocsnap stats --format xml new.snap

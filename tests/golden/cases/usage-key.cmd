@@ -1,1 +1,0 @@
-allocsnap stats --group-by line new.snap

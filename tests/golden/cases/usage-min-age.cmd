@@ -1,1 +1,0 @@
-allocsnap stats --min-age=old new.snap

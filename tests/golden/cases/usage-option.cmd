@@ -1,1 +1,0 @@
-allocsnap stats --foo new.snap

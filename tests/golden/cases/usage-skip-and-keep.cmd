@@ -1,1 +1,0 @@
-allocsnap stats --skip x --keep-wrappers new.snap

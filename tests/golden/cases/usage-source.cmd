@@ -1,1 +1,0 @@
-allocsnap stats --source . --json new.snap; echo $?; allocsnap stats --source . -g function new.snap

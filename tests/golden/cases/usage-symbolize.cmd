@@ -1,1 +1,0 @@
-allocsnap symbolize; echo $?; allocsnap symbolize plain.snap old.snap -o both.snap; echo $?; allocsnap symbolize plain.snap --root nowhere; echo $?; allocsnap symbolize plain.snap --debug-dir plain.snap; echo $?; test ! -e both.snap

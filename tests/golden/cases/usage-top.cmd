@@ -1,1 +1,0 @@
-allocsnap stats --top ten new.snap

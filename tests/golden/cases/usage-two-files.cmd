@@ -1,1 +1,0 @@
-allocsnap stats old.snap new.snap

@@ -1,1 +1,0 @@
-allocsnap --version | sed "s/ [0-9].*/ VERSION/"

@@ -1,1 +1,0 @@
-allocsnap diff pooled.snap renamed.snap -g domain --top 2

@@ -1,0 +1,117 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Runs the commands of each cases/NAME.case in a folder of snapshots and compares what they print.
+
+	ALLOCSNAP=…/allocsnap SNAPSHOTS=DIR tests/golden/run.py [--update] [NAME…]
+
+A case is a file: lines of shell, then what they must print, each part below its line: "== out", "== err" (none: they
+print nothing), "== exit N" (none: 0). A new case is only its lines of shell: --update accepts what they print now.
+
+SNAPSHOTS is the folder that make_snapshots filled. All cases share one copy of it. A file that a case changes, makes
+or removes there is put right before the next case, so each of them finds the same folder."""
+import difflib
+import os
+import pathlib
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+
+CASES = pathlib.Path(__file__).resolve().parent / "cases"
+
+
+def part(title, output):
+    """Exact: a line that could be taken for one of this format has a backslash before it; other bytes are as printed."""
+    if not output:
+        return b""
+    lines = [b"\\" + line if line.startswith((b"== ", b"\\")) else line for line in output.split(b"\n")]
+    lines[-1] = lines[-1] and lines[-1] + b"\n\\ no newline\n"
+    return b"== " + title + b"\n" + b"\n".join(lines)
+
+
+def case_text(commands, out, err, status):
+    return commands + part(b"out", out) + part(b"err", err) + (b"== exit %d\n" % status if status else b"")
+
+
+def states(folder):
+    """Of each file and folder below it, those of a folder later, what differs after a change."""
+    found = {}
+    for parent, folders, files in os.walk(folder):
+        for name in folders + files:
+            path = os.path.join(parent, name)
+            of = os.lstat(path)
+            found[os.path.relpath(path, folder)] = (of.st_mode, of.st_ino) if stat.S_ISDIR(of.st_mode) else \
+                (of.st_mode, of.st_ino, of.st_size, of.st_mtime_ns)
+    return found
+
+
+class Shared:
+    """A copy of a folder. It has the times of the files that were copied, so that each later change has another one."""
+
+    def __init__(self, origin, folder):
+        self.origin, self.folder = origin, folder
+        shutil.copytree(origin, folder)
+        self.right = states(folder)
+
+    def put_right(self):
+        now = states(self.folder)
+        if now == self.right:
+            return
+        for name, state in now.items():
+            path = os.path.join(self.folder, name)
+            if state == self.right.get(name) or not os.path.lexists(path):
+                continue
+            if stat.S_ISDIR(state[0]):
+                shutil.rmtree(path)
+            else:
+                os.unlink(path)
+        for name, state in self.right.items():
+            path = os.path.join(self.folder, name)
+            if os.path.lexists(path):
+                continue
+            if stat.S_ISDIR(state[0]):
+                os.mkdir(path, stat.S_IMODE(state[0]))
+            else:
+                shutil.copy2(os.path.join(self.origin, name), path)
+        self.right = states(self.folder)
+
+
+def run_case(path, work, environment):
+    """What the file must hold: its commands, and what they print."""
+    commands = (b"\n" + path.read_bytes()).split(b"\n== ")[0][1:]
+    commands += b"" if commands.endswith(b"\n") else b"\n"
+    with open(work / "out", "w+b") as out, open(work / "err", "w+b") as err:
+        status = subprocess.run(["sh", "-c", commands], cwd=work / "snapshots", env=environment,
+                                stdin=subprocess.DEVNULL, stdout=out, stderr=err, check=False).returncode
+    return case_text(commands, (work / "out").read_bytes(), (work / "err").read_bytes(),
+                     status if status >= 0 else 128 - status)
+
+
+def main(arguments):
+    update = arguments[:1] == ["--update"]
+    allocsnap = pathlib.Path(os.environ["ALLOCSNAP"])
+    environment = os.environ | {"LC_ALL": "C", "PATH": f"{allocsnap.parent}:{os.environ['PATH']}"}
+    paths = [CASES / f"{name}.case" for name in arguments[update:]] or sorted(CASES.glob("*.case"))
+    failed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        work = pathlib.Path(folder)
+        shared = Shared(os.environ["SNAPSHOTS"], work / "snapshots")
+        for path in paths:
+            expected, got = path.read_bytes(), run_case(path, work, environment)
+            shared.put_right()
+            if expected == got:
+                continue
+            if update:
+                path.write_bytes(got)
+                continue
+            failed += 1
+            print(f"golden: {path.stem} differs")
+            lines = [text.decode(errors="backslashreplace").splitlines(keepends=True) for text in (expected, got)]
+            print("".join(difflib.unified_diff(*lines, f"{path.name} expected", f"{path.name} got")), end="")
+    print(f"golden: {len(paths) - failed} passed, {failed} failed")
+    return failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
