@@ -18,7 +18,8 @@ import time
 import traceback
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../live"))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, "../live"), os.path.join(HERE, "..")]
 import harness  # pylint: disable=wrong-import-position
 from task import TASKS  # pylint: disable=wrong-import-position
 from terminal import FOR, Terminal  # pylint: disable=wrong-import-position

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../live"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from oracle import Oracle  # pylint: disable=wrong-import-position,wrong-import-order
 from harness import ALLOCSNAP, check_equal  # pylint: disable=wrong-import-position,wrong-import-order
 

@@ -19,7 +19,7 @@ PROGRAMS = ("bash", "sh", "env", "sleep", "true", "false", "cat", "cp", "rm", "l
 OTHERS = ("/bin/sh", "/usr/bin/python3", os.path.dirname(os.__file__), "/usr/lib/x86_64-linux-gnu/libgcc_s.so.1",
           "/etc/passwd", "/etc/group", "/etc/ld.so.cache", "/etc/ld.so.conf")
 LEFT_OUT = re.compile(r"__pycache__|test|idlelib|ensurepip|lib2to3|config-3.*")  # of Python
-TREE = ("tests/live", "tests/workloads", "tests/ledger", "include", "VERSION")
+TREE = ("tests/harness", "tests/live", "tests/workloads", "tests/ledger", "include", "VERSION")
 FOLDERS = {"/dev", "/proc", "/sys", "/tmp", "/run"}
 
 

@@ -18,6 +18,7 @@ import time
 import traceback
 
 sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import harness  # pylint: disable=wrong-import-position
 
 TEST_SECONDS = 180

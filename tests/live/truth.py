@@ -21,6 +21,7 @@ import sys
 import time
 
 sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import harness  # pylint: disable=wrong-import-position
 from harness import (UNWINDING, WORKLOADS, Workload, check, check_equal,  # pylint: disable=wrong-import-position
                      losses_of)

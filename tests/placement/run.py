@@ -15,7 +15,8 @@ import signal
 import sys
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../live"))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, "../live"), os.path.join(HERE, "..")]
 import harness  # pylint: disable=wrong-import-position
 import suites  # pylint: disable=wrong-import-position
 import test_allocators as known  # pylint: disable=wrong-import-position
