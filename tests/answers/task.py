@@ -7,18 +7,18 @@ TASKS = []
 class Task:
     """One row of the table of docs/answers.md."""
 
-    def __init__(self, function, title, before, best, quick):
-        self.function, self.title, self.before, self.best, self.is_quick = function, title, before, best, quick
+    def __init__(self, function, title, before, best):
+        self.function, self.title, self.before, self.best = function, title, before, best
 
     @property
     def name(self):
         return self.function.__name__
 
 
-def task(title, before, best="–", quick=False):
+def task(title, before, best="–"):
     """Makes a task of a function of a Terminal, which returns what the first row named. `before`: the time and the
-    commands of somebody new to version 0.1.0; `best`: of somebody who knew it. Quick tasks run in make check, too."""
+    commands of somebody new to version 0.1.0; `best`: of somebody who knew it."""
     def register(function):
-        TASKS.append(Task(function, title, before, best, quick))
+        TASKS.append(Task(function, title, before, best))
         return function
     return register

@@ -20,7 +20,7 @@ def check_planted_rows(answer):
     return check_planted_line(row, "shopcache.cc")
 
 
-@task("C++ cache leak, `-O2 -g`", before="4 min, 7 commands", best="40 s, 2", quick=True)
+@task("C++ cache leak, `-O2 -g`", before="4 min, 7 commands", best="40 s, 2")
 def cpp_cache_leak(terminal):
     shop = terminal.bench.start([loads.shopcache_path()])
     answer = terminal.type(f"allocsnap leaks {shop.pid} --for {FOR}s", shown=12)

@@ -19,7 +19,7 @@ def record_shopcache(terminal):
     terminal.type(f"allocsnap attach {shop.pid} --interval 3s --count 3 -o data")
 
 
-@task("JSON + `jq`", before="1 min, 2 commands: the order of frames differs", quick=True)
+@task("JSON + `jq`", before="1 min, 2 commands: the order of frames differs")
 def json_by_jq(terminal):
     """The frame that jq finds first is the line that the text names first."""
     tool("jq")
@@ -71,7 +71,7 @@ tracemalloc.take_snapshot().dump("new.pickle")
 """
 
 
-@task("pickles of `tracemalloc` → `diff`", before="20 s, 3 commands", quick=True)
+@task("pickles of `tracemalloc` → `diff`", before="20 s, 3 commands")
 def tracemalloc_pickles(terminal):
     """The first row is Python's own, to the letter."""
     bench = terminal.bench

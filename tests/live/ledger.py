@@ -7,8 +7,8 @@ import os
 import signal
 import time
 
-from harness import (ALLOCSNAP, NEVER, OURS, UNWINDING, Process, Workload, check, check_equal, losses_of,
-                     children_of, wait_for)
+from harness import (ALLOCSNAP, NEVER, OURS, UNWINDING, Law, Process, Workload, check, check_equal, check_status,
+                     children_of, losses_of, wait_for)
 
 FOLDER = os.path.abspath(os.environ.get("LEDGER_FOLDER", ".output/ledger"))
 EXACT = ("allocations", "allocated_bytes", "frees", "freed_bytes", "current_blocks",
@@ -147,7 +147,7 @@ class Recorded(Workload):
         """Its last snapshot against the ledger's last word."""
         while self.line(seconds) is not None:
             pass
-        check_equal(self.wait(), status, f"exit status of {self.name} ({self.stderr()!r})")
+        check_status(self.wait(), status, f"{self.name} ({self.stderr()!r})")
         return self.compare(pid, self.paths[-1], "at its end")
 
 
@@ -199,7 +199,7 @@ class Comparison:
         for name in ("only_ledger", "only_snapshot", "other_size"):
             differ = self.found[name]
             check_equal(differ["explained"], differ["count"],
-                        f"{self.what}: {name}: those explained, of all; {self.found['examples']}")
+                        f"{self.what}: {name}: those explained, of all; {self.found['examples']}", Law)
             if differ["count"]:
                 self.explained.append(f"{differ['count']} {name} of {self.in_flight} calls in "
                                       "flight")
@@ -213,7 +213,7 @@ class Comparison:
             difference = self.difference(name)
             check(abs(difference) <= most,
                   f"{self.what}: {name}: {self.snapshot[name]}, the ledger has "
-                  f"{self.ledger[name]}; {self.in_flight} calls in flight")
+                  f"{self.ledger[name]}; {self.in_flight} calls in flight", Law)
             if difference:
                 self.explained.append(f"{difference} {name} of {self.in_flight} calls in flight")
 
@@ -223,7 +223,7 @@ class Comparison:
         ended = self.ledger["threads_ended"]
         check(-self.in_flight <= difference <= ended * THREAD_CACHE_MAX + self.in_flight,
               f"{self.what}: unknown_frees: {self.snapshot['unknown_frees']}, the ledger has "
-              f"{self.ledger['unknown_frees']}; {ended} threads have ended")
+              f"{self.ledger['unknown_frees']}; {ended} threads have ended", Law)
         if difference:
             self.explained.append(f"{difference} unknown_frees: glibc's, of the caches of "
                                   f"{ended} threads at their end")
@@ -233,7 +233,7 @@ class Comparison:
         most = self.ledger["most_in_flight"] if self.ledger["threads"] > 1 else 0
         check(abs(difference) <= most,
               f"{self.what}: peak_bytes: {self.snapshot['peak_bytes']}, the ledger has "
-              f"{self.ledger['peak_bytes']}; {most} bytes were in flight at most")
+              f"{self.ledger['peak_bytes']}; {most} bytes were in flight at most", Law)
         if difference:
             self.explained.append(f"{difference} peak_bytes of at most {most} in flight")
 

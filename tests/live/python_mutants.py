@@ -16,7 +16,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 WANTED = 2
 LIVE = ("blocks_are_exactly", "blocks_are_those_of_its_own", "blocks_are_those_of_a_tracemalloc", "blocks_behind")
-FAILED = re.compile(r"^(?:\[FAIL\] (\S+): |FAIL (\w+))", re.MULTILINE)
+FAILED = re.compile(r"^(?:\[FAIL\] (\S+): |(?:FAIL|LAW) (\w+))", re.MULTILINE)
 
 # name: (file, old text, new text)
 MUTANTS = {

@@ -8,6 +8,7 @@ from harness import check, check_equal, losses_of, rows_of_file
 from test_known import check_rows, expected_rows
 
 
+@harness.smoke
 def test_clear_removes_earlier_blocks(bench):
     """No earlier block is left; later blocks are right, and frees of earlier blocks are no losses."""
     known = bench.workload("known")

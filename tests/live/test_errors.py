@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 
+import harness
 from harness import ALLOCSNAP, NO_RETURNS, Skip, changed_code, check, check_equal, private_mounts, tool, wait_for
 
 FAILED, REFUSED = 1, 2
@@ -45,6 +46,7 @@ def ended_pid(bench):
     return process.pid
 
 
+@harness.smoke
 def test_attach_refuses_a_missing_process(bench):
     pid = ended_pid(bench)
     attach_fails(bench, pid, str(pid), "no process|no such process")

@@ -106,6 +106,7 @@ def follow_fork(bench):
     fork.is_unharmed()
 
 
+@harness.smoke
 def test_follow_records_forked_children(bench):
     follow_fork(bench)
 

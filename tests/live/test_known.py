@@ -65,6 +65,7 @@ def test_known_totals_are_exact_without_return_probes(bench):
         check_known_totals(bench, "uprobe_ret")
 
 
+@harness.smoke
 def test_known_totals_are_exact_per_call_site(bench):
     check_known_totals(bench, None)
 

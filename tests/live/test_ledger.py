@@ -152,6 +152,7 @@ def connects(path):
     return False
 
 
+@harness.smoke
 def test_ledger_of_redis_matches(bench):
     """jemalloc, and four threads for I/O, under load."""
     path = bench.path("redis.sock")
@@ -242,6 +243,7 @@ def check_since(then, now):
           f"{snapshot['unknown_frees']} unknown_frees of such", flush=True)
 
 
+@harness.smoke
 def test_ledger_matches_after_attach(bench):
     """allocsnap attaches to python3 when python3 has some 10,000 blocks."""
     program, recording, then = attach(bench, ["/usr/bin/python3", "-sSBc", PYTHON % 1000], (30000, 45000),

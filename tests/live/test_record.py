@@ -134,6 +134,7 @@ def admitted(bench, *options, programs=("qa", "qb", "rb"), **popen):
     return found[0]
 
 
+@harness.smoke
 def test_record_selects_by_comm(bench):
     check_equal(admitted(bench, "--comm", "q?"), ["qa", "qb"], "recorded")
 

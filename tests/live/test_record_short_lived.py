@@ -8,6 +8,7 @@ from harness import WORKLOADS, Workload, check, check_equal, wait_for
 from test_record import World, name_of
 
 
+@harness.smoke
 def test_record_handles_short_lived_processes(bench):
     """1,000 short-lived children: only one that once held more than --min-bytes leaves a file; nothing piles up."""
     world = World(bench)

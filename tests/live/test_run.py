@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 
+import harness
 from harness import (ALLOCSNAP, WORKLOADS, Process, Skip, check, check_equal, environment, tool,
                      wait_for)
 
@@ -61,6 +62,7 @@ def test_run_records_what_a_launcher_becomes(bench):
         check(not paths and "without starting another program" in stderr, f"{paths}, {stderr!r}")
 
 
+@harness.smoke
 def test_run_returns_the_exit_status(bench):
     check_equal(len(run(bench, "/bin/sh", "-c", "exit 7", status=7)[0]), 1, "snapshots")
     check_equal(len(run(bench, "/bin/sh", "-c", "kill -9 $$", status=137)[0]), 1, "snapshots")
@@ -183,6 +185,7 @@ def children_of(pid):
     return names
 
 
+@harness.smoke
 def test_run_records_known_totals(bench):
     """A program that counts itself is recorded from its first block to its last."""
     child = bench.start([ALLOCSNAP, "run", "-o", bench.path("out"), "--",

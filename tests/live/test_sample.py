@@ -115,6 +115,7 @@ def check_sampling(bench, start, what):
         program.is_unharmed()
 
 
+@harness.smoke
 def test_sample_estimates_are_right(bench):
     check_sampling(bench, lambda: bench.workload("samples"), "glibc")
 

@@ -7,6 +7,7 @@ import shutil
 import stat
 import struct
 
+import harness
 from harness import ALLOCSNAP, WORKLOADS, check, check_equal, tool
 from hostile import HOSTILE, build
 from test_hostile import LOADS
@@ -81,6 +82,7 @@ def first_lines_of(path):
                   if line)
 
 
+@harness.smoke
 def test_symbolize_names_cxx_functions(bench):
     """operator new and its caller have names; wrappers are skipped as in other snapshots."""
     now, later = check_later_is_now(bench, [os.path.join(WORKLOADS, "cxx")])

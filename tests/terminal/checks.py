@@ -1,33 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Shared by the tests: the program under test, and checks."""
+"""Shared by the tests: the program under test, and what its help says."""
 import os
 import re
 import subprocess
 
-ALLOCSNAP = os.environ["ALLOCSNAP"]
+from harness import ALLOCSNAP, check, check_equal, check_status  # pylint: disable=unused-import
+
 SNAPSHOTS = os.environ["SNAPSHOTS"]
 MAN = os.environ["MAN"]
 COMPLETION = os.environ["COMPLETION"]
 MAKE_TRACES = os.environ["MAKE_TRACES"]
 
 
-class Failure(Exception):
-    """A check failed."""
-
-
-def check(condition, message):
-    if not condition:
-        raise Failure(message if len(message) < 3000 else message[:3000] + "…")
-
-
-def check_equal(found, expected, what):
-    check(found == expected, f"{what}: {found!r}, expected {expected!r}")
-
-
 def allocsnap(*words, status=(0,)):
     """The output of the program, stdout and stderr."""
     run = subprocess.run([ALLOCSNAP, *words], capture_output=True, text=True, check=False)
-    check(run.returncode in status, f"exit status of {' '.join(words)}: {run.returncode}")
+    if run.returncode not in status:
+        check_status(run.returncode, status, " ".join(words))
     return run.stdout + run.stderr
 
 

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""All that one test starts and makes, and allocsnap's answers."""
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+
+from .checks import PATIENCE, check_sanitizer, check_status
+from .processes import ALLOCSNAP, Process, Recording, Workload, folder_of_run, snapshots_below
+
+WORKLOADS = os.environ.get("WORKLOADS", ".output/workloads")
+NEVER = "1h"  # an interval that no test waits for
+
+
+class Bench:
+    """All that one test has started and made."""
+
+    def __init__(self):
+        self.folder = tempfile.mkdtemp(prefix="allocsnap-live.")
+        self.processes = []
+        self.raw = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        for process in reversed(self.processes):
+            process.kill()
+        for process in self.raw:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+            if process.stdout:
+                process.stdout.close()
+        said = [(process.popen.args, process.stderr()) for process in self.processes]
+        shutil.rmtree(self.folder, ignore_errors=True)
+        for argv, text in said:
+            check_sanitizer(text, argv)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def _next_stderr(self):
+        return self.path(f"stderr.{len(self.processes)}")
+
+    def start(self, argv, kind=Process, **options):
+        process = kind(argv, self._next_stderr(), **options)
+        self.processes.append(process)
+        return process
+
+    def start_raw(self, argv, **options):
+        """A plain Popen, for a test that passes descriptors of its own."""
+        process = subprocess.Popen(argv, **options)
+        self.raw.append(process)
+        return process
+
+    def workload(self, name, *args):
+        return self.start([os.path.join(WORKLOADS, name), *args], kind=Workload).ready()
+
+    def attach(self, targets, *options, wait=True, interval=NEVER, command=(ALLOCSNAP,), folder=None,
+               preexec_fn=None):
+        """Starts recording; returns when it does. The command may be one that executes allocsnap."""
+        pids = [str(getattr(target, "pid", target)) for target in targets]
+        folder = folder or tempfile.mkdtemp(prefix="out.", dir=self.folder)
+        argv = [*command, "attach", *pids, "-o", folder, "--interval", interval, *options]
+        recording = self.start(argv, kind=Recording, folder=folder, target_nr=len(pids),
+                               preexec_fn=preexec_fn)
+        return recording.ready() if wait else recording
+
+    def run(self, argv, status=0, seconds=20, **options):
+        """Runs to the end: (stdout, stderr). The stdout of `allocsnap run` is followed by the new snapshots' paths."""
+        folder = folder_of_run(argv)
+        before = snapshots_below(folder) if folder else []
+        process = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                                 timeout=seconds * PATIENCE, check=False, **options)
+        check_sanitizer(process.stderr, argv)
+        check_status(process.returncode, status, f"{' '.join(argv)} (stderr {process.stderr!r})")
+        new = [path for path in snapshots_below(folder) if path not in before] if folder else []
+        return process.stdout + "".join(path + "\n" for path in new), process.stderr
+
+    def allocsnap(self, *args, status=0):
+        return self.run([ALLOCSNAP, *args], status)
+
+    def json(self, *args):
+        return json.loads(self.allocsnap(*args, "--json")[0])
+
+    def stats(self, path, *options):
+        return self.json("stats", path, "--top", "0", *options)
+
+    def diff(self, old, new, *options):
+        return self.json("diff", old, new, "--top", "0", *options)
+
+    def show(self, path):
+        return self.json("show", path)

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""How a test fails, is skipped, and waits."""
+import os
+import re
+import shutil
+import time
+
+PATH = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
+PATIENCE = int(os.environ.get("LIVE_PATIENCE", "4"))  # how many times as long tests wait: 1 is enough on an idle machine
+SANITIZER = re.compile(r"(ERROR: \w+Sanitizer|WARNING: ThreadSanitizer|runtime error): [^\n]*")
+
+
+class Failure(Exception):
+    """A check failed."""
+
+
+class Law(Failure):
+    """A law of docs/design.md is broken. This is never chance, so the test is not tried again: a target ended or was
+    harmed; a signal ended the recorder or a child of it; probes, links or mappings stayed behind; a file with its final
+    name cannot be read; a snapshot has more blocks than the ledger; a sanitizer reported."""
+
+
+class Hung(Failure):
+    """The test did not end in its time."""
+
+
+class Skip(Exception):
+    """The machine lacks something that the test needs."""
+
+
+def check(condition, message, kind=Failure):
+    if not condition:
+        raise kind(message)
+
+
+def check_equal(found, expected, what, kind=Failure):
+    check(found == expected, f"{what}: {found!r}, expected {expected!r}", kind)
+
+
+def check_status(found, expected, what):
+    """The exit status of allocsnap. A signal that ended it is a broken law, unless the test expects this signal."""
+    check_equal(found, expected, f"exit status of {what}", Law if found < 0 else Failure)
+
+
+def check_sanitizer(said, what):
+    report = SANITIZER.search(said)
+    check(not report, f"{what}: {report and report[0]}", Law)
+
+
+def wait_for(condition, what, seconds=10, kind=Failure):
+    deadline = time.monotonic() + seconds * PATIENCE
+    while not condition():
+        check(time.monotonic() < deadline, f"{what}: not within {seconds} s", kind)
+        time.sleep(0.02)
+
+
+def tool(name):
+    path = shutil.which(name, path=PATH)
+    if not path:
+        raise Skip(f"{name} is not installed")
+    return path

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Probes in programs, and objects in the kernel, of a recording."""
+import functools
+import json
+import os
+import pathlib
+import re
+import subprocess
+import tempfile
+
+from .checks import Law, tool, wait_for
+from .processes import is_running, keeper_of
+from .suite import must_be_alone
+
+
+def executable_mappings(pid):
+    """(low, high, offset) of the code that a process maps from files."""
+    for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines():
+        match = re.match(r"([0-9a-f]+)-([0-9a-f]+) r-xp ([0-9a-f]+) \S+ (\d+) +/", line)
+        if match and match[4] != "0":
+            yield tuple(int(match[i], 16) for i in (1, 2, 3))
+
+
+def changed_code(pid, path=""):
+    """How many bytes of a process's code differ from its files, or from one of them: the breakpoints in it."""
+    changed = 0
+    with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+        for low, high, offset in executable_mappings(pid):
+            if path and os.readlink(f"/proc/{pid}/map_files/{low:x}-{high:x}") != path:
+                continue
+            with open(f"/proc/{pid}/map_files/{low:x}-{high:x}", "rb") as file:
+                file.seek(offset)
+                original = file.read(high - low)
+            memory.seek(low)
+            found = memory.read(len(original))
+            if found != original:
+                changed += sum(a != b for a, b in zip(found, original))
+    return changed
+
+
+def fdinfo(path):
+    """The lines of a file; none if its descriptor has just been closed."""
+    try:
+        return path.read_text().splitlines()
+    except FileNotFoundError:
+        return []
+
+
+def bpf_ids(pid):
+    """{"prog": ids, "link": ids} that a recording holds open, and the process that keeps its links."""
+    ids = {"prog": set(), "link": set()}
+    for holder in filter(None, (pid, keeper_of(pid))):
+        for path in pathlib.Path(f"/proc/{holder}/fdinfo").iterdir():
+            for line in fdinfo(path):
+                for kind, found in ids.items():
+                    if line.startswith(f"{kind}_id:"):
+                        found.add(int(line.split()[1]))
+    return ids
+
+
+def bpf_ids_in_kernel(bench):
+    """All IDs in the kernel, of any holder: {"prog": ids, "link": ids}."""
+    must_be_alone()
+    return {kind: ids_in_kernel(bench, kind) for kind in ("prog", "link")}
+
+
+def ids_in_kernel(bench, kind):
+    return {item["id"] for item in json.loads(bench.run([tool("bpftool"), "--json", kind, "list"])[0] or "[]")}
+
+
+@functools.cache
+def private_mounts():
+    """The command that runs another one with mounts of its own. Where / is no mount point, as in
+    a plain chroot, unshare can't make them private: they are what the mount above them is."""
+    unshare = [tool("unshare"), "-m"]
+    if subprocess.run([*unshare, "true"], capture_output=True, check=False).returncode:
+        unshare += ["--propagation", "unchanged"]
+    return unshare
+
+
+def kill_and_check(bench, recording, target, when):
+    """Nothing stays behind a recording that is killed now: no link, no process, no breakpoint."""
+    keeper, own = keeper_of(recording.pid), bpf_ids(recording.pid)["link"]
+    recording.popen.kill()
+    recording.wait(60)
+
+    def is_gone():
+        return (not own & ids_in_kernel(bench, "link") and not changed_code(target.pid)
+                and not (keeper and is_running(keeper)))
+
+    wait_for(is_gone, f"{when}: its links, keeper and breakpoints are gone", 15, Law)
+
+
+def uprobe_events(bench):
+    """The lines of tracefs' uprobe_events. It is mounted in a namespace of its own, and on a folder
+    of its own: mount refuses to mount it a second time where the machine already has it."""
+    must_be_alone()
+    folder = tempfile.mkdtemp(prefix="tracing.", dir=bench.folder)
+    script = 'mount -t tracefs none "$0" && cat "$0/uprobe_events"'
+    return bench.run([*private_mounts(), "sh", "-c", script, folder])[0].splitlines()

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Processes that tests start and talk to: programs of tests/workloads, recordings; and what /proc says of them."""
+import contextlib
+import json
+import os
+import pathlib
+import re
+import select
+import signal
+import subprocess
+import time
+
+from .checks import PATIENCE, Failure, Law, check, check_equal, check_status, wait_for
+
+ALLOCSNAP = os.environ.get("ALLOCSNAP", "./allocsnap")
+
+
+def folder_of_run(argv):
+    """The folder that `allocsnap run -o FOLDER` writes to; None: the command is another one."""
+    argv = [str(word) for word in argv]
+    if ALLOCSNAP not in argv and os.path.abspath(ALLOCSNAP) not in argv:
+        return None
+    before = argv[:argv.index("--")] if "--" in argv else argv
+    return before[before.index("-o") + 1] if "run" in before and "-o" in before else None
+
+
+def snapshots_below(folder):
+    """The paths of the snapshots, in the order in which they were written."""
+    found = [(path.stat().st_mtime_ns, str(path)) for path in pathlib.Path(folder).rglob("*.snap")]
+    return [path for _, path in sorted(found)]
+
+
+class Process:
+    """A child with its output read line by line; stderr goes to a file.
+
+    `allocsnap run` leaves stdout to its program. Here the paths of new snapshots come as lines of output, too."""
+
+    def __init__(self, argv, stderr_path, **options):
+        self.stderr_path = stderr_path
+        self.run_folder = folder_of_run(argv)
+        self.run_paths = snapshots_below(self.run_folder) if self.run_folder else []
+        with open(stderr_path, "wb") as stderr:
+            self.popen = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                          stderr=stderr, **options)
+        self.pid = self.popen.pid
+        self.buffer = b""
+
+    def new_path(self):
+        """A snapshot of `run` that was not returned yet, or None."""
+        new = [path for path in snapshots_below(self.run_folder) if path not in self.run_paths]
+        self.run_paths += new[:1]
+        return new[0] if new else None
+
+    def line(self, seconds=15):
+        """The next line of stdout; None at its end."""
+        deadline = time.monotonic() + seconds * PATIENCE
+        while b"\n" not in self.buffer:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise Failure(f"{self.popen.args}: no line of output in {seconds} s; "
+                              f"stderr: {self.stderr()!r}")
+            if not select.select([self.popen.stdout], [], [], 0.02 if self.run_folder else left)[0]:
+                path = self.run_folder and self.new_path()
+                if path:
+                    return path
+                continue
+            more = os.read(self.popen.stdout.fileno(), 65536)
+            if not more:
+                return self.new_path() if self.run_folder else None
+            self.buffer += more
+        line, _, self.buffer = self.buffer.partition(b"\n")
+        return line.decode()
+
+    def write(self, text):
+        self.popen.stdin.write(text.encode())
+        self.popen.stdin.flush()
+
+    def wait(self, seconds=15):
+        try:
+            return self.popen.wait(seconds * PATIENCE)
+        except subprocess.TimeoutExpired:
+            raise Failure(f"{self.popen.args}: has not ended after {seconds} s") from None
+
+    def stderr(self):
+        return pathlib.Path(self.stderr_path).read_text(errors="replace")
+
+    def kill(self):
+        if self.popen.poll() is None:
+            self.popen.kill()
+        self.popen.wait()
+        self.popen.stdin.close()
+        self.popen.stdout.close()
+
+
+class Workload(Process):
+    """A program of tests/workloads: see workload.h."""
+
+    def ready(self):
+        line = self.line()
+        check(line and json.loads(line)["ready"] == self.pid, f"{self.popen.args}: not ready: {line}")
+        return self
+
+    def order(self, command):
+        """All answers but the last one, and the contents of the last one, {"done": …}."""
+        answers = []
+        self.write(command + "\n")
+        while True:
+            line = self.line()
+            check(line is not None, f"{self.popen.args} ended instead of doing '{command}'", Law)
+            answers.append(json.loads(line))
+            if "done" in answers[-1]:
+                return answers[:-1], answers[-1]["done"]
+
+    def is_unharmed(self):
+        check(self.popen.poll() is None, f"{self.popen.args} has ended: {self.popen.returncode}", Law)
+        self.write("quit\n")
+        check_equal(self.wait(), 0, f"exit status of {self.popen.args}", Law)
+
+
+class Recording(Process):
+    """A running `allocsnap attach`."""
+
+    def __init__(self, argv, stderr_path, folder, target_nr, **options):
+        super().__init__(argv, stderr_path, **options)
+        self.folder = folder
+        self.target_nr = target_nr
+
+    def ready(self):
+        """Waits until it records: it has set up its signals, then answers one."""
+        deadline = time.monotonic() + 15 * PATIENCE
+        bit = 1 << (signal.SIGUSR1 - 1)
+        while not signal_masks(self.pid) & bit:
+            status = self.popen.poll()
+            check(status is None, f"attach ended at once with {status}: {self.stderr()!r}", Law if (status or 0) < 0 else Failure)
+            check(time.monotonic() < deadline, "attach does not wait for SIGUSR1")
+            time.sleep(0.01)
+        self.snapshots()
+        return self
+
+    def clear(self):
+        """Makes it forget all traces. A signal that it has not taken yet would come after a later SIGUSR1."""
+        self.popen.send_signal(signal.SIGUSR2)
+        wait_for(lambda: not pending_signals(self.pid) & 1 << (signal.SIGUSR2 - 1), "it takes SIGUSR2")
+
+    def snapshots(self):
+        """One of each process, now."""
+        self.popen.send_signal(signal.SIGUSR1)
+        return [self.path() for _ in range(self.target_nr)]
+
+    def snapshot(self):
+        return self.snapshots()[0]
+
+    def path(self):
+        line = self.line()
+        if line is None:
+            check_status(self.wait(), None, f"attach, which ended (stderr {self.stderr()!r})")
+        return line
+
+    def end(self, how=None, status=0):
+        """Its last snapshots, after signal `how`, or by itself."""
+        if how:
+            self.popen.send_signal(how)
+        paths = list(iter(self.line, None))
+        check_status(self.wait(), status, f"attach (stderr {self.stderr()!r})")
+        return paths
+
+
+def children_of(pid):
+    """[(PID, comm)] of the children that the main thread has started."""
+    found = []
+    with contextlib.suppress(OSError):
+        for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            with contextlib.suppress(OSError):
+                found.append((int(child), pathlib.Path(f"/proc/{child}/comm").read_text().strip()))
+    return found
+
+
+def reader_of(recording):
+    """The PID of the process that reads ELF files for a recording; None: it has none now."""
+    for child, comm in children_of(recording.pid):
+        if comm == "allocsnap-spawn":
+            return next((pid for pid, comm in children_of(child) if comm == "allocsnap-names"), None)
+    return None
+
+
+def keeper_of(pid):
+    """The PID of the process that keeps a recording's links; None: it has none."""
+    return next((child for child, comm in children_of(pid) if comm == "allocsnap-links"), None)
+
+
+OURS = ("allocsnap-spawn", "allocsnap-links", "allocsnap-files")  # children of a recording that are its own affair
+
+
+def pending_signals(pid):
+    """Signals sent to a process that it has not taken yet."""
+    return int(re.search(r"ShdPnd:\s*(\w+)", pathlib.Path(f"/proc/{pid}/status").read_text())[1], 16)
+
+
+def signal_masks(pid):
+    """Signals that allocsnap catches or holds back (for a signalfd); 0 before it is executed."""
+    masks = 0
+    try:
+        lines = pathlib.Path(f"/proc/{pid}/status").read_text().splitlines()
+        for line in lines if lines[0] == "Name:\tallocsnap" else ():
+            if line.startswith(("SigBlk:", "SigCgt:")):
+                masks |= int(line.split()[1], 16)
+    except (FileNotFoundError, ProcessLookupError):
+        pass
+    return masks
+
+
+def is_running(pid):
+    """False also for a zombie: a process that has ended and was not waited for."""
+    with contextlib.suppress(OSError):
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    return False
