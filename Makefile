@@ -202,7 +202,7 @@ clean:			## remove what make made
 	$(Q)rm -rf .output allocsnap
 
 help:			## this list
-	$(Q)sed -nE 's/^([a-z-]+):.*	## (.*)/  make \1\t\2/p' Makefile scripts/install.mk tests/tests.mk tests/*/rules.mk 2>/dev/null | expand -t 28
+	$(Q)sed -nE 's/^([a-z-]+):.*	## (.*)/  make \1\t\2/p' Makefile scripts/install.mk tests/tests.mk tests/*/rules.mk bench/rules.mk bench/soak/rules.mk 2>/dev/null | expand -t 28
 
 include tests/tests.mk
 

@@ -17,7 +17,7 @@ import time
 
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [HERE, os.path.join(HERE, "../fleet"), os.path.join(HERE, "..")]
+sys.path[:0] = [HERE, os.path.join(HERE, "../tests/fleet"), os.path.join(HERE, "../tests")]
 os.environ.setdefault("ALLOCSNAP", sys.argv[1] if len(sys.argv) > 1 else "")
 from clickhouse import DATABASE, SERVER, Cluster  # pylint: disable=wrong-import-position
 from rounds import Samples, end_in_order, in_turns  # pylint: disable=wrong-import-position

@@ -16,7 +16,7 @@ import sys
 
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [HERE, os.path.join(HERE, "../fleet")]
+sys.path[:0] = [HERE, os.path.join(HERE, "../tests/fleet")]
 import sql_questions  # pylint: disable=wrong-import-position
 from rounds import Samples, end_in_order, in_turns  # pylint: disable=wrong-import-position
 

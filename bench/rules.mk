@@ -16,37 +16,37 @@ UNWIND_AIMS  := "aims: libc in 10 ms, 30 million rows in 15 s, 6 bytes a row"
 .PHONY: bench-cluster bench-rows bench-consumers bench-budget bench-sampler
 
 bench: bench-peers $(BENCH_MADE)/made $(BENCH)/measure bench-capacity bench-unwind bench-walk bench-first-stack bench-cost bench-programs bench-fleet bench-consumers bench-budget bench-sampler	## how long questions take, and CPython; what recording costs
-	$(Q)$(PYTHON) tests/bench/run.py $(BENCH_MADE) $(BENCH)/measure $(BENCH_TRACES)
+	$(Q)$(PYTHON) bench/run.py $(BENCH_MADE) $(BENCH)/measure $(BENCH_TRACES)
 
 bench-unwind: $(BENCH)/unwind	## what compiling unwind tables costs
 	$(Q)for path in $(UNWIND_BENCH); do $(BENCH)/unwind $$path; done; echo $(UNWIND_AIMS)
 
 bench-capacity: $(BENCH)/capacity $(BENCH)/measure	## ten million live blocks: to the file, and what that takes (as root)
-	$(Q)tests/bench/capacity.py $^ $(BENCH)/capacity.d $(BENCH_TRACES)
+	$(Q)bench/capacity.py $^ $(BENCH)/capacity-data $(BENCH_TRACES)
 
 bench-fleet: $(BIN) $(OUT)/fleet-data $(BENCH)/child_peak	## ten million rows of a fleet: indexing, size, questions, and SQL
-	$(Q)$(PYTHON) tests/bench/fleet.py $(abspath $(BIN)) $(abspath $(OUT)/fleet-data) $(abspath $(BENCH)/child_peak) \
-		$(abspath $(BENCH))/fleet.d $(FLEET_HOSTS)
+	$(Q)$(PYTHON) bench/fleet.py $(abspath $(BIN)) $(abspath $(OUT)/fleet-data) $(abspath $(BENCH)/child_peak) \
+		$(abspath $(BENCH))/fleet-data $(FLEET_HOSTS)
 
 bench-cluster: $(BIN) $(OUT)/fleet-data	## three million rows to a ClickHouse, beside clickhouse-client; questions to it
-	$(Q)$(PYTHON) tests/bench/cluster.py $(abspath $(BIN)) $(abspath $(OUT)/fleet-data) $(abspath $(BENCH))/cluster.d \
+	$(Q)$(PYTHON) bench/cluster.py $(abspath $(BIN)) $(abspath $(OUT)/fleet-data) $(abspath $(BENCH))/cluster-data \
 		$(FLEET_HOSTS)
 
 bench-rows: $(BIN)	## rows of snapshots of real programs (as root)
-	$(Q)$(PYTHON) tests/bench/real_rows.py $(abspath $(BIN))
+	$(Q)$(PYTHON) bench/real_rows.py $(abspath $(BIN))
 
 bench-first-stack: $(BENCH)/first_stack	## how long new code has no complete tracebacks (as root)
 	$(Q)$(BENCH)/first_stack
 
-$(OUT)/tests/bench/first_stack.o: ALL_CFLAGS += -I$(dir $(SKEL)) -fomit-frame-pointer
-$(OUT)/tests/bench/first_stack.o: | $(SKEL)
-$(BENCH)/first_stack: $(OUT)/tests/bench/first_stack.o $(COLLECT) $(LIB)
+$(OUT)/bench/first_stack.o: ALL_CFLAGS += -I$(dir $(SKEL)) -fomit-frame-pointer
+$(OUT)/bench/first_stack.o: | $(SKEL)
+$(BENCH)/first_stack: $(OUT)/bench/first_stack.o $(COLLECT) $(LIB)
 	$(call msg,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $^ $(COLLECT_LIBS) $(LIB_LIBS) -ldl -o $@
 
-$(OUT)/tests/bench/capacity.o: ALL_CFLAGS += -fomit-frame-pointer
-$(BENCH)/capacity: $(OUT)/tests/bench/capacity.o $(COLLECT) $(LIB)
+$(OUT)/bench/capacity.o: ALL_CFLAGS += -fomit-frame-pointer
+$(BENCH)/capacity: $(OUT)/bench/capacity.o $(COLLECT) $(LIB)
 	$(call msg,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $^ $(COLLECT_LIBS) $(LIB_LIBS) -o $@
@@ -60,7 +60,7 @@ $(BENCH_MADE)/made: $(BENCH)/make_traces
 	$(Q)$(BENCH)/make_traces $(@D) $(BENCH_TRACES) $(BENCH_PYTHON_TRACES)
 	$(Q)touch $@
 
-$(BENCH)/%: $(OUT)/tests/bench/%.o $(LIB)
+$(BENCH)/%: $(OUT)/bench/%.o $(LIB)
 	$(call msg,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $^ $(API_LIBS) $(if $(filter %/unwind,$@),-lelf) -o $@
@@ -69,7 +69,7 @@ $(BENCH)/%: $(OUT)/tests/bench/%.o $(LIB)
 
 BENCH_BPF := $(addprefix $(BENCH)/,walk floor)
 
-$(addsuffix .bpf.o,$(BENCH_BPF)): $(BENCH)/%.bpf.o: tests/bench/%.bpf.c $(wildcard bpf/*.h bpf/*/*.h)
+$(addsuffix .bpf.o,$(BENCH_BPF)): $(BENCH)/%.bpf.o: bench/%.bpf.c $(wildcard bpf/*.h bpf/*/*.h)
 	$(call msg,CLANG,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CLANG) $(BPF_CFLAGS) -Ibpf -c $< -o $@
@@ -78,9 +78,9 @@ $(addsuffix .skel.h,$(BENCH_BPF)): %.skel.h: %.bpf.o
 	$(call msg,GEN-SKEL,$@)
 	$(Q)$(BPFTOOL) gen skeleton $< name $(*F)_bpf >$@
 
-$(OUT)/tests/bench/walk.o: ALL_CFLAGS += -I$(dir $(SKEL)) -I$(BENCH)
-$(OUT)/tests/bench/walk.o: | $(SKEL) $(BENCH)/walk.skel.h
-$(BENCH)/walk: $(OUT)/tests/bench/walk.o $(COLLECT) $(LIB)
+$(OUT)/bench/walk.o: ALL_CFLAGS += -I$(dir $(SKEL)) -I$(BENCH)
+$(OUT)/bench/walk.o: | $(SKEL) $(BENCH)/walk.skel.h
+$(BENCH)/walk: $(OUT)/bench/walk.o $(COLLECT) $(LIB)
 	$(call msg,LINK,$@)
 	$(Q)$(CC) $(ALL_CFLAGS) $^ $(COLLECT_LIBS) $(LIB_LIBS) -o $@
 
@@ -93,36 +93,36 @@ bench-peers:		## install and fetch what the benchmarks compare with (as root)
 	$(Q)scripts/fetch-peers.sh $(OUT)/peers
 
 bench-cost: $(BIN) $(COST_PROGRAMS) bench-peers	## a pair of malloc and free, recorded by us and by others (as root)
-	$(Q)$(PYTHON) tests/bench/cost.py $(abspath $(BIN)) $(abspath $(BENCH)) $(abspath $(OUT)/peers)
+	$(Q)$(PYTHON) bench/cost.py $(abspath $(BIN)) $(abspath $(BENCH)) $(abspath $(OUT)/peers)
 
 bench-sampler: $(SAMPLER) $(BENCH)/cost_target	## a pair of malloc and free below the preloaded library
-	$(Q)$(PYTHON) tests/bench/sampler.py $(abspath $(SAMPLER)) $(abspath $(BENCH))
+	$(Q)$(PYTHON) bench/sampler.py $(abspath $(SAMPLER)) $(abspath $(BENCH))
 
 bench-programs: $(BIN) $(SAMPLER) bench-peers	## how much slower real programs are, recorded by us and by others (as root)
 	$(Q)mkdir -p $(BENCH)
-	$(Q)$(PYTHON) tests/bench/programs.py $(abspath $(BIN)) $(abspath $(SAMPLER)) $(abspath $(BENCH)) $(abspath $(OUT)/peers)
+	$(Q)$(PYTHON) bench/programs.py $(abspath $(BIN)) $(abspath $(SAMPLER)) $(abspath $(BENCH)) $(abspath $(OUT)/peers)
 
-$(OUT)/tests/bench/floor.o: ALL_CFLAGS += -I$(BENCH)
-$(OUT)/tests/bench/floor.o: | $(BENCH)/floor.skel.h
-$(BENCH)/floor: $(OUT)/tests/bench/floor.o $(COLLECT) $(LIB)
+$(OUT)/bench/floor.o: ALL_CFLAGS += -I$(BENCH)
+$(OUT)/bench/floor.o: | $(BENCH)/floor.skel.h
+$(BENCH)/floor: $(OUT)/bench/floor.o $(COLLECT) $(LIB)
 	$(call msg,LINK,$@)
 	$(Q)$(CC) $(ALL_CFLAGS) $^ $(COLLECT_LIBS) $(LIB_LIBS) -o $@
 
 bench-budget: $(BIN) workloads	## what a budget allows and costs, and whether sums stay true (as root)
-	$(Q)$(PYTHON) tests/bench/budget.py $(abspath $(BIN)) $(abspath $(OUT)/workloads)
+	$(Q)$(PYTHON) bench/budget.py $(abspath $(BIN)) $(abspath $(OUT)/workloads)
 
 bench-consumers: $(BENCH)/consumers	## what a hit costs where many processes have links of their own (as root)
 	$(Q)$(BENCH)/consumers
 
-$(OUT)/tests/bench/consumers.o: ALL_CFLAGS += -I$(BENCH)
-$(OUT)/tests/bench/consumers.o: | $(BENCH)/floor.skel.h
-$(BENCH)/consumers: $(OUT)/tests/bench/consumers.o $(COLLECT) $(LIB)
+$(OUT)/bench/consumers.o: ALL_CFLAGS += -I$(BENCH)
+$(OUT)/bench/consumers.o: | $(BENCH)/floor.skel.h
+$(BENCH)/consumers: $(OUT)/bench/consumers.o $(COLLECT) $(LIB)
 	$(call msg,LINK,$@)
 	$(Q)$(CC) $(ALL_CFLAGS) $^ $(COLLECT_LIBS) $(LIB_LIBS) -o $@
 
 $(BENCH)/cost_target:    COST_FP := -fomit-frame-pointer
 $(BENCH)/cost_target_fp: COST_FP := -fno-omit-frame-pointer
-$(BENCH)/cost_target $(BENCH)/cost_target_fp: tests/bench/cost_target.c
+$(BENCH)/cost_target $(BENCH)/cost_target_fp: bench/cost_target.c
 	$(call msg,CC,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -O2 $(COST_FP) -fno-ipa-icf -pthread -Wall -Wextra $(if $(CI),-Werror) $< -o $@
@@ -131,7 +131,7 @@ $(BENCH)/cost_target $(BENCH)/cost_target_fp: tests/bench/cost_target.c
 
 $(BENCH)/walk_target:    WALK_FP := -fomit-frame-pointer
 $(BENCH)/walk_target_fp: WALK_FP := -fno-omit-frame-pointer
-$(BENCH)/walk_target $(BENCH)/walk_target_fp: tests/bench/walk_target.c tests/bench/walk_target.h
+$(BENCH)/walk_target $(BENCH)/walk_target_fp: bench/walk_target.c bench/walk_target.h
 	$(call msg,CC,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -O2 $(WALK_FP) -Wall -Wextra $(if $(CI),-Werror) $< -o $@

@@ -13,7 +13,7 @@ report() {
 	sort -rn | awk -v limit="$2" 'NR <= 5 || $1 > limit { print } $1 > limit { status = 1 } END { exit status }'
 }
 
-files=$(find src bpf include tests -name '*.[ch]' -o -name '*.cc' -o -name '*.py' | sort)
+files=$(find src bpf include tests bench -name '*.[ch]' -o -name '*.cc' -o -name '*.py' | sort)
 status=0
 
 # shellcheck disable=SC2086 # a list

@@ -84,4 +84,5 @@ $(OUT)/workloads/stacks_late: tests/workloads/stacks.c
 $(addprefix $(OUT)/workloads/own_sampler_,late static): tests/workloads/own_sampler.c
 
 # A suite that needs more has its own page.
-include $(wildcard tests/*/rules.mk)
+# The folder of benchmarks is a variable for others; the soaks run programs of the suites.
+include bench/rules.mk $(wildcard tests/*/rules.mk) bench/soak/rules.mk

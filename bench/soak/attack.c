@@ -28,7 +28,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../workloads/workload.h"
+#include "../../tests/workloads/workload.h"
 
 #define PAGE 4096
 #define AT_ONCE 50     /* children of a storm */

@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [os.path.join(HERE, "../live"), os.path.join(HERE, "..")]
+sys.path[:0] = [os.path.join(HERE, "../../tests/live"), os.path.join(HERE, "../../tests")]
 from harness import tool, wait_for  # pylint: disable=wrong-import-position
 from hostile import build_twin  # pylint: disable=wrong-import-position
 import crowd as crowds  # pylint: disable=wrong-import-position

@@ -9,7 +9,7 @@ import sys
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, ".."))
+sys.path.insert(0, os.path.join(HERE, "../../tests"))
 from harness import Failure, Process, tool, wait_for  # pylint: disable=wrong-import-position
 
 BASH = 'while :; do read -t 1 -r line; a="$a $RANDOM"; [ ${#a} -gt 2000 ] && a=; done'

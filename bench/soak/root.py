@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../placement"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tests/placement"))
 import suites  # pylint: disable=wrong-import-position
 
 SUITE = "trixie"
@@ -28,7 +28,7 @@ def make(folder):
 
 def build_for_musl(root):
     """tests/workloads/holds, as musl_holds: it prints "ready" and waits for the end of its stdin."""
-    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../workloads/holds.c")
+    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tests/workloads/holds.c")
     subprocess.run(["musl-gcc", "-O1", "-g", f"-Wl,--dynamic-linker={MUSL_LOADER}", source, "-o",
                     root / "usr/bin/musl_holds"], check=True)
 

@@ -19,7 +19,7 @@ import time
 
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [os.path.join(HERE, "../live"), os.path.join(HERE, "..")]
+sys.path[:0] = [os.path.join(HERE, "../../tests/live"), os.path.join(HERE, "../../tests")]
 import harness  # pylint: disable=wrong-import-position
 import ledger  # pylint: disable=wrong-import-position
 from test_record import unified_group  # pylint: disable=wrong-import-position

@@ -9,7 +9,7 @@ import statistics
 import sys
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tests"))
 from harness import children_of, fdinfo  # pylint: disable=wrong-import-position
 
 MIB = 1 << 20
