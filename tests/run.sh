@@ -78,7 +78,8 @@ first_lane() {
 		;;
 	check-long)
 		suite live count_lines $make test-live LIVE_ARGS=--long
-		suite python-mutants count_lines make python-mutants
+		suite mutants-python count_lines make mutants-python
+		suite mutants-rooms count_lines make test-mistakes
 		suite unwind count_lines $make test-unwind
 		suite placement count_lines $make test-placement
 		suite answers count_lines $make test-answers
@@ -112,7 +113,7 @@ waiting_suites() {
 	END
 	if [ "$tier" = check-long ]; then
 		cat <<-END
-			leak-mutants count_lines make test-leak-mutants
+			mutants-leaks count_lines make mutants-leaks
 			kernels count_lines make test-kernels
 		END
 	fi
@@ -141,7 +142,8 @@ computing_suites() {
 		json count_lines make test-json
 	END
 	if [ "$tier" = check-long ]; then
-		echo "mutants count_lines make test-mutants"
+		echo "mutants-oracle count_lines make mutants-oracle"
+		echo "mutants-unwind count_lines make mutants-unwind"
 	fi
 }
 

@@ -20,7 +20,7 @@ UNIT_ENV    := $(if $(filter-out rest,$(UNIT_MODES)),FAKE_UPROBES=1) $(if $(filt
 UNIT_PLAIN  := $(if $(filter rest,$(UNIT_MODES)),--filter '@(snapshot_zstd/reports_a_lack_of_memory|fleet_bounds/limit_the_memory_*)')
 
 test-unit: $(OUT)/unit $(OUT)/unit-bpf
-	$(Q)tests/current_mutants.py
+	$(Q)tests/mutants/run.py --texts
 	$(Q)tests/criterion.sh $(OUT)/unit $(UNIT_PLAIN) $(UNIT_ARGS)
 	$(if $(filter-out one,$(UNIT_MODES)),$(Q)SYMBOLS_PARSER=1 $(if $(PARSER_ROUNDS),SYMBOLS_DAMAGE_ROUNDS=$(PARSER_ROUNDS)) \
 		tests/criterion.sh $(OUT)/unit --filter 'symbols_*/*' $(UNIT_ARGS))

@@ -1,27 +1,5 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Does a test notice when a rule of the accounting is switched off? Each mutant is the BPF code with one
-deliberate mistake, compiled natively; the tests must fail for it in one of their three modes. A mutant
-fails, too, if its text is no longer in the source.
-
-    mutants.py [NAME…]     the mutants whose names contain one of NAME
-
-Environment: FAKE_CC, FAKE_CFLAGS, FAKE_OBJ (the objects of the tests), FAKE_LIBS: how the tests are built.
-"""
-import os
-import pathlib
-import shlex
-import shutil
-import subprocess
-import sys
-import tempfile
-
-from mutants_life import MUTANTS_LIFE
-from mutants_python import MUTANTS_PYTHON
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-PROGRAMS = ("bpf_admissible", "bpf_alloc", "bpf_oom", "bpf_pending", "bpf_process")
-MODES = ({}, {"FAKE_SESSION": "1"}, {"FAKE_RET": "1"})
+"""The rules of the accounting, each switched off (tests/mutants): costs, gaps, calls, blocks, shares."""
 
 # name: (file, old text, new text)
 MUTANTS = {
@@ -208,8 +186,8 @@ MUTANTS = {
         "account/record.bpf.h", "call->pointer && !realloc_cuts(call, now))\n\t\tcount_unknown_free(process);",
         "call->pointer)\n\t\trealloc_cuts(call, now);"),
     "realloc: the old block of other accounting": (
-        "account/record.bpf.h", " && !is_clearing(process) && call->image == process->image;",
-        " && !is_clearing(process);"),
+        "account/record.bpf.h", "return call->has_old && !is_clearing(process) && call->image == process->image;",
+        "return call->has_old && !is_clearing(process);"),
     "realloc: reallocarray is none": (
         "account/record.bpf.h", "shape == SHAPE_REALLOC || shape == SHAPE_REALLOCARRAY ||",
         "shape == SHAPE_REALLOC ||"),
@@ -424,62 +402,4 @@ MUTANTS = {
         "filter/user.bpf.h", "USER_HASH(uid, settings", "USER_HASH(0, settings"),
     "shares: released slots still count": (
         "filter/everyone.bpf.h", "\tslot_count(user, -1);\n", ""),
-
-    **MUTANTS_LIFE, **MUTANTS_PYTHON,
 }
-
-
-def build(folder):
-    """The tests with the BPF code of folder/bpf; None: it does not compile."""
-    compiler = shlex.split(os.environ["FAKE_CC"])
-    flags = [f"-I{folder}/bpf"] + shlex.split(os.environ["FAKE_CFLAGS"]) + ["-w"]
-    objects = [path for path in shlex.split(os.environ["FAKE_OBJ"])
-               if pathlib.Path(path).stem not in PROGRAMS]
-    for name in PROGRAMS:
-        subprocess.run([*compiler, *flags, "-c", f"tests/fake_bpf/{name}.c", "-o",
-                        f"{folder}/{name}.o"], check=True)
-        objects.append(f"{folder}/{name}.o")
-    subprocess.run([*compiler, *flags, *objects, *shlex.split(os.environ["FAKE_LIBS"]),
-                    "-lcriterion", "-o", f"{folder}/unit-bpf"],
-                   check=True)
-    return f"{folder}/unit-bpf"
-
-
-def fails(program):
-    for mode in MODES:
-        run = subprocess.run([program, "-q"], env={**os.environ, **mode}, check=False,
-                             capture_output=True, timeout=300)
-        if run.returncode:
-            return True
-    return False
-
-
-def survives(name, folder):
-    """Why the mutant counts as a failure; None: a test noticed it."""
-    file, old, new = MUTANTS[name]
-    path = pathlib.Path(folder) / "bpf" / file
-    text = path.read_text(encoding="utf-8")
-    if old not in text:
-        return f"its text is no longer in {file}"
-    path.write_text(text.replace(old, new, 1), encoding="utf-8")
-    return None if fails(build(folder)) else "no test noticed it"
-
-
-def main():
-    os.chdir(ROOT)
-    names = [name for name in MUTANTS
-             if len(sys.argv) < 2 or any(word in name for word in sys.argv[1:])]
-    failed = 0
-    for name in names:
-        with tempfile.TemporaryDirectory() as folder:
-            shutil.copytree("bpf", f"{folder}/bpf")
-            why = survives(name, folder)
-        if why:
-            failed += 1
-            print(f"mutant: {name}: {why}", flush=True)
-    print(f"book mutants: {len(names) - failed} passed, {failed} failed")
-    return 1 if failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

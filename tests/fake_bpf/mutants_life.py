@@ -2,7 +2,7 @@
 """The second half of the mutants of mutants.py: dropped blocks, tracebacks, processes, unwinding, sampling."""
 
 # name: (file, old text, new text)
-MUTANTS_LIFE = {
+MUTANTS = {
     # blocks that had no room
     "dropped: it is not counted": (
         "account/dropped.bpf.h", "\t__sync_fetch_and_add(&process->loss[LOSS_blocks_dropped], 1);\n\tcount_dropped",
@@ -128,7 +128,7 @@ MUTANTS_LIFE = {
     "threads: without memory posix_memalign frees": (
         "account/calls.bpf.h", "pointer && !is_stored(shape)", "pointer"),
     "threads: no memory for one is not said": (
-        "account/calls.bpf.h", "\t\tprocess_count_loss(process, LOSS_threads_dropped);\n", ""),
+        "account/calls.bpf.h", "\t\tprocess_count_loss(process, LOSS_threads_dropped);\n\t\tif (pointer", "\t\tif (pointer"),
     # children
     "fork: children of all processes are followed": (
         "process.bpf.c", "parent && parent->follows", "parent"),
@@ -150,7 +150,7 @@ MUTANTS_LIFE = {
     "fork: a child without accounting is not counted": (
         "process.bpf.c", "\t\tprocess_count_loss(process, LOSS_processes_dropped);\n", "\t\t;\n"),
     "fork: children's children are not followed": (
-        "process.bpf.c", "\tprocess->follows = 1;\n", ""),
+        "process.bpf.c", "\tprocess->follows = 1;\n\tprocess->parent", "\tprocess->parent"),
     "fork: inherited blocks are unknown": (
         "process.bpf.c", "\tprocess->is_forked = !shares_memory;\n", ""),
     "fork: inherited after an exec": (

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """The rows of mutants.py about CPython: name: (file, old text, new text)."""
 
-MUTANTS_PYTHON = {
+MUTANTS = {
     "python: a call by pointer counts at the jump": (
         "python/python_calls.bpf.h", "(!python_calls[row].asks_zf || ctx->flags & FLAG_ZF)", "true"),
     "python: calloc does not multiply": (

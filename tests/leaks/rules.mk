@@ -4,7 +4,7 @@
 
 LEAKS_ENV := ALLOCSNAP=$(abspath $(BIN)) MAKE_RECORDING=$(abspath $(OUT)/leaks/make_recording)
 
-.PHONY: test-leaks bench-leaks test-leak-mutants
+.PHONY: test-leaks bench-leaks
 
 test-leaks: $(BIN) $(OUT)/leaks/make_recording	## leaks of simulated recordings, beside the rule in Python
 	$(Q)$(LEAKS_ENV) tests/leaks/run.py $(LEAKS_ARGS)
@@ -14,14 +14,3 @@ bench-leaks: $(BIN) $(OUT)/leaks/make_recording	## how often leaks are found and
 
 $(OUT)/leaks/make_recording: $(OUT)/tests/leaks/make_recording.o $(LIB)
 	$(call link,$^ $(API_LIBS))
-
-# ---- broken rules ----
-
-LEAKS_MUTANT_OBJ := $(call obj,$(addprefix tests/unit/engine/,leak_rule.c leak_recordings.c))
-
-test-leak-mutants: export LEAKS_CC := $(CC)
-test-leak-mutants: export LEAKS_CFLAGS := $(ALL_CFLAGS)
-test-leak-mutants: export LEAKS_OBJ := $(LEAKS_MUTANT_OBJ) $(LIB)
-test-leak-mutants: export LEAKS_LIBS := $(API_LIBS) -lcriterion
-test-leak-mutants: $(LEAKS_MUTANT_OBJ) $(LIB)	## break the rule for leaks on purpose: its tests must notice
-	$(Q)tests/leaks/mutants.py $(MUTANT_ARGS)

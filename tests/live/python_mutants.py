@@ -1,22 +1,5 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Deliberate mistakes in how CPython is recorded. At least two tests must notice each: unit tests of CPython's facts and
-of the kernel side, then live tests that compare with tracemalloc. As root; builds in a copy of the tree.
-
-    python_mutants.py OUT [NAME…]   the folder of what was built; only mutants whose names contain one of these
-"""
-import os
-import pathlib
-import re
-import shutil
-import subprocess
-import sys
-import tempfile
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-WANTED = 2
-LIVE = ("blocks_are_exactly", "blocks_are_those_of_its_own", "blocks_are_those_of_a_tracemalloc", "blocks_behind")
-FAILED = re.compile(r"^(?:\[FAIL\] (\S+): |(?:FAIL|LAW) (\w+))", re.MULTILINE)
+"""Mistakes in how CPython is recorded: two tests must notice each (tests/mutants)."""
 
 # name: (file, old text, new text)
 MUTANTS = {
@@ -39,47 +22,3 @@ MUTANTS = {
     "debug hooks ask for no more": (
         "bpf/python/python_calls.bpf.h", "__u64 bytes = size + python->hook_bytes, address;", "__u64 bytes = size, address;"),
 }
-
-
-def failed_tests(folder, argv, **environment):
-    """The names of the tests that fail."""
-    done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False, timeout=2400,
-                          env=dict(os.environ, **environment))
-    return {name for pair in FAILED.findall(done.stdout + done.stderr) for name in pair if name}
-
-
-def noticed(folder, out):
-    """The names of tests that notice: of all unit tests, and if these are not enough, of the live ones."""
-    make = subprocess.run(["make", "-j2", "allocsnap", f"{out}/unit", f"{out}/unit-bpf"], cwd=folder,
-                          capture_output=True, text=True, check=False)
-    if make.returncode:
-        sys.exit(f"a mutant does not compile: {make.stderr[-500:]}")
-    found = failed_tests(folder, [f"{out}/unit", "--filter", "python_*/*"])
-    found |= failed_tests(folder, [f"{out}/unit-bpf", "--filter", "python*/*"], FAKE_SESSION="1")
-    if len(found) < WANTED:
-        found |= failed_tests(folder, ["tests/live/run.py", *LIVE], ALLOCSNAP=f"{folder}/allocsnap",
-                              WORKLOADS=f"{ROOT}/{out}/workloads")
-    return found
-
-
-def main():
-    out, names = os.path.relpath(sys.argv[1], ROOT), sys.argv[2:]
-    failed, chosen = 0, [name for name in MUTANTS if not names or any(word in name for word in names)]
-    with tempfile.TemporaryDirectory() as folder:
-        shutil.copytree(ROOT, f"{folder}/tree", symlinks=True, ignore=shutil.ignore_patterns(".git", "workloads", "pythons"))
-        shutil.copytree(ROOT / "tests/workloads", f"{folder}/tree/tests/workloads", symlinks=True)
-        for name in chosen:
-            file, old, new = MUTANTS[name]
-            path = pathlib.Path(folder, "tree", file)
-            text = path.read_text(encoding="utf-8")
-            path.write_text(text.replace(old, new, 1), encoding="utf-8")
-            by = sorted(noticed(f"{folder}/tree", out)) if old in text else []
-            path.write_text(text, encoding="utf-8")
-            failed += len(by) < WANTED
-            print(f"{'ok' if len(by) >= WANTED else 'mutant'}: {name}: noticed by {len(by)}: {' '.join(by[:6])}", flush=True)
-    print(f"python-mutants: {len(chosen) - failed} passed, {failed} failed")
-    return 1 if failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

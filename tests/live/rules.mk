@@ -22,10 +22,7 @@ $(OUT)/workloads/truth_musl: tests/workloads/truth.c $(wildcard tests/workloads/
 
 test-live workloads: $(OUT)/workloads/truth_musl $(SAMPLERS)
 
-.PHONY: test-truth python-mutants
-
-python-mutants: $(BIN) $(OUT)/unit $(OUT)/unit-bpf workloads	## mistakes in how CPython is recorded: two tests must notice each (as root)
-	$(Q)tests/live/python_mutants.py $(OUT) $(MUTANT_ARGS)
+.PHONY: test-truth
 
 TRUTH_RECORDINGS ?= 2000
 

@@ -10,17 +10,10 @@ ORACLE_ENV  := ALLOCSNAP=$(abspath $(BIN)) ORACLE=$(abspath $(ORACLE))
 # The Python must be the one whose tracemalloc the engine follows.
 PYTHON      ?= /usr/bin/python3
 
-.PHONY: test-oracle test-mutants
+.PHONY: test-oracle
 
 test-oracle: $(BIN) $(ORACLE)	## compare with Python's tracemalloc
 	$(Q)$(ORACLE_ENV) $(PYTHON) tests/oracle/run.py $(ORACLE_ARGS)
-
-test-mutants: export ORACLE_CC := $(CC)
-test-mutants: export ORACLE_CFLAGS := $(ALL_CFLAGS)
-test-mutants: export ORACLE_OBJ := $(ORACLE_OBJ)
-test-mutants: export ORACLE_LIBS := $(ORACLE_LIBS)
-test-mutants: $(ORACLE)		## break the engine on purpose: the comparison must notice
-	$(Q)$(ORACLE_ENV) $(PYTHON) tests/oracle/mutants.py $(MUTANT_ARGS)
 
 $(OUT)/tests/oracle/main.o: src/main.c VERSION
 	$(call msg,CC,$@)

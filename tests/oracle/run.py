@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Random snapshots through CPython's tracemalloc and through allocsnap, compared row by row.
 
-    run.py [--seeds 1-200] [--keep-going]
+    run.py [--seeds 1-200] [--until-failure]
 
 A failure prints its seed, and a small snapshot and command that show it. Environment: ALLOCSNAP,
 the program; ORACLE, the server made of tests/oracle/serve.c.
@@ -146,7 +146,7 @@ def explanation(question, bench):
     return f"{difference(small, bench)}\n{reproducer(small)}\n"
 
 
-def run_seed(seed, bench, real, source, score):
+def run_seed(seed, bench, real, source, score, until_failure=False):
     """real: where some questions also go, or None."""
     rng = random.Random(-seed)
     for question in questions_of_seed(seed, source):
@@ -157,6 +157,8 @@ def run_seed(seed, bench, real, source, score):
             except Exception as error:  # pylint: disable=broad-except
                 score.note(what, f"cannot import: {error}", lambda q=question: reproducer(q))
         score.note(what, difference(question, bench), lambda q=question: explanation(q, bench))
+        if score.failed and until_failure:
+            return
         if real and not isinstance(question, ASKED_OF_SERVER) and rng.randrange(REAL_EVERY) == 0:
             score.note(f"{what}, as a process", difference(question, real),
                        lambda q=question: explanation(q, real))
@@ -180,6 +182,7 @@ def parse_seeds(text):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--seeds", type=parse_seeds, default=parse_seeds("1-205"))
+    parser.add_argument("--until-failure", action="store_true", help="questions of seeds to the server, and none after one that fails")
     options = parser.parse_args()
     folder, begun, score = memory_folder(), time.monotonic(), Score()
     server = Server()
@@ -187,10 +190,15 @@ def main():
         bench, real = Bench(server, folder), Bench(Program(), folder)
         real.number = bench.number
         source = sources.make(os.path.join(folder, "source"))
-        cpython_cases.run(bench, score)
-        dumps.run(bench, score)
+        if options.until_failure:
+            real = None
+        else:
+            cpython_cases.run(bench, score)
+            dumps.run(bench, score)
         for seed in options.seeds:
-            run_seed(seed, bench, real, source, score)
+            run_seed(seed, bench, real, source, score, options.until_failure)
+            if score.failed and options.until_failure:
+                break
     finally:
         server.close()
         shutil.rmtree(folder, ignore_errors=True)

@@ -43,13 +43,3 @@ $(UNWIND)/in_bpf.o: tests/unwind/in_bpf.bpf.c $(wildcard include/unwind_*.h)
 	$(call msg,CLANG,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CLANG) $(BPF_CFLAGS) -c $< -o $@
-
-.PHONY: mutants-unwind
-
-mutants-unwind: export UNWIND_CC := $(CC)
-mutants-unwind: export UNWIND_CFLAGS := $(ALL_CFLAGS)
-mutants-unwind: export UNWIND_LIB := $(LIB)
-mutants-unwind: $(LIB)
-	$(Q)tests/unwind/mutants.py $(MUTANT_ARGS)
-
-mutants: mutants-unwind

@@ -2,14 +2,10 @@
 /* Tables: pages, the order of functions, and tables of real objects. */
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "collect/unwind/unwind_tables.h"
-#include "skip.h"
 #include "unwind_fixture.h"
 
 static struct image image;
@@ -160,36 +156,4 @@ Test(unwind_pages, hold_the_rules_of_our_own_program)
 	cr_expect(!memcmp(&first, &SP_PLUS(8), sizeof(first)));
 	cr_expect_eq(unwind_table__vaddr(table, UINT64_MAX, &vaddr), -ENOENT);
 	cr_expect_eq(unwind_table__vaddr(table, 0, &vaddr), -ENOENT, "the header is no code");
-}
-
-static bool find_vdso(uintptr_t *ret_start, uintptr_t *ret_end)
-{
-	FILE *maps = fopen("/proc/self/maps", "re");
-	bool is_found = false;
-	char line[512];
-
-	while (maps && !is_found && fgets(line, sizeof(line), maps))
-		is_found = strstr(line, "[vdso]") &&
-			   sscanf(line, "%" SCNxPTR "-%" SCNxPTR, ret_start, ret_end) == 2;
-	if (maps)
-		fclose(maps);
-	return is_found;
-}
-
-/* Our own vDSO is used; a size that differs is refused. */
-Test(unwind_pages, of_the_vdso_are_read_from_our_own_process)
-{
-	struct reason why = { "" };
-	uintptr_t start, end;
-
-	if (!find_vdso(&start, &end))
-		skip_because("this kernel gives us no vDSO");
-	cr_assert_eq(own_vdso(end - start), (const void *)start);
-	cr_expect_null(own_vdso(end - start + 4096));
-	cr_expect_null(own_vdso(end - start - 4096));
-	cr_expect_null(own_vdso(0));
-	cr_assert_eq(unwind_table__from_memory(own_vdso(end - start), end - start, &table, &why), 0,
-		     "%s", why.text);
-	cr_expect(unwind_table__is_sound(table));
-	cr_expect_geq(table->fde_nr, 3);
 }

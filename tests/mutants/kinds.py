@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""The kinds of mutants: where their tables are, what is built for one, and what is run until a test notices.
+
+A row of a table is "name: (file, old text, new text)", or "name: (file, (old text, new text)…)" for several places. Rows
+of rooms have a fourth word: the suite and the test that must notice. The suite is a part of the check, too.
+"""
+import runpy
+import sys
+from dataclasses import dataclass
+
+OUT = ".output"
+
+
+@dataclass
+class Mutant:
+    name: str
+    file: str
+    edits: list
+    suite: str = ""
+    noticed_by: str = "*"
+
+
+def mutant_of(name, row, folder):
+    file, *rest = row
+    if isinstance(rest[0], tuple):
+        return Mutant(name, folder + file, rest)
+    old, new, *noticed = rest
+    return Mutant(name, folder + file, [(old, new)], *(noticed[0].split(" ", 1) if noticed else ()))
+
+
+class Kind:
+    """Its tables lie below tests/; the files in them, below folder. So many tests must notice each mutant."""
+
+    folder, wanted = "", 1
+
+    def mutants(self, root):
+        for table in self.tables:
+            sys.path.insert(0, str((root / "tests" / table).parent))
+            for name, row in runpy.run_path(str(root / "tests" / table))["MUTANTS"].items():
+                yield mutant_of(name, row, self.folder)
+
+
+def criterion(program, *arguments, **environment):
+    return [f"{OUT}/{program}", "--verbose=1", "--fail-fast", *arguments], environment
+
+
+class Books(Kind):
+    """The rules of the accounting: its BPF code, compiled natively, in three modes; first in few orders of events."""
+
+    name, folder = "books", "bpf/"
+    tables = "fake_bpf/mutants.py", "fake_bpf/mutants_life.py", "fake_bpf/mutants_python.py"
+
+    def targets(self, _):
+        return [f"{OUT}/unit-bpf"]
+
+    def commands(self, _):
+        modes = {"FAKE_UPROBES": "1"}, {"FAKE_SESSION": "1"}, {"FAKE_RET": "1"}
+        for mode in modes:
+            yield criterion("unit-bpf", "--filter", "!(estimates/*)", ORDERS="100", **mode)
+        for mode in modes:
+            yield criterion("unit-bpf", **mode)
+
+
+class Oracle(Kind):
+    """The engine, beside CPython's tracemalloc."""
+
+    name, tables = "oracle", ("oracle/mutants.py",)
+
+    def targets(self, _):
+        return [f"{OUT}/oracle-serve"]
+
+    def commands(self, _):
+        yield (["/usr/bin/python3", "tests/oracle/run.py", "--until-failure", "--seeds", "301-324"],
+               {"ORACLE": f"{OUT}/oracle-serve", "ALLOCSNAP": "allocsnap"})
+
+
+class Units(Kind):
+    """A library's rules, beside the unit tests that belong to them."""
+
+    def __init__(self, name):
+        self.name, self.tables = name, (f"{name}/mutants.py",)
+
+    def targets(self, _):
+        return [f"{OUT}/mutants/{self.name}"]
+
+    def commands(self, _):
+        yield criterion(f"mutants/{self.name}")
+
+
+class Python(Kind):
+    """How CPython is recorded: two tests must notice, of its facts, of the kernel side, or live ones beside tracemalloc."""
+
+    name, tables, wanted = "python", ("live/python_mutants.py",), 2
+    live = "blocks_are_exactly blocks_are_those_of_its_own blocks_are_those_of_a_tracemalloc blocks_behind"
+
+    def targets(self, _):
+        return ["allocsnap", f"{OUT}/unit", f"{OUT}/unit-bpf"]
+
+    def commands(self, _):
+        yield [f"{OUT}/unit", "--verbose=1", "--filter", "python_*/*"], {}
+        yield [f"{OUT}/unit-bpf", "--verbose=1", "--filter", "python*/*"], {"FAKE_SESSION": "1"}
+        yield ["make", "test-live", f"LIVE_ARGS={self.live}"], {}
+
+
+class Rooms(Kind):
+    """A mistake in each room of the source, which the check must notice."""
+
+    name, tables = "rooms", ("mutants/rooms.py",)
+
+    def targets(self, mutant):
+        return [f"{OUT}/{mutant.suite}" if mutant.suite in ("unit", "unit-bpf") else f"test-{mutant.suite}"]
+
+    def commands(self, mutant):
+        if mutant.suite in ("unit", "unit-bpf"):
+            yield [f"{OUT}/{mutant.suite}", "--verbose=1", "--filter", mutant.noticed_by], {"ORDERS": "100"}
+        else:
+            yield ["make", f"test-{mutant.suite}", f"{mutant.suite.upper()}_ARGS={mutant.noticed_by}"], {}
+
+
+KINDS = {kind.name: kind for kind in (Books(), Oracle(), Units("unwind"), Units("leaks"), Python(), Rooms())}
