@@ -7,7 +7,7 @@ bindir  ?= $(prefix)/bin
 libdir  ?= $(prefix)/lib
 includedir ?= $(prefix)/include
 # CCACHE=1: objects that were compiled before, in any folder, come from ccache.
-CC      := $(if $(CCACHE),CCACHE_NOHASHDIR=1 CCACHE_BASEDIR=$(CURDIR) ccache )$(CROSS_COMPILE)gcc
+CC      := $(if $(CCACHE),ccache )$(CROSS_COMPILE)gcc
 AR      := $(CROSS_COMPILE)ar
 LD      := $(CROSS_COMPILE)ld
 OBJCOPY := $(CROSS_COMPILE)objcopy
@@ -21,6 +21,11 @@ ifneq ($(ARCH),x86)
   ifneq ($(filter-out help clean,$(or $(MAKECMDGOALS),all)),)
     $(error allocsnap is for x86-64 only, and this is $(ARCH))
   endif
+endif
+
+ifneq ($(CCACHE),)
+  export CCACHE_NOHASHDIR := 1
+  export CCACHE_BASEDIR := $(CURDIR)
 endif
 
 comma   := ,
@@ -80,21 +85,26 @@ define link
 endef
 
 FORCE:
-.PHONY: FORCE all check check-long demo arrows prose sizes man completion install clean help
+.PHONY: FORCE all check check-long check-touched demo arrows prose sizes man completion install clean help
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := all
 
 all: $(BIN) $(SAMPLERS) arrows	## build ./allocsnap
 
-check:			## install what is missing, build, run the tests of a quarter of an hour (as root)
-	$(Q)scripts/install-deps.sh build test fleet
+check:			## install what is missing, build, run the gate: 12 minutes on two slow cores (as root)
+	$(Q)scripts/install-deps.sh build test
 	$(Q)$(MAKE) -j$$(nproc) all prose sizes
-	$(Q)tests/run.sh check
+	$(Q)tests/run.py check
 
-check-long:		## the same, and all that takes longer (as root)
+check-long:		## everything at full size, in hours; PARTS="san live" chooses, tests/parts lists them (as root)
 	$(Q)scripts/install-deps.sh build test fleet answers formats kernels
 	$(Q)$(MAKE) -j$$(nproc) all prose sizes
-	$(Q)tests/run.sh check-long
+	$(Q)tests/run.py long $(PARTS)
+
+check-touched:		## the parts of check-long that the commits since BASE touch (as root)
+	$(Q)scripts/install-deps.sh build test fleet answers formats kernels
+	$(Q)$(MAKE) -j$$(nproc) all prose sizes
+	$(Q)BASE=$(BASE) tests/run.py touched
 
 demo:			## install what is missing, then record a live sqlite3 and find a C++ leak (as root)
 	$(Q)scripts/install-deps.sh build demo

@@ -41,15 +41,11 @@ bench-first-stack: $(BENCH)/first_stack	## how long new code has no complete tra
 $(OUT)/bench/first_stack.o: ALL_CFLAGS += -I$(dir $(SKEL)) -fomit-frame-pointer
 $(OUT)/bench/first_stack.o: | $(SKEL)
 $(BENCH)/first_stack: $(OUT)/bench/first_stack.o $(COLLECT) $(LIB)
-	$(call msg,LINK,$@)
-	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) $^ $(COLLECT_LIBS) $(LIB_LIBS) -ldl -o $@
+	$(call link,$^ $(COLLECT_LIBS) $(LIB_LIBS) -ldl)
 
 $(OUT)/bench/capacity.o: ALL_CFLAGS += -fomit-frame-pointer
 $(BENCH)/capacity: $(OUT)/bench/capacity.o $(COLLECT) $(LIB)
-	$(call msg,LINK,$@)
-	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) $^ $(COLLECT_LIBS) $(LIB_LIBS) -o $@
+	$(call link,$^ $(COLLECT_LIBS) $(LIB_LIBS))
 
 bench-walk: $(addprefix $(BENCH)/,walk walk_target walk_target_fp)	## what a traceback costs (as root)
 	$(Q)$(BENCH)/walk $(BENCH)/walk_target $(BENCH)/walk_target_fp
@@ -61,9 +57,7 @@ $(BENCH_MADE)/made: $(BENCH)/make_traces
 	$(Q)touch $@
 
 $(BENCH)/%: $(OUT)/bench/%.o $(LIB)
-	$(call msg,LINK,$@)
-	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) $^ $(API_LIBS) $(if $(filter %/unwind,$@),-lelf) -o $@
+	$(call link,$^ $(API_LIBS) $(if $(filter %/unwind,$@),-lelf))
 
 # ---- a traceback in the kernel ----
 
@@ -81,8 +75,7 @@ $(addsuffix .skel.h,$(BENCH_BPF)): %.skel.h: %.bpf.o
 $(OUT)/bench/walk.o: ALL_CFLAGS += -I$(dir $(SKEL)) -I$(BENCH)
 $(OUT)/bench/walk.o: | $(SKEL) $(BENCH)/walk.skel.h
 $(BENCH)/walk: $(OUT)/bench/walk.o $(COLLECT) $(LIB)
-	$(call msg,LINK,$@)
-	$(Q)$(CC) $(ALL_CFLAGS) $^ $(COLLECT_LIBS) $(LIB_LIBS) -o $@
+	$(call link,$^ $(COLLECT_LIBS) $(LIB_LIBS))
 
 # ---- what recording costs, beside others ----
 
@@ -105,8 +98,7 @@ bench-programs: $(BIN) $(SAMPLER) bench-peers	## how much slower real programs a
 $(OUT)/bench/floor.o: ALL_CFLAGS += -I$(BENCH)
 $(OUT)/bench/floor.o: | $(BENCH)/floor.skel.h
 $(BENCH)/floor: $(OUT)/bench/floor.o $(COLLECT) $(LIB)
-	$(call msg,LINK,$@)
-	$(Q)$(CC) $(ALL_CFLAGS) $^ $(COLLECT_LIBS) $(LIB_LIBS) -o $@
+	$(call link,$^ $(COLLECT_LIBS) $(LIB_LIBS))
 
 bench-budget: $(BIN) workloads	## what a budget allows and costs, and whether sums stay true (as root)
 	$(Q)$(PYTHON) bench/budget.py $(abspath $(BIN)) $(abspath $(OUT)/workloads)
@@ -117,8 +109,7 @@ bench-consumers: $(BENCH)/consumers	## what a hit costs where many processes hav
 $(OUT)/bench/consumers.o: ALL_CFLAGS += -I$(BENCH)
 $(OUT)/bench/consumers.o: | $(BENCH)/floor.skel.h
 $(BENCH)/consumers: $(OUT)/bench/consumers.o $(COLLECT) $(LIB)
-	$(call msg,LINK,$@)
-	$(Q)$(CC) $(ALL_CFLAGS) $^ $(COLLECT_LIBS) $(LIB_LIBS) -o $@
+	$(call link,$^ $(COLLECT_LIBS) $(LIB_LIBS))
 
 $(BENCH)/cost_target:    COST_FP := -fomit-frame-pointer
 $(BENCH)/cost_target_fp: COST_FP := -fno-omit-frame-pointer

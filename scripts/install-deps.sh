@@ -5,8 +5,8 @@
 #	build	what make needs; so it is without an argument
 #	demo	what make demo records, beside
 #	test	what make check needs, beside
-#	answers	programs that make test-answers records; a missing one does not stop the others
-#	formats	tools that make test-formats judges files with; a missing one does not stop the others
+#	answers	programs that make test-answers records, beside those of test; a missing one does not stop the others
+#	formats	tools that make test-formats judges files with, beside those of test; a missing one does not stop the others
 #	fleet	the server that make test-fleet also asks; without it that is a skipped test
 #	kernels	what make test-kernels boots older kernels with; without it that is a skipped test
 #	bench	what only the benchmarks compare with; a missing one does not stop the others
@@ -28,12 +28,13 @@ test_packages='
 	mount util-linux btrfs-progs systemd python3-prometheus-client
 	chromium chromium-driver python3-selenium esbuild tmux
 	bash-completion zsh man-db mandoc less
+	nodejs openssl procps
 '
 answers_packages='
-	nginx-light apache2-utils postgresql nodejs default-jdk-headless>openjdk-[0-9]+-jdk-headless golang-go rustc
+	nginx-light apache2-utils postgresql default-jdk-headless>openjdk-[0-9]+-jdk-headless golang-go rustc
 	python3-flask python3-numpy python3-pandas mercurial ansible-core
 '
-formats_packages='golang-go google-perftools valgrind chromium chromium-driver python3-selenium npm openssl'
+formats_packages='golang-go google-perftools valgrind chromium chromium-driver python3-selenium npm'
 fleet_packages='clickhouse-server clickhouse-client clickhouse-common curl'
 kernels_packages='qemu-system-x86 seabios'
 bench_packages='heaptrack bpftrace bpfcc-tools'

@@ -1,30 +1,37 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # How the tests are built and run; part of the Makefile.
 
-UNIT_SRC    := $(wildcard tests/unit/*.c tests/unit/*/*.c)
+UNIT_ROOMS  := $(wildcard tests/unit/*/*.c)
+UNIT_SRC    := $(wildcard tests/unit/*.c) $(if $(ROOMS),$(call in_rooms,$(UNIT_ROOMS)),$(UNIT_ROOMS))
 FAKE_SRC    := $(wildcard tests/fake_bpf/*.c) tests/unit/leaks.c src/collect/build/sample_weight.c
 WORKLOADS   := $(patsubst tests/workloads/%.c,$(OUT)/workloads/%,$(wildcard tests/workloads/*.c)) \
 	       $(patsubst tests/workloads/%.cc,$(OUT)/workloads/%,$(wildcard tests/workloads/*.cc))
 
-.PHONY: test test-unit test-golden test-live golden-update workloads test-programs
+.PHONY: test test-unit test-golden test-live golden-update workloads test-programs test-san t
 
-test:			## a tier of some three minutes: one mode of each, a few live tests (the rest of them as root)
-	$(Q)tests/run.sh test
+test:			## after each change, in two minutes: most suites that compute, a few live tests (as root)
+	$(Q)tests/run.py test
 
 # All modes: names also by the parser in its sandbox; the BPF programs as native code for uprobe sessions, for uprobes
 # and return probes, and for probes on `ret`. One mode: names in this process, uprobes and return probes. PARSER_ROUNDS=n:
-# so many damaged files for the parser, where each costs two processes. The rest: what one mode of a sanitized build
-# leaves out, which are the other modes and the tests that limit memory, since a sanitizer needs more.
-UNIT_MODES  ?= all
-UNIT_ENV    := $(if $(filter-out rest,$(UNIT_MODES)),FAKE_UPROBES=1) $(if $(filter-out one,$(UNIT_MODES)),FAKE_SESSION=1 FAKE_RET=1)
-UNIT_PLAIN  := $(if $(filter rest,$(UNIT_MODES)),--filter '@(snapshot_zstd/reports_a_lack_of_memory|fleet_bounds/limit_the_memory_*)')
+# so many damaged files for the parser, where each costs two processes.
+UNIT_MODES   ?= all
+UNIT_ENV     := FAKE_UPROBES=1 $(if $(filter all,$(UNIT_MODES)),FAKE_SESSION=1 FAKE_RET=1)
+UNIT_PROGRAM := $(if $(if $(ROOMS),$(call in_rooms,$(UNIT_ROOMS)),all),$(OUT)/unit)
 
-test-unit: $(OUT)/unit $(OUT)/unit-bpf
+test-unit: $(UNIT_PROGRAM) $(OUT)/unit-bpf
 	$(Q)tests/mutants/run.py --texts
-	$(Q)tests/criterion.sh $(OUT)/unit $(UNIT_PLAIN) $(UNIT_ARGS)
-	$(if $(filter-out one,$(UNIT_MODES)),$(Q)SYMBOLS_PARSER=1 $(if $(PARSER_ROUNDS),SYMBOLS_DAMAGE_ROUNDS=$(PARSER_ROUNDS)) \
-		tests/criterion.sh $(OUT)/unit --filter 'symbols_*/*' $(UNIT_ARGS))
+	$(if $(UNIT_PROGRAM),$(Q)tests/criterion.sh $(UNIT_PROGRAM) $(UNIT_ARGS))
+	$(if $(filter all,$(UNIT_MODES)),$(Q)SYMBOLS_PARSER=1 $(if $(PARSER_ROUNDS),SYMBOLS_DAMAGE_ROUNDS=$(PARSER_ROUNDS)) \
+		tests/criterion.sh $(UNIT_PROGRAM) --filter 'symbols_*/*' $(UNIT_ARGS))
 	$(Q)for mode in $(UNIT_ENV); do env $$mode tests/criterion.sh $(OUT)/unit-bpf $(UNIT_ARGS) || exit 1; done
+
+test-san:		## unit tests with sanitizers: of the BPF code, or of SAN_ROOMS="src/elf tests/unit/elf"
+	$(Q)ORDERS=$(or $(ORDERS),300) $(MAKE) SAN=1 SAN_ROOMS="$(or $(SAN_ROOMS),tests/fake_bpf)" UNIT_MODES=one \
+		UNIT_ARGS="--filter '!(estimates/*)'" test-unit
+
+t:			## build and run the tests with T in their names: make t T=leak
+	$(Q)tests/run.py name $(T)
 
 test-golden: $(BIN) $(OUT)/golden-snapshots
 	$(Q)ALLOCSNAP=$(abspath $(BIN)) SNAPSHOTS=$(abspath $(OUT)/golden-snapshots.d) tests/golden/run.py $(GOLDEN_ARGS)
@@ -37,29 +44,28 @@ test-live: $(BIN) workloads	## attach to real programs (as root)
 
 workloads: $(WORKLOADS)
 
-# Programs and files of several suites (run.sh).
+# Programs and files of several suites: they are there before the suites begin (run.py).
 test-programs: all workloads $(OUT)/unit $(OUT)/unit-bpf $(OUT)/golden-snapshots $(OUT)/damage/repair $(INSTALL_LIBS)
 
 # ---- what is built for them ----
 
-$(OUT)/tests/unit/%.o: ALL_CFLAGS += $(addprefix -I,tests/unit $(wildcard tests/unit/*/))
-$(OUT)/tests/fake_bpf/%.o: ALL_CFLAGS += -Itests/fake_bpf -Ibpf
+# Tests are compiled without optimization, in a third of the time; the code that they test as it is in the product.
+$(OUT)/tests/unit/%.o: ALL_CFLAGS += $(addprefix -I,tests/unit $(wildcard tests/unit/*/)) -O0
+$(OUT)/tests/fake_bpf/%.o: ALL_CFLAGS += -Itests/fake_bpf -Ibpf -O0
+$(OUT)/tests/fake_bpf/bpf%.o: ALL_CFLAGS += $(if $(SAN),-O1,-O2)
 
 # This one includes the BPF skeleton.
 $(OUT)/tests/unit/collect/own_links.o: ALL_CFLAGS += -I$(dir $(SKEL))
 $(OUT)/tests/unit/collect/own_links.o: | $(SKEL)
 
 $(OUT)/unit: $(call obj,$(UNIT_SRC)) $(APP) $(COLLECT) $(LIB) | $(SAMPLERS)
-	$(call msg,LINK,$@)
-	$(Q)$(CC) $(ALL_CFLAGS) $^ $(COLLECT_LIBS) $(LIB_LIBS) -lcriterion -o $@
+	$(call link,$^ $(COLLECT_LIBS) $(LIB_LIBS) -lcriterion)
 
 $(OUT)/unit-bpf: $(call obj,$(FAKE_SRC)) $(LIB)
-	$(call msg,LINK,$@)
-	$(Q)$(CC) $(ALL_CFLAGS) $^ $(LIB_LIBS) -lcriterion -o $@
+	$(call link,$^ $(LIB_LIBS) -lcriterion)
 
 $(OUT)/golden-snapshots: $(OUT)/tests/golden/make_snapshots.o $(LIB)
-	$(call msg,LINK,$@)
-	$(Q)$(CC) $(ALL_CFLAGS) $^ $(LIB_LIBS) -o $@
+	$(call link,$^ $(LIB_LIBS))
 	$(Q)rm -rf $@.d && mkdir -p $@.d && $@ $@.d
 
 # Frame pointers, line information, no inlining: programs whose answers are known.

@@ -13,9 +13,7 @@ soak: $(BIN) $(LEDGER) $(WORKLOADS) $(OUT)/soak/survey	## record 200 processes f
 		LEDGER_FOLDER=$(abspath $(OUT)/ledger) SOAK=$(abspath $(OUT)/soak) bench/soak/run.py
 
 $(OUT)/soak/survey: $(OUT)/bench/soak/survey.o $(LIB)
-	$(call msg,LINK,$@)
-	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) $^ $(API_LIBS) -o $@
+	$(call link,$^ $(API_LIBS))
 
 # Another user attacks the recorder meanwhile: see bench/soak/attack.c.
 .PHONY: soak-hostile
