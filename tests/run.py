@@ -10,8 +10,7 @@
     run.py name NAME        unit tests and golden cases with NAME in their names; for test_NAME those of all suites
 
 The last line is "allocsnap: N passed, M failed, K skipped (S s)". A suite that did not run, or that failed without
-saying which test, is a failed test. Each suite has a folder for temporary files (TMPDIR) and a hundred ports
-(TEST_PORTS, the first one) of its own.
+saying which test, is a failed test. Each suite has a folder for temporary files (TMPDIR) of its own.
 
 In the gate, up to three failed tests of suites that record real programs get a second try, alone at the end. A test that
 passes then counts as passed, and as a chance: tests/chance.tsv gets a row, and fails the gate when it grows. A broken
@@ -36,7 +35,6 @@ from harness import chances, summary, touched
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SUITE_SECONDS = 3600  # guards against hanging only
 TRIED_AGAIN = ("live", "inject", "sampler", "unwind", "terminal", "page", "fleet")
-FIRST_PORT = 20000    # below those that the kernel gives to connections
 MAKE = ["make", f"-j{os.cpu_count()}"]
 
 Suite = collections.namedtuple("Suite", "name args nice")
@@ -80,7 +78,6 @@ class Runner:
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
         self.results = []
-        self.ports = FIRST_PORT
         self.running = set()
         self.lock = threading.Lock()
 
@@ -89,9 +86,7 @@ class Runner:
         own = self.folder / name
         own.mkdir()
         own.chmod(0o1777)
-        with self.lock:
-            ports, self.ports = self.ports, self.ports + 100
-        return os.environ | {"TMPDIR": str(own), "TEST_PORTS": str(ports), "PATH": "/usr/bin:" + os.environ["PATH"]}
+        return os.environ | {"TMPDIR": str(own), "PATH": "/usr/bin:" + os.environ["PATH"]}
 
     def start(self, suite, make, log):
         process = subprocess.Popen([*make, *shlex.split(suite.args)], cwd=ROOT, env=self.environment(suite.name),
@@ -157,8 +152,10 @@ class Runner:
             os.killpg(pid, signal.SIGTERM)
 
 
-def build(*targets):
-    if subprocess.run([*MAKE, *targets], cwd=ROOT, check=False).returncode:
+def build(suites):
+    """All that these suites need, before they begin: no two of them build the same file at a time."""
+    targets = {shlex.split(suite.args)[0] for suite in suites} - {"SAN=1", "test-san"}
+    if subprocess.run([*MAKE, "BUILD_ONLY=1", *sorted(targets)], cwd=ROOT, check=False).returncode:
         sys.exit("allocsnap: it does not build")
 
 
@@ -187,7 +184,7 @@ def run_gate(runner):
     base = touched.base()
     paths = touched.changed_since(base) if base else []
     rooms = touched.sanitized_rooms(paths)
-    build("test-programs")
+    build(RECORDS + COMPUTES)
     computes = [suite._replace(args=f"{suite.args} SAN_ROOMS='{' '.join(rooms)}'") if suite.name == "san" else suite
                 for suite in COMPUTES]
     runner.run_lanes(RECORDS, computes)
@@ -204,7 +201,6 @@ def run_parts(runner, parts):
     if unknown:
         sys.exit(f"allocsnap: {unknown[0]} is no part: {' '.join(table)}")
     os.environ["CHECK_FULL"] = "1"
-    build("test-programs")
     for part in parts or table:
         for name, args in table[part]:
             runner.run(Suite(name, args, 0), make=MAKE)
@@ -260,7 +256,7 @@ def main():
             if tier == "check":
                 faults = run_gate(runner)
             elif tier == "test":
-                build("test-programs")
+                build(TEST[0] + TEST[1])
                 runner.run_lanes(*TEST)
                 summary.show(runner.results)
             elif tier == "long":

@@ -52,9 +52,16 @@ def parts():
 
 
 def parts_of(paths):
-    """In the order of the table of parts."""
-    wanted = {part for prefix, *named in rows("areas") for part in named if any(path.startswith(prefix) for path in paths)}
-    return [part for part in parts() if part in wanted]
+    """In the order of the table of parts. A path that has no row touches all."""
+    table, areas = parts(), list(rows("areas"))
+    wanted = set()
+    for path in paths:
+        found = [named for prefix, *named in areas if path.startswith(prefix)]
+        wanted.update(*(found or [table]))
+    wanted.discard("-")
+    if wanted - set(table):
+        raise SystemExit(f"allocsnap: tests/areas names {min(wanted - set(table))}, which is no part")
+    return [part for part in table if part in wanted]
 
 
 def sanitized_rooms(paths):
