@@ -11,10 +11,10 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from oracle import Oracle  # pylint: disable=wrong-import-position,wrong-import-order
-from harness import ALLOCSNAP, check_equal  # pylint: disable=wrong-import-position,wrong-import-order
+from harness import ALLOCSNAP, check_equal, runs_core  # pylint: disable=wrong-import-position,wrong-import-order
 
 FLEET_DATA = os.environ.get("FLEET_DATA", ".output/fleet-data")
-FLEET_HOSTS = int(os.environ.get("FLEET_HOSTS", "500"))
+FLEET_HOSTS = int(os.environ.get("FLEET_HOSTS", "10" if runs_core() else "500"))
 IS_LONG = FLEET_HOSTS > 50
 
 

@@ -5,7 +5,7 @@ tests/harness/suite.py describes the arguments.
 
 Environment: ALLOCSNAP, the binary; FLEET_DATA, the compiled scripts/fleet-data; REPAIR, tests/damage/repair.c;
 GOLDEN_SNAPSHOTS, tests/golden/make_snapshots.c;
-FLEET_HOSTS, on how many hosts the large fleet is (500: ten million rows).
+FLEET_HOSTS, on how many hosts the large fleet is (500: ten million rows; with --core 10).
 """
 import contextlib
 import os

@@ -7,7 +7,7 @@ import time
 from chdb import Chdb
 from clickhouse import shared_cluster
 from fleet import IS_LONG, Fleet
-from harness import Skip, check, check_equal
+from harness import Skip, check, check_equal, core
 
 KEPT = "host!=web-*"
 
@@ -17,6 +17,7 @@ def count(fleet, table):
         return db.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
 
 
+@core
 def test_what_is_forgotten_is_in_no_answer(_large):
     with contextlib.closing(Fleet("forget", "--hosts", 6, "--sites", 20, "--tracebacks", 1200, "--frames", 600)) as fleet:
         fleet.index()
