@@ -11,11 +11,11 @@ import os
 from .bench import NEVER, WORKLOADS, Bench
 from .checks import (PATH, PATIENCE, Failure, Law, Skip, check, check_equal, check_sanitizer, check_status, tool,
                      wait_for)
-from .kernel import (bpf_ids, bpf_ids_in_kernel, changed_code, executable_mappings, fdinfo, kill_and_check,
-                     private_mounts, uprobe_events)
+from .kernel import (bpf_ids, bpf_ids_in_kernel, changed_code, check_unchanged, executable_mappings, fdinfo,
+                     kill_and_check, private_mounts, uprobe_events)
 from .processes import (ALLOCSNAP, OURS, Process, Recording, Workload, children_of, folder_of_run, is_running,
                         keeper_of, pending_signals, reader_of, signal_masks, snapshots_below)
-from .suite import alone, core, long, must_be_alone, runs_core, smoke
+from .suite import alone, core, must_be_alone, runs_core, smoke
 
 # The suite passes in all modes; the environment chooses, as for allocsnap itself.
 BY_FRAME_POINTERS = os.environ.get("ALLOCSNAP_UNWIND") == "fp"
@@ -26,6 +26,13 @@ NO_SESSIONS = NO_RETURNS or NO_LINKS or "ALLOCSNAP_NO_UPROBE_SESSION" in os.envi
 # kernels before 6.6 lack; and return probes, which are not safe in some processes.
 MODES = (None, "ALLOCSNAP_NO_UPROBE_SESSION", "ALLOCSNAP_NO_UPROBE_MULTI",
          "ALLOCSNAP_NO_UPROBE_RETURN")
+
+
+def modes(of_core, every=MODES):
+    """Each mode that a test attaches in: one in the gate."""
+    return (of_core,) if runs_core() else every
+
+
 # Losses that concern callers only, not the totals: code without call frame information, or that ran
 # before its table was there.
 UNWINDING = {"tracebacks_" + name for name in (

@@ -6,8 +6,8 @@ import shutil
 import subprocess
 import tempfile
 
-from .checks import PATIENCE, check_sanitizer, check_status
-from .processes import ALLOCSNAP, Process, Recording, Workload, folder_of_run, snapshots_below
+from .checks import PATIENCE, Failure, Law, check_sanitizer, check_status
+from .processes import ALLOCSNAP, Process, Recording, Workload, check_neighbours, folder_of_run, snapshots_below
 
 WORKLOADS = os.environ.get("WORKLOADS", ".output/workloads")
 NEVER = "1h"  # an interval that no test waits for
@@ -54,6 +54,7 @@ class Bench:
 
     def start_raw(self, argv, **options):
         """A plain Popen, for a test that passes descriptors of its own."""
+        check_neighbours(argv)
         process = subprocess.Popen(argv, **options)
         self.raw.append(process)
         return process
@@ -73,6 +74,7 @@ class Bench:
 
     def run(self, argv, status=0, seconds=20, **options):
         """Runs to the end: (stdout, stderr). The stdout of `allocsnap run` is followed by the new snapshots' paths."""
+        check_neighbours(argv)
         folder = folder_of_run(argv)
         before = snapshots_below(folder) if folder else []
         process = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True,
@@ -84,6 +86,13 @@ class Bench:
 
     def allocsnap(self, *args, status=0):
         return self.run([ALLOCSNAP, *args], status)
+
+    def check_readable(self, path):
+        """A file has its final name only when it is complete."""
+        try:
+            self.allocsnap("show", str(path))
+        except Failure as error:
+            raise Law(str(error)) from None
 
     def json(self, *args):
         return json.loads(self.allocsnap(*args, "--json")[0])

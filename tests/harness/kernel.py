@@ -8,7 +8,7 @@ import re
 import subprocess
 import tempfile
 
-from .checks import Law, tool, wait_for
+from .checks import Law, check_equal, tool, wait_for
 from .processes import is_running, keeper_of
 from .suite import must_be_alone
 
@@ -36,6 +36,16 @@ def changed_code(pid, path=""):
             if found != original:
                 changed += sum(a != b for a, b in zip(found, original))
     return changed
+
+
+def check_unchanged(pid, what):
+    """Probes that a stranger's `record` has in every process are in this process, too; they go when it ends."""
+    def is_certain():
+        before, here, after = changed_code(pid), changed_code(os.getpid()), changed_code(pid)
+        return not before or before == after and not here
+
+    wait_for(is_certain, f"{what}: probes of every process are gone", 15, Law)
+    check_equal(changed_code(pid), 0, f"{what}: bytes of its code that differ", Law)
 
 
 def fdinfo(path):

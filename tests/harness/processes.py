@@ -11,8 +11,15 @@ import subprocess
 import time
 
 from .checks import PATIENCE, Failure, Law, check, check_equal, check_status, wait_for
+from .suite import must_be_alone
 
 ALLOCSNAP = os.environ.get("ALLOCSNAP", "./allocsnap")
+
+
+def check_neighbours(argv):
+    """`allocsnap record` puts its probes into every process that has the files."""
+    if "record" in argv:
+        must_be_alone()
 
 
 def folder_of_run(argv):
@@ -36,6 +43,7 @@ class Process:
     `allocsnap run` leaves stdout to its program. Here the paths of new snapshots come as lines of output, too."""
 
     def __init__(self, argv, stderr_path, **options):
+        check_neighbours(argv)
         self.stderr_path = stderr_path
         self.run_folder = folder_of_run(argv)
         self.run_paths = snapshots_below(self.run_folder) if self.run_folder else []

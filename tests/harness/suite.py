@@ -66,7 +66,6 @@ def marks_of(function):
 
 core = marked("core")  # a test of `make check`
 smoke = marked("smoke")  # a test of `make test`
-long = marked("long")  # a test that is not in `make check`
 alone = marked("alone")  # a test that other tests beside it can disturb, or that disturbs them
 
 
@@ -206,7 +205,7 @@ def choose(tests, options):
         if not any(is_named(test, word) for test in tests):
             sys.exit(f"no test is named by {word!r}")
     wanted = {word for word in ("core", "smoke") if getattr(options, word)}
-    return [test for test in tests if wanted <= test.marks | ({"core"} if "long" not in test.marks else set()) and
+    return [test for test in tests if wanted <= test.marks and
             (not options.names or any(is_named(test, word) for word in options.names))]
 
 

@@ -140,7 +140,8 @@ def check_run(bench, argv, allocator, what, **options):
 
 
 def check_allocator(bench, allocator):
-    ways = {linking: ([build(bench, allocator, linking)], {}) for linking in LINKED[allocator]}
+    links = ("dynamic",) if harness.runs_core() else LINKED[allocator]
+    ways = {linking: ([build(bench, allocator, linking)], {}) for linking in links}
     if allocator in PRELOAD:
         ways["preloaded"] = ([build(bench, "glibc", "dynamic")],
                              {"env": dict(os.environ, LD_PRELOAD=PRELOAD[allocator])})
@@ -151,11 +152,11 @@ def check_allocator(bench, allocator):
             print(f"   {what}: exact", flush=True)
 
 
+@harness.core
 def test_allocator_glibc_is_recorded_exactly(bench):
     check_allocator(bench, "glibc")
 
 
-@harness.long
 def test_allocator_musl_is_recorded_exactly(bench):
     check_allocator(bench, "musl")
 
@@ -171,16 +172,13 @@ def test_domain_musl_is_recognized_by_its_name(bench):
     program.is_unharmed()
 
 
-@harness.long
 def test_allocator_jemalloc_is_recorded_exactly(bench):
     check_allocator(bench, "jemalloc")
 
 
-@harness.long
 def test_allocator_tcmalloc_is_recorded_exactly(bench):
     check_allocator(bench, "tcmalloc")
 
 
-@harness.long
 def test_allocator_mimalloc_is_recorded_exactly(bench):
     check_allocator(bench, "mimalloc")

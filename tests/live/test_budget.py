@@ -12,7 +12,7 @@ import time
 
 from collect_api import open_api
 import harness
-from harness import (ALLOCSNAP, NO_LINKS, WORKLOADS, Skip, Workload, changed_code, check, check_equal,
+from harness import (ALLOCSNAP, NO_LINKS, WORKLOADS, Skip, Workload, check, check_equal, check_unchanged,
                      kill_and_check, wait_for)
 from test_heaps import HEAPS, domains, is_probed, start
 from test_record import Record, World
@@ -66,7 +66,7 @@ def test_budget_gaps_are_recorded(bench):
     check_equal(int(metadata["gap_count"]), len(shown["gaps"]), "gap_count")
     check(metadata["cost_ns"] < 2 * metadata["cpu_ns"], "far more than all of the time")
     recording.end(signal.SIGINT)
-    check_equal(changed_code(pairs.pid), 0, "changed code")
+    check_unchanged(pairs.pid, "at the end")
     pairs.order("go 1 1000")
 
 
@@ -120,6 +120,7 @@ def births_of(path):
     return ()
 
 
+@harness.core
 def test_budget_no_block_is_born_in_a_gap(bench):
     """A block born in a gap would not be marked as having lived through it. Recording restarts before a gap ends."""
     need_links()
@@ -142,6 +143,7 @@ def test_budget_no_block_is_born_in_a_gap(bench):
     recording.end(signal.SIGINT)
 
 
+@harness.core
 def test_budget_pauses_during_calls_keep_the_totals_exact(bench):
     """The totals are exact at the end even if pauses cut calls in two."""
     pairs = bench.workload("pairs")
@@ -154,7 +156,7 @@ def test_budget_pauses_during_calls_keep_the_totals_exact(bench):
     check_equal(counters["allocations"] - counters["frees"], shown["blocks"], "blocks")
     check(shown["losses"]["blocks_replaced"] == 0, f"losses: {shown['losses']}")
     recording.end(signal.SIGINT)
-    check_equal(changed_code(pairs.pid), 0, "changed code")
+    check_unchanged(pairs.pid, "at the end")
     pairs.order("go 2 1000")
 
 
@@ -162,7 +164,6 @@ def gaps_ns(shown):
     return sum(gap["end_ns"] - gap["start_ns"] for gap in shown.get("gaps", []))
 
 
-@harness.long
 def test_budget_pauses_after_a_drain_are_not_in_its_snapshot(bench):
     """A program that uses the library can pause the recording between a drain and its save."""
     need_links()
@@ -182,6 +183,7 @@ def test_budget_pauses_after_a_drain_are_not_in_its_snapshot(bench):
     api.end()
 
 
+@harness.core
 def test_budget_pauses_work_at_exec_and_exit(bench):
     script = "i=0; while [ $i -lt 30 ]; do /bin/true; i=$((i+1)); done; exec /bin/ls /"
     with pausing_every(4):
@@ -229,7 +231,6 @@ def killed_while_pausing(bench, pairs, after_ms):
     pairs.order("go 1 1000")
 
 
-@harness.long
 def test_budget_recorder_killed_while_pausing_leaves_no_probe(bench):
     """All that the kernel does for the recording goes away when the recorder is killed in a pause."""
     need_links()
@@ -238,6 +239,7 @@ def test_budget_recorder_killed_while_pausing_leaves_no_probe(bench):
         killed_while_pausing(bench, pairs, random.uniform(20, 120))
 
 
+@harness.core
 def test_budget_pauses_do_not_harm_the_program(bench):
     """Threads under load, paused every few ms for some seconds."""
     pairs = bench.workload("pairs")
@@ -305,7 +307,6 @@ def test_budget_rates_that_change_keep_the_sums_right(bench):
     paced.is_unharmed()
 
 
-@harness.long
 def test_budget_rates_that_change_while_children_are_followed(bench):
     script = "for i in 1 2 3 4 5 6; do cat /etc/services /etc/services /etc/services | sort -R >/dev/null; done"
     with rates_every(2):
@@ -331,7 +332,6 @@ def test_budget_samples_before_it_pauses(bench):
     recording.end(signal.SIGINT)
 
 
-@harness.long
 def test_budget_is_there_again_after_a_burst(bench):
     """The budget is of wall-clock time: what a burst has cost is forgotten soon, also if the program is idle then."""
     need_links()
@@ -359,7 +359,7 @@ def check_quiet_ones(bench, recorder, busy, quiet):
     return [paths[process.pid] for process in quiet]
 
 
-@harness.long
+@harness.alone
 def test_budget_of_a_busy_process_is_nothing_to_quiet_ones(bench):
     """Four processes that cost little are recorded whole beside one that pauses."""
     need_links()
@@ -379,7 +379,7 @@ def test_budget_of_a_busy_process_is_nothing_to_quiet_ones(bench):
     recorder.end()
 
 
-@harness.long
+@harness.alone
 def test_budget_of_shared_probes_names_the_process_that_spends(bench):
     """A process that record selects by name samples, then pauses; when it sleeps, the recording goes on."""
     need_links()
@@ -417,6 +417,7 @@ def test_budget_diff_over_a_gap_cannot_be_judged(bench):
     check("cannot be judged" not in out, f"diff with itself: {out!r}")
 
 
+@harness.alone
 def test_budget_of_a_record_holds_for_its_first_process(bench):
     """The budget exists before the first process, and holds for new processes, too."""
     need_links()
@@ -436,6 +437,7 @@ def test_budget_of_a_record_holds_for_its_first_process(bench):
     recorder.end()
 
 
+@harness.core
 def test_budget_that_is_invalid_is_refused(bench):
     for text in ("0", "-1", "x"):
         process = subprocess.run([ALLOCSNAP, "attach", "1", "--max-overhead", text], check=False,

@@ -7,7 +7,7 @@ import shutil
 import time
 
 import harness
-from harness import WORKLOADS, Workload, changed_code, check, check_equal
+from harness import WORKLOADS, Workload, check, check_equal, check_unchanged
 from test_budget import changing, check_gaps, check_ledger, check_quiet_ones, need_links, pausing_every
 from test_record import World
 
@@ -23,6 +23,8 @@ def paced_in(world, name="paced"):
     return world.bench.start([program], kind=Workload, env=world.environment).ready()
 
 
+@harness.core
+@harness.alone
 def test_budget_rules_links_that_change_count_each_event_once(bench):
     """Links of each process and shared ones take turns every 15 ms, while all four allocate and free."""
     need_links()
@@ -53,11 +55,11 @@ def test_budget_rules_links_that_change_count_each_event_once(bench):
         check(lost <= lasted / 15e6 + 1, f"{lost} calls are lost in {lasted / 1e9} s")
     recorder.end()
     for process in paced:
-        check_equal(changed_code(process.pid), 0, "changed code")
+        check_unchanged(process.pid, "at the end")
         process.is_unharmed()
 
 
-@harness.long
+@harness.alone
 def test_budget_rules_links_that_change_find_new_processes(bench):
     """Processes that come while each has links of its own are recorded, and have a gap until then."""
     need_links()
@@ -82,6 +84,7 @@ def test_budget_rules_links_that_change_find_new_processes(bench):
     recorder.end()
 
 
+@harness.alone
 def test_budget_rules_links_and_pauses_that_change_keep_the_totals_exact(bench):
     """The sums of the kernel are those of the blocks, whatever changes at the same time."""
     need_links()
@@ -102,7 +105,7 @@ def test_budget_rules_links_and_pauses_that_change_keep_the_totals_exact(bench):
     recorder.end()
 
 
-@harness.long
+@harness.alone
 def test_budget_rules_pause_the_spender_alone(bench):
     """Four processes that cost little are recorded without gaps beside one that pauses, though rules selected all."""
     need_links()

@@ -73,6 +73,7 @@ def record_known(bench, *options):
     return full, empty
 
 
+@harness.core
 def test_full_block_map_keeps_the_known_totals(bench):
     """Dropped blocks plus recorded blocks are the blocks recorded without a limit, for any limit."""
     for all_of, part in zip(record_known(bench), record_known(bench, "--max-blocks", "100")):
@@ -149,12 +150,10 @@ def check_many(bench):
     blocks.is_unharmed()
 
 
-@harness.long
 def test_million_blocks_are_recorded(bench):
     check_many(bench)
 
 
-@harness.long
 def test_million_blocks_are_recorded_by_one_reader(bench):
     with environment("ALLOCSNAP_ONE_READER"):
         check_many(bench)

@@ -5,6 +5,7 @@ import os
 import pathlib
 import shutil
 
+import harness
 from harness import ALLOCSNAP, Skip, check, check_equal, tool, wait_for
 
 STATES = ("in_use", "tcache", "fastbins", "unsorted", "small", "large", "top")
@@ -62,6 +63,7 @@ def check_against_ledger(before, after, ledger):
                 {row["chunk_bytes"]: (row["count"], row["bytes"]) for row in ledger}, "blocks by size class")
 
 
+@harness.core
 def test_census_is_that_of_the_allocator_itself(bench):
     for threads, steps in ((1, 200), (1, 40000), (8, 20000), (24, 30000)):
         process = bench.workload("arenas", str(threads))

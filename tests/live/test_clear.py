@@ -8,6 +8,7 @@ from harness import check, check_equal, losses_of, rows_of_file
 from test_known import check_rows, expected_rows
 
 
+@harness.core
 @harness.smoke
 def test_clear_removes_earlier_blocks(bench):
     """No earlier block is left; later blocks are right, and frees of earlier blocks are no losses."""
@@ -33,7 +34,6 @@ def test_clear_removes_earlier_blocks(bench):
     known.is_unharmed()
 
 
-@harness.long
 def test_clear_under_load_keeps_the_counters_right(bench):
     """Eight threads go on while traces are cleared: after each clear the counters equal the live blocks."""
     storm = bench.workload("storm")

@@ -7,7 +7,7 @@ import signal
 
 from collect_api import UNIT, both, open_api
 import harness
-from harness import (WORKLOADS, Skip, Workload, bpf_ids, changed_code, check, check_equal,
+from harness import (WORKLOADS, Skip, Workload, bpf_ids, changed_code, check, check_equal, check_unchanged,
                      losses_of, rows_of_file, top_frame, wait_for)
 
 NOT_TRACING = ("the tracemalloc module must be tracing memory allocations to take a snapshot: "
@@ -53,6 +53,7 @@ def do_alike(ours, python, steps):
         check_alike(ours, python, done)
 
 
+@harness.core
 def test_api_behaves_like_tracemalloc(bench):
     """The steps cover each statement of tracemalloc's documentation: start twice, clear, free afterwards, stop."""
     do_alike(*both(bench), [
@@ -63,7 +64,6 @@ def test_api_behaves_like_tracemalloc(bench):
         ("stop",), ("make", 7, 6), ("start",), ("drop", 7), ("make", 8, 2)])
 
 
-@harness.long
 def test_api_behaves_like_tracemalloc_at_random(bench):
     ours, python = both(bench)
     for seed in (1, 2):
@@ -89,6 +89,7 @@ def test_api_reports_that_a_process_is_not_traced(bench):
 
 # ---- one sentence each, with the counters that CPython has not ----
 
+@harness.core
 def test_api_starts_and_stops(bench):
     api, blocks = open_api(bench), bench.workload("blocks")
     check_equal(api.is_tracing(blocks), False, "traced before")
@@ -104,13 +105,13 @@ def test_api_starts_and_stops(bench):
     api.do("stop", blocks.pid)
     check_equal(api.do("memory", blocks.pid)["memory"], [0, 0, 0, 0], "memory after stop")
     check_equal(api.is_tracing(blocks), False, "traced after stop")
-    check_equal(changed_code(blocks.pid), 0, "bytes of its code that are still changed")
+    check_unchanged(blocks.pid, "stopped")
     blocks.order("drop 0 10")
     api.do("start", blocks.pid)
     blocks.order("drop 10 5")
     check_equal(api.memory(blocks), (0, 0), "memory after another start and old frees")
     api.end()
-    check_equal(changed_code(blocks.pid), 0, "bytes of its code changed after close")
+    check_unchanged(blocks.pid, "after close")
     blocks.is_unharmed()
 
 
@@ -279,6 +280,7 @@ def test_api_reads_an_ended_process(bench):
     api.end()
 
 
+@harness.core
 def test_api_recognizes_a_reused_pid(bench):
     """A new process with the PID of an ended one is recognized as another one, and traced when asked to."""
     api, blocks = open_api(bench), bench.workload("blocks")
@@ -303,6 +305,7 @@ def test_api_recognizes_a_reused_pid(bench):
     api.end()
 
 
+@harness.core
 def test_api_follows_forks(bench):
     """A child has an account of its own, cannot be started again, and goes on when its parent is stopped."""
     api, parent = open_api(bench, "0", "follow"), bench.workload("fork")
@@ -325,7 +328,7 @@ def test_api_follows_forks(bench):
     parent.order("join")
     for pid in api.processes():
         api.do("stop", pid)
-    check_equal(changed_code(parent.pid), 0, "bytes of code changed with the last one stopped")
+    check_unchanged(parent.pid, "the last one stopped")
     check(bpf_ids(api.pid)["link"] < links, "links that were for everybody are still there")
     api.do("start", parent.pid)
     parent.order("go")

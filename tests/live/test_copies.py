@@ -4,9 +4,11 @@ import os
 import pathlib
 import signal
 
+import harness
 from harness import ALLOCSNAP, WORKLOADS, check, check_equal, tool, wait_for
 
 
+@harness.core
 def test_copies_of_a_program_that_announces_them_prevent_probes(bench):
     """The program runs undisturbed, without a probe in its own file, and the snapshot counts the missing functions."""
     path = os.path.abspath(os.path.join(WORKLOADS, "remap"))
@@ -63,6 +65,7 @@ def test_copies_of_a_static_program_prevent_probes(bench):
         check("it calls mremap() with MREMAP_FIXED" in stderr, stderr)
 
 
+@harness.core
 def test_copies_made_during_a_recording_are_counted(bench):
     """The functions that were probed before the copy are counted as lost, so the gap is not silent. The copy
     contains breakpoints that would kill the process, so no function of the copy is called."""

@@ -3,6 +3,7 @@
 import json
 import signal
 
+import harness
 from harness import ALLOCSNAP, NO_RETURNS, check, check_equal
 
 PAIRS = 20000
@@ -13,6 +14,7 @@ def traps(shown):
     return tuple(counters[name] for name in ("entry_traps", "stepped_traps", "return_traps"))
 
 
+@harness.core
 def test_cost_counts_each_trap(bench):
     """A malloc is a trap at its entry and one at its return, a free one."""
     pairs = bench.workload("pairs")

@@ -53,6 +53,7 @@ def start_python(bench, *before):
     return program
 
 
+@harness.core
 def test_crash_of_python3_leaves_a_last_snapshot(bench):
     program = start_python(bench, ALLOCSNAP, "run", "--domain", "malloc", "-o", bench.path("out"), "--")
     program.write("\n")
@@ -60,7 +61,6 @@ def test_crash_of_python3_leaves_a_last_snapshot(bench):
     check_equal(program.wait(), 3, "exit status of run")
 
 
-@harness.long
 def test_crash_of_sqlite3_leaves_a_last_snapshot(bench):
     """Debian has no names for the inside of libsqlite3: a row is a file and an offset."""
     sqlite = Sqlite.start_on(bench)
@@ -87,6 +87,7 @@ def check_terminate(bench, path):
     check((sum(hidden) >= 2 * 401) == BY_FRAME_POINTERS, f"nobody called operator new for {hidden}")
 
 
+@harness.core
 def test_crash_by_terminate_leaves_a_last_snapshot(bench):
     program = bench.workload("terminate")
     recording = bench.attach([program])
@@ -95,7 +96,6 @@ def test_crash_by_terminate_leaves_a_last_snapshot(bench):
     check_terminate(bench, recording.end()[-1])
 
 
-@harness.long
 def test_crash_by_terminate_under_run_leaves_a_last_snapshot(bench):
     program = bench.start([ALLOCSNAP, "run", "-o", bench.path("out"), "--",
                            os.path.join(WORKLOADS, "terminate")], kind=Process)

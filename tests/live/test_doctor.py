@@ -9,7 +9,7 @@ import subprocess
 import doctor_kinds as kinds
 from doctor_kinds import LIBRARIES, compiled, started
 import harness
-from harness import (ALLOCSNAP, NO_RETURNS, NO_SESSIONS, Skip, check, check_equal, private_mounts,
+from harness import (ALLOCSNAP, NO_RETURNS, NO_SESSIONS, Skip, check, check_equal, check_unchanged, private_mounts,
                      tool)
 
 FAILED, REFUSED = 1, 2
@@ -127,7 +127,6 @@ def test_doctor_describes_a_static_program(bench):
     check("loader" not in unseen(process), "it has no loader")
 
 
-@harness.long
 def test_doctor_describes_a_stripped_static_program(bench):
     path = compiled(bench, "bare", "-static", "-s")
     process = doctor(bench, started(bench, [path]).pid, FAILED)
@@ -138,14 +137,12 @@ def test_doctor_describes_a_stripped_static_program(bench):
     check_refused_by_attach(bench, process["pid"])
 
 
-@harness.long
 def test_doctor_describes_a_static_pie(bench):
     path = compiled(bench, "pie", "-static-pie")
     process = doctor(bench, started(bench, [path]).pid)
     check_recorded(bench, process, path, "static PIE", {"program": 0})
 
 
-@harness.long
 def test_doctor_describes_a_static_musl_program(bench):
     path = compiled(bench, "musl", "-static", compiler="musl-gcc")
     process = doctor(bench, started(bench, [path]).pid)
@@ -186,7 +183,6 @@ def test_doctor_describes_a_go_program(bench):
     check_equal(process["unseen"][0]["name"], "go-heap", "what is first of what is not seen")
 
 
-@harness.long
 def test_doctor_describes_a_rust_program(bench):
     process = doctor(bench, started(bench, [tool("rg"), "x", "-"]).pid)
     check(b"/library/std/src/" in pathlib.Path(process["exe"]).read_bytes(), "it is not Rust")
@@ -221,7 +217,6 @@ def test_doctor_describes_python_whose_objects_would_be_recorded(bench):
     check({"python-heap", "older-memory"} <= unseen(process) and "python-objects" not in unseen(process), unseen(process))
 
 
-@harness.long
 def test_doctor_describes_node(bench):
     """node is large, so the packages for the tests do not include it."""
     if not kinds.installed("node"):
@@ -242,7 +237,6 @@ public class Waits {
 """
 
 
-@harness.long
 def test_doctor_describes_java(bench):
     """Java is as large as node."""
     if not kinds.installed("javac"):
@@ -278,7 +272,6 @@ def test_doctor_describes_redis(bench):
 
 # ---- allocators ----------------------------------------------------------------------------------
 
-@harness.long
 def test_doctor_describes_a_program_with_tcmalloc(bench):
     """tcmalloc's operator new throws, so its returns are not seen by return probes."""
     library = LIBRARIES / "libtcmalloc_minimal.so.4"
@@ -290,7 +283,6 @@ def test_doctor_describes_a_program_with_tcmalloc(bench):
     check_equal(returns, {"_Znwm": "ret"}, "how operator new is seen to return")
 
 
-@harness.long
 def test_doctor_describes_a_program_with_mimalloc(bench):
     path = compiled(bench, "dynamic")
     process = doctor(bench, started(bench, [path], library=LIBRARIES / "libmimalloc.so.2.0").pid)
@@ -314,7 +306,6 @@ def test_doctor_recognizes_a_prefixed_jemalloc(bench):
 
 # ---- elsewhere -----------------------------------------------------------------------------------
 
-@harness.long
 def test_doctor_describes_a_process_in_a_chroot(bench):
     process = kinds.chroot(bench)
     found = doctor(bench, process.pid)
@@ -322,7 +313,6 @@ def test_doctor_describes_a_process_in_a_chroot(bench):
     check_as_attach_does(bench, process.pid, found)
 
 
-@harness.long
 def test_doctor_describes_a_process_in_a_mount_namespace(bench):
     """The program's file is in a mount namespace that we do not see."""
     place = bench.path("place")
@@ -336,7 +326,6 @@ def test_doctor_describes_a_process_in_a_mount_namespace(bench):
     check_as_attach_does(bench, process.pid, found)
 
 
-@harness.long
 def test_doctor_describes_a_process_in_a_pid_namespace(bench):
     outer = bench.start([tool("unshare"), "-p", "--fork", compiled(bench, "dynamic")])
     kinds.wait_for(lambda: pathlib.Path(f"/proc/{outer.pid}/task/{outer.pid}/children").read_text(),
@@ -391,6 +380,7 @@ def machine(bench, prefix=(), status=0):
     return answer, {row["name"]: row for row in answer["checks"]}
 
 
+@harness.core
 def test_doctor_describes_the_machine(bench):
     answer, checks = machine(bench)
     check(answer["records"], f"why not: {answer}")
@@ -430,10 +420,9 @@ def test_doctor_describes_a_machine_without_btf(bench):
 
 def test_doctor_leaves_no_probe(bench):
     """The doctor puts no probe into the process: its code does not change."""
-    from harness import changed_code  # pylint: disable=import-outside-toplevel
     process = started(bench, [compiled(bench, "dynamic")])
     doctor(bench, process.pid)
-    check_equal(changed_code(process.pid), 0, "bytes of its code that are others")
+    check_unchanged(process.pid, "after doctor")
 
 
 def test_doctor_refuses_invalid_command_lines(bench):

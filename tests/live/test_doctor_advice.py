@@ -84,7 +84,6 @@ def test_advice_each_blind_spot_is_followed_or_has_a_reason(_bench):
 
 # ---- programs of C ---------------------------------------------------------------------------------
 
-@harness.long
 def test_advice_a_build_with_symbols_or_dynamic(bench):
     bare = started(bench, [compiled(bench, "bare", "-static", "-s")])
     check_advice(bench, bare.pid, "no-allocator", "symbol table (not stripped)", "linked dynamically")
@@ -243,7 +242,6 @@ func main() {
 """
 
 
-@harness.long
 def test_advice_go_alone(bench):
     """A static program: there is nothing to probe, and pprof tells its heap."""
     if not kinds.installed("go"):
@@ -276,7 +274,6 @@ def python_objects(bench, *options, **env):
     return process, path
 
 
-@harness.long
 def test_advice_python_arenas_and_malloc(bench):
     process, path = python_objects(bench, "--domain", "malloc")
     check(bench.show(path)["traced_memory"]["current"] < 12e6, "the objects are recorded as blocks of the heap")
@@ -298,7 +295,6 @@ NODE = "process.stdin.once('data', () => { global.kept = []; " \
        "for (let i = 0; i < 400000; i++) global.kept.push({ i, s: 'x' + i }); console.log('done'); })"
 
 
-@harness.long
 def test_advice_node(bench):
     if not kinds.installed("node"):
         raise Skip("node is not installed")
@@ -319,7 +315,6 @@ def test_advice_node(bench):
 JAVA = "public class Waits { public static void main(String[] a) throws Exception { System.in.read(); } }"
 
 
-@harness.long
 def test_advice_java(bench):
     if not kinds.installed("java"):
         raise Skip("java is not installed")
@@ -345,7 +340,6 @@ def waits_with(bench, name, *argv, **env):
     return started(bench, [tool(name), *argv], **env)
 
 
-@harness.long
 def test_advice_ruby(bench):
     process = waits_with(bench, "ruby", "-e", "$stdin.read(1)")
     check_advice(bench, process.pid, "ruby-objects", "ObjectSpace.dump_all")
@@ -353,7 +347,6 @@ def test_advice_ruby(bench):
     check('"type":"STRING"' in out, "its objects")
 
 
-@harness.long
 def test_advice_php(bench):
     argv = ("-r", "fgets(STDIN); $kept = array_map(fn($i) => str_repeat('x', 100 + $i % 7), range(1, 50000)); fgets(STDIN);")
     process = waits_with(bench, "php", *argv)
@@ -366,7 +359,6 @@ def test_advice_php(bench):
     recording.end(signal.SIGINT)
 
 
-@harness.long
 def test_advice_luajit(bench):
     process = waits_with(bench, "luajit", "-e", "io.read()")
     check_advice(bench, process.pid, "luajit-heap", "--domain mmap", "collectgarbage('count')")
@@ -381,7 +373,6 @@ BOEHM = kinds.WAITS.replace("void *volatile block = malloc(100);", """void *vola
 """)
 
 
-@harness.long
 def test_advice_boehm(bench):
     path = compiled(bench, "boehm", "-lgc", source=BOEHM)
     process = started(bench, [path])

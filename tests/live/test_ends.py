@@ -8,8 +8,8 @@ import stat
 import time
 
 import harness
-from harness import (WORKLOADS, Law, bpf_ids, bpf_ids_in_kernel, changed_code, check,
-                     check_equal, rows_of_file, uprobe_events, wait_for)
+from harness import (WORKLOADS, Law, bpf_ids, bpf_ids_in_kernel, changed_code, check, check_equal, check_unchanged,
+                     rows_of_file, uprobe_events, wait_for)
 from load import Load, Sqlite
 from test_known import check_totals
 
@@ -43,18 +43,21 @@ def end_by_signal(bench, how):
     _, done = known.order("go")
     paths = recording.end(how)
     check_last_snapshot(bench, recording, known, paths, done)
-    check_equal(changed_code(known.pid), 0, "changed code")
+    check_unchanged(known.pid, "at the end")
     known.is_unharmed()
 
 
+@harness.core
 def test_recording_ends_by_sigint(bench):
     end_by_signal(bench, signal.SIGINT)
 
 
+@harness.core
 def test_recording_ends_by_sigterm(bench):
     end_by_signal(bench, signal.SIGTERM)
 
 
+@harness.core
 def test_recording_ends_by_duration(bench):
     known = bench.workload("known")
     recording = bench.attach([known], "--duration", "5s")
@@ -67,6 +70,7 @@ def test_recording_ends_by_duration(bench):
     known.is_unharmed()
 
 
+@harness.core
 def test_recording_ends_by_count(bench):
     """N snapshots in all, the first after one interval."""
     known = bench.workload("known")
@@ -81,6 +85,7 @@ def test_recording_ends_by_count(bench):
     known.is_unharmed()
 
 
+@harness.core
 def test_sigusr1_takes_a_snapshot(bench):
     """SIGUSR1 makes allocsnap take a snapshot, and the recording goes on."""
     known = bench.workload("known")
@@ -93,7 +98,6 @@ def test_sigusr1_takes_a_snapshot(bench):
     check_equal(len(recording.end(signal.SIGINT)), 1, "last snapshots")
 
 
-@harness.long
 def test_last_snapshot_includes_the_last_events(bench):
     """Events between a snapshot and the signal that ends the process are not lost."""
     deep = bench.workload("deep")
@@ -105,6 +109,7 @@ def test_last_snapshot_includes_the_last_events(bench):
         check_equal(bench.show(paths[0])["blocks"], 7, "blocks in it")
 
 
+@harness.core
 def test_exec_starts_a_new_accounting(bench):
     """exec clears the account; the new program is recorded under the same PID."""
     known = bench.workload("known")
@@ -129,6 +134,7 @@ def test_exec_starts_a_new_accounting(bench):
                 "blocks")
 
 
+@harness.core
 def test_attach_to_a_thread_records_its_process(bench):
     known = bench.workload("known")
     thread = max(int(name) for name in os.listdir(f"/proc/{known.pid}/task"))
@@ -140,6 +146,7 @@ def test_attach_to_a_thread_records_its_process(bench):
     known.is_unharmed()
 
 
+@harness.core
 def test_attach_to_a_pid_and_its_tid_records_one_process(bench):
     """A PID and a TID of it, in one command: one process, one snapshot."""
     known = bench.workload("known")
@@ -151,6 +158,7 @@ def test_attach_to_a_pid_and_its_tid_records_one_process(bench):
     check_totals(bench, recording.end(signal.SIGINT)[0], done)
 
 
+@harness.core
 @harness.alone
 def test_killed_recorder_leaves_nothing_in_the_kernel(bench):
     """kill -9 of allocsnap: soon nothing of it is left in the kernel, and the target goes on."""
@@ -179,6 +187,7 @@ def test_killed_recorder_leaves_nothing_in_the_kernel(bench):
     check_equal(leftovers, [], "half a snapshot")
 
 
+@harness.core
 def test_fork_does_not_count_for_the_parent(bench):
     """A child's blocks do not count for its parent, and the child survives."""
     fork = bench.workload("fork")
@@ -194,6 +203,7 @@ def test_fork_does_not_count_for_the_parent(bench):
     fork.order("go")  # once more, and the child outlives the recording
     recording.end(signal.SIGINT)
     children = pathlib.Path(f"/proc/{fork.pid}/task/{fork.pid}/children").read_text().split()
-    check_equal([changed_code(pid) for pid in children], [0], "breakpoints left in the child")
+    check_equal(len(children), 1, "children")
+    check_unchanged(children[0], "the child")
     check_equal(fork.order("join")[1], {"status": 0}, "the second child's end")
     fork.is_unharmed()

@@ -46,6 +46,7 @@ def ended_pid(bench):
     return process.pid
 
 
+@harness.core
 @harness.smoke
 def test_attach_refuses_a_missing_process(bench):
     pid = ended_pid(bench)
@@ -53,12 +54,14 @@ def test_attach_refuses_a_missing_process(bench):
     check(not os.path.exists(bench.path("out")), "a directory was made for nothing")
 
 
+@harness.core
 def test_attach_refuses_a_kernel_thread(bench):
     if pathlib.Path("/proc/2/comm").read_text().strip() != "kthreadd":
         raise Skip("PID 2 is no kernel thread here")
     attach_fails(bench, 2, "kernel thread", "2")
 
 
+@harness.core
 def test_attach_without_privilege_explains_what_to_do(bench):
     """allocsnap runs as user "nobody"."""
     deep = bench.workload("deep")
@@ -71,6 +74,7 @@ def test_attach_without_privilege_explains_what_to_do(bench):
     deep.is_unharmed()
 
 
+@harness.core
 def test_attach_without_btf_is_refused(bench):
     deep = bench.workload("deep")
     script = 'mount -t tmpfs none /sys/kernel/btf && exec "$@"'
@@ -85,10 +89,12 @@ def in_time_namespace(bench):
     return argv
 
 
+@harness.core
 def test_attach_in_a_time_namespace_is_refused(bench):
     attach_fails(bench, bench.start(["sleep", "100"]), "time namespace", "host", prefix=in_time_namespace(bench))
 
 
+@harness.core
 def test_run_recognizes_a_child_in_a_time_namespace(bench):
     """/proc gives the child's start time by the reader's clocks: the child is recognized as the same process."""
     bench.run([ALLOCSNAP, "run", "-f", "-o", bench.path("out"), "--", *in_time_namespace(bench), "cat", "/dev/null"], 0)
@@ -97,6 +103,7 @@ def test_run_recognizes_a_child_in_a_time_namespace(bench):
     check("exited 0" in info and "/dev/null" in info, f"what it was: {info}")
 
 
+@harness.core
 def test_attach_refuses_a_program_without_allocator(bench):
     """A static program without symbols."""
     source, program = bench.path("still.c"), bench.path("still")
@@ -112,12 +119,14 @@ def test_attach_refuses_a_program_without_allocator(bench):
     check_equal(still.wait(), 0, "its exit status")
 
 
+@harness.core
 def test_attach_refuses_a_program_without_the_chosen_domains(bench):
     known = bench.workload("known")
     attach_fails(bench, known, "known", "none of the chosen domains", "libc",
                  options=("--domain", "jemalloc,mimalloc", "--duration", "500ms"))
 
 
+@harness.core
 def test_attach_refuses_an_output_that_is_a_file(bench):
     deep = bench.workload("deep")
     pathlib.Path(bench.path("out")).write_text("not a directory\n", encoding="ascii")
@@ -125,6 +134,7 @@ def test_attach_refuses_an_output_that_is_a_file(bench):
     deep.is_unharmed()
 
 
+@harness.core
 def test_attach_refuses_an_output_that_is_not_writable(bench):
     """A file system that is read-only, which stops root too."""
     deep = bench.workload("deep")
@@ -135,6 +145,7 @@ def test_attach_refuses_an_output_that_is_not_writable(bench):
     deep.is_unharmed()
 
 
+@harness.core
 def test_attach_on_a_full_disk_leaves_no_incomplete_snapshot(bench):
     """An error, exit status 1, and no incomplete snapshot is left."""
     known = bench.workload("known")
@@ -157,6 +168,7 @@ def test_attach_on_a_full_disk_leaves_no_incomplete_snapshot(bench):
     known.is_unharmed()
 
 
+@harness.core
 def test_invalid_command_lines_are_refused(bench):
     deep = bench.workload("deep")
     pid = str(deep.pid)
@@ -194,6 +206,7 @@ def test_invalid_command_lines_are_refused(bench):
     deep.is_unharmed()
 
 
+@harness.core
 def test_help_and_version_are_printed(bench):
     for argv in (["--help"], ["attach", "--help"], ["stats", "--help"], ["diff", "--help"],
                  ["show", "--help"], ["--version"]):
@@ -201,6 +214,7 @@ def test_help_and_version_are_printed(bench):
         check(out and not err, f"{argv}: stdout {out!r}, stderr {err!r}")
 
 
+@harness.core
 def test_invalid_snapshot_files_are_refused(bench):
     """Damaged in any place: one line, exit 1, and never an answer."""
     deep = bench.workload("deep")
@@ -225,6 +239,7 @@ def test_invalid_snapshot_files_are_refused(bench):
         check_says(err, path)
 
 
+@harness.core
 def test_full_disk_behind_stdout_is_an_error(bench):
     """A full disk behind stdout is a failure, not a shorter answer."""
     deep = bench.workload("deep")
@@ -238,6 +253,7 @@ def test_full_disk_behind_stdout_is_an_error(bench):
         check_equal(status, FAILED, f"exit status of {command} into a full disk")
 
 
+@harness.core
 def test_closed_stdout_is_an_error(bench):
     """No probe and no snapshot file gets descriptor 1."""
     known = bench.workload("known")
@@ -250,6 +266,7 @@ def test_closed_stdout_is_an_error(bench):
     check_equal(bench.show(str(paths[0]))["metadata"]["comm"], "known", "comm of the snapshot")
 
 
+@harness.core
 def test_run_writes_to_a_host_folder_of_another_user(bench):
     """The recorder keeps the capabilities that it needs to write there."""
     out = bench.path("out")

@@ -158,7 +158,7 @@ def check_followed(rows):
     check(abs(count) < 100 and abs(size) < 10000, f"it differs by {count} blocks, {size} bytes")
 
 
-@harness.long
+@harness.alone
 def test_fleet_finds_a_leak_of_a_later_version(bench):
     hosts = record_two(bench)
     fleet = Fleet(bench, hosts)

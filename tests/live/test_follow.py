@@ -8,8 +8,8 @@ import resource
 import signal
 
 import harness
-from harness import (ALLOCSNAP, WORKLOADS, Process, changed_code, check, check_equal, environment,
-                     rows_of_file, tool, wait_for)
+from harness import (ALLOCSNAP, WORKLOADS, Process, check, check_equal, check_unchanged, environment, rows_of_file,
+                     tool, wait_for)
 from ledger import compare_all, environment_of
 
 NAMELESS = ("frames_unmapped", "objects_unreadable", "processes_dropped", "functions_late")
@@ -101,22 +101,24 @@ def follow_fork(bench):
     check(recording.path(), "the second true")
     recording.end(signal.SIGINT)
     children = pathlib.Path(f"/proc/{fork.pid}/task/{fork.pid}/children").read_text().split()
-    check_equal([changed_code(pid) for pid in children], [0], "breakpoints left in the child")
+    check_equal(len(children), 1, "children")
+    check_unchanged(children[0], "the child")
     check_equal(fork.order("join")[1], {"status": 0}, "the second child's end")
     fork.is_unharmed()
 
 
+@harness.core
 @harness.smoke
 def test_follow_records_forked_children(bench):
     follow_fork(bench)
 
 
-@harness.long
 def test_follow_records_forked_children_without_sessions(bench):
     with environment("ALLOCSNAP_NO_UPROBE_SESSION"):
         follow_fork(bench)
 
 
+@harness.core
 def test_follow_records_only_children(bench):
     """A process that only shares the allocator's file is not recorded, and its work is not disturbed."""
     stranger, grow = bench.workload("known"), bench.workload("grow")
@@ -126,6 +128,7 @@ def test_follow_records_only_children(bench):
     stranger.is_unharmed()
 
 
+@harness.core
 def test_follow_continues_after_its_first_process_exits(bench):
     """A program that forks itself into the background: Ctrl-C is for us then."""
     mark = bench.path("mark")
@@ -168,7 +171,6 @@ def test_follow_names_functions_of_short_lived_processes(bench):
     check_equal(unnamed, [], "rows without an object")
 
 
-@harness.long
 def test_follow_does_not_mix_up_images(bench):
     """A process calls exec all the time: each name is of the image that has the blocks; otherwise the name is
     missing, and that is counted."""
@@ -185,7 +187,6 @@ def test_follow_does_not_mix_up_images(bench):
         check(None not in names or missing, f"{path}: not counted")
 
 
-@harness.long
 def test_follow_loses_only_names_without_descriptors(bench):
     """Files stay open for their names: with too many files names are lost, and never snapshots."""
     programs = 300
@@ -231,7 +232,6 @@ for n in range(3):
 """
 
 
-@harness.long
 def test_follow_python3_forks_matches_the_ledger(bench):
     """Children of children, without an exec: what they free of their parents' is inherited."""
     paths = follow(bench, ["/usr/bin/python3", "-sSBc", PYTHON],
@@ -244,7 +244,6 @@ def test_follow_python3_forks_matches_the_ledger(bench):
     check(inherited[1] >= 100, f"inherited frees: {inherited}")
 
 
-@harness.long
 def test_follow_make_matches_the_ledger(bench):
     """Many at once, by vfork and by fork."""
     tool("make")

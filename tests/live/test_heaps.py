@@ -5,7 +5,6 @@ is exact, in its own domain.
 import os
 import signal
 
-import harness
 from harness import WORKLOADS, Workload, check, check_equal, tool, wait_for
 from test_allocators import LIBRARIES, PRELOAD, losses_of_books
 
@@ -88,7 +87,6 @@ def check_work(bench, program, recording, domain, what):
     print(f"   {what}: exact", flush=True)
 
 
-@harness.long
 def test_two_heaps_are_recorded(bench):
     for heap in HEAPS:
         program, _, domain = start(bench, heap)
@@ -102,7 +100,6 @@ def is_probed(bench, path, library):
     return any(library in str(probe) for probe in bench.show(path)["probes"])
 
 
-@harness.long
 def test_heap_loaded_later_is_recorded(bench):
     """The library's allocations are exact once it is probed; a loss counts its functions as late."""
     for heap in HEAPS:
@@ -116,7 +113,6 @@ def test_heap_loaded_later_is_recorded(bench):
         check_work(bench, program, recording, domain, f"{heap}, loaded later")
 
 
-@harness.long
 def test_heap_loaded_in_a_race_is_recorded_from_some_block_on(bench):
     """The library allocates at once: all blocks from some moment on are recorded, and none before it."""
     for heap in HEAPS:

@@ -58,6 +58,7 @@ def peak_memory(pid):
     return 0
 
 
+@harness.core
 def test_hostile_libraries_do_not_stop_a_recording(bench):
     """Each library is loaded while the recording runs; its block and the block after it are recorded."""
     target = start_loader(bench)
@@ -81,7 +82,6 @@ def test_hostile_libraries_do_not_stop_a_recording(bench):
     check(target.popen.poll() is None, "the target has ended")
 
 
-@harness.long
 def test_hostile_library_with_many_returns_gets_limited_probes(bench):
     """The number of probes in the library is bounded, and the recording goes on."""
     target = start_loader(bench)
@@ -96,6 +96,7 @@ def test_hostile_library_with_many_returns_gets_limited_probes(bench):
     check(target.popen.poll() is None, "the target has ended")
 
 
+@harness.core
 def test_hostile_file_with_the_same_path_and_build_id_is_distinguished(bench):
     """A user's file in mounts of the user's own has the path and the build-id of a file of root."""
     place = f"{bench.folder}/place"
@@ -129,6 +130,7 @@ def test_hostile_bomb_is_reported_once(bench):
     recording.end(signal.SIGINT)
 
 
+@harness.core
 def test_hostile_kill_of_the_reader_is_survived(bench):
     """The reader is killed repeatedly; the next reader names all later blocks."""
     target = start_loader(bench)
@@ -166,6 +168,7 @@ def test_hostile_process_of_user_nobody_cannot_kill_the_reader(bench):
     check_equal(recording.stderr(), "", "stderr")
 
 
+@harness.core
 def test_hostile_kill_of_the_spawner_ends_the_recording(bench):
     """The recording ends with the data that it has, and says why."""
     target = start_loader(bench)
@@ -176,6 +179,7 @@ def test_hostile_kill_of_the_spawner_ends_the_recording(bench):
     check(target.popen.poll() is None, "the target has ended")
 
 
+@harness.core
 def test_hostile_kill_of_the_recording_ends_its_readers(bench):
     """The reader and the process that starts readers exit with the recording."""
     target = start_loader(bench)
@@ -215,10 +219,12 @@ def maps_all_the_time(bench, how, number):
     check(mapper.popen.poll() is None, "the mapper has ended")
 
 
+@harness.alone
 def test_hostile_mapper_that_unmaps_costs_little(bench):
     """Half a second's work of a process must not be minutes of the recorder's."""
     maps_all_the_time(bench, "drop", 100000)
 
 
+@harness.alone
 def test_hostile_mapper_that_keeps_costs_little(bench):
     maps_all_the_time(bench, "keep", 20000)

@@ -118,6 +118,7 @@ def check_recorded(bench, allocator):
     check_works(program, allocator)
 
 
+@harness.core
 def test_inject_estimates_are_right(bench):
     check_recorded(bench, "glibc")
 

@@ -7,7 +7,7 @@ import os
 import pathlib
 import re
 
-from harness import ALLOCSNAP, NO_LINKS, check, check_equal, long, tool
+from harness import ALLOCSNAP, NO_LINKS, check, check_equal, tool
 from load import Redis
 from test_inject import has_sampler
 from test_leaks import RedisLoad
@@ -115,7 +115,6 @@ LOGINS = "100"  # a second, of each thread
 PLANTED = r"shop::SessionStore::\w+ at \S*shopcache\.cc:\d+"
 
 
-@long
 def test_inject_and_other_ways_find_a_leak_in_a_service(bench):
     """leaks PID: by the process's own sampler, a preloaded one, and an injected one; at the same time."""
     plain, own = build_shop(bench)
@@ -147,7 +146,6 @@ def own_malloc(bench):
     return library
 
 
-@long
 def test_inject_and_other_ways_find_a_leak_in_redis(bench):
     """Debian's redis has no sampler of its own: one comes with a malloc before jemalloc's."""
     redis = Redis.start_on(bench, os.environ | {"LD_PRELOAD": own_malloc(bench)})

@@ -7,7 +7,7 @@ import subprocess
 import harness
 from harness import WORKLOADS, check_equal, environment
 
-SNAPSHOTS = int(os.environ.get("INSTANTS", "200"))
+SNAPSHOTS = int(os.environ.get("INSTANTS", "50" if harness.runs_core() else "200"))
 
 
 def check_instants(snapshots):
@@ -19,17 +19,16 @@ def check_instants(snapshots):
                 f"snapshots, impossible ones, doubled blocks ({run.stderr})")
 
 
+@harness.core
 def test_snapshots_are_instants(_bench):
     check_instants(SNAPSHOTS)
 
 
-@harness.long
 def test_snapshots_are_instants_with_one_reader(_bench):
     with environment("ALLOCSNAP_ONE_READER"):
         check_instants(SNAPSHOTS // 4)
 
 
-@harness.long
 def test_snapshots_are_instants_without_return_probes(_bench):
     with environment("ALLOCSNAP_NO_UPROBE_RETURN"):
         check_instants(SNAPSHOTS // 4)

@@ -46,6 +46,7 @@ def check_totals(bench, path, done, losses=None):
                     f"total by {key}")
 
 
+@harness.core
 def test_known_totals_are_exact_with_links(bench):
     """A kernel before 6.13 has one link for entries and one for returns."""
     with environment("ALLOCSNAP_NO_UPROBE_SESSION"):
@@ -53,18 +54,20 @@ def test_known_totals_are_exact_with_links(bench):
                            "uprobe_multi")
 
 
-@harness.long
+@harness.core
 def test_known_totals_are_exact_with_perf_uprobes(bench):
     """A kernel before 6.6 has one link for each probe."""
     with environment("ALLOCSNAP_NO_UPROBE_MULTI"):
         check_known_totals(bench, "uprobe_ret" if NO_RETURNS else "uprobe")
 
 
+@harness.core
 def test_known_totals_are_exact_without_return_probes(bench):
     with environment("ALLOCSNAP_NO_UPROBE_RETURN"):
         check_known_totals(bench, "uprobe_ret")
 
 
+@harness.core
 @harness.smoke
 def test_known_totals_are_exact_per_call_site(bench):
     check_known_totals(bench, None)
@@ -110,6 +113,7 @@ def test_known_totals_stay_exact_over_rounds(bench):
     known.is_unharmed()
 
 
+@harness.core
 def test_each_address_has_one_probe(bench):
     """glibc's memalign and aligned_alloc are one function: two probes would be two calls."""
     known = bench.workload("known")
@@ -152,6 +156,7 @@ def test_diff_shows_the_growing_line_first(bench):
     check(grow.popen.poll() is None, "grow has ended")
 
 
+@harness.core
 def test_traceback_limit_cuts_tracebacks(bench):
     deep = bench.workload("deep", "30")
     recording = bench.attach([deep], "--traceback-limit", "5")
@@ -170,6 +175,7 @@ def test_traceback_limit_cuts_tracebacks(bench):
     deep.is_unharmed()
 
 
+@harness.core
 def test_deep_traceback_is_complete(bench):
     """The traceback has every frame in order down to main, up to the default limit."""
     deep = bench.workload("deep", "40")
@@ -204,6 +210,7 @@ def test_cxx_program_with_its_own_operator_new_has_names(bench):
     cxx.is_unharmed()
 
 
+@harness.core
 def test_cxx_program_with_libstdcxx_has_callers(bench):
     """libstdc++'s operator new keeps no frame pointer; its caller is known all the same."""
     cxx = bench.workload("cxx")
@@ -227,6 +234,7 @@ def test_cxx_program_with_libstdcxx_has_callers(bench):
     cxx.is_unharmed()
 
 
+@harness.core
 def test_library_loaded_later_is_named(bench):
     """A library that came by dlopen() during the recording is named."""
     program = bench.workload("dlopen")
@@ -241,6 +249,7 @@ def test_library_loaded_later_is_named(bench):
     program.is_unharmed()
 
 
+@harness.core
 def test_snapshot_without_allocations_is_empty(bench):
     """A process that allocates nothing: empty statistics, no error."""
     known = bench.workload("known")

@@ -10,8 +10,8 @@ import signal
 
 from cgroup import memory_group
 import harness
-from harness import (ALLOCSNAP, WORKLOADS, Workload, changed_code, check, check_equal, environment,
-                     losses_of, rows_of_file, wait_for)
+from harness import (ALLOCSNAP, WORKLOADS, Workload, check, check_equal, check_unchanged, environment, losses_of,
+                     rows_of_file, wait_for)
 from test_ends import check_last_snapshot
 from test_known import check_rows, check_totals, expected_rows
 
@@ -148,6 +148,7 @@ def end_of_run(bench, name):
     check_end(bench, path, answers, end)
 
 
+@harness.core
 def test_end_by_exit_leaves_a_last_snapshot(bench):
     end_of_attached(bench, "exit")
 
@@ -157,19 +158,21 @@ def test_end_by_immediate_exit_leaves_a_last_snapshot(bench):
     end_of_attached(bench, "immediate_exit")
 
 
+@harness.core
 def test_end_by_crash_leaves_a_last_snapshot(bench):
     end_of_attached(bench, "crash")
 
 
-@harness.long
 def test_end_by_abort_leaves_a_last_snapshot(bench):
     end_of_attached(bench, "abort")
 
 
+@harness.core
 def test_end_by_sigkill_leaves_a_last_snapshot(bench):
     end_of_attached(bench, "sigkill")
 
 
+@harness.core
 def test_end_by_oom_kill_leaves_a_last_snapshot(bench):
     end_of_attached(bench, "oom")
 
@@ -186,35 +189,32 @@ def test_end_of_a_deleted_program_leaves_a_named_last_snapshot(bench):
     end_of_attached(bench, "sigkill", bench.start([path], kind=Workload).ready())
 
 
+@harness.core
 def test_run_of_a_program_that_exits_leaves_a_last_snapshot(bench):
     end_of_run(bench, "exit")
 
 
-@harness.long
 def test_run_of_a_program_that_exits_immediately_leaves_a_last_snapshot(bench):
     end_of_run(bench, "immediate_exit")
 
 
+@harness.core
 def test_run_of_a_program_that_crashes_leaves_a_last_snapshot(bench):
     end_of_run(bench, "crash")
 
 
-@harness.long
 def test_run_of_a_program_that_aborts_leaves_a_last_snapshot(bench):
     end_of_run(bench, "abort")
 
 
-@harness.long
 def test_run_of_a_program_killed_by_sigkill_leaves_a_last_snapshot(bench):
     end_of_run(bench, "sigkill")
 
 
-@harness.long
 def test_run_of_a_program_killed_by_oom_leaves_a_last_snapshot(bench):
     end_of_run(bench, "oom")
 
 
-@harness.long
 def test_run_of_a_program_killed_by_oom_during_realloc_leaves_a_last_snapshot(bench):
     end_of_run(bench, "oom_in_realloc")
 
@@ -233,18 +233,18 @@ def check_pid_reuse(bench):
     heir.order("go")
     other.order("go")
     paths = recording.end(signal.SIGINT)
-    check_equal(changed_code(known.pid), 0, "breakpoints in the process that has the PID now")
+    check_unchanged(known.pid, "the process that has the PID now")
     path, = (path for path in paths if f"known.{known.pid}/" in path)
     check_totals(bench, path, done)
     check_end(bench, path, answers, "killed by signal 9")
     heir.is_unharmed()
 
 
+@harness.core
 def test_reused_pid_is_another_process(bench):
     check_pid_reuse(bench)
 
 
-@harness.long
 def test_reused_pid_is_another_process_without_sessions(bench):
     with environment("ALLOCSNAP_NO_UPROBE_SESSION"):
         check_pid_reuse(bench)

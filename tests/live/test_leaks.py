@@ -10,7 +10,7 @@ import threading
 import time
 
 import harness
-from harness import ALLOCSNAP, NO_SESSIONS, check, check_equal, long
+from harness import ALLOCSNAP, NO_SESSIONS, check, check_equal
 from load import Redis
 
 UNJUDGED, EXCEEDED = 3, 4
@@ -48,6 +48,7 @@ def check_plain_rate(report, low=0.9, high=1.1):
     check(low * wanted < row["bytes_per_s"] < high * wanted, f"leak_plain: {row['bytes_per_s']} B/s of {wanted}")
 
 
+@harness.core
 def test_leaks_names_the_line_that_leaks(bench):
     """A plain leak and a ring, for a few seconds, from the PID to the exit status; nothing stays behind."""
     grow = bench.workload("grow", "600")
@@ -64,7 +65,6 @@ def test_leaks_names_the_line_that_leaks(bench):
     check(grow.popen.poll() is None, "the process has ended")
 
 
-@harness.long
 def test_leaks_of_recorded_snapshots_are_the_same(bench):
     """-o keeps the snapshots; the same question to the folder gets the same answer."""
     grow = bench.workload("grow", "600")
@@ -78,7 +78,6 @@ def test_leaks_of_recorded_snapshots_are_the_same(bench):
     check_equal({verdict for verdict, _, _ in rows_of(single)} - {"may-leak"}, set(), "verdicts by one snapshot")
 
 
-@long
 def test_leaks_begin_anew_when_traces_are_cleared(bench):
     grow = bench.workload("grow", "600")
     folder = bench.path("kept")
@@ -93,7 +92,6 @@ def test_leaks_begin_anew_when_traces_are_cleared(bench):
     check(verdict == "leaks" and "grow_here" in functions, f"first: {verdict} {functions}")
 
 
-@long
 def test_leaks_report_that_the_process_ended_early(bench):
     grow = bench.workload("grow", "600")
     leaks = bench.start([ALLOCSNAP, "leaks", str(grow.pid), "--for", "12s"])
@@ -117,7 +115,6 @@ def zoo_report(bench, *options, seconds=20, **more):
     return leaks_of(bench, str(zoo.pid), "--for", f"{seconds}s", *options, **more)
 
 
-@long
 def test_leaks_of_a_zoo(bench):
     report = zoo_report(bench)
     check_zoo(report)
@@ -126,7 +123,6 @@ def test_leaks_of_a_zoo(bench):
     check(9e9 < late["since_ns"] < 14e9, f"leak_late since {late['since_ns'] / 1e9} s, of 11.5")
 
 
-@long
 def test_leaks_of_a_zoo_with_births_to_the_second(bench):
     folder = bench.path("kept")
     report = zoo_report(bench, "-o", folder, "--compact")
@@ -134,7 +130,6 @@ def test_leaks_of_a_zoo_with_births_to_the_second(bench):
     check_plain_rate(report, high=1.2)
 
 
-@long
 def test_leaks_of_a_sampled_zoo(bench):
     """Samples of few blocks: what is told is right, and the plain leak is among it."""
     report = zoo_report(bench, "--sample", "2K")
@@ -142,7 +137,6 @@ def test_leaks_of_a_sampled_zoo(bench):
     check_plain_rate(report, 0.4, 2)
 
 
-@long
 def test_leaks_attached_late(bench):
     zoo = bench.workload("leaks", "30")
     time.sleep(9)
@@ -169,7 +163,6 @@ def python_answer(bench, *options, **environment):
     return text, [line for line in text.splitlines() if line.startswith("hint: ") and "small objects" in line]
 
 
-@long
 def test_leaks_follow_the_hint_to_small_objects(bench):
     """Each way that the hint names shows what the first answer lacks: what makes the strings."""
     strings = re.compile(r"LEAKS .*(PyUnicode_\w+|unicode_\w+|<string>:5)")
@@ -217,7 +210,6 @@ def redis_report(bench, leaks):
         return leaks_of(bench, str(redis.pid), "--for", "20s")
 
 
-@long
 def test_leaks_of_redis(bench):
     report = redis_report(bench, leaks=True)
     verdict, functions, _ = next(iter(rows_of(report)))
@@ -225,14 +217,12 @@ def test_leaks_of_redis(bench):
     check("saddCommand" in functions or "setTypeAdd" in functions, f"first: {functions}")
 
 
-@long
 def test_leaks_of_redis_without_any(bench):
     report = redis_report(bench, leaks=False)
     found = [functions for verdict, functions, _ in rows_of(report) if verdict == "leaks"]
     check(not found, f"called leaks: {found}")
 
 
-@long
 def test_leaks_of_an_idle_redis(bench):
     redis = Redis.start_on(bench)
     report = leaks_of(bench, str(redis.pid), "--for", "12s")

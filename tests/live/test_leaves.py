@@ -6,7 +6,6 @@ see a return.
 """
 import signal
 
-import harness
 from harness import MODES, UNWINDING, check_equal, environment, losses_of
 
 
@@ -35,24 +34,20 @@ def check_leaves(bench, how, number):
         leaves.is_unharmed()
 
 
-@harness.long
 def test_call_left_by_longjmp_is_dropped(bench):
     check_leaves(bench, "jump", 1000)
 
 
-@harness.long
 def test_call_left_by_thread_exit_is_dropped(bench):
     """A thread exits inside a realloc: the old block is still there."""
     check_leaves(bench, "exit", 100)
 
 
-@harness.long
 def test_call_left_by_pthread_exit_is_dropped(bench):
     """pthread_exit() unwinds the stack as far as it can; return probes there do no harm."""
     check_leaves(bench, "pthread_exit", 100)
 
 
-@harness.long
 def test_handler_on_the_same_stack_counts_as_nested(bench):
     """A handler's calls look like the allocator's own nested calls: they are counted with the outer call."""
     check_leaves(bench, "handler", 1000)

@@ -44,6 +44,7 @@ SELECT group_concat(c, ',') IS NULL FROM (SELECT c FROM t ORDER BY c DESC);
 """
 
 
+@harness.core
 def test_ledger_of_sqlite3_matches(bench):
     record(bench, [tool("sqlite3"), "-batch", ":memory:", SQL], 10000, 25000)
 
@@ -72,12 +73,12 @@ print(sum(len(item["list"]) for item in kept))
 """
 
 
-@harness.long
 def test_ledger_of_python3_with_malloc_matches(bench):
     record(bench, ["/usr/bin/python3", "-sSBc", PYTHON % 700], 10000, 25000,
            name="python3 with PYTHONMALLOC=malloc", PYTHONMALLOC="malloc")
 
 
+@harness.core
 def test_ledger_of_python3_with_pymalloc_matches(bench):
     record(bench, ["/usr/bin/python3", "-sSBc", PYTHON % 20000], 10000, 30000,
            name="python3 with pymalloc", PYTHONMALLOC="pymalloc")
@@ -124,7 +125,6 @@ def compiler(bench, driver, language, source):
     return [word.strip('"') for word in line.split()]
 
 
-@harness.long
 def test_ledger_of_gcc_matches(bench):
     """The compiler proper, and the driver that starts others."""
     source = write(bench, "source.c", C_SOURCE)
@@ -132,7 +132,6 @@ def test_ledger_of_gcc_matches(bench):
     record(bench, [tool("gcc"), "-c", source, "-o", bench.path("source.o")], 200, name="gcc")
 
 
-@harness.long
 def test_ledger_of_gxx_matches(bench):
     source = write(bench, "source.cc", CXX_SOURCE)
     record(bench, compiler(bench, "g++", "cc1plus", source), 8000, 15000, name="cc1plus")
@@ -140,6 +139,7 @@ def test_ledger_of_gxx_matches(bench):
     bench.run([bench.path("program")])
 
 
+@harness.core
 def test_ledger_of_exceptions_matches(bench):
     record(bench, [workload("exceptions"), "500"], 10000, 30000)
 
@@ -152,6 +152,7 @@ def connects(path):
     return False
 
 
+@harness.core
 @harness.smoke
 def test_ledger_of_redis_matches(bench):
     """jemalloc, and four threads for I/O, under load."""
@@ -186,11 +187,11 @@ def storm(bench, rounds, **environment):
     return program.end(pid)
 
 
+@harness.core
 def test_ledger_of_a_storm_matches(bench):
     storm(bench, 2)
 
 
-@harness.long
 def test_ledger_of_a_storm_matches_with_perf_uprobes(bench):
     """As on a kernel before 6.6. Without caches glibc has one block of its own for each thread, and these
     blocks are the only differences to explain."""
@@ -200,6 +201,7 @@ def test_ledger_of_a_storm_matches_with_perf_uprobes(bench):
                 "unknown frees that the ledger does not see, of each thread that ended")
 
 
+@harness.core
 def test_ledger_of_a_killed_storm_matches(bench):
     """The threads are stopped anywhere and killed; the last snapshot shows that moment."""
     program = start(bench, [workload("storm")]).ready()
@@ -243,6 +245,7 @@ def check_since(then, now):
           f"{snapshot['unknown_frees']} unknown_frees of such", flush=True)
 
 
+@harness.core
 @harness.smoke
 def test_ledger_matches_after_attach(bench):
     """allocsnap attaches to python3 when python3 has some 10,000 blocks."""
@@ -286,7 +289,6 @@ def path_of(row):
     return int(names["first_"] + names["second_"] + names["third_"])
 
 
-@harness.long
 def test_two_million_blocks_of_1000_stacks_are_counted_exactly(bench):
     paths = bench.workload("paths")
     recording = bench.attach([paths])

@@ -71,22 +71,24 @@ def check_mappings(bench, *options):
     mappings.is_unharmed()
 
 
+@harness.core
 def test_mmap_totals_are_known(bench):
     check_mappings(bench)
 
 
-@harness.long
+@harness.core
 def test_mmap_totals_are_known_with_links(bench):
     with environment("ALLOCSNAP_NO_UPROBE_SESSION"):
         check_mappings(bench)
 
 
-@harness.long
+@harness.core
 def test_mmap_totals_are_known_with_perf_uprobes(bench):
     with environment("ALLOCSNAP_NO_UPROBE_MULTI"):
         check_mappings(bench)
 
 
+@harness.core
 def test_mmap_totals_are_known_without_return_probes(bench):
     with environment("ALLOCSNAP_NO_UPROBE_RETURN"):
         check_mappings(bench)
@@ -105,6 +107,7 @@ def test_mmap_blocks_stay_when_munmap_fails(bench):
     holes.is_unharmed()
 
 
+@harness.core
 def test_mmap_is_recorded_only_on_request(bench):
     mappings = bench.workload("mappings")
     recording = bench.attach([mappings])
@@ -115,6 +118,7 @@ def test_mmap_is_recorded_only_on_request(bench):
     check(not [probe for probe in shown["probes"] if "mmap" in str(probe)], "mmap is probed")
 
 
+@harness.core
 def test_mmap_is_recorded_without_heaps(bench):
     mappings = bench.workload("mappings")
     recording = bench.attach([mappings], "--domain", "mmap")
@@ -123,6 +127,7 @@ def test_mmap_is_recorded_without_heaps(bench):
     check_equal((totals["count"], totals["size"]), LEFT_TOTAL, "mappings")
 
 
+@harness.core
 def test_mmap_with_an_unknown_domain_is_refused(bench):
     _, text = bench.allocsnap("attach", "--domain", "malloc,heap", "1", status=2)
     for name in ("'heap'", "malloc", "mmap", "glibc", "musl", "jemalloc", "tcmalloc", "mimalloc"):
@@ -236,7 +241,6 @@ class Ledger:
         return len(blocks), sum(size for _, size in self.page.values())
 
 
-@harness.long
 def test_mmap_of_python3_matches_strace(bench):
     """The mappings that libc makes for a running program must agree with the system calls that strace sees."""
     strace, trace = tool("strace"), bench.path("strace.txt")

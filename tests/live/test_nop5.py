@@ -2,11 +2,13 @@
 """Nops of five bytes, which some kernels turn into a call that a forked child cannot make."""
 import signal
 
+import harness
 from harness import check, check_equal
 
 SPEC = "name=pool,object=exe,alloc={}(size=1),alloc={}(size=1),free=give_back(ptr=1)"
 
 
+@harness.core
 def test_nop5_probe_survives_a_fork(bench):
     """The probe is behind the nop; or, if it cannot be moved, the kernel must not have the fault."""
     pool = bench.workload("nop5")

@@ -3,7 +3,6 @@
 import re
 import signal
 
-import harness
 from harness import MODES, NO_RETURNS, Skip, check, check_equal, environment
 
 SPEC = ("name=arena,object=exe,free=give_back(ptr=1),"
@@ -37,7 +36,6 @@ def check_prologues(bench, mode):
     program.is_unharmed()
 
 
-@harness.long
 def test_functions_that_jump_back_to_their_start_are_recorded_exactly(bench):
     if NO_RETURNS:
         raise Skip("where tabled_alloc returns cannot be followed through its table")

@@ -4,7 +4,6 @@ out: its constructors allocate by its own operator new, which the ledger does no
 """
 import os
 
-import harness
 from harness import tool
 from ledger import FOLDER, record
 from test_allocators import PRELOAD
@@ -25,11 +24,9 @@ def check_programs(bench, allocator):
                                    "--output=/dev/null", "main"], 3000, name="git log")
 
 
-@harness.long
 def test_programs_with_preloaded_jemalloc_are_recorded(bench):
     check_programs(bench, "jemalloc")
 
 
-@harness.long
 def test_programs_with_preloaded_mimalloc_are_recorded(bench):
     check_programs(bench, "mimalloc")

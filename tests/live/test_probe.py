@@ -67,27 +67,30 @@ def check_traced(shown, expected):
     check_equal(rss["traced"] + rss.get("traced_not_resident", 0), expected, f"traced: {rss}")
 
 
+@harness.core
 def test_probe_of_a_pool_counts_exactly(bench):
     check_layered(bench)
 
 
-@harness.long
+@harness.core
 def test_probe_of_a_pool_counts_exactly_with_links(bench):
     with environment("ALLOCSNAP_NO_UPROBE_SESSION"):
         check_layered(bench)
 
 
-@harness.long
+@harness.core
 def test_probe_of_a_pool_counts_exactly_with_perf_uprobes(bench):
     with environment("ALLOCSNAP_NO_UPROBE_MULTI"):
         check_layered(bench)
 
 
+@harness.core
 def test_probe_of_a_pool_counts_exactly_without_return_probes(bench):
     with environment("ALLOCSNAP_NO_UPROBE_RETURN"):
         check_layered(bench)
 
 
+@harness.core
 def test_probe_of_a_pool_that_wraps_malloc_hides_its_malloc_calls(bench):
     """Calls of malloc inside the pool do not count. A chunk that was allocated outside starts at the same
     address as the pool's first object and is replaced by it; a loss counts that."""
@@ -164,6 +167,7 @@ def check_follows(bench, file, note):
     check(note in run.stderr(), f"not said: {run.stderr()!r}")
 
 
+@harness.core
 def test_probe_of_a_file_follows_forks(bench):
     """Every process that maps the file is probed, not only the first; a new one gets its probes a moment later."""
     check_follows(bench, "*/pool", "maps no */pool yet: it is waited for")
@@ -174,6 +178,7 @@ def test_probe_of_the_program_follows_children(bench):
     check_follows(bench, "exe", f"no symbol pool_alloc in {os.path.realpath('/bin/sh')}")
 
 
+@harness.core
 def test_probe_waits_for_dlopen(bench):
     """A library is loaded later. Objects of the first second may be missed, and a loss counts that."""
     target = bench.workload("dlopen")
@@ -214,7 +219,6 @@ def check_throws(bench, *words):
         pool.is_unharmed()
 
 
-@harness.long
 def test_probe_of_a_pool_that_throws_lets_exceptions_pass(bench):
     """The program catches its exceptions as it would without probes. The symbol of a C++ function tells that it
     may throw; for other functions the option has to tell it."""
@@ -230,6 +234,7 @@ def refused(bench, target, *options, status=1):
     return stderr
 
 
+@harness.core
 def test_probe_with_an_invalid_specification_is_refused(bench):
     pool = bench.workload("pool")
     stderr = refused(bench, pool, "--probe", "name=p,object=exe,free=pool_free", status=2)

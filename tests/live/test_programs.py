@@ -5,7 +5,7 @@ import re
 import signal
 
 import harness
-from harness import Skip, changed_code, check, check_equal, frame_text, tool, top_frame
+from harness import Skip, changed_code, check, check_equal, check_unchanged, frame_text, tool, top_frame
 from load import Load, Python, Redis, Sqlite
 
 
@@ -45,13 +45,13 @@ def check_traced(bench, path, program):
 
 def record_growth(bench, program, object_name, step_bytes):
     """Attach, load, two snapshots, detach; the frame that grows and the number of steps."""
-    check_equal(changed_code(program.pid), 0, "changed code before")
+    check_unchanged(program.pid, "before")
     recording = bench.attach([program], "--domain", "malloc")
     check(changed_code(program.pid) > 0, "no breakpoint is seen in the code: the check is blind")
     load = Load(program.step)
     old, new, least, most = load.two_snapshots(recording)
     check_equal(len(recording.end(signal.SIGINT)), 1, "last snapshots")
-    check_equal(changed_code(program.pid), 0, "changed code after detach")
+    check_unchanged(program.pid, "after detach")
     load.stop()
     frame = check_growth(bench, old, new, object_name, least * step_bytes * 0.95,
                          most * step_bytes * 1.6 + 100000)
@@ -60,7 +60,6 @@ def record_growth(bench, program, object_name, step_bytes):
     return frame, load.done
 
 
-@harness.long
 def test_sqlite3_growth_is_recorded(bench):
     sqlite = Sqlite.start_on(bench)
     _, steps = record_growth(bench, sqlite, "libsqlite3", Sqlite.ROWS * Sqlite.ROW_BYTES)
@@ -97,7 +96,6 @@ def test_redis_traced_bytes_follow_its_used_memory(bench):
     recording.end(signal.SIGINT)
 
 
-@harness.long
 def test_python3_growth_is_recorded(bench):
     if not os.path.exists("/usr/bin/python3"):
         raise Skip("there is no /usr/bin/python3")
@@ -138,6 +136,7 @@ def test_python3_growth_has_function_and_line(bench):
     check(top["lineno"] > 0, "the line")
 
 
+@harness.core
 def test_several_processes_have_separate_snapshots(bench):
     """Each process has its own snapshots, without allocations of the other processes."""
     sqlite, redis, grow = Sqlite.start_on(bench), Redis.start_on(bench), bench.workload("grow")

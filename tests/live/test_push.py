@@ -10,7 +10,8 @@ import threading
 import time
 
 import unit_file
-from harness import ALLOCSNAP, check, check_equal, children_of, long, snapshots_below, wait_for
+import harness
+from harness import ALLOCSNAP, check, check_equal, children_of, snapshots_below, wait_for
 from privileged import RECORDING, SOMEBODY, allocsnap_with, folder_of, status
 from test_record import Record
 from test_record_service import numbers
@@ -56,6 +57,8 @@ def start(bench, endpoint, *options, command=(ALLOCSNAP,), folder=None, **more):
     return recorder, target, metrics
 
 
+@harness.core
+@harness.alone
 def test_record_pushes_each_snapshot(bench):
     endpoint = Endpoint()
     recorder, _, metrics = start(bench, endpoint)
@@ -71,7 +74,7 @@ def test_record_pushes_each_snapshot(bench):
     check("allocsnap_push_pushed_total" in pathlib.Path(metrics).read_text(encoding="utf-8"), "no metrics of pushes")
 
 
-@long
+@harness.alone
 def test_record_pushes_with_few_rights(bench):
     """It reads the credentials while it has all rights, and passes folders that it cannot read afterwards."""
     endpoint, secret, hidden = Endpoint(), pathlib.Path(bench.path("secret")), pathlib.Path(bench.path("data/lost+found"))
@@ -89,7 +92,7 @@ def test_record_pushes_with_few_rights(bench):
     check_equal(recorder.stderr().count("lost+found: Permission denied: left out"), 1, "warnings")
 
 
-@long
+@harness.alone
 def test_record_pushes_under_the_unit(bench):
     """With the user, capabilities, limits, mounts, system calls and address families of the unit and of its drop-in."""
     path = unit_file.write(bench, "/usr/bin")
@@ -111,7 +114,7 @@ def test_record_pushes_under_the_unit(bench):
     check("not pushed" not in recorder.stderr() and "push:" not in recorder.stderr(), recorder.stderr())
 
 
-@long
+@harness.alone
 def test_the_unit_itself_forbids_pushes(bench):
     """Without the drop-in: so the test above would fail if it were not needed."""
     path = unit_file.write(bench, "/usr/bin")
@@ -132,7 +135,7 @@ def processes_that_push(recorder):
     return pushing
 
 
-@long
+@harness.alone
 def test_record_waits_for_another_pusher(bench):
     """Another process has the queue: nothing is pushed twice, and all is pushed later."""
     endpoint = Endpoint()
@@ -157,7 +160,7 @@ def test_record_waits_for_another_pusher(bench):
     check_equal(out, "0 pushed\n", "nothing is left")
 
 
-@long
+@harness.alone
 def test_record_notices_that_its_pushes_ended(bench):
     endpoint = Endpoint()
     recorder, _, metrics = start(bench, endpoint)
@@ -171,7 +174,7 @@ def test_record_notices_that_its_pushes_ended(bench):
     check("snapshots may not be pushed yet: allocsnap push" in recorder.stderr(), recorder.stderr())
 
 
-@long
+@harness.alone
 def test_record_does_not_wait_for_a_dead_endpoint(bench):
     endpoint = Endpoint()
     endpoint.silent.set()
@@ -192,7 +195,7 @@ def test_record_does_not_wait_for_a_dead_endpoint(bench):
     check_equal(len(endpoint.bodies), written, "profiles")
 
 
-@long
+@harness.alone
 def test_record_counts_failed_pushes(bench):
     endpoint = Endpoint(status=503)
     recorder, _, metrics = start(bench, endpoint)

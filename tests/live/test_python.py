@@ -6,7 +6,7 @@ import os
 import pathlib
 import signal
 
-from harness import NO_SESSIONS, Process, Skip, check, check_equal, long, losses_of
+from harness import NO_SESSIONS, Process, Skip, check, check_equal, losses_of
 from pythons import Python
 
 PYTHON = "/usr/bin/python3"
@@ -86,17 +86,14 @@ def compare_in_one_process(bench, what, starts_before, *options, python=OWN, ign
     recording.end(signal.SIGINT)
 
 
-@long
 def test_python_blocks_are_those_of_its_own_tracemalloc(bench):
     compare_in_one_process(bench, "plain", starts_before=True)
 
 
-@long
 def test_python_blocks_are_those_of_a_tracemalloc_that_starts_later(bench):
     compare_in_one_process(bench, "plain", starts_before=False)
 
 
-@long
 def test_python_blocks_of_threads_are_those_of_tracemalloc(bench):
     compare_in_one_process(bench, "threads", starts_before=True)
 

@@ -59,6 +59,7 @@ def check_heap(bench, target, why, *options):
     check(why in notes[0] and why in line, f"{why!r} is not the reason: {notes[0]!r}, {line!r}")
 
 
+@harness.core
 def test_python_default_is_its_objects(bench):
     need_sessions()
     python = start_python(bench)
@@ -97,7 +98,6 @@ def test_python_default_is_the_heap_where_objects_cannot_be_recorded(bench):
         check_heap(bench, start_python(bench), "uprobe sessions")
 
 
-@harness.long
 def test_python_default_is_the_heap_beside_other_options(bench):
     need_sessions()
     python = start_python(bench)
@@ -106,7 +106,6 @@ def test_python_default_is_the_heap_beside_other_options(bench):
         check_heap(bench, python, options[0], *options)
 
 
-@harness.long
 def test_python_default_is_the_heap_of_a_program_with_python_in_it(bench):
     need_sessions()
     gdb = bench.start([tool("gdb"), "-nx", "-q"])
@@ -156,14 +155,12 @@ def test_python_default_follows_exec(bench):
     check_launched(bench, "has become Python", "/bin/sh", "-c", 'exec "$@"', "sh")
 
 
-@harness.long
 def test_python_default_of_run(bench):
     need_sessions()
     check_launched(bench, "runs Python")
     check_launched(bench, "runs Python", "/usr/bin/env", "A=b")
 
 
-@harness.long
 def test_python_default_of_an_attached_shell_that_becomes_python(bench):
     """The programs were not loaded before allocsnap gave up its privileges: its heap stays recorded, and a note says so."""
     need_sessions()
@@ -177,7 +174,6 @@ def test_python_default_of_an_attached_shell_that_becomes_python(bench):
     recording.end(signal.SIGINT)
 
 
-@harness.long
 def test_python_default_ends_with_exec(bench):
     """Python becomes another program, whose heap is recorded."""
     need_sessions()
@@ -191,7 +187,6 @@ def test_python_default_ends_with_exec(bench):
     recording.end(signal.SIGINT)
 
 
-@harness.long
 def test_python_default_of_leaks_top_and_retag(bench):
     """They record as attach does; and --retag is about Python."""
     need_sessions()

@@ -6,7 +6,8 @@ import signal
 
 import python_blocks
 import pythons
-from harness import NO_SESSIONS, Skip, check, check_equal, long, losses_of
+import harness
+from harness import NO_SESSIONS, Skip, check, check_equal, losses_of
 from test_python import ENVIRONMENT, FRAMES, OWN, TARGET, Target
 
 
@@ -90,21 +91,19 @@ def compare_while_tracemalloc_stops(bench, python=OWN, ignored=()):
     recording.end(signal.SIGINT)
 
 
+@harness.core
 def test_python_blocks_are_exactly_those_of_tracemalloc(bench):
     compare_shape(bench, "everything")
 
 
-@long
 def test_python_blocks_of_free_lists_are_exactly_those_of_tracemalloc(bench):
     compare_shape(bench, "free_lists")
 
 
-@long
 def test_python_blocks_of_threads_are_exactly_those_of_tracemalloc(bench):
     compare_shape(bench, "threads")
 
 
-@long
 def test_python_blocks_of_the_c_library_are_exactly_those_of_tracemalloc(bench):
     compare_shape(bench, "everything", PYTHONMALLOC="malloc")
 
@@ -144,7 +143,6 @@ def test_python_blocks_are_those_of_another_process_with_tracemalloc(bench):
     recording.end(signal.SIGINT)
 
 
-@long
 def test_python_without_retag_only_tracebacks_of_free_lists_differ(bench):
     target = start_tracing(bench, "-X", f"tracemalloc={FRAMES}")
     order(target, "shape everything")

@@ -10,7 +10,8 @@ import signal
 
 import python_blocks
 import pythons
-from harness import check, check_equal, long, losses_of, tool
+import harness
+from harness import check, check_equal, losses_of, tool
 from test_python import OWN, start
 from unwinding import needs_tables
 
@@ -166,6 +167,7 @@ def check_first_lines(bench, path):
     check_equal(os.path.basename(first["filename"]), TARGET.name, "the first row's file")
 
 
+@harness.core
 def test_python_frames_of_both_are_those_of_gdb_and_python(bench):
     needs_tables()
     path = record(bench, "mixed", ("json", "sqlite"), check_mixed)
@@ -180,7 +182,6 @@ def test_python_frames_of_c_code_are_those_of_gdb(bench):
     record(bench, "native", ("json",), check_native)
 
 
-@long
 def test_python_frames_of_all_shapes_are_those_of_gdb_and_python(bench):
     needs_tables()
     record(bench, "mixed", RUNS, check_mixed)
@@ -190,37 +191,31 @@ def test_python_frames_of_all_shapes_are_those_of_gdb_and_python(bench):
 COMMON = ("python", "json", "sorted", "generator", "thread")
 
 
-@long
 def test_python_3_11_frames_of_both(bench):
     needs_tables()
     record(bench, "mixed", COMMON, check_mixed, pythons.named_like(11))
 
 
-@long
 def test_python_3_12_frames_of_both(bench):
     needs_tables()
     record(bench, "mixed", COMMON, check_mixed, pythons.named_like(12))
 
 
-@long
 def test_python_3_13_frames_of_both(bench):
     needs_tables()
     record(bench, "mixed", COMMON, check_mixed, pythons.named_like(13))
 
 
-@long
 def test_python_3_13_of_debian_frames_of_both(bench):
     needs_tables()
     record(bench, "mixed", COMMON, check_mixed, pythons.of_suite("trixie", 13))
 
 
-@long
 def test_python_3_14_of_debian_frames_of_both(bench):
     needs_tables()
     record(bench, "mixed", COMMON, check_mixed, pythons.of_suite("sid", 14))
 
 
-@long
 def test_python_3_10_frames_of_both_are_refused(bench):
     target = start(bench, pythons.named_like(10), TARGET)
     errors = bench.allocsnap("attach", str(target.pid), "--domain", "python", "--frames", "mixed", status=1)[1]

@@ -6,7 +6,8 @@ import signal
 
 import python_blocks
 import pythons
-from harness import ALLOCSNAP, check, check_equal, long, losses_of
+import harness
+from harness import ALLOCSNAP, check, check_equal, losses_of
 from test_python import OWN, start
 from test_python_exact import attach_exact, order, start_tracing
 
@@ -78,7 +79,6 @@ def test_sample_pools_names_the_line_and_says_that_it_is_an_estimate(bench):
     recording.end(signal.SIGINT)
 
 
-@long
 def test_sample_pools_has_each_large_block(bench):
     """Blocks above 512 bytes are those of tracemalloc's tables."""
     target = start_tracing(bench, "-X", "tracemalloc=25")
@@ -95,6 +95,7 @@ def test_sample_pools_has_each_large_block(bench):
     recording.end(signal.SIGINT)
 
 
+@harness.alone
 def test_sample_pools_of_processes_by_pid(bench):
     """record --pid takes them, as attach does; and so it does the other options that are about Python's objects."""
     target = start(bench)
@@ -120,7 +121,6 @@ def test_sample_pools_excludes_what_needs_objects(bench):
         check(why in err and "pools" in err, err)
 
 
-@long
 def test_sample_pools_of_other_pythons(bench):
     """Each CPython that is accepted; those that are not here are left out."""
     for find, *arguments in ((pythons.of_suite, "trixie", 13), (pythons.of_suite, "sid", 14), *(

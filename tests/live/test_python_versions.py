@@ -2,7 +2,6 @@
 """--domain python --retag with each CPython that is accepted, against its own tracemalloc, block by block. Those that are not here
 are skipped."""
 import pythons
-from harness import long
 from test_python import compare_in_one_process
 from test_python_exact import compare_shape, compare_while_tracemalloc_stops
 
@@ -24,71 +23,57 @@ def compare_others(bench, python, ignored=()):
     compare_in_one_process(bench, "tracked", True, "--retag", python=python, ignored=ignored)
 
 
-@long
 def test_python_3_13_of_debian(bench):
     compare_shapes(bench, pythons.of_suite("trixie", 13))
 
 
-@long
 def test_python_3_13_of_debian_with_other_allocators(bench):
     compare_others(bench, pythons.of_suite("trixie", 13))
 
 
-@long
 def test_python_3_14_of_debian(bench):
     compare_shapes(bench, pythons.of_suite("sid", 14), NAMES_3_14)
 
 
-@long
 def test_python_3_14_of_debian_with_other_allocators(bench):
     compare_others(bench, pythons.of_suite("sid", 14), NAMES_3_14)
 
 
-@long
 def test_python_3_9_of_the_environment(bench):
     compare_shapes(bench, pythons.named_like(9))
 
 
-@long
 def test_python_3_9_of_the_environment_with_other_allocators(bench):
     compare_others(bench, pythons.named_like(9))
 
 
-@long
 def test_python_3_10_of_the_environment(bench):
     compare_shapes(bench, pythons.named_like(10))
 
 
-@long
 def test_python_3_10_of_the_environment_with_other_allocators(bench):
     compare_others(bench, pythons.named_like(10))
 
 
-@long
 def test_python_3_11_of_the_environment(bench):
     compare_shapes(bench, pythons.named_like(11))
 
 
-@long
 def test_python_3_11_of_the_environment_with_other_allocators(bench):
     compare_others(bench, pythons.named_like(11))
 
 
-@long
 def test_python_3_12_of_the_environment(bench):
     compare_shapes(bench, pythons.named_like(12))
 
 
-@long
 def test_python_3_12_of_the_environment_with_other_allocators(bench):
     compare_others(bench, pythons.named_like(12))
 
 
-@long
 def test_python_3_13_of_the_environment(bench):
     compare_shapes(bench, pythons.named_like(13))
 
 
-@long
 def test_python_3_13_of_the_environment_with_other_allocators(bench):
     compare_others(bench, pythons.named_like(13))

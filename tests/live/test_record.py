@@ -15,8 +15,8 @@ import subprocess
 
 from cgroup import mounted_for_us, mounted
 import harness
-from harness import (ALLOCSNAP, NEVER, WORKLOADS, Process, Workload, changed_code, check, check_equal,
-                     children_of, keeper_of, wait_for)
+from harness import (ALLOCSNAP, NEVER, WORKLOADS, Law, Process, Workload, changed_code, check, check_equal,
+                     check_unchanged, children_of, keeper_of, wait_for)
 
 HOLDS = os.path.join(os.path.abspath(WORKLOADS), "holds")
 
@@ -134,33 +134,40 @@ def admitted(bench, *options, programs=("qa", "qb", "rb"), **popen):
     return found[0]
 
 
+@harness.core
+@harness.alone
 @harness.smoke
 def test_record_selects_by_comm(bench):
     check_equal(admitted(bench, "--comm", "q?"), ["qa", "qb"], "recorded")
 
 
+@harness.alone
 def test_record_selects_by_several_names(bench):
     check_equal(admitted(bench, "--comm", "qa", "--comm", "rb"), ["qa", "rb"], "recorded")
 
 
+@harness.alone
 def test_record_excludes_by_comm(bench):
     check_equal(admitted(bench, "--exe", "FOLDER/*", "--exclude-comm", "q*b"), ["qa", "rb"], "recorded")
 
 
+@harness.alone
 def test_record_selects_by_exe(bench):
     check_equal(admitted(bench, "--exe", "FOLDER/*b"), ["qb", "rb"], "recorded")
 
 
-@harness.long
+@harness.alone
 def test_record_excludes_by_exe(bench):
     check_equal(admitted(bench, "--exe", "FOLDER/*", "--exclude-exe", "FOLDER/q*"), ["rb"], "recorded")
 
 
+@harness.alone
 def test_record_needs_one_matching_rule_of_each_kind(bench):
     check_equal(admitted(bench, "--exe", "FOLDER/*", "--comm", "*b", "--exclude-comm", "rb"), ["qb"],
                 "recorded")
 
 
+@harness.alone
 def test_record_selects_by_uid(bench):
     """The user is given by name; processes of other users are not recorded."""
     os.chmod(bench.folder, 0o755)
@@ -179,11 +186,13 @@ def admitted_root(bench):
     return [name for name in recorder.names() if name == name_of(root)]
 
 
-@harness.long
+@harness.alone
 def test_record_excludes_by_uid(bench):
     check_equal(admitted(bench, "--exe", "FOLDER/*", "--exclude-uid", "0"), [], "recorded")
 
 
+@harness.core
+@harness.alone
 def test_record_excludes_by_pid(bench):
     """A child of a process that is excluded by PID is another process, and is recorded."""
     world = World(bench)
@@ -218,6 +227,8 @@ def unified_group(bench, name):
             folder.rmdir()
 
 
+@harness.core
+@harness.alone
 def test_record_selects_by_cgroup(bench):
     """Children born in the group and a process moved there later are recorded; a process outside is not."""
     world = World(bench)
@@ -238,6 +249,8 @@ def test_record_selects_by_cgroup(bench):
 
 # ---- names, execs and ends of processes ----
 
+@harness.core
+@harness.alone
 def test_record_follows_exec_chains(bench):
     """sh → exec → exec: recorded as long as the program is one that is admitted."""
     world = World(bench)
@@ -251,6 +264,8 @@ def test_record_follows_exec_chains(bench):
     check(90001 in rows and 80001 not in rows, f"blocks: {rows}")
 
 
+@harness.core
+@harness.alone
 def test_record_ends_at_exec_of_a_program_that_is_not_admitted(bench):
     """A recorded program calls exec: its blocks until then are its last snapshot; the new program is not recorded."""
     world = World(bench)
@@ -279,6 +294,7 @@ def check_named(bench, path):
 CHAINS = 6
 
 
+@harness.alone
 def test_record_names_blocks_of_a_process_that_ran_other_programs_before(bench):
     """The process ran two unrecorded programs before, the last a moment ago: blocks of the recorded one have names."""
     world = World(bench)
@@ -294,6 +310,7 @@ def test_record_names_blocks_of_a_process_that_ran_other_programs_before(bench):
             check_named(bench, path)
 
 
+@harness.alone
 def test_record_names_blocks_of_a_process_that_is_admitted_again(bench):
     """One process that is admitted, left alone and admitted again: both have their own mappings."""
     world = World(bench)
@@ -312,6 +329,7 @@ def test_record_names_blocks_of_a_process_that_is_admitted_again(bench):
     check(2 * named >= CHAINS, f"only {named} of {CHAINS} last snapshots of the first programs have names")
 
 
+@harness.alone
 def test_record_names_blocks_of_a_process_that_joins_a_cgroup_and_calls_exec(bench):
     """The process joins the group and then calls exec, as a container's starter does."""
     world = World(bench)
@@ -330,6 +348,7 @@ def test_record_names_blocks_of_a_process_that_joins_a_cgroup_and_calls_exec(ben
         recorder.end()
 
 
+@harness.alone
 def test_record_keeps_the_folder_of_a_process_that_renames_itself(bench):
     """A process that renames itself is still the same program: it stays recorded, its snapshots stay together."""
     world = World(bench)
@@ -352,6 +371,8 @@ def test_record_keeps_the_folder_of_a_process_that_renames_itself(bench):
     check_equal([last["comm"], last["end"]], ["teller", "exited 0"], "its last one: name, end")
 
 
+@harness.core
+@harness.alone
 def test_record_follows_forks_without_exec(bench):
     """Children of a process admitted by name are recorded from the fork on; children that exec other programs not."""
     world = World(bench)
@@ -367,6 +388,8 @@ def test_record_follows_forks_without_exec(bench):
 
 # ---- snapshots ----
 
+@harness.core
+@harness.alone
 def test_record_takes_each_interval_as_one_instant(bench):
     """A file of each process at each interval, all of the same drain."""
     world = World(bench)
@@ -382,6 +405,8 @@ def test_record_takes_each_interval_as_one_instant(bench):
     check_equal(set(times), {name_of(process) for process in processes}, "processes")
 
 
+@harness.core
+@harness.alone
 def test_record_ends_with_last_snapshots(bench):
     """SIGINT: snapshots of what is live now; no probe stays."""
     world = World(bench)
@@ -389,9 +414,11 @@ def test_record_ends_with_last_snapshots(bench):
     late = world.holds("late")
     check_equal(dict(recorder.end()), {name_of(late): 1}, "last snapshots")
     check_held(bench, recorder, late)
-    wait_for(lambda: not changed_code(late.pid), "the end of breakpoints", 5)
+    wait_for(lambda: not changed_code(late.pid), "the end of breakpoints", 15, Law)
 
 
+@harness.core
+@harness.alone
 def test_record_counts_bystanders(bench):
     """A process that only shares the library pays for traps: it is counted and not recorded."""
     world = World(bench)
@@ -407,18 +434,22 @@ def test_record_counts_bystanders(bench):
     check(bystander.popen.poll() is None, "the bystander has ended")
 
 
+@harness.core
+@harness.alone
 def test_record_by_pid_probes_only_these_processes(bench):
     """Only these processes have probes; the recorder ends when they have ended."""
     world = World(bench)
     one, other = world.holds("one"), world.holds("other")
     recorder = world.record("--pid", str(one.pid))
     check(changed_code(one.pid) > 0, "no probes")
-    check_equal(changed_code(other.pid), 0, "breakpoints in another process")
+    check_unchanged(other.pid, "another process")
     one.popen.stdin.close()
     check_equal(recorder.wait(30), 0, "exit status")
     check_equal(dict(recorder.names()), {name_of(one): 1}, "recorded")
 
 
+@harness.core
+@harness.alone
 def test_record_never_records_itself(bench):
     """The recorder never records itself or its helper processes, even if a rule matches their program."""
     world = World(bench)
@@ -432,6 +463,8 @@ def test_record_never_records_itself(bench):
     check_equal(dict(recorder.end()), {name_of(other): 1}, "recorded")
 
 
+@harness.core
+@harness.alone
 def test_record_refuses_invalid_rules(bench):
     for options, reason in ((["--comm", "a[bc]"], "no []"), (["--uid", "no-such-user"], "is no user"),
                             (["--pid", "0"], "is no PID"), (["--comm", "x" * 256], "1 to 255 bytes")):
@@ -439,6 +472,7 @@ def test_record_refuses_invalid_rules(bench):
         check(reason in stderr, f"{options}: {stderr!r}")
 
 
+@harness.alone
 def test_record_distinguishes_processes_with_a_reused_pid(bench):
     """Two processes of one PID between two passes: two last snapshots, each with its own."""
     world = World(bench)

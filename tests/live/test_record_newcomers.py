@@ -5,7 +5,7 @@ import re
 import shutil
 
 import harness
-from harness import WORKLOADS, Workload, changed_code, check, check_equal, tool
+from harness import WORKLOADS, Workload, check, check_equal, check_unchanged, tool
 from test_record import World, name_of
 
 SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../workloads")
@@ -52,6 +52,8 @@ def probed_from_the_start(recorder):
     return set(re.findall(r"(/\S+) is probed from the start", recorder.stderr()))
 
 
+@harness.core
+@harness.alone
 def test_record_is_complete_for_a_new_process_selected_by_comm(bench):
     """The first process of its name, with the machine's C library: the recorder warns that others pay, too."""
     recorder = World(bench).record("--comm", "first-of-all")
@@ -61,7 +63,7 @@ def test_record_is_complete_for_a_new_process_selected_by_comm(bench):
     recorder.end()
 
 
-@harness.long
+@harness.alone
 def test_record_is_complete_for_a_new_process_selected_by_path(bench):
     """The loader that the program names leads to its C library; no other process hits a probe."""
     world = World(bench)
@@ -72,6 +74,7 @@ def test_record_is_complete_for_a_new_process_selected_by_path(bench):
     check_equal(recorder.bystander_traps(), 0, "traps of bystanders")
 
 
+@harness.alone
 def test_record_is_complete_for_a_new_static_process(bench):
     """A static program contains its allocator."""
     world = World(bench)
@@ -81,6 +84,7 @@ def test_record_is_complete_for_a_new_static_process(bench):
     check_equal(probed_from_the_start(recorder), {program}, "files")
 
 
+@harness.alone
 def test_record_counts_late_probes_of_a_program_that_did_not_exist(bench):
     """The recorder logs that the program is missing; blocks from before its probes are counted."""
     world = World(bench)
@@ -92,6 +96,8 @@ def test_record_counts_late_probes_of_a_program_that_did_not_exist(bench):
     check(bench.show(path)["losses"].get("functions_late", 0) > 0, "nothing was late")
 
 
+@harness.core
+@harness.alone
 def test_record_of_a_new_process_does_not_probe_its_launcher(bench):
     """Mappings that the process made before it became the recorded program are not counted."""
     world = World(bench)
@@ -108,5 +114,5 @@ def test_record_of_a_new_process_does_not_probe_its_launcher(bench):
             shown = bench.show(path)
             check_equal({probe["object"] for probe in shown["probes"]}, {program}, "files with probes")
             check_equal(shown["losses"].get("functions_late", 0), 0, "functions_late")
-    check_equal(changed_code(bystander.pid), 0, "breakpoints in the launcher's C library")
+    check_unchanged(bystander.pid, "the launcher")
     check_equal(recorder.bystander_traps(), 0, "traps of bystanders")

@@ -8,7 +8,7 @@ import shutil
 
 import harness
 import pythons
-from harness import ALLOCSNAP, NO_SESSIONS, Skip, changed_code, check, check_equal, losses_of, tool, wait_for
+from harness import ALLOCSNAP, NO_SESSIONS, Skip, check, check_equal, check_unchanged, losses_of, tool, wait_for
 from test_python import ENVIRONMENT, FRAMES, PYTHON, TARGET, Target, examples, traces_of_work
 from test_record import World, check_held
 
@@ -139,7 +139,7 @@ def record_exactly(bench, number, others=()):
     try:
         wait_for_probes(bench, recorder, *processes, worker)
         other.order("work few")
-        check_equal(changed_code(other.pid), 0, "breakpoints in another Python")
+        check_unchanged(other.pid, "another Python")
         check_equal(recorder.bystander_traps(), 0, "traps of others")
         paths = work(recorder, [*processes, worker])
         check_work(bench, [*processes, worker], paths)
@@ -153,16 +153,18 @@ def record_exactly(bench, number, others=()):
     check_equal(int(of_worker["metadata"]["parent_pid"]), processes[0].pid, "its parent")
 
 
+@harness.alone
 def test_record_python_is_exact_for_several_at_once(bench):
     record_exactly(bench, 1)
 
 
-@harness.long
+@harness.alone
 def test_record_python_is_exact_for_many_and_several_versions(bench):
     """The environment names them. Those before 3.11 have free lists of frames, and are left out."""
     record_exactly(bench, 6, [path for version, path in pythons.named().items() if version and version >= (3, 11)])
 
 
+@harness.alone
 def test_record_python_beside_the_heap_of_others(bench):
     """One C library serves both. A Python's blocks are Python's only, from before its view began, too."""
     world = Pythons(bench)
@@ -198,6 +200,7 @@ def check_recorded_after(bench, world, starter, arguments, is_exec=False):
     return paths, notes
 
 
+@harness.alone
 def test_record_python_of_a_program_that_another_python_starts(bench):
     """The starter is recorded, too, and its files are another Python's: the child has them until its exec."""
     world = Pythons(bench)
@@ -207,12 +210,14 @@ def test_record_python_of_a_program_that_another_python_starts(bench):
     check("are not recorded" not in notes, notes)
 
 
+@harness.alone
 def test_record_python_of_a_program_that_an_old_python_starts(bench):
     """The shell has the name of Python 2.7. The note about that is not about its child."""
     starter = shutil.copy("/bin/sh", bench.path("python2.7"))
     check_recorded_after(bench, Pythons(bench), starter, ["-c", 'read go; "$@"; exit', "sh"])
 
 
+@harness.alone
 def test_record_python_of_a_program_that_musl_becomes(bench):
     """The C library of the program before is not that of Python."""
     world = Pythons(bench)
@@ -224,7 +229,7 @@ def test_record_python_of_a_program_that_musl_becomes(bench):
     check_recorded_after(bench, world, starter, [], is_exec=True)
 
 
-@harness.long
+@harness.alone
 def test_record_python_of_many_short_ones(bench):
     """Code objects of processes that are gone leave their room to others."""
     world = Pythons(bench)
@@ -251,6 +256,7 @@ while time.time() < end:
 """
 
 
+@harness.alone
 def test_record_python_says_nothing_of_programs_that_it_becomes(bench):
     """A child that is Python for some milliseconds only: its next program has no note about Python's objects."""
     parent = bench.start([tool("python3"), "-c", CHILDREN])

@@ -11,7 +11,7 @@ import time
 import exposition
 import unit_file
 import harness
-from harness import ALLOCSNAP, changed_code, check, check_equal, wait_for
+from harness import ALLOCSNAP, Law, changed_code, check, check_equal, wait_for
 from privileged import RECORDING, SOMEBODY, allocsnap_with, folder_of, status
 from test_archive import Disk
 from test_record import Record, World, check_held, name_of
@@ -49,6 +49,8 @@ def numbers(path):
     return {name: float(samples[()]) for name, (_, samples) in families.items() if () in samples}
 
 
+@harness.core
+@harness.alone
 def test_record_works_as_the_service(bench):
     """The recorder runs with the unit's user, capabilities, limits, mounts and system call filter."""
     world = World(bench)
@@ -102,6 +104,7 @@ def static_programs(world, name, count, *flags):
     return paths
 
 
+@harness.alone
 def test_record_counts_processes_that_exit_before_they_are_probed(bench):
     """Processes that end before their probes come are not counted as small. Those with a build-id get a snapshot,
     the others are counted as not probed."""
@@ -131,6 +134,7 @@ def test_record_counts_processes_that_exit_before_they_are_probed(bench):
     check(losses(prometheus)["functions_late"] >= sum(late), f"{losses(prometheus)}, late: {late}")
 
 
+@harness.alone
 def test_record_reads_a_file_again_that_was_opened_too_late(bench):
     """A file without a build-id is looked at too late for its first process; the next process is recorded."""
     world = World(bench)
@@ -150,6 +154,7 @@ def test_record_reads_a_file_again_that_was_opened_too_late(bench):
     recorder.end()
 
 
+@harness.alone
 def test_record_metrics_include_all_processes(bench):
     """The metrics include short-lived processes that the loader has never seen."""
     world = World(bench)
@@ -186,6 +191,8 @@ def record_on_full(bench):
     return world, disk, recorder
 
 
+@harness.core
+@harness.alone
 def test_record_survives_a_full_disk_without_an_error_for_running_processes(bench):
     """A running process gets its snapshot later. The recorder logs when the disk is full and when it is not any
     more; it exits without an error."""
@@ -197,6 +204,7 @@ def test_record_survives_a_full_disk_without_an_error_for_running_processes(benc
     recorder.end()
 
 
+@harness.alone
 def test_record_reports_last_snapshots_lost_to_a_full_disk(bench):
     """An ended process has no later snapshot: its loss is logged by name and sets the exit status, even if the
     disk has room again."""
@@ -211,6 +219,7 @@ def test_record_reports_last_snapshots_lost_to_a_full_disk(bench):
     check_equal(recorder.wait(60), 1, "exit status")
 
 
+@harness.alone
 def test_record_fails_when_the_disk_is_full_at_the_end(bench):
     _, _, recorder = record_on_full(bench)
     wait_for(lambda: "No space left on device" in recorder.stderr(), "the line about it")
@@ -222,7 +231,7 @@ def disk_bytes(folder):
     return sum(os.lstat(path).st_blocks * 512 for path in [folder, *pathlib.Path(folder).rglob("*")])
 
 
-@harness.long
+@harness.alone
 def test_record_stays_within_its_disk_limit(bench):
     """Old snapshots are thinned out, the newest stay; files that are not ours are left alone."""
     world = World(bench)
@@ -252,7 +261,7 @@ def test_record_stays_within_its_disk_limit(bench):
     program.kill()
 
 
-@harness.long
+@harness.alone
 def test_record_killed_while_writing_leaves_only_complete_files(bench):
     """The recorder is killed repeatedly: no probe stays, all files are complete, and the next recorder works."""
     world = World(bench)
@@ -266,20 +275,21 @@ def test_record_killed_while_writing_leaves_only_complete_files(bench):
         time.sleep(0.003 * i)
         os.kill(recorder.pid, signal.SIGKILL)
         recorder.wait(10)
-        wait_for(lambda: not any(changed_code(program.pid) for program in programs), "the probes are gone")
+        wait_for(lambda: not any(changed_code(program.pid) for program in programs), "the probes are gone", kind=Law)
     recorder = bench.start([ALLOCSNAP, "record", "-o", folder, "--comm", "written", "--comm", "warm-up"],
                            kind=Record, folder=folder)
     recorder.line_of("recording")
     recorder.end()
     found = [path for path in pathlib.Path(folder).rglob("*") if path.is_file()]
     check(len(found) >= KILLS * len(programs), f"only {len(found)} files")
-    check_equal([str(path) for path in found if path.suffix != ".snap"], [], "left under other names")
+    check_equal([str(path) for path in found if path.suffix != ".snap"], [], "left under other names", Law)
     for path in found[-200:] + found[:200]:
-        bench.allocsnap("show", str(path))
+        bench.check_readable(path)
     for program in programs:
         program.kill()
 
 
+@harness.alone
 def test_record_takes_a_snapshot_on_growth(bench):
     """A growing process gets a snapshot by the trigger, before the interval has passed for the first time."""
     world = World(bench)

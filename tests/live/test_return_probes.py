@@ -16,6 +16,7 @@ def whole(program):
     return done["whole"] / done["looks"]
 
 
+@harness.core
 def test_return_probes_truncate_backtraces_and_the_option_avoids_it(bench):
     """The target's own backtrace() ends in the allocator with return probes, and never without them."""
     program = bench.workload("backtraces")
@@ -53,7 +54,6 @@ def test_return_probes_can_be_avoided_in_children(bench):
 PTRACE_SEIZE = 0x4206
 
 
-@harness.long
 def test_return_probes_warn_about_a_tracer(bench):
     """attach and doctor name the tracer of the process, unless return probes are off and it sees nothing."""
     program = bench.workload("known")

@@ -48,6 +48,7 @@ def check_grown(before, after, part, bytes_, room=256 * KIB):
         check(abs(grown - expected) <= room, f"{name} grew by {grown}, expected {expected}")
 
 
+@harness.core
 def test_rss_parts_match_the_kernel(bench):
     """While the target is stopped, the parts agree with the kernel's numbers to the byte."""
     resident = bench.workload("resident")
@@ -120,7 +121,6 @@ def test_rss_reports_traced_bytes_that_are_not_resident(bench):
     recording.end(signal.SIGINT)
 
 
-@harness.long
 def test_rss_of_a_large_process_is_rough_and_adds_up(bench):
     """Exact numbers of a large process would take long; the rough numbers add up as well."""
     resident = bench.workload("resident")

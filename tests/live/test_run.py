@@ -21,6 +21,7 @@ def run(bench, *argv, status=0, options=()):
     return [line for line in stdout.splitlines() if line.endswith(".snap")], stderr
 
 
+@harness.core
 def test_run_records_from_the_first_allocation(bench):
     """No block is older than the recording, so each free is of a recorded block."""
     for argv in ([tool("sqlite3"), ":memory:", "create table t(x); insert into t values(1);"],
@@ -37,6 +38,7 @@ def test_run_records_from_the_first_allocation(bench):
 JEMALLOC = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"
 
 
+@harness.core
 def test_run_counts_probes_that_came_late(bench):
     """The program becomes another one with another allocator, whose probes always come too late. A loss counts
     that even if the new program ends at once and none of its calls was seen."""
@@ -50,6 +52,7 @@ def test_run_counts_probes_that_came_late(bench):
         check_equal(shown["metadata"]["cmdline"], " ".join(argv), "cmdline")
 
 
+@harness.core
 def test_run_records_what_a_launcher_becomes(bench):
     """From its first allocation on, also with another allocator; a launcher that becomes nothing has its exit status."""
     known = os.path.join(WORKLOADS, "known")
@@ -62,6 +65,7 @@ def test_run_records_what_a_launcher_becomes(bench):
         check(not paths and "without starting another program" in stderr, f"{paths}, {stderr!r}")
 
 
+@harness.core
 @harness.smoke
 def test_run_returns_the_exit_status(bench):
     check_equal(len(run(bench, "/bin/sh", "-c", "exit 7", status=7)[0]), 1, "snapshots")
@@ -69,6 +73,7 @@ def test_run_returns_the_exit_status(bench):
     check_equal(len(run(bench, "/bin/sh", "-c", "kill -11 $$", status=139)[0]), 1, "snapshots")
 
 
+@harness.core
 def test_run_of_no_program_exits_as_env_does(bench):
     for argv, said in ((["/no/such/program"], "No such file or directory"),
                        (["no_such_program_on_the_path"], "No such file or directory"),
@@ -82,6 +87,7 @@ def test_run_of_no_program_exits_as_env_does(bench):
     bench.allocsnap("run", status=2)
 
 
+@harness.core
 def test_run_forwards_arguments_and_signals(bench):
     """SIGTERM reaches the program as it would without allocsnap."""
     script = "trap 'echo told; exit 5' TERM; echo ready; while :; do sleep 0.05; done"
@@ -118,6 +124,7 @@ def loader_of(program):
     return re.search(rb"/lib[^\0]*/ld-[^\0]*", text)[0].decode()
 
 
+@harness.core
 def test_run_does_not_change_signals_descriptors_and_limits_of_the_program(bench):
     """No signal is blocked or ignored, no descriptor is left open, no limit differs."""
     threads_own = 3 << 31  # signals 32 and 33 are the C library's, for its threads
@@ -137,6 +144,7 @@ def test_run_does_not_change_signals_descriptors_and_limits_of_the_program(bench
                 "signals, descriptors and limits")
 
 
+@harness.core
 def test_run_that_is_killed_leaves_the_program_running(bench):
     """The program continues."""
     mark = pathlib.Path(bench.path("mark"))
@@ -150,6 +158,7 @@ def test_run_that_is_killed_leaves_the_program_running(bench):
     wait_for(lambda: mark.read_text() == "went on\n", "the program after our end")
 
 
+@harness.core
 def test_run_records_a_musl_program(bench):
     """musl: system calls of the loader never end, but it is held no longer than others."""
     program = bench.path("deep")
@@ -185,6 +194,7 @@ def children_of(pid):
     return names
 
 
+@harness.core
 @harness.smoke
 def test_run_records_known_totals(bench):
     """A program that counts itself is recorded from its first block to its last."""

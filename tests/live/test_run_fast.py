@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 
+import harness
 from harness import ALLOCSNAP, UNWINDING, WORKLOADS, check, check_equal, losses_of, tool
 from test_run import JEMALLOC, run
 from test_sample import check_estimate, rows_by_function
@@ -33,6 +34,7 @@ def run_samples(bench, *options):
     return answers[6:], sum(turn["allocated_bytes"] for turn in done), path
 
 
+@harness.core
 def test_run_fast_estimates_are_right(bench):
     answers, allocated_bytes, path = run_samples(bench)
     statistics, shown = bench.stats(path), bench.show(path)

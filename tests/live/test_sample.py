@@ -102,7 +102,7 @@ def check_empty(bench, recording, what):
 
 
 def check_sampling(bench, start, what):
-    for mode in MODES:
+    for mode in harness.modes(None, MODES):
         where = f"{what} ({mode or 'sessions'})"
         program = start()
         with environment(mode):
@@ -115,12 +115,12 @@ def check_sampling(bench, start, what):
         program.is_unharmed()
 
 
+@harness.core
 @harness.smoke
 def test_sample_estimates_are_right(bench):
     check_sampling(bench, lambda: bench.workload("samples"), "glibc")
 
 
-@harness.long
 def test_sample_estimates_are_right_with_musl(bench):
     """musl's calloc calls malloc."""
     path = bench.path("samples-musl")
@@ -147,7 +147,6 @@ def test_sample_entries_of_an_exited_process_are_removed(bench):
     other.is_unharmed()
 
 
-@harness.long
 def test_sample_size_limits_are_exact(bench):
     """--min-size and --max-size involve no random choice."""
     for mode in MODES:
@@ -186,7 +185,6 @@ def counters_of_sqlite(bench, *options):
     return bench.show([path for path in paths if path.endswith(".snap")][-1])["counters"]
 
 
-@harness.long
 def test_sample_of_sqlite3_is_close_to_its_exact_numbers(bench):
     """The program runs twice; the estimates of the second run are close to the exact numbers of the first."""
     exact = counters_of_sqlite(bench)

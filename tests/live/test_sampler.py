@@ -11,7 +11,6 @@ from harness import (ALLOCSNAP, NEVER, NO_LINKS, UNWINDING, WORKLOADS, Workload,
                      keeper_of, losses_of, top_frame, wait_for)
 from test_sample import MOST, chance
 
-MODES = (None, "ALLOCSNAP_NO_UPROBE_SESSION", "ALLOCSNAP_NO_UPROBE_MULTI", "ALLOCSNAP_NO_UPROBE_RETURN")
 INTERVAL = 16384  # own_sampler.h
 LIBRARY = os.path.join(os.path.abspath(WORKLOADS), "own_sampler.so")
 SKIP = ("--skip", "own_*", "--skip", "library_*")  # the sampler's own functions
@@ -89,9 +88,10 @@ def check_recorded(bench, recording, program, what):
     return shown
 
 
+@harness.core
 def test_sampler_estimates_are_right(bench):
     """In all ways to attach probes; with a new interval in the middle; in a static program, too."""
-    for mode in MODES:
+    for mode in harness.modes("ALLOCSNAP_NO_UPROBE_MULTI"):
         program = bench.workload("own_sampler")
         with environment(mode):
             recording = bench.attach([program])
@@ -216,6 +216,7 @@ def test_sampler_that_comes_with_a_library(bench):
     program.is_unharmed()
 
 
+@harness.alone
 def test_sampler_under_record(bench):
     """record finds the sampler of one process beside an exact one. Blocks of before the first sample weigh themselves."""
     program, other = bench.workload("own_sampler"), bench.workload("samples")

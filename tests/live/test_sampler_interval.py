@@ -7,7 +7,8 @@ import os
 import signal
 import time
 
-from harness import ALLOCSNAP, NEVER, WORKLOADS, Failure, check, check_equal, long, wait_for
+import harness
+from harness import ALLOCSNAP, NEVER, WORKLOADS, Failure, check, check_equal, wait_for
 import truth
 from truth import INTERVAL
 
@@ -64,7 +65,6 @@ def test_sampler_interval_grows_and_is_given_back(bench):
     program.is_unharmed()
 
 
-@long
 def test_sampler_interval_shrinks_again(bench):
     program = truth.preload(bench, "glibc")
     recording = bench.attach([program], "--sampler-rate", "5000")
@@ -132,6 +132,7 @@ def test_sampler_interval_is_taken_before_a_pause(bench):
     raise Failure(f"{gap_nr} gaps with {percent} %")
 
 
+@harness.alone
 def test_sampler_interval_under_record(bench):
     """With rules, and of a process that began later."""
     folder, name = bench.path("record"), f"truth{os.getpid()}"

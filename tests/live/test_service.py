@@ -113,12 +113,12 @@ def test_service_as_a_user_records_a_process_of_root(bench):
     check_answers(bench, known, recording)
 
 
-@harness.long
 def test_service_as_a_user_records_a_process_of_another_user(bench):
     known = somebodys_known(bench, SOMEBODY + 1)
     check_answers(bench, known, attach_as(bench, [known], RECORDING))
 
 
+@harness.core
 def test_service_as_root_with_few_capabilities_records(bench):
     """In a container the file reader cannot become user "nobody", but has no capability either."""
     known = somebodys_known(bench, SOMEBODY + 1)

@@ -44,6 +44,7 @@ def program(world, name):
     return world.bench.start([path], kind=Workload, env=world.environment).ready()
 
 
+@harness.alone
 def test_shares_limit_the_blocks_of_one_process(bench):
     """One process has 7,500 of 10,000 blocks. Another one may have three times what stays free, so 1,875."""
     world = World(bench)
@@ -62,7 +63,7 @@ def test_shares_limit_the_blocks_of_one_process(bench):
     other.is_unharmed()
 
 
-@harness.long
+@harness.alone
 def test_shares_delay_last_snapshots_and_lose_none(bench):
     """Programs of one user end together, and their last snapshots are large: each comes once, in this pass or a later one."""
     world = World(bench)

@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 
+import harness
 from harness import (ALLOCSNAP, Skip, check, check_equal, snapshots_below, tool, wait_for)
 from test_terminal import read_terminal
 
@@ -27,6 +28,7 @@ def sleeper(bench, name, seconds=60):
 
 # ---- attach by name ----
 
+@harness.core
 def test_attach_finds_a_process_by_its_name(bench):
     for name in ("short_named", "a_name_of_more_than_15_bytes"):
         process = sleeper(bench, name)
@@ -89,6 +91,7 @@ def test_a_single_snapshot_of_run_is_taken_at_its_end(bench):
     check(f"snapshot: {path}\n" in err, err)
 
 
+@harness.alone
 def test_a_single_file_is_refused_for_several_snapshots(bench):
     grow = bench.workload("grow", "600")
     pid, path = str(grow.pid), bench.path("x.snap")
@@ -111,6 +114,7 @@ def behind_sudo(uid=SOMEBODY, gid=SOMEBODY + 1):
     return dict(os.environ, SUDO_UID=str(uid), SUDO_GID=str(gid))
 
 
+@harness.alone
 def test_files_belong_to_the_user_behind_sudo(bench):
     """Without -o, and with -o in a folder of that user; both for one file and for folders."""
     grow = bench.workload("grow", "600")

@@ -6,6 +6,7 @@ import shutil
 import signal
 import tempfile
 
+import harness
 from harness import (ALLOCSNAP, WORKLOADS, Skip, Workload, changed_code, check, check_equal,
                      children_of, is_running, losses_of, private_mounts, rows_of_file, wait_for)
 
@@ -73,6 +74,7 @@ def test_slow_files_do_not_include_an_overlay_on_a_disk(bench):
     check_equal((losses["functions_unprobed"], recording.stderr()), (0, ""), "what is left out, and said")
 
 
+@harness.core
 def test_slow_files_that_hang_are_abandoned(bench):
     """Only worker processes wait for such files, and the recorder can abandon a worker: all programs are
     recorded, and a line reports each silent file."""

@@ -45,6 +45,7 @@ def check_stacks(bench, how, losses, name=None, kind=None, outer_calls=OUTER_CAL
     stacks.is_unharmed()
 
 
+@harness.core
 def test_handler_on_a_stack_above_is_declined(bench):
     check_stacks(bench, "above", {"calls_declined"})
 
@@ -53,16 +54,15 @@ def test_handler_on_a_stack_below_is_declined(bench):
     check_stacks(bench, "below", {"calls_declined"})
 
 
+@harness.core
 def test_coroutines_inside_calls_are_declined(bench):
     check_stacks(bench, "coroutines", {"calls_declined"})
 
 
-@harness.long
 def test_calls_64_deep_are_recorded(bench):
     check_stacks(bench, "nested", set())
 
 
-@harness.long
 def test_handler_on_a_stack_above_is_declined_without_sessions(bench):
     check_stacks(bench, "above", {"calls_declined"}, NO_SESSION, "uprobe_ret")
 
@@ -71,12 +71,10 @@ def test_handler_on_a_stack_below_is_declined_without_sessions(bench):
     check_stacks(bench, "below", {"calls_declined"}, NO_SESSION, "uprobe_ret")
 
 
-@harness.long
 def test_coroutines_inside_calls_are_declined_without_sessions(bench):
     check_stacks(bench, "coroutines", {"calls_declined"}, NO_SESSION, "uprobe_ret")
 
 
-@harness.long
 def test_calls_64_deep_are_recorded_without_return_probes(bench):
     """Each outer call contains 64 nested ones, whose ends are single-stepped."""
     check_stacks(bench, "nested", set(), NO_RETURN, "uprobe_ret", OUTER_CALLS // 10)
@@ -137,12 +135,10 @@ def check_late(bench, how, name, kind):
     stacks.is_unharmed()
 
 
-@harness.long
 def test_alternate_stack_set_later_is_noticed(bench):
     check_late(bench, "above", NO_SESSION, "uprobe_multi")
 
 
-@harness.long
 def test_alternate_stack_set_later_is_noticed_with_perf_uprobes(bench):
     check_late(bench, "above", NO_LINKS, "uprobe")
 
@@ -158,12 +154,10 @@ def check_switch(bench, name):
     stacks.is_unharmed()
 
 
-@harness.long
 def test_switch_of_probes_during_calls_loses_nothing(bench):
     check_switch(bench, NO_SESSION)
 
 
-@harness.long
 def test_switch_of_probes_during_calls_loses_nothing_with_perf_uprobes(bench):
     check_switch(bench, NO_LINKS)
 
@@ -198,6 +192,5 @@ def test_switch_of_probes_counts_a_function_that_it_drops(bench):
     check_dropped(bench, NO_SESSION, "uprobe_multi")
 
 
-@harness.long
 def test_switch_of_probes_counts_a_function_that_it_drops_with_perf_uprobes(bench):
     check_dropped(bench, NO_LINKS, "uprobe")

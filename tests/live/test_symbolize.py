@@ -82,6 +82,7 @@ def first_lines_of(path):
                   if line)
 
 
+@harness.core
 @harness.smoke
 def test_symbolize_names_cxx_functions(bench):
     """operator new and its caller have names; wrappers are skipped as in other snapshots."""
@@ -192,6 +193,7 @@ def test_symbolize_refuses_a_replaced_program(bench):
     check_equal(callers(bench, path)[-3:], ["main", "stock", "shelf"], "from the root")
 
 
+@harness.core
 def test_symbolize_survives_hostile_libraries(bench):
     """Some libraries are made to break their reader: the honest ones are named all the same."""
     paths = [build(bench.folder, hostile.__name__, hostile) for hostile in HOSTILE]

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 
+import harness
 from harness import (WORKLOADS, Skip, Workload, check, check_equal, private_mounts,
                      rows_of_file, tool, top_frame)
 from test_known import check_rows, check_totals, expected_rows
@@ -25,6 +26,7 @@ def check_answers(bench, known, recording):
     known.is_unharmed()
 
 
+@harness.core
 def test_target_in_another_mount_namespace_is_recorded(bench):
     """The program's file is on a file system that we do not see."""
     place = bench.path("place")
@@ -48,6 +50,7 @@ def test_target_in_a_chroot_is_recorded(bench):
     check_answers(bench, known, bench.attach([known]))
 
 
+@harness.core
 def test_target_in_another_pid_namespace_is_recorded(bench):
     """The target sees itself as PID 1; allocsnap uses the PID of our namespace."""
     outer = bench.start([tool("unshare"), "-p", "--fork", KNOWN], kind=Workload)
@@ -56,6 +59,7 @@ def test_target_in_another_pid_namespace_is_recorded(bench):
     check_answers(bench, outer, bench.attach([int(children)]))
 
 
+@harness.core
 def test_target_with_a_replaced_file_is_recorded(bench):
     """A package upgrade: the running file is deleted, and another program has its path."""
     path = bench.path("program")
@@ -90,6 +94,7 @@ def test_target_that_is_static_with_symbols_is_recorded(bench):
     check_answers(bench, known, bench.attach([known]))
 
 
+@harness.core
 def test_target_with_preloaded_jemalloc_is_recorded(bench):
     """An allocator replaces libc's, and has a domain of its own."""
     library = next(pathlib.Path("/usr/lib").glob("*/libjemalloc.so.2"), None)
@@ -120,6 +125,7 @@ def test_operator_new_of_jemalloc_has_the_right_caller(bench):
     cxx.is_unharmed()
 
 
+@harness.core
 def test_target_that_is_stopped_is_recorded(bench):
     known = bench.workload("known")
     known.popen.send_signal(signal.SIGSTOP)
@@ -128,6 +134,7 @@ def test_target_that_is_stopped_is_recorded(bench):
     check_answers(bench, known, recording)
 
 
+@harness.core
 def test_two_recorders_do_not_disturb_each_other(bench):
     """Two recorders of one process do not disturb each other; the end of one does not affect the other."""
     known = bench.workload("known")

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 
+import harness
 from harness import ALLOCSNAP, PATIENCE, check, check_equal
 
 
@@ -36,6 +37,7 @@ def on_terminal(bench, argv):
     return process, master
 
 
+@harness.core
 def test_terminal_shows_a_status_line_and_the_top_rows(bench):
     """A status line, then the top rows, "traced … of RSS …"; Ctrl-C is a SIGINT."""
     grow = bench.workload("grow", "600")
@@ -121,6 +123,7 @@ def test_run_draws_nothing_on_the_terminal_of_its_program(bench):
     check("\x1b[K" not in text, f"a status line: {text!r}")
 
 
+@harness.alone
 def test_record_has_a_status_line(bench):
     """`record --pid` shows the same line, and clears it before the line of a pass."""
     grow = bench.workload("grow", "600")

@@ -8,7 +8,6 @@ ends the program (std::terminate).
 import os
 import signal
 
-import harness
 from harness import MODES, WORKLOADS, Skip, check, check_equal, environment, rows_of_file
 
 ROUNDS = 200
@@ -54,17 +53,14 @@ def check_throws(bench, path):
         throws.is_unharmed()
 
 
-@harness.long
 def test_exceptions_pass_operator_new_of_jemalloc(bench):
     check_throws(bench, installed("libjemalloc.so.2"))
 
 
-@harness.long
 def test_exceptions_pass_operator_new_of_tcmalloc(bench):
     check_throws(bench, installed("libtcmalloc_minimal.so.4"))
 
 
-@harness.long
 def test_operator_new_that_jumps_to_malloc_counts_once(bench):
     """A jump makes the call malloc's: a pending call of operator new would hide the return of malloc."""
     os.environ["LD_PRELOAD"] = os.path.abspath(os.path.join(WORKLOADS, "own_new.so"))

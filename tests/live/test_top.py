@@ -9,7 +9,8 @@ import subprocess
 import tempfile
 import time
 
-from harness import ALLOCSNAP, PATIENCE, Failure, check, check_equal, children_of, long, tool
+import harness
+from harness import ALLOCSNAP, PATIENCE, Failure, check, check_equal, children_of, tool
 
 PROGRAM = os.path.abspath(ALLOCSNAP)
 
@@ -151,6 +152,7 @@ def test_top_stays_when_the_process_dies(bench, open_screen):
     screen.check_left()
 
 
+@harness.core
 def test_top_is_text_without_a_terminal(bench):
     """In a pipe: screens of text, the same rows as stats has, no escape sequence; a closed pipe ends it."""
     grow = bench.workload("grow", "600")
@@ -164,7 +166,6 @@ def test_top_is_text_without_a_terminal(bench):
     check(grow.popen.poll() is None, "the process has ended")
 
 
-@long
 @on_screen
 def test_top_lists_several_processes(bench, open_screen):
     """A list with a sum; Enter opens one; one that ends stays in the list, and takes no snapshots in vain."""
@@ -192,7 +193,6 @@ def cpu_seconds(pid):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-@long
 @on_screen
 def test_top_records_nothing_while_it_is_paused(bench, open_screen):
     """Rows and their snapshot stay; after p again they go on."""
@@ -211,7 +211,6 @@ def test_top_records_nothing_while_it_is_paused(bench, open_screen):
     screen.check_left()
 
 
-@long
 @on_screen
 def test_top_respects_terminals_without_colour(bench, open_screen):
     """Colours on a terminal that has them, none with NO_COLOR; a dumb terminal gets text."""
@@ -228,7 +227,6 @@ def test_top_respects_terminals_without_colour(bench, open_screen):
     check("grow_here at" in screen.check_left(), "text on a dumb terminal")
 
 
-@long
 @on_screen
 def test_top_browses_files_without_privileges(bench, open_screen):
     """A folder of a recording: rows, growth, verdicts; keys of a recording say that these are files."""

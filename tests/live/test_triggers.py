@@ -44,6 +44,7 @@ def check_triggered(bench, recording, trigger, least, most):
     return path
 
 
+@harness.core
 def test_growth_by_size_triggers_a_snapshot(bench):
     """A program leaks: a snapshot at every 300 KiB, and not before."""
     peak = bench.workload("peak")
@@ -102,6 +103,7 @@ def check_near_peak(bench, recording, size):
             return path
 
 
+@harness.core
 def test_peak_is_in_a_snapshot(bench):
     """The peak is in a snapshot though none was requested then, and stats finds it."""
     peak = bench.workload("peak")
@@ -157,7 +159,6 @@ def test_trigger_applies_to_each_child(bench):
     recording.wait()
 
 
-@harness.long
 def test_trigger_is_named_in_each_snapshot(bench):
     """Each snapshot names its trigger."""
     peak = bench.workload("peak")

@@ -24,7 +24,6 @@ def test_truth_of_an_injected_sampler(bench):
     check_estimates(bench, "glibc", truth.KINDS[0], 30, 3 << 30, way="inject")
 
 
-@harness.long
 def test_truth_with_all_allocators(bench):
     """On a busy machine."""
     with truth.busy_machine():

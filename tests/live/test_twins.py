@@ -10,7 +10,6 @@ import signal
 import sys
 
 import doctor_kinds as kinds
-import harness
 from harness import WORKLOADS, Workload, check, check_equal, private_mounts, tool
 from test_known import check_totals
 
@@ -155,7 +154,6 @@ def places_in(process, path):
             for row in process["probes"] if row["object"] == path}
 
 
-@harness.long
 def test_identical_files_are_read_once(bench):
     """The doctor says which file was only compared, and that another byte makes another file."""
     paths = [bench.path(name) for name in ("one.so", "two.so", "other.so")]

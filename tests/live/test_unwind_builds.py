@@ -2,6 +2,7 @@
 """Tracebacks of programs that were linked in other ways, and the beginnings that the walks found."""
 import os
 
+import harness
 from harness import ALLOCSNAP, WORKLOADS, Workload, check, check_equal, tool
 from unwinding import (BELOW_MAIN, build, build_library, chains, check_chain, check_ends, needs_tables,
                        record)
@@ -29,11 +30,13 @@ def test_unwind_works_in_a_static_pie(bench):
     check_built(bench, BELOW_MAIN, "-static-pie", "-DALLOCATE(size)=calloc(1,size)")
 
 
+@harness.core
 def test_unwind_works_with_musl(bench):
     """Debian's musl has no call frame information: it begins the program, and ends the walk."""
     check_built(bench, ["libc.so"], compiler="musl-gcc", stopped={"no_rule": 1})
 
 
+@harness.core
 def test_unwind_works_in_a_vforked_child(bench):
     """A vforked child runs in its parent's memory, and its blocks count for the parent."""
     needs_tables()

@@ -3,6 +3,7 @@
 import os
 import signal
 
+import harness
 from harness import ALLOCSNAP, WORKLOADS, Workload, check, check_equal, private_mounts
 from unwinding import (BELOW_MAIN, build, build_library, chains, check_chain, check_ends,
                        needs_tables, record)
@@ -16,6 +17,7 @@ def start(bench, *libraries, command=()):
     return bench.start([*command, program, *libraries], kind=Workload).ready()
 
 
+@harness.core
 def test_unwind_follows_libraries_mapped_in_turn_at_one_address(bench):
     """The rules cached for an address are dropped when other code is mapped there."""
     needs_tables()
@@ -133,6 +135,7 @@ def check_loaded(bench, change):
     workload.is_unharmed()
 
 
+@harness.core
 def test_unwind_works_in_a_deleted_library(bench):
     check_loaded(bench, os.unlink)
 

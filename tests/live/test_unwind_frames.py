@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Tracebacks through frames that are hard to walk: workloads/unwind_frames.c."""
+import harness
 from unwinding import (BELOW_MAIN, check_chain, check_ends, needs_tables, record)
 
 
@@ -25,6 +26,7 @@ def test_unwind_follows_a_call_that_does_not_return(bench):
     check_frames(bench, "no_return", (102, ["leaves", "ends_with_call", "no_return", *FROM_MAIN]))
 
 
+@harness.core
 def test_unwind_follows_signals_on_two_stacks(bench):
     raised = ["__pthread_kill_implementation", "raise", "signals", *FROM_MAIN]
     outer = ["on_outer_signal", "__restore_rt", *raised]

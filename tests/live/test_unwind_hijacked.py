@@ -46,19 +46,20 @@ def check_hijacked(bench, mode):
     workload.is_unharmed()
 
 
+@harness.core
 def test_unwind_restores_hijacked_return_addresses(bench):
     check_hijacked(bench, None)
 
 
-@harness.long
+@harness.core
 def test_unwind_restores_hijacked_return_addresses_without_sessions(bench):
     check_hijacked(bench, NO_SESSION)
 
 
-@harness.long
 def test_unwind_restores_hijacked_return_addresses_with_perf_uprobes(bench):
     check_hijacked(bench, NO_LINKS)
 
 
+@harness.core
 def test_unwind_works_without_return_probes(bench):
     check_hijacked(bench, NO_RETURN)

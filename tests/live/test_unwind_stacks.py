@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Tracebacks on stacks that are short, or that cannot be read: workloads/unwind_stacks.c."""
+import harness
 from harness import check_equal
 from unwinding import (BELOW_MAIN, BELOW_THREAD, check_chain, check_ends, names, needs_tables, record)
 
@@ -39,6 +40,7 @@ def test_unwind_reports_a_stack_that_is_not_in_memory(bench):
                 stopped={"unreadable": 1, "no_rule": 1})
 
 
+@harness.core
 def test_unwind_works_in_many_threads_at_once(bench):
     """No walk contains frames of another thread, whichever threads ran in between."""
     needs_tables()
