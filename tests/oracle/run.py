@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Random snapshots through CPython's tracemalloc and through allocsnap, compared row by row.
 
-    run.py [--seeds 1-200] [--until-failure]
+    run.py [--core | --seeds 1-200] [--until-failure]
 
+Without an option: all seeds, and one of the day. --core: those with long tracebacks or large sizes, and 25 more.
 A failure prints its seed, and a small snapshot and command that show it. Environment: ALLOCSNAP,
 the program; ORACLE, the server made of tests/oracle/serve.c.
 """
@@ -111,6 +112,7 @@ def questions_of_large(rng, snapshot):
 
 LONG = {7: 1000, 11: 3000, 13: 65535}
 LARGE = {17: near_the_end, 18: near_the_end, 19: many}
+CORE = sorted({*range(1, 32), *LONG, *LARGE})
 
 
 def questions_of_seed(seed, source):
@@ -179,11 +181,19 @@ def parse_seeds(text):
     return range(int(first), int(last or first) + 1)
 
 
+def all_seeds():
+    today = int(time.strftime("%Y%m%d"))
+    print(f"oracle: the seed of the day is {today}", flush=True)
+    return [*range(1, 206), today]
+
+
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--seeds", type=parse_seeds, default=parse_seeds("1-205"))
+    parser.add_argument("--seeds", type=parse_seeds)
+    parser.add_argument("--core", action="store_const", const=CORE, dest="seeds")
     parser.add_argument("--until-failure", action="store_true", help="questions of seeds to the server, and none after one that fails")
     options = parser.parse_args()
+    seeds = options.seeds or all_seeds()
     folder, begun, score = memory_folder(), time.monotonic(), Score()
     server = Server()
     try:
@@ -195,14 +205,14 @@ def main():
         else:
             cpython_cases.run(bench, score)
             dumps.run(bench, score)
-        for seed in options.seeds:
+        for seed in seeds:
             run_seed(seed, bench, real, source, score, options.until_failure)
             if score.failed and options.until_failure:
                 break
     finally:
         server.close()
         shutil.rmtree(folder, ignore_errors=True)
-    print(f"oracle: {len(options.seeds)} seeds in {time.monotonic() - begun:.1f} s")
+    print(f"oracle: {len(seeds)} seeds in {time.monotonic() - begun:.1f} s")
     print(f"oracle: {score.passed} passed, {score.failed} failed")
     return 1 if score.failed or not score.passed else 0
 
