@@ -13,22 +13,21 @@ test:			## after each change, in two minutes: most suites that compute, a few li
 	$(Q)tests/run.py test
 
 # All modes: names also by the parser in its sandbox; the BPF programs as native code for uprobe sessions, for uprobes
-# and return probes, and for probes on `ret`. One mode: names in this process, uprobes and return probes. PARSER_ROUNDS=n:
-# so many damaged files for the parser, where each costs two processes.
+# and return probes, and for probes on `ret`. One mode: names in this process, uprobes and return probes. With CHECK_FULL=1
+# slow tests do all that they can (tests/unit/full.h), and intervals are simulated.
 UNIT_MODES   ?= all
 UNIT_ENV     := FAKE_UPROBES=1 $(if $(filter all,$(UNIT_MODES)),FAKE_SESSION=1 FAKE_RET=1)
 UNIT_PROGRAM := $(if $(if $(ROOMS),$(call in_rooms,$(UNIT_ROOMS)),all),$(OUT)/unit)
+FAKE_CORE    := $(if $(CHECK_FULL),,--filter '!(estimates/have_*)')
 
 test-unit: $(UNIT_PROGRAM) $(OUT)/unit-bpf
 	$(Q)tests/mutants/run.py --texts
 	$(if $(UNIT_PROGRAM),$(Q)tests/criterion.sh $(UNIT_PROGRAM) $(UNIT_ARGS))
-	$(if $(filter all,$(UNIT_MODES)),$(Q)SYMBOLS_PARSER=1 $(if $(PARSER_ROUNDS),SYMBOLS_DAMAGE_ROUNDS=$(PARSER_ROUNDS)) \
-		tests/criterion.sh $(UNIT_PROGRAM) --filter 'symbols_*/*' $(UNIT_ARGS))
-	$(Q)for mode in $(UNIT_ENV); do env $$mode tests/criterion.sh $(OUT)/unit-bpf $(UNIT_ARGS) || exit 1; done
+	$(if $(filter all,$(UNIT_MODES)),$(Q)SYMBOLS_PARSER=1 tests/criterion.sh $(UNIT_PROGRAM) --filter 'symbols_*/*' $(UNIT_ARGS))
+	$(Q)for mode in $(UNIT_ENV); do env $$mode tests/criterion.sh $(OUT)/unit-bpf $(FAKE_CORE) $(UNIT_ARGS) || exit 1; done
 
 test-san:		## unit tests with sanitizers: of the BPF code, or of SAN_ROOMS="src/elf tests/unit/elf"
-	$(Q)ORDERS=$(or $(ORDERS),300) $(MAKE) SAN=1 SAN_ROOMS="$(or $(SAN_ROOMS),tests/fake_bpf)" UNIT_MODES=one \
-		UNIT_ARGS="--filter '!(estimates/*)'" test-unit
+	$(Q)ORDERS=$(or $(ORDERS),300) $(MAKE) SAN=1 SAN_ROOMS="$(or $(SAN_ROOMS),tests/fake_bpf)" UNIT_MODES=one test-unit
 
 t:			## build and run the tests with T in their names: make t T=leak
 	$(Q)tests/run.py name $(T)
@@ -51,7 +50,7 @@ test-programs: all workloads $(OUT)/unit $(OUT)/unit-bpf $(OUT)/golden-snapshots
 
 # Tests are compiled without optimization, in a third of the time; the code that they test as it is in the product.
 $(OUT)/tests/unit/%.o: ALL_CFLAGS += $(addprefix -I,tests/unit $(wildcard tests/unit/*/)) -O0
-$(OUT)/tests/fake_bpf/%.o: ALL_CFLAGS += -Itests/fake_bpf -Ibpf -O0
+$(OUT)/tests/fake_bpf/%.o: ALL_CFLAGS += -Itests/fake_bpf -Itests/unit -Ibpf -O0
 $(OUT)/tests/fake_bpf/bpf%.o: ALL_CFLAGS += $(if $(SAN),-O1,-O2)
 
 # This one includes the BPF skeleton.

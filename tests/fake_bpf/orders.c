@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "orders.h"
+#include "full.h"
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
@@ -19,18 +20,23 @@ void all_orders_begin(void)
 	drawn.left = 0;
 }
 
-void orders_begin(void)
+static unsigned long drawn_nr(void)
 {
 	const char *nr = getenv("ORDERS");
 
-	all_orders_begin();
-	drawn.left = nr ? strtoul(nr, NULL, 10) : 0;
-	drawn.random = 88172645463325252;
+	return nr ? strtoul(nr, NULL, 10) : (unsigned long)full_or(0, 1000);
 }
 
 bool orders_are_drawn(void)
 {
-	return getenv("ORDERS");
+	return drawn_nr();
+}
+
+void orders_begin(void)
+{
+	all_orders_begin();
+	drawn.left = drawn_nr();
+	drawn.random = 88172645463325252;
 }
 
 static bool draw(void)

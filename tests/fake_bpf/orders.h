@@ -11,13 +11,13 @@
  *		run();
  *	while (next_order());
  *
- * With ORDERS=n in the environment, n orders that are drawn at random, the same each time: for a build that runs
- * slowly, while another one runs all.
+ * All of them only with CHECK_FULL=1 in the environment: else 1,000 orders that are drawn at random, the same each
+ * time, or ORDERS=n.
  */
 #include <stdbool.h>
 
 void orders_begin(void);
-void all_orders_begin(void); /* even with ORDERS: a test that looks for an order that goes wrong needs all */
+void all_orders_begin(void); /* in any case: a test that looks for an order that goes wrong needs all */
 bool choose(void); /* first no, in the end yes */
 bool next_order(void); /* false: that was the last one */
 bool orders_are_drawn(void);

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Are the estimates unbiased? A program with known answers is sampled RUNS times. For each allocating place, the mean
- * of the estimates is compared with the truth: by z = (mean - truth) / (standard deviation / sqrt(RUNS)), which is
+ * Are the estimates unbiased? A program with known answers is sampled run_nr times. For each allocating place, the mean
+ * of the estimates is compared with the truth: by z = (mean - truth) / (standard deviation / sqrt(run_nr)), which is
  * normally distributed if there is no bias, and by the sum of z² over the places, whose draws are independent. The
  * seeds are fixed, so each run gives the same result.
  */
+#include "full.h"
 #include "target.h"
 #include "collect/build/sample_weight.h"
 #include <bpf/bpf_helpers.h>
 #include <math.h>
 
-#define RUNS 2000
 #define SAMPLE_BYTES 1000
 #define THREADS 3
 #define Z_MOST 4.0	  /* of all of them, 26 in each mode: 0.2 % by chance */
@@ -38,6 +38,7 @@ struct moments {
 	double sum, sum_of_squares;
 };
 
+static int run_nr;
 static struct total truth[ROW_NR];
 static struct moments count_of[ROW_NR], bytes_of[ROW_NR];
 static struct target_thread *threads_of[THREADS];
@@ -175,10 +176,10 @@ static void add(struct moments *moments, double value)
 
 static double z_of(const struct moments *moments, double wanted)
 {
-	double mean = moments->sum / RUNS;
-	double variance = (moments->sum_of_squares - mean * moments->sum) / (RUNS - 1);
+	double mean = moments->sum / run_nr;
+	double variance = (moments->sum_of_squares - mean * moments->sum) / (run_nr - 1);
 
-	return variance > 0 ? (mean - wanted) / sqrt(variance / RUNS) : mean == wanted ? 0 : INFINITY;
+	return variance > 0 ? (mean - wanted) / sqrt(variance / run_nr) : mean == wanted ? 0 : INFINITY;
 }
 
 static double expect_unbiased(const struct moments *moments, double wanted, const char *what, int row)
@@ -186,7 +187,7 @@ static double expect_unbiased(const struct moments *moments, double wanted, cons
 	double z = z_of(moments, wanted);
 
 	cr_expect(fabs(z) < Z_MOST, "%s %d: z is %.2f (mean %.2f, truth %.2f)", what, row, z,
-		  moments->sum / RUNS, wanted);
+		  moments->sum / run_nr, wanted);
 	return z;
 }
 
@@ -258,11 +259,12 @@ static void expect_all_unbiased(void)
 {
 	struct moments counters[OF_A_RUN] = {};
 
+	run_nr = full_or(2000, 400);
 	fake.random = 20261121;
 	threads_of[0] = main_thread;
 	for (int i = 1; i < THREADS; i++)
 		threads_of[i] = thread_start(process, 100 + i);
-	for (int i = 0; i < RUNS; i++)
+	for (int i = 0; i < run_nr; i++)
 		run_once(counters);
 	sum_up(count_of, true);
 	sum_up(bytes_of, false);

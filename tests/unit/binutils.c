@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "binutils.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,15 +75,23 @@ static void take_insn(struct listed_code *code, char *line)
 	array_push(code, item, insn);
 }
 
-void objdump_code(struct listed_code *code, const char *path)
+void objdump_between(struct listed_code *code, const char *path, uint64_t from, uint64_t to)
 {
-	FILE *f = tool("objdump --disassemble --insn-width=16", path);
-	char line[1024];
+	char line[1024], command[128];
+	FILE *f;
 
+	snprintf(command, sizeof(command), "objdump --disassemble --insn-width=16 --start-address=%#" PRIx64 " --stop-address=%#" PRIx64, from,
+		 to);
+	f = tool(command, path);
 	while (f && fgets(line, sizeof(line), f))
 		take_insn(code, line);
 	if (f)
 		pclose(f);
+}
+
+void objdump_code(struct listed_code *code, const char *path)
+{
+	objdump_between(code, path, 0, UINT64_MAX);
 }
 
 static int by_address(const void *key, const void *item)

@@ -135,13 +135,30 @@ Test(python_growth, hostile_bytes)
 
 /* ---- real ones ---- */
 
+/* The list begins a page before the first place, so that binutils is in step with the code there. */
+static struct listed_code code_around(const struct python_info *info, const char *path)
+{
+	struct listed_code code = {};
+	uint64_t from = UINT64_MAX, to = 0;
+
+	for (uint32_t i = 0; i < info->site_nr; i++) {
+		const struct python_site *site = &info->site[i];
+
+		if (site->operation != PYTHON_POOL_OPEN && site->operation != PYTHON_POOL_CLOSE)
+			continue;
+		from = site->vaddr < from ? site->vaddr : from;
+		to = site->vaddr > to ? site->vaddr : to;
+	}
+	objdump_between(&code, path, from - PAGE, to + 16);
+	return code;
+}
+
 /* Binutils shows such instructions at each place. */
 static void check_growth_places(const struct python_info *info, const char *path)
 {
 	uint32_t nr[PYTHON_OPERATION_MAX] = {};
-	struct listed_code code = {};
+	struct listed_code code = code_around(info, path);
 
-	objdump_code(&code, path);
 	for (uint32_t i = 0; i < info->site_nr; i++) {
 		const struct python_site *site = &info->site[i];
 		const struct listed_insn *insn = listed_code__at(&code, site->vaddr);

@@ -13,6 +13,7 @@
 #include "base/array.h"
 #include "cpu_limit.h"
 #include "engine_data.h"
+#include "full.h"
 #include "report/add_snapshot.h"
 #include "report/build_report.h"
 #include "report/pack_report.h"
@@ -173,17 +174,15 @@ Test(report_merge, keeps_sums_and_sites)
 
 /* ---- many sites -------------------------------------------------------------------------------------------------- */
 
-#define MANY_SITES 200000
-
-/* MANY_SITES functions allocate: the first one has a byte, the second one has two, and so on. */
-static void fill_many_sites(struct report_data *data)
+/* site_nr functions allocate: the first one has a byte, the second one has two, and so on. */
+static void fill_many_sites(struct report_data *data, uint32_t site_nr)
 {
 	struct report_column column = { .head = json_pack("{s:s}", "name", "a.snap") };
 
 	cr_assert_eq(report_data_init(data, REPORT_KEY_ALL), 0);
 	data->key_columns_wanted = REPORT_KEY_ALL;
 	data->head = json_pack("{s:s}", "schema", "allocsnap.report/1");
-	for (uint32_t i = 0; i < MANY_SITES; i++) {
+	for (uint32_t i = 0; i < site_nr; i++) {
 		const struct report_key key = { .thread = 1 + i % 3 };
 		uint32_t path[] = { added_frame(data, 1), 0 }, traceback, key_id, row;
 		struct report_frame site = { .line = 2 + i };
@@ -213,29 +212,33 @@ static bool has_string(const json_t *json, const char *text)
 
 Test(report_merge, keeps_the_largest_of_many_sites)
 {
-	const json_int_t bytes = (json_int_t)MANY_SITES * (MANY_SITES + 1) / 2;
+	const uint32_t site_nr = full_or(200000, 20000);
+	const size_t room = 4.5 * site_nr;
+	const json_int_t bytes = (json_int_t)site_nr * (site_nr + 1) / 2;
 	struct report_data data;
 	struct packed_report packed;
 	const json_t *merged, *last;
+	char largest[32];
 	json_t *json;
 
-	fill_many_sites(&data);
+	fill_many_sites(&data, site_nr);
 	data.traceback[7].is_kept = true;
-	json = packed_within(&data, 900000, &packed);
+	json = packed_within(&data, room, &packed);
 	merged = member(json, "merged");
 	last = json_array_get(member(json, "snapshots"), 0);
-	cr_expect_leq(packed.bytes_nr, 900000);
-	cr_expect_eq(packed.site_of, MANY_SITES);
-	cr_expect_gt(packed.small_site_nr, MANY_SITES / 2);
+	cr_expect_leq(packed.bytes_nr, room);
+	cr_expect_eq(packed.site_of, site_nr);
+	cr_expect_gt(packed.small_site_nr, site_nr / 2);
 	cr_expect_eq(json_integer_value(member(merged, "sites")), packed.small_site_nr);
-	cr_expect_eq(json_integer_value(member(merged, "sites_of")), MANY_SITES);
+	cr_expect_eq(json_integer_value(member(merged, "sites_of")), site_nr);
 	cr_expect_float_eq(json_real_value(member(merged, "site_share")), (double)packed.small_site_nr / bytes, 1e-7,
 			   "the largest of the small ones");
 	cr_expect_eq(json_integer_value(member(merged, "tracebacks")), 0, "none is merged by its site");
-	cr_expect_eq(json_array_size(member(member(json, "tracebacks"), "node")), MANY_SITES - packed.small_site_nr + 1);
+	cr_expect_eq(json_array_size(member(member(json, "tracebacks"), "node")), site_nr - packed.small_site_nr + 1);
 	cr_expect_eq(sum_of(member(last, "size")), bytes);
-	cr_expect_eq(sum_of(member(last, "count")), MANY_SITES);
-	cr_expect(has_string(json, "function_199999"));
+	cr_expect_eq(sum_of(member(last, "count")), site_nr);
+	snprintf(largest, sizeof(largest), "function_%u", site_nr - 1);
+	cr_expect(has_string(json, largest));
 	cr_expect(has_string(json, "function_7"), "what must stay stays");
 	cr_expect_not(has_string(json, "function_8"));
 	json_decref(json);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "full.h"
 #include "symbols_fixture.h"
 
 static struct symbols *symbols;
@@ -192,8 +193,6 @@ static void damage(uint8_t *bytes, size_t from, size_t size)
 
 Test(symbols_hostile, damaged_files_do_no_harm, .timeout = 600)
 {
-	const char *rounds = getenv("SYMBOLS_DAMAGE_ROUNDS");
-
 	workshop_write_programs();
 	srand(7);
 	for (size_t b = 0; b < ARRAY_SIZE(damaged); b++) {
@@ -205,7 +204,7 @@ Test(symbols_hostile, damaged_files_do_no_harm, .timeout = 600)
 		nr = workshop_calls(workshop_path("program"), &call);
 		bytes = read_program(&size);
 		copy = malloc(size);
-		for (int i = rounds ? atoi(rounds) : 300; i--;) {
+		for (int i = full_or(300, 75); i--;) {
 			memcpy(copy, bytes, size);
 			damage(copy, i % 10 ? 0x3000 : 0, size);
 			look_up_everywhere(copy, size, call, nr);
