@@ -35,7 +35,7 @@ def case_text(commands, out, err, status):
 
 
 def states(folder):
-    """Of each file and folder below it, those of a folder later, what differs after a change."""
+    """The state of each file and folder below it. A later change of one gives another state."""
     found = {}
     for parent, folders, files in os.walk(folder):
         for name in folders + files:
@@ -78,7 +78,7 @@ class Shared:
 
 
 def run_case(path, work, environment):
-    """What the file must hold: its commands, and what they print."""
+    """The right contents of the file: its commands, and what they print."""
     commands = (b"\n" + path.read_bytes()).split(b"\n== ")[0][1:]
     commands += b"" if commands.endswith(b"\n") else b"\n"
     with open(work / "out", "w+b") as out, open(work / "err", "w+b") as err:

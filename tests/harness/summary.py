@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What a suite's output says: its summary "SUITE: N passed, M failed, K skipped", or Criterion's lines; which tests
+"""Reads the output of a suite: its summary "SUITE: N passed, M failed, K skipped", or Criterion's lines; which tests
 failed or were skipped, and why."""
 import re
 
