@@ -12,12 +12,12 @@ marked `alone` runs while no other one does. --slowest: so many tests are listed
 A line for each test: ok, skip, FAIL, or LAW for a broken law (checks.py), which counts as failed.
 """
 import argparse
-import concurrent.futures
 import contextlib
 import fnmatch
 import importlib
 import itertools
 import multiprocessing
+import multiprocessing.connection
 import os
 import pathlib
 import re
@@ -91,7 +91,6 @@ def find_tests(folder, marks=()):
 class Runner:
     """make_bench() returns a context manager for each test; the test gets what its `with` yields."""
     running = None  # the test that this process runs now
-    ready = None  # the runner whose tests the workers run: they are copies of this process
 
     def __init__(self, tests, make_bench, seconds):
         self.tests = tests
@@ -124,19 +123,42 @@ class Runner:
             reason += f" ({state_of_machine(waited, seconds)})"
         return Result(test.name, verdict, " ".join(reason.split()), seconds, cpu_seconds() - cpu_begun, is_hung)
 
+    def serve(self, pipe):
+        """A worker: a copy of the runner's process that gets numbers of tests, and then None."""
+        for number in iter(pipe.recv, None):
+            pipe.send(self.run(self.tests[number]))
+
     def run_in_workers(self, workers, tests):
-        Runner.ready = self
-        waiting, running = iter(tests), {}
         context = multiprocessing.get_context("fork")
-        with concurrent.futures.ProcessPoolExecutor(workers, context) as pool:
-            while True:
-                with contextlib.suppress(concurrent.futures.BrokenExecutor):
-                    for test in itertools.islice(waiting, workers - len(running)):
-                        running[pool.submit(run_nth, self.tests.index(test))] = test
-                if not running:
-                    break
-                for done in concurrent.futures.wait(running, None, concurrent.futures.FIRST_COMPLETED)[0]:
-                    yield result_of(done, running.pop(done))
+        waiting, pipes, busy = iter(tests), [], {}  # busy: {pipe: its worker's test}
+
+        def give(pipe):
+            for test in itertools.islice(waiting, 1):
+                pipe.send(self.tests.index(test))
+                busy[pipe] = test
+
+        try:
+            for _ in range(workers):
+                ours, theirs = context.Pipe()
+                context.Process(target=self.serve, args=(theirs,)).start()
+                theirs.close()
+                pipes.append(ours)
+                give(ours)
+            while busy:
+                for pipe in multiprocessing.connection.wait(busy):
+                    test = busy.pop(pipe)
+                    try:
+                        result = pipe.recv()
+                        give(pipe)
+                    except (EOFError, OSError):
+                        result = Result(test.name, "FAIL", "its worker has ended", 0, 0)
+                    yield result
+        finally:
+            for pipe in pipes:
+                with contextlib.suppress(OSError):
+                    pipe.send(None)
+            for worker in multiprocessing.active_children():
+                worker.join()
 
     def run_all(self, workers):
         """Results, as tests end; none of the tests that are left when too many have hung."""
@@ -148,17 +170,6 @@ class Runner:
             hung += result.is_hung
             if hung == HUNG_MAX:
                 return
-
-
-def run_nth(number):
-    return Runner.ready.run(Runner.ready.tests[number])
-
-
-def result_of(done, test):
-    try:
-        return done.result()
-    except concurrent.futures.BrokenExecutor as error:
-        return Result(test.name, "FAIL", f"a worker has ended: {error}", 0, 0)
 
 
 def reason_of(error):
@@ -223,7 +234,7 @@ def options_of():
 def summary(suite, results, left, slowest_nr):
     """Prints the end; the exit status."""
     if left:
-        print(f"FAIL {suite} (0.0 s): {left} tests did not run: {HUNG_MAX} tests hung, or a worker has ended")
+        print(f"FAIL {suite} (0.0 s): {left} tests did not run: {HUNG_MAX} tests hung, or no worker is left")
     slowest = sorted(results, key=lambda result: -result.seconds)[:slowest_nr]
     print("slowest: " + ", ".join(f"{result.name} {result.seconds:.1f} s (CPU {result.cpu_seconds:.1f} s)"
                                   for result in slowest))
