@@ -5,13 +5,12 @@ import pathlib
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import threading
-import time
 
 import harness
-from harness import Process, Skip, check, tool, wait_for
+from harness import Process, Skip, check, check_equal, tool, wait_for
+from harness.ports import reserve_ports
 from load import Load, Redis
 from terminal import ANSWERS, PLANTED
 
@@ -104,7 +103,7 @@ class GrowingRedis(Redis):
 
 
 def start_idle_redis(bench):
-    argv = [system_tool("redis-server"), "--bind", "127.0.0.1", "--port", str(free_port()), "--save", ""]
+    argv = [system_tool("redis-server"), "--bind", "127.0.0.1", "--port", str(reserve_ports(1)[0]), "--save", ""]
     return bench.start([*argv, "--dir", bench.folder])
 
 
@@ -112,12 +111,6 @@ class EndlessLoad(Load):
     """Goes on until the task is over."""
 
     STEPS_MAX = 1 << 60
-
-
-def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
 
 
 NGINX = """
@@ -141,7 +134,7 @@ http {{
 
 def start_nginx(bench):
     """The PID of the worker, and the address of its page."""
-    nginx, port, folder = system_tool("nginx"), free_port(), bench.path("nginx")
+    nginx, port, folder = system_tool("nginx"), reserve_ports(1)[0], bench.path("nginx")
     os.makedirs(folder + "/www")
     pathlib.Path(folder, "www/index.html").write_text("<p>hello</p>\n" * 100, encoding="ascii")
     pathlib.Path(folder, "nginx.conf").write_text(NGINX.format(folder=folder, port=port), encoding="ascii")
@@ -156,7 +149,7 @@ class Interrupted(Process):
         if self.popen.poll() is None:
             self.popen.send_signal(signal.SIGINT)
             try:
-                self.popen.wait(10)
+                self.popen.wait(60)
             except subprocess.TimeoutExpired:
                 pass
         super().kill()
@@ -183,8 +176,8 @@ class Postgres:
         self.run("initdb", "-D", self.folder + "/data", "--no-sync", "--locale=C")
         argv = [self.programs + "/postgres", "-D", self.folder + "/data", "-k", self.folder, "-c", "listen_addresses="]
         self.server = bench.start([*self.user, *argv], kind=Interrupted, cwd=self.folder)
-        wait_for(lambda: os.path.exists(self.folder + "/.s.PGSQL.5432"), "postgres's socket", 20)
-        time.sleep(1)
+        ready = [self.programs + "/pg_isready", "-q", "-h", self.folder]
+        wait_for(lambda: subprocess.run(ready, check=False).returncode == 0, "postgres answers", 60)
         self.run(system_tool("pgbench"), "-h", self.folder, "-i", "-q", "postgres")
 
     def run(self, program, *arguments):
@@ -206,31 +199,31 @@ class Postgres:
                                     stderr=subprocess.DEVNULL)
 
 
-def start_later(seconds, start):
-    """Starts a load while a command runs."""
-    timer = threading.Timer(seconds, start)
-    timer.daemon = True
-    timer.start()
-    return timer
+def start_when_recorded(pid, start):
+    """Starts a load when a command has begun to record a process."""
+    def wait():
+        wait_for(lambda: harness.changed_code(pid), "the process is recorded", 60)
+        start()
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def wait_until_warm(process):
+    """A planted program says so after its first turns."""
+    check_equal(process.line(60), "warm", "the planted program")
+    return process
 
 
 # ---- runtimes -------------------------------------------------------------------------------------
 
 def start_java(bench):
     build(bench, ["javac", "-d", bench.folder, str(PLANTED / "Deflaters.java")])
-    java = bench.start([system_tool("java"), "-Xmx64m", "-cp", bench.folder, "Deflaters"])
-    time.sleep(3)
-    return java
+    return wait_until_warm(bench.start([system_tool("java"), "-Xmx64m", "-cp", bench.folder, "Deflaters"]))
 
 
 def start_python(bench, kind, **environment):
-    python = bench.start(["/usr/bin/python3", str(PLANTED / "objects.py"), kind],
-                         env=dict(os.environ, **environment))
-    time.sleep(1)
-    return python
+    return wait_until_warm(bench.start(["/usr/bin/python3", str(PLANTED / "objects.py"), kind],
+                                       env=dict(os.environ, **environment)))
 
 
 def start_node(bench):
-    node = bench.start([system_tool("node"), str(PLANTED / "buffers.js")])
-    time.sleep(2)
-    return node
+    return wait_until_warm(bench.start([system_tool("node"), str(PLANTED / "buffers.js")]))

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Programs in Python, as Debian ships them, with a planted leak."""
+import contextlib
 import os
 import pathlib
 import shutil
 import socket
 import struct
 import subprocess
-import time
 
 from harness import Process, Skip, check, wait_for
-from loads import system_tool
+from loads import system_tool, wait_until_warm
 from terminal import PLANTED
 
 PYTHON = "/usr/bin/python3"
@@ -25,10 +25,7 @@ def need_module(name):
 def start_with(bench, module, program):
     """A planted program that needs a module."""
     need_module(module)
-    python = bench.start([PYTHON, str(PLANTED / program)], env=ENVIRONMENT)
-    wait_for(lambda: module in pathlib.Path(f"/proc/{python.pid}/maps").read_text(encoding="utf-8"), f"{module} in {program}", 60)
-    time.sleep(2)
-    return python
+    return wait_until_warm(bench.start([PYTHON, str(PLANTED / program)], env=ENVIRONMENT))
 
 
 class Webshop(Process):
@@ -51,9 +48,13 @@ def start_webshop(bench):
     path = bench.path("shop.sock")
     shop = bench.start([PYTHON, str(PLANTED / "webshop.py"), path], kind=Webshop, env=ENVIRONMENT)
     shop.path = path
-    wait_for(lambda: os.path.exists(path), "the shop's socket", 60)
-    time.sleep(1)
-    shop.visit(0)
+
+    def is_open():
+        with contextlib.suppress(OSError):
+            shop.visit(0)
+            return True
+
+    wait_for(is_open, "the shop shows a page", 60)
     return shop
 
 

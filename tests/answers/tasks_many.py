@@ -3,7 +3,6 @@
 import pathlib
 import re
 import shutil
-import time
 
 from harness import check, is_running
 import loads
@@ -23,7 +22,6 @@ CROWD = {
 @task("`record` of 20 processes, 12 of them leak, then `fleet`", before="5 min, 6 commands: a wrong headline")
 def crowd_then_fleet(terminal):
     crowd = [start(terminal.bench) for nr, start in CROWD.values() for _ in range(nr)]
-    time.sleep(1)
     rules = " ".join(f"--pid {process.pid}" for process in crowd)
     times = f"--interval {FOR // 5}s --duration {FOR}s"
     terminal.type(f"allocsnap record {rules} --max-overhead 30 {times} -o data", shown=3)

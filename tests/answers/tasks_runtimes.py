@@ -3,7 +3,6 @@
 names: the first row is the native function that they call."""
 import pathlib
 import re
-import time
 
 from doctor_kinds import WAITS_32, compiled, need_32_bit
 from harness import check, tool
@@ -96,7 +95,6 @@ def bits_32_are_refused(terminal):
                        source=WAITS_32)
     need_32_bit(program)
     waits = terminal.bench.start([program])
-    time.sleep(0.2)
     answer = terminal.type(f"allocsnap leaks {waits.pid} --for {FOR}s", status=1)
     check("32-bit" in answer.stderr, f"the reason is missing: {answer.stderr!r}")
     return "refused: a 32-bit program"

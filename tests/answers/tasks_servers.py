@@ -3,7 +3,7 @@
 import re
 import time
 
-from harness import check, children_of
+from harness import check, children_of, cpu_seconds, wait_for
 import loads
 from task import task
 from terminal import FOR, check_named, first_leak, leak_rows
@@ -53,7 +53,7 @@ def nginx_does_not_leak(terminal):
     ab = loads.system_tool("ab")
     worker, address = loads.start_nginx(terminal.bench)
     terminal.bench.start([ab, "-q", "-t", "600", "-n", "100000000", "-c", "4", address])
-    time.sleep(1)
+    wait_for(lambda: cpu_seconds(worker) > 0.1, "nginx has work", 60)
     answer = terminal.type(f"allocsnap leaks {worker} --for {FOR}s -o data")
     check(not leak_rows(answer), f"something is called a leak: {answer.stdout[:500]!r}")
     check("no line leaks" in answer.stdout, f"it does not say that nothing leaks: {answer.stdout[:500]!r}")
@@ -71,7 +71,7 @@ EXECUTE statement_:name(1);
 @task("postgres + pgbench, `-f`; sessions never deallocate statements", before="1.5 min, 4 commands: no names")
 def postgres_session_leaks(terminal):
     postgres = loads.Postgres(terminal.bench)
-    loads.start_later(2, lambda: postgres.start_bench(LEAKING_SESSION))
+    loads.start_when_recorded(postgres.server.pid, lambda: postgres.start_bench(LEAKING_SESSION))
     terminal.type(f"allocsnap attach {postgres.server.pid} -f --interval {FOR // 5}s --duration {FOR + 2}s -o data")
     listed = terminal.type("allocsnap list data", shown=12).stdout
     backends = [pid for pid, comm in children_of(postgres.server.pid) if comm == "postgres" and f".{pid}" in listed]

@@ -3,11 +3,8 @@
 import atexit
 import contextlib
 import functools
-import itertools
 import pathlib
-import random
 import shutil
-import socket
 import subprocess
 import tempfile
 import urllib.error
@@ -15,6 +12,7 @@ import urllib.parse
 import urllib.request
 
 import harness
+from harness.ports import reserve_ports
 from oracle import RowTables
 
 SERVER = shutil.which("clickhouse-server", path="/usr/sbin:/usr/bin:/sbin:/bin")
@@ -50,21 +48,6 @@ USERS = "<yandex><profiles>{}</profiles><users>{}</users><quotas><default/>{}</q
     METERED)
 
 
-# Below those that the system gives to connections: one stays free until a server that starts binds to it.
-PORTS = itertools.cycle(random.sample(range(20000, 32000), 12000))
-
-
-def is_free(port):
-    with socket.socket() as one, contextlib.suppress(OSError):
-        one.bind(("127.0.0.1", port))
-        return True
-    return False
-
-
-def free_ports(number):
-    return list(itertools.islice(filter(is_free, PORTS), number))
-
-
 class Server:
     """One server. more: of its configuration. wrapper: a command that starts it."""
 
@@ -83,7 +66,7 @@ class Server:
     def is_up(self):
         harness.check_equal(self.process.poll(), None, "the server has ended")
         try:
-            return urllib.request.urlopen(f"{self.url}/ping", timeout=10).read() == b"Ok.\n"
+            return urllib.request.urlopen(f"{self.url}/ping", timeout=60).read() == b"Ok.\n"
         except OSError:
             return False
 
@@ -132,7 +115,7 @@ class Cluster(Servers):
         if not SERVER:
             raise harness.Skip("Debian's clickhouse-server is not installed")
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="allocsnap-clickhouse."))
-        ports = free_ports(3 * server_nr)
+        ports = reserve_ports(3 * server_nr)
         shards = "".join(SHARD.format(ports[3 * i + 1]) for i in range(server_nr))
         for i in range(server_nr):
             self.servers.append(Server(self.folder / f"server{i}", ports[3 * i:3 * i + 3], shards, **options))

@@ -11,9 +11,10 @@ import tempfile
 import threading
 import urllib.parse
 
-from clickhouse import PASSWORD, TLS, Cluster, free_ports
+from clickhouse import PASSWORD, TLS, Cluster
 from fleet import Fleet
 from harness import ALLOCSNAP, Skip, check, check_equal, tool, wait_for
+from harness.ports import reserve_ports
 from test_cluster_push import check_same_as_catalogue, pushed_fleet
 from test_cluster_questions import as_user, clustered
 
@@ -178,7 +179,7 @@ def test_certificates_and_passwords_are_checked(_large):
     """Also where a user's password would go to another server than the one meant."""
     with tempfile.TemporaryDirectory() as folder, contextlib.closing(Fleet("tls", *FEW)) as fleet:
         fleet.index()
-        keys, port = fleet.folder, free_ports(1)[0]
+        keys, port = fleet.folder, reserve_ports(1)[0]
         right, wrong = make_certificate(keys, "server", "127.0.0.1"), make_certificate(keys, "other", "127.0.0.1")
         url, password = f"https://127.0.0.1:{port}", keys / "password"
         with Cluster(1, more=TLS.format(https=port, folder=keys)):

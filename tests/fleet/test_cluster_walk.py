@@ -8,9 +8,10 @@ import re
 import shlex
 import subprocess
 
-from clickhouse import SERVER, free_ports, shared_cluster
+from clickhouse import SERVER, shared_cluster
 from fleet import Fleet
 from harness import ALLOCSNAP, Skip, check, check_equal
+from harness.ports import reserve_ports
 
 PAGE = pathlib.Path(__file__).parent / "../../docs/fleet.md"
 
@@ -78,10 +79,10 @@ def test_commands_of_the_page_work(_large):
         run_command("fleet init --cluster NAME --to URL1 --to URL2", fleet, shards)
 
 
-def with_free_ports(script):
+def with_own_ports(script):
     """The page's ports end with the number of the shard."""
     begins = ("1812", "1900", "1901")
-    ports = dict(zip([f"{begin}{n}" for begin in begins for n in (1, 2)], free_ports(6)))
+    ports = dict(zip([f"{begin}{n}" for begin in begins for n in (1, 2)], reserve_ports(6)))
     cases = "".join(f"port_{port}={free}\n" for port, free in ports.items())
     for port, free in ports.items():
         script = script.replace(port, str(free))
@@ -94,7 +95,7 @@ def test_two_shards_of_the_page_work(_large):
     if not SERVER or subprocess.run(["which", "curl"], stdout=subprocess.DEVNULL, check=False).returncode:
         raise Skip("Debian's clickhouse-server or curl is not installed")
     with contextlib.closing(Fleet("walk", "--hosts", 4, "--sites", 20, "--tracebacks", 1200, "--frames", 600)) as fleet:
-        script = with_free_ports(block("sh", "shard$n")).replace("/srv/snapshots", str(fleet.data))
+        script = with_own_ports(block("sh", "shard$n")).replace("/srv/snapshots", str(fleet.data))
         path = f"{pathlib.Path(ALLOCSNAP).parent}:{os.environ['PATH']}"
         trap = "set -eu; trap 'kill $(cat shard1/pid shard2/pid) 2>/dev/null || :' EXIT\n"
         done = subprocess.run(["bash", "-c", trap + script], cwd=fleet.folder, env={**os.environ, "PATH": path},

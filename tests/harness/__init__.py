@@ -13,8 +13,8 @@ from .checks import (PATH, PATIENCE, Failure, Law, Skip, check, check_equal, che
                      wait_for)
 from .kernel import (bpf_ids, bpf_ids_in_kernel, changed_code, check_unchanged, executable_mappings, fdinfo,
                      kill_and_check, private_mounts, uprobe_events)
-from .processes import (ALLOCSNAP, OURS, Process, Recording, Workload, children_of, folder_of_run, is_running,
-                        keeper_of, pending_signals, reader_of, signal_masks, snapshots_below)
+from .processes import (ALLOCSNAP, OURS, Process, Recording, Workload, children_of, cpu_seconds, folder_of_run,
+                        is_running, keeper_of, pending_signals, reader_of, signal_masks, snapshots_below)
 from .suite import alone, core, must_be_alone, runs_core, smoke
 
 # The suite passes in all modes; the environment chooses, as for allocsnap itself.

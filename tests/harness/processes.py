@@ -217,6 +217,12 @@ def signal_masks(pid):
     return masks
 
 
+def cpu_seconds(pid):
+    """The CPU time of a process, in the kernel's ticks."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def is_running(pid):
     """False also for a zombie: a process that has ended and was not waited for."""
     with contextlib.suppress(OSError):

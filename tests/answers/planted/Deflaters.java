@@ -21,6 +21,8 @@ class Deflaters {
         for (;;) {
             compress("some text that is compressed".getBytes());
             KEPT.add(ByteBuffer.allocateDirect(2500));
+            if (KEPT.size() == 20)
+                System.out.println("warm");
             Thread.sleep(100);
         }
     }

@@ -10,6 +10,8 @@ function upload() {
   const stream = zlib.createDeflate();
   stream.write('some text that is compressed');
   kept.push(stream);
+  if (kept.length === 20)
+    console.log('warm');
 }
 
 setInterval(upload, 100);

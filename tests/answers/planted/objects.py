@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """objects.py large | small: keeps 1 MiB of objects a second, of 16 KiB each or parsed from JSON."""
+import itertools
 import json
 import sys
 import time
@@ -20,6 +21,8 @@ def keep_small():
         KEPT.append(json.loads(TEXT))  # planted
 
 
-while True:
+for turn in itertools.count():
     keep_large() if sys.argv[1] == "large" else keep_small()
+    if turn == 10:
+        print("warm", flush=True)
     time.sleep(0.1)
