@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -216,30 +217,42 @@ Test(mapping_events, are_handed_out_up_to_a_time)
 	cr_expect_eq(seen[2].execs, 1);
 }
 
-/* Whether this thread of ours is asleep. */
-static bool is_asleep(const char *thread)
+static pid_t newest_thread(void)
 {
-	char path[300], state = 0;
+	DIR *threads = opendir("/proc/self/task");
+	const struct dirent *thread;
+	pid_t newest = 0;
+
+	cr_assert(threads);
+	while ((thread = readdir(threads)))
+		newest = atoi(thread->d_name) ?: newest; /* in the order of their birth */
+	closedir(threads);
+	return newest;
+}
+
+/* Whether it is blocked in poll(), and not for another reason. */
+static bool is_polling(pid_t thread)
+{
+	char path[64];
+	long call = -1;
 	FILE *file;
 
-	snprintf(path, sizeof(path), "/proc/self/task/%s/stat", thread);
+	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", thread);
 	file = fopen(path, "r");
-	cr_assert(file && fscanf(file, "%*d %*s %c", &state) == 1);
+	cr_assert(file);
+	if (fscanf(file, "%ld", &call) != 1) /* "running" */
+		call = -1;
 	fclose(file);
-	return state == 'S';
+	return call == SYS_poll;
 }
 
 /* The kernel wakes the thread that reads a ring when the ring is half full. Waits until that thread has emptied it. */
 static void let_thread_read(void)
 {
-	DIR *threads = opendir("/proc/self/task");
-	const struct dirent *thread;
+	pid_t reader = newest_thread();
 
-	cr_assert(threads);
-	while ((thread = readdir(threads)))
-		while (*thread->d_name != '.' && atoi(thread->d_name) != gettid() && !is_asleep(thread->d_name))
-			usleep(100);
-	closedir(threads);
+	while (!is_polling(reader))
+		usleep(100);
 }
 
 /* The rings are smaller than this: the thread has emptied them. */

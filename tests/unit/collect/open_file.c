@@ -247,7 +247,7 @@ Test(open_file, works_after_a_worker_was_killed)
 		killed = worker();
 		cr_assert(!kill(killed, SIGKILL));
 		wait_until_dead(killed);
-		wait_until_asleep(only_child_of(getpid())); /* it has closed its copy of the worker's socket */
+		wait_until_polling(only_child_of(getpid())); /* it has closed its copy of the worker's socket */
 	}
 }
 

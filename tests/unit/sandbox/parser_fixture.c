@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/array.h"
@@ -53,9 +54,25 @@ void wait_until_dead(pid_t pid)
 		usleep(1000);
 }
 
-void wait_until_asleep(pid_t pid)
+/* Whether it is blocked in poll(), and not for another reason. */
+static bool is_polling(pid_t pid)
 {
-	while (process_state(pid) != 'S')
+	char path[64];
+	long call = -1;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/syscall", pid);
+	file = fopen(path, "r");
+	if (file && fscanf(file, "%ld", &call) != 1) /* "running" */
+		call = -1;
+	if (file)
+		fclose(file);
+	return call == SYS_poll;
+}
+
+void wait_until_polling(pid_t pid)
+{
+	while (!is_polling(pid))
 		usleep(1000);
 }
 

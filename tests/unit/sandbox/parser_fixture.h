@@ -21,7 +21,7 @@ pid_t only_child_of(pid_t pid);
 void wait_until_dead(pid_t pid);
 
 /* Until it waits for something. */
-void wait_until_asleep(pid_t pid);
+void wait_until_polling(pid_t pid);
 
 pid_t parser_fork_server(void);
 pid_t parser_reader(void);
