@@ -14,10 +14,12 @@ from collect_api import open_api
 import harness
 from harness import (ALLOCSNAP, NO_LINKS, WORKLOADS, Skip, Workload, check, check_equal, check_unchanged,
                      kill_and_check, wait_for)
+from test_cost import check_cost
 from test_heaps import HEAPS, domains, is_probed, start
 from test_record import Record, World
 
 BUDGET = ("--max-overhead", "20")
+LITTLE = ("--max-overhead", "2")  # programs exceed it that get a small part of a processor only
 
 
 @contextlib.contextmanager
@@ -47,24 +49,36 @@ def check_gaps(shown):
     return len(shown.get("gaps", []))
 
 
-def run_until_gaps(pairs, show):
-    """Beside other work a program spends its budget later. Returns what show() returned."""
-    for _ in range(10):
-        pairs.order("run 1500")
-        shown = show()
-        if check_gaps(shown):
-            return shown
-    raise harness.Failure("no gaps")
+def work_until_gaps(show, work):
+    """However long that takes beside other work: its budget is of wall-clock time. Returns what show() returned."""
+    while not check_gaps(shown := show()):
+        work()
+    return shown
+
+
+def spend(pairs):
+    """Its threads have more of a busy machine than one would."""
+    pairs.order("go 8 20000")
+
+
+def next_gap(bench, recording, path):
+    """A snapshot that has a gap which began after another snapshot."""
+    taken_ns = bench.show(path)["metadata"]["monotonic_ns"]
+    while True:
+        later = recording.snapshot()
+        gaps = bench.show(later).get("gaps", [])
+        if gaps and gaps[-1]["start_ns"] > taken_ns:
+            return later
 
 
 def test_budget_gaps_are_recorded(bench):
     pairs = bench.workload("pairs")
-    recording = bench.attach([pairs], *BUDGET)
-    shown = run_until_gaps(pairs, lambda: bench.show(recording.snapshot()))
+    recording = bench.attach([pairs], *LITTLE)
+    shown = work_until_gaps(lambda: bench.show(recording.snapshot()), lambda: spend(pairs))
     metadata = shown["metadata"]
-    check_equal(int(metadata["max_overhead_core_percent"]), 20, "max_overhead_core_percent")
+    check_equal(int(metadata["max_overhead_core_percent"]), 2, "max_overhead_core_percent")
     check_equal(int(metadata["gap_count"]), len(shown["gaps"]), "gap_count")
-    check(metadata["cost_ns"] < 2 * metadata["cpu_ns"], "far more than all of the time")
+    check_cost(metadata, shown["counters"])
     recording.end(signal.SIGINT)
     check_unchanged(pairs.pid, "at the end")
     pairs.order("go 1 1000")
@@ -90,11 +104,11 @@ def test_budget_blocks_from_before_a_gap_are_reported(bench):
     pairs = bench.workload("pairs")
     with pausing_every(20):
         recording = bench.attach([pairs])
-    for _ in range(20):  # some of them while it does not pause
+    kept = 0
+    while kept < 100:  # blocks of times when it does not pause
         pairs.order("keep 50")
-        time.sleep(0.02)
-    time.sleep(0.5)
-    path = recording.snapshot()
+        kept = bench.show(path := recording.snapshot())["blocks"]
+    path = next_gap(bench, recording, path)
     shown = bench.show(path)
     check(check_gaps(shown) > 0, "no gaps")
     last = shown["gaps"][-1]["start_ns"]
@@ -128,7 +142,8 @@ def test_budget_no_block_is_born_in_a_gap(bench):
     with pausing_every(2):
         recording = bench.attach([pairs])
     most = 0
-    for _ in range(20):  # one gap may have most of them
+    while most <= 1000:  # one gap may have most of them
+        pairs.order("drop")
         pairs.order("keep 100000")
         path = recording.snapshot()
         gaps, births = bench.show(path)["gaps"], births_of(path)
@@ -136,10 +151,6 @@ def test_budget_no_block_is_born_in_a_gap(bench):
             middle = (gap["start_ns"] + gap["end_ns"]) // 2
             check(not [birth for birth in births if gap["start_ns"] <= birth < middle], f"born in {gap}")
         most = max(most, len(births) if gaps else 0)
-        if most > 1000:
-            break
-        pairs.order("drop")
-    check(most > 1000, f"{most} blocks beside gaps")
     recording.end(signal.SIGINT)
 
 
@@ -150,9 +161,8 @@ def test_budget_pauses_during_calls_keep_the_totals_exact(bench):
     with pausing_every(5):
         recording = bench.attach([pairs])
     pairs.order("go 4 100000")
-    shown = bench.show(recording.snapshot())
+    shown = work_until_gaps(lambda: bench.show(recording.snapshot()), lambda: pairs.order("go 4 100000"))
     counters = shown["counters"]
-    check(check_gaps(shown) > 0, "no gaps")
     check_equal(counters["allocations"] - counters["frees"], shown["blocks"], "blocks")
     check(shown["losses"]["blocks_replaced"] == 0, f"losses: {shown['losses']}")
     recording.end(signal.SIGINT)
@@ -175,7 +185,6 @@ def test_budget_pauses_after_a_drain_are_not_in_its_snapshot(bench):
         api.do("drain")
         for _ in range(40):
             api.do("refresh")
-            time.sleep(0.002)
             shown = bench.show(api.do("save", pairs.pid, bench.folder)["path"])
             known = shown["metadata"]
             check(gaps_ns(shown) <= known["gaps_ns"] <= known["monotonic_ns"] -
@@ -195,12 +204,14 @@ def test_budget_pauses_work_at_exec_and_exit(bench):
 
 def test_budget_pauses_work_while_children_are_followed(bench):
     script = "for i in 1 2 3 4 5 6 7 8 9 10; do sort /etc/services >/dev/null; done"
-    with pausing_every(4):
-        out, _ = bench.run([ALLOCSNAP, "run", "-f", "-o", bench.path("out"), "--", "sh", "-c", script],
-                           seconds=60)
-    shown = [bench.show(line) for line in out.splitlines() if line.endswith(".snap")]
-    check(len(shown) > 5, f"snapshots: {len(shown)}")
-    check(sum(check_gaps(snapshot) for snapshot in shown) > 0, "no gaps")
+    gaps = 0
+    while not gaps:
+        with pausing_every(4):
+            out, _ = bench.run([ALLOCSNAP, "run", "-f", "-o", bench.path("out"), "--", "sh", "-c", script],
+                               seconds=60)
+        shown = [bench.show(line) for line in out.splitlines() if line.endswith(".snap")]
+        check(len(shown) > 5, f"snapshots: {len(shown)}")
+        gaps = sum(check_gaps(snapshot) for snapshot in shown)
 
 
 def test_budget_pauses_work_at_dlopen(bench):
@@ -247,9 +258,9 @@ def test_budget_pauses_do_not_harm_the_program(bench):
         recording = bench.attach([pairs])
     for _ in range(5):
         pairs.order("go 8 30000")
+    work_until_gaps(lambda: bench.show(recording.snapshot()), lambda: pairs.order("go 8 30000"))
     check(pairs.popen.poll() is None, "the target has ended")
-    shown = bench.show(recording.end(signal.SIGINT)[-1])
-    check(check_gaps(shown) > 0, "no gaps")
+    recording.end(signal.SIGINT)
 
 
 def is_in_gap(shown):
@@ -320,16 +331,19 @@ def test_budget_rates_that_change_while_children_are_followed(bench):
 
 
 def test_budget_samples_before_it_pauses(bench):
-    """A program at full speed is sampled first, and then pauses, and both are noted."""
+    """A program at full speed is sampled first, and then pauses, and both are noted. A recorder that gets no processor for
+    a while finds no credit left and pauses at once, so there are ten."""
     need_links()
     pairs = bench.workload("pairs")
-    recording = bench.attach([pairs], "--max-overhead", "10")
-    shown = run_until_gaps(pairs, lambda: bench.show(recording.snapshot()))
-    check(is_thinned(shown), f"no samples: {shown['metadata']}")
-    told = recording.stderr()
-    check("samples are recorded" in told and "pauses now and then" in told, f"notes: {told!r}")
-    check(told.index("samples are recorded") < told.index("pauses now and then"), f"order: {told!r}")
-    recording.end(signal.SIGINT)
+    for _ in range(10):
+        recording = bench.attach([pairs], *BUDGET)
+        shown = work_until_gaps(lambda: bench.show(recording.snapshot()), lambda: spend(pairs))  # pylint: disable=W0640
+        recording.end(signal.SIGINT)
+        told = recording.stderr()
+        check("pauses now and then" in told, f"notes: {told!r}")
+        if is_thinned(shown) and "samples are recorded" in told.partition("pauses now and then")[0]:
+            return
+    raise harness.Failure(f"no samples before a pause: {shown['metadata']}, {told!r}")
 
 
 def test_budget_is_there_again_after_a_burst(bench):
@@ -346,6 +360,14 @@ def test_budget_is_there_again_after_a_burst(bench):
     check_equal(len(shown["gaps"]), len(before["gaps"]), "gaps after the burst")
     check_ledger(bench, path, paced.order("ledger")[0], "after the burst")
     recording.end(signal.SIGINT)
+
+
+def work_beside_others(bench, recorder, busy):
+    """Until it has gaps."""
+    def show():
+        return bench.show(next(path for path in recorder.pass_now() if f".{busy.pid}/" in path))
+
+    work_until_gaps(show, lambda: busy.order("go 1 100000"))
 
 
 def check_quiet_ones(bench, recorder, busy, quiet):
@@ -371,7 +393,7 @@ def test_budget_of_a_busy_process_is_nothing_to_quiet_ones(bench):
     recorder.line_of("recording")
     for process in quiet:
         process.write("pace 4000 0 200\n")
-    busy.order("run 4000")
+    work_beside_others(bench, recorder, busy)
     for process in quiet:
         process.line(20)
     for path in check_quiet_ones(bench, recorder, busy, quiet):
@@ -394,9 +416,7 @@ def test_budget_of_shared_probes_names_the_process_that_spends(bench):
         check_equal(len(paths), 1, "snapshots of pp in a pass")
         return bench.show(paths[0])
 
-    pairs.order("run 4000")
-    shown = of_pairs()
-    check(check_gaps(shown) > 0, "no gaps")
+    shown = work_until_gaps(of_pairs, lambda: spend(pairs))
     check(is_thinned(shown), "it pauses before it samples")
     check("pp (PID" in recorder.stderr(), f"the process is not named: {recorder.stderr()!r}")
     wait_for(lambda: not is_in_gap(of_pairs()), "the recording goes on", 20)
@@ -408,8 +428,7 @@ def test_budget_diff_over_a_gap_cannot_be_judged(bench):
     with pausing_every(20):
         recording = bench.attach([pairs])
     old = recording.snapshot()
-    time.sleep(0.2)
-    new = recording.snapshot()
+    new = next_gap(bench, recording, old)
     recording.end(signal.SIGINT)
     out, _ = bench.run([ALLOCSNAP, "diff", old, new], status=3)
     check(out.startswith("cannot be judged: "), f"diff: {out!r}")
@@ -424,7 +443,7 @@ def test_budget_of_a_record_holds_for_its_first_process(bench):
     world = World(bench)
     program = bench.path("pp")
     shutil.copy(os.path.join(WORKLOADS, "pairs"), program)
-    recorder = world.record("--comm", "pp", *BUDGET)
+    recorder = world.record("--comm", "pp", *LITTLE)
     pairs = bench.start([program], kind=Workload, env=world.environment).ready()
     recorder.pass_now()
 
@@ -433,7 +452,7 @@ def test_budget_of_a_record_holds_for_its_first_process(bench):
         check_equal(len(paths), 1, "snapshots of pp")
         return bench.show(paths[0])
 
-    run_until_gaps(pairs, show)
+    work_until_gaps(show, lambda: spend(pairs))
     recorder.end()
 
 

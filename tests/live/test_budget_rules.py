@@ -4,11 +4,11 @@ alone. ALLOCSNAP_LINKS_EVERY_MS=N makes them change every N ms. All programs hav
 import json
 import os
 import shutil
-import time
 
 import harness
-from harness import WORKLOADS, Workload, check, check_equal, check_unchanged
-from test_budget import changing, check_gaps, check_ledger, check_quiet_ones, need_links, pausing_every
+from harness import WORKLOADS, Workload, check, check_equal, check_unchanged, wait_for
+from test_budget import (changing, check_gaps, check_ledger, check_quiet_ones, is_in_gap, need_links, pausing_every,
+                         work_beside_others)
 from test_record import World
 
 
@@ -69,13 +69,17 @@ def test_budget_rules_links_that_change_find_new_processes(bench):
     late = []
     for i in range(12):
         late.append(world.holds(f"late{i}"))
-        time.sleep(0.05)
     paths = {bench.show(path)["metadata"]["pid"]: path for path in recorder.pass_now()}
     for process in late:
         if process.pid in paths:
             check_gaps(bench.show(paths[process.pid]))
     more = [paced_in(world, "late.paced") for _ in range(2)]
-    time.sleep(1)
+
+    def are_recorded():
+        paths = {bench.show(path)["metadata"]["pid"]: path for path in recorder.pass_now()}
+        return all(process.pid in paths and not is_in_gap(bench.show(paths[process.pid])) for process in more)
+
+    wait_for(are_recorded, "those that came late are recorded", 60)
     for process in more:
         process.order("pace 300 1000 300")
     paths = {bench.show(path)["metadata"]["pid"]: path for path in recorder.pass_now()}
@@ -117,7 +121,7 @@ def test_budget_rules_pause_the_spender_alone(bench):
     recorder = world.record("--comm", "paced", "--comm", "pp", "--max-overhead", "10")
     for process in quiet:
         process.write("pace 5000 0 100\n")
-    busy.order("run 5000")
+    work_beside_others(bench, recorder, busy)
     for process in quiet:
         process.line(20)
     check_quiet_ones(bench, recorder, busy, quiet)

@@ -46,9 +46,14 @@ def test_cost_counts_each_trap_of_threads(bench):
     check(counters["allocations"] >= 4 * PAIRS, f"allocations: {counters['allocations']}")
 
 
-def check_stepped(entry_ns, stepped_ns):
-    """A trap with a single step costs more, and each is measured once: a busy machine moves both by some percent."""
-    check(0 < 0.8 * entry_ns < stepped_ns, f"a trap {entry_ns} ns, with a step {stepped_ns} ns")
+def check_stepped(measure):
+    """A trap with a single step costs more. Other work makes what is measured larger: the least of ten."""
+    least = measure()
+    for _ in range(9):
+        if 0 < least[0] < least[1]:
+            break
+        least = tuple(map(min, least, measure()))
+    check(0 < least[0] < least[1], f"a trap {least[0]} ns, with a step {least[1]} ns")
 
 
 def check_cost(metadata, counters):
@@ -56,7 +61,6 @@ def check_cost(metadata, counters):
     check_equal(int(metadata["cost_is_estimated"]), 1, "cost_is_estimated")
     for name in ("cost_entry_ns", "cost_stepped_ns", "cost_return_ns"):
         check(100 < metadata[name] < 10**6, f"{name}: {metadata[name]}")
-    check_stepped(metadata["cost_entry_ns"], metadata["cost_stepped_ns"])
     cost = (counters["entry_traps"] * metadata["cost_entry_ns"] +
             counters["stepped_traps"] * metadata["cost_stepped_ns"] +
             counters["return_traps"] * metadata["cost_return_ns"] + counters["program_ns"])
@@ -66,6 +70,12 @@ def check_cost(metadata, counters):
 
 def test_cost_is_in_snapshots(bench):
     pairs = bench.workload("pairs")
+
+    def measure():
+        metadata = bench.show(bench.attach([pairs]).end(signal.SIGINT)[-1])["metadata"]
+        return metadata["cost_entry_ns"], metadata["cost_stepped_ns"]
+
+    check_stepped(measure)
     recording = bench.attach([pairs])
     pairs.order("go 1 100000")
     shown = bench.show(recording.snapshot())
@@ -90,23 +100,26 @@ def test_cost_continues_when_traces_are_cleared(bench):
 
 
 def test_cost_of_children_is_counted_separately(bench):
-    """A child's cost counts from its fork on; the parent's cost does not include it."""
+    """A child's cost counts from its fork on; the parent's cost does not include it. Of a process that has ended the CPU
+    time is what the kernel had added up by then: the child waits for that."""
     out = bench.path("out")
     paths, _ = bench.run([ALLOCSNAP, "run", "-f", "-o", out, "--", "sh", "-c",
-                          "sh -c 'sort /etc/services >/dev/null; exit 0'; exit 0"])
+                          "sh -c 'perl -e \"1 until (times)[0]\"; exit 0'; exit 0"], seconds=60)
     shown = [bench.show(path) for path in paths.splitlines() if path.endswith(".snap")]
     check(len(shown) > 1, f"no children: {paths}")
     for snapshot in shown:
         if snapshot["counters"]["program_ns"]:
             check_cost(snapshot["metadata"], snapshot["counters"])
-        metadata = snapshot["metadata"]
-        # the kernel adds up at its ticks: one that has ended before the first may have none yet
-        lived_ns = metadata["monotonic_ns"] - metadata["recording_start_monotonic_ns"]
-        check(metadata["cpu_ns"] > 0 or lived_ns < 20000000, f"no CPU time: {metadata}")
+        if snapshot["metadata"]["comm"] == "perl":
+            check(snapshot["metadata"]["cpu_ns"] > 0, f"no CPU time: {snapshot['metadata']}")
+    check("perl" in {snapshot["metadata"]["comm"] for snapshot in shown}, f"no child: {paths}")
 
 
 def test_cost_of_a_trap_is_in_doctor(bench):
-    costs = json.loads(bench.allocsnap("doctor", "--json")[0])["machine"]["trap_costs"]
-    check_stepped(costs["entry_ns"], costs["stepped_ns"])
-    check(costs["return_ns"] > 0, f"costs: {costs}")
+    def measure():
+        costs = json.loads(bench.allocsnap("doctor", "--json")[0])["machine"]["trap_costs"]
+        check(costs["return_ns"] > 0, f"costs: {costs}")
+        return costs["entry_ns"], costs["stepped_ns"]
+
+    check_stepped(measure)
     check("cost of a trap" in bench.allocsnap("doctor", "-v")[0], "not in the text")
