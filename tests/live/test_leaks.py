@@ -5,12 +5,11 @@ import os
 import pathlib
 import re
 import signal
-import tempfile
 import threading
 import time
 
 import harness
-from harness import ALLOCSNAP, NO_SESSIONS, check, check_equal
+from harness import ALLOCSNAP, NO_SESSIONS, check, check_equal, wait_for
 from load import Redis
 
 UNJUDGED, EXCEEDED = 3, 4
@@ -18,8 +17,8 @@ LEAKS = {"leak_plain", "leak_one_in_50", "leak_of_batch", "leak_late"}
 SURE = {"leak_plain", "leak_one_in_50", "leak_of_batch"}
 
 
-def leaks_of(bench, *args, status=0, seconds=90):
-    return json.loads(bench.run([ALLOCSNAP, "leaks", *args, "--json", "--top", "0"], status, seconds)[0])
+def leaks_of(bench, *args, status=0, seconds=90, **options):
+    return json.loads(bench.run([ALLOCSNAP, "leaks", *args, "--json", "--top", "0"], status, seconds, **options)[0])
 
 
 def rows_of(report):
@@ -52,16 +51,17 @@ def check_plain_rate(report, low=0.9, high=1.1):
 def test_leaks_names_the_line_that_leaks(bench):
     """A plain leak and a ring, for a few seconds, from the PID to the exit status; nothing stays behind."""
     grow = bench.workload("grow", "600")
-    before = set(os.listdir(tempfile.gettempdir()))
-    report = leaks_of(bench, str(grow.pid), "--for", "6s", "--fail-above", "1K/s", status=EXCEEDED)
+    own = bench.path("tmp")
+    os.mkdir(own)
+    report = leaks_of(bench, str(grow.pid), "--for", "6s", "--fail-above", "1K/s", status=EXCEEDED,
+                      env=dict(os.environ, TMPDIR=own))
     verdict, functions, row = next(iter(rows_of(report)))
     check("grow_here" in functions and verdict == "leaks", f"first: {verdict} {functions}")
     check(row["bytes_per_s"] > 20000, f"rate {row['bytes_per_s']}, of up to 1021000")
     check(not named(report, ("leaks",)), "the workload has no leak_ and no ok_")
     others = [functions for verdict, functions, _ in rows_of(report) if verdict == "leaks" and "grow_here" not in functions]
     check(not others, f"called leaks, too: {others}")
-    left = [name for name in set(os.listdir(tempfile.gettempdir())) - before if name.startswith("allocsnap-leaks")]
-    check_equal(left, [], "temporary folders")
+    check_equal(os.listdir(own), [], "temporary folders")
     check(grow.popen.poll() is None, "the process has ended")
 
 
@@ -82,23 +82,27 @@ def test_leaks_begin_anew_when_traces_are_cleared(bench):
     grow = bench.workload("grow", "600")
     folder = bench.path("kept")
     recording = bench.attach([grow], folder=folder, interval="500ms")
-    time.sleep(1.2)
-    recording.popen.send_signal(signal.SIGUSR2)
-    time.sleep(4.5)
-    recording.end(signal.SIGINT)
+    recording.path()
+    begun_ns = bench.show(recording.path())["metadata"]["monotonic_ns"]
+    recording.clear()
+    cleared_ns = time.monotonic_ns()
+    last_ns = [bench.show(recording.path())["metadata"]["monotonic_ns"] for _ in range(12)][-1]
+    last_ns = max([last_ns, *(bench.show(path)["metadata"]["monotonic_ns"] for path in recording.end(signal.SIGINT))])
     report = leaks_of(bench, folder)
-    check(3.5e9 < report["observed_ns"] < 5.6e9, f"observed {report['observed_ns'] / 1e9} s, of 4.5 and some")
+    # the clearing is done by the next snapshot, half a second later and more
+    check(last_ns - cleared_ns - 2e9 < report["observed_ns"] <= last_ns - begun_ns, f"observed {report['observed_ns']} ns, "
+          f"cleared {last_ns - cleared_ns} to {last_ns - begun_ns} ns before the end")
     verdict, functions, _ = next(iter(rows_of(report)))
     check(verdict == "leaks" and "grow_here" in functions, f"first: {verdict} {functions}")
 
 
 def test_leaks_report_that_the_process_ended_early(bench):
     grow = bench.workload("grow", "600")
-    leaks = bench.start([ALLOCSNAP, "leaks", str(grow.pid), "--for", "12s"])
-    time.sleep(6)
+    leaks = bench.start([ALLOCSNAP, "leaks", str(grow.pid), "--for", "24s", "-o", bench.path("kept")])
+    wait_for(lambda: len(harness.snapshots_below(bench.path("kept"))) >= 5, "five of twelve snapshots", 20)
     grow.kill()
     check_equal(leaks.wait(), 0, "exit status")
-    check("only, not for 12 s: it ended" in leaks.stderr(), leaks.stderr())
+    check("only, not for 24 s: it ended" in leaks.stderr(), leaks.stderr())
 
 
 def test_leaks_of_an_ended_process_name_its_snapshots(bench):
@@ -110,17 +114,20 @@ def test_leaks_of_an_ended_process_name_its_snapshots(bench):
     check(f"there are snapshots of it: allocsnap leaks ./allocsnap-data/{os.uname().nodename}/grow.{grow.pid}" in err, err)
 
 
-def zoo_report(bench, *options, seconds=20, **more):
-    zoo = bench.workload("leaks", str(seconds + 3))
-    return leaks_of(bench, str(zoo.pid), "--for", f"{seconds}s", *options, **more)
+def zoo_report(bench, *options, zoo=None):
+    zoo = zoo or bench.workload("leaks", "23")
+    return leaks_of(bench, str(zoo.pid), "--for", "20s", *options)
 
 
 def test_leaks_of_a_zoo(bench):
-    report = zoo_report(bench)
+    zoo, folder = bench.workload("leaks", "23"), bench.path("kept")
+    report = zoo_report(bench, "-o", folder, zoo=zoo)
     check_zoo(report)
     check_plain_rate(report)
     late = next(row for _, functions, row in rows_of(report) if "leak_late" in functions)
-    check(9e9 < late["since_ns"] < 14e9, f"leak_late since {late['since_ns'] / 1e9} s, of 11.5")
+    begun_ns = bench.show(harness.snapshots_below(folder)[-1])["metadata"]["monotonic_ns"] - report["observed_ns"]
+    since_ns = json.loads(zoo.line())["late_ns"] - begun_ns
+    check(abs(late["since_ns"] - since_ns) < 2e9, f"leak_late since {late['since_ns'] / 1e9} s, of {since_ns / 1e9}")
 
 
 def test_leaks_of_a_zoo_with_births_to_the_second(bench):
@@ -138,8 +145,8 @@ def test_leaks_of_a_sampled_zoo(bench):
 
 
 def test_leaks_attached_late(bench):
-    zoo = bench.workload("leaks", "30")
-    time.sleep(9)
+    zoo = bench.workload("leaks", "40")
+    time.sleep(12)  # at least, until all of it is warm
     report = leaks_of(bench, str(zoo.pid), "--for", "20s")
     check_zoo(report, shown=SURE)
     check_plain_rate(report)

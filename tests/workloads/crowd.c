@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * crowd [SECONDS] (default 60): 200 sites that allocate and free all the time and hold far more, and far more each time,
+ * crowd [SECONDS] (default 600): 200 sites that allocate and free all the time and hold far more, and far more each time,
  * than the one line that leaks: 40 bytes every 10 ms.
  */
 #include <time.h>
@@ -256,7 +256,7 @@ static void (*const busy[])(unsigned int step) = {
 
 int main(int argc, char **argv)
 {
-	time_t last = time(NULL) + (argc > 1 ? atoi(argv[1]) : 60);
+	time_t last = time(NULL) + (argc > 1 ? atoi(argv[1]) : 600);
 
 	ready();
 	for (unsigned int step = 0; time(NULL) < last; step++) {

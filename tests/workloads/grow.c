@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * grow [SECONDS] (default 60): one site grows by 1021 bytes a block, ten blocks every 10 ms; two
+ * grow [SECONDS] (default 600): one site grows by 1021 bytes a block, ten blocks every 10 ms; two
  * others replace their blocks all the time and stay as large as they are.
  */
 #include <time.h>
@@ -41,7 +41,7 @@ SITE static void churn_b(unsigned int step)
 
 int main(int argc, char **argv)
 {
-	time_t last = time(NULL) + (argc > 1 ? atoi(argv[1]) : 60);
+	time_t last = time(NULL) + (argc > 1 ? atoi(argv[1]) : 600);
 
 	ready();
 	for (unsigned int step = 0; time(NULL) < last; step++) {

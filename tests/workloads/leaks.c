@@ -7,6 +7,7 @@
 
 #include "workload.h"
 
+#define STEP_NS 10000000
 #define RING 300
 #define CACHE 200
 #define BATCH 4096
@@ -95,6 +96,11 @@ static void run_sessions(long step)
 	session[free_slot].ends = now + length * 0.12 * uniform();
 }
 
+static int has_late_leak(long step)
+{
+	return now > length * 0.5 && step % 6 == 0;
+}
+
 static void leak(long step)
 {
 	void *one = leak_one_in_50();
@@ -105,7 +111,7 @@ static void leak(long step)
 		leak_plain();
 	if (step % 3 == 2 && leaky_batch_nr < BATCH)
 		leaky_batch[leaky_batch_nr++] = leak_of_batch();
-	if (now > length * 0.5 && step % 6 == 0)
+	if (has_late_leak(step))
 		leak_late();
 }
 
@@ -133,19 +139,27 @@ static void look_like_it(long step)
 
 int main(int argc, char **argv)
 {
+	struct timespec next;
+	int is_late = 0;
 	double begin;
 
 	length = argc > 1 ? atof(argv[1]) : 20;
 	srand(1);
 	ready();
 	begin = clock_s();
+	clock_gettime(CLOCK_MONOTONIC, &next);
 	for (long step = 0; now < length; step++) {
 		now = clock_s() - begin;
 		run_sessions(step);
+		if (!is_late && has_late_leak(step))
+			answer("{\"late_ns\": %.0f}", clock_s() * 1e9), is_late = 1;
 		leak(step);
 		look_like_it(step);
 		free_batches();
-		nanosleep(&(struct timespec){ .tv_nsec = 9000000 }, NULL);
+		next.tv_nsec += STEP_NS; /* on a busy machine it catches up */
+		next.tv_sec += next.tv_nsec / 1000000000;
+		next.tv_nsec %= 1000000000;
+		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &next, NULL);
 	}
 	answer("{\"done\": %zu}", pool_nr);
 	return 0;
