@@ -98,7 +98,7 @@ def kill_and_check(bench, recording, target, when):
         return (not own & ids_in_kernel(bench, "link") and not changed_code(target.pid)
                 and not (keeper and is_running(keeper)))
 
-    wait_for(is_gone, f"{when}: its links, keeper and breakpoints are gone", 15, Law)
+    wait_for(is_gone, f"{when}: its links, keeper and breakpoints are gone", 60, Law)
 
 
 def uprobe_events(bench):

@@ -34,7 +34,7 @@ class Load:
 
     def stop(self):
         self.stopping.set()
-        self.thread.join(10)
+        self.thread.join(60)
         check(not self.thread.is_alive(), "the program does not answer any more")
         check(self.error is None, f"the program stopped answering: {self.error!r}")
 
@@ -44,11 +44,11 @@ class Load:
         path = recording.snapshot()
         return path, least, self.begun
 
-    def two_snapshots(self, recording, seconds=2):
-        """(old, new, least steps between, most steps between)"""
+    def two_snapshots(self, recording):
+        """(old, new, least steps between, most steps between): a hundred of them."""
         wait_for(lambda: self.done >= 5 or self.error, "the load begins")
         old, old_least, old_most = self.snapshot(recording)
-        time.sleep(seconds)
+        wait_for(lambda: self.done >= old_most + 100 or self.error, "the load goes on", 60)
         new, new_least, new_most = self.snapshot(recording)
         check(new_least > old_most, f"no load between the snapshots: {self.error!r}")
         return old, new, new_least - old_most, new_most - old_least

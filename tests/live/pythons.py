@@ -19,7 +19,7 @@ def version_of(*argv):
     """(3, 9, 18), or None: it is not there, or does not run."""
     try:
         done = subprocess.run([*argv, "-c", "import sys; print(*sys.version_info[:3])"], capture_output=True, text=True,
-                              check=False, timeout=60)
+                              check=False, timeout=600)
     except OSError:
         return None
     return tuple(int(number) for number in done.stdout.split()) if not done.returncode else None

@@ -8,7 +8,7 @@ import time
 
 import harness
 from harness import (ALLOCSNAP, Law, Recording, check, check_equal, keeper_of, is_running,
-                     private_mounts, wait_for)
+                     pending_signals, private_mounts, wait_for)
 
 KILLS = 4 if harness.runs_core() else 12  # tests/unit/record/archive_killed.c has a hundred
 TOGETHER = 2  # recordings that are killed at once
@@ -58,7 +58,9 @@ def interrupted(bench, begin, end, word):
     wait_for(lambda: len(lines_of(recording)) == 1, "the line about it")
     check(word in lines_of(recording)[0], f"not '{word}': {lines_of(recording)}")
     files = disk.files()
-    time.sleep(1)
+    for _ in range(5):  # when the last one is taken, the others are done
+        recording.popen.send_signal(signal.SIGUSR1)
+        wait_for(lambda: not pending_signals(recording.pid) & 1 << (signal.SIGUSR1 - 1), "it takes SIGUSR1")
     check_equal(disk.files(), files, "files meanwhile")
     check_equal(len(lines_of(recording)), 1, "lines while nothing can be written")
     disk.do(end)

@@ -256,7 +256,7 @@ def test_advice_go_alone(bench):
     todo = rows_with(bench, process.pid)["go-heap"]
     check("--domain" not in todo, f"advice that cannot be followed: {todo!r}")
     attach_says(bench, process.pid, "Go's heap", "to do: Go's own profiler: net/http/pprof")
-    with urllib.request.urlopen(f"http://{address}/debug/pprof/heap?debug=1", timeout=20) as answer:
+    with urllib.request.urlopen(f"http://{address}/debug/pprof/heap?debug=1", timeout=300) as answer:
         check(b"main.main" in answer.read(), "its heap profile")
 
 

@@ -244,10 +244,9 @@ def test_record_python_of_many_short_ones(bench):
 
 
 CHILDREN = """
-import os, time
-end = time.time() + 4
+import os
 print("ready", flush=True)
-while time.time() < end:
+while True:
     child = os.fork()
     if not child:
         kept = [[] for _ in range(200)]

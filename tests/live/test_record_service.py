@@ -162,14 +162,16 @@ def test_record_metrics_include_all_processes(bench):
     program = world.program("child")
     recorder = world.record_warm("--comm", "child", "--exe", f"{bench.folder}/*",
                                  "--metrics", prometheus)
-    shell = world.shell(f"i=0; while [ $i -lt 300 ]; do {program} 1000 -; i=$((i + 1)); done; echo done; read go")
-    check_equal(shell.line(60), "done", "the shell")
+    shell = world.shell(f"i=0; while [ $i -lt 300 ]; do {program} 1000 -; i=$((i + 1)); done; times; read go")
+    shell.line(60)  # of the shell itself
+    of_children = sum(int(minutes) * 60 + float(seconds) for minutes, seconds in re.findall(r"(\d+)m([\d.]+)s", shell.line()))
     recorder.end()
     found = numbers(prometheus)
     check_equal(found["allocsnap_processes_total"], 301, "processes")
     check_equal(found["allocsnap_processes_small_total"], 300, "of these with little")
     check(found["allocsnap_allocations_total"] >= 300, f"allocations: {found}")
-    check(found["allocsnap_recorded_cpu_seconds_total"] > 0.005, f"CPU time: {found}")
+    # of a process that has ended, what the kernel had added up by then
+    check(found["allocsnap_recorded_cpu_seconds_total"] > of_children / 20, f"CPU time, of {of_children} s: {found}")
 
 
 def record_on(disk):
@@ -244,13 +246,12 @@ def test_record_stays_within_its_disk_limit(bench):
     recorder = bench.start([ALLOCSNAP, "record", "-o", folder, "--comm", "warm-up", "--interval", "20ms",
                             "--max-disk", str(most)], kind=Record, folder=folder)
     recorder.line_of("recording")
-    first = None
-    end = time.monotonic() + 8
-    while time.monotonic() < end:
+    first, more = None, 100
+    while more:
         recorder.line_of("snapshot")
+        more -= "removed" in recorder.stderr()
         paths = [path for path in pathlib.Path(folder).rglob("*.snap")]
         first = first or (min(paths) if paths else None)
-    check("removed" in recorder.stderr(), f"stderr: {recorder.stderr()!r}")
     recorder.end()
     check(disk_bytes(folder) <= most + 16384, f"{disk_bytes(folder)} bytes, wanted {most}")
     kept = sorted(pathlib.Path(folder).rglob("*.snap"))
@@ -274,7 +275,7 @@ def test_record_killed_while_writing_leaves_only_complete_files(bench):
         recorder.line_of("snapshot", 30)
         time.sleep(0.003 * i)
         os.kill(recorder.pid, signal.SIGKILL)
-        recorder.wait(10)
+        recorder.wait(60)
         wait_for(lambda: not any(changed_code(program.pid) for program in programs), "the probes are gone", kind=Law)
     recorder = bench.start([ALLOCSNAP, "record", "-o", folder, "--comm", "written", "--comm", "warm-up"],
                            kind=Record, folder=folder)

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """allocsnap run --fast: the sampler in the program tells the samples, and the recording has them."""
-import json
 import math
 import os
 import pathlib
@@ -8,6 +7,7 @@ import re
 
 import harness
 from harness import ALLOCSNAP, UNWINDING, WORKLOADS, check, check_equal, losses_of, tool
+from ledger import Recorded
 from test_run import JEMALLOC, run
 from test_sample import check_estimate, rows_by_function
 
@@ -19,19 +19,24 @@ def run_fast(bench, argv, *options, status=0):
 
 
 def run_samples(bench, *options):
-    """The workload's answers, and the snapshot at its end. A first turn, whose blocks are freed, makes the recorder
-    read the unwind tables: earlier tracebacks end early and name no row."""
-    program = os.path.join(WORKLOADS, "samples")
-    argv = ["/bin/sh", "-c", f"(printf 'go\\nfree\\n'; sleep 6; printf 'go\\nquit\\n') | exec {program}"]
-    argv = [ALLOCSNAP, "run", "-o", bench.path("out"), "--no-compact", f"--fast={SAMPLE}",
-            "--sampler-rate", "1000000000", *options, "-f", "--", *argv]
-    stdout, stderr = bench.run(argv)
-    lines = [json.loads(line) for line in stdout.splitlines() if line.startswith("{")]
-    answers = [line for line in lines if "row" in line]
-    done = [line["done"] for line in lines if line.get("done")]
-    check_equal((len(answers), len(done)), (12, 2), f"answers; stderr {stderr!r}")
-    path = next(line for line in stdout.splitlines() if line.endswith(".snap") and "/samples." in line)
-    return answers[6:], sum(turn["allocated_bytes"] for turn in done), path
+    """The workload's answers, and the snapshot at its end. Turns before, whose blocks are freed, make the recorder read
+    the unwind tables: earlier tracebacks end early and name no row."""
+    samples = bench.start([ALLOCSNAP, "run", "-o", bench.path("out"), "--no-compact", f"--fast={SAMPLE}", "--sampler-rate",
+                           "1000000000", *options, "--", os.path.join(WORKLOADS, "samples")],
+                          kind=Recorded, bench=bench, name="samples").ready()
+    allocated_bytes, is_named = 0, False
+    while True:
+        answers, done = samples.order("go")
+        allocated_bytes += done["allocated_bytes"]
+        check_equal(len(answers), 6, "answers")
+        if is_named:
+            break
+        rows = rows_by_function(bench.stats(samples.snapshot()), {answer["row"] for answer in answers})
+        is_named = sum(row["size"] for row in rows.values()) > sum(answer["count"] * answer["size"] for answer in answers) / 2
+        samples.order("free")
+    samples.write("quit\n")
+    check_equal(samples.line(), None, f"more lines; stderr {samples.stderr()!r}")
+    return answers, allocated_bytes, samples.paths[-1]
 
 
 @harness.core

@@ -9,11 +9,10 @@ import pathlib
 import shutil
 import signal
 import subprocess
-import time
 
 import harness
 from harness import Skip, check, check_equal, private_mounts, tool, wait_for
-from test_record import World, check_held
+from test_record import World, check_held, name_of
 
 DEPLOYS = int(os.environ.get("DEPLOYS", "200"))
 
@@ -173,7 +172,6 @@ def test_files_deployed_in_place_between_passes_are_watched(bench):
         for _ in range(3):
             recorder.pass_line()
         deploy(version, program)
-        time.sleep(6)  # perf events go one after another
     recorder.end()
 
 
@@ -450,11 +448,17 @@ def test_files_open_for_writing_are_probed_again_when_they_are_closed(bench):
     world = World(bench)
     recorder = world.record_warm("--comm", "later*", "--min-bytes", "1")
     with hold_open(world):
-        time.sleep(2)  # several looks
-    time.sleep(2)
-    later = world.holds("later")
-    recorder.pass_now()
-    check_held(bench, recorder, later)
+        for _ in range(4):  # looks
+            recorder.pass_line()
+
+    later = []
+
+    def is_recorded():
+        later.append(world.holds("later"))
+        return any(f"/{name_of(later[-1])}/" in path for path in recorder.pass_now())
+
+    wait_for(is_recorded, "a program that comes later is recorded", 60)
+    check_held(bench, recorder, later[-1])
     recorder.end()
 
 
