@@ -25,7 +25,7 @@ ALLOCSNAP = os.path.abspath(os.environ.get("ALLOCSNAP", "./allocsnap"))
 REPAIR = os.path.abspath(os.environ.get("REPAIR", ".output/damage/repair"))
 LIMITED = os.environ.get("DAMAGE_AS") != "0"
 BESIDES = 256 << 20  # bytes of address space, beside the file itself
-SECONDS = 10
+SECONDS = 10  # of CPU time
 COMMANDS = {
     "stats": ["stats", "{}"],
     "show": ["show", "{}"],
@@ -34,6 +34,10 @@ COMMANDS = {
     "convert": ["convert", "{}", "-o", "made.snap"],
     "symbolize": ["symbolize", "{}", "-o", "made.snap", "--root", "."],
 }
+
+
+def limit_cpu():
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
 
 
 class Run:
@@ -46,13 +50,13 @@ class Run:
     def go(self):
         pathlib.Path("made.snap").unlink(missing_ok=True)
         return subprocess.run(self.argv, stdin=subprocess.DEVNULL, capture_output=True,
-                              timeout=SECONDS, check=False)
+                              preexec_fn=limit_cpu, timeout=60 * SECONDS, check=False)
 
     def fault(self):
         try:
             done = self.go()
         except subprocess.TimeoutExpired:
-            return f"not done after {SECONDS} s"
+            return f"not done after {60 * SECONDS} s"
         err = done.stderr.decode(errors="backslashreplace")
         if done.returncode != 1:
             return f"exit {done.returncode}: {err!r}"

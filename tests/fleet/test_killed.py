@@ -87,7 +87,7 @@ def test_two_indexes_at_once_give_the_same_result(_large):
             forget(fleet)
             both = start(fleet), start(fleet)
             for process in both:
-                _, err = process.communicate(timeout=120)
+                _, err = process.communicate(timeout=300)
                 check_equal(process.returncode, 0, f"exit status (stderr {err!r})")
             check_same(fleet, expected, "two at once")
 
@@ -102,7 +102,7 @@ def test_index_waits_for_another_index(_large):
             fcntl.flock(other, fcntl.LOCK_EX)
             process = start(fleet)
             line = process.stderr.readline()
-        _, err = process.communicate(timeout=120)
+        _, err = process.communicate(timeout=300)
         said = f"allocsnap: {fleet.catalogue}: another index is writing; waiting\n"
         check_equal((line + err).decode(), said, "stderr")
         check_equal(process.returncode, 0, "exit status")
@@ -163,7 +163,7 @@ def test_stopped_pager_blocks_no_index(_large):
                 try:
                     wait_for_writing(asked)
                     shutil.move(fleet.folder / "later.snap", fleet.data / "a.snap")
-                    fleet.index(timeout=60)
+                    fleet.index()
                     check_equal(asked.poll(), None, f"{command[0]} has ended")
                 finally:
                     os.close(writing)

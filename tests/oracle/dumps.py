@@ -32,7 +32,7 @@ tracemalloc.take_snapshot().dump(sys.argv[3])
 
 def script(*words, stdin=b""):
     return subprocess.run([sys.executable, SCRIPT, *words], input=stdin, capture_output=True,
-                          timeout=60, check=False)
+                          timeout=600, check=False)
 
 
 def as_text(name):
@@ -53,7 +53,7 @@ def take(bench, path):
     snap = bench.path(".snap")
     made = script(path)
     taken = subprocess.run([ALLOCSNAP, "convert", "-", "-o", snap], input=made.stdout,
-                           capture_output=True, timeout=60, check=False)
+                           capture_output=True, timeout=600, check=False)
     if made.returncode or made.stderr or taken.returncode or taken.stderr:
         return None, f"script: {made.returncode} {made.stderr!r}, convert: {taken!r}"
     oracle = oracle_of(path)
@@ -80,7 +80,7 @@ def real_programs(bench, score):
     for limit in (1, 25):
         dumps = bench.path(".dump"), bench.path(".dump")
         done = subprocess.run([sys.executable, "-c", PROGRAM, str(limit), *dumps],
-                              stderr=subprocess.PIPE, timeout=60, check=False)
+                              stderr=subprocess.PIPE, timeout=600, check=False)
         score.note("a program that dumps", done.returncode and done.stderr.decode())
         compare(bench, score, dumps, f"a program's dump, limit {limit}")
 

@@ -24,7 +24,7 @@ class Program:
     def ask(self, words, stdin=b""):
         assert words[0] == "allocsnap", words
         done = subprocess.run([self.path, *words[1:]], input=stdin, capture_output=True,
-                              timeout=60, check=False)
+                              timeout=600, check=False)
         return Answer(done.returncode, done.stdout, done.stderr)
 
     def close(self):

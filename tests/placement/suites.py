@@ -24,7 +24,7 @@ class Missing(Exception):
 
 
 def output(argv, **options):
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=100, **options)
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=600, **options)
     if done.returncode:
         last = (done.stderr or done.stdout).strip().splitlines() or ["it failed"]
         raise Missing(f"{os.path.basename(argv[0])}: {last[-1]}")

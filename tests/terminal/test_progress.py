@@ -117,9 +117,16 @@ def test_input_without_an_end_has_a_rate():
         read, write = os.pipe()
         terminal = Terminal([ALLOCSNAP, "convert", "-", "-o", "out.snap"], cwd=folder, stdin=read, pass_fds=())
         os.close(read)
-        for at in range(0, len(text), len(text) // 20 + 1):
-            os.write(write, text[at:at + len(text) // 20 + 1])
-            time.sleep(0.1)
+        rest = text[os.write(write, text[:len(text) // 2]):]
+
+        def has_rate(shown):
+            nonlocal rest
+            rest = rest[os.write(write, rest[:1]):]
+            return re.search(r"reading: [0-9.]+ KiB, [0-9.]+ KiB/s", shown)
+
+        terminal.read(has_rate)
+        while rest:
+            rest = rest[os.write(write, rest):]
         os.close(write)
         check_equal(terminal.end(), 0, "exit status")
         check(re.search(r"reading: [0-9.]+ KiB, [0-9.]+ KiB/s", terminal.text), f"no rate: {terminal.text!r}")
