@@ -69,6 +69,23 @@ smoke = marked("smoke")  # a test of `make test`
 alone = marked("alone")  # a test that other tests beside it can disturb, or that disturbs them
 
 
+def for_each(values, of_core=()):
+    """A test for each of the values: test(bench, value), whose name ends with it. These of them are in the core."""
+    def mark(function):
+        function.values = {value: {"core"} if value in of_core else set() for value in values}
+        return function
+    return mark
+
+
+def tests_of(function, module, marks):
+    marks = marks_of(function) | set(marks)
+    if not hasattr(function, "values"):
+        yield Test(function.__name__, function, module, marks)
+    else:
+        for value, more in function.values.items():
+            yield Test(f"{function.__name__}_{value}", lambda bench, value=value: function(bench, value), module, marks | more)
+
+
 def runs_core():
     """Whether only the tests of the gate run; otherwise they run at full size."""
     return "--core" in sys.argv
@@ -85,7 +102,7 @@ def find_tests(folder, marks=()):
     for path in sorted(pathlib.Path(folder).glob("test_*.py")):
         for name, function in vars(importlib.import_module(path.stem)).items():
             if name.startswith("test_"):
-                yield Test(name, function, path.name, marks_of(function) | set(marks))
+                yield from tests_of(function, path.name, marks)
 
 
 class Runner:

@@ -6,51 +6,23 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
-import time
 
-FOLDER, SAMPLER_FOLDER = sys.argv[1:3]
+from harness import Law, Skip, check, check_equal, check_sanitizer, wait_for
+
+FOLDER, SAMPLER_FOLDER = os.environ["INJECT"], os.environ["SAMPLER"]
 LIBRARIES = "/usr/lib/x86_64-linux-gnu/"
+JEMALLOC = LIBRARIES + "libjemalloc.so.2"
+ALLOCATORS = {
+    "glibc": "",
+    "jemalloc": JEMALLOC,
+    "tcmalloc": LIBRARIES + "libtcmalloc_minimal.so.4",
+    "mimalloc": LIBRARIES + "libmimalloc.so.2",
+    "musl": "",
+}
 INJECTOR = os.path.join(FOLDER, "injector")
-PATIENCE_S = 120
+PATIENCE_S = 120  # a limit only
 ALLOCSNAP = os.environ.get("ALLOCSNAP", "./allocsnap")
-tests = {}
-
-
-def test(function):
-    tests[function.__name__.removeprefix("test_")] = function
-    return function
-
-
-def long(function):
-    function.is_long = True
-    return function
-
-
-def for_each(values):
-    def add(function):
-        for value in values:
-            def run(bench, value=value):
-                return function(bench, value)
-            run.is_long = getattr(function, "is_long", False)
-            tests[f"{function.__name__.removeprefix('test_')}_{value}"] = run
-        return function
-    return add
-
-
-class Skip(Exception):
-    """The machine lacks something that the test needs."""
-
-
-def wait_for(condition, what):
-    until = time.monotonic() + PATIENCE_S
-    while time.monotonic() < until:
-        found = condition()
-        if found:
-            return found
-        time.sleep(0.01)
-    raise AssertionError(f"waited in vain: {what}")
 
 
 def read_text(*path):
@@ -75,6 +47,19 @@ def range_of(line):
     return tuple(int(number, 16) for number in line.split()[0].split("-"))
 
 
+class Code:
+    """Bytes of code that are the same but for breakpoints: other suites record all processes of the machine at times, and
+    what is injected has none."""
+    BREAKPOINT = 0xcc
+
+    def __init__(self, found):
+        self.found = found
+
+    def __eq__(self, other):
+        return self.found == other.found or len(self.found) == len(other.found) and all(
+            one == two or self.BREAKPOINT in (one, two) for one, two in zip(self.found, other.found))
+
+
 class Process:
     """A program that answers lines on stdin, and what is seen of it from outside."""
 
@@ -94,23 +79,24 @@ class Process:
         found = re.match(r"rounds (\d+) bad (\d+)", line)
         if not found:
             self.popen.kill()
-            raise AssertionError(f"the program says {line!r}, status {self.popen.wait()}, {self.popen.stderr.read(2000)!r}")
+            raise Law(f"the program says {line!r}, status {self.popen.wait()}, {self.popen.stderr.read(2000)!r}")
         return int(found[1]), int(found[2])
 
     def enter_container(self, name):
         """From here on it is the program of this name that was started in between by others."""
-        self.pid = wait_for(lambda: descendant(self.pid, name), f"{name} runs in no container")
+        wait_for(lambda: descendant(self.pid, name), f"{name} runs in a container", PATIENCE_S)
+        self.pid = descendant(self.pid, name)
 
     def goes_on(self):
         """It is alive and does its work."""
         begun, bad = self.ask()
-        assert bad == 0, f"{bad} bad"
-        wait_for(lambda: self.ask()[0] > begun + 2, "rounds")
+        check_equal(bad, 0, "what the program finds wrong", Law)
+        wait_for(lambda: self.ask()[0] > begun + 2, "rounds", PATIENCE_S, Law)
 
     def end(self):
         """At the end of its stdin; nothing was bad."""
         _, said = self.popen.communicate(timeout=PATIENCE_S)
-        assert self.popen.returncode == 0, f"status {self.popen.returncode}: {said[:2000]}"
+        check_equal(self.popen.returncode, 0, f"status of the program, which says {said[:2000]!r}", Law)
 
     def kill(self):
         if self.popen.poll() is None:
@@ -121,9 +107,9 @@ class Process:
                 stream.close()
 
     def maps(self, *words):
-        """Lines of code, or of the files with one of these words in their names."""
+        """Lines of code, or of the files with one of these words in their names; none of the kernel's for probes."""
         lines = read_text("/proc", self.pid, "maps").splitlines()
-        return [line for line in lines if any(word in line for word in words)] if words else lines
+        return [line for line in lines if "[uprobes" not in line and (not words or any(word in line for word in words))]
 
     def sampler_room(self):
         """The addresses that a sampler takes: from its file's first page on, without a gap."""
@@ -141,7 +127,7 @@ class Process:
         return [line for line in self.maps(name) if not begun <= range_of(line)[0] < end]
 
     def code(self, library):
-        """The bytes of its code in memory."""
+        """Its code in memory."""
         found = b""
         with open(f"/proc/{self.pid}/mem", "rb", buffering=0) as memory:
             for line in self.library(library):
@@ -149,7 +135,7 @@ class Process:
                 if " r-xp " in line:
                     memory.seek(start)
                     found += memory.read(end - start)
-        return found
+        return Code(found)
 
     def signal_masks(self):
         """The signals that the main thread blocks, without SIGTRAP and SIGALRM: the first one stays blocked after a killed
@@ -170,34 +156,35 @@ def injector(*argv, status=0, as_user=None, without=None, **environment):
         environment["TRIES"] = "200"
     done = subprocess.run([*prefix, INJECTOR, *map(str, argv)], env=os.environ | environment, capture_output=True,
                           text=True, timeout=PATIENCE_S * 10, check=False)
+    check_sanitizer(done.stderr, argv)
     assert done.returncode == status or status is None and done.returncode in (0, 1), \
         f"injector {argv} ends with {done.returncode}: {done.stdout}{done.stderr}"
     return done.stdout
 
 
-class Bench:
-    """Everything that a test starts ends with it."""
+class Bench(contextlib.ExitStack):
+    """Everything that a test starts ends with it. The programs have a copy of the C library, so that probes of others on
+    the machine's do not reach them."""
 
-    def __init__(self, folder):
-        self.folder = folder
-        self.library = os.path.join(folder, "libc.so.6")
-        if not os.path.exists(self.library):
-            shutil.copy(os.path.realpath(LIBRARIES + "libc.so.6"), self.library)
-        self.stack = contextlib.ExitStack()
+    def __init__(self):
+        super().__init__()
+        self.folder = self.enter_context(tempfile.TemporaryDirectory(prefix="allocsnap-inject-"))
+        os.chmod(self.folder, 0o755)
+        shutil.copy(os.path.realpath(LIBRARIES + "libc.so.6"), self.folder)
 
     def start(self, *argv, preload="", prefix=(), **environment):
         if preload:
             environment["LD_PRELOAD"] = preload
         environment.setdefault("LD_LIBRARY_PATH", self.folder)
         process = Process([*prefix, os.path.join(FOLDER, argv[0]), *map(str, argv[1:])], **environment)
-        self.stack.callback(process.kill)
+        self.callback(process.kill)
         return process
 
     def storm(self, mode, *argument, program="storm", **more):
         if mode == "dlopen":
             argument = [os.path.join(SAMPLER_FOLDER, "plugin.so")]
         process = self.start(program, mode, *argument, **more)
-        wait_for(lambda: process.ask()[0] > 0, "the first round")
+        wait_for(lambda: process.ask()[0] > 0, "the first round", PATIENCE_S)
         return process
 
     def refusing(self, mode, *argument, **more):
@@ -212,9 +199,9 @@ class Bench:
         """allocsnap attach, from its first snapshot on."""
         folder = tempfile.mkdtemp(dir=self.folder)
         recorder = Process([ALLOCSNAP, "attach", str(pid), "--interval", "1s", "--output", folder, *options])
-        self.stack.callback(recorder.kill)
+        self.callback(recorder.kill)
         wait_for(lambda: any(name.endswith(".snap") for *_, names in os.walk(folder) for name in names) or
-                 recorder.popen.poll() is not None, "a snapshot")
+                 recorder.popen.poll() is not None, "a snapshot", PATIENCE_S)
         assert recorder.popen.poll() is None, recorder.popen.stderr.read()
         return recorder, folder
 
@@ -236,9 +223,9 @@ def check_whole_way(process, library="libc.so.6"):
     assert "refused EEXIST" in injector("inject", process.pid, status=1)
     gone = injector("eject", process.pid)
     process.goes_on()
-    assert process.library(library) == maps, "its mappings have changed"
-    assert process.code(library) == code, "its code has changed"
-    assert process.signal_masks() == masks, "signals are blocked"
+    check(process.library(library) == maps, "its mappings have changed", Law)
+    check(process.code(library) == code, "its code has changed", Law)
+    check_equal(process.signal_masks(), masks, "signals that are blocked", Law)
     if "kept 0" in gone:
-        assert not process.maps("memfd:allocsnap-sampler"), "the sampler is still mapped"
+        check(not process.maps("memfd:allocsnap-sampler"), "the sampler is still mapped", Law)
         assert "refused ENOENT" in injector("eject", process.pid, status=1)

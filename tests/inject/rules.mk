@@ -10,7 +10,8 @@ INJECT_TEST_CFLAGS := -std=gnu2x -D_GNU_SOURCE -O2 -g -Wall -Wextra -Wno-missing
 .PHONY: test-inject
 
 test-inject: $(BIN) $(INJECT_TEST)/injector $(INJECT_TESTS)	## inject into running programs (as root)
-	$(Q)ALLOCSNAP=$(abspath $(BIN)) tests/inject/run.py $(abspath $(INJECT_TEST)) $(abspath $(SAMPLER_TEST)) $(INJECT_ARGS)
+	$(Q)ALLOCSNAP=$(abspath $(BIN)) INJECT=$(abspath $(INJECT_TEST)) SAMPLER=$(abspath $(SAMPLER_TEST)) \
+		tests/inject/run.py $(INJECT_ARGS)
 
 $(INJECT_TESTS): $(wildcard tests/inject/*.c tests/sampler/next_lockfree.c)
 

@@ -8,7 +8,9 @@ import re
 import shutil
 import subprocess
 
-from bench import ALLOCSNAP, FOLDER, Process, Skip, check_whole_way, for_each, injector, test, wait_for
+from bench import ALLOCSNAP, FOLDER, PATIENCE_S, Process, check_whole_way, injector
+from harness import Failure, Law, Skip, wait_for
+from harness.suite import for_each
 
 
 def make_root(bench):
@@ -50,7 +52,7 @@ def by_runc(bench, root):
     with open(os.path.join(bundle, "config.json"), "w", encoding="utf-8") as file:
         json.dump(config, file)
     name = f"inject-{os.getpid()}"
-    bench.stack.callback(subprocess.run, ["runc", "--root", bundle, "delete", "--force", name], capture_output=True, check=False)
+    bench.callback(subprocess.run, ["runc", "--root", bundle, "delete", "--force", name], capture_output=True, check=False)
     return ["runc", "--root", bundle, "run", "--bundle", bundle, name]
 
 
@@ -61,10 +63,10 @@ def start_in_container(bench, kind):
     if not shutil.which(kind):
         raise Skip(f"no {kind}")
     process = Process(CONTAINERS[kind](bench, make_root(bench)))
-    bench.stack.callback(process.kill)
+    bench.callback(process.kill)
     try:
-        wait_for(lambda: process.ask()[0] > 0, "the first round")
-    except AssertionError as error:
+        wait_for(lambda: process.ask()[0] > 0, "the first round", PATIENCE_S)
+    except Failure as error:
         raise Skip(f"{kind} starts nothing here: {error}") from None
     process.enter_container("storm")
     return process
@@ -78,7 +80,6 @@ def test_container(bench, kind):
     process.end()
 
 
-@test
 def test_recorder_of_a_container_that_is_killed(bench):
     """attach --inject; the keeper ejects, and the next recording injects again."""
     process = start_in_container(bench, "unshare")
@@ -92,7 +93,8 @@ def test_recorder_of_a_container_that_is_killed(bench):
         else:
             recorder.popen.terminate()
         recorder.popen.wait()
-        wait_for(lambda: process.library("libc.so.6") == maps and process.code("libc.so.6") == code, "its own pages")
+        wait_for(lambda: process.library("libc.so.6") == maps and process.code("libc.so.6") == code, "its own pages",
+                 PATIENCE_S, Law)
         process.goes_on()
     names = [os.path.join(path, name) for path, _, files in os.walk(folder) for name in files if name.endswith(".snap")]
     said = subprocess.run([ALLOCSNAP, "show", "--json", max(names)], capture_output=True, text=True, check=True).stdout
