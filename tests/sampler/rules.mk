@@ -15,7 +15,7 @@ SAMPLER_EXERCISE := $(SAMPLER_LISTEN) $(addprefix tests/sampler/,exercise.c esti
 
 test-inject: $(SAMPLER_TESTS) # its rules are read before the name of these is set
 test-sampler: $(SAMPLERS) $(SAMPLER_TESTS)	## the preloaded library with each allocator, against a ledger
-	$(Q)tests/sampler/run.py $(abspath $(SAMPLER)) $(abspath $(SAMPLER_TEST)) $(SAMPLER_ARGS)
+	$(Q)LIBRARY=$(abspath $(SAMPLER)) SAMPLER=$(abspath $(SAMPLER_TEST)) tests/sampler/run.py $(SAMPLER_ARGS)
 
 $(SAMPLER_TESTS) $(SAMPLER_TEST)/trap.o: $(wildcard tests/sampler/*.[ch] tests/sampler/*.cc src/sampler/*.h)
 
