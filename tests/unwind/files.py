@@ -5,6 +5,8 @@ import os
 import pathlib
 import subprocess
 
+from harness import Skip
+
 LIBRARIES = "/usr/lib/x86_64-linux-gnu/"
 USUAL = [
     LIBRARIES + "libc.so.6", LIBRARIES + "ld-linux-x86-64.so.2", LIBRARIES + "libstdc++.so.6",
@@ -26,33 +28,30 @@ int main(int argc, char **argv) { (void)argv; return twice(argc) + twice(argc * 
 # Name, command. Each is libdw's to judge too; no_sections has none to judge by but PT_GNU_EH_FRAME.
 MADE = {
     "gcc": "gcc -O2 made.c -o made",
-    "frame pointers": "gcc -O1 -fno-omit-frame-pointer made.c -o made",
+    "frame_pointers": "gcc -O1 -fno-omit-frame-pointer made.c -o made",
     "realigned": "gcc -O2 -mstackrealign made.c -o made",
     "debug_frame": "gcc -g -O2 -fno-asynchronous-unwind-tables made.c -o made",
-    "debug_frame, compressed": "gcc -g -gz -O2 -fno-asynchronous-unwind-tables made.c -o made",
-    "debug_frame, 64-bit DWARF":
+    "debug_frame_compressed": "gcc -g -gz -O2 -fno-asynchronous-unwind-tables made.c -o made",
+    "debug_frame_64_bit":
         "gcc -g -gdwarf64 -O2 -fno-asynchronous-unwind-tables made.c -o made",
     "lld": "clang -O2 -fuse-ld=lld made.c -o made",
     "static": "gcc -O2 -static made.c -o made",
-    "static-pie": "gcc -O2 -static-pie made.c -o made",
-    "sections stripped": "gcc -O2 made.c -o made && strip made",
-    "no section headers": "gcc -O2 made.c -o made && "
+    "static_pie": "gcc -O2 -static-pie made.c -o made",
+    "sections_stripped": "gcc -O2 made.c -o made && strip made",
+    "no_section_headers": "gcc -O2 made.c -o made && "
                           # e_shoff, then e_shentsize, e_shnum and e_shstrndx
                           "dd if=/dev/zero of=made bs=1 seek=40 count=8 conv=notrunc && "
                           "dd if=/dev/zero of=made bs=1 seek=58 count=6 conv=notrunc",
 }
 
 
-def make(folder):
-    """Yields (name, path or None)."""
-    folder = pathlib.Path(folder)
-    (folder / "made.c").write_text(SOURCE, encoding="utf-8")
-    for number, (name, command) in enumerate(MADE.items()):
-        done = subprocess.run(command, shell=True, cwd=folder, capture_output=True, check=False)
-        path = folder / f"made-{number}"
-        if done.returncode == 0:
-            (folder / "made").rename(path)
-        yield name, path if done.returncode == 0 else None
+def make(folder, name):
+    """The path of the file."""
+    (pathlib.Path(folder) / "made.c").write_text(SOURCE, encoding="utf-8")
+    done = subprocess.run(MADE[name], shell=True, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Skip(f"it could not be built: {done.stderr.strip()[-300:]}")
+    return str(pathlib.Path(folder) / "made")
 
 
 def is_elf(path):

@@ -5,6 +5,9 @@ import os
 import pathlib
 import shutil
 import subprocess
+import typing
+
+from harness import Skip
 
 QUERY = ("with recursive c(x) as (values(1) union all select x + 1 from c where x < 300000) "
          "select count(*) from (select x, printf('%d-%s', x, hex(x)) as y from c order by y);")
@@ -70,27 +73,33 @@ def cc1():
     return done.stdout.strip() or "cc1"
 
 
-def table(folder):
-    """(name, command, context that keeps it busy, whether it is complete in nearly all stacks)."""
-    own = os.environ["UNWIND"]
-    workloads = os.environ["WORKLOADS"]
-    folder = pathlib.Path(folder)
-    (folder / "big.c").write_text(BIG, encoding="utf-8")
-    return [
-        ("frames", [f"{own}/frames"], nothing, True),
-        ("exceptions", [f"{workloads}/exceptions", "100000"], nothing, True),
-        ("sqlite3", ["sqlite3", ":memory:", QUERY], nothing, True),
-        ("python3", ["/usr/bin/python3", "-c", SCRIPT], nothing, True),
-        ("git", ["git", "-C", "/usr/include", "grep", "--no-index", "-c", "-E", "([a-z]+_)+(t|s)"],
-         nothing, True),
-        ("cc1", [cc1(), "-quiet", "-O2", "big.c", "-o", "/dev/null"], nothing, True),
-        ("clang", ["clang", "-O2", "-c", "big.c", "-o", "/dev/null"], nothing, True),
-        ("redis-server", ["redis-server", "--port", "0", "--unixsocket", "redis.sock", "--save", "",
-                          "--io-threads", "2"], redis_load, True),
-        # Code that V8 compiles has no call frame information: most of its stacks stop there.
-        ("node", ["node", "-e", NODE], nothing, False),
-    ]
+class Program(typing.NamedTuple):
+    argv: list
+    busy: typing.Callable = nothing  # a context that keeps it busy
+    is_complete: bool = True  # nearly all of its stacks are
+
+    def command(self):
+        if not shutil.which(self.argv[0]):
+            raise Skip(f"{self.argv[0]} is not installed")
+        return self.argv
+
+    def work(self, folder):
+        """The context in which it runs, in this folder."""
+        pathlib.Path(folder, "big.c").write_text(BIG, encoding="utf-8")
+        return self.busy(folder)
 
 
-def is_there(command):
-    return shutil.which(command[0]) is not None
+OWN, WORKLOADS = os.environ["UNWIND"], os.environ["WORKLOADS"]
+TABLE = {
+    "frames": Program([f"{OWN}/frames"]),
+    "exceptions": Program([f"{WORKLOADS}/exceptions", "100000"]),
+    "sqlite3": Program(["sqlite3", ":memory:", QUERY]),
+    "python3": Program(["/usr/bin/python3", "-c", SCRIPT]),
+    "git": Program(["git", "-C", "/usr/include", "grep", "--no-index", "-c", "-E", "([a-z]+_)+(t|s)"]),
+    "cc1": Program([cc1(), "-quiet", "-O2", "big.c", "-o", "/dev/null"]),
+    "clang": Program(["clang", "-O2", "-c", "big.c", "-o", "/dev/null"]),
+    "redis": Program(["redis-server", "--port", "0", "--unixsocket", "redis.sock", "--save", "", "--io-threads", "2"],
+                            redis_load),
+    # Code that V8 compiles has no call frame information: most of its stacks stop there.
+    "node": Program(["node", "-e", NODE], is_complete=False),
+}
