@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """The page of `allocsnap report`, in headless Chromium.
 
-    run.py [NAME…]     all tests, or those whose names contain one of the words
+    run.py [ARGUMENT…]     tests/harness/suite.py describes the arguments
     run.py --bench [HTML…]
                        how long the pages take, or pages of 20,000 tracebacks: one that is made up, one of a compiler
                        that is recorded (as root)
@@ -10,33 +10,42 @@
 Environment: ALLOCSNAP, the program; SNAPSHOTS, the folder that make_snapshots filled. Debian's Python runs this: it has
 Debian's selenium.
 """
+import contextlib
+import functools
 import os
 import pathlib
 import sys
 import tempfile
-import time
-import traceback
 
 sys.dont_write_bytecode = True
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, ".."))
 # pylint: disable=wrong-import-position
 import browser as browsers
 import pages
 import test_page
-import test_sources
-import test_sums
+from harness import Skip, suite
 
 BENCH_ROUNDS = 5
 TRACEBACKS = 20000
+TEST_SECONDS = 1800
 
 
-class Bench:
-    """Shared by all tests: the program, its snapshots, and pages that are made once."""
+class Bench(contextlib.ExitStack):
+    """Shared by all tests: a browser, the program, its snapshots, and pages that are made once."""
 
-    def __init__(self, folder):
-        self.folder = pathlib.Path(folder)
+    def __init__(self):
+        super().__init__()
+        self.folder = pathlib.Path(self.enter_context(tempfile.TemporaryDirectory()))
         self.allocsnap = os.environ["ALLOCSNAP"]
         self.snapshots = pathlib.Path(os.environ["SNAPSHOTS"])
         self.made = {}
+
+    @functools.cached_property
+    def browser(self):
+        if why := browsers.missing():
+            raise Skip(why)
+        return self.enter_context(browsers.Browser())
 
     def embed(self, name, data):
         return pages.embed(data, self.folder / f"{name}.html")
@@ -56,39 +65,15 @@ class Bench:
         return self.made[snapshots]
 
 
-def tests_of(module):
-    return [(name, run) for name, run in vars(module).items() if name.startswith("test_")]
+def with_browser(test):
+    """The tests of the sources need none."""
+    return test if test.module == "test_sources.py" else test._replace(function=lambda bench: test.function(bench, bench.browser))
 
 
-def judge(name, run, *args):
-    """pass, fail or skip, with a line unless it passed"""
-    try:
-        run(*args)
-        return "pass"
-    except test_sources.Skip as why:
-        print(f"skipped, because {why}: {name}", flush=True)
-        return "skip"
-    except Exception:  # pylint: disable=broad-exception-caught
-        print(f"FAIL {name}\n{traceback.format_exc()}", flush=True)
-        return "fail"
-
-
-def run_tests(words):
-    def is_chosen(name):
-        return not words or any(word in name for word in words)
-    sources = [test for test in tests_of(test_sources) if is_chosen(test[0])]
-    driven = [test for module in (test_page, test_sums) for test in tests_of(module) if is_chosen(test[0])]
-    verdicts = [judge(name, run) for name, run in sources]
-    why = browsers.missing()
-    if why and driven:
-        print(f"skipped, because {why}: {len(driven)} tests in a browser", flush=True)
-        verdicts += ["skip"] * len(driven)
-    elif driven:
-        with tempfile.TemporaryDirectory() as folder, browsers.Browser() as browser:
-            bench = Bench(folder)
-            verdicts += [judge(name, run, bench, browser) for name, run in driven]
-    print(f"page: {verdicts.count('pass')} passed, {verdicts.count('fail')} failed, {verdicts.count('skip')} skipped")
-    return "fail" in verdicts
+def run_tests():
+    with Bench() as bench:
+        tests = map(with_browser, suite.find_tests(HERE))
+        return suite.main("page", tests, lambda: contextlib.nullcontext(bench), TEST_SECONDS)
 
 
 def bench_pages(folder):
@@ -135,7 +120,4 @@ def say_ms(seconds):
 
 
 if __name__ == "__main__":
-    begun = time.monotonic()
-    status = run_bench(sys.argv[2:]) if sys.argv[1:2] == ["--bench"] else run_tests(sys.argv[1:])
-    print(f"({time.monotonic() - begun:.0f} s)", file=sys.stderr)
-    sys.exit(status)
+    sys.exit(run_bench(sys.argv[2:]) if sys.argv[1:2] == ["--bench"] else run_tests())

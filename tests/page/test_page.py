@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """The page as a reader uses it."""
 import pages
+from harness import core
 
 READY_LIMIT, REDRAW_LIMIT = 6.0, 0.1  # seconds of CPU time; `make bench-page` prints what it took by the clock
 
@@ -10,6 +11,7 @@ def quiet(browser, what):
     assert not found, f"{what}: {found}"
 
 
+@core
 def test_the_leak_comes_first(bench, browser):
     browser.open(bench.page("shop"))
     assert "Cache::put leaks 4.58" in browser.text("#verdict h1").replace("\u00a0", " "), browser.text("#verdict")
@@ -181,6 +183,7 @@ def test_a_link_brings_the_view_back(bench, browser):
     quiet(browser, "links")
 
 
+@core
 def test_hostile_names_are_text(bench, browser):
     browser.open(bench.page("hostile"))
     assert browser.run("return document.querySelectorAll('img, b b, header script, main script').length") == 0

@@ -8,6 +8,7 @@ import sys
 import tempfile
 
 import pages
+from harness import Skip, core
 
 SOURCES = pages.TOP / "src/report/page"
 # Names are hostile: nothing may parse them as markup or run them.
@@ -17,11 +18,8 @@ FORBIDDEN = re.compile(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|
 ESBUILD = "0.17"
 
 
-class Skip(Exception):
-    pass
-
-
-def test_no_name_becomes_markup():
+@core
+def test_no_name_becomes_markup(_bench):
     files = [*SOURCES.glob("js/*.js"), SOURCES / "skeleton.html"]
     assert len(files) > 10
     for path in files:
@@ -29,7 +27,8 @@ def test_no_name_becomes_markup():
             assert not FORBIDDEN.search(line), f"{path.name}:{number}: {line.strip()}"
 
 
-def test_sources_keep_the_limits():
+@core
+def test_sources_keep_the_limits(_bench):
     for path in SOURCES.glob("js/*.js"):
         lines = path.read_text(encoding="utf-8").splitlines()
         assert "SPDX-License-Identifier" in lines[0], path.name
@@ -38,7 +37,8 @@ def test_sources_keep_the_limits():
             assert len(line.expandtabs(8)) <= 120, f"{path.name}:{number} is wider than 120 columns"
 
 
-def test_the_committed_page_is_what_the_sources_give():
+@core
+def test_the_committed_page_is_what_the_sources_give(_bench):
     if not shutil.which("esbuild"):
         raise Skip("esbuild is not installed")
     version = subprocess.run(["esbuild", "--version"], capture_output=True, text=True, check=True).stdout.strip()
@@ -52,7 +52,8 @@ def test_the_committed_page_is_what_the_sources_give():
             assert file.read() == pages.PAGE.read_bytes(), "src/report/page/page.html is old: run make page"
 
 
-def test_modules_without_a_browser():
+@core
+def test_modules_without_a_browser(_bench):
     node = shutil.which("node") or shutil.which("nodejs")
     if not node:
         raise Skip("node is not installed")

@@ -4,6 +4,7 @@ import collections
 import subprocess
 
 import pages
+from harness import core
 
 # The rows of the table, by the key of its group: [bytes, blocks, change of both].
 ROWS = """const out = {}; for (const r of allocsnap.table.rows) out[r.site.facet ? r.name : r.site.key] =
@@ -78,6 +79,7 @@ def test_history_equals_stats_and_diff(bench, browser):
     check_facets(bench, browser, path, snaps[-1], "")
 
 
+@core
 def test_diff_equals_diff(bench, browser):
     for old, new in (("old.snap", "new.snap"), ("gaps.snap", "new.snap")):
         old, new = bench.snapshots / old, bench.snapshots / new
