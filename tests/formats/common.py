@@ -5,44 +5,20 @@ import json
 import os
 import pathlib
 import re
-import shutil
 import subprocess
+
+from harness import Skip, check, check_equal, tool  # pylint: disable=unused-import
+from harness.suite import Test
 
 ALLOCSNAP = os.environ["ALLOCSNAP"]
 SNAPSHOTS = pathlib.Path(os.environ["SNAPSHOTS"])
 CACHE = pathlib.Path(os.environ["CACHE"])
-TESTS = []  # of (function, is_slow)
+TESTS = []
 
 
-class Failure(Exception):
-    """The test failed."""
-
-
-class Skip(Exception):
-    """The test cannot run here."""
-
-
-def test(slow=False):
-    def add(function):
-        TESTS.append((function, slow))
-        return function
-    return add
-
-
-def check(condition, message):
-    if not condition:
-        raise Failure(message)
-
-
-def check_equal(found, expected, what):
-    check(found == expected, f"{what}: {found!r} instead of {expected!r}")
-
-
-def tool(name):
-    path = shutil.which(name, path=os.environ["PATH"] + ":/usr/sbin:/sbin")
-    if not path:
-        raise Skip(f"there is no {name}")
-    return path
+def test(function):
+    TESTS.append(Test(function.__name__, function))
+    return function
 
 
 def run(*argv, status=0, cwd=None, env=None, timeout=300):

@@ -70,7 +70,7 @@ def go_profiles(folder, rate):
     return paths
 
 
-@test()
+@test
 def profiles_of_go_have_the_sums_of_pprof(folder):
     for rate in (1, 524288):
         old, new = go_profiles(folder, rate)
@@ -118,7 +118,7 @@ def perl_text(script, program, path):
     return int(re.search(r"Total: (\d+) B", out)[1]), {name: (int(flat), int(cum)) for flat, cum, name in rows}
 
 
-@test()
+@test
 def profiles_of_jemalloc_have_the_sums_of_jeprof(folder):
     """jeprof leaves out frames that it takes for the allocator's; only its total is compared, and what the leaves hold."""
     program = c_program(folder)
@@ -131,7 +131,7 @@ def profiles_of_jemalloc_have_the_sums_of_jeprof(folder):
         check(any(abs(size - rows[leaf][0]) <= 1 for size in sizes), f"{leaf}: {rows[leaf]} is not in {sizes}")
 
 
-@test()
+@test
 def profiles_of_tcmalloc_have_the_sums_of_pprof(folder):
     path = tcmalloc_profile(folder, c_program(folder))
     wanted, found = pprof_totals(path), stats(imported(path))["total"]
@@ -163,19 +163,19 @@ def check_names(path, script, program, rounding):
     check_equal({line for name, line in lines if name == source}, {5, 6}, f"lines, of {lines}")
 
 
-@test()
+@test
 def names_by_path_are_those_of_jeprof(folder):
     program = c_program(folder)
     check_names(jemalloc_profile(folder, program), "jeprof", program, 2)
 
 
-@test()
+@test
 def names_by_path_are_those_of_google_pprof(folder):
     program = c_program(folder)
     check_names(tcmalloc_profile(folder, program), "google-pprof", program, 0)
 
 
-@test()
+@test
 def own_profiles_come_back_the_same(folder):
     for name in ("new", "cxx", "mixed", "many", "leaks-one"):
         profile, back = folder / f"{name}.pb.gz", folder / f"{name}.snap"
@@ -185,7 +185,7 @@ def own_profiles_come_back_the_same(folder):
         check_equal([row for row in rows if row["size_diff"] or row["count_diff"]], [], name)
 
 
-@test()
+@test
 def damaged_files_give_one_line(folder):
     allocsnap("convert", SNAPSHOTS / "many.snap", "-o", folder / "whole.pb.gz")
     whole = (folder / "whole.pb.gz").read_bytes()

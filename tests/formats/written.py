@@ -22,7 +22,7 @@ def convert(folder, name, ending):
     return path
 
 
-@test()
+@test
 def pprof_has_the_sums_of_stats(folder):
     for name in NAMES:
         total = stats(snapshot(name))["total"]
@@ -31,7 +31,7 @@ def pprof_has_the_sums_of_stats(folder):
         check_equal(found["inuse_objects/count"], total["count"], f"{name}: blocks")
 
 
-@test()
+@test
 def pprof_has_what_was_allocated(folder):
     for name in ["leaks-one", "gaps", "sampled-old"]:
         total = stats(snapshot(name), "--measure", "allocated")["total"]
@@ -46,7 +46,7 @@ def pprof_has_what_was_allocated(folder):
                 "types where nothing says what was allocated")
 
 
-@test()
+@test
 def pprof_top_has_the_functions_of_stats(folder):
     for name in ["new", "mixed", "leaks-one", "sampled"]:
         wanted = collections.Counter()
@@ -61,7 +61,7 @@ def pprof_top_has_the_functions_of_stats(folder):
         check_equal(sum(found.values()), stats(snapshot(name))["total"]["size"], f"{name}: sum of -top")
 
 
-@test()
+@test
 def pprof_diff_base_has_the_rows_of_diff(folder):
     old, new = (convert(folder, name, ".pb.gz") for name in ("old", "new"))
     wanted = {name_of(row): row["size_diff"] for row in diff(snapshot("old"), snapshot("new"), "-g", "function")["statistics"]
@@ -70,7 +70,7 @@ def pprof_diff_base_has_the_rows_of_diff(folder):
     check_equal(pprof_top("-diff_base", old, new), wanted, "-diff_base")
 
 
-@test()
+@test
 def pprof_has_labels_and_losses(folder):
     path = convert(folder, "new", ".pb.gz")
     _, samples, comments = pprof_raw(path)
@@ -91,7 +91,7 @@ def pprof_has_labels_and_losses(folder):
     check(any(line.startswith("sampled, one in") for line in comments), f"no sampling in {comments}")
 
 
-@test()
+@test
 def pprof_of_a_part_has_the_part(folder):
     path = folder / "part.pb.gz"
     allocsnap("convert", snapshot("mixed"), "-o", path, "--include", "function=item_new")
@@ -99,7 +99,7 @@ def pprof_of_a_part_has_the_part(folder):
     check_equal(pprof_totals(path)["inuse_space/bytes"], total["size"], "bytes")
 
 
-@test()
+@test
 def pprof_is_the_same_each_time(folder):
     first, second = (convert(folder, "many", ".pb.gz").read_bytes() for _ in range(2))
     check_equal(first, second, "two conversions")
@@ -117,7 +117,7 @@ def folded_sum(text):
     return sum(int(line.rpartition(" ")[2]) for line in lines)
 
 
-@test()
+@test
 def folded_stacks_have_the_sum_of_stats(folder):
     for name in NAMES:
         text = convert(folder, name, ".folded").read_text(encoding="utf-8")
@@ -125,7 +125,7 @@ def folded_stacks_have_the_sum_of_stats(folder):
         check_equal(folded_sum(text), sum(row["size"] for row in rows), name)
 
 
-@test()
+@test
 def folded_stacks_of_a_diff_are_growth_or_shrinkage(_folder):
     rows = diff(snapshot("old"), snapshot("new"), "-g", "function")["statistics"]
     for order, sign in (("growth", 1), ("shrink", -1)):
@@ -134,7 +134,7 @@ def folded_stacks_of_a_diff_are_growth_or_shrinkage(_folder):
         check("is not in folded stacks" in err, f"{order}: no word of what is left out: {err!r}")
 
 
-@test()
+@test
 def dhat_has_the_sums_of_stats(folder):
     for name in NAMES:
         data = json.loads(convert(folder, name, ".dhat.json").read_text(encoding="utf-8"))
@@ -146,7 +146,7 @@ def dhat_has_the_sums_of_stats(folder):
             check(point["tb"] >= point["gb"] >= point["eb"] >= 0 and point["mb"] >= point["eb"], f"{name}: {point}")
 
 
-@test()
+@test
 def csv_has_the_rows_of_stats(folder):
     for name in NAMES:
         text = convert(folder, name, ".csv").read_text(encoding="utf-8")
@@ -159,7 +159,7 @@ def csv_has_the_rows_of_stats(folder):
                   f"{name}: a formula: {row}")
 
 
-@test()
+@test
 def an_ending_that_no_writer_has_is_refused(folder):
     for ending in (".pprof", ".txt", ".pb", ".html", ".dhat"):
         _, err = allocsnap("convert", snapshot("new"), "-o", folder / f"x{ending}", status=2)
