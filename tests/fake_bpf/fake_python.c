@@ -8,9 +8,9 @@ int python_heap(struct pt_regs *ctx);
 int python_creation(struct pt_regs *ctx);
 
 _Alignas(ARENA) char arena[ARENA];
-struct arena_object arenas[2];
+struct arena_object arenas[3];
 static const struct arena_object *arenas_at = arenas;
-static __u32 max_arenas = 1;
+static __u32 max_arenas = 2;
 __u64 usable_arenas;
 static struct pool empty_pool[CLASSES];
 __u64 used_pools[2 * CLASSES];
@@ -69,7 +69,7 @@ struct python_offsets python_layout = {
 
 void pool_make(struct pool *pool, __u32 class)
 {
-	*pool = (struct pool){ .freeblock = (__u64)pool + 48, .szidx = class };
+	*pool = (struct pool){ .freeblock = (__u64)pool + 48, .arenaindex = 1, .szidx = class };
 }
 
 struct pool *pool_at(unsigned int nr)
@@ -124,8 +124,8 @@ void python_begin_world(bool tells)
 		empty_pool[i].nextpool = (__u64)&empty_pool[i];
 		used_pools[2 * i] = (__u64)&empty_pool[i];
 	}
-	arenas[0] = (struct arena_object){ .address = (__u64)arena, .pool_address = (__u64)arena };
-	usable_arenas = (__u64)&arenas[0];
+	arenas[1] = (struct arena_object){ .address = (__u64)arena, .pool_address = (__u64)arena };
+	usable_arenas = (__u64)&arenas[1];
 	((struct task_struct *)fake.current)->thread.fsbase = (__u64)control_block;
 	thread_state_use((__u64)&thread_state);
 	thread_state.interpreter = main_interpreter;

@@ -61,7 +61,7 @@ enum { ROW_MALLOC = 0, ROW_CALLOC, ROW_REALLOC, ROW_FREE, ROW_CREATION, ROW_RAW,
        ROW_POOL_OPEN, ROW_POOL_CLOSE, ROW_CODE_END, ROW_HOOK, ROW_HOOK_FREE, ROW_NR };
 
 extern char arena[ARENA];
-extern struct arena_object arenas[2]; /* one of them is in use */
+extern struct arena_object arenas[3]; /* the second one is in use */
 extern __u64 usable_arenas;
 extern __u64 used_pools[2 * CLASSES];
 extern struct thread_state {

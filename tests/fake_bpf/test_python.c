@@ -41,7 +41,7 @@ BOOK_TEST(python, class_without_a_pool_takes_a_free_one)
 {
 	python_begin_world(true);
 	pool_make(pool_at(3), 2);
-	arenas[0].freepools = (__u64)pool_at(3);
+	arenas[1].freepools = (__u64)pool_at(3);
 	pool_at(3)->freeblock = 0x6000;
 	object_malloc(48);
 	LIVE(0x6000, 48);
@@ -52,7 +52,7 @@ BOOK_TEST(python, class_without_a_pool_takes_a_free_one)
 BOOK_TEST(python, without_free_pools_a_new_one_is_made_of_the_arena)
 {
 	python_begin_world(true);
-	arenas[0].pool_address = (__u64)pool_at(4);
+	arenas[1].pool_address = (__u64)pool_at(4);
 	object_malloc(512);
 	LIVE((__u64)pool_at(4) + 48, 512);
 }
@@ -203,8 +203,8 @@ BOOK_TEST(python, number_beyond_the_arenas_is_none)
 
 	python_begin_world(true);
 	pool_make((struct pool *)elsewhere, 3);
-	((struct pool *)elsewhere)->arenaindex = 1;
-	arenas[1].address = (__u64)elsewhere;
+	((struct pool *)elsewhere)->arenaindex = 2;
+	arenas[2].address = (__u64)elsewhere;
 	object_realloc(block, 40);
 	cr_expect(heap_call(SHAPE_REALLOC, block, 40, 0x9000), "not awaited");
 	LIVE(0x9000, 40);

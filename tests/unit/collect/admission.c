@@ -99,6 +99,8 @@ Test(admission, records_which_facts_the_rules_need)
 	cr_expect_eq(rules.has_pids, 0);
 	cr_expect(rules.has_texts & 1 << RULE_CGROUP);
 	cr_expect(!(rules.has_texts & 1 << RULE_EXE));
+	cr_assert_eq(configure((struct process_filter_rule[]){ { ADMISSION_PID, false, "7" }, rule[0] }, 2, &rules), 0);
+	cr_expect_eq(rules.has_pids, 1);
 }
 
 Test(admission, accepts_64_rules_at_most)

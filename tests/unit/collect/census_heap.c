@@ -128,24 +128,27 @@ Test(census_heap, is_found_in_each_layout)
 Test(census_heap, has_chunks_in_each_state)
 {
 	struct census census;
-	uint64_t tcache, cached, fast, bin;
+	uint64_t tcache, cached, larger, fast, bin;
 
 	make_heap(112);
 	tcache = make_chunk(112, 0x290);
 	make_chunk(112, 48);
 	cached = make_chunk(112, 32);
+	larger = make_chunk(112, 48);
 	fast = make_chunk(112, 48);
 	bin = make_chunk(112, 512);
 	make_chunk(112, 4000);
 	put_in_bin(112, 0, bin, 512);
-	put(tcache + 16, 1); /* one chunk in the first bin */
+	put(tcache + 16, 0x10001); /* one chunk in each of the first two bins */
 	put(tcache + 16 + 128, cached + 16);
+	put(tcache + 16 + 128 + 8, larger + 16);
 	put(cached + 16, (cached + 16) >> 12); /* the end of a list, mixed with its address */
+	put(larger + 16, (larger + 16) >> 12);
 	put(DATA + ARENA_AT + 16 + 8, fast);
 	put(fast + 16, (fast + 16) >> 12);
 	take_made_census(&census);
 	expect_state(&census, CENSUS_IN_USE, 3, 0x290 + 48 + 4000);
-	expect_state(&census, CENSUS_TCACHE, 1, 32);
+	expect_state(&census, CENSUS_TCACHE, 2, 32 + 48);
 	expect_state(&census, CENSUS_FASTBINS, 1, 48);
 	expect_state(&census, CENSUS_UNSORTED, 1, 512);
 	expect_state(&census, CENSUS_SMALL, 0, 0);

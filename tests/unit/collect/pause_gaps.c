@@ -33,9 +33,11 @@ Test(pause_gaps, may_be_known_afterwards)
 	cr_assert_eq(pausing_add_past(&pausing, 300, 400), 0, "another");
 	cr_assert_eq(pausing_add_past(&pausing, 390, 420), 0, "they overlap");
 	expect_sum(&pausing, 0, 1000, 2, 270);
+	add_gap(&pausing, 430, 440);
+	expect_sum(&pausing, 0, 1000, 3, 280);
 	pausing.open_ns = 500;
 	cr_assert_eq(pausing_add_past(&pausing, 450, 600), 0, "in an open one");
-	expect_sum(&pausing, 0, 1000, 3, 770);
+	expect_sum(&pausing, 0, 1000, 4, 780);
 	pausing_release(&pausing);
 }
 

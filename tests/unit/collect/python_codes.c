@@ -105,6 +105,9 @@ Test(python_codes, drops_a_code_object_that_has_become_another_one)
 	record->lines.is_read = 0;
 	is_same = false;
 	cr_expect_eq(add_record(record), -ESTALE);
+	record = make_record(7, "app.py", "work", 12);
+	record->file.is_read = 0;
+	cr_expect_eq(add_record(record), -ESTALE);
 	cr_expect(!code_with(7));
 }
 

@@ -321,6 +321,7 @@ Test(placement, recognizes_nops_of_five_bytes)
 		{ "\x2e\x2e\x2e\x2e\x90", true },
 		{ "\x66\x66\x66\x48\x90", true },
 		{ "\xe9\0\0\0\0", true },
+		{ "\x66\x66\x66\xeb\0", true },
 		{ "\x48\x8d\x64\x24\0", true }, /* lea (rsp), rsp */
 		{ "\x66\x66\x48\x89\xff", true }, /* mov rdi, rdi */
 		{ "\x0f\x1f\x40\0\x55", false }, /* of four bytes */
