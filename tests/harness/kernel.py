@@ -8,7 +8,7 @@ import re
 import subprocess
 import tempfile
 
-from .checks import Law, check_equal, tool, wait_for
+from .checks import Law, check, tool, wait_for
 from .processes import is_running, keeper_of
 from .suite import must_be_alone
 
@@ -21,31 +21,41 @@ def executable_mappings(pid):
             yield tuple(int(match[i], 16) for i in (1, 2, 3))
 
 
-def changed_code(pid, path=""):
-    """How many bytes of a process's code differ from its files, or from one of them: the breakpoints in it."""
-    changed = 0
+def changed_places(pid, path=""):
+    """{(device, inode, offset)} of the bytes of a process's code that differ from its files, or from one of them: the
+    breakpoints in it."""
+    changed = set()
     with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
         for low, high, offset in executable_mappings(pid):
             if path and os.readlink(f"/proc/{pid}/map_files/{low:x}-{high:x}") != path:
                 continue
             with open(f"/proc/{pid}/map_files/{low:x}-{high:x}", "rb") as file:
                 file.seek(offset)
-                original = file.read(high - low)
+                original, status = file.read(high - low), os.fstat(file.fileno())
             memory.seek(low)
             found = memory.read(len(original))
             if found != original:
-                changed += sum(a != b for a, b in zip(found, original))
+                changed |= {(status.st_dev, status.st_ino, offset + i)
+                            for i, (a, b) in enumerate(zip(found, original)) if a != b}
     return changed
 
 
-def check_unchanged(pid, what):
-    """Probes that a stranger's `record` has in every process are in this process, too; they go when it ends."""
-    def is_certain():
-        before, here, after = changed_code(pid), changed_code(os.getpid()), changed_code(pid)
-        return not before or before == after and not here
+def changed_code(pid, path=""):
+    return len(changed_places(pid, path))
 
-    wait_for(is_certain, f"{what}: probes of every process are gone", 15, Law)
-    check_equal(changed_code(pid), 0, f"{what}: bytes of its code that differ", Law)
+
+def strangers_probes():
+    """Breakpoints that recordings of the whole machine have in every process, so also in this one."""
+    return changed_places(os.getpid())
+
+
+def check_unchanged(pid, what, before=None):
+    """No breakpoint is in a process but those of strangers. Where the test itself records the whole machine, it says
+    which were there before; a stranger's that came since then must go."""
+    if before is not None:
+        wait_for(lambda: not changed_places(pid) - before, f"{what}: no breakpoint of ours, or of a new stranger", 15, Law)
+    left = strangers_probes(), changed_places(pid), strangers_probes()
+    check(not left[1] - left[0] - left[2], f"{what}: breakpoints are left in its code", Law)
 
 
 def fdinfo(path):
@@ -95,7 +105,7 @@ def kill_and_check(bench, recording, target, when):
     recording.wait(60)
 
     def is_gone():
-        return (not own & ids_in_kernel(bench, "link") and not changed_code(target.pid)
+        return (not own & ids_in_kernel(bench, "link") and not changed_places(target.pid) - strangers_probes()
                 and not (keeper and is_running(keeper)))
 
     wait_for(is_gone, f"{when}: its links, keeper and breakpoints are gone", 60, Law)

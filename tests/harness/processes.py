@@ -114,7 +114,8 @@ class Workload(Process):
         self.write(command + "\n")
         while True:
             line = self.line()
-            check(line is not None, f"{self.popen.args} ended instead of doing '{command}'", Law)
+            if line is None:
+                raise Law(f"{self.popen.args} ended with {self.wait()} instead of doing '{command}': {self.stderr()!r}")
             answers.append(json.loads(line))
             if "done" in answers[-1]:
                 return answers[:-1], answers[-1]["done"]

@@ -6,7 +6,7 @@ import os
 import shutil
 
 import harness
-from harness import WORKLOADS, Workload, check, check_equal, check_unchanged, wait_for
+from harness import WORKLOADS, Workload, changed_places, check, check_equal, check_unchanged, wait_for
 from test_budget import (changing, check_gaps, check_ledger, check_quiet_ones, is_in_gap, need_links, pausing_every,
                          work_beside_others)
 from test_record import World
@@ -30,6 +30,7 @@ def test_budget_rules_links_that_change_count_each_event_once(bench):
     need_links()
     world = World(bench)
     paced = [paced_in(world) for _ in range(4)]
+    before = changed_places(paced[0].pid)
     with links_every(15):
         recorder = world.record("--comm", "paced")
     for process in paced:
@@ -55,7 +56,7 @@ def test_budget_rules_links_that_change_count_each_event_once(bench):
         check(lost <= lasted / 15e6 + 1, f"{lost} calls are lost in {lasted / 1e9} s")
     recorder.end()
     for process in paced:
-        check_unchanged(process.pid, "at the end")
+        check_unchanged(process.pid, "at the end", before)
         process.is_unharmed()
 
 

@@ -8,8 +8,8 @@ import stat
 import time
 
 import harness
-from harness import (WORKLOADS, Law, bpf_ids, bpf_ids_in_kernel, changed_code, check, check_equal, check_unchanged,
-                     rows_of_file, uprobe_events, wait_for)
+from harness import (WORKLOADS, Law, bpf_ids, bpf_ids_in_kernel, changed_code, changed_places, check, check_equal,
+                     check_unchanged, rows_of_file, strangers_probes, uprobe_events, wait_for)
 from load import Load, Sqlite
 from test_known import check_totals
 
@@ -186,7 +186,7 @@ def test_killed_recorder_leaves_nothing_in_the_kernel(bench):
     check(changed_code(sqlite.pid) > 0, "no breakpoint is seen in the code")
     recording.popen.kill()
     wait_for(lambda: not any(ids & ours[kind] for kind, ids in bpf_ids_in_kernel(bench).items())
-             and not changed_code(sqlite.pid), "the end of programs, links and breakpoints", kind=Law)
+             and not changed_places(sqlite.pid) - strangers_probes(), "the end of programs, links and breakpoints", kind=Law)
     check_equal(uprobe_events(bench), events, "uprobe events", Law)
     load.stop()
     check_equal(sqlite.row_count(), load.done * Sqlite.ROWS, "rows in the table")

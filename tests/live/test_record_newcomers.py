@@ -5,7 +5,7 @@ import re
 import shutil
 
 import harness
-from harness import WORKLOADS, Workload, check, check_equal, check_unchanged, tool
+from harness import WORKLOADS, Workload, changed_places, check, check_equal, check_unchanged, tool
 from test_record import World, name_of
 
 SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../workloads")
@@ -103,6 +103,7 @@ def test_record_of_a_new_process_does_not_probe_its_launcher(bench):
     world = World(bench)
     program = build(bench, "launched", "-static")
     launcher, bystander = world.program("launcher"), world.holds("bystander")
+    before = changed_places(bystander.pid)
     recorder = world.record("--exe", program)
     chains = [world.bench.start([launcher, "70001", launcher, "70001", program, str(BLOCKS), str(BYTES)],
                                 kind=Workload, env=world.environment).ready() for _ in range(6)]
@@ -114,5 +115,5 @@ def test_record_of_a_new_process_does_not_probe_its_launcher(bench):
             shown = bench.show(path)
             check_equal({probe["object"] for probe in shown["probes"]}, {program}, "files with probes")
             check_equal(shown["losses"].get("functions_late", 0), 0, "functions_late")
-    check_unchanged(bystander.pid, "the launcher")
+    check_unchanged(bystander.pid, "the launcher", before)
     check_equal(recorder.bystander_traps(), 0, "traps of bystanders")

@@ -8,7 +8,7 @@ import shutil
 
 import harness
 import pythons
-from harness import ALLOCSNAP, NO_SESSIONS, Skip, check, check_equal, check_unchanged, losses_of, tool, wait_for
+from harness import ALLOCSNAP, NO_SESSIONS, Skip, changed_places, check, check_equal, check_unchanged, losses_of, tool, wait_for
 from test_python import ENVIRONMENT, FRAMES, PYTHON, TARGET, Target, examples, traces_of_work
 from test_record import World, check_held
 
@@ -130,6 +130,7 @@ def record_exactly(bench, number, others=()):
     more of the same file matches no rule, and meets no probe."""
     world = Pythons(bench)
     other = world.python("other")
+    before = changed_places(other.pid)
     processes = [world.python("snake") for _ in range(number)]
     rules = [word for path in (world.link("snake"), *others) for word in ("--exe", path)]
     recorder = world.record("--domain", "python", "--traceback-limit", str(FRAMES), "--min-bytes", "1", *rules)
@@ -139,7 +140,7 @@ def record_exactly(bench, number, others=()):
     try:
         wait_for_probes(bench, recorder, *processes, worker)
         other.order("work few")
-        check_unchanged(other.pid, "another Python")
+        check_unchanged(other.pid, "another Python", before)
         check_equal(recorder.bystander_traps(), 0, "traps of others")
         paths = work(recorder, [*processes, worker])
         check_work(bench, [*processes, worker], paths)

@@ -12,6 +12,7 @@ with 1 if a check fails. Environment: ALLOCSNAP, WORKLOADS as for run.py; TRUTH_
 """
 import concurrent.futures
 import contextlib
+import json
 import math
 import os
 import re
@@ -150,7 +151,7 @@ def order_all(programs, commands):
     """All work at the same time."""
     for program, command in zip(programs, commands):
         program.write(command + "\n")
-    return [harness.json.loads(program.line(60))["done"] for program in programs]
+    return [json.loads(program.line(60))["done"] for program in programs]
 
 
 def read_all(bench, paths):
