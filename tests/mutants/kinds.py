@@ -41,7 +41,7 @@ class Kind:
 
 
 def criterion(program, *arguments, **environment):
-    return [f"{OUT}/{program}", "--verbose=1", "--fail-fast", *arguments], environment
+    return [f"{OUT}/{program}", "--fail-fast", *arguments], environment
 
 
 class Books(Kind):
@@ -97,8 +97,8 @@ class Python(Kind):
         return ["allocsnap", f"{OUT}/unit", f"{OUT}/unit-bpf"]
 
     def commands(self, _):
-        yield [f"{OUT}/unit", "--verbose=1", "--filter", "python_*/*"], {}
-        yield [f"{OUT}/unit-bpf", "--verbose=1", "--filter", "python*/*"], {"FAKE_SESSION": "1"}
+        yield [f"{OUT}/unit", "--filter", "python_*/*"], {}
+        yield [f"{OUT}/unit-bpf", "--filter", "python*/*"], {"FAKE_SESSION": "1"}
         yield ["make", "test-live", f"LIVE_ARGS={self.live}"], {}
 
 
@@ -112,7 +112,7 @@ class Rooms(Kind):
 
     def commands(self, mutant):
         if mutant.suite in ("unit", "unit-bpf"):
-            yield [f"{OUT}/{mutant.suite}", "--verbose=1", "--filter", mutant.noticed_by], {"ORDERS": "100"}
+            yield [f"{OUT}/{mutant.suite}", "--filter", mutant.noticed_by], {"ORDERS": "100"}
         else:
             yield ["make", f"test-{mutant.suite}", f"{mutant.suite.upper()}_ARGS={mutant.noticed_by}"], {}
 

@@ -4,7 +4,8 @@
 passes if a test fails. It fails if no test does, or if its text is not in the source exactly once.
 
     run.py KIND [-l] [NAME…]     mutants of this kind whose names contain one of NAME; -l lists them
-    run.py --texts               only whether the text of every mutant of all kinds is in the source once
+    run.py --texts               only whether the text of every mutant of all kinds is in the source once, and each room of
+                                 scripts/arrows has a mutant
 
 In the end the tests that noticed must pass in the copy without mistakes. The kinds are in kinds.py.
 """
@@ -69,9 +70,10 @@ class Copy:
             try:
                 output = COLOURS.sub("", run.communicate(timeout=SECONDS)[0].decode(errors="replace"))
             except subprocess.TimeoutExpired:
-                os.killpg(run.pid, signal.SIGKILL)
-                run.wait()
                 return {"endless"}, ""
+            finally:
+                if run.poll() is None:
+                    os.killpg(run.pid, signal.SIGKILL)
         names = {name.replace("::", "/") for found in FAILED.findall(output) for name in found if name}
         return (names or {"a test"}) if run.returncode else set(), output
 
@@ -128,6 +130,11 @@ def check_texts():
             except (Unusable, OSError) as why:
                 print(f"FAIL {kind.name}: {mutant.name}: {why}", file=sys.stderr)
                 gone += 1
+    rooms = re.findall(r"^([a-z/]+):", (ROOT / "scripts/arrows").read_text(encoding="utf-8"), re.MULTILINE)
+    named = {mutant.name.partition(":")[0] for mutant in KINDS["rooms"].mutants(ROOT)}
+    for room in set(rooms) - named - {"collect"}:  # it has no code
+        print(f"FAIL rooms: {room} has no mutant", file=sys.stderr)
+        gone += 1
     return 1 if gone else 0
 
 
