@@ -52,8 +52,7 @@ def main():
         for turn in range(options.times):
             why = why_failed(options.command)
             passed += not why
-            if why:
-                print(f"run {turn + 1}: {why}", flush=True)
+            print(f"run {turn + 1}: {why or 'passed'}", flush=True)
     print(f"stress: {passed} of {options.times} passed beside {options.loops} busy loops ({time.monotonic() - begun:.0f} s): "
           + " ".join(options.command))
     return passed != options.times
