@@ -63,6 +63,8 @@ LIB     := $(OUT)/liballocsnap.a
 COLLECT := $(OUT)/liballocsnap-collect.a
 APP     := $(OUT)/liballocsnap-app.a
 SKEL    := .output/allocsnap.skel.h
+SKEL_TYPES := $(SKEL:.skel.h=.types.h)
+ALL_CFLAGS += -I$(dir $(SKEL))
 BIN     := $(if $(SAN),$(OUT)/allocsnap,allocsnap)
 SAMPLER := $(OUT)/liballocsnap-sampler.so
 SAMPLERS := $(SAMPLER) $(OUT)/liballocsnap-sampler-new.so
@@ -126,10 +128,14 @@ $(SKEL): .output/allocsnap.bpf.o
 	$(call msg,GEN-SKEL,$@)
 	$(Q)$(BPFTOOL) gen skeleton $< name allocsnap_bpf >$@
 
+# All but one object need its types only. They keep their time while they are the same.
+$(SKEL_TYPES): $(SKEL)
+	$(Q)sed -n '/^#ifdef __cplusplus/,/^#endif/d; /^struct allocsnap_bpf {/,/^};/p; /^};/q' $< >$@.new
+	$(Q)if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+
 # ---- C ----
 
-$(call obj,$(COLLECT_SRC)): | $(SKEL)
-$(call obj,$(COLLECT_SRC)): ALL_CFLAGS += -I$(dir $(SKEL))
+$(call obj,$(COLLECT_SRC)): | $(SKEL_TYPES)
 
 # The page is in the program as it was built; `make` needs no tools for it.
 $(OUT)/src/report/report_page.o: src/report/page/page.html

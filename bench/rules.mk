@@ -38,8 +38,8 @@ bench-rows: $(BIN)	## rows of snapshots of real programs (as root)
 bench-first-stack: $(BENCH)/first_stack	## how long new code has no complete tracebacks (as root)
 	$(Q)$(BENCH)/first_stack
 
-$(OUT)/bench/first_stack.o: ALL_CFLAGS += -I$(dir $(SKEL)) -fomit-frame-pointer
-$(OUT)/bench/first_stack.o: | $(SKEL)
+$(OUT)/bench/first_stack.o: ALL_CFLAGS += -fomit-frame-pointer
+$(OUT)/bench/first_stack.o: | $(SKEL_TYPES)
 $(BENCH)/first_stack: $(OUT)/bench/first_stack.o $(COLLECT) $(LIB)
 	$(call link,$^ $(COLLECT_LIBS) $(LIB_LIBS) -ldl)
 
@@ -72,8 +72,8 @@ $(addsuffix .skel.h,$(BENCH_BPF)): %.skel.h: %.bpf.o
 	$(call msg,GEN-SKEL,$@)
 	$(Q)$(BPFTOOL) gen skeleton $< name $(*F)_bpf >$@
 
-$(OUT)/bench/walk.o: ALL_CFLAGS += -I$(dir $(SKEL)) -I$(BENCH)
-$(OUT)/bench/walk.o: | $(SKEL) $(BENCH)/walk.skel.h
+$(OUT)/bench/walk.o: ALL_CFLAGS += -I$(BENCH)
+$(OUT)/bench/walk.o: | $(SKEL_TYPES) $(BENCH)/walk.skel.h
 $(BENCH)/walk: $(OUT)/bench/walk.o $(COLLECT) $(LIB)
 	$(call link,$^ $(COLLECT_LIBS) $(LIB_LIBS))
 

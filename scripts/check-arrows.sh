@@ -30,7 +30,7 @@ FILENAME == "scripts/arrows" {
 	is_own = name ~ /#include "/
 	sub(/^[^<"]*[<"]/, "", name)
 	sub(/[>"].*$/, "", name)
-	if (name ~ /^(bpf|linux\/bpf)/ || name ~ /\.skel\.h$/)
+	if (name ~ /^(bpf|linux\/bpf)/ || name ~ /\.(skel|types)\.h$/)
 		to = "libbpf"
 	else if (!is_own || name ~ /^shared\//)
 		next

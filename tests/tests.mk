@@ -54,9 +54,8 @@ $(OUT)/tests/unit/%.o: ALL_CFLAGS += $(addprefix -I,tests/unit $(wildcard tests/
 $(OUT)/tests/fake_bpf/%.o: ALL_CFLAGS += -Itests/fake_bpf -Itests/unit -Ibpf -O0
 $(OUT)/tests/fake_bpf/bpf%.o: ALL_CFLAGS += $(if $(SAN),-O1,-O2)
 
-# This one includes the BPF skeleton.
-$(OUT)/tests/unit/collect/own_links.o: ALL_CFLAGS += -I$(dir $(SKEL))
-$(OUT)/tests/unit/collect/own_links.o: | $(SKEL)
+# This one includes the types of the BPF skeleton.
+$(OUT)/tests/unit/collect/own_links.o: | $(SKEL_TYPES)
 
 $(OUT)/unit: $(call obj,$(UNIT_SRC)) $(APP) $(COLLECT) $(LIB) | $(SAMPLERS)
 	$(call link,$^ $(COLLECT_LIBS) $(LIB_LIBS) -lcriterion)

@@ -2,12 +2,14 @@
 #ifndef ALLOCSNAP_COLLECT_BPF_H
 #define ALLOCSNAP_COLLECT_BPF_H
 
-/* The generated skeleton, which names types of these headers without including them. */
+/* The types of the generated skeleton, which names types of these headers without including them. */
+
+#include <bpf/libbpf.h>
 
 #include "shared/bpf_types.h"
 #include "shared/filter_types.h"
 #include "shared/python_calls.h"
 
-#include "allocsnap.skel.h"
+#include "allocsnap.types.h"
 
 #endif

@@ -15,8 +15,7 @@ MUSL_CFLAGS := -isystem $(MUSL)/include -Werror=implicit-function-declaration
 test-musl: $(MUSL_OK)	## compile every source with musl's headers
 	$(Q)echo "musl: $(words $^) passed, 0 failed, 0 skipped"
 
-$(filter $(MUSL)/src/collect/%,$(MUSL_OK)): | $(SKEL)
-$(filter $(MUSL)/src/collect/%,$(MUSL_OK)): MUSL_CFLAGS += -I$(dir $(SKEL))
+$(filter $(MUSL)/src/collect/%,$(MUSL_OK)): | $(SKEL_TYPES)
 
 $(MUSL_OK): $(MUSL)/%.ok: %.c VERSION | $(MUSL)/include
 	$(call msg,MUSL-CC,$@)

@@ -20,8 +20,7 @@ $(UNWIND)/against_dwfl: $(addprefix $(OUT)/tests/unwind/,against_dwfl.o target.o
 $(UNWIND)/against_%:
 	$(call link,$^ $(LIB_LIBS))
 
-$(OUT)/tests/unwind/against_bpf.o: ALL_CFLAGS += -I$(dir $(SKEL))
-$(OUT)/tests/unwind/against_bpf.o: | $(SKEL)
+$(OUT)/tests/unwind/against_bpf.o: | $(SKEL_TYPES)
 $(UNWIND)/against_bpf: $(OUT)/tests/unwind/against_bpf.o $(COLLECT) $(LIB)
 	$(call link,$^ $(COLLECT_LIBS) $(LIB_LIBS))
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "collect/bpf.h"
+#include "collect/probe/skeleton.h"
 
 static struct bpf_program *program_at_end(const struct allocsnap_bpf *bpf, enum probe_end end)
 {
@@ -69,7 +70,7 @@ static int load_late(struct late_programs *late, const struct allocsnap_bpf *bpf
 	size_t bytes;
 	int err;
 
-	file = allocsnap_bpf__elf_bytes(&bytes);
+	file = skeleton_file(&bytes);
 	object = bpf_object__open_mem(file, bytes, &options);
 	if (!object)
 		return -errno;

@@ -20,6 +20,7 @@
 #include "collect/session/early_probes.h"
 #include "collect/session/python_use.h"
 #include "collect/bpf.h"
+#include "collect/probe/skeleton.h"
 #include "collect/session/load.h"
 #include "collect/process/open_file.h"
 #include "collect/probe/feature_probes.h"
@@ -361,7 +362,7 @@ void collector__close(struct collector *collector)
 	if (collector->events.fd >= 0)
 		close(collector->events.fd);
 	late_programs_release(&collector->late);
-	allocsnap_bpf__destroy(collector->bpf);
+	skeleton_close(collector->bpf);
 	detach_end(&collector->shared.detacher);
 	link_holder__close(collector->helpers.link_holder);
 	pausing_release(&collector->budgets.pausing);

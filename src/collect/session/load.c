@@ -23,6 +23,7 @@
 #include "collect/probe/attach_methods.h"
 #include "collect/probe/late_programs.h"
 #include "collect/bpf.h"
+#include "collect/probe/skeleton.h"
 #include "collect/session/map_shares.h"
 #include "collect/drain/map_sizes.h"
 #include "collect/probe/uprobe_multi.h"
@@ -305,7 +306,7 @@ struct allocsnap_bpf *load_bpf(const struct collector_options *options,
 	err = check_machine(why) ?: map_room_choose(&room, options, why);
 	if (err)
 		goto out;
-	bpf = allocsnap_bpf__open();
+	bpf = skeleton_open();
 	err = bpf ? configure_bpf(bpf, options, &room, traceback_limit) : -errno;
 	if (!err && process_filter_configure(&bpf->rodata->rules, options, why)) {
 		err = -EINVAL;
@@ -328,7 +329,7 @@ struct allocsnap_bpf *load_bpf(const struct collector_options *options,
 		choose_watch(bpf, options);
 		bpf_program__set_autoload(bpf->progs.oom_victim, options->on_oom);
 		bpf_program__set_autoload(bpf->progs.memory_groups, options->on_oom);
-		err = allocsnap_bpf__load(bpf);
+		err = skeleton_load(bpf);
 	}
 	if (!err && options->everyone)
 		err = process_filter_begin(bpf);
@@ -339,7 +340,7 @@ struct allocsnap_bpf *load_bpf(const struct collector_options *options,
 out:
 	if (!err)
 		return bpf;
-	allocsnap_bpf__destroy(bpf);
+	skeleton_close(bpf);
 	errno = -err;
 	return NULL;
 }
@@ -349,7 +350,7 @@ struct allocsnap_bpf *open_bpf(void)
 	struct allocsnap_bpf *bpf;
 
 	libbpf_set_print(print_libbpf);
-	bpf = allocsnap_bpf__open();
+	bpf = skeleton_open();
 	if (bpf)
 		choose_programs(bpf);
 	return bpf;

@@ -4,6 +4,7 @@
 
 #include <criterion/criterion.h>
 
+#include "collect/probe/skeleton.h"
 #include "collect/session/session.h"
 #include "shared/links_state.h"
 
@@ -13,7 +14,7 @@ static struct collector *collector_in(enum links_phase phase)
 	static struct collector collector;
 
 	collector = (struct collector){
-		.bpf = allocsnap_bpf__open(),
+		.bpf = skeleton_open(),
 		.options = { .everyone = true, .follow_forks = true },
 	};
 	cr_assert_not_null(collector.bpf);
@@ -28,7 +29,7 @@ Test(own_links, come_when_a_budget_is_spent)
 
 	cr_expect(links_become_own(collector));
 	cr_expect_eq(collector->bpf->bss->links_state, LINKS_TO_OWN);
-	allocsnap_bpf__destroy(collector->bpf);
+	skeleton_close(collector->bpf);
 }
 
 Test(own_links, nobody_pauses_while_shared_links_come_back)
@@ -37,7 +38,7 @@ Test(own_links, nobody_pauses_while_shared_links_come_back)
 
 	cr_expect(links_become_own(collector), "all would pause");
 	cr_expect_eq(collector->bpf->bss->links_state, LINKS_TO_SHARED);
-	allocsnap_bpf__destroy(collector->bpf);
+	skeleton_close(collector->bpf);
 }
 
 Test(own_links, all_pause_if_no_links_can_be_placed)
@@ -50,7 +51,7 @@ Test(own_links, all_pause_if_no_links_can_be_placed)
 		collector->helpers.has_lost_helper = true;
 		cr_expect_not(links_become_own(collector));
 		cr_expect_eq(collector->bpf->bss->links_state, phases[i]);
-		allocsnap_bpf__destroy(collector->bpf);
+		skeleton_close(collector->bpf);
 	}
 }
 
@@ -60,5 +61,5 @@ Test(own_links, all_pause_while_the_shared_links_are_away)
 
 	collector->shared.probes.is_paused = true;
 	cr_expect_not(links_become_own(collector));
-	allocsnap_bpf__destroy(collector->bpf);
+	skeleton_close(collector->bpf);
 }
