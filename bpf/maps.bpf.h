@@ -226,6 +226,11 @@ struct thread {
 	struct python_thread python;
 };
 
+/* The loader makes the values smaller: the kernel would not take the map with their type. */
+#ifndef __untyped
+#define __untyped(name, val) __uint(name##_size, sizeof(val))
+#endif
+
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, PROCESSES_MAX);
@@ -313,7 +318,7 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 1);
 	__type(key, __u64);
-	__type(value, struct traceback);
+	__untyped(value, struct traceback);
 } tracebacks SEC(".maps") __weak;
 
 struct {

@@ -12,6 +12,7 @@
 #define SEC(name)
 #define __uint(name, val) int(*name)[val]
 #define __type(name, val) typeof(val) *name
+#define __untyped(name, val) __type(name, val)
 #define __array(name, val) typeof(val) *name[]
 
 #undef __always_inline
