@@ -60,7 +60,7 @@ int by_tables(struct pt_regs *ctx)
 
 	if (!process || !walk)
 		return 0;
-	traceback_record(&caller, process, walk, &hash);
+	traceback_record(&caller, process, walk, &hash, false);
 	nframe = walk->traceback.total_nframe;
 	end = walk->traceback.end;
 	return 0;

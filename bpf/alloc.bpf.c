@@ -73,9 +73,16 @@ static __noinline int enter_user_allocator(struct pt_regs *ctx, struct thread *t
 	call = &user_calls[index];
 	size = product(user_argument(ctx, &call->count), user_argument(ctx, &call->size));
 	pointer = user_argument(ctx, &call->pointer);
-	if (COOKIE_SHAPE(cookie) == SHAPE_CUSTOM_FREE)
-		return free_begin(thread, cookie, PT_REGS_SP(ctx), pointer, 0);
 	return call_begin(thread, cookie, PT_REGS_SP(ctx), size, pointer);
+}
+
+static __noinline int free_of_user_allocator(struct pt_regs *ctx, struct thread *thread, __u64 cookie)
+{
+	__u32 index = COOKIE_CUSTOM_CALL(cookie);
+
+	if (index >= CUSTOM_CALLS_MAX)
+		return 0;
+	return free_begin(thread, cookie, PT_REGS_SP(ctx), user_argument(ctx, &user_calls[index].pointer), 0);
 }
 
 #define KEEP_OLD 4 /* MREMAP_DONTUNMAP */
@@ -105,12 +112,15 @@ static __noinline int enter_of_heap(struct pt_regs *ctx, struct thread *thread, 
 	return 0;
 }
 
-/* Records an entry. One function handles all shapes, so that all probes of a file can be attached at once. */
+/*
+ * Records the entry of a call that gives out a block. One function handles all shapes, so that all probes of a file can be
+ * attached at once.
+ */
 static __always_inline int record_call_entry(struct pt_regs *ctx, struct thread *thread, __u64 cookie)
 {
 	__u64 sp = PT_REGS_SP(ctx);
 
-	if (COOKIE_SHAPE(cookie) >= SHAPE_CUSTOM_ALLOC)
+	if (settings.has_custom && COOKIE_SHAPE(cookie) >= SHAPE_CUSTOM_ALLOC)
 		return enter_user_allocator(ctx, thread, cookie);
 	if (cookie & COOKIE_OF_HEAP)
 		return enter_of_heap(ctx, thread, cookie);
@@ -129,20 +139,29 @@ static __always_inline int record_call_entry(struct pt_regs *ctx, struct thread 
 		return call_begin(thread, cookie, sp, ARG2, 0);
 	case SHAPE_POSIX_MEMALIGN:
 		return call_begin(thread, cookie, sp, ARG3, ARG1);
-	case SHAPE_FREE:
-		return free_begin(thread, cookie, sp, ARG1, 0);
-	case SHAPE_MMAP:
-		return call_begin(thread, cookie, sp, ARG2, 0);
-	case SHAPE_MUNMAP:
-		if (!range_is_sound(ARG1, ARG2) || munmap_fails(ARG1, ARG2))
-			return 0;
-		return free_begin(thread, cookie, sp, ARG1, ARG2);
-	case SHAPE_MREMAP:
-		if (thread)
-			thread->old_bytes = ARG2;
-		return call_begin(thread, cookie, sp, ARG3, mremap_old(ARG1, ARG2, ARG4));
 	}
-	return 0;
+	if (!settings.has_mappings)
+		return 0;
+	if (COOKIE_SHAPE(cookie) == SHAPE_MMAP)
+		return call_begin(thread, cookie, sp, ARG2, 0);
+	if (COOKIE_SHAPE(cookie) != SHAPE_MREMAP)
+		return 0;
+	if (thread)
+		thread->old_bytes = ARG2;
+	return call_begin(thread, cookie, sp, ARG3, mremap_old(ARG1, ARG2, ARG4));
+}
+
+static __always_inline int record_free_entry(struct pt_regs *ctx, struct thread *thread, __u64 cookie)
+{
+	__u64 sp = PT_REGS_SP(ctx);
+
+	if (COOKIE_SHAPE(cookie) == SHAPE_FREE)
+		return free_begin(thread, cookie, sp, ARG1, 0);
+	if (settings.has_custom && COOKIE_SHAPE(cookie) == SHAPE_CUSTOM_FREE)
+		return free_of_user_allocator(ctx, thread, cookie);
+	if (!settings.has_mappings || !range_is_sound(ARG1, ARG2) || munmap_fails(ARG1, ARG2))
+		return 0;
+	return free_begin(thread, cookie, sp, ARG1, ARG2);
 }
 
 static __always_inline int record_call_return(struct pt_regs *ctx, struct thread *thread, __u64 cookie)
@@ -190,7 +209,10 @@ int BPF_KPROBE(enter_call)
 
 	if (!begin_entry(cookie, &thread))
 		return 0;
-	record_call_entry(ctx, thread, cookie);
+	if (shape_is_free(COOKIE_SHAPE(cookie)))
+		record_free_entry(ctx, thread, cookie);
+	else
+		record_call_entry(ctx, thread, cookie);
 	cost_end(thread, trap_at_entry(cookie));
 	return 0;
 }
@@ -237,14 +259,14 @@ int BPF_KPROBE(leave_by_ret)
 	cost_begin(thread);
 	if (cookie & RESULT_IS_ARGUMENT)
 		returned = argument;
-	call_end_by_ret(ctx, thread, PT_REGS_SP(ctx), returned);
+	call_end_by_ret(ctx, thread, returned);
 	cost_end(thread, trap_at_entry(cookie));
 	return 0;
 }
 
 /*
  * Handles both ends of a call as one session (kernel 6.13). This is safer, because the entry decides whether the return
- * address is hijacked. If ip is the address of the probe, this is the entry: a return address follows a call
+ * address is hijacked. A function that only frees has no return to see. If ip is the address of the probe, this is the entry: a return address follows a call
  * instruction, and a probe never does. A return needs no look at links: it comes to the link whose entry counted.
  */
 SEC("uprobe")
@@ -259,7 +281,14 @@ int BPF_KPROBE(session_call)
 		count_bystander(trap_at_entry(cookie), 1);
 		return 1; /* do not hijack its return address */
 	}
-	if (PT_REGS_IP(ctx) == bpf_get_func_ip(ctx)) {
+	if (shape_is_free(COOKIE_SHAPE(cookie))) {
+		stays = 1;
+		if (!link_counts(thread, cookie))
+			return stays;
+		cost_begin(thread);
+		record_free_entry(ctx, thread, cookie);
+		cost_end(thread, trap_at_entry(cookie));
+	} else if (PT_REGS_IP(ctx) == bpf_get_func_ip(ctx)) {
 		if (!link_counts(thread, cookie))
 			return 1;
 		cost_begin(thread);
@@ -337,7 +366,7 @@ int BPF_KPROBE(python_heap)
 		cost_begin(thread);
 		python_note_place(ctx, thread, CALLER_RETURN);
 		if (thread)
-			call_end(thread, cookie, PT_REGS_RC(ctx));
+			python_call_end(thread, cookie, PT_REGS_RC(ctx));
 		cost_end(thread, TRAP_RETURN);
 	}
 	return stays;

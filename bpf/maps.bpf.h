@@ -188,17 +188,15 @@ struct thread_cost {
 	__u64 begin_ns;		 /* start of the running program if it is timed; else 0 */
 };
 
-/* Bits. */
 enum caller_kind {
-	CALLER_RETURN = 0,	/* ip is a return address */
-	CALLER_EXACT = 1 << 0,	/* it is not: the place of a probe in the middle of code */
-	CALLER_PYTHON = 1 << 1, /* a block of CPython: settings.python_frames */
+	CALLER_RETURN = 0, /* ip is a return address */
+	CALLER_EXACT,	   /* it is not: the place of a probe in the middle of code */
 };
 
 /* The registers of the allocator's caller at the return of the call. */
 struct caller {
 	__u64 ip, sp, frame_pointer;
-	__u64 kind; /* bits of enum caller_kind */
+	__u64 kind; /* enum caller_kind */
 };
 
 /* The blocks that a thread is about to get from CPython's allocators (bpf/python/pymalloc.bpf.h). */

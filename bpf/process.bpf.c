@@ -146,10 +146,9 @@ static __always_inline void read_args(struct process *process, struct task_struc
  */
 static __always_inline __u64 cpu_time(struct task_struct *last)
 {
-	struct task_struct *main_thread = last->group_leader;
-	__u64 ns = last->signal->sum_sched_runtime + last->se.sum_exec_runtime;
+	__u64 ns = BPF_CORE_READ(last, signal, sum_sched_runtime) + last->se.sum_exec_runtime;
 
-	return main_thread == last ? ns : ns + main_thread->se.sum_exec_runtime;
+	return last->pid == last->tgid ? ns : ns + BPF_CORE_READ(last, group_leader, se.sum_exec_runtime);
 }
 
 static __always_inline void forget_calls(struct task_struct *task)
@@ -328,29 +327,38 @@ int process_resume(struct process_request *args)
 	return 0;
 }
 
+/* A global function, so that the verifier walks it once, and not for each layer. */
+__weak __noinline int cut_off_call(struct thread *thread, __u32 layer)
+{
+	struct process *books = current_process();
+
+	if (books && thread && layer < LAYER_NR)
+		call_cut_off(books, &thread->layer[layer].call);
+	return 0;
+}
+
 /* Runs at the exit of each thread. For the last thread signal->live is 0. */
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(process_exit, struct task_struct *task)
 {
-	struct process *process = find_process_of_task(task), *books;
+	struct process *process = find_process_of_task(task);
 	struct thread *thread;
 
 	if (!process)
 		return 0;
-	books = find_memory_owner(process);
 	thread = thread_of(task);
-	for (int i = 0; books && thread && i < LAYER_NR; i++)
+	for (__u32 i = 0; thread && i < layer_nr(); i++)
 		if (thread->layer[i].call.sp)
-			call_cut_off(books, &thread->layer[i].call);
+			cut_off_call(thread, i);
 	if (thread)
 		cost_charge_process(process, &thread->cost, 0);
 	if (task->pid == task->tgid)
 		bpf_get_current_comm(process->comm, sizeof(process->comm));
-	if (task->signal->live.counter || __sync_val_compare_and_swap(&process->is_ending, 0, 1))
+	if (BPF_CORE_READ(task, signal, live.counter) || __sync_val_compare_and_swap(&process->is_ending, 0, 1))
 		return 0;
-	process->exit_code = task->signal->group_exit_code ?: task->exit_code;
+	process->exit_code = BPF_CORE_READ(task, signal, group_exit_code) ?: task->exit_code;
 	process->cpu_ns = cpu_time(task);
-	process->is_oom_victim = task->signal->oom_mm != NULL;
+	process->is_oom_victim = BPF_CORE_READ(task, signal, oom_mm) != NULL;
 	process->exit_ns = bpf_ktime_get_ns();
 	if (rules.everyone)
 		end_books(process, task->tgid);

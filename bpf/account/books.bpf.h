@@ -79,31 +79,29 @@ static __always_inline void count_removed_block(struct process *process, struct 
 }
 
 /* n is 1: a block is about to enter the map. n is -1: the block has left, or failed to enter. */
-static __always_inline void block_counted(const struct block_key *key, __s64 n)
+static __always_inline void block_counted(struct nursery_place *place, const struct block_key *key, __s64 n)
 {
-	struct nursery_place *place = nursery_at(key);
-
 	pairing_count(key, n);
 	if (place)
 		__sync_fetch_and_add(&place->mapped, n);
 }
 
-/* Returns 0 or the error of the map. The block is counted first: a free may come as soon as it is in the map. */
-static __always_inline long block_add(const struct block_key *key, const struct block *block,
-				      __u64 flags)
+/* place: nursery_at() of the key. Returns 0 or the error of the map. The block is counted first: a free may come as soon as it is in the map. */
+static __always_inline long block_add(struct nursery_place *place, const struct block_key *key,
+				      const struct block *block, __u64 flags)
 {
 	int err;
 
-	block_counted(key, 1);
+	block_counted(place, key, 1);
 	err = bpf_map_update_elem(&blocks, key, block, flags);
 	if (err)
-		block_counted(key, -1);
+		block_counted(place, key, -1);
 	return err;
 }
 
 /* Moves a block from the map to *block. Does not change the counters. */
-static __always_inline bool block_take_mapped(struct process *process, const struct block_key *key,
-					      struct block *block, __u64 now)
+static __always_inline bool block_take_mapped(struct process *process, struct nursery_place *place,
+					      const struct block_key *key, struct block *block, __u64 now)
 {
 	struct block *found = bpf_map_lookup_elem(&blocks, key);
 
@@ -113,7 +111,7 @@ static __always_inline bool block_take_mapped(struct process *process, const str
 	block_hand_over(process, key, block, now);
 	if (bpf_map_delete_elem(&blocks, key))
 		return false;
-	block_counted(key, -1);
+	block_counted(place, key, -1);
 	return true;
 }
 
@@ -134,7 +132,7 @@ static __always_inline long block_look(struct process *process, const struct blo
 	}
 	if (place && NURSERY_IS(state) != NURSERY_BUSY && !place->mapped)
 		return -ENOENT;
-	if (block_take_mapped(process, key, block, now))
+	if (block_take_mapped(process, place, key, block, now))
 		return 0;
 	return NURSERY_IS(state) == NURSERY_BUSY ? -EBUSY : -ENOENT;
 }
@@ -159,13 +157,13 @@ static __always_inline void block_replaced(struct process *process, const struct
 }
 
 /* Moves the block in a place, of any process, to the map. Returns 0, or an error if it cannot move. */
-static __always_inline long nursery_move(const struct nursery_place *place, __u64 now)
+static __always_inline long nursery_move(struct nursery_place *place, __u64 now)
 {
 	struct block block = nursery_block(place);
 
 	if (!is_handed_over(&place->key, &block, now))
 		return -ENOSPC; /* the loader could find the block twice */
-	return block_add(&place->key, &block, BPF_NOEXIST);
+	return block_add(place, &place->key, &block, BPF_NOEXIST);
 }
 
 /* Returns whether the block lies in its nursery place now. */
@@ -213,13 +211,13 @@ __weak __noinline int block_put(struct process *process, const struct block_key 
 	if (dropped_free(process, &key))
 		process_count_loss(process, LOSS_blocks_replaced);
 	if (!place && has_share)
-		err = block_add(&key, &block, BPF_NOEXIST);
+		err = block_add(NULL, &key, &block, BPF_NOEXIST);
 	if (err == -EEXIST) {
 		if (!block_look(process, &key, &missed, now))
 			block_replaced(process, &key, &missed);
 		if (has_share && place && !block.weight && nursery_put(place, &key, &block, now))
 			return 0;
-		err = has_share ? block_add(&key, &block, BPF_ANY) : -ENOSPC;
+		err = has_share ? block_add(place, &key, &block, BPF_ANY) : -ENOSPC;
 	}
 	if (err)
 		dropped_enter(process, &key, block.size);
@@ -229,7 +227,7 @@ __weak __noinline int block_put(struct process *process, const struct block_key 
 /* Puts a block back. Returns -EEXIST if the address has another block now. */
 static __always_inline long block_put_back(const struct block_key *key, const struct block *block)
 {
-	return nursery_has(key) ? -EEXIST : block_add(key, block, BPF_NOEXIST);
+	return nursery_has(key) ? -EEXIST : block_add(nursery_at(key), key, block, BPF_NOEXIST);
 }
 
 #endif

@@ -43,7 +43,7 @@ static __always_inline bool call_is_over(const struct process *process, const st
 {
 	if (!is_from_before_gap(process, call))
 		return call_is_stale(call, sp, site);
-	return call->return_address || !return_is_hijacked(call->sp) ||
+	return call->return_address || !hijacked_return(call->sp) ||
 	       (sp > call->sp && same_stack(call->sp, sp)); /* left by a longjmp */
 }
 
@@ -65,6 +65,12 @@ __weak __noinline int pending_in(struct thread *thread, __u32 layer, __u64 sp, _
 	return PENDING_NONE;
 }
 
+static __always_inline bool is_in_call(const struct thread *thread)
+{
+	return thread && (thread->layer[LAYER_POOL].call.sp || thread->layer[LAYER_HEAP].call.sp ||
+			  (settings.has_mappings && thread->layer[LAYER_MAPPING].call.sp));
+}
+
 /* The same as pending_in(), but cheap if no call is pending. */
 static __always_inline enum pending call_pending(struct thread *thread, __u32 layer, __u64 sp,
 						 __u64 cookie)
@@ -84,12 +90,11 @@ static __always_inline void call_passes_on(struct call *call, __u64 sp, __u64 co
  * Whether a new call is not followed because another call is pending. On the same stack the new call is internal to
  * the allocator and counts with the outer call, unless the outer call is of a lower layer. On another stack (signal
  * handler, coroutine) it is a separate call. Such a call is not followed in any layer, because hijacking its return
- * address could kill the target.
+ * address could kill the target. A global function, as a pending call is rare.
  */
-static __always_inline bool call_is_declined(struct process *process, struct thread *thread,
-					     __u64 sp, __u64 cookie)
+__weak __noinline int call_is_declined(struct process *process, struct thread *thread, __u64 sp, __u64 cookie)
 {
-	for (__u32 i = 0; i < LAYER_NR; i++) {
+	for (__u32 i = 0; process && thread && i < layer_nr(); i++) {
 		enum pending pending = call_pending(thread, i, sp, cookie);
 
 		if (pending == PENDING_ELSEWHERE) {
@@ -108,10 +113,9 @@ static __always_inline bool call_is_declined(struct process *process, struct thr
 }
 
 /* Whether a free is inside a pending call. A free on another stack than the pending call is a normal free. */
-static __always_inline bool free_is_nested(struct process *process, struct thread *thread,
-					   __u64 sp, __u64 cookie)
+__weak __noinline int free_is_nested(struct process *process, struct thread *thread, __u64 sp, __u64 cookie)
 {
-	for (__u32 i = 0; i < LAYER_NR; i++) {
+	for (__u32 i = 0; process && thread && i < layer_nr(); i++) {
 		if (i < COOKIE_LAYER(cookie) ||
 		    call_pending(thread, i, sp, cookie) != PENDING_HERE)
 			continue;
@@ -145,7 +149,7 @@ static __always_inline bool heap_is_hidden(const struct process *process, __u32 
 /* The thread has no books. If its process runs in memory that the owner has left, the process counts the loss. */
 static __noinline int lose_ownerless(void)
 {
-	struct process *process = find_process_of_task(bpf_get_current_task_btf());
+	struct process *process = own_process();
 
 	if (process && process->memory_of)
 		process_count_loss(process, LOSS_calls_ownerless);
@@ -186,7 +190,7 @@ __weak __noinline int call_begin(struct thread *thread, __u64 cookie, __u64 sp, 
 			free_unthreaded(layer, pointer);
 		return 1;
 	}
-	if (call_is_declined(process, thread, sp, cookie))
+	if (is_in_call(thread) && call_is_declined(process, thread, sp, cookie))
 		return 1;
 	calls = &thread->layer[layer];
 	is_unwanted = !block_is_wanted(process, thread, layer, size, &rate) || is_of_sampler(process, layer);
@@ -203,8 +207,8 @@ __weak __noinline int call_begin(struct thread *thread, __u64 cookie, __u64 sp, 
 		.image = process->image,
 		.size = size,
 		.pointer = pointer,
-		.old_bytes = shape == SHAPE_MREMAP ? thread->old_bytes : 0,
-		.begin_ns = shape == SHAPE_MREMAP ? bpf_ktime_get_ns() : 0,
+		.old_bytes = is_mapping(layer) && shape == SHAPE_MREMAP ? thread->old_bytes : 0,
+		.begin_ns = is_mapping(layer) && shape == SHAPE_MREMAP ? bpf_ktime_get_ns() : 0,
 		.resumed_ns = resumed_ns(process),
 		.shape = shape,
 		.site = COOKIE_SITE(cookie),
@@ -237,7 +241,7 @@ static __always_inline bool call_result(const struct call *call, __u64 returned,
 }
 
 static __always_inline void call_finish(const struct caller *caller, struct process *process,
-					struct walk *walk, struct calls *calls, __u64 returned)
+					struct walk *walk, struct calls *calls, __u64 returned, bool is_python)
 {
 	struct call *call = &calls->call;
 	__u64 now = read_epoch(), address;
@@ -256,10 +260,10 @@ static __always_inline void call_finish(const struct caller *caller, struct proc
 	}
 	if (call->is_unwanted || is_of_sampler(process, call->layer) || heap_is_hidden(process, call->layer) ||
 	    !is_recording(process)) { /* in a gap its free would be missed */
-		if (address && call->layer == LAYER_MAPPING)
+		if (address && is_mapping(call->layer))
 			range_remove(address, call->size, 0, 0, now);
 	} else if (address) {
-		record_allocation(caller, process, walk, calls, address, now);
+		record_allocation(caller, process, walk, calls, address, now, is_python);
 	} else {
 		process_add_counter(process, COUNTER_failed_calls, 1);
 	}
@@ -271,18 +275,11 @@ static __always_inline bool took_block(const struct process *process, const stru
 	return (call->has_old || call->has_dropped) && !is_clearing(process);
 }
 
-static __always_inline bool is_in_call(const struct thread *thread)
-{
-	return thread && (thread->layer[LAYER_POOL].call.sp || thread->layer[LAYER_HEAP].call.sp ||
-			  thread->layer[LAYER_MAPPING].call.sp);
-}
-
 /*
- * Ends a call at its return. A global function, so that the programs themselves need none of the 512 bytes of stack.
- * While the probes of a process are still being placed, an unmatched return belongs to a call from before the
+ * Ends a call at its return. While the probes of a process are still being placed, an unmatched return belongs to a call from before the
  * recording, and is no loss.
  */
-__weak __noinline int call_end(struct thread *thread, __u64 cookie, __u64 returned)
+static __always_inline int end_call(struct thread *thread, __u64 cookie, __u64 returned, bool is_python)
 {
 	struct process *process = process_of_thread(thread);
 	__u32 layer = COOKIE_LAYER(cookie);
@@ -301,9 +298,15 @@ __weak __noinline int call_end(struct thread *thread, __u64 cookie, __u64 return
 	if (is_from_before_gap(process, &calls->call))
 		return 0; /* the call of this return is unknown; the next call drops the pending one */
 	if (is_recording(process) || took_block(process, &calls->call))
-		call_finish(&thread->caller, process, &thread->walk, calls, returned);
+		call_finish(&thread->caller, process, &thread->walk, calls, returned, is_python);
 	calls->call.sp = 0;
 	return 0;
+}
+
+/* A global function, so that the programs themselves need none of the 512 bytes of stack. */
+__weak __noinline int call_end(struct thread *thread, __u64 cookie, __u64 returned)
+{
+	return end_call(thread, cookie, returned, false);
 }
 
 /*
@@ -311,8 +314,7 @@ __weak __noinline int call_end(struct thread *thread, __u64 cookie, __u64 return
  * internal functions of the allocator come by here, too. A global function, because calls of several layers may end at
  * one `ret` if one jumps to another.
  */
-__weak __noinline int end_by_ret_in(struct thread *thread, __u32 layer, __u64 sp,
-				    __u64 frame_pointer, __u64 returned)
+__weak __noinline int end_by_ret_in(struct thread *thread, __u32 layer, __u64 returned)
 {
 	struct process *process = process_of_thread(thread);
 	struct calls *calls;
@@ -320,25 +322,25 @@ __weak __noinline int end_by_ret_in(struct thread *thread, __u32 layer, __u64 sp
 	if (!process || !thread || layer >= LAYER_NR)
 		return 0;
 	calls = &thread->layer[layer];
-	thread->caller = (struct caller){ calls->call.return_address, sp + sizeof(__u64), frame_pointer, 0 };
+	thread->caller.ip = calls->call.return_address;
 	if (is_from_before_gap(process, &calls->call) || !return_is_kept(&calls->call))
 		call_abandon(process, &calls->call);
 	else if (is_recording(process) || took_block(process, &calls->call))
-		call_finish(&thread->caller, process, &thread->walk, calls, returned);
+		call_finish(&thread->caller, process, &thread->walk, calls, returned, false);
 	calls->call.sp = 0;
 	return 0;
 }
 
-static __always_inline int call_end_by_ret(struct pt_regs *ctx, struct thread *thread, __u64 sp,
-					   __u64 returned)
+static __always_inline int call_end_by_ret(struct pt_regs *ctx, struct thread *thread, __u64 returned)
 {
-	if (!process_of_thread(thread))
+	if (!process_of_thread(thread) || !thread)
 		return 0;
-	for (int i = LAYER_NR - 1; thread && i >= 0; i--) {
+	thread->caller = (struct caller){ 0, PT_REGS_SP(ctx) + sizeof(__u64), PT_REGS_FP(ctx), 0 };
+	for (int i = layer_nr() - 1; i >= 0; i--) {
 		const struct call *call = &thread->layer[i].call;
 
-		if (call->sp && call->sp == sp && call->return_address)
-			end_by_ret_in(thread, i, sp, PT_REGS_FP(ctx), returned);
+		if (call->sp && call->sp == thread->caller.sp - sizeof(__u64) && call->return_address)
+			end_by_ret_in(thread, i, returned);
 	}
 	return 0;
 }
@@ -356,11 +358,11 @@ __weak __noinline int free_begin(struct thread *thread, __u64 cookie, __u64 sp, 
 		lose_ownerless();
 	if (!process || !is_recording(process) || layer >= LAYER_NR || heap_is_hidden(process, layer))
 		return 0;
-	if (!thread && layer == LAYER_MAPPING)
+	if (!thread && is_mapping(layer))
 		process_count_loss(process, LOSS_threads_dropped);
 	if (!thread)
 		return free_unthreaded(layer, address);
-	if (free_is_nested(process, thread, sp, cookie))
+	if (is_in_call(thread) && free_is_nested(process, thread, sp, cookie))
 		return 0;
 	record_free(process, layer, &thread->layer[layer], &(struct freed){
 		.address = address,

@@ -61,7 +61,7 @@ static __always_inline void cost_charge_process(struct process *process, const s
 static __noinline int cost_settle(void)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct process *process = find_process_of_task(task);
+	struct process *process = own_process();
 	struct thread *thread = current_thread();
 	__u64 begin_ns;
 
@@ -83,7 +83,7 @@ static __noinline int cost_settle(void)
 /* Counts the trap of a bystander, of a return before any entry, or of a thread without memory for its state. */
 static __noinline int cost_unthreaded(__u64 trap)
 {
-	struct process *process = find_process_of_task(bpf_get_current_task_btf());
+	struct process *process = own_process();
 
 	if (process && trap < TRAP_NR)
 		__sync_fetch_and_add(&process->counter[COUNTER_entry_traps + trap], 1);

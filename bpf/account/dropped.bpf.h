@@ -28,7 +28,7 @@ static __always_inline long dropped_note(const struct block_key *key, __u64 size
 {
 	int err;
 
-	if (block_key_layer(key) == LAYER_MAPPING)
+	if (is_mapping(block_key_layer(key)))
 		return -ENOSPC;
 	pairing_count(key, 1);
 	err = bpf_map_update_elem(&dropped_blocks, key, &size, flags);

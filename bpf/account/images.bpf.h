@@ -19,8 +19,6 @@
 #include "account/admit.bpf.h"
 #include "account/sample.bpf.h"
 
-extern const volatile struct settings settings;
-
 /* The next image id to give out; the loader takes ids from it, too. */
 extern __u64 next_image;
 

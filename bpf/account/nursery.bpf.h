@@ -17,16 +17,14 @@
  */
 
 #include "account/cut.bpf.h"
-#include "maps.bpf.h"
-
-extern const volatile struct settings settings;
+#include "account/layers.bpf.h"
 
 /* The place of a block; NULL: the block can only be in the map. */
 static __always_inline struct nursery_place *nursery_at(const struct block_key *key)
 {
 	__u32 slot;
 
-	if (!settings.nursery_mask || block_key_layer(key) == LAYER_MAPPING)
+	if (!settings.nursery_mask || is_mapping(block_key_layer(key)))
 		return NULL;
 	slot = nursery_slot(key, settings.nursery_mask);
 	return bpf_map_lookup_elem(&nursery, &slot);

@@ -33,11 +33,13 @@ static __always_inline void count_traceback(struct process *process)
 	__sync_fetch_and_add(&tracebacks_held, 1);
 }
 
-/* Takes the current stack, that of the interpreter, or both. */
-static __always_inline void traceback_fill(const struct caller *caller, struct process *process, struct walk *walk)
+/*
+ * Takes the current stack, that of the interpreter, or both. is_python: for a block of CPython. It is a constant wherever
+ * this is inlined, so that only Python's programs have the code for it.
+ */
+static __always_inline void traceback_fill(const struct caller *caller, struct process *process, struct walk *walk,
+					   bool is_python)
 {
-	bool is_python = settings.has_python && caller->kind & CALLER_PYTHON;
-
 	if (is_python && settings.python_frames == PYTHON_FRAMES_PYTHON) {
 		python_traceback_take(walk, process);
 		return;
@@ -48,25 +50,25 @@ static __always_inline void traceback_fill(const struct caller *caller, struct p
 	if (is_python && settings.python_frames == PYTHON_FRAMES_MIXED) {
 		walk->frame = (struct unwind_frame){
 			.pc = caller->ip, .sp = caller->sp, .fp = caller->frame_pointer,
-			.is_exact = caller->kind & CALLER_EXACT,
+			.is_exact = caller->kind == CALLER_EXACT,
 		};
 		mixed_traceback_take(walk, process);
 		return;
 	}
-	traceback_take(walk, caller->ip, caller->sp, caller->frame_pointer, caller->kind & CALLER_EXACT);
+	traceback_take(walk, caller->ip, caller->sp, caller->frame_pointer, caller->kind == CALLER_EXACT);
 }
 
 /* Puts the current stack into the map of tracebacks. Returns it and its key; NULL and 0 if it does not fit. */
 static __always_inline struct traceback *traceback_record(const struct caller *caller,
 							  struct process *process,
-							  struct walk *walk, __u64 *ret_hash)
+							  struct walk *walk, __u64 *ret_hash, bool is_python)
 {
 	struct traceback *known;
 	struct thread *thread;
 	__u64 hash;
 	int err;
 
-	traceback_fill(caller, process, walk);
+	traceback_fill(caller, process, walk, is_python);
 	hash = traceback_hash(&walk->traceback, process->image);
 	*ret_hash = hash;
 	known = bpf_map_lookup_elem(&tracebacks, &hash);
@@ -89,7 +91,7 @@ static __always_inline struct traceback *traceback_record(const struct caller *c
 static __always_inline long block_enter(struct process *process, struct block_key *key,
 					struct block *block, __u64 newest, bool has_share, __u64 now)
 {
-	return block_key_layer(key) == LAYER_MAPPING ?
+	return is_mapping(block_key_layer(key)) ?
 		       range_put(key, block, newest, has_share, now) :
 		       block_put(process, key, block, has_share, now);
 }
@@ -99,9 +101,9 @@ static __always_inline long block_enter(struct process *process, struct block_ke
  * room for it.
  */
 static __always_inline bool record_block(const struct caller *caller, struct process *process, struct walk *walk,
-					 struct block_key *key, struct block *block, __u64 newest, __u64 now)
+					 struct block_key *key, struct block *block, __u64 newest, __u64 now, bool is_python)
 {
-	struct traceback *traceback = traceback_record(caller, process, walk, &block->traceback);
+	struct traceback *traceback = traceback_record(caller, process, walk, &block->traceback, is_python);
 	struct estimate estimate;
 
 	if (block_enter(process, key, block, newest, has_block_share(process), now))
@@ -117,7 +119,7 @@ static __always_inline bool record_block(const struct caller *caller, struct pro
 
 static __always_inline void record_allocation(const struct caller *caller, struct process *process,
 					      struct walk *walk, struct calls *calls,
-					      __u64 address, __u64 now)
+					      __u64 address, __u64 now, bool is_python)
 {
 	struct block_key key = block_key_of(address, process->image, calls->call.layer);
 	struct block block = {
@@ -129,7 +131,7 @@ static __always_inline void record_allocation(const struct caller *caller, struc
 		.epoch = now,
 	};
 
-	calls->newest = record_block(caller, process, walk, &key, &block, calls->newest, now) ? address : 0;
+	calls->newest = record_block(caller, process, walk, &key, &block, calls->newest, now, is_python) ? address : 0;
 }
 
 /*
@@ -188,7 +190,7 @@ static __always_inline void record_free(struct process *process, __u32 layer, st
 					const struct freed *freed)
 {
 	__u64 newest = calls ? calls->newest : 0;
-	bool is_known = layer == LAYER_MAPPING ?
+	bool is_known = is_mapping(layer) ?
 				range_remove(freed->address, freed->bytes, newest, 0, read_epoch()) :
 				free_block(process, layer, freed->address, newest);
 
@@ -205,21 +207,24 @@ static __always_inline void record_free(struct process *process, __u32 layer, st
 
 /*
  * realloc frees the old block only if it succeeds. Then another thread may get its address before realloc returns. So
- * the old block leaves the map at entry. If the call fails, the block comes back with its traceback and birth.
+ * the old block leaves the map at entry. If the call fails, the block comes back with its traceback and birth. A global
+ * function: the verifier walks it once, and not for each way to it.
  */
-static __always_inline void realloc_begin(struct process *process, struct call *call)
+__weak __noinline int realloc_begin(struct process *process, struct call *call)
 {
-	struct block_key key = block_key_of(call->pointer, call->image, call->layer);
+	struct block_key key;
 	struct block old = {};
 
-	if (!call->pointer)
-		return;
-	call->has_old = call->layer == LAYER_MAPPING ?
+	if (!process || !call || !call->pointer)
+		return 0;
+	key = block_key_of(call->pointer, call->image, call->layer);
+	call->has_old = is_mapping(call->layer) ?
 				range_take(&key, call->old_bytes, &old, read_epoch()) :
 				block_take(process, &key, &old, read_epoch());
 	call->old = old;
 	if (!call->has_old)
 		call->has_dropped = dropped_take(process, &key, &call->old.size);
+	return 0;
 }
 
 /* Hands the old block over, because the call is about to give it up. */
@@ -247,7 +252,7 @@ static __always_inline bool realloc_has_dropped(const struct process *process,
 /* Whether mremap took a part of a block, or several blocks. Such blocks could not leave at entry. */
 static __always_inline bool realloc_cuts(const struct call *call, __u64 now)
 {
-	return call->layer == LAYER_MAPPING &&
+	return is_mapping(call->layer) &&
 	       range_remove(call->pointer, call->old_bytes, 0, call->begin_ns, now);
 }
 
@@ -312,7 +317,7 @@ static __always_inline void call_abandon(struct process *process, struct call *c
 {
 	lose_unreturned(process, call);
 	if (is_realloc(call) && !realloc_free_old(process, call, read_epoch()) && call->pointer) {
-		if (call->layer == LAYER_MAPPING) /* searching for its blocks would need too much stack */
+		if (is_mapping(call->layer)) /* searching for its blocks would need too much stack */
 			process_count_loss(process, LOSS_ranges_missed);
 		else
 			count_unknown_free(process);
@@ -339,7 +344,7 @@ static __always_inline void call_cut_off(struct process *process, struct call *c
 		dropped_put_back(process, &key, call->old.size);
 	if (!realloc_has_old(process, call))
 		return;
-	if (call->layer == LAYER_MAPPING)
+	if (is_mapping(call->layer))
 		err = range_put_back(&key, &old);
 	else
 		err = dropped_find(process, &key) ?

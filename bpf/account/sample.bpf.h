@@ -19,10 +19,9 @@
  * block keeps it. The distribution has no memory, so a new rate begins with a new distance.
  */
 
-#include "maps.bpf.h"
+#include "account/layers.bpf.h"
 #include "account/starts.bpf.h"
 
-extern const volatile struct settings settings;
 extern const volatile struct sample_tables sample_tables;
 
 /* Whether blocks may be sampled: the rate of a budget is never 0 bytes. */
@@ -146,7 +145,7 @@ static __always_inline struct estimate estimate_of(const struct block_key *key,
 {
 	__u64 bytes, chance;
 
-	if ((!is_sampling() && !block->weight) || block_key_layer(key) == LAYER_MAPPING)
+	if ((!is_sampling() && !block->weight) || is_mapping(block_key_layer(key)))
 		return estimate_of_one(block->size);
 	bytes = block->weight ? block->weight << 16 : bytes_stood_for(block->size, sample_bytes_at(block->rate));
 	chance = (key->address ^ block->birth_ns * 0xff51afd7ed558ccdULL) * 0x9e3779b97f4a7c15ULL >> 48;
@@ -179,7 +178,7 @@ static __always_inline bool block_is_wanted(struct process *process, struct thre
 	*ret_rate = 0;
 	if (size < settings.min_size || (settings.max_size && size > settings.max_size))
 		return false;
-	if (!is_sampling() || layer == LAYER_MAPPING)
+	if (!is_sampling() || is_mapping(layer))
 		return true;
 	rate = sample_rate_of(process);
 	*ret_rate = rate;
@@ -206,7 +205,7 @@ static __always_inline void pairing_count(const struct block_key *key, __s64 n)
 {
 	__u64 *counter;
 
-	if (!is_selective() || block_key_layer(key) == LAYER_MAPPING)
+	if (!is_selective() || is_mapping(block_key_layer(key)))
 		return;
 	counter = pairing_at(block_key_layer(key), key->address);
 	if (counter)
@@ -218,7 +217,7 @@ static __always_inline bool may_be_known(__u32 layer, __u64 address)
 {
 	__u64 *counter;
 
-	if (!is_selective() || layer == LAYER_MAPPING)
+	if (!is_selective() || is_mapping(layer))
 		return true;
 	counter = pairing_at(layer, address);
 	return counter && *(volatile __u64 *)counter;

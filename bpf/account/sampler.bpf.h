@@ -79,7 +79,7 @@ __weak __noinline int sample_record(struct thread *thread, __u64 address, __u64 
 		.weight = weight_of_sample(process, size, weight),
 	};
 	if (block.weight)
-		record_block(&thread->caller, process, &thread->walk, &key, &block, 0, block.epoch);
+		record_block(&thread->caller, process, &thread->walk, &key, &block, 0, block.epoch, false);
 	return 0;
 }
 

@@ -23,11 +23,14 @@ static __noinline int note_exec(struct process *process, struct task_struct *tas
 	return 0;
 }
 
-/* As current_process(), for a program at a probe, where an exec is complete. */
-static __noinline struct process *find_books(struct thread *thread)
+/*
+ * The slot of current_process(), for a program at a probe, where an exec is complete. A global function, so that the
+ * verifier walks it once a program.
+ */
+__weak __noinline __u32 find_books(struct thread *thread)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct process *process = find_process_of_task(task);
+	struct process *process = own_process();
 
 	if (process && process->exec_id != exec_id_of(task))
 		note_exec(process, task);
@@ -36,11 +39,11 @@ static __noinline struct process *find_books(struct thread *thread)
 		thread->slot = process->slot;
 		thread->image = process->image;
 	}
-	return process;
+	return process ? process->slot : NO_SLOT;
 }
 
 /*
- * The same, for a thread with state: an array has the process found last time, which costs a twentieth of a look-up by
+ * Its books, for a thread with state: an array has the process found last time, which costs a twentieth of a look-up by
  * PID. An image is never used twice. Exec clears the image in the thread; one program in 64 looks whether an exec was
  * missed, and then clears it, too (cost.bpf.h).
  */
@@ -53,7 +56,7 @@ static __always_inline struct process *process_of_thread(struct thread *thread)
 		if (process && process->image == thread->image)
 			return process;
 	}
-	return find_books(thread);
+	return process_in(find_books(thread));
 }
 
 /*
@@ -64,7 +67,7 @@ static __always_inline struct thread *own_thread(bool *ret_is_bystander)
 {
 	struct thread *thread = current_thread();
 
-	*ret_is_bystander = !thread && !find_process_of_task(bpf_get_current_task_btf());
+	*ret_is_bystander = !thread && !own_process();
 	if (thread || *ret_is_bystander)
 		return thread;
 	return bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0,

@@ -54,7 +54,7 @@ static __always_inline void call_has_nested(struct process *process, const struc
 static __always_inline bool unwanted_is_followed(__u64 image, __u64 cookie, bool is_realloc,
 						 __u64 pointer)
 {
-	if (!(cookie & COOKIE_IN_SESSION) || COOKIE_LAYER(cookie) == LAYER_MAPPING)
+	if (!(cookie & COOKIE_IN_SESSION) || is_mapping(COOKIE_LAYER(cookie)))
 		return true;
 	if (is_realloc && pointer && may_be_known(COOKIE_LAYER(cookie), pointer))
 		return true;

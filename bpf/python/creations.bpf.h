@@ -40,7 +40,7 @@ __weak __noinline int python_retag(struct thread *thread, __u64 address)
 	key = block_key_of(address, process->image, LAYER_POOL);
 	if (!nursery_has(&key) && !bpf_map_lookup_elem(&blocks, &key))
 		return 0;
-	traceback_record(&thread->caller, process, &thread->walk, &hash);
+	traceback_record(&thread->caller, process, &thread->walk, &hash, true);
 	now = read_epoch();
 	if (!block_take(process, &key, &block, now))
 		return 0;

@@ -51,7 +51,7 @@ __weak __noinline int python_record(struct thread *thread, __u64 address, __u64 
 		.weight = weight,
 	};
 	calls->newest = record_block(&thread->caller, process, &thread->walk, &key, &block, calls->newest,
-				     block.epoch) ? address : 0;
+				     block.epoch, true) ? address : 0;
 	thread->python.fresh = calls->newest;
 	return 0;
 }
@@ -79,7 +79,7 @@ static __noinline int python_defer(struct process *process, struct python_proces
 	struct python_deferred *deferred = &python->deferred;
 	__u64 hash = 0;
 
-	traceback_record(&thread->caller, process, &thread->walk, &hash);
+	traceback_record(&thread->caller, process, &thread->walk, &hash, true);
 	deferred->size = size;
 	deferred->birth_ns = bpf_ktime_get_ns();
 	deferred->traceback = hash;
@@ -440,7 +440,7 @@ static __always_inline void python_note_place(struct pt_regs *ctx, struct thread
 {
 	if (!thread)
 		return;
-	thread->caller = (struct caller){ PT_REGS_IP(ctx), PT_REGS_SP(ctx), PT_REGS_FP(ctx), CALLER_PYTHON | kind };
+	thread->caller = (struct caller){ PT_REGS_IP(ctx), PT_REGS_SP(ctx), PT_REGS_FP(ctx), kind };
 	thread->walk.thread_state = 0;
 }
 
@@ -468,6 +468,12 @@ static __always_inline int enter_python_heap(struct thread *thread, __u64 cookie
 	if (size != thread->python.raw_bytes)
 		return 1;
 	return call_begin(thread, cookie | COOKIE_IN_SESSION, sp, thread->python.raw_size, old);
+}
+
+/* As call_end(). */
+__weak __noinline int python_call_end(struct thread *thread, __u64 cookie, __u64 returned)
+{
+	return end_call(thread, cookie, returned, true);
 }
 
 #endif

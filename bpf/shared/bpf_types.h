@@ -429,12 +429,14 @@ struct settings {
 	bpf_u64 pairing_mask;  /* entries of the map `pairing` - 1 */
 	bpf_u64 nursery_mask;  /* entries of the map `nursery` - 1; 0: no nursery */
 	/* The verifier takes branches out that a recording does not need. */
+	bpf_u64 has_mappings;  /* the domain mmap is recorded */
+	bpf_u64 has_custom;    /* allocators of --probe are recorded */
 	bpf_u64 has_python;    /* the domain python may be recorded */
 	bpf_u64 has_pools;     /* its small blocks by pools, which are samples */
 	bpf_u64 python_frames; /* enum python_frames */
 	bpf_u64 has_own_links; /* a probe may have a process's own link beside the shared one */
 };
-_Static_assert(sizeof(struct settings) == 128, "no padding");
+_Static_assert(sizeof(struct settings) == 144, "no padding");
 
 #define SAMPLE_BYTES_MAX (1ULL << 36)
 

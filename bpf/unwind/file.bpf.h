@@ -35,7 +35,7 @@ static __always_inline void note_inode(struct inode *inode, struct unwind_file *
 
 static __always_inline void note_file(const struct file *file, struct unwind_file *ret)
 {
-	note_inode(file->f_inode, ret);
+	note_inode(BPF_CORE_READ(file, f_inode), ret);
 }
 
 #endif

@@ -90,18 +90,37 @@ static __always_inline bool return_is_kept(const struct call *call)
 
 #define RETURNS_MAX 64 /* the kernel's own limit */
 
-/* Whether a return probe has hijacked the return address in this place and still waits for the return. */
-static __always_inline bool return_is_hijacked(__u64 place)
+struct hijacked {
+	struct return_instance *instance;
+	__u64 place, return_address;
+};
+
+static long compare_hijacked(__u32 nr, void *data)
+{
+	struct hijacked *hijacked = data;
+	struct return_instance *instance = hijacked->instance;
+
+	if (!instance)
+		return 1;
+	if (BPF_CORE_READ(instance, stack) == hijacked->place) {
+		hijacked->return_address = BPF_CORE_READ(instance, orig_ret_vaddr);
+		return 1;
+	}
+	hijacked->instance = BPF_CORE_READ(instance, next);
+	return 0;
+}
+
+/*
+ * The return address that a return probe has hijacked in this place, if it still waits for the return; else 0. A global
+ * function: it is rare, and the verifier walks it once a program.
+ */
+__weak __noinline __u64 hijacked_return(__u64 place)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct return_instance *instance = BPF_CORE_READ(task, utask, return_instances);
+	struct hijacked hijacked = { BPF_CORE_READ(task, utask, return_instances), place, 0 };
 
-	for (int i = 0; i < RETURNS_MAX && instance; i++) {
-		if (BPF_CORE_READ(instance, stack) == place)
-			return true;
-		instance = BPF_CORE_READ(instance, next);
-	}
-	return false;
+	bpf_loop(RETURNS_MAX, compare_hijacked, &hijacked, 0);
+	return hijacked.return_address;
 }
 
 /*

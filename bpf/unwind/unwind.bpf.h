@@ -45,15 +45,16 @@ static __always_inline __u64 mix(__u64 x)
 __weak __noinline __u64 traceback_hash(struct traceback *traceback, __u64 image)
 {
 	__u64 even = mix(settings.hash_seed ^ image), odd = mix(~settings.hash_seed ^ mapping_generation), hash;
+	__u32 limit = settings.traceback_limit;
 
 	if (!traceback)
 		return 0;
 	even = mix(even ^ traceback->total_nframe ^ (__u64)traceback->end << 32);
 	even += traceback->guessed[0] ^ traceback->guessed[1];
 	odd = mix(odd ^ traceback->exact[0] ^ traceback->exact[1]);
-	for (__u32 i = 0; i < TRACEBACK_LIMIT_MAX && i < traceback->nframe; i += 2) {
+	for (__u32 i = 0; i < limit && i < traceback->nframe; i += 2) {
 		even = mix(even ^ traceback->pc[i]) + i;
-		if (i + 1 < TRACEBACK_LIMIT_MAX && i + 1 < traceback->nframe)
+		if (i + 1 < limit && i + 1 < traceback->nframe)
 			odd = mix(odd ^ traceback->pc[i + 1]) + i;
 	}
 	hash = even ^ odd;
@@ -88,14 +89,11 @@ static __always_inline void traceback_by_frame_pointers(struct walk *walk)
 	walk->traceback.total_nframe = nr;
 }
 
-/* Fills walk->traceback from the registers at a return, or at a sampler's probe (is_exact: 0 or 1). A global function, for the same reason as the hash. */
-__weak __noinline int traceback_take(struct walk *walk, __u64 ip, __u64 sp, __u64 frame_pointer, __u32 is_exact)
+/* Fills walk->traceback from the registers at a return, or at a sampler's probe (is_exact: 0 or 1). */
+static __always_inline void traceback_take(struct walk *walk, __u64 ip, __u64 sp, __u64 frame_pointer, __u32 is_exact)
 {
-	struct traceback *traceback;
+	struct traceback *traceback = &walk->traceback;
 
-	if (!walk)
-		return 0;
-	traceback = &walk->traceback;
 	traceback->end = 0;
 	traceback->by_tables = settings.unwinder != UNWINDER_FP;
 	traceback->guessed[0] = traceback->guessed[1] = 0;
@@ -108,7 +106,6 @@ __weak __noinline int traceback_take(struct walk *walk, __u64 ip, __u64 sp, __u6
 		traceback_by_frame_pointers(walk);
 	traceback->nframe = traceback->total_nframe < settings.traceback_limit ?
 				    traceback->total_nframe : settings.traceback_limit;
-	return 0;
 }
 
 #endif

@@ -8,6 +8,7 @@
  */
 
 #include "unwind/unwind_rule.bpf.h"
+#include "unwind/stack.bpf.h"
 #include "unwind/stack_window.bpf.h"
 
 struct unwind_memory {
@@ -43,27 +44,15 @@ static __always_inline int step_by_frame_pointer(struct walk *walk, int end)
 	return UNWIND_GOES_ON;
 }
 
-#define RETURN_INSTANCES_MAX 64 /* the kernel's own limit */
-
-/*
- * A return probe, of allocsnap or of another tool, has replaced a return address by its trampoline. The kernel
- * remembers the return address by its place.
- */
-__weak __noinline int restore_return_address(struct walk *walk)
+/* A return probe, of allocsnap or of another tool, has replaced a return address by its trampoline. */
+static __noinline int restore_return_address(struct walk *walk)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct return_instance *instance = BPF_CORE_READ(task, utask, return_instances);
+	__u64 return_address = hijacked_return(walk->frame.sp - 8);
 
-	if (!walk)
+	if (!return_address)
 		return UNWIND_NO_CODE;
-	for (int i = 0; i < RETURN_INSTANCES_MAX && instance; i++) {
-		if (BPF_CORE_READ(instance, stack) == walk->frame.sp - 8) {
-			walk->frame.pc = BPF_CORE_READ(instance, orig_ret_vaddr);
-			return UNWIND_GOES_ON;
-		}
-		instance = BPF_CORE_READ(instance, next);
-	}
-	return UNWIND_NO_CODE;
+	walk->frame.pc = return_address;
+	return UNWIND_GOES_ON;
 }
 
 #define TRAMPOLINE_SYSCALL 11 /* offset of the instruction */
@@ -199,12 +188,24 @@ static __always_inline void tables_walk_begin(struct walk *walk)
 	window_read(walk, walk->frame.sp);
 }
 
+#define STEPS_TOGETHER 16
+
+/* Walks some frames. The verifier checks it once, too, and so a loop of a few steps in place of one of STEPS_MAX. */
+__weak __noinline int walk_some(struct walk *walk, __u32 first)
+{
+	int end = UNWIND_GOES_ON;
+
+	for (__u32 i = 0; i < STEPS_TOGETHER && end == UNWIND_GOES_ON; i++)
+		end = walk_one(walk, first + i);
+	return end;
+}
+
 /* Fills walk->traceback; walk->frame and walk->salt are set. */
 static __always_inline void traceback_by_tables(struct walk *walk)
 {
 	tables_walk_begin(walk);
 	walk->traceback.total_nframe = STEPS_MAX; /* unless the walk ends before */
-	for (__u32 nr = 0; nr < STEPS_MAX && walk_one(walk, nr) == UNWIND_GOES_ON; nr++)
+	for (__u32 nr = 0; nr < STEPS_MAX && walk_some(walk, nr) == UNWIND_GOES_ON; nr += STEPS_TOGETHER)
 		;
 }
 

@@ -26,7 +26,7 @@ MUTANTS = {
         "oom.bpf.c", "memory_group_of(task);\n\t__sync", "memory_group_of(bpf_get_current_task_btf());\n\t__sync"),
     "oom: threads are reported, too": ("oom.bpf.c", "!task || task->pid != task->tgid", "!task"),
     "oom: no process is its victim": (
-        "process.bpf.c", "\tprocess->is_oom_victim = task->signal->oom_mm != NULL;\n", ""),
+        "process.bpf.c", "\tprocess->is_oom_victim = BPF_CORE_READ(task, signal, oom_mm) != NULL;\n", ""),
 
     # gaps
     "gap: frees are recorded": (
@@ -35,7 +35,7 @@ MUTANTS = {
         "account/calls.bpf.h", "\tif (!is_from_before_gap(process, call))\n\t\treturn call_is_stale",
         "\tif (1)\n\t\treturn call_is_stale"),
     "gap: a call from before is gone": (
-        "account/calls.bpf.h", "call->return_address || !return_is_hijacked(call->sp) ||", "1 ||"),
+        "account/calls.bpf.h", "call->return_address || !hijacked_return(call->sp) ||", "1 ||"),
     "gap: a return may be anybody's": (
         "account/calls.bpf.h", "\tif (is_from_before_gap(process, &calls->call))\n\t\treturn 0;",
         "\tif (0)\n\t\treturn 0;"),
@@ -108,8 +108,8 @@ MUTANTS = {
     "layers: a call on another stack is hijacked where its layer is another": (
         "account/calls.bpf.h", "if (pending == PENDING_ELSEWHERE) {", "if (pending == PENDING_ELSEWHERE && i == COOKIE_LAYER(cookie)) {"),
     "layers: one `ret` ends one call": (
-        "account/calls.bpf.h", "\t\t\tend_by_ret_in(thread, i, sp, PT_REGS_FP(ctx), returned);",
-        "\t\t\treturn end_by_ret_in(thread, i, sp, PT_REGS_FP(ctx), returned);"),
+        "account/calls.bpf.h", "\t\t\tend_by_ret_in(thread, i, returned);",
+        "\t\t\treturn end_by_ret_in(thread, i, returned);"),
     "layers: one book for all": (
         "account/record.bpf.h", "block_key_of(address, process->image, layer)",
         "block_key_of(address, process->image, LAYER_HEAP)"),
@@ -118,8 +118,8 @@ MUTANTS = {
     "layers: only the heap's reallocs are looked into": (
         "pending.bpf.c", "for (int i = 0; thread && i < LAYER_NR; i++)", "for (int i = LAYER_HEAP; thread && i < LAYER_MAPPING; i++)"),
     "layers: only the heap's call is dropped at the end": (
-        "process.bpf.c", "for (int i = 0; books && thread && i < LAYER_NR; i++)",
-        "for (int i = LAYER_HEAP; books && thread && i < LAYER_MAPPING; i++)"),
+        "process.bpf.c", "for (__u32 i = 0; thread && i < layer_nr(); i++)",
+        "for (__u32 i = LAYER_HEAP; thread && i < LAYER_MAPPING; i++)"),
     "layers: only the heap's call is dropped by exec": (
         "process.bpf.c", "for (int i = 0; thread && i < LAYER_NR; i++)", "for (int i = LAYER_HEAP; thread && i < LAYER_MAPPING; i++)"),
     "nested: any second free of an address is passed on": (
@@ -136,14 +136,13 @@ MUTANTS = {
     "return: of another function": (
         "account/calls.bpf.h", " || calls->call.site != COOKIE_SITE(cookie)", ""),
     "return: the call stays pending": (
-        "account/calls.bpf.h", "calls, returned);\n\tcalls->call.sp = 0;\n\treturn 0;\n}\n\n/*\n * At a `ret`",
-        "calls, returned);\n\treturn 0;\n}\n\n/*\n * At a `ret`"),
+        "account/calls.bpf.h", "calls, returned, is_python);\n\tcalls->call.sp = 0;\n", "calls, returned, is_python);\n"),
     "return: a function that throws is not seen to return": (
         "account/calls.bpf.h", "process->by_ret || cookie & COOKIE_BY_RET", "process->by_ret"),
     "return: without a call it is not counted": (
         "account/calls.bpf.h", "\t\t\tprocess_count_loss(process, LOSS_returns_unmatched);", "\t\t\t;"),
     "return: a `ret` of another depth": (
-        "account/calls.bpf.h", "call->sp == sp && ", ""),
+        "account/calls.bpf.h", "call->sp == thread->caller.sp - sizeof(__u64) && ", ""),
     "return: nothing is popped": ("account/calls.bpf.h", "#define RETURN_POPS 8", "#define RETURN_POPS 0"),
     "return: into closed accounting": (
         "account/calls.bpf.h", "\tif (is_recording(process) || took_block(process, &calls->call))\n\t\tcall_finish", "\tcall_finish"),
@@ -194,7 +193,7 @@ MUTANTS = {
     "realloc: a killed thread's block is gone": (
         "account/record.bpf.h", "block_put_back(&key, &old);", "-1;"),
     "realloc: a killed thread's block replaces another's": (
-        "account/record.bpf.h", "block_put_back(&key, &old);", "block_add(&key, &old, BPF_ANY);"),
+        "account/record.bpf.h", "block_put_back(&key, &old);", "block_add(nursery_at(&key), &key, &old, BPF_ANY);"),
     "calloc: the product wraps": (
         "account/argument.bpf.h", "return n > most ? ~0ULL : n * size;", "return n * size;"),
     "memalign: the alignment is the size": (
@@ -221,7 +220,7 @@ MUTANTS = {
         "user_argument(ctx, &call->count) * user_argument(ctx, &call->size);"),
     "custom: the first row is for all": ("alloc.bpf.c", "&user_calls[index]", "&user_calls[0]"),
     "custom: a free gives out a block": (
-        "alloc.bpf.c", "if (COOKIE_SHAPE(cookie) == SHAPE_CUSTOM_FREE)", "if (0)"),
+        "alloc.bpf.c", "if (settings.has_custom && COOKIE_SHAPE(cookie) == SHAPE_CUSTOM_FREE)", "if (0)"),
     "custom: what is stored is what is returned": (
         "account/calls.bpf.h", " || shape == SHAPE_CUSTOM_OUT;", ";"),
     "custom: a realloc keeps its old block": (
@@ -301,7 +300,7 @@ MUTANTS = {
     "ranges: an mremap that never returns is not said": (
         "account/record.bpf.h", "\t\t\tprocess_count_loss(process, LOSS_ranges_missed);", "\t\t\t;"),
     "ranges: without memory for the thread it is not said": (
-        "account/calls.bpf.h", "\tif (!thread && layer == LAYER_MAPPING)\n\t\tprocess_count_loss(process, LOSS_threads_dropped);\n", ""),
+        "account/calls.bpf.h", "\tif (!thread && is_mapping(layer))\n\t\tprocess_count_loss(process, LOSS_threads_dropped);\n", ""),
     "ranges: mmap goes over what is there": (
         "account/ranges.bpf.h", "\trange_cut(process, range);\n\trange->block = *block;\n", "\trange->block = *block;\n"),
     "ranges: mremap takes what is larger": (
@@ -309,7 +308,7 @@ MUTANTS = {
     "ranges: mremap leaves its start": (
         "account/ranges.bpf.h", "\t\tstarts_remove(block_key_image(&own), own.address >> PAGE_SHIFT);\n\t\ttaken", "\t\ttaken"),
     "ranges: mremap leaves a part where it was": (
-        "account/record.bpf.h", "return call->layer == LAYER_MAPPING &&\n", "return 0 &&\n"),
+        "account/record.bpf.h", "return is_mapping(call->layer) &&\n", "return 0 &&\n"),
     "ranges: mremap to 0 is a success": (
         "account/calls.bpf.h", "(!call->size && call->shape != SHAPE_MREMAP)", "!call->size"),
     "ranges: mremap always takes the old one": (
@@ -368,7 +367,7 @@ MUTANTS = {
     "nursery: what is empty has its last block": (
         "account/nursery.bpf.h", "return NURSERY_IS(state) == NURSERY_FULL && lies", "return lies"),
     "nursery: mappings lie there": (
-        "account/nursery.bpf.h", " || block_key_layer(key) == LAYER_MAPPING)", ")"),
+        "account/nursery.bpf.h", " || is_mapping(block_key_layer(key)))", ")"),
     "nursery: a killed realloc's block comes beside a young one": (
         "account/books.bpf.h", "return nursery_has(key) ? -EEXIST : block_add", "return block_add"),
     "nursery: a note comes back beside a young block": (

@@ -54,7 +54,7 @@ MUTANTS = {
     "temporary: of another thread at the same address": (
         "account/record.bpf.h", " && block.thread == (__u32)bpf_get_current_pid_tgid())", ")"),
     "temporary: none is known": (
-        "account/record.bpf.h", "&block, calls->newest, now) ? address : 0;", "&block, calls->newest, now) ? 0 : 0;"),
+        "account/record.bpf.h", "now, is_python) ? address : 0;", "now, is_python) ? 0 : 0;"),
     "churn: blocks without room count": (
         "account/record.bpf.h", "\tif (block_enter(process, key, block, newest",
         "\tif (traceback)\n\t\ttraceback->churn.allocations++;\n\tif (block_enter(process, key, block, newest"),
@@ -65,7 +65,7 @@ MUTANTS = {
     "tracebacks: two processes share one": (
         "unwind/unwind.bpf.h", "settings.hash_seed ^ image", "settings.hash_seed"),
     "tracebacks: only the first frame counts": (
-        "unwind/unwind.bpf.h", "i < TRACEBACK_LIMIT_MAX && i < traceback->nframe; i += 2", "i < 1; i += 2"),
+        "unwind/unwind.bpf.h", "i < limit && i < traceback->nframe; i += 2", "i < 1; i += 2"),
     "tracebacks: every second frame counts": (
         "unwind/unwind.bpf.h", "odd = mix(odd ^ traceback->pc[i + 1]) + i;", ";"),
     "tracebacks: the order of frames does not count": (
@@ -115,12 +115,12 @@ MUTANTS = {
         "process.bpf.c", "\t\tthread->layer[i].call.sp = 0;\n\t\tthread->layer[i].freed",
         "\t\tthread->layer[i].freed"),
     "exit: a pending call is not dropped": (
-        "process.bpf.c", "\t\tif (thread->layer[i].call.sp)\n\t\t\tcall_cut_off(books, &thread->layer[i].call);\n",
+        "process.bpf.c", "\t\tif (thread->layer[i].call.sp)\n\t\t\tcut_off_call(thread, i);\n",
         "\t\t;\n"),
     "exit: the code of the last thread is the process's": (
-        "process.bpf.c", "task->signal->group_exit_code ?: task->exit_code", "task->exit_code"),
+        "process.bpf.c", "BPF_CORE_READ(task, signal, group_exit_code) ?: task->exit_code", "task->exit_code"),
     "exit: the first thread ends the process": (
-        "process.bpf.c", "task->signal->live.counter || __sync_val", "__sync_val"),
+        "process.bpf.c", "BPF_CORE_READ(task, signal, live.counter) || __sync_val", "__sync_val"),
     "exit: the accounting stays open for the next process of the pid": (
         "account/admit.bpf.h", "process && !process->exit_ns ? process : NULL", "process"),
     "threads: without memory a realloc keeps its block": (
@@ -167,7 +167,7 @@ MUTANTS = {
     "vfork: its parent's after the exec": (
         "account/images.bpf.h", "\tprocess->memory_of = 0;\n", ""),
     "vfork: a call cut off is its own": (
-        "process.bpf.c", "\tbooks = find_memory_owner(process);\n", "\tbooks = process;\n"),
+        "process.bpf.c", "struct process *books = current_process();", "struct process *books = own_process();"),
 
     # which processes a system-wide recording admits
     "rules: * is one byte at least": (
@@ -233,11 +233,11 @@ MUTANTS = {
     "walk: what is not code is the root": (
         "unwind/unwind_rule.bpf.h", "place.end ? UNWIND_NO_CODE :", "place.end ? UNWIND_ROOT :"),
     "hijacked: by order": (
-        "unwind/unwind_walk.bpf.h", "BPF_CORE_READ(instance, stack) == walk->frame.sp - 8", "1"),
+        "unwind/stack.bpf.h", "BPF_CORE_READ(instance, stack) == hijacked->place", "1"),
     "hijacked: not restored": (
         "unwind/unwind_walk.bpf.h", "\t\tend = restore_return_address(walk);\n\treturn end;", "\t\t;\n\treturn end;"),
     "hijacked: only the newest": (
-        "unwind/unwind_walk.bpf.h", "i < RETURN_INSTANCES_MAX && instance", "i < RETURN_INSTANCES_MAX - 1 && instance"),
+        "unwind/stack.bpf.h", "bpf_loop(RETURNS_MAX, compare", "bpf_loop(RETURNS_MAX - 1, compare"),
     "hijacked: a lost one takes its callee along": (
         "unwind/unwind_walk.bpf.h", "if (walk->is_junk && nr)", "if (end == UNWIND_NO_CODE && nr)"),
     "trampoline: it is code like any other": (
@@ -357,10 +357,10 @@ MUTANTS = {
 
     # which blocks are recorded
     "sample: a block stands for itself": (
-        "account/sample.bpf.h", "\tif ((!is_sampling() && !block->weight) || block_key_layer(key) == LAYER_MAPPING)\n",
+        "account/sample.bpf.h", "\tif ((!is_sampling() && !block->weight) || is_mapping(block_key_layer(key)))\n",
         "\tif (1)\n"),
     "sample: a mapping stands for several": (
-        "account/sample.bpf.h", "\tif ((!is_sampling() && !block->weight) || block_key_layer(key) == LAYER_MAPPING)\n",
+        "account/sample.bpf.h", "\tif ((!is_sampling() && !block->weight) || is_mapping(block_key_layer(key)))\n",
         "\tif (!is_sampling() && !block->weight)\n"),
     "sample: weights are rounded down": (
         "account/sample.bpf.h", "(block->size) + chance) >> 16", "(block->size)) >> 16"),
@@ -382,7 +382,7 @@ MUTANTS = {
     "sample: the table of weights is stairs": (
         "account/sample.bpf.h", "(low - ((low - high) * (x & 0xffff) >> 16))", "low"),
     "sample: mappings are drawn": (
-        "account/sample.bpf.h", "\tif (!is_sampling() || layer == LAYER_MAPPING)\n\t\treturn true;", "\tif (!is_sampling())\n\t\treturn true;"),
+        "account/sample.bpf.h", "\tif (!is_sampling() || is_mapping(layer))\n\t\treturn true;", "\tif (!is_sampling())\n\t\treturn true;"),
     "sample: what is too small is drawn": (
         "account/sample.bpf.h", "\tif (size < settings.min_size ||", "\tif (is_sampling())\n"
         "\t\tis_drawn(thread, sample_rate_of(process), size);\n\tif (size < settings.min_size ||"),
@@ -469,16 +469,16 @@ MUTANTS = {
     "follow: realloc(NULL) is realloc": ("filter/follow.bpf.h", "site * 2 + !pointer", "site * 2"),
     "follow: one image learns for all": ("filter/follow.bpf.h", "(image * 128 + site", "(site"),
     "follow: a mapping is not": (
-        "filter/follow.bpf.h", " || COOKIE_LAYER(cookie) == LAYER_MAPPING)", ")"),
+        "filter/follow.bpf.h", " || is_mapping(COOKIE_LAYER(cookie)))", ")"),
     "follow: a realloc of a known block is not": (
         "filter/follow.bpf.h", "\tif (is_realloc && pointer && may_be_known(COOKIE_LAYER(cookie), pointer))\n"
         "\t\treturn true;\n", ""),
     "pairing: a block is not counted in": (
-        "account/books.bpf.h", "\tblock_counted(key, 1);\n", ""),
+        "account/books.bpf.h", "\tblock_counted(place, key, 1);\n", ""),
     "pairing: a block without room stays counted": (
-        "account/books.bpf.h", "\tif (err)\n\t\tblock_counted(key, -1);\n", ""),
+        "account/books.bpf.h", "\tif (err)\n\t\tblock_counted(place, key, -1);\n", ""),
     "pairing: a block is not counted out": (
-        "account/books.bpf.h", "\tblock_counted(key, -1);\n\treturn true;", "\treturn true;"),
+        "account/books.bpf.h", "\tblock_counted(place, key, -1);\n\treturn true;", "\treturn true;"),
     "pairing: a note is not counted in": (
         "account/dropped.bpf.h", "\tpairing_count(key, 1);\n", ""),
     "pairing: a note is not counted out": (
@@ -486,7 +486,7 @@ MUTANTS = {
     "pairing: each free is looked up": (
         "account/sample.bpf.h", "\treturn counter && *(volatile __u64 *)counter;", "\treturn true;"),
     "pairing: mappings are counted": (
-        "account/sample.bpf.h", "\tif (!is_selective() || block_key_layer(key) == LAYER_MAPPING)\n\t\treturn;",
+        "account/sample.bpf.h", "\tif (!is_selective() || is_mapping(block_key_layer(key)))\n\t\treturn;",
         "\tif (!is_selective())\n\t\treturn;"),
 
     "links: all count": ("filter/links.bpf.h", "\treturn counts;\n}", "\treturn true;\n}"),

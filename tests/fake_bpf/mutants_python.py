@@ -96,7 +96,7 @@ MUTANTS = {
     "native: the registers are lost": (
         "python/python_calls.bpf.h", "\tpython_note_place(ctx, thread, CALLER_EXACT);\n\tif (python_read", "\tif (python_read"),
     "native: the place of a probe is a return address": (
-        "python/python_calls.bpf.h", "CALLER_PYTHON | kind };", "CALLER_PYTHON };"),
+        "python/python_calls.bpf.h", "PT_REGS_FP(ctx), kind };", "PT_REGS_FP(ctx), 0 };"),
     "creations: a new block is walked again": (
         "python/creations.bpf.h", "return address && address != fresh ?", "return address ?"),
     "creations: a block is new forever": ("python/creations.bpf.h", "\tthread->python.fresh = 0;\n", ""),

@@ -39,6 +39,8 @@ void settings_set(__u32 traceback_limit, __u64 hash_seed)
 		.hash_seed = hash_seed,
 		.unwinder = unwinder,
 		.max_map_count = 65530,
+		.has_mappings = true,
+		.has_custom = true,
 	};
 	nursery_use(calls_are_sessions() ? NURSERY_PLACES : 0);
 }

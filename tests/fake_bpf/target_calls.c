@@ -66,7 +66,7 @@ bool calls_are_sessions(void)
 /* With FAKE_SESSION=1 the probes of calls are sessions, else a pair of probes. */
 static bool is_session(enum call_shape shape)
 {
-	return getenv("FAKE_SESSION") && !shape_is_free(shape);
+	return getenv("FAKE_SESSION") && (!is_throwing || shape_is_free(shape));
 }
 
 enum placed_links placed_links;
@@ -140,7 +140,7 @@ static int run_entry(struct pt_regs *regs, enum call_shape shape)
 {
 	fake.func_ip = PROBE_ADDRESS;
 	PT_REGS_IP(regs) = PROBE_ADDRESS;
-	if (is_session(shape) && !is_throwing)
+	if (is_session(shape))
 		return run_session_entries(regs);
 	run(enter_call, regs);
 	return shape_is_free(shape) || is_throwing;

@@ -70,7 +70,7 @@ BOOK_TEST(gap, ends_the_pending_calls)
 
 BOOK_TEST(gap, may_be_shorter_than_a_call)
 {
-	struct return_instance instance = { .stack = sp_at(1) };
+	struct return_instance instance = { .stack = sp_at(1), .orig_ret_vaddr = fake.frame[0] };
 
 	enter(SHAPE_MALLOC, sp_at(1), 8);
 	utask.return_instances = &instance;

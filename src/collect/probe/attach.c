@@ -83,7 +83,7 @@ static int add_probes_of_site(const struct attachment *at, struct probe_site *si
 	if (shape_is_sampler(site->shape))
 		return array_push(&batch->end[PROBE_SAMPLE], place, entry);
 	if (shape_is_free(site->shape))
-		return array_push(&batch->end[PROBE_ENTRY], place, entry);
+		return array_push(&batch->end[at->way->has_sessions ? PROBE_BOTH : PROBE_ENTRY], place, entry);
 	if (at->probes->by_ret || site->throws)
 		err = add_rets(at, site, &batch->end[PROBE_RET], why);
 	else if (at->way->has_sessions)

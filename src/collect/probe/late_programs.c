@@ -4,64 +4,67 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "collect/bpf.h"
 #include "collect/probe/skeleton.h"
 
-static struct bpf_program *program_at_end(const struct allocsnap_bpf *bpf, enum probe_end end)
-{
-	struct bpf_program *const program[] = {
-		[PROBE_RET] = bpf->progs.leave_by_ret,
-		[PROBE_RETURN] = bpf->progs.leave_call,
-		[PROBE_BOTH] = bpf->progs.session_call,
-		[PROBE_ENTRY] = bpf->progs.enter_call,
-		[PROBE_SAMPLE] = bpf->progs.take_sample,
-		[PROBE_PYTHON] = bpf->progs.python_place,
-		[PROBE_PYTHON_HEAP] = bpf->progs.python_heap,
-		[PROBE_PYTHON_CREATION] = bpf->progs.python_creation,
-	};
+/* The group of the programs that are never left out. */
+#define LATE_NEVER LATE_GROUP_NR
 
-	return program[end];
-}
+static const struct {
+	enum late_group group;
+	const char *name;
+} program_at[] = {
+	[PROBE_RET] = { LATE_RETS, "leave_by_ret" },
+	[PROBE_RETURN] = { LATE_NEVER, "leave_call" },
+	[PROBE_BOTH] = { LATE_NEVER, "session_call" },
+	[PROBE_ENTRY] = { LATE_RETS, "enter_call" },
+	[PROBE_SAMPLE] = { LATE_SAMPLE, "take_sample" },
+	[PROBE_PYTHON] = { LATE_PYTHON, "python_place" },
+	[PROBE_PYTHON_HEAP] = { LATE_PYTHON, "python_heap" },
+	[PROBE_PYTHON_CREATION] = { LATE_CREATIONS, "python_creation" },
+};
+_Static_assert(ARRAY_SIZE(program_at) == PROBE_END_NR, "a program for each kind of place");
 
-void late_programs_leave_out(struct allocsnap_bpf *bpf)
+void late_programs_leave_out(struct allocsnap_bpf *bpf, enum late_group group)
 {
-	bpf_program__set_autoload(bpf->progs.leave_by_ret, false);
-	bpf_program__set_autoload(bpf->progs.take_sample, false);
+	for (int end = 0; end < PROBE_END_NR; end++)
+		if (program_at[end].group == group)
+			bpf_program__set_autoload(bpf_object__find_program_by_name(bpf->obj, program_at[end].name), false);
 }
 
 /* A map that was not created has no use in this recording. */
-static int share_maps(struct bpf_object *object, const struct bpf_object *loaded)
+static int share_map(struct bpf_map *map, const struct allocsnap_bpf *bpf)
 {
-	struct bpf_map *map;
+	const struct bpf_map *shared = bpf_object__find_map_by_name(bpf->obj, bpf_map__name(map));
+	int fd = shared ? bpf_map__fd(shared) : -ENOENT;
 
-	bpf_object__for_each_map(map, object) {
-		const struct bpf_map *shared = bpf_object__find_map_by_name(loaded, bpf_map__name(map));
-		int fd = shared ? bpf_map__fd(shared) : -ENOENT;
-		int err = fd < 0 ? bpf_map__set_autocreate(map, false) : bpf_map__reuse_fd(map, fd);
-
-		if (err)
-			return err;
-	}
-	return 0;
+	return fd < 0 ? bpf_map__set_autocreate(map, false) : bpf_map__reuse_fd(map, fd);
 }
 
-static int load_alone(struct bpf_object *object, const struct bpf_object *loaded, const struct bpf_program *like)
+static int load_group(struct bpf_object *object, const struct allocsnap_bpf *bpf, enum late_group group)
 {
 	struct bpf_program *program;
-	int err = share_maps(object, loaded);
+	struct bpf_map *map;
+	int err = 0;
 
-	bpf_object__for_each_program(program, object) {
-		bool is_it = !strcmp(bpf_program__name(program), bpf_program__name(like));
+	bpf_object__for_each_map(map, object)
+		err = err ?: share_map(map, bpf);
+	bpf_object__for_each_program(program, object)
+		err = err ?: bpf_program__set_autoload(program, false);
+	for (int end = 0; end < PROBE_END_NR && !err; end++) {
+		const struct bpf_program *like = bpf_object__find_program_by_name(bpf->obj, program_at[end].name);
 
-		err = err ?: bpf_program__set_autoload(program, is_it);
-		if (is_it)
-			err = err ?: bpf_program__set_expected_attach_type(program,
-									   bpf_program__expected_attach_type(like));
+		if (program_at[end].group != group)
+			continue;
+		program = bpf_object__find_program_by_name(object, program_at[end].name);
+		err = bpf_program__set_autoload(program, true) ?:
+		      bpf_program__set_expected_attach_type(program, bpf_program__expected_attach_type(like));
 	}
 	return err ?: bpf_object__load(object);
 }
 
-static int load_late(struct late_programs *late, const struct allocsnap_bpf *bpf, enum probe_end end)
+static int load_late(struct late_programs *late, const struct allocsnap_bpf *bpf, enum late_group group)
 {
 	/* The names of some maps begin with that of the object. */
 	LIBBPF_OPTS(bpf_object_open_opts, options, .object_name = bpf_object__name(bpf->obj));
@@ -74,24 +77,25 @@ static int load_late(struct late_programs *late, const struct allocsnap_bpf *bpf
 	object = bpf_object__open_mem(file, bytes, &options);
 	if (!object)
 		return -errno;
-	err = load_alone(object, bpf->obj, program_at_end(bpf, end));
+	err = load_group(object, bpf, group);
 	if (err) {
 		bpf_object__close(object);
 		return err;
 	}
-	late->object[end] = object;
+	late->object[group] = object;
 	return 0;
 }
 
 int late_programs_find(struct late_programs *late, const struct allocsnap_bpf *bpf, enum probe_end end,
 		       const struct bpf_program **ret)
 {
-	const struct bpf_program *program = program_at_end(bpf, end);
+	enum late_group group = program_at[end].group;
+	const struct bpf_program *program = bpf_object__find_program_by_name(bpf->obj, program_at[end].name);
 	int err = 0;
 
-	if (bpf_program__fd(program) < 0 && late) {
-		err = late->object[end] ? 0 : load_late(late, bpf, end);
-		program = err ? NULL : bpf_object__find_program_by_name(late->object[end], bpf_program__name(program));
+	if (bpf_program__fd(program) < 0 && late && group != LATE_NEVER) {
+		err = late->object[group] ? 0 : load_late(late, bpf, group);
+		program = err ? NULL : bpf_object__find_program_by_name(late->object[group], program_at[end].name);
 	}
 	*ret = program;
 	return err;
@@ -99,7 +103,7 @@ int late_programs_find(struct late_programs *late, const struct allocsnap_bpf *b
 
 void late_programs_release(struct late_programs *late)
 {
-	for (int end = 0; end < PROBE_END_NR; end++)
-		bpf_object__close(late->object[end]);
+	for (int group = 0; group < LATE_GROUP_NR; group++)
+		bpf_object__close(late->object[group]);
 	memset(late, 0, sizeof(*late));
 }

@@ -3,8 +3,9 @@
 #define ALLOCSNAP_COLLECT_PROBE_LATE_PROGRAMS_H
 
 /*
- * BPF programs that few recordings need. The kernel takes some 50 ms to verify one, so each is loaded when its first
- * probe is attached: a second time from the same file, with the maps of the programs that are loaded already.
+ * BPF programs that few recordings need. The kernel takes some 20 ms to verify one, so they are loaded when the first
+ * probe of their group is attached: a second time from the same file, with the maps of the programs that are loaded
+ * already.
  */
 
 #include "collect/probe/probes.h"
@@ -13,13 +14,22 @@ struct allocsnap_bpf;
 struct bpf_object;
 struct bpf_program;
 
-/* Zeroed: none is loaded. */
-struct late_programs {
-	struct bpf_object *object[PROBE_END_NR];
+/* Programs that are loaded together. */
+enum late_group {
+	LATE_RETS,   /* calls whose returns are seen at `ret` instructions */
+	LATE_SAMPLE, /* a process's own sampler */
+	LATE_PYTHON, /* CPython's allocators */
+	LATE_CREATIONS,
+	LATE_GROUP_NR
 };
 
-/* Leaves out the programs that can be loaded late. Called before the others are loaded. */
-void late_programs_leave_out(struct allocsnap_bpf *bpf);
+/* Zeroed: none is loaded. */
+struct late_programs {
+	struct bpf_object *object[LATE_GROUP_NR];
+};
+
+/* Leaves out a group. Called before the others are loaded. */
+void late_programs_leave_out(struct allocsnap_bpf *bpf, enum late_group group);
 
 /* The program for such probes, which it loads if need be; late may be NULL if none was left out. 0 or a negative errno. */
 int late_programs_find(struct late_programs *late, const struct allocsnap_bpf *bpf, enum probe_end end,

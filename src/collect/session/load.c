@@ -193,6 +193,9 @@ static int configure_bpf(struct allocsnap_bpf *bpf, const struct collector_optio
 	struct traceback *traceback;
 	int err;
 
+	settings->has_mappings = options->domains & COLLECTOR_MMAP;
+	settings->has_custom = options->probe_nr;
+
 	settings->traceback_limit = traceback_limit;
 	settings->unwinder = options->unwinder;
 	settings->max_map_count = max_map_count();
@@ -217,10 +220,6 @@ static void choose_programs(struct allocsnap_bpf *bpf)
 	bpf_program__set_autoload(bpf->progs.leave_call, !way->has_sessions);
 	bpf_program__set_autoload(bpf->progs.process_switch, !way->has_sessions);
 	bpf_program__set_autoload(bpf->progs.alternate_stacks, !way->has_sessions);
-	/* Loaded when a CPython is found (late_programs.h), unless choose_python_programs() wants them at once. */
-	bpf_program__set_autoload(bpf->progs.python_place, false);
-	bpf_program__set_autoload(bpf->progs.python_heap, false);
-	bpf_program__set_autoload(bpf->progs.python_creation, false);
 	if (way->is_alone)
 		return;
 	bpf_program__set_expected_attach_type(bpf->progs.session_call, UPROBE_SESSION_ATTACH_TYPE);
@@ -233,14 +232,19 @@ static void choose_programs(struct allocsnap_bpf *bpf)
 	bpf_program__set_expected_attach_type(bpf->progs.leave_by_ret, UPROBE_MULTI_ATTACH_TYPE);
 }
 
-/* Where processes come and go, a newcomer must not wait for them. */
-static void choose_python_programs(struct allocsnap_bpf *bpf, const struct collector_options *options)
+/*
+ * Where processes come and go, a newcomer must not wait for the programs that it needs. A process that changes from return
+ * probes must not either.
+ */
+static void leave_programs_out(struct allocsnap_bpf *bpf, const struct collector_options *options)
 {
-	bool is_at_once = options->everyone && options->domains & COLLECTOR_PYTHON && probe_way_of(bpf)->has_sessions;
-
-	bpf_program__set_autoload(bpf->progs.python_place, is_at_once);
-	bpf_program__set_autoload(bpf->progs.python_heap, is_at_once);
-	bpf_program__set_autoload(bpf->progs.python_creation, is_at_once && options->python_retag);
+	late_programs_leave_out(bpf, LATE_PYTHON);
+	late_programs_leave_out(bpf, LATE_CREATIONS);
+	if (options->everyone)
+		return;
+	late_programs_leave_out(bpf, LATE_SAMPLE);
+	if (probe_way_of(bpf)->has_sessions)
+		late_programs_leave_out(bpf, LATE_RETS);
 }
 
 /* The trial is for a type that is no function: finding one takes 11 ms. A kernel that permits it says so (-EINVAL). */
@@ -311,10 +315,10 @@ struct allocsnap_bpf *load_bpf(const struct collector_options *options,
 		if (options->follow_forks || options->everyone)
 			fair_begin(bpf);
 		choose_programs(bpf);
-		choose_python_programs(bpf, options);
-		/* A newcomer must not wait for one, nor a change from return probes. */
-		if (!options->everyone && probe_way_of(bpf)->has_sessions)
-			late_programs_leave_out(bpf);
+		leave_programs_out(bpf, options);
+		bpf_program__set_autoload(bpf->progs.process_pause, options->max_overhead);
+		bpf_program__set_autoload(bpf->progs.process_return, options->max_overhead);
+		bpf_program__set_autoload(bpf->progs.process_resume, options->max_overhead);
 		bpf_program__set_autoload(bpf->progs.process_fork,
 					  options->follow_forks || options->everyone);
 		bpf_program__set_autoload(bpf->progs.admissible_processes, options->everyone);
