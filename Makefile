@@ -210,9 +210,10 @@ prose:			## count what scripts/prose.py finds in comments and documents, and nam
 
 include scripts/install.mk
 
-sizes: .output/allocsnap.bpf.o	## the longest files and functions, the deepest BPF stacks; fails above their limits
+sizes: .output/allocsnap.bpf.o $(BIN)	## the longest files and functions, the deepest BPF stacks, the work of the verifier (as root); fails above their limits
 	$(Q)scripts/sizes.sh
 	$(Q)scripts/check-bpf-stack.py $<
+	$(Q)scripts/check-verified.py $(BIN)
 
 clean:			## remove what make made
 	$(Q)rm -rf .output allocsnap
