@@ -44,7 +44,7 @@ static __always_inline struct process *find_process_of_task(struct task_struct *
  * The slot of the running process. A global function: the verifier walks it once a program. It takes half a millisecond
  * for each load of a pointer from a task.
  */
-__weak __noinline __u32 find_own_slot(void)
+__weak __noinline __u32 slot_of_current(void)
 {
 	struct process *process = find_process_of_task(bpf_get_current_task_btf());
 
@@ -54,7 +54,7 @@ __weak __noinline __u32 find_own_slot(void)
 /* The running process; its memory may be of another one. */
 static __always_inline struct process *own_process(void)
 {
-	return process_in(find_own_slot());
+	return process_in(slot_of_current());
 }
 
 /*

@@ -279,7 +279,7 @@ static __always_inline bool took_block(const struct process *process, const stru
  * Ends a call at its return. While the probes of a process are still being placed, an unmatched return belongs to a call from before the
  * recording, and is no loss.
  */
-static __always_inline int end_call(struct thread *thread, __u64 cookie, __u64 returned, bool is_python)
+static __always_inline int end_call_of(struct thread *thread, __u64 cookie, __u64 returned, bool is_python)
 {
 	struct process *process = process_of_thread(thread);
 	__u32 layer = COOKIE_LAYER(cookie);
@@ -306,7 +306,7 @@ static __always_inline int end_call(struct thread *thread, __u64 cookie, __u64 r
 /* A global function, so that the programs themselves need none of the 512 bytes of stack. */
 __weak __noinline int call_end(struct thread *thread, __u64 cookie, __u64 returned)
 {
-	return end_call(thread, cookie, returned, false);
+	return end_call_of(thread, cookie, returned, false);
 }
 
 /*

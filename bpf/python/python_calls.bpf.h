@@ -473,7 +473,7 @@ static __always_inline int enter_python_heap(struct thread *thread, __u64 cookie
 /* As call_end(). */
 __weak __noinline int python_call_end(struct thread *thread, __u64 cookie, __u64 returned)
 {
-	return end_call(thread, cookie, returned, true);
+	return end_call_of(thread, cookie, returned, true);
 }
 
 #endif
