@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include <criterion/criterion.h>
-#include <errno.h>
-#include <unistd.h>
+/* The library is found beside the program, which lies in .output itself. */
+#include "cli/preload_sampler.h"
 
-/* The commands are in no library. The file is found beside the program, which lies in .output itself. */
-#include "cli/preload_sampler.c"
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/reason.h"
 
 /* The part of LD_PRELOAD behind the path of the library of this name. */
 static const char *others_of(const char *library)

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include <criterion/criterion.h>
+#include "cli/caveats_fleet.h"
 
-#include "cli/caveats_fleet.c"
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "base/reason.h"
+#include "snapshot.h"
 
 #define ANY .boot_id = "", .ending = "running", .exe = "", .exe_build_id = "", .comm = "", .host = "", .path = ""
 
 #define NOW (1795262400 * 1000000000ll)
+#define DAY_NS (24 * 3600 * 1000000000ll)
 
 static const struct engine_options engine;
 
@@ -100,12 +105,16 @@ Test(fleet_warnings, report_two_machines_of_one_name_and_gaps)
 
 Test(fleet_warnings, report_names_that_were_not_lent)
 {
-	struct fleet_doubt doubt = { .engine = &engine };
-	struct reason line;
+	const struct cohort none = {}, *const cohort = &none;
+	const struct fleet_facts facts = {};
+	struct fleet_doubt doubt = { .facts = &facts, .cohort = &cohort, .cohort_nr = 1, .engine = &engine, .now_ns = NOW };
+	struct fleet_doubts doubts;
 
-	cr_expect_eq(check_refused_names(&doubt, &line), 0);
+	cr_assert_eq(fleet_doubts_find(&doubt, &doubts), 0);
+	cr_expect_eq(doubts.nr, 0);
 	doubt.refused_nr = 1;
-	cr_expect_eq(check_refused_names(&doubt, &line), 1);
-	cr_expect_str_eq(line.text, "snapshots in the catalogue have different names for 1 place of one build-id: what each "
-				    "has is shown, and none is lent");
+	cr_assert_eq(fleet_doubts_find(&doubt, &doubts), 0);
+	cr_assert_eq(doubts.nr, 1);
+	cr_expect_str_eq(doubts.line[0], "snapshots in the catalogue have different names for 1 place of one build-id: what each "
+					 "has is shown, and none is lent");
 }

@@ -6,7 +6,7 @@
 #include "base/array.h"
 #include "base/reason.h"
 #include "collect.h"
-#include "record/triggers.c"
+#include "record/triggers.h"
 
 #define K 1024ull
 #define M (1024 * K)
