@@ -5,9 +5,10 @@ Arguments of every suite:
 
     [-l] [--core | --smoke] [--workers N] [--slowest N] [NAME…]
 
-NAME is a part of a test's name, =NAME the whole name, NAME.py a module (test_python*.py: several). --core chooses the
-tests of `make check`, --smoke those of `make test`. -l lists the tests. --workers: so many tests run at a time; a test
-marked `alone` runs while no other one does. --slowest: so many tests are listed at the end.
+NAME is a part of a test's name, =NAME the whole name, NAME.py a module (test_python*.py: several). ^NAME leaves out what
+NAME chooses. --core chooses the tests of `make check`, --smoke those of `make test`. -l lists the tests. --workers: so
+many tests run at a time; a test marked `alone` runs while no other one does. --slowest: so many tests are listed at the
+end.
 
 A line for each test: ok, skip, FAIL, or LAW for a broken law (checks.py), which counts as failed.
 """
@@ -229,12 +230,15 @@ def is_named(test, word):
 
 def choose(tests, options):
     """The tests that the arguments name. A word that names none is a mistake."""
-    for word in options.names:
+    unwanted = [word[1:] for word in options.names if word.startswith("^")]
+    names = [word for word in options.names if not word.startswith("^")]
+    for word in names + unwanted:
         if not any(is_named(test, word) for test in tests):
             sys.exit(f"no test is named by {word!r}")
-    wanted = {word for word in ("core", "smoke") if getattr(options, word)}
-    return [test for test in tests if wanted <= test.marks and
-            (not options.names or any(is_named(test, word) for word in options.names))]
+    marks = {word for word in ("core", "smoke") if getattr(options, word)}
+    return [test for test in tests if marks <= test.marks
+            and (not names or any(is_named(test, word) for word in names))
+            and not any(is_named(test, word) for word in unwanted)]
 
 
 def options_of():
