@@ -21,8 +21,11 @@ __u64 cut = 0;
 __u64 any_dropped = 0;
 __u64 shared_paused = 0;
 __u64 shared_resumed_ns = 0;
+__u64 blocks_most = ~0ULL, notes_most = ~0ULL;
 __u64 tracebacks_most = ~0ULL >> 1;
 __u64 tracebacks_held = 0;
+__u64 python_codes_held = 0, python_codes_most = ~0ULL;
+__u32 python_code_ids = 0;
 
 #define BPF_F_USER_STACK (1 << 8) /* include/uapi/linux/bpf.h */
 
@@ -53,7 +56,7 @@ int nothing(struct pt_regs *ctx)
 SEC("uretprobe")
 int by_tables(struct pt_regs *ctx)
 {
-	const struct caller caller = { PT_REGS_IP(ctx), PT_REGS_SP(ctx), PT_REGS_FP(ctx) };
+	const struct caller caller = { .ip = PT_REGS_IP(ctx), .sp = PT_REGS_SP(ctx), .frame_pointer = PT_REGS_FP(ctx) };
 	struct process *process = current_process();
 	struct walk *walk = scratch_memory();
 	__u64 hash;

@@ -4,7 +4,7 @@
 MUTANTS := $(addprefix mutants-,books oracle unwind leaks python rooms)
 MUTANT_UNITS := $(addprefix $(OUT)/mutants/,unwind leaks)
 
-.PHONY: mutants test-mistakes $(MUTANTS)
+.PHONY: mutants test-mistakes mutants-books mutants-oracle mutants-unwind mutants-leaks mutants-python mutants-rooms
 
 mutants: $(filter-out %-rooms,$(MUTANTS))	## switch off each rule of books, engine, unwinding, leaks, CPython: a test must notice (as root)
 test-mistakes: mutants-rooms	## make a mistake in each room of the source: a test must notice (as root)
