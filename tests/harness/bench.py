@@ -72,7 +72,7 @@ class Bench:
                                preexec_fn=preexec_fn)
         return recording.ready() if wait else recording
 
-    def run(self, argv, status=0, seconds=20, **options):
+    def run(self, argv, status=0, seconds=60, **options):
         """Runs to the end: (stdout, stderr). The stdout of `allocsnap run` is followed by the new snapshots' paths."""
         check_neighbours(argv)
         folder = folder_of_run(argv)

@@ -47,7 +47,7 @@ def check_sanitizer(said, what):
     check(not report, f"{what}: {report and report[0]}", Law)
 
 
-def wait_for(condition, what, seconds=10, kind=Failure):
+def wait_for(condition, what, seconds=60, kind=Failure):
     deadline = time.monotonic() + seconds * PATIENCE
     while not condition():
         check(time.monotonic() < deadline, f"{what}: not within {seconds} s", kind)

@@ -59,7 +59,7 @@ class Process:
         self.run_paths += new[:1]
         return new[0] if new else None
 
-    def line(self, seconds=15):
+    def line(self, seconds=60):
         """The next line of stdout; None at its end."""
         deadline = time.monotonic() + seconds * PATIENCE
         while b"\n" not in self.buffer:
@@ -83,7 +83,7 @@ class Process:
         self.popen.stdin.write(text.encode())
         self.popen.stdin.flush()
 
-    def wait(self, seconds=15):
+    def wait(self, seconds=60):
         try:
             return self.popen.wait(seconds * PATIENCE)
         except subprocess.TimeoutExpired:
@@ -136,7 +136,7 @@ class Recording(Process):
 
     def ready(self):
         """Waits until it records: it has set up its signals, then answers one."""
-        deadline = time.monotonic() + 15 * PATIENCE
+        deadline = time.monotonic() + 60 * PATIENCE
         bit = 1 << (signal.SIGUSR1 - 1)
         while not signal_masks(self.pid) & bit:
             status = self.popen.poll()

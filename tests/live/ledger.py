@@ -71,7 +71,7 @@ class Recorded(Workload):
         self.said = []  # by the program, while a snapshot was waited for
         self.has_begun = False
 
-    def line(self, seconds=15):
+    def line(self, seconds=60):
         """The program's next line; paths of snapshots are put aside."""
         while True:
             line = self.said.pop(0) if self.said else super().line(seconds)

@@ -23,7 +23,7 @@ THREADS = 7  # that it ends
 class Launched(Workload):
     """A workload below `allocsnap run`: the paths of snapshots come in between its answers."""
 
-    def line(self, seconds=15):
+    def line(self, seconds=60):
         line = super().line(seconds)
         while line and line.endswith(".snap"):
             self.paths.append(line)

@@ -50,7 +50,7 @@ class Record(Process):
     def bystander_traps(self):
         return int(re.search(r"bystanders: (\d+) traps?", self.pass_line())[1])
 
-    def line_of(self, word, seconds=15):
+    def line_of(self, word, seconds=60):
         line = self.line(seconds)
         check(line and word in line, f"record said {line!r}; stderr {self.stderr()!r}")
         return line

@@ -60,7 +60,7 @@ class Worker(Target):
         self.orders.write(text)
         self.orders.flush()
 
-    def line(self, seconds=15):
+    def line(self, seconds=60):
         return self.answers.readline().rstrip("\n")
 
     def close(self):

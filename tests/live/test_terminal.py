@@ -12,7 +12,7 @@ import harness
 from harness import ALLOCSNAP, PATIENCE, check, check_equal
 
 
-def read_terminal(master, until, seconds=15):
+def read_terminal(master, until, seconds=60):
     """The text on the terminal. Reads until `until(text)` is true or the terminal is closed."""
     text, deadline = "", time.monotonic() + seconds * PATIENCE
     while not until(text) and time.monotonic() < deadline:
