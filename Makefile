@@ -129,9 +129,10 @@ $(SKEL): .output/allocsnap.bpf.o
 	$(Q)$(BPFTOOL) gen skeleton $< name allocsnap_bpf >$@
 
 # All but one object need its types only. They keep their time while they are the same.
-$(SKEL_TYPES): $(SKEL)
-	$(Q)sed -n '/^#ifdef __cplusplus/,/^#endif/d; /^struct allocsnap_bpf {/,/^};/p; /^};/q' $< >$@.new
-	$(Q)if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+$(SKEL_TYPES): $(SKEL_TYPES).made ;
+$(SKEL_TYPES).made: $(SKEL)
+	$(Q)sed -n '/^#ifdef __cplusplus/,/^#endif/d; /^struct allocsnap_bpf {/,/^};/p; /^};/q' $< >$@
+	$(Q)cmp -s $@ $(@:.made=) || cp $@ $(@:.made=)
 
 # ---- C ----
 

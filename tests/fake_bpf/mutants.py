@@ -218,7 +218,7 @@ MUTANTS = {
     "custom: the count's product may overflow": (
         "alloc.bpf.c", "product(user_argument(ctx, &call->count), user_argument(ctx, &call->size));",
         "user_argument(ctx, &call->count) * user_argument(ctx, &call->size);"),
-    "custom: the first row is for all": ("alloc.bpf.c", "&user_calls[index]", "&user_calls[0]"),
+    "custom: the first row is for all": ("alloc.bpf.c", "call = &user_calls[index]", "call = &user_calls[0]"),
     "custom: a free gives out a block": (
         "alloc.bpf.c", "if (settings.has_custom && COOKIE_SHAPE(cookie) == SHAPE_CUSTOM_FREE)", "if (0)"),
     "custom: what is stored is what is returned": (
