@@ -60,6 +60,7 @@ COMPUTES = (
     Suite("golden", "test-golden", 10),
     Suite("json", "test-json", 10),
     Suite("report", "test-report", 10),
+    Suite("harness", "test-harness", 10),
 )
 TEST = (
     Suite("live", "test-live LIVE_ARGS=--smoke", 0),

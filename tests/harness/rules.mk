@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Shared by the suites.
 
-.PHONY: stress
+.PHONY: stress test-harness
+
+test-harness:		## what the check counts, which failures get a second try, which parts a path touches
+	$(Q)tests/harness/test_check.py
 
 SUITE := live
 
