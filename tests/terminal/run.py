@@ -3,7 +3,7 @@
 """The tests of what a user meets at the terminal. tests/harness/suite.py describes the arguments.
 
 Environment: ALLOCSNAP, the binary; SNAPSHOTS, the folder that make_snapshots filled; MAN, COMPLETION, folders of the
-build; MAKE_TRACES, tests/bench/make_traces.c.
+build; MAKE_TRACES, bench/make_traces.c.
 """
 import os
 import sys

@@ -6,8 +6,8 @@
 #include <stdio.h>
 
 /*
- * Ends a test that cannot run here, and prints why: Criterion alone would count it nowhere. tests/run.sh counts these
- * lines.
+ * Ends a test that cannot run here, and prints why: Criterion alone would count it nowhere. tests/harness/summary.py
+ * counts these lines.
  */
 #define skip_because(...) \
 	({ \
