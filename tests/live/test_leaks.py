@@ -4,12 +4,13 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import threading
 import time
 
 import harness
-from harness import ALLOCSNAP, NO_SESSIONS, check, check_equal, wait_for
+from harness import ALLOCSNAP, NO_SESSIONS, Workload, check, check_equal, wait_for
 from load import Redis
 
 UNJUDGED, EXCEEDED = 3, 4
@@ -106,12 +107,13 @@ def test_leaks_report_that_the_process_ended_early(bench):
 
 
 def test_leaks_of_an_ended_process_name_its_snapshots(bench):
-    grow = bench.workload("grow", "600")
+    program = shutil.copy(os.path.join(harness.WORKLOADS, "grow"), bench.path("ended-grow"))  # no other test has this name
+    grow = bench.start([program, "600"], kind=Workload).ready()
     bench.attach([grow], folder=bench.path("allocsnap-data")).end(signal.SIGINT)
     grow.kill()
     here = os.path.abspath(ALLOCSNAP)
-    err = bench.run([here, "leaks", "grow"], 1, cwd=bench.folder)[1]
-    check(f"there are snapshots of it: allocsnap leaks ./allocsnap-data/{os.uname().nodename}/grow.{grow.pid}" in err, err)
+    err = bench.run([here, "leaks", "ended-grow"], 1, cwd=bench.folder)[1]
+    check(f"there are snapshots of it: allocsnap leaks ./allocsnap-data/{os.uname().nodename}/ended-grow.{grow.pid}" in err, err)
 
 
 def zoo_report(bench, *options, zoo=None):
