@@ -39,38 +39,21 @@ MAKE = ["make", f"-j{os.cpu_count()}"]
 
 Suite = collections.namedtuple("Suite", "name args nice")
 
+
+def suites(nice, *rows):
+    """A row is a suite's name and its arguments, or a variable of make."""
+    for row in rows:
+        name, _, args = row.partition(" ")
+        variable = args if "=" in args else f"{name.upper()}_ARGS='{args}'" if args else ""
+        yield Suite(name, f"test-{name} {variable}".rstrip(), nice)
+
+
 # The gate's suites, in two lanes. The first one runs suites that record programs: it has the processors first. The
 # second one runs what computes or waits, the longest early. A lane that has nothing left takes from the other.
-RECORDS = (
-    Suite("live", "test-live LIVE_ARGS=--core", 0),
-    Suite("inject", "test-inject INJECT_ARGS=--core", 0),
-    Suite("sampler", "test-sampler SAMPLER_ARGS=--core", 0),
-    Suite("unwind", "test-unwind UNWIND_ARGS=--core", 0),
-    Suite("fleet", "test-fleet FLEET_ARGS=--core", 0),
-)
-COMPUTES = (
-    Suite("unit", "test-unit", 10),
-    Suite("san", "test-san", 10),
-    Suite("terminal", "test-terminal", 10),
-    Suite("oracle", "test-oracle ORACLE_ARGS=--core", 10),
-    Suite("damage", "test-damage", 10),
-    Suite("page", "test-page PAGE_ARGS=--core", 10),
-    Suite("leaks", "test-leaks", 10),
-    Suite("example", "test-example", 10),
-    Suite("golden", "test-golden", 10),
-    Suite("json", "test-json", 10),
-    Suite("report", "test-report", 10),
-    Suite("harness", "test-harness", 10),
-)
-TEST = (
-    Suite("live", "test-live LIVE_ARGS=--smoke", 0),
-), (
-    Suite("unit", "test-unit UNIT_MODES=one", 10),
-    Suite("golden", "test-golden", 10),
-    Suite("json", "test-json", 10),
-    Suite("report", "test-report", 10),
-    Suite("leaks", "test-leaks", 10),
-)
+GATE = (tuple(suites(0, "live --core", "inject --core", "sampler --core", "unwind --core", "fleet --core")),
+        tuple(suites(10, "unit", "san", "terminal", "oracle --core", "damage", "page --core", "leaks", "example", "golden",
+                     "json", "report", "harness")))
+TEST = (tuple(suites(0, "live --core --smoke")), tuple(suites(10, "unit UNIT_MODES=one", "golden", "json", "report", "leaks")))
 
 
 class Runner:
@@ -153,9 +136,9 @@ class Runner:
             os.killpg(pid, signal.SIGTERM)
 
 
-def build(suites):
+def build(lanes):
     """All that these suites need, before they begin: no two of them build the same file at a time."""
-    targets = {shlex.split(suite.args)[0] for suite in suites} - {"SAN=1", "test-san"}
+    targets = {suite.args.split()[0] for lane in lanes for suite in lane} - {"test-san"}
     if subprocess.run([*MAKE, "BUILD_ONLY=1", *sorted(targets)], cwd=ROOT, check=False).returncode:
         sys.exit("allocsnap: it does not build")
 
@@ -185,10 +168,9 @@ def run_gate(runner):
     base = touched.base()
     paths = touched.changed_since(base) if base else []
     rooms = touched.sanitized_rooms(paths)
-    build(RECORDS + COMPUTES)
-    computes = [suite._replace(args=f"{suite.args} SAN_ROOMS='{' '.join(rooms)}'") if suite.name == "san" else suite
-                for suite in COMPUTES]
-    runner.run_lanes(RECORDS, computes)
+    os.environ["SAN_ROOMS"] = " ".join(rooms)
+    build(GATE)
+    runner.run_lanes(*GATE)
     summary.show(runner.results)
     faults = chances.add(try_again(runner))
     touched.tell_not_run(base, paths, rooms)
@@ -257,7 +239,7 @@ def main():
             if tier == "check":
                 faults = run_gate(runner)
             elif tier == "test":
-                build(TEST[0] + TEST[1])
+                build(TEST)
                 runner.run_lanes(*TEST)
                 summary.show(runner.results)
             elif tier == "long":

@@ -6,8 +6,8 @@ RESERVED = []  # sockets that are bound and do not listen
 
 
 def reserve_ports(number):
-    """Ports of the loopback that are ours until this process ends. A server may bind them, as servers set SO_REUSEADDR;
-    the kernel gives them to nobody else, neither for a connection nor for port 0, and other tests find them bound."""
+    """Ports of the loopback that are ours until this process ends. A server may bind them, as servers set SO_REUSEADDR.
+    The kernel gives them to no connection and to no socket that asks for port 0, and other tests find them bound."""
     for _ in range(number):
         RESERVED.append(socket.socket())
         RESERVED[-1].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
