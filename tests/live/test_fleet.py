@@ -172,6 +172,8 @@ def test_fleet_finds_a_leak_of_a_later_version(bench):
     check_equal(next(iter(rows.values())), (2 * ROUNDS * DATES, 2 * ROUNDS * DATES * LEAK_BYTES), "with --line-drift")
     check_equal(next(iter(rows))[0], "src/loslib.c:keep_day", "its function")
     check_followed(rows)
-    for name, key in ("leaks", "leaks"), ("trend", "trends"):
-        first = top_frame(fleet.ask(name, "--where", "label.version=2")[key][0])
+    new = "--where", "label.version=2"
+    for name, row in (("leaks", fleet.ask("leaks", *new)["leaks"][0]["lines"][0]),
+                      ("trend", fleet.ask("trend", *new)["trends"][0])):
+        first = top_frame(row)
         check_equal((first["filename"], first["lineno"]), leak, f"the first row of {name}")
