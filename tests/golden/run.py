@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Runs the commands of each cases/NAME.case in a folder of snapshots and compares what they print.
 
-	ALLOCSNAP=…/allocsnap SNAPSHOTS=DIR tests/golden/run.py [--update] [NAME…]
+	ALLOCSNAP=…/allocsnap SNAPSHOTS=DIR tests/golden/run.py [--update] [NAME…]     cases with NAME in their names
 
 A case is a file: lines of shell, then what they must print, each part below its line: "== out", "== err" (none: they
 print nothing), "== exit N" (none: 0). A new case is only its lines of shell: --update accepts what they print now.
@@ -92,7 +92,10 @@ def main(arguments):
     update = arguments[:1] == ["--update"]
     allocsnap = pathlib.Path(os.environ["ALLOCSNAP"])
     environment = os.environ | {"LC_ALL": "C", "PATH": f"{allocsnap.parent}:{os.environ['PATH']}"}
-    paths = [CASES / f"{name}.case" for name in arguments[update:]] or sorted(CASES.glob("*.case"))
+    names = arguments[update:]
+    paths = [path for path in sorted(CASES.glob("*.case")) if not names or any(name in path.stem for name in names)]
+    if not paths:
+        sys.exit(f"golden: no case has {' or '.join(names)} in its name")
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
         work = pathlib.Path(folder)
