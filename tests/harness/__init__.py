@@ -11,8 +11,8 @@ import os
 from .bench import NEVER, WORKLOADS, Bench
 from .checks import (PATH, PATIENCE, Failure, Law, Skip, check, check_equal, check_sanitizer, check_status, tool,
                      wait_for)
-from .kernel import (bpf_ids, bpf_ids_in_kernel, changed_code, changed_places, check_unchanged, executable_mappings,
-                     fdinfo, kill_and_check, private_mounts, strangers_probes, uprobe_events)
+from .kernel import (bpf_ids, bpf_ids_in_kernel, breakpoints_of, changed_code, changed_places, check_unchanged,
+                     executable_mappings, fdinfo, kill_and_check, private_mounts, strangers_probes, uprobe_events)
 from .processes import (ALLOCSNAP, OURS, Process, Recording, Workload, children_of, cpu_seconds, folder_of_run,
                         is_running, keeper_of, pending_signals, reader_of, signal_masks, snapshots_below)
 from .suite import alone, core, must_be_alone, runs_core, smoke

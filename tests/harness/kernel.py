@@ -2,6 +2,7 @@
 """Probes in programs, and objects in the kernel, of a recording."""
 import functools
 import json
+import mmap
 import os
 import pathlib
 import re
@@ -42,6 +43,17 @@ def changed_places(pid, path=""):
 
 def changed_code(pid, path=""):
     return len(changed_places(pid, path))
+
+
+def breakpoints_of(path, offset=0, size=None):
+    """{place: the byte below it} of the breakpoints that each new process finds in a file, or in a part of it: recorders of
+    all processes have them in each mapping of its code, so also in one of our own."""
+    with open(path, "rb") as file:
+        original = os.pread(file.fileno(), size or os.fstat(file.fileno()).st_size, offset)
+        with mmap.mmap(file.fileno(), len(original), mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC,
+                       offset=offset) as mapped:
+            found = mapped[:]
+    return {} if found == original else {i: original[i] for i in range(len(original)) if found[i] != original[i]}
 
 
 def strangers_probes():

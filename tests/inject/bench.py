@@ -8,7 +8,7 @@ import signal
 import subprocess
 import tempfile
 
-from harness import Law, Skip, check, check_equal, check_sanitizer, wait_for
+from harness import Law, Skip, breakpoints_of, check, check_equal, check_sanitizer, wait_for
 
 FOLDER, SAMPLER_FOLDER = os.environ["INJECT"], os.environ["SAMPLER"]
 LIBRARIES = "/usr/lib/x86_64-linux-gnu/"
@@ -45,19 +45,6 @@ def descendant(pid, name):
 def range_of(line):
     """The addresses of a line of /proc/PID/maps."""
     return tuple(int(number, 16) for number in line.split()[0].split("-"))
-
-
-class Code:
-    """Bytes of code that are the same but for breakpoints: other suites record all processes of the machine at times, and
-    what is injected has none."""
-    BREAKPOINT = 0xcc
-
-    def __init__(self, found):
-        self.found = found
-
-    def __eq__(self, other):
-        return self.found == other.found or len(self.found) == len(other.found) and all(
-            one == two or self.BREAKPOINT in (one, two) for one, two in zip(self.found, other.found))
 
 
 class Process:
@@ -127,15 +114,22 @@ class Process:
         return [line for line in self.maps(name) if not begun <= range_of(line)[0] < end]
 
     def code(self, library):
-        """Its code in memory."""
+        """Its code in memory, without breakpoints of strangers."""
         found = b""
         with open(f"/proc/{self.pid}/mem", "rb", buffering=0) as memory:
             for line in self.library(library):
-                start, end = range_of(line)
                 if " r-xp " in line:
-                    memory.seek(start)
-                    found += memory.read(end - start)
-        return Code(found)
+                    found += self.code_at(memory, *range_of(line), int(line.split()[2], 16))
+        return found
+
+    def code_at(self, memory, start, end, offset):
+        part = f"/proc/{self.pid}/map_files/{start:x}-{end:x}", offset, end - start
+        before = breakpoints_of(*part)
+        memory.seek(start)
+        found = bytearray(memory.read(end - start))
+        for place, byte in (before | breakpoints_of(*part)).items():
+            found[place] = byte
+        return bytes(found)
 
     def signal_masks(self):
         """The signals that the main thread blocks, without SIGTRAP and SIGALRM: the first one stays blocked after a killed
