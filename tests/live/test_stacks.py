@@ -6,6 +6,7 @@ process with SIGILL; see src/collect/probe/uprobe_multi.h. Kernels before 6.13 h
 target is recorded without return probes there.
 """
 import os
+import shutil
 import signal
 
 import harness
@@ -15,6 +16,12 @@ OUTER_CALLS = int(os.environ.get("OUTER_CALLS", "20000"))
 NO_SESSION = "ALLOCSNAP_NO_UPROBE_SESSION"
 NO_LINKS = "ALLOCSNAP_NO_UPROBE_MULTI"
 NO_RETURN = "ALLOCSNAP_NO_UPROBE_RETURN"
+
+
+def start_stacks(bench, name="stacks"):
+    """Each test has a file of its own: recordings of two processes of one file endanger them (docs/limits.md)."""
+    program = shutil.copy(os.path.join(WORKLOADS, name), bench.path(name))
+    return bench.start([program], kind=Workload).ready()
 
 
 def check_round(bench, stacks, recording, how, losses):
@@ -34,7 +41,7 @@ def check_round(bench, stacks, recording, how, losses):
 
 def check_stacks(bench, how, losses, name=None, kind=None, outer_calls=OUTER_CALLS):
     """Two rounds: blocks of the first are freed in the second."""
-    stacks = bench.workload("stacks")
+    stacks = start_stacks(bench)
     with environment(name):
         recording = bench.attach([stacks])
     for _ in range(2):
@@ -81,7 +88,7 @@ def test_calls_64_deep_are_recorded_without_return_probes(bench):
 
 
 def test_calls_on_all_stacks_are_recorded_without_return_probes(bench):
-    stacks = bench.workload("stacks")
+    stacks = start_stacks(bench)
     with environment(NO_RETURN):
         recording = bench.attach([stacks])
     for how in ("above", "below", "coroutines", "nested"):
@@ -94,7 +101,7 @@ def test_calls_on_all_stacks_are_recorded_without_return_probes(bench):
 
 def test_calls_64_deep_are_recorded_with_return_probes(bench):
     """The kernel hijacks no more than 64 return addresses of a thread at once."""
-    stacks = bench.workload("stacks_late")
+    stacks = start_stacks(bench, "stacks_late")
     with environment(NO_SESSION):
         recording = bench.attach([stacks])
     metadata = check_round(bench, stacks, recording, f"nested {OUTER_CALLS // 10}", set())
@@ -122,7 +129,7 @@ def test_coroutines_are_detected_by_the_symbols_that_a_program_imports(bench):
 
 def check_late(bench, how, name, kind):
     """No sign tells in advance what the program will do: the recorder notices it afterwards."""
-    stacks = bench.workload("stacks_late")
+    stacks = start_stacks(bench, "stacks_late")
     with environment(name):
         recording = bench.attach([stacks])
     metadata = check_round(bench, stacks, recording, "nested 100", set())
@@ -145,7 +152,7 @@ def test_alternate_stack_set_later_is_noticed_with_perf_uprobes(bench):
 
 def check_switch(bench, name):
     """Return probes are taken away from a program that allocates all the time: no call is lost."""
-    stacks = bench.workload("stacks_late")
+    stacks = start_stacks(bench, "stacks_late")
     with environment(name):
         recording = bench.attach([stacks])
     metadata = check_round(bench, stacks, recording, "churn 4", set())

@@ -174,7 +174,7 @@ def test_identical_files_are_read_once(bench):
     check_equal(len({row["build_id"] for row in (one, two, other)}), 1, "build-ids")
     check("same_as" not in other, "what has another byte passes for the same")
     check_equal(places_in(process, paths[0]), places_in(process, paths[1]), "probes in the two")
-    check(len(places_in(process, paths[0])) > 8, "there are hardly any probes")
+    check(len(places_in(process, paths[0])) >= 3, "there are hardly any probes")  # of a Python: malloc, calloc, realloc
     text = bench.allocsnap("doctor", str(pid), "-v")[0]
     check_equal(text.count("; the same bytes as /"), len(twins), "twins in the text")
 
