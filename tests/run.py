@@ -17,6 +17,7 @@ passes then counts as passed, and as a chance: tests/chance.tsv gets a row, and 
 law (a line "LAW …") gets no second try. The parts have no second try at all.
 """
 import collections
+import contextlib
 import os
 import pathlib
 import re
@@ -56,6 +57,14 @@ GATE = (tuple(suites(0, "live --core", "inject --core", "sampler --core", "unwin
 TEST = (tuple(suites(0, "live --core --smoke")), tuple(suites(10, "unit UNIT_MODES=one", "golden", "json", "report", "leaks")))
 
 
+def signal_session(leader, how):
+    """Each suite is a session: a program of Criterion makes a process group of its own."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(ProcessLookupError):
+            if os.getsid(int(pid)) == leader:
+                os.kill(int(pid), how)
+
+
 class Runner:
     """Runs suites side by side; what they counted is in `results`."""
 
@@ -63,6 +72,7 @@ class Runner:
         self.folder = pathlib.Path(folder)
         self.results = []
         self.running = set()
+        self.is_ended = False
         self.lock = threading.Lock()
 
     def environment(self, name):
@@ -85,7 +95,7 @@ class Runner:
     @staticmethod
     def give_up(pid, log):
         log.write(f"FAIL all: did not end within {SUITE_SECONDS} s\n".encode())
-        os.killpg(pid, signal.SIGKILL)
+        signal_session(pid, signal.SIGKILL)
 
     def run(self, suite, shown=True, make=("make",)):
         """Its result. `shown`: its output as it comes, else when it has ended."""
@@ -122,7 +132,7 @@ class Runner:
             while True:
                 with self.lock:
                     suite = own.popleft() if own else other.popleft() if other else None
-                if not suite:
+                if not suite or self.is_ended:
                     return
                 self.run(suite, shown=own is lists[0])
         threads = [threading.Thread(target=lane, args=pair) for pair in (lists, lists[::-1])]
@@ -132,8 +142,12 @@ class Runner:
             thread.join()
 
     def end(self):
-        for pid in self.running:
-            os.killpg(pid, signal.SIGTERM)
+        """Suites clean up when they are asked to end. What has not ended then is killed."""
+        self.is_ended = True
+        for how in signal.SIGTERM, signal.SIGKILL:
+            for pid in list(self.running):
+                signal_session(pid, how)
+            time.sleep(3)
 
 
 def build(lanes):
