@@ -90,14 +90,23 @@ def bpf_ids(pid):
     return ids
 
 
-def bpf_ids_in_kernel(bench):
+def bpf_ids_in_kernel():
     """All IDs in the kernel, of any holder: {"prog": ids, "link": ids}."""
     must_be_alone()
-    return {kind: ids_in_kernel(bench, kind) for kind in ("prog", "link")}
+    return {kind: ids_in_kernel(kind) for kind in ("prog", "link")}
 
 
-def ids_in_kernel(bench, kind):
-    return {item["id"] for item in json.loads(bench.run([tool("bpftool"), "--json", kind, "list"])[0] or "[]")}
+def ids_in_kernel(kind):
+    """bpftool fails if an object, of any recorder, goes while it lists them: then it is asked again."""
+    listed = []
+
+    def is_listed():
+        done = subprocess.run([tool("bpftool"), "--json", kind, "list"], capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            listed.extend(json.loads(done.stdout or "[]"))
+        return done.returncode == 0
+    wait_for(is_listed, f"bpftool lists each {kind}")
+    return {item["id"] for item in listed}
 
 
 @functools.cache
@@ -117,7 +126,7 @@ def kill_and_check(bench, recording, target, when):
     recording.wait(60)
 
     def is_gone():
-        return (not own & ids_in_kernel(bench, "link") and not changed_places(target.pid) - strangers_probes()
+        return (not own & ids_in_kernel("link") and not changed_places(target.pid) - strangers_probes()
                 and not (keeper and is_running(keeper)))
 
     wait_for(is_gone, f"{when}: its links, keeper and breakpoints are gone", 60, Law)

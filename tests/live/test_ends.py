@@ -179,13 +179,13 @@ def test_killed_recorder_leaves_nothing_in_the_kernel(bench):
     def bpftool_sees_all():
         """The links that measure the price of a trap may end between the two looks."""
         ours.update(bpf_ids(recording.pid))
-        here = bpf_ids_in_kernel(bench)
+        here = bpf_ids_in_kernel()
         return all(ids <= here[kind] for kind, ids in ours.items())
     wait_for(bpftool_sees_all, "bpftool sees what attach holds")
     check(len(ours["prog"]) >= 4 and ours["link"], f"what attach holds: {ours}")
     check(changed_code(sqlite.pid) > 0, "no breakpoint is seen in the code")
     recording.popen.kill()
-    wait_for(lambda: not any(ids & ours[kind] for kind, ids in bpf_ids_in_kernel(bench).items())
+    wait_for(lambda: not any(ids & ours[kind] for kind, ids in bpf_ids_in_kernel().items())
              and not changed_places(sqlite.pid) - strangers_probes(), "the end of programs, links and breakpoints", kind=Law)
     check_equal(uprobe_events(bench), events, "uprobe events", Law)
     load.stop()
