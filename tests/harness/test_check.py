@@ -3,6 +3,8 @@
 """The check itself: what it counts, which failure gets a second try, which parts a path touches. suite.py describes the
 arguments."""
 import argparse
+import contextlib
+import io
 import os
 import pathlib
 import sys
@@ -38,6 +40,12 @@ def test_a_suite_that_says_nothing_has_failed():
     check_equal(counted(PASSED, 1), (3, 1, 1), "an exit status that no test explains")
 
 
+def quietly(function, *arguments):
+    """Made-up failures would look like real ones in the output."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        return function(*arguments)
+
+
 class FakeRunner:
     """Suites have ended with these outputs; a second try says `again`."""
 
@@ -53,7 +61,7 @@ class FakeRunner:
 
 def test_a_failure_of_a_real_program_gets_a_second_try():
     runner = FakeRunner("live: 1 passed, 0 failed, 0 skipped\n", live=OURS)
-    rows = run.try_again(runner)
+    rows = quietly(run.try_again, runner)
     check_equal(runner.tried, ["test-live LIVE_ARGS='=test_b'"], "what was tried")
     check_equal([row[:2] for row in rows], [("live", "test_b")], "the chance")
     check_equal([(result.passed, result.failed, result.again) for result in runner.results], [(2, 0, 1)], "the sum")
@@ -61,14 +69,14 @@ def test_a_failure_of_a_real_program_gets_a_second_try():
 
 def test_a_second_failure_stays_one():
     runner = FakeRunner(OURS, live=OURS)
-    check_equal(run.try_again(runner), [], "chances")
+    check_equal(quietly(run.try_again, runner), [], "chances")
     check_equal([result.failed for result in runner.results], [1], "failures")
 
 
 def test_some_failures_get_no_second_try():
     def tried(**outputs):
         runner = FakeRunner(PASSED, **outputs)
-        return run.try_again(runner), runner.tried
+        return quietly(run.try_again, runner), runner.tried
     many = "".join(f"FAIL test_{i} (1.0 s): why\n" for i in range(4)) + "live: 1 passed, 4 failed, 0 skipped\n"
     for what, outputs in (("a broken law", {"live": LAW}), ("a law beside another failure", {"live": OURS, "inject": LAW}),
                           ("a suite that computes", {"golden": OURS}), ("four failures", {"live": many}),
@@ -81,9 +89,9 @@ def test_chances_fail_the_gate_when_they_grow():
     with tempfile.TemporaryDirectory() as folder:
         chances.FILE = pathlib.Path(folder, "chance.tsv")
         try:
-            check_equal(chances.add([("live", "test_a", "why")]), [], "a first one")
-            check_equal(len(chances.add([("live", "test_a", "why")])), 1, "the same again")
-            check_equal(len(chances.add([("live", f"test_{i}", "why") for i in range(4)])), 2, "six rows")
+            check_equal(quietly(chances.add, [("live", "test_a", "why")]), [], "a first one")
+            check_equal(len(quietly(chances.add, [("live", "test_a", "why")])), 1, "the same again")
+            check_equal(len(quietly(chances.add, [("live", f"test_{i}", "why") for i in range(4)])), 2, "six rows")
         finally:
             chances.FILE = kept
 
