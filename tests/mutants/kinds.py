@@ -29,9 +29,10 @@ def mutant_of(name, row, folder):
 
 
 class Kind:
-    """Its tables lie below tests/; the files in them, below folder. So many tests must notice each mutant."""
+    """Its tables lie below tests/; the files in them, below folder. So many tests must notice each mutant, for which the
+    files `old` are not made anew. If its tests only compute, several run at a time."""
 
-    folder, wanted = "", 1
+    folder, wanted, old, only_computes = "", 1, None, True
 
     def mutants(self, root):
         for table in self.tables:
@@ -47,7 +48,7 @@ def criterion(program, *arguments, **environment):
 class Books(Kind):
     """The rules of the accounting: its BPF code, compiled natively, in three modes; first in few orders of events."""
 
-    name, folder = "books", "bpf/"
+    name, folder, old = "books", "bpf/", f"{OUT}/bpf/*.bpf.o"
     tables = "fake_bpf/mutants.py", "fake_bpf/mutants_life.py", "fake_bpf/mutants_python.py"
 
     def targets(self, _):
@@ -90,7 +91,7 @@ class Units(Kind):
 class Python(Kind):
     """How CPython is recorded: two tests must notice, of its facts, of the kernel side, or live ones beside tracemalloc."""
 
-    name, tables, wanted = "python", ("live/python_mutants.py",), 2
+    name, tables, wanted, only_computes = "python", ("live/python_mutants.py",), 2, False
     live = "blocks_are_exactly blocks_are_those_of_its_own blocks_are_those_of_a_tracemalloc blocks_behind"
 
     def targets(self, _):
@@ -105,7 +106,7 @@ class Python(Kind):
 class Rooms(Kind):
     """A mistake in each room of the source, which the check must notice."""
 
-    name, tables = "rooms", ("mutants/rooms.py",)
+    name, tables, only_computes = "rooms", ("mutants/rooms.py",), False
 
     def targets(self, mutant):
         return [f"{OUT}/{mutant.suite}" if mutant.suite in ("unit", "unit-bpf") else f"test-{mutant.suite}"]

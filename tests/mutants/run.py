@@ -9,6 +9,7 @@ passes if a test fails. It fails if no test does, or if its text is not in the s
 
 In the end the tests that noticed must pass in the copy without mistakes. The kinds are in kinds.py.
 """
+import concurrent.futures
 import fnmatch
 import os
 import pathlib
@@ -47,17 +48,20 @@ def edited(mutant, tree):
 class Copy:
     """A copy of the tree with all that is built, in which little is built anew."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, jobs):
         self.tree = pathlib.Path(folder, "tree")
         shutil.copytree(ROOT, self.tree, symlinks=True,
                         ignore=lambda path, names: LEFT_OUT.get(pathlib.Path(path), set()) & set(names))
-        self.environment = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+        self.environment = {name: value for name, value in os.environ.items()
+                            if not name.startswith(("MAKE", "MFLAGS")) and name != "CI"}  # a mistake may be a warning
         self.environment.update(CCACHE_NOHASHDIR="1", CCACHE_BASEDIR=str(self.tree))
         compiler = "ccache gcc" if shutil.which("ccache") else "gcc"
-        self.make = ["make", f"-j{os.cpu_count()}", f"CC={compiler}", "CFLAGS=-O1 -g1 -w"]
+        self.make = ["make", f"-j{jobs}", f"CC={compiler}", "CFLAGS=-O1 -g1 -w"]
 
-    def build(self, targets):
-        done = subprocess.run([*self.make, "BUILD_ONLY=1", *targets], cwd=self.tree, env=self.environment,
+    def build(self, targets, old=None):
+        """old: a pattern of files that are not made anew."""
+        kept = [f"--old-file={file.relative_to(self.tree)}" for file in self.tree.glob(old)] if old else []
+        done = subprocess.run([*self.make, "BUILD_ONLY=1", *kept, *targets], cwd=self.tree, env=self.environment,
                               capture_output=True, text=True, check=False)
         if done.returncode:
             raise Unusable(f"does not build:\n{(done.stdout + done.stderr)[-2000:]}")
@@ -78,47 +82,64 @@ class Copy:
         return (names or {"a test"}) if run.returncode else set(), output
 
 
-def judge(kind, mutant, copy, commands):
-    """Applies a mutant and takes it back. Returns the tests that noticed; adds their commands to those that did."""
+def judge(kind, mutant, copy):
+    """Applies a mutant and takes it back. Returns the tests that noticed, and the commands that ran them."""
     path, right, wrong = edited(mutant, copy.tree)
-    found, output = set(), ""
+    found, commands, output = set(), [], ""
     try:
         path.write_text(wrong, encoding="utf-8")
-        copy.build(kind.targets(mutant))
+        copy.build(kind.targets(mutant), kind.old)
         for argv, environment in kind.commands(mutant):
             names, output = copy.failed_tests(argv, environment)
             found |= {name for name in names if fnmatch.fnmatchcase(name, mutant.noticed_by)}
-            if names and (argv, environment) not in commands:
+            if names:
                 commands.append((argv, environment))
             if len(found) >= kind.wanted:
-                return found
+                return found, commands
     finally:
         path.write_text(right, encoding="utf-8")
     raise Unusable(f"noticed by {len(found)} of at least {kind.wanted} tests {' '.join(found)}\n{output[-2000:]}")
 
 
+def check_without_mistakes(kind, mutants, commands, copy):
+    for mutant in mutants:
+        copy.build(kind.targets(mutant))
+    for argv, environment in commands:
+        names, output = copy.failed_tests(argv, environment)
+        if names:
+            raise Unusable(f"{' '.join(argv)} fails without a mistake: {' '.join(names)}\n{output[-2000:]}")
+
+
+def say(line):
+    print(line, flush=True)
+
+
 def run(kind, mutants):
-    passed, failed, commands = 0, 0, []
-    with tempfile.TemporaryDirectory(prefix="allocsnap-mutants.") as folder:
-        copy = Copy(folder)
-        for mutant in mutants:
+    """Each worker has a copy of its own, and takes the next mutant. Suites of real programs need the machine."""
+    waiting, copies, commands, failed = list(reversed(mutants)), [], [], []
+
+    def work(copy):
+        while waiting:
+            mutant = waiting.pop()
             try:
-                print(f"ok {mutant.name}: {' '.join(sorted(judge(kind, mutant, copy, commands))[:6])}", flush=True)
-                passed += 1
+                found, told = judge(kind, mutant, copy)
+                commands.extend(command for command in told if command not in commands)
+                say(f"ok {mutant.name}: {' '.join(sorted(found)[:6])}")
             except Unusable as why:
-                print(f"FAIL {mutant.name}: {why}", flush=True)
-                failed += 1
+                failed.append(mutant.name)
+                say(f"FAIL {mutant.name}: {why}")
+
+    with tempfile.TemporaryDirectory(prefix="allocsnap-mutants.") as folder:
+        workers = os.cpu_count() if kind.only_computes else 1
+        copies = [Copy(f"{folder}/{i}", os.cpu_count() // workers) for i in range(workers)]
+        with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+            list(pool.map(work, copies))
         try:
-            for mutant in mutants:
-                copy.build(kind.targets(mutant))
-            for argv, environment in commands:
-                names, output = copy.failed_tests(argv, environment)
-                if names:
-                    raise Unusable(f"{' '.join(argv)} fails without a mistake: {' '.join(names)}\n{output[-2000:]}")
+            check_without_mistakes(kind, mutants, commands, copies[0])
         except Unusable as why:
-            print(f"FAIL without a mistake: {why}")
-            failed += 1
-    return passed, failed
+            failed.append("without a mistake")
+            say(f"FAIL without a mistake: {why}")
+    return len(mutants) - len(failed), len(failed)
 
 
 def check_texts():
