@@ -156,24 +156,6 @@ static int log_exec_failed(int error_fd, struct launch *launch, struct reason *w
 	return reason_set(why, -error.err, "%s: %s", name, strerror(error.err));
 }
 
-/* The kernel's own word about the program that it has mapped; 0 if it has none. */
-static uint64_t auxv_value(pid_t pid, uint64_t type)
-{
-	size_t len;
-	char *text = proc_read(pid, "auxv", &len);
-	uint64_t value = 0;
-
-	for (size_t at = 0; text && at + sizeof(Elf64_auxv_t) <= len; at += sizeof(Elf64_auxv_t)) {
-		Elf64_auxv_t entry;
-
-		memcpy(&entry, text + at, sizeof(entry));
-		if (entry.a_type == type)
-			value = entry.a_un.a_val;
-	}
-	free(text);
-	return value;
-}
-
 /* A preloaded library is loaded by the program's loader, unless the program has more privileges than its user. */
 static int check_loader(pid_t pid, const struct launch *launch, struct reason *why)
 {
@@ -181,9 +163,9 @@ static int check_loader(pid_t pid, const struct launch *launch, struct reason *w
 
 	if (!launch->needs_loader)
 		return 0;
-	if (!auxv_value(pid, AT_BASE))
+	if (!proc_auxv(pid, AT_BASE))
 		what = "is linked statically";
-	else if (auxv_value(pid, AT_SECURE))
+	else if (proc_auxv(pid, AT_SECURE))
 		what = "runs with the privileges of its file (set-user-ID or capabilities)";
 	if (!what)
 		return 0;
@@ -322,7 +304,7 @@ void launch_release(pid_t pid, const struct mappings *mappings, void (*mapped)(v
 {
 	struct loader loader = {
 		.mappings = mappings,
-		.base = auxv_value(pid, AT_BASE),
+		.base = proc_auxv(pid, AT_BASE),
 		.first_sp = stack_pointer(pid),
 	};
 	enum step step = loader.base ? STEP_GO_ON : STEP_LOADED;

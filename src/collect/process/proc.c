@@ -2,6 +2,7 @@
 #include "collect/process/proc.h"
 
 #include <dirent.h>
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -208,6 +209,23 @@ int proc_start_time(pid_t pid, uint64_t *ret_ticks)
 		*ret_ticks = strtoull(field, NULL, 10);
 	free(text);
 	return err;
+}
+
+uint64_t proc_auxv(pid_t pid, uint64_t type)
+{
+	size_t len;
+	char *text = proc_read(pid, "auxv", &len);
+	uint64_t value = 0;
+
+	for (size_t at = 0; text && at + sizeof(Elf64_auxv_t) <= len; at += sizeof(Elf64_auxv_t)) {
+		Elf64_auxv_t entry;
+
+		memcpy(&entry, text + at, sizeof(entry));
+		if (entry.a_type == type)
+			value = entry.a_un.a_val;
+	}
+	free(text);
+	return value;
 }
 
 /* A letter as in ps; 0: the thread is gone. */

@@ -47,6 +47,9 @@ int proc_status(pid_t pid, const char *field, uint64_t *ret_value);
 /* The start time in clock ticks since boot. Together with the pid it identifies a process for good. 0 or -errno. */
 int proc_start_time(pid_t pid, uint64_t *ret_ticks);
 
+/* An entry of the auxiliary vector: what the kernel has told the program at its start (getauxval(3)). 0: none. */
+uint64_t proc_auxv(pid_t pid, uint64_t type);
+
 /* A thread of the process that is still running, the leader if it is. 0 if no thread is. */
 pid_t proc_live_thread(pid_t pid);
 
