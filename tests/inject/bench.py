@@ -50,10 +50,10 @@ def range_of(line):
 class Process:
     """A program that answers lines on stdin, and what is seen of it from outside."""
 
-    def __init__(self, argv, **environment):
+    def __init__(self, argv, cwd=None, **environment):
         plain = {name: value for name, value in os.environ.items() if not name.startswith("ALLOCSNAP_")}
         self.popen = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                      env=plain | environment, text=True, bufsize=1)
+                                      env=plain | environment, cwd=cwd, text=True, bufsize=1)
         self.pid = self.popen.pid
 
     def ask(self):

@@ -2,7 +2,7 @@
 # A sampler put into running programs, and taken out, while the worst happens.
 
 INJECT_TEST  := $(OUT)/inject
-INJECT_TESTS := $(addprefix $(INJECT_TEST)/,storm storm_static refusals bare free_is_ret.so lockfree.so nested.so copies_text.so \
+INJECT_TESTS := $(addprefix $(INJECT_TEST)/,storm storm_static refusals bare no_gate free_is_ret.so lockfree.so nested.so copies_text.so \
 		  many_pages.so own_sampler.so)
 INJECT_TEST_CFLAGS := -std=gnu2x -D_GNU_SOURCE -O2 -g -Wall -Wextra -Wno-missing-field-initializers \
 		      $(if $(CI),-Werror) -Wno-alloc-size-larger-than -fno-builtin -pthread -Isrc
@@ -35,6 +35,8 @@ $(INJECT_TEST)/free_is_ret.so:
 	$(call inject_test,-shared -fPIC tests/sampler/next_lockfree.c)
 $(INJECT_TEST)/bare:
 	$(call inject_test,-static -nostdlib tests/inject/bare.c)
+$(INJECT_TEST)/no_gate:
+	$(call inject_test,-ffreestanding -static -nostdlib tests/inject/no_gate.c)
 # The functions of next_lockfree.c are short: with room at their entries a jump fits.
 $(INJECT_TEST)/lockfree.so:
 	$(call inject_test,-shared -fPIC -fpatchable-function-entry=8 tests/sampler/next_lockfree.c)

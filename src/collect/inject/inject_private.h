@@ -31,9 +31,12 @@ struct planned_allocator {
 };
 
 /* Two places in the process's own code; a remote call needs them. */
+#define CALL_GATE_BYTES 9 /* each has at most so many */
 struct call_gate {
-	uint64_t syscall;  /* syscall, soon followed by ret */
-	uint64_t sigreturn; /* mov $15, %eax; syscall */
+	uint64_t syscall;   /* syscall; ret */
+	uint64_t sigreturn; /* mov $15, %eax, or %rax; syscall */
+	uint32_t sigreturn_bytes;
+	uint8_t sigreturn_code[CALL_GATE_BYTES];
 };
 
 struct inject_details {
@@ -52,17 +55,22 @@ int check_target_libraries(const struct target_maps *maps, struct reason *why);
 /* Whether another process uses the same memory. */
 int check_shared_memory(pid_t pid, struct reason *why);
 
+/* ---- call_gate.c ---- */
+
+/*
+ * Looks for the call gate in the files of the program and of its dynamic linker, not in pages that these samplers have
+ * parked (NULL: there are none). Reads 64 MiB at most. 0 or -ENOTSUP.
+ */
+int find_call_gate(pid_t pid, const struct target_maps *maps, const struct found_samplers *found, struct call_gate *ret,
+		   struct reason *why);
+
+/* Whether memory has each byte of both places: the files say where they are, and a breakpoint may lie there. */
+bool is_gate_whole(const struct call_gate *gate, int mem_fd);
+
 /* ---- plan_code.c ---- */
 
 /* Opens the file of a mapping. 0 or -errno. */
 int open_mapping(pid_t pid, const struct maps_line *line, int *ret_fd);
-
-/*
- * Looks for the call gate in the files that the process runs, not in pages that these samplers have parked (NULL: there
- * are none): they move back. 0 or -ENOTSUP.
- */
-int find_call_gate(pid_t pid, const struct target_maps *maps, const struct found_samplers *found, struct call_gate *ret,
-		   struct reason *why);
 
 /* Reads the pages that will be replaced; the caller frees *ret. 0, -EIO or -ENOMEM. */
 int read_original_pages(int fd, const struct inject_allocator *allocator, uint8_t **ret, struct reason *why);

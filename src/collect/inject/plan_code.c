@@ -9,12 +9,10 @@
 #include <unistd.h>
 
 #include "base/reason.h"
-#include "collect/inject/found_samplers.h"
 #include "collect/inject/inject_private.h"
 #include "collect/process/file_identity.h"
 #include "collect/process/mapped_file.h"
 
-#define GATE_SEARCH_MAX (64u << 20) /* bytes of one file's code */
 #define BREAKPOINT 0xcc
 
 int open_mapping(pid_t pid, const struct maps_line *line, int *ret_fd)
@@ -31,85 +29,6 @@ int open_mapping(pid_t pid, const struct maps_line *line, int *ret_fd)
 	*ret_fd = opened.fd < 0 ? -1 : fcntl(opened.fd, F_DUPFD_CLOEXEC, 3);
 	close_opened(&opened);
 	return *ret_fd < 0 ? -EACCES : 0;
-}
-
-/* ---- the call gate ---- */
-
-/* syscall; [cmp $-4096, %rax; ja or jae;] ret: as the C library makes calls */
-static bool is_syscall_and_return(const uint8_t *code)
-{
-	static const uint8_t compare[] = { 0x48, 0x3d };
-
-	if (code[0] != 0x0f || code[1] != 0x05)
-		return false;
-	return code[2] == 0xc3 || (!memcmp(code + 2, compare, 2) && code[5] == 0xf0 && code[6] == 0xff && code[7] == 0xff &&
-				   (code[8] == 0x77 || code[8] == 0x73) && code[10] == 0xc3);
-}
-
-static bool is_sigreturn(const uint8_t *code)
-{
-	static const uint8_t wide[] = { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 };
-	static const uint8_t narrow[] = { 0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05 };
-
-	return !memcmp(code, wide, sizeof(wide)) || !memcmp(code, narrow, sizeof(narrow));
-}
-
-static void search_gate(const uint8_t *code, size_t bytes, uint64_t address, struct call_gate *gate)
-{
-	for (size_t at = 0; at + 16 <= bytes && !(gate->syscall && gate->sigreturn); at++) {
-		if (!gate->syscall && is_syscall_and_return(code + at))
-			gate->syscall = address + at;
-		if (!gate->sigreturn && is_sigreturn(code + at))
-			gate->sigreturn = address + at;
-	}
-}
-
-static void search_mapping(pid_t pid, const struct maps_line *line, struct call_gate *gate)
-{
-	size_t bytes = line->end - line->start < GATE_SEARCH_MAX ? line->end - line->start : GATE_SEARCH_MAX;
-	uint8_t *code = malloc(bytes);
-	ssize_t got;
-	int fd;
-
-	if (!code)
-		return;
-	if (!open_mapping(pid, line, &fd)) {
-		got = pread(fd, code, bytes, line->offset);
-		if (got > 0)
-			search_gate(code, got, line->start, gate);
-		close(fd);
-	}
-	free(code);
-}
-
-static bool is_sampler_path(const char *path)
-{
-	return !strncmp(path, "/memfd:" INJECT_FILE_NAME, strlen("/memfd:" INJECT_FILE_NAME));
-}
-
-static bool holds_parked_page(const struct found_samplers *found, const struct maps_line *line)
-{
-	for (size_t i = 0; found && i < found->sampler_nr; i++) {
-		const struct injected_table *table = &found->sampler[i].table;
-
-		for (uint32_t page = 0; page < table->page_nr; page++)
-			if (line->start <= table->page[page].parked && table->page[page].parked < line->end)
-				return true;
-	}
-	return false;
-}
-
-int find_call_gate(pid_t pid, const struct target_maps *maps, const struct found_samplers *found, struct call_gate *ret,
-		   struct reason *why)
-{
-	*ret = (struct call_gate){};
-	for (size_t i = 0; i < maps->line_nr && !(ret->syscall && ret->sigreturn); i++)
-		if (maps->line[i].perms[2] == 'x' && maps->line[i].inode && !is_sampler_path(maps->line[i].path) &&
-		    !holds_parked_page(found, &maps->line[i]))
-			search_mapping(pid, &maps->line[i], ret);
-	if (!ret->syscall || !ret->sigreturn)
-		return reason_set(why, -ENOTSUP, "its code makes no system calls in a known way");
-	return 0;
 }
 
 /* ---- pages that will be replaced ---- */
