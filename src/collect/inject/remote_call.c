@@ -99,20 +99,11 @@ static bool is_amid_call(const struct stopped_thread *thread, const struct targe
 	       (rip - gate->syscall < 16 || rip - gate->sigreturn < 16);
 }
 
-/* The files say where the gate is. Memory says whether another program's breakpoint lies there. */
-static bool is_gate_open(const struct call_gate *gate, int mem_fd)
-{
-	uint8_t call[2], way_back;
-
-	return pread(mem_fd, call, sizeof(call), gate->syscall) == sizeof(call) && call[0] == 0x0f && call[1] == 0x05 &&
-	       pread(mem_fd, &way_back, 1, gate->sigreturn) == 1 && way_back != 0xcc;
-}
-
 int remote_caller_choose(struct stopped_threads *threads, const struct target_maps *maps, const struct call_gate *gate,
 			 int mem_fd, struct remote_caller *ret, struct reason *why)
 {
 	*ret = (struct remote_caller){ .gate = gate, .mem_fd = mem_fd, .room = find_room(threads, maps, mem_fd) };
-	if (!is_gate_open(gate, mem_fd))
+	if (!is_gate_whole(gate, mem_fd))
 		return reason_set(why, -ENOTSUP, "a breakpoint lies on the instructions by which it makes system calls");
 	if (!ret->room || !write_room(ret, ret->room, ROOM_MAGIC, strlen(ROOM_MAGIC)))
 		return reason_set(why, -EAGAIN, "no unused room on its stack");
