@@ -144,7 +144,7 @@ static int attach_to(const struct capture_options *options, const struct recordi
 static int plan_injection(pid_t pid)
 {
 	struct reason why = {};
-	struct diagnosis *diagnosis = diagnosis__new(pid, &why);
+	struct diagnosis *diagnosis = diagnosis__of_injection(pid, &why);
 	int status = diagnosis ? EXIT_DONE : log_failure("%s", why.text);
 
 	if (!status && !diagnosis->process.injection)

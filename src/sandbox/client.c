@@ -34,6 +34,7 @@ struct parser *parser__open(const struct parser_options *options, struct reason 
 		.read = options->read ?: serve_questions,
 	};
 	parser->source = (struct symbol_source){ .look_up = ask_names, .forget = ask_names_forget_object, .self = parser };
+	parser__limit(parser, UINT64_MAX, NULL);
 	parser->channel.fd = -1;
 	parser->debug_root_fd = open(parser->options.debug_root, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	err = fork_server__start(&parser->fork_server, parser->options.read, parser->options.memory_bytes);
@@ -61,6 +62,12 @@ void parser__close(struct parser *parser)
 		close(parser->debug_root_fd);
 	free(parser->asked);
 	free(parser);
+}
+
+void parser__limit(struct parser *parser, uint64_t cpu_ns, bool (*gives_up)(void))
+{
+	parser->all_cpu_ns_left = cpu_ns;
+	parser->gives_up = gives_up;
 }
 
 int parser__end_fd(const struct parser *parser)

@@ -56,6 +56,12 @@ void parser__close(struct parser *parser); /* NULL is allowed */
 int parser__end_fd(const struct parser *parser);
 bool parser__has_ended(const struct parser *parser);
 
+/*
+ * Until the next call all questions together have so much processor time (UINT64_MAX: no such limit), and one ends early
+ * when gives_up() returns true (NULL: none does).
+ */
+void parser__limit(struct parser *parser, uint64_t cpu_ns, bool (*gives_up)(void));
+
 /* For symbols__new(); valid until parser__close(). */
 const struct symbol_source *parser__source(struct parser *parser);
 

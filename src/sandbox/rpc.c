@@ -87,6 +87,8 @@ static int is_answer_too_late(void *who)
 	uint64_t used = cpu_ns_of(parser->reader) - parser->cpu_ns_at_start;
 
 	parser_count_waiting(parser);
+	if (parser->gives_up && parser->gives_up())
+		return -ECANCELED;
 	if (used <= UINT64_MAX / 2 && used > parser->cpu_ns_left)
 		return -ETIMEDOUT;
 	if (parser->idle_ns > IDLE_NS)
@@ -208,7 +210,10 @@ int rpc__begin(struct parser *parser, const char *object_path, uint64_t cpu_ns_l
 				  strerror(-err));
 	parser->has_read = true;
 	parser->object_path = object_path;
-	begin_waiting(parser, allow_cpu_ns(parser, cpu_ns_left), cpu_ns_of(parser->reader));
+	cpu_ns_left = allow_cpu_ns(parser, cpu_ns_left);
+	if (cpu_ns_left > parser->all_cpu_ns_left)
+		cpu_ns_left = parser->all_cpu_ns_left;
+	begin_waiting(parser, cpu_ns_left, cpu_ns_of(parser->reader));
 	parser->rss_at_start = memory_of(parser->reader, "VmHWM");
 	parser->wants = 0;
 	return 0;
@@ -331,6 +336,8 @@ int rpc__end(struct parser *parser, int err, uint64_t *ret_cpu_ns, struct reason
 	int status = -1;
 
 	*ret_cpu_ns = now > parser->cpu_ns_at_start ? now - parser->cpu_ns_at_start : 0;
+	if (parser->all_cpu_ns_left != UINT64_MAX)
+		parser->all_cpu_ns_left -= *ret_cpu_ns < parser->all_cpu_ns_left ? *ret_cpu_ns : parser->all_cpu_ns_left;
 	if (!err)
 		err = check_memory(parser);
 	if (!err) {

@@ -32,6 +32,8 @@ struct parser {
 	unsigned int failed_nr; /* readers that failed, minus one for each minute since */
 	uint64_t failed_at_ns;
 	uint64_t read_ns; /* processor time of successful questions in this minute */
+	uint64_t all_cpu_ns_left; /* for all questions together; UINT64_MAX: no limit */
+	bool (*gives_up)(void); /* NULL: a question is not ended early */
 
 	/* The current question. */
 	const char *object_path;

@@ -2,7 +2,7 @@
 # A sampler put into running programs, and taken out, while the worst happens.
 
 INJECT_TEST  := $(OUT)/inject
-INJECT_TESTS := $(addprefix $(INJECT_TEST)/,storm storm_static refusals bare no_gate free_is_ret.so lockfree.so nested.so copies_text.so \
+INJECT_TESTS := $(addprefix $(INJECT_TEST)/,storm storm_static refusals bare no_gate hostile free_is_ret.so lockfree.so nested.so copies_text.so \
 		  many_pages.so own_sampler.so)
 INJECT_TEST_CFLAGS := -std=gnu2x -D_GNU_SOURCE -O2 -g -Wall -Wextra -Wno-missing-field-initializers \
 		      $(if $(CI),-Werror) -Wno-alloc-size-larger-than -fno-builtin -pthread -Isrc
@@ -31,6 +31,8 @@ $(INJECT_TEST)/storm_static:
 	$(call inject_test,-static -DSTATIC tests/inject/storm.c)
 $(INJECT_TEST)/refusals:
 	$(call inject_test,tests/inject/refusals.c -ldl)
+$(INJECT_TEST)/hostile:
+	$(call inject_test,tests/inject/hostile.c)
 $(INJECT_TEST)/free_is_ret.so:
 	$(call inject_test,-shared -fPIC tests/sampler/next_lockfree.c)
 $(INJECT_TEST)/bare:

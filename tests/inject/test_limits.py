@@ -2,10 +2,12 @@
 """The recorder spends little on a process of another user, whatever that maps, forges or shares."""
 import os
 import re
+import signal
 import subprocess
 
-from bench import ALLOCSNAP, PATIENCE_S, read_text
-from harness import check, core
+from bench import ALLOCSNAP, LIBRARIES, PATIENCE_S, Process, read_text
+from harness import check, core, wait_for
+from harness.suite import for_each
 
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 LARGE = 64 << 20
@@ -37,3 +39,37 @@ def test_code_that_makes_no_calls(bench):
     assert status == 1 and "makes no system calls in a known way" in said, said
     check(read_bytes < LARGE, f"{read_bytes} bytes were read")
     return f"{read_bytes >> 10} KiB were read"
+
+
+FILES = 3000  # a process may have 65,530; each was opened, and read by a process of its own
+SEVERAL = {"files": f"its code comes from {FILES + 3} files, more than 1024",
+           "samplers": "more than 64 files have the name of a sampler"}
+
+
+@for_each(SEVERAL)
+def test_many_files(bench, mode):
+    """More than any real program has are refused before one is opened."""
+    plain = hostile(bench, "hostile", mode, 0)
+    _, _, plain_bytes, plain_calls = run_counted("attach", "--inject", "--dry", plain.pid)
+    process = hostile(bench, "hostile", mode, FILES)
+    status, said, read_bytes, calls = run_counted("attach", "--inject", "--dry", process.pid)
+    assert status == 1 and SEVERAL[mode] in said, said
+    lists = len(process.maps()) * 2  # a call returns many lines of a list, and no list is read twice
+    check(calls < plain_calls + lists, f"{calls} reads, {plain_calls} of a plain program")
+    return f"{calls} reads, {plain_calls} of a plain program"
+
+
+def blocks(pid, sig):
+    return int(re.search(r"SigBlk:\s*(\w+)", read_text("/proc", pid, "status"))[1], 16) >> (sig - 1) & 1
+
+
+@core
+def test_a_signal_ends_a_plan(bench):
+    """Hundreds of files are still to be read when it comes."""
+    process = hostile(bench, "hostile", "files", 1000, os.path.realpath(LIBRARIES + "libresolv.so.2"))
+    recorder = Process([ALLOCSNAP, "attach", "--inject", str(process.pid), "-o", os.path.join(bench.folder, "data")])
+    bench.callback(recorder.kill)
+    wait_for(lambda: blocks(recorder.pid, signal.SIGTERM) or recorder.popen.poll() is not None, "its start", PATIENCE_S)
+    recorder.popen.terminate()
+    _, said = recorder.popen.communicate(timeout=PATIENCE_S)
+    assert recorder.popen.returncode == 1 and "a signal told allocsnap to end; nothing was changed" in said, said

@@ -217,6 +217,28 @@ struct diagnosis *diagnosis__new(pid_t pid, struct reason *why)
 	return NULL;
 }
 
+struct diagnosis *diagnosis__of_injection(pid_t pid, struct reason *why)
+{
+	struct diagnosis *diagnosis = calloc(1, sizeof(*diagnosis));
+	int err = diagnosis ? mounts_check(why) : reason_set(why, -ENOMEM, "out of memory");
+
+	if (!err)
+		diagnosis->collector = collector_new(NULL);
+	if (!err && !diagnosis->collector)
+		err = reason_set(why, -ENOMEM, "out of memory");
+	if (!err) {
+		diagnosis->collector->helpers.parser = parser__open(&(struct parser_options){}, why);
+		err = diagnosis->collector->helpers.parser ? 0 : -errno;
+	}
+	if (!err) {
+		diagnosis->process.pid = pid;
+		plan_injection_into(diagnosis->collector->helpers.parser, &diagnosis->process);
+		return diagnosis;
+	}
+	diagnosis__free(diagnosis);
+	return NULL;
+}
+
 static void release_process(struct diagnosed_process *process)
 {
 	inject_plan_free(process->injection);

@@ -153,6 +153,10 @@ struct diagnosis {
  * Forks, so call it before there are threads.
  */
 struct diagnosis *diagnosis__new(pid_t pid, struct reason *why);
+
+/* Only process.pid, injection and not_injected. */
+struct diagnosis *diagnosis__of_injection(pid_t pid, struct reason *why);
+
 void diagnosis__free(struct diagnosis *diagnosis); /* NULL is allowed */
 
 /* Whether everything that was asked for would be recorded. */

@@ -19,6 +19,7 @@
 
 #define MAPPED_NAME "/memfd:" INJECT_FILE_NAME
 #define ADDRESS_LIMIT (UINT64_C(1) << 47)
+#define FILES_MAX 64 /* four for each recording; more if threads may return to those of earlier ones */
 
 /* ---- one file ---- */
 
@@ -95,14 +96,18 @@ static bool is_known_sampler(const struct found_samplers *found, const struct ma
 
 int found_samplers_read(pid_t pid, const struct target_maps *maps, struct found_samplers *ret, struct reason *why)
 {
+	unsigned int file_nr = 0;
 	int err = 0;
 
 	*ret = (struct found_samplers){};
 	for (size_t i = 0; i < maps->line_nr && !err; i++) {
 		const struct maps_line *line = &maps->line[i];
 
-		if (!strncmp(line->path, MAPPED_NAME, strlen(MAPPED_NAME)) && !is_known_sampler(ret, line))
-			err = add_sampler(pid, maps, line, ret, why);
+		if (strncmp(line->path, MAPPED_NAME, strlen(MAPPED_NAME)) || is_known_sampler(ret, line))
+			continue;
+		err = ++file_nr > FILES_MAX ?
+			      reason_set(why, -E2BIG, "more than %d files have the name of a sampler", FILES_MAX) :
+			      add_sampler(pid, maps, line, ret, why);
 	}
 	if (err)
 		found_samplers_release(ret);
@@ -184,21 +189,29 @@ static void describe_samplers(pid_t pid, const struct target_maps *maps, const s
 	}
 }
 
+int find_in_maps(pid_t pid, const struct target_maps *maps, struct inject_found *ret, struct reason *why)
+{
+	struct found_samplers found;
+	int err = found_samplers_read(pid, maps, &found, why);
+
+	*ret = (struct inject_found){};
+	if (!err && !found.sampler_nr)
+		err = reason_set(why, -ENOENT, "process %d has no injected sampler", pid);
+	if (!err)
+		describe_samplers(pid, maps, &found, ret);
+	found_samplers_release(&found);
+	return err;
+}
+
 int inject_find(pid_t pid, struct inject_found *ret, struct reason *why)
 {
-	struct found_samplers found = {};
 	struct target_maps maps;
 	int err = target_maps_read(pid, &maps);
 
 	*ret = (struct inject_found){};
 	if (err)
 		return reason_set(why, err, "process %d: %s", pid, err == -ESRCH ? "it has ended" : strerror(-err));
-	err = found_samplers_read(pid, &maps, &found, why);
-	if (!err && !found.sampler_nr)
-		err = reason_set(why, -ENOENT, "process %d has no injected sampler", pid);
-	if (!err)
-		describe_samplers(pid, &maps, &found, ret);
-	found_samplers_release(&found);
+	err = find_in_maps(pid, &maps, ret, why);
 	target_maps_release(&maps);
 	return err;
 }

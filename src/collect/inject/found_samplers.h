@@ -25,9 +25,12 @@ struct found_samplers {
 	size_t sampler_nr, sampler_alloc;
 };
 
-/* 0, also if there are none; or an error as in inject.h. */
+/* 0, also if there are none; or an error as in inject.h, -E2BIG: more than any process has. */
 int found_samplers_read(pid_t pid, const struct target_maps *maps, struct found_samplers *ret, struct reason *why);
 void found_samplers_release(struct found_samplers *found);
+
+/* inject_find() in mappings that were read. */
+int find_in_maps(pid_t pid, const struct target_maps *maps, struct inject_found *ret, struct reason *why);
 
 /* Whether the process at this address still has the copy of the sampler's file. */
 bool found_sampler_has_page(const struct found_sampler *sampler, const struct target_maps *maps, uint32_t page);

@@ -19,9 +19,10 @@
  * rt_sigreturn then ends: the kernel suspends filters for a living tracer only, and the thread that makes the calls finds
  * its way back by rt_sigreturn.
  *
- * None of this uses libbpf. Errors: -ENOTSUP refused, and will be again; -EAGAIN refused at this moment; -EPERM not
- * allowed; -ESRCH the process has ended; -EEXIST the process has a sampler already; -ENOENT it has none; -EIO, -ENOMEM.
- * With each error *why has one line, and nothing in the process has changed.
+ * None of this uses libbpf. Errors: -ENOTSUP refused, and will be again; -E2BIG the same, as it has more mappings or files
+ * than any real program, or a file that cannot be read in time; -EAGAIN refused at this moment; -EPERM not allowed; -ESRCH
+ * the process has ended; -EEXIST the process has a sampler already; -ENOENT it has none; -EINTR a signal that is blocked
+ * told the plan to end; -EIO, -ENOMEM. With each error *why has one line, and nothing in the process has changed.
  */
 
 #include <stdbool.h>

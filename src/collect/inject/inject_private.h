@@ -50,7 +50,7 @@ struct inject_details {
 int check_target_process(pid_t pid, struct reason *why);
 
 /* Whether a library or a program is one that replaces the allocator or watches it. */
-int check_target_libraries(const struct target_maps *maps, struct reason *why);
+int check_target_library(const char *path, struct reason *why);
 
 /* Whether another process uses the same memory. */
 int check_shared_memory(pid_t pid, struct reason *why);

@@ -1,17 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/reason.h"
+#include "collect/inject/found_samplers.h"
 #include "collect/inject/inject_private.h"
 #include "collect/inject/plan_functions.h"
 #include "collect/process/proc.h"
 #include "elf/probe_info.h"
 #include "sandbox/client.h"
+
+/* Far more than real programs have: 111 files of code (Chromium), 1 s (its largest file, 280 MiB). */
+#define CODE_FILES_MAX 1024
+#define READ_CPU_NS (10 * SECOND_NS)
 
 void (*inject_moment)(const char *what);
 
@@ -131,7 +138,7 @@ static int plan_file(struct planning *planning, const struct maps_line *line)
 		err = parser__entries(planning->parser, fd, &patches, planning->why) ?:
 			      plan_allocator(planning, line, fd, &patches, &facts);
 	else if (err == -EIO)
-		err = reason_set(planning->why, -ENOTSUP, "%s: %s", line->path, why_not.text);
+		err = reason_set(planning->why, -E2BIG, "%s: %s", line->path, why_not.text);
 	else if (err)
 		err = 0;
 	entry_patches_release(&patches);
@@ -142,17 +149,13 @@ static int plan_file(struct planning *planning, const struct maps_line *line)
 
 /* ---- the whole ---- */
 
-/* The first executable mapping of a file. */
-static bool is_first_of_file(const struct target_maps *maps, size_t at)
+/* The caller has blocked these, and will read them when the plan has ended. */
+static bool must_end_plan(void)
 {
-	const struct maps_line *line = &maps->line[at];
+	sigset_t pending;
 
-	if (line->perms[2] != 'x' || !line->inode)
-		return false;
-	for (size_t i = 0; i < at; i++)
-		if (maps->line[i].perms[2] == 'x' && maps->line[i].inode == line->inode && maps->line[i].dev == line->dev)
-			return false;
-	return true;
+	return !sigpending(&pending) &&
+	       (sigismember(&pending, SIGTERM) || sigismember(&pending, SIGINT) || sigismember(&pending, SIGHUP));
 }
 
 static bool is_injected(const struct maps_line *line)
@@ -160,13 +163,31 @@ static bool is_injected(const struct maps_line *line)
 	return !strncmp(line->path, "/memfd:" INJECT_FILE_NAME, strlen("/memfd:" INJECT_FILE_NAME));
 }
 
+static int plan_each_file(struct planning *planning, const struct maps_line *const *file, size_t nr)
+{
+	int err = 0;
+
+	if (nr > CODE_FILES_MAX)
+		return reason_set(planning->why, -E2BIG, "its code comes from %zu files, more than %d", nr, CODE_FILES_MAX);
+	for (size_t i = 0; i < nr && !err; i++)
+		err = check_target_library(file[i]->path, planning->why);
+	for (size_t i = 0; i < nr && !err; i++)
+		err = must_end_plan() ? -EINTR : is_injected(file[i]) ? 0 : plan_file(planning, file[i]);
+	return err && must_end_plan() ? reason_set(planning->why, -EINTR, "a signal told allocsnap to end") : err;
+}
+
 static int plan_files(struct planning *planning)
 {
-	int err = check_target_libraries(&planning->maps, planning->why);
+	const struct maps_line **file;
+	size_t nr;
+	int err = target_maps_code_files(&planning->maps, &file, &nr);
 
-	for (size_t i = 0; i < planning->maps.line_nr && !err; i++)
-		if (is_first_of_file(&planning->maps, i) && !is_injected(&planning->maps.line[i]))
-			err = plan_file(planning, &planning->maps.line[i]);
+	if (err)
+		return err;
+	parser__limit(planning->parser, READ_CPU_NS, must_end_plan);
+	err = plan_each_file(planning, file, nr);
+	parser__limit(planning->parser, UINT64_MAX, NULL);
+	free(file);
 	if (!err && !planning->plan->allocator_nr)
 		err = reason_set(planning->why, -ENOTSUP, "no known allocator is in it: no malloc and free by name");
 	return err;
@@ -187,12 +208,21 @@ static int open_memory(struct planning *planning)
 static int check_not_injected(struct planning *planning)
 {
 	struct inject_found found;
-	int err = inject_find(planning->pid, &found, planning->why);
+	int err = find_in_maps(planning->pid, &planning->maps, &found, planning->why);
 
 	if (err == -ENOENT || (!err && !found.is_active))
 		return 0;
 	return err ?: reason_set(planning->why, -EEXIST, "the process has an injected sampler already, of process %d%s",
 				 found.owner, found.owner_is_running ? "" : ", which has ended: `allocsnap eject` removes it");
+}
+
+static int read_planned_maps(struct planning *planning)
+{
+	int err = target_maps_read(planning->pid, &planning->maps);
+
+	if (err == -E2BIG)
+		return reason_set(planning->why, err, "its list of mappings has more than %u MiB", MAPS_TEXT_MAX >> 20);
+	return err;
 }
 
 static int make_plan(struct planning *planning)
@@ -201,9 +231,7 @@ static int make_plan(struct planning *planning)
 	int err = check_target_process(pid, planning->why) ?: open_memory(planning);
 
 	if (!err)
-		err = proc_start_time(pid, &planning->plan->start_time);
-	if (!err)
-		err = target_maps_read(pid, &planning->maps);
+		err = proc_start_time(pid, &planning->plan->start_time) ?: read_planned_maps(planning);
 	if (err)
 		return *planning->why->text ? err : reason_set(planning->why, err, "process %d: %s", pid, strerror(-err));
 	return check_not_injected(planning) ?: check_shared_memory(pid, planning->why) ?: plan_files(planning) ?:

@@ -91,7 +91,7 @@ static const struct foreign_library foreign_libraries[] = {
 	{ "libduma.so*", "DUMA" },
 };
 
-static int check_library(const char *path, struct reason *why)
+int check_target_library(const char *path, struct reason *why)
 {
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
 
@@ -99,16 +99,6 @@ static int check_library(const char *path, struct reason *why)
 		if (!fnmatch(foreign_libraries[i].file, name, 0))
 			return reason_set(why, -ENOTSUP, "its allocator is that of %s (%s)", foreign_libraries[i].what, name);
 	return 0;
-}
-
-int check_target_libraries(const struct target_maps *maps, struct reason *why)
-{
-	int err = 0;
-
-	for (size_t i = 0; i < maps->line_nr && !err; i++)
-		if (maps->line[i].perms[2] == 'x' && maps->line[i].path[0] == '/')
-			err = check_library(maps->line[i].path, why);
-	return err;
 }
 
 /* ---- its memory ---- */

@@ -11,7 +11,6 @@
 #include "base/array.h"
 #include "collect/process/proc.h"
 
-#define TEXT_MAX (64u << 20)
 #define REACH (UINT64_C(1900) << 20)
 #define SPACING (UINT64_C(64) << 10) /* from other mappings */
 #define BREAK_ROOM (UINT64_C(64) << 30)
@@ -22,29 +21,32 @@
 static int read_maps_text(pid_t pid, char **ret)
 {
 	FILE *file = proc_open(pid, "maps");
-	size_t bytes = 0, room = 0, got;
-	char *text = NULL;
+	size_t bytes = 0, room = 65536, got;
+	char *text = NULL, *more;
+	int err = 0;
 
 	if (!file)
 		return errno == ENOENT ? -ESRCH : -errno;
 	do {
-		if (room - bytes < 65536) {
-			char *more = realloc(text, room = 2 * room + 131072);
-
-			if (!more || room > TEXT_MAX) {
-				free(more ?: text);
-				fclose(file);
-				return more ? -E2BIG : -ENOMEM;
-			}
-			text = more;
+		room *= 2;
+		more = room > MAPS_TEXT_MAX ? NULL : realloc(text, room);
+		if (!more) {
+			err = room > MAPS_TEXT_MAX ? -E2BIG : -ENOMEM;
+			break;
 		}
+		text = more;
 		got = fread(text + bytes, 1, room - bytes - 1, file);
 		bytes += got;
-	} while (got);
+		text[bytes] = '\0';
+	} while (bytes == room - 1);
 	fclose(file);
-	text[bytes] = '\0';
-	*ret = text;
-	return bytes ? 0 : -ESRCH;
+	if (!err && !bytes)
+		err = -ESRCH;
+	if (err)
+		free(text);
+	else
+		*ret = text;
+	return err;
 }
 
 int target_maps_read(pid_t pid, struct target_maps *ret)
@@ -89,6 +91,46 @@ const struct maps_line *target_maps_find(const struct target_maps *maps, uint64_
 			high = middle;
 	}
 	return low < maps->line_nr && address >= maps->line[low].start ? &maps->line[low] : NULL;
+}
+
+static bool are_of_one_file(const struct maps_line *a, const struct maps_line *b)
+{
+	return a->inode == b->inode && a->dev == b->dev;
+}
+
+static int by_line(const void *a_, const void *b_)
+{
+	const struct maps_line *const *a = a_, *const *b = b_;
+
+	return (*a > *b) - (*a < *b);
+}
+
+static int by_file(const void *a_, const void *b_)
+{
+	const struct maps_line *a = *(const struct maps_line *const *)a_, *b = *(const struct maps_line *const *)b_;
+	int inode = (a->inode > b->inode) - (a->inode < b->inode), dev = (a->dev > b->dev) - (a->dev < b->dev);
+
+	return dev ?: inode ?: by_line(a_, b_);
+}
+
+int target_maps_code_files(const struct target_maps *maps, const struct maps_line ***ret, size_t *ret_nr)
+{
+	const struct maps_line **line = calloc(maps->line_nr ?: 1, sizeof(*line));
+	size_t code_nr = 0, nr = 0;
+
+	if (!line)
+		return -ENOMEM;
+	for (size_t i = 0; i < maps->line_nr; i++)
+		if (maps->line[i].perms[2] == 'x' && maps->line[i].inode)
+			line[code_nr++] = &maps->line[i];
+	qsort(line, code_nr, sizeof(*line), by_file);
+	for (size_t i = 0; i < code_nr; i++)
+		if (!nr || !are_of_one_file(line[nr - 1], line[i]))
+			line[nr++] = line[i];
+	qsort(line, nr, sizeof(*line), by_line);
+	*ret = line;
+	*ret_nr = nr;
+	return 0;
 }
 
 uint64_t target_maps_code(const struct target_maps *maps, uint64_t dev, uint64_t inode, uint64_t offset, size_t *ret_nr)

@@ -16,9 +16,15 @@ struct target_maps {
 	char *text; /* of the lines' paths */
 };
 
-/* 0 or -errno; -ESRCH: the process has ended, or has no memory. */
+/* 0 or -errno; -ESRCH: the process has ended, or has no memory; -E2BIG: the text is longer than MAPS_TEXT_MAX. */
 int target_maps_read(pid_t pid, struct target_maps *ret);
 void target_maps_release(struct target_maps *maps);
+
+/*
+ * Lists the files of code: the first executable mapping of each, in the order of addresses. They point into maps; the
+ * caller frees *ret. 0 or -ENOMEM.
+ */
+int target_maps_code_files(const struct target_maps *maps, const struct maps_line ***ret, size_t *ret_nr);
 
 /* The mapping that holds an address, or NULL. */
 const struct maps_line *target_maps_find(const struct target_maps *maps, uint64_t address);

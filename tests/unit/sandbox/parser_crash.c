@@ -205,6 +205,22 @@ Test(parser_crash, handling_ends_a_reader_that_computes_forever)
 	expect_given_up(0, "too long");
 }
 
+static bool give_up(void)
+{
+	return true;
+}
+
+/* Each question alone would have 30 s. */
+Test(parser_crash, handling_limits_all_questions_together)
+{
+	begin(spin, 0);
+	parser__limit(parser, 200000000, NULL);
+	for (uint32_t i = 0; i < 5; i++)
+		cr_expect_null(name_at(object("/x"), 1));
+	parser__limit(parser, UINT64_MAX, give_up);
+	cr_expect_null(name_at(object("/y"), 1));
+}
+
 Test(parser_crash, handling_ends_a_reader_that_makes_system_calls_forever)
 {
 	begin(sleep_for_ever, 200000000);
