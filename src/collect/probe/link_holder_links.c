@@ -119,7 +119,7 @@ static int add_file(struct links *links, const struct file_identity *identity, i
 	if (err)
 		return err;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	*file = (struct kept_file){ .fd = open(path, O_RDONLY | O_CLOEXEC), .identity = *identity };
+	*file = (struct kept_file){ .fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), .identity = *identity };
 	if (file->fd < 0)
 		return -errno;
 	file->watch = file_watch_add(&links->watch, file->fd);

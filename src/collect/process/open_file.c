@@ -193,7 +193,7 @@ static int open_again(int at)
 		return -errno;
 	if (!S_ISREG(st.st_mode))
 		return -ENODEV;
-	at = open(again, O_RDONLY | O_CLOEXEC);
+	at = open(again, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* its owner may hold a lease, for 45 s after our call */
 	return at < 0 ? -errno : at;
 }
 
@@ -294,6 +294,8 @@ const char *open_file_strerror(int errnum)
 {
 	if (errnum == ETIMEDOUT)
 		return "its file system does not answer";
+	if (errnum == EWOULDBLOCK)
+		return "a process holds a lease on it";
 	if (errnum == EFBIG)
 		return "it is too large to copy from a file system that may stop answering";
 	return strerror(errnum);

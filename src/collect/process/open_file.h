@@ -45,14 +45,15 @@ bool file_opener__has_ended(const struct file_opener *opener);
 /*
  * Opens a regular file; ENODEV for others: opening a device or a FIFO could have effects. `at` is an O_PATH
  * descriptor, which opens nothing yet; it is closed. If it is -1, errno says why. ETIMEDOUT: the file system does
- * not answer. EFBIG: too large to copy. Without an opener (NULL) the file is opened directly.
+ * not answer. EFBIG: too large to copy. EWOULDBLOCK: a process holds a lease on it (fcntl(2), F_SETLEASE). Without an
+ * opener (NULL) the file is opened directly.
  */
 void open_file(struct file_opener *opener, int at, struct opened_file *ret);
 
 /* Finds a path below root; no link leads out of root. An O_PATH descriptor for open_file(), or -1 and errno. */
 int open_below(struct file_opener *opener, const char *root, const char *path);
 
-/* Like strerror(), with this module's own texts for ETIMEDOUT and EFBIG. */
+/* Like strerror(), with this module's own texts for ETIMEDOUT, EWOULDBLOCK and EFBIG. */
 const char *open_file_strerror(int errnum);
 
 #endif

@@ -42,7 +42,7 @@ static int open_regular(int at)
 	if (!S_ISREG(st.st_mode))
 		return -ENODEV;
 	snprintf(again, sizeof(again), "/proc/self/fd/%d", at);
-	fd = open(again, O_RDONLY | O_CLOEXEC);
+	fd = open(again, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	return fd < 0 ? -errno : fd;
 }
 

@@ -201,6 +201,21 @@ Test(open_file, must_be_regular)
 	}
 }
 
+/* The kernel lets its owner keep it for 45 s after the call. */
+Test(open_file, with_a_lease_is_not_waited_for)
+{
+	const int fd = open("file", O_RDWR | O_CLOEXEC);
+	struct opened_file opened;
+
+	signal(SIGIO, SIG_IGN);
+	cr_assert_eq(fcntl(fd, F_SETLEASE, F_WRLCK), 0, "%s", strerror(errno));
+	begin(&disk, NULL);
+	opened = open_path("file");
+	expect_error(&opened, EWOULDBLOCK);
+	cr_expect_eq(fcntl(fd, F_GETLEASE), F_RDLCK, "the owner is not asked to give it up");
+	close(fd);
+}
+
 Test(open_file, that_is_too_large_is_not_copied)
 {
 	struct opened_file opened;
