@@ -5,6 +5,7 @@
 /* Shared by the files of this room. */
 
 #include "collect/inject/inject.h"
+#include "collect/inject/inject_rules.h"
 #include "collect/inject/injected_file.h"
 #include "collect/inject/target_maps.h"
 #include "elf/entry_patch.h"
@@ -54,6 +55,14 @@ int check_target_library(const char *path, struct reason *why);
 
 /* Whether another process uses the same memory. */
 int check_shared_memory(pid_t pid, struct reason *why);
+
+/* Mappings that the exchange of pages needs (placing.h): all of a plan, or those of the way back. */
+struct mappings_needed mappings_to_inject(const struct inject_plan *plan, const struct injected_file *file);
+struct mappings_needed mappings_to_eject(void);
+
+/* Whether the kernel would grant them to the process. Call it while its threads stand still. 0, -EAGAIN or -EIO. */
+int check_room_for_mappings(pid_t pid, const struct target_maps *maps, const struct mappings_needed *needed,
+			    struct reason *why);
 
 /* ---- call_gate.c ---- */
 

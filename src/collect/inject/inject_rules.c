@@ -2,12 +2,14 @@
 #include "collect/inject/inject_rules.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/reason.h"
+#include "collect/inject/target_maps.h"
 
 /* ---- the kernel ---- */
 
@@ -81,5 +83,54 @@ int judge_target(pid_t pid, const char *status, struct reason *why)
 	status_text(status, "x86_Thread_features", text, sizeof(text));
 	if (strstr(text, "shstk"))
 		return reason_set(why, -ENOTSUP, "it has a shadow stack (CET), with which injection is not tested");
+	return 0;
+}
+
+/* ---- its room ---- */
+
+/* Counts as the kernel does (may_expand_vm()): a stack that grows is no data. */
+static void count_mapped(const struct target_maps *maps, struct mappings_needed *ret)
+{
+	*ret = (struct mappings_needed){ .nr = maps->line_nr };
+	for (size_t i = 0; i < maps->line_nr; i++) {
+		const struct maps_line *line = &maps->line[i];
+
+		if (!strcmp(line->path, "[vsyscall]")) /* it belongs to no process */
+			continue;
+		ret->bytes += line->end - line->start;
+		if (line->perms[1] == 'w' && line->perms[3] == 'p' && strcmp(line->path, "[stack]"))
+			ret->data_bytes += line->end - line->start;
+	}
+}
+
+/* The soft limit in a line of /proc/PID/limits. False: it is not there. */
+static bool limit_of_text(const char *limits, const char *name, uint64_t *ret)
+{
+	const char *at = strstr(limits, name);
+
+	if (at && sscanf(at + strlen(name), "%" SCNu64, ret) == 1)
+		return true;
+	*ret = UINT64_MAX;
+	return at && !strncmp(at + strlen(name) + strspn(at + strlen(name), " "), "unlimited", strlen("unlimited"));
+}
+
+int judge_room(const struct target_maps *maps, const struct mappings_needed *needed, const char *max_map_count,
+	       const char *limits, struct reason *why)
+{
+	struct mappings_needed mapped, most;
+
+	if (sscanf(max_map_count, "%" SCNu64, &most.nr) != 1 || !limit_of_text(limits, "Max address space", &most.bytes) ||
+	    !limit_of_text(limits, "Max data size", &most.data_bytes))
+		return reason_set(why, -EIO, "the kernel does not say how much it may map");
+	count_mapped(maps, &mapped);
+	if (mapped.nr + needed->nr > most.nr)
+		return reason_set(why, -EAGAIN, "it has %" PRIu64 " mappings, and %" PRIu64 " more would be too many (vm.max_map_count)",
+				  mapped.nr, needed->nr);
+	if (mapped.bytes + needed->bytes > most.bytes)
+		return reason_set(why, -EAGAIN, "%" PRIu64 " KiB more would be more than its limit on addresses (ulimit -v)",
+				  needed->bytes >> 10);
+	if (mapped.data_bytes + needed->data_bytes > most.data_bytes)
+		return reason_set(why, -EAGAIN, "%" PRIu64 " KiB more would be more than its limit on data (ulimit -d)",
+				  needed->data_bytes >> 10);
 	return 0;
 }

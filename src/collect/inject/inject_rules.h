@@ -4,9 +4,11 @@
 
 /* Reasons not to inject, from texts of the kernel alone: nothing is opened here. 0, or an error as in inject.h. */
 
+#include <stdint.h>
 #include <sys/types.h>
 
 struct reason;
+struct target_maps;
 
 /* Texts of the kernel about itself; "" is a file that does not exist. */
 struct kernel_texts {
@@ -21,5 +23,19 @@ int judge_kernel(const struct kernel_texts *kernel, struct reason *why);
 
 /* status: the text of /proc/PID/status. */
 int judge_target(pid_t pid, const char *status, struct reason *why);
+
+/* Mappings that a process would get in addition, at most. */
+struct mappings_needed {
+	uint64_t nr;
+	uint64_t bytes;	     /* of addresses */
+	uint64_t data_bytes; /* of those that are private and writable */
+};
+
+/*
+ * Whether there is room for them. max_map_count: the text of /proc/sys/vm/max_map_count; limits: of /proc/PID/limits.
+ * -EAGAIN: there is none now; -EIO: the texts do not say.
+ */
+int judge_room(const struct target_maps *maps, const struct mappings_needed *needed, const char *max_map_count,
+	       const char *limits, struct reason *why);
 
 #endif

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <time.h>
@@ -17,6 +18,7 @@
 #include "base/reason.h"
 #include "collect/inject/inject_private.h"
 #include "collect/inject/inject_rules.h"
+#include "collect/inject/sampler_image.h"
 #include "collect/process/proc.h"
 
 #define SHARED_TRIES 20
@@ -140,4 +142,42 @@ int check_shared_memory(pid_t pid, struct reason *why)
 	if (other > 0)
 		return reason_set(why, -EAGAIN, "process %d uses the same memory (vfork, or clone with CLONE_VM)", other);
 	return other ? reason_set(why, other, "/proc: %s", strerror(-other)) : 0;
+}
+
+/* ---- its room ---- */
+
+/* The kernel moves a mapping only if there is room for some more: the pieces into which it may cut the others. */
+#define NR_TO_MOVE 8
+/* A page in the middle of a mapping, and its copy, or what is kept, in the middle of another one. */
+#define NR_OF_PAGE 4
+
+struct mappings_needed mappings_to_eject(void)
+{
+	return (struct mappings_needed){ .nr = NR_TO_MOVE, .bytes = PAGE_BYTES };
+}
+
+/* The segments of a sampler, with unused pages between and behind them. */
+struct mappings_needed mappings_to_inject(const struct inject_plan *plan, const struct injected_file *file)
+{
+	struct mappings_needed needed = mappings_to_eject();
+
+	for (uint32_t i = 0; i < plan->allocator_nr; i++) {
+		needed.nr += 2 * file->segment_nr + 1 + NR_OF_PAGE * plan->allocator[i].page_nr;
+		needed.bytes += sampler_image_room(file, &plan->allocator[i]);
+		for (uint32_t k = 0; k < file->segment_nr; k++)
+			needed.data_bytes += file->segment[k].prot & PROT_WRITE ? file->segment[k].bytes : 0;
+	}
+	return needed;
+}
+
+int check_room_for_mappings(pid_t pid, const struct target_maps *maps, const struct mappings_needed *needed,
+			    struct reason *why)
+{
+	char max_map_count[32], *limits = proc_read(pid, "limits", NULL);
+	int err;
+
+	read_line("/proc/sys/vm/max_map_count", max_map_count, sizeof(max_map_count));
+	err = judge_room(maps, needed, max_map_count, limits ?: "", why);
+	free(limits);
+	return err;
 }

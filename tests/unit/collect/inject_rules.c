@@ -7,6 +7,7 @@
 #include "base/array.h"
 #include "base/reason.h"
 #include "collect/inject/inject_rules.h"
+#include "collect/inject/target_maps.h"
 
 static const struct kernel_row {
 	struct kernel_texts kernel;
@@ -68,5 +69,51 @@ Test(inject_rules, refuse_processes_by_their_status)
 
 		cr_expect_eq(err, statuses[i].err, "row %zu: %d", i, err);
 		cr_expect(strstr(why.text, statuses[i].word), "row %zu: %s", i, why.text);
+	}
+}
+
+#define LIMITS(data, addresses) \
+	"Limit                     Soft Limit           Hard Limit           Units     \n" \
+	"Max cpu time              unlimited            unlimited            seconds   \n" \
+	"Max data size             " data "             unlimited            bytes     \n" \
+	"Max address space         " addresses "        unlimited            bytes     \n"
+
+/* 5 mappings of 14 pages; 3 pages are data: neither the stack nor what others share is. */
+static struct maps_line few_lines[] = {
+	{ .start = 0x10000, .end = 0x15000, .perms = "r-xp", .path = "/bin/server" },
+	{ .start = 0x20000, .end = 0x23000, .perms = "rw-p", .path = "[heap]" },
+	{ .start = 0x30000, .end = 0x32000, .perms = "rw-s", .path = "/dev/shm/it" },
+	{ .start = 0x40000, .end = 0x44000, .perms = "rw-p", .path = "[stack]" },
+	{ .start = 0xffffffffff600000, .end = 0xffffffffff601000, .perms = "--xp", .path = "[vsyscall]" },
+};
+
+static const struct room_row {
+	struct mappings_needed needed;
+	const char *max_map_count, *limits;
+	int err;
+	const char *word;
+} rooms[] = {
+	{ { 60, 1 << 20, 1 << 20 }, "65\n", LIMITS("unlimited", "unlimited"), 0, "" },
+	{ { 61, 1 << 20, 1 << 20 }, "65\n", LIMITS("unlimited", "unlimited"), -EAGAIN, "5 mappings, and 61 more" },
+	{ { 8, 0x2000, 0 }, "65530\n", LIMITS("12288", "65536"), 0, "" },
+	{ { 8, 0x2001, 0 }, "65530\n", LIMITS("12288", "65536"), -EAGAIN, "limit on addresses" },
+	{ { 8, 0x1000, 0x1000 }, "65530\n", LIMITS("16384", "unlimited"), 0, "" },
+	{ { 8, 0x1000, 0x1001 }, "65530\n", LIMITS("16384", "unlimited"), -EAGAIN, "limit on data" },
+	{ { 8, 0x1000, 0 }, "", LIMITS("unlimited", "unlimited"), -EIO, "does not say" },
+	{ { 8, 0x1000, 0 }, "65530\n", "Max data size  unlimited", -EIO, "does not say" },
+	{ { 8, 0x1000, 0 }, "65530\n", "", -EIO, "does not say" },
+};
+
+Test(inject_rules, refuse_where_mappings_have_no_room)
+{
+	const struct target_maps maps = { .line = few_lines, .line_nr = ARRAY_SIZE(few_lines) };
+
+	for (size_t i = 0; i < ARRAY_SIZE(rooms); i++) {
+		const struct room_row *row = &rooms[i];
+		struct reason why = {};
+		int err = judge_room(&maps, &row->needed, row->max_map_count, row->limits, &why);
+
+		cr_expect_eq(err, row->err, "row %zu: %d", i, err);
+		cr_expect(strstr(why.text, row->word), "row %zu: %s", i, why.text);
 	}
 }
