@@ -5,8 +5,8 @@ import re
 import signal
 import subprocess
 
-from bench import ALLOCSNAP, LIBRARIES, PATIENCE_S, Process, read_text
-from harness import check, core, wait_for
+from bench import ALLOCSNAP, LIBRARIES, PATIENCE_S, Process, injector, read_text
+from harness import Law, Skip, check, check_equal, core, wait_for
 from harness.suite import for_each
 
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
@@ -73,3 +73,26 @@ def test_a_signal_ends_a_plan(bench):
     recorder.popen.terminate()
     _, said = recorder.popen.communicate(timeout=PATIENCE_S)
     assert recorder.popen.returncode == 1 and "a signal told allocsnap to end; nothing was changed" in said, said
+
+
+MAPPINGS_MAX = 100000  # so many can be made in a second or two
+
+
+@core
+def test_room_for_mappings(bench):
+    """With eleven mappings left a page was exchanged, the next one could not be, and none could be given back."""
+    most = int(read_text("/proc/sys/vm/max_map_count"))
+    if most > MAPPINGS_MAX:
+        raise Skip(f"vm.max_map_count is {most}")
+    plain = len(read_text("/proc", hostile(bench, "hostile", "file", 0).pid, "maps").splitlines())
+    for left in 11, 100:
+        process = hostile(bench, "hostile", "file", most - plain - left, "/bin/true")
+        before = process.maps()
+        said = injector("inject", process.pid, status=None)
+        if left == 11:
+            assert re.match(r"refused EAGAIN it has \d+ mappings, and \d+ more would be too many", said), said
+            check_equal(process.maps(), before, "its mappings", Law)
+        else:
+            assert "times" in said, said
+            injector("eject", process.pid)
+        process.kill()

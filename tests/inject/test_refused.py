@@ -50,7 +50,7 @@ REFUSALS = {
     "far": "EOPNOTSUPP no room for the sampler near",
     "sealed": "EOPNOTSUPP the pages of .* may not be exchanged",
     "files": "EOPNOTSUPP it may make no memory file",
-    "memory": "EOPNOTSUPP it may not map the sampler",
+    "memory": "EAGAIN .* KiB more would be more than its limit on addresses",
 }
 
 

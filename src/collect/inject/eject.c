@@ -169,7 +169,8 @@ static int read_process(struct ejecting *ejecting)
 
 static int change_back(struct ejecting *ejecting)
 {
-	int err = read_process(ejecting);
+	const struct mappings_needed needed = mappings_to_eject();
+	int err = read_process(ejecting) ?: check_room_for_mappings(ejecting->pid, &ejecting->maps, &needed, ejecting->why);
 
 	if (!err)
 		err = remote_caller_choose(&ejecting->threads, &ejecting->maps, &ejecting->gate, ejecting->mem_fd,

@@ -222,6 +222,7 @@ static int place_all(struct executing *executing)
 /* -EBUSY: a thread would have to go on a little. */
 static int change_process(struct executing *executing)
 {
+	struct mappings_needed needed;
 	pid_t tid;
 	int err;
 
@@ -229,7 +230,9 @@ static int change_process(struct executing *executing)
 	err = target_maps_read(executing->plan->pid, &executing->maps);
 	if (err)
 		return reason_set(executing->why, err, "process %d: %s", executing->plan->pid, strerror(-err));
-	err = check_plan_holds(executing);
+	needed = mappings_to_inject(executing->plan, &executing->file);
+	err = check_plan_holds(executing) ?: check_room_for_mappings(executing->plan->pid, &executing->maps, &needed,
+								     executing->why);
 	if (!err)
 		err = remote_caller_choose(&executing->threads, &executing->maps, &executing->plan->details->gate,
 					   executing->mem_fd, &executing->caller, executing->why);
