@@ -53,9 +53,6 @@ int check_target_process(pid_t pid, struct reason *why);
 /* Whether a library or a program is one that replaces the allocator or watches it. */
 int check_target_library(const char *path, struct reason *why);
 
-/* Whether another process uses the same memory. */
-int check_shared_memory(pid_t pid, struct reason *why);
-
 /* Mappings that the exchange of pages needs (placing.h): all of a plan, or those of the way back. */
 struct mappings_needed mappings_to_inject(const struct inject_plan *plan, const struct injected_file *file);
 struct mappings_needed mappings_to_eject(void);
@@ -63,6 +60,25 @@ struct mappings_needed mappings_to_eject(void);
 /* Whether the kernel would grant them to the process. Call it while its threads stand still. 0, -EAGAIN or -EIO. */
 int check_room_for_mappings(pid_t pid, const struct target_maps *maps, const struct mappings_needed *needed,
 			    struct reason *why);
+
+/* ---- shared_memory.c ---- */
+
+/* Whether another process uses the same memory: asks all that run. 0, -EAGAIN, or another error if it cannot be told. */
+int check_shared_memory(pid_t pid, struct reason *why);
+
+/* The process or thread that began last, of all that this process can see. */
+struct newest_process {
+	pid_t pid; /* 0: not known */
+	uint64_t seen_ns;
+};
+
+struct newest_process newest_process(void);
+
+/*
+ * The same for the time when the threads stand still: it asks only processes that have begun since `before`, which was
+ * read before check_shared_memory() was called. That takes microseconds; if too much has happened since, it asks all.
+ */
+int check_new_sharers(pid_t pid, const struct newest_process *before, struct reason *why);
 
 /* ---- call_gate.c ---- */
 

@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Reasons not to inject that show without reading code. */
-#include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fnmatch.h>
-#include <linux/kcmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <sys/utsname.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/array.h"
@@ -20,9 +15,6 @@
 #include "collect/inject/inject_rules.h"
 #include "collect/inject/sampler_image.h"
 #include "collect/process/proc.h"
-
-#define SHARED_TRIES 20
-#define SHARED_PAUSE_NS 10000000
 
 /* ---- the kernel and the process ---- */
 
@@ -101,47 +93,6 @@ int check_target_library(const char *path, struct reason *why)
 		if (!fnmatch(foreign_libraries[i].file, name, 0))
 			return reason_set(why, -ENOTSUP, "its allocator is that of %s (%s)", foreign_libraries[i].what, name);
 	return 0;
-}
-
-/* ---- its memory ---- */
-
-static bool shares_memory(pid_t a, pid_t b)
-{
-	return !syscall(SYS_kcmp, a, b, KCMP_VM, 0, 0);
-}
-
-/* A process with the same memory; 0: there is none. -errno */
-static pid_t find_sharer(pid_t pid)
-{
-	DIR *dir = opendir("/proc");
-	struct dirent *entry;
-	pid_t found = 0;
-
-	if (!dir)
-		return -errno;
-	while (!found && (entry = readdir(dir))) {
-		pid_t other = isdigit((unsigned char)*entry->d_name) ? atoi(entry->d_name) : 0;
-
-		if (other && other != pid && shares_memory(pid, other))
-			found = other;
-	}
-	closedir(dir);
-	return found;
-}
-
-/* A child of vfork() shares it until its exec. If one is there all the time, it may be another one each time. */
-int check_shared_memory(pid_t pid, struct reason *why)
-{
-	pid_t other = find_sharer(pid);
-
-	for (int i = 0; i < SHARED_TRIES && other > 0; i++) {
-		nanosleep(&(struct timespec){ .tv_nsec = SHARED_PAUSE_NS }, NULL);
-		if (!shares_memory(pid, other))
-			return 0;
-	}
-	if (other > 0)
-		return reason_set(why, -EAGAIN, "process %d uses the same memory (vfork, or clone with CLONE_VM)", other);
-	return other ? reason_set(why, other, "/proc: %s", strerror(-other)) : 0;
 }
 
 /* ---- its room ---- */
