@@ -26,6 +26,7 @@ struct ejecting {
 	struct call_gate gate;
 	struct target_maps maps;
 	struct found_samplers found;
+	struct newest_process newest;
 	struct stopped_threads threads;
 	struct remote_caller caller;
 	int mem_fd;
@@ -170,7 +171,8 @@ static int read_process(struct ejecting *ejecting)
 static int change_back(struct ejecting *ejecting)
 {
 	const struct mappings_needed needed = mappings_to_eject();
-	int err = read_process(ejecting) ?: check_room_for_mappings(ejecting->pid, &ejecting->maps, &needed, ejecting->why);
+	int err = read_process(ejecting) ?: check_new_sharers(ejecting->pid, &ejecting->newest, ejecting->why) ?:
+			  check_room_for_mappings(ejecting->pid, &ejecting->maps, &needed, ejecting->why);
 
 	if (!err)
 		err = remote_caller_choose(&ejecting->threads, &ejecting->maps, &ejecting->gate, ejecting->mem_fd,
@@ -237,6 +239,7 @@ static int eject_all(struct ejecting *ejecting)
 	for (int i = 0; i < TRIES_MAX; i++) {
 		if (i)
 			nanosleep(&(struct timespec){ .tv_nsec = PAUSE_NS * i }, NULL);
+		ejecting->newest = newest_process();
 		err = check_shared_memory(ejecting->pid, ejecting->why) ?: run_as_tracer(eject_once, ejecting);
 		if (err ? err != -EAGAIN : !ejecting->result.kept_nr)
 			break;

@@ -27,6 +27,7 @@ struct executing {
 	struct injected_file file;
 	struct placing placing[INJECT_ALLOCATORS_MAX];
 	struct target_maps maps;
+	struct newest_process newest;
 	struct stopped_threads threads;
 	struct remote_caller caller;
 	int mem_fd;
@@ -94,6 +95,7 @@ static int open_injected_process(struct executing *executing)
 	err = proc_start_time(executing->plan->pid, &start_time);
 	if (err || start_time != executing->plan->start_time)
 		return reason_set(executing->why, -ESRCH, "process %d has ended", executing->plan->pid);
+	executing->newest = newest_process();
 	return check_target_process(executing->plan->pid, executing->why) ?:
 		       check_shared_memory(executing->plan->pid, executing->why);
 }
@@ -231,8 +233,9 @@ static int change_process(struct executing *executing)
 	if (err)
 		return reason_set(executing->why, err, "process %d: %s", executing->plan->pid, strerror(-err));
 	needed = mappings_to_inject(executing->plan, &executing->file);
-	err = check_plan_holds(executing) ?: check_room_for_mappings(executing->plan->pid, &executing->maps, &needed,
-								     executing->why);
+	err = check_plan_holds(executing) ?:
+		      check_new_sharers(executing->plan->pid, &executing->newest, executing->why) ?:
+		      check_room_for_mappings(executing->plan->pid, &executing->maps, &needed, executing->why);
 	if (!err)
 		err = remote_caller_choose(&executing->threads, &executing->maps, &executing->plan->details->gate,
 					   executing->mem_fd, &executing->caller, executing->why);
