@@ -7,7 +7,6 @@
 #include "collect/inject/stopped_threads.h"
 #include "collect/inject/target_maps.h"
 
-#define RED_ZONE 128
 #define STACK_SEARCH_MAX (1u << 20)
 
 static bool find_in_range(int mem_fd, uint64_t at, uint64_t end, bool (*is_wanted)(uint64_t address, const void *context),
@@ -33,13 +32,13 @@ bool find_on_stacks(const struct stopped_threads *threads, const struct target_m
 		    bool (*is_wanted)(uint64_t address, const void *context), const void *context, pid_t *ret_tid)
 {
 	for (size_t i = 0; i < threads->thread_nr; i++) {
-		uint64_t rsp = threads->thread[i].registers.rsp, at = (rsp - RED_ZONE) & ~UINT64_C(7), end;
+		uint64_t rsp = threads->thread[i].registers.rsp, at = rsp & ~UINT64_C(7), end;
 		const struct maps_line *line = target_maps_find(maps, rsp);
 
 		if (!line)
 			continue;
 		end = line->end - at < STACK_SEARCH_MAX ? line->end : at + STACK_SEARCH_MAX;
-		if (!find_in_range(mem_fd, at < line->start ? line->start : at, end, is_wanted, context))
+		if (!find_in_range(mem_fd, at, end, is_wanted, context))
 			continue;
 		*ret_tid = threads->thread[i].tid;
 		return true;
