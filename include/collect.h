@@ -257,8 +257,8 @@ int collector__start(struct collector *collector, pid_t id, struct reason *why);
  */
 int collector__inject(struct collector *collector, pid_t pid, uint64_t sample_bytes, struct reason *why);
 
-/* Stops tracing the processes with such samplers, and takes the samplers out. Notes say what became of them. */
-void collector__eject(struct collector *collector);
+/* Stops tracing the processes with such samplers, and takes these out. Returns how many keep some; notes say what. */
+size_t collector__eject(struct collector *collector);
 
 /*
  * Starts a program and traces it from the C library's first allocation on. argv ends with NULL. *ret_pid is set as soon

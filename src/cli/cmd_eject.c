@@ -35,7 +35,7 @@ static int eject_from(pid_t pid)
 	if (!err && found.is_active && found.owner_is_running)
 		return log_failure("process %d is being recorded: the sampler belongs to process %d, and goes when that ends", pid,
 				   found.owner);
-	err = err ?: inject_eject(pid, 0, &result, &why);
+	err = err ?: inject_eject(pid, 0, 0, &result, &why);
 	return err ? log_failure("cannot take the sampler out of process %d: %s", pid, why.text) : report_ejection(pid, &result);
 }
 

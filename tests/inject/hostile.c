@@ -5,14 +5,24 @@
  *	file		FILE as code
  *	files		memory files as code, each with the content of FILE
  *	samplers	memory files with the name of a sampler, sealed, with no table
+ *
+ * hostile vfork: after a line on stdin it waits for a child of vfork() that calls no exec.
+ *
+ * hostile child OWNER START: says that it has an injected sampler of this process, which began at START, and cannot be
+ * ejected at any moment: another process uses its memory.
  */
 #include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/sendfile.h>
 #include <unistd.h>
+
+#include "sampler/injected.h"
 
 #define PAGE 4096l
 #define BEGIN 0x100000000l
@@ -42,26 +52,75 @@ static int memory_file(const char *name, int content)
 	return fd;
 }
 
-int main(int argc, char **argv)
+static void seal(int fd)
 {
-	long nr = argc > 2 ? atol(argv[2]) : 0;
-	int content = argc > 3 ? open(argv[3], O_RDONLY) : -1;
+	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE))
+		fail("seals");
+}
+
+static void map_files(const char *mode, long nr, const char *path)
+{
+	int content = path ? open(path, O_RDONLY) : -1;
 
 	for (long i = 0; i < nr; i++) {
 		int fd = content;
 
-		if (!strcmp(argv[1], "files"))
+		if (!strcmp(mode, "files"))
 			fd = memory_file("code", content);
-		else if (!strcmp(argv[1], "samplers"))
+		else if (!strcmp(mode, "samplers"))
 			fd = memory_file("allocsnap-sampler", -1);
-		if (!strcmp(argv[1], "samplers") && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE))
-			fail("seals");
+		if (!strcmp(mode, "samplers"))
+			seal(fd);
 		map_code(fd, i);
 		if (fd != content)
 			close(fd);
 	}
+}
+
+/* ---- processes that share memory ---- */
+
+static int wait_for_the_end(void *unused)
+{
+	(void)unused;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	while (pause())
+		;
+	return 0;
+}
+
+static void forge_child(const char *owner, const char *start)
+{
+	static struct injected_table table = { .magic = INJECTED_MAGIC, .version = INJECTED_VERSION, .page_nr = 1 };
+	static char stack[64 << 10];
+	int fd = memory_file("allocsnap-sampler", -1);
+
+	table.start = BEGIN;
+	table.end = BEGIN + 16 * PAGE;
+	table.text_end = BEGIN + PAGE;
+	table.owner = atol(owner);
+	table.owner_start_time = atol(start);
+	table.interval = 1000;
+	table.page[0].address = BEGIN + 32 * PAGE;
+	table.page[0].parked = BEGIN + 8 * PAGE;
+	if (pwrite(fd, &table, sizeof(table), 8 * PAGE - INJECTED_TABLE_BYTES) != sizeof(table))
+		fail("the table");
+	seal(fd);
+	map_code(fd, 0);
+	map_code(fd, 16);
+	if (clone(wait_for_the_end, stack + sizeof(stack), CLONE_VM | SIGCHLD, NULL) < 0)
+		fail("clone");
+}
+
+int main(int argc, char **argv)
+{
+	if (argc > 3 && !strcmp(argv[1], "child"))
+		forge_child(argv[2], argv[3]);
+	else if (argc > 2)
+		map_files(argv[1], atol(argv[2]), argv[3]);
 	puts("ready");
 	fflush(stdout);
+	if (!strcmp(argv[1], "vfork") && getchar() == '\n' && !vfork())
+		wait_for_the_end(NULL);
 	for (;;) {
 		free(malloc(100));
 		usleep(1000);

@@ -111,7 +111,7 @@ static int eject(pid_t pid, struct reason *why)
 	int err;
 
 	do {
-		err = inject_eject(pid, owner, &result, why);
+		err = inject_eject(pid, owner, 0, &result, why);
 	} while (tries_again(err));
 	if (err)
 		return err;
@@ -165,7 +165,7 @@ static int run_cycle(pid_t pid, struct inject_plan *plan, struct cycle_sums *sum
 		err = change_semaphores(pid, plan, 1);
 		usleep(3000);
 		err = err ?: change_semaphores(pid, plan, 0);
-		err = err ?: inject_eject(pid, 0, &result, why);
+		err = err ?: inject_eject(pid, 0, 0, &result, why);
 	}
 	if (!err) {
 		add_times(sums, &result.times);
@@ -199,7 +199,7 @@ static int run_cycles(pid_t pid, int nr, struct reason *why)
 	while (done < nr && !err) {
 		err = run_planned_cycles(parser, pid, nr, &done, &sums, why);
 		while (err == -EAGAIN && ++sums.again < 100u + nr)
-			err = inject_eject(pid, 0, NULL, NULL) == -EAGAIN ? -EAGAIN : 0;
+			err = inject_eject(pid, 0, 0, NULL, NULL) == -EAGAIN ? -EAGAIN : 0;
 	}
 	if (!err)
 		printf("cycles %d, %" PRIu64 " us stopped, at most %" PRIu64 " us, kept %u, again %u\n", nr,

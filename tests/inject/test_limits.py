@@ -6,7 +6,7 @@ import signal
 import subprocess
 
 from bench import ALLOCSNAP, LIBRARIES, PATIENCE_S, Process, injector, read_text
-from harness import Law, Skip, check, check_equal, core, wait_for
+from harness import Law, Skip, check, check_equal, children_of, core, keeper_of, wait_for
 from harness.suite import for_each
 
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
@@ -96,3 +96,49 @@ def test_room_for_mappings(bench):
             assert "times" in said, said
             injector("eject", process.pid)
         process.kill()
+
+
+def attach(bench, process):
+    """attach --inject, from its first snapshot on."""
+    recorder, _ = bench.start_attach(process.pid, "--inject")
+    assert process.maps("memfd:allocsnap-sampler"), "no sampler in the process"
+    return recorder
+
+
+def end(recorder):
+    """(exit status, stderr)"""
+    recorder.popen.terminate()
+    _, said = recorder.popen.communicate(timeout=PATIENCE_S)
+    return recorder.popen.returncode, said
+
+
+@core
+def test_a_process_that_cannot_be_stopped_at_the_end(bench):
+    """The recording says what stays, and ends; tests/unit/collect/kept_samplers.c has the limit of its time."""
+    process = hostile(bench, "hostile", "vfork")
+    recorder = attach(bench, process)
+    process.popen.stdin.write("\n")
+    wait_for(lambda: children_of(process.pid), "a child of vfork()", PATIENCE_S)
+    status, said = end(recorder)
+    for child, _ in children_of(process.pid):
+        os.kill(child, signal.SIGKILL)
+    assert f"the sampler stays in process {process.pid}" in said and "uses the same memory" in said, said
+    assert "forked" not in said, said
+    check_equal(status, 1, "exit status")
+
+
+@core
+def test_children_that_are_none(bench):
+    """They run the program of the recorded one, and say that the keeper is to eject their samplers."""
+    process = hostile(bench, "hostile", "file", 0)
+    recorder = attach(bench, process)
+    keeper = keeper_of(recorder.pid)
+    start = read_text("/proc", keeper, "stat").rpartition(")")[2].split()[19]
+    liars = [hostile(bench, "hostile", "child", keeper, start) for _ in range(20)]
+    assert f"owner {keeper} running 1" in injector("find", liars[0].pid), injector("find", liars[0].pid)
+    status, said = end(recorder)
+    assert f"the sampler was taken out of process {process.pid}" in said, said
+    assert "forked" not in said, said
+    for liar in liars:
+        assert liar.maps("memfd:allocsnap-sampler"), "its own file is not its own"
+    return f"status {status}"

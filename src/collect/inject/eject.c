@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/reason.h"
 #include "collect/inject/found_samplers.h"
 #include "collect/inject/inject_private.h"
@@ -21,6 +22,7 @@
 
 struct ejecting {
 	pid_t pid, owner;
+	uint64_t until_ns;
 	struct eject_result result;
 	struct reason *why;
 	struct call_gate gate;
@@ -237,6 +239,8 @@ static int eject_all(struct ejecting *ejecting)
 	if (err)
 		return err;
 	for (int i = 0; i < TRIES_MAX; i++) {
+		if (i && ejecting->until_ns && monotonic_now_ns() > ejecting->until_ns)
+			break;
 		if (i)
 			nanosleep(&(struct timespec){ .tv_nsec = PAUSE_NS * i }, NULL);
 		ejecting->newest = newest_process();
@@ -247,10 +251,12 @@ static int eject_all(struct ejecting *ejecting)
 	return err;
 }
 
-int inject_eject(pid_t pid, pid_t owner, struct eject_result *ret, struct reason *why)
+int inject_eject(pid_t pid, pid_t owner, uint64_t until_ns, struct eject_result *ret, struct reason *why)
 {
 	struct reason unsaid = {};
-	struct ejecting ejecting = { .pid = pid, .owner = owner, .why = why ?: &unsaid, .mem_fd = -1 };
+	struct ejecting ejecting = {
+		.pid = pid, .owner = owner, .until_ns = until_ns, .why = why ?: &unsaid, .mem_fd = -1,
+	};
 	int err;
 
 	ejecting.why->text[0] = '\0';

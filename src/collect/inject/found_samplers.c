@@ -3,11 +3,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -214,4 +216,41 @@ int inject_find(pid_t pid, struct inject_found *ret, struct reason *why)
 	err = find_in_maps(pid, &maps, ret, why);
 	target_maps_release(&maps);
 	return err;
+}
+
+/* ---- its files ---- */
+
+bool inject_has_file(pid_t pid, const struct inject_file *file)
+{
+	struct injected_file built;
+	char path[96];
+	struct stat st;
+
+	if (injected_file_open(&built))
+		return false;
+	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, pid, file->start,
+		 file->start + built.segment[0].bytes);
+	return !stat(path, &st) && st.st_ino == file->inode &&
+	       ((uint64_t)major(st.st_dev) << 32 | minor(st.st_dev)) == file->dev;
+}
+
+uint32_t inject_files(pid_t pid, struct inject_file ret[INJECT_ALLOCATORS_MAX])
+{
+	struct found_samplers found = {};
+	struct target_maps maps;
+	uint32_t nr = 0;
+
+	if (target_maps_read(pid, &maps))
+		return 0;
+	if (found_samplers_read(pid, &maps, &found, NULL))
+		found = (struct found_samplers){};
+	for (size_t i = 0; i < found.sampler_nr && nr < INJECT_ALLOCATORS_MAX; i++) {
+		const struct found_sampler *sampler = &found.sampler[i];
+
+		if (sampler->table.owner == getpid())
+			ret[nr++] = (struct inject_file){ sampler->table.start, sampler->dev, sampler->inode };
+	}
+	found_samplers_release(&found);
+	target_maps_release(&maps);
+	return nr;
 }

@@ -109,6 +109,17 @@ struct inject_found {
 /* 0; -ENOENT: there is none. */
 int inject_find(pid_t pid, struct inject_found *ret, struct reason *why);
 
+/* The sealed file of a sampler, and where its first page is mapped. */
+struct inject_file {
+	uint64_t start, dev, inode;
+};
+
+/* Whether a process maps just this file just there, as do the one that was injected and those forked from it since. */
+bool inject_has_file(pid_t pid, const struct inject_file *file);
+
+/* The files of the samplers in a process that name this process as their owner. Returns how many there are. */
+uint32_t inject_files(pid_t pid, struct inject_file ret[INJECT_ALLOCATORS_MAX]);
+
 struct eject_result {
 	struct inject_times times;
 	uint32_t function_nr;	/* functions that have their own entries again */
@@ -117,8 +128,9 @@ struct eject_result {
 
 /*
  * Gives the allocators their pages back, also after another injector; -EAGAIN if its owner runs and is not `owner` (0: this
- * process). A sampler that stayed mapped goes with the next call, if it can.
+ * process). A sampler that stayed mapped goes with the next call, if it can. until_ns: no further try begins after this
+ * time of monotonic_now_ns(); 0: there is no such time.
  */
-int inject_eject(pid_t pid, pid_t owner, struct eject_result *ret, struct reason *why);
+int inject_eject(pid_t pid, pid_t owner, uint64_t until_ns, struct eject_result *ret, struct reason *why);
 
 #endif

@@ -155,6 +155,15 @@ int link_holder__hold_sampler(struct link_holder *link_holder, pid_t pid)
 	return order_for_process(link_holder, KEEPER_HOLD_SAMPLER, pid) ?: await_link_holder_answer(link_holder);
 }
 
+int link_holder__tell_files(struct link_holder *link_holder, pid_t pid, const struct inject_file *file, uint32_t nr)
+{
+	struct link_holder_order head = { .what = KEEPER_SAMPLER_FILES, .pid = pid, .nr = nr };
+	struct iovec pieces[] = { { &head, sizeof(head) }, { (void *)file, nr * sizeof(*file) } };
+	int err = send_link_holder_order(link_holder, &(struct msghdr){ .msg_iov = pieces, .msg_iovlen = 2 });
+
+	return err ?: await_link_holder_answer(link_holder);
+}
+
 int link_holder__eject(struct link_holder *link_holder, pid_t pid, struct link_holder_ejection *ret)
 {
 	int err = order_for_process(link_holder, KEEPER_EJECT, pid);

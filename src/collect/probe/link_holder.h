@@ -26,6 +26,7 @@
 #include <sys/types.h>
 
 struct file_identity;
+struct inject_file;
 struct link_holder;
 struct link_holder_ejection;
 struct uprobe_multi;
@@ -42,6 +43,9 @@ pid_t link_holder__pid(const struct link_holder *link_holder);
 
 /* Before a sampler is injected into a process: the keeper ejects it when the recording has ended, for whatever reason. */
 int link_holder__hold_sampler(struct link_holder *link_holder, pid_t pid);
+
+/* Afterwards: its files, by which the keeper knows forked children. 0 or -errno. */
+int link_holder__tell_files(struct link_holder *link_holder, pid_t pid, const struct inject_file *file, uint32_t nr);
 
 /* Ejects such a sampler now. 0, or the negative errno of inject_eject() with its line in ret->why. */
 int link_holder__eject(struct link_holder *link_holder, pid_t pid, struct link_holder_ejection *ret);

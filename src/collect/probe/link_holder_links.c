@@ -275,6 +275,9 @@ static int run_link_holder_order(struct links *links, const struct link_holder_o
 		return 0;
 	case KEEPER_HOLD_SAMPLER:
 		return kept_samplers_add(&links->samplers, order->pid);
+	case KEEPER_SAMPLER_FILES:
+		return kept_samplers_tell_files(&links->samplers, order->pid, (const struct inject_file *)order->places,
+						order->nr);
 	}
 	return -EPROTO;
 }

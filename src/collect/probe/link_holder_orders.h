@@ -12,6 +12,7 @@
 #include <sys/types.h>
 
 #include "base/reason.h"
+#include "collect/inject/inject.h"
 #include "collect/process/file_identity.h"
 
 enum link_holder_what {
@@ -20,6 +21,7 @@ enum link_holder_what {
 	KEEPER_DETACHING, /* the answer is the number of links being ended */
 	KEEPER_SETTLE,	  /* the answer 0 comes when none is being ended */
 	KEEPER_HOLD_SAMPLER, /* the keeper ejects the sampler of a process when it ends. Answer: 0 or -errno */
+	KEEPER_SAMPLER_FILES, /* the files of that sampler: nr struct inject_file. Answer: 0 or -errno */
 	KEEPER_EJECT,	  /* ejects it now. Answer: a struct link_holder_ejection */
 };
 
@@ -32,6 +34,7 @@ struct link_holder_order {
 	struct file_identity file; /* the file that the places were found in */
 	uint64_t places[]; /* for KEEPER_ATTACH: nr offsets, then nr cookies, then nr semaphores */
 };
+_Static_assert(sizeof(struct inject_file) == 3 * sizeof(uint64_t), "an order has nr times so much");
 
 enum link_holder_news {
 	KEEPER_ANSWER,	  /* the result of an order */
@@ -49,6 +52,8 @@ struct link_holder_ejection {
 	uint32_t what;
 	int32_t value; /* of inject_eject() */
 	uint32_t function_nr, kept_nr; /* as in struct eject_result */
+	uint32_t child_nr; /* forked children that still map the sampler */
+	int32_t child;	   /* one of them */
 	uint64_t stopped_ns;
 	struct reason why;
 };

@@ -2,6 +2,7 @@
 #include "collect/session/injection.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -205,6 +206,21 @@ void injections_release(struct injections *injections)
 	*injections = (struct injections){};
 }
 
+/* If this fails, the keeper has ended, which helpers_check() notices. */
+static void tell_files(struct link_holder *link_holder, const struct inject_plan *plan)
+{
+	struct inject_file file[INJECT_ALLOCATORS_MAX];
+	uint32_t nr = 0;
+
+	for (uint32_t i = 0; i < plan->allocator_nr; i++) {
+		const struct inject_allocator *allocator = &plan->allocator[i];
+
+		if (allocator->start)
+			file[nr++] = (struct inject_file){ allocator->start, allocator->sampler_dev, allocator->sampler_inode };
+	}
+	link_holder__tell_files(link_holder, plan->pid, file, nr);
+}
+
 static int inject_planned(struct collector *collector, struct inject_plan *plan, uint64_t interval, struct reason *why)
 {
 	struct link_holder *link_holder = collector->helpers.link_holder;
@@ -222,6 +238,7 @@ static int inject_planned(struct collector *collector, struct inject_plan *plan,
 		reason_set(why, err, "%s", strerror(-err));
 	else
 		err = inject_execute(plan, &options, &times, why);
+	tell_files(link_holder, plan);
 	if (err)
 		forget_injection(&collector->injections);
 	else
@@ -249,12 +266,10 @@ int collector__inject(struct collector *collector, pid_t pid, uint64_t sample_by
 
 /* ---- out ---- */
 
-static void note_ejection(struct collector *collector, pid_t pid, const struct link_holder_ejection *ejection)
+static void note_ejected(struct collector *collector, pid_t pid, const struct link_holder_ejection *ejection)
 {
 	struct reason note;
 
-	if (ejection->value == -ESRCH || ejection->value == -ENOENT)
-		return; /* it has ended, or has another program */
 	if (ejection->value)
 		reason_set(&note, 0, "the sampler stays in process %d, where it only counts bytes: %s; 'allocsnap eject %d' takes "
 			   "it out", pid, *ejection->why.text ? ejection->why.text : strerror(-ejection->value), pid);
@@ -266,13 +281,36 @@ static void note_ejection(struct collector *collector, pid_t pid, const struct l
 	notes_add(&collector->notes, note.text);
 }
 
-void collector__eject(struct collector *collector)
+static void note_children_left(struct collector *collector, pid_t pid, const struct link_holder_ejection *ejection)
+{
+	struct reason note;
+
+	reason_set(&note, 0, "the sampler stays in %" PRIu32 " process%s forked from process %d: 'allocsnap eject %d' takes it out%s",
+		   ejection->child_nr, ejection->child_nr == 1 ? "" : "es", pid, ejection->child,
+		   ejection->child_nr == 1 ? "" : " of one of them");
+	notes_add(&collector->notes, note.text);
+}
+
+/* Whether something stays, in the process or its children; notes say what. */
+static bool note_ejection(struct collector *collector, pid_t pid, const struct link_holder_ejection *ejection)
+{
+	bool has_ended = ejection->value == -ESRCH || ejection->value == -ENOENT; /* or it has another program */
+
+	if (!has_ended)
+		note_ejected(collector, pid, ejection);
+	if (ejection->child_nr)
+		note_children_left(collector, pid, ejection);
+	return ejection->child_nr || (!has_ended && (ejection->value || ejection->kept_nr));
+}
+
+size_t collector__eject(struct collector *collector)
 {
 	struct injections *injections = &collector->injections;
 	struct link_holder_ejection ejection;
+	size_t left_nr = 0;
 
 	if (!injections->injection_nr)
-		return;
+		return 0;
 	for (size_t i = 0; i < injections->injection_nr; i++)
 		collector__stop(collector, injections->injection[i].pid);
 	link_holder__settle(collector->helpers.link_holder);
@@ -281,6 +319,7 @@ void collector__eject(struct collector *collector)
 
 		forget_injection(injections);
 		link_holder__eject(collector->helpers.link_holder, pid, &ejection);
-		note_ejection(collector, pid, &ejection);
+		left_nr += note_ejection(collector, pid, &ejection);
 	}
+	return left_nr;
 }
