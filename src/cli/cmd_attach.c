@@ -135,7 +135,7 @@ static int attach_to(const struct capture_options *options, const struct recordi
 		status = drop_privileges(collector, recording, 0);
 	if (status == EXIT_DONE)
 		status = recording_run_until_stopped(recording, collector, signal_fd);
-	capture_close_collector(collector);
+	status = capture_close_collector(collector) ?: status;
 	close(signal_fd);
 	return status;
 }

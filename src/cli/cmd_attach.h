@@ -43,7 +43,8 @@ struct capture_options {
 	"--inject is for a process that cannot be restarted and allocates too much for probes on malloc. It stops the " \
 	"process's threads for some milliseconds and replaces pages of its allocator by copies that call a sampler; " \
 	"at the end of the recording, however it ends, it gives the pages back. Where a check fails it is refused, " \
-	"and nothing changes. 'allocsnap doctor PID' tells beforehand.\n"
+	"and nothing changes. 'allocsnap doctor PID' tells beforehand. If something of the sampler stays, the exit " \
+	"status is 1.\n"
 
 #define SUDO_DETAIL \
 	"\n" \
@@ -99,8 +100,11 @@ int inject_processes(struct collector *collector, const struct capture_options *
 /* Starts to record processes. Returns an exit status, and reports a failure. */
 int start_processes(struct collector *collector, const pid_t *pid, size_t nr);
 
-/* Takes injected samplers out, logs what became of them, and closes the collector. NULL is allowed. */
-void capture_close_collector(struct collector *collector);
+/*
+ * Takes injected samplers out, logs what became of them, and closes the collector. NULL is allowed. Returns an exit
+ * status: EXIT_FAILED if something stays in a process.
+ */
+int capture_close_collector(struct collector *collector);
 
 struct collector_options;
 

@@ -470,13 +470,16 @@ struct collector *capture_open_collector_with(const struct capture_options *opti
 	return collector;
 }
 
-void capture_close_collector(struct collector *collector)
+int capture_close_collector(struct collector *collector)
 {
+	size_t left_nr = 0;
+
 	if (collector) {
-		collector__eject(collector);
+		left_nr = collector__eject(collector);
 		log_collector_notes(collector);
 	}
 	collector__close(collector);
+	return left_nr ? EXIT_FAILED : EXIT_DONE;
 }
 
 struct collector *capture_open_collector(const struct capture_options *options)

@@ -20,7 +20,7 @@ static int report_ejection(pid_t pid, const struct eject_result *result)
 		printf("process %d: its allocators have called no sampler\n", pid);
 	if (result->kept_nr)
 		printf("its code stays mapped and is not called: a thread may still return to it\n");
-	return EXIT_DONE;
+	return result->kept_nr ? EXIT_FAILED : EXIT_DONE;
 }
 
 static int eject_from(pid_t pid)

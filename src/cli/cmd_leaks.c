@@ -148,6 +148,8 @@ static int watch_process(const struct leaks_options *options, const struct chose
 		report_early_end(pid, monotonic_now_ns() - started_ns, options->watch_ns);
 		status = judge_files(options, chosen, (const char *const *)watch.path, watch.path_nr, pid);
 	}
+	if (watch.is_something_left)
+		status = EXIT_FAILED;
 	leak_watch_release(&watch);
 	return status;
 }
@@ -235,9 +237,9 @@ const struct command cmd_leaks = {
 		  "A line LEAKS if its blocks were born all along, until now, and beyond some age hardly any was freed. It "
 		  "MAY LEAK if there are doubts, which it names. Nobody can tell from outside whether blocks that were "
 		  "never freed in 60 s are freed after 70: observe for longer than the program's caches and pools take to fill.\n\n"
-		  "Exit status: 0 if all could be judged, whether or not something leaks; 1 after a failure; 2 for an "
-		  "invalid command line; 3 if it cannot be judged (gaps, losses, fewer than four snapshots); 4 if more "
-		  "leaks than --fail-above allows.\n\n"
+		  "Exit status: 0 if all could be judged, whether or not something leaks; 1 after a failure, or if something "
+		  "of an injected sampler stays; 2 for an invalid command line; 3 if it cannot be judged (gaps, losses, fewer "
+		  "than four snapshots); 4 if more leaks than --fail-above allows.\n\n"
 		  SUPPRESSIONS_DETAIL "\n\n" SELECT_DETAIL PROBE_DETAIL,
 	.example = "sudo allocsnap leaks 4711 --for 60s",
 	.option = {

@@ -67,7 +67,7 @@ static int record_process(const struct command *command, const struct capture_op
 		log_info("observing process %d for %.0f s; Ctrl-C ends it earlier", pid, watch_ns / 1e9);
 		status = recording_run_until_stopped(&recording, collector, signal_fd);
 	}
-	capture_close_collector(collector);
+	watch->is_something_left = capture_close_collector(collector);
 	if (signal_fd >= 0)
 		close(signal_fd);
 	return watch->is_out_of_memory ? log_failure("out of memory") : status;

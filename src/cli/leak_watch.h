@@ -15,6 +15,7 @@ struct leak_watch {
 	size_t path_nr, path_alloc;
 	char *folder; /* a temporary one, to be removed; NULL: the user named it */
 	bool is_out_of_memory;
+	bool is_something_left; /* of an injected sampler, in the process or its children */
 };
 
 /*
