@@ -21,8 +21,9 @@
  *
  * None of this uses libbpf. Errors: -ENOTSUP refused, and will be again; -E2BIG the same, as it has more mappings or files
  * than any real program, or a file that cannot be read in time; -EAGAIN refused at this moment; -EPERM not allowed; -ESRCH
- * the process has ended; -EEXIST the process has a sampler already; -ENOENT it has none; -EINTR a signal that is blocked
- * told the plan to end; -EIO, -ENOMEM. With each error *why has one line, and nothing in the process has changed.
+ * the process has ended; -EEXIST the process has a sampler, or another tool's allocator; -ENOENT it has none; -EINTR a
+ * signal that is blocked told the plan to end; -EIO, -ENOMEM. With each error *why has one line, and nothing in the
+ * process has changed.
  */
 
 #include <stdbool.h>

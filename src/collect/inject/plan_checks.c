@@ -91,7 +91,7 @@ int check_target_library(const char *path, struct reason *why)
 
 	for (size_t i = 0; i < ARRAY_SIZE(foreign_libraries); i++)
 		if (!fnmatch(foreign_libraries[i].file, name, 0))
-			return reason_set(why, -ENOTSUP, "its allocator is that of %s (%s)", foreign_libraries[i].what, name);
+			return reason_set(why, -EEXIST, "its allocator is that of %s (%s)", foreign_libraries[i].what, name);
 	return 0;
 }
 

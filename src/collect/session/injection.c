@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "collect/session/injection.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -158,14 +159,74 @@ int check_injected(const struct collector *collector, const struct target *targe
 
 /* ---- in ---- */
 
+struct injection_try {
+	pid_t pid;
+	struct inject_times times;
+	struct reason found; /* the line of the engine */
+};
+
+/* How to record the process without a sampler of ours; NULL: not at all. Looks at its files, and places nothing. */
+static const char *way_without(struct collector *collector, pid_t pid)
+{
+	struct reason ignored = {};
+	struct target *target = target__open(pid, &collector->objects, &ignored);
+	struct notes before = collector->notes;
+	const char *way = NULL;
+
+	if (!target)
+		return NULL;
+	collector->notes = (struct notes){};
+	target->probes.own.pid = target->identity.pid;
+	target->probes.own.is_trial = true;
+	if (!find_probes(collector, target, &ignored))
+		way = target->sampler.is_used ? "attach" : "attach --max-overhead 10";
+	probes_close(&target->probes.own);
+	target__free(target);
+	notes_release(&collector->notes);
+	collector->notes = before;
+	return way;
+}
+
+/* A preloaded library is loaded by the dynamic linker, if the program has no more privileges than its user. */
+static bool can_preload(pid_t pid)
+{
+	return proc_auxv(pid, AT_BASE) && !proc_auxv(pid, AT_SECURE);
+}
+
+/* Other ways to record its heap, if it is in order, and nothing was changed. */
+static void name_other_ways(struct collector *collector, pid_t pid, int err, struct reason *ret)
+{
+	bool is_possible = err == -ENOTSUP || err == -EAGAIN || err == -EEXIST;
+	const char *way = is_possible ? way_without(collector, pid) : NULL;
+	bool preloads = is_possible && err != -EEXIST && can_preload(pid);
+
+	ret->text[0] = '\0';
+	if (way && preloads)
+		reason_set(ret, 0, "; instead: 'allocsnap %s %d', or 'allocsnap run --fast' at its next start", way, pid);
+	else if (way)
+		reason_set(ret, 0, "; instead: 'allocsnap %s %d'", way, pid);
+	else if (preloads)
+		reason_set(ret, 0, "; instead: 'allocsnap run --fast' at its next start");
+}
+
+static const char *change_text(const struct inject_times *times)
+{
+	(void)times;
+	return "nothing was changed";
+}
+
 /* The line of the engine says why; this adds what it means here. */
-static int refuse_injection(pid_t pid, int err, const struct reason *found, struct reason *why)
+static int refuse_injection(struct collector *collector, const struct injection_try *try, int err, struct reason *why)
 {
 	struct inject_found there;
-	struct reason ignored;
+	struct reason ignored, ways;
+	pid_t pid = try->pid;
 
-	if (err != -EEXIST || inject_find(pid, &there, &ignored) || !there.is_active)
-		return reason_set(why, err, "cannot inject into process %d: %s; nothing was changed", pid, found->text);
+	if (err != -EEXIST || inject_find(pid, &there, &ignored) || !there.is_active) {
+		name_other_ways(collector, pid, err, &ways);
+		return reason_set(why, err, "cannot inject into process %d: %s; %s%s", pid, try->found.text,
+				  change_text(&try->times), ways.text);
+	}
 	if (there.owner_is_running)
 		return reason_set(why, err, "process %d has a sampler that another recording (process %d) has injected: "
 				  "without --inject its samples are recorded, too", pid, there.owner);
@@ -221,35 +282,35 @@ static void tell_files(struct link_holder *link_holder, const struct inject_plan
 	link_holder__tell_files(link_holder, plan->pid, file, nr);
 }
 
-static int inject_planned(struct collector *collector, struct inject_plan *plan, uint64_t interval, struct reason *why)
+static int inject_planned(struct collector *collector, struct inject_plan *plan, uint64_t interval,
+			  struct injection_try *try)
 {
 	struct link_holder *link_holder = collector->helpers.link_holder;
 	const struct inject_options options = { .interval = interval, .owner = link_holder__pid(link_holder) };
 	struct injection injection = { .pid = plan->pid };
-	struct inject_times times = {};
 	int err = functions_text(plan, &injection.functions) ?: array_push(&collector->injections, injection, injection);
 
 	if (err) {
 		free(injection.functions);
-		return reason_set(why, err, "%s", strerror(-err));
+		return reason_set(&try->found, err, "%s", strerror(-err));
 	}
 	err = link_holder__hold_sampler(link_holder, plan->pid);
 	if (err)
-		reason_set(why, err, "%s", strerror(-err));
+		reason_set(&try->found, err, "%s", strerror(-err));
 	else
-		err = inject_execute(plan, &options, &times, why);
+		err = inject_execute(plan, &options, &try->times, &try->found);
 	tell_files(link_holder, plan);
 	if (err)
 		forget_injection(&collector->injections);
 	else
-		collector->injections.injection[collector->injections.injection_nr - 1].stopped_ns = times.stopped_ns;
+		collector->injections.injection[collector->injections.injection_nr - 1].stopped_ns = try->times.stopped_ns;
 	return err;
 }
 
 int collector__inject(struct collector *collector, pid_t pid, uint64_t sample_bytes, struct reason *why)
 {
+	struct injection_try try = { .pid = pid, .found = { "out of memory" } };
 	struct inject_plan *plan = NULL;
-	struct reason found = { "out of memory" };
 	int err = helpers_check(&collector->helpers, why);
 
 	if (err)
@@ -257,11 +318,11 @@ int collector__inject(struct collector *collector, pid_t pid, uint64_t sample_by
 	if (!collector->helpers.link_holder)
 		return reason_set(why, -ENOTSUP, "cannot inject: this kernel has no links of many uprobes, and no process of "
 				  "allocsnap could take the sampler out again");
-	err = inject_plan_make(collector->helpers.parser, pid, &plan, &found);
+	err = inject_plan_make(collector->helpers.parser, pid, &plan, &try.found);
 	if (!err)
-		err = inject_planned(collector, plan, sample_bytes, &found);
+		err = inject_planned(collector, plan, sample_bytes, &try);
 	inject_plan_free(plan);
-	return err ? refuse_injection(pid, err, &found, why) : 0;
+	return err ? refuse_injection(collector, &try, err, why) : 0;
 }
 
 /* ---- out ---- */
