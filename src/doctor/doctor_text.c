@@ -49,7 +49,7 @@ static const struct {
 	[AREA_UNSEEN] = { put_item, "would not be seen" },
 	[AREA_ALLOCATORS] = { put_item, "allocators" },
 	[AREA_PROBES] = { put_item, "probes", true },
-	[AREA_INJECTION] = { put_item, "attach --inject would take over" },
+	[AREA_INJECTION] = { put_item, "attach --inject would take over (threads are checked when they are stopped)" },
 	[AREA_INJECTION_REFUSED] = { put_item, "attach --inject would be refused" },
 	[AREA_INJECTED] = { put_item, "functions that attach --inject would take over", true },
 	[AREA_FILES] = { put_item, "files with code", true },

@@ -132,10 +132,9 @@ class Process:
         return bytes(found)
 
     def signal_masks(self):
-        """The signals that the main thread blocks, without SIGTRAP and SIGALRM: the first one stays blocked after a killed
-        injector, and the handler of the storm of signals runs while the other one is blocked."""
+        """The signals that the main thread blocks, without SIGALRM, which is blocked while the storm of signals handles it."""
         found = re.search(r"SigBlk:\s*(\w+)", read_text("/proc", self.pid, "status"))
-        return int(found[1], 16) & ~(1 << (signal.SIGTRAP - 1) | 1 << (signal.SIGALRM - 1))
+        return int(found[1], 16) & ~(1 << (signal.SIGALRM - 1))
 
     def files(self):
         return sorted(os.listdir(f"/proc/{self.pid}/fd"))

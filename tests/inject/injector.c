@@ -9,7 +9,8 @@
  * moment (0: at none). It prints "killed", or what the child has printed. All follow one plan.
  *
  * TRIES=N: a refusal for the moment (EAGAIN) is tried again, up to N times. OWNER=PID: in place of this process.
- * DIE_AT=N: it is killed at the Nth moment; DIE_AT=NAME: at the first one of this name. COUNT_MOMENTS=1: it prints how many there were.
+ * DIE_AT=N: it is killed at the Nth moment, together with the child that does the work; DIE_AT=NAME: at the first one of this
+ * name; CHILD=1: only the child. COUNT_MOMENTS=1: it prints how many there were.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -30,15 +32,18 @@
 
 extern void (*inject_moment)(const char *what);
 
-static int moment_nr, die_at;
+static int *moment_nr; /* shared with the child that does the work */
+static int die_at;
 static const char *die_at_name = "";
 static pid_t owner; /* OWNER=PID */
 
 static void pass_or_die(const char *what)
 {
-	if (++moment_nr != die_at && strcmp(what, die_at_name))
+	if (++*moment_nr != die_at && strcmp(what, die_at_name))
 		return;
-	fprintf(stderr, "killed at moment %d: %s\n", moment_nr, what);
+	fprintf(stderr, "killed at moment %d: %s\n", *moment_nr, what);
+	if (!getenv("CHILD"))
+		kill(getppid(), SIGKILL);
 	kill(getpid(), SIGKILL);
 }
 
@@ -234,8 +239,10 @@ static int serve(pid_t pid, uint64_t interval, struct reason *why)
 	char word[8];
 
 	while (!err && scanf("%7s %d", word, &die_at) == 2) {
-		pid_t child = fork();
+		pid_t child;
 
+		*moment_nr = 0;
+		child = fork();
 		if (!child)
 			_exit(obey(pid, plan, *word == 'i', interval));
 		if (child < 0 || waitpid(child, &status, 0) != child)
@@ -270,6 +277,9 @@ int main(int argc, char **argv)
 	uint64_t interval = argc > 3 ? strtoull(argv[3], NULL, 0) : 0;
 	int err = -EINVAL;
 
+	moment_nr = mmap(NULL, sizeof(*moment_nr), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (moment_nr == MAP_FAILED)
+		return 2;
 	die_at_name = getenv("DIE_AT") ?: "";
 	die_at = atoi(die_at_name);
 	owner = getenv("OWNER") ? atoi(getenv("OWNER")) : 0;
@@ -287,7 +297,7 @@ int main(int argc, char **argv)
 	else if (argc > 3 && !strcmp(argv[1], "cycles"))
 		err = run_cycles(pid, atoi(argv[3]), &why);
 	if (getenv("COUNT_MOMENTS"))
-		printf("moments %d\n", moment_nr);
+		printf("moments %d\n", *moment_nr);
 	if (!err)
 		return 0;
 	printf("refused %s %s\n", strerrorname_np(-err), why.text);

@@ -130,8 +130,8 @@ def test_libraries_that_come_and_go(_):
 class Killed:
     """Injectors that are killed at a moment; 0: at none. One plan serves for all."""
 
-    def __init__(self, bench, pid):
-        self.served = Process([INJECTOR, "serve", str(pid), "5000"], TRIES="200")
+    def __init__(self, bench, pid, **environment):
+        self.served = Process([INJECTOR, "serve", str(pid), "5000"], TRIES="200", **environment)
         bench.callback(self.served.kill)
 
     def order(self, action, moment=0):
@@ -150,7 +150,8 @@ EACH = 3 if runs_core() else 1  # so many moments at a time
 
 def check_deaths(bench, process, action, step):
     """At each moment the process lives; then what was left is taken out."""
-    maps, code, masks = process.library("libc.so.6"), process.code("libc.so.6"), process.signal_masks()
+    maps, code, masks, files = (process.library("libc.so.6"), process.code("libc.so.6"), process.signal_masks(),
+                                process.files())
     injectors, moment = Killed(bench, process.pid), 1
 
     def prepare():
@@ -161,7 +162,8 @@ def check_deaths(bench, process, action, step):
     room = prepare()
     while injectors.order(action, moment):
         process.goes_on()
-        check_equal(process.signal_masks(), masks, f"moment {moment}: signals that are blocked", Law)
+        wait_for(lambda: (process.signal_masks(), process.files()) == (masks, files),
+                 f"moment {moment}: its blocked signals and its descriptors", PATIENCE_S, Law)
         if action == "eject" and process.maps("memfd:allocsnap-sampler"):
             assert process.sampler_room() == room, f"moment {moment}: the process could map something amid the sampler"
         if process.maps("memfd:allocsnap-sampler"):
@@ -190,6 +192,30 @@ def test_killed_at_each_moment_of_ejecting(bench):
     said = check_deaths(bench, process, "eject", EACH)
     process.end()
     return said
+
+
+@core
+def test_child_killed_at_each_moment_of_injecting(bench):
+    """The injector itself goes on: it takes back what its child has left, and says what there is."""
+    process = bench.storm("alloc")
+    before = process.library("libc.so.6"), process.code("libc.so.6"), process.signal_masks(), process.files()
+    moment, said = 1, "killed"
+    while "killed" in said:
+        done = subprocess.run([INJECTOR, "inject", str(process.pid), "5000"], env=os.environ | {"DIE_AT": str(moment), "CHILD": "1"},
+                              capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        said = done.stderr
+        if done.returncode == 0:
+            injector("eject", process.pid)
+        else:
+            assert "refused EAGAIN" in done.stdout, (moment, done)
+            check(not process.maps("memfd:allocsnap-sampler"), f"moment {moment}: the sampler is still there", Law)
+        process.goes_on()
+        after = process.library("libc.so.6"), process.code("libc.so.6"), process.signal_masks(), process.files()
+        check(after == before, f"moment {moment}: the process is not as it was", Law)
+        moment += EACH
+    assert moment > 30, moment
+    process.end()
+    return f"{moment} moments"
 
 
 def test_killed_while_threads_are_in_what_is_replaced(bench):

@@ -16,6 +16,7 @@
 #include "collect/inject/remote_call.h"
 #include "collect/inject/stack_words.h"
 #include "collect/inject/stopped_threads.h"
+#include "collect/inject/tracer.h"
 
 #define TRIES_MAX 20
 #define PAUSE_NS 1000000
@@ -95,13 +96,12 @@ static void move_threads_out(struct ejecting *ejecting, const struct injected_ta
 		if (!to)
 			continue;
 		thread->registers.rip = to;
-		set_thread_registers(thread);
+		remote_caller_set_registers(&ejecting->caller, thread);
 		pass_moment("a thread moved out");
 	}
-	remote_caller_renew(&ejecting->caller);
 }
 
-/* A call of the allocator that returns to the sampler, on whatever stack. */
+/* A call of the allocator that returns to the sampler, on whatever stack. The sampler calls nothing else. */
 static bool has_open_calls(const struct ejecting *ejecting, const struct injected_table *table)
 {
 	uint64_t word[512];
@@ -118,15 +118,15 @@ static bool has_open_calls(const struct ejecting *ejecting, const struct injecte
 
 static bool is_any_thread_in(const struct ejecting *ejecting, const struct injected_table *table)
 {
+	const struct stack_search search = { is_in_sampler, table, .in_frames = table->version == INJECTED_VERSION };
 	pid_t tid;
 
 	if (has_open_calls(ejecting, table))
 		return true;
-
 	for (size_t i = 0; i < ejecting->threads.thread_nr; i++)
 		if (is_in_sampler(ejecting->threads.thread[i].registers.rip, table))
 			return true;
-	return find_on_stacks(&ejecting->threads, &ejecting->maps, ejecting->mem_fd, is_in_sampler, table, &tid);
+	return find_on_stacks(&ejecting->threads, &ejecting->maps, ejecting->mem_fd, &search, &tid);
 }
 
 /* The process may have mapped something of its own there meanwhile, if it unmapped the sampler. */
@@ -188,11 +188,22 @@ static int change_back(struct ejecting *ejecting)
 	return err;
 }
 
-static int eject_once(void *argument)
+/* The result of one try, which a child makes. */
+struct outcome {
+	struct eject_result result;
+	struct reason why;
+};
+
+/* Runs in the tracer. */
+static int eject_once(void *argument, void *ret_outcome)
 {
 	struct ejecting *ejecting = argument;
-	int err = stop_threads(ejecting->pid, &ejecting->threads, ejecting->why);
+	struct outcome *outcome = ret_outcome;
+	struct inject_times *times = &ejecting->result.times;
+	int err;
 
+	ejecting->why = &outcome->why;
+	err = stop_threads(ejecting->pid, &ejecting->threads, ejecting->why);
 	if (!err) {
 		pass_moment("all stopped");
 		err = change_back(ejecting);
@@ -200,10 +211,30 @@ static int eject_once(void *argument)
 		resume_threads(&ejecting->threads);
 		pass_moment("all go on");
 	}
-	ejecting->result.times.stopped_ns += ejecting->threads.stopped_ns;
-	ejecting->result.times.thread_nr = ejecting->threads.thread_nr;
-	ejecting->result.times.tries++;
+	times->stopped_ns += ejecting->threads.stopped_ns;
+	times->thread_nr = ejecting->threads.thread_nr;
+	times->tries++;
+	outcome->result = ejecting->result;
 	return err;
+}
+
+static int try_to_eject(struct ejecting *ejecting)
+{
+	struct outcome outcome = { .result = ejecting->result };
+	uint64_t begun_ns = monotonic_now_ns();
+	int err;
+
+	ejecting->newest = newest_process();
+	err = check_shared_memory(ejecting->pid, ejecting->why);
+	if (err)
+		return err;
+	err = run_as_tracer(eject_once, ejecting, &outcome, sizeof(outcome));
+	ejecting->result = outcome.result;
+	*ejecting->why = outcome.why;
+	if (err != -ETIMEDOUT)
+		return err == -EBUSY ? -EAGAIN : err;
+	ejecting->result.times.stopped_ns += monotonic_now_ns() - begun_ns;
+	return reason_set(ejecting->why, -EAGAIN, "it took more than a second while its threads stood still");
 }
 
 static int check_owner(struct ejecting *ejecting)
@@ -239,12 +270,11 @@ static int eject_all(struct ejecting *ejecting)
 	if (err)
 		return err;
 	for (int i = 0; i < TRIES_MAX; i++) {
-		if (i && ejecting->until_ns && monotonic_now_ns() > ejecting->until_ns)
+		if (i && monotonic_now_ns() > ejecting->until_ns)
 			break;
 		if (i)
 			nanosleep(&(struct timespec){ .tv_nsec = PAUSE_NS * i }, NULL);
-		ejecting->newest = newest_process();
-		err = check_shared_memory(ejecting->pid, ejecting->why) ?: run_as_tracer(eject_once, ejecting);
+		err = try_to_eject(ejecting);
 		if (err ? err != -EAGAIN : !ejecting->result.kept_nr)
 			break;
 	}
@@ -255,7 +285,8 @@ int inject_eject(pid_t pid, pid_t owner, uint64_t until_ns, struct eject_result 
 {
 	struct reason unsaid = {};
 	struct ejecting ejecting = {
-		.pid = pid, .owner = owner, .until_ns = until_ns, .why = why ?: &unsaid, .mem_fd = -1,
+		.pid = pid, .owner = owner, .until_ns = until_ns ?: monotonic_now_ns() + INJECT_LIMIT_NS, .mem_fd = -1,
+		.why = why ?: &unsaid,
 	};
 	int err;
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -7,23 +8,33 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/reason.h"
+#include "collect/inject/calling_thread.h"
 #include "collect/inject/inject_private.h"
 #include "collect/inject/placing.h"
 #include "collect/inject/remote_call.h"
 #include "collect/inject/stack_words.h"
 #include "collect/inject/stopped_threads.h"
+#include "collect/inject/tracer.h"
 #include "collect/process/proc.h"
 #include "sampler/sampler_info.h"
 
 #define TRIES_MAX 50
 #define PAUSE_NS 2000000 /* between two tries */
 
+/* The result of one try, which a child makes. */
+struct outcome {
+	struct inject_times times;
+	struct reason why;
+	struct inject_allocator allocator[INJECT_ALLOCATORS_MAX];
+};
+
 struct executing {
 	struct inject_plan *plan;
 	const struct inject_options *options;
-	struct inject_times times;
 	struct reason *why;
+	uint64_t until_ns;
 	struct injected_file file;
 	struct placing placing[INJECT_ALLOCATORS_MAX];
 	struct target_maps maps;
@@ -31,6 +42,7 @@ struct executing {
 	struct stopped_threads threads;
 	struct remote_caller caller;
 	int mem_fd;
+	int next_fd[INJECT_ALLOCATORS_MAX]; /* of next_descriptors() */
 };
 
 /* ---- before the threads are stopped ---- */
@@ -68,6 +80,7 @@ static int build_images(struct executing *executing)
 	for (uint32_t i = 0; i < executing->plan->allocator_nr && !err; i++) {
 		struct placing *placing = &executing->placing[i];
 
+		sampler_image_release(&placing->image);
 		err = place_of_allocator(executing, i, &start);
 		if (!err)
 			err = sampler_image_build(&executing->file, placing->allocator,
@@ -110,7 +123,10 @@ static int check_plan_holds(struct executing *executing)
 
 	for (uint32_t i = 0; i < plan->allocator_nr && !err; i++) {
 		struct inject_allocator *allocator = &executing->plan->allocator[i];
+		const struct injected_table *table = executing->placing[i].image.table;
 
+		if (!target_maps_are_free(&executing->maps, table->start, table->end))
+			return reason_set(executing->why, -EBUSY, "the room near %s is taken again and again", allocator->path);
 		for (uint32_t k = 0; k < allocator->page_nr; k++) {
 			const struct maps_line *line = target_maps_find(&executing->maps, allocator->page[k].address);
 
@@ -168,11 +184,10 @@ static int move_threads(struct executing *executing)
 			return reason_set(executing->why, -EAGAIN, "thread %d is at no instruction", thread->tid);
 		thread->registers.rip = to;
 		thread->has_moved = true;
-		if (set_thread_registers(thread))
+		if (remote_caller_set_registers(&executing->caller, thread))
 			return reason_set(executing->why, -EAGAIN, "thread %d is ending", thread->tid);
 		pass_moment("a thread moved");
 	}
-	remote_caller_renew(&executing->caller);
 	return 0;
 }
 
@@ -192,97 +207,190 @@ static void move_threads_back(struct executing *executing)
 					thread->has_moved = false;
 				}
 		}
-		set_thread_registers(thread);
+		remote_caller_set_registers(&executing->caller, thread);
 	}
-	remote_caller_renew(&executing->caller);
 }
 
-static int place_all(struct executing *executing)
+static int place_all(struct executing *executing, enum inject_change *ret_change)
 {
 	uint32_t nr = executing->plan->allocator_nr;
+	struct remote_caller *caller = &executing->caller;
 	bool has_own_code = true;
 	int err = 0;
 
 	for (uint32_t i = 0; i < nr && !err; i++)
-		err = place_sampler(&executing->placing[i], &executing->file, &executing->caller, executing->plan->pid,
-				    executing->why);
+		err = place_sampler(&executing->placing[i], &executing->file, caller, executing->plan->pid,
+				    executing->next_fd[i], executing->why);
+	if (!err && keep_mapped(executing->placing, nr, caller))
+		err = reason_set(executing->why, -EIO, "its stack cannot be written");
 	for (uint32_t i = 0; i < nr && !err; i++)
-		err = exchange_pages(&executing->placing[i], &executing->caller, executing->why);
+		err = exchange_pages(&executing->placing[i], caller, executing->why);
 	if (!err)
 		err = move_threads(executing);
 	for (uint32_t i = 0; i < nr && !err; i++)
-		err = write_jumps(&executing->placing[i], &executing->caller, executing->why);
+		err = write_jumps(&executing->placing[i], caller, executing->why);
 	for (uint32_t i = 0; i < nr && err; i++) /* if that fails, the process goes on with what it has */
-		has_own_code &= unexchange_pages(&executing->placing[i], &executing->caller);
+		has_own_code &= unexchange_pages(&executing->placing[i], caller);
 	if (err && has_own_code)
 		move_threads_back(executing);
-	for (uint32_t i = 0; i < nr; i++)
-		end_placing(&executing->placing[i], &executing->caller, err && has_own_code);
+	has_own_code &= end_placing(executing->placing, nr, caller, err && has_own_code);
+	*ret_change = !err || !has_own_code ? INJECT_LEFT : caller->call_nr ? INJECT_TAKEN_BACK : INJECT_UNCHANGED;
 	return err;
 }
 
-/* -EBUSY: a thread would have to go on a little. */
-static int change_process(struct executing *executing)
+/* All that must hold, before anything is changed. -EBUSY: a thread would have to go on a little. */
+static int check_before_change(struct executing *executing)
 {
+	const struct stack_search search = { is_amid_jump, executing };
 	struct mappings_needed needed;
 	pid_t tid;
+	int err = check_plan_holds(executing) ?: check_new_sharers(executing->plan->pid, &executing->newest, executing->why) ?:
+		  check_thread_pointers(&executing->threads, executing->mem_fd, executing->why);
+
+	needed = mappings_to_inject(executing->plan, &executing->file);
+	err = err ?: check_room_for_mappings(executing->plan->pid, &executing->maps, &needed, executing->why);
+	for (size_t i = 0; i < executing->threads.thread_nr && !err; i++)
+		if (is_amid_jump(executing->threads.thread[i].registers.rip, executing))
+			err = check_moved_thread(&executing->threads.thread[i], executing->mem_fd, executing->why);
+	if (err)
+		return err;
+	if (find_on_stacks(&executing->threads, &executing->maps, executing->mem_fd, &search, &tid))
+		return reason_set(executing->why, -EBUSY, "thread %d was interrupted amid what would be replaced, again and again",
+				  tid);
+	return 0;
+}
+
+static int change_process(struct executing *executing, enum inject_change *ret_change)
+{
 	int err;
 
 	target_maps_release(&executing->maps);
 	err = target_maps_read(executing->plan->pid, &executing->maps);
 	if (err)
 		return reason_set(executing->why, err, "process %d: %s", executing->plan->pid, strerror(-err));
-	needed = mappings_to_inject(executing->plan, &executing->file);
-	err = check_plan_holds(executing) ?:
-		      check_new_sharers(executing->plan->pid, &executing->newest, executing->why) ?:
-		      check_room_for_mappings(executing->plan->pid, &executing->maps, &needed, executing->why);
+	err = check_before_change(executing);
 	if (!err)
 		err = remote_caller_choose(&executing->threads, &executing->maps, &executing->plan->details->gate,
 					   executing->mem_fd, &executing->caller, executing->why);
 	if (err)
 		return err;
-	if (find_on_stacks(&executing->threads, &executing->maps, executing->mem_fd, is_amid_jump, executing, &tid))
-		return reason_set(executing->why, -EBUSY, "thread %d was interrupted amid what would be replaced, again and again",
-				  tid);
-	err = place_all(executing);
+	*ret_change = INJECT_LEFT; /* until it is known */
+	err = place_all(executing, ret_change);
 	remote_caller_end(&executing->caller);
 	return err;
 }
 
-static int try_once(void *argument)
+/* Runs in the tracer. */
+static int try_once(void *argument, void *ret_outcome)
 {
 	struct executing *executing = argument;
-	int err = stop_threads(executing->plan->pid, &executing->threads, executing->why);
+	struct outcome *outcome = ret_outcome;
+	int err;
 
+	executing->why = &outcome->why;
+	outcome->why.text[0] = '\0';
+	outcome->times.tries++;
+	outcome->times.change = INJECT_UNCHANGED;
+	err = stop_threads(executing->plan->pid, &executing->threads, executing->why);
+	outcome->times.thread_nr = executing->threads.thread_nr;
 	if (!err) {
 		pass_moment("all stopped");
-		err = change_process(executing);
+		err = change_process(executing, &outcome->times.change);
 		pass_moment("all done, all stopped");
 		resume_threads(&executing->threads);
 		pass_moment("all go on");
 	}
-	executing->times.stopped_ns += executing->threads.stopped_ns;
-	executing->times.thread_nr = executing->threads.thread_nr;
-	executing->times.tries++;
+	outcome->times.stopped_ns += executing->threads.stopped_ns;
+	memcpy(outcome->allocator, executing->plan->allocator, sizeof(outcome->allocator));
 	return err;
 }
 
-static int execute_plan(struct executing *executing)
+/* ---- afterwards ---- */
+
+/* A memory file in its descriptors: a thread has still to close it. */
+static bool has_open_file(pid_t pid)
+{
+	char path[64], link[64];
+	struct dirent *entry;
+	bool found = false;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", pid);
+	dir = opendir(path);
+	while (dir && !found && (entry = readdir(dir))) {
+		ssize_t bytes = readlinkat(dirfd(dir), entry->d_name, link, sizeof(link) - 1);
+
+		link[bytes > 0 ? bytes : 0] = '\0';
+		found = !strncmp(link, "/memfd:" INJECT_FILE_NAME, strlen("/memfd:" INJECT_FILE_NAME));
+	}
+	if (dir)
+		closedir(dir);
+	return found;
+}
+
+/* The tracer was ended, or a call did not return: threads take back what they can, and all else is ejected. */
+static void take_back(struct executing *executing, struct inject_times *times)
+{
+	pid_t pid = executing->plan->pid;
+	bool is_open;
+	int err;
+
+	do {
+		nanosleep(&(struct timespec){ .tv_nsec = PAUSE_NS }, NULL);
+		is_open = has_open_file(pid); /* before it is closed, it may be mapped */
+		err = inject_eject(pid, executing->options->owner, executing->until_ns, NULL, NULL);
+		if ((err == -ENOENT && !is_open) || err == -ESRCH) {
+			times->change = INJECT_TAKEN_BACK;
+			return;
+		}
+	} while ((!err || err == -EAGAIN || err == -ENOENT) && monotonic_now_ns() < executing->until_ns);
+}
+
+/* The process goes on between two tries: each has a place of its own for the sampler. */
+static int prepare_try(struct executing *executing)
+{
+	int err;
+
+	target_maps_release(&executing->maps);
+	err = target_maps_read(executing->plan->pid, &executing->maps) ?: build_images(executing);
+	next_descriptors(executing->plan->pid, executing->next_fd);
+	return err;
+}
+
+static int make_tries(struct executing *executing, struct outcome *outcome)
+{
+	uint64_t begun_ns;
+	int err;
+
+	do {
+		if (outcome->times.tries)
+			nanosleep(&(struct timespec){ .tv_nsec = PAUSE_NS }, NULL);
+		err = prepare_try(executing);
+		if (err)
+			return err;
+		begun_ns = monotonic_now_ns();
+		err = run_as_tracer(try_once, executing, outcome, sizeof(*outcome));
+	} while (err == -EBUSY && outcome->times.tries < TRIES_MAX && monotonic_now_ns() < executing->until_ns);
+	if (err == -ETIMEDOUT) {
+		outcome->times.stopped_ns += monotonic_now_ns() - begun_ns;
+		reason_set(&outcome->why, err, "it took more than a second while its threads stood still");
+	}
+	if (err && outcome->times.change == INJECT_LEFT)
+		take_back(executing, &outcome->times);
+	return err == -EBUSY || err == -ETIMEDOUT ? -EAGAIN : err;
+}
+
+static int execute_plan(struct executing *executing, struct outcome *outcome)
 {
 	int err = injected_file_open(&executing->file) ?: open_injected_process(executing);
 
-	if (!err)
-		err = target_maps_read(executing->plan->pid, &executing->maps);
-	if (!err)
-		err = build_images(executing);
 	if (err)
 		return err;
-	do {
-		if (executing->times.tries)
-			nanosleep(&(struct timespec){ .tv_nsec = PAUSE_NS }, NULL);
-		err = run_as_tracer(try_once, executing);
-	} while (err == -EBUSY && executing->times.tries < TRIES_MAX);
-	return err == -EBUSY ? -EAGAIN : err;
+	err = make_tries(executing, outcome);
+	memcpy(executing->plan->allocator, outcome->allocator, sizeof(outcome->allocator));
+	if (*outcome->why.text)
+		*executing->why = outcome->why;
+	return err;
 }
 
 int inject_execute(struct inject_plan *plan, const struct inject_options *options, struct inject_times *ret,
@@ -290,29 +398,36 @@ int inject_execute(struct inject_plan *plan, const struct inject_options *option
 {
 	struct reason unsaid = {};
 	struct executing *executing = calloc(1, sizeof(*executing));
+	struct outcome *outcome = calloc(1, sizeof(*outcome));
 	int err;
 
-	if (!executing)
+	if (!executing || !outcome) {
+		free(executing);
+		free(outcome);
 		return reason_set(why, -ENOMEM, "out of memory");
+	}
+	memcpy(outcome->allocator, plan->allocator, sizeof(outcome->allocator));
 	executing->plan = plan;
 	executing->options = options;
 	executing->why = why ?: &unsaid;
 	executing->why->text[0] = '\0';
 	executing->mem_fd = -1;
+	executing->until_ns = monotonic_now_ns() + INJECT_LIMIT_NS;
 	for (uint32_t i = 0; i < plan->allocator_nr; i++) {
 		executing->placing[i].allocator = &plan->allocator[i];
 		executing->placing[i].remote_fd = -1;
 	}
-	err = execute_plan(executing);
+	err = execute_plan(executing, outcome);
 	if (err && !*executing->why->text)
 		reason_set(executing->why, err, "process %d: %s", plan->pid, strerror(-err));
 	if (ret)
-		*ret = executing->times;
+		*ret = outcome->times;
 	for (uint32_t i = 0; i < plan->allocator_nr; i++)
 		sampler_image_release(&executing->placing[i].image);
 	target_maps_release(&executing->maps);
 	if (executing->mem_fd >= 0)
 		close(executing->mem_fd);
 	free(executing);
+	free(outcome);
 	return err;
 }

@@ -14,16 +14,16 @@
  * them there as in any file. Without a listener it only counts bytes. All that an ejector needs to know is in the
  * sealed file, so any process may eject, also when the injector has ended.
  *
- * If one who injects or ejects is killed at any moment, the threads go on by themselves: without a sampler, with all of it,
- * or with jumps in some of the functions (is_unfinished). Only a process with a seccomp filter that forbids mmap, mremap or
- * rt_sigreturn then ends: the kernel suspends filters for a living tracer only, and the thread that makes the calls finds
- * its way back by rt_sigreturn.
+ * Both are done in a child that lives for a second at most (tracer.h). If it is killed at any moment, the threads go on by
+ * themselves: without a sampler, with all of it, or with jumps in some of the functions (is_unfinished). Only a process with
+ * a seccomp filter that forbids mmap, mremap, munmap, close or rt_sigreturn then ends: the kernel suspends filters for a
+ * living tracer only, and the thread that makes the calls finds its way back by these.
  *
  * None of this uses libbpf. Errors: -ENOTSUP refused, and will be again; -E2BIG the same, as it has more mappings or files
  * than any real program, or a file that cannot be read in time; -EAGAIN refused at this moment; -EPERM not allowed; -ESRCH
  * the process has ended; -EEXIST the process has a sampler, or another tool's allocator; -ENOENT it has none; -EINTR a
- * signal that is blocked told the plan to end; -EIO, -ENOMEM. With each error *why has one line, and nothing in the
- * process has changed.
+ * signal that is blocked told the plan to end; -EIO, -ENOMEM. With each error *why has one line, and inject_times.change says
+ * whether anything in the process is not as it was.
  */
 
 #include <stdbool.h>
@@ -34,6 +34,8 @@ struct parser;
 struct reason;
 
 #define INJECT_FILE_NAME "allocsnap-sampler" /* "/memfd:allocsnap-sampler (deleted)" in /proc/PID/maps */
+
+#define INJECT_LIMIT_NS UINT64_C(5000000000) /* for all tries to inject, or to eject */
 
 #define INJECT_ALLOCATORS_MAX 4
 #define INJECT_FUNCTIONS_MAX 128
@@ -85,10 +87,17 @@ struct inject_options {
 	pid_t owner;		/* while this process of the same PID namespace as ours runs, only it ejects; 0: this one */
 };
 
+enum inject_change {
+	INJECT_UNCHANGED,	/* after an error: no thread has made a call */
+	INJECT_TAKEN_BACK,	/* after an error: all of it was taken back */
+	INJECT_LEFT,		/* after an error: something is in the process */
+};
+
 struct inject_times {
 	uint64_t stopped_ns;	/* how long any thread was stopped, all tries together */
 	uint32_t thread_nr;	/* threads that were stopped in the last try */
 	uint32_t tries;
+	enum inject_change change;
 };
 
 /* Fills start, end, sampler_dev, sampler_inode of each allocator. ret may be NULL. */
@@ -129,8 +138,8 @@ struct eject_result {
 
 /*
  * Gives the allocators their pages back, also after another injector; -EAGAIN if its owner runs and is not `owner` (0: this
- * process). A sampler that stayed mapped goes with the next call, if it can. until_ns: no further try begins after this
- * time of monotonic_now_ns(); 0: there is no such time.
+ * process). No try begins after until_ns (monotonic_now_ns(); 0: in INJECT_LIMIT_NS) but the first one. A sampler that stayed
+ * mapped goes with the next call, if it can. ret and why may be NULL.
  */
 int inject_eject(pid_t pid, pid_t owner, uint64_t until_ns, struct eject_result *ret, struct reason *why);
 

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "collect/inject/placing.h"
 
+#include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/memfd.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
@@ -29,19 +32,61 @@
 
 /* ---- the memory file ---- */
 
-static int make_remote_file(struct placing *placing, struct remote_caller *caller, struct reason *why)
+/* The kernel lists them by number. */
+void next_descriptors(pid_t pid, int ret[INJECT_ALLOCATORS_MAX])
+{
+	struct dirent *entry;
+	char path[64];
+	int nr = 0, fd = 0;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", pid);
+	dir = opendir(path);
+	while (dir && nr < INJECT_ALLOCATORS_MAX && (entry = readdir(dir))) {
+		int used = isdigit((unsigned char)*entry->d_name) ? atoi(entry->d_name) : -1;
+
+		for (; fd < used && nr < INJECT_ALLOCATORS_MAX; fd++)
+			ret[nr++] = fd;
+		fd = used + 1;
+	}
+	if (dir)
+		closedir(dir);
+	while (nr < INJECT_ALLOCATORS_MAX)
+		ret[nr++] = fd++;
+}
+
+static bool is_descriptor(pid_t pid, int fd)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", pid, fd);
+	return !faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW);
+}
+
+static int undo_by_closing(struct remote_caller *caller, long fd)
+{
+	return remote_caller_undo(caller, SYS_close, (const uint64_t[6]){ fd });
+}
+
+/* It may get another number, if a lower one is free by now. Only an injector that is killed in the next call leaves it then. */
+static int make_remote_file(struct placing *placing, struct remote_caller *caller, pid_t pid, int next, struct reason *why)
 {
 	static const char name[] = INJECT_FILE_NAME;
 	uint64_t at;
 
-	if (remote_caller_put(caller, name, sizeof(name), &at))
+	if (is_descriptor(pid, next))
+		return reason_set(why, -EBUSY, "its descriptors change too fast");
+	if (remote_caller_put(caller, name, sizeof(name), &at) || undo_by_closing(caller, next))
 		return reason_set(why, -EIO, "its stack cannot be written");
 	placing->remote_fd = REMOTE_CALL(caller, SYS_memfd_create, at, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
 	if (placing->remote_fd == -EINVAL) /* before 6.3 */
 		placing->remote_fd = REMOTE_CALL(caller, SYS_memfd_create, at, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (caller->is_lost || !caller->call_nr)
+		return reason_set(why, -EAGAIN, "thread %d does not run: its control group is frozen, or the machine is busy",
+				  caller->thread->tid);
 	if (placing->remote_fd < 0)
 		return reason_set(why, -ENOTSUP, "it may make no memory file: %s", strerror(-placing->remote_fd));
-	return 0;
+	return placing->remote_fd == next ? 0 : undo_by_closing(caller, placing->remote_fd);
 }
 
 /*
@@ -112,24 +157,29 @@ static int map_segment(const struct placing *placing, struct remote_caller *call
 					  segment->is_zero ? UINT64_MAX : (uint64_t)placing->remote_fd, segment->offset), at);
 }
 
-/* All of it is reserved first: nothing that is there is overwritten. */
+/*
+ * All of it is reserved first, so that nothing that is there is overwritten: from its file, by whose name one who ejects
+ * finds it. The memory is unmapped by the undo only when it is known to be the sampler's.
+ */
 static int map_sampler(struct placing *placing, const struct injected_file *file, struct remote_caller *caller)
 {
 	const struct injected_table *table = placing->image.table;
-	int err = expect_address(REMOTE_CALL(caller, SYS_mmap, table->start, table->end - table->start, PROT_NONE,
-					     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE | MAP_NORESERVE, UINT64_MAX),
+	uint64_t bytes = table->end - table->start;
+	int err = expect_address(REMOTE_CALL(caller, SYS_mmap, table->start, bytes, PROT_NONE,
+					     MAP_PRIVATE | MAP_FIXED_NOREPLACE | MAP_NORESERVE, placing->remote_fd),
 				 table->start);
 
 	placing->is_mapped = !err;
+	err = err ?: remote_caller_undo(caller, SYS_munmap, (const uint64_t[6]){ table->start, bytes });
 	for (uint32_t i = 0; i < file->segment_nr && !err; i++)
 		err = map_segment(placing, caller, &file->segment[i]);
 	return err;
 }
 
 int place_sampler(struct placing *placing, const struct injected_file *file, struct remote_caller *caller, pid_t pid,
-		  struct reason *why)
+		  int next, struct reason *why)
 {
-	int err = make_remote_file(placing, caller, why) ?: fill_remote_file(placing, pid, why);
+	int err = make_remote_file(placing, caller, pid, next, why) ?: fill_remote_file(placing, pid, why);
 
 	if (err)
 		return err;
@@ -141,6 +191,16 @@ int place_sampler(struct placing *placing, const struct injected_file *file, str
 	}
 	return reason_set(why, err == -EEXIST || err == -EINVAL ? -EAGAIN : -ENOTSUP, "it may not map the sampler: %s",
 			  strerror(-err));
+}
+
+int keep_mapped(const struct placing *placing, uint32_t nr, struct remote_caller *caller)
+{
+	int err = 0;
+
+	remote_caller_forget_undos(caller);
+	for (uint32_t i = 0; i < nr && !err; i++)
+		err = placing[i].remote_fd < 0 ? 0 : undo_by_closing(caller, placing[i].remote_fd);
+	return err;
 }
 
 /* ---- pages ---- */
@@ -229,15 +289,25 @@ bool unexchange_pages(struct placing *placing, struct remote_caller *caller)
 	return true;
 }
 
-void end_placing(struct placing *placing, struct remote_caller *caller, bool unmaps)
+static bool unmap_sampler(const struct placing *placing, struct remote_caller *caller)
 {
 	const struct injected_table *table = placing->image.table;
 
-	if (unmaps && placing->is_mapped)
-		REMOTE_CALL(caller, SYS_munmap, table->start, table->end - table->start);
-	if (placing->remote_fd >= 0)
-		REMOTE_CALL(caller, SYS_close, placing->remote_fd);
-	placing->remote_fd = -1;
-	if (unmaps)
-		placing->allocator->start = placing->allocator->end = 0;
+	placing->allocator->start = placing->allocator->end = 0;
+	return !placing->is_mapped || !REMOTE_CALL(caller, SYS_munmap, table->start, table->end - table->start);
+}
+
+bool end_placing(struct placing *placing, uint32_t nr, struct remote_caller *caller, bool unmaps)
+{
+	bool is_good = !keep_mapped(placing, nr, caller);
+
+	for (uint32_t i = 0; i < nr && unmaps; i++)
+		is_good &= unmap_sampler(&placing[i], caller);
+	for (uint32_t i = 0; i < nr; i++) {
+		is_good &= !keep_mapped(placing + i + 1, nr - i - 1, caller); /* no number is closed twice */
+		if (placing[i].remote_fd >= 0)
+			is_good &= !REMOTE_CALL(caller, SYS_close, placing[i].remote_fd);
+		placing[i].remote_fd = -1;
+	}
+	return is_good;
 }

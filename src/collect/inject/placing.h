@@ -8,13 +8,15 @@
  *
  * If the injector is killed amid a remote call, the calling thread makes it while all the others run. So no remote call
  * changes code: the copies that are mapped over the allocator's pages have the same bytes. The jumps are written by this
- * process itself, in one word each.
+ * process itself, in one word each. The thread then closes the file, and until pages are exchanged it also unmaps the
+ * sampler (remote_caller_undo()).
  */
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "collect/inject/inject.h"
 #include "collect/inject/sampler_image.h"
 
 struct remote_caller;
@@ -27,9 +29,21 @@ struct placing {
 	uint32_t exchanged_nr; /* pages */
 };
 
-/* Makes the memory file in the process, and maps the sampler from it. No code of the process changes. */
+/* The lowest numbers that no descriptor of the process has: the next files get them. */
+void next_descriptors(pid_t pid, int ret[INJECT_ALLOCATORS_MAX]);
+
+/*
+ * Makes the memory file in the process, and maps the sampler from it. No code of the process changes. next: of
+ * next_descriptors(), a moment ago. -EBUSY: it is in use meanwhile.
+ */
 int place_sampler(struct placing *placing, const struct injected_file *file, struct remote_caller *caller, pid_t pid,
-		  struct reason *why);
+		  int next, struct reason *why);
+
+/*
+ * Before pages are exchanged: if the injector is killed from here on, the samplers of these nr allocators stay mapped, with
+ * the allocators' pages. 0 or -EIO
+ */
+int keep_mapped(const struct placing *placing, uint32_t nr, struct remote_caller *caller);
 
 /* Maps the copies over the allocator's pages. Each page is exchanged at once: there is never a hole. */
 int exchange_pages(struct placing *placing, struct remote_caller *caller, struct reason *why);
@@ -46,7 +60,10 @@ bool unexchange_pages(struct placing *placing, struct remote_caller *caller);
  */
 int give_page_back(struct remote_caller *caller, uint64_t address, uint64_t parked);
 
-/* Closes the file in the process. After an error it also unmaps the samplers, if the allocators have all their own pages. */
-void end_placing(struct placing *placing, struct remote_caller *caller, bool unmaps);
+/*
+ * Closes the files in the process. After an error it also unmaps the samplers, if the allocators have all their own pages.
+ * False: something is left.
+ */
+bool end_placing(struct placing *placing, uint32_t nr, struct remote_caller *caller, bool unmaps);
 
 #endif

@@ -4,6 +4,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <signal.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
@@ -12,26 +13,26 @@
 #include <unistd.h>
 
 #include "base/reason.h"
+#include "collect/inject/calling_thread.h"
 #include "collect/inject/inject_private.h"
 #include "collect/inject/stopped_threads.h"
+#include "collect/inject/tracer.h"
 
-#define ROOM_BYTES (16u << 10)
+#define ROOM_BYTES (24u << 10)
 #define ROOM_SEARCH (64u << 10) /* of the deep end of the stack */
 #define ROOM_MAGIC "asinroom"	/* at its beginning: one who was killed had it */
 #define TEXT_AT 16
 #define TEXT_BYTES 64
-#define CALL_LIMIT_NS (10ull * 1000 * 1000 * 1000)
+#define XSTATE_AT 8192
+#define BREAK_OFF_NS (SECOND_NS / 20)
+#define FRAME_BYTES 320
 
 /* Parts of a signal frame that the kernel's headers do not name (arch/x86/include/uapi/asm/sigcontext.h). */
 #define XSTATE_WORDS 464 /* struct _fpx_sw_bytes in the xstate */
 #define XSTATE_MAGIC1 0x46505853u
 #define XSTATE_MAGIC2 0x46505845u
 #define FRAME_FLAGS 7 /* UC_FP_XSTATE, UC_SIGCONTEXT_SS, UC_STRICT_RESTORE_SS */
-/*
- * If this process is killed after the thread has come to a stop of PTRACE_SYSCALL, and before it has seen that, the kernel
- * sends the thread SIGTRAP. So the frame lets all signals in but that one.
- */
-#define SIGTRAP_MASK (UINT64_C(1) << (SIGTRAP - 1))
+#define FLAGS_NONE 0x202 /* interrupts: as in any user program */
 #define STACK_FLAGS_NONE 0x7fff /* no alternate stack has them: rt_sigreturn leaves it as it is */
 
 /* The frame of a signal handler, from its return address on: struct ucontext and struct sigcontext. */
@@ -42,6 +43,9 @@ struct signal_frame {
 	uint64_t segments, error, trap, old_mask, cr2, xstate, reserved[8];
 	uint64_t mask;
 };
+
+_Static_assert(sizeof(struct signal_frame) <= FRAME_BYTES, "frames have a place each");
+_Static_assert(TEXT_AT + TEXT_BYTES + FRAME_BYTES * (REMOTE_UNDO_MAX + 1) + 8 <= XSTATE_AT, "the room holds all");
 
 /* ---- the room ---- */
 
@@ -55,7 +59,7 @@ static bool is_free_room(int mem_fd, uint64_t at)
 	       (!memcmp(byte, zero, sizeof(byte)) || !memcmp(byte, ROOM_MAGIC, strlen(ROOM_MAGIC)));
 }
 
-static bool write_room(struct remote_caller *caller, uint64_t at, const void *bytes, size_t length)
+static bool write_room(const struct remote_caller *caller, uint64_t at, const void *bytes, size_t length)
 {
 	return pwrite(caller->mem_fd, bytes, length, at) == (ssize_t)length;
 }
@@ -99,27 +103,41 @@ static bool is_amid_call(const struct stopped_thread *thread, const struct targe
 	       (rip - gate->syscall < 16 || rip - gate->sigreturn < 16);
 }
 
+/* A thread that can make calls. What holds for a moment only says more than what holds for good. */
+static int choose_thread(struct stopped_threads *threads, int mem_fd, struct stopped_thread **ret, struct reason *why)
+{
+	struct reason why_not;
+	int worst = 0;
+
+	for (size_t i = 0; i < threads->thread_nr; i++) {
+		int err = check_calling_thread(&threads->thread[i], mem_fd, &why_not);
+
+		if (!err) {
+			*ret = &threads->thread[i];
+			return 0;
+		}
+		if (!worst || (err == -EBUSY && worst != -EBUSY))
+			worst = reason_set(why, err, "%s", why_not.text);
+	}
+	return worst;
+}
+
 int remote_caller_choose(struct stopped_threads *threads, const struct target_maps *maps, const struct call_gate *gate,
 			 int mem_fd, struct remote_caller *ret, struct reason *why)
 {
-	*ret = (struct remote_caller){ .gate = gate, .mem_fd = mem_fd, .room = find_room(threads, maps, mem_fd) };
+	*ret = (struct remote_caller){
+		.gate = gate, .mem_fd = mem_fd, .room = find_room(threads, maps, mem_fd),
+		.until_ns = threads->begun_ns + TRACER_PATIENCE_NS,
+	};
 	if (!is_gate_whole(gate, mem_fd))
 		return reason_set(why, -ENOTSUP, "a breakpoint lies on the instructions by which it makes system calls");
-	if (!ret->room || !write_room(ret, ret->room, ROOM_MAGIC, strlen(ROOM_MAGIC)))
-		return reason_set(why, -EAGAIN, "no unused room on its stack");
 	for (size_t i = 0; i < threads->thread_nr; i++)
 		if (is_amid_call(&threads->thread[i], maps, gate))
 			return reason_set(why, -EAGAIN, "thread %d still makes a call for an injector that was killed",
 					  threads->thread[i].tid);
-	for (size_t i = 0; i < threads->thread_nr && !ret->thread; i++)
-		if (!threads->thread[i].signal)
-			ret->thread = &threads->thread[i];
-	return ret->thread ? 0 : reason_set(why, -EAGAIN, "all its threads are receiving signals");
-}
-
-void remote_caller_renew(struct remote_caller *caller)
-{
-	caller->frame = 0;
+	if (!ret->room || !write_room(ret, ret->room, ROOM_MAGIC, strlen(ROOM_MAGIC)))
+		return reason_set(why, -EAGAIN, "no unused room on its stack");
+	return choose_thread(threads, mem_fd, &ret->thread, why);
 }
 
 int remote_caller_put(struct remote_caller *caller, const void *bytes, uint64_t length, uint64_t *ret_address)
@@ -128,17 +146,9 @@ int remote_caller_put(struct remote_caller *caller, const void *bytes, uint64_t 
 	return length <= TEXT_BYTES && write_room(caller, caller->room + TEXT_AT, bytes, length) ? 0 : -EIO;
 }
 
-void remote_caller_end(struct remote_caller *caller)
-{
-	static const uint8_t zero[ROOM_BYTES];
+/* ---- frames ---- */
 
-	if (!caller->is_lost)
-		write_room(caller, caller->room, zero, sizeof(zero));
-}
-
-/* ---- the frame ---- */
-
-/* An interrupted call is made again, as the kernel would do it. */
+/* An interrupted call is made again, as the kernel would do it; its time limit, if it has one, begins anew. */
 static void restart_call(struct user_regs_struct *registers)
 {
 	if ((long)registers->orig_rax < 0)
@@ -147,16 +157,14 @@ static void restart_call(struct user_regs_struct *registers)
 	case -512: /* ERESTARTSYS */
 	case -513: /* ERESTARTNOINTR */
 	case -514: /* ERESTARTNOHAND */
-		registers->rax = registers->orig_rax;
-		registers->rip -= 2;
-		break;
 	case -516: /* ERESTART_RESTARTBLOCK */
-		registers->rax = SYS_restart_syscall;
+		registers->rax = registers->orig_rax;
 		registers->rip -= 2;
 	}
 }
 
-static struct signal_frame describe_frame(const struct remote_caller *caller, uint64_t xstate)
+/* The thread as it was. */
+static struct signal_frame describe_last_frame(const struct remote_caller *caller)
 {
 	struct user_regs_struct r = caller->thread->registers;
 
@@ -166,14 +174,28 @@ static struct signal_frame describe_frame(const struct remote_caller *caller, ui
 		.r8 = r.r8, .r9 = r.r9, .r10 = r.r10, .r11 = r.r11, .r12 = r.r12, .r13 = r.r13, .r14 = r.r14, .r15 = r.r15,
 		.rdi = r.rdi, .rsi = r.rsi, .rbp = r.rbp, .rbx = r.rbx, .rdx = r.rdx, .rax = r.rax, .rcx = r.rcx,
 		.rsp = r.rsp, .rip = r.rip, .eflags = r.eflags, .segments = (r.cs & 0xffff) | (uint64_t)r.ss << 48,
-		.xstate = xstate, .mask = caller->mask | SIGTRAP_MASK,
+		.xstate = caller->room + XSTATE_AT, .mask = caller->mask,
+	};
+}
+
+/* A call with all signals blocked, which returns to the next frame. */
+static struct signal_frame describe_call_frame(const struct remote_caller *caller, long number, const uint64_t *a)
+{
+	const struct user_regs_struct *r = &caller->thread->registers;
+
+	return (struct signal_frame){
+		.sigreturn = caller->gate->sigreturn, .flags = FRAME_FLAGS, .stack_flags = STACK_FLAGS_NONE,
+		.rax = number, .rdi = a[0], .rsi = a[1], .rdx = a[2], .r10 = a[3], .r8 = a[4], .r9 = a[5],
+		.rsp = caller->frame, .rip = caller->gate->syscall, .eflags = FLAGS_NONE,
+		.segments = (r->cs & 0xffff) | (uint64_t)r->ss << 48, .mask = UINT64_MAX,
 	};
 }
 
 /* The registers of the processor's extensions, in the form that the kernel writes to a signal frame. */
-static ssize_t read_xstate(const struct remote_caller *caller, uint8_t *xstate, size_t room)
+static int write_xstate(const struct remote_caller *caller)
 {
-	struct iovec piece = { xstate, room - 8 }; /* whole words */
+	uint8_t xstate[ROOM_BYTES - XSTATE_AT] __attribute__((aligned(64)));
+	struct iovec piece = { xstate, sizeof(xstate) - 8 }; /* whole words */
 	uint32_t head[6] = { XSTATE_MAGIC1 }, magic2 = XSTATE_MAGIC2;
 	size_t bytes;
 
@@ -185,58 +207,115 @@ static ssize_t read_xstate(const struct remote_caller *caller, uint8_t *xstate, 
 	head[4] = bytes;
 	memcpy(xstate + XSTATE_WORDS, head, 5 * sizeof(*head));
 	memcpy(xstate + bytes, &magic2, sizeof(magic2));
-	return bytes + sizeof(magic2);
+	return write_room(caller, caller->room + XSTATE_AT, xstate, bytes + sizeof(magic2)) ? 0 : -EIO;
 }
 
-static int write_signal_frame(struct remote_caller *caller)
+/* Each frame lies below those that were written before it, and is never changed: a call may be about to return to it. */
+static uint64_t frame_address(const struct remote_caller *caller, uint32_t frame)
 {
-	uint8_t xstate[ROOM_BYTES - 2048] __attribute__((aligned(64)));
-	ssize_t bytes = read_xstate(caller, xstate, sizeof(xstate));
-	uint64_t at = caller->room + 1024; /* a multiple of 64 */
+	return caller->room + XSTATE_AT - 8 - FRAME_BYTES * (frame + 1); /* 8 below a multiple of 16, as behind a call */
+}
+
+static int push_frame(struct remote_caller *caller, const struct signal_frame *frame)
+{
+	uint64_t at = frame_address(caller, caller->frame_nr);
+
+	if (caller->frame_nr > REMOTE_UNDO_MAX || !write_room(caller, at, frame, sizeof(*frame)))
+		return -EIO;
+	caller->frame_nr++;
+	caller->frame = at;
+	return 0;
+}
+
+static int write_last_frame(struct remote_caller *caller)
+{
 	struct signal_frame frame;
 
-	if (bytes < 0)
-		return bytes;
-	frame = describe_frame(caller, at);
-	if (!write_room(caller, at, xstate, bytes) || !write_room(caller, at - 8 - 512, &frame, sizeof(frame)))
+	if (caller->frame)
+		return 0;
+	if (ptrace(PTRACE_GETSIGMASK, caller->thread->tid, sizeof(caller->mask), &caller->mask))
 		return -EIO;
-	caller->frame = at - 8 - 512; /* 8 below a multiple of 16, as behind a call */
-	return 0;
+	frame = describe_last_frame(caller);
+	return write_xstate(caller) ?: push_frame(caller, &frame);
+}
+
+int remote_caller_undo(struct remote_caller *caller, long number, const uint64_t arguments[6])
+{
+	struct signal_frame frame;
+	int err = write_last_frame(caller);
+
+	if (err)
+		return err;
+	frame = describe_call_frame(caller, number, arguments);
+	return push_frame(caller, &frame);
+}
+
+void remote_caller_forget_undos(struct remote_caller *caller)
+{
+	if (caller->frame)
+		caller->frame = frame_address(caller, 0);
+}
+
+int remote_caller_set_registers(struct remote_caller *caller, struct stopped_thread *thread)
+{
+	uint64_t rip = frame_address(caller, 0) + offsetof(struct signal_frame, rip);
+
+	if (thread == caller->thread && caller->frame && !write_room(caller, rip, &thread->registers.rip, sizeof(rip)))
+		return -EAGAIN;
+	if (thread == caller->thread && caller->is_away)
+		return 0;
+	return set_thread_registers(thread) ? -EAGAIN : 0;
 }
 
 /* ---- a call ---- */
 
 static bool is_call_stop(int status)
 {
-	return status >= 0 && WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP && !(status >> 16);
+	return WIFSTOPPED(status) && status >> 8 == (SIGTRAP | 0x80);
 }
 
-/* Runs the thread up to the call, and then to its end. */
-static int run_call(struct remote_caller *caller)
+/*
+ * SIGSTOP cannot be blocked. It stops the process as it would any other (a group stop), in which a tracee still runs if
+ * its tracer wants it; the kernel stops it for good when the tracer lets it go, unless SIGCONT came before.
+ */
+static bool is_group_stop(int status)
 {
-	pid_t tid = caller->thread->tid;
+	return WIFSTOPPED(status) && (status >> 16 == PTRACE_EVENT_STOP || status >> 8 == SIGSTOP);
+}
 
-	for (int i = 0; i < 2; i++) {
-		if (ptrace(PTRACE_SYSCALL, tid, 0, 0))
+/* Up to the beginning of the call, or to its end. */
+static int run_to_call_stop(struct remote_caller *caller)
+{
+	int status, signal = 0;
+
+	do {
+		if (ptrace(PTRACE_SYSCALL, caller->thread->tid, 0, (void *)(long)signal))
 			return -EIO;
 		pass_moment("a stop is not yet seen");
-		if (!is_call_stop(wait_for_trace_stop(tid, CALL_LIMIT_NS)))
-			return -EIO;
-		pass_moment(i ? "at the end of a call" : "at the beginning of a call");
-	}
-	return 0;
+		status = wait_for_trace_stop(caller->thread->tid, caller->until_ns);
+		signal = status >> 8 == SIGSTOP ? SIGSTOP : 0;
+	} while (status >= 0 && is_group_stop(status));
+	return status >= 0 && is_call_stop(status) ? 0 : -EIO;
 }
 
+static int run_call(struct remote_caller *caller)
+{
+	int err = run_to_call_stop(caller);
+
+	pass_moment("at the beginning of a call");
+	err = err ?: run_to_call_stop(caller);
+	pass_moment("at the end of a call");
+	return err;
+}
+
+/* First the registers, whose way back restores the mask; then the mask. */
 static int begin_remote_call(struct remote_caller *caller, long number, const uint64_t *a)
 {
 	struct user_regs_struct registers = caller->thread->registers;
 	uint64_t all = UINT64_MAX;
 	pid_t tid = caller->thread->tid;
-	int err;
+	int err = write_last_frame(caller);
 
-	if (ptrace(PTRACE_GETSIGMASK, tid, sizeof(caller->mask), &caller->mask))
-		return -EIO;
-	err = caller->frame ? 0 : write_signal_frame(caller);
 	if (err)
 		return err;
 	pass_moment("before a call");
@@ -253,18 +332,22 @@ static int begin_remote_call(struct remote_caller *caller, long number, const ui
 	if (ptrace(PTRACE_SETREGS, tid, 0, &registers))
 		return -EIO;
 	pass_moment("registers set");
-	if (ptrace(PTRACE_SETSIGMASK, tid, sizeof(all), &all))
+	if (!caller->is_away && ptrace(PTRACE_SETSIGMASK, tid, sizeof(all), &all))
 		return -EIO;
+	caller->is_away = true;
 	pass_moment("signals blocked");
 	return 0;
 }
 
-static void end_remote_call(struct remote_caller *caller)
+/* The thread does not run (its control group is frozen). Before its first call, nothing has happened. */
+static bool has_not_begun(const struct remote_caller *caller)
 {
-	ptrace(PTRACE_SETSIGMASK, caller->thread->tid, sizeof(caller->mask), &caller->mask);
-	pass_moment("signals let in");
-	set_thread_registers(caller->thread);
-	pass_moment("registers back");
+	pid_t tid = caller->thread->tid;
+	struct user_regs_struct registers;
+
+	return caller->call_nr == 1 && !ptrace(PTRACE_INTERRUPT, tid, 0, 0) &&
+	       wait_for_trace_stop(tid, caller->until_ns + BREAK_OFF_NS) >= 0 && !ptrace(PTRACE_GETREGS, tid, 0, &registers) &&
+	       registers.rip == caller->gate->syscall;
 }
 
 long remote_call(struct remote_caller *caller, long number, const uint64_t arguments[6])
@@ -275,11 +358,29 @@ long remote_call(struct remote_caller *caller, long number, const uint64_t argum
 
 	if (caller->is_lost)
 		return -EIO;
+	caller->call_nr++;
 	err = begin_remote_call(caller, number, arguments) ?: run_call(caller);
 	if (!err && !ptrace(PTRACE_GETREGS, caller->thread->tid, 0, &registers))
 		result = registers.rax;
-	caller->is_lost = err;
-	if (!err)
-		end_remote_call(caller);
+	if (err && has_not_begun(caller))
+		caller->call_nr = 0;
+	else
+		caller->is_lost = err;
 	return result;
+}
+
+void remote_caller_end(struct remote_caller *caller)
+{
+	static const uint8_t zero[ROOM_BYTES];
+
+	if (caller->is_lost)
+		return;
+	if (caller->is_away) {
+		ptrace(PTRACE_SETSIGMASK, caller->thread->tid, sizeof(caller->mask), &caller->mask);
+		pass_moment("signals let in");
+		set_thread_registers(caller->thread);
+		pass_moment("registers back");
+		caller->is_away = false;
+	}
+	write_room(caller, caller->room, zero, sizeof(zero));
 }

@@ -3,9 +3,10 @@
 #define ALLOCSNAP_COLLECT_INJECT_REMOTE_CALL_H
 
 /*
- * System calls that a stopped thread of another process makes for this one. Each returns into a signal frame that
- * gives the thread its registers and its signal mask back. So if this process is killed amid a call, the thread
- * finishes the call and goes on by itself. PTRACE_SINGLESTEP would outlive this process; PTRACE_SYSCALL does not.
+ * System calls that a stopped thread of another process makes for this one. Each returns into a chain of signal frames in
+ * unused memory of its stack. The last frame gives the thread its registers and its signal mask back; the others make
+ * calls before that, which take back what was done so far. So if this process is killed at any moment, the thread finishes
+ * the call, takes back, and goes on by itself. PTRACE_SINGLESTEP would outlive this process; PTRACE_SYSCALL does not.
  */
 
 #include <stdbool.h>
@@ -21,18 +22,24 @@ struct remote_caller {
 	const struct call_gate *gate;
 	struct stopped_thread *thread; /* the one that makes the calls */
 	int mem_fd;
-	uint64_t room;	/* in the process: unused memory at the deep end of its stack */
-	uint64_t frame; /* in the room; 0: not written yet */
-	uint64_t mask;	/* of the thread */
-	bool is_lost;	/* a call did not return: the thread cannot be used any more */
+	uint64_t until_ns; /* monotonic_now_ns(): a call is given up then */
+	uint64_t room;	   /* in the process: unused memory at the deep end of its stack */
+	uint64_t frame;	   /* in the room: where the next call returns to; 0: no frame is written yet */
+	uint32_t frame_nr;
+	uint32_t call_nr;  /* calls that were made */
+	uint64_t mask;	   /* of the thread */
+	bool is_away;	   /* the thread does not have its own registers and mask */
+	bool is_lost;	   /* a call did not return: the thread is left to itself and to the frames */
 };
 
-/* 0 or -EAGAIN. mem_fd stays the caller's. */
+/*
+ * 0; -EBUSY: no thread can make calls at this moment, but soon one may; -EAGAIN, -ENOTSUP. mem_fd stays the caller's.
+ */
 int remote_caller_choose(struct stopped_threads *threads, const struct target_maps *maps, const struct call_gate *gate,
 			 int mem_fd, struct remote_caller *ret, struct reason *why);
 
-/* Makes the frame anew, after the thread's registers were changed. */
-void remote_caller_renew(struct remote_caller *caller);
+/* Gives a stopped thread its registers anew: at once, or when it has made its last call. 0 or -EAGAIN */
+int remote_caller_set_registers(struct remote_caller *caller, struct stopped_thread *thread);
 
 /* The room for texts that calls read: an address in the process. 0 or -EIO. */
 int remote_caller_put(struct remote_caller *caller, const void *bytes, uint64_t length, uint64_t *ret_address);
@@ -42,7 +49,18 @@ long remote_call(struct remote_caller *caller, long number, const uint64_t argum
 
 #define REMOTE_CALL(caller, number, ...) remote_call((caller), (number), (const uint64_t[6]){ __VA_ARGS__ })
 
-/* Leaves the room as it was. */
+#define REMOTE_UNDO_MAX 24
+
+/*
+ * If this process is killed during the next call or later, the thread makes this call before it goes on; before those of
+ * earlier undos. At most REMOTE_UNDO_MAX of them, forgotten ones included. 0 or -EIO.
+ */
+int remote_caller_undo(struct remote_caller *caller, long number, const uint64_t arguments[6]);
+
+/* From the next call on no undo holds any more. */
+void remote_caller_forget_undos(struct remote_caller *caller);
+
+/* Gives the thread its registers and its mask back, and leaves the room as it was. */
 void remote_caller_end(struct remote_caller *caller);
 
 #endif

@@ -3,8 +3,8 @@
 #define ALLOCSNAP_COLLECT_INJECT_STACK_WORDS_H
 
 /*
- * Searches the stacks of stopped threads for addresses: return addresses, and the registers that signal handlers will
- * give back. Contexts that a program keeps elsewhere (coroutines that a signal preempted) are not found.
+ * Searches the stacks of stopped threads for addresses: all of a stack of 8 MiB; the last MiB of one that lies in larger
+ * memory (a heap). Contexts that a program keeps elsewhere (coroutines that a signal preempted) are not found.
  */
 
 #include <stdbool.h>
@@ -14,8 +14,14 @@
 struct stopped_threads;
 struct target_maps;
 
-/* At most the last MiB of each stack. Returns true and the thread if an address was found. */
+struct stack_search {
+	bool (*is_wanted)(uint64_t address, const void *context);
+	const void *context;
+	bool in_frames; /* only where a signal has interrupted a thread, not in words that a function has left behind */
+};
+
+/* Returns true and the thread if an address was found. */
 bool find_on_stacks(const struct stopped_threads *threads, const struct target_maps *maps, int mem_fd,
-		    bool (*is_wanted)(uint64_t address, const void *context), const void *context, pid_t *ret_tid);
+		    const struct stack_search *search, pid_t *ret_tid);
 
 #endif

@@ -4,11 +4,12 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
-#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -18,35 +19,8 @@
 #include "base/reason.h"
 #include "collect/process/proc.h"
 
-#define STOP_LIMIT_NS (500ull * 1000 * 1000)
-
-/* ---- the tracer ---- */
-
-struct tracer {
-	int (*work)(void *argument);
-	void *argument;
-	int result;
-};
-
-static void *run_tracer(void *argument)
-{
-	struct tracer *tracer = argument;
-
-	tracer->result = tracer->work(tracer->argument);
-	return NULL;
-}
-
-int run_as_tracer(int (*work)(void *argument), void *argument)
-{
-	struct tracer tracer = { work, argument, 0 };
-	pthread_t thread;
-	int err = pthread_create(&thread, NULL, run_tracer, &tracer);
-
-	if (err)
-		return -err;
-	pthread_join(thread, NULL);
-	return tracer.result;
-}
+#define STOP_LIMIT_NS (SECOND_NS / 2)
+#define GRACE_NS (SECOND_NS / 10) /* after an error, while the others go on */
 
 /* ---- threads ---- */
 
@@ -55,9 +29,8 @@ int set_thread_registers(struct stopped_thread *thread)
 	return ptrace(PTRACE_SETREGS, thread->tid, 0, &thread->registers) ? -errno : 0;
 }
 
-int wait_for_trace_stop(pid_t tid, uint64_t limit_ns)
+int wait_for_trace_stop(pid_t tid, uint64_t until_ns)
 {
-	uint64_t until = monotonic_now_ns() + limit_ns;
 	unsigned int tries = 0;
 	int status;
 
@@ -68,7 +41,7 @@ int wait_for_trace_stop(pid_t tid, uint64_t limit_ns)
 			return status;
 		if (got < 0 && errno != EINTR)
 			return -errno;
-		if (monotonic_now_ns() > until)
+		if (monotonic_now_ns() > until_ns)
 			return -ETIMEDOUT;
 		if (++tries > 50) /* most stop at once */
 			nanosleep(&(struct timespec){ .tv_nsec = 20000 }, NULL);
@@ -121,7 +94,7 @@ static int seize_thread(struct stopped_threads *threads, pid_t tid, struct reaso
 	uint64_t tracer = 0;
 	int err;
 
-	if (ptrace(PTRACE_SEIZE, tid, 0, PTRACE_O_SUSPEND_SECCOMP)) {
+	if (ptrace(PTRACE_SEIZE, tid, 0, PTRACE_O_TRACESYSGOOD | PTRACE_O_SUSPEND_SECCOMP)) {
 		err = -errno;
 		if (err == -ESRCH || has_thread_ended(threads->pid, tid))
 			return 0;
@@ -129,7 +102,7 @@ static int seize_thread(struct stopped_threads *threads, pid_t tid, struct reaso
 			return reason_set(why, -EAGAIN, "process %d traces thread %d (a debugger, or strace)", (int)tracer, tid);
 		if (err == -EPERM && has_seccomp(tid))
 			return reason_set(why, err, "thread %d is under seccomp: suspending that needs CAP_SYS_ADMIN", tid);
-		if (err != -EPERM || ptrace(PTRACE_SEIZE, tid, 0, 0))
+		if (err != -EPERM || ptrace(PTRACE_SEIZE, tid, 0, PTRACE_O_TRACESYSGOOD))
 			return reason_set(why, err == -EPERM ? -EPERM : -EAGAIN, "thread %d cannot be stopped: %s", tid,
 					  strerror(-err));
 	}
@@ -141,10 +114,14 @@ static int seize_thread(struct stopped_threads *threads, pid_t tid, struct reaso
 	return err;
 }
 
-/* Seizes all threads that are not yet known. Counts what the kernel lists, and how many of them were not known. */
+/*
+ * Seizes all threads that are not yet known. Counts what the kernel lists, and how many of them were not known. The leader
+ * is the last one, and the first one to go on: while it is traced, signals that the process ignores wake other threads.
+ */
 static int seize_new_threads(struct stopped_threads *threads, uint64_t *listed_nr, uint64_t *new_nr, struct reason *why)
 {
 	size_t known = threads->thread_nr;
+	bool has_leader = false;
 	struct dirent *entry;
 	char path[64];
 	int err = 0;
@@ -161,10 +138,66 @@ static int seize_new_threads(struct stopped_threads *threads, uint64_t *listed_n
 		if (!tid || is_known_thread(threads, known, tid))
 			continue;
 		++*new_nr;
-		err = seize_thread(threads, tid, why);
+		has_leader |= tid == threads->pid;
+		if (tid != threads->pid)
+			err = seize_thread(threads, tid, why);
 	}
 	closedir(dir);
-	return err;
+	return !err && has_leader ? seize_thread(threads, threads->pid, why) : err;
+}
+
+/* ---- what a stop has ended ---- */
+
+/* The kernel keeps such a signal from other processes, but not from a tracee. */
+static bool is_ignored_signal(pid_t pid, int signal)
+{
+	const uint64_t bit = UINT64_C(1) << (signal - 1);
+	uint64_t ignored = 0, caught = 0;
+
+	if (proc_status_mask(pid, "SigIgn", &ignored) || proc_status_mask(pid, "SigCgt", &caught))
+		return false;
+	return ignored & bit || (!(caught & bit) && (signal == SIGCHLD || signal == SIGCONT || signal == SIGURG ||
+						     signal == SIGWINCH));
+}
+
+/* The instruction before a thread's next one, by which it made its call. */
+enum call_insn {
+	CALL_OTHER,
+	CALL_SYSCALL = 0x050f,
+	CALL_INT80 = 0x80cd, /* of 32-bit calls; sysenter comes back behind one, too */
+};
+
+static enum call_insn call_insn_of(const struct stopped_thread *thread)
+{
+	long word;
+
+	errno = 0;
+	word = ptrace(PTRACE_PEEKTEXT, thread->tid, (void *)(thread->registers.rip - 2), NULL);
+	return errno ? CALL_OTHER : word & 0xffff;
+}
+
+/* It has done its work before it returns EINTR. X32_SYSCALL_BIT is in the number of programs for x32. */
+static bool is_close(enum call_insn insn, uint64_t number)
+{
+	return insn == CALL_INT80 ? number == 6 : (number & ~UINT64_C(0x40000000)) == SYS_close;
+}
+
+/*
+ * Most calls that a stop interrupts are made again by the kernel. Some end with EINTR (signal(7)), which a program without
+ * handlers need not expect: these are made again here. Their timeouts begin anew.
+ */
+static int make_call_again(struct stopped_thread *thread)
+{
+	enum call_insn insn;
+
+	if ((long)thread->registers.orig_rax < 0 || (int)thread->registers.rax != -EINTR)
+		return 0;
+	insn = call_insn_of(thread);
+	if ((insn != CALL_SYSCALL && insn != CALL_INT80) || is_close(insn, thread->registers.orig_rax))
+		return 0;
+	thread->registers.rax = thread->registers.orig_rax;
+	thread->registers.rip -= 2;
+	return set_thread_registers(thread);
 }
 
 /* A thread of a stopped process (SIGSTOP) would need to be stopped anew. */
@@ -178,19 +211,18 @@ static int take_stop(struct stopped_threads *threads, size_t i, int status, stru
 		return reason_set(why, -EAGAIN, "process %d is stopped", threads->pid);
 	if (!is_event)
 		thread->signal = WSTOPSIG(status);
-	if (ptrace(PTRACE_GETREGS, thread->tid, 0, &thread->registers))
+	if (ptrace(PTRACE_GETREGS, thread->tid, 0, &thread->registers) ||
+	    ((is_event || is_ignored_signal(threads->pid, thread->signal)) && make_call_again(thread)))
 		return reason_set(why, -EAGAIN, "thread %d is ending", thread->tid);
 	return 0;
 }
 
 static int wait_for_threads(struct stopped_threads *threads, size_t first, struct reason *why)
 {
-	uint64_t until = threads->begun_ns + STOP_LIMIT_NS;
 	int err = 0;
 
 	for (size_t i = first; i < threads->thread_nr && !err; i++) {
-		uint64_t now = monotonic_now_ns();
-		int status = wait_for_trace_stop(threads->thread[i].tid, now < until ? until - now : 0);
+		int status = wait_for_trace_stop(threads->thread[i].tid, threads->begun_ns + STOP_LIMIT_NS);
 
 		if (status == -ETIMEDOUT)
 			err = reason_set(why, -EAGAIN, "thread %d does not stop: it waits in the kernel (vfork, a disk)",
@@ -239,19 +271,33 @@ int stop_threads(pid_t pid, struct stopped_threads *ret, struct reason *why)
 	return err;
 }
 
+/* After an error some were not waited for. What their stop has ended must be made again, too. */
+static void take_late_stop(struct stopped_threads *threads, size_t i)
+{
+	int status = wait_for_trace_stop(threads->thread[i].tid, threads->begun_ns + STOP_LIMIT_NS + GRACE_NS);
+	struct reason ignored;
+
+	if (status >= 0 && WIFSTOPPED(status))
+		take_stop(threads, i, status, &ignored);
+}
+
+/* Fails for one that has not stopped: it goes on when this process ends. */
+static void resume_thread(const struct stopped_thread *thread)
+{
+	ptrace(PTRACE_DETACH, thread->tid, 0, (void *)(long)thread->signal);
+}
+
 void resume_threads(struct stopped_threads *threads)
 {
-	for (size_t i = 0; i < threads->thread_nr; i++) {
-		struct stopped_thread *thread = &threads->thread[i];
-		int status;
-
-		/* After an error some were not waited for. */
-		if (!thread->is_stopped && waitpid(thread->tid, &status, __WALL | WNOHANG) == thread->tid &&
-		    WIFSTOPPED(status) && !(status >> 16))
-			thread->signal = WSTOPSIG(status);
-		ptrace(PTRACE_DETACH, thread->tid, 0, (void *)(long)thread->signal); /* fails for one that has not stopped */
-	}
+	for (size_t i = threads->thread_nr; i--;)
+		if (threads->thread[i].is_stopped)
+			resume_thread(&threads->thread[i]);
 	threads->stopped_ns = monotonic_now_ns() - threads->begun_ns;
+	for (size_t i = 0; i < threads->thread_nr; i++)
+		if (!threads->thread[i].is_stopped) {
+			take_late_stop(threads, i);
+			resume_thread(&threads->thread[i]);
+		}
 	free(threads->thread);
 	threads->thread = NULL;
 	threads->thread_alloc = 0;

@@ -4,7 +4,7 @@
 
 /*
  * Stops all threads of a process by ptrace, and lets them go on. If this process is killed in between, the kernel lets
- * them go on.
+ * them go on. A program sees nothing of it but the time.
  */
 
 #include <stdbool.h>
@@ -32,21 +32,19 @@ struct stopped_threads {
 };
 
 /*
- * Runs the work in a thread of its own. All functions below are called in one: when it ends, the kernel gives up the
- * threads that did not stop in time, and what they were asked to do.
+ * Is called in a tracer (tracer.h): when that ends, the kernel gives up the threads that did not stop in time, and what they
+ * were asked to do. A call that the stop has ended with EINTR will be made again. 0; -EAGAIN: one does not stop; -EPERM;
+ * -ESRCH; -ENOMEM. After an error all threads go on.
  */
-int run_as_tracer(int (*work)(void *argument), void *argument);
-
-/* 0; -EAGAIN: one does not stop; -EPERM; -ESRCH; -ENOMEM. After an error all threads go on. */
 int stop_threads(pid_t pid, struct stopped_threads *ret, struct reason *why);
 
-/* Lets them go on, and frees. stopped_ns and thread_nr stay. */
+/* Lets them go on, and frees. stopped_ns and thread_nr stay. A stop signal that came meanwhile stops the process now. */
 void resume_threads(struct stopped_threads *threads);
 
 /* 0 or -errno */
 int set_thread_registers(struct stopped_thread *thread);
 
-/* Waits until a thread that ptrace lets go on has stopped. The status of waitpid(), or -errno. */
-int wait_for_trace_stop(pid_t tid, uint64_t limit_ns);
+/* Waits until a thread that ptrace lets go on has stopped. The status of waitpid(), or -errno. until_ns: monotonic_now_ns() */
+int wait_for_trace_stop(pid_t tid, uint64_t until_ns);
 
 #endif

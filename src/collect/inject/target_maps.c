@@ -78,7 +78,8 @@ void target_maps_release(struct target_maps *maps)
 
 /* ---- finding ---- */
 
-const struct maps_line *target_maps_find(const struct target_maps *maps, uint64_t address)
+/* The first line that ends above an address. */
+static size_t first_above(const struct target_maps *maps, uint64_t address)
 {
 	size_t low = 0, high = maps->line_nr;
 
@@ -90,7 +91,21 @@ const struct maps_line *target_maps_find(const struct target_maps *maps, uint64_
 		else
 			high = middle;
 	}
-	return low < maps->line_nr && address >= maps->line[low].start ? &maps->line[low] : NULL;
+	return low;
+}
+
+const struct maps_line *target_maps_find(const struct target_maps *maps, uint64_t address)
+{
+	size_t at = first_above(maps, address);
+
+	return at < maps->line_nr && address >= maps->line[at].start ? &maps->line[at] : NULL;
+}
+
+bool target_maps_are_free(const struct target_maps *maps, uint64_t start, uint64_t end)
+{
+	size_t at = first_above(maps, start);
+
+	return at == maps->line_nr || maps->line[at].start >= end;
 }
 
 static bool are_of_one_file(const struct maps_line *a, const struct maps_line *b)

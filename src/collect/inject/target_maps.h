@@ -4,6 +4,7 @@
 
 /* All mappings of a process, sorted by address. */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -37,6 +38,9 @@ uint64_t target_maps_code(const struct target_maps *maps, uint64_t dev, uint64_t
  * is none.
  */
 uint64_t target_maps_gap(const struct target_maps *maps, pid_t pid, uint64_t low, uint64_t high, uint64_t bytes);
+
+/* Whether nothing is mapped there. */
+bool target_maps_are_free(const struct target_maps *maps, uint64_t start, uint64_t end);
 
 /* Enters a mapping that will be made. 0 or -ENOMEM. */
 int target_maps_reserve(struct target_maps *maps, uint64_t start, uint64_t bytes);

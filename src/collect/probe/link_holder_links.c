@@ -29,10 +29,10 @@
 #include "collect/probe/link_holder_orders.h"
 #include "collect/probe/uprobe_multi.h"
 
-/* To stop a process of any user, and to write to its memory. */
+/* To stop a process of any user, to write to its memory, and to be the next one that runs meanwhile. */
 #define TO_EJECT \
 	(CAPABILITY(CAP_SYS_PTRACE) | CAPABILITY(CAP_SYS_ADMIN) | CAPABILITY(CAP_DAC_OVERRIDE) | \
-	 CAPABILITY(CAP_CHECKPOINT_RESTORE))
+	 CAPABILITY(CAP_CHECKPOINT_RESTORE) | CAPABILITY(CAP_SYS_NICE))
 
 struct kept_link {
 	int number, fd;

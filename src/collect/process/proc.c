@@ -167,7 +167,7 @@ char *proc_cmdline(pid_t pid)
 	return cut;
 }
 
-int proc_status(pid_t pid, const char *field, uint64_t *ret_value)
+static int status_number(pid_t pid, const char *field, int base, uint64_t *ret_value)
 {
 	char *text = proc_read(pid, "status", NULL);
 	size_t field_len = strlen(field);
@@ -177,11 +177,21 @@ int proc_status(pid_t pid, const char *field, uint64_t *ret_value)
 		line += *line == '\n';
 		if (strncmp(line, field, field_len) || line[field_len] != ':')
 			continue;
-		*ret_value = strtoull(line + field_len + 1, NULL, 10);
+		*ret_value = strtoull(line + field_len + 1, NULL, base);
 		err = 0;
 	}
 	free(text);
 	return err;
+}
+
+int proc_status(pid_t pid, const char *field, uint64_t *ret_value)
+{
+	return status_number(pid, field, 10, ret_value);
+}
+
+int proc_status_mask(pid_t pid, const char *field, uint64_t *ret_mask)
+{
+	return status_number(pid, field, 16, ret_mask);
 }
 
 /* Fields of stat count from 1. The second one, in parentheses, may contain any text, even ") ". */

@@ -44,6 +44,9 @@ char *proc_cmdline(pid_t pid);
 /* A number from a "Name:\tvalue" line of /proc/PID/status. 0 or -ENOENT. */
 int proc_status(pid_t pid, const char *field, uint64_t *ret_value);
 
+/* The same for a mask of signals or capabilities. */
+int proc_status_mask(pid_t pid, const char *field, uint64_t *ret_mask);
+
 /* The start time in clock ticks since boot. Together with the pid it identifies a process for good. 0 or -errno. */
 int proc_start_time(pid_t pid, uint64_t *ret_ticks);
 

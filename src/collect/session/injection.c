@@ -209,10 +209,15 @@ static void name_other_ways(struct collector *collector, pid_t pid, int err, str
 		reason_set(ret, 0, "; instead: 'allocsnap run --fast' at its next start");
 }
 
-static const char *change_text(const struct inject_times *times)
+static const char *change_text(enum inject_change change)
 {
-	(void)times;
-	return "nothing was changed";
+	static const char *const text[] = {
+		[INJECT_UNCHANGED] = "nothing was changed",
+		[INJECT_TAKEN_BACK] = "what was changed was taken back",
+		[INJECT_LEFT] = "something is left in it, which 'allocsnap eject' takes out",
+	};
+
+	return text[change];
 }
 
 /* The line of the engine says why; this adds what it means here. */
@@ -225,7 +230,7 @@ static int refuse_injection(struct collector *collector, const struct injection_
 	if (err != -EEXIST || inject_find(pid, &there, &ignored) || !there.is_active) {
 		name_other_ways(collector, pid, err, &ways);
 		return reason_set(why, err, "cannot inject into process %d: %s; %s%s", pid, try->found.text,
-				  change_text(&try->times), ways.text);
+				  change_text(try->times.change), ways.text);
 	}
 	if (there.owner_is_running)
 		return reason_set(why, err, "process %d has a sampler that another recording (process %d) has injected: "
