@@ -97,7 +97,8 @@ static bool is_sound_patch(const struct entry_patch *patch, uint64_t file_bytes)
 	size_t bytes = 0;
 
 	if (patch->name >= allocator_function_nr || patch->insn_nr > ENTRY_INSNS_MAX || patch->skipped > 4 ||
-	    patch->calls_giver > 1 || patch->calls_taker > 1 || patch->passes_on > 1 || patch->offset > file_bytes || !memchr(patch->fault, '\0', sizeof(patch->fault)))
+	    patch->calls_giver > 1 || patch->calls_taker > 1 || patch->passes_on > 1 || patch->goes_out > 1 ||
+	    patch->offset > file_bytes || !memchr(patch->fault, '\0', sizeof(patch->fault)))
 		return false;
 	for (uint32_t i = 0; i < patch->insn_nr; i++) {
 		if (!is_sound_insn(&patch->insn[i]))

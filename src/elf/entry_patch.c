@@ -204,10 +204,12 @@ static void look_at_branches(struct patching *patching, const struct body *body,
 		if (jumps_by_table(patching->insn))
 			set_fault(patch, "it jumps by a table", patching->insn);
 		is_call = insn_has_group(patching->insn, X86_GRP_CALL);
-		if ((!is_call && !insn_has_group(patching->insn, X86_GRP_JUMP)) || x86->op_count != 1 ||
-		    x86->operands[0].type != X86_OP_IMM)
+		if (!is_call && !insn_has_group(patching->insn, X86_GRP_JUMP))
 			continue;
-		target = x86->operands[0].imm;
+		target = x86->op_count == 1 && x86->operands[0].type == X86_OP_IMM ? x86->operands[0].imm : 0;
+		patch->goes_out |= target - body->vaddr >= body->size;
+		if (!target)
+			continue;
 		if (moved && target - body->vaddr - 1 < moved - 1)
 			set_fault(patch, "a branch leads into its entry", patching->insn);
 		if (target == body->vaddr || target - body->vaddr >= body->size)

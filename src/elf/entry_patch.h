@@ -48,6 +48,7 @@ struct entry_patch {
 	uint32_t calls_giver; /* it calls, or jumps to, another function that gives blocks, or itself */
 	uint32_t calls_taker; /* … that frees blocks */
 	uint32_t passes_on;   /* it calls a giver by its name: perhaps that of another file */
+	uint32_t goes_out;    /* it calls or jumps out of itself */
 	uint32_t insn_nr;
 	struct entry_insn insn[ENTRY_INSNS_MAX];
 	uint8_t code[ENTRY_MOVED_MAX];

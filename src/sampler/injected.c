@@ -75,6 +75,12 @@ static struct injected_slot *find_own_slot(void)
 	return slot;
 }
 
+/* A count below 0: the hook has subtracted n. Returns as count_to_sample(). */
+static uint64_t count_slowly(struct countdown *countdown, uint64_t n)
+{
+	return (int64_t)countdown->left < 0 ? end_distance(countdown, n) : count_to_sample(countdown, n);
+}
+
 /* ---- calls of the allocator's own functions ---- */
 
 struct nested {
@@ -140,7 +146,7 @@ static struct slow_end injected_throwing(const struct saved_arguments *saved, co
 static struct slow_end injected_alloc(const struct saved_arguments *saved, const struct injected_site *site, uint64_t n)
 {
 	struct injected_slot *slot = find_own_slot();
-	uint64_t interval = count_to_sample(&slot->countdown, n), result;
+	uint64_t interval = count_slowly(&slot->countdown, n), result;
 
 	if (site->flags & INJECTED_THROWS)
 		return injected_throwing(saved, site, n, interval, slot);
@@ -165,7 +171,7 @@ static struct slow_end injected_realloc(const struct saved_arguments *saved, con
 
 	if (filter_may_have(old))
 		was = leave_sample(old);
-	interval = count_to_sample(&slot->countdown, n);
+	interval = count_slowly(&slot->countdown, n);
 	block = call_through(site->trampoline, saved, slot);
 	enter_block(block, n, interval);
 	if (!block && n && was.weight && site->shape != SHAPE_REALLOCF)

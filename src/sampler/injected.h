@@ -20,16 +20,25 @@
 #define INJECTED_SITES (INJECTED_MALLOC_SITES + INJECTED_CALLOC_SITES + INJECTED_FREE_SITES + INJECTED_OTHER_SITES)
 
 #define INJECTED_HOOK_BYTES 96
+#define INJECTED_SAVED_R10 16 /* bytes below the stack pointer, from a hook's first instruction on */
 #define INJECTED_TRAMPOLINE_BYTES 64
 #define INJECTED_SITE_BYTES 32
 
 /* Countdowns: a place for each thread, by a hash of its thread pointer. Up to 4 threads may hash to the same one. */
 #define INJECTED_SLOTS 4096
-#define INJECTED_SLOT_BYTES 32
+#define INJECTED_SLOT_SHIFT 5
+#define INJECTED_SLOT_BYTES (1 << INJECTED_SLOT_SHIFT)
 #define INJECTED_SLOT_HASH 0x9e3779b1
+
+/* Offsets in struct injected_common. */
+#define INJECTED_COMMON_SLOTS 0
+#define INJECTED_COMMON_FILTER 8
+#define INJECTED_COMMON_SLOW 16
+#define INJECTED_COMMON_BYTES 24
 
 #ifndef __ASSEMBLER__
 
+#include <stddef.h>
 #include <stdint.h>
 
 enum injected_kind {
@@ -54,6 +63,18 @@ struct injected_site {
 };
 
 _Static_assert(sizeof(struct injected_site) == INJECTED_SITE_BYTES, "the hooks count on it");
+
+/* Addresses in the process. */
+struct injected_common {
+	uint64_t slots;	 /* struct injected_slot[] */
+	uint64_t filter; /* sampler/sampled_set.h */
+	uint64_t slow;	 /* the code of the slow paths */
+};
+
+_Static_assert(sizeof(struct injected_common) == INJECTED_COMMON_BYTES &&
+	       offsetof(struct injected_common, slots) == INJECTED_COMMON_SLOTS &&
+	       offsetof(struct injected_common, filter) == INJECTED_COMMON_FILTER &&
+	       offsetof(struct injected_common, slow) == INJECTED_COMMON_SLOW, "the hooks count on it");
 
 /*
  * The last pages of the sealed file, which are not mapped: all that an ejector needs. Members are only added at the end,

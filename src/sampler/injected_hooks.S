@@ -1,58 +1,68 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Where the allocator's functions jump to, with all registers as their caller left them (injected.h). What is no sample
- * changes only rax, r10 and r11, and rdx in calloc: no arguments of the function, and a callee may change them.
+ * The allocator's functions jump here, with all registers as their caller left them (injected.h).
+ *
+ * A compiler that sees malloc and its callers in one file lets the callers keep values in each register that malloc does
+ * not change (gcc's -fipa-ra), and call it with any alignment of the stack (-fipa-stack-alignment). So a hook changes
+ * rax only, and that only in functions that return a value there. It saves r10 below the stack pointer, where a function
+ * that was just called may write: signal handlers leave 128 bytes alone.
+ *
+ * Flags are changed: no compiler keeps them over a call (to gcc each call changes them; clang has ordered its
+ * instructions before it knows the function). Vector and x87 registers are not: the C code is compiled without them.
  */
 #include "sampler/injected.h"
 
 	.text
 
-/* rax = the slot of this thread, or jumps to `slow` */
+/* rax = the slot of this thread, r10 = its thread pointer; or jumps to `slow` */
 .macro find_slot slow
+	movq	%r10, -INJECTED_SAVED_R10(%rsp)
 	movq	%fs:0, %r10
-	imulq	$INJECTED_SLOT_HASH - 0x100000000, %r10, %r11
-	shrq	$32, %r11
-	andl	$INJECTED_SLOTS - 1, %r11d
-	shlq	$5, %r11
-	leaq	injected_slots(%rip), %rax
-	addq	%r11, %rax
+	imulq	$INJECTED_SLOT_HASH - 0x100000000, %r10, %rax
+	shrq	$32 - INJECTED_SLOT_SHIFT, %rax
+	andl	$(INJECTED_SLOTS - 1) << INJECTED_SLOT_SHIFT, %eax
+	addq	injected_common + INJECTED_COMMON_SLOTS(%rip), %rax
 	cmpq	%r10, (%rax)
 	jne	\slow
 .endm
 
-/* Counts `bytes`, and jumps to `slow` without counting if a sample is due. */
-.macro count_bytes bytes, slow
-	movq	8(%rax), %r11
-	subq	\bytes, %r11
-	jb	\slow
-	movq	%r11, 8(%rax)
-.endm
-
+/*
+ * Counts in one instruction: no signal handler comes in between. A count below 0 says to the slow path that the bytes
+ * are counted; after a handler that jumped out just before it got there, the next call says so.
+ */
 .macro count_malloc slow
 	find_slot \slow
-	count_bytes %rdi, \slow
+	movq	-INJECTED_SAVED_R10(%rsp), %r10
+	subq	%rdi, 8(%rax)
+	js	\slow
+	jb	\slow
 .endm
 
-/* The product is in rdx, as rax is the slot's. A product that does not fit: the function says so itself. */
+/* A product that does not fit: the function says so itself. One with the highest bit is too large for any block. */
 .macro count_calloc slow
-	movq	%rdi, %rax
-	mulq	%rsi
-	jo	\slow
-	movq	%rax, %rdx
 	find_slot \slow
-	count_bytes %rdx, \slow
+	movq	%rdi, %r10
+	imulq	%rsi, %r10
+	jo	\slow
+	subq	%r10, 8(%rax)
+	movq	-INJECTED_SAVED_R10(%rsp), %r10
+	js	\slow
+	jb	\slow
 .endm
 
 .macro look_up_free slow
-	movq	%rdi, %rax
-	shrq	$12, %rax
-	movzwl	%ax, %eax
-	leaq	injected_filter(%rip), %r10
-	cmpb	$0, (%r10, %rax)
+	movq	%r10, -INJECTED_SAVED_R10(%rsp)
+	movl	%edi, %r10d
+	shrl	$12, %r10d
+	movzwl	%r10w, %r10d
+	addq	injected_common + INJECTED_COMMON_FILTER(%rip), %r10
+	cmpb	$0, (%r10)
 	jne	\slow
+	movq	-INJECTED_SAVED_R10(%rsp), %r10
 .endm
 
 .macro count_other slow
+	movq	%r10, -INJECTED_SAVED_R10(%rsp)
 	jmp	\slow
 .endm
 
@@ -69,7 +79,7 @@ hook_\kind:
 777:	\count 778f
 	jmp	trampolines + nr * INJECTED_TRAMPOLINE_BYTES
 778:	leaq	injected_sites + nr * INJECTED_SITE_BYTES(%rip), %r10
-	jmp	slow
+	jmp	*injected_common + INJECTED_COMMON_SLOW(%rip)
 	.org	777b + INJECTED_HOOK_BYTES, 0xcc
 	nr = nr + 1
 	.endr
@@ -82,40 +92,63 @@ hook_\kind:
 	hooks	free, look_up_free, INJECTED_FREE_SITES, INJECTED_MALLOC_SITES + INJECTED_CALLOC_SITES
 	hooks	other, count_other, INJECTED_OTHER_SITES, INJECTED_MALLOC_SITES + INJECTED_CALLOC_SITES + INJECTED_FREE_SITES
 
-/* r10 = the site */
+/*
+ * r10 = the site; its own value is where find_slot has saved it. Goes on with all registers as they were, but rax if a
+ * result is returned. The stack is aligned, as the function that is called may not be the one that the caller knows.
+ */
 	.type	slow, @function
 	.balign	32
 slow:
 	.cfi_startproc
-	subq	$56, %rsp
-	.cfi_adjust_cfa_offset 56
-	movq	%rdi, (%rsp)
-	movq	%rsi, 8(%rsp)
-	movq	%rdx, 16(%rsp)
-	movq	%rcx, 24(%rsp)
-	movq	%r8, 32(%rsp)
-	movq	%r9, 40(%rsp)
-	movq	%rsp, %rdi
+	pushq	%rbp
+	.cfi_adjust_cfa_offset 8
+	.cfi_offset %rbp, -16
+	movq	%rsp, %rbp
+	.cfi_def_cfa_register %rbp
+	subq	$96, %rsp
+	andq	$-16, %rsp
+	movq	%r11, -16(%rbp)
+	movq	%rax, -24(%rbp)
+	movq	%r9, -32(%rbp)
+	movq	%r8, -40(%rbp)
+	movq	%rcx, -48(%rbp)
+	movq	%rdx, -56(%rbp)
+	movq	%rsi, -64(%rbp)
+	movq	%rdi, -72(%rbp)
+	leaq	-72(%rbp), %rdi
 	movq	%r10, %rsi
 	call	injected_slow
-	testq	%rdx, %rdx
-	jnz	1f
-	addq	$56, %rsp
-	.cfi_adjust_cfa_offset -56
+	movq	%rdx, -80(%rbp)
+	movq	-8(%rbp), %r10
+	movq	-16(%rbp), %r11
+	movq	-32(%rbp), %r9
+	movq	-40(%rbp), %r8
+	movq	-48(%rbp), %rcx
+	movq	-56(%rbp), %rdx
+	movq	-64(%rbp), %rsi
+	movq	-72(%rbp), %rdi
+	cmpq	$0, -80(%rbp)
+	je	1f
+	movq	-24(%rbp), %rax
+	.cfi_remember_state
+	leave
+	.cfi_def_cfa %rsp, 8
+	jmp	*-88(%rsp)
+	.cfi_restore_state
+1:	leave
+	.cfi_def_cfa %rsp, 8
 	ret
-	.cfi_adjust_cfa_offset 56
-1:	movq	%rdx, %r10
-	movq	(%rsp), %rdi
-	movq	8(%rsp), %rsi
-	movq	16(%rsp), %rdx
-	movq	24(%rsp), %rcx
-	movq	32(%rsp), %r8
-	movq	40(%rsp), %r9
-	addq	$56, %rsp
-	.cfi_adjust_cfa_offset -56
-	jmp	*%r10
 	.cfi_endproc
 	.size	slow, . - slow
+
+/* struct injected_common */
+	.globl	injected_common
+	.hidden	injected_common
+	.type	injected_common, @object
+	.balign	64
+injected_common:
+	.skip	INJECTED_COMMON_BYTES
+	.size	injected_common, . - injected_common
 
 /* Filled by the injector. They are code and constants to the process. */
 	.globl	trampolines

@@ -4,6 +4,7 @@
  * they return, as lines "word value…"; a failure is "refused ERRNO LINE" and exit status 1.
  *
  * injector cycles PID NR: injects, listens as a recorder would (the semaphores, but no probes), and ejects, NR times.
+ * INTERVAL=N (5000) is the interval.
  *
  * injector serve PID INTERVAL: for each line "inject N" or "eject N" on stdin a child does that, and is killed at the Nth
  * moment (0: at none). It prints "killed", or what the child has printed. All follow one plan.
@@ -162,7 +163,8 @@ static int run_cycle(pid_t pid, struct inject_plan *plan, struct cycle_sums *sum
 {
 	struct inject_times times;
 	struct eject_result result;
-	int err = inject_execute(plan, &(struct inject_options){ .interval = 5000 }, &times, why);
+	uint64_t interval = strtoull(getenv("INTERVAL") ?: "5000", NULL, 10);
+	int err = inject_execute(plan, &(struct inject_options){ .interval = interval }, &times, why);
 
 	if (!err) {
 		add_times(sums, &times);

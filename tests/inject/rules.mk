@@ -3,7 +3,7 @@
 
 INJECT_TEST  := $(OUT)/inject
 INJECT_TESTS := $(addprefix $(INJECT_TEST)/,storm storm_static refusals bare no_gate hostile free_is_ret.so lockfree.so nested.so copies_text.so \
-		  many_pages.so own_sampler.so)
+		  many_pages.so own_sampler.so registers registers_lto)
 INJECT_TEST_CFLAGS := -std=gnu2x -D_GNU_SOURCE -O2 -g -Wall -Wextra -Wno-missing-field-initializers \
 		      $(if $(CI),-Werror) -Wno-alloc-size-larger-than -fno-builtin -pthread -Isrc
 
@@ -13,7 +13,7 @@ test-inject: $(BIN) $(INJECT_TEST)/injector $(INJECT_TESTS)	## inject into runni
 	$(Q)ALLOCSNAP=$(abspath $(BIN)) INJECT=$(abspath $(INJECT_TEST)) SAMPLER=$(abspath $(SAMPLER_TEST)) \
 		tests/inject/run.py $(INJECT_ARGS)
 
-$(INJECT_TESTS): $(wildcard tests/inject/*.c tests/sampler/next_lockfree.c)
+$(INJECT_TESTS): $(wildcard tests/inject/*.[ch] tests/sampler/next_lockfree.c)
 
 # inject_test SOURCES AND OPTIONS
 define inject_test
@@ -33,6 +33,10 @@ $(INJECT_TEST)/refusals:
 	$(call inject_test,tests/inject/refusals.c -ldl)
 $(INJECT_TEST)/hostile:
 	$(call inject_test,tests/inject/hostile.c)
+$(INJECT_TEST)/registers:
+	$(call inject_test,-DONE_FILE tests/inject/registers.c)
+$(INJECT_TEST)/registers_lto:
+	$(call inject_test,-flto tests/inject/registers.c tests/inject/pool.c)
 $(INJECT_TEST)/free_is_ret.so:
 	$(call inject_test,-shared -fPIC tests/sampler/next_lockfree.c)
 $(INJECT_TEST)/bare:

@@ -65,18 +65,29 @@ static int give_pages_back(struct ejecting *ejecting, const struct found_sampler
 /* ---- threads in the sampler ---- */
 
 /*
- * Where a thread may go on instead, which is amid a hook or a trampoline; 0: nowhere. A hook has changed nothing that
- * the function itself needs.
+ * Where a thread goes on instead, which is amid a hook or a trampoline. False: nowhere. A hook has changed only r10,
+ * which it has saved, and rax of a function that returns a value.
  */
-static uint64_t way_out(const struct injected_table *table, uint64_t rip)
+static bool find_way_out(const struct ejecting *ejecting, const struct injected_table *table,
+			 struct user_regs_struct *registers)
 {
-	for (uint64_t i = 0; i < table->function_nr; i++)
-		if (rip - table->function[i].hook < INJECTED_HOOK_BYTES)
-			return table->function[i].entry;
+	for (uint64_t i = 0; i < table->function_nr; i++) {
+		uint64_t into = registers->rip - table->function[i].hook;
+
+		if (into >= INJECTED_HOOK_BYTES)
+			continue;
+		if (into && pread(ejecting->mem_fd, &registers->r10, sizeof(registers->r10),
+				  registers->rsp - INJECTED_SAVED_R10) != sizeof(registers->r10))
+			return false;
+		registers->rip = table->function[i].entry;
+		return true;
+	}
 	for (uint64_t i = 0; i < table->moved_nr; i++)
-		if (table->moved[i].to == rip)
-			return table->moved[i].from;
-	return 0;
+		if (table->moved[i].to == registers->rip) {
+			registers->rip = table->moved[i].from;
+			return true;
+		}
+	return false;
 }
 
 static bool is_in_sampler(uint64_t address, const void *context)
@@ -91,11 +102,9 @@ static void move_threads_out(struct ejecting *ejecting, const struct injected_ta
 {
 	for (size_t i = 0; i < ejecting->threads.thread_nr; i++) {
 		struct stopped_thread *thread = &ejecting->threads.thread[i];
-		uint64_t to = is_in_sampler(thread->registers.rip, table) ? way_out(table, thread->registers.rip) : 0;
 
-		if (!to)
+		if (!is_in_sampler(thread->registers.rip, table) || !find_way_out(ejecting, table, &thread->registers))
 			continue;
-		thread->registers.rip = to;
 		remote_caller_set_registers(&ejecting->caller, thread);
 		pass_moment("a thread moved out");
 	}

@@ -37,6 +37,15 @@ enum choice {
 	CHOICE_REFUSE, /* it frees blocks */
 };
 
+/*
+ * A function that throws calls the language's runtime, so its callers expect any register to change that a callee may
+ * change. One that goes nowhere throws nothing, and its callers may know which registers it leaves alone.
+ */
+static bool may_throw(const struct entry_patch *patch)
+{
+	return row_of_patch(patch)->throws && patch->goes_out;
+}
+
 /* The name of the variant of operator new that returns NULL instead of throwing. */
 static void nothrow_name(const char *name, char *ret, size_t room)
 {
@@ -74,7 +83,7 @@ static enum choice choose(const struct inject_allocator *allocator, const struct
 		return CHOICE_PASS;
 	if (*patch->fault)
 		return choice_of_missed(patch);
-	if (!row->throws)
+	if (!may_throw(patch))
 		return CHOICE_PATCH;
 	if (patch->calls_giver || row->shape != SHAPE_MALLOC || row->of_heap ||
 	    find_nothrow(allocator, row->name) == allocator->function_nr)
@@ -134,8 +143,8 @@ static void add_planned_function(struct inject_allocator *allocator, struct plan
 	const struct allocator_function *row = row_of_patch(patch);
 
 	planned->function[allocator->function_nr] = (struct planned_function){
-		.patch = *patch, .site = site, .throws = row->throws,
-		.plain = row->throws ? find_nothrow(allocator, row->name) : 0,
+		.patch = *patch, .site = site, .throws = may_throw(patch),
+		.plain = may_throw(patch) ? find_nothrow(allocator, row->name) : 0,
 	};
 	allocator->function[allocator->function_nr++] = (struct inject_function){
 		.name = row->name, .moved_bytes = entry_patch_moved_bytes(patch), .moved_nr = patch->insn_nr,
@@ -185,7 +194,7 @@ int plan_functions(const struct entry_patches *patches, const struct probe_info 
 	allocator->domain = domain_of(facts, allocator->path);
 	for (int throws = 0; throws < 2 && !err; throws++) /* those that throw need the others */
 		for (uint64_t i = 0; i < patches->nr && !err; i++)
-			if (row_of_patch(&patches->patch[i])->throws == throws)
+			if (may_throw(&patches->patch[i]) == throws)
 				err = plan_function(&patches->patch[i], used, allocator, planned, why);
 	return err;
 }

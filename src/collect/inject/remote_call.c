@@ -4,7 +4,6 @@
 #include <elf.h>
 #include <errno.h>
 #include <signal.h>
-#include <stddef.h>
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
@@ -256,15 +255,17 @@ void remote_caller_forget_undos(struct remote_caller *caller)
 		caller->frame = frame_address(caller, 0);
 }
 
+/* The frame lies in one page, which the kernel writes at once, whatever happens to this process. */
 int remote_caller_set_registers(struct remote_caller *caller, struct stopped_thread *thread)
 {
-	uint64_t rip = frame_address(caller, 0) + offsetof(struct signal_frame, rip);
+	struct signal_frame frame;
 
-	if (thread == caller->thread && caller->frame && !write_room(caller, rip, &thread->registers.rip, sizeof(rip)))
+	if (thread != caller->thread || !caller->frame)
+		return set_thread_registers(thread) ? -EAGAIN : 0;
+	frame = describe_last_frame(caller);
+	if (!write_room(caller, frame_address(caller, 0), &frame, sizeof(frame)))
 		return -EAGAIN;
-	if (thread == caller->thread && caller->is_away)
-		return 0;
-	return set_thread_registers(thread) ? -EAGAIN : 0;
+	return caller->is_away || !set_thread_registers(thread) ? 0 : -EAGAIN;
 }
 
 /* ---- a call ---- */

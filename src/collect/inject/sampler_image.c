@@ -138,6 +138,23 @@ static int fill_trampoline(const struct building *building, const struct hook_pl
 	return 0;
 }
 
+/* The addresses of what the hooks share with the C code. */
+static int fill_common(const struct building *building)
+{
+	const struct injected_file *file = building->file;
+	struct injected_common *common = image_place_of(building, injected_file_symbol(file, "injected_common", NULL));
+	uint64_t slow = injected_file_symbol(file, "slow", NULL);
+
+	if (!common || !slow)
+		return -EIO;
+	*common = (struct injected_common){
+		.slots = building->start + injected_file_symbol(file, "injected_slots", NULL),
+		.filter = building->start + injected_file_symbol(file, "injected_filter", NULL),
+		.slow = building->start + slow,
+	};
+	return 0;
+}
+
 static int fill_settings(const struct building *building, uint64_t interval)
 {
 	struct sampler_info *info = image_place_of(building, injected_file_symbol(building->file, SAMPLER_INFO_SYMBOL, NULL));
@@ -191,7 +208,7 @@ static int fill_image(const struct building *building, uint64_t interval, struct
 	for (uint32_t i = 0; i < building->allocator->function_nr && !err; i++)
 		err = fill_site(building, &places, i) ?: fill_trampoline(building, &places, i, why);
 	copy_pages(building);
-	return err ?: fill_settings(building, interval);
+	return err ?: fill_common(building) ?: fill_settings(building, interval);
 }
 
 int sampler_image_build(const struct injected_file *file, struct inject_allocator *allocator,

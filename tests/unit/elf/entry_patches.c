@@ -192,7 +192,7 @@ Test(entry_patches, see_calls_of_the_allocator)
 
 	memcpy(code + 6, &to_free, sizeof(to_free));
 	patch = read_malloc(code, sizeof(code));
-	cr_expect(!patch.calls_giver && patch.calls_taker && !patch.passes_on);
+	cr_expect(!patch.calls_giver && patch.calls_taker && !patch.passes_on && patch.goes_out);
 	memcpy(code + 6, &to_realloc, sizeof(to_realloc));
 	patch = read_malloc(code, sizeof(code));
 	cr_expect(patch.calls_giver && patch.calls_taker && !patch.passes_on);
@@ -210,6 +210,7 @@ Test(entry_patches, move_instructions)
 	cr_expect_eq(entry_patch_move(&patch, 0x10000, 0x200000000, moved, at), 0, "out of reach");
 	patch = read_malloc(branch, sizeof(branch));
 	cr_assert_eq(entry_patch_move(&patch, 0x10000, 0x20000, moved, at), 3 + 6 + 5);
+	cr_expect(!patch.goes_out, "its branch stays in it");
 	/* je to 0x10007; jmp to 0x10005 */
 	cr_expect_arr_eq(moved, ((uint8_t[]){ 0x48, 0x85, 0xff, 0x0f, 0x84, 0xfe, 0xff, 0xfe, 0xff, 0xe9, 0xf7, 0xff, 0xfe, 0xff }), 14);
 	cr_expect_eq(at[1], 3);
@@ -238,6 +239,7 @@ Test(entry_patches, are_checked)
 	EXPECT_UNSOUND(patch.insn[0].kind = ENTRY_INSN_KIND_NR);
 	EXPECT_UNSOUND(patch.skipped = 5);
 	EXPECT_UNSOUND(patch.calls_giver = 2);
+	EXPECT_UNSOUND(patch.goes_out = 2);
 	EXPECT_UNSOUND(memset(patch.fault, 'x', sizeof(patch.fault)));
 	patches.nr = ENTRY_PATCHES_MAX + 1;
 	cr_expect(!entry_patches_are_sound(&patches, FILE_BYTES));
