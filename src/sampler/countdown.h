@@ -28,14 +28,18 @@ EXPORT struct sampler_info allocsnap_sampler = {
 	.interval_chosen = SAMPLER_INTERVAL_DEFAULT,
 };
 
-/* A thread has one. The distance that it counts down was drawn with `interval`; 0: it has none yet. */
+/*
+ * A thread has one. The distance that it counts down was drawn with `interval`; 0: it has none yet. Below 0: the thread is
+ * in a call that may make others, and counts nothing. Then left is 0, and the interval is -outer_place().
+ */
 struct countdown {
 	uint64_t left;
-	uint64_t interval;
+	int64_t interval;
 };
 
 static uint64_t countdown_seed = POISSON_GOLDEN;
 #define NEVER (UINT64_MAX / 2)
+#define COUNTDOWN_PLACE_SHIFT 4
 
 static uint64_t next_random(void)
 {
@@ -62,11 +66,51 @@ static void restore_interval(void)
 		__atomic_fetch_add(&allocsnap_sampler.interval_changes, 1, __ATOMIC_RELAXED);
 }
 
-/* The count fell below 0 by n bytes. Returns the interval of the distance that ends there, or 0: it is no sample. */
-SLOW uint64_t end_distance(struct countdown *countdown, uint64_t n)
+/* Room for a number behind the place of a call on the stack. */
+static inline int64_t outer_place(uintptr_t place)
 {
-	uint64_t interval = countdown->interval;
+	return (int64_t)place << COUNTDOWN_PLACE_SHIFT;
+}
 
+/* Before a call that may make others; the caller puts what it returns back behind the call. */
+static inline struct countdown stop_counting(struct countdown *countdown, uintptr_t place)
+{
+	struct countdown before = *countdown;
+
+	*countdown = (struct countdown){ .interval = -outer_place(place) };
+	return before;
+}
+
+/*
+ * Whether the thread is in a call that counts for all that it makes. No call outside tells that it has returned: a signal
+ * handler may jump out of it. Then later calls that are not below its place on the stack show it. Those that are below it
+ * cannot be told apart from calls in it, but each moves the place down by a sixteenth of a byte: so the thread counts
+ * again after some thousand calls at most, and a call may make 500 others. A handler on another stack may count, too.
+ */
+static bool is_in_outer_call(struct countdown *countdown, uintptr_t place)
+{
+	if (countdown->interval >= 0)
+		return false;
+	countdown->left = 0;
+	if (outer_place(place) < -countdown->interval) {
+		countdown->interval++;
+		return true;
+	}
+	countdown->interval = 0;
+	return false;
+}
+
+/*
+ * The count would fall below 0 by a call for n bytes. Returns the interval of the distance that ends there, or 0: it is no
+ * sample.
+ */
+SLOW uint64_t end_distance(struct countdown *countdown, uint64_t n, uintptr_t place)
+{
+	uint64_t interval;
+
+	if (is_in_outer_call(countdown, place))
+		return 0;
+	interval = countdown->interval;
 	if (!interval) {
 		draw_countdown(countdown);
 		if (n <= countdown->left) {
@@ -92,10 +136,10 @@ static inline bool count_down(struct countdown *countdown, uint64_t n)
 	return true;
 }
 
-/* Counts n bytes. Returns the interval if the block is a sample, or 0. */
-static inline uint64_t count_to_sample(struct countdown *countdown, uint64_t n)
+/* Counts n bytes of a call at this place on the stack. Returns the interval if the block is a sample, or 0. */
+static inline uint64_t count_to_sample(struct countdown *countdown, uint64_t n, uintptr_t place)
 {
-	return __builtin_sub_overflow(countdown->left, n, &countdown->left) ? end_distance(countdown, n) : 0;
+	return count_down(countdown, n) ? 0 : end_distance(countdown, n, place);
 }
 
 static void enter_sample(uintptr_t address, struct sampled_block block)

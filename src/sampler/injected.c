@@ -28,7 +28,7 @@ struct slow_end injected_slow(const struct saved_arguments *saved, const struct 
 struct injected_slot {
 	uint64_t owner; /* the thread's thread pointer */
 	struct countdown countdown;
-	uint64_t depth; /* calls of the allocator that return to this file */
+	uint64_t depth; /* calls of the allocator that return to this file; those that a handler has jumped out of count on */
 };
 
 _Static_assert(sizeof(struct injected_slot) == INJECTED_SLOT_BYTES, "the hooks count on it");
@@ -76,43 +76,39 @@ static struct injected_slot *find_own_slot(void)
 }
 
 /* A count below 0: the hook has subtracted n. Returns as count_to_sample(). */
-static uint64_t count_slowly(struct countdown *countdown, uint64_t n)
+static uint64_t count_slowly(struct countdown *countdown, uint64_t n, const struct saved_arguments *saved)
 {
-	return (int64_t)countdown->left < 0 ? end_distance(countdown, n) : count_to_sample(countdown, n);
+	if ((int64_t)countdown->left < 0)
+		return end_distance(countdown, n, (uintptr_t)saved);
+	return count_to_sample(countdown, n, (uintptr_t)saved);
+}
+
+/* After it has counted: whether the thread is in another call of the allocator. */
+static bool is_nested(const struct injected_slot *slot)
+{
+	return slot->countdown.interval < 0;
 }
 
 /* ---- calls of the allocator's own functions ---- */
-
-struct nested {
-	struct injected_slot *slot;
-	uint64_t left;
-};
-
-static struct nested enter_allocator(struct injected_slot *slot)
-{
-	struct nested nested = { slot, slot->countdown.left };
-
-	slot->depth++;
-	slot->countdown.left = NEVER;
-	return nested;
-}
-
-static void leave_allocator(struct nested nested)
-{
-	nested.slot->countdown.left = nested.left;
-	nested.slot->depth--;
-}
 
 /* Calls the function itself. */
 static uint64_t call_through(uint64_t trampoline, const struct saved_arguments *saved, struct injected_slot *slot)
 {
 	uint64_t (*function)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t) = (void *)trampoline;
 	const uint64_t *a = saved->argument;
-	struct nested nested = enter_allocator(slot);
-	uint64_t result = function(a[0], a[1], a[2], a[3], a[4], a[5]);
+	struct countdown before = stop_counting(&slot->countdown, (uintptr_t)saved);
+	uint64_t result;
 
-	leave_allocator(nested);
+	slot->depth++;
+	result = function(a[0], a[1], a[2], a[3], a[4], a[5]);
+	slot->countdown = before;
+	slot->depth--;
 	return result;
+}
+
+static struct slow_end jump_to(uint64_t trampoline)
+{
+	return (struct slow_end){ .target = trampoline };
 }
 
 static void enter_block(uint64_t address, uint64_t n, uint64_t interval)
@@ -134,11 +130,11 @@ static struct slow_end injected_throwing(const struct saved_arguments *saved, co
 	uint64_t block;
 
 	if (!interval)
-		return (struct slow_end){ .target = site->trampoline };
+		return jump_to(site->trampoline);
 	plain.argument[site->nothrow_argument] = (uint64_t)saved; /* an object without content */
 	block = call_through(site->plain, &plain, slot);
 	if (!block)
-		return (struct slow_end){ .target = site->trampoline };
+		return jump_to(site->trampoline);
 	enter_block(block, n, interval);
 	return (struct slow_end){ .result = block };
 }
@@ -146,8 +142,10 @@ static struct slow_end injected_throwing(const struct saved_arguments *saved, co
 static struct slow_end injected_alloc(const struct saved_arguments *saved, const struct injected_site *site, uint64_t n)
 {
 	struct injected_slot *slot = find_own_slot();
-	uint64_t interval = count_slowly(&slot->countdown, n), result;
+	uint64_t interval = count_slowly(&slot->countdown, n, saved), result;
 
+	if (is_nested(slot))
+		return jump_to(site->trampoline);
 	if (site->flags & INJECTED_THROWS)
 		return injected_throwing(saved, site, n, interval, slot);
 	result = call_through(site->trampoline, saved, slot);
@@ -171,7 +169,9 @@ static struct slow_end injected_realloc(const struct saved_arguments *saved, con
 
 	if (filter_may_have(old))
 		was = leave_sample(old);
-	interval = count_slowly(&slot->countdown, n);
+	interval = count_slowly(&slot->countdown, n, saved);
+	if (is_nested(slot) && !was.weight)
+		return jump_to(site->trampoline);
 	block = call_through(site->trampoline, saved, slot);
 	enter_block(block, n, interval);
 	if (!block && n && was.weight && site->shape != SHAPE_REALLOCF)
@@ -183,7 +183,7 @@ static struct slow_end injected_free(const struct injected_site *site, uint64_t 
 {
 	if (filter_may_have(block))
 		leave_sample(block);
-	return (struct slow_end){ .target = site->trampoline };
+	return jump_to(site->trampoline);
 }
 
 struct slow_end injected_slow(const struct saved_arguments *saved, const struct injected_site *site)
@@ -212,5 +212,5 @@ struct slow_end injected_slow(const struct saved_arguments *saved, const struct 
 			return injected_realloc(saved, site, a[0], n);
 		break;
 	}
-	return (struct slow_end){ .target = site->trampoline };
+	return jump_to(site->trampoline);
 }

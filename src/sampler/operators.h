@@ -16,7 +16,7 @@
 
 SLOW uint64_t count_operator(size_t n)
 {
-	return count_to_sample(&mine, n);
+	return count_to_sample(&mine, n, (uintptr_t)__builtin_frame_address(0));
 }
 
 /* No file defines operators: the process has no C++ library. */
@@ -53,7 +53,7 @@ SLOW void forget_deleted(void *block)
 			return operator##symbol.next arguments;                                               \
 		interval = count_operator(n);                                                                 \
 		block = operator##symbol.next arguments;                                                      \
-		return end_call((struct call){ interval, mine.left }, block, n);                              \
+		return end_call((struct call){ interval, mine }, block, n);                              \
 	}                                                                                                     \
 	EXPORT void *symbol parameters                                                                        \
 	{                                                                                                     \

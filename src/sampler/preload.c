@@ -56,7 +56,7 @@ static inline bool pass(uint64_t n)
 /* A call of the next allocator, in a slow path. */
 struct call {
 	uint64_t interval; /* the block is a sample of this interval; 0: it is none */
-	uint64_t left;
+	struct countdown after;
 };
 
 static inline struct call begin_call(uint64_t n)
@@ -65,17 +65,15 @@ static inline struct call begin_call(uint64_t n)
 
 	if (unlikely(!has_begun))
 		find_next_allocator();
-	call.interval = count_to_sample(&mine, n);
-	call.left = mine.left;
-	if (has_nested_calls)
-		mine.left = NEVER;
+	call.interval = count_to_sample(&mine, n, (uintptr_t)__builtin_frame_address(0));
+	call.after = has_nested_calls ? stop_counting(&mine, (uintptr_t)__builtin_frame_address(0)) : mine;
 	return call;
 }
 
 static inline void *end_call(struct call call, void *block, uint64_t n)
 {
 	if (has_nested_calls)
-		mine.left = call.left;
+		mine = call.after;
 	if (call.interval && block)
 		enter_sample((uintptr_t)block, (struct sampled_block){ n, poisson_weight(n, call.interval) });
 	return block;

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """The hooks of a sampler, in programs that look at all that a hook could change or count wrongly."""
-from bench import PATIENCE_S, injector
+import os
+
+from bench import FOLDER, PATIENCE_S, injector
 from harness import core, runs_core, wait_for
 from harness.suite import for_each
+from test_inject import exercise
 
-CYCLES = 20 if runs_core() else 300
+CYCLES = 20 if runs_core() else 100
 
 
 def start(bench, *argv, **more):
@@ -28,3 +31,9 @@ def test_registers(bench, program):
     said = [cycle(process, interval) for interval in (1, 1 << 30)]
     process.end()
     return "; ".join(said)
+
+
+@for_each(("lockfree", "nested"))
+def test_signal_handlers_that_jump(_, name):
+    """Out of calls of the allocator: the thread's next block is a sample again."""
+    exercise("jumps", behind=os.path.join(FOLDER, name + ".so"), interval=1)

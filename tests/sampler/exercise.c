@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -142,6 +143,83 @@ static void run_signals(void)
 		pthread_join(thread[i], NULL);
 	check(handled >= 5000, "only %ld signals", (long)handled);
 	check(!trap_info->dropped, "samples were dropped");
+}
+
+/* ---- jumps: a handler leaves the call that it has interrupted; needs the same allocators ---- */
+
+#define JUMPS 3000
+#define JUMPS_MISS_MAX 20000
+
+static sigjmp_buf way_back;
+
+static void on_jump(int nr)
+{
+	(void)nr;
+	siglongjmp(way_back, 1);
+}
+
+static void *interrupt_again_and_again(void *thread)
+{
+	while (!is_over) {
+		pthread_kill(*(pthread_t *)thread, SIGUSR1);
+		usleep(20);
+	}
+	return NULL;
+}
+
+/* Returns when a handler has jumped out of one of the calls. */
+static void call_until_interrupted(const sigset_t *jumping, const sigset_t *mask)
+{
+	struct block block = {};
+
+	if (!sigsetjmp(way_back, 1)) {
+		pthread_sigmask(SIG_SETMASK, jumping, NULL);
+		for (int i = 0;; i++) {
+			block_free(&block);
+			block = block_allocate(i % WAY_NR, 64 + i % 200);
+			block_resize(&block, 300);
+		}
+	}
+	pthread_sigmask(SIG_SETMASK, mask, NULL);
+}
+
+/* How many blocks the thread allocates until one is a sample; each one is, but for a while after a jump out of a call. */
+static int count_to_next_sample(void)
+{
+	int nr = 0;
+
+	for (double weight = 0; !weight && nr < JUMPS_MISS_MAX; nr++) {
+		struct block block = block_allocate(WAY_MALLOC, 100);
+
+		weight = block.weight;
+		block_free(&block);
+	}
+	return nr;
+}
+
+static void run_jumps(void)
+{
+	pthread_t self = pthread_self(), other;
+	sigset_t mask, jumping;
+	int missed = 0;
+
+	pthread_sigmask(SIG_SETMASK, NULL, &jumping);
+	mask = jumping;
+	sigaddset(&mask, SIGUSR1);
+	pthread_sigmask(SIG_SETMASK, &mask, NULL);
+	signal(SIGUSR1, on_jump);
+	pthread_create(&other, NULL, interrupt_again_and_again, &self);
+	for (int i = 0; i < JUMPS; i++) {
+		int nr;
+
+		call_until_interrupted(&jumping, &mask);
+		nr = count_to_next_sample();
+		check(nr < JUMPS_MISS_MAX, "no sample after a jump");
+		missed += nr > 1;
+	}
+	check(missed < JUMPS / 4, "after %d of %d jumps the next block is no sample", missed, JUMPS);
+	is_over = true;
+	pthread_join(other, NULL);
 }
 
 /* ---- forks, while threads allocate ---- */
@@ -325,6 +403,7 @@ static const struct mode {
 } modes[] = {
 	{ "functions", run_functions },
 	{ "signals", run_signals },
+	{ "jumps", run_jumps },
 	{ "forks", run_forks },
 	{ "dlopen", run_dlopen },
 	{ "strict", run_strict },

@@ -117,6 +117,11 @@ def test_signal_handlers_of_an_allocator_that_calls_itself(place):
     place.exercise("signals", behind=os.path.join(place.folder, "next_nested.so"), interval=500)
 
 
+@for_each(("lockfree", "nested"))
+def test_signal_handlers_that_jump(place, name):
+    place.exercise("jumps", behind=os.path.join(place.folder, f"next_{name}.so"), interval=1)
+
+
 @for_each(ALLOCATORS, of_core=CORE)
 def test_forks(place, allocator):
     place.exercise("forks", allocator, interval=20000)
