@@ -130,8 +130,6 @@ static bool is_any_thread_in(const struct ejecting *ejecting, const struct injec
 	const struct stack_search search = { is_in_sampler, table, .in_frames = table->version == INJECTED_VERSION };
 	pid_t tid;
 
-	if (has_open_calls(ejecting, table))
-		return true;
 	for (size_t i = 0; i < ejecting->threads.thread_nr; i++)
 		if (is_in_sampler(ejecting->threads.thread[i].registers.rip, table))
 			return true;
@@ -148,23 +146,59 @@ static bool is_still_mapped(const struct ejecting *ejecting, const struct found_
 
 /* ---- the whole ---- */
 
-static int eject_sampler(struct ejecting *ejecting, const struct found_sampler *sampler)
+static int unmap_sampler(struct ejecting *ejecting, const struct injected_table *table)
 {
-	const struct injected_table *table = &sampler->table;
-	int err = give_pages_back(ejecting, sampler);
-	long result;
+	long result = REMOTE_CALL(&ejecting->caller, SYS_munmap, table->start, table->end - table->start);
 
-	if (err)
-		return err;
-	move_threads_out(ejecting, table);
-	if (!is_still_mapped(ejecting, sampler))
-		return 0;
-	if (is_any_thread_in(ejecting, table)) {
-		ejecting->result.kept_nr++;
-		return 0;
-	}
-	result = REMOTE_CALL(&ejecting->caller, SYS_munmap, table->start, table->end - table->start);
 	return result ? reason_set(ejecting->why, -EIO, "the sampler cannot be unmapped: %s", strerror(-result)) : 0;
+}
+
+static bool belongs_to(const struct ejecting *ejecting, const struct found_sampler *sampler, uint64_t slots)
+{
+	return sampler->table.slots == slots && is_still_mapped(ejecting, sampler);
+}
+
+/* Unmaps the samplers that have the same slots, or none of them. */
+static int unmap_together(struct ejecting *ejecting, const struct injected_table *table)
+{
+	const struct found_samplers *found = &ejecting->found;
+	bool is_in_use = has_open_calls(ejecting, table);
+	int err = 0;
+
+	for (size_t i = 0; i < found->sampler_nr && !is_in_use; i++)
+		is_in_use = belongs_to(ejecting, &found->sampler[i], table->slots) &&
+			    is_any_thread_in(ejecting, &found->sampler[i].table);
+	for (size_t i = 0; i < found->sampler_nr && !err; i++) {
+		if (!belongs_to(ejecting, &found->sampler[i], table->slots))
+			continue;
+		ejecting->result.kept_nr += is_in_use;
+		err = is_in_use ? 0 : unmap_sampler(ejecting, &found->sampler[i].table);
+	}
+	return err;
+}
+
+static bool is_first_with_its_slots(const struct found_samplers *found, size_t at)
+{
+	for (size_t i = 0; i < at; i++)
+		if (found->sampler[i].table.slots == found->sampler[at].table.slots)
+			return false;
+	return true;
+}
+
+/* First no allocator calls a sampler any more: they work together. */
+static int eject_samplers(struct ejecting *ejecting)
+{
+	const struct found_samplers *found = &ejecting->found;
+	int err = 0;
+
+	for (size_t i = 0; i < found->sampler_nr && !err; i++)
+		err = give_pages_back(ejecting, &found->sampler[i]);
+	for (size_t i = 0; i < found->sampler_nr && !err; i++)
+		move_threads_out(ejecting, &found->sampler[i].table);
+	for (size_t i = 0; i < found->sampler_nr && !err; i++)
+		if (is_first_with_its_slots(found, i))
+			err = unmap_together(ejecting, &found->sampler[i].table);
+	return err;
 }
 
 static int read_process(struct ejecting *ejecting)
@@ -191,8 +225,7 @@ static int change_back(struct ejecting *ejecting)
 	if (err)
 		return err;
 	ejecting->result.kept_nr = 0;
-	for (size_t i = 0; i < ejecting->found.sampler_nr && !err; i++)
-		err = eject_sampler(ejecting, &ejecting->found.sampler[i]);
+	err = eject_samplers(ejecting);
 	remote_caller_end(&ejecting->caller);
 	return err;
 }

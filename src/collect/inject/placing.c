@@ -289,7 +289,7 @@ bool unexchange_pages(struct placing *placing, struct remote_caller *caller)
 	return true;
 }
 
-static bool unmap_sampler(const struct placing *placing, struct remote_caller *caller)
+static bool unmap_placed(const struct placing *placing, struct remote_caller *caller)
 {
 	const struct injected_table *table = placing->image.table;
 
@@ -302,7 +302,7 @@ bool end_placing(struct placing *placing, uint32_t nr, struct remote_caller *cal
 	bool is_good = !keep_mapped(placing, nr, caller);
 
 	for (uint32_t i = 0; i < nr && unmaps; i++)
-		is_good &= unmap_sampler(&placing[i], caller);
+		is_good &= unmap_placed(&placing[i], caller);
 	for (uint32_t i = 0; i < nr; i++) {
 		is_good &= !keep_mapped(placing + i + 1, nr - i - 1, caller); /* no number is closed twice */
 		if (placing[i].remote_fd >= 0)
