@@ -6,14 +6,14 @@
  * It is called from the entries of the allocator's functions, in any thread and any signal handler. It has no
  * relocations, calls no library, makes no system calls, uses no floating point, takes no locks and allocates nothing.
  *
- * While a function that may call others of the allocator runs in here, its thread counts nothing: the call that the
- * program made is the one that counts.
+ * While a function that may call others of the allocator, or of another one, runs in here, its thread counts nothing:
+ * the call that the program made is the one that counts.
  */
 #include "sampler/countdown.h"
 #include "sampler/injected.h"
 #include "shared/call_types.h"
 
-/* The room for the hooks' registers (injected_hooks.S). */
+/* The room for the hooks' registers (injected_hooks.S), INJECTED_PLACE below where the stack pointer was. */
 struct saved_arguments {
 	uint64_t argument[6];
 };
@@ -32,6 +32,7 @@ struct injected_slot {
 };
 
 _Static_assert(sizeof(struct injected_slot) == INJECTED_SLOT_BYTES, "the hooks count on it");
+_Static_assert(INJECTED_PLACE_SHIFT == COUNTDOWN_PLACE_SHIFT, "the hooks count on it");
 
 /* For the hooks. */
 extern __attribute__((alias("filter"), visibility("hidden"))) uint8_t injected_filter[FILTER_PLACES];
@@ -83,7 +84,7 @@ static uint64_t count_slowly(struct countdown *countdown, uint64_t n, const stru
 	return count_to_sample(countdown, n, (uintptr_t)saved);
 }
 
-/* After it has counted: whether the thread is in another call of the allocator. */
+/* After it has counted: whether the thread is in another call of the allocator, or of another one. */
 static bool is_nested(const struct injected_slot *slot)
 {
 	return slot->countdown.interval < 0;
@@ -121,7 +122,8 @@ static void enter_block(uint64_t address, uint64_t n, uint64_t interval)
 
 /*
  * A function that throws is called by a jump only, as the exception would not pass a frame of ours. A sample's block
- * comes from the variant that returns NULL instead; if it does, the function itself may say so.
+ * comes from the variant that returns NULL instead; if it does, the function itself may say so. So does each block of an
+ * allocator that may call another one.
  */
 static struct slow_end injected_throwing(const struct saved_arguments *saved, const struct injected_site *site, uint64_t n,
 				     uint64_t interval, struct injected_slot *slot)
@@ -129,7 +131,7 @@ static struct slow_end injected_throwing(const struct saved_arguments *saved, co
 	struct saved_arguments plain = *saved;
 	uint64_t block;
 
-	if (!interval)
+	if (!interval && !(site->flags & INJECTED_ABOVE))
 		return jump_to(site->trampoline);
 	plain.argument[site->nothrow_argument] = (uint64_t)saved; /* an object without content */
 	block = call_through(site->plain, &plain, slot);

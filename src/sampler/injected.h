@@ -16,10 +16,13 @@
 #define INJECTED_MALLOC_SITES 32  /* p = f(size, …) */
 #define INJECTED_CALLOC_SITES 8	  /* p = f(n, size) */
 #define INJECTED_FREE_SITES 48	  /* f(p, …) */
+#define INJECTED_OUTER_SITES 16	  /* p = f(size, …) that may call other functions with hooks */
 #define INJECTED_OTHER_SITES 64	  /* always by the slow path */
-#define INJECTED_SITES (INJECTED_MALLOC_SITES + INJECTED_CALLOC_SITES + INJECTED_FREE_SITES + INJECTED_OTHER_SITES)
+#define INJECTED_SITES (INJECTED_MALLOC_SITES + INJECTED_CALLOC_SITES + INJECTED_FREE_SITES + INJECTED_OUTER_SITES + INJECTED_OTHER_SITES)
 
 #define INJECTED_HOOK_BYTES 96
+#define INJECTED_PLACE_SHIFT 4 /* COUNTDOWN_PLACE_SHIFT */
+#define INJECTED_PLACE 80     /* bytes below the stack pointer at the hook: the place of a call (injected.c) */
 #define INJECTED_SAVED_R10 16 /* bytes below the stack pointer, from a hook's first instruction on */
 #define INJECTED_TRAMPOLINE_BYTES 64
 #define INJECTED_SITE_BYTES 32
@@ -34,7 +37,8 @@
 #define INJECTED_COMMON_SLOTS 0
 #define INJECTED_COMMON_FILTER 8
 #define INJECTED_COMMON_SLOW 16
-#define INJECTED_COMMON_BYTES 24
+#define INJECTED_COMMON_OUTER 24
+#define INJECTED_COMMON_BYTES 32
 
 #ifndef __ASSEMBLER__
 
@@ -45,6 +49,7 @@ enum injected_kind {
 	INJECTED_MALLOC,
 	INJECTED_CALLOC,
 	INJECTED_FREE,
+	INJECTED_OUTER,
 	INJECTED_OTHER,
 	INJECTED_KIND_NR,
 };
@@ -52,6 +57,7 @@ enum injected_kind {
 enum injected_flag {
 	INJECTED_OF_HEAP = 1, /* the first argument is a heap; the arguments of the shape follow it */
 	INJECTED_THROWS = 2,  /* exceptions may leave the function, so no frame of ours may be below it */
+	INJECTED_ABOVE = 4,   /* it may call another allocator of the process */
 };
 
 struct injected_site {
@@ -64,24 +70,28 @@ struct injected_site {
 
 _Static_assert(sizeof(struct injected_site) == INJECTED_SITE_BYTES, "the hooks count on it");
 
-/* Addresses in the process. */
+/*
+ * The first sampler of a process works for all: the others have only hooks and trampolines in use. So a block that one
+ * allocator takes from another counts once, and any of them may free it. Addresses in the first sampler:
+ */
 struct injected_common {
 	uint64_t slots;	 /* struct injected_slot[] */
 	uint64_t filter; /* sampler/sampled_set.h */
-	uint64_t slow;	 /* the code of the slow paths */
+	uint64_t slow, outer; /* code: injected_hooks.S */
 };
 
 _Static_assert(sizeof(struct injected_common) == INJECTED_COMMON_BYTES &&
 	       offsetof(struct injected_common, slots) == INJECTED_COMMON_SLOTS &&
 	       offsetof(struct injected_common, filter) == INJECTED_COMMON_FILTER &&
-	       offsetof(struct injected_common, slow) == INJECTED_COMMON_SLOW, "the hooks count on it");
+	       offsetof(struct injected_common, slow) == INJECTED_COMMON_SLOW &&
+	       offsetof(struct injected_common, outer) == INJECTED_COMMON_OUTER, "the hooks count on it");
 
 /*
  * The last pages of the sealed file, which are not mapped: all that an ejector needs. Members are only added at the end,
  * and only with a new version; those up to `page` stay where they are.
  */
 #define INJECTED_MAGIC "asinject" /* eight characters, no NUL */
-#define INJECTED_VERSION 1
+#define INJECTED_VERSION 2
 #define INJECTED_TABLE_BYTES 16384
 #define INJECTED_PAGES_MAX 32
 #define INJECTED_MOVED_MAX 760
@@ -104,7 +114,11 @@ struct injected_table {
 	struct {
 		uint64_t hook, entry; /* where the function jumps to, and the function: its first moved instruction */
 	} function[INJECTED_SITES];
-	uint64_t slots; /* struct injected_slot[], of which the last member is the depth of its thread's calls */
+	/*
+	 * struct injected_slot[], of which the last member is the depth of its thread's calls. Samplers that have the same
+	 * belong together: none is unmapped while a thread is in one of them.
+	 */
+	uint64_t slots;
 	uint64_t slot_nr;
 	uint64_t moved_nr;
 	struct {

@@ -50,6 +50,13 @@
 	jb	\slow
 .endm
 
+/* `nr` is the number of the site. */
+.macro count_outer slow
+	count_malloc \slow
+	leaq	injected_sites + nr * INJECTED_SITE_BYTES(%rip), %r10
+	jmp	*injected_common + INJECTED_COMMON_OUTER(%rip)
+.endm
+
 .macro look_up_free slow
 	movq	%r10, -INJECTED_SAVED_R10(%rsp)
 	movl	%edi, %r10d
@@ -90,7 +97,8 @@ hook_\kind:
 	hooks	malloc, count_malloc, INJECTED_MALLOC_SITES, 0
 	hooks	calloc, count_calloc, INJECTED_CALLOC_SITES, INJECTED_MALLOC_SITES
 	hooks	free, look_up_free, INJECTED_FREE_SITES, INJECTED_MALLOC_SITES + INJECTED_CALLOC_SITES
-	hooks	other, count_other, INJECTED_OTHER_SITES, INJECTED_MALLOC_SITES + INJECTED_CALLOC_SITES + INJECTED_FREE_SITES
+	hooks	outer, count_outer, INJECTED_OUTER_SITES, INJECTED_MALLOC_SITES + INJECTED_CALLOC_SITES + INJECTED_FREE_SITES
+	hooks	other, count_other, INJECTED_OTHER_SITES, INJECTED_MALLOC_SITES + INJECTED_CALLOC_SITES + INJECTED_FREE_SITES + INJECTED_OUTER_SITES
 
 /*
  * r10 = the site; its own value is where find_slot has saved it. Goes on with all registers as they were, but rax if a
@@ -114,8 +122,8 @@ slow:
 	movq	%rcx, -48(%rbp)
 	movq	%rdx, -56(%rbp)
 	movq	%rsi, -64(%rbp)
-	movq	%rdi, -72(%rbp)
-	leaq	-72(%rbp), %rdi
+	movq	%rdi, -(INJECTED_PLACE - 8)(%rbp)
+	leaq	-(INJECTED_PLACE - 8)(%rbp), %rdi
 	movq	%r10, %rsi
 	call	injected_slow
 	movq	%rdx, -80(%rbp)
@@ -140,6 +148,45 @@ slow:
 	ret
 	.cfi_endproc
 	.size	slow, . - slow
+
+/*
+ * Calls the function as call_through() does (injected.c). r10 = the site, rax = the slot. Below the caller's stack
+ * pointer lie: the slot, r10, left, interval, the trampoline.
+ */
+	.type	outer, @function
+	.balign	32
+outer:
+	.cfi_startproc
+	movq	(%r10), %r10
+	movq	%r10, -40(%rsp)
+	movq	%rax, -8(%rsp)
+	movq	8(%rax), %r10
+	movq	%r10, -24(%rsp)
+	movq	16(%rax), %r10
+	movq	%r10, -32(%rsp)
+	movl	$INJECTED_PLACE, %r10d
+	subq	%rsp, %r10
+	shlq	$INJECTED_PLACE_SHIFT, %r10
+	movq	%r10, 16(%rax)
+	movq	$0, 8(%rax)
+	incq	24(%rax)
+	movq	-INJECTED_SAVED_R10(%rsp), %r10
+	subq	$40, %rsp
+	.cfi_adjust_cfa_offset 40
+	call	*(%rsp)
+	addq	$40, %rsp
+	.cfi_adjust_cfa_offset -40
+	movq	%r10, -INJECTED_SAVED_R10(%rsp)
+	movq	-8(%rsp), %r10
+	decq	24(%r10)
+	pushq	-24(%rsp)
+	popq	8(%r10)
+	pushq	-32(%rsp)
+	popq	16(%r10)
+	movq	-INJECTED_SAVED_R10(%rsp), %r10
+	ret
+	.cfi_endproc
+	.size	outer, . - outer
 
 /* struct injected_common */
 	.globl	injected_common

@@ -3,7 +3,7 @@
 
 INJECT_TEST  := $(OUT)/inject
 INJECT_TESTS := $(addprefix $(INJECT_TEST)/,storm storm_static refusals bare no_gate hostile free_is_ret.so lockfree.so nested.so copies_text.so \
-		  many_pages.so own_sampler.so registers registers_lto)
+		  many_pages.so own_sampler.so registers registers_lto shim.so shim_carve.so shim_plain.so shim_partial.so)
 INJECT_TEST_CFLAGS := -std=gnu2x -D_GNU_SOURCE -O2 -g -Wall -Wextra -Wno-missing-field-initializers \
 		      $(if $(CI),-Werror) -Wno-alloc-size-larger-than -fno-builtin -pthread -Isrc
 
@@ -13,7 +13,7 @@ test-inject: $(BIN) $(INJECT_TEST)/injector $(INJECT_TESTS)	## inject into runni
 	$(Q)ALLOCSNAP=$(abspath $(BIN)) INJECT=$(abspath $(INJECT_TEST)) SAMPLER=$(abspath $(SAMPLER_TEST)) \
 		tests/inject/run.py $(INJECT_ARGS)
 
-$(INJECT_TESTS): $(wildcard tests/inject/*.[ch] tests/sampler/next_lockfree.c)
+$(INJECT_TESTS): $(wildcard tests/inject/*.[ch] tests/sampler/next_lockfree.c tests/workloads/shim.so.c)
 
 # inject_test SOURCES AND OPTIONS
 define inject_test
@@ -55,5 +55,12 @@ $(INJECT_TEST)/many_pages.so:
 # Any library with probes of provider otel_memory.
 $(INJECT_TEST)/own_sampler.so:
 	$(call inject_test,-shared -fPIC tests/workloads/own_sampler.so.c)
+# Allocators above the C library's.
+$(INJECT_TEST)/shim.so: SHIM := HEADER
+$(INJECT_TEST)/shim_carve.so: SHIM := CARVE
+$(INJECT_TEST)/shim_plain.so: SHIM := PLAIN
+$(INJECT_TEST)/shim_partial.so: SHIM := PARTIAL
+$(filter %shim.so $(INJECT_TEST)/shim_%,$(INJECT_TESTS)):
+	$(call inject_test,-shared -fPIC -fpatchable-function-entry=8 -D$(SHIM) tests/workloads/shim.so.c -ldl)
 $(INJECT_TEST)/nested.so:
 	$(call inject_test,-shared -fPIC -fpatchable-function-entry=8 -DNESTED tests/sampler/next_lockfree.c)

@@ -2,7 +2,7 @@
 """The hooks of a sampler, in programs that look at all that a hook could change or count wrongly."""
 import os
 
-from bench import FOLDER, PATIENCE_S, injector
+from bench import ALLOCATORS, FOLDER, PATIENCE_S, check_whole_way, injector
 from harness import core, runs_core, wait_for
 from harness.suite import for_each
 from test_inject import exercise
@@ -37,3 +37,46 @@ def test_registers(bench, program):
 def test_signal_handlers_that_jump(_, name):
     """Out of calls of the allocator: the thread's next block is a sample again."""
     exercise("jumps", behind=os.path.join(FOLDER, name + ".so"), interval=1)
+
+
+# ---- an allocator above another one: each block counts once ----
+
+SHIMS = {"header": ("shim",), "carve": ("shim_carve",), "plain": ("shim_plain",), "partial": ("shim_partial",),
+         "three": ("shim", "shim_plain"), "four": ("shim", "shim_carve", "shim_plain")}
+
+
+def preloaded(names):
+    return ":".join(os.path.join(FOLDER, name + ".so") for name in names)
+
+
+@core
+@for_each(SHIMS, of_core=("header", "plain"))
+def test_functions_above_others(_, shims):
+    """Each call tells its own block, and no other one."""
+    exercise("functions", behind=preloaded(SHIMS[shims]), interval=1)
+
+
+@for_each(SHIMS)
+def test_estimates_above_others(_, shims):
+    return exercise("estimates", behind=preloaded(SHIMS[shims]), ROUNDS=os.environ.get("INJECT_ROUNDS", "100"))
+
+
+def test_above_jemalloc(_):
+    exercise("functions", "jemalloc", behind=preloaded(("shim",)) + ":" + ALLOCATORS["jemalloc"], interval=1)
+
+
+@for_each(("alloc", "thread", "fork"), of_core=("alloc",))
+def test_ejection_above_others(bench, mode):
+    """The samplers of both go together, while calls of one are in calls of the other."""
+    process = bench.storm(mode, preload=preloaded(("shim",)))
+    check_whole_way(process, "shim.so")
+    said = cycle(process, 5000)
+    process.end()
+    return said
+
+
+@for_each(("partial", "jemalloc", "tcmalloc", "mimalloc"))
+def test_operators(_, allocator):
+    """operator new of an allocator above another one, and of others. Two of them cannot throw."""
+    more = {"NO_THROW": "1"} if allocator in ("partial", "mimalloc") else {}
+    exercise("operators", program="operators", behind=ALLOCATORS.get(allocator) or preloaded(SHIMS[allocator]), interval=1, **more)

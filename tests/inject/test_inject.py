@@ -71,8 +71,8 @@ def test_redis(bench):
 
 # ---- what the sampler tells: the programs of tests/sampler catch its probes themselves ----
 
-def exercise(mode, allocator="glibc", behind=None, interval=4096, **environment):
-    program = "exercise_musl" if allocator == "musl" else "exercise"
+def exercise(mode, allocator="glibc", behind=None, interval=4096, program=None, **environment):
+    program = program or ("exercise_musl" if allocator == "musl" else "exercise")
     environment |= {"INTERVAL": str(interval), "INJECT": f"env -u LD_PRELOAD TRIES=200 {INJECTOR} inject",
                     "LD_PRELOAD": behind or ALLOCATORS[allocator]}
     if allocator == "jemalloc":

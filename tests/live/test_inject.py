@@ -118,6 +118,7 @@ def check_recorded(bench, allocator):
     recording.end(signal.SIGINT)
     check_gone(program, before, allocator)
     check_works(program, allocator)
+    return shown
 
 
 @harness.core
@@ -132,6 +133,16 @@ def test_inject_into_a_preloaded_jemalloc(bench):
 def test_inject_into_musl(bench):
     """Its system calls lie beside its malloc, on pages that come and go."""
     check_recorded(bench, "musl")
+
+
+def test_inject_into_an_allocator_above_another(bench):
+    """Each block counts once, as in a recording of every block."""
+    check_recorded(bench, "shim")
+    program = truth_program(bench, "shim")
+    recording = bench.attach([program], "--no-sampler")
+    expected = work(program)
+    total = bench.stats(recording.snapshot())["total"]
+    check_equal((total["size"], total["count"]), (expected["bytes"], expected["count"]), "a recording of every block")
 
 
 def test_inject_into_redis(bench):

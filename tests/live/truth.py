@@ -60,10 +60,15 @@ def preload(bench, allocator):
     return bench.start([os.path.join(WORKLOADS, name)], kind=Workload, env=environment).ready()
 
 
+SHIM = os.path.abspath(os.path.join(WORKLOADS, "shim.so"))
+
+
 def plain(bench, allocator):
-    """The process as it is, with an interval to compute the variance of samples with."""
+    """The process as it is, with an interval to compute the variance of samples with. "shim" is an
+    allocator above the C library's."""
     name = "truth_musl" if allocator == "musl" else "truth"
-    environment = os.environ | {"LD_PRELOAD": ALLOCATORS[allocator], "ALLOCSNAP_SAMPLE": str(INTERVAL)}
+    preloaded = SHIM if allocator == "shim" else ALLOCATORS[allocator]
+    environment = os.environ | {"LD_PRELOAD": preloaded, "ALLOCSNAP_SAMPLE": str(INTERVAL)}
     return bench.start([os.path.join(WORKLOADS, name)], kind=Workload, env=environment).ready()
 
 

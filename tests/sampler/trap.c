@@ -41,24 +41,11 @@ static void on_trap(int signal_nr, siginfo_t *info, void *context)
 
 /* ---- finding it ---- */
 
-/* Where malloc() begins with a jump to; 0: it does not. */
-static uint64_t jump_of_malloc(void)
+/* The preloaded library, or the first one of the injected files: only that one has sections. */
+static bool is_sampler(const char *line, uint64_t start)
 {
-	const uint8_t *code = (const uint8_t *)malloc;
-	int32_t distance;
-
-	code += memcmp(code, "\xf3\x0f\x1e\xfa", 4) ? 0 : 4;
-	memcpy(&distance, code + 1, sizeof(distance));
-	return *code == 0xe9 ? (uint64_t)code + 5 + distance : 0;
-}
-
-/* The preloaded library, or the injected file that malloc() jumps to. */
-static bool is_sampler(const char *line, uint64_t start, uint64_t end)
-{
-	uint64_t hook = jump_of_malloc();
-
 	return strstr(line, "liballocsnap-sampler") ||
-	       (strstr(line, "/memfd:allocsnap-sampler") && hook >= start && hook < end);
+	       (strstr(line, "/memfd:allocsnap-sampler") && ((const Elf64_Ehdr *)start)->e_shnum);
 }
 
 static uint64_t mapped_at(void)
@@ -69,7 +56,7 @@ static uint64_t mapped_at(void)
 
 	while (!found && maps && fgets(line, sizeof(line), maps)) {
 		if (sscanf(line, "%lx-%lx %*s %lx %*s %*s %4095s", &start, &end, &offset, trap_path) != 4 || offset ||
-		    !is_sampler(line, start, end))
+		    !is_sampler(line, start))
 			continue;
 		found = start;
 		if (strstr(line, " (deleted)")) /* the memory file has no other name */

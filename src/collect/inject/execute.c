@@ -69,23 +69,24 @@ static int place_of_allocator(struct executing *executing, uint32_t i, uint64_t 
 
 static int build_images(struct executing *executing)
 {
-	uint64_t interval = executing->options->interval ?: SAMPLER_INTERVAL_DEFAULT;
+	struct sampler_image_options image = { .interval = executing->options->interval ?: SAMPLER_INTERVAL_DEFAULT };
 	pid_t owner = executing->options->owner ?: getpid();
-	uint64_t owner_start = 0, start;
+	uint64_t owner_start = 0;
 	int err = proc_start_time(owner, &owner_start);
 
-	if (err || interval > SAMPLER_INTERVAL_MAX)
+	if (err || image.interval > SAMPLER_INTERVAL_MAX)
 		return reason_set(executing->why, err ?: -EINVAL, err ? "process %d has ended" : "the interval is too large",
 				  owner);
 	for (uint32_t i = 0; i < executing->plan->allocator_nr && !err; i++) {
 		struct placing *placing = &executing->placing[i];
 
 		sampler_image_release(&placing->image);
-		err = place_of_allocator(executing, i, &start);
+		err = place_of_allocator(executing, i, &image.start);
+		image.first_start = i ? image.first_start : image.start;
 		if (!err)
 			err = sampler_image_build(&executing->file, placing->allocator,
-						  &executing->plan->details->allocator[i], start, interval,
-						  &placing->image, executing->why);
+						  &executing->plan->details->allocator[i], &image, &placing->image,
+						  executing->why);
 		if (err)
 			break;
 		placing->image.table->owner = owner;

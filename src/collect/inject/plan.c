@@ -190,7 +190,7 @@ static int plan_files(struct planning *planning)
 	free(file);
 	if (!err && !planning->plan->allocator_nr)
 		err = reason_set(planning->why, -ENOTSUP, "no known allocator is in it: no malloc and free by name");
-	return err;
+	return err ?: plan_sites(planning->plan, planning->why);
 }
 
 static int open_memory(struct planning *planning)

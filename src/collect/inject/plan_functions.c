@@ -8,6 +8,7 @@
 
 #include "base/reason.h"
 #include "collect/inject/inject_private.h"
+#include "collect/process/mapped_file.h"
 #include "elf/allocator_detect.h"
 #include "elf/allocators.h"
 #include "elf/probe_info.h"
@@ -97,6 +98,7 @@ static const uint32_t kind_sites[INJECTED_KIND_NR] = {
 	[INJECTED_MALLOC] = INJECTED_MALLOC_SITES,
 	[INJECTED_CALLOC] = INJECTED_CALLOC_SITES,
 	[INJECTED_FREE] = INJECTED_FREE_SITES,
+	[INJECTED_OUTER] = INJECTED_OUTER_SITES,
 	[INJECTED_OTHER] = INJECTED_OTHER_SITES,
 };
 
@@ -108,14 +110,17 @@ static bool ends_with(const char *text, const char *end)
 }
 
 /* The hook of a kind counts without looking at what the function calls. */
-static enum injected_kind hook_kind_of(const struct entry_patch *patch)
+static enum injected_kind hook_kind_of(const struct planned_function *function)
 {
+	const struct entry_patch *patch = &function->patch;
 	const struct allocator_function *row = row_of_patch(patch);
 
 	if (row->shape == SHAPE_FREE)
 		return INJECTED_FREE;
-	if (patch->calls_giver || row->of_heap)
-		return INJECTED_OTHER;
+	if (function->is_above && row->shape == SHAPE_MALLOC && !function->throws && !row->of_heap)
+		return INJECTED_OUTER;
+	if (patch->calls_giver || row->of_heap || function->is_above)
+		return row->shape == SHAPE_MALLOC && !row->of_heap && !function->throws ? INJECTED_OUTER : INJECTED_OTHER;
 	if (row->shape == SHAPE_MALLOC)
 		return INJECTED_MALLOC;
 	return row->shape == SHAPE_CALLOC && ends_with(row->name, "calloc") ? INJECTED_CALLOC : INJECTED_OTHER;
@@ -135,45 +140,90 @@ static uint32_t take_site(uint32_t used[INJECTED_KIND_NR], enum injected_kind ki
 	return first + used[kind]++;
 }
 
+static int plan_sites_of(struct inject_allocator *allocator, struct planned_allocator *planned, bool is_alone,
+			 struct reason *why)
+{
+	uint32_t used[INJECTED_KIND_NR] = {};
+
+	for (uint32_t i = 0; i < allocator->function_nr; i++) {
+		struct planned_function *function = &planned->function[i];
+
+		function->is_above &= !is_alone;
+		function->site = take_site(used, hook_kind_of(function));
+		if (function->site == INJECTED_SITES)
+			return reason_set(why, -ENOTSUP, "%s has too many functions", allocator->path);
+	}
+	return 0;
+}
+
+int plan_sites(struct inject_plan *plan, struct reason *why)
+{
+	int err = 0;
+
+	for (uint32_t i = 0; i < plan->allocator_nr && !err; i++)
+		err = plan_sites_of(&plan->allocator[i], &plan->details->allocator[i], plan->allocator_nr == 1, why);
+	return err;
+}
+
 /* ---- the plan ---- */
 
-static void add_planned_function(struct inject_allocator *allocator, struct planned_allocator *planned,
-			 const struct entry_patch *patch, uint32_t site)
+struct planning_functions {
+	const struct probe_info *facts;
+	const char *path; /* of the file, without " (deleted)" */
+	struct inject_allocator *allocator;
+	struct planned_allocator *planned;
+	struct reason *why;
+};
+
+/*
+ * A C library, and the allocators of the table, take their memory from the kernel. Any other one may take it from them: a
+ * library that counts bytes, or adds a header; a program's own malloc.
+ */
+static bool may_be_above(const struct planning_functions *planning, uint32_t name)
+{
+	for (uint32_t i = 0; i < planning->facts->function_nr; i++)
+		if (planning->facts->function[i].name == name)
+			return !heap_domain(planning->facts, i, planning->path) && !allocator_of(planning->path)->is_c_library;
+	return true;
+}
+
+static void add_planned_function(const struct planning_functions *planning, const struct entry_patch *patch)
 {
 	const struct allocator_function *row = row_of_patch(patch);
+	struct inject_allocator *allocator = planning->allocator;
 
-	planned->function[allocator->function_nr] = (struct planned_function){
-		.patch = *patch, .site = site, .throws = may_throw(patch),
+	planning->planned->function[allocator->function_nr] = (struct planned_function){
+		.patch = *patch,
+		.throws = may_throw(patch),
 		.plain = may_throw(patch) ? find_nothrow(allocator, row->name) : 0,
+		.is_above = may_be_above(planning, patch->name),
 	};
 	allocator->function[allocator->function_nr++] = (struct inject_function){
 		.name = row->name, .moved_bytes = entry_patch_moved_bytes(patch), .moved_nr = patch->insn_nr,
 	};
 }
 
-static int plan_function(const struct entry_patch *patch, uint32_t used[INJECTED_KIND_NR],
-			 struct inject_allocator *allocator, struct planned_allocator *planned, struct reason *why)
+static int plan_function(const struct planning_functions *planning, const struct entry_patch *patch)
 {
 	const struct allocator_function *row = row_of_patch(patch);
-	uint32_t site;
+	struct inject_allocator *allocator = planning->allocator;
 
 	switch (choose(allocator, patch)) {
 	case CHOICE_REFUSE:
-		return reason_set(why, -ENOTSUP, "%s of %s: %s", row->name, allocator->path,
+		return reason_set(planning->why, -ENOTSUP, "%s of %s: %s", row->name, allocator->path,
 				  *patch->fault ? patch->fault : "it may throw an exception");
 	case CHOICE_UNSEEN:
 		allocator->has_unseen_new = true;
 		return !strcmp(row->name, "malloc") ?
-			       reason_set(why, -ENOTSUP, "malloc of %s: %s", allocator->path, patch->fault) : 0;
+			       reason_set(planning->why, -ENOTSUP, "malloc of %s: %s", allocator->path, patch->fault) : 0;
 	case CHOICE_PASS:
 		return 0;
 	case CHOICE_PATCH:
 		break;
 	}
-	site = take_site(used, hook_kind_of(patch));
-	if (site == INJECTED_SITES || allocator->function_nr == INJECT_FUNCTIONS_MAX)
-		return reason_set(why, -ENOTSUP, "%s has too many functions", allocator->path);
-	add_planned_function(allocator, planned, patch, site);
+	if (allocator->function_nr == INJECT_FUNCTIONS_MAX)
+		return reason_set(planning->why, -ENOTSUP, "%s has too many functions", allocator->path);
+	add_planned_function(planning, patch);
 	return 0;
 }
 
@@ -185,16 +235,19 @@ static uint32_t domain_of(const struct probe_info *facts, const char *path)
 int plan_functions(const struct entry_patches *patches, const struct probe_info *facts,
 		   struct inject_allocator *allocator, struct planned_allocator *planned, struct reason *why)
 {
-	uint32_t used[INJECTED_KIND_NR] = {};
+	char *path = path_of_mapping(allocator->path);
+	const struct planning_functions planning = { facts, path, allocator, planned, why };
 	int err = 0;
 
 	planned->function = calloc(INJECT_FUNCTIONS_MAX, sizeof(*planned->function));
-	if (!planned->function)
-		return -ENOMEM;
-	allocator->domain = domain_of(facts, allocator->path);
+	if (!path || !planned->function)
+		err = -ENOMEM;
+	else
+		allocator->domain = domain_of(facts, path);
 	for (int throws = 0; throws < 2 && !err; throws++) /* those that throw need the others */
 		for (uint64_t i = 0; i < patches->nr && !err; i++)
 			if (may_throw(&patches->patch[i]) == throws)
-				err = plan_function(&patches->patch[i], used, allocator, planned, why);
+				err = plan_function(&planning, &patches->patch[i]);
+	free(path);
 	return err;
 }

@@ -8,6 +8,7 @@
 
 struct entry_patches;
 struct inject_allocator;
+struct inject_plan;
 struct planned_allocator;
 struct probe_info;
 struct reason;
@@ -21,5 +22,11 @@ bool has_allocator(const struct entry_patches *patches);
  */
 int plan_functions(const struct entry_patches *patches, const struct probe_info *facts,
 		   struct inject_allocator *allocator, struct planned_allocator *planned, struct reason *why);
+
+/*
+ * Gives each function of the plan its site, once all allocators are in it: functions that may call another allocator take
+ * the slow path. 0 or -ENOTSUP.
+ */
+int plan_sites(struct inject_plan *plan, struct reason *why);
 
 #endif

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "collect/inject/sampler_image.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,7 @@ struct building {
 	struct inject_allocator *allocator;
 	const struct planned_allocator *planned;
 	struct sampler_image *image;
-	uint64_t start;
+	uint64_t start, first; /* of this sampler, and of the first one of the process */
 };
 
 static uint64_t align_to_page(uint64_t bytes)
@@ -56,7 +57,7 @@ struct hook_places {
 
 static int find_hook_places(const struct injected_file *file, struct hook_places *ret)
 {
-	static const char *const name[INJECTED_KIND_NR] = { "hook_malloc", "hook_calloc", "hook_free", "hook_other" };
+	static const char *const name[INJECTED_KIND_NR] = { "hook_malloc", "hook_calloc", "hook_free", "hook_outer", "hook_other" };
 
 	*ret = (struct hook_places){
 		.trampolines = injected_file_symbol(file, "trampolines", NULL),
@@ -71,7 +72,7 @@ static int find_hook_places(const struct injected_file *file, struct hook_places
 static uint64_t hook_of_site(const struct hook_places *places, uint32_t site)
 {
 	static const uint32_t nr[INJECTED_KIND_NR] = {
-		INJECTED_MALLOC_SITES, INJECTED_CALLOC_SITES, INJECTED_FREE_SITES, INJECTED_OTHER_SITES,
+		INJECTED_MALLOC_SITES, INJECTED_CALLOC_SITES, INJECTED_FREE_SITES, INJECTED_OUTER_SITES, INJECTED_OTHER_SITES,
 	};
 	int kind = 0;
 
@@ -102,7 +103,8 @@ static int fill_site(const struct building *building, const struct hook_places *
 	*site = (struct injected_site){
 		.trampoline = trampoline_of_site(building, places, function->site),
 		.shape = row->shape,
-		.flags = (row->of_heap ? INJECTED_OF_HEAP : 0) | (function->throws ? INJECTED_THROWS : 0),
+		.flags = (row->of_heap ? INJECTED_OF_HEAP : 0) | (function->throws ? INJECTED_THROWS : 0) |
+			 (function->is_above ? INJECTED_ABOVE : 0),
 	};
 	if (function->throws) {
 		site->plain = trampoline_of_site(building, places, building->planned->function[function->plain].site);
@@ -138,21 +140,34 @@ static int fill_trampoline(const struct building *building, const struct hook_pl
 	return 0;
 }
 
-/* The addresses of what the hooks share with the C code. */
 static int fill_common(const struct building *building)
 {
 	const struct injected_file *file = building->file;
 	struct injected_common *common = image_place_of(building, injected_file_symbol(file, "injected_common", NULL));
-	uint64_t slow = injected_file_symbol(file, "slow", NULL);
+	uint64_t slow = injected_file_symbol(file, "slow", NULL), slot_bytes;
 
 	if (!common || !slow)
 		return -EIO;
 	*common = (struct injected_common){
-		.slots = building->start + injected_file_symbol(file, "injected_slots", NULL),
-		.filter = building->start + injected_file_symbol(file, "injected_filter", NULL),
-		.slow = building->start + slow,
+		.slots = building->first + injected_file_symbol(file, "injected_slots", &slot_bytes),
+		.filter = building->first + injected_file_symbol(file, "injected_filter", NULL),
+		.slow = building->first + slow,
+		.outer = building->first + injected_file_symbol(file, "outer", NULL),
 	};
+	building->image->table->slots = common->slots;
+	building->image->table->slot_nr = slot_bytes / INJECTED_SLOT_BYTES;
 	return 0;
+}
+
+/* The probes of the others are passed by no thread. Without sections they are no samplers to those that look for one. */
+static void hide_probes(const struct building *building)
+{
+	Elf64_Ehdr *head = (Elf64_Ehdr *)building->image->byte;
+
+	if (building->start == building->first)
+		return;
+	head->e_shoff = 0;
+	head->e_shnum = head->e_shstrndx = 0;
 }
 
 static int fill_settings(const struct building *building, uint64_t interval)
@@ -192,7 +207,6 @@ static int fill_image(const struct building *building, uint64_t interval, struct
 {
 	struct injected_table *table = building->image->table;
 	struct hook_places places;
-	uint64_t slot_bytes = 0;
 	int err = find_hook_places(building->file, &places);
 
 	memcpy(building->image->byte, building->file->byte, building->file->bytes);
@@ -203,19 +217,18 @@ static int fill_image(const struct building *building, uint64_t interval, struct
 	table->text_end = building->start + building->file->text_end;
 	table->interval = interval;
 	table->function_nr = building->allocator->function_nr;
-	table->slots = building->start + injected_file_symbol(building->file, "injected_slots", &slot_bytes);
-	table->slot_nr = slot_bytes / INJECTED_SLOT_BYTES;
 	for (uint32_t i = 0; i < building->allocator->function_nr && !err; i++)
 		err = fill_site(building, &places, i) ?: fill_trampoline(building, &places, i, why);
 	copy_pages(building);
+	hide_probes(building);
 	return err ?: fill_common(building) ?: fill_settings(building, interval);
 }
 
 int sampler_image_build(const struct injected_file *file, struct inject_allocator *allocator,
-			const struct planned_allocator *planned, uint64_t start, uint64_t interval,
+			const struct planned_allocator *planned, const struct sampler_image_options *options,
 			struct sampler_image *ret, struct reason *why)
 {
-	struct building building = { file, allocator, planned, ret, start };
+	struct building building = { file, allocator, planned, ret, options->start, options->first_start };
 	size_t table_at = align_to_page(file->bytes) + allocator->page_nr * PAGE_BYTES;
 	int err;
 
@@ -225,7 +238,7 @@ int sampler_image_build(const struct injected_file *file, struct inject_allocato
 		return reason_set(why, -ENOMEM, "out of memory");
 	ret->table = (struct injected_table *)(ret->byte + table_at);
 	why->text[0] = '\0';
-	err = fill_image(&building, interval, why);
+	err = fill_image(&building, options->interval, why);
 	if (err && !*why->text)
 		reason_set(why, err, "the sampler of %s cannot be built: %s", allocator->path, strerror(-err));
 	if (err)

@@ -31,12 +31,18 @@ struct sampler_image {
 /* Memory that the process needs for it, in one piece. */
 uint64_t sampler_image_room(const struct injected_file *file, const struct inject_allocator *allocator);
 
+struct sampler_image_options {
+	uint64_t start;	      /* where it will be mapped */
+	uint64_t first_start; /* where the sampler of the first allocator will be: it works for all */
+	uint64_t interval;
+};
+
 /*
- * Builds it for address `start`, and says in *allocator where the copies of its pages are. 0; -ENOTSUP: something would
- * be out of reach; -EIO; -ENOMEM.
+ * Builds it, and says in *allocator where the copies of its pages are. 0; -ENOTSUP: something would be out of reach; -EIO;
+ * -ENOMEM.
  */
 int sampler_image_build(const struct injected_file *file, struct inject_allocator *allocator,
-			const struct planned_allocator *planned, uint64_t start, uint64_t interval,
+			const struct planned_allocator *planned, const struct sampler_image_options *options,
 			struct sampler_image *ret, struct reason *why);
 
 /* The jump from a function's entry to its hook. False: out of reach, or on two pages. */
