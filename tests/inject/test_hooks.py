@@ -80,3 +80,9 @@ def test_operators(_, allocator):
     """operator new of an allocator above another one, and of others. Two of them cannot throw."""
     more = {"NO_THROW": "1"} if allocator in ("partial", "mimalloc") else {}
     exercise("operators", program="operators", behind=ALLOCATORS.get(allocator) or preloaded(SHIMS[allocator]), interval=1, **more)
+
+
+def test_operators_that_are_not_seen(_):
+    """The operators of mimalloc, which is not the first allocator of the process: the sampler says so."""
+    out = exercise("idle", "mimalloc")
+    assert "flags 2 interval 4096\n" in out, out

@@ -162,13 +162,12 @@ def check_deaths(bench, process, action, step):
     room = prepare()
     while injectors.order(action, moment):
         process.goes_on()
-        wait_for(lambda: (process.signal_masks(), process.files()) == (masks, files),
-                 f"moment {moment}: its blocked signals and its descriptors", PATIENCE_S, Law)
         if action == "eject" and process.maps("memfd:allocsnap-sampler"):
             assert process.sampler_room() == room, f"moment {moment}: the process could map something amid the sampler"
-        if process.maps("memfd:allocsnap-sampler"):
-            injectors.order("eject")
-            process.goes_on()
+        injector("eject", process.pid, status=None, TRIES="200")
+        process.goes_on()
+        wait_for(lambda: (process.signal_masks(), process.files()) == (masks, files),
+                 f"moment {moment}: its blocked signals and its descriptors", PATIENCE_S, Law)
         check(process.library("libc.so.6") == maps, f"moment {moment}: the mappings of libc have changed", Law)
         check(process.code("libc.so.6") == code, f"moment {moment}: the code has changed", Law)
         moment += step

@@ -2,13 +2,16 @@
 #include "collect/inject/calling_thread.h"
 
 #include <errno.h>
+#include <linux/kcmp.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/reason.h"
 #include "collect/inject/stopped_threads.h"
+#include "collect/process/proc.h"
 
 #define CODE_OF_64_BITS 0x33 /* __USER_CS */
 
@@ -80,11 +83,31 @@ int check_moved_thread(const struct stopped_thread *thread, int mem_fd, struct r
 	return check_no_open_sequence(thread, mem_fd, why);
 }
 
-int check_calling_thread(const struct stopped_thread *thread, int mem_fd, struct reason *why)
+/* ---- what the calls go through ---- */
+
+/* Its filter would see the calls that the thread makes for us, if it could not be suspended. */
+static int suspend_seccomp(const struct stopped_thread *thread, struct reason *why)
 {
-	if (thread->signal)
-		return reason_set(why, -EBUSY, "thread %d is receiving a signal, again and again", thread->tid);
-	return check_moved_thread(thread, mem_fd, why) ?: check_no_dispatch(thread, why);
+	uint64_t mode = 0;
+
+	if (!ptrace(PTRACE_SETOPTIONS, thread->tid, 0, PTRACE_O_TRACESYSGOOD | PTRACE_O_SUSPEND_SECCOMP) ||
+	    (!proc_status(thread->tid, "Seccomp", &mode) && !mode))
+		return 0;
+	return reason_set(why, -EPERM, "thread %d is under seccomp: suspending that needs CAP_SYS_ADMIN", thread->tid);
+}
+
+/* The memory file must be found in the descriptors of the process, which a thread may have left (unshare(2)). */
+static int check_descriptors(pid_t pid, const struct stopped_thread *thread, struct reason *why)
+{
+	if (thread->tid == pid || !syscall(SYS_kcmp, pid, thread->tid, KCMP_FILES, 0, 0))
+		return 0;
+	return reason_set(why, -ENOTSUP, "thread %d has descriptors of its own (CLONE_FILES)", thread->tid);
+}
+
+int check_calling_thread(pid_t pid, const struct stopped_thread *thread, int mem_fd, struct reason *why)
+{
+	return check_moved_thread(thread, mem_fd, why) ?: check_no_dispatch(thread, why) ?:
+	       check_descriptors(pid, thread, why) ?: suspend_seccomp(thread, why);
 }
 
 int check_thread_pointers(const struct stopped_threads *threads, int mem_fd, struct reason *why)

@@ -4,15 +4,18 @@
 
 /* Conditions for a stopped thread whose registers will be changed. Everything is read; nothing is assumed. */
 
+#include <sys/types.h>
+
 struct reason;
 struct stopped_thread;
 struct stopped_threads;
 
 /*
- * It runs 64-bit code, no signal is on its way to it, it is amid no restartable sequence (rseq(2)), and its system calls
- * reach the kernel (no syscall user dispatch). 0; -EBUSY: not at this moment; -ENOTSUP: not for good.
+ * It runs 64-bit code, is amid no restartable sequence (rseq(2)), its system calls reach the kernel (no syscall user
+ * dispatch), and it has the descriptors of the process. Its seccomp filters are suspended then, until it goes on. 0; -EBUSY:
+ * not at this moment; -ENOTSUP: not for good; -EPERM.
  */
-int check_calling_thread(const struct stopped_thread *thread, int mem_fd, struct reason *why);
+int check_calling_thread(pid_t pid, const struct stopped_thread *thread, int mem_fd, struct reason *why);
 
 /* The same for a thread that is moved to another copy of the instruction at which it is. It makes no calls there. */
 int check_moved_thread(const struct stopped_thread *thread, int mem_fd, struct reason *why);

@@ -146,7 +146,7 @@ static bool is_still_mapped(const struct ejecting *ejecting, const struct found_
 
 /* ---- the whole ---- */
 
-static int unmap_sampler(struct ejecting *ejecting, const struct injected_table *table)
+static int unmap_ejected(struct ejecting *ejecting, const struct injected_table *table)
 {
 	long result = REMOTE_CALL(&ejecting->caller, SYS_munmap, table->start, table->end - table->start);
 
@@ -172,7 +172,7 @@ static int unmap_together(struct ejecting *ejecting, const struct injected_table
 		if (!belongs_to(ejecting, &found->sampler[i], table->slots))
 			continue;
 		ejecting->result.kept_nr += is_in_use;
-		err = is_in_use ? 0 : unmap_sampler(ejecting, &found->sampler[i].table);
+		err = is_in_use ? 0 : unmap_ejected(ejecting, &found->sampler[i].table);
 	}
 	return err;
 }
@@ -201,6 +201,15 @@ static int eject_samplers(struct ejecting *ejecting)
 	return err;
 }
 
+/* The injector was killed in the call that made one, before its descriptor was known. */
+static int close_left_files(struct ejecting *ejecting)
+{
+	for (int fd, nr = 0; (fd = left_file(ejecting->pid)) >= 0; nr++)
+		if (nr == INJECT_ALLOCATORS_MAX || REMOTE_CALL(&ejecting->caller, SYS_close, fd))
+			return reason_set(ejecting->why, -EAGAIN, "descriptor %d, the sampler's file, cannot be closed", fd);
+	return 0;
+}
+
 static int read_process(struct ejecting *ejecting)
 {
 	int err;
@@ -225,7 +234,7 @@ static int change_back(struct ejecting *ejecting)
 	if (err)
 		return err;
 	ejecting->result.kept_nr = 0;
-	err = eject_samplers(ejecting);
+	err = eject_samplers(ejecting) ?: close_left_files(ejecting);
 	remote_caller_end(&ejecting->caller);
 	return err;
 }
@@ -275,8 +284,8 @@ static int try_to_eject(struct ejecting *ejecting)
 	*ejecting->why = outcome.why;
 	if (err != -ETIMEDOUT)
 		return err == -EBUSY ? -EAGAIN : err;
-	ejecting->result.times.stopped_ns += monotonic_now_ns() - begun_ns;
-	return reason_set(ejecting->why, -EAGAIN, "it took more than a second while its threads stood still");
+	ejecting->result.times.stopped_ns += tracer_has_ended(monotonic_now_ns() - begun_ns, ejecting->why);
+	return -EAGAIN;
 }
 
 static int check_owner(struct ejecting *ejecting)
@@ -293,8 +302,10 @@ static int check_owner(struct ejecting *ejecting)
 static int open_ejected_process(struct ejecting *ejecting)
 {
 	char path[64];
-	int err = check_owner(ejecting) ?: check_target_process(ejecting->pid, ejecting->why);
+	int err = check_target_process(ejecting->pid, ejecting->why) ?: check_owner(ejecting);
 
+	if (err == -ENOENT && left_file(ejecting->pid) >= 0)
+		err = 0;
 	if (err)
 		return err;
 	snprintf(path, sizeof(path), "/proc/%d/mem", ejecting->pid);
@@ -307,18 +318,19 @@ static int open_ejected_process(struct ejecting *ejecting)
 
 static int eject_all(struct ejecting *ejecting)
 {
+	const struct inject_times *times = &ejecting->result.times;
 	int err = open_ejected_process(ejecting);
 
-	if (err)
-		return err;
-	for (int i = 0; i < TRIES_MAX; i++) {
-		if (i && monotonic_now_ns() > ejecting->until_ns)
-			break;
-		if (i)
-			nanosleep(&(struct timespec){ .tv_nsec = PAUSE_NS * i }, NULL);
+	for (int i = 1; !err; i++) {
+		uint64_t stopped_ns = times->stopped_ns, pause_ns;
+
 		err = try_to_eject(ejecting);
-		if (err ? err != -EAGAIN : !ejecting->result.kept_nr)
+		pause_ns = inject_pause_ns(PAUSE_NS * i, times->stopped_ns - stopped_ns);
+		if ((err ? err != -EAGAIN : !ejecting->result.kept_nr) || i == TRIES_MAX ||
+		    monotonic_now_ns() + pause_ns > ejecting->until_ns)
 			break;
+		nanosleep(&(struct timespec){ pause_ns / SECOND_NS, pause_ns % SECOND_NS }, NULL);
+		err = 0;
 	}
 	return err;
 }

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -42,7 +41,6 @@ struct executing {
 	struct stopped_threads threads;
 	struct remote_caller caller;
 	int mem_fd;
-	int next_fd[INJECT_ALLOCATORS_MAX]; /* of next_descriptors() */
 };
 
 /* ---- before the threads are stopped ---- */
@@ -77,6 +75,8 @@ static int build_images(struct executing *executing)
 	if (err || image.interval > SAMPLER_INTERVAL_MAX)
 		return reason_set(executing->why, err ?: -EINVAL, err ? "process %d has ended" : "the interval is too large",
 				  owner);
+	for (uint32_t i = 0; i < executing->plan->allocator_nr; i++)
+		image.has_unseen_new |= executing->plan->allocator[i].has_unseen_new;
 	for (uint32_t i = 0; i < executing->plan->allocator_nr && !err; i++) {
 		struct placing *placing = &executing->placing[i];
 
@@ -221,7 +221,7 @@ static int place_all(struct executing *executing, enum inject_change *ret_change
 
 	for (uint32_t i = 0; i < nr && !err; i++)
 		err = place_sampler(&executing->placing[i], &executing->file, caller, executing->plan->pid,
-				    executing->next_fd[i], executing->why);
+				    executing->why);
 	if (!err && keep_mapped(executing->placing, nr, caller))
 		err = reason_set(executing->why, -EIO, "its stack cannot be written");
 	for (uint32_t i = 0; i < nr && !err; i++)
@@ -308,76 +308,67 @@ static int try_once(void *argument, void *ret_outcome)
 
 /* ---- afterwards ---- */
 
-/* A memory file in its descriptors: a thread has still to close it. */
-static bool has_open_file(pid_t pid)
+/* Runs in a tracer: before a thread has made its last call, it may still map something. */
+static int check_settled(void *argument, void *outcome)
 {
-	char path[64], link[64];
-	struct dirent *entry;
-	bool found = false;
-	DIR *dir;
+	struct executing *executing = argument;
+	int err = stop_threads(executing->plan->pid, &executing->threads, NULL);
 
-	snprintf(path, sizeof(path), "/proc/%d/fd", pid);
-	dir = opendir(path);
-	while (dir && !found && (entry = readdir(dir))) {
-		ssize_t bytes = readlinkat(dirfd(dir), entry->d_name, link, sizeof(link) - 1);
-
-		link[bytes > 0 ? bytes : 0] = '\0';
-		found = !strncmp(link, "/memfd:" INJECT_FILE_NAME, strlen("/memfd:" INJECT_FILE_NAME));
-	}
-	if (dir)
-		closedir(dir);
-	return found;
+	(void)outcome;
+	if (err)
+		return err;
+	target_maps_release(&executing->maps);
+	err = target_maps_read(executing->plan->pid, &executing->maps) ?:
+	      check_no_open_call(&executing->threads, &executing->maps, &executing->plan->details->gate, NULL);
+	resume_threads(&executing->threads);
+	return err;
 }
 
 /* The tracer was ended, or a call did not return: threads take back what they can, and all else is ejected. */
 static void take_back(struct executing *executing, struct inject_times *times)
 {
 	pid_t pid = executing->plan->pid;
-	bool is_open;
 	int err;
 
 	do {
 		nanosleep(&(struct timespec){ .tv_nsec = PAUSE_NS }, NULL);
-		is_open = has_open_file(pid); /* before it is closed, it may be mapped */
-		err = inject_eject(pid, executing->options->owner, executing->until_ns, NULL, NULL);
-		if ((err == -ENOENT && !is_open) || err == -ESRCH) {
+		err = run_as_tracer(check_settled, executing, NULL, 0) ?:
+		      inject_eject(pid, executing->options->owner, executing->until_ns, NULL, NULL);
+		if (err == -ENOENT || err == -ESRCH) {
 			times->change = INJECT_TAKEN_BACK;
 			return;
 		}
-	} while ((!err || err == -EAGAIN || err == -ENOENT) && monotonic_now_ns() < executing->until_ns);
+	} while ((!err || err == -EAGAIN || err == -ETIMEDOUT) && monotonic_now_ns() < executing->until_ns);
 }
 
 /* The process goes on between two tries: each has a place of its own for the sampler. */
 static int prepare_try(struct executing *executing)
 {
-	int err;
-
 	target_maps_release(&executing->maps);
-	err = target_maps_read(executing->plan->pid, &executing->maps) ?: build_images(executing);
-	next_descriptors(executing->plan->pid, executing->next_fd);
-	return err;
+	return target_maps_read(executing->plan->pid, &executing->maps) ?: build_images(executing);
 }
 
 static int make_tries(struct executing *executing, struct outcome *outcome)
 {
-	uint64_t begun_ns;
+	struct inject_times *times = &outcome->times;
+	uint64_t begun_ns, pause_ns;
 	int err;
 
-	do {
-		if (outcome->times.tries)
-			nanosleep(&(struct timespec){ .tv_nsec = PAUSE_NS }, NULL);
+	for (;;) {
 		err = prepare_try(executing);
 		if (err)
 			return err;
 		begun_ns = monotonic_now_ns();
 		err = run_as_tracer(try_once, executing, outcome, sizeof(*outcome));
-	} while (err == -EBUSY && outcome->times.tries < TRIES_MAX && monotonic_now_ns() < executing->until_ns);
-	if (err == -ETIMEDOUT) {
-		outcome->times.stopped_ns += monotonic_now_ns() - begun_ns;
-		reason_set(&outcome->why, err, "it took more than a second while its threads stood still");
+		pause_ns = inject_pause_ns(PAUSE_NS, monotonic_now_ns() - begun_ns);
+		if (err != -EBUSY || times->tries == TRIES_MAX || monotonic_now_ns() + pause_ns > executing->until_ns)
+			break;
+		nanosleep(&(struct timespec){ pause_ns / SECOND_NS, pause_ns % SECOND_NS }, NULL);
 	}
-	if (err && outcome->times.change == INJECT_LEFT)
-		take_back(executing, &outcome->times);
+	if (err == -ETIMEDOUT)
+		times->stopped_ns += tracer_has_ended(monotonic_now_ns() - begun_ns, &outcome->why);
+	if (err && times->change == INJECT_LEFT)
+		take_back(executing, times);
 	return err == -EBUSY || err == -ETIMEDOUT ? -EAGAIN : err;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "collect/inject/found_samplers.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -120,6 +121,27 @@ void found_samplers_release(struct found_samplers *found)
 {
 	free(found->sampler);
 	*found = (struct found_samplers){};
+}
+
+int left_file(pid_t pid)
+{
+	char path[64], link[64];
+	struct dirent *entry;
+	int found = -1;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", pid);
+	dir = opendir(path);
+	while (dir && found < 0 && (entry = readdir(dir))) {
+		ssize_t bytes = readlinkat(dirfd(dir), entry->d_name, link, sizeof(link) - 1);
+
+		link[bytes > 0 ? bytes : 0] = '\0';
+		if (!strncmp(link, MAPPED_NAME, strlen(MAPPED_NAME)))
+			found = atoi(entry->d_name);
+	}
+	if (dir)
+		closedir(dir);
+	return found;
 }
 
 /* ---- the answer ---- */

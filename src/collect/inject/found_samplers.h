@@ -32,6 +32,9 @@ void found_samplers_release(struct found_samplers *found);
 /* inject_find() in mappings that were read. */
 int find_in_maps(pid_t pid, const struct target_maps *maps, struct inject_found *ret, struct reason *why);
 
+/* A descriptor of a sampler's file, which no injector leaves but one that was killed. -1: none. */
+int left_file(pid_t pid);
+
 /* Whether the process at this address still has the copy of the sampler's file. */
 bool found_sampler_has_page(const struct found_sampler *sampler, const struct target_maps *maps, uint32_t page);
 

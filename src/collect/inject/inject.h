@@ -136,10 +136,16 @@ struct eject_result {
 	uint32_t kept_nr;	/* samplers that stay mapped and are never called: a thread may return to them */
 };
 
+/* How long to wait before another try, after one that has stopped the threads so long: they run most of the time. */
+static inline uint64_t inject_pause_ns(uint64_t least_ns, uint64_t stopped_ns)
+{
+	return 10 * stopped_ns > least_ns ? 10 * stopped_ns : least_ns;
+}
+
 /*
  * Gives the allocators their pages back, also after another injector; -EAGAIN if its owner runs and is not `owner` (0: this
  * process). No try begins after until_ns (monotonic_now_ns(); 0: in INJECT_LIMIT_NS) but the first one. A sampler that stayed
- * mapped goes with the next call, if it can. ret and why may be NULL.
+ * mapped goes with the next call, if it can, as does the memory file of an injector that was killed. ret and why may be NULL.
  */
 int inject_eject(pid_t pid, pid_t owner, uint64_t until_ns, struct eject_result *ret, struct reason *why);
 

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "collect/inject/placing.h"
 
-#include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/memfd.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
@@ -32,51 +29,18 @@
 
 /* ---- the memory file ---- */
 
-/* The kernel lists them by number. */
-void next_descriptors(pid_t pid, int ret[INJECT_ALLOCATORS_MAX])
-{
-	struct dirent *entry;
-	char path[64];
-	int nr = 0, fd = 0;
-	DIR *dir;
-
-	snprintf(path, sizeof(path), "/proc/%d/fd", pid);
-	dir = opendir(path);
-	while (dir && nr < INJECT_ALLOCATORS_MAX && (entry = readdir(dir))) {
-		int used = isdigit((unsigned char)*entry->d_name) ? atoi(entry->d_name) : -1;
-
-		for (; fd < used && nr < INJECT_ALLOCATORS_MAX; fd++)
-			ret[nr++] = fd;
-		fd = used + 1;
-	}
-	if (dir)
-		closedir(dir);
-	while (nr < INJECT_ALLOCATORS_MAX)
-		ret[nr++] = fd++;
-}
-
-static bool is_descriptor(pid_t pid, int fd)
-{
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/%d/fd/%d", pid, fd);
-	return !faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW);
-}
-
 static int undo_by_closing(struct remote_caller *caller, long fd)
 {
 	return remote_caller_undo(caller, SYS_close, (const uint64_t[6]){ fd });
 }
 
-/* It may get another number, if a lower one is free by now. Only an injector that is killed in the next call leaves it then. */
-static int make_remote_file(struct placing *placing, struct remote_caller *caller, pid_t pid, int next, struct reason *why)
+/* An injector that is killed in this call leaves an empty file: its number is not known before. */
+static int make_remote_file(struct placing *placing, struct remote_caller *caller, struct reason *why)
 {
 	static const char name[] = INJECT_FILE_NAME;
 	uint64_t at;
 
-	if (is_descriptor(pid, next))
-		return reason_set(why, -EBUSY, "its descriptors change too fast");
-	if (remote_caller_put(caller, name, sizeof(name), &at) || undo_by_closing(caller, next))
+	if (remote_caller_put(caller, name, sizeof(name), &at))
 		return reason_set(why, -EIO, "its stack cannot be written");
 	placing->remote_fd = REMOTE_CALL(caller, SYS_memfd_create, at, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
 	if (placing->remote_fd == -EINVAL) /* before 6.3 */
@@ -86,7 +50,7 @@ static int make_remote_file(struct placing *placing, struct remote_caller *calle
 				  caller->thread->tid);
 	if (placing->remote_fd < 0)
 		return reason_set(why, -ENOTSUP, "it may make no memory file: %s", strerror(-placing->remote_fd));
-	return placing->remote_fd == next ? 0 : undo_by_closing(caller, placing->remote_fd);
+	return undo_by_closing(caller, placing->remote_fd);
 }
 
 /*
@@ -177,9 +141,9 @@ static int map_sampler(struct placing *placing, const struct injected_file *file
 }
 
 int place_sampler(struct placing *placing, const struct injected_file *file, struct remote_caller *caller, pid_t pid,
-		  int next, struct reason *why)
+		  struct reason *why)
 {
-	int err = make_remote_file(placing, caller, pid, next, why) ?: fill_remote_file(placing, pid, why);
+	int err = make_remote_file(placing, caller, why) ?: fill_remote_file(placing, pid, why);
 
 	if (err)
 		return err;

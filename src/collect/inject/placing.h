@@ -16,7 +16,6 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "collect/inject/inject.h"
 #include "collect/inject/sampler_image.h"
 
 struct remote_caller;
@@ -29,15 +28,9 @@ struct placing {
 	uint32_t exchanged_nr; /* pages */
 };
 
-/* The lowest numbers that no descriptor of the process has: the next files get them. */
-void next_descriptors(pid_t pid, int ret[INJECT_ALLOCATORS_MAX]);
-
-/*
- * Makes the memory file in the process, and maps the sampler from it. No code of the process changes. next: of
- * next_descriptors(), a moment ago. -EBUSY: it is in use meanwhile.
- */
+/* Makes the memory file in the process, and maps the sampler from it. No code of the process changes. */
 int place_sampler(struct placing *placing, const struct injected_file *file, struct remote_caller *caller, pid_t pid,
-		  int next, struct reason *why);
+		  struct reason *why);
 
 /*
  * Before pages are exchanged: if the injector is killed from here on, the samplers of these nr allocators stay mapped, with

@@ -57,6 +57,8 @@ int check_target_process(pid_t pid, struct reason *why)
 				  errno == ENOENT ? "there is none" : strerror(errno));
 	err = judge_target(pid, status, why);
 	free(status);
+	if (err == -ESRCH && proc_live_thread(pid))
+		return reason_set(why, -ENOTSUP, "its first thread has ended, while others run");
 	return err;
 }
 

@@ -102,6 +102,16 @@ static bool is_amid_call(const struct stopped_thread *thread, const struct targe
 	       (rip - gate->syscall < 16 || rip - gate->sigreturn < 16);
 }
 
+int check_no_open_call(const struct stopped_threads *threads, const struct target_maps *maps, const struct call_gate *gate,
+		       struct reason *why)
+{
+	for (size_t i = 0; i < threads->thread_nr; i++)
+		if (is_amid_call(&threads->thread[i], maps, gate))
+			return reason_set(why, -EAGAIN, "thread %d still makes a call for an injector that was killed",
+					  threads->thread[i].tid);
+	return 0;
+}
+
 /* A thread that can make calls. What holds for a moment only says more than what holds for good. */
 static int choose_thread(struct stopped_threads *threads, int mem_fd, struct stopped_thread **ret, struct reason *why)
 {
@@ -109,7 +119,7 @@ static int choose_thread(struct stopped_threads *threads, int mem_fd, struct sto
 	int worst = 0;
 
 	for (size_t i = 0; i < threads->thread_nr; i++) {
-		int err = check_calling_thread(&threads->thread[i], mem_fd, &why_not);
+		int err = check_calling_thread(threads->pid, &threads->thread[i], mem_fd, &why_not);
 
 		if (!err) {
 			*ret = &threads->thread[i];
@@ -130,10 +140,8 @@ int remote_caller_choose(struct stopped_threads *threads, const struct target_ma
 	};
 	if (!is_gate_whole(gate, mem_fd))
 		return reason_set(why, -ENOTSUP, "a breakpoint lies on the instructions by which it makes system calls");
-	for (size_t i = 0; i < threads->thread_nr; i++)
-		if (is_amid_call(&threads->thread[i], maps, gate))
-			return reason_set(why, -EAGAIN, "thread %d still makes a call for an injector that was killed",
-					  threads->thread[i].tid);
+	if (check_no_open_call(threads, maps, gate, why))
+		return -EAGAIN;
 	if (!ret->room || !write_room(ret, ret->room, ROOM_MAGIC, strlen(ROOM_MAGIC)))
 		return reason_set(why, -EAGAIN, "no unused room on its stack");
 	return choose_thread(threads, mem_fd, &ret->thread, why);

@@ -32,6 +32,10 @@ struct remote_caller {
 	bool is_lost;	   /* a call did not return: the thread is left to itself and to the frames */
 };
 
+/* Whether all threads have gone on by themselves after an injector was killed. 0 or -EAGAIN. */
+int check_no_open_call(const struct stopped_threads *threads, const struct target_maps *maps, const struct call_gate *gate,
+		       struct reason *why);
+
 /*
  * 0; -EBUSY: no thread can make calls at this moment, but soon one may; -EAGAIN, -ENOTSUP. mem_fd stays the caller's.
  */

@@ -170,15 +170,15 @@ static void hide_probes(const struct building *building)
 	head->e_shnum = head->e_shstrndx = 0;
 }
 
-static int fill_settings(const struct building *building, uint64_t interval)
+static int fill_settings(const struct building *building, const struct sampler_image_options *options)
 {
 	struct sampler_info *info = image_place_of(building, injected_file_symbol(building->file, SAMPLER_INFO_SYMBOL, NULL));
 	uint64_t *seed = image_place_of(building, injected_file_symbol(building->file, "countdown_seed", NULL));
 
 	if (!info || !seed || getrandom(seed, sizeof(*seed), 0) != sizeof(*seed))
 		return -EIO;
-	info->interval = info->interval_most = info->interval_chosen = interval;
-	if (building->allocator->has_unseen_new)
+	info->interval = info->interval_most = info->interval_chosen = options->interval;
+	if (options->has_unseen_new)
 		info->flags |= SAMPLER_OPERATORS_UNSEEN;
 	return 0;
 }
@@ -203,7 +203,7 @@ static void copy_pages(const struct building *building)
 
 /* ---- the whole ---- */
 
-static int fill_image(const struct building *building, uint64_t interval, struct reason *why)
+static int fill_image(const struct building *building, const struct sampler_image_options *options, struct reason *why)
 {
 	struct injected_table *table = building->image->table;
 	struct hook_places places;
@@ -215,13 +215,13 @@ static int fill_image(const struct building *building, uint64_t interval, struct
 	table->start = building->start;
 	table->end = building->start + sampler_image_room(building->file, building->allocator);
 	table->text_end = building->start + building->file->text_end;
-	table->interval = interval;
+	table->interval = options->interval;
 	table->function_nr = building->allocator->function_nr;
 	for (uint32_t i = 0; i < building->allocator->function_nr && !err; i++)
 		err = fill_site(building, &places, i) ?: fill_trampoline(building, &places, i, why);
 	copy_pages(building);
 	hide_probes(building);
-	return err ?: fill_common(building) ?: fill_settings(building, interval);
+	return err ?: fill_common(building) ?: fill_settings(building, options);
 }
 
 int sampler_image_build(const struct injected_file *file, struct inject_allocator *allocator,
@@ -238,7 +238,7 @@ int sampler_image_build(const struct injected_file *file, struct inject_allocato
 		return reason_set(why, -ENOMEM, "out of memory");
 	ret->table = (struct injected_table *)(ret->byte + table_at);
 	why->text[0] = '\0';
-	err = fill_image(&building, options->interval, why);
+	err = fill_image(&building, options, why);
 	if (err && !*why->text)
 		reason_set(why, err, "the sampler of %s cannot be built: %s", allocator->path, strerror(-err));
 	if (err)

@@ -35,6 +35,7 @@ struct sampler_image_options {
 	uint64_t start;	      /* where it will be mapped */
 	uint64_t first_start; /* where the sampler of the first allocator will be: it works for all */
 	uint64_t interval;
+	bool has_unseen_new; /* of any allocator */
 };
 
 /*

@@ -20,7 +20,8 @@
 #include "collect/process/proc.h"
 
 #define STOP_LIMIT_NS (SECOND_NS / 2)
-#define GRACE_NS (SECOND_NS / 10) /* after an error, while the others go on */
+#define GRACE_NS (SECOND_NS / 10) /* for one that has not stopped, while the others go on */
+#define ERESTARTNOHAND 514 /* include/linux/errno.h of the kernel */
 
 /* ---- threads ---- */
 
@@ -48,10 +49,11 @@ int wait_for_trace_stop(pid_t tid, uint64_t until_ns)
 	}
 }
 
-/* The state in /proc/PID/task/TID/stat; 0: it has ended. */
-static char thread_state(pid_t pid, pid_t tid)
+/* The state and the flags in /proc/PID/task/TID/stat; 0: it has ended. */
+static char thread_state(pid_t pid, pid_t tid, unsigned int *ret_flags)
 {
-	char path[64], text[512], *at;
+	char path[64], text[512], state = 0;
+	const char *at;
 	size_t bytes;
 	FILE *file;
 
@@ -63,15 +65,68 @@ static char thread_state(pid_t pid, pid_t tid)
 	fclose(file);
 	text[bytes] = '\0';
 	at = strrchr(text, ')');
-	return at && at[1] == ' ' ? at[2] : 0;
+	return at && sscanf(at + 1, " %c %*d %*d %*d %*d %*d %u", &state, ret_flags) == 2 ? state : 0;
 }
 
 static bool has_thread_ended(pid_t pid, pid_t tid)
 {
-	char state = thread_state(pid, tid);
+	unsigned int flags;
+	char state = thread_state(pid, tid, &flags);
 
 	return !state || state == 'Z' || state == 'X';
 }
+
+/* ---- threads of the kernel in the process ---- */
+
+#define PF_USER_WORKER 0x4000 /* include/linux/sched.h */
+
+/*
+ * Workers of io_uring and vhost are in the list of threads, never run code of the program, and have registers that mean
+ * nothing. A stop would end what they do with an error.
+ */
+static bool is_worker(pid_t pid, pid_t tid)
+{
+	unsigned int flags = 0;
+
+	return thread_state(pid, tid, &flags) && flags & PF_USER_WORKER;
+}
+
+static int compare_tids(const void *a, const void *b)
+{
+	return (*(const pid_t *)a > *(const pid_t *)b) - (*(const pid_t *)a < *(const pid_t *)b);
+}
+
+/* Before any thread is stopped: which of them run code of the program. Threads that begin later are asked one by one. */
+static int find_plain_threads(struct stopped_threads *threads)
+{
+	struct dirent *entry;
+	char path[64];
+	int err = 0;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", threads->pid);
+	dir = opendir(path);
+	while (dir && !err && (entry = readdir(dir))) {
+		pid_t tid = isdigit((unsigned char)*entry->d_name) ? atoi(entry->d_name) : 0;
+
+		if (tid && !is_worker(threads->pid, tid))
+			err = array_push(threads, plain, tid);
+	}
+	if (dir)
+		closedir(dir);
+	if (threads->plain_nr)
+		qsort(threads->plain, threads->plain_nr, sizeof(*threads->plain), compare_tids);
+	return err;
+}
+
+static bool is_plain_thread(const struct stopped_threads *threads, pid_t tid)
+{
+	return (threads->plain_nr &&
+		bsearch(&tid, threads->plain, threads->plain_nr, sizeof(*threads->plain), compare_tids)) ||
+	       !is_worker(threads->pid, tid);
+}
+
+/* ---- stopping ---- */
 
 static bool is_known_thread(const struct stopped_threads *threads, size_t nr, pid_t tid)
 {
@@ -81,30 +136,18 @@ static bool is_known_thread(const struct stopped_threads *threads, size_t nr, pi
 	return false;
 }
 
-/* Its filter would see the calls that the thread makes for us, if it could not be suspended. */
-static bool has_seccomp(pid_t tid)
-{
-	uint64_t mode = 0;
-
-	return proc_status(tid, "Seccomp", &mode) || mode;
-}
-
 static int seize_thread(struct stopped_threads *threads, pid_t tid, struct reason *why)
 {
 	uint64_t tracer = 0;
 	int err;
 
-	if (ptrace(PTRACE_SEIZE, tid, 0, PTRACE_O_TRACESYSGOOD | PTRACE_O_SUSPEND_SECCOMP)) {
+	if (ptrace(PTRACE_SEIZE, tid, 0, PTRACE_O_TRACESYSGOOD)) {
 		err = -errno;
 		if (err == -ESRCH || has_thread_ended(threads->pid, tid))
 			return 0;
 		if (!proc_status(tid, "TracerPid", &tracer) && tracer)
 			return reason_set(why, -EAGAIN, "process %d traces thread %d (a debugger, or strace)", (int)tracer, tid);
-		if (err == -EPERM && has_seccomp(tid))
-			return reason_set(why, err, "thread %d is under seccomp: suspending that needs CAP_SYS_ADMIN", tid);
-		if (err != -EPERM || ptrace(PTRACE_SEIZE, tid, 0, PTRACE_O_TRACESYSGOOD))
-			return reason_set(why, err == -EPERM ? -EPERM : -EAGAIN, "thread %d cannot be stopped: %s", tid,
-					  strerror(-err));
+		return reason_set(why, err == -EPERM ? -EPERM : -EAGAIN, "thread %d cannot be stopped: %s", tid, strerror(-err));
 	}
 	err = array_push(threads, thread, (struct stopped_thread){ .tid = tid });
 	if (err)
@@ -135,7 +178,7 @@ static int seize_new_threads(struct stopped_threads *threads, uint64_t *listed_n
 		pid_t tid = isdigit((unsigned char)*entry->d_name) ? atoi(entry->d_name) : 0;
 
 		*listed_nr += tid != 0;
-		if (!tid || is_known_thread(threads, known, tid))
+		if (!tid || is_known_thread(threads, known, tid) || !is_plain_thread(threads, tid))
 			continue;
 		++*new_nr;
 		has_leader |= tid == threads->pid;
@@ -147,18 +190,6 @@ static int seize_new_threads(struct stopped_threads *threads, uint64_t *listed_n
 }
 
 /* ---- what a stop has ended ---- */
-
-/* The kernel keeps such a signal from other processes, but not from a tracee. */
-static bool is_ignored_signal(pid_t pid, int signal)
-{
-	const uint64_t bit = UINT64_C(1) << (signal - 1);
-	uint64_t ignored = 0, caught = 0;
-
-	if (proc_status_mask(pid, "SigIgn", &ignored) || proc_status_mask(pid, "SigCgt", &caught))
-		return false;
-	return ignored & bit || (!(caught & bit) && (signal == SIGCHLD || signal == SIGCONT || signal == SIGURG ||
-						     signal == SIGWINCH));
-}
 
 /* The instruction before a thread's next one, by which it made its call. */
 enum call_insn {
@@ -184,19 +215,21 @@ static bool is_close(enum call_insn insn, uint64_t number)
 
 /*
  * Most calls that a stop interrupts are made again by the kernel. Some end with EINTR (signal(7)), which a program without
- * handlers need not expect: these are made again here. Their timeouts begin anew.
+ * handlers need not expect. These get the number by which the kernel makes a call again, unless a handler runs first:
+ * then it is EINTR. Their timeouts begin anew.
  */
 static int make_call_again(struct stopped_thread *thread)
 {
+	struct user_regs_struct *registers = &thread->registers;
 	enum call_insn insn;
 
-	if ((long)thread->registers.orig_rax < 0 || (int)thread->registers.rax != -EINTR)
+	if ((long)registers->orig_rax < 0 || (int)registers->rax != -EINTR)
 		return 0;
 	insn = call_insn_of(thread);
-	if ((insn != CALL_SYSCALL && insn != CALL_INT80) || is_close(insn, thread->registers.orig_rax))
+	if ((insn != CALL_SYSCALL && insn != CALL_INT80) || is_close(insn, registers->orig_rax) ||
+	    (insn == CALL_SYSCALL && (long)registers->rax != -EINTR))
 		return 0;
-	thread->registers.rax = thread->registers.orig_rax;
-	thread->registers.rip -= 2;
+	registers->rax = -ERESTARTNOHAND;
 	return set_thread_registers(thread);
 }
 
@@ -204,25 +237,39 @@ static int make_call_again(struct stopped_thread *thread)
 static int take_stop(struct stopped_threads *threads, size_t i, int status, struct reason *why)
 {
 	struct stopped_thread *thread = &threads->thread[i];
-	bool is_event = status >> 16;
 
 	thread->is_stopped = true;
-	if (is_event && WSTOPSIG(status) != SIGTRAP)
+	if (WSTOPSIG(status) != SIGTRAP)
 		return reason_set(why, -EAGAIN, "process %d is stopped", threads->pid);
-	if (!is_event)
-		thread->signal = WSTOPSIG(status);
-	if (ptrace(PTRACE_GETREGS, thread->tid, 0, &thread->registers) ||
-	    ((is_event || is_ignored_signal(threads->pid, thread->signal)) && make_call_again(thread)))
+	if (ptrace(PTRACE_GETREGS, thread->tid, 0, &thread->registers) || make_call_again(thread))
 		return reason_set(why, -EAGAIN, "thread %d is ending", thread->tid);
 	return 0;
 }
 
+/*
+ * A signal that was on its way is delivered first, up to its handler: the kernel would drop it if this process were killed
+ * while the thread is stopped for it. That stop has used up the request to stop.
+ */
+static int wait_for_stop(pid_t tid, uint64_t until_ns)
+{
+	int status;
+
+	for (;;) {
+		status = wait_for_trace_stop(tid, until_ns);
+		if (status < 0 || !WIFSTOPPED(status) || status >> 16)
+			return status;
+		if (ptrace(PTRACE_INTERRUPT, tid, 0, 0) || ptrace(PTRACE_CONT, tid, 0, (void *)(long)WSTOPSIG(status)))
+			return -errno;
+	}
+}
+
+/* Waits for all, also if one does not stop: the others must go on first, then. */
 static int wait_for_threads(struct stopped_threads *threads, size_t first, struct reason *why)
 {
 	int err = 0;
 
-	for (size_t i = first; i < threads->thread_nr && !err; i++) {
-		int status = wait_for_trace_stop(threads->thread[i].tid, threads->begun_ns + STOP_LIMIT_NS);
+	for (size_t i = first; i < threads->thread_nr; i++) {
+		int status = wait_for_stop(threads->thread[i].tid, threads->begun_ns + STOP_LIMIT_NS);
 
 		if (status == -ETIMEDOUT)
 			err = reason_set(why, -EAGAIN, "thread %d does not stop: it waits in the kernel (vfork, a disk)",
@@ -230,7 +277,7 @@ static int wait_for_threads(struct stopped_threads *threads, size_t first, struc
 		else if (status < 0 || !WIFSTOPPED(status)) /* it has ended */
 			threads->thread[i--] = threads->thread[--threads->thread_nr];
 		else
-			err = take_stop(threads, i, status, why);
+			err = take_stop(threads, i, status, why) ?: err;
 	}
 	return err;
 }
@@ -262,8 +309,10 @@ int stop_threads(pid_t pid, struct stopped_threads *ret, struct reason *why)
 {
 	int err;
 
-	*ret = (struct stopped_threads){ .pid = pid, .begun_ns = monotonic_now_ns() };
-	err = stop_all_threads(ret, why);
+	*ret = (struct stopped_threads){ .pid = pid };
+	err = find_plain_threads(ret);
+	ret->begun_ns = monotonic_now_ns();
+	err = err ?: stop_all_threads(ret, why);
 	if (!err && !ret->thread_nr)
 		err = reason_set(why, -ESRCH, "process %d has ended", pid);
 	if (err)
@@ -271,10 +320,10 @@ int stop_threads(pid_t pid, struct stopped_threads *ret, struct reason *why)
 	return err;
 }
 
-/* After an error some were not waited for. What their stop has ended must be made again, too. */
+/* A call that so late a stop has ended must be made again, too. */
 static void take_late_stop(struct stopped_threads *threads, size_t i)
 {
-	int status = wait_for_trace_stop(threads->thread[i].tid, threads->begun_ns + STOP_LIMIT_NS + GRACE_NS);
+	int status = wait_for_stop(threads->thread[i].tid, threads->begun_ns + STOP_LIMIT_NS + GRACE_NS);
 	struct reason ignored;
 
 	if (status >= 0 && WIFSTOPPED(status))
@@ -284,7 +333,7 @@ static void take_late_stop(struct stopped_threads *threads, size_t i)
 /* Fails for one that has not stopped: it goes on when this process ends. */
 static void resume_thread(const struct stopped_thread *thread)
 {
-	ptrace(PTRACE_DETACH, thread->tid, 0, (void *)(long)thread->signal);
+	ptrace(PTRACE_DETACH, thread->tid, 0, 0);
 }
 
 void resume_threads(struct stopped_threads *threads)
@@ -299,6 +348,7 @@ void resume_threads(struct stopped_threads *threads)
 			resume_thread(&threads->thread[i]);
 		}
 	free(threads->thread);
+	free(threads->plain);
 	threads->thread = NULL;
-	threads->thread_alloc = 0;
+	threads->plain = NULL;
 }

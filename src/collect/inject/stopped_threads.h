@@ -17,7 +17,6 @@ struct reason;
 
 struct stopped_thread {
 	pid_t tid;
-	int signal; /* on its way to the thread: it gets it when it goes on */
 	bool is_stopped; /* it was seen to stop */
 	bool has_moved; /* its registers were changed */
 	struct user_regs_struct registers;
@@ -27,6 +26,8 @@ struct stopped_threads {
 	pid_t pid;
 	struct stopped_thread *thread;
 	size_t thread_nr, thread_alloc;
+	pid_t *plain; /* before the stop, sorted */
+	size_t plain_nr, plain_alloc;
 	uint64_t begun_ns;
 	uint64_t stopped_ns; /* filled when they go on */
 };

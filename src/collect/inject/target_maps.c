@@ -79,7 +79,7 @@ void target_maps_release(struct target_maps *maps)
 /* ---- finding ---- */
 
 /* The first line that ends above an address. */
-static size_t first_above(const struct target_maps *maps, uint64_t address)
+static size_t first_line_above(const struct target_maps *maps, uint64_t address)
 {
 	size_t low = 0, high = maps->line_nr;
 
@@ -96,14 +96,14 @@ static size_t first_above(const struct target_maps *maps, uint64_t address)
 
 const struct maps_line *target_maps_find(const struct target_maps *maps, uint64_t address)
 {
-	size_t at = first_above(maps, address);
+	size_t at = first_line_above(maps, address);
 
 	return at < maps->line_nr && address >= maps->line[at].start ? &maps->line[at] : NULL;
 }
 
 bool target_maps_are_free(const struct target_maps *maps, uint64_t start, uint64_t end)
 {
-	size_t at = first_above(maps, start);
+	size_t at = first_line_above(maps, start);
 
 	return at == maps->line_nr || maps->line[at].start >= end;
 }

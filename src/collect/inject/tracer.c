@@ -11,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/reason.h"
+
 struct tracer {
 	int result;
 	_Alignas(16) char outcome[];
@@ -63,9 +65,8 @@ static int run_in_child(struct tracer *tracer, int (*work)(void *argument, void 
 		trace_and_exit(tracer, parent, work, argument);
 	if (pid < 0)
 		return -errno;
-	while (waitpid(pid, NULL, 0) < 0)
-		if (errno != EINTR)
-			return -errno;
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		; /* ECHILD: it has ended, and this process ignores SIGCHLD */
 	return tracer->result;
 }
 
@@ -78,9 +79,18 @@ int run_as_tracer(int (*work)(void *argument, void *outcome), void *argument, vo
 	if (tracer == MAP_FAILED)
 		return -ENOMEM;
 	tracer->result = -ETIMEDOUT;
-	memcpy(tracer->outcome, outcome, outcome_bytes);
+	if (outcome_bytes)
+		memcpy(tracer->outcome, outcome, outcome_bytes);
 	result = run_in_child(tracer, work, argument);
-	memcpy(outcome, tracer->outcome, outcome_bytes);
+	if (outcome_bytes)
+		memcpy(outcome, tracer->outcome, outcome_bytes);
 	munmap(tracer, bytes);
 	return result;
+}
+
+uint64_t tracer_has_ended(uint64_t lived_ns, struct reason *why)
+{
+	reason_set(why, -ETIMEDOUT, lived_ns < TRACER_LIMIT_NS ? "the process that stops its threads was killed" :
+		   "it took more than a second while its threads stood still");
+	return lived_ns;
 }

@@ -14,6 +14,8 @@
 
 #include "base/clock.h"
 
+struct reason;
+
 #define TRACER_LIMIT_NS SECOND_NS
 /* The work gives up what takes longer, so that it can still say why. */
 #define TRACER_PATIENCE_NS (TRACER_LIMIT_NS - SECOND_NS / 10)
@@ -23,5 +25,8 @@
  * moment at which it ended; all else that it changes does not.
  */
 int run_as_tracer(int (*work)(void *argument, void *outcome), void *argument, void *outcome, size_t outcome_bytes);
+
+/* After -ETIMEDOUT: says why, and returns lived_ns, the time since the call. */
+uint64_t tracer_has_ended(uint64_t lived_ns, struct reason *why);
 
 #endif

@@ -118,8 +118,8 @@ static uint32_t eject_from_children(const struct kept_sampler *parent, uint64_t 
 /* By turns, until all is out, or the time is over; the process itself has one try at least. */
 static void eject_from_family(struct kept_sampler *sampler, uint64_t until_ns, struct link_holder_ejection *ret)
 {
-	const struct timespec between = { .tv_nsec = BETWEEN_TRIES_NS };
 	struct eject_result result = {};
+	uint64_t pause_ns;
 	uint32_t again_nr;
 
 	/*
@@ -133,9 +133,10 @@ static void eject_from_family(struct kept_sampler *sampler, uint64_t until_ns, s
 		if (ret->value == -EAGAIN)
 			ret->value = eject_for_a_while(sampler->pid, until_ns, &result, &ret->why);
 		again_nr = eject_from_children(sampler, until_ns, ret);
-		if ((ret->value != -EAGAIN && !again_nr) || is_over(until_ns))
+		pause_ns = inject_pause_ns(BETWEEN_TRIES_NS, result.times.stopped_ns);
+		if ((ret->value != -EAGAIN && !again_nr) || is_over(until_ns - pause_ns))
 			break;
-		nanosleep(&between, NULL);
+		nanosleep(&(struct timespec){ pause_ns / SECOND_NS, pause_ns % SECOND_NS }, NULL);
 	}
 	ret->function_nr = result.function_nr;
 	ret->kept_nr = result.kept_nr;
