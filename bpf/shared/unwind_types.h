@@ -133,6 +133,14 @@ struct unwind_place {
 };
 _Static_assert(sizeof(struct unwind_place) == 48, "no padding");
 
+/*
+ * A file may hold pages of code that are mapped in place of another file's: from this offset on they are those that lie at
+ * `original` in the process. 0, 0: it has none.
+ */
+struct unwind_copies {
+	bpf_u64 offset, original;
+};
+
 struct unwind_object {
 	/* A file without a table, or without one under these numbers: a process that maps it, and where. */
 	bpf_u64 wanted_by, wanted_at; /* TGID or 0; address */
@@ -141,8 +149,9 @@ struct unwind_object {
 	bpf_u32 page_at, rule_at, row_at; /* first word of each array */
 	bpf_u32 segment_nr, reserved;
 	bpf_u64 entry, entry_end; /* code without a rule in this range is the start of the program */
+	struct unwind_copies copies;
 	struct unwind_segment segment[UNWIND_SEGMENTS_MAX];
 };
-_Static_assert(sizeof(struct unwind_object) == 64 + 24 * UNWIND_SEGMENTS_MAX, "no padding");
+_Static_assert(sizeof(struct unwind_object) == 80 + 24 * UNWIND_SEGMENTS_MAX, "no padding");
 
 #endif

@@ -251,30 +251,51 @@ static __always_inline void want_table(const struct unwind_file *file, __u64 sta
 	ring(tgid);
 }
 
+/* The code of an address, of which the original may lie elsewhere. NULL: the result of the search is *ret_end. */
+static __always_inline struct unwind_object *object_of_place(struct walk *walk, __u64 address, int *ret_end)
+{
+	struct unwind_object *object;
+	struct unwind_file file;
+
+	*ret_end = find_unwind_place(walk, address);
+	if (*ret_end != UNWIND_GOES_ON)
+		return NULL;
+	*ret_end = UNWIND_NO_TABLE;
+	if (walk->place.is_anonymous) {
+		walk->may_guess = 1;
+		return NULL;
+	}
+	file = walk->place.file;
+	object = bpf_map_lookup_elem(&unwind_objects, &file);
+	if (object && !object->wanted_by)
+		return object;
+	if (!object)
+		want_table(&file, walk->place.start);
+	return NULL;
+}
+
 /* Finds walk->rule for an address. Returns UNWIND_GOES_ON, or why there is no rule; may_guess is set then. */
 __weak __noinline int unwind_find_rule(struct walk *walk, __u64 address)
 {
 	struct unwind_object *object;
-	struct unwind_file file;
+	__u64 offset;
 	int end;
 
 	if (!walk)
 		return UNWIND_NO_TABLE;
 	walk->may_guess = 0;
-	end = find_unwind_place(walk, address);
-	if (end != UNWIND_GOES_ON)
-		return end;
-	if (walk->place.is_anonymous) {
-		walk->may_guess = 1;
-		return UNWIND_NO_TABLE;
-	}
-	file = walk->place.file;
-	object = bpf_map_lookup_elem(&unwind_objects, &file);
-	if (object && !object->wanted_by)
-		return rule_in_object(walk, object, address - walk->place.start + walk->place.offset);
+	object = object_of_place(walk, address, &end);
 	if (!object)
-		want_table(&file, walk->place.start);
-	return UNWIND_NO_TABLE;
+		return end;
+	offset = address - walk->place.start + walk->place.offset;
+	if (object->copies.offset && offset >= object->copies.offset) {
+		address = offset - object->copies.offset + object->copies.original;
+		object = object_of_place(walk, address, &end);
+		if (!object)
+			return end;
+		offset = address - walk->place.start + walk->place.offset;
+	}
+	return rule_in_object(walk, object, offset);
 }
 
 /*

@@ -168,6 +168,22 @@ BOOK_TEST(unwind_code, is_remembered_for_its_region_only_if_that_has_other_code_
 	cr_expect(!is_place_known(at + 1), "the code around");
 }
 
+/* A page of one file in place of another's, which lies elsewhere meanwhile. */
+BOOK_TEST(unwind_code, of_a_copied_page_is_its_original)
+{
+	struct code_file copy;
+	struct unwind_file key;
+	struct unwind_object object = { .copies = { 4096, CODE } };
+
+	begin();
+	code_file_init(&copy, 5, (const struct unwind_rule[FUNCTIONS]){});
+	note_file(&copy.file, &key);
+	bpf_map_update_elem(&unwind_objects, &key, &object, BPF_ANY);
+	code_map(OTHER_CODE, &copy)->vm_pgoff = 1;
+	word_at(1) = OTHER_CODE + 2 * FUNCTION_BYTES + 0x10;
+	expect_frames(traceback_of_malloc(0x1000, 0), UNWIND_ROOT, IN_FUNCTION(0), word_at(1));
+}
+
 /* A mapping that is noted when it is made is not looked for later. */
 BOOK_TEST(unwind_code, is_known_as_soon_as_it_is_mapped)
 {

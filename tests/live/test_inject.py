@@ -145,6 +145,13 @@ def test_inject_into_an_allocator_above_another(bench):
     check_equal((total["size"], total["count"]), (expected["bytes"], expected["count"]), "a recording of every block")
 
 
+@harness.core
+def test_inject_into_a_program_with_its_own_malloc(bench):
+    """Functions that call it lie on its pages, of which the sampler has copies."""
+    shown = check_recorded(bench, "own")
+    check("tracebacks_no_rule" not in losses_of(shown, set()), f"{shown['losses']}")
+
+
 def test_inject_into_redis(bench):
     """Its jemalloc, under load."""
     if NO_LINKS:

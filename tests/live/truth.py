@@ -60,14 +60,15 @@ def preload(bench, allocator):
     return bench.start([os.path.join(WORKLOADS, name)], kind=Workload, env=environment).ready()
 
 
+PROGRAMS = {"musl": "truth_musl", "own": "truth_own"}
 SHIM = os.path.abspath(os.path.join(WORKLOADS, "shim.so"))
 
 
 def plain(bench, allocator):
-    """The process as it is, with an interval to compute the variance of samples with. "shim" is an
-    allocator above the C library's."""
-    name = "truth_musl" if allocator == "musl" else "truth"
-    preloaded = SHIM if allocator == "shim" else ALLOCATORS[allocator]
+    """The process as it is, with an interval to compute the variance of samples with. Allocators above
+    the C library's: "shim" is preloaded, "own" is the program's."""
+    name = PROGRAMS.get(allocator, "truth")
+    preloaded = SHIM if allocator == "shim" else ALLOCATORS.get(allocator, "")
     environment = os.environ | {"LD_PRELOAD": preloaded, "ALLOCSNAP_SAMPLE": str(INTERVAL)}
     return bench.start([os.path.join(WORKLOADS, name)], kind=Workload, env=environment).ready()
 

@@ -43,6 +43,21 @@ static bool is_exact(const struct traceback *traceback, uint32_t at)
 	return traceback->exact[at / 64] >> at % 64 & 1;
 }
 
+/* A copy of a page in the file of a sampler is code of the page's own file. */
+static const struct mapping *mapping_of_original(const struct mappings *mappings, const struct mapping *mapping, uint64_t *pc)
+{
+	uint64_t offset = *pc - mapping->start + mapping->offset;
+	const struct unwind_copies *copies;
+
+	if (mapping->object == OBJECT_NONE)
+		return mapping;
+	copies = &mappings->objects->object[mapping->object]->copies;
+	if (!copies->offset || offset < copies->offset)
+		return mapping;
+	*pc = copies->original + offset - copies->offset;
+	return mappings_find(mappings, *pc);
+}
+
 /*
  * Finds the object and the offset of a return address. False: it cannot be a return address. The direct caller
  * was read at the return itself and is always right, and so are addresses from tables (is_sure). An address that
@@ -58,6 +73,8 @@ static bool find_code_place(struct tracebacks *tracebacks, const struct mappings
 		return true;
 	}
 	mapping = mappings_find(mappings, pc);
+	if (mapping)
+		mapping = mapping_of_original(mappings, mapping, &pc);
 	*ret = (struct code_place){ .object = OBJECT_NONE, .offset = pc };
 	if (!mapping) {
 		tracebacks->frames_unmapped += is_sure;

@@ -63,6 +63,18 @@ static int read_injected_table(int fd, struct injected_table *ret)
 	return is_sound_table(ret) ? 0 : -ENOENT;
 }
 
+bool read_injected_copies(int fd, uint64_t *ret_offset, uint64_t *ret_original)
+{
+	struct injected_table table;
+	struct stat st;
+
+	if (read_injected_table(fd, &table) || !table.page_nr || fstat(fd, &st))
+		return false;
+	*ret_offset = st.st_size - INJECTED_TABLE_BYTES - table.page_nr * PAGE_BYTES;
+	*ret_original = table.page[0].parked;
+	return true;
+}
+
 bool found_sampler_has_page(const struct found_sampler *sampler, const struct target_maps *maps, uint32_t page)
 {
 	const struct maps_line *line = target_maps_find(maps, sampler->table.page[page].address);

@@ -55,6 +55,7 @@ struct object {
 	uint64_t names_id;	/* the same for all objects with the same path and bytes, in any container */
 	int watch;		/* for writes (file_watch.h), if the recorder itself watches; 0: none */
 	uint32_t idle_cnt;	/* passes since a process needed it (unused_files.h) */
+	struct unwind_copies copies; /* of an injected sampler: the allocator's pages */
 };
 
 #define OBJECT_NONE UINT32_MAX

@@ -11,6 +11,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/reason.h"
+#include "collect/inject/found_samplers.h"
 #include "collect/inject/inject.h"
 #include "collect/probe/link_holder_orders.h"
 #include "collect/process/proc.h"
@@ -29,6 +30,18 @@ const struct injection *find_injection(const struct injections *injections, pid_
 bool object_is_injected(const struct object *object)
 {
 	return !strcmp(object->path, INJECTED_PATH);
+}
+
+void find_copied_pages(const struct mappings *mappings)
+{
+	for (size_t i = 0; i < mappings->used_nr; i++) {
+		struct object *object = mappings->objects->object[mappings->used[i]];
+		uint64_t offset, original;
+
+		if (!object->copies.offset && object_is_injected(object) && object->fd >= 0 &&
+		    read_injected_copies(object->fd, &offset, &original))
+			object->copies = (struct unwind_copies){ offset, original };
+	}
 }
 
 /* ---- a process that has one ---- */

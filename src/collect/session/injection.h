@@ -18,6 +18,7 @@
 #include <sys/types.h>
 
 struct collector;
+struct mappings;
 struct object;
 struct reason;
 struct target;
@@ -47,6 +48,9 @@ bool injected_sampler_is_called(const struct target *target);
 
 /* One was killed amid the way in or out: what it left takes some calls of malloc, and the others are not seen. 0 or -ENOTSUP. */
 int check_unfinished_injection(const struct target *target, struct reason *why);
+
+/* Finds the allocators' pages in the files of samplers, for tracebacks; before the files' unwind tables are made. */
+void find_copied_pages(const struct mappings *mappings);
 
 /* Says whose sampler it is that is recorded. */
 void note_injected(struct collector *collector, const struct target *target);

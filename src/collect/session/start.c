@@ -162,8 +162,10 @@ int probe_object(struct collector *collector, struct probes *probes, uint32_t ob
 int probe_new_objects(struct collector *collector, struct target *target, struct reason *why)
 {
 	struct mappings *mappings = &target->mappings;
-	int err = unwind_tables_add(&collector->unwind_tables, mappings);
+	int err;
 
+	find_copied_pages(mappings);
+	err = unwind_tables_add(&collector->unwind_tables, mappings);
 	if (!err)
 		report_target_mappings(&collector->unwind_tables, &collector->targets.books, target);
 	if (target->probes.used->is_paused)
@@ -305,8 +307,7 @@ static int start_target(struct collector *collector, struct target *target, uint
 	books_admit_blocks(&collector->targets.books, target->slot, target->probes.used->by_ret);
 	target->late.judged_nr = target->late.seen_nr; /* the accounting has nothing from before */
 	if (!err && target__is_over(target)) /* its end may have been overwritten */
-		err = reason_set(why, -ESRCH, "process %d ended while it was being probed",
-				 target->identity.pid);
+		err = reason_set(why, -ESRCH, "process %d ended while it was being probed", target->identity.pid);
 	return err;
 }
 
@@ -317,8 +318,7 @@ static void choose_probes(struct collector *collector, struct target *target)
 }
 
 /* A PID is reused. The last snapshot of its earlier owner is not dropped unless the caller asks for that. */
-static int check_is_same(const struct target *traced, const struct target *target,
-			 struct reason *why)
+static int check_is_same(const struct target *traced, const struct target *target, struct reason *why)
 {
 	if (traced->identity.start_ticks == target->identity.start_ticks)
 		return 0;
@@ -472,8 +472,7 @@ static pid_t launch_program(struct collector *collector, const char *const argv[
 	return launch.has_ended ? -ECHILD : pid;
 }
 
-int collector__run(struct collector *collector, const char *const argv[], pid_t *ret_pid,
-		   struct reason *why)
+int collector__run(struct collector *collector, const char *const argv[], pid_t *ret_pid, struct reason *why)
 {
 	struct held held = { .collector = collector, .why = why };
 	int err = helpers_check(&collector->helpers, why);

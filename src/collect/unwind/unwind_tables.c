@@ -273,6 +273,7 @@ static int add_one(struct unwind_tables *tables, const struct mappings *mappings
 		return 0; /* the vDSO of the next process will do; the vsyscall page calls no allocator */
 	if (!err)
 		err = upload_table(tables, table, object->facts ? object->facts->entry : 0, entry);
+	entry->object.copies = object->copies;
 	unwind_table__free(table);
 	if (!err || has_none)
 		err = make_known(tables, object, entry);
@@ -281,8 +282,7 @@ static int add_one(struct unwind_tables *tables, const struct mappings *mappings
 		       has_none ? UNWIND_TABLE_NONE :
 				  UNWIND_TABLE_THERE;
 	if (err == -EIO && *why.text)
-		err = objects_note(mappings->objects, "no unwind table for %s: %s", object->path,
-				   why.text);
+		err = objects_note(mappings->objects, "no unwind table for %s: %s", object->path, why.text);
 	return err == -ENOMEM ? err : 0;
 }
 
