@@ -153,7 +153,8 @@ static uint32_t count_leading(struct source *source, const uint32_t *frame, uint
 
 /*
  * The number of leading frames of the process's own sampler: the function with the probe, which every sample's traceback
- * begins with, and calls inlined there. An allocator that called it owns what lies between the two.
+ * begins with, and calls inlined there. An allocator that called it owns what lies between the two. Allocsnap's samplers
+ * have files of their own (ROLE_SAMPLER).
  */
 static uint32_t count_sampler(struct source *source, const uint32_t *frame, uint32_t nframe)
 {
@@ -167,7 +168,7 @@ static uint32_t count_sampler(struct source *source, const uint32_t *frame, uint
 	for (uint32_t i = nr; i < nframe && i < nr + SAMPLER_FRAMES_MAX; i++) {
 		if (table[frame[i]].flags & SNAP_FRAME_SKIPPED)
 			break;
-		if (source_role(source, frame[i]) == ROLE_ALLOCATOR)
+		if (source_role(source, frame[i]) >= ROLE_ALLOCATOR)
 			return i;
 	}
 	return nr;
@@ -187,7 +188,7 @@ static uint32_t find_project_frame(struct source *source, const uint32_t *frame,
 
 /*
  * The first own frame. Code that only the start of a thread called is as near to an own frame as the traceback gets: a
- * compiler may have inlined the thread's function into std::thread.
+ * compiler may have inlined the thread's function into std::thread. nframe: all frames are the sampler's.
  */
 static uint32_t find_own_frame(struct source *source, const uint32_t *frame, uint32_t nframe)
 {
@@ -199,7 +200,7 @@ static uint32_t find_own_frame(struct source *source, const uint32_t *frame, uin
 	first = begin + count_leading(source, frame + begin, nframe - begin, ROLE_PLUMBING);
 	if (first == nframe || source_role(source, frame[first]) == ROLE_START)
 		first = begin + count_leading(source, frame + begin, nframe - begin, ROLE_ALLOCATOR);
-	return first < nframe ? first : 0;
+	return first < nframe ? first : count_leading(source, frame, nframe, ROLE_SAMPLER);
 }
 
 struct frame_span source_frames(struct source *source, uint32_t traceback)
@@ -215,7 +216,10 @@ struct frame_span source_frames(struct source *source, uint32_t traceback)
 	frame = &tables->traceback_frame[row->first];
 	if (!source->options->keep_wrappers && !source->options->tracemalloc)
 		first = find_own_frame(source, frame, row->nframe);
-	if (first && tables->frame[frame[first]].flags & SNAP_FRAME_SKIPPED)
+	if (first == row->nframe)
+		return (struct frame_span){ .frame = &none, .nframe = 1 };
+	if (first && tables->frame[frame[first]].flags & SNAP_FRAME_SKIPPED &&
+	    source_role(source, frame[first - 1]) != ROLE_SAMPLER)
 		first--; /* the wrapper is the only known frame of the caller */
 	return (struct frame_span){ .frame = frame + first, .nframe = row->nframe - first };
 }

@@ -136,8 +136,11 @@ static const char *const plumbing_path[] = {
 };
 
 static const char *const allocator_path[] = {
-	"*/libjemalloc.so*", "*/libtcmalloc*.so*", "*/libmimalloc*.so*", "*/liballocsnap-sampler*.so*",
-	"/memfd:allocsnap-sampler*",
+	"*/libjemalloc.so*", "*/libtcmalloc*.so*", "*/libmimalloc*.so*",
+};
+
+static const char *const sampler_path[] = {
+	"*/liballocsnap-sampler*.so*", "/memfd:allocsnap-sampler*",
 };
 
 static const char *const jvm_allocators[] = {
@@ -233,6 +236,8 @@ enum frame_role wrapper_role_in_jvm(const char *base)
 
 enum frame_role wrapper_role_by_path(const char *path)
 {
+	if (matches_wrapper_row(sampler_path, ARRAY_SIZE(sampler_path), path))
+		return ROLE_SAMPLER;
 	if (matches_wrapper_row(allocator_path, ARRAY_SIZE(allocator_path), path))
 		return ROLE_ALLOCATOR;
 	return matches_wrapper_row(plumbing_path, ARRAY_SIZE(plumbing_path), path) ? ROLE_PLUMBING : ROLE_OWN;

@@ -14,6 +14,7 @@ enum frame_role {
 	ROLE_START,	/* starts a thread or the program: nothing below it is the program's own */
 	ROLE_PLUMBING,	/* a container, a string, a C library: works for its caller */
 	ROLE_ALLOCATOR, /* hands out memory to its caller */
+	ROLE_SAMPLER,	/* allocsnap's own code in the process: no answer starts there */
 };
 
 /* base: the function's NAME_BASE (engine/function_name.h). */

@@ -11,6 +11,7 @@
 #include "engine_data.h"
 
 #define LIBC "/usr/lib/x86_64-linux-gnu/libc.so.6"
+#define INJECTED "/memfd:allocsnap-sampler"
 
 static const struct {
 	enum frame_role role;
@@ -91,6 +92,8 @@ Test(engine_own_frames, are_told_from_the_c_library_by_file)
 		{ ROLE_PLUMBING, "/usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2" },
 		{ ROLE_PLUMBING, "/usr/lib/x86_64-linux-gnu/libstdc++.so.6.0.30" },
 		{ ROLE_ALLOCATOR, "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2" },
+		{ ROLE_SAMPLER, "/usr/lib/x86_64-linux-gnu/liballocsnap-sampler.so" },
+		{ ROLE_SAMPLER, INJECTED },
 		{ ROLE_OWN, "/usr/lib/x86_64-linux-gnu/libcrypto.so.3" },
 		{ ROLE_OWN, "/opt/shop/libcart.so" },
 		{ ROLE_OWN, "" },
@@ -177,6 +180,26 @@ Test(engine_own_frames, come_after_the_sampler_of_the_process)
 	data_release(&data);
 	data = DATA_SNAPSHOT(samples);
 	DATA_EXPECT("none", NULL, data.snapshot, &options, { "tell:0", 11, 3 }, { "lib:0", 4, 1 });
+	data_release(&data);
+}
+
+/* Its frames are nobody's line, however little else is known; two files may have its name. */
+Test(engine_own_frames, never_are_those_of_allocsnap)
+{
+	static const struct data_trace samples[] = {
+		{ .size = 1, .frame = { { "s", 0, "fire_alloc", INJECTED, 8 }, { "s", 0, "slow", INJECTED, 16 },
+					{ "cart", 3, "cart", SHOP, 16 }, { "new", 6, "operator new(unsigned long)", SHOP, 40 },
+					{ "main", 4, "main", SHOP, 24 } } },
+		{ .size = 2, .frame = { { "s", 0, "fire_alloc", INJECTED, 8 }, { "s", 0, "slow", INJECTED, 16 },
+					{ "new", 6, "operator new(unsigned long)", SHOP, 40 } } },
+		{ .size = 4, .frame = { { "s", 0, "fire_alloc", INJECTED, 8 }, { "s", 0, "slow", INJECTED, 16 } } },
+		{ .size = 8, .frame = { { "p", 1, "fire_alloc", "/opt/liballocsnap-sampler.so", 8 } } },
+	};
+	static const char *const metadata[] = { "sampler", INJECTED, NULL };
+	const struct engine_options options = { .key_type = KEY_FILENAME };
+	struct data_snapshot data = data_snapshot_with(samples, ARRAY_SIZE(samples), metadata);
+
+	DATA_EXPECT("sampler", NULL, data.snapshot, &options, { "<unknown>:0", 12, 2 }, { "new:0", 2, 1 }, { "cart:0", 1, 1 });
 	data_release(&data);
 }
 
