@@ -88,8 +88,8 @@ bench-peers:		## install and fetch what the benchmarks compare with (as root)
 bench-cost: $(BIN) $(COST_PROGRAMS) bench-peers	## a pair of malloc and free, recorded by us and by others (as root)
 	$(Q)$(PYTHON) bench/cost.py $(abspath $(BIN)) $(abspath $(BENCH)) $(abspath $(OUT)/peers)
 
-bench-sampler: $(SAMPLER) $(BENCH)/cost_target	## a pair of malloc and free below the preloaded library
-	$(Q)$(PYTHON) bench/sampler.py $(abspath $(SAMPLER)) $(abspath $(BENCH))
+bench-sampler: $(SAMPLER) $(BENCH)/cost_target $(OUT)/inject/injector	## a pair of malloc and free below the preloaded library; as root also with an injected sampler
+	$(Q)$(PYTHON) bench/sampler.py $(abspath $(SAMPLER)) $(abspath $(BENCH)) $(abspath $(OUT)/inject/injector)
 
 bench-programs: $(BIN) $(SAMPLER) bench-peers	## how much slower real programs are, recorded by us and by others (as root)
 	$(Q)mkdir -p $(BENCH)

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""The cost of a pair of malloc and free below liballocsnap-sampler.so, while no program listens to its probes.
+"""The cost of a pair of malloc and free below liballocsnap-sampler.so, and with an injected sampler (as root), while no
+program listens to their probes.
 
-    sampler.py LIBRARY BENCH   BENCH: the folder with cost_target
+    sampler.py LIBRARY BENCH INJECTOR   BENCH: the folder with cost_target; INJECTOR: tests/inject/injector.c
 Each way has a process of its own, and a round asks all of them. "plain again" is "plain" once more: what the machine
 does to a ratio. The processes have a C library of their own: probes on that of the machine do not reach them.
 Environment: BENCH_ROUNDS (61).
@@ -38,6 +39,10 @@ class Loop:
         os.write(self.order, f"1 1 {pairs}\n".encode())
         return float(os.read(self.answer, 100))
 
+    def inject(self, injector):
+        subprocess.run([injector, "inject", str(self.popen.pid), str(512 << 10)], env=os.environ | {"TRIES": "200"}, check=True,
+                       stdout=subprocess.DEVNULL)
+
     def end(self):
         os.close(self.order)
         self.popen.wait()
@@ -57,9 +62,13 @@ def main():
         loops[f"{allocator}, plain"] = Loop(bench, own_library, behind)
         loops[f"{allocator}, plain again"] = Loop(bench, own_library, behind)
         loops[f"{allocator}, preloaded"] = Loop(bench, own_library, [library, *behind])
+        if not os.geteuid():
+            loops[f"{allocator}, injected"] = Loop(bench, own_library, behind)
     try:
-        for loop in loops.values():
+        for name, loop in loops.items():
             loop.measure(pairs=1000)
+            if name.endswith("injected"):
+                loop.inject(sys.argv[3])
         rounds.in_turns(samples, {name: loop.measure for name, loop in loops.items()}, wanted)
     finally:
         for loop in loops.values():
