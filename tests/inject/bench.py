@@ -56,18 +56,18 @@ class Process:
                                       env=plain | environment, cwd=cwd, text=True, bufsize=1)
         self.pid = self.popen.pid
 
-    def ask(self):
-        """(rounds, bad) of a storm."""
+    def ask(self, order=""):
+        """(rounds, bad) of a storm, and of a victim (victim.h) its PID."""
         line = ""
         with contextlib.suppress(BrokenPipeError):
-            self.popen.stdin.write("\n")
+            self.popen.stdin.write(order + "\n")
             self.popen.stdin.flush()
             line = self.popen.stdout.readline()
-        found = re.match(r"rounds (\d+) bad (\d+)", line)
+        found = re.match(r"rounds (\d+) bad (\d+)(?: of (\d+))?", line)
         if not found:
             self.popen.kill()
             raise Law(f"the program says {line!r}, status {self.popen.wait()}, {self.popen.stderr.read(2000)!r}")
-        return int(found[1]), int(found[2])
+        return tuple(map(int, filter(None, found.groups())))
 
     def enter_container(self, name):
         """From here on it is the program of this name that was started in between by others."""
@@ -76,7 +76,9 @@ class Process:
 
     def goes_on(self):
         """It is alive and does its work."""
-        begun, bad = self.ask()
+        begun, bad = self.ask()[:2]
+        if bad:
+            self.end()
         check_equal(bad, 0, "what the program finds wrong", Law)
         wait_for(lambda: self.ask()[0] > begun + 2, "rounds", PATIENCE_S, Law)
 
@@ -139,6 +141,26 @@ class Process:
     def files(self):
         return sorted(os.listdir(f"/proc/{self.pid}/fd"))
 
+    @contextlib.contextmanager
+    def held(self):
+        """A victim stays between two rounds meanwhile: nothing changes."""
+        self.ask("hold")
+        yield
+        self.ask()
+
+    def looks(self):
+        """What a sampler that has come and gone has not changed, by name. A thread that has ended meanwhile has nothing."""
+        found = {"descriptors": {}, "mappings": len(self.maps()), "libc": self.library("libc.so.6"), "code": self.code("libc.so.6")}
+        for tid in os.listdir(f"/proc/{self.pid}/task"):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                status = read_text("/proc", self.pid, "task", tid, "status")
+                found[f"status of {tid}"] = re.findall(r"(Sig[A-P]\w+|ShdPnd|TracerPid|Seccomp|NoNewPrivs):\s*(\w+)", status)
+        for file in self.files():
+            with contextlib.suppress(FileNotFoundError):
+                flags = re.search(r"flags:\s*(\w+)", read_text("/proc", self.pid, "fdinfo", file))[1]
+                found["descriptors"][file] = os.readlink(f"/proc/{self.pid}/fd/{file}"), flags
+        return found
+
 
 def injector(*argv, status=0, as_user=None, without=None, **environment):
     """status None: any. without: a capability."""
@@ -177,6 +199,12 @@ class Bench(contextlib.ExitStack):
         if mode == "dlopen":
             argument = [os.path.join(SAMPLER_FOLDER, "plugin.so")]
         process = self.start(program, mode, *argument, **more)
+        wait_for(lambda: process.ask()[0] > 0, "the first round", PATIENCE_S)
+        return process
+
+    def victim(self, *argv, **more):
+        process = self.start(*argv, **more)
+        process.pid = process.ask()[2]
         wait_for(lambda: process.ask()[0] > 0, "the first round", PATIENCE_S)
         return process
 

@@ -25,14 +25,13 @@ struct found_samplers {
 	size_t sampler_nr, sampler_alloc;
 };
 
-/* 0, also if there are none; or an error as in inject.h, -E2BIG: more than any process has. */
 /*
  * Where a sampler's file has the copies of the allocator's pages, one behind the other, and where in the process the pages
  * themselves are meanwhile, likewise. False: it is no such file.
  */
 bool read_injected_copies(int fd, uint64_t *ret_offset, uint64_t *ret_original);
 
-/* 0, also if there are none; or an error as in inject.h. */
+/* 0, also if there are none; or an error as in inject.h, -E2BIG: more than any process has. */
 int found_samplers_read(pid_t pid, const struct target_maps *maps, struct found_samplers *ret, struct reason *why);
 void found_samplers_release(struct found_samplers *found);
 
