@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -62,12 +63,18 @@ class Process:
         with contextlib.suppress(BrokenPipeError):
             self.popen.stdin.write(order + "\n")
             self.popen.stdin.flush()
-            line = self.popen.stdout.readline()
+            if select.select([self.popen.stdout], [], [], PATIENCE_S)[0]:
+                line = self.popen.stdout.readline()
         found = re.match(r"rounds (\d+) bad (\d+)(?: of (\d+))?", line)
         if not found:
             self.popen.kill()
             raise Law(f"the program says {line!r}, status {self.popen.wait()}, {self.popen.stderr.read(2000)!r}")
         return tuple(map(int, filter(None, found.groups())))
+
+    def find_victim(self):
+        """From here on it is the victim (victim.h), which has begun."""
+        self.pid = (*self.ask(), self.pid)[2]
+        wait_for(lambda: self.ask()[0] > 0, "the first round", PATIENCE_S)
 
     def enter_container(self, name):
         """From here on it is the program of this name that was started in between by others."""
@@ -149,8 +156,10 @@ class Process:
         self.ask()
 
     def looks(self):
-        """What a sampler that has come and gone has not changed, by name. A thread that has ended meanwhile has nothing."""
-        found = {"descriptors": {}, "mappings": len(self.maps()), "libc": self.library("libc.so.6"), "code": self.code("libc.so.6")}
+        """All that must be the same after a sampler has come and gone. A thread that has ended meanwhile has nothing."""
+        found = {"descriptors": {}}
+        with contextlib.suppress(ProcessLookupError):  # its first thread has ended, but not the process
+            found |= {"mappings": len(self.maps()), "libc": self.library("libc.so.6"), "code": self.code("libc.so.6")}
         for tid in os.listdir(f"/proc/{self.pid}/task"):
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):
                 status = read_text("/proc", self.pid, "task", tid, "status")
@@ -199,12 +208,6 @@ class Bench(contextlib.ExitStack):
         if mode == "dlopen":
             argument = [os.path.join(SAMPLER_FOLDER, "plugin.so")]
         process = self.start(program, mode, *argument, **more)
-        wait_for(lambda: process.ask()[0] > 0, "the first round", PATIENCE_S)
-        return process
-
-    def victim(self, *argv, **more):
-        process = self.start(*argv, **more)
-        process.pid = process.ask()[2]
         wait_for(lambda: process.ask()[0] > 0, "the first round", PATIENCE_S)
         return process
 

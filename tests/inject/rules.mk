@@ -4,7 +4,8 @@
 INJECT_TEST  := $(OUT)/inject
 INJECT_TESTS := $(addprefix $(INJECT_TEST)/,storm storm_static refusals bare no_gate hostile free_is_ret.so lockfree.so nested.so \
 		  copies_text.so many_pages.so own_sampler.so registers registers_lto shim.so shim_carve.so \
-		  shim_plain.so shim_partial.so waits wakes)
+		  shim_plain.so shim_partial.so waits wakes victim_code victim_state pointerless \
+		  pointerless_near)
 INJECT_TEST_CFLAGS := -std=gnu2x -D_GNU_SOURCE -O2 -g -Wall -Wextra -Wno-missing-field-initializers \
 		      $(if $(CI),-Werror) -Wno-alloc-size-larger-than -fno-builtin -pthread -Isrc
 
@@ -66,5 +67,9 @@ $(filter %shim.so $(INJECT_TEST)/shim_%,$(INJECT_TESTS)):
 $(INJECT_TEST)/nested.so:
 	$(call inject_test,-shared -fPIC -fpatchable-function-entry=8 -DNESTED tests/sampler/next_lockfree.c)
 # 32-bit calls and code reach only what lies below 4 GiB.
-$(addprefix $(INJECT_TEST)/,waits wakes): $(INJECT_TEST)/%: tests/inject/%.c tests/inject/victim.h
+$(addprefix $(INJECT_TEST)/,waits wakes victim_code victim_state): $(INJECT_TEST)/%: tests/inject/%.c tests/inject/victim.h
 	$(call inject_test,-no-pie -fno-pie $<)
+$(INJECT_TEST)/pointerless:
+	$(call inject_test,-static -nostdlib -ffreestanding -fno-ipa-ra tests/inject/pointerless.c)
+$(INJECT_TEST)/pointerless_near:
+	$(call inject_test,-static -nostdlib -ffreestanding -fno-ipa-ra -DNEAR tests/inject/pointerless.c)

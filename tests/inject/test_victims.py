@@ -8,9 +8,11 @@ import subprocess
 
 from bench import FOLDER, injector
 from harness import Failure, Law, check, check_equal, core, runs_core, wait_for
+from harness.suite import for_each
 
 CYCLES = 3 if runs_core() else 1000
 AT_A_TIME = 8  # most of them wait
+INJECTED, REFUSED, EITHER = "injected", "refused", "either"
 
 
 def take_out(process):
@@ -26,28 +28,31 @@ def check_same(before, after):
     changed = {name: (before.get(name), after.get(name)) for name in before | after
                if name != "code" and before.get(name) != after.get(name)}
     check_equal(changed, {}, "what has changed", Law)
-    check(before["code"] == after["code"], "the code has changed", Law)
+    check(before.get("code") == after.get("code"), "the code has changed", Law)
 
 
-def check_victim(process, cycles=CYCLES, refused=None):
-    """refused: how the reason begins for which nothing may be injected; may also have |, and may match nothing."""
+def check_victim(process, outcome, cycles=CYCLES):
+    """outcome: whether it is injected, or refused for a reason of one line; in both cases it is as it was."""
+    process.find_victim()
     with process.held():
         before = process.looks()
-    said = injector("cycles", process.pid, cycles, status=0 if refused is None else None)
-    check(not said.startswith("refused") or re.match(f"refused {refused}", said), said)
+    said = injector("cycles", process.pid, cycles, status=None).strip()
     process.goes_on()
     take_out(process)
     with process.held():
         check_same(before, process.looks())
     process.end()
-    return said.strip()
+    is_refused = re.fullmatch(r"refused E\w+ .+", said)
+    check(is_refused or said.startswith("cycles"), f"the injector says {said!r}")
+    check(outcome == EITHER or (outcome == REFUSED) == bool(is_refused), f"it must be {outcome}, and: {said}")
+    return said
 
 
 def check_calls(bench, program):
     """Each call that a program waits by, in a process of its own."""
     def check_call(name):
         try:
-            check_victim(bench.victim(program, name, bench.folder))
+            check_victim(bench.start(program, name, bench.folder), INJECTED)
         except (Failure, AssertionError) as error:
             return f"{name}: {str(error)[:300]}"
         return None
@@ -66,3 +71,52 @@ def test_calls_with_a_time_limit(bench):
 @core
 def test_calls_that_are_woken(bench):
     return check_calls(bench, "wakes")
+
+
+# ---- modes: each checks that nothing happens to it but what it does itself ----
+
+CODE = {
+    "rseq-count 1": INJECTED,
+    "rseq-count 4": INJECTED,
+    "rseq-list 1": INJECTED,
+    "rseq-list 4": INJECTED,
+    "code32 2": INJECTED,
+    "code32-by-turns 1": EITHER,
+    "code32-by-turns 4": EITHER,
+    "code32-ldt 1": EITHER,
+    "code32-ldt 3": EITHER,
+    "only32": REFUSED,
+    "dispatched 1": REFUSED,
+    "dispatched 2": REFUSED,
+    "dispatched-by-one": EITHER,
+    "dispatched-by-turns 2": EITHER,
+    "steps": EITHER,
+}
+STATE = {
+    "masked": INJECTED,
+    "traps": INJECTED,
+    "queued": INJECTED,
+    "stops 1": EITHER,
+    "stops 2": EITHER,
+    "stopped 2": EITHER,
+    "closes": INJECTED,
+    "all-files": REFUSED,
+    "all-memory": REFUSED,
+    "shared-files": EITHER,
+    "no-leader": EITHER,
+}
+STATE |= {f"all-mappings {nr}": EITHER for nr in range(0, 40)}
+POINTERLESS = {"none": REFUSED, "unmapped": REFUSED, "other": REFUSED, "good": INJECTED, "shared": EITHER}
+
+MODES = {mode.replace(" ", "-"): (program, mode.split(), outcome)
+         for program, modes in (("victim_code", CODE), ("victim_state", STATE), ("pointerless", POINTERLESS),
+                                ("pointerless_near", {"good near": EITHER}))
+         for mode, outcome in modes.items()}
+GATED = [name for name in MODES if not name.startswith("all-mappings") or name == "all-mappings-3"]
+
+
+@for_each(MODES, of_core=GATED)
+def test_mode(bench, name):
+    program, mode, outcome = MODES[name]
+    process = bench.start(program, *mode)
+    return check_victim(process, outcome)

@@ -13,6 +13,7 @@
 #include <err.h>
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -143,7 +144,7 @@ static inline void become_victim(void (*control)(pid_t victim))
 {
 	pid_t victim;
 
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
 	if (shared == MAP_FAILED)
 		err(2, "mmap");
 	victim = fork_helper();
@@ -197,6 +198,108 @@ static inline void make_calls(const struct call *call)
 		make_call(call);
 		end_round();
 	}
+}
+
+/* ---- modes: in each round all threads do the mode's work, then the first one checks the sum of it ---- */
+
+#define THREADS 4
+
+struct mode {
+	const char *name;
+	void (*work)(int nr);
+	void (*check)(void), (*prepare)(void);
+	void (*control)(pid_t victim);
+	int thread_nr; /* 0: the program's second argument says it, else 1 */
+	int has_no_leader;
+};
+
+static const struct mode *mode;
+static int mode_number; /* the second argument */
+static pthread_barrier_t mode_barrier;
+static atomic_long handled;
+static long made[THREADS]; /* by each thread */
+
+static inline long all_made(void)
+{
+	long sum = 0;
+
+	for (int i = 0; i < THREADS; i++)
+		sum += made[i];
+	return sum;
+}
+
+static inline void check_handled(void)
+{
+	expect(handled == all_made(), "signals are lost, or come twice");
+}
+
+static inline void count_signal(int signal_nr, siginfo_t *info, void *context)
+{
+	(void)signal_nr;
+	(void)info;
+	(void)context;
+	handled++;
+}
+
+static inline void handle(int signal_nr, void (*handler)(int, siginfo_t *, void *))
+{
+	struct sigaction action = { .sa_sigaction = handler, .sa_flags = SA_SIGINFO | SA_RESTART };
+
+	if (sigaction(signal_nr, &action, NULL))
+		err(2, "sigaction");
+}
+
+static inline void handle_traps(void)
+{
+	handle(SIGTRAP, count_signal);
+}
+
+static inline void work_nothing(int nr)
+{
+	(void)nr;
+	allocate(300);
+}
+
+static inline void *run_mode(void *own_nr)
+{
+	int nr = (intptr_t)own_nr;
+
+	for (;;) {
+		mode->work(nr);
+		pthread_barrier_wait(&mode_barrier);
+		if (!nr && mode->check)
+			mode->check();
+		if (!nr)
+			end_round();
+		pthread_barrier_wait(&mode_barrier);
+	}
+	return NULL;
+}
+
+static inline __attribute__((noreturn)) void run_modes(const struct mode *modes, int argc, char **argv)
+{
+	pthread_t thread;
+	intptr_t thread_nr;
+
+	for (mode = modes; mode->name && (argc < 2 || strcmp(argv[1], mode->name));)
+		mode++;
+	mode_number = argc > 2 ? atoi(argv[2]) : 1;
+	thread_nr = mode->thread_nr ?: mode_number;
+	if (!mode->name || thread_nr > THREADS)
+		errx(2, "which mode?");
+	become_victim(mode->control);
+	allocate(1);
+	if (mode->prepare)
+		mode->prepare();
+	pthread_barrier_init(&mode_barrier, NULL, thread_nr);
+	for (intptr_t i = thread_nr; --i;)
+		pthread_create(&thread, NULL, run_mode, (void *)i);
+	if (mode->has_no_leader) {
+		pthread_create(&thread, NULL, run_mode, 0);
+		pthread_exit(NULL);
+	}
+	run_mode(0);
+	_exit(2);
 }
 
 #endif

@@ -26,7 +26,6 @@ static struct sembuf down = { 0, -1, 0 }, up = { 0, 1, 0 };
 static sigset_t usr1;
 static uint32_t sent, seen;
 static char byte[4096];
-static atomic_int handled;
 static pid_t victim;
 
 /* ---- the waker ---- */
@@ -129,12 +128,6 @@ static long wait_sigwaitinfo(void)
 	return sigwaitinfo(&usr1, NULL) == SIGUSR1 ? 0 : -1;
 }
 
-static void on_usr2(int number)
-{
-	(void)number;
-	handled++;
-}
-
 static void send_usr2(void)
 {
 	kill(victim, SIGUSR2);
@@ -143,15 +136,14 @@ static void send_usr2(void)
 /* SIGUSR2 comes once, and is blocked while the thread does not wait. */
 static long wait_sigsuspend(void)
 {
-	struct sigaction action = { .sa_handler = on_usr2 };
 	sigset_t usr2, nothing;
-	int before = handled;
+	long before = handled;
 
 	sigemptyset(&nothing);
 	sigemptyset(&usr2);
 	sigaddset(&usr2, SIGUSR2);
 	sigprocmask(SIG_BLOCK, &usr2, NULL);
-	sigaction(SIGUSR2, &action, NULL);
+	handle(SIGUSR2, count_signal);
 	go();
 	return sigsuspend(&nothing) == -1 && errno == EINTR && handled == before + 1 ? 0 : -1;
 }
@@ -159,10 +151,9 @@ static long wait_sigsuspend(void)
 /* It may wait for a second signal if the first one came early. */
 static long wait_pause(void)
 {
-	struct sigaction action = { .sa_handler = on_usr2 };
-	int before = handled;
+	long before = handled;
 
-	sigaction(SIGUSR2, &action, NULL);
+	handle(SIGUSR2, count_signal);
 	go();
 	return pause() == -1 && errno == EINTR && handled > before ? 0 : -1;
 }

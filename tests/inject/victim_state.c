@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * victim_state MODE [NUMBER]: a process whose signals, stops, descriptors or limits an injector easily changes, and which
+ * checks them: the modes are the rows of `modes`. NUMBER: of threads, if the mode does not say it. victim.h says how it is
+ * asked.
+ */
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "victim.h"
+
+/* ---- signals ---- */
+
+static void mask_all(void)
+{
+	sigset_t all;
+
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, NULL);
+	kill(getpid(), SIGUSR1);
+	raise(SIGUSR2);
+}
+
+static void work_traps(int nr)
+{
+	sigset_t trap;
+
+	sigemptyset(&trap);
+	sigaddset(&trap, SIGTRAP);
+	if (nr)
+		pthread_sigmask(SIG_BLOCK, &trap, NULL);
+	for (int i = 0; i < 20; i++) {
+		if (!nr) {
+			__asm__ volatile("int3");
+			raise(SIGTRAP);
+			made[0] += 2;
+		}
+		allocate(10);
+	}
+}
+
+static void take_queued(int signal_nr, siginfo_t *info, void *context)
+{
+	(void)signal_nr;
+	(void)context;
+	shared->nr[1]++;
+	expect(info->si_value.sival_int == (int)shared->nr[1], "a queued signal is lost, or comes twice");
+}
+
+static void handle_queued(void)
+{
+	handle(SIGRTMIN, take_queued);
+}
+
+static void queue_signals(pid_t victim)
+{
+	if (shared->rounds && shared->nr[0] - shared->nr[1] < 20 && !shared->is_held)
+		sigqueue(victim, SIGRTMIN, (union sigval){ .sival_int = ++shared->nr[0] });
+	usleep(300);
+}
+
+/* ---- stops: nr[0] were sent, nr[1] seen by the parent ---- */
+
+static void lead_group(void)
+{
+	setpgid(0, 0);
+}
+
+static void work_stops(int nr)
+{
+	if (nr)
+		return work_nothing(nr);
+	if (++shared->nr[0] & 1)
+		raise(SIGSTOP);
+	else
+		kill(0, SIGSTOP);
+	for (int i = 0; i < 5000 && shared->nr[1] < shared->nr[0]; i++)
+		usleep(1000);
+	expect(shared->nr[1] == shared->nr[0], "a stop is lost");
+	for (int64_t begun = now_ns(); now_ns() - begun < 8000000;)
+		allocate(100);
+}
+
+static int has_changed(pid_t victim, int flags, int is_continued)
+{
+	int status;
+
+	return waitpid(victim, &status, flags | WNOHANG) == victim && (is_continued ? WIFCONTINUED(status) : WIFSTOPPED(status));
+}
+
+static void continue_it(pid_t victim)
+{
+	if (has_changed(victim, WUNTRACED, 0)) {
+		expect(++shared->nr[1] <= shared->nr[0], "a stop that nobody has sent");
+		usleep(300);
+		kill(victim, SIGCONT);
+	}
+	usleep(100);
+}
+
+static int waits_for(pid_t victim, int flags, int is_continued)
+{
+	for (int i = 0; i < 20000; i++) {
+		if (has_changed(victim, flags, is_continued))
+			return 1;
+		usleep(1000);
+	}
+	return 0;
+}
+
+static void stop_from_outside(pid_t victim)
+{
+	static unsigned int seed = 4711;
+	long rounds;
+
+	usleep(rand_r(&seed) % 5000);
+	expect(!has_changed(victim, WUNTRACED, 0), "a stop that nobody has sent");
+	if (!shared->rounds || shared->is_held)
+		return;
+	kill(victim, SIGSTOP);
+	expect(waits_for(victim, WUNTRACED, 0), "a stop is lost");
+	rounds = shared->rounds;
+	usleep(2000 + rand_r(&seed) % 5000);
+	expect(rounds == shared->rounds, "it runs while it is stopped");
+	kill(victim, SIGCONT);
+	expect(waits_for(victim, WCONTINUED, 1), "it does not go on");
+}
+
+/* ---- a close that ends with EINTR: nr[0] were seen, and each was one that the program has made ---- */
+
+static void answer_closes(int listener)
+{
+	struct seccomp_notif asked;
+	struct seccomp_notif_resp answer;
+
+	for (;;) {
+		asked = (struct seccomp_notif){};
+		if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &asked))
+			continue;
+		shared->nr[0]++;
+		usleep(2000);
+		answer = (struct seccomp_notif_resp){ .id = asked.id, .error = -EINTR };
+		ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &answer);
+	}
+}
+
+static void let_closes_fail(void)
+{
+	static struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_close, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	static const struct sock_fprog program = { sizeof(filter) / sizeof(*filter), filter };
+	int listener = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER | 1 << 5 /* WAIT_KILLABLE_RECV */, &program);
+
+	if (listener < 0)
+		err(2, "seccomp");
+	if (!fork_helper())
+		answer_closes(listener);
+}
+
+static void work_closes(int nr)
+{
+	made[nr]++;
+	expect(close(1000) == -1 && errno == EINTR && shared->nr[0] == made[nr], "close is made again");
+	allocate(10);
+}
+
+/* ---- limits ---- */
+
+static void use_all_files(void)
+{
+	struct rlimit limit = { 64, 64 };
+
+	setrlimit(RLIMIT_NOFILE, &limit);
+	while (dup(0) >= 0)
+		;
+}
+
+static void use_all_memory(void)
+{
+	struct rlimit limit = { 1 << 20, 1 << 20 };
+
+	setrlimit(RLIMIT_AS, &limit);
+}
+
+/* NUMBER mappings are left. */
+static void use_all_mappings(void)
+{
+	const size_t page = 4096, nr = 1 << 18;
+	char *all = mmap(NULL, nr * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	size_t i = 1;
+
+	while (i < nr && !mprotect(all + i * page, page, PROT_READ))
+		i += 2;
+	for (int k = 0; k < (mode_number + 1) / 2; k++)
+		mprotect(all + (i -= 2) * page, page, PROT_NONE);
+	if (mode_number & 1)
+		mmap(NULL, page, PROT_READ, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+}
+
+/* Another process has the same descriptors. Each of them stays what it was opened for. nr[0]: it has one open. */
+static void check_own_files(void)
+{
+	struct stat before, now;
+
+	for (;;) {
+		while (shared->is_held)
+			usleep(1000);
+		shared->nr[0] = 1;
+		for (int i = 0; i < 20; i++) {
+			int fd = open("/proc/self/status", O_RDONLY);
+
+			expect(!fstat(fd, &before), "open");
+			usleep(100);
+			expect(!fstat(fd, &now) && now.st_ino == before.st_ino && now.st_dev == before.st_dev && !close(fd),
+			       "a descriptor is not what it was opened for");
+		}
+		shared->nr[0] = 0;
+	}
+}
+
+static void share_files(void)
+{
+	if (syscall(SYS_clone, CLONE_FILES | SIGCHLD, NULL, NULL, NULL, NULL))
+		return;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	check_own_files();
+}
+
+static void wait_for_sharer(void)
+{
+	while (shared->is_held && shared->nr[0])
+		usleep(1000);
+}
+
+/* ---- the whole ---- */
+
+static const struct mode modes[] = {
+	{ "masked", work_nothing, .prepare = mask_all, .thread_nr = 2 },
+	{ "traps", work_traps, check_handled, handle_traps, .thread_nr = 2 },
+	{ "queued", work_nothing, .prepare = handle_queued, .control = queue_signals, .thread_nr = 1 },
+	{ "stops", work_stops, .prepare = lead_group, .control = continue_it },
+	{ "stopped", work_nothing, .control = stop_from_outside },
+	{ "closes", work_closes, .prepare = let_closes_fail, .thread_nr = 1 },
+	{ "all-files", work_nothing, .prepare = use_all_files, .thread_nr = 1 },
+	{ "all-memory", work_nothing, .prepare = use_all_memory, .thread_nr = 1 },
+	{ "all-mappings", work_nothing, .prepare = use_all_mappings, .thread_nr = 1 },
+	{ "shared-files", work_nothing, wait_for_sharer, share_files, .thread_nr = 2 },
+	{ "no-leader", work_nothing, .thread_nr = 2, .has_no_leader = 1 },
+	{ "plain", work_nothing },
+	{},
+};
+
+int main(int argc, char **argv)
+{
+	run_modes(modes, argc, argv);
+}
