@@ -23,6 +23,7 @@ ALLOCATORS = {
 }
 INJECTOR = os.path.join(FOLDER, "injector")
 PATIENCE_S = 120  # a limit only
+TIMER = 1 << (signal.SIGALRM - 1)  # pending and blocked at any time where a timer interrupts the program
 ALLOCSNAP = os.environ.get("ALLOCSNAP", "./allocsnap")
 
 
@@ -143,7 +144,7 @@ class Process:
     def signal_masks(self):
         """The signals that the main thread blocks, without SIGALRM, which is blocked while the storm of signals handles it."""
         found = re.search(r"SigBlk:\s*(\w+)", read_text("/proc", self.pid, "status"))
-        return int(found[1], 16) & ~(1 << (signal.SIGALRM - 1))
+        return int(found[1], 16) & ~TIMER
 
     def files(self):
         return sorted(os.listdir(f"/proc/{self.pid}/fd"))
@@ -163,7 +164,8 @@ class Process:
         for tid in os.listdir(f"/proc/{self.pid}/task"):
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):
                 status = read_text("/proc", self.pid, "task", tid, "status")
-                found[f"status of {tid}"] = re.findall(r"(Sig[A-P]\w+|ShdPnd|TracerPid|Seccomp|NoNewPrivs):\s*(\w+)", status)
+                for name, value in re.findall(r"(Sig[A-P]\w+|ShdPnd|TracerPid|Seccomp|NoNewPrivs):\s*(\w+)", status):
+                    found[f"{name} of {tid}"] = int(value, 16) & ~TIMER
         for file in self.files():
             with contextlib.suppress(FileNotFoundError):
                 flags = re.search(r"flags:\s*(\w+)", read_text("/proc", self.pid, "fdinfo", file))[1]

@@ -3,8 +3,9 @@
  * injector plan|inject|eject|find PID [INTERVAL]: the functions of collect/inject on the command line. It prints what
  * they return, as lines "word value…"; a failure is "refused ERRNO LINE" and exit status 1.
  *
- * injector cycles PID NR: injects, listens as a recorder would (the semaphores, but no probes), and ejects, NR times.
- * INTERVAL=N (5000) is the interval.
+ * injector cycles PID NR: injects, listens as a recorder would (the semaphores, but no probes), and ejects, NR times. A refusal
+ * for the moment is tried again, NR + 100 times in all, or AGAIN=N times. INTERVAL=N
+ * (5000) is the interval.
  *
  * injector serve PID INTERVAL: for each line "inject N" or "eject N" on stdin a child does that, and is killed at the Nth
  * moment (0: at none). It prints "killed", or what the child has printed. All follow one plan.
@@ -201,11 +202,12 @@ static int run_cycles(pid_t pid, int nr, struct reason *why)
 {
 	struct parser *parser = parser__open(&(struct parser_options){}, why);
 	struct cycle_sums sums = {};
+	unsigned int again_max = getenv("AGAIN") ? atoi(getenv("AGAIN")) : 100 + nr;
 	int err = parser ? 0 : -errno, done = 0;
 
 	while (done < nr && !err) {
 		err = run_planned_cycles(parser, pid, nr, &done, &sums, why);
-		while (err == -EAGAIN && ++sums.again < 100u + nr)
+		while (err == -EAGAIN && ++sums.again < again_max)
 			err = inject_eject(pid, 0, 0, NULL, NULL) == -EAGAIN ? -EAGAIN : 0;
 	}
 	if (!err)

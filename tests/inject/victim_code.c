@@ -247,7 +247,7 @@ static void work_code32_by_turns(int nr)
 {
 	for (int i = 0; i < 20; i++) {
 		run32(nr, turn32, 30000, NULL);
-		allocate(10);
+		allocate(200);
 	}
 }
 

@@ -283,9 +283,15 @@ static long call_accept(void)
 	return accept(lonely, NULL, NULL);
 }
 
+/* TCP may find a little more room at any time. */
 static long call_send(void)
 {
-	return send(full, byte, 1, 0);
+	long result;
+
+	do
+		result = send(full, byte, 1, 0);
+	while (result > 0);
+	return result;
 }
 
 static long call_sendmsg(void)

@@ -250,7 +250,7 @@ static int take_stop(struct stopped_threads *threads, size_t i, int status, stru
  * A signal that was on its way is delivered first, up to its handler: the kernel would drop it if this process were killed
  * while the thread is stopped for it. That stop has used up the request to stop.
  */
-static int wait_for_stop(pid_t tid, uint64_t until_ns)
+static int wait_for_event_stop(pid_t tid, uint64_t until_ns)
 {
 	int status;
 
@@ -269,7 +269,7 @@ static int wait_for_threads(struct stopped_threads *threads, size_t first, struc
 	int err = 0;
 
 	for (size_t i = first; i < threads->thread_nr; i++) {
-		int status = wait_for_stop(threads->thread[i].tid, threads->begun_ns + STOP_LIMIT_NS);
+		int status = wait_for_event_stop(threads->thread[i].tid, threads->begun_ns + STOP_LIMIT_NS);
 
 		if (status == -ETIMEDOUT)
 			err = reason_set(why, -EAGAIN, "thread %d does not stop: it waits in the kernel (vfork, a disk)",
@@ -323,7 +323,7 @@ int stop_threads(pid_t pid, struct stopped_threads *ret, struct reason *why)
 /* A call that so late a stop has ended must be made again, too. */
 static void take_late_stop(struct stopped_threads *threads, size_t i)
 {
-	int status = wait_for_stop(threads->thread[i].tid, threads->begun_ns + STOP_LIMIT_NS + GRACE_NS);
+	int status = wait_for_event_stop(threads->thread[i].tid, threads->begun_ns + STOP_LIMIT_NS + GRACE_NS);
 	struct reason ignored;
 
 	if (status >= 0 && WIFSTOPPED(status))
