@@ -2,14 +2,13 @@
 """A sampler is put into running programs, and taken out, while the worst happens."""
 import os
 import re
-import shutil
 import signal
 import subprocess
 import time
 
-from bench import (ALLOCATORS, ALLOCSNAP, FOLDER, INJECTOR, JEMALLOC, PATIENCE_S, SAMPLER_FOLDER, Process, check_whole_way, injector,
+from bench import (ALLOCATORS, ALLOCSNAP, FOLDER, INJECTOR, PATIENCE_S, SAMPLER_FOLDER, Process, check_whole_way, injector,
                    stop_attach)
-from harness import Law, Skip, check, check_equal, check_sanitizer, core, runs_core, wait_for
+from harness import Law, check, check_equal, check_sanitizer, core, runs_core, wait_for
 from harness.suite import for_each
 
 STORMS = ("alloc", "spawn", "fork", "thread", "crowd", "signal", "dlopen", "coroutine", "calls", "float")
@@ -40,33 +39,6 @@ def test_seccomp(bench):
     process = bench.storm("seccomp")
     check_whole_way(process)
     process.end()
-
-
-@core
-def test_redis(bench):
-    """jemalloc below a server that answers meanwhile."""
-    server, client = shutil.which("redis-server"), shutil.which("redis-cli")
-    if not server or not client or not os.path.exists(JEMALLOC):
-        raise Skip("no redis-server")
-    path = os.path.join(bench.folder, "redis.sock")
-    process = Process([server, "--port", "0", "--unixsocket", path, "--save", "", "--dir", bench.folder],
-                      LD_LIBRARY_PATH=bench.folder)
-    bench.callback(process.kill)
-
-    def ask(*words):
-        return subprocess.run([client, "-s", path, *words], capture_output=True, text=True, check=False).stdout.strip()
-    wait_for(lambda: ask("PING") == "PONG", "redis")
-    before = process.maps("libjemalloc", "redis-server")
-    for i in range(5):
-        said = injector("inject", process.pid, 10000)
-        assert "libjemalloc" in said or "redis-server" in said, said
-        assert ask("SET", f"key{i}", "x" * 100000) == "OK"
-        assert ask("EVAL", "for i = 1, 20000 do redis.call('SET', 'k' .. i, string.rep('y', i % 500)) end return 1",
-                   "0").endswith("1")
-        injector("eject", process.pid)
-        assert ask("STRLEN", f"key{i}") == "100000"
-        check_equal(process.maps("libjemalloc", "redis-server"), before, "its mappings", Law)
-    assert ask("PING") == "PONG"
 
 
 # ---- what the sampler tells: the programs of tests/sampler catch its probes themselves ----
