@@ -9,13 +9,18 @@ INJECT_TESTS := $(addprefix $(INJECT_TEST)/,storm storm_static refusals bare no_
 INJECT_TEST_CFLAGS := -std=gnu2x -D_GNU_SOURCE -O2 -g -Wall -Wextra -Wno-missing-field-initializers \
 		      $(if $(CI),-Werror) -Wno-alloc-size-larger-than -fno-builtin -pthread -Isrc
 
-.PHONY: test-inject
+.PHONY: test-inject bench-stops
 
 test-inject: $(BIN) $(INJECT_TEST)/injector $(INJECT_TESTS)	## inject into running programs (as root)
 	$(Q)ALLOCSNAP=$(abspath $(BIN)) INJECT=$(abspath $(INJECT_TEST)) SAMPLER=$(abspath $(SAMPLER_TEST)) \
 		tests/inject/run.py $(INJECT_ARGS)
 
 $(INJECT_TESTS): $(wildcard tests/inject/*.[ch] tests/sampler/next_lockfree.c tests/workloads/shim.so.c)
+bench-stops: $(INJECT_TEST)/injector $(addprefix $(INJECT_TEST)/,storm victim_state)	## how long an injection stops threads; OTHER=INJECTOR: of another commit (as root)
+	$(Q)mkdir -p $(BENCH)
+	$(Q)$(PYTHON) bench/stops.py $(abspath $(INJECT_TEST)/injector $(INJECT_TEST)/storm $(BENCH)) $(OTHER)
+
+$(INJECT_TESTS): $(wildcard tests/inject/*.c tests/sampler/next_lockfree.c)
 
 # inject_test SOURCES AND OPTIONS
 define inject_test
