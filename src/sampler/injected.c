@@ -100,10 +100,10 @@ static uint64_t call_through(uint64_t trampoline, const struct saved_arguments *
 	struct countdown before = stop_counting(&slot->countdown, (uintptr_t)saved);
 	uint64_t result;
 
-	slot->depth++;
+	__atomic_add_fetch(&slot->depth, 1, __ATOMIC_SEQ_CST); /* threads may share a slot; an ejector counts on it */
 	result = function(a[0], a[1], a[2], a[3], a[4], a[5]);
 	slot->countdown = before;
-	slot->depth--;
+	__atomic_sub_fetch(&slot->depth, 1, __ATOMIC_SEQ_CST);
 	return result;
 }
 

@@ -169,7 +169,7 @@ outer:
 	shlq	$INJECTED_PLACE_SHIFT, %r10
 	movq	%r10, 16(%rax)
 	movq	$0, 8(%rax)
-	incq	24(%rax)
+	lock incq 24(%rax)
 	movq	-INJECTED_SAVED_R10(%rsp), %r10
 	subq	$40, %rsp
 	.cfi_adjust_cfa_offset 40
@@ -178,7 +178,7 @@ outer:
 	.cfi_adjust_cfa_offset -40
 	movq	%r10, -INJECTED_SAVED_R10(%rsp)
 	movq	-8(%rsp), %r10
-	decq	24(%r10)
+	lock decq 24(%r10)
 	pushq	-24(%rsp)
 	popq	8(%r10)
 	pushq	-32(%rsp)
