@@ -59,7 +59,7 @@ MUTANTS = {
         "src/collect/unwind/word_pool.c", "\tpool->hole_nr--;\n}\n\nstatic void join", "}\n\nstatic void join",
         "unit word_pool/matches_a_model_under_random_use"),
     "collect/probe: a sampler that is busy is given up": (
-        "src/collect/probe/kept_samplers.c", "i < TRIES && err == -EAGAIN", "i < TRIES && err == -EBUSY",
+        "src/collect/probe/kept_samplers.c", "(ret->value != -EAGAIN && !again_nr) ||", "!again_nr ||",
         "unit kept_samplers/are_ejected_with_patience"),
     "collect/python: a part that was read is forgotten": (
         "src/collect/python/python_codes.c", "*is_read |= !text->is_read;", "*is_read = !text->is_read;",
