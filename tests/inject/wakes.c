@@ -148,14 +148,26 @@ static long wait_sigsuspend(void)
 	return sigsuspend(&nothing) == -1 && errno == EINTR && handled == before + 1 ? 0 : -1;
 }
 
-/* It may wait for a second signal if the first one came early. */
+/* A signal that comes before the wait does not end it. nr[0]: how many waits have ended. */
+static void send_usr2_again(void)
+{
+	long before = shared->nr[0];
+
+	do {
+		send_usr2();
+		usleep(5000);
+	} while (shared->nr[0] == before);
+}
+
 static long wait_pause(void)
 {
-	long before = handled;
+	long before = handled, result;
 
 	handle(SIGUSR2, count_signal);
 	go();
-	return pause() == -1 && errno == EINTR && handled > before ? 0 : -1;
+	result = pause();
+	shared->nr[0]++;
+	return result == -1 && errno == EINTR && handled > before ? 0 : -1;
 }
 
 static void take_flock(void)
@@ -348,7 +360,7 @@ static const struct call calls[] = {
 	{ "woken-msgrcv", wait_msgrcv, .wake = send_message },
 	{ "woken-sigwaitinfo", wait_sigwaitinfo, .is_masked = 1, .wake = send_usr1 },
 	{ "woken-sigsuspend", wait_sigsuspend, .wake = send_usr2 },
-	{ "woken-pause", wait_pause, .wake = send_usr2 },
+	{ "woken-pause", wait_pause, .wake = send_usr2_again },
 	{ "woken-flock", wait_flock, .wake = leave_lock, .prepare = take_flock },
 	{ "woken-setlkw", wait_setlkw, .wake = leave_lock, .prepare = take_lock },
 	{ "woken-open", wait_open, .wake = open_to_write },
