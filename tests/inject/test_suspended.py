@@ -167,7 +167,7 @@ def tracer_of(pid):
 
 
 def hold_up_once(process, command, holder):
-    """Whether it came amid the work."""
+    """Whether that was amid the work."""
     with open(os.devnull, "wb") as nothing, subprocess.Popen(command, stdout=nothing, stderr=nothing) as working:
         while not tracer_of(process.pid) and working.poll() is None:
             time.sleep(0.0002)
