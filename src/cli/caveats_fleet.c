@@ -160,7 +160,7 @@ static bool has_gap_blocks(const struct fleet_snapshot *snapshot)
 	return snapshot->gap_blocks.count > 0;
 }
 
-/* As render/doubts.c does for one snapshot. With --all-times the same blocks would be counted again and again. */
+/* As render/caveats.c does for one snapshot. With --all-times the same blocks would be counted again and again. */
 static int check_fleet_gaps(const struct fleet_doubt *doubt, struct reason *ret)
 {
 	size_t nr = count_snapshots(doubt, has_gap_blocks), all = snapshots_of(doubt);

@@ -3,7 +3,7 @@
 #define ALLOCSNAP_FLEET_SYMBOL_TABLES_H
 
 /*
- * The tracebacks and frames that a catalogue's rows refer to, as a snapshot for the engine (engine/tally.h): trace n
+ * The tracebacks and frames that a catalogue's rows refer to, as a snapshot for the engine (engine/presummed.h): trace n
  * is origin n.
  *
  * If some snapshots have names for a place (build-id and offset) and others have not, all get them (shared_names.h).

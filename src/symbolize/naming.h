@@ -6,7 +6,7 @@
  * Names for the frames of snapshots that were recorded without names, from the files of this
  * machine. An object is read if a file with the recorded build-id is at its path, or below a
  * directory of debug files. Snapshots and files are untrusted: a path's target is opened only if it
- * is a regular file, and a process without privileges reads ELF and DWARF (sandbox/parser.h).
+ * is a regular file, and a process without privileges reads ELF and DWARF (sandbox/client.h).
  */
 
 #include <stdbool.h>

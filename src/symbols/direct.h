@@ -4,7 +4,7 @@
 
 /*
  * Reads objects in the calling process. A hostile file can exploit libdw there, so a process with
- * privileges leaves the reading to a process that has none (sandbox/parser.h).
+ * privileges leaves the reading to a process that has none (sandbox/client.h).
  */
 
 #include "symbols/symbol_source.h"

@@ -4,7 +4,7 @@
 
 /*
  * A source reads the files for a struct symbols: in this process (direct.h), or in a process
- * without privileges (sandbox/parser.h). Its results need not be true, only well-formed: function
+ * without privileges (sandbox/client.h). Its results need not be true, only well-formed: function
  * and filename are text or NULL, filename and line number are both set or both unset, and without
  * them there is no first line.
  */

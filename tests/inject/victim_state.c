@@ -96,7 +96,7 @@ static int has_changed(pid_t victim, int flags, int is_continued)
 static void continue_it(pid_t victim)
 {
 	if (has_changed(victim, WUNTRACED, 0)) {
-		expect(++shared->nr[1] <= shared->nr[0], "a stop that nobody has sent");
+		expect(++shared->nr[1] <= shared->nr[0], "a stop that was not sent");
 		usleep(300);
 		kill(victim, SIGCONT);
 	}
@@ -119,7 +119,7 @@ static void stop_from_outside(pid_t victim)
 	long rounds;
 
 	usleep(rand_r(&seed) % 5000);
-	expect(!has_changed(victim, WUNTRACED, 0), "a stop that nobody has sent");
+	expect(!has_changed(victim, WUNTRACED, 0), "a stop that was not sent");
 	if (!shared->rounds || shared->is_held)
 		return;
 	kill(victim, SIGSTOP);

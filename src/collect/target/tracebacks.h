@@ -2,7 +2,7 @@
 #ifndef ALLOCSNAP_COLLECT_TARGET_TRACEBACKS_H
 #define ALLOCSNAP_COLLECT_TARGET_TRACEBACKS_H
 
-/* The tracebacks of one process, resolved to places in objects (collect/build/resolve.h). */
+/* The tracebacks of one process, resolved to places in objects (collect/build/resolve_tracebacks.h). */
 
 #include <stdbool.h>
 #include <stddef.h>

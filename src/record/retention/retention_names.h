@@ -37,7 +37,7 @@ bool archive_is_folder_name(const char *name);
 /*
  * Parses the name of a draft: a snapshot before it gets its name, if the file system has no unnamed files, or if it
  * replaces an older file. Drafts are .TIME.tmp.PID and .TIME.snap.tmp.PID, each also with -N if several have that
- * time or PID (base/draft.h).
+ * time or PID (base/atomic_file.h).
  */
 bool atomic_file_name_parse(const char *name, pid_t *ret_writer);
 

@@ -183,7 +183,7 @@ Test(engine_own_frames, come_after_the_sampler_of_the_process)
 	data_release(&data);
 }
 
-/* Its frames are nobody's line, however little else is known; two files may have its name. */
+/* A frame of it is never the answer, however little else is known; two files may have its name. */
 Test(engine_own_frames, never_are_those_of_allocsnap)
 {
 	static const struct data_trace samples[] = {
