@@ -266,7 +266,18 @@ struct files_struct {
 	struct fdtable *fdt;
 };
 
+/* What else the entry of a system call does. */
+enum syscall_work_bit {
+	SYSCALL_WORK_BIT_SYSCALL_EMU = 3,
+	SYSCALL_WORK_BIT_SYSCALL_USER_DISPATCH = 5,
+};
+
+struct thread_info {
+	unsigned long syscall_work; /* bits of enum syscall_work_bit; kernels with the generic entry (5.11) have it */
+};
+
 struct task_struct {
+	struct thread_info thread_info;
 	struct files_struct *files;
 	pid_t pid;
 	pid_t tgid;

@@ -9,6 +9,7 @@
 
 #include <bpf/bpf_tracing.h>
 #include "filter/follow.bpf.h"
+#include "account/intercepted.bpf.h"
 #include "account/record.bpf.h"
 #include "account/sampler.bpf.h"
 #include "unwind/stack.bpf.h"
@@ -184,8 +185,8 @@ __weak __noinline int call_begin(struct thread *thread, __u64 cookie, __u64 sp, 
 		return lose_ownerless();
 	if (heap_is_hidden(process, layer))
 		return 1;
-	if (!thread) {
-		process_count_loss(process, LOSS_threads_dropped);
+	if (!thread || (cookie & COOKIE_IN_SESSION && is_intercepted(bpf_get_current_task_btf()))) {
+		process_count_loss(process, thread ? LOSS_calls_declined : LOSS_threads_dropped);
 		if (pointer && !is_stored(shape)) /* a realloc, most likely successful */
 			free_unthreaded(layer, pointer);
 		return 1;

@@ -72,7 +72,8 @@
 	X(functions_unprobed, "allocator functions that could not be probed")                                                      \
 	X(frames_unmapped, "frames outside every file that the process maps: they have no names")                                  \
 	X(calls_declined,                                                                                                          \
-	  "allocator calls on another stack inside an allocator call (signal handler, coroutine): not followed")                   \
+	  "allocator calls not followed for the program's safety: on another stack inside an allocator call (signal handler, "     \
+	  "coroutine), or in a thread that handles its system calls itself")                                                       \
 	X(functions_dropped, "allocator functions no longer recorded: a return probe could have killed the process")               \
 	X(processes_dropped,                                                                                                       \
 	  "children not recorded: no free slot, or the records of an exited process with the same PID were not read yet")          \
@@ -379,10 +380,12 @@ struct traceback {
 };
 _Static_assert(sizeof(struct traceback) == 88 + 8 * TRACEBACK_LIMIT_MAX, "no padding");
 
-/* A thread with an alternate signal stack, as a walk over the threads of a process reports it to the loader. */
-struct alternate_stack {
+/* A thread that a return probe could end, as a walk over the threads of a process reports it to the loader. */
+struct risky_thread {
 	bpf_u32 tid;
+	bpf_u32 is_intercepted; /* account/intercepted.bpf.h; 0: it has an alternate signal stack */
 };
+_Static_assert(sizeof(struct risky_thread) == 8, "no padding");
 
 /* The books that the loader asks a program to change. A slot keeps its process; a PID may have been reused. */
 struct process_request {

@@ -90,6 +90,8 @@ MUTANTS = {
     "nested: on another stack it is taken for the allocator's own": (
         "account/calls.bpf.h", "\t\t\tprocess_count_loss(process, LOSS_calls_declined);",
         "\t\t\tprocess_add_counter(process, COUNTER_nested_calls, 1);"),
+    "declined: where system calls go does not matter": (
+        "account/calls.bpf.h", "(cookie & COOKIE_IN_SESSION && is_intercepted(bpf_get_current_task_btf()))", "0"),
     "nested: a free inside a call is a free": (
         "account/calls.bpf.h", "call_pending(thread, i, sp, cookie) != PENDING_HERE)", "call_pending(thread, i, sp, cookie) < 3)"),
     "nested: a free on another stack is none": (

@@ -332,6 +332,24 @@ BOOK_TEST(stale, call_is_kept_when_the_other_stack_is_another_mapping)
 	malloc_in_handler();
 }
 
+/* Without sessions the loader must see the thread in time. */
+BOOK_TEST(declined, calls_of_a_thread_whose_system_calls_do_not_reach_the_kernel)
+{
+	if (!calls_are_sessions())
+		return;
+	user_malloc(8, 0x1000);
+	main_thread->task.thread_info.syscall_work = 1 << 5; /* syscall user dispatch */
+	enter(SHAPE_MALLOC, sp_at(5), 8);
+	leave(SHAPE_MALLOC, sp_at(5), 0x2000);
+	enter(SHAPE_REALLOC, sp_at(5), 0x1000, 16);
+	leave(SHAPE_REALLOC, sp_at(5), 0x3000);
+
+	expect_gone(0x1000);
+	expect_gone(0x2000);
+	expect_gone(0x3000);
+	expect_loss(calls_declined, 2);
+}
+
 BOOK_TEST(stale, call_is_kept_when_its_stack_has_no_mapping)
 {
 	malloc_in_handler();

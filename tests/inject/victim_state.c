@@ -82,7 +82,7 @@ static void work_stops(int nr)
 	for (int i = 0; i < 5000 && shared->nr[1] < shared->nr[0]; i++)
 		usleep(1000);
 	expect(shared->nr[1] == shared->nr[0], "a stop is lost");
-	for (int64_t begun = now_ns(); now_ns() - begun < 8000000;)
+	for (int64_t begun = now_ns(CLOCK_MONOTONIC); now_ns(CLOCK_MONOTONIC) - begun < 8000000;)
 		allocate(100);
 }
 

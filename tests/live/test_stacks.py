@@ -201,3 +201,41 @@ def test_switch_of_probes_counts_a_function_that_it_drops(bench):
 
 def test_switch_of_probes_counts_a_function_that_it_drops_with_perf_uprobes(bench):
     check_dropped(bench, NO_LINKS, "uprobe")
+
+
+def check_dispatched(bench, name=None):
+    """The return from a hijacked call would go to the program's handler."""
+    stacks = start_stacks(bench)
+    stacks.order("dispatched 10")
+    with environment(name):
+        recording = bench.attach([stacks])
+    stacks.order("dispatched 5000")
+    shown = bench.show(recording.snapshot())
+    check_equal(shown["counters"]["allocations"], 10000, "allocations")
+    check_equal(shown["traced_memory"]["current"], 48, "bytes")
+    check_equal(losses_of(shown, UNWINDING), {}, "losses")
+    check_equal(shown["metadata"]["probe_kind"], "uprobe_ret", "probe_kind")
+    check("handles its system calls itself" in recording.stderr(), f"stderr: {recording.stderr()!r}")
+    recording.end(signal.SIGINT)
+    stacks.is_unharmed()
+
+
+@harness.core
+def test_system_calls_that_go_to_a_handler_end_no_program(bench):
+    check_dispatched(bench)
+
+
+def test_system_calls_that_go_to_a_handler_end_no_program_without_sessions(bench):
+    check_dispatched(bench, NO_SESSION)
+
+
+@harness.core
+def test_calls_are_declined_once_system_calls_go_to_a_handler(bench):
+    stacks = start_stacks(bench)
+    recording = bench.attach([stacks])
+    stacks.order("dispatched 5000")
+    shown = bench.show(recording.snapshot())
+    check_equal(losses_of(shown, UNWINDING), {"calls_declined": 10000}, "losses")
+    check_equal(shown["blocks"], 0, "blocks")
+    recording.end(signal.SIGINT)
+    stacks.is_unharmed()

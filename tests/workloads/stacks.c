@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * A program with an allocator of its own that allocates inside the allocator's calls: in a signal handler
- * on an alternate stack above or below the thread's, in another coroutine, or 64 calls deep. If return
- * probes hijack such calls, the kernel ends the program with SIGILL.
+ * on an alternate stack above or below the thread's, in another coroutine, or 64 calls deep; or while its system
+ * calls go to a handler. If return probes hijack such calls, the kernel ends the program with SIGILL or SIGSYS.
  *
  *	above N, below N, coroutines N, nested N	N outer calls each
  *	above N SECONDS, below N SECONDS		that long after the alternate stack was set up
+ *	dispatched N		N calls with nothing inside, under syscall user dispatch, which stays on for others
  *	churn SECONDS		sets up an alternate stack and makes calls with nothing inside
  *	quit
  *
@@ -16,6 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <time.h>
 #include <ucontext.h>
 
@@ -179,6 +181,21 @@ static void *outer_calls(void *what_inside)
 	return NULL;
 }
 
+/* The handler is SIGSYS's default, which ends the program: no call is expected here. */
+static void dispatched_calls(void)
+{
+	static char selector = SYSCALL_DISPATCH_FILTER_ALLOW;
+
+	if (prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, 0, 0, &selector))
+		_exit(1);
+	selector = SYSCALL_DISPATCH_FILTER_BLOCK;
+	for (long i = 0; i < call_nr; i++) {
+		free(kept_outer);
+		kept_outer = realloc(malloc(40), 48);
+	}
+	selector = SYSCALL_DISPATCH_FILTER_ALLOW;
+}
+
 /* Two stacks side by side: that of the thread or a coroutine, and that of the code that allocates inside its call. */
 struct stacks {
 	char *outer, *inner;
@@ -281,6 +298,8 @@ static void run(const char *name)
 		with_coroutines();
 	else if (!strcmp(name, "churn"))
 		churn(call_nr);
+	else if (!strcmp(name, "dispatched"))
+		dispatched_calls();
 	else
 		outer_calls((void *)go_deeper);
 	is_nested = false;

@@ -15,49 +15,58 @@
 #include "collect/bpf.h"
 #include "collect/process/mappings.h"
 #include "collect/process/proc.h"
+#include "collect/probe/probes.h"
 #include "elf/allocators.h"
 #include "sandbox/client.h"
 
 /* ---- threads ---- */
 
-/*
- * Asks the kernel for the first thread with an alternate signal stack. Returns the number of bytes written to
- * *ret (0: no such thread), or a negative errno.
- */
-static ssize_t first_alternate_stack(const struct allocsnap_bpf *bpf, pid_t pid,
-				     struct alternate_stack *ret)
+/* Reads the walk's output up to a thread at risk. 1 with the thread; 0: there is none; or a negative errno. */
+static int read_risky_thread(int fd, bool has_sessions, struct risky_thread *ret)
+{
+	struct risky_thread found[512];
+	ssize_t got;
+
+	while ((got = read(fd, found, sizeof(found))) > 0)
+		for (size_t i = 0; i < got / sizeof(*found); i++)
+			if (found[i].is_intercepted || !has_sessions) {
+				*ret = found[i];
+				return 1;
+			}
+	return got ? -errno : 0;
+}
+
+/* Asks the kernel. Results as of read_risky_thread(). */
+static int find_risky_thread(const struct allocsnap_bpf *bpf, pid_t pid, struct risky_thread *ret)
 {
 	union bpf_iter_link_info of_process = { .task.pid = pid };
 	LIBBPF_OPTS(bpf_iter_attach_opts, opts, .link_info = &of_process,
 		    .link_info_len = sizeof(of_process));
-	struct bpf_link *link = bpf_program__attach_iter(bpf->progs.alternate_stacks, &opts);
-	ssize_t got;
-	int fd;
+	struct bpf_link *link = bpf_program__attach_iter(bpf->progs.risky_threads, &opts);
+	int fd, found;
 
 	if (!link)
 		return -errno;
 	fd = bpf_iter_create(bpf_link__fd(link));
-	got = fd < 0 ? fd : read(fd, ret, sizeof(*ret));
-	if (got < 0)
-		got = -errno;
+	found = fd < 0 ? fd : read_risky_thread(fd, probes_have_sessions(bpf), ret);
 	if (fd >= 0)
 		close(fd);
 	bpf_link__destroy(link);
-	return got;
+	return found;
 }
 
 int hazard_of_threads(const struct allocsnap_bpf *bpf, pid_t pid, struct reason *ret)
 {
-	struct alternate_stack found;
-	ssize_t got = first_alternate_stack(bpf, pid, &found);
+	struct risky_thread thread;
+	int found = find_risky_thread(bpf, pid, &thread);
 
-	if (!got || got == -ESRCH)
-		return got;
-	if (got == sizeof(found))
-		reason_set(ret, 0, "its thread %u has an alternate signal stack", found.tid);
+	if (!found || found == -ESRCH)
+		return found;
+	if (found < 0)
+		reason_set(ret, 0, "its threads cannot be looked at: %s", strerror(-found));
 	else
-		reason_set(ret, 0, "its threads' signal stacks cannot be looked at: %s",
-			   got < 0 ? strerror(-got) : "cut short");
+		reason_set(ret, 0, "its thread %u %s", thread.tid,
+			   thread.is_intercepted ? "handles its system calls itself" : "has an alternate signal stack");
 	return 1;
 }
 

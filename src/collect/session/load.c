@@ -218,8 +218,6 @@ static void choose_programs(struct allocsnap_bpf *bpf)
 
 	bpf_program__set_autoload(bpf->progs.session_call, way->has_sessions);
 	bpf_program__set_autoload(bpf->progs.leave_call, !way->has_sessions);
-	bpf_program__set_autoload(bpf->progs.process_switch, !way->has_sessions);
-	bpf_program__set_autoload(bpf->progs.alternate_stacks, !way->has_sessions);
 	if (way->is_alone)
 		return;
 	bpf_program__set_expected_attach_type(bpf->progs.session_call, UPROBE_SESSION_ATTACH_TYPE);

@@ -38,7 +38,7 @@ static int find_hazard(const struct allocsnap_bpf *bpf, struct parser *parser, c
 		return 1;
 	}
 	found = hazard_of_threads(bpf, target->identity.pid, ret);
-	for (size_t i = 0; i < mappings->used_nr && !found; i++)
+	for (size_t i = 0; i < mappings->used_nr && !found && !probes_have_sessions(bpf); i++)
 		if (!probes_have_looked(target->probes.used, mappings->used[i]))
 			found = hazard_of_object(parser, mappings_used(mappings, i), ret);
 	return found;
@@ -49,20 +49,20 @@ static void note_switch(struct notes *notes, const struct process_identity *iden
 {
 	struct reason note;
 
-	reason_set(
-		&note, 0,
-		"process %d (%s) is recorded without return probes, which is slower: %s; the kernel could end it at one, as it has no uprobe sessions%s%s",
+	reason_set(&note, 0,
+		"process %d (%s) is recorded without return probes, which is slower: %s; the kernel could end it at one%s%s",
 		identity->pid, identity->comm, hazard->text, *dropped->text ? "; " : "", dropped->text);
 	notes_add(notes, note.text);
 }
 
-/* Called before any of a process's objects is probed, and again while the process is recorded. */
+/* Called before objects of a process are probed. Later, sessions decline the calls of a thread that is a hazard. */
 static int avoid_hazards(struct collector *collector, struct target *target)
 {
 	struct reason hazard = {}, dropped = {};
 	int found, err;
 
-	if (probes_have_sessions(collector->bpf) || target->probes.used->by_ret)
+	if (target->probes.used->by_ret || target->probes.used == &collector->shared.probes ||
+	    (probes_have_sessions(collector->bpf) && target->life.started_ns))
 		return 0;
 	found = find_hazard(collector->bpf, collector->helpers.parser, target, &hazard);
 	if (found <= 0)
