@@ -184,7 +184,7 @@ static void *outer_calls(void *what_inside)
 /* The handler is SIGSYS's default, which ends the program: no call is expected here. */
 static void dispatched_calls(void)
 {
-	static char selector = SYSCALL_DISPATCH_FILTER_ALLOW;
+	static volatile char selector = SYSCALL_DISPATCH_FILTER_ALLOW;
 
 	if (prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, 0, 0, &selector))
 		_exit(1);
