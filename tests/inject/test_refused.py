@@ -9,15 +9,16 @@ import subprocess
 from bench import FOLDER, SAMPLER_FOLDER, injector, read_text
 from harness import Law, Skip, check_equal, wait_for
 from harness.suite import for_each
+from test_suspended import group, hold_up, let_go
 
 BUSY = "refused EAGAIN thread .* does not stop"  # on a busy machine a thread may have no processor for half a second
 
 
-def refusal_of(pid, expected, **more):
+def refusal_of(pid, expected, order="inject", **more):
     for _ in range(50):
-        said = injector("plan", pid, status=None, **more)
+        said = injector("plan", pid, status=None, **more) if order == "inject" else ""
         if not said.startswith("refused"):
-            said = injector("inject", pid, status=1, **more)
+            said = injector(order, pid, status=1, **more)
         if re.match(f"refused {expected}", said) or not re.match(BUSY, said):
             break
     return said
@@ -86,6 +87,20 @@ def test_refuses_what_is_no_process(bench):
     assert "thread of the kernel" in injector("inject", 2, status=1)
     thread = max(map(int, os.listdir(f"/proc/{process.pid}/task")))
     check_refused(process, f"EOPNOTSUPP {thread} is a thread of process {process.pid}", pid=thread)
+
+
+def test_refuses_a_frozen_process(bench):
+    """On the way out, too: it says why, and what to do."""
+    process = bench.refusing("plain")
+    with group("freeze") as folder:
+        (folder / "cgroup.procs").write_text(str(process.pid))
+        for order in "inject", "eject":
+            hold_up(folder)
+            wait_for(lambda: "frozen 1" in (folder / "cgroup.events").read_text(), "the freeze")
+            check_refused(process, r"EAGAIN thread .* does not run \(its control group is frozen, .*: try again", order=order)
+            let_go(folder)
+            injector(order, process.pid)
+    process.end()
 
 
 def test_refuses_without_privileges(bench):

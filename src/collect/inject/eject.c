@@ -236,7 +236,7 @@ static int change_back(struct ejecting *ejecting)
 	ejecting->result.kept_nr = 0;
 	err = eject_samplers(ejecting) ?: close_left_files(ejecting);
 	remote_caller_end(&ejecting->caller);
-	return err;
+	return check_caller_ran(&ejecting->caller, ejecting->why) ?: err;
 }
 
 /* The result of one try, which a child makes. */

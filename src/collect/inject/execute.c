@@ -236,7 +236,7 @@ static int place_all(struct executing *executing, enum inject_change *ret_change
 		move_threads_back(executing);
 	has_own_code &= end_placing(executing->placing, nr, caller, err && has_own_code);
 	*ret_change = !err || !has_own_code ? INJECT_LEFT : caller->call_nr ? INJECT_TAKEN_BACK : INJECT_UNCHANGED;
-	return err;
+	return check_caller_ran(caller, executing->why) ?: err;
 }
 
 /* All that must hold, before anything is changed. -EBUSY: a thread would have to go on a little. */

@@ -45,9 +45,6 @@ static int make_remote_file(struct placing *placing, struct remote_caller *calle
 	placing->remote_fd = REMOTE_CALL(caller, SYS_memfd_create, at, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
 	if (placing->remote_fd == -EINVAL) /* before 6.3 */
 		placing->remote_fd = REMOTE_CALL(caller, SYS_memfd_create, at, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (caller->is_lost || !caller->call_nr)
-		return reason_set(why, -EAGAIN, "thread %d does not run: its control group is frozen, or the machine is busy",
-				  caller->thread->tid);
 	if (placing->remote_fd < 0)
 		return reason_set(why, -ENOTSUP, "it may make no memory file: %s", strerror(-placing->remote_fd));
 	return undo_by_closing(caller, placing->remote_fd);

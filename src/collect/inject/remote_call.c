@@ -371,11 +371,18 @@ long remote_call(struct remote_caller *caller, long number, const uint64_t argum
 	err = begin_remote_call(caller, number, arguments) ?: run_call(caller);
 	if (!err && !ptrace(PTRACE_GETREGS, caller->thread->tid, 0, &registers))
 		result = registers.rax;
+	caller->is_stuck = err;
 	if (err && has_not_begun(caller))
 		caller->call_nr = 0;
 	else
 		caller->is_lost = err;
 	return result;
+}
+
+int check_caller_ran(const struct remote_caller *caller, struct reason *why)
+{
+	return caller->is_stuck ? reason_set(why, -EAGAIN, "thread %d does not run (its control group is frozen, or the machine is "
+					     "busy): try again when it does", caller->thread->tid) : 0;
 }
 
 void remote_caller_end(struct remote_caller *caller)

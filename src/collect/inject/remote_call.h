@@ -29,6 +29,7 @@ struct remote_caller {
 	uint32_t call_nr;  /* calls that were made */
 	uint64_t mask;	   /* of the thread */
 	bool is_away;	   /* the thread does not have its own registers and mask */
+	bool is_stuck;	   /* a call did not begin, or is lost */
 	bool is_lost;	   /* a call did not return: the thread is left to itself and to the frames */
 };
 
@@ -63,6 +64,9 @@ int remote_caller_undo(struct remote_caller *caller, long number, const uint64_t
 
 /* From the next call on no undo holds any more. */
 void remote_caller_forget_undos(struct remote_caller *caller);
+
+/* -EAGAIN: calls have failed because the thread did not run. Otherwise 0. */
+int check_caller_ran(const struct remote_caller *caller, struct reason *why);
 
 /* Gives the thread its registers and its mask back, and leaves the room as it was. */
 void remote_caller_end(struct remote_caller *caller);
