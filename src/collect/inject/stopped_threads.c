@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "collect/inject/stopped_threads.h"
 
-#include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -99,19 +97,13 @@ static int compare_tids(const void *a, const void *b)
 /* Before any thread is stopped: which of them run code of the program. Threads that begin later are asked one by one. */
 static int find_plain_threads(struct stopped_threads *threads)
 {
-	struct dirent *entry;
-	char path[64];
+	DIR *dir = proc_open_threads(threads->pid);
 	int err = 0;
-	DIR *dir;
+	pid_t tid;
 
-	snprintf(path, sizeof(path), "/proc/%d/task", threads->pid);
-	dir = opendir(path);
-	while (dir && !err && (entry = readdir(dir))) {
-		pid_t tid = isdigit((unsigned char)*entry->d_name) ? atoi(entry->d_name) : 0;
-
-		if (tid && !is_worker(threads->pid, tid))
+	while (!err && (tid = proc_next_thread(dir)))
+		if (!is_worker(threads->pid, tid))
 			err = array_push(threads, plain, tid);
-	}
 	if (dir)
 		closedir(dir);
 	if (threads->plain_nr)
@@ -164,21 +156,16 @@ static int seize_thread(struct stopped_threads *threads, pid_t tid, struct reaso
 static int seize_new_threads(struct stopped_threads *threads, uint64_t *listed_nr, uint64_t *new_nr, struct reason *why)
 {
 	size_t known = threads->thread_nr;
+	DIR *dir = proc_open_threads(threads->pid);
 	bool has_leader = false;
-	struct dirent *entry;
-	char path[64];
 	int err = 0;
-	DIR *dir;
+	pid_t tid;
 
-	snprintf(path, sizeof(path), "/proc/%d/task", threads->pid);
-	dir = opendir(path);
 	if (!dir)
 		return reason_set(why, -ESRCH, "process %d has ended", threads->pid);
-	while (!err && (entry = readdir(dir))) {
-		pid_t tid = isdigit((unsigned char)*entry->d_name) ? atoi(entry->d_name) : 0;
-
-		*listed_nr += tid != 0;
-		if (!tid || is_known_thread(threads, known, tid) || !is_plain_thread(threads, tid))
+	while (!err && (tid = proc_next_thread(dir))) {
+		++*listed_nr;
+		if (is_known_thread(threads, known, tid) || !is_plain_thread(threads, tid))
 			continue;
 		++*new_nr;
 		has_leader |= tid == threads->pid;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "collect/process/proc.h"
 
-#include <dirent.h>
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -239,13 +238,13 @@ uint64_t proc_auxv(pid_t pid, uint64_t type)
 }
 
 /* A letter as in ps; 0: the thread is gone. */
-static char thread_letter(pid_t pid, const char *tid)
+static char thread_letter(pid_t pid, pid_t tid)
 {
-	char name[NAME_MAX + 16], state;
+	char name[32], state;
 	const char *field;
 	char *text;
 
-	snprintf(name, sizeof(name), "task/%s/stat", tid);
+	snprintf(name, sizeof(name), "task/%d/stat", tid);
 	text = proc_read(pid, name, NULL);
 	field = text ? stat_field(text, STAT_STATE) : NULL;
 	state = field ? *field : 0;
@@ -253,18 +252,31 @@ static char thread_letter(pid_t pid, const char *tid)
 	return state == 'Z' || state == 'X' ? 0 : state;
 }
 
-pid_t proc_live_thread(pid_t pid)
+DIR *proc_open_threads(pid_t pid)
 {
 	char path[PATH_MAX];
-	struct dirent *entry;
-	pid_t tid = 0;
-	DIR *dir;
 
 	proc_path(path, pid, "task");
-	dir = opendir(path);
-	while (dir && !tid && (entry = readdir(dir)))
-		if (entry->d_name[0] != '.' && thread_letter(pid, entry->d_name))
-			tid = atoi(entry->d_name);
+	return opendir(path);
+}
+
+pid_t proc_next_thread(DIR *threads)
+{
+	struct dirent *entry;
+
+	while (threads && (entry = readdir(threads)))
+		if (entry->d_name[0] != '.')
+			return atoi(entry->d_name);
+	return 0;
+}
+
+pid_t proc_live_thread(pid_t pid)
+{
+	DIR *dir = proc_open_threads(pid);
+	pid_t tid;
+
+	while ((tid = proc_next_thread(dir)) && !thread_letter(pid, tid))
+		;
 	if (dir)
 		closedir(dir);
 	return tid;
@@ -272,19 +284,15 @@ pid_t proc_live_thread(pid_t pid)
 
 bool proc_is_asleep(pid_t pid)
 {
-	char path[PATH_MAX];
-	struct dirent *entry;
+	DIR *dir = proc_open_threads(pid);
 	bool is = true;
-	DIR *dir;
+	pid_t tid;
 
-	proc_path(path, pid, "task");
-	dir = opendir(path);
-	while (dir && is && (entry = readdir(dir)))
-		if (entry->d_name[0] != '.') {
-			char state = thread_letter(pid, entry->d_name);
+	while (is && (tid = proc_next_thread(dir))) {
+		char state = thread_letter(pid, tid);
 
-			is = !state || state == 'S';
-		}
+		is = !state || state == 'S';
+	}
 	if (dir)
 		closedir(dir);
 	return dir && is;

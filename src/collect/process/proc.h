@@ -4,6 +4,7 @@
 
 /* Reads /proc/PID. The process controls some of this text, so every reader checks it. */
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -52,6 +53,10 @@ int proc_start_time(pid_t pid, uint64_t *ret_ticks);
 
 /* An entry of the auxiliary vector: what the kernel has told the program at its start (getauxval(3)). 0: none. */
 uint64_t proc_auxv(pid_t pid, uint64_t type);
+
+/* The list of its threads, for closedir(), and the next thread in it. NULL and errno on failure; 0: there are no more. */
+DIR *proc_open_threads(pid_t pid);
+pid_t proc_next_thread(DIR *threads);
 
 /* A thread of the process that is still running, the leader if it is. 0 if no thread is. */
 pid_t proc_live_thread(pid_t pid);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "collect/process/rss.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -60,13 +59,13 @@ struct stack_pointers {
  * The line is "NR A B C D E F SP PC" or "-1 SP PC". For a thread on a processor it is "running", and its stack
  * pointer is unknown.
  */
-static int add_stack_pointer(struct stack_pointers *stacks, pid_t pid, const char *tid)
+static int add_stack_pointer(struct stack_pointers *stacks, pid_t pid, pid_t tid)
 {
-	char name[300], *text;
+	char name[32], *text;
 	uint64_t sp = 0;
 	int err = 0;
 
-	snprintf(name, sizeof(name), "task/%s/syscall", tid);
+	snprintf(name, sizeof(name), "task/%d/syscall", tid);
 	text = proc_text(pid, name);
 	if (text && strrchr(text, ' ')) {
 		*strrchr(text, ' ') = '\0';
@@ -87,16 +86,12 @@ static int by_value(const void *a, const void *b)
 
 static int find_stack_pointers(pid_t pid, struct stack_pointers *stacks)
 {
-	struct dirent *entry;
-	char path[64];
+	DIR *dir = proc_open_threads(pid);
 	int err = 0;
-	DIR *dir;
+	pid_t tid;
 
-	snprintf(path, sizeof(path), "/proc/%d/task", pid);
-	dir = opendir(path);
-	while (dir && !err && stacks->sp_nr < THREADS_MAX && (entry = readdir(dir)))
-		if (entry->d_name[0] != '.')
-			err = add_stack_pointer(stacks, pid, entry->d_name);
+	while (!err && stacks->sp_nr < THREADS_MAX && (tid = proc_next_thread(dir)))
+		err = add_stack_pointer(stacks, pid, tid);
 	if (dir)
 		closedir(dir);
 	if (stacks->sp_nr)
