@@ -51,6 +51,7 @@ REFUSALS = {
     "far": "EOPNOTSUPP no room for the sampler near",
     "sealed": "EOPNOTSUPP the pages of .* may not be exchanged",
     "files": "EOPNOTSUPP it may make no memory file",
+    "dispatch": "EOPNOTSUPP thread .* handles its system calls itself",
     "memory": "EAGAIN .* KiB more would be more than its limit on addresses",
 }
 
