@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
@@ -79,14 +80,25 @@ static void map_twice(void)
 	fclose(maps);
 }
 
-/* No gap is left near the C library. */
-static void fill_room(void)
+static void fill_room_to(uintptr_t end)
 {
 	uintptr_t middle = (uintptr_t)malloc & ~(PAGE - 1);
 
 	for (size_t bytes = 1ul << 30; bytes >= PAGE; bytes /= 2)
-		for (uintptr_t at = middle - REACH; at < middle + REACH; at += bytes)
+		for (uintptr_t at = middle - REACH; at + bytes <= end; at += bytes)
 			mmap((void *)at, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+}
+
+/* No gap is left near the C library. */
+static void fill_room(void)
+{
+	fill_room_to(((uintptr_t)malloc & ~(PAGE - 1)) + REACH);
+}
+
+/* Where the kernel maps what has no address: below what it has mapped at the program's start. Java reserves so much. */
+static void fill_room_below(void)
+{
+	fill_room_to(getauxval(AT_SYSINFO_EHDR));
 }
 
 static int born[2]; /* a child that sleeps has written to it */
@@ -280,6 +292,7 @@ static const struct mode {
 	{ "copied", copy_code },
 	{ "twice", map_twice },
 	{ "far", fill_room },
+	{ "far-below", fill_room_below },
 	{ "shared", share_memory },
 	{ "vfork", stay_in_vfork },
 	{ "kernel", stay_in_kernel },

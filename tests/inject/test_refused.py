@@ -194,6 +194,13 @@ def test_refuses_a_program_without_malloc(bench):
     check_refused(process, "EOPNOTSUPP no known allocator is in it")
 
 
+def test_room_below_the_stack(bench):
+    process = bench.refusing("far-below")
+    injector("inject", process.pid)
+    injector("eject", process.pid)
+    process.end()
+
+
 def test_memory_that_is_never_writable_and_executable(bench):
     """PR_SET_MDWE: it may be refused, but here it works, as no mapping has both or changes."""
     process = bench.refusing("mdwe")

@@ -103,8 +103,7 @@ static void count_mapped(const struct target_maps *maps, struct mappings_needed 
 	}
 }
 
-/* The soft limit in a line of /proc/PID/limits. False: it is not there. */
-static bool limit_of_text(const char *limits, const char *name, uint64_t *ret)
+bool limit_of_text(const char *limits, const char *name, uint64_t *ret)
 {
 	const char *at = strstr(limits, name);
 

@@ -4,6 +4,7 @@
 
 /* Reasons not to inject, from texts of the kernel alone: nothing is opened here. 0, or an error as in inject.h. */
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -23,6 +24,9 @@ int judge_kernel(const struct kernel_texts *kernel, struct reason *why);
 
 /* status: the text of /proc/PID/status. */
 int judge_target(pid_t pid, const char *status, struct reason *why);
+
+/* The soft limit in a line of the text of /proc/PID/limits; UINT64_MAX: unlimited. False: it is not there. */
+bool limit_of_text(const char *limits, const char *name, uint64_t *ret);
 
 /* Mappings that a process would get in addition, at most. */
 struct mappings_needed {

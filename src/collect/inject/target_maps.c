@@ -9,11 +9,13 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "collect/inject/inject_rules.h"
 #include "collect/process/proc.h"
 
 #define REACH (UINT64_C(1900) << 20)
 #define SPACING (UINT64_C(64) << 10) /* from other mappings */
 #define BREAK_ROOM (UINT64_C(64) << 30)
+#define STACK_ROOM (UINT64_C(1) << 30) /* or its limit, if that is more */
 #define ADDRESS_MIN (UINT64_C(1) << 20)
 
 /* ---- reading ---- */
@@ -179,6 +181,16 @@ static uint64_t read_break_start(pid_t pid)
 	return start;
 }
 
+static uint64_t read_stack_room(pid_t pid)
+{
+	char *limits = proc_read(pid, "limits", NULL);
+	uint64_t limit;
+
+	limit_of_text(limits ?: "", "Max stack size", &limit);
+	free(limits);
+	return limit > STACK_ROOM ? limit : STACK_ROOM;
+}
+
 static uint64_t distance_of(uint64_t at, uint64_t bytes, uint64_t low, uint64_t high)
 {
 	return at < low ? high - at : at + bytes - low;
@@ -188,13 +200,19 @@ struct gap {
 	uint64_t begin, end;
 };
 
+/* Both take addresses later. */
+struct growth {
+	uint64_t break_start, stack_room;
+};
+
 /* The free addresses between line i - 1 and line i, as far as they may be used, on the side of the break that `low` is. */
-static struct gap gap_before(const struct target_maps *maps, size_t i, uint64_t break_start, uint64_t low)
+static struct gap gap_before(const struct target_maps *maps, size_t i, const struct growth *growth, uint64_t low)
 {
+	uint64_t break_start = growth->break_start;
 	struct gap gap = { i ? maps->line[i - 1].end : ADDRESS_MIN, maps->line[i].start };
 
 	if (!strncmp(maps->line[i].path, "[stack", 6))
-		gap.end = gap.begin;
+		gap.end = gap.end > growth->stack_room ? gap.end - growth->stack_room : 0;
 	if (i && !strcmp(maps->line[i - 1].path, "[heap]"))
 		gap.begin += BREAK_ROOM;
 	if (break_start && gap.begin < break_start + BREAK_ROOM && gap.end > break_start)
@@ -207,10 +225,11 @@ static struct gap gap_before(const struct target_maps *maps, size_t i, uint64_t 
 
 uint64_t target_maps_gap(const struct target_maps *maps, pid_t pid, uint64_t low, uint64_t high, uint64_t bytes)
 {
-	uint64_t break_start = read_break_start(pid), best = 0, best_distance = REACH;
+	const struct growth growth = { read_break_start(pid), read_stack_room(pid) };
+	uint64_t best = 0, best_distance = REACH;
 
 	for (size_t i = 0; i < maps->line_nr; i++) {
-		struct gap gap = gap_before(maps, i, break_start, low);
+		struct gap gap = gap_before(maps, i, &growth, low);
 		uint64_t at, distance;
 
 		if (gap.end < gap.begin || gap.end - gap.begin < bytes)
