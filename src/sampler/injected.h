@@ -91,7 +91,7 @@ _Static_assert(sizeof(struct injected_common) == INJECTED_COMMON_BYTES &&
  * and only with a new version; those up to `page` stay where they are.
  */
 #define INJECTED_MAGIC "asinject" /* eight characters, no NUL */
-#define INJECTED_VERSION 2
+#define INJECTED_VERSION 3
 #define INJECTED_TABLE_BYTES 16384
 #define INJECTED_PAGES_MAX 32
 #define INJECTED_MOVED_MAX 760
@@ -124,6 +124,7 @@ struct injected_table {
 	struct {
 		uint64_t from, to; /* an instruction of the allocator, and its copy in a trampoline */
 	} moved[INJECTED_MOVED_MAX];
+	uint64_t dev, inode, offset[INJECTED_PAGES_MAX]; /* of the allocator's file, and of each page in it */
 };
 
 _Static_assert(sizeof(struct injected_table) <= INJECTED_TABLE_BYTES, "it is some pages");

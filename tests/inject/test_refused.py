@@ -6,7 +6,7 @@ import shutil
 import signal
 import subprocess
 
-from bench import FOLDER, SAMPLER_FOLDER, injector, read_text
+from bench import FOLDER, SAMPLER_FOLDER, injector, range_of, read_text
 from harness import Law, Skip, check_equal, wait_for
 from harness.suite import for_each
 from test_suspended import group, hold_up, let_go
@@ -206,6 +206,17 @@ def test_memory_that_is_never_writable_and_executable(bench):
     process = bench.refusing("mdwe")
     injector("inject", process.pid)
     injector("eject", process.pid)
+    process.end()
+
+
+def test_refuses_to_give_back_what_is_no_page_of_the_allocator(bench):
+    process = bench.refusing("overmapped")
+    injector("inject", process.pid)
+    process.popen.stdin.write("\n")
+    begun, end = process.sampler_room()
+    wait_for(lambda: any(begun < range_of(line)[0] < end for line in process.maps("inject/refusals")), "other code in the room")
+    check_refused(process, "EOPNOTSUPP the process has unmapped a page of its allocator", order="eject")
+    process.popen.stdin.write("\n")
     process.end()
 
 

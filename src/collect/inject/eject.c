@@ -37,12 +37,15 @@ struct ejecting {
 
 /* ---- the allocators' pages ---- */
 
-/* Whether the allocator's own page is where the injector has moved it. */
-static bool is_parked(const struct ejecting *ejecting, const struct found_sampler *sampler, uint32_t page)
+/* Whether the allocator's own page is where the injector has moved it. Tables of other versions do not say its file. */
+static bool is_parked(const struct ejecting *ejecting, const struct injected_table *table, uint32_t page)
 {
-	const struct maps_line *line = target_maps_find(&ejecting->maps, sampler->table.page[page].parked);
+	uint64_t parked = table->page[page].parked;
+	const struct maps_line *line = target_maps_find(&ejecting->maps, parked);
 
-	return line && line->inode && line->perms[2] == 'x';
+	return line && line->inode && line->perms[2] == 'x' &&
+	       (table->version != INJECTED_VERSION || (line->dev == table->dev && line->inode == table->inode &&
+						       parked - line->start + line->offset == table->offset[page]));
 }
 
 static int give_pages_back(struct ejecting *ejecting, const struct found_sampler *sampler)
@@ -50,7 +53,7 @@ static int give_pages_back(struct ejecting *ejecting, const struct found_sampler
 	int err = 0;
 
 	for (uint32_t i = 0; i < sampler->table.page_nr; i++)
-		if (found_sampler_has_page(sampler, &ejecting->maps, i) && !is_parked(ejecting, sampler, i))
+		if (found_sampler_has_page(sampler, &ejecting->maps, i) && !is_parked(ejecting, &sampler->table, i))
 			return reason_set(ejecting->why, -ENOTSUP, "the process has unmapped a page of its allocator");
 	for (uint32_t i = 0; i < sampler->table.page_nr && !err; i++)
 		if (found_sampler_has_page(sampler, &ejecting->maps, i))

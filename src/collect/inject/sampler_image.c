@@ -195,10 +195,13 @@ static void copy_pages(const struct building *building)
 
 		page->copy_offset = align_to_page(building->file->bytes) + i * PAGE_BYTES;
 		memcpy(building->image->byte + page->copy_offset, building->planned->original + i * PAGE_BYTES, PAGE_BYTES);
+		table->offset[i] = page->offset;
 		table->page[i].address = page->address;
 		table->page[i].parked = building->start + building->file->end + i * PAGE_BYTES;
 	}
 	table->page_nr = building->allocator->page_nr;
+	table->dev = building->allocator->dev;
+	table->inode = building->allocator->inode;
 }
 
 /* ---- the whole ---- */
