@@ -264,6 +264,12 @@ static void limit_memory(void)
 	setrlimit(RLIMIT_AS, &limit);
 }
 
+static void lock_memory(void)
+{
+	if (mlockall(MCL_FUTURE))
+		err(2, "mlockall");
+}
+
 /* It may be injected, or be refused: new code must not be mapped writable. */
 static void deny_write_exec(void)
 {
@@ -323,6 +329,7 @@ static const struct mode {
 	{ "sealed", seal_code },
 	{ "files", limit_files },
 	{ "memory", limit_memory },
+	{ "locked", lock_memory },
 	{ "mdwe", deny_write_exec },
 	{ "dispatch", handle_own_calls },
 	{ "overmapped", do_nothing, map_over_sampler },

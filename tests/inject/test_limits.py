@@ -2,6 +2,7 @@
 """The recorder spends little on a process of another user, whatever that maps, forges or shares."""
 import os
 import re
+import resource
 import signal
 import subprocess
 
@@ -75,6 +76,7 @@ def test_a_signal_ends_a_plan(bench):
     assert recorder.popen.returncode == 1 and "a signal told allocsnap to end; nothing was changed" in said, said
 
 
+LEFT_MAX = 4 << 20  # twice the room of a sampler
 MAPPINGS_MAX = 100000  # so many can be made in a second or two
 
 
@@ -96,6 +98,41 @@ def test_room_for_mappings(bench):
             assert "times" in said, said
             injector("eject", process.pid)
         process.kill()
+
+
+UNLOCKED = ("setpriv", "--bounding-set=-ipc_lock", "--inh-caps=-ipc_lock")
+LIMITS = {  # the mode of refusals, the limit, what counts as used of it, a word, what attach says
+    "locked": ("locked", resource.RLIMIT_MEMLOCK, "VmLck", "-l", "what was changed was taken back"),
+    "addresses": ("plain", resource.RLIMIT_AS, "VmSize", "-v", "nothing was changed"),
+    "data": ("plain", resource.RLIMIT_DATA, "VmData", "-d", "nothing was changed"),
+}
+
+
+@core
+@for_each(LIMITS)
+def test_limit_on_memory(bench, name):
+    """However much of it is left, all goes in or nothing does."""
+    mode, limit, used, word, change = LIMITS[name]
+    process = bench.refusing(mode, prefix=UNLOCKED)
+    hard, before = resource.prlimit(process.pid, limit)[1], process.looks()
+    used_bytes = int(re.search(rf"{used}:\s*(\d+)", read_text("/proc", process.pid, "status"))[1]) << 10
+    resource.prlimit(process.pid, limit, (used_bytes, hard))
+    _, said, *_ = run_counted("attach", "--inject", process.pid, "-o", os.path.join(bench.folder, "data"))
+    assert f"ulimit {word}); {change}" in said, said
+    for left in range(0, LEFT_MAX, LEFT_MAX // 32):
+        resource.prlimit(process.pid, limit, (used_bytes + left, hard))
+        said = injector("inject", process.pid, status=None)
+        if not said.startswith("refused"):
+            break
+        assert re.match(rf"refused EAGAIN .*\(.*ulimit {word}\)", said), said
+        check_equal(process.looks(), before, f"the process with {left} bytes left", Law)
+    assert left and "times" in said, said
+    if name != "addresses":  # the way back needs only a page of these
+        resource.prlimit(process.pid, limit, (0, hard))
+    injector("eject", process.pid)
+    check_equal(process.looks(), before, "the process afterwards", Law)
+    process.end()
+    return f"refused with less than {left >> 10} KiB"
 
 
 def attach(bench, process):

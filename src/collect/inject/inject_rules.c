@@ -128,7 +128,7 @@ int judge_room(const struct target_maps *maps, const struct mappings_needed *nee
 	if (mapped.bytes + needed->bytes > most.bytes)
 		return reason_set(why, -EAGAIN, "%" PRIu64 " KiB more would be more than its limit on addresses (ulimit -v)",
 				  needed->bytes >> 10);
-	if (mapped.data_bytes + needed->data_bytes > most.data_bytes)
+	if (needed->data_bytes && mapped.data_bytes + needed->data_bytes > most.data_bytes)
 		return reason_set(why, -EAGAIN, "%" PRIu64 " KiB more would be more than its limit on data (ulimit -d)",
 				  needed->data_bytes >> 10);
 	return 0;

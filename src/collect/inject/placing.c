@@ -137,6 +137,13 @@ static int map_sampler(struct placing *placing, const struct injected_file *file
 	return err;
 }
 
+/* check_room_for_mappings() has looked at all limits that can be read from outside. */
+static const char *map_error_text(int err)
+{
+	return err == -EAGAIN ? "it locks its memory, and its limit leaves no room (mlockall, ulimit -l)" :
+	       err == -ENOMEM ? "the system promises no more memory (vm.overcommit_memory)" : strerror(-err);
+}
+
 int place_sampler(struct placing *placing, const struct injected_file *file, struct remote_caller *caller, pid_t pid,
 		  struct reason *why)
 {
@@ -150,8 +157,8 @@ int place_sampler(struct placing *placing, const struct injected_file *file, str
 		placing->allocator->end = placing->image.table->end;
 		return 0;
 	}
-	return reason_set(why, err == -EEXIST || err == -EINVAL ? -EAGAIN : -ENOTSUP, "it may not map the sampler: %s",
-			  strerror(-err));
+	return reason_set(why, err == -EACCES || err == -EPERM ? -ENOTSUP : -EAGAIN, "it may not map the sampler: %s",
+			  map_error_text(err));
 }
 
 int keep_mapped(const struct placing *placing, uint32_t nr, struct remote_caller *caller)
