@@ -133,19 +133,62 @@ static void send_usr2(void)
 	kill(victim, SIGUSR2);
 }
 
-/* SIGUSR2 comes once, and is blocked while the thread does not wait. */
-static long wait_sigsuspend(void)
+static void block_usr2(void)
 {
-	sigset_t usr2, nothing;
-	long before = handled;
+	sigset_t usr2;
 
-	sigemptyset(&nothing);
 	sigemptyset(&usr2);
 	sigaddset(&usr2, SIGUSR2);
 	sigprocmask(SIG_BLOCK, &usr2, NULL);
+}
+
+/* SIGUSR2 comes once, and is blocked while the thread does not wait. */
+static long ends_by_usr2(int (*wait)(const sigset_t *mask))
+{
+	sigset_t nothing;
+	long before = handled;
+
+	sigemptyset(&nothing);
+	block_usr2();
 	handle(SIGUSR2, count_signal);
 	go();
-	return sigsuspend(&nothing) == -1 && errno == EINTR && handled == before + 1 ? 0 : -1;
+	return wait(&nothing) == -1 && errno == EINTR && handled == before + 1 ? 0 : -1;
+}
+
+static long wait_sigsuspend(void)
+{
+	return ends_by_usr2(sigsuspend);
+}
+
+/* The kernel itself would not make it again without a handler. */
+static int epoll_with_mask(const sigset_t *mask)
+{
+	struct epoll_event event;
+
+	int fd = epoll_create1(0), result = epoll_pwait(fd, &event, 1, -1, mask), number = errno;
+
+	close(fd);
+	errno = number;
+	return result;
+}
+
+static void *pause_for_ever(void *unused)
+{
+	for (;;)
+		pause();
+	return unused;
+}
+
+/* Another thread makes the calls of an injector. */
+static long wait_epoll_pwait(void)
+{
+	static pthread_t other;
+
+	if (!other) {
+		block_usr2();
+		pthread_create(&other, NULL, pause_for_ever, NULL);
+	}
+	return ends_by_usr2(epoll_with_mask);
 }
 
 /* A signal that comes before the wait does not end it. nr[0]: how many waits have ended. */
@@ -360,6 +403,7 @@ static const struct call calls[] = {
 	{ "woken-msgrcv", wait_msgrcv, .wake = send_message },
 	{ "woken-sigwaitinfo", wait_sigwaitinfo, .is_masked = 1, .wake = send_usr1 },
 	{ "woken-sigsuspend", wait_sigsuspend, .wake = send_usr2 },
+	{ "woken-epoll_pwait", wait_epoll_pwait, .wake = send_usr2 },
 	{ "woken-pause", wait_pause, .wake = send_usr2_again },
 	{ "woken-flock", wait_flock, .wake = leave_lock, .prepare = take_flock },
 	{ "woken-setlkw", wait_setlkw, .wake = leave_lock, .prepare = take_lock },
