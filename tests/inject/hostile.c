@@ -6,7 +6,8 @@
  *	files		memory files as code, each with the content of FILE
  *	samplers	memory files with the name of a sampler, sealed, with no table
  *
- * hostile vfork: after a line on stdin it waits for a child of vfork() that calls no exec.
+ * hostile vfork: after a line on stdin it waits for a child of vfork() that calls no exec. kernel: the same, but the child has
+ * memory of its own.
  *
  * hostile child OWNER START: says that it has an injected sampler of this process, which began at START, and cannot be
  * ejected at any moment: another process uses its memory.
@@ -20,6 +21,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/sendfile.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "sampler/injected.h"
@@ -120,6 +122,8 @@ int main(int argc, char **argv)
 	puts("ready");
 	fflush(stdout);
 	if (!strcmp(argv[1], "vfork") && getchar() == '\n' && !vfork())
+		wait_for_the_end(NULL);
+	if (!strcmp(argv[1], "kernel") && getchar() == '\n' && !syscall(SYS_clone, CLONE_VFORK | SIGCHLD, NULL, NULL, NULL, NULL))
 		wait_for_the_end(NULL);
 	for (;;) {
 		free(malloc(100));

@@ -120,6 +120,8 @@ static int eject(pid_t pid, struct reason *why)
 	do {
 		err = inject_eject(pid, owner, 0, &result, why);
 	} while (tries_again(err));
+	if (err == -EAGAIN)
+		print_times(&result.times);
 	if (err)
 		return err;
 	printf("ejected %u functions, kept %u\n", result.function_nr, result.kept_nr);

@@ -41,6 +41,18 @@ def test_seccomp(bench):
     process.end()
 
 
+@core
+def test_caller_that_ignores_its_children(bench):
+    """A child does the work, and the kernel tells nothing of its end."""
+    process = bench.storm("alloc")
+    for action in "inject", "eject":
+        done = subprocess.run(["env", "--ignore-signal=CHLD", INJECTOR, action, str(process.pid), "5000"], capture_output=True,
+                              env=os.environ | {"TRIES": "200"}, text=True, timeout=PATIENCE_S, check=False)
+        assert done.returncode == 0, done
+    process.goes_on()
+    process.end()
+
+
 # ---- what the sampler tells: the programs of tests/sampler catch its probes themselves ----
 
 def exercise(mode, allocator="glibc", behind=None, interval=4096, program=None, **environment):

@@ -165,6 +165,24 @@ def test_a_process_that_cannot_be_stopped_at_the_end(bench):
 
 
 @core
+def test_a_thread_that_does_not_stop(bench):
+    """All threads stand still until it is given up. So there is one try, as another one would come too soon."""
+    process = hostile(bench, "hostile", "kernel")
+    injector("inject", process.pid, 4096)
+    before = process.maps()
+    process.popen.stdin.write("\n")
+    wait_for(lambda: children_of(process.pid), "a child that its parent waits for in the kernel", PATIENCE_S)
+    said = injector("eject", process.pid, status=1)
+    changed = set(process.maps()) ^ set(before)
+    for child, _ in children_of(process.pid):
+        os.kill(child, signal.SIGKILL)
+    assert re.fullmatch(r"times .*, 1 tries\nrefused EAGAIN thread \d+ does not stop: .*\n", said), said
+    check_equal(changed, set(), "mappings that have changed", Law)
+    injector("eject", process.pid)
+    check(not process.maps("memfd:allocsnap-sampler"), "the sampler is still mapped", Law)
+
+
+@core
 def test_children_that_are_none(bench):
     """They run the program of the recorded one, and say that the keeper is to eject their samplers."""
     process = hostile(bench, "hostile", "file", 0)
