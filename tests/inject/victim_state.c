@@ -131,6 +131,46 @@ static void stop_from_outside(pid_t victim)
 	expect(waits_for(victim, WCONTINUED, 1), "it does not go on");
 }
 
+/* ---- filters: all calls of this number end in this way; the call returns what seccomp() does ---- */
+
+static int filter_calls(unsigned int number, unsigned int end, unsigned int flags)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, end), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	const struct sock_fprog program = { sizeof(filter) / sizeof(*filter), filter };
+	int result = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program);
+
+	if (result < 0)
+		err(2, "seccomp");
+	return result;
+}
+
+static void forbid_getppid(void)
+{
+	filter_calls(SYS_getppid, SECCOMP_RET_ERRNO | EPERM, 0);
+}
+
+static void *try_getppid(void *unused)
+{
+	for (int i = 0; i < 5000; i++)
+		expect(syscall(SYS_getppid) == -1 && errno == EPERM, "a forbidden call has passed the filter");
+	return unused;
+}
+
+/* Threads that have just begun have the filter, too. */
+static void work_filtered(int nr)
+{
+	pthread_t thread;
+
+	if (nr == 1 && !pthread_create(&thread, NULL, try_getppid, NULL))
+		pthread_join(thread, NULL);
+	else
+		try_getppid(NULL);
+	allocate(10);
+}
+
 /* ---- a close that ends with EINTR: nr[0] were seen, and each was one that the program has made ---- */
 
 static void answer_closes(int listener)
@@ -151,15 +191,9 @@ static void answer_closes(int listener)
 
 static void let_closes_fail(void)
 {
-	static struct sock_filter filter[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_close, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	};
-	static const struct sock_fprog program = { sizeof(filter) / sizeof(*filter), filter };
-	int listener = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER | 1 << 5 /* WAIT_KILLABLE_RECV */, &program);
+	int listener = filter_calls(SYS_close, SECCOMP_RET_USER_NOTIF,
+				    SECCOMP_FILTER_FLAG_NEW_LISTENER | 1 << 5 /* WAIT_KILLABLE_RECV */);
 
-	if (listener < 0)
-		err(2, "seccomp");
 	if (!fork_helper())
 		answer_closes(listener);
 }
@@ -168,6 +202,22 @@ static void work_closes(int nr)
 {
 	made[nr]++;
 	expect(close(1000) == -1 && errno == EINTR && shared->nr[0] == made[nr], "close is made again");
+	allocate(10);
+}
+
+/* ---- results that look like an error: the lower 32 bits of each offset are -EINTR ---- */
+
+static void work_offsets(int nr)
+{
+	const off_t step = 1l << 32;
+	static int files[THREADS];
+	off_t at = step - EINTR;
+
+	if (!files[nr])
+		files[nr] = memfd_create("offsets", 0);
+	lseek(files[nr], at, SEEK_SET);
+	for (int i = 0; i < 3000; i++)
+		expect(lseek(files[nr], step, SEEK_CUR) == (at += step), "lseek() is made again");
 	allocate(10);
 }
 
@@ -204,23 +254,48 @@ static void use_all_mappings(void)
 		mmap(NULL, page, PROT_READ, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 }
 
-/* Another process has the same descriptors. Each of them stays what it was opened for. nr[0]: it has one open. */
-static void check_own_files(void)
+/* ---- descriptors ---- */
+
+static void use_files(void)
 {
 	struct stat before, now;
 
+	for (int i = 0; i < 20; i++) {
+		int fd = open("/proc/self/status", O_RDONLY);
+
+		expect(!fstat(fd, &before), "open");
+		usleep(100);
+		expect(!fstat(fd, &now) && now.st_ino == before.st_ino && now.st_dev == before.st_dev && !close(fd),
+		       "a descriptor is not what it was opened for");
+	}
+}
+
+/* A thread with descriptors of its own: none is closed, and none comes. */
+static void work_own_files(int nr)
+{
+	static int first_free;
+
+	if (nr && !first_free) {
+		expect(!unshare(CLONE_FILES), "unshare");
+		for (int i = 0; i < 20; i++)
+			first_free = open("/dev/null", O_RDWR) + 1;
+	}
+	for (int i = 0; i < 2000 && nr; i++) {
+		int fd = dup(0);
+
+		expect(fd == first_free && !close(fd), "descriptors of its own have changed");
+	}
+	allocate(300);
+}
+
+/* Another process has the same descriptors. Each of them stays what it was opened for. nr[0]: it has one open. */
+static void check_own_files(void)
+{
 	for (;;) {
 		while (shared->is_held)
 			usleep(1000);
 		shared->nr[0] = 1;
-		for (int i = 0; i < 20; i++) {
-			int fd = open("/proc/self/status", O_RDONLY);
-
-			expect(!fstat(fd, &before), "open");
-			usleep(100);
-			expect(!fstat(fd, &now) && now.st_ino == before.st_ino && now.st_dev == before.st_dev && !close(fd),
-			       "a descriptor is not what it was opened for");
-		}
+		use_files();
 		shared->nr[0] = 0;
 	}
 }
@@ -248,6 +323,9 @@ static const struct mode modes[] = {
 	{ "stops", work_stops, .prepare = lead_group, .control = continue_it },
 	{ "stopped", work_nothing, .control = stop_from_outside },
 	{ "closes", work_closes, .prepare = let_closes_fail, .thread_nr = 1 },
+	{ "filtered", work_filtered, .prepare = forbid_getppid, .thread_nr = 4 },
+	{ "offsets", work_offsets, .thread_nr = 4 },
+	{ "own-files", work_own_files, .thread_nr = 2 },
 	{ "all-files", work_nothing, .prepare = use_all_files, .thread_nr = 1 },
 	{ "all-memory", work_nothing, .prepare = use_all_memory, .thread_nr = 1 },
 	{ "all-mappings", work_nothing, .prepare = use_all_mappings, .thread_nr = 1 },
