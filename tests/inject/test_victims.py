@@ -2,12 +2,13 @@
 """Programs that do what an injector easily harms, injected and ejected again and again. Each of them checks itself, and is
 afterwards as it was: signal masks, handlers, pending signals, descriptors, mappings, code."""
 import concurrent.futures
+import contextlib
 import os
 import re
 import subprocess
 
-from bench import FOLDER, injector
-from harness import Failure, Law, check, check_equal, core, runs_core, wait_for
+from bench import FOLDER, injector, read_text
+from harness import Failure, Law, Skip, check, check_equal, core, runs_core, wait_for
 from harness.suite import for_each
 
 CYCLES = 3 if runs_core() else 1000
@@ -103,6 +104,7 @@ STATE = {
     "closes": INJECTED,
     "filtered": INJECTED,
     "offsets": INJECTED,
+    "workers": INJECTED,
     "own-files": INJECTED,
     "all-files": REFUSED,
     "all-memory": REFUSED,
@@ -119,8 +121,16 @@ MODES = {mode.replace(" ", "-"): (program, mode.split(), outcome)
 GATED = [name for name in MODES if not name.startswith("all-mappings")]
 
 
+def check_io_uring():
+    with contextlib.suppress(FileNotFoundError):  # a kernel before 6.6 has no such switch
+        if read_text("/proc/sys/kernel/io_uring_disabled") == "2\n":
+            raise Skip("kernel.io_uring_disabled is 2: no process has workers")
+
+
 @for_each(MODES, of_core=GATED)
 def test_mode(bench, name):
     program, mode, outcome = MODES[name]
+    if name == "workers":
+        check_io_uring()
     process = bench.start(program, *mode)
     return check_victim(process, outcome)

@@ -6,6 +6,7 @@
  */
 #include <fcntl.h>
 #include <linux/filter.h>
+#include <linux/io_uring.h>
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <sys/ioctl.h>
@@ -221,6 +222,72 @@ static void work_offsets(int nr)
 	allocate(10);
 }
 
+/* ---- workers: one opens a FIFO for the program, and waits; one waits for orders ---- */
+
+static struct io_uring_params ring;
+static struct io_uring_sqe *order;
+static char *ring_head; /* of both queues, which have one and two entries */
+static int ring_fd;
+static char fifo[40];
+
+static void order_to_open(void)
+{
+	*order = (struct io_uring_sqe){
+		.opcode = IORING_OP_OPENAT, .flags = IOSQE_ASYNC, .fd = AT_FDCWD, .addr = (uintptr_t)fifo,
+	};
+	++*(atomic_uint *)(ring_head + ring.sq_off.tail);
+	if (syscall(SYS_io_uring_enter, ring_fd, 1, 0, IORING_ENTER_SQ_WAKEUP, NULL, 0) != 1)
+		err(2, "io_uring_enter");
+}
+
+/* The FIFO has no name any more, and ends with the process. */
+static void make_fifo(void)
+{
+	char name[] = "/tmp/allocsnap-victim.XXXXXX";
+
+	if (!mkdtemp(name) || chdir(name) || mkfifo("fifo", 0600))
+		err(2, "%s", name);
+	snprintf(fifo, sizeof(fifo), "/proc/self/fd/%d", open("fifo", O_PATH));
+	if (unlink("fifo") || chdir("/") || rmdir(name))
+		err(2, "%s", name);
+}
+
+static void start_workers(void)
+{
+	const unsigned int most[2] = { 1, 1 };
+
+	ring = (struct io_uring_params){ .flags = IORING_SETUP_SQPOLL, .sq_thread_idle = 1 };
+	ring_fd = syscall(SYS_io_uring_setup, 1, &ring);
+	if (ring_fd < 0 || syscall(SYS_io_uring_register, ring_fd, IORING_REGISTER_IOWQ_MAX_WORKERS, most, 2))
+		err(2, "io_uring");
+	ring_head = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, ring_fd, IORING_OFF_SQ_RING);
+	order = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, ring_fd, IORING_OFF_SQES);
+	if (ring_head == MAP_FAILED || order == MAP_FAILED)
+		err(2, "mmap");
+	make_fifo();
+	order_to_open();
+}
+
+static void work_with_workers(int nr)
+{
+	const struct io_uring_cqe *answer = (void *)(ring_head + ring.cq_off.cqes);
+	atomic_uint *seen = (void *)(ring_head + ring.cq_off.head), *come = (void *)(ring_head + ring.cq_off.tail);
+	int fd;
+
+	allocate(300);
+	if (nr)
+		return;
+	usleep(5000); /* the other worker needs no processor then */
+	expect(*come == *seen, "a worker has ended its work by itself");
+	fd = open(fifo, O_WRONLY);
+	while (*come == *seen)
+		usleep(50);
+	answer += *seen % 2;
+	expect(fd >= 0 && answer->res >= 0 && !close(answer->res) && !close(fd), "a worker has not done its work");
+	++*seen;
+	order_to_open();
+}
+
 /* ---- limits ---- */
 
 static void use_all_files(void)
@@ -325,6 +392,7 @@ static const struct mode modes[] = {
 	{ "closes", work_closes, .prepare = let_closes_fail, .thread_nr = 1 },
 	{ "filtered", work_filtered, .prepare = forbid_getppid, .thread_nr = 4 },
 	{ "offsets", work_offsets, .thread_nr = 4 },
+	{ "workers", work_with_workers, .prepare = start_workers, .thread_nr = 2 },
 	{ "own-files", work_own_files, .thread_nr = 2 },
 	{ "all-files", work_nothing, .prepare = use_all_files, .thread_nr = 1 },
 	{ "all-memory", work_nothing, .prepare = use_all_memory, .thread_nr = 1 },
