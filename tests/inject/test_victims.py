@@ -10,6 +10,7 @@ import subprocess
 from bench import FOLDER, injector, read_text
 from harness import Failure, Law, Skip, check, check_equal, core, runs_core, wait_for
 from harness.suite import for_each
+from test_inject import Killed
 
 CYCLES = 3 if runs_core() else 1000
 AT_A_TIME = 8  # most of them wait
@@ -98,6 +99,7 @@ STATE = {
     "masked": INJECTED,
     "traps": INJECTED,
     "queued": INJECTED,
+    "raises": INJECTED,
     "stops 1": EITHER,
     "stops 2": EITHER,
     "stopped 2": EITHER,
@@ -105,6 +107,7 @@ STATE = {
     "filtered": INJECTED,
     "offsets": INJECTED,
     "workers": INJECTED,
+    "files": INJECTED,
     "own-files": INJECTED,
     "all-files": REFUSED,
     "all-memory": REFUSED,
@@ -118,7 +121,8 @@ MODES = {mode.replace(" ", "-"): (program, mode.split(), outcome)
          for program, modes in (("victim_code", CODE), ("victim_state", STATE), ("pointerless", POINTERLESS),
                                 ("pointerless_near", {"good near": EITHER}))
          for mode, outcome in modes.items()}
-GATED = [name for name in MODES if not name.startswith("all-mappings")]
+KILLED = "raises", "files"  # in the core by test_killed_beside
+GATED = [name for name in MODES if not name.startswith("all-mappings") and name not in KILLED]
 
 
 def check_io_uring():
@@ -134,3 +138,29 @@ def test_mode(bench, name):
         check_io_uring()
     process = bench.start(program, *mode)
     return check_victim(process, outcome)
+
+
+# ---- the injector is killed beside them ----
+
+@for_each(KILLED, of_core=KILLED)
+def test_killed_beside(bench, mode):
+    """At each moment (in the core at ever fewer, and on the way in): all its signals come, and its descriptors stay."""
+    process = bench.start("victim_state", mode)
+    process.find_victim()
+    with process.held():
+        before = process.looks()
+    injectors, moments = Killed(bench, process.pid), 0
+    for action in ("inject", "eject")[:1 if runs_core() else 2]:
+        moment = 1
+        while injectors.order(action, moment):
+            process.goes_on()
+            injector("eject", process.pid, status=None, TRIES="200")
+            take_out(process)
+            with process.held():
+                check_same(before, process.looks())
+            if action == "eject":
+                injectors.order("inject")
+            moment += moment // 2 + 1 if runs_core() else 1
+            moments += 1
+    process.end()
+    return f"{moments} moments"

@@ -65,6 +65,20 @@ static void queue_signals(pid_t victim)
 	usleep(300);
 }
 
+/* Each thread has a signal on its way to it nearly all the time. */
+static void count_raised(void)
+{
+	handle(SIGRTMIN, count_signal);
+}
+
+static void work_raises(int nr)
+{
+	for (int i = 0; i < 1000; i++)
+		raise(SIGRTMIN);
+	made[nr] += 1000;
+	allocate(10);
+}
+
 /* ---- stops: nr[0] were sent, nr[1] seen by the parent ---- */
 
 static void lead_group(void)
@@ -323,18 +337,26 @@ static void use_all_mappings(void)
 
 /* ---- descriptors ---- */
 
-static void use_files(void)
+static void use_files(int nr, int pause_us)
 {
 	struct stat before, now;
 
-	for (int i = 0; i < 20; i++) {
+	for (int i = 0; i < nr; i++) {
 		int fd = open("/proc/self/status", O_RDONLY);
 
 		expect(!fstat(fd, &before), "open");
-		usleep(100);
+		if (pause_us)
+			usleep(pause_us);
 		expect(!fstat(fd, &now) && now.st_ino == before.st_ino && now.st_dev == before.st_dev && !close(fd),
 		       "a descriptor is not what it was opened for");
 	}
+}
+
+static void work_files(int nr)
+{
+	(void)nr;
+	use_files(500, 0);
+	allocate(10);
 }
 
 /* A thread with descriptors of its own: none is closed, and none comes. */
@@ -362,7 +384,7 @@ static void check_own_files(void)
 		while (shared->is_held)
 			usleep(1000);
 		shared->nr[0] = 1;
-		use_files();
+		use_files(20, 100);
 		shared->nr[0] = 0;
 	}
 }
@@ -387,12 +409,14 @@ static const struct mode modes[] = {
 	{ "masked", work_nothing, .prepare = mask_all, .thread_nr = 2 },
 	{ "traps", work_traps, check_handled, handle_traps, .thread_nr = 2 },
 	{ "queued", work_nothing, .prepare = handle_queued, .control = queue_signals, .thread_nr = 1 },
+	{ "raises", work_raises, check_handled, count_raised, .thread_nr = 4 },
 	{ "stops", work_stops, .prepare = lead_group, .control = continue_it },
 	{ "stopped", work_nothing, .control = stop_from_outside },
 	{ "closes", work_closes, .prepare = let_closes_fail, .thread_nr = 1 },
 	{ "filtered", work_filtered, .prepare = forbid_getppid, .thread_nr = 4 },
 	{ "offsets", work_offsets, .thread_nr = 4 },
 	{ "workers", work_with_workers, .prepare = start_workers, .thread_nr = 2 },
+	{ "files", work_files, .thread_nr = 4 },
 	{ "own-files", work_own_files, .thread_nr = 2 },
 	{ "all-files", work_nothing, .prepare = use_all_files, .thread_nr = 1 },
 	{ "all-memory", work_nothing, .prepare = use_all_memory, .thread_nr = 1 },
