@@ -191,26 +191,55 @@ static long wait_epoll_pwait(void)
 	return ends_by_usr2(epoll_with_mask);
 }
 
-/* A signal that comes before the wait does not end it. nr[0]: how many waits have ended. */
-static void send_usr2_again(void)
+/* SIGUSR2 comes when the call of number nr[0] has begun, and an injector may have interrupted it since. */
+static void send_usr2_amid(void)
 {
-	long before = shared->nr[0];
+	static unsigned int seed = 4711;
+	char path[40], text[16] = "";
 
-	do {
-		send_usr2();
-		usleep(5000);
-	} while (shared->nr[0] == before);
+	snprintf(path, sizeof(path), "/proc/%d/syscall", victim);
+	while (atol(text) != shared->nr[0]) {
+		int fd = open(path, O_RDONLY);
+
+		usleep(200);
+		if (read(fd, text, sizeof(text) - 1) < 1)
+			_exit(1);
+		close(fd);
+	}
+	usleep(rand_r(&seed) % 5000);
+	send_usr2();
+}
+
+/* Its handler has no SA_RESTART: the call ends once for each signal, and never without one. */
+static long end_by_handler(long number, long (*call)(void))
+{
+	const struct sigaction action = { .sa_sigaction = count_signal, .sa_flags = SA_SIGINFO };
+	long before = handled;
+
+	shared->nr[0] = number;
+	sigaction(SIGUSR2, &action, NULL);
+	go();
+	return call() == -1 && errno == EINTR && handled == before + 1 ? 0 : -1;
+}
+
+static long never_pause(void)
+{
+	return pause();
 }
 
 static long wait_pause(void)
 {
-	long before = handled, result;
+	return end_by_handler(SYS_pause, never_pause);
+}
 
-	handle(SIGUSR2, count_signal);
-	go();
-	result = pause();
-	shared->nr[0]++;
-	return result == -1 && errno == EINTR && handled > before ? 0 : -1;
+static long never_recv(void)
+{
+	return recv(talk[0], byte, 1, 0);
+}
+
+static long wait_recv_handler(void)
+{
+	return end_by_handler(SYS_recvfrom, never_recv);
 }
 
 static void take_flock(void)
@@ -376,11 +405,6 @@ static long recv_beside_signals(void)
 
 /* ---- calls that never end ---- */
 
-static long never_pause(void)
-{
-	return pause();
-}
-
 static long never_sigsuspend(void)
 {
 	return sigsuspend(&usr1);
@@ -404,7 +428,8 @@ static const struct call calls[] = {
 	{ "woken-sigwaitinfo", wait_sigwaitinfo, .is_masked = 1, .wake = send_usr1 },
 	{ "woken-sigsuspend", wait_sigsuspend, .wake = send_usr2 },
 	{ "woken-epoll_pwait", wait_epoll_pwait, .wake = send_usr2 },
-	{ "woken-pause", wait_pause, .wake = send_usr2_again },
+	{ "woken-pause", wait_pause, .wake = send_usr2_amid },
+	{ "woken-recv-handler", wait_recv_handler, .wake = send_usr2_amid },
 	{ "woken-flock", wait_flock, .wake = leave_lock, .prepare = take_flock },
 	{ "woken-setlkw", wait_setlkw, .wake = leave_lock, .prepare = take_lock },
 	{ "woken-open", wait_open, .wake = open_to_write },
