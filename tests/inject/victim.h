@@ -98,7 +98,7 @@ static inline pid_t fork_helper(void)
 	return pid;
 }
 
-static inline int answer(pid_t victim)
+static inline int answer(pid_t victim, void (*control)(pid_t victim))
 {
 	char line[80];
 	size_t used = 0;
@@ -109,8 +109,11 @@ static inline int answer(pid_t victim)
 			return 0;
 	while (line[used++] != '\n' && used < sizeof(line));
 	shared->is_held = !strncmp(line, "hold", 4);
-	for (int i = 0; i < 20000 && shared->is_held && !shared->is_between; i++)
+	for (int i = 0; i < 20000 && shared->is_held && !shared->is_between; i++) {
 		usleep(1000);
+		if (control)
+			control(victim);
+	}
 	shared->rounds += shared->is_endless;
 	len = snprintf(line, sizeof(line), "rounds %ld bad %ld of %d\n", (long)shared->rounds, (long)shared->bad, victim);
 	return write(1, line, len) == len;
@@ -131,7 +134,7 @@ static inline int answer_for(pid_t victim, void (*control)(pid_t victim))
 			waitpid(victim, &status, 0);
 			errx(3, "the victim has ended with status %#x", status);
 		}
-		if (ready[0].revents && !answer(victim))
+		if (ready[0].revents && !answer(victim, control))
 			break;
 	}
 	kill(victim, SIGKILL);
