@@ -11,6 +11,7 @@
  * moment (0: at none). It prints "killed", or what the child has printed. All follow one plan.
  *
  * TRIES=N: a refusal for the moment (EAGAIN) is tried again, up to N times. OWNER=PID: in place of this process.
+ * TIMES=1: the times of an ejection that is refused, too.
  * DIE_AT=N: it is killed at the Nth moment, together with the child that does the work; DIE_AT=NAME: at the first one of this
  * name; CHILD=1: only the child. COUNT_MOMENTS=1: it prints how many there were.
  */
@@ -120,7 +121,7 @@ static int eject(pid_t pid, struct reason *why)
 	do {
 		err = inject_eject(pid, owner, 0, &result, why);
 	} while (tries_again(err));
-	if (err == -EAGAIN)
+	if (err && getenv("TIMES"))
 		print_times(&result.times);
 	if (err)
 		return err;

@@ -172,7 +172,7 @@ def test_a_thread_that_does_not_stop(bench):
     before = process.maps()
     process.popen.stdin.write("\n")
     wait_for(lambda: children_of(process.pid), "a child that its parent waits for in the kernel", PATIENCE_S)
-    said = injector("eject", process.pid, status=1)
+    said = injector("eject", process.pid, status=1, TIMES="1")
     changed = set(process.maps()) ^ set(before)
     for child, _ in children_of(process.pid):
         os.kill(child, signal.SIGKILL)

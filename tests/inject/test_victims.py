@@ -39,7 +39,7 @@ def check_victim(process, outcome, cycles=CYCLES):
     with process.held():
         before = process.looks()
     order = ("inject",) if outcome == REFUSED else ("cycles", cycles)
-    said = injector(order[0], process.pid, *order[1:], status=None, AGAIN=str(10 + cycles // 10)).strip()
+    said = injector(order[0], process.pid, *order[1:], status=None, AGAIN=str((10 if outcome == INJECTED else 2) + cycles // 10)).strip()
     process.goes_on()
     take_out(process)
     with process.held():
