@@ -175,7 +175,7 @@ def java(bench):
     port, = reserve_ports(1)
     path = pathlib.Path(bench.folder, "Server.java")
     path.write_text(JAVA, encoding="ascii")
-    process = start(bench, [program("java"), "-Xmx64m", "-XX:CompressedClassSpaceSize=64m", str(path), str(port)])
+    process = start(bench, [program("java"), "-Xmx64m", str(path), str(port)])
     return process, [process.pid], lambda: http_client(port), digest
 
 
