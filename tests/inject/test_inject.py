@@ -215,7 +215,7 @@ def test_killed_amid_the_functions(bench, action):
     process = bench.storm("alloc")
     if action == "eject":
         injector("inject", process.pid, 5000)
-    moment = "a jump written" if action == "inject" else "registers back"
+    moment = "a jump written" if action == "inject" else "at the end of a call"
     injector(action, process.pid, 5000, status=-signal.SIGKILL, DIE_AT=moment)
     process.goes_on()
     found = injector("find", process.pid)
