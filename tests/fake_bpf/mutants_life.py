@@ -128,7 +128,7 @@ MUTANTS = {
     "threads: without memory posix_memalign frees": (
         "account/calls.bpf.h", "pointer && !is_stored(shape)", "pointer"),
     "threads: no memory for one is not said": (
-        "account/calls.bpf.h", "\t\tprocess_count_loss(process, LOSS_threads_dropped);\n\t\tif (pointer", "\t\tif (pointer"),
+        "account/calls.bpf.h", "\t\tprocess_count_loss(process, thread ? LOSS_calls_declined : LOSS_threads_dropped);\n", ""),
     # children
     "fork: children of all processes are followed": (
         "process.bpf.c", "parent && parent->follows", "parent"),
