@@ -266,7 +266,7 @@ def test_top_says_what_it_cannot_open(bench, open_screen):
     check(re.search(r"grow.*\n.*grow", text), f"the list is gone: {text}")
     screen.press("q")
     text = screen.check_left(1)
-    check("No such file" in text, f"no reason at the end: {text}")
+    check(re.search(r"No\s*such\s*file", text), f"no reason at the end: {text}")  # the terminal wraps it anywhere
     broken = bench.path("broken.snap")
     pathlib.Path(broken).write_bytes(b"ALLOCSNAP")
     out, err = bench.run([ALLOCSNAP, "top", broken], 1)

@@ -105,7 +105,7 @@ MUTANTS = {
     "main: a closed output takes what is written": (
         "src/main.c", "fd ? O_RDONLY : O_WRONLY", "fd ? O_WRONLY : O_RDONLY", "golden stdout-closed"),
     "sampler: a freed sample stays in the filter": (
-        "src/sampler/sampled_set.h", "\t\tfilter_count(address, -1);\n", "", "sampler set_of_samples_under_sanitizers"),
+        "src/sampler/sampled_set.h", "\t\tfilter_count(address, -1);\n", "", "sampler test_set_of_samples_under_sanitizers"),
     "bpf: only bytes get a new peak": (
         "bpf/process.bpf.c", "\tlower_peak(process, COUNTER_peak_blocks, COUNTER_current_blocks);\n", "",
         "unit-bpf clear/of_the_peak_sets_it_to_the_live_bytes_and_blocks"),

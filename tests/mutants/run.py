@@ -25,7 +25,7 @@ from kinds import KINDS  # pylint: disable=wrong-import-position
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LEFT_OUT = {ROOT: {".git"}, ROOT / ".output": {"san", "fuzz", "peers", "pythons", "chdb", "formats", "musl", "bench"}}
-FAILED = re.compile(r"^(?:\[FAIL\] (\S+?):? |(?:FAIL|LAW) (?:of )?([^\s:]+)|golden: (\S+): )", re.MULTILINE)
+FAILED = re.compile(r"^(?:\[FAIL\] (\S+?):? |(?:FAIL|LAW) (?:of )?([^\s:]+)|golden: (\S+) differs)", re.MULTILINE)
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 SECONDS = 1200
 
