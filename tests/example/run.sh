@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Installs into a folder of its own and uses the libraries from there, as another program would.
-# Environment: MAKE, CC, WORKLOADS (the folder of the compiled tests/workloads).
+# Environment: MAKE, CC (it may be two words), WORKLOADS (the folder of the compiled tests/workloads).
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 : "${MAKE:=make}" "${CC:=cc}" "${WORKLOADS:=.output/workloads}"
@@ -81,7 +81,7 @@ exports_public_names() {
 names_all() {
 	printf '#include <allocsnap/allocsnap.h>\n#include <allocsnap/collect.h>\n' >"$work/all.c"
 	scripts/public-names.sh "$installed"/include/allocsnap/*.h >"$work/declared"
-	"$CC" $(pkg-config --cflags allocsnap) -fsyntax-only -aux-info "$work/aux" "$work/all.c" &&
+	$CC $(pkg-config --cflags allocsnap) -fsyntax-only -aux-info "$work/aux" "$work/all.c" &&
 		grep -F "/* $installed/" "$work/aux" | sed -E 's/^[^*]*\*\/ //; s/ \(.*//; s/.*[ *]//' |
 		LC_ALL=C sort -u >"$work/known" && diff "$work/known" "$work/declared"
 }
@@ -92,7 +92,7 @@ names_all() {
 headers_compile() {
 	for header in "$installed"/include/allocsnap/*.h; do
 		printf '#include <allocsnap/%s>\nint unit;\n' "$(basename "$header")" >"$work/header.c"
-		"$CC" -std=c11 -Wall -Wextra -Wpedantic -Werror $(pkg-config --cflags allocsnap) \
+		$CC -std=c11 -Wall -Wextra -Wpedantic -Werror $(pkg-config --cflags allocsnap) \
 			-fsyntax-only "$work/header.c" || return 1
 	done
 }
@@ -102,7 +102,7 @@ headers_compile_as_cxx() {
 		printf '#include <allocsnap/%s.h>\n' $order >"$work/header.cc"
 		echo 'int main() { return sizeof(filter) == 0 || !collector__open(nullptr, nullptr); }' \
 			>>"$work/header.cc"
-		"${CC%gcc}g++" -std=c++17 -Wall -Wextra -Wpedantic -Werror "$work/header.cc" \
+		${CC%gcc}g++ -std=c++17 -Wall -Wextra -Wpedantic -Werror "$work/header.cc" \
 			$(pkg-config --cflags --libs allocsnap-collect) -o "$work/header" || return 1
 	done
 }
@@ -111,7 +111,7 @@ headers_compile_as_cxx() {
 
 # compile NAME PACKAGE
 compile() {
-	"$CC" -std=c11 -O1 -Wall -Wextra -Wpedantic -Werror "tests/example/$1.c" \
+	$CC -std=c11 -O1 -Wall -Wextra -Wpedantic -Werror "tests/example/$1.c" \
 		$(pkg-config --cflags --libs "$2") -o "$work/$1"
 }
 
