@@ -49,6 +49,12 @@ static struct node nodes[NODES];
 			      : aborted)
 #define SOME_TURNS "movl $200, %%eax\n5: decl %%eax\n jnz 5b\n"
 
+/* As long as a section: a thread that is hardly ever outside would be refused most of the time. */
+static void spend_as_long_outside(void)
+{
+	__asm__ volatile(SOME_TURNS : : : "rax", "cc");
+}
+
 static int count_once(void)
 {
 	SECTION(SOME_TURNS "incq %%rdx\n", "r"(0));
@@ -123,6 +129,7 @@ static void work_count(int nr)
 {
 	for (int i = 0; i < 8000; i++) {
 		made[nr] += count_once();
+		spend_as_long_outside();
 		if (i % 256 == 0)
 			allocate(1);
 	}
@@ -176,6 +183,7 @@ static void work_list(int nr)
 	for (int i = 0; i < 500; i++) {
 		for (int k = 0; k < 8; k++) {
 			mine[k] = pop();
+			spend_as_long_outside();
 			expect(!mine[k] || !atomic_exchange(&mine[k]->is_taken, 1), "a block is given out twice");
 		}
 		if (i % 32 == 0)
@@ -184,6 +192,7 @@ static void work_list(int nr)
 			if (mine[k]) {
 				mine[k]->is_taken = 0;
 				push(mine[k]);
+				spend_as_long_outside();
 			}
 	}
 }
