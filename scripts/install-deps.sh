@@ -90,6 +90,8 @@ missing() {
 needed=$(missing $packages) optional=$(missing $optional)
 [ -n "$needed$optional" ] || exit 0
 [ "$(id -u)" = 0 ] || die "run me as root to install:$needed$optional"
+exec 9>/run/allocsnap-deps.lock
+flock 9 # another clone may install, too
 
 # Packages that start services ask this file first: the tests want redis-server, not its service.
 restore_policy() {
