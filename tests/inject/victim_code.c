@@ -255,8 +255,8 @@ static void work_code32(int nr)
 static void work_code32_by_turns(int nr)
 {
 	for (int i = 0; i < 20; i++) {
-		run32(nr, turn32, 30000, NULL);
-		allocate(200);
+		run32(nr, turn32, 10000, NULL);
+		allocate(500);
 	}
 }
 
