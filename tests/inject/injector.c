@@ -7,6 +7,8 @@
  * for the moment is tried again, NR + 100 times in all, or AGAIN=N times. INTERVAL=N
  * (5000) is the interval.
  *
+ * injector tries PID NR: the same, and each refusal counts as one of the NR. It prints how many there were, and the last one.
+ *
  * injector serve PID INTERVAL: for each line "inject N" or "eject N" on stdin a child does that, and is killed at the Nth
  * moment (0: at none). It prints "killed", or what the child has printed. All follow one plan.
  *
@@ -154,6 +156,7 @@ static int change_semaphores(pid_t pid, const struct inject_plan *plan, uint16_t
 struct cycle_sums {
 	uint64_t stopped_ns, most_ns;
 	unsigned int kept, again;
+	int done, refused;
 };
 
 static void add_times(struct cycle_sums *sums, const struct inject_times *times)
@@ -186,36 +189,40 @@ static int run_cycle(pid_t pid, struct inject_plan *plan, struct cycle_sums *sum
 }
 
 /* Planning reads files and stops nothing: a plan serves for some cycles. */
-static int run_planned_cycles(struct parser *parser, pid_t pid, int nr, int *done, struct cycle_sums *sums,
-			      struct reason *why)
+static int run_planned_cycles(struct parser *parser, pid_t pid, int nr, struct cycle_sums *sums, struct reason *why)
 {
 	struct inject_plan *plan = NULL;
 	int err = inject_plan_make(parser, pid, &plan, why);
 
-	for (int i = 0; i < CYCLES_OF_PLAN && *done < nr && !err; i++) {
+	for (int i = 0; i < CYCLES_OF_PLAN && i < nr && !err; i++) {
 		err = run_cycle(pid, plan, sums, why);
-		*done += !err;
+		sums->done += !err;
 	}
 	inject_plan_free(plan);
 	return err;
 }
 
-/* A refusal that holds for a moment only is tried again. */
-static int run_cycles(pid_t pid, int nr, struct reason *why)
+/* A refusal that holds for a moment only is tried again, or counts as any other one. */
+static int run_cycles(pid_t pid, int nr, bool counts_refusals, struct reason *why)
 {
 	struct parser *parser = parser__open(&(struct parser_options){}, why);
 	struct cycle_sums sums = {};
 	unsigned int again_max = getenv("AGAIN") ? atoi(getenv("AGAIN")) : 100 + nr;
-	int err = parser ? 0 : -errno, done = 0;
+	int err = parser ? 0 : -errno;
 
-	while (done < nr && !err) {
-		err = run_planned_cycles(parser, pid, nr, &done, &sums, why);
-		while (err == -EAGAIN && ++sums.again < again_max)
+	while (sums.done + sums.refused < nr && !err) {
+		err = run_planned_cycles(parser, pid, nr - sums.done - sums.refused, &sums, why);
+		sums.refused += err && counts_refusals;
+		while ((err == -EAGAIN || (err && counts_refusals)) && ++sums.again < again_max) {
+			usleep(1000);
 			err = inject_eject(pid, 0, 0, NULL, NULL) == -EAGAIN ? -EAGAIN : 0;
+		}
 	}
 	if (!err)
-		printf("cycles %d, %" PRIu64 " us stopped, at most %" PRIu64 " us, kept %u, again %u\n", nr,
+		printf("cycles %d, %" PRIu64 " us stopped, at most %" PRIu64 " us, kept %u, again %u\n", sums.done,
 		       sums.stopped_ns / 1000, sums.most_ns / 1000, sums.kept, sums.again);
+	if (!err && counts_refusals)
+		printf("refused %d %s\n", sums.refused, sums.refused ? why->text : "");
 	parser__close(parser);
 	return err;
 }
@@ -302,7 +309,9 @@ int main(int argc, char **argv)
 	else if (argc > 3 && !strcmp(argv[1], "serve"))
 		err = serve(pid, interval, &why);
 	else if (argc > 3 && !strcmp(argv[1], "cycles"))
-		err = run_cycles(pid, atoi(argv[3]), &why);
+		err = run_cycles(pid, atoi(argv[3]), false, &why);
+	else if (argc > 3 && !strcmp(argv[1], "tries"))
+		err = run_cycles(pid, atoi(argv[3]), true, &why);
 	if (getenv("COUNT_MOMENTS"))
 		printf("moments %d\n", *moment_nr);
 	if (!err)
