@@ -49,6 +49,16 @@ BOOK_TEST(cost, counts_nested_calls)
 	expect_traps(2, 0, 0);
 }
 
+/* A sampler tells the blocks: once a session knows that malloc calls no other function, its calls have no return. */
+BOOK_TEST(cost, of_a_call_beside_a_sampler_is_its_entry)
+{
+	time_each_program();
+	user_sample(0x1000, 100, 5000);
+	for (int i = 0; i < 100; i++)
+		user_malloc(64, 0x2000);
+	expect_traps(101, rets(100), returns(calls_are_sessions() ? 64 : 100));
+}
+
 BOOK_TEST(cost, is_counted_for_each_process)
 {
 	struct target_process *other = process_start(200);
