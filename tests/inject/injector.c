@@ -157,6 +157,7 @@ struct cycle_sums {
 	uint64_t stopped_ns, most_ns;
 	unsigned int kept, again;
 	int done, refused;
+	char refusal[sizeof(struct reason) + 16];
 };
 
 static void add_times(struct cycle_sums *sums, const struct inject_times *times)
@@ -212,7 +213,10 @@ static int run_cycles(pid_t pid, int nr, bool counts_refusals, struct reason *wh
 
 	while (sums.done + sums.refused < nr && !err) {
 		err = run_planned_cycles(parser, pid, nr - sums.done - sums.refused, &sums, why);
-		sums.refused += err && counts_refusals;
+		if (err && counts_refusals) {
+			sums.refused++;
+			snprintf(sums.refusal, sizeof(sums.refusal), " %s %s", strerrorname_np(-err), why->text);
+		}
 		while ((err == -EAGAIN || (err && counts_refusals)) && ++sums.again < again_max) {
 			usleep(1000);
 			err = inject_eject(pid, 0, 0, NULL, NULL) == -EAGAIN ? -EAGAIN : 0;
@@ -222,7 +226,7 @@ static int run_cycles(pid_t pid, int nr, bool counts_refusals, struct reason *wh
 		printf("cycles %d, %" PRIu64 " us stopped, at most %" PRIu64 " us, kept %u, again %u\n", sums.done,
 		       sums.stopped_ns / 1000, sums.most_ns / 1000, sums.kept, sums.again);
 	if (!err && counts_refusals)
-		printf("refused %d %s\n", sums.refused, sums.refused ? why->text : "");
+		printf("refused %d%s\n", sums.refused, sums.refusal);
 	parser__close(parser);
 	return err;
 }

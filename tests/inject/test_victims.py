@@ -47,10 +47,11 @@ def check_victim(process, outcome, cycles=CYCLES):
     with process.held():
         check_same(before, process.looks())
     process.end()
-    found = re.fullmatch(r"cycles (\d+), .+?(?:\nrefused (\d+) ?(.*))?", said)
+    found = re.fullmatch(r"cycles (\d+), .+(?:\nrefused (\d+)(?: E[A-Z]+ (.+))?)?", said)
     check(found, f"it must be {outcome}, and: {said}")
     injected, refused = int(found[1]), int(found[2] or 0)
     check_equal(injected + refused, cycles, "tries")
+    check(bool(refused) == bool(found[3]), f"a refusal has a reason of one line, and: {said!r}")
     check(not (refused if outcome == INJECTED else injected if outcome == REFUSED else 0), f"it must be {outcome}, and: {said}")
     return said.replace("\n", ", ")
 
