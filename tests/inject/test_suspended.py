@@ -16,7 +16,7 @@ from harness.suite import for_each
 from test_victims import check_same, check_victim, take_out, EITHER
 
 TIMES = 30 if runs_core() else 1000
-HELD_UP = {"injector": 1 if runs_core() else 150, "attach": 1 if runs_core() else 5}  # so often amid the work
+HELD_UP = {"injector": 1 if runs_core() else 75, "attach": 1 if runs_core() else 5}  # so often amid the work
 V1 = {"freeze": "freezer", "quota": "cpu"}
 
 
