@@ -204,14 +204,14 @@ MUTANTS = {
     "posix_memalign: an error is 64 bits": (
         "account/calls.bpf.h", "if ((__u32)returned)", "if (returned)"),
     "posix_memalign: its error is ignored": ("account/calls.bpf.h", "if ((__u32)returned)", "if (0)"),
-    "a failed call is not counted": (
+    "calls: a failed one is not counted": (
         "account/calls.bpf.h", "\t\tprocess_add_counter(process, COUNTER_failed_calls, 1);\n", ""),
     "free: into closed accounting": (
         "account/calls.bpf.h", "!process || !is_recording(process) || layer", "!process || layer"),
     "free: an unknown block is not counted": (
         "account/record.bpf.h", "\t\tcount_unknown_free(process);\n\t}\n\tif (calls)",
         "\t}\n\tif (calls)"),
-    "free(NULL) is a free": (
+    "calls: free(NULL) is a free": (
         "account/calls.bpf.h", "!address || !may_be_known(", "!may_be_known("),
 
     # custom allocators

@@ -84,7 +84,7 @@ MUTANTS = {
         "python/mixed.bpf.h", "return address >= sp && address < callers_sp;", "return address >= callers_sp;"),
     "mixed: each C frame has the entry": (
         "python/mixed.bpf.h", "return address >= sp && address < callers_sp;", "return address >= sp;"),
-    "mixed: a run is one frame": ("python/mixed.bpf.h", "is_rest ? 0 : run->end, run->left);", "is_rest ? 0 : run->end, 1);"),
+    "mixed: a run has no frame": ("python/mixed.bpf.h", "is_rest ? 0 : run->end, run->left);", "is_rest ? 0 : run->end, 0);"),
     "mixed: a run never ends": ("python/mixed.bpf.h", "is_rest ? 0 : run->end, run->left);", "0, run->left);"),
     "mixed: the rest is left out": ("python/mixed.bpf.h", "\t\tmixed_take_run(walk, process, true);\n", "\t\t;\n"),
     "mixed: the rest is not counted": (

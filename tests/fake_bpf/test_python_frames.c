@@ -187,6 +187,16 @@ BOOK_TEST(python, code_objects_outside_of_the_cache_are_found)
 	expect_same(fake.record_cnt, 2, "code objects");
 }
 
+/* Each place of the cache has an entry, which is of no code object here. */
+static void cache_fill(void)
+{
+	for (__u32 i = 0; i < 1 << PYTHON_CACHE_SHIFT; i++) {
+		struct python_code_cached *cached = bpf_map_lookup_elem(&python_code_cache, &i);
+
+		*cached = (struct python_code_cached){ .check = 1, .known = 77ULL << 32 };
+	}
+}
+
 BOOK_TEST(python, each_of_many_code_objects_has_its_own_number)
 {
 	static struct code many[100];
@@ -194,6 +204,7 @@ BOOK_TEST(python, each_of_many_code_objects_has_its_own_number)
 
 	settings_set(TRACEBACK_LIMIT_MAX, 0x5eed);
 	python_begin_world(true);
+	cache_fill();
 	pool_use(pool_at(0), 1);
 	frames_make(100);
 	for (unsigned int i = 0; i < 100; i++) {
