@@ -131,29 +131,34 @@ def send_all(pids, signal_nr):
 
 
 @contextlib.contextmanager
-def held_by_signal(signal_nr, pids):
-    send_all(pids, signal_nr)
+def holding_by_signal(signal_nr):
+    """Two functions: for a process that has begun, and to hold processes up until the end."""
+    held = []
+
+    def hold(pids):
+        held.extend(pids)
+        send_all(pids, signal_nr)
     try:
-        yield
+        yield lambda pid: None, hold
     finally:
-        send_all(pids, signal.SIGCONT)
+        send_all(held, signal.SIGCONT)
 
 
 @contextlib.contextmanager
-def held_by_group(kind, pids):
+def holding_by_group(kind):
+    """The process is in the group early: a move takes the kernel longer than an injection."""
+    def take_in(pid):
+        with contextlib.suppress(ProcessLookupError):
+            (folder / "cgroup.procs").write_text(str(pid))
     with group(kind) as folder:
-        hold_up(folder)
-        for pid in pids:
-            with contextlib.suppress(OSError):
-                (folder / "cgroup.procs").write_text(str(pid))
-        yield
+        yield take_in, lambda pids: hold_up(folder)
 
 
-HOLDERS = {
-    "SIGSTOP": lambda pids: held_by_signal(signal.SIGSTOP, pids),
-    "SIGTSTP": lambda pids: held_by_signal(signal.SIGTSTP, pids),
-    "freeze": lambda pids: held_by_group("freeze", pids),
-    "quota": lambda pids: held_by_group("quota", pids),
+HOLDINGS = {
+    "SIGSTOP": lambda: holding_by_signal(signal.SIGSTOP),
+    "SIGTSTP": lambda: holding_by_signal(signal.SIGTSTP),
+    "freeze": lambda: holding_by_group("freeze"),
+    "quota": lambda: holding_by_group("quota"),
 }
 COMMANDS = {
     "injector": lambda pid, _: [INJECTOR, "cycles", str(pid), "20"],
@@ -166,20 +171,24 @@ def tracer_of(pid):
     return int(status.split("TracerPid:")[1].split()[0])
 
 
-def hold_up_once(process, command, holder):
+def hold_up_once(process, command, holding):
     """Whether that was amid the work."""
-    with open(os.devnull, "wb") as nothing, subprocess.Popen(command, stdout=nothing, stderr=nothing) as working:
+    with contextlib.ExitStack() as held:
+        take_in, hold = held.enter_context(holding())
+        working = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        take_in(working.pid)
         while not tracer_of(process.pid) and working.poll() is None:
             time.sleep(0.0002)
-        with holder(family(working.pid)):
-            is_amid = bool(tracer_of(process.pid))
-            rounds = process.ask()[0]
-            wait_for(lambda: process.ask()[0] > rounds + 2, "it goes on while the injector is held up", 10, Law)
+        hold(family(working.pid))
+        is_amid = bool(tracer_of(process.pid))
+        rounds = process.ask()[0]
+        wait_for(lambda: process.ask()[0] > rounds + 2, "it goes on while the injector is held up", 10, Law)
+        held.close()
         working.wait(PATIENCE_S)
     return is_amid
 
 
-@for_each([f"{command}-{how}" for command in COMMANDS for how in HOLDERS], of_core=["injector-SIGSTOP", "injector-SIGTSTP"])
+@for_each([f"{command}-{how}" for command in COMMANDS for how in HOLDINGS], of_core=["injector-SIGSTOP", "injector-SIGTSTP"])
 def test_injector_held_up(bench, name):
     command, how = name.split("-")
     process = bench.start("victim_state", "plain", "2")
@@ -189,7 +198,7 @@ def test_injector_held_up(bench, name):
     argv = COMMANDS[command](process.pid, bench.folder)
     amid = tries = 0
     while amid < HELD_UP[command] and tries < 50 + 10 * HELD_UP[command]:
-        amid += hold_up_once(process, argv, HOLDERS[how])
+        amid += hold_up_once(process, argv, HOLDINGS[how])
         tries += 1
         process.goes_on()
         take_out(process)
