@@ -132,12 +132,13 @@ def send_all(pids, signal_nr):
 
 @contextlib.contextmanager
 def holding_by_signal(signal_nr):
-    """Two functions: for a process that has begun, and to hold processes up until the end."""
+    """Two functions: for a process that has begun, and to hold processes up until the end, which returns those it holds."""
     held = []
 
     def hold(pids):
         held.extend(pids)
         send_all(pids, signal_nr)
+        return held
     try:
         yield lambda pid: None, hold
     finally:
@@ -150,8 +151,12 @@ def holding_by_group(kind):
     def take_in(pid):
         with contextlib.suppress(ProcessLookupError):
             (folder / "cgroup.procs").write_text(str(pid))
+
+    def hold(_):
+        hold_up(folder)
+        return [int(pid) for pid in (folder / "cgroup.procs").read_text().split()]
     with group(kind) as folder:
-        yield take_in, lambda pids: hold_up(folder)
+        yield take_in, hold
 
 
 HOLDINGS = {
@@ -172,18 +177,18 @@ def tracer_of(pid):
 
 
 def hold_up_once(process, command, holding):
-    """Whether that was amid the work."""
-    with contextlib.ExitStack() as held:
-        take_in, hold = held.enter_context(holding())
+    """Whether that was amid the work: the tracer is among those that are held up."""
+    with contextlib.ExitStack() as stack:
+        take_in, hold = stack.enter_context(holding())
         working = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         take_in(working.pid)
         while not tracer_of(process.pid) and working.poll() is None:
             time.sleep(0.0002)
-        hold(family(working.pid))
-        is_amid = bool(tracer_of(process.pid))
+        held = hold(family(working.pid))
+        is_amid = tracer_of(process.pid) in held
         rounds = process.ask()[0]
         wait_for(lambda: process.ask()[0] > rounds + 2, "it goes on while the injector is held up", 10, Law)
-        held.close()
+        stack.close()
         working.wait(PATIENCE_S)
     return is_amid
 

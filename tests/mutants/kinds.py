@@ -46,8 +46,8 @@ def criterion(program, *arguments, **environment):
 
 
 class Books(Kind):
-    """The rules of the accounting: its BPF code, compiled natively, in three modes; first the suites that a mutant's name
-    begins with, in few orders of events, then all."""
+    """The rules of the accounting: its BPF code, compiled natively, in three modes; first the suites of a mutant's subject,
+    the words before its colon, in few orders of events, then all."""
 
     name, folder, old = "books", "bpf/", f"{OUT}/bpf/*.bpf.o"
     tables = "fake_bpf/mutants.py", "fake_bpf/mutants_life.py", "fake_bpf/mutants_python.py"
