@@ -9,6 +9,7 @@
 #include "render/caveats.h"
 #include "render.h"
 #include "snapshot.h"
+#include "snapshot/snapshot_moment.h"
 #include "symbolize/share_names.h"
 
 /* Writes the line; its value is true. */
@@ -90,15 +91,17 @@ static bool check_source_kind(const struct comparison *pair, struct reason *ret)
 		    old_value(pair, "source") ?: "allocsnap", new_value(pair, "source") ?: "allocsnap");
 }
 
+/* In one boot the monotonic clock says which is younger, and between boots there is only the wall clock. */
 static bool check_pair_order(const struct comparison *pair, struct reason *ret)
 {
-	uint64_t old = snapshot__metadata_u64(pair->old, "wall_ns", 0);
-	uint64_t new = snapshot__metadata_u64(pair->new, "wall_ns", 0);
+	const struct moment old = snapshot_moment(pair->old), new = snapshot_moment(pair->new);
+	bool same_boot = old.boot && old.boot == new.boot;
+	uint64_t old_ns = same_boot ? old.monotonic_ns : old.wall_ns, new_ns = same_boot ? new.monotonic_ns : new.wall_ns;
 
-	if (!old || !new || old <= new)
+	if (!old_ns || !new_ns || old_ns <= new_ns)
 		return false;
 	return warn(ret, "the first snapshot is %.3f s younger than the second: growth shows as "
-			 "shrinking", (old - new) / 1e9);
+			 "shrinking", (old_ns - new_ns) / 1e9);
 }
 
 /* The limit matters only if more than the first frame of a traceback counts. */

@@ -46,7 +46,7 @@ static json_t *listed_snapshot_json(const struct listed_snapshot *snapshot)
 	json_t *object = json_object();
 	int err = json_set_text(object, "path", snapshot->path);
 
-	err = err ?: json_set_time(object, "wall_time", snapshot->wall_ns);
+	err = err ?: json_set_time(object, "wall_time", snapshot->moment.wall_ns);
 	err = err ?: json_set_uint(object, "traced_bytes", snapshot->traced_bytes);
 	return json_unless(err, object);
 }
@@ -119,7 +119,8 @@ const struct command cmd_list = {
 	.arg_max = 1,
 	.help = "list the processes that have snapshots in a folder",
 	.detail = "DIR is " DATA_DIR " if it is not given, and is searched with all folders below it. The process with "
-		  "the newest snapshot comes first. Times are UTC, as in the names of the files.\n\n"
+		  "the newest snapshot comes first. Times are UTC by the wall clock, as in the names of the files. The monotonic clock "
+		  "orders the snapshots of a process.\n\n"
 		  "TRACED is the memory in live blocks in the last snapshot, PEAK the most that any snapshot knows of, "
 		  "GROWTH the last TRACED minus the first one, END how the process ended. A ~ stands before estimates from "
 		  "samples. SAMPLER is there if a process took samples itself: by its own sampler, or by one that was "

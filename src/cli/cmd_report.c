@@ -174,7 +174,8 @@ static int choose_series(struct report_job *job, const struct arguments *args)
 	job->facts.kind = job->series.item_nr == 1 ? "one" : args->item_nr == 2 ? "diff" : "history";
 	if (strcmp(job->facts.kind, "history"))
 		return judge_report_series(job);
-	series_sort(&job->series);
+	if (series_sort(&job->series))
+		return log_failure("out of memory");
 	status = refuse_processes(job) ?: judge_report_series(job);
 	if (!status && series_thin(&job->series, SERIES_MAX))
 		status = log_failure("out of memory");

@@ -117,9 +117,11 @@ static void list_candidates(const struct process_folders *folders)
 	size_t nr = folders->folder_nr;
 
 	for (size_t i = 0; i < nr && i < CANDIDATES_SHOWN; i++) {
-		const struct process_folder *folder = &folders->folder[i];
-		const char *newest = strrchr(folder->file[folder->file_nr - 1].path, '/') + 1;
+		struct process_folder *folder = &folders->folder[i];
+		const char *newest;
 
+		process_folder_settle(folder);
+		newest = strrchr(folder->file[folder->file_nr - 1].path, '/') + 1;
 		log_info("  %s  %zu snapshot%s, latest %s", folder->path, folder->file_nr,
 			 folder->file_nr == 1 ? "" : "s", newest);
 	}
@@ -171,7 +173,9 @@ static int find_one_folder(const struct place *place, struct process_folders *re
 {
 	int status = find_folders(place, ret);
 
-	return status || ret->folder_nr == 1 ? status : refuse_several(place, ret);
+	if (!status && ret->folder_nr > 1)
+		status = refuse_several(place, ret);
+	return status ?: process_folder_settle(&ret->folder[0]);
 }
 
 /* ---- snapshots ---------------------------------------------------------------------------- */

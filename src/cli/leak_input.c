@@ -8,19 +8,21 @@
 #include <sys/stat.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/progress.h"
 #include "base/reason.h"
 #include "snapshot.h"
 #include "snapshot/snapshot_identity.h"
+#include "snapshot/snapshot_moment.h"
 
 struct leak_file {
+	struct moment moment; /* until the file is read, what its name says, or when it was written */
 	char *path;
 	size_t folder;	/* length of the folder in path; 0: the file was named itself */
-	struct timespec written;
 	char *recording; /* what all snapshots of a recording have in common */
 	int64_t pid;
-	uint64_t now_ns, begin_ns, wall_ns;
+	uint64_t begin_ns;
 	uint64_t clears; /* how often traces were cleared */
 	bool is_part;
 };
@@ -44,9 +46,12 @@ void leak_input_release(struct leak_input *input)
 
 static int leak_input_add_file(struct leak_input *input, const char *path, size_t folder, const struct stat *st)
 {
-	struct leak_file file = { .path = strdup(path), .folder = folder, .written = st->st_mtim };
-	int err = file.path ? array_push(input, file, file) : -ENOMEM;
+	struct leak_file file = { .path = strdup(path), .folder = folder };
+	int err;
 
+	if (!moment_parse(path + folder, &file.moment))
+		file.moment.wall_ns = st->st_mtim.tv_sec * SECOND_NS + st->st_mtim.tv_nsec;
+	err = file.path ? array_push(input, file, file) : -ENOMEM;
 	if (err)
 		leak_file_release(&file);
 	return err ? log_failure("out of memory") : EXIT_DONE;
@@ -117,9 +122,9 @@ static void keep_files(struct leak_input *input, const bool *keep)
 	input->file_nr = nr;
 }
 
-static bool is_newer(const struct timespec *a, const struct timespec *b)
+static bool is_newer(const struct leak_file *a, const struct leak_file *b)
 {
-	return a->tv_sec != b->tv_sec ? a->tv_sec > b->tv_sec : a->tv_nsec > b->tv_nsec;
+	return moment_compare(&a->moment, &b->moment, NULL) > 0;
 }
 
 static bool is_same_folder(const struct leak_file *a, const struct leak_file *b)
@@ -148,7 +153,7 @@ static bool judges_better(const struct folder_files *a, const struct folder_file
 	size_t enough_a = a->nr < LEAK_SNAPSHOTS_LEAST ? a->nr : LEAK_SNAPSHOTS_LEAST;
 	size_t enough_b = b->nr < LEAK_SNAPSHOTS_LEAST ? b->nr : LEAK_SNAPSHOTS_LEAST;
 
-	return enough_a != enough_b ? enough_a > enough_b : is_newer(&a->newest->written, &b->newest->written);
+	return enough_a != enough_b ? enough_a > enough_b : is_newer(a->newest, b->newest);
 }
 
 static struct folder_files read_folder_files(const struct leak_file *file, size_t nr)
@@ -156,7 +161,7 @@ static struct folder_files read_folder_files(const struct leak_file *file, size_
 	struct folder_files files = { file, 1 };
 
 	for (; files.nr < nr && is_same_folder(&file[files.nr], file); files.nr++)
-		if (is_newer(&file[files.nr].written, &files.newest->written))
+		if (is_newer(&file[files.nr], files.newest))
 			files.newest = &file[files.nr];
 	return files;
 }
@@ -203,17 +208,18 @@ static int read_leak_facts(struct leak_file *file)
 		return log_failure("%s", why.text);
 	file->recording = snapshot_identity(snapshot, IDENTITY_RECORDING);
 	file->pid = snapshot__metadata_u64(snapshot, "pid", 0);
-	file->now_ns = snapshot__metadata_u64(snapshot, "monotonic_ns", 0);
+	file->moment = snapshot_moment(snapshot);
 	file->begin_ns = snapshot__metadata_u64(snapshot, "recording_start_monotonic_ns", UINT64_MAX);
-	file->wall_ns = snapshot__metadata_u64(snapshot, "wall_ns", 0);
 	file->clears = snapshot__metadata_u64(snapshot, "clear_count", 0);
 	file->is_part = snapshot__metadata(snapshot, "filters");
 	snapshot__close(snapshot);
 	return file->recording ? EXIT_DONE : log_failure("out of memory");
 }
 
+/* Also puts them in order, the oldest first. */
 static int read_all_facts(struct leak_input *input)
 {
+	static const struct moment_order order = { .item_size = sizeof(struct leak_file) };
 	struct progress progress = progress_begin("reading", "snapshots", input->file_nr);
 	int status = EXIT_DONE;
 
@@ -222,6 +228,8 @@ static int read_all_facts(struct leak_input *input)
 		status = read_leak_facts(&input->file[i]);
 	}
 	progress_end(&progress);
+	if (moments_sort(input->file, input->file_nr, &order))
+		status = log_failure("out of memory");
 	return status;
 }
 
@@ -254,7 +262,7 @@ static int choose_recording(struct leak_input *input, const struct leak_choice *
 		bool is_wanted = !file->is_part && (!choice->pid || file->pid == choice->pid);
 
 		parts += file->is_part;
-		if (is_wanted && (!newest || file->wall_ns > newest->wall_ns))
+		if (is_wanted)
 			newest = file;
 	}
 	if (!newest)
@@ -270,13 +278,6 @@ static int choose_recording(struct leak_input *input, const struct leak_choice *
 	return EXIT_DONE;
 }
 
-static int by_snapshot_time(const void *left, const void *right)
-{
-	const struct leak_file *a = left, *b = right;
-
-	return (a->now_ns > b->now_ns) - (a->now_ns < b->now_ns);
-}
-
 /* ---- from when on --------------------------------------------------------------------------- */
 
 static int set_leak_times(struct leak_input *input)
@@ -285,7 +286,7 @@ static int set_leak_times(struct leak_input *input)
 	if (!input->now_ns)
 		return log_failure("out of memory");
 	for (size_t i = 0; i < input->file_nr; i++)
-		input->now_ns[i] = input->file[i].now_ns;
+		input->now_ns[i] = input->file[i].moment.monotonic_ns;
 	input->recording.times.now_ns = input->now_ns;
 	input->recording.times.snapshot_nr = input->file_nr;
 	input->progress = progress_begin("judging", "snapshots", input->file_nr);
@@ -302,7 +303,7 @@ static ssize_t choose_moments(struct leak_input *input, const struct leak_choice
 	if (!moment)
 		return -ENOMEM;
 	for (size_t i = 0; i < input->file_nr; i++)
-		moment[i] = (struct leak_moment){ input->file[i].now_ns, input->file[i].clears };
+		moment[i] = (struct leak_moment){ input->file[i].moment.monotonic_ns, input->file[i].clears };
 	nr = leak_moments_choose(moment, input->file_nr, &span, keep, &input->recording.times);
 	free(moment);
 	return nr;
@@ -312,7 +313,6 @@ static int choose_times(struct leak_input *input, const struct leak_choice *choi
 {
 	ssize_t nr;
 
-	qsort(input->file, input->file_nr, sizeof(*input->file), by_snapshot_time);
 	nr = choose_moments(input, choice, keep);
 	if (nr < 0)
 		return log_failure("out of memory");

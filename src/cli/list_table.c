@@ -158,7 +158,7 @@ static void format_growth_cell(char cell[CELL_MAX], const struct listed_process 
 static void format_cell(char cell[CELL_MAX], const struct list_table *table, const struct listed_process *process,
 			enum list_column column)
 {
-	uint64_t from_ns = process->first.wall_ns, to_ns = process->last.wall_ns;
+	uint64_t from_ns = process->first.moment.wall_ns, to_ns = process->last.moment.wall_ns;
 	char text[LIST_TIME_MAX];
 
 	switch (column) {

@@ -12,10 +12,12 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/log.h"
+#include "base/progress.h"
 #include "base/units.h"
 #include "record/retention/retention_names.h"
-#include "snapshot.h"
+#include "snapshot/snapshot_moment.h"
 
 #define DEPTH_MOST 16 /* folders in folders */
 #define COMM_MOST 15
@@ -29,22 +31,22 @@ static bool has_snapshot_suffix(const char *name)
 	return len > 5 && *name != '.' && !strcmp(name + len - 5, ".snap");
 }
 
-static uint64_t stamp_of_ms(uint64_t ms)
+/*
+ * The moment of a file that does not have it in its name: when it was taken or, if it cannot be read, when it was
+ * written. `moment` has what its name says.
+ */
+static void read_file_moment(const char *path, struct moment *moment)
 {
-	return ms << STAMP_SHIFT;
-}
-
-/* The time of a file that is not named by its time: when it was taken or, if it cannot be read, when it was written. */
-static uint64_t stamp_of_content(const char *path)
-{
-	struct snapshot *snapshot = snapshot__open(path, NULL);
-	uint64_t wall_ns = snapshot ? snapshot__metadata_u64(snapshot, "wall_ns", 0) : 0;
+	struct moment read;
 	struct stat st;
 
-	snapshot__close(snapshot);
-	if (wall_ns)
-		return stamp_of_ms(wall_ns / 1000000);
-	return stat(path, &st) ? 0 : stamp_of_ms(st.st_mtim.tv_sec * 1000ULL + st.st_mtim.tv_nsec / 1000000);
+	if (!snapshot_moment_read(path, &read)) {
+		moment->boot = read.boot;
+		moment->monotonic_ns = read.monotonic_ns;
+		moment->wall_ns = moment->wall_ns ?: read.wall_ns;
+	}
+	if (!moment->wall_ns && !stat(path, &st))
+		moment->wall_ns = st.st_mtim.tv_sec * SECOND_NS + st.st_mtim.tv_nsec;
 }
 
 static int add_file_of_process(struct process_folder *folder, const char *name)
@@ -54,21 +56,29 @@ static int add_file_of_process(struct process_folder *folder, const char *name)
 
 	if (asprintf(&file.path, "%s/%s", folder->path, name) < 0)
 		return -ENOMEM;
-	if (!stamp_parse(name, &file.stamp))
-		file.stamp = stamp_of_content(file.path);
+	if (!moment_parse(name, &file.moment))
+		read_file_moment(file.path, &file.moment);
 	err = array_push(folder, file, file);
 	if (err)
 		free(file.path);
 	return err;
 }
 
-static int compare_snapshot_files(const void *a_, const void *b_)
+static int compare_file_paths(const void *a, const void *b)
 {
-	const struct snapshot_file *a = a_, *b = b_;
+	return strcmp(((const struct snapshot_file *)a)->path, ((const struct snapshot_file *)b)->path);
+}
 
-	if (a->stamp != b->stamp)
-		return a->stamp < b->stamp ? -1 : 1;
-	return strcmp(a->path, b->path);
+static int sort_snapshot_files(struct process_folder *folder)
+{
+	static const struct moment_order order = {
+		.item_size = sizeof(struct snapshot_file),
+		.compare_rest = compare_file_paths,
+	};
+	int err = moments_sort(folder->file, folder->file_nr, &order);
+
+	folder->newest = folder->file[folder->file_nr - 1].moment;
+	return err;
 }
 
 /* ---- folders ------------------------------------------------------------------------------ */
@@ -121,10 +131,8 @@ static int keep_process_folder(struct process_folders *folders, struct process_f
 {
 	int err = 0;
 
-	if (folder->file_nr) {
-		qsort(folder->file, folder->file_nr, sizeof(*folder->file), compare_snapshot_files);
-		err = array_push(folders, folder, *folder);
-	}
+	if (folder->file_nr)
+		err = sort_snapshot_files(folder) ?: array_push(folders, folder, *folder);
 	if (err)
 		fail_to_scan(folder->path, err);
 	if (err || !folder->file_nr)
@@ -156,18 +164,9 @@ static int scan_folder(struct process_folders *folders, const char *path, int di
 	return keep_process_folder(folders, &folder) ?: status;
 }
 
-static uint64_t newest_stamp(const struct process_folder *folder)
+static int compare_folder_paths(const void *a, const void *b)
 {
-	return folder->file[folder->file_nr - 1].stamp;
-}
-
-static int compare_process_folders(const void *a_, const void *b_)
-{
-	const struct process_folder *a = a_, *b = b_;
-
-	if (newest_stamp(a) != newest_stamp(b))
-		return newest_stamp(a) > newest_stamp(b) ? -1 : 1;
-	return strcmp(a->path, b->path);
+	return strcmp(((const struct process_folder *)a)->path, ((const struct process_folder *)b)->path);
 }
 
 /* "folder/" and "folder" give the same paths. */
@@ -182,13 +181,35 @@ static char *without_last_slashes(const char *path)
 
 int process_folders_scan(struct process_folders *folders, const char *path)
 {
+	static const struct moment_order order = {
+		.item_size = sizeof(struct process_folder),
+		.newest_first = true,
+		.compare_rest = compare_folder_paths,
+	};
 	char *plain = without_last_slashes(path);
 	int status = plain ? scan_folder(folders, plain, AT_FDCWD, plain, 0) : fail_to_scan(path, -ENOMEM);
 
-	if (folders->folder_nr)
-		qsort(folders->folder, folders->folder_nr, sizeof(*folders->folder), compare_process_folders);
+	if (moments_sort(folders->folder, folders->folder_nr, &order))
+		status = fail_to_scan(path, -ENOMEM);
 	free(plain);
 	return status;
+}
+
+int process_folder_settle(struct process_folder *folder)
+{
+	struct progress progress = progress_begin("reading", "snapshots", folder->file_nr);
+	int err;
+
+	for (size_t i = 0; i < folder->file_nr && folder->file_nr > 1; i++) {
+		struct snapshot_file *file = &folder->file[i];
+
+		progress_show(&progress, i);
+		if (!file->moment.boot)
+			read_file_moment(file->path, &file->moment);
+	}
+	progress_end(&progress);
+	err = sort_snapshot_files(folder);
+	return err ? fail_to_scan(folder->path, err) : EXIT_DONE;
 }
 
 /* ---- names -------------------------------------------------------------------------------- */

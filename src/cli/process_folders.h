@@ -8,15 +8,16 @@
  */
 
 #include <stddef.h>
-#include <stdint.h>
 
-/* A snapshot file, and a number that sorts files by time. */
+#include "base/moment.h"
+
 struct snapshot_file {
+	struct moment moment; /* from the name, or from the file if it is named otherwise */
 	char *path;
-	uint64_t stamp;
 };
 
 struct process_folder {
+	struct moment newest;
 	char *path;
 	struct snapshot_file *file; /* oldest first; at least one */
 	size_t file_nr, file_alloc;
@@ -34,6 +35,12 @@ struct process_folders {
  */
 int process_folders_scan(struct process_folders *folders, const char *path);
 void process_folders_release(struct process_folders *folders);
+
+/*
+ * Reads from the files of which the names have only wall times (by an earlier allocsnap) when they were taken, and puts
+ * the files in order by that. Returns an exit status.
+ */
+int process_folder_settle(struct process_folder *folder);
 
 /* Drops the folders that are not called WHAT.PID, COMM.WHAT or WHAT. */
 void process_folders_retain(struct process_folders *folders, const char *what);

@@ -14,6 +14,7 @@
 #include "render/facts.h"
 #include "snapshot.h"
 #include "snapshot/snapshot_identity.h"
+#include "snapshot/snapshot_moment.h"
 
 static void listed_process_release(struct listed_process *process)
 {
@@ -41,14 +42,16 @@ static const char *listed_metadata(const struct snapshot *snapshot, const char *
 	return snapshot__metadata(snapshot, key) ?: "";
 }
 
-static struct listed_snapshot list_snapshot(const char *path, const struct snapshot *snapshot,
-					    const struct snapshot_facts *facts)
+static int set_listed_snapshot(struct listed_snapshot *ret, const char *path, const struct snapshot *snapshot,
+			       const struct snapshot_facts *facts)
 {
-	return (struct listed_snapshot){
-		.path = strdup(path),
-		.wall_ns = snapshot__metadata_u64(snapshot, "wall_ns", 0),
-		.traced_bytes = facts->current_bytes,
-	};
+	char *copy = strdup(path);
+
+	if (!copy)
+		return -ENOMEM;
+	free(ret->path);
+	*ret = (struct listed_snapshot){ snapshot_moment(snapshot), copy, facts->current_bytes };
+	return 0;
 }
 
 static struct listed_process *find_listed(struct process_list *list, size_t from, const char *identity)
@@ -59,23 +62,18 @@ static struct listed_process *find_listed(struct process_list *list, size_t from
 	return NULL;
 }
 
-static int add_listed_process(struct process_list *list, const char *folder, const char *path, const char *identity,
+static int add_listed_process(struct process_list *list, const char *folder, const char *identity,
 			      const struct snapshot *snapshot)
 {
-	const struct snapshot_facts facts = snapshot_facts(snapshot);
 	struct listed_process process = {
 		.identity = strdup(identity),
 		.host = strdup(listed_metadata(snapshot, "host")),
 		.comm = strdup(listed_metadata(snapshot, "comm")),
 		.folder = strdup(folder),
 		.pid = snapshot__metadata_u64(snapshot, "pid", 0),
-		.first = list_snapshot(path, snapshot, &facts),
-		.last.path = strdup(path),
-		.end = strdup(""),
 	};
 
-	if (process.identity && process.host && process.comm && process.folder && process.first.path &&
-	    process.last.path && process.end && !array_push(list, process, process))
+	if (process.identity && process.host && process.comm && process.folder && !array_push(list, process, process))
 		return 0;
 	listed_process_release(&process);
 	return -ENOMEM;
@@ -87,31 +85,41 @@ static bool is_unseen(const struct snapshot *snapshot)
 	return !snapshot__counter(snapshot, "allocations") && snapshot__counter(snapshot, "functions_late");
 }
 
-/* Adds a snapshot that is later than those of the process so far. */
-static int note_listed_snapshot(struct listed_process *process, const char *path, const struct snapshot *snapshot)
+/* Makes the snapshot the last one of its process. */
+static int set_last_snapshot(struct listed_process *process, const char *path, const struct snapshot *snapshot,
+			     const struct snapshot_facts *facts)
 {
-	const struct snapshot_facts facts = snapshot_facts(snapshot);
-	struct listed_snapshot last = list_snapshot(path, snapshot, &facts);
 	char *end = strdup(listed_metadata(snapshot, "end"));
-	struct stat st;
 
-	if (!last.path || !end) {
-		free(last.path);
+	if (!end || set_listed_snapshot(&process->last, path, snapshot, facts)) {
 		free(end);
 		return -ENOMEM;
 	}
-	free(process->last.path);
 	free(process->end);
-	process->last = last;
 	process->end = end;
-	process->snapshot_nr++;
+	process->sampler = snapshot_sampler_kind(snapshot);
+	return 0;
+}
+
+/* Adds a snapshot. By its name it is later than those before; where the boot is known, the moments in them decide. */
+static int note_listed_snapshot(struct listed_process *process, const char *path, const struct snapshot *snapshot)
+{
+	const struct snapshot_facts facts = snapshot_facts(snapshot);
+	const struct moment moment = snapshot_moment(snapshot);
+	bool is_first = !process->snapshot_nr++;
+	struct stat st;
+	int err = 0;
+
+	if (is_first || (moment.boot && moment_compare(&moment, &process->first.moment, NULL) < 0))
+		err = set_listed_snapshot(&process->first, path, snapshot, &facts);
+	if (is_first || !moment.boot || moment_compare(&moment, &process->last.moment, NULL) >= 0)
+		err = err ?: set_last_snapshot(process, path, snapshot, &facts);
 	process->disk_bytes += stat(path, &st) ? 0 : st.st_size;
 	process->is_estimated |= facts.is_estimated;
-	process->sampler = snapshot_sampler_kind(snapshot);
-	process->is_unseen = (process->is_unseen || process->snapshot_nr == 1) && is_unseen(snapshot);
+	process->is_unseen = (process->is_unseen || is_first) && is_unseen(snapshot);
 	if (process->peak_bytes < facts.peak_bytes)
 		process->peak_bytes = facts.peak_bytes;
-	return 0;
+	return err;
 }
 
 /* `from`: the first process of this folder in the list. */
@@ -129,7 +137,7 @@ static int list_file(struct process_list *list, size_t from, const char *folder,
 	if (!identity)
 		err = -ENOMEM;
 	else if (!find_listed(list, from, identity))
-		err = add_listed_process(list, folder, path, identity, snapshot);
+		err = add_listed_process(list, folder, identity, snapshot);
 	if (!err)
 		err = note_listed_snapshot(find_listed(list, from, identity), path, snapshot);
 	free(identity);
@@ -139,13 +147,21 @@ static int list_file(struct process_list *list, size_t from, const char *folder,
 
 /* ---- all snapshots ------------------------------------------------------------------------ */
 
-static int compare_listed(const void *a_, const void *b_)
+static int compare_last_paths(const void *a, const void *b)
 {
-	const struct listed_process *a = a_, *b = b_;
+	return strcmp(((const struct listed_process *)a)->last.path, ((const struct listed_process *)b)->last.path);
+}
 
-	if (a->last.wall_ns != b->last.wall_ns)
-		return a->last.wall_ns > b->last.wall_ns ? -1 : 1;
-	return strcmp(a->last.path, b->last.path);
+static int sort_listed(struct process_list *list)
+{
+	static const struct moment_order order = {
+		.item_size = sizeof(struct listed_process),
+		.newest_first = true,
+		.compare_rest = compare_last_paths,
+	};
+	int err = moments_sort(list->process, list->process_nr, &order);
+
+	return err ? log_failure("%s", strerror(-err)) : EXIT_DONE;
 }
 
 static int list_folder(struct process_list *list, const struct process_folder *folder,
@@ -197,7 +213,5 @@ int process_list_read(const char *path, struct process_list *ret)
 	if (list_folders(ret, &folders))
 		status = EXIT_FAILED;
 	process_folders_release(&folders);
-	if (ret->process_nr)
-		qsort(ret->process, ret->process_nr, sizeof(*ret->process), compare_listed);
-	return status;
+	return sort_listed(ret) ?: status;
 }

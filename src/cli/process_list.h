@@ -8,19 +8,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/moment.h"
+
 /* One end of a process's series of snapshots. */
 struct listed_snapshot {
+	struct moment moment; /* wall_ns 0: not known */
 	char *path;
-	uint64_t wall_ns; /* 0: not known */
 	uint64_t traced_bytes;
 };
 
 /* A process: one program run, from one exec to the next. Names are as untrusted as the files. */
 struct listed_process {
+	struct listed_snapshot last, first;
 	char *identity; /* what tells it from other processes with snapshots in the same folder */
 	char *host, *comm, *folder;
 	uint64_t pid; /* 0: not known */
-	struct listed_snapshot first, last;
 	size_t snapshot_nr;
 	uint64_t disk_bytes;
 	uint64_t peak_bytes; /* the highest that any snapshot knows of */

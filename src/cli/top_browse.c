@@ -109,7 +109,8 @@ static const char *place_of_listed(const struct process_list *list, const struct
 
 static int add_listed(struct top_model *model, const struct process_list *list, const struct listed_process *listed)
 {
-	uint64_t span_ns = listed->last.wall_ns - listed->first.wall_ns;
+	const struct moment *first = &listed->first.moment, *last = &listed->last.moment;
+	uint64_t span_ns = last->boot ? last->monotonic_ns - first->monotonic_ns : last->wall_ns - first->wall_ns;
 	double growth = (double)listed->last.traced_bytes - (double)listed->first.traced_bytes;
 	struct top_process process = {
 		.pid = listed->pid,
@@ -117,7 +118,7 @@ static int add_listed(struct top_model *model, const struct process_list *list, 
 		.peak_bytes = listed->peak_bytes,
 		.is_estimated = listed->is_estimated,
 		.is_brief = true,
-		.has_rate = listed->first.wall_ns && listed->last.wall_ns > listed->first.wall_ns,
+		.has_rate = first->wall_ns && span_ns && moment_compare(first, last, NULL) < 0,
 		.has_ended = strcmp(listed->end, "running"),
 	};
 

@@ -106,10 +106,10 @@ static int set_head(struct building *building)
 /* A program is built before it is recorded, so that sources that were changed since are others. */
 static uint64_t recording_begin_ns(const struct series_item *first)
 {
-	uint64_t recorded_ns = first->begin_ns && first->begin_ns < first->monotonic_ns ?
-			       first->monotonic_ns - first->begin_ns : 0;
+	uint64_t recorded_ns = first->begin_ns && first->begin_ns < first->moment.monotonic_ns ?
+			       first->moment.monotonic_ns - first->begin_ns : 0;
 
-	return first->wall_ns > recorded_ns ? first->wall_ns - recorded_ns : 0;
+	return first->moment.wall_ns > recorded_ns ? first->moment.wall_ns - recorded_ns : 0;
 }
 
 static void find_last_gap(struct building *building)
@@ -130,7 +130,7 @@ static int fill_data(struct building *building, struct reason *why)
 		return err;
 	find_last_gap(building);
 	if (series_is_one_process(building->series))
-		err = report_add_age_boundaries(building->data, last->monotonic_ns);
+		err = report_add_age_boundaries(building->data, last->moment.monotonic_ns);
 	err = err ?: add_items(building, why) ?: set_head(building);
 	snapshot__close(building->last);
 	return err;

@@ -8,6 +8,7 @@
 #include "base/array.h"
 #include "snapshot.h"
 #include "snapshot/snapshot_identity.h"
+#include "snapshot/snapshot_moment.h"
 
 static void series_item_release(struct series_item *item)
 {
@@ -31,11 +32,10 @@ static bool is_timed_trigger(const char *trigger)
 int series_add(struct series *series, const char *path, const struct snapshot *snapshot)
 {
 	struct series_item item = {
+		.moment = snapshot_moment(snapshot),
 		.path = strdup(path),
 		.process = snapshot_identity(snapshot, IDENTITY_PROCESS),
-		.monotonic_ns = snapshot__metadata_u64(snapshot, "monotonic_ns", 0),
 		.begin_ns = snapshot__metadata_u64(snapshot, "recording_start_monotonic_ns", 0),
-		.wall_ns = snapshot__metadata_u64(snapshot, "wall_ns", 0),
 		.is_timed = is_timed_trigger(snapshot__metadata(snapshot, "trigger")),
 	};
 	int err = item.path && item.process ? array_push(series, item, item) : -ENOMEM;
@@ -55,18 +55,19 @@ bool series_is_one_process(const struct series *series)
 	return true;
 }
 
-static int compare_series_times(const void *left, const void *right)
+static int compare_series_paths(const void *a, const void *b)
 {
-	const struct series_item *a = left, *b = right;
-
-	if (a->monotonic_ns != b->monotonic_ns)
-		return a->monotonic_ns < b->monotonic_ns ? -1 : 1;
-	return strcmp(a->path, b->path);
+	return strcmp(((const struct series_item *)a)->path, ((const struct series_item *)b)->path);
 }
 
-void series_sort(struct series *series)
+int series_sort(struct series *series)
 {
-	qsort(series->item, series->item_nr, sizeof(*series->item), compare_series_times);
+	static const struct moment_order order = {
+		.item_size = sizeof(struct series_item),
+		.compare_rest = compare_series_paths,
+	};
+
+	return moments_sort(series->item, series->item_nr, &order);
 }
 
 /* ---- fewer ---------------------------------------------------------------------------------------------------- */

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/moment.h"
 #include "reason.h"
 
 #define SERIES_MAX 120 /* more points than this tell no more on a page */
@@ -16,10 +17,10 @@ struct snapshot;
 
 /* A file, and what is known of it before its blocks are read. */
 struct series_item {
+	struct moment moment;
 	char *path;
 	char *process; /* what all snapshots of one process have in common */
-	uint64_t monotonic_ns, begin_ns; /* of the snapshot, of the recording */
-	uint64_t wall_ns;
+	uint64_t begin_ns; /* of the recording, by the monotonic clock */
 	bool is_timed; /* it was taken at a fixed time, and not for an event */
 };
 
@@ -36,8 +37,8 @@ void report_series_release(struct series *series);
 /* Whether all are of one process. */
 bool series_is_one_process(const struct series *series);
 
-/* By time; for snapshots of one process. */
-void series_sort(struct series *series);
+/* By time. 0 or -ENOMEM. */
+int series_sort(struct series *series);
 
 /*
  * Leaves at most `most` (2 or more): the first, the last, those taken for an event, and of the others as many as there

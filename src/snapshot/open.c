@@ -227,7 +227,7 @@ static int read_small(const struct snap_reading *r, struct source *source)
 	return read_at(r, fd, source->bytes, 0, r->len);
 }
 
-static int read_rest_of_snapshot(const struct snap_reading *r, const struct source *from, struct snapshot *s)
+static int read_rest_of_snapshot(struct snap_reading *r, const struct source *from, struct snapshot *s)
 {
 	struct source source = *from;
 	int err;
@@ -242,7 +242,38 @@ static int read_rest_of_snapshot(const struct snap_reading *r, const struct sour
 	       snap_check_tables(r, s);
 }
 
-static int open_source(struct snap_reading *r, const struct source *source, struct snapshot **ret)
+static bool is_head_section(const struct snap_section *section)
+{
+	return section->type == SNAP_METADATA || section->type == SNAP_STRING_START ||
+	       section->type == SNAP_STRING_BYTES;
+}
+
+/* Memory that is not read into costs nothing. The table keeps the sections of the head only. */
+static int read_head_of_snapshot(struct snap_reading *r, const struct source *from, struct snapshot *s)
+{
+	struct source source = { .fd = from->fd, .bytes = huge_pages_new(r->len) };
+	int err = source.bytes ? 0 : snap_system_error(r, -ENOMEM);
+	uint32_t kept = 0;
+
+	s->memory[0] = (struct snap_memory){ source.bytes, r->len };
+	for (uint32_t i = 0; i < r->header.section_nr && !err; i++) {
+		const struct snap_section section = r->table[i];
+		const char *bytes = source.bytes + section.offset;
+
+		if (!is_head_section(&section))
+			continue;
+		err = fetch(r, &source, section.offset, section.offset + section.size) ?:
+		      snap_check_sum(r, &section, snap_checksum(bytes, section.size));
+		r->table[kept++] = section;
+	}
+	r->header.section_nr = kept;
+	return err ?: snap_unpack(r, source.bytes, s) ?: snap_check_head(r, s);
+}
+
+typedef int (*read_part_fn)(struct snap_reading *r, const struct source *from, struct snapshot *s);
+
+static int open_source(struct snap_reading *r, const struct source *source, read_part_fn read_part,
+		       struct snapshot **ret)
 {
 	struct snapshot *snapshot;
 	int err = read_start(r, source);
@@ -250,7 +281,7 @@ static int open_source(struct snap_reading *r, const struct source *source, stru
 	if (err)
 		return err;
 	snapshot = calloc(1, sizeof(*snapshot));
-	err = snapshot ? read_rest_of_snapshot(r, source, snapshot) : snap_system_error(r, -ENOMEM);
+	err = snapshot ? read_part(r, source, snapshot) : snap_system_error(r, -ENOMEM);
 	if (err)
 		snapshot__close(snapshot);
 	else
@@ -258,7 +289,7 @@ static int open_source(struct snap_reading *r, const struct source *source, stru
 	return err;
 }
 
-struct snapshot *snapshot__open(const char *path, struct reason *why)
+static struct snapshot *open_part(const char *path, read_part_fn read_part, struct reason *why)
 {
 	struct snap_reading r = { .why = why };
 	struct source source = { 0 };
@@ -268,7 +299,7 @@ struct snapshot *snapshot__open(const char *path, struct reason *why)
 
 	clean_path(r.name, sizeof(r.name), path);
 	source.fd = open_snapshot_file(&r, path, &stamp);
-	err = source.fd < 0 ? source.fd : open_source(&r, &source, &snapshot);
+	err = source.fd < 0 ? source.fd : open_source(&r, &source, read_part, &snapshot);
 	if (!err) {
 		snapshot->is_of_file = true;
 		snapshot->file = stamp;
@@ -278,6 +309,16 @@ struct snapshot *snapshot__open(const char *path, struct reason *why)
 	if (err)
 		errno = -err;
 	return snapshot;
+}
+
+struct snapshot *snapshot__open(const char *path, struct reason *why)
+{
+	return open_part(path, read_rest_of_snapshot, why);
+}
+
+struct snapshot *snap_open_head(const char *path, struct reason *why)
+{
+	return open_part(path, read_head_of_snapshot, why);
 }
 
 struct snapshot *snapshot__open_memory(const void *bytes, size_t len, struct reason *why)
@@ -290,7 +331,7 @@ struct snapshot *snapshot__open_memory(const void *bytes, size_t len, struct rea
 	if ((uintptr_t)bytes % SNAP_ALIGN)
 		err = reason_set(why, -EINVAL, "%s: not aligned in memory", r.name);
 	else
-		err = open_source(&r, &source, &snapshot);
+		err = open_source(&r, &source, read_rest_of_snapshot, &snapshot);
 	if (err)
 		errno = -err;
 	return snapshot;

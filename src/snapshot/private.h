@@ -9,6 +9,8 @@
 #include "base/strpool.h"
 #include "snapshot/format.h"
 
+struct reason;
+
 /* The rows of one section; row is NULL if the section was not recorded. */
 struct snap_rows {
 	const void *row;
@@ -34,6 +36,9 @@ struct snapshot {
 };
 
 void snap_fill_tables(struct snapshot *snapshot);
+
+/* Reads and checks metadata and strings only: the other tables are empty. Otherwise as snapshot__open(). */
+struct snapshot *snap_open_head(const char *path, struct reason *why);
 
 /* Zeroed memory for nr rows of a section, which the snapshot owns. NULL with errno ENOMEM. */
 void *snap_own_rows(struct snapshot *snapshot, uint32_t type, uint64_t nr);

@@ -52,6 +52,7 @@ int snap_check_sum(const struct snap_reading *reading, const struct snap_section
 int snap_unpack(const struct snap_reading *reading, const char *bytes, struct snapshot *snapshot);
 int snap_expand(const struct snap_reading *reading, struct snapshot *snapshot);
 int snap_check_tables(const struct snap_reading *reading, struct snapshot *snapshot);
+int snap_check_head(const struct snap_reading *reading, struct snapshot *snapshot); /* metadata and strings only */
 
 /* -EBADMSG and "NAME: damaged: section SECTION: …"; type 0: no section. */
 __attribute__((format(printf, 3, 4)))

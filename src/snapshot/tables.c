@@ -286,6 +286,12 @@ static int check_trace_rows(const struct snap_reading *r, const struct snapshot 
 	return check_id_column(r, s->rows, SNAP_TRACE_TRACEBACK, "traceback", 0, s->tables.traceback_nr);
 }
 
+int snap_check_head(const struct snap_reading *r, struct snapshot *s)
+{
+	snap_fill_tables(s);
+	return check_strings(r, s) ?: check_metadata(r, s);
+}
+
 int snap_check_tables(const struct snap_reading *r, struct snapshot *s)
 {
 	snap_fill_tables(s);

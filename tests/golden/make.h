@@ -16,6 +16,7 @@ struct make {
 	struct snapshot_builder *builder;
 	const char *dir;
 	const char *build_id; /* of the program; NULL: c0ffee01 */
+	const char *boot_id; /* NULL: SHOP_BOOT */
 	uint32_t thread;      /* of the blocks; 0: 4711 */
 	uint32_t domain;
 };

@@ -23,6 +23,7 @@
  *	own-samples-old.snap, own-samples.snap	the process took them itself, in the second at changing intervals
  *	sampled-hostile.snap	samples of impossible weights, impossible costs
  *	gaps.snap		every block, except in gaps
+ *	step-1.snap to step-5.snap, rebooted.snap	the wall clock goes back and forward
  *	fleet/			one program on five hosts at three times
  *	leaks/, leaks-gaps/, leaks-quiet/	a server that leaks (make_leaks.h)
  *	damaged.snap, short.snap, text.snap, later.snap	no snapshots
@@ -41,10 +42,12 @@
 
 /* ---- a shop's server ---------------------------------------------------------------------- */
 
+#define SHOP_BOOT "4be9d1a0-5cbb-4f0b-8a3e-0d1d7d4f2a11"
+
 static void shop_metadata(struct make *m, const char *pid, const char *exe, const char *limit)
 {
 	metadata(m, "host", "shop-1");
-	metadata(m, "boot_id", "4be9d1a0-5cbb-4f0b-8a3e-0d1d7d4f2a11");
+	metadata(m, "boot_id", m->boot_id ?: SHOP_BOOT);
 	metadata(m, "pid", pid);
 	metadata(m, "start_time_ticks", "8800");
 	metadata(m, "comm", "shopd");
@@ -200,12 +203,20 @@ static void make_pooled(struct make *m, const char *name, const char *domain_nam
 
 /* ---- what a comparison warns of ----------------------------------------------------------- */
 
-static void make_buffer(struct make *m, const char *name, uint64_t size, const char *wall_ns,
-			const char *sample_bytes)
+/* Taken that many seconds after 05:00 UTC and after the boot. */
+struct clocks {
+	int wall_s, monotonic_s;
+};
+
+static void make_buffer(struct make *m, const char *name, uint64_t size, struct clocks at, const char *sample_bytes)
 {
+	char wall_ns[32], monotonic_ns[32];
+
+	snprintf(wall_ns, sizeof(wall_ns), "%llu", (1795237200 + at.wall_s) * SEC + 123000000);
+	snprintf(monotonic_ns, sizeof(monotonic_ns), "%llu", at.monotonic_s * SEC);
 	begin(m, SNAP_WITH_ALL);
 	shop_metadata(m, "4711", "/opt/shop/bin/shopd", "64");
-	shop_time(m, wall_ns, "60000000000");
+	shop_time(m, wall_ns, monotonic_ns);
 	if (sample_bytes)
 		metadata(m, "sample_bytes", sample_bytes);
 	blocks(m, TRACEBACK(m, 0, line(m, "log_append", "src/log.c", 8),
@@ -215,11 +226,26 @@ static void make_buffer(struct make *m, const char *name, uint64_t size, const c
 
 static void make_buffers(struct make *m)
 {
-	make_buffer(m, "buffer", 65536, "1795237200123000000", NULL);
-	make_buffer(m, "enlarged", 4 << 20, "1795237210123000000", NULL);
+	make_buffer(m, "buffer", 65536, (struct clocks){ 0, 50 }, NULL);
+	make_buffer(m, "enlarged", 4 << 20, (struct clocks){ 10, 60 }, NULL);
 	m->build_id = "c0ffee02";
-	make_buffer(m, "rebuilt", 4 << 20, "1795237210123000000", "524288");
+	make_buffer(m, "rebuilt", 4 << 20, (struct clocks){ 10, 60 }, "524288");
 	m->build_id = NULL;
+}
+
+/* The wall clock goes back by two hours, and forward again. Then another boot, with a clock an hour ahead. */
+static void make_steps(struct make *m)
+{
+	static const struct clocks at[] = { { 0, 100 }, { 60, 160 }, { -7080, 220 }, { -7020, 280 }, { 240, 340 } };
+	char name[16];
+
+	for (size_t i = 0; i < sizeof(at) / sizeof(at[0]); i++) {
+		snprintf(name, sizeof(name), "step-%zu", i + 1);
+		make_buffer(m, name, (i + 1) << 10, at[i], NULL);
+	}
+	m->boot_id = "0123abcd-5cbb-4f0b-8a3e-0d1d7d4f2a11";
+	make_buffer(m, "rebooted", 6 << 10, (struct clocks){ 3600, 10 }, NULL);
+	m->boot_id = NULL;
 }
 
 /* ---- the others --------------------------------------------------------------------------- */
@@ -383,6 +409,7 @@ int main(int argc, char **argv)
 	make_pooled(&make, "pooled", "pool");
 	make_pooled(&make, "renamed", "carts");
 	make_buffers(&make);
+	make_steps(&make);
 	make_one(&make, "python", make_python);
 	make_one(&make, "many", make_many);
 	make_one(&make, "cxx", make_cxx);

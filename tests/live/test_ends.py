@@ -14,12 +14,14 @@ from load import Load, Sqlite
 from test_known import check_totals
 
 
-def check_file(recording, path, comm, pid):
-    """DIR/HOST/COMM.PID/YYYYMMDDTHHMMSS.mmmZ.snap, for our eyes only."""
+def check_file(bench, recording, path, comm, pid):
+    """DIR/HOST/COMM.PID/YYYYMMDDTHHMMSS.mmmZ.BOOT.MONOTONIC.snap, for our eyes only."""
     host = re.sub(r"^\.|[^A-Za-z0-9._-]", "_", os.uname().nodename)
     folder, name = os.path.split(path)
     check_equal(folder, f"{recording.folder}/{host}/{comm}.{pid}", "folder")
-    check(re.fullmatch(r"\d{8}T\d{6}\.\d{3}Z(-\d+)?\.snap", name), f"file name {name}")
+    metadata = bench.show(path)["metadata"]
+    moment = f"{metadata['boot_id'][:8]}.{int(metadata['monotonic_ns']) // 10**6}"
+    check(re.fullmatch(rf"\d{{8}}T\d{{6}}\.\d{{3}}Z\.{moment}(-\d+)?\.snap", name), f"file name {name}")
     check_equal(stat.S_IMODE(os.stat(path).st_mode), 0o600, "mode of the file")
     for made in (folder, os.path.dirname(folder)):
         check_equal(stat.S_IMODE(os.stat(made).st_mode), 0o700, f"mode of {made}")
@@ -32,7 +34,7 @@ def snapshots_below(folder):
 def check_last_snapshot(bench, recording, known, paths, done, losses=None):
     """One more file, complete, with all live blocks; and no file that was not printed."""
     check_equal(len(paths), 1, "last snapshots")
-    check_file(recording, paths[0], "known", known.pid)
+    check_file(bench, recording, paths[0], "known", known.pid)
     check_equal(len(snapshots_below(recording.folder)), 2, "files")
     check_totals(bench, paths[0], done, losses)
 
@@ -88,7 +90,7 @@ def test_recording_ends_by_count(bench):
     check_equal(len(paths), 3, "snapshots")
     check_equal(snapshots_below(recording.folder), sorted(paths), "files")
     for path in paths:
-        check_file(recording, path, "known", known.pid)
+        check_file(bench, recording, path, "known", known.pid)
     known.is_unharmed()
 
 
@@ -100,7 +102,7 @@ def test_sigusr1_takes_a_snapshot(bench):
     paths = [recording.snapshot() for _ in range(3)]
     check_equal(len(set(paths)), 3, "different files")
     for path in paths:
-        check_file(recording, path, "known", known.pid)
+        check_file(bench, recording, path, "known", known.pid)
     check(recording.popen.poll() is None, "SIGUSR1 has ended the recording")
     check_equal(len(recording.end(signal.SIGINT)), 1, "last snapshots")
 

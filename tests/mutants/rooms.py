@@ -83,13 +83,16 @@ MUTANTS = {
         "src/collect/diagnosis/blind_spots.c", "!(program->traits & TRAIT_BIT(SYMTAB))", "program->traits & TRAIT_BIT(SYMTAB)",
         "live test_doctor_describes_a_stripped_static_program"),
     "report: the newest snapshot comes first": (
-        "src/report/report_series.c", "a->monotonic_ns < b->monotonic_ns ? -1 : 1;", "a->monotonic_ns < b->monotonic_ns ? 1 : -1;",
+        "src/report/report_series.c", ".compare_rest = compare_series_paths,", ".compare_rest = compare_series_paths, .newest_first = true,",
         "unit report_series/is_sorted_by_time"),
     "report/page: a part is a share of itself": (
         "src/report/page/js/numbers.js", "100 * part / whole", "100 * part / part", "page test_modules_without_a_browser"),
     "record: a threshold is reached one byte late": (
         "src/record/triggers.c", "return bytes >= growth_at(", "return bytes > growth_at(",
         "unit trigger/fires_at_the_threshold"),
+    "base: the wall clock orders the moments of one boot": (
+        "src/base/moment.c", "if (a->boot != b->boot || !a->boot)", "if (true)",
+        "unit archive_order/of_files_that_are_found_is_that_of_the_monotonic_clock"),
     "record/retention: a removed file's blocks stay in the sum": (
         "src/record/retention/retention_table.c", "\tarchive->blocks -= item->blocks;\n", "",
         "unit archive_bounds/keep_the_first_and_the_newest_snapshot_longest"),

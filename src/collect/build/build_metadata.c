@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "base/array.h"
+#include "base/moment.h"
 #include "base/units.h"
 #include "collect/bpf.h"
 #include "collect/build/build_python.h"
@@ -20,26 +21,16 @@
 #include "elf/user_allocators.h"
 #include "snapshot.h"
 
-static const char *format_time(char text[32], uint64_t wall_ns, const char *format)
+const char *format_time_rfc3339(char text[32], uint64_t wall_ns)
 {
 	time_t seconds = wall_ns / 1000000000;
 	struct tm utc;
 	size_t len;
 
 	gmtime_r(&seconds, &utc);
-	len = strftime(text, 32, format, &utc);
+	len = strftime(text, 32, "%Y-%m-%dT%H:%M:%S", &utc);
 	snprintf(text + len, 32 - len, ".%03uZ", (unsigned int)(wall_ns / 1000000 % 1000));
 	return text;
-}
-
-const char *format_time_compact(char text[32], uint64_t wall_ns)
-{
-	return format_time(text, wall_ns, "%Y%m%dT%H%M%S");
-}
-
-const char *format_time_rfc3339(char text[32], uint64_t wall_ns)
-{
-	return format_time(text, wall_ns, "%Y-%m-%dT%H:%M:%S");
 }
 
 /* Describes how the process ended, from the code that waitpid() gives. */
@@ -61,9 +52,23 @@ static void format_end(char text[64], const struct process *books)
 		snprintf(text, 64, "exited %d", WEXITSTATUS(status));
 }
 
+static char *read_boot_id(void)
+{
+	return proc_text(0, "sys/kernel/random/boot_id");
+}
+
+uint32_t own_boot(void)
+{
+	char *boot_id = read_boot_id();
+	uint32_t boot = boot_parse(boot_id);
+
+	free(boot_id);
+	return boot;
+}
+
 static int describe_machine(struct snapshot_builder *builder)
 {
-	char *boot_id = proc_text(0, "sys/kernel/random/boot_id");
+	char *boot_id = read_boot_id();
 	struct utsname machine;
 	int err = boot_id ? 0 : -ENOMEM;
 

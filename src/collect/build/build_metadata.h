@@ -18,8 +18,10 @@ int describe_counters(struct snapshot_builder *builder, const uint64_t *counter,
 /* object_id: one for each object of struct objects, 0 if the process does not use the object. */
 int describe_probes(struct snapshot_builder *builder, const struct target *target, const uint32_t *object_id);
 
-/* "20261121T031500.123Z", "2026-11-21T03:15:00.123Z": UTC, in text[32]. */
-const char *format_time_compact(char text[32], uint64_t wall_ns);
+/* The boot of this machine, as in a struct moment. */
+uint32_t own_boot(void);
+
+/* "2026-11-21T03:15:00.123Z": UTC, in text[32]. */
 const char *format_time_rfc3339(char text[32], uint64_t wall_ns);
 
 /* The gaps of a process up to a time, including an open one. 0 or -ENOMEM. */

@@ -13,6 +13,7 @@
 
 #include "base/array.h"
 #include "base/clock.h"
+#include "base/moment.h"
 #include "base/reason.h"
 #include "collect/build/build_metadata.h"
 #include "collect/session/map_shares.h"
@@ -55,11 +56,21 @@ static int open_named_place(struct snapshot_place *place, const char *path, stru
 	return place->fd < 0 ? reason_set(why, -errno, "%s: %s", place->folder, strerror(errno)) : 0;
 }
 
+/* Without ".snap". */
+static char *name_by_moment(const struct snapshot_context *context)
+{
+	const struct moment moment = { context->wall_ns, context->monotonic_ns, own_boot(), 1 };
+	char name[MOMENT_NAME_MAX];
+
+	moment_name(name, &moment);
+	return strndup(name, strlen(name) - strlen(".snap"));
+}
+
 static int open_snapshot_place(struct snapshot_place *place, const struct process_identity *identity,
-			       const struct save_options *options, uint64_t wall_ns, struct reason *why)
+			       const struct save_options *options, const struct snapshot_context *context,
+			       struct reason *why)
 {
 	struct utsname machine;
-	char time_text[32];
 
 	*place = (struct snapshot_place){ .fd = -1 };
 	if (options->file)
@@ -69,15 +80,16 @@ static int open_snapshot_place(struct snapshot_place *place, const struct proces
 				     &place->fd, why);
 	if (!place->folder)
 		return -errno;
-	place->name = strdup(format_time_compact(time_text, wall_ns));
+	place->name = name_by_moment(context);
 	return place->name ? 0 : -ENOMEM;
 }
 
 static int save_snapshot_file(const struct process_identity *identity, struct snapshot_builder *builder,
-			      const struct save_options *options, uint64_t wall_ns, char **ret_path, struct reason *why)
+			      const struct save_options *options, const struct snapshot_context *context,
+			      char **ret_path, struct reason *why)
 {
 	struct snapshot_place place;
-	int err = open_snapshot_place(&place, identity, options, wall_ns, why);
+	int err = open_snapshot_place(&place, identity, options, context, why);
 	const struct snapshot_save_options how = {
 		.compact = options->is_compact,
 		.compress = options->is_compact,
@@ -181,7 +193,7 @@ static int save_target(struct collector *collector, struct target *target,
 	if (err)
 		return err;
 	note_shown(target);
-	err = save_snapshot_file(&target->identity, builder, options, collector->pass.snapshot_context.wall_ns, ret_path, why);
+	err = save_snapshot_file(&target->identity, builder, options, &collector->pass.snapshot_context, ret_path, why);
 	target->snapshots.any_saved |= !err;
 	target->identity.is_named |= !err;
 	target->losses.snapshots_lost += err != 0;

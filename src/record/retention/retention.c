@@ -61,13 +61,10 @@ static struct archive *new_archive(const char *dir, const struct archive_bounds 
 
 static void begin_clock(struct archive *archive)
 {
-	uint64_t newest = 0;
+	size_t nr = archive->item_nr;
 
-	for (size_t i = 0; i < archive->folder_nr; i++)
-		if (archive->folder[i].newest > newest)
-			newest = archive->folder[i].newest;
-	keep_clock_begin(&archive->keep_clock, newest ? stamp_ms(newest) : 0, clock_now_ns(CLOCK_REALTIME) / MS_NS,
-			 clock_now_ns(CLOCK_BOOTTIME) / MS_NS);
+	keep_clock_begin(&archive->keep_clock, nr ? archived_time_ms(archive, &archive->item[nr - 1]) : 0,
+			 clock_now_ns(CLOCK_REALTIME) / MS_NS, clock_now_ns(CLOCK_BOOTTIME) / MS_NS);
 }
 
 struct archive *archive__open(const char *dir, const struct archive_bounds *bounds,
@@ -132,16 +129,16 @@ static void count_folders(struct archive *archive, uint32_t id, char *part[3], c
 static int add_saved_file(struct archive *archive, const char *path, char *parts)
 {
 	struct stat file;
-	uint64_t stamp;
+	struct moment moment;
 	char *part[3];
 	int64_t id;
 	int err;
 
 	if (stat(path, &file) || !split_path(parts, part) || !archive_is_host_name(part[0]) ||
-	    !archive_is_folder_name(part[1]) || !stamp_parse(part[2], &stamp))
+	    !archive_is_folder_name(part[1]) || !moment_parse(part[2], &moment))
 		return 0;
 	id = archive_get_folder(archive, part[0], part[1]);
-	err = id < 0 ? (int)id : archive_add(archive, id, stamp, file.st_blocks);
+	err = id < 0 ? (int)id : archive_add(archive, id, &moment, file.st_blocks);
 	if (err)
 		return err;
 	count_folders(archive, id, part, parts);

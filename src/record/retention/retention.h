@@ -5,7 +5,7 @@
 /*
  * The folder of a recording that never ends, kept within bounds.
  *
- *	DIR/HOST/COMM.PID/20261121T031500.123Z.snap
+ *	DIR/HOST/COMM.PID/20261121T031500.123Z.6f3c21aa.86400123.snap
  *
  * The archive owns the regular files with such names, in folders that are no links. It neither counts nor touches
  * other files. Snapshots are removed whole (unlink, nothing is truncated), and
@@ -27,14 +27,14 @@
  *
  * Snapshots are removed in this order, until the bounds hold:
  *
- *	1. snapshots older than keep_ns, by the time in the name; a clock that is set forward makes none
+ *	1. snapshots older than keep_ns, by the times in their names; a clock that is set forward makes none
  *	   old at once (retention_private.h)
  *	2. the oldest snapshots, except the first and the newest of each process
  *	3. the first snapshots of processes
  *	4. the newest snapshots of processes, the oldest of them first, and the folders with them
  *
  * The directory is read when it is opened, and again if another directory is at that path later (a mounted
- * disk). In memory a snapshot takes 16 bytes, a process 100 at most.
+ * disk). In memory a snapshot takes 32 bytes, a process 100 at most.
  */
 
 #include <stdbool.h>

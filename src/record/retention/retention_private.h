@@ -10,6 +10,7 @@
 #include "record/retention/write_errors.h"
 #include "base/array.h"
 #include "base/idmap.h"
+#include "base/moment.h"
 
 #define BLOCK_BYTES 512 /* the unit of st_blocks */
 #define SAID_MAX 544 /* a struct reason and some words */
@@ -38,7 +39,7 @@ void keep_clock_begin(struct keep_clock *clock, uint64_t newest_ms, uint64_t wal
 uint64_t keep_clock_look(struct keep_clock *clock, uint64_t keep_ms, uint64_t wall_ms, uint64_t boot_ms);
 
 struct archived {
-	uint64_t stamp; /* its name as a number */
+	struct moment moment; /* its name */
 	uint32_t folder;
 	uint32_t blocks;
 };
@@ -56,8 +57,8 @@ struct folder {
 	char name[FOLDER_NAME_MAX];
 	uint32_t host; /* index in archive->host; FOLDER_GONE: the folder was removed */
 	uint32_t nr;   /* snapshots */
-	uint64_t newest;
 	uint32_t blocks; /* of the folder itself */
+	struct moment newest;
 	bool is_seen; /* while removing: its first snapshot was passed */
 };
 
@@ -89,9 +90,10 @@ struct archive {
 	ino_t inode;
 	bool is_stale; /* it must be read again */
 
-	struct archived *item; /* ordered by time, unless is_unordered */
+	struct archived *item; /* oldest first, unless is_unordered */
 	size_t item_nr, item_alloc;
-	bool is_unordered;
+	bool is_unordered; /* then folder.newest is not known either */
+	struct boot_clocks clocks;
 	struct folder *folder;
 	size_t folder_nr, folder_alloc;
 	size_t gone_nr; /* folders that were removed */
@@ -117,7 +119,10 @@ struct archive {
 /* Returns the folder's id, or a negative errno. */
 int64_t archive_get_folder(struct archive *archive, const char *host, const char *name);
 
-int archive_add(struct archive *archive, uint32_t folder, uint64_t stamp, uint64_t blocks);
+int archive_add(struct archive *archive, uint32_t folder, const struct moment *moment, uint64_t blocks);
+
+/* The time by which a snapshot is ordered and grows old. */
+uint64_t archived_time_ms(const struct archive *archive, const struct archived *item);
 
 /* Sets a folder's own blocks: folders take disk space, too, and grow. */
 void archive_set_folder_blocks(struct archive *archive, uint32_t folder, uint64_t blocks);
@@ -130,7 +135,7 @@ bool archive_forget(struct archive *archive, const struct archived *item);
 void archive_forget_folder(struct archive *archive, uint32_t folder);
 
 /*
- * Sorts the snapshots by time, and reuses the rows of folders that are gone, which changes ids. Returns 0 or -ENOMEM.
+ * Sorts the snapshots, and reuses the rows of folders that are gone, which changes ids. Returns 0 or -ENOMEM.
  */
 int archive_tidy(struct archive *archive);
 

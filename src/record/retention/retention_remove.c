@@ -99,10 +99,10 @@ static void count_removed_snapshot(struct remover *remover, const struct archive
 /* Returns 0 if the archive no longer has the snapshot. */
 static int remove_snapshot(struct remover *remover, const struct archived *item)
 {
-	char name[STAMP_TEXT_MAX];
+	char name[MOMENT_NAME_MAX];
 	int err = open_snapshot_folder(remover, item->folder);
 
-	if (!err && unlinkat(remover->folder_fd, stamp_text(name, item->stamp), 0))
+	if (!err && unlinkat(remover->folder_fd, moment_name(name, &item->moment), 0))
 		err = -errno;
 	if (is_stuck_error(err))
 		archive_add_news(remover->archive, NEWS_STUCK, 1, (uint64_t)item->blocks * BLOCK_BYTES);
@@ -128,7 +128,7 @@ typedef bool (*judge_fn)(const struct remover *remover, const struct archived *i
 
 static bool is_too_old(const struct remover *remover, const struct archived *item)
 {
-	return stamp_ms(item->stamp) < remover->oldest_ms;
+	return archived_time_ms(remover->archive, item) < remover->oldest_ms;
 }
 
 static bool is_too_much(const struct remover *remover, const struct archived *item)
@@ -143,6 +143,11 @@ static bool allow_any(const struct remover *remover, const struct archived *item
 	return true;
 }
 
+static bool is_newest(const struct archive *archive, const struct archived *item)
+{
+	return !moment_compare(&item->moment, &archive->folder[item->folder].newest, NULL);
+}
+
 /* Neither the first snapshot of its process nor the newest. Asked of all snapshots, the oldest first. */
 static bool is_between(const struct remover *remover, const struct archived *item)
 {
@@ -150,12 +155,12 @@ static bool is_between(const struct remover *remover, const struct archived *ite
 	bool is_first = !folder->is_seen;
 
 	folder->is_seen = true;
-	return !is_first && item->stamp != folder->newest;
+	return !is_first && !is_newest(remover->archive, item);
 }
 
 static bool is_not_newest(const struct remover *remover, const struct archived *item)
 {
-	return item->stamp != remover->archive->folder[item->folder].newest;
+	return !is_newest(remover->archive, item);
 }
 
 static bool is_late(const struct remover *remover)

@@ -121,13 +121,13 @@ static int add_snapshot_file(struct reading *reading, const char *folder, const 
 {
 	struct archive *archive = reading->archive;
 	struct stat st;
-	uint64_t stamp;
+	struct moment moment;
 
-	if (!stamp_parse(name, &stamp) || !is_file(reading, name, &st))
+	if (!moment_parse(name, &moment) || !is_file(reading, name, &st))
 		return 0;
 	if (*id < 0)
 		*id = archive_get_folder(archive, reading->host, folder);
-	return *id < 0 ? (int)*id : archive_add(archive, *id, stamp, st.st_blocks);
+	return *id < 0 ? (int)*id : archive_add(archive, *id, &moment, st.st_blocks);
 }
 
 /* Returns 1 if the folder has no snapshot, and should be removed if it is empty. */

@@ -66,21 +66,27 @@ int64_t archive_get_folder(struct archive *archive, const char *host, const char
 	return archive->folder_nr - 1;
 }
 
-int archive_add(struct archive *archive, uint32_t id, uint64_t stamp, uint64_t blocks)
+int archive_add(struct archive *archive, uint32_t id, const struct moment *moment, uint64_t blocks)
 {
 	struct folder *folder = &archive->folder[id];
-	struct archived item = { stamp, id, blocks < UINT32_MAX ? blocks : UINT32_MAX };
-	int err = array_push(archive, item, item);
+	struct archived item = { *moment, id, blocks < UINT32_MAX ? blocks : UINT32_MAX };
+	int step = boot_clocks_add(&archive->clocks, moment);
+	int err = step < 0 ? step : array_push(archive, item, item);
 
 	if (err)
 		return err;
-	if (archive->item_nr > 1 && archive->item[archive->item_nr - 2].stamp > stamp)
+	if (step || (archive->item_nr > 1 &&
+		     moment_compare(&archive->item[archive->item_nr - 2].moment, moment, &archive->clocks) > 0))
 		archive->is_unordered = true;
 	folder->nr++;
-	if (folder->newest < stamp)
-		folder->newest = stamp;
+	folder->newest = *moment; /* unless it is_unordered now */
 	archive->blocks += item.blocks;
 	return 0;
+}
+
+uint64_t archived_time_ms(const struct archive *archive, const struct archived *item)
+{
+	return moment_time_ns(&item->moment, &archive->clocks) / 1000000;
 }
 
 void archive_set_folder_blocks(struct archive *archive, uint32_t id, uint64_t blocks)
@@ -112,13 +118,27 @@ void archive_forget_folder(struct archive *archive, uint32_t id)
 	archive->gone_nr++;
 }
 
-static int archived_compare(const void *a, const void *b)
+static int compare_archived_folders(const void *a, const void *b)
 {
 	const struct archived *left = a, *right = b;
 
-	if (left->stamp != right->stamp)
-		return left->stamp < right->stamp ? -1 : 1;
 	return (left->folder > right->folder) - (left->folder < right->folder);
+}
+
+static int sort_archived(struct archive *archive)
+{
+	static const struct moment_order order = {
+		.item_size = sizeof(struct archived),
+		.compare_rest = compare_archived_folders,
+	};
+	int err = moments_sort(archive->item, archive->item_nr, &order);
+
+	if (err)
+		return err;
+	for (size_t i = 0; i < archive->item_nr; i++)
+		archive->folder[archive->item[i].folder].newest = archive->item[i].moment;
+	archive->is_unordered = false;
+	return 0;
 }
 
 /* Removes the rows of gone folders. new_id gets the new id of each folder, and all ids are replaced. */
@@ -175,9 +195,10 @@ static int drop_gone(struct archive *archive)
 
 int archive_tidy(struct archive *archive)
 {
-	if (archive->is_unordered)
-		qsort(archive->item, archive->item_nr, sizeof(*archive->item), archived_compare);
-	archive->is_unordered = false;
+	int err = archive->is_unordered ? sort_archived(archive) : 0;
+
+	if (err)
+		return err;
 	if (archive->gone_nr < GONE_LEAST || archive->gone_nr < archive->folder_nr / 2)
 		return 0;
 	return drop_gone(archive);
@@ -190,5 +211,6 @@ void archive_forget_all(struct archive *archive)
 	archive->host_nr = archive->item_nr = archive->folder_nr = archive->gone_nr = 0;
 	archive->blocks = archive->dir_blocks = 0;
 	archive->is_unordered = false;
+	boot_clocks_release(&archive->clocks);
 	idmap_release(&archive->folder_ids);
 }

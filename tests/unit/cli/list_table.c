@@ -14,15 +14,15 @@
 
 static struct listed_process processes[] = {
 	{ .host = "shop-1", .comm = "redis-server-1x", .pid = 4194303, .snapshot_nr = 1234, .disk_bytes = 5 << 20,
-	  .first = { .wall_ns = NOON_NS, .traced_bytes = 1 << 20 },
-	  .last = { .wall_ns = NOON_NS + 3723 * SECOND_NS, .traced_bytes = 11 << 20 }, .peak_bytes = 13ULL << 30,
+	  .first = { .moment.wall_ns = NOON_NS, .traced_bytes = 1 << 20 },
+	  .last = { .moment.wall_ns = NOON_NS + 3723 * SECOND_NS, .traced_bytes = 11 << 20 }, .peak_bytes = 13ULL << 30,
 	  .end = "called exec of a program that is not recorded" },
 	{ .host = "shop-1", .comm = "\033[2Jx", .pid = 7, .snapshot_nr = 1, .disk_bytes = 900,
-	  .first = { .wall_ns = NOON_NS, .traced_bytes = 3000 },
-	  .last = { .wall_ns = NOON_NS + 86400 * SECOND_NS, .traced_bytes = 1000 }, .peak_bytes = 3000,
+	  .first = { .moment.wall_ns = NOON_NS, .traced_bytes = 3000 },
+	  .last = { .moment.wall_ns = NOON_NS + 86400 * SECOND_NS, .traced_bytes = 1000 }, .peak_bytes = 3000,
 	  .is_estimated = true, .end = "exited 0" },
 	{ .host = "shop-1", .comm = "psql", .pid = 8, .snapshot_nr = 1, .disk_bytes = 900, .is_unseen = true,
-	  .first = { .wall_ns = NOON_NS }, .last = { .wall_ns = NOON_NS }, .end = "exited 0" },
+	  .first = { .moment.wall_ns = NOON_NS }, .last = { .moment.wall_ns = NOON_NS }, .end = "exited 0" },
 };
 
 /* The lines of the table, each ended by a NUL instead of a newline. */

@@ -13,7 +13,7 @@ static struct series made_series(size_t nr, const size_t *event)
 	struct series series = { .given_nr = nr };
 
 	for (size_t i = 0; i < nr; i++) {
-		struct series_item item = { .process = strdup("p"), .monotonic_ns = i + 1, .is_timed = true };
+		struct series_item item = { .process = strdup("p"), .moment.monotonic_ns = i + 1, .is_timed = true };
 
 		cr_assert(asprintf(&item.path, "%zu", i) > 0);
 		for (const size_t *at = event; *at; at++)
@@ -34,7 +34,7 @@ static bool has_item(const struct series *series, size_t number)
 static void expect_ascending(const struct series *series)
 {
 	for (size_t i = 1; i < series->item_nr; i++)
-		cr_expect_lt(series->item[i - 1].monotonic_ns, series->item[i].monotonic_ns);
+		cr_expect_lt(series->item[i - 1].moment.monotonic_ns, series->item[i].moment.monotonic_ns);
 }
 
 Test(report_series, stays_if_it_is_short)
@@ -58,7 +58,7 @@ Test(report_series, keeps_first_last_and_events)
 	for (size_t i = 0; i < 5; i++)
 		cr_expect(has_item(&series, (size_t[]){ 0, 3, 4, 777, 999 }[i]));
 	for (size_t i = 1; i < series.item_nr; i++) {
-		size_t step = series.item[i].monotonic_ns - series.item[i - 1].monotonic_ns;
+		size_t step = series.item[i].moment.monotonic_ns - series.item[i - 1].moment.monotonic_ns;
 
 		widest = step > widest ? step : widest;
 	}
@@ -95,7 +95,7 @@ Test(report_series, is_sorted_by_time)
 {
 	struct series series = made_series(3, (size_t[]){ 0 });
 
-	series.item[0].monotonic_ns = 9;
+	series.item[0].moment.monotonic_ns = 9;
 	series_sort(&series);
 	cr_expect_str_eq(series.item[2].path, "0");
 	expect_ascending(&series);
