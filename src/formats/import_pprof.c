@@ -4,6 +4,7 @@
  * everything is. Ids are any numbers; strings are found by index.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,13 +14,66 @@
 #include "formats/pprof.h"
 #include "formats/pprof_import.h"
 
-/*
- * Most writers begin with the first sample type, Go's with the type of the period: a message of a few bytes whose first
- * field is its type.
- */
+/* ---- is it one? ------------------------------------------------------------------------------------- */
+
+#define HEAD_MOST 4096 /* bytes that are looked at */
+#define FIELD_MOST 15
+#define BIT(field) (1u << (field))
+#define STRING_FIELDS (BIT(PPROF_STRING_TABLE) | BIT(PPROF_COMMENT))
+#define MESSAGE_FIELDS                                                                                           \
+	(BIT(PPROF_SAMPLE_TYPE) | BIT(PPROF_SAMPLE) | BIT(PPROF_MAPPING) | BIT(PPROF_LOCATION) | BIT(PPROF_FUNCTION) | \
+	 BIT(PPROF_PERIOD_TYPE))
+
+/* Whether there are nothing but fields of numbers, and of bytes if they are in the mask. */
+static bool has_fields(struct protobuf_reader reader, uint32_t byte_fields)
+{
+	struct protobuf_field field;
+	int more;
+
+	while ((more = protobuf_next(&reader, &field)) == 1)
+		if (field.number > FIELD_MOST ||
+		    (field.wire != WIRE_VARINT && (field.wire != WIRE_BYTES || !(byte_fields & BIT(field.number)))))
+			return false;
+	return !more;
+}
+
+static bool is_pprof_field(const struct protobuf_field *field)
+{
+	static const uint32_t byte_fields[FIELD_MOST + 1] = {
+		[PPROF_SAMPLE] = BIT(PPROF_SAMPLE_LOCATION) | BIT(PPROF_SAMPLE_VALUE) | BIT(PPROF_SAMPLE_LABEL),
+		[PPROF_LOCATION] = BIT(PPROF_LOCATION_LINE),
+	};
+	uint32_t bit = field->number <= FIELD_MOST ? BIT(field->number) : 0;
+
+	if (field->wire == WIRE_VARINT)
+		return bit & ~(MESSAGE_FIELDS | BIT(PPROF_STRING_TABLE));
+	if (field->wire != WIRE_BYTES)
+		return false;
+	return bit & STRING_FIELDS || (bit & MESSAGE_FIELDS && has_fields(field->bytes, byte_fields[field->number]));
+}
+
+/* Whether a field begins here that is too long for the head. */
+static bool is_long_field(struct protobuf_reader reader)
+{
+	uint64_t tag, len;
+
+	return protobuf_next_packed(&reader, &tag) == 1 && tag >> 3 <= FIELD_MOST && (tag & 7) == WIRE_BYTES &&
+	       (MESSAGE_FIELDS | STRING_FIELDS) & BIT(tag >> 3) && protobuf_next_packed(&reader, &len) == 1 &&
+	       len > (uint64_t)(reader.end - reader.at);
+}
+
+/* Writers put the fields in any order. Text may look like one field, but hardly like two with the right kinds. */
 bool is_pprof(const char *bytes, size_t len)
 {
-	return len > 4 && (bytes[0] == 0x0a || bytes[0] == 0x5a) && bytes[1] >= 2 && bytes[1] <= 12 && bytes[2] == 0x08;
+	const uint8_t *begin = (const uint8_t *)bytes;
+	struct protobuf_reader reader = { begin, begin + (len < HEAD_MOST ? len : HEAD_MOST) }, next = reader;
+	struct protobuf_field field;
+	size_t nr = 0;
+
+	for (; protobuf_next(&next, &field) == 1; nr++, reader = next)
+		if (!is_pprof_field(&field))
+			return false;
+	return nr > 1 || (len > HEAD_MOST && is_long_field(reader));
 }
 
 /* ---- tables ----------------------------------------------------------------------------------------- */
@@ -158,6 +212,12 @@ static int next_element(struct protobuf_field *field, uint64_t *ret)
 	return 1;
 }
 
+static bool is_used_type(const struct pprof_import *pprof, int type)
+{
+	return type == pprof->live || type == pprof->live_bytes || type == pprof->allocated ||
+	       type == pprof->allocated_bytes;
+}
+
 static int read_values(struct pprof_import *pprof, struct protobuf_field *field, uint64_t *value, size_t *value_nr)
 {
 	uint64_t element;
@@ -166,7 +226,7 @@ static int read_values(struct pprof_import *pprof, struct protobuf_field *field,
 	while ((more = next_element(field, &element)) == 1) {
 		if (*value_nr == pprof->type_nr)
 			return refuse_pprof(pprof, "a sample with more values than there are types");
-		if (element > INT64_MAX)
+		if (element > INT64_MAX && is_used_type(pprof, *value_nr))
 			return import_refuse(pprof->in, -ERANGE, "a negative value: it is a difference, not a profile");
 		value[(*value_nr)++] = element;
 	}
@@ -191,6 +251,9 @@ static int end_pprof_sample(struct pprof_import *pprof, const uint64_t *value)
 		.allocated_bytes = pprof->allocated_bytes < 0 ? 0 : value[pprof->allocated_bytes],
 	};
 
+	/* allocsnap writes a traceback without frames as one frame of which nothing is known. */
+	if (pprof->in->frame_nr == 1 && pprof->in->frame[0] == pprof->unknown_frame)
+		pprof->in->frame_nr = 0;
 	if (!live.count && !live.bytes && !churn.allocations && !churn.allocated_bytes) {
 		pprof->in->frame_nr = 0;
 		return 0;
@@ -232,6 +295,24 @@ static int find_type(const struct pprof_import *pprof, const char *const names[2
 	return -1;
 }
 
+static int refuse_types(const struct pprof_import *pprof)
+{
+	char types[160] = "", clean[48], unit[24];
+	size_t len = 0;
+
+	for (size_t i = 0; i < pprof->type_nr; i++) {
+		clean_pprof_string(pprof, pprof->type[i].type, clean, sizeof(clean));
+		clean_pprof_string(pprof, pprof->type[i].unit, unit, sizeof(unit));
+		if (len + strlen(clean) + strlen(unit) + strlen("/, , …") >= sizeof(types)) {
+			strcpy(types + len, ", …");
+			break;
+		}
+		len += sprintf(types + len, "%s%s/%s", i ? ", " : "", clean, unit);
+	}
+	return import_refuse(pprof->in, -EBADMSG, "a pprof profile without inuse_space/bytes or space/bytes; it has %s",
+			     *types ? types : "no types of values");
+}
+
 /* Other profilers leave out the word "inuse". */
 static int choose_types(struct pprof_import *pprof)
 {
@@ -242,8 +323,7 @@ static int choose_types(struct pprof_import *pprof)
 	if (pprof->allocated_bytes < 0)
 		pprof->allocated = -1;
 	if (pprof->live_bytes < 0)
-		return import_refuse(pprof->in, -EBADMSG, "a pprof profile, but not of a heap: it has no inuse_space in "
-				     "bytes");
+		return refuse_types(pprof);
 	/* A period of 1 says that every block was recorded. */
 	pprof->in->is_sampled = pprof->period > 1 && pprof_string_is(pprof, pprof->period_type.unit, "bytes");
 	if (pprof->period > INT64_MAX)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/units.h"
 #include "formats/pprof.h"
 #include "formats/pprof_import.h"
 
@@ -35,6 +36,16 @@ bool pprof_string_is(const struct pprof_import *pprof, uint64_t at, const char *
 
 	return at < pprof->string_nr && (size_t)(pprof->string[at].end - pprof->string[at].at) == len &&
 	       !memcmp(pprof->string[at].at, text, len);
+}
+
+const char *clean_pprof_string(const struct pprof_import *pprof, uint64_t at, char *clean, size_t room)
+{
+	const struct protobuf_reader *string = at < pprof->string_nr ? &pprof->string[at] : NULL;
+	char text[64];
+
+	snprintf(text, sizeof(text), "%.*s", string ? (int)(string->end - string->at) : 0,
+		 string && string->at ? (const char *)string->at : "");
+	return clean_text(clean, room, text);
 }
 
 /* The builder's id of a string. */
@@ -126,47 +137,65 @@ static int add_frame(struct pprof_import *pprof, struct pprof_row *location, con
 	return 0;
 }
 
-/* A function without a name is called by its place, "OBJECT+0xOFFSET" or "0xADDRESS", as allocsnap writes it. */
-static bool is_place_name(const struct pprof_import *pprof, uint64_t name, uint64_t object, uint64_t offset)
+/* Whether a name is a place, which may be "", and a suffix. Both are strings of the table. */
+static bool is_named_by(const struct pprof_import *pprof, uint64_t name, uint64_t place, const char *suffix)
 {
-	const struct protobuf_reader *path = object < pprof->string_nr ? &pprof->string[object] : NULL;
-	char text[PATH_MAX + 24];
-	size_t len = path ? path->end - path->at : 0;
+	const struct protobuf_reader *text = &pprof->string[name], *begin = &pprof->string[place];
+	size_t len = begin->end - begin->at, suffix_len = strlen(suffix);
 
-	if (pprof_string_is(pprof, name, "[unknown]"))
-		return true;
-	if (!path || len >= PATH_MAX || name >= pprof->string_nr ||
-	    len > (size_t)(pprof->string[name].end - pprof->string[name].at))
-		return false;
-	snprintf(text, sizeof(text), "%.*s%s0x%llx", (int)len, (const char *)path->at ?: "", len ? "+" : "",
-		 (unsigned long long)offset);
-	return pprof_string_is(pprof, name, text);
+	return (size_t)(text->end - text->at) == len + suffix_len && (!len || !memcmp(text->at, begin->at, len)) &&
+	       (!suffix_len || !memcmp(text->at + len, suffix, suffix_len));
+}
+
+/*
+ * A function without a name is called by its place, as allocsnap writes it: "OBJECT+0xOFFSET", "0xADDRESS",
+ * "FILE:LINE", "FILE", or if that is not known either "<unknown>", which earlier versions wrote as "[unknown]".
+ */
+static bool is_place_name(const struct pprof_import *pprof, uint64_t name, uint64_t object, uint64_t file,
+			  const struct snap_frame *frame)
+{
+	char offset[24], line[16] = "";
+
+	snprintf(offset, sizeof(offset), "%s0x%llx", pprof_string_is(pprof, object, "") ? "" : "+",
+		 (unsigned long long)frame->offset);
+	if (frame->lineno)
+		snprintf(line, sizeof(line), ":%u", frame->lineno);
+	return pprof_string_is(pprof, name, "<unknown>") || pprof_string_is(pprof, name, "[unknown]") ||
+	       is_named_by(pprof, name, object, offset) || is_named_by(pprof, name, file, line);
 }
 
 /* object: the string of its path. */
 static int name_frame(struct pprof_import *pprof, uint64_t function_id, uint64_t object, struct snap_frame *frame)
 {
 	const struct pprof_row *function = pprof_find_row(&pprof->functions, function_id);
-	uint64_t name = 0, filename = 0;
+	uint64_t name = 0, system_name = 0, filename = 0;
 	struct protobuf_reader reader;
 	struct protobuf_field member;
 	uint32_t file = 0;
 	int err;
 
-	if (!function)
+	if (!function) {
+		frame->lineno = 0; /* a line of no file */
 		return function_id ? refuse_pprof(pprof, "a function that is not in the table") : 0;
+	}
 	reader = function->message;
 	while (protobuf_next(&reader, &member) == 1) {
 		if (member.number == PPROF_FUNCTION_NAME)
 			name = member.value;
+		else if (member.number == PPROF_FUNCTION_SYSTEM_NAME)
+			system_name = member.value;
 		else if (member.number == PPROF_FUNCTION_FILENAME)
 			filename = member.value;
 	}
+	if (pprof_string_is(pprof, name, ""))
+		name = system_name;
 	err = intern_string(pprof, filename, &file);
-	if (!err && !is_place_name(pprof, name, object, frame->offset))
+	if (!err && name >= pprof->string_nr)
+		err = refuse_pprof(pprof, "a string that is not in the table");
+	if (!err && !is_place_name(pprof, name, object, filename, frame))
 		err = intern_string(pprof, name, &frame->function);
-	if (!err && file && frame->lineno)
-		frame->filename = file;
+	frame->filename = file ?: frame->filename;
+	frame->lineno = file ? frame->lineno : 0;
 	return err;
 }
 
@@ -188,11 +217,11 @@ static int add_pprof_line(struct pprof_import *pprof, struct pprof_row *location
 	if (more < 0)
 		return refuse_pprof(pprof, "a line");
 	err = name_frame(pprof, function, place->object, &frame);
-	if (frame.filename == place->frame.filename)
-		frame.lineno = 0; /* a line of no file */
-	if (!err && !frame.function && !frame.object && !frame.offset)
-		return 0; /* as allocsnap writes a traceback without frames */
-	return err ?: add_frame(pprof, location, &frame);
+	if (!err)
+		err = add_frame(pprof, location, &frame);
+	if (!err && !frame.function && !frame.object && !frame.offset && frame.filename == place->frame.filename)
+		pprof->unknown_frame = pprof->frame[pprof->frame_nr - 1];
+	return err;
 }
 
 static int count_lines(struct protobuf_reader reader, uint64_t *ret_mapping, uint64_t *ret_address)

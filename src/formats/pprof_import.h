@@ -44,6 +44,7 @@ struct pprof_import {
 	uint64_t period, time_ns;
 	uint32_t *frame; /* of the builder, for all locations */
 	size_t frame_nr, frame_alloc;
+	uint32_t unknown_frame; /* the frame of which nothing is known; 0: none yet */
 	/* Indexes of types; -1: the profile does not have it. */
 	int live, live_bytes, allocated, allocated_bytes;
 };
@@ -56,6 +57,9 @@ struct pprof_row *pprof_find_row(const struct pprof_rows *rows, uint64_t id);
 
 /* Whether string number `at` of the table is this text. */
 bool pprof_string_is(const struct pprof_import *pprof, uint64_t at, const char *text);
+
+/* A string for a message. */
+const char *clean_pprof_string(const struct pprof_import *pprof, uint64_t at, char *clean, size_t room);
 
 /* Adds the frames of a location to the current sample. 0 or a negative errno, with a line in *why. */
 int pprof_add_location(struct pprof_import *pprof, uint64_t id);

@@ -112,7 +112,14 @@ static bool same_pprof_frame(uint32_t id, const void *key, const void *table)
 	return !memcmp(&((const struct pprof_frame *)table)[id], key, FRAME_KEY_BYTES);
 }
 
-/* A frame without a line has the path of its object as file, which the mapping tells already. */
+/* The file of a frame, unless it is the object: that is in the mapping. */
+static const char *own_filename(const struct frame_view *frame)
+{
+	const char *place = frame->object ?: "<unknown>";
+
+	return frame->lineno || strcmp(frame->filename, place) ? frame->filename : NULL;
+}
+
 static uint32_t location_of_frame(struct pprof_profile *profile, const struct frame_view *frame)
 {
 	char *name = frame_name(NULL, frame);
@@ -124,9 +131,7 @@ static uint32_t location_of_frame(struct pprof_profile *profile, const struct fr
 
 	if (!name)
 		keep_error(profile, -ENOMEM);
-	/* pprof would take "<unknown>" for template arguments, and leave nothing of it. */
-	location.function = find_function(profile, name && !strcmp(name, "<unknown>") ? "[unknown]" : name,
-					  frame->lineno ? frame->filename : NULL);
+	location.function = find_function(profile, name, own_filename(frame));
 	free(name);
 	return find_location(profile, &location);
 }
@@ -224,6 +229,10 @@ static void put_locations(struct pprof_profile *profile)
 	}
 }
 
+/*
+ * Without a system name: where both are equal, pprof takes angle brackets and parentheses for those of C++ and cuts them,
+ * and nothing is left of "<module>".
+ */
 static void put_functions(struct pprof_profile *profile)
 {
 	struct byte_buffer *message = &profile->message;
@@ -231,7 +240,6 @@ static void put_functions(struct pprof_profile *profile)
 	for (size_t i = 0; i < profile->function_nr; i++) {
 		protobuf_put_number(message, PPROF_FUNCTION_ID, i + 1);
 		protobuf_put_number(message, PPROF_FUNCTION_NAME, profile->function[i].name);
-		protobuf_put_number(message, PPROF_FUNCTION_SYSTEM_NAME, profile->function[i].name);
 		protobuf_put_number(message, PPROF_FUNCTION_FILENAME, profile->function[i].filename);
 		protobuf_put_message(&profile->body, PPROF_FUNCTION, message);
 	}

@@ -376,6 +376,24 @@ static void make_one(struct make *m, const char *name, void (*fill)(struct make 
 	end(m, name);
 }
 
+/* Names that pprof takes for C++, a file without a line, and a line without a function. */
+static void make_brackets(struct make *m)
+{
+	static const char *const name[] = {
+		"<module>", "<lambda>", "Cart.add.<locals>.<listcomp>", "<shop::Cart as core::ops::drop::Drop>::drop",
+		"<shop::Bill as core::ops::drop::Drop>::drop", "(anonymous namespace)::load(int)", "operator<",
+	};
+	struct snap_frame nameless = { .filename = string(m, "tpl/page.html"), .lineno = 12 };
+	uint32_t lineless = python_line(m, "tpl/list.html", 0), id;
+
+	for (size_t i = 0; i < sizeof(name) / sizeof(name[0]); i++)
+		blocks(m, TRACEBACK(m, 0, line(m, name[i], "src/app.py", 10)), 100 + i, 1, 0);
+	must(snapshot_builder__frame(m->builder, &nameless, &id), "frame");
+	blocks(m, TRACEBACK(m, 0, id, line(m, "render", "src/app.py", 20)), 200, 1, 0);
+	blocks(m, TRACEBACK(m, 0, lineless, line(m, "render", "src/app.py", 20)), 201, 1, 0);
+	blocks(m, traceback(m, 0, NULL, 0), 202, 1, 0);
+}
+
 /* Files that are refused: a changed byte, a file cut short, no magic, and a version of the future. */
 static void make_damaged(struct make *m)
 {
@@ -413,6 +431,7 @@ int main(int argc, char **argv)
 	make_one(&make, "python", make_python);
 	make_one(&make, "many", make_many);
 	make_one(&make, "cxx", make_cxx);
+	make_one(&make, "brackets", make_brackets);
 	make_one(&make, "hostile", make_hostile);
 	make_one(&make, "plain", make_plain);
 	make_one(&make, "unseen", make_unseen);

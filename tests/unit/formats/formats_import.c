@@ -283,3 +283,174 @@ Test(formats_import, refuses_a_function_that_is_too_long)
 	expect_refusal((char *)profile.byte, profile.byte_nr, -EBADMSG, "more than 4096 bytes");
 	buffer_release(&profile);
 }
+
+/* ---- pprof of other writers ------------------------------------------------------------------------- */
+
+/* Fields of one number keep their order; the numbers come in any. */
+static void put_fields(struct byte_buffer *to, const struct byte_buffer *from, uint32_t number)
+{
+	struct protobuf_reader reader = { from->byte, from->byte + from->byte_nr };
+	struct protobuf_field field;
+
+	for (const uint8_t *at = reader.at; protobuf_next(&reader, &field) == 1; at = reader.at)
+		if (field.number == number)
+			buffer_add(to, at, reader.at - at);
+}
+
+Test(formats_import, pprof_has_its_fields_in_any_order)
+{
+	static const uint32_t number[] = {
+		PPROF_SAMPLE_TYPE, PPROF_SAMPLE, PPROF_MAPPING, PPROF_LOCATION, PPROF_FUNCTION, PPROF_STRING_TABLE,
+		PPROF_PERIOD_TYPE, PPROF_PERIOD,
+	};
+	const size_t nr = ARRAY_SIZE(number);
+	struct byte_buffer usual = {};
+
+	put_profile(&usual, 1, 2, 101);
+	for (size_t first = 0; first < 2 * nr; first++) {
+		struct byte_buffer profile = {};
+		struct snapshot *snapshot;
+
+		for (size_t i = 0; i < nr; i++)
+			put_fields(&profile, &usual, number[first < nr ? (first + i) % nr : (first - i) % nr]);
+		cr_assert_eq(profile.byte_nr, usual.byte_nr);
+		cr_expect(import_knows((char *)profile.byte, profile.byte_nr), "%zu", first);
+		snapshot = imported((char *)profile.byte, profile.byte_nr);
+		cr_expect_eq(total_of(snapshot, MEASURE_LIVE).size, 131);
+		snapshot__close(snapshot);
+		buffer_release(&profile);
+	}
+	buffer_release(&usual);
+}
+
+/* A first field that is longer than what is looked at, and texts that begin as a field does. */
+Test(formats_import, pprof_is_told_from_text)
+{
+	static const char *const text[] = {
+		"{\"traces\": []}", "\n{\"traces\": []}", "2026-11-29 07:00:00 a log", "* a list\n* of two lines, and of some more words",
+		"2\n12345678901234567890", "\"a\",\"b\"\n1,2\n", "12\n", "", "a", "<html>\n", "zzzzzzzzzzzzzzzz",
+	};
+	static char spaces[10000];
+	struct byte_buffer profile = {};
+
+	for (size_t i = 0; i < ARRAY_SIZE(text); i++)
+		cr_expect(!import_knows(text[i], strlen(text[i])), "'%s'", text[i]);
+	memset(spaces, ' ', sizeof(spaces));
+	protobuf_put_bytes(&profile, PPROF_COMMENT, spaces, sizeof(spaces));
+	put_profile(&profile, 1, 2, 101);
+	cr_expect(import_knows((char *)profile.byte, 4096 + 1));
+	snapshot__close(imported((char *)profile.byte, profile.byte_nr));
+	buffer_release(&profile);
+}
+
+enum { L_EMPTY, L_SPACE, L_BYTES, L_FILE, L_NAME, L_OTHER, L_NR };
+
+/* One sample of 7 bytes with a location of one line: of a function with these strings, at a line. */
+static struct snapshot *imported_line(const uint64_t function[4], uint64_t line, struct frame_view *ret, uint32_t *ret_nr)
+{
+	static const char *const string[L_NR] = { "", "space", "bytes", "page.html", "<module>", "_Zother" };
+	struct byte_buffer profile = {}, sample = {}, location = {};
+	struct snapshot *snapshot;
+	struct frame_view *frame;
+	uint32_t total;
+
+	PUT(&profile, PPROF_SAMPLE_TYPE, L_SPACE, L_BYTES);
+	protobuf_put_number(&sample, PPROF_SAMPLE_LOCATION, 1);
+	protobuf_put_number(&sample, PPROF_SAMPLE_VALUE, 7);
+	protobuf_put_message(&profile, PPROF_SAMPLE, &sample);
+	protobuf_put_number(&location, PPROF_LOCATION_ID, 1);
+	PUT(&location, PPROF_LOCATION_LINE, 1, line);
+	protobuf_put_message(&profile, PPROF_LOCATION, &location);
+	put_row(&profile, PPROF_FUNCTION, function, 4);
+	for (size_t i = 0; i < L_NR; i++)
+		protobuf_put_bytes(&profile, PPROF_STRING_TABLE, string[i], strlen(string[i]));
+	snapshot = imported((char *)profile.byte, profile.byte_nr);
+	cr_assert_eq(traceback_read(snapshot, snapshot__tables(snapshot)->trace_traceback[0], &frame, ret_nr, &total), 0);
+	*ret = frame[0];
+	free(frame);
+	buffer_release(&profile);
+	buffer_release(&sample);
+	buffer_release(&location);
+	return snapshot;
+}
+
+Test(formats_import, pprof_keeps_what_is_known_of_a_frame)
+{
+	static const struct {
+		uint64_t function[4]; /* id, name, system name, file */
+		uint64_t line;
+		const char *filename, *name;
+		uint32_t lineno;
+	} row[] = {
+		{ { 1, L_NAME, L_NAME, L_FILE }, 12, "page.html", "<module>", 12 },
+		{ { 1, L_NAME, 0, L_FILE }, 0, "page.html", "<module>", 0 },
+		{ { 1, 0, 0, L_FILE }, 12, "page.html", NULL, 12 },
+		{ { 1, 0, 0, L_FILE }, 0, "page.html", NULL, 0 },
+		{ { 1, L_FILE, 0, L_FILE }, 0, "page.html", NULL, 0 },
+		{ { 1, 0, L_OTHER, L_FILE }, 12, "page.html", "_Zother", 12 },
+		{ { 1, L_NAME, L_OTHER, 0 }, 12, "<unknown>", "<module>", 0 },
+		{ { 1, 0, 0, 0 }, 12, "<unknown>", NULL, 0 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
+		struct frame_view frame;
+		uint32_t nr;
+		struct snapshot *snapshot = imported_line(row[i].function, row[i].line, &frame, &nr);
+
+		cr_assert_eq(nr, 1, "row %zu", i);
+		cr_expect_str_eq(frame.filename, row[i].filename, "row %zu", i);
+		cr_expect_eq(frame.lineno, row[i].lineno, "row %zu", i);
+		cr_expect_str_eq(frame.function ?: "", row[i].name ?: "", "row %zu", i);
+		snapshot__close(snapshot);
+	}
+}
+
+/* An unknown frame is one, too, if there are others: its bytes are not its caller's. */
+Test(formats_import, pprof_keeps_an_unknown_frame_among_others)
+{
+	struct byte_buffer profile = {}, location = {};
+	struct snapshot *snapshot;
+	struct frame_view *frame;
+	uint32_t nframe, total;
+
+	put_profile(&profile, 1, 2, 101);
+	protobuf_put_bytes(&location, PPROF_SAMPLE_LOCATION, "\x07\x08", 2);
+	protobuf_put_bytes(&location, PPROF_SAMPLE_VALUE, "\x01\x05", 2);
+	protobuf_put_message(&profile, PPROF_SAMPLE, &location);
+	PUT(&profile, PPROF_FUNCTION, 7);
+	protobuf_put_number(&location, PPROF_LOCATION_ID, 7);
+	PUT(&location, PPROF_LOCATION_LINE, 7);
+	protobuf_put_message(&profile, PPROF_LOCATION, &location);
+	snapshot = imported((char *)profile.byte, profile.byte_nr);
+	cr_assert_eq(snapshot__tables(snapshot)->trace_nr, 6);
+	cr_assert_eq(traceback_read(snapshot, snapshot__tables(snapshot)->trace_traceback[5], &frame, &nframe, &total), 0);
+	cr_assert_eq(nframe, 2);
+	cr_expect_str_eq(frame[1].filename, "<unknown>");
+	free(frame);
+	snapshot__close(snapshot);
+	buffer_release(&profile);
+	buffer_release(&location);
+}
+
+/* Only values that are used matter. */
+Test(formats_import, refuses_pprof_of_other_types)
+{
+	static const char *const string[] = { "", "cpu", "nanoseconds", "inuse_space", "kilobytes", "bytes" };
+	struct byte_buffer profile = {}, sample = {};
+
+	for (size_t i = 0; i < ARRAY_SIZE(string); i++)
+		protobuf_put_bytes(&profile, PPROF_STRING_TABLE, string[i], strlen(string[i]));
+	expect_refusal((char *)profile.byte, profile.byte_nr, -EBADMSG, "it has no types of values");
+	PUT(&profile, PPROF_SAMPLE_TYPE, 1, 2);
+	PUT(&profile, PPROF_SAMPLE_TYPE, 3, 4);
+	expect_refusal((char *)profile.byte, profile.byte_nr, -EBADMSG,
+		       "without inuse_space/bytes or space/bytes; it has cpu/nanoseconds, inuse_space/kilobytes");
+	PUT(&profile, PPROF_SAMPLE_TYPE, 3, 5);
+	protobuf_put_number(&sample, PPROF_SAMPLE_VALUE, -1);
+	protobuf_put_number(&sample, PPROF_SAMPLE_VALUE, -1);
+	protobuf_put_number(&sample, PPROF_SAMPLE_VALUE, 7);
+	protobuf_put_message(&profile, PPROF_SAMPLE, &sample);
+	snapshot__close(imported((char *)profile.byte, profile.byte_nr));
+	buffer_release(&profile);
+	buffer_release(&sample);
+}
