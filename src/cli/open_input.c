@@ -29,6 +29,7 @@ enum kind {
 	KIND_JSON,
 	KIND_PICKLE, /* written by tracemalloc.Snapshot.dump() */
 	KIND_PROFILE, /* a heap profile of another tool */
+	KIND_UTF16,   /* text in UTF-16, as PowerShell writes it */
 };
 
 static enum kind kind_of_bytes(const char *bytes, size_t len)
@@ -41,8 +42,11 @@ static enum kind kind_of_bytes(const char *bytes, size_t len)
 		return KIND_SNAPSHOT;
 	if (len > 1 && bytes[0] == '\x80' && bytes[1] >= 2 && bytes[1] <= 5) /* PROTO */
 		return KIND_PICKLE;
+	if (len > 1 && (!memcmp(bytes, "\xff\xfe", 2) || !memcmp(bytes, "\xfe\xff", 2)))
+		return KIND_UTF16;
 	if (import_knows(bytes, len))
 		return KIND_PROFILE;
+	bytes = text_behind_mark(bytes, &len);
 	for (; len && strchr(" \t\r\n", *bytes) && *bytes; len--)
 		bytes++;
 	return len && *bytes == '{' ? KIND_JSON : KIND_OTHER;
@@ -66,6 +70,7 @@ static const char *const hints[] = {
 	[KIND_JSON] = "not a snapshot; 'allocsnap convert' reads JSON",
 	[KIND_PICKLE] = "a Python pickle; 'tracemalloc-to-json FILE | allocsnap convert - -o SNAP' "
 			"reads one of tracemalloc",
+	[KIND_UTF16] = "text in UTF-16; 'iconv -f UTF-16 -t UTF-8 <IN >OUT' makes UTF-8 of it",
 	[KIND_PROFILE] = "a heap profile of another tool; 'allocsnap convert IN -o OUT.snap' makes a snapshot of it",
 };
 
@@ -141,7 +146,7 @@ static bool is_other_stream(const struct input *input)
 {
 	enum kind kind = kind_of_bytes(input->bytes, input->len);
 
-	return input->len >= HEAD_BYTES && (kind == KIND_OTHER || kind == KIND_PICKLE);
+	return input->len >= HEAD_BYTES && (kind == KIND_OTHER || kind == KIND_PICKLE || kind == KIND_UTF16);
 }
 
 /* 0: not known. */
@@ -180,10 +185,13 @@ static int refuse_input_kind(const char *name)
 static int parse_input(struct input *input, const char *name)
 {
 	struct reason why = { "out of memory" };
+	enum kind kind = kind_of_bytes(input->bytes, input->len);
+	size_t len = input->len;
+	const char *text = text_behind_mark(input->bytes, &len);
 
-	switch (kind_of_bytes(input->bytes, input->len)) {
+	switch (kind) {
 	case KIND_JSON:
-		input->snapshot = snapshot__import_json(input->bytes, input->len, name, &why);
+		input->snapshot = snapshot__import_json(text, len, name, &why);
 		return input->snapshot ? EXIT_DONE : log_failure("%s", why.text);
 	case KIND_PROFILE:
 		input->snapshot = import_profile(input->bytes, input->len, name, &why);
@@ -192,7 +200,8 @@ static int parse_input(struct input *input, const char *name)
 		input->snapshot = snapshot__open_memory(input->bytes, input->len, &why);
 		return input->snapshot ? EXIT_DONE : log_failure("%s: %s", name, why.text);
 	case KIND_PICKLE:
-		return log_failure("%s: %s", name, kind_hint(KIND_PICKLE));
+	case KIND_UTF16:
+		return log_failure("%s: %s", name, kind_hint(kind));
 	case KIND_OTHER:
 		return refuse_input_kind(name);
 	case KIND_NONE:

@@ -159,8 +159,12 @@ int import_metadata(struct profile_import *in, const char *source, uint64_t samp
 
 static int import_bytes(struct profile_import *in, const char *bytes, size_t len)
 {
+	bytes = text_behind_mark(bytes, &len);
 	if (is_heap_text(bytes, len))
 		return import_heap_text(in, bytes, len);
+	if (is_symbolized_heap(bytes, len))
+		return import_refuse(in, -EBADMSG, "a heap profile with names added (\"--- symbol\", as by jeprof --raw): "
+				     "give the profile that the program wrote, and 'symbolize' adds names");
 	if (is_pprof(bytes, len))
 		return import_pprof(in, bytes, len);
 	return import_refuse(in, -EBADMSG, "neither pprof's profile.proto nor a heap profile as text");
@@ -186,9 +190,19 @@ static int import_packed(struct profile_import *in, const char *bytes, size_t le
 	return err;
 }
 
+const char *text_behind_mark(const char *bytes, size_t *len)
+{
+	static const char mark[] = "\xef\xbb\xbf";
+	bool has_mark = *len >= strlen(mark) && !memcmp(bytes, mark, strlen(mark));
+
+	*len -= has_mark ? strlen(mark) : 0;
+	return has_mark ? bytes + strlen(mark) : bytes;
+}
+
 bool import_knows(const char *bytes, size_t len)
 {
-	return gzip_is(bytes, len) || is_heap_text(bytes, len) || is_pprof(bytes, len);
+	bytes = text_behind_mark(bytes, &len);
+	return gzip_is(bytes, len) || is_heap_text(bytes, len) || is_symbolized_heap(bytes, len) || is_pprof(bytes, len);
 }
 
 struct snapshot *import_profile(const char *bytes, size_t len, const char *name, struct reason *why)

@@ -23,6 +23,17 @@
 
 struct snapshot;
 
+/* The losses that a snapshot of a profile may count, and their meanings. */
+#define IMPORT_LOSSES(X) \
+	X(blocks_uncounted, "samples with bytes, but without a number of blocks") \
+	X(allocations_uncounted, "samples with allocated bytes, but without a number of allocations") \
+	X(bytes_unlike_total, "bytes by which the rows differ from the profile's own total: rows are missing") \
+	X(allocated_bytes_unlike_total, "the same of what was allocated") \
+	X(mappings_cut_off, "the profile ends before the list of mapped files: places in no file")
+
+/* Skips a byte order mark of UTF-8, which some programs write in front of any text. */
+const char *text_behind_mark(const char *bytes, size_t *len);
+
 /* Whether bytes begin as one of these formats does. */
 bool import_knows(const char *bytes, size_t len);
 

@@ -34,19 +34,28 @@ struct text_mapping {
 	uint32_t path, object; /* ids of the builder */
 };
 
+struct text_counts {
+	uint64_t live, live_bytes, allocated, allocated_bytes;
+};
+
+/* A sum of bytes: as they are in the text, and of all blocks that the samples stand for. */
+struct text_sum {
+	uint64_t bytes;
+	double estimate;
+};
+
 struct heap_text {
 	struct profile_import *in;
 	const char *begin, *at, *end;
 	size_t line_nr;
 	struct progress progress;
 	uint64_t sample_bytes; /* 0: every block */
-	bool has_allocated;
+	bool is_jemalloc, has_allocated, has_mappings, has_cr; /* lines end with CR and LF */
+	struct text_counts totals; /* in the head */
+	struct text_sum live, allocated; /* of the rows */
+	size_t row_nr;
 	struct text_mapping *mapping;
 	size_t mapping_nr, mapping_alloc;
-};
-
-struct text_counts {
-	uint64_t live, live_bytes, allocated, allocated_bytes;
 };
 
 /* ---- lines ------------------------------------------------------------------------------------------ */
@@ -61,6 +70,11 @@ static bool text_starts(const char *at, const char *end, const char *head)
 bool is_heap_text(const char *bytes, size_t len)
 {
 	return text_starts(bytes, bytes + len, JEMALLOC_HEAD) || text_starts(bytes, bytes + len, TCMALLOC_HEAD);
+}
+
+bool is_symbolized_heap(const char *bytes, size_t len)
+{
+	return text_starts(bytes, bytes + len, "--- symbol");
 }
 
 static int refuse_line(const struct heap_text *text, const char *what)
@@ -79,7 +93,10 @@ static bool next_text_line(struct heap_text *text, const char **ret_at, const ch
 	*ret_at = text->at;
 	*ret_end = newline ?: text->end;
 	text->at = newline ? newline + 1 : text->end;
-	text->line_nr++;
+	if (!text->line_nr++)
+		text->has_cr = *ret_end > *ret_at && (*ret_end)[-1] == '\r';
+	if (text->has_cr && *ret_end > *ret_at && (*ret_end)[-1] == '\r')
+		--*ret_end;
 	if (!(text->line_nr % PROGRESS_ROWS))
 		progress_show(&text->progress, text->at - text->begin);
 	return true;
@@ -191,6 +208,7 @@ static int read_text_mappings(struct heap_text *text)
 		else
 			has_begun = text_starts(at, end, MAPPINGS_HEAD);
 	}
+	text->has_mappings = has_begun;
 	text->mapping = rest.mapping;
 	text->mapping_nr = rest.mapping_nr;
 	if (text->mapping_nr)
@@ -240,7 +258,7 @@ static int read_addresses(struct heap_text *text, const char *at, const char *en
 	int err = 0;
 
 	text->in->frame_nr = 0;
-	for (at = skip_spaces(at, end); at < end && *at != '\r' && !err; at = skip_spaces(at, end)) {
+	for (at = skip_spaces(at, end); at < end && !err; at = skip_spaces(at, end)) {
 		if (text_starts(at, end, "0x"))
 			at += 2;
 		at = read_digits(at, end, 16, &address);
@@ -276,6 +294,18 @@ static int scale_churn(const struct heap_text *text, const struct text_counts *c
 	return 0;
 }
 
+static double estimated_bytes(const struct heap_text *text, uint64_t count, uint64_t bytes)
+{
+	return bytes * sample_scale(text, count, bytes);
+}
+
+static void count_text_row(const struct heap_text *text, uint64_t count, uint64_t bytes, struct text_sum *sum)
+{
+	if (__builtin_add_overflow(sum->bytes, bytes, &sum->bytes))
+		sum->bytes = UINT64_MAX;
+	sum->estimate += estimated_bytes(text, count, bytes);
+}
+
 static int end_text_sample(struct heap_text *text, const struct text_counts *counts)
 {
 	const struct profile_blocks live = { counts->live, counts->live_bytes,
@@ -283,6 +313,9 @@ static int end_text_sample(struct heap_text *text, const struct text_counts *cou
 	struct snap_churn churn;
 	int err = scale_churn(text, counts, &churn);
 
+	count_text_row(text, counts->live, counts->live_bytes, &text->live);
+	count_text_row(text, counts->allocated, counts->allocated_bytes, &text->allocated);
+	text->row_nr++;
 	return err ?: import_sample(text->in, &live, text->has_allocated ? &churn : NULL);
 }
 
@@ -306,7 +339,7 @@ static int read_jemalloc(struct heap_text *text)
 				return refuse_line(text, "not 't*: COUNT: BYTES [COUNT: BYTES]'");
 			err = end_text_sample(text, &counts);
 			has_traceback = false;
-		} else if (at < end && *at != 't' && *at != '\r') {
+		} else if (at < end && *at != 't') {
 			return refuse_line(text, "neither '@ ADDRESS…' nor 't…: COUNT: BYTES [COUNT: BYTES]'");
 		}
 	}
@@ -321,7 +354,7 @@ static int read_tcmalloc(struct heap_text *text)
 
 	while (!err && next_text_line(text, &at, &end) && !text_starts(at, end, MAPPINGS_HEAD)) {
 		at = skip_spaces(at, end);
-		if (at == end || *at == '\r' || *at == '#')
+		if (at == end || *at == '#')
 			continue;
 		at = read_counts(at, end, &counts);
 		at = expect_char(at, end, '@');
@@ -343,11 +376,14 @@ static bool read_kind(struct heap_text *text, const char *at, const char *end)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+		const char *behind = at + strlen(kinds[i].name);
 		uint64_t rate = 0;
 
 		if (!text_starts(at, end, kinds[i].name))
 			continue;
-		if (kinds[i].divisor && !read_digits(at + strlen(kinds[i].name), end, 10, &rate))
+		if (kinds[i].divisor)
+			behind = read_digits(behind, end, 10, &rate);
+		if (!behind || skip_spaces(behind, end) != end)
 			return false;
 		text->sample_bytes = kinds[i].divisor ? rate / kinds[i].divisor : 0;
 		text->sample_bytes = text->sample_bytes > 1 ? text->sample_bytes : 0;
@@ -357,32 +393,66 @@ static bool read_kind(struct heap_text *text, const char *at, const char *end)
 }
 
 /* The totals say whether there are figures of what was allocated; jemalloc writes zeros without prof_accum. */
-static int read_text_head(struct heap_text *text, bool is_jemalloc)
+static int read_text_head(struct heap_text *text)
 {
-	struct text_counts totals = {};
+	struct text_counts *totals = &text->totals;
 	const char *at = text->at, *end = text->at;
 
 	next_text_line(text, &at, &end);
-	if (is_jemalloc && !read_kind(text, at, end))
+	if (text->is_jemalloc && !read_kind(text, at, end))
 		return refuse_line(text, "not 'heap_v2/RATE'");
-	if (is_jemalloc && next_text_line(text, &at, &end) &&
-	    (!text_starts(skip_spaces(at, end), end, "t*:") || !read_counts(skip_spaces(at, end) + 3, end, &totals)))
+	if (text->is_jemalloc &&
+	    (!next_text_line(text, &at, &end) || !text_starts(skip_spaces(at, end), end, "t*:") ||
+	     !read_counts(skip_spaces(at, end) + 3, end, totals)))
 		return refuse_line(text, "not 't*: COUNT: BYTES [COUNT: BYTES]'");
-	if (!is_jemalloc) {
-		at = expect_char(read_counts(at + strlen(TCMALLOC_HEAD), end, &totals), end, '@');
+	if (!text->is_jemalloc) {
+		at = expect_char(read_counts(at + strlen(TCMALLOC_HEAD), end, totals), end, '@');
 		if (!at || !read_kind(text, skip_spaces(at, end), end))
 			return refuse_line(text, "not 'heap profile: COUNT: BYTES [COUNT: BYTES] @ heap_v2/RATE', or "
 					   "no profile of a heap");
 	}
-	text->has_allocated = totals.allocated || totals.allocated_bytes;
+	text->has_allocated = totals->allocated || totals->allocated_bytes;
 	return 0;
+}
+
+static int count_text_loss(const struct heap_text *text, const char *name, uint64_t nr)
+{
+	return nr && snapshot_builder__counter(text->in->builder, SNAP_LOST, name, nr) ? import_no_memory(text->in) : 0;
+}
+
+/*
+ * By how many bytes the rows differ from the total in the head. jemalloc 5.3 writes samples so that the estimates of the
+ * rows add up to that of the total, and not the samples; both have counts that were rounded.
+ */
+static uint64_t unlike_total(const struct heap_text *text, uint64_t count, uint64_t bytes, const struct text_sum *rows)
+{
+	double estimate = fabs(estimated_bytes(text, count, bytes) - rows->estimate);
+	double rounded = (text->row_nr + 1) * (double)text->sample_bytes / 2;
+
+	if (text->is_jemalloc && text->sample_bytes && bytes != rows->bytes)
+		return estimate > rounded ? fmin(estimate, 0x1p62) : 0;
+	return bytes > rows->bytes ? bytes - rows->bytes : rows->bytes - bytes;
+}
+
+/* Rows are missing if the text was cut off, or if the program had no room for them. The mappings end each text. */
+static int count_text_losses(const struct heap_text *text)
+{
+	const struct text_counts *totals = &text->totals;
+
+	return count_text_loss(text, "bytes_unlike_total",
+			       unlike_total(text, totals->live, totals->live_bytes, &text->live)) ?:
+	       count_text_loss(text, "allocated_bytes_unlike_total",
+			       unlike_total(text, totals->allocated, totals->allocated_bytes, &text->allocated)) ?:
+	       count_text_loss(text, "mappings_cut_off", text->in->frames_all && !text->has_mappings);
 }
 
 int import_heap_text(struct profile_import *in, const char *bytes, size_t len)
 {
-	struct heap_text text = { .in = in, .begin = bytes, .at = bytes, .end = bytes + len };
-	bool is_jemalloc = text_starts(bytes, bytes + len, JEMALLOC_HEAD);
-	int err = read_text_head(&text, is_jemalloc);
+	struct heap_text text = {
+		.in = in, .begin = bytes, .at = bytes, .end = bytes + len,
+		.is_jemalloc = text_starts(bytes, bytes + len, JEMALLOC_HEAD),
+	};
+	int err = read_text_head(&text);
 
 	if (err)
 		return err;
@@ -390,9 +460,9 @@ int import_heap_text(struct profile_import *in, const char *bytes, size_t len)
 					    (text.has_allocated ? SNAP_WITH_CHURN : 0));
 	err = in->builder ? read_text_mappings(&text) : import_no_memory(in);
 	text.progress = progress_begin("parsing", NULL, len);
-	err = err ?: (is_jemalloc ? read_jemalloc(&text) : read_tcmalloc(&text));
+	err = err ?: (text.is_jemalloc ? read_jemalloc(&text) : read_tcmalloc(&text));
 	progress_end(&text.progress);
 	free(text.mapping);
-	return err ?: import_metadata(in, is_jemalloc ? "jemalloc heap profile" : "tcmalloc heap profile",
-				      text.sample_bytes);
+	return err ?: count_text_losses(&text) ?:
+	       import_metadata(in, text.is_jemalloc ? "jemalloc heap profile" : "tcmalloc heap profile", text.sample_bytes);
 }

@@ -61,4 +61,7 @@ int import_heap_text(struct profile_import *in, const char *text, size_t len);
 bool is_pprof(const char *bytes, size_t len);
 bool is_heap_text(const char *bytes, size_t len);
 
+/* A heap profile with names in front of it, as jeprof and pprof print it with --raw. It is not read. */
+bool is_symbolized_heap(const char *bytes, size_t len);
+
 #endif

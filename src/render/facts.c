@@ -8,6 +8,7 @@
 
 #include "base/array.h"
 #include "base/units.h"
+#include "formats/import.h"
 #include "shared/bpf_types.h"
 #include "snapshot.h"
 
@@ -150,6 +151,7 @@ const char *counter_meaning(const char *name)
 #define X(name, meaning) { #name, meaning },
 		ALLOCSNAP_COUNTERS(X)
 		ALLOCSNAP_LOSSES(X)
+		IMPORT_LOSSES(X)
 #undef X
 	};
 

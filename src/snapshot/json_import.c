@@ -62,7 +62,7 @@ static int no_memory(const struct import *in)
 __attribute__((format(printf, 4, 5)))
 static int refuse_json(const struct import *in, int err, const struct place *place, const char *fmt, ...)
 {
-	char what[128], where[64] = "";
+	char what[192], where[64] = "";
 	va_list args;
 
 	va_start(args, fmt);
@@ -374,14 +374,34 @@ static int read_limit(struct import *in, const json_t *value)
 	return err ? no_memory(in) : 0;
 }
 
-static int read_members(struct import *in, const json_t *root)
+/* JSON of another kind: its members say which. */
+static int refuse_members(const struct import *in, json_t *root)
+{
+	char names[104] = "", clean[32];
+	size_t len = 0;
+	const char *key;
+	json_t *value;
+
+	json_object_foreach(root, key, value) {
+		clean_text(clean, sizeof(clean), key);
+		if (len + strlen(clean) + strlen(", , …") >= sizeof(names)) {
+			strcpy(names + len, ", …");
+			break;
+		}
+		len += sprintf(names + len, "%s%s", len ? ", " : "", clean);
+	}
+	return refuse_json(in, -EBADMSG, NULL, "no list \"traces\", as in tracemalloc's data; it has %s",
+			   *names ? names : "no members");
+}
+
+static int read_members(struct import *in, json_t *root)
 {
 	const json_t *traces = json_object_get(root, "traces");
 
 	if (!json_is_object(root))
 		return refuse_json(in, -EBADMSG, NULL, "not an object with traces");
 	if (!traces)
-		return refuse_json(in, -EBADMSG, NULL, "no traces");
+		return refuse_members(in, root);
 	if (!json_is_array(traces) || json_array_size(traces))
 		return refuse_json(in, -EBADMSG, NULL, "traces is not a list");
 	return read_limit(in, json_object_get(root, "traceback_limit"));

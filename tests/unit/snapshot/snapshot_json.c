@@ -143,7 +143,7 @@ static const struct {
 	{ "{\"traces\": [\"\xff\"]}", "unable to decode byte 0xff", 0 },
 	{ "{\"\x1b[31m", "line 1, column ", 0 },
 	{ "[]", "not an object with traces", 0 },
-	{ "{}", "no traces", 0 },
+	{ "{}", "no list \"traces\"", 0 },
 	{ "{\"traces\": {}}", "traces is not a list", 0 },
 	{ "{\"traces\": [], \"traceback_limit\": \"1\"}", "traceback_limit is not a whole number", 0 },
 	{ "{\"traces\": [], \"traceback_limit\": -1}", "traceback_limit is negative", ERANGE },
