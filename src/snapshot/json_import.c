@@ -11,6 +11,7 @@
 #include "base/progress.h"
 #include "base/reason.h"
 #include "base/units.h"
+#include "snapshot/json_bytes.h"
 #include "snapshot/private.h"
 
 #define FLAGS (JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL)
@@ -303,8 +304,16 @@ static int read_new_trace(struct import *in, size_t nr, const char *at, const ch
 {
 	json_error_t error;
 	json_t *value = json_loadb(at, end - at, FLAGS | JSON_DECODE_ANY, &error);
-	int err = value ? read_trace(in, nr, value, tail) : report_jansson_error(in, &error, at);
+	size_t len;
+	char *spelled;
+	int err;
 
+	if (!value && json_spell_bytes(at, end - at, &spelled, &len)) {
+		value = json_loadb(spelled, len, FLAGS | JSON_DECODE_ANY, &error);
+		error.position = 0; /* in the text as it was, the trace */
+		free(spelled);
+	}
+	err = value ? read_trace(in, nr, value, tail) : report_jansson_error(in, &error, at);
 	json_decref(value);
 	return err;
 }

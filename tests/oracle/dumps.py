@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Dumps of real Python programs through scripts/tracemalloc-to-json, and pickles that are no dumps."""
+import json
 import os
 import pathlib
 import pickle
@@ -104,6 +105,16 @@ def other_forms(bench, score):
                 compare(bench, score, [path], f"a dump of {len(traces)} traces, protocol {protocol}")
 
 
+def names_that_look_spelled(bench, score):
+    """Names that would be equal if only bytes were spelled stay different."""
+    names = "\udce9", "\\xe9", "\\x5cxe9", "\0", "\\x00", "\\x41", "\ud800", "\\xed\\xa0\\x80"
+    want = r"\xe9", r"\x5cxe9", r"\x5cx5cxe9", r"\x00", r"\x5cx00", r"\x41", r"\xed\xa0\x80", r"\x5cxed\x5cxa0\x5cx80"
+    path = bench.path(".dump")
+    pathlib.Path(path).write_bytes(pickle.dumps(tracemalloc.Snapshot([(0, 1, ((name, 1),), 1) for name in names], 1)))
+    found = [frames[0][0] for _, _, frames, _ in json.loads(script(path).stdout)["traces"]]
+    score.note("names that look spelled", None if found == list(want) else repr(found))
+
+
 def output_file(bench, score):
     dump, out = bench.path(".dump"), bench.path(".json")
     pathlib.Path(dump).write_bytes(pickle.dumps(tracemalloc.Snapshot([(0, 1, (("a", 1),), 1)], 1)))
@@ -170,6 +181,7 @@ def refusals(bench, score):
 def run(bench, score):
     real_programs(bench, score)
     other_forms(bench, score)
+    names_that_look_spelled(bench, score)
     output_file(bench, score)
     refusals(bench, score)
     bench.forget()

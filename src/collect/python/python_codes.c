@@ -71,10 +71,10 @@ static int parts_take(const struct python_code_record *record, python_read_fn re
 
 /* ---- contents ---- */
 
-/* A UTF-8 text that the caller frees, or NULL. Each character has at most four bytes. */
+/* A UTF-8 text that the caller frees, or NULL. */
 static char *utf8_text(const struct python_text *text, const struct part *part)
 {
-	size_t room = 4 * part->nr + 1;
+	size_t room = 6 * part->nr + 1;
 	char *utf8 = malloc(room);
 
 	if (utf8)

@@ -2,6 +2,7 @@
 #include "elf/python/python_lines.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 struct table {
@@ -143,18 +144,14 @@ int32_t python_line(enum python_lines kind, const void *table, size_t bytes, int
 /* ---- strings ---- */
 
 #define REPLACEMENT 0xfffd
-#define SYMBOL_FOR_NUL 0x2400
+#define SPELLED_MOST 12 /* "\xNN" three times */
 
 static uint32_t character_of(const uint8_t *bytes, unsigned int width)
 {
 	uint32_t character = 0;
 
 	memcpy(&character, bytes, width);
-	if (!character)
-		return SYMBOL_FOR_NUL;
-	if (character > 0x10ffff || (character >= 0xd800 && character < 0xe000))
-		return REPLACEMENT;
-	return character;
+	return character > 0x10ffff ? REPLACEMENT : character;
 }
 
 /* Returns the number of bytes. */
@@ -169,16 +166,57 @@ static size_t encode_utf8(uint32_t character, char to[4])
 	return nr;
 }
 
+static size_t spell_bytes(const char *bytes, size_t nr, char to[SPELLED_MOST + 1])
+{
+	for (size_t i = 0; i < nr; i++)
+		sprintf(to + 4 * i, "\\x%02x", (uint8_t)bytes[i]);
+	return 4 * nr;
+}
+
+/* Whether the text after a backslash would make it one that spells a byte. */
+static bool is_like_spelled(const uint8_t *bytes, size_t nr, unsigned int width)
+{
+	char digits[3] = "";
+
+	if (nr < 3 * width || character_of(bytes, width) != 'x')
+		return false;
+	for (int i = 0; i < 2; i++) {
+		uint32_t digit = character_of(bytes + (i + 1) * width, width);
+
+		digits[i] = digit < 0x80 ? digit : 0;
+	}
+	return strspn(digits, "0123456789abcdef") == 2 &&
+	       (digits[0] > '7' || !strcmp(digits, "00") || !strcmp(digits, "5c"));
+}
+
+/* Surrogates from 0xdc80 to 0xdcff stand for single bytes, from file names that are no UTF-8. */
+static size_t encode_character(uint32_t character, bool is_ambiguous, char to[SPELLED_MOST + 1])
+{
+	char utf8[4];
+	size_t nr;
+
+	if (character >= 0xdc80 && character <= 0xdcff)
+		return spell_bytes((char[]){ character - 0xdc00 }, 1, to);
+	nr = encode_utf8(character, utf8);
+	if (!character || is_ambiguous || (character >= 0xd800 && character < 0xe000))
+		return spell_bytes(utf8, nr, to);
+	memcpy(to, utf8, nr);
+	return nr;
+}
+
 size_t python_text(uint32_t state, const void *bytes, size_t nr, char *to, size_t room, size_t *ret_used)
 {
 	unsigned int width = PYTHON_STRING_BYTES(state);
+	char encoded[SPELLED_MOST + 1];
 	size_t at = 0, len = 0;
-	char encoded[4];
 
 	if (width != 1 && width != 2 && width != 4)
 		nr = 0;
 	while (nr && at + width <= nr) {
-		size_t add = encode_utf8(character_of((const uint8_t *)bytes + at, width), encoded);
+		const uint8_t *behind = (const uint8_t *)bytes + at + width;
+		uint32_t character = character_of(behind - width, width);
+		bool is_ambiguous = character == '\\' && is_like_spelled(behind, nr - at - width, width);
+		size_t add = encode_character(character, is_ambiguous, encoded);
 
 		if (len + add >= room)
 			break;

@@ -30,9 +30,11 @@ enum python_lines python_lines_of(struct python_version version);
 int32_t python_line(enum python_lines kind, const void *table, size_t bytes, int32_t first_line, int64_t instruction);
 
 /*
- * The characters of a string, of 1, 2 or 4 bytes as its state says, as UTF-8 with a NUL. Surrogates and numbers that are
- * no characters become U+FFFD, a NUL becomes U+2400. Stops before a character that does not fit into the room, which is
- * at least 1. Returns the length; *ret_used, which may be NULL, gets the bytes that were read.
+ * The characters of a string, of 1, 2 or 4 bytes as its state says, as UTF-8 with a NUL. What is no text is spelled so
+ * that different strings stay different, as tracemalloc-to-json spells it: a byte that Python could not decode (a surrogate
+ * from 0xdc80 on) and a NUL as \xNN, another surrogate as its three bytes, and a backslash in front of what looks so as
+ * \x5c. Six bytes for each that is read are enough. Stops before a character that does not fit into the room, which is at
+ * least 1. Returns the length; *ret_used, which may be NULL, gets the bytes that were read.
  */
 size_t python_text(uint32_t state, const void *bytes, size_t nr, char *to, size_t room, size_t *ret_used);
 

@@ -170,13 +170,28 @@ Test(python_lines, strings)
 	expect_text(ASCII, "a.py", 4, 64, "a.py", 4);
 	expect_text(LATIN, "\xe4.py", 4, 64, "ä.py", 4);
 	expect_text(TWO, "\x3b\x04\x61\x00", 4, 64, "лa", 4);
-	expect_text(TWO, "\x00\xd8\x61\x00", 4, 64, "\xef\xbf\xbd" "a", 4);
+	expect_text(TWO, "\xe9\xdc\x61\x00", 4, 64, "\\xe9a", 4); /* os.fsdecode(b"\xe9") */
+	expect_text(TWO, "\xe8\xdc\x61\x00", 4, 64, "\\xe8a", 4);
+	expect_text(FOUR, "\x80\xdc\0\0\xff\xdc\0\0", 8, 64, "\\x80\\xff", 8);
+	expect_text(TWO, "\x00\xd8\x61\x00", 4, 64, "\\xed\\xa0\\x80a", 4);
+	expect_text(TWO, "\x7f\xdc", 2, 64, "\\xed\\xb1\\xbf", 2);
 	expect_text(FOUR, "\x0d\xf4\x01\x00", 4, 64, "🐍", 4);
 	expect_text(FOUR, "\xff\xff\xff\xff", 4, 64, "\xef\xbf\xbd", 4);
-	expect_text(ASCII, "a\0b", 3, 64, "a\xe2\x90\x80" "b", 3);
+	expect_text(ASCII, "a\0b", 3, 64, "a\\x00b", 3);
+	expect_text(TWO, "\xe9\xdc", 2, 4, "", 0);
 	expect_text(TWO, "\x61\x00\x62", 3, 64, "a", 2);
 	expect_text(ASCII, "abcdef", 6, 4, "abc", 3);
 	expect_text(TWO, "\x3b\x04\x3b\x04", 4, 4, "л", 2);
 	expect_text(0, "abc", 3, 64, "", 0);
 	expect_text(3u << 2, "abc", 3, 64, "", 0);
+}
+
+/* A name with a backslash stays another one than a name with a byte that is spelled so. */
+Test(python_lines, strings_that_look_spelled)
+{
+	expect_text(ASCII, "a\\xe9", 5, 64, "a\\x5cxe9", 5);
+	expect_text(ASCII, "\\x5cxe9", 7, 64, "\\x5cx5cxe9", 7);
+	expect_text(ASCII, "\\x00", 4, 64, "\\x5cx00", 4);
+	expect_text(TWO, "\\\0x\0f\0f\0", 8, 64, "\\x5cxff", 8);
+	expect_text(ASCII, "\\x41\\xE9\\xe\\y\\", 14, 64, "\\x41\\xE9\\xe\\y\\", 14);
 }

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_SNAPSHOT_JSON_BYTES_H
+#define ALLOCSNAP_SNAPSHOT_JSON_BYTES_H
+
+/* Names that are no UTF-8, in JSON. */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/*
+ * Spells bytes of JSON text that are no UTF-8 as \xNN within their strings: bytes of the text itself, and lone surrogates
+ * ("\udce9"), which are what Python makes of such bytes. Another lone surrogate becomes the three bytes that encode it.
+ * So does tracemalloc-to-json. Returns false if the text has none. Then, or without memory, *ret_text is NULL; the caller
+ * frees it.
+ */
+bool json_spell_bytes(const char *text, size_t len, char **ret_text, size_t *ret_len);
+
+#endif
