@@ -9,6 +9,7 @@
 #include "elf/elf_object.h"
 #include "elf/allocator_detect.h"
 #include "elf/returns.h"
+#include "elf/runtime_detect.h"
 #include "elf/text_copies.h"
 
 /* The part of a function that is searched for a probe's place; functions are far smaller. */
@@ -142,6 +143,8 @@ static int read_signs(struct elf_object *elf, struct probe_info *ret)
 
 	if (!err)
 		ret->copies_text = row + 1;
+	if (err != -ENOMEM)
+		err = runtime_heap_find(elf, &ret->heaps);
 	return err == -ENOMEM ? err : 0;
 }
 
@@ -224,6 +227,7 @@ bool probe_info_are_sound(const struct probe_info *facts,
 	    !is_hex(facts->build_id, sizeof(facts->build_id)) ||
 	    !memchr(facts->interpreter, '\0', sizeof(facts->interpreter)) ||
 	    facts->function_nr > OBJECT_FUNCTIONS_MAX || facts->copies_text > text_copy_nr ||
+	    facts->heaps & ~RUNTIME_HEAP_BITS ||
 	    facts->has_sampler > 1 || (facts->sampler && !sampler_places_are_sound(facts->sampler, file_bytes)))
 		return false;
 	if (facts->functions_err &&

@@ -51,6 +51,7 @@ struct probe_info {
 	int32_t functions_err; /* -ENOEXEC, -E2BIG: its symbol tables are malformed, or too large */
 	uint32_t copies_text;  /* row of text_copies[] + 1 that says that code is copied at run time; 0: no such sign */
 	uint32_t function_nr;  /* sorted by name, then address */
+	uint64_t heaps;	       /* of RUNTIME_HEAP_BITS (runtime_detect.h) */
 	uint32_t has_sampler;  /* it has probes of a sampler, perhaps unusable ones */
 	struct object_function *function;
 	struct sampler_places *sampler; /* NULL unless has_sampler */

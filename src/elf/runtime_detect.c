@@ -73,6 +73,25 @@ static int find_by_names(struct elf_object *elf, struct runtime_traits *ret)
 	return 0;
 }
 
+int runtime_heap_find(struct elf_object *elf, uint64_t *ret_bits)
+{
+	const char *name[ARRAY_SIZE(rows) * NAMES_MAX];
+	enum object_trait trait[ARRAY_SIZE(name)];
+	size_t nr = 0, found;
+	int err;
+
+	*ret_bits = 0;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		for (size_t k = 0; RUNTIME_HEAP_BITS >> rows[i].trait & 1 && k < names_in(rows[i].name); k++) {
+			trait[nr] = rows[i].trait;
+			name[nr++] = rows[i].name[k];
+		}
+	err = elf_object__find_name(elf, name, nr, &found);
+	if (!err)
+		*ret_bits = 1ull << trait[found];
+	return err == -ENOENT ? 0 : err;
+}
+
 /* A static PIE may have a local malloc: no other file can see the symbol, and it gets no probe. */
 static int find_local_malloc(struct elf_object *elf, struct runtime_traits *ret)
 {

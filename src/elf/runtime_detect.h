@@ -45,9 +45,36 @@ enum object_trait {
 
 #define TRAIT_BIT(NAME) (1ull << TRAIT_##NAME)
 
+/*
+ * Runtimes that get their heap from the kernel and divide it themselves, so that no allocator function shows what is in
+ * it. X(NAME, "a word for its heap", "the heap", "a tool that shows what is in it").
+ */
+#define RUNTIME_HEAPS(X) \
+	X(GO, "go-heap", "Go's heap", "net/http/pprof, GODEBUG=gctrace=1") \
+	X(V8, "v8-heap", "JavaScript's heap", "node --inspect, --heapsnapshot-signal") \
+	X(JVM, "java-heap", "Java's heap", "jcmd PID GC.class_histogram, -XX:NativeMemoryTracking") \
+	X(DOTNET, "dotnet-heap", ".NET's heap", "dotnet-gcdump") \
+	X(RUBY, "ruby-objects", "single Ruby objects", "ObjectSpace.dump_all") \
+	X(PHP, "php-heap", "PHP's heap", "start it with USE_ZEND_ALLOC=0") \
+	X(OCAML, "ocaml-heap", "OCaml's heap", "memtrace") \
+	X(HASKELL, "haskell-heap", "Haskell's heap", "+RTS -h") \
+	X(LUAJIT, "luajit-heap", "LuaJIT's heap", "collectgarbage('count')") \
+	X(BOEHM_GC, "boehm-heap", "the collector's heap", "GC_PRINT_STATS=1")
+
+#define RUNTIME_HEAP_BIT(NAME, word, what, tool) | TRAIT_BIT(NAME)
+#define RUNTIME_HEAP_BITS (0 RUNTIME_HEAPS(RUNTIME_HEAP_BIT) | TRAIT_BIT(PYTHON))
+
 struct runtime_traits {
 	uint64_t bits; /* of enum object_trait */
 };
+
+struct elf_object;
+
+/*
+ * The bits of a file's runtime, those of RUNTIME_HEAP_BITS; a file that has two has one of them. 0, -ENOMEM, or -ENOEXEC:
+ * its symbols make no sense.
+ */
+int runtime_heap_find(struct elf_object *elf, uint64_t *ret_bits);
 
 /* The description of a trait. */
 const char *object_trait_text(enum object_trait trait);

@@ -179,14 +179,17 @@ static int put_untraced(FILE *out, const struct snapshot *snapshot, const struct
 			const char *margin)
 {
 	uint64_t older = snapshot__metadata_u64(snapshot, "rss_at_start_bytes", 0);
+	const char *unrecorded = snapshot__metadata(snapshot, "unrecorded");
 	char text[UNIT_TEXT_MAX];
+	int err;
 
 	if (!facts->untraced)
 		return 0;
-	return put_line(out, "%snot traced: older than the recording (RSS was %s then), the allocator's slack%s%s",
+	err = put_line(out, "%snot traced: older than the recording (RSS was %s then), the allocator's slack%s%s",
 			margin, format_size(text, older, false), left_out(snapshot),
 			facts->is_close ? ", heaps of other runtimes, what of the traced was not touched; these are not told apart" :
 					  ", stacks, heaps of other runtimes, what of the traced was not touched; too large to be told apart cheaply");
+	return err || !unrecorded ? err : put_line(out, "%snot recorded: %s", margin, unrecorded);
 }
 
 static int put_beside(FILE *out, const struct rss_facts *facts, const char *margin)

@@ -14,6 +14,7 @@
 #include "base/moment.h"
 #include "base/units.h"
 #include "collect/bpf.h"
+#include "collect/build/build_domains.h"
 #include "collect/build/build_python.h"
 #include "collect/build/sample_weight.h"
 #include "collect/process/proc.h"

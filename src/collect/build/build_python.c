@@ -42,31 +42,6 @@ int build_python_frame(const struct target *target, struct snapshot_builder *bui
 	return err ?: snapshot_builder__frame_declared(builder, &frame, line ? code->first_line : 0, ret_id);
 }
 
-int describe_domains(struct snapshot_builder *builder, const struct target *target)
-{
-	static const struct {
-		uint32_t domain;
-		const char *name;
-		bool is_heap;
-	} rows[] = {
-		{ COLLECTOR_MALLOC, "malloc", true },	  { COLLECTOR_GLIBC, "glibc", true },
-		{ COLLECTOR_MUSL, "musl", true },	  { COLLECTOR_JEMALLOC, "jemalloc", true },
-		{ COLLECTOR_TCMALLOC, "tcmalloc", true }, { COLLECTOR_MIMALLOC, "mimalloc", true },
-		{ COLLECTOR_MMAP, "mmap" },
-	};
-	const struct target_python *python = &target->python;
-	char text[96];
-	int len = snprintf(text, sizeof(text), "%s", python->is_used ? "python" : ""), err = 0;
-
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-		if (target->mappings.objects->domains & rows[i].domain && !(rows[i].is_heap && python->is_used))
-			len += snprintf(text + len, sizeof(text) - len, "%s%s", len ? "," : "", rows[i].name);
-	if (len)
-		err = snapshot_builder__metadata(builder, "domains", text);
-	return err || !*python->why_not.text ? err :
-	       snapshot_builder__metadata(builder, "python_not_recorded", python->why_not.text);
-}
-
 int describe_python(struct snapshot_builder *builder, const struct target *target, const struct settings *settings)
 {
 	static const char *const frames[] = {

@@ -16,9 +16,6 @@ int build_python_lines(struct target *target);
 /* Adds the frame that a word of a traceback stands for. 0, -ENOMEM, or -ENOENT: its code object is not known. */
 int build_python_frame(const struct target *target, struct snapshot_builder *builder, uint64_t word, uint32_t *ret_id);
 
-/* Adds the domains that are recorded, and why Python's objects are not, if a note says so. 0 or -ENOMEM. */
-int describe_domains(struct snapshot_builder *builder, const struct target *target);
-
 /*
  * Adds whose frames the blocks of CPython have, whether these are pools, and the file with CPython's code: mixed tracebacks
  * pass over it to the Python code that it runs. 0 or -ENOMEM.

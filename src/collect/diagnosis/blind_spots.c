@@ -114,18 +114,11 @@ static bool has_trait(const struct diagnosed_process *process, enum object_trait
 }
 
 /* Without C code its runtime makes system calls itself, so that there is no function to probe. */
-static bool is_go(const struct diagnosed_process *process, struct reason *why)
+static bool has_heap_GO(const struct diagnosed_process *process, struct reason *why)
 {
-	reason_set(why, 0,
-		   "Go's runtime gets its memory from the kernel and divides it itself (runtime.mallocgc), and nothing else in it allocates");
-	return has_trait(process, TRAIT_GO) && !process->probe_nr;
-}
-
-static bool is_cgo(const struct diagnosed_process *process, struct reason *why)
-{
-	reason_set(why, 0,
-		   "Go's runtime gets its memory by mmap and divides it itself (runtime.mallocgc); what C code in it (cgo) allocates is recorded");
-	return has_trait(process, TRAIT_GO) && process->probe_nr;
+	reason_set(why, 0, "Go's runtime gets its memory from the kernel and divides it itself (runtime.mallocgc), and %s",
+		   process->probe_nr ? "only what C code in it (cgo) allocates is recorded" : "nothing else in it allocates");
+	return has_trait(process, TRAIT_GO);
 }
 
 static bool is_python(const struct diagnosed_process *process, struct reason *why)
@@ -143,24 +136,24 @@ static bool has_python_heap(const struct diagnosed_process *process, struct reas
 }
 
 /* Defines the check for a runtime that gets its heap by mmap and gives it out itself. */
-#define RUNTIME(name, TRAIT, text) \
-	static bool name(const struct diagnosed_process *process, struct reason *why) \
+#define RUNTIME(TRAIT, text) \
+	static bool has_heap_##TRAIT(const struct diagnosed_process *process, struct reason *why) \
 	{ \
 		reason_set(why, 0, "%s", text); \
 		return has_trait(process, TRAIT_##TRAIT); \
 	}
-RUNTIME(is_v8, V8, "V8 gets its heap by mmap and divides it itself; what C++ code allocates is recorded")
-RUNTIME(is_jvm, JVM,
+RUNTIME(V8, "V8 gets its heap by mmap and divides it itself; what C++ code allocates is recorded")
+RUNTIME(JVM,
 	"the virtual machine gets its heap by mmap and divides it itself; what its C++ code and native libraries allocate is recorded")
-RUNTIME(is_dotnet, DOTNET,
+RUNTIME(DOTNET,
 	"the runtime gets its heap by mmap and divides it itself; what native code allocates is recorded")
-RUNTIME(is_ruby, RUBY,
+RUNTIME(RUBY,
 	"Ruby places objects in slots of whole pages; the pages, and data longer than a slot, are recorded")
-RUNTIME(is_php, PHP, "Zend's memory manager gets chunks of 2 MiB by mmap and divides them itself")
-RUNTIME(is_ocaml, OCAML, "OCaml places blocks in heap chunks of its own; chunks that come from malloc are recorded")
-RUNTIME(is_haskell, HASKELL, "the runtime gets its heap by mmap and divides it itself")
-RUNTIME(is_luajit, LUAJIT, "LuaJIT gets its memory by mmap and divides it itself")
-RUNTIME(is_boehm, BOEHM_GC, "the collector gets its heap by mmap and divides it itself (GC_malloc)")
+RUNTIME(PHP, "Zend's memory manager gets chunks of 2 MiB by mmap and divides them itself")
+RUNTIME(OCAML, "OCaml places blocks in heap chunks of its own; chunks that come from malloc are recorded")
+RUNTIME(HASKELL, "the runtime gets its heap by mmap and divides it itself")
+RUNTIME(LUAJIT, "LuaJIT gets its memory by mmap and divides it itself")
+RUNTIME(BOEHM_GC, "the collector gets its heap by mmap and divides it itself (GC_malloc)")
 
 /* ---- allocators under other names ---- */
 
@@ -267,8 +260,7 @@ static bool has_loader(const struct diagnosed_process *process, struct reason *w
 
 /* ---- all ---- */
 
-#define MMAP_SHOWS "--domain mmap records the mappings themselves; for what is in them: "
-#define GO_TOOLS "net/http/pprof, GODEBUG=gctrace=1"
+#define HEAP_ROW(NAME, word, what, tool) { word, what, tool, has_heap_##NAME, true },
 
 static const struct {
 	const char *name, *what, *todo;
@@ -284,23 +276,12 @@ static const struct {
 	  "a build that has the allocator as a library: probes in that stay", has_copied, true },
 	{ "files-unreadable", "files that it maps", "run as root, on the host; see the reason at the file", has_unread,
 	  true },
-	{ "go-heap", "Go's heap", "Go's own profiler: " GO_TOOLS, is_go, true },
-	{ "go-heap", "Go's heap", MMAP_SHOWS GO_TOOLS, is_cgo, true },
+	RUNTIME_HEAPS(HEAP_ROW)
 	{ "python-objects", "Python's small objects",
 	  "--domain python records every object, with Python's lines; --domain malloc,mmap its arenas: a sample of one block for each MiB that they grow; if it refuses --domain python, start it with PYTHONMALLOC=malloc",
 	  is_python, true },
 	{ "python-heap", "memory that Python has not asked for", "--domain malloc records the heap instead, which costs less",
 	  has_python_heap },
-	{ "v8-heap", "JavaScript's heap", MMAP_SHOWS "node --inspect, --heapsnapshot-signal", is_v8, true },
-	{ "java-heap", "Java's heap", MMAP_SHOWS "jcmd PID GC.class_histogram, -XX:NativeMemoryTracking", is_jvm,
-	  true },
-	{ "dotnet-heap", ".NET's heap", MMAP_SHOWS "dotnet-gcdump", is_dotnet, true },
-	{ "ruby-objects", "single Ruby objects", "ObjectSpace.dump_all", is_ruby, true },
-	{ "php-heap", "PHP's heap", "start it with USE_ZEND_ALLOC=0", is_php, true },
-	{ "ocaml-heap", "OCaml's heap", "memtrace", is_ocaml, true },
-	{ "haskell-heap", "Haskell's heap", MMAP_SHOWS "+RTS -h", is_haskell, true },
-	{ "luajit-heap", "LuaJIT's heap", MMAP_SHOWS "collectgarbage('count')", is_luajit, true },
-	{ "boehm-heap", "the collector's heap", MMAP_SHOWS "GC_PRINT_STATS=1", is_boehm, true },
 	{ "renamed-allocator", "an allocator under other names", "name its functions with --probe", is_renamed, true },
 	{ "inlined-calls", "inlined allocator calls, if there are any",
 	  "build without -flto, or compare with the allocator's own statistics", has_inlined },
