@@ -305,6 +305,7 @@ static int start_target(struct collector *collector, struct target *target, uint
 		return err;
 	begin_time(target);
 	books_admit_blocks(&collector->targets.books, target->slot, target->probes.used->by_ret);
+	target__read_start_rss(target);
 	target->late.judged_nr = target->late.seen_nr; /* the accounting has nothing from before */
 	if (!err && target__is_over(target)) /* its end may have been overwritten */
 		err = reason_set(why, -ESRCH, "process %d ended while it was being probed", target->identity.pid);

@@ -36,6 +36,11 @@ static uint64_t read_rss_bytes(pid_t pid)
 	return rss_kib * 1024;
 }
 
+void target__read_start_rss(struct target *target)
+{
+	target->resident.at_start_bytes = read_rss_bytes(target->identity.pid);
+}
+
 /*
  * Probes follow the main thread's memory. A kernel thread has none, and neither has a main thread that ended.
  */
@@ -83,7 +88,7 @@ static int open_process(struct target *target, pid_t id, struct reason *why)
 	if (err)
 		return err;
 	target->identity.cgroup = proc_cgroup(target->identity.pid);
-	target->resident.at_start_bytes = read_rss_bytes(target->identity.pid);
+	target__read_start_rss(target);
 	return target->identity.cgroup ? target__refresh(target, why) : -ENOMEM;
 }
 

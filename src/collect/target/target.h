@@ -61,7 +61,8 @@ struct target_snapshots {
 };
 
 struct target_resident {
-	uint64_t bytes, at_start_bytes;
+	uint64_t bytes;
+	uint64_t at_start_bytes; /* since the recording saw everything: memory that is older is at most this */
 	struct rss by_kind; /* at the last drain at which the process ran */
 };
 
@@ -161,6 +162,9 @@ struct target *target__adopt(pid_t pid, const struct process *books, uint64_t be
 
 /* Reads mappings and RSS again. Harmless when the process has ended. */
 int target__refresh(struct target *target, struct reason *why);
+
+/* Notes RSS as that of the start. Called again once nothing that the process allocates is missed. */
+void target__read_start_rss(struct target *target);
 
 /* Reads the name, the program and the arguments again. 0 or -ENOMEM. */
 int target__read_identity(struct target *target);
