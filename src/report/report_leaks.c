@@ -10,7 +10,7 @@
 #include "report/report_layout.h"
 #include "snapshot.h"
 
-#define LINES_MAX 200 /* of those that leak, may leak or grow; a reader has no time for more */
+#define LINES_MAX 200 /* first those that leak, may leak or grow; a reader has no time for more */
 
 struct adding_leaks {
 	struct adding adding;
@@ -86,7 +86,8 @@ static int set_rows(struct adding_leaks *job, json_t *object, size_t shown)
 	for (size_t i = 0; i < shown && !err; i++) {
 		const struct leak_bundle *bundle = &job->leaks->bundle[i];
 
-		lines += bundle->nr;
+		if (job->leaks->line[bundle->first].verdict.kind <= LEAK_GROWS)
+			lines += bundle->nr;
 		if (job->line_nr < LINES_MAX && json_array_append_new(rows, report_bundle_json(job, bundle)))
 			err = -ENOMEM;
 	}
@@ -105,6 +106,7 @@ static int set_verdicts(struct report_data *data, json_t *object, const struct r
 		.leaks = leaks,
 		.unjudged = leak_unjudged_text(text, unjudged, leaks),
 		.is_void = leak_unjudged_is_void(unjudged),
+		.shows_all = true,
 	};
 	int err = leaks_set_facts(object, &answer) ?: json_set_uint(object, "begin_ns", judgement->begin_ns);
 

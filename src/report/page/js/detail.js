@@ -85,10 +85,15 @@ export class Detail {
 			rows.push(["With callees", formatBytes(site.all.bytes[b]), "",
 				formatExact(site.all.bytes[b], "bytes")]);
 		if (site?.leak)
-			rows.push([site.leak.word, formatLeakRate(site.leak.perSecond) + " " +
-				app.model.sinceText(site.leak.since), "up", visible(site.leak.reason)]);
+			rows.push(this.leakFact(site.leak));
 		rows.push(["Share", formatPercent(sum.bytes, app.model.columns[b].total.bytes)]);
 		return rows;
+	}
+
+	leakFact(leak) {
+		const { word, hasRate } = leak, since = this.app.model.sinceText(leak.since),
+			rate = formatLeakRate(leak.perSecond) + " of late, " + since;
+		return [word, hasRate ? rate : "", hasRate ? "up" : "", visible(leak.reason)];
 	}
 
 	changeFacts() {
@@ -100,8 +105,8 @@ export class Detail {
 		if (interval && unit === "bytes")
 			rows.push(["95 % interval", formatInterval(interval, unit, true)]);
 		if (app.model.hasTime(a, b))
-			rows.push(["Rate", delta ? formatSigned(delta / ((s[b].wall_ms - s[a].wall_ms) / 1000),
-				formatRate) : "–"]);
+			rows.push(["Rate from A to B", delta
+				? formatSigned(delta / ((s[b].wall_ms - s[a].wall_ms) / 1000), formatRate) : "–"]);
 		return rows;
 	}
 

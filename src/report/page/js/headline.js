@@ -2,12 +2,11 @@
 // The first thing to read: what leaks, since when, how fast; else what changed or holds the memory.
 
 import { element, swatch } from "./dom.js";
+import { LEAST_RSS_GROWTH } from "./leaks.js";
 import { visible } from "./names.js";
 import { formatBytes, formatClock, formatCount, formatDate, formatDuration, formatInterval, formatLeakRate,
 	formatPercent } from "./numbers.js";
 import { theme } from "./theme.js";
-
-const LEAST_RSS_GROWTH = 1 << 20;
 
 // ---- the bar at the top
 
@@ -107,7 +106,7 @@ function unjudgedText({ model }) {
 	const what = model.headline?.row.verdict === "leaks" ? " Other lines cannot be judged: "
 		: " Which lines leak cannot be judged: ";
 	return element("span", { class: "doubt" }, what + visible(leaks.unjudged) + ".",
-		likely.length && !model.headline ? [" By births alone, " + formatCount(likely.length + leaks.more) +
+		likely.length && model.last < 3 ? [" By births alone, " + formatCount(likely.length + leaks.more) +
 			(likely.length + leaks.more === 1 ? " line" : " lines") + " may leak."].join("") : "");
 }
 
@@ -131,6 +130,13 @@ function sayNothingLeaks(app) {
 			...(grown ? [" ", nameFrame(app, app.report.siteFrame(grown.traceback)), " grows: ",
 				visible(grown.reason), "."] : []),
 			" Drag across the timeline to compare two moments.")];
+}
+
+// Lines leak, but most growth is elsewhere.
+function sayGrowth(app) {
+	const { model } = app, { rss } = model.leaks.growth;
+	return [element("h1", {}, "Most growth of RSS, ", element("em", {}, formatBytes(rss)), ", is in no line that leaks"),
+		element("p", {}, ...wholeText(app), countLeaks(app), explainRss(app), unjudgedText(app))];
 }
 
 function sayUnjudged(app) {
@@ -204,6 +210,8 @@ export function drawHeadline(app) {
 		root.replaceChildren(...sayLargest(app));
 	else if (report.snapshots.length < 4)
 		root.replaceChildren(...sayDiff(app));
+	else if (model.leaks.found.length && !model.leaks.explains())
+		root.replaceChildren(...sayGrowth(app));
 	else
 		root.replaceChildren(...(model.leaks.nothing ? sayNothingLeaks(app) : sayUnjudged(app)));
 }

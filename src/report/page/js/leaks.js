@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // The verdicts of `allocsnap leaks`, as the data have them. The page judges nothing itself.
 
-const WORDS = { leaks: "LEAKS", "may-leak": "MAY LEAK", grows: "grows" };
+const WORDS = { leaks: "LEAKS", "may-leak": "MAY LEAK", grows: "grows", young: "young", settled: "settled",
+	freed: "freed", gaps: "gaps", few: "few blocks" };
+
+export const LEAST_RSS_GROWTH = 1 << 20;
 
 const isLeak = verdict => verdict === "leaks" || verdict === "may-leak";
 
 // A line that leaks, may leak or grows. order: its place among all; since: in milliseconds of the wall clock.
 function readLine(line, order, timeOf) {
 	return { order, verdict: line.verdict, word: WORDS[line.verdict], perSecond: line.bytes_per_s || 0,
+		hasRate: isLeak(line.verdict) || line.verdict === "grows",
 		least: line.least_bytes_per_s || 0, traceback: line.traceback, since: timeOf(line.since_ns),
 		reason: line.reason, callers: line.callers || 1 };
 }
@@ -31,6 +35,13 @@ export class Leaks {
 			lines: row.lines.filter(l => l.traceback < report.nrTracebacks).map(l =>
 				readLine(l, order++, timeOf)) })).filter(row => row.lines.length);
 		this.found = this.rows.filter(row => isLeak(row.verdict));
+	}
+
+	// Whether what leaks, or may, is a third of the growth of RSS or more; also if RSS has hardly grown.
+	explains() {
+		const { rss, time_ns: time } = this.growth;
+		const perSecond = this.found.reduce((sum, row) => sum + row.perSecond, 0);
+		return !(rss >= LEAST_RSS_GROWTH) || 3 * perSecond * time / 1e9 >= rss;
 	}
 
 	// Gives each site `leak`: the gravest verdict about a line in it, with the sum of the rates; or null.

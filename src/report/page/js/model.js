@@ -55,10 +55,11 @@ export class Model {
 		this.isLong = s[last].wall_ms - this.start > 86400000;
 	}
 
-	// The report says this first: the row of verdicts with the gravest leak, and since which snapshot. With fewer
-	// snapshots than a judgement needs, what holds or has changed comes first: births alone tell the verdicts.
+	// The report says this first: the row of verdicts with the fastest leak, and since which snapshot. With fewer
+	// snapshots than a judgement needs, what holds or has changed comes first: births alone tell the verdicts. So it
+	// does where all leaks are a small part of the growth.
 	chooseHeadline(lines) {
-		const row = this.last >= 3 && this.leaks.found[0], s = this.report.snapshots;
+		const row = this.last >= 3 && this.leaks.explains() && this.leaks.found[0], s = this.report.snapshots;
 		const top = row && lines.find(site => site.leak?.order === row.lines[0].order);
 		if (!top)
 			return null;

@@ -127,15 +127,20 @@ export class Table {
 		}
 	}
 
+	// A verdict that nothing leaks is shown only of a site that has much of the growth.
+	verdictOf(site) {
+		const { last, live } = this.app.model, growth = live[last].total.bytes - live[0].total.bytes;
+		return site.leak && (site.leak.hasRate || site.bytes[last] - site.bytes[0] > growth / 10) ? site.leak : null;
+	}
+
 	nameCell(site) {
-		const top = this.app.model.tops.indexOf(site);
+		const top = this.app.model.tops.indexOf(site), leak = this.verdictOf(site);
 		return element("div", { class: "td name", role: "gridcell", title: site.full + "\n" + site.place },
 			swatch(top >= 0 ? theme.tops[top] : ""),
 			element("div", { class: "two" }, site.facet ? element("span", { class: "value" }, site.name)
 				: this.nameParts(site.name),
-				element("span", { class: "place" }, site.leak && element("b",
-					{ class: "word " + site.leak.verdict, title: visible(site.leak.reason) },
-				site.leak.word), site.place === site.name ? "" : site.place)));
+				element("span", { class: "place" }, leak && element("b",
+					{ class: "word " + leak.verdict, title: visible(leak.reason) }, leak.word), site.place === site.name ? "" : site.place)));
 	}
 
 	// The qualifier gives way first; the last word stays.

@@ -79,9 +79,12 @@ function startFact(report, last) {
 }
 
 function costFact(last) {
-	const share = last.cost?.share;
-	return share === undefined ? fact("unknown", "Cost", "not known") : fact(share < HIGH_COST ? "good" : "warn",
-		"Cost", formatPercent(share, 1) + " of its CPU time", "What recording took of the program's CPU time");
+	const { share, core_share: core } = last.cost || {};
+	if (share === undefined)
+		return fact("unknown", "Cost", "not known");
+	return fact(share < HIGH_COST ? "good" : "warn", "Cost", core === undefined ? formatPercent(share, 1) +
+		" of its CPU time" : formatPercent(core, 1) + " of one core", "Recording used " + formatPercent(share, 1) +
+		" of the CPU time that the program had, recording included");
 }
 
 // Everything that was left out or merged, in the order of weight; shown below the facts, one line each in the dialog.
@@ -116,16 +119,21 @@ export function listNotes(report) {
 }
 
 const PARTS = [
-	["traced", rss => rss.traced - (rss.traced_not_resident || 0), "Live blocks that are recorded"],
-	["not traced", rss => rss.heap_not_traced,
-		"Of heaps: older than the recording, the allocator's slack, other runtimes. These are not told apart"],
+	["traced", rss => rss.traced, "Live blocks that are recorded"],
+	["of heaps not traced", rss => rss.heap_not_traced,
+		"Older than the recording, the allocator's slack, other runtimes. These are not told apart"],
+	["of anonymous memory not traced", rss => rss.anonymous_not_traced,
+		"Older than the recording, the allocator's slack, stacks, other runtimes. These are not told apart"],
 	["files", rss => rss.files + rss.shared, "Mapped files and shared memory"],
 	["stacks, other", rss => rss.stacks + rss.other, "Stacks and mappings that no probed function made"],
 ];
 
+// The parts of RSS that a snapshot has. Together they are all of it.
+export const rssParts = rss => PARTS.map(([name, of, why], i) => ({ name, why, value: of(rss), cls: "p" + i }))
+	.filter(p => p.value > 0);
+
 function rssBar(rss) {
-	const parts = PARTS.map(([name, of, why], i) => ({ name, why, value: of(rss), cls: "p" + i })).filter(p =>
-		p.value > 0);
+	const parts = rssParts(rss);
 	const bar = parts.map(p => element("i", { class: p.cls, title: p.name + " " + formatBytes(p.value),
 		style: { "flex-grow": p.value } }));
 	const legend = parts.map(p => element("span", { title: p.why }, element("i", { class: p.cls }),
