@@ -18,6 +18,7 @@ struct cluster_mirror;
 struct fleet_answer;
 struct fleet_question;
 struct fleet_renderer;
+struct leak_limit;
 
 struct fleet_options {
 	const char *catalogue;
@@ -136,6 +137,22 @@ struct fleet_report {
 int fleet_report_make(const struct fleet *fleet, const struct cohort *const *cohort, size_t cohort_nr,
 		      struct fleet_report *ret);
 void fleet_report_release(struct fleet_report *report);
+
+/* Brings snapshots into a catalogue, and logs what could not be read. Returns an exit status. */
+int index_folders(const char *catalogue_path, const char *const *dir, size_t dir_nr);
+
+/* The lines that leak in the processes of some folders. Members as options of `fleet leaks`. */
+struct folders_question {
+	const char *const *folder;
+	size_t folder_nr;
+	const struct select_options *select;
+	uint64_t last_ns, top;
+	bool shows_all, full_names, is_json;
+	const struct leak_limit *limit;
+};
+
+/* Answers as `fleet leaks` does, by a catalogue that is removed afterwards. Returns an exit status. */
+int folders_leaks(const struct folders_question *question);
 
 /* A command that lists rows about one cohort: hosts, trend or leaks. */
 struct fleet_list {

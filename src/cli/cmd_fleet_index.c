@@ -14,6 +14,12 @@ static void print_index_problem(void *what, enum index_problem problem, const ch
 	log_info("%s", line);
 }
 
+static void print_unless_duplicate(void *what, enum index_problem problem, const char *path, const char *line)
+{
+	if (problem != INDEX_DUPLICATE)
+		print_index_problem(what, problem, path, line);
+}
+
 static void report_waiting(void *what, const char *path)
 {
 	(void)what;
@@ -60,25 +66,45 @@ static int print_index_sum(const struct index_sum *sum)
 	       sum->problems[INDEX_UNREADABLE] ? EXIT_FAILED : EXIT_DONE;
 }
 
-static int run(const void *command_options, const struct arguments *args)
+static int index_into(const char *catalogue_path, const char *const *dir, size_t dir_nr, bool tells_duplicates,
+		      struct index_sum *ret)
 {
-	const struct fleet_options *options = command_options;
 	struct progress progress = progress_begin("indexing", "files", 0);
-	const struct index_events events = { print_index_problem, show_index_progress, &progress };
+	const struct index_events events = {
+		tells_duplicates ? print_index_problem : print_unless_duplicate, show_index_progress, &progress,
+	};
 	struct reason why = { "out of memory" };
 	struct catalogue *catalogue = NULL;
-	struct index_sum sum = {};
 	int err;
 
 	/* This check comes first: it fails before an empty catalogue is created. */
-	err = fleet_index_check(args->item, args->item_nr, &why);
+	err = fleet_index_check(dir, dir_nr, &why);
 	if (!err)
-		err = catalogue__open_to_write(options->catalogue, report_waiting, NULL, &catalogue, &why);
+		err = catalogue__open_to_write(catalogue_path, report_waiting, NULL, &catalogue, &why);
 	if (!err)
-		err = fleet_index(catalogue, args->item, args->item_nr, &events, &sum, &why);
+		err = fleet_index(catalogue, dir, dir_nr, &events, ret, &why);
 	progress_end(&progress);
 	catalogue__close(catalogue);
-	return err ? log_failure("%s", why.text) : print_index_sum(&sum);
+	return err ? log_failure("%s", why.text) : EXIT_DONE;
+}
+
+int index_folders(const char *catalogue_path, const char *const *dir, size_t dir_nr)
+{
+	struct index_sum sum = {};
+	int status = index_into(catalogue_path, dir, dir_nr, false, &sum);
+	uint64_t nr = sum.problems[INDEX_DUPLICATE];
+
+	if (nr)
+		log_info("%" PRIu64 " snapshot%s there twice", nr, nr == 1 ? " is" : "s are");
+	return status;
+}
+
+static int run(const void *command_options, const struct arguments *args)
+{
+	const struct fleet_options *options = command_options;
+	struct index_sum sum = {};
+
+	return index_into(options->catalogue, args->item, args->item_nr, true, &sum) ?: print_index_sum(&sum);
 }
 
 const struct command cmd_fleet_index = {

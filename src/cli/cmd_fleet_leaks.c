@@ -8,6 +8,7 @@
 #include "cli/cmd_fleet.h"
 #include "cli/leak_limit.h"
 #include "cli/pager.h"
+#include "cli/temporary_folder.h"
 #include "fleet/leaks.h"
 #include "fleet/per_host.h"
 #include "render/fleet.h"
@@ -53,7 +54,7 @@ static void report_files(const struct fleet_leaks *leaks)
 /* Rates that are sure exceed the limit, whatever cannot be judged. */
 static int fleet_leaks_status(const struct fleet_leaks_options *options, const struct fleet_leaks *leaks)
 {
-	if (leak_limit_is_exceeded(&options->limit, fleet_leaks_sure_rate(leaks)))
+	if (leak_limit_is_exceeded(&options->limit, fleet_leaks_limited_rate(leaks)))
 		return EXIT_EXCEEDED;
 	return fleet_leaks_unjudged(leaks) ? EXIT_UNJUDGED : EXIT_DONE;
 }
@@ -113,12 +114,44 @@ static int list_leaks(struct fleet *fleet, const struct fleet_question *question
 	return status;
 }
 
+static const struct fleet_list leaks_list = { &cmd_fleet_leaks, COHORT_ALL, list_leaks, .reads_files = true };
+
 static int run(const void *options, const struct arguments *args)
 {
-	const struct fleet_list list = { &cmd_fleet_leaks, COHORT_ALL, list_leaks, .reads_files = true };
-
 	(void)args;
-	return fleet_list_run(&list, options);
+	return fleet_list_run(&leaks_list, options);
+}
+
+static int ask_folders(const struct folders_question *question, const char *catalogue)
+{
+	struct fleet_leaks_options options = {
+		.fleet = { FLEET_DEFAULTS }, .last_ns = question->last_ns, .shows_all = question->shows_all,
+		.limit = *question->limit,
+	};
+	int status = index_folders(catalogue, question->folder, question->folder_nr);
+
+	options.fleet.catalogue = catalogue;
+	options.fleet.stats.select = *question->select;
+	options.fleet.stats.top = question->top;
+	options.fleet.stats.full_names = question->full_names;
+	if (question->is_json)
+		parse_json(NULL, &options.fleet.stats.format, NULL);
+	return status ?: fleet_list_run(&leaks_list, &options.fleet);
+}
+
+int folders_leaks(const struct folders_question *question)
+{
+	char *folder = NULL, *catalogue = NULL;
+	int status = temporary_folder_make("leaks", &folder);
+
+	if (!status && asprintf(&catalogue, "%s/catalogue.db", folder) < 0)
+		status = log_failure("out of memory");
+	status = status ?: ask_folders(question, catalogue);
+	if (folder)
+		temporary_folder_remove(folder);
+	free(catalogue);
+	free(folder);
+	return status;
 }
 
 const struct command cmd_fleet_leaks = {

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/reason.h"
 #include "base/units.h"
+#include "cli/cmd_fleet.h"
 #include "cli/cmd_select.h"
 #include "cli/cmd_stats.h"
 #include "cli/find_running_process.h"
@@ -64,7 +65,7 @@ static int answer_status(const struct leaks_options *options, const struct leaks
 {
 	if (is_unjudged)
 		return EXIT_UNJUDGED;
-	return leak_limit_is_exceeded(&options->limit, leaks_sure_rate(leaks)) ? EXIT_EXCEEDED : EXIT_DONE;
+	return leak_limit_is_exceeded(&options->limit, leaks_limited_rate(leaks)) ? EXIT_EXCEEDED : EXIT_DONE;
 }
 
 static int print_leaks(const struct leaks_options *options, const struct chosen *chosen, const struct leaks *leaks)
@@ -92,19 +93,31 @@ static int print_leaks(const struct leaks_options *options, const struct chosen 
 	return status ?: answer_status(options, leaks, answer.unjudged);
 }
 
+static int judge_folders(const struct leaks_options *options, const char *const *path, size_t path_nr)
+{
+	return folders_leaks(&(struct folders_question){
+		.folder = path, .folder_nr = path_nr, .select = &options->select, .last_ns = options->last_ns,
+		.top = options->top, .shows_all = options->shows_all, .full_names = options->is_verbose,
+		.is_json = options->is_json, .limit = &options->limit,
+	});
+}
+
 static int judge_files(const struct leaks_options *options, const struct chosen *chosen, const char *const *path,
 		       size_t path_nr, int64_t pid)
 {
 	const struct leak_choice choice = {
 		.last_ns = options->last_ns,
 		.pid = pid,
-		.refuses_others = options->limit.is_set,
 	};
 	struct reason why = { "out of memory" };
 	struct leaks *leaks = NULL;
 	struct leak_input input;
 	int status = leak_input_choose(path, path_nr, &choice, &input);
 
+	if (!status && input.folder_nr > 1) {
+		leak_input_release(&input);
+		return judge_folders(options, path, path_nr);
+	}
 	if (!status && leaks_find(&input.recording, &chosen->engine, &leaks, &why))
 		status = log_failure("%s", why.text);
 	status = status ?: print_leaks(options, chosen, leaks);
@@ -126,31 +139,55 @@ static void report_earlier_snapshots(const char *name)
 	process_folders_release(&folders);
 }
 
-static void report_early_end(pid_t pid, uint64_t took_ns, uint64_t wanted_ns)
+static void report_early_end(const struct watched *watched, uint64_t took_ns, uint64_t wanted_ns)
 {
 	if (took_ns < wanted_ns)
-		log_info("process %d was observed for %.0f s only, not for %.0f s: %s", pid, took_ns / 1e9, wanted_ns / 1e9,
-			 kill(pid, 0) && errno == ESRCH ? "it ended" : "it was interrupted");
+		log_info("process %d was observed for %.0f s only, not for %.0f s: %s", *watched->pid, took_ns / 1e9,
+			 wanted_ns / 1e9, kill(*watched->pid, 0) && errno == ESRCH ? "it ended" : "it was interrupted");
 }
 
-static int watch_process(const struct leaks_options *options, const struct chosen *chosen, const char *name)
+static int find_watched(const struct arguments *args, struct watched *ret)
+{
+	int status = EXIT_DONE;
+
+	for (size_t i = 0; i < args->item_nr && !status; i++) {
+		pid_t pid;
+
+		status = find_running_process(args->item[i], &pid);
+		if (!status && array_push(ret, pid, pid))
+			status = log_failure("%s", strerror(ENOMEM));
+	}
+	return status;
+}
+
+static int judge_watched(const struct leaks_options *options, const struct chosen *chosen, const struct watched *watched,
+			 const struct leak_watch *watch)
+{
+	const char *const *path = (const char *const *)watch->path;
+
+	return watched->pid_nr > 1 ? judge_folders(options, path, watch->path_nr) :
+				     judge_files(options, chosen, path, watch->path_nr, *watched->pid);
+}
+
+static int watch_processes(const struct leaks_options *options, const struct chosen *chosen, const struct arguments *args)
 {
 	struct leak_watch watch = {};
+	struct watched watched = {};
 	uint64_t started_ns = monotonic_now_ns();
-	pid_t pid;
-	int status = find_running_process(name, &pid);
+	int status = find_watched(args, &watched);
 
 	if (!status)
-		status = leak_watch_record(&cmd_leaks, &options->capture, pid, options->watch_ns, &watch);
-	if (status == EXIT_FAILED)
-		report_earlier_snapshots(name);
+		status = leak_watch_record(&cmd_leaks, &options->capture, &watched, options->watch_ns, &watch);
+	if (status == EXIT_FAILED && args->item_nr == 1)
+		report_earlier_snapshots(args->item[0]);
 	if (!status) {
-		report_early_end(pid, monotonic_now_ns() - started_ns, options->watch_ns);
-		status = judge_files(options, chosen, (const char *const *)watch.path, watch.path_nr, pid);
+		report_early_end(&watched, monotonic_now_ns() - started_ns, options->watch_ns);
+		status = judge_watched(options, chosen, &watched, &watch);
 	}
 	if (watch.is_something_left)
 		status = EXIT_FAILED;
 	leak_watch_release(&watch);
+	free(watched.pid);
 	return status;
 }
 
@@ -198,8 +235,8 @@ static int check_leaks_arguments(const struct leaks_options *options, const stru
 	for (size_t i = 0; i < args->item_nr; i++)
 		nr += names_process(args->item[i]);
 	*ret_is_process = nr;
-	if (nr && args->item_nr > 1)
-		return log_refusal(&cmd_leaks, "one PID or NAME, or snapshots and folders of them");
+	if (nr && nr < args->item_nr)
+		return log_refusal(&cmd_leaks, "PIDs and NAMEs, or snapshots and folders of them");
 	if (nr && options->last_ns)
 		return log_refusal(&cmd_leaks, "--last goes with snapshots; --for says how long a process is observed");
 	if (!nr && memcmp(&options->capture, &leaks_defaults.capture, sizeof(options->capture)))
@@ -218,7 +255,7 @@ static int run(const void *command_options, const struct arguments *args)
 
 	status = status ?: select_options_resolve(&cmd_leaks, &options->select, &chosen);
 	if (!status && is_pid)
-		status = watch_process(options, &chosen, args->item[0]);
+		status = watch_processes(options, &chosen, args);
 	else if (!status)
 		status = judge_snapshots(options, &chosen, args);
 	chosen_release(&chosen);
@@ -227,13 +264,13 @@ static int run(const void *command_options, const struct arguments *args)
 
 const struct command cmd_leaks = {
 	.name = "leaks",
-	.args = "PID | NAME | FOLDER | SNAP…",
+	.args = "PID… | NAME… | FOLDER… | SNAP…",
 	.arg_min = 1,
 	.arg_max = UINT_MAX,
 	.help = "name the lines that leak: observe a process, or judge its snapshots",
-	.detail = "A running process, by its PID or NAME, is recorded for the time of --for, with 12 snapshots. Of a "
-		  "FOLDER, the newest process in it, or below it, that has four snapshots is judged, and its newest recording; "
-		  "COMM.PID is a folder below ./allocsnap-data.\n"
+	.detail = "A running process, by its PID or NAME, or several of them, is recorded for the time of --for, with 12 snapshots. In a FOLDER, the "
+		  "newest recording is judged; if there are several folders below it, that of each process, as 'fleet leaks' "
+		  "does it. COMM.PID is a folder below ./allocsnap-data.\n"
 		  "A line LEAKS if its blocks were born all along, until now, and beyond some age hardly any was freed. It "
 		  "MAY LEAK if there are doubts, which it names. Nobody can tell from outside whether blocks that were "
 		  "never freed in 60 s are freed after 70: observe for longer than the program's caches and pools take to fill.\n\n"

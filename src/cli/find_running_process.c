@@ -80,7 +80,7 @@ static int refuse_several_processes(const char *name, const struct found_process
 		log_process_line(found->pid[i]);
 	if (found->pid_nr > PROCESSES_SHOWN)
 		log_info("  … and %zu more", found->pid_nr - PROCESSES_SHOWN);
-	log_info("to record all of them: 'allocsnap attach PID PID…'");
+	log_info("all of them: 'allocsnap attach PID PID…', 'allocsnap leaks PID PID…'");
 	return EXIT_FAILED;
 }
 

@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 
 #include "base/array.h"
-#include "base/clock.h"
 #include "base/log.h"
 #include "base/progress.h"
 #include "base/reason.h"
@@ -17,7 +16,7 @@
 #include "snapshot/snapshot_moment.h"
 
 struct leak_file {
-	struct moment moment; /* until the file is read, what its name says, or when it was written */
+	struct moment moment;
 	char *path;
 	size_t folder;	/* length of the folder in path; 0: the file was named itself */
 	char *recording; /* what all snapshots of a recording have in common */
@@ -44,14 +43,11 @@ void leak_input_release(struct leak_input *input)
 
 /* ---- files and folders ---------------------------------------------------------------------- */
 
-static int leak_input_add_file(struct leak_input *input, const char *path, size_t folder, const struct stat *st)
+static int leak_input_add_file(struct leak_input *input, const char *path, size_t folder)
 {
 	struct leak_file file = { .path = strdup(path), .folder = folder };
-	int err;
+	int err = file.path ? array_push(input, file, file) : -ENOMEM;
 
-	if (!moment_parse(path + folder, &file.moment))
-		file.moment.wall_ns = st->st_mtim.tv_sec * SECOND_NS + st->st_mtim.tv_nsec;
-	err = file.path ? array_push(input, file, file) : -ENOMEM;
 	if (err)
 		leak_file_release(&file);
 	return err ? log_failure("out of memory") : EXIT_DONE;
@@ -74,8 +70,7 @@ static int walk_folder(struct leak_input *input, FTS *tree)
 		if (is_bad)
 			status = log_failure("%s: %s", entry->fts_path, strerror(entry->fts_errno));
 		else if (is_snapshot_file(entry) &&
-			 leak_input_add_file(input, entry->fts_path, entry->fts_pathlen - entry->fts_namelen,
-					     entry->fts_statp))
+			 leak_input_add_file(input, entry->fts_path, entry->fts_pathlen - entry->fts_namelen))
 			return EXIT_FAILED;
 	}
 	return status;
@@ -103,7 +98,7 @@ static int add_path(struct leak_input *input, const char *path)
 
 	if (stat(path, &st))
 		return log_failure("%s: %s", path, strerror(errno));
-	return S_ISDIR(st.st_mode) ? add_folder(input, path) : leak_input_add_file(input, path, 0, &st);
+	return S_ISDIR(st.st_mode) ? add_folder(input, path) : leak_input_add_file(input, path, 0);
 }
 
 /* ---- which of them -------------------------------------------------------------------------- */
@@ -122,17 +117,11 @@ static void keep_files(struct leak_input *input, const bool *keep)
 	input->file_nr = nr;
 }
 
-static bool is_newer(const struct leak_file *a, const struct leak_file *b)
-{
-	return moment_compare(&a->moment, &b->moment, NULL) > 0;
-}
-
 static bool is_same_folder(const struct leak_file *a, const struct leak_file *b)
 {
 	return a->folder && a->folder == b->folder && !memcmp(a->path, b->path, a->folder);
 }
 
-/* Orders by folder; files that were named themselves come first. */
 static int by_folder(const void *left, const void *right)
 {
 	const struct leak_file *a = left, *b = right;
@@ -141,62 +130,14 @@ static int by_folder(const void *left, const void *right)
 	return memcmp(a->path, b->path, shorter) ?: (a->folder > b->folder) - (a->folder < b->folder);
 }
 
-/* The files of one folder. */
-struct folder_files {
-	const struct leak_file *newest;
-	size_t nr;
-};
-
-/* Whether a is judged better than b: enough snapshots for a verdict, or more of them; then the newer one. */
-static bool judges_better(const struct folder_files *a, const struct folder_files *b)
+static size_t folders_of_files(struct leak_input *input)
 {
-	size_t enough_a = a->nr < LEAK_SNAPSHOTS_LEAST ? a->nr : LEAK_SNAPSHOTS_LEAST;
-	size_t enough_b = b->nr < LEAK_SNAPSHOTS_LEAST ? b->nr : LEAK_SNAPSHOTS_LEAST;
-
-	return enough_a != enough_b ? enough_a > enough_b : is_newer(a->newest, b->newest);
-}
-
-static struct folder_files read_folder_files(const struct leak_file *file, size_t nr)
-{
-	struct folder_files files = { file, 1 };
-
-	for (; files.nr < nr && is_same_folder(&file[files.nr], file); files.nr++)
-		if (is_newer(&file[files.nr], files.newest))
-			files.newest = &file[files.nr];
-	return files;
-}
-
-static int report_other_folders(const struct leak_choice *choice, const struct folder_files *most, size_t others)
-{
-	const char *plural = others == 1 ? "" : "s";
-
-	if (choice->refuses_others)
-		return log_failure("--fail-above judges one process: %zu other folder%s there %s snapshots, too; name one "
-				   "('allocsnap list')", others, plural, others == 1 ? "has" : "have");
-	log_info("judging %.*s, %zu snapshot%s; %zu other folder%s with snapshots %s left out: name one ('allocsnap list')",
-		 (int)most->newest->folder, most->newest->path, most->nr, most->nr == 1 ? "" : "s", others, plural,
-		 others == 1 ? "is" : "are");
-	return EXIT_DONE;
-}
-
-/* Keeps only the folder that says most: files of the others need not even be opened. */
-static int choose_folder(struct leak_input *input, const struct leak_choice *choice, bool *keep)
-{
-	struct folder_files most = {}, files;
-	size_t folders = 0;
+	size_t nr = 0;
 
 	qsort(input->file, input->file_nr, sizeof(*input->file), by_folder);
-	for (size_t i = 0; i < input->file_nr; i += files.nr) {
-		files = read_folder_files(&input->file[i], input->file_nr - i);
-		if (!input->file[i].folder)
-			continue;
-		folders++;
-		if (!most.newest || judges_better(&files, &most))
-			most = files;
-	}
 	for (size_t i = 0; i < input->file_nr; i++)
-		keep[i] = !input->file[i].folder || is_same_folder(&input->file[i], most.newest);
-	return folders > 1 ? report_other_folders(choice, &most, folders - 1) : EXIT_DONE;
+		nr += input->file[i].folder && (!i || !is_same_folder(&input->file[i], &input->file[i - 1]));
+	return nr;
 }
 
 static int read_leak_facts(struct leak_file *file)
@@ -333,11 +274,8 @@ static struct snapshot *open_chosen(void *input_, uint32_t at, struct reason *wh
 
 static int choose_files(struct leak_input *input, const struct leak_choice *choice, bool *keep)
 {
-	int status = choose_folder(input, choice, keep);
+	int status = read_all_facts(input) ?: choose_recording(input, choice, keep);
 
-	keep_files(input, keep);
-	status = status ?: read_all_facts(input);
-	status = status ?: choose_recording(input, choice, keep);
 	if (status)
 		return status;
 	keep_files(input, keep);
@@ -355,6 +293,9 @@ int leak_input_choose(const char *const *path, size_t path_nr, const struct leak
 		status = add_path(ret, path[i]);
 	if (status)
 		return status;
+	ret->folder_nr = folders_of_files(ret);
+	if (ret->folder_nr > 1)
+		return EXIT_DONE;
 	keep = calloc(ret->file_nr, sizeof(*keep));
 	status = keep ? choose_files(ret, choice, keep) : log_failure("out of memory");
 	free(keep);

@@ -21,18 +21,18 @@ struct leak_input {
 	struct leak_recording recording;
 	struct progress progress; /* of opening them */
 	size_t left_out_nr; /* snapshots that are filtered, or of earlier recordings */
+	size_t folder_nr; /* with snapshots; if there are several, nothing is chosen */
 };
 
 struct leak_choice {
 	uint64_t last_ns; /* only the end of the recording; 0: all of it */
 	int64_t pid;	  /* only this process; 0: any */
-	bool refuses_others; /* fail if the folders have snapshots of other processes, too */
 	struct reason *unjudged; /* gets the line that says why snapshots cannot be judged; NULL: it is logged */
 };
 
 /*
- * Chooses a recording in files and in folders, at any depth, and evenly LEAK_SNAPSHOTS of its snapshots: of the folders
- * the newest one of those that have enough snapshots for a verdict, and in it the newest recording.
+ * Chooses a recording in files and in folders, at any depth, and evenly LEAK_SNAPSHOTS of its snapshots: the newest
+ * recording of one folder.
  * Returns an exit status; logs failures, and what was left out. With choice->unjudged, EXIT_UNJUDGED is no failure, and
  * what was left out is not logged. leak_input_release() frees *ret, also after a failure.
  */

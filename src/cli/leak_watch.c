@@ -52,8 +52,8 @@ static struct recording_options plan(const struct capture_options *capture, uint
 	return recording;
 }
 
-static int record_process(const struct command *command, const struct capture_options *capture, pid_t pid,
-			  uint64_t watch_ns, struct leak_watch *watch)
+static int record_watched(const struct command *command, const struct capture_options *capture,
+			    const struct watched *watched, uint64_t watch_ns, struct leak_watch *watch)
 {
 	const struct recording_options recording = plan(capture, watch_ns, watch);
 	struct collector *collector = capture_open_collector(capture);
@@ -61,10 +61,14 @@ static int record_process(const struct command *command, const struct capture_op
 
 	if (!status && recording.file)
 		status = log_refusal(command, "-o DIR must be a folder: there are several snapshots");
-	status = status ?: inject_processes(collector, capture, &pid, 1) ?: start_processes(collector, &pid, 1);
+	status = status ?: inject_processes(collector, capture, watched->pid, watched->pid_nr) ?:
+			   start_processes(collector, watched->pid, watched->pid_nr);
 	status = status ?: recording_place_check(&recording) ?: drop_privileges(collector, &recording, 0);
 	if (!status) {
-		log_info("observing process %d for %.0f s; Ctrl-C ends it earlier", pid, watch_ns / 1e9);
+		if (watched->pid_nr == 1)
+			log_info("observing process %d for %.0f s; Ctrl-C ends it earlier", *watched->pid, watch_ns / 1e9);
+		else
+			log_info("observing %zu processes for %.0f s; Ctrl-C ends it earlier", watched->pid_nr, watch_ns / 1e9);
 		status = recording_run_until_stopped(&recording, collector, signal_fd);
 	}
 	watch->is_something_left = capture_close_collector(collector);
@@ -73,8 +77,8 @@ static int record_process(const struct command *command, const struct capture_op
 	return watch->is_out_of_memory ? log_failure("out of memory") : status;
 }
 
-int leak_watch_record(const struct command *command, const struct capture_options *capture, pid_t pid,
-		      uint64_t watch_ns, struct leak_watch *ret)
+int leak_watch_record(const struct command *command, const struct capture_options *capture,
+		      const struct watched *watched, uint64_t watch_ns, struct leak_watch *ret)
 {
 	struct capture_options chosen = *capture;
 	int status = check_capture(command, capture);
@@ -85,8 +89,8 @@ int leak_watch_record(const struct command *command, const struct capture_option
 		chosen.recording.dir = ret->folder;
 		chosen.recording.is_compact &= watch_ns >= COMPACT_FROM_NS;
 	}
-	status = status ?: record_process(command, &chosen, pid, watch_ns, ret);
+	status = status ?: record_watched(command, &chosen, watched, watch_ns, ret);
 	if (!status && !ret->path_nr)
-		status = log_failure("nothing was recorded of process %d: it allocated nothing, or has ended", pid);
+		status = log_failure("nothing was recorded of process %d: it allocated nothing, or has ended", *watched->pid);
 	return status;
 }

@@ -27,7 +27,7 @@ static int bundle_order(const void *left, const void *right, void *leaks_)
 	const struct leaks *leaks = leaks_;
 	const struct leak_line *line_a = &leaks->line[a->first], *line_b = &leaks->line[b->first];
 
-	return (int)line_a->verdict.kind - (int)line_b->verdict.kind ?:
+	return leak_rank(&line_a->verdict) - leak_rank(&line_b->verdict) ?:
 	       (a->bytes_per_s < b->bytes_per_s) - (a->bytes_per_s > b->bytes_per_s) ?:
 	       (a->first > b->first) - (a->first < b->first);
 }

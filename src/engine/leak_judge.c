@@ -361,7 +361,8 @@ static void judge_births(const struct leak_window *window, const struct leak_evi
 
 struct leak_verdict leak_judge(const struct leak_window *window, const struct leak_evidence *evidence)
 {
-	struct leak_verdict verdict = { .allocated = evidence->allocated, .live = evidence->live };
+	struct leak_verdict verdict = { .allocated = evidence->allocated, .live = evidence->live,
+					.gone = evidence->history->gone };
 
 	if (window->snapshot_nr < LEAK_SNAPSHOTS_LEAST)
 		judge_births(window, evidence, &verdict);

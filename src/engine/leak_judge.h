@@ -60,6 +60,7 @@ struct leak_window {
 	const struct leak_gap *gap; /* ascending and apart, within 0 … span_ns */
 	uint32_t gap_nr;
 	uint64_t gaps_ns; /* their sum, or more if old gaps are not known one by one; at most span_ns */
+	double late_share; /* of what the last snapshot says was allocated, the part that came while it was taken */
 	bool by_pools; /* what survives are pools of CPython, and what was allocated are objects, estimated */
 };
 
@@ -106,7 +107,14 @@ struct leak_verdict {
 	uint32_t periods, span;	   /* periods in which survivors were born, of those since the first one */
 	double bytes; /* of the survivors */
 	double allocated, live;
+	uint64_t gone; /* blocks seen to be freed, at any age */
 };
+
+/* Lines that may leak are shown among those that do: the most bytes a minute come first. Births alone are no such verdict. */
+static inline int leak_rank(const struct leak_verdict *verdict)
+{
+	return verdict->kind == LEAK_LIKELY && !(verdict->doubts & LEAK_DOUBT_SNAPSHOTS) ? LEAK_SURE : verdict->kind;
+}
 
 /* How long was recorded from begin_ns to end_ns. */
 uint64_t leak_recorded_ns(const struct leak_window *window, uint64_t begin_ns, uint64_t end_ns);

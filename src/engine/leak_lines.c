@@ -109,6 +109,7 @@ void leak_verdict_add(struct leak_verdict *sum, const struct leak_verdict *verdi
 	sum->bytes += verdict->bytes;
 	sum->allocated += verdict->allocated;
 	sum->live += verdict->live;
+	sum->gone += verdict->gone;
 	sum->least_bytes_per_s = leak_lower_bound(sum->bytes_per_s, sum->late);
 }
 

@@ -7,15 +7,25 @@
 #include "base/reason.h"
 #include "engine/estimate.h"
 #include "engine/leak_lines.h"
+#include "engine/leak_runtime.h"
 #include "snapshot.h"
 
-static double live_bytes(const struct snapshot *snapshot)
+#define DOMAIN_MMAP 1 /* named in a snapshot if mappings are recorded */
+
+/* Live bytes of a snapshot. */
+struct live_bytes {
+	double blocks, mappings;
+};
+
+static struct live_bytes live_bytes(const struct snapshot *snapshot)
 {
 	const struct snapshot_tables *tables = snapshot__tables(snapshot);
-	double sum = 0;
+	bool has_mappings = tables->trace_domain && snapshot__domain_name(snapshot, DOMAIN_MMAP);
+	struct live_bytes sum = {};
 
 	for (uint64_t i = 0; i < tables->trace_nr; i++)
-		sum += tables->trace_size[i] * (tables->trace_weight ? tables->trace_weight[i] : 1);
+		*(has_mappings && tables->trace_domain[i] == DOMAIN_MMAP ? &sum.mappings : &sum.blocks) +=
+			tables->trace_size[i] * (tables->trace_weight ? tables->trace_weight[i] : 1);
 	return sum;
 }
 
@@ -30,6 +40,22 @@ static uint64_t rss_of(const struct snapshot *snapshot, uint64_t observed_ns)
 	return read_ns + RSS_AGE_MOST + observed_ns / 10 < now_ns ? 0 : snapshot__metadata_u64(snapshot, "rss_bytes", 0);
 }
 
+static double files_of(const struct snapshot *snapshot)
+{
+	return (double)snapshot__metadata_u64(snapshot, "rss_files_bytes", 0) +
+	       snapshot__metadata_u64(snapshot, "rss_shared_bytes", 0);
+}
+
+static void set_growth(struct leaks *leaks, const struct snapshot *first)
+{
+	const struct live_bytes before = live_bytes(first), after = live_bytes(leaks->last);
+
+	leaks->growth_bytes = after.blocks - before.blocks;
+	leaks->mapped_bytes = after.mappings - before.mappings;
+	leaks->rss_first = rss_of(first, leaks->growth_ns);
+	leaks->files_growth = files_of(leaks->last) - files_of(first);
+}
+
 /* Adds all snapshots to the tally; the last one is open already. */
 static int add_snapshots(struct leaks *leaks, struct leak_tally *tally, const struct leak_recording *recording,
 			 struct reason *why)
@@ -37,7 +63,7 @@ static int add_snapshots(struct leaks *leaks, struct leak_tally *tally, const st
 	uint32_t nr = recording->times.snapshot_nr;
 	int err = 0;
 
-	leaks->growth_bytes = live_bytes(leaks->last);
+	leaks->growth_bytes = live_bytes(leaks->last).blocks;
 	leaks->growth_ns = recording->times.now_ns[nr - 1] - recording->times.now_ns[0];
 	leaks->rss_last = rss_of(leaks->last, leaks->growth_ns);
 	for (uint32_t i = 0; i + 1 < nr && !err; i++) {
@@ -45,10 +71,8 @@ static int add_snapshots(struct leaks *leaks, struct leak_tally *tally, const st
 
 		if (!snapshot)
 			return -errno ?: -EIO;
-		if (!i) {
-			leaks->growth_bytes -= live_bytes(snapshot);
-			leaks->rss_first = rss_of(snapshot, leaks->growth_ns);
-		}
+		if (!i)
+			set_growth(leaks, snapshot);
 		err = leak_tally_add(tally, i, snapshot, why);
 		snapshot__close(snapshot);
 	}
@@ -121,13 +145,16 @@ const struct leak_caller *leak_line_caller(const struct leaks *leaks, const stru
 	return &leaks->caller[line->first];
 }
 
-double leaks_sure_rate(const struct leaks *leaks)
+double leaks_limited_rate(const struct leaks *leaks)
 {
 	double sum = 0;
 
-	for (size_t i = 0; i < leaks->line_nr; i++)
-		if (leaks->line[i].verdict.kind == LEAK_SURE)
-			sum += leaks->line[i].verdict.bytes_per_s;
+	for (size_t i = 0; i < leaks->line_nr; i++) {
+		const struct leak_verdict *verdict = &leaks->line[i].verdict;
+
+		if (verdict->kind <= LEAK_LIKELY)
+			sum += verdict->kind == LEAK_SURE ? verdict->bytes_per_s : verdict->least_bytes_per_s;
+	}
 	return sum;
 }
 
@@ -153,6 +180,8 @@ enum leak_unjudged leaks_find_unjudged(const struct leaks *leaks)
 		return LEAK_UNJUDGED_UNBORN;
 	if (leaks->window.gaps_ns > leaks->window.span_ns / 100)
 		return LEAK_UNJUDGED_GAPS;
+	if (leaks_untraced_growth(leaks) > 0)
+		return LEAK_UNJUDGED_UNTRACED;
 	return leaks->window.snapshot_nr < LEAK_SNAPSHOTS_LEAST ? LEAK_UNJUDGED_SNAPSHOTS : LEAK_JUDGED;
 }
 

@@ -59,12 +59,14 @@ struct leaks {
 	size_t line_nr, line_alloc;
 	struct leak_caller *caller;
 	size_t caller_nr, caller_alloc;
-	struct leak_bundle *bundle; /* by kind, then by rate, descending */
+	struct leak_bundle *bundle; /* by leak_rank(), then by rate, descending */
 	size_t bundle_nr;
 	uint32_t kind_nr[LEAK_KIND_NR]; /* lines of each kind */
-	double growth_bytes;	/* live bytes of the last snapshot less those of the first */
+	double growth_bytes;	/* live bytes of the last snapshot less those of the first, without mappings */
+	double mapped_bytes;	/* the same of mappings: address space, of which the program may touch only a part */
 	uint64_t growth_ns;	/* the time between these two */
 	uint64_t rss_first, rss_last; /* bytes, of the first and the last snapshot; 0: not known */
+	double files_growth;	      /* of their difference, what is of mapped files and shared memory; 0: not known */
 	uint64_t block_nr, unborn; /* rows of the last snapshot; those whose birth is not known */
 };
 
@@ -74,6 +76,7 @@ enum leak_unjudged {
 	LEAK_UNJUDGED_DROPPED,	 /* blocks found no room: there are no verdicts at all */
 	LEAK_UNJUDGED_UNBORN,	 /* births are not known: there are no verdicts at all */
 	LEAK_UNJUDGED_GAPS,	 /* frees in gaps were missed: what is sure in spite of it is shown */
+	LEAK_UNJUDGED_UNTRACED,	 /* most growth of RSS is in no traced block; the rest is judged */
 	LEAK_UNJUDGED_SNAPSHOTS, /* too few of them: births alone make at most LEAK_LIKELY */
 	LEAK_UNJUDGED_NR,
 };
@@ -97,8 +100,8 @@ void leak_verdict_add(struct leak_verdict *sum, const struct leak_verdict *verdi
 /* NULL is allowed. */
 void leaks_free(struct leaks *leaks);
 
-/* The sum of all lines that surely leak. */
-double leaks_sure_rate(const struct leaks *leaks);
+/* The rates of lines that surely leak, and the least rates of those that may. */
+double leaks_limited_rate(const struct leaks *leaks);
 
 /* By how many bytes these lines grew from the first to the last snapshot: measured, so it holds for late leaks, too. */
 double leaks_sure_growth(const struct leaks *leaks);

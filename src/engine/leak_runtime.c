@@ -8,9 +8,8 @@
 #include "snapshot.h"
 
 #define PATTERNS_MAX 3
-#define DOMAIN_MMAP 1 /* named in a snapshot if mappings are recorded */
-#define DOMAIN_PYTHON 5 /* the same, if Python's objects are */
-#define ARENA_BYTES (256 << 10) /* of Python before 3.10; later ones are larger */
+#define DOMAIN_PYTHON 5 /* named in a snapshot if Python's objects are recorded */
+#define GROWTH_LEAST (1 << 20) /* less is the noise of allocators and of the kernel */
 
 /* A frame belongs to a runtime if its file or its function has such a name. */
 static const struct runtime_names {
@@ -65,33 +64,45 @@ bool leak_passes_made_code(const struct snapshot *snapshot, uint32_t traceback)
 	return false;
 }
 
-static bool is_growth_untraced(const struct leaks *leaks)
+/* The growth of RSS without files and shared memory. */
+static double memory_growth(const struct leaks *leaks)
 {
-	double rss = (double)leaks->rss_last - leaks->rss_first;
-
-	return leaks->rss_first && rss >= ARENA_BYTES && 2 * leaks->growth_bytes < rss &&
-	       !snapshot__domain_name(leaks->last, DOMAIN_MMAP);
+	return leaks->rss_first && leaks->rss_last ?
+		       (double)leaks->rss_last - leaks->rss_first - leaks->files_growth : 0;
 }
 
-bool leaks_miss_heap(const struct leaks *leaks)
+double leaks_traced_growth(const struct leaks *leaks)
 {
-	return is_growth_untraced(leaks) && snapshot__domain_name(leaks->last, DOMAIN_PYTHON) &&
-	       !leaks_miss_large_objects(leaks);
+	return leaks->growth_bytes + (leaks->mapped_bytes <= 2 * memory_growth(leaks) ? leaks->mapped_bytes : 0);
 }
 
-bool leaks_miss_small_objects(const struct leaks *leaks, unsigned int runtimes)
+double leaks_untraced_growth(const struct leaks *leaks)
+{
+	double growth = memory_growth(leaks), traced = leaks_traced_growth(leaks);
+
+	return growth >= GROWTH_LEAST && 2 * traced < growth ? growth - (traced > 0 ? traced : 0) : 0;
+}
+
+static bool runs_python(const struct leaks *leaks)
 {
 	const char *exe = snapshot__metadata(leaks->last, "exe") ?: "";
+	unsigned int runtimes = 0;
 
-	if (has_runtime_name(runtime_names[LEAK_RUNTIME_PYTHON].object, object_file_name(exe)))
-		runtimes |= 1u << LEAK_RUNTIME_PYTHON;
-	return runtimes & 1u << LEAK_RUNTIME_PYTHON && is_growth_untraced(leaks) &&
-	       !snapshot__domain_name(leaks->last, DOMAIN_PYTHON);
+	for (size_t i = 0; i < leaks->line_nr; i++)
+		runtimes |= leak_line_runtimes(leaks, &leaks->line[i]);
+	return runtimes & 1u << LEAK_RUNTIME_PYTHON ||
+	       has_runtime_name(runtime_names[LEAK_RUNTIME_PYTHON].object, object_file_name(exe));
 }
 
-bool leaks_miss_large_objects(const struct leaks *leaks)
+enum leak_untraced leaks_find_untraced(const struct leaks *leaks)
 {
-	return is_growth_untraced(leaks) && snapshot_samples_pools(leaks->last) && snapshot__metadata(leaks->last, "max_size");
+	if (snapshot_samples_pools(leaks->last) && snapshot__metadata(leaks->last, "max_size"))
+		return LEAK_UNTRACED_LARGE_OBJECTS;
+	if (snapshot__domain_name(leaks->last, DOMAIN_PYTHON))
+		return LEAK_UNTRACED_PYTHONS_HEAP;
+	if (runs_python(leaks))
+		return LEAK_UNTRACED_SMALL_OBJECTS;
+	return snapshot__metadata(leaks->last, "unrecorded") ? LEAK_UNTRACED_NAMED : LEAK_UNTRACED_UNKNOWN;
 }
 
 unsigned int leak_line_runtimes(const struct leaks *leaks, const struct leak_line *line)

@@ -23,15 +23,27 @@ bool leak_passes_made_code(const struct snapshot *snapshot, uint32_t traceback);
 unsigned int leak_line_runtimes(const struct leaks *leaks, const struct leak_line *line);
 
 /*
- * Whether RSS grows by more than twice what is traced, in a Python whose small objects are not recorded: it takes them
- * from arenas, which are mappings.
+ * How much growth of RSS blocks explain, and mappings, if these are recorded. Mappings that grew by more than twice as much
+ * as RSS explain nothing: most of them is address space that was not touched.
  */
-bool leaks_miss_small_objects(const struct leaks *leaks, unsigned int runtimes);
+double leaks_traced_growth(const struct leaks *leaks);
 
-/* The same, where only pools of Python's small objects are recorded. */
-bool leaks_miss_large_objects(const struct leaks *leaks);
+/*
+ * By how many bytes RSS grew that nothing traced explains, beside files and shared memory, if that is most of its growth,
+ * and a MiB or more; otherwise 0.
+ */
+double leaks_untraced_growth(const struct leaks *leaks);
 
-/* The same in a Python of which only the objects are recorded: C code may have taken the rest from the heap. */
-bool leaks_miss_heap(const struct leaks *leaks);
+/* The likely kind of that memory. */
+enum leak_untraced {
+	LEAK_UNTRACED_UNKNOWN,
+	LEAK_UNTRACED_NAMED,	     /* the metadata `unrecorded` names it */
+	LEAK_UNTRACED_SMALL_OBJECTS, /* Python's, in its arenas, of which only the C heap is recorded */
+	LEAK_UNTRACED_LARGE_OBJECTS, /* Python's, of which only pools of small objects are recorded */
+	LEAK_UNTRACED_PYTHONS_HEAP,  /* what C code takes from the heap, in a Python of which only objects are recorded */
+	LEAK_UNTRACED_NR,
+};
+
+enum leak_untraced leaks_find_untraced(const struct leaks *leaks);
 
 #endif

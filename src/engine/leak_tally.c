@@ -159,6 +159,17 @@ static int sort_traces(struct leak_tally *tally)
 	return 0;
 }
 
+/* The sums of a snapshot's tracebacks are read after its blocks, and meanwhile the process goes on. */
+static void find_late_share(struct leak_tally *tally)
+{
+	const struct snapshot_tables *tables = snapshot__tables(tally->last);
+	double counted = snapshot__counter(tally->last, "allocations"), sum = 0;
+
+	for (uint64_t i = 0; i < tables->traceback_nr; i++)
+		sum += tables->churn[i].allocations;
+	tally->window.late_share = counted > 0 && sum > counted ? 1 - counted / sum : 0;
+}
+
 static int sum_allocated(struct leak_tally *tally)
 {
 	const struct snapshot_tables *tables = snapshot__tables(tally->last);
@@ -170,6 +181,7 @@ static int sum_allocated(struct leak_tally *tally)
 		return 0;
 	for (uint32_t i = 0; i < tables->traceback_nr; i++)
 		tally->allocated[tally->sites.traceback[i]] += tables->churn[i].allocations;
+	find_late_share(tally);
 	return 0;
 }
 

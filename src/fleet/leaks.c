@@ -2,6 +2,7 @@
 #include "fleet/leaks.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/ordered_work.h"
@@ -55,6 +56,7 @@ void line_groups_release(struct line_groups *lines)
 struct leak_sum {
 	struct fleet_leak leak;
 	struct line_verdict now;
+	double sure_now; /* bytes a second */
 	bool is_now;
 	unsigned int runtimes_now;
 	uint32_t together_now;
@@ -75,25 +77,42 @@ struct leak_fold {
 	int err[ORDERED_PLACES];
 };
 
+/* The kind of a sum of LEAK_SURE and LEAK_LIKELY. */
+static enum leak_kind kind_of_larger(enum leak_kind kind, double bytes_per_s, double sure_bytes_per_s)
+{
+	return kind > LEAK_LIKELY ? kind : 2 * sure_bytes_per_s >= bytes_per_s ? LEAK_SURE : LEAK_LIKELY;
+}
+
+static double sure_rate(const struct leak_verdict *verdict)
+{
+	return verdict->kind == LEAK_SURE ? verdict->bytes_per_s : 0;
+}
+
 /* The worst verdict of the lines that the group has in this process; equal ones are added up. Takes over the place. */
 static void add_process_line(struct leak_fold *fold, struct process_line *line)
 {
 	struct leak_sum *sum = &fold->sum[line->group];
 	struct line_verdict *verdict = &line->verdict;
+	int rank = leak_rank(&verdict->verdict), rank_now = leak_rank(&sum->now.verdict);
 
-	if (sum->is_now && verdict->verdict.kind == sum->now.verdict.kind) {
-		leak_verdict_add(&sum->now.verdict, &verdict->verdict);
+	if (sum->is_now && rank == rank_now) {
+		struct leak_verdict *now = &sum->now.verdict;
+
+		sum->sure_now += sure_rate(&verdict->verdict);
+		leak_verdict_add(now, &verdict->verdict);
+		now->kind = kind_of_larger(now->kind, now->bytes_per_s, sum->sure_now);
 		sum->now.summed += verdict->summed;
 		sum->runtimes_now |= line->runtimes;
 		return;
 	}
-	if (sum->is_now && verdict->verdict.kind > sum->now.verdict.kind)
+	if (sum->is_now && rank > rank_now)
 		return;
 	if (!sum->is_now)
 		fold->used[fold->used_nr++] = line->group;
 	leak_place_release(&sum->now.place);
 	sum->is_now = true;
 	sum->now = *verdict;
+	sum->sure_now = sure_rate(&verdict->verdict);
 	verdict->place = (struct leak_place){};
 	sum->runtimes_now = line->runtimes;
 	sum->together_now = line->together;
@@ -106,8 +125,9 @@ static void begin_kind(struct leak_sum *sum)
 	struct fleet_leak *leak = &sum->leak;
 
 	leak->kind = sum->now.verdict.kind;
+	leak->rank = leak_rank(&sum->now.verdict);
 	leak->kind_hosts = leak->kind_processes = 0;
-	leak->bytes_per_s = 0;
+	leak->bytes_per_s = leak->sure_bytes_per_s = 0;
 	leak->late = 0;
 	leak->runtimes = 0;
 	sum->kind_host = 0;
@@ -129,7 +149,8 @@ static void add_same_kind(struct leak_sum *sum)
 	uint32_t host = sum->now.snapshot->host_nr + 1;
 	struct fleet_leak *leak = &sum->leak;
 
-	if (!leak->kind_processes || verdict->bytes_per_s > leak->most.verdict.bytes_per_s) {
+	if (!leak->kind_processes || verdict->kind < leak->most.verdict.kind ||
+	    (verdict->kind == leak->most.verdict.kind && verdict->bytes_per_s > leak->most.verdict.bytes_per_s)) {
 		leak_place_release(&leak->most.place);
 		leak->most = sum->now;
 		sum->now.place = (struct leak_place){};
@@ -138,6 +159,8 @@ static void add_same_kind(struct leak_sum *sum)
 	leak->kind_hosts += sum->kind_host != host;
 	sum->kind_host = host;
 	leak->bytes_per_s += verdict->bytes_per_s;
+	leak->sure_bytes_per_s += sum->sure_now;
+	leak->kind = kind_of_larger(leak->kind, leak->bytes_per_s, leak->sure_bytes_per_s);
 	leak->late += verdict->late;
 	leak->least_bytes_per_s = leak_lower_bound(leak->bytes_per_s, leak->late);
 	leak->runtimes |= sum->runtimes_now;
@@ -150,12 +173,12 @@ static void end_line(struct leak_sum *sum)
 	struct fleet_leak *leak = &sum->leak;
 
 	sum->is_now = false;
-	if (!leak->processes || sum->now.verdict.kind < leak->kind)
+	if (!leak->processes || leak_rank(&sum->now.verdict) < leak->rank)
 		begin_kind(sum);
 	leak->processes++;
 	leak->hosts += sum->host != host;
 	sum->host = host;
-	if (sum->now.verdict.kind == leak->kind)
+	if (leak_rank(&sum->now.verdict) == leak->rank)
 		add_same_kind(sum);
 	leak_place_release(&sum->now.place);
 }
@@ -241,7 +264,7 @@ static uint32_t find_together(const struct leak_fold *fold, uint32_t group)
 	const struct leak_sum *sum = &fold->sum[group], *head = &fold->sum[sum->together];
 
 	if (!is_majority(sum) || !is_majority(head) || head->together != sum->together ||
-	    head->leak.kind != sum->leak.kind ||
+	    head->leak.rank != sum->leak.rank ||
 	    10 * (uint64_t)sum->leak.kind_processes < 9 * (uint64_t)head->leak.kind_processes)
 		return group;
 	return sum->together;
@@ -251,7 +274,7 @@ static int by_bundle_and_rate(const void *left, const void *right, void *groups)
 {
 	const struct fleet_leak *a = left, *b = right;
 
-	return (int)a->kind - (int)b->kind ?:
+	return a->rank - b->rank ?:
 	       (a->together_bytes_per_s < b->together_bytes_per_s) -
 			       (a->together_bytes_per_s > b->together_bytes_per_s) ?:
 	       group_compare_keys(groups, a->together, b->together) ?:
@@ -296,6 +319,7 @@ static void bundle_rows(struct fleet_leaks *leaks)
 		bundle->nr++;
 		bundle->bytes_per_s += row->bytes_per_s;
 		bundle->least_bytes_per_s += row->least_bytes_per_s;
+		bundle->sure_bytes_per_s += row->sure_bytes_per_s;
 	}
 }
 
@@ -352,12 +376,12 @@ void fleet_leaks_release(struct fleet_leaks *leaks)
 	*leaks = (struct fleet_leaks){};
 }
 
-double fleet_leaks_sure_rate(const struct fleet_leaks *leaks)
+double fleet_leaks_limited_rate(const struct fleet_leaks *leaks)
 {
 	double sum = 0;
 
 	for (size_t i = 0; i < leaks->row_nr; i++)
-		if (leaks->row[i].kind == LEAK_SURE)
-			sum += leaks->row[i].bytes_per_s;
+		if (leaks->row[i].kind <= LEAK_LIKELY)
+			sum += fmax(leaks->row[i].sure_bytes_per_s, leaks->row[i].least_bytes_per_s);
 	return sum;
 }

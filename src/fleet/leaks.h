@@ -36,12 +36,15 @@ struct fleet_leaks_question {
 /* A line in all processes that have it. */
 struct fleet_leak {
 	uint32_t group; /* index in groups->key */
-	enum leak_kind kind; /* the worst verdict of any process */
+	/* The worst verdict of any process. Those of rank LEAK_SURE are one verdict, that of the larger part. */
+	enum leak_kind kind;
+	int rank; /* leak_rank() */
 	uint32_t hosts, processes; /* that have the line, and were judged */
 	uint32_t kind_hosts, kind_processes; /* of these, those with this verdict; all that follows is about them */
 	double bytes_per_s, least_bytes_per_s; /* of all together */
+	double sure_bytes_per_s; /* of this, what is LEAK_SURE */
 	uint64_t late; /* survivors that tell the rate */
-	struct line_verdict most; /* where it leaks most */
+	struct line_verdict most; /* where it leaks most: surely, if it does so anywhere */
 	unsigned int runtimes; /* those that call it in any of these processes (engine/leak_runtime.h) */
 	uint32_t together; /* the group that stands for the lines that leak together with it; itself if there are none */
 	double together_bytes_per_s; /* of these lines */
@@ -50,13 +53,13 @@ struct fleet_leak {
 /* Lines that leak together, or a single one. */
 struct fleet_leak_bundle {
 	size_t first, nr; /* in leaks->row */
-	double bytes_per_s, least_bytes_per_s;
+	double bytes_per_s, least_bytes_per_s, sure_bytes_per_s;
 };
 
 struct fleet_leaks {
 	struct fleet_leak *row; /* by bundle, then by rate, descending */
 	size_t row_nr;
-	struct fleet_leak_bundle *bundle; /* by kind, then by rate, descending */
+	struct fleet_leak_bundle *bundle; /* by rank, then by rate, descending */
 	size_t bundle_nr;
 	uint32_t kind_nr[LEAK_KIND_NR]; /* rows of each kind */
 	uint32_t process_nr;
@@ -75,7 +78,7 @@ static inline uint32_t fleet_leaks_unjudged(const struct fleet_leaks *leaks)
 	return leaks->process_nr - leaks->unjudged_nr[FLEET_JUDGED];
 }
 
-/* The sum of all lines that surely leak. */
-double fleet_leaks_sure_rate(const struct fleet_leaks *leaks);
+/* The rates of lines that surely leak, and the least rates of those that may. */
+double fleet_leaks_limited_rate(const struct fleet_leaks *leaks);
 
 #endif

@@ -115,6 +115,7 @@ static json_t *leak_row_json(const struct fleet_answer *answer, const struct fle
 	err = err ?: json_set_text(object, "verdict", leak_kind_name(row->kind));
 	err = err ?: set_rate(object, "bytes_per_s", row->bytes_per_s);
 	err = err ?: set_rate(object, "least_bytes_per_s", row->least_bytes_per_s);
+	err = err ?: set_rate(object, "sure_bytes_per_s", row->sure_bytes_per_s);
 	err = err ?: json_set_uint(object, "hosts", row->hosts);
 	err = err ?: json_set_uint(object, "processes", row->processes);
 	err = err ?: json_set_uint(object, "verdict_hosts", row->kind_hosts);
@@ -132,6 +133,7 @@ static int set_leak_bundle(json_t *object, const struct fleet_answer *answer, si
 
 	err = err ?: set_rate(object, "bytes_per_s", bundle->bytes_per_s);
 	err = err ?: set_rate(object, "least_bytes_per_s", bundle->least_bytes_per_s);
+	err = err ?: set_rate(object, "sure_bytes_per_s", bundle->sure_bytes_per_s);
 	for (size_t i = 0; i < bundle->nr && !err; i++)
 		if (json_array_append_new(lines, leak_row_json(answer, &row[i])))
 			err = -ENOMEM;
@@ -192,7 +194,7 @@ static int trend_json(FILE *out, const struct fleet_answer *answer)
 
 static int leaks_json(FILE *out, const struct fleet_answer *answer)
 {
-	const struct list list = { "allocsnap.fleet.leaks/4", "leaks", fleet_leaks_listed(answer), set_leak_bundle,
+	const struct list list = { "allocsnap.fleet.leaks/5", "leaks", fleet_leaks_listed(answer), set_leak_bundle,
 				   set_leaks_head };
 
 	return put_list(out, answer, &list);

@@ -308,7 +308,8 @@ static int put_leak_lines(FILE *out, const struct fleet_answer *answer, const st
 {
 	const struct fleet_leak *first = &answer->leaks->row[bundle->first];
 	const struct leak_row_style style = { .names = answer->report->names, .width = answer->report->width };
-	char extent[64], *where = where_text(first, bundle->nr);
+	char extent[64 + LEAK_RATE_MAX], surely[LEAK_RATE_MAX], *where = where_text(first, bundle->nr);
+	bool is_part = bundle->sure_bytes_per_s > 0 && bundle->sure_bytes_per_s < bundle->bytes_per_s;
 	const struct leak_row row = {
 		.kind = first->kind, .bytes_per_s = bundle->bytes_per_s, .least_bytes_per_s = bundle->least_bytes_per_s,
 		.extent = extent, .where = where, .common = leak_place_frame(&first->most.place, first->most.common),
@@ -316,8 +317,9 @@ static int put_leak_lines(FILE *out, const struct fleet_answer *answer, const st
 	};
 	int err = where ? 0 : -ENOMEM;
 
-	snprintf(extent, sizeof(extent), "on %" PRIu32 " of %" PRIu32 " host%s", first->kind_hosts, first->hosts,
-		 first->hosts == 1 ? "" : "s");
+	snprintf(extent, sizeof(extent), "%s%son %" PRIu32 " of %" PRIu32 " host%s",
+		 is_part ? leak_rate_text(surely, bundle->sure_bytes_per_s) : "", is_part ? " of it surely, " : "",
+		 first->kind_hosts, first->hosts, first->hosts == 1 ? "" : "s");
 	for (size_t i = 0; i < bundle->nr; i++)
 		line[i] = fleet_row_line(answer, &first[i]);
 	err = err ?: leak_row_put(out, &style, &row);

@@ -31,6 +31,7 @@ static const struct {
 } unjudged_words[FLEET_UNJUDGED_NR] = {
 	[FLEET_JUDGED] = { "judged", "" },
 	[FLEET_UNJUDGED_GAPS] = { "gaps", "with gaps in the recording" },
+	[FLEET_UNJUDGED_UNTRACED] = { "untraced", "with growth that no traced block explains" },
 	[FLEET_UNJUDGED_SNAPSHOTS] = { "snapshots", "with fewer than four snapshots" },
 	[FLEET_UNJUDGED_DROPPED] = { "dropped", "with too many dropped blocks" },
 	[FLEET_UNJUDGED_UNBORN] = { "unborn", "without births" },

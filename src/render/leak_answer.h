@@ -43,7 +43,7 @@ const char *leak_kind_name(enum leak_kind kind);
 const char *leak_kind_word(enum leak_kind kind);
 
 /* Why no verdict, or not every one, is sure; NULL: all can be judged. Returns text. */
-#define LEAK_UNJUDGED_MAX 256
+#define LEAK_UNJUDGED_MAX 512
 const char *leak_unjudged_text(char text[LEAK_UNJUDGED_MAX], enum leak_unjudged unjudged, const struct leaks *leaks);
 
 /* Says that no line leaks, and which leaks cannot be seen. For an answer without lines that leak or may. Returns text. */

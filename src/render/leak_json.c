@@ -171,6 +171,8 @@ static json_t *growth_json(const struct leaks *leaks)
 	if (leaks->rss_first && leaks->rss_last)
 		err = err ?: json_set_int(object, "rss", (int64_t)leaks->rss_last - (int64_t)leaks->rss_first);
 	err = err ?: set_real(object, "traced", leaks->growth_bytes);
+	if (leaks->mapped_bytes)
+		err = err ?: set_real(object, "mapped", leaks->mapped_bytes);
 	err = err ?: set_real(object, "leaks", leaks_sure_growth(leaks));
 	return json_unless(err, object);
 }

@@ -127,17 +127,23 @@ static int put_rss(FILE *out, const struct leaks *leaks)
 	double growth = (double)leaks->rss_last - leaks->rss_first, time = leaks->growth_ns / SECOND;
 	double leaked = leaks_sure_growth(leaks);
 	char rss[SIZE_TEXT_MAX], traced[SIZE_TEXT_MAX], size[SIZE_TEXT_MAX];
+	char beside[SIZE_TEXT_MAX + 64] = "", mapped[SIZE_TEXT_MAX + 32] = "";
 	int err;
 
 	if (!leaks->rss_first || !leaks->rss_last || !leaks->growth_ns)
 		return 0;
-	err = put_line(out, "in %.0f s between first and last snapshot: RSS %s, traced blocks %s, the lines that leak %s",
-		       time, size_text(rss, growth, true), size_text(traced, leaks->growth_bytes, true),
-		       size_text(size, leaked, true));
+	if (fabs(leaks->files_growth) > fabs(growth) / 10)
+		snprintf(beside, sizeof(beside), " (%s of it in files and shared memory)",
+			 size_text(size, leaks->files_growth, true));
+	if (leaks->mapped_bytes)
+		snprintf(mapped, sizeof(mapped), ", mappings (address space) %s", size_text(size, leaks->mapped_bytes, true));
+	err = put_line(out, "in %.0f s between first and last snapshot: RSS %s%s, traced blocks %s%s, the lines that leak %s",
+		       time, size_text(rss, growth, true), beside, size_text(traced, leaks->growth_bytes, true),
+		       mapped, size_text(size, leaked, true));
 	if (err || growth <= 0)
 		return err;
 	return put_line(out, "    traced blocks explain %.0f %% of RSS's growth, the lines that leak %.0f %%",
-			share_of_rss(leaks->growth_bytes, growth), share_of_rss(leaked, growth));
+			share_of_rss(leaks_traced_growth(leaks), growth), share_of_rss(leaked, growth));
 }
 
 /* The lines that are not shown, by why. */

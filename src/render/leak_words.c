@@ -131,9 +131,19 @@ static void put_doubts(FILE *out, const struct leak_window *window, const struct
 	}
 }
 
-static bool is_nothing_freed(const struct leak_verdict *verdict)
+/* Counts blocks that were allocated until the last snapshot, and had been freed by then; as many were seen to be freed. */
+static double count_freed(const struct leak_window *window, const struct leak_verdict *verdict)
 {
-	return verdict->allocated - verdict->live <= 0.01 * verdict->allocated;
+	double freed = verdict->allocated * (1 - window->late_share) - verdict->live;
+
+	return freed > verdict->gone ? freed : verdict->gone;
+}
+
+/* One traceback may have three times the share of all in what came while the snapshot was taken. */
+static bool is_nothing_freed(const struct leak_window *window, const struct leak_verdict *verdict)
+{
+	return 100 * verdict->gone <= verdict->allocated &&
+	       verdict->allocated - verdict->live <= (0.01 + 3 * window->late_share) * verdict->allocated;
 }
 
 static void put_survivors(FILE *out, const struct leak_window *window, const struct leak_verdict *verdict)
@@ -144,12 +154,12 @@ static void put_survivors(FILE *out, const struct leak_window *window, const str
 		verdict->survivors + verdict->freed, recorded_unit(window), horizon);
 	if (verdict->kind <= LEAK_LIKELY && !(verdict->doubts & LEAK_DOUBT_SNAPSHOTS))
 		fprintf(out, ", born in %" PRIu32 " of %" PRIu32 " periods", verdict->periods, verdict->span);
-	if (is_nothing_freed(verdict))
+	if (is_nothing_freed(window, verdict))
 		fprintf(out, "; nothing from here was freed so far: a leak, or something that takes more than %.0f s to "
 			"fill", window->span_ns / SECOND);
 	else
 		fprintf(out, "; of %s%.0f %sallocated, %.0f were freed, hardly any of them so late", window->by_pools ? "about " : "",
-			verdict->allocated, window->by_pools ? "objects " : "", verdict->allocated - verdict->live);
+			verdict->allocated, window->by_pools ? "objects " : "", count_freed(window, verdict));
 }
 
 static void put_innocence(FILE *out, const struct leak_verdict *verdict)
@@ -266,6 +276,28 @@ const char *leaks_nothing_text(char text[LEAKS_NOTHING_MAX], const struct leaks 
 
 /* ---- what cannot be judged ------------------------------------------------------------------ */
 
+/* "94 % of RSS's growth, 29.8 MiB, is in no traced block: …" */
+static void write_untraced(char text[LEAK_UNJUDGED_MAX], const struct leaks *leaks)
+{
+	static const char *const words[LEAK_UNTRACED_NR] = {
+		[LEAK_UNTRACED_UNKNOWN] = "it may be mappings ('--domain malloc,mmap'), an allocator or a runtime that is not "
+					  "recorded ('doctor PID' names those), or older memory that was touched only now",
+		[LEAK_UNTRACED_SMALL_OBJECTS] = "Python takes its small objects from arenas: '--domain python' traces each "
+						"object; where that is refused, '--domain malloc,mmap' shows what takes new "
+						"arenas, and with PYTHONMALLOC=malloc in its environment each object is traced",
+		[LEAK_UNTRACED_LARGE_OBJECTS] = "only small objects of Python are recorded: '--sample pools,large' traces its "
+						"larger ones, too, '--domain malloc' what its libraries allocate",
+		[LEAK_UNTRACED_PYTHONS_HEAP] = "only Python's objects are recorded: '--domain malloc' traces what C code takes "
+					       "from the heap; 'census' shows how full Python's arenas are",
+	};
+	double rss = (double)leaks->rss_last - leaks->rss_first, untraced = leaks_untraced_growth(leaks);
+	const char *named = snapshot__metadata(leaks->last, "unrecorded");
+	char size[SIZE_TEXT_MAX];
+
+	snprintf(text, LEAK_UNJUDGED_MAX, "%.0f %% of RSS's growth, %s, is in no traced block: %s", 100 * untraced / rss,
+		 size_text(size, untraced, false), words[leaks_find_untraced(leaks)] ?: named);
+}
+
 const char *leak_unjudged_text(char text[LEAK_UNJUDGED_MAX], enum leak_unjudged unjudged, const struct leaks *leaks)
 {
 	uint32_t nr = leaks->window.snapshot_nr;
@@ -282,6 +314,9 @@ const char *leak_unjudged_text(char text[LEAK_UNJUDGED_MAX], enum leak_unjudged 
 	case LEAK_UNJUDGED_GAPS:
 		snprintf(text, LEAK_UNJUDGED_MAX, "nothing was recorded in %s: frees were missed; record with --sample instead "
 			 "of --max-overhead", gaps_text(gaps, leaks->last));
+		return text;
+	case LEAK_UNJUDGED_UNTRACED:
+		write_untraced(text, leaks);
 		return text;
 	case LEAK_UNJUDGED_SNAPSHOTS:
 		snprintf(text, LEAK_UNJUDGED_MAX, "%" PRIu32 " snapshot%s; at least %d are needed", nr, nr == 1 ? "" : "s",

@@ -101,9 +101,10 @@ struct leaks_recording {
 	uint64_t dropped;
 	bool by_pools;
 	double rss_until; /* RSS is not read any more then; 0: it is */
+	const char *unrecorded; /* RSS grows fast without leaks; what the recorder says of the rest, or "" */
 };
 
-static void leaks_metadata(struct make *m, const char *host, double now)
+static void leaks_metadata(struct make *m, const char *host, double now, double rss_per_s)
 {
 	char text[32];
 
@@ -116,7 +117,7 @@ static void leaks_metadata(struct make *m, const char *host, double now)
 	metadata(m, "monotonic_ns", text);
 	snprintf(text, sizeof(text), "%" PRIu64, 1795237200 * LEAKS_SECOND_NS + (uint64_t)(now * 1e9));
 	metadata(m, "wall_ns", text);
-	snprintf(text, sizeof(text), "%" PRIu64, (uint64_t)(20000000 + 70000 * now));
+	snprintf(text, sizeof(text), "%" PRIu64, (uint64_t)(20000000 + rss_per_s * now));
 	metadata(m, "rss_bytes", text);
 }
 
@@ -133,7 +134,9 @@ static void make_leaks_moment(struct make *m, double now, const struct leaks_rec
 	struct leaks_moment moment = { .m = m, .now = now };
 
 	begin(m, SNAP_WITH_ALL | SNAP_WITH_CHURN);
-	leaks_metadata(m, recording->host, now);
+	leaks_metadata(m, recording->host, now, recording->has_leaks || recording->unrecorded ? 70000 : 15000);
+	if (recording->unrecorded && *recording->unrecorded)
+		metadata(m, "unrecorded", recording->unrecorded);
 	if (recording->by_pools)
 		metadata(m, "sampler_kind", "pools");
 	if (recording->rss_until)
@@ -196,7 +199,7 @@ static void make_leaks_runtime(struct make *m, const struct leaks_runtime *runti
 
 		begin(m, SNAP_WITH_ALL | SNAP_WITH_CHURN);
 		moment.now = 5 * k;
-		leaks_metadata(m, "shop-1", moment.now);
+		leaks_metadata(m, "shop-1", moment.now, 70000);
 		count(m, SNAP_COUNTED, "allocations", 100 * moment.now);
 		site = TRACEBACK(m, 0, place(m, "malloc", "/usr/lib/libc.so.6", 0x98110),
 				 place(m, runtime->function, runtime->object, 0x4100),
@@ -226,6 +229,8 @@ static void make_leaks(struct make *m)
 	const struct leaks_recording gaps = { "shop-1", .has_leaks = true, .has_gaps = true };
 	const struct leaks_recording full = { "shop-1", .has_leaks = true, .dropped = 400 };
 	const struct leaks_recording pools = { "shop-1", .has_leaks = true, .by_pools = true };
+	const struct leaks_recording untraced = { "shop-1", .unrecorded = "" };
+	const struct leaks_recording go = { "shop-1", .unrecorded = "Go's heap (net/http/pprof)" };
 	const struct leaks_recording ended = { "shop-1", .has_leaks = true, .rss_until = 40 };
 
 	make_leaks_folder(m, "leaks", &leaks, 12);
@@ -233,6 +238,8 @@ static void make_leaks(struct make *m)
 	make_leaks_folder(m, "leaks-ended", &ended, 12);
 	make_leaks_folder(m, "leaks-gaps", &gaps, 12);
 	make_leaks_folder(m, "leaks-quiet", &quiet, 12);
+	make_leaks_folder(m, "leaks-untraced", &untraced, 12);
+	make_leaks_folder(m, "leaks-go", &go, 12);
 	make_leaks_moment(m, 60, &leaks, "leaks-one");
 	make_leaks_moment(m, 60, &full, "leaks-full");
 	make_leaks_fleet(m);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Hints at what a snapshot of a runtime's process lacks. */
+/* Growth of RSS that a recording does not explain, and what it may be. */
 #include "engine/leak_runtime.h"
 
 #include <criterion/criterion.h>
@@ -10,77 +10,66 @@
 
 enum { DOMAIN_MMAP = 1, DOMAIN_PYTHON = 5, DOMAIN_CUSTOM = 16 };
 
-struct python_case {
-	const char *exe;
-	unsigned int runtimes; /* that call what leaks */
+struct growth_case {
+	const char *exe, *sampler, *unrecorded;
 	unsigned int recorded; /* a domain that is recorded besides malloc */
-	double rss, traced; /* growth, in MiB */
-	bool misses, misses_heap;
+	double rss, files, traced, mapped; /* growth, in MiB */
+	double untraced;
+	enum leak_untraced what;
 };
 
-static bool misses_objects(const struct python_case *of, bool *ret_heap)
+static void check_growth(const struct growth_case *of, size_t at)
 {
 	struct snapshot_builder *builder = snapshot_builder__new(0);
-	struct leaks leaks = { .rss_first = 64 * MIB, .rss_last = (64 + of->rss) * MIB, .growth_bytes = of->traced * MIB };
-	bool misses;
+	struct leaks leaks = { .rss_first = 64 * MIB, .rss_last = (64 + of->rss) * MIB, .files_growth = of->files * MIB,
+			       .growth_bytes = of->traced * MIB, .mapped_bytes = of->mapped * MIB };
 
 	cr_assert_eq(snapshot_builder__metadata(builder, "exe", of->exe), 0);
+	if (of->sampler) {
+		cr_assert_eq(snapshot_builder__metadata(builder, "sampler_kind", of->sampler), 0);
+		cr_assert_eq(snapshot_builder__metadata(builder, "max_size", "512"), 0);
+	}
+	if (of->unrecorded)
+		cr_assert_eq(snapshot_builder__metadata(builder, "unrecorded", of->unrecorded), 0);
 	cr_assert_eq(snapshot_builder__domain_name(builder, 0, "malloc"), 0);
 	if (of->recorded)
 		cr_assert_eq(snapshot_builder__domain_name(builder, of->recorded, "recorded"), 0);
 	cr_assert_eq(snapshot_builder__finish(builder, &leaks.last), 0);
-	misses = leaks_miss_small_objects(&leaks, of->runtimes);
-	*ret_heap = leaks_miss_heap(&leaks);
+	cr_expect_float_eq(leaks_untraced_growth(&leaks) / MIB, of->untraced, 0.001, "case %zu: %f", at,
+			   leaks_untraced_growth(&leaks) / MIB);
+	if (of->untraced)
+		cr_expect_eq(leaks_find_untraced(&leaks), of->what, "case %zu", at);
 	snapshot__close(leaks.last);
-	return misses;
 }
 
-Test(leak_runtimes, small_objects_of_python_are_missed_where_most_growth_is_not_traced)
+#define PYTHON "/usr/bin/python3.11"
+#define REDIS "/usr/sbin/redis-server"
+
+Test(leak_runtimes, growth_that_nothing_traced_explains)
 {
-	static const struct python_case cases[] = {
-		{ "/usr/bin/python3.11", 0, 0, 10, 1, true },
-		{ "/usr/bin/python3.11 (deleted)", 0, 0, 10, -1, true },
-		{ "/usr/sbin/uwsgi", 1u << LEAK_RUNTIME_PYTHON, 0, 10, 1, true },
-		{ "/usr/sbin/uwsgi", 1u << LEAK_RUNTIME_JAVA, 0, 10, 1, false },
-		{ "/usr/sbin/redis-server", 0, 0, 10, 1, false },
-		{ "/usr/bin/python3.11", 0, DOMAIN_MMAP, 10, 1, false },
-		{ "/usr/bin/python3.11", 0, DOMAIN_PYTHON, 10, 1, false, true },
-		{ "/usr/bin/python3.11", 0, DOMAIN_PYTHON, 10, 6, false, false },
-		{ "/usr/bin/python3.11", 0, DOMAIN_PYTHON, 0.1, 0, false, false },
-		{ "/usr/bin/python3.11", 0, DOMAIN_CUSTOM, 10, 1, true },
-		{ "/usr/bin/python3.11", 0, 0, 10, 6, false },
-		{ "/usr/bin/python3.11", 0, 0, 0.1, 0, false },
-		{ "/usr/bin/python3.11", 0, 0, -10, 0, false },
+	static const struct growth_case cases[] = {
+		{ REDIS, .rss = 10, .traced = 1, .untraced = 9 },
+		{ REDIS, .rss = 10, .traced = -1, .untraced = 10 },
+		{ REDIS, .rss = 10, .traced = 6 },
+		{ REDIS, .rss = 0.9 },
+		{ REDIS, .rss = -10 },
+		{ REDIS, .rss = 10, .files = 9, .traced = 1 },
+		{ REDIS, .rss = 10, .files = -9, .traced = 9, .untraced = 10 },
+		/* mappings: as much as RSS, and more, of which most was not touched */
+		{ REDIS, .recorded = DOMAIN_MMAP, .rss = 10, .mapped = 9 },
+		{ REDIS, .recorded = DOMAIN_MMAP, .rss = 10, .mapped = 19 },
+		{ REDIS, .recorded = DOMAIN_MMAP, .rss = 10, .mapped = 70, .untraced = 10 },
+		{ REDIS, .recorded = DOMAIN_MMAP, .rss = 10, .traced = 6, .mapped = 70 },
+		/* what it may be */
+		{ "/opt/go", .unrecorded = "Go's heap", .rss = 10, .untraced = 10, .what = LEAK_UNTRACED_NAMED },
+		{ PYTHON, .rss = 10, .traced = 1, .untraced = 9, .what = LEAK_UNTRACED_SMALL_OBJECTS },
+		{ PYTHON " (deleted)", .rss = 10, .untraced = 10, .what = LEAK_UNTRACED_SMALL_OBJECTS },
+		{ PYTHON, .recorded = DOMAIN_CUSTOM, .rss = 10, .untraced = 10, .what = LEAK_UNTRACED_SMALL_OBJECTS },
+		{ PYTHON, .recorded = DOMAIN_PYTHON, .rss = 10, .untraced = 10, .what = LEAK_UNTRACED_PYTHONS_HEAP },
+		{ PYTHON, "pools", .recorded = DOMAIN_PYTHON, .rss = 10, .untraced = 10, .what = LEAK_UNTRACED_LARGE_OBJECTS },
+		{ PYTHON, "own", .rss = 10, .untraced = 10, .what = LEAK_UNTRACED_SMALL_OBJECTS },
 	};
 
-	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		bool misses_heap, misses = misses_objects(&cases[i], &misses_heap);
-
-		cr_expect_eq(misses, cases[i].misses, "case %zu: %s", i, cases[i].exe);
-		cr_expect_eq(misses_heap, cases[i].misses_heap, "case %zu: %s, its heap", i, cases[i].exe);
-	}
-}
-
-static bool misses_large(const char *sampler, const char *max_size, double rss, double traced)
-{
-	struct snapshot_builder *builder = snapshot_builder__new(0);
-	struct leaks leaks = { .rss_first = 64 * MIB, .rss_last = (64 + rss) * MIB, .growth_bytes = traced * MIB };
-	bool misses;
-
-	cr_assert_eq(snapshot_builder__metadata(builder, "sampler_kind", sampler), 0);
-	if (max_size)
-		cr_assert_eq(snapshot_builder__metadata(builder, "max_size", max_size), 0);
-	cr_assert_eq(snapshot_builder__finish(builder, &leaks.last), 0);
-	misses = leaks_miss_large_objects(&leaks);
-	snapshot__close(leaks.last);
-	return misses;
-}
-
-Test(leak_runtimes, large_objects_are_missed_where_pools_are_not_most_of_the_growth)
-{
-	cr_expect(misses_large("pools", "512", 10, 1));
-	cr_expect_not(misses_large("pools", "512", 10, 6));
-	cr_expect_not(misses_large("pools", "512", 0.1, 0));
-	cr_expect_not(misses_large("pools", NULL, 10, 1));
-	cr_expect_not(misses_large("own", "512", 10, 1));
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+		check_growth(&cases[i], i);
 }

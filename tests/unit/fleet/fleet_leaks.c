@@ -106,7 +106,7 @@ static const struct fleet_leak *row_of(const struct fleet_leaks *leaks, uint32_t
 Test(fleet_find_leaks, add_up_the_processes_that_have_the_worst_verdict)
 {
 	struct fleet_leaks leaks = ask((const struct told_process[]){
-		{ 1, FLEET_JUDGED, { { 0, LEAK_LIKELY, 900 }, NONE, NONE } },
+		{ 1, FLEET_JUDGED, { { 0, LEAK_LIKELY, 50 }, NONE, NONE } },
 		{ 1, FLEET_JUDGED, { { 0, LEAK_SURE, 10 }, NONE, NONE } },
 		{ 1, FLEET_JUDGED, { { 0, LEAK_SURE, 30 }, NONE, NONE } },
 		{ 2, FLEET_JUDGED, { { 0, LEAK_FREED, 0 }, NONE, NONE } },
@@ -120,13 +120,29 @@ Test(fleet_find_leaks, add_up_the_processes_that_have_the_worst_verdict)
 	cr_expect_eq(row->kind, LEAK_SURE);
 	cr_expect_eq(row->processes, 5);
 	cr_expect_eq(row->hosts, 3);
-	cr_expect_eq(row->kind_processes, 3);
+	cr_expect_eq(row->kind_processes, 4);
 	cr_expect_eq(row->kind_hosts, 2);
-	cr_expect_eq(row->bytes_per_s, 60);
-	cr_expect_float_eq(row->least_bytes_per_s, leak_lower_bound(60, 300), 1e-9);
+	cr_expect_eq(row->bytes_per_s, 110);
+	cr_expect_eq(row->sure_bytes_per_s, 60);
+	cr_expect_float_eq(row->least_bytes_per_s, leak_lower_bound(110, 400), 1e-9);
 	cr_expect_eq(row->most.snapshot->process, 2);
 	cr_expect_eq(leaks.kind_nr[LEAK_SURE], 1);
-	cr_expect_eq(fleet_leaks_sure_rate(&leaks), 60);
+	cr_expect_float_eq(fleet_leaks_limited_rate(&leaks), leak_lower_bound(110, 400), 1e-9);
+	fleet_leaks_release(&leaks);
+}
+
+Test(fleet_find_leaks, lose_no_traceback_of_a_line)
+{
+	struct fleet_leaks leaks = ask((const struct told_process[]){
+		{ 1, FLEET_JUDGED, { { 0, LEAK_SURE, 12 }, { 0, LEAK_LIKELY, 3900 }, { 0, LEAK_SETTLED, 9 } } },
+		{},
+	});
+
+	cr_assert_eq(leaks.row_nr, 1);
+	cr_expect_eq(leaks.row[0].kind, LEAK_LIKELY);
+	cr_expect_eq(leaks.row[0].bytes_per_s, 3912);
+	cr_expect_eq(leaks.row[0].sure_bytes_per_s, 12);
+	cr_expect_eq(leaks.bundle[0].sure_bytes_per_s, 12);
 	fleet_leaks_release(&leaks);
 }
 
@@ -134,7 +150,7 @@ Test(fleet_find_leaks, count_a_process_once)
 {
 	struct fleet_leaks leaks = ask((const struct told_process[]){
 		{ 1, FLEET_JUDGED, { { 1, LEAK_SURE, 5 }, { 1, LEAK_SURE, 6 }, { 1, LEAK_LIKELY, 70 } } },
-		{ 1, FLEET_JUDGED, { { 1, LEAK_SETTLED, 5 }, { 1, LEAK_LIKELY, 6 }, NONE } },
+		{ 1, FLEET_JUDGED, { { 1, LEAK_SETTLED, 5 }, { 1, LEAK_FREED, 6 }, NONE } },
 		{},
 	});
 	const struct fleet_leak *row = row_of(&leaks, 1);
@@ -143,13 +159,13 @@ Test(fleet_find_leaks, count_a_process_once)
 	cr_expect_eq(row->kind_processes, 1);
 	cr_expect_eq(row->processes, 2);
 	cr_expect_eq(row->hosts, 1);
-	cr_expect_eq(row->bytes_per_s, 11);
+	cr_expect_eq(row->bytes_per_s, 81);
 	fleet_leaks_release(&leaks);
 }
 
 Test(fleet_find_leaks, are_ordered_by_verdict_and_rate)
 {
-	static const uint32_t order[] = { 2, 0, 3, 1 };
+	static const uint32_t order[] = { 3, 2, 0, 1 };
 	struct fleet_leaks leaks = ask((const struct told_process[]){
 		{ 1, FLEET_JUDGED, { { 0, LEAK_SURE, 5 }, { 1, LEAK_GROWS, 900 }, { 2, LEAK_SURE, 4 } } },
 		{ 2, FLEET_JUDGED, { { 2, LEAK_SURE, 4 }, { 3, LEAK_LIKELY, 800 }, NONE } },
@@ -178,7 +194,7 @@ Test(fleet_find_leaks, count_processes_that_cannot_be_judged)
 	cr_expect_eq(fleet_leaks_unjudged(&leaks), 4);
 	cr_expect_eq(leaks.unjudged_nr[FLEET_UNJUDGED_GAPS], 1);
 	cr_expect_eq(row_of(&leaks, 0)->processes, 2);
-	cr_expect_eq(fleet_leaks_sure_rate(&leaks), 5);
+	cr_expect_float_eq(fleet_leaks_limited_rate(&leaks), leak_lower_bound(10, 200), 1e-9);
 	fleet_leaks_release(&leaks);
 }
 
@@ -204,8 +220,8 @@ Test(fleet_find_leaks, leave_out_a_process_whose_files_changed)
 Test(fleet_find_leaks, keep_the_place_of_the_highest_rate)
 {
 	struct fleet_leaks leaks = ask((const struct told_process[]){
-		{ 1, FLEET_JUDGED, { { 0, LEAK_LIKELY, 900 }, NONE, NONE } },
-		{ 1, FLEET_JUDGED, { { 0, LEAK_SURE, 10 }, NONE, NONE } },
+		{ 1, FLEET_JUDGED, { { 0, LEAK_SETTLED, 900 }, NONE, NONE } },
+		{ 1, FLEET_JUDGED, { { 0, LEAK_LIKELY, 40 }, NONE, NONE } },
 		{ 1, FLEET_JUDGED, { { 0, LEAK_SURE, 30 }, { 0, LEAK_SURE, 1 }, { 0, LEAK_FREED, 1 } } },
 		{ 2, FLEET_JUDGED, { { 0, LEAK_SURE, 20 }, NONE, NONE } },
 		{},
@@ -215,7 +231,7 @@ Test(fleet_find_leaks, keep_the_place_of_the_highest_rate)
 	cr_expect_eq(leaks.row[0].most.snapshot->process, 2);
 	cr_expect_eq(leaks.row[0].most.place.all_nr, 2);
 	cr_expect_eq(leaks.row[0].runtimes, 1);
-	cr_expect_eq(leaks.row[0].bytes_per_s, 61);
+	cr_expect_eq(leaks.row[0].bytes_per_s, 91);
 	fleet_leaks_release(&leaks);
 }
 
@@ -240,7 +256,7 @@ Test(fleet_find_leaks, bundle_lines_that_leak_together)
 	cr_expect_eq(leaks.bundle[1].nr, 1);
 	cr_expect_eq(leaks.row[2].group, 0);
 	cr_expect_eq(leaks.kind_nr[LEAK_SURE], 3);
-	cr_expect_eq(fleet_leaks_sure_rate(&leaks), 450);
+	cr_expect_eq(fleet_leaks_limited_rate(&leaks), 450);
 	fleet_leaks_release(&leaks);
 }
 
