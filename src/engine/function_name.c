@@ -400,6 +400,14 @@ size_t function_name_copy(char *out, const char *name, enum name_form form)
 	return len;
 }
 
+bool function_name_has_parameters(const char *name, char *scratch)
+{
+	struct name_scan scan = { .name = name, .end = name + strlen(name), .out = scratch, .form = NAME_BASE };
+
+	copy_in_one_pass(&scan, false);
+	return scan.has_parameters;
+}
+
 bool function_name_matches(const char *pattern, const char *name, char *scratch)
 {
 	function_name_copy(scratch, name, strchr(pattern, '<') ? NAME_QUALIFIED : NAME_BASE);

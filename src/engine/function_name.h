@@ -28,6 +28,9 @@ enum name_form {
 /* Writes the form to out, which has room for strlen(name) + 1 bytes. Returns its length. */
 size_t function_name_copy(char *out, const char *name, enum name_form form);
 
+/* Whether the name has a list of parameters, as names demangled from C++ have. scratch: as for function_name_copy(). */
+bool function_name_has_parameters(const char *name, char *scratch);
+
 /*
  * Whether a pattern (engine/pattern.h) means the function. A pattern is compared with NAME_BASE; a pattern with '<'
  * with NAME_QUALIFIED; a pattern with '(' also with the whole name. scratch has room for strlen(name) + 1 bytes.

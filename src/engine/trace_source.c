@@ -14,37 +14,57 @@
 
 /* ---- what a frame is ------------------------------------------------------------------------------- */
 
-/* Two roles in one byte of memo: the usual one, and the one that holds in the JVM's library. */
-static uint8_t make_memo(enum frame_role role, enum frame_role in_jvm)
-{
-	return role | in_jvm << 4;
-}
+#define IS_ASKED (1u << 31) /* of a set of groups in a memo */
 
 /* Each name is taken apart once. */
-static enum frame_role role_by_name(struct source *source, uint32_t function, bool is_in_jvm)
+static uint32_t groups_of_name(struct source *source, uint32_t function)
 {
-	uint8_t *memo = &source->name_role[function];
-	enum frame_role role;
+	uint32_t *memo = &source->name_groups[function];
 
 	if (!*memo) {
 		function_name_copy(source->scratch, snapshot__string(source->snapshot, function), NAME_BASE);
-		role = wrapper_role_by_name(source->scratch);
-		*memo = make_memo(role, role > ROLE_OWN ? role : wrapper_role_in_jvm(source->scratch));
+		*memo = wrapper_groups_named(source->scratch) | IS_ASKED;
 	}
-	return is_in_jvm ? *memo >> 4 : *memo & 15;
+	return *memo & ~IS_ASKED;
 }
 
-static enum frame_role role_by_object(struct source *source, uint32_t object, bool *ret_is_jvm)
+static const char *object_path_of(const struct source *source, uint32_t object)
+{
+	return snapshot__string(source->snapshot, source->tables->object[object].path);
+}
+
+static uint32_t groups_of_object(struct source *source, uint32_t object)
+{
+	uint32_t *memo = &source->object_groups[object];
+
+	if (!*memo)
+		*memo = wrapper_groups_in_file(object_path_of(source, object)) | IS_ASKED;
+	return *memo & ~IS_ASKED;
+}
+
+static enum frame_role role_by_object(struct source *source, uint32_t object)
 {
 	uint8_t *memo = &source->object_role[object];
-	const char *path;
 
-	if (!*memo) {
-		path = snapshot__string(source->snapshot, source->tables->object[object].path);
-		*memo = make_memo(wrapper_role_by_path(path), wrapper_path_is_jvm(path));
-	}
-	*ret_is_jvm = *memo >> 4;
-	return *memo & 15;
+	if (!*memo)
+		*memo = wrapper_role_by_path(object_path_of(source, object));
+	return *memo;
+}
+
+static enum frame_role role_by_name(struct source *source, const struct snap_frame *row)
+{
+	uint32_t named = groups_of_name(source, row->function);
+	struct wrapper_place place = {};
+
+	if (!named)
+		return ROLE_OWN;
+	place.in_object = groups_of_object(source, row->object);
+	if (row->lineno)
+		place.source = snapshot__string(source->snapshot, row->filename);
+	else
+		place.has_parameters = function_name_has_parameters(
+			snapshot__string(source->snapshot, row->function), source->scratch);
+	return wrapper_role(named, &place);
 }
 
 static const char *last_part(const char *path)
@@ -69,7 +89,7 @@ static bool is_skipped_frame(struct source *source, uint32_t frame)
 	const struct snap_frame *row = &source->tables->frame[frame];
 	const char *function = snapshot__string(source->snapshot, row->function);
 	const char *filename = snapshot__string(source->snapshot, row->filename);
-	const char *path = snapshot__string(source->snapshot, source->tables->object[row->object].path);
+	const char *path = object_path_of(source, row->object);
 
 	for (size_t i = 0; i < source->options->skip_nr; i++) {
 		const char *pattern = source->options->skip[i];
@@ -86,15 +106,12 @@ enum frame_role source_role(struct source *source, uint32_t frame)
 {
 	const struct snap_frame *row = &source->tables->frame[frame];
 	uint8_t *memo = &source->frame_role[frame];
-	enum frame_role by_object;
-	bool is_in_jvm;
 
 	if (*memo != ROLE_NOT_ASKED)
 		return *memo;
-	by_object = role_by_object(source, row->object, &is_in_jvm);
-	*memo = role_by_name(source, row->function, is_in_jvm);
+	*memo = role_by_name(source, row);
 	if (*memo == ROLE_OWN)
-		*memo = by_object;
+		*memo = role_by_object(source, row->object);
 	if (*memo < ROLE_PLUMBING && is_skipped_frame(source, frame))
 		*memo = ROLE_PLUMBING;
 	return *memo;
@@ -105,7 +122,7 @@ static bool is_project_frame(const struct source *source, uint32_t frame)
 {
 	const struct snap_frame *row = &source->tables->frame[frame];
 	const char *filename = snapshot__string(source->snapshot, row->filename);
-	const char *path = snapshot__string(source->snapshot, source->tables->object[row->object].path);
+	const char *path = object_path_of(source, row->object);
 
 	for (size_t i = 0; i < source->options->project_nr; i++) {
 		const char *pattern = source->options->project[i];
@@ -131,7 +148,7 @@ static uint32_t count_nameless(struct source *source, const uint32_t *frame, uin
 	while (nr < nframe && object && table[frame[nr]].object == object && !table[frame[nr]].function &&
 	       !table[frame[nr]].lineno)
 		nr++;
-	if (nr == nframe || table[frame[nr]].object != object || source_role(source, frame[nr]) != ROLE_ALLOCATOR)
+	if (nr == nframe || table[frame[nr]].object != object || source_role(source, frame[nr]) < ROLE_ALLOCATOR)
 		return 0;
 	return nr;
 }
@@ -174,10 +191,47 @@ static uint32_t count_sampler(struct source *source, const uint32_t *frame, uint
 	return nr;
 }
 
-/* The first frame of the project, before any frames are missing; nframe: there is none. */
-static uint32_t find_project_frame(struct source *source, const uint32_t *frame, uint32_t nframe)
+/* C++'s library calls nothing of the program inside operator new but a new_handler, which allocates for itself. */
+static bool is_new_handler(struct source *source, uint32_t frame, uint32_t called)
 {
-	for (uint32_t i = 0; i < nframe && source->options->project_nr; i++) {
+	const struct snap_frame *row = &source->tables->frame[frame];
+
+	return wrapper_is_cxx_new(groups_of_name(source, row->function)) &&
+	       role_by_object(source, row->object) >= ROLE_PLUMBING && source_role(source, called) == ROLE_OWN;
+}
+
+/* Whether a signal's handler ran at one of the frames first … last. */
+static bool is_interrupted(const struct source *source, const uint32_t *frame, uint32_t first, uint32_t last)
+{
+	for (uint32_t i = first; i <= last; i++)
+		if (source->tables->frame[frame[i]].flags & SNAP_FRAME_EXACT)
+			return true;
+	return false;
+}
+
+/*
+ * The number of leading frames up to the outermost entry of a heap: operator new, malloc and the like. All calls inside
+ * such a function are its work, also if the program defines it. A signal's handler does not work for the function that
+ * it interrupted.
+ */
+static uint32_t count_heap(struct source *source, const uint32_t *frame, uint32_t nframe)
+{
+	uint32_t nr = 0;
+
+	for (uint32_t i = 0; i < nframe; i++) {
+		if ((source->frame_role[frame[i]] ?: source_role(source, frame[i])) != ROLE_HEAP)
+			continue;
+		if (is_interrupted(source, frame, nr ?: 1, i) || (i && is_new_handler(source, frame[i], frame[i - 1])))
+			break;
+		nr = i + 1;
+	}
+	return nr;
+}
+
+/* The first frame of the project from `begin` on, before any frames are missing; nframe: there is none. */
+static uint32_t find_project_frame(struct source *source, const uint32_t *frame, uint32_t nframe, uint32_t begin)
+{
+	for (uint32_t i = begin; i < nframe && source->options->project_nr; i++) {
 		if (source->tables->frame[frame[i]].flags & SNAP_FRAME_SKIPPED)
 			break;
 		if (is_project_frame(source, frame[i]) && source_role(source, frame[i]) < ROLE_PLUMBING)
@@ -187,19 +241,31 @@ static uint32_t find_project_frame(struct source *source, const uint32_t *frame,
 }
 
 /*
- * The first own frame. Code that only the start of a thread called is as near to an own frame as the traceback gets: a
- * compiler may have inlined the thread's function into std::thread. nframe: all frames are the sampler's.
+ * The first own frame from `begin` on. Code that only the start of a thread called is as near to an own frame as the
+ * traceback gets: a compiler may have inlined the thread's function into std::thread. nframe: there is none.
  */
-static uint32_t find_own_frame(struct source *source, const uint32_t *frame, uint32_t nframe)
+static uint32_t find_own_frame_from(struct source *source, const uint32_t *frame, uint32_t nframe, uint32_t begin)
 {
-	uint32_t first = find_project_frame(source, frame, nframe), begin;
+	uint32_t first = find_project_frame(source, frame, nframe, begin), sampler = count_sampler(source, frame, nframe);
 
 	if (first < nframe)
 		return first;
-	begin = count_sampler(source, frame, nframe);
+	if (begin < sampler)
+		begin = sampler;
 	first = begin + count_leading(source, frame + begin, nframe - begin, ROLE_PLUMBING);
 	if (first == nframe || source_role(source, frame[first]) == ROLE_START)
 		first = begin + count_leading(source, frame + begin, nframe - begin, ROLE_ALLOCATOR);
+	return first;
+}
+
+/* If the callers of the heap are not known, its own frames have to do. nframe: all frames are the sampler's. */
+static uint32_t find_own_frame(struct source *source, const uint32_t *frame, uint32_t nframe)
+{
+	uint32_t heap = count_heap(source, frame, nframe);
+	uint32_t first = find_own_frame_from(source, frame, nframe, heap);
+
+	if (first == nframe && heap)
+		first = find_own_frame_from(source, frame, nframe, 0);
 	return first < nframe ? first : count_leading(source, frame, nframe, ROLE_SAMPLER);
 }
 
@@ -257,7 +323,7 @@ static void skip_interpreter(struct source *source)
 	uint32_t object = find_named_object(source->snapshot, source->tables, "python_file");
 
 	if (object && frames && !strcmp(frames, "mixed"))
-		source->object_role[object] = make_memo(ROLE_PLUMBING, ROLE_NOT_ASKED);
+		source->object_role[object] = ROLE_PLUMBING;
 }
 
 int source_init(struct source *source, const struct snapshot *snapshot,
@@ -269,11 +335,13 @@ int source_init(struct source *source, const struct snapshot *snapshot,
 	if (tables->gap_nr)
 		source->gap_ns = tables->gap[tables->gap_nr - 1].start_ns;
 	source->sampler_object = find_named_object(snapshot, tables, "sampler");
-	source->name_role = calloc(tables->string_nr ?: 1, sizeof(*source->name_role));
+	source->name_groups = calloc(tables->string_nr ?: 1, sizeof(*source->name_groups));
 	source->frame_role = calloc(tables->frame_nr ?: 1, sizeof(*source->frame_role));
 	source->object_role = calloc(tables->object_nr ?: 1, sizeof(*source->object_role));
+	source->object_groups = calloc(tables->object_nr ?: 1, sizeof(*source->object_groups));
 	source->scratch = malloc(longest_string(snapshot) + 1);
-	if (!source->name_role || !source->frame_role || !source->object_role || !source->scratch)
+	if (!source->name_groups || !source->frame_role || !source->object_role || !source->object_groups ||
+	    !source->scratch)
 		return -ENOMEM;
 	skip_interpreter(source);
 	return 0;
@@ -281,9 +349,10 @@ int source_init(struct source *source, const struct snapshot *snapshot,
 
 void source_release(struct source *source)
 {
-	free(source->name_role);
+	free(source->name_groups);
 	free(source->frame_role);
 	free(source->object_role);
+	free(source->object_groups);
 	free(source->scratch);
 	memset(source, 0, sizeof(*source));
 }

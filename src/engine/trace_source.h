@@ -14,9 +14,10 @@ struct source {
 	const struct snapshot_tables *tables;
 	const struct engine_options *options;
 	uint64_t gap_ns;      /* blocks born before lived through a gap; 0: there was none */
-	uint8_t *name_role;   /* by string id: enum frame_role of a function of this name (engine/wrappers.h) */
+	uint32_t *name_groups; /* by string id: the groups of wrappers of this name (engine/wrappers.h) */
 	uint8_t *frame_role;  /* by frame id: enum frame_role */
 	uint8_t *object_role; /* by object id, the same for the file */
+	uint32_t *object_groups; /* by object id: the groups of wrappers of this file */
 	uint32_t sampler_object; /* the file with the probes of the process's own sampler; 0: there is none */
 	char *scratch;	      /* room for any string of the snapshot */
 };

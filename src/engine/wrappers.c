@@ -15,28 +15,31 @@ static const char *const prefixes[] = {
 	"_rjem_", "tc_", "mi_",	     "mi_heap_", "__interceptor_", "___interceptor_",
 };
 
+static const char *const heap_prefixed[] = {
+	"malloc",  "calloc", "realloc", "reallocarray", "memalign", "aligned_alloc", "posix_memalign",
+	"valloc",  "pvalloc", "mallocx", "rallocx",
+};
+
 static const char *const prefixed[] = {
-	"malloc",  "calloc",	"realloc",	  "reallocarray",   "memalign",	    "aligned_alloc", "posix_memalign",
-	"valloc",  "pvalloc",	"mallocx",	  "rallocx",	    "mmap",	    "mmap64",	     "mremap",
-	"sbrk",	   "brk",	"strdup",	  "strndup",	    "wcsdup",	    "asprintf",	     "vasprintf",
+	"mmap", "mmap64", "mremap", "sbrk", "brk", "strdup", "strndup", "wcsdup", "asprintf", "vasprintf",
 	"asprintf_chk", "vasprintf_chk", "vasprintf_internal",
 };
 
-static bool is_in_prefixed(const char *rest)
+static bool is_listed_word(const char *rest, const char *const *word, size_t nr)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(prefixed); i++)
-		if (prefixed[i][0] == rest[0] && !strcmp(prefixed[i], rest))
+	for (size_t i = 0; i < nr; i++)
+		if (word[i][0] == rest[0] && !strcmp(word[i], rest))
 			return true;
 	return false;
 }
 
-static bool is_prefixed(const char *base)
+static bool is_prefixed(const char *base, const char *const *word, size_t nr)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(prefixes); i++) {
 		const char *prefix = prefixes[i];
 		size_t len = strlen(prefix);
 
-		if ((!len || prefix[0] == base[0]) && !strncmp(base, prefix, len) && is_in_prefixed(base + len))
+		if ((!len || prefix[0] == base[0]) && !strncmp(base, prefix, len) && is_listed_word(base + len, word, nr))
 			return true;
 	}
 	return false;
@@ -44,7 +47,15 @@ static bool is_prefixed(const char *base)
 
 /* ---- functions by name ------------------------------------------------------------------------------ */
 
-/* Patterns (engine/pattern.h), compared with the function's NAME_BASE. */
+/* Patterns (engine/pattern.h), compared with the function's NAME_BASE. The global operator new is demangled or not. */
+static const char *const operators[] = { "operator new", "operator new[[]]", "_Znw*", "_Zna*" };
+
+/* Rust's libraries call these for memory; a program may define them by #[global_allocator]. */
+static const char *const rust_heap[] = {
+	"__rust_alloc*", "__rust_realloc", "__rg_alloc*", "__rg_realloc", "__rdl_alloc*", "__rdl_realloc",
+	"__rustc::__r*alloc*",
+};
+
 static const char *const allocators[] = {
 	/* glibc, musl, and the entry points of tcmalloc and mimalloc that have names of their own */
 	"_int_malloc", "_int_realloc", "_int_memalign", "_mid_memalign", "sysmalloc*", "__libc_malloc_impl",
@@ -54,44 +65,24 @@ static const char *const allocators[] = {
 	"mi_heap_malloc_*", "mi_heap_calloc_*", "mi_heap_realloc_*", "mi_new", "mi_new_n", "mi_new_nothrow",
 	"mi_new_aligned*", "mi_heap_alloc_new*", "_mi_malloc_generic", "_mi_heap_malloc_zero*",
 
-	/* C++: the global operator new, demangled or not; that of a class is is_new_of_class() */
-	"operator new", "operator new[[]]", "_Znw*", "_Zna*",
-
-	/* Rust */
-	"__rust_alloc*", "__rust_realloc", "__rg_alloc*", "__rg_realloc", "__rdl_alloc*", "__rdl_realloc",
-	"__rustc::__r*alloc*", "alloc::alloc::*", "std::alloc::*", "std::sys::alloc::*",
-
 	/* CPython: obmalloc.c, gcmodule.c, and the functions that allocate an object of a type */
 	"PyMem_Malloc", "PyMem_Calloc", "PyMem_Realloc", "PyMem_Raw*alloc", "_PyMem_*alloc", "_PyMem_*Alloc",
 	"_PyMem_Raw*", "_PyMem_Debug*", "_PyMem_*[sS]trdup", "PyObject_Malloc", "PyObject_Calloc",
 	"PyObject_Realloc", "_PyObject_Malloc", "_PyObject_Calloc", "_PyObject_Realloc", "_PyObject_Arena*",
-	"_PyObject_Debug*alloc", "pymalloc_alloc", "pymalloc_realloc", "allocate_from_new_pool", "new_arena",
+	"_PyObject_Debug*alloc", "pymalloc_alloc", "pymalloc_realloc",
 	"_PyObject_GC_*", "_PyObject_GC_New*", "PyObject_GC_New*", "_PyObject_New*", "PyObject_New*",
-	"PyType_GenericAlloc", "_PyType_AllocNoTrack", "gc_alloc",
+	"PyType_GenericAlloc", "_PyType_AllocNoTrack",
 
-	/* functions of this name in many C programs: GNU, redis, X, git, busybox */
+	/* functions of this name in many C programs: GNU, redis, X, git, busybox, PostgreSQL */
 	"xmalloc*", "xnmalloc", "xzalloc*", "xcalloc*", "xrealloc*", "xnrealloc", "x2realloc", "x2nrealloc",
 	"xreallocarray", "xpalloc", "ximalloc", "xicalloc", "xirealloc*", "xstrdup*", "xstrndup*", "xmemdup*",
 	"xmemdupz", "xasprintf", "xvasprintf", "do_xmalloc", "zmalloc*", "zcalloc*", "zrealloc*", "zstrdup*",
-	"ztrymalloc*", "ztrycalloc*", "ztryrealloc*",
+	"ztrymalloc*", "ztrycalloc*", "ztryrealloc*", "palloc*", "repalloc*", "pstrdup", "pnstrdup", "psprintf",
+	"pg_malloc*", "pg_realloc*", "pg_strdup",
 
-	/* GLib */
-	"g_malloc*", "g_try_malloc*", "g_calloc*", "g_realloc*", "g_try_realloc*", "g_slice_*", "g_aligned_alloc*",
-	"g_strdup*", "g_strndup", "g_memdup*", "g_strconcat", "g_strjoin*", "g_vasprintf", "g_strnfill",
-	"magazine_*", "slab_allocator_*", "thread_memory_magazine*", "standard_malloc", "standard_calloc",
-
-	/* PostgreSQL */
-	"palloc*", "repalloc*", "pstrdup", "pnstrdup", "psprintf", "MemoryContextAlloc*", "MemoryContextStrdup",
-	"AllocSet*", "SlabAlloc*", "GenerationAlloc*", "BumpAlloc*", "pg_malloc*", "pg_realloc*", "pg_strdup",
-
-	/* nginx, Apache */
+	/* nginx */
 	"ngx_alloc", "ngx_calloc", "ngx_memalign", "ngx_palloc*", "ngx_pnalloc", "ngx_pcalloc", "ngx_pmemalign",
-	"ngx_create_pool", "ngx_pstrdup", "apr_palloc*", "apr_pcalloc*", "apr_pstr*dup", "apr_psprintf",
-	"apr_pvsprintf", "apr_allocator_alloc", "allocator_alloc",
-
-	/* the JVM */
-	"os::malloc", "os::realloc", "os::strdup*", "os::reserve_memory*", "os::pd_reserve_memory*",
-	"AllocateHeap", "ReallocateHeap",
+	"ngx_create_pool", "ngx_pstrdup",
 
 	/* OpenSSL, FFmpeg, libuv, SQLite */
 	"CRYPTO_*alloc*", "CRYPTO_*dup", "CRYPTO_secure_*alloc", "BUF_*dup",
@@ -109,18 +100,47 @@ static const char *const allocators[] = {
 	"talloc_*", "isc__mem_*", "greedy_realloc*", "malloc_multiply", "memdup*",
 };
 
+/* Rust's <[u8]>::to_vec is a name in no other language. C++: a program's namespace cannot be called std. */
 static const char *const plumbing[] = {
-	/* C++; a program's namespace cannot be called std */
 	"std::*", "__gnu_cxx::*", "__cxxabiv1::*", "boost::container::*", "boost::unordered::*",
 	"boost::make_shared", "boost::allocate_shared", "boost::detail::*", "absl::*container_internal::*",
-	"QArrayData::*", "QListData::*",
+	"QArrayData::*", "QListData::*", "<[[]*", "<str>::*",
+};
 
-	/* Rust: libraries that every program has; std:: is above */
-	"core::*", "alloc::*", "hashbrown::*", "<[[]*", "<str>::*",
+/* Libraries that every Rust program has; std:: is above. */
+static const char *const rust_allocators[] = { "alloc::alloc::*", "std::alloc::*", "std::sys::alloc::*" };
+static const char *const rust_plumbing[] = { "core::*", "alloc::*", "hashbrown::*" };
 
-	/* GLib's containers and strings */
+static const char *const cpython_allocators[] = { "new_arena", "allocate_from_new_pool", "gc_alloc" };
+static const char *const cpython_files[] = { "*/python3*", "*/libpython3*.so*", "*/obmalloc.c", "*/gcmodule.c" };
+
+static const char *const glib_allocators[] = {
+	"g_malloc*", "g_try_malloc*", "g_calloc*", "g_realloc*", "g_try_realloc*", "g_slice_*", "g_aligned_alloc*",
+	"g_strdup*", "g_strndup", "g_memdup*", "g_strconcat", "g_strjoin*", "g_vasprintf", "g_strnfill",
+	"magazine_*", "slab_allocator_*", "thread_memory_magazine*", "standard_malloc", "standard_calloc",
+};
+static const char *const glib_plumbing[] = {
 	"g_array_*", "g_ptr_array_*", "g_byte_array_*", "g_string_*", "g_list_*", "g_slist_*", "g_queue_*",
 };
+static const char *const glib_files[] = { "*/libglib-2.0.so*", "*/glib/g*.c" };
+
+static const char *const postgres_allocators[] = {
+	"MemoryContextAlloc*", "MemoryContextStrdup", "AllocSet*", "SlabAlloc*", "GenerationAlloc*", "BumpAlloc*",
+};
+static const char *const postgres_files[] = { "*/postgres", "*/postgres (deleted)", "*/utils/mmgr/*.c" };
+
+static const char *const apr_allocators[] = {
+	"apr_palloc*", "apr_pcalloc*", "apr_pstr*dup", "apr_psprintf", "apr_pvsprintf", "apr_allocator_alloc",
+	"allocator_alloc",
+};
+static const char *const apr_files[] = { "*/libapr*.so*", "*/apr_*.c" };
+
+static const char *const jvm_allocators[] = {
+	"os::malloc", "os::realloc", "os::strdup*", "os::reserve_memory*", "os::pd_reserve_memory*",
+	"AllocateHeap", "ReallocateHeap", "Arena::*", "Chunk::*", "ChunkPool::*", "ArrayAllocator::*",
+	"MmapArrayAllocator::*", "MallocArrayAllocator::*", "resource_*allocate_bytes", "GrowableArray*",
+};
+static const char *const jvm_files[] = { "*/libjvm.so*" };
 
 static const char *const starts[] = {
 	"_start", "__libc_start_main*", "__libc_start_call_main", "start_thread", "clone", "__clone", "clone3",
@@ -143,10 +163,6 @@ static const char *const sampler_path[] = {
 	"*/liballocsnap-sampler*.so*", "/memfd:allocsnap-sampler*",
 };
 
-static const char *const jvm_allocators[] = {
-	"Arena::*", "Chunk::*", "ChunkPool::*", "*ArrayAllocator::*", "resource_*allocate_bytes", "GrowableArray*",
-};
-
 static bool matches_wrapper_row(const char *const *row, size_t nr, const char *base)
 {
 	for (size_t i = 0; i < nr; i++)
@@ -155,9 +171,49 @@ static bool matches_wrapper_row(const char *const *row, size_t nr, const char *b
 	return false;
 }
 
-/* ---- the first two bytes of all names in the tables ---------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------------------ */
 
-/* All names of a snapshot are looked up, and few of them are in the tables: this tells most of the others apart. */
+#define LIST(list) list, ARRAY_SIZE(list)
+
+/* Patterns of names, and where such a name means this. */
+static const struct wrapper_group {
+	enum frame_role role;
+	const char *const *name;
+	size_t name_nr;
+	const char *const *file; /* files of code or of source; NULL: any */
+	size_t file_nr;
+	bool has_prefix; /* name[] are words, to which prefixes[] belong */
+	bool is_rust;    /* only functions of Rust */
+	bool is_cxx_new;
+} groups[] = {
+	{ ROLE_HEAP, LIST(heap_prefixed), .has_prefix = true },
+	{ ROLE_HEAP, LIST(operators), .is_cxx_new = true },
+	{ ROLE_HEAP, LIST(rust_heap) },
+	{ ROLE_ALLOCATOR, LIST(prefixed), .has_prefix = true },
+	{ ROLE_ALLOCATOR, LIST(allocators) },
+	{ ROLE_ALLOCATOR, LIST(rust_allocators), .is_rust = true },
+	{ ROLE_ALLOCATOR, LIST(cpython_allocators), LIST(cpython_files) },
+	{ ROLE_ALLOCATOR, LIST(glib_allocators), LIST(glib_files) },
+	{ ROLE_ALLOCATOR, LIST(postgres_allocators), LIST(postgres_files) },
+	{ ROLE_ALLOCATOR, LIST(apr_allocators), LIST(apr_files) },
+	{ ROLE_ALLOCATOR, LIST(jvm_allocators), LIST(jvm_files) },
+	{ ROLE_PLUMBING, LIST(plumbing) },
+	{ ROLE_PLUMBING, LIST(rust_plumbing), .is_rust = true },
+	{ ROLE_PLUMBING, LIST(glib_plumbing), LIST(glib_files) },
+	{ ROLE_START, LIST(starts) },
+};
+
+_Static_assert(ARRAY_SIZE(groups) < 32, "a set of groups is 32 bits");
+
+static bool group_has_name(const struct wrapper_group *group, const char *base)
+{
+	return group->has_prefix ? is_prefixed(base, group->name, group->name_nr) :
+				   matches_wrapper_row(group->name, group->name_nr, base);
+}
+
+/* ---- the first two bytes of all names in the table ------------------------------------------------------ */
+
+/* All names of a snapshot are looked up, and few of them are in the table: this tells most of the others apart. */
 static uint64_t known_pair[(1 << 16) / 64];
 static pthread_once_t known_pairs_once = PTHREAD_ONCE_INIT;
 
@@ -185,13 +241,10 @@ static void add_pairs_of_patterns(const char *const *row, size_t nr)
 
 static void add_known_pairs(void)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(prefixed); i++)
-		add_pair(prefixed[i]);
 	for (size_t i = 1; i < ARRAY_SIZE(prefixes); i++)
 		add_pair(prefixes[i]);
-	add_pairs_of_patterns(allocators, ARRAY_SIZE(allocators));
-	add_pairs_of_patterns(plumbing, ARRAY_SIZE(plumbing));
-	add_pairs_of_patterns(starts, ARRAY_SIZE(starts));
+	for (size_t i = 0; i < ARRAY_SIZE(groups); i++)
+		add_pairs_of_patterns(groups[i].name, groups[i].name_nr);
 }
 
 static bool may_be_listed(const char *base)
@@ -214,24 +267,61 @@ static bool is_new_of_class(const char *base)
 	return name_ends_with(base, "::operator new") || name_ends_with(base, "::operator new[]");
 }
 
-enum frame_role wrapper_role_by_name(const char *base)
+uint32_t wrapper_groups_named(const char *base)
 {
-	if (!*base)
-		return ROLE_OWN;
-	if (is_new_of_class(base))
-		return ROLE_ALLOCATOR;
-	if (!may_be_listed(base))
-		return ROLE_OWN;
-	if (is_prefixed(base) || matches_wrapper_row(allocators, ARRAY_SIZE(allocators), base))
-		return ROLE_ALLOCATOR;
-	if (matches_wrapper_row(plumbing, ARRAY_SIZE(plumbing), base))
-		return ROLE_PLUMBING;
-	return matches_wrapper_row(starts, ARRAY_SIZE(starts), base) ? ROLE_START : ROLE_OWN;
+	uint32_t set = 0;
+
+	if (*base && is_new_of_class(base))
+		base = "operator new";
+	if (!*base || !may_be_listed(base))
+		return 0;
+	for (size_t i = 0; i < ARRAY_SIZE(groups); i++)
+		set |= (uint32_t)group_has_name(&groups[i], base) << i;
+	return set;
 }
 
-enum frame_role wrapper_role_in_jvm(const char *base)
+uint32_t wrapper_groups_in_file(const char *path)
 {
-	return matches_wrapper_row(jvm_allocators, ARRAY_SIZE(jvm_allocators), base) ? ROLE_ALLOCATOR : ROLE_OWN;
+	uint32_t set = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(groups); i++)
+		set |= (uint32_t)matches_wrapper_row(groups[i].file, groups[i].file_nr, path) << i;
+	return set;
+}
+
+/*
+ * The language that a name is of is known by its source file, or else by its form: a name demangled from C++ has a list
+ * of parameters, one from Rust has none.
+ */
+static bool is_rust_function(const struct wrapper_place *place)
+{
+	return place->source ? name_ends_with(place->source, ".rs") : !place->has_parameters;
+}
+
+static bool group_applies(size_t i, const struct wrapper_place *place)
+{
+	if (groups[i].is_rust)
+		return is_rust_function(place);
+	return !groups[i].file || place->in_object >> i & 1 ||
+	       (place->source && matches_wrapper_row(groups[i].file, groups[i].file_nr, place->source));
+}
+
+enum frame_role wrapper_role(uint32_t named, const struct wrapper_place *place)
+{
+	enum frame_role role = ROLE_OWN;
+
+	for (size_t i = 0; named && i < ARRAY_SIZE(groups); i++)
+		if (named >> i & 1 && groups[i].role > role && group_applies(i, place))
+			role = groups[i].role;
+	return role;
+}
+
+bool wrapper_is_cxx_new(uint32_t named)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(groups); i++)
+		if (groups[i].is_cxx_new)
+			return named >> i & 1;
+	return false;
 }
 
 enum frame_role wrapper_role_by_path(const char *path)
@@ -241,9 +331,4 @@ enum frame_role wrapper_role_by_path(const char *path)
 	if (matches_wrapper_row(allocator_path, ARRAY_SIZE(allocator_path), path))
 		return ROLE_ALLOCATOR;
 	return matches_wrapper_row(plumbing_path, ARRAY_SIZE(plumbing_path), path) ? ROLE_PLUMBING : ROLE_OWN;
-}
-
-bool wrapper_path_is_jvm(const char *path)
-{
-	return pattern_matches("*/libjvm.so*", path);
 }

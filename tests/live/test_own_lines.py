@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Rows are the program's own lines, and instances of a template keep their names."""
+import os
 import pathlib
 import re
 import signal
 
-from harness import check, check_equal, top_frame
+from harness import WORKLOADS, Workload, check, check_equal, tool, top_frame
 
 SOURCE = pathlib.Path(__file__).parent.parent / "workloads" / "templates.cc"
 CODECS = 64
@@ -65,3 +66,35 @@ def test_tracebacks_are_headed_by_their_own_line(bench):
     check("Codec<7>::decode()" in full and "basic_string<char" in full, "-v has no names in full")
     old = bench.allocsnap("stats", path, "--group-by", "traceback", "--tracemalloc")[0]
     check(re.search(r"^\S*(start\.[Sc]|libc[^:]*|templates):\d+: size=", old, re.MULTILINE), old[:300])
+
+
+# Callers of own_heap.cc's operator new: they have names that libraries use, too.
+OWN_HEAP_SITES = {"core::Cache::put": 50, "g_list_of_items": 50, "alloc::orders": 50}
+
+
+def functions_of(bench, program):
+    """{function: count} of the rows for what the program allocates at the order "go"."""
+    recording = bench.attach([program])
+    program.order("go")
+    rows = bench.stats(recording.end(signal.SIGINT)[-1], "--group-by", "function")["statistics"]
+    program.is_unharmed()
+    return {re.sub(r"\(.*", "", row["key"]): row["count"] for row in rows}
+
+
+def test_rows_pass_over_what_the_programs_own_heap_calls(bench):
+    """Also without lines, where the language of a name is known by its form only."""
+    stripped = bench.path("own_heap")
+    bench.run([tool("objcopy"), "--strip-debug", os.path.join(WORKLOADS, "own_heap"), stripped])
+    for path in (os.path.join(WORKLOADS, "own_heap"), stripped):
+        program = bench.start([path], kind=Workload).ready()
+        check_equal(functions_of(bench, program), OWN_HEAP_SITES, f"rows of {path}")
+
+
+def test_rows_pass_over_a_rust_programs_own_allocator(bench):
+    for options in ([], ["-O", "-C", "debuginfo=2"]):
+        path = bench.path(f"counting{len(options)}")
+        bench.run([tool("rustc"), *options, "-o", path, str(SOURCE.parent / "counting.rs")], seconds=60)
+        rows = functions_of(bench, bench.start([path], kind=Workload).ready())
+        for function in ("counting::fill_index", "counting::fill_names"):
+            check_equal([count for name, count in rows.items() if name.startswith(function)], [50], f"{function} in {rows}")
+        check(not any("Counting" in name for name in rows), f"rows: {rows}")

@@ -25,7 +25,7 @@ static uint32_t add_frame(struct snapshot_builder *builder, const struct data_fr
 		.filename = add_string(builder, frame->filename),
 		.lineno = frame->lineno,
 		.function = add_string(builder, frame->function),
-		.offset = frame->offset,
+		.offset = frame->offset, .flags = frame->flags,
 	};
 	uint32_t id;
 

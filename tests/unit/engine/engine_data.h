@@ -19,6 +19,7 @@ struct data_frame {
 	const char *function;
 	const char *object;
 	uint64_t offset;
+	uint32_t flags; /* enum snap_frame_flag */
 };
 
 /* `times` equal traces (0: one); frames most recent call first, none: a trace without traceback. */

@@ -58,7 +58,7 @@ static const struct data_trace wrapped[] = {
 	{ .size = 2, .frame = { { "m.c", 7, "je_malloc" }, { "n.cc", 5, "_Znwm" }, { "a.c", 1 } } },
 	{ .size = 4, .frame = { { "a.c", 1 } } },
 	/* only leading frames are passed over */
-	{ .size = 8, .frame = { { "x.c", 2, "new_item" }, { "m.c", 8, "malloc" }, { "a.c", 3 } } },
+	{ .size = 8, .frame = { { "x.c", 2, "new_item" }, { "m.c", 8, "xmalloc" }, { "a.c", 3 } } },
 	/* nothing but wrappers */
 	{ .size = 16, .frame = { { "m.c", 9, "malloc" }, { "n.cc", 5, "_Znam" } } },
 };
@@ -103,7 +103,7 @@ Test(engine_options, count_a_skipped_frame_in_a_traceback_that_keeps_it)
 {
 	static const struct data_trace traces[] = {
 		{ .size = 1, .frame = { { "m.c", 1, "malloc" }, { "a.c", 1 } } },
-		{ .size = 2, .frame = { { "h.c", 1 }, { "m.c", 1, "malloc" }, { "a.c", 1 } } },
+		{ .size = 2, .frame = { { "h.c", 1 }, { "m.c", 1, "xmalloc" }, { "a.c", 1 } } },
 	};
 	const struct engine_options options = { .cumulative = true };
 	struct data_snapshot data = DATA_SNAPSHOT(traces);

@@ -9,40 +9,43 @@
 #include "engine/function_name.h"
 #include "engine/wrappers.h"
 #include "engine_data.h"
+#include "snapshot.h"
 
 #define LIBC "/usr/lib/x86_64-linux-gnu/libc.so.6"
 #define INJECTED "/memfd:allocsnap-sampler"
 
+#define GLIB "/usr/lib/x86_64-linux-gnu/libglib-2.0.so.0.7400.6"
+#define JVM "/usr/lib/jvm/java-17/lib/server/libjvm.so"
+#define SHOP "/srv/shop"
+
 static const struct {
 	enum frame_role role;
 	const char *function;
+	const char *object, *source; /* NULL: not known */
 } functions[] = {
-	{ ROLE_ALLOCATOR, "malloc" }, { ROLE_ALLOCATOR, "calloc" }, { ROLE_ALLOCATOR, "realloc" },
-	{ ROLE_ALLOCATOR, "reallocarray" }, { ROLE_ALLOCATOR, "memalign" }, { ROLE_ALLOCATOR, "aligned_alloc" },
-	{ ROLE_ALLOCATOR, "posix_memalign" }, { ROLE_ALLOCATOR, "valloc" }, { ROLE_ALLOCATOR, "pvalloc" },
-	{ ROLE_ALLOCATOR, "__libc_malloc" }, { ROLE_ALLOCATOR, "__libc_memalign" },
-	{ ROLE_ALLOCATOR, "__GI___libc_malloc" }, { ROLE_ALLOCATOR, "__posix_memalign" },
+	{ ROLE_HEAP, "malloc" }, { ROLE_HEAP, "calloc" }, { ROLE_HEAP, "realloc" },
+	{ ROLE_HEAP, "reallocarray" }, { ROLE_HEAP, "memalign" }, { ROLE_HEAP, "aligned_alloc" },
+	{ ROLE_HEAP, "posix_memalign" }, { ROLE_HEAP, "valloc" }, { ROLE_HEAP, "pvalloc" },
+	{ ROLE_HEAP, "__libc_malloc" }, { ROLE_HEAP, "__libc_memalign" },
+	{ ROLE_HEAP, "__GI___libc_malloc" }, { ROLE_HEAP, "__posix_memalign" },
 	{ ROLE_ALLOCATOR, "_int_malloc" }, { ROLE_ALLOCATOR, "_int_malloc.part.0" },
-	{ ROLE_ALLOCATOR, "malloc@@GLIBC_2.2.5" }, { ROLE_ALLOCATOR, "je_malloc" }, { ROLE_ALLOCATOR, "je_mallocx" },
-	{ ROLE_ALLOCATOR, "_rjem_realloc" }, { ROLE_ALLOCATOR, "tc_calloc" }, { ROLE_ALLOCATOR, "tc_newarray" },
-	{ ROLE_ALLOCATOR, "mi_malloc" }, { ROLE_ALLOCATOR, "mi_heap_malloc" }, { ROLE_ALLOCATOR, "mi_new" },
+	{ ROLE_HEAP, "malloc@@GLIBC_2.2.5" }, { ROLE_HEAP, "je_malloc" }, { ROLE_HEAP, "je_mallocx" },
+	{ ROLE_HEAP, "_rjem_realloc" }, { ROLE_HEAP, "tc_calloc" }, { ROLE_ALLOCATOR, "tc_newarray" },
+	{ ROLE_HEAP, "mi_malloc" }, { ROLE_HEAP, "mi_heap_malloc" }, { ROLE_ALLOCATOR, "mi_new" },
 	{ ROLE_ALLOCATOR, "mmap64" }, { ROLE_ALLOCATOR, "strdup" }, { ROLE_ALLOCATOR, "__strndup" },
-	{ ROLE_ALLOCATOR, "operator new(unsigned long)" }, { ROLE_ALLOCATOR, "operator new[](unsigned long)" },
-	{ ROLE_ALLOCATOR, "operator new(unsigned long, std::align_val_t)" },
-	{ ROLE_ALLOCATOR, "operator new" }, { ROLE_ALLOCATOR, "operator new[]" }, { ROLE_ALLOCATOR, "_Znwm" },
-	{ ROLE_ALLOCATOR, "_ZnamRKSt9nothrow_t" }, { ROLE_ALLOCATOR, "Foo::operator new(unsigned long)" },
-	{ ROLE_ALLOCATOR, "Foo<int>::operator new[](unsigned long)" },
-	{ ROLE_ALLOCATOR, "__rust_alloc" }, { ROLE_ALLOCATOR, "__rustc::__rust_alloc_zeroed" },
+	{ ROLE_HEAP, "operator new(unsigned long)" }, { ROLE_HEAP, "operator new[](unsigned long)" },
+	{ ROLE_HEAP, "operator new(unsigned long, std::align_val_t)" },
+	{ ROLE_HEAP, "operator new" }, { ROLE_HEAP, "operator new[]" }, { ROLE_HEAP, "_Znwm" },
+	{ ROLE_HEAP, "_ZnamRKSt9nothrow_t" }, { ROLE_HEAP, "Foo::operator new(unsigned long)" },
+	{ ROLE_HEAP, "Foo<int>::operator new[](unsigned long)" },
+	{ ROLE_HEAP, "__rust_alloc" }, { ROLE_HEAP, "__rustc::__rust_alloc_zeroed" },
 	{ ROLE_ALLOCATOR, "alloc::alloc::exchange_malloc" },
 	{ ROLE_ALLOCATOR, "PyObject_Malloc" }, { ROLE_ALLOCATOR, "_PyObject_GC_NewVar" },
 	{ ROLE_ALLOCATOR, "PyMem_RawMalloc" }, { ROLE_ALLOCATOR, "_PyMem_DebugRawAlloc" },
 	{ ROLE_ALLOCATOR, "PyType_GenericAlloc" }, { ROLE_ALLOCATOR, "zmalloc_usable" },
 	{ ROLE_ALLOCATOR, "ztrymalloc_usable_internal" }, { ROLE_ALLOCATOR, "zrealloc_usable" },
 	{ ROLE_ALLOCATOR, "xmalloc" }, { ROLE_ALLOCATOR, "xrealloc" }, { ROLE_ALLOCATOR, "xstrdup" },
-	{ ROLE_ALLOCATOR, "g_malloc0" }, { ROLE_ALLOCATOR, "g_slice_alloc" }, { ROLE_ALLOCATOR, "g_strdup_printf" },
-	{ ROLE_ALLOCATOR, "palloc0" }, { ROLE_ALLOCATOR, "MemoryContextAllocZero" },
-	{ ROLE_ALLOCATOR, "AllocSetContextCreateInternal" }, { ROLE_ALLOCATOR, "ngx_palloc_large" },
-	{ ROLE_ALLOCATOR, "os::malloc(unsigned long, MEMFLAGS)" }, { ROLE_ALLOCATOR, "CRYPTO_zalloc" },
+	{ ROLE_ALLOCATOR, "palloc0" }, { ROLE_ALLOCATOR, "ngx_palloc_large" }, { ROLE_ALLOCATOR, "CRYPTO_zalloc" },
 	{ ROLE_ALLOCATOR, "CRYPTO_strdup" }, { ROLE_ALLOCATOR, "av_mallocz" }, { ROLE_ALLOCATOR, "uv__malloc" },
 	{ ROLE_ALLOCATOR, "sqlite3DbMallocRawNN" },
 
@@ -53,7 +56,28 @@ static const struct {
 	{ ROLE_PLUMBING, "alloc::raw_vec::RawVec<T,A>::grow_one" }, { ROLE_PLUMBING, "<[u8]>::to_vec" },
 	{ ROLE_PLUMBING, "<alloc::vec::Vec<T> as core::clone::Clone>::clone" },
 	{ ROLE_PLUMBING, "hashbrown::raw::RawTable<T>::reserve_rehash" },
-	{ ROLE_PLUMBING, "<T as core::convert::Into<U>>::into" }, { ROLE_PLUMBING, "g_array_append_vals" },
+	{ ROLE_PLUMBING, "<T as core::convert::Into<U>>::into" },
+
+	/* a name of one library is another function in any other file */
+	{ ROLE_ALLOCATOR, "g_malloc0", GLIB }, { ROLE_ALLOCATOR, "g_slice_alloc", GLIB },
+	{ ROLE_ALLOCATOR, "magazine_cache_push_magazine", SHOP, "../../glib/gslice.c" },
+	{ ROLE_PLUMBING, "g_array_append_vals", GLIB }, { ROLE_OWN, "g_malloc0", SHOP },
+	{ ROLE_OWN, "g_list_of_orders", SHOP }, { ROLE_OWN, "magazine_print", SHOP, "/src/press/magazine.c" },
+	{ ROLE_ALLOCATOR, "AllocSetContextCreateInternal", "/usr/lib/postgresql/15/bin/postgres" },
+	{ ROLE_ALLOCATOR, "AllocSetAlloc", "/srv/pg", "./src/backend/utils/mmgr/aset.c" }, { ROLE_OWN, "BumpAllocate", SHOP },
+	{ ROLE_ALLOCATOR, "allocator_alloc", "/usr/lib/x86_64-linux-gnu/libapr-1.so.0.7.2" },
+	{ ROLE_OWN, "allocator_alloc", SHOP }, { ROLE_ALLOCATOR, "new_arena", "/usr/bin/python3.11" }, { ROLE_OWN, "new_arena", SHOP },
+	{ ROLE_ALLOCATOR, "os::malloc(unsigned long, MEMFLAGS)", JVM }, { ROLE_ALLOCATOR, "Arena::grow()", JVM },
+	{ ROLE_OWN, "os::malloc(unsigned long, int)", SHOP }, { ROLE_OWN, "main", JVM },
+
+	/* core:: and alloc:: are Rust's in a source file of Rust, or in a name without parameters */
+	{ ROLE_PLUMBING, "core::iter::collect", SHOP, "/rustc/90c5418/library/core/src/iter/mod.rs" },
+	{ ROLE_PLUMBING, "core::ops::function::FnOnce::call_once{{vtable.shim}}", SHOP },
+	{ ROLE_ALLOCATOR, "alloc::alloc::alloc", SHOP, "/usr/src/rustc-1.63.0/library/alloc/src/alloc.rs" },
+	{ ROLE_OWN, "core::Cache::put()", SHOP, "/src/core.cc" }, { ROLE_OWN, "core::Cache::put()", SHOP },
+	{ ROLE_OWN, "core::(anonymous namespace)::put(int) const", SHOP }, { ROLE_OWN, "alloc::Pool<int>::take", SHOP, "pool.h" },
+	{ ROLE_OWN, "void alloc::alloc::fill<int>(int) [clone .isra.0]", SHOP }, { ROLE_OWN, "core::Map<void ()>::grow()", SHOP },
+	{ ROLE_PLUMBING, "alloc::boxed::Box<dyn FnOnce()>::new", SHOP },
 
 	{ ROLE_START, "start_thread" }, { ROLE_START, "clone3" }, { ROLE_START, "__libc_start_call_main" },
 	{ ROLE_START, "_start" },
@@ -71,13 +95,16 @@ Test(engine_own_frames, are_told_from_wrappers_by_name)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(functions); i++) {
 		char base[256];
+		struct wrapper_place place = {
+			.in_object = wrapper_groups_in_file(functions[i].object ?: ""),
+			.source = functions[i].source,
+			.has_parameters = function_name_has_parameters(functions[i].function, base),
+		};
 
 		function_name_copy(base, functions[i].function, NAME_BASE);
-		cr_expect_eq(wrapper_role_by_name(base), functions[i].role, "%s", functions[i].function);
+		cr_expect_eq(wrapper_role(wrapper_groups_named(base), &place), functions[i].role, "%s in %s",
+			     functions[i].function, functions[i].source ?: functions[i].object ?: "any file");
 	}
-	cr_expect_eq(wrapper_role_in_jvm("Arena::grow"), ROLE_ALLOCATOR);
-	cr_expect_eq(wrapper_role_in_jvm("main"), ROLE_OWN);
-	cr_expect(wrapper_path_is_jvm("/usr/lib/jvm/java-17/lib/server/libjvm.so"));
 }
 
 Test(engine_own_frames, are_told_from_the_c_library_by_file)
@@ -136,6 +163,62 @@ Test(engine_own_frames, start_tracebacks)
 	data_release(&data);
 }
 
+#define CXX "/usr/lib/x86_64-linux-gnu/libstdc++.so.6"
+
+/* All calls inside the program's own operator new, malloc or #[global_allocator] are its work. */
+Test(engine_own_frames, come_after_all_that_the_heap_calls)
+{
+	static const struct data_trace nested[] = {
+		/* take() of the program's operator new, which its library's containers call */
+		{ .size = 1, .frame = { { "m", 1, "malloc", LIBC }, { "take", 2, "take(unsigned long)" },
+					{ "count", 3, "std::map<int, int>::operator[](int&&)" },
+					{ "new", 4, "operator new(unsigned long)" }, { "cart", 5, "cart()" } } },
+		/* an allocator inside the allocator: the outermost counts */
+		{ .size = 2, .frame = { { "m", 1, "malloc", LIBC }, { "log", 2, "log_call" }, { "m", 3, "malloc", SHOP },
+					{ "pool", 4, "grow" }, { "new", 5, "Order::operator new(unsigned long)" },
+					{ "order", 6, "order()" } } },
+		/* a new_handler is the program's code that the library's operator new calls */
+		{ .size = 4, .frame = { { "m", 1, "malloc", LIBC }, { "handler", 2, "on_no_memory()" },
+					{ "new", 3, "operator new(unsigned long)", CXX }, { "cart", 4, "cart()" } } },
+		/* nothing is known of the caller */
+		{ .size = 8, .frame = { { "m", 1, "malloc", LIBC }, { "take", 2, "take(unsigned long)" },
+					{ "new", 3, "operator new(unsigned long)" } } },
+		/* a thread that only the library's code follows */
+		{ .size = 16, .frame = { { "m", 1, "malloc", LIBC }, { "take", 2, "take(unsigned long)" },
+					 { "new", 3, "operator new(unsigned long)" },
+					 { "thread", 4, "std::thread::_State::_M_run()" }, { "t", 5, "start_thread", LIBC } } },
+		{ .size = 32, .frame = { { "m", 1, "malloc", LIBC }, { "count.rs", 2, "<shop::Count as core::alloc::GlobalAlloc>::alloc" },
+					 { "a.rs", 3, "__rg_alloc" }, { "a.rs", 4, "alloc::alloc::alloc" },
+					 { "cart.rs", 5, "shop::fill" } } },
+	};
+	const struct engine_options options = { .key_type = KEY_FILENAME };
+	static const char *const glob = "take";
+	const struct engine_options project = { .key_type = KEY_FILENAME, .project = &glob, .project_nr = 1 };
+	struct data_snapshot data = DATA_SNAPSHOT(nested);
+
+	DATA_EXPECT("nested", NULL, data.snapshot, &options, { "cart.rs:0", 32, 1 }, { "thread:0", 16, 1 },
+		    { "take:0", 8, 1 }, { "handler:0", 4, 1 }, { "order:0", 2, 1 }, { "cart:0", 1, 1 });
+	DATA_EXPECT("project", NULL, data.snapshot, &project, { "cart.rs:0", 32, 1 }, { "thread:0", 16, 1 },
+		    { "take:0", 8, 1 }, { "handler:0", 4, 1 }, { "order:0", 2, 1 }, { "cart:0", 1, 1 });
+	data_release(&data);
+}
+
+/* The second frame says that a signal's handler began there. */
+Test(engine_own_frames, of_a_handler_come_before_what_it_interrupted)
+{
+	static const struct data_trace signalled[] = {
+		{ .size = 1, .frame = { { "m", 1, "malloc", LIBC, 8 }, { "handler", 2, "on_signal", SHOP, 16 },
+					{ "restore", 3, "__restore_rt", LIBC, 24, .flags = SNAP_FRAME_EXACT },
+					{ "take", 4, "take", SHOP, 32, .flags = SNAP_FRAME_EXACT },
+					{ "new", 5, "operator new(unsigned long)", SHOP, 40 }, { "cart", 6, "cart", SHOP, 48 } } },
+	};
+	const struct engine_options options = { .key_type = KEY_FILENAME };
+	struct data_snapshot data = DATA_SNAPSHOT(signalled);
+
+	DATA_EXPECT("signalled", NULL, data.snapshot, &options, { "handler:0", 1, 1 });
+	data_release(&data);
+}
+
 /* AllocSetAlloc of a stripped postgres; a static function that its own code called is none of palloc's. */
 Test(engine_own_frames, come_after_nameless_code_of_an_allocator)
 {
@@ -157,8 +240,6 @@ Test(engine_own_frames, come_after_nameless_code_of_an_allocator)
 	data_release(&data);
 }
 
-#define SHOP "/srv/shop"
-
 /* The probe lies in tell(), which was inlined into take(). */
 Test(engine_own_frames, come_after_the_sampler_of_the_process)
 {
@@ -179,7 +260,7 @@ Test(engine_own_frames, come_after_the_sampler_of_the_process)
 		    { "cart:0", 1, 1 });
 	data_release(&data);
 	data = DATA_SNAPSHOT(samples);
-	DATA_EXPECT("none", NULL, data.snapshot, &options, { "tell:0", 11, 3 }, { "lib:0", 4, 1 });
+	DATA_EXPECT("none", NULL, data.snapshot, &options, { "tell:0", 9, 2 }, { "lib:0", 4, 1 }, { "list:0", 2, 1 });
 	data_release(&data);
 }
 
@@ -199,7 +280,7 @@ Test(engine_own_frames, never_are_those_of_allocsnap)
 	const struct engine_options options = { .key_type = KEY_FILENAME };
 	struct data_snapshot data = data_snapshot_with(samples, ARRAY_SIZE(samples), metadata);
 
-	DATA_EXPECT("sampler", NULL, data.snapshot, &options, { "<unknown>:0", 12, 2 }, { "new:0", 2, 1 }, { "cart:0", 1, 1 });
+	DATA_EXPECT("sampler", NULL, data.snapshot, &options, { "<unknown>:0", 12, 2 }, { "new:0", 2, 1 }, { "main:0", 1, 1 });
 	data_release(&data);
 }
 

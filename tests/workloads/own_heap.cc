@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * A program with its own operator new: blocks of malloc behind a header, or, with -DPOOL, pieces of an array. Operator
+ * delete is inlined where the compiler likes. Some callers have names that libraries use, too.
+ */
+#include <new>
+
+#include "workload.h"
+
+#define BLOCKS 100
+
+#ifdef POOL
+static char pool[1 << 20];
+static size_t used;
+
+SITE static void *take(size_t size)
+{
+	used += (size + 15) & ~15ul;
+	return pool + used - size;
+}
+
+static void give(void *block)
+{
+	asm volatile("" : : "r"(block) : "memory");
+}
+#else
+static size_t live;
+
+/* The count keeps the call of malloc from being the last, and so from becoming a jump. */
+SITE static void *take(size_t size)
+{
+	size_t *block = static_cast<size_t *>(malloc(size + 16));
+
+	*block = size;
+	live += size;
+	return block + 2;
+}
+
+static void give(void *block)
+{
+	size_t *header = static_cast<size_t *>(block) - 2;
+
+	live -= *header;
+	free(header);
+}
+#endif
+
+void *operator new(size_t size)
+{
+	return take(size);
+}
+
+void operator delete(void *block) noexcept
+{
+	give(block);
+}
+
+void operator delete(void *block, size_t) noexcept
+{
+	give(block);
+}
+
+struct Order {
+	char bytes[40];
+
+	SITE static void *operator new(size_t size)
+	{
+		void *block = ::operator new(size);
+
+		asm volatile("" : : : "memory");
+		return block;
+	}
+};
+
+struct Session {
+	char bytes[200];
+};
+
+static Session *session[BLOCKS];
+static char *item[BLOCKS];
+static Order *order[BLOCKS];
+
+namespace core {
+struct Cache {
+	SITE void put()
+	{
+		for (Session *&place : session)
+			place = new Session;
+	}
+};
+}
+
+extern "C" SITE void g_list_of_items(void)
+{
+	for (char *&place : item)
+		place = static_cast<char *>(operator new(300));
+}
+
+namespace alloc {
+SITE void orders()
+{
+	for (Order *&place : order)
+		place = new Order;
+}
+}
+
+/* Half of each. */
+SITE static void free_some(void)
+{
+	for (int i = 0; i < BLOCKS; i += 2) {
+		delete session[i];
+		operator delete(item[i]);
+		delete order[i];
+	}
+}
+
+int main()
+{
+	core::Cache cache;
+
+	ready();
+	while (!strcmp(next_command(), "go")) {
+		cache.put();
+		g_list_of_items();
+		alloc::orders();
+		free_some();
+		answer("{\"done\": {\"blocks\": %d}}", BLOCKS / 2);
+	}
+	return 0;
+}
