@@ -82,17 +82,10 @@ static bool is_heap_function(const struct elf_function *function, size_t nr, siz
 	return !function[i].is_local || (is_only_one(function, nr, i) && has_whole_heap(function, nr, prefix));
 }
 
-size_t heap_functions(struct elf_function *function, size_t nr)
+void heap_functions(const struct elf_function *function, size_t nr, bool *ret_taken)
 {
-	bool taken[nr + 1];
-	size_t kept = 0;
-
 	for (size_t i = 0; i < nr; i++)
-		taken[i] = is_heap_function(function, nr, i);
-	for (size_t i = 0; i < nr; i++)
-		if (taken[i])
-			function[kept++] = function[i];
-	return kept;
+		ret_taken[i] = is_heap_function(function, nr, i);
 }
 
 /* ---- which allocator's functions they are ---- */

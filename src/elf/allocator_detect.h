@@ -17,7 +17,7 @@
  * A private heap that is complete is recorded like any other: its blocks are blocks, too.
  *
  * Some names (operator new, tc_new) indicate a heap only beside a malloc or free with the same
- * prefix.
+ * prefix. heap_owner.h then decides about operator new.
  */
 
 #include <stdbool.h>
@@ -28,10 +28,10 @@ struct elf_function;
 struct probe_info;
 
 /*
- * Keeps the functions that are an allocator's, in their order, and returns their number. The array
- * comes from elf_object__find_functions() with allocator_functions[]: sorted by name.
+ * Says which functions are an allocator's. The array comes from elf_object__find_functions() with
+ * allocator_functions[]: sorted by name.
  */
-size_t heap_functions(struct elf_function *function, size_t nr);
+void heap_functions(const struct elf_function *function, size_t nr, bool *ret_taken);
 
 /*
  * The domain of a file's i-th function. A name that only one allocator uses decides it. All

@@ -9,7 +9,7 @@
 
 #include "base/array.h"
 #include "base/reason.h"
-#include "elf/allocator_detect.h"
+#include "elf/heap_owner.h"
 #include "elf/allocators.h"
 #include "elf/elf_object_private.h"
 #include "shared/call_types.h"
@@ -331,6 +331,19 @@ static void add_functions(struct patching *patching, const struct elf_function *
 	}
 }
 
+static int add_heap_functions(struct patching *patching, struct elf_function *found, size_t nr, uint64_t *size)
+{
+	bool taken[nr + 1];
+	size_t kept = 0;
+	int err = heap_functions_read(patching->elf, found, nr, taken);
+
+	for (size_t i = 0; i < nr && !err; i++)
+		if (taken[i])
+			found[kept++] = found[i];
+	add_functions(patching, found, kept, size);
+	return err;
+}
+
 static int find_entries(struct patching *patching, struct reason *why)
 {
 	const char *name[allocator_function_nr];
@@ -344,8 +357,7 @@ static int find_entries(struct patching *patching, struct reason *why)
 	err = elf_object__find_functions(patching->elf, name, allocator_function_nr, &found, &nr);
 	if (err)
 		return reason_set(why, err, "%s", strerror(-err));
-	nr = heap_functions(found, nr);
-	add_functions(patching, found, nr, size);
+	err = add_heap_functions(patching, found, nr, size);
 	free(found);
 	for (uint64_t i = 0; i < patching->patches->nr && !err; i++)
 		if (!*patching->patches->patch[i].fault)

@@ -7,7 +7,7 @@
 
 #include "elf/allocators.h"
 #include "elf/elf_object.h"
-#include "elf/allocator_detect.h"
+#include "elf/heap_owner.h"
 #include "elf/returns.h"
 #include "elf/runtime_detect.h"
 #include "elf/text_copies.h"
@@ -111,6 +111,47 @@ static int take_functions(struct elf_object *elf, const struct functions_wanted 
 	return err;
 }
 
+/* Known functions that are no allocator's in this file are what --probe may name. */
+static bool name_as_wanted(const struct functions_wanted *wanted, struct elf_function *function)
+{
+	const char *name = allocator_functions[function->name].name;
+
+	for (size_t i = 0; i < wanted_nr(wanted); i++) {
+		if (strcmp(wanted->function[i].name, name))
+			continue;
+		function->name = allocator_function_nr + i;
+		return true;
+	}
+	return false;
+}
+
+static int by_row_and_address(const void *a, const void *b)
+{
+	const struct elf_function *x = a, *y = b;
+
+	if (x->name != y->name)
+		return x->name < y->name ? -1 : 1;
+	return x->vaddr < y->vaddr ? -1 : x->vaddr > y->vaddr;
+}
+
+/* Keeps the functions that are an allocator's, or wanted. */
+static int choose_functions(struct elf_object *elf, const struct functions_wanted *wanted, struct elf_function *found,
+			    size_t *nr)
+{
+	bool taken[*nr + 1];
+	size_t kept = 0;
+	int err;
+
+	err = heap_functions_read(elf, found, *nr, taken);
+	for (size_t i = 0; i < *nr; i++)
+		if (taken[i] || name_as_wanted(wanted, &found[i]))
+			found[kept++] = found[i];
+	if (kept)
+		qsort(found, kept, sizeof(*found), by_row_and_address);
+	*nr = kept;
+	return err;
+}
+
 static int read_functions(struct elf_object *elf, const struct functions_wanted *wanted,
 			  struct probe_info *ret)
 {
@@ -121,8 +162,7 @@ static int read_functions(struct elf_object *elf, const struct functions_wanted 
 	if (err == -ENOMEM)
 		return err;
 	if (!err) {
-		nr = heap_functions(found, nr);
-		err = take_functions(elf, wanted, found, nr, ret);
+		err = choose_functions(elf, wanted, found, &nr) ?: take_functions(elf, wanted, found, nr, ret);
 		free(found);
 	}
 	if (err == -ENOMEM)

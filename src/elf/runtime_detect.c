@@ -7,6 +7,7 @@
 
 #include "base/array.h"
 #include "elf/elf_object.h"
+#include "elf/heap_owner.h"
 
 const char *object_trait_text(enum object_trait trait)
 {
@@ -109,6 +110,16 @@ static int find_local_malloc(struct elf_object *elf, struct runtime_traits *ret)
 	return 0;
 }
 
+static int find_new_pool(struct elf_object *elf, struct runtime_traits *ret)
+{
+	bool has_pool;
+	int err = heap_owner_has_pool(elf, &has_pool);
+
+	if (!err && has_pool)
+		ret->bits |= TRAIT_BIT(NEW_POOL);
+	return err;
+}
+
 /* The panics of Rust's standard library name its source files, even in a stripped file. */
 #define RUST_TEXT "library/std/src/"
 #define SEARCHED_MAX (64u << 20)
@@ -156,8 +167,7 @@ int runtime_traits_read(int fd, struct runtime_traits *ret, struct reason *why)
 	if (elf_object__is_dynamic(elf))
 		traits.bits |= TRAIT_BIT(DYNAMIC);
 	err = find_by_names(elf, &traits);
-	if (!err)
-		err = find_local_malloc(elf, &traits);
+	err = err ?: find_local_malloc(elf, &traits) ?: find_new_pool(elf, &traits);
 	if (!err && is_main_program(&traits) && is_rust(elf))
 		traits.bits |= TRAIT_BIT(RUST);
 	elf_object__close(elf);

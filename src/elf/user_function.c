@@ -163,14 +163,6 @@ bool user_function_is_item(const char *item)
 	return find_function_kind(item);
 }
 
-static bool is_known(const char *symbol)
-{
-	for (size_t i = 0; i < allocator_function_nr; i++)
-		if (!strcmp(allocator_functions[i].name, symbol))
-			return true;
-	return false;
-}
-
 static int take_symbol(struct reading *reading, const char *symbol)
 {
 	if (!*symbol)
@@ -178,10 +170,6 @@ static int take_symbol(struct reading *reading, const char *symbol)
 				  reading->name);
 	if (strlen(symbol) >= FUNCTION_NAME_MAX)
 		return reason_set(reading->why, -EINVAL, "%.40s…: the function's name is too long",
-				  reading->name);
-	if (is_known(symbol))
-		return reason_set(reading->why, -EINVAL,
-				  "%s: that function is known, and recorded without --probe",
 				  reading->name);
 	reading->function.symbol = strdup(symbol);
 	return reading->function.symbol ? 0 : -ENOMEM;

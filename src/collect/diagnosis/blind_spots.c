@@ -170,6 +170,17 @@ static bool is_renamed(const struct diagnosed_process *process, struct reason *w
 			  "has jemalloc, tcmalloc or mimalloc, but under none of the known function names");
 }
 
+static bool has_new_pool(const struct diagnosed_file *file)
+{
+	return file->traits & TRAIT_BIT(NEW_POOL);
+}
+
+static bool is_new_pool(const struct diagnosed_process *process, struct reason *why)
+{
+	return name_files(process, has_new_pool, why,
+			  "has an operator new of its own that calls no allocator function: it gives out memory of its own");
+}
+
 static bool has_inlined(const struct diagnosed_process *process, struct reason *why)
 {
 	const uint64_t known = TRAIT_BIT(JEMALLOC) | TRAIT_BIT(TCMALLOC) | TRAIT_BIT(MIMALLOC);
@@ -283,6 +294,9 @@ static const struct {
 	{ "python-heap", "memory that Python has not asked for", "--domain malloc records the heap instead, which costs less",
 	  has_python_heap },
 	{ "renamed-allocator", "an allocator under other names", "name its functions with --probe", is_renamed, true },
+	{ "own-operator-new", "what its operator new gives out",
+	  "--probe 'name=new,object=exe,alloc=_Znwm(size=1),alloc=_Znam(size=1),free=_ZdlPv(ptr=1),free=_ZdaPv(ptr=1),free=_ZdlPvm(ptr=1),free=_ZdaPvm(ptr=1)', for a library with its name in place of exe; inlined calls of operator delete are not seen",
+	  is_new_pool, true },
 	{ "inlined-calls", "inlined allocator calls, if there are any",
 	  "build without -flto, or compare with the allocator's own statistics", has_inlined },
 	{ "older-memory", "memory from before the recording", "attach earlier, or start it with: allocsnap run -- CMD",

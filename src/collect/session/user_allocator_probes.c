@@ -69,6 +69,15 @@ static const struct object_function *find_user_function(const struct probe_info 
 	return NULL;
 }
 
+static bool is_known_function(const struct probe_info *facts, const char *symbol)
+{
+	for (uint32_t i = 0; i < facts->function_nr; i++)
+		if (facts->function[i].name < allocator_function_nr &&
+		    !strcmp(allocator_functions[facts->function[i].name].name, symbol))
+			return true;
+	return false;
+}
+
 static const struct probe_site *site_at(const struct probes *probes, uint32_t object,
 					uint64_t offset)
 {
@@ -111,6 +120,9 @@ static int report_missing_function(const struct place *place, const struct user_
 	if (!object->facts)
 		return reason_set(why, -ENOENT, "cannot look for %s in %s: %s", function->symbol,
 				  object->path, object->unreadable ?: "no ELF file");
+	if (is_known_function(object->facts, function->symbol))
+		return reason_set(why, -ENOENT, "%s in %s is known, and recorded without --probe", function->symbol,
+				  object->path);
 	found = find_user_function(object->facts, function);
 	if (found)
 		return report_function_not_probed(place, found, function->symbol, why);

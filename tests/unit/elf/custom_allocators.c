@@ -177,8 +177,6 @@ static const struct {
 	{ SPEC("alloc=a(size=1)x"), "alloc=a(size=1)x: nothing belongs behind ')'" },
 	{ SPEC("alloc=a)"), "alloc=a): nothing belongs behind ')'" },
 	{ SPEC("alloc=a(size=1),free=a(ptr=1)"), "free=a: the function is there twice" },
-	{ SPEC("alloc=malloc(size=1)"),
-	  "alloc=malloc: that function is known, and recorded without --probe" },
 };
 
 Test(user_allocators, refuse_invalid_specifications)

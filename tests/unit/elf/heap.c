@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Which functions belong to an allocator, and to which one. */
 #include <criterion/criterion.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/array.h"
 #include "elf/allocators.h"
 #include "elf/elf_object.h"
 #include "elf/allocator_detect.h"
 #include "elf/probe_info.h"
+#include "skip.h"
 
 #define FUNCTIONS_MAX 12
 
@@ -58,6 +62,19 @@ static bool is_among(const struct elf_function *function, size_t nr, const char 
 	return false;
 }
 
+/* Keeps what is taken, and returns its number. */
+static size_t keep_heap_functions(struct elf_function *function, size_t nr)
+{
+	bool taken[FUNCTIONS_MAX];
+	size_t kept = 0;
+
+	heap_functions(function, nr, taken);
+	for (size_t i = 0; i < nr; i++)
+		if (taken[i])
+			function[kept++] = function[i];
+	return kept;
+}
+
 #define WHOLE(is_local) \
 	{ "malloc", 1, is_local }, { "free", 2, is_local }, { "calloc", 3, is_local }, \
 	{ "realloc", 4, is_local }
@@ -103,7 +120,7 @@ Test(heap, includes_local_functions_only_if_it_is_complete)
 
 	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
 		struct elf_function function[FUNCTIONS_MAX];
-		size_t nr = heap_functions(function, find(row[i].function, function));
+		size_t nr = keep_heap_functions(function, find(row[i].function, function));
 
 		/* a local one beside a public one of its name is left out, the public one stays */
 		cr_expect_eq(nr, row[i].nr, "%s: %zu functions", row[i].what, nr);
@@ -120,8 +137,8 @@ Test(heap, ignores_names_outside_the_table)
 {
 	struct elf_function function[] = { { .name = allocator_function_nr, .is_local = true } };
 
-	cr_expect_eq(heap_functions(function, 1), 1);
-	cr_expect_eq(heap_functions(function, 0), 0);
+	cr_expect_eq(keep_heap_functions(function, 1), 1);
+	cr_expect_eq(keep_heap_functions(function, 0), 0);
 }
 
 static void facts_of(const struct named *named, struct object_function *function,
@@ -187,4 +204,46 @@ Test(heap, knows_which_functions_are_seldom_called)
 	facts.entry = 0;
 	facts.function_nr = 2;
 	cr_expect(!heap_is_seldom_called(&facts, 0), "there is no other name to call");
+}
+
+static bool has_function(const struct probe_info *facts, const char *name)
+{
+	for (uint32_t i = 0; i < facts->function_nr; i++)
+		if (facts->function[i].name < allocator_function_nr &&
+		    !strcmp(allocator_functions[facts->function[i].name].name, name))
+			return true;
+	return false;
+}
+
+/* An allocator's own operator new calls no malloc of its file, or has another name of the allocator. */
+Test(heap, has_the_operator_new_of_its_allocator_only)
+{
+	static const struct {
+		const char *file, *taken, *left;
+	} row[] = {
+		{ "libjemalloc.so.2", "_Znwm", "_ZnwmSt11align_val_t" }, /* which calls aligned_alloc */
+		{ "libjemalloc.so.2", "_ZnamRKSt9nothrow_t", "_ZdlPv" }, /* which jumps to free */
+		{ "libjemalloc.so.2", "_ZdlPvm", NULL },
+		{ "libtcmalloc.so.4", "_Znwm", NULL },
+		{ "libtcmalloc.so.4", "_ZdlPvSt11align_val_tRKSt9nothrow_t", NULL },
+		{ "libmimalloc.so.2", "_Znwm", NULL },
+		{ "libmimalloc.so.2", "_ZnamRKSt9nothrow_t", "vfree" },
+		{ "libstdc++.so.6", NULL, "_Znwm" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
+		struct probe_info facts;
+		char path[64];
+		int fd;
+
+		snprintf(path, sizeof(path), "/usr/lib/x86_64-linux-gnu/%s", row[i].file);
+		fd = open(path, O_RDONLY);
+		if (fd < 0)
+			skip_because("no %s", path);
+		cr_assert_eq(probe_info_read(fd, NULL, &facts, NULL), 0);
+		close(fd);
+		cr_expect(!row[i].taken || has_function(&facts, row[i].taken), "%s: no %s", path, row[i].taken);
+		cr_expect(!row[i].left || !has_function(&facts, row[i].left), "%s: %s", path, row[i].left);
+		probe_info_release(&facts);
+	}
 }
