@@ -42,7 +42,7 @@ static const struct elf_function *find_only_one(const struct elf_function *funct
 	return NULL;
 }
 
-static bool has_whole_heap(const struct elf_function *function, size_t nr, const char *prefix)
+bool heap_functions_are_whole(const struct elf_function *function, size_t nr, const char *prefix)
 {
 	static const char *const part[] = { "malloc", "free", "calloc", "realloc" };
 	uint64_t vaddr[ARRAY_SIZE(part)];
@@ -79,7 +79,7 @@ static bool is_heap_function(const struct elf_function *function, size_t nr, siz
 	if (row->own && !has_prefixed_function(function, nr, prefix, "malloc") &&
 	    !has_prefixed_function(function, nr, prefix, "free"))
 		return false;
-	return !function[i].is_local || (is_only_one(function, nr, i) && has_whole_heap(function, nr, prefix));
+	return !function[i].is_local || (is_only_one(function, nr, i) && heap_functions_are_whole(function, nr, prefix));
 }
 
 void heap_functions(const struct elf_function *function, size_t nr, bool *ret_taken)

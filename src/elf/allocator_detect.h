@@ -33,6 +33,9 @@ struct probe_info;
  */
 void heap_functions(const struct elf_function *function, size_t nr, bool *ret_taken);
 
+/* Whether the functions with this prefix in the table are a whole heap. */
+bool heap_functions_are_whole(const struct elf_function *function, size_t nr, const char *prefix);
+
 /*
  * The domain of a file's i-th function. A name that only one allocator uses decides it. All
  * functions with common names belong to the same allocator as malloc: the allocator that has

@@ -6,10 +6,6 @@
 
 #include "base/array.h"
 
-#define JEMALLOC 2
-#define TCMALLOC 3
-#define MIMALLOC 4
-
 /* The C library's functions, under names that only one allocator defines. */
 #define C_FUNCTIONS(start, of) \
 	{ start "free", SHAPE_FREE, .prefix = start, .domain = of }, \
@@ -25,16 +21,16 @@
 
 /* jemalloc's own functions: the last argument is a word of flags. */
 #define X_FUNCTIONS(start) \
-	{ start "mallocx", SHAPE_MALLOC, .prefix = start, .domain = JEMALLOC }, \
-	{ start "rallocx", SHAPE_REALLOC, .prefix = start, .domain = JEMALLOC }, \
-	{ start "xallocx", SHAPE_XALLOCX, .prefix = start, .domain = JEMALLOC }, \
-	{ start "dallocx", SHAPE_FREE, .prefix = start, .domain = JEMALLOC }, \
-	{ start "sdallocx", SHAPE_FREE, .prefix = start, .domain = JEMALLOC }
+	{ start "mallocx", SHAPE_MALLOC, .prefix = start, .domain = DOMAIN_JEMALLOC }, \
+	{ start "rallocx", SHAPE_REALLOC, .prefix = start, .domain = DOMAIN_JEMALLOC }, \
+	{ start "xallocx", SHAPE_XALLOCX, .prefix = start, .domain = DOMAIN_JEMALLOC }, \
+	{ start "dallocx", SHAPE_FREE, .prefix = start, .domain = DOMAIN_JEMALLOC }, \
+	{ start "sdallocx", SHAPE_FREE, .prefix = start, .domain = DOMAIN_JEMALLOC }
 
 #define TC(name, shape, ...) \
-	{ "tc_" name, shape, .prefix = "tc_", .domain = TCMALLOC, .own = true, ##__VA_ARGS__ }
+	{ "tc_" name, shape, .prefix = "tc_", .domain = DOMAIN_TCMALLOC, .own = true, ##__VA_ARGS__ }
 #define MI(name, shape, ...) \
-	{ "mi_" name, shape, .prefix = "mi_", .domain = MIMALLOC, .own = true, ##__VA_ARGS__ }
+	{ "mi_" name, shape, .prefix = "mi_", .domain = DOMAIN_MIMALLOC, .own = true, ##__VA_ARGS__ }
 #define MI_HEAP(name, shape, ...) MI("heap_" name, shape, .of_heap = true, ##__VA_ARGS__)
 
 const struct allocator_function allocator_functions[] = {
@@ -93,16 +89,16 @@ const struct allocator_function allocator_functions[] = {
 	{ "_ZdaPvSt11align_val_tRKSt9nothrow_t", SHAPE_FREE, .own = true },
 
 	/* jemalloc as programs bundle it: redis, and Rust's tikv-jemallocator */
-	C_FUNCTIONS("je_", JEMALLOC),
+	C_FUNCTIONS("je_", DOMAIN_JEMALLOC),
 	X_FUNCTIONS("je_"),
-	C_FUNCTIONS("_rjem_", JEMALLOC),
+	C_FUNCTIONS("_rjem_", DOMAIN_JEMALLOC),
 	X_FUNCTIONS("_rjem_"),
 
 	/*
 	 * gperftools: aliases of the functions above, and the names of malloc's functions in
 	 * Google's newer tcmalloc
 	 */
-	C_FUNCTIONS("tc_", TCMALLOC),
+	C_FUNCTIONS("tc_", DOMAIN_TCMALLOC),
 	TC("malloc_skip_new_handler", SHAPE_MALLOC),
 	TC("free_sized", SHAPE_FREE),
 	TC("new", SHAPE_MALLOC, .throws = true),
@@ -125,10 +121,10 @@ const struct allocator_function allocator_functions[] = {
 	TC("deletearray_aligned_nothrow", SHAPE_FREE),
 	TC("delete_sized_aligned", SHAPE_FREE),
 	TC("deletearray_sized_aligned", SHAPE_FREE),
-	{ "TCMallocInternalMalloc", SHAPE_MALLOC, .prefix = "TCMallocInternal", .domain = TCMALLOC },
+	{ "TCMallocInternalMalloc", SHAPE_MALLOC, .prefix = "TCMallocInternal", .domain = DOMAIN_TCMALLOC },
 
 	/* mimalloc's own: the size comes before the alignment */
-	C_FUNCTIONS("mi_", MIMALLOC),
+	C_FUNCTIONS("mi_", DOMAIN_MIMALLOC),
 	MI("free_size", SHAPE_FREE),
 	MI("free_aligned", SHAPE_FREE),
 	MI("free_size_aligned", SHAPE_FREE),
@@ -231,9 +227,9 @@ static const struct allocator allocators[] = {
 	{ "musl", "ld-musl-*.so*", 0, true },
 	{ "musl", "libc.musl-*.so*", 0, true },
 	{ "musl", "libc.so", 0, true }, /* Debian's; a libc.so of glibc is a linker script */
-	{ "jemalloc", "libjemalloc.so*", JEMALLOC },
-	{ "tcmalloc", "libtcmalloc*.so*", TCMALLOC },
-	{ "mimalloc", "libmimalloc*.so*", MIMALLOC },
+	{ "jemalloc", "libjemalloc.so*", DOMAIN_JEMALLOC },
+	{ "tcmalloc", "libtcmalloc*.so*", DOMAIN_TCMALLOC },
+	{ "mimalloc", "libmimalloc*.so*", DOMAIN_MIMALLOC },
 	{ "program", "*", 0 }, /* linked statically, or the program's own malloc */
 };
 

@@ -14,6 +14,7 @@ struct search {
 	const struct elf_object *obj;
 	const char *const *name;
 	struct idmap names; /* → index of name */
+	struct elf_prefixes *prefixes; /* NULL: not asked for */
 	struct elf_function *function;
 	size_t function_nr, function_alloc;
 };
@@ -74,18 +75,49 @@ static int search__take(struct search *search, const Elf64_Sym *symbol, uint32_t
 	return array_push(search, function, function);
 }
 
+static void add_prefix(struct elf_prefixes *prefixes, size_t end, const char *text, size_t len)
+{
+	struct elf_prefix *found = &prefixes->found[prefixes->found_nr];
+
+	if (prefixes->found_nr == ELF_PREFIXES_MAX || len >= sizeof(found->text))
+		return;
+	for (size_t i = 0; i < prefixes->found_nr; i++)
+		if (prefixes->found[i].end == end && !strncmp(prefixes->found[i].text, text, len) &&
+		    !prefixes->found[i].text[len])
+			return;
+	found->end = end;
+	memcpy(found->text, text, len);
+	found->text[len] = '\0';
+	prefixes->found_nr++;
+}
+
+static void search__prefix(const struct search *search, const struct name_key *name)
+{
+	struct elf_prefixes *prefixes = search->prefixes;
+
+	for (size_t i = 0; prefixes && i < prefixes->end_nr; i++) {
+		size_t len = strlen(prefixes->end[i]);
+
+		if (name->len > len && !memcmp(name->bytes + name->len - len, prefixes->end[i], len))
+			add_prefix(prefixes, i, name->bytes, name->len - len);
+	}
+}
+
 static int search__table(struct search *search, const struct symbol_table *table)
 {
 	for (size_t i = 0; i < table->symbol_nr; i++) {
 		struct name_key name;
 		uint32_t id;
-		int err;
+		int err = 0;
 
 		if (!is_defined_function(&table->symbol[i]))
 			continue;
 		name = symbol_table__name(table, &table->symbol[i]);
 		id = name.len ? search__name(search, name.bytes, name.len) : IDMAP_NONE;
-		err = id != IDMAP_NONE ? search__take(search, &table->symbol[i], id) : 0;
+		if (id == IDMAP_NONE)
+			search__prefix(search, &name);
+		else
+			err = search__take(search, &table->symbol[i], id);
 		if (err)
 			return err;
 	}
@@ -125,14 +157,15 @@ static void search__merge(struct search *search)
 	search->function_nr = kept;
 }
 
-int elf_object__find_functions(struct elf_object *obj, const char *const *name, size_t name_nr,
-			       struct elf_function **ret, size_t *ret_nr)
+int elf_object__find_functions_and_prefixes(struct elf_object *obj, const char *const *name, size_t name_nr,
+					    struct elf_prefixes *prefixes, struct elf_function **ret, size_t *ret_nr)
 {
 	struct symbol_table dynamic = { 0 }, section = { 0 };
 	struct search search;
 	int err;
 
 	err = search__init(&search, obj, name, name_nr);
+	search.prefixes = prefixes;
 	err = err ?: elf_object__load_dynamic_symbols(obj, &dynamic);
 	err = err ?: elf_object__load_section_symbols(obj, SHT_SYMTAB, &section);
 	err = err ?: search__table(&search, &dynamic);
@@ -149,6 +182,12 @@ int elf_object__find_functions(struct elf_object *obj, const char *const *name, 
 	*ret = search.function;
 	*ret_nr = search.function_nr;
 	return 0;
+}
+
+int elf_object__find_functions(struct elf_object *obj, const char *const *name, size_t name_nr,
+			       struct elf_function **ret, size_t *ret_nr)
+{
+	return elf_object__find_functions_and_prefixes(obj, name, name_nr, NULL, ret, ret_nr);
 }
 
 /* ---- names of any kind ---- */

@@ -49,6 +49,23 @@ struct elf_function {
 	uint64_t offset; /* of its first byte in the file: the offset that a uprobe needs */
 	bool is_ifunc;	 /* the code is a resolver that returns the function's address: do not probe it */
 	bool is_local;	 /* STB_LOCAL, static in C: may be another function of the same name */
+	bool is_renamed; /* known_functions.h; false here */
+};
+
+/*
+ * Text before the ends of other functions' names: "je_arrow_" of je_arrow_mallocx, for the end "mallocx". The first few
+ * that are found, each once.
+ */
+#define ELF_PREFIX_MAX 64 /* bytes, with the NUL */
+#define ELF_PREFIXES_MAX 4
+struct elf_prefixes {
+	const char *const *end; /* what to look for */
+	size_t end_nr;
+	struct elf_prefix {
+		size_t end; /* index */
+		char text[ELF_PREFIX_MAX];
+	} found[ELF_PREFIXES_MAX];
+	size_t found_nr;
 };
 
 /*
@@ -67,6 +84,10 @@ struct elf_function {
 #define ELF_FUNCTIONS_MAX 4096
 int elf_object__find_functions(struct elf_object *obj, const char *const *name, size_t name_nr,
 			       struct elf_function **ret, size_t *ret_nr);
+
+/* The same, with the prefixes of functions that have none of the names. */
+int elf_object__find_functions_and_prefixes(struct elf_object *obj, const char *const *name, size_t name_nr,
+					    struct elf_prefixes *prefixes, struct elf_function **ret, size_t *ret_nr);
 
 /*
  * Whether the file defines or references a symbol, of any kind, under one of name[0 … name_nr), or

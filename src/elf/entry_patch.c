@@ -9,7 +9,7 @@
 
 #include "base/array.h"
 #include "base/reason.h"
-#include "elf/heap_owner.h"
+#include "elf/known_functions.h"
 #include "elf/allocators.h"
 #include "elf/elf_object_private.h"
 #include "shared/call_types.h"
@@ -331,34 +331,16 @@ static void add_functions(struct patching *patching, const struct elf_function *
 	}
 }
 
-static int add_heap_functions(struct patching *patching, struct elf_function *found, size_t nr, uint64_t *size)
-{
-	bool taken[nr + 1];
-	size_t kept = 0;
-	int err = heap_functions_read(patching->elf, found, nr, taken);
-
-	for (size_t i = 0; i < nr && !err; i++)
-		if (taken[i])
-			found[kept++] = found[i];
-	add_functions(patching, found, kept, size);
-	return err;
-}
-
 static int find_entries(struct patching *patching, struct reason *why)
 {
-	const char *name[allocator_function_nr];
-	struct elf_function *found;
 	uint64_t size[ENTRY_PATCHES_MAX];
-	size_t nr;
-	int err;
+	struct known_functions known;
+	int err = known_functions_find(patching->elf, NULL, &known);
 
-	for (size_t i = 0; i < allocator_function_nr; i++)
-		name[i] = allocator_functions[i].name;
-	err = elf_object__find_functions(patching->elf, name, allocator_function_nr, &found, &nr);
 	if (err)
 		return reason_set(why, err, "%s", strerror(-err));
-	err = add_heap_functions(patching, found, nr, size);
-	free(found);
+	add_functions(patching, known.function, known.function_nr, size);
+	known_functions_release(&known);
 	for (uint64_t i = 0; i < patching->patches->nr && !err; i++)
 		if (!*patching->patches->patch[i].fault)
 			err = examine_function(patching, &patching->patches->patch[i], size[i]);

@@ -3,10 +3,10 @@
 #define ALLOCSNAP_ELF_HEAP_OWNER_H
 
 /*
- * Whether operator new and delete are the heap's that lies in the same file. They may be the program's or libstdc++'s, and
- * give out blocks of the heap behind a header, or memory of their own. The C library has none, so none in its file are the
- * heap's. Those of another allocator (jemalloc, tcmalloc) do not call its malloc. If they do, they are wrappers, and their
- * blocks are recorded in malloc.
+ * Whether operator new and delete are the heap's that lies in the same file. They may be the program's or libstdc++'s,
+ * and give out blocks of the heap behind a header, or memory of their own. The C library has none, so none in its file
+ * are the heap's. Those of another allocator (jemalloc, tcmalloc) do not call its malloc. If they do, they are wrappers,
+ * and their blocks are recorded in malloc.
  *
  * The code is read as far as calls and jumps have fixed targets, or go through the PLT.
  */
@@ -17,9 +17,7 @@
 struct elf_function;
 struct elf_object;
 
-/*
- * The same as heap_functions() (allocator_detect.h), without the functions that are not the heap's. 0, -ENOMEM.
- */
+/* The same as heap_functions() (allocator_detect.h), without the functions that are not the heap's. 0, -ENOMEM. */
 int heap_functions_read(struct elf_object *elf, const struct elf_function *function, size_t nr, bool *ret_taken);
 
 /*

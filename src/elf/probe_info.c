@@ -7,7 +7,7 @@
 
 #include "elf/allocators.h"
 #include "elf/elf_object.h"
-#include "elf/heap_owner.h"
+#include "elf/known_functions.h"
 #include "elf/returns.h"
 #include "elf/runtime_detect.h"
 #include "elf/text_copies.h"
@@ -50,20 +50,6 @@ static int place_probe(struct elf_object *elf, const struct functions_wanted *wa
 	return err;
 }
 
-/* The functions that the file defines under the names of allocator_functions[] and of `wanted`. */
-static int find_wanted_functions(struct elf_object *elf, const struct functions_wanted *wanted,
-				 struct elf_function **ret, size_t *ret_nr)
-{
-	size_t nr = allocator_function_nr + wanted_nr(wanted);
-	const char *name[nr];
-
-	for (size_t i = 0; i < allocator_function_nr; i++)
-		name[i] = allocator_functions[i].name;
-	for (size_t i = allocator_function_nr; i < nr; i++)
-		name[i] = wanted->function[i - allocator_function_nr].name;
-	return elf_object__find_functions(elf, name, nr, ret, ret_nr);
-}
-
 /* Among wanted functions of one name the global ones win. If all are static, the first stands for all. */
 static bool is_passed_over(const struct elf_function *found, size_t nr, size_t i)
 {
@@ -81,7 +67,8 @@ static bool is_passed_over(const struct elf_function *found, size_t nr, size_t i
 
 static bool is_ambiguous_name(const struct elf_function *found, size_t nr, size_t i)
 {
-	return found[i].is_local && i + 1 < nr && found[i + 1].name == found[i].name;
+	return found[i].is_local && found[i].name >= allocator_function_nr && i + 1 < nr &&
+	       found[i + 1].name == found[i].name;
 }
 
 static int take_functions(struct elf_object *elf, const struct functions_wanted *wanted,
@@ -103,6 +90,7 @@ static int take_functions(struct elf_object *elf, const struct functions_wanted 
 		function->offset = found[i].offset;
 		function->name = found[i].name;
 		function->is_ifunc = found[i].is_ifunc;
+		function->is_renamed = found[i].is_renamed;
 		function->is_ambiguous = is_ambiguous_name(found, nr, i);
 		ret->function_nr++;
 		if (!found[i].is_ifunc && !function->is_ambiguous)
@@ -111,59 +99,18 @@ static int take_functions(struct elf_object *elf, const struct functions_wanted 
 	return err;
 }
 
-/* Known functions that are no allocator's in this file are what --probe may name. */
-static bool name_as_wanted(const struct functions_wanted *wanted, struct elf_function *function)
-{
-	const char *name = allocator_functions[function->name].name;
-
-	for (size_t i = 0; i < wanted_nr(wanted); i++) {
-		if (strcmp(wanted->function[i].name, name))
-			continue;
-		function->name = allocator_function_nr + i;
-		return true;
-	}
-	return false;
-}
-
-static int by_row_and_address(const void *a, const void *b)
-{
-	const struct elf_function *x = a, *y = b;
-
-	if (x->name != y->name)
-		return x->name < y->name ? -1 : 1;
-	return x->vaddr < y->vaddr ? -1 : x->vaddr > y->vaddr;
-}
-
-/* Keeps the functions that are an allocator's, or wanted. */
-static int choose_functions(struct elf_object *elf, const struct functions_wanted *wanted, struct elf_function *found,
-			    size_t *nr)
-{
-	bool taken[*nr + 1];
-	size_t kept = 0;
-	int err;
-
-	err = heap_functions_read(elf, found, *nr, taken);
-	for (size_t i = 0; i < *nr; i++)
-		if (taken[i] || name_as_wanted(wanted, &found[i]))
-			found[kept++] = found[i];
-	if (kept)
-		qsort(found, kept, sizeof(*found), by_row_and_address);
-	*nr = kept;
-	return err;
-}
-
 static int read_functions(struct elf_object *elf, const struct functions_wanted *wanted,
 			  struct probe_info *ret)
 {
-	struct elf_function *found;
-	size_t nr;
-	int err = find_wanted_functions(elf, wanted, &found, &nr);
+	struct known_functions known;
+	int err = known_functions_find(elf, wanted, &known);
 
 	if (err == -ENOMEM)
 		return err;
 	if (!err) {
-		err = choose_functions(elf, wanted, found, &nr) ?: take_functions(elf, wanted, found, nr, ret);
-		free(found);
+		err = take_functions(elf, wanted, known.function, known.function_nr, ret);
+		strcpy(ret->heap_prefix, known.prefix);
+		known_functions_release(&known);
 	}
 	if (err == -ENOMEM)
 		return err;
@@ -179,7 +126,7 @@ static int read_functions(struct elf_object *elf, const struct functions_wanted 
 static int read_signs(struct elf_object *elf, struct probe_info *ret)
 {
 	size_t row;
-	int err = text_copy_find(elf, ret->function_nr, &row);
+	int err = text_copy_find(elf, ret->function_nr, &row, &ret->nameless_heap);
 
 	if (!err)
 		ret->copies_text = row + 1;
@@ -256,7 +203,9 @@ static bool is_sound_function(const struct object_function *function,
 	uint64_t left = function->offset < file_bytes ? file_bytes - function->offset : 0;
 
 	return function->name < allocator_function_nr + wanted_nr(wanted) &&
-	       function->is_ifunc <= 1 && function->is_ambiguous <= 1 &&
+	       function->is_ifunc <= 1 && function->is_ambiguous <= 1 && function->is_renamed <= 1 &&
+	       (!function->is_renamed ||
+		(function->name < allocator_function_nr && allocator_functions[function->name].prefix)) &&
 	       is_sound_placement(&function->placement) && function->placement.offset < left;
 }
 
@@ -266,8 +215,10 @@ bool probe_info_are_sound(const struct probe_info *facts,
 	if (!memchr(facts->build_id, '\0', sizeof(facts->build_id)) ||
 	    !is_hex(facts->build_id, sizeof(facts->build_id)) ||
 	    !memchr(facts->interpreter, '\0', sizeof(facts->interpreter)) ||
+	    !memchr(facts->heap_prefix, '\0', sizeof(facts->heap_prefix)) ||
 	    facts->function_nr > OBJECT_FUNCTIONS_MAX || facts->copies_text > text_copy_nr ||
 	    facts->heaps & ~RUNTIME_HEAP_BITS ||
+	    facts->nameless_heap > DOMAIN_MIMALLOC ||
 	    facts->has_sampler > 1 || (facts->sampler && !sampler_places_are_sound(facts->sampler, file_bytes)))
 		return false;
 	if (facts->functions_err &&

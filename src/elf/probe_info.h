@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/reason.h"
+#include "elf/elf_object.h"
 #include "elf/placement.h"
 #include "elf/sampler_places.h"
 
@@ -39,7 +40,8 @@ struct object_function {
 	uint64_t vaddr;
 	uint64_t offset;    /* in the file */
 	uint32_t name;	    /* index into allocator_functions[], followed by those wanted */
-	uint16_t is_ifunc;  /* the code is a resolver that returns the function's address: do not probe it */
+	uint8_t is_ifunc;   /* the code is a resolver that returns the function's address: do not probe it */
+	uint8_t is_renamed; /* its name has heap_prefix in place of the table's prefix (known_functions.h) */
 	uint16_t is_ambiguous; /* several static functions have this name: this is the first, without a placement */
 	struct placement placement;
 };
@@ -47,8 +49,10 @@ struct object_function {
 struct probe_info {
 	char build_id[2 * OBJECT_BUILD_ID_BYTES + 1]; /* lower-case hex, "" if there is none */
 	char interpreter[INTERPRETER_MAX]; /* the loader that it names, "" if there is none */
+	char heap_prefix[ELF_PREFIX_MAX]; /* of renamed functions, "" if there are none */
 	uint64_t entry;	       /* the vaddr where it begins to run; 0: none */
 	int32_t functions_err; /* -ENOEXEC, -E2BIG: its symbol tables are malformed, or too large */
+	uint32_t nameless_heap; /* domain of an allocator whose texts it has, without any of its functions; 0: none */
 	uint32_t copies_text;  /* row of text_copies[] + 1 that says that code is copied at run time; 0: no such sign */
 	uint32_t function_nr;  /* sorted by name, then address */
 	uint64_t heaps;	       /* of RUNTIME_HEAP_BITS (runtime_detect.h) */

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "base/array.h"
+#include "elf/allocators.h"
 #include "elf/elf_object.h"
 
 /* Symbols come first. The last row is a guess: see has_means(). */
@@ -144,42 +145,115 @@ static int find_call(struct elf_object *elf, size_t *ret_index)
 
 /* ---- bytes ---- */
 
-#define OVERLAP 32 /* longer than any sign */
+/* Allocators print these, or use them as names. The first byte is apart: so this program has no such text itself. */
+static const struct {
+	char first;
+	const char *rest;
+	uint32_t domain;
+} heap_texts[] = {
+	{ '<', "jemalloc>: Malformed conf string", DOMAIN_JEMALLOC },
+	{ 't', "cmalloc.pageheap_free_bytes", DOMAIN_TCMALLOC },
+	{ 'm', "imalloc: warning: ", DOMAIN_MIMALLOC },
+};
 
-/* The first row whose text is in the block; nr: none. */
-static size_t find_in(const char *block, size_t bytes, size_t nr)
+#define TEXT_MIN 15 /* bytes of the shortest text */
+#define OVERLAP 48  /* longer than any */
+#define PAIRS (1 << 16)
+
+/*
+ * A search for all texts in one pass. The two bytes at a place tell how far the next place is at which the first
+ * TEXT_MIN bytes of a text may end.
+ */
+struct text_search {
+	size_t copy_nr;	   /* rows of text_copies[] to look for */
+	size_t copy;	   /* the first of them that was found; copy_nr: none */
+	uint32_t *heap;	   /* the domain of an allocator's text; NULL: not to look for */
+	uint8_t shift[PAIRS];
+	char block[BLOCK_BYTES];
+};
+
+static size_t pair_at(const char *at)
 {
-	for (size_t i = 0; i < nr; i++)
-		if (text_copies[i].kind == TEXT_COPY_BYTES &&
-		    memmem(block, bytes, text_copies[i].sign, strlen(text_copies[i].sign)))
-			return i;
-	return nr;
+	return (uint8_t)at[0] << 8 | (uint8_t)at[1];
 }
 
-/* Searches the file for the texts of the first nr rows. */
-static int find_bytes(const struct elf_object *elf, size_t nr, size_t *ret_index)
+static void add_searched_text(struct text_search *search, const char *text)
 {
-	char *block = malloc(BLOCK_BYTES);
-	size_t got = BLOCK_BYTES, found = nr;
+	for (size_t i = 0; i + 2 <= TEXT_MIN; i++) {
+		uint8_t *shift = &search->shift[pair_at(text + i)], left = TEXT_MIN - 2 - i;
 
-	if (!block)
-		return -ENOMEM;
-	for (uint64_t at = 0; found == nr && got == BLOCK_BYTES && at < SEARCHED_MAX; at += BLOCK_BYTES - OVERLAP) {
-		got = elf_object__read_some(elf, at, block, BLOCK_BYTES);
-		found = find_in(block, got, nr);
+		if (*shift > left)
+			*shift = left;
 	}
-	free(block);
-	*ret_index = found;
-	return found < nr ? 0 : -ENOENT;
 }
 
-int text_copy_find(struct elf_object *elf, bool has_allocator, size_t *ret_index)
+static void add_searched_texts(struct text_search *search)
+{
+	memset(search->shift, TEXT_MIN - 1, sizeof(search->shift));
+	for (size_t i = 0; i < search->copy_nr; i++)
+		if (text_copies[i].kind == TEXT_COPY_BYTES)
+			add_searched_text(search, text_copies[i].sign);
+	for (size_t i = 0; search->heap && i < ARRAY_SIZE(heap_texts); i++)
+		add_searched_text(search, heap_texts[i].rest);
+}
+
+static bool is_text_at(const char *at, size_t left, const char *text)
+{
+	size_t len = strlen(text);
+
+	return len <= left && !memcmp(at, text, len);
+}
+
+static void compare_searched_texts(struct text_search *search, const char *at, size_t left)
+{
+	for (size_t i = 0; i < search->copy; i++)
+		if (text_copies[i].kind == TEXT_COPY_BYTES && is_text_at(at, left, text_copies[i].sign))
+			search->copy = i;
+	for (size_t i = 0; search->heap && at > search->block && i < ARRAY_SIZE(heap_texts); i++)
+		if (at[-1] == heap_texts[i].first && is_text_at(at, left, heap_texts[i].rest))
+			*search->heap = heap_texts[i].domain;
+}
+
+static void search_block(struct text_search *search, size_t bytes)
+{
+	for (size_t at = 0; at + TEXT_MIN <= bytes;) {
+		uint8_t shift = search->shift[pair_at(search->block + at + TEXT_MIN - 2)];
+
+		if (!shift)
+			compare_searched_texts(search, search->block + at, bytes - at);
+		at += shift ?: 1;
+	}
+}
+
+/* Searches the file for the texts of the first nr rows, and, if heap is not NULL, for those of allocators. */
+static int find_bytes(const struct elf_object *elf, size_t nr, size_t *ret_index, uint32_t *heap)
+{
+	struct text_search *search = malloc(sizeof(*search));
+	size_t got = BLOCK_BYTES;
+
+	if (!search)
+		return -ENOMEM;
+	search->copy_nr = search->copy = nr;
+	search->heap = heap;
+	add_searched_texts(search);
+	for (uint64_t at = 0; search->copy == nr && got == BLOCK_BYTES && at < SEARCHED_MAX; at += BLOCK_BYTES - OVERLAP) {
+		got = elf_object__read_some(elf, at, search->block, BLOCK_BYTES);
+		search_block(search, got);
+	}
+	*ret_index = search->copy;
+	free(search);
+	return *ret_index < nr ? 0 : -ENOENT;
+}
+
+int text_copy_find(struct elf_object *elf, bool has_allocator, size_t *ret_index, uint32_t *ret_heap)
 {
 	int err = find_symbol(elf, ret_index);
 
+	*ret_heap = 0;
 	if (err != -ENOENT || !may_copy(elf))
 		return err;
 	if (has_allocator && !find_call(elf, ret_index))
 		return 0;
-	return find_bytes(elf, has_allocator && has_means(elf) ? GUESS + 1 : GUESS, ret_index);
+	return find_bytes(elf, has_allocator && has_means(elf) ? GUESS + 1 : GUESS, ret_index,
+			  has_allocator ? NULL : ret_heap);
 }

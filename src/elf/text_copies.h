@@ -6,10 +6,13 @@
  * Signs that an object copies its code at run time, mostly to anonymous memory with huge pages. The
  * copy includes breakpoints of probes, but the kernel does not know those in the copy: SIGTRAP ends
  * the process.
+ *
+ * The search reads the file's bytes, so it also looks for texts of an allocator that is linked in.
  */
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct elf_object;
 
@@ -30,8 +33,9 @@ extern const size_t text_copy_nr;
 
 /*
  * The first sign in an object. has_allocator: the object defines allocator functions, so that calls
- * and the guess count, too. 0; -ENOENT, -ENOMEM, -ENOEXEC as from elf_object__find_name().
+ * and the guess count, too. If it defines none, *ret_heap is the domain of an allocator whose texts
+ * it has; else 0. 0; -ENOENT, -ENOMEM, -ENOEXEC as from elf_object__find_name().
  */
-int text_copy_find(struct elf_object *elf, bool has_allocator, size_t *ret_index);
+int text_copy_find(struct elf_object *elf, bool has_allocator, size_t *ret_index, uint32_t *ret_heap);
 
 #endif

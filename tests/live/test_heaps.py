@@ -5,7 +5,7 @@ is exact, in its own domain.
 import os
 import signal
 
-from harness import WORKLOADS, Workload, check, check_equal, tool, wait_for
+from harness import ALLOCSNAP, WORKLOADS, Workload, check, check_equal, tool, wait_for
 from test_allocators import LIBRARIES, PRELOAD, losses_of_books
 
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../workloads/plugin_heap.so.c")
@@ -19,7 +19,7 @@ RACE_NR = 2003
 def library_of(bench, name, argument):
     """Its path and the names of two of its functions."""
     return {"library": lambda: argument, "plugin": lambda: [hidden_plugin(bench), *argument],
-            "prefixed": lambda: [prefixed_plugin(bench), *argument]}[name]()
+            "prefixed": lambda: [prefixed_plugin(bench, argument[0].removesuffix("malloc")), *argument]}[name]()
 
 
 def hidden_plugin(bench):
@@ -29,12 +29,28 @@ def hidden_plugin(bench):
     return path
 
 
-def prefixed_plugin(bench):
-    path, archive = bench.path("prefixed.so"), bench.path("prefixed.a")
-    renamed = [f"--redefine-sym={name}=je_{name}" for name in RENAMED]
+def prefixed_archive(bench, prefix):
+    archive = bench.path(f"{prefix}.a")
+    renamed = [f"--redefine-sym={name}={prefix}{name}" for name in RENAMED]
     bench.run([tool("objcopy"), *renamed, ARCHIVE, archive])
-    bench.run([tool("gcc"), "-shared", "-o", path, "-Wl,--whole-archive", archive, "-Wl,--no-whole-archive",
-               "-lm", "-lstdc++"], seconds=60)
+    return archive
+
+
+def prefixed_plugin(bench, prefix):
+    path = bench.path(f"{prefix}prefixed.so")
+    bench.run([tool("gcc"), "-shared", "-o", path, "-Wl,--whole-archive", prefixed_archive(bench, prefix),
+               "-Wl,--no-whole-archive", "-lm", "-lstdc++"], seconds=60)
+    return path
+
+
+def nameless_plugin(bench, prefix):
+    """Neither names of functions nor an exported malloc."""
+    path, script = bench.path("nameless.so"), bench.path("script")
+    with open(script, "w", encoding="ascii") as file:
+        file.write("{ global: plugin_*; local: *; };")
+    bench.run([tool("gcc"), "-shared", "-fPIC", "-O2", f"-Dmalloc={prefix}malloc", f"-Dfree={prefix}free", SOURCE, "-o", path,
+               f"-Wl,--version-script={script}", prefixed_archive(bench, prefix), "-lm", "-lstdc++"], seconds=60)
+    bench.run([tool("strip"), path])
     return path
 
 
@@ -45,6 +61,7 @@ HEAPS = {
     "mimalloc": ("library", [PRELOAD["mimalloc"], "mi_malloc", "mi_free"], "4"),
     "a plugin with a hidden jemalloc": ("plugin", ["plugin_allocate", "plugin_release"], "2"),
     "a plugin with a prefixed jemalloc": ("prefixed", ["je_malloc", "je_free"], "2"),
+    "a plugin with a jemalloc of its project": ("prefixed", ["acme_shop_malloc", "acme_shop_free"], "2"),
 }
 
 
@@ -129,3 +146,35 @@ def test_heap_loaded_in_a_race_is_recorded_from_some_block_on(bench):
         recording.end(signal.SIGINT)
         program.is_unharmed()
         print(f"   {heap}: probed after {first} blocks, one a millisecond", flush=True)
+
+
+def test_heap_under_a_prefix_has_its_own_names(bench):
+    program, library, _ = start(bench, "a plugin with a jemalloc of its project")
+    program.order("load")
+    recording = bench.attach([program])
+    shown = bench.show(recording.end(signal.SIGINT)[-1])
+    names = {probe["function"] for probe in shown["probes"] if library in str(probe)}
+    check({"acme_shop_malloc", "acme_shop_sdallocx"} <= names and "je_malloc" not in names, f"names: {names}")
+    probe = f"name=shop,object={library},alloc=acme_shop_malloc(size=1),free=acme_shop_free(ptr=1)"
+    said = bench.run([ALLOCSNAP, "attach", str(program.pid), "--probe", probe], status=1)[1]
+    check("acme_shop_malloc" in said and "is known, and recorded without --probe" in said, f"said {said!r}")
+    program.is_unharmed()
+
+
+def test_heap_without_names_is_told(bench):
+    library = nameless_plugin(bench, "acme_shop_")
+    program = bench.start([os.path.join(WORKLOADS, "two_heaps"), library, "plugin_allocate", "plugin_release"], kind=Workload,
+                          env=dict(os.environ, GLIBC_TUNABLES="glibc.rtld.optional_static_tls=16384")).ready()
+    program.order("load")
+    rows = [row["why"] for row in bench.json("doctor", str(program.pid))["process"]["unseen"]
+            if row["name"] == "nameless-allocator"]
+    check_equal([library in why for why in rows], [True], f"what doctor says: {rows}")
+    probe = f"name=shop,object={library},alloc=plugin_allocate(size=1),free=plugin_release(ptr=1)"
+    recording = bench.attach([program])
+    recording.end(signal.SIGINT)
+    check(f"{library} has jemalloc in it" in recording.stderr(), f"attach says {recording.stderr()!r}")
+    recording = bench.attach([program], "--probe", probe)
+    _, done = program.order("go")
+    found = domains(bench, recording.end(signal.SIGINT)[-1])
+    check_equal(list(found["16"]), done["loaded"], f"by --probe, in {found}")
+    program.is_unharmed()

@@ -3,7 +3,7 @@
 import os
 import signal
 
-from harness import Workload, check, check_equal, tool
+from harness import ALLOCSNAP, Workload, check, check_equal, tool
 from test_heaps import ARCHIVE
 from test_own_lines import OWN_HEAP_SITES, functions_of
 
@@ -62,5 +62,5 @@ def test_operator_new_over_a_pool_is_recorded_by_its_name(bench):
 def test_probe_of_a_function_that_is_recorded_is_refused(bench):
     program = bench.workload("own_heap")
     probe = "name=c,object=libc.so.6,alloc=malloc(size=1),free=free(ptr=1)"
-    said = bench.run([os.environ["ALLOCSNAP"], "attach", str(program.pid), "--probe", probe], status=1)[1]
+    said = bench.run([ALLOCSNAP, "attach", str(program.pid), "--probe", probe], status=1)[1]
     check(KNOWN in said, f"said {said!r}")

@@ -402,29 +402,30 @@ static int describe_domain(struct snapshot_builder *builder, const struct user_a
 	return snapshot_builder__metadata(builder, key, site->layer == LAYER_POOL ? "pool" : "heap");
 }
 
-static int describe_probe(struct snapshot_builder *builder, const struct user_allocators *custom,
+static int describe_probe(struct snapshot_builder *builder, const struct objects *objects,
 			  const struct probe_site *site, uint32_t object_id)
 {
+	char name[FUNCTION_NAME_MAX];
 	struct snap_probe row = {
 		.object = object_id,
 		.offset = site->offset,
 		.placement = site->placement.offset,
 	};
-	int err = snapshot_builder__string(builder, site->function, &row.function);
+	int err = snapshot_builder__string(builder, probe_site_name(site, objects->object[site->object], name),
+					   &row.function);
 
 	if (!err)
 		err = snapshot_builder__string(builder, site->placement.instruction,
 					       &row.instruction);
 	if (!err)
 		err = snapshot_builder__probe(builder, &row);
-	return err ?: describe_domain(builder, custom, site);
+	return err ?: describe_domain(builder, objects->custom, site);
 }
 
 /* Shared probes of the heap do nothing for a process whose Python objects are recorded. */
 static int describe_probe_set(struct snapshot_builder *builder, const struct target *target,
 			      const struct probes *probes, const uint32_t *object_id, uint64_t *stepped)
 {
-	const struct user_allocators *custom = target->mappings.objects->custom;
 	int err = 0;
 
 	for (size_t i = 0; i < probes->site_nr && !err; i++) {
@@ -433,7 +434,7 @@ static int describe_probe_set(struct snapshot_builder *builder, const struct tar
 		if (!site->is_attached || !object_id[site->object] ||
 		    (target->python.is_used && site->layer == LAYER_HEAP))
 			continue;
-		err = describe_probe(builder, custom, site, object_id[site->object]);
+		err = describe_probe(builder, target->mappings.objects, site, object_id[site->object]);
 		*stepped += site->placement.why != PLACEMENT_EMULATED;
 	}
 	return err;

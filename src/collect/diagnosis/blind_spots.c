@@ -170,6 +170,17 @@ static bool is_renamed(const struct diagnosed_process *process, struct reason *w
 			  "has jemalloc, tcmalloc or mimalloc, but under none of the known function names");
 }
 
+static bool has_nameless_heap(const struct diagnosed_file *file)
+{
+	return file->has_nameless_heap;
+}
+
+static bool is_nameless_allocator(const struct diagnosed_process *process, struct reason *why)
+{
+	return name_files(process, has_nameless_heap, why,
+			  "has the texts of jemalloc, tcmalloc or mimalloc, but none of its functions has a name (stripped)");
+}
+
 static bool has_new_pool(const struct diagnosed_file *file)
 {
 	return file->traits & TRAIT_BIT(NEW_POOL);
@@ -293,7 +304,12 @@ static const struct {
 	  is_python, true },
 	{ "python-heap", "memory that Python has not asked for", "--domain malloc records the heap instead, which costs less",
 	  has_python_heap },
-	{ "renamed-allocator", "an allocator under other names", "name its functions with --probe", is_renamed, true },
+	{ "renamed-allocator", "an allocator under other names",
+	  "name its functions: --probe 'name=NAME,object=FILE,alloc=X_malloc(size=1),realloc=X_realloc(ptr=1,size=2),free=X_free(ptr=1)'",
+	  is_renamed, true },
+	{ "nameless-allocator", "an allocator that is linked into a library",
+	  "a build of the file that is not stripped: its functions are found under any prefix; or name the exported functions that give out its memory: --probe 'name=NAME,object=FILE,alloc=FUNCTION(size=1),free=FUNCTION(ptr=1)'",
+	  is_nameless_allocator, true },
 	{ "own-operator-new", "what its operator new gives out",
 	  "--probe 'name=new,object=exe,alloc=_Znwm(size=1),alloc=_Znam(size=1),free=_ZdlPv(ptr=1),free=_ZdaPv(ptr=1),free=_ZdlPvm(ptr=1),free=_ZdaPvm(ptr=1)', for a library with its name in place of exe; inlined calls of operator delete are not seen",
 	  is_new_pool, true },

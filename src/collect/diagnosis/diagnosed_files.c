@@ -76,6 +76,7 @@ static int add_diagnosed_file(struct diagnosis *diagnosis, uint32_t index)
 		.is_program = is_program_file(object, diagnosis->process.exe),
 		.is_32_bit = is_elf32_file(object),
 		.is_copied = object->is_copied && object->facts->function_nr,
+		.has_nameless_heap = object->facts && object->facts->nameless_heap,
 		.has_debug_file = has_debug_file(object),
 	};
 	struct runtime_traits traits = {};
@@ -147,7 +148,6 @@ static int add_probe(struct diagnosis *diagnosis, const struct probe_site *site)
 	struct diagnosed_process *process = &diagnosis->process;
 	struct diagnosed_probe probe = {
 		.file = find_file_index(&diagnosis->target->mappings, site->object),
-		.function = site->function,
 		.offset = site->offset,
 		.placement = &site->placement,
 		.returns = returns_of(diagnosis, site),
@@ -156,7 +156,10 @@ static int add_probe(struct diagnosis *diagnosis, const struct probe_site *site)
 		.is_python = shape_is_python(site->shape),
 	};
 	struct diagnosed_file *file;
+	char name[FUNCTION_NAME_MAX];
 
+	snprintf(probe.function, sizeof(probe.function), "%s",
+		 probe_site_name(site, diagnosis->collector->objects.object[site->object], name));
 	if (probe.file == process->file_nr)
 		return 0;
 	file = &process->file[probe.file];

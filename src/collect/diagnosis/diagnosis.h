@@ -21,6 +21,7 @@
 
 #include "base/reason.h"
 #include "collect/budget/calibrate.h"
+#include "elf/probe_info.h"
 
 struct inject_plan;
 struct placement;
@@ -67,6 +68,7 @@ struct diagnosed_file {
 	bool is_program;
 	bool is_32_bit;
 	bool is_copied; /* its code may be copied while it runs: no probe is placed in it */
+	bool has_nameless_heap; /* an allocator is linked in, but none of its functions has a name */
 	bool has_traits;
 	uint64_t traits; /* enum object_trait */
 	bool has_debug_file;
@@ -82,7 +84,7 @@ enum diagnosed_return {
 
 struct diagnosed_probe {
 	size_t file; /* index */
-	const char *function;
+	char function[FUNCTION_NAME_MAX];
 	uint64_t offset; /* of the function in the file */
 	const struct placement *placement;
 	enum diagnosed_return returns;

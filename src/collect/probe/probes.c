@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -79,6 +80,7 @@ static int add_known(struct probes *probes, const struct objects *objects, uint3
 	const struct allocator_function *known = &allocator_functions[function->name];
 	const struct probe_site site = {
 		.function = known->name,
+		.renamed_bytes = function->is_renamed ? strlen(known->prefix) : 0,
 		.shape = known->shape,
 		.layer = shape_is_mapping(known->shape) ? LAYER_MAPPING : LAYER_HEAP,
 		.domain = shape_is_mapping(known->shape) ? DOMAIN_MAPPING :
@@ -92,6 +94,14 @@ static int add_known(struct probes *probes, const struct objects *objects, uint3
 	if (!is_meant(&site, meant) || !is_wanted_site(objects->domains, &site, object))
 		return 0;
 	return append_site(probes, site, index, function);
+}
+
+const char *probe_site_name(const struct probe_site *site, const struct object *object, char *buf)
+{
+	if (!site->renamed_bytes || !object->facts)
+		return site->function;
+	snprintf(buf, FUNCTION_NAME_MAX, "%s%s", object->facts->heap_prefix, site->function + site->renamed_bytes);
+	return buf;
 }
 
 bool user_allocator_applies(const struct user_allocator *allocator, const struct object *object)

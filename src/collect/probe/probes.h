@@ -34,6 +34,7 @@ struct reason;
 struct probe_site {
 	uint32_t object;      /* index into struct objects; OBJECT_NONE: unused entry */
 	const char *function; /* the first of its names */
+	uint32_t renamed_bytes; /* of it: the prefix, which the file has another one for; see probe_site_name() */
 	enum call_shape shape;
 	enum layer layer;
 	uint32_t domain;
@@ -52,6 +53,9 @@ struct probe_site {
 	bool is_on_nop5; /* not attached: on a nop whose probe would kill forked children (nop5.h) */
 	bool is_another; /* not attached: all its calls continue in another function, which is probed */
 };
+
+/* The function's name in its file. buf has room for FUNCTION_NAME_MAX bytes, and may be what is returned. */
+const char *probe_site_name(const struct probe_site *site, const struct object *object, char *buf);
 
 enum probe_end {
 	PROBE_RET,    /* at the places where calls return; belongs to no single site */

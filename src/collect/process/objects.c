@@ -14,6 +14,7 @@
 #include "base/file_copy.h"
 #include "base/reason.h"
 #include "collect/process/open_file.h"
+#include "elf/allocators.h"
 #include "elf/user_allocators.h"
 #include "elf/probe_info.h"
 #include "sandbox/client.h"
@@ -60,6 +61,10 @@ static int read_facts(struct objects *objects, struct object *object, struct rea
 
 	if (!err)
 		object->facts = &object->file_facts->facts;
+	if (!err && object->facts->nameless_heap)
+		objects_note(objects,
+			     "%s has %s in it, of which nothing is recorded: none of its functions has a name there (stripped); see allocsnap doctor",
+			     object->path, domain_name(object->facts->nameless_heap));
 	object->is_given_up = err == -EIO && !is_being_written(object);
 	if (object->is_given_up)
 		objects_note(objects, "nothing in %s is probed: %s", object->path, why->text);

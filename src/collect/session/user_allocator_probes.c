@@ -87,11 +87,17 @@ static const struct probe_site *site_at(const struct probes *probes, uint32_t ob
 	return NULL;
 }
 
+static int report_known_function(const char *symbol, const struct object *object, struct reason *why)
+{
+	return reason_set(why, -ENOENT, "%s in %s is known, and recorded without --probe", symbol, object->path);
+}
+
 static int report_function_not_probed(const struct place *place, const struct object_function *found,
 				      const char *symbol, struct reason *why)
 {
 	const struct object *object = place->objects->object[place->object];
 	const struct probe_site *site = site_at(place->target->probes.used, place->object, found->offset);
+	char name[FUNCTION_NAME_MAX];
 
 	if (found->is_ambiguous)
 		return reason_set(why, -ENOENT, "%s in %s: several static functions have this name",
@@ -100,6 +106,8 @@ static int report_function_not_probed(const struct place *place, const struct ob
 		return reason_set(why, -ENOENT,
 				  "%s in %s is chosen at run time (IFUNC): name the function chosen",
 				  symbol, object->path);
+	if (site && !strcmp(probe_site_name(site, object, name), symbol) && !site->is_user_allocator)
+		return report_known_function(symbol, object, why);
 	if (site && strcmp(site->function, symbol))
 		return reason_set(why, -ENOENT, "%s in %s is %s, too, which is recorded already",
 				  symbol, object->path, site->function);
@@ -121,8 +129,7 @@ static int report_missing_function(const struct place *place, const struct user_
 		return reason_set(why, -ENOENT, "cannot look for %s in %s: %s", function->symbol,
 				  object->path, object->unreadable ?: "no ELF file");
 	if (is_known_function(object->facts, function->symbol))
-		return reason_set(why, -ENOENT, "%s in %s is known, and recorded without --probe", function->symbol,
-				  object->path);
+		return report_known_function(function->symbol, object, why);
 	found = find_user_function(object->facts, function);
 	if (found)
 		return report_function_not_probed(place, found, function->symbol, why);

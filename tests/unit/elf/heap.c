@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/array.h"
@@ -244,6 +246,59 @@ Test(heap, has_the_operator_new_of_its_allocator_only)
 		close(fd);
 		cr_expect(!row[i].taken || has_function(&facts, row[i].taken), "%s: no %s", path, row[i].taken);
 		cr_expect(!row[i].left || !has_function(&facts, row[i].left), "%s: %s", path, row[i].left);
+		probe_info_release(&facts);
+	}
+}
+
+/* Gives each name in a copy of the file another prefix of the same length. Returns the copy. */
+static int rename_functions(const char *path, const char *prefix, const char *other)
+{
+	int from = open(path, O_RDONLY), to = memfd_create("renamed", 0);
+	struct stat st;
+	char *bytes;
+
+	if (from < 0)
+		skip_because("no %s", path);
+	cr_assert(!fstat(from, &st) && (bytes = malloc(st.st_size)));
+	cr_assert_eq(read(from, bytes, st.st_size), st.st_size);
+	for (char *at = bytes; (at = memmem(at + 1, bytes + st.st_size - at - 1, prefix, strlen(prefix)));)
+		if (!at[-1])
+			memcpy(at, other, strlen(other));
+	cr_assert_eq(write(to, bytes, st.st_size), st.st_size);
+	close(from);
+	free(bytes);
+	return to;
+}
+
+/* No table has the prefix: a whole heap with a function of this allocator only has it. */
+Test(heap, may_have_any_prefix)
+{
+	static const struct {
+		const char *file, *prefix, *other, *function;
+		uint32_t domain;
+	} row[] = {
+		{ "libmimalloc.so.2", "mi_", "zz_", "mi_heap_malloc", DOMAIN_MIMALLOC },
+		{ "libmimalloc.so.2", "mi_", "_x_", "mi_free", DOMAIN_MIMALLOC },
+		{ "libtcmalloc_minimal.so.4", "tc_", "zz_", "tc_malloc", DOMAIN_TCMALLOC },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
+		struct probe_info facts;
+		char path[64];
+		uint32_t at = 0;
+		int fd;
+
+		snprintf(path, sizeof(path), "/usr/lib/x86_64-linux-gnu/%s", row[i].file);
+		fd = rename_functions(path, row[i].prefix, row[i].other);
+		cr_assert_eq(probe_info_read(fd, NULL, &facts, NULL), 0);
+		close(fd);
+		cr_expect_str_eq(facts.heap_prefix, row[i].other, "%s", path);
+		while (at < facts.function_nr &&
+		       strcmp(allocator_functions[facts.function[at].name].name, row[i].function))
+			at++;
+		cr_assert_lt(at, facts.function_nr, "%s: no %s", path, row[i].function);
+		cr_expect(facts.function[at].is_renamed, "%s", row[i].function);
+		cr_expect_eq(heap_domain(&facts, at, path), row[i].domain);
 		probe_info_release(&facts);
 	}
 }
