@@ -11,6 +11,12 @@ static char heap[64];
 void *malloc(unsigned long n) { return n < 64 ? heap : 0; }
 void free(void *p) { if (p) *(volatile char *)p = 0; }
 void *calloc(unsigned long n, unsigned long m) { return memset(malloc(n * m), 0, n * m); }
+void *_Znwm(unsigned long n) { void *p = malloc(n + 8); return p ? (char *)p + 8 : 0; }
+void *x_malloc(unsigned long n) { return n < 32 ? heap + 32 : 0; }
+void *x_mallocx(unsigned long n, int flags) { return n + flags < 32 ? heap + 32 : 0; }
+void *x_calloc(unsigned long n, unsigned long m) { return x_malloc(n * m); }
+void *x_realloc(void *p, unsigned long n) { return n < 32 ? p : 0; }
+void x_free(void *p) { if (p) *(volatile char *)p = 1; }
 int swapcontext(int n)
 {
 	switch (n) {
