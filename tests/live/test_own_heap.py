@@ -37,7 +37,7 @@ def doctor_row(bench, program):
 
 
 def test_doctor_tells_of_an_operator_new_over_a_pool(bench):
-    for options in (["-O1"], ["-O2", "-static"], ["-O2", ARCHIVE]):
+    for options in (["-O1"], ["-O2", "-static"], ["-O2", "-flto"]):
         path = build(bench, "-DPOOL", *options)
         rows = doctor_row(bench, started(bench, path))
         check_equal([path in row["why"] and PROBE.split(",")[2] in row["todo"] for row in rows], [True], f"{options}: {rows}")

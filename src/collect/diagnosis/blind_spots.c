@@ -307,7 +307,7 @@ static const struct {
 	{ "renamed-allocator", "an allocator under other names",
 	  "name its functions: --probe 'name=NAME,object=FILE,alloc=X_malloc(size=1),realloc=X_realloc(ptr=1,size=2),free=X_free(ptr=1)'",
 	  is_renamed, true },
-	{ "nameless-allocator", "an allocator that is linked into a library",
+	{ "nameless-allocator", "an allocator that is linked in without names",
 	  "a build of the file that is not stripped: its functions are found under any prefix; or name the exported functions that give out its memory: --probe 'name=NAME,object=FILE,alloc=FUNCTION(size=1),free=FUNCTION(ptr=1)'",
 	  is_nameless_allocator, true },
 	{ "own-operator-new", "what its operator new gives out",
