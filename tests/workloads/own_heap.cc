@@ -45,9 +45,12 @@ static void give(void *block)
 }
 #endif
 
-void *operator new(size_t size)
+SITE void *operator new(size_t size)
 {
-	return take(size);
+	void *block = take(size);
+
+	asm volatile("" : : : "memory"); /* not a jump, either */
+	return block;
 }
 
 void operator delete(void *block) noexcept
@@ -70,6 +73,14 @@ struct Order {
 		asm volatile("" : : : "memory");
 		return block;
 	}
+
+#ifndef POOL
+	/* The global operator delete is passed by, as where the compiler has inlined it. */
+	static void operator delete(void *block)
+	{
+		give(block);
+	}
+#endif
 };
 
 struct Session {
