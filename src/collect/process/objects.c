@@ -128,10 +128,7 @@ static bool is_still(struct objects *objects, struct object *object, int fd,
 	return false;
 }
 
-/*
- * Nothing shows when the original of a copy was written to, so the bytes are compared. Both copies stay as they
- * are.
- */
+/* Nothing shows when the original of a copy was written to, so the bytes are compared. Both copies stay as they are. */
 static bool is_same_copy(struct objects *objects, struct object *object, const struct opened *opened)
 {
 	if (object->identity.bytes == opened->identity.bytes &&
@@ -230,10 +227,7 @@ static bool fits_mapped_file(struct objects *objects, const struct mapped_file *
 	       file->dev == opened->identity.device;
 }
 
-/*
- * Opens the file by its path after the process has ended, and accepts it only if the process is known to have
- * mapped it.
- */
+/* Opens the file by its path after the process has ended, and accepts it only if the process is known to have mapped it. */
 static void open_of_gone(struct objects *objects, const struct mapped_file *file, struct opened *ret)
 {
 	open_by_path(objects->opener, file, ret);
