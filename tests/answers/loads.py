@@ -20,9 +20,9 @@ def system_tool(name):
     return shutil.which(name, path="/usr/bin:/usr/sbin:/bin:/sbin") or tool(name)
 
 
-def build(bench, argv, seconds=120):
+def build(bench, argv, seconds=120, **environment):
     """Compiles a planted program; without its compiler the task is skipped."""
-    go = {"GOCACHE": bench.path("go-cache"), "CGO_ENABLED": "0", "GO111MODULE": "off"}
+    go = {"GOCACHE": bench.path("go-cache"), "CGO_ENABLED": "0", "GO111MODULE": "off", **environment}
     bench.run([system_tool(argv[0]), *argv[1:]], seconds=seconds, cwd=bench.folder,
               env={**os.environ, "HOME": bench.folder, **go})
 
@@ -215,9 +215,9 @@ def wait_until_warm(process):
 
 # ---- runtimes -------------------------------------------------------------------------------------
 
-def start_java(bench):
-    build(bench, ["javac", "-d", bench.folder, str(PLANTED / "Deflaters.java")])
-    return wait_until_warm(bench.start([system_tool("java"), "-Xmx64m", "-cp", bench.folder, "Deflaters"]))
+def start_java(bench, name="Deflaters", heap="-Xmx64m"):
+    build(bench, ["javac", "-d", bench.folder, str(PLANTED / f"{name}.java")])
+    return wait_until_warm(bench.start([system_tool("java"), heap, "-cp", bench.folder, name]))
 
 
 def start_python(bench, kind, **environment):
@@ -225,5 +225,5 @@ def start_python(bench, kind, **environment):
                                        env=dict(os.environ, **environment)))
 
 
-def start_node(bench):
-    return wait_until_warm(bench.start([system_tool("node"), str(PLANTED / "buffers.js")]))
+def start_node(bench, name="buffers.js"):
+    return wait_until_warm(bench.start([system_tool("node"), str(PLANTED / name)]))

@@ -3,12 +3,13 @@
 import contextlib
 import os
 import pathlib
+import re
 import shutil
 import socket
 import struct
 import subprocess
 
-from harness import Process, Skip, check, wait_for
+from harness import Process, Skip, check, children_of, wait_for
 from loads import system_tool, wait_until_warm
 from terminal import PLANTED
 
@@ -28,19 +29,23 @@ def start_with(bench, module, program):
     return wait_until_warm(bench.start([PYTHON, str(PLANTED / program)], env=ENVIRONMENT))
 
 
+def visit(path, index):
+    """A page of a server on a socket in the file system is asked for and read."""
+    with socket.socket(socket.AF_UNIX) as asking:
+        asking.settimeout(60)
+        asking.connect(path)
+        asking.sendall(b"GET /item/%d HTTP/1.0\r\nHost: shop\r\n\r\n" % (index % 300))
+        with asking.makefile("rb") as answer:
+            check(re.match(rb"HTTP/1.[01] 200 ", answer.read()), "the server shows no page")
+
+
 class Webshop(Process):
-    """webshop.py, on a socket in the file system."""
+    """webshop.py."""
 
     path = None
 
     def visit(self, index):
-        """A page is asked for and read."""
-        with socket.socket(socket.AF_UNIX) as asking:
-            asking.settimeout(60)
-            asking.connect(self.path)
-            asking.sendall(b"GET /item/%d HTTP/1.0\r\nHost: shop\r\n\r\n" % (index % 300))
-            with asking.makefile("rb") as answer:
-                check(answer.read().startswith(b"HTTP/1.1 200 "), "the shop shows no page")
+        visit(self.path, index)
 
 
 def start_webshop(bench):
@@ -49,13 +54,28 @@ def start_webshop(bench):
     shop = bench.start([PYTHON, str(PLANTED / "webshop.py"), path], kind=Webshop, env=ENVIRONMENT)
     shop.path = path
 
+    wait_for_page(path)
+    return shop
+
+
+def wait_for_page(path):
     def is_open():
         with contextlib.suppress(OSError):
-            shop.visit(0)
+            visit(path, 0)
             return True
 
-    wait_for(is_open, "the shop shows a page", 60)
-    return shop
+    wait_for(is_open, "the server shows a page", 60)
+
+
+def start_gunicorn(bench, application, worker_nr):
+    """The PIDs of the workers, and the socket."""
+    need_module("gunicorn")
+    path = bench.path("gunicorn.sock")
+    server = bench.start([PYTHON, "-m", "gunicorn", "-w", str(worker_nr), "-b", "unix:" + path, "--chdir", str(PLANTED),
+                          application], env=ENVIRONMENT)
+    wait_for_page(path)
+    wait_for(lambda: len(children_of(server.pid)) == worker_nr, "the workers")
+    return [pid for pid, _ in children_of(server.pid)], path
 
 
 class CommandServer(Process):

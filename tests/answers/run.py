@@ -25,6 +25,7 @@ import tasks_runtimes  # pylint: disable=wrong-import-position,unused-import
 import tasks_python  # pylint: disable=wrong-import-position,unused-import
 import tasks_many  # pylint: disable=wrong-import-position,unused-import
 import tasks_files  # pylint: disable=wrong-import-position,unused-import
+import tasks_verdicts  # pylint: disable=wrong-import-position,unused-import
 
 TASK_SECONDS = 120 + 6 * FOR
 ROWS = []  # of the table
