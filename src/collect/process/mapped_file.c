@@ -71,14 +71,39 @@ static int open_at(struct file_opener *opener, int at, struct opened *ret)
 	return err;
 }
 
+static const char *base_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* Some file systems have other numbers for a mapping. A process in a container sees another path. */
+static bool is_file_of_event(const struct mapped_file *file, const struct opened *opened, const char *link)
+{
+	char path[PATH_MAX];
+	ssize_t bytes;
+
+	if (opened->identity.device == file->dev)
+		return opened->identity.inode == file->inode;
+	bytes = readlink(link, path, sizeof(path) - 1);
+	path[bytes < 0 ? 0 : bytes] = '\0';
+	return !strcmp(base_of(path), base_of(file->path));
+}
+
+/* A process may have mapped another file there since the event. */
 int open_mapped(struct file_opener *opener, const struct mapped_file *file, struct opened *ret)
 {
-	char path[128];
+	char link[128];
 	int err;
 
-	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, file->pid,
+	snprintf(link, sizeof(link), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, file->pid,
 		 file->start, file->end);
-	err = open_at(opener, open(path, O_PATH | O_CLOEXEC), ret);
+	err = open_at(opener, open(link, O_PATH | O_CLOEXEC), ret);
+	if (!err && file->root && file->inode && !is_file_of_event(file, ret, link)) {
+		close_opened(ret);
+		err = -ENOENT;
+	}
 	return err == -ESRCH || err == -ENOENT ? err : 0;
 }
 

@@ -22,7 +22,7 @@ struct mapped_file {
 	uint64_t dev, inode; /* 0: unknown. Several files may have the same numbers */
 	const char *build_id; /* in hexadecimal; NULL: unknown */
 	const char *path;
-	const char *root; /* the directory that the path starts in, for when the process has ended; or NULL */
+	const char *root; /* of an event: the directory that the path starts in, for when the file is mapped no more */
 };
 
 struct opened {
@@ -33,6 +33,7 @@ struct opened {
 	bool is_silent; /* the file system does not answer now */
 	bool is_first_silence;
 	bool is_by_path;
+	bool is_other; /* the file does not have the build-id that was mapped */
 	struct reason why;
 };
 

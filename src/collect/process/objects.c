@@ -76,6 +76,11 @@ static bool has_build_id(const struct object *object, const char *build_id)
 	return object->facts && !strcmp(object->facts->build_id, build_id);
 }
 
+static bool is_other_file(const struct object *object, const struct mapped_file *file)
+{
+	return file->root && file->build_id && object->facts && !has_build_id(object, file->build_id);
+}
+
 /* Code of the kernel itself, the same at the same offset in every process. */
 static bool is_vdso(const char *path)
 {
@@ -227,14 +232,14 @@ static bool fits_mapped_file(struct objects *objects, const struct mapped_file *
 	       file->dev == opened->identity.device;
 }
 
-/* Opens the file by its path after the process has ended, and accepts it only if the process is known to have mapped it. */
+/* Opens the file by its path when it is no longer mapped, and accepts it only if the process is known to have mapped it. */
 static void open_of_gone(struct objects *objects, const struct mapped_file *file, struct opened *ret)
 {
 	open_by_path(objects->opener, file, ret);
 	if (ret->fd < 0 || fits_mapped_file(objects, file, ret))
 		return;
 	reason_set(&ret->why, 0, file->build_id ? "it is another file by now" :
-			   "the process ended too soon to see which file it was");
+			   "it was mapped too shortly to see which file it was");
 	close_opened(ret);
 }
 
@@ -254,34 +259,6 @@ static int open_told(struct objects *objects, const struct mapped_file *file, st
 
 /* ---- new objects ---- */
 
-#define TWIN_BYTES_MAX (128u << 20) /* the recorder does nothing else while it compares */
-
-static bool may_be_twin(const struct object *a, const struct object *b)
-{
-	return a && a != b && a->fd >= 0 && a->facts && !a->has_changed && *a->facts->build_id &&
-	       !strcmp(a->path, b->path) && !strcmp(a->facts->build_id, b->facts->build_id) &&
-	       a->identity.bytes == b->identity.bytes && a->identity.bytes <= TWIN_BYTES_MAX;
-}
-
-static const struct object *find_twin(const struct objects *objects, const struct object *object)
-{
-	for (size_t i = 0; i < objects->object_nr && object->facts; i++)
-		if (may_be_twin(objects->object[i], object))
-			return objects->object[i];
-	return NULL;
-}
-
-/* Only one candidate is compared: anyone can make many files that seem to be the same. */
-static void give_names_id(struct objects *objects, struct object *object)
-{
-	const struct object *twin = find_twin(objects, object);
-
-	if (twin && file_bytes_are_same(twin->fd, object->fd, object->identity.bytes))
-		object->names_id = twin->names_id;
-	else
-		object->names_id = ++objects->names_nr;
-}
-
 #define COPIES_NOTED_MAX 32
 
 /* To place a probe the kernel reads the file, and the process that asks for the probe would hang with it. */
@@ -297,15 +274,15 @@ static int read_object(struct objects *objects, struct object *object, const str
 {
 	if (object->fd >= 0)
 		read_facts(objects, object, &opened->why);
-	if (object->facts && opened->is_by_path && file->build_id &&
-	    !has_build_id(object, file->build_id)) {
+	opened->is_other = is_other_file(object, file);
+	if (opened->is_other) {
 		reason_set(&opened->why, 0, "it is another file by now");
 		drop_facts(object);
 		close(object->fd); /* or it would pass for the mapped file */
 		object->fd = -1;
 		object->identity = (struct file_identity){};
 	}
-	give_names_id(objects, object);
+	object_give_names_id(objects, object);
 	if (object->is_copy)
 		note_copy(objects, object);
 	if (object->facts)
@@ -411,32 +388,40 @@ static int get_beyond_share(struct objects *objects, uint32_t *ret)
 	return *ret == OBJECT_NONE ? get_new(objects, &none, &opened, ret) : 0;
 }
 
+/* Takes ownership of what was opened. */
+static int get_opened(struct objects *objects, const struct mapped_file *file, struct opened *opened, uint32_t *ret)
+{
+	*ret = opened->fd < 0 ? OBJECT_NONE : find_opened(objects, opened);
+	if (*ret == OBJECT_NONE && opened->fd >= 0 && !has_share(objects, file->user)) {
+		close_opened(opened);
+		return get_beyond_share(objects, ret);
+	}
+	if (*ret == OBJECT_NONE)
+		return get_new(objects, file, opened, ret);
+	opened->is_other = is_other_file(objects->object[*ret], file);
+	close_opened(opened);
+	return 0;
+}
+
 int objects_get(struct objects *objects, const struct mapped_file *file, uint32_t *ret_object)
 {
 	struct opened opened = { .fd = -1 };
-	int err = 0;
+	int err;
 
 	*ret_object = OBJECT_NONE;
-	if (is_vdso(file->path)) {
-		*ret_object = find_named(objects, file->path);
-	} else {
-		if (!file->inode && !file->build_id)
-			return 0;
-		*ret_object = find_copy(objects, file);
-		if (*ret_object != OBJECT_NONE)
-			return 0;
-		err = open_told(objects, file, &opened);
-		if (!err && opened.fd >= 0)
-			*ret_object = find_opened(objects, &opened);
-	}
-	if (!err && *ret_object == OBJECT_NONE && opened.fd >= 0 && !has_share(objects, file->user)) {
-		close_opened(&opened);
-		return get_beyond_share(objects, ret_object);
-	}
-	if (!err && *ret_object == OBJECT_NONE)
-		return get_new(objects, file, &opened, ret_object);
-	close_opened(&opened);
-	return err;
+	if (!is_vdso(file->path) && !file->inode && !file->build_id)
+		return 0;
+	*ret_object = is_vdso(file->path) ? find_named(objects, file->path) : find_copy(objects, file);
+	if (*ret_object != OBJECT_NONE)
+		return 0;
+	err = is_vdso(file->path) ? 0 : open_told(objects, file, &opened);
+	if (!err)
+		err = get_opened(objects, file, &opened, ret_object);
+	if (err || !opened.is_other || opened.is_by_path)
+		return err;
+	opened = (struct opened){ .fd = -1 };
+	open_of_gone(objects, file, &opened);
+	return get_opened(objects, file, &opened, ret_object);
 }
 
 void objects_drop(struct objects *objects, uint32_t i)

@@ -123,6 +123,9 @@ bool objects_check(struct objects *objects, uint32_t object);
 /* Frees an object and its index. No other index to it may be left. */
 void objects_drop(struct objects *objects, uint32_t object);
 
+/* Gives a new object its names_id, once its facts are read. */
+void object_give_names_id(struct objects *objects, struct object *object);
+
 /* Writes names_id as text: it tells apart the objects with different names. */
 const char *object_names_key(const struct object *object, char text[24]);
 
