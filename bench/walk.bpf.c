@@ -13,7 +13,6 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 const volatile struct settings settings = {};
 const volatile struct sample_tables sample_tables = {};
-__u64 mapping_generation = 0;
 __u64 code_generation = 0;
 __u64 tables_wanted = 0;
 __u64 epoch = 1;

@@ -22,7 +22,6 @@ struct sampler_call sampler_calls[SAMPLER_CALLS_MAX] = {};
 struct python_call python_calls[PYTHON_CALLS_MAX] = {};
 __u32 python_code_ids = 0;
 __u64 python_codes_held = 0, python_codes_most = ~0ULL;
-__u64 mapping_generation = 0;
 __u64 code_generation = 0;
 __u64 shared_paused = 0;
 __u64 shared_resumed_ns = 0;

@@ -48,7 +48,10 @@
 	X(return_traps, "probe hits at a function's return") \
 	X(program_ns, "time spent in the BPF programs, estimated from one call in 64")
 
-/* Gaps in what the recording knows, by cause: X(name, meaning). Append only; never reuse an entry. */
+/*
+ * Gaps in what the recording knows, by cause: X(name, meaning). Append only; never reuse an entry. Only older snapshots
+ * have mappings_replaced.
+ */
 #define ALLOCSNAP_LOSSES(X)                                                                                                        \
 	X(blocks_dropped,                                                                                                          \
 	  "blocks not recorded: the block map was full, the process had used up its share of it, or the kernel was out of memory") \
@@ -136,7 +139,9 @@
 	X(python_blocks_unseen, "live blocks of CPython that were not recorded, as the lists of its allocator say")                 \
 	X(python_blocks_gone, "recorded blocks of CPython that are not live, as the lists of its allocator say")                   \
 	X(python_frames_unplaced,                                                                                                  \
-	  "tracebacks in which it was not found where C code runs the outer frames of Python code: these are at the end")
+	  "tracebacks in which it was not found where C code runs the outer frames of Python code: these are at the end")         \
+	X(tracebacks_unsure,                                                                                                       \
+	  "tracebacks with frames without a name: it is not known which of several files was mapped there at that time")
 
 enum counter {
 #define X(name, meaning) COUNTER_##name,

@@ -17,12 +17,6 @@
 extern const volatile struct settings settings;
 
 /*
- * The loader raises this when other code replaces mapped code. From then on the same addresses are another
- * traceback.
- */
-extern __u64 mapping_generation;
-
-/*
  * The loader raises this when any code has been mapped, or when it publishes a table. Cached rules of addresses are
  * invalid then.
  */
@@ -44,7 +38,7 @@ static __always_inline __u64 mix(__u64 x)
  */
 __weak __noinline __u64 traceback_hash(struct traceback *traceback, __u64 image)
 {
-	__u64 even = mix(settings.hash_seed ^ image), odd = mix(~settings.hash_seed ^ mapping_generation), hash;
+	__u64 even = mix(settings.hash_seed ^ image), odd = mix(~settings.hash_seed), hash;
 	__u32 limit = settings.traceback_limit;
 
 	if (!traceback)

@@ -4,7 +4,6 @@
 #include <stdint.h>
 
 __u64 traceback_hash(struct traceback *traceback, __u64 image);
-extern __u64 mapping_generation;
 
 #define FRAME_NR 100
 
@@ -186,14 +185,6 @@ BOOK_TEST(traceback, of_two_processes_is_stored_twice)
 
 	cr_expect(block_of(other, 0x1000)->traceback != key_of(0x1000));
 	cr_expect(fake_map_count(&tracebacks) == 2);
-}
-
-BOOK_TEST(traceback, differs_after_other_code_was_mapped)
-{
-	user_malloc(8, 0x1000);
-	mapping_generation++;
-	user_malloc(8, 0x2000);
-	cr_expect(key_of(0x1000) != key_of(0x2000));
 }
 
 BOOK_TEST(traceback_hash, depends_on_the_seed)

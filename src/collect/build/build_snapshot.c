@@ -35,6 +35,7 @@ struct assembly {
 	uint64_t tracebacks_missing;
 	uint64_t python_codes_missing;
 	uint64_t tracebacks_limited, tracebacks_broken, tracebacks_skipping, tracebacks_guessed;
+	uint64_t tracebacks_unsure, frames_unmapped;
 	uint64_t tracebacks_ended[SNAP_END_NR];
 };
 
@@ -131,6 +132,8 @@ static int add_place_frames(struct assembly *assembly, const struct code_place *
 
 	if (place->object == OBJECT_SKIPPED)
 		return add_stand_in(assembly, "[callers without frame pointer]");
+	if (place->object == OBJECT_GONE)
+		return add_stand_in(assembly, "[code that was replaced]");
 	if (place->object == OBJECT_PYTHON)
 		return add_python_frame(assembly, place->offset);
 	has_names(assembly, place, &where.names);
@@ -183,6 +186,8 @@ static int add_traceback_row(struct assembly *assembly, const struct known_trace
 	assembly->tracebacks_broken += !!(known->flags & SNAP_TRACEBACK_BROKEN);
 	assembly->tracebacks_skipping += known->has_skipped;
 	assembly->tracebacks_guessed += known->has_guessed;
+	assembly->tracebacks_unsure += known->has_unsure;
+	assembly->frames_unmapped += known->unmapped_nr;
 	assembly->tracebacks_ended[SNAP_TRACEBACK_END_OF(known->flags)]++;
 	return snapshot_builder__traceback(assembly->builder, assembly->frames.frame,
 					   assembly->frames.frame_nr,
@@ -385,7 +390,6 @@ static void count_loader_losses(const struct assembly *assembly, const struct sn
 	loss[LOSS_tracebacks_skipping] = assembly->tracebacks_skipping;
 	/* A single refresh without a main thread may be of a process that is just ending. */
 	loss[LOSS_main_thread_ended] = target->losses.leaderless_nr > 1;
-	loss[LOSS_mappings_replaced] = mappings->replaced_nr;
 	loss[LOSS_mappings_skipped] = mappings->skipped_nr;
 	loss[LOSS_mappings_forgotten] = mappings->forgotten_nr;
 	loss[LOSS_tracebacks_missing] = assembly->tracebacks_missing;
@@ -406,7 +410,8 @@ static void count_loader_losses(const struct assembly *assembly, const struct sn
 	loss[LOSS_execs_unsampled] = target->sampler.is_heap_left_out;
 	loss[LOSS_mappings_missed] = snapshot_context->mappings_missed - target->losses.missed_at_start;
 	loss[LOSS_process_events_missed] = snapshot_context->process_events_missed;
-	loss[LOSS_frames_unmapped] = target->tracebacks.frames_unmapped;
+	loss[LOSS_frames_unmapped] = assembly->frames_unmapped;
+	loss[LOSS_tracebacks_unsure] = assembly->tracebacks_unsure;
 	for (size_t i = 0; i < mappings->used_nr; i++)
 		count_file_losses(assembly, mappings->used[i], loss);
 }

@@ -16,10 +16,10 @@ struct part {
 	int err;
 };
 
-static uint32_t traceback_of(struct part *part, uint64_t id)
+static uint32_t traceback_of(struct part *part, uint64_t id, uint64_t birth_ns)
 {
 	const struct traces *traces = part->traces;
-	const struct known_traceback *known = tracebacks_find(traces->tracebacks, id);
+	const struct known_traceback *known = tracebacks_find_born(traces->tracebacks, id, birth_ns);
 	size_t index;
 
 	if (!known) {
@@ -53,7 +53,7 @@ static int set_some(struct part *part, uint64_t first, const struct block_chunk 
 			.size = block[i].size,
 			.birth_ns = block[i].birth_ns,
 			.address = block[i].address,
-			.traceback = traceback_of(part, block[i].traceback),
+			.traceback = traceback_of(part, block[i].traceback, block[i].birth_ns),
 			.domain = block[i].domain,
 			.thread = block[i].thread,
 			.weight = weight_in_chunk(part, chunk, from + i),

@@ -6,6 +6,8 @@
 
 #include "base/array.h"
 #include "collect/build/return_address.h"
+#include "collect/build/traceback_versions.h"
+#include "collect/process/mapping_history.h"
 #include "snapshot.h"
 #include "shared/python_calls.h"
 #include "shared/unwind_frame.h"
@@ -43,19 +45,27 @@ static bool is_exact(const struct traceback *traceback, uint32_t at)
 	return traceback->exact[at / 64] >> at % 64 & 1;
 }
 
-/* A copy of a page in the file of a sampler is code of the page's own file. */
-static const struct mapping *mapping_of_original(const struct mappings *mappings, const struct mapping *mapping, uint64_t *pc)
-{
-	uint64_t offset = *pc - mapping->start + mapping->offset;
-	const struct unwind_copies *copies;
+/* Addresses as they were mapped at a time. */
+struct mapped_then {
+	const struct mappings *mappings;
+	uint64_t time_ns;
+};
 
-	if (mapping->object == OBJECT_NONE)
+/* NULL: of none, or *ret_is_unsure. A copy of a page in the file of a sampler is code of the page's own file. */
+static const struct mapping *find_mapping_then(const struct mapped_then *then, uint64_t *pc, bool *ret_is_unsure)
+{
+	const struct mapping *mapping = history_find(then->mappings, *pc, then->time_ns, ret_is_unsure);
+	const struct unwind_copies *copies;
+	uint64_t offset;
+
+	if (!mapping || mapping->object == OBJECT_NONE)
 		return mapping;
-	copies = &mappings->objects->object[mapping->object]->copies;
+	offset = *pc - mapping->start + mapping->offset;
+	copies = &then->mappings->objects->object[mapping->object]->copies;
 	if (!copies->offset || offset < copies->offset)
 		return mapping;
 	*pc = copies->original + offset - copies->offset;
-	return mappings_find(mappings, *pc);
+	return history_find(then->mappings, *pc, then->time_ns, ret_is_unsure);
 }
 
 /*
@@ -63,28 +73,28 @@ static const struct mapping *mapping_of_original(const struct mappings *mappings
  * was read at the return itself and is always right, and so are addresses from tables (is_sure). An address that
  * a walk by frame pointers found may be junk.
  */
-static bool find_code_place(struct tracebacks *tracebacks, const struct mappings *mappings, uint64_t pc, bool is_sure,
+static bool find_code_place(struct known_traceback *known, const struct mapped_then *then, uint64_t pc, bool is_sure,
 			    struct code_place *ret)
 {
 	const struct mapping *mapping;
+	bool is_unsure;
 
 	if (pc & PYTHON_FRAME) {
 		*ret = (struct code_place){ .object = OBJECT_PYTHON, .offset = pc };
 		return true;
 	}
-	mapping = mappings_find(mappings, pc);
-	if (mapping)
-		mapping = mapping_of_original(mappings, mapping, &pc);
-	*ret = (struct code_place){ .object = OBJECT_NONE, .offset = pc };
+	mapping = find_mapping_then(then, &pc, &is_unsure);
+	*ret = (struct code_place){ .object = is_unsure ? OBJECT_GONE : OBJECT_NONE, .offset = pc };
+	known->has_unsure |= is_unsure;
 	if (!mapping) {
-		tracebacks->frames_unmapped += is_sure;
-		return is_sure;
+		known->unmapped_nr += is_sure && !is_unsure;
+		return is_sure || is_unsure;
 	}
 	if (mapping->object == OBJECT_NONE)
 		return true; /* code made at run time */
 	ret->object = mapping->object;
 	ret->offset = pc - mapping->start + mapping->offset;
-	return is_sure || follows_a_call(mappings->objects->object[ret->object], ret->offset);
+	return is_sure || follows_a_call(then->mappings->objects->object[ret->object], ret->offset);
 }
 
 /*
@@ -93,7 +103,7 @@ static bool find_code_place(struct tracebacks *tracebacks, const struct mappings
  */
 static bool hides_its_caller(const struct mappings *mappings, const struct code_place *place)
 {
-	return place->object != OBJECT_NONE &&
+	return place->object < OBJECT_PYTHON &&
 	       !objects_keeps_frame_pointer(mappings->objects, place->object, place->offset);
 }
 
@@ -124,11 +134,12 @@ static uint32_t end_flag(const struct traceback *traceback)
 	return SNAP_TRACEBACK_END_FLAG(traceback->end < UNWIND_END_NR ? ends[traceback->end] : 0);
 }
 
-static int resolve_new_traceback(struct tracebacks *tracebacks, const struct mappings *mappings, uint64_t id,
-				 const struct traceback *traceback)
+int resolve_at(struct tracebacks *tracebacks, const struct mappings *mappings, uint64_t time_ns,
+	       const struct traceback *traceback, struct known_traceback *ret)
 {
+	const struct mapped_then then = { mappings, time_ns };
 	struct known_traceback known = {
-		.id = id,
+		.until_ns = UINT64_MAX,
 		.first = tracebacks->place_nr,
 		.total_nframe = traceback->total_nframe,
 		.flags = end_flag(traceback),
@@ -142,7 +153,7 @@ static int resolve_new_traceback(struct tracebacks *tracebacks, const struct map
 	for (; found < traceback->nframe && !err; found++) {
 		bool is_guess = is_guessed(traceback, found);
 
-		if (!find_code_place(tracebacks, mappings, traceback->pc[found], !is_guess, &next)) {
+		if (!find_code_place(&known, &then, traceback->pc[found], !is_guess, &next)) {
 			known.flags = SNAP_TRACEBACK_BROKEN;
 			known.total_nframe = known.nframe;
 			break;
@@ -161,8 +172,8 @@ static int resolve_new_traceback(struct tracebacks *tracebacks, const struct map
 	if (!err && found == 1 && !traceback->by_tables && hides_its_caller(mappings, &place))
 		err = add_skipped(tracebacks, &known);
 	if (!err)
-		err = array_push(tracebacks, traceback, known);
-	return err ?: idmap_add(&tracebacks->ids, id, tracebacks->traceback_nr - 1);
+		*ret = known;
+	return err;
 }
 
 struct churn churn_sum(const struct churn *a, const struct churn *b)
@@ -175,33 +186,19 @@ struct churn churn_sum(const struct churn *a, const struct churn *b)
 	};
 }
 
-/* Finds a traceback, or resolves it if it is not known yet. */
-static int make_known_traceback(struct tracebacks *tracebacks, const struct mappings *mappings, uint64_t id,
-				const struct traceback *traceback, struct known_traceback **ret)
-{
-	int err = tracebacks_find(tracebacks, id) ? 0 : resolve_new_traceback(tracebacks, mappings, id, traceback);
-
-	if (!err)
-		*ret = tracebacks_find(tracebacks, id);
-	return err;
-}
-
 int resolve_traceback(struct tracebacks *tracebacks, const struct mappings *mappings, uint64_t id,
 		      const struct traceback *traceback)
 {
-	struct known_traceback *known;
-
-	return make_known_traceback(tracebacks, mappings, id, traceback, &known);
+	return versions_resolve(tracebacks, mappings, id, traceback);
 }
 
 int resolve_retired(struct tracebacks *tracebacks, const struct mappings *mappings, uint64_t id,
 		    const struct traceback *traceback)
 {
-	struct known_traceback *known;
-	int err = make_known_traceback(tracebacks, mappings, id, traceback, &known);
+	int err = versions_resolve(tracebacks, mappings, id, traceback);
 
 	if (!err)
-		known->retired = churn_sum(&known->retired, &traceback->churn);
+		versions_retire(tracebacks, tracebacks_find(tracebacks, id), &traceback->churn);
 	return err;
 }
 
@@ -217,19 +214,18 @@ void resolve_held(struct tracebacks *tracebacks, uint64_t id)
 {
 	struct known_traceback *known = tracebacks_find(tracebacks, id);
 
-	if (known)
+	for (; known; known = tracebacks_find(tracebacks, known->next_id))
 		known->is_held = true;
 }
 
 int resolve_drained(struct tracebacks *tracebacks, const struct mappings *mappings, uint64_t id,
 		    const struct traceback *traceback)
 {
-	struct known_traceback *known;
-	int err = make_known_traceback(tracebacks, mappings, id, traceback, &known);
+	int err = versions_resolve(tracebacks, mappings, id, traceback);
 
 	if (err)
 		return err;
-	known->is_held = true;
-	known->churn = churn_sum(&known->retired, &traceback->churn);
+	resolve_held(tracebacks, id);
+	versions_count(tracebacks, tracebacks_find(tracebacks, id), &traceback->churn);
 	return 0;
 }

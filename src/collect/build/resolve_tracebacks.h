@@ -14,7 +14,8 @@
 /*
  * At each drain, call resolve_begin() once, then resolve_held() for each traceback of the target's image, then
  * resolve_drained() for each, which makes it known with its churn. A known traceback is not resolved again.
- * Between resolve_held() and resolve_drained() others can be forgotten (retired_tracebacks.h). 0 or -ENOMEM.
+ * Between resolve_held() and resolve_drained() others can be forgotten (retired_tracebacks.h). Call versions_credit()
+ * when all are known (traceback_versions.h). 0 or -ENOMEM.
  */
 void resolve_begin(struct tracebacks *tracebacks);
 void resolve_held(struct tracebacks *tracebacks, uint64_t id);
@@ -28,6 +29,13 @@ int resolve_traceback(struct tracebacks *tracebacks, const struct mappings *mapp
 /* Takes over the churn of a traceback that has just been taken out of the map. 0 or -ENOMEM. */
 int resolve_retired(struct tracebacks *tracebacks, const struct mappings *mappings, uint64_t id,
 		    const struct traceback *traceback);
+
+/*
+ * Resolves one traceback as the addresses were mapped at a time, or HISTORY_NOW or HISTORY_ANY, and adds its places.
+ * 0 or -ENOMEM.
+ */
+int resolve_at(struct tracebacks *tracebacks, const struct mappings *mappings, uint64_t time_ns,
+	       const struct traceback *traceback, struct known_traceback *ret);
 
 struct churn churn_sum(const struct churn *a, const struct churn *b);
 

@@ -50,6 +50,15 @@ static void mark_used_tracebacks(const struct tracebacks *tracebacks, const stru
 		}
 }
 
+/* A version lies behind the one before. */
+static void mark_versions(const struct tracebacks *tracebacks, bool *stays)
+{
+	for (size_t i = 0; i < tracebacks->traceback_nr; i++)
+		if (stays[i] && tracebacks->traceback[i].next_id)
+			stays[tracebacks_find(tracebacks, tracebacks->traceback[i].next_id) - tracebacks->traceback] =
+				true;
+}
+
 /* Finds the tracebacks for which stays[] is not set, sorted by bytes, the most first. */
 static size_t find_retired(const struct tracebacks *tracebacks, const bool *stays, struct candidate *ret)
 {
@@ -74,9 +83,11 @@ static int choose_retired(const struct tracebacks *tracebacks, const struct imag
 	for (size_t i = 0; i < tracebacks->traceback_nr; i++)
 		stays[i] = tracebacks->traceback[i].is_held;
 	mark_used_tracebacks(tracebacks, blocks, stays);
+	mark_versions(tracebacks, stays);
 	nr = find_retired(tracebacks, stays, retired);
 	for (size_t i = 0; i < nr && i < most; i++)
 		stays[retired[i].index] = true;
+	mark_versions(tracebacks, stays);
 	free(retired);
 	return nr <= most;
 }

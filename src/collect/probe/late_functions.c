@@ -11,7 +11,7 @@ int late_functions_see(struct late_functions *late, uint32_t object, uint64_t si
 {
 	struct seen_object seen = { .object = object, .since_ns = since_ns };
 
-	if (object == OBJECT_NONE)
+	if (object >= OBJECT_GONE)
 		return 0;
 	for (size_t i = 0; i < late->seen_nr; i++)
 		if (late->seen[i].object == object)

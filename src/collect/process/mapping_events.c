@@ -43,6 +43,7 @@ struct mapping_events {
 	size_t queue_nr, queue_alloc;
 	struct idmap queue_of; /* index by PID */
 	uint64_t until_ns; /* records of the current reading that are newer stay in their ring */
+	uint64_t collected_ns;
 	struct record *record; /* those before `next` have been handed out */
 	size_t record_nr, record_alloc, next, collected; /* sorted up to `collected` */
 	char *bytes;
@@ -430,8 +431,14 @@ int mapping_events__collect(struct mapping_events *events)
 		qsort(events->record + events->next, events->record_nr - events->next,
 		      sizeof(*events->record), by_time);
 	events->collected = events->record_nr;
+	events->collected_ns = events->until_ns;
 	pthread_mutex_unlock(&events->lock);
 	return err;
+}
+
+uint64_t mapping_events__collected_ns(const struct mapping_events *events)
+{
+	return events->collected_ns;
 }
 
 /* The execs stay unsorted, and are not handed out, until they are collected. */

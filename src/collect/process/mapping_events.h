@@ -55,6 +55,9 @@ typedef int (*mapping_event_fn)(void *what, const struct mapping_event *event);
 int mapping_events__hand_out(struct mapping_events *events, uint64_t until_ns, mapping_event_fn fn,
 			     void *what);
 
+/* All events up to then had been collected at the last mapping_events__collect(). */
+uint64_t mapping_events__collected_ns(const struct mapping_events *events);
+
 /*
  * Calls fn for each exec reported by now that was not handed out yet, in no particular order. The next events
  * that are handed out stay the same. 0 or -ENOMEM.

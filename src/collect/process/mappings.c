@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/reason.h"
+#include "collect/process/mapping_history.h"
 #include "collect/process/maps_text.h"
 
 /* Sorted by address, without overlaps. */
@@ -65,7 +67,8 @@ const struct mapping *mappings_find(const struct mappings *mappings, uint64_t ad
 {
 	size_t i = first_above(mappings->mapping, mappings->mapping_nr, address);
 
-	if (i == mappings->mapping_nr || mappings->mapping[i].start > address)
+	if (i == mappings->mapping_nr || mappings->mapping[i].start > address ||
+	    mappings->mapping[i].object == OBJECT_GONE)
 		return NULL;
 	return &mappings->mapping[i];
 }
@@ -88,11 +91,10 @@ bool mappings_have(const struct mappings *mappings, uint32_t object)
 	return false;
 }
 
-/* Anonymous code counts as the same: code made at run time moves often, and has no names that could be wrong. */
-static bool is_the_same_code(const struct mapping *a, const struct mapping *b)
+bool is_the_same_code(const struct mapping *a, const struct mapping *b)
 {
 	return a->object == b->object &&
-	       (a->object == OBJECT_NONE || a->start - a->offset == b->start - b->offset);
+	       (a->object >= OBJECT_GONE || a->start - a->offset == b->start - b->offset);
 }
 
 static struct mapping part_of(const struct mapping *mapping, uint64_t start, uint64_t end)
@@ -103,110 +105,6 @@ static struct mapping part_of(const struct mapping *mapping, uint64_t start, uin
 	part.end = end;
 	part.offset += start - mapping->start;
 	return part;
-}
-
-/* ---- forgetting ---- */
-
-/* From now on the same addresses make different tracebacks, so earlier forgotten spans no longer matter. */
-static void note_change(struct mappings *mappings)
-{
-	mappings->changed_nr++;
-	mappings->span_nr = 0;
-}
-
-static void note_replaced(struct mappings *mappings)
-{
-	mappings->replaced_nr++;
-	note_change(mappings);
-}
-
-/*
- * A known traceback may contain the forgotten code. If other code is mapped there later, that traceback must not
- * be taken for one of the new code.
- */
-static void note_forgotten(struct mappings *mappings, const struct mapping *mapping)
-{
-	if (mappings->span_nr == MAPPINGS_SPAN_MAX) {
-		note_change(mappings);
-		return;
-	}
-	mappings->span[mappings->span_nr++] = (struct mapping_span){ mapping->start, mapping->end };
-}
-
-static void notice_forgotten(struct mappings *mappings, const struct mapping *new)
-{
-	for (size_t i = 0; i < mappings->span_nr; i++) {
-		const struct mapping_span *span = &mappings->span[i];
-
-		if (new->start < span->end && span->start < new->end) {
-			note_replaced(mappings);
-			return;
-		}
-	}
-}
-
-/* Forgets the mappings last seen before `seen`, and of those last seen at `seen` the first so_many. */
-static size_t forget_mappings_before(struct mappings *mappings, uint64_t seen, size_t so_many)
-{
-	size_t kept = 0, nr = mappings->mapping_nr;
-
-	for (size_t i = 0; i < nr; i++) {
-		const struct mapping mapping = mappings->mapping[i];
-		bool is_last = mapping.seen == seen && so_many;
-
-		so_many -= is_last;
-		if (mapping.seen < seen || is_last)
-			note_forgotten(mappings, &mapping);
-		else
-			mappings->mapping[kept++] = mapping;
-	}
-	mappings->mapping_nr = kept;
-	return nr - kept;
-}
-
-size_t mappings_forget_unmapped(struct mappings *mappings, uint64_t reading)
-{
-	return forget_mappings_before(mappings, reading < mappings->reading ? reading : mappings->reading, 0);
-}
-
-void mappings_end_pass(struct mappings *mappings)
-{
-	mappings_forget_unmapped(mappings, mappings->pass_reading);
-	mappings->pass_reading = mappings->reading;
-}
-
-static int by_number(const void *a, const void *b)
-{
-	const uint64_t *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
-
-/* Forgets the oldest ones. */
-static int forget_too_many(struct mappings *mappings)
-{
-	size_t nr = 0, excess, older = 0;
-	uint64_t *seen, last;
-
-	for (size_t i = 0; i < mappings->mapping_nr; i++)
-		nr += !mapping_is_there(mappings, &mappings->mapping[i]);
-	if (nr <= MAPPINGS_UNMAPPED_MAX)
-		return 0;
-	seen = malloc(nr * sizeof(*seen));
-	if (!seen)
-		return -ENOMEM;
-	nr = 0;
-	for (size_t i = 0; i < mappings->mapping_nr; i++)
-		if (!mapping_is_there(mappings, &mappings->mapping[i]))
-			seen[nr++] = mappings->mapping[i].seen;
-	qsort(seen, nr, sizeof(*seen), by_number);
-	excess = nr - MAPPINGS_UNMAPPED_MAX;
-	last = seen[excess - 1];
-	while (older < excess && seen[older] < last)
-		older++;
-	mappings->forgotten_nr += forget_mappings_before(mappings, last, excess - older);
-	free(seen);
-	return 0;
 }
 
 /* ---- reading all mappings again ---- */
@@ -230,7 +128,7 @@ static bool is_line_of(const struct mappings *mappings, const struct mapping *kn
 {
 	return known && known->start == line->start && known->end == line->end &&
 	       known->offset == line->offset && known->inode && known->inode == line->inode &&
-	       known->dev == line->dev && known->object != OBJECT_NONE && mapping_is_there(mappings, known) &&
+	       known->dev == line->dev && known->object < OBJECT_GONE && mapping_is_there(mappings, known) &&
 	       !mappings->objects->object[known->object]->has_changed;
 }
 
@@ -241,6 +139,8 @@ static int add_line(struct mappings *mappings, pid_t pid, const struct maps_line
 		.start = line->start,
 		.end = line->end,
 		.offset = line->offset,
+		.since_ns = mappings->told_ns,
+		.surely_ns = mappings->told_ns,
 		.seen = mappings->reading + 1,
 		.dev = line->dev,
 		.inode = line->inode,
@@ -279,55 +179,70 @@ static int read_lines(struct mappings *mappings, pid_t pid, char *text, struct l
 	return err;
 }
 
-static int push_part(struct list *list, const struct mapping *old, uint64_t start, uint64_t end)
+/* Joins two pieces of a line, unless something else is known to have been there, or in one of them, at another time. */
+static int push_piece(struct mappings *mappings, struct list *list, const struct mapping *piece, bool is_line_start)
 {
-	if (start >= end || old->object == OBJECT_NONE)
-		return 0;
-	return array_push(list, mapping, part_of(old, start, end));
+	struct mapping *last = is_line_start ? NULL : &list->mapping[list->mapping_nr - 1];
+
+	if (!last || ((last->since_ns != piece->since_ns || last->surely_ns != piece->surely_ns) &&
+		      history_has(mappings, last->start, piece->end)))
+		return array_push(list, mapping, *piece);
+	last->end = piece->end;
+	if (piece->since_ns < last->since_ns)
+		last->since_ns = last->surely_ns = piece->since_ns;
+	return 0;
 }
 
-/*
- * Keeps the parts of an old mapping that no new one covers. *at: the first new mapping that is not in the list
- * yet.
- */
-static int keep_unmapped(struct mappings *mappings, const struct mapping *old,
-			 const struct list *new, size_t *at, struct list *list)
+/* Replaces a piece of an old mapping by one that was read. The same code keeps its time. */
+static int replace_piece(struct mappings *mappings, const struct mapping *old, struct mapping *new)
 {
-	uint64_t from = old->start;
-	int err = 0;
-
-	while (!err && *at < new->mapping_nr && new->mapping[*at].start < old->end) {
-		const struct mapping *over = &new->mapping[*at];
-
-		if (!is_the_same_code(over, old))
-			note_replaced(mappings);
-		err = push_part(list, old, from, over->start);
-		from = over->end;
-		if (over->end > old->end)
-			break; /* it may also cover the next old one */
-		if (!err)
-			err = array_push(list, mapping, *over);
-		++*at;
+	if (is_the_same_code(old, new)) {
+		new->since_ns = old->since_ns;
+		new->surely_ns = old->surely_ns;
+		return 0;
 	}
-	return err ?: push_part(list, old, from, old->end);
+	new->surely_ns = mappings->read_ns;
+	return history_add(mappings, old, new);
+}
+
+static uint64_t later(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
 }
 
 /* An unmapped mapping stays known until another one is mapped there. */
 static int merge_mappings(struct mappings *mappings, const struct list *new, struct list *list)
 {
-	size_t at = 0;
+	const struct mapping none = { .start = UINT64_MAX, .end = UINT64_MAX };
+	uint64_t at = 0;
+	size_t i = 0, j = 0;
 	int err = 0;
 
-	for (size_t i = 0; i < mappings->mapping_nr && !err; i++) {
-		const struct mapping *old = &mappings->mapping[i];
+	while (!err && (i < mappings->mapping_nr || j < new->mapping_nr)) {
+		const struct mapping *old = i < mappings->mapping_nr ? &mappings->mapping[i] : &none;
+		const struct mapping *over = j < new->mapping_nr ? &new->mapping[j] : &none;
+		uint64_t old_at = later(old->start, at), over_at = later(over->start, at);
+		uint64_t start = earlier(old_at, over_at), end;
+		struct mapping piece;
 
-		for (; at < new->mapping_nr && new->mapping[at].end <= old->start && !err; at++)
-			err = array_push(list, mapping, new->mapping[at]);
+		end = earlier(old_at == start ? old->end : old_at, over_at == start ? over->end : over_at);
+		piece = part_of(over_at == start ? over : old, start, end);
+		if (old_at == over_at) {
+			struct mapping replaced = part_of(old, start, end);
+
+			err = replace_piece(mappings, &replaced, &piece);
+		}
 		if (!err)
-			err = keep_unmapped(mappings, old, new, &at, list);
+			err = push_piece(mappings, list, &piece, over_at != start || start == over->start);
+		at = end;
+		i += old->end == at;
+		j += over->end == at;
 	}
-	for (; at < new->mapping_nr && !err; at++)
-		err = array_push(list, mapping, new->mapping[at]);
 	return err;
 }
 
@@ -357,8 +272,6 @@ int mappings_read(struct mappings *mappings, pid_t pid, char *text, bool is_cut)
 	struct list new = {}, list = {};
 	int err = read_lines(mappings, pid, text, &new);
 
-	for (size_t i = 0; i < new.mapping_nr && !err; i++)
-		notice_forgotten(mappings, &new.mapping[i]);
 	if (!err && is_cut)
 		see_above(mappings, &new);
 	if (!err)
@@ -368,15 +281,17 @@ int mappings_read(struct mappings *mappings, pid_t pid, char *text, bool is_cut)
 		take_over(mappings, &list);
 	else
 		free(list.mapping);
-	return err ?: forget_too_many(mappings);
+	return err ?: mappings_forget_excess(mappings);
 }
 
 int mappings_refresh(struct mappings *mappings, pid_t pid, struct reason *why)
 {
+	uint64_t read_ns = monotonic_now_ns();
 	bool is_cut;
 	char *text = maps_read_code(pid, &is_cut);
 	int err = 0;
 
+	mappings->read_ns = read_ns;
 	if (!text)
 		return reason_set(why, -errno, "cannot read /proc/%d/maps: %s", pid,
 				  strerror(errno));
@@ -409,11 +324,43 @@ static int replace_mappings(struct mappings *mappings, size_t from, size_t to, c
 	return 0;
 }
 
-int mappings_add(struct mappings *mappings, const struct mapped_file *file, uint64_t offset)
+/*
+ * Whether the mapping takes the place of others at [from, to), and is not older than one of them. The parts that it
+ * covers go to the history, unless all are the same code and no other code was there.
+ */
+static int replace_known(struct mappings *mappings, size_t from, size_t to, struct mapping *new)
+{
+	bool is_same = from < to && !history_has(mappings, new->start, new->end);
+	int err = 0;
+
+	for (size_t i = from; i < to; i++)
+		is_same &= is_the_same_code(new, &mappings->mapping[i]);
+	for (size_t i = from; i < to && !err; i++) {
+		const struct mapping *old = &mappings->mapping[i];
+		struct mapping part = part_of(old, later(old->start, new->start), earlier(old->end, new->end));
+
+		if (is_same)
+			new->since_ns = new->surely_ns = earlier(new->since_ns, old->since_ns);
+		else
+			err = history_add(mappings, &part, new);
+	}
+	return err;
+}
+
+static bool is_later(const struct mappings *mappings, size_t from, size_t to, uint64_t time_ns)
+{
+	for (; from < to; from++)
+		if (mappings->mapping[from].since_ns > time_ns)
+			return true;
+	return false;
+}
+
+int mappings_add(struct mappings *mappings, const struct mapped_file *file, uint64_t offset, uint64_t time_ns)
 {
 	struct mapping new = { .start = file->start, .end = file->end, .offset = offset,
-			       .seen = mappings->reading };
+			       .since_ns = time_ns, .surely_ns = time_ns, .seen = mappings->reading };
 	size_t from = first_above(mappings->mapping, mappings->mapping_nr, new.start), to = from;
+	struct mapping *known = from < mappings->mapping_nr ? &mappings->mapping[from] : NULL;
 	int err;
 
 	if (new.start >= new.end)
@@ -425,12 +372,18 @@ int mappings_add(struct mappings *mappings, const struct mapped_file *file, uint
 	err = object_of(mappings, file, &new.object);
 	if (err)
 		return err;
-	notice_forgotten(mappings, &new);
-	for (; to < mappings->mapping_nr && mappings->mapping[to].start < new.end; to++)
-		if (!is_the_same_code(&new, &mappings->mapping[to]))
-			note_replaced(mappings);
+	while (to < mappings->mapping_nr && mappings->mapping[to].start < new.end)
+		to++;
+	if (is_later(mappings, from, to, time_ns))
+		return history_add(mappings, &new, &mappings->mapping[from]);
+	if (from < to && known->start <= new.start && known->end >= new.end && known->seen == mappings->reading &&
+	    is_the_same_code(known, &new)) {
+		if (known->surely_ns >= time_ns) /* read before this event */
+			known->since_ns = known->surely_ns = time_ns;
+		return 0;
+	}
 	mappings->added_nr++;
-	return replace_mappings(mappings, from, to, &new);
+	return replace_known(mappings, from, to, &new) ?: replace_mappings(mappings, from, to, &new);
 }
 
 int mappings_copy(struct mappings *to, const struct mappings *from)
@@ -439,6 +392,7 @@ int mappings_copy(struct mappings *to, const struct mappings *from)
 		  array_reserve(&to->used, &to->used_alloc, from->used_nr + 1);
 
 	to->objects = from->objects;
+	to->told_ns = from->told_ns;
 	to->reading = from->reading;
 	to->pass_reading = from->pass_reading;
 	to->skipped_nr = from->skipped_nr;
@@ -453,7 +407,7 @@ int mappings_copy(struct mappings *to, const struct mappings *from)
 
 void mappings_forget(struct mappings *mappings)
 {
-	mappings->mapping_nr = mappings->added_nr = mappings->span_nr = 0;
+	mappings->mapping_nr = mappings->added_nr = mappings->past_nr = mappings->past_old_nr = 0;
 	mappings->replaced_nr = mappings->forgotten_nr = mappings->skipped_nr = 0;
 }
 
@@ -470,6 +424,7 @@ void mappings_forget_objects(struct mappings *mappings, const bool *goes)
 void mappings_release(struct mappings *mappings)
 {
 	free(mappings->mapping);
+	free(mappings->past);
 	free(mappings->used);
 	memset(mappings, 0, sizeof(*mappings));
 }

@@ -4,7 +4,7 @@
 
 /*
  * The code that a process maps: address → object and file offset. An unmapped mapping stays known for a while,
- * because earlier tracebacks are resolved only at the next drain.
+ * because earlier tracebacks are resolved only at the next drain. What others have replaced is in mapping_history.h.
  */
 
 #include <stdbool.h>
@@ -19,19 +19,17 @@ struct reason;
 struct mapping {
 	uint64_t start, end;
 	uint64_t offset; /* of start, in the file */
+	uint64_t since_ns;  /* CLOCK_MONOTONIC: it was not mapped there before; 0: maybe always */
+	uint64_t surely_ns; /* since_ns; or no event told of it: it came at some time up to then, in place of other code */
+	uint64_t until_ns;  /* of a replaced one: when that was */
 	uint64_t seen;	 /* value of mappings->reading when it was last known to be mapped */
 	uint64_t dev, inode; /* as in its line of /proc/PID/maps, to recognise the line; 0: an event reported it */
-	uint32_t object; /* index, or OBJECT_NONE for anonymous code */
-};
-
-/* Addresses of code that was forgotten. */
-struct mapping_span {
-	uint64_t start, end;
+	uint32_t object; /* index, OBJECT_NONE for anonymous code, or OBJECT_GONE: it is not known any more which */
 };
 
 #define MAPPINGS_UNMAPPED_MAX 4096 /* unmapped mappings that are remembered */
 #define MAPPINGS_ADDED_MAX 16384   /* mappings added between two readings of /proc/PID/maps */
-#define MAPPINGS_SPAN_MAX 64
+#define MAPPINGS_PAST_MAX 1024	   /* replaced ones that are remembered */
 
 /* Zeroed except for objects: nothing known. */
 struct mappings {
@@ -39,14 +37,18 @@ struct mappings {
 	uint32_t user;		 /* objects_user() of the process */
 	struct mapping *mapping; /* sorted by address, without overlaps; includes unmapped ones */
 	size_t mapping_nr, mapping_alloc;
+	uint64_t told_ns; /* all events up to then have been added */
+	uint64_t read_ns; /* when the latest reading of /proc/PID/maps began */
 	uint64_t reading;      /* number of times that /proc/PID/maps has been read */
 	uint64_t pass_reading; /* value of reading at the last mappings_end_pass() */
 	size_t added_nr;       /* mappings added since the last reading */
-	struct mapping_span span[MAPPINGS_SPAN_MAX]; /* forgotten since changed_nr last increased */
-	size_t span_nr;
+	struct mapping *past; /* replaced ones, since the drain before the last one (mapping_history.h) */
+	size_t past_nr, past_alloc, past_old_nr;
+	uint64_t past_start, past_end; /* all of them lie there */
+	uint64_t past_lost_ns; /* of the time before that, some are missing */
+	uint64_t changed_ns;   /* the time of the latest replacement */
 	uint64_t replaced_nr;  /* mappings that replaced others */
-	uint64_t changed_nr;   /* increases when the same addresses may mean other code from then on */
-	uint64_t forgotten_nr; /* unmapped ones forgotten before all tracebacks were resolved */
+	uint64_t forgotten_nr; /* unmapped or replaced ones forgotten before all tracebacks were resolved */
 	uint64_t skipped_nr;   /* new ones that were not added one by one */
 	uint32_t *used; /* objects that the process uses or used, each once; removed by mappings_forget_objects() */
 	size_t used_nr, used_alloc;
@@ -65,10 +67,11 @@ int mappings_refresh(struct mappings *mappings, pid_t pid, struct reason *why);
 int mappings_read(struct mappings *mappings, pid_t pid, char *text, bool is_cut);
 
 /*
- * Adds one mapping known from an event, and replaces the mappings that were there. If too many have been added
- * since the last reading, the mapping is only counted. 0 or -ENOMEM.
+ * Adds one mapping known from an event at that time, and replaces the mappings that were there. Events come in the
+ * order of their times; the latest may be older than the latest reading. If too many have been added since that, the
+ * mapping is only counted. 0 or -ENOMEM.
  */
-int mappings_add(struct mappings *mappings, const struct mapped_file *file, uint64_t offset);
+int mappings_add(struct mappings *mappings, const struct mapped_file *file, uint64_t offset, uint64_t time_ns);
 
 /* Number of elements that mappings_add() would move. */
 size_t mappings_cost(const struct mappings *mappings, uint64_t start);
@@ -79,12 +82,18 @@ bool mapping_is_there(const struct mappings *mappings, const struct mapping *map
 /* Whether the object is still mapped: used[] also has those of the parent, and of programs before exec. */
 bool mappings_have(const struct mappings *mappings, uint32_t object);
 
-/* Forgets the mappings that were already unmapped before that reading. Returns their number. */
+/*
+ * Forgets which files the mappings were of that were already unmapped before that reading. That there was code is not
+ * forgotten: other code may come there. Returns their number.
+ */
 size_t mappings_forget_unmapped(struct mappings *mappings, uint64_t reading);
 
+/* Forgets the oldest ones of more than MAPPINGS_UNMAPPED_MAX unmapped mappings. 0 or -ENOMEM. */
+int mappings_forget_excess(struct mappings *mappings);
+
 /*
- * Call after each drain: forgets what the previous drain found unmapped. All tracebacks that can contain it have
- * been resolved.
+ * Call after each drain: forgets what the previous drain found unmapped or replaced. All tracebacks that can contain
+ * it have been resolved.
  */
 void mappings_end_pass(struct mappings *mappings);
 
@@ -103,7 +112,10 @@ bool mappings_use(const struct mappings *mappings, uint32_t object);
 /* The object used[i]. */
 const struct object *mappings_used(const struct mappings *mappings, size_t i);
 
-/* The mapping that holds an address, or NULL. */
+/* Whether they map the same part of the same file, or anonymous code, which has no names that could be wrong. */
+bool is_the_same_code(const struct mapping *a, const struct mapping *b);
+
+/* The mapping that holds an address now, or held it last, or NULL. */
 const struct mapping *mappings_find(const struct mappings *mappings, uint64_t address);
 
 void mappings_release(struct mappings *mappings);

@@ -59,6 +59,7 @@ struct object {
 };
 
 #define OBJECT_NONE UINT32_MAX
+#define OBJECT_GONE (OBJECT_NONE - 1) /* one that is not known any more */
 
 /* Zeroed: none. An object keeps its index until it is dropped. */
 struct objects {

@@ -305,26 +305,10 @@ static void handle_target_exit(struct collector *collector, struct target *targe
 	target->reading.is_touched &= !collector->options.everyone;
 }
 
-/*
- * Tells the kernel side that new tracebacks differ from earlier ones (of all processes), if mappings have
- * changed. Returns whether they have.
- */
-static bool report_mapping_change(struct allocsnap_bpf *bpf, struct maps_reading *reading,
-				  const struct mappings *mappings)
+void end_drain(struct targets *targets)
 {
-	if (mappings->changed_nr == reading->changed_nr)
-		return false;
-	reading->changed_nr = mappings->changed_nr;
-	__atomic_fetch_add(&bpf->bss->mapping_generation, 1, __ATOMIC_RELAXED);
-	return true;
-}
-
-void end_drain(struct allocsnap_bpf *bpf, struct targets *targets)
-{
-	for (size_t i = 0; i < targets->target_nr; i++) {
+	for (size_t i = 0; i < targets->target_nr; i++)
 		mappings_end_pass(&targets->target[i]->mappings);
-		report_mapping_change(bpf, &targets->target[i]->reading, &targets->target[i]->mappings);
-	}
 }
 
 /*
@@ -370,9 +354,10 @@ static void refresh_target(struct collector *collector, struct target *target, b
 		return;
 	if (read_mappings(&collector->looks, target, must))
 		return;
-	if (report_mapping_change(collector->bpf, &target->reading, &target->mappings) &&
+	if (target->mappings.replaced_nr != target->reading.replaced_nr &&
 	    target->mappings.mapping_nr <= MAPPINGS_UNMAPPED_MAX)
 		copied_count(&collector->objects, &collector->notes, target);
+	target->reading.replaced_nr = target->mappings.replaced_nr;
 	probe_new_mappings(collector, target);
 	late_functions_count(&target->late, &collector->objects, target->probes.used, !target__heap_is_hidden(target),
 			     target->life.has_ended);
@@ -454,6 +439,9 @@ void collector_read_news(struct collector *collector, bool whole)
 	mapping_events__collect(collector->events.mappings);
 	read_books(collector, whole);
 	mapping_events__hand_out(collector->events.mappings, UINT64_MAX, handle_mapping_event, collector);
+	for (size_t i = 0; i < collector->targets.target_nr; i++)
+		collector->targets.target[i]->mappings.told_ns =
+			mapping_events__collected_ns(collector->events.mappings);
 	handle_oom_kills(collector->bpf, &collector->events, &collector->targets);
 }
 

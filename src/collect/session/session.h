@@ -120,7 +120,7 @@ int find_probes(struct collector *collector, struct target *target, struct reaso
 void collector_refresh_all(struct collector *collector);
 
 /* Called after a drain, when all its tracebacks have been resolved. */
-void end_drain(struct allocsnap_bpf *bpf, struct targets *targets);
+void end_drain(struct targets *targets);
 
 /* Handles events and accounting only: then children and execs are known, but not the mappings of new images. */
 void collector_read_news(struct collector *collector, bool whole);

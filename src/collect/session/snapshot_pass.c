@@ -20,6 +20,7 @@
 #include "collect/build/retired_tracebacks.h"
 #include "collect/session/stale.h"
 #include "collect/build/resolve_tracebacks.h"
+#include "collect/build/traceback_versions.h"
 #include "collect/build/snapshot_folder.h"
 #include "collect/session/unused_files.h"
 #include "collect/session/written_files.h"
@@ -155,6 +156,7 @@ static int forget_all(const struct drain *drain, const struct targets *targets, 
 static int resolve_all(struct pass *pass, const struct targets *targets, const struct idmap *images,
 		       uint64_t next_image)
 {
+	const uint64_t *sample_bytes = pass->snapshot_context.bpf->rodata->settings.sample_bytes;
 	const struct drain *drain = &pass->drain;
 	int err = 0;
 
@@ -169,6 +171,11 @@ static int resolve_all(struct pass *pass, const struct targets *targets, const s
 			err = resolve_drained(&target->tracebacks, &target->mappings, drain_traceback_id(drain, i),
 					      traceback);
 	}
+	for (size_t i = 0; i < targets->target_nr && !err; i++)
+		if (!has_execed(targets->target[i]))
+			versions_credit(&targets->target[i]->tracebacks,
+					blocks_of(drain, targets->target[i]->drained.books.image), sample_bytes,
+					targets->target[i]->mappings.told_ns);
 	return err;
 }
 
@@ -365,7 +372,7 @@ int collector__drain(struct collector *collector, struct reason *why)
 		err = sweep_ended_images(collector->bpf, &collector->pass, &collector->targets, next_image);
 	if (!err) {
 		health_swept(collector->bpf, stale_blocks);
-		end_drain(collector->bpf, &collector->targets);
+		end_drain(&collector->targets);
 		drop_unused(collector);
 	}
 	return err ? reason_set(why, err, "cannot read the maps: %s", strerror(-err)) : 0;

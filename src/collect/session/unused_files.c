@@ -24,6 +24,8 @@ static void mark_needed(const struct mappings *mappings, const struct tracebacks
 {
 	for (size_t i = 0; i < mappings->mapping_nr; i++)
 		mark_object_needed(is_needed, mappings->mapping[i].object);
+	for (size_t i = 0; i < mappings->past_nr; i++)
+		mark_object_needed(is_needed, mappings->past[i].object);
 	for (size_t i = 0; i < tracebacks->place_nr; i++)
 		mark_object_needed(is_needed, tracebacks->place[i].object);
 }

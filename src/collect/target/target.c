@@ -268,6 +268,7 @@ int target__apply_event(struct target *target, const struct mapping_event *event
 		.root = root,
 	};
 	const struct mapping *mapping;
+	bool is_read;
 	int err = 0;
 
 	if (!target__was_there(target, event->time_ns))
@@ -276,16 +277,17 @@ int target__apply_event(struct target *target, const struct mapping_event *event
 		return 0;
 	target->reading.is_touched = true;
 	target->life.exec_event_cnt += is_new_exec(&target->life, &target->now.books, event);
-	if (event->time_ns < target->reading.mapped_ns)
-		return 0;
+	is_read = event->time_ns < target->reading.mapped_ns;
 	if (event->is_exec)
-		return target_begin_image(target, event->time_ns);
+		return is_read ? 0 : target_begin_image(target, event->time_ns);
 	find_root(root, &target->now.books);
+	if (is_read) /* it tells since when that was mapped, and what was mapped before */
+		return mappings_add(&target->mappings, &file, event->offset, event->time_ns);
 	if (target->reading.is_exe_due && *event->path == '/')
 		err = process_identity_set_exe(&target->identity, event->path);
 	target->reading.is_exe_due &= *event->path != '/';
 	if (!err)
-		err = mappings_add(&target->mappings, &file, event->offset);
+		err = mappings_add(&target->mappings, &file, event->offset, event->time_ns);
 	mapping = err ? NULL : mappings_find(&target->mappings, event->start);
 	return mapping ? late_functions_see(&target->late, mapping->object, event->time_ns) : err;
 }

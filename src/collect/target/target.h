@@ -69,7 +69,7 @@ struct target_resident {
 /* The age of the mappings. */
 struct maps_reading {
 	uint64_t mapped_ns; /* when the mappings were read, or began: earlier events are included in them */
-	uint64_t changed_nr; /* the mappings.changed_nr that has been handled */
+	uint64_t replaced_nr; /* the mappings.replaced_nr that has been handled */
 	struct pace pace;
 	bool is_touched; /* the process's mappings or its identity may have changed */
 	bool is_exe_due; /* the next file that is mapped is the program */

@@ -17,11 +17,20 @@ struct known_traceback *tracebacks_find(const struct tracebacks *tracebacks, uin
 	return index == IDMAP_NONE ? NULL : &tracebacks->traceback[index];
 }
 
+struct known_traceback *tracebacks_find_born(const struct tracebacks *tracebacks, uint64_t id, uint64_t birth_ns)
+{
+	struct known_traceback *known = tracebacks_find(tracebacks, id);
+
+	while (known && birth_ns >= known->until_ns)
+		known = tracebacks_find(tracebacks, known->next_id);
+	return known;
+}
+
 void tracebacks_forget(struct tracebacks *tracebacks)
 {
 	tracebacks->place_nr = 0;
 	tracebacks->traceback_nr = 0;
-	tracebacks->frames_unmapped = 0;
+	tracebacks->ambiguous_nr = 0;
 	tracebacks->others = (struct churn){};
 	tracebacks->summed_nr = 0;
 	idmap_release(&tracebacks->ids);

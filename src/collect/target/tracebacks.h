@@ -13,11 +13,12 @@
 #include "shared/bpf_types.h"
 
 /*
- * A frame: an object and an offset in it, or an address if object is OBJECT_NONE. OBJECT_SKIPPED stands for one
- * frame or more that a walk by frame pointers has missed.
+ * A frame: an object and an offset in it, or an address if object is OBJECT_NONE. OBJECT_GONE: it is not known which
+ * of several files was mapped there. OBJECT_SKIPPED stands for one frame or more that a walk by frame pointers has
+ * missed.
  */
-#define OBJECT_SKIPPED (OBJECT_NONE - 1)
-#define OBJECT_PYTHON (OBJECT_NONE - 2) /* the offset is the word of a Python frame (PYTHON_FRAME_WORD()) */
+#define OBJECT_SKIPPED (OBJECT_NONE - 2)
+#define OBJECT_PYTHON (OBJECT_NONE - 3) /* the offset is the word of a Python frame (PYTHON_FRAME_WORD()) */
 struct code_place {
 	uint32_t object;
 	bool is_guessed;
@@ -25,15 +26,26 @@ struct code_place {
 	uint64_t offset;
 };
 
-/* A traceback that was resolved against the mappings once, when it was first seen. */
+/*
+ * A traceback that was resolved against the mappings once, when it was first seen. If its addresses have meant other
+ * code at another time, it has several versions (collect/build/traceback_versions.h): the first one has its id, next_id
+ * leads to the others.
+ */
 struct known_traceback {
 	uint64_t id;
+	uint64_t until_ns, next_id; /* blocks born from then on are the next version's; UINT64_MAX, 0: there is none */
+	uint64_t unplaced_id;	    /* of the first one: the latest version with allocations of no known version */
+	uint64_t whole_ns;	    /* of the first one: changes of mappings up to then are in its versions */
 	uint32_t first, nframe; /* in tracebacks->place */
 	uint32_t total_nframe;
+	uint32_t unmapped_nr; /* frames outside every mapping */
 	uint32_t flags; /* enum snap_traceback_flag */
 	bool has_skipped, has_guessed;
-	bool is_held; /* in the map at the last drain */
-	struct churn retired; /* up to the time when it was last taken out of the map */
+	bool has_unsure;   /* frames of which it is not known which file was mapped there */
+	bool is_held;	   /* in the map at the last drain */
+	bool is_ambiguous; /* of the first one: it has got versions since the last drain */
+	struct churn counted; /* of the first one: what the map had at the last drain */
+	struct churn retired; /* up to the time when it was last taken out of the map; of several versions in total */
 	struct churn churn;   /* in total, at the last drain */
 };
 
@@ -46,11 +58,16 @@ struct tracebacks {
 	struct idmap ids;
 	struct churn others; /* sum of tracebacks that have been forgotten (retired_tracebacks.h) */
 	uint64_t summed_nr;  /* number of forgotten tracebacks; one that came again is counted again */
-	uint64_t frames_unmapped;
+	size_t ambiguous_nr; /* some are */
+	size_t version_nr;   /* added since the last drain */
+	uint64_t credited_ns; /* what was allocated up to then is in `counted` */
 };
 
 /* NULL: there is none with this id. */
 struct known_traceback *tracebacks_find(const struct tracebacks *tracebacks, uint64_t id);
+
+/* The version of the traceback that a block born at that time has; NULL: there is none with this id. */
+struct known_traceback *tracebacks_find_born(const struct tracebacks *tracebacks, uint64_t id, uint64_t birth_ns);
 
 /* Forgets all, after the traces have been cleared. */
 void tracebacks_forget(struct tracebacks *tracebacks);

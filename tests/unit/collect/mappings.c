@@ -130,38 +130,6 @@ Test(mappings, that_were_unmapped_before_the_last_pass_are_forgotten)
 	free_fixture(fixture);
 }
 
-/* Tracebacks that were cached for the old code must not be used for the new code. */
-Test(mappings, added_over_forgotten_mappings_are_a_change)
-{
-	struct fixture *fixture = new_fixture();
-
-	read_maps(fixture, LINE_1 LINE_3);
-	read_maps(fixture, LINE_1);
-	cr_expect_eq(mappings_forget_unmapped(&fixture->mappings, fixture->mappings.reading), 1);
-	cr_expect_eq(fixture->mappings.changed_nr, 0);
-	add_mapping(fixture, 0x8000, 0x9000, 0x8000);
-	cr_expect_eq(fixture->mappings.changed_nr, 0);
-	add_mapping(fixture, 0x2000, 0x3001, 0x2000);
-	cr_expect_eq(fixture->mappings.changed_nr, 1);
-	cr_expect_eq(fixture->mappings.replaced_nr, 1);
-	add_mapping(fixture, 0x3001, 0x4000, 0x3001);
-	cr_expect_eq(fixture->mappings.changed_nr, 1, "it is told already");
-	free_fixture(fixture);
-}
-
-Test(mappings, read_over_forgotten_mappings_are_a_change)
-{
-	struct fixture *fixture = new_fixture();
-
-	read_maps(fixture, LINE_1 LINE_3);
-	read_maps(fixture, LINE_1);
-	mappings_forget_unmapped(&fixture->mappings, fixture->mappings.reading);
-	read_maps(fixture, LINE_1 OTHER_3);
-	cr_expect_eq(fixture->mappings.changed_nr, 1);
-	cr_expect_eq(fixture->mappings.replaced_nr, 1);
-	free_fixture(fixture);
-}
-
 static uint64_t unmapped_address(unsigned int i)
 {
 	return 0x100000 + i * 0x2000;
@@ -190,7 +158,6 @@ Test(mappings, forget_the_oldest_unmapped_mappings_first)
 	cr_expect(is_there(fixture, 0x1000));
 	for (unsigned int i = 0; i < MAPPINGS_UNMAPPED_MAX + FORGOTTEN; i++)
 		cr_expect_eq(!mappings_find(&fixture->mappings, unmapped_address(i)), i < FORGOTTEN, "%u", i);
-	cr_expect_gt(fixture->mappings.changed_nr, 0, "too many places to be remembered");
 	free_fixture(fixture);
 }
 

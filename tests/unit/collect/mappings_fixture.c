@@ -36,16 +36,23 @@ void free_fixture(struct fixture *fixture)
 
 void add_mapping(struct fixture *fixture, uint64_t start, uint64_t end, uint64_t offset)
 {
+	add_mapping_at(fixture, ++fixture->time_ns, start, end, offset);
+}
+
+void add_mapping_at(struct fixture *fixture, uint64_t time_ns, uint64_t start, uint64_t end, uint64_t offset)
+{
 	const struct mapped_file file = { .pid = NO_PROCESS, .start = start, .end = end,
 					  .path = "[vdso]" };
 
-	cr_assert_eq(mappings_add(&fixture->mappings, &file, offset), 0);
+	cr_assert_eq(mappings_add(&fixture->mappings, &file, offset, time_ns), 0);
 }
 
 void read_maps(struct fixture *fixture, const char *lines)
 {
 	char *text = strdup(lines);
 
+	fixture->mappings.told_ns = fixture->time_ns;
+	fixture->mappings.read_ns = fixture->time_ns += 10;
 	cr_assert_eq(mappings_read(&fixture->mappings, NO_PROCESS, text, false), 0);
 	free(text);
 }

@@ -13,6 +13,7 @@
 struct fixture {
 	struct objects objects;
 	struct mappings mappings;
+	uint64_t time_ns; /* of the latest event or reading */
 };
 
 struct objects fixture_objects(void);
@@ -21,10 +22,14 @@ void release_objects(struct objects *objects);
 struct fixture *new_fixture(void);
 void free_fixture(struct fixture *fixture);
 
-/* Memory without a file. */
+/* The vDSO, told by an event. */
 void add_mapping(struct fixture *fixture, uint64_t start, uint64_t end, uint64_t offset);
+void add_mapping_at(struct fixture *fixture, uint64_t time_ns, uint64_t start, uint64_t end, uint64_t offset);
 
-/* As /proc/PID/maps has it, of the vDSO, which is one file for all of these; "" ends them. */
+/*
+ * As /proc/PID/maps has it, of the vDSO, which is one file for all of these; "" ends them. It begins 10 ns after the
+ * latest event, and events may still come for these 10 ns.
+ */
 void read_maps(struct fixture *fixture, const char *lines);
 
 #endif

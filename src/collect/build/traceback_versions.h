@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_COLLECT_BUILD_TRACEBACK_VERSIONS_H
+#define ALLOCSNAP_COLLECT_BUILD_TRACEBACK_VERSIONS_H
+
+/*
+ * The kernel side knows a traceback by its addresses. If these have meant the code of several files, one after another,
+ * the traceback has a version for each time. The birth of a block tells which version it has.
+ *
+ *	first version ──► unplaced ──► version from time 1 on ──► version from time 2 on …
+ *
+ * The kernel counts the allocations of all versions as one. Those between two drains belong to the version of that time
+ * if there was only one. Otherwise each live block counts for its own version, and the rest for the unplaced one, which
+ * has no names where the code changed.
+ */
+
+#include "collect/drain/block_set.h"
+#include "collect/process/mappings.h"
+#include "collect/target/tracebacks.h"
+
+/* Makes the traceback known, with a version for each time up to now. 0 or -ENOMEM. */
+int versions_resolve(struct tracebacks *tracebacks, const struct mappings *mappings, uint64_t id,
+		     const struct traceback *traceback);
+
+/* Takes over what the map has counted for a traceback: at a drain, or when it has been taken out of the map. */
+void versions_count(struct tracebacks *tracebacks, struct known_traceback *known, const struct churn *counted);
+void versions_retire(struct tracebacks *tracebacks, struct known_traceback *known, const struct churn *counted);
+
+/* After all tracebacks of a drain are resolved: live blocks count for their versions. blocks: NULL: none. */
+void versions_credit(struct tracebacks *tracebacks, const struct image_blocks *blocks, const uint64_t *sample_bytes,
+		     uint64_t now_ns);
+
+#endif
