@@ -12,6 +12,7 @@
 #include "account/record.bpf.h"
 
 const volatile struct rules rules = {};
+const volatile bool counts_sharers = false; /* of recorded processes that do not follow their children */
 __u64 own_tgid = 0;
 __u64 own_root = 0, own_root_mount = 0;
 __u64 own_cgroup_root = 0;
@@ -108,6 +109,55 @@ static __always_inline bool is_child_wanted(const struct process *parent, struct
 	if (rules.everyone && rules.has_pids)
 		return is_admissible(child, ADMISSION_AT_FORK);
 	return parent && parent->follows;
+}
+
+#define CLONE_VM 0x100
+#define CLONE_THREAD 0x10000
+
+/*
+ * Runs in the parent, where children are not followed. A child in its memory hits its probes, but the kernel runs their
+ * programs for the parent's own threads only.
+ */
+SEC("tp_btf/task_newtask")
+int BPF_PROG(memory_shared, struct task_struct *child, __u64 flags)
+{
+	struct process *process;
+
+	if ((flags & (CLONE_VM | CLONE_THREAD)) != CLONE_VM)
+		return 0;
+	process = own_process();
+	if (process)
+		__sync_fetch_and_add(&process->sharers, 1);
+	return 0;
+}
+
+/*
+ * The task leaves the memory that it runs in, by exec or exit. If that is its recorded parent's, it is a sharer no longer.
+ * It has a struct uprobe_task if it has hit a probe.
+ */
+__weak __noinline int leave_shared_memory(void)
+{
+	struct task_struct *task = bpf_get_current_task_btf(), *parent = task->real_parent;
+	struct process *process;
+
+	if (task->pid != task->tgid || task->mm != parent->mm || task->tgid == parent->tgid)
+		return 0;
+	process = find_process_of_task(parent);
+	if (!process)
+		return 0;
+	if (task->utask)
+		process_count_loss(process, LOSS_children_unrecorded);
+	if (process->sharers) /* it may have begun before the recording */
+		__sync_fetch_and_sub(&process->sharers, 1);
+	return 0;
+}
+
+/* The memory is still the parent's. */
+SEC("raw_tp/sched_prepare_exec")
+int sharer_execs(void *ctx)
+{
+	leave_shared_memory();
+	return 0;
 }
 
 /* Runs in the parent, for each new process and each new thread. */
@@ -345,7 +395,7 @@ int BPF_PROG(process_exit, struct task_struct *task)
 	struct thread *thread;
 
 	if (!process)
-		return 0;
+		return counts_sharers ? leave_shared_memory() : 0;
 	thread = thread_of(task);
 	for (__u32 i = 0; thread && i < layer_nr(); i++)
 		if (thread->layer[i].call.sp)

@@ -61,6 +61,7 @@ static __always_inline void begin_program(struct process *process, const struct 
 	process->exec_id = exec_id_of(task);
 	process->exec_cnt++;
 	process->memory_of = 0;
+	process->sharers = 0;
 	process->memory = process->image;
 	process->sampler_image = 0;
 	bpf_get_current_comm(process->comm, sizeof(process->comm));

@@ -141,7 +141,10 @@
 	X(python_frames_unplaced,                                                                                                  \
 	  "tracebacks in which it was not found where C code runs the outer frames of Python code: these are at the end")         \
 	X(tracebacks_unsure,                                                                                                       \
-	  "tracebacks with frames without a name: it is not known which of several files was mapped there at that time")
+	  "tracebacks with frames without a name: it is not known which of several files was mapped there at that time")         \
+	X(children_unrecorded,                                                                                                     \
+	  "children in the memory of the process (vfork, CLONE_VM) that called probed functions, or run still: not recorded. "     \
+	  "--follow-forks records them")
 
 enum counter {
 #define X(name, meaning) COUNTER_##name,
@@ -199,6 +202,7 @@ struct process {
 	bpf_u64 parent;	   /* TGID of the recorded parent whose fork admitted it; 0: none */
 	bpf_u64 memory_of; /* after vfork, until exec: TGID of the process that owns the memory; 0: its own */
 	bpf_u64 memory;	   /* the image that this memory began with: processes that share memory have the same value */
+	bpf_u64 sharers;   /* processes that began in its memory and are still there, and are not recorded */
 	bpf_u64 is_forked; /* no exec since fork: its books lack the blocks that it inherited */
 	bpf_u64 forked_ns; /* CLOCK_MONOTONIC of its fork */
 	bpf_u64 start_boottime_ns; /* PID and start time identify a process for good; /proc/PID/stat has ticks */
@@ -228,7 +232,7 @@ struct process {
 	bpf_u64 counter[COUNTER_NR];
 	bpf_u64 loss[LOSS_NR];
 };
-_Static_assert(sizeof(struct process) == 8 * (36 + COUNTER_NR + LOSS_NR) + ARGS_BYTES + COMM_BYTES +
+_Static_assert(sizeof(struct process) == 8 * (37 + COUNTER_NR + LOSS_NR) + ARGS_BYTES + COMM_BYTES +
 					 sizeof(struct python_process), "no padding");
 
 /*

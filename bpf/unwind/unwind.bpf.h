@@ -38,17 +38,20 @@ static __always_inline __u64 mix(__u64 x)
  */
 __weak __noinline __u64 traceback_hash(struct traceback *traceback, __u64 image)
 {
-	__u64 even = mix(settings.hash_seed ^ image), odd = mix(~settings.hash_seed), hash;
-	__u32 limit = settings.traceback_limit;
+	__u64 even = mix(settings.hash_seed ^ image), odd = ~settings.hash_seed, hash;
+	__u32 limit = settings.traceback_limit, nframe;
 
 	if (!traceback)
 		return 0;
+	nframe = traceback->nframe;
 	even = mix(even ^ traceback->total_nframe ^ (__u64)traceback->end << 32);
 	even += traceback->guessed[0] ^ traceback->guessed[1];
 	odd = mix(odd ^ traceback->exact[0] ^ traceback->exact[1]);
-	for (__u32 i = 0; i < limit && i < traceback->nframe; i += 2) {
+	if (nframe < limit && nframe < TRACEBACK_LIMIT_MAX)
+		traceback->pc[nframe] = 0; /* if their number is odd */
+	for (__u32 i = 0; i < limit && i < nframe; i += 2) {
 		even = mix(even ^ traceback->pc[i]) + i;
-		if (i + 1 < limit && i + 1 < traceback->nframe)
+		if (i + 1 < limit)
 			odd = mix(odd ^ traceback->pc[i + 1]) + i;
 	}
 	hash = even ^ odd;

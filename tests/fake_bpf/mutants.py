@@ -403,4 +403,14 @@ MUTANTS = {
         "filter/user.bpf.h", "USER_HASH(uid, settings", "USER_HASH(0, settings"),
     "shares: released slots still count": (
         "filter/everyone.bpf.h", "\tslot_count(user, -1);\n", ""),
+
+    # children in the memory of a process that does not follow its children
+    "shared: a child that hit no probe is a loss": (
+        "process.bpf.c", "\tif (task->utask)\n\t\tprocess_count_loss", "\tif (1)\n\t\tprocess_count_loss"),
+    "shared: threads are children": (
+        "process.bpf.c", "(flags & (CLONE_VM | CLONE_THREAD)) != CLONE_VM", "!(flags & CLONE_VM)"),
+    "shared: a child in memory of its own ends another's": (
+        "process.bpf.c", " || task->mm != parent->mm", ""),
+    "shared: children outlive an exec of their parent": (
+        "account/images.bpf.h", "\tprocess->sharers = 0;\n", ""),
 }

@@ -65,7 +65,7 @@ MUTANTS = {
     "tracebacks: two processes share one": (
         "unwind/unwind.bpf.h", "settings.hash_seed ^ image", "settings.hash_seed"),
     "tracebacks: only the first frame counts": (
-        "unwind/unwind.bpf.h", "i < limit && i < traceback->nframe; i += 2", "i < 1; i += 2"),
+        "unwind/unwind.bpf.h", "i < limit && i < nframe; i += 2", "i < 1; i += 2"),
     "tracebacks: every second frame counts": (
         "unwind/unwind.bpf.h", "odd = mix(odd ^ traceback->pc[i + 1]) + i;", ";"),
     "tracebacks: the order of frames does not count": (

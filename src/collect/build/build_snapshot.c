@@ -412,6 +412,7 @@ static void count_loader_losses(const struct assembly *assembly, const struct sn
 	loss[LOSS_process_events_missed] = snapshot_context->process_events_missed;
 	loss[LOSS_frames_unmapped] = assembly->frames_unmapped;
 	loss[LOSS_tracebacks_unsure] = assembly->tracebacks_unsure;
+	loss[LOSS_children_unrecorded] = target->drained.books.sharers;
 	for (size_t i = 0; i < mappings->used_nr; i++)
 		count_file_losses(assembly, mappings->used[i], loss);
 }

@@ -275,9 +275,17 @@ static int attach_life_program(struct bpf_program *program, struct bpf_link **re
 	return *ret_link ? 0 : -errno;
 }
 
+/* Before Linux 6.10 no tracepoint comes before an exec. A child that has called exec would stay counted there. */
+static int count_sharers(struct allocsnap_bpf *bpf)
+{
+	int err = attach_life_program(bpf->progs.sharer_execs, &bpf->links.sharer_execs);
+
+	return err == -ENOENT ? 0 : err ?: attach_life_program(bpf->progs.memory_shared, &bpf->links.memory_shared);
+}
+
 static int attach_process_life(struct allocsnap_bpf *bpf)
 {
-	int err = attach_life_program(bpf->progs.process_exec, &bpf->links.process_exec);
+	int err = count_sharers(bpf) ?: attach_life_program(bpf->progs.process_exec, &bpf->links.process_exec);
 
 	if (!err)
 		err = attach_life_program(bpf->progs.process_exit, &bpf->links.process_exit);
@@ -319,6 +327,9 @@ struct allocsnap_bpf *load_bpf(const struct collector_options *options,
 		bpf_program__set_autoload(bpf->progs.process_resume, options->max_overhead);
 		bpf_program__set_autoload(bpf->progs.process_fork,
 					  options->follow_forks || options->everyone);
+		bpf->rodata->counts_sharers = !options->follow_forks && !options->everyone;
+		bpf_program__set_autoload(bpf->progs.memory_shared, bpf->rodata->counts_sharers);
+		bpf_program__set_autoload(bpf->progs.sharer_execs, bpf->rodata->counts_sharers);
 		bpf_program__set_autoload(bpf->progs.admissible_processes, options->everyone);
 		bpf_program__set_autoload(bpf->progs.note_own, options->everyone);
 		bpf->rodata->rules.by_ret = options->no_return_probes || !probe_way_of(bpf)->has_sessions;

@@ -257,6 +257,19 @@ static void store_drained_books(struct targets *targets)
 	}
 }
 
+static void note_children(struct notes *notes, struct target *target)
+{
+	struct reason note;
+
+	if (target->losses.are_children_told || !target->drained.books.loss[LOSS_children_unrecorded])
+		return;
+	target->losses.are_children_told = true;
+	reason_set(&note, 0,
+		   "process %d (%s): children in its memory (vfork, CLONE_VM) allocate there, and are not recorded: --follow-forks records them",
+		   target->identity.pid, target->identity.comm);
+	notes_add(notes, note.text);
+}
+
 /*
  * The kernel skips a run of a tracing program if an earlier run of it was preempted on the same CPU
  * (kernel/trace/bpf_trace.c, __bpf_trace_run()). Returns how often it did.
@@ -357,6 +370,8 @@ int collector__drain(struct collector *collector, struct reason *why)
 		next_image = __atomic_load_n(&collector->bpf->data->next_image, __ATOMIC_ACQUIRE);
 		collector_refresh_all(collector);
 		store_drained_books(&collector->targets);
+		for (size_t at = 0; at < collector->targets.target_nr; at++)
+			note_children(&collector->notes, collector->targets.target[at]);
 		err = read_maps(collector);
 		collector_refresh_all(collector);
 		collector_read_news(collector, true); /* an exec before its mappings were read */

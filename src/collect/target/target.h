@@ -116,6 +116,7 @@ struct target_losses {
 	uint64_t children_dropped_nr; /* children that could not be followed for lack of memory */
 	uint64_t snapshots_lost;      /* snapshots that could not be written */
 	uint64_t copied_nr;	      /* probed functions whose code the process has replaced by a copy (copied_functions.h) */
+	bool are_children_told;	      /* a note tells of children in its memory */
 	uint64_t leaderless_nr;	      /* refreshes that found threads, but no main thread */
 	uint64_t missed_at_start;     /* mapping events that the kernel dropped before the recording */
 	struct found_losses found;    /* by all snapshots so far */
