@@ -32,6 +32,7 @@ struct unwind_frame {
 	bpf_u64 pc, sp, fp;
 	bpf_u32 is_exact; /* pc is where a signal interrupted the thread, not a return address */
 	bpf_u32 is_fp_lost;
+	bpf_u64 left_sp; /* where the latest UNWIND_CFA_SWITCH left its stack; 0: the walk is there again */
 };
 
 #endif

@@ -39,21 +39,52 @@ UNWIND_INLINE int unwind_end_of_kind(bpf_u32 cfa_kind)
 	return UNWIND_GOES_ON;
 }
 
+/*
+ * Computes the CFA behind a switch of stacks: *(*(sp + state) + end) - *(sp + depth) + above. The thread has left the
+ * stack of this frame for the one that ends at the word at `end`; the word below that is where it begins.
+ */
+UNWIND_INLINE int unwind_switch_stack(struct unwind_rule rule, struct unwind_frame *frame,
+				      struct unwind_memory *memory, bpf_u64 *ret_cfa)
+{
+	bpf_u64 state, end, start, depth, at = UNWIND_SWITCH_END(rule.cfa_off);
+
+	if (unwind_memory__read(memory, frame->sp + rule.addend, &depth) ||
+	    unwind_memory__read(memory, frame->sp + UNWIND_SWITCH_STATE(rule.cfa_off), &state) ||
+	    unwind_memory__read(memory, state + at, &end) || unwind_memory__read(memory, state + at - 8, &start))
+		return UNWIND_UNREADABLE;
+	*ret_cfa = end - depth + UNWIND_SWITCH_ABOVE(rule.cfa_off);
+	if (depth & 7 || *ret_cfa - start >= end - start)
+		return UNWIND_BACKWARDS;
+	frame->is_fp_lost |= frame->fp - *ret_cfa >= end - *ret_cfa; /* the stack has moved since */
+	frame->left_sp = frame->sp;
+	frame->sp = start;
+	return UNWIND_GOES_ON;
+}
+
 /* Computes the CFA for the kinds that few functions have. */
-UNWIND_INLINE int unwind_rare_cfa(struct unwind_rule rule, const struct unwind_frame *frame,
+UNWIND_INLINE int unwind_rare_cfa(struct unwind_rule rule, struct unwind_frame *frame,
 				  struct unwind_memory *memory, bpf_u64 *ret_cfa)
 {
 	int needs_fp = rule.cfa_kind == UNWIND_CFA_FP || rule.cfa_kind == UNWIND_CFA_FP_DEREF;
-	bpf_u64 cfa = (needs_fp ? frame->fp : frame->sp) + (bpf_u64)(long long)rule.cfa_off;
 	int end = unwind_end_of_kind(rule.cfa_kind);
+	bpf_u64 cfa;
 
 	if (end != UNWIND_GOES_ON)
 		return end;
 	if (needs_fp && frame->is_fp_lost)
 		return UNWIND_NO_FP;
+	if (rule.cfa_kind == UNWIND_CFA_SWITCH)
+		return unwind_switch_stack(rule, frame, memory, ret_cfa);
+	if (rule.cfa_kind == UNWIND_CFA_LEFT) {
+		if (!frame->left_sp)
+			return UNWIND_NO_RULE;
+		frame->sp = frame->left_sp;
+		frame->left_sp = 0;
+	}
+	cfa = (needs_fp ? frame->fp : frame->sp) + (bpf_u64)(long long)rule.cfa_off;
 	if (rule.cfa_kind == UNWIND_CFA_PLT && (frame->pc & 15) >= rule.addend)
 		cfa += 8;
-	if (rule.cfa_kind >= UNWIND_CFA_SP_DEREF) {
+	if (rule.cfa_kind == UNWIND_CFA_SP_DEREF || rule.cfa_kind == UNWIND_CFA_FP_DEREF) {
 		if (unwind_memory__read(memory, cfa, &cfa))
 			return UNWIND_UNREADABLE;
 		cfa += rule.addend;
@@ -61,6 +92,10 @@ UNWIND_INLINE int unwind_rare_cfa(struct unwind_rule rule, const struct unwind_f
 	*ret_cfa = cfa;
 	return UNWIND_GOES_ON;
 }
+
+#ifndef UNWIND_RARE_CFA
+#define UNWIND_RARE_CFA unwind_rare_cfa
+#endif
 
 UNWIND_INLINE bpf_u64 unwind_fp_base(struct unwind_rule rule, const struct unwind_frame *frame,
 				     bpf_u64 cfa)
@@ -120,7 +155,7 @@ UNWIND_INLINE int unwind_step(struct unwind_rule rule, struct unwind_frame *fram
 	if (rule.cfa_kind == UNWIND_CFA_SP) {
 		cfa = frame->sp + (bpf_u64)(long long)rule.cfa_off;
 	} else {
-		end = unwind_rare_cfa(rule, frame, memory, &cfa);
+		end = UNWIND_RARE_CFA(rule, frame, memory, &cfa);
 		if (end != UNWIND_GOES_ON)
 			return end;
 	}

@@ -54,6 +54,8 @@ enum unwind_cfa {
 	UNWIND_CFA_SP_DEREF,	/* *(sp + cfa_off) + addend */
 	UNWIND_CFA_FP_DEREF,	/* *(fp + cfa_off) + addend */
 	UNWIND_CFA_SIGNAL,	/* *(sp + cfa_off), pc is the word above, fp is *(sp + fp_off) */
+	UNWIND_CFA_SWITCH,	/* on another stack: see UNWIND_SWITCH() */
+	UNWIND_CFA_LEFT,	/* on the stack that the latest switch has left: its sp + cfa_off */
 	UNWIND_CFA_NR,
 };
 
@@ -70,6 +72,15 @@ enum unwind_fp {
 #define UNWIND_OFFSET_MAX ((1 << 23) - 1)
 #define UNWIND_OFFSET_MIN (-(1 << 23))
 #define UNWIND_ADDEND_MAX 255
+
+/*
+ * cfa_off of a switch of stacks. The CFA is *(*(sp + state) + end) - *(sp + addend) + above: the other stack's end, and
+ * how far below it the thread was.
+ */
+#define UNWIND_SWITCH(state, end, above) ((above) << 16 | (end) << 8 | (state))
+#define UNWIND_SWITCH_STATE(cfa_off) ((cfa_off) & 0xff)
+#define UNWIND_SWITCH_END(cfa_off) ((cfa_off) >> 8 & 0xff)
+#define UNWIND_SWITCH_ABOVE(cfa_off) ((cfa_off) >> 16)
 
 /* All zero: UNWIND_CFA_NONE. Fields that its kinds do not use are 0, so equal rules are equal words. */
 struct unwind_rule {

@@ -21,7 +21,32 @@ static __always_inline int unwind_memory__read(struct unwind_memory *memory, bpf
 	return window_word(&memory->walk, address, ret_word);
 }
 
+#define UNWIND_RARE_CFA(rule, frame, memory, ret_cfa) walk_rare_cfa(&(memory)->walk, ret_cfa)
+static int walk_rare_cfa(struct walk *walk, bpf_u64 *ret_cfa);
 #include "shared/unwind_step.h"
+
+/* A global function, so that the verifier checks it once, and not for each way that leads on. */
+__weak __noinline int walk_find_cfa(struct walk *walk)
+{
+	struct unwind_rule rule;
+	int end;
+
+	if (!walk)
+		return UNWIND_NO_RULE;
+	__builtin_memcpy(&rule, &walk->rule, sizeof(rule));
+	end = unwind_rare_cfa(rule, &walk->frame, (struct unwind_memory *)walk, &walk->word);
+	if (rule.cfa_kind >= UNWIND_CFA_SWITCH)
+		window_read(walk, walk->word - SAVED_BYTES);
+	return end;
+}
+
+static __always_inline int walk_rare_cfa(struct walk *walk, bpf_u64 *ret_cfa)
+{
+	int end = walk_find_cfa(walk);
+
+	*ret_cfa = walk->word;
+	return end;
+}
 
 /*
  * Guesses the caller from the frame that `push %rbp; mov %rsp, %rbp` makes. This is for code without any information.

@@ -12,6 +12,8 @@ static const struct unwind_rule rules[FUNCTIONS] = {
 	SP_PLUS(16), SP_PLUS(32), STACK_ROOT,
 	{ .cfa_kind = UNWIND_CFA_SIGNAL, .cfa_off = 8, .fp_off = 0 },
 	SP_PLUS(9000),
+	{ .cfa_kind = UNWIND_CFA_SWITCH, .cfa_off = UNWIND_SWITCH(0, 8, 16), .addend = 8 },
+	{ .cfa_kind = UNWIND_CFA_LEFT, .cfa_off = 32 },
 };
 
 static void begin(enum unwinder how)
@@ -87,6 +89,49 @@ BOOK_TEST(unwind, follows_frames_that_are_larger_than_the_window)
 	word_at(2 + 9000 / 8 - 1) = IN_FUNCTION(2);
 	expect_frames(traceback_of_malloc(0x1000, 0), UNWIND_ROOT, IN_FUNCTION(0), IN_FUNCTION(4),
 		      IN_FUNCTION(2));
+}
+
+static __u64 other_stack[64];
+
+/* 0 is called by 5, which runs on this stack for a function on the other one. */
+static void begin_on_two_stacks(void)
+{
+	static __u64 bounds[2];
+
+	begin(UNWINDER_DWARF);
+	bounds[0] = (__u64)other_stack;
+	bounds[1] = (__u64)&other_stack[60];
+	word_at(1) = IN_FUNCTION(5);
+	word_at(2) = (__u64)bounds;
+	word_at(3) = 20 * 8;
+	other_stack[41] = IN_FUNCTION(1);
+}
+
+BOOK_TEST(unwind, follows_a_thread_to_another_stack_and_back)
+{
+	begin_on_two_stacks();
+	other_stack[45] = IN_FUNCTION(6);
+	expect_frames(traceback_of_malloc(0x1000, 0), UNWIND_ROOT, IN_FUNCTION(0), IN_FUNCTION(5), IN_FUNCTION(1),
+		      IN_FUNCTION(6), IN_FUNCTION(2));
+}
+
+/* Less than 2 KiB of it are there. */
+BOOK_TEST(unwind, reads_another_stack_up_to_its_end)
+{
+	begin_on_two_stacks();
+	other_stack[45] = IN_FUNCTION(2);
+	fake.fault_address = (__u64)&other_stack[46];
+	expect_frames(traceback_of_malloc(0x1000, 0), UNWIND_ROOT, IN_FUNCTION(0), IN_FUNCTION(5), IN_FUNCTION(1),
+		      IN_FUNCTION(2));
+}
+
+BOOK_TEST(unwind, goes_back_to_a_stack_once)
+{
+	begin_on_two_stacks();
+	other_stack[45] = IN_FUNCTION(6);
+	word_at(5) = IN_FUNCTION(6);
+	expect_frames(traceback_of_malloc(0x1000, 0), UNWIND_NO_RULE, IN_FUNCTION(0), IN_FUNCTION(5),
+		      IN_FUNCTION(1), IN_FUNCTION(6), IN_FUNCTION(6));
 }
 
 BOOK_TEST(unwind, reports_that_the_mappings_are_busy)

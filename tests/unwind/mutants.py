@@ -21,7 +21,9 @@ MUTANTS = {
     "step: exact for ever": ("bpf/shared/unwind_step.h", "\tframe->is_exact = 0;\n", ""),
     "step: the frame may stand still": ("bpf/shared/unwind_step.h", "cfa <= frame->sp", "cfa < frame->sp"),
     "step: the frame may go back": ("bpf/shared/unwind_step.h", "cfa <= frame->sp", "0"),
-    "step: no rule is the root": ("bpf/shared/unwind_step.h", "return UNWIND_NO_RULE;", "return UNWIND_ROOT;"),
+    "step: no rule is the root": (
+        "bpf/shared/unwind_step.h", "case UNWIND_CFA_NONE:\n\t\treturn UNWIND_NO_RULE;",
+        "case UNWIND_CFA_NONE:\n\t\treturn UNWIND_ROOT;"),
     "step: PLT slots push early": ("bpf/shared/unwind_step.h", "(frame->pc & 15) >=", "(frame->pc & 15) + 1 >="),
     "step: PLT slots push late": ("bpf/shared/unwind_step.h", "(frame->pc & 15) >=", "(frame->pc & 15) >"),
     "step: nothing is added to what is read": ("bpf/shared/unwind_step.h", "\t\tcfa += rule.addend;\n", ""),
@@ -37,6 +39,15 @@ MUTANTS = {
         "\tframe->is_exact = 1;\n"),
     "step: fp is read from the CFA": (
         "bpf/shared/unwind_step.h", "rule.fp_kind == UNWIND_FP_AT_SP ? frame->sp : frame->fp", "cfa"),
+
+    # stacks that code changes to
+    "switch: to an odd place": ("bpf/shared/unwind_step.h", "depth & 7 || ", ""),
+    "switch: to a place outside of the stack": (
+        "bpf/shared/unwind_step.h", "*ret_cfa - start >= end - start", "0"),
+    "switch: a stack has not moved": (
+        "bpf/shared/unwind_step.h", "frame->is_fp_lost |= frame->fp - *ret_cfa >= end - *ret_cfa;", ""),
+    "switch: back without having left": ("bpf/shared/unwind_step.h", "if (!frame->left_sp)", "if (0)"),
+    "switch: back again and again": ("bpf/shared/unwind_step.h", "\t\tframe->left_sp = 0;\n", ""),
 
     # rows and pages
     "rows: a page has no first row": (

@@ -109,6 +109,68 @@ Test(unwind_step, leaves_a_signal_handler)
 	cr_expect_eq(unwind_rule_address(&frame), 0x405677, "it called from before");
 }
 
+/* From a stack to another one, which lies in words 20 to 30. */
+static void begin_switch(void)
+{
+	memory.word[1] = 0x30;	       /* how far below its end */
+	memory.word[2] = STACK + 0x80; /* the state, with the bounds: */
+	memory.word[17] = STACK + 8 * 20;
+	memory.word[18] = STACK + 8 * 30;
+	frame.fp = STACK + 8 * 28;
+}
+
+#define SWITCH .cfa_kind = UNWIND_CFA_SWITCH, .cfa_off = UNWIND_SWITCH(16, 16, 16), .addend = 8
+#define LEFT .cfa_kind = UNWIND_CFA_LEFT, .cfa_off = 24
+
+Test(unwind_step, follows_a_switch_of_stacks_and_back)
+{
+	begin_switch();
+	frame.sp = STACK + 8; /* the other stack may lie above or below */
+	cr_expect_eq(STEP(.cfa_kind = UNWIND_CFA_SWITCH, .cfa_off = UNWIND_SWITCH(8, 16, 16), .addend = 0),
+		     UNWIND_GOES_ON);
+	expect_frame(25 << 8, STACK + 8 * 26, STACK + 8 * 28);
+	cr_expect_eq(frame.is_fp_lost, 0);
+	cr_expect_eq(STEP(LEFT), UNWIND_GOES_ON);
+	expect_frame(3 << 8, STACK + 8 * 4, STACK + 8 * 28);
+	cr_expect_eq(STEP(LEFT), UNWIND_NO_RULE, "the walk is there");
+}
+
+Test(unwind_step, trusts_no_frame_pointer_to_a_stack_that_has_moved)
+{
+	begin_switch();
+	frame.fp = STACK + 8 * 30;
+	cr_expect_eq(STEP(SWITCH), UNWIND_GOES_ON);
+	cr_expect_eq(frame.is_fp_lost, 1, "above");
+	begin();
+	begin_switch();
+	frame.fp = STACK + 8 * 25;
+	cr_expect_eq(STEP(SWITCH), UNWIND_GOES_ON);
+	cr_expect_eq(frame.is_fp_lost, 1, "below");
+	begin();
+	begin_switch();
+	frame.fp = STACK;
+	cr_expect_eq(STEP(SWITCH, .fp_kind = UNWIND_FP_AT_CFA, .fp_off = -16), UNWIND_GOES_ON);
+	expect_frame(25 << 8, STACK + 8 * 26, 24 << 8);
+	cr_expect_eq(frame.is_fp_lost, 0, "it was saved there");
+}
+
+Test(unwind_step, switches_to_no_place_outside_of_the_stack)
+{
+	static const bpf_u64 depths[] = { 0, 8, 16, 96, 104, 0x34, -8 };
+
+	for (size_t i = 0; i < sizeof(depths) / sizeof(*depths); i++) {
+		begin();
+		begin_switch();
+		memory.word[1] = depths[i];
+		cr_expect_eq(STEP(SWITCH), UNWIND_BACKWARDS, "%#llx", (unsigned long long)depths[i]);
+	}
+	begin_switch();
+	memory.word[2] = 0x8000;
+	cr_expect_eq(STEP(SWITCH), UNWIND_UNREADABLE);
+	begin();
+	cr_expect_eq(STEP(LEFT), UNWIND_NO_RULE, "no stack was left");
+}
+
 Test(unwind_step, ends_with_a_reason)
 {
 	cr_expect_eq(STEP(.cfa_kind = UNWIND_CFA_NONE), UNWIND_NO_RULE);
