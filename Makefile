@@ -43,7 +43,7 @@ BPF_CFLAGS := -target bpf -mcpu=v3 -g -O2 -Wall -Wextra -Wno-unused-parameter $(
 # Link options of the installed libraries: only liballocsnap-collect records, and resolves names (src/symbols).
 API_LIBS     := -ljansson -lzstd -lz -lm
 SYMBOLS_LIBS := -ldw -lelf -lz -liberty
-LIB_LIBS     := $(SYMBOLS_LIBS) $(API_LIBS) -lsqlite3 -lncursesw -ltinfo
+LIB_LIBS     := $(SYMBOLS_LIBS) $(API_LIBS) -lcapstone -lsqlite3 -lncursesw -ltinfo
 COLLECT_LIBS := -lbpf -lcapstone
 
 # Four layers: only COLLECT sees libbpf, and the program's own code is above all libraries.

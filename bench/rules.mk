@@ -57,7 +57,7 @@ $(BENCH_MADE)/made: $(BENCH)/make_traces
 	$(Q)touch $@
 
 $(BENCH)/%: $(OUT)/bench/%.o $(LIB)
-	$(call link,$^ $(API_LIBS) $(if $(filter %/unwind,$@),-lelf))
+	$(call link,$^ $(API_LIBS) $(if $(filter %/unwind,$@),-lelf -lcapstone))
 
 # ---- a traceback in the kernel ----
 

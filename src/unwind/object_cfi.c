@@ -193,6 +193,15 @@ static bool find_debug_frame(Elf *elf, struct cfi_section *ret)
 	return true;
 }
 
+/* Stripped files have these sections, too; in a PIE that gcc has linked, the first is a part of another one. */
+static bool has_go_sections(Elf *elf)
+{
+	GElf_Shdr header;
+	Elf_Scn *scn;
+
+	return find_section(elf, ".gopclntab", &scn, &header) || find_section(elf, ".go.buildinfo", &scn, &header);
+}
+
 int object_cfi_find(Elf *elf, struct object_cfi *ret, struct reason *why)
 {
 	struct object_cfi cfi = { 0 };
@@ -204,6 +213,7 @@ int object_cfi_find(Elf *elf, struct object_cfi *ret, struct reason *why)
 		return err;
 	cfi.section_nr += find_eh_frame(elf, &cfi.section[0]);
 	cfi.section_nr += find_debug_frame(elf, &cfi.section[cfi.section_nr]);
+	cfi.has_go = has_go_sections(elf);
 	*ret = cfi;
 	return 0;
 }

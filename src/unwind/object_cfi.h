@@ -18,6 +18,7 @@ struct object_cfi {
 	struct unwind_segment segment[UNWIND_SEGMENTS_MAX];
 	uint32_t section_nr;
 	struct cfi_section section[CFI_SECTIONS_MAX]; /* an earlier section has priority */
+	bool has_go; /* code of Go, which changes stacks (stack_rules.h) */
 };
 
 /*

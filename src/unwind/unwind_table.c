@@ -7,6 +7,7 @@
 
 #include "unwind/object_cfi.h"
 #include "unwind/cfi_program.h"
+#include "unwind/stack_rules.h"
 #include "unwind/unwind_rows.h"
 
 /* ---- compiling ---- */
@@ -16,11 +17,43 @@ struct compiler {
 	struct entries entries;
 	struct rows rows;
 	struct program program;
+	struct stack_rules stack_rules;
+	size_t stack_rules_done;
+	struct unwind_rule current; /* by call frame information */
+	bool is_current_sure;	    /* of .eh_frame, which Go code does not have */
 };
+
+/* Rules from code, each for one byte, take the place of other ones at addresses below `until`. */
+static int add_stack_rules(struct compiler *c, uint64_t until)
+{
+	int err = 0;
+
+	while (!err && c->stack_rules_done < c->stack_rules.rule_nr) {
+		const struct stack_rule *next = &c->stack_rules.rule[c->stack_rules_done];
+
+		if (next->address >= until)
+			break;
+		c->stack_rules_done++;
+		if (c->is_current_sure)
+			continue;
+		err = rows_add(&c->rows, next->address, next->rule) ?:
+		      rows_add(&c->rows, next->address + 1, c->current);
+	}
+	return err;
+}
+
+static int add_rule_from(struct compiler *c, uint64_t from, struct unwind_rule rule, bool is_sure)
+{
+	int err = add_stack_rules(c, from);
+
+	c->current = rule;
+	c->is_current_sure = is_sure;
+	return err ?: rows_add(&c->rows, from, rule);
+}
 
 static int table_add_row(void *context, const struct program *program, uint64_t from)
 {
-	return rows_add(context, from, rule_of(program));
+	return add_rule_from(context, from, rule_of(program), !program->cie->section->is_debug_frame);
 }
 
 /* Compiles one function, up to the start of the next one. After its end no rule is known. */
@@ -32,9 +65,9 @@ static int compile_fde(struct compiler *c, const struct fde *fde, uint64_t next)
 
 	if (c->program.cie != cie)
 		program_start(&c->program, cie);
-	err = program_run(&c->program, fde, until, table_add_row, &c->rows);
+	err = program_run(&c->program, fde, until, table_add_row, c);
 	if (!err && fde->end < next)
-		err = rows_add(&c->rows, fde->end, (struct unwind_rule){ 0 });
+		err = add_rule_from(c, fde->end, (struct unwind_rule){ 0 }, false);
 	return err;
 }
 
@@ -46,7 +79,7 @@ static int compile_fdes(struct compiler *c)
 	for (size_t i = 0; !err && i < entries->fde_nr; i++)
 		err = compile_fde(c, &entries->fde[i],
 				  i + 1 < entries->fde_nr ? entries->fde[i + 1].start : UINT64_MAX);
-	return err;
+	return err ?: add_stack_rules(c, UINT64_MAX);
 }
 
 static int list_fdes(struct compiler *c)
@@ -61,11 +94,11 @@ static int list_fdes(struct compiler *c)
 	return err;
 }
 
-static int compile(struct compiler *c, struct unwind_table *table)
+static int compile(struct compiler *c, Elf *elf, struct unwind_table *table)
 {
-	int err = list_fdes(c);
+	int err = list_fdes(c) ?: stack_rules_find(elf, &c->cfi, &c->stack_rules);
 
-	if (!err && !c->entries.fde_nr)
+	if (!err && !c->entries.fde_nr && !c->stack_rules.rule_nr)
 		err = -ENODATA;
 	if (!err)
 		err = rows_begin(&c->rows, c->cfi.text_start, c->cfi.text_end);
@@ -106,7 +139,7 @@ static int compile_elf(Elf *elf, struct unwind_table **ret, struct reason *why)
 	err = object_cfi_find(elf, &c->cfi, why);
 	if (err)
 		goto out;
-	err = compile(c, table);
+	err = compile(c, elf, table);
 	if (err) {
 		reason_set(why, err, "%s", what_failed(err));
 		goto out;
@@ -117,6 +150,7 @@ out:
 	if (c) {
 		entries_release(&c->entries);
 		rows_release(&c->rows);
+		free(c->stack_rules.rule);
 	}
 	free(c);
 	unwind_table__free(table);

@@ -23,4 +23,4 @@ $(MUTANTS): mutants-%:
 $(OUT)/mutants/unwind: $(call obj,$(wildcard tests/unit/unwind/*.c))
 $(OUT)/mutants/leaks: $(call obj,$(addprefix tests/unit/engine/,leak_rule.c leak_recordings.c))
 $(MUTANT_UNITS): $(LIB)
-	$(call link,$(filter %.o,$^) $(LIB) $(API_LIBS) -lelf -lcriterion)
+	$(call link,$(filter %.o,$^) $(LIB) $(API_LIBS) -lelf -lcapstone -lcriterion)

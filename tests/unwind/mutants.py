@@ -48,6 +48,21 @@ MUTANTS = {
         "bpf/shared/unwind_step.h", "frame->is_fp_lost |= frame->fp - *ret_cfa >= end - *ret_cfa;", ""),
     "switch: back without having left": ("bpf/shared/unwind_step.h", "if (!frame->left_sp)", "if (0)"),
     "switch: back again and again": ("bpf/shared/unwind_step.h", "\t\tframe->left_sp = 0;\n", ""),
+    "code: what has been stored before": ("src/unwind/code_rule.c", "\tif (walk->has_stored)\n", "\tif (0)\n"),
+    "code: half a register": ("src/unwind/code_rule.c", "\t\t*half = (struct value){ 0 };\n", "\t\t;\n"),
+    "code: another field": ("src/unwind/code_rule.c", "op->mem.disp == walk->left_field &&", ""),
+    "code: another register": (
+        "src/unwind/code_rule.c", "if (value && value == walk->left_by)", "if (0)"),
+    "code: no saved frame pointer": ("src/unwind/code_rule.c", "\trule.fp_kind = UNWIND_FP_AT_CFA;", "\t;"),
+    "stacks: of any program": ("src/unwind/stack_rules.c", "if (!cfi->has_go)", "if (0)"),
+    "stacks: of described code": ("src/unwind/unwind_table.c", "if (c->is_current_sure)", "if (0)"),
+    "stacks: not rounded down": ("src/unwind/stack_rules.c", "+ scan->begin.below) & 15", "+ scan->begin.below) & 0"),
+    "stacks: a callback from nowhere": (
+        "src/unwind/stack_rules.c", "\t\tif (!is_caller_of(scan, i, callback->return_at))\n\t\t\tcontinue;\n", ""),
+    "stacks: a rule does not end": (
+        "src/unwind/unwind_table.c", "rows_add(&c->rows, next->address + 1, c->current)", "0"),
+    "stacks: none before a rule": ("src/unwind/stack_rules.c", "!a->rule.cfa_kind - !b->rule.cfa_kind",
+        "!b->rule.cfa_kind - !a->rule.cfa_kind"),
 
     # rows and pages
     "rows: a page has no first row": (

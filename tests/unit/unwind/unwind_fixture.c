@@ -86,6 +86,45 @@ void image_fde(struct image *image, uint32_t start, uint32_t size, const uint8_t
 	set_length(image, begin);
 }
 
+struct sections {
+	Elf64_Shdr header[4];
+	char names[64];
+	struct {
+		uint32_t cie_bytes, cie_id;
+		uint8_t cie[16];
+		uint32_t fde_bytes, fde_cie;
+		uint64_t start, size;
+	} frames;
+};
+
+#define SECTIONS_AT (IMAGE_MAX - 4096u)
+
+void image_add_sections(struct image *image, const char *name, uint64_t start, uint64_t size)
+{
+	static const char frame_name[] = ".debug_frame";
+	Elf64_Ehdr *header = (void *)image->bytes;
+	struct sections sections = {
+		.header = {
+			{ .sh_type = SHT_NULL },
+			{ .sh_name = 1 + sizeof(frame_name), .sh_type = SHT_PROGBITS },
+			{ .sh_name = 1, .sh_type = SHT_PROGBITS, .sh_size = sizeof(sections.frames),
+			  .sh_offset = SECTIONS_AT + offsetof(struct sections, frames) },
+			{ .sh_type = SHT_STRTAB, .sh_size = sizeof(sections.names),
+			  .sh_offset = SECTIONS_AT + offsetof(struct sections, names) },
+		},
+		.frames = { 20, UINT32_MAX, { 3, 0, 1, 0x78, 16, DW_CFA_def_cfa, 7, 8, DW_CFA_offset | 16, 1 },
+			    20, 0, start, size },
+	};
+
+	memcpy(sections.names + 1, frame_name, sizeof(frame_name));
+	strcpy(sections.names + 1 + sizeof(frame_name), name);
+	header->e_shoff = SECTIONS_AT;
+	header->e_shentsize = sizeof(*sections.header);
+	header->e_shnum = 4;
+	header->e_shstrndx = 3;
+	memcpy(image->bytes + SECTIONS_AT, &sections, sizeof(sections));
+}
+
 struct unwind_table *image_table(const struct image *image)
 {
 	struct unwind_table *table = NULL;

@@ -38,6 +38,9 @@ void image_usual_cie(struct image *image);
 /* Words with a length before them, in a place of their own. */
 void image_raw(struct image *image, const void *bytes, size_t nr);
 
+/* Sections: an empty one of this name, and .debug_frame with a function at `start` whose CFA is sp + 8. */
+void image_add_sections(struct image *image, const char *name, uint64_t start, uint64_t size);
+
 /* It must compile. */
 struct unwind_table *image_table(const struct image *image);
 /* It must be refused so. */
