@@ -134,6 +134,12 @@ static uint32_t end_flag(const struct traceback *traceback)
 	return SNAP_TRACEBACK_END_FLAG(traceback->end < UNWIND_END_NR ? ends[traceback->end] : 0);
 }
 
+/* The file says that a stack begins at this frame. Nothing calls Go's goexit, to which each goroutine returns. */
+static bool is_root(const struct traceback *traceback, uint32_t nr)
+{
+	return traceback->end == UNWIND_ROOT && nr + 1 == traceback->total_nframe;
+}
+
 int resolve_at(struct tracebacks *tracebacks, const struct mappings *mappings, uint64_t time_ns,
 	       const struct traceback *traceback, struct known_traceback *ret)
 {
@@ -153,7 +159,7 @@ int resolve_at(struct tracebacks *tracebacks, const struct mappings *mappings, u
 	for (; found < traceback->nframe && !err; found++) {
 		bool is_guess = is_guessed(traceback, found);
 
-		if (!find_code_place(&known, &then, traceback->pc[found], !is_guess, &next)) {
+		if (!find_code_place(&known, &then, traceback->pc[found], !is_guess || is_root(traceback, found), &next)) {
 			known.flags = SNAP_TRACEBACK_BROKEN;
 			known.total_nframe = known.nframe;
 			break;
