@@ -111,6 +111,14 @@ static const char *const plumbing[] = {
 static const char *const rust_allocators[] = { "alloc::alloc::*", "std::alloc::*", "std::sys::alloc::*" };
 static const char *const rust_plumbing[] = { "core::*", "alloc::*", "hashbrown::*" };
 
+/* Stubs between Go code and the C code that it calls. Those in Go are functions of the package that calls. */
+static const char *const cgo_plumbing[] = {
+	"_cgo_*_Cfunc_*", "_Cfunc_*", "_cgo_cmalloc*", "runtime.cgocall", "runtime.asmcgocall*",
+};
+static const char *const cgo_files[] = {
+	"*_cgo_gotypes.go", "*/cgo-gcc-prolog", "*/_cgo_export.c", "*/runtime/cgocall.go", "*/runtime/asm_*.s",
+};
+
 static const char *const cpython_allocators[] = { "new_arena", "allocate_from_new_pool", "gc_alloc" };
 static const char *const cpython_files[] = { "*/python3*", "*/libpython3*.so*", "*/obmalloc.c", "*/gcmodule.c" };
 
@@ -184,6 +192,7 @@ static const struct wrapper_group {
 	size_t file_nr;
 	bool has_prefix; /* name[] are words, to which prefixes[] belong */
 	bool is_rust;    /* only functions of Rust */
+	bool if_unknown; /* also if the source file is not known */
 	bool is_cxx_new;
 } groups[] = {
 	{ ROLE_HEAP, LIST(heap_prefixed), .has_prefix = true },
@@ -200,6 +209,7 @@ static const struct wrapper_group {
 	{ ROLE_PLUMBING, LIST(plumbing) },
 	{ ROLE_PLUMBING, LIST(rust_plumbing), .is_rust = true },
 	{ ROLE_PLUMBING, LIST(glib_plumbing), LIST(glib_files) },
+	{ ROLE_PLUMBING, LIST(cgo_plumbing), LIST(cgo_files), .if_unknown = true },
 	{ ROLE_START, LIST(starts) },
 };
 
@@ -267,12 +277,19 @@ static bool is_new_of_class(const char *base)
 	return name_ends_with(base, "::operator new") || name_ends_with(base, "::operator new[]");
 }
 
+/* "main._Cfunc_f" without the package. */
+static const char *name_in_package(const char *base)
+{
+	const char *at = strstr(base, "._Cfunc_") ?: strstr(base, "._cgo_cmalloc");
+
+	return at ? at + 1 : base;
+}
+
 uint32_t wrapper_groups_named(const char *base)
 {
 	uint32_t set = 0;
 
-	if (*base && is_new_of_class(base))
-		base = "operator new";
+	base = *base && is_new_of_class(base) ? "operator new" : name_in_package(base);
 	if (!*base || !may_be_listed(base))
 		return 0;
 	for (size_t i = 0; i < ARRAY_SIZE(groups); i++)
@@ -302,8 +319,10 @@ static bool group_applies(size_t i, const struct wrapper_place *place)
 {
 	if (groups[i].is_rust)
 		return is_rust_function(place);
-	return !groups[i].file || place->in_object >> i & 1 ||
-	       (place->source && matches_wrapper_row(groups[i].file, groups[i].file_nr, place->source));
+	if (!groups[i].file || place->in_object >> i & 1)
+		return true;
+	return place->source ? matches_wrapper_row(groups[i].file, groups[i].file_nr, place->source) :
+			       groups[i].if_unknown;
 }
 
 enum frame_role wrapper_role(uint32_t named, const struct wrapper_place *place)

@@ -79,6 +79,16 @@ static const struct {
 	{ ROLE_OWN, "void alloc::alloc::fill<int>(int) [clone .isra.0]", SHOP }, { ROLE_OWN, "core::Map<void ()>::grow()", SHOP },
 	{ ROLE_PLUMBING, "alloc::boxed::Box<dyn FnOnce()>::new", SHOP },
 
+	/* what cgo puts between Go code and C code */
+	{ ROLE_PLUMBING, "_cgo_993bbef9c976_Cfunc__Cmalloc", SHOP, "/tmp/go-build/_cgo_export.c" },
+	{ ROLE_PLUMBING, "_cgo_993bbef9c976_Cfunc_open", SHOP, "/tmp/go-build/cgo-gcc-prolog" },
+	{ ROLE_PLUMBING, "runtime.asmcgocall", SHOP, "/usr/lib/go-1.19/src/runtime/asm_amd64.s" },
+	{ ROLE_PLUMBING, "runtime.asmcgocall.abi0", SHOP }, { ROLE_PLUMBING, "runtime.cgocall", SHOP, "/_/GOROOT/src/runtime/cgocall.go" },
+	{ ROLE_PLUMBING, "main._cgo_cmalloc", SHOP, "_cgo_gotypes.go" }, { ROLE_PLUMBING, "main._Cfunc_CString", SHOP, "/b/_cgo_gotypes.go" },
+	{ ROLE_PLUMBING, "example.com/shop/v2/cart._Cfunc_open", SHOP }, { ROLE_OWN, "_Cfunc_open", SHOP, "/src/open.c" },
+	{ ROLE_OWN, "runtime.cgocall", SHOP, "/src/runtime.d" }, { ROLE_OWN, "_cgo_try_pthread_create", SHOP },
+	{ ROLE_OWN, "main.leakString", SHOP, "/src/main.go" }, { ROLE_OWN, "main._Cfunction", SHOP, "_cgo_gotypes.go" },
+
 	{ ROLE_START, "start_thread" }, { ROLE_START, "clone3" }, { ROLE_START, "__libc_start_call_main" },
 	{ ROLE_START, "_start" },
 
