@@ -131,6 +131,7 @@ struct walk {
 	struct python_run run; /* of a traceback with frames of both */
 	struct python_window frames; /* of Python code, in window */
 	__u64 thread_state; /* CPython's of the thread at this place; 0: not read yet; STATE_NONE */
+	__u64 has_gil; /* the call there is one for which a thread holds the GIL */
 	struct python_code_cached met[1 << PYTHON_MET_SHIFT]; /* code objects that the thread has met */
 	__u64 word;	    /* the word read last */
 	__u64 window_start; /* the stack address of window[0] */

@@ -67,6 +67,7 @@ __weak __noinline int python_create(struct thread *thread, __u64 object)
 		return 0;
 	}
 	python_begin(process, thread);
+	thread->walk.has_gil = true;
 	settle_first(process, thread);
 	address = block_of_object(&python->offsets, object);
 	if (address)

@@ -261,16 +261,17 @@ static __always_inline void code_retire(struct process *process, __u64 address)
 
 /* ---- the walk ---- */
 
-#define SPECIFIC_FIRST 0x310 /* of glibc's struct pthread: pairs of words, of which the second is the value */
-#define SPECIFIC_NR 32
-
 /* As pthread_getspecific() gives it to PyGILState_GetThisThreadState(). */
 static __always_inline __u64 thread_state_read(const struct python_process *python)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
+	__u64 thread = bpf_get_current_task_btf()->thread.fsbase, table = thread + GLIBC_SPECIFIC_FIRST;
 	__u32 key = read_half(python->tss_key);
 
-	return key < SPECIFIC_NR ? read_word(task->thread.fsbase + SPECIFIC_FIRST + 16 * (__u64)key + 8) : 0;
+	if (key >= GLIBC_KEYS_MAX)
+		return 0;
+	if (key >= GLIBC_KEYS_OF_TABLE)
+		table = read_word(GLIBC_SPECIFIC_TABLE(thread, key));
+	return table ? read_word(GLIBC_SPECIFIC_VALUE(table, key)) : 0;
 }
 
 #define STATE_NONE 1 /* struct walk: it is known that the thread has none */
@@ -281,6 +282,20 @@ static __always_inline __u64 python_thread_state(struct walk *walk, const struct
 	if (!walk->thread_state)
 		walk->thread_state = thread_state_read(python) ?: STATE_NONE;
 	return walk->thread_state & ~(__u64)STATE_NONE;
+}
+
+/*
+ * Counts a traceback without frames if the thread holds the GIL, but its state was not found. It has one from when the key
+ * is made until it is deleted. Until 3.11 the key has the first state of a thread, even while another interpreter runs:
+ * the state that holds the GIL is three words before the key.
+ */
+static __always_inline void count_stateless(struct process *process, const struct walk *walk, __u64 state)
+{
+	const struct python_process *python = &process->python;
+	bool is_other = state && !python->in_interpreter && read_word(python->tss_key - 20) != state;
+
+	if (walk->has_gil && (!state || is_other) && read_half(python->tss_key - 4))
+		__sync_fetch_and_add(&process->loss[LOSS_python_states_missing], 1);
 }
 
 struct python_walk {
@@ -439,6 +454,7 @@ __weak __noinline int python_traceback_take(struct walk *walk, struct process *p
 {
 	struct python_walk steps = { .walk = walk, .process = process };
 	struct traceback *traceback;
+	__u64 state;
 
 	if (!walk || !process)
 		return 0;
@@ -448,7 +464,10 @@ __weak __noinline int python_traceback_take(struct walk *walk, struct process *p
 	traceback->guessed[0] = traceback->guessed[1] = traceback->exact[0] = traceback->exact[1] = 0;
 	traceback->total_nframe = 0;
 	if (knows_python(process)) {
-		steps.frame = frame_first(&process->python, python_thread_state(walk, &process->python));
+		state = python_thread_state(walk, &process->python);
+		steps.frame = frame_first(&process->python, state);
+		if (!steps.frame)
+			count_stateless(process, walk, state);
 		frames_walk(&steps, 0, FRAMES_MOST);
 	}
 	if (!traceback->total_nframe) /* a thread without Python code: tracemalloc has one unknown frame */

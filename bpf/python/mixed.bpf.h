@@ -84,6 +84,8 @@ __weak __noinline int mixed_begin(struct walk *walk, struct process *process)
 	run = &walk->run;
 	*run = (struct python_run){ .left = MIXED_FRAMES_MOST };
 	state = knows_python(process) ? python_thread_state(walk, &process->python) : 0;
+	if (!state && knows_python(process))
+		count_stateless(process, walk, 0);
 	if (!state)
 		return 0;
 	python_walk_begin(walk, process, 0);

@@ -383,6 +383,8 @@ __weak __noinline int python_apply(struct thread *thread, __u64 cookie, __u64 si
 	}
 	python_begin(process, thread);
 	thread->python.fresh = 0;
+	/* A call of the raw domain may serve one of the others, for a large block. */
+	thread->walk.has_gil = python_calls[row].domain != PYTHON_RAW || (thread->python.has_raw && thread->walk.has_gil);
 	if (python_calls[row].domain == PYTHON_RAW && operation < PYTHON_FREE)
 		return python_raw(python, thread, size);
 	if (operation == PYTHON_MALLOC && size == python->deferred.size && makes_arena(python)) {

@@ -53,6 +53,18 @@ _Static_assert(sizeof(struct python_offsets) == 64, "no padding");
 #define PYTHON_STRING_BYTES(state) ((state) >> 2 & 7) /* of a character: 1, 2, 4 */
 #define PYTHON_STRING_IS_ASCII(state) ((state) >> 6 & 1)
 
+/*
+ * Where glibc keeps the values of pthread_setspecific() for a thread, by its key: in tables of 32 pairs of words, of which
+ * the second one is the value. The first table is in struct pthread, to which the thread pointer points; pointers to all
+ * of them follow.
+ */
+#define GLIBC_SPECIFIC_FIRST 0x310
+#define GLIBC_KEYS_OF_TABLE 32
+#define GLIBC_KEYS_MAX 1024
+#define GLIBC_SPECIFIC_TABLE(thread, key) \
+	((thread) + GLIBC_SPECIFIC_FIRST + 16 * GLIBC_KEYS_OF_TABLE + 8 * (bpf_u64)((key) / GLIBC_KEYS_OF_TABLE))
+#define GLIBC_SPECIFIC_VALUE(table, key) ((table) + 16 * (bpf_u64)((key) % GLIBC_KEYS_OF_TABLE) + 8)
+
 enum python_domain {
 	PYTHON_RAW = 0,
 	PYTHON_MEM,

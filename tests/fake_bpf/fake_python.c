@@ -14,10 +14,14 @@ static __u32 max_arenas = 2;
 __u64 usable_arenas;
 static struct pool empty_pool[CLASSES];
 __u64 used_pools[2 * CLASSES];
-static __u32 tss_key;
+static struct {
+	__u64 current, interpreter;
+	int is_made;
+	__u32 number;
+} tss_key;
 struct thread_state thread_state;
 __u64 main_interpreter = 77;
-static char control_block[0x600]; /* as glibc's */
+static __u64 control_block[0x720 / 8], second_table[2 * GLIBC_KEYS_OF_TABLE]; /* as glibc's */
 struct frame frames[600];
 struct code codes[2];
 struct string file_name = { 6, 1 << 2 | 1 << 6, 0, "app.py" }, code_name = { 4, 1 << 2 | 1 << 6, 0, "work" };
@@ -99,13 +103,31 @@ void frames_make(unsigned int nr)
 
 void thread_state_use(__u64 state)
 {
-	*(__u64 *)(control_block + 0x310 + 16 * tss_key + 8) = state;
+	__u64 table = *(__u64 *)GLIBC_SPECIFIC_TABLE((__u64)control_block, tss_key.number);
+
+	*(__u64 *)GLIBC_SPECIFIC_VALUE(table, tss_key.number) = state;
+	tss_key.current = state;
+}
+
+void thread_state_runs(__u64 state)
+{
+	tss_key.current = state;
+}
+
+void thread_state_key(int is_made, __u32 number)
+{
+	tss_key.is_made = is_made;
+	tss_key.number = number;
+	memset(control_block, 0, sizeof(control_block));
+	*(__u64 *)GLIBC_SPECIFIC_TABLE((__u64)control_block, 0) = (__u64)control_block + GLIBC_SPECIFIC_FIRST;
+	if (number >= GLIBC_KEYS_OF_TABLE && number < GLIBC_KEYS_MAX)
+		*(__u64 *)GLIBC_SPECIFIC_TABLE((__u64)control_block, number) = (__u64)second_table;
 }
 
 void python_tell(void)
 {
 	struct python_process told = {
-		.tss_key = (__u64)&tss_key, .main_interpreter = (__u64)&main_interpreter,
+		.tss_key = (__u64)&tss_key.number, .main_interpreter = (__u64)&main_interpreter,
 		.used_pools = (__u64)used_pools, .usable_arenas = (__u64)&usable_arenas, .arenas = (__u64)&arenas_at,
 		.max_arenas = (__u64)&max_arenas, .pool_bytes = POOL, .arena_bytes = ARENA, .offsets = python_layout,
 	};
@@ -127,6 +149,7 @@ void python_begin_world(bool tells)
 	arenas[1] = (struct arena_object){ .address = (__u64)arena, .pool_address = (__u64)arena };
 	usable_arenas = (__u64)&arenas[1];
 	((struct task_struct *)fake.current)->thread.fsbase = (__u64)control_block;
+	thread_state_key(true, 0);
 	thread_state_use((__u64)&thread_state);
 	thread_state.interpreter = main_interpreter;
 	code_begin(&codes[0], 10);

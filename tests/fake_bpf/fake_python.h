@@ -85,6 +85,12 @@ void frames_make(unsigned int nr); /* of the two code objects in turn */
 /* The thread state of the thread, or 0. */
 void thread_state_use(__u64 state);
 
+/* The state that holds the GIL: of another interpreter, if it is not the thread's. */
+void thread_state_runs(__u64 state);
+
+/* The key of the thread states. No thread has one then. */
+void thread_state_key(int is_made, __u32 number);
+
 /* Tells the kernel side where everything is. */
 void python_tell(void);
 

@@ -80,6 +80,12 @@ MUTANTS = {
         "python/frames.bpf.h", "code - offsets->code_instructions) >> 1", "code - offsets->code_instructions)"),
     "python: a frame that cannot be read is no loss": (
         "python/frames.bpf.h", "\t\t__sync_fetch_and_add(&process->loss[LOSS_python_frames_broken], 1);\n", "\t\t;\n"),
+    "python: each key is one of the first table": (
+        "python/frames.bpf.h", "\tif (key >= GLIBC_KEYS_OF_TABLE)\n", "\tif (false)\n"),
+    "python: a thread without state is no loss": (
+        "python/frames.bpf.h", "\t\t__sync_fetch_and_add(&process->loss[LOSS_python_states_missing], 1);\n", "\t\t;\n"),
+    "python: a large block is one of the raw domain": (
+        "python/python_calls.bpf.h", "|| (thread->python.has_raw && thread->walk.has_gil);", ";"),
     "mixed: the next C frame has the entry": (
         "python/mixed.bpf.h", "return address >= sp && address < callers_sp;", "return address >= callers_sp;"),
     "mixed: each C frame has the entry": (

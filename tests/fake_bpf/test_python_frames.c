@@ -22,6 +22,61 @@ BOOK_TEST(python, traceback_is_the_interpreters)
 	cr_expect(record->lines.is_read && record->lines.bytes == 5 && !memcmp(record->line_bytes, "lines", 5));
 }
 
+BOOK_TEST(python, state_of_a_thread_is_found_at_any_key)
+{
+	static const __u32 keys[] = { 0, 31, 32, 63, 200, 1023 };
+
+	python_begin_world(true);
+	pool_use(pool_at(0), 1);
+	frames_make(2);
+	for (int i = 0; i < 6; i++) {
+		thread_state_key(true, keys[i]);
+		thread_state_use((__u64)&thread_state);
+		*free_list(1) = 0x5000 + 32 * i;
+		object_malloc(20);
+		expect_same(traceback_of(0x5000 + 32 * i)->nframe, 2, "frames");
+	}
+	expect_loss(python_states_missing, 0);
+}
+
+BOOK_TEST(python, traceback_of_a_thread_without_state_is_a_loss)
+{
+	python_begin_world(true);
+	pool_use(pool_at(0), 1);
+	thread_state_key(false, 40); /* Python begins: no thread has one yet */
+	object_malloc(20);
+	expect_loss(python_states_missing, 0);
+	thread_state_key(true, 40);
+	*free_list(1) = 0x5000;
+	object_malloc(20);
+	expect_loss(python_states_missing, 1);
+	thread_state_key(true, 1024);
+	*free_list(1) = 0x5020;
+	object_malloc(20);
+	expect_loss(python_states_missing, 2);
+	object_malloc(1000); /* the raw domain serves it */
+	raw_malloc(1000);
+	heap_call(SHAPE_MALLOC, 1000, 0, 0x6000);
+	expect_loss(python_states_missing, 3);
+	raw_malloc(1000); /* a thread of C code may do so */
+	heap_call(SHAPE_MALLOC, 1000, 0, 0x7000);
+	expect_loss(python_states_missing, 3);
+	expect_same(traceback_of(0x7000)->nframe, 1, "frames");
+}
+
+BOOK_TEST(python, traceback_of_another_interpreter_is_a_loss)
+{
+	python_begin_world(true);
+	pool_use(pool_at(0), 1);
+	frames_make(0); /* no Python code runs in the thread's first interpreter */
+	object_malloc(20);
+	expect_loss(python_states_missing, 0);
+	thread_state_runs(0x9000);
+	*free_list(1) = 0x5000;
+	object_malloc(20);
+	expect_loss(python_states_missing, 1);
+}
+
 BOOK_TEST(python, frames_that_tracemalloc_does_not_see_are_left_out)
 {
 	python_begin_world(true);
@@ -235,6 +290,7 @@ BOOK_TEST(python, thread_state_is_that_of_each_call)
 	object_malloc(20);
 	expect_same(traceback_of(block)->pc[0], PYTHON_FRAME_WORD(1, 0), "with a state");
 	expect_same(traceback_of(block + 32)->pc[0], PYTHON_FRAME, "without one");
+	expect_loss(python_states_missing, 1);
 }
 
 BOOK_TEST(python, broken_frame_ends_the_traceback)

@@ -20,6 +20,7 @@
 #include "elf/python/python_info.h"
 #include "elf/python/python_layers.h"
 #include "elf/python/python_lines.h"
+#include "elf/python/python_states.h"
 #include "sandbox/client.h"
 
 /* ---- which process ---- */
@@ -259,6 +260,8 @@ static const char *find_hooks(struct target *target, const struct python_info *i
 static const char *find_fault(const struct collector *collector, struct target *target, const struct python_info *info,
 			      uint64_t bias, struct python_asked *ret)
 {
+	const struct python_memory memory = { target, read_target };
+
 	if (*info->fault)
 		return info->fault;
 	if (!info->site_nr)
@@ -273,7 +276,7 @@ static const char *find_fault(const struct collector *collector, struct target *
 		return "its C library is not glibc";
 	if (target->life.started_ns && !target->now.books.is_forked)
 		return NULL; /* the program may be about to begin */
-	return find_hooks(target, info, bias, ret);
+	return find_hooks(target, info, bias, ret) ?: python_states_check(info, bias, &memory);
 }
 
 /* ---- the decision ---- */

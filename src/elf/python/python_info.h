@@ -76,6 +76,11 @@ struct python_pools {
 	uint32_t pad;
 };
 
+/* Offsets in bytes: the first state of a thread in an interpreter; in a state, its thread (pthread_self). */
+struct python_states {
+	uint32_t first, thread;
+};
+
 struct python_info {
 	struct python_version version;
 	uint32_t is_hooked; /* the places are those of debug hooks: each block is larger than what they give out */
@@ -83,8 +88,9 @@ struct python_info {
 	uint64_t runtime;	      /* _PyRuntime */
 	uint64_t table[PYTHON_DOMAIN_NR]; /* addresses of the three tables; each PYTHON_ALLOCATOR_BYTES */
 	uint64_t function[PYTHON_DOMAIN_NR][PYTHON_OPERATION_NR]; /* what they hold in the file: in force if nothing was changed */
-	uint64_t tss_key;	/* 4 bytes: the key of the thread state (pthread_getspecific) */
+	uint64_t tss_key;	/* 4 bytes: the key of the thread state (pthread_getspecific); before it, 4 bytes: whether there is one */
 	uint64_t main_interpreter; /* 8 bytes: the address of the main interpreter */
+	struct python_states states;
 	uint64_t type_type;	/* PyType_Type; 0: not exported */
 	uint64_t text_start, text_end; /* the executable segment */
 	uint64_t data_start, data_end; /* the writable one, with .bss */

@@ -13,6 +13,7 @@ struct release {
 	unsigned char minor;
 	uint32_t tss_key, main_interpreter;
 	uint32_t pools; /* in the interpreter; 0: static variables */
+	struct python_states states; /* 0: _PyRuntime says it */
 	struct python_offsets offsets;
 };
 
@@ -32,21 +33,21 @@ struct release {
 	.frame_bytes = 80, .instruction_kind = PYTHON_POINTER, .owner_generator = 1, .owner_shim = 3, .cframe_back = NONE
 
 static const struct release releases[] = {
-	{ 9, 588, 40, 0, { FRAME_OBJECTS, .frame_instruction = 104, .instruction_kind = PYTHON_LASTI_BYTES } },
-	{ 10, 588, 40, 0, { FRAME_OBJECTS, .frame_instruction = 96, .instruction_kind = PYTHON_LASTI_UNITS } },
-	{ 11, 596, 48, 0,
+	{ 9, 588, 40, 0, { 8, 176 }, { FRAME_OBJECTS, .frame_instruction = 104, .instruction_kind = PYTHON_LASTI_BYTES } },
+	{ 10, 588, 40, 0, { 8, 176 }, { FRAME_OBJECTS, .frame_instruction = 96, .instruction_kind = PYTHON_LASTI_UNITS } },
+	{ 11, 596, 48, 0, { 16, 152 },
 	  { .code_mask = -1ull, .tstate_frame = 56, .cframe_frame = 8, .tstate_interp = 16, .frame_code = 32,
 	    .frame_back = 48, .frame_instruction = 56, .frame_owner = 69, .frame_bytes = 72,
 	    .instruction_kind = PYTHON_POINTER, .owner_generator = 1, .owner_shim = NONE, .code_first_line = 72,
 	    .code_filename = 112, .code_name = 128, .code_lines = 136, .code_instructions = 184,
 	    .code_first_traceable = 168, .cframe_back = 16, STRINGS_OLD, OBJECTS } },
-	{ 12, 1548, 48, 3960,
+	{ 12, 1548, 48, 3960, { 72, 136 },
 	  { .code_mask = -1ull, .tstate_frame = 56, .cframe_frame = 0, NEW_FRAMES, .frame_owner = 70, NEW_CODE,
 	    .code_instructions = 192, .code_first_traceable = 176, STRINGS, OBJECTS, .object_preheader = 16 } },
-	{ 13, 2164, 640, 10800,
+	{ 13, 2164, 640, 10800, {},
 	  { .code_mask = -1ull, .tstate_frame = 72, .cframe_frame = NONE, NEW_FRAMES, .frame_owner = 70, NEW_CODE,
 	    .code_instructions = 200, .code_first_traceable = 184, STRINGS, OBJECTS, .object_preheader = 16 } },
-	{ 14, 2340, 816, 10904,
+	{ 14, 2340, 816, 10904, {},
 	  { .code_mask = ~3ull, .tstate_frame = 72, .cframe_frame = NONE, NEW_FRAMES, .frame_owner = 74, NEW_CODE,
 	    .code_instructions = 208, .code_first_traceable = 192, STRINGS, OBJECTS, .object_preheader = 16 } },
 };
@@ -71,6 +72,7 @@ bool python_offsets_of(struct python_version version, struct python_offsets *ret
 /* ---- what _PyRuntime says of itself: _Py_DebugOffsets, 3.13 on ---- */
 
 #define COOKIE "xdebugpy"
+#define SAID_STATES 7
 #define SAID_MAX 80 /* numbers of 8 bytes behind the cookie and the version; the first one: without GIL */
 
 /* Positions in that list, for 3.13 and 3.14, and the field that must be the same. */
@@ -109,6 +111,7 @@ static bool check_said(struct python_search *search)
 		if (said.number[said_fields[i].at[is_later]] != expected)
 			return python_info__refuse(info, "its structures are not those of CPython 3.%u", info->version.minor);
 	}
+	info->states = (struct python_states){ said.number[SAID_STATES], said.number[is_later ? 25 : 22] };
 	return true;
 }
 
@@ -124,6 +127,7 @@ bool python_check_offsets(struct python_search *search)
 		return python_info__refuse(info, "CPython %u.%u.%u before its release, which was never tested", info->version.major,
 					   info->version.minor, info->version.micro);
 	info->offsets = release->offsets;
+	info->states = release->states;
 	info->tss_key = info->runtime + release->tss_key;
 	info->main_interpreter = info->runtime + release->main_interpreter;
 	info->pools.state = release->pools;

@@ -86,6 +86,7 @@ static void tell(FILE *to, const struct python_info *info)
 	}
 	fprintf(to, "runtime %lu\ntss_key %lu\nmain_interpreter %lu\ntype_type %lu\n", info->runtime, info->tss_key,
 		info->main_interpreter, info->type_type);
+	fprintf(to, "states_first %u\nstate_thread %u\n", info->states.first, info->states.thread);
 	fprintf(to, "pools_known %u\nin_interpreter %u\npools_state %u\npool_bytes %u\narena_bytes %u\n", pools->is_known,
 		pools->in_interpreter, pools->state, pools->pool_bytes, pools->arena_bytes);
 	fprintf(to, "used_pools %lu\nusable_arenas %lu\narenas %lu\nmax_arenas %lu\n", pools->used_pools,
@@ -156,6 +157,12 @@ Test(python_info, judge_notices)
 	cr_expect_not(judge(PYTHON " 2>/dev/null", &wrong));
 	wrong = info;
 	wrong.tss_key += 4;
+	cr_expect_not(judge(PYTHON " 2>/dev/null", &wrong));
+	wrong = info;
+	wrong.states.first += 8;
+	cr_expect_not(judge(PYTHON " 2>/dev/null", &wrong));
+	wrong = info;
+	wrong.states.thread += 8;
 	cr_expect_not(judge(PYTHON " 2>/dev/null", &wrong));
 	close(fd);
 	python_info_release(&info);

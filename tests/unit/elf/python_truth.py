@@ -49,6 +49,17 @@ def check_interpreter(info, bias, state):
     return main
 
 
+def check_states(info, bias, main, state):
+    """Each thread's state is in the list, and says which thread it is of."""
+    expect(u32(bias + info["tss_key"] - 4) == 1, "that there is a key")
+    listed, one = [], u64(main + info["states_first"])
+    while one and len(listed) < 100:
+        listed.append(one)
+        one = u64(one + 8)
+    expect(state in listed, "the list of states")
+    expect(u64(state + info["state_thread"]) == threading.get_ident(), "the thread of a state")
+
+
 def frames(info, state):
     """(address of the frame, code object) of each frame with Python code, innermost first."""
     frame = u64(state + info["tstate_frame"])
@@ -160,6 +171,7 @@ def main():
     check_tables(info, bias)
     state = thread_state(info, bias)
     interpreter = check_interpreter(info, bias, state)
+    check_states(info, bias, interpreter, state)
     check_frames(info, state)
     list(in_generator(info, state))
     check_pools(info, bias, interpreter)

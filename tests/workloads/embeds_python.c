@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * embeds_python LIBRARY KEYS CODE: makes so many keys of pthread_key_create(), and only then begins Python, which has it in
+ * LIBRARY; then runs CODE, and once more at each command. With a second interpreter, if CODE is in two parts with a form
+ * feed between them: the second one runs the second part.
+ */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "workload.h"
+
+static void *library;
+
+static void *api(const char *name)
+{
+	void *function = dlsym(library, name);
+
+	if (!function)
+		exit(1);
+	return function;
+}
+
+static void run_code(const char *code)
+{
+	int (*run)(const char *) = api("PyRun_SimpleString");
+
+	if (code && run(code))
+		exit(1);
+}
+
+int main(int argc, char **argv)
+{
+	void *(*swap)(void *), *first, *second = NULL;
+	char *code, *other;
+	pthread_key_t key;
+
+	if (argc != 4)
+		return 1;
+	for (int i = atoi(argv[2]); i; i--)
+		if (pthread_key_create(&key, NULL))
+			return 1;
+	library = dlopen(argv[1], RTLD_NOW | RTLD_GLOBAL);
+	if (!library)
+		return 1;
+	((void (*)(int))api("Py_InitializeEx"))(0);
+	code = strtok(argv[3], "\f");
+	other = strtok(NULL, "\f");
+	swap = api("PyThreadState_Swap");
+	first = ((void *(*)(void))api("PyThreadState_Get"))();
+	if (other)
+		second = ((void *(*)(void))api("Py_NewInterpreter"))();
+	swap(first);
+	ready();
+	while (!strcmp(next_command(), "go")) {
+		run_code(code);
+		if (second)
+			swap(second);
+		run_code(other);
+		swap(first);
+		answer("{\"done\": {}}");
+	}
+	return 0;
+}
