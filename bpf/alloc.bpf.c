@@ -301,7 +301,7 @@ int BPF_KPROBE(session_call)
 	return stays;
 }
 
-/* At the places where CPython's allocators are called, or begin: a program of its own, as the others need no more for them. */
+/* At the places where CPython's allocators are called, or begin, and where its objects begin: a program of its own, as the others need no more for them. */
 SEC("uprobe")
 int BPF_KPROBE(python_place)
 {
@@ -311,20 +311,6 @@ int BPF_KPROBE(python_place)
 	if (!begin_own_entry(cookie, &thread))
 		return 0;
 	enter_python(ctx, thread, cookie);
-	cost_end(thread, trap_at_entry(cookie));
-	return 0;
-}
-
-/* At the places where CPython's objects begin. */
-SEC("uprobe")
-int BPF_KPROBE(python_creation)
-{
-	__u64 cookie = bpf_get_attach_cookie(ctx);
-	struct thread *thread;
-
-	if (!begin_own_entry(cookie, &thread))
-		return 0;
-	enter_creation(ctx, thread, cookie);
 	cost_end(thread, trap_at_entry(cookie));
 	return 0;
 }

@@ -197,10 +197,10 @@ struct collector_options {
 	bool no_return_probes;
 
 	/*
-	 * With COLLECTOR_PYTHON: an object in memory of a free list gets the traceback of its own begin, as in tracemalloc,
-	 * instead of the first object's. Costs a trap for each object.
+	 * An object in memory of a free list gets its own traceback, as in tracemalloc, and not the first object's. Not with
+	 * pools, and not where the file does not show where objects begin, unless python_retag insists. A trap for each.
 	 */
-	bool python_retag;
+	bool python_retag, python_no_retag;
 	/* With COLLECTOR_PYTHON: of blocks of up to COLLECTOR_PYTHON_SMALL_MAX the pools for them, as samples: sums are estimates. */
 	bool python_pools;
 	/* With COLLECTOR_PYTHON, as the two before: if no domain is named, each of them stands for it. */

@@ -79,17 +79,4 @@ __weak __noinline int python_create(struct thread *thread, __u64 object)
 	return address && address != fresh ? python_retag(thread, address) : 0;
 }
 
-static __always_inline int enter_creation(struct pt_regs *ctx, struct thread *thread, __u64 cookie)
-{
-	__u32 row = COOKIE_CUSTOM_CALL(cookie);
-	__u64 object;
-
-	if (row >= PYTHON_CALLS_MAX)
-		return 0;
-	python_note_place(ctx, thread, CALLER_EXACT);
-	if (argument_value(ctx, &python_calls[row].pointer, &object))
-		return python_lose(thread);
-	return python_create(thread, object);
-}
-
 #endif

@@ -446,6 +446,8 @@ static __always_inline void python_note_place(struct pt_regs *ctx, struct thread
 	thread->walk.thread_state = 0;
 }
 
+int python_create(struct thread *thread, __u64 object); /* creations.bpf.h */
+
 static __always_inline int enter_python(struct pt_regs *ctx, struct thread *thread, __u64 cookie)
 {
 	struct python_arguments arguments = {};
@@ -455,6 +457,8 @@ static __always_inline int enter_python(struct pt_regs *ctx, struct thread *thre
 	python_note_place(ctx, thread, CALLER_EXACT);
 	if (python_read(ctx, cookie, &arguments))
 		return python_lose(thread);
+	if (COOKIE_SHAPE(cookie) == SHAPE_PYTHON_CREATION)
+		return python_create(thread, arguments.pointer);
 	return python_apply(thread, cookie, arguments.size, arguments.pointer);
 }
 

@@ -259,8 +259,11 @@ const struct option_row capture_what_rows[] = {
 	  .help = "record the blocks of these allocators, separated by commas", .parse = parse_domains,
 	  .choice = domain_choice },
 	{ "retag", 0, OPTION_FLAG, FIELD(retag),
-	  .help = "of Python: an object in memory that a free list has kept gets its own traceback, as in tracemalloc; "
-		  "costs a trap for each object" },
+	  .help = "record Python's objects only if each can get its own traceback, also in memory that a free list has kept, "
+		  "as in tracemalloc; without this option those that can do" },
+	{ "no-retag", 0, OPTION_FLAG, FIELD(no_retag),
+	  .help = "of Python: an object in memory that a free list has kept has the traceback of the first object there, which "
+		  "may be an innocent line; saves a trap for each object, a third of the cost" },
 	{ "probe", 0, OPTION_LIST, FIELD(probe), .arg = "SPEC",
 	  .help = "also record an allocator of the program itself (see SPEC below); repeatable" },
 	{ "min-size", 0, OPTION_CUSTOM, FIELD(min_size), .arg = "SIZE",
@@ -359,6 +362,7 @@ static struct collector_options collector_options_of(const struct capture_option
 		.no_return_probes = options->no_return_probes,
 		.no_sampler = options->no_sampler,
 		.python_retag = options->retag,
+		.python_no_retag = options->no_retag,
 		.python_pools = options->sample.by_pools,
 		.python_frames = options->python_frames,
 		.sampler_rate = options->sampler_rate,

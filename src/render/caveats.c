@@ -7,6 +7,7 @@
 #include "base/reason.h"
 #include "base/units.h"
 #include "engine.h"
+#include "engine/estimate.h"
 #include "render.h"
 #include "render/clean.h"
 #include "render/facts.h"
@@ -175,4 +176,10 @@ bool unrecorded_reason(const struct snapshot *old, const struct snapshot *new, s
 		   unrecorded.is_other_recording ? "one recording ended and another began" : "the recording paused",
 		   format_seconds(missing, unrecorded.ns), format_seconds(all, unrecorded.of_ns));
 	return true;
+}
+
+bool has_kept_lines(const struct snapshot *snapshot)
+{
+	return snapshot__metadata(snapshot, "python_frames") && !snapshot_samples_pools(snapshot) &&
+	       !snapshot__metadata(snapshot, "python_retag");
 }

@@ -4,10 +4,15 @@
 
 #include <errno.h>
 
+#include "render/caveats.h"
 #include "render/clean.h"
 #include "render/json_parts.h"
 
-static const char *const leak_hint[LEAK_RUNTIME_NR] = {
+#define LEAK_HINT_KEPT_LINES LEAK_RUNTIME_NR /* others are of runtimes */
+#define LEAK_HINT_NR (LEAK_HINT_KEPT_LINES + 1)
+
+static const char *const leak_hint[LEAK_HINT_NR] = {
+	[LEAK_HINT_KEPT_LINES] = KEPT_LINES_TEXT,
 	[LEAK_RUNTIME_PYTHON] = "Python code calls what leaks: '--domain python' names its lines; where that is refused, run "
 				"it with 'python3 -X tracemalloc': tracemalloc-to-json reads its snapshots",
 	[LEAK_RUNTIME_JAVASCRIPT] = "JavaScript calls what leaks: for its lines, run it with 'node --heap-prof'",
@@ -27,14 +32,14 @@ unsigned int leak_answer_hints(const struct leak_answer *answer)
 			if (line->verdict.kind <= LEAK_GROWS)
 				runtimes |= leak_line_runtimes(leaks, line);
 		}
-	return runtimes;
+	return runtimes | (has_kept_lines(leaks->last) ? 1u << LEAK_HINT_KEPT_LINES : 0);
 }
 
 int leak_put_hints(FILE *out, unsigned int hints)
 {
 	int err = 0;
 
-	for (int i = 0; i < LEAK_RUNTIME_NR && !err; i++)
+	for (int i = 0; i < LEAK_HINT_NR && !err; i++)
 		if (hints & 1u << i)
 			err = put_line(out, "hint: %s", leak_hint[i]);
 	return err;
@@ -47,7 +52,7 @@ int leak_set_hints(json_t *head, unsigned int hints)
 
 	if (!hints)
 		return 0;
-	for (int i = 0; i < LEAK_RUNTIME_NR; i++)
+	for (int i = 0; i < LEAK_HINT_NR; i++)
 		if (hints & 1u << i && json_array_append_new(array, json_string(leak_hint[i])))
 			err = -ENOMEM;
 	return json_set(head, "hints", json_unless(err, array));

@@ -9,6 +9,7 @@
 #include "base/units.h"
 #include "engine/estimate.h"
 #include "render.h"
+#include "render/caveats.h"
 #include "render/clean.h"
 #include "render/leak_answer.h"
 #include "render/facts.h"
@@ -92,7 +93,7 @@ static const char *what_was_recorded(char text[RATE_TEXT_MAX + 32], const struct
 	char rate[RATE_TEXT_MAX];
 
 	if (!snapshot__tables(last)->trace_weight)
-		return "every block";
+		return has_kept_lines(last) ? "every block, those of free lists under the first object's line" : "every block";
 	snprintf(text, RATE_TEXT_MAX + 32, "samples, %s%s", *rate_text(rate, last) ? rate : "of changing rates",
 		 snapshot_samples_pools(last) ? ": an estimate" : "");
 	return text;

@@ -5,6 +5,7 @@
 #include "base/array.h"
 #include "base/units.h"
 #include "engine/estimate.h"
+#include "render/caveats.h"
 #include "render/clean.h"
 #include "render/statistic_text.h"
 #include "render/facts.h"
@@ -126,7 +127,8 @@ static int put_python_view(FILE *out, const struct snapshot *snapshot)
 	const char *exe = snapshot__metadata(snapshot, "exe") ?: "", *slash = strrchr(exe, '/');
 
 	if (domains && !strncmp(domains, "python", strlen("python")))
-		return put_line(out, "  Python's objects, at Python's lines; for the heap of the process: --domain malloc");
+		return put_line(out, "  Python's objects, at Python's lines%s; for the heap of the process: --domain malloc",
+				has_kept_lines(snapshot) ? " (in memory of free lists, that of the first object)" : "");
 	if (why_not)
 		return put_line(out, "  the heap of the process, not Python's objects: %s", why_not);
 	if (domains && !strncmp(slash ? slash + 1 : exe, "python", strlen("python")))

@@ -5,7 +5,6 @@
 
 int python_place(struct pt_regs *ctx);
 int python_heap(struct pt_regs *ctx);
-int python_creation(struct pt_regs *ctx);
 
 _Alignas(ARENA) char arena[ARENA];
 struct arena_object arenas[3];
@@ -37,7 +36,8 @@ static const struct python_call rows[ROW_NR] = {
 	[ROW_CALLOC] = CALL(CALLOC, .size = IN(dx), .count = IN(si), .pointer = NONE),
 	[ROW_REALLOC] = CALL(REALLOC, .size = IN(dx), .count = NONE, .pointer = IN(si)),
 	[ROW_FREE] = CALL(FREE, .size = NONE, .count = NONE, .pointer = IN(bx)),
-	[ROW_CREATION] = CALL(CREATION, .size = NONE, .count = NONE, .pointer = IN(r12)),
+	[ROW_CREATION] = { .operation = PYTHON_CREATION, .domain = PYTHON_OBJECT, .is_used = 1,
+			   .size = NONE, .count = NONE, .pointer = IN(r12) },
 	[ROW_RAW] = { .operation = PYTHON_MALLOC, .domain = PYTHON_RAW, .is_used = 1,
 		      .size = IN(di), .count = NONE, .pointer = NONE },
 	[ROW_TRACK] = { .operation = PYTHON_TRACK, .domain = PYTHON_RAW, .is_used = 1,
@@ -187,7 +187,7 @@ void object_begins(__u64 object)
 
 	fake.attach_cookie = SITE_COOKIE(90 + SHAPE_PYTHON_CREATION, SHAPE_PYTHON_CREATION, LAYER_POOL, DOMAIN_PYTHON) |
 			     CUSTOM_CALL_COOKIE(ROW_CREATION);
-	python_creation(&regs);
+	python_place(&regs);
 }
 
 bool heap_call(enum call_shape shape, __u64 first, __u64 second, __u64 returned)

@@ -38,7 +38,7 @@ def recorded_rows(bench, keys, code):
     target.order("go")
     path = recording.snapshot()
     rows = [(row["traceback"][0]["lineno"], row["count"]) for row in bench.stats(path)["statistics"]]
-    return rows, losses_of(bench.show(path), ("tracebacks_limited",))
+    return rows, losses_of(bench.show(path), ("tracebacks_limited", "python_creations_unknown"))
 
 
 @harness.core

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""--domain python --retag against the tables of tracemalloc in the same process, block by block, in both directions."""
+"""--domain python against the tables of tracemalloc in the same process, block by block, in both directions."""
 import collections
 import os
 import signal
@@ -69,7 +69,7 @@ def compare_shape(bench, shape, python=OWN, ignored=(), **environment):
     target = start_tracing(bench, "-X", f"tracemalloc={FRAMES}", python=python, **environment)
     order(target, "shape everything")  # imports and caches
     before = python_blocks.of_tracemalloc(target.pid)
-    recording = attach_exact(bench, target, "--retag")
+    recording = attach_exact(bench, target)
     order(target, "shape " + shape)
     check_exact(bench, recording.snapshot(), target, before, ignored, environment.get("PYTHONMALLOC") == "debug")
     recording.end(signal.SIGINT)
@@ -79,7 +79,7 @@ def compare_while_tracemalloc_stops(bench, python=OWN, ignored=()):
     """Its functions come in front of pymalloc's, go, and come again; what it has at the end is compared."""
     target = start_tracing(bench, python=python)
     order(target, "shape everything")
-    recording = attach_exact(bench, target, "--retag")
+    recording = attach_exact(bench, target)
     order(target, f"start {FRAMES}", "shape free_lists", "stop", "shape everything", f"start {FRAMES}", "shape everything")
     path = recording.snapshot()
     theirs = python_blocks.of_tracemalloc(target.pid)
@@ -130,7 +130,7 @@ def test_python_blocks_are_those_of_another_process_with_tracemalloc(bench):
     traced, plain = start_tracing(bench, "-X", f"tracemalloc={FRAMES}"), start_tracing(bench)
     for target in (traced, plain):
         order(target, "shape everything", "collect")
-    recording = attach_exact(bench, plain, "--retag")
+    recording = attach_exact(bench, plain)
     for target in (traced, plain):
         order(target, "empty", "shape everything")
     ours = of_shapes(python_blocks.of_snapshot(recording.snapshot()))
@@ -147,7 +147,7 @@ def test_python_without_retag_only_tracebacks_of_free_lists_differ(bench):
     target = start_tracing(bench, "-X", f"tracemalloc={FRAMES}")
     order(target, "shape everything")
     before = python_blocks.of_tracemalloc(target.pid)
-    recording = attach_exact(bench, target)
+    recording = attach_exact(bench, target, "--no-retag")
     order(target, "shape everything")
     found = python_blocks.compare(python_blocks.of_snapshot(recording.snapshot()),
                                   python_blocks.of_tracemalloc(target.pid), before)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""--domain python --retag with each CPython that is accepted, against its own tracemalloc, block by block. Those that are not here
+"""--domain python with each CPython that is accepted, against its own tracemalloc, block by block. Those that are not here
 are skipped."""
 import pythons
 from test_python import compare_in_one_process
@@ -20,7 +20,7 @@ def compare_others(bench, python, ignored=()):
     for name in ("malloc", "debug"):
         compare_shape(bench, "everything", python, ignored, PYTHONMALLOC=name)
     compare_while_tracemalloc_stops(bench, python, ignored)
-    compare_in_one_process(bench, "tracked", True, "--retag", python=python, ignored=ignored)
+    compare_in_one_process(bench, "tracked", True, python=python, ignored=ignored)
 
 
 def test_python_3_13_of_debian(bench):

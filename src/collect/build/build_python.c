@@ -53,6 +53,8 @@ int describe_python(struct snapshot_builder *builder, const struct target *targe
 	if (!python->is_used)
 		return 0;
 	err = snapshot_builder__metadata(builder, "python_frames", frames[settings->python_frames]);
+	if (!err && python->retags)
+		err = snapshot_builder__metadata(builder, "python_retag", "1");
 	if (!err && mappings_use(&target->mappings, python->object))
 		err = snapshot_builder__metadata(builder, "python_file",
 						 target->mappings.objects->object[python->object]->path);

@@ -22,7 +22,6 @@ static const struct {
 	[PROBE_SAMPLE] = { LATE_SAMPLE, "take_sample" },
 	[PROBE_PYTHON] = { LATE_PYTHON, "python_place" },
 	[PROBE_PYTHON_HEAP] = { LATE_PYTHON, "python_heap" },
-	[PROBE_PYTHON_CREATION] = { LATE_CREATIONS, "python_creation" },
 };
 _Static_assert(ARRAY_SIZE(program_at) == PROBE_END_NR, "a program for each kind of place");
 

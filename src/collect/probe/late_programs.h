@@ -19,7 +19,6 @@ enum late_group {
 	LATE_RETS,   /* calls whose returns are seen at `ret` instructions */
 	LATE_SAMPLE, /* a process's own sampler */
 	LATE_PYTHON, /* CPython's allocators */
-	LATE_CREATIONS,
 	LATE_GROUP_NR
 };
 

@@ -63,9 +63,8 @@ enum probe_end {
 	PROBE_BOTH,   /* a session: the program at the entry decides whether the return is probed */
 	PROBE_ENTRY,
 	PROBE_SAMPLE, /* at a point that the process's own sampler passes */
-	PROBE_PYTHON, /* at a place where CPython's allocators are called, or begin */
+	PROBE_PYTHON, /* at a place where CPython's allocators are called, or begin, or its objects do */
 	PROBE_PYTHON_HEAP, /* a session at a function that they call */
-	PROBE_PYTHON_CREATION, /* at a place where CPython's objects begin */
 	PROBE_END_NR
 };
 

@@ -94,13 +94,12 @@ static int attach_python_site(const struct attachment *at, const struct python_i
 		.domain = DOMAIN_PYTHON,
 		.is_attached = true,
 	};
-	enum probe_end end = shape == SHAPE_PYTHON_CREATION ? PROBE_PYTHON_CREATION : PROBE_PYTHON;
 	int err = add_python_places(at->bpf, info, sites.first, shape, &places);
 
 	if (!err && places.place_nr)
 		site.offset = places.place[0].offset;
 	if (!err)
-		err = attach_places(at, end, &places, &sites) ?: array_push(probes, site, site);
+		err = attach_places(at, PROBE_PYTHON, &places, &sites) ?: array_push(probes, site, site);
 	free(places.place);
 	return err ? reason_set(why, err, "cannot probe CPython in %s: %s", at->object->path,
 				err == -ENOSPC ? "too many different places" : strerror(-err)) : 0;

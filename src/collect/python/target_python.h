@@ -26,6 +26,7 @@ struct target_python {
 	unsigned int lines;  /* enum python_lines */
 	uint32_t unknown_nr; /* places that were not understood */
 	uint32_t creation_unknown_nr; /* the same of those where objects begin */
+	bool retags; /* those places are probed */
 	uint32_t *asked;     /* objects that were looked at */
 	size_t asked_nr, asked_alloc;
 	struct python_codes codes;

@@ -18,6 +18,7 @@
 #include "base/reason.h"
 #include "collect/probe/attach_methods.h"
 #include "collect/session/early_probes.h"
+#include "collect/session/python_told.h"
 #include "collect/session/python_use.h"
 #include "collect/bpf.h"
 #include "collect/probe/skeleton.h"
@@ -162,6 +163,8 @@ static int check_python_options(const struct collector_options *options, struct 
 				  given);
 	if (options->python_pools && options->python_retag)
 		return reason_set(why, -EINVAL, "--sample pools and --retag exclude each other: pools have no objects");
+	if (options->python_no_retag && options->python_retag)
+		return reason_set(why, -EINVAL, "--retag and --no-retag exclude each other");
 	if (options->python_frames == COLLECTOR_FRAMES_MIXED && options->unwinder == COLLECTOR_UNWIND_FP)
 		return reason_set(why, -EINVAL, "--frames mixed needs unwind tables: not with --unwind fp");
 	return 0;

@@ -223,7 +223,6 @@ static void choose_programs(struct allocsnap_bpf *bpf)
 	bpf_program__set_expected_attach_type(bpf->progs.session_call, UPROBE_SESSION_ATTACH_TYPE);
 	bpf_program__set_expected_attach_type(bpf->progs.python_heap, UPROBE_SESSION_ATTACH_TYPE);
 	bpf_program__set_expected_attach_type(bpf->progs.python_place, UPROBE_MULTI_ATTACH_TYPE);
-	bpf_program__set_expected_attach_type(bpf->progs.python_creation, UPROBE_MULTI_ATTACH_TYPE);
 	bpf_program__set_expected_attach_type(bpf->progs.enter_call, UPROBE_MULTI_ATTACH_TYPE);
 	bpf_program__set_expected_attach_type(bpf->progs.take_sample, UPROBE_MULTI_ATTACH_TYPE);
 	bpf_program__set_expected_attach_type(bpf->progs.leave_call, UPROBE_MULTI_ATTACH_TYPE);
@@ -237,7 +236,6 @@ static void choose_programs(struct allocsnap_bpf *bpf)
 static void leave_programs_out(struct allocsnap_bpf *bpf, const struct collector_options *options)
 {
 	late_programs_leave_out(bpf, LATE_PYTHON);
-	late_programs_leave_out(bpf, LATE_CREATIONS);
 	if (options->everyone)
 		return;
 	late_programs_leave_out(bpf, LATE_SAMPLE);

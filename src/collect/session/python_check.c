@@ -2,7 +2,6 @@
 #include "collect/session/python_check.h"
 
 #include <errno.h>
-#include <sys/uio.h>
 
 #include "base/array.h"
 #include "collect/process/proc.h"
@@ -36,14 +35,6 @@ static uint64_t calls_seen(const struct collector *collector, const struct targe
 	return sum;
 }
 
-static int read_checked(void *target_, uint64_t address, void *to, size_t bytes)
-{
-	const struct target *target = target_;
-	const struct iovec into = { to, bytes }, from = { (void *)address, bytes };
-
-	return process_vm_readv(target->identity.pid, &into, 1, &from, 1, 0) == (ssize_t)bytes ? 0 : -EFAULT;
-}
-
 /* Takes the blocks of the books out of the live ones; counts those that are not live, or not large enough. */
 static void take_recorded(struct live_pools *live, const struct image_blocks *blocks, uint64_t *ret_gone)
 {
@@ -69,7 +60,7 @@ static int read_live_now(struct collector *collector, struct target *target, str
 	bool is_still = calls_seen(collector, target) == checked->calls && proc_is_asleep(target->identity.pid);
 	int err = is_still ? 0 : -EAGAIN;
 
-	err = err ?: live_pools_read(&target->python.where, read_checked, target, ret);
+	err = err ?: live_pools_read(&target->python.where, target__read_memory, target, ret);
 	if (!err && calls_seen(collector, target) != checked->calls) {
 		live_pools_release(ret);
 		err = -EAGAIN;

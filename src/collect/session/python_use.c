@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "collect/session/python_use.h"
 
-#include <bpf/bpf.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/uio.h>
 
 #include "base/array.h"
 #include "base/reason.h"
@@ -146,7 +144,11 @@ static enum python_pools_asked pools_asked(const struct collector *collector)
 
 static struct python_asked places_asked(const struct collector *collector)
 {
-	return (struct python_asked){ .creations = collector->options.python_retag, .pools = pools_asked(collector) };
+	const struct collector_options *options = &collector->options;
+
+	return (struct python_asked){
+		.creations = !options->python_pools && !options->python_no_retag, .pools = pools_asked(collector),
+	};
 }
 
 static int python_of_object(const struct collector *collector, const struct object *object,
@@ -212,14 +214,6 @@ static bool is_code_now(const struct target *target, uint64_t address)
 
 /* ---- its memory ---- */
 
-static int read_target(void *target_, uint64_t address, void *to, size_t bytes)
-{
-	const struct target *target = target_;
-	const struct iovec into = { to, bytes }, from = { (void *)address, bytes };
-
-	return process_vm_readv(target->identity.pid, &into, 1, &from, 1, 0) == (ssize_t)bytes ? 0 : -EFAULT;
-}
-
 /* The thread state is found as glibc keeps it. A program that is being started may not have mapped its C library yet. */
 static bool has_other_c_library(const struct mappings *mappings)
 {
@@ -238,7 +232,7 @@ static bool has_other_c_library(const struct mappings *mappings)
  */
 static const char *find_hooks(struct target *target, const struct python_info *info, uint64_t bias, struct python_asked *ret)
 {
-	const struct python_memory memory = { target, read_target };
+	const struct python_memory memory = { target, target__read_memory };
 	unsigned int debug_nr = 0;
 
 	for (int domain = 0; domain < PYTHON_DOMAIN_NR; domain++) {
@@ -260,7 +254,7 @@ static const char *find_hooks(struct target *target, const struct python_info *i
 static const char *find_fault(const struct collector *collector, struct target *target, const struct python_info *info,
 			      uint64_t bias, struct python_asked *ret)
 {
-	const struct python_memory memory = { target, read_target };
+	const struct python_memory memory = { target, target__read_memory };
 
 	if (*info->fault)
 		return info->fault;
@@ -318,13 +312,12 @@ static void tell_of_python(struct collector *collector, struct target *target, c
 int load_for_python(struct collector *collector)
 {
 	const struct bpf_program *program;
-	const enum probe_end end[] = { PROBE_PYTHON, PROBE_PYTHON_HEAP, PROBE_PYTHON_CREATION };
-	size_t nr = ARRAY_SIZE(end) - !collector->options.python_retag;
+	static const enum probe_end end[] = { PROBE_PYTHON, PROBE_PYTHON_HEAP };
 	int err = 0;
 
 	if (!(collector->options.domains & COLLECTOR_PYTHON))
 		return 0;
-	for (size_t i = 0; i < nr && !err; i++)
+	for (size_t i = 0; i < ARRAY_SIZE(end) && !err; i++)
 		err = late_programs_find(&collector->late, collector->bpf, end[i], &program);
 	return err;
 }
@@ -367,6 +360,7 @@ static int attach_python(struct collector *collector, struct target *target, uin
 	target->python.lines = python_lines_of(info->version);
 	target->python.unknown_nr = info->unknown_nr;
 	target->python.creation_unknown_nr = info->creation_unknown_nr;
+	target->python.retags = info->creation_nr;
 	target->python.place_nr = info->site_nr;
 	target->python.version = info->version;
 	note_python_is_used(collector, target, &info->version);
@@ -444,59 +438,4 @@ int use_python(struct collector *collector, struct target *target, struct reason
 		python_view_refuse(collector, target);
 	return err || !target->python.is_used || pools_asked(collector) == PYTHON_POOLS_ONLY ? err :
 	       attach_heap_for_python(collector, target, why);
-}
-
-/* ---- code objects ---- */
-
-struct told_code {
-	const struct collector *collector;
-	struct target *target;
-	const struct python_code_record *record;
-};
-
-static int read_told(void *told_, uint64_t address, void *to, size_t bytes)
-{
-	const struct told_code *told = told_;
-
-	return read_target(told->target, address, to, bytes);
-}
-
-/* Whether the address still belongs to the code object that was told. */
-static bool is_still_told(void *told_)
-{
-	const struct told_code *told = told_;
-	const struct python_code_key key = { told->record->address, told->record->memory };
-	struct python_code_known known;
-
-	return !bpf_map_lookup_elem(bpf_map__fd(told->collector->bpf->maps.python_codes), &key, &known) &&
-	       known.id == told->record->id;
-}
-
-#define CODES_BYTES_MOST (1ULL << 30)
-#define CODES_BYTES_FEW (8ULL << 20)
-
-/* The sum over all processes is limited; a process with few may always have more. */
-static bool has_room_for_code(const struct collector *collector, const struct target *target)
-{
-	uint64_t bytes = 0;
-
-	if (target->python.codes.bytes < CODES_BYTES_FEW)
-		return true;
-	for (size_t i = 0; i < collector->targets.target_nr; i++)
-		bytes += collector->targets.target[i]->python.codes.bytes;
-	return bytes < CODES_BYTES_MOST;
-}
-
-int note_python_code(void *collector_, void *record_, size_t bytes)
-{
-	struct collector *collector = collector_;
-	const struct python_code_record *record = record_;
-	struct told_code told = { .collector = collector, .record = record };
-
-	if (bytes < sizeof(*record))
-		return 0;
-	told.target = find_target(&collector->targets, record->pid);
-	if (told.target && told.target->python.memory == record->memory && has_room_for_code(collector, told.target))
-		python_codes_add(&told.target->python.codes, record, bytes, read_told, is_still_told, &told);
-	return 0; /* a code object that is not known is counted where a frame needs it */
 }

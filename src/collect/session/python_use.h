@@ -7,8 +7,6 @@
  * Not where several processes share probes, and not without uprobe sessions.
  */
 
-#include <stddef.h>
-
 struct collector;
 struct reason;
 struct target;
@@ -25,6 +23,4 @@ int use_python(struct collector *collector, struct target *target, struct reason
  */
 int load_for_python(struct collector *collector);
 
-/* For libbpf: a code object that the kernel side tells of. */
-int note_python_code(void *collector, void *record, size_t bytes);
 #endif

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -310,6 +311,14 @@ bool target__is_over(const struct target *target)
 bool target__heap_is_hidden(const struct target *target)
 {
 	return target->sampler.is_used || target->sampler.is_heap_left_out || target->python.is_used;
+}
+
+int target__read_memory(void *target_, uint64_t address, void *to, size_t bytes)
+{
+	const struct target *target = target_;
+	const struct iovec into = { to, bytes }, from = { (void *)address, bytes };
+
+	return process_vm_readv(target->identity.pid, &into, 1, &from, 1, 0) == (ssize_t)bytes ? 0 : -EFAULT;
 }
 
 struct probes *target__python_probes(struct target *target)

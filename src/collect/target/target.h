@@ -191,6 +191,9 @@ uint64_t target__tick_ns(void);
 /* Whether its heap is left out: a sampler tells of it, or has gone, or Python's view is recorded instead. */
 bool target__heap_is_hidden(const struct target *target);
 
+/* Reads the memory of a struct target. 0 or -EFAULT: not all of it could be read. */
+int target__read_memory(void *target, uint64_t address, void *to, size_t bytes);
+
 /* Where the probes at its CPython are, or would be. */
 struct probes *target__python_probes(struct target *target);
 
