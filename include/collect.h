@@ -196,10 +196,7 @@ struct collector_options {
 	 */
 	bool no_return_probes;
 
-	/*
-	 * An object in memory of a free list gets its own traceback, as in tracemalloc, and not the first object's. Not with
-	 * pools, and not where the file does not show where objects begin, unless python_retag insists. A trap for each.
-	 */
+	/* An object in memory of a free list gets its own traceback if the file shows where objects begin; retag insists. */
 	bool python_retag, python_no_retag;
 	/* With COLLECTOR_PYTHON: of blocks of up to COLLECTOR_PYTHON_SMALL_MAX the pools for them, as samples: sums are estimates. */
 	bool python_pools;
@@ -362,10 +359,11 @@ struct process_view {
 void collector__view(const struct collector *collector, size_t i, struct process_view *ret);
 
 /*
- * Whether the probes are perf events, because the kernel has no links for many probes. Each such probe needs
- * CAP_SYS_ADMIN. Otherwise the program can drop CAP_PERFMON and CAP_SYS_ADMIN once the collector is open.
+ * Whether the probes are perf events, which need CAP_SYS_ADMIN, because the kernel has no links for many probes; whether
+ * programs for CPython are loaded when it is met, with CAP_PERFMON. Otherwise both can be dropped once it is open.
  */
 bool collector__has_events(const struct collector *collector);
+bool collector__loads_later(const struct collector *collector);
 
 /* A descriptor that becomes readable when a process has exited, forked or called exec: time to refresh. */
 int collector__event_fd(const struct collector *collector);

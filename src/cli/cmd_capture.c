@@ -136,7 +136,7 @@ static const struct {
 } domains[] = {
 	{ "malloc", "all heaps (default)", COLLECTOR_MALLOC },
 	{ "python", "what CPython allocates, with Python tracebacks (default of a program that is Python, if it can be "
-		    "recorded so, but not in record)", COLLECTOR_PYTHON },
+		    "recorded so; in record its pools are, beside the heap)", COLLECTOR_PYTHON },
 	{ "mmap", "mmap, munmap and mremap, also calls made by a heap", COLLECTOR_MMAP },
 	{ "glibc", "this heap only; if linked statically, use malloc", COLLECTOR_GLIBC },
 	{ "musl", "this heap only; if linked statically, use malloc", COLLECTOR_MUSL },

@@ -2,6 +2,7 @@
 /* allocsnap record: records every process of the machine that the rules admit, running now or started later. */
 #include <errno.h>
 #include <inttypes.h>
+#include <linux/capability.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -172,7 +173,8 @@ static int record_with(const struct record_command_options *options, struct coll
 		.metrics = options->metrics,
 		.push = options->push_helper,
 	};
-	int status = drop_privileges(collector, &record.recording, needed_for_metrics(options->metrics));
+	uint64_t to_load = collector__loads_later(collector) ? CAPABILITY(CAP_PERFMON) : 0;
+	int status = drop_privileges(collector, &record.recording, needed_for_metrics(options->metrics) | to_load);
 
 	record.recording.is_everyone = is_everyone;
 	return status == EXIT_DONE ? record_system_wide(&record, collector, signal_fd) : status;
@@ -361,8 +363,9 @@ const struct command cmd_record = {
 		  "program and the C library beside its loader, otherwise the C library of PID 1. Other files are "
 		  "probed when a recorded process has mapped them. Earlier allocations of that process are unknown, "
 		  "and functions_late in its snapshots counts the functions probed late.\n\n"
-		  "--domain python records the processes that run CPython, and only these meet its probes: a new one, or a "
-		  "forked one, some milliseconds after its start, which is a gap in its snapshots. --domain python,malloc "
+		  "Of a program that is Python the pools for its small objects are recorded beside its heap, at Python's lines "
+		  "and nearly no cost; --domain malloc leaves them out. --domain python records each object of the processes "
+		  "that run CPython, and only these meet its probes: a new one, or a forked one, some milliseconds after its start, which is a gap in its snapshots. --domain python,malloc "
 		  "records the others by their heap.\n\n"
 		  "Each interval takes one snapshot of every process, all at the same instant. A process that exits "
 		  "between passes gets its last snapshot in the next pass. SIGUSR1 takes snapshots now. Ctrl-C and "

@@ -96,11 +96,13 @@ static bool runs_python(const struct leaks *leaks)
 
 enum leak_untraced leaks_find_untraced(const struct leaks *leaks)
 {
+	const char *domains = snapshot__metadata(leaks->last, "domains") ?: "";
+
 	if (snapshot_samples_pools(leaks->last) && snapshot__metadata(leaks->last, "max_size"))
 		return LEAK_UNTRACED_LARGE_OBJECTS;
-	if (snapshot__domain_name(leaks->last, DOMAIN_PYTHON))
+	if (snapshot__domain_name(leaks->last, DOMAIN_PYTHON) && !strstr(domains, "malloc"))
 		return LEAK_UNTRACED_PYTHONS_HEAP;
-	if (runs_python(leaks))
+	if (runs_python(leaks) && !snapshot_samples_pools(leaks->last))
 		return LEAK_UNTRACED_SMALL_OBJECTS;
 	return snapshot__metadata(leaks->last, "unrecorded") ? LEAK_UNTRACED_NAMED : LEAK_UNTRACED_UNKNOWN;
 }

@@ -9,10 +9,13 @@
 #include "render/json_parts.h"
 
 #define LEAK_HINT_KEPT_LINES LEAK_RUNTIME_NR /* others are of runtimes */
-#define LEAK_HINT_NR (LEAK_HINT_KEPT_LINES + 1)
+#define LEAK_HINT_POOLS (LEAK_HINT_KEPT_LINES + 1)
+#define LEAK_HINT_NR (LEAK_HINT_POOLS + 1)
 
 static const char *const leak_hint[LEAK_HINT_NR] = {
 	[LEAK_HINT_KEPT_LINES] = KEPT_LINES_TEXT,
+	[LEAK_HINT_POOLS] = "a pool of Python's small objects counts for the line that took it, also if another line keeps what is "
+			    "in it: 'leaks PID' judges each object",
 	[LEAK_RUNTIME_PYTHON] = "Python code calls what leaks: '--domain python' names its lines; where that is refused, run "
 				"it with 'python3 -X tracemalloc': tracemalloc-to-json reads its snapshots",
 	[LEAK_RUNTIME_JAVASCRIPT] = "JavaScript calls what leaks: for its lines, run it with 'node --heap-prof'",
@@ -32,7 +35,8 @@ unsigned int leak_answer_hints(const struct leak_answer *answer)
 			if (line->verdict.kind <= LEAK_GROWS)
 				runtimes |= leak_line_runtimes(leaks, line);
 		}
-	return runtimes | (has_kept_lines(leaks->last) ? 1u << LEAK_HINT_KEPT_LINES : 0);
+	runtimes |= has_kept_lines(leaks->last) ? 1u << LEAK_HINT_KEPT_LINES : 0;
+	return runtimes | (leaks->window.by_pools && shown ? 1u << LEAK_HINT_POOLS : 0);
 }
 
 int leak_put_hints(FILE *out, unsigned int hints)

@@ -126,6 +126,9 @@ static int put_python_view(FILE *out, const struct snapshot *snapshot)
 	const char *why_not = snapshot__metadata(snapshot, "python_not_recorded");
 	const char *exe = snapshot__metadata(snapshot, "exe") ?: "", *slash = strrchr(exe, '/');
 
+	if (domains && !strncmp(domains, "python,malloc", strlen("python,malloc")))
+		return put_line(out, "  the heap of the process, and pools of Python's small objects, at Python's lines; for each object: "
+				"'leaks PID', or --domain python");
 	if (domains && !strncmp(domains, "python", strlen("python")))
 		return put_line(out, "  Python's objects, at Python's lines%s; for the heap of the process: --domain malloc",
 				has_kept_lines(snapshot) ? " (in memory of free lists, that of the first object)" : "");

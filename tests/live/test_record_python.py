@@ -265,3 +265,46 @@ def test_record_python_says_nothing_of_programs_that_it_becomes(bench):
     _, errors = bench.run([ALLOCSNAP, "record", "--domain", "python", "--comm", comm, "--comm", "true", "-d", "3s", "-i", "1h",
                            "-o", bench.path("becomes")])
     check("are not recorded" not in errors, errors)
+
+
+def check_default(bench, path):
+    """Its heap, and its pools at Python's lines."""
+    shown = bench.show(path)
+    check_equal((shown["metadata"]["domains"], shown["metadata"].get("sampler_kind")), ("python,malloc", "pools"), "views")
+    check("unrecorded" not in shown["metadata"], shown["metadata"].get("unrecorded"))
+    lines = {os.path.basename(row["traceback"][0]["filename"]) for row in bench.stats(path)["statistics"]}
+    check("python_work.py" in lines and any(line.endswith(".c") or "python" in line for line in lines - {"python_work.py"}),
+          f"files of its rows: {sorted(lines)}")
+
+
+@harness.alone
+def test_record_by_default_has_pools_of_python_beside_its_heap(bench):
+    """A program that runs, one that begins, and a forked worker; also with a budget."""
+    world = Pythons(bench)
+    for number, options in enumerate(((), ("--max-overhead", "100"))):
+        early = world.python(f"python{number}early")
+        recorder = world.record("--comm", f"python{number}*", *options)
+        late = world.python(f"python{number}late")
+        for process in (early, late):
+            wait_for_probes(bench, recorder, process)
+        worker = Worker(bench, early)
+        wait_for_probes(bench, recorder, worker)
+        for process in (early, late, worker):
+            process.order("work threads")
+        paths = {int(path.split("/")[-2].split(".")[-1]): path for path in recorder.pass_now()}
+        for process in (early, late, worker):
+            check_default(bench, paths[process.pid])
+        recorder.end()
+        worker.close()
+
+
+@harness.alone
+def test_record_by_default_says_that_python_is_not_recorded(bench):
+    """Where its pools cannot be: samples of the heap."""
+    world = Pythons(bench)
+    python = world.python("pythonsampled")
+    recorder = world.record("--comm", "python*", "--sample", "4K")
+    python.order("work few")
+    metadata = bench.show(latest(recorder, python))["metadata"]
+    check_equal((metadata["domains"], "Python's objects" in metadata.get("unrecorded", "")), ("malloc", True), "the metadata")
+    recorder.end()

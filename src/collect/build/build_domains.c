@@ -55,7 +55,7 @@ int describe_domains(struct snapshot_builder *builder, const struct target *targ
 	int len = snprintf(text, sizeof(text), "%s", python->is_used ? "python" : ""), err = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-		if (target->mappings.objects->domains & rows[i].domain && !(rows[i].is_heap && python->is_used))
+		if (target->mappings.objects->domains & rows[i].domain && !(rows[i].is_heap && python->is_used && !python->has_heap))
 			len += snprintf(text + len, sizeof(text) - len, "%s%s", len ? "," : "", rows[i].name);
 	if (len)
 		err = snapshot_builder__metadata(builder, "domains", text);

@@ -18,6 +18,7 @@ struct allocsnap_bpf;
 /* Zeroed: none. */
 struct target_python {
 	bool is_used;	     /* its allocators are probed, for the program that runs now */
+	bool has_heap;	     /* its heap is recorded, too */
 	struct reason why_not; /* in the text: why it is not, though there is one; a note says so */
 	struct python_version version; /* if it is used */
 	uint32_t place_nr;   /* places that are probed */

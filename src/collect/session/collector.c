@@ -252,7 +252,8 @@ static int open_kernel_side(struct collector *collector, struct reason *why)
 	share_files(collector->bpf, &collector->objects, &collector->options);
 	use_link_holder(collector->bpf, &collector->helpers, &collector->shared);
 	collector->shared.probes.late = &collector->late;
-	if (options->everyone && probes_have_sessions(collector->bpf) && load_for_python(collector))
+	if (options->everyone && !collector->python_choice.beside_heap && probes_have_sessions(collector->bpf) &&
+	    load_for_python(collector))
 		return reason_set(why, -ENOTSUP, "the kernel does not take the BPF programs for CPython");
 	file_opener__use(collector->helpers.opener, bpf_program__fd(collector->bpf->progs.file_system_of));
 	err = targets_open(&collector->targets, collector->bpf);
@@ -383,6 +384,11 @@ void collector__close(struct collector *collector)
 bool collector__has_events(const struct collector *collector)
 {
 	return probe_way_of(collector->bpf)->is_alone;
+}
+
+bool collector__loads_later(const struct collector *collector)
+{
+	return collector->python_choice.beside_heap;
 }
 
 /* ---- traced processes ---- */

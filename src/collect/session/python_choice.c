@@ -17,8 +17,8 @@ static const char *find_obstacle(const struct collector_options *options)
 		bool is_given;
 		const char *obstacle;
 	} rows[] = {
-		{ options->everyone || options->injects || options->run_interval_bytes, "" },
-		{ options->follow_forks, "these are recorded of single processes only, without --follow-forks" },
+		{ options->injects || options->run_interval_bytes || (options->everyone && options->sample_bytes), "" },
+		{ options->follow_forks && !options->everyone, "these are recorded of single processes only, without --follow-forks" },
 		{ options->no_return_probes, "these need return probes, which --no-return-probes forbids" },
 		{ options->probe_nr, "these are recorded without --probe only" },
 	};
@@ -46,6 +46,7 @@ void python_choice_make(struct python_choice *choice, struct collector_options *
 	choice->is_default = true;
 	choice->obstacle = find_obstacle(options);
 	options->domains = COLLECTOR_MALLOC | (choice->obstacle ? 0 : COLLECTOR_PYTHON);
+	choice->beside_heap = options->python_pools = options->everyone && !choice->obstacle;
 }
 
 int python_choice_without_sessions(struct python_choice *choice, struct collector_options *options, struct reason *why)
@@ -54,6 +55,7 @@ int python_choice_without_sessions(struct python_choice *choice, struct collecto
 		return reason_set(why, -ENOTSUP, "the domain python needs uprobe sessions, which Linux has from 6.13 on");
 	choice->obstacle = "these need uprobe sessions, which Linux has from 6.13 on";
 	options->domains &= ~COLLECTOR_PYTHON;
+	choice->beside_heap = options->python_pools = false;
 	return 0;
 }
 

@@ -18,6 +18,7 @@ struct python_choice {
 	bool is_default;	/* no domain was named */
 	const char *obstacle;	/* why no Python's objects are recorded, for a note; "": without a note; NULL: they are */
 	bool is_obstacle_told;
+	bool beside_heap;	/* of many processes: Python's pools are recorded beside the heap, and not in its place */
 };
 
 /* An option that is about Python's objects only, so that it stands for that domain; or NULL. */

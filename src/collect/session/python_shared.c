@@ -40,7 +40,7 @@ bool python_view_may_begin(const struct collector *collector, const struct targe
 	const struct target_snapshots *snapshots = &target->snapshots;
 	bool is_shown = snapshots->any_saved && snapshots->shown.exec_cnt == target->now.books.exec_cnt;
 
-	return !is_shown || !probes_see_heap(target->probes.used) || is_heap_hidden(collector, target);
+	return collector->python_choice.beside_heap || !is_shown || !probes_see_heap(target->probes.used) || is_heap_hidden(collector, target);
 }
 
 /* The clearing begins a new image: the loader goes on with that. */
@@ -60,7 +60,7 @@ int python_view_begin(struct collector *collector, struct target *target)
 	struct process *books = view_books(collector, target);
 	bool was_hidden = is_heap_hidden(collector, target);
 
-	if (!python_is_beside(target))
+	if (!python_is_beside(target) || collector->python_choice.beside_heap)
 		return 0;
 	__atomic_store_n(&books->python_memory, books->memory, __ATOMIC_SEQ_CST);
 	return was_hidden || !books->is_open || !probes_see_heap(target->probes.used) ? 0 : forget_heap(collector, target);
@@ -91,7 +91,7 @@ int python_view_placed(struct target *target, uint32_t object)
 
 	if (!python_is_beside(target) || !probes_have_site(probes, object))
 		return 0;
-	if (!probes->looked_nr)
+	if (!probes->looked_nr && !target->python.has_heap) /* older pools are counted, and no block is missing */
 		note_late_view(target);
 	return probes_note_looked(probes, object);
 }

@@ -57,7 +57,7 @@ static void note_python(struct collector *collector, struct target *target, cons
 	else
 		reason_set(&note, 0, "the Python objects of process %d (%s) are not recorded: %s", identity->pid,
 			   identity->comm, why->text);
-	if (collector->totals.python_noted_nr++ < PYTHONS_NOTED)
+	if (!collector->python_choice.beside_heap && collector->totals.python_noted_nr++ < PYTHONS_NOTED)
 		notes_add(&collector->notes, note.text);
 }
 
@@ -96,7 +96,7 @@ static void note_python_is_used(struct collector *collector, const struct target
 	const struct process_identity *identity = &target->identity;
 	struct reason note;
 
-	if (!collector->python_choice.is_default)
+	if (!collector->python_choice.is_default || collector->python_choice.beside_heap)
 		return;
 	reason_set(&note, 0,
 		   "process %d (%s) %s Python %u.%u.%u: %sits objects are recorded, at Python's lines; for less cost: --sample pools, or its "
@@ -139,6 +139,8 @@ static enum python_pools_asked pools_asked(const struct collector *collector)
 
 	if (!options->python_pools)
 		return PYTHON_POOLS_NOT;
+	if (collector->python_choice.beside_heap)
+		return PYTHON_POOLS_ONLY; /* the heap has the larger ones */
 	return options->max_size && options->max_size <= COLLECTOR_PYTHON_SMALL_MAX ? PYTHON_POOLS_ONLY : PYTHON_POOLS_AND_LARGE;
 }
 
@@ -317,7 +319,7 @@ int load_for_python(struct collector *collector)
 
 	if (!(collector->options.domains & COLLECTOR_PYTHON))
 		return 0;
-	for (size_t i = 0; i < ARRAY_SIZE(end) && !err; i++)
+	for (size_t i = 0; i < (pools_asked(collector) == PYTHON_POOLS_ONLY ? 1 : ARRAY_SIZE(end)) && !err; i++)
 		err = late_programs_find(&collector->late, collector->bpf, end[i], &program);
 	return err;
 }
@@ -340,6 +342,7 @@ static int attach_python(struct collector *collector, struct target *target, uin
 	bool is_trial = target->probes.used->is_trial;
 	int err = is_trial ? 0 : load_for_python(collector);
 
+	target->python.has_heap = collector->python_choice.beside_heap;
 	if (err == -EPERM)
 		return reason_set(why, -ENOTSUP, "allocsnap has given up the privileges that this needs: attach again");
 	if (!err)

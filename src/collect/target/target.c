@@ -310,7 +310,8 @@ bool target__is_over(const struct target *target)
 
 bool target__heap_is_hidden(const struct target *target)
 {
-	return target->sampler.is_used || target->sampler.is_heap_left_out || target->python.is_used;
+	return target->sampler.is_used || target->sampler.is_heap_left_out ||
+	       (target->python.is_used && !target->python.has_heap);
 }
 
 int target__read_memory(void *target_, uint64_t address, void *to, size_t bytes)
