@@ -100,6 +100,7 @@ struct leaks_recording {
 	bool has_gaps; /* nothing was recorded from 10 to 11 s, and from 30 to 31 s */
 	uint64_t dropped;
 	bool by_pools;
+	const char *python_frames; /* of Python, without the lines of free lists */
 	double rss_until; /* RSS is not read any more then; 0: it is */
 	const char *unrecorded; /* RSS grows fast without leaks; what the recorder says of the rest, or "" */
 };
@@ -139,6 +140,8 @@ static void make_leaks_moment(struct make *m, double now, const struct leaks_rec
 		metadata(m, "unrecorded", recording->unrecorded);
 	if (recording->by_pools)
 		metadata(m, "sampler_kind", "pools");
+	if (recording->python_frames)
+		metadata(m, "python_frames", recording->python_frames);
 	if (recording->rss_until)
 		leaks_metadata_rss_time(m, now < recording->rss_until ? now : recording->rss_until);
 	count(m, SNAP_COUNTED, "allocations", 100 * now);
@@ -229,12 +232,14 @@ static void make_leaks(struct make *m)
 	const struct leaks_recording gaps = { "shop-1", .has_leaks = true, .has_gaps = true };
 	const struct leaks_recording full = { "shop-1", .has_leaks = true, .dropped = 400 };
 	const struct leaks_recording pools = { "shop-1", .has_leaks = true, .by_pools = true };
+	const struct leaks_recording first_lines = { "shop-1", .has_leaks = true, .python_frames = "python" };
 	const struct leaks_recording untraced = { "shop-1", .unrecorded = "" };
 	const struct leaks_recording go = { "shop-1", .unrecorded = "Go's heap (net/http/pprof)" };
 	const struct leaks_recording ended = { "shop-1", .has_leaks = true, .rss_until = 40 };
 
 	make_leaks_folder(m, "leaks", &leaks, 12);
 	make_leaks_folder(m, "leaks-pools", &pools, 12);
+	make_leaks_folder(m, "leaks-free-lists", &first_lines, 12);
 	make_leaks_folder(m, "leaks-ended", &ended, 12);
 	make_leaks_folder(m, "leaks-gaps", &gaps, 12);
 	make_leaks_folder(m, "leaks-quiet", &quiet, 12);
