@@ -61,7 +61,6 @@ struct leak_window {
 	uint32_t gap_nr;
 	uint64_t gaps_ns; /* their sum, or more if old gaps are not known one by one; at most span_ns */
 	double late_share; /* of what the last snapshot says was allocated, the part that came while it was taken */
-	bool by_pools; /* what survives are pools of CPython, and what was allocated are objects, estimated */
 };
 
 /* One live block of the last snapshot. In a sampled recording it stands for `weight` blocks; bytes has the weight. */
@@ -108,6 +107,7 @@ struct leak_verdict {
 	double bytes; /* of the survivors */
 	double allocated, live;
 	uint64_t gone; /* blocks seen to be freed, at any age */
+	bool by_pools; /* what survives are pools of CPython, and what was allocated are objects, estimated */
 };
 
 /* Lines that may leak are shown among those that do: the most bytes a minute come first. Births alone are no such verdict. */

@@ -80,14 +80,20 @@ static int add_snapshots(struct leaks *leaks, struct leak_tally *tally, const st
 }
 
 /* A pool counts for the line that took it, although others may use it: nothing tells how far off a rate is. */
-static void forget_lower_bounds(struct leaks *leaks)
+static void mark_pools(const struct leaks *leaks, uint32_t domain, struct leak_verdict *verdict)
+{
+	if (domain != DOMAIN_PYTHON && has_heap_beside(leaks->last))
+		return;
+	verdict->by_pools = true;
+	verdict->least_bytes_per_s = 0;
+}
+
+static void find_pools(struct leaks *leaks)
 {
 	for (size_t i = 0; i < leaks->line_nr; i++)
-		leaks->line[i].verdict.least_bytes_per_s = 0;
+		mark_pools(leaks, leak_line_caller(leaks, &leaks->line[i])->domain, &leaks->line[i].verdict);
 	for (size_t i = 0; i < leaks->caller_nr; i++)
-		leaks->caller[i].verdict.least_bytes_per_s = 0;
-	for (size_t i = 0; i < leaks->bundle_nr; i++)
-		leaks->bundle[i].least_bytes_per_s = 0;
+		mark_pools(leaks, leaks->caller[i].domain, &leaks->caller[i].verdict);
 }
 
 static int judge_recording(struct leaks *leaks, struct leak_tally *tally, const struct leak_recording *recording,
@@ -97,11 +103,10 @@ static int judge_recording(struct leaks *leaks, struct leak_tally *tally, const 
 
 	err = err ?: add_snapshots(leaks, tally, recording, why);
 	err = err ?: leak_lines_make(leaks, tally, options, why);
-	err = err ?: leak_bundles_make(leaks);
 	if (!err && snapshot_samples_pools(leaks->last))
-		forget_lower_bounds(leaks);
+		find_pools(leaks);
+	err = err ?: leak_bundles_make(leaks);
 	leaks->window = tally->window;
-	leaks->window.by_pools = snapshot_samples_pools(leaks->last);
 	leaks->window.snapshot_ns = NULL;
 	leaks->window.gap = NULL;
 	leaks->unborn = tally->unborn;

@@ -8,7 +8,6 @@
 #include "snapshot.h"
 
 #define PATTERNS_MAX 3
-#define DOMAIN_PYTHON 5 /* named in a snapshot if Python's objects are recorded */
 #define GROWTH_LEAST (1 << 20) /* less is the noise of allocators and of the kernel */
 
 /* A frame belongs to a runtime if its file or its function has such a name. */
@@ -83,6 +82,13 @@ double leaks_untraced_growth(const struct leaks *leaks)
 	return growth >= GROWTH_LEAST && 2 * traced < growth ? growth - (traced > 0 ? traced : 0) : 0;
 }
 
+bool has_heap_beside(const struct snapshot *snapshot)
+{
+	const char *domains = snapshot__metadata(snapshot, "domains");
+
+	return domains && !strncmp(domains, "python,malloc", strlen("python,malloc"));
+}
+
 static bool runs_python(const struct leaks *leaks)
 {
 	const char *exe = snapshot__metadata(leaks->last, "exe") ?: "";
@@ -96,11 +102,9 @@ static bool runs_python(const struct leaks *leaks)
 
 enum leak_untraced leaks_find_untraced(const struct leaks *leaks)
 {
-	const char *domains = snapshot__metadata(leaks->last, "domains") ?: "";
-
 	if (snapshot_samples_pools(leaks->last) && snapshot__metadata(leaks->last, "max_size"))
 		return LEAK_UNTRACED_LARGE_OBJECTS;
-	if (snapshot__domain_name(leaks->last, DOMAIN_PYTHON) && !strstr(domains, "malloc"))
+	if (snapshot__domain_name(leaks->last, DOMAIN_PYTHON) && !has_heap_beside(leaks->last))
 		return LEAK_UNTRACED_PYTHONS_HEAP;
 	if (runs_python(leaks) && !snapshot_samples_pools(leaks->last))
 		return LEAK_UNTRACED_SMALL_OBJECTS;

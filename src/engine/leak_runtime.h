@@ -19,6 +19,11 @@ enum leak_runtime {
  */
 bool leak_passes_made_code(const struct snapshot *snapshot, uint32_t traceback);
 
+#define DOMAIN_PYTHON 5 /* named in a snapshot if Python's objects are recorded */
+
+/* Whether Python's pools are recorded beside the heap, and not in its place. */
+bool has_heap_beside(const struct snapshot *snapshot);
+
 /* The runtimes among the callers of a line: bits 1 << enum leak_runtime. */
 unsigned int leak_line_runtimes(const struct leaks *leaks, const struct leak_line *line);
 

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 
+#include "engine/estimate.h"
 #include "render/caveats.h"
 #include "render/clean.h"
 #include "render/json_parts.h"
@@ -36,7 +37,7 @@ unsigned int leak_answer_hints(const struct leak_answer *answer)
 				runtimes |= leak_line_runtimes(leaks, line);
 		}
 	runtimes |= has_kept_lines(leaks->last) ? 1u << LEAK_HINT_KEPT_LINES : 0;
-	return runtimes | (leaks->window.by_pools && shown ? 1u << LEAK_HINT_POOLS : 0);
+	return runtimes | (snapshot_samples_pools(leaks->last) && shown ? 1u << LEAK_HINT_POOLS : 0);
 }
 
 int leak_put_hints(FILE *out, unsigned int hints)

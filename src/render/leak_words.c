@@ -83,18 +83,18 @@ static const char *clock_text(char text[CLOCK_TEXT_MAX], uint64_t ns)
 }
 
 /* Survivors are counted as they were recorded. */
-static const char *recorded_unit(const struct leak_window *window)
+static const char *recorded_unit(const struct leak_verdict *verdict)
 {
-	return window->by_pools ? "pools" : "blocks";
+	return verdict->by_pools ? "pools" : "blocks";
 }
 
-static void put_doubt(FILE *out, const struct leak_window *window, const struct leak_verdict *verdict, enum leak_doubt doubt)
+static void put_doubt(FILE *out, const struct leak_verdict *verdict, enum leak_doubt doubt)
 {
 	char clock[CLOCK_TEXT_MAX];
 
 	switch (doubt) {
 	case LEAK_DOUBT_FEW:
-		fprintf(out, "only %" PRIu64 " %s so far: observe longer", verdict->survivors, recorded_unit(window));
+		fprintf(out, "only %" PRIu64 " %s so far: observe longer", verdict->survivors, recorded_unit(verdict));
 		break;
 	case LEAK_DOUBT_BURSTS:
 		fprintf(out, "born in %" PRIu32 " of %" PRIu32 " periods only: observe longer", verdict->periods,
@@ -116,7 +116,7 @@ static void put_doubt(FILE *out, const struct leak_window *window, const struct 
 	}
 }
 
-static void put_doubts(FILE *out, const struct leak_window *window, const struct leak_verdict *verdict)
+static void put_doubts(FILE *out, const struct leak_verdict *verdict)
 {
 	static const enum leak_doubt doubts[] = {
 		LEAK_DOUBT_FEW,	 LEAK_DOUBT_BURSTS, LEAK_DOUBT_SLOWING,
@@ -127,7 +127,7 @@ static void put_doubts(FILE *out, const struct leak_window *window, const struct
 		if (!(verdict->doubts & doubts[i]))
 			continue;
 		fputs("; ", out);
-		put_doubt(out, window, verdict, doubts[i]);
+		put_doubt(out, verdict, doubts[i]);
 	}
 }
 
@@ -151,15 +151,17 @@ static void put_survivors(FILE *out, const struct leak_window *window, const str
 	double horizon = verdict->horizon_ns / SECOND;
 
 	fprintf(out, "%" PRIu64 " of %" PRIu64 " %s older than %.1f s are live", verdict->survivors,
-		verdict->survivors + verdict->freed, recorded_unit(window), horizon);
+		verdict->survivors + verdict->freed, recorded_unit(verdict), horizon);
 	if (verdict->kind <= LEAK_LIKELY && !(verdict->doubts & LEAK_DOUBT_SNAPSHOTS))
 		fprintf(out, ", born in %" PRIu32 " of %" PRIu32 " periods", verdict->periods, verdict->span);
 	if (is_nothing_freed(window, verdict))
 		fprintf(out, "; nothing from here was freed so far: a leak, or something that takes more than %.0f s to "
 			"fill", window->span_ns / SECOND);
 	else
-		fprintf(out, "; of %s%.0f %sallocated, %.0f were freed, hardly any of them so late", window->by_pools ? "about " : "",
-			verdict->allocated, window->by_pools ? "objects " : "", count_freed(window, verdict));
+		fprintf(out, "; of %s%.0f %sallocated, %.0f were freed, hardly any of them so late", verdict->by_pools ? "about " : "",
+			verdict->allocated, verdict->by_pools ? "objects " : "", count_freed(window, verdict));
+	if (verdict->by_pools)
+		fputs("; another line may keep what is in them", out);
 }
 
 static void put_innocence(FILE *out, const struct leak_verdict *verdict)
@@ -195,7 +197,7 @@ char *leak_reason_text(const struct leak_window *window, const struct leak_verdi
 		put_innocence(out, verdict);
 	} else {
 		put_survivors(out, window, verdict);
-		put_doubts(out, window, verdict);
+		put_doubts(out, verdict);
 	}
 	if (summed)
 		fprintf(out, "; %" PRIu32 " tracebacks together", summed);

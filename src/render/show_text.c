@@ -5,6 +5,7 @@
 #include "base/array.h"
 #include "base/units.h"
 #include "engine/estimate.h"
+#include "engine/leak_runtime.h"
 #include "render/caveats.h"
 #include "render/clean.h"
 #include "render/statistic_text.h"
@@ -126,7 +127,7 @@ static int put_python_view(FILE *out, const struct snapshot *snapshot)
 	const char *why_not = snapshot__metadata(snapshot, "python_not_recorded");
 	const char *exe = snapshot__metadata(snapshot, "exe") ?: "", *slash = strrchr(exe, '/');
 
-	if (domains && !strncmp(domains, "python,malloc", strlen("python,malloc")))
+	if (has_heap_beside(snapshot))
 		return put_line(out, "  the heap of the process, and pools of Python's small objects, at Python's lines; for each object: "
 				"'leaks PID', or --domain python");
 	if (domains && !strncmp(domains, "python", strlen("python")))

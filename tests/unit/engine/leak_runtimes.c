@@ -8,7 +8,7 @@
 
 #define MIB 1048576.0
 
-enum { DOMAIN_MMAP = 1, DOMAIN_PYTHON = 5, DOMAIN_CUSTOM = 16 };
+enum { DOMAIN_MMAP = 1, DOMAIN_CUSTOM = 16 };
 
 struct growth_case {
 	const char *exe, *sampler, *unrecorded, *domains;
