@@ -111,7 +111,8 @@ struct area {
 struct walk {
 	const struct stack_pointers *stacks;
 	struct rss *rss;
-	struct area area; /* the mapping that the lines being read belong to */
+	struct area area, below; /* the mapping that the lines being read belong to, and the one below it */
+	struct rss without; /* the sums without `area` */
 };
 
 static bool holds_stack_pointer(const struct stack_pointers *stacks, const struct area *area)
@@ -175,20 +176,32 @@ static enum rss_class class_of_named(const char *name)
 	return RSS_FILES;
 }
 
+/* The kernel reports a mapping again if it grew between two reads: then only the second report counts. */
+static void begin_area(struct walk *walk, const struct area *area)
+{
+	if (area->start < walk->area.end) {
+		*walk->rss = walk->without;
+		return;
+	}
+	walk->below = walk->area;
+	walk->without = *walk->rss;
+}
+
 /* "7f00-7f10 rw-p 00000000 00:00 0    [heap]" */
 static bool take_area(struct walk *walk, const char *line)
 {
-	struct area area = {}, below = walk->area;
+	struct area area = {};
 	int name_at = 0;
 
 	if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %*s %*s %*s %n", &area.start, &area.end,
 		   area.perms, &name_at) < 3 || !name_at)
 		return false;
+	begin_area(walk, &area);
 	if (line[name_at] && line[name_at] != '\n') {
 		area.class = class_of_named(line + name_at);
 		area.is_data = area.class == RSS_FILES && !strcmp(area.perms, "rw-p");
 	} else {
-		area.class = class_of_unnamed(walk, &area, &below);
+		area.class = class_of_unnamed(walk, &area, &walk->below);
 	}
 	walk->area = area;
 	return true;
