@@ -394,15 +394,14 @@ void collector__set_between(struct collector *collector, bool (*fn)(void *what),
  */
 bool collector__ring_at(struct collector *collector, size_t i, uint64_t bytes);
 
-/*
- * Reads the books of all processes, for one collector__save() of each process. The snapshots show this moment.
- */
+/* Reads the books of all processes, for one collector__save() of each process. The snapshots show this moment. */
 int collector__drain(struct collector *collector, struct reason *why);
 
 /* Options of a snapshot to write. Zero is the default, except for dir. */
 struct save_options {
 	const char *dir;
 	const char *trigger; /* why it was taken, for the metadata "trigger"; NULL: no such metadata */
+	uint64_t interval_ns; /* when the next one is due, for the metadata "interval_ns"; 0: no such metadata */
 	bool is_compact; /* no addresses and threads, births in seconds (snapshot.h), compressed */
 	const char *const *label; /* each is NAME=VALUE, for the metadata "label.NAME" */
 	size_t label_nr;

@@ -17,10 +17,19 @@
 #include "engine.h"
 #include "reason.h"
 
+/* Processes that a fleet report leaves out. */
+struct report_left_out {
+	uint32_t processes;
+	double bytes; /* in their last snapshots */
+	uint64_t least_age_ns, most_age_ns; /* how much older these are than the newest snapshots of their hosts */
+};
+
 /* The numbers of snapshots, processes and hosts that a fleet report adds up. */
 struct report_cohort {
 	uint32_t snapshots, processes, hosts;
 	uint32_t sampled; /* how many of the snapshots are sampled */
+	uint64_t age_ns; /* how much older the oldest is than the newest, if there is one of each process; otherwise 0 */
+	struct report_left_out ended, unseen; /* known to have ended; only not seen again */
 };
 
 struct report_loss {

@@ -144,7 +144,8 @@ static void add_metadata(struct file *f)
 		{ "cgroup", program->cgroup },
 		{ "allocsnap_version", ALLOCSNAP_VERSION },
 		{ "wall_time", format_time(wall, moment->wall_s, "%Y-%m-%dT%H:%M:%S.000Z") },
-		{ "end", "running" },
+		{ "trigger", moment->has_exited ? "end" : "interval" },
+		{ "end", moment->has_exited ? "exited 0" : "running" },
 		{ "label.version", version_name[moment->version] },
 	};
 
@@ -155,7 +156,8 @@ static void add_metadata(struct file *f)
 	add_number(f, "exec_count", 0);
 	add_number(f, "wall_ns", moment->wall_s * 1000000000);
 	add_number(f, "monotonic_ns", moment->monotonic_s * 1000000000);
-	add_number(f, "recording_start_monotonic_ns", 200ull * 1000000000); /* before any block is born */
+	add_number(f, "recording_start_monotonic_ns", RECORDING_S * 1000000000ull);
+	add_number(f, "interval_ns", INTERVAL_S * 1000000000ull);
 	add_number(f, "traceback_limit", 64);
 	add_number(f, "birth_resolution_ns", 1000000000);
 	must(snapshot_builder__domain_name(f->builder, IN_HEAP, "malloc"), "domain");

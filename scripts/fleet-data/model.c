@@ -12,7 +12,6 @@
 #define OUTLIER_BYTES_PER_HOST (2 << 20) /* of the fleet's */
 #define FIRST_TIME 1790000000ull
 #define UPTIME_S 1000 /* of every host, then: its clock was never set */
-#define INTERVAL_S 3600
 
 const struct program programs[PROGRAMS] = {
 	{ "redis-server", "/usr/bin/redis-server", "/system.slice/redis.service", "src/redis", "pool" },
@@ -188,7 +187,7 @@ static void name_host(const struct model *m, struct moment *moment)
 		 (uint32_t)(a >> 32) & 0xffff, (uint32_t)(a >> 48) & 0xfff, (uint32_t)b & 0xfff, b >> 16);
 }
 
-/* On one host of 50 the second process has been started anew in between, and has its old PID. */
+/* A process that was started anew has its old PID. */
 struct moment model_moment(const struct model *m, uint32_t host, uint32_t process, uint32_t time)
 {
 	bool is_restarted = host % 50 == 7 && process == 1 && time >= m->options.times / 2;
@@ -203,8 +202,9 @@ struct moment model_moment(const struct model *m, uint32_t host, uint32_t proces
 		.start_ticks = 20000 + random % 1000 + (is_restarted ? 3600000 : 0),
 	};
 
-	moment.wall_s = FIRST_TIME + time * INTERVAL_S + draw(m, FOR_TIME, host * 64 + process, 1 + time) % 60;
+	moment.wall_s = FIRST_TIME + time * (INTERVAL_S + PASS_S) + draw(m, FOR_TIME, host * 64 + process, 1 + time) % PASS_S;
 	moment.monotonic_s = moment.wall_s - FIRST_TIME + UPTIME_S;
+	moment.has_exited = host % 50 == 8 && process == 1 && time + 1 == m->options.times;
 	name_host(m, &moment);
 	return moment;
 }

@@ -10,6 +10,7 @@
  * a quarter of its files other lines. Two things are planted:
  *	a leak	a line of the first program that grows on most hosts with build B
  *	a host	where a line of the second program has far more than anywhere else
+ * On one host of 50 the second process has been started anew in between; on one it exits at the last time.
  */
 
 #include <stdbool.h>
@@ -17,6 +18,9 @@
 #include <stdint.h>
 
 #define PROGRAMS 4
+#define PASS_S 60 /* the most that a pass takes; the next one begins at the next hour */
+#define INTERVAL_S (3600 - PASS_S)
+#define RECORDING_S 200 /* when the recording began, before any block is born */
 #define VERSIONS 2
 #define BLOCKS_MAX 4
 #define DEPTH_MAX 18
@@ -64,6 +68,7 @@ struct moment {
 	uint32_t pid;
 	uint64_t start_ticks;
 	uint64_t wall_s, monotonic_s;
+	bool has_exited;
 	char host_name[32], boot_id[40];
 };
 

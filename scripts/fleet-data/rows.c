@@ -144,8 +144,10 @@ static void add_snapshot(struct rows *rows, const struct moment *moment, int64_t
 	int64_t process_id = (int64_t)(moment->start_ticks >= 3600000) << 40 |
 			     (int64_t)(moment->host + 1) << 8 | moment->process;
 
-	insert(rows, rows->snapshot, "iiissisi", snapshot_id, process_id, moment->wall_s, moment->host_name, program->comm,
-	       (int64_t)moment->pid, program->cgroup, (int64_t)moment->monotonic_s * 1000000000);
+	insert(rows, rows->snapshot, "iiissisisiss", snapshot_id, process_id, moment->wall_s, moment->host_name, program->comm,
+	       (int64_t)moment->pid, program->cgroup, (int64_t)moment->monotonic_s * 1000000000, moment->boot_id,
+	       (int64_t)moment->start_ticks, moment->has_exited ? "end" : "interval",
+	       moment->has_exited ? "exited 0" : "running");
 	insert(rows, rows->label, "iis", snapshot_id, moment->wall_s, version_name[moment->version]);
 	for (uint32_t i = 0; i < m->options.sites; i++)
 		site[i] = model_site(m, moment, i);
@@ -178,7 +180,9 @@ static void prepare_all(struct rows *rows)
 {
 	rows->allocation = prepare(rows, "INSERT INTO allocation VALUES (?, ?, ?, ?, ?, ?)");
 	rows->snapshot = prepare(rows, "INSERT INTO snapshot SELECT ?1, ?1, ?2, ?3, 2 * ?8 + 1, ?8, 1000000000 * ?3, ?8,"
-				 " 200000000000, ?4, ?5, '', '', ?7, '', '', '', '', '', '', '', ?6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0");
+				 " ?13, ?14, ?4, ?5, '', '', ?7, '', ?9, '', '', ?11, ?12, '', ?6, ?10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0");
+	check(rows, sqlite3_bind_int64(rows->snapshot, 13, RECORDING_S * 1000000000ll));
+	check(rows, sqlite3_bind_int64(rows->snapshot, 14, INTERVAL_S * 1000000000ll));
 	rows->label = prepare(rows, "INSERT INTO label VALUES (?, ?, 'version', ?)");
 	rows->traceback = prepare(rows, "INSERT INTO traceback VALUES (?, ?, ?, ?, ?)");
 	rows->traceback_frame = prepare(rows, "INSERT INTO traceback_frame VALUES (?, ?, ?)");

@@ -21,7 +21,7 @@ struct fleet_doubt {
 	int64_t now_ns; /* since 1970 */
 };
 
-#define FLEET_CHECK_NR 13
+#define FLEET_CHECK_NR 14
 
 struct fleet_doubts {
 	struct reason text[FLEET_CHECK_NR];

@@ -32,6 +32,12 @@ const struct option_row times_rows[] = {
 	{},
 };
 
+const struct option_row live_rows[] = {
+	{ "all-processes", 0, OPTION_FLAG, FIELD(all_processes),
+	  .help = "also add processes that had ended or were not seen again (see below)" },
+	{},
+};
+
 const struct option_row names_rows[] = {
 	{ "strip-prefix", 0, OPTION_LIST, FIELD(strip_prefix),
 	  .arg = "P", .help = "remove P from the beginning of paths; repeatable: the first match counts" },

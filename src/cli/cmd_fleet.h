@@ -25,7 +25,7 @@ struct fleet_options {
 	struct string_list more; /* --catalogue of a question: these instead */
 	struct cluster_options cluster; /* without a URL, the catalogue is asked */
 	struct string_list where;
-	bool all_times;
+	bool all_times, all_processes;
 	struct string_list strip_prefix;
 	bool line_drift;
 	struct stats_options stats;
@@ -39,9 +39,9 @@ extern const struct command cmd_fleet, cmd_fleet_index, cmd_fleet_stats, cmd_fle
 
 /*
  * Rows for fields of struct fleet_options: --catalogue; --catalogue and --from, and what belongs to it; --where;
- * --strip-prefix and --line-drift; --all-times.
+ * --strip-prefix and --line-drift; --all-times; --all-processes.
  */
-extern const struct option_row catalogue_rows[], source_rows[], where_rows[], names_rows[], times_rows[];
+extern const struct option_row catalogue_rows[], source_rows[], where_rows[], names_rows[], times_rows[], live_rows[];
 
 /* Rows for fields of struct stats_options: --group-by and --cumulative; the same, --top and --json for lists. */
 extern const struct option_row fleet_group_rows[], fleet_list_rows[];
@@ -52,7 +52,7 @@ extern const struct option_row fleet_group_rows[], fleet_list_rows[];
 	"host comm exe build-id cgroup container boot kernel version trigger end path label.NAME. Keys with " \
 	"numbers (= != < <= > >=): pid size count time. A time is 2026-11-21 or 2026-11-21T03:15 (UTC, or RFC " \
 	"3339 with an offset), seconds since 1970, or a duration ago: -24h. The values of end are: running, " \
-	"exited 0, killed by signal 9, replaced by exec, gone with an earlier boot. Examples:\n" \
+	"exited 0, killed by signal 9, replaced by exec, gone with an earlier boot, not seen again. Examples:\n" \
 	"  'host=web-*,comm=redis*'   'label.version=1.4,time>=-24h'\n" \
 	"  'time=2026-11-21'"
 
@@ -166,10 +166,10 @@ struct fleet_list {
 
 int fleet_list_run(const struct fleet_list *list, const struct fleet_options *options);
 
-/* The options of all commands that list rows. */
-#define FLEET_LIST_OPTIONS \
+/* The options of all commands that list rows, and some more. */
+#define FLEET_LIST_OPTIONS(...) \
 	.option = { { source_rows, 0, "Which snapshots" }, \
-		    { where_rows, 0, "Which snapshots" }, \
+		    { where_rows, 0, "Which snapshots" }, __VA_ARGS__ \
 		    { fleet_list_rows, offsetof(struct fleet_options, stats), "Report" }, \
 		    { names_rows, 0, "Report" }, \
 		    { filter_rows, offsetof(struct fleet_options, stats.select), "Filters" }, \

@@ -22,9 +22,12 @@ static int list_hosts(struct fleet *fleet, const struct fleet_question *question
 	return status;
 }
 
-static int run(const void *options, const struct arguments *args)
+static int run(const void *command_options, const struct arguments *args)
 {
-	const struct fleet_list list = { &cmd_fleet_hosts, COHORT_LATEST, list_hosts };
+	const struct fleet_options *options = command_options;
+	const struct fleet_list list = {
+		&cmd_fleet_hosts, options->all_processes ? COHORT_LATEST : COHORT_LIVE, list_hosts,
+	};
 
 	(void)args;
 	return fleet_list_run(&list, options);
@@ -34,12 +37,13 @@ const struct command cmd_fleet_hosts = {
 	.name = "fleet hosts",
 	.args = "",
 	.help = "show how much hosts differ in each line, and which hosts stand out",
-	.detail = "The value of a host is the sum over its processes, each in its latest snapshot. A host is an "
+	.detail = "The value of a host is the sum over its processes, each in its latest snapshot; those that had ended "
+		  "are left out, as in 'fleet stats', and a line says so. A host is an "
 		  "outlier if it exceeds the median of all hosts by 3.5 / 0.6745 times the median deviation. The "
 		  "deviation counts as at least 4 KiB and at least 1 % of the median. A ! marks lines where one "
 		  "host, or one in twenty, is an outlier.\n\n"
 		  SELECTION_DETAIL "\n\n" SELECT_DETAIL,
 	.example = "allocsnap fleet hosts --where comm=shopd --group-by function",
-	FLEET_LIST_OPTIONS,
+	FLEET_LIST_OPTIONS({ live_rows, 0, "Which snapshots" },),
 	.run = run,
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -102,6 +103,16 @@ static int choose_cohort(const struct fleet *fleet, const struct selections *sel
 	return err ? log_failure("%s", strerror(-err)) : EXIT_DONE;
 }
 
+static int report_all_ended(const struct cohort *cohort)
+{
+	uint32_t nr = cohort->ended.process_nr + cohort->unseen.process_nr;
+	char size[SIZE_TEXT_MAX];
+
+	return log_failure("%s %" PRIu32 " process%s had ended (%s): --all-processes adds %s", nr == 1 ? "the" : "all", nr,
+			   nr == 1 ? "" : "es", size_text(size, cohort->ended.bytes + cohort->unseen.bytes, false),
+			   nr == 1 ? "it" : "them");
+}
+
 int fleet_choose(const struct command *command, const struct fleet *fleet, const struct fleet_where *where,
 		 size_t where_nr, enum cohort_times times, struct cohort *ret)
 {
@@ -114,6 +125,7 @@ int fleet_choose(const struct command *command, const struct fleet *fleet, const
 		status = choose_cohort(fleet, &selections, times, ret);
 	selections_release(&selections);
 	if (!status && !ret->snapshot_nr)
-		status = report_no_match(fleet, where, where_nr);
+		status = ret->ended.process_nr || ret->unseen.process_nr ? report_all_ended(ret) :
+			 report_no_match(fleet, where, where_nr);
 	return status;
 }

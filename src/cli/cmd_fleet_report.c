@@ -106,12 +106,35 @@ static int add_report_losses(struct fleet_report *report, const struct fleet_fac
 
 /* ---- the report ------------------------------------------------------------------------------------------ */
 
+/* Between hosts there is only the wall clock. */
+static uint64_t oldest_age_ns(const struct cohort *cohort)
+{
+	int64_t oldest_ns = INT64_MAX, newest_ns = INT64_MIN;
+
+	for (size_t i = 0; i < cohort->snapshot_nr; i++) {
+		int64_t time_ns = cohort->snapshot[i]->time_ns;
+
+		oldest_ns = time_ns < oldest_ns ? time_ns : oldest_ns;
+		newest_ns = time_ns > newest_ns ? time_ns : newest_ns;
+	}
+	return cohort->snapshot_nr ? (uint64_t)newest_ns - (uint64_t)oldest_ns : 0;
+}
+
+static struct report_left_out left_out_of(const struct cohort_ended *ended)
+{
+	return (struct report_left_out){
+		ended->process_nr, ended->bytes, ended->least_behind_ns, ended->most_behind_ns,
+	};
+}
+
 static struct report_cohort cohort_facts(const struct cohort *cohort)
 {
 	struct report_cohort facts = {
 		.snapshots = cohort->snapshot_nr,
 		.processes = cohort->process_nr,
 		.hosts = cohort->host_nr,
+		.ended = left_out_of(&cohort->ended),
+		.unseen = left_out_of(&cohort->unseen),
 	};
 
 	for (size_t i = 0; i < cohort->snapshot_nr; i++)
@@ -148,6 +171,8 @@ int fleet_report_make(const struct fleet *fleet, const struct cohort *const *coh
 	err = fleet_doubts_find(&doubt, &ret->doubts);
 	for (size_t i = 0; i < cohort_nr; i++)
 		ret->cohort[i] = cohort_facts(cohort[i]);
+	if (cohort_nr == 1 && cohort[0]->times != COHORT_ALL)
+		ret->cohort[0].age_ns = oldest_age_ns(cohort[0]);
 	if (!err)
 		err = add_report_losses(ret, &fleet->facts, cohort, cohort_nr);
 	if (err)

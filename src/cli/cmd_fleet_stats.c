@@ -48,7 +48,8 @@ static int run(const void *command_options, const struct arguments *args)
 	(void)args;
 	if (!status)
 		status = fleet_choose(&cmd_fleet_stats, &fleet, &where, 1,
-				      options->all_times ? COHORT_ALL : COHORT_LATEST, &cohort);
+				      options->all_times ? COHORT_ALL :
+				      options->all_processes ? COHORT_LATEST : COHORT_LIVE, &cohort);
 	if (!status)
 		status = fleet_read(&fleet, &chosen, 1, FLEET_SUMS);
 	if (!status)
@@ -65,10 +66,15 @@ const struct command cmd_fleet_stats = {
 	.name = "fleet stats",
 	.args = "",
 	.help = "report what holds the memory of a fleet: the sum of each process's latest snapshot",
-	.detail = SELECTION_DETAIL "\n\n" SELECT_DETAIL,
+	.detail = "Processes that had ended are left out, and a line says so: those whose last snapshot, a later program of "
+		  "the process, or a later boot of the host shows the end; and those that were not seen again, although two "
+		  "snapshots were due, or others of the host were recorded after their recording had stopped. A --where with "
+		  "'end', or up to a 'time', decides this instead.\n\n"
+		  SELECTION_DETAIL "\n\n" SELECT_DETAIL,
 	.example = "allocsnap fleet stats --where 'host=web-*' --group-by function",
 	.option = { { source_rows, 0, "Which snapshots" }, { where_rows, 0, "Which snapshots" },
-		    { times_rows, 0, "Which snapshots" }, { fleet_group_rows, STATS, "Report" },
+		    { times_rows, 0, "Which snapshots" }, { live_rows, 0, "Which snapshots" },
+		    { fleet_group_rows, STATS, "Report" },
 		    { output_rows, STATS, "Report" }, { names_rows, 0, "Report" },
 		    { filter_rows, SELECT, "Filters" }, { wrapper_rows, SELECT, "Own frames" } },
 	.defaults = &(const struct fleet_options){ FLEET_DEFAULTS },

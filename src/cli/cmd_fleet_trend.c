@@ -62,6 +62,6 @@ const struct command cmd_fleet_trend = {
 		  "are left out. If there are no others, the exit status is 3.\n\n"
 		  SELECTION_DETAIL "\n\n" SELECT_DETAIL,
 	.example = "allocsnap fleet trend --where 'comm=shopd,time>=-7d'",
-	FLEET_LIST_OPTIONS,
+	FLEET_LIST_OPTIONS(),
 	.run = run,
 };

@@ -64,6 +64,7 @@ const char *catalogue__path(const struct catalogue *catalogue);
 #define ENDING_RUNNING "running"
 #define REPLACED_BY_EXEC "replaced by exec"	 /* the same process has a later program */
 #define GONE_WITH_BOOT "gone with an earlier boot" /* the host has started again since */
+#define NOT_SEEN_AGAIN "not seen again" /* two snapshots were due since, or it was recorded before others were */
 
 /* One process at one time. Strings are never NULL ("": not known); they live as long as the facts. */
 struct fleet_snapshot {
@@ -79,6 +80,7 @@ struct fleet_snapshot {
 	 * twice, the second recording lacks the blocks that were allocated before it began.
 	 */
 	int64_t recording_ns;
+	int64_t interval_ns; /* the next snapshot of the process was due after it; 0: not known */
 	uint32_t process, host_nr; /* the process and its host, as small numbers from 0 */
 	uint32_t recording; /* the recording of the process, as a small number from 0 */
 	const char *host, *comm, *exe, *exe_build_id, *cgroup, *container, *boot_id, *kernel, *trigger;
@@ -86,9 +88,10 @@ struct fleet_snapshot {
 	const char *path; /* the file that it was read from */
 	/*
 	 * How the process ended, the same in all its snapshots: the text of the last snapshot ("running", "exited 0",
-	 * "killed by signal 9"; "": not known), or REPLACED_BY_EXEC or GONE_WITH_BOOT if other snapshots show that.
+	 * "killed by signal 9"; "": not known), or one of the texts above if other snapshots of the host show that.
 	 */
 	const char *ending;
+	int64_t behind_ns; /* by how much the newest of its boot is later than the last of its process; 0: not known */
 	const char *own_ending; /* what the snapshot itself says of it */
 	int64_t pid;
 	int64_t start_ticks, exec_count;
@@ -130,6 +133,9 @@ struct fleet_facts {
 
 int catalogue__facts(struct catalogue *catalogue, struct fleet_facts *ret, struct reason *why);
 void fleet_facts_release(struct fleet_facts *facts);
+
+/* Whether nothing shows that the process has ended. */
+bool fleet_snapshot_is_live(const struct fleet_snapshot *snapshot);
 
 /* Compares two snapshots of one process. A whole snapshot is later than a part of it. */
 bool fleet_snapshot_is_later(const struct fleet_snapshot *one, const struct fleet_snapshot *other);

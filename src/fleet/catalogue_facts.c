@@ -67,13 +67,13 @@ static int gather_each_row(struct gathering *g, const char *sql, int (*add)(stru
 static const char select_snapshots[] =
 	"SELECT s.number, snapshot_id, process_id, time_ns, pid, s.size, count, row_nr, traceback_limit,"
 	" start_ticks, exec_count, monotonic_ns, recording_ns, gap_size, gap_count, is_sampled, is_part,"
-	" sample_bytes_most, "
+	" sample_bytes_most, interval_ns, "
 #define X(name) #name ", "
 	FLEET_TEXTS(X)
 #undef X
 	"path FROM snapshot AS s JOIN file AS f ON f.number = s.file ORDER BY s.number";
 
-enum { FIRST_TEXT = 18 };
+enum { FIRST_TEXT = 19 };
 
 static int gather_snapshot(struct gathering *g, sqlite3_stmt *row)
 {
@@ -98,6 +98,7 @@ static int gather_snapshot(struct gathering *g, sqlite3_stmt *row)
 			.is_open = sqlite3_column_int(row, 15) > 1,
 			.is_part = sqlite3_column_int(row, 16),
 			.sample_bytes_most = sqlite3_column_int64(row, 17),
+			.interval_ns = sqlite3_column_int64(row, 18),
 		},
 	};
 	int err = 0;

@@ -159,14 +159,14 @@ static const struct {
 	  merge_origin },
 	{ "SELECT DISTINCT path FROM file", "INSERT OR IGNORE INTO file (path, size, mtime_ns, inode, problem, line)"
 	  " VALUES (?, 0, 0, 0, 0, '')", copy_row },
-	{ "SELECT path, snapshot_id, verify, process_id, time_ns, monotonic_ns, recording_ns" FLEET_TEXTS(X)
-	  ", pid, start_ticks, exec_count, s.size, count, gap_size, gap_count, row_nr, traceback_limit, is_sampled,"
-	  " sample_bytes_most, is_part FROM snapshot AS s JOIN file AS f ON f.number = s.file ORDER BY s.number",
-	  "INSERT INTO snapshot (number, file, snapshot_id, verify, process_id, time_ns, monotonic_ns, recording_ns"
-	  FLEET_TEXTS(X) ", pid, start_ticks, exec_count, size, count, gap_size, gap_count, row_nr, traceback_limit,"
-	  " is_sampled, sample_bytes_most, is_part) VALUES (?1, (SELECT number FROM file WHERE path = ?2), ?3, ?4, ?5, ?6,"
+	{ "SELECT path, snapshot_id, verify, process_id, time_ns, monotonic_ns, recording_ns, interval_ns"
+	  FLEET_TEXTS(X) ", pid, start_ticks, exec_count, s.size, count, gap_size, gap_count, row_nr, traceback_limit,"
+	  " is_sampled, sample_bytes_most, is_part FROM snapshot AS s JOIN file AS f ON f.number = s.file ORDER BY s.number",
+	  "INSERT INTO snapshot (number, file, snapshot_id, verify, process_id, time_ns, monotonic_ns, recording_ns,"
+	  " interval_ns" FLEET_TEXTS(X) ", pid, start_ticks, exec_count, size, count, gap_size, gap_count, row_nr,"
+	  " traceback_limit, is_sampled, sample_bytes_most, is_part) VALUES (?1, (SELECT number FROM file WHERE path = ?2), ?3, ?4, ?5, ?6,"
 	  " ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29,"
-	  " ?30, ?31)", merge_snapshot },
+	  " ?30, ?31, ?32)", merge_snapshot },
 	{ "SELECT snapshot_id, name, value FROM label AS l JOIN snapshot AS s ON s.number = l.snapshot",
 	  "INSERT INTO label VALUES (?, ?, ?)", merge_pair },
 	{ "SELECT snapshot_id, name, value FROM loss AS l JOIN snapshot AS s ON s.number = l.snapshot",

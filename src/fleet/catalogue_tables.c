@@ -9,7 +9,7 @@
 #include "fleet/catalogue_private.h"
 
 #define APPLICATION_ID 1095521601 /* "ALSA" */
-#define VERSION 2
+#define VERSION 3
 
 #define TEXT(name) #name " TEXT NOT NULL,"
 
@@ -24,6 +24,7 @@ static const char tables[] =
 	"CREATE TABLE snapshot (number INTEGER PRIMARY KEY, snapshot_id INTEGER NOT NULL UNIQUE,"
 	" verify INTEGER NOT NULL, file INTEGER NOT NULL, process_id INTEGER NOT NULL,"
 	" time_ns INTEGER NOT NULL, monotonic_ns INTEGER NOT NULL, recording_ns INTEGER NOT NULL,"
+	" interval_ns INTEGER NOT NULL,"
 #define X(name) TEXT(name)
 	FLEET_TEXTS(X)
 #undef X

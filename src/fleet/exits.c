@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Finds what became of processes. No snapshot tells the end of a process that was killed with its host, or that
- * called exec.
+ * Finds what became of processes. No snapshot tells the end of a process that was killed with its host, that called
+ * exec, or that ended while nothing recorded it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -23,6 +23,8 @@ struct endings {
 struct boot {
 	uint32_t host_nr;
 	int64_t first_ns, last_ns;
+	int64_t newest_ns; /* monotonic: of the newest snapshot */
+	int64_t recording_ns; /* monotonic: when the newest recording of which all processes were saved began */
 	bool is_over; /* a later boot exists, and all snapshots of it are later */
 	bool has_twin;
 };
@@ -49,12 +51,28 @@ static int by_first(const void *left, const void *right)
 	return compare_integers(a->host_nr, b->host_nr) ?: compare_integers(a->first_ns, b->first_ns);
 }
 
+/* A stop of the recording is the last of its passes. */
+static bool has_stopped(const struct fleet_snapshot *snapshot)
+{
+	return !strcmp(snapshot->trigger, "duration") || !strcmp(snapshot->trigger, "last");
+}
+
+/* Whether all processes were saved at that time. */
+static bool is_of_pass(const struct fleet_snapshot *snapshot)
+{
+	return has_stopped(snapshot) || !strcmp(snapshot->trigger, "interval") || !strcmp(snapshot->trigger, "signal");
+}
+
 static void boot_add(struct boot *boot, const struct fleet_snapshot *snapshot)
 {
 	if (snapshot->time_ns < boot->first_ns)
 		boot->first_ns = snapshot->time_ns;
 	if (snapshot->time_ns > boot->last_ns)
 		boot->last_ns = snapshot->time_ns;
+	if (snapshot->monotonic_ns > boot->newest_ns)
+		boot->newest_ns = snapshot->monotonic_ns;
+	if (is_of_pass(snapshot) && snapshot->recording_ns > boot->recording_ns)
+		boot->recording_ns = snapshot->recording_ns;
 }
 
 /* Takes the snapshots ordered by boot and returns the number of boots. A snapshot without a boot id has no boot. */
@@ -70,7 +88,7 @@ static size_t find_boots(struct endings *endings, struct fleet_snapshot *const *
 		if (!*order[i]->boot_id)
 			continue;
 		if (!i || by_boot(&order[i - 1], &order[i]))
-			endings->boot[nr++] = (struct boot){ order[i]->host_nr, INT64_MAX, INT64_MIN };
+			endings->boot[nr++] = (struct boot){ order[i]->host_nr, INT64_MAX, INT64_MIN, 0, 0 };
 		boot_add(&endings->boot[nr - 1], order[i]);
 		*boot_of = nr - 1;
 	}
@@ -163,6 +181,13 @@ static void find_last(struct endings *endings)
 	qsort(endings->task, facts->process_nr, sizeof(*endings->task), by_task);
 }
 
+/* Two snapshots were due since; or its recording had stopped before another one of the host began. */
+static bool was_not_seen_again(const struct fleet_snapshot *last, const struct boot *boot)
+{
+	return (last->interval_ns > 0 && last->behind_ns - last->interval_ns > last->interval_ns) ||
+	       (has_stopped(last) && last->monotonic_ns > 0 && boot->recording_ns > last->monotonic_ns);
+}
+
 static const char *ending_of(const struct endings *endings, size_t at)
 {
 	const struct fleet_snapshot *last = endings->task[at];
@@ -173,7 +198,16 @@ static const char *ending_of(const struct endings *endings, size_t at)
 		return last->ending;
 	if (next && last->start_ticks && !compare_tasks(last, next) && last->exec_count < next->exec_count)
 		return REPLACED_BY_EXEC;
-	return boot && boot->is_over ? GONE_WITH_BOOT : last->ending;
+	if (!boot)
+		return last->ending;
+	return boot->is_over ? GONE_WITH_BOOT : was_not_seen_again(last, boot) ? NOT_SEEN_AGAIN : last->ending;
+}
+
+static void set_behind(const struct endings *endings, struct fleet_snapshot *last)
+{
+	const struct boot *boot = boot_of(endings, last);
+
+	last->behind_ns = boot && last->monotonic_ns > 0 ? boot->newest_ns - last->monotonic_ns : 0;
 }
 
 /* Copies the ending of each process from its last snapshot to all its snapshots. */
@@ -186,6 +220,7 @@ static void copy_endings(const struct endings *endings)
 		const struct boot *boot = boot_of(endings, snapshot);
 
 		snapshot->ending = endings->last[snapshot->process]->ending;
+		snapshot->behind_ns = endings->last[snapshot->process]->behind_ns;
 		snapshot->has_twin = boot && boot->has_twin;
 	}
 }
@@ -193,6 +228,8 @@ static void copy_endings(const struct endings *endings)
 static void find_endings(struct endings *endings)
 {
 	find_last(endings);
+	for (size_t i = 0; i < endings->facts->process_nr; i++)
+		set_behind(endings, endings->last[i]);
 	for (size_t i = 0; i < endings->facts->process_nr; i++)
 		endings->last[endings->task[i]->process]->ending = ending_of(endings, i);
 	copy_endings(endings);
@@ -216,4 +253,9 @@ int fleet_set_endings(struct fleet_facts *facts)
 	free(endings.boot);
 	free(endings.boot_of);
 	return err;
+}
+
+bool fleet_snapshot_is_live(const struct fleet_snapshot *snapshot)
+{
+	return !*snapshot->ending || !strcmp(snapshot->ending, ENDING_RUNNING);
 }

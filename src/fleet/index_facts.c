@@ -139,6 +139,7 @@ static int find_ids(struct found *found, const struct snapshot *snapshot, const 
 	found->pid = pid;
 	found->monotonic_ns = metadata_number(snapshot, "monotonic_ns");
 	found->recording_ns = metadata_number(snapshot, "recording_start_monotonic_ns");
+	found->interval_ns = metadata_number(snapshot, "interval_ns");
 	found->start_ticks = metadata_number(snapshot, "start_time_ticks");
 	found->exec_count = metadata_number(snapshot, "exec_count");
 	err = make_snapshot_ids(found, snapshot, &identity);

@@ -133,8 +133,8 @@ struct found {
 	size_t moved_from; /* in text: the former path, if it has left both the disk and the catalogue; otherwise 0 */
 
 	struct hash_id snapshot;
-	int64_t process_id, time_ns, monotonic_ns, recording_ns, pid, start_ticks, exec_count, traceback_limit;
-	int64_t sample_bytes_most;
+	int64_t process_id, time_ns, monotonic_ns, recording_ns, interval_ns, pid, start_ticks, exec_count;
+	int64_t traceback_limit, sample_bytes_most;
 	struct cost total, gap_blocks;
 	bool is_sampled, is_open, is_part;
 	size_t fact[FLEET_TEXT_NR]; /* in text */

@@ -28,13 +28,13 @@ static const char *const statements[STATEMENT_NR] = {
 	[DELETE_LABELS] = "DELETE FROM label WHERE snapshot = ?1",
 	[DELETE_LOSSES] = "DELETE FROM loss WHERE snapshot = ?1",
 	[INSERT_SNAPSHOT] =
-		"INSERT INTO snapshot (snapshot_id, verify, file, process_id, time_ns, monotonic_ns, recording_ns, pid,"
-		" start_ticks, exec_count, size, count, gap_size, gap_count, row_nr, traceback_limit, is_sampled,"
+		"INSERT INTO snapshot (snapshot_id, verify, file, process_id, time_ns, monotonic_ns, recording_ns,"
+		" interval_ns, pid, start_ticks, exec_count, size, count, gap_size, gap_count, row_nr, traceback_limit, is_sampled,"
 		" sample_bytes_most, is_part"
 #define X(name) ", " #name
 	FLEET_TEXTS(X)
 #undef X
-		") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?" FLEET_TEXTS(QUESTION_MARK) ")",
+		") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?" FLEET_TEXTS(QUESTION_MARK) ")",
 	[INSERT_ROWS] = "INSERT INTO snapshot_rows VALUES (?1, ?2)",
 	[INSERT_LABEL] = "INSERT INTO label VALUES (?1, ?2, ?3)",
 	[INSERT_LOSS] = "INSERT INTO loss VALUES (?1, ?2, ?3)",
@@ -223,7 +223,7 @@ static int insert_snapshot(struct index_writer *w, const struct found *found, in
 	sqlite3_stmt *insert = w->statement[INSERT_SNAPSHOT];
 	const int64_t number[] = {
 		found->snapshot.id, found->snapshot.verify, file, found->process_id, found->time_ns, found->monotonic_ns,
-		found->recording_ns, found->pid, found->start_ticks, found->exec_count, found->total.size, found->total.count,
+		found->recording_ns, found->interval_ns, found->pid, found->start_ticks, found->exec_count, found->total.size, found->total.count,
 		found->gap_blocks.size, found->gap_blocks.count, found->row_nr,
 		found->traceback_limit, found->is_sampled + found->is_open, found->sample_bytes_most, found->is_part,
 	};

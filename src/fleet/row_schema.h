@@ -7,7 +7,7 @@
  * that make them, one file for each kind of database, and the questions, one file each. `make install` installs them.
  */
 
-#define ROW_SCHEMA_VERSION 1
+#define ROW_SCHEMA_VERSION 2
 
 const char *row_schema_sqlite(void);
 

@@ -27,8 +27,8 @@ static const struct row_column loss[] = { INT("upload_id"), INT("time"), TEXT("n
 
 static const struct row_column snapshot[] = {
 	INT("upload_id"), INT("snapshot_id"), INT("process_id"), INT("time"), INT("moment"),
-	INT("clock_ns"), INT("time_ns"), INT("monotonic_ns"), INT("recording_ns"), TEXT("host"), TEXT("comm"),
-	TEXT("exe"), TEXT("exe_build_id"), TEXT("cgroup"), TEXT("container"), TEXT("boot_id"), TEXT("kernel"),
+	INT("clock_ns"), INT("time_ns"), INT("monotonic_ns"), INT("recording_ns"), INT("interval_ns"), TEXT("host"),
+	TEXT("comm"), TEXT("exe"), TEXT("exe_build_id"), TEXT("cgroup"), TEXT("container"), TEXT("boot_id"), TEXT("kernel"),
 	TEXT("version"), TEXT("trigger"), TEXT("ending"), TEXT("path"), INT("pid"), INT("start_ticks"),
 	INT("exec_count"), INT("size"), INT("count"), INT("gap_size"), INT("gap_count"), INT("row_nr"),
 	INT("traceback_limit"), INT("is_sampled"), INT("sample_bytes_most"), INT("is_part"),

@@ -16,7 +16,7 @@
  * begins with = is an error, too (it is written [=]). An empty text selects all snapshots.
  *
  * A label that a snapshot lacks is the empty text. `end` is what became of the process, as far as the catalogue
- * knows, in all its snapshots: end=running, end=exited*, end=killed*, "end=replaced by exec".
+ * knows, in all its snapshots: end=running, end=exited*, end=killed*, "end=replaced by exec", "end=not seen again".
  */
 
 #include <stdbool.h>
@@ -40,10 +40,22 @@ void fleet_selection_release(struct fleet_selection *selection);
 bool fleet_selection_matches(const struct fleet_selection *selection, const struct fleet_facts *facts,
 			     const struct fleet_snapshot *snapshot);
 
+/* Whether it says itself which processes of those that have ended it means: it has an `end`, or goes up to a time. */
+bool fleet_selection_asks_for_ended(const struct fleet_selection *selection);
+
 enum cohort_times {
 	COHORT_LATEST, /* the last matching snapshot of each process, also of a process that has ended since */
+	/* The same without processes that had ended. If a selection asks for these, it is COHORT_LATEST. */
+	COHORT_LIVE,
 	COHORT_ALL, /* all matching snapshots, without parts (`convert`) of snapshots that are chosen themselves */
 	COHORT_WITH_PARTS, /* the same with these parts */
+};
+
+/* Processes that COHORT_LIVE leaves out. */
+struct cohort_ended {
+	uint32_t process_nr;
+	double bytes; /* in their last snapshots */
+	int64_t least_behind_ns, most_behind_ns; /* behind_ns of these */
 };
 
 /* The snapshots of one question, ordered by process and then by time. They are pointers into the facts. */
@@ -52,6 +64,7 @@ struct cohort {
 	size_t snapshot_nr, snapshot_alloc;
 	uint32_t process_nr, host_nr; /* of these snapshots */
 	enum cohort_times times;
+	struct cohort_ended ended, unseen; /* known to have ended; only not seen again */
 };
 
 /* Chooses the snapshots that match all the selections. Returns 0 or -ENOMEM. A cohort may have no snapshots. */

@@ -97,6 +97,7 @@ static void save_view(struct recorder *recorder, size_t i, const struct process_
 		.file = recorder->options->file,
 		.owner = &recorder->options->owner,
 		.trigger = trigger_name(trigger),
+		.interval_ns = recorder->options->interval_ns,
 		.is_compact = recorder->options->is_compact,
 		.label = recorder->options->label,
 		.label_nr = recorder->options->label_nr,

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 
+#include "base/array.h"
 #include "engine/order.h"
 #include "render/clean.h"
 #include "render/json_parts.h"
@@ -26,11 +27,31 @@ static const char *plural_ending(uint32_t nr, const char *ending)
 
 /* ---- text ----------------------------------------------------------------------------------- */
 
+const char *age_text(char text[AGE_TEXT_MAX], uint64_t ns)
+{
+	static const struct {
+		const char *name;
+		double seconds;
+	} unit[] = { { "days", 86400 }, { "h", 3600 }, { "min", 60 }, { "s", 1 } };
+	double age = ns / 1e9;
+	size_t i = 0;
+
+	while (i + 1 < ARRAY_SIZE(unit) && age < 2 * unit[i].seconds)
+		i++;
+	age /= unit[i].seconds;
+	snprintf(text, AGE_TEXT_MAX, "%.*f %s", age < 9.95, age, unit[i].name);
+	return text;
+}
+
 const char *cohort_text(char text[COHORT_TEXT_MAX], const struct report_cohort *cohort)
 {
-	snprintf(text, COHORT_TEXT_MAX, "%" PRIu32 " snapshot%s of %" PRIu32 " process%s on %" PRIu32 " host%s",
+	char age[AGE_TEXT_MAX];
+
+	snprintf(text, COHORT_TEXT_MAX, "%" PRIu32 " snapshot%s of %" PRIu32 " process%s on %" PRIu32 " host%s%s%s%s",
 		 cohort->snapshots, plural_ending(cohort->snapshots, "s"), cohort->processes,
-		 plural_ending(cohort->processes, "es"), cohort->hosts, plural_ending(cohort->hosts, "s"));
+		 plural_ending(cohort->processes, "es"), cohort->hosts, plural_ending(cohort->hosts, "s"),
+		 cohort->age_ns ? ", the oldest " : "", cohort->age_ns ? age_text(age, cohort->age_ns) : "",
+		 cohort->age_ns ? " older than the newest" : "");
 	return text;
 }
 
@@ -69,6 +90,17 @@ const char *process_mean_text(char text[PROCESS_MEAN_TEXT_MAX], const struct rep
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
+static json_t *left_out_json(const struct report_left_out *left_out)
+{
+	json_t *object = json_object();
+	int err = json_set_uint(object, "processes", left_out->processes);
+
+	err = err ?: json_set(object, "size", json_real(left_out->bytes));
+	err = err ?: json_set_uint(object, "least_age_ns", left_out->least_age_ns);
+	err = err ?: json_set_uint(object, "most_age_ns", left_out->most_age_ns);
+	return json_unless(err, object);
+}
+
 static json_t *cohort_json(const struct report_cohort *cohort)
 {
 	json_t *object = json_object();
@@ -76,6 +108,12 @@ static json_t *cohort_json(const struct report_cohort *cohort)
 
 	err = err ?: json_set_uint(object, "processes", cohort->processes);
 	err = err ?: json_set_uint(object, "hosts", cohort->hosts);
+	if (cohort->age_ns)
+		err = err ?: json_set_uint(object, "age_ns", cohort->age_ns);
+	if (cohort->ended.processes)
+		err = err ?: json_set(object, "ended", left_out_json(&cohort->ended));
+	if (cohort->unseen.processes)
+		err = err ?: json_set(object, "not_seen_again", left_out_json(&cohort->unseen));
 	return json_unless(err, object);
 }
 

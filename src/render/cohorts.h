@@ -13,8 +13,12 @@
 size_t report_sides(const struct report *report);
 bool report_is_side_sampled(const struct report *report, size_t side);
 
-/* "2495 snapshots of 2495 processes on 499 hosts" */
-#define COHORT_TEXT_MAX 128
+/* "18 s", "3 days": in a unit of which there are two or more. Returns text. */
+#define AGE_TEXT_MAX 32
+const char *age_text(char text[AGE_TEXT_MAX], uint64_t ns);
+
+/* "2495 snapshots of 2495 processes on 499 hosts, the oldest 18 s older than the newest" */
+#define COHORT_TEXT_MAX 192
 const char *cohort_text(char text[COHORT_TEXT_MAX], const struct report_cohort *cohort);
 
 /* Writes a line for each cohort. Returns 0 or a negative errno. */

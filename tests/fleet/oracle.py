@@ -20,14 +20,14 @@ class RowTables:
 
     # ---- questions: {site: what of it} --------------------------------------------------------
 
-    def sums(self, key_type, condition=""):
-        return by_site(self.ask(sql_questions.stats(key_type, sql_questions.latest(condition))))
+    def sums(self, key_type, condition="", latest=sql_questions.live):
+        return by_site(self.ask(sql_questions.stats(key_type, latest(condition))))
 
     def cumulative(self, key_type, condition=""):
-        return by_site(self.ask(sql_questions.cumulative(key_type, sql_questions.latest(condition))))
+        return by_site(self.ask(sql_questions.cumulative(key_type, sql_questions.live(condition))))
 
     def domains(self, condition=""):
-        return {name: rest for name, *rest in self.ask(sql_questions.domains(sql_questions.latest(condition)))}
+        return {name: rest for name, *rest in self.ask(sql_questions.domains(sql_questions.live(condition)))}
 
     def diff(self, key_type, baseline, candidate):
         return by_site(self.ask(sql_questions.diff(key_type, sql_questions.latest(baseline),
@@ -37,7 +37,7 @@ class RowTables:
         return by_site(self.ask(sql_questions.trend(key_type, sql_questions.all_times(condition))))
 
     def hosts(self, key_type, condition=""):
-        return by_site(self.ask(sql_questions.hosts(key_type, sql_questions.latest(condition), self.ranks)))
+        return by_site(self.ask(sql_questions.hosts(key_type, sql_questions.live(condition), self.ranks)))
 
     # ---- tracebacks ---------------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """The questions of src/fleet/sql as text for a database: parts put into their places."""
 import pathlib
+import re
 
 FOLDER = pathlib.Path(__file__).parent / "../../src/fleet/sql"
 
@@ -37,6 +38,11 @@ def fill(name, **parts):
 
 def latest(where="1 = 1"):
     return fill("latest", where=where or "1 = 1")
+
+
+def live(where=""):
+    """As the commands choose: up to a time, also processes that have ended since."""
+    return latest(where if re.search(r"\btime <", where) else f"({where or '1 = 1'}) AND process_id NOT IN ({fill('ended')})")
 
 
 def all_times(where="1 = 1"):

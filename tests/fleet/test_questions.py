@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """The engine's answers are those of SQL, over ten million rows."""
+import contextlib
 import math
+import os
 import re
+import subprocess
 
-from fleet import frame_site, site_of
+import sql_questions
+from fleet import Fleet, frame_site, site_of
 from harness import check, check_equal, core
 
 VERSION = "upload_id IN (SELECT upload_id FROM label WHERE name = 'version' AND value = '{}')".format
@@ -65,7 +69,7 @@ def test_snapshot_file_matches_its_row_tables(fleet):
             size, count = rows.get(site, (0, 0))
             rows[site] = size + row["size"], count + row["count"]
         expected = {(text.partition("@")[0] + " " if "@" in text else text, number): numbers
-                    for (text, number), numbers in oracle.sums("lineno", condition).items()}
+                    for (text, number), numbers in oracle.sums("lineno", condition, sql_questions.latest).items()}
         check_rows(rows, expected, path)
 
 
@@ -78,6 +82,34 @@ def test_sums_match_sql(fleet):
             found = by_site(report["statistics"], "size", "count", site=site_by(key_type, oracle))
             check_rows(found, oracle.sums(key_type, condition), f"{key_type} {selection}")
             check_equal(report["total"]["size"], sum(size for size, _ in found.values()), "total")
+
+
+@core
+def test_processes_that_had_ended_match_sql(fleet):
+    """One in 50 hosts has a process that was not seen again, one a process that exited."""
+    left_out = fleet.json("stats")["selection"]
+    check_equal([left_out[why]["processes"] for why in ("not_seen_again", "ended")],
+                [sum(host % 50 == rest for host in range(fleet.host_nr)) for rest in (7, 8)], "processes that are left out")
+    report = fleet.json("stats", "--all-processes")
+    found = by_site(report["statistics"], "size", "count")
+    check_rows(found, fleet.oracle().sums("lineno", latest=sql_questions.latest), "all processes")
+    check_equal(set(report["selection"]), {"snapshots", "processes", "hosts", "age_ns"}, "of all")
+
+
+@core
+def test_each_way_to_have_ended_matches_sql(_large):
+    """An exit, an exec, a reboot, a recorder that was killed, recordings one after the other, as `export` writes them."""
+    with contextlib.closing(Fleet("ended", "--hosts", 1, "--sites", 20, "--tracebacks", 600, "--frames", 600)) as fleet:
+        made = fleet.folder / "golden"
+        made.mkdir()
+        subprocess.run([os.environ["GOLDEN_SNAPSHOTS"], made], check=True, stdout=subprocess.DEVNULL)
+        fleet.index(made / "fleet-ended")
+        fleet.run("export", fleet.rows)
+        report = fleet.json("stats")
+        check_rows(by_site(report["statistics"], "size", "count"), fleet.oracle().sums("lineno"), "live")
+        ended = fleet.oracle().ask(sql_questions.fill("ended"))
+        check_equal([report["selection"][why]["processes"] for why in ("ended", "not_seen_again")], [4, 5], "processes")
+        check_equal(len(ended), 9, "of SQL")
 
 
 @core

@@ -93,6 +93,68 @@ static void make_fleet(struct make *m)
 	make_not_indexed(m);
 }
 
+/*
+ * fleet-ended/HOST-NUMBER.snap: five runs of a job on batch-1, one recorded after the other; workers of web-1, one of
+ * which exited, one was replaced by exec, and one was not seen again; a host that was started again; one whose process
+ * was killed.
+ */
+static const struct fleet_run {
+	const char *host, *boot, *pid, *exec_count, *monotonic_s, *recording_s, *trigger, *end;
+	unsigned int mib;
+} fleet_run[] = {
+	{ "batch-1", "b1", "21", "0", "103", "100", "duration", "running", 10 },
+	{ "batch-1", "b1", "22", "0", "108", "105", "duration", "running", 10 },
+	{ "batch-1", "b1", "23", "0", "113", "110", "duration", "running", 10 },
+	{ "batch-1", "b1", "24", "0", "118", "115", "duration", "running", 10 },
+	{ "batch-1", "b1", "25", "0", "123", "120", "duration", "running", 10 },
+	{ "web-1", "b2", "31", "0", "160", "100", "interval", "running", 1 },
+	{ "web-1", "b2", "31", "0", "220", "100", "interval", "running", 2 },
+	{ "web-1", "b2", "32", "0", "170", "100", "end", "exited 0", 4 },
+	{ "web-1", "b2", "33", "0", "160", "100", "interval", "running", 8 },
+	{ "web-1", "b2", "33", "1", "220", "100", "interval", "running", 16 },
+	{ "web-1", "b2", "34", "0", "199", "100", "interval", "running", 32 },
+	{ "web-2", "b3", "41", "0", "199", "100", "interval", "running", 64 },
+	{ "web-2", "b4", "42", "0", "60", "0", "interval", "running", 3 },
+	{ "db-1", "b5", "51", "0", "60", "0", "end", "killed by signal 9", 128 },
+};
+
+static void make_run(struct make *m, const struct fleet_run *run, unsigned int nr)
+{
+	char text[64];
+
+	begin(m, SNAP_WITH_DOMAIN);
+	metadata(m, "host", run->host);
+	metadata(m, "boot_id", run->boot);
+	metadata(m, "pid", run->pid);
+	metadata(m, "start_time_ticks", "8800");
+	metadata(m, "exec_count", run->exec_count);
+	metadata(m, "comm", "job");
+	snprintf(text, sizeof(text), "%s000000000", run->monotonic_s);
+	metadata(m, "monotonic_ns", text);
+	snprintf(text, sizeof(text), "%s000000000", run->recording_s);
+	metadata(m, "recording_start_monotonic_ns", text);
+	metadata(m, "interval_ns", "10000000000");
+	metadata(m, "trigger", run->trigger);
+	metadata(m, "end", run->end);
+	/* web-2 has been started again within an hour. */
+	snprintf(text, sizeof(text), "%llu", (1795237200ull + atoi(run->monotonic_s) + (strcmp(run->boot, "b4") ? 0 : 3600)) *
+		 FLEET_SECOND_NS);
+	metadata(m, "wall_ns", text);
+	fleet_blocks(m, 1, TRACEBACK(m, 0, line(m, "step", "/build/job/src/job.c", 4)), run->mib << 20, 0);
+	snprintf(text, sizeof(text), "fleet-ended/%s-%u", run->host, nr);
+	end(m, text);
+}
+
+static void make_fleet_ended(struct make *m)
+{
+	char path[4096];
+
+	snprintf(path, sizeof(path), "%s/fleet-ended", m->dir);
+	must(mkdir(path, 0777) ? -errno : 0, path);
+	for (unsigned int i = 0; i < sizeof(fleet_run) / sizeof(*fleet_run); i++)
+		make_run(m, &fleet_run[i], i);
+}
+
 /* strangers/PROCESS-TIME.snap: processes of a later version, whose losses have unknown names. */
 static void make_stranger(struct make *m, unsigned int process, unsigned int at)
 {

@@ -25,6 +25,7 @@
  *	gaps.snap		every block, except in gaps
  *	step-1.snap to step-5.snap, rebooted.snap	the wall clock goes back and forward
  *	fleet/			one program on five hosts at three times
+ *	fleet-ended/		processes that had ended
  *	leaks/, leaks-gaps/, leaks-quiet/	a server that leaks (make_leaks.h)
  *	damaged.snap, short.snap, text.snap, later.snap	no snapshots
  */
@@ -454,6 +455,7 @@ int main(int argc, char **argv)
 	make_nameless(&make);
 	make_otherwise(&make);
 	make_fleet(&make);
+	make_fleet_ended(&make);
 	make_leaks(&make);
 	make_strangers(&make);
 	return 0;

@@ -91,6 +91,7 @@ def test_recording_ends_by_count(bench):
     check_equal(snapshots_below(recording.folder), sorted(paths), "files")
     for path in paths:
         check_file(bench, recording, path, "known", known.pid)
+        check_equal(bench.show(path)["metadata"]["interval_ns"], 400000000, "when the next one is due")
     known.is_unharmed()
 
 

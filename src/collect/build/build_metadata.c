@@ -325,6 +325,7 @@ int describe_target(struct snapshot_builder *builder, const struct target *targe
 	bool is_told = target->sampler.is_used && target->sampler.has_info; /* describe_sampler() writes its own */
 	const struct number chosen[] = {
 		{ "clear_count", books->clear_cnt },
+		{ "interval_ns", snapshot_context->interval_ns },
 		{ "sample_bytes", is_told ? 0 : settings->sample_bytes[0] },
 		{ "sample_bytes_most", coarsest && !is_told ? settings->sample_bytes[coarsest] : 0 },
 		{ "min_size", settings->min_size },

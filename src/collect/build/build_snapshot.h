@@ -27,6 +27,7 @@ struct snapshot_context {
 	const struct allocsnap_bpf *bpf;
 	const struct trap_costs *costs;
 	const char *trigger; /* why the snapshot is taken; NULL: not given */
+	uint64_t interval_ns; /* when the next one is due; 0: not known */
 	bool no_names;	/* frames stay offsets in files */
 	bool is_compact; /* it will be written in the compact form */
 };

@@ -156,6 +156,7 @@ static int build_target_snapshot(struct collector *collector, struct target *tar
 	int err;
 
 	snapshot_context.trigger = options->trigger;
+	snapshot_context.interval_ns = options->interval_ns;
 	snapshot_context.is_compact = options->is_compact;
 	err = build_snapshot(target, &target->drained.books, &collector->pass.drain, &snapshot_context,
 		       collector->symbols, ret);

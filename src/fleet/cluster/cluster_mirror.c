@@ -14,12 +14,12 @@
 static const char *const inserts[MIRROR_INSERT_NR] = {
 	[MIRROR_FILE] = "INSERT OR IGNORE INTO file (path, size, mtime_ns, inode, problem, line) VALUES (?, 0, 0, 0, 0, '')",
 	[MIRROR_SNAPSHOT] = "INSERT INTO snapshot (number, snapshot_id, verify, process_id, time_ns, monotonic_ns,"
-			    " recording_ns, host, comm, exe, exe_build_id, cgroup, container, boot_id, kernel, version,"
-			    " trigger, ending, file, pid, start_ticks, exec_count, size, count, gap_size, gap_count, row_nr,"
+			    " recording_ns, interval_ns, host, comm, exe, exe_build_id, cgroup, container, boot_id, kernel,"
+			    " version, trigger, ending, file, pid, start_ticks, exec_count, size, count, gap_size, gap_count, row_nr,"
 			    " traceback_limit, is_sampled, sample_bytes_most, is_part)"
-			    " VALUES (?1, ?2, 0, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17,"
-			    " (SELECT number FROM file WHERE path = ?18), ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28,"
-			    " ?29, ?30)",
+			    " VALUES (?1, ?2, 0, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18,"
+			    " (SELECT number FROM file WHERE path = ?19), ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29,"
+			    " ?30, ?31)",
 	[MIRROR_ROWS] = "INSERT INTO snapshot_rows VALUES (?, ?)",
 	[MIRROR_LABEL] = "INSERT INTO label VALUES (?, ?, ?)",
 	[MIRROR_LOSS] = "INSERT INTO loss VALUES (?, ?, ?)",
@@ -57,32 +57,32 @@ static int take_snapshot(void *reading_, const union row_value *value)
 	struct cluster_mirror *mirror = reading->mirror;
 	const struct known_row upload = { .hash.id = value[0].number, .number = mirror->upload_nr };
 	const struct known_row snapshot = { .hash.id = value[1].number, .number = mirror->upload_nr };
-	union row_value row[30] = { { .number = mirror->upload_nr + 1 } };
+	union row_value row[31] = { { .number = mirror->upload_nr + 1 } };
 	int err;
 
 	if (upload.hash.id <= 0 || snapshot.hash.id <= 0)
 		return -EBADMSG;
 	if (known_find(&mirror->snapshots, snapshot.hash.id, 0)) /* a later upload of it */
 		return 0;
-	memcpy(&row[1], &value[1], 29 * sizeof(*row));
-	err = mirror_insert(mirror, MIRROR_FILE, "t", &row[17], reading->why) ?:
-	      mirror_insert(mirror, MIRROR_SNAPSHOT, "iiiiiittttttttttttiiiiiiiiiiii", row, reading->why);
+	memcpy(&row[1], &value[1], 30 * sizeof(*row));
+	err = mirror_insert(mirror, MIRROR_FILE, "t", &row[18], reading->why) ?:
+	      mirror_insert(mirror, MIRROR_SNAPSHOT, "iiiiiiittttttttttttiiiiiiiiiiii", row, reading->why);
 	return err ?: known_add(&mirror->snapshots, &snapshot) ?: known_add(&mirror->uploads, &upload) ?:
 	       array_push(mirror, upload, ((struct mirror_upload){ value[0].number, false }));
 }
 
 static int read_snapshots(struct cluster_mirror *mirror, struct reason *why)
 {
-	static const enum row_type types[30] = {
-		[6 ... 16] = ROW_TEXT, [17] = ROW_TEXT,
+	static const enum row_type types[31] = {
+		[7 ... 18] = ROW_TEXT,
 	};
 	struct mirror_reading reading = { mirror, why };
 	const struct cluster_query query = {
-		.sql = "SELECT DISTINCT upload_id, snapshot_id, process_id, time_ns, monotonic_ns, recording_ns, host, comm, exe,"
-		       " exe_build_id, cgroup, container, boot_id, kernel, version, trigger, ending, path, pid, start_ticks,"
+		.sql = "SELECT DISTINCT upload_id, snapshot_id, process_id, time_ns, monotonic_ns, recording_ns, interval_ns, host,"
+		       " comm, exe, exe_build_id, cgroup, container, boot_id, kernel, version, trigger, ending, path, pid, start_ticks,"
 		       " exec_count, size, count, gap_size, gap_count, row_nr, traceback_limit, is_sampled, sample_bytes_most,"
 		       " is_part FROM snapshot ORDER BY snapshot_id, upload_id",
-		.type = types, .column_nr = 30, .row = take_snapshot, .what = &reading,
+		.type = types, .column_nr = 31, .row = take_snapshot, .what = &reading,
 	};
 
 	return cluster__ask(mirror->cluster, &query, why);

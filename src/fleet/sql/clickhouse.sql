@@ -9,10 +9,11 @@
 CREATE TABLE IF NOT EXISTS {local}schema_version (version Int64) ENGINE = MergeTree ORDER BY version;
 
 -- One process at one time. clock_ns times the snapshots of a process by a clock that is not set, if the host has one.
--- moment orders them: of one time, a part (`convert`) comes before the whole.
+-- moment orders them: of one time, a part (`convert`) comes before the whole. interval_ns: when the next one was due; 0:
+-- not known.
 CREATE TABLE IF NOT EXISTS {local}snapshot (upload_id Int64, snapshot_id Int64, process_id Int64,
-    time Int64, moment Int64, clock_ns Int64, time_ns Int64, monotonic_ns Int64, recording_ns Int64, host String,
-    comm String, exe String, exe_build_id String, cgroup String, container String, boot_id String, kernel String, version String,
+    time Int64, moment Int64, clock_ns Int64, time_ns Int64, monotonic_ns Int64, recording_ns Int64, interval_ns Int64,
+    host String, comm String, exe String, exe_build_id String, cgroup String, container String, boot_id String, kernel String, version String,
     trigger String, ending String, path String, pid Int64, start_ticks Int64, exec_count Int64, size Int64,
     count Int64, gap_size Int64, gap_count Int64, row_nr Int64, traceback_limit Int64, is_sampled Int64,
     sample_bytes_most Int64, is_part Int64)

@@ -1,12 +1,12 @@
 -- The row tables in a file of SQLite: what `fleet export` writes. clickhouse.sql has the same columns, and says what
 -- they are.
-PRAGMA user_version = 1;
+PRAGMA user_version = 2;
 CREATE TABLE schema_version (version INTEGER NOT NULL);
-INSERT INTO schema_version VALUES (1);
+INSERT INTO schema_version VALUES (2);
 CREATE TABLE snapshot (upload_id INTEGER PRIMARY KEY, snapshot_id INTEGER NOT NULL,
     process_id INTEGER NOT NULL, time INTEGER NOT NULL, moment INTEGER NOT NULL, clock_ns INTEGER NOT NULL,
     time_ns INTEGER NOT NULL,
-    monotonic_ns INTEGER NOT NULL, recording_ns INTEGER NOT NULL, host TEXT NOT NULL, comm TEXT NOT NULL,
+    monotonic_ns INTEGER NOT NULL, recording_ns INTEGER NOT NULL, interval_ns INTEGER NOT NULL, host TEXT NOT NULL, comm TEXT NOT NULL,
     exe TEXT NOT NULL, exe_build_id TEXT NOT NULL, cgroup TEXT NOT NULL, container TEXT NOT NULL,
     boot_id TEXT NOT NULL, kernel TEXT NOT NULL, version TEXT NOT NULL, trigger TEXT NOT NULL, ending TEXT NOT NULL,
     path TEXT NOT NULL, pid INTEGER NOT NULL, start_ticks INTEGER NOT NULL, exec_count INTEGER NOT NULL,

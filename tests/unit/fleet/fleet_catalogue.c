@@ -46,7 +46,7 @@ Test(fleet_catalogue, of_another_version_or_application_is_refused)
 	fleet_index_d();
 	fleet_sql("PRAGMA user_version = 9");
 	expect_refused("catalogue.db", -EBADMSG,
-		       "catalogue.db: a catalogue of version 9, this one reads version 2");
+		       "catalogue.db: a catalogue of version 9, this one reads version 3");
 	fleet_sql("PRAGMA application_id = 1");
 	expect_refused("catalogue.db", -EBADMSG, "catalogue.db: not a catalogue");
 }
@@ -130,74 +130,6 @@ Test(fleet_catalogue, facts_are_ordered_by_host_process_and_time)
 	cr_expect_str_eq(s[at].cgroup, "");
 	cr_expect_str_eq(strrchr(s[at].path, '/'), "/3.snap");
 	cr_expect_neq(find(&facts, 700), 0);
-	fleet_facts_release(&facts);
-	catalogue__close(catalogue);
-}
-
-/* The last snapshot of a process tells how it ended; others tell that it went on. */
-Test(fleet_catalogue, reports_how_each_process_ended)
-{
-	static const struct fleet_file files[] = {
-		{ "d/1.snap", "a", "1", "10", .boot_id = "x", .start_ticks = "5", .end = "running" },
-		{ "d/2.snap", "a", "1", "20", .boot_id = "x", .start_ticks = "5", .end = "exited 3" },
-		{ "d/3.snap", "a", "2", "30", .boot_id = "x", .start_ticks = "5", .exec_count = "1", .end = "running" },
-		{ "d/4.snap", "a", "2", "40", .boot_id = "x", .start_ticks = "5", .exec_count = "10", .end = "running" },
-		{ "d/5.snap", "a", "2", "50", .boot_id = "x", .start_ticks = "6", .exec_count = "11", .end = "running" },
-		{ "d/6.snap", "b", "1", "60", .boot_id = "x", .start_ticks = "5", .end = "running" },
-		{ "d/7.snap", "b", "1", "70", .boot_id = "y", .start_ticks = "5", .end = "running" },
-		{ "d/8.snap", "b", "3", "80" },
-	};
-	static const char *const want[] = {
-		"exited 3", "exited 3", REPLACED_BY_EXEC, "running", "running", GONE_WITH_BOOT, "running", "",
-	};
-	struct catalogue *catalogue;
-	struct fleet_facts facts;
-
-	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
-		fleet_write(&files[i]);
-	fleet_index_d();
-	catalogue = fleet_open();
-	cr_assert_eq(catalogue__facts(catalogue, &facts, NULL), 0);
-	for (size_t i = 0; i < ARRAY_SIZE(want); i++)
-		cr_expect_str_eq(facts.snapshot[find(&facts, 10 * i + 10)].ending, want[i], "snapshot %zu", i + 1);
-	fleet_facts_release(&facts);
-	catalogue__close(catalogue);
-}
-
-/* One machine's boots follow each other. Two boots that overlap are two machines of one name: no process is gone. */
-Test(fleet_catalogue, boots_that_overlap_are_of_two_machines)
-{
-	static const struct fleet_file files[] = {
-		{ "d/1.snap", "a", "1", "10", .boot_id = "x", .start_ticks = "5", .end = "running" },
-		{ "d/2.snap", "a", "1", "20", .boot_id = "y", .start_ticks = "5", .end = "running" },
-		{ "d/3.snap", "a", "1", "30", .boot_id = "x", .start_ticks = "5", .end = "running" },
-		{ "d/4.snap", "a", "2", "40", .boot_id = "y", .start_ticks = "5", .end = "running" },
-		{ "d/5.snap", "a", "2", "50", .boot_id = "z", .start_ticks = "5", .end = "running" },
-		{ "d/6.snap", "b", "2", "15", .boot_id = "w", .start_ticks = "5", .end = "running" },
-	};
-	struct catalogue *catalogue;
-	struct fleet_facts facts;
-
-	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
-		fleet_write(&files[i]);
-	fleet_index_d();
-	catalogue = fleet_open();
-	cr_assert_eq(catalogue__facts(catalogue, &facts, NULL), 0);
-	for (size_t i = 0; i < facts.snapshot_nr; i++) {
-		const struct fleet_snapshot *s = &facts.snapshot[i];
-		bool is_old = *s->host == 'a' && *s->boot_id != 'z';
-
-		cr_expect_str_eq(s->ending, is_old ? GONE_WITH_BOOT : "running", "%ld", s->time_ns);
-		cr_expect_eq(s->has_twin, is_old, "%ld", s->time_ns);
-	}
-	fleet_facts_release(&facts);
-	catalogue__close(catalogue);
-	cr_assert_eq(unlink("d/5.snap"), 0);
-	fleet_sql("DELETE FROM snapshot WHERE time_ns = 50");
-	catalogue = fleet_open();
-	cr_assert_eq(catalogue__facts(catalogue, &facts, NULL), 0);
-	for (size_t i = 0; i < facts.snapshot_nr; i++)
-		cr_expect_str_eq(facts.snapshot[i].ending, "running");
 	fleet_facts_release(&facts);
 	catalogue__close(catalogue);
 }

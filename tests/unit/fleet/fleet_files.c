@@ -105,6 +105,7 @@ static void add_metadata(struct snapshot_builder *builder, const struct fleet_fi
 		{ "start_time_ticks", file->start_ticks }, { "exec_count", file->exec_count },
 		{ "end", file->end },		     { "monotonic_ns", file->monotonic_ns },
 		{ "recording_start_monotonic_ns", file->recording_ns },
+		{ "interval_ns", file->interval_ns }, { "trigger", file->trigger },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(pairs); i++)

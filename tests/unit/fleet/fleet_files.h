@@ -32,7 +32,7 @@ struct fleet_trace {
 struct fleet_file {
 	const char *path;
 	const char *host, *pid, *wall_ns, *comm, *label_version, *domain_16, *filters;
-	const char *boot_id, *start_ticks, *exec_count, *end, *monotonic_ns, *recording_ns;
+	const char *boot_id, *start_ticks, *exec_count, *end, *monotonic_ns, *recording_ns, *interval_ns, *trigger;
 	uint64_t lost, gap_end_ns;
 	unsigned int more_labels; /* "label.0" and on, each with the text of label_version */
 	bool is_sampled, is_compact;

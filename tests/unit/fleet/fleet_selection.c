@@ -348,3 +348,26 @@ Test(fleet_selection, selects_cohorts)
 	expect_cohort("host=web-*", "pid=10", COHORT_LATEST, "b", 1, 1);
 	expect_cohort("host=none", "", COHORT_LATEST, "", 0, 0);
 }
+
+Test(fleet_selection, leaves_out_processes_that_had_ended)
+{
+	struct cohort cohort;
+
+	snapshots[0].ending = snapshots[1].ending = NOT_SEEN_AGAIN;
+	snapshots[1].behind_ns = 7;
+	snapshots[3].size = 100;
+	expect_cohort("", "", COHORT_LIVE, "ce", 2, 2);
+	expect_cohort("time<2026-11-21T12", "", COHORT_LIVE, "a", 1, 1); /* it lived then */
+	expect_cohort("time<=2026-11-21T12:00:00", "", COHORT_LIVE, "b", 1, 1);
+	expect_cohort("time=2026-11-21", "pid=10", COHORT_LIVE, "b", 1, 1);
+	expect_cohort("time>2026-11-21", "pid=10", COHORT_LIVE, "", 0, 0);
+	expect_cohort("host=web-*", "", COHORT_LIVE, "e", 1, 1);
+	expect_cohort("pid=10", "", COHORT_LIVE, "", 0, 0);
+	expect_cohort("end=killed*", "", COHORT_LIVE, "d", 1, 1); /* asked for */
+	expect_cohort("pid>=10", "end!=running", COHORT_LIVE, "bd", 2, 2);
+	cr_assert_eq(cohort_choose(&facts, NULL, 0, COHORT_LIVE, &cohort), 0);
+	cr_expect(cohort.ended.process_nr == 1 && cohort.ended.bytes == 100);
+	cr_expect(cohort.unseen.process_nr == 1 && cohort.unseen.bytes == 8 << 20);
+	cr_expect(cohort.unseen.least_behind_ns == 7 && cohort.unseen.most_behind_ns == 7);
+	cohort_release(&cohort);
+}

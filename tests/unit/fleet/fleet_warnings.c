@@ -45,10 +45,29 @@ Test(fleet_warnings, report_processes_that_have_ended)
 	snapshot[1].ending = "exited 0";
 	snapshot[2].ending = REPLACED_BY_EXEC;
 	cr_expect_str_eq(doubts_of(&facts, &cohort),
-			 "2 of 4 processes have ended or were replaced by exec or a reboot; --where end=running leaves "
-			 "these out\n");
+			 "2 of 4 processes have ended, were replaced by exec or a reboot, or were not seen again; --where "
+			 "end=running leaves these out\n");
 	cohort.times = COHORT_ALL;
 	cr_expect_str_eq(doubts_of(&facts, &cohort), "", "who asks for all times asks for those, too");
+}
+
+Test(fleet_warnings, report_what_was_left_out)
+{
+	const struct fleet_facts facts = {};
+	struct cohort cohort = { .process_nr = 1, .times = COHORT_LIVE };
+
+	cr_expect_str_eq(doubts_of(&facts, &cohort), "");
+	cohort.ended = (struct cohort_ended){ 2, 4096, 0, 0 };
+	cr_expect_str_eq(doubts_of(&facts, &cohort), "2 of 3 processes had ended (4096 B): --all-processes adds them\n");
+	cohort.unseen = (struct cohort_ended){ 1, 100, 1500000000, 1500000000 };
+	cr_expect_str_eq(doubts_of(&facts, &cohort),
+			 "2 of 4 processes had ended (4096 B), and 1 was not seen again (100 B, last seen 1.5 s before the newest "
+			 "snapshot of its host): --all-processes adds them\n");
+	cohort.ended = (struct cohort_ended){};
+	cohort.unseen = (struct cohort_ended){ 3, 100, 1500000000, 7200 * 1000000000ll };
+	cr_expect_str_eq(doubts_of(&facts, &cohort),
+			 "3 of 4 processes were not seen again (100 B, last seen 1.5 s to 2.0 h before the newest snapshot of their "
+			 "hosts): --all-processes adds them\n");
 }
 
 Test(fleet_warnings, report_times_in_the_future)
