@@ -35,7 +35,7 @@ QUESTIONS = {
     "diff, all times": (("diff", *COHORTS, "--all-times"), lambda: sql_questions.diff(
         "lineno", sql_questions.all_times(OLD), sql_questions.all_times(NEW))),
     "diff by traceback, all times": (("diff", *COHORTS, "--all-times", "--group-by", "traceback"), None),
-    "stats of the latest": (("stats",), lambda: sql_questions.stats("lineno", sql_questions.latest())),
+    "stats of the latest": (("stats",), lambda: sql_questions.stats("lineno", sql_questions.live())),
     "hosts": (("hosts",), None),
     "trend": (("trend",), None),
     "leaks": (("leaks",), None),

@@ -7,6 +7,7 @@
 
 #include "base/array.h"
 #include "cli/cmd_fleet.h"
+#include "cli/log_losses.h"
 #include "render/facts.h"
 
 /* ---- losses: sums by name over processes; a snapshot has the loss of its process so far -------------------- */
@@ -142,15 +143,13 @@ static struct report_cohort cohort_facts(const struct cohort *cohort)
 	return facts;
 }
 
-static void report_doubts(const struct fleet_report *report)
+static int report_doubts(const struct fleet_report *report)
 {
-	char *losses = loss_list_line(report->loss, report->loss_nr);
+	int err = log_losses(report->loss, report->loss_nr);
 
-	if (losses)
-		log_info("%s", losses);
-	free(losses);
 	for (size_t i = 0; i < report->doubts.nr; i++)
 		log_info("warning: %s", report->doubts.line[i]);
+	return err;
 }
 
 int fleet_report_make(const struct fleet *fleet, const struct cohort *const *cohort, size_t cohort_nr,
@@ -174,7 +173,7 @@ int fleet_report_make(const struct fleet *fleet, const struct cohort *const *coh
 	if (cohort_nr == 1 && cohort[0]->times != COHORT_ALL)
 		ret->cohort[0].age_ns = oldest_age_ns(cohort[0]);
 	if (!err)
-		err = add_report_losses(ret, &fleet->facts, cohort, cohort_nr);
+		err = add_report_losses(ret, &fleet->facts, cohort, cohort_nr) ?: report_doubts(ret);
 	if (err)
 		return log_failure("%s", strerror(-err));
 	ret->report = (struct report){
@@ -187,7 +186,6 @@ int fleet_report_make(const struct fleet *fleet, const struct cohort *const *coh
 		.loss = ret->loss,
 		.loss_nr = ret->loss_nr,
 	};
-	report_doubts(ret);
 	return EXIT_DONE;
 }
 

@@ -20,6 +20,7 @@
 #include "cli/leak_input.h"
 #include "cli/leak_limit.h"
 #include "cli/leak_watch.h"
+#include "cli/log_losses.h"
 #include "cli/pager.h"
 #include "cli/process_folders.h"
 #include "render.h"
@@ -81,12 +82,10 @@ static int print_leaks(const struct leaks_options *options, const struct chosen 
 		.is_verbose = options->is_verbose,
 		.top = options->top,
 	};
-	char *losses = losses_line(leaks->last);
 	int status;
 
-	if (losses)
-		log_cut("%s", losses);
-	free(losses);
+	if (log_snapshot_losses(leaks->last))
+		return log_failure("%s", strerror(ENOMEM));
 	log_unmatched(&options->select, chosen, last, 1);
 	pager_begin();
 	status = report_write_error((options->is_json ? leaks_put_json : leaks_put_text)(stdout, &answer));
