@@ -100,7 +100,7 @@ static bool runs_python(const struct leaks *leaks)
 	       has_runtime_name(runtime_names[LEAK_RUNTIME_PYTHON].object, object_file_name(exe));
 }
 
-enum leak_untraced leaks_find_untraced(const struct leaks *leaks)
+static enum leak_untraced untraced_kind(const struct leaks *leaks)
 {
 	if (snapshot_samples_pools(leaks->last) && snapshot__metadata(leaks->last, "max_size"))
 		return LEAK_UNTRACED_LARGE_OBJECTS;
@@ -109,6 +109,18 @@ enum leak_untraced leaks_find_untraced(const struct leaks *leaks)
 	if (runs_python(leaks) && !snapshot_samples_pools(leaks->last))
 		return LEAK_UNTRACED_SMALL_OBJECTS;
 	return snapshot__metadata(leaks->last, "unrecorded") ? LEAK_UNTRACED_NAMED : LEAK_UNTRACED_UNKNOWN;
+}
+
+struct untraced_growth leaks_find_untraced(const struct leaks *leaks)
+{
+	enum leak_untraced kind = untraced_kind(leaks);
+
+	return (struct untraced_growth){
+		.kind = kind,
+		.name = kind == LEAK_UNTRACED_NAMED ? snapshot__metadata(leaks->last, "unrecorded") : NULL,
+		.bytes = leaks_untraced_growth(leaks),
+		.rss_bytes = (double)leaks->rss_last - leaks->rss_first,
+	};
 }
 
 unsigned int leak_line_runtimes(const struct leaks *leaks, const struct leak_line *line)

@@ -49,6 +49,12 @@ enum leak_untraced {
 	LEAK_UNTRACED_NR,
 };
 
-enum leak_untraced leaks_find_untraced(const struct leaks *leaks);
+struct untraced_growth {
+	enum leak_untraced kind;
+	const char *name; /* LEAK_UNTRACED_NAMED: what the recorder says of it; otherwise NULL */
+	double bytes, rss_bytes; /* so many of those by which RSS grew */
+};
+
+struct untraced_growth leaks_find_untraced(const struct leaks *leaks);
 
 #endif

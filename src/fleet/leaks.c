@@ -4,7 +4,9 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/array.h"
 #include "base/ordered_work.h"
 #include "base/parallel.h"
 #include "base/reason.h"
@@ -183,7 +185,34 @@ static void end_line(struct leak_sum *sum)
 	leak_place_release(&sum->now.place);
 }
 
-static void add_judged_process(struct leak_fold *fold, struct process_lines *process)
+/* Takes over the name. */
+static int add_untraced(struct fleet_leaks *leaks, struct untraced_growth *growth)
+{
+	struct fleet_untraced *same = leaks->untraced, *end = same + leaks->untraced_nr;
+
+	while (same < end && (same->growth.kind != growth->kind || strcmp(same->growth.name ?: "", growth->name ?: "")))
+		same++;
+	if (same == end) {
+		if (array_push(leaks, untraced, ((struct fleet_untraced){ *growth, 1 })))
+			return -ENOMEM;
+		growth->name = NULL;
+		return 0;
+	}
+	same->growth.bytes += growth->bytes;
+	same->growth.rss_bytes += growth->rss_bytes;
+	same->process_nr++;
+	return 0;
+}
+
+static int by_untraced_bytes(const void *left, const void *right)
+{
+	const struct fleet_untraced *a = left, *b = right;
+
+	return (a->growth.bytes < b->growth.bytes) - (a->growth.bytes > b->growth.bytes) ?: (int)a->growth.kind - (int)b->growth.kind ?:
+	       strcmp(a->growth.name ?: "", b->growth.name ?: "");
+}
+
+static int add_judged_process(struct leak_fold *fold, struct process_lines *process)
 {
 	struct fleet_leaks *leaks = fold->leaks;
 
@@ -197,6 +226,7 @@ static void add_judged_process(struct leak_fold *fold, struct process_lines *pro
 	leaks->unjudged_nr[process->unjudged]++;
 	leaks->gone_nr += process->gone_nr;
 	leaks->process_nr++;
+	return process->unjudged == FLEET_UNJUDGED_UNTRACED ? add_untraced(leaks, &process->untraced) : 0;
 }
 
 /* A make() of struct ordered_work. */
@@ -217,10 +247,8 @@ static int take_process(void *fold_, size_t at, unsigned int place)
 {
 	struct leak_fold *fold = fold_;
 	const struct fleet_leaks_question *question = fold->question;
-	int err = fold->err[place];
+	int err = fold->err[place] ?: add_judged_process(fold, &fold->made[place]);
 
-	if (!err)
-		add_judged_process(fold, &fold->made[place]);
 	process_lines_release(&fold->made[place]);
 	if (question->progress)
 		question->progress(question->progress_what, at + 1, fold->process_nr);
@@ -338,6 +366,8 @@ static int make_leak_rows(struct leak_fold *fold)
 	move_rows(fold);
 	qsort_r(leaks->row, leaks->row_nr, sizeof(*leaks->row), by_bundle_and_rate, (void *)groups);
 	bundle_rows(leaks);
+	if (leaks->untraced_nr)
+		qsort(leaks->untraced, leaks->untraced_nr, sizeof(*leaks->untraced), by_untraced_bytes);
 	return 0;
 }
 
@@ -371,6 +401,9 @@ void fleet_leaks_release(struct fleet_leaks *leaks)
 {
 	for (size_t i = 0; i < leaks->row_nr; i++)
 		leak_place_release(&leaks->row[i].most.place);
+	for (size_t i = 0; i < leaks->untraced_nr; i++)
+		free((char *)leaks->untraced[i].growth.name);
+	free(leaks->untraced);
 	free(leaks->row);
 	free(leaks->bundle);
 	*leaks = (struct fleet_leaks){};

@@ -56,6 +56,12 @@ struct fleet_leak_bundle {
 	double bytes_per_s, least_bytes_per_s, sure_bytes_per_s;
 };
 
+/* Growth of RSS of which all the processes have the same to say. */
+struct fleet_untraced {
+	struct untraced_growth growth;
+	uint32_t process_nr;
+};
+
 struct fleet_leaks {
 	struct fleet_leak *row; /* by bundle, then by rate, descending */
 	size_t row_nr;
@@ -64,6 +70,8 @@ struct fleet_leaks {
 	uint32_t kind_nr[LEAK_KIND_NR]; /* rows of each kind */
 	uint32_t process_nr;
 	uint32_t unjudged_nr[FLEET_UNJUDGED_NR]; /* processes, by why; FLEET_JUDGED: those that were judged */
+	struct fleet_untraced *untraced; /* of those that are FLEET_UNJUDGED_UNTRACED, the most bytes first */
+	size_t untraced_nr, untraced_alloc;
 	size_t gone_nr; /* snapshots whose files are gone */
 	struct reason why; /* of the first process that is FLEET_UNJUDGED_CHANGED */
 };

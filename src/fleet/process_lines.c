@@ -3,9 +3,9 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/reason.h"
-#include "engine/leak_runtime.h"
 #include "fleet/content_id.h"
 
 #define CALLERS_KEPT 5 /* of a line: those that are shown */
@@ -92,6 +92,15 @@ static int keep_lines(struct process_lines *lines, const struct leaks *leaks, co
 	return 0;
 }
 
+static int keep_untraced(struct untraced_growth *ret, const struct leaks *leaks)
+{
+	*ret = leaks_find_untraced(leaks);
+	if (!ret->name)
+		return 0;
+	ret->name = strdup(ret->name);
+	return ret->name ? 0 : -ENOMEM;
+}
+
 int process_lines_find(const struct process_leaks_question *question, const struct line_groups *groups,
 		       struct process_lines *ret)
 {
@@ -101,6 +110,8 @@ int process_lines_find(const struct process_leaks_question *question, const stru
 	*ret = (struct process_lines){
 		.unjudged = process.unjudged, .gone_nr = process.gone_nr, .why = process.why,
 	};
+	if (!err && process.unjudged == FLEET_UNJUDGED_UNTRACED)
+		err = keep_untraced(&ret->untraced, process.leaks);
 	if (!err && process.leaks)
 		err = keep_lines(ret, process.leaks, question->snapshot[question->snapshot_nr - 1], groups);
 	process_leaks_release(&process);
@@ -110,4 +121,6 @@ int process_lines_find(const struct process_leaks_question *question, const stru
 void process_lines_release(struct process_lines *lines)
 {
 	forget_lines(lines);
+	free((char *)lines->untraced.name);
+	lines->untraced.name = NULL;
 }

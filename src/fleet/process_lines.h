@@ -5,6 +5,7 @@
 /* The verdicts about one process (process_leaks.h) by the catalogue's groups, without its snapshots. */
 
 #include "engine/leak_place.h"
+#include "engine/leak_runtime.h"
 #include "fleet/id_set.h"
 #include "fleet/process_leaks.h"
 
@@ -34,6 +35,7 @@ struct process_lines {
 	struct process_line *line;
 	size_t line_nr;
 	enum fleet_unjudged unjudged;
+	struct untraced_growth untraced; /* FLEET_UNJUDGED_UNTRACED; the name is its own */
 	size_t gone_nr; /* snapshots whose files are gone */
 	struct reason why; /* FLEET_UNJUDGED_CHANGED: a line */
 };

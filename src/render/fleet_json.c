@@ -151,6 +151,25 @@ static json_t *unjudged_json(const struct fleet_leaks *leaks)
 	return json_unless(err, object);
 }
 
+static json_t *untraced_json(const struct fleet_leaks *leaks)
+{
+	json_t *array = json_array();
+	int err = 0;
+
+	for (size_t i = 0; i < leaks->untraced_nr && !err; i++) {
+		const struct fleet_untraced *untraced = &leaks->untraced[i];
+		json_t *object = json_object();
+
+		err = json_set_uint(object, "processes", untraced->process_nr);
+		err = err ?: json_set(object, "bytes", json_real(untraced->growth.bytes));
+		err = err ?: json_set(object, "rss", json_real(untraced->growth.rss_bytes));
+		err = err ?: json_set_text(object, "reason", untraced_words(&untraced->growth));
+		if (json_array_append_new(array, json_unless(err, object)))
+			err = -ENOMEM;
+	}
+	return json_unless(err, array);
+}
+
 static json_t *fleet_kinds_json(const struct fleet_leaks *leaks)
 {
 	json_t *object = json_object();
@@ -169,6 +188,8 @@ static int set_leaks_head(json_t *object, const struct fleet_answer *answer)
 
 	err = err ?: json_set_text(object, "unjudged", unjudged);
 	err = err ?: json_set(object, "processes", unjudged_json(answer->leaks));
+	if (answer->leaks->untraced_nr)
+		err = err ?: json_set(object, "untraced", untraced_json(answer->leaks));
 	if (answer->leaks->gone_nr)
 		err = err ?: json_set_uint(object, "gone_snapshots", answer->leaks->gone_nr);
 	err = err ?: json_set(object, "lines", fleet_kinds_json(answer->leaks));

@@ -259,6 +259,24 @@ static int trend_text(FILE *out, const struct fleet_answer *answer)
 
 /* ---- leaks ---------------------------------------------------------------------------------- */
 
+#define UNTRACED_SHOWN 5
+
+/* "    in 2 processes 94 % of RSS's growth, 59.6 MiB, is in no traced block: Go's heap (net/http/pprof)" */
+static int put_growth_untraced(FILE *out, const struct fleet_leaks *leaks)
+{
+	size_t nr = leaks->untraced_nr, shown = nr < UNTRACED_SHOWN ? nr : UNTRACED_SHOWN;
+	char text[LEAK_UNJUDGED_MAX];
+	int err = 0;
+
+	for (size_t i = 0; i < shown && !err; i++) {
+		uint32_t processes = leaks->untraced[i].process_nr;
+
+		err = put_line(out, "    in %" PRIu32 " process%s %s", processes, processes == 1 ? "" : "es",
+			       untraced_text(text, &leaks->untraced[i].growth));
+	}
+	return err || shown == nr ? err : put_line(out, "    … and %zu more kinds of growth that is in no traced block", nr - shown);
+}
+
 static int put_fleet_leaks_head(FILE *out, const struct fleet_answer *answer)
 {
 	const struct fleet_leaks *leaks = answer->leaks;
@@ -267,7 +285,7 @@ static int put_fleet_leaks_head(FILE *out, const struct fleet_answer *answer)
 	const char *unjudged = fleet_unjudged_text(text, leaks);
 	int err = unjudged ? put_toned_line(out, TONE_ALARM, "cannot be judged: %s", unjudged) : 0;
 
-	err = err ?: put_cohorts(out, answer->report);
+	err = err ?: put_growth_untraced(out, leaks) ?: put_cohorts(out, answer->report);
 	if (!err && !leaks->row_nr && unjudged)
 		return 0;
 	return err ?: put_line(out, "%" PRIu32 " line%s leak%s, %" PRIu32 " may", sure, sure == 1 ? "" : "s",

@@ -46,6 +46,10 @@ const char *leak_kind_word(enum leak_kind kind);
 #define LEAK_UNJUDGED_MAX 512
 const char *leak_unjudged_text(char text[LEAK_UNJUDGED_MAX], enum leak_unjudged unjudged, const struct leaks *leaks);
 
+/* "94 % of RSS's growth, 29.8 MiB, is in no traced block: " and what it most likely is. Returns text. */
+const char *untraced_text(char text[LEAK_UNJUDGED_MAX], const struct untraced_growth *growth);
+const char *untraced_words(const struct untraced_growth *growth);
+
 /* Says that no line leaks, and which leaks cannot be seen. For an answer without lines that leak or may. Returns text. */
 #define LEAKS_NOTHING_MAX 512
 const char *leaks_nothing_text(char text[LEAKS_NOTHING_MAX], const struct leaks *leaks);

@@ -278,8 +278,7 @@ const char *leaks_nothing_text(char text[LEAKS_NOTHING_MAX], const struct leaks 
 
 /* ---- what cannot be judged ------------------------------------------------------------------ */
 
-/* "94 % of RSS's growth, 29.8 MiB, is in no traced block: …" */
-static void write_untraced(char text[LEAK_UNJUDGED_MAX], const struct leaks *leaks)
+const char *untraced_words(const struct untraced_growth *growth)
 {
 	static const char *const words[LEAK_UNTRACED_NR] = {
 		[LEAK_UNTRACED_UNKNOWN] = "it may be mappings ('--domain malloc,mmap'), an allocator or a runtime that is not "
@@ -292,17 +291,23 @@ static void write_untraced(char text[LEAK_UNJUDGED_MAX], const struct leaks *lea
 		[LEAK_UNTRACED_PYTHONS_HEAP] = "only Python's objects are recorded: '--domain malloc' traces what C code takes "
 					       "from the heap; 'census' shows how full Python's arenas are",
 	};
-	double rss = (double)leaks->rss_last - leaks->rss_first, untraced = leaks_untraced_growth(leaks);
-	const char *named = snapshot__metadata(leaks->last, "unrecorded");
+
+	return words[growth->kind] ?: growth->name;
+}
+
+const char *untraced_text(char text[LEAK_UNJUDGED_MAX], const struct untraced_growth *growth)
+{
 	char size[SIZE_TEXT_MAX];
 
-	snprintf(text, LEAK_UNJUDGED_MAX, "%.0f %% of RSS's growth, %s, is in no traced block: %s", 100 * untraced / rss,
-		 size_text(size, untraced, false), words[leaks_find_untraced(leaks)] ?: named);
+	snprintf(text, LEAK_UNJUDGED_MAX, "%.0f %% of RSS's growth, %s, is in no traced block: %s",
+		 100 * growth->bytes / growth->rss_bytes, size_text(size, growth->bytes, false), untraced_words(growth));
+	return text;
 }
 
 const char *leak_unjudged_text(char text[LEAK_UNJUDGED_MAX], enum leak_unjudged unjudged, const struct leaks *leaks)
 {
 	uint32_t nr = leaks->window.snapshot_nr;
+	struct untraced_growth untraced;
 	char gaps[GAPS_TEXT_MAX];
 
 	switch (unjudged) {
@@ -318,8 +323,8 @@ const char *leak_unjudged_text(char text[LEAK_UNJUDGED_MAX], enum leak_unjudged 
 			 "of --max-overhead", gaps_text(gaps, leaks->last));
 		return text;
 	case LEAK_UNJUDGED_UNTRACED:
-		write_untraced(text, leaks);
-		return text;
+		untraced = leaks_find_untraced(leaks);
+		return untraced_text(text, &untraced);
 	case LEAK_UNJUDGED_SNAPSHOTS:
 		snprintf(text, LEAK_UNJUDGED_MAX, "%" PRIu32 " snapshot%s; at least %d are needed", nr, nr == 1 ? "" : "s",
 			 LEAK_SNAPSHOTS_LEAST);

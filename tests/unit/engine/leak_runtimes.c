@@ -41,7 +41,7 @@ static void check_growth(const struct growth_case *of, size_t at)
 	cr_expect_float_eq(leaks_untraced_growth(&leaks) / MIB, of->untraced, 0.001, "case %zu: %f", at,
 			   leaks_untraced_growth(&leaks) / MIB);
 	if (of->untraced)
-		cr_expect_eq(leaks_find_untraced(&leaks), of->what, "case %zu", at);
+		cr_expect_eq(leaks_find_untraced(&leaks).kind, of->what, "case %zu", at);
 	snapshot__close(leaks.last);
 }
 
