@@ -18,7 +18,6 @@ struct fleet_leaks_options {
 	uint64_t last_ns;
 	bool shows_all;
 	struct leak_limit limit;
-	char **temporary; /* the folder of a catalogue that goes when it has been read; NULL: it stays */
 };
 
 #define FIELD(name) offsetof(struct fleet_leaks_options, name)
@@ -74,16 +73,6 @@ static int print_fleet_leaks(const struct fleet *fleet, struct fleet_answer *ans
 	return status ?: fleet_leaks_status(options, leaks);
 }
 
-/* Before anything is printed: the reader of a pipe may go away. */
-static void remove_temporary(char **folder)
-{
-	if (!folder || !*folder)
-		return;
-	temporary_folder_remove(*folder);
-	free(*folder);
-	*folder = NULL;
-}
-
 static void show_leaks_progress(void *progress_, uint64_t process_nr, uint64_t process_all)
 {
 	struct progress *progress = progress_;
@@ -116,7 +105,6 @@ static int list_leaks(struct fleet *fleet, const struct fleet_question *question
 	if (line_groups_read(fleet->catalogue, question->groups, &lines, &why))
 		status = log_failure("%s", why.text);
 	fleet_let_go(fleet);
-	remove_temporary(((const struct fleet_leaks_options *)fleet->options)->temporary);
 	if (!status && fleet_find_leaks(&judged, &leaks))
 		status = log_failure("out of memory");
 	progress_end(&progress);
@@ -134,11 +122,11 @@ static int run(const void *options, const struct arguments *args)
 	return fleet_list_run(&leaks_list, options);
 }
 
-static int ask_folders(const struct folders_question *question, const char *catalogue, char **folder)
+static int ask_folders(const struct folders_question *question, const char *catalogue)
 {
 	struct fleet_leaks_options options = {
 		.fleet = { FLEET_DEFAULTS }, .last_ns = question->last_ns, .shows_all = question->shows_all,
-		.limit = *question->limit, .temporary = folder,
+		.limit = *question->limit,
 	};
 	int status = index_folders(catalogue, question->folder, question->folder_nr);
 
@@ -153,13 +141,14 @@ static int ask_folders(const struct folders_question *question, const char *cata
 
 int folders_leaks(const struct folders_question *question)
 {
-	char *folder = NULL, *catalogue = NULL;
+	struct temporary_folder folder = {};
+	char *catalogue = NULL;
 	int status = temporary_folder_make("leaks", &folder);
 
-	if (!status && asprintf(&catalogue, "%s/catalogue.db", folder) < 0)
+	if (!status && asprintf(&catalogue, "%s/catalogue.db", folder.path) < 0)
 		status = log_failure("out of memory");
-	status = status ?: ask_folders(question, catalogue, &folder);
-	remove_temporary(&folder);
+	status = status ?: ask_folders(question, catalogue);
+	temporary_folder_remove(&folder);
 	free(catalogue);
 	return status;
 }

@@ -9,7 +9,6 @@
 #include "base/clock.h"
 #include "cli/leak_input.h"
 #include "cli/recording_place.h"
-#include "cli/temporary_folder.h"
 #include "collect.h"
 
 /* Births to the second are good enough from here on: rates are off by half a second in the survivors' half, 2 %. */
@@ -20,9 +19,7 @@ void leak_watch_release(struct leak_watch *watch)
 	for (size_t i = 0; i < watch->path_nr; i++)
 		free(watch->path[i]);
 	free(watch->path);
-	if (watch->folder)
-		temporary_folder_remove(watch->folder);
-	free(watch->folder);
+	temporary_folder_remove(&watch->folder);
 	*watch = (struct leak_watch){};
 }
 
@@ -86,7 +83,7 @@ int leak_watch_record(const struct command *command, const struct capture_option
 	*ret = (struct leak_watch){};
 	if (!status && !capture->recording.dir) {
 		status = temporary_folder_make("leaks", &ret->folder);
-		chosen.recording.dir = ret->folder;
+		chosen.recording.dir = ret->folder.path;
 		chosen.recording.is_compact &= watch_ns >= COMPACT_FROM_NS;
 	}
 	status = status ?: record_watched(command, &chosen, watched, watch_ns, ret);

@@ -2,13 +2,24 @@
 #ifndef ALLOCSNAP_CLI_TEMPORARY_FOLDER_H
 #define ALLOCSNAP_CLI_TEMPORARY_FOLDER_H
 
+#include <sys/types.h>
+
+/*
+ * A folder that does not outlive the process, whichever way this ends: a child waits for its end, and then removes the
+ * folder. A zeroed struct has none.
+ */
+struct temporary_folder {
+	char *path;
+	pid_t child;
+};
+
 /*
  * Makes allocsnap-NAME.XXXXXX, mode 0700, in $TMPDIR if that belongs to root or to the own user, otherwise in /tmp.
- * Returns an exit status; logs failures, and that $TMPDIR is not used. The caller frees *ret_path.
+ * Returns an exit status; logs failures, and that $TMPDIR is not used. Call it in the main thread.
  */
-int temporary_folder_make(const char *name, char **ret_path);
+int temporary_folder_make(const char *name, struct temporary_folder *ret);
 
 /* Removes the folder with all that is in it; logs failures. */
-void temporary_folder_remove(const char *path);
+void temporary_folder_remove(struct temporary_folder *folder);
 
 #endif

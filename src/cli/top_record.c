@@ -182,13 +182,13 @@ static int record_and_show(const struct top_command_options *options, const stru
 			   struct collector *collector, int signal_fd, const struct top_targets *targets)
 {
 	struct recording_options place = capture_recording_options(&options->capture), recording = place;
-	char *folder = NULL;
+	struct temporary_folder folder = {};
 	struct live live;
 	int status = temporary_folder_make("top", &folder), ended;
 
 	if (status)
 		return status;
-	recording.dir = folder;
+	recording.dir = folder.path;
 	recording.file = NULL;
 	recording.owner = (struct snapshot_file_owner){};
 	recording.is_everyone = options->is_system;
@@ -200,8 +200,7 @@ static int record_and_show(const struct top_command_options *options, const stru
 		ended = live_end(&live);
 		status = status ?: ended;
 	}
-	temporary_folder_remove(folder);
-	free(folder);
+	temporary_folder_remove(&folder);
 	return status;
 }
 

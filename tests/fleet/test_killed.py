@@ -8,11 +8,12 @@ import pathlib
 import random
 import re
 import shutil
+import signal
 import subprocess
 import time
 
 from fleet import IS_LONG, Fleet, dump
-from harness import ALLOCSNAP, Failure, check, check_equal, core, runs_core
+from harness import ALLOCSNAP, Failure, check, check_equal, core, runs_core, wait_for
 
 KILLS = 6 if runs_core() else 100 if IS_LONG else 24
 KILLS_OF_ONE = 3 if runs_core() else 4  # of one catalogue, before it is left in peace
@@ -191,3 +192,21 @@ def test_index_adds_new_files_and_keeps_removed_ones(_large):
         shutil.rmtree(fleet.data / hosts[0])
         fleet.index()
         check_equal(fleet.json("stats")["statistics"], all_of["statistics"], "after a host has gone")
+
+
+@core
+def test_leaks_of_a_folder_leaves_nothing_behind(_large):
+    """Its catalogue is temporary: it goes whichever way the command ends."""
+    with small_fleet("left") as fleet:
+        own = fleet.folder / "tmp"
+        own.mkdir()
+        for end in (None, signal.SIGPIPE, signal.SIGTERM, signal.SIGINT, signal.SIGKILL):
+            with subprocess.Popen([ALLOCSNAP, "leaks", fleet.data], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                  stderr=subprocess.DEVNULL, env=dict(os.environ, TMPDIR=own)) as process:
+                if end == signal.SIGPIPE:  # the reader goes
+                    process.stdout.close()
+                elif end:
+                    wait_for(lambda: os.listdir(own), "no temporary folder")
+                    process.send_signal(end)
+                check_equal(process.wait(120), -end if end else 3, f"status after {end}")
+            wait_for(lambda: not os.listdir(own), f"after {end} there is {os.listdir(own)}")

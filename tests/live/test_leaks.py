@@ -66,6 +66,22 @@ def test_leaks_names_the_line_that_leaks(bench):
     check(grow.popen.poll() is None, "the process has ended")
 
 
+@harness.core
+def test_leaks_leaves_nothing_behind(bench):
+    """Its snapshots are temporary: they go whichever way the command ends."""
+    grow = bench.workload("grow", "600")
+    own = bench.path("tmp")
+    os.mkdir(own)
+    for end, status in (signal.SIGKILL, -9), (signal.SIGHUP, UNJUDGED), (signal.SIGTERM, UNJUDGED):
+        leaks = bench.start([ALLOCSNAP, "leaks", str(grow.pid), "--for", "600s"], env=dict(os.environ, TMPDIR=own))
+        wait_for(lambda: "observing" in leaks.stderr(), "it does not observe")
+        check(os.listdir(own), "no temporary folder")
+        leaks.popen.send_signal(end)
+        check_equal(leaks.wait(), status, f"status after {end}")
+        wait_for(lambda: not os.listdir(own), f"after {end} there is {os.listdir(own)}", kind=harness.Law)
+    check(grow.popen.poll() is None, "the process has ended")
+
+
 def test_leaks_of_recorded_snapshots_are_the_same(bench):
     """-o keeps the snapshots; the same question to the folder gets the same answer."""
     grow = bench.workload("grow", "600")
