@@ -163,8 +163,8 @@ const struct command cmd_fleet_leaks = {
 		  "worst verdict that a line has in any process, and the rate of all processes that have this "
 		  "verdict; lines that leak together in nearly all processes are one row.\n\n"
 		  "Exit status: 0 if all processes could be judged, whether or not something leaks; 1 after a failure; "
-		  "2 for an invalid command line; 3 if a process cannot be judged (gaps, losses, fewer than four "
-		  "snapshots, files that are gone); 4 if more leaks than --fail-above allows.\n\n"
+		  "2 for an invalid command line; 3 if a process cannot be judged (gaps, losses, growth in no "
+		  "traced block, fewer than four snapshots, files that are gone); 4 if more leaks than --fail-above allows.\n\n"
 		  SELECTION_DETAIL "\n\n" SUPPRESSIONS_DETAIL "\n\n" SELECT_DETAIL,
 	.example = "allocsnap fleet leaks --where comm=shopd",
 	.option = {

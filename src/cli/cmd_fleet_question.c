@@ -108,9 +108,11 @@ static int report_all_ended(const struct cohort *cohort)
 	uint32_t nr = cohort->ended.process_nr + cohort->unseen.process_nr;
 	char size[SIZE_TEXT_MAX];
 
-	return log_failure("%s %" PRIu32 " process%s had ended (%s): --all-processes adds %s", nr == 1 ? "the" : "all", nr,
-			   nr == 1 ? "" : "es", size_text(size, cohort->ended.bytes + cohort->unseen.bytes, false),
-			   nr == 1 ? "it" : "them");
+	return log_failure("%s %" PRIu32 " process%s%s%s%s (%s): --all-processes adds %s", nr == 1 ? "the" : "all", nr,
+			   nr == 1 ? "" : "es", cohort->ended.process_nr ? " had ended" : "",
+			   !cohort->unseen.process_nr ? "" : cohort->ended.process_nr ? " or were" : nr == 1 ? " was" : " were",
+			   cohort->unseen.process_nr ? " not seen again" : "",
+			   size_text(size, cohort->ended.bytes + cohort->unseen.bytes, false), nr == 1 ? "it" : "them");
 }
 
 int fleet_choose(const struct command *command, const struct fleet *fleet, const struct fleet_where *where,

@@ -274,8 +274,8 @@ const struct command cmd_leaks = {
 		  "MAY LEAK if there are doubts, which it names. Nobody can tell from outside whether blocks that were "
 		  "never freed in 60 s are freed after 70: observe for longer than the program's caches and pools take to fill.\n\n"
 		  "Exit status: 0 if all could be judged, whether or not something leaks; 1 after a failure, or if something "
-		  "of an injected sampler stays; 2 for an invalid command line; 3 if it cannot be judged (gaps, losses, fewer "
-		  "than four snapshots); 4 if more leaks than --fail-above allows.\n\n"
+		  "of an injected sampler stays; 2 for an invalid command line; 3 if it cannot be judged (gaps, losses, growth "
+		  "in no traced block, fewer than four snapshots); 4 if more leaks than --fail-above allows.\n\n"
 		  SUPPRESSIONS_DETAIL "\n\n" SELECT_DETAIL PROBE_DETAIL,
 	.example = "sudo allocsnap leaks 4711 --for 60s",
 	.option = {
