@@ -12,6 +12,7 @@
 #include "cli/cmd_stats.h"
 #include "cli/find_running_process.h"
 #include "cli/recording_place.h"
+#include "cli/running_children.h"
 #include "collect.h"
 #include "collect/diagnosis/diagnosis.h"
 #include "doctor/doctor.h"
@@ -126,7 +127,8 @@ static int attach_to(const struct capture_options *options, const struct recordi
 		return EXIT_FAILED;
 	collector = capture_open_collector(options);
 	status = collector ? inject_processes(collector, options, targets->pid, targets->pid_nr) : EXIT_FAILED;
-	status = status ?: start_processes(collector, targets->pid, targets->pid_nr);
+	status = status ?: start_processes(collector, targets->pid, targets->pid_nr) ?:
+			   start_running_children(collector, options, targets->pid, targets->pid_nr);
 	for (size_t i = 0; i < targets->pid_nr && status == EXIT_DONE; i++)
 		log_other_file_name(targets->pid[i]);
 	if (status == EXIT_DONE)
@@ -202,8 +204,8 @@ const struct command cmd_attach = {
 		  "With -o FILE.snap, one snapshot is taken after the interval, and FILE.snap must not exist.\n"
 		  SUDO_DETAIL "\n" FOLLOW_FORKS_DETAIL "\n" INJECT_DETAIL PROBE_DETAIL,
 	.example = "sudo allocsnap attach redis-server --interval 30s --duration 10m",
-	.option = { { rows, 0, "Which processes to record" }, CAPTURE_GROUPS(0),
-		    { capture_inject_rows, 0, "Cost and memory" }, { dry_rows, 0, "Cost and memory" } },
+	.option = { { rows, 0, "Which processes to record" }, { capture_children_rows, 0, "Which processes to record" },
+		    CAPTURE_GROUPS(0), { capture_inject_rows, 0, "Cost and memory" }, { dry_rows, 0, "Cost and memory" } },
 	.defaults = &(const struct attach_options){ .capture = CAPTURE_DEFAULTS },
 	.options_size = sizeof(struct attach_options),
 	.has_own_screen = true,

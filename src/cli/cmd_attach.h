@@ -24,7 +24,7 @@ struct capture_options {
 	uint64_t min_size, max_size;
 	uint64_t max_overhead;
 	uint64_t sampler_rate; /* samples a second; 0: the default */
-	bool follow_forks, no_names, no_return_probes, no_sampler, retag, no_retag;
+	bool follow_forks, children, no_names, no_return_probes, no_sampler, retag, no_retag;
 	enum collector_unwinder unwinder;
 	enum collector_python_frames python_frames;
 	uint32_t domains; /* enum collector_domains; 0: the default */
@@ -68,7 +68,7 @@ extern const struct command cmd_attach, cmd_run, cmd_record;
 
 /* CAPTURE_GROUPS() is for the command's options; a struct capture_options lies at base. */
 extern const struct option_row capture_output_rows[], capture_time_rows[], capture_what_rows[],
-	capture_stack_rows[], capture_cost_rows[], capture_inject_rows[];
+	capture_stack_rows[], capture_cost_rows[], capture_inject_rows[], capture_children_rows[];
 #define CAPTURE_GROUPS(base) \
 	{ capture_output_rows, base, "Output" }, { capture_time_rows, base, "When to take snapshots" }, \
 	{ capture_what_rows, base, "What to record" }, { capture_stack_rows, base, "Tracebacks" }, \

@@ -336,6 +336,12 @@ const struct option_row capture_inject_rows[] = {
 	{},
 };
 
+const struct option_row capture_children_rows[] = {
+	{ "children", 0, OPTION_FLAG, FIELD(children),
+	  .help = "also record the children that run already, and theirs; those that begin later need --follow-forks" },
+	{},
+};
+
 static uint64_t max_size_of(const struct capture_options *options)
 {
 	bool by_pools_only = options->sample.by_pools && !options->sample.with_large;
@@ -427,6 +433,7 @@ static int check_injection(const struct command *command, const struct capture_o
 		{ is_sample_chosen(options), "--sample" },
 		{ options->no_sampler, "--no-sampler" },
 		{ options->follow_forks, "--follow-forks" },
+		{ options->children, "--children" },
 		{ options->retag, "--retag" },
 		{ options->python_frames, "--frames" },
 		{ options->domains && !(options->domains & COLLECTOR_MALLOC), "--domain without malloc" },

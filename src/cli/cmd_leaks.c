@@ -102,12 +102,9 @@ static int judge_folders(const struct leaks_options *options, const char *const 
 }
 
 static int judge_files(const struct leaks_options *options, const struct chosen *chosen, const char *const *path,
-		       size_t path_nr, int64_t pid)
+		       size_t path_nr)
 {
-	const struct leak_choice choice = {
-		.last_ns = options->last_ns,
-		.pid = pid,
-	};
+	const struct leak_choice choice = { .last_ns = options->last_ns };
 	struct reason why = { "out of memory" };
 	struct leaks *leaks = NULL;
 	struct leak_input input;
@@ -159,13 +156,24 @@ static int find_watched(const struct arguments *args, struct watched *ret)
 	return status;
 }
 
+/* The snapshots of a process are in one folder, and each child has another one. */
+static bool is_one_folder(const struct leak_watch *watch)
+{
+	size_t bytes = strrchr(watch->path[0], '/') - watch->path[0] + 1;
+
+	for (size_t i = 1; i < watch->path_nr; i++)
+		if (strncmp(watch->path[i], watch->path[0], bytes) || strchr(watch->path[i] + bytes, '/'))
+			return false;
+	return true;
+}
+
 static int judge_watched(const struct leaks_options *options, const struct chosen *chosen, const struct watched *watched,
 			 const struct leak_watch *watch)
 {
 	const char *const *path = (const char *const *)watch->path;
 
-	return watched->pid_nr > 1 ? judge_folders(options, path, watch->path_nr) :
-				     judge_files(options, chosen, path, watch->path_nr, *watched->pid);
+	return watched->pid_nr > 1 || !is_one_folder(watch) ? judge_folders(options, path, watch->path_nr) :
+							      judge_files(options, chosen, path, watch->path_nr);
 }
 
 static int watch_processes(const struct leaks_options *options, const struct chosen *chosen, const struct arguments *args)
@@ -221,7 +229,7 @@ static int judge_snapshots(const struct leaks_options *options, const struct cho
 	int status = find_leak_snapshots(args, &paths);
 
 	if (!status)
-		status = judge_files(options, chosen, (const char *const *)paths.path, paths.path_nr, 0);
+		status = judge_files(options, chosen, (const char *const *)paths.path, paths.path_nr);
 	snapshot_paths_release(&paths);
 	return status;
 }
@@ -286,6 +294,7 @@ const struct command cmd_leaks = {
 		{ wrapper_rows, FIELD(select), "Own frames" },
 		{ capture_output_rows, FIELD(capture), "Recording of a PID" },
 		{ capture_what_rows, FIELD(capture), "Recording of a PID" },
+		{ capture_children_rows, FIELD(capture), "Recording of a PID" },
 		{ capture_stack_rows, FIELD(capture), "Recording of a PID" },
 		{ capture_cost_rows, FIELD(capture), "Recording of a PID" },
 		{ capture_inject_rows, FIELD(capture), "Recording of a PID" },

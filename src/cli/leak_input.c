@@ -20,7 +20,6 @@ struct leak_file {
 	char *path;
 	size_t folder;	/* length of the folder in path; 0: the file was named itself */
 	char *recording; /* what all snapshots of a recording have in common */
-	int64_t pid;
 	uint64_t begin_ns;
 	uint64_t clears; /* how often traces were cleared */
 	bool is_part;
@@ -148,7 +147,6 @@ static int read_leak_facts(struct leak_file *file)
 	if (!snapshot)
 		return log_failure("%s", why.text);
 	file->recording = snapshot_identity(snapshot, IDENTITY_RECORDING);
-	file->pid = snapshot__metadata_u64(snapshot, "pid", 0);
 	file->moment = snapshot_moment(snapshot);
 	file->begin_ns = snapshot__metadata_u64(snapshot, "recording_start_monotonic_ns", UINT64_MAX);
 	file->clears = snapshot__metadata_u64(snapshot, "clear_count", 0);
@@ -200,15 +198,13 @@ static int choose_recording(struct leak_input *input, const struct leak_choice *
 
 	for (size_t i = 0; i < input->file_nr; i++) {
 		const struct leak_file *file = &input->file[i];
-		bool is_wanted = !file->is_part && (!choice->pid || file->pid == choice->pid);
 
 		parts += file->is_part;
-		if (is_wanted)
+		if (!file->is_part)
 			newest = file;
 	}
 	if (!newest)
-		return refuse_leaks(choice, parts ? "the snapshots were filtered, and leaks need whole ones" :
-				    "no snapshot of the process");
+		return refuse_leaks(choice, "the snapshots were filtered, and leaks need whole ones");
 	for (size_t i = 0; i < input->file_nr; i++) {
 		keep[i] = !input->file[i].is_part && !strcmp(input->file[i].recording, newest->recording);
 		others += !keep[i] && !input->file[i].is_part;

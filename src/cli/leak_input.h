@@ -26,7 +26,6 @@ struct leak_input {
 
 struct leak_choice {
 	uint64_t last_ns; /* only the end of the recording; 0: all of it */
-	int64_t pid;	  /* only this process; 0: any */
 	struct reason *unjudged; /* gets the line that says why snapshots cannot be judged; NULL: it is logged */
 };
 

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "cli/leak_input.h"
 #include "cli/recording_place.h"
+#include "cli/running_children.h"
 #include "collect.h"
 
 /* Births to the second are good enough from here on: rates are off by half a second in the survivors' half, 2 %. */
@@ -59,7 +60,8 @@ static int record_watched(const struct command *command, const struct capture_op
 	if (!status && recording.file)
 		status = log_refusal(command, "-o DIR must be a folder: there are several snapshots");
 	status = status ?: inject_processes(collector, capture, watched->pid, watched->pid_nr) ?:
-			   start_processes(collector, watched->pid, watched->pid_nr);
+			   start_processes(collector, watched->pid, watched->pid_nr) ?:
+			   start_running_children(collector, capture, watched->pid, watched->pid_nr);
 	status = status ?: recording_place_check(&recording) ?: drop_privileges(collector, &recording, 0);
 	if (!status) {
 		if (watched->pid_nr == 1)

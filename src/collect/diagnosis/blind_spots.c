@@ -324,7 +324,7 @@ static const struct {
 	  has_code },
 	{ "no-names", "names in some files", "install their debug files (Debian: packages -dbgsym, -dbg)",
 	  lacks_names },
-	{ "children", "the processes that it starts", "allocsnap attach --follow-forks", has_children },
+	{ "children", "the processes that it starts", "allocsnap attach --children; with --follow-forks also those that come later", has_children },
 	{ "mappings", "memory that it maps itself (mmap, brk)", "--domain malloc,mmap; a pool of its own: --probe",
 	  maps_memory, .is_common = true },
 	{ "loader", "what the dynamic loader allocates for itself", NULL, has_loader, .is_common = true },

@@ -195,6 +195,7 @@ int proc_status_mask(pid_t pid, const char *field, uint64_t *ret_mask)
 
 /* Fields of stat count from 1. The second one, in parentheses, may contain any text, even ") ". */
 #define STAT_STATE 3
+#define STAT_PARENT 4
 #define STAT_START_TIME 22
 
 static const char *stat_field(const char *text, int field)
@@ -218,6 +219,17 @@ int proc_start_time(pid_t pid, uint64_t *ret_ticks)
 		*ret_ticks = strtoull(field, NULL, 10);
 	free(text);
 	return err;
+}
+
+pid_t proc_parent(pid_t pid)
+{
+	char *text = proc_read(pid, "stat", NULL);
+	const char *state = text ? stat_field(text, STAT_STATE) : NULL;
+	const char *field = state && *state != 'Z' && *state != 'X' ? stat_field(text, STAT_PARENT) : NULL;
+	pid_t parent = field ? atoi(field) : 0;
+
+	free(text);
+	return parent;
 }
 
 uint64_t proc_auxv(pid_t pid, uint64_t type)

@@ -51,6 +51,9 @@ int proc_status_mask(pid_t pid, const char *field, uint64_t *ret_mask);
 /* The start time in clock ticks since boot. Together with the pid it identifies a process for good. 0 or -errno. */
 int proc_start_time(pid_t pid, uint64_t *ret_ticks);
 
+/* Its parent. 0: the process has ended, or has none that can be seen from here. */
+pid_t proc_parent(pid_t pid);
+
 /* An entry of the auxiliary vector: what the kernel has told the program at its start (getauxval(3)). 0: none. */
 uint64_t proc_auxv(pid_t pid, uint64_t type);
 
