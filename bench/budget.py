@@ -30,8 +30,8 @@ PERCENT = 10
 SECONDS = 6
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", "5"))
 ROWS = (  # name, pairs a second, kept blocks a second of each place
-    ("quiet", 500, 100), ("below the budget", 15000, 300), ("samples suffice", 38000, 300),
-    ("samples do not", 120000, 300), ("full speed", -1, 300))
+    ("quiet", 500, 100), ("light", 15000, 300), ("medium", 38000, 300), ("heavy", 120000, 300),
+    ("full speed", -1, 300))
 
 
 class Paced:
@@ -164,7 +164,7 @@ def compare(allocsnap, old, new, before, ledger):
 GROUPS = (  # name, seconds; (kind, how many, orders: seconds, pairs a second, kept blocks a second)
     ("quiet", 20, (("4 quiet, leaking", 4, ((20, 1000, 100),)), ("1 busy beside", 1, ((20, -1, 10),)))),
     ("burst", 20, (("burst, then idle", 1, ((5, -1, 10), (15, 200, 100))), ("1 quiet beside", 1, ((20, 1000, 100),)))),
-    ("mixed", 180, (("14 quiet of 20", 14, ((180, 500, 50),)), ("4 near the budget", 4, ((180, 15000, 50),)),
+    ("mixed", 180, (("14 quiet of 20", 14, ((180, 500, 50),)), ("4 light", 4, ((180, 15000, 50),)),
                     ("2 busy", 2, ((180, -1, 10),)))),
 )
 PLACES = ("keep_small", "keep_medium", "keep_grown")
@@ -267,7 +267,7 @@ def print_row(name, pairs, runs):
 def main():
     allocsnap, workloads = sys.argv[1:3]
     rows = os.environ.get("BENCH_ROWS", "single,quiet,burst,redis,mixed").split(",")
-    print(f"budget: {PERCENT} % of one core; {ROUNDS} recordings of {SECONDS} s in each row; "
+    print(f"budget: {PERCENT} %; {ROUNDS} recordings of {SECONDS} s in each row; "
           f"load {os.getloadavg()[0]:.1f} before")
     print(f"{'program':<18}{'pairs/s':>9}{'cost':>8}{'recorded':>10}{'whole':>8}{'live held':>11}{'growth held':>13}"
           f"{'judged':>8}{'leaks':>8}")

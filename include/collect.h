@@ -175,11 +175,11 @@ struct collector_options {
 	uint64_t min_bytes; /* system-wide: forget a process with a lower peak if it ends before a drain has it */
 
 	/*
-	 * Percent of one core that recording each process may take, at most COLLECTOR_MAX_OVERHEAD_MOST; 0: no limit.
+	 * Percent of a process's own CPU time that recording it may take, at most COLLECTOR_MAX_OVERHEAD_MOST; 0: no limit.
+	 * Its CPU time counts as a tenth of a core at least, and as one core or its control group's quota at most.
 	 * To stay within the limit the recording samples (struct process_view, is_estimated), and pauses if samples
 	 * cost too much, too; the snapshots have the gaps. With a limit collector__event_fd() becomes readable often;
-	 * call collector__refresh() at once then. With follow_forks all processes pause together, and all of them
-	 * together have this limit for each core of the machine.
+	 * call collector__refresh() then. With follow_forks all pause together, and share this limit for each core.
 	 */
 	uint32_t max_overhead;
 

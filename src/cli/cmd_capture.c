@@ -300,8 +300,9 @@ const struct option_row capture_cost_rows[] = {
 	  .help = "let a process that takes samples by liballocsnap-sampler.so take about N a second at most: where there "
 		  "are more, their distance grows", .least = 1, .most = 1000000000 },
 	{ "max-overhead", 0, OPTION_COUNT, FIELD(max_overhead), .arg = "PCT",
-	  .help = "take at most PCT percent of one core from each process: where every block costs more, record "
-		  "samples; where these cost more, too, pause: allocations in a pause are missing", .least = 1,
+	  .help = "take from each process at most PCT percent of the CPU time that it uses itself, which counts as a tenth "
+		  "of a core at least and one core (or its control group's quota) at most: where every block costs more, "
+		  "record samples; where these cost more, too, pause: allocations in a pause are missing", .least = 1,
 	  .most = COLLECTOR_MAX_OVERHEAD_MOST },
 	{ "max-blocks", 0, OPTION_CUSTOM, FIELD(max_blocks), .arg = "N", .default_text = "4M",
 	  .help = "room in the kernel for N live blocks: 1000000, 10M, up to 128M",

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/units.h"
 #include "render/clean.h"
 #include "render/facts.h"
@@ -18,7 +19,8 @@ struct own_cost {
 	uint64_t cost_ns, cpu_ns; /* cost_ns is part of cpu_ns */
 	uint64_t wall_ns;	  /* 0: not known */
 	uint64_t core_percent;	  /* 0: no budget of one core */
-	uint64_t own_percent;	  /* the same of the program's own CPU time: recordings of allocsnap 0.1.0 */
+	uint64_t own_percent;	  /* the same of the program's own CPU time */
+	uint64_t core_ns;	  /* what counts as one core: less than a second of it with a quota */
 	uint64_t thinned_ns;	  /* how long only samples were recorded to stay within the budget */
 };
 
@@ -31,6 +33,7 @@ static struct own_cost read_own_cost(const struct snapshot *snapshot)
 		.wall_ns = snapshot_recorded_ns(snapshot),
 		.core_percent = snapshot__metadata_u64(snapshot, "max_overhead_core_percent", 0),
 		.own_percent = snapshot__metadata_u64(snapshot, "max_overhead_percent", 0),
+		.core_ns = snapshot__metadata_u64(snapshot, "max_overhead_core_ns", SECOND_NS),
 		.thinned_ns = snapshot__metadata_u64(snapshot, "thinned_ns", 0),
 		.is_estimated = is_estimated && !strcmp(is_estimated, "1"),
 	};
@@ -66,7 +69,7 @@ static const struct {
 /* The recording's cost as a share of one core in the time that it took; that time may be unknown. */
 static int put_core_share(FILE *out, const struct own_cost *cost)
 {
-	char used[UNIT_TEXT_MAX], wall[UNIT_TEXT_MAX], own[UNIT_TEXT_MAX], share[UNIT_TEXT_MAX];
+	char used[UNIT_TEXT_MAX], wall[UNIT_TEXT_MAX], own[UNIT_TEXT_MAX], share[UNIT_TEXT_MAX], times[64] = "";
 	uint64_t own_ns = cost->cpu_ns > cost->cost_ns ? cost->cpu_ns - cost->cost_ns : 0;
 	const char *about = cost->is_estimated ? "about " : "";
 
@@ -74,20 +77,32 @@ static int put_core_share(FILE *out, const struct own_cost *cost)
 		return put_line(out, "  the program has not run since");
 	format_seconds(used, cost->cost_ns);
 	format_seconds(own, own_ns);
+	if (slowdown_of(cost) > 0)
+		snprintf(times, sizeof(times), " of CPU time, ×%.*f while recorded", slowdown_of(cost) < 9.95 ? 1 : 0,
+			 slowdown_of(cost));
 	if (!cost->wall_ns)
-		return put_line(out, "  recording used %s%s; the program's own work: %s", about, used, own);
-	return put_line(out, "  recording used %s (%s%s in %s); the program's own work: %s",
+		return put_line(out, "  recording used %s%s; the program's own work: %s%s", about, used, own, times);
+	return put_line(out, "  recording used %s (%s%s in %s); the program's own work: %s%s",
 			format_core_share(share, cost->cost_ns, cost->wall_ns), about, used,
-			format_seconds(wall, cost->wall_ns), own);
+			format_seconds(wall, cost->wall_ns), own, times);
+}
+
+static const char *format_core(char text[64], const struct own_cost *cost)
+{
+	if (cost->core_ns >= SECOND_NS)
+		return "one core";
+	snprintf(text, 64, "its quota (%.2f of a core)", (double)cost->core_ns / SECOND_NS);
+	return text;
 }
 
 static int put_budget(FILE *out, const struct own_cost *cost)
 {
-	char thinned[UNIT_TEXT_MAX];
+	char thinned[UNIT_TEXT_MAX], core[64];
 	int err = 0;
 
 	if (cost->core_percent)
-		err = put_line(out, "  %-*s %" PRIu64 " %% of one core", NAME_WIDTH, "budget", cost->core_percent);
+		err = put_line(out, "  %-*s %" PRIu64 " %% of %s%s", NAME_WIDTH, "budget", cost->core_percent,
+			       format_core(core, cost), cost->own_percent ? ", and of the program's own CPU time" : "");
 	else if (cost->own_percent)
 		err = put_line(out, "  %-*s %" PRIu64 " %% of the program's own CPU time", NAME_WIDTH, "budget",
 			       cost->own_percent);
@@ -179,6 +194,8 @@ int json_set_cost(json_t *show, const struct snapshot *snapshot)
 		err = err ?: json_set_uint(object, "max_overhead_percent", cost.own_percent);
 	if (cost.core_percent)
 		err = err ?: json_set_uint(object, "max_overhead_core_percent", cost.core_percent);
+	if (cost.core_percent && cost.own_percent)
+		err = err ?: json_set_uint(object, "max_overhead_core_ns", cost.core_ns);
 	if (cost.thinned_ns)
 		err = err ?: json_set_uint(object, "thinned_ns", cost.thinned_ns);
 	return json_set(show, "cost", json_unless(err, object));

@@ -8,24 +8,34 @@
 #define LATEST_WHILE_ON_NS 10000000ULL /* what the process will cost is not known */
 #define FINER_AFTER_NS 100000000ULL    /* a rate is kept for at least this time before a finer one */
 #define LATELY_NS 2000000000ULL
-#define LONGEST_NS 1000000000000ULL /* a longer time gives no more credit; the product with percent fits */
+#define IDLE_PART 10		       /* of a core: what a process counts for that uses less */
 
 static int64_t clamp_time(int64_t value, int64_t least, int64_t most)
 {
 	return value < least ? least : value > most ? most : value;
 }
 
-static int64_t window_credit_ns(const struct budget *budget)
+static uint64_t lesser_ns(uint64_t a, uint64_t b)
 {
-	return BUDGET_WINDOW_NS / 100 * budget->percent;
+	return a < b ? a : b;
+}
+
+static uint64_t greater_ns(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+static uint64_t scale_ns(uint64_t ns, uint64_t part, uint64_t of)
+{
+	return (unsigned __int128)ns * part / of;
 }
 
 /* The credit with which a recording goes on after a pause. */
 static int64_t stretch_ns(const struct budget *budget)
 {
-	int64_t half = window_credit_ns(budget) / 2, least = budget->least_stretch_ns;
+	int64_t half = budget->share_ns / 2, shortest = budget->terms.least_stretch_ns;
 
-	return half > least ? half : least;
+	return half > shortest ? half : shortest;
 }
 
 static int64_t most_credit_ns(const struct budget *budget)
@@ -33,15 +43,28 @@ static int64_t most_credit_ns(const struct budget *budget)
 	return 2 * stretch_ns(budget);
 }
 
-void budget_begin(struct budget *budget, uint64_t percent, uint64_t least_stretch_ns)
+void budget_begin(struct budget *budget, const struct budget_terms *terms)
 {
-	*budget = (struct budget){ .percent = percent, .least_stretch_ns = least_stretch_ns };
-	budget->left_ns = percent ? most_credit_ns(budget) : 0;
+	*budget = (struct budget){ .terms = *terms, .share_ns = terms->core_ns * terms->percent / 100 };
+	budget->left_ns = terms->percent ? most_credit_ns(budget) : 0;
 }
 
-static uint64_t earned_ns(const struct budget *budget, uint64_t passed_ns)
+static uint64_t earned_ns(const struct budget_terms *terms, uint64_t passed_ns, uint64_t own_ns)
 {
-	return (passed_ns < LONGEST_NS ? passed_ns : LONGEST_NS) * budget->percent / 100;
+	uint64_t core_ns = scale_ns(passed_ns, terms->core_ns, BUDGET_CORE_NS);
+
+	return scale_ns(terms->is_of_core ? core_ns : lesser_ns(greater_ns(own_ns, core_ns / IDLE_PART), core_ns),
+			terms->percent, 100);
+}
+
+/* A mean in which what was a second ago counts for a third. */
+static void mean_share(struct budget *budget, uint64_t earned_ns, uint64_t passed_ns)
+{
+	uint64_t weight_ns = lesser_ns(passed_ns, BUDGET_CORE_NS);
+
+	if (passed_ns)
+		budget->share_ns += scale_ns(earned_ns, weight_ns, passed_ns) -
+				    scale_ns(budget->share_ns, weight_ns, BUDGET_CORE_NS);
 }
 
 /*
@@ -70,19 +93,22 @@ static void choose_rate(struct budget *budget)
 
 /*
  * A look may be late, as a snapshot can take seconds. Earnings and cost since the last look are then compared with each
- * other, also beyond a full credit. The debt ends at half of the window's credit: after such a time the process comes
- * back within a second, too.
+ * other, also beyond a full credit. The debt ends at half of what a second gives: after such a time the process comes
+ * back within a second, too. Threads tell their cost in parts, so what is left of the CPU time goes up and down: only
+ * where it is more than ever is it new.
  */
-void budget_update(struct budget *budget, uint64_t cost_ns, uint64_t now_ns)
+void budget_update(struct budget *budget, const struct budget_use *use, uint64_t now_ns)
 {
 	uint64_t passed_ns = budget->now_ns ? now_ns - budget->now_ns : 0;
-	int64_t most = most_credit_ns(budget);
+	uint64_t own_ns = greater_ns(use->own_ns, budget->use.own_ns);
+	uint64_t earned = earned_ns(&budget->terms, passed_ns, own_ns - budget->use.own_ns);
 
-	if (!budget->percent)
+	if (!budget->terms.percent)
 		return;
-	budget->left_ns += earned_ns(budget, passed_ns) - (cost_ns - budget->cost_ns);
-	budget->left_ns = clamp_time(budget->left_ns, -window_credit_ns(budget) / 2, most);
-	budget->cost_ns = cost_ns;
+	mean_share(budget, earned, passed_ns);
+	budget->left_ns += earned - (use->cost_ns - budget->use.cost_ns);
+	budget->left_ns = clamp_time(budget->left_ns, -(int64_t)budget->share_ns / 2, most_credit_ns(budget));
+	budget->use = (struct budget_use){ .cost_ns = use->cost_ns, .own_ns = own_ns };
 	budget->now_ns = now_ns;
 	if (budget->left_ns <= 0) {
 		budget->is_spent = true;
@@ -94,15 +120,20 @@ void budget_update(struct budget *budget, uint64_t cost_ns, uint64_t now_ns)
 	choose_rate(budget);
 }
 
+bool budget_is_full(const struct budget *budget)
+{
+	return budget->left_ns >= most_credit_ns(budget);
+}
+
 uint64_t budget_wait_ns(const struct budget *budget, unsigned int processors)
 {
 	int64_t missing_ns = stretch_ns(budget) - budget->left_ns;
 
-	if (!budget->percent)
+	if (!budget->terms.percent)
 		return UINT64_MAX;
 	if (!budget->is_spent)
 		return clamp_time(budget->left_ns / processors, SOONEST_NS, LATEST_WHILE_ON_NS);
-	return clamp_time(missing_ns * 100 / (int64_t)budget->percent, SOONEST_NS, LATEST_NS);
+	return clamp_time(scale_ns(missing_ns, BUDGET_CORE_NS, budget->share_ns ?: 1), SOONEST_NS, LATEST_NS);
 }
 
 bool budget_is_spending(const struct budget *budget, uint64_t now_ns)

@@ -5,9 +5,13 @@
 /*
  * Decides how much of a process may be recorded. This is arithmetic only: the caller reads the clocks.
  *
- * Recording a process may take `percent` of one core, in wall-clock time. A credit grows at that rate, up to what one
- * second gives, and the cost is taken from it. So a burst of a moment is free, and a burst that is over is forgotten
- * after a second, however little the process does since. The credit that is left decides:
+ * Recording a process may take `percent` of the CPU time that the process uses itself. That time counts as one core
+ * at most, and as a tenth of a core at least: so a process that is nearly idle is recorded, too. A core is what a second
+ * of it has or, if that is less, what the quota of the process's control group gives in a second.
+ *
+ * A credit grows by this, up to what one second gives, and the cost is taken from it. So a burst of a moment is free, and
+ * a burst that is over is forgotten after some seconds, however little the process does since. The credit that is left
+ * decides:
  *
  *	full		every block is recorded, or --sample as it was asked for
  *	below 1/2	samples; below 1/8 and 1/16 samples by the coarser rates
@@ -21,25 +25,43 @@
 
 #include "shared/bpf_types.h"
 
-#define BUDGET_WINDOW_NS 1000000000ULL /* the credit is at most what this time gives */
+#define BUDGET_CORE_NS 1000000000ULL /* the CPU time that one core has in a second */
+
+/* The limits of a budget. The caller may change core_ns at any time. */
+struct budget_terms {
+	uint64_t percent;	   /* 0: there is no budget */
+	uint64_t core_ns;	   /* the CPU time in each second that percent is of at most */
+	uint64_t least_stretch_ns; /* the least cost that makes it worth to go on after a pause */
+	bool is_of_core;	   /* of core_ns, whatever is used */
+};
+
+/* CPU time of a process since its recording began. */
+struct budget_use {
+	uint64_t cost_ns; /* for being recorded */
+	uint64_t own_ns;  /* for its own work */
+};
 
 /* Zeroed: there is no budget. */
 struct budget {
-	uint64_t percent;	   /* of one core */
-	uint64_t least_stretch_ns; /* the least cost that makes it worth to go on after a pause */
+	struct budget_terms terms;
+	struct budget_use use;	   /* at the last update */
+	uint64_t share_ns;	   /* what a second gives, a mean of the last ones */
 	int64_t left_ns;	   /* the credit, or below 0 the debt */
-	uint64_t cost_ns, now_ns;  /* at the last update */
+	uint64_t now_ns;	   /* of the last update */
 	uint64_t rate_ns;	   /* when the rate changed */
 	uint64_t spent_ns;	   /* when the credit was last used up; 0: never */
 	uint32_t rate;		   /* the sampling rate that the credit allows, below SAMPLE_RATES */
 	bool is_spent;
 };
 
-/* Begins with full credit. */
-void budget_begin(struct budget *budget, uint64_t percent, uint64_t least_stretch_ns);
+/* Begins with the full credit of a busy process. */
+void budget_begin(struct budget *budget, const struct budget_terms *terms);
 
-/* cost_ns: since the recording began; now_ns: from a clock that never goes back. */
-void budget_update(struct budget *budget, uint64_t cost_ns, uint64_t now_ns);
+/* now_ns: from a clock that never goes back. */
+void budget_update(struct budget *budget, const struct budget_use *use, uint64_t now_ns);
+
+/* Whether nothing can be earned by having the use read. */
+bool budget_is_full(const struct budget *budget);
 
 /*
  * Returns how long to wait before the next update: until the budget could be spent, or enough of it could be there

@@ -28,8 +28,7 @@ static void begin_period(struct interval_control *control, const struct interval
 /* Half of a budget: the credit of budget.h then stays full. At least one sample a second. */
 static uint64_t allowed_rate(const struct interval_control *control, const struct interval_aim *aim)
 {
-	uint64_t affordable = aim->percent ? SECOND_NS / 200 * aim->percent / (control->sample_ns ?: SAMPLE_NS) :
-					     UINT64_MAX;
+	uint64_t affordable = aim->share_ns ? aim->share_ns / 2 / (control->sample_ns ?: SAMPLE_NS) : UINT64_MAX;
 
 	return least(aim->rate, affordable) ?: 1;
 }
@@ -74,7 +73,7 @@ static void end_period(struct interval_control *control, const struct interval_a
 	bytes = (unsigned __int128)rate * in_force;
 	if (bytes > UINT64_MAX)
 		bytes = UINT64_MAX;
-	control->is_vain = aim->percent && cost_ns > passed_ns / 100 * aim->percent &&
+	control->is_vain = aim->share_ns && cost_ns > (unsigned __int128)passed_ns * aim->share_ns / SECOND_NS &&
 			   (rate <= allowed || in_force >= INTERVAL_MOST);
 	if ((uint64_t)bytes / control->wanted > allowed)
 		raise_wish(control, bytes, allowed);

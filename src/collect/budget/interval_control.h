@@ -22,8 +22,8 @@
 
 /* The most that recording a process may cost. */
 struct interval_aim {
-	uint64_t rate;	  /* samples a second */
-	uint64_t percent; /* of one core, for all that recording costs the process; 0: no budget */
+	uint64_t rate;	   /* samples a second */
+	uint64_t share_ns; /* of a second, for all that recording costs the process; 0: no budget */
 };
 
 /* A process at one moment. The process tells the first three members: any value may come. */

@@ -191,6 +191,8 @@ static int describe_cost(struct snapshot_builder *builder, const struct target *
 
 	const struct number budget[] = {
 		{ "max_overhead_core_percent", snapshot_context->max_overhead },
+		{ "max_overhead_percent", snapshot_context->max_overhead },
+		{ "max_overhead_core_ns", target->budget.limit.terms.core_ns },
 		{ "gap_count", gaps.nr },
 		{ "gaps_ns", gaps.length_ns },
 		{ "thinned_ns", target_thinned_ns(target, snapshot_context->monotonic_ns) },

@@ -12,7 +12,7 @@ struct descendants {
 	size_t pid_nr, pid_alloc;
 };
 
-/* Of these processes; without them, without the caller and what descends from it. 0 or a negative errno. */
+/* Leaves out the processes themselves, the caller, and its descendants. 0 or a negative errno. */
 int descendants_find(const pid_t *pid, size_t nr, struct descendants *ret);
 void descendants_release(struct descendants *descendants);
 

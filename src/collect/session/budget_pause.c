@@ -18,17 +18,6 @@
 #include "collect/session/python_shared.h"
 #include "collect/session/written_files.h"
 
-/* A link is attached or detached in a millisecond or less; a perf uprobe takes a tenth of a second. */
-#define STRETCH_OF_LINKS_NS 5000000
-#define STRETCH_OF_EVENTS_NS 1000000000
-
-void begin_budget(const struct collector_options *options, const struct allocsnap_bpf *bpf, unsigned int cores,
-		  struct budget *budget)
-{
-	budget_begin(budget, (uint64_t)options->max_overhead * cores,
-		     probe_way_of(bpf)->is_alone ? STRETCH_OF_EVENTS_NS : STRETCH_OF_LINKS_NS);
-}
-
 /* ---- rates ---- */
 
 #define NAMED_MOST 32 /* named processes: a machine that compiles would fill the journal */
@@ -50,7 +39,7 @@ static void note_thinning(struct collector *collector, struct target *target)
 
 	if (!may_name_process(&collector->budgets, &target->budget.is_thinning_noted, &end))
 		return;
-	reason_set(&why, 0, "%s (PID %d): to record every block would cost more than %u %% of a core: samples are "
+	reason_set(&why, 0, "%s (PID %d): to record every block would cost more than --max-overhead %u allows: samples are "
 		   "recorded where needed, sums are estimates%s", target->identity.comm, target->identity.pid,
 		   collector->options.max_overhead, end);
 	notes_add(&collector->notes, why.text);
@@ -63,7 +52,7 @@ static void note_pause(struct collector *collector, struct target *target, const
 
 	if (!may_name_process(&collector->budgets, &target->budget.is_pause_noted, &end))
 		return;
-	reason_set(&why, 0, "%s (PID %d): even samples cost more than %u %% of a core: the recording of %s pauses now "
+	reason_set(&why, 0, "%s (PID %d): even samples cost more than --max-overhead %u allows: the recording of %s pauses now "
 		   "and then, and what is allocated meanwhile is missing%s", target->identity.comm, target->identity.pid,
 		   collector->options.max_overhead, what, end);
 	notes_add(&collector->notes, why.text);
@@ -301,7 +290,7 @@ static bool judge_spender(struct collector *collector, const struct spender *spe
 	if (!target)
 		return shares_judge(collector, spender->sum.cost_ns, monotonic_now_ns()) && !links_become_own(collector);
 	if (!collector->options.follow_forks) { /* otherwise shares_judge() has looked at it */
-		budget_update(&target->budget.limit, spender->sum.cost_ns, monotonic_now_ns());
+		target_update_budget(collector, target);
 		budget_apply_rate(collector, target, 0);
 	}
 	return budget_asks_for_pause(target) || gives_way(collector, target);

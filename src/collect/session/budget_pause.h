@@ -14,10 +14,9 @@
 #include "collect/budget/calibrate.h"
 #include "collect/budget/pause_gaps.h"
 #include "collect/budget/budget.h"
+#include "collect/budget/cpu_quota.h"
 
-struct allocsnap_bpf;
 struct collector;
-struct collector_options;
 struct target;
 
 /*
@@ -28,6 +27,7 @@ struct target;
 
 struct budgets {
 	struct trap_costs costs;
+	struct cpu_quotas quotas;
 	uint64_t pause_every_ns; /* 0: the budget decides; otherwise for tests (docs/testing.md) */
 	uint64_t rate_every_ns;	 /* the same for sampling rates: each in turn */
 	int timer_fd;		 /* for the next look at budgets */
@@ -37,10 +37,6 @@ struct budgets {
 	bool is_interval_noted;	 /* a note named a process whose sampler's interval cannot be written */
 	uint64_t judged_ns;	 /* in system-wide mode: when the budgets were judged */
 };
-
-/* Begins the budget that was chosen, for one process; or for all processes of a machine with so many cores. */
-void begin_budget(const struct collector_options *options, const struct allocsnap_bpf *bpf, unsigned int cores,
-		  struct budget *budget);
 
 /* Pauses spenders whose budget is used up, resumes those that have credit again, and sets rates and the timer. */
 void apply_budgets(struct collector *collector);

@@ -4,7 +4,10 @@
 #include "collect/session/budget_pause.h"
 #include "collect/session/session.h"
 
-/* Skips processes without new cost: reading the clocks of hundreds of processes takes a while. */
+/*
+ * Skips processes without new cost, unless what they use themselves gives them credit again: reading the clocks of
+ * hundreds of processes takes a while.
+ */
 void shares_read_costs(const struct trap_costs *costs, const struct targets *targets)
 {
 	for (size_t i = 0; i < targets->target_nr; i++) {
@@ -13,7 +16,8 @@ void shares_read_costs(const struct trap_costs *costs, const struct targets *tar
 
 		if (target->life.has_ended || books->image != target->now.books.image)
 			continue;
-		if (cost_of_books(costs, books) + target->walks.ns != target->now.cost.cost_ns)
+		if (cost_of_books(costs, books) + target->walks.ns != target->now.cost.cost_ns ||
+		    !budget_is_full(&target->budget.limit))
 			target_read_cost(costs, target, books);
 	}
 }
@@ -29,7 +33,7 @@ bool shares_judge(struct collector *collector, uint64_t together_ns, uint64_t no
 	struct budget *together = &collector->budgets.together;
 	bool is_any;
 
-	budget_update(together, together_ns, now_ns);
+	budget_update(together, &(struct budget_use){ .cost_ns = together_ns }, now_ns);
 	shares_set_rate(collector, together->rate);
 	is_any = together->is_spent;
 	for (size_t i = 0; i < collector->targets.target_nr; i++) {
@@ -37,8 +41,7 @@ bool shares_judge(struct collector *collector, uint64_t together_ns, uint64_t no
 
 		if (target->life.has_ended)
 			continue;
-		budget_update(&target->budget.limit,
-			      target->now.cost.cost_ns + target->budget.own.nr * GAP_COST_NS, now_ns);
+		target_update_budget(collector, target);
 		budget_apply_rate(collector, target, together->rate);
 		is_any |= budget_asks_for_pause(target);
 	}

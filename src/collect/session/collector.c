@@ -99,8 +99,6 @@ static int open_events(struct collector *collector, struct reason *why)
  */
 static void prepare_to_follow(struct collector *collector)
 {
-	begin_budget(&collector->options, collector->bpf, sysconf(_SC_NPROCESSORS_ONLN),
-		     &collector->budgets.together); /* before any process can spend */
 	collector->shared.probes.by_ret = collector->options.no_return_probes;
 	if (collector->options.no_return_probes || probes_have_sessions(collector->bpf))
 		return;
@@ -281,6 +279,8 @@ static int open_all(struct collector *collector, struct reason *why)
 		err = open_kernel_side(collector, why);
 	if (!err)
 		err = open_events(collector, why);
+	if (!err)
+		err = budgets_begin(collector); /* before any process can spend */
 	if (!err && collector->options.follow_forks)
 		prepare_to_follow(collector);
 	return err ?: probe_host_allocators(collector);
@@ -372,6 +372,7 @@ void collector__close(struct collector *collector)
 	detach_end(&collector->shared.detacher);
 	link_holder__close(collector->helpers.link_holder);
 	pausing_release(&collector->budgets.pausing);
+	cpu_quotas_release(&collector->budgets.quotas);
 	if (collector->budgets.timer_fd >= 0)
 		close(collector->budgets.timer_fd);
 	file_watch_close(&collector->written.watch);

@@ -127,7 +127,7 @@ static void keep_interval(const struct collector *collector, struct target *targ
 {
 	struct target_sampler *sampler = &target->sampler;
 	const struct interval_aim aim = { collector->options.sampler_rate ?: INTERVAL_RATE_DEFAULT,
-					  collector->options.max_overhead };
+					  target->budget.limit.share_ns };
 	struct sampler_info info;
 	uint64_t wanted;
 

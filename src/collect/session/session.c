@@ -159,7 +159,7 @@ static void adopt_child(struct collector *collector, const struct new_child *chi
 
 	if (target) {
 		own_links_adopt(collector, target);
-		begin_budget(&collector->options, collector->bpf, 1, &target->budget.limit);
+		target_begin_budget(collector, target);
 		/* The coming drain is its last. */
 		target->life.has_ended = collector->options.everyone && books.exit_ns;
 		separate_targets(collector, target);

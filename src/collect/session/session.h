@@ -27,6 +27,7 @@
 #include "collect/session/pass.h"
 #include "collect/session/python_choice.h"
 #include "collect/session/budget_pause.h"
+#include "collect/session/budget_target.h"
 #include "collect/session/targets.h"
 #include "collect/session/written_files.h"
 #include "collect/target/target.h"

@@ -315,7 +315,7 @@ static int start_target(struct collector *collector, struct target *target, uint
 static void choose_probes(struct collector *collector, struct target *target)
 {
 	own_links_choose(collector, target);
-	begin_budget(&collector->options, collector->bpf, 1, &target->budget.limit);
+	target_begin_budget(collector, target);
 }
 
 /* A PID is reused. The last snapshot of its earlier owner is not dropped unless the caller asks for that. */

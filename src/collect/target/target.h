@@ -85,6 +85,7 @@ struct target_budget {
 	struct pausing own;	      /* of the process's own probes */
 	const struct pausing *shared; /* of the shared ones (collector->budgets.pausing), or NULL */
 	struct budget limit;	      /* of this process */
+	uint64_t quota_ns;	      /* when the quota of its control group was read */
 	struct thinned_time thinned;
 	bool is_thinning_noted, is_pause_noted;
 };

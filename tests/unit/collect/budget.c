@@ -15,20 +15,29 @@ struct program {
 	struct budget budget;
 	double whole;	/* while every block is recorded */
 	double sampled; /* while it is sampled */
+	double own;	/* what it uses itself */
 	bool is_paused;
 	unsigned int processors;
-	uint64_t now_ns, cost_ns;
+	uint64_t now_ns;
+	struct budget_use use;
 	uint64_t paused_ns, thinned_ns, pauses;
 };
 
+static struct budget_terms terms_of(uint64_t percent)
+{
+	return (struct budget_terms){ .percent = percent, .core_ns = SECOND, .least_stretch_ns = 5 * MS };
+}
+
+/* It uses one core. */
 static struct program program_of(uint64_t percent, double whole, double sampled)
 {
+	const struct budget_terms terms = terms_of(percent);
 	struct program program = {
-		.whole = whole, .sampled = sampled, .processors = whole < 2 ? 2 : whole, .now_ns = SECOND,
+		.whole = whole, .sampled = sampled, .own = 1, .processors = whole < 2 ? 2 : whole, .now_ns = SECOND,
 	};
 
-	budget_begin(&program.budget, percent, 5 * MS);
-	budget_update(&program.budget, 0, program.now_ns);
+	budget_begin(&program.budget, &terms);
+	budget_update(&program.budget, &program.use, program.now_ns);
 	return program;
 }
 
@@ -46,11 +55,12 @@ static void go_on(struct program *program, uint64_t ns)
 		uint64_t wait_ns = budget_wait_ns(&program->budget, program->processors);
 
 		cr_assert(wait_ns >= MS && wait_ns <= 100 * MS);
-		program->cost_ns += wait_ns * cost_now(program);
+		program->use.cost_ns += wait_ns * cost_now(program);
+		program->use.own_ns += wait_ns * program->own;
 		program->paused_ns += program->is_paused ? wait_ns : 0;
 		program->thinned_ns += program->budget.rate ? wait_ns : 0;
 		program->now_ns += wait_ns;
-		budget_update(&program->budget, program->cost_ns, program->now_ns);
+		budget_update(&program->budget, &program->use, program->now_ns);
 		program->pauses += program->budget.is_spent && !program->is_paused;
 		program->is_paused = program->budget.is_spent;
 	}
@@ -64,7 +74,7 @@ static void begin_count(struct program *program)
 
 static double share_of_core(const struct program *program)
 {
-	return (double)program->cost_ns / (program->now_ns - SECOND);
+	return (double)program->use.cost_ns / (program->now_ns - SECOND);
 }
 
 Test(budget, is_kept_by_processes_of_any_cost)
@@ -125,18 +135,19 @@ Test(budget, is_kept_by_samples_if_they_suffice)
 		  share_of_core(&program));
 }
 
-/* 5 s at full speed, then next to nothing. */
-Test(budget, is_there_again_a_second_after_a_burst)
+/* 5 s at full speed, then next to nothing: what it used itself is forgotten, too. */
+Test(budget, is_there_again_soon_after_a_burst)
 {
 	for (uint64_t percent = 1; percent <= 100; percent *= 3) {
 		struct program program = program_of(percent, 0.95, 0.6);
 
 		go_on(&program, 5 * SECOND);
-		program.whole = program.sampled = 0.003;
+		program.whole = program.sampled = 0.0003;
+		program.own = 0.001;
 		begin_count(&program);
 		go_on(&program, 40 * SECOND);
-		cr_expect_leq(program.paused_ns, 1100 * MS, "%lu %%: %lu ms", percent, program.paused_ns / MS);
-		cr_expect_leq(program.thinned_ns, 2500 * MS, "%lu %%: %lu ms", percent, program.thinned_ns / MS);
+		cr_expect_leq(program.paused_ns, (percent < 10 ? 8000 : 3000) * MS, "%lu %%: %lu ms", percent,
+			      program.paused_ns / MS);
 		cr_expect_eq(program.pauses, 0);
 	}
 }
@@ -150,9 +161,9 @@ Test(budget, is_not_saved_up)
 	go_on(&program, 1000 * SECOND);
 	program.whole = 0.9;
 	program.sampled = 0.6;
-	cost_ns = program.cost_ns;
+	cost_ns = program.use.cost_ns;
 	go_on(&program, SECOND);
-	cr_expect_leq(program.cost_ns - cost_ns, 220 * MS, "%lu ms", (program.cost_ns - cost_ns) / MS);
+	cr_expect_leq(program.use.cost_ns - cost_ns, 220 * MS, "%lu ms", (program.use.cost_ns - cost_ns) / MS);
 }
 
 /* In a long drain there is no look for a while. */
@@ -160,8 +171,8 @@ Test(budget, debt_is_paid_within_a_second)
 {
 	struct program program = program_of(10, 0.9, 0.6);
 
-	program.cost_ns = program.now_ns += 20 * SECOND;
-	budget_update(&program.budget, program.cost_ns, program.now_ns);
+	program.use.cost_ns = program.now_ns += 20 * SECOND;
+	budget_update(&program.budget, &program.use, program.now_ns);
 	cr_assert(program.budget.is_spent);
 	program.is_paused = true;
 	begin_count(&program);
@@ -206,10 +217,9 @@ Test(budget, is_being_spent_by_processes_that_paused_lately)
 /* Perf uprobes: a pause takes a tenth of a second for each probe. */
 Test(budget, has_long_stretches_where_pauses_are_slow)
 {
-	struct program program = { .whole = 0.9, .sampled = 0.6, .processors = 2, .now_ns = SECOND };
+	struct program program = program_of(10, 0.9, 0.6);
 
-	budget_begin(&program.budget, 10, SECOND);
-	budget_update(&program.budget, 0, program.now_ns);
+	program.budget.terms.least_stretch_ns = SECOND;
 	go_on(&program, 200 * SECOND);
 	cr_expect_leq(program.pauses, 22);
 	cr_expect_geq(program.pauses, 10);
@@ -218,15 +228,110 @@ Test(budget, has_long_stretches_where_pauses_are_slow)
 
 Test(budget, that_is_unset_never_pauses)
 {
+	const struct budget_terms terms = terms_of(0);
 	struct budget none = {};
 
-	budget_begin(&none, 0, 5 * MS);
-	budget_update(&none, 90 * MS, SECOND);
-	budget_update(&none, 900 * SECOND, 2 * SECOND);
+	budget_begin(&none, &terms);
+	budget_update(&none, &(struct budget_use){ 90 * MS, 0 }, SECOND);
+	budget_update(&none, &(struct budget_use){ 900 * SECOND, 0 }, 2 * SECOND);
 	cr_expect_not(none.is_spent);
 	cr_expect_eq(none.rate, 0);
 	cr_expect_not(budget_is_spending(&none, 2 * SECOND));
 	cr_expect_eq(budget_wait_ns(&none, 2), UINT64_MAX);
+}
+
+/* ---- of what ---------------------------------------------------------------------------------- */
+
+/* Returns the cost as a share of what it uses itself. */
+static double share_of_own(struct program program, double own)
+{
+	program.own = own;
+	go_on(&program, 30 * SECOND); /* what it began with is spent */
+	program.use = (struct budget_use){ .own_ns = program.use.own_ns };
+	program.budget.use.cost_ns = 0;
+	go_on(&program, 300 * SECOND);
+	return program.use.cost_ns / (own * 300 * SECOND);
+}
+
+Test(budget, is_of_what_the_process_uses_itself)
+{
+	static const double own[] = { 0.1, 0.15, 0.3, 0.7, 1 };
+
+	for (size_t i = 0; i < sizeof(own) / sizeof(*own); i++)
+		for (uint64_t percent = 5; percent <= 50; percent *= 3) {
+			double share = share_of_own(program_of(percent, 0.9, 0.6), own[i]);
+
+			cr_expect(share < percent / 100.0 * 1.05 && share > percent / 100.0 * 0.8,
+				  "%lu %%, own %.2f: %f", percent, own[i], share);
+		}
+}
+
+/* A redis that gets 3 % of a core under load, and a server that sleeps. */
+Test(budget, of_a_process_that_uses_little_is_as_of_a_tenth_of_a_core)
+{
+	static const double own[] = { 0, 0.008, 0.09 };
+
+	for (size_t i = 0; i < sizeof(own) / sizeof(*own); i++) {
+		struct program busy = program_of(10, 0.025, 0.02), quiet = program_of(10, 0.0098, 0.0098);
+
+		busy.own = quiet.own = own[i];
+		go_on(&busy, 600 * SECOND);
+		cr_expect(share_of_core(&busy) > 0.009 && share_of_core(&busy) < 0.0105, "own %.3f: %f", own[i],
+			  share_of_core(&busy));
+		go_on(&quiet, 600 * SECOND);
+		cr_expect_eq(quiet.pauses + quiet.thinned_ns, 0, "own %.3f", own[i]);
+	}
+}
+
+/* Four busy threads: percent of one core, as ever. */
+Test(budget, is_of_one_core_at_most)
+{
+	struct program program = program_of(10, 3, 2);
+
+	program.own = 4;
+	go_on(&program, 100 * SECOND);
+	cr_expect(share_of_core(&program) > 0.09 && share_of_core(&program) < 0.115, "%f", share_of_core(&program));
+}
+
+Test(budget, is_of_a_quota_that_is_less_than_a_core)
+{
+	struct program program = program_of(10, 0.9, 0.6), idle = program;
+
+	program.budget.terms.core_ns = idle.budget.terms.core_ns = SECOND / 5;
+	idle.own = 0.001;
+	go_on(&program, 100 * SECOND);
+	cr_expect(share_of_core(&program) > 0.018 && share_of_core(&program) < 0.023, "%f", share_of_core(&program));
+	go_on(&idle, 100 * SECOND);
+	cr_expect(share_of_core(&idle) < 0.005, "a tenth of the quota: %f", share_of_core(&idle));
+	program.budget.terms.core_ns = SECOND; /* somebody has changed the quota */
+	program.use.cost_ns = program.budget.use.cost_ns = 0;
+	program.now_ns = program.budget.now_ns = SECOND;
+	go_on(&program, 100 * SECOND);
+	cr_expect(share_of_core(&program) > 0.09, "%f", share_of_core(&program));
+}
+
+/* Threads tell their cost now and then, so the rest of the CPU time goes down again. */
+Test(budget, counts_own_time_once_though_costs_come_late)
+{
+	const struct budget_terms terms = terms_of(10);
+	struct budget budget;
+	struct budget_use use = {};
+	int64_t spent = 0, before;
+
+	budget_begin(&budget, &terms);
+	budget_update(&budget, &use, SECOND);
+	for (int i = 1; i <= 10000; i++) {
+		use.own_ns = i * MS / 5 + (i % 2) * 40 * MS; /* a fifth of a core */
+		use.cost_ns += MS / 50;
+		before = budget.left_ns;
+		budget_update(&budget, &use, SECOND + i * MS);
+		spent += before - budget.left_ns;
+	}
+	cr_expect_not(budget.is_spent);
+	use.cost_ns += 300 * MS;
+	budget_update(&budget, &use, 12 * SECOND);
+	cr_expect(budget.is_spent);
+	cr_expect(spent > 0 && budget.share_ns < 25 * MS, "%lu ms in a second", budget.share_ns / MS);
 }
 
 Test(cost, is_the_sum_of_traps_and_program_time)
@@ -245,14 +350,15 @@ Test(cost, is_the_sum_of_traps_and_program_time)
 /* A snapshot took three seconds. */
 Test(budget, compares_what_was_earned_and_spent_between_late_looks)
 {
+	const struct budget_terms terms = terms_of(10);
 	struct budget budget;
 
-	budget_begin(&budget, 10, 5 * MS);
-	budget_update(&budget, 0, SECOND);
-	budget_update(&budget, 240 * MS, 4 * SECOND); /* 8 % */
+	budget_begin(&budget, &terms);
+	budget_update(&budget, &(struct budget_use){}, SECOND);
+	budget_update(&budget, &(struct budget_use){ 240 * MS, 3 * SECOND }, 4 * SECOND); /* 8 % */
 	cr_expect_eq(budget.left_ns, (int64_t)(100 * MS), "%ld ns left", (long)budget.left_ns);
 	cr_expect_eq(budget.rate, 0, "it is sampled");
-	budget_update(&budget, 600 * MS, 7 * SECOND); /* 12 % */
+	budget_update(&budget, &(struct budget_use){ 600 * MS, 6 * SECOND }, 7 * SECOND); /* 12 % */
 	cr_expect_eq(budget.left_ns, (int64_t)(40 * MS), "%ld ns left", (long)budget.left_ns);
 }
 

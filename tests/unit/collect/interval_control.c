@@ -131,7 +131,7 @@ Test(interval, does_not_swing)
 
 Test(interval, keeps_to_half_of_a_budget)
 {
-	const struct interval_aim one_percent = { .rate = 1000000, .percent = 1 };
+	const struct interval_aim one_percent = { .rate = 1000000, .share_ns = SECOND / 100 };
 	struct process process = process_of(16 * K, 4ULL << 30);
 	struct interval_control control = {};
 	uint64_t before;
@@ -148,7 +148,7 @@ Test(interval, keeps_to_half_of_a_budget)
 /* Traps at malloc's probes, for example, which other processes need. */
 Test(interval, does_not_help_against_other_costs)
 {
-	const struct interval_aim one_percent = { .rate = 1000, .percent = 1 };
+	const struct interval_aim one_percent = { .rate = 1000, .share_ns = SECOND / 100 };
 	struct process process = process_of(512 * K, 50 << 20);
 	struct interval_control control = {};
 
@@ -236,7 +236,7 @@ Test(interval, holds_whatever_the_process_says)
 			.cost_ns = random >> 30,
 			.now_ns = now_ns += random >> 60 ? 10 * MS : 0,
 		};
-		wanted = interval_decide(&control, &(struct interval_aim){ .rate = 1000, .percent = i % 3 }, &told);
+		wanted = interval_decide(&control, &(struct interval_aim){ .rate = 1000, .share_ns = SECOND / 100 * (i % 3) }, &told);
 		cr_assert(!wanted || (wanted >= told.chosen && wanted < 2 * INTERVAL_MOST && told.chosen <= INTERVAL_MOST));
 		if (wanted)
 			interval_has_written(&control, wanted);
