@@ -107,7 +107,8 @@ const char *size_text(char text[SIZE_TEXT_MAX], double bytes, bool with_sign);
 /*
  * tracemalloc's str(Statistic), or str(StatisticDiff) if is_diff. statistic->head names a traceback; the key names any
  * other group. An estimated number is followed by its possible error: "size=66.0 KiB ±12.1 KiB, count=132 ±24,
- * average=512 B". The text is not cleaned; the caller frees it. NULL: no memory.
+ * average=512 B". A frame without a line is named by its function or place. The text is not cleaned; the caller frees
+ * it. NULL: no memory.
  */
 char *statistic_text(const struct statistic *statistic, bool is_diff);
 

@@ -50,9 +50,8 @@ static char *group_text(const struct fleet_answer *answer, uint32_t group)
 {
 	const struct statistic *key = &answer->groups->key[group];
 	bool is_line = answer->report->statistics->key_type == KEY_LINENO;
-	size_t tail_at;
 	char *text = key_text(answer, key);
-	char *extra = is_line ? frame_extra(answer->report->names, key->frame, &tail_at) : strdup("");
+	char *extra = is_line ? frame_extra(answer->report->names, key->frame) : strdup("");
 	char *whole = NULL;
 
 	if (text && extra && asprintf(&whole, "%s%s%s", text, *extra ? " " : "", extra) < 0)

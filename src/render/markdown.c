@@ -105,7 +105,6 @@ static int put_markdown_callers(FILE *out, const struct report *report, const st
 static int put_markdown_where(FILE *out, const struct report *report, const struct statistic *statistic)
 {
 	enum key_type key_type = report->statistics->key_type;
-	size_t tail_at;
 	char *extra;
 	int err;
 
@@ -115,7 +114,7 @@ static int put_markdown_where(FILE *out, const struct report *report, const stru
 			   statistic_name(report->names, statistic, key_type));
 	if (err || key_type != KEY_LINENO)
 		return err;
-	extra = frame_extra(report->names, statistic->frame, &tail_at);
+	extra = frame_extra(report->names, statistic->frame);
 	if (extra && !*extra) {
 		free(extra);
 		return 0;

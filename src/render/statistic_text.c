@@ -79,31 +79,24 @@ char *frame_function(const struct readable_names *names, const struct frame_view
 	return frame->has_variants ? function_base_name(frame->function) : readable_name(names, frame->function);
 }
 
-/* "BEFORE FUNCTION (PLACE)", "BEFORE FUNCTION at FILE:LINE" or "BEFORE FUNCTION". */
-static char *function_place_text(const struct readable_names *names, const char *before,
-				 const struct frame_view *frame, bool has_line, size_t *ret_tail)
+/* "FUNCTION (PLACE)", "FUNCTION at FILE:LINE" or "FUNCTION". */
+char *frame_text(const struct readable_names *names, const struct frame_view *frame, size_t *ret_tail)
 {
-	char *function = frame_function(names, frame), *text = NULL;
+	char *function = frame->function ? frame_function(names, frame) : NULL, *text = NULL;
 	char *place = !frame->lineno && has_place(frame) ? place_text(frame) : strdup("");
 
-	if (function && place && *place)
-		text = format_frame_part("%s%s (%s)", before, function, place);
-	else if (function && place && has_line)
-		text = format_frame_part("%s%s at %s:%" PRIu32, before, function, frame->filename, frame->lineno);
+	*ret_tail = function ? strlen(function) : 0;
+	if (!frame->function)
+		text = nameless_text(frame);
+	else if (function && place && *place)
+		text = format_frame_part("%s (%s)", function, place);
+	else if (function && place && frame->lineno)
+		text = format_frame_part("%s at %s:%" PRIu32, function, frame->filename, frame->lineno);
 	else if (function && place)
-		text = format_frame_part("%s%s", before, function);
-	*ret_tail = function ? strlen(before) + strlen(function) : 0;
+		text = strdup(function);
 	free(function);
 	free(place);
 	return text;
-}
-
-char *frame_text(const struct readable_names *names, const struct frame_view *frame, size_t *ret_tail)
-{
-	*ret_tail = 0;
-	if (!frame->function)
-		return nameless_text(frame);
-	return function_place_text(names, "", frame, frame->lineno, ret_tail);
 }
 
 char *frame_name(const struct readable_names *names, const struct frame_view *frame)
@@ -111,12 +104,15 @@ char *frame_name(const struct readable_names *names, const struct frame_view *fr
 	return frame->function ? frame_function(names, frame) : nameless_text(frame);
 }
 
-char *frame_extra(const struct readable_names *names, const struct frame_view *frame, size_t *ret_tail)
+char *frame_extra(const struct readable_names *names, const struct frame_view *frame)
 {
-	*ret_tail = 0;
-	if (frame->function)
-		return function_place_text(names, "in ", frame, false, ret_tail);
-	return !frame->lineno && has_place(frame) ? place_text(frame) : strdup("");
+	char *function = frame->function && frame->lineno ? frame_function(names, frame) : NULL, *text;
+
+	if (!frame->function || !frame->lineno)
+		return strdup("");
+	text = function ? format_frame_part("in %s", function) : NULL;
+	free(function);
+	return text;
 }
 
 _Static_assert(SIZE_TEXT_MAX == UNIT_TEXT_MAX, "size_text() is format_size()");
@@ -188,12 +184,27 @@ const char *cost_text(char text[COST_TEXT_MAX], const struct cost *cost, const s
 	return text;
 }
 
+static const struct frame_view *statistic_head(const struct statistic *statistic)
+{
+	return statistic->head ? statistic->head : statistic->frame;
+}
+
+bool statistic_has_line(const struct statistic *statistic)
+{
+	const struct frame_view *head = statistic_head(statistic);
+
+	return head->lineno || (!head->function && !has_place(head));
+}
+
 char *statistic_name(const struct readable_names *names, const struct statistic *statistic, enum key_type key_type)
 {
-	const struct frame_view *head = statistic->head ? statistic->head : statistic->frame;
+	const struct frame_view *head = statistic_head(statistic);
+	size_t tail;
 
-	if (!statistic->key)
+	if (!statistic->key && statistic_has_line(statistic))
 		return format_frame_part("%s:%" PRIu32, head->filename, head->lineno);
+	if (!statistic->key)
+		return frame_text(names, head, &tail);
 	return key_type == KEY_FUNCTION ? readable_name(names, statistic->key) : strdup(statistic->key);
 }
 

@@ -25,14 +25,18 @@ char *frame_text(const struct readable_names *names, const struct frame_view *fr
 /* The shortest name: "FUNCTION", otherwise as frame_text(). */
 char *frame_name(const struct readable_names *names, const struct frame_view *frame);
 
-/* The details that FILE:LINE lacks: "in FUNCTION", and its place if lineno is 0; "" if there are none. */
-char *frame_extra(const struct readable_names *names, const struct frame_view *frame, size_t *ret_tail);
+/* "in FUNCTION", which FILE:LINE does not say, or "". The name of a frame without a line says it. */
+char *frame_extra(const struct readable_names *names, const struct frame_view *frame);
 
 /* The function alone; of variants of a function the name that they share. frame->function must be known. */
 char *frame_function(const struct readable_names *names, const struct frame_view *frame);
 
-/* The two parts of statistic_text(), which are joined by ": ". */
+/*
+ * The two parts of statistic_text(), which are joined by ": ". The name of a line is "FILE:LINE"; where no line is known
+ * but more than the file, it is as of frame_text().
+ */
 char *statistic_name(const struct readable_names *names, const struct statistic *statistic, enum key_type key_type);
+bool statistic_has_line(const struct statistic *statistic);
 char *statistic_costs(const struct statistic *statistic, bool is_diff);
 
 #define COST_TEXT_MAX 512

@@ -31,14 +31,13 @@ static int put_source(FILE *out, struct source_tree *tree, const struct frame_vi
 
 static int put_extra(FILE *out, const struct report *report, struct source_tree *tree, const struct frame_view *frame)
 {
-	size_t tail_at;
-	char *extra = frame_extra(report->names, frame, &tail_at);
+	char *extra = frame_extra(report->names, frame);
 	int err = 0;
 
 	if (extra && !*extra)
 		free(extra);
 	else
-		err = put_row(out, report->width, "    ", extra, tail_at, ROW_FUNCTION);
+		err = put_row(out, report->width, "    ", extra, 0, ROW_FUNCTION);
 	return err ?: put_source(out, tree, frame);
 }
 
@@ -80,7 +79,7 @@ static enum tone change_tone(const struct statistics *statistics, const struct c
 
 static int put_costs(FILE *out, const struct report *report, const struct statistic *statistic)
 {
-	bool is_function = report->statistics->key_type == KEY_FUNCTION;
+	bool is_function = report->statistics->key_type == KEY_FUNCTION || !(statistic->key || statistic_has_line(statistic));
 	char *name = group_name(report, statistic), *costs = statistic_costs(statistic, report->statistics->is_diff);
 	char means[PROCESS_MEAN_TEXT_MAX], *text = NULL;
 	size_t tail_at = name ? strlen(name) : 0;
