@@ -77,7 +77,7 @@ static int push_one(struct push_endpoint *endpoint, const struct pusher_options 
 	counts->failures++;
 	counts->is_failing = true;
 	counts->waiting++;
-	return log_failure("%s: not pushed: %s: %s", path, options->endpoint.url, why.text);
+	return log_failure("%s: not pushed: %s", path, why.text);
 }
 
 /* Prints "3 pushed, 1 rejected; 4 wait". */

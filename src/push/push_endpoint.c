@@ -63,11 +63,11 @@ static bool is_rejection(long status)
 	return status == 400 || status == 413 || status == 415 || status == 422;
 }
 
-static enum push_result judge_answer(long status, const struct push_answer *answer, struct reason *why)
+static enum push_result judge_answer(const char *url, long status, const struct push_answer *answer, struct reason *why)
 {
 	if (status >= 200 && status < 300)
 		return PUSH_DONE;
-	reason_set(why, 0, "HTTP status %ld%s%s", status, answer->len ? ": " : "", answer->text);
+	reason_set(why, 0, "%s: HTTP status %ld%s%s", url, status, answer->len ? ": " : "", answer->text);
 	return is_rejection(status) ? PUSH_REJECTED : PUSH_FAILED;
 }
 
@@ -81,13 +81,15 @@ static enum push_result send_request(struct push_endpoint *endpoint, const struc
 		.url = request->url, .header = header, .header_nr = endpoint->options->tenant ? 2 : 1,
 		.body = request->body, .body_len = request->body_len, .take = keep_answer, .what = &answer,
 	};
+	struct reason line;
 	long status = 0;
 
 	snprintf(type, sizeof(type), "Content-Type: %s", request->content_type);
 	snprintf(tenant, sizeof(tenant), "X-Scope-OrgID: %.900s", endpoint->options->tenant ?: "");
-	if (http_client__send(endpoint->client, &http, &status, why))
-		return PUSH_FAILED;
-	return judge_answer(status, &answer, why);
+	if (!http_client__send(endpoint->client, &http, &status, &line))
+		return judge_answer(endpoint->options->url, status, &answer, why);
+	reason_set(why, 0, "%s: %s", endpoint->options->url, line.text);
+	return PUSH_FAILED;
 }
 
 enum push_result push_endpoint__send(struct push_endpoint *endpoint, const struct push_profile *profile,

@@ -156,10 +156,10 @@ static int give_up_oldest(const struct pusher_options *options, struct push_queu
 }
 
 /* Counts each failure, and logs the first of several. */
-static void note_failure(struct push_counts *counts, const char *what, const char *why)
+static void note_failure(struct push_counts *counts, const char *why)
 {
 	if (!counts->is_failing)
-		log_line(LOG_WARNING, "push: %s%s%s; it is tried again", what, *what ? ": " : "", why);
+		log_line(LOG_WARNING, "push: %s; it is tried again", why);
 	counts->is_failing = true;
 	counts->failures++;
 }
@@ -208,7 +208,7 @@ static int push_next(struct push_endpoint *endpoint, const struct pusher_options
 
 	if (result != PUSH_FAILED)
 		return note_result(options, queue, at, result, said.text, counts, why);
-	note_failure(counts, options->endpoint.url, said.text);
+	note_failure(counts, said.text);
 	return 1;
 }
 
@@ -226,7 +226,7 @@ static int push_next_files(struct push_endpoint *endpoint, const struct pusher_o
 	for (size_t i = 0; i < nr; i++)
 		file[i].path = push_queue__path(queue, *at + i);
 	if (push_endpoint__send_files(endpoint, file, nr, &said) == PUSH_FAILED) {
-		note_failure(counts, options->endpoint.url, said.text);
+		note_failure(counts, said.text);
 		err = 1;
 	}
 	for (size_t i = 0; i < nr && !err; i++)
@@ -281,7 +281,7 @@ static int push_pass(struct push_endpoint *endpoint, const struct pusher_options
 	}
 	err = err ?: push_waiting(endpoint, options, *queue, end_fd, counts, &why);
 	if (err)
-		note_failure(counts, "", why.text);
+		note_failure(counts, why.text);
 	return err;
 }
 

@@ -19,7 +19,7 @@ PATHS = ["/push.v1.PusherService/Push", "/ingest", "/profiles/writeraw"]
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """Answers each request with the next status of `answers`, then with 200, as soon as it may."""
+    """Answers each request with the next status (or status and text) of `answers`, then with 200, as soon as it may."""
     daemon_threads = True
 
     def __init__(self, answers=(), tls=None):
@@ -47,13 +47,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_POST(self):  # pylint: disable=invalid-name
         body = self.rfile.read(int(self.headers["Content-Length"]))
         status = self.server.answers.pop(0) if self.server.answers else 200
+        status, answer = status if isinstance(status, tuple) else (status, b"{}")
         self.server.may_answer.wait()
         self.server.requests.append((self.path, dict(self.headers), body, status))
         self.send_response(status)
-        self.send_header("Content-Length", "2")
+        self.send_header("Content-Length", str(len(answer)))
         self.end_headers()
         with contextlib.suppress(OSError):
-            self.wfile.write(b"{}")
+            self.wfile.write(answer)
 
     def log_message(self, *_args):  # pylint: disable=arguments-differ
         pass
@@ -103,6 +104,35 @@ def each_protocol_carries_the_profile(folder):
         check("Authorization" not in headers, "credentials from nowhere")
     allocsnap("push", server.url(), SNAPSHOTS / "new.snap", "--service", "a b{c,d}")
     check_equal(decode(server.requests[-1])[0], "a b_c_d_", "a name with characters of the form")
+
+
+@test
+def each_failure_names_the_address_once(folder):
+    """Of no server, of a refusal, and of a server that is no ClickHouse, for a file and for a folder."""
+    data = folder_of(folder, "old", "new")
+    server, gone = Server(answers=[503] * 2 + [200] * 4), Server()
+    gone.shutdown()
+    gone.server_close()
+    for url, said in ((gone.url(), "Couldn't connect"), (gone.url(""), "Couldn't connect"), (server.url(), "HTTP status 503"),
+                      (server.url(""), "no ClickHouse")):
+        for what in (SNAPSHOTS / "new.snap", data):
+            out, err = allocsnap("push", url, what, status=1)
+            check(said in err and err.count(url) == 1, f"{url}: {err}")
+            check_equal(out.partition(" ")[0], "0", out)
+
+
+@test
+def a_server_that_is_no_clickhouse_is_told_as_such(_folder):
+    """A user of Pyroscope gives its address without a path: what it answers to a question in SQL."""
+    text = b"<html><body>Grafana Pyroscope, and more of it</body></html>"
+    for status, answer in ((200, b"{}"), (200, text), (200, text[:24]), (200, b""), (404, b"404 page not found"), (405, b""),
+                           (302, b"")):
+        server = Server(answers=[(status, answer)])
+        _, err = allocsnap("push", server.url(""), SNAPSHOTS / "new.snap", status=1)
+        check("no ClickHouse" in err and "Pyroscope ends with /ingest" in err, f"{status} {answer}: {err}")
+    server = Server(answers=[(502, b"bad gateway")])
+    _, err = allocsnap("push", server.url(""), SNAPSHOTS / "new.snap", status=1)
+    check("no ClickHouse" not in err, f"a gateway: {err}")
 
 
 @test

@@ -156,7 +156,7 @@ int cluster_send(struct cluster *cluster, const struct cluster_request *request,
 		return answer.err;
 	if (answer.err == -ENOMEM)
 		return reason_set(why, answer.err, "out of memory");
-	return answer.err ? reason_set(why, answer.err, "%s: an answer that is none of ClickHouse", cluster->options->url) : 0;
+	return answer.err ? cluster_refuse_answer(cluster, status, why) : 0;
 }
 
 int cluster__run(struct cluster *cluster, const char *sql, bool is_in_database, struct reason *why)

@@ -139,7 +139,7 @@ int cluster__ask(struct cluster *cluster, const struct cluster_query *query, str
 			.take = take_rows, .what = &rows,
 		}, why);
 	if (!err && rows.rest.byte_nr)
-		err = reason_set(why, -EIO, "%s: an answer that ends in the middle", cluster->options->url);
+		err = cluster_refuse_answer(cluster, 200, why);
 	free(parameters);
 	free(body.byte);
 	free(rows.rest.byte);

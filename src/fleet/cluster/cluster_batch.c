@@ -190,6 +190,11 @@ static enum push_result push_files_to_cluster(struct push_batch *batch, struct p
 		      push_catalogue(batch, catalogue, why);
 	catalogue__close(catalogue);
 	release_push_files(&files);
+	if (err == -EPROTO) {
+		struct reason line = *why;
+
+		reason_set(why, err, "%s; the URL of a Pyroscope ends with /ingest", line.text);
+	}
 	return err ? PUSH_FAILED : PUSH_DONE;
 }
 

@@ -62,6 +62,12 @@ static const char *exception_text(const char *text, char detail[256])
 	return detail;
 }
 
+int cluster_refuse_answer(const struct cluster *cluster, long status, struct reason *why)
+{
+	return reason_set(why, -EPROTO, "%s: no ClickHouse: HTTP status %ld with an answer that is none of its own",
+			  cluster->options->url, status);
+}
+
 int cluster_explain_status(const struct cluster *cluster, long status, const char *text, struct reason *why)
 {
 	const char *url = cluster->options->url;
@@ -77,5 +83,7 @@ int cluster_explain_status(const struct cluster *cluster, long status, const cha
 		return reason_set(why, -EIO, "%s: error %d of the server: %s", url, code, exception_text(text, detail));
 	if (status == 401 || status == 403)
 		return reason_set(why, -EACCES, "%s: it refuses the user or the password", url);
+	if (status < 500 && status != 408 && status != 429) /* later ones are of a server on the way, or pass */
+		return cluster_refuse_answer(cluster, status, why);
 	return reason_set(why, -EIO, "%s: HTTP status %ld%s%s", url, status, *text ? ": " : "", exception_text(text, detail));
 }

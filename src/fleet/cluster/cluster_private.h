@@ -29,6 +29,9 @@ int cluster_send(struct cluster *cluster, const struct cluster_request *request,
 /* Turns what the server says into one line and an errno. text: the beginning of its answer. */
 int cluster_explain_status(const struct cluster *cluster, long status, const char *text, struct reason *why);
 
+/* The answer is no ClickHouse's: -EPROTO. */
+int cluster_refuse_answer(const struct cluster *cluster, long status, struct reason *why);
+
 /* Rows as the server's format Native in one compressed block. Returns 0, -ENOMEM or -E2BIG. */
 int native_block_make(const struct row_batch *batch, struct row_bytes *head, struct row_bytes *packed);
 

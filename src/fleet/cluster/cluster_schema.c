@@ -10,6 +10,7 @@
 
 #include "base/array.h"
 #include "base/reason.h"
+#include "fleet/cluster/cluster_private.h"
 #include "fleet/row_schema.h"
 
 #define FIRST_WITH_TTL "19.6"
@@ -88,14 +89,24 @@ char *schema_text(const struct schema_options *options)
 
 struct server_version {
 	int64_t nr, least, most;
+	int row_nr;
 };
 
 static int take_version(void *version_, const union row_value *value)
 {
 	struct server_version *version = version_;
 
-	*version = (struct server_version){ value[0].number, value[1].number, value[2].number };
+	*version = (struct server_version){
+		value[0].number, value[1].number, value[2].number, .row_nr = version->row_nr + 1,
+	};
 	return 0;
+}
+
+/* Any bytes are numbers. */
+static bool is_version(const struct server_version *version)
+{
+	return version->row_nr == 1 && version->nr >= 0 && version->least >= 0 && version->most >= version->least &&
+	       version->most <= INT32_MAX;
 }
 
 /* is_local: of this server, and not of the whole cluster. */
@@ -110,7 +121,9 @@ static int ask_version(struct cluster *cluster, bool is_local, struct server_ver
 		.sql = sql[is_local], .type = types, .column_nr = 3, .row = take_version, .what = ret,
 	};
 
-	return cluster__ask(cluster, &query, why);
+	int err = cluster__ask(cluster, &query, why);
+
+	return err || is_version(ret) ? err : cluster_refuse_answer(cluster, 200, why);
 }
 
 static int check_version(const struct cluster *cluster, const struct server_version *version, struct reason *why)
