@@ -108,7 +108,7 @@ def each_protocol_carries_the_profile(folder):
 
 @test
 def each_failure_names_the_address_once(folder):
-    """Of no server, of a refusal, and of a server that is no ClickHouse, for a file and for a folder."""
+    """No server, a refusal, and a server that is no ClickHouse, for a file and for a folder."""
     data = folder_of(folder, "old", "new")
     server, gone = Server(answers=[503] * 2 + [200] * 4), Server()
     gone.shutdown()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Every way a recording ends: the snapshots that it leaves, and that nothing of it stays in the kernel."""
+import contextlib
 import os
 import pathlib
 import re
@@ -8,8 +9,8 @@ import stat
 import time
 
 import harness
-from harness import (WORKLOADS, Law, bpf_ids, bpf_ids_in_kernel, changed_code, changed_places, check, check_equal,
-                     check_unchanged, rows_of_file, strangers_probes, uprobe_events, wait_for)
+from harness import (ALLOCSNAP, WORKLOADS, Law, bpf_ids, bpf_ids_in_kernel, changed_code, changed_places, check,
+                     check_equal, check_unchanged, rows_of_file, strangers_probes, uprobe_events, wait_for)
 from load import Load, Sqlite
 from test_known import check_totals
 
@@ -217,3 +218,25 @@ def test_fork_does_not_count_for_the_parent(bench):
     check_unchanged(children[0], "the child")
     check_equal(fork.order("join")[1], {"status": 0}, "the second child's end")
     fork.is_unharmed()
+
+
+def attach_while_it_ends(bench, descriptors, *options):
+    """The process is killed as soon as the recorder has so many descriptors open: at one step or other of the start."""
+    target = bench.start(["sleep", "1000"])
+    recorder = bench.start([ALLOCSNAP, "attach", str(target.pid), "-n", "1", "-i", "10ms", "-o", bench.path("out"), *options])
+    folder = f"/proc/{recorder.pid}/fd"
+    with contextlib.suppress(OSError):
+        while recorder.popen.poll() is None and len(os.listdir(folder)) < descriptors:
+            pass
+    target.popen.kill()
+    return recorder.wait(), recorder.stderr()
+
+
+def test_ends_while_it_is_probed_are_told_as_such(bench):
+    """Whatever the step is that fails."""
+    for options in ((), ("--inject",)):
+        for descriptors in range(34, 80, 4):
+            status, said = attach_while_it_ends(bench, descriptors, *options)
+            check(status in (0, 1), f"status {status}: {said!r}")
+            check(not status or said.count("\n") == 1 and re.search(r"process \d+ (has )?ended|no process \d+", said),
+                  f"{options}, killed at {descriptors} descriptors: {said!r}")

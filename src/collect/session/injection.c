@@ -240,6 +240,8 @@ static int refuse_injection(struct collector *collector, const struct injection_
 	struct reason ignored, ways;
 	pid_t pid = try->pid;
 
+	if (!proc_live_thread(pid)) /* whatever failed because of it */
+		return reason_set(why, -ESRCH, "process %d has ended", pid);
 	if (err != -EEXIST || inject_find(pid, &there, &ignored) || !there.is_active) {
 		name_other_ways(collector, pid, err, &ways);
 		return reason_set(why, err, "cannot inject into process %d: %s; %s%s", pid, try->found.text,

@@ -307,9 +307,7 @@ static int start_target(struct collector *collector, struct target *target, uint
 	books_admit_blocks(&collector->targets.books, target->slot, target->probes.used->by_ret);
 	target__read_start_rss(target);
 	target->late.judged_nr = target->late.seen_nr; /* the accounting has nothing from before */
-	if (!err && target__is_over(target)) /* its end may have been overwritten */
-		err = reason_set(why, -ESRCH, "process %d ended while it was being probed", target->identity.pid);
-	return err;
+	return 0;
 }
 
 static void choose_probes(struct collector *collector, struct target *target)
@@ -359,6 +357,8 @@ static int begin_process(struct collector *collector, pid_t id, uint32_t user, s
 	err = resume_shared(collector);
 	if (!err)
 		err = start_target(collector, target, user, why);
+	if (err == -ESRCH || target__is_over(target)) /* whatever failed because of it, or did not notice it */
+		err = reason_set(why, -ESRCH, "process %d ended while it was being probed", target->identity.pid);
 	if (!err)
 		err = add_target(collector, target);
 	if (err)

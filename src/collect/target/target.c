@@ -43,18 +43,23 @@ void target__read_start_rss(struct target *target)
 }
 
 /*
- * Probes follow the main thread's memory. A kernel thread has none, and neither has a main thread that ended.
+ * Probes follow the main thread's memory. A kernel thread has none, and neither has a main thread that ended, or a
+ * process that is ending. Old kernels do not say which are kernel threads.
  */
 static int check_is_program(pid_t pid, struct reason *why)
 {
 	uint64_t vm, kernel_thread;
+	bool is_told;
+	pid_t live;
 
 	if (!proc_status(pid, "VmSize", &vm))
 		return 0;
-	if (!proc_status(pid, "Kthread", &kernel_thread) && kernel_thread)
+	is_told = !proc_status(pid, "Kthread", &kernel_thread);
+	if (is_told && kernel_thread)
 		return reason_set(why, -ENOTSUP, "process %d is a kernel thread: it has no memory to trace",
 				  pid);
-	if (proc_live_thread(pid))
+	live = proc_live_thread(pid);
+	if (live && !(is_told && live == pid))
 		return reason_set(why, -ENOTSUP,
 				  "process %d is a kernel thread, or its main thread has ended: it cannot be probed",
 				  pid);
@@ -113,6 +118,8 @@ struct target *target__open(pid_t id, struct objects *objects, struct reason *wh
 
 	if (!err)
 		return target;
+	if (target && target->identity.pid && !proc_live_thread(target->identity.pid)) /* whatever it was that failed */
+		err = reason_set(why, -ESRCH, "process %d has ended", target->identity.pid);
 	target__free(target);
 	errno = -err;
 	return NULL;
