@@ -233,7 +233,7 @@ def attach_while_it_ends(bench, descriptors, *options):
 
 
 def test_ends_while_it_is_probed_are_told_as_such(bench):
-    """Whatever the step is that fails."""
+    """The line is the same, whichever step fails."""
     for options in ((), ("--inject",)):
         for descriptors in range(34, 80, 4):
             status, said = attach_while_it_ends(bench, descriptors, *options)

@@ -71,12 +71,23 @@ static bool has_privileges_to_load(void)
 	return (held & both) == both || (held & CAPABILITY(CAP_SYS_ADMIN));
 }
 
+/* doctor, which lists all capabilities, says the same. */
+static int report_no_permission(int err, struct reason *why)
+{
+	char names[128] = "";
+
+	for (size_t i = 0; i < privileges_nr; i++)
+		if (!privilege_rows[i].is_optional && privilege_rows[i].term != PRIVILEGE_OF_EVENTS)
+			snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s%s", *names ? ", " : "",
+				 privilege_rows[i].name);
+	return reason_set(why, err, "no permission to load BPF programs: run it as root (sudo allocsnap …), or at least with %s",
+			  names);
+}
+
 static int report_load_failure(int err, struct reason *why)
 {
 	if (err == -EPERM || (err == -EACCES && !has_privileges_to_load()))
-		return reason_set(
-			why, err,
-			"no permission to load BPF programs: run it as root (sudo allocsnap …), or with the capabilities that `allocsnap doctor` names");
+		return report_no_permission(err, why);
 	if (err == -E2BIG || err == -ENOMEM)
 		return reason_set(why, err,
 				  "not enough kernel memory for the maps: lower --max-blocks, --max-tracebacks or --max-memory");
