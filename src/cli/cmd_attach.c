@@ -186,7 +186,7 @@ static int run(const void *command_options, const struct arguments *args)
 		status = recording_place_refuse(&cmd_attach, &recording, targets.pid_nr,
 						options->capture.follow_forks);
 	if (!status)
-		status = attach_to(&options->capture, &recording, &targets);
+		status = recording_place_look(&recording) ?: attach_to(&options->capture, &recording, &targets);
 	free(targets.pid);
 	return status;
 }

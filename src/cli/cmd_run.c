@@ -109,6 +109,8 @@ static int run(const void *command_options, const struct arguments *args)
 		status = log_refusal(&cmd_run, "--fast and --no-sampler exclude each other");
 	if (!status)
 		status = recording_place_refuse(&cmd_run, &recording, 1, options->follow_forks);
+	if (!status && recording_place_look(&recording))
+		status = RUN_FAILED;
 	return status ?: run_program(options, &recording, args->item);
 }
 

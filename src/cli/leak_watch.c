@@ -88,6 +88,8 @@ int leak_watch_record(const struct command *command, const struct capture_option
 		chosen.recording.dir = ret->folder.path;
 		chosen.recording.is_compact &= watch_ns >= COMPACT_FROM_NS;
 	}
+	else if (!status)
+		status = recording_place_look(&capture->recording);
 	status = status ?: record_watched(command, &chosen, watched, watch_ns, ret);
 	if (!status && !ret->path_nr)
 		status = log_failure("nothing was recorded of process %d: it allocated nothing, or has ended", *watched->pid);

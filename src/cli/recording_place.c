@@ -2,6 +2,7 @@
 #include "cli/recording_place.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/capability.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,12 +54,11 @@ static bool is_snapshot_path(const char *path)
 
 /* ---- whose the files are ------------------------------------------------------------------ */
 
-/* Whether the folder, or the nearest one above it that exists, is this user's. */
-static bool is_place_of(const char *path, uid_t uid)
+/* The folder, or the nearest one above it that exists. The caller frees it; NULL: no memory. */
+static char *nearest_folder(const char *path)
 {
 	char *folder = strdup(path);
 	struct stat st;
-	bool is_owner = false;
 
 	while (folder && stat(folder, &st) && errno == ENOENT && strcmp(folder, ".") && strcmp(folder, "/")) {
 		char *parent = parent_folder(folder);
@@ -66,6 +66,16 @@ static bool is_place_of(const char *path, uid_t uid)
 		free(folder);
 		folder = parent;
 	}
+	return folder;
+}
+
+/* Whether the folder, or the nearest one above it that exists, is this user's. */
+static bool is_place_of(const char *path, uid_t uid)
+{
+	char *folder = nearest_folder(path);
+	struct stat st;
+	bool is_owner = false;
+
 	if (folder && !stat(folder, &st))
 		is_owner = st.st_uid == uid;
 	free(folder);
@@ -132,6 +142,23 @@ int recording_place_refuse(const struct command *command, struct recording_optio
 				   "need -o DIR");
 	recording->count = 1;
 	return EXIT_DONE;
+}
+
+int recording_place_look(const struct recording_options *recording)
+{
+	char *wanted = recording_folder(recording), *folder = wanted ? nearest_folder(wanted) : NULL;
+	int err = folder ? 0 : ENOMEM;
+	struct stat st;
+
+	if (!err)
+		err = stat(folder, &st) ? errno : !S_ISDIR(st.st_mode) ? ENOTDIR : 0;
+	if (!err && faccessat(AT_FDCWD, folder, W_OK | X_OK, AT_EACCESS))
+		err = errno;
+	if (err)
+		log_failure("cannot write into %s: %s", wanted ?: recording->dir, strerror(err));
+	free(folder);
+	free(wanted);
+	return err ? EXIT_FAILED : EXIT_DONE;
 }
 
 int recording_place_check(const struct recording_options *recording)

@@ -30,6 +30,12 @@ void recording_place_resolve(struct recording_options *recording);
 int recording_place_refuse(const struct command *command, struct recording_options *recording, size_t process_nr,
 			   bool follows);
 
+/*
+ * Checks, without making anything, whether the folder can be written to or made. To be called before anything that takes
+ * long. Returns an exit status.
+ */
+int recording_place_look(const struct recording_options *recording);
+
 /* Makes the folder and checks that files can be written there. Returns an exit status. */
 int recording_place_check(const struct recording_options *recording);
 

@@ -75,6 +75,14 @@ static void recording_saved(void *recording_, const struct snapshot_owner *owner
 	remember_last_path(recording, owner, path);
 }
 
+/* Whether there will be other passes than this one. */
+static bool goes_on(const struct recorder *recorder)
+{
+	const struct recording_options *options = recorder->options;
+
+	return !recorder->is_last && !recorder->stop && (!options->count || recorder->passes + 1 < options->count);
+}
+
 /* Logs the first failure only: on a full disk all later snapshots fail, too. */
 static void recording_lost(void *recording_, const struct snapshot_owner *owner, int err, const struct reason *why)
 {
@@ -82,7 +90,7 @@ static void recording_lost(void *recording_, const struct snapshot_owner *owner,
 
 	(void)owner;
 	if (outage_count_lost(&recording->write_errors, err))
-		log_failure("%s", why->text);
+		log_failure("%s%s", why->text, goes_on(&recording->recorder) ? "; the recording goes on" : "");
 }
 
 static void report_outage_over(void *recording_, const struct pass *pass)

@@ -7,7 +7,7 @@ import signal
 import subprocess
 
 import harness
-from harness import ALLOCSNAP, NO_RETURNS, PATIENCE, Skip, check, check_equal, private_mounts, tool
+from harness import ALLOCSNAP, NO_RETURNS, PATIENCE, Skip, check, check_equal, private_mounts, tool, wait_for
 
 FAILED, REFUSED = 1, 2
 
@@ -142,6 +142,43 @@ def test_attach_refuses_an_output_that_is_not_writable(bench):
     attach_fails(bench, deep, "Read-only", bench.path("out"),
                  prefix=[*private_mounts(), "sh", "-c", script, bench.path("out")])
     deep.is_unharmed()
+
+
+@harness.core
+def test_an_output_that_is_not_writable_is_refused_first(bench):
+    """Before anything else is looked at: the process is none. A read-only file system, a folder to be made on it, /proc/sys."""
+    pid = str(ended_pid(bench))
+    os.mkdir(bench.path("out"))
+    script = 'mount -t tmpfs -o ro none "$0" && exec "$@"'
+    for command in (["attach", pid], ["leaks", pid], ["run"]):
+        for place in (bench.path("out"), bench.path("out/a/b"), bench.path("out/one.snap")):
+            if command[0] == "leaks" and place.endswith(".snap"):
+                continue
+            end = ["--", "true"] if command[0] == "run" else []
+            argv = [*private_mounts(), "sh", "-c", script, bench.path("out"), ALLOCSNAP, *command, "-o", place, *end]
+            _, err = bench.run(argv, 125 if command[0] == "run" else FAILED)
+            check_says(err, "Read-only", "cannot write into")
+    out, err = bench.run([ALLOCSNAP, "attach", pid, "-o", "/dev/null/a"], FAILED)
+    check_says(err, "Not a directory")
+    check_equal(os.listdir(bench.path("out")), [], "files of the recorder")
+
+
+def test_attach_goes_on_when_the_disk_is_full(bench):
+    """One line says so, and another one when there is room again. The status is that of a failure, though."""
+    known = bench.workload("known")
+    known.order("go")
+    os.mkdir(bench.path("out"))
+    script = ('mount -t tmpfs -o size=32k none "$0" || exit 99; head -c 28k /dev/zero >"$0/ballast"; '
+              '"$@" & read line; mount -o remount,size=4m "$0"; rm "$0/ballast"; read line; kill -INT $!; wait $!')
+    shell = bench.start([*private_mounts(), "sh", "-c", script, bench.path("out"), ALLOCSNAP, "attach", str(known.pid),
+                         "-o", bench.path("out"), "-i", "100ms"])
+    wait_for(lambda: "No space left on device; the recording goes on" in shell.stderr(), "the line about the disk")
+    shell.write("\n")
+    wait_for(lambda: "snapshots are written again: " in shell.stderr(), "the line about room")
+    check(shell.line().endswith(".snap"), "a path of a snapshot")
+    shell.write("\n")
+    check_equal(shell.wait(), FAILED, f"exit status ({shell.stderr()!r})")
+    known.is_unharmed()
 
 
 @harness.core
