@@ -2,7 +2,10 @@
 # make help lists the targets; V=1 shows the commands; SAN=1 builds with ASan and UBSan, of
 # SAN_ROOMS="src/elf tests/unit/elf" only what lies in these folders.
 
-prefix  ?= /usr/local
+# PREFIX=/usr works, too; the other names are refused in capitals instead of being ignored.
+prefix  ?= $(if $(filter command,$(origin PREFIX)),$(PREFIX),/usr/local)
+$(foreach name,BINDIR LIBDIR INCLUDEDIR UNITDIR MANDIR DATADIR,$(if $(filter command,$(origin $(name))),\
+	$(error $(name) has no meaning here: write it in small letters)))
 bindir  ?= $(prefix)/bin
 libdir  ?= $(prefix)/lib
 includedir ?= $(prefix)/include

@@ -144,11 +144,14 @@ def test_run_completes_the_program():
 
 
 def test_installed_files_are_found():
-    """`make install` puts them where both shells look."""
+    """`make install` puts them where both shells look, with prefix or PREFIX."""
     with tempfile.TemporaryDirectory() as root:
         build = os.path.dirname(os.path.abspath(ALLOCSNAP))
-        for source, place in (("allocsnap", "bash-completion/completions"), ("_allocsnap", "zsh/vendor-completions")):
-            makefile = subprocess.run(["make", "-n", "install", "prefix=/usr", f"DESTDIR={root}"], cwd=build,
+        for source, place, where in (("allocsnap", "bash-completion/completions", "prefix"),
+                                     ("_allocsnap", "zsh/vendor-completions", "PREFIX")):
+            makefile = subprocess.run(["make", "-n", "install", f"{where}=/usr", f"DESTDIR={root}"], cwd=build,
                                       capture_output=True, text=True, check=True).stdout
             check(re.search(rf"-t {root}/usr/share/{place} \S*completion/{source}\b", makefile),
                   f"make install does not put {source} into {place}")
+    refused = subprocess.run(["make", "-n", "install", "LIBDIR=/usr/lib"], cwd=build, capture_output=True, text=True, check=False)
+    check(refused.returncode and "LIBDIR has no meaning here" in refused.stderr, f"LIBDIR is ignored: {refused.stderr}")
