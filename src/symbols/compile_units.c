@@ -2,6 +2,8 @@
 #include "symbols/compile_units.h"
 
 #include <dwarf.h>
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,11 +12,32 @@
 
 #define DEPTH_MAX 100 /* nesting of dies: namespaces, functions, blocks */
 #define CHAIN_MAX 256 /* inlined calls around one address that are followed */
+#define SCOPED_MOST 2000 /* about so many bytes has the name of a function with its namespaces */
+#define ORIGINS_MOST 8	 /* descriptions of a function that refer to each other */
+
+#define NO_SCOPE UINT32_MAX
+
+/* A namespace or class. */
+struct scope {
+	const char *name;
+	uint32_t around; /* index, or NO_SCOPE */
+};
+
+/* A function in a scope: only where the compiler gives no mangled name, which has the scopes. */
+struct scoped_function {
+	Dwarf_Off offset; /* of the die that has its name */
+	uint32_t scope;
+	char *name; /* with its scopes; NULL: nobody has asked for it */
+};
 
 struct unit {
 	Dwarf_Die die;
 	bool is_skeleton;
 	bool is_walked;
+	struct scope *scope;
+	size_t scope_nr, scope_alloc;
+	struct scoped_function *scoped; /* by offset */
+	size_t scoped_nr, scoped_alloc;
 	Dwarf_Die *function;
 	size_t function_nr, function_alloc;
 	struct ranges ranges; /* of the functions; ids are indices in function */
@@ -83,11 +106,115 @@ void units__free(struct units *units)
 		return;
 	for (size_t i = 0; i < units->unit_nr; i++) {
 		free(units->unit[i].function);
+		for (size_t k = 0; k < units->unit[i].scoped_nr; k++)
+			free(units->unit[i].scoped[k].name);
+		free(units->unit[i].scoped);
+		free(units->unit[i].scope);
 		ranges_release(&units->unit[i].ranges);
 	}
 	ranges_release(&units->ranges);
 	free(units->unit);
 	free(units);
+}
+
+/* ---- names ---- */
+
+static const char *string_attribute(Dwarf_Die *die, unsigned int name)
+{
+	Dwarf_Attribute attribute;
+
+	return dwarf_formstring(dwarf_attr_integrate(die, name, &attribute));
+}
+
+/*
+ * Returns only mangled names. A C function gets a linkage name from an asm label, which is further
+ * from the source than its name (glibc's __GI_…).
+ */
+static const char *linkage_name(Dwarf_Die *die)
+{
+	const char *name = string_attribute(die, DW_AT_linkage_name);
+
+	if (!name)
+		name = string_attribute(die, DW_AT_MIPS_linkage_name);
+	return name && name[0] == '_' && name[1] && strchr("ZRD", name[1]) ? name : NULL;
+}
+
+static bool is_scope(int tag)
+{
+	return tag == DW_TAG_namespace || tag == DW_TAG_class_type || tag == DW_TAG_structure_type ||
+	       tag == DW_TAG_union_type;
+}
+
+/* "std::_Function_base::_M_create"; NULL: no memory. */
+static char *scoped_name(const struct unit *unit, uint32_t scope, const char *name)
+{
+	char *text = strdup(name);
+
+	for (; scope != NO_SCOPE && text && strlen(text) < SCOPED_MOST; scope = unit->scope[scope].around) {
+		char *longer = NULL;
+
+		if (asprintf(&longer, "%.*s::%s", SCOPED_MOST, unit->scope[scope].name, text) < 0)
+			longer = NULL;
+		free(text);
+		text = longer;
+	}
+	return text;
+}
+
+static int unit_add_scoped(struct unit *unit, Dwarf_Die *die, uint32_t scope)
+{
+	const struct scoped_function function = { .offset = dwarf_dieoffset(die), .scope = scope };
+
+	return dwarf_hasattr(die, DW_AT_name) && !linkage_name(die) ? array_push(unit, scoped, function) : 0;
+}
+
+/* Enters the scope that a die is; any other die is in none. */
+static int enter_scope(struct unit *unit, Dwarf_Die *die, uint32_t around, uint32_t *ret)
+{
+	int tag = dwarf_tag(die);
+	struct scope scope = { .around = around };
+
+	*ret = is_scope(tag) ? unit->scope_nr : NO_SCOPE;
+	if (*ret == NO_SCOPE)
+		return 0;
+	scope.name = dwarf_diename(die) ?: tag == DW_TAG_namespace ? "(anonymous namespace)" : "(anonymous)";
+	return array_push(unit, scope, scope);
+}
+
+/* The die that has the name of a function, or of one that is inlined. */
+static Dwarf_Off find_named_die(Dwarf_Die *die)
+{
+	Dwarf_Attribute attribute;
+	Dwarf_Die at = *die;
+
+	for (int i = 0; i < ORIGINS_MOST && !dwarf_hasattr(&at, DW_AT_name); i++)
+		if (!dwarf_formref_die(dwarf_attr(&at, DW_AT_abstract_origin, &attribute) ?:
+				       dwarf_attr(&at, DW_AT_specification, &attribute), &at))
+			break;
+	return dwarf_dieoffset(&at);
+}
+
+static int compare_scoped(const void *a, const void *b)
+{
+	const struct scoped_function *x = a, *y = b;
+
+	return (x->offset > y->offset) - (x->offset < y->offset);
+}
+
+static void place_set_name(struct place *place, struct unit *unit, Dwarf_Die *die)
+{
+	struct scoped_function *scoped, wanted = {};
+
+	place->linkage_name = linkage_name(die);
+	place->name = string_attribute(die, DW_AT_name);
+	if (place->linkage_name || !unit->scoped_nr)
+		return;
+	wanted.offset = find_named_die(die);
+	scoped = bsearch(&wanted, unit->scoped, unit->scoped_nr, sizeof(*scoped), compare_scoped);
+	if (scoped && !scoped->name && place->name)
+		scoped->name = scoped_name(unit, scoped->scope, place->name);
+	if (scoped && scoped->name)
+		place->name = scoped->name;
 }
 
 /* ---- the functions of a unit ---- */
@@ -100,8 +227,9 @@ static int unit_add_function(struct unit *unit, Dwarf_Die *die)
 }
 
 /* `last` is the offset of the last die seen: a die that is not after it ends the walk. */
-static int walk_dies(struct unit *unit, Dwarf_Die *parent, Dwarf_Off *last, int depth)
+static int walk_dies(struct unit *unit, Dwarf_Die *parent, uint32_t around, Dwarf_Off *last, int depth)
 {
+	uint32_t scope;
 	Dwarf_Die die;
 	int err = 0;
 
@@ -115,8 +243,10 @@ static int walk_dies(struct unit *unit, Dwarf_Die *parent, Dwarf_Off *last, int 
 		*last = dwarf_dieoffset(&die);
 		if (tag == DW_TAG_subprogram)
 			err = unit_add_function(unit, &die);
+		if (!err && tag == DW_TAG_subprogram && around != NO_SCOPE)
+			err = unit_add_scoped(unit, &die, around);
 		if (!err && tag != DW_TAG_inlined_subroutine)
-			err = walk_dies(unit, &die, last, depth + 1);
+			err = enter_scope(unit, &die, around, &scope) ?: walk_dies(unit, &die, scope, last, depth + 1);
 	} while (!err && !dwarf_siblingof(&die, &die));
 	return err;
 }
@@ -132,7 +262,7 @@ static int find_function_die(struct unit *unit, uint64_t address, Dwarf_Die **re
 		return 0;
 	if (!unit->is_walked) {
 		unit->is_walked = true;
-		err = walk_dies(unit, &unit->die, &last, 0);
+		err = walk_dies(unit, &unit->die, NO_SCOPE, &last, 0);
 		ranges_sort(&unit->ranges);
 		if (err)
 			return err;
@@ -186,32 +316,6 @@ static int find_chain(Dwarf_Die *function, uint64_t address, Dwarf_Die chain[CHA
 			blocks++;
 	}
 	return nr;
-}
-
-static const char *string_attribute(Dwarf_Die *die, unsigned int name)
-{
-	Dwarf_Attribute attribute;
-
-	return dwarf_formstring(dwarf_attr_integrate(die, name, &attribute));
-}
-
-/*
- * Returns only mangled names. A C function gets a linkage name from an asm label, which is further
- * from the source than its name (glibc's __GI_…).
- */
-static const char *linkage_name(Dwarf_Die *die)
-{
-	const char *name = string_attribute(die, DW_AT_linkage_name);
-
-	if (!name)
-		name = string_attribute(die, DW_AT_MIPS_linkage_name);
-	return name && name[0] == '_' && name[1] && strchr("ZRD", name[1]) ? name : NULL;
-}
-
-static void place_set_name(struct place *place, Dwarf_Die *die)
-{
-	place->linkage_name = linkage_name(die);
-	place->name = string_attribute(die, DW_AT_name);
 }
 
 /* "???" is libdw's name for file 0 in DWARF versions that count files from 1. */
@@ -300,7 +404,7 @@ int units__lookup(struct units *units, uint64_t address, struct place *ret_place
 	}
 	chain_nr = find_chain(function, address, chain);
 	for (int i = chain_nr; i-- && nr < max; nr++) {
-		place_set_name(&ret_place[nr], &chain[i]);
+		place_set_name(&ret_place[nr], unit, &chain[i]);
 		set_declaration(&ret_place[nr], &chain[i]);
 		ret_place[nr].is_outermost = i == 0;
 		if (i && nr + 1 < max)
