@@ -103,6 +103,7 @@ struct frame_view {
 	uint32_t lineno;
 	bool has_variants; /* function is one of several, which differ in template arguments or parameters */
 	bool is_inlined; /* into the next older frame */
+	bool is_library; /* works for its caller, or starts the program; only of the callers of a leak */
 	const char *function;
 	const char *object;
 	const char *build_id; /* of object */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/array.h"
+#include "base/idmap.h"
 #include "engine/keys.h"
 #include "engine/leak_runtime.h"
 #include "engine/trace_source.h"
@@ -15,7 +16,7 @@
 struct judged {
 	uint32_t site;
 	uint32_t line;
-	uint32_t caller; /* frame of the line's caller; 0: none is known */
+	uint32_t caller; /* frame of the line's own caller; 0: none is known */
 	uint32_t domain;
 	uint32_t sum; /* those of one number were judged as one; 0: judged by itself */
 	double bytes; /* of its own survivors */
@@ -30,6 +31,7 @@ struct line_finder {
 	struct keyspace keys;
 	struct key_source key_source;
 	struct key_list list;
+	struct idmap callers; /* one frame of those that are shown alike */
 };
 
 static int line_finder_init(struct line_finder *finder, const struct snapshot *last,
@@ -48,7 +50,43 @@ static void line_finder_release(struct line_finder *finder)
 	key_source_release(&finder->key_source);
 	keyspace_release(&finder->keys);
 	source_release(&finder->source);
+	idmap_release(&finder->callers);
 	free(finder->list.id);
+}
+
+static bool same_shown_frame(uint32_t id, const void *row_, const void *source_)
+{
+	const struct source *source = source_;
+	const struct snap_frame *a = row_, *b = &source->tables->frame[id];
+
+	return a->function == b->function && a->filename == b->filename && a->lineno == b->lineno &&
+	       (a->lineno || (a->object == b->object && a->offset == b->offset));
+}
+
+/* Replaces a frame by the first one that reads the same: one line may call from several addresses. */
+static int find_shown_frame(struct line_finder *finder, uint32_t *frame)
+{
+	const struct snap_frame *row = &finder->source.tables->frame[*frame];
+	uint64_t hash = hash_bytes(&row->function, sizeof(row->function), row->lineno);
+	uint32_t id = idmap_find(&finder->callers, hash, same_shown_frame, row, &finder->source);
+
+	if (id == IDMAP_NONE)
+		return idmap_add(&finder->callers, hash, *frame);
+	*frame = id;
+	return 0;
+}
+
+/* The first frame of the program's own behind the line, or else the next one. */
+static int find_own_caller(struct line_finder *finder, const struct frame_span *span, uint32_t *ret)
+{
+	*ret = span->nframe > 1 ? span->frame[1] : 0;
+	for (uint32_t i = 1; i < span->nframe; i++) {
+		if (source_role(&finder->source, span->frame[i]) >= ROLE_START)
+			continue;
+		*ret = span->frame[i];
+		break;
+	}
+	return *ret ? find_shown_frame(finder, ret) : 0;
 }
 
 static int judge_sites(struct leak_tally *tally, struct line_finder *finder, struct judged *judged)
@@ -60,9 +98,9 @@ static int judge_sites(struct leak_tally *tally, struct line_finder *finder, str
 
 		judged[site].site = site;
 		judged[site].domain = tally->sites.site[site].domain;
-		judged[site].caller = span.nframe > 1 ? span.frame[1] : 0;
 		judged[site].is_remade = leak_passes_made_code(tally->last, tally->sites.site[site].traceback);
-		err = leak_tally_judge(tally, &site, 1, &judged[site].verdict);
+		err = find_own_caller(finder, &span, &judged[site].caller) ?:
+		      leak_tally_judge(tally, &site, 1, &judged[site].verdict);
 		judged[site].bytes = judged[site].verdict.bytes;
 		err = err ?: keyspace_find(&finder->keys, &finder->key_source, tally->sites.site[site].traceback,
 					   &finder->list);
@@ -313,6 +351,21 @@ static int sum_lines(struct leaks *leaks, struct leak_tally *tally, struct line_
 	return err;
 }
 
+/* The roles of all frames of the callers. */
+static void keep_roles(struct leaks *leaks, struct source *source)
+{
+	const struct snapshot_tables *tables = source->tables;
+
+	for (size_t i = 0; i < leaks->caller_nr; i++) {
+		const struct snap_traceback *row = &tables->traceback[leaks->caller[i].traceback];
+
+		for (uint32_t k = 0; k < row->nframe; k++)
+			source_role(source, tables->traceback_frame[row->first + k]);
+	}
+	leaks->frame_role = source->frame_role;
+	source->frame_role = NULL;
+}
+
 int leak_lines_make(struct leaks *leaks, struct leak_tally *tally, const struct engine_options *options,
 		    struct reason *why)
 {
@@ -321,6 +374,8 @@ int leak_lines_make(struct leaks *leaks, struct leak_tally *tally, const struct 
 
 	(void)why;
 	err = err ?: sum_lines(leaks, tally, &finder);
+	if (!err)
+		keep_roles(leaks, &finder.source);
 	line_finder_release(&finder);
 	return err;
 }

@@ -6,7 +6,19 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "engine/wrappers.h"
 #include "snapshot.h"
+
+/* frame[] has the oldest first, the traceback the most recent. */
+static void mark_library_frames(const struct leaks *leaks, uint32_t traceback, struct frame_view *frame, uint32_t nframe)
+{
+	const struct snapshot_tables *tables = snapshot__tables(leaks->last);
+	const struct snap_traceback *row = &tables->traceback[traceback];
+
+	for (uint32_t i = 0; i < row->nframe; i++)
+		frame[nframe - 1 - i].is_library =
+			leaks->frame_role[tables->traceback_frame[row->first + i]] >= ROLE_START;
+}
 
 static int read_place_caller(const struct leaks *leaks, const struct leak_caller *caller,
 			     struct leak_place_caller *ret)
@@ -14,6 +26,8 @@ static int read_place_caller(const struct leaks *leaks, const struct leak_caller
 	uint32_t total, nframe;
 	int err = traceback_read(leaks->last, caller->traceback, &ret->frame, &nframe, &total);
 
+	if (!err)
+		mark_library_frames(leaks, caller->traceback, ret->frame, nframe);
 	ret->verdict = caller->verdict;
 	ret->domain = caller->domain;
 	ret->site_nr = caller->site_nr;

@@ -139,6 +139,7 @@ void leaks_free(struct leaks *leaks)
 	if (!leaks)
 		return;
 	snapshot__close(leaks->last);
+	free(leaks->frame_role);
 	free(leaks->line);
 	free(leaks->caller);
 	free(leaks->bundle);

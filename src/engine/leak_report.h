@@ -54,6 +54,7 @@ struct leak_bundle {
 
 struct leaks {
 	struct snapshot *last;
+	uint8_t *frame_role; /* of its frames (engine/trace_source.h), where callers have them */
 	struct leak_window window; /* without its arrays */
 	struct leak_line *line;	   /* all, also those that do not leak */
 	size_t line_nr, line_alloc;

@@ -39,17 +39,29 @@ static int cut_row_text(char **text, size_t columns, size_t keep)
 	return 0;
 }
 
+/* Cuts as much of the folder in a tail " at /a/b/cart.c:31" as is too much, at most all of it. */
+static int cut_folder(char **tail, size_t columns)
+{
+	const char *slash = strrchr(*tail, '/');
+	size_t least = slash ? AT_COLUMNS + 1 + text_columns(slash) : 0;
+
+	return slash ? cut_row_text(tail, columns > least ? columns : least, AT_COLUMNS) : 0;
+}
+
+/* The folder of a file gives way before the name of the function does. */
 static int fit_parts(char **head, char **tail, size_t width, enum row_kind kind)
 {
-	size_t head_nr = text_columns(*head), tail_nr = text_columns(*tail);
+	size_t head_nr = text_columns(*head), tail_nr;
 	size_t head_most = width / 2 < HEAD_LEAST ? width / 2 : HEAD_LEAST;
 	size_t head_least = head_nr < head_most ? head_nr : head_most;
-
 	int err = 0;
 
-	if (!width || head_nr + tail_nr <= width)
+	if (!width || head_nr + text_columns(*tail) <= width)
 		return 0;
-	if (tail_nr + head_least > width)
+	if (kind == ROW_FUNCTION)
+		err = cut_folder(tail, width > head_nr ? width - head_nr : 0);
+	tail_nr = text_columns(*tail);
+	if (!err && tail_nr + head_least > width)
 		err = cut_row_text(tail, width - head_least, kind == ROW_PATH ? width : AT_COLUMNS);
 	return err ?: cut_row_text(head, width - text_columns(*tail), kind == ROW_PATH ? 0 : width);
 }

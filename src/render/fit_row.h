@@ -10,7 +10,7 @@
 /* Where a row that is wider than a terminal loses text. The head goes first, as long as 24 columns of it are left. */
 enum row_kind {
 	ROW_PATH,     /* head "/a/b/cart.c:31", tail ": size=…": the head loses its start */
-	ROW_FUNCTION, /* head "shop::Cart::add", tail " at /a/b/cart.c:31": head and folder lose their ends */
+	ROW_FUNCTION, /* head "shop::Cart::add", tail " at /a/b/cart.c:31": first the folder, then the head's end */
 };
 
 /*

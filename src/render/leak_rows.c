@@ -7,12 +7,13 @@
 #include <string.h>
 
 #include "base/terminal.h"
+#include "base/text_columns.h"
 #include "render/clean.h"
 #include "render/fit_row.h"
 #include "render/leak_answer.h"
 #include "render/statistic_text.h"
 
-#define CALLERS_SHOWN 2 /* behind a line */
+#define CALLERS_SHOWN 2 /* of the program's own, behind a line */
 #define PLACE_LEAST 32	/* columns that a place gets behind others; with fewer it is below them */
 
 int leak_place_add_names(struct readable_names *names, const struct leak_place *place)
@@ -29,20 +30,75 @@ int leak_place_add_names(struct readable_names *names, const struct leak_place *
 
 /* ---- places --------------------------------------------------------------------------------- */
 
-/* Appends " ← CALLER" for frames from number `from` on, counted from the line that allocates. Takes over the text. */
-static char *append_callers(const struct leak_row_style *style, char *text, const struct leak_place_caller *caller,
-			    uint32_t from, uint32_t nr)
+/* Frees both parts. */
+static char *append_part(char *text, char *part)
 {
-	for (uint32_t i = from; i < from + nr && i < caller->nframe && text; i++) {
-		size_t tail_at;
-		char *name = frame_text(style->names, &caller->frame[caller->nframe - 1 - i], &tail_at);
-		char *longer = NULL;
+	char *longer = NULL;
 
-		if (!name || asprintf(&longer, "%s ← %s", text, name) < 0)
-			longer = NULL;
-		free(name);
-		free(text);
-		text = longer;
+	if (text && part && asprintf(&longer, "%s ← %s", text, part) < 0)
+		longer = NULL;
+	free(text);
+	free(part);
+	return longer;
+}
+
+static char *frame_in_row(const struct leak_row_style *style, const struct frame_view *frame)
+{
+	size_t tail_at;
+	char *text = frame_text(style->names, frame, &tail_at);
+
+	return style->has_no_folders ? frame_without_folder(text, tail_at) : text;
+}
+
+/* Makes a text for a row with so many columns before it: without folders of files if it would be too wide. */
+static char *make_fitting(const struct leak_row_style *style, size_t before,
+			  char *(*make)(const struct leak_row_style *style, const void *what), const void *what)
+{
+	struct leak_row_style narrow = *style;
+	char *text = make(style, what);
+
+	if (!text || !style->width || before + text_columns(text) <= style->width)
+		return text;
+	free(text);
+	narrow.has_no_folders = true;
+	return make(&narrow, what);
+}
+
+static char *folded_text(uint32_t nr)
+{
+	char *text;
+
+	return asprintf(&text, "+ %u library frame%s", nr, nr == 1 ? "" : "s") < 0 ? NULL : text;
+}
+
+static bool has_own_frame(const struct leak_place_caller *caller, uint32_t nr)
+{
+	for (uint32_t i = 0; i < nr; i++)
+		if (!caller->frame[i].is_library)
+			return true;
+	return false;
+}
+
+/*
+ * Appends " ← CALLER" for the callers of the line: the first ones that are the program's own, and how many of libraries
+ * lie between, as in the page. If none is its own, the first ones. Takes over the text.
+ */
+static char *append_callers(const struct leak_row_style *style, char *text, const struct leak_place_caller *caller,
+			    uint32_t nr)
+{
+	uint32_t callers = caller->nframe ? caller->nframe - 1 : 0, folded = 0, shown = 0;
+	bool has_own = has_own_frame(caller, callers);
+
+	for (uint32_t i = callers; i-- > 0 && shown < nr && text;) {
+		if (has_own && caller->frame[i].is_library) {
+			folded++;
+			continue;
+		}
+		if (folded)
+			text = append_part(text, folded_text(folded));
+		text = append_part(text, frame_in_row(style, &caller->frame[i]));
+		folded = 0;
+		shown++;
 	}
 	return text;
 }
@@ -51,13 +107,12 @@ static char *append_callers(const struct leak_row_style *style, char *text, cons
 static char *own_text(const struct leak_row_style *style, const struct leak_row_line *line)
 {
 	const struct leak_place_caller *caller = line->place && line->place->caller_nr ? line->place->caller : NULL;
-	size_t tail_at;
 
 	if (line->own)
-		return frame_text(style->names, line->own, &tail_at);
+		return frame_in_row(style, line->own);
 	if (!caller || !caller->nframe)
 		return strdup("<unknown>");
-	return frame_text(style->names, &caller->frame[caller->nframe - 1], &tail_at);
+	return frame_in_row(style, &caller->frame[caller->nframe - 1]);
 }
 
 /* "cart_new at src/cart.c:31 ← serve at src/serve.c:210" */
@@ -67,7 +122,7 @@ static char *line_text(const struct leak_row_style *style, const struct leak_row
 
 	if (!line->place || !line->place->caller_nr)
 		return text;
-	return append_callers(style, text, line->place->caller, 1, callers);
+	return append_callers(style, text, line->place->caller, callers);
 }
 
 static char *together_text(const struct leak_row_style *style, const struct leak_row *row)
@@ -89,8 +144,10 @@ static bool lists_callers(const struct leak_row_line *line)
 	return line->place && line->place->all_nr > 1;
 }
 
-static char *row_place(const struct leak_row_style *style, const struct leak_row *row)
+static char *row_place(const struct leak_row_style *style, const void *row_)
 {
+	const struct leak_row *row = row_;
+
 	if (row->line_nr > 1)
 		return together_text(style, row);
 	return line_text(style, row->line, lists_callers(row->line) ? 0 : CALLERS_SHOWN);
@@ -129,14 +186,16 @@ static int put_behind_rates(FILE *out, const struct leak_row_style *style, enum 
 static int put_row_head(FILE *out, const struct leak_row_style *style, const struct leak_row *row)
 {
 	bool has_rate = row->kind <= LEAK_GROWS;
-	char rates[LEAK_RATES_MAX], *place = row_place(style, row), *columns = NULL;
+	char rates[LEAK_RATES_MAX], *place = NULL, *columns = NULL;
 	int err = -ENOMEM;
 
 	leak_rates_text(rates, row->bytes_per_s, row->least_bytes_per_s);
 	if (asprintf(&columns, "%-8s%s%s%s%s", leak_kind_word(row->kind), has_rate ? "  " : "", has_rate ? rates : "",
 		     row->extent ? "  " : "", row->extent ?: "") < 0)
 		columns = NULL;
-	if (place && columns)
+	if (columns)
+		place = make_fitting(style, strlen(columns) + 2, row_place, row);
+	if (place)
 		err = put_behind_rates(out, style, verdict_tone(row->kind), columns, place);
 	free(columns);
 	free(place);
@@ -166,19 +225,24 @@ static int put_first_traceback(FILE *out, const struct leak_row_style *style, co
 	return put_frames(out, style, line->place->caller);
 }
 
+static char *shown_callers(const struct leak_row_style *style, const void *caller)
+{
+	return append_callers(style, strdup(""), caller, CALLERS_SHOWN);
+}
+
 /* A caller, of several. */
 static int put_caller(FILE *out, const struct leak_row_style *style, const struct leak_window *window,
 		      const struct leak_place_caller *caller)
 {
-	char *callers = append_callers(style, strdup(""), caller, 1, CALLERS_SHOWN);
 	const struct leak_verdict *verdict = &caller->verdict;
-	char rates[LEAK_RATES_MAX], since[LEAK_SINCE_MAX];
+	char rates[LEAK_RATES_MAX], since_text[LEAK_SINCE_MAX], *callers;
+	const char *since = leak_since_text(since_text, window, verdict->since_ns);
 	int err = -ENOMEM;
 
 	leak_rates_text(rates, verdict->bytes_per_s, verdict->least_bytes_per_s);
+	callers = make_fitting(style, strlen(rates) + strlen(since) + 7, shown_callers, caller);
 	if (callers)
-		err = put_place(out, style, TONE_PLAIN, "    %s  %s %s", rates,
-				leak_since_text(since, window, verdict->since_ns), *callers ? callers : " ← <unknown>");
+		err = put_place(out, style, TONE_PLAIN, "    %s  %s %s", rates, since, *callers ? callers : " ← <unknown>");
 	free(callers);
 	err = err ?: leak_put_reason(out, window, verdict, 0);
 	return err || !style->is_verbose ? err : put_frames(out, style, caller);
@@ -199,14 +263,21 @@ static int put_callers(FILE *out, const struct leak_row_style *style, const stru
 	return err;
 }
 
+static char *member_text(const struct leak_row_style *style, const void *line)
+{
+	return line_text(style, line, CALLERS_SHOWN);
+}
+
 /* A line of several that leak together. */
 static int put_member(FILE *out, const struct leak_row_style *style, const struct leak_row_line *line)
 {
-	char *text = line_text(style, line, CALLERS_SHOWN), rate[LEAK_RATE_MAX];
+	char rate_text[LEAK_RATE_MAX];
+	const char *rate = leak_rate_text(rate_text, line->bytes_per_s);
+	char *text = make_fitting(style, strlen(rate) + 6, member_text, line);
 	int err = -ENOMEM;
 
 	if (text)
-		err = put_place(out, style, TONE_PLAIN, "    %s  %s", leak_rate_text(rate, line->bytes_per_s), text);
+		err = put_place(out, style, TONE_PLAIN, "    %s  %s", rate, text);
 	free(text);
 	return err ?: put_first_traceback(out, style, line);
 }

@@ -37,6 +37,7 @@ struct leak_row {
 struct leak_row_style {
 	const struct readable_names *names; /* NULL: names in full */
 	unsigned int width; /* of the terminal; 0: rows are not cut */
+	bool has_no_folders; /* of files: the row would be too wide */
 	bool is_verbose;    /* with whole tracebacks */
 	bool shows_callers; /* all of them */
 	const char *more_callers; /* what shows those that are left out: "; -v shows them" */

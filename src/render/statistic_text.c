@@ -99,6 +99,18 @@ char *frame_text(const struct readable_names *names, const struct frame_view *fr
 	return text;
 }
 
+char *frame_without_folder(char *text, size_t tail_at)
+{
+	char *first = text ? strchr(text + tail_at, '/') : NULL, *last = text ? strrchr(text + tail_at, '/') : NULL;
+	char *shorter;
+
+	if (!first || first == last)
+		return text;
+	shorter = format_frame_part("%.*s…%s", (int)(first - text), text, last);
+	free(text);
+	return shorter;
+}
+
 char *frame_name(const struct readable_names *names, const struct frame_view *frame)
 {
 	return frame->function ? frame_function(names, frame) : nameless_text(frame);

@@ -22,6 +22,9 @@ const char *statistic_domain_name(const struct report *report, const struct stat
 struct readable_names;
 char *frame_text(const struct readable_names *names, const struct frame_view *frame, size_t *ret_tail);
 
+/* Replaces the folder in such a text by "…": "FUNCTION at …/FILE:LINE". Frees it; NULL: no memory, also if text is NULL. */
+char *frame_without_folder(char *text, size_t tail_at);
+
 /* The shortest name: "FUNCTION", otherwise as frame_text(). */
 char *frame_name(const struct readable_names *names, const struct frame_view *frame);
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/leak_place.h"
 #include "engine/leak_report.h"
 #include "snapshot.h"
 
@@ -19,6 +20,8 @@ struct flow {
 	uint32_t domain;
 	double from, until; /* when blocks are born; until 0: to the end */
 	uint64_t made_code; /* the address in code made at run time that calls it; 0: none does */
+	const char *by;	    /* instead of function, by way of std::construct */
+	uint64_t via;	    /* the address in that */
 };
 
 /* Unnamed frames are places in files; named ones also have a function, a line and an inlined call. */
@@ -57,13 +60,18 @@ static uint32_t made_frame(struct snapshot_builder *builder, uint64_t address)
 
 static uint32_t traceback_of(struct snapshot_builder *builder, const struct flow *flow, bool is_named)
 {
-	uint32_t frame[4], nr = 0, id;
+	uint32_t frame[6], nr = 0, id;
 
 	if (is_named)
 		frame[nr++] = frame_of(builder, "inlined", flow->offset, 7, SNAP_FRAME_INLINE);
-	frame[nr++] = frame_of(builder, is_named ? flow->function : NULL, flow->offset, is_named ? flow->offset : 0, 0);
+	if (!flow->by)
+		frame[nr++] = frame_of(builder, is_named ? flow->function : NULL, flow->offset, is_named ? flow->offset : 0, 0);
 	if (flow->made_code)
 		frame[nr++] = made_frame(builder, flow->made_code);
+	if (flow->by) {
+		frame[nr++] = frame_of(builder, "std::construct", flow->via, 9, 0);
+		frame[nr++] = frame_of(builder, flow->by, 0x900 + *flow->by, 20, 0);
+	}
 	frame[nr++] = frame_of(builder, is_named ? "main" : NULL, 0x1000, is_named ? 1 : 0, 0);
 	cr_assert_eq(snapshot_builder__traceback(builder, frame, nr, nr, 0, &id), 0);
 	return id;
@@ -156,6 +164,39 @@ Test(leak_recordings, leaks_and_rings_are_told_apart)
 	cr_assert_eq(caller_of(leaks, "ring")->verdict.kind, LEAK_FREED);
 	cr_assert_eq(leaks->kind_nr[LEAK_SURE], 1);
 	leaks_free(leaks);
+}
+
+static size_t callers_of_leak(const struct flow *flow, size_t nr)
+{
+	const struct program program = { flow, nr, 0, 0, 0 };
+	struct leaks *leaks = judge_program(&program);
+	struct leak_place place;
+	size_t callers;
+
+	cr_assert_eq(leaks->line_nr, 1);
+	cr_assert_eq(leak_place_read(leaks, leaks->line, 9, &place), 0);
+	callers = place.all_nr;
+	cr_expect_eq(place.caller->nframe, 4);
+	for (uint32_t i = 0; i < place.caller->nframe; i++)
+		cr_expect_eq(place.caller->frame[i].is_library, i == 2, "frame %u", i);
+	leak_place_release(&place);
+	leaks_free(leaks);
+	return callers;
+}
+
+/* A line that is called from two places in a library, which look the same, has the callers of the library. */
+Test(leak_recordings, callers_are_the_programs_own)
+{
+	struct flow twins[] = {
+		{ NULL, 0x2000, 0.5, FOR_EVER, .via = 0x100, .by = "serve" },
+		{ NULL, 0x2000, 0.5, FOR_EVER, .via = 0x200, .by = "serve" },
+	};
+
+	cr_expect_eq(callers_of_leak(twins, 2), 1);
+	twins[1].by = "answer";
+	cr_expect_eq(callers_of_leak(twins, 2), 2);
+	twins[1].via = 0x100;
+	cr_expect_eq(callers_of_leak(twins, 2), 2);
 }
 
 Test(leak_recordings, names_that_come_later_change_nothing)
