@@ -19,7 +19,9 @@ static const char *const leak_hint[LEAK_HINT_NR] = {
 			    "in it: 'leaks PID' judges each object",
 	[LEAK_RUNTIME_PYTHON] = "Python code calls what leaks: '--domain python' names its lines; where that is refused, run "
 				"it with 'python3 -X tracemalloc': tracemalloc-to-json reads its snapshots",
-	[LEAK_RUNTIME_JAVASCRIPT] = "JavaScript calls what leaks: for its lines, run it with 'node --heap-prof'",
+	[LEAK_RUNTIME_JAVASCRIPT] = "JavaScript calls what leaks. It is native memory, as of Buffers, which 'node --heap-prof' does "
+				    "not show: 'node --perf-basic-prof' writes /tmp/perf-PID.map with the lines of its "
+				    "addresses in tracebacks (-v). V8's own heap: 'node --inspect', '--heapsnapshot-signal'",
 	[LEAK_RUNTIME_JAVA] = "Java code calls what leaks: for its lines, use a profiler of the Java virtual machine",
 };
 

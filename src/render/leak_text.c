@@ -17,6 +17,7 @@
 #include "snapshot.h"
 
 #define SECOND 1e9
+#define SMALL_SHARE 0.01 /* of the growth of all rows: those below it are counted */
 
 /* ---- a leak --------------------------------------------------------------------------------- */
 
@@ -185,6 +186,36 @@ static int add_leak_names(struct readable_names *names, const struct leaks *leak
 	return err;
 }
 
+/* The least rate of a row that says something beside the others. */
+static double least_shown_rate(const struct leak_answer *answer)
+{
+	const struct leaks *leaks = answer->leaks;
+	double sum = 0;
+
+	for (size_t i = 0; i < leaks->bundle_nr; i++)
+		if (leaks->line[leaks->bundle[i].first].verdict.kind <= LEAK_GROWS)
+			sum += leaks->bundle[i].bytes_per_s;
+	return answer->top && !answer->shows_all ? sum * SMALL_SHARE : 0;
+}
+
+static int put_bundles(FILE *out, const struct leak_answer *answer, size_t shown)
+{
+	double least = least_shown_rate(answer);
+	size_t small = 0;
+	int err = 0;
+
+	for (size_t i = 0; i < shown && !err; i++) {
+		if (answer->leaks->bundle[i].bytes_per_s < least)
+			small++;
+		else
+			err = put_bundle(out, answer, &answer->leaks->bundle[i]);
+	}
+	if (err || !small)
+		return err;
+	return put_line(out, "… and %zu row%s below 1 %% of the growth of all rows; --all shows %s", small, small == 1 ? "" : "s",
+			small == 1 ? "it" : "them");
+}
+
 static int put_all_leaks(FILE *out, const struct leak_answer *answer)
 {
 	const struct leaks *leaks = answer->leaks;
@@ -197,9 +228,7 @@ static int put_all_leaks(FILE *out, const struct leak_answer *answer)
 	err = put_rss(out, leaks);
 	if (!err && !leaks->kind_nr[LEAK_SURE] && !leaks->kind_nr[LEAK_LIKELY] && !answer->unjudged)
 		err = put_line(out, "%s", leaks_nothing_text(nothing, leaks));
-	for (size_t i = 0; i < shown && !err; i++)
-		err = put_bundle(out, answer, &leaks->bundle[i]);
-	return err ?: leak_put_hints(out, leak_answer_hints(answer)) ?: put_rest(out, answer, shown);
+	return err ?: put_bundles(out, answer, shown) ?: leak_put_hints(out, leak_answer_hints(answer)) ?: put_rest(out, answer, shown);
 }
 
 int leaks_put_text(FILE *out, const struct leak_answer *answer)

@@ -21,7 +21,7 @@ def check_hint(answer, text):
 def node_buffers(terminal):
     node = loads.start_node(terminal.bench)
     answer = terminal.type(f"allocsnap leaks {node.pid} --for {FOR}s")
-    check_hint(answer, "--heap-prof")
+    check_hint(answer, "--perf-basic-prof")
     return check_named(first_leak(answer), r"\w*ArrayBuffer\w*|Zlib\w+|deflateInit2_|NewBackingStore")
 
 
