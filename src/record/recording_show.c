@@ -206,8 +206,8 @@ void format_record_status(char *text, size_t bytes, const struct recording_statu
 	snprintf(what, sizeof(what), "%llu process%s", (unsigned long long)nr, nr == 1 ? "" : "es");
 	parts = begin_status(text, bytes, &sum, what, format_gaps(gaps, &sum, gap_share, nr == 1));
 	add_course(&parts, status, &sum);
-	add_status_part(&parts, ", bystanders %llu traps (%.2f s)", (unsigned long long)health.bystander_traps,
-		 health.bystander_cost_ns / 1e9);
+	if (health.bystander_traps)
+		add_status_part(&parts, ", other processes paid %.2f s", health.bystander_cost_ns / 1e9);
 }
 
 static const char *last_name(const char *path)

@@ -48,7 +48,11 @@ class Record(Process):
         return self.line_of("snapshot", 60)
 
     def bystander_traps(self):
-        return int(re.search(r"bystanders: (\d+) traps?", self.pass_line())[1])
+        """The line of a pass begins with the cost for other processes, if there is any."""
+        line = self.pass_line()
+        found = re.match(r"processes that are not recorded paid \d+\.\d\d s for the probes so far \((\d+) traps?\); ", line)
+        check(found or "paid" not in line, f"the line of a pass: {line!r}")
+        return int(found[1]) if found else 0
 
     def line_of(self, word, seconds=60):
         line = self.line(seconds)

@@ -146,9 +146,8 @@ static void note_own_links(struct collector *collector)
 {
 	if (!collector->own_links.is_noted)
 		notes_add(&collector->notes,
-			  "one process costs more than its budget: for now each process is recorded by links of its "
-			  "own, so that only that one pauses; programs that start meanwhile are recorded some "
-			  "milliseconds late");
+			  "a process has used up its budget, and only its recording pauses; until it costs less, a "
+			  "program is recorded only some milliseconds after its start");
 	collector->own_links.is_noted = true;
 }
 

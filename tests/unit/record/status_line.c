@@ -64,7 +64,7 @@ Test(status_line, has_the_most_important_parts_first)
 			 "144003 allocations");
 	cr_expect_str_eq(format_at(format_record_status, 200),
 			 "recording 1 process, 17 lost: 5120 KiB in 1234 blocks, 12 s, 3 snapshots [Ctrl-C ends], "
-			 "bystanders 5310 traps (0.00 s)");
+			 "other processes paid 0.00 s");
 }
 
 Test(status_line, never_cuts_what_was_lost)
