@@ -42,7 +42,7 @@ def test_attach_lists_processes_of_the_same_name(bench):
     out, err = bench.run([ALLOCSNAP, "attach", "twin", "-o", bench.path("out")], 1)
     check_equal(out, "", "stdout")
     check(re.search(rf"2 processes are called 'twin'.*\n.*  {min(one.pid, two.pid)}  .*twin 60[12]\n", err), err)
-    check("to record all of them: 'allocsnap attach PID PID…'" in err, err)
+    check("all of them: 'allocsnap attach PID PID…', 'allocsnap leaks PID PID…'" in err, err)
     check(f"  {two.pid}  {bench.path('twin')} 602\n" in err, err)
     check(not os.path.exists(bench.path("out")), "a folder was made")
     for words in (["-p", str(two.pid)], ["--pid", str(two.pid)], ["-p", str(two.pid), str(two.pid)]):
