@@ -41,7 +41,7 @@ def check_unjudged(reason):
 
 
 def check_verdicts(terminal, pids, by_attach, by_record=None):
-    """What both ways say of the same processes."""
+    """Both ways give the right verdict of the same processes."""
     answers = []
     rules = " ".join(f"--pid {pid}" for pid in pids)
     for way, check_answer in ((f"attach {' '.join(map(str, pids))}", by_attach), (f"record {rules}", by_record or by_attach)):

@@ -74,12 +74,9 @@ static int describe_machine(struct snapshot_builder *builder)
 	int err = boot_id ? 0 : -ENOMEM;
 
 	uname(&machine);
-	if (!err)
-		err = snapshot_builder__metadata(builder, "host", machine.nodename);
-	if (!err)
-		err = snapshot_builder__metadata(builder, "kernel", machine.release);
-	if (!err)
-		err = snapshot_builder__metadata(builder, "boot_id", boot_id);
+	err = err ?: snapshot_builder__metadata(builder, "host", machine.nodename) ?:
+	      snapshot_builder__metadata(builder, "kernel", machine.release) ?:
+	      snapshot_builder__metadata(builder, "boot_id", boot_id);
 	free(boot_id);
 	return err;
 }
