@@ -51,7 +51,7 @@ static void put_roff(FILE *out, const char *text)
 	}
 }
 
-#define SOURCE_COLUMNS 72 /* before escapes; mandoc wants lines of at most 80 bytes */
+#define SOURCE_COLUMNS 60 /* before escapes; mandoc wants lines of at most 80 bytes */
 
 /* A line that troff must not fill anew: of an example, or the text of a request. */
 static void put_roff_line(FILE *out, const char *text)

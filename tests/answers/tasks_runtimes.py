@@ -8,7 +8,7 @@ from doctor_kinds import WAITS_32, compiled, need_32_bit
 from harness import check, tool
 import loads
 from task import task
-from terminal import FOR, PLANTED, check_named, check_planted_line, first_leak
+from terminal import FOR, PLANTED, UNJUDGED, check_named, check_planted_line, check_unjudged, first_leak
 
 
 def check_hint(answer, text):
@@ -36,8 +36,8 @@ def python_large_objects(terminal):
 @task("the heap of python3, small objects, by pymalloc's arenas", before="not tried")
 def python_small_objects(terminal):
     python = loads.start_python(terminal.bench, "small")
-    answer = terminal.type(f"allocsnap leaks {python.pid} --for {FOR}s --domain malloc")
-    check("--domain malloc,mmap" in answer.stdout, f"no hint to the domain: {answer.stdout!r}")
+    answer = terminal.type(f"allocsnap leaks {python.pid} --for {FOR}s --domain malloc", status=UNJUDGED)
+    check_unjudged(answer, "arenas.*--domain malloc,mmap")
     answer = terminal.type(f"allocsnap leaks {python.pid} --for {FOR}s --domain malloc,mmap")
     return check_named(first_leak(answer), r"PyUnicode_\w+|scanstring_unicode|_?PyUnicode\w*|\w*scanner\w*|ascii_\w+")
 

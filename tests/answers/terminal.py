@@ -15,6 +15,7 @@ PLANTED = pathlib.Path(__file__).parent / "planted"
 ANSWERS = os.environ.get("ANSWERS", ".output/answers")
 FOR = int(os.environ.get("ANSWERS_SECONDS", "20"))  # how long a program is recorded
 COLUMNS = 160
+UNJUDGED = 3  # the status of `leaks` without a verdict
 
 
 class Answer:
@@ -113,7 +114,7 @@ def planted_lines(name):
             inside = True
         elif "planted: end" in text:
             inside = False
-        elif inside or re.search("(//|#) planted", text):
+        elif inside or re.search(r"(//|#|/\*) planted", text):
             lines.add(number)
     check(lines, f"{name} has no marks")
     return lines
@@ -132,6 +133,14 @@ def check_named(row, pattern):
     found = re.search(pattern, row)
     check(found, f"the first row does not name {pattern}: {row!r}")
     return found[0]
+
+
+def check_unjudged(answer, reason):
+    """No verdict, and the heap that was not recorded."""
+    check(answer.status == UNJUDGED, f"status {answer.status}: {answer.stdout[:300]!r}")
+    found = re.search(rf"cannot be judged.*?{reason}", answer.stdout, re.DOTALL)
+    check(found, f"it says no {reason!r}: {answer.stdout[:500]!r}")
+    return f"cannot be judged: {reason}"
 
 
 def snapshots_below(folder):

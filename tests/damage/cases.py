@@ -232,7 +232,7 @@ def trace_texts():
         yield f"[0, 1, {frame}, {total}]"
     for frames in ("{}", "null", '["a.py", 2]', "[[]]", '[["a.py"]]', '[["a.py", 2, 3]]',
                    "[[2, 2]]", '[["a.py", "2"]]', '[["a.py", -1]]', '[["a.py", 4294967296]]',
-                   '[["a\\u0000.py", 2]]', '[["\\ud800", 2]]', "[" + "[" * 5000):
+                   '[["a\\u0000.py", 2]]', "[" + "[" * 5000):
         yield f"[0, 1, {frames}, 1]"
     yield from ("[]", "[0]", "[0, 1]", "0", '"x"', "{}", "null", f"[0, 1, {frame}, 1, 1, 1]",
                 *(f"[0, 1, {frame}, 1, {weight}]" for weight in ("0", "0.99", "-1", "null", '"1"', "1e400")))
@@ -259,7 +259,6 @@ def bad_json():
                        ("twice", tuples()[:-1] + ', "traces": []}'),
                        ("deep", '{"a": ' * 5000), ("deep lists", '{"a": ' + "[" * 100000)):
         yield f"json: {name}", text.encode(), False
-    yield "json: no UTF-8", tuples().encode().replace(b"a.py", b"a\xff\xfe"), False
 
 
 def all_files():

@@ -139,9 +139,13 @@ def full_pipe():
     return reading, writing
 
 
+def is_writing(process):
+    """It waits for its reader."""
+    return "pipe_write" in pathlib.Path(f"/proc/{process.pid}/wchan").read_text(encoding="ascii")
+
+
 def wait_for_writing(process):
-    """Until it waits for its reader."""
-    while "pipe_write" not in pathlib.Path(f"/proc/{process.pid}/wchan").read_text(encoding="ascii"):
+    while not is_writing(process):
         check_equal(process.poll(), None, "it has ended before it wrote")
         time.sleep(0.01)
 
@@ -201,12 +205,17 @@ def test_leaks_of_a_folder_leaves_nothing_behind(_large):
         own = fleet.folder / "tmp"
         own.mkdir()
         for end in (None, signal.SIGPIPE, signal.SIGTERM, signal.SIGINT, signal.SIGKILL):
-            with subprocess.Popen([ALLOCSNAP, "leaks", fleet.data], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            reading, writing = full_pipe()  # it cannot end before it was read
+            with subprocess.Popen([ALLOCSNAP, "leaks", fleet.data], stdin=subprocess.DEVNULL,
+                                  stdout=subprocess.DEVNULL if end is None else writing,
                                   stderr=subprocess.DEVNULL, env=dict(os.environ, TMPDIR=own)) as process:
-                if end == signal.SIGPIPE:  # the reader goes
-                    process.stdout.close()
-                elif end:
-                    wait_for(lambda: os.listdir(own), "no temporary folder")
+                os.close(writing)
+                if end and end != signal.SIGPIPE:
+                    wait_for(lambda: os.listdir(own) or is_writing(process), "no temporary folder")
                     process.send_signal(end)
+                if end == signal.SIGPIPE:
+                    os.close(reading)
                 check_equal(process.wait(120), -end if end else 3, f"status after {end}")
+                if end != signal.SIGPIPE:
+                    os.close(reading)
             wait_for(lambda: not os.listdir(own), f"after {end} there is {os.listdir(own)}")

@@ -56,8 +56,8 @@ export class Model {
 	}
 
 	// The report says this first: the row of verdicts with the fastest leak, and since which snapshot. With fewer
-	// snapshots than a judgement needs, what holds or has changed comes first: births alone tell the verdicts. So it
-	// does where all leaks are a small part of the growth.
+	// snapshots than a judgement needs, what holds or has changed comes first: births alone tell the verdicts. The
+	// same holds where all leaks are a small part of the growth.
 	chooseHeadline(lines) {
 		const row = this.last >= 3 && this.leaks.explains() && this.leaks.found[0], s = this.report.snapshots;
 		const top = row && lines.find(site => site.leak?.order === row.lines[0].order);
