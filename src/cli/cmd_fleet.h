@@ -138,8 +138,11 @@ int fleet_report_make(const struct fleet *fleet, const struct cohort *const *coh
 		      struct fleet_report *ret);
 void fleet_report_release(struct fleet_report *report);
 
-/* Brings snapshots into a catalogue, and logs what could not be read. Returns an exit status. */
-int index_folders(const char *catalogue_path, const char *const *dir, size_t dir_nr);
+/*
+ * Brings snapshots into a catalogue, and logs what could not be read: then *ret_is_whole is false. Returns an exit
+ * status.
+ */
+int index_folders(const char *catalogue_path, const char *const *dir, size_t dir_nr, bool *ret_is_whole);
 
 /* The lines that leak in the processes of some folders. Members as options of `fleet leaks`. */
 struct folders_question {

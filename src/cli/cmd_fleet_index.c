@@ -35,6 +35,12 @@ static void show_index_progress(void *progress_, uint64_t file_nr, uint64_t file
 	progress_show(progress, file_nr);
 }
 
+/* Files that could not be read are left out of every answer. */
+static bool is_all_indexed(const struct index_sum *sum)
+{
+	return !sum->problems[INDEX_DAMAGED] && !sum->problems[INDEX_FOREIGN] && !sum->problems[INDEX_UNREADABLE];
+}
+
 /* "12 new snapshots, 12000 rows; 3 known, 1 duplicate, 2 damaged"; zeros after the rows are left out. */
 static int print_index_sum(const struct index_sum *sum)
 {
@@ -62,8 +68,7 @@ static int print_index_sum(const struct index_sum *sum)
 		before = ", ";
 	}
 	putchar('\n');
-	return sum->problems[INDEX_DAMAGED] || sum->problems[INDEX_FOREIGN] ||
-	       sum->problems[INDEX_UNREADABLE] ? EXIT_FAILED : EXIT_DONE;
+	return is_all_indexed(sum) ? EXIT_DONE : EXIT_FAILED;
 }
 
 static int index_into(const char *catalogue_path, const char *const *dir, size_t dir_nr, bool tells_duplicates,
@@ -88,7 +93,7 @@ static int index_into(const char *catalogue_path, const char *const *dir, size_t
 	return err ? log_failure("%s", why.text) : EXIT_DONE;
 }
 
-int index_folders(const char *catalogue_path, const char *const *dir, size_t dir_nr)
+int index_folders(const char *catalogue_path, const char *const *dir, size_t dir_nr, bool *ret_is_whole)
 {
 	struct index_sum sum = {};
 	int status = index_into(catalogue_path, dir, dir_nr, false, &sum);
@@ -96,6 +101,7 @@ int index_folders(const char *catalogue_path, const char *const *dir, size_t dir
 
 	if (nr)
 		log_info("%" PRIu64 " snapshot%s there twice", nr, nr == 1 ? " is" : "s are");
+	*ret_is_whole = is_all_indexed(&sum);
 	return status;
 }
 

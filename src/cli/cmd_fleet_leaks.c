@@ -128,7 +128,8 @@ static int ask_folders(const struct folders_question *question, const char *cata
 		.fleet = { FLEET_DEFAULTS }, .last_ns = question->last_ns, .shows_all = question->shows_all,
 		.limit = *question->limit,
 	};
-	int status = index_folders(catalogue, question->folder, question->folder_nr);
+	bool is_whole;
+	int status = index_folders(catalogue, question->folder, question->folder_nr, &is_whole);
 
 	options.fleet.catalogue = catalogue;
 	options.fleet.stats.select = *question->select;
@@ -136,7 +137,8 @@ static int ask_folders(const struct folders_question *question, const char *cata
 	options.fleet.stats.full_names = question->full_names;
 	if (question->is_json)
 		parse_json(NULL, &options.fleet.stats.format, NULL);
-	return status ?: fleet_list_run(&leaks_list, &options.fleet);
+	status = status ?: fleet_list_run(&leaks_list, &options.fleet);
+	return status || is_whole ? status : EXIT_FAILED;
 }
 
 int folders_leaks(const struct folders_question *question)

@@ -62,11 +62,12 @@ static const struct option_row leak_report_rows[] = {
 
 /* ---- the answer ----------------------------------------------------------------------------- */
 
-static int answer_status(const struct leaks_options *options, const struct leaks *leaks, bool is_unjudged)
+/* Rates that are shown exceed the limit, whatever cannot be judged. */
+static int answer_status(const struct leaks_options *options, const struct leak_answer *answer)
 {
-	if (is_unjudged)
-		return EXIT_UNJUDGED;
-	return leak_limit_is_exceeded(&options->limit, leaks_limited_rate(leaks)) ? EXIT_EXCEEDED : EXIT_DONE;
+	if (!answer->is_void && leak_limit_is_exceeded(&options->limit, leaks_limited_rate(answer->leaks)))
+		return EXIT_EXCEEDED;
+	return answer->unjudged ? EXIT_UNJUDGED : EXIT_DONE;
 }
 
 static int print_leaks(const struct leaks_options *options, const struct chosen *chosen, const struct leaks *leaks)
@@ -89,7 +90,7 @@ static int print_leaks(const struct leaks_options *options, const struct chosen 
 	log_unmatched(&options->select, chosen, last, 1);
 	pager_begin();
 	status = report_write_error((options->is_json ? leaks_put_json : leaks_put_text)(stdout, &answer));
-	return status ?: answer_status(options, leaks, answer.unjudged);
+	return status ?: answer_status(options, &answer);
 }
 
 static int judge_folders(const struct leaks_options *options, const char *const *path, size_t path_nr)
@@ -110,7 +111,7 @@ static int judge_files(const struct leaks_options *options, const struct chosen 
 	struct leak_input input;
 	int status = leak_input_choose(path, path_nr, &choice, &input);
 
-	if (!status && input.folder_nr > 1) {
+	if (!status && input.has_several) {
 		leak_input_release(&input);
 		return judge_folders(options, path, path_nr);
 	}

@@ -19,7 +19,7 @@ struct leak_file {
 	struct moment moment;
 	char *path;
 	size_t folder;	/* length of the folder in path; 0: the file was named itself */
-	char *recording; /* what all snapshots of a recording have in common */
+	char *process, *recording; /* what all snapshots of a process, of a recording have in common */
 	uint64_t begin_ns;
 	uint64_t clears; /* how often traces were cleared */
 	bool is_part;
@@ -28,6 +28,7 @@ struct leak_file {
 static void leak_file_release(struct leak_file *file)
 {
 	free(file->path);
+	free(file->process);
 	free(file->recording);
 }
 
@@ -146,13 +147,14 @@ static int read_leak_facts(struct leak_file *file)
 
 	if (!snapshot)
 		return log_failure("%s", why.text);
+	file->process = snapshot_identity(snapshot, IDENTITY_PROCESS);
 	file->recording = snapshot_identity(snapshot, IDENTITY_RECORDING);
 	file->moment = snapshot_moment(snapshot);
 	file->begin_ns = snapshot__metadata_u64(snapshot, "recording_start_monotonic_ns", UINT64_MAX);
 	file->clears = snapshot__metadata_u64(snapshot, "clear_count", 0);
 	file->is_part = snapshot__metadata(snapshot, "filters");
 	snapshot__close(snapshot);
-	return file->recording ? EXIT_DONE : log_failure("out of memory");
+	return file->process && file->recording ? EXIT_DONE : log_failure("out of memory");
 }
 
 /* Also puts them in order, the oldest first. */
@@ -188,6 +190,14 @@ static void log_left_out(size_t parts, size_t others)
 	if (others)
 		log_info("%zu snapshot%s of earlier recordings %s left out", others, others == 1 ? "" : "s",
 			 others == 1 ? "is" : "are");
+}
+
+static bool has_several_processes(const struct leak_input *input)
+{
+	for (size_t i = 1; i < input->file_nr; i++)
+		if (strcmp(input->file[i].process, input->file[0].process))
+			return true;
+	return false;
 }
 
 /* Keeps only the recording with the newest snapshot. */
@@ -270,8 +280,12 @@ static struct snapshot *open_chosen(void *input_, uint32_t at, struct reason *wh
 
 static int choose_files(struct leak_input *input, const struct leak_choice *choice, bool *keep)
 {
-	int status = read_all_facts(input) ?: choose_recording(input, choice, keep);
+	int status = read_all_facts(input);
 
+	input->has_several = !status && has_several_processes(input);
+	if (status || input->has_several)
+		return status;
+	status = choose_recording(input, choice, keep);
 	if (status)
 		return status;
 	keep_files(input, keep);
@@ -289,8 +303,8 @@ int leak_input_choose(const char *const *path, size_t path_nr, const struct leak
 		status = add_path(ret, path[i]);
 	if (status)
 		return status;
-	ret->folder_nr = folders_of_files(ret);
-	if (ret->folder_nr > 1)
+	ret->has_several = folders_of_files(ret) > 1;
+	if (ret->has_several)
 		return EXIT_DONE;
 	keep = calloc(ret->file_nr, sizeof(*keep));
 	status = keep ? choose_files(ret, choice, keep) : log_failure("out of memory");

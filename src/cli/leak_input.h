@@ -20,8 +20,8 @@ struct leak_input {
 	uint64_t *now_ns;
 	struct leak_recording recording;
 	struct progress progress; /* of opening them */
-	size_t left_out_nr; /* snapshots that are filtered, or of earlier recordings */
-	size_t folder_nr; /* with snapshots; if there are several, nothing is chosen */
+	size_t left_out_nr; /* snapshots that are filtered, or of earlier recordings of the process */
+	bool has_several; /* processes, or folders with snapshots: nothing is chosen */
 };
 
 struct leak_choice {

@@ -82,8 +82,8 @@ static int open_browsed(void *browsed_, const struct top_process *process, struc
 	if (!is_folder_of_snapshots(path))
 		return open_single(browsed, path, ret);
 	status = leak_input_choose(&path, 1, &choice, &browsed->input);
-	if (!status && browsed->input.folder_nr > 1)
-		status = log_failure("%s: there are folders with snapshots below it", path);
+	if (!status && browsed->input.has_several)
+		status = log_failure("%s: snapshots of several processes, or in several folders", path);
 	*ret = browsed->input.recording;
 	return status;
 }

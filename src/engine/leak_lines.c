@@ -148,7 +148,8 @@ void leak_verdict_add(struct leak_verdict *sum, const struct leak_verdict *verdi
 	sum->allocated += verdict->allocated;
 	sum->live += verdict->live;
 	sum->gone += verdict->gone;
-	sum->least_bytes_per_s = leak_lower_bound(sum->bytes_per_s, sum->late);
+	sum->by_pools |= verdict->by_pools;
+	sum->least_bytes_per_s = sum->by_pools ? 0 : leak_lower_bound(sum->bytes_per_s, sum->late);
 }
 
 static struct leak_caller begin_caller(const struct leak_tally *tally, struct line_finder *finder,

@@ -17,7 +17,8 @@ static void mark_library_frames(const struct leaks *leaks, uint32_t traceback, s
 
 	for (uint32_t i = 0; i < row->nframe; i++)
 		frame[nframe - 1 - i].is_library =
-			leaks->frame_role[tables->traceback_frame[row->first + i]] >= ROLE_START;
+			leaks->frame_role[tables->traceback_frame[row->first + i]] >= ROLE_START ||
+			wrapper_is_python_library(frame[nframe - 1 - i].filename);
 }
 
 static int read_place_caller(const struct leaks *leaks, const struct leak_caller *caller,

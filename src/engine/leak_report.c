@@ -10,24 +10,12 @@
 #include "engine/leak_runtime.h"
 #include "snapshot.h"
 
-#define DOMAIN_MMAP 1 /* named in a snapshot if mappings are recorded */
-
-/* Live bytes of a snapshot. */
-struct live_bytes {
-	double blocks, mappings;
+/* The memory at the time of a snapshot. */
+struct memory {
+	uint64_t at_ns;
+	double block_bytes, mapped_bytes; /* live */
+	double rss, files; /* bytes of RSS, and of these, mapped files and shared memory; 0: not known */
 };
-
-static struct live_bytes live_bytes(const struct snapshot *snapshot)
-{
-	const struct snapshot_tables *tables = snapshot__tables(snapshot);
-	bool has_mappings = tables->trace_domain && snapshot__domain_name(snapshot, DOMAIN_MMAP);
-	struct live_bytes sum = {};
-
-	for (uint64_t i = 0; i < tables->trace_nr; i++)
-		*(has_mappings && tables->trace_domain[i] == DOMAIN_MMAP ? &sum.mappings : &sum.blocks) +=
-			tables->trace_size[i] * (tables->trace_weight ? tables->trace_weight[i] : 1);
-	return sum;
-}
 
 #define RSS_AGE_MOST 1000000000 /* ns; and a tenth of the time observed */
 
@@ -40,43 +28,78 @@ static uint64_t rss_of(const struct snapshot *snapshot, uint64_t observed_ns)
 	return read_ns + RSS_AGE_MOST + observed_ns / 10 < now_ns ? 0 : snapshot__metadata_u64(snapshot, "rss_bytes", 0);
 }
 
-static double files_of(const struct snapshot *snapshot)
+static struct memory memory_at(const struct snapshot *snapshot, uint64_t at_ns, uint64_t observed_ns)
 {
-	return (double)snapshot__metadata_u64(snapshot, "rss_files_bytes", 0) +
-	       snapshot__metadata_u64(snapshot, "rss_shared_bytes", 0);
+	const struct snapshot_tables *tables = snapshot__tables(snapshot);
+	bool has_mappings = tables->trace_domain && snapshot__domain_name(snapshot, DOMAIN_MMAP);
+	struct memory memory = {
+		.at_ns = at_ns,
+		.rss = rss_of(snapshot, observed_ns),
+		.files = (double)snapshot__metadata_u64(snapshot, "rss_files_bytes", 0) +
+			 snapshot__metadata_u64(snapshot, "rss_shared_bytes", 0),
+	};
+
+	for (uint64_t i = 0; i < tables->trace_nr; i++)
+		*(has_mappings && tables->trace_domain[i] == DOMAIN_MMAP ? &memory.mapped_bytes : &memory.block_bytes) +=
+			tables->trace_size[i] * (tables->trace_weight ? tables->trace_weight[i] : 1);
+	return memory;
 }
 
-static void set_growth(struct leaks *leaks, const struct snapshot *first)
-{
-	const struct live_bytes before = live_bytes(first), after = live_bytes(leaks->last);
+/* The memory at the times between which growth is told. */
+struct growth_ends {
+	struct memory first, first_with_rss, last_with_rss;
+};
 
-	leaks->growth_bytes = after.blocks - before.blocks;
-	leaks->mapped_bytes = after.mappings - before.mappings;
-	leaks->rss_first = rss_of(first, leaks->growth_ns);
-	leaks->files_growth = files_of(leaks->last) - files_of(first);
+static void growth_ends_add(struct growth_ends *ends, const struct memory *memory, bool is_first)
+{
+	if (is_first)
+		ends->first = *memory;
+	if (!memory->rss)
+		return;
+	if (!ends->first_with_rss.rss)
+		ends->first_with_rss = *memory;
+	ends->last_with_rss = *memory;
+}
+
+static struct live_growth growth_between(const struct memory *first, const struct memory *last)
+{
+	return (struct live_growth){ last->at_ns - first->at_ns, last->block_bytes - first->block_bytes,
+				     last->mapped_bytes - first->mapped_bytes };
+}
+
+static void set_growth(struct leaks *leaks, const struct growth_ends *ends, const struct memory *last)
+{
+	const struct memory *from = &ends->first_with_rss, *to = &ends->last_with_rss;
+
+	leaks->growth = growth_between(&ends->first, last);
+	leaks->rss_growth = growth_between(from, to);
+	leaks->rss_bytes = to->rss - from->rss;
+	leaks->files_bytes = to->files - from->files;
 }
 
 /* Adds all snapshots to the tally; the last one is open already. */
 static int add_snapshots(struct leaks *leaks, struct leak_tally *tally, const struct leak_recording *recording,
 			 struct reason *why)
 {
-	uint32_t nr = recording->times.snapshot_nr;
+	const uint64_t *now_ns = recording->times.now_ns;
+	uint32_t last = recording->times.snapshot_nr - 1;
+	struct growth_ends ends = {};
+	struct memory memory;
 	int err = 0;
 
-	leaks->growth_bytes = live_bytes(leaks->last).blocks;
-	leaks->growth_ns = recording->times.now_ns[nr - 1] - recording->times.now_ns[0];
-	leaks->rss_last = rss_of(leaks->last, leaks->growth_ns);
-	for (uint32_t i = 0; i + 1 < nr && !err; i++) {
-		struct snapshot *snapshot = recording->open(recording->what, i, why);
+	for (uint32_t i = 0; i <= last && !err; i++) {
+		struct snapshot *snapshot = i == last ? leaks->last : recording->open(recording->what, i, why);
 
 		if (!snapshot)
 			return -errno ?: -EIO;
-		if (!i)
-			set_growth(leaks, snapshot);
+		memory = memory_at(snapshot, now_ns[i], now_ns[last] - now_ns[0]);
+		growth_ends_add(&ends, &memory, !i);
 		err = leak_tally_add(tally, i, snapshot, why);
-		snapshot__close(snapshot);
+		if (i != last)
+			snapshot__close(snapshot);
 	}
-	return err ?: leak_tally_add(tally, nr - 1, leaks->last, why);
+	set_growth(leaks, &ends, &memory);
+	return err;
 }
 
 /* A pool counts for the line that took it, although others may use it: nothing tells how far off a rate is. */
@@ -151,16 +174,19 @@ const struct leak_caller *leak_line_caller(const struct leaks *leaks, const stru
 	return &leaks->caller[line->first];
 }
 
+static double limited_rate(const struct leak_verdict *verdict)
+{
+	if (verdict->kind > LEAK_LIKELY)
+		return 0;
+	return verdict->kind == LEAK_SURE || verdict->by_pools ? verdict->bytes_per_s : verdict->least_bytes_per_s;
+}
+
 double leaks_limited_rate(const struct leaks *leaks)
 {
 	double sum = 0;
 
-	for (size_t i = 0; i < leaks->line_nr; i++) {
-		const struct leak_verdict *verdict = &leaks->line[i].verdict;
-
-		if (verdict->kind <= LEAK_LIKELY)
-			sum += verdict->kind == LEAK_SURE ? verdict->bytes_per_s : verdict->least_bytes_per_s;
-	}
+	for (size_t i = 0; i < leaks->line_nr; i++)
+		sum += limited_rate(&leaks->line[i].verdict);
 	return sum;
 }
 
@@ -169,7 +195,7 @@ double leaks_sure_growth(const struct leaks *leaks)
 	double sum = 0;
 
 	for (size_t i = 0; i < leaks->line_nr; i++)
-		if (leaks->line[i].verdict.kind == LEAK_SURE)
+		if (leaks->line[i].verdict.kind == LEAK_SURE && leak_line_explains(leaks, &leaks->line[i]))
 			sum += leaks->line[i].growth_bytes;
 	return sum;
 }

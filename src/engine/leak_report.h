@@ -52,6 +52,13 @@ struct leak_bundle {
 	uint32_t caller;
 };
 
+/* The live bytes at the end of a time, less those at its beginning. */
+struct live_growth {
+	uint64_t time_ns;
+	double block_bytes;
+	double mapped_bytes; /* of mappings: address space, of which the program may touch only a part */
+};
+
 struct leaks {
 	struct snapshot *last;
 	uint8_t *frame_role; /* of its frames (engine/trace_source.h), where callers have them */
@@ -63,11 +70,9 @@ struct leaks {
 	struct leak_bundle *bundle; /* by leak_rank(), then by rate, descending */
 	size_t bundle_nr;
 	uint32_t kind_nr[LEAK_KIND_NR]; /* lines of each kind */
-	double growth_bytes;	/* live bytes of the last snapshot less those of the first, without mappings */
-	double mapped_bytes;	/* the same of mappings: address space, of which the program may touch only a part */
-	uint64_t growth_ns;	/* the time between these two */
-	uint64_t rss_first, rss_last; /* bytes, of the first and the last snapshot; 0: not known */
-	double files_growth;	      /* of their difference, what is of mapped files and shared memory; 0: not known */
+	struct live_growth growth;     /* from the first to the last snapshot */
+	struct live_growth rss_growth; /* from the first to the last one that knows its RSS; time_ns 0: there are no two */
+	double rss_bytes, files_bytes; /* by which RSS grew in that time; of these, mapped files and shared memory */
 	uint64_t block_nr, unborn; /* rows of the last snapshot; those whose birth is not known */
 };
 
@@ -101,8 +106,7 @@ void leak_verdict_add(struct leak_verdict *sum, const struct leak_verdict *verdi
 /* NULL is allowed. */
 void leaks_free(struct leaks *leaks);
 
-/* The rates of lines that surely leak, and the least rates of those that may. */
-double leaks_limited_rate(const struct leaks *leaks);
+/* The rates of lines that surely leak, and the least rates of those that may. Of pools no least is known: their rate counts. */double leaks_limited_rate(const struct leaks *leaks);
 
 /* By how many bytes these lines grew from the first to the last snapshot: measured, so it holds for late leaks, too. */
 double leaks_sure_growth(const struct leaks *leaks);

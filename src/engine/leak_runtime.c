@@ -63,21 +63,30 @@ bool leak_passes_made_code(const struct snapshot *snapshot, uint32_t traceback)
 	return false;
 }
 
-/* The growth of RSS without files and shared memory. */
-static double memory_growth(const struct leaks *leaks)
+/* The growth of RSS without files and shared memory: of anonymous memory. */
+static double anonymous_growth(const struct leaks *leaks)
 {
-	return leaks->rss_first && leaks->rss_last ?
-		       (double)leaks->rss_last - leaks->rss_first - leaks->files_growth : 0;
+	return leaks->rss_bytes - leaks->files_bytes;
+}
+
+static bool mappings_explain(const struct leaks *leaks)
+{
+	return leaks->rss_growth.mapped_bytes <= 2 * anonymous_growth(leaks);
 }
 
 double leaks_traced_growth(const struct leaks *leaks)
 {
-	return leaks->growth_bytes + (leaks->mapped_bytes <= 2 * memory_growth(leaks) ? leaks->mapped_bytes : 0);
+	return leaks->rss_growth.block_bytes + (mappings_explain(leaks) ? leaks->rss_growth.mapped_bytes : 0);
+}
+
+bool leak_line_explains(const struct leaks *leaks, const struct leak_line *line)
+{
+	return leak_line_caller(leaks, line)->domain != DOMAIN_MMAP || mappings_explain(leaks);
 }
 
 double leaks_untraced_growth(const struct leaks *leaks)
 {
-	double growth = memory_growth(leaks), traced = leaks_traced_growth(leaks);
+	double growth = anonymous_growth(leaks), traced = leaks_traced_growth(leaks);
 
 	return growth >= GROWTH_LEAST && 2 * traced < growth ? growth - (traced > 0 ? traced : 0) : 0;
 }
@@ -119,7 +128,7 @@ struct untraced_growth leaks_find_untraced(const struct leaks *leaks)
 		.kind = kind,
 		.name = kind == LEAK_UNTRACED_NAMED ? snapshot__metadata(leaks->last, "unrecorded") : NULL,
 		.bytes = leaks_untraced_growth(leaks),
-		.rss_bytes = (double)leaks->rss_last - leaks->rss_first,
+		.anonymous_bytes = anonymous_growth(leaks),
 	};
 }
 

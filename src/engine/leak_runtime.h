@@ -19,6 +19,7 @@ enum leak_runtime {
  */
 bool leak_passes_made_code(const struct snapshot *snapshot, uint32_t traceback);
 
+#define DOMAIN_MMAP 1	/* named in a snapshot if mappings are recorded */
 #define DOMAIN_PYTHON 5 /* named in a snapshot if Python's objects are recorded */
 
 /* Whether Python's pools are recorded beside the heap, and not in its place. */
@@ -32,6 +33,9 @@ unsigned int leak_line_runtimes(const struct leaks *leaks, const struct leak_lin
  * as RSS explain nothing: most of them is address space that was not touched.
  */
 double leaks_traced_growth(const struct leaks *leaks);
+
+/* Whether the growth of a line explains growth of RSS. */
+bool leak_line_explains(const struct leaks *leaks, const struct leak_line *line);
 
 /*
  * By how many bytes RSS grew that nothing traced explains, beside files and shared memory, if that is most of its growth,
@@ -52,7 +56,7 @@ enum leak_untraced {
 struct untraced_growth {
 	enum leak_untraced kind;
 	const char *name; /* LEAK_UNTRACED_NAMED: what the recorder says of it; otherwise NULL */
-	double bytes, rss_bytes; /* so many of those by which RSS grew */
+	double bytes, anonymous_bytes; /* so many of those by which anonymous memory grew */
 };
 
 struct untraced_growth leaks_find_untraced(const struct leaks *leaks);

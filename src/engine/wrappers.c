@@ -343,6 +343,12 @@ bool wrapper_is_cxx_new(uint32_t named)
 	return false;
 }
 
+bool wrapper_is_python_library(const char *source)
+{
+	return pattern_matches("*/lib/python3*/*.py", source) || pattern_matches("*/lib64/python3*/*.py", source) ||
+	       pattern_matches("<frozen *>", source);
+}
+
 enum frame_role wrapper_role_by_path(const char *path)
 {
 	if (matches_wrapper_row(sampler_path, ARRAY_SIZE(sampler_path), path))

@@ -38,6 +38,12 @@ enum frame_role wrapper_role(uint32_t named, const struct wrapper_place *place);
 /* Whether a function in these groups is C++'s operator new. */
 bool wrapper_is_cxx_new(uint32_t named);
 
+/*
+ * Whether this is a source file of Python's standard library, or of an installed package. Its lines are rows as in
+ * tracemalloc, but what calls them is the program. Python's sysconfig has the folders: stdlib, purelib, platlib.
+ */
+bool wrapper_is_python_library(const char *source);
+
 /* path: the file that holds the code, whatever its function. */
 enum frame_role wrapper_role_by_path(const char *path);
 

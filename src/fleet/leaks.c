@@ -131,6 +131,7 @@ static void begin_kind(struct leak_sum *sum)
 	leak->kind_hosts = leak->kind_processes = 0;
 	leak->bytes_per_s = leak->sure_bytes_per_s = 0;
 	leak->late = 0;
+	leak->by_pools = false;
 	leak->runtimes = 0;
 	sum->kind_host = 0;
 	sum->ahead = 0;
@@ -164,7 +165,8 @@ static void add_same_kind(struct leak_sum *sum)
 	leak->sure_bytes_per_s += sum->sure_now;
 	leak->kind = kind_of_larger(leak->kind, leak->bytes_per_s, leak->sure_bytes_per_s);
 	leak->late += verdict->late;
-	leak->least_bytes_per_s = leak_lower_bound(leak->bytes_per_s, leak->late);
+	leak->by_pools |= verdict->by_pools;
+	leak->least_bytes_per_s = leak->by_pools ? 0 : leak_lower_bound(leak->bytes_per_s, leak->late);
 	leak->runtimes |= sum->runtimes_now;
 	vote_together(sum);
 }
@@ -199,7 +201,7 @@ static int add_untraced(struct fleet_leaks *leaks, struct untraced_growth *growt
 		return 0;
 	}
 	same->growth.bytes += growth->bytes;
-	same->growth.rss_bytes += growth->rss_bytes;
+	same->growth.anonymous_bytes += growth->anonymous_bytes;
 	same->process_nr++;
 	return 0;
 }
@@ -413,8 +415,11 @@ double fleet_leaks_limited_rate(const struct fleet_leaks *leaks)
 {
 	double sum = 0;
 
-	for (size_t i = 0; i < leaks->row_nr; i++)
-		if (leaks->row[i].kind <= LEAK_LIKELY)
-			sum += fmax(leaks->row[i].sure_bytes_per_s, leaks->row[i].least_bytes_per_s);
+	for (size_t i = 0; i < leaks->row_nr; i++) {
+		const struct fleet_leak *leak = &leaks->row[i];
+
+		if (leak->kind <= LEAK_LIKELY)
+			sum += leak->by_pools ? leak->bytes_per_s : fmax(leak->sure_bytes_per_s, leak->least_bytes_per_s);
+	}
 	return sum;
 }

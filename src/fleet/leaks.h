@@ -44,6 +44,7 @@ struct fleet_leak {
 	double bytes_per_s, least_bytes_per_s; /* of all together */
 	double sure_bytes_per_s; /* of this, what is LEAK_SURE */
 	uint64_t late; /* survivors that tell the rate */
+	bool by_pools; /* of CPython: no least rate is known */
 	struct line_verdict most; /* where it leaks most: surely, if it does so anywhere */
 	unsigned int runtimes; /* those that call it in any of these processes (engine/leak_runtime.h) */
 	uint32_t together; /* the group that stands for the lines that leak together with it; itself if there are none */

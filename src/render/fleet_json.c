@@ -162,7 +162,7 @@ static json_t *untraced_json(const struct fleet_leaks *leaks)
 
 		err = json_set_uint(object, "processes", untraced->process_nr);
 		err = err ?: json_set(object, "bytes", json_real(untraced->growth.bytes));
-		err = err ?: json_set(object, "rss", json_real(untraced->growth.rss_bytes));
+		err = err ?: json_set(object, "anonymous", json_real(untraced->growth.anonymous_bytes));
 		err = err ?: json_set_text(object, "reason", untraced_words(&untraced->growth));
 		if (json_array_append_new(array, json_unless(err, object)))
 			err = -ENOMEM;

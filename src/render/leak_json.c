@@ -166,13 +166,15 @@ static json_t *kinds_json(const struct leaks *leaks)
 static json_t *growth_json(const struct leaks *leaks)
 {
 	json_t *object = json_object();
-	int err = json_set_uint(object, "time_ns", leaks->growth_ns);
+	int err = json_set_uint(object, "time_ns", leaks->growth.time_ns);
 
-	if (leaks->rss_first && leaks->rss_last)
-		err = err ?: json_set_int(object, "rss", (int64_t)leaks->rss_last - (int64_t)leaks->rss_first);
-	err = err ?: set_real(object, "traced", leaks->growth_bytes);
-	if (leaks->mapped_bytes)
-		err = err ?: set_real(object, "mapped", leaks->mapped_bytes);
+	if (leaks->rss_growth.time_ns)
+		err = err ?: json_set_int(object, "rss", leaks->rss_bytes);
+	if (leaks->rss_growth.time_ns && leaks->rss_growth.time_ns != leaks->growth.time_ns)
+		err = err ?: json_set_uint(object, "rss_time_ns", leaks->rss_growth.time_ns);
+	err = err ?: set_real(object, "traced", leaks->growth.block_bytes);
+	if (leaks->growth.mapped_bytes)
+		err = err ?: set_real(object, "mapped", leaks->growth.mapped_bytes);
 	err = err ?: set_real(object, "leaks", leaks_sure_growth(leaks));
 	return json_unless(err, object);
 }

@@ -17,7 +17,7 @@
 #include "snapshot.h"
 
 #define SECOND 1e9
-#define SMALL_SHARE 0.01 /* of the growth of all rows: those below it are counted */
+#define SMALL_SHARE 0.01 /* of what leaks: rows below it are counted */
 
 /* ---- a leak --------------------------------------------------------------------------------- */
 
@@ -123,29 +123,63 @@ static double share_of_rss(double bytes, double rss)
 	return bytes > 0 ? 100 * fmin(bytes / rss, 1) : 0;
 }
 
-/* RSS's growth, and how much of it the traced blocks and the leaks explain. */
-static int put_rss(FILE *out, const struct leaks *leaks)
+/* "RSS +3460 KiB (+1 MiB of it in files and shared memory)" */
+static const char *rss_growth_text(char text[2 * SIZE_TEXT_MAX + 64], const struct leaks *leaks)
 {
-	double growth = (double)leaks->rss_last - leaks->rss_first, time = leaks->growth_ns / SECOND;
+	char rss[SIZE_TEXT_MAX], files[SIZE_TEXT_MAX];
+
+	size_text(rss, leaks->rss_bytes, true);
+	if (fabs(leaks->files_bytes) > fabs(leaks->rss_bytes) / 10)
+		snprintf(text, 2 * SIZE_TEXT_MAX + 64, "RSS %s (%s of it in files and shared memory)", rss,
+			 size_text(files, leaks->files_bytes, true));
+	else
+		snprintf(text, 2 * SIZE_TEXT_MAX + 64, "RSS %s", rss);
+	return text;
+}
+
+/* "traced blocks +3326 KiB" */
+static const char *traced_growth_text(char text[2 * SIZE_TEXT_MAX + 64], const struct live_growth *growth)
+{
+	char blocks[SIZE_TEXT_MAX], mapped[SIZE_TEXT_MAX];
+
+	size_text(blocks, growth->block_bytes, true);
+	if (growth->mapped_bytes)
+		snprintf(text, 2 * SIZE_TEXT_MAX + 64, "traced blocks %s, mappings (address space) %s", blocks,
+			 size_text(mapped, growth->mapped_bytes, true));
+	else
+		snprintf(text, 2 * SIZE_TEXT_MAX + 64, "traced blocks %s", blocks);
+	return text;
+}
+
+static int put_explained(FILE *out, const struct leaks *leaks, double leaked)
+{
+	double growth = leaks->rss_bytes, traced = leaks_traced_growth(leaks);
+
+	return growth <= 0 ? 0 : put_line(out, "    traced blocks explain %.0f %% of RSS's growth, the lines that leak %.0f %%",
+					  share_of_rss(traced, growth), share_of_rss(leaked, growth));
+}
+
+/* The growth of RSS, and how much of it the traced blocks and the leaks explain. Its last value may be an earlier one. */
+static int put_growth(FILE *out, const struct leaks *leaks)
+{
+	const struct live_growth *all = &leaks->growth, *known = &leaks->rss_growth;
+	char rss[2 * SIZE_TEXT_MAX + 64], traced[2 * SIZE_TEXT_MAX + 64], size[SIZE_TEXT_MAX];
 	double leaked = leaks_sure_growth(leaks);
-	char rss[SIZE_TEXT_MAX], traced[SIZE_TEXT_MAX], size[SIZE_TEXT_MAX];
-	char beside[SIZE_TEXT_MAX + 64] = "", mapped[SIZE_TEXT_MAX + 32] = "";
 	int err;
 
-	if (!leaks->rss_first || !leaks->rss_last || !leaks->growth_ns)
+	if (!all->time_ns)
 		return 0;
-	if (fabs(leaks->files_growth) > fabs(growth) / 10)
-		snprintf(beside, sizeof(beside), " (%s of it in files and shared memory)",
-			 size_text(size, leaks->files_growth, true));
-	if (leaks->mapped_bytes)
-		snprintf(mapped, sizeof(mapped), ", mappings (address space) %s", size_text(size, leaks->mapped_bytes, true));
-	err = put_line(out, "in %.0f s between first and last snapshot: RSS %s%s, traced blocks %s%s, the lines that leak %s",
-		       time, size_text(rss, growth, true), beside, size_text(traced, leaks->growth_bytes, true),
-		       mapped, size_text(size, leaked, true));
-	if (err || growth <= 0)
-		return err;
-	return put_line(out, "    traced blocks explain %.0f %% of RSS's growth, the lines that leak %.0f %%",
-			share_of_rss(leaks_traced_growth(leaks), growth), share_of_rss(leaked, growth));
+	if (known->time_ns == all->time_ns)
+		return put_line(out, "in %.0f s between first and last snapshot: %s, %s, the lines that leak %s",
+				all->time_ns / SECOND, rss_growth_text(rss, leaks), traced_growth_text(traced, all),
+				size_text(size, leaked, true)) ?: put_explained(out, leaks, leaked);
+	err = put_line(out, "in %.0f s between first and last snapshot: %s, the lines that leak %s", all->time_ns / SECOND,
+		       traced_growth_text(traced, all), size_text(size, leaked, true));
+	if (err || !known->time_ns)
+		return err ?: put_line(out, "    RSS is not known: what grew beside traced blocks was not seen");
+	err = put_line(out, "    in %.0f s between the first and the last value of RSS: %s, %s", known->time_ns / SECOND,
+		       rss_growth_text(rss, leaks), traced_growth_text(traced, known));
+	return err ?: put_explained(out, leaks, leaked);
 }
 
 /* The lines that are not shown, by why. */
@@ -193,7 +227,7 @@ static double least_shown_rate(const struct leak_answer *answer)
 	double sum = 0;
 
 	for (size_t i = 0; i < leaks->bundle_nr; i++)
-		if (leaks->line[leaks->bundle[i].first].verdict.kind <= LEAK_GROWS)
+		if (leaks->line[leaks->bundle[i].first].verdict.kind <= LEAK_LIKELY)
 			sum += leaks->bundle[i].bytes_per_s;
 	return answer->top && !answer->shows_all ? sum * SMALL_SHARE : 0;
 }
@@ -212,7 +246,7 @@ static int put_bundles(FILE *out, const struct leak_answer *answer, size_t shown
 	}
 	if (err || !small)
 		return err;
-	return put_line(out, "… and %zu row%s below 1 %% of the growth of all rows; --all shows %s", small, small == 1 ? "" : "s",
+	return put_line(out, "… and %zu row%s below 1 %% of what leaks; --all shows %s", small, small == 1 ? "" : "s",
 			small == 1 ? "it" : "them");
 }
 
@@ -225,7 +259,7 @@ static int put_all_leaks(FILE *out, const struct leak_answer *answer)
 
 	if (err || answer->is_void)
 		return err;
-	err = put_rss(out, leaks);
+	err = put_growth(out, leaks);
 	if (!err && !leaks->kind_nr[LEAK_SURE] && !leaks->kind_nr[LEAK_LIKELY] && !answer->unjudged)
 		err = put_line(out, "%s", leaks_nothing_text(nothing, leaks));
 	return err ?: put_bundles(out, answer, shown) ?: leak_put_hints(out, leak_answer_hints(answer)) ?: put_rest(out, answer, shown);

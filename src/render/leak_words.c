@@ -299,8 +299,8 @@ const char *untraced_text(char text[LEAK_UNJUDGED_MAX], const struct untraced_gr
 {
 	char size[SIZE_TEXT_MAX];
 
-	snprintf(text, LEAK_UNJUDGED_MAX, "%.0f %% of RSS's growth, %s, is in no traced block: %s",
-		 100 * growth->bytes / growth->rss_bytes, size_text(size, growth->bytes, false), untraced_words(growth));
+	snprintf(text, LEAK_UNJUDGED_MAX, "%.0f %% of the growth of anonymous memory, %s, is in no traced block: %s",
+		 100 * growth->bytes / growth->anonymous_bytes, size_text(size, growth->bytes, false), untraced_words(growth));
 	return text;
 }
 

@@ -254,11 +254,13 @@ static void make_leaks(struct make *m)
 	const struct leaks_recording untraced = { "shop-1", .unrecorded = "" };
 	const struct leaks_recording go = { "shop-1", .unrecorded = "Go's heap (net/http/pprof)" };
 	const struct leaks_recording ended = { "shop-1", .has_leaks = true, .rss_until = 40 };
+	const struct leaks_recording go_ended = { "shop-1", .unrecorded = "Go's heap (net/http/pprof)", .rss_until = 40 };
 
 	make_leaks_folder(m, "leaks", &leaks, 12);
 	make_leaks_folder(m, "leaks-pools", &pools, 12);
 	make_leaks_folder(m, "leaks-free-lists", &first_lines, 12);
 	make_leaks_folder(m, "leaks-ended", &ended, 12);
+	make_leaks_folder(m, "leaks-go-ended", &go_ended, 12);
 	make_leaks_folder(m, "leaks-gaps", &gaps, 12);
 	make_leaks_folder(m, "leaks-quiet", &quiet, 12);
 	make_leaks_folder(m, "leaks-untraced", &untraced, 12);

@@ -133,7 +133,7 @@ def test_record_has_a_status_line(bench):
     os.close(master)
     check_equal(process.wait(60), 0, "exit status")
     check(re.search(r"recording 1 process, 0 lost: .* in \d+ blocks?, \d+ s, \d+ snapshot", text), f"no line: {text!r}")
-    check(re.search(r"\r\x1b\[K\d+ snapshots? in ", text), f"the line of a pass stands behind the status: {text!r}")
+    check(re.search(r"\r\x1b\[Krecording used .*; \d+ snapshots? in ", text), f"the line of a pass stands behind the status: {text!r}")
 
 
 def test_text_output_matches_tracemalloc(bench):

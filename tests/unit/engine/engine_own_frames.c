@@ -426,3 +426,21 @@ Test(engine_own_frames, of_a_template_keep_their_names)
 		    { "main.cc:9 codec.cc:7", CODECS * (CODECS + 1) / 2, CODECS });
 	data_release(&data);
 }
+
+Test(engine_own_frames, source_files_of_python_that_are_the_programs_own)
+{
+	static const char *const library[] = {
+		"/usr/lib/python3.11/json/decoder.py", "/usr/lib/python3/dist-packages/flask/app.py",
+		"/opt/venv/lib/python3.13t/site-packages/werkzeug/serving.py", "/usr/lib64/python3.9/abc.py",
+		"<frozen importlib._bootstrap>",
+	};
+	static const char *const own[] = {
+		"/srv/shop/app.py", "/srv/lib/cart.py", "app.py", "/usr/lib/python3.11/lib-dynload/_json.so", "<string>",
+		"/home/me/python3/orders.py", "",
+	};
+
+	for (size_t i = 0; i < sizeof(library) / sizeof(library[0]); i++)
+		cr_expect(wrapper_is_python_library(library[i]), "%s", library[i]);
+	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+		cr_expect_not(wrapper_is_python_library(own[i]), "%s", own[i]);
+}

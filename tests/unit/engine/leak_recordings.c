@@ -358,7 +358,7 @@ Test(leak_recordings, growth_of_a_late_leak_is_what_it_grew)
 
 	cr_assert_eq(leaks->kind_nr[LEAK_SURE], 1);
 	cr_assert_float_eq(leaks_sure_growth(leaks), 61 * 100, 1e-9, "of 60 s, half a minute leaked");
-	cr_assert_float_eq(leaks->growth_bytes, 61 * 100, 1e-9);
+	cr_assert_float_eq(leaks->growth.block_bytes, 61 * 100, 1e-9);
 	leaks_free(leaks);
 }
 

@@ -8,7 +8,7 @@
 
 #define MIB 1048576.0
 
-enum { DOMAIN_MMAP = 1, DOMAIN_CUSTOM = 16 };
+enum { DOMAIN_CUSTOM = 16 };
 
 struct growth_case {
 	const char *exe, *sampler, *unrecorded, *domains;
@@ -21,8 +21,8 @@ struct growth_case {
 static void check_growth(const struct growth_case *of, size_t at)
 {
 	struct snapshot_builder *builder = snapshot_builder__new(0);
-	struct leaks leaks = { .rss_first = 64 * MIB, .rss_last = (64 + of->rss) * MIB, .files_growth = of->files * MIB,
-			       .growth_bytes = of->traced * MIB, .mapped_bytes = of->mapped * MIB };
+	struct leaks leaks = { .rss_bytes = of->rss * MIB, .files_bytes = of->files * MIB,
+			       .rss_growth = { 1, of->traced * MIB, of->mapped * MIB } };
 
 	cr_assert_eq(snapshot_builder__metadata(builder, "exe", of->exe), 0);
 	if (of->sampler) {
