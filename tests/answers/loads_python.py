@@ -68,10 +68,11 @@ def wait_for_page(path):
 
 
 def start_gunicorn(bench, application, worker_nr):
-    """The PIDs of the workers, and the socket."""
+    """The PIDs of the workers, whose name is gunicorn, and the socket."""
     need_module("gunicorn")
     path = bench.path("gunicorn.sock")
-    server = bench.start([PYTHON, "-m", "gunicorn", "-w", str(worker_nr), "-b", "unix:" + path, "--chdir", str(PLANTED),
+    os.symlink(PYTHON, bench.path("gunicorn"))
+    server = bench.start([bench.path("gunicorn"), "-m", "gunicorn", "-w", str(worker_nr), "-b", "unix:" + path, "--chdir", str(PLANTED),
                           application], env=ENVIRONMENT)
     wait_for_page(path)
     wait_for(lambda: len(children_of(server.pid)) == worker_nr, "the workers")

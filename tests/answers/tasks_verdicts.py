@@ -8,7 +8,7 @@ import loads
 import loads_python
 from tasks_servers import LEAKING_SESSION, PUSHES
 from task import task
-from terminal import FOR, PLANTED, UNJUDGED, check_named, check_planted_line, check_unjudged, first_leak
+from terminal import FOR, PLANTED, UNJUDGED, check_named, check_planted_line, check_unjudged, first_leak, leak_rows
 
 SETTINGS = f"--interval {max(FOR // 5, 1)}s --duration {FOR + 2}s"
 
@@ -29,16 +29,17 @@ def check_function(pattern):
     return check_answer
 
 
-def check_verdicts(terminal, pids, check_answer):
+def check_verdicts(terminal, pids, check_answer, rules=None, by_record=None):
     """Both ways give the right verdict of the same processes."""
     answers = []
-    rules = " ".join(f"--pid {pid}" for pid in pids)
-    for way in (f"attach {' '.join(map(str, pids))}", f"record {rules}"):
+    rules = rules or " ".join(f"--pid {pid}" for pid in pids)
+    attach = f"attach {' '.join(map(str, pids))}"
+    for way, check_way in ((attach, check_answer), (f"record {rules}", by_record or check_answer)):
         folder = way.split()[0]
         terminal.type(f"allocsnap {way} {SETTINGS} -o {folder}", shown=2)
         answer = terminal.type(f"allocsnap leaks {folder}", status=(0, UNJUDGED), shown=12)
         check("no line leaks" not in answer.stdout, f"{way}: no line leaks, it says: {answer.stdout[:500]!r}")
-        answers.append(f"{folder}: {check_answer(answer)}")
+        answers.append(f"{folder}: {check_way(answer)}")
     return "; ".join(answers)
 
 
@@ -62,7 +63,9 @@ def verdicts_of_rust(terminal):
 
 @task("verdicts: Python", before="not tried")
 def verdicts_of_python(terminal):
-    return check_verdicts(terminal, [loads.start_python(terminal.bench, "small").pid], check_line("objects.py"))
+    python = loads.start_python(terminal.bench, "small")
+    return check_verdicts(terminal, [python.pid], check_line("objects.py"),
+                          by_record=partial(check_unjudged, reason="'--domain python' traces each object"))
 
 
 @task("verdicts: Go", before="no line leaks")
@@ -84,12 +87,21 @@ def verdicts_of_node(terminal):
     return check_verdicts(terminal, [node.pid], partial(check_unjudged, reason="JavaScript's heap"))
 
 
+def check_visits_of_pools(answer):
+    """Small objects are named by their line, larger ones by CPython's function, with what names their line."""
+    named = [row for row in leak_rows(answer) if "visits.py:" in row]
+    check(named, f"no row names a line of visits.py: {answer.stdout[:500]!r}")
+    check("'--domain python' names its lines" in answer.stdout, f"no hint for larger objects: {answer.stdout[-500:]!r}")
+    return check_planted_line(named[0], "visits.py")
+
+
 @task("verdicts: gunicorn, 3 workers", before="one worker of three")
 def verdicts_of_gunicorn(terminal):
     workers, path = loads_python.start_gunicorn(terminal.bench, "visits", 3)
     load = loads.EndlessLoad(lambda index: loads_python.visit(path, index))
     try:
-        return check_verdicts(terminal, workers, check_line("visits.py"))
+        return check_verdicts(terminal, workers, check_line("visits.py"), rules="--comm gunicorn",
+                              by_record=check_visits_of_pools)
     finally:
         load.stop()
 
