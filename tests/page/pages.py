@@ -164,6 +164,15 @@ def shop(nr=20):
     return builder.data(leaks=verdicts(leak(leaked, "leaks", 80000, 35.5)))
 
 
+def settled(first):
+    """a line that grew by 1 MB and leaks nothing, and one that shrank by so many bytes to nothing"""
+    builder = Builder(moments(20))
+    grew, shrank = (("shop::" + name, "/src/shop.cc", line, 0) for name, line in (("grew", 60), ("shrank", 70)))
+    builder.add([MAIN, grew, MALLOC], [(0, 0)] + [(1000000, 20)] * 19)
+    builder.add([MAIN, shrank, MALLOC], [(first, 20 if first else 0)] * 10 + [(0, 0)] * 10)
+    return builder.data(leaks=verdicts(leak(builder.traceback([MAIN, grew, MALLOC]), "settled", 0, 0)))
+
+
 def hostile():
     """names that would be markup, would move the cursor, or turn the text"""
     builder = Builder(moments(2), comm="<b>evil</b>", host="web\u202e01</title><img src=x onerror=alert(1)>",

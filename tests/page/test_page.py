@@ -56,6 +56,13 @@ def test_verdicts_mark_the_sites_of_each_grouping(bench, browser):
     assert "1200 of 1200 blocks older than 10.0 s are live" in browser.text("#detail")
 
 
+def test_only_much_of_a_growth_has_a_word_that_it_is_no_leak(bench, browser):
+    for first, marked in ((0, ["settled"]), (1000000, []), (5000000, [])):  # the heap grows, stays, shrinks
+        browser.open(bench.embed("settled", pages.settled(first)))
+        found = browser.run("return [...document.querySelectorAll('.word')].map(e => e.textContent)")
+        assert found == marked, f"{first}: {found}"
+
+
 def test_thousands_of_sites_open_soon(bench, browser):
     browser.open(bench.embed("sites", pages.many_sites(5000, 120)))
     spent = browser.spent()

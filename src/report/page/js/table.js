@@ -127,10 +127,11 @@ export class Table {
 		}
 	}
 
-	// A verdict that nothing leaks is shown only of a site that has much of the growth.
+	// A verdict that nothing leaks is shown only of a site that has much of the growth: of a heap that grew.
 	verdictOf(site) {
 		const { last, live } = this.app.model, growth = live[last].total.bytes - live[0].total.bytes;
-		return site.leak && (site.leak.hasRate || site.bytes[last] - site.bytes[0] > growth / 10) ? site.leak : null;
+		const hasMuch = growth > 0 && site.bytes[last] - site.bytes[0] > growth / 10;
+		return site.leak && (site.leak.hasRate || hasMuch) ? site.leak : null;
 	}
 
 	nameCell(site) {
