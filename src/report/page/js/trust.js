@@ -82,8 +82,9 @@ function costFact(last) {
 	const { share, core_share: core } = last.cost || {};
 	if (share === undefined)
 		return fact("unknown", "Cost", "not known");
-	return fact(share < HIGH_COST ? "good" : "warn", "Cost", core === undefined ? formatPercent(share, 1) +
-		" of its CPU time" : formatPercent(core, 1) + " of one core", "Recording used " + formatPercent(share, 1) +
+	return fact(share < HIGH_COST ? "good" : "warn", "Cost", core === undefined
+		? formatPercent(share, 1) + " of its CPU time" : formatPercent(core, 1) + " of one core",
+		"Recording used " + formatPercent(share, 1) +
 		" of the CPU time that the program had, recording included");
 }
 
