@@ -90,7 +90,19 @@ test("verdicts belong to the sites of their tracebacks", () => {
 	assert.equal(leaks.rows.length, 3, "a traceback that the file does not have");
 	const file = { group: 0 }, byFile = { of: () => 0 };
 	leaks.mark(report, byFile, [file]);
-	assert.deepEqual([file.leak.word, file.leak.perSecond], ["LEAKS", 9], "the gravest verdict, and its rates");
+	assert.deepEqual([file.leak.word, file.leak.perSecond], ["LEAKS", 16], "the larger part, and all rates");
+	for (const [rows, wanted] of [
+		[[["may-leak", 30], ["leaks", 1]], ["MAY LEAK", 31, "may-leak"]],
+		[[["leaks", 30], ["may-leak", 20], ["may-leak", 15]], ["MAY LEAK", 65, "may-leak"]],
+		[[["may-leak", 30], ["leaks", 20], ["leaks", 10]], ["LEAKS", 60, "leaks"]],
+		[[["may-leak", 3], ["grows", 90]], ["MAY LEAK", 3, "may-leak"]],
+		[[["grows", 4], ["grows", 3], ["settled", 0]], ["grows", 7, "grows"]],
+	]) {
+		const both = new Leaks({ ...report, leaks: { ...report.leaks, rows: rows.map(([verdict, rate]) =>
+			row(verdict, line(verdict, rate, 0))) } }, ns => ns / 1e6);
+		both.mark(report, byFile, [file]);
+		assert.deepEqual([file.leak.word, file.leak.perSecond, file.leak.reason, file.leak.order], [...wanted, 0]);
+	}
 	const none = new Leaks({ nrTracebacks: 0, leaks: null }, ns => ns);
 	assert.ok(!none.isAsked && !none.found.length && !none.unjudged);
 });

@@ -16,6 +16,20 @@ function readLine(line, order, timeOf) {
 		reason: line.reason, callers: line.callers || 1 };
 }
 
+const sureRate = line => line.verdict === "leaks" ? line.perSecond : 0;
+
+// The verdict of a site, with that of one more line.
+function sumOf(leak, line) {
+	if (!leak)
+		return { ...line, sure: sureRate(line) };
+	if (leak.verdict !== line.verdict && !(isLeak(leak.verdict) && isLeak(line.verdict)))
+		return leak;
+	const perSecond = leak.perSecond + line.perSecond, sure = leak.sure + sureRate(line),
+		larger = 2 * sure >= perSecond ? "leaks" : "may-leak";
+	const named = isLeak(line.verdict) && leak.verdict !== larger ? line : leak;
+	return { ...named, order: leak.order, perSecond, sure };
+}
+
 // wall: the time of a snapshot's clock in milliseconds of the wall clock.
 export class Leaks {
 	constructor(report, wall) {
@@ -44,18 +58,16 @@ export class Leaks {
 		return !(rss >= LEAST_RSS_GROWTH) || 3 * perSecond * time / 1e9 >= rss;
 	}
 
-	// Gives each site `leak`: the gravest verdict about a line in it, with the sum of the rates; or null.
+	// Gives each site `leak`, or null. Rates of one verdict are added up, and rates of what leaks and what may:
+	// then the larger part has the word and the reason. Other verdicts count only for a site without these.
 	mark(report, groups, sites) {
 		const byGroup = new Map(sites.map(site => [site.group, site]));
 		for (const site of sites)
 			site.leak = null;
 		for (const line of this.rows.flatMap(row => row.lines)) {
 			const site = byGroup.get(groups.of(report.siteFrame(line.traceback)));
-			if (!site)
-				continue;
-			if (site.leak && line.verdict === site.leak.verdict)
-				site.leak.perSecond += line.perSecond;
-			site.leak ||= { ...line };
+			if (site)
+				site.leak = sumOf(site.leak, line);
 		}
 	}
 }
