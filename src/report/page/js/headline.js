@@ -135,7 +135,8 @@ function sayNothingLeaks(app) {
 // Lines leak, but most growth is elsewhere.
 function sayGrowth(app) {
 	const { model } = app, { rss } = model.leaks.growth;
-	return [element("h1", {}, "Most growth of RSS, ", element("em", {}, formatBytes(rss)), ", is in no line that leaks"),
+	return [element("h1", {}, "Most growth of RSS, ", element("em", {}, formatBytes(rss)),
+		", is in no line that leaks"),
 		element("p", {}, ...wholeText(app), countLeaks(app), explainRss(app), unjudgedText(app))];
 }
 

@@ -141,7 +141,8 @@ export class Table {
 			element("div", { class: "two" }, site.facet ? element("span", { class: "value" }, site.name)
 				: this.nameParts(site.name),
 				element("span", { class: "place" }, leak && element("b",
-					{ class: "word " + leak.verdict, title: visible(leak.reason) }, leak.word), site.place === site.name ? "" : site.place)));
+					{ class: "word " + leak.verdict, title: visible(leak.reason) }, leak.word),
+				site.place === site.name ? "" : site.place)));
 	}
 
 	// The qualifier gives way first; the last word stays.
