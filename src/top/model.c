@@ -65,10 +65,11 @@ static int compare_row_growth(const struct top_row *a, const struct top_row *b)
 	return compare_numbers(a->diff.size, b->diff.size) ?: compare_numbers(a->cost.size, b->cost.size);
 }
 
+/* Lines that leak and lines that may are one group, as in `leaks`. */
 static int compare_leaks(const struct top_row *a, const struct top_row *b)
 {
-	return ((a->kind > b->kind) - (a->kind < b->kind)) ?: compare_numbers(a->leak_bytes_per_s, b->leak_bytes_per_s) ?:
-	       compare_row_growth(a, b);
+	return (b->kind <= LEAK_LIKELY) - (a->kind <= LEAK_LIKELY) ?:
+	       compare_numbers(a->leak_bytes_per_s, b->leak_bytes_per_s) ?: compare_row_growth(a, b);
 }
 
 static int compare_rows(const struct top_row *a, const struct top_row *b, enum top_order order)
