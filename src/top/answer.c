@@ -262,7 +262,23 @@ static int index_answer_rows(struct answer_rows *rows, struct top_answer *answer
 	return err;
 }
 
-/* A row may have several lines that leak: it gets the gravest verdict and the sum of the rates. */
+/* A row has the sum of the rates of all its lines, the verdict of the larger part, and the reason of a line of that. */
+static int add_verdict(struct top_row *row, const struct leaks *leaks, const struct leak_line *line, double bytes_per_s)
+{
+	enum leak_kind kind = line->verdict.kind;
+
+	row->leak_bytes_per_s += bytes_per_s;
+	row->sure_bytes_per_s += kind == LEAK_SURE ? bytes_per_s : 0;
+	if (row->kind < LEAK_KIND_NR)
+		kind = 2 * row->sure_bytes_per_s >= row->leak_bytes_per_s ? LEAK_SURE : LEAK_LIKELY;
+	if (kind == row->kind)
+		return 0;
+	row->kind = kind;
+	free(row->reason);
+	row->reason = leak_reason_text(&leaks->window, &line->verdict, line->is_summed ? line->site_nr : 0);
+	return row->reason ? 0 : -ENOMEM;
+}
+
 static int mark_caller(const struct answer_rows *rows, const struct leaks *leaks, const struct leak_line *line,
 		       const struct leak_caller *caller)
 {
@@ -276,15 +292,10 @@ static int mark_caller(const struct answer_rows *rows, const struct leaks *leaks
 	identity = top_identity(rows->answer->key_type, frame, nframe, NULL);
 	row = identity && *identity ? find_answer_row(rows, identity) : NULL;
 	free(frame);
-	if (row) {
-		row->leak_bytes_per_s += caller->verdict.bytes_per_s;
-		if (line->verdict.kind < row->kind)
-			row->kind = line->verdict.kind;
-		if (!row->reason)
-			row->reason = leak_reason_text(&leaks->window, &line->verdict, line->is_summed ? line->site_nr : 0);
-	}
 	free(identity);
-	return identity ? 0 : -ENOMEM;
+	if (!identity)
+		return -ENOMEM;
+	return row ? add_verdict(row, leaks, line, caller->verdict.bytes_per_s) : 0;
 }
 
 static int mark_leaking_rows(struct top_answer *answer, const struct leaks *leaks)

@@ -46,7 +46,7 @@ struct top_row {
 	struct cost cost, diff;
 	uint64_t error_bytes; /* of an estimate; 0: exact, or not known: gaps, pools */
 	enum leak_kind kind;  /* LEAK_KIND_NR: not judged, or innocent */
-	double leak_bytes_per_s;
+	double leak_bytes_per_s, sure_bytes_per_s; /* of lines that leak or may leak; of those that leak */
 	char *reason; /* of the verdict; NULL: none */
 };
 

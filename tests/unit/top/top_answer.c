@@ -181,6 +181,36 @@ Test(top_answer, finds_the_rows_of_many_lines_that_leak)
 	snapshot__close(newest);
 }
 
+/* Two tracebacks of one row: one leaks, the other one may. */
+Test(top_answer, has_the_verdict_of_the_larger_part)
+{
+	static const struct {
+		double sure, likely;
+		enum leak_kind kind;
+	} rates[] = { { 10, 90, LEAK_LIKELY }, { 90, 10, LEAK_SURE }, { 50, 50, LEAK_SURE } };
+	struct data_snapshot newest = data_snapshot_with(after, ARRAY_SIZE(after), metadata);
+
+	for (size_t i = 0; i < ARRAY_SIZE(rates); i++) {
+		struct leak_verdict sure = { .kind = LEAK_SURE, .bytes_per_s = rates[i].sure, .survivors = 99 },
+				    likely = { .kind = LEAK_LIKELY, .bytes_per_s = rates[i].likely, .survivors = 5 };
+		struct leak_line line[] = { { .verdict = sure, .first = 0, .caller_nr = 1 },
+					    { .verdict = likely, .first = 1, .caller_nr = 1 } };
+		struct leak_caller caller[] = { { .verdict = sure, .traceback = 1 }, { .verdict = likely, .traceback = 2 } };
+		struct leaks leaks = { .last = newest.snapshot, .window = { .span_ns = 60000000000, .snapshot_nr = 12 },
+				       .line = line, .line_nr = 2, .caller = caller, .caller_nr = 2 };
+		struct top_answer *answer = answer_of(KEY_FILENAME, NULL, NULL, newest.snapshot);
+		const struct top_row *row = &answer->row[0];
+
+		cr_assert_eq(top_answer_judge(answer, &leaks), 0);
+		cr_expect_str_eq(row->name, "cart.c");
+		cr_expect_eq(row->kind, rates[i].kind, "%g, %g", rates[i].sure, rates[i].likely);
+		cr_expect_eq(row->leak_bytes_per_s, 100);
+		cr_expect(strstr(row->reason, rates[i].kind == LEAK_SURE ? "99 of" : "5 of"), "%s", row->reason);
+		top_answer_free(answer);
+	}
+	data_release(&newest);
+}
+
 /* ---- series --------------------------------------------------------------------------------- */
 
 /* Adds an empty file and a snapshot of that second; returns the path. */
