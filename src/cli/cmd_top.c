@@ -161,6 +161,7 @@ const struct command cmd_top = {
 		{ suppression_rows, FIELD(select), "Filters" },
 		{ wrapper_rows, FIELD(select), "Own frames" },
 		{ capture_what_rows, FIELD(capture), "Recording of processes" },
+		{ capture_children_rows, FIELD(capture), "Recording of processes" },
 		{ capture_stack_rows, FIELD(capture), "Recording of processes" },
 		{ capture_cost_rows, FIELD(capture), "Recording of processes" },
 	},

@@ -90,21 +90,32 @@ static int record_children(struct collector *collector, bool follows, const pid_
 	return status;
 }
 
-static int name_children(struct collector *collector, const pid_t *pid, size_t nr)
+/* The options that record children. An injected sampler goes into one process, so there they must be named. */
+static const char *advice_about(const struct capture_options *options, bool is_one)
+{
+	if (options->inject_bytes)
+		return is_one ? ": name its PID, too" : ": name their PIDs, too";
+	if (options->follow_forks)
+		return is_one ? ", only new ones: --children records it, too" : ", only new ones: --children records them, too";
+	return is_one ? ": --children records it, --follow-forks new ones" : ": --children records them, --follow-forks new ones";
+}
+
+static int name_children(struct collector *collector, const struct capture_options *options, const pid_t *pid, size_t nr)
 {
 	struct descendants found = {};
 	int status = find_unrecorded(collector, pid, nr, &found);
 
 	if (!status && found.pid_nr)
-		log_info("%zu running child%s not recorded, only new ones: --children records %s, too", found.pid_nr,
-			 found.pid_nr == 1 ? " is" : "ren are", found.pid_nr == 1 ? "it" : "them");
+		log_info("%zu running child%s not recorded%s", found.pid_nr, found.pid_nr == 1 ? " is" : "ren are",
+			 advice_about(options, found.pid_nr == 1));
 	descendants_release(&found);
 	return status;
 }
 
 int start_running_children(struct collector *collector, const struct capture_options *options, const pid_t *pid, size_t nr)
 {
-	if (options->children)
-		return record_children(collector, options->follow_forks, pid, nr);
-	return options->follow_forks ? name_children(collector, pid, nr) : EXIT_DONE;
+	if (!nr)
+		return EXIT_DONE;
+	return options->children ? record_children(collector, options->follow_forks, pid, nr) :
+				   name_children(collector, options, pid, nr);
 }

@@ -12,8 +12,8 @@ struct collector;
 
 /*
  * To be called when the processes are recorded. With --children starts to record their children, the children of these
- * and so on; one that cannot be recorded is named, and is no failure. Otherwise, if the recording is of children, says
- * how many are not recorded. Returns an exit status; logs failures.
+ * and so on; one that cannot be recorded is named, and is no failure. Otherwise says how many are not recorded. Returns
+ * an exit status; logs failures.
  */
 int start_running_children(struct collector *collector, const struct capture_options *options, const pid_t *pid, size_t nr);
 

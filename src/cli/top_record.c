@@ -16,6 +16,7 @@
 #include "cli/cmd_top.h"
 #include "cli/find_running_process.h"
 #include "cli/recording_place.h"
+#include "cli/running_children.h"
 #include "cli/temporary_folder.h"
 #include "collect.h"
 #include "collect/build/snapshot_folder.h"
@@ -169,7 +170,8 @@ static int show_recording(const struct top_command_options *options, const struc
 	};
 	struct top_model model = {
 		.is_live = true,
-		.has_list = options->is_system || targets->pid_nr > 1 || options->capture.follow_forks,
+		.has_list = options->is_system || targets->pid_nr > 1 || options->capture.follow_forks ||
+			    options->capture.children,
 		.is_system = options->is_system,
 	};
 	int status = list_targets(&model, targets) ?: top_show(options, &viewer, &model);
@@ -221,7 +223,8 @@ int top_record(const struct top_command_options *options, const struct engine_op
 		});
 	if (!status && !collector)
 		status = EXIT_FAILED;
-	status = status ?: start_processes(collector, targets.pid, targets.pid_nr);
+	status = status ?: start_processes(collector, targets.pid, targets.pid_nr) ?:
+			   start_running_children(collector, &options->capture, targets.pid, targets.pid_nr);
 	status = status ?: record_and_show(options, engine, collector, signal_fd, &targets);
 	collector__close(collector);
 	if (signal_fd >= 0)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Children that ran before their parent was recorded: named with --follow-forks, recorded with --children."""
 import os
+import re
 import signal
 import sys
 
@@ -16,6 +17,14 @@ for _ in range(3):
         while True:
             keep.append(bytearray(3000))
             time.sleep(0.01)
+print("ready", flush=True)
+time.sleep(1000)
+"""
+
+THREADS = """
+import threading, time
+for _ in range(3):
+    threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
 print("ready", flush=True)
 time.sleep(1000)
 """
@@ -53,11 +62,33 @@ def test_running_children_are_named(bench):
     fork.is_unharmed()
 
 
-def test_running_children_without_follow_forks_are_no_matter(bench):
-    fork, _ = fork_with_child(bench)
-    recording = bench.attach([fork])
+@harness.core
+def test_running_children_without_follow_forks_are_named(bench):
+    """By each command that records processes; not a child that is recorded, too, nor a thread."""
+    fork, child = fork_with_child(bench)
+    said = "1 running child is not recorded: --children records it, --follow-forks new ones\n"
+    for argv in (["leaks", fork.pid, "--for", "4s"], ["top", fork.pid, "--batch", "-n", "1"]):
+        _, errors = bench.run([ALLOCSNAP, *map(str, argv)], status=None)
+        check_equal(errors.count(said), 1, f"lines of {argv}: {errors}")
+    for options, wanted in (([], said), (["--inject"], "1 running child is not recorded: name its PID, too\n")):
+        recording = bench.attach([fork], *options)
+        recording.end(signal.SIGINT)
+        check_equal(recording.stderr().count(wanted), 1, f"lines of attach {options}: {recording.stderr()}")
+    recording = bench.attach([fork, child])
     recording.end(signal.SIGINT)
     check("child" not in recording.stderr(), recording.stderr())
+    threads = bench.start([sys.executable, "-c", THREADS])
+    check_equal(threads.line(), "ready", "its line")
+    recording = bench.attach([threads], "--domain", "malloc")
+    recording.end(signal.SIGINT)
+    check("child" not in recording.stderr(), recording.stderr())
+
+
+def test_top_shows_the_children(bench):
+    fork, child = fork_with_child(bench)
+    out, errors = bench.run([ALLOCSNAP, "top", str(fork.pid), "--children", "--batch", "-n", "2"])
+    check("1 running child is recorded, too" in errors, errors)
+    check(re.search(rf"^ *{child} ", out, re.MULTILINE), out)
 
 
 @harness.core
