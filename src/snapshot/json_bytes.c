@@ -2,6 +2,7 @@
 #include "snapshot/json_bytes.h"
 
 #include <ctype.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,6 +59,44 @@ static size_t kept_bytes(const char *at, const char *end)
 	return isascii(*at) ? 1 : utf8_len(character);
 }
 
+bool json_has_bytes(const char *text, size_t len)
+{
+	const char *at = text, *end = text + len;
+	size_t kept = 1;
+
+	for (; at < end && kept; at += kept)
+		kept = kept_bytes(at, end);
+	return !kept;
+}
+
+/* Takes a character of a string. 0: it is not of ASCII, or there is none. */
+static char take_ascii(const char **at, const char *end)
+{
+	const char *was = *at;
+	int unit = read_escape(was, end);
+	ptrdiff_t len = unit >= 0 ? 6 : was < end && *was == '\\' ? 2 : 1;
+
+	if (end - was < len)
+		return 0;
+	*at += len;
+	if (unit >= 0)
+		return isascii(unit) ? unit : 0;
+	return len == 1 ? *was : was[1] == '\\' ? '\\' : 0;
+}
+
+/* Whether a backslash, however it is written, would look as if it spelled a byte. */
+static bool looks_spelled(const char *at, const char *end)
+{
+	char text[5] = "";
+
+	if (*at != '\\')
+		return false;
+	for (int i = 0; i < 4; i++)
+		text[i] = take_ascii(&at, end);
+	return text[0] == '\\' && text[1] == 'x' && strspn(text + 2, "0123456789abcdef") == 2 &&
+	       (text[2] >= '8' || !strcmp(text + 2, "00") || !strcmp(text + 2, "5c"));
+}
+
 bool json_spell_bytes(const char *text, size_t len, char **ret_text, size_t *ret_len)
 {
 	const char *at = text, *end = text + len;
@@ -68,9 +107,13 @@ bool json_spell_bytes(const char *text, size_t len, char **ret_text, size_t *ret
 	spelled = to = malloc(len * SPELLED_MOST + 1);
 	while (spelled && at < end) {
 		size_t kept = kept_bytes(at, end);
+		bool is_backslash = kept && looks_spelled(at, end);
 
-		is_spelled |= !kept;
-		if (kept) {
+		is_spelled |= !kept || is_backslash;
+		if (is_backslash) {
+			to = spell_byte(to, '\\');
+			at += kept;
+		} else if (kept) {
 			to = mempcpy(to, at, kept);
 			at += kept;
 		} else if (*at == '\\') {

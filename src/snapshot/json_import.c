@@ -45,6 +45,7 @@ struct import {
 	size_t frame_nr, frame_alloc;
 	uint32_t nframe_max; /* of all traces */
 	bool has_weight;     /* a trace has a weight */
+	bool spells; /* names that are no UTF-8, and what looks so in other names: the whole text, or nothing of it */
 };
 
 /* The place of a value: "traces[3]", "traces[3]: frame 0". */
@@ -300,20 +301,27 @@ static bool read_head(const struct import *in, const char *at, const char *end, 
 	return good;
 }
 
+static json_t *parse_trace(const struct import *in, const char *at, const char *end, json_error_t *ret_error)
+{
+	char *spelled = NULL;
+	size_t len = end - at;
+	json_t *value;
+
+	if (in->spells)
+		json_spell_bytes(at, len, &spelled, &len);
+	value = json_loadb(spelled ?: at, len, FLAGS | JSON_DECODE_ANY, ret_error);
+	if (spelled)
+		ret_error->position = 0; /* in the text as it was, the trace */
+	free(spelled);
+	return value;
+}
+
 static int read_new_trace(struct import *in, size_t nr, const char *at, const char *end, struct tail *tail)
 {
 	json_error_t error;
-	json_t *value = json_loadb(at, end - at, FLAGS | JSON_DECODE_ANY, &error);
-	size_t len;
-	char *spelled;
-	int err;
+	json_t *value = parse_trace(in, at, end, &error);
+	int err = value ? read_trace(in, nr, value, tail) : report_jansson_error(in, &error, at);
 
-	if (!value && json_spell_bytes(at, end - at, &spelled, &len)) {
-		value = json_loadb(spelled, len, FLAGS | JSON_DECODE_ANY, &error);
-		error.position = 0; /* in the text as it was, the trace */
-		free(spelled);
-	}
-	err = value ? read_trace(in, nr, value, tail) : report_jansson_error(in, &error, at);
 	json_decref(value);
 	return err;
 }
@@ -454,8 +462,9 @@ static int import_text(struct import *in)
 	return err ?: import_rest(in, cut, resume);
 }
 
-static int import(struct import *in, struct snapshot **ret)
+static int import(const struct import *given, struct snapshot **ret)
 {
+	struct import import = *given, *in = &import;
 	int err;
 
 	in->builder = snapshot_builder__new(SNAP_WITH_DOMAIN | SNAP_WITH_WEIGHT);
@@ -481,6 +490,10 @@ struct snapshot *snapshot__import_json(const char *text, size_t len, const char 
 
 	clean_path(in.name, sizeof(in.name), name);
 	err = import(&in, &snapshot);
+	if (err == -EBADMSG && json_has_bytes(text, len)) {
+		in.spells = true;
+		err = import(&in, &snapshot);
+	}
 	if (err)
 		errno = -err;
 	return snapshot;
