@@ -7,6 +7,8 @@
 
 #define SECOND_NS 1000000000ull
 
+#define BUDGET_IDLE_PART 10 /* of a core: a process that uses less counts as if it used that much (--max-overhead) */
+
 /* The time of a clock; 0 if it cannot be read (the process that it belongs to has ended). */
 static inline uint64_t clock_now_ns(clockid_t clock)
 {

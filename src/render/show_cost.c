@@ -97,12 +97,15 @@ static const char *format_core(char text[64], const struct own_cost *cost)
 
 static int put_budget(FILE *out, const struct own_cost *cost)
 {
-	char thinned[UNIT_TEXT_MAX], core[64];
+	char thinned[UNIT_TEXT_MAX], core[64], own[96] = "";
 	int err = 0;
 
+	if (cost->own_percent)
+		snprintf(own, sizeof(own), ", and of the program's own CPU time, or %.4g %% of a core, if that is more",
+			 (double)cost->own_percent / BUDGET_IDLE_PART * cost->core_ns / SECOND_NS);
 	if (cost->core_percent)
 		err = put_line(out, "  %-*s %" PRIu64 " %% of %s%s", NAME_WIDTH, "budget", cost->core_percent,
-			       format_core(core, cost), cost->own_percent ? ", and of the program's own CPU time" : "");
+			       format_core(core, cost), own);
 	else if (cost->own_percent)
 		err = put_line(out, "  %-*s %" PRIu64 " %% of the program's own CPU time", NAME_WIDTH, "budget",
 			       cost->own_percent);

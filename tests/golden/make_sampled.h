@@ -56,6 +56,7 @@ static void sampled_cost(struct make *m)
 	metadata(m, "min_size", "16");
 	metadata(m, "max_size", "1048576");
 	metadata(m, "max_overhead_core_percent", "20");
+	metadata(m, "max_overhead_percent", "20");
 	metadata(m, "thinned_ns", "12500000000");
 	metadata(m, "cost_ns", "1600000000");
 	metadata(m, "cpu_ns", "10000000000");

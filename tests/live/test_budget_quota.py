@@ -67,7 +67,7 @@ def test_quota_of_a_group_is_what_the_budget_is_of(bench):
         (folder / "cgroup.procs").write_text(str(known.pid))
         core_ns, text = budget_of(bench, known)
         check_equal(core_ns, 200000000, "CPU time of a second")
-        check("10 % of its quota (0.20 of a core), and of the program's own CPU time" in text, text)
+        check("10 % of its quota (0.20 of a core), and of the program's own CPU time, or 0.2 % of a core" in text, text)
         known.is_unharmed()
 
 
@@ -82,5 +82,5 @@ def test_quota_of_a_group_above_counts_and_a_large_one_does_not(bench):
         limit(version, outer, 400000, 100000)
         core_ns, text = budget_of(bench, known)
         check_equal(core_ns, 1000000000, "four cores")
-        check("10 % of one core, and of the program's own CPU time" in text, text)
+        check("10 % of one core, and of the program's own CPU time, or 1 % of a core, if that is more" in text, text)
         known.is_unharmed()

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "collect/budget/budget.h"
 
+#include "base/clock.h"
+
 #define FIRST_RATE 1
 
 #define SOONEST_NS 1000000ULL
@@ -8,7 +10,6 @@
 #define LATEST_WHILE_ON_NS 10000000ULL /* what the process will cost is not known */
 #define FINER_AFTER_NS 100000000ULL    /* a rate is kept for at least this time before a finer one */
 #define LATELY_NS 2000000000ULL
-#define IDLE_PART 10		       /* of a core: what a process counts for that uses less */
 
 static int64_t clamp_time(int64_t value, int64_t least, int64_t most)
 {
@@ -53,7 +54,7 @@ static uint64_t earned_ns(const struct budget_terms *terms, uint64_t passed_ns, 
 {
 	uint64_t core_ns = scale_ns(passed_ns, terms->core_ns, BUDGET_CORE_NS);
 
-	return scale_ns(terms->is_of_core ? core_ns : lesser_ns(greater_ns(own_ns, core_ns / IDLE_PART), core_ns),
+	return scale_ns(terms->is_of_core ? core_ns : lesser_ns(greater_ns(own_ns, core_ns / BUDGET_IDLE_PART), core_ns),
 			terms->percent, 100);
 }
 
