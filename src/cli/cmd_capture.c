@@ -259,11 +259,11 @@ const struct option_row capture_what_rows[] = {
 	  .help = "record the blocks of these allocators, separated by commas", .parse = parse_domains,
 	  .choice = domain_choice },
 	{ "retag", 0, OPTION_FLAG, FIELD(retag),
-	  .help = "record Python's objects only if each can get its own traceback, also in memory that a free list has kept, "
-		  "as in tracemalloc; without this option those that can do" },
+	  .help = "Python: fail unless each object in memory of a free list can get its own traceback, as in tracemalloc; by "
+		  "default it gets one where the program's file allows it" },
 	{ "no-retag", 0, OPTION_FLAG, FIELD(no_retag),
-	  .help = "of Python: an object in memory that a free list has kept has the traceback of the first object there, which "
-		  "may be an innocent line; saves a trap for each object, a third of the cost" },
+	  .help = "Python: give an object in memory of a free list the traceback of the first object there, which may be "
+		  "innocent; saves a trap for each object, a third of the cost" },
 	{ "probe", 0, OPTION_LIST, FIELD(probe), .arg = "SPEC",
 	  .help = "also record an allocator of the program itself (see SPEC below); repeatable" },
 	{ "min-size", 0, OPTION_CUSTOM, FIELD(min_size), .arg = "SIZE",

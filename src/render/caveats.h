@@ -31,7 +31,7 @@ bool unrecorded_reason(const struct snapshot *old_snapshot, const struct snapsho
 bool has_kept_lines(const struct snapshot *snapshot);
 
 #define KEPT_LINES_TEXT \
-	"of Python's objects in memory that a free list has kept, the line is that of the first object there, and may be " \
-	"innocent: record without --no-retag"
+	"a Python object in memory of a free list has the line of the first object there, which may be innocent: record " \
+	"without --no-retag"
 
 #endif
