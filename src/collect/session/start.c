@@ -9,7 +9,6 @@
 
 #include "base/clock.h"
 #include "base/reason.h"
-#include "collect/process/proc.h"
 #include "collect/process/process_filter.h"
 #include "collect/session/copied_functions.h"
 #include "collect/session/python_use.h"
@@ -340,14 +339,6 @@ static int prepare_start(struct collector *collector, struct reason *why)
 	return 0;
 }
 
-/* A process that is ending has no memory any more, whatever else there still is of it. */
-static bool is_ending(const struct target *target)
-{
-	uint64_t vm;
-
-	return target__is_over(target) || proc_status(target->identity.pid, "VmSize", &vm);
-}
-
 /* user: see struct process. 0 for a process that the caller named. */
 static int begin_process(struct collector *collector, pid_t id, uint32_t user, struct reason *why)
 {
@@ -366,7 +357,7 @@ static int begin_process(struct collector *collector, pid_t id, uint32_t user, s
 	err = resume_shared(collector);
 	if (!err)
 		err = start_target(collector, target, user, why);
-	if (err == -ESRCH || is_ending(target)) /* whatever failed because of it, or did not notice it */
+	if (err == -ESRCH || target__is_ending(target)) /* whatever failed because of it, or did not notice it */
 		err = reason_set(why, -ESRCH, "process %d ended while it was being probed", target->identity.pid);
 	if (!err)
 		err = add_target(collector, target);

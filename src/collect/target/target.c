@@ -315,6 +315,13 @@ bool target__is_over(const struct target *target)
 	return target->identity.pidfd < 0 ? target->now.books.exit_ns || target->life.is_gone : poll(&end, 1, 0) > 0;
 }
 
+bool target__is_ending(const struct target *target)
+{
+	uint64_t vm;
+
+	return target__is_over(target) || proc_status(target->identity.pid, "VmSize", &vm);
+}
+
 bool target__heap_is_hidden(const struct target *target)
 {
 	return target->sampler.is_used || target->sampler.is_heap_left_out ||

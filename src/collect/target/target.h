@@ -201,6 +201,9 @@ struct probes *target__python_probes(struct target *target);
 /* Whether the process has ended. */
 bool target__is_over(const struct target *target);
 
+/* Whether it has ended, or is about to: it has no memory any more, whatever else there still is of it. */
+bool target__is_ending(const struct target *target);
+
 /* For a process without a pidfd, now and then: checks whether it still has its PID. */
 void target__check_pid(struct target *target);
 
