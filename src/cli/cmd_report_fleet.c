@@ -31,7 +31,8 @@ static int choose_page_cohort(struct fleet_page *page, const char *option, const
 {
 	const struct fleet_where where[] = { { "where", &page->options->fleet.where }, { option, list } };
 
-	return fleet_choose(&cmd_report_fleet, &page->fleet, where, list ? 2 : 1, COHORT_LATEST,
+	return fleet_choose(&cmd_report_fleet, &page->fleet, where, list ? 2 : 1,
+			    list || page->options->fleet.all_processes ? COHORT_LATEST : COHORT_LIVE,
 			    &page->cohort[page->cohort_nr++]);
 }
 
@@ -170,13 +171,15 @@ const struct command cmd_report_fleet = {
 	.name = "fleet report",
 	.args = "-o OUT.html",
 	.help = "write an HTML page about a fleet: the latest snapshots, or two cohorts",
-	.detail = "The page has the sum of each process's latest snapshot, and a filter by host and process. With --baseline "
-		  "and --candidate it compares two cohorts. It is one file of at most about 1.5 MB, like that of 'allocsnap "
-		  "report'.\n\n"
+	.detail = "The page has the sum of each process's latest snapshot, and a filter by host and process. Processes that "
+		  "had ended are left out, as in 'fleet stats', and a line says so. With --baseline and --candidate it compares "
+		  "two cohorts, also of processes that had ended. It is one file of at most about 1.5 MB, like that of "
+		  "'allocsnap report'.\n\n"
 		  SELECTION_DETAIL "\n\n" SELECT_DETAIL,
 	.example = "allocsnap fleet report --where 'comm=redis*' -o redis.html",
 	.option = { { rows, 0, "Output" }, { source_rows, FIELD(fleet), "Which snapshots" },
-		    { where_rows, FIELD(fleet), "Which snapshots" }, { names_rows, FIELD(fleet), "Report" },
+		    { where_rows, FIELD(fleet), "Which snapshots" }, { live_rows, FIELD(fleet), "Which snapshots" },
+		    { names_rows, FIELD(fleet), "Report" },
 		    { filter_rows, SELECT, "Filters" }, { wrapper_rows, SELECT, "Own frames" } },
 	.defaults = &(const struct fleet_page_options){ .fleet = { FLEET_DEFAULTS } },
 	.options_size = sizeof(struct fleet_page_options),
