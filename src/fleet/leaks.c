@@ -350,6 +350,7 @@ static void bundle_rows(struct fleet_leaks *leaks)
 		bundle->bytes_per_s += row->bytes_per_s;
 		bundle->least_bytes_per_s += row->least_bytes_per_s;
 		bundle->sure_bytes_per_s += row->sure_bytes_per_s;
+		bundle->kind = kind_of_larger(row->kind, bundle->bytes_per_s, bundle->sure_bytes_per_s);
 	}
 }
 

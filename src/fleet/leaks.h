@@ -55,6 +55,7 @@ struct fleet_leak {
 struct fleet_leak_bundle {
 	size_t first, nr; /* in leaks->row */
 	double bytes_per_s, least_bytes_per_s, sure_bytes_per_s;
+	enum leak_kind kind; /* that of the larger part */
 };
 
 /* Growth of RSS of which all the processes have the same to say. */

@@ -129,7 +129,7 @@ static int set_leak_bundle(json_t *object, const struct fleet_answer *answer, si
 	const struct fleet_leak_bundle *bundle = &answer->leaks->bundle[at];
 	const struct fleet_leak *row = &answer->leaks->row[bundle->first];
 	json_t *lines = json_array();
-	int err = json_set_text(object, "verdict", leak_kind_name(row->kind));
+	int err = json_set_text(object, "verdict", leak_kind_name(bundle->kind));
 
 	err = err ?: set_rate(object, "bytes_per_s", bundle->bytes_per_s);
 	err = err ?: set_rate(object, "least_bytes_per_s", bundle->least_bytes_per_s);

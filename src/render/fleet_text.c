@@ -328,7 +328,7 @@ static int put_leak_lines(FILE *out, const struct fleet_answer *answer, const st
 	char extent[64 + LEAK_RATE_MAX], surely[LEAK_RATE_MAX], *where = where_text(first, bundle->nr);
 	bool is_part = bundle->sure_bytes_per_s > 0 && bundle->sure_bytes_per_s < bundle->bytes_per_s;
 	const struct leak_row row = {
-		.kind = first->kind, .bytes_per_s = bundle->bytes_per_s, .least_bytes_per_s = bundle->least_bytes_per_s,
+		.kind = bundle->kind, .bytes_per_s = bundle->bytes_per_s, .least_bytes_per_s = bundle->least_bytes_per_s,
 		.extent = extent, .where = where, .common = leak_place_frame(&first->most.place, first->most.common),
 		.window = &first->most.window, .line = line, .line_nr = bundle->nr,
 	};

@@ -9,7 +9,7 @@ size_t fleet_leaks_listed(const struct fleet_answer *answer)
 	const struct fleet_leaks *leaks = answer->leaks;
 	size_t nr = 0;
 
-	while (nr < leaks->bundle_nr && (answer->shows_all || leaks->row[leaks->bundle[nr].first].kind <= LEAK_GROWS))
+	while (nr < leaks->bundle_nr && (answer->shows_all || leaks->bundle[nr].kind <= LEAK_GROWS))
 		nr++;
 	return nr;
 }

@@ -304,6 +304,31 @@ Test(fleet_find_leaks, bundle_no_lines_of_other_verdicts)
 	fleet_leaks_release(&leaks);
 }
 
+/* Only their sum says which part is the larger one, also if most of the first line surely leaks. */
+Test(fleet_find_leaks, bundle_has_the_verdict_of_its_larger_part)
+{
+	struct fleet_leaks likely = ask((const struct told_process[]){
+		{ 1, FLEET_JUDGED, { { 1, LEAK_SURE, 9, 2 }, { 2, LEAK_SURE, 1, 2 }, NONE } },
+		{ 1, FLEET_JUDGED, { { 1, LEAK_LIKELY, 3, 2 }, { 2, LEAK_LIKELY, 9, 2 }, NONE } },
+		{},
+	});
+	struct fleet_leaks sure = ask((const struct told_process[]){
+		{ 1, FLEET_JUDGED, { { 1, LEAK_SURE, 3, 2 }, { 2, LEAK_SURE, 9, 2 }, NONE } },
+		{ 1, FLEET_JUDGED, { { 1, LEAK_LIKELY, 10, 2 }, { 2, LEAK_LIKELY, 1, 2 }, NONE } },
+		{},
+	});
+
+	cr_assert_eq(likely.bundle_nr, 1);
+	cr_expect_eq(likely.row[0].kind, LEAK_SURE);
+	cr_expect_eq(likely.row[1].kind, LEAK_LIKELY);
+	cr_expect_eq(likely.bundle[0].kind, LEAK_LIKELY, "10 of 22 surely");
+	cr_assert_eq(sure.bundle_nr, 1);
+	cr_expect_eq(sure.row[0].kind, LEAK_LIKELY);
+	cr_expect_eq(sure.bundle[0].kind, LEAK_SURE, "12 of 23 surely");
+	fleet_leaks_release(&likely);
+	fleet_leaks_release(&sure);
+}
+
 /* ---- threads -------------------------------------------------------------------------------- */
 
 /* Sums of doubles depend on their order: it must not depend on the threads. */

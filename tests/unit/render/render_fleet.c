@@ -89,7 +89,7 @@ Test(render_fleet, prints_leaks)
 		{ .group = 0, .kind = LEAK_FREED, .hosts = 1, .processes = 1, .kind_hosts = 1, .kind_processes = 1,
 		  .most = { .snapshot = &snapshot, .verdict = { .kind = LEAK_FREED, .allocated = 9, .live = 2 } } },
 	};
-	struct fleet_leak_bundle bundle[] = { { 0, 1, 1024, 512 }, { 1, 1, 0, 0 } };
+	struct fleet_leak_bundle bundle[] = { { 0, 1, 1024, 512 }, { 1, 1, .kind = LEAK_FREED } };
 	struct fleet_leaks leaks = {
 		.row = row, .row_nr = ARRAY_SIZE(row), .bundle = bundle, .bundle_nr = ARRAY_SIZE(bundle),
 		.process_nr = 2500, .unjudged_nr = { 2499, 1 },
