@@ -187,15 +187,15 @@ static void end_line(struct leak_sum *sum)
 	leak_place_release(&sum->now.place);
 }
 
-/* Takes over the name. */
-static int add_untraced(struct fleet_leaks *leaks, struct untraced_growth *growth)
+/* Takes over the name. snapshot: of the process. */
+static int add_untraced(struct fleet_leaks *leaks, struct untraced_growth *growth, const struct fleet_snapshot *snapshot)
 {
 	struct fleet_untraced *same = leaks->untraced, *end = same + leaks->untraced_nr;
 
 	while (same < end && (same->growth.kind != growth->kind || strcmp(same->growth.name ?: "", growth->name ?: "")))
 		same++;
 	if (same == end) {
-		if (array_push(leaks, untraced, ((struct fleet_untraced){ *growth, 1 })))
+		if (array_push(leaks, untraced, ((struct fleet_untraced){ *growth, 1, snapshot, growth->bytes })))
 			return -ENOMEM;
 		growth->name = NULL;
 		return 0;
@@ -203,6 +203,10 @@ static int add_untraced(struct fleet_leaks *leaks, struct untraced_growth *growt
 	same->growth.bytes += growth->bytes;
 	same->growth.anonymous_bytes += growth->anonymous_bytes;
 	same->process_nr++;
+	if (growth->bytes > same->most_bytes) {
+		same->most = snapshot;
+		same->most_bytes = growth->bytes;
+	}
 	return 0;
 }
 
@@ -214,7 +218,7 @@ static int by_untraced_bytes(const void *left, const void *right)
 	       strcmp(a->growth.name ?: "", b->growth.name ?: "");
 }
 
-static int add_judged_process(struct leak_fold *fold, struct process_lines *process)
+static int add_judged_process(struct leak_fold *fold, struct process_lines *process, const struct fleet_snapshot *snapshot)
 {
 	struct fleet_leaks *leaks = fold->leaks;
 
@@ -228,7 +232,7 @@ static int add_judged_process(struct leak_fold *fold, struct process_lines *proc
 	leaks->unjudged_nr[process->unjudged]++;
 	leaks->gone_nr += process->gone_nr;
 	leaks->process_nr++;
-	return process->unjudged == FLEET_UNJUDGED_UNTRACED ? add_untraced(leaks, &process->untraced) : 0;
+	return process->unjudged == FLEET_UNJUDGED_UNTRACED ? add_untraced(leaks, &process->untraced, snapshot) : 0;
 }
 
 /* A make() of struct ordered_work. */
@@ -249,7 +253,8 @@ static int take_process(void *fold_, size_t at, unsigned int place)
 {
 	struct leak_fold *fold = fold_;
 	const struct fleet_leaks_question *question = fold->question;
-	int err = fold->err[place] ?: add_judged_process(fold, &fold->made[place]);
+	const struct fleet_snapshot *newest = question->cohort->snapshot[fold->first[at + 1] - 1];
+	int err = fold->err[place] ?: add_judged_process(fold, &fold->made[place], newest);
 
 	process_lines_release(&fold->made[place]);
 	if (question->progress)

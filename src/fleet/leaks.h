@@ -62,6 +62,8 @@ struct fleet_leak_bundle {
 struct fleet_untraced {
 	struct untraced_growth growth;
 	uint32_t process_nr;
+	const struct fleet_snapshot *most; /* of the process with the most bytes of it */
+	double most_bytes;
 };
 
 struct fleet_leaks {

@@ -92,13 +92,17 @@ static int set_rate(json_t *object, const char *key, double bytes_per_s)
 	return isfinite(bytes_per_s) ? json_set(object, key, json_real(bytes_per_s)) : 0;
 }
 
+static int set_process(json_t *object, const struct fleet_snapshot *snapshot)
+{
+	return json_set_text(object, "host", snapshot->host) ?: json_set_int(object, "pid", snapshot->pid) ?:
+	       json_set_text(object, "comm", snapshot->comm);
+}
+
 static json_t *line_verdict_json(const struct line_verdict *line)
 {
 	json_t *object = json_object();
-	int err = json_set_text(object, "host", line->snapshot->host);
+	int err = set_process(object, line->snapshot);
 
-	err = err ?: json_set_int(object, "pid", line->snapshot->pid);
-	err = err ?: json_set_text(object, "comm", line->snapshot->comm);
 	err = err ?: json_set_uint(object, "observed_ns", line->window.span_ns);
 	err = err ?: json_set_uint(object, "snapshots", line->window.snapshot_nr);
 	err = err ?: leak_set_judgement(object, &line->window, &line->verdict, line->summed);
@@ -158,12 +162,13 @@ static json_t *untraced_json(const struct fleet_leaks *leaks)
 
 	for (size_t i = 0; i < leaks->untraced_nr && !err; i++) {
 		const struct fleet_untraced *untraced = &leaks->untraced[i];
-		json_t *object = json_object();
+		json_t *object = json_object(), *most = json_object();
 
 		err = json_set_uint(object, "processes", untraced->process_nr);
 		err = err ?: json_set(object, "bytes", json_real(untraced->growth.bytes));
 		err = err ?: json_set(object, "anonymous", json_real(untraced->growth.anonymous_bytes));
 		err = err ?: json_set_text(object, "reason", untraced_words(&untraced->growth));
+		err = json_set(object, "most", json_unless(set_process(most, untraced->most), most)) ?: err;
 		if (json_array_append_new(array, json_unless(err, object)))
 			err = -ENOMEM;
 	}

@@ -23,6 +23,7 @@ struct told_process {
 	uint32_t host;
 	enum fleet_unjudged unjudged;
 	struct told_line line[LINES];
+	double untraced_bytes;
 };
 
 static const struct told_process *told;
@@ -49,7 +50,7 @@ int process_lines_told(const struct process_leaks_question *question, const stru
 	const struct told_process *process = &told[snapshot->process];
 
 	(void)groups;
-	*ret = (struct process_lines){ .unjudged = process->unjudged };
+	*ret = (struct process_lines){ .unjudged = process->unjudged, .untraced.bytes = process->untraced_bytes };
 	if (process->unjudged == FLEET_UNJUDGED_CHANGED)
 		reason_set(&ret->why, 0, "process %u", snapshot->process);
 	if (process->unjudged > FLEET_UNJUDGED_SNAPSHOTS)
@@ -195,6 +196,24 @@ Test(fleet_find_leaks, count_processes_that_cannot_be_judged)
 	cr_expect_eq(leaks.unjudged_nr[FLEET_UNJUDGED_GAPS], 1);
 	cr_expect_eq(row_of(&leaks, 0)->processes, 2);
 	cr_expect_float_eq(fleet_leaks_limited_rate(&leaks), leak_lower_bound(10, 200), 1e-9);
+	fleet_leaks_release(&leaks);
+}
+
+/* The process that has most of it is kept, and of two with the same the first one. */
+Test(fleet_find_leaks, name_a_process_of_the_growth_that_is_untraced)
+{
+	struct fleet_leaks leaks = ask((const struct told_process[]){
+		{ 1, FLEET_UNJUDGED_UNTRACED, { NONE, NONE, NONE }, 3e6 },
+		{ 1, FLEET_UNJUDGED_UNTRACED, { NONE, NONE, NONE }, 5e6 },
+		{ 2, FLEET_UNJUDGED_UNTRACED, { NONE, NONE, NONE }, 5e6 },
+		{ 2, FLEET_JUDGED, { NONE, NONE, NONE }, 9e6 },
+		{},
+	});
+
+	cr_assert_eq(leaks.untraced_nr, 1);
+	cr_expect_eq(leaks.untraced[0].process_nr, 3);
+	cr_expect_eq(leaks.untraced[0].growth.bytes, 13e6);
+	cr_expect_eq(leaks.untraced[0].most->process, 1);
 	fleet_leaks_release(&leaks);
 }
 
