@@ -62,7 +62,7 @@ def rows(schema, prefix=""):
 def section(title, schema):
     lines = [f"## {title}", "", schema["description"]]
     if "$comment" in schema:
-        lines.append(f"Written by `{schema['$comment']}`.")
+        lines.append("Written by " + " or ".join(f"`{words}`" for words in schema["$comment"].split(" or ")) + ".")
     if "properties" in schema:
         lines += ["", "| member | type | meaning |", "|---|---|---|", *rows(schema)]
     else:

@@ -35,7 +35,8 @@ COMMANDS = [
     ("fleet.diff/2", "fleet diff --baseline label.version=1.3 --candidate label.version=1.4"),
     ("fleet.hosts/2", "fleet hosts"), ("fleet.trend/2", "fleet trend"), ("fleet.leaks/5", "fleet leaks --all"),
     ("list/1", "list ."), ("list/1", "list leaks"),
-    ("leaks/1", "leaks leaks"), ("leaks/1", "leaks sampled.snap"),
+    ("leaks/1", "leaks leaks"), ("leaks/1", "leaks sampled.snap"), ("leaks/1", "leaks leaks-fleet/shop-1"),
+    ("fleet.leaks/5", "leaks leaks-fleet"), ("fleet.leaks/5", "leaks leaks-fleet/shop-1 leaks-fleet/shop-2"),
     ("snapshot/1", "show new.snap"), ("snapshot/1", "show rss.snap"), ("snapshot/1", "show sampled.snap"),
     ("snapshot/1", "show gaps.snap"),
     ("block/2", "show sampled-old.snap --address 0x7f0100000010"),
@@ -126,6 +127,9 @@ def test_commands_write_what_is_documented(folder):
         seen.add(name)
         if value["schema"] != "allocsnap." + name:
             yield f"{command}: {value['schema']}, not {name}"
+        words = command.split()[:2 if command.startswith("fleet ") else 1]
+        if not any(written.split()[:len(words)] == words for written in SCHEMA["$defs"][name]["$comment"].split(" or ")):
+            yield f"{name}: the page does not say that {' '.join(words)} writes it"
         for error in check(value):
             yield f"{command}: {error}"
     yield from (f"{name}: no command writes it here" for name in SCHEMA["$defs"] if "/" in name and name not in seen)
