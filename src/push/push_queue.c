@@ -15,7 +15,9 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/log.h"
+#include "base/moment.h"
 #include "base/reason.h"
 #include "base/strpool.h"
 
@@ -27,8 +29,8 @@ static const char *const outcome_names[] = {
 };
 
 struct waiting {
+	struct moment moment; /* by its name, or else when it was written */
 	char *path;
-	struct timespec time; /* when it was written */
 };
 
 struct push_queue {
@@ -205,13 +207,20 @@ static bool was_pushed(const struct push_queue *queue, const char *path)
 	return strpool_find(&queue->done, below, strlen(below)) != IDMAP_NONE;
 }
 
+static uint64_t written_ns(const struct stat *st)
+{
+	return st->st_mtim.tv_sec < 0 ? 0 : (uint64_t)st->st_mtim.tv_sec * SECOND_NS + st->st_mtim.tv_nsec;
+}
+
 static int add_waiting(struct push_queue *queue, const char *path, const struct stat *st)
 {
-	struct waiting waiting = { .time = st->st_mtim };
+	struct waiting waiting = {};
 	int err;
 
 	if (was_pushed(queue, path))
 		return 0;
+	if (!moment_parse(strrchr(path, '/') + 1, &waiting.moment))
+		waiting.moment.wall_ns = written_ns(st);
 	waiting.path = strdup(path);
 	err = waiting.path ? array_push(queue, waiting, waiting) : -ENOMEM;
 	if (err)
@@ -265,15 +274,9 @@ static int scan_queue_folder(struct push_queue *queue, const char *folder, unsig
 	return err;
 }
 
-static int compare_waiting(const void *a, const void *b)
+static int compare_waiting_paths(const void *a, const void *b)
 {
-	const struct waiting *left = a, *right = b;
-
-	if (left->time.tv_sec != right->time.tv_sec)
-		return left->time.tv_sec < right->time.tv_sec ? -1 : 1;
-	if (left->time.tv_nsec != right->time.tv_nsec)
-		return left->time.tv_nsec < right->time.tv_nsec ? -1 : 1;
-	return strcmp(left->path, right->path);
+	return strcmp(((const struct waiting *)a)->path, ((const struct waiting *)b)->path);
 }
 
 static void release_waiting(struct waiting *waiting, size_t nr)
@@ -295,6 +298,7 @@ static uint64_t count_vanished(const struct waiting *before, size_t nr)
 
 int push_queue__scan(struct push_queue *queue, uint64_t *ret_vanished, struct reason *why)
 {
+	static const struct moment_order order = { sizeof(struct waiting), .compare_rest = compare_waiting_paths };
 	struct waiting *before = queue->waiting;
 	size_t before_nr = queue->waiting_nr;
 	int err = queue->note_fd < 0 ? open_notes(queue, why) : 0;
@@ -308,8 +312,7 @@ int push_queue__scan(struct push_queue *queue, uint64_t *ret_vanished, struct re
 	release_waiting(before, before_nr);
 	if (queue->note_fd >= 0 && !err)
 		forget_gone(queue);
-	if (queue->waiting_nr)
-		qsort(queue->waiting, queue->waiting_nr, sizeof(*queue->waiting), compare_waiting);
+	err = err ?: moments_sort(queue->waiting, queue->waiting_nr, &order);
 	return err ? reason_set(why, err, "%s: %s", queue->folder, strerror(-err)) : 0;
 }
 

@@ -28,8 +28,9 @@ struct push_queue *push_queue__open(const char *folder, const char *url, struct 
 void push_queue__close(struct push_queue *queue); /* NULL is allowed */
 
 /*
- * Looks at the folder and the folders in it: which snapshots wait, the oldest first. *ret_vanished counts snapshots that
- * waited at the last look and are gone. Returns 0 or a negative errno, with a line in *why.
+ * Looks at the folder and the folders in it: which snapshots wait, the oldest first by the moments in their names
+ * (base/moment.h); files with other names count as taken when they were written. *ret_vanished counts snapshots that waited
+ * at the last look and are gone. Returns 0 or a negative errno, with a line in *why.
  */
 int push_queue__scan(struct push_queue *queue, uint64_t *ret_vanished, struct reason *why);
 

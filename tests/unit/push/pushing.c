@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/array.h"
@@ -87,6 +89,51 @@ Test(pushing, notes_do_not_only_grow)
 	cr_assert_not_null(queue, "%s", why.text);
 	cr_assert_eq(push_queue__scan(queue, &vanished, &why), 0, "%s", why.text);
 	cr_expect_eq(push_queue__nr(queue), 0, "what is there was pushed before");
+	push_queue__close(queue);
+	snprintf(path, sizeof(path), "rm -r %s", folder);
+	cr_expect_eq(system(path), 0);
+}
+
+static void write_file_at(const char *folder, const char *name, time_t written)
+{
+	const struct timespec times[] = { { written, 0 }, { written, 0 } };
+	char path[128];
+
+	write_file(folder, name, "");
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	cr_assert_eq(utimensat(AT_FDCWD, path, times, 0), 0);
+}
+
+/* The head is given up if too many wait: after the clock was set back by an hour it must not be what is newest. */
+Test(pushing, the_oldest_by_the_monotonic_clock_is_first)
+{
+	static const struct {
+		const char *name;
+		time_t written; /* of 2026-11-21 */
+	} file[] = {
+		{ "20261121T020000.000Z.0b00b001.900000.snap", 7200 + 3000 }, /* another boot; it was copied later */
+		{ "20261121T031500.000Z.6f3c21aa.1000000.snap", 11700 },
+		{ "20261121T021530.000Z.snap", 0 },
+		{ "other.snap", 8145 }, /* 02:15:45 */
+		{ "20261121T021600.000Z.6f3c21aa.1060000.snap", 8160 },
+		{ "20261121T021600.000Z.6f3c21aa.1060000-2.snap", 8160 },
+		{ "20261121T021602.000Z.6f3c21aa.1062000.snap", 8162 },
+		{ "later.snap", 8163 },
+	};
+	char folder[] = "/tmp/allocsnap-push-XXXXXX", path[128];
+	struct reason why = { "" };
+	struct push_queue *queue;
+	uint64_t vanished;
+
+	cr_assert_not_null(mkdtemp(folder));
+	for (size_t i = ARRAY_SIZE(file); i-- > 0;)
+		write_file_at(folder, file[i].name, 1795219200 + file[i].written);
+	queue = push_queue__open(folder, "http://localhost/ingest", &why);
+	cr_assert_not_null(queue, "%s", why.text);
+	cr_assert_eq(push_queue__scan(queue, &vanished, &why), 0, "%s", why.text);
+	cr_assert_eq(push_queue__nr(queue), ARRAY_SIZE(file));
+	for (size_t i = 0; i < ARRAY_SIZE(file); i++)
+		cr_expect_str_eq(strrchr(push_queue__path(queue, i), '/') + 1, file[i].name, "%zu", i);
 	push_queue__close(queue);
 	snprintf(path, sizeof(path), "rm -r %s", folder);
 	cr_expect_eq(system(path), 0);
