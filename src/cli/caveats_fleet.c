@@ -114,33 +114,50 @@ static int check_recorded_anew(const struct fleet_doubt *doubt, struct reason *r
 
 /* ---- processes that have exited ---------------------------------------------------------------------- */
 
-/* "3 were not seen again (30.0 MiB, last seen 4.0 s to 18 s before the newest snapshot of their hosts)" */
-static void write_unseen(char *text, size_t room, const struct cohort_ended *unseen, const char *of_all)
+/* "4.0 s to 18 s" */
+#define AGES_TEXT_MAX (2 * AGE_TEXT_MAX + 4)
+static const char *ages_text(char text[AGES_TEXT_MAX], const struct cohort_ended *ended)
 {
-	char size[SIZE_TEXT_MAX], least[AGE_TEXT_MAX], most[AGE_TEXT_MAX];
-	bool is_one = unseen->process_nr == 1;
+	char least[AGE_TEXT_MAX], most[AGE_TEXT_MAX];
+	bool is_one = !strcmp(age_text(least, ended->least_behind_ns), age_text(most, ended->most_behind_ns));
 
-	age_text(least, unseen->least_behind_ns);
-	age_text(most, unseen->most_behind_ns);
-	snprintf(text, room, "%" PRIu32 "%s %s not seen again (%s, last seen %s%s%s before the newest snapshot of %s)",
-		 unseen->process_nr, of_all, is_one ? "was" : "were", size_text(size, unseen->bytes, false), least,
-		 strcmp(least, most) ? " to " : "", strcmp(least, most) ? most : "", is_one ? "its host" : "their hosts");
+	snprintf(text, AGES_TEXT_MAX, "%s%s%s", least, is_one ? "" : " to ", is_one ? "" : most);
+	return text;
+}
+
+/* "3 of 5 processes had ended (30.0 MiB, last seen 4.0 s to 18 s before the newest snapshot of their hosts)" */
+static void write_left_out(struct reason *ret, const struct cohort_ended *ended, const char *words, const char *before)
+{
+	char size[SIZE_TEXT_MAX], ages[AGES_TEXT_MAX];
+
+	reason_set(ret, 0, "%" PRIu32 "%s (%s, last seen %s before %s)", ended->process_nr, words,
+		   size_text(size, ended->bytes, false), ages_text(ages, ended), before);
+}
+
+int cohort_left_out(const struct cohort *cohort, struct reason *ret)
+{
+	const struct cohort_ended *ended = &cohort->ended, *unseen = &cohort->unseen;
+	uint32_t nr = ended->process_nr + unseen->process_nr, all = cohort->process_nr + nr;
+	const char *newest = (ended->process_nr ?: nr) == 1 ? "the newest snapshot of its host" : "the newest snapshot of their hosts";
+	const char *unseen_words = unseen->process_nr == 1 ? "was not seen again" : "were not seen again";
+	struct reason first, second = {};
+	char words[64];
+
+	if (!nr)
+		return 0;
+	snprintf(words, sizeof(words), " of %" PRIu32 " process%s %s", all, all == 1 ? "" : "es",
+		 ended->process_nr ? "had ended" : unseen_words);
+	write_left_out(&first, ended->process_nr ? ended : unseen, words, newest);
+	snprintf(words, sizeof(words), " %s", unseen_words);
+	if (ended->process_nr && unseen->process_nr)
+		write_left_out(&second, unseen, words, "that");
+	return warn(ret, "%.240s%s%.200s: --all-processes adds %s", first.text, *second.text ? ", and " : "", second.text,
+		    nr == 1 ? "it" : "them");
 }
 
 static int check_left_out(const struct fleet_doubt *doubt, struct reason *ret)
 {
-	const struct cohort *cohort = doubt->cohort[0];
-	const struct cohort_ended *ended = &cohort->ended, *unseen = &cohort->unseen;
-	char size[SIZE_TEXT_MAX], of_all[32], text[256] = "";
-
-	snprintf(of_all, sizeof(of_all), " of %" PRIu32 " processes",
-		 cohort->process_nr + ended->process_nr + unseen->process_nr);
-	if (unseen->process_nr)
-		write_unseen(text, sizeof(text), unseen, ended->process_nr ? "" : of_all);
-	if (!ended->process_nr)
-		return unseen->process_nr ? warn(ret, "%s: --all-processes adds them", text) : 0;
-	return warn(ret, "%" PRIu32 "%s had ended (%s)%s%s: --all-processes adds them", ended->process_nr, of_all,
-		    size_text(size, ended->bytes, false), unseen->process_nr ? ", and " : "", text);
+	return cohort_left_out(doubt->cohort[0], ret);
 }
 
 /* Sums over latest snapshots include processes that no longer run. */

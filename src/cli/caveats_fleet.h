@@ -29,6 +29,9 @@ struct fleet_doubts {
 	size_t nr;
 };
 
+/* Returns 1 with a line in *ret about the processes that the cohort leaves out, or 0. */
+int cohort_left_out(const struct cohort *cohort, struct reason *ret);
+
 /* Makes a line for each check that found something, in the table's order; line points into *ret. 0 or -ENOMEM. */
 int fleet_doubts_find(const struct fleet_doubt *doubt, struct fleet_doubts *ret);
 

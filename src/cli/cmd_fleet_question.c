@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -103,22 +102,11 @@ static int choose_cohort(const struct fleet *fleet, const struct selections *sel
 	return err ? log_failure("%s", strerror(-err)) : EXIT_DONE;
 }
 
-static int report_all_ended(const struct cohort *cohort)
-{
-	uint32_t nr = cohort->ended.process_nr + cohort->unseen.process_nr;
-	char size[SIZE_TEXT_MAX];
-
-	return log_failure("%s %" PRIu32 " process%s%s%s%s (%s): --all-processes adds %s", nr == 1 ? "the" : "all", nr,
-			   nr == 1 ? "" : "es", cohort->ended.process_nr ? " had ended" : "",
-			   !cohort->unseen.process_nr ? "" : cohort->ended.process_nr ? " or were" : nr == 1 ? " was" : " were",
-			   cohort->unseen.process_nr ? " not seen again" : "",
-			   size_text(size, cohort->ended.bytes + cohort->unseen.bytes, false), nr == 1 ? "it" : "them");
-}
-
 int fleet_choose(const struct command *command, const struct fleet *fleet, const struct fleet_where *where,
 		 size_t where_nr, enum cohort_times times, struct cohort *ret)
 {
 	struct selections selections = {};
+	struct reason why;
 	int status;
 
 	*ret = (struct cohort){};
@@ -127,7 +115,6 @@ int fleet_choose(const struct command *command, const struct fleet *fleet, const
 		status = choose_cohort(fleet, &selections, times, ret);
 	selections_release(&selections);
 	if (!status && !ret->snapshot_nr)
-		status = ret->ended.process_nr || ret->unseen.process_nr ? report_all_ended(ret) :
-			 report_no_match(fleet, where, where_nr);
+		status = cohort_left_out(ret, &why) ? log_failure("%s", why.text) : report_no_match(fleet, where, where_nr);
 	return status;
 }

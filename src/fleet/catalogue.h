@@ -91,7 +91,7 @@ struct fleet_snapshot {
 	 * "killed by signal 9"; "": not known), or one of the texts above if other snapshots of the host show that.
 	 */
 	const char *ending;
-	int64_t behind_ns; /* by how much the newest of its boot is later than the last of its process; 0: not known */
+	int64_t behind_ns; /* by how much the newest of its host is later than the last of its process */
 	const char *own_ending; /* what the snapshot itself says of it */
 	int64_t pid;
 	int64_t start_ticks, exec_count;

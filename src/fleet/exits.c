@@ -17,6 +17,7 @@ struct endings {
 	const struct fleet_snapshot **task; /* the same snapshots, ordered by task */
 	struct boot *boot;
 	uint32_t *boot_of; /* by snapshot: the index of its boot in `boot` */
+	int64_t *newest_ns; /* by host: when its newest snapshot was taken */
 };
 
 /* One boot of a host, and the time that its snapshots span. */
@@ -175,6 +176,8 @@ static void find_last(struct endings *endings)
 
 		if (!*last || fleet_snapshot_is_later(snapshot, *last))
 			*last = snapshot;
+		if (snapshot->time_ns > endings->newest_ns[snapshot->host_nr])
+			endings->newest_ns[snapshot->host_nr] = snapshot->time_ns;
 	}
 	for (uint32_t i = 0; i < facts->process_nr; i++)
 		endings->task[i] = endings->last[i];
@@ -184,8 +187,10 @@ static void find_last(struct endings *endings)
 /* Two snapshots were due since; or its recording had stopped before another one of the host began. */
 static bool was_not_seen_again(const struct fleet_snapshot *last, const struct boot *boot)
 {
-	return (last->interval_ns > 0 && last->behind_ns - last->interval_ns > last->interval_ns) ||
-	       (has_stopped(last) && last->monotonic_ns > 0 && boot->recording_ns > last->monotonic_ns);
+	if (last->monotonic_ns <= 0)
+		return false;
+	return (last->interval_ns > 0 && boot->newest_ns - last->monotonic_ns - last->interval_ns > last->interval_ns) ||
+	       (has_stopped(last) && boot->recording_ns > last->monotonic_ns);
 }
 
 static const char *ending_of(const struct endings *endings, size_t at)
@@ -203,11 +208,14 @@ static const char *ending_of(const struct endings *endings, size_t at)
 	return boot->is_over ? GONE_WITH_BOOT : was_not_seen_again(last, boot) ? NOT_SEEN_AGAIN : last->ending;
 }
 
+/* Between boots there is only the wall clock. */
 static void set_behind(const struct endings *endings, struct fleet_snapshot *last)
 {
 	const struct boot *boot = boot_of(endings, last);
 
-	last->behind_ns = boot && last->monotonic_ns > 0 ? boot->newest_ns - last->monotonic_ns : 0;
+	last->behind_ns = boot && !boot->is_over && last->monotonic_ns > 0 ?
+			  boot->newest_ns - last->monotonic_ns :
+			  (int64_t)((uint64_t)endings->newest_ns[last->host_nr] - (uint64_t)last->time_ns);
 }
 
 /* Copies the ending of each process from its last snapshot to all its snapshots. */
@@ -243,8 +251,10 @@ int fleet_set_endings(struct fleet_facts *facts)
 		.task = calloc(facts->process_nr + 1ull, sizeof(*endings.task)),
 		.boot = calloc(facts->snapshot_nr + 1ull, sizeof(*endings.boot)),
 		.boot_of = calloc(facts->snapshot_nr + 1ull, sizeof(*endings.boot_of)),
+		.newest_ns = calloc(facts->host_nr + 1ull, sizeof(*endings.newest_ns)),
 	};
-	int err = endings.last && endings.task && endings.boot && endings.boot_of ? find_all_boots(&endings) : -ENOMEM;
+	bool has_room = endings.last && endings.task && endings.boot && endings.boot_of && endings.newest_ns;
+	int err = has_room ? find_all_boots(&endings) : -ENOMEM;
 
 	if (!err)
 		find_endings(&endings);
@@ -252,6 +262,7 @@ int fleet_set_endings(struct fleet_facts *facts)
 	free(endings.task);
 	free(endings.boot);
 	free(endings.boot_of);
+	free(endings.newest_ns);
 	return err;
 }
 

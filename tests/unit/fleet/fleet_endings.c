@@ -100,6 +100,33 @@ Test(fleet_endings, reports_processes_that_were_not_seen_again)
 	catalogue__close(catalogue);
 }
 
+/* Between boots, and without a boot or its clock, only the wall clock says how old it is. */
+Test(fleet_endings, reports_how_much_older_a_process_is_than_its_host)
+{
+	static const struct fleet_file files[] = {
+		SEEN("1000", "a", "x", "1", "700", "5", .trigger = "interval"), /* gone with its boot, as the newest of it */
+		SEEN("1010", "a", "x", "2", "600", "5", .trigger = "end"),	/* exited before that, and its boot is gone */
+		SEEN("2000", "a", "y", "3", "50", "5", .trigger = "end"),
+		SEEN("2100", "a", "y", "4", "250", "5", .trigger = "interval"), /* the wall clock was set back by 100 meanwhile */
+		SEEN("2040", "a", "y", "5", NULL, "5", .trigger = "interval"),
+		SEEN("1500", "a", NULL, "6", "10", "5", .trigger = "interval"),
+		SEEN("3000", "b", "z", "7", "10", "5", .trigger = "interval"),
+	};
+	static const int64_t want[] = { 1100, 1090, 200, 0, 60, 600, 0 };
+	struct catalogue *catalogue;
+	struct fleet_facts facts;
+
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
+		fleet_write(&files[i]);
+	fleet_index_d();
+	catalogue = fleet_open();
+	cr_assert_eq(catalogue__facts(catalogue, &facts, NULL), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
+		cr_expect_eq(find_at(&facts, atoi(files[i].wall_ns))->behind_ns, want[i], "%s", files[i].path);
+	fleet_facts_release(&facts);
+	catalogue__close(catalogue);
+}
+
 /* One machine's boots follow each other. Two boots that overlap are two machines of one name: no process is gone. */
 Test(fleet_endings, boots_that_overlap_are_of_two_machines)
 {

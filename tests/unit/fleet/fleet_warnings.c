@@ -58,12 +58,18 @@ Test(fleet_warnings, report_what_was_left_out)
 
 	cr_expect_str_eq(doubts_of(&facts, &cohort), "");
 	cohort.ended = (struct cohort_ended){ 2, 4096, 0, 0 };
-	cr_expect_str_eq(doubts_of(&facts, &cohort), "2 of 3 processes had ended (4096 B): --all-processes adds them\n");
+	cr_expect_str_eq(doubts_of(&facts, &cohort), "2 of 3 processes had ended (4096 B, last seen 0.0 s before the newest snapshot of their "
+						 "hosts): --all-processes adds them\n");
 	cohort.unseen = (struct cohort_ended){ 1, 100, 1500000000, 1500000000 };
 	cr_expect_str_eq(doubts_of(&facts, &cohort),
-			 "2 of 4 processes had ended (4096 B), and 1 was not seen again (100 B, last seen 1.5 s before the newest "
-			 "snapshot of its host): --all-processes adds them\n");
-	cohort.ended = (struct cohort_ended){};
+			 "2 of 4 processes had ended (4096 B, last seen 0.0 s before the newest snapshot of their hosts), and 1 was "
+			 "not seen again (100 B, last seen 1.5 s before that): --all-processes adds "
+			 "them\n");
+	cohort = (struct cohort){ .ended = { 1, 4096, 3 * DAY_NS, 3 * DAY_NS } };
+	cr_expect_str_eq(doubts_of(&facts, &cohort),
+			 "1 of 1 process had ended (4096 B, last seen 3.0 days before the newest snapshot of its host): "
+			 "--all-processes adds it\n");
+	cohort = (struct cohort){ .process_nr = 1 };
 	cohort.unseen = (struct cohort_ended){ 3, 100, 1500000000, 7200 * 1000000000ll };
 	cr_expect_str_eq(doubts_of(&facts, &cohort),
 			 "3 of 4 processes were not seen again (100 B, last seen 1.5 s to 2.0 h before the newest snapshot of their "
