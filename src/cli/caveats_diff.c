@@ -6,6 +6,7 @@
 
 #include "base/array.h"
 #include "base/reason.h"
+#include "engine/leak_runtime.h"
 #include "render/caveats.h"
 #include "render.h"
 #include "snapshot.h"

@@ -63,6 +63,18 @@ bool leak_passes_made_code(const struct snapshot *snapshot, uint32_t traceback)
 	return false;
 }
 
+bool has_kept_lines(const struct snapshot *snapshot)
+{
+	return snapshot__metadata(snapshot, "python_frames") && !snapshot_samples_pools(snapshot) &&
+	       !snapshot__metadata(snapshot, "python_retag");
+}
+
+unsigned int leak_recording_hints(const struct snapshot *snapshot)
+{
+	return has_kept_lines(snapshot) ? 1u << LEAK_HINT_KEPT_LINES :
+	       snapshot_samples_pools(snapshot) ? 1u << LEAK_HINT_POOLS : 0;
+}
+
 /* The growth of RSS without files and shared memory: of anonymous memory. */
 static double anonymous_growth(const struct leaks *leaks)
 {

@@ -13,6 +13,17 @@ enum leak_runtime {
 	LEAK_RUNTIME_NR,
 };
 
+/* Hints about the lines of a recording, and about code that a runtime runs: 1 << enum leak_runtime. */
+#define LEAK_HINT_KEPT_LINES LEAK_RUNTIME_NR
+#define LEAK_HINT_POOLS (LEAK_HINT_KEPT_LINES + 1)
+#define LEAK_HINT_NR (LEAK_HINT_POOLS + 1)
+
+/* Hints about each line of a recording, by any snapshot of it: bits 1 << LEAK_HINT_KEPT_LINES and 1 << LEAK_HINT_POOLS. */
+unsigned int leak_recording_hints(const struct snapshot *snapshot);
+
+/* Whether objects of Python in memory that a free list has kept have the line of the first object there. */
+bool has_kept_lines(const struct snapshot *snapshot);
+
 /*
  * Whether a traceback goes through code that was made at run time. A compiler may make such code anew, at another
  * address and with other calls inlined: then the same call has another traceback.

@@ -60,7 +60,7 @@ struct leak_sum {
 	struct line_verdict now;
 	double sure_now; /* bytes a second */
 	bool is_now;
-	unsigned int runtimes_now;
+	unsigned int hints_now;
 	uint32_t together_now;
 	uint32_t host, kind_host; /* host numbers + 1 of the last process that has the line, or leaks it */
 	/* The group that stands for it in most processes, if there is such a group, and how far it is ahead of others */
@@ -104,7 +104,7 @@ static void add_process_line(struct leak_fold *fold, struct process_line *line)
 		leak_verdict_add(now, &verdict->verdict);
 		now->kind = kind_of_larger(now->kind, now->bytes_per_s, sum->sure_now);
 		sum->now.summed += verdict->summed;
-		sum->runtimes_now |= line->runtimes;
+		sum->hints_now |= line->hints;
 		return;
 	}
 	if (sum->is_now && rank > rank_now)
@@ -116,7 +116,7 @@ static void add_process_line(struct leak_fold *fold, struct process_line *line)
 	sum->now = *verdict;
 	sum->sure_now = sure_rate(&verdict->verdict);
 	verdict->place = (struct leak_place){};
-	sum->runtimes_now = line->runtimes;
+	sum->hints_now = line->hints;
 	sum->together_now = line->together;
 }
 
@@ -132,7 +132,7 @@ static void begin_kind(struct leak_sum *sum)
 	leak->bytes_per_s = leak->sure_bytes_per_s = 0;
 	leak->late = 0;
 	leak->by_pools = false;
-	leak->runtimes = 0;
+	leak->hints = 0;
 	sum->kind_host = 0;
 	sum->ahead = 0;
 }
@@ -167,7 +167,7 @@ static void add_same_kind(struct leak_sum *sum)
 	leak->late += verdict->late;
 	leak->by_pools |= verdict->by_pools;
 	leak->least_bytes_per_s = leak->by_pools ? 0 : leak_lower_bound(leak->bytes_per_s, leak->late);
-	leak->runtimes |= sum->runtimes_now;
+	leak->hints |= sum->hints_now;
 	vote_together(sum);
 }
 

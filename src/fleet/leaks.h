@@ -46,7 +46,7 @@ struct fleet_leak {
 	uint64_t late; /* survivors that tell the rate */
 	bool by_pools; /* of CPython: no least rate is known */
 	struct line_verdict most; /* where it leaks most: surely, if it does so anywhere */
-	unsigned int runtimes; /* those that call it in any of these processes (engine/leak_runtime.h) */
+	unsigned int hints; /* about it in any of these processes (engine/leak_runtime.h): bits */
 	uint32_t together; /* the group that stands for the lines that leak together with it; itself if there are none */
 	double together_bytes_per_s; /* of these lines */
 };

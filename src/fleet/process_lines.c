@@ -30,7 +30,7 @@ static int keep_line(struct process_line *ret, const struct leaks *leaks, const 
 	ret->verdict.summed = line->is_summed ? line->site_nr : 0;
 	if (line->verdict.kind > LEAK_GROWS)
 		return 0;
-	ret->runtimes = leak_line_runtimes(leaks, line);
+	ret->hints = leak_line_runtimes(leaks, line) | leak_recording_hints(leaks->last);
 	err = leak_place_read(leaks, line, CALLERS_KEPT, &ret->verdict.place);
 	return err ?: leak_place_own_names(&ret->verdict.place);
 }

@@ -27,7 +27,7 @@ struct line_verdict {
 struct process_line {
 	uint32_t group; /* several lines of a process may have one */
 	uint32_t together; /* the least group of the lines that leak together with it, its own included */
-	unsigned int runtimes; /* those that call it (engine/leak_runtime.h), if it leaks, may or grows */
+	unsigned int hints; /* about it (engine/leak_runtime.h), if it leaks, may or grows: bits */
 	struct line_verdict verdict;
 };
 

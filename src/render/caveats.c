@@ -177,9 +177,3 @@ bool unrecorded_reason(const struct snapshot *old, const struct snapshot *new, s
 		   format_seconds(missing, unrecorded.ns), format_seconds(all, unrecorded.of_ns));
 	return true;
 }
-
-bool has_kept_lines(const struct snapshot *snapshot)
-{
-	return snapshot__metadata(snapshot, "python_frames") && !snapshot_samples_pools(snapshot) &&
-	       !snapshot__metadata(snapshot, "python_retag");
-}

@@ -27,9 +27,6 @@ bool measure_warning(const struct snapshot *snapshot, const struct engine_option
  */
 bool unrecorded_reason(const struct snapshot *old_snapshot, const struct snapshot *new_snapshot, struct reason *ret);
 
-/* Whether objects of Python in memory that a free list has kept have the line of the first object there. */
-bool has_kept_lines(const struct snapshot *snapshot);
-
 #define KEPT_LINES_TEXT \
 	"a Python object in memory of a free list has the line of the first object there, which may be innocent: record " \
 	"without --no-retag"

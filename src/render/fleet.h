@@ -34,8 +34,8 @@ extern const struct fleet_renderer fleet_text, fleet_json;
 /* How many bundles of leaks may be shown, without a limit. */
 size_t fleet_leaks_listed(const struct fleet_answer *answer);
 
-/* The runtimes that call what leaks, of those that are shown: bits 1 << enum leak_runtime. */
-unsigned int fleet_leaks_runtimes(const struct fleet_answer *answer);
+/* The hints about the leaks that are shown (engine/leak_runtime.h): bits. */
+unsigned int fleet_leaks_hints(const struct fleet_answer *answer);
 
 /* "2 of 5 processes: 1 with gaps in the recording, 1 without files"; NULL: all were judged. */
 #define FLEET_UNJUDGED_MAX 512

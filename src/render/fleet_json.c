@@ -198,7 +198,7 @@ static int set_leaks_head(json_t *object, const struct fleet_answer *answer)
 	if (answer->leaks->gone_nr)
 		err = err ?: json_set_uint(object, "gone_snapshots", answer->leaks->gone_nr);
 	err = err ?: json_set(object, "lines", fleet_kinds_json(answer->leaks));
-	return err ?: leak_set_hints(object, fleet_leaks_runtimes(answer));
+	return err ?: leak_set_hints(object, fleet_leaks_hints(answer));
 }
 
 /* ---- answers -------------------------------------------------------------------------------- */

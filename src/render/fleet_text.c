@@ -370,7 +370,7 @@ static int leaks_text(FILE *out, const struct fleet_answer *answer)
 
 	for (size_t i = 0; i < shown && !err; i++)
 		err = put_leak(out, answer, &leaks->bundle[i]);
-	err = err ?: leak_put_hints(out, fleet_leaks_runtimes(answer));
+	err = err ?: leak_put_hints(out, fleet_leaks_hints(answer));
 	err = err ?: put_more(out, answer, listed);
 	if (!err && unlisted)
 		err = put_line(out, "not shown: %zu line%s that do%s not leak; --all shows them with the reason",

@@ -14,16 +14,16 @@ size_t fleet_leaks_listed(const struct fleet_answer *answer)
 	return nr;
 }
 
-unsigned int fleet_leaks_runtimes(const struct fleet_answer *answer)
+unsigned int fleet_leaks_hints(const struct fleet_answer *answer)
 {
 	const struct fleet_leaks *leaks = answer->leaks;
 	size_t listed = fleet_leaks_listed(answer), top = answer->report->top;
-	unsigned int runtimes = 0;
+	unsigned int hints = 0;
 
 	for (size_t i = 0; i < listed && (!top || i < top); i++)
 		for (size_t k = 0; k < leaks->bundle[i].nr; k++)
-			runtimes |= leaks->row[leaks->bundle[i].first + k].runtimes;
-	return runtimes;
+			hints |= leaks->row[leaks->bundle[i].first + k].hints;
+	return hints;
 }
 
 static const struct {

@@ -4,14 +4,9 @@
 
 #include <errno.h>
 
-#include "engine/estimate.h"
 #include "render/caveats.h"
 #include "render/clean.h"
 #include "render/json_parts.h"
-
-#define LEAK_HINT_KEPT_LINES LEAK_RUNTIME_NR /* others are of runtimes */
-#define LEAK_HINT_POOLS (LEAK_HINT_KEPT_LINES + 1)
-#define LEAK_HINT_NR (LEAK_HINT_POOLS + 1)
 
 static const char *const leak_hint[LEAK_HINT_NR] = {
 	[LEAK_HINT_KEPT_LINES] = KEPT_LINES_TEXT,
@@ -29,7 +24,7 @@ unsigned int leak_answer_hints(const struct leak_answer *answer)
 {
 	const struct leaks *leaks = answer->leaks;
 	size_t shown = leaks_shown(answer);
-	unsigned int runtimes = 0;
+	unsigned int recording = leak_recording_hints(leaks->last), runtimes = 0;
 
 	for (size_t i = 0; i < shown; i++)
 		for (size_t k = 0; k < leaks->bundle[i].nr; k++) {
@@ -38,8 +33,7 @@ unsigned int leak_answer_hints(const struct leak_answer *answer)
 			if (line->verdict.kind <= LEAK_GROWS)
 				runtimes |= leak_line_runtimes(leaks, line);
 		}
-	runtimes |= has_kept_lines(leaks->last) ? 1u << LEAK_HINT_KEPT_LINES : 0;
-	return runtimes | (snapshot_samples_pools(leaks->last) && shown ? 1u << LEAK_HINT_POOLS : 0);
+	return runtimes | (shown ? recording : recording & ~(1u << LEAK_HINT_POOLS));
 }
 
 int leak_put_hints(FILE *out, unsigned int hints)

@@ -6,6 +6,7 @@
 #include "base/units.h"
 #include "engine/estimate.h"
 #include "engine/leak_runtime.h"
+#include "engine/leak_runtime.h"
 #include "render/caveats.h"
 #include "render/clean.h"
 #include "render/statistic_text.h"

@@ -31,7 +31,7 @@ static const struct told_process *told;
 static struct process_line tell_line(const struct told_line *line, const struct fleet_snapshot *snapshot)
 {
 	struct process_line ret = {
-		.group = line->group, .together = line->with ? line->with - 1 : line->group, .runtimes = 1u << line->group,
+		.group = line->group, .together = line->with ? line->with - 1 : line->group, .hints = 1u << line->group,
 		.verdict = { .snapshot = snapshot, .window.span_ns = 1,
 			     .verdict = { .kind = line->kind, .bytes_per_s = line->bytes_per_s, .late = 100, .live = 1 } },
 	};
@@ -235,7 +235,7 @@ Test(fleet_find_leaks, leave_out_a_process_whose_files_changed)
 	fleet_leaks_release(&leaks);
 }
 
-/* A row has the callers of the process that it names, and the runtimes of all that have its verdict. */
+/* A row has the callers of the process that it names, and the hints of all that have its verdict. */
 Test(fleet_find_leaks, keep_the_place_of_the_highest_rate)
 {
 	struct fleet_leaks leaks = ask((const struct told_process[]){
@@ -249,7 +249,7 @@ Test(fleet_find_leaks, keep_the_place_of_the_highest_rate)
 	cr_assert_eq(leaks.row_nr, 1);
 	cr_expect_eq(leaks.row[0].most.snapshot->process, 2);
 	cr_expect_eq(leaks.row[0].most.place.all_nr, 2);
-	cr_expect_eq(leaks.row[0].runtimes, 1);
+	cr_expect_eq(leaks.row[0].hints, 1);
 	cr_expect_eq(leaks.row[0].bytes_per_s, 91);
 	fleet_leaks_release(&leaks);
 }

@@ -138,7 +138,7 @@ Test(render_fleet, prints_lines_that_leak_together)
 					      .horizon_ns = 5000000000, .allocated = 50, .live = 50 };
 	struct fleet_leak row[] = {
 		{ .group = 0, .kind = LEAK_SURE, .hosts = 4, .processes = 4, .kind_hosts = 3, .kind_processes = 3,
-		  .bytes_per_s = 1024, .runtimes = 1u << LEAK_RUNTIME_JAVA,
+		  .bytes_per_s = 1024, .hints = 1u << LEAK_RUNTIME_JAVA,
 		  .most = { .snapshot = &snapshot, .window.span_ns = 60000000000, .verdict = verdict, .common = 1,
 			    .place = { &caller, 1, 1, NULL } } },
 		{ .group = 0, .kind = LEAK_SURE, .hosts = 4, .processes = 4, .kind_hosts = 3, .kind_processes = 3,
