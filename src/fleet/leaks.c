@@ -229,7 +229,8 @@ static int add_judged_process(struct leak_fold *fold, struct process_lines *proc
 	fold->used_nr = 0;
 	if (process->unjudged == FLEET_UNJUDGED_CHANGED && !leaks->unjudged_nr[FLEET_UNJUDGED_CHANGED])
 		leaks->why = process->why;
-	leaks->unjudged_nr[process->unjudged]++;
+	if (!leaks->unjudged_nr[process->unjudged]++)
+		leaks->unjudged[process->unjudged] = snapshot;
 	leaks->gone_nr += process->gone_nr;
 	leaks->process_nr++;
 	return process->unjudged == FLEET_UNJUDGED_UNTRACED ? add_untraced(leaks, &process->untraced, snapshot) : 0;

@@ -74,6 +74,7 @@ struct fleet_leaks {
 	uint32_t kind_nr[LEAK_KIND_NR]; /* rows of each kind */
 	uint32_t process_nr;
 	uint32_t unjudged_nr[FLEET_UNJUDGED_NR]; /* processes, by why; FLEET_JUDGED: those that were judged */
+	const struct fleet_snapshot *unjudged[FLEET_UNJUDGED_NR]; /* of the first one */
 	struct fleet_untraced *untraced; /* of those that are FLEET_UNJUDGED_UNTRACED, the most bytes first */
 	size_t untraced_nr, untraced_alloc;
 	size_t gone_nr; /* snapshots whose files are gone */

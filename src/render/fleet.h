@@ -38,7 +38,7 @@ size_t fleet_leaks_listed(const struct fleet_answer *answer);
 unsigned int fleet_leaks_hints(const struct fleet_answer *answer);
 
 /* "2 of 5 processes: 1 with gaps in the recording, 1 without files"; NULL: all were judged. */
-#define FLEET_UNJUDGED_MAX 512
+#define FLEET_UNJUDGED_MAX 1024
 const char *fleet_unjudged_text(char text[FLEET_UNJUDGED_MAX], const struct fleet_leaks *leaks);
 
 /* "gaps", "snapshots", "dropped"… */

@@ -4,6 +4,8 @@
 
 #include "render/fleet.h"
 
+#define UNJUDGED_PROCESS_MAX 160
+
 size_t fleet_leaks_listed(const struct fleet_answer *answer)
 {
 	const struct fleet_leaks *leaks = answer->leaks;
@@ -46,10 +48,23 @@ const char *fleet_unjudged_name(enum fleet_unjudged unjudged)
 	return unjudged_words[unjudged].name;
 }
 
+/* " (shopd.4711 on web-4)"; growth that is untraced has lines of its own, which name a process. */
+static const char *unjudged_process(char text[UNJUDGED_PROCESS_MAX], const struct fleet_leaks *leaks, int unjudged)
+{
+	const struct fleet_snapshot *first = leaks->unjudged[unjudged];
+
+	*text = '\0';
+	if (unjudged != FLEET_UNJUDGED_UNTRACED)
+		snprintf(text, UNJUDGED_PROCESS_MAX, " (%s%.32s.%" PRId64 " on %.64s)", leaks->unjudged_nr[unjudged] == 1 ? "" : "one is ",
+			 first->comm, first->pid, first->host);
+	return text;
+}
+
 const char *fleet_unjudged_text(char text[FLEET_UNJUDGED_MAX], const struct fleet_leaks *leaks)
 {
 	uint32_t nr = fleet_leaks_unjudged(leaks);
 	const char *between = ": ";
+	char process[UNJUDGED_PROCESS_MAX];
 	size_t len;
 
 	if (!nr)
@@ -59,8 +74,8 @@ const char *fleet_unjudged_text(char text[FLEET_UNJUDGED_MAX], const struct flee
 	for (int i = FLEET_JUDGED + 1; i < FLEET_UNJUDGED_NR && len < FLEET_UNJUDGED_MAX; i++) {
 		if (!leaks->unjudged_nr[i])
 			continue;
-		len += snprintf(text + len, FLEET_UNJUDGED_MAX - len, "%s%" PRIu32 " %s", between,
-				leaks->unjudged_nr[i], unjudged_words[i].text);
+		len += snprintf(text + len, FLEET_UNJUDGED_MAX - len, "%s%" PRIu32 " %s%s", between, leaks->unjudged_nr[i],
+				unjudged_words[i].text, unjudged_process(process, leaks, i));
 		between = ", ";
 	}
 	return text;

@@ -194,6 +194,7 @@ Test(fleet_find_leaks, count_processes_that_cannot_be_judged)
 	cr_expect_eq(leaks.process_nr, 5);
 	cr_expect_eq(fleet_leaks_unjudged(&leaks), 4);
 	cr_expect_eq(leaks.unjudged_nr[FLEET_UNJUDGED_GAPS], 1);
+	cr_expect_eq(leaks.unjudged[FLEET_UNJUDGED_GONE]->process, 2);
 	cr_expect_eq(row_of(&leaks, 0)->processes, 2);
 	cr_expect_float_eq(fleet_leaks_limited_rate(&leaks), leak_lower_bound(10, 200), 1e-9);
 	fleet_leaks_release(&leaks);

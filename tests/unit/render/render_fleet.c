@@ -92,13 +92,13 @@ Test(render_fleet, prints_leaks)
 	struct fleet_leak_bundle bundle[] = { { 0, 1, 1024, 512 }, { 1, 1, .kind = LEAK_FREED } };
 	struct fleet_leaks leaks = {
 		.row = row, .row_nr = ARRAY_SIZE(row), .bundle = bundle, .bundle_nr = ARRAY_SIZE(bundle),
-		.process_nr = 2500, .unjudged_nr = { 2499, 1 },
+		.process_nr = 2500, .unjudged_nr = { 2499, 1 }, .unjudged = { [FLEET_UNJUDGED_GAPS] = &snapshot },
 		.kind_nr = { [LEAK_SURE] = 1, [LEAK_FREED] = 1 },
 	};
 
 	answer.leaks = &leaks;
 	expect(fleet_text.leaks,
-	       "cannot be judged: 1 of 2500 processes: 1 with gaps in the recording\n"
+	       "cannot be judged: 1 of 2500 processes: 1 with gaps in the recording (shop\\x09d.4711 on web\\x0d2)\n"
 	       "200 snapshots of 100 processes on 100 hosts\n"
 	       "1 line leaks, 0 may\n"
 	       "LEAKS     60.0 KiB/min (at least 30.0 KiB/min)  on 412 of 500 hosts  new\\x1b[2J at a\\x0a.c:3\n"
