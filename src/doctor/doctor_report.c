@@ -118,7 +118,7 @@ static void add_program(struct doctor_report *report, const struct diagnosed_pro
 	char size[UNIT_TEXT_MAX], state[2] = { process->state };
 
 	add_finding(report, AREA_IDENTITY, "program", VERDICT_GOOD, "%s%s%s, %" PRIu64 " thread%s, RSS %s",
-		    *process->exe ? process->exe : "(no program)", process->linking ? ", " : "",
+		    *process->exe ? process->exe : "(not known)", process->linking ? ", " : "",
 		    process->linking ?: "", process->thread_nr, plural(process->thread_nr),
 		    format_size(size, process->rss_bytes, false));
 	add_text_fact(report, "comm", process->comm);
