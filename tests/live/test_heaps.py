@@ -171,7 +171,8 @@ def test_heap_without_names_is_told(bench):
     check_equal([library in why for why in rows], [True], f"what doctor says: {rows}")
     probe = f"name=shop,object={library},alloc=plugin_allocate(size=1),free=plugin_release(ptr=1)"
     recording = bench.attach([program])
-    recording.end(signal.SIGINT)
+    metadata = bench.show(recording.end(signal.SIGINT)[-1])["metadata"]
+    check_equal(metadata.get("unrecorded"), "jemalloc without function names (allocsnap doctor)", "what the snapshot says")
     check(f"{library} has jemalloc in it" in recording.stderr(), f"attach says {recording.stderr()!r}")
     recording = bench.attach([program], "--probe", probe)
     _, done = program.order("go")

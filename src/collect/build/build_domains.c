@@ -6,9 +6,22 @@
 #include "base/array.h"
 #include "collect.h"
 #include "collect/target/target.h"
+#include "elf/allocators.h"
 #include "elf/probe_info.h"
 #include "elf/runtime_detect.h"
 #include "snapshot.h"
+
+static void find_heaps(const struct mappings *mappings, uint64_t *ret_heaps, uint32_t *ret_nameless)
+{
+	for (size_t i = 0; i < mappings->used_nr; i++) {
+		const struct probe_info *facts = mappings_used(mappings, i)->facts;
+
+		if (!facts || !mappings_have(mappings, mappings->used[i]))
+			continue;
+		*ret_heaps |= facts->heaps;
+		*ret_nameless |= facts->nameless_heap ? 1u << facts->nameless_heap : 0;
+	}
+}
 
 /* Writes the heaps in the process that no probe sees, and what shows them. */
 static int describe_unrecorded(struct snapshot_builder *builder, const struct target *target)
@@ -22,19 +35,21 @@ static int describe_unrecorded(struct snapshot_builder *builder, const struct ta
 #undef X
 		{ TRAIT_BIT(PYTHON), "Python's objects ('--domain python')" },
 	};
-	const struct mappings *mappings = &target->mappings;
 	uint64_t heaps = 0;
+	uint32_t nameless = 0; /* domains */
 	char text[1024];
 	size_t len = 0;
 
-	for (size_t i = 0; i < mappings->used_nr; i++)
-		if (mappings_used(mappings, i)->facts)
-			heaps |= mappings_used(mappings, i)->facts->heaps;
+	find_heaps(&target->mappings, &heaps, &nameless);
 	if (target->python.is_used)
 		heaps &= ~TRAIT_BIT(PYTHON);
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		if (heaps & rows[i].bit)
 			len += snprintf(text + len, sizeof(text) - len, "%s%s", len ? "; " : "", rows[i].text);
+	for (uint32_t domain = 0; nameless >> domain; domain++)
+		if (nameless >> domain & 1)
+			len += snprintf(text + len, sizeof(text) - len, "%s%s without function names (allocsnap doctor)",
+					len ? "; " : "", domain_name(domain));
 	return len ? snapshot_builder__metadata(builder, "unrecorded", text) : 0;
 }
 
