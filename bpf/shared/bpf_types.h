@@ -112,7 +112,7 @@
 	X(mappings_skipped,                                                                                                        \
 	  "code mappings that came too fast to be read one by one: names may be missing or wrong until all maps were read again")  \
 	X(mappings_forgotten,                                                                                                      \
-	  "unmapped code that was forgotten too soon, because there was too much of it: names may be missing")                     \
+	  "unmapped or replaced code that was forgotten too soon, because there was too much of it: names may be missing")                     \
 	X(functions_copied,                                                                                                        \
 	  "allocator functions whose code the program replaced by a copy that cannot be probed: no longer recorded there")         \
 	X(tracebacks_summed, "tracebacks that no block uses any more: their allocations are one sum without frames")               \

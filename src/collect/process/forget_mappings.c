@@ -6,51 +6,55 @@
 #include "collect/process/mapping_history.h"
 #include "collect/process/mappings.h"
 
-/* Ranges of forgotten code that touch become one. */
-static void push_kept(struct mappings *mappings, const struct mapping *mapping)
+/* Ranges of forgotten code become one if at most a gap of that size is between them, and nothing else. */
+static void push_kept(struct mappings *mappings, const struct mapping *mapping, uint64_t gap)
 {
 	struct mapping *last = mappings->mapping_nr ? &mappings->mapping[mappings->mapping_nr - 1] : NULL;
 
-	if (last && last->object == OBJECT_GONE && mapping->object == OBJECT_GONE && last->end == mapping->start)
+	if (last && last->object == OBJECT_GONE && mapping->object == OBJECT_GONE && mapping->start - last->end <= gap) {
 		last->end = mapping->end;
-	else
+		if (last->since_ns > mapping->since_ns)
+			last->since_ns = mapping->since_ns;
+	} else {
 		mappings->mapping[mappings->mapping_nr++] = *mapping;
+	}
 }
 
-size_t mappings_forget_unmapped(struct mappings *mappings, uint64_t reading)
+void mappings_forget_unmapped(struct mappings *mappings, uint64_t reading)
 {
 	uint64_t seen = reading < mappings->reading ? reading : mappings->reading;
-	size_t nr = mappings->mapping_nr, forgotten = 0;
+	size_t nr = mappings->mapping_nr;
 
 	mappings->mapping_nr = 0;
 	for (size_t i = 0; i < nr; i++) {
 		struct mapping mapping = mappings->mapping[i];
 
-		if (mapping.seen < seen && mapping.object != OBJECT_GONE) {
+		if (mapping.seen < seen)
 			mapping.object = OBJECT_GONE;
-			forgotten++;
-		}
-		push_kept(mappings, &mapping);
+		push_kept(mappings, &mapping, 0);
 	}
-	return forgotten;
 }
 
-/* Removes the mappings last seen before `seen`, and of those last seen at `seen` the first so_many. */
-static void remove_mappings_before(struct mappings *mappings, uint64_t seen, size_t so_many)
+/*
+ * Forgets the mappings last seen before `seen`, and of those last seen at `seen` the first so_many. Other code may come
+ * there: one range stands for all that lay between two others.
+ */
+static void forget_mappings_before(struct mappings *mappings, uint64_t seen, size_t so_many)
 {
-	size_t kept = 0;
+	size_t nr = mappings->mapping_nr;
 
-	for (size_t i = 0; i < mappings->mapping_nr; i++) {
-		const struct mapping mapping = mappings->mapping[i];
+	mappings->mapping_nr = 0;
+	for (size_t i = 0; i < nr; i++) {
+		struct mapping mapping = mappings->mapping[i];
 		bool is_last = mapping.seen == seen && so_many;
 
 		so_many -= is_last;
-		if (mapping.seen < seen || is_last)
+		if (mapping.seen < seen || is_last) {
 			mappings->forgotten_nr += mapping.object < OBJECT_GONE;
-		else
-			mappings->mapping[kept++] = mapping;
+			mapping.object = OBJECT_GONE;
+		}
+		push_kept(mappings, &mapping, UINT64_MAX);
 	}
-	mappings->mapping_nr = kept;
 }
 
 void mappings_end_pass(struct mappings *mappings)
@@ -88,7 +92,7 @@ int mappings_forget_excess(struct mappings *mappings)
 	last = seen[excess - 1];
 	while (older < excess && seen[older] < last)
 		older++;
-	remove_mappings_before(mappings, last, excess - older);
+	forget_mappings_before(mappings, last, excess - older);
 	free(seen);
 	return 0;
 }

@@ -49,6 +49,8 @@ int history_add(struct mappings *mappings, const struct mapping *old, const stru
 
 bool history_has(const struct mappings *mappings, uint64_t start, uint64_t end)
 {
+	if (mappings->past_lost_ns)
+		return true;
 	for (size_t i = 0; i < mappings->past_nr; i++)
 		if (mappings->past[i].start < end && mappings->past[i].end > start)
 			return true;
@@ -60,16 +62,19 @@ void history_end_pass(struct mappings *mappings)
 	if (mappings->past_old_nr)
 		forget_oldest(mappings, mappings->past_old_nr);
 	mappings->past_old_nr = mappings->past_nr;
+	if (mappings->past_lost_ns == mappings->past_lost_old_ns)
+		mappings->past_lost_ns = 0;
+	mappings->past_lost_old_ns = mappings->past_lost_ns;
 }
 
-/* Whether the address has meant other code than it does now. */
+/* Whether the address has meant other code than it does now, or may have. */
 static bool has_changed_at(const struct mappings *mappings, const struct mapping *now, uint64_t address)
 {
 	const struct mapping *first = now;
+	uint64_t since_ns = now ? now->since_ns : UINT64_MAX;
+	bool has_past = address >= mappings->past_start && address < mappings->past_end;
 
-	if (address < mappings->past_start || address >= mappings->past_end)
-		return false;
-	for (size_t i = 0; i < mappings->past_nr; i++) {
+	for (size_t i = 0; has_past && i < mappings->past_nr; i++) {
 		const struct mapping *past = &mappings->past[i];
 
 		if (!covers(past, address))
@@ -77,8 +82,10 @@ static bool has_changed_at(const struct mappings *mappings, const struct mapping
 		if (first && !is_the_same_code(first, past))
 			return true;
 		first = past;
+		if (since_ns > past->since_ns)
+			since_ns = past->since_ns;
 	}
-	return false;
+	return since_ns && since_ns <= mappings->past_lost_ns;
 }
 
 const struct mapping *history_find(const struct mappings *mappings, uint64_t address, uint64_t time_ns,
@@ -97,7 +104,7 @@ const struct mapping *history_find(const struct mappings *mappings, uint64_t add
 		if (covers(past, address) && past->since_ns <= time_ns && (!then || past->since_ns > then->since_ns))
 			then = past;
 	}
-	*ret_is_unsure = time_ns == HISTORY_ANY || time_ns < mappings->past_lost_ns ||
+	*ret_is_unsure = time_ns == HISTORY_ANY || (time_ns < mappings->past_lost_ns && then != now) ||
 			 (then && (time_ns < then->surely_ns || then->object == OBJECT_GONE));
 	return *ret_is_unsure ? NULL : then;
 }

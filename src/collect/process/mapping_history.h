@@ -3,9 +3,9 @@
 #define ALLOCSNAP_COLLECT_PROCESS_MAPPING_HISTORY_H
 
 /*
- * Finds the code that was mapped at an address at an earlier time. Other code may take the place of a plugin's that was unloaded, and a
- * block of the plugin is resolved only at the next drain. New code runs only after its event, so an event's time tells
- * exactly for which blocks an address means the old code, and for which the new one.
+ * Finds the code that was mapped at an address at an earlier time. Other code may take the place of a plugin's that was
+ * unloaded, and a block of the plugin is resolved only at the next drain. New code runs only after its event, so an
+ * event's time tells exactly for which blocks an address means the old code, and for which the new one.
  */
 
 #include "collect/process/mappings.h"
@@ -13,7 +13,7 @@
 /* Keeps a mapping, or a part of one, in whose place another one has come. 0 or -ENOMEM. */
 int history_add(struct mappings *mappings, const struct mapping *old, const struct mapping *by);
 
-/* Whether something replaced lay in the range. */
+/* Whether something replaced lay in the range, or may have. */
 bool history_has(const struct mappings *mappings, uint64_t start, uint64_t end);
 
 /* Call after each drain: forgets what was replaced before the previous one. */

@@ -325,8 +325,8 @@ static int replace_mappings(struct mappings *mappings, size_t from, size_t to, c
 }
 
 /*
- * Whether the mapping takes the place of others at [from, to), and is not older than one of them. The parts that it
- * covers go to the history, unless all are the same code and no other code was there.
+ * Puts the parts that the new mapping covers into the history, unless all are the same code and no other code was there.
+ * 0 or -ENOMEM.
  */
 static int replace_known(struct mappings *mappings, size_t from, size_t to, struct mapping *new)
 {
@@ -408,6 +408,7 @@ int mappings_copy(struct mappings *to, const struct mappings *from)
 void mappings_forget(struct mappings *mappings)
 {
 	mappings->mapping_nr = mappings->added_nr = mappings->past_nr = mappings->past_old_nr = 0;
+	mappings->past_lost_ns = mappings->past_lost_old_ns = 0;
 	mappings->replaced_nr = mappings->forgotten_nr = mappings->skipped_nr = 0;
 }
 

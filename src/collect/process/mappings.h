@@ -45,7 +45,8 @@ struct mappings {
 	struct mapping *past; /* replaced ones, since the drain before the last one (mapping_history.h) */
 	size_t past_nr, past_alloc, past_old_nr;
 	uint64_t past_start, past_end; /* all of them lie there */
-	uint64_t past_lost_ns; /* of the time before that, some are missing */
+	uint64_t past_lost_ns; /* of the time before that, some are missing; 0: none */
+	uint64_t past_lost_old_ns; /* at the last mappings_end_pass() */
 	uint64_t changed_ns;   /* the time of the latest replacement */
 	uint64_t replaced_nr;  /* mappings that replaced others */
 	uint64_t forgotten_nr; /* unmapped or replaced ones forgotten before all tracebacks were resolved */
@@ -84,11 +85,11 @@ bool mappings_have(const struct mappings *mappings, uint32_t object);
 
 /*
  * Forgets which files the mappings were of that were already unmapped before that reading. That there was code is not
- * forgotten: other code may come there. Returns their number.
+ * forgotten: other code may come there.
  */
-size_t mappings_forget_unmapped(struct mappings *mappings, uint64_t reading);
+void mappings_forget_unmapped(struct mappings *mappings, uint64_t reading);
 
-/* Forgets the oldest ones of more than MAPPINGS_UNMAPPED_MAX unmapped mappings. 0 or -ENOMEM. */
+/* Forgets the files of the oldest ones of more than MAPPINGS_UNMAPPED_MAX unmapped mappings. 0 or -ENOMEM. */
 int mappings_forget_excess(struct mappings *mappings);
 
 /*

@@ -95,6 +95,73 @@ Test(mapping_history, is_unsure_of_a_time_before_it_was_too_long)
 	free_fixture(fixture);
 }
 
+static void replace_elsewhere(struct fixture *fixture, uint64_t time_ns)
+{
+	for (uint64_t i = 0; i <= MAPPINGS_PAST_MAX; i++)
+		add_mapping_at(fixture, time_ns + i, 0x8000, 0x9000, i * PAGE);
+}
+
+/* Nothing is left of the code before, at its address or beside it. */
+Test(mapping_history, is_unsure_of_code_whose_only_replacement_is_forgotten)
+{
+	struct fixture *fixture = new_fixture();
+	struct history_times times = {};
+
+	add_mapping_at(fixture, 1, 0x1000, 0x2000, 0x1000);
+	add_mapping_at(fixture, 1, 0x3000, 0x4000, 0x3000);
+	add_mapping_at(fixture, 10, 0x3000, 0x4000, 0x9000);
+	replace_elsewhere(fixture, 11);
+	expect_unsure_at(fixture, 9, 0x3000);
+	expect_unsure_at(fixture, HISTORY_ANY, 0x3000);
+	expect_at(fixture, 10, 0x3000, 0x9000);
+	expect_at(fixture, HISTORY_NOW, 0x3000, 0x9000);
+	cr_assert_eq(history_times(&fixture->mappings, 0x3000, 5, &times), 0);
+	cr_assert_geq(times.time_nr, 1);
+	cr_expect_eq(times.time[times.time_nr - 1], 10, "a traceback of before gets a new version");
+	for (int i = 0; i < 3; i++)
+		mappings_end_pass(&fixture->mappings);
+	expect_at(fixture, 9, 0x3000, 0x9000);
+	cr_expect_not(history_has(&fixture->mappings, 0, UINT64_MAX), "a later pass has nothing of before");
+	free(times.time);
+	free_fixture(fixture);
+}
+
+/* Two pieces of the same code, of which the second came later, in place of code that is forgotten. */
+Test(mapping_history, keeps_pieces_apart_when_what_they_replaced_is_forgotten)
+{
+	struct fixture *fixture = new_fixture();
+
+	add_mapping_at(fixture, 1, 0x3000, 0x4000, 0x3000);
+	add_mapping_at(fixture, 2, 0x4000, 0x5000, 0x9000);
+	add_mapping_at(fixture, 10, 0x4000, 0x5000, 0x4000);
+	replace_elsewhere(fixture, 11);
+	add_mapping_at(fixture, 5000, 0x3000, 0x5000, 0x3000);
+	expect_unsure_at(fixture, 5, 0x4000);
+	free_fixture(fixture);
+}
+
+/* More unmapped code than is remembered: that there was some is remembered. */
+Test(mapping_history, knows_that_other_code_was_there_when_there_was_too_much)
+{
+	struct fixture *fixture = new_fixture();
+	struct history_times times = {};
+
+	for (uint64_t i = 1; i <= 2 * MAPPINGS_UNMAPPED_MAX; i++)
+		add_mapping_at(fixture, i, 2 * i * PAGE, (2 * i + 1) * PAGE, 0x1000);
+	fixture->time_ns = 3 * MAPPINGS_UNMAPPED_MAX;
+	read_maps(fixture, "1000-2000 r-xp 00001000 00:00 0 [vdso]\n");
+	cr_expect_leq(fixture->mappings.mapping_nr, MAPPINGS_UNMAPPED_MAX + 2);
+	cr_expect_eq(fixture->mappings.forgotten_nr, MAPPINGS_UNMAPPED_MAX);
+	add_mapping_at(fixture, 90000, 2 * PAGE, 3 * PAGE, 0x9000);
+	cr_assert_eq(history_times(&fixture->mappings, 2 * PAGE, 80000, &times), 0);
+	cr_assert_eq(times.time_nr, 1);
+	cr_expect_eq(times.time[0], 90000);
+	expect_unsure_at(fixture, 1000, 2 * PAGE);
+	expect_at(fixture, 90000, 2 * PAGE, 0x9000);
+	free(times.time);
+	free_fixture(fixture);
+}
+
 /* A traceback with the old code may still come from the kernel side at the next drain. */
 Test(mapping_history, stays_for_another_pass)
 {
