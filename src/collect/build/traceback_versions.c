@@ -12,6 +12,7 @@
 #include "collect/process/mapping_history.h"
 
 #define VERSIONS_MAX 4096
+#define VERSIONS_OF_ONE 32
 
 struct version_time {
 	uint64_t from_ns, as_of_ns;
@@ -41,16 +42,18 @@ static int resolve_version(struct tracebacks *tracebacks, const struct mappings 
 	return err ?: add_version(tracebacks, &known);
 }
 
+static bool is_place_equal(const struct code_place *x, const struct code_place *y)
+{
+	return x->object == y->object && x->offset == y->offset && x->is_guessed == y->is_guessed;
+}
+
 static bool are_places_equal(const struct tracebacks *tracebacks, const struct known_traceback *a,
 			     const struct known_traceback *b)
 {
 	bool is = a->nframe == b->nframe && a->flags == b->flags;
 
-	for (uint32_t i = 0; i < a->nframe && is; i++) {
-		const struct code_place *x = &tracebacks->place[a->first + i], *y = &tracebacks->place[b->first + i];
-
-		is = x->object == y->object && x->offset == y->offset && x->is_guessed == y->is_guessed;
-	}
+	for (uint32_t i = 0; i < a->nframe && is; i++)
+		is = is_place_equal(&tracebacks->place[a->first + i], &tracebacks->place[b->first + i]);
 	return is;
 }
 
@@ -94,6 +97,29 @@ static struct known_traceback *last_version(const struct tracebacks *tracebacks,
 	return tracebacks_find_born(tracebacks, id, UINT64_MAX - 1);
 }
 
+/* The last version of too many is unplaced, for all times to come: a frame has a name there while its code has not changed. */
+static void unplace_changed(struct tracebacks *tracebacks, struct known_traceback *last, const struct known_traceback *new)
+{
+	for (uint32_t i = 0; i < last->nframe; i++)
+		if (i >= new->nframe || !is_place_equal(&tracebacks->place[last->first + i], &tracebacks->place[new->first + i])) {
+			tracebacks->place[last->first + i].object = OBJECT_GONE;
+			last->has_unsure = true;
+		}
+}
+
+static int change_last_version(struct tracebacks *tracebacks, const struct mappings *mappings, uint64_t id,
+			       const struct traceback *traceback)
+{
+	struct known_traceback new;
+	int err = resolve_at(tracebacks, mappings, HISTORY_ANY, traceback, &new);
+
+	if (err)
+		return err;
+	unplace_changed(tracebacks, last_version(tracebacks, id), &new);
+	tracebacks->place_nr = new.first;
+	return 0;
+}
+
 /* Adds the version from a time on, if it differs from the one before. as_of: that time, or HISTORY_ANY. */
 static int add_version_at(struct tracebacks *tracebacks, const struct mappings *mappings, uint64_t id,
 			  const struct traceback *traceback, const struct version_time *time)
@@ -110,12 +136,19 @@ static int add_version_at(struct tracebacks *tracebacks, const struct mappings *
 	err = add_unplaced(tracebacks, mappings, id, traceback, time->from_ns, last);
 	if (err)
 		return err;
+	if (++tracebacks_find(tracebacks, id)->version_nr == VERSIONS_OF_ONE) {
+		tracebacks->traceback[tracebacks->traceback_nr - 1].until_ns = UINT64_MAX;
+		return 0;
+	}
 	tracebacks->version_nr++;
 	tracebacks->traceback[tracebacks->traceback_nr - 1].next_id = new_id;
 	return resolve_version(tracebacks, mappings, new_id, traceback, time->as_of_ns);
 }
 
-/* More than VERSIONS_MAX of a target are not made in a pass: the time between the first and the last change is unsure. */
+/*
+ * Adds a version for each time, up to VERSIONS_OF_ONE of a traceback. If there are more than VERSIONS_MAX of a target in
+ * a pass, the time between the first and the last change is unsure.
+ */
 static int add_versions(struct tracebacks *tracebacks, const struct mappings *mappings, uint64_t id,
 			const struct traceback *traceback, const struct history_times *times)
 {
@@ -125,6 +158,8 @@ static int add_versions(struct tracebacks *tracebacks, const struct mappings *ma
 	for (size_t i = 0; i < times->time_nr && !err; i++) {
 		const struct version_time time = { times->time[i], is_much && !i ? HISTORY_ANY : times->time[i] };
 
+		if (tracebacks_find(tracebacks, id)->version_nr == VERSIONS_OF_ONE)
+			return change_last_version(tracebacks, mappings, id, traceback);
 		if ((i && times->time[i] == times->time[i - 1]) || (is_much && i && i < times->time_nr - 1))
 			continue;
 		err = add_version_at(tracebacks, mappings, id, traceback, &time);

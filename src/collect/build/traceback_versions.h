@@ -10,7 +10,8 @@
  *
  * The kernel counts the allocations of all versions as one. Those between two drains belong to the version of that time
  * if there was only one. Otherwise each live block counts for its own version, and the rest for the unplaced one, which
- * has no names where the code changed.
+ * has no names where the code changed. A traceback that has many versions gets no more: all later blocks are of a last
+ * one, which is unplaced.
  */
 
 #include "collect/drain/block_set.h"

@@ -40,6 +40,7 @@ struct known_traceback {
 	uint32_t total_nframe;
 	uint32_t unmapped_nr; /* frames outside every mapping */
 	uint32_t flags; /* enum snap_traceback_flag */
+	uint8_t version_nr; /* of the first one: versions behind it that have names */
 	bool has_skipped, has_guessed;
 	bool has_unsure;   /* frames of which it is not known which file was mapped there */
 	bool is_held;	   /* in the map at the last drain */

@@ -197,3 +197,37 @@ Test(traceback_versions, are_limited)
 	expect_born(&tracebacks, 1500, 0x10000, 1);
 	end(fixture, &tracebacks);
 }
+
+/* Other code comes to the plugin's address in each pass, for days. */
+Test(traceback_versions, are_limited_over_all_passes)
+{
+	struct fixture *fixture = begin();
+	struct tracebacks tracebacks = {};
+	const struct known_traceback *last;
+	size_t traceback_nr = 0, place_nr = 0;
+
+	for (uint64_t i = 1; i < 200; i++) {
+		map_plugin(fixture, 10 + 10 * i, 0x10000 * (1 + i % 3));
+		drain(fixture, &tracebacks, 18 + 10 * i, i, (uint64_t[]){ 15, 15 + 10 * i, 0 });
+		if (i == 100) {
+			traceback_nr = tracebacks.traceback_nr;
+			place_nr = tracebacks.place_nr;
+		}
+	}
+	cr_expect_leq(traceback_nr, 70);
+	cr_expect_eq(tracebacks.traceback_nr, traceback_nr);
+	cr_expect_eq(tracebacks.place_nr, place_nr);
+	expect_born(&tracebacks, 15, 0x10000, 1);
+	last = tracebacks_find_born(&tracebacks, ID, 1500);
+	cr_expect_eq(last->until_ns, UINT64_MAX);
+	cr_expect(last->has_unsure);
+	cr_expect_eq(tracebacks.place[last->first].object, OBJECT_GONE);
+	cr_expect_eq(tracebacks.place[last->first + 1].offset, PROGRAM + 8, "the program's own frame keeps its name");
+	cr_expect_eq(all_allocations(&tracebacks), 199);
+	add_mapping_at(fixture, 3000, PROGRAM, PROGRAM + 0x1000, 0x70000);
+	drain(fixture, &tracebacks, 3010, 200, (uint64_t[]){ 15, 3005, 0 });
+	last = tracebacks_find_born(&tracebacks, ID, 3005);
+	cr_expect_eq(tracebacks.place[last->first + 1].object, OBJECT_GONE, "until other code is there, too");
+	cr_expect_eq(all_allocations(&tracebacks), 200);
+	end(fixture, &tracebacks);
+}
