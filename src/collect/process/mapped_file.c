@@ -78,6 +78,15 @@ static const char *base_of(const char *path)
 	return slash ? slash + 1 : path;
 }
 
+static const char deleted[] = " (deleted)";
+
+bool is_path_of_mapping(const char *path, const char *told)
+{
+	size_t len = strlen(path);
+
+	return !strncmp(told, path, len) && (!told[len] || !strcmp(told + len, deleted));
+}
+
 /* Some file systems have other numbers for a mapping. A process in a container sees another path. */
 static bool is_file_of_event(const struct mapped_file *file, const struct opened *opened, const char *link)
 {
@@ -88,7 +97,7 @@ static bool is_file_of_event(const struct mapped_file *file, const struct opened
 		return opened->identity.inode == file->inode;
 	bytes = readlink(link, path, sizeof(path) - 1);
 	path[bytes < 0 ? 0 : bytes] = '\0';
-	return !strcmp(base_of(path), base_of(file->path));
+	return is_path_of_mapping(base_of(file->path), base_of(path));
 }
 
 /* A process may have mapped another file there since the event. */
@@ -105,15 +114,6 @@ int open_mapped(struct file_opener *opener, const struct mapped_file *file, stru
 		err = -ENOENT;
 	}
 	return err == -ESRCH || err == -ENOENT ? err : 0;
-}
-
-static const char deleted[] = " (deleted)";
-
-bool is_path_of_mapping(const char *path, const char *told)
-{
-	size_t len = strlen(path);
-
-	return !strncmp(told, path, len) && (!told[len] || !strcmp(told + len, deleted));
 }
 
 char *path_of_mapping(const char *path)

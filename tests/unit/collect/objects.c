@@ -342,3 +342,29 @@ Test(objects, of_one_user_leave_room_for_objects_of_another)
 	cr_expect_eq(fixture.objects.files_nr, 34);
 	end(&fixture);
 }
+
+/* An event tells of the file; its file system has other numbers for a mapping than for the file. */
+static uint32_t get_of_event(struct fixture *fixture, const char *path, const char *told)
+{
+	struct mapped_file file = map(fixture, path);
+	uint32_t object;
+
+	unlink(path);
+	file.root = "/";
+	file.path = told;
+	cr_assert_eq(objects_get(&fixture->objects, &file, &object), 0);
+	munmap(fixture->map, fixture->bytes);
+	return object;
+}
+
+Test(objects, of_an_event_may_be_deleted_since)
+{
+	struct fixture fixture = begin();
+	uint32_t object = get_of_event(&fixture, fixture.path, fixture.path);
+
+	cr_expect_not_null(fixture.objects.object[object]->facts, "%s", fixture.objects.object[object]->unreadable);
+	copy_file("/bin/true", fixture.path);
+	object = get_of_event(&fixture, fixture.path, "/srv/progra");
+	cr_expect_null(fixture.objects.object[object]->facts, "another file may be mapped there since");
+	end(&fixture);
+}
