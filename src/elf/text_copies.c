@@ -70,7 +70,7 @@ static bool has_means(struct elf_object *elf)
 	return has_name(elf, ".interp") && wants(elf, "mremap") && wants(elf, "madvise");
 }
 
-/* Most libraries use neither, so their bytes are not searched. */
+/* Most libraries use neither, so their bytes are not searched. A static program without symbols does not show what it uses. */
 static bool may_copy(struct elf_object *elf)
 {
 	return has_name(elf, "mremap") || has_name(elf, "madvise");
@@ -145,19 +145,30 @@ static int find_call(struct elf_object *elf, size_t *ret_index)
 
 /* ---- bytes ---- */
 
-/* Allocators print these, or use them as names. The first byte is apart: so this program has no such text itself. */
+#define TEXT_MIN 15 /* bytes of the shortest text; a test checks those of text_copies[] */
+#define OVERLAP 48  /* longer than any */
+
+/* Only allocators print these. The first byte is apart: so this program has no such text itself. X(first, rest, domain). */
+#define HEAP_TEXTS(X) \
+	X('<', "jemalloc>: Malformed conf string", DOMAIN_JEMALLOC) \
+	X('B', "ytes in central cache freelist", DOMAIN_TCMALLOC) \
+	X('m', "imalloc: warning: ", DOMAIN_MIMALLOC)
+
+#define X(first, rest, domain) \
+	_Static_assert(sizeof(rest) > TEXT_MIN && sizeof(rest) < OVERLAP, "a search finds it, also across blocks");
+HEAP_TEXTS(X)
+#undef X
+
 static const struct {
 	char first;
 	const char *rest;
 	uint32_t domain;
 } heap_texts[] = {
-	{ '<', "jemalloc>: Malformed conf string", DOMAIN_JEMALLOC },
-	{ 't', "cmalloc.pageheap_free_bytes", DOMAIN_TCMALLOC },
-	{ 'm', "imalloc: warning: ", DOMAIN_MIMALLOC },
+#define X(first, rest, domain) { first, rest, domain },
+	HEAP_TEXTS(X)
+#undef X
 };
 
-#define TEXT_MIN 15 /* bytes of the shortest text */
-#define OVERLAP 48  /* longer than any */
 #define PAIRS (1 << 16)
 
 /*
@@ -250,7 +261,7 @@ int text_copy_find(struct elf_object *elf, bool has_allocator, size_t *ret_index
 	int err = find_symbol(elf, ret_index);
 
 	*ret_heap = 0;
-	if (err != -ENOENT || !may_copy(elf))
+	if (err != -ENOENT || (!may_copy(elf) && (has_allocator || elf_object__is_dynamic(elf))))
 		return err;
 	if (has_allocator && !find_call(elf, ret_index))
 		return 0;
