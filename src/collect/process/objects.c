@@ -41,6 +41,14 @@ static void object_free(struct object *object)
 	free(object);
 }
 
+/* A process may map ever more files. */
+#define NOTED_MAX 32
+
+static bool is_to_be_noted(unsigned int *noted_nr)
+{
+	return *noted_nr < NOTED_MAX && ++*noted_nr;
+}
+
 /* If so, the bytes that were read belong to no single version of the file. */
 static bool is_being_written(const struct object *object)
 {
@@ -61,12 +69,12 @@ static int read_facts(struct objects *objects, struct object *object, struct rea
 
 	if (!err)
 		object->facts = &object->file_facts->facts;
-	if (!err && object->facts->nameless_heap)
+	if (!err && object->facts->nameless_heap && is_to_be_noted(&objects->nameless_nr))
 		objects_note(objects,
 			     "%s has %s in it, of which nothing is recorded: none of its functions has a name there (stripped); see allocsnap doctor",
 			     object->path, domain_name(object->facts->nameless_heap));
 	object->is_given_up = err == -EIO && !is_being_written(object);
-	if (object->is_given_up)
+	if (object->is_given_up && is_to_be_noted(&objects->given_up_nr))
 		objects_note(objects, "nothing in %s is probed: %s", object->path, why->text);
 	return err;
 }
@@ -259,12 +267,10 @@ static int open_told(struct objects *objects, const struct mapped_file *file, st
 
 /* ---- new objects ---- */
 
-#define COPIES_NOTED_MAX 32
-
 /* To place a probe the kernel reads the file, and the process that asks for the probe would hang with it. */
 static void note_copy(struct objects *objects, const struct object *object)
 {
-	if (object->facts && probe_info_has_places(object->facts) && objects->copied_nr++ < COPIES_NOTED_MAX)
+	if (object->facts && probe_info_has_places(object->facts) && is_to_be_noted(&objects->copied_nr))
 		objects_note(objects, "%s is on a file system that may stop answering: nothing in it is probed",
 			     object->path);
 }

@@ -368,3 +368,26 @@ Test(objects, of_an_event_may_be_deleted_since)
 	cr_expect_null(fixture.objects.object[object]->facts, "another file may be mapped there since");
 	end(&fixture);
 }
+
+/* A process may map ever more files. */
+Test(objects, with_a_heap_without_names_have_a_limited_number_of_notes)
+{
+	struct fixture fixture = begin();
+	char command[256];
+
+	snprintf(command, sizeof(command),
+		 "echo 'char t[] = \"<jemalloc>: Malformed conf string\"; void _start(void) {}' | gcc -static -nostdlib -s -x c -o %s -",
+		 fixture.path);
+	cr_assert_eq(system(command), 0);
+	for (int i = 0; i < 40; i++) {
+		snprintf(command, sizeof(command), "cp %s %s/copy && echo %d >> %s/copy", fixture.path, fixture.folder, i, fixture.folder);
+		cr_assert_eq(system(command), 0);
+		snprintf(command, sizeof(command), "%s/copy", fixture.folder);
+		get_mapped(&fixture, command);
+		unlink(command);
+	}
+	cr_expect_geq(fixture.objects.object_nr, 40);
+	cr_expect_eq(fixture.objects.note_nr, 32);
+	cr_expect_not_null(strstr(fixture.objects.note[0], "/copy has jemalloc in it"));
+	end(&fixture);
+}
