@@ -20,19 +20,19 @@ keep()
 LINE = KEEPS.split("\n").index("    kept.extend(str(i) * 20 for i in range(2000))") + 1
 
 
-def start_embedded(bench, keys, code):
+def start_embedded(bench, keys, code, *how):
     if NO_SESSIONS:
         raise Skip("the domain python needs uprobe sessions")
     library = next(iter(glob.glob(LIBRARIES)), None)
     if not library:
         raise Skip(f"there is no {LIBRARIES}")
     path = os.path.join(harness.WORKLOADS, "embeds_python")
-    return bench.start([path, library, str(keys), code], kind=harness.Workload, env=ENVIRONMENT).ready()
+    return bench.start([path, library, str(keys), code, *how], kind=harness.Workload, env=ENVIRONMENT).ready()
 
 
-def recorded_rows(bench, keys, code):
+def recorded_rows(bench, keys, code, *how):
     """Its rows by line after one command, and its losses."""
-    target = start_embedded(bench, keys, code)
+    target = start_embedded(bench, keys, code, *how)
     target.order("go")
     recording = bench.attach([target], "--domain", "python")
     target.order("go")
@@ -45,6 +45,12 @@ def recorded_rows(bench, keys, code):
 def test_python_lines_of_an_embedded_python_with_any_key(bench):
     for keys in (0, 31, 200):
         rows, losses = recorded_rows(bench, keys, KEEPS)
+        check_equal((rows[0][0], losses), (LINE, {}), f"the first row's line, losses after {keys} keys: {rows[:3]}")
+
+
+def test_python_that_began_in_a_thread_that_has_ended(bench):
+    for keys in (0, 200):
+        rows, losses = recorded_rows(bench, keys, KEEPS, "thread")
         check_equal((rows[0][0], losses), (LINE, {}), f"the first row's line, losses after {keys} keys: {rows[:3]}")
 
 

@@ -86,6 +86,39 @@ Test(python_states, any_key_of_any_thread)
 	cr_expect_str_eq(check_world(&world), "the key of its threads' states is none of glibc's");
 }
 
+/* As glibc leaves a thread that has ended: no value, and no table but the one in the thread itself. */
+static void end_thread(struct python_world *world, int nr)
+{
+	uint64_t thread = world->state[nr].thread;
+
+	memset(world->control[nr], 0, sizeof(world->control[nr]));
+	put_pointer(world, GLIBC_SPECIFIC_TABLE(thread, 0), thread + GLIBC_SPECIFIC_FIRST);
+	put_pointer(world, thread + GLIBC_SPECIFIC_FIRST, 3); /* it had a value of that key */
+}
+
+Test(python_states, threads_that_have_ended_prove_nothing)
+{
+	static const uint32_t keys[] = { 3, 40 };
+	struct python_world world;
+
+	for (int i = 0; i < 2; i++) {
+		make_world(&world, keys[i]);
+		end_thread(&world, 0);
+		end_thread(&world, 1);
+		cr_expect_str_eq(check_world(&world), "found", "key %u", keys[i]);
+		world.state[1].thread = 0x1000;
+		cr_expect_str_eq(check_world(&world), "found", "its memory is gone, too");
+		world.state[1].thread = 3;
+		cr_expect_str_eq(check_world(&world), "the states of its threads are not where glibc keeps them", "no thread");
+		make_world(&world, keys[i]);
+		end_thread(&world, 0);
+		end_thread(&world, 1);
+		put_pointer(&world, GLIBC_SPECIFIC_VALUE(world.state[1].thread + GLIBC_SPECIFIC_FIRST, 7), 0x5000);
+		cr_expect_str_eq(check_world(&world), "the states of its threads are not where glibc keeps them",
+				 "it has other values");
+	}
+}
+
 Test(python_states, state_of_another_thread)
 {
 	struct python_world world;
