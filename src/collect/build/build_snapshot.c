@@ -412,7 +412,8 @@ static void count_loader_losses(const struct assembly *assembly, const struct sn
 	loss[LOSS_process_events_missed] = snapshot_context->process_events_missed;
 	loss[LOSS_frames_unmapped] = assembly->frames_unmapped;
 	loss[LOSS_tracebacks_unsure] = assembly->tracebacks_unsure;
-	loss[LOSS_children_unrecorded] = target->drained.books.sharers;
+	/* Two children that leave at once, on two CPUs, may both subtract: the number may fall below 0. */
+	loss[LOSS_children_unrecorded] = (int64_t)target->drained.books.sharers > 0 ? target->drained.books.sharers : 0;
 	for (size_t i = 0; i < mappings->used_nr; i++)
 		count_file_losses(assembly, mappings->used[i], loss);
 }
