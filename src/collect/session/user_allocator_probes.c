@@ -72,7 +72,7 @@ static const struct object_function *find_user_function(const struct probe_info 
 static bool is_known_function(const struct probe_info *facts, const char *symbol)
 {
 	for (uint32_t i = 0; i < facts->function_nr; i++)
-		if (facts->function[i].name < allocator_function_nr &&
+		if (facts->function[i].name < allocator_function_nr && !facts->function[i].is_renamed &&
 		    !strcmp(allocator_functions[facts->function[i].name].name, symbol))
 			return true;
 	return false;
@@ -97,7 +97,8 @@ static int report_function_not_probed(const struct place *place, const struct ob
 {
 	const struct object *object = place->objects->object[place->object];
 	const struct probe_site *site = site_at(place->target->probes.used, place->object, found->offset);
-	char name[FUNCTION_NAME_MAX];
+	char buf[FUNCTION_NAME_MAX];
+	const char *name = site ? probe_site_name(site, object, buf) : NULL;
 
 	if (found->is_ambiguous)
 		return reason_set(why, -ENOENT, "%s in %s: several static functions have this name",
@@ -106,11 +107,11 @@ static int report_function_not_probed(const struct place *place, const struct ob
 		return reason_set(why, -ENOENT,
 				  "%s in %s is chosen at run time (IFUNC): name the function chosen",
 				  symbol, object->path);
-	if (site && !strcmp(probe_site_name(site, object, name), symbol) && !site->is_user_allocator)
+	if (site && !strcmp(name, symbol) && !site->is_user_allocator)
 		return report_known_function(symbol, object, why);
-	if (site && strcmp(site->function, symbol))
+	if (site && strcmp(name, symbol))
 		return reason_set(why, -ENOENT, "%s in %s is %s, too, which is recorded already",
-				  symbol, object->path, site->function);
+				  symbol, object->path, name);
 	return reason_set(why, -ENOENT, "%s in %s cannot be probed", symbol, object->path);
 }
 
