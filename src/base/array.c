@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "base/array.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 
 int array_reserve_bytes(void **items, size_t *alloc, size_t want, size_t item_size)
@@ -18,4 +19,11 @@ int array_reserve_bytes(void **items, size_t *alloc, size_t want, size_t item_si
 	*items = moved;
 	*alloc = grown;
 	return 0;
+}
+
+int array_by_number(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
 }

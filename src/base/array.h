@@ -27,6 +27,9 @@ int array_reserve_bytes(void **items, size_t *alloc, size_t want, size_t item_si
 		push_err_; \
 	})
 
+/* For qsort() and bsearch(): uint64_t, the lowest first. */
+int array_by_number(const void *a, const void *b);
+
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
 #endif

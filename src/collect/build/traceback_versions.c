@@ -18,13 +18,6 @@ struct version_time {
 	uint64_t from_ns, as_of_ns;
 };
 
-static int compare_times(const void *a, const void *b)
-{
-	const uint64_t *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
-
 static int add_version(struct tracebacks *tracebacks, const struct known_traceback *known)
 {
 	int err = array_push(tracebacks, traceback, *known);
@@ -174,7 +167,7 @@ static int find_times(const struct mappings *mappings, const struct traceback *t
 
 	for (uint32_t i = 0; i < traceback->nframe && !err; i++)
 		err = history_times(mappings, traceback->pc[i], after_ns, times);
-	qsort(times->time, times->time_nr, sizeof(*times->time), compare_times);
+	qsort(times->time, times->time_nr, sizeof(*times->time), array_by_number);
 	return err;
 }
 

@@ -96,19 +96,12 @@ int drain_read_tracebacks(struct drain *drain, int tracebacks_fd, size_t traceba
 	return map_copy_read(&drain->tracebacks, tracebacks_fd, sizeof(uint64_t), traceback_bytes);
 }
 
-int compare_images(const void *a, const void *b)
-{
-	const uint64_t *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
-
 static bool has_ended(const void *ended_, uint64_t image)
 {
 	const struct ended *ended = ended_;
 
 	return image < ended->next && !bsearch(&image, ended->image, ended->image_nr,
-					       sizeof(image), compare_images);
+					       sizeof(image), array_by_number);
 }
 
 /* Deletes the words on the path to the start of a mapping (bpf/account/starts.bpf.h); its image has ended. */

@@ -58,15 +58,13 @@ int drain_read_tracebacks(struct drain *drain, int tracebacks_fd, size_t traceba
 
 /*
  * The process images that have ended: they are older than `next` and not in image[], which is sorted by
- * compare_images(). `next` is the next image number at the time of image[].
+ * array_by_number(). `next` is the next image number at the time of image[].
  */
 struct ended {
 	const uint64_t *image;
 	size_t image_nr;
 	uint64_t next;
 };
-
-int compare_images(const void *a, const void *b);
 
 /* Deletes the blocks read of ended process images from the map and the nursery. 0, a negative errno, or -ENOMEM. */
 int drain_sweep(const struct drain *drain, const struct allocsnap_bpf *bpf,

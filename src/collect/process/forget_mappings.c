@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "collect/process/mapping_history.h"
 #include "collect/process/mappings.h"
 
@@ -64,13 +65,6 @@ void mappings_end_pass(struct mappings *mappings)
 	history_end_pass(mappings);
 }
 
-static int by_number(const void *a, const void *b)
-{
-	const uint64_t *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
-
 int mappings_forget_excess(struct mappings *mappings)
 {
 	size_t nr = 0, excess, older = 0;
@@ -87,7 +81,7 @@ int mappings_forget_excess(struct mappings *mappings)
 	for (size_t i = 0; i < mappings->mapping_nr; i++)
 		if (!mapping_is_there(mappings, &mappings->mapping[i]))
 			seen[nr++] = mappings->mapping[i].seen;
-	qsort(seen, nr, sizeof(*seen), by_number);
+	qsort(seen, nr, sizeof(*seen), array_by_number);
 	excess = nr - MAPPINGS_UNMAPPED_MAX;
 	last = seen[excess - 1];
 	while (older < excess && seen[older] < last)

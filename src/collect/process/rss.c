@@ -77,13 +77,6 @@ static int add_stack_pointer(struct stack_pointers *stacks, pid_t pid, pid_t tid
 	return err;
 }
 
-static int by_value(const void *a, const void *b)
-{
-	const uint64_t *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
-
 static int find_stack_pointers(pid_t pid, struct stack_pointers *stacks)
 {
 	DIR *dir = proc_open_threads(pid);
@@ -95,7 +88,7 @@ static int find_stack_pointers(pid_t pid, struct stack_pointers *stacks)
 	if (dir)
 		closedir(dir);
 	if (stacks->sp_nr)
-		qsort(stacks->sp, stacks->sp_nr, sizeof(*stacks->sp), by_value);
+		qsort(stacks->sp, stacks->sp_nr, sizeof(*stacks->sp), array_by_number);
 	return err;
 }
 

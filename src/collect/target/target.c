@@ -360,7 +360,7 @@ void targets_images(struct target *const *target, size_t nr, uint64_t *ret_image
 		ret_image[2 * i] = target[i]->drained.books.image;
 		ret_image[2 * i + 1] = target[i]->now.books.image;
 	}
-	qsort(ret_image, 2 * nr, sizeof(*ret_image), compare_images);
+	qsort(ret_image, 2 * nr, sizeof(*ret_image), array_by_number);
 }
 
 struct gaps_sum target__gaps(const struct target *target, uint64_t now_ns)
