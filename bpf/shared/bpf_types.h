@@ -133,8 +133,6 @@
 	  "calls of CPython's allocators in another interpreter than the main one: not recorded")                                  \
 	X(python_codes_missing, "frames of Python code without a name: there was no room to tell of the code, or it could not be read") \
 	X(python_frames_broken, "tracebacks cut at a frame of Python code that could not be read")                                 \
-	X(python_states_missing,                                                                                                   \
-	  "tracebacks without frames of Python code: the state that CPython has of the thread was not found")                     \
 	X(python_places_unknown, "places where CPython allocates that were not understood, and are not seen")                      \
 	X(python_creations_unknown,                                                                                                \
 	  "places where CPython makes objects that were not understood: some from free lists have an older traceback")             \
@@ -146,7 +144,9 @@
 	  "tracebacks with frames without a name: it is not known which of several files was mapped there at that time")         \
 	X(children_unrecorded,                                                                                                     \
 	  "children in the memory of the process (vfork, CLONE_VM) that called probed functions, or run still: not recorded. "     \
-	  "--follow-forks records them")
+	  "--follow-forks records them")                                                                                             \
+	X(python_states_missing,                                                                                                   \
+	  "tracebacks without frames of Python code: the state that CPython has of the thread was not found")
 
 enum counter {
 #define X(name, meaning) COUNTER_##name,
