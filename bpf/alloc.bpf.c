@@ -301,7 +301,10 @@ int BPF_KPROBE(session_call)
 	return stays;
 }
 
-/* At the places where CPython's allocators are called, or begin, and where its objects begin: a program of its own, as the others need no more for them. */
+/*
+ * At the places where CPython's allocators are called, or begin, and where its objects begin. A separate program, so that
+ * the other programs stay small.
+ */
 SEC("uprobe")
 int BPF_KPROBE(python_place)
 {

@@ -18,8 +18,8 @@
 #define SLOTS_MAX 64	    /* of them through the PLT: each costs a search of all symbols */
 
 /*
- * How far helpers are followed. jemalloc's operator new calls malloc three calls deep, after a new_handler. A pool is
- * only called so if no allocator is near.
+ * How far helpers are followed. jemalloc's operator new calls malloc three calls deep, after a new_handler. A file
+ * counts as a pool only if no allocator function is called within POOL_DEPTH calls.
  */
 #define WRAPPER_DEPTH 2
 #define POOL_DEPTH 5

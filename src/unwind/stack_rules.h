@@ -29,7 +29,7 @@ struct stack_rules {
 	size_t rule_nr, rule_alloc;
 };
 
-/* None, if the file has no Go. 0, -ENOMEM, or -EIO. The caller frees rule. */
+/* None, if the file has no Go. 0 or -ENOMEM. The caller frees rule. */
 int stack_rules_find(Elf *elf, const struct object_cfi *cfi, struct stack_rules *ret);
 
 #endif

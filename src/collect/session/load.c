@@ -71,7 +71,7 @@ static bool has_privileges_to_load(void)
 	return (held & both) == both || (held & CAPABILITY(CAP_SYS_ADMIN));
 }
 
-/* doctor, which lists all capabilities, says the same. */
+/* Names the capabilities that are always needed. doctor lists all. */
 static int report_no_permission(int err, struct reason *why)
 {
 	char names[128] = "";

@@ -40,7 +40,8 @@ bool python_view_may_begin(const struct collector *collector, const struct targe
 	const struct target_snapshots *snapshots = &target->snapshots;
 	bool is_shown = snapshots->any_saved && snapshots->shown.exec_cnt == target->now.books.exec_cnt;
 
-	return collector->python_choice.beside_heap || !is_shown || !probes_see_heap(target->probes.used) || is_heap_hidden(collector, target);
+	return collector->python_choice.beside_heap || !is_shown || !probes_see_heap(target->probes.used) ||
+	       is_heap_hidden(collector, target);
 }
 
 /* The clearing begins a new image: the loader goes on with that. */
