@@ -5,6 +5,7 @@
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 #include "account/cost.bpf.h"
 #include "filter/everyone.bpf.h"
@@ -12,7 +13,8 @@
 #include "account/record.bpf.h"
 
 const volatile struct rules rules = {};
-const volatile bool counts_sharers = false; /* of recorded processes that do not follow their children */
+/* Tracepoints, not functions of the kernel, tell when processes leave the memory of a process without --follow-forks. */
+const volatile bool sharers_by_tracepoints = false;
 __u64 own_tgid = 0;
 __u64 own_root = 0, own_root_mount = 0;
 __u64 own_cgroup_root = 0;
@@ -25,6 +27,7 @@ __u64 admissions_dropped = 0;
 __u64 ended_small = 0;
 struct process ended_small_sum = {};
 __u64 stale_blocks = 0;
+__u32 sharers_untold = 0; /* 1: a child begins in recorded memory and is not seen when it leaves; 2: a note says so */
 
 static __always_inline struct thread *thread_of(struct task_struct *task)
 {
@@ -114,6 +117,16 @@ static __always_inline bool is_child_wanted(const struct process *parent, struct
 #define CLONE_VM 0x100
 #define CLONE_THREAD 0x10000
 
+struct trace_event_raw_sched_process_exit___in_memory {
+	bool group_dead;
+};
+
+/* Linux 6.16 moved this tracepoint to before the task loses its memory and its struct uprobe_task. */
+static __always_inline bool exit_is_in_memory(void)
+{
+	return bpf_core_field_exists(struct trace_event_raw_sched_process_exit___in_memory, group_dead);
+}
+
 /*
  * Runs in the parent, where children are not followed. A child in its memory hits its probes, but the kernel runs their
  * programs for the parent's own threads only.
@@ -126,8 +139,10 @@ int BPF_PROG(memory_shared, struct task_struct *child, __u64 flags)
 	if ((flags & (CLONE_VM | CLONE_THREAD)) != CLONE_VM)
 		return 0;
 	process = own_process();
-	if (process)
+	if (process && (!sharers_by_tracepoints || exit_is_in_memory()))
 		__sync_fetch_and_add(&process->sharers, 1);
+	else if (process && !sharers_untold)
+		sharers_untold = 1;
 	return 0;
 }
 
@@ -152,12 +167,26 @@ __weak __noinline int leave_shared_memory(void)
 	return 0;
 }
 
-/* The memory is still the parent's. */
-SEC("raw_tp/sched_prepare_exec")
+/* The kernel takes no program at a function that may return anything but 0. */
+SEC("fentry/exec_mm_release")
 int sharer_execs(void *ctx)
 {
 	leave_shared_memory();
 	return 0;
+}
+
+SEC("fentry/exit_mm_release")
+int sharer_exits(void *ctx)
+{
+	leave_shared_memory();
+	return 0;
+}
+
+/* Replaces these two, with process_exit, if functions of the kernel cannot be traced. The memory is still the parent's. */
+SEC("raw_tp/sched_prepare_exec")
+int sharer_prepares_exec(void *ctx)
+{
+	return leave_shared_memory();
 }
 
 /* Runs in the parent, for each new process and each new thread. */
@@ -395,7 +424,7 @@ int BPF_PROG(process_exit, struct task_struct *task)
 	struct thread *thread;
 
 	if (!process)
-		return counts_sharers ? leave_shared_memory() : 0;
+		return sharers_by_tracepoints ? leave_shared_memory() : 0;
 	thread = thread_of(task);
 	for (__u32 i = 0; thread && i < layer_nr(); i++)
 		if (thread->layer[i].call.sp)

@@ -411,6 +411,8 @@ MUTANTS = {
         "process.bpf.c", "(flags & (CLONE_VM | CLONE_THREAD)) != CLONE_VM", "!(flags & CLONE_VM)"),
     "shared: a child in memory of its own ends another's": (
         "process.bpf.c", " || task->mm != parent->mm", ""),
+    "shared: a child that is not seen to leave is counted": (
+        "process.bpf.c", "if (process && (!sharers_by_tracepoints || exit_is_in_memory()))", "if (process)"),
     "shared: children outlive an exec of their parent": (
         "account/images.bpf.h", "\tprocess->sharers = 0;\n", ""),
 }

@@ -2,9 +2,11 @@
 /* Children in the memory of a process that does not follow its children. */
 #include "target.h"
 
-int memory_shared(unsigned long long *ctx), sharer_execs(void *ctx);
+int memory_shared(unsigned long long *ctx), sharer_prepares_exec(void *ctx), sharer_exits(void *ctx);
 
-extern volatile bool counts_sharers;
+extern volatile bool sharers_by_tracepoints;
+extern unsigned int sharers_untold;
+extern bool fake_lacks_fields;
 
 #define CLONE_VM 0x100
 #define CLONE_THREAD 0x10000
@@ -25,7 +27,7 @@ static struct target_thread *begin_child(__u64 flags)
 static void begin_exec(struct target_thread *child)
 {
 	thread_run(child);
-	sharer_execs(NULL);
+	sharer_prepares_exec(NULL);
 	thread_run(main_thread);
 }
 
@@ -57,11 +59,38 @@ BOOK_TEST(shared, child_that_ends_without_exec_is_settled)
 {
 	struct target_thread *child = begin_child(CLONE_VM);
 
-	counts_sharers = true;
+	sharers_by_tracepoints = true;
 	child->task.utask = &utask;
 	thread_exit(child, 0);
 	thread_run(main_thread);
 	expect_sharers(0, 1);
+}
+
+BOOK_TEST(shared, child_is_not_counted_where_its_end_comes_too_late)
+{
+	sharers_by_tracepoints = fake_lacks_fields = true;
+	begin_child(CLONE_VM);
+	fake_lacks_fields = false;
+	expect_sharers(0, 0);
+	expect_same(sharers_untold, 1, "untold");
+}
+
+BOOK_TEST(shared, child_is_counted_where_functions_of_an_old_kernel_tell)
+{
+	struct target_thread *child;
+
+	fake_lacks_fields = true;
+	child = begin_child(CLONE_VM);
+	fake_lacks_fields = false;
+	child->task.utask = &utask;
+	thread_run(child);
+	sharer_exits(NULL);
+	child->task.utask = NULL;
+	child->task.mm = NULL;
+	thread_exit(child, 0);
+	thread_run(main_thread);
+	expect_sharers(0, 1);
+	expect_same(sharers_untold, 0, "untold");
 }
 
 BOOK_TEST(shared, child_from_before_the_recording_is_not_subtracted)

@@ -3,7 +3,7 @@
 import os
 import signal
 
-from harness import check, check_equal, core
+from harness import check, check_equal, core, smoke
 
 UNRECORDED = ("vfork", "clone", "clone-vfork", "exec")
 
@@ -18,6 +18,7 @@ def unrecorded(bench, path):
 
 
 @core
+@smoke
 def test_children_in_the_memory_are_counted(bench):
     for way in UNRECORDED:
         program = bench.workload("shared_memory")
@@ -29,10 +30,13 @@ def test_children_in_the_memory_are_counted(bench):
         program.is_unharmed()
 
 
+@core
+@smoke
 def test_children_in_the_memory_that_allocate_nothing_are_no_loss(bench):
     program = bench.workload("shared_memory")
     recording = bench.attach([program])
-    program.order("spawn")
+    for way in ("spawn", "missing"):
+        program.order(way)
     check_equal(unrecorded(bench, recording.snapshot()), 0, "children")
     recording.end(signal.SIGINT)
     program.is_unharmed()

@@ -5,9 +5,10 @@
  *	vfork, clone, clone-vfork	it ends, and is waited for
  *	exec				it calls exec, as posix_spawn() does, but allocates before
  *	stays				it is still there when the order is done, and when the program ends
- *	spawn				posix_spawn(): it allocates nothing
+ *	spawn, missing			posix_spawn(), of a program that is there or not: it allocates nothing
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <sched.h>
 #include <signal.h>
 #include <spawn.h>
@@ -49,6 +50,8 @@ static pid_t begin(const char *way)
 	char *const none[] = { "true", NULL };
 	pid_t pid = 0;
 
+	if (!strcmp(way, "missing"))
+		return posix_spawn(&pid, "/missing", NULL, NULL, none, none + 1) == ENOENT ? 0 : -1;
 	if (!strcmp(way, "spawn"))
 		return posix_spawn(&pid, "/bin/true", NULL, NULL, none, none + 1) ? -1 : pid;
 	if (!strcmp(way, "vfork") || !strcmp(way, "exec")) {
@@ -70,7 +73,7 @@ int main(void)
 		pid_t pid;
 
 		by_parent();
-		has_begun = !strcmp(way, "spawn");
+		has_begun = !strcmp(way, "spawn") || !strcmp(way, "missing");
 		pid = begin(way);
 		if (pid > 0 && strcmp(way, "stays"))
 			waitpid(pid, NULL, 0);

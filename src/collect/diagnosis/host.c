@@ -120,7 +120,7 @@ static enum check_state check_fentry(struct check *check)
 	if (fentry_works())
 		return report_check(check, CHECK_GOOD, "functions of the kernel can be traced");
 	return report_check(check, CHECK_COSTS,
-			    "functions of the kernel cannot be traced: new code is noticed by another way, which may guess more");
+			    "functions of the kernel cannot be traced: new code is noticed by another way, which may guess more; before Linux 6.16 children in the memory of their parent are not counted");
 }
 
 static enum check_state check_lockdown(struct check *check)

@@ -266,14 +266,20 @@ bool fentry_works(void)
 	return bpf_prog_load(BPF_PROG_TYPE_TRACING, "fentry_works", "GPL", nothing, 2, &options) == -EINVAL;
 }
 
-/* Chooses the program that reports at once when new code lies where other code was. */
+/* Chooses the programs that report at once when new code lies where other code was, and when children leave the memory. */
 static void choose_watch(struct allocsnap_bpf *bpf, const struct collector_options *options)
 {
 	bool has_tables = options->unwinder != COLLECTOR_UNWIND_FP;
-	bool fentry = has_tables && fentry_works();
+	bool has_sharers = !options->follow_forks && !options->everyone;
+	bool fentry = (has_tables || has_sharers) && fentry_works();
 
-	bpf_program__set_autoload(bpf->progs.code_mapped, fentry);
+	bpf_program__set_autoload(bpf->progs.code_mapped, has_tables && fentry);
 	bpf_program__set_autoload(bpf->progs.room_found, has_tables && !fentry);
+	bpf_program__set_autoload(bpf->progs.memory_shared, has_sharers);
+	bpf_program__set_autoload(bpf->progs.sharer_execs, has_sharers && fentry);
+	bpf_program__set_autoload(bpf->progs.sharer_exits, has_sharers && fentry);
+	bpf->rodata->sharers_by_tracepoints = has_sharers && !fentry;
+	bpf_program__set_autoload(bpf->progs.sharer_prepares_exec, has_sharers && !fentry);
 }
 
 static int attach_life_program(struct bpf_program *program, struct bpf_link **ret_link)
@@ -284,17 +290,21 @@ static int attach_life_program(struct bpf_program *program, struct bpf_link **re
 	return *ret_link ? 0 : -errno;
 }
 
-/* Before Linux 6.10 no tracepoint comes before an exec. A child that has called exec would stay counted there. */
-static int count_sharers(struct allocsnap_bpf *bpf)
+/* Kernels before Linux 6.10 lack the tracepoint before an exec. memory_shared counts no child there (exit_is_in_memory()). */
+static int attach_sharers(struct allocsnap_bpf *bpf)
 {
-	int err = attach_life_program(bpf->progs.sharer_execs, &bpf->links.sharer_execs);
+	int err = attach_life_program(bpf->progs.sharer_prepares_exec, &bpf->links.sharer_prepares_exec);
 
-	return err == -ENOENT ? 0 : err ?: attach_life_program(bpf->progs.memory_shared, &bpf->links.memory_shared);
+	if (err == -ENOENT)
+		err = 0;
+	err = err ?: attach_life_program(bpf->progs.sharer_execs, &bpf->links.sharer_execs);
+	err = err ?: attach_life_program(bpf->progs.sharer_exits, &bpf->links.sharer_exits);
+	return err ?: attach_life_program(bpf->progs.memory_shared, &bpf->links.memory_shared);
 }
 
 static int attach_process_life(struct allocsnap_bpf *bpf)
 {
-	int err = count_sharers(bpf) ?: attach_life_program(bpf->progs.process_exec, &bpf->links.process_exec);
+	int err = attach_sharers(bpf) ?: attach_life_program(bpf->progs.process_exec, &bpf->links.process_exec);
 
 	if (!err)
 		err = attach_life_program(bpf->progs.process_exit, &bpf->links.process_exit);
@@ -336,9 +346,6 @@ struct allocsnap_bpf *load_bpf(const struct collector_options *options,
 		bpf_program__set_autoload(bpf->progs.process_resume, options->max_overhead);
 		bpf_program__set_autoload(bpf->progs.process_fork,
 					  options->follow_forks || options->everyone);
-		bpf->rodata->counts_sharers = !options->follow_forks && !options->everyone;
-		bpf_program__set_autoload(bpf->progs.memory_shared, bpf->rodata->counts_sharers);
-		bpf_program__set_autoload(bpf->progs.sharer_execs, bpf->rodata->counts_sharers);
 		bpf_program__set_autoload(bpf->progs.admissible_processes, options->everyone);
 		bpf_program__set_autoload(bpf->progs.note_own, options->everyone);
 		bpf->rodata->rules.by_ret = options->no_return_probes || !probe_way_of(bpf)->has_sessions;

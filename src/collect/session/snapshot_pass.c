@@ -270,6 +270,16 @@ static void note_children(struct notes *notes, struct target *target)
 	notes_add(notes, note.text);
 }
 
+/* Once a recording. */
+static void note_children_untold(struct collector *collector)
+{
+	if (collector->bpf->bss->sharers_untold != 1)
+		return;
+	collector->bpf->bss->sharers_untold = 2;
+	notes_add(&collector->notes,
+		  "children begin in the memory of a recorded process (vfork, CLONE_VM): this kernel does not tell whether they allocate there. They are not recorded: --follow-forks records them");
+}
+
 /*
  * The kernel skips a run of a tracing program if an earlier run of it was preempted on the same CPU
  * (kernel/trace/bpf_trace.c, __bpf_trace_run()). Returns how often it did.
@@ -378,6 +388,7 @@ int collector__drain(struct collector *collector, struct reason *why)
 		if (!any_has_execed(&collector->targets, collector->options.everyone))
 			break;
 	}
+	note_children_untold(collector);
 	if (!err)
 		err = read_rss(&collector->targets, collector->options.everyone) ?:
 		      read_arguments(&collector->targets);
