@@ -11,6 +11,7 @@
 #include "elf/allocator_detect.h"
 #include "elf/allocators.h"
 #include "elf/elf_object.h"
+#include "elf/known_functions.h"
 
 #define OPERATOR_NEW "_Znwm"
 #define CODE_MAX (16 << 10) /* bytes that are read of one function */
@@ -240,7 +241,17 @@ static bool calls_heap(const struct call_reader *reader, const struct heap *heap
 	return reader->calls_heap;
 }
 
-static int check_doubtful(struct call_reader *reader, const struct heap *heap, bool *taken)
+/* libstdc++'s operator new[] calls operator new, which may be the program's. */
+static bool calls_dropped(const struct call_reader *reader, const struct heap *heap)
+{
+	for (size_t i = 0; i < heap->nr; i++)
+		for (size_t at = 0; at < reader->target_nr && !heap->taken[i]; at++)
+			if (is_doubtful(&heap->function[i]) && heap->function[i].vaddr == reader->target[at])
+				return true;
+	return false;
+}
+
+static int check_each_doubtful(struct call_reader *reader, const struct heap *heap, bool *taken, bool *ret_any_dropped)
 {
 	int err = 0;
 
@@ -249,8 +260,21 @@ static int check_doubtful(struct call_reader *reader, const struct heap *heap, b
 		    is_heaps_address(heap, heap->function[i].vaddr, false))
 			continue;
 		err = read_calls(reader, &heap->function[i], WRAPPER_DEPTH);
-		taken[i] = !calls_heap(reader, heap);
+		taken[i] = !calls_heap(reader, heap) && !calls_dropped(reader, heap);
+		*ret_any_dropped |= !taken[i];
 	}
+	return err;
+}
+
+static int check_doubtful(struct call_reader *reader, const struct heap *heap, bool *taken)
+{
+	bool any_dropped;
+	int err;
+
+	do {
+		any_dropped = false;
+		err = check_each_doubtful(reader, heap, taken, &any_dropped);
+	} while (any_dropped && !err);
 	return err;
 }
 
@@ -300,15 +324,6 @@ int heap_functions_read(struct elf_object *elf, const struct elf_function *funct
 
 /* ---- pools ---- */
 
-static int find_known_functions(struct elf_object *elf, struct elf_function **ret, size_t *ret_nr)
-{
-	const char *name[allocator_function_nr];
-
-	for (size_t i = 0; i < allocator_function_nr; i++)
-		name[i] = allocator_functions[i].name;
-	return elf_object__find_functions(elf, name, allocator_function_nr, ret, ret_nr);
-}
-
 static int check_pool(struct elf_object *elf, const struct heap *heap, size_t i, bool *ret)
 {
 	struct call_reader reader;
@@ -341,7 +356,7 @@ int heap_owner_has_pool(struct elf_object *elf, bool *ret)
 	*ret = false;
 	if (!address_of(elf, OPERATOR_NEW))
 		return 0;
-	err = find_known_functions(elf, &function, &nr);
+	err = known_functions_find_named(elf, NULL, NULL, &function, &nr);
 	if (err)
 		return err == -ENOMEM ? err : 0;
 	err = find_pool(elf, function, nr, ret);

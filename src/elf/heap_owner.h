@@ -5,8 +5,8 @@
 /*
  * Decides whether a file's operator new and delete belong to the heap in that file. They may be the program's or
  * libstdc++'s, and give out blocks of the heap behind a header, or memory of their own. The C library has none, so none
- * in its file are the heap's. Those of another allocator (jemalloc, tcmalloc) do not call its malloc. If they do, they
- * are wrappers, and their blocks are recorded in malloc.
+ * in its file are the heap's. Those of another allocator (jemalloc, tcmalloc) do not call its malloc. If they do, or
+ * call an operator that does, they are wrappers, and their blocks are recorded in malloc.
  *
  * The code is read as far as calls and jumps have fixed targets, or go through the PLT.
  */

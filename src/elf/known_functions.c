@@ -23,8 +23,8 @@ static size_t wanted_function_nr(const struct functions_wanted *wanted)
 	return wanted ? wanted->nr : 0;
 }
 
-static int find_table_functions(struct elf_object *elf, const struct functions_wanted *wanted, struct elf_prefixes *prefixes,
-			 struct known_functions *ret)
+int known_functions_find_named(struct elf_object *elf, const struct functions_wanted *wanted,
+			       struct elf_prefixes *prefixes, struct elf_function **ret, size_t *ret_nr)
 {
 	size_t nr = allocator_function_nr + wanted_function_nr(wanted);
 	const char *name[nr];
@@ -33,7 +33,7 @@ static int find_table_functions(struct elf_object *elf, const struct functions_w
 		name[i] = allocator_functions[i].name;
 	for (size_t i = allocator_function_nr; i < nr; i++)
 		name[i] = wanted->function[i - allocator_function_nr].name;
-	return elf_object__find_functions_and_prefixes(elf, name, nr, prefixes, &ret->function, &ret->function_nr);
+	return elf_object__find_functions_and_prefixes(elf, name, nr, prefixes, ret, ret_nr);
 }
 
 /* Functions of the table that are no heap's in this file are what --probe may name. */
@@ -130,7 +130,7 @@ int known_functions_find(struct elf_object *elf, const struct functions_wanted *
 	int err;
 
 	*ret = (struct known_functions){};
-	err = find_table_functions(elf, wanted, &prefixes, ret);
+	err = known_functions_find_named(elf, wanted, &prefixes, &ret->function, &ret->function_nr);
 	if (err)
 		return err;
 	ret->function_alloc = ret->function_nr;

@@ -28,4 +28,11 @@ struct known_functions {
 int known_functions_find(struct elf_object *elf, const struct functions_wanted *wanted, struct known_functions *ret);
 void known_functions_release(struct known_functions *known);
 
+/*
+ * All functions with names of allocator_functions[], whether they are a heap's or not, and the wanted ones; prefixes: as
+ * for elf_object__find_functions_and_prefixes(), or NULL. *ret is to be freed.
+ */
+int known_functions_find_named(struct elf_object *elf, const struct functions_wanted *wanted,
+			       struct elf_prefixes *prefixes, struct elf_function **ret, size_t *ret_nr);
+
 #endif

@@ -25,7 +25,7 @@ def started(bench, path):
 def test_operator_new_of_a_program_is_not_the_heaps(bench):
     """Its delete is inlined in places, so that only free runs: blocks under new's address would never go."""
     for options in (["-O2", "-static"], ["-O0", "-static"], ["-O2", "-flto", "-static"], ["-O2", "-static-pie"],
-                    ["-O2", ARCHIVE]):
+                    ["-O2", ARCHIVE], ["-O2", "-DOWN_MALLOC", "-static-libstdc++"], ["-O2", "-DOWN_MALLOC", "-static"]):
         path = build(bench, *options)
         check_equal(functions_of(bench, started(bench, path)), OWN_HEAP_SITES, f"blocks that live, built {options}")
         os.unlink(path)

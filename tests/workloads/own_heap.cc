@@ -1,13 +1,51 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * A program with its own operator new: blocks of malloc behind a header, or, with -DPOOL, pieces of an array. Operator
- * delete is inlined where the compiler likes. Some callers have names that libraries use, too.
+ * delete is inlined where the compiler likes. Some callers have names that libraries use, too. With -DOWN_MALLOC it has
+ * its own malloc, too.
  */
 #include <new>
 
 #include "workload.h"
 
 #define BLOCKS 100
+
+#ifdef OWN_MALLOC
+#include <string.h>
+
+static char heap[16 << 20] __attribute__((aligned(16)));
+static size_t heap_used;
+
+extern "C" SITE void *malloc(size_t size)
+{
+	size_t *block = reinterpret_cast<size_t *>(heap + heap_used);
+
+	heap_used += (size + 31) & ~15ul;
+	if (heap_used > sizeof(heap))
+		return nullptr;
+	*block = size;
+	return block + 2;
+}
+
+extern "C" SITE void free(void *block)
+{
+	asm volatile("" : : "r"(block) : "memory");
+}
+
+extern "C" SITE void *calloc(size_t count, size_t size)
+{
+	return malloc(count * size); /* never given out before: it is zero */
+}
+
+extern "C" SITE void *realloc(void *old, size_t size)
+{
+	void *block = malloc(size);
+
+	if (old && block)
+		memcpy(block, old, size < static_cast<size_t *>(old)[-2] ? size : static_cast<size_t *>(old)[-2]);
+	return block;
+}
+#endif
 
 #ifdef POOL
 static char pool[1 << 20];
@@ -101,10 +139,15 @@ struct Cache {
 };
 }
 
+/* libstdc++ has the operator new[] that is called: in three steps, it calls the operator new above. */
 extern "C" SITE void g_list_of_items(void)
 {
 	for (char *&place : item)
+#ifdef OWN_MALLOC
+		place = new (std::nothrow) char[300];
+#else
 		place = static_cast<char *>(operator new(300));
+#endif
 }
 
 namespace alloc {
