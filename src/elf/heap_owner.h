@@ -21,8 +21,8 @@ struct elf_object;
 int heap_functions_read(struct elf_object *elf, const struct elf_function *function, size_t nr, bool *ret_taken);
 
 /*
- * Whether the file defines an operator new that is no heap's and calls no allocator function of any file: it gives out
- * memory of its own. 0, -ENOMEM; *ret is false if the code cannot be read.
+ * Whether the file defines an operator new that is no heap's and calls no allocator function of any file by name: it may
+ * give out memory of its own, or call an allocator by a pointer. 0, -ENOMEM; *ret is false if the code cannot be read.
  */
 int heap_owner_has_pool(struct elf_object *elf, bool *ret);
 

@@ -20,7 +20,7 @@
 	X(DEBUG_INFO, "has debug information of its own") \
 	X(EH_FRAME, "has call frame information") \
 	X(LOCAL_MALLOC, "has a malloc that is local to it") \
-	X(NEW_POOL, "has an operator new that calls no allocator function") \
+	X(NEW_POOL, "has an operator new that calls no allocator function by name") \
 	X(GO, "Go") \
 	X(PYTHON, "Python") \
 	X(V8, "V8 (JavaScript)") \

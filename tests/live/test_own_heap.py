@@ -42,6 +42,9 @@ def test_doctor_tells_of_an_operator_new_over_a_pool(bench):
         rows = doctor_row(bench, started(bench, path))
         check_equal([path in row["why"] and PROBE.split(",")[2] in row["todo"] for row in rows], [True], f"{options}: {rows}")
         os.unlink(path)
+    program = started(bench, build(bench, "-DNEXT", "-O2"))
+    check_equal(["by name: it may give" in row["why"] for row in doctor_row(bench, program)], [True], "malloc by a pointer")
+    check_equal(functions_of(bench, program), OWN_HEAP_SITES, "blocks of malloc by a pointer")
     for name in ("own_heap", "cxx_new", "templates"):
         check_equal(doctor_row(bench, bench.workload(name)), [], f"{name}, which has no pool")
 

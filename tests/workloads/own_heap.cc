@@ -2,7 +2,7 @@
 /*
  * A program with its own operator new: blocks of malloc behind a header, or, with -DPOOL, pieces of an array. Operator
  * delete is inlined where the compiler likes. Some callers have names that libraries use, too. With -DOWN_MALLOC it has
- * its own malloc, too.
+ * its own malloc, too; with -DNEXT, malloc is called by a pointer.
  */
 #include <new>
 
@@ -62,12 +62,25 @@ static void give(void *block)
 	asm volatile("" : : "r"(block) : "memory");
 }
 #else
+#ifdef NEXT
+#include <dlfcn.h>
+
+static void *next_malloc(size_t size)
+{
+	static void *(*const next)(size_t) = reinterpret_cast<void *(*)(size_t)>(dlsym(RTLD_NEXT, "malloc"));
+
+	return next(size);
+}
+#else
+#define next_malloc malloc
+#endif
+
 static size_t live;
 
 /* The count keeps the call of malloc from being the last, and so from becoming a jump. */
 SITE static void *take(size_t size)
 {
-	size_t *block = static_cast<size_t *>(malloc(size + 16));
+	size_t *block = static_cast<size_t *>(next_malloc(size + 16));
 
 	*block = size;
 	live += size;

@@ -189,7 +189,7 @@ static bool has_new_pool(const struct diagnosed_file *file)
 static bool is_new_pool(const struct diagnosed_process *process, struct reason *why)
 {
 	return name_files(process, has_new_pool, why,
-			  "has an operator new of its own that calls no allocator function: it gives out memory of its own");
+			  "has an operator new of its own that calls no allocator function by name: it may give out memory of its own");
 }
 
 static bool has_inlined(const struct diagnosed_process *process, struct reason *why)
