@@ -280,6 +280,23 @@ void entries_sort(struct entries *entries)
 	entries->fde_nr = kept;
 }
 
+bool entries_are_sure(const struct entries *entries, uint64_t vaddr)
+{
+	size_t low = 0, high = entries->fde_nr;
+	const struct fde *fde;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (entries->fde[middle].start <= vaddr)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	fde = low ? &entries->fde[low - 1] : NULL;
+	return fde && vaddr < fde->end && !entries->cie[fde->cie].section->is_debug_frame;
+}
+
 void entries_release(struct entries *entries)
 {
 	free(entries->cie);

@@ -63,6 +63,9 @@ int entries_add(struct entries *entries, const struct cfi_section *section);
 /* Sorts the FDEs; called once, at the end. If several begin at one address, only the first is kept. */
 void entries_sort(struct entries *entries);
 
+/* Whether .eh_frame describes the code there. Of sorted entries. */
+bool entries_are_sure(const struct entries *entries, uint64_t vaddr);
+
 void entries_release(struct entries *entries);
 
 /*

@@ -11,7 +11,11 @@
 /* Bytes between a call and the instruction that loads the stack pointer. Go 1.19 to 1.27 have up to 64. */
 #define NEAR_BYTES 128
 #define SCAN_BYTES_MAX (256u << 20)
-#define LOADS_MAX 256 /* instructions that load the stack pointer, or look so: programs of 50 MiB have 30 */
+/*
+ * Instructions of a segment that load the stack pointer, or look so: programs of 50 MiB have 30. C code loads it, too,
+ * around arrays and aligned locals, but .eh_frame describes this code.
+ */
+#define LOADS_MAX 256
 
 /* Where a switch with a rule begins on the new stack: *(… + field) - below, rounded down to 16. */
 struct begin_place {
@@ -33,16 +37,18 @@ struct scan {
 	const uint8_t *code;
 	size_t bytes;
 	uint64_t vaddr; /* of code */
+	const struct entries *entries;
 	struct stack_rules *found;
 	struct begin_place begin;
 	struct callback_place callback;
 };
 
+/* Not in C code, which .eh_frame describes. */
 static int add_stack_rule(struct scan *scan, size_t return_at, struct unwind_rule rule)
 {
 	const struct stack_rule found = { .address = scan->vaddr + return_at - 1, .rule = rule };
 
-	return array_push(scan->found, rule, found);
+	return entries_are_sure(scan->entries, found.address) ? 0 : array_push(scan->found, rule, found);
 }
 
 /* Decodes the instruction at *at, and moves there. */
@@ -234,11 +240,12 @@ static int scan_code(struct scan *scan)
 	for (size_t i = 0; !err && i + 8 <= scan->bytes; i++) {
 		const uint8_t *code = scan->code + i;
 
-		if (is_stack_load(code) && loads++ < LOADS_MAX)
+		if (is_stack_load(code) && !entries_are_sure(scan->entries, scan->vaddr + i) && loads++ < LOADS_MAX)
 			err = rules_before(scan, i) ?: no_rule_behind(scan, i);
 		else if (!((scan->vaddr + i) % 16) && is_goexit(code))
 			err = add_stack_rule(scan, i + 1, root);
 	}
+	scan->found->is_partial |= loads > LOADS_MAX;
 	return err ?: add_callback(scan);
 }
 
@@ -247,11 +254,11 @@ static int scan_segment(struct scan *scan, Elf *elf, const struct unwind_segment
 	uint64_t bytes = segment->end - segment->offset;
 	Elf_Data *data;
 
-	if (bytes > SCAN_BYTES_MAX)
+	data = bytes > SCAN_BYTES_MAX ? NULL : elf_getdata_rawchunk(elf, segment->offset, bytes, ELF_T_BYTE);
+	if (!data || !data->d_buf) {
+		scan->found->is_partial = true;
 		return 0;
-	data = elf_getdata_rawchunk(elf, segment->offset, bytes, ELF_T_BYTE);
-	if (!data || !data->d_buf)
-		return 0;
+	}
 	scan->code = data->d_buf;
 	scan->bytes = data->d_size;
 	scan->vaddr = segment->offset + segment->delta;
@@ -281,9 +288,9 @@ static void sort_stack_rules(struct stack_rules *rules)
 	rules->rule_nr = kept;
 }
 
-int stack_rules_find(Elf *elf, const struct object_cfi *cfi, struct stack_rules *ret)
+int stack_rules_find(Elf *elf, const struct object_cfi *cfi, const struct entries *entries, struct stack_rules *ret)
 {
-	struct scan scan = { .found = ret };
+	struct scan scan = { .found = ret, .entries = entries };
 	int err = 0;
 
 	*ret = (struct stack_rules){ 0 };

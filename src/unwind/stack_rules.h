@@ -16,6 +16,7 @@
 
 #include <libelf.h>
 
+#include "unwind/cfi_entries.h"
 #include "unwind/object_cfi.h"
 
 /* A rule that holds for one byte: the last one of a call, where return addresses are looked up. */
@@ -27,9 +28,10 @@ struct stack_rule {
 struct stack_rules {
 	struct stack_rule *rule; /* by address */
 	size_t rule_nr, rule_alloc;
+	bool is_partial; /* not all code was searched: .debug_frame may be wrong anywhere */
 };
 
-/* None, if the file has no Go. 0 or -ENOMEM. The caller frees rule. */
-int stack_rules_find(Elf *elf, const struct object_cfi *cfi, struct stack_rules *ret);
+/* None in code of .eh_frame, and if the file has no Go. entries are sorted. 0 or -ENOMEM. The caller frees rule. */
+int stack_rules_find(Elf *elf, const struct object_cfi *cfi, const struct entries *entries, struct stack_rules *ret);
 
 #endif

@@ -20,7 +20,6 @@ struct compiler {
 	struct stack_rules stack_rules;
 	size_t stack_rules_done;
 	struct unwind_rule current; /* by call frame information */
-	bool is_current_sure;	    /* of .eh_frame, which Go code does not have */
 };
 
 /* Rules from code, each for one byte, take the place of other ones at addresses below `until`. */
@@ -34,26 +33,26 @@ static int add_stack_rules(struct compiler *c, uint64_t until)
 		if (next->address >= until)
 			break;
 		c->stack_rules_done++;
-		if (c->is_current_sure)
-			continue;
 		err = rows_add(&c->rows, next->address, next->rule) ?:
 		      rows_add(&c->rows, next->address + 1, c->current);
 	}
 	return err;
 }
 
-static int add_rule_from(struct compiler *c, uint64_t from, struct unwind_rule rule, bool is_sure)
+static int add_rule_from(struct compiler *c, uint64_t from, struct unwind_rule rule)
 {
 	int err = add_stack_rules(c, from);
 
 	c->current = rule;
-	c->is_current_sure = is_sure;
 	return err ?: rows_add(&c->rows, from, rule);
 }
 
 static int table_add_row(void *context, const struct program *program, uint64_t from)
 {
-	return add_rule_from(context, from, rule_of(program), !program->cie->section->is_debug_frame);
+	const struct compiler *c = context;
+	bool may_be_wrong = program->cie->section->is_debug_frame && c->stack_rules.is_partial;
+
+	return add_rule_from(context, from, may_be_wrong ? (struct unwind_rule){ 0 } : rule_of(program));
 }
 
 /* Compiles one function, up to the start of the next one. After its end no rule is known. */
@@ -67,7 +66,7 @@ static int compile_fde(struct compiler *c, const struct fde *fde, uint64_t next)
 		program_start(&c->program, cie);
 	err = program_run(&c->program, fde, until, table_add_row, c);
 	if (!err && fde->end < next)
-		err = add_rule_from(c, fde->end, (struct unwind_rule){ 0 }, false);
+		err = add_rule_from(c, fde->end, (struct unwind_rule){ 0 });
 	return err;
 }
 
@@ -96,7 +95,7 @@ static int list_fdes(struct compiler *c)
 
 static int compile(struct compiler *c, Elf *elf, struct unwind_table *table)
 {
-	int err = list_fdes(c) ?: stack_rules_find(elf, &c->cfi, &c->stack_rules);
+	int err = list_fdes(c) ?: stack_rules_find(elf, &c->cfi, &c->entries, &c->stack_rules);
 
 	if (!err && !c->entries.fde_nr && !c->stack_rules.rule_nr)
 		err = -ENODATA;

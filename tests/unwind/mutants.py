@@ -55,7 +55,12 @@ MUTANTS = {
         "src/unwind/code_rule.c", "if (value && value == walk->left_by)", "if (0)"),
     "code: no saved frame pointer": ("src/unwind/code_rule.c", "\trule.fp_kind = UNWIND_FP_AT_CFA;", "\t;"),
     "stacks: of any program": ("src/unwind/stack_rules.c", "if (!cfi->has_go)", "if (0)"),
-    "stacks: of described code": ("src/unwind/unwind_table.c", "if (c->is_current_sure)", "if (0)"),
+    "stacks: of described code": (
+        "src/unwind/stack_rules.c", "entries_are_sure(scan->entries, found.address)", "0"),
+    "stacks: loads of described code": (
+        "src/unwind/stack_rules.c", " && !entries_are_sure(scan->entries, scan->vaddr + i)", ""),
+    "stacks: .debug_frame where not all was searched": (
+        "src/unwind/unwind_table.c", " && c->stack_rules.is_partial", " && 0"),
     "stacks: not rounded down": ("src/unwind/stack_rules.c", "+ scan->begin.below) & 15", "+ scan->begin.below) & 0"),
     "stacks: a callback from nowhere": (
         "src/unwind/stack_rules.c", "\t\tif (!is_caller_of(scan, i, callback->return_at))\n\t\t\tcontinue;\n", ""),

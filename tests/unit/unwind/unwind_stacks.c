@@ -74,6 +74,40 @@ Test(unwind_stacks, are_not_looked_for_without_go)
 	expect_at_return(frameless_switched - frameless, SP_PLUS(8));
 }
 
+/* C code with arrays of any size, and with aligned locals. */
+CODE(arrays, ".rept 150; mov %rax, %rsp; call arrays; mov %rbp, %rsp; .endr\n.skip 0x800 - (. - arrays), 0xcc\n"
+	     "call *%rax\n"
+	     "arrays_same: mov 0x28(%rsp), %rsi; mov %rsi, %rsp; ret");
+LABEL(arrays_same);
+
+Test(unwind_stacks, are_found_beside_c_code_that_loads_its_stack_pointer)
+{
+	const struct unwind_rule same = { .cfa_kind = UNWIND_CFA_SP_DEREF, .cfa_off = 0x28, .addend = 8 };
+
+	FDE(&image, TEXT, 0x800, DW_CFA_nop);
+	MAP(arrays);
+	expect_rule(table, TEXT, SP_PLUS(8));
+	expect_rule(table, TEXT + (arrays_same - arrays) - 1, same);
+}
+
+/* Which code changes the stack is not known then, and .debug_frame may be wrong. */
+CODE(many, ".rept 300; mov %rax, %rsp; .endr; ret");
+
+Test(unwind_stacks, are_not_known_where_code_has_too_many_loads)
+{
+	MAP(many);
+	expect_rule(table, TEXT, NOTHING);
+	expect_rule(table, TEXT + 0xfff, NOTHING);
+}
+
+Test(unwind_stacks, are_as_eh_frame_says_where_code_has_too_many_loads)
+{
+	FDE(&image, TEXT + 0x800, 0x800, DW_CFA_nop);
+	MAP(many);
+	expect_rule(table, TEXT, NOTHING);
+	expect_rule(table, TEXT + 0x800, SP_PLUS(8));
+}
+
 /* C code of a Go program may load its stack pointer, too; compilers describe it. */
 Test(unwind_stacks, are_as_eh_frame_says)
 {
@@ -133,6 +167,13 @@ Test(unwind_stacks, begin_where_each_goroutine_returns_to)
 	MAP(goexit);
 	expect_rule(table, TEXT, ROOT);
 	expect_rule(table, TEXT + 1, SP_PLUS(8));
+}
+
+Test(unwind_stacks, do_not_begin_in_c_code_that_looks_so)
+{
+	FDE(&image, TEXT, 0x1000, DW_CFA_nop);
+	MAP(goexit);
+	expect_rule(table, TEXT, SP_PLUS(8));
 }
 
 /* C code calls Go code: crosscall2 has 72 bytes above its call's, and the switch that follows begins 64 bytes below. */
