@@ -79,12 +79,14 @@ static void add_prefix(struct elf_prefixes *prefixes, size_t end, const char *te
 {
 	struct elf_prefix *found = &prefixes->found[prefixes->found_nr];
 
-	if (prefixes->found_nr == ELF_PREFIXES_MAX || len >= sizeof(found->text))
-		return;
 	for (size_t i = 0; i < prefixes->found_nr; i++)
 		if (prefixes->found[i].end == end && !strncmp(prefixes->found[i].text, text, len) &&
 		    !prefixes->found[i].text[len])
 			return;
+	if (prefixes->found_nr == ELF_PREFIXES_MAX || len >= sizeof(found->text)) {
+		prefixes->are_more = true;
+		return;
+	}
 	found->end = end;
 	memcpy(found->text, text, len);
 	found->text[len] = '\0';

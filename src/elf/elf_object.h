@@ -49,7 +49,7 @@ struct elf_function {
 	uint64_t offset; /* of its first byte in the file: the offset that a uprobe needs */
 	bool is_ifunc;	 /* the code is a resolver that returns the function's address: do not probe it */
 	bool is_local;	 /* STB_LOCAL, static in C: may be another function of the same name */
-	bool is_renamed; /* known_functions.h; false here */
+	uint8_t renamed; /* 1 + an index into the prefixes of known_functions.h; 0: its name is one that was searched */
 };
 
 /*
@@ -57,7 +57,7 @@ struct elf_function {
  * that are found, each once.
  */
 #define ELF_PREFIX_MAX 64 /* bytes, with the NUL */
-#define ELF_PREFIXES_MAX 4
+#define ELF_PREFIXES_MAX 16
 struct elf_prefixes {
 	const char *const *end; /* what to look for */
 	size_t end_nr;
@@ -66,6 +66,7 @@ struct elf_prefixes {
 		char text[ELF_PREFIX_MAX];
 	} found[ELF_PREFIXES_MAX];
 	size_t found_nr;
+	bool are_more; /* or longer ones */
 };
 
 /*

@@ -67,6 +67,23 @@ static int keep_functions(struct elf_object *elf, const struct functions_wanted 
 
 /* ---- under a prefix ---- */
 
+/*
+ * X_heap_malloc() of other projects has the size first, and no heap. mimalloc has more functions of its own that take no
+ * heap, such as X_malloc_aligned().
+ */
+static bool has_heap_functions_of_others(const struct elf_function *function, size_t nr)
+{
+	size_t of_heap = 0, own = 0;
+
+	for (size_t i = 0; i < nr; i++) {
+		const struct allocator_function *row = &allocator_functions[function[i].name];
+
+		of_heap += row->of_heap;
+		own += row->own && !row->of_heap;
+	}
+	return of_heap && own < 2;
+}
+
 /* Finds the functions with names of the table that have the allocator's prefix, under another one. */
 static int find_renamed(struct elf_object *elf, const struct elf_prefix *prefix, struct elf_function **ret,
 			size_t *ret_nr)
@@ -86,9 +103,20 @@ static int find_renamed(struct elf_object *elf, const struct elf_prefix *prefix,
 		row[nr++] = i;
 	}
 	err = elf_object__find_functions(elf, name, nr, ret, ret_nr);
-	for (size_t i = 0; !err && i < *ret_nr; i++) {
+	for (size_t i = 0; !err && i < *ret_nr; i++)
 		(*ret)[i].name = row[(*ret)[i].name];
-		(*ret)[i].is_renamed = true;
+	return err;
+}
+
+static int add_renamed_heap(struct elf_object *elf, const char *prefix, struct elf_function *function, size_t nr,
+			    struct known_functions *ret)
+{
+	int err = keep_functions(elf, NULL, function, &nr);
+
+	strcpy(ret->prefix[ret->prefix_nr++], prefix);
+	for (size_t i = 0; i < nr && !err; i++) {
+		function[i].renamed = ret->prefix_nr;
+		err = array_push(ret, function, function[i]);
 	}
 	return err;
 }
@@ -101,14 +129,12 @@ static int add_functions_of(struct elf_object *elf, const struct elf_prefix *pre
 
 	if (err)
 		return err;
-	if (heap_functions_are_whole(found, nr, prefix_of_end[prefix->end]))
-		err = keep_functions(elf, NULL, found, &nr);
-	else
-		nr = 0;
-	for (size_t i = 0; i < nr && !err; i++)
-		err = array_push(ret, function, found[i]);
-	if (nr)
-		strcpy(ret->prefix, prefix->text);
+	if (heap_functions_are_whole(found, nr, prefix_of_end[prefix->end]) && !has_heap_functions_of_others(found, nr)) {
+		if (ret->prefix_nr < HEAP_PREFIXES_MAX)
+			err = add_renamed_heap(elf, prefix->text, found, nr, ret);
+		else
+			ret->has_more_heaps = true;
+	}
 	free(found);
 	return err;
 }
@@ -135,7 +161,8 @@ int known_functions_find(struct elf_object *elf, const struct functions_wanted *
 		return err;
 	ret->function_alloc = ret->function_nr;
 	err = keep_functions(elf, wanted, ret->function, &ret->function_nr);
-	for (size_t i = 0; i < prefixes.found_nr && !*ret->prefix && !err; i++)
+	ret->has_more_heaps = prefixes.are_more;
+	for (size_t i = 0; i < prefixes.found_nr && !err; i++)
 		err = add_functions_of(elf, &prefixes.found[i], ret);
 	if (ret->function_nr)
 		qsort(ret->function, ret->function_nr, sizeof(*ret->function), by_row_and_address);

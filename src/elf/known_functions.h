@@ -4,21 +4,22 @@
 
 /*
  * Finds the allocator functions of a file: those of allocator_functions[] that are a heap's (heap_owner.h), and those
- * of an allocator under a prefix that its project has chosen, such as je_arrow_malloc. Such a heap is whole, and has a
- * function that only this allocator has (je_arrow_mallocx). Its functions are rows of the table (je_mallocx) that have
+ * of allocators under prefixes that their projects have chosen, such as je_arrow_malloc. Such a heap is whole, and has
+ * functions that only this allocator has (je_arrow_mallocx). Its functions are rows of the table (je_mallocx) that have
  * another prefix in the file.
  */
 
 #include <stddef.h>
 
 #include "elf/elf_object.h"
-
-struct functions_wanted;
+#include "elf/probe_info.h"
 
 struct known_functions {
 	struct elf_function *function; /* sorted by name, an index as in struct object_function, then address */
 	size_t function_nr, function_alloc;
-	char prefix[ELF_PREFIX_MAX]; /* of those that are renamed; "": none are */
+	char prefix[HEAP_PREFIXES_MAX][ELF_PREFIX_MAX]; /* of those that are renamed */
+	size_t prefix_nr;
+	bool has_more_heaps; /* or may have: more prefixes than are looked at */
 };
 
 /*

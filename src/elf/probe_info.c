@@ -90,7 +90,7 @@ static int take_functions(struct elf_object *elf, const struct functions_wanted 
 		function->offset = found[i].offset;
 		function->name = found[i].name;
 		function->is_ifunc = found[i].is_ifunc;
-		function->is_renamed = found[i].is_renamed;
+		function->renamed = found[i].renamed;
 		function->is_ambiguous = is_ambiguous_name(found, nr, i);
 		ret->function_nr++;
 		if (!found[i].is_ifunc && !function->is_ambiguous)
@@ -109,7 +109,8 @@ static int read_functions(struct elf_object *elf, const struct functions_wanted 
 		return err;
 	if (!err) {
 		err = take_functions(elf, wanted, known.function, known.function_nr, ret);
-		strcpy(ret->heap_prefix, known.prefix);
+		memcpy(ret->heap_prefix, known.prefix, sizeof(ret->heap_prefix));
+		ret->has_more_heaps = known.has_more_heaps;
 		known_functions_release(&known);
 	}
 	if (err == -ENOMEM)
@@ -203,10 +204,18 @@ static bool is_sound_function(const struct object_function *function,
 	uint64_t left = function->offset < file_bytes ? file_bytes - function->offset : 0;
 
 	return function->name < allocator_function_nr + wanted_nr(wanted) &&
-	       function->is_ifunc <= 1 && function->is_ambiguous <= 1 && function->is_renamed <= 1 &&
-	       (!function->is_renamed ||
+	       function->is_ifunc <= 1 && function->is_ambiguous <= 1 && function->renamed <= HEAP_PREFIXES_MAX &&
+	       (!function->renamed ||
 		(function->name < allocator_function_nr && allocator_functions[function->name].prefix)) &&
 	       is_sound_placement(&function->placement) && function->placement.offset < left;
+}
+
+static bool have_sound_prefixes(const struct probe_info *facts)
+{
+	for (size_t i = 0; i < HEAP_PREFIXES_MAX; i++)
+		if (!memchr(facts->heap_prefix[i], '\0', sizeof(facts->heap_prefix[i])))
+			return false;
+	return true;
 }
 
 bool probe_info_are_sound(const struct probe_info *facts,
@@ -215,7 +224,7 @@ bool probe_info_are_sound(const struct probe_info *facts,
 	if (!memchr(facts->build_id, '\0', sizeof(facts->build_id)) ||
 	    !is_hex(facts->build_id, sizeof(facts->build_id)) ||
 	    !memchr(facts->interpreter, '\0', sizeof(facts->interpreter)) ||
-	    !memchr(facts->heap_prefix, '\0', sizeof(facts->heap_prefix)) ||
+	    !have_sound_prefixes(facts) || facts->has_more_heaps > 1 ||
 	    facts->function_nr > OBJECT_FUNCTIONS_MAX || facts->copies_text > text_copy_nr ||
 	    facts->heaps & ~RUNTIME_HEAP_BITS ||
 	    facts->nameless_heap > DOMAIN_MIMALLOC ||

@@ -21,6 +21,7 @@
 #define OBJECT_FUNCTIONS_MAX 256 /* each costs a question; honest files have some hundred */
 #define FUNCTION_NAME_MAX 256	 /* bytes, with the NUL */
 #define FUNCTIONS_WANTED_MAX 128
+#define HEAP_PREFIXES_MAX 4	 /* renamed heaps of a file */
 #define INTERPRETER_MAX 256	 /* bytes, with the NUL */
 #define OBJECT_RETURNS_MAX 4096 /* of one function; honest functions have a few */
 
@@ -41,7 +42,7 @@ struct object_function {
 	uint64_t offset;    /* in the file */
 	uint32_t name;	    /* index into allocator_functions[], followed by those wanted */
 	uint8_t is_ifunc;   /* the code is a resolver that returns the function's address: do not probe it */
-	uint8_t is_renamed; /* its name has heap_prefix in place of the table's prefix (known_functions.h) */
+	uint8_t renamed; /* 1 + index: its name has heap_prefix[index] in place of the table's prefix; 0: not */
 	uint16_t is_ambiguous; /* several static functions have this name: this is the first, without a placement */
 	struct placement placement;
 };
@@ -49,13 +50,14 @@ struct object_function {
 struct probe_info {
 	char build_id[2 * OBJECT_BUILD_ID_BYTES + 1]; /* lower-case hex, "" if there is none */
 	char interpreter[INTERPRETER_MAX]; /* the loader that it names, "" if there is none */
-	char heap_prefix[ELF_PREFIX_MAX]; /* of renamed functions, "" if there are none */
+	char heap_prefix[HEAP_PREFIXES_MAX][ELF_PREFIX_MAX]; /* of renamed functions (known_functions.h); "" from the first unused */
 	uint64_t entry;	       /* the vaddr where it begins to run; 0: none */
 	int32_t functions_err; /* -ENOEXEC, -E2BIG: its symbol tables are malformed, or too large */
 	uint32_t nameless_heap; /* domain of an allocator whose texts it has, without any of its functions; 0: none */
 	uint32_t copies_text;  /* row of text_copies[] + 1 that says that code is copied at run time; 0: no such sign */
 	uint32_t function_nr;  /* sorted by name, then address */
 	uint64_t heaps;	       /* of RUNTIME_HEAP_BITS (runtime_detect.h) */
+	uint32_t has_more_heaps; /* known_functions.h */
 	uint32_t has_sampler;  /* it has probes of a sampler, perhaps unusable ones */
 	struct object_function *function;
 	struct sampler_places *sampler; /* NULL unless has_sampler */

@@ -43,6 +43,17 @@ def prefixed_plugin(bench, prefix):
     return path
 
 
+def plugin_of_two(bench, prefixes):
+    """Two copies of an allocator, each under a prefix of its own. Other names are not visible between them."""
+    path, parts = bench.path("two.so"), []
+    for prefix in prefixes:
+        parts.append(bench.path(f"{prefix}.o"))
+        bench.run([tool("ld"), "-r", "-o", parts[-1], "--whole-archive", prefixed_archive(bench, prefix)])
+        bench.run([tool("objcopy"), "--wildcard", f"--keep-global-symbol={prefix}*", parts[-1]])
+    bench.run([tool("gcc"), "-shared", "-o", path, *parts, "-lm", "-lstdc++"], seconds=60)
+    return path
+
+
 def nameless_plugin(bench, prefix):
     """Neither names of functions nor an exported malloc."""
     path, script = bench.path("nameless.so"), bench.path("script")
@@ -104,6 +115,19 @@ def check_work(bench, program, recording, domain, what):
     print(f"   {what}: exact", flush=True)
 
 
+def test_two_heaps_of_a_file_are_recorded_under_their_prefixes(bench):
+    library = plugin_of_two(bench, ("acme_", "shop_"))
+    for prefix in ("acme_", "shop_"):
+        argv = [os.path.join(WORKLOADS, "two_heaps"), library, f"{prefix}malloc", f"{prefix}free"]
+        program = bench.start(argv, kind=Workload, env=dict(
+            os.environ, GLIBC_TUNABLES="glibc.rtld.optional_static_tls=65536")).ready()
+        program.order("load")
+        recording = bench.attach([program])
+        probes = str(bench.show(recording.snapshot())["probes"])
+        check("'acme_mallocx'" in probes and "'shop_mallocx'" in probes, f"names of functions: {probes}")
+        check_work(bench, program, recording, "2", f"malloc and {prefix}malloc, of two in the file")
+
+
 def test_two_heaps_are_recorded(bench):
     for heap in HEAPS:
         program, _, domain = start(bench, heap)
@@ -162,6 +186,23 @@ def test_heap_under_a_prefix_has_its_own_names(bench):
         said = bench.run([ALLOCSNAP, "attach", str(program.pid), "--probe", probe], status=1)[1]
         check(f"{function} in {library}{expected}" in said, f"said {said!r}")
     program.is_unharmed()
+
+
+def test_more_heaps_with_prefixes_than_are_recorded_are_told(bench):
+    path, source = bench.path("five"), bench.path("five.c")
+    with open(source, "w", encoding="ascii") as file:
+        for nr in range(5):
+            for at, name in enumerate(("malloc", "free", "calloc", "realloc", "mallocx")):
+                file.write(f"int own{nr}_{name}(void) {{ return {10 * nr + at}; }}\n")
+        file.write("int getchar(void);\nint main(void) { return getchar(); }\n")
+    bench.run([tool("gcc"), source, "-o", path], seconds=60)
+    program = bench.start([path])
+    rows = [row["why"] for row in bench.json("doctor", str(program.pid))["process"]["unseen"]
+            if row["name"] == "renamed-allocator"]
+    check_equal([f"{path} may have more allocators" in why for why in rows], [True], f"what doctor says: {rows}")
+    recording = bench.attach([program])
+    recording.end(signal.SIGINT)
+    check(f"{path} may have more allocators" in recording.stderr(), f"attach says {recording.stderr()!r}")
 
 
 def test_heap_without_names_is_told(bench):

@@ -164,10 +164,17 @@ static bool has_own_allocator(const struct diagnosed_file *file)
 	return file->traits & own && !file->probe_nr;
 }
 
+static bool has_more_heaps(const struct diagnosed_file *file)
+{
+	return file->has_more_heaps;
+}
+
 static bool is_renamed(const struct diagnosed_process *process, struct reason *why)
 {
 	return name_files(process, has_own_allocator, why,
-			  "has jemalloc, tcmalloc or mimalloc, but under none of the known function names");
+			  "has jemalloc, tcmalloc or mimalloc, but under none of the known function names") ||
+	       name_files(process, has_more_heaps, why,
+			  "may have more allocators under prefixes of its own than are recorded");
 }
 
 static bool has_nameless_heap(const struct diagnosed_file *file)

@@ -77,6 +77,7 @@ static int add_diagnosed_file(struct diagnosis *diagnosis, uint32_t index)
 		.is_32_bit = is_elf32_file(object),
 		.is_copied = object->is_copied && object->facts->function_nr,
 		.has_nameless_heap = object->facts && object->facts->nameless_heap,
+		.has_more_heaps = object->facts && object->facts->has_more_heaps,
 		.has_debug_file = has_debug_file(object),
 	};
 	struct runtime_traits traits = {};

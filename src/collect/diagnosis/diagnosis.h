@@ -69,6 +69,7 @@ struct diagnosed_file {
 	bool is_32_bit;
 	bool is_copied; /* its code may be copied while it runs: no probe is placed in it */
 	bool has_nameless_heap; /* an allocator is linked in, but none of its functions has a name */
+	bool has_more_heaps; /* or may have: under prefixes, more than are recorded */
 	bool has_traits;
 	uint64_t traits; /* enum object_trait */
 	bool has_debug_file;

@@ -80,7 +80,8 @@ static int add_known(struct probes *probes, const struct objects *objects, uint3
 	const struct allocator_function *known = &allocator_functions[function->name];
 	const struct probe_site site = {
 		.function = known->name,
-		.renamed_bytes = function->is_renamed ? strlen(known->prefix) : 0,
+		.renamed = function->renamed,
+		.renamed_bytes = function->renamed ? strlen(known->prefix) : 0,
 		.shape = known->shape,
 		.layer = shape_is_mapping(known->shape) ? LAYER_MAPPING : LAYER_HEAP,
 		.domain = shape_is_mapping(known->shape) ? DOMAIN_MAPPING :
@@ -98,9 +99,10 @@ static int add_known(struct probes *probes, const struct objects *objects, uint3
 
 const char *probe_site_name(const struct probe_site *site, const struct object *object, char *buf)
 {
-	if (!site->renamed_bytes || !object->facts)
+	if (!site->renamed || !object->facts)
 		return site->function;
-	snprintf(buf, FUNCTION_NAME_MAX, "%s%s", object->facts->heap_prefix, site->function + site->renamed_bytes);
+	snprintf(buf, FUNCTION_NAME_MAX, "%s%s", object->facts->heap_prefix[site->renamed - 1],
+		 site->function + site->renamed_bytes);
 	return buf;
 }
 

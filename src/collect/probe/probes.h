@@ -34,7 +34,8 @@ struct reason;
 struct probe_site {
 	uint32_t object;      /* index into struct objects; OBJECT_NONE: unused entry */
 	const char *function; /* the first of its names */
-	uint32_t renamed_bytes; /* of it: the prefix, which the file has another one for; see probe_site_name() */
+	uint16_t renamed;	/* as in struct object_function; see probe_site_name() */
+	uint16_t renamed_bytes; /* of function: the prefix that the file has another one for */
 	enum call_shape shape;
 	enum layer layer;
 	uint32_t domain;

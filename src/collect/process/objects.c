@@ -73,6 +73,10 @@ static int read_facts(struct objects *objects, struct object *object, struct rea
 		objects_note(objects,
 			     "%s has %s in it, of which nothing is recorded: none of its functions has a name there (stripped); see allocsnap doctor",
 			     object->path, domain_name(object->facts->nameless_heap));
+	if (!err && object->facts->has_more_heaps)
+		objects_note(objects,
+			     "%s may have more allocators under prefixes of its own than are recorded; see allocsnap doctor",
+			     object->path);
 	object->is_given_up = err == -EIO && !is_being_written(object);
 	if (object->is_given_up && is_to_be_noted(&objects->given_up_nr))
 		objects_note(objects, "nothing in %s is probed: %s", object->path, why->text);

@@ -16,6 +16,26 @@
 #include "elf/probe_info.h"
 #include "skip.h"
 
+/* Heaps in this program: names only, which differ in what they return. */
+#define FUNCTION(name) __attribute__((noipa, used)) int name(void); int name(void) { return __LINE__ * 100 + __COUNTER__; }
+#define HEAP(prefix) \
+	FUNCTION(prefix##malloc) FUNCTION(prefix##free) FUNCTION(prefix##calloc) FUNCTION(prefix##realloc)
+#define OTHER_HEAP(nr) HEAP(ex##nr##_) FUNCTION(EX##nr##_mallocx)
+
+HEAP(one_)
+FUNCTION(one_mallocx)
+HEAP(two_)
+FUNCTION(two_mallocx)
+HEAP(three_)
+FUNCTION(three_heap_malloc)
+HEAP(four_)
+FUNCTION(four_heap_malloc)
+FUNCTION(four_zalloc)
+FUNCTION(four_malloc_aligned)
+OTHER_HEAP(1)
+OTHER_HEAP(2)
+OTHER_HEAP(3)
+
 #define FUNCTIONS_MAX 12
 
 struct named {
@@ -292,13 +312,57 @@ Test(heap, may_have_any_prefix)
 		fd = rename_functions(path, row[i].prefix, row[i].other);
 		cr_assert_eq(probe_info_read(fd, NULL, &facts, NULL), 0);
 		close(fd);
-		cr_expect_str_eq(facts.heap_prefix, row[i].other, "%s", path);
+		cr_expect_str_eq(facts.heap_prefix[0], row[i].other, "%s", path);
 		while (at < facts.function_nr &&
 		       strcmp(allocator_functions[facts.function[at].name].name, row[i].function))
 			at++;
 		cr_assert_lt(at, facts.function_nr, "%s: no %s", path, row[i].function);
-		cr_expect(facts.function[at].is_renamed, "%s", row[i].function);
+		cr_expect(facts.function[at].renamed, "%s", row[i].function);
 		cr_expect_eq(heap_domain(&facts, at, path), row[i].domain);
 		probe_info_release(&facts);
 	}
+}
+
+static bool has_renamed(const struct probe_info *facts, const char *prefix, const char *function)
+{
+	for (uint32_t i = 0; i < facts->function_nr; i++) {
+		const struct object_function *found = &facts->function[i];
+
+		if (found->renamed && !strcmp(facts->heap_prefix[found->renamed - 1], prefix) &&
+		    !strcmp(allocator_functions[found->name].name, function))
+			return true;
+	}
+	return false;
+}
+
+Test(heap, may_have_several_prefixes)
+{
+	struct probe_info facts;
+	int fd = open("/proc/self/exe", O_RDONLY);
+
+	cr_assert_eq(probe_info_read(fd, NULL, &facts, NULL), 0);
+	close(fd);
+	for (int i = 0; i < 2; i++) {
+		cr_expect(has_renamed(&facts, i ? "one_" : "two_", "je_malloc"), "%d", i);
+		cr_expect(has_renamed(&facts, i ? "one_" : "two_", "je_mallocx"), "%d", i);
+	}
+	cr_expect(has_renamed(&facts, "four_", "mi_heap_malloc"));
+	cr_expect(!has_renamed(&facts, "three_", "mi_malloc"), "which has a heap_malloc(), but nothing else of mimalloc");
+	cr_expect(!facts.has_more_heaps);
+	cr_expect(probe_info_are_sound(&facts, NULL, UINT64_MAX));
+	facts.function[0].renamed = HEAP_PREFIXES_MAX + 1;
+	cr_expect(!probe_info_are_sound(&facts, NULL, UINT64_MAX));
+	probe_info_release(&facts);
+}
+
+/* In the copy, the other heaps are whole. */
+Test(heap, has_a_sign_that_more_have_a_prefix)
+{
+	struct probe_info facts;
+	int fd = rename_functions("/proc/self/exe", "ex", "EX");
+
+	cr_assert_eq(probe_info_read(fd, NULL, &facts, NULL), 0);
+	close(fd);
+	cr_expect(facts.has_more_heaps);
+	probe_info_release(&facts);
 }
