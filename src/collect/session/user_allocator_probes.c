@@ -72,7 +72,7 @@ static const struct object_function *find_user_function(const struct probe_info 
 static bool is_known_function(const struct probe_info *facts, const char *symbol)
 {
 	for (uint32_t i = 0; i < facts->function_nr; i++)
-		if (facts->function[i].name < allocator_function_nr && !facts->function[i].is_renamed &&
+		if (facts->function[i].name < allocator_function_nr && !facts->function[i].renamed &&
 		    !strcmp(allocator_functions[facts->function[i].name].name, symbol))
 			return true;
 	return false;
