@@ -73,7 +73,7 @@ static int read_facts(struct objects *objects, struct object *object, struct rea
 		objects_note(objects,
 			     "%s has %s in it, of which nothing is recorded: none of its functions has a name there (stripped); see allocsnap doctor",
 			     object->path, domain_name(object->facts->nameless_heap));
-	if (!err && object->facts->has_more_heaps)
+	if (!err && object->facts->has_more_heaps && is_to_be_noted(&objects->more_heaps_nr))
 		objects_note(objects,
 			     "%s may have more allocators under prefixes of its own than are recorded; see allocsnap doctor",
 			     object->path);

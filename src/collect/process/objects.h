@@ -65,7 +65,7 @@ struct object {
 struct objects {
 	struct parser *parser; /* reads the files */
 	struct file_opener *opener; /* opens files on file systems that may hang; or NULL */
-	unsigned int copied_nr, nameless_nr, given_up_nr; /* notes so far about files of these kinds */
+	unsigned int copied_nr, nameless_nr, more_heaps_nr, given_up_nr; /* notes so far about files of these kinds */
 	uint32_t domains;      /* enum collector_domains: which functions are probed */
 	const struct user_allocators *custom; /* user allocators to look for; or NULL */
 	struct probe_info_store facts; /* shared by all objects with the same bytes */
