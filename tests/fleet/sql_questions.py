@@ -41,8 +41,8 @@ def latest(where="1 = 1"):
 
 
 def live(where=""):
-    """As the commands choose: up to a time, also processes that have ended since."""
-    return latest(where if re.search(r"\btime <", where) else f"({where or '1 = 1'}) AND process_id NOT IN ({fill('ended')})")
+    """As the commands choose: up to a time, or by their end, also processes that have ended."""
+    return latest(where if re.search(r"\btime <|\bending ", where) else f"({where or '1 = 1'}) AND process_id NOT IN ({fill('ended')})")
 
 
 def all_times(where="1 = 1"):

@@ -31,12 +31,12 @@ TERMS = (
 )
 
 
-# The same for real programs among the made ones.
+# The same for real programs among the made ones. All of these have ended.
 REAL_TERMS = TERMS + (
-    ("comm=python*", "comm LIKE 'python%'"),
+    ("comm=python*,end=*", "comm LIKE 'python%' AND ending LIKE '%'"),
     ("comm!=python*", "comm NOT LIKE 'python%'"),
-    ("exe=/usr/*,label.version=B", f"exe LIKE '/usr/%' AND {VERSION('B')}"),
-    ("time>=-24h", "time > 1790100000"),  # the made ones are older
+    ("exe=/usr/*,label.version=B,end=*", f"exe LIKE '/usr/%' AND {VERSION('B')} AND ending LIKE '%'"),
+    ("time>=-24h,end=*", "time > 1790100000 AND ending LIKE '%'"),  # the made ones are older
 )
 BUSY = """import json, time
 kept = []

@@ -12,7 +12,7 @@
 #include "collect/process/mapping_history.h"
 
 #define VERSIONS_MAX 4096
-#define VERSIONS_OF_ONE 32
+#define VERSIONS_OF_ONE 255
 
 struct version_time {
 	uint64_t from_ns, as_of_ns;

@@ -206,28 +206,28 @@ Test(traceback_versions, are_limited_over_all_passes)
 	const struct known_traceback *last;
 	size_t traceback_nr = 0, place_nr = 0;
 
-	for (uint64_t i = 1; i < 200; i++) {
+	for (uint64_t i = 1; i < 2000; i++) {
 		map_plugin(fixture, 10 + 10 * i, 0x10000 * (1 + i % 3));
 		drain(fixture, &tracebacks, 18 + 10 * i, i, (uint64_t[]){ 15, 15 + 10 * i, 0 });
-		if (i == 100) {
+		if (i == 1000) {
 			traceback_nr = tracebacks.traceback_nr;
 			place_nr = tracebacks.place_nr;
 		}
 	}
-	cr_expect_leq(traceback_nr, 70);
+	cr_expect_leq(traceback_nr, 520);
 	cr_expect_eq(tracebacks.traceback_nr, traceback_nr);
 	cr_expect_eq(tracebacks.place_nr, place_nr);
 	expect_born(&tracebacks, 15, 0x10000, 1);
-	last = tracebacks_find_born(&tracebacks, ID, 1500);
+	last = tracebacks_find_born(&tracebacks, ID, 15000);
 	cr_expect_eq(last->until_ns, UINT64_MAX);
 	cr_expect(last->has_unsure);
 	cr_expect_eq(tracebacks.place[last->first].object, OBJECT_GONE);
 	cr_expect_eq(tracebacks.place[last->first + 1].offset, PROGRAM + 8, "the program's own frame keeps its name");
-	cr_expect_eq(all_allocations(&tracebacks), 199);
-	add_mapping_at(fixture, 3000, PROGRAM, PROGRAM + 0x1000, 0x70000);
-	drain(fixture, &tracebacks, 3010, 200, (uint64_t[]){ 15, 3005, 0 });
-	last = tracebacks_find_born(&tracebacks, ID, 3005);
+	cr_expect_eq(all_allocations(&tracebacks), 1999);
+	add_mapping_at(fixture, 30000, PROGRAM, PROGRAM + 0x1000, 0x70000);
+	drain(fixture, &tracebacks, 30010, 2000, (uint64_t[]){ 15, 30005, 0 });
+	last = tracebacks_find_born(&tracebacks, ID, 30005);
 	cr_expect_eq(tracebacks.place[last->first + 1].object, OBJECT_GONE, "until other code is there, too");
-	cr_expect_eq(all_allocations(&tracebacks), 200);
+	cr_expect_eq(all_allocations(&tracebacks), 2000);
 	end(fixture, &tracebacks);
 }
