@@ -208,7 +208,8 @@ def test_leaks_of_a_folder_leaves_nothing_behind(_large):
             reading, writing = full_pipe()  # it cannot end before it was read
             with subprocess.Popen([ALLOCSNAP, "leaks", fleet.data], stdin=subprocess.DEVNULL,
                                   stdout=subprocess.DEVNULL if end is None else writing,
-                                  stderr=subprocess.DEVNULL, env=dict(os.environ, TMPDIR=own)) as process:
+                                  stderr=subprocess.DEVNULL, env=dict(os.environ, TMPDIR=own),
+                                  preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)) as process:
                 os.close(writing)
                 if end and end != signal.SIGPIPE:
                     wait_for(lambda: os.listdir(own) or is_writing(process), "no temporary folder")
