@@ -211,12 +211,15 @@ def test_leaks_of_a_folder_leaves_nothing_behind(_large):
                                   stderr=subprocess.DEVNULL, env=dict(os.environ, TMPDIR=own),
                                   preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)) as process:
                 os.close(writing)
-                if end and end != signal.SIGPIPE:
-                    wait_for(lambda: os.listdir(own) or is_writing(process), "no temporary folder")
-                    process.send_signal(end)
-                if end == signal.SIGPIPE:
-                    os.close(reading)
-                check_equal(process.wait(120), -end if end else 3, f"status after {end}")
-                if end != signal.SIGPIPE:
-                    os.close(reading)
+                try:
+                    if end == signal.SIGPIPE:
+                        os.close(reading)
+                    elif end:
+                        wait_for(lambda: os.listdir(own) or is_writing(process), "no temporary folder")
+                        process.send_signal(end)
+                    check_equal(process.wait(120), -end if end else 3, f"status after {end}")
+                finally:
+                    process.kill()
+                    if end != signal.SIGPIPE:
+                        os.close(reading)
             wait_for(lambda: not os.listdir(own), f"after {end} there is {os.listdir(own)}")
