@@ -265,6 +265,13 @@ static bool check_kept_lines(const struct comparison *pair, struct reason *ret)
 	return (has_kept_lines(pair->old) || has_kept_lines(pair->new)) && warn(ret, "%s", KEPT_LINES_TEXT);
 }
 
+static bool check_unseen_heap(const struct comparison *pair, struct reason *ret)
+{
+	struct reason heaps;
+
+	return (unseen_heap_warning(pair->new, &heaps) || unseen_heap_warning(pair->old, &heaps)) && warn(ret, "%s", heaps.text);
+}
+
 /* Places that both snapshots have share their names. The others keep what they have. */
 static bool check_names(const struct comparison *pair, int side, struct reason *ret)
 {
@@ -310,7 +317,7 @@ static const struct {
 	{ check_process }, { check_program }, { check_source_kind }, { check_pair_order }, { check_pair_traceback_limit },
 	{ check_pair_sampling }, { check_min_size }, { check_max_size }, { check_measure }, { check_old_gaps },
 	{ check_new_gaps }, { check_filters }, { check_domains }, { check_probed_domains }, { check_unwinder },
-	{ check_python_frames }, { check_kept_lines },
+	{ check_python_frames }, { check_kept_lines }, { check_unseen_heap },
 	{ check_old_names }, { check_new_names }, { check_enlarged, .is_hint = true },
 };
 _Static_assert(ARRAY_SIZE(checks) <= COMPARISON_CHECK_NR, "room for every check");

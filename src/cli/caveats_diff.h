@@ -19,7 +19,7 @@ struct comparison {
 	struct cost *gap_blocks; /* of both snapshots: what may have been freed in a gap; set by the checks */
 };
 
-#define COMPARISON_CHECK_NR 20
+#define COMPARISON_CHECK_NR 21
 
 struct warnings {
 	struct reason text[COMPARISON_CHECK_NR];

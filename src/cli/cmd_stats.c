@@ -328,7 +328,7 @@ int print_report(const struct stats_options *options, const struct chosen *chose
 
 /* ---- the command -------------------------------------------------------------------------- */
 
-#define STATS_WARNING_NR 3
+#define STATS_WARNING_NR 4
 
 static size_t make_warnings(const struct snapshot *snapshot, const struct engine_options *engine,
 			    struct cost *ret_gap_blocks, struct reason line[STATS_WARNING_NR])
@@ -341,6 +341,8 @@ static size_t make_warnings(const struct snapshot *snapshot, const struct engine
 	if (gap_warning(snapshot, engine, "", ret_gap_blocks, &line[nr]))
 		log_cut("warning: %s", line[nr++].text);
 	if (measure_warning(snapshot, engine, &line[nr]))
+		log_cut("warning: %s", line[nr++].text);
+	if (unseen_heap_warning(snapshot, &line[nr]))
 		log_cut("warning: %s", line[nr++].text);
 	return nr;
 }
@@ -368,7 +370,7 @@ static int print_statistics(const struct stats_options *options, const struct ch
 			    const struct snapshot *snapshot, const struct statistics *statistics)
 {
 	struct reason line[STATS_WARNING_NR];
-	const char *warning[] = { line[0].text, line[1].text, line[2].text };
+	const char *warning[] = { line[0].text, line[1].text, line[2].text, line[3].text };
 	struct report report = {
 		.statistics = statistics,
 		.snapshot = &snapshot,

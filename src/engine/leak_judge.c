@@ -255,6 +255,12 @@ static bool is_young(const struct leak_window *window, const struct leak_verdict
 	return 16 * (wide)verdict->since_ns > 13 * (wide)(window->span_ns - verdict->horizon_ns);
 }
 
+/* Whether most of a time was recorded: what is not born in it has stopped. */
+static bool is_seen_since(const struct leak_window *window, uint64_t begin_ns)
+{
+	return 4 * (wide)leak_recorded_ns(window, begin_ns, window->span_ns) >= 3 * (wide)(window->span_ns - begin_ns);
+}
+
 static void judge_survivors(const struct leak_window *window, const struct leak_evidence *evidence,
 			    struct leak_verdict *verdict)
 {
@@ -264,7 +270,7 @@ static void judge_survivors(const struct leak_window *window, const struct leak_
 	count_periods(window, evidence, verdict);
 	verdict->doubts = find_doubts(window, evidence, verdict);
 	if (!verdict->late || is_slower(window, verdict, 1))
-		verdict->kind = LEAK_SETTLED;
+		verdict->kind = is_seen_since(window, verdict->last_ns) ? LEAK_SETTLED : LEAK_GAPS;
 	else if (is_young(window, verdict))
 		verdict->kind = LEAK_YOUNG;
 	else if (survivors_weight(evidence, verdict) < count_ghosts(window, evidence))

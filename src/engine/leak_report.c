@@ -102,19 +102,26 @@ static int add_snapshots(struct leaks *leaks, struct leak_tally *tally, const st
 	return err;
 }
 
-/* A pool counts for the line that took it, although others may use it: nothing tells how far off a rate is. */
+/* A pool counts for the line that took it, although others may keep it: no line surely leaks, nor at a known least rate. */
 static void mark_pools(const struct leaks *leaks, uint32_t domain, struct leak_verdict *verdict)
 {
 	if (domain != DOMAIN_PYTHON && has_heap_beside(leaks->last))
 		return;
 	verdict->by_pools = true;
 	verdict->least_bytes_per_s = 0;
+	if (verdict->kind == LEAK_SURE)
+		verdict->kind = LEAK_LIKELY;
 }
 
 static void find_pools(struct leaks *leaks)
 {
-	for (size_t i = 0; i < leaks->line_nr; i++)
-		mark_pools(leaks, leak_line_caller(leaks, &leaks->line[i])->domain, &leaks->line[i].verdict);
+	for (size_t i = 0; i < leaks->line_nr; i++) {
+		struct leak_verdict *verdict = &leaks->line[i].verdict;
+
+		leaks->kind_nr[verdict->kind]--;
+		mark_pools(leaks, leak_line_caller(leaks, &leaks->line[i])->domain, verdict);
+		leaks->kind_nr[verdict->kind]++;
+	}
 	for (size_t i = 0; i < leaks->caller_nr; i++)
 		mark_pools(leaks, leaks->caller[i].domain, &leaks->caller[i].verdict);
 }
@@ -200,6 +207,17 @@ double leaks_sure_growth(const struct leaks *leaks)
 	return sum;
 }
 
+struct leak_blind leaks_find_blind(const struct leaks *leaks)
+{
+	bool is_sampled = snapshot__tables(leaks->last)->trace_weight;
+
+	return (struct leak_blind){
+		.span_ns = leaks->window.span_ns,
+		.sample_bytes = is_sampled ? snapshot__metadata_u64(leaks->last, "sample_bytes", 0) : 0,
+		.unseen_heap = snapshot__metadata(leaks->last, "unrecorded"),
+	};
+}
+
 /* The rule tolerates one free in twenty that it takes for late; one in a hundred may be missed. */
 enum leak_unjudged leaks_find_unjudged(const struct leaks *leaks)
 {
@@ -210,6 +228,8 @@ enum leak_unjudged leaks_find_unjudged(const struct leaks *leaks)
 		return LEAK_UNJUDGED_DROPPED;
 	if (leaks->unborn > leaks->block_nr / 20)
 		return LEAK_UNJUDGED_UNBORN;
+	if (leaks_untraced_growth(leaks) > 0 && leaks_find_untraced(leaks).kind == LEAK_UNTRACED_NAMED)
+		return LEAK_UNJUDGED_UNTRACED; /* also without gaps */
 	if (leaks->window.gaps_ns > leaks->window.span_ns / 100)
 		return LEAK_UNJUDGED_GAPS;
 	if (leaks_untraced_growth(leaks) > 0)

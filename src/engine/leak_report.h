@@ -76,6 +76,15 @@ struct leaks {
 	uint64_t block_nr, unborn; /* rows of the last snapshot; those whose birth is not known */
 };
 
+/* The leaks that a recording cannot show. */
+struct leak_blind {
+	uint64_t span_ns;
+	uint64_t sample_bytes;	 /* 0: every block was recorded */
+	const char *unseen_heap; /* what is not recorded; NULL: nothing is known */
+};
+
+struct leak_blind leaks_find_blind(const struct leaks *leaks);
+
 /* Why not every verdict about a recording is sure. */
 enum leak_unjudged {
 	LEAK_JUDGED,

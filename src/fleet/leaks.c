@@ -210,6 +210,29 @@ static int add_untraced(struct fleet_leaks *leaks, struct untraced_growth *growt
 	return 0;
 }
 
+/* Whether a process could show less than another one. */
+static bool is_blinder(const struct leak_blind *a, const struct leak_blind *b)
+{
+	double a_rate = (double)a->sample_bytes * b->span_ns, b_rate = (double)b->sample_bytes * a->span_ns;
+
+	if (!a->span_ns || !b->span_ns)
+		return a->span_ns;
+	if (!a->unseen_heap != !b->unseen_heap)
+		return a->unseen_heap;
+	return a_rate != b_rate ? a_rate > b_rate : a->span_ns < b->span_ns;
+}
+
+/* Takes over the text. */
+static void take_blind(struct fleet_leaks *leaks, struct leak_blind *blind)
+{
+	struct leak_blind before = leaks->blind;
+
+	if (!is_blinder(blind, &before))
+		return;
+	leaks->blind = *blind;
+	*blind = before;
+}
+
 static int by_untraced_bytes(const void *left, const void *right)
 {
 	const struct fleet_untraced *a = left, *b = right;
@@ -232,6 +255,7 @@ static int add_judged_process(struct leak_fold *fold, struct process_lines *proc
 	if (!leaks->unjudged_nr[process->unjudged]++)
 		leaks->unjudged[process->unjudged] = snapshot;
 	leaks->gone_nr += process->gone_nr;
+	take_blind(leaks, &process->blind);
 	leaks->process_nr++;
 	return process->unjudged == FLEET_UNJUDGED_UNTRACED ? add_untraced(leaks, &process->untraced, snapshot) : 0;
 }
@@ -412,6 +436,7 @@ void fleet_leaks_release(struct fleet_leaks *leaks)
 		leak_place_release(&leaks->row[i].most.place);
 	for (size_t i = 0; i < leaks->untraced_nr; i++)
 		free((char *)leaks->untraced[i].growth.name);
+	free((char *)leaks->blind.unseen_heap);
 	free(leaks->untraced);
 	free(leaks->row);
 	free(leaks->bundle);

@@ -78,6 +78,7 @@ struct fleet_leaks {
 	struct fleet_untraced *untraced; /* of those that are FLEET_UNJUDGED_UNTRACED, the most bytes first */
 	size_t untraced_nr, untraced_alloc;
 	size_t gone_nr; /* snapshots whose files are gone */
+	struct leak_blind blind; /* of the process that could show least; the text is its own */
 	struct reason why; /* of the first process that is FLEET_UNJUDGED_CHANGED */
 };
 

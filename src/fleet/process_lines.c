@@ -101,6 +101,15 @@ static int keep_untraced(struct untraced_growth *ret, const struct leaks *leaks)
 	return ret->name ? 0 : -ENOMEM;
 }
 
+static int keep_blind(struct leak_blind *ret, const struct leaks *leaks)
+{
+	*ret = leaks_find_blind(leaks);
+	if (!ret->unseen_heap)
+		return 0;
+	ret->unseen_heap = strdup(ret->unseen_heap);
+	return ret->unseen_heap ? 0 : -ENOMEM;
+}
+
 int process_lines_find(const struct process_leaks_question *question, const struct line_groups *groups,
 		       struct process_lines *ret)
 {
@@ -113,6 +122,8 @@ int process_lines_find(const struct process_leaks_question *question, const stru
 	if (!err && process.unjudged == FLEET_UNJUDGED_UNTRACED)
 		err = keep_untraced(&ret->untraced, process.leaks);
 	if (!err && process.leaks)
+		err = keep_blind(&ret->blind, process.leaks);
+	if (!err && process.leaks)
 		err = keep_lines(ret, process.leaks, question->snapshot[question->snapshot_nr - 1], groups);
 	process_leaks_release(&process);
 	return err;
@@ -122,5 +133,6 @@ void process_lines_release(struct process_lines *lines)
 {
 	forget_lines(lines);
 	free((char *)lines->untraced.name);
-	lines->untraced.name = NULL;
+	free((char *)lines->blind.unseen_heap);
+	lines->untraced.name = lines->blind.unseen_heap = NULL;
 }

@@ -36,6 +36,7 @@ struct process_lines {
 	size_t line_nr;
 	enum fleet_unjudged unjudged;
 	struct untraced_growth untraced; /* FLEET_UNJUDGED_UNTRACED; the name is its own */
+	struct leak_blind blind; /* span_ns 0: it was not judged; the text is its own */
 	size_t gone_nr; /* snapshots whose files are gone */
 	struct reason why; /* FLEET_UNJUDGED_CHANGED: a line */
 };

@@ -165,6 +165,15 @@ bool measure_warning(const struct snapshot *snapshot, const struct engine_option
 	return true;
 }
 
+bool unseen_heap_warning(const struct snapshot *snapshot, struct reason *ret)
+{
+	const char *heaps = snapshot__metadata(snapshot, "unrecorded");
+
+	if (heaps)
+		reason_set(ret, 0, "not recorded, and in no row: %.400s", heaps);
+	return heaps;
+}
+
 bool unrecorded_reason(const struct snapshot *old, const struct snapshot *new, struct reason *ret)
 {
 	const struct unrecorded unrecorded = snapshots_unrecorded(old, new);

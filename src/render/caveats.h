@@ -21,6 +21,9 @@ bool gap_warning(const struct snapshot *snapshot, const struct engine_options *o
 bool measure_warning(const struct snapshot *snapshot, const struct engine_options *options,
 		     struct reason *ret);
 
+/* Returns true, with a line, if the process has a heap that no probe sees: it is in no row. */
+bool unseen_heap_warning(const struct snapshot *snapshot, struct reason *ret);
+
 /*
  * Writes why growth from one snapshot to the other cannot be judged: for a time nothing was recorded between them
  * (snapshots_unrecorded()). Returns false if it can.

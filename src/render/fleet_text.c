@@ -282,15 +282,19 @@ static int put_fleet_leaks_head(FILE *out, const struct fleet_answer *answer)
 {
 	const struct fleet_leaks *leaks = answer->leaks;
 	uint32_t sure = leaks->kind_nr[LEAK_SURE], likely = leaks->kind_nr[LEAK_LIKELY];
-	char text[FLEET_UNJUDGED_MAX];
+	char text[FLEET_UNJUDGED_MAX], nothing[LEAKS_NOTHING_MAX];
 	const char *unjudged = fleet_unjudged_text(text, leaks);
 	int err = unjudged ? put_toned_line(out, TONE_ALARM, "cannot be judged: %s", unjudged) : 0;
 
 	err = err ?: put_growth_untraced(out, leaks) ?: put_cohorts(out, answer->report);
 	if (!err && !leaks->row_nr && unjudged)
 		return 0;
-	return err ?: put_line(out, "%" PRIu32 " line%s leak%s, %" PRIu32 " may", sure, sure == 1 ? "" : "s",
-			       sure == 1 ? "s" : "", likely);
+	err = err ?: put_line(out, "%" PRIu32 " line%s leak%s, %" PRIu32 " may", sure, sure == 1 ? "" : "s",
+			      sure == 1 ? "s" : "", likely);
+	if (err || sure || likely || !leaks->blind.span_ns || unjudged)
+		return err;
+	return put_line(out, "%s%s", leaks_nothing_text(nothing, &leaks->blind),
+			leaks->process_nr == 1 ? "" : " (of the process that shows least)");
 }
 
 /*

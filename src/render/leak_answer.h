@@ -52,7 +52,7 @@ const char *untraced_words(const struct untraced_growth *growth);
 
 /* Says that no line leaks, and which leaks cannot be seen. For an answer without lines that leak or may. Returns text. */
 #define LEAKS_NOTHING_MAX 512
-const char *leaks_nothing_text(char text[LEAKS_NOTHING_MAX], const struct leaks *leaks);
+const char *leaks_nothing_text(char text[LEAKS_NOTHING_MAX], const struct leak_blind *blind);
 
 /* "all the time", "since 0:35" */
 #define LEAK_SINCE_MAX 48

@@ -17,7 +17,8 @@ static const char *const leak_hint[LEAK_HINT_NR] = {
 	[LEAK_RUNTIME_JAVASCRIPT] = "JavaScript calls what leaks. It is native memory, as of Buffers, which 'node --heap-prof' does "
 				    "not show: 'node --perf-basic-prof' writes /tmp/perf-PID.map with the lines of its "
 				    "addresses in tracebacks (-v). V8's own heap: 'node --inspect', '--heapsnapshot-signal'",
-	[LEAK_RUNTIME_JAVA] = "Java code calls what leaks: for its lines, use a profiler of the Java virtual machine",
+	[LEAK_RUNTIME_JAVA] = "Java code calls what leaks: 'jcmd PID GC.class_histogram' counts its objects; a profiler of "
+			      "the Java virtual machine shows its lines",
 };
 
 unsigned int leak_answer_hints(const struct leak_answer *answer)

@@ -254,6 +254,7 @@ static int put_all_leaks(FILE *out, const struct leak_answer *answer)
 {
 	const struct leaks *leaks = answer->leaks;
 	size_t shown = leaks_shown(answer);
+	const struct leak_blind blind = leaks_find_blind(leaks);
 	char nothing[LEAKS_NOTHING_MAX];
 	int err = put_leaks_head(out, answer);
 
@@ -261,7 +262,7 @@ static int put_all_leaks(FILE *out, const struct leak_answer *answer)
 		return err;
 	err = put_growth(out, leaks);
 	if (!err && !leaks->kind_nr[LEAK_SURE] && !leaks->kind_nr[LEAK_LIKELY] && !answer->unjudged)
-		err = put_line(out, "%s", leaks_nothing_text(nothing, leaks));
+		err = put_line(out, "%s", leaks_nothing_text(nothing, &blind));
 	return err ?: put_bundles(out, answer, shown) ?: leak_put_hints(out, leak_answer_hints(answer)) ?: put_rest(out, answer, shown);
 }
 

@@ -260,19 +260,21 @@ size_t leaks_shown(const struct leak_answer *answer)
 
 /* ---- nothing leaks ------------------------------------------------------------------------- */
 
-const char *leaks_nothing_text(char text[LEAKS_NOTHING_MAX], const struct leaks *leaks)
+const char *leaks_nothing_text(char text[LEAKS_NOTHING_MAX], const struct leak_blind *blind)
 {
 	char size[SIZE_TEXT_MAX], rate[LEAK_RATE_MAX];
-	uint64_t sample = snapshot__metadata_u64(leaks->last, "sample_bytes", 0);
-	double seconds = leaks->window.span_ns / SECOND;
+	double seconds = blind->span_ns / SECOND;
+	int len;
 
-	if (!snapshot__tables(leaks->last)->trace_weight || !sample)
-		snprintf(text, LEAKS_NOTHING_MAX, "no line leaks that can be seen in %.0f s: leaks of fewer than %d blocks in "
-			 "that time cannot", seconds, LEAK_SURVIVORS_SURE);
+	if (!blind->sample_bytes)
+		len = snprintf(text, LEAKS_NOTHING_MAX, "no line leaks that can be seen in %.0f s: leaks of fewer than %d blocks "
+			       "in that time cannot be seen", seconds, LEAK_SURVIVORS_SURE);
 	else
-		snprintf(text, LEAKS_NOTHING_MAX, "no line leaks that can be seen in %.0f s with samples of one in %s: leaks "
-			 "of less than %s cannot", seconds, size_text(size, sample, false),
-			 leak_rate_text(rate, LEAK_SURVIVORS_LEAST * (double)sample / seconds));
+		len = snprintf(text, LEAKS_NOTHING_MAX, "no line leaks that can be seen in %.0f s with samples of one in %s: "
+			       "leaks of less than %s cannot be seen", seconds, size_text(size, blind->sample_bytes, false),
+			       leak_rate_text(rate, LEAK_SURVIVORS_LEAST * (double)blind->sample_bytes / seconds));
+	if (blind->unseen_heap && len < LEAKS_NOTHING_MAX)
+		snprintf(text + len, LEAKS_NOTHING_MAX - len, ", nor what is not recorded: %s", blind->unseen_heap);
 	return text;
 }
 
@@ -319,8 +321,8 @@ const char *leak_unjudged_text(char text[LEAK_UNJUDGED_MAX], enum leak_unjudged 
 		snprintf(text, LEAK_UNJUDGED_MAX, "of %" PRIu64 " blocks the birth is not known", leaks->unborn);
 		return text;
 	case LEAK_UNJUDGED_GAPS:
-		snprintf(text, LEAK_UNJUDGED_MAX, "nothing was recorded in %s: frees were missed; record with --sample instead "
-			 "of --max-overhead", gaps_text(gaps, leaks->last));
+		snprintf(text, LEAK_UNJUDGED_MAX, "nothing was recorded in %s: frees were missed; record with --inject or "
+			 "--sample instead of --max-overhead", gaps_text(gaps, leaks->last));
 		return text;
 	case LEAK_UNJUDGED_UNTRACED:
 		untraced = leaks_find_untraced(leaks);

@@ -100,6 +100,7 @@ static int set_verdicts(struct report_data *data, json_t *object, const struct r
 {
 	const struct leaks *leaks = judgement->leaks;
 	enum leak_unjudged unjudged = leaks_find_unjudged(leaks);
+	const struct leak_blind blind = leaks_find_blind(leaks);
 	struct adding_leaks job = { .leaks = leaks };
 	char text[LEAK_UNJUDGED_MAX], nothing[LEAKS_NOTHING_MAX];
 	const struct leak_answer answer = {
@@ -111,7 +112,7 @@ static int set_verdicts(struct report_data *data, json_t *object, const struct r
 	int err = leaks_set_facts(object, &answer) ?: json_set_uint(object, "begin_ns", judgement->begin_ns);
 
 	if (!leaks->kind_nr[LEAK_SURE] && !leaks->kind_nr[LEAK_LIKELY] && !answer.unjudged)
-		err = err ?: json_set_text(object, "nothing", leaks_nothing_text(nothing, leaks));
+		err = err ?: json_set_text(object, "nothing", leaks_nothing_text(nothing, &blind));
 	err = err ?: adding_init(&job.adding, data, leaks->last, options, 0, why) ?:
 	      set_rows(&job, object, leaks_shown(&answer));
 	adding_release(&job.adding);

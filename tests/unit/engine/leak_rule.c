@@ -242,6 +242,20 @@ Test(leak_rule, gaps_hide_frees)
 	assert_kind(LEAK_LIKELY);
 }
 
+Test(leak_rule, nothing_settles_in_gaps)
+{
+	struct leak_gap gap = { 15 * SEC, 27 * SEC, 0 };
+
+	born(0, 10, 60);
+	window.gap = &gap;
+	window.gap_nr = 1;
+	window.gaps_ns = 12 * SEC;
+	assert_kind(LEAK_SETTLED);
+	gap.end_ns = 28 * SEC; /* less than three quarters of the 50 s were recorded */
+	window.gaps_ns = 13 * SEC;
+	assert_kind(LEAK_GAPS);
+}
+
 Test(leak_rule, rates_are_by_recorded_time)
 {
 	const struct leak_gap gap = { 30 * SEC, 40 * SEC, 0 };
