@@ -136,6 +136,14 @@ static bool is_project_frame(const struct source *source, uint32_t frame)
 
 /* ---- where a traceback starts ---------------------------------------------------------------------- */
 
+/* One file has two rows where the names of its functions are those of any build (fleet/symbol_tables.c). */
+static bool is_in_file_of(const struct source *source, const struct snap_frame *frame, uint32_t object)
+{
+	const struct snap_object *a = &source->tables->object[frame->object], *b = &source->tables->object[object];
+
+	return frame->object == object || (a->path == b->path && (!a->build_id || !b->build_id));
+}
+
 /*
  * The number of leading frames without names that an allocator of the same file called. Stripped files have such: the
  * static functions behind palloc.
@@ -148,7 +156,8 @@ static uint32_t count_nameless(struct source *source, const uint32_t *frame, uin
 	while (nr < nframe && object && table[frame[nr]].object == object && !table[frame[nr]].function &&
 	       !table[frame[nr]].lineno)
 		nr++;
-	if (nr == nframe || table[frame[nr]].object != object || source_role(source, frame[nr]) < ROLE_ALLOCATOR)
+	if (nr == nframe || !is_in_file_of(source, &table[frame[nr]], object) ||
+	    source_role(source, frame[nr]) < ROLE_ALLOCATOR)
 		return 0;
 	return nr;
 }

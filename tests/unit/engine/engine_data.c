@@ -20,7 +20,9 @@ static uint32_t add_string(struct snapshot_builder *builder, const char *text)
 
 static uint32_t add_frame(struct snapshot_builder *builder, const struct data_frame *frame)
 {
-	struct snap_object object = { .path = add_string(builder, frame->object) };
+	struct snap_object object = {
+		.path = add_string(builder, frame->object), .build_id = add_string(builder, frame->build_id),
+	};
 	struct snap_frame row = {
 		.filename = add_string(builder, frame->filename),
 		.lineno = frame->lineno,

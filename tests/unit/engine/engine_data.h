@@ -20,6 +20,7 @@ struct data_frame {
 	const char *object;
 	uint64_t offset;
 	uint32_t flags; /* enum snap_frame_flag */
+	const char *build_id;
 };
 
 /* `times` equal traces (0: one); frames most recent call first, none: a trace without traceback. */

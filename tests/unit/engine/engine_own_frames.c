@@ -241,12 +241,19 @@ Test(engine_own_frames, come_after_nameless_code_of_an_allocator)
 		{ .size = 4, .frame = { { "libc", 0, "malloc", LIBC, 8 }, { "ssl", 0, NULL, "/lib/ssl", 0x60 },
 					{ "pg", 0, "palloc", "/bin/pg", 0x30 }, { "m", 0, "main", "/bin/pg", 0x70 } } },
 		{ .size = 8, .frame = { { "libc", 0, "malloc", LIBC, 8 }, { "end", 0, NULL, "/bin/pg", 0x80 } } },
+		/* As in a fleet: code without a name is of one build, a function of any. */
+		{ .size = 16, .frame = { { "libc", 0, "malloc", LIBC, 8 }, { "pg", 0, NULL, "/bin/pg", 0x10, .build_id = "b1" },
+					 { "pg", 0, "palloc", "/bin/pg", 0 }, { "own2", 0, "datumCopy", "/bin/pg", 0 } } },
+		{ .size = 32, .frame = { { "libc", 0, "malloc", LIBC, 8 },
+					 { "other", 0, NULL, "/bin/pg", 0x10, .build_id = "b1" },
+					 { "pg", 0, "palloc", "/bin/pg", 0x30, .build_id = "b2" },
+					 { "own", 0, "datumCopy", "/bin/pg", 0x40 } } },
 	};
 	const struct engine_options options = { .key_type = KEY_FILENAME };
 	struct data_snapshot data = DATA_SNAPSHOT(stripped);
 
-	DATA_EXPECT("stripped", NULL, data.snapshot, &options, { "end:0", 8, 1 }, { "ssl:0", 4, 1 },
-		    { "static:0", 2, 1 }, { "own:0", 1, 1 });
+	DATA_EXPECT("stripped", NULL, data.snapshot, &options, { "other:0", 32, 1 }, { "own2:0", 16, 1 }, { "end:0", 8, 1 },
+		    { "ssl:0", 4, 1 }, { "static:0", 2, 1 }, { "own:0", 1, 1 });
 	data_release(&data);
 }
 
