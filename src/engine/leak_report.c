@@ -15,6 +15,7 @@ struct memory {
 	uint64_t at_ns;
 	double block_bytes, mapped_bytes; /* live */
 	double rss, files; /* bytes of RSS, and of these, mapped files and shared memory; 0: not known */
+	bool is_rough;	   /* changed pages of files are no files (collect/process/rss.h) */
 };
 
 #define RSS_AGE_MOST 1000000000 /* ns; and a tenth of the time observed */
@@ -37,6 +38,7 @@ static struct memory memory_at(const struct snapshot *snapshot, uint64_t at_ns, 
 		.rss = rss_of(snapshot, observed_ns),
 		.files = (double)snapshot__metadata_u64(snapshot, "rss_files_bytes", 0) +
 			 snapshot__metadata_u64(snapshot, "rss_shared_bytes", 0),
+		.is_rough = snapshot__metadata(snapshot, "rss_anonymous_bytes"),
 	};
 
 	for (uint64_t i = 0; i < tables->trace_nr; i++)
@@ -74,7 +76,7 @@ static void set_growth(struct leaks *leaks, const struct growth_ends *ends, cons
 	leaks->growth = growth_between(&ends->first, last);
 	leaks->rss_growth = growth_between(from, to);
 	leaks->rss_bytes = to->rss - from->rss;
-	leaks->files_bytes = to->files - from->files;
+	leaks->files_bytes = from->is_rough == to->is_rough ? to->files - from->files : 0;
 }
 
 /* Adds all snapshots to the tally; the last one is open already. */

@@ -72,7 +72,7 @@ struct leaks {
 	uint32_t kind_nr[LEAK_KIND_NR]; /* lines of each kind */
 	struct live_growth growth;     /* from the first to the last snapshot */
 	struct live_growth rss_growth; /* from the first to the last one that knows its RSS; time_ns 0: there are no two */
-	double rss_bytes, files_bytes; /* by which RSS grew in that time; of these, mapped files and shared memory */
+	double rss_bytes, files_bytes; /* by which RSS grew in that time; of these, mapped files and shared memory; 0: not known */
 	uint64_t block_nr, unborn; /* rows of the last snapshot; those whose birth is not known */
 };
 

@@ -102,6 +102,7 @@ struct leaks_recording {
 	bool by_pools;
 	const char *python_frames; /* of Python, without the lines of free lists */
 	double rss_until; /* RSS is not read any more then; 0: it is */
+	double rough_from; /* from then on, changed pages of files are not among those of files; 0: never */
 	const char *unrecorded; /* RSS grows fast without leaks; what the recorder says of the rest, or "" */
 };
 
@@ -144,6 +145,10 @@ static void make_leaks_moment(struct make *m, double now, const struct leaks_rec
 		metadata(m, "python_frames", recording->python_frames);
 	if (recording->rss_until)
 		leaks_metadata_rss_time(m, now < recording->rss_until ? now : recording->rss_until);
+	if (recording->rough_from)
+		metadata(m, "rss_files_bytes", now < recording->rough_from ? "14000000" : "4000000");
+	if (recording->rough_from && now >= recording->rough_from)
+		metadata(m, "rss_anonymous_bytes", "10000000");
 	count(m, SNAP_COUNTED, "allocations", 100 * now);
 	count(m, SNAP_LOST, "blocks_dropped", recording->dropped);
 	for (int at = 10; at <= 30 && recording->has_gaps; at += 20)
@@ -254,6 +259,7 @@ static void make_leaks(struct make *m)
 	const struct leaks_recording untraced = { "shop-1", .unrecorded = "" };
 	const struct leaks_recording go = { "shop-1", .unrecorded = "Go's heap (net/http/pprof)" };
 	const struct leaks_recording ended = { "shop-1", .has_leaks = true, .rss_until = 40 };
+	const struct leaks_recording rough = { "shop-1", .has_leaks = true, .rough_from = 30 };
 	const struct leaks_recording go_ended = { "shop-1", .unrecorded = "Go's heap (net/http/pprof)", .rss_until = 40 };
 
 	make_leaks_folder(m, "leaks", &leaks, 12);
@@ -261,6 +267,7 @@ static void make_leaks(struct make *m)
 	make_leaks_folder(m, "leaks-free-lists", &first_lines, 12);
 	make_leaks_folder(m, "leaks-ended", &ended, 12);
 	make_leaks_folder(m, "leaks-go-ended", &go_ended, 12);
+	make_leaks_folder(m, "leaks-rough", &rough, 12);
 	make_leaks_folder(m, "leaks-gaps", &gaps, 12);
 	make_leaks_folder(m, "leaks-quiet", &quiet, 12);
 	make_leaks_folder(m, "leaks-untraced", &untraced, 12);
