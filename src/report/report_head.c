@@ -118,7 +118,7 @@ int report_snapshot_head(const struct snapshot *snapshot, const char *name, cons
 static int set_process_texts(json_t *process, const struct snapshot *snapshot)
 {
 	static const char *const keys[] = {
-		"host", "comm", "exe", "cmdline", "kernel", "cgroup", "unwinder", "allocsnap_version",
+		"host", "comm", "exe", "cmdline", "kernel", "cgroup", "unwinder", "allocsnap_version", "unrecorded",
 	};
 	int err = 0;
 

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "engine/leak_runtime.h"
 #include "render/json_parts.h"
 #include "render/leak_answer.h"
 #include "report/adding.h"
@@ -111,6 +112,8 @@ static int set_verdicts(struct report_data *data, json_t *object, const struct r
 	};
 	int err = leaks_set_facts(object, &answer) ?: json_set_uint(object, "begin_ns", judgement->begin_ns);
 
+	if (leaks_untraced_growth(leaks) > 0)
+		err = err ?: json_set_uint(object, "untraced", leaks_untraced_growth(leaks));
 	if (!leaks->kind_nr[LEAK_SURE] && !leaks->kind_nr[LEAK_LIKELY] && !answer.unjudged)
 		err = err ?: json_set_text(object, "nothing", leaks_nothing_text(nothing, &blind));
 	err = err ?: adding_init(&job.adding, data, leaks->last, options, 0, why) ?:

@@ -188,8 +188,12 @@ def hostile():
     return data
 
 
+def nothing(nr):
+    return Builder(moments(nr)).data()
+
+
 def empty():
-    return Builder(moments(1)).data()
+    return nothing(1)
 
 
 def many_sites(sites, snapshots):

@@ -29,8 +29,8 @@ def test_what_cannot_be_judged_is_said_as_leaks_says_it(bench, browser):
     for nr, judgement, title, words in (
             (20, {"unjudged": "nothing was recorded in 9 gaps: frees were missed", "judged": False}, "Cache::put leaks",
              "Other lines cannot be judged: nothing was recorded in 9 gaps: frees were missed."),
-            (20, {"unjudged": "77 blocks were dropped", "judged": False, "rows": []}, "leak cannot be judged",
-             "77 blocks were dropped."),
+            (20, {"unjudged": "77 blocks were dropped", "judged": False, "rows": []},
+             "Which lines leak cannot be judged: 77 blocks were dropped", "live in"),
             (20, {"nothing": "no line leaks that can be seen in 95 s: fewer than 12 blocks cannot", "rows": []},
              "No line leaks that can be seen in 95 s", "Fewer than 12 blocks cannot."),
             (3, {"unjudged": few, "judged": False}, "shop::parse grew", f"cannot be judged: {few}."),
@@ -42,6 +42,40 @@ def test_what_cannot_be_judged_is_said_as_leaks_says_it(bench, browser):
         shown = browser.text("#verdict h1"), browser.text("#verdict p")
         assert title in shown[0] and words in shown[1], f"{nr}, {judgement}: {shown}"
         quiet(browser, title)
+
+
+def test_growth_out_of_sight_comes_first(bench, browser):
+    for nr, makes in ((20, pages.shop), (3, pages.shop), (2, pages.shop), (5, pages.nothing), (2, pages.nothing)):
+        for kind in ("Go's heap (net/http/pprof, debug.FreeOSMemory)", "it may be mappings"):
+            text = "100 % of the growth of anonymous memory, 22.9 MiB, is in no traced block: " + kind
+            data = makes(nr)
+            growth = {"time_ns": 60 * 10**9, "rss": 25 << 20, "traced": 0, "leaks": 0}
+            data["leaks"] = pages.verdicts(judged=False, unjudged=text, untraced=24000000, growth=growth)
+            browser.open(bench.embed("untraced", data))
+            title, rest = browser.text("#verdict h1"), browser.text("#verdict p").replace("\u00a0", " ")
+            assert title == "Which lines leak cannot be judged: " + text.split(":")[0], f"{nr}: {title}"
+            assert rest.startswith(kind[0].upper() + kind[1:] + "."), rest
+            assert "RSS +25.0 MiB in 1 min, none of it traced" in rest, rest
+            quiet(browser, kind)
+
+
+def test_what_is_not_recorded_is_a_warning(bench, browser):
+    marks = "return [...document.querySelectorAll('#trust .warn')].map(e => e.textContent)"
+    for snapshots, title in (("leaks-go", "Which lines leak cannot be judged: "), ("leaks-go/12.snap", " holds ")):
+        browser.open(bench.report(bench.snapshots / snapshots))
+        assert title in browser.text("#verdict h1"), browser.text("#verdict")
+        assert "!Not recorded:Go's heap (net/http/pprof)" in browser.run(marks), browser.text("#trust")
+    data = pages.nothing(1)
+    data["process"]["unrecorded"] = "JavaScript's heap (node --inspect)\u202e"
+    browser.open(bench.embed("hidden", data))
+    assert browser.text("#verdict h1") == "No recorded block is live"
+    assert "Not recorded: JavaScript's heap (node --inspect)\\u202e." in browser.text("#verdict p")
+    assert "!Not recorded:JavaScript's heap (node --inspect)\\u202e" in browser.run(marks), browser.text("#trust")
+    data["question"]["kind"], process = "fleet", data.pop("process")
+    data["processes"] = [process, {**process, "pid": 1, "unrecorded": "Go's heap"}, process, {"comm": "sh", "pid": 2}]
+    browser.open(bench.embed("hidden", data))
+    assert "!Not recorded:JavaScript's heap (node --inspect)\\u202e; Go's heap" in browser.run(marks)
+    quiet(browser, "not recorded")
 
 
 def test_verdicts_mark_the_sites_of_each_grouping(bench, browser):

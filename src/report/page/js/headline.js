@@ -7,6 +7,7 @@ import { visible } from "./names.js";
 import { formatBytes, formatClock, formatCount, formatDate, formatDuration, formatInterval, formatLeakRate,
 	formatPercent } from "./numbers.js";
 import { theme } from "./theme.js";
+import { unrecordedText } from "./trust.js";
 
 // ---- the bar at the top
 
@@ -63,11 +64,13 @@ function wholeText(app) {
 			(report.isFleet ? " of " + report.processes.length + " processes." : ".")];
 }
 
-function sayNothingLive() {
-	return [element("h1", {}, "Nothing is live"),
-		element("p", {}, "No block was live when this snapshot was taken. What came and went is in ",
+function sayNothingLive(app) {
+	const hidden = unrecordedText(app.report);
+	return [element("h1", {}, hidden ? "No recorded block is live" : "Nothing is live"),
+		element("p", {}, hidden ? element("span", { class: "doubt" }, "Not recorded: " + hidden + ". ") : "",
+			"No block was live when this snapshot was taken. What came and went is in ",
 		element("code", {}, "stats --measure temporary"),
-			"; what was there before the recording is in RSS only.")];
+			"; what was there before the recording is in RSS only.", unjudgedText(app))];
 }
 
 // Two snapshots or two sides: the site that changed most.
@@ -140,10 +143,14 @@ function sayGrowth(app) {
 		element("p", {}, ...wholeText(app), countLeaks(app), explainRss(app), unjudgedText(app))];
 }
 
+// The words of `leaks`: up to their colon they are the title.
 function sayUnjudged(app) {
-	return [element("h1", {}, app.model.leaks.isAsked ? "Which lines leak cannot be judged" : "A history"),
-		element("p", {}, ...wholeText(app), app.model.leaks.unjudged ? element("span", { class: "doubt" },
-			" " + visible(app.model.leaks.unjudged) + ".") : "",
+	const { leaks } = app.model, text = visible(leaks.unjudged), [title] = text.split(": ", 1);
+	const rest = text.slice(title.length + 2);
+	const doubt = words => element("span", { class: "doubt" }, words);
+	return [element("h1", {}, title ? doubt("Which lines leak cannot be judged: " + title) : "A history"),
+		element("p", {}, rest ? doubt(rest[0].toUpperCase() + rest.slice(1) + ". ") : "", ...wholeText(app),
+			leaks.found.length ? countLeaks(app) : "", explainRss(app),
 			" Drag across the timeline to compare two moments.")];
 }
 
@@ -203,10 +210,13 @@ function sayLeaks(app) {
 
 export function drawHeadline(app) {
 	const { model, report } = app, total = model.live[model.last].total, root = document.getElementById("verdict");
-	if (!total.bytes && !total.blocks && (report.snapshots.length === 1 || !model.live[0].total.bytes))
-		root.replaceChildren(...sayNothingLive());
-	else if (model.headline)
+	const { unjudged, untraced } = model.leaks;
+	if (model.headline)
 		root.replaceChildren(...sayLeaks(app));
+	else if (unjudged && (untraced || report.snapshots.length >= 4))
+		root.replaceChildren(...sayUnjudged(app));
+	else if (!total.bytes && !total.blocks && (report.snapshots.length === 1 || !model.live[0].total.bytes))
+		root.replaceChildren(...sayNothingLive(app));
 	else if (report.snapshots.length === 1)
 		root.replaceChildren(...sayLargest(app));
 	else if (report.snapshots.length < 4)

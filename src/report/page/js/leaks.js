@@ -38,6 +38,7 @@ export class Leaks {
 		let order = 0;
 		this.isAsked = Boolean(report.leaks);
 		this.unjudged = json.unjudged || "";
+		this.untraced = json.untraced || 0;
 		this.nothing = json.nothing || "";
 		this.growth = json.growth || {};
 		this.numbers = json.lines || {};

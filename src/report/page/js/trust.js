@@ -54,6 +54,15 @@ function lossFact({ snapshots }, last) {
 	return losses.length || isEarlier ? fact("warn", "Losses", text, text) : fact("good", "No losses");
 }
 
+// The recorder's words for memory that it does not record; "" if it knows of none. Processes of a fleet may differ.
+export const unrecordedText = report => visible([...new Set(report.processes.map(p => p.unrecorded).filter(Boolean))]
+	.join("; "));
+
+function unrecordedFacts(report) {
+	const text = unrecordedText(report);
+	return text ? [fact("warn wide", "Not recorded:", text, "Memory of this kind is in RSS only")] : [];
+}
+
 function callerFact(report, last) {
 	const t = last.tracebacks;
 	if (!t || !last.blocks)
@@ -148,11 +157,12 @@ function rssBar(rss) {
 export function drawTrust(app) {
 	const { report, model } = app, last = report.snapshots[model.last], notes = listNotes(report);
 	const facts = [sampleFact(report, last), gapFact(app, last), lossFact(report, last), callerFact(report, last),
-		startFact(report, last), costFact(last)];
+		startFact(report, last), costFact(last), ...unrecordedFacts(report)];
 	byId("trust").replaceChildren(
 		element("div", { class: "tfacts" },
 			...facts.map(f => element("div", { class: "tfact " + f.kind, title: f.why },
-			element("i", {}, SIGNS[f.kind]), element("b", {}, f.name), element("span", {}, f.value)))),
+			element("i", {}, SIGNS[f.kind.split(" ")[0]]), element("b", {}, f.name),
+				element("span", {}, f.value)))),
 		last.rss ? rssBar(last.rss) : "",
 		notes.length ? element("button", { class: "notes", title: notes.join("\n"), onclick: () =>
 			openFacts(app) }, element("i", {}, "!"), element("span", {}, notes.join(" · "))) : "");
