@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """The page as a reader uses it."""
+import re
+import subprocess
+
 import pages
 from harness import core
 
@@ -76,6 +79,17 @@ def test_what_is_not_recorded_is_a_warning(bench, browser):
     browser.open(bench.embed("hidden", data))
     assert "!Not recorded:JavaScript's heap (node --inspect)\\u202e; Go's heap" in browser.run(marks)
     quiet(browser, "not recorded")
+
+
+def test_cost_is_said_as_show_says_it(bench, browser):
+    marks = "return [...document.querySelectorAll('.tfact')].map(e => e.textContent)"
+    path = bench.snapshots / "sampled.snap"
+    shown = subprocess.run([bench.allocsnap, "show", path], capture_output=True, text=True, check=True).stdout
+    said = re.search(r"^cost\n  recording used (.*)", shown, re.MULTILINE)[1]
+    browser.open(bench.report(path))
+    found = [text.replace("\u00a0", " ") for text in browser.run(marks)]
+    assert "✓Cost" + said in found, f"{said}: {found}"
+    quiet(browser, "sampled")
 
 
 def test_verdicts_mark_the_sites_of_each_grouping(bench, browser):

@@ -11,6 +11,7 @@ const { Leaks, leakingSites } = await import(PAGE.href + "leaks.js");
 const { sizeClassName } = await import(PAGE.href + "facets.js");
 const { hashText } = await import(PAGE.href + "sites.js");
 const { Intervals } = await import(PAGE.href + "intervals.js");
+const { costText } = await import(PAGE.href + "trust.js");
 const { Tree } = await import(PAGE.href + "tree.js");
 
 const plain = text => text.replace(/\u00a0/g, " ");
@@ -67,6 +68,20 @@ test("numbers have three digits", () => {
 		["2.00 MiB/s", "7.50 MiB/min", "352 KiB/h"]);
 	assert.equal(plain(formatInterval([-1024, 3 << 20], "bytes", true)), "−1.00 KiB – +3.00 MiB");
 	assert.equal(formatInterval([5, 1200], "blocks"), "5 – 1,200");
+});
+
+test("cost is what show says", () => {
+	const cost = { cpu_ns: 153e6, cost_ns: 122e6, wall_ns: 2.54e9, slowdown: 4.93, is_estimated: false };
+	for (const [more, text] of [
+		[{}, "4.8 % of one core (122 ms in 2.54 s); the program's own work: 31 ms of CPU time, ×4.9 while recorded"],
+		[{ is_estimated: true, cpu_ns: 1622e6, slowdown: 1.08 },
+			"4.8 % of one core (about 122 ms in 2.54 s); the program's own work: 1.50 s of CPU time, ×1.1 while recorded"],
+		[{ wall_ns: 3600e9, cpu_ns: 134e6, slowdown: 11.2 },
+			"below 0.1 % of one core (122 ms in 3600 s); the program's own work: 12 ms of CPU time, ×11 while recorded"],
+		[{ wall_ns: undefined, cpu_ns: 100e6, slowdown: undefined }, "122 ms; the program's own work: 0.0 ms"],
+		[{ cpu_ns: 0, cost_ns: 0, slowdown: undefined }, "the program has not run since"],
+	])
+		assert.equal(plain(costText({ ...cost, ...more })), text);
 });
 
 test("size classes are called as in --group-by size-class", () => {

@@ -71,6 +71,13 @@ export function formatDuration(ms) {
 	return Math.floor(s / 86400) + "\u00a0d " + Math.floor(s % 86400 / 3600) + "\u00a0h";
 }
 
+// CPU time, as `allocsnap show` has it.
+export function formatSeconds(ns) {
+	const ms = ns / 1e6;
+	return ms < 999.5 ? ms.toFixed(ms < 9.95 ? 1 : 0) + "\u00a0ms"
+		: (ms / 1000).toFixed(ms < 9995 ? 2 : ms < 99950 ? 1 : 0) + "\u00a0s";
+}
+
 // As `allocsnap leaks` has it.
 export const formatLeakRate = perSecond => formatBytes(60 * perSecond) + "/min";
 

@@ -3,7 +3,7 @@
 
 import { byId, element } from "./dom.js";
 import { visible } from "./names.js";
-import { formatBytes, formatCount, formatDuration, formatPercent } from "./numbers.js";
+import { formatBytes, formatCount, formatDuration, formatPercent, formatSeconds } from "./numbers.js";
 
 const SIGNS = { good: "✓", warn: "!", unknown: "?" };
 const OLD_MEMORY_SHARE = 0.1, HIGH_COST = 0.3;
@@ -87,14 +87,22 @@ function startFact(report, last) {
 			"What RSS was then; blocks from before the recording are not seen");
 }
 
-function costFact(last) {
-	const { share, core_share: core } = last.cost || {};
-	if (share === undefined)
+// In the words of `allocsnap show`.
+export function costText({ cpu_ns: cpu, cost_ns: cost, wall_ns: wall, slowdown, is_estimated: isEstimated }) {
+	if (!cpu)
+		return "the program has not run since";
+	const percent = 100 * cost / wall, used = (isEstimated ? "about " : "") + formatSeconds(cost);
+	const core = cost && percent < 0.05 ? "below 0.1" : percent.toFixed(percent < 9.95 ? 1 : 0);
+	return (wall ? core + "\u00a0% of one core (" + used + " in " + formatSeconds(wall) + ")" : used) +
+		"; the program's own work: " + formatSeconds(Math.max(0, cpu - cost)) + (slowdown
+		? " of CPU time, ×" + slowdown.toFixed(slowdown < 9.95 ? 1 : 0) + " while recorded" : "");
+}
+
+function costFact({ cost }) {
+	if (!cost)
 		return fact("unknown", "Cost", "not known");
-	return fact(share < HIGH_COST ? "good" : "warn", "Cost", core === undefined
-		? formatPercent(share, 1) + " of its CPU time" : formatPercent(core, 1) + " of one core",
-		"Recording used " + formatPercent(share, 1) +
-		" of the CPU time that the program had, recording included");
+	return fact((cost.share < HIGH_COST ? "good" : cost.share === undefined ? "unknown" : "warn") + " wide", "Cost",
+		costText(cost));
 }
 
 // Everything that was left out or merged, in the order of weight; shown below the facts, one line each in the dialog.
