@@ -92,6 +92,30 @@ def test_cost_is_said_as_show_says_it(bench, browser):
     quiet(browser, "sampled")
 
 
+def test_a_leak_is_told_in_whole_sentences(bench, browser):
+    for since, callers, least, words, fact in (
+            (35.5, 1, 0, "Its rate is not sure. It is called by Server::serve server.cc:20. 1 line leaks",
+             "4.58 MiB/min of late, since 12:05:35"),
+            (1, 3, 0, "Its rate is not sure. Most of it is called by Server::serve server.cc:20. 1 line leaks",
+             "4.58 MiB/min, all the time"),
+            (1, 1, 60000, "At least 3.43 MiB/min. It is called by Server::serve server.cc:20. 1 line leaks",
+             "4.58 MiB/min, all the time")):
+        data = pages.shop()
+        row = data["leaks"]["rows"][0]
+        for rates in (row, row["lines"][0]):
+            rates.update(least_bytes_per_s=least, since_ns=since * 10**9)
+        row["lines"][0]["callers"] = callers
+        browser.open(bench.embed("sentences", data))
+        shown = [browser.text(part).replace("\u00a0", " ").strip() for part in ("#verdict p", "#detail")]
+        assert shown[0].startswith(words) and fact in shown[1], f"{words}: {shown}"
+    row["lines"] *= 2
+    row["caller"] = 1
+    browser.open(bench.embed("sentences", data))
+    words = "With 1 more line: 4.58 MiB/min (at least 3.43 MiB/min). All are below "
+    assert words in browser.text("#verdict p").replace("\u00a0", " "), browser.text("#verdict p")
+    quiet(browser, "sentences")
+
+
 def test_verdicts_mark_the_sites_of_each_grouping(bench, browser):
     words = "return [...document.querySelectorAll('.tr')].map(e => [e.querySelector('.word')?.textContent, e.title])"
     for group in ("line", "function", "file"):

@@ -92,7 +92,7 @@ export class Detail {
 
 	leakFact(leak) {
 		const { word, hasRate } = leak, since = this.app.model.sinceText(leak.since),
-			rate = formatLeakRate(leak.perSecond) + " of late, " + since;
+			rate = formatLeakRate(leak.perSecond) + (leak.since.isAlways ? ", " : " of late, ") + since;
 		return [word, hasRate ? rate : "", hasRate ? "up" : "", visible(leak.reason)];
 	}
 

@@ -170,9 +170,10 @@ function nameCaller(app, { row }) {
 			!report.isLibrary(f) && report.kind(f) < 2) ?? -1;
 	if (frame < 0)
 		return "";
-	const words = row.lines.length > 1 ? ", below " : line.callers > 1 ? ", most of it called by " : ", called by ";
+	const words = row.lines.length > 1 ? " All are below " : line.callers > 1 ? " Most of it is called by "
+		: " It is called by ";
 	return element("span", {}, words, nameFrame(app, frame), " ",
-		element("span", { class: "dim" }, report.place(frame)));
+		element("span", { class: "dim" }, report.place(frame)), ".");
 }
 
 // Growth of RSS beside that of the traced and of what leaks: what the picture cannot show.
@@ -201,9 +202,9 @@ function sayLeaks(app) {
 		element("p", {}, unjudgedText(app), ...(many ? [" With " + formatCount(many) +
 			(many === 1 ? " more line: " : " more lines: "),
 		element("b", {}, formatLeakRate(row.perSecond)),
-		row.least > 0 ? " (at least " + formatLeakRate(row.least) + ")" : ""]
-			: [row.least > 0 ? " At least " + formatLeakRate(row.least) : " Its rate is not sure"]),
-		nameCaller(app, model.headline), ".", countLeaks(app), explainRss(app),
+		row.least > 0 ? " (at least " + formatLeakRate(row.least) + ")." : "."]
+			: [row.least > 0 ? " At least " + formatLeakRate(row.least) + "." : " Its rate is not sure."]),
+		nameCaller(app, model.headline), countLeaks(app), explainRss(app),
 		element("span", { class: "dim" }, " " + visible(line.reason) + ".")),
 	];
 }
