@@ -296,6 +296,23 @@ def test_gaps_and_losses_are_drawn(bench, browser):
     quiet(browser, "gaps")
 
 
+def test_a_rate_over_a_gap_is_marked(bench, browser):
+    row = "return document.querySelector(\".tr[aria-rowindex='1'] .num .sub\").textContent"
+    for gap, sign, words in (((140, 146), "! ", "+4.58 MiB/min, with gaps"), ((105, 106), "", "+4.58 MiB/min"), (None, "", "+4.58 MiB/min")):
+        data = pages.shop()
+        if gap:
+            data["gaps"] = [{"start_ns": gap[0] * 10**9, "end_ns": gap[1] * 10**9}]
+        browser.open(bench.embed("cut", data))
+        assert browser.run(row).replace("\u00a0", " ") == sign + "+4.58 MiB/min", browser.run(row)
+        assert "Rate from A to B" + words + "Blocks" in browser.text("#detail").replace("\u00a0", " ")
+        title = browser.run("return document.querySelector(\".tr[aria-rowindex='1'] .num\").title").replace("\u00a0", " ")
+        assert ("Nothing was recorded in 10 % of this time" in title) == bool(sign), title
+    data["snapshots"][12]["is_other_recording"] = True
+    browser.open(bench.embed("cut", data))
+    assert browser.run(row).startswith("! +"), browser.run(row)
+    quiet(browser, "cut")
+
+
 def test_copied_text_has_every_digit(bench, browser):
     browser.open(bench.page("shop"))
     text = browser.run("return allocsnap.detail.text()")

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 const PAGE = new URL(process.env.PAGE_JS + "/", "file:///"); // a copy of src/report/page/js/
-const { formatBytes, formatCount, formatDuration, formatInterval, formatPercent, formatRate,
+const { formatBytes, formatCount, formatDuration, formatInterval, formatLeakRate, formatPercent,
 	formatSigned } = await import(PAGE.href + "numbers.js");
 const { fitName, shortName, textMatcher, visible } = await import(PAGE.href + "names.js");
 const { Leaks, leakingSites } = await import(PAGE.href + "leaks.js");
@@ -64,8 +64,8 @@ test("numbers have three digits", () => {
 		["<0.1 %", "33 %", "–", ">99.9 %"]);
 	assert.deepEqual([300, 5000, 115000, 7500000, 200000000].map(n => plain(formatDuration(n))),
 		["300 ms", "5 s", "1 min 55 s", "2 h 05 min", "2 d 7 h"]);
-	assert.deepEqual([2 ** 21, 2 ** 17, 100].map(n => plain(formatRate(n))),
-		["2.00 MiB/s", "7.50 MiB/min", "352 KiB/h"]);
+	assert.deepEqual([2 ** 17, 100, -100].map(n => plain(formatLeakRate(n))),
+		["7.50 MiB/min", "5.86 KiB/min", "\u22125.86 KiB/min"]);
 	assert.equal(plain(formatInterval([-1024, 3 << 20], "bytes", true)), "−1.00 KiB – +3.00 MiB");
 	assert.equal(formatInterval([5, 1200], "blocks"), "5 – 1,200");
 });

@@ -5,7 +5,7 @@ import { copyText, element, swatch } from "./dom.js";
 import { KIND } from "./report.js";
 import { visible } from "./names.js";
 import { formatBytes, formatCount, formatExact, formatInterval, formatLeakRate, formatMeasure, formatPercent,
-	formatRate, formatSigned } from "./numbers.js";
+	formatSigned } from "./numbers.js";
 import { theme } from "./theme.js";
 
 const MOST_PATHS = 20000; // of a selection, sorted by weight
@@ -104,9 +104,11 @@ export class Detail {
 			: delta < 0 ? "down" : "", formatExact(delta, "bytes")]];
 		if (interval && unit === "bytes")
 			rows.push(["95 % interval", formatInterval(interval, unit, true)]);
-		if (app.model.hasTime(a, b))
-			rows.push(["Rate from A to B", delta
-				? formatSigned(delta / ((s[b].wall_ms - s[a].wall_ms) / 1000), formatRate) : "–"]);
+		if (app.model.hasTime(a, b)) {
+			const cut = app.model.cutText(a, b), seconds = (s[b].wall_ms - s[a].wall_ms) / 1000;
+			rows.push(["Rate from A to B", delta ? formatSigned(delta / seconds, formatLeakRate) +
+				(cut ? ", with gaps" : "") : "–", cut ? "doubt" : "", cut]);
+		}
 		return rows;
 	}
 

@@ -6,7 +6,7 @@ import { Facets } from "./facets.js";
 import { Intervals } from "./intervals.js";
 import { Leaks, leakingSites } from "./leaks.js";
 import { textMatcher, visible } from "./names.js";
-import { formatClock, formatDate, formatDuration } from "./numbers.js";
+import { formatClock, formatDate, formatDuration, formatPercent } from "./numbers.js";
 import { KIND } from "./report.js";
 import { FrameGroups, callerSites, facetSites, groupSites, isFrameGroup, sumCumulative, sumSites } from "./sites.js";
 import { Tree } from "./tree.js";
@@ -161,14 +161,14 @@ export class Model {
 	rows(state) {
 		const { a, b, q } = state, sites = state.sum === "all" && !this.isFacet ? this.cumulativeSites(state)
 			: this.sites;
-		const snapshots = this.report.snapshots, hours = a >= 0 && this.hasTime(a, b)
-			? (snapshots[b].wall_ms - snapshots[a].wall_ms) / 3600000 : 0;
+		const snapshots = this.report.snapshots, seconds = a >= 0 && this.hasTime(a, b)
+			? (snapshots[b].wall_ms - snapshots[a].wall_ms) / 1000 : 0;
 		const whole = this.columns[b].total.bytes;
 		return sites.filter(site => !q || this.siteMatches(site)).map(site => {
 			const all = site.all || site, size = all.bytes[b], count = all.blocks[b],
 				delta = a >= 0 ? size - all.bytes[a] : 0;
 			return { site, name: site.name, size, count, average: count ? size / count : 0, delta,
-				rate: hours ? delta / hours : 0, share: whole ? size / whole : 0,
+				rate: seconds ? delta / seconds : 0, share: whole ? size / whole : 0,
 				countDelta: a >= 0 ? count - all.blocks[a] : 0, self: site.bytes[b] };
 		}).filter(r => r.size || r.count || r.delta || r.countDelta);
 	}
@@ -250,6 +250,15 @@ export class Model {
 		const from = this.report.snapshots[a].wall_ms, to = this.report.snapshots[b].wall_ms;
 		return this.gaps.reduce((sum, g) => sum + Math.max(0, Math.min(g.to, to) - Math.max(g.from, from)),
 			0) / (to - from || 1);
+	}
+
+	// Why a change from A to B may be larger or smaller than it was; "" if all of the time was recorded.
+	cutText(a, b) {
+		if (this.report.snapshots.slice(a + 1, b + 1).some(s => s.is_other_recording))
+			return "One recording ended and another began in this time";
+		const share = this.gapShare(a, b);
+		return share > 0 ? "Nothing was recorded in " + formatPercent(share, 1) + " of this time: blocks that "
+			+ "were allocated then are missing, blocks that were freed then are still counted" : "";
 	}
 
 	// Losses between a snapshot and the one before: [name, number].

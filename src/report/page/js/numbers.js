@@ -80,11 +80,3 @@ export function formatSeconds(ns) {
 
 // As `allocsnap leaks` has it.
 export const formatLeakRate = perSecond => formatBytes(60 * perSecond) + "/min";
-
-// A rate in the unit in which a person would say it: the first of second, minute and hour with 1 MiB or more.
-export function formatRate(perSecond) {
-	for (const [unit, seconds] of [["s", 1], ["min", 60], ["h", 3600]])
-		if (Math.abs(perSecond * seconds) >= 1 << 20)
-			return formatBytes(perSecond * seconds) + "/" + unit;
-	return formatBytes(perSecond * 3600) + "/h";
-}

@@ -3,8 +3,8 @@
 
 import { element, swatch } from "./dom.js";
 import { fitName, visible } from "./names.js";
-import { formatBytes, formatCount, formatExact, formatInterval, formatPercent, formatSigned,
-	splitBytes } from "./numbers.js";
+import { formatBytes, formatCount, formatExact, formatInterval, formatLeakRate, formatPercent,
+	formatSigned, splitBytes } from "./numbers.js";
 import { clearCanvas, mix, theme, tracePath } from "./theme.js";
 
 const ROW = 36;
@@ -15,7 +15,7 @@ const COLUMNS = [
 		sorts: [["name", "Site", "First frame of the program's own, seen from the allocation"]] },
 	{ key: "spark", width: "64px", shown: v => v.hasHistory && !v.isCumulative, sorts: [], title: "History" },
 	{ key: "delta", width: "96px", shown: v => v.isDiff, sorts: [["delta", "Change", "B − A"],
-		["rate", "per h", "Change, as if it went on for an hour"]] },
+		["rate", "per min", "Change in a minute, from A to B"]] },
 	{ key: "size", width: "122px", sorts: [["size", "Size", "Bytes in B"], ["count", "blocks", "Blocks in B"],
 		["average", "avg", "Bytes a block"]] },
 	{ key: "self", width: "76px", shown: v => v.isCumulative, sorts: [["self", "Self", "Without what it calls"]] },
@@ -173,11 +173,13 @@ export class Table {
 			return element("div", { class: "td num zero", role: "gridcell" }, "no change");
 		const interval = this.app.intervalOf(r.site, "change"), isSure = !interval || interval[0] > 0 ||
 			interval[1] < 0;
-		const rate = r.rate && unit === "bytes" ? formatSigned(r.rate, formatBytes) + "/h" : "";
+		const cut = this.app.model.cutText(this.app.state.a, this.app.state.b);
+		const rate = r.rate && unit === "bytes" ? (cut ? "! " : "") + formatSigned(r.rate, formatLeakRate) : "";
 		const cell = this.numberCell(delta, unit, interval ? formatInterval(interval, unit, true) : rate,
 			!isSure ? "unsure" : delta > 0 ? "up" : "down", delta > 0 ? "+" : "");
 		if (!isSure)
 			cell.title += "\nThe samples do not tell whether it changed";
+		cell.title += cut && "\n" + cut;
 		cell.append(element("i", { class: "rule",
 			style: { width: Math.max(1, 100 * Math.abs(r.delta) / this.most) + "%" } }));
 		return cell;
