@@ -62,6 +62,22 @@ def test_growth_out_of_sight_comes_first(bench, browser):
             quiet(browser, kind)
 
 
+def test_a_sure_leak_comes_before_growth_out_of_sight(bench, browser):
+    text = "60 % of the growth of anonymous memory, 9000 KiB, is in no traced block: it may be mappings"
+    for verdict, title, words in (
+            ("leaks", "Cache::put leaks 4.58 MiB/min", "Other lines cannot be judged: " + text),
+            ("may-leak", "Which lines leak cannot be judged: 60 %", "0 lines leak, 1 may.")):
+        data = pages.shop()
+        row = data["leaks"]["rows"][0]
+        for judged in (row, row["lines"][0]):
+            judged["verdict"] = verdict
+        growth = {"time_ns": 95 * 10**9, "rss": 15 << 20, "traced": 6 << 20, "leaks": 0}
+        data["leaks"] = pages.verdicts(row, judged=False, unjudged=text, untraced=9 << 20, growth=growth)
+        browser.open(bench.embed("explains", data))
+        shown = [browser.text("#verdict " + part).replace("\u00a0", " ") for part in ("h1", "p")]
+        assert shown[0].startswith(title) and words in shown[1], shown
+
+
 def test_what_is_not_recorded_is_a_warning(bench, browser):
     marks = "return [...document.querySelectorAll('#trust .warn')].map(e => e.textContent)"
     for snapshots, title in (("leaks-go", "Which lines leak cannot be judged: "), ("leaks-go/12.snap", " holds ")):

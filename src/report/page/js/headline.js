@@ -212,7 +212,7 @@ function sayLeaks(app) {
 export function drawHeadline(app) {
 	const { model, report } = app, total = model.live[model.last].total, root = document.getElementById("verdict");
 	const { unjudged, untraced } = model.leaks;
-	if (model.headline)
+	if (model.headline && (!untraced || model.headline.row.verdict === "leaks"))
 		root.replaceChildren(...sayLeaks(app));
 	else if (unjudged && (untraced || report.snapshots.length >= 4))
 		root.replaceChildren(...sayUnjudged(app));

@@ -104,7 +104,8 @@ export class Table {
 	emptyText() {
 		if (this.app.state.q)
 			return "No site matches.";
-		return this.app.model.isFiltered ? "No block passes the filters." : "Nothing is live in this snapshot.";
+		return this.app.model.isFiltered ? "No block passes the filters."
+			: "No recorded block is live in this snapshot.";
 	}
 
 	makeRow(i) {
