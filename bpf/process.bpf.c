@@ -131,7 +131,7 @@ static __always_inline bool exit_is_in_memory(void)
  * Runs in the parent, where children are not followed. A child in its memory hits its probes, but the kernel runs their
  * programs for the parent's own threads only.
  */
-SEC("tp_btf/task_newtask")
+SEC("raw_tp/task_newtask")
 int BPF_PROG(memory_shared, struct task_struct *child, __u64 flags)
 {
 	struct process *process;
