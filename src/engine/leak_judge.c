@@ -255,10 +255,10 @@ static bool is_young(const struct leak_window *window, const struct leak_verdict
 	return 16 * (wide)verdict->since_ns > 13 * (wide)(window->span_ns - verdict->horizon_ns);
 }
 
-/* Whether most of a time was recorded: what is not born in it has stopped. */
+/* Whether a quarter of a time was recorded, or more: what is not born in it has stopped. */
 static bool is_seen_since(const struct leak_window *window, uint64_t begin_ns)
 {
-	return 4 * (wide)leak_recorded_ns(window, begin_ns, window->span_ns) >= 3 * (wide)(window->span_ns - begin_ns);
+	return 4 * (wide)leak_recorded_ns(window, begin_ns, window->span_ns) >= (wide)(window->span_ns - begin_ns);
 }
 
 static void judge_survivors(const struct leak_window *window, const struct leak_evidence *evidence,

@@ -244,15 +244,15 @@ Test(leak_rule, gaps_hide_frees)
 
 Test(leak_rule, nothing_settles_in_gaps)
 {
-	struct leak_gap gap = { 15 * SEC, 27 * SEC, 0 };
+	struct leak_gap gap = { 15 * SEC, 52 * SEC, 0 };
 
 	born(0, 10, 60);
 	window.gap = &gap;
 	window.gap_nr = 1;
-	window.gaps_ns = 12 * SEC;
+	window.gaps_ns = 37 * SEC;
 	assert_kind(LEAK_SETTLED);
-	gap.end_ns = 28 * SEC; /* less than three quarters of the 50 s were recorded */
-	window.gaps_ns = 13 * SEC;
+	gap.end_ns = 53 * SEC; /* less than a quarter of the 50 s was recorded */
+	window.gaps_ns = 38 * SEC;
 	assert_kind(LEAK_GAPS);
 }
 
