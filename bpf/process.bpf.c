@@ -148,19 +148,20 @@ int BPF_PROG(memory_shared, struct task_struct *child, __u64 flags)
 
 /*
  * The task leaves the memory that it runs in, by exec or exit. If that is its recorded parent's, it is a sharer no longer.
- * It has a struct uprobe_task if it has hit a probe.
+ * It has a struct uprobe_task if it has hit a probe. BPF_CORE_READ: the verifier takes half a millisecond for each load of
+ * a pointer from a task.
  */
 __weak __noinline int leave_shared_memory(void)
 {
 	struct task_struct *task = bpf_get_current_task_btf(), *parent = task->real_parent;
 	struct process *process;
 
-	if (task->pid != task->tgid || task->mm != parent->mm || task->tgid == parent->tgid)
+	if (task->pid != task->tgid || BPF_CORE_READ(task, mm) != BPF_CORE_READ(parent, mm) || task->tgid == parent->tgid)
 		return 0;
 	process = find_process_of_task(parent);
 	if (!process)
 		return 0;
-	if (task->utask)
+	if (BPF_CORE_READ(task, utask))
 		process_count_loss(process, LOSS_children_unrecorded);
 	if (process->sharers) /* it may have begun before the recording */
 		__sync_fetch_and_sub(&process->sharers, 1);

@@ -406,11 +406,11 @@ MUTANTS = {
 
     # children in the memory of a process that does not follow its children
     "shared: a child that hit no probe is a loss": (
-        "process.bpf.c", "\tif (task->utask)\n\t\tprocess_count_loss", "\tif (1)\n\t\tprocess_count_loss"),
+        "process.bpf.c", "\tif (BPF_CORE_READ(task, utask))\n\t\tprocess_count_loss", "\tif (1)\n\t\tprocess_count_loss"),
     "shared: threads are children": (
         "process.bpf.c", "(flags & (CLONE_VM | CLONE_THREAD)) != CLONE_VM", "!(flags & CLONE_VM)"),
     "shared: a child in memory of its own ends another's": (
-        "process.bpf.c", " || task->mm != parent->mm", ""),
+        "process.bpf.c", " || BPF_CORE_READ(task, mm) != BPF_CORE_READ(parent, mm)", ""),
     "shared: a child that is not seen to leave is counted": (
         "process.bpf.c", "if (process && (!sharers_by_tracepoints || exit_is_in_memory()))", "if (process)"),
     "shared: children outlive an exec of their parent": (
