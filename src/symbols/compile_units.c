@@ -27,7 +27,7 @@ struct scope {
 struct scoped_function {
 	Dwarf_Off offset; /* of the die that has its name */
 	uint32_t scope;
-	char *name; /* with its scopes; NULL: nobody has asked for it */
+	char *name; /* with its scopes; NULL: not read yet */
 };
 
 struct unit {

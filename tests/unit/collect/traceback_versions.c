@@ -115,7 +115,7 @@ Test(traceback_versions, of_later_passes_are_added)
 	drain(fixture, &tracebacks, 28, 13, (uint64_t[]){ 15, 19, 25, 26, 0 });
 	expect_born(&tracebacks, 15, 0x10000, 10);
 	expect_born(&tracebacks, 25, 0x20000, 2);
-	cr_expect_eq(all_allocations(&tracebacks), 13, "one was freed: nobody knows which code allocated it");
+	cr_expect_eq(all_allocations(&tracebacks), 13, "the code that allocated the freed one is not known");
 	drain(fixture, &tracebacks, 29, 20, (uint64_t[]){ 15, 25, 0 });
 	expect_born(&tracebacks, 25, 0x20000, 9);
 	map_plugin(fixture, 30, 0x10000);

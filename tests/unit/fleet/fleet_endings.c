@@ -17,6 +17,19 @@ static const struct fleet_snapshot *find_at(const struct fleet_facts *facts, int
 	return NULL;
 }
 
+/* Writes the files, and reads what the catalogue has of them; it must be closed. */
+static struct catalogue *facts_of(const struct fleet_file *file, size_t nr, struct fleet_facts *ret)
+{
+	struct catalogue *catalogue;
+
+	for (size_t i = 0; i < nr; i++)
+		fleet_write(&file[i]);
+	fleet_index_d();
+	catalogue = fleet_open();
+	cr_assert_eq(catalogue__facts(catalogue, ret, NULL), 0);
+	return catalogue;
+}
+
 /* The last snapshot of a process tells how it ended; others tell that it went on. */
 Test(fleet_endings, reports_how_each_process_ended)
 {
@@ -36,11 +49,7 @@ Test(fleet_endings, reports_how_each_process_ended)
 	struct catalogue *catalogue;
 	struct fleet_facts facts;
 
-	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
-		fleet_write(&files[i]);
-	fleet_index_d();
-	catalogue = fleet_open();
-	cr_assert_eq(catalogue__facts(catalogue, &facts, NULL), 0);
+	catalogue = facts_of(files, ARRAY_SIZE(files), &facts);
 	for (size_t i = 0; i < ARRAY_SIZE(want); i++)
 		cr_expect_str_eq(find_at(&facts, 10 * i + 10)->ending, want[i], "snapshot %zu", i + 1);
 	fleet_facts_release(&facts);
@@ -116,11 +125,7 @@ Test(fleet_endings, reports_how_much_older_a_process_is_than_its_host)
 	struct catalogue *catalogue;
 	struct fleet_facts facts;
 
-	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
-		fleet_write(&files[i]);
-	fleet_index_d();
-	catalogue = fleet_open();
-	cr_assert_eq(catalogue__facts(catalogue, &facts, NULL), 0);
+	catalogue = facts_of(files, ARRAY_SIZE(files), &facts);
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
 		cr_expect_eq(find_at(&facts, atoi(files[i].wall_ns))->behind_ns, want[i], "%s", files[i].path);
 	fleet_facts_release(&facts);
@@ -141,11 +146,7 @@ Test(fleet_endings, boots_that_overlap_are_of_two_machines)
 	struct catalogue *catalogue;
 	struct fleet_facts facts;
 
-	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
-		fleet_write(&files[i]);
-	fleet_index_d();
-	catalogue = fleet_open();
-	cr_assert_eq(catalogue__facts(catalogue, &facts, NULL), 0);
+	catalogue = facts_of(files, ARRAY_SIZE(files), &facts);
 	for (size_t i = 0; i < facts.snapshot_nr; i++) {
 		const struct fleet_snapshot *s = &facts.snapshot[i];
 		bool is_old = *s->host == 'a' && *s->boot_id != 'z';
