@@ -22,7 +22,7 @@
 #include "base/array.h"
 #include "base/reason.h"
 #include "shared/bpf_types.h"
-#include "collect/session/session.h"
+#include "collect/recording/collector.h"
 #include "shared/unwind_frame.h"
 
 #define SPACING_US 50

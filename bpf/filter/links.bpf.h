@@ -4,7 +4,7 @@
 
 /*
  * Counts each event once while a shared link and a process's own link are at one probe. Then each hit runs both
- * programs, and the loader may begin the next phase between them (src/collect/session/own_links.h).
+ * programs, and the loader may begin the next phase between them (src/collect/limits/own_links.h).
  *
  * The kernel runs the newest link of a probe first (consumer_add() in kernel/events/uprobes.c). The newer link notes in
  * the thread the state that it saw. When it has begun to count, the older link counts only if the note is from before,

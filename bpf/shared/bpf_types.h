@@ -455,7 +455,7 @@ _Static_assert(sizeof(struct settings) == 144, "no padding");
 #define SAMPLE_BYTES_MAX (1ULL << 36)
 
 /*
- * Tables of two functions for sampling, without floating point. src/collect/session/load.c fills them in. The
+ * Tables of two functions for sampling, without floating point. src/collect/recording/load.c fills them in. The
  * programs interpolate linearly between two entries.
  */
 #define LOG_RATIO_STEPS 256 /* for x from 0 to 1/2 */

@@ -73,9 +73,22 @@ MUTANTS = {
     "collect/build: a call has six bytes": (
         "src/collect/build/return_address.c", "code[-5] == 0xe8", "code[-6] == 0xe8",
         "unit return_address/comes_directly_after_a_call"),
-    "collect/session: less than no room is very much": (
-        "src/collect/session/map_shares.c", "held < capacity ? capacity - held : 0;", "capacity - held;",
+    "collect/recording: less than no room is very much": (
+        "src/collect/recording/map_shares.c", "held < capacity ? capacity - held : 0;", "capacity - held;",
         "unit fair/share_is_never_zero"),
+    "collect/files: a file that no process maps stays": (
+        "src/collect/files/unused_files.c", "\t\t\tdrop_unused_object(collector, i);\n", "\t\t\t;\n",
+        "live test_files_do_not_prevent_an_unmount"),
+    "collect/sources: a program that is called python is none": (
+        "src/collect/sources/python_choice.c", 'file_name_begins(path, "python")', 'file_name_begins(path, "pythons")',
+        "unit python_choice/programs_are_told_by_their_names"),
+    "collect/limits: all pause while shared links come back": (
+        "src/collect/limits/own_links.c", "\tif (links_phase(collector) == LINKS_TO_SHARED)\n\t\treturn true;\n", "",
+        "unit own_links/nobody_pauses_while_shared_links_come_back"),
+    "collect/session: a process near its limit of memory is not named": (
+        "src/collect/session/oom.c", "\t\ttarget->snapshots.is_near_oom = true;\n}\n\nstatic void mark_all",
+        "\t\ttarget->snapshots.is_near_oom = false;\n}\n\nstatic void mark_all",
+        "live test_oom_kill_triggers_snapshots_of_the_whole_cgroup"),
     "collect/census: lists of a tcache are 8 bytes apart": (
         "src/collect/census/free_lists.c", "is_exact ? CHUNK_MIN + 16 * bin", "is_exact ? CHUNK_MIN + 8 * bin",
         "unit census_heap/has_chunks_in_each_state"),

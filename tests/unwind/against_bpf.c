@@ -27,7 +27,7 @@
 
 #include "base/reason.h"
 #include "shared/bpf_types.h"
-#include "collect/session/session.h"
+#include "collect/recording/collector.h"
 #include "stopper.h"
 #include "shared/unwind_frame.h"
 

@@ -80,7 +80,7 @@ static bool find_code_place(struct known_traceback *known, const struct mapped_t
 	bool is_unsure;
 
 	if (pc & PYTHON_FRAME) {
-		*ret = (struct code_place){ .object = OBJECT_PYTHON, .offset = pc };
+		*ret = (struct code_place){ .object = OBJECT_OF_SOURCE, .offset = pc };
 		return true;
 	}
 	mapping = find_mapping_then(then, &pc, &is_unsure);
@@ -103,7 +103,7 @@ static bool find_code_place(struct known_traceback *known, const struct mapped_t
  */
 static bool hides_its_caller(const struct mappings *mappings, const struct code_place *place)
 {
-	return place->object < OBJECT_PYTHON &&
+	return place->object < OBJECT_OF_SOURCE &&
 	       !objects_keeps_frame_pointer(mappings->objects, place->object, place->offset);
 }
 
