@@ -310,3 +310,25 @@ uint64_t own_links_wait_ns(const struct collector *collector)
 		return collector->limits->own_links.change_every_ns / 4;
 	return phase == LINKS_TO_OWN || phase == LINKS_TO_SHARED ? OLDER_STAY_NS : UINT64_MAX;
 }
+
+/* ---- calm ---- */
+
+#define LASTING_NS (5 * SECOND_NS)
+#define OF_LOOK_NS SECOND_NS
+
+void calm_end(struct calm *calm, uint64_t now_ns)
+{
+	*calm = (struct calm){ .looked_ns = now_ns };
+}
+
+bool calm_look(struct calm *calm, uint64_t now_ns, bool is_any_spent)
+{
+	uint64_t since_ns = now_ns - calm->looked_ns;
+
+	if (is_any_spent)
+		calm->ns = 0;
+	else
+		calm->ns += since_ns < OF_LOOK_NS ? since_ns : OF_LOOK_NS;
+	calm->looked_ns = now_ns;
+	return calm->ns >= LASTING_NS;
+}

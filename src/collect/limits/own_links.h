@@ -5,7 +5,7 @@
 /*
  * Recordings by rules share their probes, and a shared probe cannot be taken from one process alone. So when one
  * process has spent its budget, all recorded processes get links of their own, and the shared ones go: then only the
- * one that spends pauses. When no budget was spent for some seconds (collect/budget/calm.h), the shared links come back:
+ * one that spends pauses. When no budget was spent for some seconds (struct calm), the shared links come back:
  * they see new processes from their first call on.
  *
  * The number links_state of the kernel side is all there is to know (shared/links_state.h):
@@ -29,13 +29,28 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "collect/budget/calm.h"
 
 struct collector;
 struct link_walks;
 struct process;
 struct target;
 struct trap_costs;
+
+/*
+ * For how long no look at the budgets has found one that is spent. Time in which the recorder could not look is no
+ * calm: of the time between two looks a second counts at most.
+ */
+
+struct calm {
+	uint64_t looked_ns; /* when the budgets were looked at last */
+	uint64_t ns;	    /* what counts since a budget was spent */
+};
+
+/* A budget is spent now. */
+void calm_end(struct calm *calm, uint64_t now_ns);
+
+/* Counts a look. Returns whether it has been calm for so long that the budgets will probably hold. */
+bool calm_look(struct calm *calm, uint64_t now_ns, bool is_any_spent);
 
 #define NEWCOMERS_SEEN 16
 
