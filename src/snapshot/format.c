@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "snapshot/format.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/reason.h"
+#include "snapshot/reader.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -107,4 +112,180 @@ bool snap_expands_too_much(uint64_t row_bytes, uint64_t file_size)
 	const uint64_t always = SNAP_ALWAYS_BYTES;
 
 	return row_bytes > always && (row_bytes - always) / 32 > file_size;
+}
+
+int snap_damaged(const struct snap_reading *r, uint32_t type, const char *fmt, ...)
+{
+	char what[160];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(what, sizeof(what), fmt, args);
+	va_end(args);
+	if (!type)
+		return reason_set(r->why, -EBADMSG, "%s: damaged: %s", r->name, what);
+	return reason_set(r->why, -EBADMSG, "%s: damaged: section %s: %s", r->name,
+			  snap_shapes[type].name, what);
+}
+
+int snap_system_error(const struct snap_reading *r, int err)
+{
+	return reason_set(r->why, err, "%s: %s", r->name, strerror(-err));
+}
+
+bool snap_is_zero(const void *bytes, size_t len)
+{
+	const char *byte = bytes;
+
+	return !len || (!byte[0] && !memcmp(byte, byte + 1, len - 1));
+}
+
+int snap_check_start(const struct snap_reading *r)
+{
+	const struct snap_header *header = &r->header;
+	size_t magic_len = r->len < sizeof(header->magic) ? r->len : sizeof(header->magic);
+
+	if (!r->len)
+		return reason_set(r->why, -EBADMSG, "%s: not a snapshot: the file is empty",
+				  r->name);
+	if (memcmp(header->magic, SNAP_MAGIC, magic_len))
+		return reason_set(r->why, -EBADMSG, "%s: not a snapshot", r->name);
+	if (r->len < sizeof(*header))
+		return snap_damaged(r, 0, "the file ends in its header");
+	if (header->version > SNAP_VERSION)
+		return reason_set(r->why, -ENOTSUP,
+				  "%s: written by a later allocsnap: format version %u, "
+				  "this one reads up to %u", r->name, header->version,
+				  SNAP_VERSION);
+	if (!header->version)
+		return snap_damaged(r, 0, "format version 0");
+	if (header->file_size != r->len)
+		return snap_damaged(r, 0, "%" PRIu64 " bytes long, written as %" PRIu64, r->len,
+				    header->file_size);
+	return 0;
+}
+
+int snap_check_table_size(const struct snap_reading *r)
+{
+	const struct snap_header *header = &r->header;
+
+	if (header->header_size != sizeof(*header))
+		return snap_damaged(r, 0, "a header of %u bytes", header->header_size);
+	if (header->section_nr > (r->len - sizeof(*header)) / sizeof(*r->table))
+		return snap_damaged(r, 0, "%u sections do not fit", header->section_nr);
+	if (header->section_nr > SNAP_TABLE_MAX)
+		return snap_damaged(r, 0, "%u sections are too many", header->section_nr);
+	return 0;
+}
+
+static int check_snapshot_header(const struct snap_reading *r)
+{
+	if (r->header.checksum != snap_header_checksum(&r->header, r->table))
+		return snap_damaged(r, 0, "wrong checksum of the header");
+	if (r->header.reserved)
+		return snap_damaged(r, 0, "a reserved field of the header is not zero");
+	return 0;
+}
+
+/* Checks the section's type and encoding. */
+static int check_section_kind(const struct snap_reading *r, const struct snap_section *section)
+{
+	if (!section->type)
+		return snap_damaged(r, 0, "a section without a type");
+	if (section->type >= SNAP_SECTION_TYPE_MAX)
+		return reason_set(r->why, -ENOTSUP, "%s: written by a later allocsnap: "
+				  "section type %u is not known here", r->name, section->type);
+	if (section->encoding > SNAP_ZSTD)
+		return reason_set(r->why, -ENOTSUP, "%s: written by a later allocsnap: section %s: "
+				  "encoding %u is not known here", r->name,
+				  snap_shapes[section->type].name, section->encoding);
+	if (r->section[section->type])
+		return snap_damaged(r, section->type, "it is there twice");
+	return 0;
+}
+
+/* Checks where the section is; `end` is the end of the data before it. */
+static int check_section_place(const struct snap_reading *r, const struct snap_section *section,
+			       uint64_t end)
+{
+	uint32_t type = section->type;
+
+	if (section->offset % SNAP_ALIGN)
+		return snap_damaged(r, type, "offset %" PRIu64 " is not aligned", section->offset);
+	if (section->offset < end)
+		return snap_damaged(r, type, "it overlaps what lies before it");
+	if (section->offset > r->len || section->size > r->len - section->offset)
+		return snap_damaged(r, type, "it reaches beyond the file's end");
+	if (section->offset - end > SNAP_GAP_MAX)
+		return snap_damaged(r, type, "%" PRIu64 " bytes of nothing before it",
+				    section->offset - end);
+	return 0;
+}
+
+/* Checks the number of rows; *row_bytes is the sum over all sections. */
+static int check_count(const struct snap_reading *r, const struct snap_section *section,
+		       uint64_t *row_bytes)
+{
+	uint32_t type = section->type;
+	uint64_t size;
+	bool fits = !__builtin_mul_overflow(section->count, snap_shapes[type].row_size, &size);
+
+	if (!fits || (section->encoding == SNAP_RAW && size != section->size))
+		return snap_damaged(r, type, "%" PRIu64 " rows in %" PRIu64 " bytes",
+				    section->count, section->size);
+	if (section->count > snap_shapes[type].row_max)
+		return snap_damaged(r, type, "%" PRIu64 " rows are too many", section->count);
+	if (__builtin_add_overflow(*row_bytes, size, row_bytes) ||
+	    snap_expands_too_much(*row_bytes, r->len))
+		return snap_damaged(r, type, "%" PRIu64 " rows are too many for a file of %" PRIu64
+				    " bytes", section->count, r->len);
+	return 0;
+}
+
+static int check_presence(const struct snap_reading *r)
+{
+	for (uint32_t type = 1; type < SNAP_SECTION_TYPE_MAX; type++) {
+		const struct snap_section *section = r->section[type];
+
+		if (snap_shapes[type].has_row_zero && (!section || !section->count))
+			return snap_damaged(r, type, section ? "it is empty" : "it is missing");
+	}
+	return 0;
+}
+
+int snap_check_layout(struct snap_reading *r)
+{
+	uint64_t end = sizeof(r->header) + r->header.section_nr * sizeof(*r->table);
+	uint64_t row_bytes = 0;
+	int err = check_snapshot_header(r);
+
+	for (uint32_t i = 0; i < r->header.section_nr && !err; i++) {
+		const struct snap_section *section = &r->table[i];
+
+		err = check_section_kind(r, section) ?: check_section_place(r, section, end) ?:
+		      check_count(r, section, &row_bytes);
+		if (err)
+			return err;
+		r->section[section->type] = section;
+		end = section->offset + section->size;
+	}
+	if (!err && r->len - end > SNAP_GAP_MAX)
+		err = snap_damaged(r, 0, "%" PRIu64 " bytes of nothing at its end", r->len - end);
+	return err ?: check_presence(r);
+}
+
+int snap_check_gap(const struct snap_reading *r, uint32_t type, const void *bytes, size_t len)
+{
+	if (snap_is_zero(bytes, len))
+		return 0;
+	return snap_damaged(r, type, type ? "the padding before it is not zero" :
+			    "the padding at the end is not zero");
+}
+
+int snap_check_sum(const struct snap_reading *r, const struct snap_section *section,
+		   uint64_t checksum)
+{
+	if (checksum == section->checksum)
+		return 0;
+	return snap_damaged(r, section->type, "wrong checksum");
 }

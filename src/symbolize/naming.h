@@ -27,7 +27,6 @@ struct naming_options {
 };
 
 #define NAMING_ROWS_MAX (1ull << 28) /* frames of all tracebacks; 1 GiB */
-
 #define NAMING_OBJECTS_MAX 4096 /* limit for the objects that are searched, and open at a time, for one snapshot */
 
 struct naming; /* each file is read once for all snapshots, even under several paths */

@@ -29,13 +29,13 @@ MUTANTS = {
         "src/fleet/cluster/native_rows.c", "packed->byte_nr - CHECKSUM_LEN", "packed->byte_nr - sizeof(mark)",
         "unit native_rows/are_a_block_of_columns"),
     "elf: a short jump ends one byte early": (
-        "src/elf/nop5.c", "return at == NOP5_BYTES - 2 &&", "return at == NOP5_BYTES - 3 &&",
+        "src/elf/placement.c", "return at == NOP5_BYTES - 2 &&", "return at == NOP5_BYTES - 3 &&",
         "unit placement/recognizes_nops_of_five_bytes"),
     "elf/python: debug hooks are passed over, too": (
         "src/elf/python/python_layers.c", "kind == PYTHON_LAYER_TRACEMALLOC)", "kind != PYTHON_LAYER_PLAIN)",
         "unit python_layers/tracemalloc_before_debug_hooks"),
     "unwind: the next page has no end": (
-        "src/unwind/lookup.c", "if (page >= table->page_nr)", "if (page > table->page_nr)",
+        "src/unwind/unwind_table.c", "if (page >= table->page_nr)", "if (page > table->page_nr)",
         "unit unwind_pages/hold_no_rules_outside_the_code"),
     "symbols: a range begins behind its first byte": (
         "src/symbols/ranges.c", "range[middle].low <= address", "range[middle].low < address",

@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "base/atomic_file.h"
 #include "base/file_replace.h"
 #include "file_fixture.h"
 #include "skip.h"

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/idmap.h"
 #include "base/reason.h"
-#include "base/strpool.h"
 
 Test(base_array, push_keeps_earlier_elements)
 {

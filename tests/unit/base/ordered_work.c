@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/ordered_work.h"
+#include "base/parallel.h"
 
 #define PARTS 500
 

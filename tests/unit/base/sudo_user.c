@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "base/sudo_user.h"
+#include "base/privileges.h"
 #include "skip.h"
 
 static bool find(const char *uid, const char *gid, uid_t *ret_uid, gid_t *ret_gid)

@@ -12,7 +12,6 @@
 #include "base/array.h"
 #include "elf/allocators.h"
 #include "elf/elf_object.h"
-#include "elf/allocator_detect.h"
 #include "elf/probe_info.h"
 #include "skip.h"
 

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "elf/nop5.h"
 
 static int find(const void *code, size_t size, uint64_t address, uint16_t elf_machine,
 		struct placement *ret)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* States of threads in memory that is made here. */
-#include "elf/python/python_states.h"
+#include "elf/python/python_layers.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

@@ -2,8 +2,8 @@
 /* Births by site and bin: sorted and counted as a plain count of each key says. */
 #include <criterion/criterion.h>
 
-#include "engine/leak_births.h"
 #include "engine/leak_judge.h"
+#include "engine/leak_tally.h"
 
 TestSuite(leak_birth_keys);
 

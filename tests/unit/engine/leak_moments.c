@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "engine/leak_choice.h"
+#include "engine/leak_report.h"
 
 #define S UINT64_C(1000000000)
 #define MOST 100

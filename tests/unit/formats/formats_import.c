@@ -8,7 +8,6 @@
 #include "base/array.h"
 #include "engine.h"
 #include "formats/byte_buffer.h"
-#include "formats/gzip.h"
 #include "formats/import.h"
 #include "formats/pprof.h"
 #include "snapshot.h"

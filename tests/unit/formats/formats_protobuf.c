@@ -6,7 +6,6 @@
 
 #include "base/array.h"
 #include "formats/byte_buffer.h"
-#include "formats/gzip.h"
 
 static struct protobuf_reader reader_of(const void *bytes, size_t len)
 {

@@ -14,11 +14,9 @@
 #include "cpu_limit.h"
 #include "engine_data.h"
 #include "full.h"
-#include "report/add_snapshot.h"
 #include "report/build_report.h"
 #include "report/pack_report.h"
-#include "report/peak_share.h"
-#include "report/source_lines.h"
+#include "report/report_layout.h"
 #include "snapshot.h"
 
 #define PLAIN_MAX (32 << 20)

@@ -14,11 +14,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/atomic_file.h"
-#include "snapshot/private.h"
-#include "snapshot/image.h"
-#include "snapshot_sample.h"
+#include "base/file_replace.h"
 #include "skip.h"
+#include "snapshot/private.h"
+#include "snapshot_sample.h"
 
 static char home[PATH_MAX];
 static char directory[] = "/tmp/snapshot_save.XXXXXX";

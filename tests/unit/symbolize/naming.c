@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "symbolize/object_files.h"
 #include "naming_fixture.h"
+#include "symbolize/naming.h"
 #include "symbols_fixture.h"
 
 static void expect_frame(const struct snapshot *snapshot, uint32_t at, const char *function,

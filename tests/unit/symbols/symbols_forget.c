@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "symbols/symbol_source.h"
 #include "symbols/symbols.h"
 
 struct source {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "cpu_limit.h"
-#include "symbols/address_names.h"
+#include "symbols/direct.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
