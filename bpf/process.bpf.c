@@ -8,9 +8,9 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 #include "account/cost.bpf.h"
-#include "filter/everyone.bpf.h"
-#include "filter/links.bpf.h"
 #include "account/record.bpf.h"
+#include "account/thread.bpf.h"
+#include "filter/everyone.bpf.h"
 
 const volatile struct rules rules = {};
 /* Tracepoints, not functions of the kernel, tell when processes leave the memory of a process without --follow-forks. */

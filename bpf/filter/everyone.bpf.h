@@ -9,9 +9,8 @@
 
 #include "account/admit.bpf.h"
 #include "account/images.bpf.h"
-#include "filter/rules.bpf.h"
 #include "account/sample.bpf.h"
-#include "filter/user.bpf.h"
+#include "filter/rules.bpf.h"
 
 /* The taken slots of the map `processes`. The loader takes slots and gives them back, too. */
 extern __u32 slot_taken[PROCESSES_MAX];

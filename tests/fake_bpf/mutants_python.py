@@ -9,13 +9,13 @@ MUTANTS = {
     "python: size and pointer are swapped": (
         "python/python_calls.bpf.h", "argument_value(ctx, &call->size, &ret->size) || argument_value(ctx, &call->pointer, &ret->pointer)",
         "argument_value(ctx, &call->pointer, &ret->size) || argument_value(ctx, &call->size, &ret->pointer)"),
-    "python: small blocks are larger": ("python/pymalloc.bpf.h", "#define SMALL_MAX 512", "#define SMALL_MAX 1024"),
-    "python: a class has another pool": ("python/pymalloc.bpf.h", "(((size) - 1) / CLASS_BYTES)", "((size) / CLASS_BYTES)"),
+    "python: small blocks are larger": ("python/python_calls.bpf.h", "#define SMALL_MAX 512", "#define SMALL_MAX 1024"),
+    "python: a class has another pool": ("python/python_calls.bpf.h", "(((size) - 1) / CLASS_BYTES)", "((size) / CLASS_BYTES)"),
     "python: a free pool always begins anew": (
-        "python/pymalloc.bpf.h", "read_half(pool + POOL_CLASS) == class ? read_word(pool + POOL_FREEBLOCK) : ", ""),
-    "python: a used pool is never empty": ("python/pymalloc.bpf.h", " || header[1] == pool)", ")"),
+        "python/python_calls.bpf.h", "read_half(pool + POOL_CLASS) == class ? read_word(pool + POOL_FREEBLOCK) : ", ""),
+    "python: a used pool is never empty": ("python/python_calls.bpf.h", " || header[1] == pool)", ")"),
     "python: an address in no arena is in a pool": (
-        "python/pymalloc.bpf.h", "\tif (nr >= read_half(base + python->max_arenas))\n\t\treturn 0;\n", ""),
+        "python/python_calls.bpf.h", "\tif (nr >= read_half(base + python->max_arenas))\n\t\treturn 0;\n", ""),
     "python: a realloc always stays": (
         "python/python_calls.bpf.h", "bytes <= room && 4 * bytes > 3 * room ? old", "bytes <= room ? old"),
     "python: a realloc's own malloc counts": (

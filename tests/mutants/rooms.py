@@ -116,13 +116,13 @@ MUTANTS = {
         "bpf/account/nursery.bpf.h", " && lies->address == key->address &&\n\t       lies->image == key->image;",
         " && lies->address == key->address;", "unit-bpf nursery/is_shared_by_processes"),
     "bpf/unwind: the rest of a page has bytes in place of words": (
-        "bpf/unwind/stack_window.bpf.h", "walk->window_words = in_page / 8;", "walk->window_words = in_page;",
+        "bpf/unwind/unwind.bpf.h", "walk->window_words = in_page / 8;", "walk->window_words = in_page;",
         "unit-bpf unwind/reads_across_the_end_of_a_page"),
     "bpf/filter: a text that goes on matches": (
         "bpf/filter/rules.bpf.h", "admission->matches = !wanted;", "admission->matches = 1;",
         "unit-bpf rules/match_patterns"),
     "bpf/python: a row of arenas has 40 bytes": (
-        "bpf/python/pymalloc.bpf.h", "#define ARENA_OBJECT_BYTES 48", "#define ARENA_OBJECT_BYTES 40",
+        "bpf/python/python_calls.bpf.h", "#define ARENA_OBJECT_BYTES 48", "#define ARENA_OBJECT_BYTES 40",
         "unit-bpf python/realloc_stays_if_it_wastes_less_than_a_quarter"),
     "bpf/shared: a return address lies at the end of the frame": (
         "bpf/shared/unwind_step.h", "cfa - 8, &frame->pc", "cfa, &frame->pc",
