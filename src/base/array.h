@@ -27,6 +27,20 @@ int array_reserve_bytes(void **items, size_t *alloc, size_t want, size_t item_si
 		push_err_; \
 	})
 
+/* The first i below nr for which is_it is true, or nr. It must be true for all behind it, too. */
+#define array_first(nr, i, is_it) \
+	({ \
+		size_t low_ = 0, high_ = (nr); \
+		while (low_ < high_) { \
+			size_t i = low_ + (high_ - low_) / 2; \
+			if (is_it) \
+				high_ = i; \
+			else \
+				low_ = i + 1; \
+		} \
+		low_; \
+	})
+
 /* For qsort() and bsearch(): uint64_t, the lowest first. */
 int array_by_number(const void *a, const void *b);
 

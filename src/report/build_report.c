@@ -283,13 +283,6 @@ static int report_process_head(const struct snapshot *snapshot, json_t **ret)
 
 /* ---- gaps ----------------------------------------------------------------------------------------------------- */
 
-static int compare_gap_distance(const void *left, const void *right)
-{
-	const uint64_t *a = left, *b = right;
-
-	return (*a > *b) - (*a < *b);
-}
-
 /* Gaps with less time between them are joined, so that at most GAPS_MAX are left. 0: none are. */
 static int find_shown_distance(const struct snap_gap *gap, uint32_t gap_nr, uint64_t *ret_ns)
 {
@@ -303,7 +296,7 @@ static int find_shown_distance(const struct snap_gap *gap, uint32_t gap_nr, uint
 		return -ENOMEM;
 	for (uint32_t i = 1; i < gap_nr; i++)
 		distance[i - 1] = gap[i].start_ns - gap[i - 1].end_ns;
-	qsort(distance, gap_nr - 1, sizeof(*distance), compare_gap_distance);
+	qsort(distance, gap_nr - 1, sizeof(*distance), array_by_number);
 	*ret_ns = distance[gap_nr - GAPS_MAX - 1] + 1;
 	free(distance);
 	return 0;

@@ -135,52 +135,23 @@ static void drop_unchanged(struct replay *replay)
 	replay->touched_nr = kept;
 }
 
-static void write_touched(struct packed_json *json, const struct replay *replay, const char *name)
-{
-	uint32_t before = 0;
-
-	packed_json__begin(json, name);
-	for (size_t i = 0; i < replay->touched_nr; i++) {
-		packed_json__uint(json, replay->touched[i] - before);
-		before = replay->touched[i];
-	}
-	packed_json__end(json);
-}
-
-static void write_moments(struct packed_json *json, const struct replay *replay, const char *name, size_t offset)
-{
-	packed_json__text(json, ",");
-	packed_json__begin(json, name);
-	for (size_t i = 0; i < replay->touched_nr; i++) {
-		const struct spread *spread = &replay->row[replay->touched[i]].spread;
-
-		packed_json__real(json, *(const double *)((const char *)spread + offset));
-	}
-	packed_json__end(json);
-}
+#define SHOWN_COLUMN(kind, name, of, member) \
+	packed_json__column(json, kind, name, i, replay->touched_nr, replay->of[replay->touched[i]].member)
 
 static void write_cells(struct packed_json *json, struct replay *replay)
 {
 	packed_json__text(json, ",");
-	write_touched(json, replay, "row");
-	packed_json__text(json, ",");
-	packed_json__begin(json, "size");
-	for (size_t i = 0; i < replay->touched_nr; i++)
-		packed_json__uint(json, replay->row[replay->touched[i]].size);
-	packed_json__end(json);
-	packed_json__text(json, ",");
-	packed_json__begin(json, "count");
-	for (size_t i = 0; i < replay->touched_nr; i++)
-		packed_json__uint(json, replay->row[replay->touched[i]].count);
-	packed_json__end(json);
+	packed_json__steps(json, "row", i, replay->touched_nr, replay->touched[i]);
+	SHOWN_COLUMN(uint, "size", row, size);
+	SHOWN_COLUMN(uint, "count", row, count);
 	if (!replay->data->is_sampled)
 		return;
-	write_moments(json, replay, "size_beyond", offsetof(struct spread, size.beyond));
-	write_moments(json, replay, "size_variance", offsetof(struct spread, size.variance));
-	write_moments(json, replay, "size_covariance", offsetof(struct spread, size.covariance));
-	write_moments(json, replay, "count_beyond", offsetof(struct spread, count.beyond));
-	write_moments(json, replay, "count_variance", offsetof(struct spread, count.variance));
-	write_moments(json, replay, "count_covariance", offsetof(struct spread, count.covariance));
+	SHOWN_COLUMN(real, "size_beyond", row, spread.size.beyond);
+	SHOWN_COLUMN(real, "size_variance", row, spread.size.variance);
+	SHOWN_COLUMN(real, "size_covariance", row, spread.size.covariance);
+	SHOWN_COLUMN(real, "count_beyond", row, spread.count.beyond);
+	SHOWN_COLUMN(real, "count_variance", row, spread.count.variance);
+	SHOWN_COLUMN(real, "count_covariance", row, spread.count.covariance);
 }
 
 /* ---- churn --------------------------------------------------------------------------------------------------- */
@@ -207,28 +178,12 @@ static void replay_churn(struct replay *replay, const struct report_column *colu
 
 static void write_churn(struct packed_json *json, const struct replay *replay)
 {
-	static const struct {
-		const char *name;
-		size_t offset;
-	} columns[] = {
-		{ "allocations", offsetof(struct report_churn, allocations) },
-		{ "allocated_bytes", offsetof(struct report_churn, allocated_bytes) },
-		{ "temporary", offsetof(struct report_churn, temporary) },
-		{ "temporary_bytes", offsetof(struct report_churn, temporary_bytes) },
-	};
-
 	packed_json__text(json, ",\"churn\":{");
-	write_touched(json, replay, "traceback");
-	for (size_t column = 0; column < ARRAY_SIZE(columns); column++) {
-		packed_json__text(json, ",");
-		packed_json__begin(json, columns[column].name);
-		for (size_t i = 0; i < replay->touched_nr; i++) {
-			const struct report_churn *churn = &replay->traceback[replay->touched[i]].now;
-
-			packed_json__uint(json, *(const uint64_t *)((const char *)churn + columns[column].offset));
-		}
-		packed_json__end(json);
-	}
+	packed_json__steps(json, "traceback", i, replay->touched_nr, replay->touched[i]);
+	SHOWN_COLUMN(uint, "allocations", traceback, now.allocations);
+	SHOWN_COLUMN(uint, "allocated_bytes", traceback, now.allocated_bytes);
+	SHOWN_COLUMN(uint, "temporary", traceback, now.temporary);
+	SHOWN_COLUMN(uint, "temporary_bytes", traceback, now.temporary_bytes);
 	packed_json__text(json, "}");
 }
 
@@ -285,88 +240,33 @@ static int64_t string_number(const struct report_layout *layout, uint32_t string
 	return string && layout->string[string] != IDMAP_NONE ? (int64_t)layout->string[string] : -1;
 }
 
-static int64_t frame_function_number(const struct report_layout *layout, const struct report_frame *frame)
-{
-	return string_number(layout, frame->function);
-}
+#define FRAME_COLUMN(kind, name, value) \
+	packed_json__column(json, kind, name, i, layout->frame_nr, ({ \
+		const struct report_frame *frame = &data->frame[layout->frame_at[i]]; \
+		value; \
+	}))
 
-/* Without a line the file is that of the code, which is the object. */
-static int64_t frame_file(const struct report_layout *layout, const struct report_frame *frame)
-{
-	return frame->line || frame->file != frame->object ? string_number(layout, frame->file) : -1;
-}
-
-static int64_t frame_line(const struct report_layout *layout, const struct report_frame *frame)
-{
-	(void)layout;
-	return frame->line;
-}
-
-static int64_t frame_object(const struct report_layout *layout, const struct report_frame *frame)
-{
-	return string_number(layout, frame->object);
-}
-
-/* Unsigned: hostile files have any number. */
-static int64_t frame_offset(const struct report_layout *layout, const struct report_frame *frame)
-{
-	(void)layout;
-	return (int64_t)frame->offset;
-}
-
-static int64_t frame_library(const struct report_layout *layout, const struct report_frame *frame)
-{
-	(void)layout;
-	return frame->is_library;
-}
-
-static int64_t frame_kind(const struct report_layout *layout, const struct report_frame *frame)
-{
-	(void)layout;
-	return frame->kind;
-}
-
-static const struct {
-	const char *name;
-	int64_t (*value)(const struct report_layout *layout, const struct report_frame *frame);
-} frame_columns[] = {
-	{ "function", frame_function_number }, { "file", frame_file },	      { "line", frame_line }, { "object", frame_object },
-	{ "offset", frame_offset },	{ "library", frame_library }, { "kind", frame_kind },
-};
-
+/* Without a line the file is that of the code, which is the object. Offsets are unsigned: hostile files have any number. */
 static void write_frames(struct packed_json *json, const struct report_data *data, const struct report_layout *layout)
 {
 	packed_json__text(json, ",\"frames\":{");
-	for (size_t column = 0; column < ARRAY_SIZE(frame_columns); column++) {
-		if (column)
-			packed_json__text(json, ",");
-		packed_json__begin(json, frame_columns[column].name);
-		for (uint32_t i = 0; i < layout->frame_nr; i++) {
-			const struct report_frame *frame = &data->frame[layout->frame_at[i]];
-			int64_t value = frame_columns[column].value(layout, frame);
-
-			if (frame_columns[column].value == frame_offset)
-				packed_json__uint(json, value);
-			else
-				packed_json__int(json, value);
-		}
-		packed_json__end(json);
-	}
+	FRAME_COLUMN(int, "function", string_number(layout, frame->function));
+	FRAME_COLUMN(int, "file", frame->line || frame->file != frame->object ? string_number(layout, frame->file) : -1);
+	FRAME_COLUMN(uint, "line", frame->line);
+	FRAME_COLUMN(int, "object", string_number(layout, frame->object));
+	FRAME_COLUMN(uint, "offset", frame->offset);
+	FRAME_COLUMN(uint, "library", frame->is_library);
+	FRAME_COLUMN(uint, "kind", frame->kind);
 	packed_json__text(json, "}");
 }
 
 static void write_nodes(struct packed_json *json, const struct report_data *data, const struct report_layout *layout)
 {
 	packed_json__text(json, ",\"nodes\":{");
-	packed_json__begin(json, "up");
-	for (uint32_t i = 0; i < layout->node_nr; i++)
-		packed_json__uint(json, i - layout->node[data->node[layout->node_at[i]].parent]);
-	packed_json__end(json);
-	packed_json__text(json, ",");
-	packed_json__begin(json, "frame");
-	for (uint32_t i = 0; i < layout->node_nr; i++)
-		packed_json__int(json, i ? (int64_t)layout->frame[data->node[layout->node_at[i]].frame] : -1);
-	packed_json__end(json);
+	packed_json__column(json, uint, "up", i, layout->node_nr,
+			    (uint32_t)i - layout->node[data->node[layout->node_at[i]].parent]);
+	packed_json__column(json, int, "frame", i, layout->node_nr,
+			    i ? (int64_t)layout->frame[data->node[layout->node_at[i]].frame] : -1);
 	packed_json__text(json, "}");
 }
 
@@ -383,83 +283,42 @@ static uint32_t frames_passed(const struct report_data *data, const struct repor
 static void write_tracebacks(struct packed_json *json, const struct report_data *data,
 			     const struct report_layout *layout)
 {
-	uint32_t before = 0;
-
 	packed_json__text(json, ",\"tracebacks\":{");
-	packed_json__begin(json, "node");
-	for (uint32_t i = 0; i < layout->traceback_nr; i++) {
-		uint32_t node = layout->node[data->traceback[layout->traceback_at[i]].node];
-
-		packed_json__uint(json, node - before);
-		before = node;
-	}
-	packed_json__end(json);
-	packed_json__text(json, ",");
-	packed_json__begin(json, "passed");
-	for (uint32_t i = 0; i < layout->traceback_nr; i++)
-		packed_json__uint(json, frames_passed(data, &data->traceback[layout->traceback_at[i]]));
-	packed_json__end(json);
-	packed_json__text(json, ",");
-	packed_json__begin(json, "cut");
-	for (uint32_t i = 0; i < layout->traceback_nr; i++)
-		packed_json__uint(json, data->traceback[layout->traceback_at[i]].is_cut);
-	packed_json__end(json);
+	packed_json__steps(json, "node", i, layout->traceback_nr,
+			   layout->node[data->traceback[layout->traceback_at[i]].node]);
+	packed_json__column(json, uint, "passed", i, layout->traceback_nr,
+			    frames_passed(data, &data->traceback[layout->traceback_at[i]]));
+	packed_json__column(json, uint, "cut", i, layout->traceback_nr,
+			    data->traceback[layout->traceback_at[i]].is_cut);
 	packed_json__text(json, "}");
 }
 
 /* ---- keys and rows ---------------------------------------------------------------------------------------------- */
 
-static int64_t key_thread(const struct report_data *data, const struct report_key *key)
-{
-	(void)data;
-	return key->thread;
-}
-
-static int64_t key_domain(const struct report_data *data, const struct report_key *key)
-{
-	(void)data;
-	return key->domain;
-}
-
-static int64_t key_size_class(const struct report_data *data, const struct report_key *key)
-{
-	(void)data;
-	return key->size_class;
-}
-
-static int64_t key_process(const struct report_data *data, const struct report_key *key)
-{
-	(void)data;
-	return key->process;
-}
-
-/* The number of the boundaries that the block was born after. */
-static int64_t key_birth(const struct report_data *data, const struct report_key *key)
-{
-	size_t low = 0, high = data->boundary_ns_nr;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (data->boundary_ns[middle] <= key->birth_after_ns)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
 static const struct {
 	const char *name;
-	unsigned int column; /* enum report_key_column */
-	int64_t (*value)(const struct report_data *data, const struct report_key *key);
+	enum report_key_column column;
 } key_columns[] = {
-	{ "thread", REPORT_KEY_THREAD, key_thread },
-	{ "domain", REPORT_KEY_DOMAIN, key_domain },
-	{ "size_class", REPORT_KEY_SIZE_CLASS, key_size_class },
-	{ "birth", REPORT_KEY_BIRTH, key_birth },
-	{ "process", REPORT_KEY_PROCESS, key_process },
+	{ "thread", REPORT_KEY_THREAD }, { "domain", REPORT_KEY_DOMAIN }, { "size_class", REPORT_KEY_SIZE_CLASS },
+	{ "birth", REPORT_KEY_BIRTH },	 { "process", REPORT_KEY_PROCESS },
 };
+
+/* Of a birth: the number of the boundaries that the block was born after. */
+static uint64_t key_value(const struct report_data *data, const struct report_key *key, enum report_key_column column)
+{
+	switch (column) {
+	case REPORT_KEY_THREAD:
+		return key->thread;
+	case REPORT_KEY_DOMAIN:
+		return key->domain;
+	case REPORT_KEY_SIZE_CLASS:
+		return key->size_class;
+	case REPORT_KEY_PROCESS:
+		return key->process;
+	default:
+		return array_first(data->boundary_ns_nr, i, data->boundary_ns[i] > key->birth_after_ns);
+	}
+}
 
 /* A column of one value tells nothing apart. */
 static bool is_key_column_needed(const struct report_data *data, const struct report_layout *layout, size_t column)
@@ -467,8 +326,8 @@ static bool is_key_column_needed(const struct report_data *data, const struct re
 	if (!(layout->limits.key_columns & data->key_columns & key_columns[column].column))
 		return false;
 	for (uint32_t i = 1; i < layout->key_nr; i++)
-		if (key_columns[column].value(data, &layout->key_at[i]) !=
-		    key_columns[column].value(data, &layout->key_at[0]))
+		if (key_value(data, &layout->key_at[i], key_columns[column].column) !=
+		    key_value(data, &layout->key_at[0], key_columns[column].column))
 			return true;
 	return false;
 }
@@ -482,11 +341,9 @@ static size_t write_keys(struct packed_json *json, const struct report_data *dat
 	for (size_t column = 0; column < ARRAY_SIZE(key_columns); column++) {
 		if (!is_key_column_needed(data, layout, column))
 			continue;
-		packed_json__text(json, written++ ? "," : "");
-		packed_json__begin(json, key_columns[column].name);
-		for (uint32_t i = 0; i < layout->key_nr; i++)
-			packed_json__int(json, key_columns[column].value(data, &layout->key_at[i]));
-		packed_json__end(json);
+		packed_json__column(json, uint, key_columns[column].name, i, layout->key_nr,
+				    key_value(data, &layout->key_at[i], key_columns[column].column));
+		written++;
 	}
 	packed_json__text(json, "}");
 	return written;
@@ -494,22 +351,10 @@ static size_t write_keys(struct packed_json *json, const struct report_data *dat
 
 static void write_rows(struct packed_json *json, const struct report_layout *layout, bool has_keys)
 {
-	uint32_t before = 0;
-
 	packed_json__text(json, ",\"rows\":{");
-	packed_json__begin(json, "traceback");
-	for (uint32_t i = 0; i < layout->row_nr; i++) {
-		packed_json__uint(json, layout->row_at[i].traceback - before);
-		before = layout->row_at[i].traceback;
-	}
-	packed_json__end(json);
-	if (has_keys) {
-		packed_json__text(json, ",");
-		packed_json__begin(json, "key");
-		for (uint32_t i = 0; i < layout->row_nr; i++)
-			packed_json__uint(json, layout->row_at[i].key);
-		packed_json__end(json);
-	}
+	packed_json__steps(json, "traceback", i, layout->row_nr, layout->row_at[i].traceback);
+	if (has_keys)
+		packed_json__column(json, uint, "key", i, layout->row_nr, layout->row_at[i].key);
 	packed_json__text(json, "}");
 }
 
@@ -528,10 +373,7 @@ static void write_lists(struct packed_json *json, const struct report_data *data
 	size_t domain_nr = layout->limits.key_columns & REPORT_KEY_DOMAIN ? data->domain_nr : 0;
 
 	packed_json__text(json, ",");
-	packed_json__begin(json, "births_ns");
-	for (size_t i = 0; i < data->boundary_ns_nr; i++)
-		packed_json__uint(json, data->boundary_ns[i]);
-	packed_json__end(json);
+	packed_json__column(json, uint, "births_ns", i, data->boundary_ns_nr, data->boundary_ns[i]);
 	packed_json__text(json, ",\"domains\":[");
 	for (size_t i = 0; i < domain_nr; i++) {
 		packed_json__text(json, i ? "," : "");

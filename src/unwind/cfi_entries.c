@@ -291,18 +291,9 @@ void entries_sort(struct entries *entries)
 
 bool entries_are_sure(const struct entries *entries, uint64_t vaddr)
 {
-	size_t low = 0, high = entries->fde_nr;
-	const struct fde *fde;
+	size_t begun = array_first(entries->fde_nr, i, entries->fde[i].start > vaddr);
+	const struct fde *fde = begun ? &entries->fde[begun - 1] : NULL;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (entries->fde[middle].start <= vaddr)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	fde = low ? &entries->fde[low - 1] : NULL;
 	return fde && vaddr < fde->end && !entries->cie[fde->cie].section->is_debug_frame;
 }
 

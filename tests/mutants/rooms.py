@@ -38,7 +38,7 @@ MUTANTS = {
         "src/unwind/unwind_table.c", "if (page >= table->page_nr)", "if (page > table->page_nr)",
         "unit unwind_pages/hold_no_rules_outside_the_code"),
     "symbols: a range begins behind its first byte": (
-        "src/symbols/ranges.c", "range[middle].low <= address", "range[middle].low < address",
+        "src/symbols/ranges.c", "range[i].low > address", "range[i].low >= address",
         "unit symbols_ranges/find_the_innermost_range"),
     "sandbox: capabilities stay": (
         "src/sandbox/seccomp.c", "\t\terr = capabilities_keep(0);\n", "\t\terr = 0;\n",
