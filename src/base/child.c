@@ -13,24 +13,6 @@
 
 #include "base/array.h"
 
-static const struct {
-	const char *path, *mount;
-	int mode;
-} needed[] = {
-	{ "/dev/null", "/dev", R_OK | W_OK },
-	{ "/proc/self/stat", "/proc", R_OK },
-	{ "/sys/devices/system", "/sys", R_OK },
-};
-
-int mounts_check(struct reason *why)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(needed); i++)
-		if (access(needed[i].path, needed[i].mode))
-			return reason_set(why, -errno, "%s: %s; allocsnap needs the machine's %s, in a container, too",
-					  needed[i].path, strerror(errno), needed[i].mount);
-	return 0;
-}
-
 int child_keep_only(int fd)
 {
 	int null = open("/dev/null", O_RDWR);

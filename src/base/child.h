@@ -9,8 +9,6 @@
 
 #include <stdbool.h>
 
-#include "base/reason.h"
-
 #define CHILD_FD 3 /* the only other open descriptor; 0, 1 and 2 are /dev/null */
 
 /* Closes all descriptors except fd, which becomes CHILD_FD. 0 or a negative errno. */
@@ -34,8 +32,5 @@ bool child_has_order(int parent);
  * room.
  */
 void child_show_as(const char *text);
-
-/* Whether /dev, /proc and /sys are mounted. 0, or a negative errno with a line in *why that names what is missing. */
-int mounts_check(struct reason *why);
 
 #endif

@@ -80,4 +80,7 @@ int privileges__drop(uint64_t kept, struct reason *why);
  */
 bool sudo_user_find(uid_t *ret_uid, gid_t *ret_gid);
 
+/* Whether /dev, /proc and /sys are mounted. 0, or a negative errno with a line in *why that names what is missing. */
+int mounts_check(struct reason *why);
+
 #endif

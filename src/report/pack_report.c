@@ -303,7 +303,7 @@ static const struct {
 	{ "birth", REPORT_KEY_BIRTH },	 { "process", REPORT_KEY_PROCESS },
 };
 
-/* Of a birth: the number of the boundaries that the block was born after. */
+/* The key's value for a column; for births this is the number of boundaries before the birth. */
 static uint64_t key_value(const struct report_data *data, const struct report_key *key, enum report_key_column column)
 {
 	switch (column) {

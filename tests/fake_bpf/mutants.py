@@ -398,11 +398,11 @@ MUTANTS = {
     "shares: less than none is very much": (
         "account/record.bpf.h", "(__s64)process->tracebacks < (__s64)", "process->tracebacks < "),
     "shares: there is none of slots": (
-        "filter/everyone.bpf.h", "\tif (!user_has_share(user))\n\t\treturn PROCESSES_MAX;\n", ""),
+        "process.bpf.c", "\tif (!user_has_share(user))\n\t\treturn PROCESSES_MAX;\n", ""),
     "shares: all users are one": (
         "filter/rules.bpf.h", "USER_HASH(uid, settings", "USER_HASH(0, settings"),
     "shares: released slots still count": (
-        "filter/everyone.bpf.h", "\tslot_count(user, -1);\n", ""),
+        "process.bpf.c", "\tslot_count(user, -1);\n", ""),
 
     # children in the memory of a process that does not follow its children
     "shared: a child that hit no probe is a loss": (

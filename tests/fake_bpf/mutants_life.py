@@ -138,13 +138,13 @@ MUTANTS = {
         "process.bpf.c", "\tbegin_first_image(process, parent, shares_memory);\n",
         "\tbegin_first_image(process, parent, shares_memory);\n\tprocess->image = parent->image;\n"),
     "fork: takes over the accounting of its pid": (
-        "filter/everyone.bpf.h", "&tgid, &slot, BPF_NOEXIST", "&tgid, &slot, BPF_ANY"),
+        "process.bpf.c", "&tgid, &slot, BPF_NOEXIST", "&tgid, &slot, BPF_ANY"),
     "accounting: a thread goes on in the one that it had": (
         "account/thread.bpf.h", "if (process && process->image == thread->image)", "if (process)"),
     "accounting: exec does not forget the owner": (
         "process.bpf.c", "\tif (thread)\n\t\tthread->image = 0;\n", ""),
     "fork: takes a slot that is taken": (
-        "filter/everyone.bpf.h",
+        "process.bpf.c",
         "if (!slot_taken[slot] && !__sync_val_compare_and_swap(&slot_taken[slot], 0, 1))",
         "if (slot < PROCESSES_MAX)"),
     "fork: a child without accounting is not counted": (
@@ -198,22 +198,22 @@ MUTANTS = {
     "system-wide: a child that leaves writes on in its parent's accounting": (
         "process.bpf.c", "\tforget_calls(task);\n\tprocess->has_left", "\tprocess->has_left"),
     "system-wide: a process that had much leaves nothing": (
-        "filter/everyone.bpf.h", "(peak && peak >= rules.min_bytes) || ", ""),
+        "process.bpf.c", "(peak && peak >= rules.min_bytes) || ", ""),
     "system-wide: a process that never allocated is no process": (
-        "filter/everyone.bpf.h", " || may_be_unprobed(process)", ""),
+        "process.bpf.c", " || may_be_unprobed(process)", ""),
     "system-wide: a slot that the loader has is released": (
-        "filter/everyone.bpf.h", " ||\n\t    __sync_val_compare_and_swap(&process->owner, BOOKS_OF_KERNEL, "
+        "process.bpf.c", " ||\n\t    __sync_val_compare_and_swap(&process->owner, BOOKS_OF_KERNEL, "
         "BOOKS_OF_NOBODY)", ""),
     "system-wide: a PID is not free": (
-        "filter/everyone.bpf.h", "\tbpf_map_delete_elem(&process_slots, &tgid);\n", ""),
+        "process.bpf.c", "\tbpf_map_delete_elem(&process_slots, &tgid);\n", ""),
     "system-wide: a process that left nothing is not counted": (
         "account/images.bpf.h", "\t__sync_fetch_and_add(&stale_blocks, blocks);\n", ""),
     "system-wide: counters of processes with little are lost": (
-        "filter/everyone.bpf.h", "\t\t\t__sync_fetch_and_add(&sum->counter[i], process->counter[i]);\n", "\t\t\t;\n"),
+        "process.bpf.c", "\t\t\t__sync_fetch_and_add(&sum->counter[i], process->counter[i]);\n", "\t\t\t;\n"),
     "system-wide: losses of processes with little are lost": (
-        "filter/everyone.bpf.h", "\t\t\t__sync_fetch_and_add(&sum->loss[i], process->loss[i]);\n", "\t\t\t;\n"),
+        "process.bpf.c", "\t\t\t__sync_fetch_and_add(&sum->loss[i], process->loss[i]);\n", "\t\t\t;\n"),
     "system-wide: CPU time of processes with little is lost": (
-        "filter/everyone.bpf.h", "\t__sync_fetch_and_add(&sum->cpu_ns, process->cpu_ns);\n", ""),
+        "process.bpf.c", "\t__sync_fetch_and_add(&sum->cpu_ns, process->cpu_ns);\n", ""),
     "system-wide: bystanders are not counted": (
         "account/cost.bpf.h", "\tif (traps)\n\t\t__sync_fetch_and_add(traps, nr);\n", ""),
 
@@ -316,9 +316,9 @@ MUTANTS = {
     "missed: a PID is a process for good": (
         "account/admit.bpf.h", "return process && process_is_of_task(process, task) ? process : NULL;", "return process;"),
     "missed: an end stays unseen": (
-        "filter/everyone.bpf.h", "\tend_unseen(task);\n", ""),
+        "process.bpf.c", "\tend_unseen(task);\n", ""),
     "missed: an end is not counted": (
-        "filter/everyone.bpf.h", "\t__sync_fetch_and_add(&gone->loss[LOSS_ends_missed], 1);\n", ""),
+        "process.bpf.c", "\t__sync_fetch_and_add(&gone->loss[LOSS_ends_missed], 1);\n", ""),
     "missed: an exec stays unseen": (
         "account/thread.bpf.h", "\t\tnote_exec(process, task);\n", "\t\t;\n"),
     "missed: an exec stays unseen by a thread that has found its accounting": (
@@ -411,7 +411,7 @@ MUTANTS = {
     "sampler: frees of unknown blocks are counted": (
         "account/record.bpf.h", "\tif (is_selective() || has_sampler(process))", "\tif (is_selective())"),
     "sampler: a sample stands for itself": (
-        "account/sampler.bpf.h", "\t\t.weight = weight_of_sample(process, size, weight),",
+        "account/calls.bpf.h", "\t\t.weight = weight_of_sample(process, size, weight),",
         "\t\t.weight = weight_of_sample(process, size, weight) ? size : 0,"),
     "sampler: a sample lies in the nursery": (
         "account/books.bpf.h", "place && !block.weight && nursery_put", "place && nursery_put"),
@@ -422,22 +422,22 @@ MUTANTS = {
     "sampler: a call that is under way enters its block": (
         "account/calls.bpf.h", "call->is_unwanted || is_of_sampler(process, call->layer) ||", "call->is_unwanted ||"),
     "sampler: it takes the place of mmap": (
-        "account/sampler.bpf.h", "return layer == LAYER_HEAP && has_sampler(process);", "return has_sampler(process);"),
+        "account/calls.bpf.h", "return layer == LAYER_HEAP && has_sampler(process);", "return has_sampler(process);"),
     "sampler: the next program has it, too": (
         "account/images.bpf.h", "\tprocess->sampler_image = 0;\n", ""),
     "sampler: a clear ends it": (
         "account/images.bpf.h", "keeps_sampler ? process->image : 0;", "0;"),
     "sampler: a weight of 0": (
-        "account/sampler.bpf.h", "\tif (!weight || (weight > size", "\tif ((weight > size"),
+        "account/calls.bpf.h", "\tif (!weight || (weight > size", "\tif ((weight > size"),
     "sampler: any weight": (
-        "account/sampler.bpf.h", "weight - size > SAMPLE_EXCESS_MAX)", "0)"),
+        "account/calls.bpf.h", "weight - size > SAMPLE_EXCESS_MAX)", "0)"),
     "sampler: a weight below the size is the size": (
-        "account/sampler.bpf.h", "\tif (weight >= size)\n\t\treturn weight;", "\tif (weight < size)\n\t\treturn size;\n"
+        "account/calls.bpf.h", "\tif (weight >= size)\n\t\treturn weight;", "\tif (weight < size)\n\t\treturn size;\n"
         "\tif (weight >= size)\n\t\treturn weight;"),
     "sampler: sizes are not limited": (
-        "account/sampler.bpf.h", "\tif (size < settings.min_size || (settings.max_size && size > settings.max_size))\n\t\treturn 0;\n", ""),
+        "account/calls.bpf.h", "\tif (size < settings.min_size || (settings.max_size && size > settings.max_size))\n\t\treturn 0;\n", ""),
     "sampler: its place is a return address": (
-        "account/sampler.bpf.h", "PT_REGS_FP(ctx), CALLER_EXACT };", "PT_REGS_FP(ctx), 0 };"),
+        "account/calls.bpf.h", "PT_REGS_FP(ctx), CALLER_EXACT };", "PT_REGS_FP(ctx), 0 };"),
     "sampler: values have eight bytes": (
         "account/argument.bpf.h", "(64 - 8 * source->bytes) & 63;", "0;"),
     "sampler: no value has a sign": (

@@ -49,9 +49,9 @@ MUTANTS = {
     "frees: not counted": (TALLY, ("history->freed[i] += before - now;", "history->freed[i] += 0;")),
     "births: those from before a part count": (TALLY, ("(tally->times->is_part && birth_ns < begin)", "false")),
     "births: the unknown ones are old": (TALLY, ("if (!birth_ns || ", "if (")),
-    "sites: domains are not looked up": ("src/engine/leak_sites.c", (
+    "sites: domains are not looked up": ("src/engine/leak_tally.c", (
         "domain };\n\n\treturn idmap_find(", "domain & 0 };\n\n\treturn idmap_find(")),
-    "sites: names make places different": ("src/engine/leak_sites.c", ("return row->object && row->offset;", "return false && row;")),
+    "sites: names make places different": ("src/engine/leak_tally.c", ("return row->object && row->offset;", "return false && row;")),
     "lines: few blocks are not added up": (LINES, ("judged[i].verdict.kind == LEAK_FEW && same > 1", "false")),
     "bundles: all that leaks": (LINES, ("20 * apart <= sum", "apart <= 20 * sum")),
     "bundles: none": (LINES, ("20 * apart <= sum", "false")),

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "base/child.h"
+#include "base/privileges.h"
 #include "collect/inject/inject.h"
 #include "collect/process/proc.h"
 #include "collect/session/injection.h"

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "base/child.h"
+#include "base/privileges.h"
 #include "base/reason.h"
 #include "collect/bpf.h"
 #include "collect/probe/attach_methods.h"

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/moment.h"
 #include "base/progress.h"
-#include "base/text_columns.h"
+#include "base/terminal.h"
 #include "base/units.h"
 
 /* Results of CPython 3.11's tracemalloc._format_size(size, False) and (size, True). */
