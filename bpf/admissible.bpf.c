@@ -7,7 +7,6 @@
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include "filter/rules.bpf.h"
-#include "maps.bpf.h"
 
 SEC("iter/task")
 int admissible_processes(struct bpf_iter__task *ctx)

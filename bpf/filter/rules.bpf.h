@@ -12,6 +12,7 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 #include "shared/bpf_types.h"
+#include "maps.bpf.h"
 #include "shared/filter_types.h"
 
 extern const volatile struct settings settings;
@@ -65,12 +66,7 @@ struct admission {
 	__u32 matches;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, ADMISSION_PLACES);
-	__type(key, __u32);
-	__type(value, struct admission);
-} admissions SEC(".maps") __weak;
+BPF_MAP(admissions, PERCPU_ARRAY, 0, ADMISSION_PLACES, __u32, struct admission);
 
 /* ---- patterns ---- */
 
