@@ -21,8 +21,9 @@
 
 #include "base/array.h"
 #include "base/reason.h"
-#include "shared/bpf_types.h"
 #include "collect/recording/collector.h"
+#include "shared/bpf_types.h"
+#include "shared/unwind_types.h"
 #include "shared/unwind_frame.h"
 
 #define SPACING_US 50

@@ -7,10 +7,10 @@
 #include "base/array.h"
 #include "base/reason.h"
 #include "engine/leak_runtime.h"
-#include "render/caveats.h"
 #include "render.h"
+#include "render/caveats.h"
 #include "snapshot.h"
-#include "snapshot/snapshot_moment.h"
+#include "snapshot/snapshot_identity.h"
 #include "symbolize/share_names.h"
 
 /* Writes the line; its value is true. */

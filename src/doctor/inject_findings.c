@@ -8,7 +8,6 @@
 #include "collect/inject/inject.h"
 #include "doctor/doctor.h"
 #include "doctor/finding.h"
-#include "elf/allocator_detect.h"
 #include "elf/allocators.h"
 
 static void add_injected_function(struct doctor_report *report, const struct inject_allocator *allocator,

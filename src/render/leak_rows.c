@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/terminal.h"
-#include "base/text_columns.h"
 #include "render/clean.h"
 #include "render/fit_row.h"
 #include "render/leak_answer.h"

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "engine/leak_place.h"
+#include "engine/leak_report.h"
 #include "render/readable_name.h"
 
 struct leak_row_line {

@@ -8,10 +8,11 @@
 #include "base/array.h"
 #include "collect/build/traceback_versions.h"
 #include "collect/process/mapping_history.h"
-#include "snapshot.h"
 #include "shared/python_calls.h"
-#include "shared/unwind_frame.h"
-#include "elf/nop5.h"
+#include "shared/unwind_types.h"
+#include "snapshot.h"
+#include "shared/unwind_types.h"
+#include "elf/placement.h"
 
 /* Files for another machine have no facts. */
 #ifdef __aarch64__

@@ -4,7 +4,7 @@
 
 /*
  * A snapshot of the accounting of all processes at one instant, while the processes continue to run: the loader's
- * half of bpf/account/cut.bpf.h.
+ * half of bpf/account/nursery.bpf.h.
  */
 
 #include <stddef.h>

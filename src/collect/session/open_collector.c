@@ -14,15 +14,15 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "base/mounts.h"
+#include "base/privileges.h"
 #include "base/reason.h"
-#include "collect/probe/attach_methods.h"
-#include "collect/files/early_probes.h"
 #include "collect/bpf.h"
-#include "collect/probe/skeleton.h"
-#include "collect/recording/load.h"
-#include "collect/process/open_file.h"
+#include "collect/probe/attach_methods.h"
 #include "collect/probe/feature_probes.h"
+#include "collect/probe/skeleton.h"
+#include "collect/process/open_file.h"
+#include "collect/files/early_probes.h"
+#include "collect/recording/load.h"
 #include "sandbox/client.h"
 #include "symbols/symbols.h"
 

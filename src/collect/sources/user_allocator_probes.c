@@ -8,7 +8,6 @@
 
 #include "base/reason.h"
 #include "elf/allocators.h"
-#include "elf/user_function.h"
 
 /* The files of a process that may define an allocator of --probe. */
 struct place {
