@@ -11,8 +11,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/child.h"
-#include "sandbox/channel.h"
+#include "helper/helper.h"
+#include "helper/channel.h"
+#include "sandbox/messages.h"
 #include "sandbox/seccomp.h"
 
 #define PATIENCE_SLICES (10000 / CHANNEL_SLICE_MS) /* the spawner has little to do */

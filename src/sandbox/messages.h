@@ -44,11 +44,6 @@ enum message_kind {
 	LINES,	   /* struct verdict; likewise int32_t, a line for each instruction */
 };
 
-struct message {
-	uint32_t kind;
-	uint32_t bytes; /* length of what follows */
-};
-
 #define WANTS_MAX 8	      /* for one question, in each directory of debug files */
 #define QUESTION_OFFSETS_MAX 512
 

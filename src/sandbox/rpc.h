@@ -7,8 +7,9 @@
 #include <stdbool.h>
 
 #include "base/reason.h"
-#include "sandbox/channel.h"
+#include "helper/channel.h"
 #include "sandbox/client.h"
+#include "sandbox/messages.h"
 
 /* The state of an object whose names were asked for. */
 struct asked {

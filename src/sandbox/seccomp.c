@@ -20,7 +20,7 @@
 
 #include "base/array.h"
 #include "base/privileges.h"
-#include "base/child.h"
+#include "helper/helper.h"
 
 #define NOBODY 65534
 #define OWN_USERS 0xa11c0000u /* plus a PID: outside of the ranges that adduser, systemd and domains use, and not -2 */

@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#include "base/child.h"
+#include "helper/helper.h"
 
 #define CONFINED_FD CHILD_FD
 

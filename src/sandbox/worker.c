@@ -5,7 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "sandbox/channel.h"
+#include "helper/channel.h"
+#include "sandbox/messages.h"
 #include "symbols/direct.h"
 
 /* ---- debug files ---- */

@@ -14,7 +14,8 @@
 #include "elf/python/python_lines.h"
 #include "elf/runtime_detect.h"
 #include "elf/stack_switches.h"
-#include "sandbox/channel.h"
+#include "helper/channel.h"
+#include "sandbox/messages.h"
 #include "sandbox/worker.h"
 #include "unwind/unwind_table.h"
 

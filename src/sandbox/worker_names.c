@@ -4,7 +4,8 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "sandbox/channel.h"
+#include "helper/channel.h"
+#include "sandbox/messages.h"
 #include "sandbox/worker.h"
 #include "symbols/direct.h"
 

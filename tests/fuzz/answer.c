@@ -15,8 +15,9 @@
 #include "elf/allocators.h"
 #include "elf/probe_info.h"
 #include "elf/runtime_detect.h"
-#include "sandbox/channel.h"
+#include "helper/channel.h"
 #include "sandbox/client.h"
+#include "sandbox/messages.h"
 #include "sandbox/worker.h"
 #include "unwind/unwind_table.h"
 

@@ -17,7 +17,7 @@
 #include "collect/census/target_memory.h"
 #include "collect/process/maps_text.h"
 #include "elf/python/python_info.h"
-#include "sandbox/channel.h"
+#include "helper/channel.h"
 
 #define MAPPINGS_MOST (1u << 20)
 

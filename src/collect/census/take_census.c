@@ -18,7 +18,7 @@
 #include "collect/census/census_reader.h"
 #include "collect/process/maps_text.h"
 #include "collect/process/proc.h"
-#include "sandbox/channel.h"
+#include "helper/channel.h"
 #include "sandbox/seccomp.h"
 
 #define MEMORY_BYTES (4ull << 30)

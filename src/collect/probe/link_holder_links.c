@@ -21,7 +21,7 @@
 
 #include "base/array.h"
 #include "base/privileges.h"
-#include "base/child.h"
+#include "helper/helper.h"
 #include "collect/probe/detach.h"
 #include "collect/process/file_identity.h"
 #include "collect/probe/file_watch.h"

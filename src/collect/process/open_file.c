@@ -18,7 +18,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "collect/process/open_orders.h"
-#include "sandbox/channel.h"
+#include "helper/channel.h"
 
 #ifndef RESOLVE_CACHED
 #define RESOLVE_CACHED 0x20 /* Linux 5.12 */

@@ -17,10 +17,10 @@
 #include <unistd.h>
 
 #include "base/privileges.h"
-#include "base/child.h"
+#include "helper/helper.h"
 #include "base/file_copy.h"
 #include "collect/process/open_orders.h"
-#include "sandbox/channel.h"
+#include "helper/channel.h"
 
 struct worker {
 	struct channel channel;

@@ -7,8 +7,9 @@
 #include <errno.h>
 #include <stdbool.h>
 
-#include "sandbox/channel.h"
+#include "helper/channel.h"
 #include "sandbox/client.h"
+#include "sandbox/messages.h"
 #include "symbols_fixture.h"
 
 /* read NULL: its work; cpu_ns 0: the default. It must open. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_BASE_CHILD_H
-#define ALLOCSNAP_BASE_CHILD_H
+#ifndef ALLOCSNAP_HELPER_HELPER_H
+#define ALLOCSNAP_HELPER_HELPER_H
 
 /*
  * Helpers for a forked process that does other work than its parent, without running another

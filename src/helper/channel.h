@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_SANDBOX_CHANNEL_H
-#define ALLOCSNAP_SANDBOX_CHANNEL_H
+#ifndef ALLOCSNAP_HELPER_CHANNEL_H
+#define ALLOCSNAP_HELPER_CHANNEL_H
 
 /*
- * Messages (messages.h), and descriptors beside them, over one end of a socket pair. Functions
+ * Messages, and descriptors beside them, over one end of a socket pair. Functions
  * return 0 or a negative errno: -EPIPE if the other end is closed.
  */
 
 #include <stdint.h>
 #include <sys/uio.h>
 
-#include "sandbox/messages.h"
+/* The head of a message. */
+struct message {
+	uint32_t kind;
+	uint32_t bytes; /* length of what follows */
+};
 
 struct channel {
 	int fd;
