@@ -8,12 +8,17 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/array.h"
 
-int child_keep_only(int fd)
+/* ---- in the child ---- */
+
+/* Closes all descriptors except fd, which becomes CHILD_FD. */
+static int keep_only(int fd)
 {
 	int null = open("/dev/null", O_RDWR);
 
@@ -41,10 +46,10 @@ void child_ignore_signals(void)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-bool child_has_order(int parent)
+bool child_has_order(int recorder)
 {
 	struct pollfd fds[] = {
-		{ .fd = CHILD_FD, .events = POLLIN }, { .fd = parent, .events = POLLIN },
+		{ .fd = CHILD_FD, .events = POLLIN }, { .fd = recorder, .events = POLLIN },
 	};
 	int ready;
 
@@ -68,4 +73,110 @@ void child_show_as(const char *text)
 	}
 	if (file)
 		fclose(file);
+}
+
+static int open_pidfd(pid_t pid)
+{
+	int fd = syscall(SYS_pidfd_open, pid, 0);
+
+	return fd < 0 ? -errno : fd;
+}
+
+/* Comes after a change of the user, which makes the kernel forget the signal. Returns 0, or a descriptor of the parent. */
+static int bind_to_parent(const struct helper_plan *plan, pid_t parent)
+{
+	int bound = plan->is_killed ? prctl(PR_SET_PDEATHSIG, SIGKILL) : open_pidfd(parent);
+
+	return getppid() == parent ? bound : -ESRCH;
+}
+
+static __attribute__((noreturn)) void be_helper(const struct helper_plan *plan, int fd, pid_t parent)
+{
+	int recorder = 0, err;
+
+	if (plan->has_own_session)
+		setsid();
+	if (plan->name)
+		prctl(PR_SET_NAME, plan->name);
+	if (plan->shown)
+		child_show_as(plan->shown);
+	err = keep_only(fd);
+	child_ignore_signals();
+	if (!err && plan->give_up)
+		err = plan->give_up();
+	if (!err)
+		recorder = bind_to_parent(plan, parent);
+	_exit(err || recorder < 0 ? 127 : plan->work(plan->self, recorder));
+}
+
+/* ---- in the recorder ---- */
+
+pid_t helper_fork(void)
+{
+	sigset_t all, before;
+	pid_t pid;
+	int err;
+
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, &before);
+	pid = fork();
+	err = errno;
+	if (pid)
+		sigprocmask(SIG_SETMASK, &before, NULL);
+	errno = err;
+	return pid;
+}
+
+int helper_wait(pid_t pid)
+{
+	int status;
+
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return status;
+}
+
+int helper__start(const struct helper_plan *plan, struct helper *ret)
+{
+	pid_t self = getpid();
+	int end[2], err = channel__pair(end);
+
+	*ret = (struct helper){ .end_fd = -1, .channel.fd = -1 };
+	if (err)
+		return err;
+	ret->pid = helper_fork();
+	if (!ret->pid)
+		be_helper(plan, end[1], self);
+	err = ret->pid < 0 ? -errno : 0;
+	close(end[1]);
+	ret->channel.fd = end[0];
+	if (!err)
+		err = ret->end_fd = open_pidfd(ret->pid);
+	if (err >= 0)
+		return 0;
+	helper__end(ret, SIGKILL);
+	return err;
+}
+
+bool helper__has_ended(const struct helper *helper)
+{
+	struct pollfd end = { .fd = helper->end_fd, .events = POLLIN };
+
+	return poll(&end, 1, 0) > 0;
+}
+
+int helper__end(struct helper *helper, int signal)
+{
+	int status = -ECHILD;
+
+	channel__close(&helper->channel);
+	if (helper->end_fd >= 0)
+		close(helper->end_fd);
+	if (helper->pid > 0) {
+		kill(helper->pid, signal);
+		status = helper_wait(helper->pid);
+	}
+	*helper = (struct helper){ .end_fd = -1, .channel.fd = -1 };
+	return status;
 }

@@ -3,17 +3,43 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/mounts.h"
 #include "sandbox/rpc.h"
+#include "sandbox/seccomp.h"
 #include "sandbox/worker.h"
 
 #define MEMORY_BYTES (4ull << 30)
 #define CPU_NS 30000000000ull
+
+static int be_reader(const void *self)
+{
+	const struct parser_options *options = self;
+
+	if (confine_to_reading(options->memory_bytes))
+		return 127;
+	if (!channel__send(&(struct channel){ .fd = CHILD_FD }, READY, NULL, 0, -1))
+		options->read(CHILD_FD);
+	return 0;
+}
+
+static int start_spawner(struct parser *parser)
+{
+	return spawner__start(&parser->spawner, &(struct spawner_plan){
+		.spawner = {
+			.name = "allocsnap-spawn",
+			.shown = "allocsnap: reads ELF files, without privileges",
+			.give_up = confine_drop_rights,
+		},
+		.name = "allocsnap-names",
+		.work = be_reader,
+		.self = &parser->options,
+		.worker_most = 1,
+	});
+}
 
 struct parser *parser__open(const struct parser_options *options, struct reason *why)
 {
@@ -37,7 +63,7 @@ struct parser *parser__open(const struct parser_options *options, struct reason 
 	parser__limit(parser, UINT64_MAX, NULL);
 	parser->channel.fd = -1;
 	parser->debug_root_fd = open(parser->options.debug_root, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	err = fork_server__start(&parser->fork_server, parser->options.read, parser->options.memory_bytes);
+	err = start_spawner(parser);
 	if (!err)
 		err = rpc__begin(parser, "", CPU_NS, why);
 	if (!err)
@@ -55,9 +81,8 @@ void parser__close(struct parser *parser)
 {
 	if (!parser)
 		return;
-	if (parser->channel.fd >= 0)
-		close(parser->channel.fd);
-	fork_server__stop(&parser->fork_server);
+	channel__close(&parser->channel);
+	spawner__stop(&parser->spawner);
 	if (parser->debug_root_fd >= 0)
 		close(parser->debug_root_fd);
 	free(parser->asked);
@@ -72,14 +97,12 @@ void parser__limit(struct parser *parser, uint64_t cpu_ns, bool (*gives_up)(void
 
 int parser__end_fd(const struct parser *parser)
 {
-	return parser->fork_server.end_fd;
+	return parser->spawner.helper.end_fd;
 }
 
 bool parser__has_ended(const struct parser *parser)
 {
-	struct pollfd end = { .fd = parser->fork_server.end_fd, .events = POLLIN };
-
-	return poll(&end, 1, 0) > 0;
+	return helper__has_ended(&parser->spawner.helper);
 }
 
 const struct symbol_source *parser__source(struct parser *parser)

@@ -16,7 +16,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "sandbox/fork_server.h"
 #include "symbols/symbol_source.h"
 
 struct entry_patches;
@@ -28,6 +27,9 @@ struct python_asked;
 struct python_info;
 struct runtime_traits;
 struct unwind_table;
+
+/* A reader's work: answers questions at this end of a socket. The reader exits when it returns. */
+typedef void (*read_fn)(int fd);
 
 /* Zero is the default. */
 struct parser_options {

@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/array.h"
 #include "sandbox/rpc.h"
@@ -210,9 +209,7 @@ void ask_names_forget_object(void *self, uint32_t object)
 
 	if (object >= parser->asked_nr)
 		return;
-	if (parser->asked[object].generation == parser->generation && parser->channel.fd >= 0) {
-		close(parser->channel.fd);
-		parser->channel.fd = -1;
-	}
+	if (parser->asked[object].generation == parser->generation)
+		channel__close(&parser->channel);
 	parser->asked[object] = (struct asked){};
 }

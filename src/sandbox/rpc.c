@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -12,7 +11,7 @@
 
 #include "base/clock.h"
 
-#define START_NS (10 * SECOND_NS) /* a reader that is not ready after this time never will be */
+#define START_NS (10 * SECOND_NS) /* a reader that is not forked, or not ready, after this time never will be */
 #define WAIT_FACTOR 5		  /* waiting time per processor time: the machine may be busy */
 #define IDLE_NS (5 * SECOND_NS)   /* limit for the time in which the reader sleeps or is stopped */
 #define FAILURES_MAX 6		  /* more failures do not count; each one halves the time: 2^6 times less */
@@ -152,37 +151,27 @@ static void offer_to_oom_killer(pid_t pid)
 	fclose(file);
 }
 
-static void parser_close_channel(struct parser *parser)
-{
-	if (parser->channel.fd >= 0)
-		close(parser->channel.fd);
-	parser->channel.fd = -1;
-}
-
 /* Starts another reader. *ret_status is the exit status of the last one, -1: there was none. */
 static int renew(struct parser *parser, int *ret_status)
 {
 	struct message ready;
-	int end[2], err;
+	struct hired hired;
+	int err;
 
-	parser_close_channel(parser);
-	err = channel__pair(end);
+	channel__close(&parser->channel);
+	err = spawner__hire(&parser->spawner, monotonic_now_ns() + START_NS, &hired);
 	if (err)
 		return err;
-	err = fork_server__renew(&parser->fork_server, end[1], &parser->reader, ret_status);
-	close(end[1]);
-	if (err) {
-		close(end[0]);
-		return err;
-	}
+	*ret_status = hired.status;
+	parser->reader = hired.pid;
 	offer_to_oom_killer(parser->reader);
-	parser->channel = (struct channel){ end[0], is_answer_too_late, parser };
+	parser->channel = (struct channel){ .fd = hired.fd, .is_too_long = is_answer_too_late, .who = parser };
 	parser->generation++;
 	parser->is_spent = parser->has_read = false;
 	begin_waiting(parser, START_NS, 0);
 	err = channel__head(&parser->channel, &ready, NULL);
 	if (err)
-		parser_close_channel(parser);
+		channel__close(&parser->channel);
 	parser->data_at_start = memory_of(parser->reader, "VmData");
 	return err;
 }
@@ -193,9 +182,7 @@ static int renew(struct parser *parser, int *ret_status)
  */
 static bool is_reader_usable(const struct parser *parser)
 {
-	struct pollfd end = { .fd = parser->channel.fd, .events = POLLIN };
-
-	return parser->channel.fd >= 0 && !parser->is_spent && !poll(&end, 1, 0);
+	return parser->channel.fd >= 0 && !parser->is_spent && !channel__is_readable(&parser->channel);
 }
 
 int rpc__begin(struct parser *parser, const char *object_path, uint64_t cpu_ns_left,

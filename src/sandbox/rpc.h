@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 #include "base/reason.h"
-#include "helper/channel.h"
+#include "helper/spawner.h"
 #include "sandbox/client.h"
 #include "sandbox/messages.h"
 
@@ -20,7 +20,7 @@ struct asked {
 struct parser {
 	struct parser_options options;
 	struct symbol_source source;
-	struct fork_server fork_server;
+	struct spawner spawner;
 	struct channel channel; /* to the reader; fd -1: there is none */
 	pid_t reader;
 	uint64_t generation; /* counts the readers */

@@ -10,7 +10,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "collect/process/open_orders.h"
 #include "file_fixture.h"
 #include "parser_fixture.h"
 
