@@ -26,7 +26,7 @@ static int send_question(struct parser *parser, const struct source_object *obje
 	bool has_file = asked->generation == parser->generation;
 
 	asked->generation = parser->generation;
-	return channel__send(&parser->channel, ASK_NAMES, piece, ARRAY_SIZE(piece),
+	return channel__send(&parser->channel, NAMES, piece, ARRAY_SIZE(piece),
 			     has_file ? -1 : object->fd);
 }
 
