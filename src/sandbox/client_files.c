@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Questions about a file (questions.c): where probes go, unwind tables, traits, CPython. */
+/* Questions about a file (questions.c): names, where probes go, unwind tables, traits, CPython. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +23,8 @@ struct asked_of_file {
 	enum message_kind kind;
 	int fd; /* -1: none */
 	struct iovec piece[3]; /* what is asked; the first one is its struct */
+	const char *path; /* of the file; NULL: no debug files are wanted for it */
+	struct asked *object; /* of names: a reader keeps the file, and all questions about it have one limit. NULL: not so */
 };
 
 /* An answer that is being received. */
@@ -132,15 +134,21 @@ static int ask_file(struct parser *parser, const struct asked_of_file *asked, vo
 	struct file_answer answer = {
 		.channel = &parser->channel, .question = question, .bytes = calloc(1, question->bytes),
 	};
+	struct asked once = {}, *object = asked->object ?: &once;
 	uint64_t cpu_ns;
-	int err;
+	int err = answer.bytes ? 0 : reason_set(why, -ENOMEM, "out of memory");
 
 	parser->is_spent |= question->needs_new_reader && parser->has_read;
-	err = answer.bytes ? rpc__begin(parser, "", parser->options.cpu_ns, why) : reason_set(why, -ENOMEM, "out of memory");
+	if (!err && object->cpu_ns >= parser->options.cpu_ns)
+		err = reason_set(why, -EIO, "reading it takes too long");
+	err = err ?: rpc__begin(parser, asked->path ?: "", parser->options.cpu_ns - object->cpu_ns, why);
 	if (!err) {
-		err = channel__send(&parser->channel, asked->kind, asked->piece, ARRAY_SIZE(asked->piece), asked->fd) ?:
-		      receive_file_answer(parser, asked, &answer);
+		err = channel__send(&parser->channel, asked->kind, asked->piece, ARRAY_SIZE(asked->piece),
+				    object->generation == parser->generation ? -1 : asked->fd);
+		object->generation = parser->generation;
+		err = err ?: receive_file_answer(parser, asked, &answer);
 		err = rpc__end(parser, err, &cpu_ns, why);
+		object->cpu_ns += cpu_ns;
 	}
 	if (!err && answer.verdict.err)
 		err = reason_set(why, answer.verdict.err, "%s",
@@ -303,4 +311,85 @@ int parser__python_lines(struct parser *parser, const struct python_line_table *
 		memcpy(ret_line, lines.line, nr * sizeof(*ret_line));
 	free(lines.line);
 	return 0;
+}
+
+/* ---- names ---- */
+
+static const char *text_at(const struct names_answer *names, uint32_t at)
+{
+	return at ? names->text + at - 1 : NULL;
+}
+
+static int hand_over_frames(const struct names_answer *names, size_t first, take_frames_fn take, void *taker)
+{
+	const struct wire_frame *wire = names->frame;
+	struct symbol frame[SYMBOL_INLINE_MAX];
+	int err = 0;
+
+	for (uint32_t i = 0; i < names->answer_nr && !err; i++) {
+		for (uint32_t f = 0; f < names->frames_of[i]; f++, wire++)
+			frame[f] = (struct symbol){
+				text_at(names, wire->function), text_at(names, wire->filename),
+				wire->lineno, wire->first_line,
+			};
+		err = take(taker, first + i, frame, names->frames_of[i]);
+	}
+	return err;
+}
+
+static int know(struct parser *parser, uint32_t object)
+{
+	int err = 0;
+
+	while (!err && parser->asked_nr <= object)
+		err = array_push(parser, asked, (struct asked){});
+	return err;
+}
+
+/* Asks one question, of at most QUESTION_OFFSETS_MAX offsets. The reader may answer only a part. */
+static int ask_names_of_object(struct parser *parser, const struct source_object *object,
+			       const uint64_t *return_offset, size_t nr, struct names_answer *ret, struct reason *why)
+{
+	struct names_question question = { .object = object->id, .offset_nr = nr };
+	int err = ask_file(parser, &(struct asked_of_file){
+		.kind = NAMES, .fd = object->fd, .path = object->path, .object = &parser->asked[object->id],
+		.piece = { { &question, sizeof(question) }, { (void *)return_offset, nr * sizeof(*return_offset) } },
+	}, ret, why);
+
+	return err && err != -ENOMEM ? -EIO : err;
+}
+
+int ask_names(void *self, const struct source_object *object, const uint64_t *return_offset,
+	      size_t nr, take_frames_fn take, void *taker, struct reason *why)
+{
+	struct parser *parser = self;
+	int err = know(parser, object->id);
+
+	for (size_t at = 0; at < nr && !err;) {
+		size_t part = nr - at < QUESTION_OFFSETS_MAX ? nr - at : QUESTION_OFFSETS_MAX;
+		struct names_answer names;
+
+		err = ask_names_of_object(parser, object, return_offset + at, part, &names, why);
+		if (err)
+			break;
+		err = hand_over_frames(&names, at, take, taker);
+		at += names.answer_nr;
+		file_answer_release(&file_questions[NAMES], &names);
+	}
+	return err;
+}
+
+/*
+ * libdw's data about one file cannot be removed from the reader. So the reader ends when its
+ * channel is closed, and another one takes the next question.
+ */
+void ask_names_forget_object(void *self, uint32_t object)
+{
+	struct parser *parser = self;
+
+	if (object >= parser->asked_nr)
+		return;
+	if (parser->asked[object].generation == parser->generation)
+		channel__close(&parser->channel);
+	parser->asked[object] = (struct asked){};
 }

@@ -22,14 +22,16 @@
 #include "base/reason.h"
 #include "symbols/debug_file.h"
 
-/* In brackets: what a question has, and an answer. */
+/*
+ * In brackets: what a question has, and an answer. An answer begins with a struct verdict; without an error the struct
+ * follows, and its arrays (file_questions[]).
+ */
 enum message_kind {
 	READY = 1, /* a reader's first message, sent when it is confined */
 	HERE_IS, /* a file */
 	HERE_IS_NONE,
 	WANT_FILE, /* struct file_wanted */
-	NAMES,	 /* [struct names_question, its offsets; struct names_answer, its arrays and text] */
-	/* Answers begin with struct verdict. Without an error a struct follows, and its arrays (file_questions[]). */
+	NAMES,	 /* [struct names_question, its offsets, the file if the reader does not have it; struct names_answer] */
 	TABLE,	 /* [struct table_question; struct unwind_table] */
 	FACTS,	 /* [struct functions_wanted with its functions; struct probe_info] */
 	RETURNS, /* [struct returns_question; struct object_returns] */
@@ -58,23 +60,19 @@ struct file_wanted {
 	char name[FILE_NAME_MAX];
 };
 
-/*
- * Followed by uint32_t frames_of[answer_nr], struct wire_frame frame[frame_nr], char
- * text[text_bytes]. If there are fewer answers than questions, the rest must be asked again. If err
- * is set, the text is the reason.
- */
-struct names_answer {
-	int32_t err;
-	uint32_t answer_nr;
-	uint32_t frame_nr;
-	uint32_t text_bytes;
-};
-
 struct wire_frame {
 	uint32_t function; /* its offset in the text, + 1; 0: NULL */
 	uint32_t filename;
 	uint32_t lineno;
 	uint32_t first_line; /* 0 if lineno is 0 */
+};
+
+/* If there are fewer answers than questions, the rest must be asked again. */
+struct names_answer {
+	uint32_t answer_nr, frame_nr, text_bytes;
+	uint32_t *frames_of; /* number of frames of each answer */
+	struct wire_frame *frame;
+	char *text;
 };
 
 #define TEXT_MAX (1u << 16)   /* for one name; a longer one counts as not known */

@@ -18,7 +18,46 @@
 #include "elf/stack_switches.h"
 #include "sandbox/client.h"
 #include "sandbox/messages.h"
+#include "symbols/symbol_source.h"
 #include "unwind/unwind_table.h"
+
+/* ---- names (the reader's side: worker.c) ---- */
+
+static bool is_text(const struct names_answer *names, uint32_t at)
+{
+	uint32_t left = at ? names->text_bytes - (at - 1) : 0;
+
+	return at <= names->text_bytes &&
+	       (!at || memchr(names->text + at - 1, '\0', left < TEXT_MAX ? left : TEXT_MAX));
+}
+
+static bool is_frame(const struct names_answer *names, const struct wire_frame *frame)
+{
+	return is_text(names, frame->function) && is_text(names, frame->filename) &&
+	       !frame->filename == !frame->lineno && frame->lineno <= INT32_MAX &&
+	       (frame->lineno || !frame->first_line) && frame->first_line <= INT32_MAX;
+}
+
+/* Whether it answers some questions, and has valid frames. */
+static bool verify_names(const void *answer, const void *asked, uint64_t)
+{
+	const struct names_answer *names = answer;
+	uint64_t frames = 0;
+
+	if (names->answer_nr < 1 || names->answer_nr > ((const struct names_question *)asked)->offset_nr)
+		return false;
+	for (uint32_t i = 0; i < names->answer_nr; i++) {
+		if (names->frames_of[i] < 1 || names->frames_of[i] > SYMBOL_INLINE_MAX)
+			return false;
+		frames += names->frames_of[i];
+	}
+	if (frames != names->frame_nr)
+		return false;
+	for (uint32_t i = 0; i < names->frame_nr; i++)
+		if (!is_frame(names, &names->frame[i]))
+			return false;
+	return true;
+}
 
 /* ---- unwind tables ---- */
 
@@ -170,6 +209,11 @@ static bool verify_lines(const void *answer, const void *asked, uint64_t)
  * (FACTS: see parser__facts_and_copy().)
  */
 const struct file_question file_questions[] = {
+	[NAMES] = { sizeof(struct names_answer), .is_sound = verify_names, .array = {
+		ARRAY(struct names_answer, frames_of, answer_nr, .nr_most = QUESTION_OFFSETS_MAX),
+		ARRAY(struct names_answer, frame, frame_nr, .nr_most = QUESTION_OFFSETS_MAX * SYMBOL_INLINE_MAX),
+		ARRAY(struct names_answer, text, text_bytes, .nr_most = ANSWER_MAX),
+	} },
 	[TABLE] = { sizeof(struct unwind_table), answer_table, verify_table, .needs_new_reader = true, .array = {
 		ARRAY(struct unwind_table, page, page_nr, .more = 1, .nr_most = UNWIND_PAGES_MAX),
 		ARRAY(struct unwind_table, rule, rule_nr, .nr_most = UNWIND_RULES_MAX),

@@ -36,6 +36,27 @@ static int open_elsewhere(void *self, const char *, const struct debug_want *wan
 	return fd;
 }
 
+/* ---- answers ---- */
+
+static int send_answer(const struct channel *channel, const struct message *asked, int err,
+		       const struct reason *why, void *answer)
+{
+	const struct file_question *question = &file_questions[asked->kind];
+	struct verdict head = { .err = err };
+	struct iovec piece[2 + ARRAY_SIZE(question->array)] = { { &head, sizeof(head) }, { answer, question->bytes } };
+	int piece_nr = 2;
+	uint64_t nr;
+
+	snprintf(head.why, sizeof(head.why), "%.*s", (int)sizeof(head.why) - 1, why->text);
+	for (size_t i = 0; !err && i < ARRAY_SIZE(question->array) && question->array[i].item_bytes; i++) {
+		const struct answer_array *array = &question->array[i];
+		void *items = *answer_array_of(array, answer, &nr);
+
+		piece[piece_nr++] = (struct iovec){ items, (nr + array->more) * array->item_bytes };
+	}
+	return channel__send(channel, asked->kind, piece, err ? 1 : piece_nr, -1);
+}
+
 /* ---- names ---- */
 
 struct answer {
@@ -83,73 +104,31 @@ static int add_answer(void *taker, size_t, const struct symbol *frame, int frame
 	return !err && answer->text_nr >= ANSWER_FULL ? IS_FULL : err;
 }
 
-static int send_names(const struct channel *channel, struct answer *answer, int err,
-		      const struct reason *why)
-{
-	struct names_answer head = {
-		.err = err < 0 ? err : 0,
-		.answer_nr = answer->answers.frames_of_nr,
-		.frame_nr = answer->frames.frame_nr,
-		.text_bytes = answer->text_nr,
-	};
-	struct iovec piece[] = {
-		{ &head, sizeof(head) },
-		{ answer->answers.frames_of, head.answer_nr * sizeof(uint32_t) },
-		{ answer->frames.frame, head.frame_nr * sizeof(struct wire_frame) },
-		{ answer->text, head.text_bytes },
-	};
-
-	if (err < 0) {
-		head.answer_nr = head.frame_nr = 0;
-		piece[1].iov_len = piece[2].iov_len = 0;
-		head.text_bytes = piece[3].iov_len = strlen(why->text) + 1;
-		piece[3].iov_base = (char *)why->text;
-	}
-	return channel__send(channel, NAMES, piece, ARRAY_SIZE(piece), -1);
-}
-
-static int serve_names(const struct channel *channel, struct direct *direct, int fd)
+static int serve_names(const struct channel *channel, const struct message *asked, struct direct *direct, int fd)
 {
 	uint64_t offset[QUESTION_OFFSETS_MAX];
 	struct source_object object = { .fd = fd, .path = "" };
 	struct names_question question;
 	struct answer answer = {};
 	struct reason why = {};
-	int err = channel__receive(channel, &question, sizeof(question));
+	int err = channel__receive(channel, &question, sizeof(question)) ?:
+		  channel__receive(channel, offset, question.offset_nr * sizeof(*offset));
 
-	if (!err)
-		err = channel__receive(channel, offset, question.offset_nr * sizeof(*offset));
 	if (err)
 		return err;
 	object.id = question.object;
 	err = direct__look_up(direct, &object, offset, question.offset_nr, add_answer, &answer, &why);
-	err = send_names(channel, &answer, err, &why);
+	err = send_answer(channel, asked, err < 0 ? err : 0, &why, &(struct names_answer){
+		answer.answers.frames_of_nr, answer.frames.frame_nr, answer.text_nr,
+		answer.answers.frames_of, answer.frames.frame, answer.text,
+	});
 	free(answer.answers.frames_of);
 	free(answer.frames.frame);
 	free(answer.text);
 	return err;
 }
 
-/* ---- questions about a file ---- */
-
-static int send_answer(const struct channel *channel, const struct message *asked, int err,
-		       const struct reason *why, void *answer)
-{
-	const struct file_question *question = &file_questions[asked->kind];
-	struct verdict head = { .err = err };
-	struct iovec piece[2 + ARRAY_SIZE(question->array)] = { { &head, sizeof(head) }, { answer, question->bytes } };
-	int piece_nr = 2;
-	uint64_t nr;
-
-	snprintf(head.why, sizeof(head.why), "%.*s", (int)sizeof(head.why) - 1, why->text);
-	for (size_t i = 0; !err && i < ARRAY_SIZE(question->array) && question->array[i].item_bytes; i++) {
-		const struct answer_array *array = &question->array[i];
-		void *items = *answer_array_of(array, answer, &nr);
-
-		piece[piece_nr++] = (struct iovec){ items, (nr + array->more) * array->item_bytes };
-	}
-	return channel__send(channel, asked->kind, piece, err ? 1 : piece_nr, -1);
-}
+/* ---- other questions ---- */
 
 static int serve_file(const struct channel *channel, const struct message *asked, int fd)
 {
@@ -178,7 +157,7 @@ void serve_questions(int fd)
 	int object, err = direct ? 0 : -ENOMEM;
 
 	while (!err && !channel__head(&channel, &head, &object)) {
-		err = head.kind == NAMES ? serve_names(&channel, direct, object) : serve_file(&channel, &head, object);
+		err = head.kind == NAMES ? serve_names(&channel, &head, direct, object) : serve_file(&channel, &head, object);
 		if (object >= 0)
 			close(object);
 	}

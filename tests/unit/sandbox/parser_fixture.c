@@ -101,11 +101,12 @@ struct names_question parser_question(const struct channel *channel, struct mess
 
 void parser_answer_name(const struct channel *channel, uint32_t nr, const char *name)
 {
-	struct names_answer answer = { 0, nr, nr, strlen(name) + 1 };
+	struct verdict verdict = {};
+	struct names_answer answer = { nr, nr, strlen(name) + 1 };
 	uint32_t frames_of[QUESTION_OFFSETS_MAX];
 	struct wire_frame frame[QUESTION_OFFSETS_MAX];
 	const struct iovec piece[] = {
-		{ &answer, sizeof(answer) }, { frames_of, nr * sizeof(*frames_of) },
+		{ &verdict, sizeof(verdict) }, { &answer, sizeof(answer) }, { frames_of, nr * sizeof(*frames_of) },
 		{ frame, nr * sizeof(*frame) }, { (void *)name, answer.text_bytes },
 	};
 
@@ -118,10 +119,8 @@ void parser_answer_name(const struct channel *channel, uint32_t nr, const char *
 
 void parser_answer_why(const struct channel *channel, const char *why)
 {
-	struct names_answer answer = { .err = -EIO, .text_bytes = strlen(why) + 1 };
-	const struct iovec piece[] = {
-		{ &answer, sizeof(answer) }, { (void *)why, answer.text_bytes },
-	};
+	struct verdict verdict = { .err = -EIO };
 
-	channel__send(channel, NAMES, piece, ARRAY_SIZE(piece), -1);
+	snprintf(verdict.why, sizeof(verdict.why), "%.*s", (int)sizeof(verdict.why) - 1, why);
+	channel__send(channel, NAMES, &(struct iovec){ &verdict, sizeof(verdict) }, 1, -1);
 }
