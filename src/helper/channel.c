@@ -200,9 +200,9 @@ int channel__answer(const struct channel *channel, uint32_t kind, void *to, size
 	return err;
 }
 
-bool channel__is_readable(const struct channel *channel)
+bool channel__is_quiet(const struct channel *channel)
 {
 	struct pollfd end = { .fd = channel->fd, .events = POLLIN };
 
-	return poll(&end, 1, 0) > 0;
+	return channel->fd >= 0 && !poll(&end, 1, 0);
 }

@@ -65,7 +65,7 @@ int channel__receive(const struct channel *channel, void *to, size_t bytes);
 /* Receives a message of this kind and length, and the descriptor that came with it. -EPROTO: it is another one. */
 int channel__answer(const struct channel *channel, uint32_t kind, void *to, size_t bytes, int *ret_fd);
 
-/* Whether there is something to receive, be it only that the other end is closed. */
-bool channel__is_readable(const struct channel *channel);
+/* Whether there is a channel, and nothing to receive: the other end sends nothing without an order, and is not closed. */
+bool channel__is_quiet(const struct channel *channel);
 
 #endif

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 
 /* ---- in the child ---- */
 
@@ -179,4 +180,20 @@ int helper__end(struct helper *helper, int signal)
 	}
 	*helper = (struct helper){ .end_fd = -1, .channel.fd = -1 };
 	return status;
+}
+
+uint64_t patience_recover(struct patience *patience)
+{
+	uint64_t minutes = (monotonic_now_ns() - patience->failed_at_ns) / (60 * SECOND_NS);
+
+	patience->failed_at_ns += minutes * 60 * SECOND_NS;
+	patience->failed_nr -= minutes < patience->failed_nr ? minutes : patience->failed_nr;
+	return minutes;
+}
+
+void patience_lose(struct patience *patience, unsigned int failed_most)
+{
+	if (!patience->failed_nr)
+		patience->failed_at_ns = monotonic_now_ns();
+	patience->failed_nr += patience->failed_nr < failed_most;
 }

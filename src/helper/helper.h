@@ -58,6 +58,21 @@ pid_t helper_fork(void);
 /* The status of waitpid(), or a negative errno. */
 int helper_wait(pid_t pid);
 
+/*
+ * How long helpers may take: the recorder does nothing else meanwhile, and others can make many of them fail. Each failure
+ * halves the time of what comes next; a minute makes up for one.
+ */
+struct patience {
+	unsigned int failed_nr; /* minus one for each minute since */
+	uint64_t failed_at_ns;
+};
+
+/* Returns how many minutes have passed since the last failure, or since the last such call. */
+uint64_t patience_recover(struct patience *patience);
+
+/* A failure; more than failed_most do not count. */
+void patience_lose(struct patience *patience, unsigned int failed_most);
+
 /* ---- in a child ---- */
 
 /*

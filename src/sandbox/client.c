@@ -14,7 +14,6 @@
 #include "base/mounts.h"
 #include "sandbox/rpc.h"
 #include "sandbox/seccomp.h"
-#include "sandbox/worker.h"
 
 #define MEMORY_BYTES (4ull << 30)
 #define CPU_NS (30 * SECOND_NS)
@@ -34,15 +33,21 @@ static uint64_t cpu_ns_of(pid_t pid)
 	return clock_getcpuclockid(pid, &clock) ? 0 : clock_now_ns(clock);
 }
 
+static FILE *open_of(pid_t pid, const char *name, const char *mode)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
+	return fopen(path, mode);
+}
+
 /* The value of a line of /proc/PID/status, in bytes; 0 if the process has ended. */
 static uint64_t memory_of(pid_t pid, const char *name)
 {
-	char path[64], line[256];
+	FILE *file = open_of(pid, "status", "re");
 	unsigned long long kib = 0;
-	FILE *file;
+	char line[256];
 
-	snprintf(path, sizeof(path), "/proc/%d/status", pid);
-	file = fopen(path, "re");
 	while (file && fgets(line, sizeof(line), file))
 		if (!strncmp(line, name, strlen(name)))
 			sscanf(line + strlen(name), ": %llu", &kib);
@@ -57,11 +62,9 @@ static uint64_t memory_of(pid_t pid, const char *name)
  */
 static bool is_idle(pid_t pid)
 {
-	char path[64], state = '\0';
-	FILE *file;
+	FILE *file = open_of(pid, "stat", "re");
+	char state = '\0';
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	file = fopen(path, "re");
 	if (!file)
 		return false;
 	if (fscanf(file, "%*d %*s %c", &state) != 1)
@@ -110,31 +113,20 @@ static void begin_waiting(struct parser *parser, uint64_t cpu_ns_left, uint64_t 
 	parser->looked_at_ns = monotonic_now_ns();
 }
 
-/*
- * The recording does nothing else while it waits for a reader. So each failure halves the time of
- * the next questions; a minute makes up for one failure. Questions that succeed, but take long
- * together, count as a failure, too.
- */
 static uint64_t allow_cpu_ns(struct parser *parser, uint64_t cpu_ns)
 {
-	uint64_t minutes = (monotonic_now_ns() - parser->failed_at_ns) / (60 * SECOND_NS);
-
-	parser->failed_at_ns += minutes * 60 * SECOND_NS;
-	if (minutes)
+	if (patience_recover(&parser->patience))
 		parser->read_ns = 0;
-	parser->failed_nr -= minutes < parser->failed_nr ? minutes : parser->failed_nr;
-	return cpu_ns >> (parser->failed_nr < FAILURES_MAX ? parser->failed_nr : FAILURES_MAX);
+	return cpu_ns >> parser->patience.failed_nr;
 }
 
 static void parser_count_failure(struct parser *parser)
 {
 	parser->read_ns = 0;
-	if (!parser->failed_nr)
-		parser->failed_at_ns = monotonic_now_ns();
-	if (parser->failed_nr < FAILURES_MAX)
-		parser->failed_nr++;
+	patience_lose(&parser->patience, FAILURES_MAX);
 }
 
+/* Questions that succeed, but take long together, count as a failure, too. */
 static void count_reading(struct parser *parser, uint64_t cpu_ns)
 {
 	parser->read_ns += cpu_ns;
@@ -147,11 +139,8 @@ static void count_reading(struct parser *parser, uint64_t cpu_ns)
 /* If memory runs short, the kernel should kill the reader and not the recording. */
 static void offer_to_oom_killer(pid_t pid)
 {
-	char path[64];
-	FILE *file;
+	FILE *file = open_of(pid, "oom_score_adj", "we");
 
-	snprintf(path, sizeof(path), "/proc/%d/oom_score_adj", pid);
-	file = fopen(path, "we");
 	if (!file)
 		return;
 	fputs("1000", file);
@@ -183,21 +172,12 @@ static int renew(struct parser *parser, int *ret_status)
 	return err;
 }
 
-/*
- * A reader sends nothing before it is asked. If there is something to read, the reader has ended or
- * is broken.
- */
-static bool is_reader_usable(const struct parser *parser)
-{
-	return parser->channel.fd >= 0 && !parser->is_spent && !channel__is_readable(&parser->channel);
-}
-
 int rpc__begin(struct parser *parser, const char *object_path, uint64_t cpu_ns_left,
 			struct reason *why)
 {
 	int status, err = 0;
 
-	if (!is_reader_usable(parser))
+	if (parser->is_spent || !channel__is_quiet(&parser->channel))
 		err = renew(parser, &status);
 	if (err)
 		return reason_set(why, -EIO, "the process that reads such files is gone: %s",

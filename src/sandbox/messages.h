@@ -104,6 +104,13 @@ struct lines_answer {
 	int32_t *line; /* for each instruction */
 };
 
+/*
+ * Runs in the process without privileges: answers questions until the other end is
+ * closed. The files that it reads can take this process over, so the other end trusts no answer
+ * unchecked.
+ */
+void serve_questions(int fd);
+
 /* ---- questions about a file (questions.c) ---- */
 
 /* An array of an answer: the struct has its number of items, and a pointer to it, which means nothing in a message. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "sandbox/worker.h"
+#include "sandbox/messages.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -9,7 +9,6 @@
 
 #include "base/array.h"
 #include "helper/channel.h"
-#include "sandbox/messages.h"
 #include "symbols/direct.h"
 
 /* ---- debug files ---- */

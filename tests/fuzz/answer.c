@@ -18,7 +18,6 @@
 #include "helper/spawner.h"
 #include "sandbox/client.h"
 #include "sandbox/messages.h"
-#include "sandbox/worker.h"
 #include "unwind/unwind_table.h"
 
 #define KIND_WITHOUT_HEAD 0x80 /* the first word of an answer */

@@ -502,7 +502,7 @@ static void receive_link_holder_news(struct link_holder *link_holder)
 	bool is_answer = false;
 	int err = 0;
 
-	while (!err && !is_answer && channel__is_readable(&link_holder->helper.channel))
+	while (!err && !is_answer && !channel__is_quiet(&link_holder->helper.channel))
 		err = receive_from_link_holder(link_holder, NULL, 0, &is_answer);
 }
 

@@ -59,8 +59,7 @@ struct file_opener {
 	int program_fd;
 	uint32_t own_device; /* of the recorder's own files: if that device hangs, so does the recorder */
 	struct channel worker; /* fd is -1 if there is no worker */
-	unsigned int failed_nr; /* failures, minus one for each minute since */
-	uint64_t failed_at_ns;
+	struct patience patience;
 	struct silent silent[SILENT_MAX];
 	size_t silent_nr; /* never decreases: a new entry replaces the oldest */
 };
@@ -247,23 +246,6 @@ static bool leave_alone(struct file_opener *opener, uint32_t device)
 	return is_new;
 }
 
-/* The time limit: the recording does nothing else meanwhile, and anyone can have many file systems. */
-static uint64_t patience_ns(struct file_opener *opener)
-{
-	uint64_t minutes = (monotonic_now_ns() - opener->failed_at_ns) / MINUTE_NS;
-
-	opener->failed_at_ns += minutes * MINUTE_NS;
-	opener->failed_nr -= minutes < opener->failed_nr ? minutes : opener->failed_nr;
-	return PATIENCE_NS >> opener->failed_nr;
-}
-
-static void count_failure(struct file_opener *opener)
-{
-	if (!opener->failed_nr)
-		opener->failed_at_ns = monotonic_now_ns();
-	opener->failed_nr += opener->failed_nr < FAILURES_MAX;
-}
-
 /* ---- workers ---- */
 
 static int hire_open_worker(struct file_opener *opener, uint64_t until_ns)
@@ -277,21 +259,17 @@ static int hire_open_worker(struct file_opener *opener, uint64_t until_ns)
 	return opener->program_fd < 0 ? 0 : channel__send(&opener->worker, OPEN_PROGRAM, NULL, 0, opener->program_fd);
 }
 
-/* A worker sends nothing without an order: a readable socket means that it has ended. */
-static bool is_waiting(const struct file_opener *opener)
-{
-	return opener->worker.fd >= 0 && !channel__is_readable(&opener->worker);
-}
-
 /* Returns the descriptor, or a negative errno. A worker whose socket is closed ends itself: at once, or by its alarm. */
 static int send_open_order(struct file_opener *opener, enum open_order_kind kind, int given, const void *body,
 			   size_t bytes, struct open_answer *answer)
 {
 	const struct iovec piece = { (void *)body, bytes };
-	uint64_t until_ns = monotonic_now_ns() + patience_ns(opener);
+	uint64_t until_ns;
 	int fd = -1, err = 0;
 
-	if (!is_waiting(opener)) {
+	patience_recover(&opener->patience);
+	until_ns = monotonic_now_ns() + (PATIENCE_NS >> opener->patience.failed_nr);
+	if (!channel__is_quiet(&opener->worker)) {
 		channel__close(&opener->worker);
 		err = hire_open_worker(opener, until_ns);
 	}
@@ -301,7 +279,7 @@ static int send_open_order(struct file_opener *opener, enum open_order_kind kind
 	if (err)
 		channel__close(&opener->worker);
 	if (err == -ETIMEDOUT)
-		count_failure(opener);
+		patience_lose(&opener->patience, FAILURES_MAX);
 	if (err || answer->err)
 		return err ?: answer->err;
 	return fd < 0 ? -EPROTO : fd;

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/array.h"
@@ -54,8 +53,8 @@ void wait_until_dead(pid_t pid)
 		usleep(1000);
 }
 
-/* Whether it is blocked in poll(), and not for another reason. */
-static bool is_polling(pid_t pid)
+/* Whether it is blocked in this system call, and not for another reason. */
+static bool is_in_call(pid_t pid, long wanted)
 {
 	char path[64];
 	long call = -1;
@@ -67,12 +66,12 @@ static bool is_polling(pid_t pid)
 		call = -1;
 	if (file)
 		fclose(file);
-	return call == SYS_poll;
+	return call == wanted;
 }
 
-void wait_until_polling(pid_t pid)
+void wait_until_in_call(pid_t pid, long call)
 {
-	while (!is_polling(pid))
+	while (!is_in_call(pid, call))
 		usleep(1000);
 }
 

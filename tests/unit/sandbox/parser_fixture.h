@@ -21,8 +21,8 @@ pid_t only_child_of(pid_t pid);
 /* Until it is a zombie or gone. */
 void wait_until_dead(pid_t pid);
 
-/* Until it waits for something. */
-void wait_until_polling(pid_t pid);
+/* Until it is blocked in this system call. */
+void wait_until_in_call(pid_t pid, long call);
 
 pid_t parser_fork_server(void);
 pid_t parser_reader(void);
