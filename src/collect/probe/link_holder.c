@@ -364,12 +364,22 @@ static bool is_whole(const struct link_holder_order *order, size_t bytes)
 	       bytes == sizeof(*order) + 3 * sizeof(*order->places) * order->nr;
 }
 
-/* It may have been killed in the middle of an order, while a child of it keeps the socket open. */
-static int has_recording_ended(void *links)
+/*
+ * Runs while the rest of an order does not come. The recording may have been killed in the middle of the order, while a child
+ * of it keeps the socket open. Or the recording is stopped, while another process writes to a file.
+ */
+static int look_around(void *links)
 {
-	struct pollfd end = { .fd = ((struct links *)links)->recording, .events = POLLIN };
+	const struct links *own = links;
+	struct pollfd fds[] = {
+		{ .fd = own->recording, .events = POLLIN }, { .fd = own->watch.fd, .events = POLLIN },
+		{ .fd = own->lease_fd, .events = POLLIN },
+	};
 
-	return poll(&end, 1, 0) ? -EPIPE : 0;
+	poll(fds, 3, 0);
+	if (fds[1].revents || fds[2].revents)
+		end_written(links);
+	return fds[0].revents ? -EPIPE : 0;
 }
 
 static int answer_recorder(const struct links *links, const void *answer, size_t bytes)
@@ -426,7 +436,7 @@ static int keep_links(void *ejects, int recording)
 	struct link_holder_order *order = malloc(KEEPER_ORDER_BYTES_MOST);
 	struct links links = {
 		.recording = recording,
-		.orders = { .fd = CHILD_FD, .is_too_long = has_recording_ended, .who = &links },
+		.orders = { .fd = CHILD_FD, .is_too_long = look_around, .who = &links },
 	};
 
 	channel__slice(CHILD_FD);
