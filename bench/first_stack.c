@@ -24,7 +24,6 @@
 #include "collect/recording/collector.h"
 #include "shared/bpf_types.h"
 #include "shared/unwind_types.h"
-#include "shared/unwind_frame.h"
 
 #define SPACING_US 50
 #define LOOP_MS 800

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/child.h"
+#include "helper/helper.h"
 #include "base/log.h"
 #include "base/privileges.h"
 #include "base/reason.h"

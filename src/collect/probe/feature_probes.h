@@ -25,6 +25,11 @@ int trial_open_event(const char *path, uint64_t offset, bool is_return);
 int trial_nop5(void);
 
 /*
+ * Tries any system call. -ENOSYS: it does not exist; -EFAULT: filters see it; -EACCES: a filter of this process does.
+ */
+int trial_filtered_call(long call);
+
+/*
  * From 6.11 on a return probe is a system call of the process itself (x86-64, uretprobe). -ENOSYS: not on this
  * kernel; -EFAULT: system call filters (seccomp) see it, and may kill the process.
  */

@@ -13,7 +13,7 @@
 #include "base/reason.h"
 #include "collect/inject/found_samplers.h"
 #include "collect/inject/inject.h"
-#include "collect/probe/link_holder_orders.h"
+#include "collect/probe/link_holder.h"
 #include "collect/process/proc.h"
 
 /* ---- in ---- */

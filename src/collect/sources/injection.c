@@ -13,7 +13,6 @@
 #include "base/reason.h"
 #include "collect/inject/found_samplers.h"
 #include "collect/inject/inject.h"
-#include "collect/probe/link_holder_orders.h"
 #include "collect/process/proc.h"
 #include "collect/sources/block_sources.h"
 
