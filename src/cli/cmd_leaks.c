@@ -22,7 +22,7 @@
 #include "cli/leak_watch.h"
 #include "cli/log_losses.h"
 #include "cli/pager.h"
-#include "cli/process_folders.h"
+#include "archive/folders.h"
 #include "render.h"
 #include "render/leak_answer.h"
 #include "snapshot.h"

@@ -12,7 +12,7 @@
 #include "base/array.h"
 #include "base/log.h"
 #include "base/units.h"
-#include "cli/process_folders.h"
+#include "archive/folders.h"
 
 #define CANDIDATES_SHOWN 20
 

@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/progress.h"
 #include "base/reason.h"
-#include "cli/process_folders.h"
+#include "archive/folders.h"
 #include "render/facts.h"
 #include "snapshot.h"
 #include "snapshot/snapshot_identity.h"

@@ -18,7 +18,7 @@
 #include "cli/cmd.h"
 #include "cli/find_snapshot.h"
 #include "collect.h"
-#include "collect/build/snapshot_folder.h"
+#include "archive/make.h"
 #include "record/recording.h"
 #include "snapshot.h"
 

@@ -19,7 +19,7 @@
 #include "cli/running_children.h"
 #include "cli/temporary_folder.h"
 #include "collect.h"
-#include "collect/build/snapshot_folder.h"
+#include "archive/make.h"
 #include "snapshot.h"
 
 /* ---- the key w ------------------------------------------------------------------------------ */

@@ -14,7 +14,7 @@
 #include "base/status_line.h"
 #include "collect.h"
 #include "record/recorder.h"
-#include "record/retention/write_errors.h"
+#include "archive/write_errors.h"
 #include "record/run_summary.h"
 
 /* A process that was named, for the rows that are shown at the end. */

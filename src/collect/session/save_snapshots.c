@@ -20,7 +20,7 @@
 #include "collect/build/retired_tracebacks.h"
 #include "collect/session/stale.h"
 #include "collect/build/resolve_tracebacks.h"
-#include "collect/build/snapshot_folder.h"
+#include "archive/make.h"
 #include "collect/session/unused_files.h"
 #include "collect/session/written_files.h"
 #include "snapshot.h"

@@ -15,7 +15,7 @@
 #include "parser_fixture.h"
 #include "collect/process/mappings.h"
 #include "collect/process/proc.h"
-#include "collect/build/snapshot_folder.h"
+#include "archive/make.h"
 
 Test(allocators, are_recognized_by_file_name)
 {

@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 
-#include "record/retention/write_errors.h"
+#include "archive/write_errors.h"
 
 Test(archive_outage, is_reported_when_it_begins_and_when_it_changes)
 {

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "record/retention/retention.h"
+#include "archive/archive.h"
 
 #define KIB 1024ULL
 #define FILE_BYTES (4 * KIB)

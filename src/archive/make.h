@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_COLLECT_BUILD_SNAPSHOT_FOLDER_H
-#define ALLOCSNAP_COLLECT_BUILD_SNAPSHOT_FOLDER_H
+#ifndef ALLOCSNAP_ARCHIVE_MAKE_H
+#define ALLOCSNAP_ARCHIVE_MAKE_H
 
 /*
  * The folders of snapshots: DIR/HOST/COMM.PID, made with mode 0700. DIR is the user's own word and may lead over

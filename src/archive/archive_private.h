@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_RECORD_RETENTION_RETENTION_PRIVATE_H
-#define ALLOCSNAP_RECORD_RETENTION_RETENTION_PRIVATE_H
+#ifndef ALLOCSNAP_ARCHIVE_ARCHIVE_PRIVATE_H
+#define ALLOCSNAP_ARCHIVE_ARCHIVE_PRIVATE_H
 
 #include <stddef.h>
 #include <sys/types.h>
 
-#include "record/retention/retention.h"
-#include "record/retention/retention_names.h"
-#include "record/retention/write_errors.h"
+#include "archive/archive.h"
+#include "archive/names.h"
+#include "archive/write_errors.h"
 #include "base/array.h"
 #include "base/idmap.h"
 #include "base/moment.h"
@@ -114,7 +114,7 @@ struct archive {
 	int remove_err; /* the last reported error of removing */
 };
 
-/* ---- retention_table.c: the snapshots in memory ---- */
+/* ---- archive_table.c: the snapshots in memory ---- */
 
 /* Returns the folder's id, or a negative errno. */
 int64_t archive_get_folder(struct archive *archive, const char *host, const char *name);
@@ -142,7 +142,7 @@ int archive_tidy(struct archive *archive);
 /* Forgets all snapshots and folders. */
 void archive_forget_all(struct archive *archive);
 
-/* ---- retention_scan.c, retention_remove.c ---- */
+/* ---- archive_scan.c, archive_remove.c ---- */
 
 /* Reads the directory. Returns 0, or a negative errno; then only a part of the directory is known. */
 int archive_scan(struct archive *archive);

@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "record/retention/retention_private.h"
+#include "archive/archive_private.h"
 #include "base/reason.h"
 #include "base/units.h"
 

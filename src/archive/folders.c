@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "cli/process_folders.h"
+#include "archive/folders.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include "base/log.h"
 #include "base/progress.h"
 #include "base/units.h"
-#include "record/retention/retention_names.h"
+#include "archive/names.h"
 #include "snapshot/snapshot_moment.h"
 
 #define DEPTH_MOST 16 /* folders in folders */

@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "record/retention/retention_private.h"
+#include "archive/archive_private.h"
 #include "archive_fixture.h"
 #include "full.h"
 

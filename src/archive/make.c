@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "collect/build/snapshot_folder.h"
+#include "archive/make.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_RECORD_RETENTION_WRITE_ERRORS_H
-#define ALLOCSNAP_RECORD_RETENTION_WRITE_ERRORS_H
+#ifndef ALLOCSNAP_ARCHIVE_WRITE_ERRORS_H
+#define ALLOCSNAP_ARCHIVE_WRITE_ERRORS_H
 
 /*
  * A time in which snapshots cannot be written, because the disk is full or read-only. It is reported when it begins

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "record/retention/retention_private.h"
+#include "archive/archive_private.h"
 
 #define GONE_LEAST 64 /* fewer rows are not worth the work */
 

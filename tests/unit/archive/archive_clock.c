@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 #include <time.h>
 
-#include "record/retention/retention_private.h"
+#include "archive/archive_private.h"
 #include "archive_fixture.h"
 
 #define HOUR_MS 3600000ULL

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/reason.h"
-#include "collect/build/snapshot_folder.h"
+#include "archive/make.h"
 #include "snapshot.h"
 #include "skip.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_CLI_PROCESS_FOLDERS_H
-#define ALLOCSNAP_CLI_PROCESS_FOLDERS_H
+#ifndef ALLOCSNAP_ARCHIVE_FOLDERS_H
+#define ALLOCSNAP_ARCHIVE_FOLDERS_H
 
 /*
  * The folders below a folder that hold snapshot files. A recording makes one for each process, HOST/COMM.PID. A folder

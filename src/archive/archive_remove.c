@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "record/retention/retention_private.h"
+#include "archive/archive_private.h"
 
 #define WORK_NS (2 * SECOND_NS) /* the recorder must not wait for longer */
 

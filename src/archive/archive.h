@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_RECORD_RETENTION_RETENTION_H
-#define ALLOCSNAP_RECORD_RETENTION_RETENTION_H
+#ifndef ALLOCSNAP_ARCHIVE_ARCHIVE_H
+#define ALLOCSNAP_ARCHIVE_ARCHIVE_H
 
 /*
  * The folder of a recording that never ends, kept within bounds.
@@ -28,7 +28,7 @@
  * Snapshots are removed in this order, until the bounds hold:
  *
  *	1. snapshots older than keep_ns, by the times in their names; a clock that is set forward makes none
- *	   old at once (retention_private.h)
+ *	   old at once (archive_private.h)
  *	2. the oldest snapshots, except the first and the newest of each process
  *	3. the first snapshots of processes
  *	4. the newest snapshots of processes, the oldest of them first, and the folders with them

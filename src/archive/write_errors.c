@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "record/retention/write_errors.h"
+#include "archive/write_errors.h"
 
 bool outage_count_lost(struct write_errors *write_errors, int err)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_RECORD_RETENTION_RETENTION_NAMES_H
-#define ALLOCSNAP_RECORD_RETENTION_RETENTION_NAMES_H
+#ifndef ALLOCSNAP_ARCHIVE_NAMES_H
+#define ALLOCSNAP_ARCHIVE_NAMES_H
 
 /* The names that a recording gives to folders and drafts, and what they mean. base/moment.h has those of snapshots. */
 

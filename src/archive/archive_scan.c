@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "record/retention/retention_private.h"
+#include "archive/archive_private.h"
 #include "base/units.h"
 
 #define EMPTY_FOR_SECONDS 60 /* a recorder may be about to write into a younger folder */

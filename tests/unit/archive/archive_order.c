@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "archive_fixture.h"
-#include "record/retention/retention_private.h"
+#include "archive/archive_private.h"
 
 TestSuite(archive_order, .init = archive_enter, .fini = archive_leave, .timeout = 600);
 

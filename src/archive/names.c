@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "record/retention/retention_names.h"
+#include "archive/names.h"
 
 #include <limits.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include <criterion/criterion.h>
 
-#include "record/retention/retention_names.h"
+#include "archive/names.h"
 #include "base/array.h"
 
 #define OURS "20261121T031500.123Z.snap"
