@@ -28,13 +28,13 @@
  * Snapshots are removed in this order, until the bounds hold:
  *
  *	1. snapshots older than keep_ns, by the times in their names; a clock that is set forward makes none
- *	   old at once (archive_private.h)
+ *	   old at once (struct keep_clock)
  *	2. the oldest snapshots, except the first and the newest of each process
  *	3. the first snapshots of processes
  *	4. the newest snapshots of processes, the oldest of them first, and the folders with them
  *
  * The directory is read when it is opened, and again if another directory is at that path later (a mounted
- * disk). In memory a snapshot takes 32 bytes, a process 100 at most.
+ * disk). In memory a snapshot takes 40 bytes, a process 130 at most.
  */
 
 #include <stdbool.h>
@@ -96,5 +96,48 @@ void archive__get_totals(const struct archive *archive, struct archive_totals *r
  * an hour.
  */
 char *archive__next_note(struct archive *archive);
+
+/* ---- its parts ---- */
+
+/*
+ * The clock by which snapshots grow old. A wall clock that is set forward by a year makes every snapshot too old at
+ * once, and a removal cannot be undone. So if the wall clock is ahead of the newest snapshot (at the start), or of
+ * the time that has passed (later), this clock goes on from there for keep_ms. By then each earlier snapshot is
+ * really that old, and the wall clock counts again. A wall clock that is set back counts at once. Snapshots can only
+ * stay longer by this, never shorter.
+ */
+
+#define KEEP_CLOCK_STEP_MS 60000 /* a smaller difference is no step: clocks are corrected, recorders restarted */
+
+struct keep_clock {
+	uint64_t wall_ms, boot_ms; /* at the last look */
+	uint64_t time_ms;	   /* the time by which snapshots grow old */
+	uint64_t ahead_boot_ms;	   /* when the wall clock was last set forward, by boot_ms */
+};
+
+/* newest_ms: the time of the newest snapshot; 0: there is none. */
+void keep_clock_begin(struct keep_clock *clock, uint64_t newest_ms, uint64_t wall_ms, uint64_t boot_ms);
+
+/* boot_ms is from a clock that is never set, and that goes on while the machine sleeps. Returns time_ms. */
+uint64_t keep_clock_look(struct keep_clock *clock, uint64_t keep_ms, uint64_t wall_ms, uint64_t boot_ms);
+
+/*
+ * A time in which snapshots cannot be written, because the disk is full or read-only. It is reported when it begins
+ * and when it is over. Zeroed: there is none.
+ */
+struct write_errors {
+	uint64_t lost; /* snapshots lost since it began */
+	uint64_t lost_in_pass, saved_in_pass; /* the caller counts those that are saved */
+	int err;
+};
+
+/* Counts a snapshot that could not be written. Returns whether that is news: another error than before, or the first. */
+bool outage_count_lost(struct write_errors *write_errors, int err);
+
+/*
+ * Ends a pass. Returns how many snapshots were lost if the outage is over, otherwise 0. It is over if the pass wrote
+ * snapshots and none failed. So one process with a broken folder is not reported again and again.
+ */
+uint64_t write_errors_end_pass(struct write_errors *write_errors);
 
 #endif

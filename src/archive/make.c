@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/units.h"
 #include "base/reason.h"
+#include "base/units.h"
 #include "snapshot.h"
 
 /* Gives away a folder that was just made. One that another process put into its place meanwhile is not ours. */
@@ -93,17 +93,7 @@ static int open_or_make_dir(const char *path, const struct snapshot_file_owner *
 	return fd < 0 ? reason_set(why, fd, "cannot make the directory %s: %s", path, strerror(-fd)) : fd;
 }
 
-int store_make_dir(const char *path, const struct snapshot_file_owner *owner, struct reason *why)
-{
-	int fd = open_or_make_dir(path, owner, why);
-
-	if (fd < 0)
-		return fd;
-	close(fd);
-	return 0;
-}
-
-int store_check(const char *path, const struct snapshot_file_owner *owner, struct reason *why)
+int archive_check_folder(const char *path, const struct snapshot_file_owner *owner, struct reason *why)
 {
 	int dir_fd = open_or_make_dir(path, owner, why), fd, err = 0;
 	char trial[64];
@@ -133,43 +123,27 @@ static int enter_folder(int *fd, const char *name, const char *path, const struc
 	return *fd < 0 ? reason_set(why, *fd, "cannot make the directory %s: %s", path, strerror(-*fd)) : 0;
 }
 
-/* "HOST/COMM.PID": both are names of files. */
-static int format_folder_names(char **ret_host, char **ret_name, const char *host, const char *comm, pid_t pid)
-{
-	char *clean_comm = strdup(comm);
-	int err = 0;
+#define NAME_ROOM (NAME_MAX + 2) /* longer ones are too long for the file system, too */
 
-	*ret_host = strdup(*host ? host : "_");
-	*ret_name = NULL;
-	if (!*ret_host || !clean_comm)
-		err = -ENOMEM;
-	if (!err) {
-		clean_file_name(*ret_host);
-		clean_file_name(clean_comm);
-		err = asprintf(ret_name, "%s.%d", *clean_comm ? clean_comm : "_", pid) < 0 ? -ENOMEM : 0;
-	}
-	if (err)
-		*ret_name = NULL;
-	free(clean_comm);
-	return err;
+static void format_folder_name(char name[NAME_ROOM], const char *text)
+{
+	snprintf(name, NAME_ROOM, "%s", *text ? text : "_");
+	clean_file_name(name);
 }
 
-char *store_folder(const char *dir, const char *host, const char *comm, pid_t pid,
-		   const struct snapshot_file_owner *owner, int *ret_fd, struct reason *why)
+char *archive_make_folder(const char *dir, const char *host, const char *comm, pid_t pid,
+			  const struct snapshot_file_owner *owner, int *ret_fd, struct reason *why)
 {
-	char *clean_host, *name, *path = NULL;
-	int fd = -1, err = format_folder_names(&clean_host, &name, host, comm, pid);
+	char host_name[NAME_ROOM], comm_name[NAME_ROOM], *path;
+	int fd, err;
 
-	if (!err && asprintf(&path, "%s/%s/%s", dir, clean_host, name) < 0)
-		err = -ENOMEM, path = NULL;
-	if (!err) {
-		fd = open_or_make_dir(dir, owner, why);
-		err = fd < 0 ? fd : 0;
-	}
-	if (!err)
-		err = enter_folder(&fd, clean_host, path, owner, why) ?: enter_folder(&fd, name, path, owner, why);
-	free(clean_host);
-	free(name);
+	format_folder_name(host_name, host);
+	format_folder_name(comm_name, comm);
+	if (asprintf(&path, "%s/%s/%s.%d", dir, host_name, comm_name, pid) < 0)
+		return errno = ENOMEM, NULL;
+	fd = open_or_make_dir(dir, owner, why);
+	err = fd < 0 ? fd : enter_folder(&fd, host_name, path, owner, why) ?:
+			    enter_folder(&fd, strrchr(path, '/') + 1, path, owner, why);
 	if (!err) {
 		*ret_fd = fd;
 		return path;

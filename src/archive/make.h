@@ -13,17 +13,14 @@
 struct reason;
 struct snapshot_file_owner;
 
-/* Makes a directory, and those above it. */
-int store_make_dir(const char *path, const struct snapshot_file_owner *owner, struct reason *why);
-
-/* Makes a directory and checks that files can be made in it: before a program is started or changed. */
-int store_check(const char *path, const struct snapshot_file_owner *owner, struct reason *why);
+/* Makes a directory, and those above it, and checks that files can be made in it: before a program is started or changed. */
+int archive_check_folder(const char *path, const struct snapshot_file_owner *owner, struct reason *why);
 
 /*
  * Makes DIR/HOST/COMM.PID. HOST and COMM are cleaned so that they are names of files. The caller frees the path, and
  * closes *ret_fd, which refers to the folder (O_PATH). NULL with errno and a line in *why.
  */
-char *store_folder(const char *dir, const char *host, const char *comm, pid_t pid,
-		   const struct snapshot_file_owner *owner, int *ret_fd, struct reason *why);
+char *archive_make_folder(const char *dir, const char *host, const char *comm, pid_t pid,
+			  const struct snapshot_file_owner *owner, int *ret_fd, struct reason *why);
 
 #endif

@@ -6,11 +6,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "archive/walk.h"
 #include "base/array.h"
 #include "base/log.h"
 #include "base/progress.h"
 #include "base/reason.h"
-#include "archive/folders.h"
 #include "render/facts.h"
 #include "snapshot.h"
 #include "snapshot/snapshot_identity.h"
@@ -147,23 +147,6 @@ static int list_file(struct process_list *list, size_t from, const char *folder,
 
 /* ---- all snapshots ------------------------------------------------------------------------ */
 
-static int compare_last_paths(const void *a, const void *b)
-{
-	return strcmp(((const struct listed_process *)a)->last.path, ((const struct listed_process *)b)->last.path);
-}
-
-static int sort_listed(struct process_list *list)
-{
-	static const struct moment_order order = {
-		.item_size = sizeof(struct listed_process),
-		.newest_first = true,
-		.compare_rest = compare_last_paths,
-	};
-	int err = moments_sort(list->process, list->process_nr, &order);
-
-	return err ? log_failure("%s", strerror(-err)) : EXIT_DONE;
-}
-
 static int list_folder(struct process_list *list, const struct process_folder *folder,
 		       const struct progress *progress, size_t before)
 {
@@ -196,22 +179,19 @@ static int list_folders(struct process_list *list, const struct process_folders 
 	return status;
 }
 
-static bool is_regular_file(const char *path)
-{
-	struct stat st;
-
-	return !stat(path, &st) && S_ISREG(st.st_mode);
-}
-
 int process_list_read(const char *path, struct process_list *ret)
 {
 	struct process_folders folders = {};
+	struct stat st;
 	int status;
 
 	*ret = (struct process_list){};
-	status = is_regular_file(path) ? list_file(ret, 0, path, path) : process_folders_scan(&folders, path);
+	status = !stat(path, &st) && S_ISREG(st.st_mode) ? list_file(ret, 0, path, path) :
+							   process_folders_scan(&folders, path);
 	if (list_folders(ret, &folders))
 		status = EXIT_FAILED;
 	process_folders_release(&folders);
-	return sort_listed(ret) ?: status;
+	if (snapshot_rows_sort(ret->process, ret->process_nr, sizeof(*ret->process), true))
+		status = log_failure("%s", strerror(ENOMEM));
+	return status;
 }

@@ -8,13 +8,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "archive/archive.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/reason.h"
 #include "base/status_line.h"
 #include "collect.h"
 #include "record/recorder.h"
-#include "archive/write_errors.h"
 #include "record/run_summary.h"
 
 /* A process that was named, for the rows that are shown at the end. */
@@ -64,7 +64,7 @@ static void recording_saved(void *recording_, const struct snapshot_owner *owner
 {
 	struct recording *recording = recording_;
 
-	outage_count_saved(&recording->write_errors);
+	recording->write_errors.saved_in_pass++;
 	status_line_clear();
 	if (recording->recorder.options->saved)
 		recording->recorder.options->saved(recording->recorder.options->saved_by, path);

@@ -21,7 +21,6 @@
 #include "collect/session/stale.h"
 #include "collect/build/resolve_tracebacks.h"
 #include "collect/build/traceback_versions.h"
-#include "archive/make.h"
 #include "collect/session/unused_files.h"
 #include "collect/session/written_files.h"
 #include "snapshot.h"
