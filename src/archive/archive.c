@@ -53,7 +53,6 @@ enum news_kind {
 	NEWS_TOO_MUCH,
 	NEWS_LEFTOVERS,
 	NEWS_STUCK,
-	NEWS_OVER,
 	NEWS_NR,
 };
 
@@ -87,8 +86,7 @@ struct archive {
 	struct keep_clock keep_clock;
 	bool is_ahead; /* it is reported that the clock is ahead */
 
-	struct archive_totals totals; /* removed, removed_bytes and lost */
-	struct write_errors write_errors;
+	struct archive_totals totals; /* removed and removed_bytes */
 	struct lost_last lost_last; /* not reported yet */
 	struct news news[NEWS_NR];
 	char said[SAID_MAX]; /* the last failure; "": nothing new */
@@ -434,43 +432,13 @@ void archive__add_saved(struct archive *archive, const char *path)
 {
 	char *folder = folder_of_path(path), *host = folder ? folder_of_path(folder) : NULL;
 
-	archive->write_errors.saved_in_pass++;
 	if (!archive->is_stale && (!host || add_saved_file(archive, path, folder, host)))
 		archive->is_stale = true;
 	free(host);
 	free(folder);
 }
 
-/* ---- snapshots that cannot be written -------------------------------------------------------- */
-
-bool outage_count_lost(struct write_errors *write_errors, int err)
-{
-	bool is_news = !write_errors->lost || write_errors->err != err;
-
-	write_errors->lost++;
-	write_errors->lost_in_pass++;
-	write_errors->err = err;
-	return is_news;
-}
-
-uint64_t write_errors_end_pass(struct write_errors *write_errors)
-{
-	bool is_over = write_errors->saved_in_pass && !write_errors->lost_in_pass;
-	uint64_t lost = is_over ? write_errors->lost : 0;
-
-	if (is_over)
-		write_errors->lost = 0;
-	write_errors->lost_in_pass = write_errors->saved_in_pass = 0;
-	return lost;
-}
-
-void archive__count_lost(struct archive *archive, int err, const struct reason *why)
-{
-	archive->totals.lost++;
-	if (outage_count_lost(&archive->write_errors, err))
-		snprintf(archive->said, sizeof(archive->said), "%s; the recording goes on",
-			 why ? why->text : strerror(-err));
-}
+/* ---- last snapshots that are lost ------------------------------------------------------------- */
 
 #define NAME_ROOM 80 /* ", ", a name whose 15 bytes may all be \xNN, and a PID */
 
@@ -668,10 +636,9 @@ static int check_directory(struct archive *archive)
 	return scan_archive(archive);
 }
 
-/* A disk that cannot be written to lets nothing be removed either. Then only the failed writes are reported. */
 static void report_remove_failure(struct archive *archive, int err)
 {
-	if (err && err != archive->remove_err && !archive->write_errors.lost)
+	if (err && err != archive->remove_err)
 		snprintf(archive->said, sizeof(archive->said), "cannot remove old snapshots from %.200s: %s",
 			 archive->dir, strerror(-err));
 	archive->remove_err = err;
@@ -702,11 +669,8 @@ static uint64_t read_keep_clock(struct archive *archive)
 
 void archive__make_room(struct archive *archive)
 {
-	uint64_t over = write_errors_end_pass(&archive->write_errors);
 	int err = check_directory(archive);
 
-	if (over)
-		archive->news[NEWS_OVER].nr = over;
 	if (!err && (archive->bounds.keep_ns || is_over_limit(archive)))
 		err = remove_beyond(archive, read_keep_clock(archive));
 	report_remove_failure(archive, err);
@@ -728,7 +692,6 @@ static const char *const news_text[NEWS_NR] = {
 	[NEWS_TOO_MUCH] = "removed %" PRIu64 " snapshot%s (%s) to stay within --max-disk %s",
 	[NEWS_LEFTOVERS] = "removed %" PRIu64 " unfinished file%s (%s) of a recording that was killed",
 	[NEWS_STUCK] = "%" PRIu64 " snapshot%s (%s) may not be removed: not counted any more",
-	[NEWS_OVER] = "snapshots are written again: %" PRIu64 " could not be",
 };
 
 static char *format_news(const struct archive *archive, enum news_kind kind)
@@ -769,9 +732,8 @@ char *archive__next_note(struct archive *archive)
 		return format_lost_last(&archive->lost_last);
 	for (int kind = 0; kind < NEWS_NR && !line; kind++) {
 		struct news *news = &archive->news[kind];
-		bool is_rare = kind == NEWS_OVER || kind == NEWS_LEFTOVERS;
 
-		if (!news->nr || (!is_rare && news->said_ns && now - news->said_ns < SAY_EVERY_NS))
+		if (!news->nr || (kind != NEWS_LEFTOVERS && news->said_ns && now - news->said_ns < SAY_EVERY_NS))
 			continue;
 		line = format_news(archive, kind);
 		*news = (struct news){ .said_ns = now };

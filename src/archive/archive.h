@@ -15,9 +15,7 @@
  *	for (each pass) {
  *		archive__make_room(archive);
  *		for (each process)
- *			if (collector__save(…, &path, &why))
- *				archive__count_lost(archive, err, &why);
- *			else
+ *			if (!collector__save(…, &path, &why))
  *				archive__add_saved(archive, path);
  *		archive__make_room(archive);
  *		while ((note = archive__next_note(archive)))
@@ -52,7 +50,6 @@ struct archive_bounds {
 struct archive_totals {
 	uint64_t bytes, snapshots, processes; /* there now */
 	uint64_t removed, removed_bytes; /* since it was opened */
-	uint64_t lost;			 /* snapshots that could not be written */
 };
 
 struct archive;
@@ -71,13 +68,7 @@ void archive__close(struct archive *archive);
 void archive__add_saved(struct archive *archive, const char *path);
 
 /*
- * Counts a snapshot that could not be written. The error (why, which may be NULL) becomes a note when it begins.
- * Another note says how many were lost, after a pass in which none failed. A pass ends with archive__make_room().
- */
-void archive__count_lost(struct archive *archive, int err, const struct reason *why);
-
-/*
- * Notes that the lost snapshot was the last one of its process: no later snapshot has its content. The next note
+ * Notes that the last snapshot of a process could not be written: no later snapshot has its content. The next note
  * names such processes, only the first ones if they are many.
  */
 void archive__note_lost_last(struct archive *archive, const char *comm, pid_t pid);
@@ -97,7 +88,7 @@ void archive__get_totals(const struct archive *archive, struct archive_totals *r
  */
 char *archive__next_note(struct archive *archive);
 
-/* ---- its parts ---- */
+/* ---- its clock ---- */
 
 /*
  * The clock by which snapshots grow old. A wall clock that is set forward by a year makes every snapshot too old at
@@ -120,24 +111,5 @@ void keep_clock_begin(struct keep_clock *clock, uint64_t newest_ms, uint64_t wal
 
 /* boot_ms is from a clock that is never set, and that goes on while the machine sleeps. Returns time_ms. */
 uint64_t keep_clock_look(struct keep_clock *clock, uint64_t keep_ms, uint64_t wall_ms, uint64_t boot_ms);
-
-/*
- * A time in which snapshots cannot be written, because the disk is full or read-only. It is reported when it begins
- * and when it is over. Zeroed: there is none.
- */
-struct write_errors {
-	uint64_t lost; /* snapshots lost since it began */
-	uint64_t lost_in_pass, saved_in_pass; /* the caller counts those that are saved */
-	int err;
-};
-
-/* Counts a snapshot that could not be written. Returns whether that is news: another error than before, or the first. */
-bool outage_count_lost(struct write_errors *write_errors, int err);
-
-/*
- * Ends a pass. Returns how many snapshots were lost if the outage is over, otherwise 0. It is over if the pass wrote
- * snapshots and none failed. So one process with a broken folder is not reported again and again.
- */
-uint64_t write_errors_end_pass(struct write_errors *write_errors);
 
 #endif

@@ -96,7 +96,6 @@ static void describe_archive(const struct archive *archive, struct metrics *metr
 	struct archive_totals totals;
 
 	archive__get_totals(archive, &totals);
-	metrics->snapshots_failed = totals.lost;
 	metrics->snapshots_removed = totals.removed;
 	metrics->disk_bytes = totals.bytes;
 }
@@ -171,6 +170,7 @@ static int record_write_metrics(const struct record *record, struct reason *why)
 		.drain_nr = recorder->drain_nr,
 		.drain_ns = recorder->drain_ns,
 		.snapshots_written = recorder->saved_nr,
+		.snapshots_failed = recorder->lost_nr,
 		.disk_most_bytes = record->options->bounds.max_disk_bytes,
 		.push = record->options->push ? push_helper__counts(record->options->push) : NULL,
 		.loss = named,
@@ -301,6 +301,7 @@ static void record_end_pass(void *record_, const struct pass *pass)
 	struct record *record = record_;
 
 	archive__make_room(record->archive);
+	recorder_log_written_again(&record->recorder, pass);
 	report_pass(record, pass);
 	write_metrics(record);
 }
@@ -319,7 +320,7 @@ static void record_lost(void *record_, const struct snapshot_owner *owner, int e
 {
 	struct record *record = record_;
 
-	archive__count_lost(record->archive, err, why);
+	recorder_log_lost(&record->recorder, err, why);
 	if (!owner->is_last)
 		return;
 	archive__note_lost_last(record->archive, owner->comm, owner->pid);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Clocks that are set, and the age limit after that; disks that cannot be written to for a time. */
+/* Clocks that are set, and the age limit after that. */
 #include <criterion/criterion.h>
-#include <errno.h>
 #include <time.h>
 
 #include "archive_fixture.h"
@@ -112,35 +111,4 @@ Test(archive_start, keeps_existing_snapshots_when_the_clock_is_years_ahead)
 	cr_expect_eq(snapshot_nr("a.1"), 3);
 	cr_expect_eq(snapshot_nr("b.2"), 0);
 	archive__close(archive);
-}
-
-Test(archive_outage, is_reported_when_it_begins_and_when_it_changes)
-{
-	struct write_errors write_errors = {};
-
-	cr_expect(outage_count_lost(&write_errors, -ENOSPC));
-	cr_expect(!outage_count_lost(&write_errors, -ENOSPC));
-	cr_expect(outage_count_lost(&write_errors, -EROFS));
-	cr_expect(!outage_count_lost(&write_errors, -EROFS));
-	cr_expect_eq(write_errors.lost, 4);
-}
-
-Test(archive_outage, ends_after_a_pass_without_losses)
-{
-	struct write_errors write_errors = {};
-
-	cr_expect_eq(write_errors_end_pass(&write_errors), 0);
-	write_errors.saved_in_pass++;
-	cr_expect_eq(write_errors_end_pass(&write_errors), 0);
-	outage_count_lost(&write_errors, -EIO);
-	write_errors.saved_in_pass++;
-	cr_expect_eq(write_errors_end_pass(&write_errors), 0);
-	cr_expect_eq(write_errors_end_pass(&write_errors), 0, "an empty pass says nothing");
-	cr_expect(!outage_count_lost(&write_errors, -EIO));
-	cr_expect_eq(write_errors_end_pass(&write_errors), 0);
-	write_errors.saved_in_pass++;
-	cr_expect_eq(write_errors_end_pass(&write_errors), 2);
-	write_errors.saved_in_pass++;
-	cr_expect_eq(write_errors_end_pass(&write_errors), 0);
-	cr_expect(outage_count_lost(&write_errors, -EIO));
 }

@@ -315,15 +315,6 @@ Test(archive_files, on_another_disk_at_the_same_path_are_counted_afresh)
 	archive__close(archive);
 }
 
-static void lose(struct archive *archive, int nr, int err, const char *text)
-{
-	struct reason why;
-
-	snprintf(why.text, sizeof(why.text), "%s", text);
-	while (nr--)
-		archive__count_lost(archive, err, &why);
-}
-
 /* Each loss is reported once: the first ones by name, with unsafe bytes escaped. */
 Test(archive_files, lost_as_last_snapshots_are_reported_by_name)
 {
@@ -343,35 +334,6 @@ Test(archive_files, lost_as_last_snapshots_are_reported_by_name)
 		  strstr(note, " and 9"), "%s", note);
 	free(note);
 	expect_note(archive, NULL);
-	archive__close(archive);
-}
-
-/* The archive reports an error when it begins, when it changes, and when it is over. */
-Test(archive_files, lost_to_write_errors_are_reported)
-{
-	struct archive *archive = open_archive(0, 0);
-	struct archive_totals totals;
-
-	for (int pass = 0; pass < 3; pass++) {
-		lose(archive, 5, -ENOSPC, "d: cannot write: No space left on device");
-		archive__make_room(archive);
-	}
-	expect_note(archive, "d: cannot write: No space left on device; the recording goes on");
-	expect_note(archive, NULL);
-	lose(archive, 5, -EROFS, "d: read-only");
-	expect_note(archive, "d: read-only; the recording goes on");
-	archive__make_room(archive);
-	archive__make_room(archive); /* before a pass */
-	lose(archive, 1, -EROFS, "d: read-only"); /* a part of one */
-	archive__add_saved(archive, put_snapshot("a.1", NOON_MS, FILE_BYTES));
-	archive__make_room(archive);
-	expect_note(archive, NULL);
-	archive__add_saved(archive, put_snapshot("a.1", NOON_MS + 1, FILE_BYTES));
-	archive__make_room(archive);
-	expect_note(archive, "snapshots are written again: 21 could not be");
-	expect_note(archive, NULL);
-	archive__get_totals(archive, &totals);
-	cr_expect_eq(totals.lost, 21);
 	archive__close(archive);
 }
 
