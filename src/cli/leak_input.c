@@ -192,47 +192,36 @@ static int choose_recording(struct leak_input *input, const struct leak_choice *
 
 /* ---- from when on --------------------------------------------------------------------------- */
 
-static int set_leak_times(struct leak_input *input)
-{
-	input->now_ns = calloc(input->file_nr, sizeof(*input->now_ns));
-	if (!input->now_ns)
-		return log_failure("out of memory");
-	for (size_t i = 0; i < input->file_nr; i++)
-		input->now_ns[i] = input->file[i].moment.monotonic_ns;
-	input->recording.times.now_ns = input->now_ns;
-	input->recording.times.snapshot_nr = input->file_nr;
-	input->progress = progress_begin("judging", "snapshots", input->file_nr);
-	return EXIT_DONE;
-}
-
-/* Returns how many were chosen, or -ENOMEM. */
-static ssize_t choose_moments(struct leak_input *input, const struct leak_choice *choice, bool *keep)
+/* Returns how many were chosen. */
+static size_t choose_moments(struct leak_input *input, const struct leak_choice *choice, struct leak_moment *moment,
+			     bool *keep)
 {
 	const struct leak_span span = { input->file[input->file_nr - 1].begin_ns, choice->last_ns };
-	struct leak_moment *moment = calloc(input->file_nr, sizeof(*moment));
-	size_t nr;
 
-	if (!moment)
-		return -ENOMEM;
 	for (size_t i = 0; i < input->file_nr; i++)
 		moment[i] = (struct leak_moment){ input->file[i].moment.monotonic_ns, input->file[i].clears };
-	nr = leak_moments_choose(moment, input->file_nr, &span, keep, &input->recording.times);
-	free(moment);
-	return nr;
+	return leak_moments_choose(moment, input->file_nr, &span, keep, &input->recording.times);
 }
 
 static int choose_times(struct leak_input *input, const struct leak_choice *choice, bool *keep)
 {
-	ssize_t nr;
+	struct leak_moment *moment = calloc(input->file_nr, sizeof(*moment));
+	size_t nr = moment ? choose_moments(input, choice, moment, keep) : 0;
 
-	nr = choose_moments(input, choice, keep);
-	if (nr < 0)
+	free(moment);
+	input->now_ns = calloc(input->file_nr, sizeof(*input->now_ns));
+	if (!moment || !input->now_ns)
 		return log_failure("out of memory");
 	if (!nr)
 		return refuse_leaks(choice, "the snapshots do not say when they were taken and when the recording began, "
 				    "hence no leaks");
 	keep_files(input, keep);
-	return set_leak_times(input);
+	for (size_t i = 0; i < nr; i++)
+		input->now_ns[i] = input->file[i].moment.monotonic_ns;
+	input->recording.times.now_ns = input->now_ns;
+	input->recording.times.snapshot_nr = nr;
+	input->progress = progress_begin("judging", "snapshots", nr);
+	return EXIT_DONE;
 }
 
 static struct snapshot *open_chosen(void *input_, uint32_t at, struct reason *why)
