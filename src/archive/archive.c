@@ -18,12 +18,12 @@
 #include "archive/walk.h"
 #include "base/array.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/moment.h"
 #include "base/reason.h"
 #include "base/units.h"
 
 #define BLOCK_BYTES 512 /* the unit of st_blocks */
-#define SAID_MAX 544 /* a struct reason and some words */
 #define NAMES_MAX 320
 #define EMPTY_FOR_SECONDS 60 /* a recorder may be about to write into a younger folder */
 #define MS_NS 1000000ULL
@@ -47,7 +47,7 @@ struct folder {
 	struct moment newest;
 };
 
-/* Kinds of events that are counted for notes. */
+/* Kinds of events that are counted for the log. */
 enum news_kind {
 	NEWS_OLD,
 	NEWS_TOO_MUCH,
@@ -86,17 +86,71 @@ struct archive {
 	struct keep_clock keep_clock;
 	bool is_ahead; /* it is reported that the clock is ahead */
 
-	struct archive_totals totals; /* removed and removed_bytes */
+	uint64_t removed; /* snapshots since it was opened */
 	struct lost_last lost_last; /* not reported yet */
 	struct news news[NEWS_NR];
-	char said[SAID_MAX]; /* the last failure; "": nothing new */
 	int remove_err; /* the last reported error of removing */
 };
+
+/* ---- the log --------------------------------------------------------------------------------- */
 
 static void add_news(struct archive *archive, enum news_kind kind, uint64_t nr, uint64_t bytes)
 {
 	archive->news[kind].nr += nr;
 	archive->news[kind].bytes += bytes;
+}
+
+#define NAME_ROOM 80 /* ", ", a name whose 15 bytes may all be \xNN, and a PID */
+
+void archive__note_lost_last(struct archive *archive, const char *comm, pid_t pid)
+{
+	struct lost_last *lost = &archive->lost_last;
+	size_t len = strlen(lost->names);
+	char clean[64];
+
+	lost->nr++;
+	if (lost->named_nr + 1 < lost->nr || len + NAME_ROOM > sizeof(lost->names))
+		return;
+	snprintf(lost->names + len, sizeof(lost->names) - len, "%s%s (%d)", len ? ", " : "",
+		 clean_text(clean, sizeof(clean), comm), (int)pid);
+	lost->named_nr++;
+}
+
+static void log_lost_last(struct lost_last *lost)
+{
+	char others[64] = "";
+
+	if (lost->nr > lost->named_nr)
+		snprintf(others, sizeof(others), " and %zu more", lost->nr - lost->named_nr);
+	if (lost->nr)
+		log_info("last snapshots that could not be written: %s%s", lost->names, others);
+	*lost = (struct lost_last){};
+}
+
+/* Arguments: number, plural, bytes, limit. */
+static const char *const news_text[NEWS_NR] = {
+	[NEWS_OLD] = "removed %" PRIu64 " snapshot%s (%s) older than --keep allows",
+	[NEWS_TOO_MUCH] = "removed %" PRIu64 " snapshot%s (%s) to stay within --max-disk %s",
+	[NEWS_LEFTOVERS] = "removed %" PRIu64 " unfinished file%s (%s) of a recording that was killed",
+	[NEWS_STUCK] = "%" PRIu64 " snapshot%s (%s) may not be removed: not counted any more",
+};
+
+static void log_news(struct archive *archive)
+{
+	uint64_t now = monotonic_now_ns();
+	char bytes[UNIT_TEXT_MAX], most[UNIT_TEXT_MAX];
+
+	log_lost_last(&archive->lost_last);
+	format_size(most, archive->bounds.max_disk_bytes, false);
+	for (int kind = 0; kind < NEWS_NR; kind++) {
+		struct news *news = &archive->news[kind];
+
+		if (!news->nr || (kind != NEWS_LEFTOVERS && news->said_ns && now - news->said_ns < SAY_EVERY_NS))
+			continue;
+		format_size(bytes, news->bytes, false);
+		log_info(news_text[kind], news->nr, news->nr == 1 ? "" : "s", bytes, most);
+		*news = (struct news){ .said_ns = now };
+	}
 }
 
 /* ---- folders in memory ----------------------------------------------------------------------- */
@@ -377,6 +431,7 @@ struct archive *archive__open(const char *dir, const struct archive_bounds *boun
 	}
 	if (!err) {
 		begin_clock(archive);
+		log_news(archive);
 		return archive;
 	}
 	archive__close(archive);
@@ -436,24 +491,6 @@ void archive__add_saved(struct archive *archive, const char *path)
 		archive->is_stale = true;
 	free(host);
 	free(folder);
-}
-
-/* ---- last snapshots that are lost ------------------------------------------------------------- */
-
-#define NAME_ROOM 80 /* ", ", a name whose 15 bytes may all be \xNN, and a PID */
-
-void archive__note_lost_last(struct archive *archive, const char *comm, pid_t pid)
-{
-	struct lost_last *lost = &archive->lost_last;
-	size_t len = strlen(lost->names);
-	char clean[64];
-
-	lost->nr++;
-	if (lost->named_nr + 1 < lost->nr || len + NAME_ROOM > sizeof(lost->names))
-		return;
-	snprintf(lost->names + len, sizeof(lost->names) - len, "%s%s (%d)", len ? ", " : "",
-		 clean_text(clean, sizeof(clean), comm), (int)pid);
-	lost->named_nr++;
 }
 
 /* ---- the clock ------------------------------------------------------------------------------- */
@@ -533,8 +570,7 @@ static int remove_snapshot(const struct remover *remover, const struct archived 
 	if (err && !is_stuck_error(err) && !is_gone_error(err))
 		return err;
 	if (!err) {
-		archive->totals.removed++;
-		archive->totals.removed_bytes += bytes;
+		archive->removed++;
 		add_news(archive, remover->step == REMOVE_OLD ? NEWS_OLD : NEWS_TOO_MUCH, 1, bytes);
 	} else if (is_stuck_error(err)) {
 		add_news(archive, NEWS_STUCK, 1, bytes);
@@ -639,8 +675,7 @@ static int check_directory(struct archive *archive)
 static void report_remove_failure(struct archive *archive, int err)
 {
 	if (err && err != archive->remove_err)
-		snprintf(archive->said, sizeof(archive->said), "cannot remove old snapshots from %.200s: %s",
-			 archive->dir, strerror(-err));
+		log_info("cannot remove old snapshots from %.200s: %s", archive->dir, strerror(-err));
 	archive->remove_err = err;
 }
 
@@ -651,8 +686,7 @@ static void report_clock_ahead(struct archive *archive, uint64_t keep_ms)
 	bool is_ahead = keep_ms && wall_ms - time_ms >= keep_ms;
 
 	if (is_ahead && !archive->is_ahead)
-		snprintf(archive->said, sizeof(archive->said),
-			 "no snapshots for %.1f h, or the clock was set forward: --keep does not count these hours",
+		log_info("no snapshots for %.1f h, or the clock was set forward: --keep does not count these hours",
 			 (wall_ms - time_ms) * 1.0 / HOUR_MS);
 	archive->is_ahead = is_ahead;
 }
@@ -674,69 +708,16 @@ void archive__make_room(struct archive *archive)
 	if (!err && (archive->bounds.keep_ns || is_over_limit(archive)))
 		err = remove_beyond(archive, read_keep_clock(archive));
 	report_remove_failure(archive, err);
+	log_news(archive);
 }
-
-/* ---- reports --------------------------------------------------------------------------------- */
 
 void archive__get_totals(const struct archive *archive, struct archive_totals *ret)
 {
-	*ret = archive->totals;
-	ret->bytes = archive->blocks * BLOCK_BYTES;
-	ret->snapshots = archive->item_nr;
-	ret->processes = archive->process_nr;
+	*ret = (struct archive_totals){
+		.bytes = archive->blocks * BLOCK_BYTES,
+		.snapshots = archive->item_nr,
+		.processes = archive->process_nr,
+		.removed = archive->removed,
+	};
 }
 
-/* Arguments: number, plural, bytes, limit. */
-static const char *const news_text[NEWS_NR] = {
-	[NEWS_OLD] = "removed %" PRIu64 " snapshot%s (%s) older than --keep allows",
-	[NEWS_TOO_MUCH] = "removed %" PRIu64 " snapshot%s (%s) to stay within --max-disk %s",
-	[NEWS_LEFTOVERS] = "removed %" PRIu64 " unfinished file%s (%s) of a recording that was killed",
-	[NEWS_STUCK] = "%" PRIu64 " snapshot%s (%s) may not be removed: not counted any more",
-};
-
-static char *format_news(const struct archive *archive, enum news_kind kind)
-{
-	const struct news *news = &archive->news[kind];
-	char bytes[UNIT_TEXT_MAX], most[UNIT_TEXT_MAX], *line;
-
-	format_size(bytes, news->bytes, false);
-	format_size(most, archive->bounds.max_disk_bytes, false);
-	if (asprintf(&line, news_text[kind], news->nr, news->nr == 1 ? "" : "s", bytes, most) < 0)
-		return NULL;
-	return line;
-}
-
-static char *format_lost_last(struct lost_last *lost)
-{
-	char others[64] = "", *line;
-
-	if (lost->nr > lost->named_nr)
-		snprintf(others, sizeof(others), " and %zu more", lost->nr - lost->named_nr);
-	if (asprintf(&line, "last snapshots that could not be written: %s%s", lost->names, others) < 0)
-		line = NULL;
-	*lost = (struct lost_last){};
-	return line;
-}
-
-char *archive__next_note(struct archive *archive)
-{
-	uint64_t now = monotonic_now_ns();
-	char *line = NULL;
-
-	if (archive->said[0]) {
-		line = strdup(archive->said);
-		archive->said[0] = '\0';
-		return line;
-	}
-	if (archive->lost_last.nr)
-		return format_lost_last(&archive->lost_last);
-	for (int kind = 0; kind < NEWS_NR && !line; kind++) {
-		struct news *news = &archive->news[kind];
-
-		if (!news->nr || (kind != NEWS_LEFTOVERS && news->said_ns && now - news->said_ns < SAY_EVERY_NS))
-			continue;
-		line = format_news(archive, kind);
-		*news = (struct news){ .said_ns = now };
-	}
-	return line;
-}

@@ -18,8 +18,6 @@
  *			if (!collector__save(…, &path, &why))
  *				archive__add_saved(archive, path);
  *		archive__make_room(archive);
- *		while ((note = archive__next_note(archive)))
- *			…
  *	}
  *	archive__close(archive);
  *
@@ -49,7 +47,7 @@ struct archive_bounds {
 
 struct archive_totals {
 	uint64_t bytes, snapshots, processes; /* there now */
-	uint64_t removed, removed_bytes; /* since it was opened */
+	uint64_t removed; /* since it was opened */
 };
 
 struct archive;
@@ -68,25 +66,19 @@ void archive__close(struct archive *archive);
 void archive__add_saved(struct archive *archive, const char *path);
 
 /*
- * Notes that the last snapshot of a process could not be written: no later snapshot has its content. The next note
- * names such processes, only the first ones if they are many.
+ * Notes that the last snapshot of a process could not be written: no later snapshot has its content. The next
+ * archive__make_room() logs the names of such processes, only the first ones if they are many.
  */
 void archive__note_lost_last(struct archive *archive, const char *comm, pid_t pid);
 
 /*
  * Removes what exceeds the bounds, for two seconds at most. If the directory was far beyond the bounds when it was
  * opened, the next calls remove the rest. It costs next to nothing if nothing exceeds them, so it may be called after
- * each snapshot.
+ * each snapshot. Logs removals when they begin, and then once an hour.
  */
 void archive__make_room(struct archive *archive);
 
 void archive__get_totals(const struct archive *archive, struct archive_totals *ret);
-
-/*
- * Returns the next line to log, which the caller frees, or NULL. Removals are logged when they begin, and then once
- * an hour.
- */
-char *archive__next_note(struct archive *archive);
 
 /* ---- its clock ---- */
 

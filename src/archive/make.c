@@ -62,35 +62,41 @@ static int open_or_make_folder(int parent_fd, const char *name, bool may_be_link
 	return err;
 }
 
-/* Like mkdir -p: a descriptor (O_PATH) of the last folder, or a negative errno. Cuts path at its slashes. */
-static int open_or_make_path(char *path, const struct snapshot_file_owner *owner)
+/* Like mkdir -p below fd, which it takes over: a descriptor (O_PATH) of the last folder, or a negative errno. */
+static int open_or_make_path(int fd, const char *path, bool may_be_link, const struct snapshot_file_owner *owner)
 {
-	int fd = open(*path == '/' ? "/" : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	char *name;
+	char *copy = strdup(path), *rest = copy, *name;
 
-	if (fd < 0)
-		return -errno;
-	while (fd >= 0 && (name = strsep(&path, "/"))) {
+	if (!copy) {
+		close(fd);
+		return -ENOMEM;
+	}
+	while (fd >= 0 && (name = strsep(&rest, "/"))) {
 		int parent_fd = fd;
 
 		if (!*name)
 			continue;
-		fd = open_or_make_folder(parent_fd, name, true, owner);
+		fd = open_or_make_folder(parent_fd, name, may_be_link, owner);
 		close(parent_fd);
 	}
+	free(copy);
 	return fd;
+}
+
+static int report_unmade(const char *path, int err, struct reason *why)
+{
+	return reason_set(why, err, "cannot make the directory %s: %s", path, strerror(-err));
 }
 
 static int open_or_make_dir(const char *path, const struct snapshot_file_owner *owner, struct reason *why)
 {
-	char *copy = strdup(path);
 	int fd;
 
-	if (!copy)
-		return -ENOMEM;
-	fd = *copy ? open_or_make_path(copy, owner) : -EINVAL;
-	free(copy);
-	return fd < 0 ? reason_set(why, fd, "cannot make the directory %s: %s", path, strerror(-fd)) : fd;
+	if (!*path)
+		return report_unmade(path, -EINVAL, why);
+	fd = open(*path == '/' ? "/" : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	fd = fd < 0 ? -errno : open_or_make_path(fd, path, true, owner);
+	return fd < 0 ? report_unmade(path, fd, why) : fd;
 }
 
 int archive_check_folder(const char *path, const struct snapshot_file_owner *owner, struct reason *why)
@@ -112,17 +118,6 @@ int archive_check_folder(const char *path, const struct snapshot_file_owner *own
 	return err;
 }
 
-/* Opens or makes NAME in the folder of *fd, and replaces *fd by it. */
-static int enter_folder(int *fd, const char *name, const char *path, const struct snapshot_file_owner *owner,
-			struct reason *why)
-{
-	int parent_fd = *fd;
-
-	*fd = open_or_make_folder(parent_fd, name, false, owner);
-	close(parent_fd);
-	return *fd < 0 ? reason_set(why, *fd, "cannot make the directory %s: %s", path, strerror(-*fd)) : 0;
-}
-
 #define NAME_ROOM (NAME_MAX + 2) /* longer ones are too long for the file system, too */
 
 static void format_folder_name(char name[NAME_ROOM], const char *text)
@@ -135,20 +130,23 @@ char *archive_make_folder(const char *dir, const char *host, const char *comm, p
 			  const struct snapshot_file_owner *owner, int *ret_fd, struct reason *why)
 {
 	char host_name[NAME_ROOM], comm_name[NAME_ROOM], *path;
-	int fd, err;
+	int fd;
 
 	format_folder_name(host_name, host);
 	format_folder_name(comm_name, comm);
 	if (asprintf(&path, "%s/%s/%s.%d", dir, host_name, comm_name, pid) < 0)
 		return errno = ENOMEM, NULL;
 	fd = open_or_make_dir(dir, owner, why);
-	err = fd < 0 ? fd : enter_folder(&fd, host_name, path, owner, why) ?:
-			    enter_folder(&fd, strrchr(path, '/') + 1, path, owner, why);
-	if (!err) {
+	if (fd >= 0) {
+		fd = open_or_make_path(fd, path + strlen(dir), false, owner);
+		if (fd < 0)
+			report_unmade(path, fd, why);
+	}
+	if (fd >= 0) {
 		*ret_fd = fd;
 		return path;
 	}
 	free(path);
-	errno = -err;
+	errno = -fd;
 	return NULL;
 }

@@ -191,16 +191,6 @@ static int record_write_metrics(const struct record *record, struct reason *why)
 
 /* ---- reports ---- */
 
-static void log_archive_notes(struct record *record)
-{
-	char *note;
-
-	while ((note = archive__next_note(record->archive))) {
-		log_info("%s", note);
-		free(note);
-	}
-}
-
 /* Logs an error only when it begins: the file is written again after each pass. */
 static void write_metrics(struct record *record)
 {
@@ -218,7 +208,6 @@ static void record_tick(void *record_)
 {
 	struct record *record = record_;
 
-	log_archive_notes(record);
 	if (monotonic_now_ns() >= record->metrics_ns + METRICS_EVERY_NS)
 		write_metrics(record);
 }
@@ -348,7 +337,6 @@ static void record_begin(struct record *record)
 
 	recorder_admit(recorder);
 	recorder_log_notes(recorder);
-	log_archive_notes(record);
 	nr = collector__process_nr(recorder->collector);
 	snprintf(text, sizeof(text), "recording %zu process%s", nr, nr == 1 ? "" : "es");
 	status_line_clear();
@@ -368,7 +356,6 @@ static void record_run(struct record *record)
 	collector__set_between(collector, is_signalled, record);
 	record_begin(record);
 	recorder_run(&record->recorder);
-	log_archive_notes(record);
 	collector__set_between(collector, NULL, NULL);
 	notify__close(&record->recorder.notify);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What the walk through a folder visits, and what it leaves alone. */
+/* The walk through a folder: links, folders that change or cannot be read. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
