@@ -3,8 +3,8 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <sys/stat.h>
 
+#include "archive/walk.h"
 #include "base/reason.h"
 #include "cli/cmd.h"
 #include "fleet/cluster/cluster_batch.h"
@@ -34,13 +34,6 @@ static const struct option_row rows[] = {
 	  .help = "of a folder push the latest N snapshots at most, and give up older ones; 0 is no limit" },
 	{},
 };
-
-static bool is_folder(const char *path)
-{
-	struct stat st;
-
-	return !stat(path, &st) && S_ISDIR(st.st_mode);
-}
 
 static int push_folder(struct push_endpoint *endpoint, const struct pusher_options *options, const char *folder,
 		       struct push_counts *counts)

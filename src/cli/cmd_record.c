@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "archive/names.h"
 #include "base/array.h"
 #include "base/units.h"
 #include "base/reason.h"
@@ -146,18 +147,10 @@ static int check_rules(const struct process_filter_rule *rule, size_t nr)
 	return EXIT_DONE;
 }
 
-/* The folder part of a path; "." if the path has no slash. */
-static char *folder_of(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash == path ? strdup("/") : slash ? strndup(path, slash - path) : strdup(".");
-}
-
 /* The capabilities needed to write the metrics file. */
 static uint64_t needed_for_metrics(const char *path)
 {
-	char *folder = path ? folder_of(path) : NULL;
+	char *folder = path ? folder_of_path(path) : NULL;
 	uint64_t needed = folder ? privileges__to_write(folder) : 0;
 
 	free(folder);

@@ -106,8 +106,8 @@ MUTANTS = {
     "base: the wall clock orders the moments of one boot": (
         "src/base/moment.c", " ?: order_numbers(a->monotonic_ns, b->monotonic_ns)", "",
         "unit archive_order/of_files_that_are_found_is_that_of_the_monotonic_clock"),
-    "record/retention: a removed file's blocks stay in the sum": (
-        "src/record/retention/retention_table.c", "\tarchive->blocks -= item->blocks;\n", "",
+    "archive: a removed file's blocks stay in the sum": (
+        "src/archive/archive.c", "\tarchive->blocks -= item->blocks;\n", "",
         "unit archive_bounds/keep_the_first_and_the_newest_snapshot_longest"),
     "top: the smallest process comes first": (
         "src/top/model.c", "compare_numbers(a->bytes, b->bytes)", "compare_numbers(b->bytes, a->bytes)",

@@ -11,6 +11,8 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "archive/make.h"
+#include "archive/names.h"
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/moment.h"
@@ -18,13 +20,12 @@
 #include "collect/build/build_metadata.h"
 #include "collect/build/retired_tracebacks.h"
 #include "collect/build/resolve_tracebacks.h"
-#include "collect/build/snapshot_folder.h"
 #include "collect/files/unused_files.h"
 #include "collect/files/written_files.h"
 #include "snapshot.h"
 #include "symbols/symbols.h"
 
-/* A folder, the name of a file in it without ".snap", and the folder's descriptor (O_PATH). */
+/* A folder, the name of a file in it without its suffix, and the folder's descriptor (O_PATH). */
 struct snapshot_place {
 	char *folder, *name;
 	int fd;
@@ -38,47 +39,41 @@ static void snapshot_place_release(struct snapshot_place *place)
 		close(place->fd);
 }
 
+static char *without_suffix(const char *name)
+{
+	return strndup(name, strlen(name) - strlen(SNAPSHOT_SUFFIX));
+}
+
 /* The place of a file that the caller named. */
 static int open_named_place(struct snapshot_place *place, const char *path, struct reason *why)
 {
-	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-	size_t len = strlen(name);
-
-	if (len <= 5 || strcmp(name + len - 5, ".snap"))
-		return reason_set(why, -EINVAL, "%s: the name does not end in .snap", path);
-	place->folder = !slash ? strdup(".") : slash == path ? strdup("/") : strndup(path, slash - path);
-	place->name = strndup(name, len - 5);
+	if (!is_snapshot_path(path))
+		return reason_set(why, -EINVAL, "%s: the name does not end in " SNAPSHOT_SUFFIX, path);
+	place->folder = folder_of_path(path);
+	place->name = without_suffix(name_in_path(path));
 	if (!place->folder || !place->name)
 		return -ENOMEM;
 	place->fd = open(place->folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	return place->fd < 0 ? reason_set(why, -errno, "%s: %s", place->folder, strerror(errno)) : 0;
 }
 
-/* Without ".snap". */
-static char *name_by_moment(const struct snapshot_context *context)
-{
-	const struct moment moment = { context->wall_ns, context->monotonic_ns, own_boot(), 1 };
-	char name[MOMENT_NAME_MAX];
-
-	moment_name(name, &moment);
-	return strndup(name, strlen(name) - strlen(".snap"));
-}
-
 static int open_snapshot_place(struct snapshot_place *place, const struct process_identity *identity,
 			       const struct save_options *options, const struct snapshot_context *context,
 			       struct reason *why)
 {
+	const struct moment moment = { context->wall_ns, context->monotonic_ns, own_boot(), 1 };
+	char name[MOMENT_NAME_MAX];
 	struct utsname machine;
 
 	*place = (struct snapshot_place){ .fd = -1 };
 	if (options->file)
 		return open_named_place(place, options->file, why);
 	uname(&machine);
-	place->folder = store_folder(options->dir, machine.nodename, identity->comm, identity->pid, options->owner,
-				     &place->fd, why);
+	place->folder = archive_make_folder(options->dir, machine.nodename, identity->comm, identity->pid,
+					    options->owner, &place->fd, why);
 	if (!place->folder)
 		return -errno;
-	place->name = name_by_moment(context);
+	place->name = without_suffix(moment_name(name, &moment));
 	return place->name ? 0 : -ENOMEM;
 }
 

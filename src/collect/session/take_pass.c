@@ -18,7 +18,6 @@
 #include "collect/build/retired_tracebacks.h"
 #include "collect/build/resolve_tracebacks.h"
 #include "collect/build/traceback_versions.h"
-#include "collect/build/snapshot_folder.h"
 #include "collect/files/unused_files.h"
 #include "collect/files/written_files.h"
 #include "snapshot.h"

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "record/retention/retention.h"
+#include "archive/archive.h"
 
 #define KIB 1024ULL
 #define FILE_BYTES (4 * KIB)
@@ -37,8 +37,9 @@ void expect_minutes(const char *folder, const int *minutes);
 
 struct archive *open_archive(uint64_t max_disk_bytes, uint64_t keep_ns);
 void expect_bytes(const struct archive *archive);
-/* note NULL: the archive must have no note. */
-void expect_note(struct archive *archive, const char *note);
+/* The next line that was logged, without the program's name; "": there is none. */
+const char *next_log(void);
+void expect_log(const char *line);
 bool is_there(const char *path);
 
 #endif

@@ -5,8 +5,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "archive/names.h"
 #include "archive_fixture.h"
-#include "record/retention/retention_private.h"
+#include "base/moment.h"
 
 TestSuite(archive_order, .init = archive_enter, .fini = archive_leave, .timeout = 600);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_COLLECT_BUILD_SNAPSHOT_FOLDER_H
-#define ALLOCSNAP_COLLECT_BUILD_SNAPSHOT_FOLDER_H
+#ifndef ALLOCSNAP_ARCHIVE_MAKE_H
+#define ALLOCSNAP_ARCHIVE_MAKE_H
 
 /*
  * The folders of snapshots: DIR/HOST/COMM.PID, made with mode 0700. DIR is the user's own word and may lead over
@@ -13,17 +13,14 @@
 struct reason;
 struct snapshot_file_owner;
 
-/* Makes a directory, and those above it. */
-int store_make_dir(const char *path, const struct snapshot_file_owner *owner, struct reason *why);
-
-/* Makes a directory and checks that files can be made in it: before a program is started or changed. */
-int store_check(const char *path, const struct snapshot_file_owner *owner, struct reason *why);
+/* Makes a directory, and those above it, and checks that files can be made in it: before a program is started or changed. */
+int archive_check_folder(const char *path, const struct snapshot_file_owner *owner, struct reason *why);
 
 /*
  * Makes DIR/HOST/COMM.PID. HOST and COMM are cleaned so that they are names of files. The caller frees the path, and
  * closes *ret_fd, which refers to the folder (O_PATH). NULL with errno and a line in *why.
  */
-char *store_folder(const char *dir, const char *host, const char *comm, pid_t pid,
-		   const struct snapshot_file_owner *owner, int *ret_fd, struct reason *why);
+char *archive_make_folder(const char *dir, const char *host, const char *comm, pid_t pid,
+			  const struct snapshot_file_owner *owner, int *ret_fd, struct reason *why);
 
 #endif

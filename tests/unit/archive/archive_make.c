@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The owners of new folders and files. */
+/* New folders, and the owners of folders and files. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "archive/make.h"
 #include "base/reason.h"
-#include "collect/build/snapshot_folder.h"
 #include "snapshot.h"
 #include "skip.h"
 
@@ -32,6 +32,8 @@ static void remove_folder_of_test(void)
 	cr_expect_eq(system(command), 0);
 }
 
+TestSuite(archive_make, .init = enter_folder_of_test, .fini = remove_folder_of_test);
+
 static void expect_owner(const char *path, uid_t uid, gid_t gid)
 {
 	struct stat st = {};
@@ -40,8 +42,34 @@ static void expect_owner(const char *path, uid_t uid, gid_t gid)
 	cr_expect(st.st_uid == uid && st.st_gid == gid, "%s belongs to %u:%u", path, st.st_uid, st.st_gid);
 }
 
-Test(snapshot_folder, new_folders_go_to_the_owner_outside_of_folders_of_others, .init = enter_folder_of_test,
-     .fini = remove_folder_of_test)
+Test(archive_make, cleans_the_names_of_folders)
+{
+	struct reason why = {};
+	struct stat st;
+	char *path;
+	int fd;
+
+	path = archive_make_folder("d", ".ho/st", "../a b\n\xff", 42, NULL, &fd, &why);
+	cr_assert_not_null(path, "%s", why.text);
+	cr_expect_str_eq(path, "d/_ho_st/_._a_b__.42");
+	cr_assert_eq(stat(path, &st), 0);
+	cr_expect_eq(st.st_mode & 07777, 0700);
+	close(fd);
+	free(path);
+}
+
+Test(archive_make, refuses_a_directory_that_is_a_file)
+{
+	struct reason why = {};
+
+	cr_expect_eq(archive_check_folder("/dev/null", NULL, &why), -ENOTDIR);
+	cr_expect_not_null(strstr(why.text, "/dev/null"));
+	cr_expect_eq(archive_check_folder("/dev/null/below", NULL, &why), -ENOTDIR);
+	cr_expect_eq(archive_check_folder("/proc/allocsnap", NULL, &why), -ENOENT);
+	cr_expect_eq(archive_check_folder("", NULL, &why), -EINVAL);
+}
+
+Test(archive_make, new_folders_go_to_the_owner_outside_of_folders_of_others)
 {
 	struct reason why = {};
 	char *path;
@@ -49,7 +77,7 @@ Test(snapshot_folder, new_folders_go_to_the_owner_outside_of_folders_of_others, 
 
 	if (geteuid())
 		skip_because("only root can give folders away");
-	path = store_folder("new", "host", "comm", 7, &somebody, &fd, &why);
+	path = archive_make_folder("new", "host", "comm", 7, &somebody, &fd, &why);
 	cr_assert_not_null(path, "%s", why.text);
 	expect_owner("new", 4242, 4343);
 	expect_owner("new/host", 4242, 4343);
@@ -57,7 +85,7 @@ Test(snapshot_folder, new_folders_go_to_the_owner_outside_of_folders_of_others, 
 	close(fd);
 	free(path);
 	cr_assert_eq(mkdir("old", 0755), 0);
-	path = store_folder("old/new", "host", "comm", 7, &somebody, &fd, &why);
+	path = archive_make_folder("old/new", "host", "comm", 7, &somebody, &fd, &why);
 	cr_assert_not_null(path, "%s", why.text);
 	expect_owner("old", geteuid(), getegid());
 	expect_owner("old/new", geteuid(), getegid());
@@ -66,8 +94,7 @@ Test(snapshot_folder, new_folders_go_to_the_owner_outside_of_folders_of_others, 
 	free(path);
 }
 
-Test(snapshot_folder, links_below_the_folder_are_not_followed, .init = enter_folder_of_test,
-     .fini = remove_folder_of_test)
+Test(archive_make, links_below_the_folder_are_not_followed)
 {
 	struct reason why = {};
 	char *path;
@@ -75,9 +102,9 @@ Test(snapshot_folder, links_below_the_folder_are_not_followed, .init = enter_fol
 
 	cr_assert_eq(mkdir("real", 0700) ?: mkdir("dir", 0700) ?: symlink("../real", "dir/host") ?:
 		     symlink("dir", "link"), 0);
-	cr_expect_null(store_folder("dir", "host", "comm", 7, NULL, &fd, &why), "HOST is a link");
+	cr_expect_null(archive_make_folder("dir", "host", "comm", 7, NULL, &fd, &why), "HOST is a link");
 	cr_expect_not_null(strstr(why.text, "dir/host/comm.7"), "%s", why.text);
-	path = store_folder("link", "other", "g++", 7, NULL, &fd, &why);
+	path = archive_make_folder("link", "other", "g++", 7, NULL, &fd, &why);
 	cr_expect_not_null(path, "DIR may be a link: %s", why.text);
 	cr_expect_eq(access("dir/other/g++.7", F_OK), 0);
 	cr_expect_eq(rmdir("real"), 0, "nothing was made behind the link");
@@ -97,8 +124,7 @@ static char *save_one(const struct snapshot_save_options *options)
 	return path;
 }
 
-Test(snapshot_folder, a_file_is_written_to_the_open_folder_and_given_away, .init = enter_folder_of_test,
-     .fini = remove_folder_of_test)
+Test(archive_make, a_file_is_written_to_the_open_folder_and_given_away)
 {
 	struct snapshot_save_options options = {};
 	int fd;
