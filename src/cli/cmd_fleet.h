@@ -34,7 +34,7 @@ struct fleet_options {
 #define FLEET_DEFAULTS .catalogue = "./allocsnap-fleet.db", .cluster = { CLUSTER_DEFAULTS }, .stats = { STATS_DEFAULTS }
 
 extern const struct command cmd_fleet, cmd_fleet_index, cmd_fleet_stats, cmd_fleet_diff, cmd_fleet_hosts,
-	cmd_fleet_trend, cmd_fleet_leaks, cmd_fleet_export, cmd_report_fleet,
+	cmd_fleet_leaks, cmd_fleet_export, cmd_report_fleet,
 	cmd_fleet_init, cmd_fleet_push, cmd_fleet_forget;
 
 /*
@@ -157,7 +157,7 @@ struct folders_question {
 /* Answers as `fleet leaks` does, by a catalogue that is removed afterwards. Returns an exit status. */
 int folders_leaks(const struct folders_question *question);
 
-/* A command that lists rows about one cohort: hosts, trend or leaks. */
+/* A command that lists rows about one cohort: hosts or leaks. */
 struct fleet_list {
 	const struct command *command;
 	enum cohort_times times;

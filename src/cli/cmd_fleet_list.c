@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The commands hosts, trend and leaks: from the command line to the rows and their report. */
+/* The commands hosts and leaks: from the command line to the rows and their report. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

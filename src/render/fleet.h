@@ -2,7 +2,7 @@
 #ifndef ALLOCSNAP_RENDER_FLEET_H
 #define ALLOCSNAP_RENDER_FLEET_H
 
-/* How groups differ between hosts, how they grow, and which lines leak, as text or JSON. */
+/* How groups differ between hosts, and which lines leak, as text or JSON. */
 
 #include <stdio.h>
 
@@ -17,7 +17,6 @@ struct fleet_answer {
 
 	/* Only the answer to the question is set. */
 	const struct host_rows *hosts;
-	const struct trend_rows *trend;
 	const struct fleet_leaks *leaks;
 	bool shows_all; /* leaks: also lines that do not leak */
 };
@@ -25,7 +24,6 @@ struct fleet_answer {
 /* Each returns 0, or the negative errno of the write. */
 struct fleet_renderer {
 	int (*hosts)(FILE *out, const struct fleet_answer *answer);
-	int (*trend)(FILE *out, const struct fleet_answer *answer);
 	int (*leaks)(FILE *out, const struct fleet_answer *answer);
 };
 

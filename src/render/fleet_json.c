@@ -74,18 +74,6 @@ static int set_host_row(json_t *object, const struct fleet_answer *answer, size_
 	return err ?: json_set(object, "score", json_real(row->score));
 }
 
-static int set_trend_row(json_t *object, const struct fleet_answer *answer, size_t at)
-{
-	const struct trend_row *row = &answer->trend->row[at];
-	int err = set_group(object, answer, row->group);
-
-	err = err ?: json_set(object, "slope", json_real(row->slope));
-	err = err ?: json_set(object, "growth", json_real(row->growth));
-	err = err ?: json_set_int(object, "first", row->first);
-	err = err ?: json_set_int(object, "last", row->last);
-	return err ?: json_set_uint(object, "processes", row->processes);
-}
-
 /* Impossible weights have impossible sums, which are left out. */
 static int set_rate(json_t *object, const char *key, double bytes_per_s)
 {
@@ -210,14 +198,6 @@ static int hosts_json(FILE *out, const struct fleet_answer *answer)
 	return put_list(out, answer, &list);
 }
 
-static int trend_json(FILE *out, const struct fleet_answer *answer)
-{
-	const struct list list = { "allocsnap.fleet.trend/2", "trends", answer->trend->row_nr, set_trend_row,
-				   NULL };
-
-	return put_list(out, answer, &list);
-}
-
 static int leaks_json(FILE *out, const struct fleet_answer *answer)
 {
 	const struct list list = { "allocsnap.fleet.leaks/5", "leaks", fleet_leaks_listed(answer), set_leak_bundle,
@@ -226,4 +206,4 @@ static int leaks_json(FILE *out, const struct fleet_answer *answer)
 	return put_list(out, answer, &list);
 }
 
-const struct fleet_renderer fleet_json = { hosts_json, trend_json, leaks_json };
+const struct fleet_renderer fleet_json = { hosts_json, leaks_json };

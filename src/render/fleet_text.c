@@ -200,62 +200,6 @@ static int hosts_text(FILE *out, const struct fleet_answer *answer)
 	return err ?: put_more(out, answer, answer->hosts->row_nr);
 }
 
-/* ---- trend ---------------------------------------------------------------------------------- */
-
-/*
- * "+1.1 MiB/h", "+20 KiB/min" or "+312 B/s": by the longest of these times in which a process was watched. Growth of
- * a few seconds says nothing about an hour.
- */
-#define RATE_MAX (SIZE_TEXT_MAX + 4)
-static const char *slope_text(char text[RATE_MAX], double bytes_per_s, double watched_s)
-{
-	static const struct {
-		const char *name;
-		int seconds;
-	} unit[] = { { "h", 3600 }, { "min", 60 }, { "s", 1 } };
-	char size[SIZE_TEXT_MAX];
-	size_t i = 0;
-
-	while (i + 1 < ARRAY_SIZE(unit) && watched_s < unit[i].seconds)
-		i++;
-	snprintf(text, RATE_MAX, "%s/%s", size_text(size, bytes_per_s * unit[i].seconds, true), unit[i].name);
-	return text;
-}
-
-/* How long a process was watched on average: growth is slope × time, summed up over the processes. */
-static double watched_seconds(double growth, double slope, uint32_t processes)
-{
-	return slope && processes ? growth / slope / processes : 0;
-}
-
-static int put_trend_row(FILE *out, const struct fleet_answer *answer, const struct trend_row *row)
-{
-	char slope[RATE_MAX], growth[SIZE_TEXT_MAX], first[SIZE_TEXT_MAX], last[SIZE_TEXT_MAX];
-	char columns[4 * RATE_MAX + 32];
-
-	snprintf(columns, sizeof(columns), "%13s %11s %10s → %10s %9" PRIu32 "  ",
-		 slope_text(slope, row->slope, watched_seconds(row->growth, row->slope, row->processes)),
-		 size_text(growth, row->growth, true),
-		 size_text(first, row->first, false), size_text(last, row->last, false), row->processes);
-	return put_group_row(out, answer, columns, row->group);
-}
-
-static int trend_text(FILE *out, const struct fleet_answer *answer)
-{
-	const struct trend_rows *rows = answer->trend;
-	size_t shown = rows_shown(answer, rows->row_nr);
-	char cohort[COHORT_TEXT_MAX];
-	int err = put_line(out, "%s; slopes of %" PRIu32 " process%s",
-			   cohort_text(cohort, answer->report->cohort), rows->processes,
-			   rows->processes == 1 ? "" : "es");
-
-	err = err ?: put_toned_line(out, TONE_HEAD, "%13s %11s %10s → %10s %9s", "a process", "together", "first", "last",
-			      "processes");
-	for (size_t i = 0; i < shown && !err; i++)
-		err = put_trend_row(out, answer, &rows->row[i]);
-	return err ?: put_more(out, answer, rows->row_nr);
-}
-
 /* ---- leaks ---------------------------------------------------------------------------------- */
 
 #define UNTRACED_SHOWN 5
@@ -425,14 +369,9 @@ static int put_hosts(FILE *out, const struct fleet_answer *answer)
 	return put_with_names(out, answer, hosts_text);
 }
 
-static int put_trend(FILE *out, const struct fleet_answer *answer)
-{
-	return put_with_names(out, answer, trend_text);
-}
-
 static int put_leaks(FILE *out, const struct fleet_answer *answer)
 {
 	return put_with_names(out, answer, leaks_text);
 }
 
-const struct fleet_renderer fleet_text = { put_hosts, put_trend, put_leaks };
+const struct fleet_renderer fleet_text = { put_hosts, put_leaks };

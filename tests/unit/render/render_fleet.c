@@ -60,23 +60,6 @@ Test(render_fleet, prints_aligned_hosts)
 	       "\"max_host\":\"h\\\\x1b]0;x\\\\x07\",\"hosts\":99,\"outliers\":5,\"score\":2.5}]}\n");
 }
 
-Test(render_fleet, prints_a_trend)
-{
-	struct trend_row row[] = {
-		{ .group = 1, .slope = 1000, .growth = 1e9, .first = 5, .last = 1ll << 62, .processes = 2510 },
-		{ .group = 1, .slope = -0.001, .growth = -12.5, .first = 5, .processes = 1 },
-	};
-	const struct trend_rows rows = { row, ARRAY_SIZE(row), 70 };
-
-	answer.trend = &rows;
-	no_rows.key_type = KEY_FUNCTION;
-	expect(fleet_text.trend,
-	       "200 snapshots of 100 processes on 100 hosts; slopes of 70 processes\n"
-	       "    a process    together      first →       last processes\n"
-	       "+58.6 KiB/min    +954 MiB        5 B → 4194304 TiB      2510  web\\x0d\\x09\n"
-	       "       -4 B/h       -12 B        5 B →        0 B         1  web\\x0d\\x09\n");
-}
-
 Test(render_fleet, prints_leaks)
 {
 	static const struct fleet_snapshot snapshot = { .host = "web\r2", .comm = "shop\td", .pid = 4711 };
