@@ -17,7 +17,6 @@ struct catalogue_merge;
 struct cluster_mirror;
 struct fleet_answer;
 struct fleet_question;
-struct fleet_renderer;
 struct leak_limit;
 
 struct fleet_options {
@@ -163,7 +162,7 @@ struct fleet_list {
 	enum cohort_times times;
 	/* Reads the rows, calls fleet_let_go() and prints *answer with the rows. Returns an exit status. */
 	int (*run)(struct fleet *fleet, const struct fleet_question *question,
-		   struct fleet_answer *answer, const struct fleet_renderer *format);
+		   struct fleet_answer *answer, bool is_json);
 	bool reads_files; /* run() filters blocks itself, by what the files say: the groups are unfiltered */
 };
 

@@ -6,11 +6,10 @@
 
 #include "base/units.h"
 #include "engine.h"
-#include "render/clean.h"
-#include "render/statistic_text.h"
 #include "render/formats.h"
 #include "render/json_parts.h"
 #include "render/readable_name.h"
+#include "render/statistic_text.h"
 #include "snapshot.h"
 
 struct block {
@@ -32,83 +31,72 @@ static int block_read(const struct snapshot *snapshot, uint64_t at, struct block
 			      &ret->total_nframe);
 }
 
-static int put_facts(FILE *out, const struct snapshot *snapshot, const struct block *block)
+static void emit_block_facts(struct emitter *out, const struct snapshot *snapshot, const struct block *block)
 {
 	const struct snap_trace *trace = &block->trace;
 	char size[UNIT_TEXT_MAX], age[32] = "", thread[32] = "", domain[DOMAIN_TEXT_MAX], weight[64] = "";
 
-	if (block->has_age)
-		snprintf(age, sizeof(age), ", %.3f s old", block->age_ns / 1e9);
-	if (trace->thread)
+	emit_text(out, "schema", "allocsnap.block/2");
+	emit_uint(out, "address", trace->address);
+	emit_uint(out, "size", trace->size);
+	emit_uint(out, "domain", trace->domain);
+	if (trace->thread) {
+		emit_uint(out, "thread", trace->thread);
 		snprintf(thread, sizeof(thread), ", by thread %" PRIu32, trace->thread);
-	if (trace->weight > 1)
+	}
+	if (trace->weight > 1) {
+		emit_real(out, "weight", trace->weight);
 		snprintf(weight, sizeof(weight), "; a sample, which stands for %.7g blocks", trace->weight);
-	return put_line(out, "0x%" PRIx64 ": %s in domain %s%s%s%s", trace->address,
-			format_size(size, trace->size, false),
-			domain_text(domain, snapshot, trace->domain), thread, age, weight);
+	}
+	if (block->has_age) {
+		emit_uint(out, "age_ns", block->age_ns);
+		snprintf(age, sizeof(age), ", %.3f s old", block->age_ns / 1e9);
+	}
+	if (block->total_nframe)
+		emit_uint(out, "total_nframe", block->total_nframe);
+	emit_line(out, "0x%" PRIx64 ": %s in domain %s%s%s%s", trace->address, format_size(size, trace->size, false),
+		  domain_text(domain, snapshot, trace->domain), thread, age, weight);
 }
 
-static int put_block_frames(FILE *out, const struct block *block, const struct readable_names *names)
+static void put_block_frames(struct emitter *out, const struct block *block, const struct readable_names *names)
 {
-	int err = 0;
-
-	for (uint32_t i = block->nframe; i-- && !err;) {
+	for (uint32_t i = block->nframe; i-- && emits_text(out);) {
 		size_t tail_at;
 		char *text = frame_text(names, &block->frame[i], &tail_at);
 
-		err = text ? put_line(out, "    %s", text) : -ENOMEM;
+		if (text)
+			emit_line(out, "    %s", text);
+		else
+			emit_err(out, -ENOMEM);
 		free(text);
 	}
-	return err;
+}
+
+/* Names in JSON are always in full. */
+static int put_block(FILE *file, const struct snapshot *snapshot, uint64_t at, bool full_names, bool is_json)
+{
+	struct emitter out = emit_to(file, is_json);
+	struct readable_names names = {};
+	struct block block;
+
+	emit_err(&out, block_read(snapshot, at, &block));
+	if (emits_text(&out) && !full_names)
+		emit_err(&out, readable_names_add(&names, &(struct statistic){ .frame = block.frame, .nframe = block.nframe }, 1,
+						  KEY_TRACEBACK));
+	emit_block_facts(&out, snapshot, &block);
+	emit_frames(&out, block.frame, block.nframe);
+	put_block_frames(&out, &block, full_names ? NULL : &names);
+	readable_names_release(&names);
+	free(block.frame);
+	return emit_finish(&out);
 }
 
 int text_put_block(FILE *out, const struct snapshot *snapshot, uint64_t at, bool full_names)
 {
-	struct readable_names names = {};
-	struct block block;
-	int err = block_read(snapshot, at, &block);
-
-	if (!err && !full_names)
-		err = readable_names_add(&names, &(struct statistic){ .frame = block.frame, .nframe = block.nframe }, 1,
-					 KEY_TRACEBACK);
-	err = err ?: put_facts(out, snapshot, &block);
-	err = err ?: put_block_frames(out, &block, full_names ? NULL : &names);
-	readable_names_release(&names);
-	free(block.frame);
-	return err;
-}
-
-static int set_facts(json_t *object, const struct block *block)
-{
-	const struct snap_trace *trace = &block->trace;
-	int err = json_set_text(object, "schema", "allocsnap.block/2");
-
-	err = err ?: json_set_uint(object, "address", trace->address);
-	err = err ?: json_set_uint(object, "size", trace->size);
-	err = err ?: json_set_uint(object, "domain", trace->domain);
-	if (trace->thread)
-		err = err ?: json_set_uint(object, "thread", trace->thread);
-	if (trace->weight > 1)
-		err = err ?: json_set(object, "weight", json_real(trace->weight));
-	if (block->has_age)
-		err = err ?: json_set_uint(object, "age_ns", block->age_ns);
-	if (block->total_nframe)
-		err = err ?: json_set_uint(object, "total_nframe", block->total_nframe);
-	return err;
+	return put_block(out, snapshot, at, full_names, false);
 }
 
 int json_put_block(FILE *out, const struct snapshot *snapshot, uint64_t at, bool full_names)
 {
-	json_t *object = json_object();
-	struct block block;
-	int err = block_read(snapshot, at, &block);
-
-	(void)full_names; /* names in JSON are always in full */
-	err = err ?: set_facts(object, &block);
-	err = err ?: json_set(object, "traceback", json_frames(block.frame, block.nframe));
-	err = json_put(out, json_unless(err, object), 0);
-	free(block.frame);
-	if (!err && putc('\n', out) < 0)
-		err = -errno ?: -EIO;
-	return err;
+	return put_block(out, snapshot, at, full_names, true);
 }

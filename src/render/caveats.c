@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "render/caveats.h"
 
-#include <errno.h>
 #include <inttypes.h>
 
 #include "base/reason.h"
@@ -9,10 +8,8 @@
 #include "engine.h"
 #include "engine/estimate.h"
 #include "render.h"
-#include "render/clean.h"
 #include "render/facts.h"
-#include "render/formats.h"
-#include "render/json_parts.h"
+#include "render/show.h"
 #include "snapshot.h"
 
 /* `show`: the times when nothing was recorded. */
@@ -48,57 +45,36 @@ const char *gaps_text(char text[GAPS_TEXT_MAX], const struct snapshot *snapshot)
 	return text;
 }
 
-static int put_gap(FILE *out, const struct snapshot *snapshot, const struct snap_gap *gap)
+static void emit_gap(struct emitter *out, const struct snapshot *snapshot, const struct snap_gap *gap, bool is_latest)
 {
 	uint64_t now_ns = snapshot__metadata_u64(snapshot, "monotonic_ns", 0);
 	double length = (gap->end_ns - gap->start_ns) / 1e9;
 
-	if (now_ns < gap->end_ns) /* the snapshot's time is missing or hostile */
-		return put_line(out, "  %.3f s from %.3f s on the monotonic clock", length,
-				gap->start_ns / 1e9);
-	return put_line(out, "  %.3f s, %.3f s before the snapshot", length,
-			(now_ns - gap->start_ns) / 1e9);
+	emit_object(out, NULL);
+	emit_uint(out, "start_ns", gap->start_ns);
+	emit_uint(out, "end_ns", gap->end_ns);
+	emit_end(out);
+	if (is_latest && now_ns < gap->end_ns) /* the snapshot's time is missing or hostile */
+		emit_line(out, "  %.3f s from %.3f s on the monotonic clock", length, gap->start_ns / 1e9);
+	else if (is_latest)
+		emit_line(out, "  %.3f s, %.3f s before the snapshot", length, (now_ns - gap->start_ns) / 1e9);
 }
 
-int text_put_gaps(FILE *out, const struct snapshot *snapshot)
+void emit_gaps(struct emitter *out, const struct snapshot *snapshot)
 {
 	const struct snapshot_tables *tables = snapshot__tables(snapshot);
 	uint32_t from = tables->gap_nr > LATEST_NR ? tables->gap_nr - LATEST_NR : 0;
 	char text[GAPS_TEXT_MAX];
-	int err;
 
 	if (!tables->gap_nr)
-		return 0;
-	err = put_line(out, "nothing was recorded in %s", gaps_text(text, snapshot));
+		return;
+	emit_line(out, "nothing was recorded in %s", gaps_text(text, snapshot));
 	if (from)
-		err = err ?: put_line(out, "  the last %d:", LATEST_NR);
-	for (uint32_t i = from; i < tables->gap_nr && !err; i++)
-		err = put_gap(out, snapshot, &tables->gap[i]);
-	return err;
-}
-
-static json_t *gap_json(const struct snap_gap *gap)
-{
-	json_t *object = json_object();
-	int err = json_set_uint(object, "start_ns", gap->start_ns);
-
-	err = err ?: json_set_uint(object, "end_ns", gap->end_ns);
-	return json_unless(err, object);
-}
-
-int json_set_gaps(json_t *show, const struct snapshot *snapshot)
-{
-	const struct snapshot_tables *tables = snapshot__tables(snapshot);
-	json_t *gaps;
-	int err = 0;
-
-	if (!tables->gap_nr)
-		return 0;
-	gaps = json_array();
-	for (uint32_t i = 0; i < tables->gap_nr && !err; i++)
-		if (json_array_append_new(gaps, gap_json(&tables->gap[i])))
-			err = -ENOMEM;
-	return json_set(show, "gaps", json_unless(err, gaps));
+		emit_line(out, "  the last %d:", LATEST_NR);
+	emit_list(out, "gaps");
+	for (uint32_t i = 0; i < tables->gap_nr; i++)
+		emit_gap(out, snapshot, &tables->gap[i], i >= from);
+	emit_end(out);
 }
 
 /* "recorded 14.2 % of the time", or "nothing was recorded in 7 gaps, 7.000 s together" if the time is not known. */

@@ -8,9 +8,6 @@
 
 int text_put_report(FILE *out, const struct report *report);
 int text_put_snapshot(FILE *out, const struct snapshot *snapshot);
-int text_put_dropped(FILE *out, const struct snapshot *snapshot);
-int text_put_gaps(FILE *out, const struct snapshot *snapshot);
-int text_put_cost(FILE *out, const struct snapshot *snapshot);
 int text_put_block(FILE *out, const struct snapshot *snapshot, uint64_t at, bool full_names);
 int json_put_block(FILE *out, const struct snapshot *snapshot, uint64_t at, bool full_names);
 int json_put_report(FILE *out, const struct report *report);

@@ -1,63 +1,55 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include <errno.h>
-
 #include "engine.h"
 #include "render/cohorts.h"
 #include "render/formats.h"
 #include "render/json_parts.h"
 #include "render/rss_text.h"
 
-static json_t *interval_json(const struct interval *interval)
+static void emit_interval(struct emitter *out, const char *key, const struct interval *interval)
 {
-	json_t *array = json_array();
-	int err = json_array_append_new(array, json_integer(interval->low)) ||
-		  json_array_append_new(array, json_integer(interval->high)) ? -ENOMEM : 0;
-
-	return json_unless(err, array);
+	emit_list(out, key);
+	emit_int(out, NULL, interval->low);
+	emit_int(out, NULL, interval->high);
+	emit_end(out);
 }
 
-static int set_estimate(json_t *object, const struct estimate *estimate, bool is_diff)
+static void emit_estimate(struct emitter *out, const struct estimate *estimate, bool is_diff)
 {
-	int err;
-
 	if (!estimate)
-		return 0;
-	err = json_set_uint(object, "samples", estimate->samples);
+		return;
+	emit_uint(out, "samples", estimate->samples);
 	if (is_diff)
-		err = err ?: json_set_uint(object, "old_samples", estimate->old_samples);
+		emit_uint(out, "old_samples", estimate->old_samples);
 	if (!estimate->has_intervals)
-		return err;
-	err = err ?: json_set(object, "size_interval", interval_json(&estimate->size));
+		return;
+	emit_interval(out, "size_interval", &estimate->size);
 	if (estimate->has_count)
-		err = err ?: json_set(object, "count_interval", interval_json(&estimate->count));
+		emit_interval(out, "count_interval", &estimate->count);
 	if (!is_diff)
-		return err;
-	err = err ?: json_set(object, "size_diff_interval", interval_json(&estimate->size_diff));
+		return;
+	emit_interval(out, "size_diff_interval", &estimate->size_diff);
 	if (estimate->has_count_diff)
-		err = err ?: json_set(object, "count_diff_interval", interval_json(&estimate->count_diff));
-	return err;
+		emit_interval(out, "count_diff_interval", &estimate->count_diff);
 }
 
-static json_t *statistic_json(const struct report *report, const struct statistic *statistic)
+static void emit_statistic(struct emitter *out, const struct report *report, const struct statistic *statistic)
 {
 	bool is_diff = report->statistics->is_diff;
-	json_t *object = json_object();
-	int err = json_set_group(object, report, statistic);
 
-	err = err ?: json_set_sizes(object, &statistic->cost, is_diff ? &statistic->diff : NULL);
-	err = err ?: set_estimate(object, statistic->estimate, is_diff);
-	err = err ?: json_set_process_means(object, report, statistic);
-	return json_unless(err, object);
+	emit_object(out, NULL);
+	emit_group(out, report, statistic);
+	emit_sizes(out, &statistic->cost, is_diff ? &statistic->diff : NULL);
+	emit_estimate(out, statistic->estimate, is_diff);
+	emit_process_means(out, report, statistic);
+	emit_end(out);
 }
 
-static json_t *total_json(const struct statistics *statistics)
+static void emit_total(struct emitter *out, const struct statistics *statistics)
 {
-	const struct cost *diff = statistics->is_diff ? &statistics->total_diff : NULL;
-	json_t *object = json_object();
-	int err = json_set_sizes(object, &statistics->total, diff);
-
-	err = err ?: set_estimate(object, statistics->total_estimate, statistics->is_diff);
-	return json_unless(err, object);
+	emit_object(out, "total");
+	emit_sizes(out, &statistics->total, statistics->is_diff ? &statistics->total_diff : NULL);
+	emit_estimate(out, statistics->total_estimate, statistics->is_diff);
+	emit_end(out);
 }
 
 /* "allocsnap.stats/2", "allocsnap.fleet.diff/2" */
@@ -68,52 +60,36 @@ static const char *schema_of(const struct report *report)
 	return report->statistics->is_diff ? "allocsnap.diff/2" : "allocsnap.stats/2";
 }
 
-/* Sets "rss" of a diff of one process, if it is known. */
-static int set_rss_change(json_t *head, const struct report *report)
+/* "rss" of a diff of one process, if it is known. */
+static void emit_rss_change(struct emitter *out, const struct report *report)
 {
-	json_t *object;
 	struct rss_change rss;
-	int err;
 
 	if (!report->statistics->is_diff || report->cohort_nr || report->snapshot_nr < 2)
-		return 0;
+		return;
 	rss = rss_change_between(report->snapshot[0], report->snapshot[1]);
 	if (!rss.is_known)
-		return 0;
-	object = json_object();
-	err = json_set_uint(object, "old", rss.before) ?: json_set_uint(object, "new", rss.after);
-	err = err ?: json_set_int(object, "diff", (int64_t)(rss.after - rss.before));
-	err = err ?: json_set(object, "traced_diff", json_real(rss.traced));
-	return json_set(head, "rss", json_unless(err, object));
+		return;
+	emit_object(out, "rss");
+	emit_uint(out, "old", rss.before);
+	emit_uint(out, "new", rss.after);
+	emit_int(out, "diff", (int64_t)(rss.after - rss.before));
+	emit_real(out, "traced_diff", rss.traced);
+	emit_end(out);
 }
 
-/* Everything except the statistics: they may be many, and are written one by one. */
-static json_t *report_head_json(const struct report *report)
+int json_put_report(FILE *file, const struct report *report)
 {
-	json_t *head = json_object();
-	int err = json_set_origin(head, report, schema_of(report));
-
-	err = err ?: json_set(head, "total", total_json(report->statistics));
-	err = err ?: set_rss_change(head, report);
-	err = err ?: json_set_caveats(head, report);
-	return json_unless(err, head);
-}
-
-int json_put_report(FILE *out, const struct report *report)
-{
-	const struct statistics *statistics = report->statistics;
+	struct emitter out = emit_to(file, true);
 	size_t shown = report_rows(report);
-	int err;
 
-	putc('{', out);
-	err = json_put(out, report_head_json(report), JSON_EMBED);
-	fputs(",\"statistics\":[", out);
-	for (size_t i = 0; i < shown && !err; i++) {
-		if (i)
-			putc(',', out);
-		err = json_put(out, statistic_json(report, &statistics->statistic[i]), 0);
-	}
-	if (!err && fputs("]}\n", out) < 0)
-		err = -errno ?: -EIO;
-	return err;
+	emit_origin(&out, report, schema_of(report));
+	emit_total(&out, report->statistics);
+	emit_rss_change(&out, report);
+	emit_caveats(&out, report);
+	emit_rows(&out, "statistics");
+	for (size_t i = 0; i < shown && !out.err; i++)
+		emit_statistic(&out, report, &report->statistics->statistic[i]);
+	emit_end(&out);
+	return emit_finish(&out);
 }

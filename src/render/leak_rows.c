@@ -1,20 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "render/leak_rows.h"
 
-#include <errno.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/terminal.h"
 #include "base/text_columns.h"
-#include "render/clean.h"
 #include "render/fit_row.h"
 #include "render/leak_answer.h"
 #include "render/statistic_text.h"
 
 #define CALLERS_SHOWN 2 /* of the program's own, behind a line */
-#define PLACE_LEAST 32	/* columns that a place gets behind others; with fewer it is below them */
 
 int leak_place_add_names(struct readable_names *names, const struct leak_place *place)
 {
@@ -160,69 +155,37 @@ static enum tone verdict_tone(enum leak_kind kind)
 	return kind == LEAK_SURE ? TONE_ALARM : kind == LEAK_LIKELY ? TONE_GROWTH : TONE_PLAIN;
 }
 
-/* Writes a row that ends with a place. A narrow terminal cuts its end. */
-__attribute__((format(printf, 4, 5)))
-static int put_place(FILE *out, const struct leak_row_style *style, enum tone tone, const char *fmt, ...)
-{
-	va_list args;
-	char *row;
-
-	va_start(args, fmt);
-	if (vasprintf(&row, fmt, args) < 0)
-		row = NULL;
-	va_end(args);
-	return put_toned_row(out, style->width, row, row ? strlen(row) : 0, ROW_FUNCTION, tone);
-}
-
-/* Where a terminal has no room for it behind the columns, the place is below them. */
-static int put_behind_rates(FILE *out, const struct leak_row_style *style, enum tone tone, const char *columns,
-		       const char *place)
-{
-	if (!style->width || strlen(columns) + PLACE_LEAST <= style->width)
-		return put_place(out, style, tone, "%s  %s", columns, place);
-	return put_toned_line(out, tone, "%s", columns) ?: put_place(out, style, tone, "    %s", place);
-}
-
-static int put_row_head(FILE *out, const struct leak_row_style *style, const struct leak_row *row)
+static void emit_row_head(struct emitter *out, const struct leak_row_style *style, const struct leak_row *row)
 {
 	bool has_rate = row->kind <= LEAK_GROWS;
-	char rates[LEAK_RATES_MAX], *place = NULL, *columns = NULL;
-	int err = -ENOMEM;
+	char rates[LEAK_RATES_MAX], columns[LEAK_RATES_MAX + 192];
 
 	leak_rates_text(rates, row->bytes_per_s, row->least_bytes_per_s);
-	if (asprintf(&columns, "%-8s%s%s%s%s", leak_kind_word(row->kind), has_rate ? "  " : "", has_rate ? rates : "",
-		     row->extent ? "  " : "", row->extent ?: "") < 0)
-		columns = NULL;
-	if (columns)
-		place = make_fitting(style, strlen(columns) + 2, row_place, row);
-	if (place)
-		err = put_behind_rates(out, style, verdict_tone(row->kind), columns, place);
-	free(columns);
-	free(place);
-	return err;
+	snprintf(columns, sizeof(columns), "%-8s%s%s%s%s  ", leak_kind_word(row->kind), has_rate ? "  " : "",
+		 has_rate ? rates : "", row->extent ? "  " : "", row->extent ?: "");
+	emit_place(out, style->width, verdict_tone(row->kind), columns,
+		   make_fitting(style, strlen(columns), row_place, row));
 }
 
 /* ---- below them ----------------------------------------------------------------------------- */
 
-static int put_frames(FILE *out, const struct leak_row_style *style, const struct leak_place_caller *caller)
+static void emit_row_frames(struct emitter *out, const struct leak_row_style *style,
+			    const struct leak_place_caller *caller)
 {
-	int err = 0;
-
-	for (uint32_t i = caller->nframe; i-- > 0 && !err;) {
+	for (uint32_t i = caller->nframe; i-- > 0 && emits_text(out);) {
 		size_t tail_at;
 		char *text = frame_text(style->names, &caller->frame[i], &tail_at);
 
-		err = put_row(out, style->width, "            ", text, tail_at, ROW_FUNCTION);
+		emit_err(out, put_row(out->file, style->width, "            ", text, tail_at, ROW_FUNCTION));
 	}
-	return err;
 }
 
 /* The whole traceback of the first caller, if whole tracebacks are shown. */
-static int put_first_traceback(FILE *out, const struct leak_row_style *style, const struct leak_row_line *line)
+static void emit_first_traceback(struct emitter *out, const struct leak_row_style *style,
+				 const struct leak_row_line *line)
 {
-	if (!style->is_verbose || !line->place || !line->place->caller_nr)
-		return 0;
-	return put_frames(out, style, line->place->caller);
+	if (style->is_verbose && line->place && line->place->caller_nr)
+		emit_row_frames(out, style, line->place->caller);
 }
 
 static char *shown_callers(const struct leak_row_style *style, const void *caller)
@@ -231,36 +194,36 @@ static char *shown_callers(const struct leak_row_style *style, const void *calle
 }
 
 /* A caller, of several. */
-static int put_caller(FILE *out, const struct leak_row_style *style, const struct leak_window *window,
-		      const struct leak_place_caller *caller)
+static void emit_caller(struct emitter *out, const struct leak_row_style *style, const struct leak_window *window,
+			const struct leak_place_caller *caller)
 {
 	const struct leak_verdict *verdict = &caller->verdict;
-	char rates[LEAK_RATES_MAX], since_text[LEAK_SINCE_MAX], *callers;
-	const char *since = leak_since_text(since_text, window, verdict->since_ns);
-	int err = -ENOMEM;
+	char rates[LEAK_RATES_MAX], since_text[LEAK_SINCE_MAX], columns[LEAK_RATES_MAX + LEAK_SINCE_MAX + 8], *callers;
 
 	leak_rates_text(rates, verdict->bytes_per_s, verdict->least_bytes_per_s);
-	callers = make_fitting(style, strlen(rates) + strlen(since) + 7, shown_callers, caller);
-	if (callers)
-		err = put_place(out, style, TONE_PLAIN, "    %s  %s %s", rates, since, *callers ? callers : " ← <unknown>");
-	free(callers);
-	err = err ?: leak_put_reason(out, window, verdict, 0);
-	return err || !style->is_verbose ? err : put_frames(out, style, caller);
+	snprintf(columns, sizeof(columns), "    %s  %s ", rates, leak_since_text(since_text, window, verdict->since_ns));
+	callers = make_fitting(style, strlen(columns), shown_callers, caller);
+	if (callers && !*callers) {
+		free(callers);
+		callers = strdup(" ← <unknown>");
+	}
+	emit_row_of(out, style->width, TONE_PLAIN, columns, callers);
+	emit_judgement(out, window, verdict, 0);
+	if (style->is_verbose)
+		emit_row_frames(out, style, caller);
 }
 
-static int put_callers(FILE *out, const struct leak_row_style *style, const struct leak_row *row)
+static void emit_callers(struct emitter *out, const struct leak_row_style *style, const struct leak_row *row)
 {
 	const struct leak_place *place = row->line->place;
 	size_t shown = place->caller_nr;
-	int err = 0;
 
 	if (!style->shows_callers && shown > LEAK_CALLER_ROWS)
 		shown = LEAK_CALLER_ROWS;
-	for (size_t i = 0; i < shown && !err; i++)
-		err = put_caller(out, style, row->window, &place->caller[i]);
-	if (!err && shown < place->all_nr)
-		err = put_line(out, "    … and %zu more callers%s", place->all_nr - shown, style->more_callers ?: "");
-	return err;
+	for (size_t i = 0; i < shown; i++)
+		emit_caller(out, style, row->window, &place->caller[i]);
+	if (shown < place->all_nr)
+		emit_line(out, "    … and %zu more callers%s", place->all_nr - shown, style->more_callers ?: "");
 }
 
 static char *member_text(const struct leak_row_style *style, const void *line)
@@ -268,41 +231,31 @@ static char *member_text(const struct leak_row_style *style, const void *line)
 	return line_text(style, line, CALLERS_SHOWN);
 }
 
-/* A line of several that leak together. */
-static int put_member(FILE *out, const struct leak_row_style *style, const struct leak_row_line *line)
+/* Lines that leak together, and the reason for the first one. */
+static void emit_members(struct emitter *out, const struct leak_row_style *style, const struct leak_row *row)
 {
-	char rate_text[LEAK_RATE_MAX];
-	const char *rate = leak_rate_text(rate_text, line->bytes_per_s);
-	char *text = make_fitting(style, strlen(rate) + 6, member_text, line);
-	int err = -ENOMEM;
+	for (size_t i = 0; i < row->line_nr; i++) {
+		const struct leak_row_line *line = &row->line[i];
+		char rate[LEAK_RATE_MAX], columns[LEAK_RATE_MAX + 8];
 
-	if (text)
-		err = put_place(out, style, TONE_PLAIN, "    %s  %s", rate, text);
-	free(text);
-	return err ?: put_first_traceback(out, style, line);
+		snprintf(columns, sizeof(columns), "    %s  ", leak_rate_text(rate, line->bytes_per_s));
+		emit_row_of(out, style->width, TONE_PLAIN, columns, make_fitting(style, strlen(columns), member_text, line));
+		emit_first_traceback(out, style, line);
+	}
+	emit_judgement(out, row->window, row->line->verdict, 0);
 }
 
-static int put_members(FILE *out, const struct leak_row_style *style, const struct leak_row *row)
+void emit_leak_row(struct emitter *out, const struct leak_row_style *style, const struct leak_row *row)
 {
-	int err = 0;
-
-	for (size_t i = 0; i < row->line_nr && !err; i++)
-		err = put_member(out, style, &row->line[i]);
-	return err ?: leak_put_reason(out, row->window, row->line->verdict, 0);
-}
-
-int leak_row_put(FILE *out, const struct leak_row_style *style, const struct leak_row *row)
-{
-	int err = put_row_head(out, style, row);
-
-	if (!err && row->where)
-		err = put_line(out, "    %s", row->where);
-	if (err)
-		return err;
-	if (row->line_nr > 1)
-		return put_members(out, style, row);
-	if (lists_callers(row->line) && row->kind <= LEAK_GROWS)
-		return put_callers(out, style, row);
-	return leak_put_reason(out, row->window, row->line->verdict, row->line->summed) ?:
-	       put_first_traceback(out, style, row->line);
+	emit_row_head(out, style, row);
+	if (row->where)
+		emit_line(out, "    %s", row->where);
+	if (row->line_nr > 1) {
+		emit_members(out, style, row);
+	} else if (lists_callers(row->line) && row->kind <= LEAK_GROWS) {
+		emit_callers(out, style, row);
+	} else {
+		emit_judgement(out, row->window, row->line->verdict, row->line->summed);
+		emit_first_traceback(out, style, row->line);
+	}
 }

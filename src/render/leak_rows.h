@@ -8,9 +8,9 @@
  */
 
 #include <stdbool.h>
-#include <stdio.h>
 
 #include "engine/leak_place.h"
+#include "render/emitter.h"
 #include "render/readable_name.h"
 
 struct leak_row_line {
@@ -46,7 +46,6 @@ struct leak_row_style {
 /* Adds the functions of a place. Returns 0 or -ENOMEM. */
 int leak_place_add_names(struct readable_names *names, const struct leak_place *place);
 
-/* Returns 0, -ENOMEM or the negative errno of the write. */
-int leak_row_put(FILE *out, const struct leak_row_style *style, const struct leak_row *row);
+void emit_leak_row(struct emitter *out, const struct leak_row_style *style, const struct leak_row *row);
 
 #endif

@@ -8,7 +8,7 @@
 #include "render.h"
 #include "render/clean.h"
 #include "render/facts.h"
-#include "render/formats.h"
+#include "render/show.h"
 #include "snapshot.h"
 
 /* "losses: NAME VALUE, …"; a loss of 0 is left out. `show` tells what they mean. */
@@ -98,22 +98,19 @@ int render_traced(FILE *out, const struct snapshot *snapshot, const char *margin
 			older ? " older than the recording" : "");
 }
 
-/* One sentence about the blocks that had no room in the recording's block map. */
-
 /* "4000 blocks not recorded: the block map was full (--max-blocks 1000) …; 1500 of them freed since" */
-int text_put_dropped(FILE *out, const struct snapshot *snapshot)
+void put_dropped(struct emitter *out, const struct snapshot *snapshot)
 {
 	uint64_t dropped = snapshot__counter(snapshot, "blocks_dropped");
 	const char *most = snapshot__metadata(snapshot, "max_blocks");
 	char text[UNIT_TEXT_MAX], since[128] = "";
 
 	if (!dropped)
-		return 0;
+		return;
 	if (snapshot_has_counter(snapshot, "dropped_frees"))
 		snprintf(since, sizeof(since), "; %" PRIu64 " of them freed since, %" PRIu64 " live (%s)",
 			 snapshot__counter(snapshot, "dropped_frees"), snapshot__counter(snapshot, "dropped_blocks"),
 			 format_size(text, snapshot__counter(snapshot, "dropped_bytes"), false));
-	return put_line(out, "  %" PRIu64 " block%s not recorded: the block map was full%s%s%s, or the kernel out of memory%s",
-			dropped, dropped == 1 ? "" : "s", most ? " (--max-blocks " : "", most ?: "", most ? ")" : "",
-			since);
+	emit_line(out, "  %" PRIu64 " block%s not recorded: the block map was full%s%s%s, or the kernel out of memory%s",
+		  dropped, dropped == 1 ? "" : "s", most ? " (--max-blocks " : "", most ?: "", most ? ")" : "", since);
 }

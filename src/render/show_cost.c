@@ -6,13 +6,9 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/units.h"
-#include "render/clean.h"
 #include "render/facts.h"
-#include "render/formats.h"
-#include "render/json_parts.h"
+#include "render/show.h"
 #include "snapshot.h"
-
-#define NAME_WIDTH 30 /* as in show_text.c */
 
 struct own_cost {
 	bool is_known, is_estimated;
@@ -42,11 +38,6 @@ static struct own_cost read_own_cost(const struct snapshot *snapshot)
 	return cost;
 }
 
-static double own_cost_share(const struct own_cost *cost)
-{
-	return (double)cost->cost_ns / cost->cpu_ns;
-}
-
 /* Returns the factor by which the recording lengthened the program's own time; 0: not known. */
 static double slowdown_of(const struct own_cost *cost)
 {
@@ -64,27 +55,58 @@ static const struct {
 	{ "return_traps", "cost_return_ns", "return_trap_ns" },
 };
 
-/* ---- as text ------------------------------------------------------------------------------ */
-
 /* The recording's cost as a share of one core in the time that it took; that time may be unknown. */
-static int put_core_share(FILE *out, const struct own_cost *cost)
+static void put_core_share(struct emitter *out, const struct own_cost *cost)
 {
 	char used[UNIT_TEXT_MAX], wall[UNIT_TEXT_MAX], own[UNIT_TEXT_MAX], share[UNIT_TEXT_MAX], times[64] = "";
 	uint64_t own_ns = cost->cpu_ns > cost->cost_ns ? cost->cpu_ns - cost->cost_ns : 0;
 	const char *about = cost->is_estimated ? "about " : "";
 
-	if (!cost->cpu_ns)
-		return put_line(out, "  the program has not run since");
 	format_seconds(used, cost->cost_ns);
 	format_seconds(own, own_ns);
 	if (slowdown_of(cost) > 0)
 		snprintf(times, sizeof(times), " of CPU time, ×%.*f while recorded", slowdown_of(cost) < 9.95 ? 1 : 0,
 			 slowdown_of(cost));
-	if (!cost->wall_ns)
-		return put_line(out, "  recording used %s%s; the program's own work: %s%s", about, used, own, times);
-	return put_line(out, "  recording used %s (%s%s in %s); the program's own work: %s%s",
-			format_core_share(share, cost->cost_ns, cost->wall_ns), about, used,
-			format_seconds(wall, cost->wall_ns), own, times);
+	if (!cost->cpu_ns)
+		emit_line(out, "  the program has not run since");
+	else if (!cost->wall_ns)
+		emit_line(out, "  recording used %s%s; the program's own work: %s%s", about, used, own, times);
+	else
+		emit_line(out, "  recording used %s (%s%s in %s); the program's own work: %s%s",
+			  format_core_share(share, cost->cost_ns, cost->wall_ns), about, used,
+			  format_seconds(wall, cost->wall_ns), own, times);
+}
+
+static void emit_times(struct emitter *out, const struct own_cost *cost)
+{
+	emit_uint(out, "cpu_ns", cost->cpu_ns);
+	emit_uint(out, "cost_ns", cost->cost_ns);
+	if (cost->wall_ns) {
+		emit_uint(out, "wall_ns", cost->wall_ns);
+		emit_real(out, "core_share", (double)cost->cost_ns / cost->wall_ns);
+	}
+	if (cost->cpu_ns)
+		emit_real(out, "share", (double)cost->cost_ns / cost->cpu_ns);
+	if (slowdown_of(cost) > 0)
+		emit_real(out, "slowdown", slowdown_of(cost));
+	emit_bool(out, "is_estimated", cost->is_estimated);
+	put_core_share(out, cost);
+}
+
+static void emit_traps(struct emitter *out, const struct snapshot *snapshot, size_t kind)
+{
+	uint64_t nr = snapshot__counter(snapshot, traps[kind].counter);
+	uint64_t price_ns = snapshot__metadata_u64(snapshot, traps[kind].price, 0);
+	char price[48] = "";
+
+	if (price_ns)
+		snprintf(price, sizeof(price), ", %" PRIu64 " ns each", price_ns);
+	if (snapshot_has_counter(snapshot, traps[kind].counter)) {
+		emit_uint(out, traps[kind].counter, nr);
+		emit_line(out, SHOW_NAME "%" PRIu64 "%s", traps[kind].counter, nr, price);
+	}
+	if (price_ns)
+		emit_uint(out, traps[kind].json_price, price_ns);
 }
 
 static const char *format_core(char text[64], const struct own_cost *cost)
@@ -95,111 +117,49 @@ static const char *format_core(char text[64], const struct own_cost *cost)
 	return text;
 }
 
-static int put_budget(FILE *out, const struct own_cost *cost)
+static void emit_budget(struct emitter *out, const struct own_cost *cost)
 {
 	char thinned[UNIT_TEXT_MAX], core[64], own[96] = "";
-	int err = 0;
 
-	if (cost->own_percent)
+	if (cost->own_percent) {
+		emit_uint(out, "max_overhead_percent", cost->own_percent);
 		snprintf(own, sizeof(own), ", and of the program's own CPU time, or %.4g %% of a core, if that is more",
 			 (double)cost->own_percent / BUDGET_IDLE_PART * cost->core_ns / SECOND_NS);
-	if (cost->core_percent)
-		err = put_line(out, "  %-*s %" PRIu64 " %% of %s%s", NAME_WIDTH, "budget", cost->core_percent,
-			       format_core(core, cost), own);
-	else if (cost->own_percent)
-		err = put_line(out, "  %-*s %" PRIu64 " %% of the program's own CPU time", NAME_WIDTH, "budget",
-			       cost->own_percent);
-	if (cost->thinned_ns)
-		err = err ?: put_line(out, "  %-*s %s, to stay within the budget", NAME_WIDTH, "only samples for",
-				      format_seconds(thinned, cost->thinned_ns));
-	return err;
+	}
+	if (cost->core_percent) {
+		emit_uint(out, "max_overhead_core_percent", cost->core_percent);
+		emit_line(out, SHOW_NAME "%" PRIu64 " %% of %s%s", "budget", cost->core_percent, format_core(core, cost), own);
+	} else if (cost->own_percent) {
+		emit_line(out, SHOW_NAME "%" PRIu64 " %% of the program's own CPU time", "budget", cost->own_percent);
+	}
+	if (cost->core_percent && cost->own_percent)
+		emit_uint(out, "max_overhead_core_ns", cost->core_ns);
+	if (!cost->thinned_ns)
+		return;
+	emit_uint(out, "thinned_ns", cost->thinned_ns);
+	emit_line(out, SHOW_NAME "%s, to stay within the budget", "only samples for",
+		  format_seconds(thinned, cost->thinned_ns));
 }
 
-static int put_traps(FILE *out, const struct snapshot *snapshot, size_t kind)
-{
-	uint64_t nr = snapshot__counter(snapshot, traps[kind].counter);
-	uint64_t price_ns = snapshot__metadata_u64(snapshot, traps[kind].price, 0);
-	char price[48] = "";
-
-	if (!snapshot_has_counter(snapshot, traps[kind].counter))
-		return 0;
-	if (price_ns)
-		snprintf(price, sizeof(price), ", %" PRIu64 " ns each", price_ns);
-	return put_line(out, "  %-*s %" PRIu64 "%s", NAME_WIDTH, traps[kind].counter, nr, price);
-}
-
-int text_put_cost(FILE *out, const struct snapshot *snapshot)
-{
-	struct own_cost cost = read_own_cost(snapshot);
-	int err;
-
-	if (!cost.is_known)
-		return 0;
-	err = put_line(out, "cost") ?: put_core_share(out, &cost);
-	for (size_t i = 0; i < ARRAY_SIZE(traps) && !err; i++)
-		err = put_traps(out, snapshot, i);
-	if (snapshot_has_counter(snapshot, "program_ns"))
-		err = err ?: put_line(out, "  %-*s %.3f s", NAME_WIDTH, "program time",
-				      snapshot__counter(snapshot, "program_ns") / 1e9);
-	return err ?: put_budget(out, &cost);
-}
-
-/* ---- as JSON ------------------------------------------------------------------------------ */
-
-static int set_traps(json_t *object, const struct snapshot *snapshot, size_t kind)
-{
-	uint64_t price_ns = snapshot__metadata_u64(snapshot, traps[kind].price, 0);
-	int err = 0;
-
-	if (snapshot_has_counter(snapshot, traps[kind].counter))
-		err = json_set_uint(object, traps[kind].counter,
-				    snapshot__counter(snapshot, traps[kind].counter));
-	if (price_ns)
-		err = err ?: json_set_uint(object, traps[kind].json_price, price_ns);
-	return err;
-}
-
-static int set_times(json_t *object, const struct own_cost *cost)
-{
-	int err = json_set_uint(object, "cpu_ns", cost->cpu_ns);
-
-	err = err ?: json_set_uint(object, "cost_ns", cost->cost_ns);
-	if (cost->wall_ns)
-		err = err ?: json_set_uint(object, "wall_ns", cost->wall_ns);
-	if (cost->wall_ns)
-		err = err ?: json_set(object, "core_share", json_real((double)cost->cost_ns / cost->wall_ns));
-	if (cost->cpu_ns)
-		err = err ?: json_set(object, "share", json_real(own_cost_share(cost)));
-	if (slowdown_of(cost) > 0)
-		err = err ?: json_set(object, "slowdown", json_real(slowdown_of(cost)));
-	return err ?: json_set(object, "is_estimated", json_boolean(cost->is_estimated));
-}
-
-int json_set_cost(json_t *show, const struct snapshot *snapshot)
+void emit_cost(struct emitter *out, const struct snapshot *snapshot)
 {
 	uint64_t stepped = snapshot__metadata_u64(snapshot, "probes_stepped", UINT64_MAX);
+	uint64_t program_ns = snapshot__counter(snapshot, "program_ns");
 	struct own_cost cost = read_own_cost(snapshot);
-	json_t *object;
-	int err;
 
 	if (!cost.is_known)
-		return 0;
-	object = json_object();
-	err = set_times(object, &cost);
-	for (size_t i = 0; i < ARRAY_SIZE(traps) && !err; i++)
-		err = set_traps(object, snapshot, i);
-	if (snapshot_has_counter(snapshot, "program_ns"))
-		err = err ?: json_set_uint(object, "program_ns",
-					   snapshot__counter(snapshot, "program_ns"));
+		return;
+	emit_line(out, "cost");
+	emit_object(out, "cost");
+	emit_times(out, &cost);
+	for (size_t i = 0; i < ARRAY_SIZE(traps); i++)
+		emit_traps(out, snapshot, i);
+	if (snapshot_has_counter(snapshot, "program_ns")) {
+		emit_uint(out, "program_ns", program_ns);
+		emit_line(out, SHOW_NAME "%.3f s", "program time", program_ns / 1e9);
+	}
 	if (stepped != UINT64_MAX)
-		err = err ?: json_set_uint(object, "probes_stepped", stepped);
-	if (cost.own_percent)
-		err = err ?: json_set_uint(object, "max_overhead_percent", cost.own_percent);
-	if (cost.core_percent)
-		err = err ?: json_set_uint(object, "max_overhead_core_percent", cost.core_percent);
-	if (cost.core_percent && cost.own_percent)
-		err = err ?: json_set_uint(object, "max_overhead_core_ns", cost.core_ns);
-	if (cost.thinned_ns)
-		err = err ?: json_set_uint(object, "thinned_ns", cost.thinned_ns);
-	return json_set(show, "cost", json_unless(err, object));
+		emit_uint(out, "probes_stepped", stepped);
+	emit_budget(out, &cost);
+	emit_end(out);
 }

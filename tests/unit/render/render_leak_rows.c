@@ -24,10 +24,12 @@ static void expect_row(struct frame_view *frame, uint32_t nframe, unsigned int w
 	const struct leak_row_style style = { .width = width };
 	char *text = NULL, *at;
 	size_t len;
-	FILE *out = open_memstream(&text, &len);
+	FILE *file = open_memstream(&text, &len);
+	struct emitter out = emit_to(file, false);
 
-	cr_assert_eq(leak_row_put(out, &style, &row), 0);
-	fclose(out);
+	emit_leak_row(&out, &style, &row);
+	cr_assert_eq(emit_finish(&out), 0);
+	fclose(file);
 	text[strcspn(text, "\n")] = '\0';
 	at = strstr(text, "/min)  ");
 	cr_assert(at, "%s", text);
