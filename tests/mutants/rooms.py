@@ -100,7 +100,7 @@ MUTANTS = {
         "src/top/model.c", "compare_numbers(a->bytes, b->bytes)", "compare_numbers(b->bytes, a->bytes)",
         "unit top_model/sorts_processes_and_follows_the_selected_one"),
     "doctor: details are shown at once": (
-        "src/doctor/finding.c", "->is_detail = true;", "->is_detail = false;",
+        "src/doctor/doctor.c", " || (is_detail && !doctor->is_verbose)", "",
         "unit doctor_report/is_short_unless_more_is_asked_for"),
     "cli: a line of help is one column too long": (
         "src/cli/help_text.c", "column + 1 + text_width(word) > HELP_COLUMNS", "column + text_width(word) > HELP_COLUMNS",
