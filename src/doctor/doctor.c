@@ -507,7 +507,7 @@ static void emit_files(struct doctor *doctor, const struct diagnosed_process *pr
 
 /* ---- all ---- */
 
-static void emit_process(struct doctor *doctor, const struct diagnosed_process *process)
+static void emit_diagnosed_process(struct doctor *doctor, const struct diagnosed_process *process)
 {
 	struct emitter *out = doctor->out;
 
@@ -539,7 +539,7 @@ int doctor_put(FILE *file, const struct diagnosis *diagnosis, bool is_verbose, b
 	if (is_json)
 		emit_machine(&doctor, &diagnosis->machine);
 	if (diagnosis->process.pid)
-		emit_process(&doctor, &diagnosis->process);
+		emit_diagnosed_process(&doctor, &diagnosis->process);
 	if (!is_json)
 		emit_machine(&doctor, &diagnosis->machine);
 	return emit_finish(&out);
