@@ -10,7 +10,7 @@
 #include "fleet/symbol_tables.h"
 #include "fleet/selection.h"
 #include "fleet/sum.h"
-#include "cli/caveats_fleet.h"
+#include "render/caveats.h"
 #include "render.h"
 
 struct catalogue_merge;
@@ -124,7 +124,7 @@ struct fleet_report {
 	struct report report;
 	const struct snapshot *dictionary;
 	struct report_cohort cohort[2];
-	struct fleet_doubts doubts;
+	struct warnings doubts;
 	struct report_loss *loss;
 	size_t loss_nr, loss_alloc;
 };

@@ -293,7 +293,7 @@ static void put_python_types(struct emitter *out, const struct census_python *py
 	free(row);
 }
 
-/* What is not known. */
+/* Losses: facts that the census lacks. */
 static void put_census_losses(struct emitter *out, const struct census *census)
 {
 	for (enum census_loss i = 0; i < CENSUS_LOSS_NR; i++)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "cli/caveats_diff.h"
+/* Reasons why the difference of two snapshots may mislead. */
+#include "render/caveats.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -7,11 +8,9 @@
 #include "base/array.h"
 #include "base/reason.h"
 #include "engine/leak_runtime.h"
-#include "render/caveats.h"
 #include "render.h"
 #include "snapshot.h"
 #include "snapshot/snapshot_moment.h"
-#include "symbolize/share_names.h"
 
 /* Writes the line; its value is true. */
 #define warn(ret, ...) (!reason_set(ret, 0, __VA_ARGS__))
@@ -275,14 +274,12 @@ static bool check_unseen_heap(const struct comparison *pair, struct reason *ret)
 /* Places that both snapshots have share their names. The others keep what they have. */
 static bool check_names(const struct comparison *pair, int side, struct reason *ret)
 {
-	const struct unshared_names *names = pair->names ? &pair->names->unshared[side] : NULL;
+	uint64_t nr = pair->unnamed[side].place_nr;
 
-	if (!names || !names->place_nr)
-		return false;
-	return warn(ret, "the %s snapshot has no lines for %.200s, the other one has: %" PRIu64 " place%s that only the "
-			 "%s one has show%s without a line; 'allocsnap symbolize' adds them",
-		    side ? "second" : "first", names->path, names->place_nr, names->place_nr == 1 ? "" : "s",
-		    side ? "second" : "first", names->place_nr == 1 ? "s" : "");
+	return nr && warn(ret, "the %s snapshot has no lines for %.200s, the other one has: %" PRIu64 " place%s that only the "
+			  "%s one has show%s without a line; 'allocsnap symbolize' adds them",
+			  side ? "second" : "first", pair->unnamed[side].path, nr, nr == 1 ? "" : "s",
+			  side ? "second" : "first", nr == 1 ? "s" : "");
 }
 
 static bool check_old_names(const struct comparison *pair, struct reason *ret)
@@ -320,7 +317,7 @@ static const struct {
 	{ check_python_frames }, { check_kept_lines }, { check_unseen_heap },
 	{ check_old_names }, { check_new_names }, { check_enlarged, .is_hint = true },
 };
-_Static_assert(ARRAY_SIZE(checks) <= COMPARISON_CHECK_NR, "room for every check");
+_Static_assert(ARRAY_SIZE(checks) <= WARNINGS_MAX, "room for every check");
 
 void compare_warnings(const struct comparison *comparison, struct warnings *ret)
 {
