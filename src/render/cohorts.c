@@ -5,7 +5,6 @@
 
 #include "base/array.h"
 #include "engine/order.h"
-#include "render/clean.h"
 #include "snapshot.h"
 
 size_t report_sides(const struct report *report)
@@ -54,16 +53,13 @@ const char *cohort_text(char text[COHORT_TEXT_MAX], const struct report_cohort *
 	return text;
 }
 
-int put_cohorts(FILE *out, const struct report *report)
+void put_cohorts(struct emitter *out, const struct report *report)
 {
 	static const char *const names[] = { "baseline: ", "candidate: " };
 	char text[COHORT_TEXT_MAX];
-	int err = 0;
 
-	for (size_t i = 0; i < report->cohort_nr && !err; i++)
-		err = put_line(out, "%s%s", report->cohort_nr > 1 ? names[i] : "",
-			       cohort_text(text, &report->cohort[i]));
-	return err;
+	for (size_t i = 0; i < report->cohort_nr; i++)
+		emit_line(out, "%s%s", report->cohort_nr > 1 ? names[i] : "", cohort_text(text, &report->cohort[i]));
 }
 
 static struct process_nr processes_of(const struct report *report)

@@ -21,8 +21,8 @@ const char *age_text(char text[AGE_TEXT_MAX], uint64_t ns);
 #define COHORT_TEXT_MAX 192
 const char *cohort_text(char text[COHORT_TEXT_MAX], const struct report_cohort *cohort);
 
-/* Writes a line for each cohort. Returns 0 or a negative errno. */
-int put_cohorts(FILE *out, const struct report *report);
+/* A line for each cohort. Only text. */
+void put_cohorts(struct emitter *out, const struct report *report);
 
 /* ", per process 1.2 KiB (+30 B)", or "". Returns text. */
 #define PROCESS_MEAN_TEXT_MAX 128

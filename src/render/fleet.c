@@ -38,23 +38,7 @@ static void emit_fleet_head(struct emitter *out, const struct fleet_answer *answ
 	emit_caveats(out, answer->report);
 }
 
-static void put_fleet_cohorts(struct emitter *out, const struct fleet_answer *answer)
-{
-	if (emits_text(out))
-		emit_err(out, put_cohorts(out->file, answer->report));
-}
-
 /* ---- groups --------------------------------------------------------------------------------- */
-
-static char *key_text(const struct fleet_answer *answer, const struct statistic *key)
-{
-	const char *name = statistic_domain_name(answer->report, key);
-	char *text;
-
-	if (!name)
-		return statistic_name(answer->report->names, key, answer->report->statistics->key_type);
-	return asprintf(&text, "%s (%s)", key->key, name) < 0 ? NULL : text;
-}
 
 /*
  * "src/cart.c:31 in cart_new": the key as tracemalloc writes it, then more details if the key is a line. NULL: no
@@ -64,7 +48,7 @@ static char *group_text(const struct fleet_answer *answer, uint32_t group)
 {
 	const struct statistic *key = &answer->groups->key[group];
 	bool is_line = answer->report->statistics->key_type == KEY_LINENO;
-	char *text = key_text(answer, key);
+	char *text = group_name(answer->report, key);
 	char *extra = is_line ? frame_extra(answer->report->names, key->frame) : strdup("");
 	char *whole = NULL;
 
@@ -81,8 +65,8 @@ static void put_group_row(struct emitter *out, const struct fleet_answer *answer
 	const struct report *report = answer->report;
 
 	emit_place(out, report->width, TONE_PLAIN, columns, group_text(answer, group));
-	if (emits_text(out) && report->statistics->key_type == KEY_TRACEBACK)
-		emit_err(out, text_put_stack(out->file, report, NULL, &answer->groups->key[group]));
+	if (report->statistics->key_type == KEY_TRACEBACK)
+		put_group_stack(out, report, NULL, &answer->groups->key[group]);
 }
 
 /* ---- hosts ---------------------------------------------------------------------------------- */
@@ -136,7 +120,7 @@ static void put_host_head(struct emitter *out, const struct fleet_answer *answer
 {
 	size_t nr = count_standing_out(answer);
 
-	put_fleet_cohorts(out, answer);
+	put_cohorts(out, answer->report);
 	if (nr)
 		emit_line(out, "! %zu of %zu groups, of which a few hosts have far more than the others", nr,
 			  answer->hosts->row_nr);
@@ -343,7 +327,7 @@ static void emit_fleet_leaks_head(struct emitter *out, const struct fleet_answer
 
 	emit_fleet_head(out, answer, "allocsnap.fleet.leaks/5");
 	emit_unjudged(out, leaks, unjudged);
-	put_fleet_cohorts(out, answer);
+	put_cohorts(out, answer->report);
 	if (out->is_json || leaks->row_nr || !unjudged)
 		emit_leak_kinds(out, leaks->kind_nr);
 	if (out->is_json)
