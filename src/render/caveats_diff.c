@@ -82,15 +82,6 @@ static bool differs_from_none(const struct comparison *pair, const char *key)
 	return strcmp(old_value(pair, key) ?: "", new_value(pair, key) ?: "");
 }
 
-/* Snapshots of a Python program and a native one, or of two kinds of import. */
-static bool check_source_kind(const struct comparison *pair, struct reason *ret)
-{
-	if (!differs_from_none(pair, "source"))
-		return false;
-	return warn(ret, "the snapshots are of different kinds: %.100s and %.100s",
-		    old_value(pair, "source") ?: "allocsnap", new_value(pair, "source") ?: "allocsnap");
-}
-
 /* In one boot the monotonic clock says which is younger, and between boots there is only the wall clock. */
 static bool check_pair_order(const struct comparison *pair, struct reason *ret)
 {
@@ -102,18 +93,6 @@ static bool check_pair_order(const struct comparison *pair, struct reason *ret)
 		return false;
 	return warn(ret, "the first snapshot is %.3f s younger than the second: growth shows as "
 			 "shrinking", (old_ns - new_ns) / 1e9);
-}
-
-/* The limit matters only if more than the first frame of a traceback counts. */
-static bool check_pair_traceback_limit(const struct comparison *pair, struct reason *ret)
-{
-	if (pair->diff->key_type != KEY_TRACEBACK && !pair->diff->cumulative)
-		return false;
-	if (!differs(pair, "traceback_limit"))
-		return false;
-	return warn(ret, "the traceback limits differ, %.20s and %.20s: longer tracebacks do not "
-			 "match", old_value(pair, "traceback_limit"),
-		    new_value(pair, "traceback_limit"));
 }
 
 static const char *rate_of(char text[64], const struct snapshot *snapshot)
@@ -141,29 +120,6 @@ static bool check_pair_sampling(const struct comparison *pair, struct reason *re
 		    rate_of(old, pair->old), rate_of(new, pair->new));
 }
 
-/* A missing value is 0. */
-static bool number_differs(const struct comparison *pair, const char *key)
-{
-	return snapshot__metadata_u64(pair->old, key, 0) != snapshot__metadata_u64(pair->new, key, 0);
-}
-
-/* Different recordings may have left out blocks of different sizes. */
-static bool check_min_size(const struct comparison *pair, struct reason *ret)
-{
-	if (!number_differs(pair, "min_size"))
-		return false;
-	return warn(ret, "the smallest blocks that were recorded differ: of %.20s and %.20s bytes",
-		    old_value(pair, "min_size") ?: "0", new_value(pair, "min_size") ?: "0");
-}
-
-static bool check_max_size(const struct comparison *pair, struct reason *ret)
-{
-	if (!number_differs(pair, "max_size"))
-		return false;
-	return warn(ret, "the largest blocks that were recorded differ: of %.20s and %.20s bytes",
-		    old_value(pair, "max_size") ?: "any", new_value(pair, "max_size") ?: "any");
-}
-
 static bool check_old_gaps(const struct comparison *pair, struct reason *ret)
 {
 	return gap_warning(pair->old, pair->options, "the first snapshot: ", &pair->gap_blocks[0], ret);
@@ -178,15 +134,6 @@ static bool check_measure(const struct comparison *pair, struct reason *ret)
 {
 	return measure_warning(pair->old, pair->options, ret) ||
 	       measure_warning(pair->new, pair->options, ret);
-}
-
-static bool check_filters(const struct comparison *pair, struct reason *ret)
-{
-	if (!differs_from_none(pair, "filters"))
-		return false;
-	return warn(ret, "the snapshots do not hold the same part of their blocks: %.150s and "
-			 "%.150s", old_value(pair, "filters") ?: "all",
-		    new_value(pair, "filters") ?: "all");
 }
 
 /* Custom allocators are numbered in the order of their --probe options, so one number can mean two allocators. */
@@ -243,22 +190,6 @@ static bool check_probed_domains(const struct comparison *pair, struct reason *r
 		    is_in_new ? "growth" : "shrinking");
 }
 
-static bool check_unwinder(const struct comparison *pair, struct reason *ret)
-{
-	if (!differs(pair, "unwinder"))
-		return false;
-	return warn(ret, "the unwinders differ, %.20s and %.20s: the same stack may have two tracebacks",
-		    old_value(pair, "unwinder"), new_value(pair, "unwinder"));
-}
-
-static bool check_python_frames(const struct comparison *pair, struct reason *ret)
-{
-	if (!differs(pair, "python_frames"))
-		return false;
-	return warn(ret, "the frames of CPython's blocks differ, %.20s and %.20s: the same stack has two tracebacks",
-		    old_value(pair, "python_frames"), new_value(pair, "python_frames"));
-}
-
 static bool check_kept_lines(const struct comparison *pair, struct reason *ret)
 {
 	return (has_kept_lines(pair->old) || has_kept_lines(pair->new)) && warn(ret, "%s", KEPT_LINES_TEXT);
@@ -307,17 +238,58 @@ static bool check_enlarged(const struct comparison *pair, struct reason *ret)
 		    size_text(size, diff->size, false));
 }
 
-static const struct {
-	bool (*check)(const struct comparison *pair, struct reason *ret);
+/* Recordings that were made in different ways: a value of the metadata that differs. */
+struct difference {
+	const char *key;
+	const char *missing; /* what no value means, in words; NULL: a value that is missing differs from none */
+	bool is_number;	     /* no value is 0 */
+	const char *before, *after; /* of "… OLD and NEW …" */
+};
+
+static bool is_different(const struct comparison *pair, const struct difference *what)
+{
+	if (what->is_number)
+		return snapshot__metadata_u64(pair->old, what->key, 0) != snapshot__metadata_u64(pair->new, what->key, 0);
+	return what->missing ? differs_from_none(pair, what->key) : differs(pair, what->key);
+}
+
+static bool check_difference(const struct comparison *pair, const struct difference *what, struct reason *ret)
+{
+	return is_different(pair, what) && warn(ret, "%s%.150s and %.150s%s", what->before, old_value(pair, what->key) ?: what->missing,
+						new_value(pair, what->key) ?: what->missing, what->after);
+}
+
+static const struct diff_check {
+	bool (*check)(const struct comparison *pair, struct reason *ret); /* NULL: a difference */
+	struct difference difference;
+	bool is_of_stacks; /* matters only if more than the first frame of a traceback counts */
 	bool is_hint;
 } checks[] = {
-	{ check_process }, { check_program }, { check_source_kind }, { check_pair_order }, { check_pair_traceback_limit },
-	{ check_pair_sampling }, { check_min_size }, { check_max_size }, { check_measure }, { check_old_gaps },
-	{ check_new_gaps }, { check_filters }, { check_domains }, { check_probed_domains }, { check_unwinder },
-	{ check_python_frames }, { check_kept_lines }, { check_unseen_heap },
+	{ check_process }, { check_program },
+	{ .difference = { "source", "allocsnap", .before = "the snapshots are of different kinds: ", .after = "" } },
+	{ check_pair_order },
+	{ .difference = { "traceback_limit", .before = "the traceback limits differ, ",
+			  .after = ": longer tracebacks do not match" }, .is_of_stacks = true },
+	{ check_pair_sampling },
+	{ .difference = { "min_size", "0", .is_number = true, "the smallest blocks that were recorded differ: of ", " bytes" } },
+	{ .difference = { "max_size", "any", .is_number = true, "the largest blocks that were recorded differ: of ", " bytes" } },
+	{ check_measure }, { check_old_gaps }, { check_new_gaps },
+	{ .difference = { "filters", "all", .before = "the snapshots do not hold the same part of their blocks: ", .after = "" } },
+	{ check_domains }, { check_probed_domains },
+	{ .difference = { "unwinder", .before = "the unwinders differ, ", .after = ": the same stack may have two tracebacks" } },
+	{ .difference = { "python_frames", .before = "the frames of CPython's blocks differ, ",
+			  .after = ": the same stack has two tracebacks" } },
+	{ check_kept_lines }, { check_unseen_heap },
 	{ check_old_names }, { check_new_names }, { check_enlarged, .is_hint = true },
 };
 _Static_assert(ARRAY_SIZE(checks) <= WARNINGS_MAX, "room for every check");
+
+static bool run_check(const struct diff_check *check, const struct comparison *pair, struct reason *ret)
+{
+	if (check->is_of_stacks && pair->diff->key_type != KEY_TRACEBACK && !pair->diff->cumulative)
+		return false;
+	return check->check ? check->check(pair, ret) : check_difference(pair, &check->difference, ret);
+}
 
 void compare_warnings(const struct comparison *comparison, struct warnings *ret)
 {
@@ -325,9 +297,7 @@ void compare_warnings(const struct comparison *comparison, struct warnings *ret)
 	for (size_t i = 0; i < ARRAY_SIZE(checks); i++) {
 		struct reason *text = &ret->text[ret->nr];
 
-		if (checks[i].is_hint && ret->nr)
-			continue;
-		if (checks[i].check(comparison, text))
+		if (!(checks[i].is_hint && ret->nr) && run_check(&checks[i], comparison, text))
 			ret->line[ret->nr++] = text->text;
 	}
 }
