@@ -13,7 +13,6 @@
 #include "render/formats.h"
 #include "render/json_parts.h"
 #include "render/leak_answer.h"
-#include "render/leak_rows.h"
 #include "render/readable_name.h"
 #include "render/statistic_text.h"
 

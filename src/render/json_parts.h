@@ -11,6 +11,7 @@
 
 struct frame_view;
 struct snapshot;
+struct snapshot_facts;
 
 /*
  * jansson with the rules of this program: strings are cleaned, so that they are UTF-8; unknown values are left out; a
@@ -44,6 +45,15 @@ void emit_sampling(struct emitter *out, const char *key, const struct snapshot *
 
 /* "traceback": the frames, most recent call first, as all JSON has them. frame: oldest first. */
 void emit_frames(struct emitter *out, const struct frame_view *frame, uint32_t nframe);
+
+/* "cost" if it is known */
+void emit_cost(struct emitter *out, const struct snapshot *snapshot);
+
+/* "rss" if its parts are known. Only JSON: render_rss() writes the text. */
+void emit_rss(struct emitter *out, const struct snapshot *snapshot);
+
+/* "tracebacks": blocks by how their stack walk ended */
+void emit_tracebacks(struct emitter *out, const struct snapshot_facts *facts);
 
 /* "schema", "key_type", "measure", "cumulative", "selection" or "baseline" and "candidate", "sampling", "gap_blocks" */
 void emit_origin(struct emitter *out, const struct report *report, const char *schema);

@@ -8,7 +8,6 @@
 #include "render.h"
 #include "render/clean.h"
 #include "render/facts.h"
-#include "render/show.h"
 #include "snapshot.h"
 
 /* "losses: NAME VALUE, …"; a loss of 0 is left out. `show` tells what they mean. */
@@ -96,21 +95,4 @@ int render_traced(FILE *out, const struct snapshot *snapshot, const char *margin
 			rss ? ", of RSS " : "", rss ? rss_text : "",
 			older ? "; up to " : "", older ? older_text : "",
 			older ? " older than the recording" : "");
-}
-
-/* "4000 blocks not recorded: the block map was full (--max-blocks 1000) …; 1500 of them freed since" */
-void put_dropped(struct emitter *out, const struct snapshot *snapshot)
-{
-	uint64_t dropped = snapshot__counter(snapshot, "blocks_dropped");
-	const char *most = snapshot__metadata(snapshot, "max_blocks");
-	char text[UNIT_TEXT_MAX], since[128] = "";
-
-	if (!dropped)
-		return;
-	if (snapshot_has_counter(snapshot, "dropped_frees"))
-		snprintf(since, sizeof(since), "; %" PRIu64 " of them freed since, %" PRIu64 " live (%s)",
-			 snapshot__counter(snapshot, "dropped_frees"), snapshot__counter(snapshot, "dropped_blocks"),
-			 format_size(text, snapshot__counter(snapshot, "dropped_bytes"), false));
-	emit_line(out, "  %" PRIu64 " block%s not recorded: the block map was full%s%s%s, or the kernel out of memory%s",
-		  dropped, dropped == 1 ? "" : "s", most ? " (--max-blocks " : "", most ?: "", most ? ")" : "", since);
 }

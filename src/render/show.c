@@ -1,21 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* `show`: the facts of a snapshot. */
-#include "render/show.h"
-
+/* `show`: the facts of a snapshot, or of one live block. */
+#include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/units.h"
+#include "engine.h"
 #include "engine/estimate.h"
 #include "engine/leak_runtime.h"
 #include "render.h"
 #include "render/facts.h"
 #include "render/formats.h"
 #include "render/json_parts.h"
+#include "render/readable_name.h"
 #include "render/rss_text.h"
 #include "render/statistic_text.h"
 #include "snapshot.h"
+
+#define SHOW_NAME "  %-30s " /* the first column of text */
 
 /* ---- metadata --------------------------------------------------------------------------------- */
 
@@ -236,6 +241,198 @@ static void emit_memory(struct emitter *out, const struct snapshot *snapshot, co
 	put_memory_notes(out, snapshot);
 }
 
+/* ---- gaps ------------------------------------------------------------------------------------- */
+
+#define LATEST_NR 5 /* shown as text */
+
+static void emit_gap(struct emitter *out, const struct snapshot *snapshot, const struct snap_gap *gap, bool is_latest)
+{
+	uint64_t now_ns = snapshot__metadata_u64(snapshot, "monotonic_ns", 0);
+	double length = (gap->end_ns - gap->start_ns) / 1e9;
+
+	emit_object(out, NULL);
+	emit_uint(out, "start_ns", gap->start_ns);
+	emit_uint(out, "end_ns", gap->end_ns);
+	emit_end(out);
+	if (is_latest && now_ns < gap->end_ns) /* the snapshot's time is missing or hostile */
+		emit_line(out, "  %.3f s from %.3f s on the monotonic clock", length, gap->start_ns / 1e9);
+	else if (is_latest)
+		emit_line(out, "  %.3f s, %.3f s before the snapshot", length, (now_ns - gap->start_ns) / 1e9);
+}
+
+static void emit_gaps(struct emitter *out, const struct snapshot *snapshot)
+{
+	const struct snapshot_tables *tables = snapshot__tables(snapshot);
+	uint32_t from = tables->gap_nr > LATEST_NR ? tables->gap_nr - LATEST_NR : 0;
+	char text[GAPS_TEXT_MAX];
+
+	if (!tables->gap_nr)
+		return;
+	emit_line(out, "nothing was recorded in %s", gaps_text(text, snapshot));
+	if (from)
+		emit_line(out, "  the last %d:", LATEST_NR);
+	emit_list(out, "gaps");
+	for (uint32_t i = 0; i < tables->gap_nr; i++)
+		emit_gap(out, snapshot, &tables->gap[i], i >= from);
+	emit_end(out);
+}
+
+/* ---- the recording's cost ---------------------------------------------------------------------- */
+
+struct own_cost {
+	bool is_known, is_estimated;
+	uint64_t cost_ns, cpu_ns; /* cost_ns is part of cpu_ns */
+	uint64_t wall_ns;	  /* 0: not known */
+	uint64_t core_percent;	  /* 0: no budget of one core */
+	uint64_t own_percent;	  /* the same of the program's own CPU time */
+	uint64_t core_ns;	  /* what counts as one core: less than a second of it with a quota */
+	uint64_t thinned_ns;	  /* how long only samples were recorded to stay within the budget */
+};
+
+static struct own_cost read_own_cost(const struct snapshot *snapshot)
+{
+	const char *is_estimated = snapshot__metadata(snapshot, "cost_is_estimated");
+	struct own_cost cost = {
+		.cost_ns = snapshot__metadata_u64(snapshot, "cost_ns", UINT64_MAX),
+		.cpu_ns = snapshot__metadata_u64(snapshot, "cpu_ns", UINT64_MAX),
+		.wall_ns = snapshot_recorded_ns(snapshot),
+		.core_percent = snapshot__metadata_u64(snapshot, "max_overhead_core_percent", 0),
+		.own_percent = snapshot__metadata_u64(snapshot, "max_overhead_percent", 0),
+		.core_ns = snapshot__metadata_u64(snapshot, "max_overhead_core_ns", SECOND_NS),
+		.thinned_ns = snapshot__metadata_u64(snapshot, "thinned_ns", 0),
+		.is_estimated = is_estimated && !strcmp(is_estimated, "1"),
+	};
+
+	cost.is_known = cost.cost_ns != UINT64_MAX && cost.cpu_ns != UINT64_MAX;
+	return cost;
+}
+
+/* Returns the factor by which the recording lengthened the program's own time; 0: not known. */
+static double slowdown_of(const struct own_cost *cost)
+{
+	if (cost->cost_ns >= cost->cpu_ns)
+		return 0;
+	return (double)cost->cpu_ns / (cost->cpu_ns - cost->cost_ns);
+}
+
+/* Each kind of trap: its counter, and the metadata with the time of one trap. */
+static const struct {
+	const char *counter, *price, *json_price;
+} traps[] = {
+	{ "entry_traps", "cost_entry_ns", "entry_trap_ns" },
+	{ "stepped_traps", "cost_stepped_ns", "stepped_trap_ns" },
+	{ "return_traps", "cost_return_ns", "return_trap_ns" },
+};
+
+/* The recording's cost as a share of one core in the time that it took; that time may be unknown. */
+static void put_core_share(struct emitter *out, const struct own_cost *cost)
+{
+	char used[UNIT_TEXT_MAX], wall[UNIT_TEXT_MAX], own[UNIT_TEXT_MAX], share[UNIT_TEXT_MAX], times[64] = "";
+	uint64_t own_ns = cost->cpu_ns > cost->cost_ns ? cost->cpu_ns - cost->cost_ns : 0;
+	const char *about = cost->is_estimated ? "about " : "";
+
+	format_seconds(used, cost->cost_ns);
+	format_seconds(own, own_ns);
+	if (slowdown_of(cost) > 0)
+		snprintf(times, sizeof(times), " of CPU time, ×%.*f while recorded", slowdown_of(cost) < 9.95 ? 1 : 0,
+			 slowdown_of(cost));
+	if (!cost->cpu_ns)
+		emit_line(out, "  the program has not run since");
+	else if (!cost->wall_ns)
+		emit_line(out, "  recording used %s%s; the program's own work: %s%s", about, used, own, times);
+	else
+		emit_line(out, "  recording used %s (%s%s in %s); the program's own work: %s%s",
+			  format_core_share(share, cost->cost_ns, cost->wall_ns), about, used,
+			  format_seconds(wall, cost->wall_ns), own, times);
+}
+
+static void emit_times(struct emitter *out, const struct own_cost *cost)
+{
+	emit_uint(out, "cpu_ns", cost->cpu_ns);
+	emit_uint(out, "cost_ns", cost->cost_ns);
+	if (cost->wall_ns) {
+		emit_uint(out, "wall_ns", cost->wall_ns);
+		emit_real(out, "core_share", (double)cost->cost_ns / cost->wall_ns);
+	}
+	if (cost->cpu_ns)
+		emit_real(out, "share", (double)cost->cost_ns / cost->cpu_ns);
+	if (slowdown_of(cost) > 0)
+		emit_real(out, "slowdown", slowdown_of(cost));
+	emit_bool(out, "is_estimated", cost->is_estimated);
+	put_core_share(out, cost);
+}
+
+static void emit_traps(struct emitter *out, const struct snapshot *snapshot, size_t kind)
+{
+	uint64_t nr = snapshot__counter(snapshot, traps[kind].counter);
+	uint64_t price_ns = snapshot__metadata_u64(snapshot, traps[kind].price, 0);
+	char price[48] = "";
+
+	if (price_ns)
+		snprintf(price, sizeof(price), ", %" PRIu64 " ns each", price_ns);
+	if (snapshot_has_counter(snapshot, traps[kind].counter)) {
+		emit_uint(out, traps[kind].counter, nr);
+		emit_line(out, SHOW_NAME "%" PRIu64 "%s", traps[kind].counter, nr, price);
+	}
+	if (price_ns)
+		emit_uint(out, traps[kind].json_price, price_ns);
+}
+
+static const char *format_core(char text[64], const struct own_cost *cost)
+{
+	if (cost->core_ns >= SECOND_NS)
+		return "one core";
+	snprintf(text, 64, "its quota (%.2f of a core)", (double)cost->core_ns / SECOND_NS);
+	return text;
+}
+
+static void emit_budget(struct emitter *out, const struct own_cost *cost)
+{
+	char thinned[UNIT_TEXT_MAX], core[64], own[96] = "";
+
+	if (cost->own_percent) {
+		emit_uint(out, "max_overhead_percent", cost->own_percent);
+		snprintf(own, sizeof(own), ", and of the program's own CPU time, or %.4g %% of a core, if that is more",
+			 (double)cost->own_percent / BUDGET_IDLE_PART * cost->core_ns / SECOND_NS);
+	}
+	if (cost->core_percent) {
+		emit_uint(out, "max_overhead_core_percent", cost->core_percent);
+		emit_line(out, SHOW_NAME "%" PRIu64 " %% of %s%s", "budget", cost->core_percent, format_core(core, cost), own);
+	} else if (cost->own_percent) {
+		emit_line(out, SHOW_NAME "%" PRIu64 " %% of the program's own CPU time", "budget", cost->own_percent);
+	}
+	if (cost->core_percent && cost->own_percent)
+		emit_uint(out, "max_overhead_core_ns", cost->core_ns);
+	if (!cost->thinned_ns)
+		return;
+	emit_uint(out, "thinned_ns", cost->thinned_ns);
+	emit_line(out, SHOW_NAME "%s, to stay within the budget", "only samples for",
+		  format_seconds(thinned, cost->thinned_ns));
+}
+
+void emit_cost(struct emitter *out, const struct snapshot *snapshot)
+{
+	uint64_t stepped = snapshot__metadata_u64(snapshot, "probes_stepped", UINT64_MAX);
+	uint64_t program_ns = snapshot__counter(snapshot, "program_ns");
+	struct own_cost cost = read_own_cost(snapshot);
+
+	if (!cost.is_known)
+		return;
+	emit_line(out, "cost");
+	emit_object(out, "cost");
+	emit_times(out, &cost);
+	for (size_t i = 0; i < ARRAY_SIZE(traps); i++)
+		emit_traps(out, snapshot, i);
+	if (snapshot_has_counter(snapshot, "program_ns")) {
+		emit_uint(out, "program_ns", program_ns);
+		emit_line(out, SHOW_NAME "%.3f s", "program time", program_ns / 1e9);
+	}
+	if (stepped != UINT64_MAX)
+		emit_uint(out, "probes_stepped", stepped);
+	emit_budget(out, &cost);
+	emit_end(out);
+}
+
 /* ---- tracebacks ------------------------------------------------------------------------------- */
 
 static void emit_share(struct emitter *out, const char *key, const char *name, uint64_t part, uint64_t blocks)
@@ -311,6 +508,23 @@ static void emit_counters(struct emitter *out, const char *heading, const struct
 		emit_line(out, "  not recorded");
 	else if (!shown)
 		emit_line(out, "  none, of %" PRIu32 " kinds that were counted", nr);
+}
+
+/* "4000 blocks not recorded: the block map was full (--max-blocks 1000) …; 1500 of them freed since" */
+static void put_dropped(struct emitter *out, const struct snapshot *snapshot)
+{
+	uint64_t dropped = snapshot__counter(snapshot, "blocks_dropped");
+	const char *most = snapshot__metadata(snapshot, "max_blocks");
+	char text[UNIT_TEXT_MAX], since[128] = "";
+
+	if (!dropped)
+		return;
+	if (snapshot_has_counter(snapshot, "dropped_frees"))
+		snprintf(since, sizeof(since), "; %" PRIu64 " of them freed since, %" PRIu64 " live (%s)",
+			 snapshot__counter(snapshot, "dropped_frees"), snapshot__counter(snapshot, "dropped_blocks"),
+			 format_size(text, snapshot__counter(snapshot, "dropped_bytes"), false));
+	emit_line(out, "  %" PRIu64 " block%s not recorded: the block map was full%s%s%s, or the kernel out of memory%s",
+		  dropped, dropped == 1 ? "" : "s", most ? " (--max-blocks " : "", most ?: "", most ? ")" : "", since);
 }
 
 /* ---- probes ----------------------------------------------------------------------------------- */
@@ -394,4 +608,95 @@ int text_put_snapshot(FILE *out, const struct snapshot *snapshot)
 int json_put_snapshot(FILE *out, const struct snapshot *snapshot)
 {
 	return put_snapshot(out, snapshot, true);
+}
+
+/* ---- one live block, its traceback and its age ------------------------------------------------- */
+
+struct block {
+	struct snap_trace trace;
+	struct frame_view *frame;
+	uint32_t nframe, total_nframe;
+	bool has_age;
+	uint64_t age_ns;
+};
+
+static int block_read(const struct snapshot *snapshot, uint64_t at, struct block *ret)
+{
+	uint64_t now_ns = snapshot__metadata_u64(snapshot, "monotonic_ns", 0);
+
+	*ret = (struct block){ .trace = snapshot__trace(snapshot, at) };
+	ret->has_age = ret->trace.birth_ns && now_ns >= ret->trace.birth_ns;
+	ret->age_ns = now_ns - ret->trace.birth_ns;
+	return traceback_read(snapshot, ret->trace.traceback, &ret->frame, &ret->nframe,
+			      &ret->total_nframe);
+}
+
+static void emit_block_facts(struct emitter *out, const struct snapshot *snapshot, const struct block *block)
+{
+	const struct snap_trace *trace = &block->trace;
+	char size[UNIT_TEXT_MAX], age[32] = "", thread[32] = "", domain[DOMAIN_TEXT_MAX], weight[64] = "";
+
+	emit_text(out, "schema", "allocsnap.block/2");
+	emit_uint(out, "address", trace->address);
+	emit_uint(out, "size", trace->size);
+	emit_uint(out, "domain", trace->domain);
+	if (trace->thread) {
+		emit_uint(out, "thread", trace->thread);
+		snprintf(thread, sizeof(thread), ", by thread %" PRIu32, trace->thread);
+	}
+	if (trace->weight > 1) {
+		emit_real(out, "weight", trace->weight);
+		snprintf(weight, sizeof(weight), "; a sample, which stands for %.7g blocks", trace->weight);
+	}
+	if (block->has_age) {
+		emit_uint(out, "age_ns", block->age_ns);
+		snprintf(age, sizeof(age), ", %.3f s old", block->age_ns / 1e9);
+	}
+	if (block->total_nframe)
+		emit_uint(out, "total_nframe", block->total_nframe);
+	emit_line(out, "0x%" PRIx64 ": %s in domain %s%s%s%s", trace->address, format_size(size, trace->size, false),
+		  domain_text(domain, snapshot, trace->domain), thread, age, weight);
+}
+
+static void put_block_frames(struct emitter *out, const struct block *block, const struct readable_names *names)
+{
+	for (uint32_t i = block->nframe; i-- && emits_text(out);) {
+		size_t tail_at;
+		char *text = frame_text(names, &block->frame[i], &tail_at);
+
+		if (text)
+			emit_line(out, "    %s", text);
+		else
+			emit_err(out, -ENOMEM);
+		free(text);
+	}
+}
+
+/* Names in JSON are always in full. */
+static int put_block(FILE *file, const struct snapshot *snapshot, uint64_t at, bool full_names, bool is_json)
+{
+	struct emitter out = emit_to(file, is_json);
+	struct readable_names names = {};
+	struct block block;
+
+	emit_err(&out, block_read(snapshot, at, &block));
+	if (emits_text(&out) && !full_names)
+		emit_err(&out, readable_names_add(&names, &(struct statistic){ .frame = block.frame, .nframe = block.nframe }, 1,
+						  KEY_TRACEBACK));
+	emit_block_facts(&out, snapshot, &block);
+	emit_frames(&out, block.frame, block.nframe);
+	put_block_frames(&out, &block, full_names ? NULL : &names);
+	readable_names_release(&names);
+	free(block.frame);
+	return emit_finish(&out);
+}
+
+int text_put_block(FILE *out, const struct snapshot *snapshot, uint64_t at, bool full_names)
+{
+	return put_block(out, snapshot, at, full_names, false);
+}
+
+int json_put_block(FILE *out, const struct snapshot *snapshot, uint64_t at, bool full_names)
+{
+	return put_block(out, snapshot, at, full_names, true);
 }

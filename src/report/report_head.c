@@ -10,7 +10,6 @@
 #include "engine/estimate.h"
 #include "render/facts.h"
 #include "render/json_parts.h"
-#include "render/show.h"
 #include "snapshot.h"
 
 #define GAPS_MAX 1000 /* a page is some 1,000 pixels wide */

@@ -21,7 +21,7 @@ MUTANTS = {
     "fleet/sql: blocks are rows": (
         "src/fleet/sql/stats.sql", "sum(count) AS blocks", "count(*) AS blocks", "fleet test_sums_match_sql"),
     "render: an age is in thousands of seconds": (
-        "src/render/block.c", "block->age_ns / 1e9", "block->age_ns / 1e6", "golden sampled-block"),
+        "src/render/show.c", "block->age_ns / 1e9", "block->age_ns / 1e6", "golden sampled-block"),
     "push: the end of a line belongs to the path": (
         "src/push/push_queue.c", 'strcspn(path + 1, "\\n")', "strlen(path + 1)",
         "unit pushing/a_file_that_comes_back_is_pushed_again"),

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "render/leak_rows.h"
+#include "render/leak_answer.h"
 
 #define OWN(name, line) { .filename = "a.cc", .lineno = line, .function = name }
 #define LIBRARY(name) { .filename = "alloc.h", .lineno = 9, .function = name, .is_library = true }
