@@ -64,7 +64,6 @@
 #include "shared/bpf_types.h"
 #include "shared/python_calls.h"
 #include "shared/unwind_types.h"
-#include "shared/unwind_frame.h"
 
 /* An allocator call that has not returned yet. sp is 0 if no call is pending. */
 struct call {
@@ -200,7 +199,7 @@ struct caller {
 	__u64 kind; /* enum caller_kind */
 };
 
-/* The blocks that a thread is about to get from CPython's allocators (bpf/python/pymalloc.bpf.h). */
+/* The blocks that a thread is about to get from CPython's allocators (bpf/python/python_calls.bpf.h). */
 struct python_thread {
 	__u64 image;	/* of the next fields */
 	__u64 has_raw;	/* the C library's next function serves a request of raw_size bytes, by raw_bytes */
@@ -215,7 +214,7 @@ struct thread {
 	__u32 slot;  /* the slot of that process */
 	struct thread_cost cost;
 	struct calls layer[LAYER_NR];
-	__u64 links; /* the links_state that a link saw last (filter/links.bpf.h) */
+	__u64 links; /* the links_state that a link saw last (account/thread.bpf.h) */
 	__u64 sample_distance; /* bytes up to the next sample; 0: not drawn yet */
 	__u64 sample_rate;     /* the rate that the distance was drawn for */
 	struct caller caller; /* the caller of the call that is ending */

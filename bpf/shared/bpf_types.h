@@ -228,7 +228,7 @@ struct process {
 	bpf_u64 tracebacks;    /* tracebacks of the image in the map; may be a few below 0 around an exec */
 	bpf_u64 sample_rate;   /* the rate in force, below SAMPLE_RATES; the loader sets it */
 	bpf_u64 sample_rates_used; /* a bit for each rate but 0 that decided about a block */
-	bpf_u64 sampler_image; /* its own sampler tells the heap blocks of this image (sampler.bpf.h); 0: of none */
+	bpf_u64 sampler_image; /* its own sampler tells the heap blocks of this image (bpf/account/calls.bpf.h); 0: of none */
 	bpf_u64 python_memory; /* as `memory`: CPython's blocks there are recorded, and not those of the heap; 0: of none */
 	struct python_process python;
 	bpf_u64 counter[COUNTER_NR];

@@ -13,7 +13,6 @@
 #include "base/reason.h"
 #include "snapshot.h"
 #include "snapshot/snapshot_identity.h"
-#include "snapshot/snapshot_moment.h"
 
 struct leak_file {
 	struct moment moment;

@@ -9,7 +9,6 @@
 #include <stdint.h>
 
 #include "base/progress.h"
-#include "engine/leak_choice.h"
 #include "engine/leak_report.h"
 
 struct leak_file;

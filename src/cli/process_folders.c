@@ -17,7 +17,7 @@
 #include "base/progress.h"
 #include "base/units.h"
 #include "record/retention/retention_names.h"
-#include "snapshot/snapshot_moment.h"
+#include "snapshot/snapshot_identity.h"
 
 #define DEPTH_MOST 16 /* folders in folders */
 #define COMM_MOST 15

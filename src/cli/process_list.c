@@ -14,7 +14,6 @@
 #include "render/facts.h"
 #include "snapshot.h"
 #include "snapshot/snapshot_identity.h"
-#include "snapshot/snapshot_moment.h"
 
 static void listed_process_release(struct listed_process *process)
 {

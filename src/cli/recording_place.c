@@ -13,7 +13,6 @@
 
 #include "base/privileges.h"
 #include "base/reason.h"
-#include "base/sudo_user.h"
 #include "base/units.h"
 #include "cli/cmd.h"
 #include "cli/find_snapshot.h"

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "base/atomic_file.h"
+#include "base/file_replace.h"
 #include "base/privileges.h"
 #include "base/reason.h"
 #include "cli/cmd_top.h"

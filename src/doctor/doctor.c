@@ -8,7 +8,6 @@
 #include "base/units.h"
 #include "collect/diagnosis/diagnosis.h"
 #include "collect/inject/inject.h"
-#include "elf/allocator_detect.h"
 #include "elf/allocators.h"
 #include "elf/placement.h"
 #include "elf/runtime_detect.h"

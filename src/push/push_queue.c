@@ -16,10 +16,10 @@
 
 #include "base/array.h"
 #include "base/clock.h"
+#include "base/idmap.h"
 #include "base/log.h"
 #include "base/moment.h"
 #include "base/reason.h"
-#include "base/strpool.h"
 
 #define DEPTH_MAX 16 /* folders in folders */
 #define NOTES_MORE 1000 /* notes since the last look that make another one */

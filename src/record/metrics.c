@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "base/atomic_file.h"
+#include "base/file_replace.h"
 #include "base/units.h"
 #include "push/pusher.h"
 

@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/reason.h"
-#include "base/status_line.h"
+#include "base/terminal.h"
 #include "base/units.h"
 #include "collect.h"
 #include "push/push_helper.h"

@@ -13,7 +13,7 @@
 #include "render.h"
 #include "render/facts.h"
 #include "snapshot.h"
-#include "snapshot/snapshot_moment.h"
+#include "snapshot/snapshot_identity.h"
 
 /* ---- of one snapshot ---------------------------------------------------------------------------- */
 

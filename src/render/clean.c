@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text_columns.h"
+#include "base/terminal.h"
 #include "base/units.h"
 
 char *clean_copy(const char *text)

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/strpool.h"
+#include "base/idmap.h"
 #include "render/facts.h"
 #include "render/formats.h"
 #include "render/json_parts.h"

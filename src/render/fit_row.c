@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text_columns.h"
+#include "base/terminal.h"
 #include "render/clean.h"
 
 #define HEAD_LEAST 24 /* columns of a head that a long tail leaves; in a narrow terminal half of it */

@@ -9,7 +9,6 @@
 
 #include "base/array.h"
 #include "base/terminal.h"
-#include "base/text_columns.h"
 #include "engine/estimate.h"
 #include "render.h"
 #include "render/facts.h"

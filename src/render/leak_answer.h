@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "engine/leak_place.h"
+#include "engine/leak_report.h"
 #include "engine/leak_runtime.h"
 #include "render/emitter.h"
 #include "render/readable_name.h"

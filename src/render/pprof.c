@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "formats/gzip.h"
+#include "formats/byte_buffer.h"
 #include "render/clean.h"
 #include "render/facts.h"
 #include "render/formats.h"

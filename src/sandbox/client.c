@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/mounts.h"
+#include "base/privileges.h"
 #include "sandbox/rpc.h"
 #include "sandbox/worker.h"
 

@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #include "sandbox/fork_server.h"
-#include "symbols/symbol_source.h"
+#include "symbols/symbols.h"
 
 struct entry_patches;
 struct file_copy;
@@ -118,7 +118,7 @@ struct python_line_table {
 int parser__python_lines(struct parser *parser, const struct python_line_table *table, const int64_t *instruction,
 			 size_t nr, int32_t *ret_line, struct reason *why);
 
-/* The sign that the object switches stacks (stack_switches.h), in words; -ENOENT: there is none. */
+/* The sign that the object switches stacks (runtime_detect.h), in words; -ENOENT: there is none. */
 int parser__stack_switch(struct parser *parser, int fd, const char **ret_what);
 
 /* Traits of a file (runtime_detect.h). They are for texts only; no decision depends on them. */

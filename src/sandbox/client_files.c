@@ -8,12 +8,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/file_copy.h"
 #include "base/array.h"
+#include "base/file_copy.h"
 #include "elf/entry_patch.h"
 #include "elf/probe_info.h"
 #include "elf/runtime_detect.h"
-#include "elf/stack_switches.h"
 #include "sandbox/file_question.h"
 #include "unwind/unwind_table.h"
 

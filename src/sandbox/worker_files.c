@@ -13,7 +13,6 @@
 #include "elf/python/python_info.h"
 #include "elf/python/python_lines.h"
 #include "elf/runtime_detect.h"
-#include "elf/stack_switches.h"
 #include "sandbox/channel.h"
 #include "sandbox/worker.h"
 #include "unwind/unwind_table.h"

@@ -29,16 +29,16 @@ MUTANTS = {
         "src/fleet/cluster/native_rows.c", "packed->byte_nr - CHECKSUM_LEN", "packed->byte_nr - sizeof(mark)",
         "unit native_rows/are_a_block_of_columns"),
     "elf: a short jump ends one byte early": (
-        "src/elf/nop5.c", "return at == NOP5_BYTES - 2 &&", "return at == NOP5_BYTES - 3 &&",
+        "src/elf/placement.c", "return at == NOP5_BYTES - 2 &&", "return at == NOP5_BYTES - 3 &&",
         "unit placement/recognizes_nops_of_five_bytes"),
     "elf/python: debug hooks are passed over, too": (
         "src/elf/python/python_layers.c", "kind == PYTHON_LAYER_TRACEMALLOC)", "kind != PYTHON_LAYER_PLAIN)",
         "unit python_layers/tracemalloc_before_debug_hooks"),
     "unwind: the next page has no end": (
-        "src/unwind/lookup.c", "if (page >= table->page_nr)", "if (page > table->page_nr)",
+        "src/unwind/unwind_table.c", "if (page >= table->page_nr)", "if (page > table->page_nr)",
         "unit unwind_pages/hold_no_rules_outside_the_code"),
     "symbols: a range begins behind its first byte": (
-        "src/symbols/ranges.c", "range[middle].low <= address", "range[middle].low < address",
+        "src/symbols/ranges.c", "range[i].low > address", "range[i].low >= address",
         "unit symbols_ranges/find_the_innermost_range"),
     "sandbox: capabilities stay": (
         "src/sandbox/seccomp.c", "\t\terr = capabilities_keep(0);\n", "\t\terr = 0;\n",
@@ -116,13 +116,13 @@ MUTANTS = {
         "bpf/account/nursery.bpf.h", " && lies->address == key->address &&\n\t       lies->image == key->image;",
         " && lies->address == key->address;", "unit-bpf nursery/is_shared_by_processes"),
     "bpf/unwind: the rest of a page has bytes in place of words": (
-        "bpf/unwind/stack_window.bpf.h", "walk->window_words = in_page / 8;", "walk->window_words = in_page;",
+        "bpf/unwind/unwind.bpf.h", "walk->window_words = in_page / 8;", "walk->window_words = in_page;",
         "unit-bpf unwind/reads_across_the_end_of_a_page"),
     "bpf/filter: a text that goes on matches": (
         "bpf/filter/rules.bpf.h", "admission->matches = !wanted;", "admission->matches = 1;",
         "unit-bpf rules/match_patterns"),
     "bpf/python: a row of arenas has 40 bytes": (
-        "bpf/python/pymalloc.bpf.h", "#define ARENA_OBJECT_BYTES 48", "#define ARENA_OBJECT_BYTES 40",
+        "bpf/python/python_calls.bpf.h", "#define ARENA_OBJECT_BYTES 48", "#define ARENA_OBJECT_BYTES 40",
         "unit-bpf python/realloc_stays_if_it_wastes_less_than_a_quarter"),
     "bpf/shared: a return address lies at the end of the frame": (
         "bpf/shared/unwind_step.h", "cfa - 8, &frame->pc", "cfa, &frame->pc",

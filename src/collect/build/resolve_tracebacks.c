@@ -8,9 +8,9 @@
 #include "collect/build/return_address.h"
 #include "collect/build/traceback_versions.h"
 #include "collect/process/mapping_history.h"
-#include "snapshot.h"
 #include "shared/python_calls.h"
-#include "shared/unwind_frame.h"
+#include "shared/unwind_types.h"
+#include "snapshot.h"
 
 /* Files for another machine have no facts. */
 #ifdef __aarch64__

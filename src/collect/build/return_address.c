@@ -4,7 +4,7 @@
 #include <elf.h>
 #include <string.h>
 
-#include "elf/nop5.h"
+#include "elf/placement.h"
 
 /* ff /2: a call through a register or memory, with len bytes in total. */
 static bool is_indirect_call(const uint8_t *at, size_t len)

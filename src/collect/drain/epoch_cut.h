@@ -4,14 +4,14 @@
 
 /*
  * A snapshot of the accounting of all processes at one instant, while the processes continue to run: the loader's
- * half of bpf/account/cut.bpf.h.
+ * half of bpf/account/nursery.bpf.h.
  */
 
 #include <stddef.h>
 #include <stdint.h>
 
-#include "collect/drain/map_reader.h"
 #include "collect/drain/grace.h"
+#include "collect/drain/map_reader.h"
 
 struct allocsnap_bpf;
 struct nursery;

@@ -14,17 +14,17 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "base/mounts.h"
+#include "base/privileges.h"
 #include "base/reason.h"
+#include "collect/bpf.h"
 #include "collect/probe/attach_methods.h"
+#include "collect/probe/feature_probes.h"
+#include "collect/probe/skeleton.h"
+#include "collect/process/open_file.h"
 #include "collect/session/early_probes.h"
+#include "collect/session/load.h"
 #include "collect/session/python_told.h"
 #include "collect/session/python_use.h"
-#include "collect/bpf.h"
-#include "collect/probe/skeleton.h"
-#include "collect/session/load.h"
-#include "collect/process/open_file.h"
-#include "collect/probe/feature_probes.h"
 #include "sandbox/client.h"
 #include "symbols/symbols.h"
 

@@ -16,7 +16,7 @@
  *	                  │                                                               ▼
  *	           LINKS_TO_SHARED ◄── calm: shared ones are placed again ──────────── LINKS_OWN
  *
- * While links of both kinds are at a probe, each event counts once (bpf/filter/links.bpf.h). The older links stay for
+ * While links of both kinds are at a probe, each event counts once (bpf/account/thread.bpf.h). The older links stay for
  * some ms, so that calls that began at them can return.
  *
  * A process that comes in LINKS_TO_OWN or LINKS_OWN has a gap until it has links of its own.

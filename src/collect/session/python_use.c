@@ -18,7 +18,6 @@
 #include "elf/python/python_info.h"
 #include "elf/python/python_layers.h"
 #include "elf/python/python_lines.h"
-#include "elf/python/python_states.h"
 #include "sandbox/client.h"
 
 /* ---- which process ---- */

@@ -3,7 +3,7 @@
 #define ALLOCSNAP_COLLECT_SESSION_SAMPLER_USE_H
 
 /*
- * Processes that sample their own heap (bpf/account/sampler.bpf.h). If a process maps a file with a sampler, the
+ * Processes that sample their own heap (bpf/account/calls.bpf.h). If a process maps a file with a sampler, the
  * sampler's probes are placed first. Then its heap needs no other probes, and the kernel side is told so.
  *
  * A process of its own probes (no children are followed) whose heap is probed already stays as it is, when a sampler

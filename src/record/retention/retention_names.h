@@ -16,7 +16,7 @@ bool archive_is_folder_name(const char *name);
 /*
  * Parses the name of a draft: a snapshot before it gets its name, if the file system has no unnamed files, or if it
  * replaces an older file. Drafts are .MOMENT.tmp.PID and .MOMENT.snap.tmp.PID, each also with -N if several have that
- * moment or PID (base/atomic_file.h).
+ * moment or PID (base/file_replace.h).
  */
 bool atomic_file_name_parse(const char *name, pid_t *ret_writer);
 

@@ -19,10 +19,9 @@
 #include <unistd.h>
 
 #include "archive_fixture.h"
-#include "base/atomic_file.h"
 #include "base/array.h"
+#include "base/file_replace.h"
 #include "snapshot/private.h"
-#include "snapshot/image.h"
 #include "snapshot_sample.h"
 
 #define KILLS 50
