@@ -221,7 +221,7 @@ static int report_snapshot_head(const struct snapshot *snapshot, const char *nam
 
 /* ---- the process ---------------------------------------------------------------------------------------------- */
 
-static int report_process_head(const struct snapshot *snapshot, json_t **ret)
+static void emit_process_head(struct emitter *out, const struct snapshot *snapshot)
 {
 	static const char *const texts[] = {
 		"host", "comm", "exe", "cmdline", "kernel", "cgroup", "unwinder", "allocsnap_version", "unrecorded",
@@ -231,21 +231,21 @@ static int report_process_head(const struct snapshot *snapshot, json_t **ret)
 		"min_size", "max_size", "max_overhead_percent", "max_overhead_core_percent",
 	};
 	const struct snapshot_tables *tables = snapshot__tables(snapshot);
-	struct emitter out = emit_to(NULL, true);
 
+	emit_object(out, "process");
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
-		emit_text(&out, texts[i], snapshot__metadata(snapshot, texts[i]));
+		emit_text(out, texts[i], snapshot__metadata(snapshot, texts[i]));
 	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
-		emit_number(&out, snapshot, numbers[i]);
-	emit_object(&out, "labels");
+		emit_number(out, snapshot, numbers[i]);
+	emit_object(out, "labels");
 	for (uint32_t i = 0; i < tables->metadata_nr; i++) {
 		const char *key = snapshot__string(snapshot, tables->metadata[i].key);
 
 		if (!strncmp(key, "label.", 6))
-			emit_text(&out, key + 6, snapshot__string(snapshot, tables->metadata[i].value));
+			emit_text(out, key + 6, snapshot__string(snapshot, tables->metadata[i].value));
 	}
-	emit_end(&out);
-	return emit_value_of(&out, ret);
+	emit_end(out);
+	emit_end(out);
 }
 
 /* ---- gaps ----------------------------------------------------------------------------------------------------- */
@@ -269,34 +269,26 @@ static int find_shown_distance(const struct snap_gap *gap, uint32_t gap_nr, uint
 	return 0;
 }
 
-static int append_gap(json_t *gaps, uint64_t start_ns, uint64_t end_ns)
-{
-	json_t *gap = json_object();
-	int err = json_set_uint(gap, "start_ns", start_ns) ?: json_set_uint(gap, "end_ns", end_ns);
-
-	gap = json_unless(err, gap);
-	return !gap || json_array_append_new(gaps, gap) ? -ENOMEM : 0;
-}
-
-/* Sets "gaps": those of the snapshot; neighbours are joined if there are too many, and "gaps_joined" says how many. */
-static int report_set_gaps(json_t *report, const struct snapshot *snapshot)
+/* "gaps": those of the snapshot; neighbours are joined if there are too many, and "gaps_joined" says how many. */
+static void emit_joined_gaps(struct emitter *out, const struct snapshot *snapshot)
 {
 	const struct snapshot_tables *tables = snapshot__tables(snapshot);
-	json_t *gaps = json_array();
-	uint32_t joined = 0;
+	uint32_t nr = 0;
 	uint64_t shown_ns;
-	int err = find_shown_distance(tables->gap, tables->gap_nr, &shown_ns);
 
-	for (uint32_t i = 0; i < tables->gap_nr && !err; i++) {
-		uint64_t start_ns = tables->gap[i].start_ns;
-
-		for (; i + 1 < tables->gap_nr && tables->gap[i + 1].start_ns - tables->gap[i].end_ns < shown_ns; i++)
-			joined++;
-		err = append_gap(gaps, start_ns, tables->gap[i].end_ns);
+	emit_err(out, find_shown_distance(tables->gap, tables->gap_nr, &shown_ns));
+	emit_list(out, "gaps");
+	for (uint32_t i = 0; i < tables->gap_nr; i++, nr++) {
+		emit_object(out, NULL);
+		emit_uint(out, "start_ns", tables->gap[i].start_ns);
+		while (i + 1 < tables->gap_nr && tables->gap[i + 1].start_ns - tables->gap[i].end_ns < shown_ns)
+			i++;
+		emit_uint(out, "end_ns", tables->gap[i].end_ns);
+		emit_end(out);
 	}
-	if (joined)
-		err = err ?: json_set_uint(report, "gaps_joined", joined);
-	return json_set(report, "gaps", json_unless(err, gaps));
+	emit_end(out);
+	if (nr < tables->gap_nr)
+		emit_uint(out, "gaps_joined", tables->gap_nr - nr);
 }
 
 /* The key of the trace before, which is often that of the next one. IDMAP_NONE: there was none. */
@@ -577,11 +569,11 @@ static int add_items(struct building *building, struct reason *why)
 
 static int set_head(struct building *building)
 {
-	json_t *head = building->data->head = json_object(), *process = NULL;
-	int err = report_process_head(building->last, &process);
+	struct emitter out = emit_to(NULL, true);
 
-	err = err ?: json_set(head, "process", process);
-	return err ?: report_set_gaps(head, building->last);
+	emit_process_head(&out, building->last);
+	emit_joined_gaps(&out, building->last);
+	return emit_value_of(&out, &building->data->head);
 }
 
 /* A program is built before it is recorded, so that sources that were changed since are others. */
