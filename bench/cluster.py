@@ -26,7 +26,7 @@ ROUNDS = 3
 LEAST_ROWS_A_SECOND = 1e6
 COHORTS = "--baseline", "label.version=A", "--candidate", "label.version=B"
 QUESTIONS = {"stats": ("stats",), "diff": ("diff", *COHORTS), "diff, all times": ("diff", *COHORTS, "--all-times"),
-             "hosts": ("hosts",), "trend": ("trend",)}
+             "hosts": ("hosts",)}
 
 
 class ClusterBench:

@@ -37,7 +37,6 @@ QUESTIONS = {
     "diff by traceback, all times": (("diff", *COHORTS, "--all-times", "--group-by", "traceback"), None),
     "stats of the latest": (("stats",), lambda: sql_questions.stats("lineno", sql_questions.live())),
     "hosts": (("hosts",), None),
-    "trend": (("trend",), None),
     "leaks": (("leaks",), None),
 }
 

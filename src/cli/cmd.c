@@ -18,6 +18,7 @@
 #include "cli/cmd_man.h"
 #include "cli/help_text.h"
 #include "cli/pager.h"
+#include "cli/removed_words.h"
 #include "cli/suggestion.h"
 #include "render/clean.h"
 
@@ -164,12 +165,14 @@ static int set_with_value(struct parser *parser, const struct found_option *opti
 	return set_option(parser, option, value);
 }
 
-/* A long name that no row has. */
+/* A long name that no row has; the two dashes stand before it. */
 static int refuse_option(const struct command *command, const char *name, size_t len)
 {
 	struct suggestion suggestion;
-	char hint[SUGGESTION_TEXT_MAX];
+	char hint[SUGGESTION_TEXT_MAX], removed[REMOVED_TEXT_MAX];
 
+	if (removed_word_format(removed, command->name, name - strlen("--"), len + strlen("--")))
+		return log_refusal(command, "%s", removed);
 	suggestion_start(&suggestion, name, len);
 	for (size_t i = 0; i < COMMAND_GROUP_MAX; i++)
 		for (const struct option_row *row = command->option[i].row; row && row->name; row++)
@@ -374,8 +377,10 @@ static int refuse_program_option(const char *word)
 static int refuse_command(const struct command *parent, const struct command *const *commands, const char *word)
 {
 	struct suggestion suggestion;
-	char hint[SUGGESTION_TEXT_MAX];
+	char hint[SUGGESTION_TEXT_MAX], removed[REMOVED_TEXT_MAX];
 
+	if (parent && removed_word_format(removed, parent->name, word, strlen(word)))
+		return log_refusal(parent, "%s", removed);
 	suggestion_start(&suggestion, word, strlen(word));
 	for (; *commands; commands++)
 		suggestion_consider(&suggestion, command_word(*commands));

@@ -88,7 +88,7 @@ const struct option_row fleet_list_rows[] = {
 
 /* In the order of `allocsnap fleet --help`. */
 static const struct command *const subcommands[] = {
-	&cmd_fleet_index, &cmd_fleet_stats, &cmd_fleet_diff, &cmd_fleet_hosts, &cmd_fleet_trend,
+	&cmd_fleet_index, &cmd_fleet_stats, &cmd_fleet_diff, &cmd_fleet_hosts,
 	&cmd_fleet_leaks, &cmd_report_fleet, &cmd_fleet_export, &cmd_fleet_init,
 	&cmd_fleet_push, &cmd_fleet_forget, NULL,
 };

@@ -10,14 +10,13 @@
 #include "fleet/symbol_tables.h"
 #include "fleet/selection.h"
 #include "fleet/sum.h"
-#include "cli/caveats_fleet.h"
+#include "render/caveats.h"
 #include "render.h"
 
 struct catalogue_merge;
 struct cluster_mirror;
 struct fleet_answer;
 struct fleet_question;
-struct fleet_renderer;
 struct leak_limit;
 
 struct fleet_options {
@@ -34,7 +33,7 @@ struct fleet_options {
 #define FLEET_DEFAULTS .catalogue = "./allocsnap-fleet.db", .cluster = { CLUSTER_DEFAULTS }, .stats = { STATS_DEFAULTS }
 
 extern const struct command cmd_fleet, cmd_fleet_index, cmd_fleet_stats, cmd_fleet_diff, cmd_fleet_hosts,
-	cmd_fleet_trend, cmd_fleet_leaks, cmd_fleet_export, cmd_report_fleet,
+	cmd_fleet_leaks, cmd_fleet_export, cmd_report_fleet,
 	cmd_fleet_init, cmd_fleet_push, cmd_fleet_forget;
 
 /*
@@ -125,7 +124,7 @@ struct fleet_report {
 	struct report report;
 	const struct snapshot *dictionary;
 	struct report_cohort cohort[2];
-	struct fleet_doubts doubts;
+	struct warnings doubts;
 	struct report_loss *loss;
 	size_t loss_nr, loss_alloc;
 };
@@ -157,13 +156,13 @@ struct folders_question {
 /* Answers as `fleet leaks` does, by a catalogue that is removed afterwards. Returns an exit status. */
 int folders_leaks(const struct folders_question *question);
 
-/* A command that lists rows about one cohort: hosts, trend or leaks. */
+/* A command that lists rows about one cohort: hosts or leaks. */
 struct fleet_list {
 	const struct command *command;
 	enum cohort_times times;
 	/* Reads the rows, calls fleet_let_go() and prints *answer with the rows. Returns an exit status. */
 	int (*run)(struct fleet *fleet, const struct fleet_question *question,
-		   struct fleet_answer *answer, const struct fleet_renderer *format);
+		   struct fleet_answer *answer, bool is_json);
 	bool reads_files; /* run() filters blocks itself, by what the files say: the groups are unfiltered */
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The commands hosts, trend and leaks: from the command line to the rows and their report. */
+/* The commands hosts and leaks: from the command line to the rows and their report. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@ static int print_fleet_list(const struct fleet_list *list, struct fleet *fleet,
 	report->top = options->top == TOP_UNSAID ? format_or_text(NULL)->top : options->top;
 	report->full_names = options->full_names;
 	report->oldest_first = options->select.tracemalloc;
-	status = list->run(fleet, question, &answer, options->format ? &fleet_json : &fleet_text);
+	status = list->run(fleet, question, &answer, options->format);
 	free(host);
 	return status;
 }

@@ -89,7 +89,7 @@ static int print_leaks(const struct leaks_options *options, const struct chosen 
 		return log_failure("%s", strerror(ENOMEM));
 	log_unmatched(&options->select, chosen, last, 1);
 	pager_begin();
-	status = report_write_error((options->is_json ? leaks_put_json : leaks_put_text)(stdout, &answer));
+	status = report_write_error(leaks_put(stdout, &answer, options->is_json));
 	return status ?: answer_status(options, &answer);
 }
 

@@ -301,16 +301,6 @@ struct adding_cohort {
 
 /* ---- processes -------------------------------------------------------------------------------------------------- */
 
-static json_t *labels_of(const struct fleet_facts *facts, const struct fleet_snapshot *snapshot)
-{
-	json_t *labels = json_object();
-	int err = 0;
-
-	for (uint32_t i = 0; i < snapshot->label_nr && !err; i++)
-		err = json_set_text(labels, facts->label[snapshot->label + i].name, facts->label[snapshot->label + i].value);
-	return json_unless(err, labels);
-}
-
 static const char *known(const char *text)
 {
 	return *text ? text : NULL;
@@ -318,17 +308,22 @@ static const char *known(const char *text)
 
 static json_t *fleet_process_head(const struct fleet_facts *facts, const struct fleet_snapshot *snapshot)
 {
-	json_t *process = json_object();
-	int err = json_set_text(process, "host", known(snapshot->host));
+	struct emitter out = emit_to(NULL, true);
+	json_t *process;
 
-	err = err ?: json_set_text(process, "comm", known(snapshot->comm)) ?:
-	      json_set_text(process, "exe", known(snapshot->exe)) ?:
-	      json_set_text(process, "kernel", known(snapshot->kernel)) ?:
-	      json_set_text(process, "cgroup", known(snapshot->cgroup)) ?:
-	      json_set_text(process, "allocsnap_version", known(snapshot->version)) ?:
-	      json_set_int(process, "pid", snapshot->pid) ?:
-	      json_set(process, "labels", labels_of(facts, snapshot));
-	return json_unless(err, process);
+	emit_text(&out, "host", known(snapshot->host));
+	emit_text(&out, "comm", known(snapshot->comm));
+	emit_text(&out, "exe", known(snapshot->exe));
+	emit_text(&out, "kernel", known(snapshot->kernel));
+	emit_text(&out, "cgroup", known(snapshot->cgroup));
+	emit_text(&out, "allocsnap_version", known(snapshot->version));
+	emit_int(&out, "pid", snapshot->pid);
+	emit_object(&out, "labels");
+	for (uint32_t i = 0; i < snapshot->label_nr; i++)
+		emit_text(&out, facts->label[snapshot->label + i].name, facts->label[snapshot->label + i].value);
+	emit_end(&out);
+	emit_value_of(&out, &process);
+	return process;
 }
 
 /* A process of both cohorts is one: they are found by their place in the list, which the cohorts share by number. */
@@ -416,62 +411,58 @@ static int add_fleet_snapshot(struct adding_cohort *job, const struct fleet_snap
 
 /* ---- the column ------------------------------------------------------------------------------------------------- */
 
-static json_t *cohort_head(const struct cohort *cohort)
+static void emit_cohort_head(struct emitter *out, const struct cohort *cohort)
 {
 	uint64_t sampled = 0;
-	json_t *head = json_object();
-	int err;
 
 	for (size_t i = 0; i < cohort->snapshot_nr; i++)
 		sampled += cohort->snapshot[i]->is_sampled;
-	err = json_set_uint(head, "snapshots", cohort->snapshot_nr) ?:
-	      json_set_uint(head, "processes", cohort->process_nr) ?:
-	      json_set_uint(head, "hosts", cohort->host_nr) ?: json_set_uint(head, "sampled", sampled);
-	return json_unless(err, head);
+	emit_object(out, "cohort");
+	emit_uint(out, "snapshots", cohort->snapshot_nr);
+	emit_uint(out, "processes", cohort->process_nr);
+	emit_uint(out, "hosts", cohort->host_nr);
+	emit_uint(out, "sampled", sampled);
+	emit_end(out);
 }
 
-/* Whether any of its samples are pools. */
-static int set_cohort_sampling(json_t *head, const struct cohort *cohort)
+/* A sum that is too large is the largest number, in both members. */
+static void add_both_capped(struct cost *to, int64_t size, int64_t count)
 {
-	json_t *sampling;
-	bool is_open = false;
-
-	for (size_t i = 0; i < cohort->snapshot_nr; i++)
-		is_open |= cohort->snapshot[i]->is_open;
-	if (!is_open)
-		return 0;
-	sampling = json_object();
-	return json_set(head, "sampling", json_unless(json_set_uint(sampling, "has_pools", 1), sampling));
+	if (__builtin_add_overflow(to->size, size, &to->size) || __builtin_add_overflow(to->count, count, &to->count))
+		to->size = to->count = INT64_MAX;
 }
 
-static json_t *cohort_column_head(const struct cohort_input *input)
+static int cohort_column_head(const struct cohort_input *input, json_t **ret)
 {
-	int64_t latest_ns = 0, size = 0, count = 0;
-	json_t *head = json_object(), *traced = json_object(), *stale = json_object();
-	struct cost gaps = {};
-	int err;
+	struct emitter out = emit_to(NULL, true);
+	struct cost all = {}, gaps = {};
+	int64_t latest_ns = 0;
+	bool has_pools = false;
 
 	for (size_t i = 0; i < input->cohort->snapshot_nr; i++) {
 		const struct fleet_snapshot *snapshot = input->cohort->snapshot[i];
 
 		latest_ns = snapshot->time_ns > latest_ns ? snapshot->time_ns : latest_ns;
-		if (__builtin_add_overflow(size, snapshot->size, &size) ||
-		    __builtin_add_overflow(count, snapshot->count, &count))
-			size = count = INT64_MAX;
-		if (__builtin_add_overflow(gaps.size, snapshot->gap_blocks.size, &gaps.size) ||
-		    __builtin_add_overflow(gaps.count, snapshot->gap_blocks.count, &gaps.count))
-			gaps.size = gaps.count = INT64_MAX;
+		add_both_capped(&all, snapshot->size, snapshot->count);
+		add_both_capped(&gaps, snapshot->gap_blocks.size, snapshot->gap_blocks.count);
+		has_pools |= snapshot->is_open;
 	}
-	err = json_set_int(traced, "current", size);
-	traced = json_unless(err, traced);
-	err = json_set_int(stale, "size", gaps.size) ?: json_set_int(stale, "count", gaps.count);
-	stale = json_unless(err, stale);
-	err = json_set_text(head, "name", input->name) ?: json_set_int(head, "wall_ms", latest_ns / 1000000) ?:
-	      json_set(head, "cohort", cohort_head(input->cohort)) ?: json_set(head, "traced", traced) ?:
-	      json_set_int(head, "blocks", count);
-	err = json_set(head, "gap_blocks", stale) ?: err;
-	err = err ?: set_cohort_sampling(head, input->cohort);
-	return json_unless(err, head);
+	emit_text(&out, "name", input->name);
+	emit_int(&out, "wall_ms", latest_ns / 1000000);
+	emit_cohort_head(&out, input->cohort);
+	emit_object(&out, "traced");
+	emit_int(&out, "current", all.size);
+	emit_end(&out);
+	emit_int(&out, "blocks", all.count);
+	emit_object(&out, "gap_blocks");
+	emit_sizes(&out, &gaps, NULL);
+	emit_end(&out);
+	if (has_pools) {
+		emit_object(&out, "sampling");
+		emit_uint(&out, "has_pools", 1);
+		emit_end(&out);
+	}
+	return emit_value_of(&out, ret);
 }
 
 static int put_cohort_column(struct adding_cohort *job, size_t cell_max, struct reason *why)
@@ -487,8 +478,7 @@ static int put_cohort_column(struct adding_cohort *job, size_t cell_max, struct 
 	data->cell_nr += column->cell_nr;
 	if (!err && data->cell_nr > cell_max)
 		return reason_set(why, -EFBIG, "too many tracebacks for a report: more than %zu changes", cell_max);
-	column->head = cohort_column_head(job->input);
-	return err ?: column->head ? 0 : -ENOMEM;
+	return err ?: cohort_column_head(job->input, &column->head);
 }
 
 int report_add_cohort(struct report_data *data, const struct cohort_input *input, size_t cell_max, struct reason *why)

@@ -130,155 +130,122 @@ int report_add_sources(struct report_data *data, const char *folder, uint64_t re
 
 /* ---- a snapshot ----------------------------------------------------------------------------------------------- */
 
-static json_t *traced_head(const struct snapshot_facts *facts)
-{
-	json_t *traced = json_object();
-	int err = json_set_uint(traced, "current", facts->current_bytes);
-
-	if (facts->has_peak)
-		err = err ?: json_set_uint(traced, "peak", facts->peak_bytes);
-	return json_unless(err, traced);
-}
-
 /* Only what is above 0. */
-static json_t *counters_head(const struct snapshot *snapshot, enum snap_counter_kind kind)
+static void emit_counters_above_0(struct emitter *out, const char *key, const struct snapshot *snapshot,
+				  enum snap_counter_kind kind)
 {
 	const struct snapshot_tables *tables = snapshot__tables(snapshot);
-	json_t *counters = json_object();
-	int err = 0;
 
-	for (uint32_t i = 0; i < tables->counter_nr && !err; i++)
+	emit_object(out, key);
+	for (uint32_t i = 0; i < tables->counter_nr; i++)
 		if (tables->counter[i].kind == kind && tables->counter[i].value)
-			err = json_set_uint(counters, snapshot__string(snapshot, tables->counter[i].name),
-					    tables->counter[i].value);
-	return json_unless(err, counters);
+			emit_uint(out, snapshot__string(snapshot, tables->counter[i].name), tables->counter[i].value);
+	emit_end(out);
 }
 
-static int set_sampling_head(json_t *head, const struct snapshot *snapshot)
+static void emit_sampling_head(struct emitter *out, const struct snapshot *snapshot)
 {
-	json_t *sampling;
-	int err;
-
 	if (!snapshot__tables(snapshot)->trace_weight)
-		return 0;
-	sampling = json_object();
-	err = json_set_uint(sampling, "bytes", snapshot__metadata_u64(snapshot, "sample_bytes", 0)) ?:
-	      json_set_uint(sampling, "unseen_bytes", snapshot__metadata_u64(snapshot, "sample_bytes_most", 0));
+		return;
+	emit_object(out, "sampling");
+	emit_uint(out, "bytes", snapshot__metadata_u64(snapshot, "sample_bytes", 0));
+	emit_uint(out, "unseen_bytes", snapshot__metadata_u64(snapshot, "sample_bytes_most", 0));
 	if (snapshot__tables(snapshot)->gap_nr)
-		err = err ?: json_set_uint(sampling, "has_gaps", 1);
+		emit_uint(out, "has_gaps", 1);
 	if (snapshot_samples_pools(snapshot))
-		err = err ?: json_set_uint(sampling, "has_pools", 1);
-	return json_set(head, "sampling", json_unless(err, sampling));
+		emit_uint(out, "has_pools", 1);
+	emit_end(out);
 }
 
-static int set_gap_blocks(json_t *head, const struct snapshot *snapshot, const struct engine_options *options)
+static void emit_gap_blocks(struct emitter *out, const struct snapshot *snapshot, const struct engine_options *options)
 {
 	struct cost cost = {};
-	json_t *blocks;
 	int err;
 
 	if (!snapshot__tables(snapshot)->gap_nr)
-		return 0;
+		return;
 	err = snapshot_gap_blocks(snapshot, options, &cost, NULL);
 	if (err == -ENODATA || (!err && !cost.count))
-		return 0; /* it does not say when its blocks were born */
-	if (err)
-		return err;
-	blocks = json_object();
-	err = json_set_int(blocks, "size", cost.size) ?: json_set_int(blocks, "count", cost.count);
-	return json_set(head, "gap_blocks", json_unless(err, blocks));
+		return; /* it does not say when its blocks were born */
+	emit_err(out, err);
+	emit_object(out, "gap_blocks");
+	emit_sizes(out, &cost, NULL);
+	emit_end(out);
 }
 
 /* Numbers of the metadata, which may be missing. */
-static int set_number(json_t *head, const struct snapshot *snapshot, const char *key)
+static void emit_number(struct emitter *out, const struct snapshot *snapshot, const char *key)
 {
 	uint64_t number = snapshot__metadata_u64(snapshot, key, UINT64_MAX);
 
-	return number == UINT64_MAX ? 0 : json_set_uint(head, key, number);
+	if (number != UINT64_MAX)
+		emit_uint(out, key, number);
 }
 
-static int set_moment(json_t *head, const struct snapshot *snapshot)
+static void emit_moment(struct emitter *out, const struct snapshot *snapshot)
 {
 	uint64_t wall_ns = snapshot__metadata_u64(snapshot, "wall_ns", 0);
-	int err = wall_ns ? json_set_uint(head, "wall_ms", wall_ns / 1000000) : 0;
 
-	return err ?: set_number(head, snapshot, "monotonic_ns") ?:
-	       set_number(head, snapshot, "recording_start_monotonic_ns") ?:
-	       json_set_text(head, "trigger", snapshot__metadata(snapshot, "trigger")) ?:
-	       json_set_text(head, "end", snapshot__metadata(snapshot, "end"));
+	if (wall_ns)
+		emit_uint(out, "wall_ms", wall_ns / 1000000);
+	emit_number(out, snapshot, "monotonic_ns");
+	emit_number(out, snapshot, "recording_start_monotonic_ns");
+	emit_text(out, "trigger", snapshot__metadata(snapshot, "trigger"));
+	emit_text(out, "end", snapshot__metadata(snapshot, "end"));
 }
 
-/* An element of "snapshots", without its columns. The caller drops *ret. */
 static int report_snapshot_head(const struct snapshot *snapshot, const char *name, const struct engine_options *options,
-				json_t **ret)
+			 json_t **ret)
 {
+	struct emitter out = emit_to(NULL, true);
 	struct snapshot_facts facts = snapshot_facts(snapshot);
 	const char *slash = strrchr(name, '/');
-	json_t *head = json_object();
-	int err = json_set_text(head, "name", slash ? slash + 1 : name);
 
-	err = err ?: set_moment(head, snapshot) ?: json_set(head, "traced", traced_head(&facts)) ?:
-	      json_set_uint(head, "blocks", facts.blocks) ?: json_set_rss(head, snapshot) ?:
-	      json_set_cost(head, snapshot) ?: json_set(head, "losses", counters_head(snapshot, SNAP_LOST)) ?:
-	      json_set(head, "counters", counters_head(snapshot, SNAP_COUNTED)) ?:
-	      json_set(head, "tracebacks", json_traceback_shares(&facts.shares)) ?:
-	      set_gap_blocks(head, snapshot, options) ?: set_sampling_head(head, snapshot);
-	*ret = json_unless(err, head);
-	return err;
+	emit_text(&out, "name", slash ? slash + 1 : name);
+	emit_moment(&out, snapshot);
+	emit_object(&out, "traced");
+	emit_uint(&out, "current", facts.current_bytes);
+	if (facts.has_peak)
+		emit_uint(&out, "peak", facts.peak_bytes);
+	emit_end(&out);
+	emit_uint(&out, "blocks", facts.blocks);
+	emit_rss(&out, snapshot);
+	emit_cost(&out, snapshot);
+	emit_counters_above_0(&out, "losses", snapshot, SNAP_LOST);
+	emit_counters_above_0(&out, "counters", snapshot, SNAP_COUNTED);
+	emit_tracebacks(&out, &facts);
+	emit_gap_blocks(&out, snapshot, options);
+	emit_sampling_head(&out, snapshot);
+	return emit_value_of(&out, ret);
 }
 
 /* ---- the process ---------------------------------------------------------------------------------------------- */
 
-static int set_process_texts(json_t *process, const struct snapshot *snapshot)
+static void emit_process_head(struct emitter *out, const struct snapshot *snapshot)
 {
-	static const char *const keys[] = {
+	static const char *const texts[] = {
 		"host", "comm", "exe", "cmdline", "kernel", "cgroup", "unwinder", "allocsnap_version", "unrecorded",
 	};
-	int err = 0;
-
-	for (size_t i = 0; i < ARRAY_SIZE(keys) && !err; i++)
-		err = json_set_text(process, keys[i], snapshot__metadata(snapshot, keys[i]));
-	return err;
-}
-
-static int set_numbers(json_t *process, const struct snapshot *snapshot)
-{
-	static const char *const keys[] = {
+	static const char *const numbers[] = {
 		"pid", "traceback_limit", "rss_at_start_bytes", "recording_start_monotonic_ns", "sample_bytes",
 		"min_size", "max_size", "max_overhead_percent", "max_overhead_core_percent",
 	};
-	int err = 0;
-
-	for (size_t i = 0; i < ARRAY_SIZE(keys) && !err; i++)
-		err = set_number(process, snapshot, keys[i]);
-	return err;
-}
-
-/* "label.NAME" of the metadata. */
-static json_t *labels_head(const struct snapshot *snapshot)
-{
 	const struct snapshot_tables *tables = snapshot__tables(snapshot);
-	json_t *labels = json_object();
-	int err = 0;
 
-	for (uint32_t i = 0; i < tables->metadata_nr && !err; i++) {
+	emit_object(out, "process");
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
+		emit_text(out, texts[i], snapshot__metadata(snapshot, texts[i]));
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
+		emit_number(out, snapshot, numbers[i]);
+	emit_object(out, "labels");
+	for (uint32_t i = 0; i < tables->metadata_nr; i++) {
 		const char *key = snapshot__string(snapshot, tables->metadata[i].key);
 
 		if (!strncmp(key, "label.", 6))
-			err = json_set_text(labels, key + 6, snapshot__string(snapshot, tables->metadata[i].value));
+			emit_text(out, key + 6, snapshot__string(snapshot, tables->metadata[i].value));
 	}
-	return json_unless(err, labels);
-}
-
-/* "process", of the last snapshot. */
-static int report_process_head(const struct snapshot *snapshot, json_t **ret)
-{
-	json_t *process = json_object();
-	int err = set_process_texts(process, snapshot) ?: set_numbers(process, snapshot) ?:
-		  json_set(process, "labels", labels_head(snapshot));
-
-	*ret = json_unless(err, process);
-	return err;
+	emit_end(out);
+	emit_end(out);
 }
 
 /* ---- gaps ----------------------------------------------------------------------------------------------------- */
@@ -302,34 +269,26 @@ static int find_shown_distance(const struct snap_gap *gap, uint32_t gap_nr, uint
 	return 0;
 }
 
-static int append_gap(json_t *gaps, uint64_t start_ns, uint64_t end_ns)
-{
-	json_t *gap = json_object();
-	int err = json_set_uint(gap, "start_ns", start_ns) ?: json_set_uint(gap, "end_ns", end_ns);
-
-	gap = json_unless(err, gap);
-	return !gap || json_array_append_new(gaps, gap) ? -ENOMEM : 0;
-}
-
-/* Sets "gaps": those of the snapshot; neighbours are joined if there are too many, and "gaps_joined" says how many. */
-static int report_set_gaps(json_t *report, const struct snapshot *snapshot)
+/* "gaps": those of the snapshot; neighbours are joined if there are too many, and "gaps_joined" says how many. */
+static void emit_joined_gaps(struct emitter *out, const struct snapshot *snapshot)
 {
 	const struct snapshot_tables *tables = snapshot__tables(snapshot);
-	json_t *gaps = json_array();
-	uint32_t joined = 0;
+	uint32_t nr = 0;
 	uint64_t shown_ns;
-	int err = find_shown_distance(tables->gap, tables->gap_nr, &shown_ns);
 
-	for (uint32_t i = 0; i < tables->gap_nr && !err; i++) {
-		uint64_t start_ns = tables->gap[i].start_ns;
-
-		for (; i + 1 < tables->gap_nr && tables->gap[i + 1].start_ns - tables->gap[i].end_ns < shown_ns; i++)
-			joined++;
-		err = append_gap(gaps, start_ns, tables->gap[i].end_ns);
+	emit_err(out, find_shown_distance(tables->gap, tables->gap_nr, &shown_ns));
+	emit_list(out, "gaps");
+	for (uint32_t i = 0; i < tables->gap_nr; i++, nr++) {
+		emit_object(out, NULL);
+		emit_uint(out, "start_ns", tables->gap[i].start_ns);
+		while (i + 1 < tables->gap_nr && tables->gap[i + 1].start_ns - tables->gap[i].end_ns < shown_ns)
+			i++;
+		emit_uint(out, "end_ns", tables->gap[i].end_ns);
+		emit_end(out);
 	}
-	if (joined)
-		err = err ?: json_set_uint(report, "gaps_joined", joined);
-	return json_set(report, "gaps", json_unless(err, gaps));
+	emit_end(out);
+	if (nr < tables->gap_nr)
+		emit_uint(out, "gaps_joined", tables->gap_nr - nr);
 }
 
 /* The key of the trace before, which is often that of the next one. IDMAP_NONE: there was none. */
@@ -610,11 +569,11 @@ static int add_items(struct building *building, struct reason *why)
 
 static int set_head(struct building *building)
 {
-	json_t *head = building->data->head = json_object(), *process = NULL;
-	int err = report_process_head(building->last, &process);
+	struct emitter out = emit_to(NULL, true);
 
-	err = err ?: json_set(head, "process", process);
-	return err ?: report_set_gaps(head, building->last);
+	emit_process_head(&out, building->last);
+	emit_joined_gaps(&out, building->last);
+	return emit_value_of(&out, &building->data->head);
 }
 
 /* A program is built before it is recorded, so that sources that were changed since are others. */

@@ -404,42 +404,37 @@ static void write_sources(struct packed_json *json, const struct report_data *da
 
 /* ---- the head ------------------------------------------------------------------------------------------------ */
 
-/* Names of the columns that the data have and the file has not. */
-static json_t *dropped_columns(const struct report_data *data, const struct report_layout *layout)
+/* "merged", with the names of the columns that the data have and the file has not. */
+static json_t *merged_head(const struct report_layout *layout, unsigned int dropped)
 {
-	unsigned int dropped = data->key_columns_wanted & ~(data->key_columns & layout->limits.key_columns);
-	json_t *names = json_array();
-	int err = 0;
+	struct emitter out = emit_to(NULL, true);
+	json_t *merged;
 
-	for (size_t i = 0; i < ARRAY_SIZE(key_columns) && !err; i++)
-		if (dropped & key_columns[i].column && json_array_append_new(names, json_string(key_columns[i].name)))
-			err = -ENOMEM;
-	return json_unless(err, names);
-}
-
-static json_t *merged_head(const struct report_data *data, const struct report_layout *layout)
-{
-	json_t *merged = json_object();
-	int err = json_set_uint(merged, "tracebacks", layout->merged_nr) ?:
-		  json_set_uint(merged, "of", layout->merged_of) ?:
-		  json_set(merged, "share", json_real(layout->limits.share)) ?:
-		  json_set(merged, "dropped_keys", dropped_columns(data, layout));
-
-	if (layout->small_site_nr)
-		err = err ?: json_set_uint(merged, "sites", layout->small_site_nr) ?:
-		      json_set_uint(merged, "sites_of", layout->site_of) ?:
-		      json_set(merged, "site_share", json_real(layout->small_site_share));
-	return json_unless(err, merged);
+	emit_uint(&out, "tracebacks", layout->merged_nr);
+	emit_uint(&out, "of", layout->merged_of);
+	emit_real(&out, "share", layout->limits.share);
+	emit_list(&out, "dropped_keys");
+	for (size_t i = 0; i < ARRAY_SIZE(key_columns); i++)
+		if (dropped & key_columns[i].column)
+			emit_text(&out, NULL, key_columns[i].name);
+	emit_end(&out);
+	if (layout->small_site_nr) {
+		emit_uint(&out, "sites", layout->small_site_nr);
+		emit_uint(&out, "sites_of", layout->site_of);
+		emit_real(&out, "site_share", layout->small_site_share);
+	}
+	emit_value_of(&out, &merged);
+	return merged;
 }
 
 static void write_head(struct packed_json *json, const struct report_data *data, const struct report_layout *layout)
 {
+	unsigned int dropped = data->key_columns_wanted & ~(data->key_columns & layout->limits.key_columns);
 	json_t *head = json_copy(data->head);
 	int err = 0;
 
-	if (layout->merged_nr || layout->small_site_nr ||
-	    data->key_columns_wanted & ~(data->key_columns & layout->limits.key_columns))
-		err = json_set(head, "merged", merged_head(data, layout));
+	if (layout->merged_nr || layout->small_site_nr || dropped)
+		err = json_set(head, "merged", merged_head(layout, dropped));
 	packed_json__value(json, json_unless(err, head), JSON_EMBED);
 }
 

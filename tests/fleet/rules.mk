@@ -5,7 +5,7 @@ FLEET_DATA := $(OUT)/fleet-data
 
 .PHONY: test-fleet
 
-test-fleet: $(BIN) $(FLEET_DATA) $(OUT)/damage/repair $(OUT)/golden-snapshots	## a fleet's sums, ranks, slopes against SQL; indexing killed, bad files
+test-fleet: $(BIN) $(FLEET_DATA) $(OUT)/damage/repair $(OUT)/golden-snapshots	## a fleet's sums and ranks against SQL; indexing killed, bad files
 	$(Q)ALLOCSNAP=$(abspath $(BIN)) FLEET_DATA=$(abspath $(FLEET_DATA)) \
 		CACHE=$(abspath $(OUT)/chdb) REPAIR=$(abspath $(OUT)/damage/repair) GOLDEN_SNAPSHOTS=$(abspath $(OUT)/golden-snapshots) tests/fleet/run.py $(FLEET_ARGS)
 

@@ -159,7 +159,7 @@ def test_push_to_a_full_disk_is_an_error(_large):
         out, err = fleet.run("push", "--to", cluster.url, status=1)
         check_equal(len(err.splitlines()), 1, f"lines of {err!r}")
         check(re.search("disk is full|No space left", err) and "the same command pushes them" in err, f"{out!r}, {err!r}")
-        for command in ("stats", "trend"):
+        for command in ("stats", "hosts"):
             check_one_line(ask(command, "--from", cluster.url), "there are no snapshots in it", command)
         subprocess.run([tool("nsenter"), "--target", str(server.process.pid), "--mount", "mount", "-o", "remount,size=512m",
                         str(server.folder / "data")], check=True)

@@ -185,7 +185,7 @@ def hostile_questions():
         yield "stats", "--where", f"label.version={text}", "--json", "--top", "0"
         yield "stats", "--where", f"host=h{text}", "--json"
     yield "diff", "--baseline", f"label.version={HOSTILE[0]}", "--candidate", f"label.version!={HOSTILE[0]}", "--json"
-    yield from (("hosts",), ("hosts", "--json", "--top", "0"), ("trend",), ("leaks", "--json"), ("report", "-o", "-"))
+    yield from (("hosts",), ("hosts", "--json", "--top", "0"), ("leaks", "--json"), ("report", "-o", "-"))
 
 
 def check_hostile_answers(fleet, cluster):

@@ -25,7 +25,7 @@ QUESTIONS = (
     ("diff", "--baseline", "host=web*", "--candidate", "host!=web*", "--json", "--top", "0"),
     ("diff", "--baseline", "label.version=A", "--candidate", "label.version=B"),
     ("diff", "--all-times", "--baseline", "host=*1", "--candidate", "host!=*1"),
-    ("hosts",), ("hosts", "--json", "--top", "0"), ("trend",), ("trend", "--json", "--top", "0"),
+    ("hosts",), ("hosts", "--json", "--top", "0"),
     ("leaks", "--all"), ("leaks", "--json"), ("report", "-o", "-"), ("report", "-o", "-", "--where", "host=web*"),
     ("report", "-o", "-", "--baseline", "host=*1", "--candidate", "host!=*1"),
 )
@@ -56,7 +56,7 @@ def clustered(fleet, server_nr, start=shared_cluster):
 
 def random_question(rng):
     (where, _), (baseline, _), (candidate, _) = (random_selection(rng, 1) for _ in range(3))
-    return rng.choice((("stats", "--where", where), ("hosts", "--where", where), ("trend", "--where", where),
+    return rng.choice((("stats", "--where", where), ("hosts", "--where", where),
                        ("diff", "--baseline", baseline, "--candidate", candidate))) + (
         "--group-by", rng.choice(("lineno", "function", "filename", "object", "traceback", "domain")), "--json", "--top", "0")
 
@@ -134,7 +134,7 @@ def test_half_an_answer_is_an_error(_large):
         for server in cluster.servers:
             week = server.request("SELECT intDiv(time, 604800) FROM local_allocation LIMIT 1").strip()
             server.request(f"ALTER TABLE local_allocation DROP PARTITION {week}")
-        for command in ("stats", "hosts", "trend"):
+        for command in ("stats", "hosts"):
             out, err = fleet.cluster(command, "--from", first.url, status=1)
             check_equal((out, err), ("", f"allocsnap: {first.url}: rows of the chosen snapshots are missing there\n"), command)
         second.close()

@@ -155,8 +155,7 @@ def test_stopped_pager_blocks_no_index(_large):
     """A stopped pager blocks neither indexing nor questions. The answers are longer than the output buffer."""
     with small_fleet("pager", "--hosts", 4, "--sites", 50, "--tracebacks", 1200, "--frames", 600) as fleet:
         fleet.index()
-        for command in (["stats"], ["diff", "--baseline", "host=*", "--candidate", "host=*"], ["hosts"],
-                        ["trend"]):
+        for command in (["stats"], ["diff", "--baseline", "host=*", "--candidate", "host=*"], ["hosts"]):
             forget(fleet)
             shutil.move(sorted(fleet.data.rglob("*.snap"))[0], fleet.folder / "later.snap")
             fleet.index()

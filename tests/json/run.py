@@ -33,7 +33,7 @@ COMMANDS = [
     ("diff/2", "diff old.snap new.snap -g traceback"), ("diff/2", "diff gaps.snap gaps.snap"),
     ("fleet.stats/2", "fleet stats"), ("fleet.stats/2", "fleet stats -g traceback"),
     ("fleet.diff/2", "fleet diff --baseline label.version=1.3 --candidate label.version=1.4"),
-    ("fleet.hosts/2", "fleet hosts"), ("fleet.trend/2", "fleet trend"), ("fleet.leaks/5", "fleet leaks --all"),
+    ("fleet.hosts/2", "fleet hosts"), ("fleet.leaks/5", "fleet leaks --all"),
     ("list/1", "list ."), ("list/1", "list leaks"),
     ("leaks/1", "leaks leaks"), ("leaks/1", "leaks sampled.snap"), ("leaks/1", "leaks leaks-fleet/shop-1"),
     ("fleet.leaks/5", "leaks leaks-fleet"), ("fleet.leaks/5", "leaks leaks-fleet/shop-1 leaks-fleet/shop-2"),

@@ -21,7 +21,7 @@ MUTANTS = {
     "fleet/sql: blocks are rows": (
         "src/fleet/sql/stats.sql", "sum(count) AS blocks", "count(*) AS blocks", "fleet test_sums_match_sql"),
     "render: an age is in thousands of seconds": (
-        "src/render/block.c", "block->age_ns / 1e9", "block->age_ns / 1e6", "golden sampled-block"),
+        "src/render/show.c", "block->age_ns / 1e9", "block->age_ns / 1e6", "golden sampled-block"),
     "push: the end of a line belongs to the path": (
         "src/push/push_queue.c", 'strcspn(path + 1, "\\n")', "strlen(path + 1)",
         "unit pushing/a_file_that_comes_back_is_pushed_again"),
@@ -113,7 +113,7 @@ MUTANTS = {
         "src/top/model.c", "compare_numbers(a->bytes, b->bytes)", "compare_numbers(b->bytes, a->bytes)",
         "unit top_model/sorts_processes_and_follows_the_selected_one"),
     "doctor: details are shown at once": (
-        "src/doctor/finding.c", "->is_detail = true;", "->is_detail = false;",
+        "src/doctor/doctor.c", " || (is_detail && !doctor->is_verbose)", "",
         "unit doctor_report/is_short_unless_more_is_asked_for"),
     "cli: a line of help is one column too long": (
         "src/cli/help_text.c", "column + 1 + text_width(word) > HELP_COLUMNS", "column + text_width(word) > HELP_COLUMNS",

@@ -18,7 +18,7 @@ COMMANDS = (
     "show rss.snap", "doctor", "doctor -v",
 )
 FLEET = (
-    "fleet stats", "fleet hosts", "fleet hosts -g traceback", "fleet trend", "fleet leaks", "fleet leaks -C leaks.db",
+    "fleet stats", "fleet hosts", "fleet hosts -g traceback", "fleet leaks", "fleet leaks -C leaks.db",
     "fleet diff --baseline label.version=1.3 --candidate label.version=1.4",
 )
 

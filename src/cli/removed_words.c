@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "cli/removed_words.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/array.h"
+
+static const struct {
+	const char *command; /* NULL: of all commands */
+	const char *word, *instead;
+} removed[] = {
+	{ "fleet", "trend", "'allocsnap fleet leaks', which says which lines grow and for how long" },
+};
+
+static bool is_equal(const char *a, const char *b)
+{
+	return a == b || (a && b && !strcmp(a, b));
+}
+
+const char *removed_word_format(char text[REMOVED_TEXT_MAX], const char *command, const char *word, size_t len)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(removed); i++) {
+		if (!is_equal(removed[i].command, command) || strlen(removed[i].word) != len ||
+		    memcmp(removed[i].word, word, len))
+			continue;
+		snprintf(text, REMOVED_TEXT_MAX, "%s was removed; use %s", removed[i].word, removed[i].instead);
+		return text;
+	}
+	return NULL;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_CLI_REMOVED_WORDS_H
+#define ALLOCSNAP_CLI_REMOVED_WORDS_H
+
+/* Commands, options and values that an earlier version had: a script that uses one gets a line that says what to use. */
+
+#include <stddef.h>
+
+#define REMOVED_TEXT_MAX 256
+
+/*
+ * Writes "--push was removed; use …" and returns text, or returns NULL if the command never had the word: "--push" of
+ * "record", "trend" of "fleet". The first `len` bytes of `word` count. command is NULL for words of all commands.
+ */
+const char *removed_word_format(char text[REMOVED_TEXT_MAX], const char *command, const char *word, size_t len);
+
+#endif
