@@ -8,9 +8,15 @@
 #include "base/array.h"
 
 static const struct {
-	const char *command; /* NULL: of all commands */
+	const char *command; /* NULL: the value of an option */
 	const char *word, *instead;
 } removed[] = {
+	{ NULL, "csv", "'allocsnap stats --json', of which jq makes rows (docs/formats.md)" },
+	{ NULL, "markdown", "the format text" },
+	{ NULL, "dhat", "pprof" },
+	{ "convert", ".csv", "'allocsnap stats SNAP --json'" },
+	{ "convert", ".md", "'allocsnap stats SNAP'" },
+	{ "convert", ".dhat.json", ".pb.gz" },
 	{ "fleet", "trend", "'allocsnap fleet leaks', which says which lines grow and for how long" },
 };
 

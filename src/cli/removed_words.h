@@ -9,8 +9,9 @@
 #define REMOVED_TEXT_MAX 256
 
 /*
- * Writes "--push was removed; use …" and returns text, or returns NULL if the command never had the word: "--push" of
- * "record", "trend" of "fleet". The first `len` bytes of `word` count. command is NULL for words of all commands.
+ * Writes "trend was removed; use …" and returns text, or returns NULL if there never was such a word: a command of
+ * "fleet", an option of "record" with its dashes, an ending of "convert". The first `len` bytes of `word` count. command
+ * is NULL for the value of an option.
  */
 const char *removed_word_format(char text[REMOVED_TEXT_MAX], const char *command, const char *word, size_t len);
 
