@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* allocsnap record: records every process of the machine that the rules admit, running now or started later. */
 #include <errno.h>
-#include <inttypes.h>
 #include <linux/capability.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,15 +12,13 @@
 #include "cli/cmd_attach.h"
 #include "cli/recording_place.h"
 #include "collect.h"
-#include "fleet/cluster/cluster_batch.h"
-#include "push/push_helper.h"
+#include "record/metrics.h"
 #include "record/record.h"
 #include "base/privileges.h"
 
 extern const struct command cmd_record;
 
 #define KEYS 5
-#define WAITING_MOST 10000 /* snapshots, unless --push-max-waiting says otherwise */
 
 struct record_command_options {
 	struct capture_options capture;
@@ -29,8 +26,6 @@ struct record_command_options {
 	uint64_t min_bytes;
 	uint64_t max_disk, keep_ns;
 	const char *metrics;
-	struct pusher_options push;
-	struct push_helper *push_helper; /* once it runs */
 };
 
 #define FIELD(name) offsetof(struct record_command_options, name)
@@ -86,24 +81,6 @@ static const struct option_row service_rows[] = {
 	{},
 };
 
-static const struct option_row push_rows[] = {
-	{ "push", 0, OPTION_STRING, FIELD(push.endpoint.url), .arg = "URL",
-	  .help = "push each snapshot to URL, as 'allocsnap push' does; a process of its own does that" },
-	{ "push-credentials", 0, OPTION_STRING, FIELD(push.endpoint.credentials), .arg = "FILE",
-	  .help = "read the credentials for URL from FILE ('allocsnap push --help')" },
-	{ "push-database", 0, OPTION_STRING, FIELD(push.endpoint.database), .arg = "NAME", .default_text = "allocsnap",
-	  .help = "use this database, if URL is a ClickHouse" },
-	{ "push-top", 0, OPTION_COUNT, FIELD(push.endpoint.top), .arg = "N", .most = UINT32_MAX, .default_text = "all",
-	  .help = "push the N largest rows of each snapshot, and the sum of the rest, if URL is a ClickHouse" },
-	{ "push-tenant", 0, OPTION_STRING, FIELD(push.endpoint.tenant), .arg = "ID",
-	  .help = "push for this tenant (X-Scope-OrgID)" },
-	{ "push-ca-file", 0, OPTION_STRING, FIELD(push.endpoint.ca_file), .arg = "FILE",
-	  .help = "trust the certificates in FILE instead of the system's" },
-	{ "push-max-waiting", 0, OPTION_COUNT, FIELD(push.waiting_most), .arg = "N",
-	  .help = "if more than N snapshots wait, give up the oldest; 0 is no limit" },
-	{},
-};
-
 static size_t count_rules(const struct record_command_options *options)
 {
 	size_t nr = 0;
@@ -146,24 +123,6 @@ static int check_rules(const struct process_filter_rule *rule, size_t nr)
 	return EXIT_DONE;
 }
 
-/* The folder part of a path; "." if the path has no slash. */
-static char *folder_of(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash == path ? strdup("/") : slash ? strndup(path, slash - path) : strdup(".");
-}
-
-/* The capabilities needed to write the metrics file. */
-static uint64_t needed_for_metrics(const char *path)
-{
-	char *folder = path ? folder_of(path) : NULL;
-	uint64_t needed = folder ? privileges__to_write(folder) : 0;
-
-	free(folder);
-	return needed;
-}
-
 static int record_with(const struct record_command_options *options, struct collector *collector,
 		       bool is_everyone, int signal_fd)
 {
@@ -171,10 +130,9 @@ static int record_with(const struct record_command_options *options, struct coll
 		.recording = capture_recording_options(&options->capture),
 		.bounds = { .max_disk_bytes = options->max_disk, .keep_ns = options->keep_ns },
 		.metrics = options->metrics,
-		.push = options->push_helper,
 	};
 	uint64_t to_load = collector__loads_later(collector) ? CAPABILITY(CAP_PERFMON) : 0;
-	int status = drop_privileges(collector, &record.recording, needed_for_metrics(options->metrics) | to_load);
+	int status = drop_privileges(collector, &record.recording, metrics_privileges(options->metrics) | to_load);
 
 	record.recording.is_everyone = is_everyone;
 	return status == EXIT_DONE ? record_system_wide(&record, collector, signal_fd) : status;
@@ -247,73 +205,11 @@ static int record_by_rules(const struct record_command_options *options,
 	return status;
 }
 
-/* ---- pushing ---- */
-
-static struct pusher_options choose_push_protocol(const struct pusher_options *options)
-{
-	struct pusher_options push = *options;
-
-	push.endpoint.batch = push.endpoint.url && cluster_url_is_plain(push.endpoint.url) ? &cluster_batch_protocol : NULL;
-	return push;
-}
-
-/* Refuses what can be known to fail before anything is recorded. */
-static int check_push(const struct pusher_options *push)
-{
-	struct reason why = { "out of memory" };
-	struct push_endpoint *endpoint;
-	bool is_usable;
-	int err;
-
-	if (!push->endpoint.url && (push->endpoint.credentials || push->endpoint.tenant || push->endpoint.ca_file ||
-				    push->endpoint.database || push->endpoint.top || push->waiting_most != WAITING_MOST))
-		return log_refusal(&cmd_record, "--push-... goes with --push URL");
-	if (!push->endpoint.url)
-		return EXIT_DONE;
-	err = push_url_check(&push->endpoint, &why);
-	if (err == -EINVAL)
-		return log_refusal(&cmd_record, "--push: %s", why.text);
-	if (err)
-		return log_failure("--push: %s", why.text);
-	endpoint = push_endpoint__new(&push->endpoint, &why);
-	is_usable = endpoint;
-	push_endpoint__free(endpoint);
-	return is_usable ? EXIT_DONE : log_failure("--push: %s", why.text);
-}
-
 static int record_processes(const struct record_command_options *options, const struct process_filter_rule *rule,
 			    size_t rule_nr, int signal_fd)
 {
 	return is_by_pid(options) ? record_pids(options, signal_fd) :
 				    record_by_rules(options, rule, rule_nr, signal_fd);
-}
-
-static int record_and_push(const struct record_command_options *options, const struct process_filter_rule *rule,
-			   size_t rule_nr, int signal_fd)
-{
-	const char *folder = capture_recording_options(&options->capture).dir, *url = options->push.endpoint.url;
-	const struct pusher_options push = choose_push_protocol(&options->push);
-	struct record_command_options pushing = *options;
-	struct reason why = { "out of memory" };
-	struct push_helper *helper;
-	uint64_t waiting;
-	bool has_failed;
-	int status;
-
-	if (!url)
-		return record_processes(options, rule, rule_nr, signal_fd);
-	helper = push_helper__start(&push, folder, &why);
-	if (!helper)
-		return log_failure("--push: %s", why.text);
-	pushing.push_helper = helper;
-	status = record_processes(&pushing, rule, rule_nr, signal_fd);
-	waiting = push_helper__stop(helper, &has_failed);
-	if (has_failed)
-		log_info("snapshots may not be pushed yet: allocsnap push %s %s", url, folder);
-	else if (waiting)
-		log_info("%" PRIu64 " snapshot%s not pushed yet: allocsnap push %s %s", waiting,
-			 waiting == 1 ? " is" : "s are", url, folder);
-	return status;
 }
 
 /* ---- the command ---- */
@@ -325,14 +221,13 @@ static int run(const void *command_options, const struct arguments *args)
 	size_t rule_nr = count_rules(options);
 	int status = rule ? check_rules(rule, rule_nr) : log_failure("out of memory");
 	const struct recording_options recording = capture_recording_options(&options->capture);
-	const struct pusher_options push = choose_push_protocol(&options->push);
 	int signal_fd = -1;
 
 	(void)args;
 	if (status == EXIT_DONE && recording.file)
 		status = log_refusal(&cmd_record, "-o DIR must be a folder; attach and run take -o FILE.snap");
 	if (status == EXIT_DONE)
-		status = check_capture(&cmd_record, &options->capture) ?: check_push(&push);
+		status = check_capture(&cmd_record, &options->capture);
 	if (status == EXIT_DONE) {
 		signal_fd = signals_open();
 		status = signal_fd < 0 ? EXIT_FAILED : EXIT_DONE;
@@ -340,7 +235,7 @@ static int run(const void *command_options, const struct arguments *args)
 	if (status == EXIT_DONE)
 		status = recording_place_check(&recording);
 	if (status == EXIT_DONE)
-		status = record_and_push(options, rule, rule_nr, signal_fd);
+		status = record_processes(options, rule, rule_nr, signal_fd);
 	if (signal_fd >= 0)
 		close(signal_fd);
 	free(rule);
@@ -376,12 +271,11 @@ const struct command cmd_record = {
 		  SUDO_DETAIL PROBE_DETAIL,
 	.example = "sudo allocsnap record -o /var/lib/allocsnap --cgroup '/system.slice/*'",
 	.option = { { filter_process_rows, 0, "Which processes to record" },
-		    { service_rows, 0, "Disk space and metrics" }, { push_rows, 0, "Push" }, CAPTURE_GROUPS(0) },
+		    { service_rows, 0, "Disk space and metrics" }, CAPTURE_GROUPS(0) },
 	.defaults = &(const struct record_command_options){
 		.capture.recording = { .dir = DATA_DIR, .interval_ns = 60000000000,
 				       .is_compact = true },
 		.min_bytes = 65536,
-		.push.waiting_most = WAITING_MOST,
 	},
 	.options_size = sizeof(struct record_command_options),
 	.has_own_screen = true,

@@ -17,6 +17,13 @@ static const struct {
 	{ "convert", ".csv", "'allocsnap stats SNAP --json'" },
 	{ "convert", ".md", "'allocsnap stats SNAP'" },
 	{ "convert", ".dhat.json", ".pb.gz" },
+	{ "record", "--push", "'allocsnap push URL FOLDER --watch' in a unit of its own" },
+	{ "record", "--push-credentials", "'allocsnap push URL FOLDER --watch --credentials FILE' in a unit of its own" },
+	{ "record", "--push-database", "'allocsnap push URL FOLDER --watch --database NAME' in a unit of its own" },
+	{ "record", "--push-top", "'allocsnap push URL FOLDER --watch --top N' in a unit of its own" },
+	{ "record", "--push-tenant", "'allocsnap push URL FOLDER --watch --tenant ID' in a unit of its own" },
+	{ "record", "--push-ca-file", "'allocsnap push URL FOLDER --watch --ca-file FILE' in a unit of its own" },
+	{ "record", "--push-max-waiting", "'allocsnap push URL FOLDER --watch --max-waiting N' in a unit of its own" },
 	{ "fleet", "trend", "'allocsnap fleet leaks', which says which lines grow and for how long" },
 };
 
