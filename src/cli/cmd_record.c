@@ -22,7 +22,8 @@ extern const struct command cmd_record;
 
 struct record_command_options {
 	struct capture_options capture;
-	struct string_list include[KEYS], exclude[KEYS]; /* enum process_filter_key */
+	struct string_list include[KEYS]; /* enum process_filter_key */
+	struct string_list exclude;	  /* "KEY=VALUE" */
 	uint64_t min_bytes;
 	uint64_t max_disk, keep_ns;
 	const char *metrics;
@@ -52,16 +53,8 @@ static const struct option_row filter_process_rows[] = {
 	  .help = "record processes of this effective user, a name or a number" },
 	{ "pid", 0, OPTION_LIST, FIELD(include[ADMISSION_PID]), .arg = "PID",
 	  .help = "record PID; with only --pid filters, probes affect only these processes" },
-	{ "exclude-comm", 0, OPTION_LIST, FIELD(exclude[ADMISSION_COMM]), .arg = "GLOB",
-	  .help = "skip processes with this name" },
-	{ "exclude-exe", 0, OPTION_LIST, FIELD(exclude[ADMISSION_EXE]), .arg = "GLOB",
-	  .help = "skip processes whose program has this path" },
-	{ "exclude-cgroup", 0, OPTION_LIST, FIELD(exclude[ADMISSION_CGROUP]), .arg = "GLOB",
-	  .help = "skip processes in this control group" },
-	{ "exclude-uid", 0, OPTION_LIST, FIELD(exclude[ADMISSION_UID]), .arg = "USER",
-	  .help = "skip processes of this user" },
-	{ "exclude-pid", 0, OPTION_LIST, FIELD(exclude[ADMISSION_PID]), .arg = "PID",
-	  .help = "skip PID" },
+	{ "exclude", 0, OPTION_LIST, FIELD(exclude), .arg = "KEY=VALUE",
+	  .help = "skip processes that match; KEY is one of the options above: 'comm=ssh*', 'uid=root'" },
 	{ "min-bytes", 0, OPTION_CUSTOM, FIELD(min_bytes), .arg = "SIZE", .default_text = "64K",
 	  .help = "skip processes that lived for less than one interval, and children that hold nothing, unless they "
 		  "held at least SIZE bytes once",
@@ -83,32 +76,42 @@ static const struct option_row service_rows[] = {
 
 static size_t count_rules(const struct record_command_options *options)
 {
-	size_t nr = 0;
+	size_t nr = options->exclude.item_nr;
 
 	for (int key = 0; key < KEYS; key++)
-		nr += options->include[key].item_nr + options->exclude[key].item_nr;
+		nr += options->include[key].item_nr;
 	return nr;
 }
 
-static size_t add_rules(struct process_filter_rule *rule, const struct string_list *list,
-			enum process_filter_key key, bool excludes)
+/* The rule of --exclude KEY=VALUE. Returns false if there is no such key. */
+static bool parse_exclude(const char *text, struct process_filter_rule *ret)
 {
-	for (size_t i = 0; i < list->item_nr; i++)
-		rule[i] = (struct process_filter_rule){ key, excludes, list->item[i] };
-	return list->item_nr;
+	static const char *const name[KEYS] = {
+		[ADMISSION_COMM] = "comm", [ADMISSION_EXE] = "exe", [ADMISSION_CGROUP] = "cgroup",
+		[ADMISSION_UID] = "uid", [ADMISSION_PID] = "pid",
+	};
+	size_t len = strcspn(text, "=");
+
+	for (int key = 0; key < KEYS && text[len]; key++) {
+		if (strlen(name[key]) != len || memcmp(name[key], text, len))
+			continue;
+		*ret = (struct process_filter_rule){ key, .excludes = true, .pattern = text + len + 1 };
+		return true;
+	}
+	return false;
 }
 
-/* NULL: out of memory. */
-static struct process_filter_rule *make_rules(const struct record_command_options *options)
+/* Returns EXIT_REFUSED, reported, if one of them is no rule. */
+static int make_rules(const struct record_command_options *options, struct process_filter_rule *rule)
 {
-	struct process_filter_rule *rule = calloc(count_rules(options) + 1, sizeof(*rule));
-	size_t nr = 0;
-
-	for (int key = 0; rule && key < KEYS; key++) {
-		nr += add_rules(rule + nr, &options->include[key], key, false);
-		nr += add_rules(rule + nr, &options->exclude[key], key, true);
-	}
-	return rule;
+	for (int key = 0; key < KEYS; key++)
+		for (size_t i = 0; i < options->include[key].item_nr; i++)
+			*rule++ = (struct process_filter_rule){ key, .pattern = options->include[key].item[i] };
+	for (size_t i = 0; i < options->exclude.item_nr; i++)
+		if (!parse_exclude(options->exclude.item[i], rule++))
+			return log_refusal(&cmd_record, "--exclude: '%.100s' is not KEY=VALUE with comm, exe, cgroup, uid or pid as KEY",
+					   options->exclude.item[i]);
+	return EXIT_DONE;
 }
 
 static int check_rules(const struct process_filter_rule *rule, size_t nr)
@@ -217,9 +220,9 @@ static int record_processes(const struct record_command_options *options, const 
 static int run(const void *command_options, const struct arguments *args)
 {
 	const struct record_command_options *options = command_options;
-	struct process_filter_rule *rule = make_rules(options);
 	size_t rule_nr = count_rules(options);
-	int status = rule ? check_rules(rule, rule_nr) : log_failure("out of memory");
+	struct process_filter_rule *rule = calloc(rule_nr + 1, sizeof(*rule));
+	int status = rule ? make_rules(options, rule) ?: check_rules(rule, rule_nr) : log_failure("out of memory");
 	const struct recording_options recording = capture_recording_options(&options->capture);
 	int signal_fd = -1;
 
@@ -247,7 +250,7 @@ const struct command cmd_record = {
 	.args = "",
 	.help = "record every process, running now or started later: a snapshot of each per interval",
 	.detail = "Without filters, every process on the machine is recorded, except allocsnap's own. With filters, "
-		  "a process is recorded if it matches one filter of each kind given and no exclude filter. In a "
+		  "a process is recorded if it matches one filter of each kind given and no --exclude. In a "
 		  "GLOB, * matches any text, including slashes, and ? matches any byte.\n\n"
 		  "New processes are recorded from their start or their exec on. Running processes are recorded "
 		  "from now on. A process that moves to another control group, or changes its name or user, is "

@@ -24,6 +24,11 @@ static const struct {
 	{ "record", "--push-tenant", "'allocsnap push URL FOLDER --watch --tenant ID' in a unit of its own" },
 	{ "record", "--push-ca-file", "'allocsnap push URL FOLDER --watch --ca-file FILE' in a unit of its own" },
 	{ "record", "--push-max-waiting", "'allocsnap push URL FOLDER --watch --max-waiting N' in a unit of its own" },
+	{ "record", "--exclude-comm", "--exclude comm=GLOB" },
+	{ "record", "--exclude-exe", "--exclude exe=GLOB" },
+	{ "record", "--exclude-cgroup", "--exclude cgroup=GLOB" },
+	{ "record", "--exclude-uid", "--exclude uid=USER" },
+	{ "record", "--exclude-pid", "--exclude pid=PID" },
 	{ "fleet", "trend", "'allocsnap fleet leaks', which says which lines grow and for how long" },
 };
 
