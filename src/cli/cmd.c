@@ -46,7 +46,7 @@ struct parser {
 	char **rest;		 /* words not read yet; ends with NULL */
 	struct string_list args;
 	bool options_ended;
-	bool help;
+	bool help, all_help;
 };
 
 /* An option of the command line: its row, and the field that it sets. */
@@ -189,9 +189,10 @@ static int parse_long(struct parser *parser, const char *name)
 	const char *value = name[len] ? name + len + 1 : NULL;
 	struct found_option option = {};
 
-	if (!strcmp(name, "help")) {
+	if (len == strlen("help") && !memcmp(name, "help", len)) {
 		parser->help = true;
-		return 0;
+		parser->all_help = value && !strcmp(value, "all");
+		return value && !parser->all_help ? log_refusal(parser->command, "--help: '%.100s' is not all", value) : 0;
 	}
 	if (!strcmp(name, "no-pager") && parser->command->pages) {
 		pager_forbid();
@@ -303,7 +304,7 @@ static int run_parsed(const struct parser *parser)
 	};
 
 	if (parser->help)
-		return print_command_help(parser->command);
+		return print_command_help(parser->command, parser->all_help);
 	return parser->command->run(parser->options, &args);
 }
 
@@ -347,7 +348,7 @@ static const struct command *find_command(const struct command *const *commands,
 
 static bool is_help_option(const char *word)
 {
-	return !strcmp(word, "--help") || !strcmp(word, "-h");
+	return !strcmp(word, "--help") || !strcmp(word, "--help=all") || !strcmp(word, "-h");
 }
 
 static bool is_version_request(const char *word)
@@ -404,7 +405,7 @@ static int show_help(const struct command *parent, const struct command *const *
 	if (!command)
 		return refuse_command(parent, commands, *words);
 	return command->subcommand ? show_help(command, command->subcommand, words + 1) :
-				     print_command_help(command);
+				     print_command_help(command, false);
 }
 
 static int run_subcommand(const struct command *command, char **words)

@@ -105,6 +105,13 @@ struct option_row {
 	 */
 	const char *default_text;
 	bool (*is_default)(const void *field);
+
+	/*
+	 * If rows of a command have ranks, its help lists the first of them in this order, 1 being what people need most,
+	 * with `brief` in place of `help` and `choice` if it is set; --help=all lists all rows. 0: no rank.
+	 */
+	unsigned int rank;
+	const char *brief; /* one line, or two */
 };
 
 /*

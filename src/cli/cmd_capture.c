@@ -218,7 +218,8 @@ static bool is_not_compact_by_default(const void *field)
 const struct option_row capture_output_rows[] = {
 	{ "output", 'o', OPTION_STRING, FIELD(recording.dir), .arg = "DIR",
 	  .help = "write snapshots to DIR/HOST/COMM.PID/TIME.snap; attach and run also take FILE.snap, for a "
-		  "single one" },
+		  "single one", .rank = 10,
+	  .brief = "write snapshots below DIR" },
 	{ "compact", 0, OPTION_CUSTOM, FIELD(recording.is_compact), .is_default = is_compact_by_default,
 	  .help = "write small files: compressed, without addresses and threads, allocation times to the second",
 	  .parse = parse_compact },
@@ -227,7 +228,8 @@ const struct option_row capture_output_rows[] = {
 	{ "no-names", 0, OPTION_FLAG, FIELD(no_names),
 	  .help = "write frames as build-id and offset, without names; 'allocsnap symbolize' adds the names later" },
 	{ "label", 0, OPTION_LIST, FIELD(label), .arg = "NAME=VALUE",
-	  .help = "store a label in every snapshot, such as version=1.4, for later comparisons; repeatable" },
+	  .help = "store a label in every snapshot, such as version=1.4, for later comparisons; repeatable", .rank = 28,
+	  .brief = "store a label in every snapshot, such as version=1.4" },
 	{ "quiet", 'q', OPTION_FLAG, FIELD(recording.is_quiet),
 	  .help = "on a terminal, show no status line, and no rows and cost at the end" },
 	{},
@@ -236,14 +238,17 @@ const struct option_row capture_output_rows[] = {
 const struct option_row capture_time_rows[] = {
 	{ "interval", 'i', OPTION_DURATION, FIELD(recording.interval_ns),
 	  .arg = "TIME", .help = "take a snapshot every TIME: 250ms, 10s, 5m, 2h; a bare number is seconds",
-	  .least = 10000000 },
+	  .least = 10000000, .rank = 11,
+	  .brief = "take a snapshot every TIME: 250ms, 10s, 5m, 2h" },
 	{ "duration", 'd', OPTION_DURATION, FIELD(recording.duration_ns),
-	  .arg = "TIME", .help = "take a last snapshot after TIME and exit; -d 5 is 5 seconds" },
+	  .arg = "TIME", .help = "take a last snapshot after TIME and exit; -d 5 is 5 seconds", .rank = 20,
+	  .brief = "take a last snapshot after TIME and exit" },
 	{ "count", 'n', OPTION_COUNT, FIELD(recording.count), .arg = "N",
-	  .help = "exit after N snapshots of each process", .least = 1 },
+	  .help = "exit after N snapshots of each process", .least = 1, .rank = 29 },
 	{ "on-growth", 0, OPTION_CUSTOM, FIELD(recording.triggers), .arg = "STEP",
 	  .help = "also snapshot a process when its live bytes exceed its last snapshot by STEP: 20% or 100M",
-	  .parse = parse_growth_trigger },
+	  .parse = parse_growth_trigger, .rank = 30,
+	  .brief = "also snapshot when live bytes grew by STEP: 20% or 100M" },
 	{ "on-peak", 0, OPTION_CUSTOM, FIELD(recording.triggers.peak_percent), .arg = "PCT%",
 	  .help = "also snapshot a process when its live bytes exceed its largest snapshot so far by PCT percent",
 	  .parse = parse_peak_trigger },
@@ -254,10 +259,12 @@ const struct option_row capture_time_rows[] = {
 
 const struct option_row capture_what_rows[] = {
 	{ "follow-forks", 'f', OPTION_FLAG, FIELD(follow_forks),
-	  .help = "also record the children of recorded processes, each with its own snapshots" },
+	  .help = "also record the children of recorded processes, each with its own snapshots", .rank = 22,
+	  .brief = "also record children, each with its own snapshots" },
 	{ "domain", 0, OPTION_CUSTOM, FIELD(domains), .arg = "NAMES",
 	  .help = "record the blocks of these allocators, separated by commas", .parse = parse_domains,
-	  .choice = domain_choice },
+	  .choice = domain_choice, .rank = 27,
+	  .brief = "record these only: malloc, python, mmap, jemalloc…" },
 	{ "retag", 0, OPTION_FLAG, FIELD(retag),
 	  .help = "Python: fail unless each object in memory of a free list can get its own traceback, as in tracemalloc; by "
 		  "default it gets one where the program's file allows it" },
@@ -292,7 +299,8 @@ const struct option_row capture_cost_rows[] = {
 	  .help = "cheaper: record samples only, one per SIZE bytes on average, such as 512K; sums are then estimates. "
 		  "'pools' is for CPython: it records only which lines take new pools for objects of up to 512 bytes, at "
 		  "nearly no cost; 'pools,large' records larger ones, too, one by one. Both stand for --domain python",
-	  .parse = parse_sample_choice },
+	  .parse = parse_sample_choice, .rank = 24,
+	  .brief = "cheaper: record samples only, one per SIZE bytes, such as 512K" },
 	{ "no-sampler", 0, OPTION_FLAG, FIELD(no_sampler),
 	  .help = "record every block also of a process that takes samples of its own heap (otel_memory); without "
 		  "this its samples are recorded, which costs next to nothing" },
@@ -303,7 +311,8 @@ const struct option_row capture_cost_rows[] = {
 	  .help = "take from each process at most PCT percent of the CPU time that it uses itself, which counts as a tenth "
 		  "of a core at least and one core (or its control group's quota) at most: where every block costs more, "
 		  "record samples; where these cost more, too, pause: allocations in a pause are missing", .least = 1,
-	  .most = COLLECTOR_MAX_OVERHEAD_MOST },
+	  .most = COLLECTOR_MAX_OVERHEAD_MOST, .rank = 14,
+	  .brief = "take at most PCT percent of the CPU time of each process: record samples, or pause, where more would be taken" },
 	{ "max-blocks", 0, OPTION_CUSTOM, FIELD(max_blocks), .arg = "N", .default_text = "4M",
 	  .help = "room in the kernel for N live blocks: 1000000, 10M, up to 128M",
 	  .parse = parse_max_blocks },
@@ -333,13 +342,15 @@ static enum collector_unwinder choose_unwinder(const struct capture_options *opt
 const struct option_row capture_inject_rows[] = {
 	{ "inject", 0, OPTION_CUSTOM, FIELD(inject_bytes), .arg = "SIZE", .without_value = "512K",
 	  .help = "put a sampler into the running process, which takes one sample per SIZE bytes on average (default 512K), "
-		  "and take it out at the end; a block that is no sample costs some nanoseconds", .parse = parse_sample },
+		  "and take it out at the end; a block that is no sample costs some nanoseconds", .parse = parse_sample, .rank = 25,
+	  .brief = "put a sampler into the running process: samples at some nanoseconds a block" },
 	{},
 };
 
 const struct option_row capture_children_rows[] = {
 	{ "children", 0, OPTION_FLAG, FIELD(children),
-	  .help = "also record the children that run already, and theirs; those that begin later need --follow-forks" },
+	  .help = "also record the children that run already, and theirs; those that begin later need --follow-forks", .rank = 23,
+	  .brief = "also record the children that run already" },
 	{},
 };
 

@@ -44,17 +44,21 @@ static int parse_min_bytes(const char *text, void *field, struct reason *why)
 
 static const struct option_row filter_process_rows[] = {
 	{ "comm", 0, OPTION_LIST, FIELD(include[ADMISSION_COMM]), .arg = "GLOB",
-	  .help = "record processes with this name: 'redis*'; repeatable, as all options of this group" },
+	  .help = "record processes with this name: 'redis*'; repeatable, as all options of this group", .rank = 1,
+	  .brief = "record processes with this name: 'redis*'; repeatable" },
 	{ "exe", 0, OPTION_LIST, FIELD(include[ADMISSION_EXE]), .arg = "GLOB",
-	  .help = "record processes whose program has this path: '/srv/*/bin/*'" },
+	  .help = "record processes whose program has this path: '/srv/*/bin/*'", .rank = 2,
+	  .brief = "record processes of this program: '/srv/*/bin/*'" },
 	{ "cgroup", 0, OPTION_LIST, FIELD(include[ADMISSION_CGROUP]), .arg = "GLOB",
-	  .help = "record processes in this control group: '/system.slice/shop*'" },
+	  .help = "record processes in this control group: '/system.slice/shop*'", .rank = 3,
+	  .brief = "record processes in this control group: '/system.slice/*'" },
 	{ "uid", 0, OPTION_LIST, FIELD(include[ADMISSION_UID]), .arg = "USER",
-	  .help = "record processes of this effective user, a name or a number" },
+	  .help = "record processes of this effective user, a name or a number", .rank = 4,
+	  .brief = "record processes of this user" },
 	{ "pid", 0, OPTION_LIST, FIELD(include[ADMISSION_PID]), .arg = "PID",
-	  .help = "record PID; with only --pid filters, probes affect only these processes" },
+	  .help = "record PID; with only --pid filters, probes affect only these processes", .rank = 5 },
 	{ "exclude", 0, OPTION_LIST, FIELD(exclude), .arg = "KEY=VALUE",
-	  .help = "skip processes that match; KEY is one of the options above: 'comm=ssh*', 'uid=root'" },
+	  .help = "skip processes that match; KEY is one of the options above: 'comm=ssh*', 'uid=root'", .rank = 6 },
 	{ "min-bytes", 0, OPTION_CUSTOM, FIELD(min_bytes), .arg = "SIZE", .default_text = "64K",
 	  .help = "skip processes that lived for less than one interval, and children that hold nothing, unless they "
 		  "held at least SIZE bytes once",
@@ -65,12 +69,12 @@ static const struct option_row filter_process_rows[] = {
 static const struct option_row service_rows[] = {
 	{ "max-disk", 0, OPTION_CUSTOM, FIELD(max_disk), .arg = "SIZE", .default_text = "no limit",
 	  .help = "use at most SIZE bytes of disk for snapshots; older snapshots are thinned out",
-	  .parse = parse_min_bytes },
+	  .parse = parse_min_bytes, .rank = 12 },
 	{ "keep", 0, OPTION_DURATION, FIELD(keep_ns), .arg = "DURATION", .default_text = "keep all",
 	  .least = 1000000000, .most = 100ULL * 365 * 24 * 3600 * 1000000000,
-	  .help = "remove snapshots older than DURATION, such as 7d" },
+	  .help = "remove snapshots older than DURATION, such as 7d", .rank = 13 },
 	{ "metrics", 0, OPTION_STRING, FIELD(metrics), .arg = "FILE",
-	  .help = "write FILE for Prometheus's textfile collector, after each pass and every 15 s" },
+	  .help = "write FILE for Prometheus's textfile collector, after each pass and every 15 s", .rank = 15 },
 	{},
 };
 

@@ -44,19 +44,21 @@ static bool top_order_choice(size_t at, struct option_choice *ret)
 
 static const struct option_row view_rows[] = {
 	{ "system", 0, OPTION_FLAG, FIELD(is_system),
-	  .help = "record all processes of the machine, now running or started later" },
+	  .help = "record all processes of the machine, now running or started later", .rank = 1 },
 	{ "group-by", 'g', OPTION_CUSTOM, FIELD(key_type), .parse = parse_key_type,
-	  .choice = key_type_choice, .default_text = "lineno", .arg = "KEY", .help = "group blocks by KEY" },
+	  .choice = key_type_choice, .default_text = "lineno", .arg = "KEY", .help = "group blocks by KEY", .rank = 3,
+	  .brief = "group blocks by KEY: lineno, function, traceback…" },
 	{ "sort", 's', OPTION_CUSTOM, FIELD(order), .parse = parse_top_order, .choice = top_order_choice, .default_text = "leak",
-	  .arg = "ORDER", .help = "which rows come first" },
+	  .arg = "ORDER", .help = "which rows come first", .rank = 2,
+	  .brief = "which rows come first: leak, size, growth…" },
 	{ "interval", 'i', OPTION_DURATION, FIELD(interval_ns), .arg = "TIME", .least = 100000000,
-	  .help = "take a snapshot every TIME, or less often if each takes long" },
-	{ "batch", 'b', OPTION_FLAG, FIELD(is_batch), .help = "write text, one screen after another, as without a terminal" },
-	{ "count", 'n', OPTION_COUNT, FIELD(count), .arg = "N", .least = 1, .help = "with --batch: end after N screens" },
+	  .help = "take a snapshot every TIME, or less often if each takes long", .rank = 4 },
+	{ "batch", 'b', OPTION_FLAG, FIELD(is_batch), .help = "write text, one screen after another, as without a terminal", .rank = 5 },
+	{ "count", 'n', OPTION_COUNT, FIELD(count), .arg = "N", .least = 1, .help = "with --batch: end after N screens", .rank = 6 },
 	{ "top", 0, OPTION_COUNT, FIELD(top), .arg = "N", .most = UINT32_MAX,
 	  .help = "with --batch: show the first N rows; 0 shows all" },
 	{ "output", 'o', OPTION_STRING, FIELD(capture.recording.dir), .arg = "DIR",
-	  .help = "the key w writes snapshots to DIR/HOST/COMM.PID/TIME.snap" },
+	  .help = "the key w writes snapshots to DIR/HOST/COMM.PID/TIME.snap", .rank = 7 },
 	{},
 };
 

@@ -9,15 +9,28 @@
 
 #define DEFAULT_MAX 128
 
+bool has_ranks(const struct command *command)
+{
+	for (size_t i = 0; i < COMMAND_GROUP_MAX; i++)
+		for (const struct option_row *row = command->option[i].row; row && row->name; row++)
+			if (row->rank)
+				return true;
+	return false;
+}
+
 const struct option_row *other_rows(const struct command *command)
 {
 	static const struct option_row rows[] = {
 		{ .name = "no-pager", .help = "write to the terminal at once, also if it is long" },
 		{ .name = "help", .letter = 'h', .help = "print this help" },
 		{},
+	}, ranked_rows[] = {
+		{ .name = "no-pager", .help = "write to the terminal at once, also if it is long" },
+		{ .name = "help", .letter = 'h', .arg = "all", .without_value = "", .help = "print the help; with =all, all options" },
+		{},
 	};
 
-	return command->pages ? &rows[0] : &rows[1];
+	return (has_ranks(command) ? ranked_rows : rows) + !command->pages;
 }
 
 /* ---- lines -------------------------------------------------------------------------------- */

@@ -29,6 +29,9 @@ const char *option_forms(char text[OPTION_FORMS_MAX], const struct option_row *r
 const char *option_help(char text[OPTION_HELP_MAX], const struct command *command,
 			const struct option_group *group, const struct option_row *row);
 
+/* Whether its help lists some options, and --help=all the others (struct option_row). */
+bool has_ranks(const struct command *command);
+
 /* The rows that the parser itself knows: --help, and --no-pager of commands that page. */
 const struct option_row *other_rows(const struct command *command);
 
