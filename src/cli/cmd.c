@@ -67,16 +67,11 @@ static bool is_row_of(const struct option_row *row, const char *name, size_t len
 static const struct option_row *find_option_row(const struct parser *parser, const char *name, size_t len,
 						char letter, void **ret_field)
 {
-	for (size_t i = 0; i < COMMAND_GROUP_MAX; i++) {
-		const struct option_group *group = &parser->command->option[i];
-
-		for (const struct option_row *row = group->row; row && row->name; row++) {
-			if (!is_row_of(row, name, len, letter))
-				continue;
+	for_each_row(parser->command, group, row)
+		if (is_row_of(row, name, len, letter)) {
 			*ret_field = parser->options + group->base + row->offset;
 			return row;
 		}
-	}
 	return NULL;
 }
 
@@ -174,9 +169,8 @@ static int refuse_option(const struct command *command, const char *name, size_t
 	if (removed_word_format(removed, command->name, name - strlen("--"), len + strlen("--")))
 		return log_refusal(command, "%s", removed);
 	suggestion_start(&suggestion, name, len);
-	for (size_t i = 0; i < COMMAND_GROUP_MAX; i++)
-		for (const struct option_row *row = command->option[i].row; row && row->name; row++)
-			suggestion_consider(&suggestion, row->name);
+	for_each_row(command, group, row)
+		suggestion_consider(&suggestion, row->name);
 	for (const struct option_row *row = other_rows(command); row->name; row++)
 		suggestion_consider(&suggestion, row->name);
 	return log_refusal(command, "unknown option --%.*s%s", (int)len, name,
@@ -284,16 +278,9 @@ static int parse_words(struct parser *parser)
 
 static void free_lists(struct parser *parser)
 {
-	for (size_t i = 0; i < COMMAND_GROUP_MAX; i++) {
-		const struct option_group *group = &parser->command->option[i];
-
-		for (const struct option_row *row = group->row; row && row->name; row++) {
-			void *field = parser->options + group->base + row->offset;
-
-			if (row->kind == OPTION_LIST)
-				free(((struct string_list *)field)->item);
-		}
-	}
+	for_each_row(parser->command, group, row)
+		if (row->kind == OPTION_LIST)
+			free(((struct string_list *)(parser->options + group->base + row->offset))->item);
 }
 
 static int run_parsed(const struct parser *parser)

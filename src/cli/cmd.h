@@ -158,6 +158,11 @@ struct command {
 	int (*run)(const void *options, const struct arguments *args);
 };
 
+/* Visits each row of each group of a command. */
+#define for_each_row(command, group, row) \
+	for (const struct option_group *group = (command)->option; group < (command)->option + COMMAND_GROUP_MAX; group++) \
+		for (const struct option_row *row = group->row; row && row->name; row++)
+
 /* Runs a whole command line and returns the exit status of the program. The table ends with NULL. */
 int commands_main(int argc, char **argv, const struct command *const *commands);
 

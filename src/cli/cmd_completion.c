@@ -92,9 +92,8 @@ typedef void (*option_fn)(const struct command *command, const struct option_row
 
 static void for_each_option(const struct command *command, option_fn fn)
 {
-	for (size_t i = 0; i < COMMAND_GROUP_MAX; i++)
-		for (const struct option_row *row = command->option[i].row; row && row->name; row++)
-			fn(command, row);
+	for_each_row(command, group, row)
+		fn(command, row);
 	for (const struct option_row *row = other_rows(command); row->name; row++)
 		fn(command, row);
 }

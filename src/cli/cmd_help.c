@@ -63,14 +63,10 @@ static void print_explained_choices(const struct option_row *row, int indent)
 /* "NAME, NAME, NAME", in as many lines as needed. */
 static void print_choice_names(const struct option_row *row, int indent)
 {
-	struct option_choice choice;
 	char names[OPTION_HELP_MAX];
-	size_t len = 0;
 
-	for (size_t at = 0; row->choice(at, &choice) && len < sizeof(names); at++)
-		len += snprintf(names + len, sizeof(names) - len, "%s%s", at ? ", " : "", choice.name);
 	printf("%*s", indent, "");
-	print_wrapped(names, indent, indent);
+	print_wrapped(choice_names(names, row), indent, indent);
 }
 
 static void print_choices(const struct option_row *row, int indent)
@@ -92,9 +88,8 @@ static int options_width(const struct command *command)
 	char left[OPTION_FORMS_MAX];
 	int width = 0;
 
-	for (size_t i = 0; i < COMMAND_GROUP_MAX; i++)
-		for (const struct option_row *row = command->option[i].row; row && row->name; row++)
-			width = widen_left(width, option_forms(left, row));
+	for_each_row(command, group, row)
+		width = widen_left(width, option_forms(left, row));
 	for (const struct option_row *row = other_rows(command); row->name; row++)
 		width = widen_left(width, option_forms(left, row));
 	return width;
@@ -156,10 +151,11 @@ static size_t choose_ranked(const struct command *command, struct ranked ranked[
 	size_t all_nr = 0;
 
 	*ret_nr = 0;
-	for (size_t i = 0; i < COMMAND_GROUP_MAX; i++)
-		for (const struct option_row *row = command->option[i].row; row && row->name; row++, all_nr++)
-			if (row->rank)
-				add_ranked(ranked, ret_nr, &command->option[i], row);
+	for_each_row(command, group, row) {
+		all_nr++;
+		if (row->rank)
+			add_ranked(ranked, ret_nr, group, row);
+	}
 	return all_nr;
 }
 
@@ -190,16 +186,13 @@ static void print_ranked_options(const struct command *command)
 /* The lines of a detail; help_text.h has its form. */
 static void print_detail(const char *detail)
 {
-	while (*detail) {
-		size_t len = strcspn(detail, "\n");
-		char line[2048];
+	char line[DETAIL_LINE_MAX];
 
-		snprintf(line, sizeof(line), "%.*s", (int)len, detail);
+	while (next_detail_line(&detail, line)) {
 		if (*line == ' ')
 			puts(line);
 		else
 			print_wrapped(line, 0, 0);
-		detail += len + !!detail[len];
 	}
 }
 

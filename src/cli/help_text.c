@@ -11,10 +11,9 @@
 
 bool has_ranks(const struct command *command)
 {
-	for (size_t i = 0; i < COMMAND_GROUP_MAX; i++)
-		for (const struct option_row *row = command->option[i].row; row && row->name; row++)
-			if (row->rank)
-				return true;
+	for_each_row(command, group, row)
+		if (row->rank)
+			return true;
 	return false;
 }
 
@@ -115,4 +114,25 @@ const char *option_help(char text[OPTION_HELP_MAX], const struct command *comman
 	snprintf(text, OPTION_HELP_MAX, "%s%s%s%s%s", row->help, *value ? " (" : "", value,
 		 *value ? ")" : "", row->choice ? ":" : "");
 	return text;
+}
+
+const char *choice_names(char text[OPTION_HELP_MAX], const struct option_row *row)
+{
+	struct option_choice choice;
+	size_t len = 0;
+
+	for (size_t at = 0; row->choice(at, &choice) && len < OPTION_HELP_MAX; at++)
+		len += snprintf(text + len, OPTION_HELP_MAX - len, "%s%s", at ? ", " : "", choice.name);
+	return text;
+}
+
+bool next_detail_line(const char **detail, char line[DETAIL_LINE_MAX])
+{
+	size_t len = strcspn(*detail, "\n");
+
+	if (!**detail)
+		return false;
+	snprintf(line, DETAIL_LINE_MAX, "%.*s", (int)len, *detail);
+	*detail += len + !!(*detail)[len];
+	return true;
 }
