@@ -118,11 +118,34 @@ static int parse_string_option(const struct found_option *option, const char *te
 	return 0;
 }
 
+const struct option_choice *choice_named(const struct option_choice *choices, const char *name, size_t len)
+{
+	for (; choices->name; choices++)
+		if (strlen(choices->name) == len && !memcmp(choices->name, name, len))
+			return choices;
+	return NULL;
+}
+
+static int parse_choice(const struct found_option *option, const char *text, struct reason *why)
+{
+	struct option_choice choice;
+	char names[OPTION_HELP_MAX];
+
+	for (size_t at = 0; option_choice_at(option->row, at, &choice); at++) {
+		if (strcmp(choice.name, text))
+			continue;
+		memcpy(option->field, &choice.number, sizeof(choice.number));
+		return 0;
+	}
+	return reason_set(why, -EINVAL, "'%.100s' is none of %s", text, choice_names(names, option->row));
+}
+
 static int parse_value(const struct found_option *option, const char *text, struct reason *why)
 {
 	switch (option->row->kind) {
 	case OPTION_FLAG:
-		*(bool *)option->field = true;
+	case OPTION_CLEAR:
+		*(bool *)option->field = option->row->kind == OPTION_FLAG;
 		return 0;
 	case OPTION_COUNT:
 		return parse_count_option(option, text, why);
@@ -131,6 +154,8 @@ static int parse_value(const struct found_option *option, const char *text, stru
 	case OPTION_STRING:
 	case OPTION_LIST:
 		return parse_string_option(option, text, why);
+	case OPTION_CHOICE:
+		return parse_choice(option, text, why);
 	case OPTION_CUSTOM:
 		return option->row->parse(text, option->field, why);
 	}

@@ -64,11 +64,13 @@ struct string_list {
 
 /* The type of an option's field, and how the parser reads its value. */
 enum option_kind {
-	OPTION_FLAG = 1, /* bool; no value */
+	OPTION_FLAG = 1, /* bool that becomes true; no value */
+	OPTION_CLEAR,	 /* bool that becomes false; no value */
 	OPTION_COUNT,	 /* uint64_t, within least … most */
 	OPTION_DURATION, /* uint64_t nanoseconds, within least … most */
 	OPTION_STRING,	 /* const char *, not empty */
 	OPTION_LIST,	 /* struct string_list */
+	OPTION_CHOICE,	 /* an enum: the number of one of the choices */
 	OPTION_CUSTOM,	 /* row->parse() writes the field */
 };
 
@@ -76,7 +78,11 @@ enum option_kind {
 struct option_choice {
 	const char *name;
 	const char *help; /* one line, or NULL */
+	unsigned int number; /* OPTION_CHOICE: what the field becomes */
 };
+
+/* NULL: none of the choices, a table that ends with an empty one, is called like the first `len` bytes of name. */
+const struct option_choice *choice_named(const struct option_choice *choices, const char *name, size_t len);
 
 /* One option. A table of them ends with an empty row. */
 struct option_row {
@@ -96,7 +102,11 @@ struct option_row {
 	 */
 	int (*parse)(const char *text, void *field, struct reason *why);
 
-	/* Help lists these below `help`: writes choice number `at` to *ret; false: there are no more. */
+	/*
+	 * Help lists these below `help`: a table that ends with an empty choice, or a function that writes choice number
+	 * `at` to *ret; false: there are no more.
+	 */
+	const struct option_choice *choices;
 	bool (*choice)(size_t at, struct option_choice *ret);
 
 	/*

@@ -70,7 +70,7 @@ static bool has_choices(const struct option_row *row)
 {
 	struct option_choice choice;
 
-	return row->choice && row->choice(0, &choice);
+	return option_choice_at(row, 0, &choice);
 }
 
 /* Several values, separated by commas. */
@@ -157,7 +157,7 @@ static void put_bash_value(const struct command *command, const char *option, co
 	struct option_choice choice;
 
 	printf("\t['%s %s']='%s", command->name, option, value_kind(row) ?: "nothing");
-	for (size_t at = 0; row->choice && row->choice(at, &choice); at++)
+	for (size_t at = 0; option_choice_at(row, at, &choice); at++)
 		printf(" %s", choice.name);
 	puts("'");
 }
@@ -240,10 +240,10 @@ static void put_zsh_choice_help(const char *help)
 static void put_zsh_choices(const struct option_row *row)
 {
 	struct option_choice choice;
-	bool has_help = row->choice(0, &choice) && choice.help;
+	bool has_help = option_choice_at(row, 0, &choice) && choice.help;
 
 	fputs(has_help ? "((" : "(", stdout);
-	for (size_t at = 0; row->choice(at, &choice); at++) {
+	for (size_t at = 0; option_choice_at(row, at, &choice); at++) {
 		printf("%s%s", at ? " " : "", choice.name);
 		if (!has_help)
 			continue;
@@ -257,7 +257,7 @@ static void put_zsh_choice_names(const struct option_row *row)
 {
 	struct option_choice choice;
 
-	for (size_t at = 0; row->choice(at, &choice); at++)
+	for (size_t at = 0; option_choice_at(row, at, &choice); at++)
 		printf(" %s", choice.name);
 }
 

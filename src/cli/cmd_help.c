@@ -42,7 +42,7 @@ static int choices_width(const struct option_row *row)
 	struct option_choice choice;
 	int width = 0;
 
-	for (size_t at = 0; row->choice(at, &choice); at++)
+	for (size_t at = 0; option_choice_at(row, at, &choice); at++)
 		if (text_width(choice.name) > width)
 			width = text_width(choice.name);
 	return width;
@@ -54,7 +54,7 @@ static void print_explained_choices(const struct option_row *row, int indent)
 	int width = choices_width(row), column = indent + width + 2;
 	struct option_choice choice;
 
-	for (size_t at = 0; row->choice(at, &choice); at++) {
+	for (size_t at = 0; option_choice_at(row, at, &choice); at++) {
 		printf("%*s%-*s  ", indent, "", width, choice.name);
 		print_wrapped(choice.help, column, column);
 	}
@@ -73,7 +73,7 @@ static void print_choices(const struct option_row *row, int indent)
 {
 	struct option_choice first = {};
 
-	if (!row->choice || !row->choice(0, &first))
+	if (!option_choice_at(row, 0, &first))
 		return;
 	if (first.help)
 		print_explained_choices(row, indent);
@@ -173,6 +173,7 @@ static void print_ranked_options(const struct command *command)
 		struct option_row row = *ranked[i].row;
 
 		row.help = row.brief ?: row.help;
+		row.choices = NULL;
 		row.choice = NULL;
 		print_row(option_forms(left, &row), width, option_help(help, command, ranked[i].group, &row));
 	}

@@ -125,14 +125,14 @@ static void put_choices(FILE *out, const struct option_row *row)
 	struct option_choice choice = {};
 	char names[OPTION_HELP_MAX];
 
-	if (!row->choice || !row->choice(0, &choice))
+	if (!option_choice_at(row, 0, &choice))
 		return;
 	if (!choice.help) {
 		put_roff_text(out, choice_names(names, row));
 		return;
 	}
 	fputs(".RS\n", out);
-	for (size_t at = 0; row->choice(at, &choice); at++) {
+	for (size_t at = 0; option_choice_at(row, at, &choice); at++) {
 		fputs(".TP\n", out);
 		put_request(out, "B", choice.name);
 		put_roff_text(out, choice.help);

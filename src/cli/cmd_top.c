@@ -18,27 +18,16 @@
 
 #define FIELD(name) offsetof(struct top_command_options, name)
 
-static const char *const order_options[TOP_ORDER_NR] = {
-	[TOP_ORDER_LEAK] = "leak",     [TOP_ORDER_GROWTH] = "growth", [TOP_ORDER_SIZE] = "size",
-	[TOP_ORDER_BLOCKS] = "blocks", [TOP_ORDER_NAME] = "name",
-};
-
-static int parse_top_order(const char *text, void *field, struct reason *why)
-{
-	for (enum top_order i = 0; i < TOP_ORDER_NR; i++) {
-		if (strcmp(text, order_options[i]))
-			continue;
-		*(enum top_order *)field = i;
-		return 0;
-	}
-	return reason_set(why, -EINVAL, "'%.100s' is none of leak, growth, size, blocks, name", text);
-}
-
 static bool top_order_choice(size_t at, struct option_choice *ret)
 {
+	static const char *const name[TOP_ORDER_NR] = {
+		[TOP_ORDER_LEAK] = "leak",     [TOP_ORDER_GROWTH] = "growth", [TOP_ORDER_SIZE] = "size",
+		[TOP_ORDER_BLOCKS] = "blocks", [TOP_ORDER_NAME] = "name",
+	};
+
 	if (at >= TOP_ORDER_NR)
 		return false;
-	*ret = (struct option_choice){ order_options[at], top_order_name(at) };
+	*ret = (struct option_choice){ name[at], top_order_name(at), at };
 	return true;
 }
 
@@ -48,7 +37,7 @@ static const struct option_row view_rows[] = {
 	{ "group-by", 'g', OPTION_CUSTOM, FIELD(key_type), .parse = parse_key_type,
 	  .choice = key_type_choice, .default_text = "lineno", .arg = "KEY", .help = "group blocks by KEY", .rank = 3,
 	  .brief = "group blocks by KEY: lineno, function, traceback…" },
-	{ "sort", 's', OPTION_CUSTOM, FIELD(order), .parse = parse_top_order, .choice = top_order_choice, .default_text = "leak",
+	{ "sort", 's', OPTION_CHOICE, FIELD(order), .choice = top_order_choice, .default_text = "leak",
 	  .arg = "ORDER", .help = "which rows come first", .rank = 2,
 	  .brief = "which rows come first: leak, size, growth…" },
 	{ "interval", 'i', OPTION_DURATION, FIELD(interval_ns), .arg = "TIME", .least = 100000000,

@@ -108,12 +108,21 @@ static void format_default(char text[DEFAULT_MAX], const struct command *command
 const char *option_help(char text[OPTION_HELP_MAX], const struct command *command,
 			const struct option_group *group, const struct option_row *row)
 {
+	struct option_choice choice;
 	char value[DEFAULT_MAX];
 
 	format_default(value, command, group, row);
 	snprintf(text, OPTION_HELP_MAX, "%s%s%s%s%s", row->help, *value ? " (" : "", value,
-		 *value ? ")" : "", row->choice ? ":" : "");
+		 *value ? ")" : "", option_choice_at(row, 0, &choice) ? ":" : "");
 	return text;
+}
+
+bool option_choice_at(const struct option_row *row, size_t at, struct option_choice *ret)
+{
+	if (!row->choices)
+		return row->choice && row->choice(at, ret);
+	*ret = row->choices[at];
+	return ret->name;
 }
 
 const char *choice_names(char text[OPTION_HELP_MAX], const struct option_row *row)
@@ -121,7 +130,7 @@ const char *choice_names(char text[OPTION_HELP_MAX], const struct option_row *ro
 	struct option_choice choice;
 	size_t len = 0;
 
-	for (size_t at = 0; row->choice(at, &choice) && len < OPTION_HELP_MAX; at++)
+	for (size_t at = 0; option_choice_at(row, at, &choice) && len < OPTION_HELP_MAX; at++)
 		len += snprintf(text + len, OPTION_HELP_MAX - len, "%s%s", at ? ", " : "", choice.name);
 	return text;
 }

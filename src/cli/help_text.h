@@ -30,6 +30,9 @@ const char *option_forms(char text[OPTION_FORMS_MAX], const struct option_row *r
 const char *option_help(char text[OPTION_HELP_MAX], const struct command *command,
 			const struct option_group *group, const struct option_row *row);
 
+/* Writes choice number `at`; false: there are no more. Call it with 0, 1, 2… */
+bool option_choice_at(const struct option_row *row, size_t at, struct option_choice *ret);
+
 /* "NAME, NAME, NAME" of an option with choices. Returns text. */
 const char *choice_names(char text[OPTION_HELP_MAX], const struct option_row *row);
 
