@@ -211,7 +211,9 @@ static int parse_long(struct parser *parser, const char *name)
 	if (len == strlen("help") && !memcmp(name, "help", len)) {
 		parser->help = true;
 		parser->all_help = value && !strcmp(value, "all");
-		return value && !parser->all_help ? log_refusal(parser->command, "--help: '%.100s' is not all", value) : 0;
+		if (value && !parser->all_help)
+			return log_refusal(parser->command, "--help: '%.100s' is not all", value);
+		return 0;
 	}
 	if (!strcmp(name, "no-pager") && parser->command->pages) {
 		pager_forbid();

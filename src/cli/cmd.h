@@ -103,8 +103,8 @@ struct option_row {
 	int (*parse)(const char *text, void *field, struct reason *why);
 
 	/*
-	 * Help lists these below `help`: a table that ends with an empty choice, or a function that writes choice number
-	 * `at` to *ret; false: there are no more.
+	 * Help lists these below `help`: a table that ends with an empty choice, or a function that writes choice
+	 * number `at` to *ret; false: there are no more.
 	 */
 	const struct option_choice *choices;
 	bool (*choice)(size_t at, struct option_choice *ret);
@@ -117,8 +117,8 @@ struct option_row {
 	bool (*is_default)(const void *field);
 
 	/*
-	 * If rows of a command have ranks, its help lists the first of them in this order, 1 being what people need most,
-	 * with `brief` in place of `help` and `choice` if it is set; --help=all lists all rows. 0: no rank.
+	 * If rows of a command have ranks, its help lists the first of them in this order, 1 being what people need
+	 * most, with `brief` in place of `help`, if it is set; --help=all lists all rows. 0: no rank.
 	 */
 	unsigned int rank;
 	const char *brief; /* one line, or two */
@@ -170,7 +170,8 @@ struct command {
 
 /* Visits each row of each group of a command. */
 #define for_each_row(command, group, row) \
-	for (const struct option_group *group = (command)->option; group < (command)->option + COMMAND_GROUP_MAX; group++) \
+	for (const struct option_group *group = (command)->option; \
+	     group < (command)->option + COMMAND_GROUP_MAX; group++) \
 		for (const struct option_row *row = group->row; row && row->name; row++)
 
 /* Runs a whole command line and returns the exit status of the program. The table ends with NULL. */

@@ -233,7 +233,8 @@ const struct option_row capture_cost_rows[] = {
 		  "of a core at least and one core (or its control group's quota) at most: where every block costs more, "
 		  "record samples; where these cost more, too, pause: allocations in a pause are missing", .least = 1,
 	  .most = COLLECTOR_MAX_OVERHEAD_MOST, .rank = 14,
-	  .brief = "take at most PCT percent of the CPU time of each process: record samples, or pause, where more would be taken" },
+	  .brief = "take at most PCT percent of the CPU time of each process: record samples, or pause, where more "
+		   "would be taken" },
 	{ "max-blocks", 0, OPTION_CUSTOM, FIELD(max_blocks), .arg = "N", .default_text = "4M",
 	  .help = "room in the kernel for N live blocks: 1000000, 10M, up to 128M",
 	  .parse = parse_max_blocks },
@@ -261,14 +262,16 @@ static enum collector_unwinder choose_unwinder(const struct capture_options *opt
 const struct option_row capture_inject_rows[] = {
 	{ "inject", 0, OPTION_CUSTOM, FIELD(inject_bytes), .arg = "SIZE", .without_value = "512K",
 	  .help = "put a sampler into the running process, which takes one sample per SIZE bytes on average (default 512K), "
-		  "and take it out at the end; a block that is no sample costs some nanoseconds", .parse = parse_sample, .rank = 25,
+		  "and take it out at the end; a block that is no sample costs some nanoseconds",
+	  .parse = parse_sample, .rank = 25,
 	  .brief = "put a sampler into the running process: samples at some nanoseconds a block" },
 	{},
 };
 
 const struct option_row capture_children_rows[] = {
 	{ "children", 0, OPTION_FLAG, FIELD(children),
-	  .help = "also record the children that run already, and theirs; those that begin later need --follow-forks", .rank = 23,
+	  .help = "also record the children that run already, and theirs; those that begin later need --follow-forks",
+	  .rank = 23,
 	  .brief = "also record the children that run already" },
 	{},
 };

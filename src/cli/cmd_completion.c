@@ -284,7 +284,8 @@ static void put_zsh_value(const struct option_row *row)
 /* '(-g --group-by)'{-g+,--group-by=}'[help]:KEY:(…)'; an option that may be repeated excludes nothing */
 static void put_zsh_option(const struct command *command, const struct option_row *row)
 {
-	const char *letter_value = row->arg && !row->without_value ? "+" : "", *name_value = row->without_value ? "=-" : row->arg ? "=" : "";
+	const char *letter_value = row->arg && !row->without_value ? "+" : "";
+	const char *name_value = row->without_value ? "=-" : row->arg ? "=" : "";
 
 	(void)command;
 	fputs("\t\t", stdout);

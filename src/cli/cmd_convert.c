@@ -213,9 +213,10 @@ static struct output_format format_of(const struct convert_options *options)
 /* .dhat.json also ends as a format that is still there. */
 static int refuse_removed_ending(const struct convert_options *options)
 {
+	const char *dot = options->format.name ? NULL : strchr(output_base_name(options), '.');
 	char removed[REMOVED_TEXT_MAX];
 
-	for (const char *dot = strchr(output_base_name(options), '.'); dot && !options->format.name; dot = strchr(dot + 1, '.'))
+	for (; dot; dot = strchr(dot + 1, '.'))
 		if (removed_word_format(removed, cmd_convert.name, dot, strlen(dot)))
 			return log_refusal(&cmd_convert, "-o %s: %s", options->output, removed);
 	return EXIT_DONE;

@@ -132,7 +132,8 @@ struct ranked {
 };
 
 /* Inserts a row in the order of ranks; the last one goes if there are too many. */
-static void add_ranked(struct ranked *ranked, size_t *nr, const struct option_group *group, const struct option_row *row)
+static void add_ranked(struct ranked *ranked, size_t *nr, const struct option_group *group,
+		       const struct option_row *row)
 {
 	size_t at = *nr;
 

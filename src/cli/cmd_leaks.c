@@ -52,11 +52,12 @@ static const struct option_row observe_rows[] = {
 static const struct option_row leak_report_rows[] = {
 	{ "top", 'n', OPTION_COUNT, FIELD(top), .most = UINT32_MAX, .arg = "N",
 	  .help = "show the first N leaks; 0 shows all", .rank = 3 },
-	{ "all", 'a', OPTION_FLAG, FIELD(shows_all), .help = "also show lines that do not leak, with the reason", .rank = 4 },
+	{ "all", 'a', OPTION_FLAG, FIELD(shows_all), .rank = 4,
+	  .help = "also show lines that do not leak, with the reason" },
 	{ "verbose", 'v', OPTION_FLAG, FIELD(is_verbose), .help = "show whole tracebacks", .rank = 5 },
 	{ "json", 'j', OPTION_FLAG, FIELD(is_json), .help = "write the report as JSON", .rank = 6 },
-	{ "fail-above", 0, OPTION_CUSTOM, FIELD(limit), .arg = "RATE", .parse = leak_limit_parse,
-	  .help = "exit with status 4 if the lines that LEAK, together, leak more than RATE: 0, 64K/min, 1M/h", .rank = 7 },
+	{ "fail-above", 0, OPTION_CUSTOM, FIELD(limit), .arg = "RATE", .parse = leak_limit_parse, .rank = 7,
+	  .help = "exit with status 4 if the lines that LEAK, together, leak more than RATE: 0, 64K/min, 1M/h" },
 	{},
 };
 

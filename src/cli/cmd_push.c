@@ -221,7 +221,8 @@ static int run(const void *command_options, const struct arguments *args)
 	endpoint = push_endpoint__new(&options->endpoint, &why);
 	if (!endpoint)
 		return log_failure("%s", why.text);
-	status = command.watch ? watch_folder(endpoint, &command, args->item[1]) : push_arguments(endpoint, options, args);
+	status = command.watch ? watch_folder(endpoint, &command, args->item[1]) :
+				 push_arguments(endpoint, options, args);
 	push_endpoint__free(endpoint);
 	return status;
 }
@@ -241,8 +242,8 @@ const struct command cmd_push = {
 		  "become rows, many in one request, and none counts twice.\n\n"
 		  "Of a FOLDER, what was not pushed to this URL before is pushed, the oldest first; a file .push-ID in it "
 		  "notes what is done. If the endpoint fails, the rest waits for the next call, and the exit status is "
-		  "1. With --watch it looks every five seconds, and after a failure in ever longer intervals, of five minutes at "
-		  "most; at its end it pushes what was written last.\n\n"
+		  "1. With --watch it looks every five seconds, and after a failure in ever longer intervals, of five "
+		  "minutes at most; at its end it pushes what was written last.\n\n"
 		  "Credentials come from a file that other users cannot read, or from ALLOCSNAP_PUSH_TOKEN, or "
 		  "ALLOCSNAP_PUSH_USER and ALLOCSNAP_PUSH_PASSWORD in the environment; those of a ClickHouse from "
 		  "ALLOCSNAP_CLUSTER_TOKEN, _USER and _PASSWORD.",

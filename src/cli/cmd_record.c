@@ -113,8 +113,8 @@ static int make_rules(const struct record_command_options *options, struct proce
 			*rule++ = (struct process_filter_rule){ key, .pattern = options->include[key].item[i] };
 	for (size_t i = 0; i < options->exclude.item_nr; i++)
 		if (!parse_exclude(options->exclude.item[i], rule++))
-			return log_refusal(&cmd_record, "--exclude: '%.100s' is not KEY=VALUE with comm, exe, cgroup, uid or pid as KEY",
-					   options->exclude.item[i]);
+			return log_refusal(&cmd_record, "--exclude: '%.100s' is not KEY=VALUE with comm, exe, cgroup, "
+					   "uid or pid as KEY", options->exclude.item[i]);
 	return EXIT_DONE;
 }
 

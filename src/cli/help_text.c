@@ -25,7 +25,8 @@ const struct option_row *other_rows(const struct command *command)
 		{},
 	}, ranked_rows[] = {
 		{ .name = "no-pager", .help = "write to the terminal at once, also if it is long" },
-		{ .name = "help", .letter = 'h', .arg = "all", .without_value = "", .help = "print the help; with =all, all options" },
+		{ .name = "help", .letter = 'h', .arg = "all", .without_value = "",
+		  .help = "print the help; with =all, all options" },
 		{},
 	};
 

@@ -7,6 +7,8 @@
 
 #include "base/array.h"
 
+#define PUSH_WATCH "'allocsnap push URL FOLDER --watch"
+
 static const struct {
 	const char *command; /* NULL: the value of an option */
 	const char *word, *instead;
@@ -17,13 +19,13 @@ static const struct {
 	{ "convert", ".csv", "'allocsnap stats SNAP --json'" },
 	{ "convert", ".md", "'allocsnap stats SNAP'" },
 	{ "convert", ".dhat.json", ".pb.gz" },
-	{ "record", "--push", "'allocsnap push URL FOLDER --watch' in a process of its own" },
-	{ "record", "--push-credentials", "'allocsnap push URL FOLDER --watch --credentials FILE' in a process of its own" },
-	{ "record", "--push-database", "'allocsnap push URL FOLDER --watch --database NAME' in a process of its own" },
-	{ "record", "--push-top", "'allocsnap push URL FOLDER --watch --top N' in a process of its own" },
-	{ "record", "--push-tenant", "'allocsnap push URL FOLDER --watch --tenant ID' in a process of its own" },
-	{ "record", "--push-ca-file", "'allocsnap push URL FOLDER --watch --ca-file FILE' in a process of its own" },
-	{ "record", "--push-max-waiting", "'allocsnap push URL FOLDER --watch --max-waiting N' in a process of its own" },
+	{ "record", "--push", PUSH_WATCH "' in a process of its own" },
+	{ "record", "--push-credentials", PUSH_WATCH " --credentials FILE' in a process of its own" },
+	{ "record", "--push-database", PUSH_WATCH " --database NAME' in a process of its own" },
+	{ "record", "--push-top", PUSH_WATCH " --top N' in a process of its own" },
+	{ "record", "--push-tenant", PUSH_WATCH " --tenant ID' in a process of its own" },
+	{ "record", "--push-ca-file", PUSH_WATCH " --ca-file FILE' in a process of its own" },
+	{ "record", "--push-max-waiting", PUSH_WATCH " --max-waiting N' in a process of its own" },
 	{ "record", "--exclude-comm", "--exclude comm=GLOB" },
 	{ "record", "--exclude-exe", "--exclude exe=GLOB" },
 	{ "record", "--exclude-cgroup", "--exclude cgroup=GLOB" },

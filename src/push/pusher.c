@@ -270,8 +270,8 @@ int push_waiting(struct push_endpoint *endpoint, const struct pusher_options *op
 /* ---- a folder that grows ---------------------------------------------------------------------------- */
 
 /* Opens the queue if it is not open, and pushes. What fails is counted, and logged if it did not fail before. */
-static int push_pass(struct push_endpoint *endpoint, const struct pusher_options *options, const struct push_watch *watch,
-		     struct push_queue **queue, struct push_counts *counts)
+static int push_pass(struct push_endpoint *endpoint, const struct pusher_options *options,
+		     const struct push_watch *watch, struct push_queue **queue, struct push_counts *counts)
 {
 	struct reason why = { "out of memory" };
 	int err = 0;
@@ -290,8 +290,8 @@ static int push_pass(struct push_endpoint *endpoint, const struct pusher_options
 }
 
 /* Pushes what waits at the end, as far as it goes in a few seconds. */
-static int push_last(struct push_endpoint *endpoint, const struct pusher_options *options, const struct push_watch *watch,
-		     struct push_queue **queue, struct push_counts *counts)
+static int push_last(struct push_endpoint *endpoint, const struct pusher_options *options,
+		     const struct push_watch *watch, struct push_queue **queue, struct push_counts *counts)
 {
 	const struct itimerspec later = { .it_value.tv_sec = LAST_SECONDS };
 	struct push_watch last = *watch;
@@ -307,8 +307,8 @@ static int push_last(struct push_endpoint *endpoint, const struct pusher_options
 	return err;
 }
 
-int push_while_open(struct push_endpoint *endpoint, const struct pusher_options *options, const struct push_watch *watch,
-		    struct push_counts *counts)
+int push_while_open(struct push_endpoint *endpoint, const struct pusher_options *options,
+		    const struct push_watch *watch, struct push_counts *counts)
 {
 	struct push_queue *queue = NULL;
 	int wait_ms = 0, err;

@@ -50,7 +50,7 @@ struct push_watch {
  * Does so again and again: every few seconds, or after a failure of any kind in ever longer intervals. Ends with a last
  * attempt of some seconds when end_fd is readable. Returns the last attempt's error, which is logged.
  */
-int push_while_open(struct push_endpoint *endpoint, const struct pusher_options *options, const struct push_watch *watch,
-		    struct push_counts *counts);
+int push_while_open(struct push_endpoint *endpoint, const struct pusher_options *options,
+		    const struct push_watch *watch, struct push_counts *counts);
 
 #endif
