@@ -3,7 +3,7 @@
 #define ALLOCSNAP_RENDER_H
 
 /*
- * Renders statistics as text, JSON, folded stacks, pprof, DHAT, CSV or Markdown, and the facts of a snapshot as text or
+ * Renders statistics as text, JSON, folded stacks or pprof, and the facts of a snapshot as text or
  * JSON. A renderer is a row of a table: commands name a format and do not know how it is made. All data from a process
  * is cleaned on output (control characters and bytes that are not UTF-8 become \xNN). Rows of text are cut to the width
  * if they go to a terminal; nothing else is cut.

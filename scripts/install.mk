@@ -57,4 +57,4 @@ install: all man completion $(INSTALL_LIBS)	## install below $(DESTDIR)$(prefix)
 	$(Q)install -D -m 644 -t $(DESTDIR)$(zshcompletiondir) $(OUT)/completion/_allocsnap
 	$(Q)install -D -m 644 -t $(DESTDIR)$(datadir)/allocsnap/fleet src/fleet/sql/*.sql
 	$(Q)install -d $(DESTDIR)$(unitdir)
-	$(Q)sed 's|@bindir@|$(bindir)|' scripts/allocsnap.service.in >$(DESTDIR)$(unitdir)/allocsnap.service
+	$(Q)$(foreach unit,allocsnap allocsnap-push,sed 's|@bindir@|$(bindir)|' scripts/$(unit).service.in >$(DESTDIR)$(unitdir)/$(unit).service &&) true

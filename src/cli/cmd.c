@@ -46,7 +46,7 @@ struct parser {
 	char **rest;		 /* words not read yet; ends with NULL */
 	struct string_list args;
 	bool options_ended;
-	bool help;
+	bool help, all_help;
 };
 
 /* An option of the command line: its row, and the field that it sets. */
@@ -67,16 +67,11 @@ static bool is_row_of(const struct option_row *row, const char *name, size_t len
 static const struct option_row *find_option_row(const struct parser *parser, const char *name, size_t len,
 						char letter, void **ret_field)
 {
-	for (size_t i = 0; i < COMMAND_GROUP_MAX; i++) {
-		const struct option_group *group = &parser->command->option[i];
-
-		for (const struct option_row *row = group->row; row && row->name; row++) {
-			if (!is_row_of(row, name, len, letter))
-				continue;
+	for_each_row(parser->command, group, row)
+		if (is_row_of(row, name, len, letter)) {
 			*ret_field = parser->options + group->base + row->offset;
 			return row;
 		}
-	}
 	return NULL;
 }
 
@@ -123,11 +118,34 @@ static int parse_string_option(const struct found_option *option, const char *te
 	return 0;
 }
 
+const struct option_choice *choice_named(const struct option_choice *choices, const char *name, size_t len)
+{
+	for (; choices->name; choices++)
+		if (strlen(choices->name) == len && !memcmp(choices->name, name, len))
+			return choices;
+	return NULL;
+}
+
+static int parse_choice(const struct found_option *option, const char *text, struct reason *why)
+{
+	struct option_choice choice;
+	char names[OPTION_HELP_MAX];
+
+	for (size_t at = 0; option_choice_at(option->row, at, &choice); at++) {
+		if (strcmp(choice.name, text))
+			continue;
+		memcpy(option->field, &choice.number, sizeof(choice.number));
+		return 0;
+	}
+	return reason_set(why, -EINVAL, "'%.100s' is none of %s", text, choice_names(names, option->row));
+}
+
 static int parse_value(const struct found_option *option, const char *text, struct reason *why)
 {
 	switch (option->row->kind) {
 	case OPTION_FLAG:
-		*(bool *)option->field = true;
+	case OPTION_CLEAR:
+		*(bool *)option->field = option->row->kind == OPTION_FLAG;
 		return 0;
 	case OPTION_COUNT:
 		return parse_count_option(option, text, why);
@@ -136,6 +154,8 @@ static int parse_value(const struct found_option *option, const char *text, stru
 	case OPTION_STRING:
 	case OPTION_LIST:
 		return parse_string_option(option, text, why);
+	case OPTION_CHOICE:
+		return parse_choice(option, text, why);
 	case OPTION_CUSTOM:
 		return option->row->parse(text, option->field, why);
 	}
@@ -174,9 +194,8 @@ static int refuse_option(const struct command *command, const char *name, size_t
 	if (removed_word_format(removed, command->name, name - strlen("--"), len + strlen("--")))
 		return log_refusal(command, "%s", removed);
 	suggestion_start(&suggestion, name, len);
-	for (size_t i = 0; i < COMMAND_GROUP_MAX; i++)
-		for (const struct option_row *row = command->option[i].row; row && row->name; row++)
-			suggestion_consider(&suggestion, row->name);
+	for_each_row(command, group, row)
+		suggestion_consider(&suggestion, row->name);
 	for (const struct option_row *row = other_rows(command); row->name; row++)
 		suggestion_consider(&suggestion, row->name);
 	return log_refusal(command, "unknown option --%.*s%s", (int)len, name,
@@ -189,8 +208,11 @@ static int parse_long(struct parser *parser, const char *name)
 	const char *value = name[len] ? name + len + 1 : NULL;
 	struct found_option option = {};
 
-	if (!strcmp(name, "help")) {
+	if (len == strlen("help") && !memcmp(name, "help", len)) {
 		parser->help = true;
+		parser->all_help = value && !strcmp(value, "all");
+		if (value && !parser->all_help)
+			return log_refusal(parser->command, "--help: '%.100s' is not all", value);
 		return 0;
 	}
 	if (!strcmp(name, "no-pager") && parser->command->pages) {
@@ -283,16 +305,9 @@ static int parse_words(struct parser *parser)
 
 static void free_lists(struct parser *parser)
 {
-	for (size_t i = 0; i < COMMAND_GROUP_MAX; i++) {
-		const struct option_group *group = &parser->command->option[i];
-
-		for (const struct option_row *row = group->row; row && row->name; row++) {
-			void *field = parser->options + group->base + row->offset;
-
-			if (row->kind == OPTION_LIST)
-				free(((struct string_list *)field)->item);
-		}
-	}
+	for_each_row(parser->command, group, row)
+		if (row->kind == OPTION_LIST)
+			free(((struct string_list *)(parser->options + group->base + row->offset))->item);
 }
 
 static int run_parsed(const struct parser *parser)
@@ -303,7 +318,7 @@ static int run_parsed(const struct parser *parser)
 	};
 
 	if (parser->help)
-		return print_command_help(parser->command);
+		return print_command_help(parser->command, parser->all_help);
 	return parser->command->run(parser->options, &args);
 }
 
@@ -347,7 +362,7 @@ static const struct command *find_command(const struct command *const *commands,
 
 static bool is_help_option(const char *word)
 {
-	return !strcmp(word, "--help") || !strcmp(word, "-h");
+	return !strcmp(word, "--help") || !strcmp(word, "--help=all") || !strcmp(word, "-h");
 }
 
 static bool is_version_request(const char *word)
@@ -404,7 +419,7 @@ static int show_help(const struct command *parent, const struct command *const *
 	if (!command)
 		return refuse_command(parent, commands, *words);
 	return command->subcommand ? show_help(command, command->subcommand, words + 1) :
-				     print_command_help(command);
+				     print_command_help(command, false);
 }
 
 static int run_subcommand(const struct command *command, char **words)

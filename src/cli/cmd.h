@@ -64,11 +64,13 @@ struct string_list {
 
 /* The type of an option's field, and how the parser reads its value. */
 enum option_kind {
-	OPTION_FLAG = 1, /* bool; no value */
+	OPTION_FLAG = 1, /* bool that becomes true; no value */
+	OPTION_CLEAR,	 /* bool that becomes false; no value */
 	OPTION_COUNT,	 /* uint64_t, within least … most */
 	OPTION_DURATION, /* uint64_t nanoseconds, within least … most */
 	OPTION_STRING,	 /* const char *, not empty */
 	OPTION_LIST,	 /* struct string_list */
+	OPTION_CHOICE,	 /* an enum: the number of one of the choices */
 	OPTION_CUSTOM,	 /* row->parse() writes the field */
 };
 
@@ -76,7 +78,11 @@ enum option_kind {
 struct option_choice {
 	const char *name;
 	const char *help; /* one line, or NULL */
+	unsigned int number; /* OPTION_CHOICE: what the field becomes */
 };
+
+/* NULL: none of the choices, a table that ends with an empty one, is called like the first `len` bytes of name. */
+const struct option_choice *choice_named(const struct option_choice *choices, const char *name, size_t len);
 
 /* One option. A table of them ends with an empty row. */
 struct option_row {
@@ -96,7 +102,11 @@ struct option_row {
 	 */
 	int (*parse)(const char *text, void *field, struct reason *why);
 
-	/* Help lists these below `help`: writes choice number `at` to *ret; false: there are no more. */
+	/*
+	 * Help lists these below `help`: a table that ends with an empty choice, or a function that writes choice
+	 * number `at` to *ret; false: there are no more.
+	 */
+	const struct option_choice *choices;
 	bool (*choice)(size_t at, struct option_choice *ret);
 
 	/*
@@ -105,6 +115,13 @@ struct option_row {
 	 */
 	const char *default_text;
 	bool (*is_default)(const void *field);
+
+	/*
+	 * If rows of a command have ranks, its help lists the first of them in this order, 1 being what people need
+	 * most, with `brief` in place of `help`, if it is set; --help=all lists all rows. 0: no rank.
+	 */
+	unsigned int rank;
+	const char *brief; /* one line, or two */
 };
 
 /*
@@ -150,6 +167,12 @@ struct command {
 	/* Returns an exit status. It has reported a failure already, with one of the functions below. */
 	int (*run)(const void *options, const struct arguments *args);
 };
+
+/* Visits each row of each group of a command. */
+#define for_each_row(command, group, row) \
+	for (const struct option_group *group = (command)->option; \
+	     group < (command)->option + COMMAND_GROUP_MAX; group++) \
+		for (const struct option_row *row = group->row; row && row->name; row++)
 
 /* Runs a whole command line and returns the exit status of the program. The table ends with NULL. */
 int commands_main(int argc, char **argv, const struct command *const *commands);

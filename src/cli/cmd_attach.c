@@ -38,7 +38,8 @@ static const struct option_row rows[] = {
 
 static const struct option_row dry_rows[] = {
 	{ "dry", 0, OPTION_FLAG, offsetof(struct attach_options, is_dry),
-	  .help = "with --inject: print what would be done, or why it would be refused, and change nothing" },
+	  .help = "with --inject: print what would be done, or why it would be refused, and change nothing", .rank = 26,
+	  .brief = "with --inject: print what would be done, or why not" },
 	{},
 };
 

@@ -9,6 +9,7 @@
 #include "base/reason.h"
 #include "cli/cmd_attach.h"
 #include "cli/find_snapshot.h"
+#include "cli/help_text.h"
 #include "cli/recording_place.h"
 #include "collect.h"
 #include "collect/drain/map_sizes.h"
@@ -17,62 +18,19 @@
 
 #define FIELD(name) offsetof(struct capture_options, name)
 
-static const struct {
-	const char *name, *help;
-	enum collector_unwinder unwinder;
-} unwinders[] = {
-	{ "auto", "unwind tables; frame pointers in code that has none (default)",
-	  COLLECTOR_UNWIND_AUTO },
+static const struct option_choice unwinders[] = {
+	{ "auto", "unwind tables; frame pointers in code that has none (default)", COLLECTOR_UNWIND_AUTO },
 	{ "dwarf", "unwind tables only", COLLECTOR_UNWIND_DWARF },
 	{ "fp", "frame pointers only", COLLECTOR_UNWIND_FP },
+	{},
 };
 
-static bool unwinder_choice(size_t at, struct option_choice *ret)
-{
-	if (at >= ARRAY_SIZE(unwinders))
-		return false;
-	*ret = (struct option_choice){ unwinders[at].name, unwinders[at].help };
-	return true;
-}
-
-static int parse_unwinder(const char *text, void *field, struct reason *why)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(unwinders); i++) {
-		if (strcmp(text, unwinders[i].name))
-			continue;
-		*(enum collector_unwinder *)field = unwinders[i].unwinder;
-		return 0;
-	}
-	return reason_set(why, -EINVAL, "'%.100s' is none of auto, dwarf, fp", text);
-}
-
-static const struct {
-	const char *name, *help;
-	enum collector_python_frames frames;
-} frame_kinds[] = {
+static const struct option_choice frame_kinds[] = {
 	{ "python", "of Python code, as in tracemalloc (default)", COLLECTOR_FRAMES_PYTHON },
 	{ "mixed", "of C code, and of Python code where C code runs it; CPython 3.11 or later", COLLECTOR_FRAMES_MIXED },
 	{ "native", "of C code", COLLECTOR_FRAMES_NATIVE },
+	{},
 };
-
-static bool frame_kind_choice(size_t at, struct option_choice *ret)
-{
-	if (at >= ARRAY_SIZE(frame_kinds))
-		return false;
-	*ret = (struct option_choice){ frame_kinds[at].name, frame_kinds[at].help };
-	return true;
-}
-
-static int parse_frame_kind(const char *text, void *field, struct reason *why)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(frame_kinds); i++) {
-		if (strcmp(text, frame_kinds[i].name))
-			continue;
-		*(enum collector_python_frames *)field = frame_kinds[i].frames;
-		return 0;
-	}
-	return reason_set(why, -EINVAL, "'%.100s' is none of python, mixed, native", text);
-}
 
 static int parse_max_blocks(const char *text, void *field, struct reason *why)
 {
@@ -130,10 +88,7 @@ const char *python_option_of(const struct capture_options *options)
 	return options->retag ? "--retag" : options->sample.by_pools ? "--sample pools" : options->python_frames ? "--frames" : NULL;
 }
 
-static const struct {
-	const char *name, *help;
-	enum collector_domains domain;
-} domains[] = {
+static const struct option_choice domains[] = {
 	{ "malloc", "all heaps (default)", COLLECTOR_MALLOC },
 	{ "python", "what CPython allocates, with Python tracebacks (default of a program that is Python, if it can be "
 		    "recorded so; in record its pools are, beside the heap)", COLLECTOR_PYTHON },
@@ -143,33 +98,15 @@ static const struct {
 	{ "jemalloc", "this heap only", COLLECTOR_JEMALLOC },
 	{ "tcmalloc", "this heap only", COLLECTOR_TCMALLOC },
 	{ "mimalloc", "this heap only", COLLECTOR_MIMALLOC },
+	{},
 };
-
-static bool domain_choice(size_t at, struct option_choice *ret)
-{
-	if (at >= ARRAY_SIZE(domains))
-		return false;
-	*ret = (struct option_choice){ domains[at].name, domains[at].help };
-	return true;
-}
-
-/* 0: no domain has this name. */
-static uint32_t domain_named(const char *name, size_t bytes)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(domains); i++)
-		if (strlen(domains[i].name) == bytes && !memcmp(domains[i].name, name, bytes))
-			return domains[i].domain;
-	return 0;
-}
 
 static int refuse_domain(const char *name, size_t bytes, struct reason *why)
 {
-	char names[256];
-	size_t len = 0;
+	char names[OPTION_HELP_MAX];
 
-	for (size_t i = 0; i < ARRAY_SIZE(domains) && len < sizeof(names); i++)
-		len += snprintf(names + len, sizeof(names) - len, "%s%s", i ? ", " : "", domains[i].name);
-	return reason_set(why, -EINVAL, "'%.*s' is none of %s", (int)(bytes < 100 ? bytes : 100), name, names);
+	return reason_set(why, -EINVAL, "'%.*s' is none of %s", (int)(bytes < 100 ? bytes : 100), name,
+			  choice_names(names, &(struct option_row){ .choices = domains }));
 }
 
 static int parse_domains(const char *text, void *field, struct reason *why)
@@ -178,30 +115,16 @@ static int parse_domains(const char *text, void *field, struct reason *why)
 
 	for (const char *name = text;; name++) {
 		size_t bytes = strcspn(name, ",");
-		uint32_t domain = domain_named(name, bytes);
+		const struct option_choice *domain = choice_named(domains, name, bytes);
 
 		if (!domain)
 			return refuse_domain(name, bytes, why);
-		found |= domain;
+		found |= domain->number;
 		name += bytes;
 		if (!*name)
 			break;
 	}
 	*(uint32_t *)field = found;
-	return 0;
-}
-
-static int parse_compact(const char *text, void *field, struct reason *why)
-{
-	(void)text, (void)why;
-	*(bool *)field = true;
-	return 0;
-}
-
-static int parse_no_compact(const char *text, void *field, struct reason *why)
-{
-	(void)text, (void)why;
-	*(bool *)field = false;
 	return 0;
 }
 
@@ -218,16 +141,17 @@ static bool is_not_compact_by_default(const void *field)
 const struct option_row capture_output_rows[] = {
 	{ "output", 'o', OPTION_STRING, FIELD(recording.dir), .arg = "DIR",
 	  .help = "write snapshots to DIR/HOST/COMM.PID/TIME.snap; attach and run also take FILE.snap, for a "
-		  "single one" },
-	{ "compact", 0, OPTION_CUSTOM, FIELD(recording.is_compact), .is_default = is_compact_by_default,
-	  .help = "write small files: compressed, without addresses and threads, allocation times to the second",
-	  .parse = parse_compact },
-	{ "no-compact", 0, OPTION_CUSTOM, FIELD(recording.is_compact), .is_default = is_not_compact_by_default,
-	  .help = "write everything known about each block, uncompressed", .parse = parse_no_compact },
+		  "single one", .rank = 10,
+	  .brief = "write snapshots below DIR" },
+	{ "compact", 0, OPTION_FLAG, FIELD(recording.is_compact), .is_default = is_compact_by_default,
+	  .help = "write small files: compressed, without addresses and threads, allocation times to the second" },
+	{ "no-compact", 0, OPTION_CLEAR, FIELD(recording.is_compact), .is_default = is_not_compact_by_default,
+	  .help = "write everything known about each block, uncompressed" },
 	{ "no-names", 0, OPTION_FLAG, FIELD(no_names),
 	  .help = "write frames as build-id and offset, without names; 'allocsnap symbolize' adds the names later" },
 	{ "label", 0, OPTION_LIST, FIELD(label), .arg = "NAME=VALUE",
-	  .help = "store a label in every snapshot, such as version=1.4, for later comparisons; repeatable" },
+	  .help = "store a label in every snapshot, such as version=1.4, for later comparisons; repeatable", .rank = 28,
+	  .brief = "store a label in every snapshot, such as version=1.4" },
 	{ "quiet", 'q', OPTION_FLAG, FIELD(recording.is_quiet),
 	  .help = "on a terminal, show no status line, and no rows and cost at the end" },
 	{},
@@ -236,14 +160,17 @@ const struct option_row capture_output_rows[] = {
 const struct option_row capture_time_rows[] = {
 	{ "interval", 'i', OPTION_DURATION, FIELD(recording.interval_ns),
 	  .arg = "TIME", .help = "take a snapshot every TIME: 250ms, 10s, 5m, 2h; a bare number is seconds",
-	  .least = 10000000 },
+	  .least = 10000000, .rank = 11,
+	  .brief = "take a snapshot every TIME: 250ms, 10s, 5m, 2h" },
 	{ "duration", 'd', OPTION_DURATION, FIELD(recording.duration_ns),
-	  .arg = "TIME", .help = "take a last snapshot after TIME and exit; -d 5 is 5 seconds" },
+	  .arg = "TIME", .help = "take a last snapshot after TIME and exit; -d 5 is 5 seconds", .rank = 20,
+	  .brief = "take a last snapshot after TIME and exit" },
 	{ "count", 'n', OPTION_COUNT, FIELD(recording.count), .arg = "N",
-	  .help = "exit after N snapshots of each process", .least = 1 },
+	  .help = "exit after N snapshots of each process", .least = 1, .rank = 29 },
 	{ "on-growth", 0, OPTION_CUSTOM, FIELD(recording.triggers), .arg = "STEP",
 	  .help = "also snapshot a process when its live bytes exceed its last snapshot by STEP: 20% or 100M",
-	  .parse = parse_growth_trigger },
+	  .parse = parse_growth_trigger, .rank = 30,
+	  .brief = "also snapshot when live bytes grew by STEP: 20% or 100M" },
 	{ "on-peak", 0, OPTION_CUSTOM, FIELD(recording.triggers.peak_percent), .arg = "PCT%",
 	  .help = "also snapshot a process when its live bytes exceed its largest snapshot so far by PCT percent",
 	  .parse = parse_peak_trigger },
@@ -254,10 +181,12 @@ const struct option_row capture_time_rows[] = {
 
 const struct option_row capture_what_rows[] = {
 	{ "follow-forks", 'f', OPTION_FLAG, FIELD(follow_forks),
-	  .help = "also record the children of recorded processes, each with its own snapshots" },
+	  .help = "also record the children of recorded processes, each with its own snapshots", .rank = 22,
+	  .brief = "also record children, each with its own snapshots" },
 	{ "domain", 0, OPTION_CUSTOM, FIELD(domains), .arg = "NAMES",
 	  .help = "record the blocks of these allocators, separated by commas", .parse = parse_domains,
-	  .choice = domain_choice },
+	  .choices = domains, .rank = 27,
+	  .brief = "record these only: malloc, python, mmap, jemalloc…" },
 	{ "retag", 0, OPTION_FLAG, FIELD(retag),
 	  .help = "Python: fail unless each object in memory of a free list can get its own traceback, as in tracemalloc; by "
 		  "default it gets one where the program's file allows it" },
@@ -277,11 +206,10 @@ const struct option_row capture_stack_rows[] = {
 	{ "traceback-limit", 0, OPTION_COUNT, FIELD(traceback_limit), .default_text = "64",
 	  .arg = "N", .help = "keep at most N frames of each traceback, 1 to 127", .least = 1,
 	  .most = COLLECTOR_TRACEBACK_LIMIT_MAX },
-	{ "unwind", 0, OPTION_CUSTOM, FIELD(unwinder), .arg = "HOW",
-	  .help = "how to find the callers of an allocation", .parse = parse_unwinder, .choice = unwinder_choice },
-	{ "frames", 0, OPTION_CUSTOM, FIELD(python_frames), .arg = "KIND",
-	  .help = "of Python: the frames of a traceback", .parse = parse_frame_kind,
-	  .choice = frame_kind_choice },
+	{ "unwind", 0, OPTION_CHOICE, FIELD(unwinder), .arg = "HOW",
+	  .help = "how to find the callers of an allocation", .choices = unwinders },
+	{ "frames", 0, OPTION_CHOICE, FIELD(python_frames), .arg = "KIND",
+	  .help = "of Python: the frames of a traceback", .choices = frame_kinds },
 	{ "no-return-probes", 0, OPTION_FLAG, FIELD(no_return_probes),
 	  .help = "do not replace return addresses, for programs that inspect their own stack; slower" },
 	{},
@@ -292,7 +220,8 @@ const struct option_row capture_cost_rows[] = {
 	  .help = "cheaper: record samples only, one per SIZE bytes on average, such as 512K; sums are then estimates. "
 		  "'pools' is for CPython: it records only which lines take new pools for objects of up to 512 bytes, at "
 		  "nearly no cost; 'pools,large' records larger ones, too, one by one. Both stand for --domain python",
-	  .parse = parse_sample_choice },
+	  .parse = parse_sample_choice, .rank = 24,
+	  .brief = "cheaper: record samples only, one per SIZE bytes, such as 512K" },
 	{ "no-sampler", 0, OPTION_FLAG, FIELD(no_sampler),
 	  .help = "record every block also of a process that takes samples of its own heap (otel_memory); without "
 		  "this its samples are recorded, which costs next to nothing" },
@@ -303,7 +232,9 @@ const struct option_row capture_cost_rows[] = {
 	  .help = "take from each process at most PCT percent of the CPU time that it uses itself, which counts as a tenth "
 		  "of a core at least and one core (or its control group's quota) at most: where every block costs more, "
 		  "record samples; where these cost more, too, pause: allocations in a pause are missing", .least = 1,
-	  .most = COLLECTOR_MAX_OVERHEAD_MOST },
+	  .most = COLLECTOR_MAX_OVERHEAD_MOST, .rank = 14,
+	  .brief = "take at most PCT percent of the CPU time of each process: record samples, or pause, where more "
+		   "would be taken" },
 	{ "max-blocks", 0, OPTION_CUSTOM, FIELD(max_blocks), .arg = "N", .default_text = "4M",
 	  .help = "room in the kernel for N live blocks: 1000000, 10M, up to 128M",
 	  .parse = parse_max_blocks },
@@ -323,23 +254,25 @@ const struct capture_options capture_defaults = CAPTURE_DEFAULTS;
 static enum collector_unwinder choose_unwinder(const struct capture_options *options)
 {
 	const char *text = getenv("ALLOCSNAP_UNWIND");
-	enum collector_unwinder unwinder = options->unwinder;
+	const struct option_choice *choice = text ? choice_named(unwinders, text, strlen(text)) : NULL;
 
-	if (text && unwinder == capture_defaults.unwinder)
-		parse_unwinder(text, &unwinder, NULL);
-	return unwinder;
+	return choice && options->unwinder == capture_defaults.unwinder ? choice->number : options->unwinder;
 }
 
 const struct option_row capture_inject_rows[] = {
 	{ "inject", 0, OPTION_CUSTOM, FIELD(inject_bytes), .arg = "SIZE", .without_value = "512K",
 	  .help = "put a sampler into the running process, which takes one sample per SIZE bytes on average (default 512K), "
-		  "and take it out at the end; a block that is no sample costs some nanoseconds", .parse = parse_sample },
+		  "and take it out at the end; a block that is no sample costs some nanoseconds",
+	  .parse = parse_sample, .rank = 25,
+	  .brief = "put a sampler into the running process: samples at some nanoseconds a block" },
 	{},
 };
 
 const struct option_row capture_children_rows[] = {
 	{ "children", 0, OPTION_FLAG, FIELD(children),
-	  .help = "also record the children that run already, and theirs; those that begin later need --follow-forks" },
+	  .help = "also record the children that run already, and theirs; those that begin later need --follow-forks",
+	  .rank = 23,
+	  .brief = "also record the children that run already" },
 	{},
 };
 

@@ -70,7 +70,7 @@ static bool has_choices(const struct option_row *row)
 {
 	struct option_choice choice;
 
-	return row->choice && row->choice(0, &choice);
+	return option_choice_at(row, 0, &choice);
 }
 
 /* Several values, separated by commas. */
@@ -92,9 +92,8 @@ typedef void (*option_fn)(const struct command *command, const struct option_row
 
 static void for_each_option(const struct command *command, option_fn fn)
 {
-	for (size_t i = 0; i < COMMAND_GROUP_MAX; i++)
-		for (const struct option_row *row = command->option[i].row; row && row->name; row++)
-			fn(command, row);
+	for_each_row(command, group, row)
+		fn(command, row);
 	for (const struct option_row *row = other_rows(command); row->name; row++)
 		fn(command, row);
 }
@@ -158,7 +157,7 @@ static void put_bash_value(const struct command *command, const char *option, co
 	struct option_choice choice;
 
 	printf("\t['%s %s']='%s", command->name, option, value_kind(row) ?: "nothing");
-	for (size_t at = 0; row->choice && row->choice(at, &choice); at++)
+	for (size_t at = 0; option_choice_at(row, at, &choice); at++)
 		printf(" %s", choice.name);
 	puts("'");
 }
@@ -241,10 +240,10 @@ static void put_zsh_choice_help(const char *help)
 static void put_zsh_choices(const struct option_row *row)
 {
 	struct option_choice choice;
-	bool has_help = row->choice(0, &choice) && choice.help;
+	bool has_help = option_choice_at(row, 0, &choice) && choice.help;
 
 	fputs(has_help ? "((" : "(", stdout);
-	for (size_t at = 0; row->choice(at, &choice); at++) {
+	for (size_t at = 0; option_choice_at(row, at, &choice); at++) {
 		printf("%s%s", at ? " " : "", choice.name);
 		if (!has_help)
 			continue;
@@ -258,7 +257,7 @@ static void put_zsh_choice_names(const struct option_row *row)
 {
 	struct option_choice choice;
 
-	for (size_t at = 0; row->choice(at, &choice); at++)
+	for (size_t at = 0; option_choice_at(row, at, &choice); at++)
 		printf(" %s", choice.name);
 }
 
@@ -285,7 +284,8 @@ static void put_zsh_value(const struct option_row *row)
 /* '(-g --group-by)'{-g+,--group-by=}'[help]:KEY:(…)'; an option that may be repeated excludes nothing */
 static void put_zsh_option(const struct command *command, const struct option_row *row)
 {
-	const char *letter_value = row->arg ? "+" : "", *name_value = row->without_value ? "=-" : row->arg ? "=" : "";
+	const char *letter_value = row->arg && !row->without_value ? "+" : "";
+	const char *name_value = row->without_value ? "=-" : row->arg ? "=" : "";
 
 	(void)command;
 	fputs("\t\t", stdout);

@@ -13,6 +13,7 @@
 #include "cli/cmd_stats.h"
 #include "cli/find_snapshot.h"
 #include "cli/open_input.h"
+#include "cli/removed_words.h"
 #include "render.h"
 #include "snapshot.h"
 
@@ -144,7 +145,7 @@ static bool output_format_choice(size_t at, struct option_choice *ret)
 static int parse_to(const char *text, void *field, struct reason *why)
 {
 	struct output_format format;
-	char names[256] = "";
+	char names[256] = "", removed[REMOVED_TEXT_MAX];
 
 	for (size_t i = 0; format_at(i, &format); i++) {
 		strcat(strcat(names, i ? ", " : ""), format.name);
@@ -153,6 +154,8 @@ static int parse_to(const char *text, void *field, struct reason *why)
 		*(struct output_format *)field = format;
 		return 0;
 	}
+	if (removed_word_format(removed, NULL, text, strlen(text)))
+		return reason_set(why, -EINVAL, "%s", removed);
 	return reason_set(why, -EINVAL, "'%.100s' is none of %s", text, names);
 }
 
@@ -176,22 +179,25 @@ static bool has_ending(const char *name, const char *ending)
 	return len > ending_len && !strcmp(name + len - ending_len, ending);
 }
 
-/* The format with the longest ending that fits: .dhat.json also ends with .json. */
 static struct output_format format_by_ending(const char *name)
 {
-	struct output_format format, found = {};
+	struct output_format format;
 
 	for (size_t i = 0; format_at(i, &format); i++)
-		if (has_ending(name, format.suffix) &&
-		    (!found.name || strlen(format.suffix) > strlen(found.suffix)))
-			found = format;
-	return found;
+		if (has_ending(name, format.suffix))
+			return format;
+	return (struct output_format){};
+}
+
+static const char *output_base_name(const struct convert_options *options)
+{
+	return strrchr(options->output, '/') ? strrchr(options->output, '/') + 1 : options->output;
 }
 
 /* Without a name if the output has an ending of another format. A name without an ending is a snapshot file's. */
 static struct output_format format_of(const struct convert_options *options)
 {
-	const char *name = strrchr(options->output, '/') ? strrchr(options->output, '/') + 1 : options->output;
+	const char *name = output_base_name(options);
 	struct output_format found;
 
 	if (options->format.name)
@@ -202,6 +208,18 @@ static struct output_format format_of(const struct convert_options *options)
 	if (!found.name && (is_device(options->output) || !*name || !strchr(name + 1, '.')))
 		return FORMAT_SNAP;
 	return found;
+}
+
+/* .dhat.json also ends as a format that is still there. */
+static int refuse_removed_ending(const struct convert_options *options)
+{
+	const char *dot = options->format.name ? NULL : strchr(output_base_name(options), '.');
+	char removed[REMOVED_TEXT_MAX];
+
+	for (; dot; dot = strchr(dot + 1, '.'))
+		if (removed_word_format(removed, cmd_convert.name, dot, strlen(dot)))
+			return log_refusal(&cmd_convert, "-o %s: %s", options->output, removed);
+	return EXIT_DONE;
 }
 
 static int refuse_ending(const struct convert_options *options)
@@ -239,6 +257,8 @@ static int check_options(const struct convert_options *options)
 	if (!options->output)
 		return log_refusal(&cmd_convert,
 				   "-o OUT is missing: the file to write, - for stdout");
+	if (refuse_removed_ending(options))
+		return EXIT_REFUSED;
 	format = format_of(options);
 	if (!format.name)
 		return refuse_ending(options);

@@ -69,7 +69,7 @@ static bool fleet_key_choice(size_t at, struct option_choice *ret)
 	  .help = "count a block for every frame of its traceback, once per call in a recursion" }
 
 const struct option_row fleet_group_rows[] = {
-	GROUP_ROWS("lineno; traceback for folded, pprof, dhat"),
+	GROUP_ROWS("lineno; traceback for folded, pprof"),
 	{},
 };
 

@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/array.h"
 #include "base/reason.h"
 #include "cli/cmd_fleet.h"
 #include "engine/order.h"
@@ -36,18 +35,11 @@ static int parse_order(const char *text, void *field, struct reason *why)
 	return 0;
 }
 
-static bool order_choice(size_t at, struct option_choice *ret)
-{
-	static const struct option_choice orders[] = {
-		{ "sum", "all processes together" },
-		{ "process-mean", "the average process" },
-	};
-
-	if (at >= ARRAY_SIZE(orders))
-		return false;
-	*ret = orders[at];
-	return true;
-}
+static const struct option_choice orders[] = {
+	{ "sum", "all processes together" },
+	{ "process-mean", "the average process" },
+	{},
+};
 
 #define FIELD(name) offsetof(struct diff_options, name)
 
@@ -60,7 +52,7 @@ static const struct option_row rows[] = {
 	  .choice = sort_order_choice, .arg = "ORDER", .default_text = "abs", .help = "what comes first" },
 	{ "order", 0, OPTION_CUSTOM, FIELD(order), .parse = parse_order,
 	  .arg = "OF", .default_text = "process-mean if the numbers of processes differ",
-	  .choice = order_choice, .help = "sort by the change of" },
+	  .choices = orders, .help = "sort by the change of" },
 	{},
 };
 

@@ -9,6 +9,7 @@
 #include "cli/pager.h"
 
 #define LEFT_COLUMNS 25 /* a longer left side gets a line of its own */
+#define RANKED_MOST 13	 /* options of a help that fits a screen */
 
 /* "  LEFT  HELP", wrapped. */
 static void print_row(const char *left, int width, const char *help)
@@ -41,7 +42,7 @@ static int choices_width(const struct option_row *row)
 	struct option_choice choice;
 	int width = 0;
 
-	for (size_t at = 0; row->choice(at, &choice); at++)
+	for (size_t at = 0; option_choice_at(row, at, &choice); at++)
 		if (text_width(choice.name) > width)
 			width = text_width(choice.name);
 	return width;
@@ -53,7 +54,7 @@ static void print_explained_choices(const struct option_row *row, int indent)
 	int width = choices_width(row), column = indent + width + 2;
 	struct option_choice choice;
 
-	for (size_t at = 0; row->choice(at, &choice); at++) {
+	for (size_t at = 0; option_choice_at(row, at, &choice); at++) {
 		printf("%*s%-*s  ", indent, "", width, choice.name);
 		print_wrapped(choice.help, column, column);
 	}
@@ -62,21 +63,17 @@ static void print_explained_choices(const struct option_row *row, int indent)
 /* "NAME, NAME, NAME", in as many lines as needed. */
 static void print_choice_names(const struct option_row *row, int indent)
 {
-	struct option_choice choice;
 	char names[OPTION_HELP_MAX];
-	size_t len = 0;
 
-	for (size_t at = 0; row->choice(at, &choice) && len < sizeof(names); at++)
-		len += snprintf(names + len, sizeof(names) - len, "%s%s", at ? ", " : "", choice.name);
 	printf("%*s", indent, "");
-	print_wrapped(names, indent, indent);
+	print_wrapped(choice_names(names, row), indent, indent);
 }
 
 static void print_choices(const struct option_row *row, int indent)
 {
 	struct option_choice first = {};
 
-	if (!row->choice || !row->choice(0, &first))
+	if (!option_choice_at(row, 0, &first))
 		return;
 	if (first.help)
 		print_explained_choices(row, indent);
@@ -91,9 +88,8 @@ static int options_width(const struct command *command)
 	char left[OPTION_FORMS_MAX];
 	int width = 0;
 
-	for (size_t i = 0; i < COMMAND_GROUP_MAX; i++)
-		for (const struct option_row *row = command->option[i].row; row && row->name; row++)
-			width = widen_left(width, option_forms(left, row));
+	for_each_row(command, group, row)
+		width = widen_left(width, option_forms(left, row));
 	for (const struct option_row *row = other_rows(command); row->name; row++)
 		width = widen_left(width, option_forms(left, row));
 	return width;
@@ -128,27 +124,83 @@ static void print_options(const struct command *command)
 	print_option_group(command, &other_group, width);
 }
 
+/* ---- the first of the options ---- */
+
+struct ranked {
+	const struct option_group *group;
+	const struct option_row *row;
+};
+
+/* Inserts a row in the order of ranks; the last one goes if there are too many. */
+static void add_ranked(struct ranked *ranked, size_t *nr, const struct option_group *group,
+		       const struct option_row *row)
+{
+	size_t at = *nr;
+
+	while (at && ranked[at - 1].row->rank > row->rank)
+		at--;
+	if (at == RANKED_MOST)
+		return;
+	*nr += *nr < RANKED_MOST;
+	memmove(ranked + at + 1, ranked + at, (*nr - at - 1) * sizeof(*ranked));
+	ranked[at] = (struct ranked){ group, row };
+}
+
+/* Returns how many options there are in all. */
+static size_t choose_ranked(const struct command *command, struct ranked ranked[RANKED_MOST], size_t *ret_nr)
+{
+	size_t all_nr = 0;
+
+	*ret_nr = 0;
+	for_each_row(command, group, row) {
+		all_nr++;
+		if (row->rank)
+			add_ranked(ranked, ret_nr, group, row);
+	}
+	return all_nr;
+}
+
+static void print_ranked_options(const struct command *command)
+{
+	struct ranked ranked[RANKED_MOST];
+	char left[OPTION_FORMS_MAX], help[OPTION_HELP_MAX];
+	const struct option_group other_group = { other_rows(command), 0, NULL };
+	size_t nr, all_nr = choose_ranked(command, ranked, &nr);
+	int width = 0;
+
+	for (size_t i = 0; i < nr; i++)
+		width = widen_left(width, option_forms(left, ranked[i].row));
+	for (size_t i = 0; i < nr; i++) {
+		struct option_row row = *ranked[i].row;
+
+		row.help = row.brief ?: row.help;
+		row.choices = NULL;
+		row.choice = NULL;
+		print_row(option_forms(left, &row), width, option_help(help, command, ranked[i].group, &row));
+	}
+	print_option_group(command, &other_group, width);
+	printf("\n%zu more options: allocsnap %s --help=all, man allocsnap-%s\n", all_nr - nr, command->name,
+	       command->name);
+}
+
 /* ---- texts -------------------------------------------------------------------------------- */
 
 /* The lines of a detail; help_text.h has its form. */
 static void print_detail(const char *detail)
 {
-	while (*detail) {
-		size_t len = strcspn(detail, "\n");
-		char line[2048];
+	char line[DETAIL_LINE_MAX];
 
-		snprintf(line, sizeof(line), "%.*s", (int)len, detail);
+	while (next_detail_line(&detail, line)) {
 		if (*line == ' ')
 			puts(line);
 		else
 			print_wrapped(line, 0, 0);
-		detail += len + !!detail[len];
 	}
 }
 
-static void print_texts_below(const struct command *command)
+static void print_texts_below(const struct command *command, bool with_detail)
 {
-	if (command->detail) {
+	if (command->detail && with_detail) {
 		putchar('\n');
 		print_detail(command->detail);
 	}
@@ -158,9 +210,10 @@ static void print_texts_below(const struct command *command)
 		printf("\nExample:\n  %s\n", command->example);
 }
 
-int print_command_help(const struct command *command)
+int print_command_help(const struct command *command, bool all)
 {
 	const char *space = *command->args ? " " : "";
+	bool is_short = !all && has_ranks(command);
 
 	pager_begin();
 	if (command->stop_at_first_arg)
@@ -170,8 +223,8 @@ int print_command_help(const struct command *command)
 	printf("\n\n");
 	print_wrapped(command->help, 0, 0);
 	putchar('\n');
-	print_options(command);
-	print_texts_below(command);
+	(is_short ? print_ranked_options : print_options)(command);
+	print_texts_below(command, !is_short);
 	return EXIT_DONE;
 }
 
@@ -199,7 +252,7 @@ int print_subcommands_help(const struct command *command)
 	print_wrapped(command->help, 0, 0);
 	putchar('\n');
 	print_commands(command->subcommand);
-	print_texts_below(command);
+	print_texts_below(command, true);
 	return EXIT_DONE;
 }
 

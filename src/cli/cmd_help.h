@@ -4,6 +4,8 @@
 
 /* Help texts, made from the rows of cmd.h. These functions print to stdout and return EXIT_DONE. */
 
+#include <stdbool.h>
+
 struct command;
 
 #define PROGRAM_SUMMARY \
@@ -12,7 +14,10 @@ struct command;
 #define PROGRAM_EXAMPLE "sudo allocsnap attach 4711"
 
 int print_program_help(const struct command *const *commands);
-int print_command_help(const struct command *command);
+
+/* All options, or the first of those with ranks, if the command has such (struct option_row). */
+int print_command_help(const struct command *command, bool all);
+
 int print_subcommands_help(const struct command *command);
 int print_version(void);
 

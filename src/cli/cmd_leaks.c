@@ -43,19 +43,20 @@ extern const struct command cmd_leaks;
 
 static const struct option_row observe_rows[] = {
 	{ "for", 0, OPTION_DURATION, FIELD(watch_ns), .arg = "TIME", .least = 4000000000,
-	  .help = "with a PID: observe it for TIME, longer than its caches and pools take to fill" },
+	  .help = "with a PID: observe it for TIME, longer than its caches and pools take to fill", .rank = 1 },
 	{ "last", 0, OPTION_DURATION, FIELD(last_ns), .arg = "TIME",
-	  .help = "with snapshots: judge only the last TIME of the recording" },
+	  .help = "with snapshots: judge only the last TIME of the recording", .rank = 2 },
 	{},
 };
 
 static const struct option_row leak_report_rows[] = {
 	{ "top", 'n', OPTION_COUNT, FIELD(top), .most = UINT32_MAX, .arg = "N",
-	  .help = "show the first N leaks; 0 shows all" },
-	{ "all", 'a', OPTION_FLAG, FIELD(shows_all), .help = "also show lines that do not leak, with the reason" },
-	{ "verbose", 'v', OPTION_FLAG, FIELD(is_verbose), .help = "show whole tracebacks" },
-	{ "json", 'j', OPTION_FLAG, FIELD(is_json), .help = "write the report as JSON" },
-	{ "fail-above", 0, OPTION_CUSTOM, FIELD(limit), .arg = "RATE", .parse = leak_limit_parse,
+	  .help = "show the first N leaks; 0 shows all", .rank = 3 },
+	{ "all", 'a', OPTION_FLAG, FIELD(shows_all), .rank = 4,
+	  .help = "also show lines that do not leak, with the reason" },
+	{ "verbose", 'v', OPTION_FLAG, FIELD(is_verbose), .help = "show whole tracebacks", .rank = 5 },
+	{ "json", 'j', OPTION_FLAG, FIELD(is_json), .help = "write the report as JSON", .rank = 6 },
+	{ "fail-above", 0, OPTION_CUSTOM, FIELD(limit), .arg = "RATE", .parse = leak_limit_parse, .rank = 7,
 	  .help = "exit with status 4 if the lines that LEAK, together, leak more than RATE: 0, 64K/min, 1M/h" },
 	{},
 };

@@ -105,49 +105,34 @@ static void put_example(FILE *out, const char *text, bool *is_first)
 /* The lines of a detail; help_text.h has its form. */
 static void put_detail(FILE *out, const char *detail)
 {
+	char line[DETAIL_LINE_MAX];
 	bool is_first = true;
 
-	while (*detail) {
-		size_t len = strcspn(detail, "\n");
-		char line[2048];
-
-		snprintf(line, sizeof(line), "%.*s", (int)len, detail);
+	while (next_detail_line(&detail, line)) {
 		if (*line == ' ') {
 			put_example(out, line, &is_first);
 		} else if (*line) {
 			put_paragraph(out, &is_first);
 			put_roff_text(out, line);
 		}
-		detail += len + !!detail[len];
 	}
 }
 
 /* ---- options ------------------------------------------------------------------------------ */
 
-/* "NAME, NAME, NAME" */
-static void put_choice_names(FILE *out, const struct option_row *row)
-{
-	struct option_choice choice;
-	char names[OPTION_HELP_MAX];
-	size_t len = 0;
-
-	for (size_t at = 0; row->choice(at, &choice) && len < sizeof(names); at++)
-		len += snprintf(names + len, sizeof(names) - len, "%s%s", at ? ", " : "", choice.name);
-	put_roff_text(out, names);
-}
-
 static void put_choices(FILE *out, const struct option_row *row)
 {
 	struct option_choice choice = {};
+	char names[OPTION_HELP_MAX];
 
-	if (!row->choice || !row->choice(0, &choice))
+	if (!option_choice_at(row, 0, &choice))
 		return;
 	if (!choice.help) {
-		put_choice_names(out, row);
+		put_roff_text(out, choice_names(names, row));
 		return;
 	}
 	fputs(".RS\n", out);
-	for (size_t at = 0; row->choice(at, &choice); at++) {
+	for (size_t at = 0; option_choice_at(row, at, &choice); at++) {
 		fputs(".TP\n", out);
 		put_request(out, "B", choice.name);
 		put_roff_text(out, choice.help);

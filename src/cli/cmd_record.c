@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* allocsnap record: records every process of the machine that the rules admit, running now or started later. */
 #include <errno.h>
-#include <inttypes.h>
 #include <linux/capability.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,24 +13,21 @@
 #include "cli/cmd_attach.h"
 #include "cli/recording_place.h"
 #include "collect.h"
-#include "fleet/cluster/cluster_batch.h"
-#include "push/push_helper.h"
+#include "record/metrics.h"
 #include "record/record.h"
 #include "base/privileges.h"
 
 extern const struct command cmd_record;
 
 #define KEYS 5
-#define WAITING_MOST 10000 /* snapshots, unless --push-max-waiting says otherwise */
 
 struct record_command_options {
 	struct capture_options capture;
-	struct string_list include[KEYS], exclude[KEYS]; /* enum process_filter_key */
+	struct string_list include[KEYS]; /* enum process_filter_key */
+	struct string_list exclude;	  /* "KEY=VALUE" */
 	uint64_t min_bytes;
 	uint64_t max_disk, keep_ns;
 	const char *metrics;
-	struct pusher_options push;
-	struct push_helper *push_helper; /* once it runs */
 };
 
 #define FIELD(name) offsetof(struct record_command_options, name)
@@ -49,25 +45,21 @@ static int parse_min_bytes(const char *text, void *field, struct reason *why)
 
 static const struct option_row filter_process_rows[] = {
 	{ "comm", 0, OPTION_LIST, FIELD(include[ADMISSION_COMM]), .arg = "GLOB",
-	  .help = "record processes with this name: 'redis*'; repeatable, as all options of this group" },
+	  .help = "record processes with this name: 'redis*'; repeatable, as all options of this group", .rank = 1,
+	  .brief = "record processes with this name: 'redis*'; repeatable" },
 	{ "exe", 0, OPTION_LIST, FIELD(include[ADMISSION_EXE]), .arg = "GLOB",
-	  .help = "record processes whose program has this path: '/srv/*/bin/*'" },
+	  .help = "record processes whose program has this path: '/srv/*/bin/*'", .rank = 2,
+	  .brief = "record processes of this program: '/srv/*/bin/*'" },
 	{ "cgroup", 0, OPTION_LIST, FIELD(include[ADMISSION_CGROUP]), .arg = "GLOB",
-	  .help = "record processes in this control group: '/system.slice/shop*'" },
+	  .help = "record processes in this control group: '/system.slice/shop*'", .rank = 3,
+	  .brief = "record processes in this control group: '/system.slice/*'" },
 	{ "uid", 0, OPTION_LIST, FIELD(include[ADMISSION_UID]), .arg = "USER",
-	  .help = "record processes of this effective user, a name or a number" },
+	  .help = "record processes of this effective user, a name or a number", .rank = 4,
+	  .brief = "record processes of this user" },
 	{ "pid", 0, OPTION_LIST, FIELD(include[ADMISSION_PID]), .arg = "PID",
-	  .help = "record PID; with only --pid filters, probes affect only these processes" },
-	{ "exclude-comm", 0, OPTION_LIST, FIELD(exclude[ADMISSION_COMM]), .arg = "GLOB",
-	  .help = "skip processes with this name" },
-	{ "exclude-exe", 0, OPTION_LIST, FIELD(exclude[ADMISSION_EXE]), .arg = "GLOB",
-	  .help = "skip processes whose program has this path" },
-	{ "exclude-cgroup", 0, OPTION_LIST, FIELD(exclude[ADMISSION_CGROUP]), .arg = "GLOB",
-	  .help = "skip processes in this control group" },
-	{ "exclude-uid", 0, OPTION_LIST, FIELD(exclude[ADMISSION_UID]), .arg = "USER",
-	  .help = "skip processes of this user" },
-	{ "exclude-pid", 0, OPTION_LIST, FIELD(exclude[ADMISSION_PID]), .arg = "PID",
-	  .help = "skip PID" },
+	  .help = "record PID; with only --pid filters, probes affect only these processes", .rank = 5 },
+	{ "exclude", 0, OPTION_LIST, FIELD(exclude), .arg = "KEY=VALUE",
+	  .help = "skip processes that match; KEY is one of the options above: 'comm=ssh*', 'uid=root'", .rank = 6 },
 	{ "min-bytes", 0, OPTION_CUSTOM, FIELD(min_bytes), .arg = "SIZE", .default_text = "64K",
 	  .help = "skip processes that lived for less than one interval, and children that hold nothing, unless they "
 		  "held at least SIZE bytes once",
@@ -78,61 +70,53 @@ static const struct option_row filter_process_rows[] = {
 static const struct option_row service_rows[] = {
 	{ "max-disk", 0, OPTION_CUSTOM, FIELD(max_disk), .arg = "SIZE", .default_text = "no limit",
 	  .help = "use at most SIZE bytes of disk for snapshots; older snapshots are thinned out",
-	  .parse = parse_min_bytes },
+	  .parse = parse_min_bytes, .rank = 12 },
 	{ "keep", 0, OPTION_DURATION, FIELD(keep_ns), .arg = "DURATION", .default_text = "keep all",
 	  .least = 1000000000, .most = 100ULL * 365 * 24 * 3600 * 1000000000,
-	  .help = "remove snapshots older than DURATION, such as 7d" },
+	  .help = "remove snapshots older than DURATION, such as 7d", .rank = 13 },
 	{ "metrics", 0, OPTION_STRING, FIELD(metrics), .arg = "FILE",
-	  .help = "write FILE for Prometheus's textfile collector, after each pass and every 15 s" },
-	{},
-};
-
-static const struct option_row push_rows[] = {
-	{ "push", 0, OPTION_STRING, FIELD(push.endpoint.url), .arg = "URL",
-	  .help = "push each snapshot to URL, as 'allocsnap push' does; a process of its own does that" },
-	{ "push-credentials", 0, OPTION_STRING, FIELD(push.endpoint.credentials), .arg = "FILE",
-	  .help = "read the credentials for URL from FILE ('allocsnap push --help')" },
-	{ "push-database", 0, OPTION_STRING, FIELD(push.endpoint.database), .arg = "NAME", .default_text = "allocsnap",
-	  .help = "use this database, if URL is a ClickHouse" },
-	{ "push-top", 0, OPTION_COUNT, FIELD(push.endpoint.top), .arg = "N", .most = UINT32_MAX, .default_text = "all",
-	  .help = "push the N largest rows of each snapshot, and the sum of the rest, if URL is a ClickHouse" },
-	{ "push-tenant", 0, OPTION_STRING, FIELD(push.endpoint.tenant), .arg = "ID",
-	  .help = "push for this tenant (X-Scope-OrgID)" },
-	{ "push-ca-file", 0, OPTION_STRING, FIELD(push.endpoint.ca_file), .arg = "FILE",
-	  .help = "trust the certificates in FILE instead of the system's" },
-	{ "push-max-waiting", 0, OPTION_COUNT, FIELD(push.waiting_most), .arg = "N",
-	  .help = "if more than N snapshots wait, give up the oldest; 0 is no limit" },
+	  .help = "write FILE for Prometheus's textfile collector, after each pass and every 15 s", .rank = 15 },
 	{},
 };
 
 static size_t count_rules(const struct record_command_options *options)
 {
-	size_t nr = 0;
+	size_t nr = options->exclude.item_nr;
 
 	for (int key = 0; key < KEYS; key++)
-		nr += options->include[key].item_nr + options->exclude[key].item_nr;
+		nr += options->include[key].item_nr;
 	return nr;
 }
 
-static size_t add_rules(struct process_filter_rule *rule, const struct string_list *list,
-			enum process_filter_key key, bool excludes)
+/* The rule of --exclude KEY=VALUE. Returns false if there is no such key. */
+static bool parse_exclude(const char *text, struct process_filter_rule *ret)
 {
-	for (size_t i = 0; i < list->item_nr; i++)
-		rule[i] = (struct process_filter_rule){ key, excludes, list->item[i] };
-	return list->item_nr;
+	static const char *const name[KEYS] = {
+		[ADMISSION_COMM] = "comm", [ADMISSION_EXE] = "exe", [ADMISSION_CGROUP] = "cgroup",
+		[ADMISSION_UID] = "uid", [ADMISSION_PID] = "pid",
+	};
+	size_t len = strcspn(text, "=");
+
+	for (int key = 0; key < KEYS && text[len]; key++) {
+		if (strlen(name[key]) != len || memcmp(name[key], text, len))
+			continue;
+		*ret = (struct process_filter_rule){ key, .excludes = true, .pattern = text + len + 1 };
+		return true;
+	}
+	return false;
 }
 
-/* NULL: out of memory. */
-static struct process_filter_rule *make_rules(const struct record_command_options *options)
+/* Returns EXIT_REFUSED, reported, if one of them is no rule. */
+static int make_rules(const struct record_command_options *options, struct process_filter_rule *rule)
 {
-	struct process_filter_rule *rule = calloc(count_rules(options) + 1, sizeof(*rule));
-	size_t nr = 0;
-
-	for (int key = 0; rule && key < KEYS; key++) {
-		nr += add_rules(rule + nr, &options->include[key], key, false);
-		nr += add_rules(rule + nr, &options->exclude[key], key, true);
-	}
-	return rule;
+	for (int key = 0; key < KEYS; key++)
+		for (size_t i = 0; i < options->include[key].item_nr; i++)
+			*rule++ = (struct process_filter_rule){ key, .pattern = options->include[key].item[i] };
+	for (size_t i = 0; i < options->exclude.item_nr; i++)
+		if (!parse_exclude(options->exclude.item[i], rule++))
+			return log_refusal(&cmd_record, "--exclude: '%.100s' is not KEY=VALUE with comm, exe, cgroup, "
+					   "uid or pid as KEY", options->exclude.item[i]);
+	return EXIT_DONE;
 }
 
 static int check_rules(const struct process_filter_rule *rule, size_t nr)
@@ -147,16 +131,6 @@ static int check_rules(const struct process_filter_rule *rule, size_t nr)
 	return EXIT_DONE;
 }
 
-/* The capabilities needed to write the metrics file. */
-static uint64_t needed_for_metrics(const char *path)
-{
-	char *folder = path ? folder_of_path(path) : NULL;
-	uint64_t needed = folder ? privileges__to_write(folder) : 0;
-
-	free(folder);
-	return needed;
-}
-
 static int record_with(const struct record_command_options *options, struct collector *collector,
 		       bool is_everyone, int signal_fd)
 {
@@ -164,10 +138,9 @@ static int record_with(const struct record_command_options *options, struct coll
 		.recording = capture_recording_options(&options->capture),
 		.bounds = { .max_disk_bytes = options->max_disk, .keep_ns = options->keep_ns },
 		.metrics = options->metrics,
-		.push = options->push_helper,
 	};
 	uint64_t to_load = collector__loads_later(collector) ? CAPABILITY(CAP_PERFMON) : 0;
-	int status = drop_privileges(collector, &record.recording, needed_for_metrics(options->metrics) | to_load);
+	int status = drop_privileges(collector, &record.recording, metrics_privileges(options->metrics) | to_load);
 
 	record.recording.is_everyone = is_everyone;
 	return status == EXIT_DONE ? record_system_wide(&record, collector, signal_fd) : status;
@@ -240,40 +213,6 @@ static int record_by_rules(const struct record_command_options *options,
 	return status;
 }
 
-/* ---- pushing ---- */
-
-static struct pusher_options choose_push_protocol(const struct pusher_options *options)
-{
-	struct pusher_options push = *options;
-
-	push.endpoint.batch = push.endpoint.url && cluster_url_is_plain(push.endpoint.url) ? &cluster_batch_protocol : NULL;
-	return push;
-}
-
-/* Refuses what can be known to fail before anything is recorded. */
-static int check_push(const struct pusher_options *push)
-{
-	struct reason why = { "out of memory" };
-	struct push_endpoint *endpoint;
-	bool is_usable;
-	int err;
-
-	if (!push->endpoint.url && (push->endpoint.credentials || push->endpoint.tenant || push->endpoint.ca_file ||
-				    push->endpoint.database || push->endpoint.top || push->waiting_most != WAITING_MOST))
-		return log_refusal(&cmd_record, "--push-... goes with --push URL");
-	if (!push->endpoint.url)
-		return EXIT_DONE;
-	err = push_url_check(&push->endpoint, &why);
-	if (err == -EINVAL)
-		return log_refusal(&cmd_record, "--push: %s", why.text);
-	if (err)
-		return log_failure("--push: %s", why.text);
-	endpoint = push_endpoint__new(&push->endpoint, &why);
-	is_usable = endpoint;
-	push_endpoint__free(endpoint);
-	return is_usable ? EXIT_DONE : log_failure("--push: %s", why.text);
-}
-
 static int record_processes(const struct record_command_options *options, const struct process_filter_rule *rule,
 			    size_t rule_nr, int signal_fd)
 {
@@ -281,51 +220,22 @@ static int record_processes(const struct record_command_options *options, const 
 				    record_by_rules(options, rule, rule_nr, signal_fd);
 }
 
-static int record_and_push(const struct record_command_options *options, const struct process_filter_rule *rule,
-			   size_t rule_nr, int signal_fd)
-{
-	const char *folder = capture_recording_options(&options->capture).dir, *url = options->push.endpoint.url;
-	const struct pusher_options push = choose_push_protocol(&options->push);
-	struct record_command_options pushing = *options;
-	struct reason why = { "out of memory" };
-	struct push_helper *helper;
-	uint64_t waiting;
-	bool has_failed;
-	int status;
-
-	if (!url)
-		return record_processes(options, rule, rule_nr, signal_fd);
-	helper = push_helper__start(&push, folder, &why);
-	if (!helper)
-		return log_failure("--push: %s", why.text);
-	pushing.push_helper = helper;
-	status = record_processes(&pushing, rule, rule_nr, signal_fd);
-	waiting = push_helper__stop(helper, &has_failed);
-	if (has_failed)
-		log_info("snapshots may not be pushed yet: allocsnap push %s %s", url, folder);
-	else if (waiting)
-		log_info("%" PRIu64 " snapshot%s not pushed yet: allocsnap push %s %s", waiting,
-			 waiting == 1 ? " is" : "s are", url, folder);
-	return status;
-}
-
 /* ---- the command ---- */
 
 static int run(const void *command_options, const struct arguments *args)
 {
 	const struct record_command_options *options = command_options;
-	struct process_filter_rule *rule = make_rules(options);
 	size_t rule_nr = count_rules(options);
-	int status = rule ? check_rules(rule, rule_nr) : log_failure("out of memory");
+	struct process_filter_rule *rule = calloc(rule_nr + 1, sizeof(*rule));
+	int status = rule ? make_rules(options, rule) ?: check_rules(rule, rule_nr) : log_failure("out of memory");
 	const struct recording_options recording = capture_recording_options(&options->capture);
-	const struct pusher_options push = choose_push_protocol(&options->push);
 	int signal_fd = -1;
 
 	(void)args;
 	if (status == EXIT_DONE && recording.file)
 		status = log_refusal(&cmd_record, "-o DIR must be a folder; attach and run take -o FILE.snap");
 	if (status == EXIT_DONE)
-		status = check_capture(&cmd_record, &options->capture) ?: check_push(&push);
+		status = check_capture(&cmd_record, &options->capture);
 	if (status == EXIT_DONE) {
 		signal_fd = signals_open();
 		status = signal_fd < 0 ? EXIT_FAILED : EXIT_DONE;
@@ -333,7 +243,7 @@ static int run(const void *command_options, const struct arguments *args)
 	if (status == EXIT_DONE)
 		status = recording_place_check(&recording);
 	if (status == EXIT_DONE)
-		status = record_and_push(options, rule, rule_nr, signal_fd);
+		status = record_processes(options, rule, rule_nr, signal_fd);
 	if (signal_fd >= 0)
 		close(signal_fd);
 	free(rule);
@@ -345,7 +255,7 @@ const struct command cmd_record = {
 	.args = "",
 	.help = "record every process, running now or started later: a snapshot of each per interval",
 	.detail = "Without filters, every process on the machine is recorded, except allocsnap's own. With filters, "
-		  "a process is recorded if it matches one filter of each kind given and no exclude filter. In a "
+		  "a process is recorded if it matches one filter of each kind given and no --exclude. In a "
 		  "GLOB, * matches any text, including slashes, and ? matches any byte.\n\n"
 		  "New processes are recorded from their start or their exec on. Running processes are recorded "
 		  "from now on. A process that moves to another control group, or changes its name or user, is "
@@ -369,12 +279,11 @@ const struct command cmd_record = {
 		  SUDO_DETAIL PROBE_DETAIL,
 	.example = "sudo allocsnap record -o /var/lib/allocsnap --cgroup '/system.slice/*'",
 	.option = { { filter_process_rows, 0, "Which processes to record" },
-		    { service_rows, 0, "Disk space and metrics" }, { push_rows, 0, "Push" }, CAPTURE_GROUPS(0) },
+		    { service_rows, 0, "Disk space and metrics" }, CAPTURE_GROUPS(0) },
 	.defaults = &(const struct record_command_options){
 		.capture.recording = { .dir = DATA_DIR, .interval_ns = 60000000000,
 				       .is_compact = true },
 		.min_bytes = 65536,
-		.push.waiting_most = WAITING_MOST,
 	},
 	.options_size = sizeof(struct record_command_options),
 	.has_own_screen = true,

@@ -21,11 +21,13 @@
 
 static const struct option_row rows[] = {
 	{ "user", 0, OPTION_STRING, offsetof(struct capture_options, run_user), .arg = "USER",
-	  .help = "start the program as USER, with the groups, HOME, USER, LOGNAME and SHELL of this user" },
+	  .help = "start the program as USER, with the groups, HOME, USER, LOGNAME and SHELL of this user", .rank = 16,
+	  .brief = "start the program as USER" },
 	{ "fast", 0, OPTION_CUSTOM, offsetof(struct capture_options, fast_bytes), .arg = "SIZE", .without_value = "512K",
 	  .help = "take the samples in the program itself, one per SIZE bytes on average (default 512K): preloads "
 		  "liballocsnap-sampler.so; a block that is no sample costs some nanoseconds",
-	  .parse = parse_sample },
+	  .parse = parse_sample, .rank = 15,
+	  .brief = "take samples in the program itself, by a preloaded library" },
 	{},
 };
 

@@ -15,6 +15,7 @@
 #include "cli/find_snapshot.h"
 #include "cli/open_input.h"
 #include "cli/pager.h"
+#include "cli/removed_words.h"
 #include "render.h"
 #include "render/formats.h"
 #include "snapshot.h"
@@ -75,7 +76,10 @@ static int parse_measure(const char *text, void *field, struct reason *why)
 int parse_format(const char *text, void *field, struct reason *why)
 {
 	const struct renderer *format = renderer_find(text, why);
+	char removed[REMOVED_TEXT_MAX];
 
+	if (!format && removed_word_format(removed, NULL, text, strlen(text)))
+		return reason_set(why, -EINVAL, "%s", removed);
 	if (!format)
 		return -EINVAL;
 	*(const struct renderer **)field = format;
@@ -104,7 +108,7 @@ static bool report_format_choice(size_t at, struct option_choice *ret)
 const struct option_row group_rows[] = {
 	{ "group-by", 'g', OPTION_CUSTOM, FIELD(key_type), .parse = parse_key_type,
 	  .choice = key_type_choice,
-	  .arg = "KEY", .help = "group blocks by KEY", .default_text = "lineno; traceback for folded, pprof, dhat" },
+	  .arg = "KEY", .help = "group blocks by KEY", .default_text = "lineno; traceback for folded, pprof" },
 	{ "cumulative", 'c', OPTION_FLAG, FIELD(cumulative),
 	  .help = "count a block for every frame of its traceback, once per call in a recursion" },
 	{},
@@ -118,7 +122,7 @@ const struct option_row measure_rows[] = {
 
 const struct option_row output_rows[] = {
 	{ "top", 'n', OPTION_COUNT, FIELD(top), .most = UINT32_MAX,
-	  .arg = "N", .default_text = "10; all for folded, pprof, dhat, csv", .help = "show the first N rows; 0 shows all" },
+	  .arg = "N", .default_text = "10; all for folded, pprof", .help = "show the first N rows; 0 shows all" },
 	{ "oldest-first", 0, OPTION_FLAG, FIELD(oldest_first),
 	  .help = "print tracebacks in tracemalloc's order, oldest frame first" },
 	{ "full-names", 'v', OPTION_FLAG, FIELD(full_names),

@@ -18,45 +18,38 @@
 
 #define FIELD(name) offsetof(struct top_command_options, name)
 
-static const char *const order_options[TOP_ORDER_NR] = {
-	[TOP_ORDER_LEAK] = "leak",     [TOP_ORDER_GROWTH] = "growth", [TOP_ORDER_SIZE] = "size",
-	[TOP_ORDER_BLOCKS] = "blocks", [TOP_ORDER_NAME] = "name",
-};
-
-static int parse_top_order(const char *text, void *field, struct reason *why)
-{
-	for (enum top_order i = 0; i < TOP_ORDER_NR; i++) {
-		if (strcmp(text, order_options[i]))
-			continue;
-		*(enum top_order *)field = i;
-		return 0;
-	}
-	return reason_set(why, -EINVAL, "'%.100s' is none of leak, growth, size, blocks, name", text);
-}
-
 static bool top_order_choice(size_t at, struct option_choice *ret)
 {
+	static const char *const name[TOP_ORDER_NR] = {
+		[TOP_ORDER_LEAK] = "leak",     [TOP_ORDER_GROWTH] = "growth", [TOP_ORDER_SIZE] = "size",
+		[TOP_ORDER_BLOCKS] = "blocks", [TOP_ORDER_NAME] = "name",
+	};
+
 	if (at >= TOP_ORDER_NR)
 		return false;
-	*ret = (struct option_choice){ order_options[at], top_order_name(at) };
+	*ret = (struct option_choice){ name[at], top_order_name(at), at };
 	return true;
 }
 
 static const struct option_row view_rows[] = {
 	{ "system", 0, OPTION_FLAG, FIELD(is_system),
-	  .help = "record all processes of the machine, now running or started later" },
+	  .help = "record all processes of the machine, now running or started later", .rank = 1 },
 	{ "group-by", 'g', OPTION_CUSTOM, FIELD(key_type), .parse = parse_key_type,
-	  .choice = key_type_choice, .default_text = "lineno", .arg = "KEY", .help = "group blocks by KEY" },
-	{ "sort", 's', OPTION_CUSTOM, FIELD(order), .parse = parse_top_order, .choice = top_order_choice, .default_text = "leak",
-	  .arg = "ORDER", .help = "which rows come first" },
+	  .choice = key_type_choice, .default_text = "lineno", .arg = "KEY", .help = "group blocks by KEY", .rank = 3,
+	  .brief = "group blocks by KEY: lineno, function, traceback…" },
+	{ "sort", 's', OPTION_CHOICE, FIELD(order), .choice = top_order_choice, .default_text = "leak",
+	  .arg = "ORDER", .help = "which rows come first", .rank = 2,
+	  .brief = "which rows come first: leak, size, growth…" },
 	{ "interval", 'i', OPTION_DURATION, FIELD(interval_ns), .arg = "TIME", .least = 100000000,
-	  .help = "take a snapshot every TIME, or less often if each takes long" },
-	{ "batch", 'b', OPTION_FLAG, FIELD(is_batch), .help = "write text, one screen after another, as without a terminal" },
-	{ "count", 'n', OPTION_COUNT, FIELD(count), .arg = "N", .least = 1, .help = "with --batch: end after N screens" },
+	  .help = "take a snapshot every TIME, or less often if each takes long", .rank = 4 },
+	{ "batch", 'b', OPTION_FLAG, FIELD(is_batch), .rank = 5,
+	  .help = "write text, one screen after another, as without a terminal" },
+	{ "count", 'n', OPTION_COUNT, FIELD(count), .arg = "N", .least = 1, .rank = 6,
+	  .help = "with --batch: end after N screens" },
 	{ "top", 0, OPTION_COUNT, FIELD(top), .arg = "N", .most = UINT32_MAX,
 	  .help = "with --batch: show the first N rows; 0 shows all" },
 	{ "output", 'o', OPTION_STRING, FIELD(capture.recording.dir), .arg = "DIR",
-	  .help = "the key w writes snapshots to DIR/HOST/COMM.PID/TIME.snap" },
+	  .help = "the key w writes snapshots to DIR/HOST/COMM.PID/TIME.snap", .rank = 7 },
 	{},
 };
 

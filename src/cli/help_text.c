@@ -9,15 +9,28 @@
 
 #define DEFAULT_MAX 128
 
+bool has_ranks(const struct command *command)
+{
+	for_each_row(command, group, row)
+		if (row->rank)
+			return true;
+	return false;
+}
+
 const struct option_row *other_rows(const struct command *command)
 {
 	static const struct option_row rows[] = {
 		{ .name = "no-pager", .help = "write to the terminal at once, also if it is long" },
 		{ .name = "help", .letter = 'h', .help = "print this help" },
 		{},
+	}, ranked_rows[] = {
+		{ .name = "no-pager", .help = "write to the terminal at once, also if it is long" },
+		{ .name = "help", .letter = 'h', .arg = "all", .without_value = "",
+		  .help = "print the help; with =all, all options" },
+		{},
 	};
 
-	return command->pages ? &rows[0] : &rows[1];
+	return (has_ranks(command) ? ranked_rows : rows) + !command->pages;
 }
 
 /* ---- lines -------------------------------------------------------------------------------- */
@@ -96,10 +109,40 @@ static void format_default(char text[DEFAULT_MAX], const struct command *command
 const char *option_help(char text[OPTION_HELP_MAX], const struct command *command,
 			const struct option_group *group, const struct option_row *row)
 {
+	struct option_choice choice;
 	char value[DEFAULT_MAX];
 
 	format_default(value, command, group, row);
 	snprintf(text, OPTION_HELP_MAX, "%s%s%s%s%s", row->help, *value ? " (" : "", value,
-		 *value ? ")" : "", row->choice ? ":" : "");
+		 *value ? ")" : "", option_choice_at(row, 0, &choice) ? ":" : "");
 	return text;
+}
+
+bool option_choice_at(const struct option_row *row, size_t at, struct option_choice *ret)
+{
+	if (!row->choices)
+		return row->choice && row->choice(at, ret);
+	*ret = row->choices[at];
+	return ret->name;
+}
+
+const char *choice_names(char text[OPTION_HELP_MAX], const struct option_row *row)
+{
+	struct option_choice choice;
+	size_t len = 0;
+
+	for (size_t at = 0; option_choice_at(row, at, &choice) && len < OPTION_HELP_MAX; at++)
+		len += snprintf(text + len, OPTION_HELP_MAX - len, "%s%s", at ? ", " : "", choice.name);
+	return text;
+}
+
+bool next_detail_line(const char **detail, char line[DETAIL_LINE_MAX])
+{
+	size_t len = strcspn(*detail, "\n");
+
+	if (!**detail)
+		return false;
+	snprintf(line, DETAIL_LINE_MAX, "%.*s", (int)len, *detail);
+	*detail += len + !!(*detail)[len];
+	return true;
 }

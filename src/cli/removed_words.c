@@ -7,10 +7,30 @@
 
 #include "base/array.h"
 
+#define PUSH_WATCH "'allocsnap push URL FOLDER --watch"
+
 static const struct {
-	const char *command; /* NULL: of all commands */
+	const char *command; /* NULL: the value of an option */
 	const char *word, *instead;
 } removed[] = {
+	{ NULL, "csv", "'allocsnap stats --json', of which jq makes rows (docs/formats.md)" },
+	{ NULL, "markdown", "the format text" },
+	{ NULL, "dhat", "pprof" },
+	{ "convert", ".csv", "'allocsnap stats SNAP --json'" },
+	{ "convert", ".md", "'allocsnap stats SNAP'" },
+	{ "convert", ".dhat.json", ".pb.gz" },
+	{ "record", "--push", PUSH_WATCH "' in a process of its own" },
+	{ "record", "--push-credentials", PUSH_WATCH " --credentials FILE' in a process of its own" },
+	{ "record", "--push-database", PUSH_WATCH " --database NAME' in a process of its own" },
+	{ "record", "--push-top", PUSH_WATCH " --top N' in a process of its own" },
+	{ "record", "--push-tenant", PUSH_WATCH " --tenant ID' in a process of its own" },
+	{ "record", "--push-ca-file", PUSH_WATCH " --ca-file FILE' in a process of its own" },
+	{ "record", "--push-max-waiting", PUSH_WATCH " --max-waiting N' in a process of its own" },
+	{ "record", "--exclude-comm", "--exclude comm=GLOB" },
+	{ "record", "--exclude-exe", "--exclude exe=GLOB" },
+	{ "record", "--exclude-cgroup", "--exclude cgroup=GLOB" },
+	{ "record", "--exclude-uid", "--exclude uid=USER" },
+	{ "record", "--exclude-pid", "--exclude pid=PID" },
 	{ "fleet", "trend", "'allocsnap fleet leaks', which says which lines grow and for how long" },
 };
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "base/array.h"
@@ -23,7 +24,7 @@
 #define EVERY_MS 5000	      /* between two looks at the folder */
 #define RETRY_MOST_MS 300000  /* between two attempts */
 #define LAST_TIMEOUT_NS 3000000000 /* of the last attempt's requests */
-#define LAST_SECONDS 10	      /* of the last attempt in all: then SIGALRM ends the process */
+#define LAST_SECONDS 10	      /* of the last attempt in all */
 
 /* ---- a snapshot as a profile ------------------------------------------------------------------------ */
 
@@ -269,38 +270,57 @@ int push_waiting(struct push_endpoint *endpoint, const struct pusher_options *op
 /* ---- a folder that grows ---------------------------------------------------------------------------- */
 
 /* Opens the queue if it is not open, and pushes. What fails is counted, and logged if it did not fail before. */
-static int push_pass(struct push_endpoint *endpoint, const struct pusher_options *options, const char *folder,
-		     struct push_queue **queue, int end_fd, struct push_counts *counts)
+static int push_pass(struct push_endpoint *endpoint, const struct pusher_options *options,
+		     const struct push_watch *watch, struct push_queue **queue, struct push_counts *counts)
 {
 	struct reason why = { "out of memory" };
 	int err = 0;
 
 	if (!*queue) {
-		*queue = push_queue__open(folder, options->endpoint.url, &why);
+		*queue = push_queue__open(watch->folder, options->endpoint.url, &why);
 		err = *queue ? 0 : -errno ?: -ENOMEM;
 	}
-	err = err ?: push_waiting(endpoint, options, *queue, end_fd, counts, &why);
+	err = err ?: push_waiting(endpoint, options, *queue, watch->end_fd, counts, &why);
 	if (err)
 		note_failure(counts, why.text);
+	else if (!push_queue__nr(*queue))
+		counts->is_failing = false; /* nothing is left that could fail */
+	watch->after_pass(counts, watch->what);
 	return err;
 }
 
-int push_while_open(struct push_endpoint *endpoint, const struct pusher_options *options, const char *folder, int end_fd,
-		    struct push_counts *counts)
+/* Pushes what waits at the end, as far as it goes in a few seconds. */
+static int push_last(struct push_endpoint *endpoint, const struct pusher_options *options,
+		     const struct push_watch *watch, struct push_queue **queue, struct push_counts *counts)
+{
+	const struct itimerspec later = { .it_value.tv_sec = LAST_SECONDS };
+	struct push_watch last = *watch;
+	int err;
+
+	last.end_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+	counts->is_up = false;
+	if (last.end_fd < 0 || timerfd_settime(last.end_fd, 0, &later, NULL))
+		return -errno;
+	push_endpoint__set_timeout(endpoint, LAST_TIMEOUT_NS);
+	err = push_pass(endpoint, options, &last, queue, counts);
+	close(last.end_fd);
+	return err;
+}
+
+int push_while_open(struct push_endpoint *endpoint, const struct pusher_options *options,
+		    const struct push_watch *watch, struct push_counts *counts)
 {
 	struct push_queue *queue = NULL;
-	int wait_ms = EVERY_MS, err;
+	int wait_ms = 0, err;
 
-	while (!wait_for_end(end_fd, wait_ms)) {
-		err = push_pass(endpoint, options, folder, &queue, end_fd, counts);
-		if (!err && !push_queue__nr(queue))
-			counts->is_failing = false; /* nothing is left that could fail */
-		wait_ms = !counts->is_failing ? EVERY_MS : wait_ms * 2 < RETRY_MOST_MS ? wait_ms * 2 : RETRY_MOST_MS;
+	counts->is_up = true;
+	while (!wait_for_end(watch->end_fd, wait_ms)) {
+		push_pass(endpoint, options, watch, &queue, counts);
+		wait_ms = counts->is_failing && wait_ms ? wait_ms * 2 : EVERY_MS;
+		if (wait_ms > RETRY_MOST_MS)
+			wait_ms = RETRY_MOST_MS;
 	}
-	push_endpoint__set_timeout(endpoint, LAST_TIMEOUT_NS);
-	alarm(LAST_SECONDS);
-	err = push_pass(endpoint, options, folder, &queue, -1, counts);
+	err = push_last(endpoint, options, watch, &queue, counts);
 	push_queue__close(queue);
-	push_endpoint__free(endpoint);
 	return err;
 }

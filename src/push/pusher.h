@@ -4,7 +4,6 @@
 
 /* Snapshots as pprof, pushed to an endpoint: single files, a folder once, or a folder while it grows. */
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -16,16 +15,15 @@ struct pusher_options {
 	uint64_t waiting_most; /* more snapshots of a folder than this do not wait: the oldest are given up; 0: no limit */
 };
 
-/* In memory that a recorder shares with its helper process. */
 struct push_counts {
-	_Atomic uint64_t pushed;
-	_Atomic uint64_t failures; /* attempts that failed, of which each is tried again */
-	_Atomic uint64_t rejected; /* snapshots that the endpoint does not take, or that cannot be read */
-	_Atomic uint64_t given_up; /* snapshots that too many others waited with, or that were removed while they waited */
-	_Atomic uint64_t waiting;
-	_Atomic bool is_failing;   /* the last attempt failed */
-	_Atomic bool has_unread;   /* some waiting snapshots could not be read at the last look */
-	_Atomic uint64_t is_up;	   /* 1: the process that pushes runs */
+	uint64_t pushed;
+	uint64_t failures; /* attempts that failed, of which each is tried again */
+	uint64_t rejected; /* snapshots that the endpoint does not take, or that cannot be read */
+	uint64_t given_up; /* snapshots that too many others waited with, or that were removed while they waited */
+	uint64_t waiting;
+	bool is_failing;   /* the last attempt failed */
+	bool has_unread;   /* some waiting snapshots could not be read at the last look */
+	uint64_t is_up;	   /* 1: the process that pushes runs */
 };
 
 /* Pushes a file. The result is as of push_endpoint__send(), PUSH_REJECTED also if it is no snapshot. */
@@ -41,12 +39,18 @@ struct push_queue;
 int push_waiting(struct push_endpoint *endpoint, const struct pusher_options *options, struct push_queue *queue,
 		 int end_fd, struct push_counts *counts, struct reason *why);
 
+struct push_watch {
+	const char *folder;
+	int end_fd; /* readable: the end */
+	void (*after_pass)(const struct push_counts *counts, void *what);
+	void *what;
+};
+
 /*
  * Does so again and again: every few seconds, or after a failure of any kind in ever longer intervals. Ends with a last
- * attempt at the end of end_fd; SIGALRM ends the process if that takes long. Returns the last attempt's error, which is
- * logged.
+ * attempt of some seconds when end_fd is readable. Returns the last attempt's error, which is logged.
  */
-int push_while_open(struct push_endpoint *endpoint, const struct pusher_options *options, const char *folder, int end_fd,
-		    struct push_counts *counts);
+int push_while_open(struct push_endpoint *endpoint, const struct pusher_options *options,
+		    const struct push_watch *watch, struct push_counts *counts);
 
 #endif

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <libgen.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,8 @@
 
 #include "base/array.h"
 #include "base/file_replace.h"
+#include "base/file_replace.h"
+#include "base/privileges.h"
 #include "base/units.h"
 #include "push/pusher.h"
 
@@ -122,11 +125,11 @@ static const struct row numbers[] = {
 	  COUNT, UNLESS_ZERO },
 };
 
-static void put_numbers(FILE *out, const struct metrics *metrics)
+/* Each with the value of its field. */
+static void put_number_rows(FILE *out, const struct row *row, size_t nr, const void *fields)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
-		const struct row *row = &numbers[i];
-		uint64_t value = value_of(row, metrics);
+	for (const struct row *end = row + nr; row < end; row++) {
+		uint64_t value = value_of(row, fields);
 
 		if (!value && row->presence == UNLESS_ZERO)
 			continue;
@@ -150,13 +153,10 @@ static const struct row push_rows[] = {
 	{ "allocsnap_push_up", "gauge", "1 while the process that pushes runs.", FIELD(is_up) },
 };
 
-static void put_push_counts(FILE *out, const struct push_counts *counts)
+static int push_counts_print(FILE *out, const void *counts)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(push_rows) && counts; i++) {
-		put_head(out, &push_rows[i]);
-		fputs(push_rows[i].name, out);
-		put_sample_value(out, COUNT, value_of(&push_rows[i], counts));
-	}
+	put_number_rows(out, push_rows, ARRAY_SIZE(push_rows), counts);
+	return fflush(out) || ferror(out) ? -errno ?: -EIO : 0;
 }
 
 static void put_version(FILE *out)
@@ -304,8 +304,7 @@ int metrics__print(FILE *out, const struct metrics *metrics)
 	int err;
 
 	put_version(out);
-	put_numbers(out, metrics);
-	put_push_counts(out, metrics->push);
+	put_number_rows(out, numbers, ARRAY_SIZE(numbers), metrics);
 	put_named_rows(out, &loss, "loss", metrics->loss, metrics->loss_nr);
 	put_named_rows(out, &traps, "kind", metrics->bystander_traps, metrics->bystander_traps_nr);
 	err = put_processes(out, metrics);
@@ -314,8 +313,10 @@ int metrics__print(FILE *out, const struct metrics *metrics)
 	return err;
 }
 
+typedef int (*metrics_print_fn)(FILE *out, const void *what);
+
 /* The stream has a descriptor of its own, because the draft needs its descriptor until it has its name. */
-static int write_draft(const struct atomic_file *draft, const struct metrics *metrics)
+static int write_draft(const struct atomic_file *draft, metrics_print_fn print, const void *what)
 {
 	int copy = fcntl(draft->fd, F_DUPFD_CLOEXEC, 0), err;
 	FILE *out = copy < 0 ? NULL : fdopen(copy, "w");
@@ -327,14 +328,14 @@ static int write_draft(const struct atomic_file *draft, const struct metrics *me
 		return err;
 	}
 	errno = 0;
-	err = metrics__print(out, metrics);
+	err = print(out, what);
 	if (fclose(out) && !err)
 		err = -errno ?: -EIO;
 	return err ?: fchmod(draft->fd, 0644) ? -errno : 0;
 }
 
 /* Does not sync: after a crash of the machine the old numbers are useless. */
-static int metrics_replace_file(char *path, const struct metrics *metrics)
+static int metrics_replace_file(char *path, metrics_print_fn print, const void *what)
 {
 	char *slash = strrchr(path, '/');
 	const char *name = slash ? slash + 1 : path;
@@ -351,20 +352,44 @@ static int metrics_replace_file(char *path, const struct metrics *metrics)
 		return -errno;
 	err = atomic_file_open(&draft, dir_fd, name, false);
 	if (!err)
-		err = write_draft(&draft, metrics) ?: atomic_file_replace(&draft);
+		err = write_draft(&draft, print, what) ?: atomic_file_replace(&draft);
 	atomic_file_close(&draft);
 	close(dir_fd);
 	return err;
 }
 
-int metrics__write(const char *path, const struct metrics *metrics, struct reason *why)
+static int write_metrics_file(const char *path, metrics_print_fn print, const void *what, struct reason *why)
 {
 	char *copy = strdup(path), clean[256];
-	int err = copy ? metrics_replace_file(copy, metrics) : -ENOMEM;
+	int err = copy ? metrics_replace_file(copy, print, what) : -ENOMEM;
 
 	free(copy);
 	if (!err)
 		return 0;
 	return reason_set(why, err, "%s: cannot write: %s", clean_path(clean, sizeof(clean), path),
 			  strerror(-err));
+}
+
+static int print_metrics(FILE *out, const void *metrics)
+{
+	return metrics__print(out, metrics);
+}
+
+int metrics__write(const char *path, const struct metrics *metrics, struct reason *why)
+{
+	return write_metrics_file(path, print_metrics, metrics, why);
+}
+
+int push_counts_write(const char *path, const struct push_counts *counts, struct reason *why)
+{
+	return write_metrics_file(path, push_counts_print, counts, why);
+}
+
+uint64_t metrics_privileges(const char *path)
+{
+	char *copy = path ? strdup(path) : NULL;
+	uint64_t needed = copy ? privileges__to_write(dirname(copy)) : 0;
+
+	free(copy);
+	return needed;
 }

@@ -61,8 +61,6 @@ struct metrics {
 	uint64_t kernel_bytes;	  /* of the maps */
 	uint64_t open_files, open_files_most;
 
-	const struct push_counts *push; /* of the process that pushes the snapshots; NULL: there is none */
-
 	const struct metrics_process *process;
 	size_t process_nr;
 };
@@ -78,5 +76,11 @@ int metrics__print(FILE *out, const struct metrics *metrics);
  * limits which users can read it. Returns 0, or a negative errno with a line in *why.
  */
 int metrics__write(const char *path, const struct metrics *metrics, struct reason *why);
+
+/* The same with the numbers of a process that pushes snapshots. */
+int push_counts_write(const char *path, const struct push_counts *counts, struct reason *why);
+
+/* The capabilities needed to write such a file; path may be NULL. */
+uint64_t metrics_privileges(const char *path);
 
 #endif

@@ -17,7 +17,6 @@
 #include "base/terminal.h"
 #include "base/units.h"
 #include "collect.h"
-#include "push/push_helper.h"
 #include "record/metrics.h"
 #include "record/recorder.h"
 #include "snapshot.h"
@@ -172,7 +171,6 @@ static int record_write_metrics(const struct record *record, struct reason *why)
 		.snapshots_written = recorder->saved_nr,
 		.snapshots_failed = recorder->lost_nr,
 		.disk_most_bytes = record->options->bounds.max_disk_bytes,
-		.push = record->options->push ? push_helper__counts(record->options->push) : NULL,
 		.loss = named,
 		.loss_nr = loss_nr,
 		.bystander_traps = traps,

@@ -14,13 +14,11 @@
 #include "record/recording.h"
 
 struct collector;
-struct push_helper;
 
 struct record_options {
 	struct recording_options recording;
 	struct archive_bounds bounds;
 	const char *metrics; /* a file for Prometheus, or NULL */
-	struct push_helper *push; /* the process that pushes the snapshots; NULL: there is none */
 };
 
 /* Returns an exit status. It logs failures, and goes on after a failure if it can. */

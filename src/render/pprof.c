@@ -1,29 +1,73 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
 #include "formats/byte_buffer.h"
+#include "base/idmap.h"
+#include "engine/frame.h"
+#include "engine/selector.h"
+#include "engine/trace_source.h"
 #include "render/clean.h"
 #include "render/facts.h"
 #include "render/formats.h"
 #include "render/pprof_profile.h"
-#include "render/stack_samples.h"
 #include "snapshot.h"
 
 #define VALUE_NR 4
 #define LABEL_PREFIX "label."
 
+/*
+ * A sample has what was allocated beside what is live, and domain and thread of the blocks, if the report is one of the
+ * live blocks of one snapshot by traceback. Of any other report each row is a sample.
+ */
+struct stack_sample {
+	const struct frame_view *frame; /* oldest first */
+	uint32_t nframe;
+	const char *key; /* if not NULL, the group's name: it has no frames */
+	/* If the report is not of traces, `live` is the row: its measure, or its growth. */
+	struct cost live;
+	struct cost allocated; /* in a sample of its own */
+	bool has_domain;
+	const char *domain; /* name, or NULL: none */
+	uint32_t domain_id, thread; /* a thread of 0 is not known */
+};
+
 struct pprof_writer {
 	struct pprof_profile profile;
 	const struct report *report;
-	bool has_allocated;
+	bool has_allocated; /* samples have `allocated` */
 	struct pprof_label *label; /* those of every sample, and at the end those of one */
 	size_t label_nr, label_alloc;
 };
+
+/* ---- kinds of reports --------------------------------------------------------------------------------- */
+
+/* The engine answered for live blocks of this snapshot by traceback, and all of its rows are wanted. */
+static bool has_traces(const struct report *report)
+{
+	const struct statistics *statistics = report->statistics;
+
+	return report->engine && report->snapshot_nr == 1 && !report->cohort_nr && !statistics->is_diff &&
+	       statistics->key_type == KEY_TRACEBACK && statistics->measure == MEASURE_LIVE &&
+	       report_rows(report) == statistics->statistic_nr;
+}
+
+/* Whether samples have `allocated`. */
+static bool has_allocated(const struct report *report)
+{
+	struct engine_options options;
+
+	if (!has_traces(report) || !snapshot__tables(report->snapshot[0])->churn)
+		return false;
+	options = *report->engine;
+	options.measure = MEASURE_ALLOCATED;
+	return !engine_options_check(&options, NULL);
+}
 
 /* ---- types of values -------------------------------------------------------------------------------- */
 
@@ -158,9 +202,8 @@ static void add_block_labels(struct pprof_writer *writer, const struct stack_sam
 
 /* ---- samples ---------------------------------------------------------------------------------------- */
 
-static int put_sample(void *what, const struct stack_sample *sample)
+static int put_sample(struct pprof_writer *writer, const struct stack_sample *sample)
 {
-	struct pprof_writer *writer = what;
 	const int64_t value[VALUE_NR] = { sample->allocated.count, sample->allocated.size, sample->live.count,
 					  sample->live.size };
 	size_t first = writer->has_allocated ? 0 : 2, label_nr = writer->label_nr;
@@ -177,6 +220,209 @@ static int put_sample(void *what, const struct stack_sample *sample)
 	writer->label_nr = label_nr;
 	return writer->profile.body.err;
 }
+
+/* ---- sums by traceback, domain and thread ------------------------------------------------------------- */
+
+/* The traces of one traceback, domain and thread. */
+struct class {
+	uint32_t traceback, domain, thread;
+};
+
+#define NO_DOMAIN UINT32_MAX /* of what was allocated: it is not known by domain */
+
+struct class_sum {
+	struct class class;
+	struct cost live, allocated;
+	double beyond_bytes, beyond_blocks; /* what samples stand for in addition */
+};
+
+struct class_sums {
+	const struct snapshot *snapshot;
+	const struct snapshot_tables *tables;
+	struct source source;
+	struct selector selector;
+	struct class_sum *sum;
+	size_t sum_nr, sum_alloc;
+	struct idmap ids;
+	struct frame_view *frame; /* of the current sample */
+	size_t frame_alloc;
+};
+
+static bool same_class(uint32_t id, const void *key, const void *table)
+{
+	const struct class *a = &((const struct class_sum *)table)[id].class, *b = key;
+
+	return a->traceback == b->traceback && a->domain == b->domain && a->thread == b->thread;
+}
+
+static int find_sum(struct class_sums *sums, const struct class *class, struct class_sum **ret)
+{
+	uint64_t hash = hash_bytes(class, sizeof(*class), 0);
+	uint32_t id = idmap_find(&sums->ids, hash, same_class, class, sums->sum);
+	int err = 0;
+
+	if (id == IDMAP_NONE) {
+		if (sums->sum_nr >= IDMAP_NONE)
+			return -ENOMEM;
+		id = sums->sum_nr;
+		err = array_push(sums, sum, (struct class_sum){ .class = *class }) ?: idmap_add(&sums->ids, hash, id);
+	}
+	*ret = &sums->sum[id];
+	return err;
+}
+
+static int add_live_trace(struct class_sums *sums, uint64_t at)
+{
+	const struct snap_trace trace = snapshot__trace(sums->snapshot, at);
+	const struct class class = {
+		.traceback = trace.traceback,
+		.domain = trace.domain,
+		.thread = trace.thread,
+	};
+	struct class_sum *sum;
+	int err = find_sum(sums, &class, &sum);
+
+	if (err)
+		return err;
+	sum->live.count++;
+	sum->live.size += trace.size; /* the engine has checked that the sum of all fits */
+	sum->beyond_bytes += trace.size * (trace.weight - 1);
+	sum->beyond_blocks += trace.weight - 1;
+	return 0;
+}
+
+static int add_live(struct class_sums *sums)
+{
+	int err = 0;
+
+	for (uint64_t i = 0; i < sums->tables->trace_nr && !err; i++)
+		if (selector_takes(&sums->selector, i))
+			err = add_live_trace(sums, i);
+	return err;
+}
+
+static int add_churned_traceback(struct class_sums *sums, uint32_t traceback)
+{
+	const struct snap_churn *churn = &sums->tables->churn[traceback];
+	const struct class class = { .traceback = traceback, .domain = NO_DOMAIN };
+	struct class_sum *sum;
+	int err;
+
+	if (!churn->allocations || !selector_takes_traceback(&sums->selector, traceback))
+		return 0;
+	if (churn->allocated_bytes > INT64_MAX || churn->allocations > INT64_MAX)
+		return -ERANGE;
+	err = find_sum(sums, &class, &sum);
+	if (!err)
+		sum->allocated = (struct cost){ churn->allocated_bytes, churn->allocations };
+	return err;
+}
+
+static int add_allocated(struct class_sums *sums)
+{
+	int err = 0;
+
+	for (uint32_t i = 0; i < sums->tables->traceback_nr && !err; i++)
+		err = add_churned_traceback(sums, i);
+	return err;
+}
+
+/*
+ * Rounds what the samples stand for. A fraction that one sum loses the next one gets, so that the sum of all is the
+ * rounded sum, as in the report's total.
+ */
+static void round_sums(struct class_sums *sums)
+{
+	double bytes = 0, blocks = 0;
+
+	for (size_t i = 0; i < sums->sum_nr; i++) {
+		struct class_sum *sum = &sums->sum[i];
+		double bytes_before = bytes, blocks_before = blocks;
+
+		bytes += sum->beyond_bytes;
+		blocks += sum->beyond_blocks;
+		sum->live.size += llround(bytes) - llround(bytes_before);
+		sum->live.count += llround(blocks) - llround(blocks_before);
+	}
+}
+
+static int put_class_sum(struct pprof_writer *writer, struct class_sums *sums, const struct class_sum *sum)
+{
+	struct frame_span span = source_frames(&sums->source, sum->class.traceback);
+	bool has_domain = sums->tables->trace_domain && sum->class.domain != NO_DOMAIN;
+	struct stack_sample sample = {
+		.nframe = span.nframe,
+		.live = sum->live,
+		.allocated = sum->allocated,
+		.has_domain = has_domain,
+		.domain = has_domain ? snapshot__domain_name(sums->snapshot, sum->class.domain) : NULL,
+		.domain_id = sum->class.domain,
+		.thread = sum->class.thread,
+	};
+	int err = array_reserve(&sums->frame, &sums->frame_alloc, span.nframe);
+
+	if (err)
+		return err;
+	for (uint32_t i = 0; i < span.nframe; i++)
+		sums->frame[i] = frame_read(sums->snapshot, span.frame[span.nframe - 1 - i], KEY_TRACEBACK);
+	sample.frame = sums->frame;
+	return put_sample(writer, &sample);
+}
+
+static int put_trace_samples(struct pprof_writer *writer)
+{
+	const struct report *report = writer->report;
+	struct class_sums sums = {
+		.snapshot = report->snapshot[0],
+		.tables = snapshot__tables(report->snapshot[0]),
+	};
+	int err = source_init(&sums.source, sums.snapshot, report->engine) ?:
+		  selector_init(&sums.selector, &sums.source, NULL) ?: add_live(&sums);
+
+	if (!err && writer->has_allocated)
+		err = add_allocated(&sums);
+	if (!err)
+		round_sums(&sums);
+	for (size_t i = 0; i < sums.sum_nr && !err; i++)
+		err = put_class_sum(writer, &sums, &sums.sum[i]);
+	selector_release(&sums.selector);
+	source_release(&sums.source);
+	idmap_release(&sums.ids);
+	free(sums.sum);
+	free(sums.frame);
+	return err;
+}
+
+static int put_row_samples(struct pprof_writer *writer)
+{
+	const struct statistics *statistics = writer->report->statistics;
+	size_t shown = report_rows(writer->report);
+	int err = 0;
+
+	for (size_t i = 0; i < shown && !err; i++) {
+		const struct statistic *statistic = &statistics->statistic[i];
+		const struct stack_sample sample = {
+			.frame = statistic->frame,
+			.nframe = statistic->nframe,
+			.key = statistic->key,
+			.live = statistics->is_diff ? statistic->diff : statistic->cost,
+		};
+
+		err = put_sample(writer, &sample);
+	}
+	return err;
+}
+
+/*
+ * Puts each sample. No value is negative if the report is no diff. Values of sampled recordings are estimates, which
+ * are rounded so that their sums are those of the report. Returns 0 or a negative errno.
+ */
+static int put_samples(struct pprof_writer *writer)
+{
+	return has_traces(writer->report) ? put_trace_samples(writer) : put_row_samples(writer);
+}
+
+/* ---- the whole -------------------------------------------------------------------------------------- */
 
 /* Viewers take the first mapping for the program. */
 static void put_program(struct pprof_writer *writer, const struct snapshot *snapshot)
@@ -198,7 +444,6 @@ static int make_profile(struct pprof_writer *writer)
 {
 	const struct report *report = writer->report;
 	const struct snapshot *snapshot = report->snapshot_nr == 1 && !report->cohort_nr ? report->snapshot[0] : NULL;
-	const struct stack_visit visit = { put_sample, writer, .by_label = true };
 	int err;
 
 	put_types(writer);
@@ -208,13 +453,13 @@ static int make_profile(struct pprof_writer *writer)
 		put_program(writer, snapshot);
 		add_process_labels(writer, snapshot);
 	}
-	err = stack_samples_visit(report, &visit);
+	err = put_samples(writer);
 	return err ?: profile_finish(&writer->profile);
 }
 
 int pprof_put_report(FILE *out, const struct report *report)
 {
-	struct pprof_writer writer = { .report = report, .has_allocated = stack_samples_have_allocated(report) };
+	struct pprof_writer writer = { .report = report, .has_allocated = has_allocated(report) };
 	struct byte_buffer packed = {};
 	int err = make_profile(&writer);
 

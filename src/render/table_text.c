@@ -16,10 +16,6 @@ static const struct renderer renderers[] = {
 	  KEY_TRACEBACK, folded_put_report, .suffix = ".folded" },
 	{ "pprof", "for go tool pprof, speedscope, Perfetto and others", 0,
 	  KEY_TRACEBACK, pprof_put_report, .suffix = ".pb.gz", .is_binary = true, .has_no_diff = true },
-	{ "dhat", "for dh_view.html of valgrind, and Firefox Profiler", 0,
-	  KEY_TRACEBACK, dhat_put_report, .suffix = ".dhat.json", .has_no_diff = true },
-	{ "csv", "for spreadsheets", 0, KEY_LINENO, csv_put_report, .suffix = ".csv" },
-	{ "markdown", "a summary for a ticket", 10, KEY_LINENO, markdown_put_report, .suffix = ".md" },
 };
 
 const struct renderer *renderer_table(size_t *ret_nr)

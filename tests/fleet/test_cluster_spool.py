@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""`allocsnap push` and `record --push` to a ClickHouse: the files wait on disk while the server is away."""
+"""`allocsnap push` to a ClickHouse, once and with --watch: the files wait on disk while the server is away."""
 import contextlib
 import os
 import pathlib
@@ -15,7 +15,6 @@ from harness import ALLOCSNAP, Skip, check, check_equal, wait_for
 from test_cluster_push import CuttingProxy, check_same_as_catalogue
 
 CUTS = 200 if int(os.environ.get("FLEET_HOSTS", "500")) > 50 else 4
-RECORD_CUTS = max(2, CUTS // 4)  # each needs a recorder of its own
 LABEL = "'; DROP TABLE snapshot; --\\\\n\n{where}"
 RECORDED = "import time\nkept = [[str(i) * 20] for i in range(5000)]\nwhile True:\n    kept.append('x' * 5000)\n    time.sleep(0.05)\n"
 
@@ -97,17 +96,15 @@ def python_process():
             process.kill()
 
 
-def start_recorder(folder, pid, url, *options):
-    argv = [ALLOCSNAP, "record", "--pid", str(pid), "-o", folder, "--push", url, *options]
-    return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-
-
-def end_recorder(recorder):
-    """Returns its messages."""
-    recorder.terminate()
-    _, err = recorder.communicate(timeout=300)
-    check_equal(recorder.returncode, 0, f"exit status ({err!r})")
-    return err
+@contextlib.contextmanager
+def started(*argv):
+    """A process that ends by SIGTERM, successfully."""
+    with subprocess.Popen([ALLOCSNAP, *argv], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
+        try:
+            yield process
+        finally:
+            process.terminate()
+            check_equal(process.wait(300), 0, f"exit status of {argv[0]}")
 
 
 def check_files_are_rows(database, url, folder):
@@ -120,33 +117,7 @@ def check_files_are_rows(database, url, folder):
         check_equal(Fleet.cluster(*args, "--from", url), Fleet.cluster(*args, "--catalogue", catalogue), f"{args}")
 
 
-def record_until(recorder, folder, nr):
-    wait_for(lambda: recorder.poll() is not None or len(list(folder.rglob("*.snap"))) >= nr, f"{nr} snapshots", 120)
-
-
-def test_record_pushes_that_are_cut_count_once(_large):
-    """A recorder that is ended pushes what waits; so each recorder has one push, and this is cut."""
-    if os.geteuid():
-        raise Skip("only root can record")
-    rng, cluster, cuts = random.Random(random.randrange(1 << 32)), shared_cluster(1), 0
-    Fleet.cluster("init", "--to", cluster.url)
-    with tempfile.TemporaryDirectory(prefix="allocsnap-spool.") as folder, python_process() as recorded, \
-            contextlib.closing(CuttingProxy(cluster.servers[0].http)) as proxy:
-        data = pathlib.Path(folder) / "data"
-        while cuts < RECORD_CUTS:
-            proxy.cut_after(rng.randrange(1, 60_000 if cuts % 2 else 15_000))
-            recorder = start_recorder(data, recorded.pid, proxy.url, "--interval", "200ms")
-            record_until(recorder, data, len(list(data.rglob("*.snap"))) + 1)
-            end_recorder(recorder)
-            cuts += proxy.left == 0
-        proxy.cut_after(None)
-        check_equal(push(proxy.url, data)[2], 0, "exit status of the last push")
-        check_files_are_rows(ClickHouse(cluster.servers[0]), cluster.url, data)
-        print(f"  {cuts} pushes of record were cut; {len(list(data.rglob('*.snap')))} snapshots, each once",
-              flush=True)
-
-
-def test_record_pushes_rows(_large):
+def test_recorded_rows_are_pushed_as_they_are_written(_large):
     """The snapshots in the folder are those at the server, with the same bytes."""
     if os.geteuid():
         raise Skip("only root can record")
@@ -155,15 +126,10 @@ def test_record_pushes_rows(_large):
     database = ClickHouse(cluster.servers[0])
     with tempfile.TemporaryDirectory(prefix="allocsnap-spool.") as folder, python_process() as recorded:
         data = pathlib.Path(folder) / "data"
-        recorder = start_recorder(data, recorded.pid, cluster.url, "--interval", "1s", "--label", f"version={LABEL}")
-        try:
-            wait_for(lambda: recorder.poll() is not None or database.one("SELECT count() FROM snapshot") >= 2,
+        with started("push", cluster.url, data, "--watch") as pusher, \
+                started("record", "--pid", str(recorded.pid), "-o", data, "--interval", "1s", "--label", f"version={LABEL}"):
+            wait_for(lambda: pusher.poll() is not None or database.one("SELECT count() FROM snapshot") >= 2,
                      "two snapshots at the server", 120)
-        finally:
-            err = end_recorder(recorder)
-        push(cluster.url, data)
-        check_equal(database.one("SELECT count(DISTINCT snapshot_id) FROM snapshot"), len(list(data.rglob("*.snap"))),
-                    f"snapshots ({err!r})")
         check_files_are_rows(database, cluster.url, data)
         labels = database.ask("SELECT DISTINCT concat('x', hex(value)) FROM label WHERE name = 'version'")
         check_equal([bytes.fromhex(label[1:]).decode() for label, in labels], [LABEL], "labels")

@@ -47,13 +47,12 @@ def run_command(command, fleet, cluster):
     return done.stdout
 
 
-# The commands in the text, and options that a run of them needs. None: test_cluster_spool.py runs it.
+# The commands in the text, and options that a run of them needs.
 ADDED = {
     "fleet init --keep 30d": " --print",
     "fleet forget --from URL --where 'time<-30d'": "",
     "fleet forget --from URL --where SEL": "",
     "fleet init --cluster NAME --to URL1 --to URL2": "",
-    "allocsnap record --push http://HOST:8123 -o DIR": None,
     "allocsnap push http://HOST:8123 DIR": "",
     "fleet push --top 200": " --to URL --database other",
 }

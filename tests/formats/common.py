@@ -7,7 +7,7 @@ import pathlib
 import re
 import subprocess
 
-from harness import Skip, check, check_equal, tool  # pylint: disable=unused-import
+from harness import Skip, check, check_equal, tool, wait_for  # pylint: disable=unused-import
 from harness.suite import Test
 
 ALLOCSNAP = os.environ["ALLOCSNAP"]

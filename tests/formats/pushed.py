@@ -8,12 +8,15 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import socket
 import ssl
+import subprocess
 import threading
 import urllib.parse
 
-from common import ALLOCSNAP, SNAPSHOTS, Skip, allocsnap, check, check_equal, pprof_raw, pprof_totals, run, stats, test, tool
+from common import ALLOCSNAP, SNAPSHOTS, Skip, allocsnap, check, check_equal, pprof_raw, pprof_totals, run, stats, test,
+                    tool, wait_for
 
 PATHS = ["/push.v1.PusherService/Push", "/ingest", "/profiles/writeraw"]
 
@@ -24,7 +27,7 @@ class Server(http.server.ThreadingHTTPServer):
 
     def __init__(self, answers=(), tls=None):
         super().__init__(("127.0.0.1", 0), Handler)
-        self.answers, self.requests = list(answers), []
+        self.answers, self.requests, self.waiting = list(answers), [], 0  # requests that may not be answered
         self.may_answer = threading.Event()
         self.may_answer.set()
         if tls:
@@ -48,7 +51,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         status = self.server.answers.pop(0) if self.server.answers else 200
         status, answer = status if isinstance(status, tuple) else (status, b"{}")
+        self.server.waiting += 1
         self.server.may_answer.wait()
+        self.server.waiting -= 1
         self.server.requests.append((self.path, dict(self.headers), body, status))
         self.send_response(status)
         self.send_header("Content-Length", str(len(answer)))
@@ -248,6 +253,96 @@ def redirects_are_not_followed(_folder):
     _, err = allocsnap("push", server.url(), SNAPSHOTS / "new.snap", status=1)
     check("HTTP status 302" in err, err)
     check_equal(len(server.requests), 1, "requests")
+
+
+# ---- a folder that grows ----
+
+@contextlib.contextmanager
+def watching(server, data, *options):
+    """The process, and a function for the number NAME in its metrics."""
+    metrics = data.parent / "push.prom"
+    argv = [ALLOCSNAP, "push", server.url(), data, "--watch", "--metrics", metrics, *options]
+
+    def number(name):
+        lines = metrics.read_text(encoding="utf-8").splitlines() if metrics.exists() else []
+        return next((int(line.split()[1]) for line in lines if line.startswith(f"allocsnap_push_{name} ")), 0)
+
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process, number
+        finally:
+            process.kill()
+
+
+def end(process, status=0):
+    """Its output and its messages."""
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=60)
+    check_equal(process.returncode, status, f"exit status ({err!r})")
+    return out, err
+
+
+@test
+def a_watched_folder_is_pushed_as_it_grows(folder):
+    data, server = folder_of(folder, "old"), Server()
+    with watching(server, data) as (process, number):
+        wait_for(lambda: number("pushed_total") == 1, "what was there", 60)
+        shutil.copy(SNAPSHOTS / "new.snap", data)
+        wait_for(lambda: number("pushed_total") == 2, "what came", 60)
+        check_equal((number("up"), number("waiting"), number("failures_total")), (1, 0, 0), "up, waiting, failures")
+        shutil.copy(SNAPSHOTS / "many.snap", data)
+        check_equal(end(process), ("3 pushed\n", ""), "at its end")
+        check_equal((number("pushed_total"), number("up")), (3, 0), "pushed, up")
+    check_equal((len(server.requests), profiles_of(server)), (3, 3), "requests, and different profiles")
+
+
+@test
+def a_watched_folder_waits_for_its_endpoint(folder):
+    """It fails once, and does not answer later; the folder is not there at first."""
+    data, server = folder / "later", Server(answers=[503])
+    with watching(server, data, "--timeout", "2s") as (process, number):
+        wait_for(lambda: number("up") == 1, "a look at a folder that is not there", 60)
+        folder_of(folder, "old", "new").rename(data)
+        wait_for(lambda: number("failures_total") == 1, "a failure of the endpoint", 60)
+        check(number("waiting") == 2, "none waits")
+        wait_for(lambda: number("pushed_total") == 2, "another attempt", 60)
+        _, err = allocsnap("push", server.url(), data, status=1)
+        check("another process pushes this folder to this URL" in err, err)
+        server.may_answer.clear()
+        shutil.copy(SNAPSHOTS / "many.snap", data)
+        wait_for(lambda: server.waiting, "a request without an answer", 60)
+        out, err = end(process, status=1)
+    check_equal(out, "2 pushed; 1 waits: the same command tries it again\n", "at its end")
+    check("HTTP status 503" in err and "are pushed to" in err, err)
+
+
+@test
+def a_watched_folder_needs_few_rights(folder):
+    """It reads the credentials while it has all rights, and passes folders that it cannot read afterwards."""
+    if os.geteuid():
+        raise Skip("only root has rights to give up")
+    data, server, secret = folder_of(folder, "old"), Server(), folder / "secret"
+    secret.write_text("token=t0ken\n", encoding="utf-8")
+    secret.chmod(0o600)
+    (data / "lost+found").mkdir(mode=0o700)
+    for path in (secret, data / "lost+found"):
+        os.chown(path, 65534, 65534)
+    with watching(server, data, "--credentials", secret) as (process, number):
+        wait_for(lambda: number("pushed_total") == 1, "the snapshot", 60)
+        wait_for(lambda: len(server.requests) == 1, "the request", 60)
+        rights = pathlib.Path(f"/proc/{process.pid}/status").read_text(encoding="utf-8")
+        check("CapPrm:\t0000000000000000" in rights, rights)
+        _, err = end(process)
+    check_equal(server.requests[0][1].get("Authorization"), "Bearer t0ken", "credentials")
+    check_equal(err.count("lost+found: Permission denied: left out"), 1, f"warnings: {err}")
+
+
+@test
+def what_a_watch_does_not_take_is_refused(folder):
+    data, server = folder_of(folder, "old"), Server()
+    for words in ([data, data, "--watch"], [data / "4711-shopd" / "old.snap", "--watch"], [data, "--metrics", folder / "x"]):
+        _, err = allocsnap("push", server.url(), *words, status=2)
+        check("--watch" in err, err)
 
 
 # ---- what the machine refuses ----

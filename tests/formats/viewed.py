@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Viewers that run in a browser: valgrind's dh_view.html, and speedscope."""
+"""Viewers that run in a browser: speedscope."""
 import contextlib
 import functools
 import http.server
@@ -12,7 +12,6 @@ import time
 
 from common import CACHE, SNAPSHOTS, Skip, allocsnap, check, run, stats, test, tool
 
-DH_VIEW = pathlib.Path("/usr/libexec/valgrind/dh_view.html")
 SPEEDSCOPE = "1.25.0"
 sys.path.append("/usr/lib/python3/dist-packages")  # of Debian's packages, if this is another Python
 
@@ -44,20 +43,6 @@ def wait_for_text(driver, wanted, seconds=300):
             return
         check(time.monotonic() < end, f"{wanted} is not in the page: {text[:2000]!r}")
         time.sleep(0.2)
-
-
-@test
-def dh_view_shows_the_totals_of_dhat(folder):
-    if not DH_VIEW.exists():
-        raise Skip(f"there is no {DH_VIEW} (package valgrind)")
-    for name in ("new", "leaks-one"):
-        path = folder / f"{name}.dhat.json"
-        allocsnap("convert", SNAPSHOTS / f"{name}.snap", "-o", path)
-        total = stats(SNAPSHOTS / f"{name}.snap")["total"]
-        with browser() as driver:
-            driver.get(DH_VIEW.as_uri())
-            driver.find_element("css selector", "input[type=file]").send_keys(str(path))
-            wait_for_text(driver, [f"At t-end: {total['size']:,} bytes", f"in {total['count']:,} blocks"])
 
 
 def fetch_speedscope():

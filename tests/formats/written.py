@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Files that allocsnap writes, read by the tools that they are for."""
 import collections
-import csv
 import gzip
-import io
-import json
 
 from common import (SNAPSHOTS, allocsnap, check, check_equal, diff, name_of, pprof, pprof_raw, pprof_top,
                     pprof_totals, stats, test)
@@ -135,32 +132,7 @@ def folded_stacks_of_a_diff_are_growth_or_shrinkage(_folder):
 
 
 @test
-def dhat_has_the_sums_of_stats(folder):
-    for name in NAMES:
-        data = json.loads(convert(folder, name, ".dhat.json").read_text(encoding="utf-8"))
-        total = stats(snapshot(name))["total"]
-        check_equal(sum(point["eb"] for point in data["pps"]), total["size"], f"{name}: bytes")
-        check_equal(sum(point["ebk"] for point in data["pps"]), total["count"], f"{name}: blocks")
-        for point in data["pps"]:
-            check(all(0 < frame < len(data["ftbl"]) for frame in point["fs"]), f"{name}: a frame that is not there")
-            check(point["tb"] >= point["gb"] >= point["eb"] >= 0 and point["mb"] >= point["eb"], f"{name}: {point}")
-
-
-@test
-def csv_has_the_rows_of_stats(folder):
-    for name in NAMES:
-        text = convert(folder, name, ".csv").read_text(encoding="utf-8")
-        rows = list(csv.DictReader(io.StringIO(text)))
-        wanted = stats(snapshot(name))["statistics"]
-        check_equal([(int(row["size"]), int(row["count"]), int(row["lineno"])) for row in rows],
-                    [(row["size"], row["count"], row["traceback"][0]["lineno"]) for row in wanted], name)
-        for row in rows:
-            check(not any(value[:1] in "=+-@" for key, value in row.items() if value and not key.startswith(("size", "count"))),
-                  f"{name}: a formula: {row}")
-
-
-@test
 def an_ending_that_no_writer_has_is_refused(folder):
-    for ending in (".pprof", ".txt", ".pb", ".html", ".dhat"):
+    for ending in (".pprof", ".txt", ".pb", ".html"):
         _, err = allocsnap("convert", snapshot("new"), "-o", folder / f"x{ending}", status=2)
         check("an unknown ending" in err and not (folder / f"x{ending}").exists(), f"{ending}: {err}")

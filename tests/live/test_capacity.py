@@ -5,7 +5,7 @@ import re
 import signal
 
 import harness
-from harness import ALLOCSNAP, check, check_equal, environment, fdinfo
+from harness import ALLOCSNAP, check, check_equal, fdinfo
 
 LIMIT = 1000
 MANY = 1 << 20  # as many as tests/workloads/blocks.c has
@@ -152,8 +152,3 @@ def check_many(bench):
 
 def test_million_blocks_are_recorded(bench):
     check_many(bench)
-
-
-def test_million_blocks_are_recorded_by_one_reader(bench):
-    with environment("ALLOCSNAP_ONE_READER"):
-        check_many(bench)

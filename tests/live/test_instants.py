@@ -24,11 +24,6 @@ def test_snapshots_are_instants(_bench):
     check_instants(SNAPSHOTS)
 
 
-def test_snapshots_are_instants_with_one_reader(_bench):
-    with environment("ALLOCSNAP_ONE_READER"):
-        check_instants(SNAPSHOTS // 4)
-
-
 def test_snapshots_are_instants_without_return_probes(_bench):
     with environment("ALLOCSNAP_NO_UPROBE_RETURN"):
         check_instants(SNAPSHOTS // 4)

@@ -152,7 +152,7 @@ def test_record_selects_by_several_names(bench):
 
 @harness.alone
 def test_record_excludes_by_comm(bench):
-    check_equal(admitted(bench, "--exe", "FOLDER/*", "--exclude-comm", "q*b"), ["qa", "rb"], "recorded")
+    check_equal(admitted(bench, "--exe", "FOLDER/*", "--exclude", "comm=q*b"), ["qa", "rb"], "recorded")
 
 
 @harness.alone
@@ -162,12 +162,12 @@ def test_record_selects_by_exe(bench):
 
 @harness.alone
 def test_record_excludes_by_exe(bench):
-    check_equal(admitted(bench, "--exe", "FOLDER/*", "--exclude-exe", "FOLDER/q*"), ["rb"], "recorded")
+    check_equal(admitted(bench, "--exe", "FOLDER/*", "--exclude", "exe=FOLDER/q*"), ["rb"], "recorded")
 
 
 @harness.alone
 def test_record_needs_one_matching_rule_of_each_kind(bench):
-    check_equal(admitted(bench, "--exe", "FOLDER/*", "--comm", "*b", "--exclude-comm", "rb"), ["qb"],
+    check_equal(admitted(bench, "--exe", "FOLDER/*", "--comm", "*b", "--exclude", "comm=rb"), ["qb"],
                 "recorded")
 
 
@@ -192,7 +192,7 @@ def admitted_root(bench):
 
 @harness.alone
 def test_record_excludes_by_uid(bench):
-    check_equal(admitted(bench, "--exe", "FOLDER/*", "--exclude-uid", "0"), [], "recorded")
+    check_equal(admitted(bench, "--exe", "FOLDER/*", "--exclude", "uid=0"), [], "recorded")
 
 
 @harness.core
@@ -201,7 +201,7 @@ def test_record_excludes_by_pid(bench):
     """A child of a process that is excluded by PID is another process, and is recorded."""
     world = World(bench)
     fork = copy_of_fork(world)
-    recorder = world.record("--comm", "forks", "--exclude-pid", str(fork.pid))
+    recorder = world.record("--comm", "forks", "--exclude", f"pid={fork.pid}")
     _, done = fork.order("go")
     recorder.pass_now()
     check_equal(dict(recorder.names()), {f"forks.{done['child']}": 1}, "recorded")
@@ -358,7 +358,7 @@ def test_record_keeps_the_folder_of_a_process_that_renames_itself(bench):
     world = World(bench)
     teller = bench.path("teller")
     shutil.copy("/bin/sh", teller)
-    recorder = world.record_warm("--comm", "teller", "--exclude-comm", "secret*", "--min-bytes", "1")
+    recorder = world.record_warm("--comm", "teller", "--exclude", "comm=secret*", "--min-bytes", "1")
     shell = bench.start([teller, "-c", "echo ready; read go; printf secret >/proc/self/comm; echo done; read go"],
                         env=world.environment)
     check_equal(shell.line(), "ready", "the shell")

@@ -277,20 +277,14 @@ def test_service_metrics_are_read_by_prometheus(bench):
 
 # ---- the unit ------------------------------------------------------------------------------------
 
-def test_service_unit_is_valid(bench):
-    """The unit runs an existing program, and systemd knows all of its settings."""
-    path = unit_file.write(bench, os.path.dirname(os.path.abspath(ALLOCSNAP)))
-    check_equal(bench.run([tool("systemd-analyze"), "verify", "--man=no", str(path)])[1], "", "findings")
-
-
-def test_service_unit_is_valid_with_the_network(bench):
-    """The drop-in of the documents is complete, and takes nothing else back."""
-    path = unit_file.write(bench, os.path.dirname(os.path.abspath(ALLOCSNAP)))
-    without = exposed_by(bench, path)
-    unit_file.allow_network(path)
-    check_equal(bench.run([tool("systemd-analyze"), "verify", "--man=no", str(path)])[1], "", "findings")
-    check_equal(exposed_by(bench, path) - without, {"PrivateNetwork=", "IPAddressDeny=", "RestrictAddressFamilies=~AF_(INET|INET6)"},
-                "what the drop-in exposes")
+def test_service_units_are_valid(bench):
+    """Each runs an existing program, and systemd knows all of its settings; the second one has the network in addition."""
+    paths = [unit_file.write(bench, os.path.dirname(os.path.abspath(ALLOCSNAP)), name) for name in unit_file.OURS]
+    for path in paths:
+        check_equal(bench.run([tool("systemd-analyze"), "verify", "--man=no", str(path)])[1], "", "findings")
+    recorder, pusher = (exposed_by(bench, path) for path in paths)
+    check_equal(pusher - recorder, {"PrivateNetwork=", "IPAddressDeny=", "RestrictAddressFamilies=~AF_(INET|INET6)"},
+                "what pushing exposes")
 
 
 def exposed_by(bench, path):

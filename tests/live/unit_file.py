@@ -12,38 +12,28 @@ import subprocess
 
 from harness import Skip, check, private_mounts, tool
 
-DOCS = pathlib.Path(__file__).parents[2] / "docs/formats.md"
-TEMPLATE = pathlib.Path(__file__).parents[2] / "scripts/allocsnap.service.in"
+SCRIPTS = pathlib.Path(__file__).parents[2] / "scripts"
+OURS = "allocsnap", "allocsnap-push"
 HEADERS = ("/usr/include/x86_64-linux-gnu/asm/unistd_64.h", "/usr/include/asm/unistd_64.h")
 LIMITS = {"LimitNOFILE": resource.RLIMIT_NOFILE, "LimitMEMLOCK": resource.RLIMIT_MEMLOCK}
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
-def write(bench, binary_folder):
+def write(bench, binary_folder, name="allocsnap"):
     """The unit as installed, with the programs in that folder: its path."""
-    path = pathlib.Path(bench.path("allocsnap.service"))
-    path.write_text(TEMPLATE.read_text().replace("@bindir@", binary_folder))
+    path = pathlib.Path(bench.path(f"{name}.service"))
+    path.write_text((SCRIPTS / f"{path.name}.in").read_text().replace("@bindir@", binary_folder))
     return path
 
 
-def allow_network(path):
-    """Adds the drop-in of docs/formats.md."""
-    text = DOCS.read_text()
-    lines, = re.findall(r"^```\n(\[Service\]\n.*?)^```", text, re.M | re.S)
-    folder = path.with_name(path.name + ".d")
-    folder.mkdir()
-    (folder / "push.conf").write_text(lines)
-
-
 def settings(path):
-    """{name: [values]} of [Service], those of drop-ins last."""
+    """{name: [values]} of [Service]."""
     found = {}
-    for part in [path, *sorted(path.with_name(path.name + ".d").glob("*.conf"))]:
-        section = part.read_text().partition("[Service]")[2].partition("[Install]")[0]
-        for line in section.splitlines():
-            if line and not line.startswith("#"):
-                name, _, value = line.partition("=")
-                found.setdefault(name, []).append(value)
+    section = path.read_text().partition("[Service]")[2].partition("[Install]")[0]
+    for line in section.splitlines():
+        if line and not line.startswith("#"):
+            name, _, value = line.partition("=")
+            found.setdefault(name, []).append(value)
     return found
 
 
@@ -151,7 +141,7 @@ done && mount -t tmpfs -o ro none /home && exec "$@"
 
 def in_namespaces(folder, path):
     """The prefix of a command that has the unit's network, or none, and can write to that folder only."""
-    network = ["--net"] if settings(path)["PrivateNetwork"][-1] == "yes" else []
+    network = ["--net"] if "PrivateNetwork" in settings(path) else []
     command = [*private_mounts(), *network, "--ipc", "--uts", "sh", "-c", ENTER_MOUNTS, folder]
     if subprocess.run([*command, "true"], capture_output=True, check=False).returncode:
         raise Skip("/ is no mount point of its own, and cannot be made read-only")

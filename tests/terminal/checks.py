@@ -38,7 +38,7 @@ def options_of(command):
     """{"--sort": "ORDER", "-s": "ORDER", "--help": None …}, as the help lists them."""
     options = {}
     for letter, name, value in re.findall(r"^  (?:-(\w), |    )(--[a-z-]+)(?: (\S+))?",
-                                          allocsnap(*command, "--help"), re.M):
+                                          allocsnap(*command, "--help=all"), re.M):
         options[name] = value or None
         if letter:
             options["-" + letter] = value or None

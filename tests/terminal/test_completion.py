@@ -43,7 +43,7 @@ def accepted_values(command, option):
     names = re.split(r", | nor | or ", found[1].strip()) if found else []
     if not all(re.fullmatch("[a-z-]+", name) for name in names):
         return None
-    help_text = re.search(rf" {option} .*?(?=\n  {{1,6}}-|\n\n)", allocsnap(*command, "--help"), re.S)[0]
+    help_text = re.search(rf" {option} .*?(?=\n  {{1,6}}-|\n\n)", allocsnap(*command, "--help=all"), re.S)[0]
     return [name for name in names if re.search(rf"(?<![\w-]){name}(?![\w-])", help_text)]
 
 

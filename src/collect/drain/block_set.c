@@ -125,24 +125,6 @@ struct block_key drained_block_key(const struct image_blocks *image,
 	return block_key_of(block->address, image->image, block->layer);
 }
 
-int drained_blocks_move(struct drained_blocks *to, struct drained_blocks *from)
-{
-	for (size_t i = 0; i < from->image_nr; i++) {
-		struct image_blocks *image = image_of(to, from->image[i].image);
-		struct block_chunk **end = &from->image[i].chunk;
-
-		if (!image)
-			return -ENOMEM;
-		while (*end)
-			end = &(*end)->next;
-		*end = image->chunk;
-		image->chunk = from->image[i].chunk;
-		image->nr += from->image[i].nr;
-		from->image[i] = (struct image_blocks){ .image = from->image[i].image };
-	}
-	return 0;
-}
-
 static void filter_image(struct image_blocks *image, drained_blocks_keep_fn keep, const void *what)
 {
 	for (struct block_chunk *chunk = image->chunk; chunk; chunk = chunk->next) {

@@ -55,9 +55,6 @@ int drained_blocks_add(struct drained_blocks *blocks, const struct block_key *ke
 /* NULL: no blocks. */
 const struct image_blocks *drained_blocks_of(const struct drained_blocks *blocks, uint64_t image);
 
-/* Moves all blocks. 0 or -ENOMEM; after -ENOMEM some are left in `from`. */
-int drained_blocks_move(struct drained_blocks *to, struct drained_blocks *from);
-
 struct block_key drained_block_key(const struct image_blocks *image,
 				   const struct drained_block *block);
 

@@ -12,7 +12,6 @@
 
 #include "base/array.h"
 #include "base/idmap.h"
-#include "base/parallel.h"
 #include "collect/bpf.h"
 #include "collect/drain/nursery.h"
 #include "collect/drain/block_reader.h"
@@ -60,7 +59,7 @@ static uint64_t hash_of(const struct block_key *key)
 	return hash_bytes(key, sizeof(*key), 0);
 }
 
-/* The blocks found outside the map of blocks, or in both halves of it. */
+/* The blocks found outside the map of blocks. */
 struct others {
 	const struct cut *cut;
 	struct idmap ids; /* into cut->pending */
@@ -93,17 +92,7 @@ static bool is_new(const void *others_, const struct block_key *key, uint64_t bi
 	       IDMAP_NONE;
 }
 
-static int append_border(struct cut *cut, const struct blocks_read *read)
-{
-	int err = array_reserve(&cut->pending, &cut->pending_alloc,
-				cut->pending_nr + read->border_nr);
-
-	for (size_t i = 0; i < read->border_nr && !err; i++)
-		cut->pending[cut->pending_nr++] = read->border[i];
-	return err;
-}
-
-/* Gathers all blocks found outside the two parts of the map, each once, in cut->pending. */
+/* Gathers all blocks found outside the map, each once, in cut->pending. */
 static int gather_others(struct cut *cut, uint64_t last, struct others *others)
 {
 	const struct handed_key *key = cut->handed.key;
@@ -126,36 +115,15 @@ static int gather_others(struct cut *cut, uint64_t last, struct others *others)
 	return err;
 }
 
-struct part {
-	const struct others *others;
-	struct drained_blocks *blocks;
-};
-
-static void leave_out_others(void *part_)
-{
-	const struct part *part = part_;
-
-	drained_blocks_filter(part->blocks, is_new, part->others);
-}
-
-static int unite_blocks(struct cut *cut, struct drain *drain, uint64_t last, struct blocks_read *read,
-			struct drained_blocks *young)
+static int unite_blocks(struct cut *cut, struct drained_blocks *blocks, uint64_t last)
 {
 	struct others others = { .cut = cut };
-	struct part part[2] = { { &others, &read->part[0] }, { &others, &read->part[1] } };
-	int err = append_border(cut, read) ?: gather_others(cut, last, &others);
+	int err = gather_others(cut, last, &others);
 
-	if (!err && others.ids.nr) {
-		run_both(leave_out_others, &part[0], &part[1]);
-		drained_blocks_filter(young, is_new, &others);
-	}
-	if (!err)
-		err = drained_blocks_move(&drain->blocks, young);
-	for (int i = 0; i < 2 && !err; i++)
-		err = drained_blocks_move(&drain->blocks, &read->part[i]);
+	if (!err && others.ids.nr)
+		drained_blocks_filter(blocks, is_new, &others);
 	for (size_t i = 0; i < cut->pending_nr && !err; i++)
-		err = drained_blocks_add(&drain->blocks, &cut->pending[i].key,
-					 &cut->pending[i].block);
+		err = drained_blocks_add(blocks, &cut->pending[i].key, &cut->pending[i].block);
 	idmap_release(&others.ids);
 	return err;
 }
@@ -167,25 +135,10 @@ static void store_shared(__u64 *where, uint64_t value)
 	__atomic_store_n(where, value, __ATOMIC_SEQ_CST);
 }
 
-/* ALLOCSNAP_ONE_READER=1: behave as on a kernel whose positions are not bucket numbers. */
-static struct block_source source_of(struct cut *cut, const struct bpf_map *map)
-{
-	struct block_source source = block_source(bpf_map__fd(map), bpf_map__max_entries(map));
-
-	if (cut->readers == READERS_UNKNOWN)
-		cut->readers = processor_nr() > 1 && !getenv("ALLOCSNAP_ONE_READER") &&
-			       block_source_has_positions() ? READERS_TWO : READERS_ONE;
-	if (cut->readers == READERS_ONE)
-		source.bucket_nr = 0;
-	return source;
-}
-
 int cut_read_blocks(struct cut *cut, const struct allocsnap_bpf *bpf, const struct nursery *nursery,
 		    struct drain *drain)
 {
-	struct block_source source = source_of(cut, bpf->maps.blocks);
-	struct drained_blocks young = {};
-	struct blocks_read read = {};
+	const struct block_source source = block_source(bpf_map__fd(bpf->maps.blocks));
 	uint64_t last = bpf->data->epoch;
 	int err;
 
@@ -194,9 +147,9 @@ int cut_read_blocks(struct cut *cut, const struct allocsnap_bpf *bpf, const stru
 	store_shared(&bpf->data->epoch, last + 1);
 	err = grace_wait(&cut->grace);
 	if (!err) /* before the map is read, because blocks move from the nursery to the map */
-		err = nursery_read(nursery, last, &young);
+		err = nursery_read(nursery, last, &drain->blocks);
 	if (!err)
-		err = read_blocks(&source, last, &read);
+		err = read_blocks(&source, last, &drain->blocks);
 	if (!err)
 		err = read_pending(cut, bpf);
 	store_shared(&bpf->bss->cut, 0);
@@ -204,9 +157,7 @@ int cut_read_blocks(struct cut *cut, const struct allocsnap_bpf *bpf, const stru
 		err = map_copy_take(&cut->handed, bpf_map__fd(bpf->maps.handed_blocks),
 				    sizeof(struct handed_key), sizeof(struct handed_block));
 	if (!err)
-		err = unite_blocks(cut, drain, last, &read, &young);
-	blocks_read_release(&read);
-	drained_blocks_release(&young);
+		err = unite_blocks(cut, &drain->blocks, last);
 	return err;
 }
 

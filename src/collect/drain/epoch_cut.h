@@ -37,7 +37,6 @@ struct cut {
 	struct map_copy handed; /* struct handed_key → struct handed_block */
 	struct pending_block *pending;
 	size_t pending_nr, pending_alloc;
-	enum { READERS_UNKNOWN, READERS_ONE, READERS_TWO } readers; /* of the map of blocks */
 };
 
 /*

@@ -73,22 +73,6 @@ Test(drained_blocks, allocate_little_more_than_they_need)
 	drained_blocks_release(&blocks);
 }
 
-Test(drained_blocks, move_to_another_set)
-{
-	struct drained_blocks a = {}, b = {};
-
-	add(&a, 1, 1, 100);
-	add(&b, 1, 100, 5000);
-	add(&b, 2, 1, 3000);
-	cr_expect_eq(drained_blocks_move(&a, &b), 0);
-	expect_range(&a, 1, 1, 5000);
-	expect_range(&a, 2, 1, 3000);
-	drained_blocks_release(&b);
-	add(&a, 1, 5000, 5001);
-	expect_range(&a, 1, 1, 5001);
-	drained_blocks_release(&a);
-}
-
 static bool is_below(const void *limit, const struct block_key *key, uint64_t birth_ns)
 {
 	cr_expect_eq(birth_ns, 0);
@@ -141,17 +125,14 @@ static size_t expect_weights(const struct drained_blocks *blocks, uint64_t image
 
 Test(drained_blocks, keep_the_weights_that_were_told)
 {
-	struct drained_blocks a = {}, b = {};
+	struct drained_blocks blocks = {};
 
 	for (uint64_t i = 1; i <= 3000; i++)
-		add_told(&a, 1, i, i % 3 ? 0 : i * 1000);
-	cr_expect_eq(expect_weights(&a, 1), 3000);
-	cr_assert_eq(drained_blocks_move(&b, &a), 0);
-	cr_expect_eq(expect_weights(&b, 1), 3000);
-	drained_blocks_filter(&b, is_odd, NULL);
-	cr_expect_eq(expect_weights(&b, 1), 1500);
-	drained_blocks_release(&a);
-	drained_blocks_release(&b);
+		add_told(&blocks, 1, i, i % 3 ? 0 : i * 1000);
+	cr_expect_eq(expect_weights(&blocks, 1), 3000);
+	drained_blocks_filter(&blocks, is_odd, NULL);
+	cr_expect_eq(expect_weights(&blocks, 1), 1500);
+	drained_blocks_release(&blocks);
 }
 
 Test(drained_blocks, need_no_room_for_weights_that_were_not_told)

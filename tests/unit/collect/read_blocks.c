@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Reading a map by two readers, with a map of our own in the kernel's place. */
+/* Reading a map of blocks, with a map of our own in the kernel's place. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -12,7 +12,6 @@
 
 /* The blocks of bucket i are numbered from first[i] to before first[i + 1]. */
 static uint32_t first[BUCKETS + 1];
-static uint64_t shift; /* positions are bucket numbers and this */
 static bool stands_still;
 static int fails_at = -1;
 
@@ -33,7 +32,7 @@ static void put(uint32_t i, struct block_key *key, struct block *block)
 static int read_fake(const struct block_source *source, const uint64_t *from, uint64_t *ret_next,
 		     struct block_key *key, struct block *block, uint32_t *nr)
 {
-	uint64_t bucket = from ? *from - shift : 0;
+	uint64_t bucket = from ? *from : 0;
 	uint32_t done = 0;
 
 	(void)source;
@@ -50,123 +49,92 @@ static int read_fake(const struct block_source *source, const uint64_t *from, ui
 	if (!done && bucket < BUCKETS)
 		return -ENOSPC;
 	*nr = done;
-	*ret_next = bucket + shift;
+	*ret_next = bucket;
 	if (stands_still && from)
 		*ret_next = *from;
 	return bucket < BUCKETS ? 0 : -ENOENT;
 }
 
-static const struct block_source fake = { read_fake, BUCKETS, -1 };
+static const struct block_source fake = { read_fake, -1 };
 
-/* How often each was found: once in the parts, and once more at most in the border. */
-static void check(const struct blocks_read *read, uint64_t last)
+static bool is_right(const struct image_blocks *image, const struct drained_block *block)
+{
+	struct block_key key = drained_block_key(image, block);
+
+	return key.address == 16 * block->size && block_key_image(&key) == 1 + block->size % IMAGES &&
+	       block_key_layer(&key) == LAYER_HEAP && block->thread == 7 && block->domain == 2;
+}
+
+/* Each block that was born in the epoch or before must be there once. */
+static void read_and_check(uint64_t last)
 {
 	uint32_t nr = first[BUCKETS], wrong = 0;
-	uint8_t *in_part = calloc(nr + 1, 1), *in_border = calloc(nr + 1, 1);
+	uint8_t *found = calloc(nr + 1, 1);
+	struct drained_blocks blocks = {};
 
-	for (int part = 0; part < 2; part++)
-		for (size_t image = 0; image < read->part[part].image_nr; image++) {
-			const struct image_blocks *of = &read->part[part].image[image];
-
-			for (const struct block_chunk *c = of->chunk; c; c = c->next)
-				for (size_t i = 0; i < c->nr; i++) {
-					struct block_key key = drained_block_key(of, &c->block[i]);
-
-					in_part[c->block[i].size]++;
-					wrong += key.address != 16 * c->block[i].size ||
-						 block_key_image(&key) !=
-							 1 + c->block[i].size % IMAGES ||
-						 block_key_layer(&key) != LAYER_HEAP ||
-						 c->block[i].thread != 7 || c->block[i].domain != 2;
-				}
-		}
-	for (size_t i = 0; i < read->border_nr; i++)
-		in_border[read->border[i].block.size]++;
-	for (uint32_t i = 0; i < nr; i++) {
-		bool wanted = 1 + i % 2 <= last;
-
-		wrong += wanted ? in_part[i] > 1 || in_border[i] > 1 || !(in_part[i] + in_border[i]) :
-				  in_part[i] + in_border[i];
-	}
+	cr_assert_eq(read_blocks(&fake, last, &blocks), 0);
+	for (size_t image = 0; image < blocks.image_nr; image++)
+		for (const struct block_chunk *c = blocks.image[image].chunk; c; c = c->next)
+			for (size_t i = 0; i < c->nr; i++) {
+				found[c->block[i].size]++;
+				wrong += !is_right(&blocks.image[image], &c->block[i]);
+			}
+	for (uint32_t i = 0; i < nr; i++)
+		wrong += found[i] != (1 + i % 2 <= last);
 	cr_expect_eq(wrong, 0, "%u blocks are wrong", wrong);
-	free(in_part);
-	free(in_border);
+	free(found);
+	drained_blocks_release(&blocks);
 }
 
-static void read_and_check(const struct block_source *source, uint64_t last, size_t border_most)
-{
-	struct blocks_read read;
-
-	cr_assert_eq(read_blocks(source, last, &read), 0);
-	check(&read, last);
-	cr_expect_leq(read.border_nr, border_most);
-	blocks_read_release(&read);
-}
-
-Test(read_blocks, finds_each_block_once_and_border_blocks_at_most_twice)
+Test(read_blocks, finds_each_block_once)
 {
 	fill(3, 3);
-	read_and_check(&fake, 2, 256);
+	read_and_check(2);
 }
 
 Test(read_blocks, leaves_out_blocks_born_after_the_epoch)
 {
 	fill(1, 1);
-	read_and_check(&fake, 1, 256);
-	read_and_check(&fake, 0, 0);
+	read_and_check(1);
+	read_and_check(0);
 }
 
 Test(read_blocks, returns_nothing_for_an_empty_map)
 {
 	fill(0, 0);
-	read_and_check(&fake, 2, 0);
+	read_and_check(2);
 }
 
-Test(read_blocks, finds_blocks_that_are_only_in_the_bucket_before_the_middle)
+Test(read_blocks, finds_blocks_that_are_only_in_one_bucket)
 {
 	fill(0, 5);
-	read_and_check(&fake, 2, 5);
+	read_and_check(2);
 }
 
 Test(read_blocks, finds_blocks_of_a_bucket_larger_than_a_batch)
 {
 	fill(1, 20000);
-	read_and_check(&fake, 2, 40000);
+	read_and_check(2);
 }
 
-Test(read_blocks, uses_one_reader_when_positions_are_not_buckets)
+static void expect_error(int err)
 {
-	struct block_source unknown = fake;
+	struct drained_blocks blocks = {};
 
-	fill(3, 3);
-	unknown.bucket_nr = 0;
-	shift = 1ULL << 40;
-	read_and_check(&unknown, 2, 0);
-}
-
-Test(read_blocks, uses_one_reader_when_positions_are_out_of_range)
-{
-	fill(3, 3);
-	shift = BUCKETS; /* a reader that begins in the middle would find wrong blocks */
-	read_and_check(&fake, 2, 0);
+	cr_expect_eq(read_blocks(&fake, 2, &blocks), err);
+	drained_blocks_release(&blocks);
 }
 
 Test(read_blocks, stops_when_the_position_does_not_advance)
 {
-	struct blocks_read read;
-
 	fill(3, 3);
 	stands_still = true;
-	cr_expect_eq(read_blocks(&fake, 2, &read), -EIO);
-	blocks_read_release(&read);
+	expect_error(-EIO);
 }
 
-Test(read_blocks, returns_the_error_of_a_reader)
+Test(read_blocks, returns_the_error_of_the_map)
 {
-	struct blocks_read read;
-
 	fill(1, 1);
 	fails_at = BUCKETS / 2 + 10000;
-	cr_expect_eq(read_blocks(&fake, 2, &read), -EFAULT);
-	blocks_read_release(&read);
+	expect_error(-EFAULT);
 }

@@ -145,70 +145,6 @@ Test(render_folded, has_one_number_of_a_diff)
 	expect("folded", (struct report){ .engine = &(struct engine_options){ .sort = SORT_SHRINK } }, "main:1 5\n");
 }
 
-Test(render_dhat, has_frames_by_number)
-{
-	expect("dhat", (struct report){ .top = 2 },
-	       "{\"dhatFileVersion\":2,\"mode\":\"heap\",\"verb\":\"Allocated\",\"bklt\":true,\"bkacc\":false,"
-	       "\"tu\":\"us\",\"Mtu\":\"s\",\"tuth\":500,"
-	       "\"cmd\":\"? (a snapshot of allocsnap: all columns are the live blocks; t-gmax and t-end are the snapshot, "
-	       "lifetimes are not known)\",\"pid\":0,\"tg\":0,\"te\":0,\"pps\":[\n"
-	       "{\"tb\":300,\"tbk\":3,\"tl\":0,\"mb\":300,\"mbk\":3,\"gb\":300,\"gbk\":3,\"eb\":300,\"ebk\":3,"
-	       "\"fs\":[1,2,3]},\n"
-	       "{\"tb\":20,\"tbk\":2,\"tl\":0,\"mb\":20,\"mbk\":2,\"gb\":20,\"gbk\":2,\"eb\":20,\"ebk\":2,"
-	       "\"fs\":[3]}],\"ftbl\":[\"[root]\",\n"
-	       "\"0x200: new<\\\"x\\\\\\\"> (a\\\\x0a\\\\xff.c:3)\",\n"
-	       "\"0x8F0: /lib/z.so+0x8f0 (in z.so)\",\n"
-	       "\"0x100: main;1 (main.c:70)\"]}\n");
-}
-
-/* A spreadsheet would run a name that begins as a formula does. */
-Test(render_csv, has_no_formulas)
-{
-	static const struct frame_view hostile[] = { {
-		.filename = "=cmd|'/C calc'!A0", .lineno = 1, .function = "@SUM(1,\"2\")", .object = "-o", .offset = 0x100,
-	} };
-	static struct statistic row[] = { { hostile, 1, { 300, 3 }, { -200, -2 } } };
-
-	statistics.statistic = row;
-	statistics.statistic_nr = 1;
-	statistics.is_diff = true;
-	statistics.key_type = KEY_LINENO;
-	expect("csv", (struct report){},
-	       "size,count,size_diff,count_diff,filename,lineno,function,object\n"
-	       "300,3,-200,-2,\"'=cmd|'/C calc'!A0\",1,\"'@SUM(1,\"\"2\"\")\",\"'-o\"\n");
-}
-
-Test(render_csv, has_all_frames_of_a_traceback)
-{
-	expect("csv", (struct report){ .top = 1 },
-	       "size,count,filename,lineno,function,object,traceback\n"
-	       "300,3,\"main.c\",70,\"main:1\",\"/bin/shop\","
-	       "\"new<\"\"x\\\"\"> at a\\x0a\\xff.c:3 < /lib/z.so+0x8f0 < main:1 at main.c:70\"\n");
-}
-
-Test(render_markdown, keeps_names_in_code_spans)
-{
-	static const struct frame_view hostile[] = { {
-		.filename = "a|b.c", .lineno = 1, .function = "<img src=x>``[x](y)", .object = "/bin/x", .offset = 0x100,
-	} };
-	static struct statistic row[] = { { hostile, 1, { 300, 3 }, { -200, -2 } } };
-
-	statistics.statistic = row;
-	statistics.statistic_nr = 1;
-	statistics.key_type = KEY_LINENO;
-	expect("markdown", (struct report){ .full_names = true },
-	       "**What holds the memory**\n\n\n"
-	       "| size | blocks | where |\n|--:|--:|:--|\n"
-	       "| 300 B | 3 | `a\\|b.c:1` ``` in <img src=x>``[x](y) ``` |\n"
-	       "| 321 B | 6 | **total** |\n");
-	statistics.is_diff = true;
-	expect("markdown", (struct report){ .full_names = true, .unjudged = "gaps" },
-	       "**What grew and what shrank**\n\n- `cannot be judged: gaps`\n\n"
-	       "| growth | size | growth | blocks | where |\n|--:|--:|--:|--:|:--|\n"
-	       "| -200 B | 300 B | -2 | 3 | `a\\|b.c:1` ``` in <img src=x>``[x](y) ``` |\n"
-	       "| +196 B | 321 B | +3 | 6 | **total** |\n");
-}
-
 Test(render_json, is_one_object_with_its_keys_in_order)
 {
 	const char *warning[] = { "old \033" };
@@ -246,7 +182,6 @@ Test(render_key, names_groups_in_every_format, .init = use_keys)
 	       "… and 1 more (21 B in 3 blocks)\n"
 	       "total: size=321 B, count=6\n");
 	expect("folded", (struct report){}, "<unknown> 21\ng\\x1b_new:<T> 300\n");
-	expect("csv", (struct report){ .top = 1 }, "size,count,function\n300,3,\"g\\x1b_new:<T>\"\n");
 	expect("json", (struct report){ .top = 1 },
 	       "{\"schema\":\"allocsnap.stats/2\",\"key_type\":\"function\",\"cumulative\":false,"
 	       "\"total\":{\"size\":321,\"count\":6},\"warnings\":[],\"losses\":{},"
@@ -293,12 +228,12 @@ Test(render_table, lists_the_formats_in_its_error)
 	struct reason why;
 
 	cr_expect_null(renderer_find("xml", &why));
-	cr_expect_str_eq(why.text, "'xml' is none of text, json, folded, pprof, dhat, csv, markdown");
+	cr_expect_str_eq(why.text, "'xml' is none of text, json, folded, pprof");
 }
 
 Test(render, returns_an_error_when_the_disk_is_full)
 {
-	static const char *const formats[] = { "text", "json", "folded", "pprof", "dhat", "csv", "markdown" };
+	static const char *const formats[] = { "text", "json", "folded", "pprof" };
 	struct report report = { .statistics = &statistics };
 
 	for (size_t i = 0; i < ARRAY_SIZE(formats); i++) {
