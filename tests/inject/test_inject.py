@@ -8,7 +8,7 @@ import time
 
 from bench import (ALLOCATORS, ALLOCSNAP, FOLDER, INJECTOR, PATIENCE_S, SAMPLER_FOLDER, Process, check_whole_way, injector,
                    stop_attach)
-from harness import Law, check, check_equal, check_sanitizer, core, runs_core, wait_for
+from harness import Law, check, check_sanitizer, core, runs_core, wait_for
 from harness.suite import for_each
 
 STORMS = ("alloc", "spawn", "fork", "thread", "crowd", "signal", "dlopen", "coroutine", "calls", "float")

@@ -3,7 +3,6 @@
 from its start, and each block in its allocator's domain."""
 import os
 import signal
-import subprocess
 
 import harness
 from harness import (ALLOCSNAP, NEVER, NO_LINKS, UNWINDING, Workload, check_equal, losses_of, rows_of_file, tool)

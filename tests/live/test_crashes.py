@@ -5,7 +5,7 @@ import signal
 
 import harness
 from harness import (ALLOCSNAP, BY_FRAME_POINTERS, UNWINDING, WORKLOADS, Process, check, check_equal, frame_text,
-                     losses_of, tool, top_frame)
+                     losses_of, top_frame)
 from load import Sqlite
 
 # Walks by frame pointers end early in Debian's code; no block is missing because of it.

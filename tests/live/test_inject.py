@@ -9,8 +9,8 @@ import signal
 import time
 
 import harness
-from harness import (ALLOCSNAP, NO_LINKS, NO_SESSIONS, UNWINDING, WORKLOADS, Skip, check, check_equal,
-                     environment, keeper_of, losses_of, wait_for)
+from harness import (NO_LINKS, NO_SESSIONS, UNWINDING, WORKLOADS, Skip, check, check_equal, environment, keeper_of,
+                     losses_of, wait_for)
 from load import Load, Python, Redis
 import truth
 

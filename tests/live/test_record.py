@@ -18,6 +18,8 @@ import harness
 from harness import (ALLOCSNAP, NEVER, WORKLOADS, Process, Workload, changed_code, changed_places, check, check_equal,
                      check_unchanged, children_of, keeper_of, strangers_probes, wait_for)
 
+MARKS = ("alone",)
+
 HOLDS = os.path.join(os.path.abspath(WORKLOADS), "holds")
 
 
@@ -139,39 +141,32 @@ def admitted(bench, *options, programs=("qa", "qb", "rb"), **popen):
 
 
 @harness.core
-@harness.alone
 @harness.smoke
 def test_record_selects_by_comm(bench):
     check_equal(admitted(bench, "--comm", "q?"), ["qa", "qb"], "recorded")
 
 
-@harness.alone
 def test_record_selects_by_several_names(bench):
     check_equal(admitted(bench, "--comm", "qa", "--comm", "rb"), ["qa", "rb"], "recorded")
 
 
-@harness.alone
 def test_record_excludes_by_comm(bench):
     check_equal(admitted(bench, "--exe", "FOLDER/*", "--exclude-comm", "q*b"), ["qa", "rb"], "recorded")
 
 
-@harness.alone
 def test_record_selects_by_exe(bench):
     check_equal(admitted(bench, "--exe", "FOLDER/*b"), ["qb", "rb"], "recorded")
 
 
-@harness.alone
 def test_record_excludes_by_exe(bench):
     check_equal(admitted(bench, "--exe", "FOLDER/*", "--exclude-exe", "FOLDER/q*"), ["rb"], "recorded")
 
 
-@harness.alone
 def test_record_needs_one_matching_rule_of_each_kind(bench):
     check_equal(admitted(bench, "--exe", "FOLDER/*", "--comm", "*b", "--exclude-comm", "rb"), ["qb"],
                 "recorded")
 
 
-@harness.alone
 def test_record_selects_by_uid(bench):
     """The user is given by name; processes of other users are not recorded."""
     os.chmod(bench.folder, 0o755)
@@ -190,13 +185,11 @@ def admitted_root(bench):
     return [name for name in recorder.names() if name == name_of(root)]
 
 
-@harness.alone
 def test_record_excludes_by_uid(bench):
     check_equal(admitted(bench, "--exe", "FOLDER/*", "--exclude-uid", "0"), [], "recorded")
 
 
 @harness.core
-@harness.alone
 def test_record_excludes_by_pid(bench):
     """A child of a process that is excluded by PID is another process, and is recorded."""
     world = World(bench)
@@ -232,7 +225,6 @@ def unified_group(bench, name):
 
 
 @harness.core
-@harness.alone
 def test_record_selects_by_cgroup(bench):
     """Children born in the group and a process moved there later are recorded; a process outside is not."""
     world = World(bench)
@@ -254,7 +246,6 @@ def test_record_selects_by_cgroup(bench):
 # ---- names, execs and ends of processes ----
 
 @harness.core
-@harness.alone
 def test_record_follows_exec_chains(bench):
     """sh → exec → exec: recorded as long as the program is one that is admitted."""
     world = World(bench)
@@ -269,7 +260,6 @@ def test_record_follows_exec_chains(bench):
 
 
 @harness.core
-@harness.alone
 def test_record_ends_at_exec_of_a_program_that_is_not_admitted(bench):
     """A recorded program calls exec: its blocks until then are its last snapshot; the new program is not recorded."""
     world = World(bench)
@@ -298,7 +288,6 @@ def check_named(bench, path):
 CHAINS = 6
 
 
-@harness.alone
 def test_record_names_blocks_of_a_process_that_ran_other_programs_before(bench):
     """The process ran two unrecorded programs before, the last a moment ago: blocks of the recorded one have names."""
     world = World(bench)
@@ -314,7 +303,6 @@ def test_record_names_blocks_of_a_process_that_ran_other_programs_before(bench):
             check_named(bench, path)
 
 
-@harness.alone
 def test_record_names_blocks_of_a_process_that_is_admitted_again(bench):
     """One process that is admitted, left alone and admitted again: both have their own mappings."""
     world = World(bench)
@@ -333,7 +321,6 @@ def test_record_names_blocks_of_a_process_that_is_admitted_again(bench):
     check(2 * named >= CHAINS, f"only {named} of {CHAINS} last snapshots of the first programs have names")
 
 
-@harness.alone
 def test_record_names_blocks_of_a_process_that_joins_a_cgroup_and_calls_exec(bench):
     """The process joins the group and then calls exec, as a container's starter does."""
     world = World(bench)
@@ -352,7 +339,6 @@ def test_record_names_blocks_of_a_process_that_joins_a_cgroup_and_calls_exec(ben
         recorder.end()
 
 
-@harness.alone
 def test_record_keeps_the_folder_of_a_process_that_renames_itself(bench):
     """A process that renames itself is still the same program: it stays recorded, its snapshots stay together."""
     world = World(bench)
@@ -376,7 +362,6 @@ def test_record_keeps_the_folder_of_a_process_that_renames_itself(bench):
 
 
 @harness.core
-@harness.alone
 def test_record_follows_forks_without_exec(bench):
     """Children of a process admitted by name are recorded from the fork on; children that exec other programs not."""
     world = World(bench)
@@ -393,7 +378,6 @@ def test_record_follows_forks_without_exec(bench):
 # ---- snapshots ----
 
 @harness.core
-@harness.alone
 def test_record_takes_each_interval_as_one_instant(bench):
     """A file of each process at each interval, all of the same drain."""
     world = World(bench)
@@ -410,7 +394,6 @@ def test_record_takes_each_interval_as_one_instant(bench):
 
 
 @harness.core
-@harness.alone
 def test_record_ends_with_last_snapshots(bench):
     """SIGINT: snapshots of what is live now; no probe stays."""
     world, before = World(bench), strangers_probes()
@@ -422,7 +405,6 @@ def test_record_ends_with_last_snapshots(bench):
 
 
 @harness.core
-@harness.alone
 def test_record_counts_bystanders(bench):
     """A process that only shares the library pays for traps: it is counted and not recorded."""
     world = World(bench)
@@ -439,7 +421,6 @@ def test_record_counts_bystanders(bench):
 
 
 @harness.core
-@harness.alone
 def test_record_by_pid_probes_only_these_processes(bench):
     """Only these processes have probes; the recorder ends when they have ended."""
     world = World(bench)
@@ -454,7 +435,6 @@ def test_record_by_pid_probes_only_these_processes(bench):
 
 
 @harness.core
-@harness.alone
 def test_record_never_records_itself(bench):
     """The recorder never records itself or its helper processes, even if a rule matches their program."""
     world = World(bench)
@@ -469,7 +449,6 @@ def test_record_never_records_itself(bench):
 
 
 @harness.core
-@harness.alone
 def test_record_refuses_invalid_rules(bench):
     for options, reason in ((["--comm", "a[bc]"], "no []"), (["--uid", "no-such-user"], "is no user"),
                             (["--pid", "0"], "is no PID"), (["--comm", "x" * 256], "1 to 255 bytes")):
@@ -477,7 +456,6 @@ def test_record_refuses_invalid_rules(bench):
         check(reason in stderr, f"{options}: {stderr!r}")
 
 
-@harness.alone
 def test_record_distinguishes_processes_with_a_reused_pid(bench):
     """Two processes of one PID between two passes: two last snapshots, each with its own."""
     world = World(bench)

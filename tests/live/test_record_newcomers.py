@@ -5,8 +5,10 @@ import re
 import shutil
 
 import harness
-from harness import WORKLOADS, Workload, changed_places, check, check_equal, check_unchanged, tool
+from harness import Workload, changed_places, check, check_equal, check_unchanged, tool
 from test_record import World, name_of
+
+MARKS = ("alone",)
 
 SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../workloads")
 BLOCKS, BYTES = 303, 4001
@@ -53,7 +55,6 @@ def probed_from_the_start(recorder):
 
 
 @harness.core
-@harness.alone
 def test_record_is_complete_for_a_new_process_selected_by_comm(bench):
     """The first process of its name, with the machine's C library: the recorder warns that others pay, too."""
     recorder = World(bench).record("--comm", "first-of-all")
@@ -63,7 +64,6 @@ def test_record_is_complete_for_a_new_process_selected_by_comm(bench):
     recorder.end()
 
 
-@harness.alone
 def test_record_is_complete_for_a_new_process_selected_by_path(bench):
     """The loader that the program names leads to its C library; no other process hits a probe."""
     world = World(bench)
@@ -74,7 +74,6 @@ def test_record_is_complete_for_a_new_process_selected_by_path(bench):
     check_equal(recorder.bystander_traps(), 0, "traps of bystanders")
 
 
-@harness.alone
 def test_record_is_complete_for_a_new_static_process(bench):
     """A static program contains its allocator."""
     world = World(bench)
@@ -84,7 +83,6 @@ def test_record_is_complete_for_a_new_static_process(bench):
     check_equal(probed_from_the_start(recorder), {program}, "files")
 
 
-@harness.alone
 def test_record_counts_late_probes_of_a_program_that_did_not_exist(bench):
     """The recorder logs that the program is missing; blocks from before its probes are counted."""
     world = World(bench)
@@ -97,7 +95,6 @@ def test_record_counts_late_probes_of_a_program_that_did_not_exist(bench):
 
 
 @harness.core
-@harness.alone
 def test_record_of_a_new_process_does_not_probe_its_launcher(bench):
     """Mappings that the process made before it became the recorded program are not counted."""
     world = World(bench)

@@ -7,9 +7,10 @@ import harness
 from harness import WORKLOADS, Workload, check, check_equal, wait_for
 from test_record import World, name_of
 
+MARKS = ("alone",)
+
 
 @harness.core
-@harness.alone
 @harness.smoke
 def test_record_handles_short_lived_processes(bench):
     """1,000 short-lived children: only one that once held more than --min-bytes leaves a file; nothing piles up."""
@@ -34,7 +35,6 @@ def test_record_handles_short_lived_processes(bench):
     check(more < 50, f"{more} more descriptors than before")
 
 
-@harness.alone
 def test_record_takes_an_early_pass_when_slots_run_out(bench):
     """Ended processes fill a quarter of the room for processes: the recorder takes a pass without being asked."""
     world = World(bench)
@@ -55,7 +55,6 @@ def keeps_with_callers(bench, recorder, process):
     return any("main" in [frame.get("function") for frame in row["traceback"]] for row in rows)
 
 
-@harness.alone
 def test_record_takes_early_passes_when_ended_processes_leave_many_tracebacks(bench):
     """Each of 40 processes, one after the other, leaves 500 tracebacks. There is room for 16,384."""
     world = World(bench)

@@ -7,8 +7,8 @@ import os
 import signal
 
 import harness
-from harness import (ALLOCSNAP, NEVER, NO_LINKS, UNWINDING, WORKLOADS, Workload, check, check_equal, environment,
-                     keeper_of, losses_of, top_frame, wait_for)
+from harness import (ALLOCSNAP, NEVER, NO_LINKS, UNWINDING, WORKLOADS, check, check_equal, environment, keeper_of,
+                     losses_of, top_frame, wait_for)
 from test_sample import MOST, chance
 
 INTERVAL = 16384  # own_sampler.h

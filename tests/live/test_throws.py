@@ -8,7 +8,7 @@ ends the program (std::terminate).
 import os
 import signal
 
-from harness import MODES, WORKLOADS, Skip, check, check_equal, environment, rows_of_file
+from harness import MODES, WORKLOADS, Skip, check_equal, environment, rows_of_file
 
 ROUNDS = 200
 
