@@ -228,7 +228,7 @@ def run_name(name):
             commands += [["make", f".output/{program}"],
                          ["env", "ORDERS=100", "FAKE_UPROBES=1", "tests/criterion.sh", f".output/{program}",
                           "--filter", f"@(*{name}*/*|*/*{name}*)"]]
-    if has_test("golden", (".case",), rf"^== case .*{re.escape(name)}"):
+    if has_test("golden", (".case",), rf"^== (?!err$|exit).*{re.escape(name)}"):
         commands.append(["make", "test-golden", f"GOLDEN_ARGS={name}"])
     if name.startswith("test_"):
         commands += [["make", f"test-{suite}", f"{suite.upper()}_ARGS={name}"] for suite in TRIED_AGAIN

@@ -4,13 +4,14 @@
 
 	ALLOCSNAP=…/allocsnap SNAPSHOTS=DIR tests/golden/run.py [--update] [NAME…]     cases with NAME in their names
 
-A case begins with the line "== case NAME". Lines of shell follow, then what they must print, each part below its line:
-"== out", "== err" (none: they print nothing), "== exit N" (none: 0). A new case is only its name and its lines of
-shell: --update accepts what they print now.
+A case begins with the line "== NAME". Lines of shell follow, each behind "$ ", then what they must print: stdout, then
+stderr below "== err", then "== exit N" if the status is not 0. A new case is only its name and its lines of shell:
+--update accepts what they print now.
 
 SNAPSHOTS is the folder that make_snapshots filled. All cases share one copy of it. A file that a case changes, makes
 or removes there is put right before the next case, so each of them finds the same folder."""
 import difflib
+import itertools
 import os
 import pathlib
 import re
@@ -21,7 +22,7 @@ import sys
 import tempfile
 
 CASES = pathlib.Path(__file__).resolve().parent / "cases"
-HEADING = re.compile(rb"^== case (.*)\n", re.MULTILINE)
+HEADING = re.compile(rb"^== (?!err$|exit \d+$)(.*)\n", re.MULTILINE)
 
 
 def cases_of(path):
@@ -33,17 +34,16 @@ def cases_of(path):
     return dict(zip(names, parts[1::2]))
 
 
-def part(title, output):
-    """Exact: a line that could be taken for one of this format has a backslash before it; other bytes are as printed."""
-    if not output:
-        return b""
-    lines = [b"\\" + line if line.startswith((b"== ", b"\\")) else line for line in output.split(b"\n")]
+def exact(output):
+    """A line that could be taken for one of this format has a backslash before it; other bytes are as printed."""
+    lines = [b"\\" + line if line.startswith((b"== ", b"$ ", b"\\")) else line for line in output.split(b"\n")]
     lines[-1] = lines[-1] and lines[-1] + b"\n\\ no newline\n"
-    return b"== " + title + b"\n" + b"\n".join(lines)
+    return b"\n".join(lines)
 
 
 def case_text(commands, out, err, status):
-    return commands + part(b"out", out) + part(b"err", err) + (b"== exit %d\n" % status if status else b"")
+    return b"".join(b"$ %s\n" % line for line in commands) + exact(out) + (b"== err\n" + exact(err) if err else b"") + \
+        (b"== exit %d\n" % status if status else b"")
 
 
 def states(folder):
@@ -91,10 +91,9 @@ class Shared:
 
 def run_case(text, work, environment):
     """The case's right text: its commands, and what they print."""
-    commands = (b"\n" + text).split(b"\n== ")[0][1:]
-    commands += b"" if commands.endswith(b"\n") else b"\n"
+    commands = [line[2:] for line in itertools.takewhile(lambda line: line.startswith(b"$ "), text.split(b"\n"))]
     with open(work / "out", "w+b") as out, open(work / "err", "w+b") as err:
-        status = subprocess.run(["sh", "-c", commands], cwd=work / "snapshots", env=environment,
+        status = subprocess.run(["sh", "-c", b"\n".join(commands)], cwd=work / "snapshots", env=environment,
                                 stdin=subprocess.DEVNULL, stdout=out, stderr=err, check=False).returncode
     return case_text(commands, (work / "out").read_bytes(), (work / "err").read_bytes(),
                      status if status >= 0 else 128 - status)
@@ -121,7 +120,7 @@ def main(arguments):
                 continue
             if update:
                 files[path][case] = got
-                path.write_bytes(b"".join(b"== case %s\n%s" % (name.encode(), text) for name, text in files[path].items()))
+                path.write_bytes(b"".join(b"== %s\n%s" % (name.encode(), text) for name, text in files[path].items()))
                 continue
             failed += 1
             print(f"golden: {case} differs")
