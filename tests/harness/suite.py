@@ -70,11 +70,12 @@ smoke = marked("smoke")  # a test of `make test`
 alone = marked("alone")  # a test that other tests beside it can disturb, or that disturbs them
 
 
-def rows(table, of_core=()):
-    """A test for each row of {name: arguments}: test(bench, *arguments), whose name ends with the row's. The rows that
-    of_core names are in the core."""
+def rows(table, of_core=(), of_smoke=()):
+    """A test for each row of {name: arguments}: test(bench, *arguments), whose name ends with the row's. of_core and
+    of_smoke name the rows that have these marks."""
     def mark(function):
-        function.rows = {name: (row, {"core"} if name in of_core else set()) for name, row in table.items()}
+        function.rows = {name: (row, {mark for mark, names in (("core", of_core), ("smoke", of_smoke)) if name in names})
+                         for name, row in table.items()}
         return function
     return mark
 

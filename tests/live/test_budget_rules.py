@@ -6,8 +6,8 @@ import os
 import shutil
 
 import harness
-from harness import WORKLOADS, Workload, changed_places, check, check_equal, check_unchanged, wait_for
-from test_budget import (changing, check_gaps, check_ledger, check_quiet_ones, is_in_gap, need_links, pausing_every,
+from harness import WORKLOADS, Workload, changed_places, check, check_equal, check_unchanged, environment, wait_for
+from test_budget import (check_gaps, check_ledger, check_quiet_ones, is_in_gap, need_links, pausing_every,
                          work_beside_others)
 from test_record import World
 
@@ -15,7 +15,7 @@ MARKS = ("alone",)
 
 
 def links_every(ms):
-    return changing("ALLOCSNAP_LINKS_EVERY_MS", ms)
+    return environment("ALLOCSNAP_LINKS_EVERY_MS", ms)
 
 
 def paced_in(world, name="paced"):

@@ -11,7 +11,7 @@ import signal
 import subprocess
 
 import harness
-from harness import Skip, breakpoints_of, check, check_equal, private_mounts, tool, wait_for
+from harness import Skip, breakpoints_of, check, check_equal, environment, private_mounts, tool, wait_for
 from test_record import World, name_of
 
 MARKS = ("alone",)
@@ -137,11 +137,8 @@ def test_files_deployed_in_place_during_a_pause_are_probed_after_it(bench):
     versions = [build(bench, name, "-static") for name in VERSIONS]
     program = bench.path("app")
     shutil.copy(versions[0], program)
-    os.environ["ALLOCSNAP_PAUSE_EVERY_MS"] = "3"
-    try:
+    with environment("ALLOCSNAP_PAUSE_EVERY_MS", "3"):
         recorder = world.record("--exe", program, "--min-bytes", "1", interval="1s")
-    finally:
-        del os.environ["ALLOCSNAP_PAUSE_EVERY_MS"]
     for i in range(DEPLOYS // 2):
         deploy(versions[i % 2], program)
         run_once(bench, world, program)
@@ -156,11 +153,8 @@ def test_files_deployed_in_place_between_passes_are_watched(bench):
     versions = [build(bench, name, "-static") for name in VERSIONS]
     program = bench.path("app")
     shutil.copy(versions[0], program)
-    os.environ["ALLOCSNAP_NO_UPROBE_MULTI"] = "1"
-    try:
+    with environment("ALLOCSNAP_NO_UPROBE_MULTI"):
         recorder = world.record("--exe", program, "--min-bytes", "1")
-    finally:
-        del os.environ["ALLOCSNAP_NO_UPROBE_MULTI"]
     for version in (versions[1], versions[0], versions[1]):
         process = bench.start([program, "stay"], env=world.environment)
         check_equal(process.line(), "ready", "the program")
@@ -473,11 +467,8 @@ def test_files_open_for_writing_do_not_delay_other_files(bench):
     world, other = World(bench), bench.path("other")
     pathlib.Path(bench.path("other.c")).write_text(HOLDER)
     bench.run([tool("gcc"), "-static", bench.path("other.c"), "-o", other])
-    os.environ["ALLOCSNAP_PAUSE_EVERY_MS"] = "5"
-    try:
+    with environment("ALLOCSNAP_PAUSE_EVERY_MS", "5"):
         recorder = record(world, other)
-    finally:
-        del os.environ["ALLOCSNAP_PAUSE_EVERY_MS"]
     with hold_open(world):
         check_equal(bench.start([other]).line(60), "ready", "the other program")
         found = {row["size"] // row["count"] for path in recorder.pass_now() if "/other." in path
