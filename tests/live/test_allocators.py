@@ -117,7 +117,6 @@ def check_attached(bench, argv, allocator, what, **options):
     program.is_unharmed()
 
 
-
 def check_run(bench, argv, allocator, what, **options):
     """Records from the start; allocations from before the program starts counting are subtracted."""
     run = [os.path.abspath(ALLOCSNAP), "run", "-o", bench.path("out"), "--interval", NEVER, "--", *argv]
