@@ -420,9 +420,8 @@ static inline bool is_ours(void)
 	return has_vforked || kernel_says(SYS_getpid) == (pid_t)books->pid;
 }
 
-static void thread_end(void *unused)
+static void thread_end(void *)
 {
-	(void)unused;
 	if (is_ours())
 		forget_call(call);
 }

@@ -61,11 +61,10 @@ struct work {
 /* A signal handler frees blocks and allocates others, between two calls of its thread. */
 static __thread struct block of_handler;
 
-static void on_signal(int nr)
+static void on_signal(int)
 {
 	struct events kept = seen;
 
-	(void)nr;
 	block_free(&of_handler);
 	of_handler = block_allocate(WAY_MALLOC, 777);
 	seen = kept;
@@ -269,12 +268,11 @@ static void run_functions(void)
 static atomic_bool is_over;
 static atomic_long handled;
 
-static void on_async_signal(int nr)
+static void on_async_signal(int)
 {
 	struct events kept = seen;
 	struct block block = block_allocate(WAY_MALLOC, 300);
 
-	(void)nr;
 	block_resize(&block, 900);
 	block_free(&block);
 	handled++;
@@ -328,9 +326,8 @@ static void run_signals(void)
 
 static sigjmp_buf way_back;
 
-static void on_jump(int nr)
+static void on_jump(int)
 {
-	(void)nr;
 	siglongjmp(way_back, 1);
 }
 

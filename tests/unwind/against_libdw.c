@@ -198,9 +198,8 @@ static enum told evaluate_register(Dwarf_Frame *frame, int number, const struct 
 
 #define MEMORY_ABOVE 0x700000000000ULL
 
-static bool invented(void *memory, uint64_t address, uint64_t *ret)
+static bool invented(void *, uint64_t address, uint64_t *ret)
 {
-	(void)memory;
 	*ret = MEMORY_ABOVE | (address * 0x9e3779b97f4a7c15ULL) >> 20;
 	return true;
 }
