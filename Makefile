@@ -52,9 +52,9 @@ COLLECT_LIBS := -lbpf -lcapstone
 # Four layers: only COLLECT sees libbpf, and the program's own code is above all libraries.
 rooms       = $(foreach room,$(1),$(wildcard src/$(room)/*.c))
 API_SRC     := $(call rooms,base snapshot formats engine render)
-LIB_SRC     := $(API_SRC) $(call rooms,symbols unwind elf elf/python sandbox symbolize fleet)
+LIB_SRC     := $(API_SRC) $(call rooms,archive symbols unwind elf elf/python helper sandbox symbolize fleet)
 COLLECT_SRC := $(filter-out src/collect/census/%,$(call rooms,collect/*))
-APP_SRC     := $(call rooms,cli collect/census fleet/cluster doctor push record record/* top report)
+APP_SRC     := $(call rooms,cli collect/census fleet/cluster doctor push record top report)
 MAIN_SRC    := src/main.c $(APP_SRC)
 BPF_SRC     := $(wildcard bpf/*.bpf.c)
 

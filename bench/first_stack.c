@@ -21,9 +21,9 @@
 
 #include "base/array.h"
 #include "base/reason.h"
+#include "collect/recording/collector.h"
 #include "shared/bpf_types.h"
-#include "collect/session/session.h"
-#include "shared/unwind_frame.h"
+#include "shared/unwind_types.h"
 
 #define SPACING_US 50
 #define LOOP_MS 800

@@ -15,7 +15,7 @@
 
 #include "base/array.h"
 #include "base/reason.h"
-#include "collect/session/session.h"
+#include "collect/recording/collector.h"
 #include "walk.skel.h"
 #include "walk_target.h"
 

@@ -6,9 +6,7 @@
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
-#include "maps.bpf.h"
 #include "filter/rules.bpf.h"
-#include "filter/user.bpf.h"
 
 SEC("iter/task")
 int admissible_processes(struct bpf_iter__task *ctx)

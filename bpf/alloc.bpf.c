@@ -9,9 +9,8 @@
 #include "account/argument.bpf.h"
 #include "account/calls.bpf.h"
 #include "account/cost.bpf.h"
-#include "filter/links.bpf.h"
+#include "account/thread.bpf.h"
 #include "python/creations.bpf.h"
-#include "python/python_calls.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -187,7 +186,7 @@ static __always_inline bool begin_entry(__u64 cookie, struct thread **ret_thread
 	return true;
 }
 
-/* The same for a link of this process alone, which counts whatever links others have (filter/links.bpf.h). */
+/* The same for a link of this process alone, which counts whatever links others have (account/thread.bpf.h). */
 static __always_inline bool begin_own_entry(__u64 cookie, struct thread **ret_thread)
 {
 	bool is_bystander;

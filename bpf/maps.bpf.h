@@ -64,7 +64,6 @@
 #include "shared/bpf_types.h"
 #include "shared/python_calls.h"
 #include "shared/unwind_types.h"
-#include "shared/unwind_frame.h"
 
 /* An allocator call that has not returned yet. sp is 0 if no call is pending. */
 struct call {
@@ -200,7 +199,7 @@ struct caller {
 	__u64 kind; /* enum caller_kind */
 };
 
-/* The blocks that a thread is about to get from CPython's allocators (bpf/python/pymalloc.bpf.h). */
+/* The blocks that a thread is about to get from CPython's allocators (bpf/python/python_calls.bpf.h). */
 struct python_thread {
 	__u64 image;	/* of the next fields */
 	__u64 has_raw;	/* the C library's next function serves a request of raw_size bytes, by raw_bytes */
@@ -215,7 +214,7 @@ struct thread {
 	__u32 slot;  /* the slot of that process */
 	struct thread_cost cost;
 	struct calls layer[LAYER_NR];
-	__u64 links; /* the links_state that a link saw last (filter/links.bpf.h) */
+	__u64 links; /* the links_state that a link saw last (account/thread.bpf.h) */
 	__u64 sample_distance; /* bytes up to the next sample; 0: not drawn yet */
 	__u64 sample_rate;     /* the rate that the distance was drawn for */
 	struct caller caller; /* the caller of the call that is ending */
@@ -230,32 +229,25 @@ struct thread {
 #define __untyped(name, val) __uint(name##_size, sizeof(val))
 #endif
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, PROCESSES_MAX);
-	__type(key, __u32);
-	__type(value, __u32);
-} process_slots SEC(".maps") __weak;
+/* map_type is the end of a name of enum bpf_map_type. */
+#define BPF_MAP(name, map_type, flags, capacity, key_type, value_type) \
+	struct { \
+		__uint(type, BPF_MAP_TYPE_##map_type); \
+		__uint(map_flags, flags); \
+		__uint(max_entries, capacity); \
+		__type(key, key_type); \
+		__type(value, value_type); \
+	} name SEC(".maps") __weak
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, PROCESSES_MAX);
-	__type(key, __u32);
-	__type(value, struct process);
-} processes SEC(".maps") __weak;
+BPF_MAP(process_slots, HASH, 0, PROCESSES_MAX, __u32, __u32);
+BPF_MAP(processes, ARRAY, BPF_F_MMAPABLE, PROCESSES_MAX, __u32, struct process);
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096);
 } doorbell SEC(".maps") __weak;
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, TRAP_NR);
-	__type(key, __u32);
-	__type(value, __u64);
-} bystander_traps SEC(".maps") __weak;
+BPF_MAP(bystander_traps, PERCPU_ARRAY, 0, TRAP_NR, __u32, __u64);
 
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
@@ -264,53 +256,12 @@ struct {
 	__type(value, struct thread);
 } threads SEC(".maps") __weak;
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 1);
-	__type(key, struct block_key);
-	__type(value, struct block);
-} blocks SEC(".maps") __weak;
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct nursery_place);
-} nursery SEC(".maps") __weak;
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 1);
-	__type(key, struct handed_key);
-	__type(value, struct handed_block);
-} handed_blocks SEC(".maps") __weak;
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 1);
-	__type(key, struct start_key);
-	__type(value, __u64);
-} mapping_starts SEC(".maps") __weak;
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 1);
-	__type(key, struct block_key);
-	__type(value, __u64);
-} dropped_blocks SEC(".maps") __weak;
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, __u64);
-} pairing SEC(".maps") __weak;
+BPF_MAP(blocks, HASH, BPF_F_NO_PREALLOC, 1, struct block_key, struct block);
+BPF_MAP(nursery, ARRAY, BPF_F_MMAPABLE, 1, __u32, struct nursery_place);
+BPF_MAP(handed_blocks, HASH, BPF_F_NO_PREALLOC, 1, struct handed_key, struct handed_block);
+BPF_MAP(mapping_starts, HASH, BPF_F_NO_PREALLOC, 1, struct start_key, __u64);
+BPF_MAP(dropped_blocks, HASH, BPF_F_NO_PREALLOC, 1, struct block_key, __u64);
+BPF_MAP(pairing, ARRAY, BPF_F_MMAPABLE, 1, __u32, __u64);
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -320,40 +271,16 @@ struct {
 	__untyped(value, struct traceback);
 } tracebacks SEC(".maps") __weak;
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 4096);
-	__type(key, struct unwind_file);
-	__type(value, struct unwind_object);
-} unwind_objects SEC(".maps") __weak;
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 256 << 10);
-	__type(key, struct python_code_key);
-	__type(value, struct python_code_known);
-} python_codes SEC(".maps") __weak;
+BPF_MAP(unwind_objects, HASH, BPF_F_NO_PREALLOC, 4096, struct unwind_file, struct unwind_object);
+BPF_MAP(python_codes, HASH, BPF_F_NO_PREALLOC, 256 << 10, struct python_code_key, struct python_code_known);
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096);
 } python_code_records SEC(".maps") __weak;
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct python_code_cached);
-} python_code_cache SEC(".maps") __weak;
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, __u64);
-} python_code_marks SEC(".maps") __weak;
+BPF_MAP(python_code_cache, ARRAY, 0, 1, __u32, struct python_code_cached);
+BPF_MAP(python_code_marks, ARRAY, 0, 1, __u32, __u64);
 
 struct unwind_slab {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -371,18 +298,7 @@ struct {
 	__array(values, struct unwind_slab);
 } unwind_slabs SEC(".maps") __weak;
 
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 65536);
-	__type(key, struct place_key);
-	__type(value, struct unwind_place);
-} unwind_places SEC(".maps") __weak;
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, UNWIND_CACHE_ENTRIES);
-	__type(key, __u32);
-	__type(value, struct unwind_cached);
-} unwind_cache SEC(".maps") __weak;
+BPF_MAP(unwind_places, LRU_HASH, 0, 65536, struct place_key, struct unwind_place);
+BPF_MAP(unwind_cache, ARRAY, 0, UNWIND_CACHE_ENTRIES, __u32, struct unwind_cached);
 
 #endif

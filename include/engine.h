@@ -55,7 +55,7 @@
 
 struct snapshot;
 
-/* Append only: the rows of key_type.c have the same order. */
+/* Append only: the rows of keys.c have the same order. */
 enum key_type {
 	KEY_LINENO = 0, /* the default of the command line */
 	KEY_FILENAME,

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""No two functions of src/ and bpf/ have one name, and no two files there: what grep and a backtrace show is one thing."""
+"""No two functions of src/ and bpf/ have one name, and no two files there: what grep and a backtrace show is one thing.
+The files that comments and documents name exist."""
 import collections
 import os
 import re
@@ -11,8 +12,34 @@ FUNCTION = re.compile(r"^(?!(?:else|return|struct\s+\w+\s*\{|typedef|#))[A-Za-z_
 # Names that several files must define: struct command has a row `run` in each file of src/cli, and
 # bpf/shared/unwind_lookup.h calls unwind_rows__at(), which the kernel side and user space define each in its own way.
 REQUIRED = {"run", "main", "unwind_rows__at"}
+COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
+# A file of ours: its folder is one of ours, or it is a header without a folder. NAME in capitals stands for any name.
+FILE = re.compile(r"(?<![\w/.<*-])((?:[a-z_]+/)*)([a-z_0-9]+\.(?:bpf\.[ch]|[ch]|py|sql))\b(?![*(])")
 # They only go down.
 LIMIT_FUNCTIONS, LIMIT_FILES = 0, 0
+
+
+def missing_files():
+    """"PATH: NAME" for each file that is named and not there."""
+    paths = subprocess.run(["git", "ls-files"], capture_output=True, text=True, check=True).stdout.split()
+    ends, folders = set(), set()
+    for path in paths:
+        parts = path.split("/")
+        ends.update("/".join(parts[at:]) for at in range(len(parts)))
+        folders.update("/".join(parts[at:-1]) for at in range(len(parts) - 1))
+    folders.discard("src")  # examples are called src/cart.c; ours have a room
+    for path in paths:
+        if not path.startswith(("src/", "bpf/", "include/", "docs/")) or not path.endswith((".c", ".h", ".md")) or not os.path.isfile(path):
+            continue
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        is_page = path.endswith(".md")
+        for part in [text] if is_page else COMMENT.findall(STRING.sub("", text)):
+            for folder, name in FILE.findall(part):
+                is_ours = folder.rstrip("/") in folders if folder else name.endswith(".h") and not is_page
+                if is_ours and folder + name not in ends:
+                    yield f"{path}: {folder}{name}"
 
 
 def main():
@@ -32,7 +59,10 @@ def main():
             print(f"{name}: {' '.join(sorted(paths))}")
     print(f"names: {len(functions)} functions; {len(twice)} names in two files or more, of at most {LIMIT_FUNCTIONS}; "
           f"{len(files)} file names twice, of at most {LIMIT_FILES}")
-    return len(twice) > LIMIT_FUNCTIONS or len(files) > LIMIT_FILES
+    missing = sorted(set(missing_files()))
+    for line in missing:
+        print(f"names: {line} does not exist", file=sys.stderr)
+    return bool(missing) or len(twice) > LIMIT_FUNCTIONS or len(files) > LIMIT_FILES
 
 
 if __name__ == "__main__":

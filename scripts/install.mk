@@ -5,10 +5,10 @@ PUBLIC         := $(addprefix include/,allocsnap.h engine.h reason.h render.h sn
 PUBLIC_COLLECT := include/collect.h
 INSTALL_LIBS   := $(addprefix $(OUT)/install/,liballocsnap.a liballocsnap-collect.a)
 
-# The second library asks the first one for its snapshots; fleets are the program's alone.
+# The second library asks the first one for its snapshots; fleets, and finding snapshots, are the program's alone.
 $(OUT)/install/liballocsnap.a: $(call obj,$(API_SRC)) $(PUBLIC)
 $(OUT)/install/liballocsnap-collect.a: \
-	$(call obj,$(COLLECT_SRC) $(filter-out $(API_SRC) src/fleet/%,$(LIB_SRC)) $(wildcard src/base/*.c)) $(PUBLIC_COLLECT)
+	$(call obj,$(COLLECT_SRC) $(filter-out $(API_SRC) src/fleet/% src/archive/archive.c src/archive/walk.c,$(LIB_SRC)) $(wildcard src/base/*.c)) $(PUBLIC_COLLECT)
 
 # One object in which only what the headers declare is visible: a program may have its own array.c.
 $(INSTALL_LIBS): scripts/public-names.sh

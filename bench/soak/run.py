@@ -187,7 +187,7 @@ class Soak:
         """The recorder's programs and links that stay in the kernel, and their holders. The kernel may need a
         moment."""
         def left():
-            return {(kind, number) for kind, ids in harness.bpf_ids_in_kernel(self.bench).items()
+            return {(kind, number) for kind, ids in harness.bpf_ids_in_kernel().items()
                     for number in ids & kept[kind]}
 
         with contextlib.suppress(harness.Failure):

@@ -11,7 +11,7 @@
  *	cut               ├─────┤
  *	blocks now  ├─────┤     ├──────┤              one more allocation, of 0 new bytes
  *
- * Before a cut the whole block is handed over (cut.bpf.h); its remaining parts get the current epoch. A lock in the
+ * Before a cut the whole block is handed over (nursery.bpf.h); its remaining parts get the current epoch. A lock in the
  * process lets one thread at a time do this. No thread waits long for the lock: a thread that does not get it, or
  * would have to look at too many blocks, counts ranges_missed.
  */

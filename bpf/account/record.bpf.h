@@ -15,7 +15,7 @@
 #include "account/admit.bpf.h"
 #include "account/books.bpf.h"
 #include "account/ranges.bpf.h"
-#include "python/mixed.bpf.h"
+#include "python/frames.bpf.h"
 #include "unwind/unwind.bpf.h"
 
 /* Tracebacks in the map, those of gone images included. The loader subtracts those that it removes. */

@@ -185,7 +185,7 @@ static __always_inline bool block_is_wanted(struct process *process, struct thre
 	return !sample_bytes_at(rate) || is_drawn(thread, rate, size);
 }
 
-/* Whether the process's own sampler tells which blocks of its heap are recorded (sampler.bpf.h). */
+/* Whether the process's own sampler tells which blocks of its heap are recorded (calls.bpf.h). */
 static __always_inline bool has_sampler(const struct process *process)
 {
 	return *(const volatile __u64 *)&process->sampler_image == process->image;

@@ -11,7 +11,22 @@
 #include "vmlinux.h"
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
+#include "shared/bpf_types.h"
+#include "maps.bpf.h"
 #include "shared/filter_types.h"
+
+extern const volatile struct settings settings;
+
+/*
+ * The index in user_slots for the user of a process. This is the real user: slots of a set-uid program count for its
+ * caller. Two users may share an index, but no program can choose which users share one.
+ */
+static __always_inline __u32 user_of(struct task_struct *task)
+{
+	__u32 uid = BPF_CORE_READ(task, cred, uid.val);
+
+	return USER_HASH(uid, settings.hash_seed);
+}
 
 extern const volatile struct rules rules;
 
@@ -51,12 +66,7 @@ struct admission {
 	__u32 matches;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, ADMISSION_PLACES);
-	__type(key, __u32);
-	__type(value, struct admission);
-} admissions SEC(".maps") __weak;
+BPF_MAP(admissions, PERCPU_ARRAY, 0, ADMISSION_PLACES, __u32, struct admission);
 
 /* ---- patterns ---- */
 

@@ -5,7 +5,7 @@
 /*
  * Where a value is when a thread passes a place in the code: in a register, in memory that registers lead to, or
  * known beforehand. src/elf/argument_source.h reads it from the text that compilers write into the notes of
- * probes; bpf/account/sampler.bpf.h takes the value.
+ * probes; bpf/account/calls.bpf.h takes the value.
  */
 
 #include "shared/fixed_width.h"

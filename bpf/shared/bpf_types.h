@@ -228,7 +228,7 @@ struct process {
 	bpf_u64 tracebacks;    /* tracebacks of the image in the map; may be a few below 0 around an exec */
 	bpf_u64 sample_rate;   /* the rate in force, below SAMPLE_RATES; the loader sets it */
 	bpf_u64 sample_rates_used; /* a bit for each rate but 0 that decided about a block */
-	bpf_u64 sampler_image; /* its own sampler tells the heap blocks of this image (sampler.bpf.h); 0: of none */
+	bpf_u64 sampler_image; /* its own sampler tells the heap blocks of this image (bpf/account/calls.bpf.h); 0: of none */
 	bpf_u64 python_memory; /* as `memory`: CPython's blocks there are recorded, and not those of the heap; 0: of none */
 	struct python_process python;
 	bpf_u64 counter[COUNTER_NR];
@@ -455,7 +455,7 @@ _Static_assert(sizeof(struct settings) == 144, "no padding");
 #define SAMPLE_BYTES_MAX (1ULL << 36)
 
 /*
- * Tables of two functions for sampling, without floating point. src/collect/session/load.c fills them in. The
+ * Tables of two functions for sampling, without floating point. src/collect/recording/load.c fills them in. The
  * programs interpolate linearly between two entries.
  */
 #define LOG_RATIO_STEPS 256 /* for x from 0 to 1/2 */

@@ -4,7 +4,7 @@
 
 /*
  * Which links count events where processes have shared links or links of their own. The loader counts links_state up,
- * one phase after the other, for all processes at once (src/collect/session/own_links.h). New links are placed in
+ * one phase after the other, for all processes at once (src/collect/limits/own_links.h). New links are placed in
  * LINKS_SHARED and LINKS_OWN, before they count; the next phase lets them count.
  */
 enum links_phase {

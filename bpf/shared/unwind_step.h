@@ -13,8 +13,8 @@
  * which returns 0, or another value with *ret_word unchanged.
  */
 
-#include "shared/unwind_frame.h"
 #include "shared/unwind_lookup.h"
+#include "shared/unwind_types.h"
 
 /*
  * The address whose rule holds for a frame. A call may be the last instruction of its function. Its return

@@ -27,9 +27,39 @@ int array_reserve_bytes(void **items, size_t *alloc, size_t want, size_t item_si
 		push_err_; \
 	})
 
+/* The first i below nr for which is_it is true, or nr. It must be true for all behind it, too. */
+#define array_first(nr, i, is_it) \
+	({ \
+		size_t low_ = 0, high_ = (nr); \
+		while (low_ < high_) { \
+			size_t i = low_ + (high_ - low_) / 2; \
+			if (is_it) \
+				high_ = i; \
+			else \
+				low_ = i + 1; \
+		} \
+		low_; \
+	})
+
 /* For qsort() and bsearch(): uint64_t, the lowest first. */
 int array_by_number(const void *a, const void *b);
 
+#undef ARRAY_SIZE /* <libiberty.h> has one, too */
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+
+/*
+ * Allocates zeroed memory for large data, on huge pages if the system has them. Memory that is not
+ * touched takes no pages. len may be 0. NULL with errno ENOMEM.
+ */
+void *huge_pages_new(size_t len);
+
+/* len is the length that was allocated; 0 for memory from malloc(). pages may be NULL. */
+void huge_pages_free(void *pages, size_t len);
+
+/* Requests huge pages for large memory from any allocator that will soon be written to. */
+void huge_pages_will_be_used(void *bytes, size_t len);
+
+/* Gives back the pages of bytes that are no longer needed; their content is undefined from now on. */
+void huge_pages_drop(void *pages, size_t len, size_t from, size_t to);
 
 #endif

@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/status_line.h"
 #include "base/terminal.h"
 #include "base/units.h"
 

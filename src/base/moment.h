@@ -9,12 +9,6 @@
  * machine, an administrator). Between boots and hosts there is only the wall clock. Both together must be one order,
  * without circles. So each boot has one distance from its monotonic clock to the wall clock, and its newest snapshot
  * says which: the time of a moment is its monotonic time plus that distance.
- *
- * A snapshot's name has its moment, so that a folder of many files is in order before any is opened:
- *
- *	20261121T031500.123Z.6f3c21aa.86400123.snap      wall time, begin of boot_id, monotonic milliseconds
- *	20261121T031500.123Z.6f3c21aa.86400123-2.snap    …the second one in that millisecond
- *	20261121T031500.123Z.snap                        of an earlier allocsnap, or without a boot_id
  */
 
 #include <stdbool.h>
@@ -27,16 +21,8 @@ struct moment {
 	uint64_t wall_ns;
 	uint64_t monotonic_ns;
 	uint32_t boot; /* the first 32 bits of boot_id; 0: not known, and only wall_ns counts */
-	uint32_t nr;   /* of several files with one name; 1 has no suffix */
+	uint32_t nr;   /* of several files with one name; the first one is 1 (archive/names.h) */
 };
-
-#define MOMENT_NAME_MAX 80
-
-/* Returns false for any other name. Parsing is exact: moment_name() of the result is the same name. */
-bool moment_parse(const char *name, struct moment *ret);
-
-/* The name of a file, with ".snap". */
-const char *moment_name(char text[MOMENT_NAME_MAX], const struct moment *moment);
 
 /* The first 32 bits of boot_id; 0 if text is NULL or no boot_id. */
 uint32_t boot_parse(const char *text);

@@ -5,12 +5,14 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/units.h"
 
 struct sets {
 	uint64_t effective, permitted, inheritable;
@@ -169,4 +171,41 @@ int privileges__drop(uint64_t kept, struct reason *why)
 	if (!err)
 		return 0;
 	return reason_set(why, err, "cannot give up privileges: %s", strerror(-err));
+}
+
+/* (uid_t)-1 is no user: chown() takes it for "do not change". */
+static bool parse_sudo_id(const char *name, uint64_t *ret_id)
+{
+	const char *text = getenv(name);
+
+	return text && !parse_count(text, 0, UINT32_MAX - 1, ret_id);
+}
+
+bool sudo_user_find(uid_t *ret_uid, gid_t *ret_gid)
+{
+	uint64_t uid, gid;
+
+	if (geteuid() || !parse_sudo_id("SUDO_UID", &uid) || !parse_sudo_id("SUDO_GID", &gid) || !uid)
+		return false;
+	*ret_uid = uid;
+	*ret_gid = gid;
+	return true;
+}
+
+static const struct {
+	const char *path, *mount;
+	int mode;
+} needed[] = {
+	{ "/dev/null", "/dev", R_OK | W_OK },
+	{ "/proc/self/stat", "/proc", R_OK },
+	{ "/sys/devices/system", "/sys", R_OK },
+};
+
+int mounts_check(struct reason *why)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(needed); i++)
+		if (access(needed[i].path, needed[i].mode))
+			return reason_set(why, -errno, "%s: %s; allocsnap needs the machine's %s, in a container, too",
+					  needed[i].path, strerror(errno), needed[i].mount);
+	return 0;
 }

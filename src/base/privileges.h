@@ -2,16 +2,17 @@
 #ifndef ALLOCSNAP_BASE_PRIVILEGES_H
 #define ALLOCSNAP_BASE_PRIVILEGES_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/reason.h"
-
 /*
  * Capabilities (capabilities(7)) as sets: bit N is capability N of linux/capability.h. They belong
  * to a thread: here to the calling one, and to the threads and processes that it starts afterwards.
  */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/reason.h"
 
 #define CAPABILITY(number) (UINT64_C(1) << (number))
 
@@ -72,5 +73,14 @@ uint64_t privileges__to_write(const char *folder);
  * *why.
  */
 int privileges__drop(uint64_t kept, struct reason *why);
+
+/*
+ * The user who ran sudo, as SUDO_UID and SUDO_GID tell it. False if this process is not root, if a variable is missing
+ * or no id, or if that user is root.
+ */
+bool sudo_user_find(uid_t *ret_uid, gid_t *ret_gid);
+
+/* Whether /dev, /proc and /sys are mounted. 0, or a negative errno with a line in *why that names what is missing. */
+int mounts_check(struct reason *why);
 
 #endif

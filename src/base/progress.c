@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "base/status_line.h"
+#include "base/terminal.h"
 #include "base/units.h"
 
 #define SILENT_NS SECOND_NS /* short works show nothing */

@@ -3,7 +3,7 @@
 #define ALLOCSNAP_BASE_PROGRESS_H
 
 /*
- * How far a long work is, on the status line (base/status_line.h): "reading: 120 of 4000 files (3 %), 40/s, 97 s left".
+ * How far a long work is, on the status line (base/terminal.h): "reading: 120 of 4000 files (3 %), 40/s, 97 s left".
  * It appears where the work takes longer than a second, and is gone at the end. Elsewhere than on a terminal there is
  * nothing.
  *

@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* allocsnap census: what lies in the heaps of a process now, without a recording. */
-#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/census_diff.h"
-#include "cli/census_text.h"
 #include "cli/cmd.h"
 #include "cli/cmd_stats.h"
 #include "cli/find_running_process.h"
 #include "cli/pager.h"
 #include "collect/census/census.h"
+#include "collect/census/census_answer.h"
 #include "collect/census/census_json.h"
-#include "render/json_parts.h"
 
 extern const struct command cmd_census;
 
@@ -58,30 +55,19 @@ static int take_or_read(const char *text, const struct census_cmd_options *optio
 	return EXIT_DONE;
 }
 
-static int put_census_json(FILE *out, json_t *json)
-{
-	int err = json_put(out, json, 0);
-
-	if (!err && putc('\n', out) < 0)
-		err = -errno ?: -EIO;
-	return err;
-}
-
 static int put_one(const struct census_cmd_options *options, const struct census *census)
 {
 	int status;
 
 	pager_begin();
-	status = report_write_error(options->json ? put_census_json(stdout, census_to_json(census)) :
-						    census_text(stdout, census, options->top));
+	status = report_write_error(census_put(stdout, census, options->top, options->json));
 	return status ?: census->arena_nr ? status : EXIT_FAILED;
 }
 
 static int put_two(const struct census_cmd_options *options, const struct census *old, const struct census *new)
 {
 	pager_begin();
-	return report_write_error(options->json ? put_census_json(stdout, census_diff_json(old, new)) :
-						  census_diff_text(stdout, old, new, options->top));
+	return report_write_error(census_put_diff(stdout, old, new, options->top, options->json));
 }
 
 static int run(const void *command_options, const struct arguments *args)

@@ -6,7 +6,6 @@
 #include "base/reason.h"
 #include "base/units.h"
 #include "cli/cmd_stats.h"
-#include "cli/caveats_diff.h"
 #include "cli/find_snapshot.h"
 #include "cli/open_input.h"
 #include "render.h"
@@ -83,7 +82,11 @@ static int print_diff(const struct diff_options *options, const struct chosen *c
 		      char *const path[2], const struct snapshot *const both[2],
 		      const struct shared_names *names)
 {
-	struct comparison comparison = { both[0], both[1], .options = &chosen->engine, .names = names };
+	struct comparison comparison = {
+		both[0], both[1], .options = &chosen->engine,
+		.unnamed = { { names->unshared[0].path, names->unshared[0].place_nr },
+			     { names->unshared[1].path, names->unshared[1].place_nr } },
+	};
 	struct report report = { .snapshot = both, .snapshot_nr = 2 };
 	struct statistics *statistics = NULL;
 	struct reason why = { "out of memory" };

@@ -27,18 +27,11 @@ static const struct option_row rows[] = {
 
 static int print_diagnosis(const struct diagnosis *diagnosis, const struct doctor_options *options)
 {
-	struct doctor_report *report = doctor_report__new(diagnosis);
 	int status;
 
-	if (!report)
-		return log_failure("out of memory");
 	pager_begin();
-	status = report_write_error(options->json ? doctor_json(stdout, report) :
-						    doctor_text(stdout, report, options->verbose));
-	doctor_report__free(report);
-	if (status == EXIT_DONE && !diagnosis__records(diagnosis))
-		status = EXIT_FAILED;
-	return status;
+	status = report_write_error(doctor_put(stdout, diagnosis, options->verbose, options->json));
+	return status == EXIT_DONE && !diagnosis__records(diagnosis) ? EXIT_FAILED : status;
 }
 
 static int run(const void *command_options, const struct arguments *args)

@@ -10,14 +10,13 @@
 #include "fleet/symbol_tables.h"
 #include "fleet/selection.h"
 #include "fleet/sum.h"
-#include "cli/caveats_fleet.h"
+#include "render/caveats.h"
 #include "render.h"
 
 struct catalogue_merge;
 struct cluster_mirror;
 struct fleet_answer;
 struct fleet_question;
-struct fleet_renderer;
 struct leak_limit;
 
 struct fleet_options {
@@ -125,7 +124,7 @@ struct fleet_report {
 	struct report report;
 	const struct snapshot *dictionary;
 	struct report_cohort cohort[2];
-	struct fleet_doubts doubts;
+	struct warnings doubts;
 	struct report_loss *loss;
 	size_t loss_nr, loss_alloc;
 };
@@ -163,7 +162,7 @@ struct fleet_list {
 	enum cohort_times times;
 	/* Reads the rows, calls fleet_let_go() and prints *answer with the rows. Returns an exit status. */
 	int (*run)(struct fleet *fleet, const struct fleet_question *question,
-		   struct fleet_answer *answer, const struct fleet_renderer *format);
+		   struct fleet_answer *answer, bool is_json);
 	bool reads_files; /* run() filters blocks itself, by what the files say: the groups are unfiltered */
 };
 

@@ -6,7 +6,7 @@
 #include "render/fleet.h"
 
 static int list_hosts(struct fleet *fleet, const struct fleet_question *question,
-		      struct fleet_answer *answer, const struct fleet_renderer *format)
+		      struct fleet_answer *answer, bool is_json)
 {
 	struct host_rows rows = {};
 	struct reason why = { "out of memory" };
@@ -17,7 +17,7 @@ static int list_hosts(struct fleet *fleet, const struct fleet_question *question
 	fleet_let_go(fleet);
 	answer->hosts = &rows;
 	pager_begin();
-	status = report_write_error(format->hosts(stdout, answer));
+	status = report_write_error(fleet_put_hosts(stdout, answer, is_json));
 	host_rows_release(&rows);
 	return status;
 }

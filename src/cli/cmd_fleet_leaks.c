@@ -60,7 +60,7 @@ static int fleet_leaks_status(const struct fleet_leaks_options *options, const s
 }
 
 static int print_fleet_leaks(const struct fleet *fleet, struct fleet_answer *answer, const struct fleet_leaks *leaks,
-			     const struct fleet_renderer *format)
+			     bool is_json)
 {
 	const struct fleet_leaks_options *options = (const struct fleet_leaks_options *)fleet->options;
 	int status;
@@ -69,7 +69,7 @@ static int print_fleet_leaks(const struct fleet *fleet, struct fleet_answer *ans
 	answer->leaks = leaks;
 	answer->shows_all = options->shows_all;
 	pager_begin();
-	status = report_write_error(format->leaks(stdout, answer));
+	status = report_write_error(fleet_put_leaks(stdout, answer, is_json));
 	return status ?: fleet_leaks_status(options, leaks);
 }
 
@@ -83,7 +83,7 @@ static void show_leaks_progress(void *progress_, uint64_t process_nr, uint64_t p
 
 /* The catalogue is closed before files are read: that may take long, and `fleet index` waits for it. */
 static int list_leaks(struct fleet *fleet, const struct fleet_question *question, struct fleet_answer *answer,
-		      const struct fleet_renderer *format)
+		      bool is_json)
 {
 	struct engine_options engine = fleet->chosen.engine;
 	struct progress progress = progress_begin("judging", "processes", 0);
@@ -108,7 +108,7 @@ static int list_leaks(struct fleet *fleet, const struct fleet_question *question
 	if (!status && fleet_find_leaks(&judged, &leaks))
 		status = log_failure("out of memory");
 	progress_end(&progress);
-	status = status ?: print_fleet_leaks(fleet, answer, &leaks, format);
+	status = status ?: print_fleet_leaks(fleet, answer, &leaks, is_json);
 	fleet_leaks_release(&leaks);
 	line_groups_release(&lines);
 	return status;

@@ -24,7 +24,7 @@ static int print_fleet_list(const struct fleet_list *list, struct fleet *fleet,
 	report->top = options->top == TOP_UNSAID ? format_or_text(NULL)->top : options->top;
 	report->full_names = options->full_names;
 	report->oldest_first = options->select.tracemalloc;
-	status = list->run(fleet, question, &answer, options->format ? &fleet_json : &fleet_text);
+	status = list->run(fleet, question, &answer, options->format);
 	free(host);
 	return status;
 }

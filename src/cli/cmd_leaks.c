@@ -22,7 +22,7 @@
 #include "cli/leak_watch.h"
 #include "cli/log_losses.h"
 #include "cli/pager.h"
-#include "cli/process_folders.h"
+#include "archive/walk.h"
 #include "render.h"
 #include "render/leak_answer.h"
 #include "snapshot.h"
@@ -90,7 +90,7 @@ static int print_leaks(const struct leaks_options *options, const struct chosen 
 		return log_failure("%s", strerror(ENOMEM));
 	log_unmatched(&options->select, chosen, last, 1);
 	pager_begin();
-	status = report_write_error((options->is_json ? leaks_put_json : leaks_put_text)(stdout, &answer));
+	status = report_write_error(leaks_put(stdout, &answer, options->is_json));
 	return status ?: answer_status(options, &answer);
 }
 
@@ -159,23 +159,23 @@ static int find_watched(const struct arguments *args, struct watched *ret)
 }
 
 /* The snapshots of a process are in one folder, and each child has another one. */
-static bool is_one_folder(const struct leak_watch *watch)
+static bool is_one_folder(const struct snapshot_paths *paths)
 {
-	size_t bytes = strrchr(watch->path[0], '/') - watch->path[0] + 1;
+	size_t bytes = strrchr(paths->path[0], '/') - paths->path[0] + 1;
 
-	for (size_t i = 1; i < watch->path_nr; i++)
-		if (strncmp(watch->path[i], watch->path[0], bytes) || strchr(watch->path[i] + bytes, '/'))
+	for (size_t i = 1; i < paths->path_nr; i++)
+		if (strncmp(paths->path[i], paths->path[0], bytes) || strchr(paths->path[i] + bytes, '/'))
 			return false;
 	return true;
 }
 
 static int judge_watched(const struct leaks_options *options, const struct chosen *chosen, const struct watched *watched,
-			 const struct leak_watch *watch)
+			 const struct snapshot_paths *paths)
 {
-	const char *const *path = (const char *const *)watch->path;
+	const char *const *path = (const char *const *)paths->path;
 
-	return watched->pid_nr > 1 || !is_one_folder(watch) ? judge_folders(options, path, watch->path_nr) :
-							      judge_files(options, chosen, path, watch->path_nr);
+	return watched->pid_nr > 1 || !is_one_folder(paths) ? judge_folders(options, path, paths->path_nr) :
+							      judge_files(options, chosen, path, paths->path_nr);
 }
 
 static int watch_processes(const struct leaks_options *options, const struct chosen *chosen, const struct arguments *args)
@@ -191,7 +191,7 @@ static int watch_processes(const struct leaks_options *options, const struct cho
 		report_earlier_snapshots(args->item[0]);
 	if (!status) {
 		report_early_end(&watched, monotonic_now_ns() - started_ns, options->watch_ns);
-		status = judge_watched(options, chosen, &watched, &watch);
+		status = judge_watched(options, chosen, &watched, &watch.paths);
 	}
 	if (watch.is_something_left)
 		status = EXIT_FAILED;
@@ -214,11 +214,9 @@ static int find_leak_snapshots(const struct arguments *args, struct snapshot_pat
 	int status = EXIT_DONE;
 
 	for (size_t i = 0; i < args->item_nr && !status; i++) {
-		char *path = is_input_path(args->item[i]) ? strdup(args->item[i]) : NULL;
-
-		if (!path)
+		if (!is_input_path(args->item[i]))
 			status = find_all_snapshots(args->item[i], paths);
-		else if (array_push(paths, path, path))
+		else if (snapshot_paths_add(paths, args->item[i]))
 			status = log_failure("%s", strerror(ENOMEM));
 	}
 	return status;

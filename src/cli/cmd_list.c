@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* allocsnap list: which processes have snapshots below a folder. */
-#include <errno.h>
-#include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/array.h"
@@ -18,7 +13,7 @@
 #include "cli/pager.h"
 #include "cli/process_list.h"
 #include "render.h"
-#include "render/json_parts.h"
+#include "render/emitter.h"
 
 extern const struct command cmd_list;
 
@@ -34,59 +29,51 @@ static const struct option_row rows[] = {
 
 /* ---- as JSON ------------------------------------------------------------------------------ */
 
-static int json_set_time(json_t *object, const char *key, uint64_t wall_ns)
+static void emit_listed_snapshot(struct emitter *out, const char *key, const struct listed_snapshot *snapshot)
 {
+	uint64_t wall_ns = snapshot->moment.wall_ns;
 	char text[LIST_TIME_MAX];
 
-	return wall_ns ? json_set_text(object, key, list_time_text(text, wall_ns, LIST_TIME_RFC3339)) : 0;
+	emit_object(out, key);
+	emit_text(out, "path", snapshot->path);
+	emit_text(out, "wall_time", wall_ns ? list_time_text(text, wall_ns, LIST_TIME_RFC3339) : NULL);
+	emit_uint(out, "traced_bytes", snapshot->traced_bytes);
+	emit_end(out);
 }
 
-static json_t *listed_snapshot_json(const struct listed_snapshot *snapshot)
+static void emit_listed_process(struct emitter *out, const struct listed_process *process)
 {
-	json_t *object = json_object();
-	int err = json_set_text(object, "path", snapshot->path);
-
-	err = err ?: json_set_time(object, "wall_time", snapshot->moment.wall_ns);
-	err = err ?: json_set_uint(object, "traced_bytes", snapshot->traced_bytes);
-	return json_unless(err, object);
-}
-
-static json_t *listed_process_json(const struct listed_process *process)
-{
-	json_t *object = json_object();
-	int err = json_set_text(object, "host", process->host);
-
+	emit_object(out, NULL);
+	emit_text(out, "host", process->host);
 	if (process->pid)
-		err = err ?: json_set_uint(object, "pid", process->pid);
-	err = err ?: json_set_text(object, "comm", process->comm);
-	err = err ?: json_set_text(object, "folder", process->folder);
-	err = err ?: json_set_uint(object, "snapshots", process->snapshot_nr);
-	err = err ?: json_set_uint(object, "disk_bytes", process->disk_bytes);
-	err = err ?: json_set(object, "first", listed_snapshot_json(&process->first));
-	err = err ?: json_set(object, "last", listed_snapshot_json(&process->last));
-	err = err ?: json_set_uint(object, "peak_bytes", process->peak_bytes);
-	err = err ?: json_set_int(object, "growth_bytes",
-				  (int64_t)(process->last.traced_bytes - process->first.traced_bytes));
-	err = err ?: json_set(object, "is_estimated", json_boolean(process->is_estimated));
-	err = err ?: json_set_text(object, "sampler", process->sampler);
+		emit_uint(out, "pid", process->pid);
+	emit_text(out, "comm", process->comm);
+	emit_text(out, "folder", process->folder);
+	emit_uint(out, "snapshots", process->snapshot_nr);
+	emit_uint(out, "disk_bytes", process->disk_bytes);
+	emit_listed_snapshot(out, "first", &process->first);
+	emit_listed_snapshot(out, "last", &process->last);
+	emit_uint(out, "peak_bytes", process->peak_bytes);
+	emit_int(out, "growth_bytes", (int64_t)(process->last.traced_bytes - process->first.traced_bytes));
+	emit_bool(out, "is_estimated", process->is_estimated);
+	emit_text(out, "sampler", process->sampler);
 	if (process->is_unseen)
-		err = err ?: json_set(object, "is_unseen", json_true());
-	err = err ?: json_set_text(object, "end", process->end);
-	return json_unless(err, object);
+		emit_bool(out, "is_unseen", true);
+	emit_text(out, "end", process->end);
+	emit_end(out);
 }
 
 static int print_list_json(const struct process_list *list)
 {
-	json_t *head = json_object(), *processes = json_array();
-	int err = json_set_text(head, "schema", "allocsnap.list/1");
+	struct emitter out = emit_to(stdout, true);
 
-	for (size_t i = 0; i < list->process_nr && !err; i++)
-		if (json_array_append_new(processes, listed_process_json(&list->process[i])))
-			err = -ENOMEM;
-	err = json_set(head, "processes", json_unless(err, processes));
-	err = err ?: json_set_uint(head, "unreadable", list->damaged_nr);
-	err = json_put(stdout, json_unless(err, head), 0);
-	return err ?: putchar('\n') == EOF ? -errno : 0;
+	emit_text(&out, "schema", "allocsnap.list/1");
+	emit_list(&out, "processes");
+	for (size_t i = 0; i < list->process_nr; i++)
+		emit_listed_process(&out, &list->process[i]);
+	emit_end(&out);
+	emit_uint(&out, "unreadable", list->damaged_nr);
+	return emit_finish(&out);
 }
 
 /* ---- the command -------------------------------------------------------------------------- */

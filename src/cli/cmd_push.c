@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "archive/walk.h"
 #include "base/privileges.h"
 #include "base/reason.h"
 #include "cli/cmd.h"
@@ -57,13 +58,6 @@ static const struct option_row folder_rows[] = {
 	  .help = "with --watch: write FILE for Prometheus's textfile collector, after each look at the FOLDER" },
 	{},
 };
-
-static bool is_folder(const char *path)
-{
-	struct stat st;
-
-	return !stat(path, &st) && S_ISDIR(st.st_mode);
-}
 
 static int push_folder(struct push_endpoint *endpoint, const struct pusher_options *options, const char *folder,
 		       struct push_counts *counts)

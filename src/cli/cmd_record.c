@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "archive/names.h"
 #include "base/array.h"
 #include "base/units.h"
 #include "base/reason.h"

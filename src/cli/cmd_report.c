@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "base/reason.h"
-#include "cli/caveats_diff.h"
 #include "cli/cmd_select.h"
 #include "cli/find_snapshot.h"
 #include "cli/leak_input.h"
@@ -230,8 +229,11 @@ static int compare_ends(struct report_job *job, const struct snapshot *const bot
 	named[1] = names.named[1] ?: both[1];
 	err = snapshot_compare(named[0], named[1], &job->chosen.engine, &diff, why);
 	if (!err) {
-		const struct comparison comparison = { named[0], named[1], .diff = diff, .gap_blocks = gap_blocks,
-						       .options = &job->chosen.engine, .names = &names };
+		const struct comparison comparison = {
+			named[0], named[1], .diff = diff, .gap_blocks = gap_blocks, .options = &job->chosen.engine,
+			.unnamed = { { names.unshared[0].path, names.unshared[0].place_nr },
+				     { names.unshared[1].path, names.unshared[1].place_nr } },
+		};
 
 		err = warn_of_comparison(job, &comparison);
 	}

@@ -7,7 +7,7 @@
 #include "cli/cmd_fleet.h"
 #include "cli/report_output.h"
 #include "render/json_parts.h"
-#include "report/add_cohort.h"
+#include "report/adding.h"
 #include "report/build_report.h"
 
 struct fleet_page_options {

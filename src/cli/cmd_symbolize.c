@@ -11,13 +11,13 @@
 
 #include "base/progress.h"
 #include "base/reason.h"
-#include "base/status_line.h"
+#include "base/terminal.h"
 #include "base/units.h"
 #include "cli/cmd_stats.h"
 #include "cli/find_snapshot.h"
 #include "cli/open_input.h"
-#include "symbolize/naming.h"
 #include "snapshot.h"
+#include "symbolize/naming.h"
 
 extern const struct command cmd_symbolize;
 

@@ -9,10 +9,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "archive/names.h"
+#include "archive/walk.h"
 #include "base/array.h"
 #include "base/log.h"
 #include "base/units.h"
-#include "cli/process_folders.h"
 
 #define CANDIDATES_SHOWN 20
 
@@ -45,19 +46,10 @@ static bool parse_which(const char *text, struct which *ret)
 	return true;
 }
 
-static bool is_existing_folder(const char *path)
-{
-	struct stat st;
-
-	return !stat(path, &st) && S_ISDIR(st.st_mode);
-}
-
 /* Whether the text can only be meant as a path. */
 static bool is_path_text(const char *text)
 {
-	size_t len = strlen(text);
-
-	return strchr(text, '/') || (len >= 5 && !strcmp(text + len - 5, ".snap")) || !strcmp(text, "-");
+	return strchr(text, '/') || has_snapshot_suffix(text) || !strcmp(text, "-");
 }
 
 /* An executable file is no snapshot: where a program was built, its name means its process. */
@@ -65,14 +57,14 @@ static bool is_existing_file(const char *path)
 {
 	struct stat st;
 
-	if (lstat(path, &st) || is_existing_folder(path))
+	if (lstat(path, &st) || is_folder(path))
 		return false;
 	return !(S_ISREG(st.st_mode) && st.st_mode & 0111) || is_path_text(path);
 }
 
 bool is_input_path(const char *text)
 {
-	return is_existing_folder(text) || is_existing_file(text);
+	return is_folder(text) || is_existing_file(text);
 }
 
 bool is_which_snapshot(const char *text)
@@ -86,9 +78,8 @@ bool names_process(const char *text)
 {
 	const char *dot = strrchr(text, '.');
 	bool is_folder_name = dot && dot[1] && !dot[1 + strspn(dot + 1, "0123456789")];
-	bool is_snapshot_name = dot && !strcmp(dot, ".snap");
 
-	return !strpbrk(text, "/@") && !is_folder_name && !is_snapshot_name && !is_input_path(text);
+	return !strpbrk(text, "/@") && !is_folder_name && !has_snapshot_suffix(text) && !is_input_path(text);
 }
 
 static int split_place(const char *text, struct place *ret)
@@ -97,7 +88,7 @@ static int split_place(const char *text, struct place *ret)
 	size_t len = strlen(text);
 
 	*ret = (struct place){};
-	if (!is_existing_folder(text)) {
+	if (!is_folder(text)) {
 		if (parse_which(text, &ret->which))
 			len = 0;
 		else if (at && parse_which(at + 1, &ret->which))
@@ -106,7 +97,7 @@ static int split_place(const char *text, struct place *ret)
 	ret->name = strndup(text, len);
 	if (!ret->name)
 		return log_failure("%s", strerror(ENOMEM));
-	ret->is_folder = is_existing_folder(ret->name);
+	ret->is_folder = is_folder(ret->name);
 	return EXIT_DONE;
 }
 
@@ -139,21 +130,19 @@ static int report_no_process(const struct place *place)
 			   place->name, DATA_DIR);
 }
 
-/* Finds the folders that the place names. EXIT_DONE: there is at least one. */
-static int find_folders(const struct place *place, struct process_folders *ret)
+/* Finds the folders that the place names. EXIT_DONE: there is at least one. *ret_failed: whether others may be missing. */
+static int find_folders(const struct place *place, struct process_folders *ret, int *ret_failed)
 {
-	int status = EXIT_DONE;
-
-	*ret = (struct process_folders){};
+	*ret_failed = EXIT_DONE;
 	if (place->is_folder)
-		status = process_folders_scan(ret, place->name);
-	else if (is_existing_folder(DATA_DIR))
-		status = process_folders_scan(ret, DATA_DIR);
+		*ret_failed = process_folders_scan(ret, place->name);
+	else if (is_folder(DATA_DIR))
+		*ret_failed = process_folders_scan(ret, DATA_DIR);
 	if (!place->is_folder && *place->name)
 		process_folders_retain(ret, place->name);
 	if (ret->folder_nr)
 		return EXIT_DONE;
-	return status ?: report_no_process(place);
+	return *ret_failed ?: report_no_process(place);
 }
 
 static int refuse_several(const struct place *place, const struct process_folders *folders)
@@ -168,10 +157,10 @@ static int refuse_several(const struct place *place, const struct process_folder
 	return EXIT_FAILED;
 }
 
-/* Finds the one folder that the place names; *ret has it only after EXIT_DONE, but is always to be released. */
+/* Finds the one folder that the place names. */
 static int find_one_folder(const struct place *place, struct process_folders *ret)
 {
-	int status = find_folders(place, ret);
+	int failed, status = find_folders(place, ret, &failed);
 
 	if (!status && ret->folder_nr > 1)
 		status = refuse_several(place, ret);
@@ -204,20 +193,35 @@ static void report_chosen(const struct process_folder *folder, size_t at)
 		log_info("reading %s, number %zu of %zu", path, at + 1, nr);
 }
 
-static int find_in_place(const struct place *place, char **ret_path)
+void snapshot_paths_release(struct snapshot_paths *paths)
 {
-	struct process_folders folders;
-	int status = find_one_folder(place, &folders);
-	size_t at = 0;
+	for (size_t i = 0; i < paths->path_nr; i++)
+		free(paths->path[i]);
+	free(paths->path);
+	*paths = (struct snapshot_paths){};
+}
 
-	if (!status)
-		status = choose_file(&folders.folder[0], &place->which, &at);
-	if (!status) {
-		report_chosen(&folders.folder[0], at);
-		*ret_path = strdup(folders.folder[0].file[at].path);
-		status = *ret_path ? EXIT_DONE : log_failure("%s", strerror(ENOMEM));
-	}
-	process_folders_release(&folders);
+int snapshot_paths_add(struct snapshot_paths *paths, const char *path)
+{
+	char *copy = strdup(path);
+	int err = copy ? array_push(paths, path, copy) : -ENOMEM;
+
+	if (err)
+		free(copy);
+	return err;
+}
+
+static int add_found_path(struct snapshot_paths *paths, const char *path)
+{
+	return snapshot_paths_add(paths, path) ? log_failure("%s", strerror(ENOMEM)) : EXIT_DONE;
+}
+
+static int add_folder_paths(struct snapshot_paths *paths, const struct process_folder *folder)
+{
+	int status = EXIT_DONE;
+
+	for (size_t i = 0; i < folder->file_nr && !status; i++)
+		status = add_found_path(paths, folder->file[i].path);
 	return status;
 }
 
@@ -229,87 +233,68 @@ static bool is_plain_path(const char *text, const struct place *place)
 	return !place->is_folder && is_path_text(place->name);
 }
 
-int find_snapshot(const char *text, char **ret_path)
+/* ---- what commands ask -------------------------------------------------------------------- */
+
+static int find_one(const struct place *place, struct process_folders *folders, struct snapshot_paths *paths)
 {
+	int status = find_one_folder(place, folders);
+	size_t at = 0;
+
+	status = status ?: choose_file(&folders->folder[0], &place->which, &at);
+	if (status)
+		return status;
+	report_chosen(&folders->folder[0], at);
+	return add_found_path(paths, folders->folder[0].file[at].path);
+}
+
+static int find_whole(const struct place *place, struct process_folders *folders, struct snapshot_paths *paths)
+{
+	return find_one_folder(place, folders) ?: add_folder_paths(paths, &folders->folder[0]);
+}
+
+static int find_all(const struct place *place, struct process_folders *folders, struct snapshot_paths *paths)
+{
+	int failed, status = find_folders(place, folders, &failed);
+
+	for (size_t i = 0; i < folders->folder_nr && !status; i++)
+		status = add_folder_paths(paths, &folders->folder[i]);
+	return status ?: place->is_folder ? failed : EXIT_DONE;
+}
+
+typedef int (*find_fn)(const struct place *place, struct process_folders *folders, struct snapshot_paths *paths);
+
+/* find: what a place without WHICH stands for. */
+static int find_paths(const char *text, find_fn find, struct snapshot_paths *paths)
+{
+	struct process_folders folders = {};
 	struct place place;
 	int status = split_place(text, &place);
+	bool is_plain = !status && is_plain_path(text, &place), is_one = is_plain || place.which.is_given;
 
-	*ret_path = NULL;
-	if (!status && is_plain_path(text, &place)) {
-		*ret_path = strdup(text);
-		status = *ret_path ? EXIT_DONE : log_failure("%s", strerror(ENOMEM));
-	} else if (!status) {
-		status = find_in_place(&place, ret_path);
-	}
+	if (!status && !(is_one && find == find_whole))
+		status = is_plain ? add_found_path(paths, text) : (is_one ? find_one : find)(&place, &folders, paths);
+	process_folders_release(&folders);
 	free(place.name);
 	return status;
 }
 
-/* ---- several snapshots -------------------------------------------------------------------- */
-
-void snapshot_paths_release(struct snapshot_paths *paths)
+int find_snapshot(const char *text, char **ret_path)
 {
-	for (size_t i = 0; i < paths->path_nr; i++)
-		free(paths->path[i]);
-	free(paths->path);
-	*paths = (struct snapshot_paths){};
-}
+	struct snapshot_paths paths = {};
+	int status = find_paths(text, find_one, &paths);
 
-static int add_found_path(struct snapshot_paths *paths, char *path)
-{
-	if (path && !array_push(paths, path, path))
-		return EXIT_DONE;
-	free(path);
-	return log_failure("%s", strerror(ENOMEM));
-}
-
-static int add_folder_paths(struct snapshot_paths *paths, const struct process_folder *folder)
-{
-	int status = EXIT_DONE;
-
-	for (size_t i = 0; i < folder->file_nr && !status; i++)
-		status = add_found_path(paths, strdup(folder->file[i].path));
+	*ret_path = paths.path_nr ? paths.path[--paths.path_nr] : NULL;
+	snapshot_paths_release(&paths);
 	return status;
 }
 
 int find_process_snapshots(const char *text, struct snapshot_paths *ret)
 {
-	struct process_folders folders = {};
-	struct place place;
-	int status = split_place(text, &place);
-
 	*ret = (struct snapshot_paths){};
-	if (!status && !place.which.is_given && !is_plain_path(text, &place)) {
-		status = find_one_folder(&place, &folders);
-		if (!status)
-			status = add_folder_paths(ret, &folders.folder[0]);
-	}
-	process_folders_release(&folders);
-	free(place.name);
-	return status;
+	return find_paths(text, find_whole, ret);
 }
 
 int find_all_snapshots(const char *text, struct snapshot_paths *paths)
 {
-	struct process_folders folders = {};
-	struct place place;
-	char *path = NULL;
-	int status = split_place(text, &place), failed = EXIT_DONE;
-
-	if (!status && (place.which.is_given || is_plain_path(text, &place))) {
-		status = find_snapshot(text, &path);
-		if (!status)
-			status = add_found_path(paths, path);
-	} else if (!status && place.is_folder) {
-		failed = process_folders_scan(&folders, place.name);
-		if (!folders.folder_nr && !failed)
-			status = report_no_process(&place);
-	} else if (!status) {
-		status = find_folders(&place, &folders);
-	}
-	for (size_t i = 0; i < folders.folder_nr && !status; i++)
-		status = add_folder_paths(paths, &folders.folder[i]);
-	process_folders_release(&folders);
-	free(place.name);
-	return status ?: failed;
+	return find_paths(text, find_all, paths);
 }

@@ -42,6 +42,8 @@ struct snapshot_paths {
 	size_t path_nr, path_alloc;
 };
 
+/* Copies the path. Returns 0 or -ENOMEM. */
+int snapshot_paths_add(struct snapshot_paths *paths, const char *path);
 void snapshot_paths_release(struct snapshot_paths *paths);
 
 /*

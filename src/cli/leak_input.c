@@ -2,23 +2,21 @@
 #include "cli/leak_input.h"
 
 #include <errno.h>
-#include <fts.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "archive/walk.h"
 #include "base/array.h"
 #include "base/log.h"
 #include "base/progress.h"
 #include "base/reason.h"
 #include "snapshot.h"
 #include "snapshot/snapshot_identity.h"
-#include "snapshot/snapshot_moment.h"
 
 struct leak_file {
 	struct moment moment;
 	char *path;
-	size_t folder;	/* length of the folder in path; 0: the file was named itself */
 	char *process, *recording; /* what all snapshots of a process, of a recording have in common */
 	uint64_t begin_ns;
 	uint64_t clears; /* how often traces were cleared */
@@ -37,15 +35,16 @@ void leak_input_release(struct leak_input *input)
 	for (size_t i = 0; i < input->file_nr; i++)
 		leak_file_release(&input->file[i]);
 	free(input->file);
+	free(input->folder);
 	free(input->now_ns);
 	*input = (struct leak_input){};
 }
 
 /* ---- files and folders ---------------------------------------------------------------------- */
 
-static int leak_input_add_file(struct leak_input *input, const char *path, size_t folder)
+static int leak_input_add_file(struct leak_input *input, const char *path)
 {
-	struct leak_file file = { .path = strdup(path), .folder = folder };
+	struct leak_file file = { .path = strdup(path) };
 	int err = file.path ? array_push(input, file, file) : -ENOMEM;
 
 	if (err)
@@ -53,52 +52,40 @@ static int leak_input_add_file(struct leak_input *input, const char *path, size_
 	return err ? log_failure("out of memory") : EXIT_DONE;
 }
 
-static bool is_snapshot_file(const FTSENT *entry)
-{
-	return entry->fts_info == FTS_F && entry->fts_namelen > 5 && *entry->fts_name != '.' &&
-	       !strcmp(entry->fts_name + entry->fts_namelen - 5, ".snap");
-}
-
-static int walk_folder(struct leak_input *input, FTS *tree)
+/* Adds the snapshots of one folder only. */
+static int add_leak_folder(struct leak_input *input, const struct process_folder *folder)
 {
 	int status = EXIT_DONE;
-	FTSENT *entry;
 
-	while ((entry = fts_read(tree))) {
-		bool is_bad = entry->fts_info == FTS_DNR || entry->fts_info == FTS_ERR || entry->fts_info == FTS_NS;
-
-		if (is_bad)
-			status = log_failure("%s: %s", entry->fts_path, strerror(entry->fts_errno));
-		else if (is_snapshot_file(entry) &&
-			 leak_input_add_file(input, entry->fts_path, entry->fts_pathlen - entry->fts_namelen))
-			return EXIT_FAILED;
+	if (input->folder) {
+		input->has_several |= strcmp(input->folder, folder->path) != 0;
+		return EXIT_DONE;
 	}
+	input->folder = strdup(folder->path);
+	if (!input->folder)
+		return log_failure("out of memory");
+	for (size_t i = 0; i < folder->file_nr && !status; i++)
+		status = leak_input_add_file(input, folder->file[i].path);
 	return status;
 }
 
-static int add_folder(struct leak_input *input, const char *folder)
+static int add_leak_path(struct leak_input *input, const char *path)
 {
-	char *const roots[] = { (char *)folder, NULL };
-	FTS *tree = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR, NULL);
-	size_t before = input->file_nr;
-	int status;
-
-	if (!tree)
-		return log_failure("%s: %s", folder, strerror(errno));
-	status = walk_folder(input, tree);
-	fts_close(tree);
-	if (!status && input->file_nr == before)
-		status = log_failure("%s: no snapshots in it", folder);
-	return status;
-}
-
-static int add_path(struct leak_input *input, const char *path)
-{
+	struct process_folders folders = {};
 	struct stat st;
+	int status;
 
 	if (stat(path, &st))
 		return log_failure("%s: %s", path, strerror(errno));
-	return S_ISDIR(st.st_mode) ? add_folder(input, path) : leak_input_add_file(input, path, 0);
+	if (!S_ISDIR(st.st_mode))
+		return leak_input_add_file(input, path);
+	status = process_folders_scan(&folders, path);
+	if (!status && !folders.folder_nr)
+		status = log_failure("%s: no snapshots in it", path);
+	for (size_t i = 0; i < folders.folder_nr && !status; i++)
+		status = add_leak_folder(input, &folders.folder[i]);
+	process_folders_release(&folders);
+	return status;
 }
 
 /* ---- which of them -------------------------------------------------------------------------- */
@@ -115,29 +102,6 @@ static void keep_files(struct leak_input *input, const bool *keep)
 			leak_file_release(&input->file[i]);
 	}
 	input->file_nr = nr;
-}
-
-static bool is_same_folder(const struct leak_file *a, const struct leak_file *b)
-{
-	return a->folder && a->folder == b->folder && !memcmp(a->path, b->path, a->folder);
-}
-
-static int by_folder(const void *left, const void *right)
-{
-	const struct leak_file *a = left, *b = right;
-	size_t shorter = a->folder < b->folder ? a->folder : b->folder;
-
-	return memcmp(a->path, b->path, shorter) ?: (a->folder > b->folder) - (a->folder < b->folder);
-}
-
-static size_t folders_of_files(struct leak_input *input)
-{
-	size_t nr = 0;
-
-	qsort(input->file, input->file_nr, sizeof(*input->file), by_folder);
-	for (size_t i = 0; i < input->file_nr; i++)
-		nr += input->file[i].folder && (!i || !is_same_folder(&input->file[i], &input->file[i - 1]));
-	return nr;
 }
 
 static int read_leak_facts(struct leak_file *file)
@@ -227,47 +191,36 @@ static int choose_recording(struct leak_input *input, const struct leak_choice *
 
 /* ---- from when on --------------------------------------------------------------------------- */
 
-static int set_leak_times(struct leak_input *input)
-{
-	input->now_ns = calloc(input->file_nr, sizeof(*input->now_ns));
-	if (!input->now_ns)
-		return log_failure("out of memory");
-	for (size_t i = 0; i < input->file_nr; i++)
-		input->now_ns[i] = input->file[i].moment.monotonic_ns;
-	input->recording.times.now_ns = input->now_ns;
-	input->recording.times.snapshot_nr = input->file_nr;
-	input->progress = progress_begin("judging", "snapshots", input->file_nr);
-	return EXIT_DONE;
-}
-
-/* Returns how many were chosen, or -ENOMEM. */
-static ssize_t choose_moments(struct leak_input *input, const struct leak_choice *choice, bool *keep)
+/* Returns how many were chosen. */
+static size_t choose_moments(struct leak_input *input, const struct leak_choice *choice, struct leak_moment *moment,
+			     bool *keep)
 {
 	const struct leak_span span = { input->file[input->file_nr - 1].begin_ns, choice->last_ns };
-	struct leak_moment *moment = calloc(input->file_nr, sizeof(*moment));
-	size_t nr;
 
-	if (!moment)
-		return -ENOMEM;
 	for (size_t i = 0; i < input->file_nr; i++)
 		moment[i] = (struct leak_moment){ input->file[i].moment.monotonic_ns, input->file[i].clears };
-	nr = leak_moments_choose(moment, input->file_nr, &span, keep, &input->recording.times);
-	free(moment);
-	return nr;
+	return leak_moments_choose(moment, input->file_nr, &span, keep, &input->recording.times);
 }
 
 static int choose_times(struct leak_input *input, const struct leak_choice *choice, bool *keep)
 {
-	ssize_t nr;
+	struct leak_moment *moment = calloc(input->file_nr, sizeof(*moment));
+	size_t nr = moment ? choose_moments(input, choice, moment, keep) : 0;
 
-	nr = choose_moments(input, choice, keep);
-	if (nr < 0)
+	free(moment);
+	input->now_ns = calloc(input->file_nr, sizeof(*input->now_ns));
+	if (!moment || !input->now_ns)
 		return log_failure("out of memory");
 	if (!nr)
 		return refuse_leaks(choice, "the snapshots do not say when they were taken and when the recording began, "
 				    "hence no leaks");
 	keep_files(input, keep);
-	return set_leak_times(input);
+	for (size_t i = 0; i < nr; i++)
+		input->now_ns[i] = input->file[i].moment.monotonic_ns;
+	input->recording.times.now_ns = input->now_ns;
+	input->recording.times.snapshot_nr = nr;
+	input->progress = progress_begin("judging", "snapshots", nr);
+	return EXIT_DONE;
 }
 
 static struct snapshot *open_chosen(void *input_, uint32_t at, struct reason *why)
@@ -300,12 +253,9 @@ int leak_input_choose(const char *const *path, size_t path_nr, const struct leak
 
 	*ret = (struct leak_input){ .recording.open = open_chosen, .recording.what = ret };
 	for (size_t i = 0; i < path_nr && !status; i++)
-		status = add_path(ret, path[i]);
-	if (status)
+		status = add_leak_path(ret, path[i]);
+	if (status || ret->has_several)
 		return status;
-	ret->has_several = folders_of_files(ret) > 1;
-	if (ret->has_several)
-		return EXIT_DONE;
 	keep = calloc(ret->file_nr, sizeof(*keep));
 	status = keep ? choose_files(ret, choice, keep) : log_failure("out of memory");
 	free(keep);

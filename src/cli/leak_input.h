@@ -9,7 +9,6 @@
 #include <stdint.h>
 
 #include "base/progress.h"
-#include "engine/leak_choice.h"
 #include "engine/leak_report.h"
 
 struct leak_file;
@@ -17,6 +16,7 @@ struct leak_file;
 struct leak_input {
 	struct leak_file *file; /* the chosen ones, oldest first */
 	size_t file_nr, file_alloc;
+	char *folder; /* that they are in; NULL: all were named themselves */
 	uint64_t *now_ns;
 	struct leak_recording recording;
 	struct progress progress; /* of opening them */

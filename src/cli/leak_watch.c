@@ -5,7 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/array.h"
 #include "base/clock.h"
 #include "cli/leak_input.h"
 #include "cli/recording_place.h"
@@ -17,9 +16,7 @@
 
 void leak_watch_release(struct leak_watch *watch)
 {
-	for (size_t i = 0; i < watch->path_nr; i++)
-		free(watch->path[i]);
-	free(watch->path);
+	snapshot_paths_release(&watch->paths);
 	temporary_folder_remove(&watch->folder);
 	*watch = (struct leak_watch){};
 }
@@ -29,12 +26,9 @@ void leak_watch_release(struct leak_watch *watch)
 static void keep_path(void *watch_, const char *path)
 {
 	struct leak_watch *watch = watch_;
-	char *copy = strdup(path);
 
-	if (copy && !array_push(watch, path, copy))
-		return;
-	free(copy);
-	watch->is_out_of_memory = true;
+	if (snapshot_paths_add(&watch->paths, path))
+		watch->is_out_of_memory = true;
 }
 
 /* Snapshots at equal distances of a second or more, the last one at the end. */
@@ -91,7 +85,7 @@ int leak_watch_record(const struct command *command, const struct capture_option
 	else if (!status)
 		status = recording_place_look(&capture->recording);
 	status = status ?: record_watched(command, &chosen, watched, watch_ns, ret);
-	if (!status && !ret->path_nr)
+	if (!status && !ret->paths.path_nr)
 		status = log_failure("nothing was recorded of process %d: it allocated nothing, or has ended", *watched->pid);
 	return status;
 }

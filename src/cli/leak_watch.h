@@ -9,11 +9,11 @@
 #include <stdint.h>
 
 #include "cli/cmd_attach.h"
+#include "cli/find_snapshot.h"
 #include "cli/temporary_folder.h"
 
 struct leak_watch {
-	char **path;
-	size_t path_nr, path_alloc;
+	struct snapshot_paths paths;
 	struct temporary_folder folder; /* none: the user named it */
 	bool is_out_of_memory;
 	bool is_something_left; /* of an injected sampler, in a process or its children */

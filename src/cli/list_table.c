@@ -107,9 +107,10 @@ const char *list_size_text(char text[LIST_SIZE_MAX], double bytes, bool with_sig
 	return text;
 }
 
-static const char *format_listed_time(char text[LIST_TIME_MAX], uint64_t wall_ns, enum list_time how)
+static void format_listed_time(char cell[CELL_MAX], uint64_t wall_ns, enum list_time how)
 {
-	return wall_ns ? list_time_text(text, wall_ns, how) : "";
+	if (wall_ns)
+		list_time_text(cell, wall_ns, how);
 }
 
 static bool is_same_day(uint64_t a_ns, uint64_t b_ns)
@@ -134,58 +135,47 @@ static void format_process_cell(char cell[CELL_MAX], const struct list_table *ta
 	clean_text(cell, CELL_MAX, text);
 }
 
-static void format_size_cell(char cell[CELL_MAX], const struct listed_process *process, uint64_t bytes)
+static void format_amount(char cell[CELL_MAX], const struct listed_process *process, double bytes, bool with_sign)
 {
 	char text[LIST_SIZE_MAX];
 
 	if (process->is_unseen)
 		strcpy(cell, "?");
 	else
-		snprintf(cell, CELL_MAX, "%s%s", process->is_estimated ? "~" : "", list_size_text(text, bytes, false));
-}
-
-static void format_growth_cell(char cell[CELL_MAX], const struct listed_process *process)
-{
-	double growth = (double)process->last.traced_bytes - process->first.traced_bytes;
-	char text[LIST_SIZE_MAX];
-
-	if (process->is_unseen)
-		strcpy(cell, "?");
-	else
-		snprintf(cell, CELL_MAX, "%s%s", process->is_estimated ? "~" : "", list_size_text(text, growth, true));
+		snprintf(cell, CELL_MAX, "%s%s", process->is_estimated ? "~" : "", list_size_text(text, bytes, with_sign));
 }
 
 static void format_cell(char cell[CELL_MAX], const struct list_table *table, const struct listed_process *process,
 			enum list_column column)
 {
 	uint64_t from_ns = process->first.moment.wall_ns, to_ns = process->last.moment.wall_ns;
-	char text[LIST_TIME_MAX];
+	uint64_t from_bytes = process->first.traced_bytes, to_bytes = process->last.traced_bytes;
 
+	*cell = '\0';
 	switch (column) {
 	case COLUMN_PROCESS:
 		format_process_cell(cell, table, process);
 		break;
 	case COLUMN_FROM:
-		snprintf(cell, CELL_MAX, "%s", format_listed_time(text, from_ns, table->fit->from));
+		format_listed_time(cell, from_ns, table->fit->from);
 		break;
 	case COLUMN_TO:
-		snprintf(cell, CELL_MAX, "%s", format_listed_time(text, to_ns, is_same_day(from_ns, to_ns) ?
-								  table->fit->to : table->fit->from));
+		format_listed_time(cell, to_ns, is_same_day(from_ns, to_ns) ? table->fit->to : table->fit->from);
 		break;
 	case COLUMN_SNAPSHOTS:
 		snprintf(cell, CELL_MAX, "%zu", process->snapshot_nr);
 		break;
 	case COLUMN_DISK:
-		snprintf(cell, CELL_MAX, "%s", list_size_text(text, process->disk_bytes, false));
+		list_size_text(cell, process->disk_bytes, false);
 		break;
 	case COLUMN_TRACED:
-		format_size_cell(cell, process, process->last.traced_bytes);
+		format_amount(cell, process, to_bytes, false);
 		break;
 	case COLUMN_PEAK:
-		format_size_cell(cell, process, process->peak_bytes);
+		format_amount(cell, process, process->peak_bytes, false);
 		break;
 	case COLUMN_GROWTH:
-		format_growth_cell(cell, process);
+		format_amount(cell, process, (double)to_bytes - from_bytes, true);
 		break;
 	case COLUMN_SAMPLER:
 		snprintf(cell, CELL_MAX, "%s", process->sampler ?: "");

@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "base/array.h"
 #include "base/log.h"
 #include "render/facts.h"
 #include "snapshot.h"
@@ -36,18 +35,10 @@ int log_losses(const struct report_loss *loss, size_t nr)
 
 int log_snapshot_losses(const struct snapshot *snapshot)
 {
-	const struct snapshot_tables *tables = snapshot__tables(snapshot);
-	struct {
-		struct report_loss *loss;
-		size_t loss_nr, loss_alloc;
-	} all = {};
-	int err = 0;
+	struct report_loss *loss;
+	size_t nr;
+	int err = snapshot_losses(snapshot, &loss, &nr) ?: log_losses(loss, nr);
 
-	for (uint32_t i = 0; i < tables->counter_nr && !err; i++)
-		if (tables->counter[i].kind == SNAP_LOST)
-			err = array_push(&all, loss, ((struct report_loss){ snapshot__string(snapshot, tables->counter[i].name),
-									    tables->counter[i].value }));
-	err = err ?: log_losses(all.loss, all.loss_nr);
-	free(all.loss);
+	free(loss);
 	return err;
 }

@@ -14,7 +14,6 @@
 
 #include "base/array.h"
 #include "base/log.h"
-#include "base/status_line.h"
 #include "base/terminal.h"
 
 #define LESS_OPTIONS "FRX" /* quit if it fits on a screen, show colours, leave the text on the terminal */

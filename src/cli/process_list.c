@@ -6,15 +6,14 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "archive/walk.h"
 #include "base/array.h"
 #include "base/log.h"
 #include "base/progress.h"
 #include "base/reason.h"
-#include "cli/process_folders.h"
 #include "render/facts.h"
 #include "snapshot.h"
 #include "snapshot/snapshot_identity.h"
-#include "snapshot/snapshot_moment.h"
 
 static void listed_process_release(struct listed_process *process)
 {
@@ -42,41 +41,25 @@ static const char *listed_metadata(const struct snapshot *snapshot, const char *
 	return snapshot__metadata(snapshot, key) ?: "";
 }
 
-static int set_listed_snapshot(struct listed_snapshot *ret, const char *path, const struct snapshot *snapshot,
-			       const struct snapshot_facts *facts)
+/* Adds the snapshot's process if it is new. `from`: the first process of this folder in the list. NULL: no memory. */
+static struct listed_process *get_listed(struct process_list *list, size_t from, const char *folder,
+					 const struct snapshot *snapshot)
 {
-	char *copy = strdup(path);
+	struct listed_process process = { .identity = snapshot_identity(snapshot, IDENTITY_IMAGE) };
 
-	if (!copy)
-		return -ENOMEM;
-	free(ret->path);
-	*ret = (struct listed_snapshot){ snapshot_moment(snapshot), copy, facts->current_bytes };
-	return 0;
-}
-
-static struct listed_process *find_listed(struct process_list *list, size_t from, const char *identity)
-{
-	for (size_t i = from; i < list->process_nr; i++)
-		if (!strcmp(list->process[i].identity, identity))
+	for (size_t i = from; i < list->process_nr && process.identity; i++)
+		if (!strcmp(list->process[i].identity, process.identity)) {
+			free(process.identity);
 			return &list->process[i];
-	return NULL;
-}
-
-static int add_listed_process(struct process_list *list, const char *folder, const char *identity,
-			      const struct snapshot *snapshot)
-{
-	struct listed_process process = {
-		.identity = strdup(identity),
-		.host = strdup(listed_metadata(snapshot, "host")),
-		.comm = strdup(listed_metadata(snapshot, "comm")),
-		.folder = strdup(folder),
-		.pid = snapshot__metadata_u64(snapshot, "pid", 0),
-	};
-
+		}
+	process.host = strdup(listed_metadata(snapshot, "host"));
+	process.comm = strdup(listed_metadata(snapshot, "comm"));
+	process.folder = strdup(folder);
+	process.pid = snapshot__metadata_u64(snapshot, "pid", 0);
 	if (process.identity && process.host && process.comm && process.folder && !array_push(list, process, process))
-		return 0;
+		return &list->process[list->process_nr - 1];
 	listed_process_release(&process);
-	return -ENOMEM;
+	return NULL;
 }
 
 /* Whether its process allocated nothing that was seen, but may have before its functions were probed. */
@@ -85,16 +68,24 @@ static bool is_unseen(const struct snapshot *snapshot)
 	return !snapshot__counter(snapshot, "allocations") && snapshot__counter(snapshot, "functions_late");
 }
 
-/* Makes the snapshot the last one of its process. */
-static int set_last_snapshot(struct listed_process *process, const char *path, const struct snapshot *snapshot,
-			     const struct snapshot_facts *facts)
+static int set_listed_snapshot(struct listed_snapshot *ret, const char *path, const struct listed_snapshot *listed)
+{
+	char *copy = strdup(path);
+
+	if (!copy)
+		return -ENOMEM;
+	free(ret->path);
+	*ret = *listed;
+	ret->path = copy;
+	return 0;
+}
+
+static int set_listed_end(struct listed_process *process, const struct snapshot *snapshot)
 {
 	char *end = strdup(listed_metadata(snapshot, "end"));
 
-	if (!end || set_listed_snapshot(&process->last, path, snapshot, facts)) {
-		free(end);
+	if (!end)
 		return -ENOMEM;
-	}
 	free(process->end);
 	process->end = end;
 	process->sampler = snapshot_sampler_kind(snapshot);
@@ -105,15 +96,16 @@ static int set_last_snapshot(struct listed_process *process, const char *path, c
 static int note_listed_snapshot(struct listed_process *process, const char *path, const struct snapshot *snapshot)
 {
 	const struct snapshot_facts facts = snapshot_facts(snapshot);
-	const struct moment moment = snapshot_moment(snapshot);
+	const struct listed_snapshot listed = { snapshot_moment(snapshot), .traced_bytes = facts.current_bytes };
+	uint32_t boot = listed.moment.boot;
 	bool is_first = !process->snapshot_nr++;
 	struct stat st;
 	int err = 0;
 
-	if (is_first || (moment.boot && moment_compare(&moment, &process->first.moment, NULL) < 0))
-		err = set_listed_snapshot(&process->first, path, snapshot, &facts);
-	if (is_first || !moment.boot || moment_compare(&moment, &process->last.moment, NULL) >= 0)
-		err = err ?: set_last_snapshot(process, path, snapshot, &facts);
+	if (is_first || (boot && moment_compare(&listed.moment, &process->first.moment, NULL) < 0))
+		err = set_listed_snapshot(&process->first, path, &listed);
+	if (is_first || !boot || moment_compare(&listed.moment, &process->last.moment, NULL) >= 0)
+		err = err ?: set_listed_snapshot(&process->last, path, &listed) ?: set_listed_end(process, snapshot);
 	process->disk_bytes += stat(path, &st) ? 0 : st.st_size;
 	process->is_estimated |= facts.is_estimated;
 	process->is_unseen = (process->is_unseen || is_first) && is_unseen(snapshot);
@@ -122,47 +114,24 @@ static int note_listed_snapshot(struct listed_process *process, const char *path
 	return err;
 }
 
-/* `from`: the first process of this folder in the list. */
 static int list_file(struct process_list *list, size_t from, const char *folder, const char *path)
 {
 	struct reason why = { "out of memory" };
 	struct snapshot *snapshot = snapshot__open(path, &why);
-	char *identity = snapshot ? snapshot_identity(snapshot, IDENTITY_IMAGE) : NULL;
-	int err = 0;
+	struct listed_process *process;
+	int err;
 
 	if (!snapshot) {
 		list->damaged_nr++;
 		return log_failure("%s", why.text);
 	}
-	if (!identity)
-		err = -ENOMEM;
-	else if (!find_listed(list, from, identity))
-		err = add_listed_process(list, folder, identity, snapshot);
-	if (!err)
-		err = note_listed_snapshot(find_listed(list, from, identity), path, snapshot);
-	free(identity);
+	process = get_listed(list, from, folder, snapshot);
+	err = process ? note_listed_snapshot(process, path, snapshot) : -ENOMEM;
 	snapshot__close(snapshot);
 	return err ? log_failure("%s", strerror(-err)) : EXIT_DONE;
 }
 
 /* ---- all snapshots ------------------------------------------------------------------------ */
-
-static int compare_last_paths(const void *a, const void *b)
-{
-	return strcmp(((const struct listed_process *)a)->last.path, ((const struct listed_process *)b)->last.path);
-}
-
-static int sort_listed(struct process_list *list)
-{
-	static const struct moment_order order = {
-		.item_size = sizeof(struct listed_process),
-		.newest_first = true,
-		.compare_rest = compare_last_paths,
-	};
-	int err = moments_sort(list->process, list->process_nr, &order);
-
-	return err ? log_failure("%s", strerror(-err)) : EXIT_DONE;
-}
 
 static int list_folder(struct process_list *list, const struct process_folder *folder,
 		       const struct progress *progress, size_t before)
@@ -196,22 +165,19 @@ static int list_folders(struct process_list *list, const struct process_folders 
 	return status;
 }
 
-static bool is_regular_file(const char *path)
-{
-	struct stat st;
-
-	return !stat(path, &st) && S_ISREG(st.st_mode);
-}
-
 int process_list_read(const char *path, struct process_list *ret)
 {
 	struct process_folders folders = {};
+	struct stat st;
 	int status;
 
 	*ret = (struct process_list){};
-	status = is_regular_file(path) ? list_file(ret, 0, path, path) : process_folders_scan(&folders, path);
+	status = !stat(path, &st) && S_ISREG(st.st_mode) ? list_file(ret, 0, path, path) :
+							   process_folders_scan(&folders, path);
 	if (list_folders(ret, &folders))
 		status = EXIT_FAILED;
 	process_folders_release(&folders);
-	return sort_listed(ret) ?: status;
+	if (snapshot_rows_sort(ret->process, ret->process_nr, sizeof(*ret->process), true))
+		status = log_failure("%s", strerror(ENOMEM));
+	return status;
 }

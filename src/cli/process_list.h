@@ -10,7 +10,7 @@
 
 #include "base/moment.h"
 
-/* One end of a process's series of snapshots. */
+/* One end of a process's series of snapshots; begins like a struct snapshot_file (archive/walk.h). */
 struct listed_snapshot {
 	struct moment moment; /* wall_ns 0: not known */
 	char *path;

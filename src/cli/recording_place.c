@@ -11,45 +11,24 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "archive/make.h"
+#include "archive/names.h"
+#include "archive/walk.h"
 #include "base/privileges.h"
 #include "base/reason.h"
-#include "base/sudo_user.h"
 #include "base/units.h"
 #include "cli/cmd.h"
 #include "cli/find_snapshot.h"
 #include "collect.h"
-#include "collect/build/snapshot_folder.h"
 #include "record/recording.h"
 #include "snapshot.h"
 
 /* ---- the folder --------------------------------------------------------------------------- */
 
-/* The folder part of a path; "." if the path has no slash. */
-static char *parent_folder(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash == path ? strdup("/") : slash ? strndup(path, slash - path) : strdup(".");
-}
-
 /* The folder that is written to. The caller frees it; NULL: no memory. */
 static char *recording_folder(const struct recording_options *recording)
 {
-	return recording->file ? parent_folder(recording->file) : strdup(recording->dir);
-}
-
-static bool is_folder_path(const char *path)
-{
-	struct stat st;
-
-	return !stat(path, &st) && S_ISDIR(st.st_mode);
-}
-
-static bool is_snapshot_path(const char *path)
-{
-	size_t len = strlen(path);
-
-	return len > 5 && !strcmp(path + len - 5, ".snap") && path[len - 6] != '/' && !is_folder_path(path);
+	return recording->file ? folder_of_path(recording->file) : strdup(recording->dir);
 }
 
 /* ---- whose the files are ------------------------------------------------------------------ */
@@ -61,7 +40,7 @@ static char *nearest_folder(const char *path)
 	struct stat st;
 
 	while (folder && stat(folder, &st) && errno == ENOENT && strcmp(folder, ".") && strcmp(folder, "/")) {
-		char *parent = parent_folder(folder);
+		char *parent = folder_of_path(folder);
 
 		free(folder);
 		folder = parent;
@@ -90,37 +69,30 @@ static bool is_own_data_folder(const char *folder)
 	return !strcmp(folder, DATA_DIR) && (lstat(folder, &st) ? errno == ENOENT : S_ISDIR(st.st_mode));
 }
 
-/* Without -o, the files belong to the user behind sudo wherever the current folder is. */
-static struct snapshot_file_owner choose_owner(const struct recording_options *recording)
+/* Takes the folder over. The owner is the user behind sudo, where the files belong to that user. */
+static struct snapshot_file_owner choose_owner_in(char *folder, bool is_own)
 {
 	struct snapshot_file_owner owner = {};
-	char *folder;
 
-	if (!sudo_user_find(&owner.uid, &owner.gid))
-		return owner;
-	folder = recording_folder(recording);
-	owner.is_set = folder && (is_own_data_folder(folder) || is_place_of(folder, owner.uid));
+	if (folder && sudo_user_find(&owner.uid, &owner.gid))
+		owner.is_set = is_own || is_place_of(folder, owner.uid);
 	free(folder);
 	return owner;
 }
 
 struct snapshot_file_owner choose_file_owner(const char *path)
 {
-	struct snapshot_file_owner owner = {};
-	char *folder;
-
-	if (!sudo_user_find(&owner.uid, &owner.gid))
-		return owner;
-	folder = parent_folder(path);
-	owner.is_set = folder && is_place_of(folder, owner.uid);
-	free(folder);
-	return owner;
+	return choose_owner_in(folder_of_path(path), false);
 }
 
 void recording_place_resolve(struct recording_options *recording)
 {
-	recording->file = is_snapshot_path(recording->dir) ? recording->dir : NULL;
-	recording->owner = choose_owner(recording);
+	char *folder;
+
+	recording->file = is_snapshot_path(recording->dir) && !is_folder(recording->dir) ? recording->dir : NULL;
+	folder = recording_folder(recording);
+	/* Without -o, the files belong to the user behind sudo wherever the current folder is. */
+	recording->owner = choose_owner_in(folder, folder && is_own_data_folder(folder));
 }
 
 /* ---- checks ------------------------------------------------------------------------------- */
@@ -166,7 +138,7 @@ int recording_place_check(const struct recording_options *recording)
 	char *folder = recording_folder(recording);
 	struct reason why = { "out of memory" };
 	struct stat st;
-	int err = folder ? store_check(folder, &recording->owner, &why) : -ENOMEM;
+	int err = folder ? archive_check_folder(folder, &recording->owner, &why) : -ENOMEM;
 
 	if (!err && recording->file && !lstat(recording->file, &st))
 		err = reason_set(&why, -EEXIST, "%s: it exists already, and is not replaced", recording->file);
@@ -176,19 +148,27 @@ int recording_place_check(const struct recording_options *recording)
 
 /* ---- privileges --------------------------------------------------------------------------- */
 
+uint64_t privileges_to_make(const char *path)
+{
+	char *folder = nearest_folder(path);
+	uint64_t needed = folder ? privileges__to_write(folder) : 0;
+
+	free(folder);
+	return needed;
+}
+
 /* The folder of this host may already exist and belong to another user. */
 static uint64_t needed_below(const char *dir)
 {
 	struct utsname machine;
-	uint64_t needed = 0;
+	uint64_t needed;
 	char *path;
 
 	uname(&machine);
 	clean_file_name(machine.nodename);
 	if (asprintf(&path, "%s/%s", dir, machine.nodename) < 0)
 		return 0;
-	if (!access(path, F_OK))
-		needed = privileges__to_write(path);
+	needed = privileges_to_make(path);
 	free(path);
 	return needed;
 }

@@ -39,6 +39,9 @@ int recording_place_look(const struct recording_options *recording);
 /* Makes the folder and checks that files can be written there. Returns an exit status. */
 int recording_place_check(const struct recording_options *recording);
 
+/* The capabilities needed to write into a folder, or to make it. */
+uint64_t privileges_to_make(const char *path);
+
 /*
  * Gives up, for good, every capability that recording to that place no longer needs, except those in `also`. To be
  * called when everything is loaded and `run` has started its program, which keeps the privileges it was started

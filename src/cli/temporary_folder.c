@@ -3,16 +3,14 @@
 
 #include <errno.h>
 #include <fts.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/child.h"
 #include "base/log.h"
 #include "base/privileges.h"
 
@@ -46,36 +44,28 @@ static void remove_temporary_tree(const char *path)
 		fts_close(tree);
 }
 
-/*
- * All signals are blocked; any of them wakes it. No descriptor of the parent stays open: the reader of a pipe would wait,
- * and probes would go on.
- */
-static void wait_for_parents_end(pid_t parent, const sigset_t *all)
+static int give_up_all(void)
 {
-	if (capabilities_keep(0) || child_keep_only(STDERR_FILENO) || close(CHILD_FD))
-		_exit(1);
-	setsid();
-	prctl(PR_SET_PDEATHSIG, SIGTERM);
-	child_show_as("allocsnap: removes temporary files");
-	while (getppid() == parent)
-		sigwaitinfo(all, NULL);
+	return capabilities_keep(0);
+}
+
+static int remove_when_parent_has_ended(void *path, int parent)
+{
+	while (poll(&(struct pollfd){ .fd = parent, .events = POLLIN }, 1, -1) != 1)
+		;
+	remove_temporary_tree(path);
+	return 0;
 }
 
 static int begin_child(struct temporary_folder *folder)
 {
-	pid_t parent = getpid();
-	sigset_t all, before;
-
-	sigfillset(&all);
-	sigprocmask(SIG_BLOCK, &all, &before);
-	folder->child = fork();
-	if (!folder->child) {
-		wait_for_parents_end(parent, &all);
-		remove_temporary_tree(folder->path);
-		_exit(0);
-	}
-	sigprocmask(SIG_SETMASK, &before, NULL);
-	return folder->child > 0 ? 0 : -errno;
+	return helper__start(&(struct helper_plan){
+		.shown = "allocsnap: removes temporary files",
+		.has_own_session = true,
+		.give_up = give_up_all,
+		.work = remove_when_parent_has_ended,
+		.self = folder->path,
+	}, &folder->child);
 }
 
 int temporary_folder_make(const char *name, struct temporary_folder *ret)
@@ -101,8 +91,7 @@ void temporary_folder_remove(struct temporary_folder *folder)
 	if (!folder->path)
 		return;
 	remove_temporary_tree(folder->path);
-	kill(folder->child, SIGKILL);
-	waitpid(folder->child, NULL, 0);
+	helper__end(&folder->child, SIGKILL);
 	free(folder->path);
 	*folder = (struct temporary_folder){};
 }

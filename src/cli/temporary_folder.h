@@ -2,7 +2,7 @@
 #ifndef ALLOCSNAP_CLI_TEMPORARY_FOLDER_H
 #define ALLOCSNAP_CLI_TEMPORARY_FOLDER_H
 
-#include <sys/types.h>
+#include "helper/helper.h"
 
 /*
  * A folder that does not outlive the process, whichever way this ends: a child waits for its end, and then removes the
@@ -10,12 +10,12 @@
  */
 struct temporary_folder {
 	char *path;
-	pid_t child;
+	struct helper child;
 };
 
 /*
  * Makes allocsnap-NAME.XXXXXX, mode 0700, in $TMPDIR if that belongs to root or to the own user, otherwise in /tmp.
- * Returns an exit status; logs failures, and that $TMPDIR is not used. Call it in the main thread.
+ * Returns an exit status; logs failures, and that $TMPDIR is not used.
  */
 int temporary_folder_make(const char *name, struct temporary_folder *ret);
 

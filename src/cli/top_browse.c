@@ -3,9 +3,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "archive/walk.h"
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/reason.h"
@@ -28,13 +28,6 @@ static void release_browsed(struct browsed *browsed)
 	leak_input_release(&browsed->input);
 	snapshot__close(browsed->snapshot);
 	*browsed = (struct browsed){};
-}
-
-static bool is_folder_of_snapshots(const char *path)
-{
-	struct stat st;
-
-	return !stat(path, &st) && S_ISDIR(st.st_mode);
 }
 
 /* ---- a file --------------------------------------------------------------------------------- */
@@ -79,7 +72,7 @@ static int open_browsed(void *browsed_, const struct top_process *process, struc
 	int status;
 
 	release_browsed(browsed);
-	if (!is_folder_of_snapshots(path))
+	if (!is_folder(path))
 		return open_single(browsed, path, ret);
 	status = leak_input_choose(&path, 1, &choice, &browsed->input);
 	if (!status && browsed->input.has_several)
@@ -158,7 +151,7 @@ int top_browse(const struct top_command_options *options, const struct engine_op
 	struct browsed browsed = {};
 	struct top_model model = {};
 	struct viewer_options viewer = { .engine = engine, .open_series = open_browsed, .what = &browsed };
-	int status = is_folder_of_snapshots(text) ? browse_folder(&model, text) : browse_file(&model, text);
+	int status = is_folder(text) ? browse_folder(&model, text) : browse_file(&model, text);
 
 	if (status) {
 		top_model_release(&model);

@@ -9,17 +9,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "archive/make.h"
 #include "base/array.h"
-#include "base/atomic_file.h"
+#include "base/file_replace.h"
 #include "base/privileges.h"
 #include "base/reason.h"
 #include "cli/cmd_top.h"
 #include "cli/find_running_process.h"
+#include "cli/find_snapshot.h"
 #include "cli/recording_place.h"
 #include "cli/running_children.h"
 #include "cli/temporary_folder.h"
 #include "collect.h"
-#include "collect/build/snapshot_folder.h"
 #include "snapshot.h"
 
 /* ---- the key w ------------------------------------------------------------------------------ */
@@ -27,8 +28,7 @@
 /* Where the key w writes, and what it has written. */
 struct saved_snapshots {
 	const struct recording_options *recording; /* its dir and owner */
-	char **path;
-	size_t path_nr, path_alloc;
+	struct snapshot_paths paths;
 };
 
 static int copy_bytes(int from, int to)
@@ -63,9 +63,9 @@ static int save_into_folder(const struct saved_snapshots *saved, const char *pat
 	const struct snapshot_file_owner *owner = &saved->recording->owner;
 	const char *name = strrchr(path, '/') + 1;
 	int folder_fd, err;
-	char *folder = store_folder(saved->recording->dir, snapshot__metadata(snapshot, "host") ?: "unknown",
-				    snapshot__metadata(snapshot, "comm") ?: "unknown",
-				    snapshot__metadata_u64(snapshot, "pid", 0), owner, &folder_fd, why);
+	char *folder = archive_make_folder(saved->recording->dir, snapshot__metadata(snapshot, "host") ?: "unknown",
+					   snapshot__metadata(snapshot, "comm") ?: "unknown",
+					   snapshot__metadata_u64(snapshot, "pid", 0), owner, &folder_fd, why);
 
 	if (!folder)
 		return -errno;
@@ -82,6 +82,7 @@ static int save_into_folder(const struct saved_snapshots *saved, const char *pat
 static int save_shown_snapshot(void *saved_, const char *path, struct reason *ret_text)
 {
 	struct saved_snapshots *saved = saved_;
+	struct snapshot_paths *paths = &saved->paths;
 	struct snapshot *snapshot = snapshot__open(path, ret_text);
 	char *copy = NULL;
 	int err = snapshot ? save_into_folder(saved, path, snapshot, &copy, ret_text) : -errno;
@@ -90,35 +91,19 @@ static int save_shown_snapshot(void *saved_, const char *path, struct reason *re
 	if (err)
 		return EXIT_FAILED;
 	reason_set(ret_text, 0, "%s", copy);
-	if (!saved->path_nr || strcmp(saved->path[saved->path_nr - 1], copy))
-		err = array_push(saved, path, copy);
-	else
-		free(copy);
+	if (!paths->path_nr || strcmp(paths->path[paths->path_nr - 1], copy))
+		err = snapshot_paths_add(paths, copy);
+	free(copy);
 	return err ? EXIT_FAILED : EXIT_DONE;
 }
 
 /* As attach does: the paths go to standard output. */
 static void print_saved(struct saved_snapshots *saved)
 {
-	for (size_t i = 0; i < saved->path_nr; i++) {
-		puts(saved->path[i]);
-		free(saved->path[i]);
-	}
-	free(saved->path);
+	for (size_t i = 0; i < saved->paths.path_nr; i++)
+		puts(saved->paths.path[i]);
+	snapshot_paths_release(&saved->paths);
 	fflush(stdout);
-}
-
-/* The folder is made only when something is saved: until then the nearest one above it counts. */
-static uint64_t needed_to_save(const char *dir)
-{
-	char *folder = strdup(dir);
-	uint64_t needed;
-
-	while (folder && access(folder, F_OK) && strrchr(folder, '/') > folder)
-		*strrchr(folder, '/') = '\0';
-	needed = folder ? privileges__to_write(access(folder, F_OK) ? "." : folder) : 0;
-	free(folder);
-	return needed;
 }
 
 /* ---- the recording -------------------------------------------------------------------------- */
@@ -194,7 +179,7 @@ static int record_and_show(const struct top_command_options *options, const stru
 	recording.file = NULL;
 	recording.owner = (struct snapshot_file_owner){};
 	recording.is_everyone = options->is_system;
-	status = drop_privileges(collector, &place, needed_to_save(place.dir));
+	status = drop_privileges(collector, &place, privileges_to_make(place.dir));
 	if (!status && live_start(&live, &recording, collector, signal_fd)) {
 		status = log_failure("cannot start a thread");
 	} else if (!status) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Code by its virtual address: its bytes, and the bounds of functions. */
+#include "elf/elf_object.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,46 @@
 #include "elf/allocators.h"
 #include "elf/elf_object_private.h"
 #include "elf/returns.h"
+
+bool insn_only_looks(const cs_insn *insn)
+{
+	switch (insn->id) {
+	case X86_INS_ENDBR64:
+	case X86_INS_NOP:
+	case X86_INS_CMP:
+	case X86_INS_TEST:
+	case X86_INS_BT:
+		return true;
+	}
+	return false;
+}
+
+bool insn_writes_first_operand(const cs_insn *insn)
+{
+	static const x86_insn known[] = {
+		X86_INS_MOV,	X86_INS_MOVABS, X86_INS_MOVZX,	X86_INS_MOVSX,	X86_INS_MOVSXD,
+		X86_INS_LEA,	X86_INS_ADD,	X86_INS_SUB,	X86_INS_ADC,	X86_INS_SBB,
+		X86_INS_AND,	X86_INS_OR,	X86_INS_XOR,	X86_INS_NOT,	X86_INS_NEG,
+		X86_INS_INC,	X86_INS_DEC,	X86_INS_SHL,	X86_INS_SHR,	X86_INS_SAR,
+		X86_INS_ROL,	X86_INS_ROR,	X86_INS_BSF,	X86_INS_BSR,	X86_INS_LZCNT,
+		X86_INS_TZCNT,	X86_INS_POPCNT, X86_INS_BSWAP,	X86_INS_CMOVA,	X86_INS_CMOVAE,
+		X86_INS_CMOVB,	X86_INS_CMOVBE, X86_INS_CMOVE,	X86_INS_CMOVG,	X86_INS_CMOVGE,
+		X86_INS_CMOVL,	X86_INS_CMOVLE, X86_INS_CMOVNE, X86_INS_CMOVNO, X86_INS_CMOVNP,
+		X86_INS_CMOVNS, X86_INS_CMOVO,	X86_INS_CMOVP,	X86_INS_CMOVS,	X86_INS_SETA,
+		X86_INS_SETAE,	X86_INS_SETB,	X86_INS_SETBE,	X86_INS_SETE,	X86_INS_SETG,
+		X86_INS_SETGE,	X86_INS_SETL,	X86_INS_SETLE,	X86_INS_SETNE,	X86_INS_SETNO,
+		X86_INS_SETNP,	X86_INS_SETNS,	X86_INS_SETO,	X86_INS_SETP,	X86_INS_SETS,
+		X86_INS_MOVD,	X86_INS_MOVQ,	X86_INS_MOVAPS, X86_INS_MOVUPS, X86_INS_MOVDQA,
+		X86_INS_MOVDQU, X86_INS_PXOR,	X86_INS_XORPS,
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
+		if (known[i] == insn->id)
+			return true;
+	return false;
+}
+
+/* Code by its virtual address: its bytes, and the bounds of functions. */
 
 size_t elf_object__read_at(const struct elf_object *obj, uint64_t vaddr, void *buf, size_t len)
 {

@@ -11,6 +11,7 @@
  * not a signal. Only 64-bit files of this machine's own architecture are accepted.
  */
 
+#include <capstone/capstone.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -131,5 +132,16 @@ int elf_object__read(const struct elf_object *obj, uint64_t offset, void *buf, s
 
 /* Reads up to len bytes at a file offset. Returns how many the file has. */
 size_t elf_object__read_some(const struct elf_object *obj, uint64_t offset, void *buf, size_t len);
+
+/*
+ * The effect of x86-64 instructions on registers and flags. capstone 4's own lists of registers read and written have errors, so only
+ * instructions that are listed here are relied on.
+ */
+
+/* Instructions that change nothing but flags. */
+bool insn_only_looks(const cs_insn *insn);
+
+/* Instructions whose only explicit result is their first operand; they may change flags, too. */
+bool insn_writes_first_operand(const cs_insn *insn);
 
 #endif

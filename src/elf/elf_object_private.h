@@ -2,7 +2,7 @@
 #ifndef ALLOCSNAP_ELF_ELF_OBJECT_PRIVATE_H
 #define ALLOCSNAP_ELF_ELF_OBJECT_PRIVATE_H
 
-/* Shared by the files of elf_object: elf_object.c, elf_code.c, elf_symbols.c, elf_functions.c. */
+/* Shared by the files of elf_object: elf_object.c, elf_code.c, elf_functions.c. */
 
 #include <gelf.h>
 
@@ -34,7 +34,7 @@ int elf_object__locate(const struct elf_object *obj, uint64_t vaddr, uint32_t fl
 /* The first segment of a type. */
 bool elf_object__segment(const struct elf_object *obj, uint32_t type, GElf_Phdr *ret);
 
-/* ---- symbol tables (elf_symbols.c); all zero if the file has none ---- */
+/* ---- symbol tables; all zero if the file has none ---- */
 
 struct symbol_table {
 	const Elf64_Sym *symbol;

@@ -3,16 +3,19 @@
 #define ALLOCSNAP_ELF_KNOWN_FUNCTIONS_H
 
 /*
- * Finds the allocator functions of a file: those of allocator_functions[] that are a heap's (heap_owner.h), and those
+ * Finds the allocator functions of a file: those of allocator_functions[] that are a heap's, and those
  * of allocators under prefixes that their projects have chosen, such as je_arrow_malloc. Such a heap is whole, and has
  * functions that only this allocator has (je_arrow_mallocx). Its functions are rows of the table (je_mallocx) that have
  * another prefix in the file.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "elf/elf_object.h"
 #include "elf/probe_info.h"
+
+struct elf_object;
 
 struct known_functions {
 	struct elf_function *function; /* sorted by name, an index as in struct object_function, then address */
@@ -30,10 +33,18 @@ int known_functions_find(struct elf_object *elf, const struct functions_wanted *
 void known_functions_release(struct known_functions *known);
 
 /*
- * All functions with names of allocator_functions[], whether they are a heap's or not, and the wanted ones; prefixes: as
- * for elf_object__find_functions_and_prefixes(), or NULL. *ret is to be freed.
+ * Decides whether a file's operator new and delete belong to the heap in that file. They may be the program's or
+ * libstdc++'s, and give out blocks of the heap behind a header, or memory of their own. The C library has none, so none
+ * in its file are the heap's. Those of another allocator (jemalloc, tcmalloc) do not call its malloc. If they do, or
+ * call an operator that does, they are wrappers, and their blocks are recorded in malloc.
+ *
+ * The code is read as far as calls and jumps have fixed targets, or go through the PLT.
  */
-int known_functions_find_named(struct elf_object *elf, const struct functions_wanted *wanted,
-			       struct elf_prefixes *prefixes, struct elf_function **ret, size_t *ret_nr);
+
+/*
+ * Whether the file defines an operator new that is no heap's and calls no allocator function of any file by name: it may
+ * give out memory of its own, or call an allocator by a pointer. 0, -ENOMEM; *ret is false if the code cannot be read.
+ */
+int heap_owner_has_pool(struct elf_object *elf, bool *ret);
 
 #endif

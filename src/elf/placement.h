@@ -19,7 +19,7 @@
  *  - no branch of the function leads to it, or after the entry and before it: the probe would count
  *    a call twice.
  * Otherwise the probe stays at the entry, where it is always right. A nop of five bytes must not be
- * probed (nop5.h): the probe goes after such nops at the entry, if no branch leads back to there.
+ * probed (is_nop5()): the probe goes after such nops at the entry, if no branch leads back to there.
  */
 
 #include <stdbool.h>
@@ -52,5 +52,23 @@ struct placement_function {
 
 /* 0 or -ENOMEM. */
 int placement_find(const struct placement_function *function, struct placement *ret);
+
+/*
+ * Nops of five bytes (x86-64). From 6.18 on the kernel turns a uprobe on such a nop into a call to
+ * a page that it maps into the process (arch/x86/kernel/uprobes.c, can_optimize()). In 6.18 a
+ * forked child inherits the call, but not the page: the child dies of SIGSEGV at its first hit.
+ */
+
+#define NOP5_BYTES 5
+
+/*
+ * Whether the instruction at code, with size readable bytes, may be such a nop. This is not only 0f
+ * 1f 44 00 00: newer kernels accept every instruction of this length that does nothing
+ * (insn_is_nop()).
+ */
+bool is_nop5(const uint8_t *code, size_t size);
+
+/* The number of bytes of an instruction's ModRM, SIB and displacement, in 64-bit mode. */
+size_t x86_modrm_len(uint8_t modrm, uint8_t sib);
 
 #endif

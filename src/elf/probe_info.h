@@ -36,7 +36,7 @@ struct functions_wanted {
 	struct function_wanted function[FUNCTIONS_WANTED_MAX];
 };
 
-/* An allocator function that the file defines (allocator_detect.h decides about local ones), or a wanted one. */
+/* An allocator function that the file defines (allocators.h decides about local ones), or a wanted one. */
 struct object_function {
 	uint64_t vaddr;
 	uint64_t offset;    /* in the file */

@@ -8,9 +8,12 @@
  * report another runtime or allocator, add a line to the list and a row in runtime_detect.c.
  */
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/reason.h"
+
+struct elf_object;
 
 /* X(NAME, description). */
 #define OBJECT_TRAITS(X) \
@@ -61,15 +64,12 @@ enum object_trait {
 	X(HASKELL, "haskell-heap", "Haskell's heap", "+RTS -h") \
 	X(LUAJIT, "luajit-heap", "LuaJIT's heap", "collectgarbage('count')") \
 	X(BOEHM_GC, "boehm-heap", "the collector's heap", "GC_PRINT_STATS=1")
-
 #define RUNTIME_HEAP_BIT(NAME, word, what, tool) | TRAIT_BIT(NAME)
 #define RUNTIME_HEAP_BITS (0 RUNTIME_HEAPS(RUNTIME_HEAP_BIT) | TRAIT_BIT(PYTHON))
 
 struct runtime_traits {
 	uint64_t bits; /* of enum object_trait */
 };
-
-struct elf_object;
 
 /*
  * The bits of a file's runtime, those of RUNTIME_HEAP_BITS; a file that has two has one of them. 0, -ENOMEM, or -ENOEXEC:
@@ -82,5 +82,18 @@ const char *object_trait_text(enum object_trait trait);
 
 /* Errors as from probe_info_read(). */
 int runtime_traits_read(int fd, struct runtime_traits *ret, struct reason *why);
+
+/* Signs that an object switches stacks: symbols, defined or referenced, and sections. */
+
+struct stack_switch {
+	const char *name;
+	const char *what; /* a description: "switches stacks (libco)" */
+};
+
+extern const struct stack_switch stack_switches[];
+extern const size_t stack_switch_nr;
+
+/* The first sign in an object. 0; -ENOENT, -ENOMEM, -ENOEXEC as from elf_object__find_name(). */
+int stack_switch_find(struct elf_object *elf, size_t *ret_index);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include "elf/argument_source.h"
 #include "elf/elf_object_private.h"
-#include "elf/nop5.h"
+#include "elf/placement.h"
 #include "sampler/sampler_info.h"
 
 #define NOTE_BYTES_MAX (4u << 20) /* of all sections together */

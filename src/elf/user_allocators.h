@@ -31,8 +31,8 @@
 #include <stdint.h>
 
 #include "base/reason.h"
-#include "shared/bpf_types.h"
 #include "elf/probe_info.h"
+#include "shared/bpf_types.h"
 
 #define CUSTOM_NAME_MAX 32
 
@@ -88,5 +88,10 @@ bool user_function_throws(const struct user_allocators *custom, size_t i);
 
 /* Whether this file may define functions of a custom allocator. It cannot tell which file is the program. */
 bool user_allocators_may_be_in(const struct user_allocators *custom, const char *path);
+
+/* A function of a custom allocator, as --probe describes it: "alloc=SYM(size=1)". */
+
+/* Where the kernel side finds the arguments. */
+struct user_call user_call_of(const struct user_arguments *arguments);
 
 #endif

@@ -26,17 +26,7 @@ uint32_t leak_horizons(const struct leak_window *window, uint64_t horizon_ns[LEA
 /* How many gaps begin at ns or before. */
 static uint32_t count_gaps_by(const struct leak_window *window, uint64_t ns)
 {
-	uint32_t low = 0, high = window->gap_nr;
-
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-
-		if (window->gap[middle].begin_ns <= ns)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return array_first(window->gap_nr, i, window->gap[i].begin_ns > ns);
 }
 
 /* The sum of the gaps before ns; a gap that goes on counts until ns. */
@@ -107,17 +97,7 @@ static double growth_rate(const struct leak_growth *growth, uint64_t now_ns)
 
 static size_t count_born_by(const struct leak_evidence *evidence, uint64_t ns)
 {
-	size_t low = 0, high = evidence->block_nr;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (evidence->block[middle].birth_ns <= ns)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return array_first(evidence->block_nr, i, evidence->block[i].birth_ns > ns);
 }
 
 /* The least age from which on at most 5 % were freed; false: there is none, or there are too few blocks. */

@@ -3,12 +3,80 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/array.h"
 #include "base/reason.h"
 #include "engine/estimate.h"
 #include "engine/leak_lines.h"
 #include "engine/leak_runtime.h"
+#include "engine/wrappers.h"
 #include "snapshot.h"
+
+/* Snapshots before traces were cleared do not count. */
+static void choose_begin(const struct leak_moment *moment, size_t nr, const struct leak_span *span,
+			 struct leak_times *ret)
+{
+	uint64_t end_ns = moment[nr - 1].now_ns;
+
+	ret->begin_ns = span->begin_ns;
+	ret->is_part = false;
+	for (size_t i = 1; i < nr; i++)
+		if (moment[i].clears != moment[i - 1].clears) {
+			ret->begin_ns = moment[i - 1].now_ns;
+			ret->is_part = true;
+		}
+	if (span->last_ns && span->last_ns < end_ns && end_ns - span->last_ns > ret->begin_ns) {
+		ret->begin_ns = end_ns - span->last_ns;
+		ret->is_part = true;
+	}
+}
+
+static size_t next_kept(const bool *keep, size_t at)
+{
+	while (!keep[at])
+		at++;
+	return at;
+}
+
+/* Keeps the last one, and the others as evenly in time as they are there. kept: how many there are. */
+static size_t choose_evenly(const struct leak_moment *moment, size_t nr, size_t kept, uint64_t begin, bool *keep)
+{
+	uint64_t end = moment[nr - 1].now_ns;
+	size_t at = 0, left = kept; /* left: those from `at` on that may be chosen */
+
+	for (uint32_t k = 1; k <= LEAK_SNAPSHOTS; k++) {
+		uint64_t wanted = begin + (unsigned __int128)(end - begin) * k / LEAK_SNAPSHOTS;
+
+		at = next_kept(keep, at);
+		while (left > LEAK_SNAPSHOTS - k + 1 && moment[at].now_ns < wanted) {
+			keep[at] = false;
+			at = next_kept(keep, at);
+			left--;
+		}
+		at++;
+		left--;
+	}
+	for (; at < nr; at++)
+		keep[at] = false;
+	return LEAK_SNAPSHOTS;
+}
+
+size_t leak_moments_choose(const struct leak_moment *moment, size_t nr, const struct leak_span *span, bool *keep,
+			   struct leak_times *ret)
+{
+	size_t kept = 0;
+
+	*ret = (struct leak_times){};
+	if (!nr)
+		return 0;
+	choose_begin(moment, nr, span, ret);
+	for (size_t i = 0; i < nr; i++) {
+		keep[i] = moment[i].now_ns > ret->begin_ns && (i + 1 == nr || moment[i].now_ns < moment[i + 1].now_ns);
+		kept += keep[i];
+	}
+	return kept > LEAK_SNAPSHOTS ? choose_evenly(moment, nr, kept, ret->begin_ns, keep) : kept;
+}
 
 /* The memory at the time of a snapshot. */
 struct memory {
@@ -242,4 +310,118 @@ enum leak_unjudged leaks_find_unjudged(const struct leaks *leaks)
 bool leak_unjudged_is_void(enum leak_unjudged unjudged)
 {
 	return unjudged == LEAK_UNJUDGED_DROPPED || unjudged == LEAK_UNJUDGED_UNBORN;
+}
+
+/* frame[] has the oldest first, the traceback the most recent. */
+static void mark_library_frames(const struct leaks *leaks, uint32_t traceback, struct frame_view *frame, uint32_t nframe)
+{
+	const struct snapshot_tables *tables = snapshot__tables(leaks->last);
+	const struct snap_traceback *row = &tables->traceback[traceback];
+
+	for (uint32_t i = 0; i < row->nframe; i++)
+		frame[nframe - 1 - i].is_library =
+			leaks->frame_role[tables->traceback_frame[row->first + i]] >= ROLE_START ||
+			wrapper_is_python_library(frame[nframe - 1 - i].filename);
+}
+
+static int read_place_caller(const struct leaks *leaks, const struct leak_caller *caller,
+			     struct leak_place_caller *ret)
+{
+	uint32_t total, nframe;
+	int err = traceback_read(leaks->last, caller->traceback, &ret->frame, &nframe, &total);
+
+	if (!err)
+		mark_library_frames(leaks, caller->traceback, ret->frame, nframe);
+	ret->verdict = caller->verdict;
+	ret->domain = caller->domain;
+	ret->site_nr = caller->site_nr;
+	ret->nframe = err ? 0 : nframe - caller->skipped;
+	return err;
+}
+
+int leak_place_read(const struct leaks *leaks, const struct leak_line *line, size_t most, struct leak_place *ret)
+{
+	size_t nr = line->caller_nr < most ? line->caller_nr : most;
+	int err = 0;
+
+	*ret = (struct leak_place){ .caller = calloc(nr ?: 1, sizeof(*ret->caller)), .all_nr = line->caller_nr };
+	if (!ret->caller)
+		return -ENOMEM;
+	for (; ret->caller_nr < nr && !err; ret->caller_nr++)
+		err = read_place_caller(leaks, &leaks->caller[line->first + ret->caller_nr],
+					&ret->caller[ret->caller_nr]);
+	return err;
+}
+
+/* ---- names ---------------------------------------------------------------------------------- */
+
+#define FRAME_NAMES 4
+
+static void point_to_names(struct frame_view *frame, const char **ret_name[FRAME_NAMES])
+{
+	ret_name[0] = &frame->filename;
+	ret_name[1] = &frame->function;
+	ret_name[2] = &frame->object;
+	ret_name[3] = &frame->build_id;
+}
+
+static size_t frame_names_size(struct frame_view *frame)
+{
+	const char **name[FRAME_NAMES];
+	size_t size = 0;
+
+	point_to_names(frame, name);
+	for (size_t i = 0; i < FRAME_NAMES; i++)
+		size += *name[i] ? strlen(*name[i]) + 1 : 0;
+	return size;
+}
+
+/* Returns the end of what was written. */
+static char *move_frame_names(struct frame_view *frame, char *to)
+{
+	const char **name[FRAME_NAMES];
+
+	point_to_names(frame, name);
+	for (size_t i = 0; i < FRAME_NAMES; i++) {
+		if (!*name[i])
+			continue;
+		to = stpcpy(to, *name[i]) + 1;
+		*name[i] = to - strlen(*name[i]) - 1;
+	}
+	return to;
+}
+
+int leak_place_own_names(struct leak_place *place)
+{
+	size_t size = 1;
+	char *at;
+
+	for (size_t i = 0; i < place->caller_nr; i++)
+		for (uint32_t k = 0; k < place->caller[i].nframe; k++)
+			size += frame_names_size(&place->caller[i].frame[k]);
+	place->strings = at = malloc(size);
+	if (!at)
+		return -ENOMEM;
+	for (size_t i = 0; i < place->caller_nr; i++)
+		for (uint32_t k = 0; k < place->caller[i].nframe; k++)
+			at = move_frame_names(&place->caller[i].frame[k], at);
+	return 0;
+}
+
+void leak_place_release(struct leak_place *place)
+{
+	for (size_t i = 0; i < place->caller_nr; i++)
+		free(place->caller[i].frame);
+	free(place->caller);
+	free(place->strings);
+	*place = (struct leak_place){};
+}
+
+const struct frame_view *leak_place_frame(const struct leak_place *place, uint32_t at)
+{
+	const struct leak_place_caller *first = place->caller;
+
+	if (!place->caller_nr || !first->nframe || at == UINT32_MAX)
+		return NULL;
+	return &first->frame[at < first->nframe ? at : first->nframe - 1];
 }

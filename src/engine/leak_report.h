@@ -9,6 +9,9 @@
  * blocks, and shown as a bundle.
  */
 
+#include <stdbool.h>
+#include <stddef.h>
+
 #include "engine.h"
 #include "engine/leak_judge.h"
 #include "engine/leak_tally.h"
@@ -119,5 +122,56 @@ void leaks_free(struct leaks *leaks);
 
 /* By how many bytes these lines grew from the first to the last snapshot: measured, so it holds for late leaks, too. */
 double leaks_sure_growth(const struct leaks *leaks);
+
+/* Which snapshots of a recording are judged for leaks, and from when on. */
+
+/* More snapshots are no better, and cost time. */
+#define LEAK_SNAPSHOTS 12
+
+struct leak_moment {
+	uint64_t now_ns; /* of CLOCK_MONOTONIC; 0: not known */
+	uint64_t clears; /* how often traces had been cleared */
+};
+
+/* The time of a recording, and the part of it that is wanted. */
+struct leak_span {
+	uint64_t begin_ns; /* when it began; UINT64_MAX: not known */
+	uint64_t last_ns;  /* only the end of it is wanted; 0: all of it */
+};
+
+/*
+ * Chooses among the moments of a recording, which are in the order of time: none from before traces were cleared,
+ * each time once, and at most LEAK_SNAPSHOTS of them, as evenly in time as they are there. Sets keep[] for each, and
+ * the beginning of what is observed in *ret. Returns how many were chosen; 0: their times are not known.
+ */
+size_t leak_moments_choose(const struct leak_moment *moment, size_t nr, const struct leak_span *span, bool *keep,
+			   struct leak_times *ret);
+
+/* Where a line that leaks is called from: the tracebacks of a line (engine/leak_report.h), as frames with names. */
+
+struct leak_place_caller {
+	struct leak_verdict verdict;
+	uint32_t domain, site_nr;
+	struct frame_view *frame; /* from the oldest to the line that allocates, wrappers left out */
+	uint32_t nframe;	  /* 0: not known */
+};
+
+struct leak_place {
+	struct leak_place_caller *caller; /* by rate, descending */
+	size_t caller_nr;
+	size_t all_nr; /* callers that the line has; at least caller_nr */
+	char *strings; /* memory of the names, if they are the place's own */
+};
+
+/*
+ * Reads the first `most` callers of a line. Their names are the snapshot's, which must stay open, unless
+ * leak_place_own_names() copies them. Return 0 or -ENOMEM. leak_place_release() ends a place, also after an error.
+ */
+int leak_place_read(const struct leaks *leaks, const struct leak_line *line, size_t most, struct leak_place *ret);
+int leak_place_own_names(struct leak_place *place);
+void leak_place_release(struct leak_place *place);
+
+/* Number of frames from the oldest frame, of the first caller; NULL: there is no such frame, or UINT32_MAX. */
+const struct frame_view *leak_place_frame(const struct leak_place *place, uint32_t at);
 
 #endif

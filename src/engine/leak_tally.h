@@ -8,10 +8,52 @@
  * files will do.
  */
 
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/idmap.h"
 #include "engine.h"
-#include "engine/leak_births.h"
 #include "engine/leak_judge.h"
-#include "engine/leak_sites.h"
+
+struct snapshot;
+
+/*
+ * Where blocks are allocated, the same in all snapshots of a recording: a site is a traceback and a domain of the last
+ * snapshot. Tracebacks are the same if they return to the same places of the same files, whether or not these places
+ * have names yet. Places without a file are the same if their names are.
+ */
+
+struct leak_site_key {
+	uint32_t traceback; /* of the last snapshot; the first of equal ones */
+	uint32_t domain;
+};
+
+struct leak_sites {
+	const struct snapshot *last; /* the caller keeps it */
+	struct idmap frame_ids, traceback_ids, site_ids;
+	uint32_t *traceback; /* by traceback id of the last snapshot: the first equal one */
+	struct leak_site_key *site;
+	size_t site_nr, site_alloc;
+};
+
+/* The blocks of one snapshot by site and bin of births: as large as the snapshot, however many sites there are. */
+
+/* A zeroed struct is an empty one. */
+struct leak_births {
+	uint64_t *key; /* of each block: site × LEAK_BINS + bin */
+	size_t key_nr, key_alloc;
+};
+
+/* 0 or -ENOMEM. */
+int leak_births_add(struct leak_births *births, uint32_t site, uint32_t bin);
+
+/* Sorts the keys. Returns 0 or -ENOMEM. */
+int leak_births_sort(struct leak_births *births);
+
+/* Counts blocks with this key, from *at on, which moves behind them. Of sorted births, keys ascending. */
+uint64_t leak_births_count(const struct leak_births *births, uint64_t key, size_t *at);
+
+void leak_births_release(struct leak_births *births);
 
 /* The snapshots of a recording: times of CLOCK_MONOTONIC, ascending. */
 struct leak_times {

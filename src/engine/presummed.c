@@ -6,7 +6,6 @@
 
 #include "base/array.h"
 #include "base/reason.h"
-#include "engine/key_type.h"
 #include "engine/keys.h"
 #include "engine/selector.h"
 #include "engine/statistics.h"

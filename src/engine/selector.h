@@ -40,9 +40,6 @@ bool selection_asks_blocks(const struct selection *selection);
 /* Whether trace number `at` is selected. */
 bool selector_takes(struct selector *selector, uint64_t at);
 
-/* Whether the block lived through a gap, selected or not. */
-bool selector_is_gap_block(const struct selector *selector, uint64_t at);
-
 /* Whether the traces of the traceback are selected. Only if is_per_trace is false. */
 bool selector_takes_traceback(struct selector *selector, uint32_t traceback);
 

@@ -2,9 +2,9 @@
 #ifndef ALLOCSNAP_ENGINE_STATISTICS_H
 #define ALLOCSNAP_ENGINE_STATISTICS_H
 
-#include "engine/trace_cost.h"
 #include "engine/estimate.h"
 #include "engine/keys.h"
+#include "engine/trace_cost.h"
 
 struct snapshot;
 

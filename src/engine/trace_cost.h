@@ -4,7 +4,7 @@
 
 #include "engine.h"
 #include "engine/estimate.h"
-#include "engine/key_type.h"
+#include "engine/keys.h"
 #include "snapshot.h"
 
 /* Returns -ERANGE, with its line in *why. */

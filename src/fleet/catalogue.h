@@ -24,6 +24,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "engine.h"
 #include "reason.h"
@@ -134,8 +135,11 @@ struct fleet_facts {
 int catalogue__facts(struct catalogue *catalogue, struct fleet_facts *ret, struct reason *why);
 void fleet_facts_release(struct fleet_facts *facts);
 
-/* Whether nothing shows that the process has ended. */
-bool fleet_snapshot_is_live(const struct fleet_snapshot *snapshot);
+/* Whether nothing shows that the process has ended. Inline: `render` has the struct of a snapshot, not the catalogue. */
+static inline bool fleet_snapshot_is_live(const struct fleet_snapshot *snapshot)
+{
+	return !*snapshot->ending || !strcmp(snapshot->ending, ENDING_RUNNING);
+}
 
 /* Compares two snapshots of one process. A whole snapshot is later than a part of it. */
 bool fleet_snapshot_is_later(const struct fleet_snapshot *one, const struct fleet_snapshot *other);

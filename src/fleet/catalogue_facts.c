@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/idmap.h"
 #include "base/reason.h"
-#include "base/strpool.h"
 #include "fleet/catalogue_private.h"
 
 /* The pool moves while it grows. Until it is complete, a text is an id of the pool. */

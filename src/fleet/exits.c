@@ -265,8 +265,3 @@ int fleet_set_endings(struct fleet_facts *facts)
 	free(endings.newest_ns);
 	return err;
 }
-
-bool fleet_snapshot_is_live(const struct fleet_snapshot *snapshot)
-{
-	return !*snapshot->ending || !strcmp(snapshot->ending, ENDING_RUNNING);
-}

@@ -1,90 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Lists the snapshot files below the directories, and compares them with the catalogue. */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
+#include "archive/names.h"
+#include "archive/walk.h"
 #include "base/array.h"
 #include "base/reason.h"
 #include "fleet/index_private.h"
 
-#define SUFFIX ".snap"
-
-static bool is_snapshot_name(const char *name)
-{
-	size_t len = strlen(name), suffix = strlen(SUFFIX);
-
-	return len >= suffix && !strcmp(name + len - suffix, SUFFIX);
-}
-
 /* ---- walking ----------------------------------------------------------------------------------------- */
 
-/* The path of the directory that is being read; the names of its entries are appended to it. */
-struct walking {
-	struct indexed_files *files;
-	char *path;
-	size_t path_nr, path_alloc;
-};
-
-static int push_name(struct walking *w, const char *name)
+static int add_indexed_file(struct indexed_files *files, const char *path, struct indexed_file file)
 {
-	size_t len = strlen(name);
-	bool needs_slash = w->path_nr && w->path[w->path_nr - 1] != '/';
-	int err = array_reserve(&w->path, &w->path_alloc, w->path_nr + len + 2);
-
-	if (err)
-		return err;
-	if (needs_slash)
-		w->path[w->path_nr++] = '/';
-	memcpy(w->path + w->path_nr, name, len + 1);
-	w->path_nr += len;
-	return 0;
-}
-
-static void cut_path(struct walking *w, size_t len)
-{
-	w->path_nr = len;
-	w->path[len] = '\0';
-}
-
-static int add_indexed_file(struct walking *w, const struct indexed_file *like)
-{
-	struct indexed_files *files = w->files;
-	struct indexed_file file = *like;
-	int err = array_reserve(&files->text, &files->text_alloc, files->text_nr + w->path_nr + 1);
+	size_t bytes = strlen(path) + 1;
+	int err = array_reserve(&files->text, &files->text_alloc, files->text_nr + bytes);
 
 	if (err)
 		return err;
 	file.path = files->text_nr;
-	memcpy(files->text + files->text_nr, w->path, w->path_nr + 1);
-	files->text_nr += w->path_nr + 1;
+	memcpy(files->text + files->text_nr, path, bytes);
+	files->text_nr += bytes;
 	return array_push(files, file, file);
 }
 
-/* Adds the directory at w->path as one that cannot be read, unless it has gone. */
-static int add_closed(struct walking *w, int err)
+static int add_out_of_reach(struct indexed_files *files, const char *path, int err)
 {
-	struct indexed_file file = { .state = FILE_OUT_OF_REACH, .size = -err };
-
-	return err == -ENOENT || err == -ENOTDIR || err == -ELOOP ? 0 : add_indexed_file(w, &file);
-}
-
-static int read_directory(struct walking *w, int fd);
-
-static int enter_directory(struct walking *w, int parent, const char *name)
-{
-	int fd;
-
-	/* Paths of files in it are too long to open, and each level of recursion takes stack. */
-	if (w->path_nr >= PATH_MAX)
-		return add_closed(w, -ENAMETOOLONG);
-	fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	return fd < 0 ? add_closed(w, -errno) : read_directory(w, fd);
+	return add_indexed_file(files, path, (struct indexed_file){ .state = FILE_OUT_OF_REACH, .size = -err });
 }
 
 static struct indexed_file make_indexed_file(const struct stat *st)
@@ -92,89 +37,53 @@ static struct indexed_file make_indexed_file(const struct stat *st)
 	return (struct indexed_file){ .size = st->st_size, .mtime_ns = file_mtime_ns(st), .inode = st->st_ino };
 }
 
-static int list_entry(struct walking *w, int fd, const char *name, const struct stat *st)
-{
-	const struct indexed_file file = make_indexed_file(st);
-	size_t len = w->path_nr;
-	int err = push_name(w, name);
-
-	if (err)
-		return err;
-	err = S_ISDIR(st->st_mode) ? enter_directory(w, fd, name) : add_indexed_file(w, &file);
-	cut_path(w, len);
-	return err;
-}
-
-/* Counts an entry that is not indexed. Links count separately if snapshots may be behind them. */
-static void count_other_entry(struct indexed_files *files, int fd, const char *name, bool is_link)
+/* Whether snapshots may be behind the link. */
+static bool is_link_to_snapshots(const struct archive_entry *entry)
 {
 	struct stat st;
 
-	files->others++;
-	files->links += is_link && (is_snapshot_name(name) || (!fstatat(fd, name, &st, 0) && S_ISDIR(st.st_mode)));
+	return is_snapshot_name(entry->name) || (!fstatat(entry->dir_fd, entry->name, &st, 0) && S_ISDIR(st.st_mode));
 }
 
-static int check_entry(struct walking *w, int fd, const struct dirent *entry)
+static int visit_indexed(void *files_, const struct archive_entry *entry)
 {
-	const char *name = entry->d_name;
+	struct indexed_files *files = files_;
 	struct stat st;
+	int err;
 
-	if (entry->d_type == DT_REG && !is_snapshot_name(name)) {
-		w->files->others++;
+	switch (entry->kind) {
+	case WALK_FOLDER:
+	case WALK_LEFT:
 		return 0;
+	case WALK_UNREADABLE:
+		return add_out_of_reach(files, entry->path, entry->err);
+	case WALK_FILE:
+		if (!is_snapshot_name(entry->name))
+			break;
+		err = archive_entry_stat(entry, &st);
+		if (err)
+			return is_gone_error(err) ? 0 : add_out_of_reach(files, entry->path, err);
+		return add_indexed_file(files, entry->path, make_indexed_file(&st));
+	case WALK_LINK:
+		files->links += is_link_to_snapshots(entry);
+		break;
+	case WALK_OTHER:
+		break;
 	}
-	if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW))
-		return errno == ENOMEM ? -ENOMEM : 0; /* it has gone */
-	if (S_ISDIR(st.st_mode) || (S_ISREG(st.st_mode) && is_snapshot_name(name)))
-		return list_entry(w, fd, name, &st);
-	count_other_entry(w->files, fd, name, S_ISLNK(st.st_mode));
+	files->others++;
 	return 0;
 }
 
-/* Takes ownership of fd. */
-static int read_directory(struct walking *w, int fd)
+/* Reads the directory, or adds the file. */
+static int list_path(struct indexed_files *files, const char *path, struct reason *why)
 {
-	DIR *stream = fdopendir(fd);
-	struct dirent *entry;
-	int err = 0;
-
-	if (!stream) {
-		close(fd);
-		return -ENOMEM;
-	}
-	while (!err && (errno = 0, entry = readdir(stream)))
-		if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, ".."))
-			err = check_entry(w, fd, entry);
-	if (!err && !entry && errno)
-		err = add_closed(w, -errno);
-	closedir(stream);
-	return err;
-}
-
-/* Reads the directory, or adds the file, at w->path. */
-static int walk_from(struct walking *w)
-{
-	struct indexed_file file;
 	struct stat st;
-	int fd;
+	int err = stat(path, &st) ? -errno : 0;
 
-	if (stat(w->path, &st))
-		return -errno;
-	if (!S_ISDIR(st.st_mode)) {
-		file = make_indexed_file(&st);
-		return add_indexed_file(w, &file);
-	}
-	fd = open(w->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	return fd < 0 ? -errno : read_directory(w, fd);
-}
-
-static int list_directory(struct indexed_files *files, const char *dir, struct reason *why)
-{
-	struct walking w = { .files = files };
-	int err = push_name(&w, dir) ?: walk_from(&w);
-
-	free(w.path);
-	return err ? reason_set(why, err, "%s: %s", dir, strerror(-err)) : 0;
+	if (!err)
+		err = S_ISDIR(st.st_mode) ? archive_walk(path, visit_indexed, files) :
+					    add_indexed_file(files, path, make_indexed_file(&st));
+	return err ? reason_set(why, err, "%s: %s", path, strerror(-err)) : 0;
 }
 
 /* ---- in order ------------------------------------------------------------------------------------------ */
@@ -247,7 +156,7 @@ static int check_index_path(const char *path, const char *given, struct reason *
 
 	if (stat(path, &st))
 		return reason_set(why, -errno, "%s: %s", given, strerror(errno));
-	if (S_ISDIR(st.st_mode) || (S_ISREG(st.st_mode) && is_snapshot_name(path)))
+	if (S_ISDIR(st.st_mode) || (S_ISREG(st.st_mode) && is_snapshot_name(name_in_path(path))))
 		return 0;
 	return reason_set(why, -ENOTDIR, "%s: neither a directory nor a file called .snap", given);
 }
@@ -265,36 +174,37 @@ static int resolve_index_path(const char *given, char **ret, struct reason *why)
 	return err;
 }
 
-int fleet_index_check(const char *const *dir, size_t dir_nr, struct reason *why)
-{
-	char *path = NULL;
-	int err = 0;
-
-	for (size_t i = 0; i < dir_nr && !err; i++) {
-		err = resolve_index_path(dir[i], &path, why);
-		if (!err)
-			free(path);
-	}
-	return err;
-}
-
-int index_files_list(struct indexed_files *files, const char *const *dir, size_t dir_nr, struct reason *why)
+static int resolve_index_paths(struct indexed_files *files, const char *const *dir, size_t dir_nr, struct reason *why)
 {
 	int err = 0;
 
 	files->dir = calloc(dir_nr ?: 1, sizeof(*files->dir));
 	if (!files->dir)
 		return reason_set(why, -ENOMEM, "%s", strerror(ENOMEM));
-	for (size_t i = 0; i < dir_nr; i++) {
-		err = resolve_index_path(dir[i], &files->dir[i], why);
-		if (err)
-			return err;
-		files->dir_nr++;
-	}
+	for (; files->dir_nr < dir_nr && !err; files->dir_nr += !err)
+		err = resolve_index_path(dir[files->dir_nr], &files->dir[files->dir_nr], why);
+	return err;
+}
+
+int fleet_index_check(const char *const *dir, size_t dir_nr, struct reason *why)
+{
+	struct indexed_files files = {};
+	int err = resolve_index_paths(&files, dir, dir_nr, why);
+
+	index_files_release(&files);
+	return err;
+}
+
+int index_files_list(struct indexed_files *files, const char *const *dir, size_t dir_nr, struct reason *why)
+{
+	int err = resolve_index_paths(files, dir, dir_nr, why);
+
+	if (err)
+		return err;
 	qsort(files->dir, dir_nr, sizeof(*files->dir), compare_dirs);
 	for (size_t i = 0; i < dir_nr && !err; i++)
 		if (!is_covered(files, i))
-			err = list_directory(files, files->dir[i], why);
+			err = list_path(files, files->dir[i], why);
 	if (!err)
 		sort_paths(files);
 	return err;

@@ -24,7 +24,7 @@ enum file_state {
 	FILE_NEW, /* new, or changed: a changed file has a number */
 	FILE_KNOWN,
 	FILE_BAD, /* known; its problem is reported again */
-	FILE_OUT_OF_REACH, /* a directory that cannot be read; size is the errno */
+	FILE_OUT_OF_REACH, /* a directory or file that cannot be read; size is the errno */
 };
 
 struct indexed_file {

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "base/ordered_work.h"
 #include "base/parallel.h"
 #include "base/reason.h"
 #include "fleet/catalogue_private.h"

@@ -8,7 +8,7 @@
 
 #include "base/array.h"
 #include "base/reason.h"
-#include "engine/leak_choice.h"
+#include "engine/leak_report.h"
 #include "snapshot.h"
 
 /* The snapshots of one recording that have files. */

@@ -4,7 +4,7 @@
 
 /* The verdicts about one process (process_leaks.h) by the catalogue's groups, without its snapshots. */
 
-#include "engine/leak_place.h"
+#include "engine/leak_report.h"
 #include "engine/leak_runtime.h"
 #include "fleet/id_set.h"
 #include "fleet/process_leaks.h"

@@ -2,6 +2,7 @@
 #ifndef ALLOCSNAP_FORMATS_BYTE_BUFFER_H
 #define ALLOCSNAP_FORMATS_BYTE_BUFFER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -56,5 +57,17 @@ int protobuf_next(struct protobuf_reader *reader, struct protobuf_field *ret);
 
 /* Returns 1 and the next of packed numbers, 0 at the end, or -EBADMSG. */
 int protobuf_next_packed(struct protobuf_reader *reader, uint64_t *ret);
+
+/* Whether the bytes begin as gzip does. */
+bool gzip_is(const void *bytes, size_t len);
+
+/* Appends the bytes in gzip's format, without name and time: equal bytes give equal files. 0 or -ENOMEM. */
+int gzip_compress(const void *bytes, size_t len, struct byte_buffer *ret);
+
+/*
+ * Appends what the bytes decompress to, of all members. 0, -ENOMEM, -EBADMSG (not whole, or damaged), or -EFBIG: more
+ * than `most` bytes.
+ */
+int gzip_expand(const void *bytes, size_t len, size_t most, struct byte_buffer *ret);
 
 #endif

@@ -12,7 +12,7 @@
 #include "base/array.h"
 #include "base/reason.h"
 #include "base/units.h"
-#include "formats/gzip.h"
+#include "formats/byte_buffer.h"
 #include "formats/profile_import.h"
 
 #define BYTES_MOST (1u << 30)	      /* of a file, unpacked */

@@ -220,17 +220,9 @@ static int read_text_mappings(struct heap_text *text)
 
 static const struct text_mapping *find_text_mapping(const struct heap_text *text, uint64_t address)
 {
-	size_t low = 0, high = text->mapping_nr;
+	size_t begun = array_first(text->mapping_nr, i, text->mapping[i].start > address);
 
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (text->mapping[mid].start <= address)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low && address < text->mapping[low - 1].end ? &text->mapping[low - 1] : NULL;
+	return begun && address < text->mapping[begun - 1].end ? &text->mapping[begun - 1] : NULL;
 }
 
 static int add_address(struct heap_text *text, uint64_t address)

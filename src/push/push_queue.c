@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "push/push_queue.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -14,23 +13,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "archive/names.h"
+#include "archive/walk.h"
 #include "base/array.h"
 #include "base/clock.h"
+#include "base/idmap.h"
 #include "base/log.h"
-#include "base/moment.h"
 #include "base/reason.h"
-#include "base/strpool.h"
 
-#define DEPTH_MAX 16 /* folders in folders */
 #define NOTES_MORE 1000 /* notes since the last look that make another one */
 
 static const char *const outcome_names[] = {
 	[OUTCOME_PUSHED] = "pushed", [OUTCOME_REJECTED] = "rejected", [OUTCOME_GIVEN_UP] = "given-up",
-};
-
-struct waiting {
-	struct moment moment; /* by its name, or else when it was written */
-	char *path;
 };
 
 struct push_queue {
@@ -39,7 +33,7 @@ struct push_queue {
 	struct strpool done; /* paths below the folder */
 	size_t done_most;    /* when there are more, those whose files are gone are looked for */
 	bool has_warned;     /* of a folder in it that cannot be read */
-	struct waiting *waiting;
+	struct snapshot_file *waiting; /* by the moments in their names, or else when they were written */
 	size_t waiting_nr, waiting_alloc;
 };
 
@@ -193,16 +187,15 @@ static int open_notes(struct push_queue *queue, struct reason *why)
 
 /* ---- the folder ------------------------------------------------------------------------------------- */
 
-static bool has_snapshot_name(const char *name)
+static const char *path_below(const struct push_queue *queue, const char *path)
 {
-	size_t len = strlen(name);
-
-	return *name != '.' && len > 5 && !strcmp(name + len - 5, ".snap");
+	path += strlen(queue->folder);
+	return path + (*path == '/');
 }
 
 static bool was_pushed(const struct push_queue *queue, const char *path)
 {
-	const char *below = path + strlen(queue->folder) + 1;
+	const char *below = path_below(queue, path);
 
 	return strpool_find(&queue->done, below, strlen(below)) != IDMAP_NONE;
 }
@@ -212,74 +205,50 @@ static uint64_t written_ns(const struct stat *st)
 	return st->st_mtim.tv_sec < 0 ? 0 : (uint64_t)st->st_mtim.tv_sec * SECOND_NS + st->st_mtim.tv_nsec;
 }
 
-static int add_waiting(struct push_queue *queue, const char *path, const struct stat *st)
+/* A folder below that may not be read, such as lost+found, has no snapshots of ours. */
+static int skip_unreadable(struct push_queue *queue, const char *path, int err)
 {
-	struct waiting waiting = {};
-	int err;
-
-	if (was_pushed(queue, path))
+	if (is_gone_error(err))
 		return 0;
-	if (!moment_parse(strrchr(path, '/') + 1, &waiting.moment))
-		waiting.moment.wall_ns = written_ns(st);
-	waiting.path = strdup(path);
-	err = waiting.path ? array_push(queue, waiting, waiting) : -ENOMEM;
-	if (err)
-		free(waiting.path);
-	return err;
-}
-
-/* A folder below that may not be read, such as lost+found, has no snapshots of ours. Returns 0. */
-static int skip_unreadable(struct push_queue *queue, const char *path)
-{
+	if (err != -EACCES)
+		return err;
 	if (!queue->has_warned)
 		log_line(LOG_WARNING, "push: %s: %s: left out", path, strerror(EACCES));
 	queue->has_warned = true;
 	return 0;
 }
 
-static int scan_queue_folder(struct push_queue *queue, const char *folder, unsigned int depth);
-
-static int scan_queue_entry(struct push_queue *queue, const char *folder, const char *name, unsigned int depth)
+static int add_waiting(struct push_queue *queue, const struct archive_entry *entry)
 {
+	struct snapshot_file waiting = {};
 	struct stat st;
-	char *path;
-	int err = 0;
+	int err = archive_entry_stat(entry, &st);
 
-	if (*name == '.' || strchr(name, '\n'))
+	if (err)
+		return skip_unreadable(queue, entry->path, err);
+	if (was_pushed(queue, entry->path))
 		return 0;
-	if (asprintf(&path, "%s/%s", folder, name) < 0)
-		return -ENOMEM;
-	if (lstat(path, &st))
-		err = errno == ENOENT ? 0 /* removed just now */ : errno == EACCES ? skip_unreadable(queue, path) : -errno;
-	else if (S_ISDIR(st.st_mode) && depth < DEPTH_MAX)
-		err = scan_queue_folder(queue, path, depth + 1);
-	else if (S_ISREG(st.st_mode) && has_snapshot_name(name))
-		err = add_waiting(queue, path, &st);
-	free(path);
+	if (!moment_parse(entry->name, &waiting.moment))
+		waiting.moment.wall_ns = written_ns(&st);
+	waiting.path = strdup(entry->path);
+	err = waiting.path ? array_push(queue, waiting, waiting) : -ENOMEM;
+	if (err)
+		free(waiting.path);
 	return err;
 }
 
-static int scan_queue_folder(struct push_queue *queue, const char *folder, unsigned int depth)
+static int visit_queued(void *queue_, const struct archive_entry *entry)
 {
-	DIR *dir = opendir(folder);
-	struct dirent *entry;
-	int err = dir || errno == ENOENT ? 0 : -errno;
+	struct push_queue *queue = queue_;
 
-	if (err == -EACCES && depth)
-		return skip_unreadable(queue, folder);
-	while (dir && !err && (entry = readdir(dir)))
-		err = scan_queue_entry(queue, folder, entry->d_name, depth);
-	if (dir)
-		closedir(dir);
-	return err;
+	if (entry->depth && (*entry->name == '.' || strchr(entry->name, '\n')))
+		return WALK_PASS_OVER;
+	if (entry->kind == WALK_UNREADABLE)
+		return skip_unreadable(queue, entry->path, entry->err);
+	return entry->kind == WALK_FILE && is_snapshot_name(entry->name) ? add_waiting(queue, entry) : 0;
 }
 
-static int compare_waiting_paths(const void *a, const void *b)
-{
-	return strcmp(((const struct waiting *)a)->path, ((const struct waiting *)b)->path);
-}
-
-static void release_waiting(struct waiting *waiting, size_t nr)
+static void release_waiting(struct snapshot_file *waiting, size_t nr)
 {
 	for (size_t i = 0; i < nr; i++)
 		free(waiting[i].path);
@@ -287,7 +256,7 @@ static void release_waiting(struct waiting *waiting, size_t nr)
 }
 
 /* Counts what waited before and is neither there nor done. */
-static uint64_t count_vanished(const struct waiting *before, size_t nr)
+static uint64_t count_vanished(const struct snapshot_file *before, size_t nr)
 {
 	uint64_t vanished = 0;
 
@@ -298,8 +267,7 @@ static uint64_t count_vanished(const struct waiting *before, size_t nr)
 
 int push_queue__scan(struct push_queue *queue, uint64_t *ret_vanished, struct reason *why)
 {
-	static const struct moment_order order = { sizeof(struct waiting), .compare_rest = compare_waiting_paths };
-	struct waiting *before = queue->waiting;
+	struct snapshot_file *before = queue->waiting;
 	size_t before_nr = queue->waiting_nr;
 	int err = queue->note_fd < 0 ? open_notes(queue, why) : 0;
 
@@ -307,12 +275,14 @@ int push_queue__scan(struct push_queue *queue, uint64_t *ret_vanished, struct re
 		return err;
 	queue->waiting = NULL;
 	queue->waiting_nr = queue->waiting_alloc = 0;
-	err = queue->note_fd < 0 ? 0 : scan_queue_folder(queue, queue->folder, 0); /* < 0: there is no folder yet */
+	err = queue->note_fd < 0 ? 0 : archive_walk(queue->folder, visit_queued, queue); /* < 0: there is no folder yet */
+	if (err == -ENOENT)
+		err = 0;
 	*ret_vanished = count_vanished(before, before_nr);
 	release_waiting(before, before_nr);
 	if (queue->note_fd >= 0 && !err)
 		forget_gone(queue);
-	err = err ?: moments_sort(queue->waiting, queue->waiting_nr, &order);
+	err = err ?: snapshot_rows_sort(queue->waiting, queue->waiting_nr, sizeof(*queue->waiting), false);
 	return err ? reason_set(why, err, "%s: %s", queue->folder, strerror(-err)) : 0;
 }
 
@@ -346,7 +316,7 @@ static int append_note(const struct push_queue *queue, const char *outcome, cons
 
 int push_queue__note(struct push_queue *queue, size_t at, enum push_outcome outcome, struct reason *why)
 {
-	const char *below = queue->waiting[at].path + strlen(queue->folder) + 1;
+	const char *below = path_below(queue, queue->waiting[at].path);
 	uint32_t id;
 	int err = strpool_add(&queue->done, below, strlen(below), &id);
 

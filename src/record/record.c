@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/reason.h"
-#include "base/status_line.h"
+#include "base/terminal.h"
 #include "base/units.h"
 #include "collect.h"
 #include "record/metrics.h"
@@ -95,7 +95,6 @@ static void describe_archive(const struct archive *archive, struct metrics *metr
 	struct archive_totals totals;
 
 	archive__get_totals(archive, &totals);
-	metrics->snapshots_failed = totals.lost;
 	metrics->snapshots_removed = totals.removed;
 	metrics->disk_bytes = totals.bytes;
 }
@@ -170,6 +169,7 @@ static int record_write_metrics(const struct record *record, struct reason *why)
 		.drain_nr = recorder->drain_nr,
 		.drain_ns = recorder->drain_ns,
 		.snapshots_written = recorder->saved_nr,
+		.snapshots_failed = recorder->lost_nr,
 		.disk_most_bytes = record->options->bounds.max_disk_bytes,
 		.loss = named,
 		.loss_nr = loss_nr,
@@ -189,16 +189,6 @@ static int record_write_metrics(const struct record *record, struct reason *why)
 
 /* ---- reports ---- */
 
-static void log_archive_notes(struct record *record)
-{
-	char *note;
-
-	while ((note = archive__next_note(record->archive))) {
-		log_info("%s", note);
-		free(note);
-	}
-}
-
 /* Logs an error only when it begins: the file is written again after each pass. */
 static void write_metrics(struct record *record)
 {
@@ -216,7 +206,6 @@ static void record_tick(void *record_)
 {
 	struct record *record = record_;
 
-	log_archive_notes(record);
 	if (monotonic_now_ns() >= record->metrics_ns + METRICS_EVERY_NS)
 		write_metrics(record);
 }
@@ -299,6 +288,7 @@ static void record_end_pass(void *record_, const struct pass *pass)
 	struct record *record = record_;
 
 	archive__make_room(record->archive);
+	recorder_log_written_again(&record->recorder, pass);
 	report_pass(record, pass);
 	write_metrics(record);
 }
@@ -317,7 +307,7 @@ static void record_lost(void *record_, const struct snapshot_owner *owner, int e
 {
 	struct record *record = record_;
 
-	archive__count_lost(record->archive, err, why);
+	recorder_log_lost(&record->recorder, err, why);
 	if (!owner->is_last)
 		return;
 	archive__note_lost_last(record->archive, owner->comm, owner->pid);
@@ -345,7 +335,6 @@ static void record_begin(struct record *record)
 
 	recorder_admit(recorder);
 	recorder_log_notes(recorder);
-	log_archive_notes(record);
 	nr = collector__process_nr(recorder->collector);
 	snprintf(text, sizeof(text), "recording %zu process%s", nr, nr == 1 ? "" : "es");
 	status_line_clear();
@@ -365,7 +354,6 @@ static void record_run(struct record *record)
 	collector__set_between(collector, is_signalled, record);
 	record_begin(record);
 	recorder_run(&record->recorder);
-	log_archive_notes(record);
 	collector__set_between(collector, NULL, NULL);
 	notify__close(&record->recorder.notify);
 }

@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-#include "record/retention/retention.h"
+#include "archive/archive.h"
 #include "record/recording.h"
 
 struct collector;

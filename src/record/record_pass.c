@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,32 @@
 #include "collect.h"
 #include "record/recorder.h"
 #include "snapshot.h"
+
+/* ---- snapshots that cannot be written ---- */
+
+/* Whether there will be other passes than this one. */
+static bool goes_on(const struct recorder *recorder)
+{
+	const struct recording_options *options = recorder->options;
+
+	return !recorder->is_last && !recorder->stop && (!options->count || recorder->passes + 1 < options->count);
+}
+
+/* On a full disk all later snapshots fail, too. */
+void recorder_log_lost(struct recorder *recorder, int err, const struct reason *why)
+{
+	if (!recorder->unwritten_nr++ || recorder->write_err != err)
+		log_failure("%s%s", why->text, goes_on(recorder) ? "; the recording goes on" : "");
+	recorder->write_err = err;
+}
+
+void recorder_log_written_again(struct recorder *recorder, const struct pass *pass)
+{
+	if (!recorder->unwritten_nr || !pass->saved_nr || pass->lost_nr)
+		return;
+	log_info("snapshots are written again: %" PRIu64 " could not be", recorder->unwritten_nr);
+	recorder->unwritten_nr = 0;
+}
 
 /* ---- a snapshot ---- */
 
@@ -339,9 +366,10 @@ void recorder_pass(struct recorder *recorder, enum trigger trigger)
 	recorder->is_drain_due = false;
 	recorder->passed_ns = monotonic_now_ns();
 	pass.saved_nr = recorder->saved_nr - saved_before;
+	pass.lost_nr = recorder->lost_nr - lost_before;
 	/* A pass without a snapshot does not show that snapshots can be written again. */
-	if (pass.saved_nr || recorder->lost_nr != lost_before)
-		recorder_set_trouble(recorder, TROUBLE_SAVE, recorder->lost_nr != lost_before);
+	if (pass.saved_nr || pass.lost_nr)
+		recorder_set_trouble(recorder, TROUBLE_SAVE, pass.lost_nr);
 	recorder->policy->end_pass(recorder->what, &pass);
 }
 

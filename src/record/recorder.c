@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/reason.h"
-#include "base/status_line.h"
+#include "base/terminal.h"
 #include "collect.h"
 
 /*

@@ -38,7 +38,7 @@ struct snapshot_owner {
 struct pass {
 	enum trigger trigger; /* TRIGGER_END: only of processes that have ended or were due */
 	uint64_t begun_ns;
-	uint64_t saved_nr;
+	uint64_t saved_nr, lost_nr;
 };
 
 /* Failures that may pass. */
@@ -83,6 +83,8 @@ struct recorder {
 	struct snapshot_owner batched[BATCH_MAX]; /* one for each snapshot in the batch */
 	size_t batched_nr, told_nr; /* told_nr: how many of them are known to be safe or lost */
 	uint64_t saved_nr, lost_nr; /* lost_nr: snapshots that could not be written */
+	uint64_t unwritten_nr; /* lost since the disk became full, or failed otherwise; 0: it does not */
+	int write_err;	       /* why the last one of them could not be written */
 	uint64_t drain_nr, drain_ns, last_pass_wall_ns;
 	uint64_t looked_ns, admitted_ns, passed_ns;
 	uint64_t next_ns; /* when the next interval is due */
@@ -124,6 +126,13 @@ void recorder_pass(struct recorder *recorder, enum trigger trigger);
 
 /* Takes snapshots of processes whose trigger is due, and of processes that have ended meanwhile. */
 void recorder_check_triggers(struct recorder *recorder);
+
+/*
+ * Report a time in which snapshots cannot be written: when it begins, when the error changes, and after a pass that
+ * wrote snapshots and in which none failed. So one process with a broken folder is not reported again and again.
+ */
+void recorder_log_lost(struct recorder *recorder, int err, const struct reason *why);
+void recorder_log_written_again(struct recorder *recorder, const struct pass *pass);
 
 /* Logs the collector's notes. */
 void recorder_log_notes(struct recorder *recorder);

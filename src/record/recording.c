@@ -11,10 +11,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/reason.h"
-#include "base/status_line.h"
+#include "base/terminal.h"
 #include "collect.h"
 #include "record/recorder.h"
-#include "record/retention/write_errors.h"
 #include "record/run_summary.h"
 
 /* A process that was named, for the rows that are shown at the end. */
@@ -28,7 +27,6 @@ struct recording {
 	struct named *named;
 	size_t named_nr;
 	struct run_summary summary; /* of `run` */
-	struct write_errors write_errors;
 	bool is_mute; /* writing to standard output fails */
 };
 
@@ -64,7 +62,6 @@ static void recording_saved(void *recording_, const struct snapshot_owner *owner
 {
 	struct recording *recording = recording_;
 
-	outage_count_saved(&recording->write_errors);
 	status_line_clear();
 	if (recording->recorder.options->saved)
 		recording->recorder.options->saved(recording->recorder.options->saved_by, path);
@@ -75,33 +72,19 @@ static void recording_saved(void *recording_, const struct snapshot_owner *owner
 	remember_last_path(recording, owner, path);
 }
 
-/* Whether there will be other passes than this one. */
-static bool goes_on(const struct recorder *recorder)
-{
-	const struct recording_options *options = recorder->options;
-
-	return !recorder->is_last && !recorder->stop && (!options->count || recorder->passes + 1 < options->count);
-}
-
-/* Logs the first failure only: on a full disk all later snapshots fail, too. */
 static void recording_lost(void *recording_, const struct snapshot_owner *owner, int err, const struct reason *why)
 {
 	struct recording *recording = recording_;
 
 	(void)owner;
-	if (outage_count_lost(&recording->write_errors, err))
-		log_failure("%s%s", why->text, goes_on(&recording->recorder) ? "; the recording goes on" : "");
+	recorder_log_lost(&recording->recorder, err, why);
 }
 
-static void report_outage_over(void *recording_, const struct pass *pass)
+static void end_recording_pass(void *recording_, const struct pass *pass)
 {
 	struct recording *recording = recording_;
-	uint64_t lost = write_errors_end_pass(&recording->write_errors);
 
-	(void)pass;
-	if (!lost)
-		return;
-	log_info("snapshots are written again: %" PRIu64 " could not be", lost);
+	recorder_log_written_again(&recording->recorder, pass);
 }
 
 static int list_named_processes(struct recording *recording, const struct collector *collector)
@@ -155,7 +138,7 @@ static void show_named_processes(struct recording *recording)
 static const struct recorder_policy named_policy = {
 	.clears_traces = true,
 	.format_status = format_named_status,
-	.end_pass = report_outage_over,
+	.end_pass = end_recording_pass,
 	.saved = recording_saved,
 	.lost = recording_lost,
 };
@@ -163,7 +146,7 @@ static const struct recorder_policy named_policy = {
 /* Has no status line: the program may write to the terminal, too. */
 static const struct recorder_policy child_policy = {
 	.clears_traces = true,
-	.end_pass = report_outage_over,
+	.end_pass = end_recording_pass,
 	.saved = recording_saved,
 	.lost = recording_lost,
 };
@@ -181,8 +164,8 @@ int recording_run_until_stopped(const struct recording_options *options, struct 
 	recorder_run(&recording.recorder);
 	if (!options->is_quiet)
 		log_total_cost(&recording);
-	if (recording.write_errors.lost > 1)
-		log_info("%" PRIu64 " snapshots could not be written", recording.write_errors.lost);
+	if (recording.recorder.unwritten_nr > 1)
+		log_info("%" PRIu64 " snapshots could not be written", recording.recorder.unwritten_nr);
 	show_named_processes(&recording);
 	run_summary_log(&recording.summary);
 	run_summary_release(&recording.summary);

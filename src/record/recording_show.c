@@ -8,14 +8,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/reason.h"
-#include "base/status_line.h"
-#include "base/units.h"
 #include "base/log.h"
+#include "base/reason.h"
+#include "base/terminal.h"
+#include "base/units.h"
 #include "collect.h"
-#include "render/caveats.h"
 #include "engine.h"
 #include "render.h"
+#include "render/caveats.h"
 #include "snapshot.h"
 
 #define TOP_AT_END 10

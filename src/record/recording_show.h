@@ -27,7 +27,7 @@ typedef void (*status_format_fn)(char *text, size_t bytes, const struct recordin
 void format_named_status(char *text, size_t bytes, const struct recording_status *status);
 void format_record_status(char *text, size_t bytes, const struct recording_status *status);
 
-/* Shows it on the status line (base/status_line.h), unless a line is there that is recent enough. */
+/* Shows it on the status line (base/terminal.h), unless a line is there that is recent enough. */
 void recording_status_show(const struct recording_status *status, status_format_fn format);
 
 /* Logs the collector's notes to stderr. */

@@ -2,13 +2,18 @@
 #ifndef ALLOCSNAP_RENDER_CAVEATS_H
 #define ALLOCSNAP_RENDER_CAVEATS_H
 
-/* Warnings about an answer: what gaps in the recording, and samples, mean for it. */
+/* Warnings about an answer: why it may mislead. */
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include "engine.h"
+#include "fleet/selection.h"
 
 struct snapshot;
+
+/* ---- of one snapshot: what gaps in the recording, and samples, mean for the answer ---- */
 
 /*
  * Finds the blocks of the answer that lived through a gap (*ret_blocks), and makes a line about them and about what
@@ -33,5 +38,50 @@ bool unrecorded_reason(const struct snapshot *old_snapshot, const struct snapsho
 #define KEPT_LINES_TEXT \
 	"a Python object in memory of a free list has the line of the first object there, which may be innocent: record " \
 	"without --no-retag"
+
+/* ---- of a difference ---- */
+
+#define WARNINGS_MAX 21
+
+struct warnings {
+	struct reason text[WARNINGS_MAX];
+	const char *line[WARNINGS_MAX];
+	size_t nr;
+};
+
+struct comparison {
+	const struct snapshot *old, *new;
+	const struct statistics *diff;
+	const struct engine_options *options; /* of the comparison */
+	struct {
+		const char *path; /* the first object of which the snapshot has no lines, and the other one has some */
+		uint64_t place_nr; /* in such objects */
+	} unnamed[2];
+	struct cost *gap_blocks; /* of both snapshots: what may have been freed in a gap; set by the checks */
+};
+
+/*
+ * Makes one line for each check that found something, in the order of the table; line points into
+ * *ret. A hint, which begins with "hint: ", is only given if there is no warning.
+ */
+void compare_warnings(const struct comparison *comparison, struct warnings *ret);
+
+/* ---- of sums over cohorts, or their difference ---- */
+
+struct fleet_doubt {
+	const struct fleet_facts *facts;
+	const struct cohort *const *cohort; /* one, or two: [baseline, candidate] */
+	size_t cohort_nr;
+	const struct engine_options *engine;
+	bool line_drift;
+	uint64_t refused_nr; /* of struct dictionary */
+	int64_t now_ns; /* since 1970 */
+};
+
+/* The same for these. Returns 0 or -ENOMEM. */
+int fleet_doubts_find(const struct fleet_doubt *doubt, struct warnings *ret);
+
+/* Whether the cohort leaves processes out: then there is a line in *ret. */
+bool cohort_left_out(const struct cohort *cohort, struct reason *ret);
 
 #endif

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text_columns.h"
+#include "base/terminal.h"
 #include "base/units.h"
 
 char *clean_copy(const char *text)
@@ -94,8 +94,10 @@ static void put_folded(FILE *out, enum tone tone, const char *line, size_t width
 	put_part(out, tone, indent, line, strlen(line));
 }
 
-static int put_clean_line(FILE *out, enum tone tone, char *line)
+int put_line_of(FILE *out, enum tone tone, const char *fmt, va_list args)
 {
+	char *line = clean_vformat(fmt, args);
+
 	if (!line)
 		return -ENOMEM;
 	errno = 0;
@@ -107,21 +109,21 @@ static int put_clean_line(FILE *out, enum tone tone, char *line)
 int put_line(FILE *out, const char *fmt, ...)
 {
 	va_list args;
-	char *line;
+	int err;
 
 	va_start(args, fmt);
-	line = clean_vformat(fmt, args);
+	err = put_line_of(out, TONE_PLAIN, fmt, args);
 	va_end(args);
-	return put_clean_line(out, TONE_PLAIN, line);
+	return err;
 }
 
 int put_toned_line(FILE *out, enum tone tone, const char *fmt, ...)
 {
 	va_list args;
-	char *line;
+	int err;
 
 	va_start(args, fmt);
-	line = clean_vformat(fmt, args);
+	err = put_line_of(out, tone, fmt, args);
 	va_end(args);
-	return put_clean_line(out, tone, line);
+	return err;
 }

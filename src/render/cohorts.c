@@ -5,8 +5,6 @@
 
 #include "base/array.h"
 #include "engine/order.h"
-#include "render/clean.h"
-#include "render/json_parts.h"
 #include "snapshot.h"
 
 size_t report_sides(const struct report *report)
@@ -55,16 +53,13 @@ const char *cohort_text(char text[COHORT_TEXT_MAX], const struct report_cohort *
 	return text;
 }
 
-int put_cohorts(FILE *out, const struct report *report)
+void put_cohorts(struct emitter *out, const struct report *report)
 {
 	static const char *const names[] = { "baseline: ", "candidate: " };
 	char text[COHORT_TEXT_MAX];
-	int err = 0;
 
-	for (size_t i = 0; i < report->cohort_nr && !err; i++)
-		err = put_line(out, "%s%s", report->cohort_nr > 1 ? names[i] : "",
-			       cohort_text(text, &report->cohort[i]));
-	return err;
+	for (size_t i = 0; i < report->cohort_nr; i++)
+		emit_line(out, "%s%s", report->cohort_nr > 1 ? names[i] : "", cohort_text(text, &report->cohort[i]));
 }
 
 static struct process_nr processes_of(const struct report *report)
@@ -90,79 +85,72 @@ const char *process_mean_text(char text[PROCESS_MEAN_TEXT_MAX], const struct rep
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
-static json_t *left_out_json(const struct report_left_out *left_out)
+static void emit_left_out(struct emitter *out, const char *key, const struct report_left_out *left_out)
 {
-	json_t *object = json_object();
-	int err = json_set_uint(object, "processes", left_out->processes);
-
-	err = err ?: json_set(object, "size", json_real(left_out->bytes));
-	err = err ?: json_set_uint(object, "least_age_ns", left_out->least_age_ns);
-	err = err ?: json_set_uint(object, "most_age_ns", left_out->most_age_ns);
-	return json_unless(err, object);
+	if (!left_out->processes)
+		return;
+	emit_object(out, key);
+	emit_uint(out, "processes", left_out->processes);
+	emit_real(out, "size", left_out->bytes);
+	emit_uint(out, "least_age_ns", left_out->least_age_ns);
+	emit_uint(out, "most_age_ns", left_out->most_age_ns);
+	emit_end(out);
 }
 
-static json_t *cohort_json(const struct report_cohort *cohort)
+static void emit_cohort(struct emitter *out, const char *key, const struct report_cohort *cohort)
 {
-	json_t *object = json_object();
-	int err = json_set_uint(object, "snapshots", cohort->snapshots);
-
-	err = err ?: json_set_uint(object, "processes", cohort->processes);
-	err = err ?: json_set_uint(object, "hosts", cohort->hosts);
+	emit_object(out, key);
+	emit_uint(out, "snapshots", cohort->snapshots);
+	emit_uint(out, "processes", cohort->processes);
+	emit_uint(out, "hosts", cohort->hosts);
 	if (cohort->age_ns)
-		err = err ?: json_set_uint(object, "age_ns", cohort->age_ns);
-	if (cohort->ended.processes)
-		err = err ?: json_set(object, "ended", left_out_json(&cohort->ended));
-	if (cohort->unseen.processes)
-		err = err ?: json_set(object, "not_seen_again", left_out_json(&cohort->unseen));
-	return json_unless(err, object);
+		emit_uint(out, "age_ns", cohort->age_ns);
+	emit_left_out(out, "ended", &cohort->ended);
+	emit_left_out(out, "not_seen_again", &cohort->unseen);
+	emit_end(out);
 }
 
-int json_set_cohorts(json_t *head, const struct report *report)
+void emit_cohorts(struct emitter *out, const struct report *report)
 {
-	int err;
+	static const char *const keys[] = { "baseline", "candidate" };
 
-	if (!report->cohort_nr)
-		return 0;
-	if (report->cohort_nr == 1)
-		return json_set(head, "selection", cohort_json(&report->cohort[0]));
-	err = json_set(head, "baseline", cohort_json(&report->cohort[0]));
-	err = err ?: json_set(head, "candidate", cohort_json(&report->cohort[1]));
-	return err ?: json_set_text(head, "order", report->is_by_process_mean ? "process_mean" : "sum");
+	for (size_t i = 0; i < report->cohort_nr; i++)
+		emit_cohort(out, report->cohort_nr > 1 ? keys[i] : "selection", &report->cohort[i]);
+	if (report->cohort_nr > 1)
+		emit_text(out, "order", report->is_by_process_mean ? "process_mean" : "sum");
 }
 
-json_t *cohort_sampling_json(const struct report_cohort *cohort)
+void emit_cohort_sampling(struct emitter *out, const char *key, const struct report_cohort *cohort)
 {
-	json_t *object = json_object();
-
-	if (!cohort->sampled)
-		return json_unless(json_set_int(object, "bytes", 0), object);
-	return json_unless(json_set_uint(object, "snapshots", cohort->sampled) ?:
-			   json_set(object, "confidence", json_real(0.95)), object);
+	emit_object(out, key);
+	if (cohort->sampled) {
+		emit_uint(out, "snapshots", cohort->sampled);
+		emit_real(out, "confidence", 0.95);
+	} else {
+		emit_uint(out, "bytes", 0);
+	}
+	emit_end(out);
 }
 
-static json_t *mean_json(double size, double count)
+static void emit_mean(struct emitter *out, const char *key, double size, double count)
 {
-	json_t *object = json_object();
-	int err = json_set(object, "size", json_real(size));
-
-	return json_unless(err ?: json_set(object, "count", json_real(count)), object);
+	emit_object(out, key);
+	emit_real(out, "size", size);
+	emit_real(out, "count", count);
+	emit_end(out);
 }
 
-int json_set_process_means(json_t *object, const struct report *report, const struct statistic *statistic)
+void emit_process_means(struct emitter *out, const struct report *report, const struct statistic *statistic)
 {
 	const struct cost *cost = &statistic->cost, *diff = &statistic->diff;
 	struct process_nr nr;
-	int err;
 
 	if (!report->has_process_means)
-		return 0;
+		return;
 	nr = processes_of(report);
-	err = json_set(object, "baseline_process_mean",
-		       mean_json((double)(cost->size - diff->size) / nr.old,
-				 (double)(cost->count - diff->count) / nr.old));
-	err = err ?: json_set(object, "candidate_process_mean",
-			      mean_json((double)cost->size / nr.new, (double)cost->count / nr.new));
-	return err ?: json_set(object, "process_mean_diff",
-			       mean_json(process_mean_diff(cost->size, diff->size, &nr),
-					 process_mean_diff(cost->count, diff->count, &nr)));
+	emit_mean(out, "baseline_process_mean", (double)(cost->size - diff->size) / nr.old,
+		  (double)(cost->count - diff->count) / nr.old);
+	emit_mean(out, "candidate_process_mean", (double)cost->size / nr.new, (double)cost->count / nr.new);
+	emit_mean(out, "process_mean_diff", process_mean_diff(cost->size, diff->size, &nr),
+		  process_mean_diff(cost->count, diff->count, &nr));
 }

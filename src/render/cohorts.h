@@ -4,10 +4,10 @@
 
 /* The parts of a report that only sums over many snapshots have. In a report of single snapshots they are empty. */
 
-#include <jansson.h>
 #include <stdbool.h>
 
 #include "render.h"
+#include "render/emitter.h"
 
 /* Returns the number of snapshots or cohorts: 2 if they were compared, otherwise 1. */
 size_t report_sides(const struct report *report);
@@ -21,21 +21,21 @@ const char *age_text(char text[AGE_TEXT_MAX], uint64_t ns);
 #define COHORT_TEXT_MAX 192
 const char *cohort_text(char text[COHORT_TEXT_MAX], const struct report_cohort *cohort);
 
-/* Writes a line for each cohort. Returns 0 or a negative errno. */
-int put_cohorts(FILE *out, const struct report *report);
+/* A line for each cohort. Only text. */
+void put_cohorts(struct emitter *out, const struct report *report);
 
 /* ", per process 1.2 KiB (+30 B)", or "". Returns text. */
 #define PROCESS_MEAN_TEXT_MAX 128
 const char *process_mean_text(char text[PROCESS_MEAN_TEXT_MAX], const struct report *report,
 			      const struct cost *cost, const struct cost *diff);
 
-/* Sets "selection"; or "baseline", "candidate" and the "order" of a diff. Returns 0 or -ENOMEM. */
-int json_set_cohorts(json_t *head, const struct report *report);
+/* "selection"; or "baseline", "candidate" and the "order" of a diff. */
+void emit_cohorts(struct emitter *out, const struct report *report);
 
-/* {"snapshots":12,"confidence":0.95}, the sampled ones; {"bytes":0} if all have every block. NULL: no memory. */
-json_t *cohort_sampling_json(const struct report_cohort *cohort);
+/* {"snapshots":12,"confidence":0.95}, the sampled ones; {"bytes":0} if all have every block. */
+void emit_cohort_sampling(struct emitter *out, const char *key, const struct report_cohort *cohort);
 
-/* Sets "baseline_process_mean", "candidate_process_mean" and "process_mean_diff". Returns 0 or -ENOMEM. */
-int json_set_process_means(json_t *object, const struct report *report, const struct statistic *statistic);
+/* "baseline_process_mean", "candidate_process_mean" and "process_mean_diff", if the report has them. */
+void emit_process_means(struct emitter *out, const struct report *report, const struct statistic *statistic);
 
 #endif

@@ -54,6 +54,10 @@ const char *rate_text(char text[RATE_TEXT_MAX], const struct snapshot *snapshot)
 /* Returns the meaning of a counter or a loss, one line; NULL for a name that this version does not know. */
 const char *counter_meaning(const char *name);
 
+/* Also losses of 0. Returns 0 or -ENOMEM. The caller frees *ret; names are the snapshot's. */
+struct report_loss;
+int snapshot_losses(const struct snapshot *snapshot, struct report_loss **ret, size_t *ret_nr);
+
 /* Whether the snapshot has a counter or loss of this name, even if it is 0. */
 bool snapshot_has_counter(const struct snapshot *snapshot, const char *name);
 

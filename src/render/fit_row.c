@@ -5,10 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text_columns.h"
+#include "base/terminal.h"
 #include "render/clean.h"
 
 #define HEAD_LEAST 24 /* columns of a head that a long tail leaves; in a narrow terminal half of it */
+#define PLACE_LEAST 30 /* columns that a place gets behind others */
 #define AT_COLUMNS 4  /* " at ", which a cut tail keeps */
 
 /*
@@ -129,4 +130,27 @@ int put_row(FILE *out, unsigned int width, const char *indent, char *text, size_
 int put_toned_row(FILE *out, unsigned int width, char *text, size_t tail_at, enum row_kind kind, enum tone tone)
 {
 	return put_any_row(out, width, "", text, tail_at, kind, tone);
+}
+
+void emit_row_of(struct emitter *out, unsigned int width, enum tone tone, const char *columns, char *place)
+{
+	char *row = NULL;
+
+	if (place && asprintf(&row, "%s%s", columns, place) < 0)
+		row = NULL;
+	free(place);
+	if (emits_text(out))
+		emit_err(out, put_toned_row(out->file, width, row, row ? strlen(row) : 0, ROW_FUNCTION, tone));
+	else
+		free(row);
+}
+
+void emit_place(struct emitter *out, unsigned int width, enum tone tone, const char *columns, char *place)
+{
+	if (!width || text_columns(columns) + PLACE_LEAST <= width) {
+		emit_row_of(out, width, tone, columns, place);
+		return;
+	}
+	emit_toned_line(out, tone, "%.*s", (int)(strlen(columns) - strlen("  ")), columns);
+	emit_row_of(out, width, tone, "    ", place);
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/terminal.h"
+#include "render/emitter.h"
 
 /* Where a row that is wider than a terminal loses text. The head goes first, as long as 24 columns of it are left. */
 enum row_kind {
@@ -24,5 +25,12 @@ int put_row(FILE *out, unsigned int width, const char *indent, char *text, size_
 
 /* The same without an indent; the tail has a tone (base/terminal.h), or the whole row if it has no tail. */
 int put_toned_row(FILE *out, unsigned int width, char *text, size_t tail_at, enum row_kind kind, enum tone tone);
+
+/*
+ * A row of text: columns, and a place behind them, which a narrow terminal cuts. Both free the place, which may be NULL:
+ * no memory. emit_place() takes columns that end with two spaces; where too little room is left, the place is below them.
+ */
+void emit_row_of(struct emitter *out, unsigned int width, enum tone tone, const char *columns, char *place);
+void emit_place(struct emitter *out, unsigned int width, enum tone tone, const char *columns, char *place);
 
 #endif

@@ -7,9 +7,11 @@
 #include <stdio.h>
 
 #include "render.h"
+#include "render/emitter.h"
 
 struct frame_view;
 struct snapshot;
+struct snapshot_facts;
 
 /*
  * jansson with the rules of this program: strings are cleaned, so that they are UTF-8; unknown values are left out; a
@@ -27,21 +29,6 @@ int json_set(json_t *object, const char *key, json_t *value);
 /* Returns a cleaned string; NULL: no memory. */
 json_t *json_clean_string(const char *text);
 
-/* Returns the frames, most recent call first, as all JSON has them. frame: oldest first. NULL: no memory. */
-json_t *json_frames(const struct frame_view *frame, uint32_t nframe);
-
-/* {"bytes":524288,"confidence":0.95}, or {"bytes":0} if the snapshot has every block. NULL: no memory. */
-json_t *json_sampling(const struct snapshot *snapshot);
-
-/* Set "gaps" if there are any, "cost" and "rss" if they are known. Return 0 or -ENOMEM. */
-int json_set_gaps(json_t *show, const struct snapshot *snapshot);
-int json_set_cost(json_t *show, const struct snapshot *snapshot);
-int json_set_rss(json_t *show, const struct snapshot *snapshot);
-
-/* {"complete":…,"stopped":{…},…}: blocks by how their stack walk ended. NULL: no memory. */
-struct traceback_shares;
-json_t *json_traceback_shares(const struct traceback_shares *shares);
-
 /* Returns value if err is 0. Otherwise drops it and returns NULL. */
 json_t *json_unless(int err, json_t *value);
 
@@ -51,21 +38,33 @@ json_t *json_unless(int err, json_t *value);
  */
 int json_put(FILE *out, json_t *value, size_t flags);
 
-/*
- * Members of JSON reports, common to all kinds of rows. Each function sets the members that are known, and returns 0
- * or -ENOMEM.
- */
+/* ---- members that several answers have, those that are known ---- */
+
+/* {"bytes":524288,"confidence":0.95}, or {"bytes":0} if the snapshot has every block */
+void emit_sampling(struct emitter *out, const char *key, const struct snapshot *snapshot);
+
+/* "traceback": the frames, most recent call first, as all JSON has them. frame: oldest first. */
+void emit_frames(struct emitter *out, const struct frame_view *frame, uint32_t nframe);
+
+/* "cost" if it is known */
+void emit_cost(struct emitter *out, const struct snapshot *snapshot);
+
+/* "rss" if its parts are known. Only JSON: render_rss() writes the text. */
+void emit_rss(struct emitter *out, const struct snapshot *snapshot);
+
+/* "tracebacks": blocks by how their stack walk ended */
+void emit_tracebacks(struct emitter *out, const struct snapshot_facts *facts);
 
 /* "schema", "key_type", "measure", "cumulative", "selection" or "baseline" and "candidate", "sampling", "gap_blocks" */
-int json_set_origin(json_t *head, const struct report *report, const char *schema);
+void emit_origin(struct emitter *out, const struct report *report, const char *schema);
 
-/* "warnings", "losses" */
-int json_set_caveats(json_t *head, const struct report *report);
+/* "cannot_be_judged", "warnings", "losses" */
+void emit_caveats(struct emitter *out, const struct report *report);
 
 /* "key", "name", "traceback": they identify the group */
-int json_set_group(json_t *object, const struct report *report, const struct statistic *statistic);
+void emit_group(struct emitter *out, const struct report *report, const struct statistic *statistic);
 
 /* "size", "count", and "size_diff", "count_diff"; diff may be NULL */
-int json_set_sizes(json_t *object, const struct cost *cost, const struct cost *diff);
+void emit_sizes(struct emitter *out, const struct cost *cost, const struct cost *diff);
 
 #endif

@@ -4,12 +4,12 @@
 
 /* The lines that leak (engine/leak_report.h), as text or JSON. */
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "engine/leak_place.h"
+#include "engine/leak_report.h"
 #include "engine/leak_runtime.h"
+#include "render/emitter.h"
 #include "render/readable_name.h"
 
 struct leak_answer {
@@ -20,7 +20,7 @@ struct leak_answer {
 	bool is_verbose;      /* with whole tracebacks */
 	size_t top;	      /* leaks to show; 0: all */
 
-	/* These two are set by leaks_put_text(). */
+	/* These two are set by leaks_put(). */
 	const struct readable_names *names; /* NULL: names in full */
 	unsigned int width;		    /* of the terminal; 0: rows are not cut */
 };
@@ -64,18 +64,18 @@ const char *leak_since_text(char text[LEAK_SINCE_MAX], const struct leak_window 
  */
 char *leak_reason_text(const struct leak_window *window, const struct leak_verdict *verdict, uint32_t summed);
 
-/* Writes these reasons in lines of words, indented. Returns 0 or a negative errno. */
-int leak_put_reason(FILE *out, const struct leak_window *window, const struct leak_verdict *verdict, uint32_t summed);
+/* The verdict: its numbers, doubts and reason; as text the reason only, in lines of words, indented. */
+void emit_judgement(struct emitter *out, const struct leak_window *window, const struct leak_verdict *verdict,
+		    uint32_t summed);
 
-/* Sets the verdict, its numbers, doubts and reason. Returns 0 or -ENOMEM. */
-int leak_set_judgement(json_t *object, const struct leak_window *window, const struct leak_verdict *verdict,
-		       uint32_t summed);
+/* "verdict" of a bundle, its rates, "since_ns" */
+void emit_leak_bundle(struct emitter *out, const struct leaks *leaks, const struct leak_bundle *bundle);
 
-/* Sets the verdict of a bundle and its rates. Returns 0 or -ENOMEM. */
-int leak_set_bundle(json_t *object, const struct leaks *leaks, const struct leak_bundle *bundle);
+/* Whether it could be judged, what was observed, growth, numbers of lines and hints. Only JSON. */
+void emit_leak_facts(struct emitter *out, const struct leak_answer *answer);
 
-/* Sets whether it could be judged, what was observed, growth, numbers of lines and hints. Returns 0 or -ENOMEM. */
-int leaks_set_facts(json_t *object, const struct leak_answer *answer);
+/* "lines": how many lines have each verdict; as text how many leak, or may. */
+void emit_leak_kinds(struct emitter *out, const uint32_t kind_nr[LEAK_KIND_NR]);
 
 /*
  * The frames from the oldest to the line that allocates, wrappers left out. The caller frees *ret. Returns 0 or
@@ -84,8 +84,8 @@ int leaks_set_facts(json_t *object, const struct leak_answer *answer);
 int leak_caller_frames(const struct leaks *leaks, const struct leak_caller *caller, struct frame_view **ret,
 		       uint32_t *ret_nframe);
 
-/* Sets "traceback", of the first caller, and if there are several, "callers". Returns 0 or -ENOMEM. */
-int leak_set_place(json_t *object, const struct leak_window *window, const struct leak_place *place);
+/* "traceback", of the first caller, and if there are several, "callers" */
+void emit_leak_place(struct emitter *out, const struct leak_window *window, const struct leak_place *place);
 
 /*
  * The hints for an answer: bits 1 << enum leak_runtime for the runtimes that call what leaks, of the rows that are
@@ -93,12 +93,51 @@ int leak_set_place(json_t *object, const struct leak_window *window, const struc
  */
 unsigned int leak_answer_hints(const struct leak_answer *answer);
 
-/* A hint for each bit: how to get what is missing. Return 0 or a negative errno. */
-int leak_put_hints(FILE *out, unsigned int hints);
-int leak_set_hints(json_t *head, unsigned int hints); /* sets no member if there are none */
+/* "hints", a line for each bit: how to get what is missing. Nothing if there are none. */
+void emit_leak_hints(struct emitter *out, unsigned int hints);
 
-/* Each returns 0, or the negative errno of the write. */
-int leaks_put_text(FILE *out, const struct leak_answer *answer);
-int leaks_put_json(FILE *out, const struct leak_answer *answer);
+/* Returns 0, or the negative errno of the write. */
+int leaks_put(FILE *file, const struct leak_answer *answer, bool is_json);
+
+/* ---- a row of text ---- */
+
+/*
+ * A leak as text: a row with verdict, rate and place, and below it the lines that leak together, the callers and the
+ * reasons. `leaks` prints the leaks of one process so, `fleet leaks` those of many.
+ */
+struct leak_row_line {
+	const struct frame_view *own;	/* its name; NULL: that of its place */
+	const struct leak_place *place; /* NULL: its callers are not known */
+	const struct leak_verdict *verdict;
+	uint32_t summed; /* so many tracebacks were judged as one, or 0 */
+	double bytes_per_s;
+};
+
+struct leak_row {
+	enum leak_kind kind;
+	double bytes_per_s, least_bytes_per_s;
+	const char *extent; /* behind the rates: "all the time"; NULL: none */
+	const char *where;  /* a line below the row; NULL: none */
+	const struct frame_view *common; /* if there are several lines: the frame that all have in common; NULL: none */
+	const struct leak_window *window; /* of the reasons */
+	const struct leak_row_line *line; /* those that leak together, by rate, descending; at least one */
+	size_t line_nr;
+};
+
+#define LEAK_CALLER_ROWS 5 /* below a line, unless all are shown */
+
+struct leak_row_style {
+	const struct readable_names *names; /* NULL: names in full */
+	unsigned int width; /* of the terminal; 0: rows are not cut */
+	bool has_no_folders; /* of files: the row would be too wide */
+	bool is_verbose;    /* with whole tracebacks */
+	bool shows_callers; /* all of them */
+	const char *more_callers; /* what shows those that are left out: "; -v shows them" */
+};
+
+/* Adds the functions of a place. Returns 0 or -ENOMEM. */
+int leak_place_add_names(struct readable_names *names, const struct leak_place *place);
+
+void emit_leak_row(struct emitter *out, const struct leak_row_style *style, const struct leak_row *row);
 
 #endif

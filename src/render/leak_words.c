@@ -10,9 +10,9 @@
 #include "base/array.h"
 #include "base/units.h"
 #include "render.h"
+#include "render/caveats.h"
 #include "render/facts.h"
 #include "snapshot.h"
-#include "render/clean.h"
 
 #define SECOND 1e9
 #define REASON_COLUMNS 100
@@ -116,18 +116,21 @@ static void put_doubt(FILE *out, const struct leak_verdict *verdict, enum leak_d
 	}
 }
 
+static const struct {
+	enum leak_doubt doubt;
+	const char *name;
+} leak_doubts[] = {
+	{ LEAK_DOUBT_FEW, "few" },   { LEAK_DOUBT_BURSTS, "bursts" }, { LEAK_DOUBT_SLOWING, "slowing" },
+	{ LEAK_DOUBT_GAPS, "gaps" }, { LEAK_DOUBT_BATCH, "batch" },   { LEAK_DOUBT_SNAPSHOTS, "snapshots" },
+};
+
 static void put_doubts(FILE *out, const struct leak_verdict *verdict)
 {
-	static const enum leak_doubt doubts[] = {
-		LEAK_DOUBT_FEW,	 LEAK_DOUBT_BURSTS, LEAK_DOUBT_SLOWING,
-		LEAK_DOUBT_GAPS, LEAK_DOUBT_BATCH,  LEAK_DOUBT_SNAPSHOTS,
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(doubts); i++) {
-		if (!(verdict->doubts & doubts[i]))
+	for (size_t i = 0; i < ARRAY_SIZE(leak_doubts); i++) {
+		if (!(verdict->doubts & leak_doubts[i].doubt))
 			continue;
 		fputs("; ", out);
-		put_doubt(out, verdict, doubts[i]);
+		put_doubt(out, verdict, leak_doubts[i].doubt);
 	}
 }
 
@@ -207,31 +210,59 @@ char *leak_reason_text(const struct leak_window *window, const struct leak_verdi
 	return NULL;
 }
 
-/* Writes lines of words. */
-static int put_wrapped(FILE *out, const char *text)
+/* In lines of words. */
+static void emit_wrapped(struct emitter *out, const char *text)
 {
-	int err = 0;
-
-	while (*text && !err) {
+	while (*text) {
 		size_t len = strlen(text);
 
 		if (len > REASON_COLUMNS)
 			for (len = REASON_COLUMNS; len && text[len] != ' ';)
 				len--;
 		len = len ?: REASON_COLUMNS; /* an impossible number */
-		err = put_line(out, "        %.*s", (int)len, text);
+		emit_line(out, "        %.*s", (int)len, text);
 		text += len + (text[len] == ' ');
 	}
-	return err;
 }
 
-int leak_put_reason(FILE *out, const struct leak_window *window, const struct leak_verdict *verdict, uint32_t summed)
+static void emit_verdict(struct emitter *out, const struct leak_verdict *verdict)
+{
+	emit_text(out, "verdict", leak_kind_name(verdict->kind));
+	emit_real(out, "bytes_per_s", verdict->bytes_per_s);
+	emit_real(out, "least_bytes_per_s", verdict->least_bytes_per_s);
+	emit_real(out, "blocks_per_s", verdict->blocks_per_s);
+	emit_real(out, "bytes", verdict->bytes);
+	emit_real(out, "allocated", verdict->allocated);
+	emit_real(out, "live", verdict->live);
+	emit_uint(out, "since_ns", verdict->since_ns);
+	emit_uint(out, "last_ns", verdict->last_ns);
+	emit_uint(out, "horizon_ns", verdict->horizon_ns);
+	emit_uint(out, "survivors", verdict->survivors);
+	emit_uint(out, "freed", verdict->freed);
+	emit_uint(out, "late", verdict->late);
+	emit_uint(out, "early", verdict->early);
+	emit_uint(out, "periods", verdict->periods);
+	emit_uint(out, "span", verdict->span);
+	if (verdict->kind > LEAK_LIKELY)
+		return;
+	emit_list(out, "doubts");
+	for (size_t i = 0; i < ARRAY_SIZE(leak_doubts); i++)
+		if (verdict->doubts & leak_doubts[i].doubt)
+			emit_text(out, NULL, leak_doubts[i].name);
+	emit_end(out);
+}
+
+void emit_judgement(struct emitter *out, const struct leak_window *window, const struct leak_verdict *verdict,
+		    uint32_t summed)
 {
 	char *reason = leak_reason_text(window, verdict, summed);
-	int err = reason ? put_wrapped(out, reason) : -ENOMEM;
 
+	if (!reason)
+		emit_err(out, -ENOMEM);
+	emit_verdict(out, verdict);
+	emit_text(out, "reason", reason);
+	emit_wrapped(out, reason ?: "");
 	free(reason);
-	return err;
 }
 
 int leak_caller_frames(const struct leaks *leaks, const struct leak_caller *caller, struct frame_view **ret,
@@ -336,4 +367,50 @@ const char *leak_unjudged_text(char text[LEAK_UNJUDGED_MAX], enum leak_unjudged 
 		break;
 	}
 	return NULL;
+}
+
+/* ---- hints ---------------------------------------------------------------------------------- */
+
+/* How to get the lines of code that a runtime interprets or compiles (engine/leak_runtime.h). */
+static const char *const leak_hint[LEAK_HINT_NR] = {
+	[LEAK_HINT_KEPT_LINES] = KEPT_LINES_TEXT,
+	[LEAK_HINT_POOLS] = "a pool of Python's small objects counts for the line that took it, also if another line keeps what is "
+			    "in it: 'leaks PID' judges each object",
+	[LEAK_RUNTIME_PYTHON] = "Python code calls what leaks: '--domain python' names its lines; where that is refused, run "
+				"it with 'python3 -X tracemalloc': tracemalloc-to-json reads its snapshots",
+	[LEAK_RUNTIME_JAVASCRIPT] = "JavaScript calls what leaks. It is native memory, as of Buffers, which 'node --heap-prof' does "
+				    "not show: 'node --perf-basic-prof' writes /tmp/perf-PID.map with the lines of its "
+				    "addresses in tracebacks (-v). V8's own heap: 'node --inspect', '--heapsnapshot-signal'",
+	[LEAK_RUNTIME_JAVA] = "Java code calls what leaks: 'jcmd PID GC.class_histogram' counts its objects; a profiler of "
+			      "the Java virtual machine shows its lines",
+};
+
+unsigned int leak_answer_hints(const struct leak_answer *answer)
+{
+	const struct leaks *leaks = answer->leaks;
+	size_t shown = leaks_shown(answer);
+	unsigned int recording = leak_recording_hints(leaks->last), runtimes = 0;
+
+	for (size_t i = 0; i < shown; i++)
+		for (size_t k = 0; k < leaks->bundle[i].nr; k++) {
+			const struct leak_line *line = &leaks->line[leaks->bundle[i].first + k];
+
+			if (line->verdict.kind <= LEAK_GROWS)
+				runtimes |= leak_line_runtimes(leaks, line);
+		}
+	return runtimes | (shown ? recording : recording & ~(1u << LEAK_HINT_POOLS));
+}
+
+void emit_leak_hints(struct emitter *out, unsigned int hints)
+{
+	if (!hints)
+		return;
+	emit_list(out, "hints");
+	for (int i = 0; i < LEAK_HINT_NR; i++) {
+		if (!(hints & 1u << i))
+			continue;
+		emit_text(out, NULL, leak_hint[i]);
+		emit_line(out, "hint: %s", leak_hint[i]);
+	}
+	emit_end(out);
 }

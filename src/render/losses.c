@@ -1,119 +1,56 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include <errno.h>
 #include <inttypes.h>
-#include <stdbool.h>
 #include <stdlib.h>
 
-#include "base/units.h"
 #include "render.h"
 #include "render/clean.h"
 #include "render/facts.h"
-#include "render/formats.h"
 #include "snapshot.h"
 
-/* "losses: NAME VALUE, …"; a loss of 0 is left out. `show` tells what they mean. */
-static void put_loss(FILE *out, const char *name, uint64_t value)
-{
-	if (value)
-		fprintf(out, "%s%s %" PRIu64, ftell(out) ? ", " : "losses: ", name, value);
-}
-
-static void put_nonzero_losses(FILE *out, const struct snapshot *snapshot)
+int snapshot_losses(const struct snapshot *snapshot, struct report_loss **ret, size_t *ret_nr)
 {
 	const struct snapshot_tables *tables = snapshot__tables(snapshot);
+	struct report_loss *loss = calloc(tables->counter_nr + 1ull, sizeof(*loss));
 
-	for (uint32_t i = 0; i < tables->counter_nr; i++)
+	*ret_nr = 0;
+	*ret = loss;
+	for (uint32_t i = 0; loss && i < tables->counter_nr; i++)
 		if (tables->counter[i].kind == SNAP_LOST)
-			put_loss(out, snapshot__string(snapshot, tables->counter[i].name),
-				 tables->counter[i].value);
+			loss[(*ret_nr)++] = (struct report_loss){ snapshot__string(snapshot, tables->counter[i].name),
+								  tables->counter[i].value };
+	return loss ? 0 : -ENOMEM;
 }
 
-/* Closes the stream and returns its text, cleaned; NULL and errno 0 if there is none. */
-static char *finish_line(FILE *out, char **text, const size_t *len)
+/* "losses: NAME VALUE, …"; a loss of 0 is left out. `show` tells what they mean. */
+char *loss_list_line(const struct report_loss *loss, size_t nr)
 {
-	char *line;
+	char *text = NULL, *line = NULL;
+	const char *before = "losses: ";
+	size_t len = 0;
+	FILE *out = open_memstream(&text, &len);
 
-	if (fclose(out)) {
-		free(*text);
-		errno = ENOMEM;
-		return NULL;
+	for (size_t i = 0; out && i < nr; i++) {
+		if (!loss[i].value)
+			continue;
+		fprintf(out, "%s%s %" PRIu64, before, loss[i].name, loss[i].value);
+		before = ", ";
 	}
-	line = *len ? clean_copy(*text) : NULL;
-	if (!*len)
-		errno = 0;
-	free(*text);
+	errno = ENOMEM;
+	if (out && !fclose(out)) {
+		line = len ? clean_copy(text) : NULL;
+		errno = len ? errno : 0;
+	}
+	free(text);
 	return line;
 }
 
 char *losses_line(const struct snapshot *snapshot)
 {
-	char *text = NULL;
-	size_t len = 0;
-	FILE *out = open_memstream(&text, &len);
+	struct report_loss *loss;
+	size_t nr;
+	char *line = snapshot_losses(snapshot, &loss, &nr) ? NULL : loss_list_line(loss, nr);
 
-	if (!out)
-		return NULL;
-	put_nonzero_losses(out, snapshot);
-	return finish_line(out, &text, &len);
-}
-
-char *loss_list_line(const struct report_loss *loss, size_t nr)
-{
-	char *text = NULL;
-	size_t len = 0;
-	FILE *out = open_memstream(&text, &len);
-
-	if (!out)
-		return NULL;
-	for (size_t i = 0; i < nr; i++)
-		put_loss(out, loss[i].name, loss[i].value);
-	return finish_line(out, &text, &len);
-}
-
-/* The memory in use when the recording began, part of which may still be in use; 0: not known. */
-static uint64_t older_bytes(const struct snapshot *snapshot)
-{
-	uint64_t rss = snapshot__metadata_u64(snapshot, "rss_bytes", UINT64_MAX);
-	uint64_t at_start = snapshot__metadata_u64(snapshot, "rss_at_start_bytes", 0);
-
-	return at_start < rss ? at_start : rss;
-}
-
-int render_traced(FILE *out, const struct snapshot *snapshot, const char *margin)
-{
-	struct snapshot_facts facts = snapshot_facts(snapshot);
-	uint64_t rss = snapshot__metadata_u64(snapshot, "rss_bytes", 0);
-	uint64_t older = older_bytes(snapshot);
-	char traced_text[UNIT_TEXT_MAX], rss_text[UNIT_TEXT_MAX], older_text[UNIT_TEXT_MAX];
-
-	format_size(traced_text, facts.current_bytes, false);
-	format_size(rss_text, rss, false);
-	format_size(older_text, older, false);
-	return put_line(out, "%straced %s%s in %" PRIu64 " block%s%s%s%s%s%s%s",
-			margin, facts.is_estimated ? "about " : "", traced_text,
-			facts.blocks, facts.blocks == 1 ? "" : "s",
-			snapshot__metadata(snapshot, "filters") ? " (filtered)" : "",
-			rss ? ", of RSS " : "", rss ? rss_text : "",
-			older ? "; up to " : "", older ? older_text : "",
-			older ? " older than the recording" : "");
-}
-
-/* One sentence about the blocks that had no room in the recording's block map. */
-
-/* "4000 blocks not recorded: the block map was full (--max-blocks 1000) …; 1500 of them freed since" */
-int text_put_dropped(FILE *out, const struct snapshot *snapshot)
-{
-	uint64_t dropped = snapshot__counter(snapshot, "blocks_dropped");
-	const char *most = snapshot__metadata(snapshot, "max_blocks");
-	char text[UNIT_TEXT_MAX], since[128] = "";
-
-	if (!dropped)
-		return 0;
-	if (snapshot_has_counter(snapshot, "dropped_frees"))
-		snprintf(since, sizeof(since), "; %" PRIu64 " of them freed since, %" PRIu64 " live (%s)",
-			 snapshot__counter(snapshot, "dropped_frees"), snapshot__counter(snapshot, "dropped_blocks"),
-			 format_size(text, snapshot__counter(snapshot, "dropped_bytes"), false));
-	return put_line(out, "  %" PRIu64 " block%s not recorded: the block map was full%s%s%s, or the kernel out of memory%s",
-			dropped, dropped == 1 ? "" : "s", most ? " (--max-blocks " : "", most ?: "", most ? ")" : "",
-			since);
+	free(loss);
+	return line;
 }

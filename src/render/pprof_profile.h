@@ -3,7 +3,6 @@
 #define ALLOCSNAP_RENDER_PPROF_PROFILE_H
 
 #include "base/idmap.h"
-#include "base/strpool.h"
 #include "formats/byte_buffer.h"
 #include "formats/pprof.h"
 

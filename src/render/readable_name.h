@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/strpool.h"
+#include "base/idmap.h"
 #include "engine.h"
 
 /* The names in one answer. A zeroed struct is an empty one. */

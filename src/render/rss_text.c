@@ -10,6 +10,7 @@
 #include "base/units.h"
 #include "render.h"
 #include "render/clean.h"
+#include "render/emitter.h"
 #include "render/facts.h"
 #include "snapshot.h"
 
@@ -128,39 +129,22 @@ struct rss_facts rss_facts(const struct snapshot *snapshot)
 
 /* ---- as text ---- */
 
-static void write_rss_part(FILE *out, uint64_t bytes, const char *text)
+static void put_sum(struct emitter *out, const struct rss_facts *facts, const char *margin)
 {
-	char size[UNIT_TEXT_MAX];
+	const char *untraced = facts->is_close ? "of heaps not traced" : "of anonymous memory not traced";
+	char text[512], size[UNIT_TEXT_MAX];
+	size_t len = 0;
 
-	if (bytes)
-		fprintf(out, " + %s %s", format_size(size, bytes, false), text);
-}
+	*text = '\0';
+	for (int i = RSS_PART_HEAP; i < RSS_PART_NR; i++) {
+		uint64_t bytes = i == RSS_PART_HEAP ? facts->untraced : facts->part[i];
 
-static void write_sum(FILE *out, const struct rss_facts *facts)
-{
-	char total[UNIT_TEXT_MAX], traced[UNIT_TEXT_MAX];
-
-	fprintf(out, "RSS %s = %s traced", format_size(total, facts->total, false),
-		format_size(traced, facts->traced_resident, false));
-	write_rss_part(out, facts->untraced, facts->is_close ? "of heaps not traced" :
-							 "of anonymous memory not traced");
-	for (int i = RSS_PART_HEAP + 1; i < RSS_PART_NR; i++)
-		write_rss_part(out, facts->part[i], parts[i].text);
-}
-
-static int put_sum(FILE *out, const struct rss_facts *facts, const char *margin)
-{
-	char *text = NULL;
-	size_t len;
-	FILE *sum = open_memstream(&text, &len);
-	int err = -ENOMEM;
-
-	if (sum)
-		write_sum(sum, facts);
-	if (sum && !fclose(sum))
-		err = put_line(out, "%s%s", margin, text);
-	free(text);
-	return err;
+		if (bytes)
+			len += snprintf(text + len, sizeof(text) - len, " + %s %s", format_size(size, bytes, false),
+					i == RSS_PART_HEAP ? untraced : parts[i].text);
+	}
+	emit_line(out, "%sRSS %s = %s traced%s", margin, format_size((char[UNIT_TEXT_MAX]){}, facts->total, false),
+		  format_size(size, facts->traced_resident, false), text);
 }
 
 /* Returns a list of what the recording itself left out. */
@@ -175,53 +159,77 @@ static const char *left_out(const struct snapshot *snapshot)
 	return is_by_size ? ", blocks of other sizes" : "";
 }
 
-static int put_untraced(FILE *out, const struct snapshot *snapshot, const struct rss_facts *facts,
-			const char *margin)
+static void put_untraced(struct emitter *out, const struct snapshot *snapshot, const struct rss_facts *facts,
+			 const char *margin)
 {
 	uint64_t older = snapshot__metadata_u64(snapshot, "rss_at_start_bytes", 0);
 	const char *unrecorded = snapshot__metadata(snapshot, "unrecorded");
 	char text[UNIT_TEXT_MAX];
-	int err;
 
 	if (!facts->untraced)
-		return 0;
-	err = put_line(out, "%snot traced: older than the recording (RSS was %s then), the allocator's slack%s%s",
-			margin, format_size(text, older, false), left_out(snapshot),
-			facts->is_close ? ", heaps of other runtimes, what of the traced was not touched; these are not told apart" :
-					  ", stacks, heaps of other runtimes, what of the traced was not touched; too large to be told apart cheaply");
-	return err || !unrecorded ? err : put_line(out, "%snot recorded: %s", margin, unrecorded);
+		return;
+	emit_line(out, "%snot traced: older than the recording (RSS was %s then), the allocator's slack%s%s", margin,
+		  format_size(text, older, false), left_out(snapshot),
+		  facts->is_close ? ", heaps of other runtimes, what of the traced was not touched; these are not told apart" :
+				    ", stacks, heaps of other runtimes, what of the traced was not touched; too large to be told apart cheaply");
+	if (unrecorded)
+		emit_line(out, "%snot recorded: %s", margin, unrecorded);
 }
 
-static int put_beside(FILE *out, const struct rss_facts *facts, const char *margin)
+static void put_beside(struct emitter *out, const struct rss_facts *facts, const char *margin)
 {
 	char text[UNIT_TEXT_MAX];
-	int err = 0;
 
 	if (facts->not_resident)
-		err = put_line(out, "%straced, but not in RSS: %s or more, which was not touched yet or is swapped out",
-			       margin, format_size(text, facts->not_resident, false));
-	if (!err && facts->swap)
-		err = put_line(out, "%sswapped out, beside RSS: %s", margin,
-			       format_size(text, facts->swap, false));
-	if (!err && facts->huge)
-		err = put_line(out, "%sin huge pages: %s of RSS", margin,
-			       format_size(text, facts->huge, false));
-	if (!err && facts->age_ns >= 1000000000)
-		err = put_line(out, "%sRSS was read %.1f s before: the process had ended", margin,
-			       facts->age_ns / 1e9);
-	return err;
+		emit_line(out, "%straced, but not in RSS: %s or more, which was not touched yet or is swapped out", margin,
+			  format_size(text, facts->not_resident, false));
+	if (facts->swap)
+		emit_line(out, "%sswapped out, beside RSS: %s", margin, format_size(text, facts->swap, false));
+	if (facts->huge)
+		emit_line(out, "%sin huge pages: %s of RSS", margin, format_size(text, facts->huge, false));
+	if (facts->age_ns >= 1000000000)
+		emit_line(out, "%sRSS was read %.1f s before: the process had ended", margin, facts->age_ns / 1e9);
 }
 
-int render_rss(FILE *out, const struct snapshot *snapshot, const char *margin)
+int render_rss(FILE *file, const struct snapshot *snapshot, const char *margin)
 {
+	struct emitter out = emit_to(file, false);
 	struct rss_facts facts = rss_facts(snapshot);
-	int err;
 
 	if (!facts.is_known)
 		return 0;
-	err = put_sum(out, &facts, margin);
-	err = err ?: put_untraced(out, snapshot, &facts, margin);
-	return err ?: put_beside(out, &facts, margin);
+	put_sum(&out, &facts, margin);
+	put_untraced(&out, snapshot, &facts, margin);
+	put_beside(&out, &facts, margin);
+	return emit_finish(&out);
+}
+
+/* The memory in use when the recording began, part of which may still be in use; 0: not known. */
+static uint64_t older_bytes(const struct snapshot *snapshot)
+{
+	uint64_t rss = snapshot__metadata_u64(snapshot, "rss_bytes", UINT64_MAX);
+	uint64_t at_start = snapshot__metadata_u64(snapshot, "rss_at_start_bytes", 0);
+
+	return at_start < rss ? at_start : rss;
+}
+
+int render_traced(FILE *out, const struct snapshot *snapshot, const char *margin)
+{
+	struct snapshot_facts facts = snapshot_facts(snapshot);
+	uint64_t rss = snapshot__metadata_u64(snapshot, "rss_bytes", 0);
+	uint64_t older = older_bytes(snapshot);
+	char traced_text[UNIT_TEXT_MAX], rss_text[UNIT_TEXT_MAX], older_text[UNIT_TEXT_MAX];
+
+	format_size(traced_text, facts.current_bytes, false);
+	format_size(rss_text, rss, false);
+	format_size(older_text, older, false);
+	return put_line(out, "%straced %s%s in %" PRIu64 " block%s%s%s%s%s%s%s",
+			margin, facts.is_estimated ? "about " : "", traced_text,
+			facts.blocks, facts.blocks == 1 ? "" : "s",
+			snapshot__metadata(snapshot, "filters") ? " (filtered)" : "",
+			rss ? ", of RSS " : "", rss ? rss_text : "",
+			older ? "; up to " : "", older ? older_text : "",
+			older ? " older than the recording" : "");
 }
 
 /* ---- two snapshots ---- */

@@ -10,6 +10,8 @@
 #include "base/units.h"
 #include "engine/frame.h"
 #include "engine/trace_cost.h"
+#include "fleet/row_codec.h"
+#include "render/json_parts.h"
 
 /* ---- domains ---------------------------------------------------------------------------------------------------- */
 
@@ -285,4 +287,214 @@ int adding_put_changes(struct adding *adding, struct report_column *column)
 			err = put_changed_cell(data, column, now, spread);
 	}
 	return err;
+}
+
+struct adding_cohort {
+	struct adding adding;
+	const struct cohort_input *input;
+	struct rows_reader *reader;
+	struct fleet_rows rows;
+	uint32_t *order; /* of the rows of one snapshot */
+	size_t order_nr, order_alloc;
+	uint32_t process; /* of the snapshot: its number in the report */
+};
+
+/* ---- processes -------------------------------------------------------------------------------------------------- */
+
+static const char *known(const char *text)
+{
+	return *text ? text : NULL;
+}
+
+static json_t *fleet_process_head(const struct fleet_facts *facts, const struct fleet_snapshot *snapshot)
+{
+	struct emitter out = emit_to(NULL, true);
+	json_t *process;
+
+	emit_text(&out, "host", known(snapshot->host));
+	emit_text(&out, "comm", known(snapshot->comm));
+	emit_text(&out, "exe", known(snapshot->exe));
+	emit_text(&out, "kernel", known(snapshot->kernel));
+	emit_text(&out, "cgroup", known(snapshot->cgroup));
+	emit_text(&out, "allocsnap_version", known(snapshot->version));
+	emit_int(&out, "pid", snapshot->pid);
+	emit_object(&out, "labels");
+	for (uint32_t i = 0; i < snapshot->label_nr; i++)
+		emit_text(&out, facts->label[snapshot->label + i].name, facts->label[snapshot->label + i].value);
+	emit_end(&out);
+	emit_value_of(&out, &process);
+	return process;
+}
+
+/* A process of both cohorts is one: they are found by their place in the list, which the cohorts share by number. */
+static int find_process_number(struct adding_cohort *job, const struct fleet_snapshot *snapshot)
+{
+	struct report_data *data = job->adding.data;
+	json_t *process;
+	int err = 0;
+
+	for (uint32_t at = data->process_nr; !err && at <= snapshot->process; at++)
+		err = array_push(data, process, UINT32_MAX);
+	if (err)
+		return err;
+	if (data->process[snapshot->process] == UINT32_MAX) {
+		process = fleet_process_head(job->input->facts, snapshot);
+		if (!process || json_array_append_new(data->processes, process))
+			return -ENOMEM;
+		data->process[snapshot->process] = json_array_size(data->processes) - 1;
+	}
+	job->process = data->process[snapshot->process];
+	return 0;
+}
+
+/* ---- blocks ------------------------------------------------------------------------------------------------------ */
+
+/* A row of the catalogue is a trace of the dictionary: a traceback and a domain. */
+static int add_fleet_row(struct adding_cohort *job, size_t at, struct reason *why)
+{
+	struct adding *adding = &job->adding;
+	const struct fleet_row *fleet_row = &job->rows.row[at];
+	const struct spread *spread = job->rows.spread ? &job->rows.spread[at] : NULL;
+	unsigned int columns = adding->data->key_columns;
+	struct report_key key = { .process = columns & REPORT_KEY_PROCESS ? job->process : 0 };
+	const struct snapshot_tables *tables = adding->tables;
+	uint32_t origin = fleet_row->origin, traceback = 0, key_id = 0, row = 0;
+	int err;
+
+	if (!selector_takes(&adding->selector, origin))
+		return 0;
+	err = adding_find_domain(adding, tables->trace_domain ? tables->trace_domain[origin] : 0, &key.domain) ?:
+	      adding_find_traceback(adding, tables->trace_traceback[origin], &traceback) ?:
+	      report_key_add(adding->data, &key, &key_id) ?: report_row_add(adding->data, traceback, key_id, &row);
+	return err ?: adding_add(adding, row, &fleet_row->cost, spread, why);
+}
+
+static int compare_by_traceback(const void *left, const void *right, void *job_)
+{
+	const struct adding_cohort *job = job_;
+	const struct snapshot_tables *tables = job->adding.tables;
+	const struct fleet_row *a = &job->rows.row[*(const uint32_t *)left], *b = &job->rows.row[*(const uint32_t *)right];
+	uint32_t first = tables->trace_traceback[a->origin], second = tables->trace_traceback[b->origin];
+
+	if (first == second && tables->trace_domain) {
+		first = tables->trace_domain[a->origin];
+		second = tables->trace_domain[b->origin];
+	}
+	return (first > second) - (first < second) ?: (a->cost.size > b->cost.size) - (a->cost.size < b->cost.size) ?:
+	       (a->cost.count > b->cost.count) - (a->cost.count < b->cost.count);
+}
+
+/* The dictionary numbers tracebacks by their ids, so a page does not depend on the order in which files were indexed. */
+static int order_by_traceback(struct adding_cohort *job)
+{
+	int err = array_reserve(&job->order, &job->order_alloc, job->rows.nr + 1);
+
+	job->order_nr = 0;
+	for (size_t i = 0; i < job->rows.nr && !err; i++)
+		if (job->rows.row[i].origin < job->adding.tables->trace_nr)
+			job->order[job->order_nr++] = i;
+	if (!err)
+		qsort_r(job->order, job->order_nr, sizeof(*job->order), compare_by_traceback, job);
+	return err;
+}
+
+static int add_fleet_snapshot(struct adding_cohort *job, const struct fleet_snapshot *snapshot, struct reason *why)
+{
+	int err = find_process_number(job, snapshot);
+
+	err = err ?: rows_reader__read(job->reader, snapshot->snapshot_id, job->input->facts->origin_nr, &job->rows, why) ?:
+	      order_by_traceback(job);
+	for (size_t i = 0; i < job->order_nr && !err; i++)
+		err = add_fleet_row(job, job->order[i], why);
+	return err;
+}
+
+/* ---- the column ------------------------------------------------------------------------------------------------- */
+
+static void emit_cohort_head(struct emitter *out, const struct cohort *cohort)
+{
+	uint64_t sampled = 0;
+
+	for (size_t i = 0; i < cohort->snapshot_nr; i++)
+		sampled += cohort->snapshot[i]->is_sampled;
+	emit_object(out, "cohort");
+	emit_uint(out, "snapshots", cohort->snapshot_nr);
+	emit_uint(out, "processes", cohort->process_nr);
+	emit_uint(out, "hosts", cohort->host_nr);
+	emit_uint(out, "sampled", sampled);
+	emit_end(out);
+}
+
+/* A sum that is too large is the largest number, in both members. */
+static void add_both_capped(struct cost *to, int64_t size, int64_t count)
+{
+	if (__builtin_add_overflow(to->size, size, &to->size) || __builtin_add_overflow(to->count, count, &to->count))
+		to->size = to->count = INT64_MAX;
+}
+
+static int cohort_column_head(const struct cohort_input *input, json_t **ret)
+{
+	struct emitter out = emit_to(NULL, true);
+	struct cost all = {}, gaps = {};
+	int64_t latest_ns = 0;
+	bool has_pools = false;
+
+	for (size_t i = 0; i < input->cohort->snapshot_nr; i++) {
+		const struct fleet_snapshot *snapshot = input->cohort->snapshot[i];
+
+		latest_ns = snapshot->time_ns > latest_ns ? snapshot->time_ns : latest_ns;
+		add_both_capped(&all, snapshot->size, snapshot->count);
+		add_both_capped(&gaps, snapshot->gap_blocks.size, snapshot->gap_blocks.count);
+		has_pools |= snapshot->is_open;
+	}
+	emit_text(&out, "name", input->name);
+	emit_int(&out, "wall_ms", latest_ns / 1000000);
+	emit_cohort_head(&out, input->cohort);
+	emit_object(&out, "traced");
+	emit_int(&out, "current", all.size);
+	emit_end(&out);
+	emit_int(&out, "blocks", all.count);
+	emit_object(&out, "gap_blocks");
+	emit_sizes(&out, &gaps, NULL);
+	emit_end(&out);
+	if (has_pools) {
+		emit_object(&out, "sampling");
+		emit_uint(&out, "has_pools", 1);
+		emit_end(&out);
+	}
+	return emit_value_of(&out, ret);
+}
+
+static int put_cohort_column(struct adding_cohort *job, size_t cell_max, struct reason *why)
+{
+	struct report_data *data = job->adding.data;
+	struct report_column *column;
+	int err = array_push(data, column, (struct report_column){});
+
+	if (err)
+		return err;
+	column = &data->column[data->column_nr - 1];
+	err = adding_put_changes(&job->adding, column);
+	data->cell_nr += column->cell_nr;
+	if (!err && data->cell_nr > cell_max)
+		return reason_set(why, -EFBIG, "too many tracebacks for a report: more than %zu changes", cell_max);
+	return err ?: cohort_column_head(job->input, &column->head);
+}
+
+int report_add_cohort(struct report_data *data, const struct cohort_input *input, size_t cell_max, struct reason *why)
+{
+	struct adding_cohort job = { .input = input };
+	int err = adding_init(&job.adding, data, input->dictionary, input->options, 0, why);
+
+	data->processes = data->processes ?: json_array();
+	if (!err)
+		err = rows_reader__new(input->catalogue, &job.reader, why);
+	for (size_t i = 0; i < input->cohort->snapshot_nr && !err; i++)
+		err = add_fleet_snapshot(&job, input->cohort->snapshot[i], why);
+	err = err ?: put_cohort_column(&job, cell_max, why);
+	fleet_rows_release(&job.rows);
+	free(job.order);
+	rows_reader__free(job.reader);
+	adding_release(&job.adding);
+	return err == -ENOMEM ? reason_set(why, err, "out of memory") : err;
 }

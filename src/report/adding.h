@@ -6,6 +6,8 @@
 
 #include "engine/selector.h"
 #include "engine/trace_source.h"
+#include "fleet/catalogue.h"
+#include "fleet/selection.h"
 #include "report/report_data.h"
 #include "snapshot.h"
 
@@ -45,5 +47,22 @@ int adding_add(struct adding *adding, uint32_t row, const struct cost *cost, con
 
 /* Adds to the column what changed since the last one. 0 or -ENOMEM. */
 int adding_put_changes(struct adding *adding, struct report_column *column);
+
+/* A column of a fleet's report: the snapshots of a cohort, added up, and told apart by process. */
+
+struct cohort_input {
+	const char *name; /* "baseline" */
+	const struct catalogue *catalogue;
+	const struct fleet_facts *facts;
+	const struct cohort *cohort;
+	const struct snapshot *dictionary;
+	const struct engine_options *options;
+};
+
+/*
+ * Adds the column, and the processes to data->processes. Returns 0, or
+ * with a line in *why -ENOMEM, -ENODATA, -EBADMSG, -ERANGE, or -EFBIG: more than cell_max cells in all columns.
+ */
+int report_add_cohort(struct report_data *data, const struct cohort_input *input, size_t cell_max, struct reason *why);
 
 #endif

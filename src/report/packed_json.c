@@ -82,6 +82,7 @@ static void put_plain_bytes(struct packed_json *json, const char *bytes, size_t 
 void packed_json__text(struct packed_json *json, const char *text)
 {
 	put_plain_bytes(json, text, strlen(text));
+	json->needs_comma = false;
 }
 
 static int put_dumped(const char *bytes, size_t len, void *json)
@@ -99,10 +100,9 @@ void packed_json__value(struct packed_json *json, json_t *value, size_t flags)
 
 void packed_json__begin(struct packed_json *json, const char *name)
 {
-	packed_json__text(json, "\"");
+	packed_json__text(json, json->needs_comma ? ",\"" : "\"");
 	packed_json__text(json, name);
 	packed_json__text(json, "\":[");
-	json->needs_comma = false;
 }
 
 static void put_number(struct packed_json *json, const char *text, int len)

@@ -279,15 +279,7 @@ int report_boundary_add(struct report_data *data, uint64_t at_ns)
 
 uint64_t report_boundary_before(const struct report_data *data, uint64_t birth_ns)
 {
-	size_t low = 0, high = data->boundary_ns_nr;
+	size_t at = array_first(data->boundary_ns_nr, i, data->boundary_ns[i] >= birth_ns);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (data->boundary_ns[middle] < birth_ns)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low ? data->boundary_ns[low - 1] : 0;
+	return at ? data->boundary_ns[at - 1] : 0;
 }

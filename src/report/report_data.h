@@ -14,7 +14,6 @@
 #include <stdint.h>
 
 #include "base/idmap.h"
-#include "base/strpool.h"
 #include "engine/estimate.h"
 
 enum report_frame_kind {

@@ -7,8 +7,22 @@
  * so that a file has a limit, and small sites into one; sums stay as they are.
  */
 
-#include "report/peak_share.h"
 #include "report/report_data.h"
+
+/*
+ * The largest shares that tracebacks and their sites ever have: of all live bytes or blocks of a snapshot, or of all
+ * allocated or temporary ones. 0: it has nothing.
+ */
+struct peak_shares {
+	double *traceback; /* by id */
+	double *site;	   /* by number */
+	uint32_t *site_at; /* by traceback: the number of its site, which is a frame */
+	uint32_t traceback_nr, site_nr;
+};
+
+/* 0 or -ENOMEM. peak_shares_release() in any case. */
+int peak_shares_find(const struct report_data *data, struct peak_shares *ret);
+void peak_shares_release(struct peak_shares *shares);
 
 struct layout_limits {
 	double share;		  /* merge tracebacks that have less in every column; 0: none */

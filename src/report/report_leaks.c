@@ -22,31 +22,32 @@ struct adding_leaks {
 /* ---- lines ------------------------------------------------------------------------------------------------------ */
 
 /* The traceback from which most of the line's leak comes: it shows the line, and is kept as it is. */
-static int set_line_traceback(struct adding_leaks *job, json_t *object, const struct leak_line *line)
+static void emit_line_traceback(struct adding_leaks *job, struct emitter *out, const struct leak_line *line)
 {
 	struct report_data *data = job->adding.data;
 	uint32_t traceback;
 	int err = adding_find_traceback(&job->adding, leak_line_caller(job->leaks, line)->traceback, &traceback);
 
+	emit_err(out, err);
 	if (err)
-		return err;
+		return;
 	data->traceback[traceback].is_kept = true;
-	return json_set_uint(object, "traceback", traceback);
+	emit_uint(out, "traceback", traceback);
 }
 
-static json_t *report_line_json(struct adding_leaks *job, const struct leak_line *line)
+static void emit_report_line(struct adding_leaks *job, struct emitter *out, const struct leak_line *line)
 {
-	json_t *object = json_object();
-	int err = leak_set_judgement(object, &job->leaks->window, &line->verdict, line->is_summed ? line->site_nr : 0);
-
 	job->line_nr++;
-	err = err ?: json_set_uint(object, "tracebacks", line->site_nr) ?:
-	      json_set_uint(object, "callers", line->caller_nr);
-	return json_unless(err ?: set_line_traceback(job, object, line), object);
+	emit_object(out, NULL);
+	emit_judgement(out, &job->leaks->window, &line->verdict, line->is_summed ? line->site_nr : 0);
+	emit_uint(out, "tracebacks", line->site_nr);
+	emit_uint(out, "callers", line->caller_nr);
+	emit_line_traceback(job, out, line);
+	emit_end(out);
 }
 
 /* The node of the call that all lines have in common. bundle->caller counts from the oldest frame. */
-static int set_common_node(struct adding_leaks *job, json_t *object, const struct leak_bundle *bundle)
+static void emit_common_node(struct adding_leaks *job, struct emitter *out, const struct leak_bundle *bundle)
 {
 	const struct leak_caller *caller = leak_line_caller(job->leaks, &job->leaks->line[bundle->first]);
 	uint32_t nframe = job->adding.tables->traceback[caller->traceback].nframe, traceback, node;
@@ -54,50 +55,51 @@ static int set_common_node(struct adding_leaks *job, json_t *object, const struc
 	int err;
 
 	if (bundle->caller >= nframe)
-		return 0;
+		return;
 	err = adding_find_traceback(&job->adding, caller->traceback, &traceback);
+	emit_err(out, err);
 	if (err)
-		return err;
+		return;
 	node = data->traceback[traceback].node;
 	for (uint32_t up = nframe - 1 - bundle->caller; up && node; up--)
 		node = data->node[node].parent;
-	return json_set_uint(object, "caller", node);
+	emit_uint(out, "caller", node);
 }
 
-static json_t *report_bundle_json(struct adding_leaks *job, const struct leak_bundle *bundle)
+static void emit_report_bundle(struct adding_leaks *job, struct emitter *out, const struct leak_bundle *bundle)
 {
-	json_t *object = json_object(), *lines = json_array();
-	int err = leak_set_bundle(object, job->leaks, bundle) ?: set_common_node(job, object, bundle);
-
-	for (size_t i = 0; i < bundle->nr && !err && job->line_nr < LINES_MAX; i++)
-		if (json_array_append_new(lines, report_line_json(job, &job->leaks->line[bundle->first + i])))
-			err = -ENOMEM;
-	err = json_set(object, "lines", json_unless(err, lines));
-	return json_unless(err, object);
+	emit_object(out, NULL);
+	emit_leak_bundle(out, job->leaks, bundle);
+	emit_common_node(job, out, bundle);
+	emit_list(out, "lines");
+	for (size_t i = 0; i < bundle->nr && !out->err && job->line_nr < LINES_MAX; i++)
+		emit_report_line(job, out, &job->leaks->line[bundle->first + i]);
+	emit_end(out);
+	emit_end(out);
 }
 
 /* ---- the judgement -------------------------------------------------------------------------------------------- */
 
-static int set_rows(struct adding_leaks *job, json_t *object, size_t shown)
+static void emit_report_bundles(struct adding_leaks *job, struct emitter *out, size_t shown)
 {
-	json_t *rows = json_array();
 	size_t lines = 0;
-	int err = 0;
 
-	for (size_t i = 0; i < shown && !err; i++) {
+	emit_list(out, "rows");
+	for (size_t i = 0; i < shown && !out->err; i++) {
 		const struct leak_bundle *bundle = &job->leaks->bundle[i];
 
 		if (job->leaks->line[bundle->first].verdict.kind <= LEAK_GROWS)
 			lines += bundle->nr;
-		if (job->line_nr < LINES_MAX && json_array_append_new(rows, report_bundle_json(job, bundle)))
-			err = -ENOMEM;
+		if (job->line_nr < LINES_MAX)
+			emit_report_bundle(job, out, bundle);
 	}
-	err = json_set(object, "rows", json_unless(err, rows));
-	return err ?: lines > job->line_nr ? json_set_uint(object, "more_lines", lines - job->line_nr) : 0;
+	emit_end(out);
+	if (lines > job->line_nr)
+		emit_uint(out, "more_lines", lines - job->line_nr);
 }
 
-static int set_verdicts(struct report_data *data, json_t *object, const struct report_judgement *judgement,
-			const struct engine_options *options, struct reason *why)
+static void emit_verdicts(struct report_data *data, struct emitter *out, const struct report_judgement *judgement,
+			  const struct engine_options *options, struct reason *why)
 {
 	const struct leaks *leaks = judgement->leaks;
 	enum leak_unjudged unjudged = leaks_find_unjudged(leaks);
@@ -110,33 +112,35 @@ static int set_verdicts(struct report_data *data, json_t *object, const struct r
 		.is_void = leak_unjudged_is_void(unjudged),
 		.shows_all = true,
 	};
-	int err = leaks_set_facts(object, &answer) ?: json_set_uint(object, "begin_ns", judgement->begin_ns);
 
+	emit_leak_facts(out, &answer);
+	emit_uint(out, "begin_ns", judgement->begin_ns);
 	if (leaks_untraced_growth(leaks) > 0)
-		err = err ?: json_set_uint(object, "untraced", leaks_untraced_growth(leaks));
+		emit_uint(out, "untraced", leaks_untraced_growth(leaks));
 	if (!leaks->kind_nr[LEAK_SURE] && !leaks->kind_nr[LEAK_LIKELY] && !answer.unjudged)
-		err = err ?: json_set_text(object, "nothing", leaks_nothing_text(nothing, &blind));
-	err = err ?: adding_init(&job.adding, data, leaks->last, options, 0, why) ?:
-	      set_rows(&job, object, leaks_shown(&answer));
+		emit_text(out, "nothing", leaks_nothing_text(nothing, &blind));
+	if (!out->err)
+		emit_err(out, adding_init(&job.adding, data, leaks->last, options, 0, why));
+	emit_report_bundles(&job, out, out->err ? 0 : leaks_shown(&answer));
 	adding_release(&job.adding);
-	return err;
 }
 
 int report_add_leaks(struct report_data *data, const struct report_judgement *judgement,
 		     const struct engine_options *options, struct reason *why)
 {
-	json_t *object = json_object();
-	int err;
+	struct emitter out = emit_to(NULL, true);
 
-	if (judgement->leaks)
-		err = set_verdicts(data, object, judgement, options, why);
-	else
-		err = json_set(object, "judged", json_false()) ?: json_set_text(object, "unjudged", judgement->unjudged) ?:
-		      json_set(object, "rows", json_array());
+	if (judgement->leaks) {
+		emit_verdicts(data, &out, judgement, options, why);
+	} else {
+		emit_bool(&out, "judged", false);
+		emit_text(&out, "unjudged", judgement->unjudged);
+		emit_list(&out, "rows");
+		emit_end(&out);
+	}
 	if (judgement->left_out_nr)
-		err = err ?: json_set_uint(object, "left_out", judgement->left_out_nr);
-	data->leaks = json_unless(err, object);
-	return err;
+		emit_uint(&out, "left_out", judgement->left_out_nr);
+	return emit_value_of(&out, &data->leaks);
 }
 
 /* ---- in the file ---------------------------------------------------------------------------------------------- */

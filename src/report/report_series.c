@@ -8,7 +8,6 @@
 #include "base/array.h"
 #include "snapshot.h"
 #include "snapshot/snapshot_identity.h"
-#include "snapshot/snapshot_moment.h"
 
 static void series_item_release(struct series_item *item)
 {

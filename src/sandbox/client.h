@@ -16,8 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "sandbox/fork_server.h"
-#include "symbols/symbol_source.h"
+#include "symbols/symbols.h"
 
 struct entry_patches;
 struct file_copy;
@@ -28,6 +27,9 @@ struct python_asked;
 struct python_info;
 struct runtime_traits;
 struct unwind_table;
+
+/* A reader's work: answers questions at this end of a socket. The reader exits when it returns. */
+typedef void (*read_fn)(int fd);
 
 /* Zero is the default. */
 struct parser_options {
@@ -118,7 +120,7 @@ struct python_line_table {
 int parser__python_lines(struct parser *parser, const struct python_line_table *table, const int64_t *instruction,
 			 size_t nr, int32_t *ret_line, struct reason *why);
 
-/* The sign that the object switches stacks (stack_switches.h), in words; -ENOENT: there is none. */
+/* The sign that the object switches stacks (runtime_detect.h), in words; -ENOENT: there is none. */
 int parser__stack_switch(struct parser *parser, int fd, const char **ret_what);
 
 /* Traits of a file (runtime_detect.h). They are for texts only; no decision depends on them. */

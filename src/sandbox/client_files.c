@@ -1,45 +1,80 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Questions about a file: where probes go, unwind tables, traits. */
+/* Questions about a file (questions.c): names, where probes go, unwind tables, traits, CPython. */
 #include <errno.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/file_copy.h"
 #include "base/array.h"
-#include "elf/entry_patch.h"
+#include "base/file_copy.h"
 #include "elf/probe_info.h"
+#include "elf/python/python_info.h"
 #include "elf/runtime_detect.h"
-#include "elf/stack_switches.h"
-#include "sandbox/file_question.h"
+#include "sandbox/rpc.h"
 #include "unwind/unwind_table.h"
 
 #define FACTS_COPY_MAX (16ull << 20)
 
 /* ---- one question ---- */
 
-int file_answer__bytes(struct file_answer *answer, void *to, size_t bytes)
+struct asked_of_file {
+	enum message_kind kind;
+	int fd; /* -1: none */
+	struct iovec piece[3]; /* what is asked; the first one is its struct */
+	const char *path; /* of the file; NULL: no debug files are wanted for it */
+	struct asked *object; /* of names: a reader keeps the file, and all questions about it have one limit. NULL: not so */
+};
+
+/* An answer that is being received. */
+struct file_answer {
+	const struct channel *channel;
+	const struct file_question *question;
+	uint64_t left; /* bytes of the message that were not read yet */
+	struct verdict verdict;
+	char *bytes; /* the struct */
+};
+
+static int receive_bytes(struct file_answer *answer, void *to, size_t bytes)
 {
 	if (bytes > answer->left)
 		return -EPROTO;
 	answer->left -= bytes;
-	return channel__receive(&answer->parser->channel, to, bytes);
+	return channel__receive(answer->channel, to, bytes);
 }
 
-int file_answer__array(struct file_answer *answer, uint64_t nr, size_t size, void *ret_array)
+static int receive_array(struct file_answer *answer, const struct answer_array *array, void **ret)
 {
-	void *array;
+	uint64_t nr, bytes;
 
-	if (nr > answer->left / size)
+	answer_array_of(array, answer->bytes, &nr);
+	bytes = (nr + array->more) * array->item_bytes;
+	if (nr > array->nr_most || bytes > answer->left)
 		return -EPROTO;
-	array = malloc(nr * size + 1);
-	if (!array)
-		return -EPROTO; /* the rest of the answer stays unread, so the reader cannot be used again */
-	*(void **)ret_array = array;
-	return file_answer__bytes(answer, array, nr * size);
+	if (!bytes)
+		return 0;
+	*ret = malloc(bytes);
+	return *ret ? receive_bytes(answer, *ret, bytes) :
+		      -EPROTO; /* the rest of the answer stays unread, so the reader cannot be used again */
+}
+
+/* The pointers of the message mean nothing: each becomes NULL first. */
+static int receive_struct(struct file_answer *answer)
+{
+	const struct file_question *question = answer->question;
+	int err = receive_bytes(answer, answer->bytes, question->bytes);
+	void **array[ARRAY_SIZE(question->array)];
+	uint64_t nr;
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(array) && question->array[i].item_bytes; i++) {
+		array[i] = answer_array_of(&question->array[i], answer->bytes, &nr);
+		*array[i] = NULL;
+	}
+	for (size_t at = 0; at < i && !err; at++)
+		err = receive_array(answer, &question->array[at], array[at]);
+	return err;
 }
 
 /* Whether the error only says something about the file. Callers could misunderstand any other error. */
@@ -53,106 +88,102 @@ static bool is_of_file(int err)
 	return false;
 }
 
-static int receive_file_answer(struct parser *parser, const struct file_question *question,
-			       struct verdict *head, void *ret)
+static uint64_t answer_bytes_most(const struct file_question *question)
 {
-	struct file_answer answer = { .parser = parser, .fd = question->fd };
-	struct message message;
-	int err = rpc__answer(parser, question->answer,
-				       sizeof(*head) + question->answer_max, &message);
+	uint64_t bytes = sizeof(struct verdict) + question->bytes;
 
-	if (err)
-		return err;
-	answer.left = message.bytes;
-	err = file_answer__bytes(&answer, head, sizeof(*head));
-	if (err)
-		return err;
-	head->why[sizeof(head->why) - 1] = '\0';
-	if (head->err == -ENOMEM)
-		return -E2BIG; /* the memory of the reader is limited; this process has enough */
-	if (!head->err)
-		err = question->take(&answer, ret);
-	else if (!is_of_file(head->err))
-		err = -EPROTO;
-	return !err && answer.left ? -EPROTO : err;
+	for (size_t i = 0; i < ARRAY_SIZE(question->array); i++)
+		bytes += ((uint64_t)question->array[i].nr_most + question->array[i].more) * question->array[i].item_bytes;
+	return bytes;
 }
 
-int ask_file(struct parser *parser, const struct file_question *question, void *ret, struct reason *why)
-{
-	const struct iovec piece = { (void *)question->asked, question->asked_bytes };
-	struct verdict head = {};
-	uint64_t cpu_ns;
-	int err = rpc__begin(parser, "", parser->options.cpu_ns, why);
-
-	if (err)
-		return err;
-	err = channel__send(&parser->channel, question->question, &piece, 1, question->fd);
-	if (!err)
-		err = receive_file_answer(parser, question, &head, ret);
-	err = rpc__end(parser, err, &cpu_ns, why);
-	if (err || !head.err)
-		return err;
-	return reason_set(why, head.err, "%s", *head.why ? head.why : strerror(-head.err));
-}
-
-uint64_t file_size_or_zero(int fd)
+static uint64_t file_size_or_zero(int fd)
 {
 	struct stat st;
 
 	return fstat(fd, &st) ? 0 : st.st_size;
 }
 
+static int receive_file_answer(struct parser *parser, const struct asked_of_file *asked, struct file_answer *answer)
+{
+	struct verdict *verdict = &answer->verdict;
+	struct message message;
+	int err = rpc__answer(parser, asked->kind, answer_bytes_most(answer->question), &message);
+
+	answer->left = err ? 0 : message.bytes;
+	err = err ?: receive_bytes(answer, verdict, sizeof(*verdict));
+	if (err)
+		return err;
+	verdict->why[sizeof(verdict->why) - 1] = '\0';
+	if (verdict->err == -ENOMEM)
+		return -E2BIG; /* the memory of the reader is limited; this process has enough */
+	if (verdict->err)
+		err = is_of_file(verdict->err) ? 0 : -EPROTO;
+	else
+		err = receive_struct(answer);
+	if (err || verdict->err)
+		return !err && answer->left ? -EPROTO : err;
+	return !answer->left && answer->question->is_sound(answer->bytes, asked->piece->iov_base, file_size_or_zero(asked->fd)) ?
+		       0 : -EPROTO;
+}
+
+/* 0, or an error as described in client.h. */
+static int ask_file(struct parser *parser, const struct asked_of_file *asked, void *ret, struct reason *why)
+{
+	const struct file_question *question = &file_questions[asked->kind];
+	struct file_answer answer = {
+		.channel = &parser->channel, .question = question, .bytes = calloc(1, question->bytes),
+	};
+	struct asked once = {}, *object = asked->object ?: &once;
+	uint64_t cpu_ns;
+	int err = answer.bytes ? 0 : reason_set(why, -ENOMEM, "out of memory");
+
+	parser->is_spent |= question->needs_new_reader && parser->has_read;
+	if (!err && object->cpu_ns >= parser->options.cpu_ns)
+		err = reason_set(why, -EIO, "reading it takes too long");
+	err = err ?: rpc__begin(parser, asked->path ?: "", parser->options.cpu_ns - object->cpu_ns, why);
+	if (!err) {
+		err = channel__send(&parser->channel, asked->kind, asked->piece, ARRAY_SIZE(asked->piece),
+				    object->generation == parser->generation ? -1 : asked->fd);
+		object->generation = parser->generation;
+		err = err ?: receive_file_answer(parser, asked, &answer);
+		err = rpc__end(parser, err, &cpu_ns, why);
+		object->cpu_ns += cpu_ns;
+	}
+	if (!err && answer.verdict.err)
+		err = reason_set(why, answer.verdict.err, "%s",
+				 *answer.verdict.why ? answer.verdict.why : strerror(-answer.verdict.err));
+	if (!err)
+		memcpy(ret, answer.bytes, question->bytes);
+	else if (answer.bytes)
+		file_answer_release(question, answer.bytes);
+	free(answer.bytes);
+	return err;
+}
+
 /* ---- functions ---- */
 
 /*
- * A hostile file can take over its reader, and the reader then lies about later files. A probe in
- * the middle of an instruction would crash its target. So only a reader that has read nothing
- * before decides where probes go.
+ * Places for probes come from a reader that has read nothing before. But most files have none, and any reader can say so.
  */
 
-struct facts_asked {
-	const struct functions_wanted *wanted;
-	struct probe_info facts;
-};
-
-static int take_facts(struct file_answer *answer, void *ret)
+static int ask_facts(struct parser *parser, int fd, const struct functions_wanted *wanted, struct probe_info *ret,
+		     struct reason *why)
 {
-	struct facts_asked *asked = ret;
-	struct probe_info *facts = &asked->facts;
-	int err = file_answer__bytes(answer, facts, sizeof(*facts));
-
-	facts->function = NULL;
-	facts->sampler = NULL;
-	if (!err)
-		err = file_answer__array(answer, facts->function_nr, sizeof(*facts->function), &facts->function);
-	if (!err && facts->has_sampler)
-		err = file_answer__array(answer, 1, sizeof(*facts->sampler), &facts->sampler);
-	return err || probe_info_are_sound(facts, asked->wanted, file_size_or_zero(answer->fd)) ? err : -EPROTO;
-}
-
-static int ask_facts(struct parser *parser, int fd, struct facts_asked *asked, struct reason *why)
-{
-	const struct file_question question = {
-		.question = ASK_FACTS, .answer = FACTS, .fd = fd, .take = take_facts,
-		.asked = asked->wanted,
-		.asked_bytes = offsetof(struct functions_wanted, function[asked->wanted->nr]),
-		.answer_max = sizeof(asked->facts) +
-			      OBJECT_FUNCTIONS_MAX * sizeof(*asked->facts.function) +
-			      sizeof(*asked->facts.sampler),
-	};
-
-	return ask_file(parser, &question, asked, why);
+	return ask_file(parser, &(struct asked_of_file){
+		FACTS, fd, { { (void *)wanted, offsetof(struct functions_wanted, function[wanted->nr]) } },
+	}, ret, why);
 }
 
 /* Asks about a copy, if one can be made: the file itself may change before it is read again. */
-static int ask_new_reader(struct parser *parser, int fd, struct facts_asked *asked,
+static int ask_new_reader(struct parser *parser, int fd, const struct functions_wanted *wanted, struct probe_info *facts,
 			  struct file_copy **copy, struct reason *why)
 {
-	probe_info_release(&asked->facts);
+	probe_info_release(facts);
 	if (copy)
 		*copy = file_copy__new(fd, FACTS_COPY_MAX);
 	parser->is_spent = true;
-	return ask_facts(parser, copy && *copy ? file_copy__fd(*copy) : fd, asked, why);
+	return ask_facts(parser, copy && *copy ? file_copy__fd(*copy) : fd, wanted, facts, why);
 }
 
 int parser__facts_and_copy(struct parser *parser, int fd, const struct functions_wanted *wanted,
@@ -160,22 +191,22 @@ int parser__facts_and_copy(struct parser *parser, int fd, const struct functions
 			   struct reason *why)
 {
 	static const struct functions_wanted none;
-	struct facts_asked asked = { .wanted = wanted ?: &none };
+	struct probe_info facts = {};
 	struct file_copy *copy = NULL;
 	bool is_fresh = !parser->has_read;
-	int err = ask_facts(parser, fd, &asked, why);
+	int err;
 
-	if (!err && probe_info_has_places(&asked.facts) && (!is_fresh || ret_copy))
-		err = ask_new_reader(parser, fd, &asked, ret_copy ? &copy : NULL, why);
-	if (err || !probe_info_has_places(&asked.facts)) {
+	wanted = wanted ?: &none;
+	err = ask_facts(parser, fd, wanted, &facts, why);
+	if (!err && probe_info_has_places(&facts) && (!is_fresh || ret_copy))
+		err = ask_new_reader(parser, fd, wanted, &facts, ret_copy ? &copy : NULL, why);
+	if (err || !probe_info_has_places(&facts)) {
 		file_copy__free(copy);
 		copy = NULL;
 	}
-	if (err) {
-		probe_info_release(&asked.facts);
+	if (err)
 		return err;
-	}
-	*ret = asked.facts;
+	*ret = facts;
 	if (ret_copy)
 		*ret_copy = copy;
 	return 0;
@@ -187,171 +218,43 @@ int parser__facts(struct parser *parser, int fd, const struct functions_wanted *
 	return parser__facts_and_copy(parser, fd, wanted, ret, NULL, why);
 }
 
-/* ---- where functions return ---- */
-
-static int take_returns(struct file_answer *answer, void *ret)
-{
-	struct object_returns *returns = ret;
-	int err = file_answer__bytes(answer, returns, sizeof(*returns));
-
-	returns->place = NULL;
-	if (!err)
-		err = file_answer__array(answer, returns->place_nr, sizeof(*returns->place), &returns->place);
-	return err || object_returns_are_sound(returns, file_size_or_zero(answer->fd)) ? err : -EPROTO;
-}
+/* ---- the other questions ---- */
 
 int parser__returns(struct parser *parser, int fd, uint64_t vaddr, struct object_returns *ret,
 		    struct reason *why)
 {
-	const struct returns_question asked = { .vaddr = vaddr };
-	const struct file_question question = {
-		.question = ASK_RETURNS, .answer = RETURNS, .fd = fd, .take = take_returns,
-		.asked = &asked, .asked_bytes = sizeof(asked),
-		.answer_max = sizeof(*ret) + OBJECT_RETURNS_MAX * sizeof(*ret->place),
-	};
-	struct object_returns returns = {};
-	int err;
+	struct returns_question asked = { .vaddr = vaddr };
 
-	parser->is_spent |= parser->has_read;
-	err = ask_file(parser, &question, &returns, why);
-
-	if (err)
-		object_returns_release(&returns);
-	else
-		*ret = returns;
-	return err;
+	return ask_file(parser, &(struct asked_of_file){ RETURNS, fd, { { &asked, sizeof(asked) } } }, ret, why);
 }
 
-/* ---- signs that return probes are dangerous ---- */
-
-static int take_switch(struct file_answer *answer, void *ret)
-{
-	uint32_t *index = ret;
-	int err = file_answer__bytes(answer, index, sizeof(*index));
-
-	return !err && *index >= stack_switch_nr ? -EPROTO : err;
-}
-
-/*
- * If a file has no such sign, return probes are placed. A wrong answer would crash a target that
- * switches stacks, so a new reader answers this, too.
- */
 int parser__stack_switch(struct parser *parser, int fd, const char **ret_what)
 {
-	const struct file_question question = {
-		.question = ASK_SWITCH, .answer = SWITCH, .fd = fd, .take = take_switch,
-		.answer_max = sizeof(uint32_t),
-	};
-	uint32_t index = 0;
-	int err;
+	uint32_t index;
+	int err = ask_file(parser, &(struct asked_of_file){ SWITCH, fd }, &index, NULL);
 
-	parser->is_spent |= parser->has_read;
-	err = ask_file(parser, &question, &index, NULL);
 	if (!err)
 		*ret_what = stack_switches[index].what;
 	return err;
 }
 
-/* ---- entries that a jump replaces ---- */
-
-static int take_entries(struct file_answer *answer, void *ret)
-{
-	struct entry_patches *patches = ret;
-	int err = file_answer__bytes(answer, patches, sizeof(*patches));
-
-	patches->patch = NULL;
-	if (!err && patches->nr > ENTRY_PATCHES_MAX)
-		err = -EPROTO;
-	if (!err)
-		err = file_answer__array(answer, patches->nr, sizeof(*patches->patch), &patches->patch);
-	return err || entry_patches_are_sound(patches, file_size_or_zero(answer->fd)) ? err : -EPROTO;
-}
-
-/* As with probes: a wrong answer would crash the process. */
 int parser__entries(struct parser *parser, int fd, struct entry_patches *ret, struct reason *why)
 {
-	const struct file_question question = {
-		.question = ASK_ENTRIES, .answer = ENTRIES, .fd = fd, .take = take_entries,
-		.answer_max = sizeof(*ret) + ENTRY_PATCHES_MAX * sizeof(*ret->patch),
-	};
-	struct entry_patches patches = {};
-	int err;
-
-	parser->is_spent |= parser->has_read;
-	err = ask_file(parser, &question, &patches, why);
-	if (err)
-		entry_patches_release(&patches);
-	else
-		*ret = patches;
-	return err;
-}
-
-/* ---- properties of a file ---- */
-
-static int take_traits(struct file_answer *answer, void *ret)
-{
-	struct runtime_traits *traits = ret;
-	int err = file_answer__bytes(answer, traits, sizeof(*traits));
-
-	return !err && traits->bits >> TRAIT_NR ? -EPROTO : err;
+	return ask_file(parser, &(struct asked_of_file){ ENTRIES, fd }, ret, why);
 }
 
 int parser__traits(struct parser *parser, int fd, struct runtime_traits *ret, struct reason *why)
 {
-	const struct file_question question = {
-		.question = ASK_TRAITS, .answer = TRAITS, .fd = fd, .take = take_traits,
-		.answer_max = sizeof(*ret),
-	};
-	struct runtime_traits traits = {};
-	int err = ask_file(parser, &question, &traits, why);
-
-	if (!err)
-		*ret = traits;
-	return err;
+	return ask_file(parser, &(struct asked_of_file){ TRAITS, fd }, ret, why);
 }
 
-/* ---- unwind tables ---- */
-
-#define TABLE_BYTES_MAX \
-	(sizeof(struct unwind_table) + (UNWIND_PAGES_MAX + 1) * sizeof(uint32_t) + \
-	 UNWIND_RULES_MAX * sizeof(struct unwind_rule) + UNWIND_ROWS_MAX * sizeof(unwind_row))
-
-static int take_table(struct file_answer *answer, void *ret)
-{
-	struct unwind_table *table = ret;
-	int err = file_answer__bytes(answer, table, sizeof(*table));
-
-	table->page = NULL;
-	table->rule = NULL;
-	table->row = NULL;
-	if (!err)
-		err = file_answer__array(answer, table->page_nr + 1ull, sizeof(*table->page),
-					 &table->page);
-	if (!err)
-		err = file_answer__array(answer, table->rule_nr, sizeof(*table->rule), &table->rule);
-	if (!err)
-		err = file_answer__array(answer, table->row_nr, sizeof(*table->row), &table->row);
-	return err || unwind_table__is_sound(table) ? err : -EPROTO;
-}
-
-/*
- * A hostile file can take over its reader. If that reader compiled the tables of later files, the tracebacks of other
- * processes would be wrong. So each table gets a reader that has read nothing before.
- */
 static int ask_table_of_file(struct parser *parser, int fd, bool is_image, struct unwind_table **ret,
 			     struct reason *why)
 {
-	const struct table_question asked = { .is_image = is_image };
-	const struct file_question question = {
-		.question = ASK_TABLE, .answer = TABLE, .asked = &asked, .asked_bytes = sizeof(asked),
-		.fd = fd, .answer_max = TABLE_BYTES_MAX, .take = take_table,
-	};
+	struct table_question asked = { .is_image = is_image };
 	struct unwind_table *table = calloc(1, sizeof(*table));
-	int err;
-
-	parser->is_spent |= parser->has_read;
-	err = table ? ask_file(parser, &question, table, why) :
-		      reason_set(why, -ENOMEM, "out of memory");
+	int err = table ? ask_file(parser, &(struct asked_of_file){ TABLE, fd, { { &asked, sizeof(asked) } } }, table, why) :
+			  reason_set(why, -ENOMEM, "out of memory");
 
 	if (err)
 		unwind_table__free(table);
@@ -379,4 +282,114 @@ int parser__image_table(struct parser *parser, const void *image, size_t bytes,
 	if (fd >= 0)
 		close(fd);
 	return err;
+}
+
+int parser__python(struct parser *parser, int fd, const struct python_asked *asked, struct python_info *ret,
+		   struct reason *why)
+{
+	static const struct python_asked own;
+
+	return ask_file(parser, &(struct asked_of_file){ PYTHON, fd, { { (void *)(asked ?: &own), sizeof(own) } } }, ret, why);
+}
+
+int parser__python_lines(struct parser *parser, const struct python_line_table *table, const int64_t *instruction,
+			 size_t nr, int32_t *ret_line, struct reason *why)
+{
+	struct lines_question head = { table->kind, table->first_line, table->bytes, nr };
+	const struct asked_of_file asked = { LINES, -1, {
+		{ &head, sizeof(head) }, { (void *)instruction, nr * sizeof(*instruction) }, { (void *)table->table, table->bytes },
+	} };
+	struct lines_answer lines;
+	int err;
+
+	if (table->bytes > PYTHON_LINES_BYTES_MAX || nr > PYTHON_LINES_MAX)
+		return reason_set(why, -E2BIG, "a line table of %zu bytes, or %zu instructions, is too large", table->bytes, nr);
+	err = ask_file(parser, &asked, &lines, why);
+	if (err)
+		return err;
+	if (nr)
+		memcpy(ret_line, lines.line, nr * sizeof(*ret_line));
+	free(lines.line);
+	return 0;
+}
+
+/* ---- names ---- */
+
+static const char *text_at(const struct names_answer *names, uint32_t at)
+{
+	return at ? names->text + at - 1 : NULL;
+}
+
+static int hand_over_frames(const struct names_answer *names, size_t first, take_frames_fn take, void *taker)
+{
+	const struct wire_frame *wire = names->frame;
+	struct symbol frame[SYMBOL_INLINE_MAX];
+	int err = 0;
+
+	for (uint32_t i = 0; i < names->answer_nr && !err; i++) {
+		for (uint32_t f = 0; f < names->frames_of[i]; f++, wire++)
+			frame[f] = (struct symbol){
+				text_at(names, wire->function), text_at(names, wire->filename),
+				wire->lineno, wire->first_line,
+			};
+		err = take(taker, first + i, frame, names->frames_of[i]);
+	}
+	return err;
+}
+
+static int know(struct parser *parser, uint32_t object)
+{
+	int err = 0;
+
+	while (!err && parser->asked_nr <= object)
+		err = array_push(parser, asked, (struct asked){});
+	return err;
+}
+
+/* Asks one question, of at most QUESTION_OFFSETS_MAX offsets. The reader may answer only a part. */
+static int ask_names_of_object(struct parser *parser, const struct source_object *object,
+			       const uint64_t *return_offset, size_t nr, struct names_answer *ret, struct reason *why)
+{
+	struct names_question question = { .object = object->id, .offset_nr = nr };
+	int err = ask_file(parser, &(struct asked_of_file){
+		.kind = NAMES, .fd = object->fd, .path = object->path, .object = &parser->asked[object->id],
+		.piece = { { &question, sizeof(question) }, { (void *)return_offset, nr * sizeof(*return_offset) } },
+	}, ret, why);
+
+	return err && err != -ENOMEM ? -EIO : err;
+}
+
+int ask_names(void *self, const struct source_object *object, const uint64_t *return_offset,
+	      size_t nr, take_frames_fn take, void *taker, struct reason *why)
+{
+	struct parser *parser = self;
+	int err = know(parser, object->id);
+
+	for (size_t at = 0; at < nr && !err;) {
+		size_t part = nr - at < QUESTION_OFFSETS_MAX ? nr - at : QUESTION_OFFSETS_MAX;
+		struct names_answer names;
+
+		err = ask_names_of_object(parser, object, return_offset + at, part, &names, why);
+		if (err)
+			break;
+		err = hand_over_frames(&names, at, take, taker);
+		at += names.answer_nr;
+		file_answer_release(&file_questions[NAMES], &names);
+	}
+	return err;
+}
+
+/*
+ * libdw's data about one file cannot be removed from the reader. So the reader ends when its
+ * channel is closed, and another one takes the next question.
+ */
+void ask_names_forget_object(void *self, uint32_t object)
+{
+	struct parser *parser = self;
+
+	if (object >= parser->asked_nr)
+		return;
+	if (parser->asked[object].generation == parser->generation)
+		channel__close(&parser->channel);
+	parser->asked[object] = (struct asked){};
 }

@@ -7,46 +7,39 @@
  * recording process asks, the reader answers; before its answer it may ask for debug files:
  *
  *	               ◄── READY
- *	ASK_… ──►
+ *	NAMES, … ──►                        a question, with the file
  *	               ◄── WANT_FILE        any number of times up to a limit,
  *	HERE_IS or HERE_IS_NONE ──►         each gets an answer
- *	               ◄── NAMES, TABLE, …
+ *	               ◄── NAMES, …         the answer: a message of the kind of its question
  *
  * Answers are checked like a file: the lengths first, then every number.
  */
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
+#include "base/reason.h"
 #include "symbols/debug_file.h"
 
+/*
+ * In brackets: what a question has, and an answer. An answer begins with a struct verdict; without an error the struct
+ * follows, and its arrays (file_questions[]).
+ */
 enum message_kind {
 	READY = 1, /* a reader's first message, sent when it is confined */
-	ASK_NAMES, /* struct names_question, its offsets; with the object */
-	ASK_TABLE,   /* struct table_question; with the object */
-	ASK_FACTS,   /* struct functions_wanted, with its functions; with the object */
-	ASK_RETURNS, /* struct returns_question; with the object */
-	ASK_SWITCH,  /* no data; with the object */
-	ASK_TRAITS,  /* no data; with the object */
-	ASK_ENTRIES, /* no data; with the object */
-	HERE_IS,     /* a file */
+	HERE_IS, /* a file */
 	HERE_IS_NONE,
 	WANT_FILE, /* struct file_wanted */
-	NAMES,	   /* struct names_answer, then its arrays and text */
-	TABLE,	   /* struct verdict; without an error struct unwind_table and its arrays follow */
-	FACTS,	   /* struct verdict; likewise struct probe_info, its functions and its sampler */
-	RETURNS,   /* struct verdict; likewise struct object_returns and its places */
-	SWITCH,	   /* struct verdict; likewise uint32_t, the index of a row of stack_switches[] */
-	TRAITS,	   /* struct verdict; likewise struct runtime_traits */
-	ENTRIES,   /* struct verdict; likewise struct entry_patches and its patches */
-	ASK_PYTHON, /* struct python_asked; with the object */
-	PYTHON,	   /* struct verdict; likewise struct python_info and its places */
-	ASK_LINES, /* struct lines_question, its instructions and its table; no object */
-	LINES,	   /* struct verdict; likewise int32_t, a line for each instruction */
-};
-
-struct message {
-	uint32_t kind;
-	uint32_t bytes; /* length of what follows */
+	NAMES,	 /* [struct names_question, its offsets, the file if the reader does not have it; struct names_answer] */
+	TABLE,	 /* [struct table_question; struct unwind_table] */
+	FACTS,	 /* [struct functions_wanted with its functions; struct probe_info] */
+	RETURNS, /* [struct returns_question; struct object_returns] */
+	SWITCH,	 /* [nothing; uint32_t, the index of a row of stack_switches[]] */
+	TRAITS,	 /* [nothing; struct runtime_traits] */
+	ENTRIES, /* [nothing; struct entry_patches] */
+	PYTHON,	 /* [struct python_asked; struct python_info] */
+	LINES,	 /* [struct lines_question, its instructions and its table, no file; struct lines_answer] */
 };
 
 #define WANTS_MAX 8	      /* for one question, in each directory of debug files */
@@ -67,18 +60,6 @@ struct file_wanted {
 	char name[FILE_NAME_MAX];
 };
 
-/*
- * Followed by uint32_t frames_of[answer_nr], struct wire_frame frame[frame_nr], char
- * text[text_bytes]. If there are fewer answers than questions, the rest must be asked again. If err
- * is set, the text is the reason.
- */
-struct names_answer {
-	int32_t err;
-	uint32_t answer_nr;
-	uint32_t frame_nr;
-	uint32_t text_bytes;
-};
-
 struct wire_frame {
 	uint32_t function; /* its offset in the text, + 1; 0: NULL */
 	uint32_t filename;
@@ -86,11 +67,18 @@ struct wire_frame {
 	uint32_t first_line; /* 0 if lineno is 0 */
 };
 
+/* If there are fewer answers than questions, the rest must be asked again. */
+struct names_answer {
+	uint32_t answer_nr, frame_nr, text_bytes;
+	uint32_t *frames_of; /* number of frames of each answer */
+	struct wire_frame *frame;
+	char *text;
+};
+
 #define TEXT_MAX (1u << 16)   /* for one name; a longer one counts as not known */
 #define ANSWER_FULL (1u << 20) /* bytes of text after which the reader ends an answer */
 #define ANSWER_MAX (16u << 20)
 
-/* Pointers in the structs that follow it are meaningless. */
 struct verdict {
 	int32_t err; /* the reader's error for the file */
 	char why[252];
@@ -110,5 +98,43 @@ struct lines_question {
 	int32_t first_line;
 	uint32_t bytes, nr;
 };
+
+struct lines_answer {
+	uint64_t nr;
+	int32_t *line; /* for each instruction */
+};
+
+/*
+ * Runs in the process without privileges: answers questions until the other end is
+ * closed. The files that it reads can take this process over, so the other end trusts no answer
+ * unchecked.
+ */
+void serve_questions(int fd);
+
+/* ---- questions about a file (questions.c) ---- */
+
+/* An array of an answer: the struct has its number of items, and a pointer to it, which means nothing in a message. */
+struct answer_array {
+	size_t at, item_bytes; /* 0 bytes: there is no further array */
+	size_t nr_at, nr_bytes;
+	uint32_t more; /* so many items more than the number */
+	uint32_t nr_most;
+};
+
+struct file_question {
+	size_t bytes; /* of the struct that answers it */
+	int (*read)(int fd, const void *asked, void *ret, struct reason *why); /* in the reader; *ret is zeroed before */
+	bool (*is_sound)(const void *answer, const void *asked, uint64_t file_bytes); /* in the recording process */
+	bool needs_new_reader;
+	struct answer_array array[3];
+};
+
+extern const struct file_question file_questions[]; /* by message_kind */
+
+/* Where an answer has its pointer to an array; the number that it claims. */
+void **answer_array_of(const struct answer_array *array, const void *answer, uint64_t *ret_nr);
+
+/* Frees the arrays. */
+void file_answer_release(const struct file_question *question, void *answer);
 
 #endif

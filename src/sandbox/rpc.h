@@ -7,8 +7,9 @@
 #include <stdbool.h>
 
 #include "base/reason.h"
-#include "sandbox/channel.h"
+#include "helper/spawner.h"
 #include "sandbox/client.h"
+#include "sandbox/messages.h"
 
 /* The state of an object whose names were asked for. */
 struct asked {
@@ -19,7 +20,7 @@ struct asked {
 struct parser {
 	struct parser_options options;
 	struct symbol_source source;
-	struct fork_server fork_server;
+	struct spawner spawner;
 	struct channel channel; /* to the reader; fd -1: there is none */
 	pid_t reader;
 	uint64_t generation; /* counts the readers */
@@ -29,8 +30,7 @@ struct parser {
 	int debug_root_fd;   /* -1: there is no such directory */
 	struct asked *asked; /* by the object's id */
 	size_t asked_nr, asked_alloc;
-	unsigned int failed_nr; /* readers that failed, minus one for each minute since */
-	uint64_t failed_at_ns;
+	struct patience patience; /* of readers that failed */
 	uint64_t read_ns; /* processor time of successful questions in this minute */
 	uint64_t all_cpu_ns_left; /* for all questions together; UINT64_MAX: no limit */
 	bool (*gives_up)(void); /* NULL: a question is not ended early */

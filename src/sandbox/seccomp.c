@@ -9,7 +9,6 @@
 #include <linux/filter.h>
 #include <linux/landlock.h>
 #include <linux/seccomp.h>
-#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -20,7 +19,6 @@
 
 #include "base/array.h"
 #include "base/privileges.h"
-#include "base/child.h"
 
 #define NOBODY 65534
 #define OWN_USERS 0xa11c0000u /* plus a PID: outside of the ranges that adduser, systemd and domains use, and not -2 */
@@ -52,13 +50,10 @@ static int drop_user(void)
 	return err == -EINVAL ? become(NOBODY) : err;
 }
 
-int confine_drop_rights(int fd)
+int confine_drop_rights(void)
 {
-	int err = child_keep_only(fd);
+	int err = drop_user();
 
-	child_ignore_signals();
-	if (!err)
-		err = drop_user();
 	if (!err)
 		err = capabilities_keep(0);
 	if (!err && prctl(PR_SET_DUMPABLE, 0, 0, 0, 0))
@@ -224,14 +219,10 @@ static void close_file_systems(void)
 	close(fd);
 }
 
-int confine_to_reading(uint64_t memory_bytes, int parent)
+int confine_to_reading(uint64_t memory_bytes)
 {
 	int err = limit_resources(memory_bytes);
 
-	if (!err && prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0))
-		err = -errno;
-	if (!err && getppid() != parent)
-		err = -ESRCH; /* the parent has ended before prctl() */
 	close_file_systems();
 	return err ?: filter_calls();
 }

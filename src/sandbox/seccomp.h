@@ -3,29 +3,23 @@
 #define ALLOCSNAP_SANDBOX_SECCOMP_H
 
 /*
- * Steps by which a process gives up its rights before it reads untrusted data. Both are for a
- * process that was just forked, and cannot be undone. 0 or a negative errno: then the process must
- * exit.
+ * Steps by which a helper (helper/helper.h) gives up its rights before it reads untrusted data. They cannot be undone.
+ * 0 or a negative errno: then the process must exit.
  */
 
 #include <stdint.h>
 
-#include "base/child.h"
-
-#define CONFINED_FD CHILD_FD
-
 /*
- * Closes all descriptors except fd, which becomes CONFINED_FD. Ignores all signals that can be
- * ignored. As root with CAP_SETUID and CAP_SETGID, becomes a user that no other process has,
- * without groups. Gives up all capabilities, for good. Prevents debuggers and core files.
+ * As root with CAP_SETUID and CAP_SETGID, becomes a user that no other process has, without groups. Gives up all
+ * capabilities, for good. Prevents debuggers and core files.
  */
-int confine_drop_rights(int fd);
+int confine_drop_rights(void);
 
 /*
  * Limits the memory to this much more than the process has (0: no limit). Allows no files, no
  * processes, and only the system calls for reading, allocating memory and using existing sockets
- * (the list is in seccomp.c): others fail with EPERM. The process ends with its parent.
+ * (the list is in seccomp.c): others fail with EPERM.
  */
-int confine_to_reading(uint64_t memory_bytes, int parent);
+int confine_to_reading(uint64_t memory_bytes);
 
 #endif

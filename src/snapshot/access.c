@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/idmap.h"
-#include "base/huge_pages.h"
 #include "base/units.h"
 #include "snapshot/private.h"
 

@@ -2,11 +2,14 @@
 #ifndef ALLOCSNAP_SNAPSHOT_FORMAT_H
 #define ALLOCSNAP_SNAPSHOT_FORMAT_H
 
+/* Shared by the reader and the writer of the file. snapshot.h describes the format itself. */
+
 #include <stdbool.h>
 
 #include "snapshot.h"
 
-/* Shared by the reader and the writer of the file. snapshot.h describes the format itself. */
+/* The same checksum, computed piece by piece. */
+struct snap_sum;
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "snapshot files are little-endian and used as they are"
@@ -54,9 +57,6 @@ struct snap_shape {
 extern const struct snap_shape snap_shapes[SNAP_SECTION_TYPE_MAX];
 
 uint64_t snap_checksum(const void *bytes, size_t len);
-
-/* The same checksum, computed piece by piece. */
-struct snap_sum;
 struct snap_sum *snap_sum__new(void); /* NULL: out of memory */
 void snap_sum__free(struct snap_sum *sum);
 void snap_sum__start(struct snap_sum *sum);

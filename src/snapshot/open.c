@@ -22,7 +22,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/huge_pages.h"
+#include "base/array.h"
 #include "base/parallel.h"
 #include "base/progress.h"
 #include "base/reason.h"

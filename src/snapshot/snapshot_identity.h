@@ -4,6 +4,8 @@
 
 /* Which snapshots belong together. */
 
+#include "base/moment.h"
+
 struct snapshot;
 
 enum identity_scope {
@@ -14,5 +16,13 @@ enum identity_scope {
 
 /* A text that is equal for snapshots of one scope, and for no others. The caller frees it. NULL: no memory. */
 char *snapshot_identity(const struct snapshot *snapshot, enum identity_scope scope);
+
+/* When a snapshot was taken (base/moment.h), from its metadata. */
+
+/* wall_ns 0: not known. */
+struct moment snapshot_moment(const struct snapshot *snapshot);
+
+/* Reads no more of a file than that takes. Returns 0, or a negative errno if the file cannot be read. */
+int snapshot_moment_read(const char *path, struct moment *ret);
 
 #endif

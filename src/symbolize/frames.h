@@ -11,6 +11,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "symbols/symbols.h"
+
+struct snapshot;
 struct snapshot_builder;
 struct symbol;
 struct symbols;
@@ -36,10 +39,6 @@ struct frame_list {
 int frame_place_names(const struct frame_place *place, struct symbols *symbols,
 		      struct symbol *ret_symbol);
 
-/* Adds a frame for each of the symbols to the builder and to the list. 0 or a negative errno. */
-int frames_add_symbols(struct frame_list *list, struct snapshot_builder *builder,
-		       const struct frame_place *place, const struct symbol *symbol, int nr);
-
 /* The same with the symbols that frame_place_names() finds. */
 int frames_add_place(struct frame_list *list, struct snapshot_builder *builder,
 		     struct symbols *symbols, const struct frame_place *place);
@@ -63,5 +62,23 @@ static inline uint64_t frame_return_offset(uint64_t offset, bool is_exact)
 {
 	return offset + is_exact;
 }
+
+/* Copies a snapshot with other frames. */
+
+struct renaming {
+	const struct snapshot *from;
+	/*
+	 * Stores the symbols that replace frame number `at`, the innermost inlined call first. Returns their number,
+	 * or a negative errno. They are valid until the next call.
+	 */
+	int (*names_of)(const void *who, uint32_t at, struct symbol ret_symbol[SYMBOL_INLINE_MAX]);
+	const void *who;
+	const bool *is_renamed;	/* by frame; the other frames stay as they are */
+	uint64_t by_path_nr; /* frames whose names nothing verifies: they are added to a loss of the copy */
+	uint64_t rows_max; /* limit for frames, and for the frames of tracebacks, unless there were more before */
+};
+
+/* 0 or a negative errno; -EFBIG: too many rows. */
+int rename_frames(const struct renaming *renaming, struct snapshot **ret);
 
 #endif

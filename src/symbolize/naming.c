@@ -1,15 +1,381 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Chooses the frames of a snapshot to look up, and counts the results. */
 #include "symbolize/naming.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <linux/openat2.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <unistd.h>
 
-#include "symbolize/frames.h"
-#include "symbolize/object_files.h"
-#include "symbolize/rename.h"
+#include "base/array.h"
+#include "base/reason.h"
+#include "elf/probe_info.h"
+#include "elf/runtime_detect.h"
+#include "sandbox/client.h"
 #include "snapshot.h"
+#include "symbolize/frames.h"
+#include "symbols/debug_file.h"
 #include "symbols/symbols.h"
+
+/* ---- ordinary files -------------------------------------------------------------------------- */
+
+/* linux/magic.h lacks these. */
+#define CONFIGFS_MAGIC 0x62656570
+#define MQUEUE_MAGIC 0x19800202
+#define RPC_PIPEFS_MAGIC 0x67596969
+#define NFSD_MAGIC 0x6e667364
+#define FUSE_CONTROL_MAGIC 0x65735543
+
+static const uint32_t made_up[] = {
+	PROC_SUPER_MAGIC, SYSFS_MAGIC, TRACEFS_MAGIC, DEBUGFS_MAGIC, SECURITYFS_MAGIC,
+	CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, BPF_FS_MAGIC, CONFIGFS_MAGIC, EFIVARFS_MAGIC,
+	BINFMTFS_MAGIC, PSTOREFS_MAGIC, SELINUX_MAGIC, SMACK_MAGIC, AAFS_MAGIC, NSFS_MAGIC,
+	XENFS_SUPER_MAGIC, OPENPROM_SUPER_MAGIC, USBDEVICE_SUPER_MAGIC, DEVPTS_SUPER_MAGIC,
+	MQUEUE_MAGIC, RPC_PIPEFS_MAGIC, NFSD_MAGIC, RDTGROUP_SUPER_MAGIC, PIPEFS_MAGIC,
+	SOCKFS_MAGIC, FUSE_SUPER_MAGIC, FUSE_CONTROL_MAGIC,
+};
+
+static bool is_made_up(uint32_t type)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(made_up); i++)
+		if (made_up[i] == type)
+			return true;
+	return false;
+}
+
+/* Checks the file system first: if a process serves it, even fstat() may wait for that process. */
+static int check_is_regular(int path_fd)
+{
+	struct statfs fs;
+	struct stat st;
+
+	if (fstatfs(path_fd, &fs))
+		return -errno;
+	if (is_made_up(fs.f_type))
+		return -EXDEV;
+	if (fstat(path_fd, &st))
+		return -errno;
+	return S_ISREG(st.st_mode) ? 0 : -EINVAL;
+}
+
+/*
+ * Opens the file of an O_PATH descriptor for reading, if it is a regular file on a
+ * disk or in memory. Opening a device can have effects. So can opening some files that the kernel
+ * makes up and calls regular (/proc/kmsg, free_buffer of tracefs). A file that a user's process
+ * serves (FUSE) may never answer. Returns a descriptor; -EINVAL: it is no regular file, -EXDEV: it
+ * is in such a file system; another negative errno.
+ */
+static int open_ordinary(int path_fd)
+{
+	char path[64];
+	int fd, err = check_is_regular(path_fd);
+
+	if (err)
+		return err;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", path_fd);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	return fd < 0 ? -errno : fd;
+}
+
+/* The text for a negative errno from open_ordinary(). */
+static const char *why_not_ordinary(int err)
+{
+	if (err == -EINVAL)
+		return "it is no regular file";
+	if (err == -EXDEV)
+		return "its file system is the kernel's own, or a process serves it";
+	return strerror(-err);
+}
+
+/* ---- candidates ------------------------------------------------------------------------------ */
+
+/* The target of a symbolic link is below the root, too. */
+static int open_at_path(const struct naming *naming, const char *path)
+{
+	const struct open_how how = {
+		.flags = O_PATH | O_CLOEXEC,
+		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
+	};
+	int path_fd, fd;
+
+	if (path[0] != '/')
+		return -ENOENT;
+	path_fd = syscall(SYS_openat2, naming->options.root_fd, path, &how, sizeof(how));
+	if (path_fd < 0)
+		return -errno;
+	fd = open_ordinary(path_fd);
+	close(path_fd);
+	return fd;
+}
+
+/*
+ * Candidate 0 is at the path, the others are in the directories of debug files. A descriptor or
+ * -errno.
+ */
+static int open_object_candidate(const struct naming *naming, const struct object_file *file, size_t nr)
+{
+	int fd;
+
+	if (!nr)
+		return open_at_path(naming, file->path);
+	fd = debug_file__object(naming->options.debug_dir_fd[nr - 1], file->build_id);
+	return fd < 0 ? -ENOENT : fd;
+}
+
+/* Whether the file is the recorded one, or may be, for want of a build-id. If not, the reason is in *why. */
+static bool is_right(const struct naming *naming, const struct object_file *file, int fd,
+		     struct reason *why)
+{
+	struct probe_info facts;
+	bool is_same;
+
+	if (parser__facts(naming->parser, fd, NULL, &facts, why))
+		return false;
+	is_same = !*file->build_id || !strcmp(facts.build_id, file->build_id);
+	if (!is_same && *facts.build_id)
+		reason_set(why, 0, "it has the build-id %s now", facts.build_id);
+	else if (!is_same)
+		reason_set(why, 0, "it has no build-id now");
+	probe_info_release(&facts);
+	return is_same;
+}
+
+/*
+ * Finds the names of the same file under another path, or from an earlier snapshot: it need not be
+ * read again.
+ */
+static uint32_t names_of_same(const struct naming *naming, const char *build_id,
+			      const struct stat *st)
+{
+	for (size_t i = 0; i < naming->file_nr; i++) {
+		const struct object_file *file = &naming->file[i];
+
+		if (file->names != NAMES_NONE && file_version_fits(&file->stamp, st) &&
+		    !strcmp(file->build_id, build_id))
+			return file->names;
+	}
+	return NAMES_NONE;
+}
+
+/* Takes ownership of the descriptor. */
+static int keep_object_file(struct naming *naming, struct object_file *file, int fd, const struct stat *st)
+{
+	uint32_t names = names_of_same(naming, file->build_id, st);
+	int err = 0;
+
+	if (names == NAMES_NONE)
+		err = symbols__object(naming->symbols, file->path, file->build_id, fd, &names);
+	while (!err && naming->fd_nr <= names)
+		err = array_push(naming, fd, -1);
+	if (err || naming->fd[names] >= 0) {
+		close(fd);
+	} else {
+		naming->fd[names] = fd;
+		symbols__set_file(naming->symbols, names, fd);
+	}
+	if (err)
+		return err;
+	file->names = names;
+	file->stamp = file_version_of(st);
+	return 0;
+}
+
+/* 1: the candidate is the file. 0: it is not; the reason is in *why. Or -ENOMEM. */
+static int try(struct naming *naming, struct object_file *file, size_t nr, struct reason *why)
+{
+	int fd = open_object_candidate(naming, file, nr);
+	struct stat st;
+
+	if (fd < 0) {
+		reason_set(why, 0, "%s", why_not_ordinary(fd));
+		return 0;
+	}
+	if (!fstat(fd, &st) && (names_of_same(naming, file->build_id, &st) != NAMES_NONE ||
+				is_right(naming, file, fd, why)))
+		return keep_object_file(naming, file, fd, &st) ?: 1;
+	close(fd);
+	return 0;
+}
+
+/* If no candidate is the file, file->why is the reason for the candidate at the path. */
+static int find_object_file(struct naming *naming, struct object_file *file)
+{
+	size_t candidate_nr = *file->build_id ? 1 + naming->options.debug_dir_nr : 1;
+	int found = 0;
+
+	file->snapshot = naming->snapshot;
+	if (!*file->build_id && !naming->options.by_path) {
+		reason_set(&file->why, 0, "without a build-id nothing says which file it was");
+		return 0;
+	}
+	for (size_t i = 0; i < candidate_nr && !found; i++) {
+		struct reason why = {};
+
+		found = try(naming, file, i, &why);
+		if (!i)
+			file->why = why;
+	}
+	if (found <= 0)
+		file->names = NAMES_NONE;
+	return found < 0 ? found : 0;
+}
+
+/* ---- which are known ------------------------------------------------------------------------- */
+
+static struct object_file *find_known_file(const struct naming *naming, const char *path, const char *build_id)
+{
+	for (size_t i = 0; i < naming->file_nr; i++)
+		if (!strcmp(naming->file[i].path, path) && !strcmp(naming->file[i].build_id, build_id))
+			return &naming->file[i];
+	return NULL;
+}
+
+static void object_file_release(struct object_file *file)
+{
+	free(file->path);
+	free(file->build_id);
+}
+
+static int object_file_add(struct naming *naming, const char *path, const char *build_id, struct object_file **ret)
+{
+	struct object_file file = { .path = strdup(path), .build_id = strdup(build_id), .names = NAMES_NONE };
+	int err = file.path && file.build_id ? array_push(naming, file, file) : -ENOMEM;
+
+	if (err)
+		object_file_release(&file);
+	else
+		*ret = &naming->file[naming->file_nr - 1];
+	return err;
+}
+
+/*
+ * Stores the object's index for symbols__lookup(), or NAMES_NONE if there is no such file. 0 or
+ * -ENOMEM.
+ */
+static int naming_find_object(struct naming *naming, const char *path, const char *build_id, uint32_t *ret_names)
+{
+	struct object_file *file = find_known_file(naming, path, build_id);
+	int err = file ? 0 : object_file_add(naming, path, build_id, &file);
+
+	if (!err && file->snapshot != naming->snapshot)
+		err = find_object_file(naming, file);
+	if (!err)
+		*ret_names = file->names;
+	return err;
+}
+
+/*
+ * Call this, while the file is open, for an object that had no line for any frame and no name for
+ * some. The object is reported later if it is stripped and has no debug file.
+ */
+static void naming_doubt_object(struct naming *naming, const char *path, const char *build_id)
+{
+	struct object_file *file = find_known_file(naming, path, build_id);
+	struct runtime_traits traits;
+
+	if (!file || file->names == NAMES_NONE || file->is_doubted)
+		return;
+	file->is_doubted = true;
+	file->is_stripped = !parser__traits(naming->parser, naming->fd[file->names], &traits, NULL) &&
+			    !(traits.bits & (TRAIT_BIT(SYMTAB) | TRAIT_BIT(DEBUG_INFO)));
+}
+
+/* Closes the files found for one snapshot, but keeps the facts about them for the next one. */
+static void naming_close_objects(struct naming *naming)
+{
+	for (size_t i = 0; i < naming->fd_nr; i++) {
+		if (naming->fd[i] < 0)
+			continue;
+		symbols__set_file(naming->symbols, i, -1);
+		close(naming->fd[i]);
+		naming->fd[i] = -1;
+	}
+}
+
+/* ---- the handle ------------------------------------------------------------------------------ */
+
+struct naming *naming__new(const struct naming_options *options, struct reason *why)
+{
+	const struct parser_options parser_options = {
+		.debug_dir_fd = options->debug_dir_fd,
+		.debug_dir_nr = options->debug_dir_nr,
+	};
+	struct naming *naming = calloc(1, sizeof(*naming));
+
+	if (!naming) {
+		reason_set(why, 0, "out of memory");
+		return NULL;
+	}
+	naming->options = *options;
+	naming->parser = parser__open(&parser_options, why);
+	if (naming->parser) {
+		naming->symbols = symbols__new(parser__source(naming->parser));
+		if (naming->symbols)
+			return naming;
+		reason_set(why, 0, "out of memory");
+	}
+	naming__free(naming);
+	return NULL;
+}
+
+void naming__free(struct naming *naming)
+{
+	if (!naming)
+		return;
+	symbols__free(naming->symbols);
+	parser__close(naming->parser);
+	for (size_t i = 0; i < naming->fd_nr; i++)
+		if (naming->fd[i] >= 0)
+			close(naming->fd[i]);
+	free(naming->fd);
+	for (size_t i = 0; i < naming->file_nr; i++)
+		object_file_release(&naming->file[i]);
+	free(naming->file);
+	free(naming);
+}
+
+/* NULL: the file was found and read completely. */
+static const char *why_nameless(const struct naming *naming, const struct object_file *file)
+{
+	if (file->names == NAMES_NONE)
+		return file->why.text;
+	return symbols__unreadable(naming->symbols, file->names);
+}
+
+#define STRIPPED_TOLD_MAX 20
+
+/* On some machines most files are stripped, so only STRIPPED_TOLD_MAX are reported. */
+static const char *why_few_names(const struct naming *naming, const struct object_file *file)
+{
+	if (!file->is_stripped || naming->stripped_nr >= STRIPPED_TOLD_MAX)
+		return NULL;
+	return naming->stripped_nr + 1 < STRIPPED_TOLD_MAX ? "stripped, and no debug file of it is here" :
+	       "stripped, and no debug file of it is here; more that are so are not told";
+}
+
+bool naming__next_nameless(struct naming *naming, struct nameless *ret)
+{
+	for (size_t i = 0; i < naming->file_nr; i++) {
+		struct object_file *file = &naming->file[i];
+		const char *why = why_nameless(naming, file), *few = why ? NULL : why_few_names(naming, file);
+
+		if ((!why && !few) || file->is_told)
+			continue;
+		file->is_told = true;
+		naming->stripped_nr += few != NULL;
+		*ret = (struct nameless){ file->path, file->build_id, why ?: few, few };
+		return true;
+	}
+	return false;
+}
+
+/* Chooses the frames of a snapshot to look up, and counts the results. */
 
 /* Indexed by the ids of the snapshot. */
 struct plan {

@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/file_replace.h"
 #include "reason.h"
 
 struct snapshot;
@@ -27,7 +28,6 @@ struct naming_options {
 };
 
 #define NAMING_ROWS_MAX (1ull << 28) /* frames of all tracebacks; 1 GiB */
-
 #define NAMING_OBJECTS_MAX 4096 /* limit for the objects that are searched, and open at a time, for one snapshot */
 
 struct naming; /* each file is read once for all snapshots, even under several paths */
@@ -65,5 +65,29 @@ struct nameless {
 };
 
 bool naming__next_nameless(struct naming *naming, struct nameless *ret);
+
+/* Inside naming: the file of an object of a snapshot. */
+
+struct object_file {
+	char *path, *build_id;
+	uint32_t names; /* index for symbols__lookup(), or NAMES_NONE: no file was found */
+	struct file_version stamp; /* of the file, if there are names */
+	unsigned int snapshot; /* the snapshot for which it was searched last */
+	bool is_told;
+	bool is_doubted, is_stripped; /* frames without a name remained; the reason is that it is stripped */
+	struct reason why;
+};
+
+struct naming {
+	struct naming_options options;
+	struct parser *parser;
+	struct symbols *symbols;
+	struct object_file *file;
+	size_t file_nr, file_alloc;
+	int *fd; /* by index for symbols__lookup(); -1: closed */
+	size_t fd_nr, fd_alloc;
+	unsigned int snapshot; /* number of the current snapshot */
+	unsigned int stripped_nr; /* stripped files that were reported */
+};
 
 #endif

@@ -9,8 +9,8 @@
 #include "base/idmap.h"
 #include "engine/frame.h"
 #include "snapshot.h"
+#include "symbolize/frames.h"
 #include "symbolize/naming.h"
-#include "symbolize/rename.h"
 
 /* The frames of one place: inlined calls, then the frame that they were inlined into. */
 struct chain {

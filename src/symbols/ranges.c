@@ -51,17 +51,7 @@ void ranges_sort(struct ranges *ranges)
 /* The number of ranges that begin at or below the address. */
 static size_t begun(const struct ranges *ranges, uint64_t address)
 {
-	size_t low = 0, high = ranges->range_nr;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (ranges->range[middle].low <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return array_first(ranges->range_nr, i, ranges->range[i].low > address);
 }
 
 uint32_t ranges_find(const struct ranges *ranges, uint64_t address)

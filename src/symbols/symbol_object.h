@@ -11,8 +11,8 @@
 #include <stdint.h>
 
 #include "base/reason.h"
-#include "symbols/symbols.h"
 #include "symbols/compile_units.h"
+#include "symbols/symbols.h"
 
 struct object;
 struct debug_opener;

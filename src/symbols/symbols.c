@@ -2,7 +2,6 @@
 #include "symbols/symbols.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
@@ -10,8 +9,6 @@
 #include "base/array.h"
 #include "base/idmap.h"
 #include "base/progress.h"
-#include "base/strpool.h"
-#include "symbols/symbol_source.h"
 
 #define OBJECT_TEXT_MAX (64u << 20) /* bytes of names of one object; no real program has more */
 

@@ -12,10 +12,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct symbols; /* the objects opened so far, each read once */
+#include "base/reason.h"
+
 struct symbol_source;
 
-/* NULL and errno ENOMEM on failure. The source reads the files (symbol_source.h), and must outlive the symbols. */
+/* The next look-ups show this progress, as of `done` addresses that were looked up before. NULL: none. */
+struct progress;
+
+struct symbols; /* the objects opened so far, each read once */
+
+/* NULL and errno ENOMEM on failure. The source reads the files, and must outlive the symbols. */
 struct symbols *symbols__new(const struct symbol_source *source);
 void symbols__free(struct symbols *symbols);
 
@@ -72,9 +78,6 @@ int symbols__lookup(struct symbols *symbols, uint32_t object, uint64_t return_of
  */
 int symbols__look_ahead(struct symbols *symbols, uint32_t object, const uint64_t *return_offset,
 			size_t nr);
-
-/* The next look-ups show this progress, as of `done` addresses that were looked up before. NULL: none. */
-struct progress;
 void symbols__set_progress(struct symbols *symbols, const struct progress *progress, uint64_t done);
 
 /*
@@ -88,5 +91,38 @@ bool symbols__next_unreadable(struct symbols *symbols, const char **ret_path, co
 
 /* A C++, Rust or D name in readable form, or the name itself; the caller frees it. */
 char *symbol_demangle(const char *name);
+
+/*
+ * A source reads the files for a struct symbols: in this process (direct.h), or in a process
+ * without privileges (sandbox/client.h). Its results need not be true, only well-formed: function
+ * and filename are text or NULL, filename and line number are both set or both unset, and without
+ * them there is no first line.
+ */
+
+struct source_object {
+	uint32_t id; /* from 0, without gaps */
+	int fd;
+	const char *path; /* as the process that maps it sees it */
+};
+
+/* Receives the frames of question i: 1 to SYMBOL_INLINE_MAX. A result other than 0 ends the look-up. */
+typedef int (*take_frames_fn)(void *taker, size_t i, const struct symbol *frame, int frame_nr);
+
+struct symbol_source {
+	/*
+	 * The frames at the calls before these return addresses, in order. 0; -EIO and a line in
+	 * *why: the file cannot be read, and the remaining questions get no answer; -ENOMEM; or the
+	 * result of `take`.
+	 */
+	int (*look_up)(void *self, const struct source_object *object,
+		       const uint64_t *return_offset, size_t nr, take_frames_fn take, void *taker,
+		       struct reason *why);
+	/*
+	 * Drops the source's state of the object with this id, including its descriptor; another
+	 * object may then get the id. NULL: not needed.
+	 */
+	void (*forget)(void *self, uint32_t id);
+	void *self;
+};
 
 #endif

@@ -9,7 +9,7 @@
 
 #include "base/array.h"
 #include "base/clock.h"
-#include "base/text_columns.h"
+#include "base/terminal.h"
 #include "render.h"
 #include "render/clean.h"
 #include "render/fit_row.h"

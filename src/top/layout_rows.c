@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/text_columns.h"
+#include "base/terminal.h"
 #include "base/units.h"
 #include "render.h"
 #include "render/fit_row.h"

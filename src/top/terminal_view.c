@@ -14,7 +14,7 @@
 
 #include "base/array.h"
 #include "base/log.h"
-#include "base/text_columns.h"
+#include "base/terminal.h"
 #include "top/layout.h"
 #include "top/viewer.h"
 

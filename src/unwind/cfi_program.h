@@ -68,7 +68,7 @@ int program_run(struct program *program, const struct fde *fde, uint64_t until, 
 		void *context);
 
 /*
- * The rule for a row (cfi_rule.c). It is UNWIND_CFA_UNSUPPORTED if the CFA is based on another register, an
+ * The rule for a row. It is UNWIND_CFA_UNSUPPORTED if the CFA is based on another register, an
  * offset is too large, the return address is not below the CFA, or the stack pointer is not the
  * CFA.
  */

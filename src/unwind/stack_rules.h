@@ -8,7 +8,7 @@
  * files: calls with an instruction that loads the stack pointer behind them, or before them.
  *
  *	asmcgocall	saves the goroutine and how far the stack pointer was below the end of its stack (it may be moved
- *			meanwhile), and computes the stack pointer from these: a rule (code_rule.h)
+ *			meanwhile), and computes the stack pointer from these: a rule
  *	the same on the system's stack already: a rule
  *	systemstack, mcall, …: from where they came, only Go's scheduler knows: no rule
  *	goexit		no function calls it, but each goroutine returns to it: the stack begins there
@@ -17,7 +17,6 @@
 #include <libelf.h>
 
 #include "unwind/cfi_entries.h"
-#include "unwind/object_cfi.h"
 
 /* A rule that holds for one byte: the last one of a call, where return addresses are looked up. */
 struct stack_rule {

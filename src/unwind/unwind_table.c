@@ -5,10 +5,172 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "unwind/object_cfi.h"
+#include "base/array.h"
+#include "base/idmap.h"
+#include "unwind/cfi_entries.h"
 #include "unwind/cfi_program.h"
 #include "unwind/stack_rules.h"
-#include "unwind/unwind_rows.h"
+
+/* Builds the arrays of a table from rules in the order of their addresses. */
+
+struct rows {
+	uint64_t first_page;
+	uint32_t page_max;
+	uint32_t current; /* id of the rule in force after the last row */
+	uint32_t *page;
+	size_t page_nr, page_alloc;
+	struct unwind_rule *rule;
+	size_t rule_nr, rule_alloc;
+	unwind_row *row;
+	size_t row_nr, row_alloc;
+	struct idmap ids;
+	uint64_t unsupported_nr;
+};
+
+/* ---- rules ---- */
+
+static uint64_t bits_of(struct unwind_rule rule)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &rule, sizeof(bits));
+	return bits;
+}
+
+static bool same_rule(uint32_t id, const void *key, const void *table)
+{
+	const struct rows *rows = table;
+
+	return bits_of(rows->rule[id]) == *(const uint64_t *)key;
+}
+
+/* Adds a new rule. The last id is reserved for all rules that exceed the limit. */
+static int add_rule(struct rows *rows, struct unwind_rule rule, uint64_t hash, uint32_t *ret_id)
+{
+	int err;
+
+	if (rows->rule_nr >= UNWIND_RULES_MAX - 1)
+		rule = (struct unwind_rule){ .cfa_kind = UNWIND_CFA_UNSUPPORTED };
+	*ret_id = rows->rule_nr;
+	if (rows->rule_nr == UNWIND_RULES_MAX) {
+		*ret_id = UNWIND_RULES_MAX - 1;
+		return 0;
+	}
+	err = array_push(rows, rule, rule);
+	return err ? err : idmap_add(&rows->ids, hash, *ret_id);
+}
+
+static int intern_rule(struct rows *rows, struct unwind_rule rule, uint32_t *ret_id)
+{
+	uint64_t bits = bits_of(rule), hash = hash_bytes(&bits, sizeof(bits), 0);
+
+	*ret_id = idmap_find(&rows->ids, hash, same_rule, &bits, rows);
+	return *ret_id == IDMAP_NONE ? add_rule(rows, rule, hash, ret_id) : 0;
+}
+
+/* ---- rows ---- */
+
+static int push_row(struct rows *rows, uint64_t address, uint32_t rule)
+{
+	if (rows->row_nr >= UNWIND_ROWS_MAX)
+		return -E2BIG;
+	return array_push(rows, row, UNWIND_ROW(address & UNWIND_PAGE_MASK, rule));
+}
+
+/* Adds pages up to page_nr, each with a row at its first byte. */
+static int begin_pages(struct rows *rows, uint64_t page_nr)
+{
+	int err = 0;
+
+	while (!err && rows->page_nr < page_nr) {
+		err = array_push(rows, page, rows->row_nr);
+		if (!err)
+			err = push_row(rows, 0, rows->current);
+	}
+	return err;
+}
+
+static bool has_row_at(const struct rows *rows, uint64_t address)
+{
+	return UNWIND_ROW_ADDRESS(rows->row[rows->row_nr - 1]) == (address & UNWIND_PAGE_MASK);
+}
+
+/* For addresses [start, end), which span at most UNWIND_PAGES_MAX pages. 0 or -ENOMEM. */
+static int rows_begin(struct rows *rows, uint64_t start, uint64_t end)
+{
+	*rows = (struct rows){
+		.first_page = start >> UNWIND_PAGE_SHIFT,
+		.page_max = ((end - 1) >> UNWIND_PAGE_SHIFT) - (start >> UNWIND_PAGE_SHIFT) + 1,
+	};
+	return intern_rule(rows, (struct unwind_rule){ 0 }, &rows->current);
+}
+
+/*
+ * Adds a rule that holds from an address on; addresses never decrease. A rule beyond
+ * UNWIND_RULES_MAX becomes UNWIND_CFA_UNSUPPORTED. 0, -ENOMEM, -E2BIG: more than UNWIND_ROWS_MAX
+ * rows.
+ */
+static int rows_add(struct rows *rows, uint64_t address, struct unwind_rule rule)
+{
+	uint64_t page = (address >> UNWIND_PAGE_SHIFT) - rows->first_page;
+	uint32_t id;
+	int err;
+
+	if (page >= rows->page_max)
+		return 0;
+	err = intern_rule(rows, rule, &id);
+	if (!err)
+		err = begin_pages(rows, page + 1);
+	if (err || id == rows->current)
+		return err;
+	rows->current = id;
+	rows->unsupported_nr += rows->rule[id].cfa_kind == UNWIND_CFA_UNSUPPORTED;
+	if (!has_row_at(rows, address))
+		return push_row(rows, address, id);
+	rows->row[rows->row_nr - 1] = UNWIND_ROW(address & UNWIND_PAGE_MASK, id);
+	return 0;
+}
+
+/* ---- the table ---- */
+
+/* Shrinks an array to its size; keeps it as it is if that fails. */
+static void *fitted(void *items, size_t nr, size_t size)
+{
+	void *moved = reallocarray(items, nr, size);
+
+	return moved ? moved : items;
+}
+
+/* Moves the arrays into the table. 0 or as above. */
+static int rows_finish(struct rows *rows, struct unwind_table *table)
+{
+	int err = begin_pages(rows, rows->page_max);
+
+	if (!err)
+		err = array_push(rows, page, rows->row_nr);
+	if (err)
+		return err;
+	table->first_page = rows->first_page;
+	table->page_nr = rows->page_nr - 1;
+	table->rule_nr = rows->rule_nr;
+	table->row_nr = rows->row_nr;
+	table->unsupported_nr = rows->unsupported_nr;
+	table->page = fitted(rows->page, rows->page_nr, sizeof(*rows->page));
+	table->rule = fitted(rows->rule, rows->rule_nr, sizeof(*rows->rule));
+	table->row = fitted(rows->row, rows->row_nr, sizeof(*rows->row));
+	rows->page = NULL;
+	rows->rule = NULL;
+	rows->row = NULL;
+	return 0;
+}
+
+static void rows_release(struct rows *rows)
+{
+	free(rows->page);
+	free(rows->rule);
+	free(rows->row);
+	idmap_release(&rows->ids);
+}
 
 /* ---- compiling ---- */
 
@@ -190,4 +352,79 @@ void unwind_table__free(struct unwind_table *table)
 	free(table->rule);
 	free(table->row);
 	free(table);
+}
+
+struct unwind_rows {
+	const unwind_row *row;
+};
+
+static unwind_row unwind_rows__at(const struct unwind_rows *rows, bpf_u32 index)
+{
+	return rows->row[index];
+}
+
+#include "shared/unwind_lookup.h"
+
+struct unwind_rule unwind_table__rule(const struct unwind_table *table, uint64_t vaddr)
+{
+	const struct unwind_rows rows = { table->row };
+	uint64_t page = (vaddr >> UNWIND_PAGE_SHIFT) - table->first_page;
+	uint32_t first;
+
+	if (page >= table->page_nr)
+		return (struct unwind_rule){ 0 };
+	first = table->page[page];
+	return table->rule[UNWIND_ROW_RULE(
+		unwind_find_row(&rows, first, table->page[page + 1] - first, vaddr))];
+}
+
+int unwind_table__vaddr(const struct unwind_table *table, uint64_t offset, uint64_t *ret_vaddr)
+{
+	for (uint32_t i = 0; i < table->segment_nr; i++) {
+		const struct unwind_segment *segment = &table->segment[i];
+
+		if (offset < segment->offset || offset >= segment->end)
+			continue;
+		*ret_vaddr = offset + segment->delta;
+		return 0;
+	}
+	return -ENOENT;
+}
+
+/* ---- checks of a table from elsewhere ---- */
+
+static bool is_rule_sound(const struct unwind_rule *rule)
+{
+	return rule->cfa_kind < UNWIND_CFA_NR && rule->fp_kind < UNWIND_FP_NR;
+}
+
+static bool is_page_sound(const struct unwind_table *table, uint32_t page)
+{
+	uint32_t first = table->page[page], end = table->page[page + 1];
+
+	if (first >= end || end > table->row_nr || UNWIND_ROW_ADDRESS(table->row[first]))
+		return false;
+	for (uint32_t i = first; i < end; i++) {
+		if (UNWIND_ROW_RULE(table->row[i]) >= table->rule_nr)
+			return false;
+		if (i > first && UNWIND_ROW_ADDRESS(table->row[i - 1]) >=
+					 UNWIND_ROW_ADDRESS(table->row[i]))
+			return false;
+	}
+	return true;
+}
+
+bool unwind_table__is_sound(const struct unwind_table *table)
+{
+	if (table->segment_nr > UNWIND_SEGMENTS_MAX || !table->page_nr || !table->rule_nr ||
+	    table->rule_nr > UNWIND_RULES_MAX || table->page_nr > UNWIND_PAGES_MAX || table->row_nr > UNWIND_ROWS_MAX ||
+	    table->page[0] || table->page[table->page_nr] != table->row_nr)
+		return false;
+	for (uint32_t i = 0; i < table->rule_nr; i++)
+		if (!is_rule_sound(&table->rule[i]))
+			return false;
+	for (uint32_t i = 0; i < table->page_nr; i++)
+		if (!is_page_sound(table, i))
+			return false;
+	return true;
 }

@@ -3,7 +3,7 @@
 #define CUT_ORDERS_H
 
 /*
- * A snapshot is one instant (bpf/account/cut.bpf.h), in every order in which the loader's steps can fall between
+ * A snapshot is one instant (bpf/account/nursery.bpf.h), in every order in which the loader's steps can fall between
  * the programs' accesses to maps: a script runs again and again, once for each order. A second thread's call may
  * interrupt the script anywhere, and is over before the first thread goes on.
  *

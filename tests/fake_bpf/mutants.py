@@ -242,7 +242,7 @@ MUTANTS = {
     "cut: a thread that is killed hands nothing over": (
         "account/record.bpf.h", "\trealloc_hand_over(process, call, read_epoch());\n", ""),
     "cut: by address only": (
-        "account/cut.bpf.h", ".birth_ns = block->birth_ns", ".birth_ns = 0"),
+        "account/nursery.bpf.h", ".birth_ns = block->birth_ns", ".birth_ns = 0"),
     "cut: blocks have no epoch": (
         "account/record.bpf.h", "\t\t.epoch = now,\n", ""),
 
@@ -373,7 +373,7 @@ MUTANTS = {
     "nursery: a killed realloc's block comes beside a young one": (
         "account/books.bpf.h", "return nursery_has(key) ? -EEXIST : block_add", "return block_add"),
     "nursery: a note comes back beside a young block": (
-        "account/dropped.bpf.h", "nursery_has(key) || bpf_map_lookup_elem", "bpf_map_lookup_elem"),
+        "account/books.bpf.h", "nursery_has(key) || bpf_map_lookup_elem", "bpf_map_lookup_elem"),
 
     # shares
     "shares: there is none of blocks": (
@@ -388,7 +388,7 @@ MUTANTS = {
         "account/ranges.bpf.h", "range_enter(process, range, address, true)",
         "range_enter(process, range, address, has_block_share(process))"),
     "shares: there is none of notes": (
-        "account/dropped.bpf.h", "process->counter[COUNTER_dropped_blocks] <= notes_most && ", ""),
+        "account/books.bpf.h", "process->counter[COUNTER_dropped_blocks] <= notes_most && ", ""),
     "shares: there is none of tracebacks": (
         "account/record.bpf.h", "thread && has_traceback_share(process)", "thread"),
     "shares: tracebacks are not counted": (
@@ -398,11 +398,11 @@ MUTANTS = {
     "shares: less than none is very much": (
         "account/record.bpf.h", "(__s64)process->tracebacks < (__s64)", "process->tracebacks < "),
     "shares: there is none of slots": (
-        "filter/everyone.bpf.h", "\tif (!user_has_share(user))\n\t\treturn PROCESSES_MAX;\n", ""),
+        "process.bpf.c", "\tif (!user_has_share(user))\n\t\treturn PROCESSES_MAX;\n", ""),
     "shares: all users are one": (
-        "filter/user.bpf.h", "USER_HASH(uid, settings", "USER_HASH(0, settings"),
+        "filter/rules.bpf.h", "USER_HASH(uid, settings", "USER_HASH(0, settings"),
     "shares: released slots still count": (
-        "filter/everyone.bpf.h", "\tslot_count(user, -1);\n", ""),
+        "process.bpf.c", "\tslot_count(user, -1);\n", ""),
 
     # children in the memory of a process that does not follow its children
     "shared: a child that hit no probe is a loss": (

@@ -5,26 +5,26 @@
 MUTANTS = {
     # blocks that had no room
     "dropped: it is not counted": (
-        "account/dropped.bpf.h", "\t__sync_fetch_and_add(&process->loss[LOSS_blocks_dropped], 1);\n\tcount_dropped",
+        "account/books.bpf.h", "\t__sync_fetch_and_add(&process->loss[LOSS_blocks_dropped], 1);\n\tcount_dropped",
         "\tcount_dropped"),
     "dropped: it is not noted": (
-        "account/dropped.bpf.h", "\tif (process->counter[COUNTER_dropped_blocks] <= notes_most && "
+        "account/books.bpf.h", "\tif (process->counter[COUNTER_dropped_blocks] <= notes_most && "
         "!dropped_note(key, size, BPF_ANY))\n\t\treturn;\n", ""),
     "dropped: what could not be noted is said to be live": (
-        "account/dropped.bpf.h", "BPF_ANY))\n\t\treturn;\n\tcount_dropped(process, -1, -size);",
+        "account/books.bpf.h", "BPF_ANY))\n\t\treturn;\n\tcount_dropped(process, -1, -size);",
         "BPF_ANY))\n\t\treturn;"),
     "dropped: what could not be noted is not said": (
-        "account/dropped.bpf.h", "\tcount_dropped(process, -1, -size);\n\t__sync_fetch_and_add("
+        "account/books.bpf.h", "\tcount_dropped(process, -1, -size);\n\t__sync_fetch_and_add("
         "&process->loss[LOSS_drops_unnoted], 1);\n", "\tcount_dropped(process, -1, -size);\n"),
     "dropped: its free is unknown": (
         "account/record.bpf.h", "return dropped_free(process, &key);", "return false;"),
     "dropped: its note stays": (
-        "account/dropped.bpf.h", "\tif (bpf_map_delete_elem(&dropped_blocks, key))\n\t\treturn false;\n", ""),
+        "account/books.bpf.h", "\tif (bpf_map_delete_elem(&dropped_blocks, key))\n\t\treturn false;\n", ""),
     "dropped: its free is not counted": (
-        "account/dropped.bpf.h", "\t__sync_fetch_and_add(&process->counter[COUNTER_dropped_frees], 1);\n",
+        "account/books.bpf.h", "\t__sync_fetch_and_add(&process->counter[COUNTER_dropped_frees], 1);\n",
         ""),
     "dropped: it is live for ever": (
-        "account/dropped.bpf.h", "{\n\tcount_dropped(process, -1, -size);\n"
+        "account/books.bpf.h", "{\n\tcount_dropped(process, -1, -size);\n"
         "\t__sync_fetch_and_add(&process->counter", "{\n\t__sync_fetch_and_add(&process->counter"),
     "dropped: a missed free is not noticed": (
         "account/books.bpf.h", "\tif (dropped_free(process, &key))\n\t\tprocess_count_loss(process, LOSS_blocks_replaced);\n",
@@ -40,7 +40,7 @@ MUTANTS = {
         "process, call))\n\t\tdropped_put_back(process, &key, call->old.size);",
         "count_old_removed(process, call);"),
     "dropped: it comes back where another one lies": (
-        "account/dropped.bpf.h", " || bpf_map_lookup_elem(&blocks, key);", ";"),
+        "account/books.bpf.h", " || bpf_map_lookup_elem(&blocks, key);", ";"),
     "dropped: a killed thread's realloc has freed it": (
         "account/record.bpf.h", "\tif (realloc_has_dropped(process, call))\n\t\tdropped_put_back("
         "process, &key, call->old.size);\n\tif (!realloc_has_old", "\tif (!realloc_has_old"),
@@ -71,10 +71,10 @@ MUTANTS = {
     "tracebacks: the order of frames does not count": (
         "unwind/unwind.bpf.h", "even = mix(even ^ traceback->pc[i]) + i;", "even += mix(traceback->pc[i]);"),
     "tracebacks: the limit cuts the total, too": (
-        "unwind/unwind.bpf.h", "\twalk->traceback.total_nframe = nr;",
-        "\twalk->traceback.total_nframe = nr < settings.traceback_limit ? nr : settings.traceback_limit;"),
+        "unwind/unwind.bpf.h", "\t}\n\twalk->traceback.total_nframe = nr;",
+        "\t}\n\twalk->traceback.total_nframe = nr < settings.traceback_limit ? nr : settings.traceback_limit;"),
     "tracebacks: any frame pointer will do": (
-        "unwind/stack_window.bpf.h", "return !(frame_pointer & 7) && frame_pointer - above < FRAME_BYTES_MAX;",
+        "unwind/unwind.bpf.h", "return !(frame_pointer & 7) && frame_pointer - above < FRAME_BYTES_MAX;",
         "return true;"),
 
     # the life of a process
@@ -138,13 +138,13 @@ MUTANTS = {
         "process.bpf.c", "\tbegin_first_image(process, parent, shares_memory);\n",
         "\tbegin_first_image(process, parent, shares_memory);\n\tprocess->image = parent->image;\n"),
     "fork: takes over the accounting of its pid": (
-        "filter/everyone.bpf.h", "&tgid, &slot, BPF_NOEXIST", "&tgid, &slot, BPF_ANY"),
+        "process.bpf.c", "&tgid, &slot, BPF_NOEXIST", "&tgid, &slot, BPF_ANY"),
     "accounting: a thread goes on in the one that it had": (
         "account/thread.bpf.h", "if (process && process->image == thread->image)", "if (process)"),
     "accounting: exec does not forget the owner": (
         "process.bpf.c", "\tif (thread)\n\t\tthread->image = 0;\n", ""),
     "fork: takes a slot that is taken": (
-        "filter/everyone.bpf.h",
+        "process.bpf.c",
         "if (!slot_taken[slot] && !__sync_val_compare_and_swap(&slot_taken[slot], 0, 1))",
         "if (slot < PROCESSES_MAX)"),
     "fork: a child without accounting is not counted": (
@@ -198,80 +198,80 @@ MUTANTS = {
     "system-wide: a child that leaves writes on in its parent's accounting": (
         "process.bpf.c", "\tforget_calls(task);\n\tprocess->has_left", "\tprocess->has_left"),
     "system-wide: a process that had much leaves nothing": (
-        "filter/everyone.bpf.h", "(peak && peak >= rules.min_bytes) || ", ""),
+        "process.bpf.c", "(peak && peak >= rules.min_bytes) || ", ""),
     "system-wide: a process that never allocated is no process": (
-        "filter/everyone.bpf.h", " || may_be_unprobed(process)", ""),
+        "process.bpf.c", " || may_be_unprobed(process)", ""),
     "system-wide: a slot that the loader has is released": (
-        "filter/everyone.bpf.h", " ||\n\t    __sync_val_compare_and_swap(&process->owner, BOOKS_OF_KERNEL, "
+        "process.bpf.c", " ||\n\t    __sync_val_compare_and_swap(&process->owner, BOOKS_OF_KERNEL, "
         "BOOKS_OF_NOBODY)", ""),
     "system-wide: a PID is not free": (
-        "filter/everyone.bpf.h", "\tbpf_map_delete_elem(&process_slots, &tgid);\n", ""),
+        "process.bpf.c", "\tbpf_map_delete_elem(&process_slots, &tgid);\n", ""),
     "system-wide: a process that left nothing is not counted": (
         "account/images.bpf.h", "\t__sync_fetch_and_add(&stale_blocks, blocks);\n", ""),
     "system-wide: counters of processes with little are lost": (
-        "filter/everyone.bpf.h", "\t\t\t__sync_fetch_and_add(&sum->counter[i], process->counter[i]);\n", "\t\t\t;\n"),
+        "process.bpf.c", "\t\t\t__sync_fetch_and_add(&sum->counter[i], process->counter[i]);\n", "\t\t\t;\n"),
     "system-wide: losses of processes with little are lost": (
-        "filter/everyone.bpf.h", "\t\t\t__sync_fetch_and_add(&sum->loss[i], process->loss[i]);\n", "\t\t\t;\n"),
+        "process.bpf.c", "\t\t\t__sync_fetch_and_add(&sum->loss[i], process->loss[i]);\n", "\t\t\t;\n"),
     "system-wide: CPU time of processes with little is lost": (
-        "filter/everyone.bpf.h", "\t__sync_fetch_and_add(&sum->cpu_ns, process->cpu_ns);\n", ""),
+        "process.bpf.c", "\t__sync_fetch_and_add(&sum->cpu_ns, process->cpu_ns);\n", ""),
     "system-wide: bystanders are not counted": (
         "account/cost.bpf.h", "\tif (traps)\n\t\t__sync_fetch_and_add(traps, nr);\n", ""),
 
     # callers by unwind tables
     "walk: return addresses are looked up themselves": (
-        "unwind/unwind_walk.bpf.h", "unwind_rule_at(walk, unwind_rule_address(&walk->frame))",
+        "unwind/unwind.bpf.h", "unwind_rule_at(walk, unwind_rule_address(&walk->frame))",
         "unwind_rule_at(walk, walk->frame.pc)"),
     "walk: what was interrupted is looked up one byte before": (
-        "unwind/unwind_walk.bpf.h", "unwind_rule_at(walk, unwind_rule_address(&walk->frame))",
+        "unwind/unwind.bpf.h", "unwind_rule_at(walk, unwind_rule_address(&walk->frame))",
         "unwind_rule_at(walk, walk->frame.pc - 1)"),
     "walk: what was interrupted is a return address": (
-        "unwind/unwind_walk.bpf.h", "is_exact || walk->frame.is_exact", "0"),
+        "unwind/unwind.bpf.h", "is_exact || walk->frame.is_exact", "0"),
     "walk: a signal's trampoline was called": (
-        "unwind/unwind_walk.bpf.h", "is_exact || walk->frame.is_exact", "is_exact"),
+        "unwind/unwind.bpf.h", "is_exact || walk->frame.is_exact", "is_exact"),
     "walk: what is not code is a frame": (
-        "unwind/unwind_walk.bpf.h", "if (walk->is_junk && nr)", "if (0)"),
+        "unwind/unwind.bpf.h", "if (walk->is_junk && nr)", "if (0)"),
     "walk: what is not code is the root": (
         "unwind/unwind_rule.bpf.h", "place.end ? UNWIND_NO_CODE :", "place.end ? UNWIND_ROOT :"),
     "hijacked: by order": (
         "unwind/stack.bpf.h", "BPF_CORE_READ(instance, stack) == hijacked->place", "1"),
     "hijacked: not restored": (
-        "unwind/unwind_walk.bpf.h", "\t\tend = restore_return_address(walk);\n\treturn end;", "\t\t;\n\treturn end;"),
+        "unwind/unwind.bpf.h", "\t\tend = restore_return_address(walk);\n\treturn end;", "\t\t;\n\treturn end;"),
     "hijacked: only the newest": (
         "unwind/stack.bpf.h", "bpf_loop(RETURNS_MAX, compare", "bpf_loop(RETURNS_MAX - 1, compare"),
     "hijacked: a lost one takes its callee along": (
-        "unwind/unwind_walk.bpf.h", "if (walk->is_junk && nr)", "if (end == UNWIND_NO_CODE && nr)"),
+        "unwind/unwind.bpf.h", "if (walk->is_junk && nr)", "if (end == UNWIND_NO_CODE && nr)"),
     "trampoline: it is code like any other": (
-        "unwind/unwind_walk.bpf.h", "\tif (is_in_trampoline(walk))\n\t\treturn step_from_trampoline(walk);\n", ""),
+        "unwind/unwind.bpf.h", "\tif (is_in_trampoline(walk))\n\t\treturn step_from_trampoline(walk);\n", ""),
     "trampoline: nothing is pushed": (
-        "unwind/unwind_walk.bpf.h", "\twalk->frame.sp += 8 * pushed;\n", ""),
+        "unwind/unwind.bpf.h", "\twalk->frame.sp += 8 * pushed;\n", ""),
     "trampoline: pushed to the end": (
-        "unwind/unwind_walk.bpf.h", "at < 15 ? 3 : at < 16 ? 2 : 1", "3"),
+        "unwind/unwind.bpf.h", "at < 15 ? 3 : at < 16 ? 2 : 1", "3"),
     "trampoline: pushed from the start": (
-        "unwind/unwind_walk.bpf.h", "at < 2 ? at : at < 4 ? 2 : at < 15", "at < 15"),
+        "unwind/unwind.bpf.h", "at < 2 ? at : at < 4 ? 2 : at < 15", "at < 15"),
     "trampoline: the kernel knows after the call, too": (
-        "unwind/unwind_walk.bpf.h", "\tif (at <= TRAMPOLINE_SYSCALL)\n\t\treturn", "\tif (1)\n\t\treturn"),
+        "unwind/unwind.bpf.h", "\tif (at <= TRAMPOLINE_SYSCALL)\n\t\treturn", "\tif (1)\n\t\treturn"),
     "trampoline: the stack has it before the call, too": (
-        "unwind/unwind_walk.bpf.h", "\tif (at <= TRAMPOLINE_SYSCALL)\n\t\treturn", "\tif (0)\n\t\treturn"),
+        "unwind/unwind.bpf.h", "\tif (at <= TRAMPOLINE_SYSCALL)\n\t\treturn", "\tif (0)\n\t\treturn"),
     "trampoline: its first instruction is a hijacked address": (
-        "unwind/unwind_walk.bpf.h", "end == UNWIND_GOES_ON && !walk->frame.is_exact && ", "end == UNWIND_GOES_ON && "),
+        "unwind/unwind.bpf.h", "end == UNWIND_GOES_ON && !walk->frame.is_exact && ", "end == UNWIND_GOES_ON && "),
     "trampoline: what it returns to was interrupted": (
-        "unwind/unwind_walk.bpf.h", "\twalk->frame.sp += 8 * pushed;\n\twalk->frame.is_exact = 0;\n",
+        "unwind/unwind.bpf.h", "\twalk->frame.sp += 8 * pushed;\n\twalk->frame.is_exact = 0;\n",
         "\twalk->frame.sp += 8 * pushed;\n"),
-    "guess: not marked": ("unwind/unwind_walk.bpf.h", "\twalk->guessed = end;\n", ""),
+    "guess: not marked": ("unwind/unwind.bpf.h", "\twalk->guessed = end;\n", ""),
     "guess: a wrong one is the end": (
-        "unwind/unwind_walk.bpf.h", "traceback.end = guessed ?: end;", "traceback.end = end;"),
+        "unwind/unwind.bpf.h", "traceback.end = guessed ?: end;", "traceback.end = end;"),
     "guess: for all that follows": (
-        "unwind/unwind_walk.bpf.h", "\twalk->guessed = walk->is_junk = 0;\n", "\twalk->is_junk = 0;\n"),
+        "unwind/unwind.bpf.h", "\twalk->guessed = walk->is_junk = 0;\n", "\twalk->is_junk = 0;\n"),
     "guess: also where only tables count": (
-        "unwind/unwind_walk.bpf.h", "settings.unwinder == UNWINDER_AUTO &&", "1 &&"),
+        "unwind/unwind.bpf.h", "settings.unwinder == UNWINDER_AUTO &&", "1 &&"),
     "guess: while the table is being made": (
-        "unwind/unwind_walk.bpf.h", "(end == UNWIND_NO_TABLE && walk->may_guess)", "end == UNWIND_NO_TABLE"),
+        "unwind/unwind.bpf.h", "(end == UNWIND_NO_TABLE && walk->may_guess)", "end == UNWIND_NO_TABLE"),
     "guess: not in files with a table": (
-        "unwind/unwind_walk.bpf.h", "end == UNWIND_NO_RULE || (", "("),
+        "unwind/unwind.bpf.h", "end == UNWIND_NO_RULE || (", "("),
     "guess: never": (
-        "unwind/unwind_walk.bpf.h", "\t\tend = step_by_frame_pointer(walk, end);\n", "\t\t;\n"),
+        "unwind/unwind.bpf.h", "\t\tend = step_by_frame_pointer(walk, end);\n", "\t\t;\n"),
     "guess: any frame pointer": (
-        "unwind/unwind_walk.bpf.h", "\tif (!frame_pointer_is_sane(at, frame->sp))\n\t\treturn end;\n", ""),
+        "unwind/unwind.bpf.h", "\tif (!frame_pointer_is_sane(at, frame->sp))\n\t\treturn end;\n", ""),
     "code: what is cached holds for ever": (
         "account/record.bpf.h", "(process->code_cnt + code_generation)", "code_generation"),
     "code: what is cached holds for all images": (
@@ -316,9 +316,9 @@ MUTANTS = {
     "missed: a PID is a process for good": (
         "account/admit.bpf.h", "return process && process_is_of_task(process, task) ? process : NULL;", "return process;"),
     "missed: an end stays unseen": (
-        "filter/everyone.bpf.h", "\tend_unseen(task);\n", ""),
+        "process.bpf.c", "\tend_unseen(task);\n", ""),
     "missed: an end is not counted": (
-        "filter/everyone.bpf.h", "\t__sync_fetch_and_add(&gone->loss[LOSS_ends_missed], 1);\n", ""),
+        "process.bpf.c", "\t__sync_fetch_and_add(&gone->loss[LOSS_ends_missed], 1);\n", ""),
     "missed: an exec stays unseen": (
         "account/thread.bpf.h", "\t\tnote_exec(process, task);\n", "\t\t;\n"),
     "missed: an exec stays unseen by a thread that has found its accounting": (
@@ -341,15 +341,15 @@ MUTANTS = {
     "miss: a new table does not end it": (
         "account/record.bpf.h", "(process->code_cnt + code_generation)", "process->code_cnt"),
     "stack: what cannot be read is 0": (
-        "unwind/stack_window.bpf.h", "\tif (window_fetch(walk, address))\n\t\treturn -1;\n",
+        "unwind/unwind.bpf.h", "\tif (window_fetch(walk, address))\n\t\treturn -1;\n",
         "\tif (window_fetch(walk, address))\n\t\twalk->word = 0;\n"),
     "stack: only what the window has": (
-        "unwind/stack_window.bpf.h", "return bpf_probe_read_user(&walk->word, sizeof(walk->word), (void *)address);",
+        "unwind/unwind.bpf.h", "return bpf_probe_read_user(&walk->word, sizeof(walk->word), (void *)address);",
         "return -1;"),
     "stack: a part of the window is all of it": (
-        "unwind/stack_window.bpf.h", "\twalk->window_words = in_page / 8;\n", ""),
+        "unwind/unwind.bpf.h", "\twalk->window_words = in_page / 8;\n", ""),
     "stack: the window stays": (
-        "unwind/stack_window.bpf.h", "\t\twindow_read(walk, address - SAVED_BYTES);\n\tif (window_has(walk, address, &walk->word))\n\t\treturn 0;\n\treturn bpf_probe_read_user(&walk->word, sizeof(walk->word), (void *)address);",
+        "unwind/unwind.bpf.h", "\t\twindow_read(walk, address - SAVED_BYTES);\n\tif (window_has(walk, address, &walk->word))\n\t\treturn 0;\n\treturn bpf_probe_read_user(&walk->word, sizeof(walk->word), (void *)address);",
         "\t\t;\n\tif (window_has(walk, address, &walk->word))\n\t\treturn 0;\n\treturn -1;"),
     "walk: its memory is the processor's": (
         "account/record.bpf.h", "traceback_record(caller, process, walk,",
@@ -411,7 +411,7 @@ MUTANTS = {
     "sampler: frees of unknown blocks are counted": (
         "account/record.bpf.h", "\tif (is_selective() || has_sampler(process))", "\tif (is_selective())"),
     "sampler: a sample stands for itself": (
-        "account/sampler.bpf.h", "\t\t.weight = weight_of_sample(process, size, weight),",
+        "account/calls.bpf.h", "\t\t.weight = weight_of_sample(process, size, weight),",
         "\t\t.weight = weight_of_sample(process, size, weight) ? size : 0,"),
     "sampler: a sample lies in the nursery": (
         "account/books.bpf.h", "place && !block.weight && nursery_put", "place && nursery_put"),
@@ -422,22 +422,22 @@ MUTANTS = {
     "sampler: a call that is under way enters its block": (
         "account/calls.bpf.h", "call->is_unwanted || is_of_sampler(process, call->layer) ||", "call->is_unwanted ||"),
     "sampler: it takes the place of mmap": (
-        "account/sampler.bpf.h", "return layer == LAYER_HEAP && has_sampler(process);", "return has_sampler(process);"),
+        "account/calls.bpf.h", "return layer == LAYER_HEAP && has_sampler(process);", "return has_sampler(process);"),
     "sampler: the next program has it, too": (
         "account/images.bpf.h", "\tprocess->sampler_image = 0;\n", ""),
     "sampler: a clear ends it": (
         "account/images.bpf.h", "keeps_sampler ? process->image : 0;", "0;"),
     "sampler: a weight of 0": (
-        "account/sampler.bpf.h", "\tif (!weight || (weight > size", "\tif ((weight > size"),
+        "account/calls.bpf.h", "\tif (!weight || (weight > size", "\tif ((weight > size"),
     "sampler: any weight": (
-        "account/sampler.bpf.h", "weight - size > SAMPLE_EXCESS_MAX)", "0)"),
+        "account/calls.bpf.h", "weight - size > SAMPLE_EXCESS_MAX)", "0)"),
     "sampler: a weight below the size is the size": (
-        "account/sampler.bpf.h", "\tif (weight >= size)\n\t\treturn weight;", "\tif (weight < size)\n\t\treturn size;\n"
+        "account/calls.bpf.h", "\tif (weight >= size)\n\t\treturn weight;", "\tif (weight < size)\n\t\treturn size;\n"
         "\tif (weight >= size)\n\t\treturn weight;"),
     "sampler: sizes are not limited": (
-        "account/sampler.bpf.h", "\tif (size < settings.min_size || (settings.max_size && size > settings.max_size))\n\t\treturn 0;\n", ""),
+        "account/calls.bpf.h", "\tif (size < settings.min_size || (settings.max_size && size > settings.max_size))\n\t\treturn 0;\n", ""),
     "sampler: its place is a return address": (
-        "account/sampler.bpf.h", "PT_REGS_FP(ctx), CALLER_EXACT };", "PT_REGS_FP(ctx), 0 };"),
+        "account/calls.bpf.h", "PT_REGS_FP(ctx), CALLER_EXACT };", "PT_REGS_FP(ctx), 0 };"),
     "sampler: values have eight bytes": (
         "account/argument.bpf.h", "(64 - 8 * source->bytes) & 63;", "0;"),
     "sampler: no value has a sign": (
@@ -459,19 +459,19 @@ MUTANTS = {
     "unwanted: one that never returns is a loss": (
         "account/record.bpf.h", "\tif (!call->is_unwanted || call->has_old || call->has_dropped)\n", ""),
     "follow: the return is never spared": (
-        "filter/follow.bpf.h", "\t\treturn seen & FOLLOWED_FOR_GOOD;", "\t\treturn true;"),
+        "account/calls.bpf.h", "\t\treturn seen & FOLLOWED_FOR_GOOD;", "\t\treturn true;"),
     "follow: the return is always spared": (
-        "filter/follow.bpf.h", "\t__sync_fetch_and_add(at, 1);\n\treturn true;", "\treturn false;"),
+        "account/calls.bpf.h", "\t__sync_fetch_and_add(at, 1);\n\treturn true;", "\treturn false;"),
     "follow: what nests is followed no longer than others": (
-        "filter/follow.bpf.h", "\t__sync_fetch_and_or(at, FOLLOWED_FOR_GOOD);\n", ""),
+        "account/calls.bpf.h", "\t__sync_fetch_and_or(at, FOLLOWED_FOR_GOOD);\n", ""),
     "follow: that it was late is not said": (
-        "filter/follow.bpf.h", "\t\t__sync_fetch_and_add(&process->loss[LOSS_nestings_late], 1);", "\t\t;"),
-    "follow: realloc(NULL) is realloc": ("filter/follow.bpf.h", "site * 2 + !pointer", "site * 2"),
-    "follow: one image learns for all": ("filter/follow.bpf.h", "(image * 128 + site", "(site"),
+        "account/calls.bpf.h", "\t\t__sync_fetch_and_add(&process->loss[LOSS_nestings_late], 1);", "\t\t;"),
+    "follow: realloc(NULL) is realloc": ("account/calls.bpf.h", "site * 2 + !pointer", "site * 2"),
+    "follow: one image learns for all": ("account/calls.bpf.h", "(image * 128 + site", "(site"),
     "follow: a mapping is not": (
-        "filter/follow.bpf.h", " || is_mapping(COOKIE_LAYER(cookie)))", ")"),
+        "account/calls.bpf.h", " || is_mapping(COOKIE_LAYER(cookie)))", ")"),
     "follow: a realloc of a known block is not": (
-        "filter/follow.bpf.h", "\tif (is_realloc && pointer && may_be_known(COOKIE_LAYER(cookie), pointer))\n"
+        "account/calls.bpf.h", "\tif (is_realloc && pointer && may_be_known(COOKIE_LAYER(cookie), pointer))\n"
         "\t\treturn true;\n", ""),
     "pairing: a block is not counted in": (
         "account/books.bpf.h", "\tblock_counted(place, key, 1);\n", ""),
@@ -480,21 +480,21 @@ MUTANTS = {
     "pairing: a block is not counted out": (
         "account/books.bpf.h", "\tblock_counted(place, key, -1);\n\treturn true;", "\treturn true;"),
     "pairing: a note is not counted in": (
-        "account/dropped.bpf.h", "\tpairing_count(key, 1);\n", ""),
+        "account/books.bpf.h", "\tpairing_count(key, 1);\n", ""),
     "pairing: a note is not counted out": (
-        "account/dropped.bpf.h", "\tpairing_count(key, -1);\n\treturn true;", "\treturn true;"),
+        "account/books.bpf.h", "\tpairing_count(key, -1);\n\treturn true;", "\treturn true;"),
     "pairing: each free is looked up": (
         "account/sample.bpf.h", "\treturn counter && *(volatile __u64 *)counter;", "\treturn true;"),
     "pairing: mappings are counted": (
         "account/sample.bpf.h", "\tif (!is_selective() || is_mapping(block_key_layer(key)))\n\t\treturn;",
         "\tif (!is_selective())\n\t\treturn;"),
 
-    "links: all count": ("filter/links.bpf.h", "\treturn counts;\n}", "\treturn true;\n}"),
-    "links: each looks for itself": ("filter/links.bpf.h", "\tif (!counts && others_end)\n", "\tif (0)\n"),
-    "links: older ones always count": ("filter/links.bpf.h", "thread->links < state", "true"),
-    "links: older ones need a note": ("filter/links.bpf.h", "thread->links < state", "thread->links == state - 1"),
-    "links: nothing is noted": ("filter/links.bpf.h", "\tthread->links = state;\n", ""),
-    "links: those that go count": ("filter/links.bpf.h", "!counts && others_end", "!counts"),
+    "links: all count": ("account/thread.bpf.h", "\treturn counts;\n}", "\treturn true;\n}"),
+    "links: each looks for itself": ("account/thread.bpf.h", "\tif (!counts && others_end)\n", "\tif (0)\n"),
+    "links: older ones always count": ("account/thread.bpf.h", "thread->links < state", "true"),
+    "links: older ones need a note": ("account/thread.bpf.h", "thread->links < state", "thread->links == state - 1"),
+    "links: nothing is noted": ("account/thread.bpf.h", "\tthread->links = state;\n", ""),
+    "links: those that go count": ("account/thread.bpf.h", "!counts && others_end", "!counts"),
     "links: at a ret all count": (
         "alloc.bpf.c", "\tbarrier_var(returned);\n\tif (!link_counts(thread, cookie))\n\t\treturn 0;\n", ""),
 }

@@ -9,13 +9,13 @@ MUTANTS = {
     "python: size and pointer are swapped": (
         "python/python_calls.bpf.h", "argument_value(ctx, &call->size, &ret->size) || argument_value(ctx, &call->pointer, &ret->pointer)",
         "argument_value(ctx, &call->pointer, &ret->size) || argument_value(ctx, &call->size, &ret->pointer)"),
-    "python: small blocks are larger": ("python/pymalloc.bpf.h", "#define SMALL_MAX 512", "#define SMALL_MAX 1024"),
-    "python: a class has another pool": ("python/pymalloc.bpf.h", "(((size) - 1) / CLASS_BYTES)", "((size) / CLASS_BYTES)"),
+    "python: small blocks are larger": ("python/python_calls.bpf.h", "#define SMALL_MAX 512", "#define SMALL_MAX 1024"),
+    "python: a class has another pool": ("python/python_calls.bpf.h", "(((size) - 1) / CLASS_BYTES)", "((size) / CLASS_BYTES)"),
     "python: a free pool always begins anew": (
-        "python/pymalloc.bpf.h", "read_half(pool + POOL_CLASS) == class ? read_word(pool + POOL_FREEBLOCK) : ", ""),
-    "python: a used pool is never empty": ("python/pymalloc.bpf.h", " || header[1] == pool)", ")"),
+        "python/python_calls.bpf.h", "read_half(pool + POOL_CLASS) == class ? read_word(pool + POOL_FREEBLOCK) : ", ""),
+    "python: a used pool is never empty": ("python/python_calls.bpf.h", " || header[1] == pool)", ")"),
     "python: an address in no arena is in a pool": (
-        "python/pymalloc.bpf.h", "\tif (nr >= read_half(base + python->max_arenas))\n\t\treturn 0;\n", ""),
+        "python/python_calls.bpf.h", "\tif (nr >= read_half(base + python->max_arenas))\n\t\treturn 0;\n", ""),
     "python: a realloc always stays": (
         "python/python_calls.bpf.h", "bytes <= room && 4 * bytes > 3 * room ? old", "bytes <= room ? old"),
     "python: a realloc's own malloc counts": (
@@ -87,18 +87,18 @@ MUTANTS = {
     "python: a large block is one of the raw domain": (
         "python/python_calls.bpf.h", "|| (thread->python.has_raw && thread->walk.has_gil);", ";"),
     "mixed: the next C frame has the entry": (
-        "python/mixed.bpf.h", "return address >= sp && address < callers_sp;", "return address >= callers_sp;"),
+        "python/frames.bpf.h", "return address >= sp && address < callers_sp;", "return address >= callers_sp;"),
     "mixed: each C frame has the entry": (
-        "python/mixed.bpf.h", "return address >= sp && address < callers_sp;", "return address >= sp;"),
-    "mixed: a run has no frame": ("python/mixed.bpf.h", "is_rest ? 0 : run->end, run->left);", "is_rest ? 0 : run->end, 0);"),
-    "mixed: a run never ends": ("python/mixed.bpf.h", "is_rest ? 0 : run->end, run->left);", "0, run->left);"),
-    "mixed: the rest is left out": ("python/mixed.bpf.h", "\t\tmixed_take_run(walk, process, true);\n", "\t\t;\n"),
+        "python/frames.bpf.h", "return address >= sp && address < callers_sp;", "return address >= sp;"),
+    "mixed: a run has no frame": ("python/frames.bpf.h", "is_rest ? 0 : run->end, run->left);", "is_rest ? 0 : run->end, 0);"),
+    "mixed: a run never ends": ("python/frames.bpf.h", "is_rest ? 0 : run->end, run->left);", "0, run->left);"),
+    "mixed: the rest is left out": ("python/frames.bpf.h", "\t\tmixed_take_run(walk, process, true);\n", "\t\t;\n"),
     "mixed: the rest is not counted": (
-        "python/mixed.bpf.h", "\t\t\tprocess_count_loss(process, LOSS_python_frames_unplaced);\n", "\t\t\t;\n"),
-    "mixed: the stack's words stay in the window": ("python/mixed.bpf.h", "\twalk->window_words = 0;", "\t;"),
-    "mixed: Python code is exact": ("python/mixed.bpf.h", "\t\tclear_bit(walk->traceback.exact, nr);\n", ""),
+        "python/frames.bpf.h", "\t\t\tprocess_count_loss(process, LOSS_python_frames_unplaced);\n", "\t\t\t;\n"),
+    "mixed: the stack's words stay in the window": ("python/frames.bpf.h", "\twalk->window_words = 0;", "\t;"),
+    "mixed: Python code is exact": ("python/frames.bpf.h", "\t\tclear_bit(walk->traceback.exact, nr);\n", ""),
     "mixed: 3.11 has entries as 3.12": (
-        "python/mixed.bpf.h", "return offsets->cframe_back != PYTHON_NO_OFFSET;", "return false;"),
+        "python/frames.bpf.h", "return offsets->cframe_back != PYTHON_NO_OFFSET;", "return false;"),
     "native: the registers are lost": (
         "python/python_calls.bpf.h", "\tpython_note_place(ctx, thread, CALLER_EXACT);\n\tif (python_read", "\tif (python_read"),
     "native: the place of a probe is a return address": (
@@ -163,7 +163,7 @@ MUTANTS = {
         "account/calls.bpf.h", "layer >= LAYER_NR || heap_is_hidden(process, layer))", "layer >= LAYER_NR)"),
     "python: a call of the heap that has begun counts": (
         "account/calls.bpf.h", " || heap_is_hidden(process, call->layer) ||", " ||"),
-    "python: a forked child's heap counts": ("filter/everyone.bpf.h", "\tkeep_python(process, parent);\n", ""),
+    "python: a forked child's heap counts": ("process.bpf.c", "\tkeep_python(process, parent);\n", ""),
     "python: one process may have all code objects": (
         "python/frames.bpf.h", "!is_there && python->code_nr >=", "false && python->code_nr >="),
     "python: code that was freed is held": (

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The call shapes: what a call that returns enters, and what a free removes. */
+
+
 #include "target.h"
+
+/* The call shapes: what a call that returns enters, and what a free removes. */
 
 BOOK_TEST(calls, malloc_records_a_block)
 {
@@ -225,4 +228,184 @@ BOOK_TEST(posix_memalign, counts_a_loss_when_its_result_is_unreadable)
 	fake.fault_address = 0; /* and the thread goes on */
 	user_posix_memalign(24, 0x2000, 0);
 	expect_live(0x2000, 24);
+}
+
+/* Functions that throw: their returns are seen at `ret`, even if those of other functions are hijacked. */
+
+static void new_enter(unsigned int depth, __u64 size)
+{
+	is_throwing = true;
+	site_offset = 100;
+	enter(SHAPE_MALLOC, sp_at(depth), size);
+	is_throwing = false;
+	site_offset = 0;
+}
+
+static void new_leave(unsigned int depth, __u64 returned)
+{
+	is_throwing = true;
+	site_offset = 100;
+	leave(SHAPE_MALLOC, sp_at(depth), returned);
+	is_throwing = false;
+	site_offset = 0;
+}
+
+BOOK_TEST(throws, function_keeps_its_return_address)
+{
+	stack_is(0x10001, 0x10002);
+	new_enter(1, 24);
+	expect_same(*(__u64 *)sp_at(1), 0x10001, "the return address");
+	new_leave(1, 0x1000);
+
+	expect_live(0x1000, 24);
+	cr_assert(traceback_at(0x1000));
+	expect_same(traceback_at(0x1000)->pc[0], 0x10001, "the direct caller");
+}
+
+BOOK_TEST(throws, function_includes_the_calls_that_it_makes)
+{
+	new_enter(1, 24);
+	enter(SHAPE_MALLOC, sp_at(4), 40);
+	leave(SHAPE_MALLOC, sp_at(4), 0x2000);
+	new_leave(1, 0x1000);
+	user_malloc(8, 0x3000);
+
+	expect_gone(0x2000);
+	expect_live(0x1000, 24);
+	expect_live(0x3000, 8);
+	expect(nested_calls, 1);
+}
+
+BOOK_TEST(throws, function_inside_another_call_counts_as_nested)
+{
+	enter(SHAPE_MALLOC, sp_at(1), 24);
+	new_enter(4, 40);
+	new_leave(4, 0x2000);
+	leave(SHAPE_MALLOC, sp_at(1), 0x1000);
+
+	expect_gone(0x2000);
+	expect_live(0x1000, 24);
+	expect(nested_calls, 1);
+}
+
+/* The exception is caught above, and what allocates next is called from there. */
+BOOK_TEST(throws, function_left_by_an_exception_is_dropped)
+{
+	new_enter(5, ~0ULL >> 2);
+	user_malloc(24, 0x1000);
+
+	expect_live(0x1000, 24);
+	expect_loss(calls_unreturned, 1);
+	expect(allocations, 1);
+	expect(nested_calls, 0);
+}
+
+BOOK_TEST(throws, function_left_by_an_exception_may_be_called_again_at_the_same_stack_pointer)
+{
+	new_enter(5, ~0ULL >> 2);
+	new_enter(5, 24);
+	new_leave(5, 0x1000);
+
+	expect_live(0x1000, 24);
+	expect_loss(calls_unreturned, 1);
+}
+
+/* Calls whose returns are seen at `ret` instructions, in whatever mode the other tests run. */
+
+int process_switch(struct process_request *args);
+
+/* The accounting has switched; the return probes are still there. */
+static void begin_switch(void)
+{
+	struct process_request args = { .slot = book_of(process)->slot };
+
+	cr_assert_eq(process_switch(&args), 0);
+}
+
+BOOK_TEST(ret, call_from_before_the_switch_is_seen_by_its_return_probe)
+{
+	enter(SHAPE_MALLOC, sp_at(1), 8);
+	begin_switch();
+	leave(SHAPE_MALLOC, sp_at(1), 0x1000);
+	process_stop_hijacking(process);
+	user_malloc(24, 0x2000);
+
+	expect_live(0x1000, 8);
+	expect_live(0x2000, 24);
+	expect(allocations, 2);
+}
+
+BOOK_TEST(ret, call_during_the_switch_is_seen_once_and_has_its_true_caller)
+{
+	stack_is(0x10001, 0x10002);
+	begin_switch();
+	enter(SHAPE_MALLOC, sp_at(1), 8);
+	enter(SHAPE_MALLOC, sp_at(4), 100);
+	leave(SHAPE_MALLOC, sp_at(4), 0x2000);
+	leave(SHAPE_MALLOC, sp_at(1), 0x1000);
+
+	expect_live(0x1000, 8);
+	expect_gone(0x2000);
+	expect(allocations, 1);
+	expect(nested_calls, 1);
+	cr_assert(traceback_at(0x1000));
+	expect_same(traceback_at(0x1000)->pc[0], 0x10001, "the direct caller");
+	expect_same(traceback_at(0x1000)->nframe, 2, "nframe");
+}
+
+BOOK_TEST(ret, of_a_function_reached_by_a_jump_ends_the_first_call)
+{
+	process_stop_hijacking(process);
+	enter(SHAPE_REALLOC, sp_at(1), 0, 8);
+	jump(SHAPE_MALLOC, sp_at(1), 24);
+	leave(SHAPE_MALLOC, sp_at(1), 0x1000);
+
+	expect_live(0x1000, 8);
+	expect(allocations, 1);
+	expect(nested_calls, 1);
+}
+
+BOOK_TEST(ret, by_a_jump_to_memset_records_the_block_that_memset_fills)
+{
+	process_stop_hijacking(process);
+	enter(SHAPE_CALLOC, sp_at(1), 3, 8);
+	leave_by_jump(sp_at(2), 0x2000); /* the return of another call */
+	leave_by_jump(sp_at(1), 0x1000);
+
+	expect_live(0x1000, 24);
+	expect(allocations, 1);
+}
+
+/* The second call looks like a jump of the function to itself, but no function does that. */
+BOOK_TEST(ret, call_is_dropped_by_the_same_call_again)
+{
+	process_stop_hijacking(process);
+	enter(SHAPE_MALLOC, sp_at(1), 8);
+	enter(SHAPE_MALLOC, sp_at(1), 24);
+	leave(SHAPE_MALLOC, sp_at(1), 0x1000);
+
+	expect_live(0x1000, 24);
+	expect_loss(calls_unreturned, 1);
+}
+
+BOOK_TEST(ret, to_another_return_address_does_not_match_the_call)
+{
+	process_stop_hijacking(process);
+	enter(SHAPE_MALLOC, sp_at(1), 8);
+	*(__u64 *)sp_at(1) = 0x999999;
+	leave(SHAPE_MALLOC, sp_at(1), 0x1000);
+
+	expect_gone(0x1000);
+	expect_loss(calls_unreturned, 1);
+}
+
+BOOK_TEST(ret, call_is_dropped_though_dead_memory_below_the_stack_still_holds_it)
+{
+	process_stop_hijacking(process);
+	enter(SHAPE_MALLOC, sp_at(9), 8);
+	enter(SHAPE_MALLOC, sp_at(2), 24);
+	leave(SHAPE_MALLOC, sp_at(2), 0x1000);
+
+	expect_live(0x1000, 24);
+	expect_loss(calls_unreturned, 1);
 }

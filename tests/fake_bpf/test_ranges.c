@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* mmap, munmap, mremap: blocks that are ranges of pages, and can be cut anywhere. */
-#include "ranges.h"
 #include <bpf/bpf_helpers.h>
+#include <string.h>
+
+#include "ranges.h"
+#include "target.h"
+
+/* mmap, munmap, mremap: blocks that are ranges of pages, and can be cut anywhere. */
 
 BOOK_TEST(ranges, mmap_records_a_block_of_the_requested_size)
 {
@@ -325,4 +329,304 @@ BOOK_TEST(ranges, leave_no_entry_in_the_index_of_starts)
 
 	expect(current_blocks, 4); /* at 2^56 and above there are no programs */
 	expect(frees, 44);
+}
+
+/*
+ * mmap, munmap and mremap at random, compared with a page table that has the owner of each page. Blocks with one
+ * number are the rest of one call; a run of pages with one number is one block.
+ */
+
+#define PAGES 200
+#define PAGE 4096ULL
+#define STEPS 20000
+
+static __u64 base;
+static __u64 random_state;
+
+static struct {
+	__u32 call[PAGES + 1]; /* 0: not mapped */
+	__u32 calls;
+	__u64 last_bytes[STEPS * 2]; /* of each call: how many of its last page were asked for */
+	__u32 last_page[STEPS * 2];  /* and which it is */
+	__u64 frees, unknown, failed;
+} model;
+
+static __u32 below(__u32 n)
+{
+	random_state ^= random_state << 13;
+	random_state ^= random_state >> 7;
+	random_state ^= random_state << 17;
+	return (random_state >> 20) % n;
+}
+
+static __u64 address_of(__u32 page)
+{
+	return base + page * PAGE;
+}
+
+static bool model_has(__u32 first, __u32 nr)
+{
+	for (__u32 i = first; i < first + nr; i++)
+		if (model.call[i])
+			return true;
+	return false;
+}
+
+static __u64 bytes_of(__u32 page)
+{
+	__u32 call = model.call[page];
+
+	return !call ? 0 : page == model.last_page[call] ? model.last_bytes[call] : PAGE;
+}
+
+static void model_map(__u32 first, __u32 nr, __u64 bytes)
+{
+	__u32 call = ++model.calls;
+
+	for (__u32 i = first; i < first + nr; i++)
+		model.call[i] = call;
+	model.last_page[call] = first + nr - 1;
+	model.last_bytes[call] = bytes - (nr - 1) * PAGE;
+}
+
+static void model_unmap(__u32 first, __u32 nr)
+{
+	for (__u32 i = first; i < first + nr; i++)
+		model.call[i] = 0;
+}
+
+static void step(void)
+{
+	__u32 nr = 1 + below(12), first = below(PAGES - nr + 1), dice = below(100);
+	__u32 to_nr = 1 + below(12), to = below(PAGES - to_nr + 1);
+	__u64 bytes = nr * PAGE - below(PAGE), to_bytes = to_nr * PAGE - below(PAGE);
+
+	if (dice < 35) {
+		user_mmap(bytes, address_of(first));
+		model_map(first, nr, bytes);
+	} else if (dice < 75) {
+		model.unknown += !model_has(first, nr);
+		user_munmap(address_of(first), bytes);
+		model_unmap(first, nr);
+	} else if (dice < 85) {
+		user_mremap(address_of(first), bytes, to_bytes, MAP_FAILED);
+		model.failed++;
+	} else {
+		model.unknown += !model_has(first, nr);
+		user_mremap(address_of(first), bytes, to_bytes, address_of(to));
+		model_unmap(first, nr);
+		model_map(to, to_nr, to_bytes);
+	}
+}
+
+/* Every run of pages of one call is a block, and there are no others. */
+static void compare(void)
+{
+	__u64 blocks_nr = 0, bytes = 0;
+
+	for (__u32 i = 0; i < PAGES; i++) {
+		const struct block *block = block_in(process, LAYER_MAPPING, address_of(i));
+		bool begins = model.call[i] && (!i || model.call[i] != model.call[i - 1]);
+		__u64 size = 0;
+
+		cr_assert(begins == !!block, "page %u %s", i, block ? "begins" : "does not begin");
+		if (!begins)
+			continue;
+		for (__u32 j = i; j < PAGES && model.call[j] == model.call[i]; j++)
+			size += bytes_of(j);
+		cr_assert(block->size == size, "page %u has %llu, not %llu", i, block->size, size);
+		blocks_nr++;
+		bytes += size;
+	}
+	expect(current_blocks, blocks_nr);
+	expect(current_bytes, bytes);
+	expect(unknown_frees, model.unknown);
+	expect(failed_calls, model.failed);
+}
+
+static void run_at_random(__u64 seed, __u64 at)
+{
+	random_state = seed * 0x9e3779b97f4a7c15ULL;
+	base = at;
+	for (int i = 0; i < STEPS; i++) {
+		step();
+		compare();
+	}
+	user_munmap(base, PAGES * PAGE);
+	expect(current_blocks, 0);
+	expect_same(fake_map_count(&mapping_starts), 0, "words of the tree");
+}
+
+BOOK_TEST(ranges_random, match_the_model_within_few_index_words)
+{
+	run_at_random(1, 0x7f0000001000);
+}
+
+BOOK_TEST(ranges_random, match_the_model_across_the_edge_of_all_index_levels)
+{
+	run_at_random(2, (1ULL << 48) - 100 * PAGE);
+}
+
+/* mremap: a realloc of pages. */
+
+#define MAY_MOVE 1 /* MREMAP_MAYMOVE */
+#define KEEP_OLD 4 /* MREMAP_DONTUNMAP */
+
+BOOK_TEST(ranges, mremap_in_place_is_a_free_and_an_allocation)
+{
+	user_mmap(PAGE, MAP);
+	user_mremap(MAP, PAGE, 3 * PAGE, MAP);
+	expect_mapped(MAP, 3 * PAGE);
+	user_mremap(MAP, 3 * PAGE, 2 * PAGE, MAP);
+
+	expect_mapped(MAP, 2 * PAGE);
+	expect(allocations, 3);
+	expect(frees, 2);
+	expect(current_bytes, 2 * PAGE);
+	expect(temporary_blocks, 0);
+}
+
+BOOK_TEST(ranges, mremap_that_moves_removes_the_old_range_when_it_begins)
+{
+	struct target_thread *other = thread_start(process, 101);
+
+	user_mmap(2 * PAGE, MAP);
+	mapping_enter(SHAPE_MREMAP, sp_at(1), ARGUMENTS(MAP, 2 * PAGE, 8 * PAGE));
+	expect(current_bytes, 2 * PAGE);
+	thread_run(other);
+	user_mmap(3 * PAGE, MAP - PAGE);
+	thread_run(main_thread);
+	mapping_leave(SHAPE_MREMAP, sp_at(1), MAP + 0x100000);
+
+	expect_mapped(MAP - PAGE, 3 * PAGE);
+	expect_mapped(MAP + 0x100000, 8 * PAGE);
+	expect(frees, 1);
+	expect(freed_bytes, 2 * PAGE);
+}
+
+BOOK_TEST(ranges, mremap_that_fails_keeps_the_old_range_unchanged)
+{
+	struct block before;
+
+	user_mmap(PAGE + 1, MAP);
+	before = *mapping_at(MAP);
+	user_mremap(MAP, 2 * PAGE, 1ULL << 50, MAP_FAILED);
+	user_mremap(MAP, 2 * PAGE, 0, MAP_FAILED);
+	user_mremap(MAP + 8, 2 * PAGE, 5 * PAGE, MAP_FAILED);
+
+	cr_expect(mapping_at(MAP) && !memcmp(mapping_at(MAP), &before, sizeof(before)));
+	expect(failed_calls, 3);
+	expect(allocations, 1);
+	user_munmap(MAP + PAGE, PAGE);
+	expect_mapped(MAP, PAGE);
+}
+
+BOOK_TEST(ranges, mremap_may_keep_the_old_range)
+{
+	user_mmap(PAGE, MAP);
+	user_mremap(MAP, 0, PAGE, MAP + 0x10000);
+	mapping_enter(SHAPE_MREMAP, sp_at(1), ARGUMENTS(MAP, PAGE, PAGE, KEEP_OLD | MAY_MOVE));
+	mapping_leave(SHAPE_MREMAP, sp_at(1), MAP + 0x20000);
+
+	expect_mapped(MAP, PAGE);
+	expect_mapped(MAP + 0x10000, PAGE);
+	expect_mapped(MAP + 0x20000, PAGE);
+	expect(frees, 0);
+	expect(unknown_frees, 0);
+}
+
+BOOK_TEST(ranges, mremap_of_a_part_leaves_the_rest)
+{
+	user_mmap(4 * PAGE, MAP);
+	user_mremap(MAP + PAGE, 2 * PAGE, 5 * PAGE, MAP + 0x10000);
+
+	expect_mapped(MAP, PAGE);
+	expect_mapped(MAP + 3 * PAGE, PAGE);
+	expect_mapped(MAP + 0x10000, 5 * PAGE);
+	expect(current_bytes, 7 * PAGE);
+	expect(unknown_frees, 0);
+}
+
+BOOK_TEST(ranges, mremap_of_several_ranges_keeps_a_range_mapped_there_meanwhile)
+{
+	struct target_thread *other = thread_start(process, 101);
+
+	user_mmap(PAGE, MAP);
+	user_mmap(PAGE, MAP + PAGE);
+	mapping_enter(SHAPE_MREMAP, sp_at(1), ARGUMENTS(MAP, 2 * PAGE, 3 * PAGE));
+	thread_run(other);
+	user_mmap(100, MAP);
+	thread_run(main_thread);
+	mapping_leave(SHAPE_MREMAP, sp_at(1), MAP + 0x10000);
+
+	expect_mapped(MAP, 100);
+	expect_unmapped(MAP + PAGE);
+	expect_mapped(MAP + 0x10000, 3 * PAGE);
+}
+
+BOOK_TEST(ranges, mremap_that_never_returns_frees_the_old_range)
+{
+	user_mmap(PAGE, MAP);
+	mapping_enter(SHAPE_MREMAP, sp_at(1), ARGUMENTS(MAP, PAGE, 3 * PAGE));
+	stack_is(0x403000); /* another call */
+	user_mmap(PAGE, MAP + 0x10000);
+	expect_unmapped(MAP);
+	expect(frees, 1);
+	mapping_enter(SHAPE_MREMAP, sp_at(1), ARGUMENTS(MAP + 0x20000, PAGE, 3 * PAGE));
+	stack_is(0x404000);
+	user_mmap(PAGE, MAP + 0x30000);
+
+	expect(frees, 1);
+	expect_loss(calls_unreturned, 2);
+	expect_loss(ranges_missed, 1);
+}
+
+BOOK_TEST(ranges, mremap_of_unknown_memory_is_an_unknown_free)
+{
+	user_mremap(MAP, PAGE, 2 * PAGE, MAP);
+
+	expect_mapped(MAP, 2 * PAGE);
+	expect(unknown_frees, 1);
+}
+
+BOOK_TEST(ranges, mremap_over_other_ranges_frees_the_part_that_it_covers)
+{
+	user_mmap(PAGE, MAP);
+	user_mmap(4 * PAGE, MAP + 0x10000);
+	user_mremap(MAP, PAGE, 2 * PAGE, MAP + 0x11000);
+
+	expect_mapped(MAP + 0x10000, PAGE);
+	expect_mapped(MAP + 0x11000, 2 * PAGE);
+	expect_mapped(MAP + 0x13000, PAGE);
+	expect(current_blocks, 3);
+}
+
+BOOK_TEST(ranges, a_thread_killed_in_mremap_keeps_the_old_range)
+{
+	struct target_thread *other = thread_start(process, 101);
+
+	user_mmap(2 * PAGE, MAP);
+	mapping_enter(SHAPE_MREMAP, sp_at(1), ARGUMENTS(MAP, 2 * PAGE, 8 * PAGE));
+	thread_exit(main_thread, 9);
+
+	expect_mapped(MAP, 2 * PAGE);
+	expect_loss(calls_unreturned, 1);
+	thread_run(other);
+	user_munmap(MAP + PAGE, PAGE);
+	expect_mapped(MAP, PAGE);
+}
+
+BOOK_TEST(ranges, a_thread_killed_in_mremap_does_not_restore_a_range_that_is_mapped_again)
+{
+	struct target_thread *other = thread_start(process, 101);
+
+	user_mmap(2 * PAGE, MAP);
+	mapping_enter(SHAPE_MREMAP, sp_at(1), ARGUMENTS(MAP, 2 * PAGE, 8 * PAGE));
+	thread_run(other);
+	user_mmap(PAGE, MAP + PAGE);
+	thread_exit(main_thread, 9);
+
+	expect_unmapped(MAP);
+	expect_mapped(MAP + PAGE, PAGE);
+	expect_loss(calls_unreturned, 1);
 }

@@ -15,9 +15,9 @@
 #include "elf/allocators.h"
 #include "elf/probe_info.h"
 #include "elf/runtime_detect.h"
-#include "sandbox/channel.h"
+#include "helper/spawner.h"
 #include "sandbox/client.h"
-#include "sandbox/worker.h"
+#include "sandbox/messages.h"
 #include "unwind/unwind_table.h"
 
 #define KIND_WITHOUT_HEAD 0x80 /* the first word of an answer */
@@ -27,39 +27,40 @@ static size_t said_bytes;
 static uint32_t said_kind; /* 0: no head of ours */
 static int readers_end = -1;
 
-/* ---- the answering process, instead of fork_server.c ---- */
+/* ---- the answering process, instead of spawner.c ---- */
 
 void serve_questions(int fd)
 {
 	close(fd);
 }
 
-int fork_server__start(struct fork_server *fork_server, read_fn, uint64_t)
+int spawner__start(struct spawner *spawner, const struct spawner_plan *)
 {
-	fork_server->fd = fork_server->end_fd = -1;
+	spawner->helper = (struct helper){ .end_fd = -1, .channel.fd = -1 };
 	return 0;
 }
 
-void fork_server__stop(struct fork_server *)
+void spawner__stop(struct spawner *)
 {
 }
 
-int fork_server__renew(struct fork_server *, int fd, pid_t *ret_pid, int *ret_status)
+int spawner__hire(struct spawner *, uint64_t, struct hired *ret)
 {
 	const struct message ready = { .kind = READY };
 	const struct message head = { said_kind, said_bytes };
+	int end[2];
 
+	MUST(!channel__pair(end));
 	if (readers_end >= 0)
 		close(readers_end);
-	readers_end = dup(fd);
-	send(fd, &ready, sizeof(ready), MSG_DONTWAIT);
+	readers_end = end[1];
+	send(end[1], &ready, sizeof(ready), MSG_DONTWAIT);
 	if (said_kind)
-		send(fd, &head, sizeof(head), MSG_DONTWAIT);
+		send(end[1], &head, sizeof(head), MSG_DONTWAIT);
 	if (said_bytes)
-		send(fd, said, said_bytes, MSG_DONTWAIT);
-	shutdown(fd, SHUT_WR);
-	*ret_pid = getpid();
-	*ret_status = -1;
+		send(end[1], said, said_bytes, MSG_DONTWAIT);
+	shutdown(end[1], SHUT_WR);
+	*ret = (struct hired){ end[0], getpid(), -1 };
 	return 0;
 }
 

@@ -38,8 +38,8 @@ static const struct {
 	uint32_t frames_of[3];
 	struct wire_frame frame[4];
 	char text[12];
-} names = {
-	{ 0, 3, 4, 12 }, { 1, 2, 1 }, { { 1 }, { 1, 5, 7, 3 }, { 0, 5, 8 }, { 1 } }, "abc\0file.c",
+} __attribute__((packed)) names = {
+	{ 3, 4, 12 }, { 1, 2, 1 }, { { 1 }, { 1, 5, 7, 3 }, { 0, 5, 8 }, { 1 } }, "abc\0file.c",
 };
 
 static void write_seed(const char *dir, int kind, const void *head, size_t head_bytes,
@@ -61,7 +61,7 @@ int main(int, char **argv)
 	write_seed(argv[1], 1, &no_error, sizeof(no_error), &facts, sizeof(facts));
 	write_seed(argv[1], 2, &no_error, sizeof(no_error), &returns, sizeof(returns));
 	write_seed(argv[1], 3, &no_error, sizeof(no_error), &index_of_switch, sizeof(uint32_t));
-	write_seed(argv[1], 4, &names, sizeof(names), NULL, 0);
+	write_seed(argv[1], 4, &no_error, sizeof(no_error), &names, sizeof(names));
 	write_seed(argv[1], 5, &no_error, sizeof(no_error), &traits, sizeof(traits));
 	return 0;
 }

@@ -14,7 +14,6 @@
 #include "elf/probe_info.h"
 #include "elf/python/python_info.h"
 #include "elf/runtime_detect.h"
-#include "elf/stack_switches.h"
 
 static const int allowed[] = { -ENOEXEC, -ENOTSUP, -E2BIG, -ENOMEM, 0 };
 

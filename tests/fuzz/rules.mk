@@ -36,7 +36,7 @@ $(FUZZ)/fuzz-cfi: $(call fuzz_obj,$(wildcard src/unwind/*.c))
 $(FUZZ)/fuzz-elf $(FUZZ)/fuzz-custom: $(call fuzz_obj,$(wildcard src/elf/*.c src/elf/python/*.c))
 # All of the parser but the process at its other end.
 $(FUZZ)/fuzz-answer: $(call fuzz_obj,$(wildcard src/elf/*.c src/elf/python/*.c src/symbols/*.c src/unwind/*.c) \
-	$(filter-out src/sandbox/fork_server.c src/sandbox/seccomp.c $(wildcard src/sandbox/worker*.c),$(wildcard src/sandbox/*.c)))
+	$(filter-out src/helper/spawner.c $(wildcard src/sandbox/worker*.c),$(wildcard src/helper/*.c src/sandbox/*.c)))
 $(FUZZ)/fuzz-%: $(FUZZ)/tests/fuzz/%.o $(FUZZ_COMMON)
 	$(call msg,LINK,$@)
 	$(Q)$(CLANG) -fsanitize=fuzzer,address,undefined $^ $(API_LIBS) $(SYMBOLS_LIBS) -lcapstone -o $@.new && mv -f $@.new $@

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Mistakes in the rule for leaks, which its unit tests must notice (tests/mutants)."""
 
-JUDGE, TALLY, LINES, BUNDLES = (f"src/engine/leak_{name}.c" for name in ("judge", "tally", "lines", "bundles"))
+JUDGE, TALLY, LINES = (f"src/engine/leak_{name}.c" for name in ("judge", "tally", "lines"))
 
 # name: (file, (old text, new text)…)
 MUTANTS = {
@@ -49,10 +49,10 @@ MUTANTS = {
     "frees: not counted": (TALLY, ("history->freed[i] += before - now;", "history->freed[i] += 0;")),
     "births: those from before a part count": (TALLY, ("(tally->times->is_part && birth_ns < begin)", "false")),
     "births: the unknown ones are old": (TALLY, ("if (!birth_ns || ", "if (")),
-    "sites: domains are not looked up": ("src/engine/leak_sites.c", (
+    "sites: domains are not looked up": ("src/engine/leak_tally.c", (
         "domain };\n\n\treturn idmap_find(", "domain & 0 };\n\n\treturn idmap_find(")),
-    "sites: names make places different": ("src/engine/leak_sites.c", ("return row->object && row->offset;", "return false && row;")),
+    "sites: names make places different": ("src/engine/leak_tally.c", ("return row->object && row->offset;", "return false && row;")),
     "lines: few blocks are not added up": (LINES, ("judged[i].verdict.kind == LEAK_FEW && same > 1", "false")),
-    "bundles: all that leaks": (BUNDLES, ("20 * apart <= sum", "apart <= 20 * sum")),
-    "bundles: none": (BUNDLES, ("20 * apart <= sum", "false")),
+    "bundles: all that leaks": (LINES, ("20 * apart <= sum", "apart <= 20 * sum")),
+    "bundles: none": (LINES, ("20 * apart <= sum", "false")),
 }

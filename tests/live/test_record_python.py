@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import shutil
+import time
 
 import harness
 import pythons
@@ -87,12 +88,20 @@ def wait_for_probes(bench, recorder, *processes):
         wait_for(lambda: is_probed(process), f"probes in {process.pid}", 60)
 
 
-def work(recorder, processes):
-    """Lets them work, and ends the recording: {PID: path of the snapshot after that}."""
+def work(bench, recorder, processes):
+    """Lets them work, and ends the recording: {PID: path of the snapshot after that}. A pass that the recorder takes by
+    itself, when others have ended, may have begun before."""
     for number, process in enumerate(processes):
         process.order(f"start {FRAMES}")
         process.order("work threads" if number % 3 == 2 else "work few")
-    found = {int(path.split("/")[-2].split(".")[-1]): path for path in recorder.pass_now()}
+    found, since = {}, time.monotonic_ns()
+
+    def is_found():
+        for path in recorder.pass_now():
+            if int(bench.show(path)["metadata"]["monotonic_ns"]) >= since:
+                found.setdefault(int(path.split("/")[-2].split(".")[-1]), path)
+        return all(process.pid in found for process in processes)
+    wait_for(is_found, "snapshots after the work", 60)
     recorder.end()
     return found
 
@@ -142,7 +151,7 @@ def record_exactly(bench, number, others=()):
         other.order("work few")
         check_unchanged(other.pid, "another Python", before)
         check_equal(recorder.bystander_traps(), 0, "traps of others")
-        paths = work(recorder, [*processes, worker])
+        paths = work(bench, recorder, [*processes, worker])
         check_work(bench, [*processes, worker], paths)
     finally:
         worker.close()
@@ -175,7 +184,7 @@ def test_record_python_beside_the_heap_of_others(bench):
     python, later = world.python("snake"), world.holds("snake-later")
     wait_for_probes(bench, recorder, python)
     debug.order("work few")
-    paths = work(recorder, [python])
+    paths = work(bench, recorder, [python])
     check_work(bench, [python], paths)
     check_equal(domains_of(bench, paths[python.pid]), {"5"}, "domains of a Python")
     check_equal(domains_of(bench, paths[debug.pid]), {"5"}, "domains of a Python with debug hooks")
@@ -193,7 +202,7 @@ def check_recorded_after(bench, world, starter, arguments, is_exec=False):
     process.ready()
     process.pid = starter_pid if is_exec else harness.children_of(starter_pid)[0][0]
     wait_for_probes(bench, recorder, process)
-    paths = work(recorder, [process])
+    paths = work(bench, recorder, [process])
     check_work(bench, [process], paths)
     check("python_not_recorded" not in bench.show(paths[process.pid])["metadata"], "its snapshot has a reason why it is not recorded")
     notes = pathlib.Path(recorder.stderr_path).read_text(encoding="utf-8")
@@ -241,7 +250,7 @@ def test_record_python_of_many_short_ones(bench):
             recorder.pass_now()  # tracebacks stay until a process has had its last snapshot
     python = world.python("snake")
     wait_for_probes(bench, recorder, python)
-    check_work(bench, [python], work(recorder, [python]))
+    check_work(bench, [python], work(bench, recorder, [python]))
 
 
 CHILDREN = """

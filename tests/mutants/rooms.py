@@ -21,7 +21,7 @@ MUTANTS = {
     "fleet/sql: blocks are rows": (
         "src/fleet/sql/stats.sql", "sum(count) AS blocks", "count(*) AS blocks", "fleet test_sums_match_sql"),
     "render: an age is in thousands of seconds": (
-        "src/render/block.c", "block->age_ns / 1e9", "block->age_ns / 1e6", "golden sampled-block"),
+        "src/render/show.c", "block->age_ns / 1e9", "block->age_ns / 1e6", "golden sampled-block"),
     "push: the end of a line belongs to the path": (
         "src/push/push_queue.c", 'strcspn(path + 1, "\\n")', "strlen(path + 1)",
         "unit pushing/a_file_that_comes_back_is_pushed_again"),
@@ -29,16 +29,16 @@ MUTANTS = {
         "src/fleet/cluster/native_rows.c", "packed->byte_nr - CHECKSUM_LEN", "packed->byte_nr - sizeof(mark)",
         "unit native_rows/are_a_block_of_columns"),
     "elf: a short jump ends one byte early": (
-        "src/elf/nop5.c", "return at == NOP5_BYTES - 2 &&", "return at == NOP5_BYTES - 3 &&",
+        "src/elf/placement.c", "return at == NOP5_BYTES - 2 &&", "return at == NOP5_BYTES - 3 &&",
         "unit placement/recognizes_nops_of_five_bytes"),
     "elf/python: debug hooks are passed over, too": (
         "src/elf/python/python_layers.c", "kind == PYTHON_LAYER_TRACEMALLOC)", "kind != PYTHON_LAYER_PLAIN)",
         "unit python_layers/tracemalloc_before_debug_hooks"),
     "unwind: the next page has no end": (
-        "src/unwind/lookup.c", "if (page >= table->page_nr)", "if (page > table->page_nr)",
+        "src/unwind/unwind_table.c", "if (page >= table->page_nr)", "if (page > table->page_nr)",
         "unit unwind_pages/hold_no_rules_outside_the_code"),
     "symbols: a range begins behind its first byte": (
-        "src/symbols/ranges.c", "range[middle].low <= address", "range[middle].low < address",
+        "src/symbols/ranges.c", "range[i].low > address", "range[i].low >= address",
         "unit symbols_ranges/find_the_innermost_range"),
     "sandbox: capabilities stay": (
         "src/sandbox/seccomp.c", "\t\terr = capabilities_keep(0);\n", "\t\terr = 0;\n",
@@ -71,11 +71,24 @@ MUTANTS = {
         "src/collect/target/target.c", "ticks != target->identity.start_ticks", "ticks == 0",
         "unit target/ends_when_its_pid_was_reused"),
     "collect/build: a call has six bytes": (
-        "src/collect/build/return_address.c", "code[-5] == 0xe8", "code[-6] == 0xe8",
+        "src/collect/build/resolve_tracebacks.c", "code[-5] == 0xe8", "code[-6] == 0xe8",
         "unit return_address/comes_directly_after_a_call"),
-    "collect/session: less than no room is very much": (
-        "src/collect/session/map_shares.c", "held < capacity ? capacity - held : 0;", "capacity - held;",
+    "collect/recording: less than no room is very much": (
+        "src/collect/recording/map_shares.c", "held < capacity ? capacity - held : 0;", "capacity - held;",
         "unit fair/share_is_never_zero"),
+    "collect/files: a file that no process maps stays": (
+        "src/collect/files/unused_files.c", "\t\t\tdrop_unused_object(collector, i);\n", "\t\t\t;\n",
+        "live test_files_do_not_prevent_an_unmount"),
+    "collect/sources: a program that is called python is none": (
+        "src/collect/sources/python_choice.c", 'file_name_begins(path, "python")', 'file_name_begins(path, "pythons")',
+        "unit python_choice/programs_are_told_by_their_names"),
+    "collect/limits: all pause while shared links come back": (
+        "src/collect/limits/own_links.c", "\tif (links_phase(collector) == LINKS_TO_SHARED)\n\t\treturn true;\n", "",
+        "unit own_links/nobody_pauses_while_shared_links_come_back"),
+    "collect/session: a process near its limit of memory is not named": (
+        "src/collect/session/oom.c", "\t\ttarget->snapshots.is_near_oom = true;\n}\n\nstatic void mark_all",
+        "\t\ttarget->snapshots.is_near_oom = false;\n}\n\nstatic void mark_all",
+        "live test_oom_kill_triggers_snapshots_of_the_whole_cgroup"),
     "collect/census: lists of a tcache are 8 bytes apart": (
         "src/collect/census/free_lists.c", "is_exact ? CHUNK_MIN + 16 * bin", "is_exact ? CHUNK_MIN + 8 * bin",
         "unit census_heap/has_chunks_in_each_state"),
@@ -93,14 +106,14 @@ MUTANTS = {
     "base: the wall clock orders the moments of one boot": (
         "src/base/moment.c", " ?: order_numbers(a->monotonic_ns, b->monotonic_ns)", "",
         "unit archive_order/of_files_that_are_found_is_that_of_the_monotonic_clock"),
-    "record/retention: a removed file's blocks stay in the sum": (
-        "src/record/retention/retention_table.c", "\tarchive->blocks -= item->blocks;\n", "",
+    "archive: a removed file's blocks stay in the sum": (
+        "src/archive/archive.c", "\tarchive->blocks -= item->blocks;\n", "",
         "unit archive_bounds/keep_the_first_and_the_newest_snapshot_longest"),
     "top: the smallest process comes first": (
         "src/top/model.c", "compare_numbers(a->bytes, b->bytes)", "compare_numbers(b->bytes, a->bytes)",
         "unit top_model/sorts_processes_and_follows_the_selected_one"),
     "doctor: details are shown at once": (
-        "src/doctor/finding.c", "->is_detail = true;", "->is_detail = false;",
+        "src/doctor/doctor.c", " || (is_detail && !doctor->is_verbose)", "",
         "unit doctor_report/is_short_unless_more_is_asked_for"),
     "cli: a line of help is one column too long": (
         "src/cli/help_text.c", "column + 1 + text_width(word) > HELP_COLUMNS", "column + text_width(word) > HELP_COLUMNS",
@@ -116,13 +129,13 @@ MUTANTS = {
         "bpf/account/nursery.bpf.h", " && lies->address == key->address &&\n\t       lies->image == key->image;",
         " && lies->address == key->address;", "unit-bpf nursery/is_shared_by_processes"),
     "bpf/unwind: the rest of a page has bytes in place of words": (
-        "bpf/unwind/stack_window.bpf.h", "walk->window_words = in_page / 8;", "walk->window_words = in_page;",
+        "bpf/unwind/unwind.bpf.h", "walk->window_words = in_page / 8;", "walk->window_words = in_page;",
         "unit-bpf unwind/reads_across_the_end_of_a_page"),
     "bpf/filter: a text that goes on matches": (
         "bpf/filter/rules.bpf.h", "admission->matches = !wanted;", "admission->matches = 1;",
         "unit-bpf rules/match_patterns"),
     "bpf/python: a row of arenas has 40 bytes": (
-        "bpf/python/pymalloc.bpf.h", "#define ARENA_OBJECT_BYTES 48", "#define ARENA_OBJECT_BYTES 40",
+        "bpf/python/python_calls.bpf.h", "#define ARENA_OBJECT_BYTES 48", "#define ARENA_OBJECT_BYTES 40",
         "unit-bpf python/realloc_stays_if_it_wastes_less_than_a_quarter"),
     "bpf/shared: a return address lies at the end of the frame": (
         "bpf/shared/unwind_step.h", "cfa - 8, &frame->pc", "cfa, &frame->pc",

@@ -112,16 +112,16 @@ MUTANTS = {
         "src/engine/statistics.c",
         ("if (!err && has_weights(old) && has_weights(new) && !options->measure)", "if (0)")),
     "pairs: the new one's alone are paired": (
-        "src/engine/common_samples.c", ("pairing->old_pairs[at] = pair << 4;", "pairing->old_pairs[at] = 0;")),
+        "src/engine/statistics.c", ("pairing->old_pairs[at] = pair << 4;", "pairing->old_pairs[at] = 0;")),
     "pairs: an address is enough": (
-        "src/engine/common_samples.c",
+        "src/engine/statistics.c",
         ("\t       trace.size == want->size && trace.domain == want->domain &&\n",
          "\t       trace.domain == want->domain &&\n")),
     "pairs: a block of another allocator is the same": (
-        "src/engine/common_samples.c",
+        "src/engine/statistics.c",
         ("trace.size == want->size && trace.domain == want->domain &&", "trace.size == want->size &&")),
     "pairs: a block of another weight is the same": (
-        "src/engine/common_samples.c",
+        "src/engine/statistics.c",
         ("trace.thread == want->thread && trace.weight == want->weight",
          "trace.thread == want->thread")),
     "import: weights are lost": (

@@ -26,10 +26,10 @@
 #include <unistd.h>
 
 #include "base/reason.h"
+#include "collect/recording/collector.h"
 #include "shared/bpf_types.h"
-#include "collect/session/session.h"
+#include "shared/unwind_types.h"
 #include "stopper.h"
-#include "shared/unwind_frame.h"
 
 #define FRAMES_MAX 2048
 #define SHOWN_MAX 3

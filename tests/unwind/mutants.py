@@ -9,7 +9,7 @@ MUTANTS = {
     "lookup: not enough steps for a full page": (
         "bpf/shared/unwind_types.h", "#define UNWIND_SEARCH_STEPS 16", "#define UNWIND_SEARCH_STEPS 15"),
     "lookup: the next page has no end": (
-        "src/unwind/lookup.c", "if (page >= table->page_nr)", "if (page > table->page_nr)"),
+        "src/unwind/unwind_table.c", "if (page >= table->page_nr)", "if (page > table->page_nr)"),
 
     # stepping
     "step: a return address is looked up itself": (
@@ -48,12 +48,12 @@ MUTANTS = {
         "bpf/shared/unwind_step.h", "frame->is_fp_lost |= frame->fp - *ret_cfa >= end - *ret_cfa;", ""),
     "switch: back without having left": ("bpf/shared/unwind_step.h", "if (!frame->left_sp)", "if (0)"),
     "switch: back again and again": ("bpf/shared/unwind_step.h", "\t\tframe->left_sp = 0;\n", ""),
-    "code: what has been stored before": ("src/unwind/code_rule.c", "\tif (walk->has_stored)\n", "\tif (0)\n"),
-    "code: half a register": ("src/unwind/code_rule.c", "\t\t*half = (struct value){ 0 };\n", "\t\t;\n"),
-    "code: another field": ("src/unwind/code_rule.c", "op->mem.disp == walk->left_field &&", ""),
+    "code: what has been stored before": ("src/unwind/stack_rules.c", "\tif (walk->has_stored)\n", "\tif (0)\n"),
+    "code: half a register": ("src/unwind/stack_rules.c", "\t\t*half = (struct value){ 0 };\n", "\t\t;\n"),
+    "code: another field": ("src/unwind/stack_rules.c", "op->mem.disp == walk->left_field &&", ""),
     "code: another register": (
-        "src/unwind/code_rule.c", "if (value && value == walk->left_by)", "if (0)"),
-    "code: no saved frame pointer": ("src/unwind/code_rule.c", "\trule.fp_kind = UNWIND_FP_AT_CFA;", "\t;"),
+        "src/unwind/stack_rules.c", "if (value && value == walk->left_by)", "if (0)"),
+    "code: no saved frame pointer": ("src/unwind/stack_rules.c", "\trule.fp_kind = UNWIND_FP_AT_CFA;", "\t;"),
     "stacks: of any program": ("src/unwind/stack_rules.c", "if (!cfi->has_go)", "if (0)"),
     "stacks: of described code": (
         "src/unwind/stack_rules.c", "entries_are_sure(scan->entries, found.address)", "0"),
@@ -71,17 +71,17 @@ MUTANTS = {
 
     # rows and pages
     "rows: a page has no first row": (
-        "src/unwind/unwind_rows.c", "\t\t\terr = push_row(rows, 0, rows->current);\n", "\t\t\terr = 0;\n"),
+        "src/unwind/unwind_table.c", "\t\t\terr = push_row(rows, 0, rows->current);\n", "\t\t\terr = 0;\n"),
     "rows: a page begins with nothing": (
-        "src/unwind/unwind_rows.c", "push_row(rows, 0, rows->current)", "push_row(rows, 0, 0)"),
+        "src/unwind/unwind_table.c", "push_row(rows, 0, rows->current)", "push_row(rows, 0, 0)"),
     "rows: equal neighbours": (
-        "src/unwind/unwind_rows.c", "if (err || id == rows->current)", "if (err)"),
+        "src/unwind/unwind_table.c", "if (err || id == rows->current)", "if (err)"),
     "rows: two at one address": (
-        "src/unwind/unwind_rows.c", "if (!has_row_at(rows, address))", "if (1)"),
+        "src/unwind/unwind_table.c", "if (!has_row_at(rows, address))", "if (1)"),
     "rows: rules without end": (
-        "src/unwind/unwind_rows.c", "\tif (rows->rule_nr >= UNWIND_RULES_MAX - 1)\n", "\tif (0)\n"),
+        "src/unwind/unwind_table.c", "\tif (rows->rule_nr >= UNWIND_RULES_MAX - 1)\n", "\tif (0)\n"),
     "rows: the last pages are missing": (
-        "src/unwind/unwind_rows.c", "int err = begin_pages(rows, rows->page_max);", "int err = 0;"),
+        "src/unwind/unwind_table.c", "int err = begin_pages(rows, rows->page_max);", "int err = 0;"),
 
     # functions
     "functions: no end": (
@@ -127,33 +127,33 @@ MUTANTS = {
         "src/unwind/cfi_program.c", "program->is_wrong || program->address;", "program->is_wrong;"),
 
     # rules
-    "rule: large offsets are cut": ("src/unwind/cfi_rule.c", "return offset >= UNWIND_OFFSET_MIN &&", "return 1 ||"),
+    "rule: large offsets are cut": ("src/unwind/cfi_program.c", "return offset >= UNWIND_OFFSET_MIN &&", "return 1 ||"),
     "rule: any register": (
-        "src/unwind/cfi_rule.c", "(cfa->reg != REG_SP && cfa->reg != REG_FP) ||", ""),
+        "src/unwind/cfi_program.c", "(cfa->reg != REG_SP && cfa->reg != REG_FP) ||", ""),
     "rule: the return address is anywhere": (
-        "src/unwind/cfi_rule.c", " || row->return_address.offset != -8", ""),
+        "src/unwind/cfi_program.c", " || row->return_address.offset != -8", ""),
     "rule: the return address is somewhere": (
-        "src/unwind/cfi_rule.c", "row->return_address.kind != COLUMN_AT_CFA || ", ""),
+        "src/unwind/cfi_program.c", "row->return_address.kind != COLUMN_AT_CFA || ", ""),
     "rule: the stack pointer is not the CFA": (
-        "src/unwind/cfi_rule.c", "\t    row->sp.kind != COLUMN_UNSAID || ", "\t    "),
+        "src/unwind/cfi_program.c", "\t    row->sp.kind != COLUMN_UNSAID || ", "\t    "),
     "rule: the root goes on": (
-        "src/unwind/cfi_rule.c", "row->return_address.kind == COLUMN_UNDEFINED", "0"),
+        "src/unwind/cfi_program.c", "row->return_address.kind == COLUMN_UNDEFINED", "0"),
     "rule: any function may look like a signal's": (
-        "src/unwind/cfi_rule.c", "program->cie->is_signal ? rule_of_signal(row) : rule_of_call(row)",
+        "src/unwind/cfi_program.c", "program->cie->is_signal ? rule_of_signal(row) : rule_of_call(row)",
         "row->cfa.kind == COLUMN_IS_EXPRESSION ? rule_of_signal(row) : rule_of_call(row)"),
     "rule: a signal's function is like any other": (
-        "src/unwind/cfi_rule.c", "program->cie->is_signal ? rule_of_signal(row) : rule_of_call(row)",
+        "src/unwind/cfi_program.c", "program->cie->is_signal ? rule_of_signal(row) : rule_of_call(row)",
         "rule_of_call(row)"),
     "rule: a signal's pc is anywhere": (
-        "src/unwind/cfi_rule.c", " ||\n\t    return_offset != rule.cfa_off + 8", ""),
+        "src/unwind/cfi_program.c", " ||\n\t    return_offset != rule.cfa_off + 8", ""),
     "rule: any PLT": (
-        "src/unwind/cfi_rule.c", "literal >= DW_OP_lit0 && literal <= DW_OP_lit15 &&\n\t       ", ""),
+        "src/unwind/cfi_program.c", "literal >= DW_OP_lit0 && literal <= DW_OP_lit15 &&\n\t       ", ""),
     "rule: a lost frame pointer is the same": (
-        "src/unwind/cfi_rule.c", "rule->fp_kind = UNWIND_FP_LOST;", "rule->fp_kind = UNWIND_FP_SAME;"),
+        "src/unwind/cfi_program.c", "rule->fp_kind = UNWIND_FP_LOST;", "rule->fp_kind = UNWIND_FP_SAME;"),
 
     # the object
     "object: any machine": (
-        "src/unwind/object_cfi.c", "header.e_machine != EM_X86_64 || ", ""),
+        "src/unwind/cfi_entries.c", "header.e_machine != EM_X86_64 || ", ""),
     "object: any size": (
-        "src/unwind/object_cfi.c", ">> UNWIND_PAGE_SHIFT >= UNWIND_PAGES_MAX - 1", "== 0"),
+        "src/unwind/cfi_entries.c", ">> UNWIND_PAGE_SHIFT >= UNWIND_PAGES_MAX - 1", "== 0"),
 }

@@ -14,13 +14,15 @@
 #include "base/moment.h"
 #include "base/units.h"
 #include "collect/bpf.h"
-#include "collect/build/build_domains.h"
-#include "collect/build/build_python.h"
 #include "collect/build/sample_weight.h"
 #include "collect/process/proc.h"
 #include "elf/allocators.h"
 #include "elf/user_allocators.h"
 #include "snapshot.h"
+#include "collect.h"
+#include "collect/target/target.h"
+#include "elf/probe_info.h"
+#include "elf/runtime_detect.h"
 
 const char *format_time_rfc3339(char text[32], uint64_t wall_ns)
 {
@@ -81,13 +83,7 @@ static int describe_machine(struct snapshot_builder *builder)
 	return err;
 }
 
-struct number {
-	const char *key;
-	uint64_t value;
-};
-
-static int describe_numbers(struct snapshot_builder *builder, const struct number *number,
-			    size_t nr)
+int describe_numbers(struct snapshot_builder *builder, const struct number *number, size_t nr)
 {
 	char text[24];
 	int err = 0;
@@ -207,101 +203,24 @@ static uint64_t max_blocks(const struct allocsnap_bpf *bpf)
 	return bpf_map__max_entries(bpf->maps.blocks) + (mask ? mask + 1 : 0);
 }
 
-/* A sampler that says nothing about itself may be any program's. */
-static const char *name_of_sampler_kind(const struct target_sampler *sampler)
+/* Whether a source says how its samples were taken. */
+static bool names_rate(const struct target *target, const struct block_source *const *source)
 {
-	if (!sampler->has_info)
-		return "own";
-	return sampler->is_injected ? "injected" : "preloaded";
+	for (; *source; source++)
+		if ((*source)->names_rate && (*source)->names_rate(target))
+			return true;
+	return false;
 }
 
-/* Names blocks that are no samples by whatever chance. */
-static int describe_unseen(struct snapshot_builder *builder, const struct target_sampler *sampler)
+static int describe_sources(struct snapshot_builder *builder, const struct target *target,
+			    const struct snapshot_context *snapshot_context)
 {
-	uint32_t flags = sampler->has_info ? sampler->info.flags : 0;
-	char text[96];
+	int err = 0;
 
-	snprintf(text, sizeof(text), "%sblocks from before%s%s", sampler->has_info ? "blocks of 0 bytes, " : "",
-		 flags & SAMPLER_OPERATORS_UNSEEN ? ", operator new" : "",
-		 flags & SAMPLER_EXTENSIONS_UNSEEN ? ", mallocx, dallocx" : "");
-	return snapshot_builder__metadata(builder, "sampler_unseen", text);
-}
-
-/* Whether all intervals since the recording began are known: another program may change them between two looks. */
-static bool knows_intervals(const struct target_sampler *sampler)
-{
-	return sampler->interval.most &&
-	       sampler->info.interval_changes - sampler->changes_before <= sampler->own_changes;
-}
-
-/* The largest interval in force since the recording began; if they are not all known, since the sampler began. */
-static uint64_t largest_interval(const struct target_sampler *sampler)
-{
-	return knows_intervals(sampler) ? sampler->interval.most : sampler->info.interval_most;
-}
-
-static bool has_several_intervals(const struct target_sampler *sampler)
-{
-	return knows_intervals(sampler) ? sampler->interval.has_changed : sampler->info.interval_changes != 0;
-}
-
-/* Writes the sampler's own numbers. sample_bytes_most: where samples of several rates are together. */
-static int describe_sampler_info(struct snapshot_builder *builder, const struct target_sampler *sampler)
-{
-	const struct sampler_info *info = &sampler->info;
-	const struct number number[] = {
-		{ "sampler_version", info->version },
-		{ "sample_bytes", info->interval },
-		{ "sampler_chosen_bytes", info->interval_chosen },
-		{ "sampler_change_count", info->interval_changes },
-		{ "sampler_sample_count", info->samples },
-		{ "sampler_dropped_count", info->dropped },
-	};
-	const struct number most = { "sample_bytes_most", largest_interval(sampler) };
-	const struct number stopped = { "sampler_stopped_ns", sampler->stopped_ns };
-	int err = describe_numbers(builder, number, ARRAY_SIZE(number));
-
-	if (!err && (has_several_intervals(sampler) || sampler->is_mixed))
-		err = describe_numbers(builder, &most, 1);
-	return err || !sampler->stopped_ns ? err : describe_numbers(builder, &stopped, 1);
-}
-
-/* sampler_weights: whether they are of a known rule, or taken as the process told them. */
-static int describe_sampler(struct snapshot_builder *builder, const struct target *target)
-{
-	const struct target_sampler *sampler = &target->sampler;
-	int err;
-
-	if (sampler->is_heap_left_out)
-		return snapshot_builder__metadata(builder, "heap_not_recorded",
-						  "the injected sampler went with the program before exec");
-	if (!sampler->is_used || !mappings_use(&target->mappings, sampler->object[0]))
-		return 0;
-	err = snapshot_builder__metadata(builder, "sampler",
-					 target->mappings.objects->object[sampler->object[0]]->path);
-	if (!err)
-		err = snapshot_builder__metadata(builder, "sampler_kind", name_of_sampler_kind(sampler));
-	if (!err)
-		err = snapshot_builder__metadata(builder, "sampler_weights", sampler->has_info ? "exact" : "as told");
-	if (!err)
-		err = describe_unseen(builder, sampler);
-	if (!err && sampler->functions)
-		err = snapshot_builder__metadata(builder, "sampler_functions", sampler->functions);
-	return err || !sampler->has_info ? err : describe_sampler_info(builder, sampler);
-}
-
-/*
- * Python's objects of before the recording, or their pools, if the allocator's lists were compared with the books at this
- * time.
- */
-static int describe_older_python(struct snapshot_builder *builder, const struct python_checked *checked)
-{
-	const struct number number[] = {
-		{ "python_older_count", checked->older_nr },
-		{ "python_older_bytes", checked->older_bytes },
-	};
-
-	return checked->is_now ? describe_numbers(builder, number, ARRAY_SIZE(number)) : 0;
+	for (const struct block_source *const *source = snapshot_context->sources; *source && !err; source++)
+		if ((*source)->describe)
+			err = (*source)->describe(builder, target, &snapshot_context->bpf->rodata->settings);
+	return err;
 }
 
 int describe_target(struct snapshot_builder *builder, const struct target *target,
@@ -320,13 +239,13 @@ int describe_target(struct snapshot_builder *builder, const struct target *targe
 		{ "rss_at_start_bytes", target->resident.at_start_bytes },
 	};
 	const struct settings *settings = &snapshot_context->bpf->rodata->settings;
+	bool has_own_rate = names_rate(target, snapshot_context->sources);
 	uint32_t coarsest = coarsest_rate_of(target->now.books.sample_rates_used); /* of a budget */
-	bool is_told = target->sampler.is_used && target->sampler.has_info; /* describe_sampler() writes its own */
 	const struct number chosen[] = {
 		{ "clear_count", books->clear_cnt },
 		{ "interval_ns", snapshot_context->interval_ns },
-		{ "sample_bytes", is_told ? 0 : settings->sample_bytes[0] },
-		{ "sample_bytes_most", coarsest && !is_told ? settings->sample_bytes[coarsest] : 0 },
+		{ "sample_bytes", has_own_rate ? 0 : settings->sample_bytes[0] },
+		{ "sample_bytes_most", coarsest && !has_own_rate ? settings->sample_bytes[coarsest] : 0 },
 		{ "min_size", settings->min_size },
 		{ "max_size", settings->max_size },
 	};
@@ -346,9 +265,8 @@ int describe_target(struct snapshot_builder *builder, const struct target *targe
 	if (!err)
 		err = describe_cost(builder, target, snapshot_context);
 	if (!err)
-		err = describe_sampler(builder, target) ?: describe_domains(builder, target) ?:
-			      describe_python(builder, target, settings) ?:
-			      describe_older_python(builder, &target->python.checked);
+		err = describe_domains(builder, target, snapshot_context->sources) ?:
+		      describe_sources(builder, target, snapshot_context);
 	if (!err && snapshot_context->is_compact)
 		err = describe_numbers(builder, &resolution, 1);
 	return err || !parent.value ? err : describe_numbers(builder, &parent, 1);
@@ -422,9 +340,10 @@ static int describe_probe(struct snapshot_builder *builder, const struct objects
 	return err ?: describe_domain(builder, objects->custom, site);
 }
 
-/* Shared probes of the heap do nothing for a process whose Python objects are recorded. */
+/* Shared probes of the heap do nothing for a process that is recorded by another domain. */
 static int describe_probe_set(struct snapshot_builder *builder, const struct target *target,
-			      const struct probes *probes, const uint32_t *object_id, uint64_t *stepped)
+			      const struct probes *probes, bool has_other_domain, const uint32_t *object_id,
+			      uint64_t *stepped)
 {
 	int err = 0;
 
@@ -432,7 +351,7 @@ static int describe_probe_set(struct snapshot_builder *builder, const struct tar
 		const struct probe_site *site = &probes->site[i];
 
 		if (!site->is_attached || !object_id[site->object] ||
-		    (target->python.is_used && site->layer == LAYER_HEAP))
+		    (has_other_domain && site->layer == LAYER_HEAP))
 			continue;
 		err = describe_probe(builder, target->mappings.objects, site, object_id[site->object]);
 		*stepped += site->placement.why != PLACEMENT_EMULATED;
@@ -440,11 +359,13 @@ static int describe_probe_set(struct snapshot_builder *builder, const struct tar
 	return err;
 }
 
-int describe_probes(struct snapshot_builder *builder, const struct target *target, const uint32_t *object_id)
+int describe_probes(struct snapshot_builder *builder, const struct target *target,
+		    const struct block_source *const *sources, const uint32_t *object_id)
 {
+	bool has_other = domain_besides_heap(target, sources);
 	struct number stepped = { "probes_stepped", 0 };
-	int err = describe_probe_set(builder, target, target->probes.used, object_id, &stepped.value) ?:
-		  describe_probe_set(builder, target, &target->probes.python, object_id, &stepped.value);
+	int err = describe_probe_set(builder, target, target->probes.used, has_other, object_id, &stepped.value) ?:
+		  describe_probe_set(builder, target, &target->probes.beside, has_other, object_id, &stepped.value);
 
 	return err ?: describe_numbers(builder, &stepped, 1);
 }
@@ -495,4 +416,95 @@ int describe_gaps(struct snapshot_builder *builder, const struct target *target,
 		}
 	}
 	return err;
+}
+
+/* ---- build domains ---- */
+
+static void find_heaps(const struct mappings *mappings, uint64_t *ret_heaps, uint32_t *ret_nameless)
+{
+	for (size_t i = 0; i < mappings->used_nr; i++) {
+		const struct probe_info *facts = mappings_used(mappings, i)->facts;
+
+		if (!facts || !mappings_have(mappings, mappings->used[i]))
+			continue;
+		*ret_heaps |= facts->heaps;
+		*ret_nameless |= facts->nameless_heap ? 1u << facts->nameless_heap : 0;
+	}
+}
+
+struct heap_row {
+	uint64_t bit;
+	const char *text;
+};
+
+static size_t add_heap_row(char text[1024], size_t len, const char *what, const char *more)
+{
+	return len + snprintf(text + len, 1024 - len, "%s%s%s", len ? "; " : "", what, more);
+}
+
+/* Writes the heaps in the process that no probe sees, and what shows them. */
+static int describe_unrecorded(struct snapshot_builder *builder, const struct target *target,
+			       const struct block_source *const *source)
+{
+	static const struct heap_row rows[] = {
+#define X(NAME, word, what, tool) { TRAIT_BIT(NAME), what " (" tool ")" },
+		RUNTIME_HEAPS(X)
+#undef X
+	};
+	uint64_t heaps = 0;
+	uint32_t nameless = 0; /* domains */
+	char text[1024];
+	size_t len = 0;
+
+	find_heaps(&target->mappings, &heaps, &nameless);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		if (heaps & rows[i].bit)
+			len = add_heap_row(text, len, rows[i].text, "");
+	for (; *source; source++)
+		if (heaps & (*source)->trait && !(*source)->is_used(target))
+			len = add_heap_row(text, len, (*source)->unrecorded, "");
+	for (uint32_t domain = 0; nameless >> domain; domain++)
+		if (nameless >> domain & 1)
+			len = add_heap_row(text, len, domain_name(domain), " without function names (allocsnap doctor)");
+	return len ? snapshot_builder__metadata(builder, "unrecorded", text) : 0;
+}
+
+bool domain_besides_heap(const struct target *target, const struct block_source *const *source)
+{
+	for (; *source; source++)
+		if ((*source)->domain && (*source)->is_used(target))
+			return true;
+	return false;
+}
+
+int describe_domains(struct snapshot_builder *builder, const struct target *target,
+		     const struct block_source *const *sources)
+{
+	static const struct {
+		uint32_t domain;
+		const char *name;
+		bool is_heap;
+	} rows[] = {
+		{ COLLECTOR_MALLOC, "malloc", true },	  { COLLECTOR_GLIBC, "glibc", true },
+		{ COLLECTOR_MUSL, "musl", true },	  { COLLECTOR_JEMALLOC, "jemalloc", true },
+		{ COLLECTOR_TCMALLOC, "tcmalloc", true }, { COLLECTOR_MIMALLOC, "mimalloc", true },
+		{ COLLECTOR_MMAP, "mmap" },
+	};
+	char text[96];
+	size_t len = 0;
+	bool is_instead = false; /* of the heap */
+	int err = 0;
+
+	for (const struct block_source *const *at = sources; *at; at++) {
+		if (!(*at)->domain || !(*at)->is_used(target))
+			continue;
+		len += snprintf(text + len, sizeof(text) - len, "%s%s", len ? "," : "", (*at)->domain);
+		is_instead |= (*at)->hides_heap(target);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		if (target->mappings.objects->domains & rows[i].domain && !(rows[i].is_heap && is_instead))
+			len += snprintf(text + len, sizeof(text) - len, "%s%s", len ? "," : "", rows[i].name);
+	if (len)
+		err = snapshot_builder__metadata(builder, "domains", text);
+	return err ?: describe_unrecorded(builder, target, sources);
 }

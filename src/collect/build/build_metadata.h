@@ -8,6 +8,22 @@
 
 struct snapshot_builder;
 
+struct number {
+	const char *key;
+	uint64_t value;
+};
+
+/*
+ * Adds the domains that are recorded, and the heaps of runtimes that no probe sees. sources ends with NULL.
+ */
+int describe_domains(struct snapshot_builder *builder, const struct target *target,
+		     const struct block_source *const *sources);
+
+/* Whether a source with a domain of its own is used. */
+bool domain_besides_heap(const struct target *target, const struct block_source *const *sources);
+
+int describe_numbers(struct snapshot_builder *builder, const struct number *number, size_t nr);
+
 int describe_target(struct snapshot_builder *builder, const struct target *target,
 		    const struct process *books, const struct snapshot_context *snapshot_context);
 
@@ -16,7 +32,8 @@ int describe_counters(struct snapshot_builder *builder, const uint64_t *counter,
 		      const uint64_t *loss);
 
 /* object_id: one for each object of struct objects, 0 if the process does not use the object. */
-int describe_probes(struct snapshot_builder *builder, const struct target *target, const uint32_t *object_id);
+int describe_probes(struct snapshot_builder *builder, const struct target *target,
+		    const struct block_source *const *sources, const uint32_t *object_id);
 
 /* The boot of this machine, as in a struct moment. */
 uint32_t own_boot(void);

@@ -7,19 +7,142 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "collect/build/build_python.h"
-#include "collect/build/build_tracebacks.h"
 #include "collect/bpf.h"
 #include "collect/build/build_metadata.h"
 #include "elf/probe_info.h"
 #include "symbolize/frames.h"
 #include "snapshot.h"
 #include "symbols/symbols.h"
+#include "base/parallel.h"
+#include "collect/build/sample_weight.h"
 
 /*
  * Everything that one snapshot is made with. Ids are the builder's ids; arrays are indexed like the target's
  * tables.
  */
+/* Converts the blocks of one image to the traces of a snapshot, with two threads: there may be ten million blocks. */
+
+struct traces {
+	const struct image_blocks *blocks;
+	const struct tracebacks *tracebacks;
+	struct snapshot_builder *builder;
+	uint64_t first; /* index of the first trace in the builder; there are as many as blocks */
+	const uint32_t *traceback_id; /* the builder's id of tracebacks->traceback[i]; 0: not added yet */
+	const uint64_t *sample_bytes; /* mean distance of samples by rate; 0: every block was recorded */
+	bool *is_wanted; /* set for tracebacks that are needed but not added yet */
+};
+
+struct traces_sum {
+	uint64_t bytes;
+	double weight, weighted_bytes; /* estimated from the samples' weights */
+	uint64_t tracebacks_missing; /* the target does not know the traceback */
+	bool is_incomplete; /* some tracebacks are wanted: call again after they have been added */
+};
+
+#define AT_ONCE 256 /* traces: so many stay in the CPU's cache */
+#define TWO_LEAST 10000 /* traces: fewer are done before a second thread has started */
+
+/* One of two parts, which take every other chunk each. */
+struct part {
+	const struct traces *traces;
+	unsigned int nr;
+	struct traces_sum sum;
+	int err;
+};
+
+static uint32_t traceback_of(struct part *part, uint64_t id, uint64_t birth_ns)
+{
+	const struct traces *traces = part->traces;
+	const struct known_traceback *known = tracebacks_find_born(traces->tracebacks, id, birth_ns);
+	size_t index;
+
+	if (!known) {
+		part->sum.tracebacks_missing += id != 0;
+		return 0;
+	}
+	index = known - traces->tracebacks->traceback;
+	if (traces->traceback_id[index])
+		return traces->traceback_id[index];
+	__atomic_store_n(&traces->is_wanted[index], true, __ATOMIC_RELAXED);
+	part->sum.is_incomplete = true;
+	return 0;
+}
+
+static double weight_in_chunk(const struct part *part, const struct block_chunk *chunk, size_t at)
+{
+	const struct drained_block *block = &chunk->block[at];
+
+	return chunk->weight && chunk->weight[at] ?
+		       weight_of_told_block(block->size, chunk->weight[at]) :
+		       weight_of_block(block->size, block->layer, part->traces->sample_bytes[block->rate]);
+}
+
+static int set_some(struct part *part, uint64_t first, const struct block_chunk *chunk, size_t from, size_t nr)
+{
+	const struct drained_block *block = chunk->block + from;
+	struct snap_trace trace[AT_ONCE];
+
+	for (size_t i = 0; i < nr; i++) {
+		trace[i] = (struct snap_trace){
+			.size = block[i].size,
+			.birth_ns = block[i].birth_ns,
+			.address = block[i].address,
+			.traceback = traceback_of(part, block[i].traceback, block[i].birth_ns),
+			.domain = block[i].domain,
+			.thread = block[i].thread,
+			.weight = weight_in_chunk(part, chunk, from + i),
+		};
+		part->sum.bytes += block[i].size;
+		part->sum.weight += trace[i].weight;
+		part->sum.weighted_bytes += trace[i].weight * block[i].size;
+	}
+	return snapshot_builder__set_traces(part->traces->builder, first, trace, nr);
+}
+
+static int set_chunk(struct part *part, uint64_t first, const struct block_chunk *chunk)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < chunk->nr && !err; i += AT_ONCE)
+		err = set_some(part, first + i, chunk, i, chunk->nr - i < AT_ONCE ? chunk->nr - i : AT_ONCE);
+	return err;
+}
+
+static void set_part(void *part_)
+{
+	struct part *part = part_;
+	const struct block_chunk *chunk = part->traces->blocks->chunk;
+	uint64_t first = part->traces->first;
+
+	for (unsigned int i = 0; chunk && !part->err; i++, chunk = chunk->next) {
+		if (i % 2 == part->nr)
+			part->err = set_chunk(part, first, chunk);
+		first += chunk->nr;
+	}
+}
+
+static int build_set_traces(const struct traces *traces, struct traces_sum *ret)
+{
+	struct part part[2] = { { .traces = traces }, { .traces = traces, .nr = 1 } };
+
+	if (traces->blocks->nr >= TWO_LEAST) {
+		run_both(set_part, &part[0], &part[1]);
+	} else {
+		set_part(&part[0]);
+		set_part(&part[1]);
+	}
+	*ret = (struct traces_sum){
+		.weight = part[0].sum.weight + part[1].sum.weight,
+		.weighted_bytes = part[0].sum.weighted_bytes + part[1].sum.weighted_bytes,
+		.bytes = part[0].sum.bytes + part[1].sum.bytes,
+		.tracebacks_missing = part[0].sum.tracebacks_missing + part[1].sum.tracebacks_missing,
+		.is_incomplete = part[0].sum.is_incomplete || part[1].sum.is_incomplete,
+	};
+	return part[0].err ?: part[1].err;
+}
+
+/* ---- a snapshot ---- */
+
 struct assembly {
 	struct target *target;
 	struct symbols *symbols;
@@ -33,7 +156,7 @@ struct assembly {
 	uint64_t bytes, blocks; /* live at the cut; estimates when blocks are sampled */
 	uint64_t trace_nr;
 	uint64_t tracebacks_missing;
-	uint64_t python_codes_missing;
+	const struct block_source *const *sources;
 	uint64_t tracebacks_limited, tracebacks_broken, tracebacks_skipping, tracebacks_guessed;
 	uint64_t tracebacks_unsure, frames_unmapped;
 	uint64_t tracebacks_ended[SNAP_END_NR];
@@ -101,22 +224,26 @@ static int add_stand_in(struct assembly *assembly, const char *what)
 static bool has_names(const struct assembly *assembly, const struct code_place *place,
 		      uint32_t *ret_object)
 {
-	if (place->object >= OBJECT_PYTHON)
+	if (place->object >= OBJECT_OF_SOURCE)
 		return false;
 	*ret_object = assembly->object_symbols[place->object];
 	return *ret_object != NAMES_NONE;
 }
 
-/* A frame of the interpreter. Its code object may not be known: the kernel side had no room to tell of it. */
-static int add_python_frame(struct assembly *assembly, uint64_t word)
+/* A frame that a source makes. It may not know it: then another frame stands for it. */
+static int add_source_frame(struct assembly *assembly, uint64_t word)
 {
-	uint32_t id;
-	int err = build_python_frame(assembly->target, assembly->builder, word, &id);
+	for (const struct block_source *const *source = assembly->sources; *source; source++) {
+		uint32_t id;
+		int err;
 
-	if (err != -ENOENT)
-		return err ?: array_push(&assembly->frames, frame, id);
-	assembly->python_codes_missing += PYTHON_FRAME_CODE(word) != PYTHON_CODE_UNKNOWN;
-	return add_stand_in(assembly, "[Python code]");
+		if (!(*source)->frame)
+			continue;
+		err = (*source)->frame(assembly->target, assembly->builder, word, &id);
+		return err == -ENOENT ? add_stand_in(assembly, (*source)->unknown_frame) :
+					err ?: array_push(&assembly->frames, frame, id);
+	}
+	return add_stand_in(assembly, "[unknown code]");
 }
 
 static int add_place_frames(struct assembly *assembly, const struct code_place *place)
@@ -134,8 +261,8 @@ static int add_place_frames(struct assembly *assembly, const struct code_place *
 		return add_stand_in(assembly, "[callers without frame pointer]");
 	if (place->object == OBJECT_GONE)
 		return add_stand_in(assembly, "[code that was replaced]");
-	if (place->object == OBJECT_PYTHON)
-		return add_python_frame(assembly, place->offset);
+	if (place->object == OBJECT_OF_SOURCE)
+		return add_source_frame(assembly, place->offset);
 	has_names(assembly, place, &where.names);
 	if (in_object) {
 		where.object = assembly->object_id[place->object];
@@ -168,6 +295,16 @@ static int look_up_names(struct assembly *assembly)
 		object->has_wrong_names = true;
 		assembly->object_symbols[mappings->used[i]] = NAMES_NONE;
 	}
+	return err;
+}
+
+static int look_up_frames(struct assembly *assembly)
+{
+	int err = look_up_names(assembly);
+
+	for (const struct block_source *const *source = assembly->sources; *source && !err; source++)
+		if ((*source)->look_up)
+			err = (*source)->look_up(assembly->target);
 	return err;
 }
 
@@ -254,12 +391,12 @@ static bool has_told_blocks(const struct image_blocks *blocks, bool *ret_is_mixe
 static bool has_sampled_blocks(struct target *target, const struct snapshot_context *snapshot_context,
 			       const struct image_blocks *blocks)
 {
-	bool has_told = has_told_blocks(blocks, &target->sampler.is_mixed);
+	bool is_sampled = has_told_blocks(blocks, &target->sampler.is_mixed);
 
-	bool by_pools = snapshot_context->bpf->rodata->settings.has_pools && target->python.is_used;
-
-	return has_told || by_pools || sample_bytes(snapshot_context)[0] || target->now.books.sample_rates_used ||
-	       target->sampler.is_used;
+	for (const struct block_source *const *source = snapshot_context->sources; *source && !is_sampled; source++)
+		is_sampled = (*source)->is_estimated &&
+			     (*source)->is_estimated(target, &snapshot_context->bpf->rodata->settings);
+	return is_sampled || sample_bytes(snapshot_context)[0] || target->now.books.sample_rates_used;
 }
 
 static int add_image_traces(struct assembly *assembly, const struct drain *drain,
@@ -381,7 +518,7 @@ static void count_loader_losses(const struct assembly *assembly, const struct sn
 {
 	const struct target *target = assembly->target;
 	const struct mappings *mappings = &target->mappings;
-	const struct probes *probes = target->probes.used, *python = &target->probes.python;
+	const struct probes *probes = target->probes.used, *beside = &target->probes.beside;
 
 	count_ends(assembly, loss);
 	loss[LOSS_unwind_tables_missing] = unwind_tables_missing(snapshot_context->unwind_tables, mappings);
@@ -393,21 +530,14 @@ static void count_loader_losses(const struct assembly *assembly, const struct sn
 	loss[LOSS_mappings_skipped] = mappings->skipped_nr;
 	loss[LOSS_mappings_forgotten] = mappings->forgotten_nr;
 	loss[LOSS_tracebacks_missing] = assembly->tracebacks_missing;
-	loss[LOSS_python_codes_missing] = assembly->python_codes_missing;
-	loss[LOSS_python_places_unknown] = target->python.unknown_nr;
-	loss[LOSS_python_blocks_unseen] = target->python.checked.unseen;
-	loss[LOSS_python_blocks_gone] = target->python.checked.gone;
-	loss[LOSS_python_creations_unknown] = target->python.creation_unknown_nr;
 	loss[LOSS_functions_unprobed] = probes_lost_in(probes->failed, probes->failed_nr, mappings) +
-					probes_lost_in(python->failed, python->failed_nr, mappings);
+					probes_lost_in(beside->failed, beside->failed_nr, mappings);
 	loss[LOSS_functions_dropped] = probes_lost_in(probes->dropped, probes->dropped_nr, mappings);
 	loss[LOSS_processes_dropped] = target->losses.children_dropped_nr;
 	loss[LOSS_snapshots_lost] = target->losses.snapshots_lost;
 	loss[LOSS_tracebacks_summed] = target->tracebacks.summed_nr;
 	loss[LOSS_functions_late] = target->late.nr;
 	loss[LOSS_functions_copied] = target->losses.copied_nr;
-	loss[LOSS_samples_dropped] = target->sampler.has_info ? target->sampler.info.dropped : 0;
-	loss[LOSS_execs_unsampled] = target->sampler.is_heap_left_out;
 	loss[LOSS_mappings_missed] = snapshot_context->mappings_missed - target->losses.missed_at_start;
 	loss[LOSS_process_events_missed] = snapshot_context->process_events_missed;
 	loss[LOSS_frames_unmapped] = assembly->frames_unmapped;
@@ -416,6 +546,9 @@ static void count_loader_losses(const struct assembly *assembly, const struct sn
 	loss[LOSS_children_unrecorded] = (int64_t)target->drained.books.sharers > 0 ? target->drained.books.sharers : 0;
 	for (size_t i = 0; i < mappings->used_nr; i++)
 		count_file_losses(assembly, mappings->used[i], loss);
+	for (const struct block_source *const *source = assembly->sources; *source; source++)
+		if ((*source)->add_losses)
+			(*source)->add_losses(target, loss);
 }
 
 static int add_process_losses(struct assembly *assembly, const struct process *books,
@@ -444,9 +577,9 @@ static int fill_snapshot(struct assembly *assembly, const struct process *books,
 	if (!err)
 		err = add_objects(assembly);
 	if (!err)
-		err = look_up_names(assembly) ?: build_python_lines(assembly->target);
+		err = look_up_frames(assembly);
 	if (!err)
-		err = describe_probes(assembly->builder, assembly->target, assembly->object_id);
+		err = describe_probes(assembly->builder, assembly->target, assembly->sources, assembly->object_id);
 	assembly->traceback_id = calloc(assembly->target->tracebacks.traceback_nr + 1,
 					sizeof(*assembly->traceback_id));
 	if (!err && !assembly->traceback_id)
@@ -465,6 +598,7 @@ int build_snapshot(struct target *target, const struct process *books, const str
 	bool is_sampled = has_sampled_blocks(target, snapshot_context, drained_blocks_of(&drain->blocks, books->image));
 	struct assembly assembly = {
 		.target = target,
+		.sources = snapshot_context->sources,
 		.symbols = symbols,
 		.no_names = snapshot_context->no_names,
 		.is_sampled = is_sampled,

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 
 #include "collect/drain/map_reader.h"
+#include "collect/target/block_source.h"
 #include "collect/target/target.h"
 #include "collect/unwind/unwind_tables.h"
 
@@ -25,6 +26,7 @@ struct snapshot_context {
 	const struct unwind_tables *unwind_tables;
 	uint64_t process_events_missed; /* also since then */
 	const struct allocsnap_bpf *bpf;
+	const struct block_source *const *sources; /* ends with NULL */
 	const struct trap_costs *costs;
 	const char *trigger; /* why the snapshot is taken; NULL: not given */
 	uint64_t interval_ns; /* when the next one is due; 0: not known */

@@ -3,14 +3,16 @@
 
 #include <elf.h>
 #include <errno.h>
+#include <string.h>
 
 #include "base/array.h"
-#include "collect/build/return_address.h"
 #include "collect/build/traceback_versions.h"
 #include "collect/process/mapping_history.h"
-#include "snapshot.h"
 #include "shared/python_calls.h"
-#include "shared/unwind_frame.h"
+#include "shared/unwind_types.h"
+#include "snapshot.h"
+#include "shared/unwind_types.h"
+#include "elf/placement.h"
 
 /* Files for another machine have no facts. */
 #ifdef __aarch64__
@@ -19,7 +21,7 @@
 #define OUR_MACHINE EM_X86_64
 #endif
 
-/* Whether the code before a place can be a call (return_address.h), as far as the file has that code. */
+/* Whether the code before a place can be a call (resolve_tracebacks.h), as far as the file has that code. */
 static bool follows_a_call(const struct object *object, uint64_t offset)
 {
 	uint8_t code[RETURN_ADDRESS_BEFORE + RETURN_ADDRESS_AFTER];
@@ -80,7 +82,7 @@ static bool find_code_place(struct known_traceback *known, const struct mapped_t
 	bool is_unsure;
 
 	if (pc & PYTHON_FRAME) {
-		*ret = (struct code_place){ .object = OBJECT_PYTHON, .offset = pc };
+		*ret = (struct code_place){ .object = OBJECT_OF_SOURCE, .offset = pc };
 		return true;
 	}
 	mapping = find_mapping_then(then, &pc, &is_unsure);
@@ -103,7 +105,7 @@ static bool find_code_place(struct known_traceback *known, const struct mapped_t
  */
 static bool hides_its_caller(const struct mappings *mappings, const struct code_place *place)
 {
-	return place->object < OBJECT_PYTHON &&
+	return place->object < OBJECT_OF_SOURCE &&
 	       !objects_keeps_frame_pointer(mappings->objects, place->object, place->offset);
 }
 
@@ -234,4 +236,27 @@ int resolve_drained(struct tracebacks *tracebacks, const struct mappings *mappin
 	resolve_held(tracebacks, id);
 	versions_count(tracebacks, tracebacks_find(tracebacks, id), &traceback->churn);
 	return 0;
+}
+
+/* ---- return address ---- */
+
+/* ff /2: a call through a register or memory, with len bytes in total. */
+static bool is_indirect_call(const uint8_t *at, size_t len)
+{
+	return at[0] == 0xff && (at[1] >> 3 & 7) == 2 &&
+	       1 + x86_modrm_len(at[1], len > 2 ? at[2] : 0) == len;
+}
+
+bool is_return_address(const uint8_t *code, size_t before, size_t after, uint16_t elf_machine)
+{
+	static const uint8_t sigreturn[] = { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 };
+
+	if (elf_machine != EM_X86_64)
+		return true;
+	if (before >= 5 && code[-5] == 0xe8)
+		return true;
+	for (size_t len = 2; len <= RETURN_ADDRESS_BEFORE && len <= before; len++)
+		if (is_indirect_call(code - len, len))
+			return true;
+	return after >= sizeof(sigreturn) && !memcmp(code, sigreturn, sizeof(sigreturn));
 }

@@ -7,6 +7,10 @@
  * maps another one there, or ends.
  */
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 #include "collect/drain/map_reader.h"
 #include "collect/process/mappings.h"
 #include "collect/target/tracebacks.h"
@@ -38,5 +42,22 @@ int resolve_at(struct tracebacks *tracebacks, const struct mappings *mappings, u
 	       const struct traceback *traceback, struct known_traceback *ret);
 
 struct churn churn_sum(const struct churn *a, const struct churn *b);
+
+/*
+ * Decides whether an address can be a return address. A walk by frame pointers through code that has none takes
+ * the memory that rbp points at for a frame. Such junk is hardly ever an address right behind a call instruction.
+ * So a frame without a call in front of it ends the traceback: a short traceback is better than a made-up one.
+ */
+
+/* How many bytes before the address, and from the address on, the decision may read. */
+#define RETURN_ADDRESS_BEFORE 7
+#define RETURN_ADDRESS_AFTER 9
+
+/*
+ * code points at the address itself, with `before` readable bytes in front of it and `after` from it on. True if
+ * a call ends right there, or if it is where a signal handler returns to (x86-64: mov $15,%rax; syscall). Always
+ * true on other machines.
+ */
+bool is_return_address(const uint8_t *code, size_t before, size_t after, uint16_t elf_machine);
 
 #endif

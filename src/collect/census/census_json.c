@@ -8,7 +8,6 @@
 
 #include "base/array.h"
 #include "base/units.h"
-#include "render/json_parts.h"
 
 /*
  * One table for both directions: the keys of numbers, and where they are in their struct. A number that is 0 is written,
@@ -68,183 +67,147 @@ static const struct class_part {
 
 /* ---- writing ---- */
 
-static int json_set_numbers(json_t *object, const struct number *number, const void *from)
+static void emit_numbers(struct emitter *out, const struct number *number, const void *from)
 {
-	int err = 0;
-
-	for (; number->key && !err; number++) {
+	for (; number->key; number++) {
 		uint64_t value;
 
 		memcpy(&value, (const char *)from + number->offset, sizeof(value));
-		err = json_set_uint(object, number->key, value);
+		emit_uint(out, number->key, value);
 	}
-	return err;
 }
 
-static json_t *count_json(const struct census_count *count)
+static void emit_count(struct emitter *out, const char *key, const struct census_count *count)
 {
-	json_t *object = json_object();
-
-	return json_unless(json_set_numbers(object, count_numbers, count), object);
+	emit_object(out, key);
+	emit_numbers(out, count_numbers, count);
+	emit_end(out);
 }
 
-static json_t *class_json(size_t class, const struct census_class *counts)
+static void emit_class(struct emitter *out, size_t class, const struct census_class *counts)
 {
-	json_t *object = json_object();
-	int err = json_set_uint(object, "chunk_bytes", census_class_most(class));
-
-	for (size_t i = 0; i < ARRAY_SIZE(class_parts) && !err; i++) {
+	emit_object(out, NULL);
+	emit_uint(out, "chunk_bytes", census_class_most(class));
+	for (size_t i = 0; i < ARRAY_SIZE(class_parts); i++) {
 		const struct census_count *count = (const void *)((const char *)counts + class_parts[i].offset);
 
 		if (count->count)
-			err = json_set(object, class_parts[i].key, count_json(count));
+			emit_count(out, class_parts[i].key, count);
 	}
-	return json_unless(err, object);
+	emit_end(out);
 }
 
-static json_t *classes_json(const struct census_class class[CENSUS_CLASS_NR])
+static void emit_classes(struct emitter *out, const struct census_class class[CENSUS_CLASS_NR])
 {
-	json_t *list = json_array();
-	int err = 0;
-
-	for (size_t i = 0; i < CENSUS_CLASS_NR && !err; i++)
+	emit_list(out, "classes");
+	for (size_t i = 0; i < CENSUS_CLASS_NR; i++)
 		if (class[i].in_use.count || class[i].cached.count || class[i].free.count)
-			err = json_array_append_new(list, class_json(i, &class[i])) ? -ENOMEM : 0;
-	return json_unless(err, list);
+			emit_class(out, i, &class[i]);
+	emit_end(out);
 }
 
-static json_t *states_json(const struct census_count state[CENSUS_STATE_NR])
+static void emit_arena(struct emitter *out, const struct census_arena *arena)
 {
-	json_t *object = json_object();
-	int err = 0;
-
-	for (enum census_state s = 0; s < CENSUS_STATE_NR && !err; s++)
-		err = json_set(object, census_state_names[s], count_json(&state[s]));
-	return json_unless(err, object);
+	emit_object(out, NULL);
+	emit_bool(out, "main", arena->is_main);
+	emit_uint(out, "heaps", arena->heap_nr);
+	emit_numbers(out, arena_numbers, arena);
+	emit_object(out, "states");
+	for (enum census_state s = 0; s < CENSUS_STATE_NR; s++)
+		emit_count(out, census_state_names[s], &arena->state[s]);
+	emit_end(out);
+	emit_classes(out, arena->class);
+	emit_end(out);
 }
 
-static json_t *arena_json(const struct census_arena *arena)
-{
-	json_t *object = json_object();
-	int err = json_set(object, "main", json_boolean(arena->is_main)) ?: json_set_uint(object, "heaps", arena->heap_nr);
-
-	err = err ?: json_set_numbers(object, arena_numbers, arena);
-	err = err ?: json_set(object, "states", states_json(arena->state));
-	err = err ?: json_set(object, "classes", classes_json(arena->class));
-	return json_unless(err, object);
-}
-
-static json_t *arenas_json(const struct census *census)
-{
-	json_t *list = json_array();
-	int err = 0;
-
-	for (size_t i = 0; i < census->arena_nr && !err; i++)
-		err = json_array_append_new(list, arena_json(&census->arena[i])) ? -ENOMEM : 0;
-	return json_unless(err, list);
-}
-
-static json_t *mmapped_json(const struct census_mmapped *mmapped)
+static void emit_mmapped(struct emitter *out, const struct census_mmapped *mmapped)
 {
 	struct census_class class[CENSUS_CLASS_NR] = {};
-	json_t *object = json_object();
-	int err = json_set(object, "in_use", count_json(&mmapped->told)) ?:
-		  json_set(object, "found", count_json(&mmapped->found));
 
+	emit_object(out, "mmapped");
+	emit_count(out, "in_use", &mmapped->told);
+	emit_count(out, "found", &mmapped->found);
 	for (size_t i = 0; i < CENSUS_CLASS_NR; i++)
 		class[i].in_use = mmapped->class[i];
-	return json_unless(err ?: json_set(object, "classes", classes_json(class)), object);
+	emit_classes(out, class);
+	emit_end(out);
 }
 
-static json_t *census_losses_json(const uint64_t loss[CENSUS_LOSS_NR])
-{
-	json_t *object = json_object();
-	int err = 0;
-
-	for (enum census_loss i = 0; i < CENSUS_LOSS_NR && !err; i++)
-		if (loss[i])
-			err = json_set_uint(object, census_loss_names[i], loss[i]);
-	return json_unless(err, object);
-}
-
-static json_t *glibc_json(const struct census *census)
+static void emit_glibc(struct emitter *out, const struct census *census)
 {
 	struct census_sum sum;
-	json_t *object = json_object();
-	int err;
 
 	census_add_up(census, &sum);
-	err = json_set(object, "in_use", count_json(&sum.in_use)) ?: json_set(object, "free", count_json(&sum.free));
-	err = err ?: json_set(object, "arenas", arenas_json(census));
+	emit_object(out, "glibc");
+	emit_count(out, "in_use", &sum.in_use);
+	emit_count(out, "free", &sum.free);
+	emit_list(out, "arenas");
+	for (size_t i = 0; i < census->arena_nr; i++)
+		emit_arena(out, &census->arena[i]);
+	emit_end(out);
 	if (census->has_mmapped)
-		err = err ?: json_set(object, "mmapped", mmapped_json(&census->mmapped));
-	if (*census->no_heap)
-		err = err ?: json_set_text(object, "why", census->no_heap);
-	return json_unless(err, object);
+		emit_mmapped(out, &census->mmapped);
+	emit_text(out, "why", *census->no_heap ? census->no_heap : NULL);
+	emit_end(out);
 }
 
-static json_t *python_class_json(size_t class, const struct census_python_class *counts)
+static void emit_python_class(struct emitter *out, size_t class, const struct census_python_class *counts)
 {
-	json_t *object = json_object();
-	int err = json_set_uint(object, "block_bytes", (class + 1) * PYTHON_CLASS_BYTES);
-
-	err = err ?: json_set(object, "in_use", count_json(&counts->in_use));
-	err = err ?: json_set(object, "free", count_json(&counts->free));
-	return json_unless(err, object);
+	if (!counts->in_use.count && !counts->free.count)
+		return;
+	emit_object(out, NULL);
+	emit_uint(out, "block_bytes", (class + 1) * PYTHON_CLASS_BYTES);
+	emit_count(out, "in_use", &counts->in_use);
+	emit_count(out, "free", &counts->free);
+	emit_end(out);
 }
 
-static json_t *python_classes_json(const struct census_python *python)
+static void emit_python(struct emitter *out, const struct census_python *python)
 {
-	json_t *list = json_array();
-	int err = 0;
-
-	for (size_t i = 0; i < CENSUS_PYTHON_CLASSES && !err; i++)
-		if (python->class[i].in_use.count || python->class[i].free.count)
-			err = json_array_append_new(list, python_class_json(i, &python->class[i])) ? -ENOMEM : 0;
-	return json_unless(err, list);
+	emit_object(out, "python");
+	emit_text(out, "version", python->version);
+	emit_numbers(out, python_numbers, python);
+	emit_text(out, "why", *python->why ? python->why : NULL);
+	emit_count(out, "in_use", &python->in_use);
+	emit_count(out, "free", &python->free);
+	emit_list(out, "classes");
+	for (size_t i = 0; i < CENSUS_PYTHON_CLASSES; i++)
+		emit_python_class(out, i, &python->class[i]);
+	emit_end(out);
+	emit_list(out, "types");
+	for (size_t i = 0; i < python->type_nr; i++) {
+		emit_object(out, NULL);
+		emit_text(out, "name", *python->type[i].name ? python->type[i].name : NULL);
+		emit_numbers(out, count_numbers, &python->type[i].blocks);
+		emit_end(out);
+	}
+	emit_end(out);
+	emit_end(out);
 }
 
-static json_t *python_type_json(const struct census_type *type)
+void emit_census(struct emitter *out, const struct census *census)
 {
-	json_t *object = json_object();
-	int err = *type->name ? json_set_text(object, "name", type->name) : 0;
-
-	return json_unless(err ?: json_set_numbers(object, count_numbers, &type->blocks), object);
-}
-
-static json_t *python_types_json(const struct census_python *python)
-{
-	json_t *list = json_array();
-	int err = 0;
-
-	for (size_t i = 0; i < python->type_nr && !err; i++)
-		err = json_array_append_new(list, python_type_json(&python->type[i])) ? -ENOMEM : 0;
-	return json_unless(err, list);
-}
-
-static json_t *python_json(const struct census_python *python)
-{
-	json_t *object = json_object();
-	int err = json_set_text(object, "version", python->version) ?: json_set_numbers(object, python_numbers, python);
-
-	if (*python->why)
-		err = err ?: json_set_text(object, "why", python->why);
-	err = err ?: json_set(object, "in_use", count_json(&python->in_use)) ?: json_set(object, "free", count_json(&python->free));
-	err = err ?: json_set(object, "classes", python_classes_json(python));
-	return json_unless(err ?: json_set(object, "types", python_types_json(python)), object);
+	emit_text(out, "schema", CENSUS_SCHEMA);
+	emit_text(out, "name", census->name);
+	emit_numbers(out, census_numbers, census);
+	emit_glibc(out, census);
+	if (*census->python.version)
+		emit_python(out, &census->python);
+	emit_object(out, "losses");
+	for (enum census_loss i = 0; i < CENSUS_LOSS_NR; i++)
+		if (census->loss[i])
+			emit_uint(out, census_loss_names[i], census->loss[i]);
+	emit_end(out);
 }
 
 json_t *census_to_json(const struct census *census)
 {
-	json_t *object = json_object();
-	int err = json_set_text(object, "schema", CENSUS_SCHEMA) ?: json_set_text(object, "name", census->name);
+	struct emitter out = emit_to(NULL, true);
+	json_t *json;
 
-	err = err ?: json_set_numbers(object, census_numbers, census);
-	err = err ?: json_set(object, "glibc", glibc_json(census));
-	if (*census->python.version)
-		err = err ?: json_set(object, "python", python_json(&census->python));
-	err = err ?: json_set(object, "losses", census_losses_json(census->loss));
-	return json_unless(err, object);
+	emit_census(&out, census);
+	emit_value_of(&out, &json);
+	return json;
 }
 
 /* ---- reading ---- */

@@ -7,10 +7,12 @@
 #include <jansson.h>
 
 #include "collect/census/census.h"
+#include "render/emitter.h"
 
 #define CENSUS_SCHEMA "allocsnap.census/1"
 #define CENSUS_JSON_MOST (256u << 20) /* bytes of a census that is read */
 
+void emit_census(struct emitter *out, const struct census *census);
 json_t *census_to_json(const struct census *census); /* NULL: no memory */
 
 /* 0, -EINVAL with a line in *why, -ENOMEM. The caller releases *ret, which is zeroed after a failure. */

@@ -9,11 +9,11 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "base/mounts.h"
+#include "base/privileges.h"
 #include "collect/inject/inject.h"
-#include "collect/session/injection.h"
-#include "collect/session/load.h"
 #include "collect/process/proc.h"
+#include "collect/sources/injection.h"
+#include "collect/recording/load.h"
 #include "collect/session/session.h"
 #include "sandbox/client.h"
 

@@ -15,7 +15,7 @@
 #include "collect/probe/attach_methods.h"
 #include "collect/probe/detach.h"
 #include "collect/diagnosis/diagnosis.h"
-#include "collect/session/load.h"
+#include "collect/recording/load.h"
 #include "collect/process/proc.h"
 #include "collect/probe/feature_probes.h"
 
@@ -170,7 +170,7 @@ static bool has_capability(int number)
 }
 
 /*
- * Whether CAP_SYS_ADMIN stands for the capability (capable.h: bpf_capable(), perfmon_capable(),
+ * Whether CAP_SYS_ADMIN stands for the capability (include/linux/capability.h: bpf_capable(), perfmon_capable(),
  * checkpoint_restore_ns_capable()).
  */
 static bool is_stood_for(int number)

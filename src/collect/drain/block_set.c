@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "base/huge_pages.h"
 
 #define ROOM_LEAST 62 /* blocks in the smallest chunk: 2,512 bytes */
 #define CHUNK_MOST ((4u << 20) - 64) /* bytes */

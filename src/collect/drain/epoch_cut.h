@@ -4,17 +4,32 @@
 
 /*
  * A snapshot of the accounting of all processes at one instant, while the processes continue to run: the loader's
- * half of bpf/account/cut.bpf.h.
+ * half of bpf/account/nursery.bpf.h.
  */
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "collect/drain/map_reader.h"
-#include "collect/drain/grace.h"
 
 struct allocsnap_bpf;
 struct nursery;
+
+/* Waits until all running BPF programs have ended: an RCU grace period. Zeroed: not created yet. */
+struct grace {
+	int inner_fd, outer_fd; /* a map inside a map */
+};
+
+/*
+ * Creates what grace_wait() needs, unless it exists; after that, creating cannot fail in grace_wait(). 0 or a
+ * negative errno.
+ */
+int grace_make(struct grace *grace);
+
+/* Returns when the programs that are running now have ended. 0 or a negative errno. */
+int grace_wait(struct grace *grace);
+
+void grace_release(struct grace *grace);
 
 /* Scratch memory; zeroed: none yet. */
 struct cut {

@@ -9,7 +9,6 @@
 #include "base/reason.h"
 #include "collect/inject/inject_private.h"
 #include "collect/process/mapped_file.h"
-#include "elf/allocator_detect.h"
 #include "elf/allocators.h"
 #include "elf/probe_info.h"
 

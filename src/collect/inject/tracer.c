@@ -7,11 +7,11 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/reason.h"
+#include "helper/helper.h"
 
 struct tracer {
 	int result;
@@ -33,20 +33,6 @@ static int limit_own_life(pid_t parent)
 	return getppid() == parent ? 0 : -ESRCH;
 }
 
-/* Signals of a terminal or a service manager are for the parent. */
-static pid_t fork_deaf(void)
-{
-	sigset_t all, before;
-	pid_t pid;
-
-	sigfillset(&all);
-	sigprocmask(SIG_SETMASK, &all, &before);
-	pid = fork();
-	if (pid)
-		sigprocmask(SIG_SETMASK, &before, NULL);
-	return pid;
-}
-
 static void trace_and_exit(struct tracer *tracer, pid_t parent, int (*work)(void *argument, void *outcome), void *argument)
 {
 	int err = limit_own_life(parent);
@@ -57,16 +43,16 @@ static void trace_and_exit(struct tracer *tracer, pid_t parent, int (*work)(void
 	_exit(0);
 }
 
+/* All signals stay blocked in the child: those of a terminal or a service manager are for the parent. */
 static int run_in_child(struct tracer *tracer, int (*work)(void *argument, void *outcome), void *argument)
 {
-	pid_t parent = getpid(), pid = fork_deaf();
+	pid_t parent = getpid(), pid = helper_fork();
 
 	if (!pid)
 		trace_and_exit(tracer, parent, work, argument);
 	if (pid < 0)
 		return -errno;
-	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-		; /* ECHILD: it has ended, and this process ignores SIGCHLD */
+	helper_wait(pid); /* -ECHILD: it has ended, and this process ignores SIGCHLD */
 	return tracer->result;
 }
 

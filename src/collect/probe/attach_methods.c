@@ -9,12 +9,12 @@
 #include "base/array.h"
 #include "base/reason.h"
 #include "collect/bpf.h"
+#include "collect/probe/feature_probes.h"
 #include "collect/probe/late_programs.h"
 #include "collect/probe/link_holder.h"
-#include "collect/process/objects.h"
-#include "collect/probe/feature_probes.h"
 #include "collect/probe/uprobe_multi.h"
-#include "elf/nop5.h"
+#include "collect/process/objects.h"
+#include "elf/placement.h"
 
 static bool links_work(void)
 {

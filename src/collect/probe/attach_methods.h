@@ -88,7 +88,7 @@ void detach_begin_link(const struct probes *probes, struct probe_link *link, str
 size_t probe_sites_settle(struct probes *probes, size_t first);
 
 /*
- * Whether a probe may be placed there. -ENOTSUP, with a line, on a five-byte nop (nop5.h), unless this kernel
+ * Whether a probe may be placed there. -ENOTSUP, with a line, on a five-byte nop (placement.h), unless this kernel
  * handles it safely; that is tried at the first such nop.
  */
 int check_place(const struct attachment *at, uint64_t offset, struct reason *why);

@@ -17,7 +17,7 @@ struct bpf_link;
 struct held_probes {
 	struct bpf_link *event; /* one perf event; NULL: fd is the holder */
 	int fd;
-	bool has_lease; /* fd is a file with a lease, which is given up (link_holder_links.c) */
+	bool has_lease; /* fd is a file with a lease, which is given up (link_holder.c) */
 };
 
 /* Zeroed: nothing to wait for. */

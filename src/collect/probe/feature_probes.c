@@ -1,24 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "collect/probe/feature_probes.h"
-#include "collect/probe/feature_probes_private.h"
 
 #include <bpf/bpf.h>
+#include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
+#include <linux/filter.h>
 #include <linux/perf_event.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/array.h"
 #include "collect/process/mappings.h"
 #include "collect/process/proc.h"
 #include "collect/probe/uprobe_multi.h"
+#include "helper/helper.h"
 
 /* The function that is probed. Only call_probe_target() calls it. */
 __attribute__((noipa)) static int probe_target(int value)
@@ -26,7 +33,8 @@ __attribute__((noipa)) static int probe_target(int value)
 	return value + 1;
 }
 
-uint64_t trial_offset(uint64_t address)
+/* The offset of allocsnap's own code in its file; 0: unknown. */
+static uint64_t file_offset(uint64_t address)
 {
 	uint64_t start, end, offset = 0, found = 0;
 	char *text = proc_read(getpid(), "maps", NULL), *rest = text, *line;
@@ -41,10 +49,11 @@ uint64_t trial_offset(uint64_t address)
 
 static uint64_t own_offset(void)
 {
-	return trial_offset((uintptr_t)probe_target);
+	return file_offset((uintptr_t)probe_target);
 }
 
-int trial_load_as(uint32_t attach_type)
+/* Loads a program that does nothing. A descriptor, or a negative errno. */
+static int load_as(uint32_t attach_type)
 {
 	static const struct bpf_insn return_0[] = {
 		{ .code = BPF_ALU64 | BPF_MOV | BPF_K },
@@ -67,7 +76,7 @@ static int close_after(int fd)
 
 int trial_load(void)
 {
-	return close_after(trial_load_as(0));
+	return close_after(load_as(0));
 }
 
 /* ---- perf ---- */
@@ -107,7 +116,7 @@ int trial_open_event(const char *path, uint64_t offset, bool is_return)
 
 static int try_event(bool is_return)
 {
-	int program = trial_load_as(0), event, err = 0;
+	int program = load_as(0), event, err = 0;
 
 	if (program < 0)
 		return program;
@@ -134,13 +143,13 @@ int trial_uretprobe(void)
 
 /* ---- links ---- */
 
-static int attach_to_own(int program, uint32_t attach_type)
+static int attach_trial(pid_t pid, int program, uint32_t attach_type, uint64_t offset)
 {
-	uint64_t offset = own_offset(), cookie = 0;
+	uint64_t cookie = 0;
 
 	return uprobe_multi_attach(program, &(struct uprobe_multi){
 		.path = "/proc/self/exe",
-		.pid = getpid(),
+		.pid = pid,
 		.attach_type = attach_type,
 		.nr = 1,
 		.offset = &offset,
@@ -150,11 +159,11 @@ static int attach_to_own(int program, uint32_t attach_type)
 
 static int try_link(uint32_t attach_type)
 {
-	int program = trial_load_as(attach_type), err;
+	int program = load_as(attach_type), err;
 
 	if (program < 0)
 		return program;
-	err = close_after(attach_to_own(program, attach_type));
+	err = close_after(attach_trial(getpid(), program, attach_type, own_offset()));
 	close(program);
 	return err;
 }
@@ -207,7 +216,7 @@ static int call_from_thread(void)
 /* 0 if the program runs for a thread that is not the main one. */
 static int see_thread(int map, int program)
 {
-	int link = attach_to_own(program, UPROBE_MULTI_ATTACH_TYPE), err;
+	int link = attach_trial(getpid(), program, UPROBE_MULTI_ATTACH_TYPE, own_offset()), err;
 	uint64_t seen = 0;
 
 	if (link < 0)
@@ -232,3 +241,181 @@ int trial_pid_of_link(void)
 		close(map);
 	return err;
 }
+
+/* ---- what may kill a process is tried in a child ---- */
+
+/* Handles fatal signals, because the kernel logs a process that dies without a handler. */
+static void give_up(int)
+{
+	_exit(1);
+}
+
+/* Waits for the word to go. */
+static int wait_and_act(void *act, int)
+{
+	struct message go;
+
+	signal(SIGSEGV, give_up);
+	signal(SIGILL, give_up);
+	signal(SIGTRAP, give_up);
+	return channel__head(&(struct channel){ .fd = CHILD_FD }, &go, NULL) ? 1 : (*(int (**)(void))act)();
+}
+
+/* The child acts if it is probed by this link. -EFAULT: it did not survive. */
+static int end_trial(struct helper *child, int link)
+{
+	bool went = link >= 0 && !channel__send(&child->channel, 0, NULL, 0, -1);
+	int status = helper__end(child, SIGCONT);
+
+	if (link < 0)
+		return link;
+	close(link);
+	return status < 0 ? status : went && !status ? 0 : -EFAULT;
+}
+
+/* Kernels without links of many probes are older than the behaviour that is tried here. */
+static int try_in_child(void (*function)(void), int (*act)(void))
+{
+	uint64_t offset = file_offset((uintptr_t)function);
+	int err = trial_uprobe_multi(), program;
+	struct helper child;
+
+	if (err)
+		return err == -EINVAL ? 0 : err;
+	program = offset ? load_as(UPROBE_MULTI_ATTACH_TYPE) : -ENOENT;
+	if (program < 0)
+		return program;
+	err = helper__start(&(struct helper_plan){ .is_killed = true, .work = wait_and_act, .self = &act }, &child);
+	if (!err)
+		err = end_trial(&child, attach_trial(child.pid, program, UPROBE_MULTI_ATTACH_TYPE, offset));
+	close(program);
+	return err;
+}
+
+/* ---- filters of system calls ---- */
+
+/* Allows only exit_group, and rt_sigreturn to return from a signal handler; any other call kills the process. */
+static int filter_all(void)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 1, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_rt_sigreturn, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+	};
+	struct sock_fprog program = { ARRAY_SIZE(filter), filter };
+
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+static volatile sig_atomic_t is_ill;
+
+static void note_sigill(int)
+{
+	is_ill = 1;
+}
+
+#define NO_SUCH_CALL 2
+#define CALL_IS_HIDDEN 3
+
+/* The uretprobe system call sends SIGILL to a caller that is not at a hijacked return. */
+static int call_filtered(void *self, int)
+{
+	long call = *(const long *)self;
+
+	signal(SIGILL, note_sigill);
+	if (syscall(call) < 0 && !is_ill)
+		return errno == ENOSYS ? NO_SUCH_CALL : CALL_IS_HIDDEN;
+	if (prctl(PR_SET_DUMPABLE, 0) || filter_all())
+		return 1;
+	syscall(call);
+	return 0;
+}
+
+int trial_filtered_call(long call)
+{
+	struct helper child;
+	int status = helper__start(&(struct helper_plan){ .is_killed = true, .work = call_filtered, .self = &call }, &child);
+
+	if (!status)
+		status = helper__end(&child, SIGCONT);
+	if (status < 0)
+		return status;
+	if (WIFEXITED(status) && WEXITSTATUS(status) == NO_SUCH_CALL)
+		return -ENOSYS;
+	if (WIFEXITED(status) && WEXITSTATUS(status) == CALL_IS_HIDDEN)
+		return -EACCES;
+	return status ? -EFAULT : 0;
+}
+
+#ifdef __x86_64__
+
+/* ---- nops of five bytes ---- */
+
+__attribute__((naked, noinline, noclone, used, aligned(16))) static void with_nop5(void)
+{
+	asm volatile(".byte 0x0f, 0x1f, 0x44, 0, 0\n\tret");
+}
+
+static void (*volatile call_nop5)(void) = with_nop5;
+
+/* The kernel replaces the nop by a call when it is hit. */
+static int hit_and_fork(void)
+{
+	int status;
+	pid_t child;
+
+	for (int i = 0; i < 10; i++)
+		call_nop5();
+	child = fork();
+	if (!child) {
+		call_nop5();
+		_exit(0);
+	}
+	return child < 0 || waitpid(child, &status, 0) != child || status;
+}
+
+int trial_nop5(void)
+{
+	return try_in_child(with_nop5, hit_and_fork);
+}
+
+/* ---- returns by a system call ---- */
+
+#define URETPROBE 335 /* arch/x86/entry/syscalls/syscall_64.tbl */
+
+/* Whether the kernel has this function. True if that is not known. */
+static bool kernel_has(const char *function)
+{
+	struct btf *btf = btf__load_vmlinux_btf();
+	bool has = !btf || btf__find_by_name_kind(btf, function, BTF_KIND_FUNC) >= 0;
+
+	btf__free(btf);
+	return has;
+}
+
+/* If the process already has a filter, that filter may answer for unknown calls, whether they exist or not. */
+int trial_return_call(void)
+{
+	int err = trial_filtered_call(URETPROBE);
+
+	if (err != -EACCES)
+		return err;
+	return kernel_has("__x64_sys_uretprobe") ? -EFAULT : -ENOSYS;
+}
+
+#else
+
+int trial_nop5(void)
+{
+	return 0;
+}
+
+int trial_return_call(void)
+{
+	return -ENOSYS;
+}
+
+#endif

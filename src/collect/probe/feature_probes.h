@@ -20,9 +20,14 @@ int trial_open_event(const char *path, uint64_t offset, bool is_return);
 
 /*
  * Runs in a child; -EFAULT if it does not survive. The child forks another child, which executes a probed
- * five-byte nop (nop5.h). Kernels newer than the first ones with links of many probes replace this nop by a call.
+ * five-byte nop (placement.h). Kernels newer than the first ones with links of many probes replace this nop by a call.
  */
 int trial_nop5(void);
+
+/*
+ * Tries any system call. -ENOSYS: it does not exist; -EFAULT: filters see it; -EACCES: a filter of this process does.
+ */
+int trial_filtered_call(long call);
 
 /*
  * From 6.11 on a return probe is a system call of the process itself (x86-64, uretprobe). -ENOSYS: not on this

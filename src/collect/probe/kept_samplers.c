@@ -15,7 +15,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/reason.h"
-#include "collect/probe/link_holder_orders.h"
+#include "collect/probe/link_holder.h"
 
 #define ALL_NS (5 * SECOND_NS)
 #define TRY_NS (SECOND_NS / 2) /* then it is another one's turn: a parent must not use up its children's time */

@@ -2,23 +2,463 @@
 #include "collect/probe/link_holder.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "base/array.h"
-#include "collect/probe/link_holder_orders.h"
+#include "base/privileges.h"
+#include "collect/inject/inject.h"
+#include "collect/probe/detach.h"
+#include "collect/probe/file_watch.h"
+#include "collect/probe/kept_samplers.h"
 #include "collect/probe/uprobe_multi.h"
+#include "collect/process/file_identity.h"
+#include "helper/helper.h"
+
+/*
+ * Messages. Each order is a struct link_holder_order, and gets one answer, except KEEPER_DETACH. The keeper also sends news
+ * on its own, an int32_t, to report what it has done without an order.
+ */
+enum link_holder_what {
+	KEEPER_ATTACH,	  /* with the descriptors of program and file. Answer: a link, or -errno */
+	KEEPER_DETACH,	  /* ends a link */
+	KEEPER_DETACHING, /* the answer is the number of links being ended */
+	KEEPER_SETTLE,	  /* the answer 0 comes when none is being ended */
+	KEEPER_HOLD_SAMPLER, /* the keeper ejects the sampler of a process when it ends. Answer: 0 or -errno */
+	KEEPER_SAMPLER_FILES, /* the files of that sampler: nr struct inject_file. Answer: 0 or -errno */
+	KEEPER_EJECT,	  /* ejects it now. The answer is a struct link_holder_ejection */
+
+	KEEPER_ANSWER,	  /* int32_t, if no other is named */
+	KEEPER_CLOSED,	  /* news: the link whose file was written to, and which is being ended */
+	KEEPER_UNWATCHED, /* news: -errno; a link's file cannot be watched */
+};
+
+struct link_holder_order {
+	int32_t link;
+	uint32_t attach_type, of_returns;
+	int32_t pid;
+	uint32_t nr;
+	struct file_identity file; /* the file that the places were found in */
+	uint64_t places[]; /* for KEEPER_ATTACH: nr offsets, then nr cookies, then nr semaphores */
+};
+_Static_assert(sizeof(struct inject_file) == 3 * sizeof(uint64_t), "an order has nr times so much");
+
+enum { KEEPER_PROGRAM, KEEPER_FILE, KEEPER_FD_NR };
+
+#define KEEPER_ORDER_BYTES_MOST (256u << 10)
+
+/*
+ * ---- in the keeper ----
+ *
+ * A link's number is never reused, so an order about an ended link cannot hit another one.
+ */
+
+/* To stop a process of any user, to write to its memory, and to be the next one that runs meanwhile. */
+#define TO_EJECT \
+	(CAPABILITY(CAP_SYS_PTRACE) | CAPABILITY(CAP_SYS_ADMIN) | CAPABILITY(CAP_DAC_OVERRIDE) | \
+	 CAPABILITY(CAP_CHECKPOINT_RESTORE) | CAPABILITY(CAP_SYS_NICE))
+
+struct kept_link {
+	int number, fd;
+	size_t file; /* index into links->file */
+};
+
+/* A file with links. */
+struct kept_file {
+	int fd; /* a separate open file, because a lease belongs to it; -1: the index is free */
+	struct file_identity identity;
+	int watch; /* negative: none */
+	bool has_lease;
+	size_t link_nr;
+};
+
+struct links {
+	int recording; /* readable when it has ended */
+	struct channel orders;
+	struct kept_link *link;
+	size_t link_nr, link_alloc;
+	int last_number;
+	struct kept_file *file;
+	size_t file_nr, file_alloc;
+	struct detacher detacher;
+	struct file_watch watch;
+	int lease_fd; /* readable: a process wants to write to a file with a lease */
+	struct link_holder_news {
+		enum link_holder_what what;
+		int32_t value;
+	} *news; /* still to be sent */
+	size_t news_nr, news_alloc;
+	struct kept_samplers samplers;
+};
+
+static void queue_link_holder_news(struct links *links, enum link_holder_what what, int value)
+{
+	const struct link_holder_news news = { what, value };
+
+	(void)!array_push(links, news, news); /* or the recording notices it when it checks the file next */
+}
+
+/* ---- files ---- */
+
+static struct kept_file *find_kept_file(const struct links *links, const struct file_identity *identity)
+{
+	for (size_t i = 0; i < links->file_nr; i++)
+		if (links->file[i].fd >= 0 && file_identity_is_same_inode(&links->file[i].identity, identity))
+			return &links->file[i];
+	return NULL;
+}
+
+static struct kept_file *new_file(struct links *links)
+{
+	const struct kept_file none = { .fd = -1 };
+
+	for (size_t i = 0; i < links->file_nr; i++)
+		if (links->file[i].fd < 0)
+			return &links->file[i];
+	return array_push(links, file, none) ? NULL : &links->file[links->file_nr - 1];
+}
+
+/* 0, even if there can be no lease; -ETXTBSY: the file is open for writing. */
+static int take_lease(struct kept_file *file)
+{
+	file->has_lease = !fcntl(file->fd, F_SETLEASE, F_RDLCK);
+	return !file->has_lease && errno == EAGAIN ? -ETXTBSY : 0;
+}
+
+/* Closes the file after the links in held[] have ended: a writer waits for that. */
+static void forget_file(struct links *links, struct kept_file *file, struct held_probes *held, size_t nr)
+{
+	held[nr] = (struct held_probes){ .fd = file->fd, .has_lease = file->has_lease };
+	if (file->watch >= 0)
+		file_watch_remove(&links->watch, file->watch);
+	file->fd = -1;
+	if (nr)
+		detach_begin(&links->detacher, held, nr + 1);
+	else
+		detach_now(held);
+}
+
+/* Opens the file and watches it: from here on a writer is reported, or has to wait. */
+static int add_file(struct links *links, const struct file_identity *identity, int fd, struct kept_file **ret)
+{
+	struct kept_file *file = new_file(links);
+	int err = file ? 0 : -ENOMEM;
+	char path[32];
+
+	if (err)
+		return err;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	*file = (struct kept_file){ .fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), .identity = *identity };
+	if (file->fd < 0)
+		return -errno;
+	file->watch = file_watch_add(&links->watch, file->fd);
+	err = take_lease(file);
+	if (err)
+		forget_file(links, file, &(struct held_probes){}, 0);
+	else if (file->watch < 0 && !file->has_lease)
+		queue_link_holder_news(links, KEEPER_UNWATCHED, file->watch);
+	*ret = file;
+	return err;
+}
+
+/* The places are valid only for a file with these bytes. */
+static int check_file(const struct kept_file *file, const struct file_identity *wanted)
+{
+	struct file_identity now;
+	int err = file_identity_read(file->fd, &now);
+
+	return err ?: file_identity_is_unwritten(&now, wanted) ? 0 : -ESTALE;
+}
+
+/* ---- links ---- */
+
+static void end_kept_link(struct links *links, size_t i)
+{
+	struct held_probes held[2] = { { .fd = links->link[i].fd } };
+	struct kept_file *file = &links->file[links->link[i].file];
+
+	memmove(links->link + i, links->link + i + 1, (--links->link_nr - i) * sizeof(*links->link));
+	if (--file->link_nr)
+		detach_begin(&links->detacher, held, 1);
+	else
+		forget_file(links, file, held, 1);
+}
+
+static int create_kept_link(struct links *links, const struct link_holder_order *order, int program_fd,
+			    struct kept_file *file)
+{
+	struct uprobe_multi uprobes = {
+		.pid = order->pid,
+		.attach_type = order->attach_type,
+		.of_returns = order->of_returns,
+		.nr = order->nr,
+		.offset = order->places,
+		.cookie = order->places + order->nr,
+		.semaphore = order->places + 2 * order->nr,
+	};
+	struct kept_link link = { .number = links->last_number + 1, .file = file - links->file };
+	char path[32];
+	int err;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", file->fd);
+	uprobes.path = path;
+	link.fd = uprobe_multi_attach(program_fd, &uprobes);
+	if (link.fd < 0)
+		return link.fd;
+	err = array_push(links, link, link);
+	if (err) {
+		close(link.fd);
+		return err;
+	}
+	file->link_nr++;
+	return ++links->last_number;
+}
+
+static int attach_kept_link(struct links *links, const struct link_holder_order *order, const int fd[KEEPER_FD_NR])
+{
+	struct kept_file *file = find_kept_file(links, &order->file);
+	int err = file ? 0 : add_file(links, &order->file, fd[KEEPER_FILE], &file), link;
+
+	if (err)
+		return err;
+	err = check_file(file, &order->file);
+	link = err ?: create_kept_link(links, order, fd[KEEPER_PROGRAM], file);
+	if (!file->link_nr)
+		forget_file(links, file, &(struct held_probes){}, 0);
+	return link;
+}
+
+static void detach_kept_link(struct links *links, int number)
+{
+	for (size_t i = links->link_nr; i-- > 0;)
+		if (links->link[i].number == number)
+			return end_kept_link(links, i);
+}
+
+/* Uses one thread for each link: all breakpoints are removed at once, those of frees last. */
+static void end_all_kept_links(struct links *links)
+{
+	while (links->link_nr)
+		end_kept_link(links, links->link_nr - 1);
+	detach_end(&links->detacher);
+}
+
+/* ---- files that are written to ---- */
+
+/* Ends all links of a file in one thread, those of frees last; then gives up the lease. */
+static void end_file(struct links *links, size_t index)
+{
+	struct kept_file *file = &links->file[index];
+	struct held_probes *held = calloc(file->link_nr + 1, sizeof(*held));
+	size_t nr = 0;
+
+	for (size_t i = links->link_nr; i-- > 0;) {
+		if (links->link[i].file != index)
+			continue;
+		queue_link_holder_news(links, KEEPER_CLOSED, links->link[i].number);
+		if (!held) {
+			end_kept_link(links, i);
+			continue;
+		}
+		held[nr++] = (struct held_probes){ .fd = links->link[i].fd };
+		memmove(links->link + i, links->link + i + 1, (--links->link_nr - i) * sizeof(*links->link));
+	}
+	if (held)
+		forget_file(links, file, held, nr);
+	free(held);
+}
+
+static bool must_release_file(const struct kept_file *file, int written)
+{
+	if (file->has_lease && fcntl(file->fd, F_GETLEASE) != F_RDLCK)
+		return true; /* a process is waiting to open it for writing */
+	return written == FILE_WATCH_ALL || (written >= 0 && file->watch == written);
+}
+
+static void end_written(struct links *links)
+{
+	struct signalfd_siginfo info;
+	int written;
+
+	(void)!read(links->lease_fd, &info, sizeof(info));
+	do {
+		written = file_watch_next(&links->watch);
+		for (size_t i = 0; i < links->file_nr; i++)
+			if (links->file[i].fd >= 0 && must_release_file(&links->file[i], written))
+				end_file(links, i);
+	} while (written != FILE_WATCH_NONE);
+}
+
+/* ---- orders in the keeper ---- */
+
+static int run_link_holder_order(struct links *links, uint32_t what, const struct link_holder_order *order,
+				 const int fd[KEEPER_FD_NR])
+{
+	switch (what) {
+	case KEEPER_ATTACH:
+		return attach_kept_link(links, order, fd);
+	case KEEPER_DETACH:
+		detach_kept_link(links, order->link);
+		return 0;
+	case KEEPER_DETACHING:
+		return detach_pending(&links->detacher);
+	case KEEPER_SETTLE:
+		detach_end(&links->detacher);
+		return 0;
+	case KEEPER_HOLD_SAMPLER:
+		return kept_samplers_add(&links->samplers, order->pid);
+	case KEEPER_SAMPLER_FILES:
+		return kept_samplers_tell_files(&links->samplers, order->pid, (const struct inject_file *)order->places,
+						order->nr);
+	}
+	return -EPROTO;
+}
+
+/* Sends as many as the socket accepts: the recording reads them when it has time. */
+static void send_news(struct links *links)
+{
+	struct pollfd room = { .fd = CHILD_FD, .events = POLLOUT };
+	size_t sent = 0;
+
+	for (; sent < links->news_nr && poll(&room, 1, 0) == 1 && room.revents == POLLOUT; sent++)
+		channel__send(&links->orders, links->news[sent].what,
+			      &(struct iovec){ &links->news[sent].value, sizeof(int32_t) }, 1, -1);
+	links->news_nr -= sent;
+	if (sent)
+		memmove(links->news, links->news + sent, links->news_nr * sizeof(*links->news));
+}
+
+/*
+ * Handles writes to the files until there is an order. False: the recording has ended. The recording's end of the
+ * socket may stay open in its children.
+ */
+static bool has_order(struct links *links)
+{
+	struct pollfd fds[] = {
+		{ .fd = CHILD_FD, .events = POLLIN }, { .fd = links->recording, .events = POLLIN },
+		{ .fd = links->watch.fd, .events = POLLIN }, { .fd = links->lease_fd, .events = POLLIN },
+	};
+
+	do {
+		fds[0].events = POLLIN | (links->news_nr ? POLLOUT : 0);
+		if (poll(fds, 4, -1) < 0 && errno != EINTR)
+			return false;
+		if (fds[2].revents || fds[3].revents)
+			end_written(links);
+		send_news(links);
+	} while (!fds[1].revents && !(fds[0].revents & ~POLLOUT));
+	return !fds[1].revents;
+}
+
+static bool is_whole(const struct link_holder_order *order, size_t bytes)
+{
+	return bytes >= sizeof(*order) &&
+	       bytes == sizeof(*order) + 3 * sizeof(*order->places) * order->nr;
+}
+
+/*
+ * Runs while the rest of an order does not come. The recording may have been killed in the middle of the order, while a child
+ * of it keeps the socket open. Or the recording is stopped, while another process writes to a file.
+ */
+static int look_around(void *links)
+{
+	const struct links *own = links;
+	struct pollfd fds[] = {
+		{ .fd = own->recording, .events = POLLIN }, { .fd = own->watch.fd, .events = POLLIN },
+		{ .fd = own->lease_fd, .events = POLLIN },
+	};
+
+	poll(fds, 3, 0);
+	if (fds[1].revents || fds[2].revents)
+		end_written(links);
+	return fds[0].revents ? -EPIPE : 0;
+}
+
+static int answer_recorder(const struct links *links, const void *answer, size_t bytes)
+{
+	return channel__send(&links->orders, KEEPER_ANSWER, &(struct iovec){ (void *)answer, bytes }, 1, -1);
+}
+
+static int serve_whole_order(struct links *links, uint32_t what, const struct link_holder_order *order,
+			     const int fd[KEEPER_FD_NR])
+{
+	struct link_holder_ejection ejection = {};
+	int32_t value;
+
+	if (what == KEEPER_EJECT) {
+		kept_samplers_eject(&links->samplers, order->pid, &ejection);
+		return answer_recorder(links, &ejection, sizeof(ejection));
+	}
+	value = run_link_holder_order(links, what, order, fd);
+	return what == KEEPER_DETACH ? 0 : answer_recorder(links, &value, sizeof(value));
+}
+
+/* An error: there will be no more orders. */
+static int serve_link_holder_order(struct links *links, struct link_holder_order *order)
+{
+	struct message head;
+	int fd[KEEPER_FD_NR];
+	int err = channel__head_fds(&links->orders, &head, fd, KEEPER_FD_NR);
+
+	if (err)
+		return err;
+	err = head.bytes > KEEPER_ORDER_BYTES_MOST ? -EPROTO : channel__receive(&links->orders, order, head.bytes);
+	if (!err)
+		err = is_whole(order, head.bytes) ? serve_whole_order(links, head.kind, order, fd) : -EPROTO;
+	for (int i = 0; i < KEEPER_FD_NR; i++)
+		if (fd[i] >= 0)
+			close(fd[i]);
+	return err;
+}
+
+/* A descriptor that is readable when a process opens a leased file for writing. */
+static int hear_of_leases(void)
+{
+	sigset_t lease;
+
+	sigemptyset(&lease);
+	sigaddset(&lease, SIGIO);
+	sigprocmask(SIG_BLOCK, &lease, NULL);
+	return signalfd(-1, &lease, SFD_NONBLOCK | SFD_CLOEXEC);
+}
+
+/* The program pays for each trap until a pause has started, so the keeper has a high priority. */
+static int keep_links(void *ejects, int recording)
+{
+	struct link_holder_order *order = malloc(KEEPER_ORDER_BYTES_MOST);
+	struct links links = {
+		.recording = recording,
+		.orders = { .fd = CHILD_FD, .is_too_long = look_around, .who = &links },
+	};
+
+	channel__slice(CHILD_FD);
+	setpriority(PRIO_PROCESS, 0, -20);
+	file_watch_open(&links.watch); /* if this fails, each link is reported as unwatched */
+	links.lease_fd = hear_of_leases();
+	/*
+	 * A link needs no privilege once the program is loaded. Watching a file needs the right to read it, or to
+	 * lease it.
+	 */
+	capabilities_keep(CAPABILITY(CAP_DAC_READ_SEARCH) | CAPABILITY(CAP_LEASE) | (*(bool *)ejects ? TO_EJECT : 0));
+	while (order && has_order(&links) && !serve_link_holder_order(&links, order))
+		;
+	end_all_kept_links(&links);
+	kept_samplers_eject_all(&links.samplers);
+	return 0;
+}
+
+/* ---- in the recording ---- */
 
 struct link_holder {
-	pid_t pid;
-	int fd;
-	int end_fd;
+	struct helper helper;
 	int *closed; /* links that the keeper has reported closed, not yet returned by link_holder__next_closed() */
 	size_t closed_nr, closed_alloc;
 	int unwatched; /* errno of the last file that could not be watched */
@@ -27,76 +467,70 @@ struct link_holder {
 	uint64_t unwatched_told_nr;
 };
 
-/* ---- orders ---- */
-
-union with_fds {
-	struct cmsghdr header;
-	char bytes[CMSG_SPACE(KEEPER_FD_NR * sizeof(int))];
-};
-
-static void add_fds(struct msghdr *msg, union with_fds *control, const int fd[KEEPER_FD_NR])
-{
-	const size_t bytes = KEEPER_FD_NR * sizeof(fd[0]);
-
-	memset(control, 0, sizeof(*control));
-	control->header = (struct cmsghdr){
-		.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(bytes),
-	};
-	memcpy(CMSG_DATA(&control->header), fd, bytes);
-	msg->msg_control = control;
-	msg->msg_controllen = sizeof(*control);
-}
-
-static int send_link_holder_order(const struct link_holder *link_holder, const struct msghdr *msg)
-{
-	ssize_t sent;
-
-	while ((sent = sendmsg(link_holder->fd, msg, MSG_NOSIGNAL)) < 0 && errno == EINTR)
-		;
-	if (sent >= 0)
-		return 0;
-	return errno == ECONNRESET ? -EPIPE : -errno;
-}
-
-/* False: there is no packet, or the keeper has ended. */
-static bool receive_link_holder_answer(const struct link_holder *link_holder, struct link_holder_answer *ret, int flags)
-{
-	ssize_t got;
-
-	while ((got = recv(link_holder->fd, ret, sizeof(*ret), flags)) < 0 && errno == EINTR)
-		;
-	return got == sizeof(*ret);
-}
-
 /* If there is no memory for a link's number, the recording notices it when it checks the file next. */
-static void store_link_holder_news(struct link_holder *link_holder, const struct link_holder_answer *news)
+static void store_link_holder_news(struct link_holder *link_holder, uint32_t what, int32_t value)
 {
-	if (news->what != KEEPER_UNWATCHED) {
-		(void)!array_push(link_holder, closed, news->value);
+	if (what == KEEPER_CLOSED) {
+		(void)!array_push(link_holder, closed, value);
 		return;
 	}
-	link_holder->unwatched = -news->value;
+	link_holder->unwatched = -value;
 	link_holder->unwatched_nr++;
 }
 
-static int await_link_holder_answer(struct link_holder *link_holder)
+/* Receives the answer, or stores news. */
+static int receive_from_link_holder(struct link_holder *link_holder, void *answer, size_t bytes, bool *ret_is_answer)
 {
-	struct link_holder_answer answer;
+	const struct channel *channel = &link_holder->helper.channel;
+	struct message head;
+	int32_t value;
+	int err = channel__head(channel, &head, NULL);
+	bool is_answer = !err && head.kind == KEEPER_ANSWER;
 
-	while (receive_link_holder_answer(link_holder, &answer, 0)) {
-		if (answer.what == KEEPER_ANSWER)
-			return answer.value;
-		store_link_holder_news(link_holder, &answer);
-	}
-	return -EPIPE;
+	if (!err && head.bytes != (is_answer ? bytes : sizeof(value)))
+		err = -EPROTO;
+	if (!err)
+		err = channel__receive(channel, is_answer ? answer : &value, head.bytes);
+	if (!err && !is_answer)
+		store_link_holder_news(link_holder, head.kind, value);
+	*ret_is_answer = is_answer;
+	return err;
+}
+
+static int await_link_holder(struct link_holder *link_holder, void *answer, size_t bytes)
+{
+	bool is_answer = false;
+	int err = 0;
+
+	while (!err && !is_answer)
+		err = receive_from_link_holder(link_holder, answer, bytes, &is_answer);
+	return err ? -EPIPE : 0;
 }
 
 static void receive_link_holder_news(struct link_holder *link_holder)
 {
-	struct link_holder_answer news;
+	bool is_answer = false;
+	int err = 0;
 
-	while (receive_link_holder_answer(link_holder, &news, MSG_DONTWAIT))
-		store_link_holder_news(link_holder, &news);
+	while (!err && !is_answer && !channel__is_quiet(&link_holder->helper.channel))
+		err = receive_from_link_holder(link_holder, NULL, 0, &is_answer);
+}
+
+static int send_link_holder_order(const struct link_holder *link_holder, enum link_holder_what what,
+				  struct link_holder_order order, const struct inject_file *file)
+{
+	const struct iovec pieces[] = { { &order, sizeof(order) }, { (void *)file, order.nr * sizeof(*file) } };
+
+	return channel__send(&link_holder->helper.channel, what, pieces, ARRAY_SIZE(pieces), -1);
+}
+
+static int order_link_holder(struct link_holder *link_holder, enum link_holder_what what,
+			     struct link_holder_order order, const struct inject_file *file)
+{
+	int32_t value;
+
+	return send_link_holder_order(link_holder, what, order, file) ?:
+	       await_link_holder(link_holder, &value, sizeof(value)) ?: value;
 }
 
 int link_holder__next_closed(struct link_holder *link_holder)
@@ -119,65 +553,32 @@ int link_holder__next_unwatched(struct link_holder *link_holder, uint64_t *ret_n
 
 int link_holder__news_fd(const struct link_holder *link_holder)
 {
-	return link_holder->fd;
-}
-
-/* An answer to KEEPER_EJECT is longer than others, and begins as they do. */
-static int await_ejection(struct link_holder *link_holder, struct link_holder_ejection *ret)
-{
-	ssize_t got;
-
-	while ((got = recv(link_holder->fd, ret, sizeof(*ret), 0)) > 0 || (got < 0 && errno == EINTR)) {
-		if (got == sizeof(*ret) && ret->what == KEEPER_ANSWER)
-			return ret->value;
-		if (got == sizeof(struct link_holder_answer))
-			store_link_holder_news(link_holder, (const struct link_holder_answer *)ret);
-	}
-	*ret = (struct link_holder_ejection){ .value = -EPIPE };
-	return -EPIPE;
-}
-
-static int order_for_process(const struct link_holder *link_holder, enum link_holder_what what, pid_t pid)
-{
-	struct link_holder_order head = { .what = what, .pid = pid };
-	struct iovec piece = { &head, sizeof(head) };
-
-	return send_link_holder_order(link_holder, &(struct msghdr){ .msg_iov = &piece, .msg_iovlen = 1 });
+	return link_holder->helper.channel.fd;
 }
 
 pid_t link_holder__pid(const struct link_holder *link_holder)
 {
-	return link_holder->pid;
+	return link_holder->helper.pid;
 }
 
 int link_holder__hold_sampler(struct link_holder *link_holder, pid_t pid)
 {
-	return order_for_process(link_holder, KEEPER_HOLD_SAMPLER, pid) ?: await_link_holder_answer(link_holder);
+	return order_link_holder(link_holder, KEEPER_HOLD_SAMPLER, (struct link_holder_order){ .pid = pid }, NULL);
 }
 
 int link_holder__tell_files(struct link_holder *link_holder, pid_t pid, const struct inject_file *file, uint32_t nr)
 {
-	struct link_holder_order head = { .what = KEEPER_SAMPLER_FILES, .pid = pid, .nr = nr };
-	struct iovec pieces[] = { { &head, sizeof(head) }, { (void *)file, nr * sizeof(*file) } };
-	int err = send_link_holder_order(link_holder, &(struct msghdr){ .msg_iov = pieces, .msg_iovlen = 2 });
-
-	return err ?: await_link_holder_answer(link_holder);
+	return order_link_holder(link_holder, KEEPER_SAMPLER_FILES, (struct link_holder_order){ .pid = pid, .nr = nr }, file);
 }
 
 int link_holder__eject(struct link_holder *link_holder, pid_t pid, struct link_holder_ejection *ret)
 {
-	int err = order_for_process(link_holder, KEEPER_EJECT, pid);
+	int err = send_link_holder_order(link_holder, KEEPER_EJECT, (struct link_holder_order){ .pid = pid }, NULL) ?:
+		  await_link_holder(link_holder, ret, sizeof(*ret));
 
-	*ret = (struct link_holder_ejection){ .value = err };
-	return err ?: await_ejection(link_holder, ret);
-}
-
-static int order_simply(const struct link_holder *link_holder, enum link_holder_what what, int link)
-{
-	struct link_holder_order head = { .what = what, .link = link };
-	struct iovec piece = { &head, sizeof(head) };
-
-	return send_link_holder_order(link_holder, &(struct msghdr){ .msg_iov = &piece, .msg_iovlen = 1 });
+	if (err)
+		*ret = (struct link_holder_ejection){ .value = err };
+	return ret->value;
 }
 
 int link_holder__attach(struct link_holder *link_holder, int program_fd, int fd, const struct file_identity *file,
@@ -185,124 +586,82 @@ int link_holder__attach(struct link_holder *link_holder, int program_fd, int fd,
 {
 	const int fds[KEEPER_FD_NR] = { [KEEPER_PROGRAM] = program_fd, [KEEPER_FILE] = fd };
 	struct link_holder_order head = {
-		.what = KEEPER_ATTACH,
 		.attach_type = uprobes->attach_type,
 		.of_returns = uprobes->of_returns,
 		.pid = uprobes->pid,
 		.nr = uprobes->nr,
 		.file = *file,
 	};
-	struct iovec pieces[] = {
+	const struct iovec pieces[] = {
 		{ &head, sizeof(head) },
 		{ (void *)uprobes->offset, uprobes->nr * sizeof(*uprobes->offset) },
 		{ (void *)uprobes->cookie, uprobes->nr * sizeof(*uprobes->cookie) },
 		{ (void *)uprobes->semaphore, uprobes->nr * sizeof(*uprobes->semaphore) },
 	};
-	struct msghdr msg = { .msg_iov = pieces, .msg_iovlen = 4 };
-	union with_fds control;
-	int err;
+	int32_t link;
 
-	add_fds(&msg, &control, fds);
-	err = send_link_holder_order(link_holder, &msg);
-	return err ?: await_link_holder_answer(link_holder);
+	if (sizeof(head) + 3 * sizeof(*head.places) * head.nr > KEEPER_ORDER_BYTES_MOST)
+		return -EMSGSIZE;
+	return channel__send_fds(&link_holder->helper.channel, KEEPER_ATTACH, pieces, ARRAY_SIZE(pieces), fds, KEEPER_FD_NR) ?:
+	       await_link_holder(link_holder, &link, sizeof(link)) ?: link;
 }
 
 void link_holder__detach(struct link_holder *link_holder, int link)
 {
-	order_simply(link_holder, KEEPER_DETACH, link); /* if this fails, the link has ended with the keeper */
+	/* If this fails, the link has ended with the keeper. */
+	send_link_holder_order(link_holder, KEEPER_DETACH, (struct link_holder_order){ .link = link }, NULL);
 }
 
 size_t link_holder__detaching_nr(struct link_holder *link_holder)
 {
-	int nr = order_simply(link_holder, KEEPER_DETACHING, 0) ?: await_link_holder_answer(link_holder);
+	int nr = order_link_holder(link_holder, KEEPER_DETACHING, (struct link_holder_order){}, NULL);
 
 	return nr < 0 ? 0 : nr;
 }
 
 void link_holder__settle(struct link_holder *link_holder)
 {
-	if (!order_simply(link_holder, KEEPER_SETTLE, 0))
-		await_link_holder_answer(link_holder);
+	order_link_holder(link_holder, KEEPER_SETTLE, (struct link_holder_order){}, NULL);
 }
 
 /* ---- begin and end ---- */
 
-/* Blocks all signals until the keeper has set how it handles them. */
-static pid_t fork_unheard(void)
-{
-	sigset_t all, before;
-	pid_t pid;
-	int err;
-
-	sigfillset(&all);
-	sigprocmask(SIG_SETMASK, &all, &before);
-	pid = fork();
-	err = errno;
-	if (pid)
-		sigprocmask(SIG_SETMASK, &before, NULL);
-	errno = err;
-	return pid;
-}
-
-static int start_link_holder(struct link_holder *link_holder, bool ejects)
-{
-	pid_t self = getpid();
-	int end[2];
-
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, end))
-		return -errno;
-	link_holder->fd = end[0];
-	link_holder->pid = fork_unheard();
-	if (!link_holder->pid)
-		keep_links(end[1], self, ejects);
-	close(end[1]);
-	if (link_holder->pid < 0)
-		return -errno;
-	link_holder->end_fd = syscall(SYS_pidfd_open, link_holder->pid, 0);
-	return link_holder->end_fd < 0 ? -errno : 0;
-}
-
 struct link_holder *link_holder__open(bool ejects)
 {
-	struct link_holder *link_holder = malloc(sizeof(*link_holder));
-	int err = link_holder ? 0 : -ENOMEM;
+	struct link_holder *link_holder = calloc(1, sizeof(*link_holder));
+	int err;
 
-	if (!err) {
-		*link_holder = (struct link_holder){ .fd = -1, .end_fd = -1 };
-		err = start_link_holder(link_holder, ejects);
-	}
+	if (!link_holder)
+		return NULL;
+	err = helper__start(&(struct helper_plan){
+		.name = "allocsnap-links",
+		.shown = "allocsnap: places probes, and takes them away",
+		.has_own_session = true,
+		.work = keep_links,
+		.self = &ejects,
+	}, &link_holder->helper);
 	if (!err)
 		return link_holder;
-	link_holder__close(link_holder);
+	free(link_holder);
 	errno = -err;
 	return NULL;
 }
 
 int link_holder__end_fd(const struct link_holder *link_holder)
 {
-	return link_holder->end_fd;
+	return link_holder->helper.end_fd;
 }
 
 bool link_holder__has_ended(const struct link_holder *link_holder)
 {
-	struct pollfd end = { .fd = link_holder->end_fd, .events = POLLIN };
-
-	return poll(&end, 1, 0) > 0;
+	return helper__has_ended(&link_holder->helper);
 }
 
 void link_holder__close(struct link_holder *link_holder)
 {
 	if (!link_holder)
 		return;
-	if (link_holder->fd >= 0)
-		close(link_holder->fd);
-	if (link_holder->end_fd >= 0)
-		close(link_holder->end_fd);
-	if (link_holder->pid > 0) {
-		kill(link_holder->pid, SIGCONT); /* if another process has stopped it */
-		while (waitpid(link_holder->pid, NULL, 0) < 0 && errno == EINTR)
-			;
-	}
+	helper__end(&link_holder->helper, SIGCONT);
 	free(link_holder->closed);
 	free(link_holder);
 }

@@ -25,11 +25,21 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/reason.h"
+
 struct file_identity;
 struct inject_file;
 struct link_holder;
-struct link_holder_ejection;
 struct uprobe_multi;
+
+struct link_holder_ejection {
+	int32_t value; /* of inject_eject() */
+	uint32_t function_nr, kept_nr; /* as in struct eject_result */
+	uint32_t child_nr; /* forked children that still map the sampler */
+	int32_t child;	   /* one of them */
+	uint64_t stopped_ns;
+	struct reason why;
+};
 
 /*
  * Forks the keeper. Call it before there are threads, and before BPF maps are in memory, because the keeper would

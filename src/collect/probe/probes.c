@@ -10,14 +10,13 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "collect.h"
-#include "elf/allocators.h"
-#include "elf/user_allocators.h"
 #include "collect/probe/attach.h"
 #include "collect/probe/attach_methods.h"
 #include "collect/probe/sampler_sites.h"
-#include "elf/allocator_detect.h"
-#include "elf/probe_info.h"
 #include "collect/process/mappings.h"
+#include "elf/allocators.h"
+#include "elf/probe_info.h"
+#include "elf/user_allocators.h"
 
 static bool is_probed(const struct probes *probes, uint32_t object, uint64_t offset)
 {

@@ -51,7 +51,7 @@ struct probe_site {
 	bool throws;
 	bool restarts;
 	bool is_attached;
-	bool is_on_nop5; /* not attached: on a nop whose probe would kill forked children (nop5.h) */
+	bool is_on_nop5; /* not attached: on a nop whose probe would kill forked children (placement.h) */
 	bool is_another; /* not attached: all its calls continue in another function, which is probed */
 };
 

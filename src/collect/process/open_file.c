@@ -3,22 +3,21 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <linux/capability.h>
 #include <linux/openat2.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "base/array.h"
 #include "base/clock.h"
-#include "collect/process/open_orders.h"
-#include "sandbox/channel.h"
+#include "base/file_copy.h"
+#include "base/privileges.h"
+#include "helper/spawner.h"
 
 #ifndef RESOLVE_CACHED
 #define RESOLVE_CACHED 0x20 /* Linux 5.12 */
@@ -26,10 +25,27 @@
 
 #define MINUTE_NS (60 * SECOND_NS)
 #define PATIENCE_NS (2 * SECOND_NS)
+#define ALARM_SECONDS 3	  /* a hanging worker kills itself then */
+#define WORKERS_MAX 64	  /* workers that hang, each in another file system */
 #define FAILURES_MAX 4	  /* number of failures that count: each halves the time limit */
 #define SILENT_MAX 64
 #define SILENCE_DOUBLED 6 /* at most 64 minutes */
 #define OF_PATHS ~0u	  /* stands for the unknown device that a path leads to */
+
+/* Each message carries a descriptor. Each order gets one answer, except OPEN_PROGRAM. */
+enum open_order_kind {
+	OPEN_PROGRAM, /* the BPF program file_system_of */
+	OPEN_BELOW,   /* a path with its NUL; with the directory. The answer carries an O_PATH descriptor */
+	OPEN_STACKED, /* uint32_t, the device that counts as local; an O_PATH descriptor. Answer: file or copy */
+	OPEN_REMOTE,  /* no body; with an O_PATH descriptor. The answer carries a copy */
+	OPEN_ANSWER,  /* struct open_answer; with the opened file */
+};
+
+struct open_answer {
+	int32_t err;
+	uint32_t is_copy;
+	struct file_system of; /* the file system below a stacked one; of.type is "" if it is not known */
+};
 
 struct silent {
 	uint32_t device;
@@ -38,19 +54,165 @@ struct silent {
 };
 
 struct file_opener {
-	pid_t pid;
-	int fd;	    /* the socket to the process that starts workers; -1: there is none */
-	int end_fd;
+	struct spawner spawner;
 	file_system_fn ask;
 	int program_fd;
 	uint32_t own_device; /* of the recorder's own files: if that device hangs, so does the recorder */
 	struct channel worker; /* fd is -1 if there is no worker */
-	uint64_t deadline_ns;
-	unsigned int failed_nr; /* failures, minus one for each minute since */
-	uint64_t failed_at_ns;
+	struct patience patience;
 	struct silent silent[SILENT_MAX];
 	size_t silent_nr; /* never decreases: a new entry replaces the oldest */
 };
+
+/* ---- files, opened here or in a worker ---- */
+
+/* Opens only regular files: opening a device or a FIFO could have an effect. */
+static int open_regular(int at)
+{
+	char again[64];
+	struct stat st;
+	int fd;
+
+	if (fstat(at, &st))
+		return -errno;
+	if (!S_ISREG(st.st_mode))
+		return -ENODEV;
+	snprintf(again, sizeof(again), "/proc/self/fd/%d", at);
+	fd = open(again, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* its owner may hold a lease, for 45 s after our call */
+	return fd < 0 ? -errno : fd;
+}
+
+/* No link below that folder leads out of it. */
+static int find_below(int root, const char *path, uint64_t resolve)
+{
+	struct open_how how = {
+		.flags = O_PATH | O_CLOEXEC,
+		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS | resolve,
+	};
+	int at = syscall(SYS_openat2, root, path, &how, sizeof(how));
+
+	return at < 0 ? -errno : at;
+}
+
+/* ---- in a worker: each system call may hang ---- */
+
+struct open_worker {
+	struct channel channel;
+	file_system_fn ask;
+	int program_fd;
+};
+
+/* Closes fd, and returns the descriptor of a copy. */
+static int copy_remote_file(int fd, struct open_answer *answer)
+{
+	struct file_copy *copy = file_copy__new(fd, OPEN_COPY_MAX);
+	int copied = copy ? fcntl(file_copy__fd(copy), F_DUPFD_CLOEXEC, 0) : -1;
+	int err = -errno;
+
+	file_copy__free(copy);
+	close(fd);
+	answer->is_copy = copied >= 0;
+	return copied < 0 ? err : copied;
+}
+
+/* Maps a page of the file without reading it: the mapping shows which lower file system has the file. */
+static void ask_where(const struct open_worker *worker, int fd, struct file_system *ret)
+{
+	const size_t bytes = sysconf(_SC_PAGESIZE);
+	void *page = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+
+	if (page == MAP_FAILED)
+		return;
+	ret->address = (uintptr_t)page;
+	if (worker->ask(worker->program_fd, ret))
+		*ret->type = '\0';
+	munmap(page, bytes);
+}
+
+/* If the lower file system cannot be found out, the file is used directly: its open has been answered, at least. */
+static int open_stacked(const struct open_worker *worker, int at, uint32_t local, struct open_answer *answer)
+{
+	int fd = open_regular(at);
+
+	if (fd < 0)
+		return fd;
+	ask_where(worker, fd, &answer->of);
+	if (!*answer->of.type || answer->of.device == local ||
+	    file_system_kind(&answer->of) != FILE_SYSTEM_REMOTE)
+		return fd;
+	return copy_remote_file(fd, answer);
+}
+
+static int open_remote(int at, struct open_answer *answer)
+{
+	int fd = open_regular(at);
+
+	return fd < 0 ? fd : copy_remote_file(fd, answer);
+}
+
+static int run_open_order(struct open_worker *worker, const struct message *order, int given, const char *body,
+			  struct open_answer *answer)
+{
+	uint32_t local;
+
+	switch (order->kind) {
+	case OPEN_BELOW:
+		return find_below(given, body, 0);
+	case OPEN_STACKED:
+		memcpy(&local, body, sizeof(local));
+		return open_stacked(worker, given, local, answer);
+	case OPEN_REMOTE:
+		return open_remote(given, answer);
+	}
+	return -EPROTO;
+}
+
+static int serve_open_order(struct open_worker *worker, const struct message *order, int given)
+{
+	struct open_answer answer = {};
+	char body[PATH_MAX] = "";
+	int fd, err = order->bytes < sizeof(body) ? 0 : -EPROTO;
+
+	if (!err)
+		err = channel__receive(&worker->channel, body, order->bytes);
+	if (err)
+		return err;
+	if (order->kind == OPEN_PROGRAM) {
+		worker->program_fd = dup(given);
+		return 0;
+	}
+	alarm(ALARM_SECONDS);
+	fd = run_open_order(worker, order, given, body, &answer);
+	alarm(0);
+	answer.err = fd < 0 ? fd : 0;
+	err = channel__send(&worker->channel, OPEN_ANSWER,
+			    &(struct iovec){ &answer, sizeof(answer) }, 1, fd);
+	if (fd >= 0)
+		close(fd);
+	return err;
+}
+
+static int serve_open_orders(const void *opener)
+{
+	struct open_worker worker = {
+		.channel = { .fd = CHILD_FD }, .ask = ((const struct file_opener *)opener)->ask, .program_fd = -1,
+	};
+	struct message order;
+	int given, err = 0;
+
+	while (!err && !channel__head(&worker.channel, &order, &given)) {
+		err = serve_open_order(&worker, &order, given);
+		if (given >= 0)
+			close(given);
+	}
+	return 0;
+}
+
+static int keep_right_to_read(void)
+{
+	capabilities_keep(CAPABILITY(CAP_DAC_READ_SEARCH));
+	return 0;
+}
 
 /* ---- file systems that do not answer ---- */
 
@@ -84,118 +246,46 @@ static bool leave_alone(struct file_opener *opener, uint32_t device)
 	return is_new;
 }
 
-/* The time limit: the recording does nothing else meanwhile, and anyone can have many file systems. */
-static uint64_t patience_ns(struct file_opener *opener)
-{
-	uint64_t minutes = (monotonic_now_ns() - opener->failed_at_ns) / MINUTE_NS;
-
-	opener->failed_at_ns += minutes * MINUTE_NS;
-	opener->failed_nr -= minutes < opener->failed_nr ? minutes : opener->failed_nr;
-	return PATIENCE_NS >> opener->failed_nr;
-}
-
-static void count_failure(struct file_opener *opener)
-{
-	if (!opener->failed_nr)
-		opener->failed_at_ns = monotonic_now_ns();
-	opener->failed_nr += opener->failed_nr < FAILURES_MAX;
-}
-
 /* ---- workers ---- */
 
-static int is_too_long(void *who)
+static int hire_open_worker(struct file_opener *opener, uint64_t until_ns)
 {
-	const struct file_opener *opener = who;
-
-	return monotonic_now_ns() >= opener->deadline_ns ? -ETIMEDOUT : 0;
-}
-
-/* The worker ends itself: when it sees its socket closed, or by its alarm. */
-static void dismiss_open_worker(struct file_opener *opener)
-{
-	if (opener->worker.fd >= 0)
-		close(opener->worker.fd);
-	opener->worker.fd = -1;
-}
-
-static int hire_open_worker(struct file_opener *opener)
-{
-	const struct channel orders = { opener->fd, is_too_long, opener };
-	int end[2], err = channel__pair(end);
+	struct hired hired;
+	int err = spawner__hire(&opener->spawner, until_ns, &hired);
 
 	if (err)
-		return err;
-	err = channel__send(&orders, OPEN_WORKER, NULL, 0, end[1]);
-	close(end[1]);
-	opener->worker = (struct channel){ end[0], is_too_long, opener };
-	if (!err && opener->program_fd >= 0)
-		err = channel__send(&opener->worker, OPEN_PROGRAM, NULL, 0, opener->program_fd);
-	return err;
+		return err == -ETIMEDOUT ? err : -EPIPE;
+	opener->worker = (struct channel){ .fd = hired.fd, .until_ns = until_ns };
+	return opener->program_fd < 0 ? 0 : channel__send(&opener->worker, OPEN_PROGRAM, NULL, 0, opener->program_fd);
 }
 
-/* A worker sends nothing without an order: a readable socket means that it has ended. */
-static bool is_waiting(const struct file_opener *opener)
-{
-	struct pollfd end = { .fd = opener->worker.fd, .events = POLLIN };
-
-	return opener->worker.fd >= 0 && !poll(&end, 1, 0);
-}
-
-static int receive_open_answer(struct file_opener *opener, struct open_answer *answer, int *ret_fd)
-{
-	struct message head;
-	int err = channel__head(&opener->worker, &head, ret_fd);
-
-	if (err)
-		return err;
-	err = head.kind != OPEN_ANSWER || head.bytes != sizeof(*answer) ? -EPROTO : 0;
-	if (!err)
-		err = channel__receive(&opener->worker, answer, sizeof(*answer));
-	if (err && *ret_fd >= 0)
-		close(*ret_fd);
-	return err;
-}
-
-/* Returns the descriptor, or a negative errno. */
+/* Returns the descriptor, or a negative errno. A worker whose socket is closed ends itself: at once, or by its alarm. */
 static int send_open_order(struct file_opener *opener, enum open_order_kind kind, int given, const void *body,
 			   size_t bytes, struct open_answer *answer)
 {
 	const struct iovec piece = { (void *)body, bytes };
+	uint64_t until_ns;
 	int fd = -1, err = 0;
 
-	opener->deadline_ns = monotonic_now_ns() + patience_ns(opener);
-	if (!is_waiting(opener)) {
-		dismiss_open_worker(opener);
-		err = hire_open_worker(opener);
+	patience_recover(&opener->patience);
+	until_ns = monotonic_now_ns() + (PATIENCE_NS >> opener->patience.failed_nr);
+	if (!channel__is_quiet(&opener->worker)) {
+		channel__close(&opener->worker);
+		err = hire_open_worker(opener, until_ns);
 	}
-	if (!err)
-		err = channel__send(&opener->worker, kind, &piece, 1, given);
-	if (!err)
-		err = receive_open_answer(opener, answer, &fd);
+	opener->worker.until_ns = until_ns;
+	err = err ?: channel__send(&opener->worker, kind, &piece, 1, given) ?:
+	      channel__answer(&opener->worker, OPEN_ANSWER, answer, sizeof(*answer), &fd);
 	if (err)
-		dismiss_open_worker(opener);
+		channel__close(&opener->worker);
 	if (err == -ETIMEDOUT)
-		count_failure(opener);
+		patience_lose(&opener->patience, FAILURES_MAX);
 	if (err || answer->err)
 		return err ?: answer->err;
 	return fd < 0 ? -EPROTO : fd;
 }
 
-/* ---- files ---- */
-
-static int open_again(int at)
-{
-	char again[64];
-	struct stat st;
-
-	snprintf(again, sizeof(again), "/proc/self/fd/%d", at);
-	if (fstat(at, &st))
-		return -errno;
-	if (!S_ISREG(st.st_mode))
-		return -ENODEV;
-	at = open(again, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* its owner may hold a lease, for 45 s after our call */
-	return at < 0 ? -errno : at;
-}
+/* ---- files, opened for the recorder ---- */
 
 /* A file of an unknown file system may be stacked on any other. */
 static enum file_system_kind kind_of(struct file_opener *opener, int at, struct file_system *ret)
@@ -244,7 +334,7 @@ void open_file(struct file_opener *opener, int at, struct opened_file *ret)
 	if (at < 0)
 		return;
 	kind = opener ? kind_of(opener, at, &of) : FILE_SYSTEM_LOCAL;
-	ret->fd = kind == FILE_SYSTEM_LOCAL ? open_again(at) : order_file(opener, kind, at, &of, ret);
+	ret->fd = kind == FILE_SYSTEM_LOCAL ? open_regular(at) : order_file(opener, kind, at, &of, ret);
 	close(at);
 	memcpy(ret->type, of.type, sizeof(ret->type));
 	if (ret->is_copy) {
@@ -273,21 +363,18 @@ static int order_path(struct file_opener *opener, int dir, const char *path)
 /* A path that the kernel has cached needs no answer from a file system. */
 int open_below(struct file_opener *opener, const char *root, const char *path)
 {
-	struct open_how how = {
-		.flags = O_PATH | O_CLOEXEC,
-		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS | (opener ? RESOLVE_CACHED : 0),
-	};
 	int dir = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC), at;
 
 	if (dir < 0)
 		return -1;
-	at = syscall(SYS_openat2, dir, path, &how, sizeof(how));
-	if (at < 0 && opener && (errno == EAGAIN || errno == EINVAL)) {
+	at = find_below(dir, path, opener ? RESOLVE_CACHED : 0);
+	if (opener && (at == -EAGAIN || at == -EINVAL))
 		at = order_path(opener, dir, path);
-		errno = at < 0 ? -at : 0;
-	}
 	close(dir);
-	return at < 0 ? -1 : at;
+	if (at >= 0)
+		return at;
+	errno = -at;
+	return -1;
 }
 
 const char *open_file_strerror(int errnum)
@@ -303,38 +390,30 @@ const char *open_file_strerror(int errnum)
 
 /* ---- begin and end ---- */
 
-static int start_open_workers(struct file_opener *opener)
-{
-	pid_t self = getpid();
-	int end[2], err = channel__pair(end);
-
-	if (err)
-		return err;
-	opener->fd = end[0];
-	opener->pid = fork();
-	if (!opener->pid)
-		open_workers_run(end[1], self, opener->ask);
-	err = -errno;
-	close(end[1]);
-	if (opener->pid < 0)
-		return err;
-	opener->end_fd = syscall(SYS_pidfd_open, opener->pid, 0);
-	return opener->end_fd < 0 ? -errno : 0;
-}
-
 struct file_opener *file_opener__new(file_system_fn ask)
 {
 	struct file_opener *opener = calloc(1, sizeof(*opener));
-	int err = opener ? 0 : -ENOMEM;
+	const struct spawner_plan plan = {
+		.spawner = {
+			.name = "allocsnap-files",
+			.shown = "allocsnap: opens files of file systems that may hang",
+			.give_up = keep_right_to_read,
+		},
+		.name = "allocsnap-open",
+		.work = serve_open_orders,
+		.self = opener,
+		.worker_most = WORKERS_MAX,
+	};
+	int err;
 
-	if (!err) {
-		opener->fd = opener->end_fd = opener->worker.fd = opener->program_fd = -1;
-		opener->ask = ask;
-		err = start_open_workers(opener);
-	}
+	if (!opener)
+		return NULL;
+	opener->worker.fd = opener->program_fd = -1;
+	opener->ask = ask;
+	err = spawner__start(&opener->spawner, &plan);
 	if (!err)
 		return opener;
-	file_opener__free(opener);
+	free(opener);
 	errno = -err;
 	return NULL;
 }
@@ -344,15 +423,8 @@ void file_opener__free(struct file_opener *opener)
 {
 	if (!opener)
 		return;
-	dismiss_open_worker(opener);
-	if (opener->fd >= 0)
-		close(opener->fd);
-	if (opener->end_fd >= 0)
-		close(opener->end_fd);
-	if (opener->pid > 0) {
-		kill(opener->pid, SIGCONT); /* if another process has stopped it */
-		waitpid(opener->pid, NULL, 0);
-	}
+	channel__close(&opener->worker);
+	spawner__stop(&opener->spawner);
 	free(opener);
 }
 
@@ -371,12 +443,10 @@ void file_opener__use(struct file_opener *opener, int program_fd)
 
 int file_opener__end_fd(const struct file_opener *opener)
 {
-	return opener->end_fd;
+	return opener->spawner.helper.end_fd;
 }
 
 bool file_opener__has_ended(const struct file_opener *opener)
 {
-	struct pollfd end = { .fd = opener->end_fd, .events = POLLIN };
-
-	return poll(&end, 1, 0) > 0;
+	return helper__has_ended(&opener->spawner.helper);
 }

@@ -11,14 +11,16 @@
  *	    └───────── sealed copy ◄─────────┘
  *
  * Sometimes a worker that waits for a file system cannot even be killed (a FUSE daemon has its request and does not
- * answer it). The recording then abandons this worker and uses a new one. A small process starts the workers; it is
- * forked before there are BPF maps and threads (like the keeper, link_holder.h). A file system that did not answer is not
- * asked again for a minute, then for two minutes, and so on. Each timeout halves the time limit of the next file.
+ * answer it). The recording then abandons this worker and uses a new one (helper/spawner.h). A file system that did not
+ * answer is not asked again for a minute, then for two minutes, and so on. Each timeout halves the time limit of the next
+ * file.
  */
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "collect/process/file_system.h"
+
+#define OPEN_COPY_MAX (64ull << 20) /* a larger file is not copied */
 
 struct file_opener;
 

@@ -31,6 +31,7 @@ struct target_python {
 	uint32_t *asked;     /* objects that were looked at */
 	size_t asked_nr, asked_alloc;
 	struct python_codes codes;
+	uint64_t codes_missing; /* frames of the latest snapshot whose code objects are not known */
 	struct python_process where; /* what the kernel side knows */
 	struct python_checked checked;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Notices that a helper process has ended. */
-#include "collect/session/helpers.h"
+#include "collect/recording/helpers.h"
 
 #include <sys/epoll.h>
 

@@ -10,178 +10,13 @@
 #include "base/clock.h"
 #include "base/reason.h"
 #include "collect/process/process_filter.h"
-#include "collect/session/copied_functions.h"
-#include "collect/session/python_use.h"
-#include "collect/session/sampler_use.h"
-#include "collect/session/user_allocator_probes.h"
+#include "collect/sources/copied_functions.h"
 #include "collect/probe/uretprobe_safety.h"
 #include "collect/process/launch.h"
 #include "collect/process/launch_user.h"
-#include "collect/session/written_files.h"
+#include "collect/files/written_files.h"
 #include "sandbox/client.h"
 #include "elf/allocators.h"
-
-/* ---- hazards of return probes ---- */
-
-/*
- * Looks for a hazard in the threads and in the objects that were not looked at yet. 1 with a line, 0, or a
- * negative errno.
- */
-static int find_hazard(const struct allocsnap_bpf *bpf, struct parser *parser, const struct target *target,
-		       struct reason *ret)
-{
-	const struct mappings *mappings = &target->mappings;
-	int found;
-
-	if (getenv("ALLOCSNAP_NO_UPROBE_RETURN")) {
-		reason_set(ret, 0, "ALLOCSNAP_NO_UPROBE_RETURN is set");
-		return 1;
-	}
-	found = hazard_of_threads(bpf, target->identity.pid, ret);
-	for (size_t i = 0; i < mappings->used_nr && !found && !probes_have_sessions(bpf); i++)
-		if (!probes_have_looked(target->probes.used, mappings->used[i]))
-			found = hazard_of_object(parser, mappings_used(mappings, i), ret);
-	return found;
-}
-
-static void note_switch(struct notes *notes, const struct process_identity *identity, const struct reason *hazard,
-			const struct reason *dropped)
-{
-	struct reason note;
-
-	reason_set(&note, 0,
-		"process %d (%s) is recorded without return probes, which is slower: %s; the kernel could end it at one%s%s",
-		identity->pid, identity->comm, hazard->text, *dropped->text ? "; " : "", dropped->text);
-	notes_add(notes, note.text);
-}
-
-/* Called before objects of a process are probed. Later, sessions decline the calls of a thread that is a hazard. */
-static int avoid_hazards(struct collector *collector, struct target *target)
-{
-	struct reason hazard = {}, dropped = {};
-	int found, err;
-
-	if (target->probes.used->by_ret || target->probes.used == &collector->shared.probes ||
-	    (probes_have_sessions(collector->bpf) && target->life.started_ns))
-		return 0;
-	found = find_hazard(collector->bpf, collector->helpers.parser, target, &hazard);
-	if (found <= 0)
-		return found;
-	err = probes_switch(target->probes.used, collector->bpf, &collector->objects, &dropped);
-	if (err)
-		reason_set(&dropped, err, "its calls are recorded no longer: %s", strerror(-err));
-	if (err != -ESRCH)
-		note_switch(&collector->notes, &target->identity, &hazard, &dropped);
-	return err;
-}
-
-static void log_object_notes(struct objects *objects, struct notes *notes)
-{
-	while (objects->note_nr) {
-		char *note = objects->note[--objects->note_nr];
-
-		notes_add(notes, note);
-		free(note);
-	}
-}
-
-/* Whether no code has been mapped since the mappings were read. */
-static bool are_mappings_current(const struct books *books, const struct target *target)
-{
-	const struct process *now = &books->process[target->slot % PROCESSES_MAX];
-
-	return target->slot != BOOKS_NONE && now->image == target->now.books.image &&
-	       now->code_cnt == target->now.books.code_cnt;
-}
-
-/*
- * Later changes are for the kernel side to find. So an old mapping must not hide them: it is withdrawn if code
- * was mapped meanwhile.
- */
-static void report_target_mappings(struct unwind_tables *unwind_tables, const struct books *books,
-				   const struct target *target)
-{
-	if (!are_mappings_current(books, target))
-		return;
-	unwind_tables_tell(unwind_tables, &target->mappings, target->now.books.image, true);
-	if (!are_mappings_current(books, target))
-		unwind_tables_tell(unwind_tables, &target->mappings, target->now.books.image, false);
-}
-
-/* Compares paths: some file systems report another file number for a mapping. */
-static void mark_program(const struct objects *objects, const struct process_identity *identity,
-			 const struct mappings *mappings)
-{
-	for (size_t i = 0; i < mappings->used_nr; i++)
-		if (is_path_of_mapping(mappings_used(mappings, i)->path, identity->exe))
-			objects->object[mappings->used[i]]->is_program = true;
-}
-
-/*
- * Only these functions get a note, because a user would not expect this. Other functions that cannot be probed
- * are only counted.
- */
-static void note_nops(const struct objects *objects, struct notes *notes, const struct probes *probes, uint32_t object)
-{
-	for (size_t i = 0; i < probes->site_nr; i++) {
-		const struct probe_site *site = &probes->site[i];
-		struct reason note;
-
-		if (site->object != object || !site->is_on_nop5)
-			continue;
-		reason_set(&note, 0,
-			   "%s in %s is not recorded: its probe would sit on a nop of five bytes, where this kernel ends forked children",
-			   site->function, objects->object[object]->path);
-		notes_add(notes, note.text);
-	}
-}
-
-/* Detects a write that happened before the file was watched, by the file's times. */
-int probe_object(struct collector *collector, struct probes *probes, uint32_t object, bool with_heap,
-		 struct reason *why)
-{
-	bool is_new = !probes_have_looked(probes, object);
-	int err;
-
-	if (collector->objects.object[object]->has_changed)
-		return 0;
-	watch_file(collector, object);
-	err = probes_attach(probes, collector->bpf, &collector->objects, object, with_heap, why);
-	if (err == -ETXTBSY) {
-		probes_drop(probes, object, &collector->shared.detacher);
-		put_off_object(&collector->written, &collector->objects, &collector->notes, object);
-		return 0;
-	}
-	if (is_new)
-		note_nops(&collector->objects, &collector->notes, probes, object);
-	if (!err && is_new && !objects_check(&collector->objects, object))
-		probes_drop(probes, object, &collector->shared.detacher);
-	return err;
-}
-
-int probe_new_objects(struct collector *collector, struct target *target, struct reason *why)
-{
-	struct mappings *mappings = &target->mappings;
-	int err;
-
-	find_copied_pages(mappings);
-	err = unwind_tables_add(&collector->unwind_tables, mappings);
-	if (!err)
-		report_target_mappings(&collector->unwind_tables, &collector->targets.books, target);
-	if (target->probes.used->is_paused)
-		return err; /* the resume will do it */
-	if (!err)
-		err = avoid_hazards(collector, target);
-	log_object_notes(&collector->objects, &collector->notes);
-	mark_program(&collector->objects, &target->identity, &target->mappings);
-	copied_mark(&collector->objects, &collector->notes, &target->mappings, target->probes.used);
-	if (err)
-		reason_set(why, err, "cannot probe process %d: %s", target->identity.pid, strerror(-err));
-	err = err ?: use_sampler(collector, target, why) ?: use_python(collector, target, why);
-	for (size_t i = 0; i < mappings->used_nr && !err; i++)
-		err = probe_object(collector, target->probes.used, mappings->used[i], !target__heap_is_hidden(target), why);
-	return err;
-}
 
 static bool has_heap(const struct object *object)
 {
@@ -208,13 +43,14 @@ static const char *heap_left_out(const struct objects *objects, const struct map
 static int report_nothing_found(const struct collector *collector, const struct target *target, struct reason *why)
 {
 	const struct mappings *mappings = &target->mappings;
-	const char *left_out = heap_left_out(&collector->objects, mappings), *given = python_option_given(&collector->options);
+	const char *left_out = heap_left_out(&collector->objects, mappings), *domain;
+	const char *given = sources_option_given(&collector->options, &domain);
 
 	if (left_out)
 		return reason_set(why, -ENOENT,
-				  "process %d (%s): has none of the chosen domains%s%s%s; domain malloc would record the heap of %s",
+				  "process %d (%s): has none of the chosen domains%s%s%s%s; domain malloc would record the heap of %s",
 				  target->identity.pid, target->identity.comm, given ? ": " : "", given ?: "",
-				  given ? " stands for the domain python" : "", left_out);
+				  given ? " stands for the domain " : "", given ? domain : "", left_out);
 	for (size_t i = 0; i < mappings->used_nr; i++)
 		if (mappings_used(mappings, i)->is_put_off)
 			return reason_set(why, -ENOENT, "process %d (%s): cannot probe %s: it is open for writing",
@@ -267,7 +103,7 @@ static int begin_target_books(struct books *books, struct target *target, const 
 	process.start_span_ns = target__tick_ns();
 	process.start_boottime_ns = target->identity.start_ticks * process.start_span_ns;
 	err = books_begin(books, target->identity.pid, &process, &target->slot);
-	target->probes.own.slot = target->probes.python.slot = target->slot;
+	target->probes.own.slot = target->probes.beside.slot = target->slot;
 	return err ? reason_set(why, err, "cannot record process %d: %s", target->identity.pid,
 				err == -E2BIG ? "too many processes" : strerror(-err)) : 0;
 }
@@ -296,9 +132,7 @@ static int start_target(struct collector *collector, struct target *target, uint
 	if (!err)
 		err = find_probes(collector, target, why);
 	if (!err)
-		err = check_injected(collector, target, why);
-	if (!err && !collector->options.everyone)
-		err = user_allocators_check(collector, target, why);
+		err = sources_check(collector, target, why);
 	if (err == -ENOENT && collector->options.everyone)
 		err = 0; /* it may map an allocator later, for example after an exec */
 	if (err)
@@ -362,7 +196,7 @@ static int begin_process(struct collector *collector, pid_t id, uint32_t user, s
 	if (!err)
 		err = add_target(collector, target);
 	if (err)
-		targets_close(&collector->targets, target);
+		close_target(collector, target);
 	return err;
 }
 
@@ -440,14 +274,14 @@ static int start_held(struct held *held)
 	held->err = begin_target_books(&collector->targets.books, target, &books, held->why);
 	probe_mapped(held);
 	/* For a program that becomes Python; while this one is held, because loading takes some tenths of a second. */
-	if (!held->err && !target->python.is_used)
-		load_for_python(collector); /* without them its heap stays recorded, and a note says so */
+	if (!held->err)
+		sources_preload(collector); /* without them its heap stays recorded, and a note says so */
 	launch_release(target->identity.pid, &target->mappings, probe_mapped, held);
 	target->late.judged_nr = target->late.seen_nr; /* it was held meanwhile */
 	if (!held->err && !probes_see_allocations(target->probes.used) && !copied_has_any(&target->mappings))
 		held->err = report_nothing_found(collector, target, held->why);
 	if (!held->err)
-		held->err = user_allocators_check(collector, target, held->why) ?: require_sampler(collector, target, held->why);
+		held->err = sources_check(collector, target, held->why);
 	return held->err;
 }
 
@@ -493,7 +327,7 @@ int collector__run(struct collector *collector, const char *const argv[], pid_t 
 	if (!err)
 		err = add_target(collector, held.target);
 	if (err)
-		targets_close(&collector->targets, held.target);
+		close_target(collector, held.target);
 	else
 		apply_budgets(collector);
 	return err;

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/reason.h"
 #include "collect/process/proc.h"
+#include "collect/recording/clear_traces.h"
 #include "collect/build/resolve_tracebacks.h"
 #include "snapshot.h"
 
@@ -64,55 +65,6 @@ void collector__get_traced_memory(const struct collector *collector, pid_t pid,
 	*ret = (struct traced_memory){};
 	if (target)
 		read_traced_memory(&collector->targets.books, target, ret);
-}
-
-static int run_request_program(const struct bpf_program *program, uint32_t slot)
-{
-	struct process_request request = { .slot = slot };
-	LIBBPF_OPTS(bpf_test_run_opts, opts, .ctx_in = &request, .ctx_size_in = sizeof(request));
-	int err = bpf_prog_test_run_opts(bpf_program__fd(program), &opts);
-
-	return err ?: (int)opts.retval;
-}
-
-/* -ESRCH: the process had ended before it was marked. */
-static int clear_marked(struct allocsnap_bpf *bpf, struct books *books, struct target *target)
-{
-	int err = run_request_program(bpf->progs.process_clear_traces, target->slot);
-
-	books_unmark(books, target->slot);
-	if (!err)
-		tracebacks_forget(&target->tracebacks);
-	return err;
-}
-
-/*
- * The loader's half of bpf/account/images.bpf.h. Each marked target is cleared even after a failure: otherwise
- * its accounting would lack what happened under the mark. Returns 0 or one error; -ESRCH only if there is no
- * other error.
- */
-static int clear_targets(struct allocsnap_bpf *bpf, struct books *books, struct grace *grace,
-			 struct target *const *target, size_t nr)
-{
-	int err = grace_make(grace);
-
-	if (err)
-		return err;
-	for (size_t i = 0; i < nr; i++)
-		books_mark(books, target[i]->slot);
-	err = grace_wait(grace);
-	for (size_t i = 0; i < nr; i++) {
-		int one = clear_marked(bpf, books, target[i]);
-
-		if (!err || err == -ESRCH)
-			err = one ?: err;
-	}
-	return err;
-}
-
-int clear_target_traces(struct collector *collector, struct target *target)
-{
-	return clear_targets(collector->bpf, &collector->targets.books, &collector->pass.cut.grace, &target, 1);
 }
 
 int collector__clear_traces(struct collector *collector, pid_t pid)
@@ -194,16 +146,7 @@ static int find_block(struct allocsnap_bpf *bpf, struct pass *pass, const struct
 static int assemble_one(struct collector *collector, struct target *target,
 			const struct drain *drain, struct snapshot **ret)
 {
-	const struct snapshot_context snapshot_context = {
-		.wall_ns = clock_now_ns(CLOCK_REALTIME),
-		.monotonic_ns = monotonic_now_ns(),
-		.traceback_limit = collector->options.traceback_limit,
-		.no_names = collector->options.no_names,
-		.mappings_missed = mapping_events__missed(collector->events.mappings),
-		.unwind_tables = &collector->unwind_tables,
-		.bpf = collector->bpf,
-		.costs = &collector->budgets.costs,
-	};
+	const struct snapshot_context snapshot_context = snapshot_context_now(collector);
 	struct snapshot_builder *builder;
 	int err = 0;
 

@@ -30,12 +30,6 @@ static bool is_of_now(const struct shown *shown, const struct process *books)
 	return shown->exec_cnt == books->exec_cnt && shown->clear_cnt == books->clear_cnt;
 }
 
-/* Also one whose objects cannot be recorded: its snapshot says why. */
-static bool is_python_shown(const struct target *target)
-{
-	return target->python.is_used || *target->python.why_not.text || target->snapshots.any_saved;
-}
-
 /*
  * In system-wide mode: whether there is nothing to report. The process was recorded from its fork on, holds
  * nothing, and never held enough to be reported at its end. This is not known of a process that ran before its
@@ -47,7 +41,7 @@ static bool has_nothing_to_report(const struct collector_options *options, const
 	const struct process *books = &target->drained.books;
 	uint64_t peak_bytes = books->counter[COUNTER_peak_bytes];
 
-	if (options->everyone && options->domains == COLLECTOR_PYTHON && !is_python_shown(target))
+	if (options->everyone && sources_show_nothing(options, target))
 		return true;
 	return options->everyone && books->is_forked && !books->counter[COUNTER_current_blocks] &&
 	       (peak_bytes < options->min_bytes || !peak_bytes) && !view->lost && !target->late.nr &&
@@ -79,12 +73,12 @@ void collector__view(const struct collector *collector, size_t i, struct process
 		.is_near_oom = target->snapshots.is_near_oom,
 		.cpu_ns = target->now.cost.cpu_ns,
 		.cost_ns = target->now.cost.cost_ns,
-		.cost_is_known = collector->budgets.costs.entry_ns != 0,
+		.cost_is_known = collector->limits->budgets.costs.entry_ns != 0,
 		.is_paused = target->probes.used->is_paused,
 		.is_thinned = target->now.books.sample_rate || collector->bpf->bss->shared_sample_rate,
 		.is_estimated = collector->bpf->rodata->settings.sample_bytes[0] ||
-				target->now.books.sample_rates_used || target->sampler.is_used ||
-				(collector->options.python_pools && target->python.is_used),
+				target->now.books.sample_rates_used ||
+				sources_are_estimated(target, &collector->bpf->rodata->settings),
 		.is_unsaved = target->snapshots.is_unsaved,
 		.was_saved = target->snapshots.any_saved,
 	};

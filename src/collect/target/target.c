@@ -322,12 +322,6 @@ bool target__is_ending(const struct target *target)
 	return target__is_over(target) || proc_status(target->identity.pid, "VmSize", &vm);
 }
 
-bool target__heap_is_hidden(const struct target *target)
-{
-	return target->sampler.is_used || target->sampler.is_heap_left_out ||
-	       (target->python.is_used && !target->python.has_heap);
-}
-
 int target__read_memory(void *target_, uint64_t address, void *to, size_t bytes)
 {
 	const struct target *target = target_;
@@ -336,9 +330,14 @@ int target__read_memory(void *target_, uint64_t address, void *to, size_t bytes)
 	return process_vm_readv(target->identity.pid, &into, 1, &from, 1, 0) == (ssize_t)bytes ? 0 : -EFAULT;
 }
 
-struct probes *target__python_probes(struct target *target)
+bool target__is_beside(const struct target *target)
 {
-	return target->probes.own.is_beside ? &target->probes.python : &target->probes.own;
+	return target->probes.own.is_beside;
+}
+
+struct probes *target__own_probes(struct target *target)
+{
+	return target__is_beside(target) ? &target->probes.beside : &target->probes.own;
 }
 
 int target__forget_image(struct target *target)
@@ -347,7 +346,6 @@ int target__forget_image(struct target *target)
 	target->reading.is_touched = true;
 	target->identity.is_named = false;
 	tracebacks_forget(&target->tracebacks);
-	target_python_begin(&target->python, target->now.books.memory);
 	if (target->life.exec_event_cnt >= target->life.exec_cnt)
 		return target__read_identity(target);
 	target->life.exec_event_cnt = target->life.exec_cnt;

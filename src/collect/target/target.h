@@ -78,7 +78,8 @@ struct maps_reading {
 struct target_probes {
 	struct probes own;
 	struct probes *used; /* own, or the shared ones (collector->shared.probes) */
-	struct probes python; /* where probes are shared: those at its CPython, which are never */
+	struct probes beside; /* where probes are shared: those of this process alone, such as those at its CPython */
+	bool hide_heap;	      /* a source tells its heap instead of the probes of the heap, or nothing does */
 };
 
 struct target_budget {
@@ -189,14 +190,14 @@ int target__forget_image(struct target *target);
 /* The resolution of a process's start time in /proc/PID/stat. */
 uint64_t target__tick_ns(void);
 
-/* Whether its heap is left out: a sampler tells of it, or has gone, or Python's view is recorded instead. */
-bool target__heap_is_hidden(const struct target *target);
-
 /* Reads the memory of a struct target. 0 or -EFAULT: not all of it could be read. */
 int target__read_memory(void *target, uint64_t address, void *to, size_t bytes);
 
-/* Where the probes at its CPython are, or would be. */
-struct probes *target__python_probes(struct target *target);
+/* Whether the probes of its own stand beside the shared ones of the heap. */
+bool target__is_beside(const struct target *target);
+
+/* Where the probes of this process alone are, or would be. */
+struct probes *target__own_probes(struct target *target);
 
 /* Whether the process has ended. */
 bool target__is_over(const struct target *target);

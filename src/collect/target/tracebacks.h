@@ -18,7 +18,7 @@
  * missed.
  */
 #define OBJECT_SKIPPED (OBJECT_NONE - 2)
-#define OBJECT_PYTHON (OBJECT_NONE - 3) /* the offset is the word of a Python frame (PYTHON_FRAME_WORD()) */
+#define OBJECT_OF_SOURCE (OBJECT_NONE - 3) /* the offset is a word of which a source of blocks makes a frame: PYTHON_FRAME_WORD() */
 struct code_place {
 	uint32_t object;
 	bool is_guessed;

@@ -41,4 +41,27 @@ bool python_code__leaves(const struct python_code *code); /* any jmp, call, ret 
 /* The bounds of the function, or part of one, that contains an address. */
 bool python_code__extent(const struct python_code *code, uint64_t vaddr, uint64_t *ret_start, uint64_t *ret_end);
 
+/* The targets of a file's branches. */
+
+/* Zeroed: none. */
+struct python_branches {
+	uint8_t *target; /* a bit for each byte of the code */
+	uint64_t start;
+	size_t size;
+};
+
+/* Notes the target of the instruction decoded last, if it is a branch of two bytes. 0 or -ENOMEM. */
+int python_branches__note_short(struct python_branches *branches, const struct python_code *code);
+
+/*
+ * Notes the targets of everything in the code that looks like a branch with a distance of four bytes, wherever it begins.
+ * 0 or -ENOMEM.
+ */
+int python_branches__note_long(struct python_branches *branches, const struct python_code *code);
+
+void python_branches__release(struct python_branches *branches);
+
+/* Whether a branch that was noted leads to one of the addresses from first to last. */
+bool python_branches__lead_to(const struct python_branches *branches, uint64_t first, uint64_t last);
+
 #endif

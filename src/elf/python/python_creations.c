@@ -30,7 +30,7 @@
 #include <sys/user.h>
 
 #include "base/array.h"
-#include "elf/python/python_branches.h"
+#include "elf/python/python_code.h"
 #include "elf/python/python_private.h"
 #include "elf/python/python_value.h"
 

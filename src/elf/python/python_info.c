@@ -6,10 +6,166 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/user.h>
 
+#include "base/array.h"
 #include "elf/argument_source.h"
+#include "elf/elf_object.h"
 #include "elf/elf_object_private.h"
+#include "elf/placement.h"
 #include "elf/python/python_private.h"
+
+/* The places for probes: entries of functions, and the bodies that python_inlined.c finds. */
+
+#define ENTRY_ARGUMENTS 3 /* the context, and up to two more */
+
+bool python_wants_call(const struct python_search *search, enum python_domain domain)
+{
+	enum python_pools_asked pools = search->asked ? search->asked->pools : PYTHON_POOLS_NOT;
+
+	return pools == PYTHON_POOLS_NOT || (pools == PYTHON_POOLS_AND_LARGE && domain == PYTHON_RAW);
+}
+
+int python_add_site(struct python_search *search, const struct python_site *site)
+{
+	struct python_info *info = search->info;
+	int err;
+
+	if (site->operation < PYTHON_OPERATION_NR && !python_wants_call(search, site->domain))
+		return 0;
+	if (info->site_nr == PYTHON_SITES_MAX)
+		return -E2BIG;
+	err = array_reserve(&info->site, &search->site_alloc, info->site_nr + 1);
+	if (err)
+		return err;
+	info->site[info->site_nr] = *site;
+	if (elf_object__offset_of(search->elf, site->vaddr, &info->site[info->site_nr].offset))
+		return 0; /* not in the file: it cannot be probed */
+	info->creation_nr += site->operation == PYTHON_CREATION;
+	info->inlined_nr += !site->is_entry && site->operation < PYTHON_OPERATION_NR;
+	info->site_nr++;
+	return 0;
+}
+
+/* ---- entries ---- */
+
+#define NO_ARGUMENT { .kind = ARGUMENT_CONSTANT, .bytes = 8, .scale = 1, .base = ARGUMENT_NO_REGISTER, .index = ARGUMENT_NO_REGISTER }
+#define IN(field, width) \
+	{ .kind = ARGUMENT_REGISTER, .bytes = width, .scale = 1, .base = offsetof(struct user_regs_struct, field), \
+	  .index = ARGUMENT_NO_REGISTER }
+
+/* The functions of a table have the context in rdi. */
+static const struct python_site entries[] = {
+	[PYTHON_MALLOC] = { .size = IN(rsi, 8), .count = NO_ARGUMENT, .pointer = NO_ARGUMENT },
+	[PYTHON_CALLOC] = { .size = IN(rdx, 8), .count = IN(rsi, 8), .pointer = NO_ARGUMENT },
+	[PYTHON_REALLOC] = { .size = IN(rdx, 8), .count = NO_ARGUMENT, .pointer = IN(rsi, 8) },
+	[PYTHON_FREE] = { .size = NO_ARGUMENT, .count = NO_ARGUMENT, .pointer = IN(rsi, 8) },
+	[PYTHON_TRACK] = { .size = IN(rdx, 8), .count = IN(rdi, 4), .pointer = IN(rsi, 8) },
+	[PYTHON_UNTRACK] = { .size = NO_ARGUMENT, .count = IN(rdi, 4), .pointer = IN(rsi, 8) },
+	[PYTHON_CODE_END] = { .size = NO_ARGUMENT, .count = NO_ARGUMENT, .pointer = IN(rdi, 8) }, /* tp_dealloc(object) */
+};
+
+static int add_entry_site(struct python_search *search, uint64_t vaddr, enum python_domain domain,
+		     enum python_operation operation)
+{
+	struct python_site site = entries[operation];
+	struct python_code *code = &search->code;
+	struct placement placement;
+	uint64_t start, end;
+	int err;
+
+	if (!python_code__has(code, vaddr))
+		return 0;
+	if (!python_code__extent(code, vaddr, &start, &end) || start > vaddr)
+		end = vaddr + 1;
+	err = placement_find(&(struct placement_function){
+				     .code = code->byte + (vaddr - code->start), .size = end - vaddr, .address = vaddr,
+				     .elf_machine = elf_object__machine(search->elf), .argument_nr = ENTRY_ARGUMENTS,
+				     .stack_may_move = true },
+			     &placement);
+	site.vaddr = vaddr + placement.offset;
+	site.operation = operation;
+	site.domain = domain;
+	site.is_entry = 1;
+	site.asks_letter = search->info->is_hooked && domain == PYTHON_RAW && operation < PYTHON_OPERATION_NR;
+	return err ?: python_add_site(search, &site);
+}
+
+/* mem and obj often have the same functions. */
+static bool is_listed(const struct python_site *site, uint32_t nr, uint64_t vaddr)
+{
+	for (uint32_t i = 0; i < nr; i++)
+		if (site[i].vaddr == vaddr)
+			return true;
+	return false;
+}
+
+/* Each place once: of two functions at one address the first one counts, in this order. */
+static void drop_last_if_listed(struct python_info *info)
+{
+	if (info->site_nr && is_listed(info->site, info->site_nr - 1, info->site[info->site_nr - 1].vaddr))
+		info->site_nr--;
+}
+
+static int add_entries(struct python_search *search)
+{
+	static const enum python_domain order[] = { PYTHON_OBJECT, PYTHON_MEM, PYTHON_RAW };
+	struct python_info *info = search->info;
+	int err = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(order); i++)
+		for (unsigned int k = 0; k < PYTHON_OPERATION_NR && !err; k++) {
+			uint64_t wanted = search->asked ? search->asked->function[order[i]][k] : 0;
+
+			err = add_entry_site(search, wanted ?: info->function[order[i]][k], order[i], k);
+			drop_last_if_listed(info);
+		}
+	if (!err && search->symbol[SYMBOL_TRACK])
+		err = add_entry_site(search, search->symbol[SYMBOL_TRACK], PYTHON_RAW, PYTHON_TRACK);
+	if (!err && search->symbol[SYMBOL_UNTRACK])
+		err = add_entry_site(search, search->symbol[SYMBOL_UNTRACK], PYTHON_RAW, PYTHON_UNTRACK);
+	return err;
+}
+
+static int add_pool_sites(struct python_search *search)
+{
+	uint64_t code_end = python_code_end(search);
+
+	return code_end ? add_entry_site(search, code_end, PYTHON_RAW, PYTHON_CODE_END) ?: python_find_growth(search) : 0;
+}
+
+static int compare_python_sites(const void *a, const void *b)
+{
+	const struct python_site *x = a, *y = b;
+
+	return x->vaddr < y->vaddr ? -1 : x->vaddr > y->vaddr;
+}
+
+int python_find_sites(struct python_search *search)
+{
+	struct python_info *info = search->info;
+	uint32_t kept = 0;
+	int err;
+
+	info->is_hooked = search->asked && search->asked->function[PYTHON_RAW][PYTHON_MALLOC];
+	err = add_entries(search);
+	if (!err && !info->is_hooked)
+		err = python_find_inlined(search);
+	if (!err && search->asked && search->asked->creations)
+		err = python_find_creations(search);
+	if (!err && search->asked && search->asked->pools)
+		err = add_pool_sites(search);
+	if (err)
+		return err;
+	if (info->site_nr)
+		qsort(info->site, info->site_nr, sizeof(*info->site), compare_python_sites);
+	for (uint32_t i = 0; i < info->site_nr; i++)
+		if (!kept || info->site[kept - 1].vaddr != info->site[i].vaddr)
+			info->site[kept++] = info->site[i];
+	info->inlined_nr -= info->site_nr - kept;
+	info->site_nr = kept;
+	return 0;
+}
 
 bool python_info__refuse(struct python_info *info, const char *fmt, ...)
 {

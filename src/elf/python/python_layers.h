@@ -55,4 +55,12 @@ bool python_layers_debug_own(const struct python_layers *layers, const struct py
 /* The functions to be probed, as addresses of the file. */
 void python_layers_asked(const struct python_layers *layers, uint64_t bias, uint64_t ret[PYTHON_OPERATION_NR]);
 
+/* Whether a thread's state is where the kernel side looks for it: among the values that glibc keeps for the thread. */
+
+/*
+ * Looks for one thread of the main interpreter whose state is found so. NULL: there is one, or Python has no thread yet;
+ * otherwise what is in the way.
+ */
+const char *python_states_check(const struct python_info *info, uint64_t bias, const struct python_memory *memory);
+
 #endif

@@ -42,15 +42,15 @@ bool python_info__refuse(struct python_info *info, const char *fmt, ...);
 /* Looks up the symbols. 0; -ENOENT: no CPython; errors of elf_object__find_functions(). */
 int python_find_symbols(struct python_search *search);
 
-/* Fills the version (python_version.c), offsets (python_offsets.c), tables (python_table.c); false: a fault is set. */
+/* Fills the version and offsets (python_offsets.c), tables (python_table.c); false: a fault is set. */
 bool python_find_version(struct python_search *search);
 bool python_check_offsets(struct python_search *search);
 bool python_find_tables(struct python_search *search);
 
-/* pymalloc's variables (python_pools.c). They stay unknown if the code is not as it should be. */
+/* pymalloc's variables (python_table.c). They stay unknown if the code is not as it should be. */
 void python_find_pools(struct python_search *search);
 
-/* Places (python_sites.c). 0, -ENOMEM, or -E2BIG: there are too many. */
+/* Places (python_info.c). 0, -ENOMEM, or -E2BIG: there are too many. */
 int python_find_sites(struct python_search *search);
 
 /* Whether calls of a domain are to be seen: not those for blocks in pools, if the pools are seen. */

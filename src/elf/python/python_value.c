@@ -6,7 +6,6 @@
 
 #include "elf/argument_source.h"
 #include "elf/elf_object.h"
-#include "elf/insn_effect.h"
 
 #define RAX (offsetof(struct user_regs_struct, rax) / 8)
 #define RSP (offsetof(struct user_regs_struct, rsp) / 8)

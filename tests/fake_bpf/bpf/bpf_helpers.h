@@ -4,7 +4,7 @@
 
 /*
  * libbpf's bpf_helpers.h for the native build: the same names, but the helpers are functions of fake.c and
- * fake_maps.c. As in libbpf, a map is a variable whose members' types describe it, and weak definitions in both
+ * fake.c. As in libbpf, a map is a variable whose members' types describe it, and weak definitions in both
  * objects become one.
  */
 #include "vmlinux.h"

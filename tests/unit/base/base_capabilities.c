@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Giving up capabilities: of a process that has some, so as root; each test is a process of its own. */
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -15,6 +14,8 @@
 #include "base/array.h"
 #include "base/privileges.h"
 #include "skip.h"
+
+/* Giving up capabilities: of a process that has some, so as root; each test is a process of its own. */
 
 #define BPF_ONLY CAPABILITY(CAP_BPF)
 
@@ -123,4 +124,40 @@ Test(service_privileges, to_write_are_those_that_the_folder_needs)
 	cr_expect_eq(privileges__to_write(folder), 0, "it is everybody's");
 	cr_expect_neq(capabilities_held() & CAPABILITY(CAP_DAC_OVERRIDE), 0, "it was given back");
 	cr_assert_eq(rmdir(folder), 0);
+}
+
+static bool find(const char *uid, const char *gid, uid_t *ret_uid, gid_t *ret_gid)
+{
+	unsetenv("SUDO_UID");
+	unsetenv("SUDO_GID");
+	if (uid)
+		setenv("SUDO_UID", uid, 1);
+	if (gid)
+		setenv("SUDO_GID", gid, 1);
+	return sudo_user_find(ret_uid, ret_gid);
+}
+
+Test(sudo_user, is_who_ran_sudo)
+{
+	uid_t uid = 7;
+	gid_t gid = 7;
+
+	if (geteuid())
+		skip_because("only root is behind sudo");
+	cr_expect(find("4242", "4343", &uid, &gid));
+	cr_expect(uid == 4242 && gid == 4343);
+}
+
+Test(sudo_user, is_none_if_a_variable_is_no_id)
+{
+	static const char *const bad[][2] = {
+		{ NULL, NULL }, { "4242", NULL }, { NULL, "4343" }, { "0", "0" }, { "-1", "1" }, { "4294967295", "1" },
+		{ "1", "4294967295" }, { "1x", "1" }, { "", "" }, { "99999999999999999999", "1" },
+	};
+	uid_t uid = 7;
+	gid_t gid = 7;
+
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		cr_expect_not(find(bad[i][0], bad[i][1], &uid, &gid), "%s %s", bad[i][0] ?: "-", bad[i][1] ?: "-");
+	cr_expect(uid == 7 && gid == 7, "outputs stay untouched");
 }

@@ -9,13 +9,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/array.h"
-#include "base/atomic_file.h"
+#include "base/file_copy.h"
 #include "base/file_replace.h"
 #include "file_fixture.h"
 #include "skip.h"
@@ -225,4 +227,305 @@ Test(base_file_replace, works_with_a_hidden_draft)
 	atomic_file_close(&draft);
 	cr_expect_eq(name_nr("d"), 1);
 	close(dir_fd);
+}
+
+/* A file is rewritten only if it is the one that was read; it keeps its mode, owner and time. */
+
+TestSuite(base_file_rewrite, .init = files_enter, .fini = files_leave, .timeout = 600);
+
+static mode_t mode_of(const char *path)
+{
+	struct stat st;
+
+	cr_assert_eq(stat(path, &st), 0);
+	return st.st_mode & 07777;
+}
+
+static struct file_version stamp_of(const char *path)
+{
+	struct stat st;
+
+	cr_assert_eq(stat(path, &st), 0, "%s", path);
+	return file_version_of(&st);
+}
+
+/* The stamp is the one of the file as it is now. */
+static int rewrite(const char *path, int (*write)(FILE *out, const void *what), struct reason *why)
+{
+	const struct file_version stamp = stamp_of(path);
+
+	return file_rewrite(path, &stamp, write, "new", why);
+}
+
+Test(base_file_rewrite, keeps_mode_owner_and_time)
+{
+	const struct timespec old[] = { { 1000000, 1 }, { 2000000, 123456789 } };
+	struct reason why = {};
+	struct stat st;
+
+	cr_assert_eq(file_replace("f", write_text, "old", &why), 0);
+	if (!geteuid())
+		cr_assert_eq(chown("f", 1, 2), 0);
+	cr_assert_eq(chmod("f", 06750), 0);
+	cr_assert_eq(utimensat(AT_FDCWD, "f", old, 0), 0);
+	cr_assert_eq(rewrite("f", write_text, &why), 0, "%s", why.text);
+	cr_expect_str_eq(text_of("f"), "new");
+	cr_expect_eq(mode_of("f"), 0750, "%o", mode_of("f"));
+	cr_assert_eq(stat("f", &st), 0);
+	cr_expect(st.st_mtim.tv_sec == old[1].tv_sec && st.st_mtim.tv_nsec == old[1].tv_nsec);
+	if (!geteuid())
+		cr_expect(st.st_uid == 1 && st.st_gid == 2);
+	cr_expect_eq(rewrite("f", write_half, &why), -EXDEV);
+	cr_expect_str_eq(text_of("f"), "new");
+	cr_expect_eq(mode_of("f"), 0750);
+	cr_expect_eq(name_nr("."), 2, "f and d");
+}
+
+/* u::rw-, u:1:rw-, g::---, m::rw-, o::---: the group has no rights, though the mode's bits say rw. */
+static const unsigned char acl[] = {
+	2, 0, 0, 0,
+	0x01, 0, 6, 0, 0xff, 0xff, 0xff, 0xff,
+	0x02, 0, 6, 0, 1, 0, 0, 0,
+	0x04, 0, 0, 0, 0xff, 0xff, 0xff, 0xff,
+	0x10, 0, 6, 0, 0xff, 0xff, 0xff, 0xff,
+	0x20, 0, 0, 0, 0xff, 0xff, 0xff, 0xff,
+};
+
+Test(base_file_rewrite, keeps_the_acl)
+{
+	char kept[256];
+
+	put("f", "old");
+	if (setxattr("f", "system.posix_acl_access", acl, sizeof(acl), 0))
+		skip_because("this file system has no ACLs");
+	cr_expect_eq(mode_of("f"), 0660);
+	cr_assert_eq(rewrite("f", write_text, NULL), 0);
+	cr_expect_str_eq(text_of("f"), "new");
+	cr_expect_eq(mode_of("f"), 0660);
+	cr_expect_eq(getxattr("f", "system.posix_acl_access", kept, sizeof(kept)), sizeof(acl));
+	cr_expect_arr_eq(kept, acl, sizeof(acl));
+}
+
+Test(base_file_rewrite, keeps_extended_attributes)
+{
+	char kept[256];
+
+	put("f", "old");
+	if (setxattr("f", "user.why", "a leak", 6, 0) || setxattr("f", "user.empty", "", 0, 0))
+		skip_because("this file system has no extended attributes");
+	cr_assert_eq(rewrite("f", write_text, NULL), 0);
+	cr_expect_eq(getxattr("f", "user.why", kept, sizeof(kept)), 6);
+	cr_expect_arr_eq(kept, "a leak", 6);
+	cr_expect_eq(getxattr("f", "user.empty", kept, sizeof(kept)), 0);
+}
+
+Test(base_file_rewrite, refuses_a_file_that_is_missing_or_not_regular)
+{
+	const struct file_version stamp = {};
+	struct reason why = {};
+
+	cr_expect_eq(file_rewrite("none", &stamp, write_text, "new", &why), -ENOENT);
+	cr_expect_neq(access("none", F_OK), 0);
+	cr_expect_eq(file_rewrite("/dev/null", &stamp, write_text, "new", &why), -EINVAL);
+	cr_expect_eq(file_rewrite("d", &stamp, write_text, "new", &why), -EISDIR);
+}
+
+/* ---- another program changes the file, before it is rewritten or meanwhile ---- */
+
+static int swap_for_a_link(void)
+{
+	return unlink("f") ?: symlink("victim", "f");
+}
+
+static int swap_for_another(void)
+{
+	return rename("other", "f");
+}
+
+static int write_into(void)
+{
+	int fd = open("f", O_WRONLY | O_TRUNC);
+	int left = write(fd, "newer", 5) - 5;
+
+	return close(fd) ?: left;
+}
+
+static int remove_it(void)
+{
+	return unlink("f");
+}
+
+static const struct {
+	int (*change)(void);
+	int err;
+	const char *left, *says; /* left NULL: nothing */
+} changes[] = {
+	{ swap_for_a_link, -ESTALE, "victim", "f: cannot write: it is not the file that was read any more" },
+	{ swap_for_another, -ESTALE, "other", "f: cannot write: it is not the file that was read any more" },
+	{ write_into, -ESTALE, "newer", "f: cannot write: it is not the file that was read any more" },
+	{ remove_it, -ENOENT, NULL, "f: cannot write: No such file or directory" },
+};
+
+static int write_and_change(FILE *out, const void *change)
+{
+	fputs("new", out);
+	return (*(int (*const *)(void))change)();
+}
+
+static void expect_left(size_t i, struct reason *why)
+{
+	cr_expect_str_eq(why->text, changes[i].says);
+	cr_expect_str_eq(text_of("victim"), "victim");
+	if (changes[i].left)
+		cr_expect_str_eq(text_of("f"), changes[i].left, "%zu", i);
+	else
+		cr_expect_neq(access("f", F_OK), 0, "it is brought back");
+	unlink("f");
+	unlink("other");
+	cr_expect_eq(name_nr("."), 2, "victim and d");
+}
+
+static struct file_version prepare(void)
+{
+	put("victim", "victim");
+	put("other", "other");
+	put("f", "old");
+	return stamp_of("f");
+}
+
+Test(base_file_rewrite, refuses_a_file_that_changed_after_it_was_read)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(changes); i++) {
+		const struct file_version read = prepare();
+		struct reason why = {};
+
+		cr_assert_eq(changes[i].change(), 0);
+		cr_expect_eq(file_rewrite("f", &read, write_text, "new", &why), changes[i].err);
+		expect_left(i, &why);
+	}
+}
+
+Test(base_file_rewrite, refuses_a_file_that_changes_while_it_is_written)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(changes); i++) {
+		const struct file_version read = prepare();
+		struct reason why = {};
+
+		cr_expect_eq(file_rewrite("f", &read, write_and_change, &changes[i].change, &why),
+			     changes[i].err);
+		expect_left(i, &why);
+	}
+}
+
+/* A link of another user is not followed, whichever folder it is in. */
+Test(base_file_rewrite, refuses_links_of_other_users)
+{
+	struct file_version read;
+
+	if (geteuid())
+		skip_because("only root makes links of others");
+	put("a", "old");
+	read = stamp_of("a");
+	cr_assert_eq(symlink("../a", "d/link"), 0);
+	cr_assert_eq(lchown("d/link", 1, 1), 0);
+	cr_expect_eq(file_rewrite("d/link", &read, write_text, "new", NULL), -EACCES);
+	cr_expect_str_eq(text_of("a"), "old");
+	cr_assert_eq(lchown("d/link", 0, 0), 0);
+	cr_expect_eq(file_rewrite("d/link", &read, write_text, "new", NULL), 0);
+	cr_expect_str_eq(text_of("a"), "new");
+}
+
+/* Not a multiple of the bytes that are compared at a time. */
+#define BYTES (200 * 1000)
+#define BYTES_MAX (1 << 20)
+
+static char text[BYTES];
+
+static int file_of(const void *bytes, size_t nr)
+{
+	int fd = memfd_create("file", MFD_CLOEXEC);
+
+	cr_assert_eq(pwrite(fd, bytes, nr, 0), (ssize_t)nr);
+	return fd;
+}
+
+static void fill_text(void)
+{
+	for (size_t i = 0; i < BYTES; i++)
+		text[i] = i * 31 % 251;
+}
+
+TestSuite(file_copy, .init = fill_text);
+
+Test(file_copy, matches_every_file_with_the_same_bytes)
+{
+	int file = file_of(text, BYTES), other = file_of(text, BYTES);
+	struct file_copy *copy = file_copy__new(file, BYTES);
+
+	cr_assert(copy);
+	cr_expect_eq(file_copy__bytes(copy), BYTES);
+	cr_expect(file_copy__is_of(copy, file));
+	cr_expect(file_copy__is_of(copy, other));
+	file_copy__free(copy);
+	close(file);
+	close(other);
+}
+
+Test(file_copy, matches_no_other_file)
+{
+	static const size_t places[] = { 0, 64 << 10, BYTES / 2, BYTES - 1 };
+	int file = file_of(text, BYTES);
+	struct file_copy *copy = file_copy__new(file, BYTES_MAX);
+
+	cr_assert(copy);
+	for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++) {
+		char byte = text[places[i]] + 1;
+
+		cr_assert_eq(pwrite(file, &byte, 1, places[i]), 1);
+		cr_expect(!file_copy__is_of(copy, file), "another byte at %zu", places[i]);
+		cr_assert_eq(pwrite(file, &text[places[i]], 1, places[i]), 1);
+		cr_expect(file_copy__is_of(copy, file));
+	}
+	cr_assert_eq(ftruncate(file, BYTES + 1), 0);
+	cr_expect(!file_copy__is_of(copy, file), "longer");
+	cr_assert_eq(ftruncate(file, BYTES - 1), 0);
+	cr_expect(!file_copy__is_of(copy, file), "shorter");
+	cr_expect(!file_copy__is_of(copy, -1), "none");
+	file_copy__free(copy);
+	close(file);
+}
+
+/* The copy is handed to a process that may be hostile. */
+Test(file_copy, cannot_be_changed)
+{
+	int file = file_of(text, BYTES), fd;
+	struct file_copy *copy = file_copy__new(file, BYTES_MAX);
+	char got[BYTES];
+
+	cr_assert(copy);
+	fd = file_copy__fd(copy);
+	cr_expect_eq(pwrite(fd, "x", 1, 0), -1);
+	cr_expect_eq(ftruncate(fd, 1), -1);
+	cr_expect_eq(ftruncate(fd, BYTES_MAX), -1);
+	cr_expect_eq(mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), MAP_FAILED);
+	cr_assert_eq(ftruncate(file, 1), 0);
+	cr_assert_eq(pread(fd, got, BYTES, 0), BYTES);
+	cr_expect(!memcmp(got, text, BYTES), "it is the file's, whatever that is now");
+	file_copy__free(copy);
+	close(file);
+}
+
+Test(file_copy, is_refused_for_a_file_above_the_limit)
+{
+	int file = file_of(text, BYTES), empty = file_of("", 0);
+
+	cr_expect_null(file_copy__new(file, BYTES - 1));
+	cr_expect_eq(errno, EFBIG);
+	cr_expect_null(file_copy__new(empty, BYTES));
+	cr_expect_eq(errno, ENODATA);
+	cr_expect_null(file_copy__new(-1, BYTES));
+	cr_expect_eq(errno, EBADF);
+	file_copy__free(NULL);
+	close(file);
+	close(empty);
 }

@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
+#include "base/clock.h"
+#include "base/moment.h"
+#include "base/progress.h"
+#include "base/terminal.h"
 #include "base/units.h"
 
 /* Results of CPython 3.11's tracemalloc._format_size(size, False) and (size, True). */
@@ -199,4 +206,173 @@ Test(base_units, shares_are_of_one_core)
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
 		cr_expect_str_eq(format_core_share(text, cases[i].cpu_ns, cases[i].wall_ns), cases[i].text);
+}
+
+#define ID "0f5c3a9be1d24477a8c6d5e4f3b2a1908f7e6d5c4b3a29181706f5e4d3c2b1a0"
+#define OTHER "1f5c3a9be1d24477a8c6d5e4f3b2a1908f7e6d5c4b3a29181706f5e4d3c2b1a0"
+
+static void check_id(const char *cgroup, const char *wanted)
+{
+	char id[CONTAINER_ID_LEN + 1];
+
+	cr_expect_str_eq(container_id(cgroup, id), wanted, "of %s: %s", cgroup, id);
+}
+
+Test(container_id, is_read_from_the_cgroup_path)
+{
+	check_id("/docker/" ID, ID);
+	check_id("/system.slice/docker-" ID ".scope", ID);
+	check_id("/kubepods.slice/kubepods-burstable-pod12345678_90ab.slice/cri-containerd-" ID ".scope", ID);
+	check_id("/machine.slice/libpod-" ID ".scope/container", ID);
+	check_id("/docker/" OTHER "/docker/" ID "/init", ID);
+}
+
+Test(container_id, is_empty_for_other_cgroup_paths)
+{
+	check_id("", "");
+	check_id("/", "");
+	check_id("/system.slice/redis.service", "");
+	check_id("/user.slice/user-1000.slice/session-2.scope", "");
+	check_id("/docker/" ID "0", "");
+	check_id("/docker/0f5c3a9be1d24477", "");
+}
+
+#define HOUR_NS 3600000000000ULL
+
+static const struct moment_order order = { .item_size = sizeof(struct moment) };
+
+/* Sorts any permutation into the order in which the moments are given. */
+static void expect_order(const struct moment *moment, size_t nr)
+{
+	struct moment shuffled[64];
+
+	srand(1);
+	for (int round = 0; round < 200; round++) {
+		memcpy(shuffled, moment, nr * sizeof(*moment));
+		for (size_t i = nr - 1; i > 0; i--) {
+			size_t k = rand() % (i + 1);
+			struct moment other = shuffled[i];
+
+			shuffled[i] = shuffled[k];
+			shuffled[k] = other;
+		}
+		cr_assert_eq(moments_sort(shuffled, nr, &order), 0);
+		cr_assert_arr_eq(shuffled, moment, nr * sizeof(*moment), "round %d", round);
+	}
+}
+
+Test(moment, of_one_boot_are_in_the_order_of_its_monotonic_clock)
+{
+	const struct moment moments[] = {
+		{ 9 * HOUR_NS, 1, 7, 1 }, { 5 * HOUR_NS, 2, 7, 1 }, { 7 * HOUR_NS, 3, 7, 1 }, { 7 * HOUR_NS, 3, 7, 2 },
+		{ 7 * HOUR_NS, 3, 7, 10 }, { 0, 4, 7, 1 }, { 6 * HOUR_NS, 5, 7, 1 },
+	};
+
+	expect_order(moments, ARRAY_SIZE(moments));
+}
+
+/* By pairs this would be a circle: a before b, b before another boot, and that one before a. */
+Test(moment, of_several_boots_have_one_order)
+{
+	const struct moment moments[] = {
+		{ 10 * HOUR_NS, 1 * HOUR_NS, 7, 1 }, { 5 * HOUR_NS, 2 * HOUR_NS, 7, 1 }, { 7 * HOUR_NS, 1, 8, 1 },
+	};
+
+	expect_order(moments, ARRAY_SIZE(moments));
+	cr_expect_lt(moment_compare(&moments[0], &moments[1], NULL), 0);
+	cr_expect_lt(moment_compare(&moments[1], &moments[2], NULL), 0);
+	cr_expect_lt(moment_compare(&moments[2], &moments[0], NULL), 0);
+}
+
+Test(moment, without_a_boot_are_in_the_order_of_the_wall_clock)
+{
+	const struct moment moments[] = {
+		{ 1 * HOUR_NS, 9, 0, 1 }, { 2 * HOUR_NS, 8, 0, 1 }, { 3 * HOUR_NS, 1, 7, 1 }, { 4 * HOUR_NS, 7, 0, 1 },
+	};
+
+	expect_order(moments, ARRAY_SIZE(moments));
+}
+
+/* Files may say anything: numbers must not wrap around, or there is no order. */
+Test(moment, have_one_order_whatever_the_numbers)
+{
+	static const uint64_t numbers[] = { 0, 1, HOUR_NS, INT64_MAX, 1ULL << 63, UINT64_MAX - 1, UINT64_MAX };
+	struct moment first[64], again[64];
+
+	srand(2);
+	for (int round = 0; round < 500; round++) {
+		for (size_t i = 0; i < 64; i++)
+			first[i] = (struct moment){ numbers[rand() % 7], numbers[rand() % 7], rand() % 5, 1 + i };
+		cr_assert_eq(moments_sort(first, 64, &order), 0);
+		for (size_t i = 0; i < 64; i++)
+			again[i] = first[(i * 13 + round) % 64];
+		cr_assert_eq(moments_sort(again, 64, &order), 0);
+		cr_assert_arr_eq(first, again, sizeof(first));
+	}
+}
+
+Test(text_columns, counts_wide_characters_twice_in_any_locale)
+{
+	setlocale(LC_ALL, "C");
+	cr_expect_eq(text_columns(""), 0);
+	cr_expect_eq(text_columns("cart.c:31"), 9);
+	cr_expect_eq(text_columns("日本語.c"), 8);
+	cr_expect_eq(text_columns("e\xcc\x81t"), 2, "a combining accent takes no column");
+	cr_expect_eq(text_columns("naïve…"), 6);
+	cr_expect_eq(text_columns("\xff\xfe"), 2, "bytes that are no text");
+}
+
+Test(text_columns, never_cuts_a_wide_character_in_two)
+{
+	const char *text = "a日本b";
+
+	cr_expect_eq(text_after_columns(text, 0) - text, 0);
+	cr_expect_eq(text_after_columns(text, 2) - text, 1, "half of a wide character is left out");
+	cr_expect_eq(text_after_columns(text, 3) - text, 4);
+	cr_expect_eq(text_after_columns(text, 99) - text, 8);
+	cr_expect_str_eq(text_last_columns(text, 2), "b");
+	cr_expect_str_eq(text_last_columns(text, 3), "本b");
+	cr_expect_str_eq(text_last_columns(text, 99), text);
+}
+
+Test(text_columns, keeps_marks_with_their_character)
+{
+	const char *text = "e\xcc\x81t";
+
+	cr_expect_eq(text_after_columns(text, 1) - text, 3);
+	cr_expect_str_eq(text_last_columns(text, 1), "t");
+}
+
+Test(text_columns, replaces_what_has_no_width)
+{
+	char text[] = "a\xff" "b\xf0\x9f\xbf\xbf" "c日";
+
+	text_replace_unknown(text);
+	cr_expect_str_eq(text, "a?b?c日");
+}
+
+/* How far a work is, as a text. */
+
+static void expect_text(const char *unit, uint64_t all, uint64_t done, uint64_t spent_ns, const char *want)
+{
+	struct progress progress = progress_begin("reading", unit, all);
+	char text[PROGRESS_TEXT_MAX];
+
+	cr_expect_str_eq(progress_text(text, &progress, done, spent_ns), want);
+}
+
+Test(progress, has_part_whole_rate_and_end)
+{
+	expect_text("files", 4000, 120, 3 * SECOND_NS, "reading: 120 of 4000 files (3 %), 40/s, 97 s left");
+	expect_text("files", 40, 1, 4 * SECOND_NS, "reading: 1 of 40 files (2 %), 0.2/s, 156 s left");
+	expect_text(NULL, 64 << 20, 16 << 20, 2 * SECOND_NS,
+		    "reading: 16.0 MiB of 64.0 MiB (25 %), 8192 KiB/s, 6 s left");
+}
+
+Test(progress, makes_up_no_end)
+{
+	expect_text("files", 0, 120, 3 * SECOND_NS, "reading: 120 files, 40/s");
+	expect_text("files", 100, 120, 3 * SECOND_NS, "reading: 120 files, 40/s");
+	expect_text("files", 40, 0, 3 * SECOND_NS, "reading: 0 of 40 files (0 %), 0.0/s");
+	expect_text("files", 40, 0, 0, "reading: 0 of 40 files (0 %), 0.0/s");
 }

@@ -4,7 +4,7 @@
 
 #include "collect/budget/budget.h"
 #include "collect/budget/recording_cost.h"
-#include "collect/session/own_links.h"
+#include "collect/limits/own_links.h"
 #include "collect/target/target.h"
 
 #define MS 1000000ULL

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Which heaps of its files a snapshot names that no probe sees. */
-#include "collect/build/build_domains.h"
+#include "collect/build/build_metadata.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
+#include "collect/sources/block_sources.h"
 #include "collect/target/target.h"
 #include "elf/allocators.h"
 #include "elf/probe_info.h"
@@ -40,7 +41,7 @@ static void expect_unrecorded(uint32_t first, const char *expected)
 	target->mappings = (struct mappings){ .objects = &objects, .used = used, .used_nr = FILES, .mapping = mapping };
 	for (uint32_t i = first; i < FILES; i++)
 		mapping[target->mappings.mapping_nr++] = (struct mapping){ .start = 0x1000 * i, .end = 0x1000 * (i + 1), .object = i };
-	cr_assert_eq(describe_domains(builder, target), 0);
+	cr_assert_eq(describe_domains(builder, target, block_sources), 0);
 	cr_assert_eq(snapshot_builder__finish(builder, &snapshot), 0);
 	cr_expect_str_eq(snapshot__metadata(snapshot, "unrecorded") ?: "none", expected);
 	snapshot__close(snapshot);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "collect/budget/calm.h"
+#include "collect/limits/own_links.h"
 
 #include <criterion/criterion.h>
 

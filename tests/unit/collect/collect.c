@@ -15,7 +15,6 @@
 #include "parser_fixture.h"
 #include "collect/process/mappings.h"
 #include "collect/process/proc.h"
-#include "collect/build/snapshot_folder.h"
 
 Test(allocators, are_recognized_by_file_name)
 {
@@ -217,36 +216,4 @@ Test(mappings, keep_their_objects_when_they_are_read_again)
 	mappings_release(&mappings);
 	parser__close(objects.parser);
 	objects_release(&objects);
-}
-
-Test(store, makes_folders_of_clean_names)
-{
-	char dir[] = "/tmp/allocsnap-unit-XXXXXX", command[64];
-	struct reason why = {};
-	char *folder, want[128];
-	struct stat st;
-	int fd;
-
-	cr_assert_not_null(mkdtemp(dir));
-	folder = store_folder(dir, ".ho/st", "../a b\n\xff", 42, NULL, &fd, &why);
-	cr_assert_not_null(folder, "%s", why.text);
-	snprintf(want, sizeof(want), "%s/_ho_st/_._a_b__.42", dir);
-	cr_expect_str_eq(folder, want);
-	cr_assert_eq(stat(folder, &st), 0);
-	cr_expect_eq(st.st_mode & 07777, 0700);
-	close(fd);
-	free(folder);
-	snprintf(command, sizeof(command), "rm -r %s", dir);
-	cr_expect_eq(system(command), 0);
-}
-
-Test(store, refuses_a_directory_that_is_a_file)
-{
-	struct reason why = {};
-
-	cr_expect_eq(store_check("/dev/null", NULL, &why), -ENOTDIR);
-	cr_expect_not_null(strstr(why.text, "/dev/null"));
-	cr_expect_eq(store_check("/dev/null/below", NULL, &why), -ENOTDIR);
-	cr_expect_eq(store_check("/proc/allocsnap", NULL, &why), -ENOENT);
-	cr_expect_eq(store_check("", NULL, &why), -EINVAL);
 }

@@ -14,6 +14,7 @@
 #include "collect/process/file_identity.h"
 #include "collect/probe/link_holder.h"
 #include "collect/probe/uprobe_multi.h"
+#include "helper/channel.h"
 #include "parser_fixture.h"
 
 #define PATIENCE_MS 120000
@@ -90,12 +91,16 @@ Test(collect_link_holder, that_was_stopped_can_be_closed)
 }
 
 /* The recording forks a child that calls no exec, so the child inherits the keeper's socket. */
-static void record_and_fork(int ready[2])
+static void record_and_fork(int ready[2], bool is_in_order)
 {
 	struct link_holder *link_holder = begin();
 	pid_t said[2] = { only_child_of(getpid()) };
+	const struct message part = { .bytes = 4096 };
 
 	cr_assert(!link_holder__has_ended(link_holder));
+	if (is_in_order)
+		cr_assert(write(link_holder__news_fd(link_holder), &part, sizeof(part)) == sizeof(part));
+	wait_until_in_call(said[0], is_in_order ? SYS_recvmsg : SYS_poll);
 	said[1] = fork();
 	if (said[1])
 		cr_assert(write(ready[1], said, sizeof(said)) == sizeof(said));
@@ -103,7 +108,7 @@ static void record_and_fork(int ready[2])
 	_exit(0);
 }
 
-Test(collect_link_holder, ends_with_the_recording)
+static void expect_end_with_recording(bool is_in_order)
 {
 	pid_t said[2], recording;
 	int ready[2], pidfd;
@@ -111,7 +116,7 @@ Test(collect_link_holder, ends_with_the_recording)
 	cr_assert(!pipe(ready));
 	recording = fork();
 	if (!recording)
-		record_and_fork(ready);
+		record_and_fork(ready, is_in_order);
 	cr_assert(read(ready[0], said, sizeof(said)) == sizeof(said));
 	pidfd = syscall(SYS_pidfd_open, said[0], 0);
 	cr_assert(pidfd >= 0);
@@ -119,4 +124,14 @@ Test(collect_link_holder, ends_with_the_recording)
 	waitpid(recording, NULL, 0);
 	cr_expect(ends(pidfd));
 	kill(said[1], SIGKILL);
+}
+
+Test(collect_link_holder, ends_with_the_recording)
+{
+	expect_end_with_recording(false);
+}
+
+Test(collect_link_holder, ends_with_a_recording_that_was_killed_in_the_middle_of_an_order)
+{
+	expect_end_with_recording(true);
 }

@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
-#include "collect/session/map_shares.h"
+#include "collect/recording/map_shares.h"
 
 #define ROOM 10000
 

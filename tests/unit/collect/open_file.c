@@ -7,10 +7,10 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "collect/process/open_orders.h"
 #include "file_fixture.h"
 #include "parser_fixture.h"
 
@@ -262,7 +262,7 @@ Test(open_file, works_after_a_worker_was_killed)
 		killed = worker();
 		cr_assert(!kill(killed, SIGKILL));
 		wait_until_dead(killed);
-		wait_until_polling(only_child_of(getpid())); /* it has closed its copy of the worker's socket */
+		wait_until_in_call(only_child_of(getpid()), SYS_poll); /* it has closed its copy of the worker's socket */
 	}
 }
 

@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* A budget is spent while processes have shared links, links of their own, or both. */
-#include "collect/session/own_links.h"
+#include "collect/limits/own_links.h"
 
 #include <criterion/criterion.h>
 
 #include "collect/probe/skeleton.h"
-#include "collect/session/session.h"
+#include "collect/limits/limit_state.h"
 #include "shared/links_state.h"
 
 /* A system-wide recording without processes, whose links are in a phase. Nothing is loaded into the kernel. */
 static struct collector *collector_in(enum links_phase phase)
 {
 	static struct collector collector;
+	static struct limit_state limits;
 
+	limits = (struct limit_state){};
 	collector = (struct collector){
 		.bpf = skeleton_open(),
+		.limits = &limits,
 		.options = { .everyone = true, .follow_forks = true },
 	};
 	cr_assert_not_null(collector.bpf);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* The choice of domains if none was named. */
-#include "collect/session/python_choice.h"
+#include "collect/sources/python_choice.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "collect/build/return_address.h"
+#include "collect/build/resolve_tracebacks.h"
 
 #include <criterion/criterion.h>
 #include <elf.h>

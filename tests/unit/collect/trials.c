@@ -10,7 +10,6 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-#include "collect/probe/feature_probes_private.h"
 
 #define NO_CALL 100000
 

@@ -82,33 +82,21 @@ static struct diagnosis refused_diagnosis(void)
 	};
 }
 
-static char *written_by(int (*write)(FILE *out, const struct doctor_report *report), const struct diagnosis *diagnosis)
+static char *written(const struct diagnosis *diagnosis, bool is_verbose, bool is_json)
 {
-	struct doctor_report *report = doctor_report__new(diagnosis);
 	char *text = NULL;
 	size_t len;
 	FILE *out = open_memstream(&text, &len);
 
-	cr_assert(report && out);
-	cr_expect_eq(write(out, report), 0);
+	cr_assert(out);
+	cr_expect_eq(doctor_put(out, diagnosis, is_verbose, is_json), 0);
 	fclose(out);
-	doctor_report__free(report);
 	return text;
-}
-
-static int verbose_text(FILE *out, const struct doctor_report *report)
-{
-	return doctor_text(out, report, true);
-}
-
-static int short_text(FILE *out, const struct doctor_report *report)
-{
-	return doctor_text(out, report, false);
 }
 
 static void expect_short_text(const struct diagnosis *diagnosis, const char *expected)
 {
-	char *text = written_by(short_text, diagnosis);
+	char *text = written(diagnosis, false, false);
 
 	cr_expect_str_eq(text, expected, "%s", text);
 	free(text);
@@ -116,7 +104,7 @@ static void expect_short_text(const struct diagnosis *diagnosis, const char *exp
 
 static void expect_text(const struct diagnosis *diagnosis, const char *expected)
 {
-	char *text = written_by(verbose_text, diagnosis);
+	char *text = written(diagnosis, true, false);
 
 	cr_expect_str_eq(text, expected, "%s", text);
 	free(text);
@@ -124,7 +112,7 @@ static void expect_text(const struct diagnosis *diagnosis, const char *expected)
 
 static json_t *json_of(const struct diagnosis *diagnosis)
 {
-	char *text = written_by(doctor_json, diagnosis);
+	char *text = written(diagnosis, false, true);
 	json_t *object = json_loads(text, 0, NULL);
 
 	cr_assert(object, "%s", text);
@@ -245,7 +233,7 @@ static void expect_list_in_text(const json_t *part, const char *list, size_t nr,
 Test(doctor_report, is_the_same_as_text_and_as_json)
 {
 	const struct diagnosis diagnosis = process_diagnosis();
-	char *text = written_by(verbose_text, &diagnosis);
+	char *text = written(&diagnosis, true, false);
 	json_t *object = json_of(&diagnosis), *process = json_object_get(object, "process"), *row;
 
 	expect_list_in_text(process, "unseen", ARRAY_SIZE(unseens), "what", text);

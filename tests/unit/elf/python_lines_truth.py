@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""The lines of each instruction of the standard library, as the CPython that runs this knows them. tests/unit/elf/python_lines.c reads it.
+"""The lines of each instruction of the standard library, as the CPython that runs this knows them. tests/unit/elf/python_info.c reads it.
 
 	python_lines_truth.py N     each Nth module of it"""
 import dis

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/leak_place.h"
 #include "engine/leak_report.h"
 #include "snapshot.h"
 

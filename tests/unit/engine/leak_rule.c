@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The rule for leaks, by births and frees made by hand: each verdict, and each threshold hit exactly and missed by one. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <string.h>
 
 #include "engine/leak_judge.h"
+#include "engine/leak_report.h"
+#include "engine/leak_runtime.h"
+#include "engine/leak_tally.h"
+#include "snapshot.h"
+
+/* The rule for leaks, by births and frees made by hand: each verdict, and each threshold hit exactly and missed by one. */
 
 #define SEC 1000000000ull
 #define BLOCKS 2048
@@ -412,4 +417,230 @@ Test(leak_rule, births_alone_count_until_the_next_gap)
 	window.gap_nr = 2;
 	born(0, 59, 60);
 	cr_assert_eq(judge().survivors, 3 * 6, "born by 5 s, from 20 to 25 and 40 to 45; the horizon is 15 s");
+}
+
+/* Births by site and bin: sorted and counted as a plain count of each key says. */
+
+TestSuite(leak_birth_keys);
+
+Test(leak_birth_keys, sorted_and_counted)
+{
+	static const uint32_t sites[] = { 0, 3, 700, 70000, UINT32_MAX - 1 };
+	struct leak_births births = {};
+	uint64_t wanted[5][LEAK_BINS] = {};
+	uint32_t random = 1;
+	size_t at = 0;
+
+	cr_assert_eq(leak_births_sort(&births), 0, "none at all");
+	for (int i = 0; i < 1000; i++) {
+		uint32_t site = (random = random * 1103515245 + 12345) >> 16 & 0x7fff, bin = site / 5 % LEAK_BINS;
+
+		cr_assert_eq(leak_births_add(&births, sites[site % 5], bin), 0);
+		wanted[site % 5][bin]++;
+	}
+	cr_assert_eq(leak_births_sort(&births), 0);
+	for (size_t i = 1; i < births.key_nr; i++)
+		cr_assert_leq(births.key[i - 1], births.key[i]);
+	for (int i = 0; i < 5; i++)
+		for (uint64_t bin = 0; bin < LEAK_BINS; bin++)
+			cr_assert_eq(leak_births_count(&births, sites[i] * (uint64_t)LEAK_BINS + bin, &at),
+				     wanted[i][bin]);
+	cr_assert_eq(at, births.key_nr);
+	leak_births_release(&births);
+}
+
+/* Growth of RSS that a recording does not explain, and what it may be. */
+
+#define MIB 1048576.0
+
+enum { DOMAIN_CUSTOM = 16 };
+
+struct growth_case {
+	const char *exe, *sampler, *unrecorded, *domains;
+	unsigned int recorded; /* a domain that is recorded besides malloc */
+	double rss, files, traced, mapped; /* growth, in MiB */
+	double untraced;
+	enum leak_untraced what;
+};
+
+static void check_growth(const struct growth_case *of, size_t at)
+{
+	struct snapshot_builder *builder = snapshot_builder__new(0);
+	struct leaks leaks = { .rss_bytes = of->rss * MIB, .files_bytes = of->files * MIB,
+			       .rss_growth = { 1, of->traced * MIB, of->mapped * MIB } };
+
+	cr_assert_eq(snapshot_builder__metadata(builder, "exe", of->exe), 0);
+	if (of->sampler) {
+		cr_assert_eq(snapshot_builder__metadata(builder, "sampler_kind", of->sampler), 0);
+		if (!of->domains)
+			cr_assert_eq(snapshot_builder__metadata(builder, "max_size", "512"), 0);
+	}
+	if (of->domains)
+		cr_assert_eq(snapshot_builder__metadata(builder, "domains", of->domains), 0);
+	if (of->unrecorded)
+		cr_assert_eq(snapshot_builder__metadata(builder, "unrecorded", of->unrecorded), 0);
+	cr_assert_eq(snapshot_builder__domain_name(builder, 0, "malloc"), 0);
+	if (of->recorded)
+		cr_assert_eq(snapshot_builder__domain_name(builder, of->recorded, "recorded"), 0);
+	cr_assert_eq(snapshot_builder__finish(builder, &leaks.last), 0);
+	cr_expect_float_eq(leaks_untraced_growth(&leaks) / MIB, of->untraced, 0.001, "case %zu: %f", at,
+			   leaks_untraced_growth(&leaks) / MIB);
+	if (of->untraced)
+		cr_expect_eq(leaks_find_untraced(&leaks).kind, of->what, "case %zu", at);
+	snapshot__close(leaks.last);
+}
+
+#define PYTHON "/usr/bin/python3.11"
+#define REDIS "/usr/sbin/redis-server"
+
+Test(leak_runtimes, growth_that_nothing_traced_explains)
+{
+	static const struct growth_case cases[] = {
+		{ REDIS, .rss = 10, .traced = 1, .untraced = 9 },
+		{ REDIS, .rss = 10, .traced = -1, .untraced = 10 },
+		{ REDIS, .rss = 10, .traced = 6 },
+		{ REDIS, .rss = 0.9 },
+		{ REDIS, .rss = -10 },
+		{ REDIS, .rss = 10, .files = 9, .traced = 1 },
+		{ REDIS, .rss = 10, .files = -9, .traced = 9, .untraced = 10 },
+		/* mappings: as much as RSS, and more, of which most was not touched */
+		{ REDIS, .recorded = DOMAIN_MMAP, .rss = 10, .mapped = 9 },
+		{ REDIS, .recorded = DOMAIN_MMAP, .rss = 10, .mapped = 19 },
+		{ REDIS, .recorded = DOMAIN_MMAP, .rss = 10, .mapped = 70, .untraced = 10 },
+		{ REDIS, .recorded = DOMAIN_MMAP, .rss = 10, .traced = 6, .mapped = 70 },
+		/* what it may be */
+		{ "/opt/go", .unrecorded = "Go's heap", .rss = 10, .untraced = 10, .what = LEAK_UNTRACED_NAMED },
+		{ PYTHON, .rss = 10, .traced = 1, .untraced = 9, .what = LEAK_UNTRACED_SMALL_OBJECTS },
+		{ PYTHON " (deleted)", .rss = 10, .untraced = 10, .what = LEAK_UNTRACED_SMALL_OBJECTS },
+		{ PYTHON, .recorded = DOMAIN_CUSTOM, .rss = 10, .untraced = 10, .what = LEAK_UNTRACED_SMALL_OBJECTS },
+		{ PYTHON, .recorded = DOMAIN_PYTHON, .rss = 10, .untraced = 10, .what = LEAK_UNTRACED_PYTHONS_HEAP },
+		{ PYTHON, "pools", .recorded = DOMAIN_PYTHON, .rss = 10, .untraced = 10, .what = LEAK_UNTRACED_LARGE_OBJECTS },
+		{ PYTHON, "pools", .domains = "python,malloc", .recorded = DOMAIN_PYTHON, .rss = 10, .untraced = 10,
+		  .what = LEAK_UNTRACED_UNKNOWN },
+		{ PYTHON, "own", .rss = 10, .untraced = 10, .what = LEAK_UNTRACED_SMALL_OBJECTS },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+		check_growth(&cases[i], i);
+}
+
+#define S UINT64_C(1000000000)
+#define MOST 100
+
+/* As text, 'x' for each moment that is kept. */
+static const char *choose(const struct leak_moment *moment, size_t nr, const struct leak_span *span,
+			  struct leak_times *times)
+{
+	static char text[MOST + 1];
+	bool keep[MOST] = {};
+	size_t kept = leak_moments_choose(moment, nr, span, keep, times), seen = 0;
+
+	for (size_t i = 0; i < nr; i++) {
+		text[i] = keep[i] ? 'x' : '-';
+		seen += keep[i];
+	}
+	text[nr] = '\0';
+	cr_expect_eq(kept, seen, "%zu, not %zu", kept, seen);
+	return text;
+}
+
+static void fill(struct leak_moment *moment, size_t nr)
+{
+	for (size_t i = 0; i < nr; i++)
+		moment[i] = (struct leak_moment){ .now_ns = (i + 2) * S };
+}
+
+Test(leak_moments, are_all_kept_if_there_are_few)
+{
+	struct leak_moment moment[MOST];
+	struct leak_times times;
+
+	fill(moment, MOST);
+	cr_expect_str_eq(choose(moment, 12, &(struct leak_span){ S, 0 }, &times), "xxxxxxxxxxxx");
+	cr_expect_eq(times.begin_ns, S);
+	cr_expect_not(times.is_part);
+	cr_expect_str_eq(choose(moment, 1, &(struct leak_span){ S, 0 }, &times), "x");
+}
+
+Test(leak_moments, are_chosen_evenly)
+{
+	struct leak_moment moment[MOST];
+	struct leak_times times;
+
+	fill(moment, MOST);
+	cr_expect_str_eq(choose(moment, 24, &(struct leak_span){ S, 0 }, &times), "-x-x-x-x-x-x-x-x-x-x-x-x");
+	cr_expect_str_eq(choose(moment, 13, &(struct leak_span){ S, 0 }, &times), "-xxxxxxxxxxxx");
+}
+
+/* However uneven they are: twelve, and the last one. */
+Test(leak_moments, are_twelve_and_have_the_last_one)
+{
+	struct leak_moment moment[MOST];
+	struct leak_times times;
+
+	for (unsigned int seed = 1; seed < 500; seed++) {
+		unsigned int state = seed;
+		size_t nr = 13 + seed % 80;
+		const char *kept;
+
+		for (size_t i = 0; i < nr; i++) {
+			state = state * 1103515245 + 12345;
+			moment[i] = (struct leak_moment){
+				.now_ns = (i ? moment[i - 1].now_ns : S) + 1 + (state >> 16) % (state % 7 ? 10 : 10000),
+			};
+		}
+		kept = choose(moment, nr, &(struct leak_span){ S, 0 }, &times);
+		nr = 0;
+		for (const char *at = kept; *at; at++)
+			nr += *at == 'x';
+		cr_expect_eq(nr, 12, "%s", kept);
+		cr_expect_eq(kept[strlen(kept) - 1], 'x', "%s", kept);
+	}
+}
+
+Test(leak_moments, before_traces_were_cleared_do_not_count)
+{
+	struct leak_moment moment[MOST];
+	struct leak_times times;
+
+	fill(moment, 6);
+	moment[2].clears = moment[3].clears = 1;
+	moment[4].clears = moment[5].clears = 2;
+	cr_expect_str_eq(choose(moment, 6, &(struct leak_span){ S, 0 }, &times), "----xx");
+	cr_expect_eq(times.begin_ns, moment[3].now_ns);
+	cr_expect(times.is_part);
+}
+
+Test(leak_moments, may_be_only_those_of_the_end)
+{
+	struct leak_moment moment[MOST];
+	struct leak_times times;
+
+	fill(moment, 10);
+	cr_expect_str_eq(choose(moment, 10, &(struct leak_span){ S, 3 * S }, &times), "-------xxx");
+	cr_expect_eq(times.begin_ns, 8 * S);
+	cr_expect(times.is_part);
+	cr_expect_str_eq(choose(moment, 10, &(struct leak_span){ S, 99 * S }, &times), "xxxxxxxxxx");
+	cr_expect_not(times.is_part);
+}
+
+Test(leak_moments, of_one_time_are_one)
+{
+	struct leak_moment moment[MOST];
+	struct leak_times times;
+
+	fill(moment, 4);
+	moment[1].now_ns = moment[2].now_ns;
+	cr_expect_str_eq(choose(moment, 4, &(struct leak_span){ S, 0 }, &times), "x-xx");
+}
+
+Test(leak_moments, without_times_are_none)
+{
+	struct leak_moment moment[MOST] = {};
+	struct leak_times times;
+
+	cr_expect_str_eq(choose(moment, 2, &(struct leak_span){ S, 0 }, &times), "--");
+	fill(moment, 2);
+	cr_expect_str_eq(choose(moment, 2, &(struct leak_span){ UINT64_MAX, 0 }, &times), "--");
+	cr_expect_eq(leak_moments_choose(moment, 0, &(struct leak_span){ S, 0 }, NULL, &times), 0);
 }

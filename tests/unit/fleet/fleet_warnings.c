@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "cli/caveats_fleet.h"
+#include "render/caveats.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
@@ -22,7 +22,7 @@ static const char *doubts_of(const struct fleet_facts *facts, const struct cohor
 		.facts = facts, .cohort = &cohort, .cohort_nr = 1, .engine = &engine,
 		.now_ns = NOW,
 	};
-	struct fleet_doubts doubts;
+	struct warnings doubts;
 
 	cr_assert_eq(fleet_doubts_find(&doubt, &doubts), 0);
 	text[0] = '\0';
@@ -133,7 +133,7 @@ Test(fleet_warnings, report_names_that_were_not_lent)
 	const struct cohort none = {}, *const cohort = &none;
 	const struct fleet_facts facts = {};
 	struct fleet_doubt doubt = { .facts = &facts, .cohort = &cohort, .cohort_nr = 1, .engine = &engine, .now_ns = NOW };
-	struct fleet_doubts doubts;
+	struct warnings doubts;
 
 	cr_assert_eq(fleet_doubts_find(&doubt, &doubts), 0);
 	cr_expect_eq(doubts.nr, 0);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* The loop of attach, run and record, over a collector that the test plays. */
 #include <criterion/criterion.h>
+#include <criterion/redirect.h>
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -402,4 +403,29 @@ Test(recorder, sleeps_until_ended_processes_are_due)
 	played.drain_err = -EIO; /* the first pass comes at once, and gives the process up */
 	record_with((struct recording_options){});
 	cr_expect_lt(played.refresh_nr, 10u);
+}
+
+/* ---- write errors ---- */
+
+Test(recorder, reports_write_errors_when_they_begin_and_change_and_are_over)
+{
+	const struct reason full = { "full" }, read_only = { "read-only" };
+	const struct recording_options options = {};
+	struct recorder recorder = { .options = &options };
+
+	cr_redirect_stderr();
+	recorder_log_lost(&recorder, -ENOSPC, &full);
+	recorder_log_lost(&recorder, -ENOSPC, &full);
+	recorder_log_written_again(&recorder, &(struct pass){ .lost_nr = 2 });
+	recorder_log_lost(&recorder, -EROFS, &read_only);
+	recorder_log_written_again(&recorder, &(struct pass){ .saved_nr = 1, .lost_nr = 1 });
+	recorder_log_written_again(&recorder, &(struct pass){});
+	for (int i = 0; i < 2; i++)
+		recorder_log_written_again(&recorder, &(struct pass){ .saved_nr = 1 });
+	recorder.is_last = true;
+	recorder_log_lost(&recorder, -EROFS, &read_only);
+	cr_assert_stderr_eq_str("allocsnap: full; the recording goes on\n"
+				"allocsnap: read-only; the recording goes on\n"
+				"allocsnap: snapshots are written again: 3 could not be\n"
+				"allocsnap: read-only\n");
 }

@@ -19,13 +19,14 @@ static const struct report_cohort cohort = { .snapshots = 200, .processes = 100,
 static const struct report report = { .statistics = &no_rows, .cohort = &cohort, .cohort_nr = 1 };
 static struct fleet_answer answer = { .report = &report, .groups = &groups, .host = hosts };
 
-static void expect(int (*put)(FILE *out, const struct fleet_answer *answer), const char *want)
+static void expect(int (*put)(FILE *out, const struct fleet_answer *answer, bool is_json), bool is_json,
+		   const char *want)
 {
 	char *text = NULL;
 	size_t len = 0;
 	FILE *out = open_memstream(&text, &len);
 
-	cr_assert_eq(put(out, &answer), 0);
+	cr_assert_eq(put(out, &answer, is_json), 0);
 	cr_assert_eq(fclose(out), 0);
 	cr_expect_str_eq(text, want);
 	free(text);
@@ -43,7 +44,7 @@ Test(render_fleet, prints_aligned_hosts)
 	struct host_rows rows = { row, ARRAY_SIZE(row) };
 
 	answer.hosts = &rows;
-	expect(fleet_text.hosts,
+	expect(fleet_put_hosts, false,
 	       "200 snapshots of 100 processes on 100 hosts\n"
 	       "! 1 of 3 groups, of which a few hosts have far more than the others\n"
 	       "      median        p95       most on host          outliers  hosts\n"
@@ -51,7 +52,7 @@ Test(render_fleet, prints_aligned_hosts)
 	       "      4096 B     4096 B   87.9 KiB on größe                6    100  a\\x0a.c:3 in new\\x1b[2J\n"
 	       "         0 B        0 B        1 B on größe                       1  a\\x0a.c:3 in new\\x1b[2J\n");
 	rows.row_nr = 1;
-	expect(fleet_json.hosts,
+	expect(fleet_put_hosts, true,
 	       "{\"schema\":\"allocsnap.fleet.hosts/2\",\"key_type\":\"lineno\",\"cumulative\":false,"
 	       "\"selection\":{\"snapshots\":200,\"processes\":100,\"hosts\":100},\"warnings\":[],\"losses\":{},"
 	       "\"hosts\":[{\"traceback\":[{\"filename\":\"a\\\\x0a.c\",\"lineno\":3,"
@@ -80,7 +81,7 @@ Test(render_fleet, prints_leaks)
 	};
 
 	answer.leaks = &leaks;
-	expect(fleet_text.leaks,
+	expect(fleet_put_leaks, false,
 	       "cannot be judged: 1 of 2500 processes: 1 with gaps in the recording (shop\\x09d.4711 on web\\x0d2)\n"
 	       "200 snapshots of 100 processes on 100 hosts\n"
 	       "1 line leaks, 0 may\n"
@@ -94,7 +95,7 @@ Test(render_fleet, prints_leaks)
 	leaks.bundle_nr = 1;
 	leaks.kind_nr[LEAK_SURE] = 0;
 	leaks.unjudged_nr[FLEET_JUDGED] = 2500;
-	expect(fleet_text.leaks,
+	expect(fleet_put_leaks, false,
 	       "200 snapshots of 100 processes on 100 hosts\n"
 	       "0 lines leak, 0 may\n"
 	       "freed     on 1 of 1 host  new\\x1b[2J at a\\x0a.c:3\n"
@@ -136,7 +137,7 @@ Test(render_fleet, prints_lines_that_leak_together)
 	};
 
 	answer.leaks = &leaks;
-	expect(fleet_text.leaks,
+	expect(fleet_put_leaks, false,
 	       "200 snapshots of 100 processes on 100 hosts\n"
 	       "2 lines leak, 0 may\n"
 	       "LEAKS     90.0 KiB/min (at least 60.0 KiB/min)  on 3 of 4 hosts  "

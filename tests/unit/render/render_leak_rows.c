@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "render/leak_rows.h"
+#include "render/leak_answer.h"
 
 #define OWN(name, line) { .filename = "a.cc", .lineno = line, .function = name }
 #define LIBRARY(name) { .filename = "alloc.h", .lineno = 9, .function = name, .is_library = true }
@@ -24,10 +24,12 @@ static void expect_row(struct frame_view *frame, uint32_t nframe, unsigned int w
 	const struct leak_row_style style = { .width = width };
 	char *text = NULL, *at;
 	size_t len;
-	FILE *out = open_memstream(&text, &len);
+	FILE *file = open_memstream(&text, &len);
+	struct emitter out = emit_to(file, false);
 
-	cr_assert_eq(leak_row_put(out, &style, &row), 0);
-	fclose(out);
+	emit_leak_row(&out, &style, &row);
+	cr_assert_eq(emit_finish(&out), 0);
+	fclose(file);
 	text[strcspn(text, "\n")] = '\0';
 	at = strstr(text, "/min)  ");
 	cr_assert(at, "%s", text);

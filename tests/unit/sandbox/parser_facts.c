@@ -12,7 +12,6 @@
 #include "elf/allocators.h"
 #include "elf/probe_info.h"
 #include "elf/runtime_detect.h"
-#include "elf/stack_switches.h"
 #include "parser_fixture.h"
 
 static const char *const files[] = {

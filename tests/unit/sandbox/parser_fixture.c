@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/array.h"
@@ -54,8 +53,8 @@ void wait_until_dead(pid_t pid)
 		usleep(1000);
 }
 
-/* Whether it is blocked in poll(), and not for another reason. */
-static bool is_polling(pid_t pid)
+/* Whether it is blocked in this system call, and not for another reason. */
+static bool is_in_call(pid_t pid, long wanted)
 {
 	char path[64];
 	long call = -1;
@@ -67,12 +66,12 @@ static bool is_polling(pid_t pid)
 		call = -1;
 	if (file)
 		fclose(file);
-	return call == SYS_poll;
+	return call == wanted;
 }
 
-void wait_until_polling(pid_t pid)
+void wait_until_in_call(pid_t pid, long call)
 {
-	while (!is_polling(pid))
+	while (!is_in_call(pid, call))
 		usleep(1000);
 }
 
@@ -101,11 +100,12 @@ struct names_question parser_question(const struct channel *channel, struct mess
 
 void parser_answer_name(const struct channel *channel, uint32_t nr, const char *name)
 {
-	struct names_answer answer = { 0, nr, nr, strlen(name) + 1 };
+	struct verdict verdict = {};
+	struct names_answer answer = { nr, nr, strlen(name) + 1 };
 	uint32_t frames_of[QUESTION_OFFSETS_MAX];
 	struct wire_frame frame[QUESTION_OFFSETS_MAX];
 	const struct iovec piece[] = {
-		{ &answer, sizeof(answer) }, { frames_of, nr * sizeof(*frames_of) },
+		{ &verdict, sizeof(verdict) }, { &answer, sizeof(answer) }, { frames_of, nr * sizeof(*frames_of) },
 		{ frame, nr * sizeof(*frame) }, { (void *)name, answer.text_bytes },
 	};
 
@@ -118,10 +118,8 @@ void parser_answer_name(const struct channel *channel, uint32_t nr, const char *
 
 void parser_answer_why(const struct channel *channel, const char *why)
 {
-	struct names_answer answer = { .err = -EIO, .text_bytes = strlen(why) + 1 };
-	const struct iovec piece[] = {
-		{ &answer, sizeof(answer) }, { (void *)why, answer.text_bytes },
-	};
+	struct verdict verdict = { .err = -EIO };
 
-	channel__send(channel, NAMES, piece, ARRAY_SIZE(piece), -1);
+	snprintf(verdict.why, sizeof(verdict.why), "%.*s", (int)sizeof(verdict.why) - 1, why);
+	channel__send(channel, NAMES, &(struct iovec){ &verdict, sizeof(verdict) }, 1, -1);
 }

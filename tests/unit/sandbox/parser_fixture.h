@@ -7,8 +7,9 @@
 #include <errno.h>
 #include <stdbool.h>
 
-#include "sandbox/channel.h"
+#include "helper/channel.h"
 #include "sandbox/client.h"
+#include "sandbox/messages.h"
 #include "symbols_fixture.h"
 
 /* read NULL: its work; cpu_ns 0: the default. It must open. */
@@ -20,8 +21,8 @@ pid_t only_child_of(pid_t pid);
 /* Until it is a zombie or gone. */
 void wait_until_dead(pid_t pid);
 
-/* Until it waits for something. */
-void wait_until_polling(pid_t pid);
+/* Until it is blocked in this system call. */
+void wait_until_in_call(pid_t pid, long call);
 
 pid_t parser_fork_server(void);
 pid_t parser_reader(void);

@@ -18,30 +18,31 @@ static struct lie {
 	struct names_answer head;
 	uint32_t frames_of[2];
 	struct wire_frame frame;
-	uint32_t kind, bytes; /* of the message */
+	uint32_t kind; /* of the message */
+	int32_t err;
 } lies[] = {
-	{ "that is none", { 0, 0, 0, 5 }, { 1 } },
-	{ "of more than was asked", { 0, 2, 2, 5 }, { 1, 1 } },
-	{ "without frames", { 0, 1, 0, 5 }, { 0 } },
-	{ "of too many frames", { 0, 1, 33, 5 }, { 33 } },
-	{ "of fewer frames than it has", { 0, 1, 2, 5 }, { 1 } },
-	{ "of billions of frames", { 0, 1, UINT32_MAX, 5 }, { 1 } },
-	{ "of billions of answers", { 0, UINT32_MAX, 1, 5 }, { 1 } },
-	{ "of more text than it has", { 0, 1, 1, UINT32_MAX }, { 1 } },
-	{ "of less text than it has", { 0, 1, 1, 4 }, { 1 } },
-	{ "with a name outside", { 0, 1, 1, 5 }, { 1 }, { .function = 6 } },
-	{ "with a name far outside", { 0, 1, 1, 5 }, { 1 }, { .function = UINT32_MAX } },
-	{ "with a file outside", { 0, 1, 1, 5 }, { 1 }, { .filename = 7, .lineno = 1 } },
-	{ "with a line and no file", { 0, 1, 1, 5 }, { 1 }, { .lineno = 1 } },
-	{ "with a file and no line", { 0, 1, 1, 5 }, { 1 }, { .filename = 1 } },
-	{ "with a line above all", { 0, 1, 1, 5 }, { 1 }, { .filename = 1, .lineno = 1u << 31 } },
-	{ "with a first line and no line", { 0, 1, 1, 5 }, { 1 }, { .first_line = 1 } },
-	{ "with a first line above all", { 0, 1, 1, 5 }, { 1 },
+	{ "that is none", { 0, 0, 5 }, { 1 } },
+	{ "of more than was asked", { 2, 2, 5 }, { 1, 1 } },
+	{ "without frames", { 1, 0, 5 }, { 0 } },
+	{ "of too many frames", { 1, 33, 5 }, { 33 } },
+	{ "of fewer frames than it has", { 1, 2, 5 }, { 1 } },
+	{ "of billions of frames", { 1, UINT32_MAX, 5 }, { 1 } },
+	{ "of billions of answers", { UINT32_MAX, 1, 5 }, { 1 } },
+	{ "of more text than it has", { 1, 1, UINT32_MAX }, { 1 } },
+	{ "of less text than it has", { 1, 1, 4 }, { 1 } },
+	{ "with a name outside", { 1, 1, 5 }, { 1 }, { .function = 6 } },
+	{ "with a name far outside", { 1, 1, 5 }, { 1 }, { .function = UINT32_MAX } },
+	{ "with a file outside", { 1, 1, 5 }, { 1 }, { .filename = 7, .lineno = 1 } },
+	{ "with a line and no file", { 1, 1, 5 }, { 1 }, { .lineno = 1 } },
+	{ "with a file and no line", { 1, 1, 5 }, { 1 }, { .filename = 1 } },
+	{ "with a line above all", { 1, 1, 5 }, { 1 }, { .filename = 1, .lineno = 1u << 31 } },
+	{ "with a first line and no line", { 1, 1, 5 }, { 1 }, { .first_line = 1 } },
+	{ "with a first line above all", { 1, 1, 5 }, { 1 },
 	  { .filename = 1, .lineno = 1, .first_line = 1u << 31 } },
-	{ "of an error that there is not", { -1, 0, 0, 5 }, { 1 } },
-	{ "of another kind", { 0, 1, 1, 5 }, { 1 }, .kind = TABLE },
-	{ "of no kind", { 0, 1, 1, 5 }, { 1 }, .kind = 4711 },
-	{ "that wants what is too short", { 0, 1, 1, 5 }, { 1 }, .kind = WANT_FILE },
+	{ "of an error that there is not", { 0, 0, 5 }, { 1 }, .err = -1 },
+	{ "of another kind", { 1, 1, 5 }, { 1 }, .kind = TABLE },
+	{ "of no kind", { 1, 1, 5 }, { 1 }, .kind = 4711 },
+	{ "that wants what is too short", { 1, 1, 5 }, { 1 }, .kind = WANT_FILE },
 };
 
 static const struct lie *lie; /* the reader's from its fork on */
@@ -49,12 +50,13 @@ static const struct lie *lie; /* the reader's from its fork on */
 static void tell(int fd)
 {
 	const struct channel channel = { .fd = fd };
-	struct iovec piece[5] = {
-		{ (void *)&lie->head, sizeof(lie->head) },
+	struct verdict verdict = { .err = lie->err };
+	struct iovec piece[6] = {
+		{ &verdict, sizeof(verdict) }, { (void *)&lie->head, sizeof(lie->head) },
 		{ (void *)lie->frames_of, sizeof(uint32_t) * (lie->head.answer_nr == 2 ? 2 : 1) },
 	};
 	struct message asked;
-	int piece_nr = 2, object;
+	int piece_nr = 3, object;
 
 	parser_question(&channel, &asked, &object);
 	for (uint32_t i = 0; i < lie->head.frame_nr && i < 2; i++)

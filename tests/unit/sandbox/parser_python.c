@@ -79,13 +79,16 @@ static void tell_of_lines(int fd)
 {
 	const struct channel channel = { .fd = fd };
 	const struct verdict verdict = {};
+	const struct lines_answer lines = { .nr = 1 };
 	const int32_t line = -2;
-	struct iovec piece[] = { { (void *)&verdict, sizeof(verdict) }, { (void *)&line, sizeof(line) } };
+	struct iovec piece[] = {
+		{ (void *)&verdict, sizeof(verdict) }, { (void *)&lines, sizeof(lines) }, { (void *)&line, sizeof(line) },
+	};
 	struct message asked;
 	int object;
 
 	parser_question(&channel, &asked, &object);
-	channel__send(&channel, LINES, piece, 2, -1);
+	channel__send(&channel, LINES, piece, 3, -1);
 	parser_question(&channel, &asked, &object);
 }
 

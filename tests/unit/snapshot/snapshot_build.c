@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "snapshot.h"
+#include "snapshot/snapshot_identity.h"
 #include "snapshot_sample.h"
 
 /* A snapshot that a builder wrote, read back. */
@@ -396,4 +398,171 @@ Test(snapshot_build, writes_the_same_file_for_the_same_content)
 	cr_expect_arr_eq(a.bytes, b.bytes, a.len, "the checksums are not those of snapshot.h");
 	sample_release(&a);
 	sample_release(&b);
+}
+
+/* Which block an address lies in. */
+
+static struct snapshot *snapshot_of(const struct snap_trace *trace, size_t nr)
+{
+	struct snapshot_builder *builder = snapshot_builder__new(SNAP_WITH_ALL);
+	struct snapshot *snapshot;
+
+	cr_assert(builder);
+	for (size_t i = 0; i < nr; i++)
+		cr_assert_eq(snapshot_builder__trace(builder, &trace[i]), 0);
+	cr_assert_eq(snapshot_builder__finish(builder, &snapshot), 0);
+	return snapshot;
+}
+
+static void expect_found(const struct snapshot *snapshot, uint64_t address, uint64_t size)
+{
+	uint64_t at;
+
+	cr_assert_eq(snapshot__find_address(snapshot, address, &at), 0, "%#jx", (uintmax_t)address);
+	cr_expect_eq(snapshot__trace(snapshot, at).size, size, "%#jx", (uintmax_t)address);
+}
+
+Test(snapshot_address, is_attributed_to_the_smallest_of_several_blocks)
+{
+	static const struct snap_trace trace[] = {
+		{ .address = 0x1000, .size = 0x4000, .domain = 1 },
+		{ .address = 0x1000, .size = 24, .domain = 0 },
+		{ .address = 0x3000, .size = 100, .domain = 0 },
+		{ .address = 0x2f00, .size = 0x300, .domain = 2 },
+		{ .address = 0x9000, .size = 0 },
+	};
+	struct snapshot *snapshot = snapshot_of(trace, 5);
+	uint64_t at;
+
+	expect_found(snapshot, 0x1000, 24);
+	expect_found(snapshot, 0x1017, 24);
+	expect_found(snapshot, 0x1018, 0x4000);
+	expect_found(snapshot, 0x3000, 100);
+	expect_found(snapshot, 0x3064, 0x300);
+	expect_found(snapshot, 0x4fff, 0x4000);
+	expect_found(snapshot, 0x9000, 0);
+	cr_expect_eq(snapshot__find_address(snapshot, 0x5000, &at), -ENOENT);
+	cr_expect_eq(snapshot__find_address(snapshot, 0x9001, &at), -ENOENT);
+	snapshot__close(snapshot);
+}
+
+static struct snapshot *snapshot_with(const char *const *metadata)
+{
+	struct snapshot_builder *builder = snapshot_builder__new(0);
+	struct snapshot *snapshot;
+
+	for (; *metadata; metadata += 2)
+		cr_assert_eq(snapshot_builder__metadata(builder, metadata[0], metadata[1]), 0);
+	cr_assert_eq(snapshot_builder__finish(builder, &snapshot), 0);
+	return snapshot;
+}
+
+static bool is_same_identity(const struct snapshot *a, const struct snapshot *b, enum identity_scope scope)
+{
+	char *of_a = snapshot_identity(a, scope), *of_b = snapshot_identity(b, scope);
+	bool is_same = !strcmp(of_a, of_b);
+
+	free(of_a);
+	free(of_b);
+	return is_same;
+}
+
+Test(snapshot_identity, has_scopes)
+{
+	static const struct {
+		const char *key;
+		bool is_same[3]; /* process, image, recording */
+	} rows[] = {
+		{ "comm", { true, true, true } },
+		{ "recording_start_monotonic_ns", { true, true, false } },
+		{ "exec_count", { true, false, false } },
+		{ "start_time_ticks", { false, false, false } },
+		{ "pid", { false, false, false } },
+		{ "boot_id", { false, false, false } },
+		{ "host", { false, false, false } },
+	};
+	struct snapshot *plain = snapshot_with((const char *const[]){ "pid", "1", NULL });
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct snapshot *other = snapshot_with((const char *const[]){ "pid", "1", rows[i].key, "2", NULL });
+
+		for (int scope = 0; scope < 3; scope++)
+			cr_expect_eq(is_same_identity(plain, other, scope), rows[i].is_same[scope], "%s, %d", rows[i].key,
+				     scope);
+		snapshot__close(other);
+	}
+	snapshot__close(plain);
+}
+
+/* The domain of a probe, and the domain's name. */
+
+TestSuite(snapshot_domains, .timeout = 600);
+
+static struct snapshot *make(unsigned int columns)
+{
+	struct snapshot_builder *builder = sample_builder(columns);
+	struct snap_probe probe = { .offset = 0x10 };
+
+	cr_assert_eq(snapshot_builder__probe(builder, &probe), 0);
+	cr_assert_eq(snapshot_builder__probe_domain(builder, 16), 0);
+	cr_assert_eq(snapshot_builder__domain_name(builder, 16, "pool"), 0);
+	return sample_finish(builder);
+}
+
+static void expect(const struct snapshot *snapshot)
+{
+	const struct snapshot_tables *t = snapshot__tables(snapshot);
+
+	cr_assert(t->probe_nr == 2 && t->probe_domain);
+	cr_expect(t->probe_domain[0] == 0 && t->probe_domain[1] == 16);
+	cr_expect_str_eq(snapshot__domain_name(snapshot, 16), "pool");
+	cr_expect_null(snapshot__domain_name(snapshot, 1));
+}
+
+Test(snapshot_domains, are_kept_in_a_file_and_in_a_part)
+{
+	struct snapshot *snapshot = make(SNAP_WITH_PROBE_DOMAIN), *part, *again;
+	struct sample sample = sample_serialize(snapshot, NULL);
+
+	expect(snapshot);
+	again = snapshot__open_memory(sample.bytes, sample.len, NULL);
+	cr_assert(again);
+	expect(again);
+	cr_assert_eq(snapshot__select(snapshot, (const uint8_t[4]){ 1 }, &part), 0);
+	expect(part);
+	snapshot__close(part);
+	snapshot__close(again);
+	snapshot__close(snapshot);
+	sample_release(&sample);
+}
+
+Test(snapshot_domains, are_absent_unless_requested)
+{
+	struct snapshot *snapshot = make(0);
+
+	cr_expect_null(snapshot__tables(snapshot)->probe_domain);
+	snapshot__close(snapshot);
+}
+
+Test(snapshot_domains, without_a_probe_are_refused)
+{
+	struct snapshot_builder *builder = snapshot_builder__new(SNAP_WITH_PROBE_DOMAIN);
+
+	cr_expect_eq(snapshot_builder__probe_domain(builder, 16), -EINVAL);
+	snapshot_builder__free(builder);
+}
+
+Test(snapshot_domains, must_be_as_many_as_probes)
+{
+	struct snapshot *snapshot = make(SNAP_WITH_PROBE_DOMAIN);
+	struct sample sample = sample_serialize(snapshot, NULL);
+	struct snap_section *section = sample_section(&sample, SNAP_PROBE_DOMAIN);
+
+	section->size -= sizeof(uint32_t);
+	section->count--;
+	memset(sample.bytes + section->offset + section->size, 0, sizeof(uint32_t));
+	sample_seal(&sample);
+	sample_expect_refused(&sample, "rows", EBADMSG, "section probe domains: 1 rows for 2 probes");
+	sample_release(&sample);
+	snapshot__close(snapshot);
 }

@@ -11,7 +11,7 @@
 
 #include "base/array.h"
 #include "skip.h"
-#include "snapshot/image.h"
+#include "snapshot/private.h"
 #include "snapshot_sample.h"
 
 static const struct snapshot_save_options compress = { .compress = true };

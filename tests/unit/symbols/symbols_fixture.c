@@ -12,7 +12,7 @@
 #include "base/array.h"
 #include "symbols/debug_file.h"
 #include "symbols/direct.h"
-#include "symbols/symbol_source.h"
+#include "symbols/symbols.h"
 
 static char workshop[64];
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "base/text_columns.h"
+#include "base/terminal.h"
 #include "top_fixture.h"
 
 static const struct fixture_row rows[] = {

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_COLLECT_FILES_UNUSED_FILES_H
+#define ALLOCSNAP_COLLECT_FILES_UNUSED_FILES_H
+
+/*
+ * The loader drops files that no process needs any more: descriptor, probes, facts, unwind table, names. So file
+ * systems can be unmounted, and the space of removed files is freed. The memory of the kernel's maps and of the
+ * loader is bounded by the mapped files, not by the length of the recording.
+ *
+ * A file is needed while a process maps it, or while a traceback that is kept leads into it. It is dropped with
+ * the first pass after the one with the process's last snapshot. Files of the recorder's own root file system
+ * (which is not unmounted) stay probed for the next process that runs them, unless they are removed or there are
+ * too many.
+ */
+
+#include <stdbool.h>
+
+struct collector;
+struct object;
+
+/* Whether a file is on the recorder's own root file system. */
+bool object_is_on_root(const struct object *object);
+
+/* Called after each drain. */
+void drop_unused(struct collector *collector);
+
+/* Called when an unwind table did not fit: drops the tables of files that no process maps now. */
+void drop_unmapped_tables(struct collector *collector);
+
+#endif

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/recording/map_shares.h"
+
+#include <bpf/libbpf.h>
+
+#include "collect/bpf.h"
+#include "collect/recording/collector.h"
+
+#define LEAST_SHARE 64
+
+uint64_t health_stale_blocks(const struct allocsnap_bpf *bpf)
+{
+	return __atomic_load_n(&bpf->bss->stale_blocks, __ATOMIC_RELAXED);
+}
+
+void health_swept(struct allocsnap_bpf *bpf, uint64_t stale_blocks)
+{
+	__atomic_fetch_sub(&bpf->bss->stale_blocks, stale_blocks, __ATOMIC_RELAXED);
+}
+
+uint64_t fair_most(uint64_t capacity, uint64_t held)
+{
+	uint64_t free = held < capacity ? capacity - held : 0;
+	uint64_t most = SHARE_OF_FREE * free, alone = capacity - capacity / (SHARE_OF_FREE + 1);
+	uint64_t least = capacity / LEAST_SHARE + 1;
+
+	if (most > alone)
+		most = alone;
+	return most > least ? most : least;
+}
+
+/* load.c takes the nursery's capacity from the map. */
+static uint64_t blocks_capacity(const struct allocsnap_bpf *bpf)
+{
+	uint64_t mask = bpf->rodata->settings.nursery_mask;
+
+	return bpf_map__max_entries(bpf->maps.blocks) + (mask ? mask + 1 : 0);
+}
+
+/* Held by all processes together. */
+struct held {
+	uint64_t blocks, notes, tracebacks, codes;
+};
+
+static void set_most(struct allocsnap_bpf *bpf, const struct held *held)
+{
+	__atomic_store_n(&bpf->data->blocks_most, fair_most(blocks_capacity(bpf), held->blocks),
+			 __ATOMIC_RELAXED);
+	__atomic_store_n(&bpf->data->notes_most,
+			 fair_most(bpf_map__max_entries(bpf->maps.dropped_blocks), held->notes),
+			 __ATOMIC_RELAXED);
+	__atomic_store_n(&bpf->data->tracebacks_most,
+			 fair_most(bpf_map__max_entries(bpf->maps.tracebacks), held->tracebacks),
+			 __ATOMIC_RELAXED);
+	__atomic_store_n(&bpf->data->python_codes_most,
+			 fair_most(bpf_map__max_entries(bpf->maps.python_codes), held->codes), __ATOMIC_RELAXED);
+}
+
+void fair_begin(struct allocsnap_bpf *bpf)
+{
+	set_most(bpf, &(struct held){});
+}
+
+/*
+ * In system-wide mode the blocks of an ended process are counted among those of images that are gone
+ * (health_stale_blocks()).
+ */
+static void add_held(const struct allocsnap_bpf *bpf, const struct collector_options *options,
+		     const struct process *books, struct held *held)
+{
+	const struct settings *settings = &bpf->rodata->settings;
+	bool is_sampled = settings->sample_bytes[SAMPLE_RATES - 1] || settings->has_pools ||
+			  books->sampler_image == books->image;
+
+	if (options->everyone && books->exit_ns)
+		return;
+	held->blocks += books->counter[is_sampled ? COUNTER_sampled_blocks : COUNTER_current_blocks];
+	held->notes += books->counter[COUNTER_dropped_blocks];
+}
+
+void fair_update(struct allocsnap_bpf *bpf, const struct targets *targets, const struct collector_options *options)
+{
+	struct held held = {
+		.blocks = health_stale_blocks(bpf),
+		.tracebacks = __atomic_load_n(&bpf->bss->tracebacks_held, __ATOMIC_RELAXED),
+		.codes = __atomic_load_n(&bpf->bss->python_codes_held, __ATOMIC_RELAXED),
+	};
+
+	if (!options->follow_forks)
+		return;
+	for (uint32_t slot = 0; slot < PROCESSES_MAX; slot++)
+		if (books_image(&targets->books, slot))
+			add_held(bpf, options, collector_books_of(targets, slot), &held);
+	set_most(bpf, &held);
+}
+
+void fair_note_removed(struct allocsnap_bpf *bpf, struct books *books, uint32_t slot, uint64_t image, uint64_t nr)
+{
+	__atomic_fetch_sub(&bpf->bss->tracebacks_held, nr, __ATOMIC_RELAXED);
+	if (slot != BOOKS_NONE && books_image(books, slot) == image)
+		__atomic_fetch_sub(&books->process[slot].tracebacks, nr, __ATOMIC_RELAXED);
+}

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Puts samplers into processes, and takes them out: the public half of sources/injection.h. */
+#include "collect/session/session.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/reason.h"
+#include "collect/inject/found_samplers.h"
+#include "collect/inject/inject.h"
+#include "collect/probe/link_holder.h"
+#include "collect/process/proc.h"
+
+/* ---- in ---- */
+
+struct injection_try {
+	pid_t pid;
+	struct inject_times times;
+	struct reason found; /* the line of the engine */
+};
+
+/* How to record the process without a sampler of ours; NULL: not at all. Looks at its files, and places nothing. */
+static const char *way_without(struct collector *collector, pid_t pid)
+{
+	struct reason ignored = {};
+	struct target *target = target__open(pid, &collector->objects, &ignored);
+	struct notes before = collector->notes;
+	const char *way = NULL;
+
+	if (!target)
+		return NULL;
+	collector->notes = (struct notes){};
+	target->probes.own.pid = target->identity.pid;
+	target->probes.own.is_trial = true;
+	if (!find_probes(collector, target, &ignored))
+		way = target->sampler.is_used ? "attach" : "attach --max-overhead 10";
+	probes_close(&target->probes.own);
+	target__free(target);
+	notes_release(&collector->notes);
+	collector->notes = before;
+	return way;
+}
+
+/* A preloaded library is loaded by the dynamic linker, if the program has no more privileges than its user. */
+static bool can_preload(pid_t pid)
+{
+	return proc_auxv(pid, AT_BASE) && !proc_auxv(pid, AT_SECURE);
+}
+
+/* Other ways to record its heap, if it is in order, and nothing was changed. */
+static void name_other_ways(struct collector *collector, pid_t pid, int err, struct reason *ret)
+{
+	bool is_possible = err == -ENOTSUP || err == -EAGAIN || err == -EEXIST;
+	const char *way = is_possible ? way_without(collector, pid) : NULL;
+	bool preloads = is_possible && err != -EEXIST && can_preload(pid);
+
+	ret->text[0] = '\0';
+	if (way && preloads)
+		reason_set(ret, 0, "; instead: 'allocsnap %s %d', or 'allocsnap run --fast' at its next start", way, pid);
+	else if (way)
+		reason_set(ret, 0, "; instead: 'allocsnap %s %d'", way, pid);
+	else if (preloads)
+		reason_set(ret, 0, "; instead: 'allocsnap run --fast' at its next start");
+}
+
+static const char *change_text(enum inject_change change)
+{
+	static const char *const text[] = {
+		[INJECT_UNCHANGED] = "nothing was changed",
+		[INJECT_TAKEN_BACK] = "what was changed was taken back",
+		[INJECT_LEFT] = "something is left in it, which 'allocsnap eject' takes out",
+	};
+
+	return text[change];
+}
+
+/* The line of the engine says why; this adds what it means here. */
+static int refuse_injection(struct collector *collector, const struct injection_try *try, int err, struct reason *why)
+{
+	struct inject_found there;
+	struct reason ignored, ways;
+	pid_t pid = try->pid;
+
+	if (!proc_live_thread(pid)) /* whatever failed because of it */
+		return reason_set(why, -ESRCH, "process %d has ended", pid);
+	if (err != -EEXIST || inject_find(pid, &there, &ignored) || !there.is_active) {
+		name_other_ways(collector, pid, err, &ways);
+		return reason_set(why, err, "cannot inject into process %d: %s; %s%s", pid, try->found.text,
+				  change_text(try->times.change), ways.text);
+	}
+	if (there.owner_is_running)
+		return reason_set(why, err, "process %d has a sampler that another recording (process %d) has injected: "
+				  "without --inject its samples are recorded, too", pid, there.owner);
+	return reason_set(why, err, "process %d has a sampler that an earlier recording has left in it: 'allocsnap eject %d' "
+			  "takes it out", pid, pid);
+}
+
+/* "malloc, free of /lib/libc.so.6; …": what the sampler takes over. The caller frees *ret. */
+static int functions_text(const struct inject_plan *plan, char **ret)
+{
+	size_t bytes;
+	FILE *out = open_memstream(ret, &bytes);
+	bool is_bad;
+
+	if (!out)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < plan->allocator_nr; i++) {
+		const struct inject_allocator *allocator = &plan->allocator[i];
+
+		for (uint32_t k = 0; k < allocator->function_nr; k++)
+			fprintf(out, "%s%s", k ? ", " : i ? "; " : "", allocator->function[k].name);
+		fprintf(out, " of %s", allocator->path);
+	}
+	is_bad = ferror(out);
+	return fclose(out) || is_bad ? -ENOMEM : 0;
+}
+
+/* If this fails, the keeper has ended, which helpers_check() notices. */
+static void tell_files(struct link_holder *link_holder, const struct inject_plan *plan)
+{
+	struct inject_file file[INJECT_ALLOCATORS_MAX];
+	uint32_t nr = 0;
+
+	for (uint32_t i = 0; i < plan->allocator_nr; i++) {
+		const struct inject_allocator *allocator = &plan->allocator[i];
+
+		if (allocator->start)
+			file[nr++] = (struct inject_file){ allocator->start, allocator->sampler_dev, allocator->sampler_inode };
+	}
+	link_holder__tell_files(link_holder, plan->pid, file, nr);
+}
+
+static int inject_planned(struct collector *collector, struct inject_plan *plan, uint64_t interval,
+			  struct injection_try *try)
+{
+	struct link_holder *link_holder = collector->helpers.link_holder;
+	const struct inject_options options = { .interval = interval, .owner = link_holder__pid(link_holder) };
+	struct injection injection = { .pid = plan->pid };
+	int err = functions_text(plan, &injection.functions) ?: array_push(&collector->sources->injections, injection, injection);
+
+	if (err) {
+		free(injection.functions);
+		return reason_set(&try->found, err, "%s", strerror(-err));
+	}
+	err = link_holder__hold_sampler(link_holder, plan->pid);
+	if (err)
+		reason_set(&try->found, err, "%s", strerror(-err));
+	else
+		err = inject_execute(plan, &options, &try->times, &try->found);
+	tell_files(link_holder, plan);
+	if (err)
+		forget_injection(&collector->sources->injections);
+	else
+		collector->sources->injections.injection[collector->sources->injections.injection_nr - 1].stopped_ns = try->times.stopped_ns;
+	return err;
+}
+
+int collector__inject(struct collector *collector, pid_t pid, uint64_t sample_bytes, struct reason *why)
+{
+	struct injection_try try = { .pid = pid, .found = { "out of memory" } };
+	struct inject_plan *plan = NULL;
+	int err = helpers_check(&collector->helpers, why);
+
+	if (err)
+		return err;
+	if (!collector->helpers.link_holder)
+		return reason_set(why, -ENOTSUP, "cannot inject: this kernel has no links of many uprobes, and no process of "
+				  "allocsnap could take the sampler out again");
+	err = inject_plan_make(collector->helpers.parser, pid, &plan, &try.found);
+	if (!err)
+		err = inject_planned(collector, plan, sample_bytes, &try);
+	inject_plan_free(plan);
+	return err ? refuse_injection(collector, &try, err, why) : 0;
+}
+
+/* ---- out ---- */
+
+static void note_ejected(struct collector *collector, pid_t pid, const struct link_holder_ejection *ejection)
+{
+	struct reason note;
+
+	if (ejection->value)
+		reason_set(&note, 0, "the sampler stays in process %d, where it only counts bytes: %s; 'allocsnap eject %d' takes "
+			   "it out", pid, *ejection->why.text ? ejection->why.text : strerror(-ejection->value), pid);
+	else if (ejection->kept_nr)
+		reason_set(&note, 0, "the sampler was taken out of process %d; its code stays mapped and is not called, as a "
+			   "thread may still return to it ('allocsnap eject %d' later unmaps it)", pid, pid);
+	else
+		reason_set(&note, 0, "the sampler was taken out of process %d", pid);
+	notes_add(&collector->notes, note.text);
+}
+
+static void note_children_left(struct collector *collector, pid_t pid, const struct link_holder_ejection *ejection)
+{
+	struct reason note;
+
+	reason_set(&note, 0, "the sampler stays in %" PRIu32 " process%s forked from process %d: 'allocsnap eject %d' takes it out%s",
+		   ejection->child_nr, ejection->child_nr == 1 ? "" : "es", pid, ejection->child,
+		   ejection->child_nr == 1 ? "" : " of one of them");
+	notes_add(&collector->notes, note.text);
+}
+
+/* Whether something stays, in the process or its children; notes say what. */
+static bool note_ejection(struct collector *collector, pid_t pid, const struct link_holder_ejection *ejection)
+{
+	bool has_ended = ejection->value == -ESRCH || ejection->value == -ENOENT; /* or it has another program */
+
+	if (!has_ended)
+		note_ejected(collector, pid, ejection);
+	if (ejection->child_nr)
+		note_children_left(collector, pid, ejection);
+	return ejection->child_nr || (!has_ended && (ejection->value || ejection->kept_nr));
+}
+
+size_t collector__eject(struct collector *collector)
+{
+	struct injections *injections = &collector->sources->injections;
+	struct link_holder_ejection ejection;
+	size_t left_nr = 0;
+
+	if (!injections->injection_nr)
+		return 0;
+	for (size_t i = 0; i < injections->injection_nr; i++)
+		collector__stop(collector, injections->injection[i].pid);
+	link_holder__settle(collector->helpers.link_holder);
+	while (injections->injection_nr) {
+		pid_t pid = injections->injection[injections->injection_nr - 1].pid;
+
+		forget_injection(injections);
+		link_holder__eject(collector->helpers.link_holder, pid, &ejection);
+		left_nr += note_ejection(collector, pid, &ejection);
+	}
+	return left_nr;
+}

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The snapshots of a pass: built from what was drained, and written to files. */
+#include "collect/session/session.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "archive/make.h"
+#include "archive/names.h"
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/moment.h"
+#include "base/reason.h"
+#include "collect/build/build_metadata.h"
+#include "collect/build/retired_tracebacks.h"
+#include "collect/build/resolve_tracebacks.h"
+#include "collect/files/unused_files.h"
+#include "collect/files/written_files.h"
+#include "snapshot.h"
+#include "symbols/symbols.h"
+
+/* A folder, the name of a file in it without its suffix, and the folder's descriptor (O_PATH). */
+struct snapshot_place {
+	char *folder, *name;
+	int fd;
+};
+
+static void snapshot_place_release(struct snapshot_place *place)
+{
+	free(place->folder);
+	free(place->name);
+	if (place->fd >= 0)
+		close(place->fd);
+}
+
+static char *without_suffix(const char *name)
+{
+	return strndup(name, strlen(name) - strlen(SNAPSHOT_SUFFIX));
+}
+
+/* The place of a file that the caller named. */
+static int open_named_place(struct snapshot_place *place, const char *path, struct reason *why)
+{
+	if (!is_snapshot_path(path))
+		return reason_set(why, -EINVAL, "%s: the name does not end in " SNAPSHOT_SUFFIX, path);
+	place->folder = folder_of_path(path);
+	place->name = without_suffix(name_in_path(path));
+	if (!place->folder || !place->name)
+		return -ENOMEM;
+	place->fd = open(place->folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return place->fd < 0 ? reason_set(why, -errno, "%s: %s", place->folder, strerror(errno)) : 0;
+}
+
+static int open_snapshot_place(struct snapshot_place *place, const struct process_identity *identity,
+			       const struct save_options *options, const struct snapshot_context *context,
+			       struct reason *why)
+{
+	const struct moment moment = { context->wall_ns, context->monotonic_ns, own_boot(), 1 };
+	char name[MOMENT_NAME_MAX];
+	struct utsname machine;
+
+	*place = (struct snapshot_place){ .fd = -1 };
+	if (options->file)
+		return open_named_place(place, options->file, why);
+	uname(&machine);
+	place->folder = archive_make_folder(options->dir, machine.nodename, identity->comm, identity->pid,
+					    options->owner, &place->fd, why);
+	if (!place->folder)
+		return -errno;
+	place->name = without_suffix(moment_name(name, &moment));
+	return place->name ? 0 : -ENOMEM;
+}
+
+static int save_snapshot_file(const struct process_identity *identity, struct snapshot_builder *builder,
+			      const struct save_options *options, const struct snapshot_context *context,
+			      char **ret_path, struct reason *why)
+{
+	struct snapshot_place place;
+	int err = open_snapshot_place(&place, identity, options, context, why);
+	const struct snapshot_save_options how = {
+		.compact = options->is_compact,
+		.compress = options->is_compact,
+		.dir_fd = &place.fd,
+		.owner = options->owner,
+	};
+
+	*ret_path = NULL;
+	if (!err && options->batch)
+		err = snapshot_batch__add(options->batch, builder, place.folder, place.name, &how, identity->pid, why);
+	else if (!err)
+		err = snapshot_builder__save(builder, place.folder, place.name, &how, ret_path, why);
+	if (err && place.folder && !options->file)
+		rmdir(place.folder); /* fails, as it should, if other snapshots are there */
+	snapshot_place_release(&place);
+	return err;
+}
+
+static void log_unreadable_files(struct symbols *symbols, struct notes *notes)
+{
+	const char *path, *why;
+
+	while (symbols__next_unreadable(symbols, &path, &why)) {
+		struct reason line;
+
+		reason_set(&line, 0, "no more names for %s: %s", path, why);
+		notes_add(notes, line.text);
+	}
+}
+
+static int report_snapshot_failure(pid_t pid, int err, struct reason *why)
+{
+	return reason_set(why, err, "cannot make the snapshot of process %d: %s", pid,
+			  strerror(-err));
+}
+
+static int add_snapshot_label(struct snapshot_builder *builder, const char *label)
+{
+	int name_len = strcspn(label, "=");
+	char *key;
+	int err = asprintf(&key, "label.%.*s", name_len, label) < 0 ? -ENOMEM : 0;
+
+	if (err)
+		return err;
+	err = snapshot_builder__metadata(builder, key, label[name_len] ? label + name_len + 1 : "");
+	free(key);
+	return err;
+}
+
+static int add_snapshot_labels(struct snapshot_builder *builder, const struct save_options *options)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < options->label_nr && !err; i++)
+		err = add_snapshot_label(builder, options->label[i]);
+	return err;
+}
+
+static int build_target_snapshot(struct collector *collector, struct target *target,
+				 const struct save_options *options, struct snapshot_builder **ret,
+				 struct reason *why)
+{
+	struct snapshot_context snapshot_context = collector->pass.snapshot_context;
+	int err;
+
+	snapshot_context.trigger = options->trigger;
+	snapshot_context.interval_ns = options->interval_ns;
+	snapshot_context.is_compact = options->is_compact;
+	err = build_snapshot(target, &target->drained.books, &collector->pass.drain, &snapshot_context,
+		       collector->symbols, ret);
+	if (!err) {
+		err = add_snapshot_labels(*ret, options);
+		if (err)
+			snapshot_builder__free(*ret);
+	}
+	log_unreadable_files(collector->symbols, &collector->notes);
+	return err ? report_snapshot_failure(target->identity.pid, err, why) : 0;
+}
+
+/* Also updated if the snapshot could not be written: a trigger on live bytes would otherwise fire again at once. */
+static void note_shown(struct target *target)
+{
+	const struct process *books = &target->drained.books;
+	struct shown *shown = &target->snapshots.shown;
+
+	if (shown->exec_cnt != books->exec_cnt || shown->clear_cnt != books->clear_cnt)
+		*shown = (struct shown){ books->exec_cnt, books->clear_cnt };
+	shown->last_bytes = target->snapshots.assembled_bytes;
+	if (shown->most_bytes < shown->last_bytes)
+		shown->most_bytes = shown->last_bytes;
+	target->snapshots.is_near_oom = false;
+}
+
+static int save_target(struct collector *collector, struct target *target,
+		       const struct save_options *options, char **ret_path, struct reason *why)
+{
+	struct snapshot_builder *builder;
+	int err;
+
+	target->snapshots.is_unsaved = false;
+	err = build_target_snapshot(collector, target, options, &builder, why);
+	if (err)
+		return err;
+	note_shown(target);
+	err = save_snapshot_file(&target->identity, builder, options, &collector->pass.snapshot_context, ret_path, why);
+	target->snapshots.any_saved |= !err;
+	target->identity.is_named |= !err;
+	target->losses.snapshots_lost += err != 0;
+	snapshot_builder__free(builder);
+	return err;
+}
+
+void collector__note_unsaved(struct collector *collector, pid_t pid)
+{
+	struct target *target = find_target(&collector->targets, pid);
+
+	if (target)
+		target->losses.snapshots_lost++;
+}
+
+int collector__save_view(struct collector *collector, size_t i, const struct save_options *options,
+			 char **ret_path, struct reason *why)
+{
+	struct target *target = collector->targets.target[i];
+
+	if (collector->options.everyone)
+		pause_spenders(collector); /* names of a large program take a second */
+	if (!collector->options.everyone || target->drained.books.exit_ns ||
+	    target->now.books.exec_cnt == target->drained.books.exec_cnt)
+		return save_target(collector, target, options, ret_path, why);
+	/* The name of the program that the drained blocks belong to is no longer known. */
+	target->snapshots.is_unsaved = false;
+	target->losses.snapshots_lost++;
+	*ret_path = NULL;
+	return 0;
+}
+
+int collector__save(struct collector *collector, pid_t pid, const struct save_options *options,
+		    char **ret_path, struct reason *why)
+{
+	struct target *target = find_target(&collector->targets, pid);
+
+	return target ? save_target(collector, target, options, ret_path, why) :
+			log_not_tracing(pid, why);
+}
+
+int collector__take_snapshot(struct collector *collector, pid_t pid, struct snapshot **ret,
+			     struct reason *why)
+{
+	const struct save_options in_memory = {};
+	struct snapshot_builder *builder;
+	struct target *target;
+	int err = find_target(&collector->targets, pid) ? collector__drain(collector, why) : 0;
+
+	if (err)
+		return err;
+	target = find_target(&collector->targets, pid);
+	err = target ? build_target_snapshot(collector, target, &in_memory, &builder, why) : log_not_tracing(pid, why);
+	if (err)
+		return err;
+	err = snapshot_builder__finish(builder, ret);
+	return err ? report_snapshot_failure(pid, err, why) : 0;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_COLLECT_SOURCES_INJECTION_H
+#define ALLOCSNAP_COLLECT_SOURCES_INJECTION_H
+
+/*
+ * Samplers that are injected into processes that run (collect/inject), by this recording or by another one.
+ *
+ *	collector__inject()	plan; the keeper promises to eject; inject
+ *	collector__start()	finds the sampler's probes in the process, as of any sampler (sampler_source.h)
+ *	collector__eject()	the probes go, the keeper ejects
+ *
+ * While a sampler is injected, probes on the allocator's functions see nothing: their pages are replaced.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct collector;
+struct mappings;
+struct object;
+struct reason;
+struct target;
+
+/* A process into which this recording has injected a sampler. */
+struct injection {
+	pid_t pid;
+	uint64_t stopped_ns;
+	char *functions; /* the functions that the sampler has taken over: text of the snapshot */
+};
+
+struct injections {
+	struct injection *injection;
+	size_t injection_nr, injection_alloc;
+};
+
+/* Forgets the latest. */
+void forget_injection(struct injections *injections);
+
+void injections_release(struct injections *injections);
+
+/* NULL: this recording has injected nothing into the process. */
+const struct injection *find_injection(const struct injections *injections, pid_t pid);
+
+/* Whether an object is the file of such a sampler. It may be one that was ejected and stayed mapped. */
+bool object_is_injected(const struct object *object);
+
+/* Whether the process's allocators call an injected sampler now. */
+bool injected_sampler_is_called(const struct target *target);
+
+/* One was killed amid the way in or out: what it left takes some calls of malloc, and the others are not seen. 0 or -ENOTSUP. */
+int check_unfinished_injection(const struct target *target, struct reason *why);
+
+/* Finds the allocators' pages in the files of samplers, for tracebacks; before the files' unwind tables are made. */
+void find_copied_pages(const struct mappings *mappings);
+
+/* Says whose sampler it is that is recorded. */
+void note_injected(struct collector *collector, const struct target *target);
+
+/* Called when the sampler of a target was looked for: what becomes of the heap if there is an injected one. */
+void judge_injected(struct collector *collector, struct target *target);
+
+/* At the start of a recording: an error if an injected sampler is in the way of probes, or was injected in vain. */
+int check_injected(struct collector *collector, const struct target *target, struct reason *why);
+
+#endif

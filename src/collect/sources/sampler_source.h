@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_COLLECT_SOURCES_SAMPLER_SOURCE_H
+#define ALLOCSNAP_COLLECT_SOURCES_SAMPLER_SOURCE_H
+
+/*
+ * Processes that sample their own heap (bpf/account/calls.bpf.h). If a process maps a file with a sampler, the
+ * sampler's probes are placed first. Then its heap needs no other probes, and the kernel side is told so.
+ *
+ * A process of its own probes (no children are followed) whose heap is probed already stays as it is, when a sampler
+ * comes later: every block costs no more than before. With shared probes the sampler counts from its first sample on.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "collect/target/block_source.h"
+
+struct mappings;
+struct sampler_info;
+
+/* Where a sampler has its first probe, and its struct sampler_info; 0: not known. */
+struct sampler_place_in_memory {
+	uint64_t code, info;
+};
+
+extern const struct block_source sampler_source;
+
+struct sampler_place_in_memory sampler_find_info(const struct mappings *mappings, uint32_t object);
+
+/* Whether bytes of the process are such a struct, of a version that is known. */
+bool sampler_info_is_sound(const struct sampler_info *info);
+
+/* Reads what the samplers of a target say about themselves now, all together. False: nothing can be read. */
+bool sampler_sum_infos(const struct target *target, struct sampler_info *ret);
+
+/* ---- sampler_interval.c ---- */
+
+/*
+ * Keeps the cost of processes that sample their own heap to a number of samples a second, or to a budget: writes the
+ * interval of allocsnap's own sampler (sampler/sampler_info.h) in the process. Other samplers have no such word, and
+ * nothing is written to them.
+ *
+ * The word is written by /proc/PID/mem, which stays open: the descriptor belongs to the memory of one program, so after
+ * an exec, or in another process with the PID, nothing can be written. It is opened when the sampler is found, for
+ * `attach` and `run` before they give up privileges. It needs the user of the process, or CAP_DAC_OVERRIDE.
+ */
+
+/* Opens the memory of a process whose sampler is used, if the sampler has an interval that may be changed. */
+void sampler_interval_open(struct collector *collector, struct target *target);
+
+/* Looks at all processes, and changes intervals. Returns when to look again, in ns; UINT64_MAX: no need to. */
+uint64_t sampler_intervals_keep(struct collector *collector);
+
+/* Whether a larger interval may still bring the cost of a process into its budget: then it need not pause. */
+bool sampler_interval_helps(const struct target *target);
+
+/* Gives the process the interval back that its user chose, and closes its memory. */
+void sampler_interval_leave(struct collector *collector, struct target *target);
+
+#endif
