@@ -45,19 +45,9 @@ json_t *json_unless(int err, json_t *value)
 	return NULL;
 }
 
-int json_set_text(json_t *object, const char *key, const char *text)
+json_t *json_count(uint64_t value)
 {
-	return text ? json_set(object, key, json_clean_string(text)) : 0;
-}
-
-int json_set_int(json_t *object, const char *key, int64_t value)
-{
-	return json_set(object, key, json_integer(value));
-}
-
-int json_set_uint(json_t *object, const char *key, uint64_t value)
-{
-	return json_set(object, key, value > INT64_MAX ? json_real(value) : json_integer(value));
+	return value > INT64_MAX ? json_real(value) : json_integer(value);
 }
 
 int json_put(FILE *out, json_t *value, size_t flags)

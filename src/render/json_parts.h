@@ -15,20 +15,16 @@ struct snapshot;
 struct snapshot_facts;
 
 /*
- * jansson with the rules of this program: strings are cleaned, so that they are UTF-8; unknown values are left out; a
- * key that is set twice keeps its last value. Functions return 0 or -ENOMEM.
+ * jansson with the rules of this program: strings are cleaned, so that they are UTF-8; a key that is set twice keeps
+ * its last value. New JSON is emitted (emitter.h); these change JSON that is there.
  */
-int json_set_text(json_t *object, const char *key, const char *text); /* NULL is left out */
-int json_set_int(json_t *object, const char *key, int64_t value);
 
-/* A value above INT64_MAX, which no honest snapshot has, becomes a real: it is visibly inexact. */
-int json_set_uint(json_t *object, const char *key, uint64_t value);
-
-/* Takes ownership of value, also on failure; a NULL value is -ENOMEM. */
+/* Takes ownership of value, also on failure; a NULL value is -ENOMEM. Returns 0 or -ENOMEM. */
 int json_set(json_t *object, const char *key, json_t *value);
 
-/* Returns a cleaned string; NULL: no memory. */
+/* NULL: no memory. A number above INT64_MAX, which no honest snapshot has, becomes a real: it is visibly inexact. */
 json_t *json_clean_string(const char *text);
+json_t *json_count(uint64_t value);
 
 /* Returns value if err is 0. Otherwise drops it and returns NULL. */
 json_t *json_unless(int err, json_t *value);
