@@ -128,26 +128,16 @@ static bool is_in_extent(const struct finder *finder, uint64_t vaddr)
 
 /* ---- instructions that were seen ---- */
 
-static bool same_address(uint32_t id, const void *key, const void *table)
-{
-	return ((const uint64_t *)table)[id] == *(const uint64_t *)key;
-}
-
 static bool is_seen(const struct finder *finder, uint64_t vaddr)
 {
-	return idmap_find(&finder->seen_ids, hash_bytes(&vaddr, sizeof(vaddr), 0), same_address,
-			  &vaddr, finder->seen) != IDMAP_NONE;
+	return idmap_find_key(&finder->seen_ids, &vaddr, sizeof(vaddr), finder->seen, sizeof(vaddr)) != IDMAP_NONE;
 }
 
 static int mark_insn_seen(struct finder *finder, uint64_t vaddr)
 {
-	int err;
-
 	if (finder->seen_nr == INSN_MAX)
 		return refuse_function(finder, "too much code", vaddr);
-	err = array_push(finder, seen, vaddr);
-	return err ?: idmap_add(&finder->seen_ids, hash_bytes(&vaddr, sizeof(vaddr), 0),
-				finder->seen_nr - 1);
+	return idmap_push(&finder->seen_ids, finder, seen, vaddr, vaddr);
 }
 
 static void remember_insn(struct finder *finder)

@@ -454,25 +454,17 @@ struct kept_keys {
 	struct idmap ids;
 };
 
-static bool is_same_kept_key(uint32_t id, const void *key, const void *table)
-{
-	const struct report_layout *layout = table;
-
-	return !memcmp(&layout->key_at[id], key, sizeof(layout->key_at[id]));
-}
-
 static int number_key(struct kept_keys *keys, const struct report_key *key, uint32_t *ret_number)
 {
 	struct report_layout *layout = keys->layout;
 	struct report_key kept = keep_columns(key, layout->limits.key_columns);
-	uint64_t hash = hash_bytes(&kept, sizeof(kept), 0);
 
-	*ret_number = idmap_find(&keys->ids, hash, is_same_kept_key, &kept, layout);
+	*ret_number = idmap_find_key(&keys->ids, &kept, sizeof(kept), layout->key_at, sizeof(kept));
 	if (*ret_number != IDMAP_NONE)
 		return 0;
 	*ret_number = layout->key_nr;
 	layout->key_at[layout->key_nr++] = kept;
-	return idmap_add(&keys->ids, hash, *ret_number);
+	return idmap_add_key(&keys->ids, &kept, sizeof(kept), *ret_number);
 }
 
 static int place_rows(struct report_layout *layout, const struct report_data *data, struct placed_row *placed,
