@@ -27,6 +27,15 @@ int array_reserve_bytes(void **items, size_t *alloc, size_t want, size_t item_si
 		push_err_; \
 	})
 
+/* Appends `value` until there are `want` elements. 0 or -ENOMEM. */
+#define array_fill(owner, item, want, value) \
+	({ \
+		int fill_err_ = 0; \
+		while (!fill_err_ && (owner)->item##_nr < (want)) \
+			fill_err_ = array_push(owner, item, value); \
+		fill_err_; \
+	})
+
 /* The first i below nr for which is_it is true, or nr. It must be true for all behind it, too. */
 #define array_first(nr, i, is_it) \
 	({ \

@@ -415,15 +415,6 @@ static int add_blocks(struct adding *adding, struct reason *why)
 
 /* ---- churn --------------------------------------------------------------------------------------------------- */
 
-static int reach_churn(struct report_data *data)
-{
-	int err = 0;
-
-	for (uint32_t at = data->last_churn_nr; !err && at < data->traceback_nr; at++)
-		err = array_push(data, last_churn, ((struct report_churn){ .traceback = at }));
-	return err;
-}
-
 /* Two tracebacks of a snapshot may be one here: they differ in what their frames do not show. */
 static int sum_churn(struct adding *adding, struct report_churn *sum, size_t sum_nr)
 {
@@ -455,7 +446,9 @@ static int put_churn(struct adding *adding, struct report_column *column)
 	if (!adding->tables->churn || adding->selector.is_per_trace)
 		return 0;
 	column->has_churn = true;
-	err = sum_churn(adding, NULL, 0) ?: reach_churn(data);
+	err = sum_churn(adding, NULL, 0) ?:
+	      array_fill(data, last_churn, data->traceback_nr,
+			 ((struct report_churn){ .traceback = data->last_churn_nr }));
 	sum = err ? NULL : calloc(data->traceback_nr ?: 1, sizeof(*sum));
 	if (!sum)
 		return err ?: -ENOMEM;
