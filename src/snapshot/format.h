@@ -56,6 +56,13 @@ struct snap_shape {
 
 extern const struct snap_shape snap_shapes[SNAP_SECTION_TYPE_MAX];
 
+/* A member of a section's rows that is an id of another section, which has rows by id. */
+struct snap_ref {
+	uint32_t type, offset, to;
+};
+
+extern const struct snap_ref snap_refs[]; /* a row of zeros ends them */
+
 uint64_t snap_checksum(const void *bytes, size_t len);
 struct snap_sum *snap_sum__new(void); /* NULL: out of memory */
 void snap_sum__free(struct snap_sum *sum);
