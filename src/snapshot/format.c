@@ -17,7 +17,6 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-
 #define IDS_MAX (UINT32_MAX - 1)
 #define NAMES_MAX 4096
 
@@ -69,35 +68,6 @@ const struct snap_ref snap_refs[] = {
 uint64_t snap_checksum(const void *bytes, size_t len)
 {
 	return XXH3_64bits(bytes, len);
-}
-
-struct snap_sum {
-	XXH3_state_t state;
-};
-
-struct snap_sum *snap_sum__new(void)
-{
-	return aligned_alloc(_Alignof(struct snap_sum), sizeof(struct snap_sum));
-}
-
-void snap_sum__free(struct snap_sum *sum)
-{
-	free(sum);
-}
-
-void snap_sum__start(struct snap_sum *sum)
-{
-	XXH3_64bits_reset(&sum->state);
-}
-
-void snap_sum__add(struct snap_sum *sum, const void *bytes, size_t len)
-{
-	XXH3_64bits_update(&sum->state, bytes, len);
-}
-
-uint64_t snap_sum__end(const struct snap_sum *sum)
-{
-	return XXH3_64bits_digest(&sum->state);
 }
 
 uint64_t snap_header_checksum(const struct snap_header *header, const struct snap_section *section)

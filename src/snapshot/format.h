@@ -8,9 +8,6 @@
 
 #include "snapshot.h"
 
-/* The same checksum, computed piece by piece. */
-struct snap_sum;
-
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "snapshot files are little-endian and used as they are"
 #endif
@@ -63,12 +60,8 @@ struct snap_ref {
 
 extern const struct snap_ref snap_refs[]; /* a row of zeros ends them */
 
+/* XXH3_64bits of xxhash.h. */
 uint64_t snap_checksum(const void *bytes, size_t len);
-struct snap_sum *snap_sum__new(void); /* NULL: out of memory */
-void snap_sum__free(struct snap_sum *sum);
-void snap_sum__start(struct snap_sum *sum);
-void snap_sum__add(struct snap_sum *sum, const void *bytes, size_t len);
-uint64_t snap_sum__end(const struct snap_sum *sum);
 
 /* The checksum of the header, with its checksum field as zero, and its section table. */
 uint64_t snap_header_checksum(const struct snap_header *header, const struct snap_section *section);
