@@ -204,10 +204,7 @@ static int read_calls(struct call_reader *reader, const struct elf_function *fun
 
 static void call_reader__close(struct call_reader *reader)
 {
-	if (reader->insn)
-		cs_free(reader->insn, 1);
-	if (reader->capstone)
-		cs_close(&reader->capstone);
+	decoder_close(&reader->capstone, &reader->insn);
 	free(reader->byte);
 	free(reader->target);
 }
@@ -219,11 +216,7 @@ static int call_reader__open(struct call_reader *reader, struct elf_object *elf)
 	if (elf_object__machine(elf) != EM_X86_64)
 		return -ENOTSUP;
 	reader->byte = malloc(CODE_MAX);
-	if (!reader->byte || cs_open(CS_ARCH_X86, CS_MODE_64, &reader->capstone))
-		return -ENOMEM;
-	cs_option(reader->capstone, CS_OPT_DETAIL, CS_OPT_ON);
-	reader->insn = cs_malloc(reader->capstone);
-	return reader->insn ? 0 : -ENOMEM;
+	return reader->byte ? decoder_open(&reader->capstone, &reader->insn) : -ENOMEM;
 }
 
 /* ---- whose functions they are ---- */

@@ -9,6 +9,7 @@
 
 #include "base/array.h"
 #include "base/idmap.h"
+#include "elf/elf_object.h"
 #include "base/reason.h"
 
 #if CS_API_MAJOR < 5
@@ -64,14 +65,6 @@ static int refuse_function(struct finder *finder, const char *what, uint64_t vad
 
 /* ---- decoding ---- */
 
-static bool is_in_group(const cs_insn *insn, unsigned int group)
-{
-	for (size_t i = 0; i < insn->detail->groups_count; i++)
-		if (insn->detail->groups[i] == group)
-			return true;
-	return false;
-}
-
 /* These instructions always fault. capstone does not know the length of those with operands. */
 static bool is_undefined(const cs_insn *insn)
 {
@@ -87,8 +80,8 @@ static bool is_ambiguous_insn(const cs_insn *insn)
 	const uint8_t rex_w = 8;
 
 	return insn->detail->x86.prefix[2] == 0x66 && !(insn->detail->x86.rex & rex_w) &&
-	       (is_in_group(insn, X86_GRP_JUMP) || is_in_group(insn, X86_GRP_CALL) ||
-		is_in_group(insn, X86_GRP_BRANCH_RELATIVE));
+	       (insn_has_group(insn, X86_GRP_JUMP) || insn_has_group(insn, X86_GRP_CALL) ||
+		insn_has_group(insn, X86_GRP_BRANCH_RELATIVE));
 }
 
 static bool decode_insn(struct finder *finder, uint64_t vaddr)
@@ -357,7 +350,7 @@ static int check_insn_step(struct finder *finder, enum step *step)
 	case X86_INS_SYSEXIT:
 		return refuse_function(finder, "a far jump or return", insn->address);
 	}
-	if (is_in_group(insn, X86_GRP_JUMP) || is_in_group(insn, X86_GRP_BRANCH_RELATIVE))
+	if (insn_has_group(insn, X86_GRP_JUMP) || insn_has_group(insn, X86_GRP_BRANCH_RELATIVE))
 		return is_direct(&insn->detail->x86) ?
 			       follow_target(finder, false) :
 			       refuse_function(finder, "an unknown branch", insn->address);
@@ -431,15 +424,9 @@ int returns_find(const struct code_source *source, uint64_t entry, struct return
 	finder->source = source;
 	finder->returns = ret;
 	finder->why = why;
-	if (!cs_open(CS_ARCH_X86, CS_MODE_64, &finder->capstone)) {
-		cs_option(finder->capstone, CS_OPT_DETAIL, CS_OPT_ON);
-		finder->insn = cs_malloc(finder->capstone);
-		if (finder->insn) {
-			err = find_returns(finder, entry);
-			cs_free(finder->insn, 1);
-		}
-		cs_close(&finder->capstone);
-	}
+	if (!decoder_open(&finder->capstone, &finder->insn))
+		err = find_returns(finder, entry);
+	decoder_close(&finder->capstone, &finder->insn);
 	idmap_release(&finder->seen_ids);
 	free(finder->seen);
 	free(finder->todo);

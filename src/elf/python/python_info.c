@@ -49,7 +49,6 @@ int python_add_site(struct python_search *search, const struct python_site *site
 
 /* ---- entries ---- */
 
-#define NO_ARGUMENT { .kind = ARGUMENT_CONSTANT, .bytes = 8, .scale = 1, .base = ARGUMENT_NO_REGISTER, .index = ARGUMENT_NO_REGISTER }
 #define IN(field, width) \
 	{ .kind = ARGUMENT_REGISTER, .bytes = width, .scale = 1, .base = offsetof(struct user_regs_struct, field), \
 	  .index = ARGUMENT_NO_REGISTER }
