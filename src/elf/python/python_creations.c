@@ -24,7 +24,6 @@
  * The function that is exported as _Py_NewReference has the flag and the call, too: they are found in it. A libpython reads
  * the flag through a register with the address of the variable that it is a part of.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/user.h>
