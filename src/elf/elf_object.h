@@ -53,6 +53,8 @@ struct elf_function {
 	uint8_t renamed; /* 1 + an index into the prefixes of known_functions.h; 0: its name is one that was searched */
 };
 
+int elf_function_compare(const void *a, const void *b); /* for qsort(): by name, then by address */
+
 /*
  * Text before the ends of other functions' names: "je_arrow_" of je_arrow_mallocx, for the end "mallocx". The first few
  * that are found, each once.

@@ -490,15 +490,6 @@ static int add_functions_of(struct elf_object *elf, const struct elf_prefix *pre
 
 /* ---- the whole ---- */
 
-static int by_row_and_address(const void *a, const void *b)
-{
-	const struct elf_function *x = a, *y = b;
-
-	if (x->name != y->name)
-		return x->name < y->name ? -1 : 1;
-	return x->vaddr < y->vaddr ? -1 : x->vaddr > y->vaddr;
-}
-
 int known_functions_find(struct elf_object *elf, const struct functions_wanted *wanted, struct known_functions *ret)
 {
 	struct elf_prefixes prefixes = { .end = only_end, .end_nr = ARRAY_SIZE(only_end) };
@@ -514,7 +505,7 @@ int known_functions_find(struct elf_object *elf, const struct functions_wanted *
 	for (size_t i = 0; i < prefixes.found_nr && !err; i++)
 		err = add_functions_of(elf, &prefixes.found[i], ret);
 	if (ret->function_nr)
-		qsort(ret->function, ret->function_nr, sizeof(*ret->function), by_row_and_address);
+		qsort(ret->function, ret->function_nr, sizeof(*ret->function), elf_function_compare);
 	if (err)
 		known_functions_release(ret);
 	return err;

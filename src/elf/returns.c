@@ -378,20 +378,13 @@ static int follow_straight_line(struct finder *finder, uint64_t at)
 	return err;
 }
 
-static int by_address(const void *a, const void *b)
-{
-	const struct return_place *x = a, *y = b;
-
-	return x->vaddr < y->vaddr ? -1 : x->vaddr > y->vaddr;
-}
-
 static void sort_returns(struct returns *returns)
 {
 	struct return_place *place = returns->place;
 	size_t kept = 0;
 
 	if (returns->place_nr)
-		qsort(place, returns->place_nr, sizeof(*place), by_address);
+		qsort(place, returns->place_nr, sizeof(*place), array_by_number);
 	for (size_t i = 0; i < returns->place_nr; i++)
 		if (!kept || place[kept - 1].vaddr != place[i].vaddr)
 			place[kept++] = place[i];

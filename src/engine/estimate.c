@@ -84,7 +84,7 @@ void sums_add(struct sums *to, const struct sums *what)
 
 static int column_reserve(struct sums_column *column, uint32_t key)
 {
-	return array_fill(column, key, key + 1ull, (struct sums){}) ?: array_fill(column, times, key + 1ull, 0);
+	return array_fill(column, key, key + 1ull, at, (struct sums){}) ?: array_fill(column, times, key + 1ull, at, 0);
 }
 
 static int count_times(struct sums_column *column, const struct key_list *list)

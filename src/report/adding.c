@@ -67,15 +67,6 @@ int adding_find_domain(struct adding *adding, uint32_t number, uint32_t *ret_at)
 
 /* ---- life ------------------------------------------------------------------------------------------------------- */
 
-static uint32_t *make_ids(uint32_t nr)
-{
-	uint32_t *id = malloc((nr ?: 1) * sizeof(*id));
-
-	if (id)
-		memset(id, 0xff, (nr ?: 1) * sizeof(*id));
-	return id;
-}
-
 int adding_init(struct adding *adding, struct report_data *data, const struct snapshot *snapshot,
 		const struct engine_options *options, uint64_t gap_ns, struct reason *why)
 {
@@ -89,8 +80,8 @@ int adding_init(struct adding *adding, struct report_data *data, const struct sn
 		err = selector_init(&adding->selector, &adding->source, why);
 	if (err)
 		return err;
-	adding->frame_id = make_ids(adding->tables->frame_nr);
-	adding->traceback_id = make_ids(adding->tables->traceback_nr);
+	adding->frame_id = report_make_ids(adding->tables->frame_nr);
+	adding->traceback_id = report_make_ids(adding->tables->traceback_nr);
 	return adding->frame_id && adding->traceback_id ? index_domain_names(adding) : -ENOMEM;
 }
 
@@ -190,7 +181,7 @@ int adding_find_traceback(struct adding *adding, uint32_t traceback, uint32_t *r
 
 static int add_spread(struct adding *adding, uint32_t row, const struct spread *spread)
 {
-	int err = array_fill(adding, spread, row + 1ull, (struct spread){});
+	int err = array_fill(adding, spread, row + 1ull, at, (struct spread){});
 
 	adding->is_sampled = true;
 	if (!err)
@@ -201,7 +192,7 @@ static int add_spread(struct adding *adding, uint32_t row, const struct spread *
 int adding_add(struct adding *adding, uint32_t row, const struct cost *cost, const struct spread *spread,
 	       struct reason *why)
 {
-	int err = array_fill(adding, now, row + 1ull, ((struct report_cell){ .row = adding->now_nr }));
+	int err = array_fill(adding, now, row + 1ull, at, ((struct report_cell){ .row = at }));
 
 	if (err)
 		return err;
@@ -235,7 +226,7 @@ static int become_sampled(struct report_data *data)
 
 	data->is_sampled = true;
 	for (size_t i = 0; i < data->column_nr && !err; i++)
-		err = array_fill(&data->column[i], spread, data->column[i].cell_nr, (struct spread){});
+		err = array_fill(&data->column[i], spread, data->column[i].cell_nr, at, (struct spread){});
 	return err;
 }
 
@@ -245,8 +236,8 @@ int adding_put_changes(struct adding *adding, struct report_column *column)
 	struct report_data *data = adding->data;
 	int err = adding->is_sampled && !data->is_sampled ? become_sampled(data) : 0;
 
-	err = err ?: array_fill(data, last, data->row_nr, ((struct report_cell){ .row = data->last_nr })) ?:
-	      array_fill(data, last_spread, data->is_sampled ? data->row_nr : 0, (struct spread){});
+	err = err ?: array_fill(data, last, data->row_nr, at, ((struct report_cell){ .row = at })) ?:
+	      array_fill(data, last_spread, data->is_sampled ? data->row_nr : 0, at, (struct spread){});
 	for (size_t row = 0; row < data->row_nr && !err; row++) {
 		const struct report_cell none = { .row = row };
 		const struct report_cell *now = row < adding->now_nr ? &adding->now[row] : &none;
@@ -306,7 +297,7 @@ static int find_process_number(struct adding_cohort *job, const struct fleet_sna
 {
 	struct report_data *data = job->adding.data;
 	json_t *process;
-	int err = array_fill(data, process, (size_t)snapshot->process + 1, UINT32_MAX);
+	int err = array_fill(data, process, (size_t)snapshot->process + 1, at, UINT32_MAX);
 
 	if (err)
 		return err;

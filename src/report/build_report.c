@@ -213,9 +213,8 @@ static int report_snapshot_head(const struct snapshot *snapshot, const char *nam
 				json_t **ret)
 {
 	struct snapshot_facts facts = snapshot_facts(snapshot);
-	const char *slash = strrchr(name, '/');
 	json_t *head = json_object();
-	int err = json_set_text(head, "name", slash ? slash + 1 : name);
+	int err = json_set_text(head, "name", path_name(name));
 
 	err = err ?: set_moment(head, snapshot) ?: json_set(head, "traced", traced_head(&facts)) ?:
 	      json_set_uint(head, "blocks", facts.blocks) ?: json_set_rss(head, snapshot) ?:
@@ -447,8 +446,7 @@ static int put_churn(struct adding *adding, struct report_column *column)
 		return 0;
 	column->has_churn = true;
 	err = sum_churn(adding, NULL, 0) ?:
-	      array_fill(data, last_churn, data->traceback_nr,
-			 ((struct report_churn){ .traceback = data->last_churn_nr }));
+	      array_fill(data, last_churn, data->traceback_nr, at, ((struct report_churn){ .traceback = at }));
 	sum = err ? NULL : calloc(data->traceback_nr ?: 1, sizeof(*sum));
 	if (!sum)
 		return err ?: -ENOMEM;

@@ -53,6 +53,15 @@ void report_data_release(struct report_data *data)
 	*data = (struct report_data){};
 }
 
+uint32_t *report_make_ids(size_t nr)
+{
+	uint32_t *id = malloc((nr ?: 1) * sizeof(*id));
+
+	if (id)
+		memset(id, 0xff, (nr ?: 1) * sizeof(*id));
+	return id;
+}
+
 /* ---- names and frames ---------------------------------------------------------------------------------------- */
 
 int report_string_add(struct report_data *data, const char *text, uint32_t *ret_id)

@@ -336,7 +336,7 @@ static int open_object(struct direct *direct, const struct source_object *object
 		       struct reason *why)
 {
 	struct object *opened;
-	int err = array_fill(direct, object, object->id + 1ull, NULL);
+	int err = array_fill(direct, object, object->id + 1ull, at, NULL);
 
 	if (err || direct->object[object->id])
 		return err;
