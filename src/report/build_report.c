@@ -59,7 +59,7 @@ static int add_source_line(json_t *lines, struct reading *reading, const char *f
 	for (char *tab = line; *tab; tab++)
 		*tab = *tab == '\t' ? ' ' : *tab; /* a cleaned tab is four characters */
 	snprintf(key, sizeof(key), "%u", number);
-	err = json_set_text(lines, key, line);
+	err = json_set(lines, key, json_clean_string(line));
 	free(line);
 	return err;
 }

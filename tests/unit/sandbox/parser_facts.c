@@ -188,26 +188,28 @@ Test(parser_facts, include_the_traits_of_a_file)
 
 /* ---- each reader of facts for probes has read no other file before ---- */
 
-static uint32_t shared_reads; /* in the reader */
+/* In the reader. */
+static uint32_t earlier_nr = UINT32_MAX; /* questions before this one */
+static struct probe_info said_facts = { .function_nr = 1 };
+static struct object_function said_function;
+
+static void say_facts(int fd, void (*before)(int object))
+{
+	parser_say(fd, &(struct parser_said){
+		.kind = FACTS, .piece_nr = 2, .before = before,
+		.piece = { { &said_facts, sizeof(said_facts) }, { &said_function, sizeof(said_function) } },
+	});
+}
 
 /* The first answer is true to its place in the reader's life: the offset is how many came before. */
+static void count_facts(int)
+{
+	said_function.offset = ++earlier_nr;
+}
+
 static void count(int fd)
 {
-	const struct channel channel = { .fd = fd };
-	struct probe_info facts = { .function_nr = 1 };
-	struct object_function function = {};
-	struct verdict verdict = {};
-	const struct iovec piece[] = {
-		{ &verdict, sizeof(verdict) }, { &facts, sizeof(facts) }, { &function, sizeof(function) },
-	};
-	struct message head;
-	int object;
-
-	for (;;) {
-		parser_question(&channel, &head, &object);
-		function.offset = shared_reads++;
-		channel__send(&channel, FACTS, piece, ARRAY_SIZE(piece), -1);
-	}
+	say_facts(fd, count_facts);
 }
 
 Test(parser_facts, about_probed_files_come_from_a_new_reader)
@@ -226,25 +228,17 @@ Test(parser_facts, about_probed_files_come_from_a_new_reader)
 }
 
 /* The offset is how many names the file has that the reader got. */
+static void take_links(int object)
+{
+	struct stat st = {};
+
+	fstat(object, &st);
+	said_function.offset = st.st_nlink;
+}
+
 static void count_links(int fd)
 {
-	const struct channel channel = { .fd = fd };
-	struct probe_info facts = { .function_nr = 1 };
-	struct object_function function = {};
-	struct verdict verdict = {};
-	const struct iovec piece[] = {
-		{ &verdict, sizeof(verdict) }, { &facts, sizeof(facts) }, { &function, sizeof(function) },
-	};
-	struct message head;
-	struct stat st = {};
-	int object;
-
-	for (;;) {
-		parser_question(&channel, &head, &object);
-		fstat(object, &st);
-		function.offset = st.st_nlink;
-		channel__send(&channel, FACTS, piece, ARRAY_SIZE(piece), -1);
-	}
+	say_facts(fd, take_links);
 }
 
 /* Otherwise the file could change between the copy and the reading. */
@@ -267,20 +261,16 @@ Test(parser_facts, that_come_with_a_copy_are_read_from_the_copy)
 	parser__close(parser);
 }
 
+static void count_question(int)
+{
+	earlier_nr++;
+}
+
 static void count_switches(int fd)
 {
-	const struct channel channel = { .fd = fd };
-	struct verdict verdict = {};
-	const struct iovec piece[] = {
-		{ &verdict, sizeof(verdict) }, { &shared_reads, sizeof(shared_reads) },
-	};
-	struct message head;
-	int object;
-
-	for (;; shared_reads++) {
-		parser_question(&channel, &head, &object);
-		channel__send(&channel, SWITCH, piece, ARRAY_SIZE(piece), -1);
-	}
+	parser_say(fd, &(struct parser_said){
+		.kind = SWITCH, .piece = { { &earlier_nr, sizeof(earlier_nr) } }, .piece_nr = 1, .before = count_question,
+	});
 }
 
 Test(parser_facts, about_stack_switches_come_from_a_new_reader)
@@ -333,19 +323,10 @@ static const struct lie *lie; /* the reader's from its fork on */
 
 static void tell(int fd)
 {
-	const struct channel channel = { .fd = fd };
-	struct verdict verdict = { .err = lie->claimed_err };
-	const struct iovec piece[] = {
-		{ &verdict, sizeof(verdict) }, { (void *)&lie->facts, sizeof(lie->facts) },
-		{ (void *)&lie->function, sizeof(lie->function) },
-	};
-	struct message head;
-	int object;
-
-	for (;;) {
-		parser_question(&channel, &head, &object);
-		channel__send(&channel, FACTS, piece, lie->claimed_err ? 1 : ARRAY_SIZE(piece), -1);
-	}
+	parser_say(fd, &(struct parser_said){
+		.kind = FACTS, .err = lie->claimed_err, .piece_nr = lie->claimed_err ? 0 : 2,
+		.piece = { { (void *)&lie->facts, sizeof(lie->facts) }, { (void *)&lie->function, sizeof(lie->function) } },
+	});
 }
 
 Test(parser_facts, that_are_invalid_are_refused, .timeout = 600)

@@ -98,6 +98,23 @@ struct names_question parser_question(const struct channel *channel, struct mess
 	return all.question;
 }
 
+void parser_say(int fd, const struct parser_said *said)
+{
+	const struct channel channel = { .fd = fd };
+	struct verdict verdict = { .err = said->err };
+	struct iovec piece[1 + ARRAY_SIZE(said->piece)] = { { &verdict, sizeof(verdict) } };
+	struct message head;
+	int object;
+
+	memcpy(piece + 1, said->piece, sizeof(said->piece));
+	for (;;) {
+		parser_question(&channel, &head, &object);
+		if (said->before)
+			said->before(object);
+		channel__send(&channel, said->kind, piece, 1 + said->piece_nr, -1);
+	}
+}
+
 void parser_answer_name(const struct channel *channel, uint32_t nr, const char *name)
 {
 	struct verdict verdict = {};

@@ -31,6 +31,18 @@ pid_t parser_reader(void);
 struct names_question parser_question(const struct channel *channel, struct message *ret_head,
 				      int *ret_object);
 
+/* One answer of a reader that a test plays. */
+struct parser_said {
+	enum message_kind kind;
+	int err;
+	struct iovec piece[4];
+	int piece_nr;
+	void (*before)(int object); /* may change what the pieces have. NULL: they stay */
+};
+
+/* Answers every question so, until there is none. */
+void parser_say(int fd, const struct parser_said *said);
+
 /* Answers each offset with a function of this name, or with a reason instead. */
 void parser_answer_name(const struct channel *channel, uint32_t nr, const char *name);
 void parser_answer_why(const struct channel *channel, const char *why);

@@ -77,19 +77,12 @@ Test(parser_python, lines)
 
 static void tell_of_lines(int fd)
 {
-	const struct channel channel = { .fd = fd };
-	const struct verdict verdict = {};
-	const struct lines_answer lines = { .nr = 1 };
-	const int32_t line = -2;
-	struct iovec piece[] = {
-		{ (void *)&verdict, sizeof(verdict) }, { (void *)&lines, sizeof(lines) }, { (void *)&line, sizeof(line) },
-	};
-	struct message asked;
-	int object;
+	struct lines_answer lines = { .nr = 1 };
+	int32_t line = -2;
 
-	parser_question(&channel, &asked, &object);
-	channel__send(&channel, LINES, piece, 3, -1);
-	parser_question(&channel, &asked, &object);
+	parser_say(fd, &(struct parser_said){
+		.kind = LINES, .piece = { { &lines, sizeof(lines) }, { &line, sizeof(line) } }, .piece_nr = 2,
+	});
 }
 
 Test(parser_python, impossible_lines_are_refused)
@@ -110,15 +103,9 @@ static struct python_site lie_site;
 
 static void tell_of_python(int fd)
 {
-	const struct channel channel = { .fd = fd };
-	const struct verdict verdict = {};
-	struct iovec piece[] = { { (void *)&verdict, sizeof(verdict) }, { &lie, sizeof(lie) }, { &lie_site, sizeof(lie_site) } };
-	struct message asked;
-	int object;
-
-	parser_question(&channel, &asked, &object);
-	channel__send(&channel, PYTHON, piece, 3, -1);
-	parser_question(&channel, &asked, &object);
+	parser_say(fd, &(struct parser_said){
+		.kind = PYTHON, .piece = { { &lie, sizeof(lie) }, { &lie_site, sizeof(lie_site) } }, .piece_nr = 2,
+	});
 }
 
 static int ask_liar(void)

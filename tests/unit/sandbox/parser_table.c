@@ -84,24 +84,26 @@ static const struct lie {
 
 static const struct lie *lie; /* the reader's from its fork on */
 
+/* The answer: two words of pages, one rule and one row. */
+static struct unwind_table said = { .page_nr = 1, .rule_nr = 1, .row_nr = 1 };
+static uint32_t said_page[2] = { 0, 1 };
+
+static void say_table(int fd, void (*before)(int object), int err)
+{
+	static struct unwind_rule rule;
+	static unwind_row row;
+
+	parser_say(fd, &(struct parser_said){
+		.kind = TABLE, .err = err, .piece_nr = 4, .before = before,
+		.piece = { { &said, sizeof(said) }, { said_page, sizeof(said_page) }, { &rule, sizeof(rule) }, { &row, sizeof(row) } },
+	});
+}
+
 static void tell(int fd)
 {
-	const struct channel channel = { .fd = fd };
-	struct verdict verdict = { .err = lie->claimed_err };
-	struct unwind_rule rule = {};
-	uint32_t page[2] = { 0, lie->page_end };
-	unwind_row row = 0;
-	const struct iovec piece[] = {
-		{ &verdict, sizeof(verdict) }, { (void *)&lie->table, sizeof(lie->table) },
-		{ page, sizeof(page) },	       { &rule, sizeof(rule) },
-		{ &row, sizeof(row) },
-	};
-	struct message head;
-	int object;
-
-	parser_question(&channel, &head, &object);
-	channel__send(&channel, TABLE, piece, ARRAY_SIZE(piece), -1);
-	parser_question(&channel, &head, &object);
+	said = lie->table;
+	said_page[1] = lie->page_end;
+	say_table(fd, NULL, lie->claimed_err);
 }
 
 Test(parser_table, that_is_invalid_is_refused, .timeout = 600)
@@ -124,29 +126,17 @@ Test(parser_table, that_is_invalid_is_refused, .timeout = 600)
 
 /* ---- each reader that makes a table has read no other file before ---- */
 
-static uint32_t answers_nr; /* in the reader */
-
 /* Answers with the number of its earlier answers. */
+static void count_tables(int)
+{
+	static uint32_t answers_nr; /* in the reader */
+
+	said.first_page = answers_nr++;
+}
+
 static void count(int fd)
 {
-	const struct channel channel = { .fd = fd };
-	struct unwind_table said = { .page_nr = 1, .rule_nr = 1, .row_nr = 1 };
-	struct verdict verdict = {};
-	struct unwind_rule rule = {};
-	uint32_t page[2] = { 0, 1 };
-	unwind_row row = 0;
-	const struct iovec piece[] = {
-		{ &verdict, sizeof(verdict) }, { &said, sizeof(said) }, { page, sizeof(page) },
-		{ &rule, sizeof(rule) }, { &row, sizeof(row) },
-	};
-	struct message head;
-	int object;
-
-	for (;;) {
-		parser_question(&channel, &head, &object);
-		said.first_page = answers_nr++;
-		channel__send(&channel, TABLE, piece, ARRAY_SIZE(piece), -1);
-	}
+	say_table(fd, count_tables, 0);
 }
 
 Test(parser_table, comes_from_a_new_reader)
