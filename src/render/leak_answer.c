@@ -446,48 +446,35 @@ static double share_of_rss(double bytes, double rss)
 }
 
 /* "RSS +3460 KiB (+1 MiB of it in files and shared memory)" */
-static const char *rss_growth_text(char text[2 * SIZE_TEXT_MAX + 64], const struct leaks *leaks)
+#define GROWTH_TEXT_MAX (2 * SIZE_TEXT_MAX + 64)
+static const char *rss_growth_text(char text[GROWTH_TEXT_MAX], const struct leaks *leaks)
 {
+	bool has_files = fabs(leaks->files_bytes) > fabs(leaks->rss_bytes) / 10;
 	char rss[SIZE_TEXT_MAX], files[SIZE_TEXT_MAX];
 
-	size_text(rss, leaks->rss_bytes, true);
-	if (fabs(leaks->files_bytes) > fabs(leaks->rss_bytes) / 10)
-		snprintf(text, 2 * SIZE_TEXT_MAX + 64, "RSS %s (%s of it in files and shared memory)", rss,
-			 size_text(files, leaks->files_bytes, true));
-	else
-		snprintf(text, 2 * SIZE_TEXT_MAX + 64, "RSS %s", rss);
+	snprintf(text, GROWTH_TEXT_MAX, "RSS %s%s%s%s", size_text(rss, leaks->rss_bytes, true), has_files ? " (" : "",
+		 has_files ? size_text(files, leaks->files_bytes, true) : "",
+		 has_files ? " of it in files and shared memory)" : "");
 	return text;
 }
 
 /* "traced blocks +3326 KiB" */
-static const char *traced_growth_text(char text[2 * SIZE_TEXT_MAX + 64], const struct live_growth *growth)
+static const char *traced_growth_text(char text[GROWTH_TEXT_MAX], const struct live_growth *growth)
 {
 	char blocks[SIZE_TEXT_MAX], mapped[SIZE_TEXT_MAX];
 
-	size_text(blocks, growth->block_bytes, true);
-	if (growth->mapped_bytes)
-		snprintf(text, 2 * SIZE_TEXT_MAX + 64, "traced blocks %s, mappings (address space) %s", blocks,
-			 size_text(mapped, growth->mapped_bytes, true));
-	else
-		snprintf(text, 2 * SIZE_TEXT_MAX + 64, "traced blocks %s", blocks);
+	snprintf(text, GROWTH_TEXT_MAX, "traced blocks %s%s%s", size_text(blocks, growth->block_bytes, true),
+		 growth->mapped_bytes ? ", mappings (address space) " : "",
+		 growth->mapped_bytes ? size_text(mapped, growth->mapped_bytes, true) : "");
 	return text;
-}
-
-static void put_explained(struct emitter *out, const struct leaks *leaks, double leaked)
-{
-	double growth = leaks->rss_bytes, traced = leaks_traced_growth(leaks);
-
-	if (growth > 0)
-		emit_line(out, "    traced blocks explain %.0f %% of RSS's growth, the lines that leak %.0f %%",
-			  share_of_rss(traced, growth), share_of_rss(leaked, growth));
 }
 
 /* The growth of RSS, and how much of it the traced blocks and the leaks explain. Its last value may be an earlier one. */
 static void put_growth(struct emitter *out, const struct leaks *leaks)
 {
 	const struct live_growth *all = &leaks->growth, *known = &leaks->rss_growth;
-	char rss[2 * SIZE_TEXT_MAX + 64], traced[2 * SIZE_TEXT_MAX + 64], size[SIZE_TEXT_MAX];
-	double leaked = leaks_sure_growth(leaks);
+	char rss[GROWTH_TEXT_MAX], traced[GROWTH_TEXT_MAX], size[SIZE_TEXT_MAX];
+	double leaked = leaks_sure_growth(leaks), growth = leaks->rss_bytes;
 	bool is_at_end = known->time_ns == all->time_ns;
 
 	if (!all->time_ns)
@@ -502,7 +489,9 @@ static void put_growth(struct emitter *out, const struct leaks *leaks)
 	if (!is_at_end)
 		emit_line(out, "    in %.0f s between the first and the last value of RSS: %s, %s", known->time_ns / SECOND, rss,
 			  traced_growth_text(traced, known));
-	put_explained(out, leaks, leaked);
+	if (growth > 0)
+		emit_line(out, "    traced blocks explain %.0f %% of RSS's growth, the lines that leak %.0f %%",
+			  share_of_rss(leaks_traced_growth(leaks), growth), share_of_rss(leaked, growth));
 }
 
 static void emit_growth(struct emitter *out, const struct leaks *leaks)
