@@ -20,9 +20,14 @@
 static const struct {
 	const char *name, *word;
 } leak_kinds[LEAK_KIND_NR] = {
-	[LEAK_SURE] = { "leaks", "LEAKS" },   [LEAK_LIKELY] = { "may-leak", "MAY LEAK" }, [LEAK_GROWS] = { "grows", "(grows)" },
-	[LEAK_YOUNG] = { "young", "(young)" }, [LEAK_SETTLED] = { "settled", "settled" }, [LEAK_FREED] = { "freed", "freed" },
-	[LEAK_GAPS] = { "gaps", "(gaps)" },   [LEAK_FEW] = { "few", "few" },
+	[LEAK_SURE] = { "leaks", "LEAKS" },
+	[LEAK_LIKELY] = { "may-leak", "MAY LEAK" },
+	[LEAK_GROWS] = { "grows", "(grows)" },
+	[LEAK_YOUNG] = { "young", "(young)" },
+	[LEAK_SETTLED] = { "settled", "settled" },
+	[LEAK_FREED] = { "freed", "freed" },
+	[LEAK_GAPS] = { "gaps", "(gaps)" },
+	[LEAK_FEW] = { "few", "few" },
 };
 
 const char *leak_kind_name(enum leak_kind kind)
