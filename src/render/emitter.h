@@ -49,7 +49,7 @@ void emit_err(struct emitter *out, int err);
 
 /* ---- text ---- */
 
-/* Whether text is wanted. Text by a function with a result: if (emits_text(out)) emit_err(out, put_row(out->file, …)); */
+/* Whether text is wanted. A function with a result: if (emits_text(out)) emit_err(out, put_row(out->file, …)); */
 bool emits_text(const struct emitter *out);
 
 /* As put_line() and put_toned_line(). */
@@ -65,7 +65,7 @@ void emit_text(struct emitter *out, const char *key, const char *text); /* NULL 
 void emit_int(struct emitter *out, const char *key, int64_t value);
 void emit_uint(struct emitter *out, const char *key, uint64_t value); /* as json_count() */
 void emit_bool(struct emitter *out, const char *key, bool value);
-void emit_real(struct emitter *out, const char *key, double value); /* impossible weights have infinite sums: left out */
+void emit_real(struct emitter *out, const char *key, double value); /* infinite sums of impossible weights: left out */
 void emit_value(struct emitter *out, const char *key, json_t *value); /* takes ownership; NULL: no memory */
 
 /* Open an object, a list, or a list of many rows, which is the last member of the answer. emit_end() closes each. */

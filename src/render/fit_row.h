@@ -27,8 +27,9 @@ int put_row(FILE *out, unsigned int width, const char *indent, char *text, size_
 int put_toned_row(FILE *out, unsigned int width, char *text, size_t tail_at, enum row_kind kind, enum tone tone);
 
 /*
- * A row of text: columns, and a place behind them, which a narrow terminal cuts. Both free the place, which may be NULL:
- * no memory. emit_place() takes columns that end with two spaces; where too little room is left, the place is below them.
+ * A row of text: columns, and a place behind them, which a narrow terminal cuts. Both free the place, which may be
+ * NULL: no memory. emit_place() takes columns that end with two spaces; where too little room is left, the place is
+ * below them.
  */
 void emit_row_of(struct emitter *out, unsigned int width, enum tone tone, const char *columns, char *place);
 void emit_place(struct emitter *out, unsigned int width, enum tone tone, const char *columns, char *place);

@@ -122,8 +122,8 @@ static void put_host_head(struct emitter *out, const struct fleet_answer *answer
 	if (nr)
 		emit_line(out, "! %zu of %zu groups, of which a few hosts have far more than the others", nr,
 			  answer->hosts->row_nr);
-	emit_toned_line(out, TONE_HEAD, "  %10s %10s %10s on %-*s %8s %6s", "median", "p95", "most", width, "host", "outliers",
-			"hosts");
+	emit_toned_line(out, TONE_HEAD, "  %10s %10s %10s on %-*s %8s %6s", "median", "p95", "most", width, "host",
+			"outliers", "hosts");
 }
 
 static void put_host_row(struct emitter *out, const struct fleet_answer *answer, const struct host_row *row, int width)

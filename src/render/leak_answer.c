@@ -209,7 +209,8 @@ static void emit_caller(struct emitter *out, const struct leak_row_style *style,
 	char rates[LEAK_RATES_MAX], since_text[LEAK_SINCE_MAX], columns[LEAK_RATES_MAX + LEAK_SINCE_MAX + 8], *callers;
 
 	leak_rates_text(rates, verdict->bytes_per_s, verdict->least_bytes_per_s);
-	snprintf(columns, sizeof(columns), "    %s  %s ", rates, leak_since_text(since_text, window, verdict->since_ns));
+	snprintf(columns, sizeof(columns), "    %s  %s ", rates,
+		 leak_since_text(since_text, window, verdict->since_ns));
 	callers = make_fitting(style, strlen(columns), shown_callers, caller);
 	if (callers && !*callers) {
 		free(callers);
@@ -247,7 +248,8 @@ static void emit_members(struct emitter *out, const struct leak_row_style *style
 		char rate[LEAK_RATE_MAX], columns[LEAK_RATE_MAX + 8];
 
 		snprintf(columns, sizeof(columns), "    %s  ", leak_rate_text(rate, line->bytes_per_s));
-		emit_row_of(out, style->width, TONE_PLAIN, columns, make_fitting(style, strlen(columns), member_text, line));
+		emit_row_of(out, style->width, TONE_PLAIN, columns,
+			    make_fitting(style, strlen(columns), member_text, line));
 		emit_first_traceback(out, style, line);
 	}
 	emit_judgement(out, row->window, row->line->verdict, 0);
@@ -480,15 +482,16 @@ static void put_growth(struct emitter *out, const struct leaks *leaks)
 	if (!all->time_ns)
 		return;
 	rss_growth_text(rss, leaks);
-	emit_line(out, "in %.0f s between first and last snapshot: %s%s%s, the lines that leak %s", all->time_ns / SECOND,
-		  is_at_end ? rss : "", is_at_end ? ", " : "", traced_growth_text(traced, all), size_text(size, leaked, true));
+	emit_line(out, "in %.0f s between first and last snapshot: %s%s%s, the lines that leak %s",
+		  all->time_ns / SECOND, is_at_end ? rss : "", is_at_end ? ", " : "", traced_growth_text(traced, all),
+		  size_text(size, leaked, true));
 	if (!known->time_ns) {
 		emit_line(out, "    RSS is not known: what grew beside traced blocks was not seen");
 		return;
 	}
 	if (!is_at_end)
-		emit_line(out, "    in %.0f s between the first and the last value of RSS: %s, %s", known->time_ns / SECOND, rss,
-			  traced_growth_text(traced, known));
+		emit_line(out, "    in %.0f s between the first and the last value of RSS: %s, %s",
+			  known->time_ns / SECOND, rss, traced_growth_text(traced, known));
 	if (growth > 0)
 		emit_line(out, "    traced blocks explain %.0f %% of RSS's growth, the lines that leak %.0f %%",
 			  share_of_rss(leaks_traced_growth(leaks), growth), share_of_rss(leaked, growth));

@@ -170,8 +170,10 @@ static void put_untraced(struct emitter *out, const struct snapshot *snapshot, c
 		return;
 	emit_line(out, "%snot traced: older than the recording (RSS was %s then), the allocator's slack%s%s", margin,
 		  format_size(text, older, false), left_out(snapshot),
-		  facts->is_close ? ", heaps of other runtimes, what of the traced was not touched; these are not told apart" :
-				    ", stacks, heaps of other runtimes, what of the traced was not touched; too large to be told apart cheaply");
+		  facts->is_close ? ", heaps of other runtimes, what of the traced was not touched; these are not told "
+				    "apart" :
+				    ", stacks, heaps of other runtimes, what of the traced was not touched; too large "
+				    "to be told apart cheaply");
 	if (unrecorded)
 		emit_line(out, "%snot recorded: %s", margin, unrecorded);
 }
@@ -181,8 +183,8 @@ static void put_beside(struct emitter *out, const struct rss_facts *facts, const
 	char text[UNIT_TEXT_MAX];
 
 	if (facts->not_resident)
-		emit_line(out, "%straced, but not in RSS: %s or more, which was not touched yet or is swapped out", margin,
-			  format_size(text, facts->not_resident, false));
+		emit_line(out, "%straced, but not in RSS: %s or more, which was not touched yet or is swapped out",
+			  margin, format_size(text, facts->not_resident, false));
 	if (facts->swap)
 		emit_line(out, "%sswapped out, beside RSS: %s", margin, format_size(text, facts->swap, false));
 	if (facts->huge)
