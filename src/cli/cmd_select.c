@@ -8,8 +8,10 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "base/reason.h"
 #include "base/units.h"
+#include "base/reason.h"
+
+/* ---- suppressions --------------------------------------------------------------------------- */
 
 #define SUPPRESSIONS_MOST 10000
 

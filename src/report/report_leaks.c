@@ -9,7 +9,6 @@
 #include "report/adding.h"
 #include "report/packed_json.h"
 #include "report/report_layout.h"
-#include "snapshot.h"
 
 #define LINES_MAX 200 /* first those that leak, may leak or grow; a reader has no time for more */
 
