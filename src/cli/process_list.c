@@ -15,7 +15,7 @@
 #include "base/reason.h"
 #include "base/terminal.h"
 #include "base/units.h"
-#include "cli/help_text.h"
+#include "cli/cmd_help.h"
 #include "render/emitter.h"
 #include "render/facts.h"
 #include "snapshot.h"
