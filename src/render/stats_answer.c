@@ -14,7 +14,6 @@
 #include "render/formats.h"
 #include "render/json_parts.h"
 #include "render/readable_name.h"
-#include "render/rss_text.h"
 #include "render/source_tree.h"
 #include "render/statistic_text.h"
 #include "snapshot.h"

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "collect/census/census_answer.h"
-
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
