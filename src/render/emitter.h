@@ -56,6 +56,14 @@ bool emits_text(const struct emitter *out);
 __attribute__((format(printf, 2, 3))) void emit_line(struct emitter *out, const char *fmt, ...);
 __attribute__((format(printf, 3, 4))) void emit_toned_line(struct emitter *out, enum tone tone, const char *fmt, ...);
 
+/*
+ * A row of text: columns, and a place behind them, which a narrow terminal cuts. Both free the place, which may be
+ * NULL: no memory. emit_place() takes columns that end with two spaces; where too little room is left, the place is
+ * below them.
+ */
+void emit_row_of(struct emitter *out, unsigned int width, enum tone tone, const char *columns, char *place);
+void emit_place(struct emitter *out, unsigned int width, enum tone tone, const char *columns, char *place);
+
 /* ---- JSON: members of the innermost object, or items of the innermost list, which have no key (NULL) ---- */
 
 /* Whether JSON is wanted: what takes long to make asks before. */

@@ -12,7 +12,7 @@
 #include "engine/estimate.h"
 #include "render.h"
 #include "render/facts.h"
-#include "render/fit_row.h"
+#include "render/clean.h"
 #include "render/json_parts.h"
 #include "render/statistic_text.h"
 #include "snapshot.h"

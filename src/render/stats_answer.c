@@ -10,7 +10,7 @@
 #include "engine.h"
 #include "engine/estimate.h"
 #include "render/facts.h"
-#include "render/fit_row.h"
+#include "render/clean.h"
 #include "render/formats.h"
 #include "render/json_parts.h"
 #include "render/readable_name.h"
