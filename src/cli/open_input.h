@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-struct snapshot;
+#include "render.h"
 
 /* Opens a snapshot file. NULL: it failed and reported why. */
 struct snapshot *open_snapshot(const char *path);
@@ -25,5 +25,14 @@ struct input {
  */
 int input_read(struct input *input, const char *path);
 void input_release(struct input *input);
+
+/*
+ * Logs what was lost while recording, for commands about snapshots that `show` cannot tell about: many, or temporary ones.
+ * Each loss has a line with its meaning, as in `show`; those that this version does not know share one. 0 or -ENOMEM.
+ */
+int log_losses(const struct report_loss *loss, size_t nr);
+
+/* The losses of a snapshot. */
+int log_snapshot_losses(const struct snapshot *snapshot);
 
 #endif

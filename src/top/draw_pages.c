@@ -12,7 +12,6 @@
 #include "base/terminal.h"
 #include "render.h"
 #include "render/clean.h"
-#include "render/fit_row.h"
 
 #define FOOT_LINES 1
 

@@ -10,7 +10,7 @@
 #include "base/terminal.h"
 #include "base/units.h"
 #include "render.h"
-#include "render/fit_row.h"
+#include "render/clean.h"
 #include "render/leak_answer.h"
 #include "top/layout.h"
 
