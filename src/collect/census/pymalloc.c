@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "elf/python/python_info.h"
-#include "elf/python/python_pool.h"
+#include "elf/python/python_layers.h"
 
 #define ARENAS_MOST (1u << 20)
 #define TRIES 4
