@@ -63,6 +63,17 @@ int catalogue_report_damage(const struct catalogue *catalogue, struct reason *wh
 
 /* ---- facts ----------------------------------------------------------------------------------------- */
 
+/*
+ * Facts of any source: first the snapshots, by ascending numbers, with all texts; then their labels and losses, ordered by
+ * number and name. Endings, except own_ending, are as given. 0 or -ENOMEM; -EBADMSG: there is no such snapshot.
+ */
+struct facts_builder *facts_builder__new(void);
+void facts_builder__free(struct facts_builder *builder); /* NULL is allowed */
+int facts_builder__snapshot(struct facts_builder *builder, int64_t number, const struct fleet_snapshot *snapshot);
+int facts_builder__label(struct facts_builder *builder, int64_t number, const char *name, const char *value);
+int facts_builder__loss(struct facts_builder *builder, int64_t number, const char *name, uint64_t value);
+int facts_builder__finish(struct facts_builder *builder, struct fleet_facts *ret);
+
 /* Sets the ending of each process in all its snapshots. The facts must be in order. 0 or -ENOMEM. */
 int fleet_set_endings(struct fleet_facts *facts);
 
