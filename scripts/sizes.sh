@@ -4,7 +4,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-FILE_LINES=500
+FILE_LINES=800
 FUNCTION_LINES=60
 
 # "LINES NAME" on standard input, longest first.

@@ -47,6 +47,8 @@ static int run(const void *options, const struct arguments *args)
 	const struct fleet_list list = { &cmd_fleet_trend, COHORT_ALL, list_trends };
 
 	(void)args;
+	if (((const struct fleet_options *)options)->cluster.url)
+		return log_refusal(&cmd_fleet_trend, "a ClickHouse tells no trends; 'fleet leaks' judges growth");
 	return fleet_list_run(&list, options);
 }
 

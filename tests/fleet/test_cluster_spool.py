@@ -116,7 +116,7 @@ def check_files_are_rows(database, url, folder):
     check_equal(database.one("SELECT count(DISTINCT snapshot_id) FROM snapshot"), len(files), "snapshots at the server")
     catalogue = folder.parent / "fleet.db"
     Fleet.cluster("index", folder, "--catalogue", catalogue)
-    for args in ("stats", "--all-times"), ("trend", "--json", "--top", "0"):
+    for args in ("stats", "--all-times"), ("hosts", "--json", "--top", "0"):
         check_equal(Fleet.cluster(*args, "--from", url), Fleet.cluster(*args, "--catalogue", catalogue), f"{args}")
 
 

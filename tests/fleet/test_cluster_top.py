@@ -53,7 +53,7 @@ def check_top_rows(exported, database):
 def check_warnings(fleet, cluster):
     """Each answer says what it is, in its lines on stderr, and in JSON."""
     for args in (("stats",), ("stats", "--json"), ("diff", "--baseline", "host=web*", "--candidate", "host!=web*"), ("hosts",),
-                 ("hosts", "--json"), ("trend",), ("report", "-o", "-")):
+                 ("hosts", "--json"), ("report", "-o", "-")):
         out, err, status = answer(fleet, ["--from", cluster.url], args)
         check_equal(status, 0, f"exit status of {args} ({err!r})")
         check(b"were pushed with --top: totals are exact" in err and b"tracebacks_merged" in err, f"{args}: {err!r}")
@@ -104,6 +104,6 @@ def test_top_of_few_rows_is_all_of_them(_large):
             fleet.cluster("init", "--to", cluster.url, "--database", database)
             fleet.run("push", "--to", cluster.url, "--database", database, "--top", top)
         source = ["--from", cluster.url, "--database"]
-        for args in ("stats",), ("trend",):
+        for args in ("stats",), ("hosts",):
             check_equal(answer(fleet, [*source, "all"], args), answer(fleet, ["--catalogue", fleet.catalogue], args), f"{args}")
         check_equal(totals(answer(fleet, [*source, "one"], ("stats",))[0].decode()), totals(fleet.run("stats")[0]), "one row")

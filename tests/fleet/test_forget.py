@@ -21,7 +21,7 @@ def count(fleet, table):
 def test_what_is_forgotten_is_in_no_answer(_large):
     with contextlib.closing(Fleet("forget", "--hosts", 6, "--sites", 20, "--tracebacks", 1200, "--frames", 600)) as fleet:
         fleet.index()
-        right = {command: fleet.run(command, "--where", KEPT, "--json") for command in ("stats", "hosts", "trend")}
+        right = {command: fleet.run(command, "--where", KEPT, "--json") for command in ("stats", "hosts")}
         all_nr = count(fleet, "snapshot")
         fleet.run("forget", status=2)
         fleet.run("forget", "--where", "host=none", status=1)
@@ -35,7 +35,7 @@ def test_what_is_forgotten_is_in_no_answer(_large):
         check_equal(fleet.run("stats", "--json"), right["stats"], "stats after an index")
 
 
-COMMANDS = ("stats", "hosts", "trend")
+COMMANDS = ("stats", "hosts")
 
 
 def forget_in_cluster(fleet, cluster, where):

@@ -107,7 +107,7 @@ def test_each_way_to_have_ended_matches_sql(_large):
         fleet.run("export", fleet.rows)
         report = fleet.json("stats")
         check_rows(by_site(report["statistics"], "size", "count"), fleet.oracle().sums("lineno"), "live")
-        ended = fleet.oracle().ask(sql_questions.fill("ended"))
+        ended = fleet.oracle().ask(sql_questions.ended())
         check_equal([report["selection"][why]["processes"] for why in ("ended", "not_seen_again")], [4, 5], "processes")
         check_equal(len(ended), 9, "of SQL")
 
@@ -218,17 +218,3 @@ def test_hosts_match_sql(fleet):
         check(is_close(row["score"], score), f"{site_of(row)}: score {row['score']}, SQL has {score}")
     check_planted(fleet, report["hosts"][0], "outlier")
     check_equal(report["hosts"][0]["max_host"], fleet.made["outlier"]["host"], "the host")
-
-
-@core
-def test_trend_matches_sql(fleet):
-    oracle = fleet.oracle()
-    for selection, condition in SELECTIONS[:2]:
-        report = fleet.json("trend", "--group-by", "lineno", *where(selection))
-        expected = oracle.trend("lineno", condition)
-        check_rows(by_site(report["trends"], "first", "last", "processes"),
-                   {site: numbers[2:] for site, numbers in expected.items()}, "trend: first, last, processes")
-        for row in report["trends"]:
-            for name, number in zip(("slope", "growth"), expected[site_of(row)]):
-                check(is_close(row[name], number), f"{site_of(row)}: {name} {row[name]}, SQL has {number}")
-        check_planted(fleet, report["trends"][0], "leak")

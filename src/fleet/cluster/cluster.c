@@ -12,14 +12,15 @@
 /*
  * A subquery over all shards runs once; a shard that does not answer is an error; shards' sums are added up; rows are on
  * their shards when an insert returns; and an error comes before the answer, not in the middle of it. A user's profile
- * may say that an answer ends where a limit is reached: for us that is an error.
+ * may say that an answer ends where a limit is reached: for us that is an error. A selection may have long texts, several
+ * times.
  */
 #define SETTINGS \
 	"distributed_product_mode=global&skip_unavailable_shards=0&distributed_group_by_no_merge=0" \
 	"&insert_distributed_sync=1&wait_end_of_query=1&http_native_compression_disable_checksumming_on_decompress=1" \
 	"&read_overflow_mode=throw&result_overflow_mode=throw&timeout_overflow_mode=throw&group_by_overflow_mode=throw" \
 	"&sort_overflow_mode=throw&distinct_overflow_mode=throw&set_overflow_mode=throw&join_overflow_mode=throw" \
-	"&transfer_overflow_mode=throw"
+	"&transfer_overflow_mode=throw&max_query_size=16777216&enable_http_compression=1&http_zlib_compression_level=1"
 
 #define ERROR_MAX 2000 /* bytes of an error's text */
 
@@ -81,15 +82,18 @@ void cluster__set_timeout(struct cluster *cluster, uint64_t timeout_ns)
 
 /* ---- requests ------------------------------------------------------------------------------------------------- */
 
+/* SQL of our own: a line may end where spaces may be, and one is enough. */
 char *cluster_escape(const char *text)
 {
 	char *escaped = malloc(3 * strlen(text) + 1), *at = escaped;
 
 	for (; escaped && *text; text++) {
-		if (isalnum((unsigned char)*text))
+		if (isalnum((unsigned char)*text) || strchr("_-.~*(),", *text))
 			*at++ = *text;
-		else
+		else if (*text != ' ' && *text != '\n')
 			at += sprintf(at, "%%%02X", (unsigned char)*text);
+		else if (at == escaped || at[-1] != '+')
+			*at++ = '+';
 	}
 	if (escaped)
 		*at = '\0';

@@ -95,47 +95,74 @@ static int take_rows(void *rows_, const void *bytes, size_t len)
 	return err == -EAGAIN ? 0 : err;
 }
 
-/* ---- numbers, as a table that is sent along ------------------------------------------------------------------- */
+/* ---- tables that are sent along -------------------------------------------------------------------------------- */
 
 #define BOUNDARY "allocsnap-4f1c06e07f6d4b0c"
-#define PART_HEAD "--" BOUNDARY "\r\nContent-Disposition: form-data; name=\"chosen\"; filename=\"chosen\"\r\n" \
-		  "Content-Type: application/octet-stream\r\n\r\n"
-#define PART_TAIL "\r\n--" BOUNDARY "--\r\n"
-#define CHOSEN "&chosen_format=RowBinary&chosen_structure=chosen_id%20Int64"
 
-static int make_numbers_body(const struct cluster_numbers *numbers, struct row_bytes *body)
+static const char *name_of_table(const struct cluster_table *table)
 {
-	return row_bytes_add(body, PART_HEAD, strlen(PART_HEAD)) ?:
-	       row_bytes_add(body, numbers->number, numbers->nr * sizeof(*numbers->number)) ?:
-	       row_bytes_add(body, PART_TAIL, strlen(PART_TAIL));
+	return table->name ?: "chosen";
+}
+
+static int add_table(const struct cluster_table *table, struct row_bytes *body)
+{
+	char head[256];
+	int len = snprintf(head, sizeof(head), "\r\n--" BOUNDARY "\r\nContent-Disposition: form-data; name=\"%1$s\";"
+			   " filename=\"%1$s\"\r\nContent-Type: application/octet-stream\r\n\r\n", name_of_table(table));
+
+	return row_bytes_add(body, head, len) ?: row_bytes_add(body, table->number, table->nr * sizeof(*table->number));
+}
+
+/* Without tables, the query is the body. */
+static int make_body(const struct cluster_query *query, struct row_bytes *body)
+{
+	static const char tail[] = "\r\n--" BOUNDARY "--\r\n", format[] = " FORMAT RowBinary";
+	int err = 0;
+
+	for (size_t i = 0; i < query->table_nr && !err; i++)
+		err = add_table(&query->table[i], body);
+	if (err)
+		return err;
+	return query->table_nr ? row_bytes_add(body, tail, sizeof(tail) - 1) :
+				 row_bytes_add(body, query->sql, strlen(query->sql)) ?:
+				 row_bytes_add(body, format, sizeof(format) - 1);
 }
 
 static char *make_query_parameters(const struct cluster_query *query)
 {
 	char *escaped = cluster_escape(query->sql), *parameters = NULL;
+	size_t len;
+	FILE *out = escaped ? open_memstream(&parameters, &len) : NULL;
 
-	if (escaped && asprintf(&parameters, "%s&query=%s%%20FORMAT%%20RowBinary", query->numbers ? CHOSEN : "", escaped) < 0)
-		parameters = NULL;
+	if (out)
+		fprintf(out, "&query=%s+FORMAT+RowBinary", escaped);
 	free(escaped);
-	return parameters;
+	for (size_t i = 0; out && i < query->table_nr; i++) {
+		char *columns = cluster_escape(query->table[i].columns ?: "chosen_id Int64");
+
+		fprintf(out, "&%1$s_format=RowBinary&%1$s_structure=%2$s", name_of_table(&query->table[i]), columns ?: "");
+		free(columns);
+	}
+	if (out && !fclose(out))
+		return parameters;
+	free(parameters);
+	return NULL;
 }
 
 int cluster__ask(struct cluster *cluster, const struct cluster_query *query, struct reason *why)
 {
 	struct answer_rows rows = { .query = query };
 	struct row_bytes body = {};
-	char *parameters = make_query_parameters(query);
-	int err = parameters ? 0 : -ENOMEM;
+	char *parameters = query->table_nr ? make_query_parameters(query) : NULL;
+	int err = query->table_nr && !parameters ? -ENOMEM : make_body(query, &body);
 
-	if (!err && query->numbers)
-		err = make_numbers_body(query->numbers, &body);
 	if (err)
 		err = reason_set(why, err, "out of memory");
 	else
 		err = cluster_send(cluster, &(struct cluster_request){
 			.parameters = parameters, .is_in_database = !query->is_outside,
-			.content_type = query->numbers ? "Content-Type: multipart/form-data; boundary=" BOUNDARY : NULL,
-			.body = body.byte ? (const void *)body.byte : "", .body_len = body.byte_nr,
+			.content_type = query->table_nr ? "Content-Type: multipart/form-data; boundary=" BOUNDARY : NULL,
+			.body = body.byte, .body_len = body.byte_nr,
 			.take = take_rows, .what = &rows,
 		}, why);
 	if (!err && rows.rest.byte_nr)
