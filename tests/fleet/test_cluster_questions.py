@@ -77,6 +77,8 @@ def test_answers_of_a_made_fleet_are_the_catalogues(_large):
     fleet.index()
     with clustered(fleet, 2) as (fleet, cluster):
         check_same_answers(fleet, cluster, [*QUESTIONS, *(random_question(rng) for _ in range(RANDOM_QUESTIONS))])
+        out, err, status = answer(fleet, ["--from", cluster.url], ("stats", "--where", os.fsdecode(b"host=\xff?")))
+        check(not out and status == 1 and b"no UTF-8" in err, f"{out!r}, {err!r}")
 
 
 def test_answers_about_all_kinds_of_snapshots_are_the_catalogues(_large):
