@@ -258,43 +258,26 @@ void fleet_facts_release(struct fleet_facts *facts)
 
 /* ---- of a catalogue -------------------------------------------------------------------------------------- */
 
+#define X(name) "s." #name ", "
 static const char select_snapshots[] =
-	"SELECT s.number, snapshot_id, process_id, time_ns, pid, s.size, count, row_nr, traceback_limit,"
-	" start_ticks, exec_count, monotonic_ns, recording_ns, gap_size, gap_count, is_sampled, is_part,"
-	" sample_bytes_most, interval_ns, path"
-#define X(name) ", " #name
-	FLEET_TEXTS(X)
+	"SELECT s.number, gap_size, gap_count, is_sampled, path, " FLEET_NUMBERS(X) FLEET_TEXTS(X)
+	"0 FROM snapshot AS s JOIN file AS f ON f.number = s.file ORDER BY s.number";
 #undef X
-	" FROM snapshot AS s JOIN file AS f ON f.number = s.file ORDER BY s.number";
-
-enum { PATH_COLUMN = 19 };
 
 static int gather_snapshot(struct facts_builder *b, sqlite3_stmt *row)
 {
 	struct fleet_snapshot snapshot = {
-		.snapshot_id = sqlite3_column_int64(row, 1),
-		.process_id = sqlite3_column_int64(row, 2),
-		.time_ns = sqlite3_column_int64(row, 3),
-		.pid = sqlite3_column_int64(row, 4),
-		.size = sqlite3_column_int64(row, 5),
-		.count = sqlite3_column_int64(row, 6),
-		.row_nr = sqlite3_column_int64(row, 7),
-		.traceback_limit = sqlite3_column_int64(row, 8),
-		.start_ticks = sqlite3_column_int64(row, 9),
-		.exec_count = sqlite3_column_int64(row, 10),
-		.monotonic_ns = sqlite3_column_int64(row, 11),
-		.recording_ns = sqlite3_column_int64(row, 12),
-		.gap_blocks.size = sqlite3_column_int64(row, 13),
-		.gap_blocks.count = sqlite3_column_int64(row, 14),
-		.is_sampled = sqlite3_column_int(row, 15),
-		.is_open = sqlite3_column_int(row, 15) > 1,
-		.is_part = sqlite3_column_int(row, 16),
-		.sample_bytes_most = sqlite3_column_int64(row, 17),
-		.interval_ns = sqlite3_column_int64(row, 18),
-		.path = sql_text(row, PATH_COLUMN),
+		.gap_blocks = { .size = sqlite3_column_int64(row, 1), .count = sqlite3_column_int64(row, 2) },
+		.is_sampled = sqlite3_column_int(row, 3),
+		.is_open = sqlite3_column_int(row, 3) > 1,
+		.path = sql_text(row, 4),
 	};
+	int at = 5;
 
-#define X(name) snapshot.name = sql_text(row, PATH_COLUMN + 1 + FLEET_TEXT_##name);
+#define X(name) snapshot.name = sqlite3_column_int64(row, at++);
+	FLEET_NUMBERS(X)
+#undef X
+#define X(name) snapshot.name = sql_text(row, at++);
 	FLEET_TEXTS(X)
 #undef X
 	return facts_builder__snapshot(b, sqlite3_column_int64(row, 0), &snapshot);

@@ -22,6 +22,11 @@ struct catalogue {
 	enum catalogue_access access;
 };
 
+/* The numbers of a snapshot, as columns and as members of struct fleet_snapshot: those that have the same name. */
+#define FLEET_NUMBERS(X) \
+	X(snapshot_id) X(process_id) X(time_ns) X(monotonic_ns) X(recording_ns) X(interval_ns) X(pid) X(start_ticks) \
+	X(exec_count) X(size) X(count) X(row_nr) X(traceback_limit) X(sample_bytes_most) X(is_part)
+
 /* The texts of a snapshot, as columns and as members of struct fleet_snapshot. */
 #define FLEET_TEXTS(X) \
 	X(host) X(comm) X(exe) X(exe_build_id) X(cgroup) X(container) X(boot_id) X(kernel) X(version) \

@@ -159,34 +159,30 @@ static int choose_uploads(struct choosing *c, const struct cluster_choice *choic
 /* ---- their facts ---------------------------------------------------------------------------------------------- */
 
 /* In the order of take_snapshot(). */
-static const char fact_columns[] =
-	"upload_id, snapshot_id, process_id, time_ns, monotonic_ns, recording_ns, interval_ns, pid,"
-	" start_ticks, exec_count, size, count, gap_size, gap_count, row_nr, traceback_limit, is_sampled,"
-	" sample_bytes_most, is_part, path"
 #define X(name) ", " #name
-	FLEET_TEXTS(X)
+static const char fact_columns[] = "upload_id, gap_size, gap_count, is_sampled" FLEET_NUMBERS(X) ", path" FLEET_TEXTS(X);
 #undef X
-	;
 
-enum { PATH = 19, FACT_NR = PATH + 1 + FLEET_TEXT_NR };
+#define X(name) +1
+enum { PATH = 4 FLEET_NUMBERS(X), FACT_NR = PATH + 1 + FLEET_TEXT_NR };
+#undef X
 
 static int take_snapshot(void *choosing_, const union row_value *value)
 {
 	struct choosing *c = choosing_;
 	const struct chosen_upload *told = &c->told[c->at];
 	struct fleet_snapshot snapshot = {
-		.upload_id = value[0].number, .snapshot_id = value[1].number, .process_id = value[2].number,
-		.time_ns = value[3].number, .monotonic_ns = value[4].number, .recording_ns = value[5].number,
-		.interval_ns = value[6].number, .pid = value[7].number, .start_ticks = value[8].number,
-		.exec_count = value[9].number, .size = value[10].number, .count = value[11].number,
-		.gap_blocks = { .size = value[12].number, .count = value[13].number }, .row_nr = value[14].number,
-		.traceback_limit = value[15].number, .is_sampled = value[16].number, .is_open = value[16].number > 1,
-		.sample_bytes_most = value[17].number, .is_part = value[18].number, .path = value[PATH].text,
+		.upload_id = value[0].number, .gap_blocks = { .size = value[1].number, .count = value[2].number },
+		.is_sampled = value[3].number, .is_open = value[3].number > 1, .path = value[PATH].text,
 	};
+	size_t at = 4;
 
 	if (c->at == c->upload_nr || c->upload[c->at++] != snapshot.upload_id)
 		return -EBADMSG;
-#define X(name) snapshot.name = value[PATH + 1 + FLEET_TEXT_##name].text;
+#define X(name) snapshot.name = value[at++].number;
+	FLEET_NUMBERS(X)
+#undef X
+#define X(name) snapshot.name = value[++at].text;
 	FLEET_TEXTS(X)
 #undef X
 	snapshot.ending = told->fate;
