@@ -128,13 +128,12 @@ static int list_leaks(struct fleet *fleet, const struct fleet_question *question
 		.progress = show_leaks_progress,
 		.progress_what = &progress,
 	};
-	struct reason why = { "out of memory" };
 	struct fleet_leaks leaks = {};
 	int status = EXIT_DONE;
 
 	engine.key_frame = NULL; /* it is the dictionary's */
-	if (line_groups_read(fleet->catalogue, question->groups, &lines, &why))
-		status = log_failure("%s", why.text);
+	if (line_groups_make(question->groups, fleet->dictionary.traceback_id, fleet->facts.origin_nr, &lines))
+		status = log_failure("out of memory");
 	fleet_let_go(fleet);
 	if (!status && fleet_find_leaks(&judged, &leaks))
 		status = log_failure("out of memory");

@@ -106,6 +106,8 @@ struct fleet_snapshot {
 	bool is_part; /* `convert` left blocks out, and noted it in the metadata "filters" */
 	uint32_t label, label_nr; /* the first label, and their number, in facts->label */
 	uint32_t loss, loss_nr;	  /* the first loss, and their number, in facts->loss */
+	int64_t upload_id; /* in a cluster */
+	uint8_t chosen_by; /* of a cluster: a bit for each of the question's cohorts */
 };
 
 struct fleet_pair {
@@ -145,6 +147,12 @@ static inline bool fleet_snapshot_is_live(const struct fleet_snapshot *snapshot)
 bool fleet_snapshot_is_later(const struct fleet_snapshot *one, const struct fleet_snapshot *other);
 
 struct fleet_rows;
+
+/* Reads the rows of a cohort's snapshots, one by one in its order. Errors leave a line in *why. */
+struct rows_source {
+	int (*read)(void *what, const struct fleet_snapshot *snapshot, struct fleet_rows *rows, struct reason *why);
+	void *what;
+};
 
 /*
  * Reads the rows of snapshots, one snapshot at a time. Each thread needs a reader of its own. A reader opens the
