@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "cli/cmd_completion.h"
+#include "cli/cmd_help.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "archive/names.h"
 #include "base/array.h"
 #include "base/file_replace.h"
 #include "base/reason.h"
@@ -189,15 +190,10 @@ static struct output_format format_by_ending(const char *name)
 	return (struct output_format){};
 }
 
-static const char *output_base_name(const struct convert_options *options)
-{
-	return strrchr(options->output, '/') ? strrchr(options->output, '/') + 1 : options->output;
-}
-
 /* Without a name if the output has an ending of another format. A name without an ending is a snapshot file's. */
 static struct output_format format_of(const struct convert_options *options)
 {
-	const char *name = output_base_name(options);
+	const char *name = name_in_path(options->output);
 	struct output_format found;
 
 	if (options->format.name)
@@ -213,7 +209,7 @@ static struct output_format format_of(const struct convert_options *options)
 /* .dhat.json also ends as a format that is still there. */
 static int refuse_removed_ending(const struct convert_options *options)
 {
-	const char *dot = options->format.name ? NULL : strchr(output_base_name(options), '.');
+	const char *dot = options->format.name ? NULL : strchr(name_in_path(options->output), '.');
 	char removed[REMOVED_TEXT_MAX];
 
 	for (; dot; dot = strchr(dot + 1, '.'))

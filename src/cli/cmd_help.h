@@ -2,7 +2,7 @@
 #ifndef ALLOCSNAP_CLI_CMD_HELP_H
 #define ALLOCSNAP_CLI_CMD_HELP_H
 
-/* Help texts, made from the rows of cmd.h. These functions print to stdout and return EXIT_DONE. */
+/* Help texts, man pages and completion, made from the rows of cmd.h. What prints help returns EXIT_DONE. */
 
 #include <stdbool.h>
 
@@ -20,5 +20,19 @@ int print_command_help(const struct command *command, bool all);
 
 int print_subcommands_help(const struct command *command);
 int print_version(void);
+
+/*
+ * Writes man pages, made from the rows of cmd.h, to the folder dir, which exists: allocsnap.1,
+ * allocsnap-NAME.1 for each command and allocsnap-NAME-SUBNAME.1 for each subcommand. Returns EXIT_DONE
+ * or EXIT_FAILED.
+ */
+int write_man_pages(const char *dir, const struct command *const *commands);
+
+/*
+ * Writes what a shell completes, made from the rows of cmd.h, to stdout. The shell is "bash" or "zsh". `make completion`
+ * puts it behind the functions of scripts/completion/, which offer it. What kind of value an option or a command takes
+ * follows from the name that help texts give it: FILE, DIR, PID, SNAP and so on. Returns EXIT_DONE or EXIT_REFUSED.
+ */
+int write_completion(const char *shell, const struct command *const *commands);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "cli/cmd_man.h"
+#include "cli/cmd_help.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -11,7 +11,6 @@
 
 #include "base/units.h"
 #include "cli/cmd.h"
-#include "cli/cmd_help.h"
 #include "cli/help_text.h"
 
 #define PAGE_NAME_MAX 64

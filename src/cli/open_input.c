@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "archive/names.h"
 #include "base/array.h"
 #include "base/progress.h"
 #include "base/reason.h"
@@ -85,10 +86,9 @@ static const char *kind_hint(enum kind kind)
 static void report_missing_data(const struct snapshot *snapshot, const char *name)
 {
 	const char *filters = snapshot__metadata(snapshot, "filters");
-	const char *slash = strrchr(name, '/');
 	char *losses = losses_line(snapshot);
 
-	name = slash ? slash + 1 : name;
+	name = name_in_path(name);
 	if (losses)
 		log_cut("%s: %s", name, losses);
 	free(losses);

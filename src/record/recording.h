@@ -11,10 +11,12 @@
  */
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #include "record/triggers.h"
+#include "shared/bpf_types.h"
 #include "snapshot.h"
 
 struct collector;
@@ -59,5 +61,24 @@ void signal_forward(pid_t child, const struct signalfd_siginfo *info);
 /* Returns an exit status. It logs failures, and goes on after a failure if it can. */
 int recording_run_until_stopped(const struct recording_options *options, struct collector *collector,
 		      int signal_fd);
+
+/*
+ * At its end, `run` tells which processes it recorded, and where their snapshots are. It tells nothing before, in the
+ * middle of the program's own output.
+ */
+
+/* A program run: a process has several if it calls exec. */
+struct summed_run {
+	pid_t pid;
+	char comm[COMM_BYTES];
+	char *last_path;
+	size_t snapshot_nr;
+};
+
+/* Zeroed: it is empty. */
+struct run_summary {
+	struct summed_run *run;
+	size_t run_nr, run_alloc;
+};
 
 #endif

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "archive/names.h"
 #include "base/log.h"
 #include "base/reason.h"
 #include "base/terminal.h"
@@ -210,13 +211,6 @@ void format_record_status(char *text, size_t bytes, const struct recording_statu
 		add_status_part(&parts, ", other processes paid %.2f s", health.bystander_cost_ns / 1e9);
 }
 
-static const char *last_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 int print_top_rows(const char *path)
 {
 	struct engine_options options = {};
@@ -242,7 +236,7 @@ int print_top_rows(const char *path)
 	if (!err)
 		err = render_rss(stdout, snapshot, "");
 	if (losses)
-		log_cut("%s: %s", last_name(path), losses);
+		log_cut("%s: %s", name_in_path(path), losses);
 	if (!err && gap_warning(snapshot, &options, "", &gap_blocks, &gaps))
 		log_cut("warning: %s", gaps.text);
 	free(losses);
@@ -258,7 +252,7 @@ void log_dropped_blocks(const char *path)
 	char *losses = is_whole ? NULL : losses_line(snapshot);
 
 	if (losses)
-		log_cut("%s: %s", last_name(path), losses);
+		log_cut("%s: %s", name_in_path(path), losses);
 	free(losses);
 	snapshot__close(snapshot);
 }

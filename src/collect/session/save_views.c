@@ -11,15 +11,14 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "archive/make.h"
 #include "archive/names.h"
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/moment.h"
 #include "base/reason.h"
 #include "collect/build/build_metadata.h"
-#include "collect/build/retired_tracebacks.h"
 #include "collect/build/resolve_tracebacks.h"
+#include "collect/build/retired_tracebacks.h"
 #include "collect/files/unused_files.h"
 #include "collect/files/written_files.h"
 #include "snapshot.h"
