@@ -16,8 +16,6 @@
 #include "push/http_client.h"
 #include "push/libcurl.h"
 
-/* ---- push request ---- */
-
 #define METRIC_NAME "memory" /* what Go's agents call heap profiles */
 #define TEXT_MAX 256
 
@@ -211,20 +209,10 @@ static int make_ingest(struct push_request *request, const char *url, const stru
 /* ---- the protocols ---------------------------------------------------------------------------------- */
 
 static const struct push_protocol protocols[] = {
-	{ "/push.v1.PusherService/Push", "Pyroscope", make_connect },
-	{ "/ingest", "Pyroscope's older API, and what is compatible with it", make_ingest },
-	{ "/profiles/writeraw", "Parca", make_writeraw },
+	{ "/push.v1.PusherService/Push", make_connect },
+	{ "/ingest", make_ingest },
+	{ "/profiles/writeraw", make_writeraw },
 };
-
-/* The lines of all protocols, "PATH (what)", for help texts. Returns false if there are fewer. */
-static bool push_protocol_at(size_t at, const char **ret_path, const char **ret_help)
-{
-	if (at >= ARRAY_SIZE(protocols))
-		return false;
-	*ret_path = protocols[at].path;
-	*ret_help = protocols[at].help;
-	return true;
-}
 
 const struct push_protocol *push_protocol_of(const char *url)
 {
@@ -246,7 +234,7 @@ void push_request_release(struct push_request *request)
 	*request = (struct push_request){};
 }
 
-/* ---- push endpoint ---- */
+/* ---- the URL ---------------------------------------------------------------------------------------- */
 
 #define ANSWER_MAX 200 /* bytes of an answer that are shown */
 
@@ -258,15 +246,12 @@ struct push_endpoint {
 	struct push_batch *batch; /* instead of the client */
 };
 
-/* ---- the URL ---------------------------------------------------------------------------------------- */
-
 static int refuse_path(const char *url, struct reason *why)
 {
 	char paths[256] = "";
-	const char *path, *help;
 
-	for (size_t i = 0; push_protocol_at(i, &path, &help); i++)
-		strcat(strcat(paths, i ? ", " : ""), path);
+	for (size_t i = 0; i < ARRAY_SIZE(protocols); i++)
+		strcat(strcat(paths, i ? ", " : ""), protocols[i].path);
 	return reason_set(why, -EINVAL, "'%.100s' does not end with the path of an endpoint: %s", url, paths);
 }
 

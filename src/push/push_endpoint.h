@@ -106,7 +106,6 @@ struct push_request {
 /* The protocols, as rows. */
 struct push_protocol {
 	const char *path; /* the end of URLs */
-	const char *help;
 	int (*make)(struct push_request *request, const char *url, const struct push_profile *profile);
 };
 

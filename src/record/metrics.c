@@ -4,15 +4,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <libgen.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "archive/names.h"
 #include "base/array.h"
-#include "base/file_replace.h"
 #include "base/file_replace.h"
 #include "base/privileges.h"
 #include "base/units.h"
@@ -335,21 +334,16 @@ static int write_draft(const struct atomic_file *draft, metrics_print_fn print, 
 }
 
 /* Does not sync: after a crash of the machine the old numbers are useless. */
-static int metrics_replace_file(char *path, metrics_print_fn print, const void *what)
+static int metrics_replace_file(const char *path, metrics_print_fn print, const void *what)
 {
-	char *slash = strrchr(path, '/');
-	const char *name = slash ? slash + 1 : path;
-	const char *dir = slash == path ? "/" : slash ? path : ".";
+	const char *name = name_in_path(path);
+	char *folder = folder_of_path(path);
+	int dir_fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1, err = dir_fd < 0 ? -errno : 0;
 	struct atomic_file draft;
-	int dir_fd, err;
 
-	if (!*name)
-		return -EISDIR;
-	if (slash)
-		*slash = '\0';
-	dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (dir_fd < 0)
-		return -errno;
+	free(folder);
+	if (err)
+		return err;
 	err = atomic_file_open(&draft, dir_fd, name, false);
 	if (!err)
 		err = write_draft(&draft, print, what) ?: atomic_file_replace(&draft);
@@ -360,10 +354,9 @@ static int metrics_replace_file(char *path, metrics_print_fn print, const void *
 
 static int write_metrics_file(const char *path, metrics_print_fn print, const void *what, struct reason *why)
 {
-	char *copy = strdup(path), clean[256];
-	int err = copy ? metrics_replace_file(copy, print, what) : -ENOMEM;
+	int err = *name_in_path(path) ? metrics_replace_file(path, print, what) : -EISDIR;
+	char clean[256];
 
-	free(copy);
 	if (!err)
 		return 0;
 	return reason_set(why, err, "%s: cannot write: %s", clean_path(clean, sizeof(clean), path),
@@ -387,9 +380,9 @@ int push_counts_write(const char *path, const struct push_counts *counts, struct
 
 uint64_t metrics_privileges(const char *path)
 {
-	char *copy = path ? strdup(path) : NULL;
-	uint64_t needed = copy ? privileges__to_write(dirname(copy)) : 0;
+	char *folder = path ? folder_of_path(path) : NULL;
+	uint64_t needed = folder ? privileges__to_write(folder) : 0;
 
-	free(copy);
+	free(folder);
 	return needed;
 }

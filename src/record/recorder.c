@@ -84,6 +84,22 @@ void recorder_log_notes(struct recorder *recorder)
 	}
 }
 
+uint64_t process_rss_bytes(pid_t pid)
+{
+	uint64_t pages = 0;
+	char path[32];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/statm", pid);
+	file = fopen(path, "re");
+	if (!file)
+		return 0;
+	if (fscanf(file, "%*u %" SCNu64, &pages) != 1)
+		pages = 0;
+	fclose(file);
+	return pages * sysconf(_SC_PAGESIZE);
+}
+
 void recorder_set_trouble(struct recorder *recorder, enum trouble trouble, bool is_there)
 {
 	recorder->trouble = is_there ? recorder->trouble | trouble : recorder->trouble & ~trouble;

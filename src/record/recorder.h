@@ -150,6 +150,9 @@ void recorder_log_written_again(struct recorder *recorder, const struct pass *pa
 /* Logs the collector's notes. */
 void recorder_log_notes(struct recorder *recorder);
 
+/* The resident memory of a process; 0: it cannot be read. */
+uint64_t process_rss_bytes(pid_t pid);
+
 void recorder_set_trouble(struct recorder *recorder, enum trouble trouble, bool is_there);
 
 #endif

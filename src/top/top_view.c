@@ -1,21 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The terminal. What it shows is in layout.h; here is only how it gets there. */
+/* What is shown is in layout.h; here is only how it gets to a terminal or a file. */
 #include "top/top_view.h"
 
+#define NCURSES_WIDECHAR 1 /* for musl: glibc has it by _GNU_SOURCE */
 #include <errno.h>
 #include <fcntl.h>
 #include <locale.h>
+#include <ncurses.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/terminal.h"
 #include "top/layout.h"
 #include "top/viewer.h"
 
-/* ---- text view ---- */
+/* ---- as text -------------------------------------------------------------------------------- */
 
 /* Returns 0 or a negative errno. */
 static int write_screen(struct top_model *model, bool is_first)
@@ -76,21 +81,6 @@ int text_view_run(struct viewer *viewer)
 	}
 	return viewer->has_failed ? EXIT_FAILED : report_write_failure(err);
 }
-
-/* ---- views ---- */
-
-#define NCURSES_WIDECHAR 1 /* for musl: glibc has it by _GNU_SOURCE */
-#include <ncurses.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "base/array.h"
-#include "base/log.h"
-#include "base/terminal.h"
-#include "top/layout.h"
-#include "top/viewer.h"
 
 #define NOTES_MOST 65536
 #define ESCAPE_DELAY_MS 25
