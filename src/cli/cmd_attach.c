@@ -14,7 +14,7 @@
 #include "collect.h"
 #include "collect/diagnosis/diagnosis.h"
 #include "doctor/doctor.h"
-#include "record/recording_show.h"
+#include "record/recorder.h"
 
 struct attach_options {
 	struct capture_options capture;

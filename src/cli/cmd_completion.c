@@ -6,7 +6,6 @@
 
 #include "base/array.h"
 #include "cli/cmd.h"
-#include "cli/help_text.h"
 
 /* ---- kinds of values ---------------------------------------------------------------------- */
 

@@ -10,11 +10,11 @@
 #include "base/array.h"
 #include "base/file_replace.h"
 #include "base/reason.h"
+#include "cli/cmd.h"
 #include "cli/cmd_select.h"
 #include "cli/cmd_stats.h"
 #include "cli/find_snapshot.h"
 #include "cli/open_input.h"
-#include "cli/removed_words.h"
 #include "render.h"
 #include "snapshot.h"
 

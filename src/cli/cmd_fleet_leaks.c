@@ -6,7 +6,7 @@
 #include "base/progress.h"
 #include "base/reason.h"
 #include "cli/cmd_fleet.h"
-#include "cli/leak_limit.h"
+#include "cli/leak_input.h"
 #include "cli/pager.h"
 #include "cli/temporary_folder.h"
 #include "fleet/leaks.h"

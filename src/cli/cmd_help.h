@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-struct command;
+#include "cli/cmd.h"
 
 #define PROGRAM_SUMMARY \
 	"Shows which code allocated the live memory of a native process: like Python's tracemalloc, " \
@@ -34,5 +34,37 @@ int write_man_pages(const char *dir, const struct command *const *commands);
  * follows from the name that help texts give it: FILE, DIR, PID, SNAP and so on. Returns EXIT_DONE or EXIT_REFUSED.
  */
 int write_completion(const char *shell, const struct command *const *commands);
+
+/*
+ * Pieces that help texts and man pages share. The detail of a command has one paragraph a line,
+ * however long; a line that begins with a space is an example, which stays as it is.
+ */
+
+#define HELP_COLUMNS 80
+#define OPTION_FORMS_MAX 64
+#define OPTION_HELP_MAX 512
+#define DETAIL_LINE_MAX 2048
+
+/* How many columns UTF-8 text takes: its code points. */
+int text_width(const char *text);
+
+/* "-o, --output DIR"; without a letter there are four spaces in front. Returns text. */
+const char *option_forms(char text[OPTION_FORMS_MAX], const struct option_row *row);
+
+/* The option's help, then the command's default: "write snapshots below DIR (default here)". Returns text. */
+const char *option_help(char text[OPTION_HELP_MAX], const struct command *command,
+			const struct option_group *group, const struct option_row *row);
+
+/* Writes choice number `at`; false: there are no more. Call it with 0, 1, 2… */
+bool option_choice_at(const struct option_row *row, size_t at, struct option_choice *ret);
+
+/* "NAME, NAME, NAME" of an option with choices. Returns text. */
+const char *choice_names(char text[OPTION_HELP_MAX], const struct option_row *row);
+
+/* Copies the next line of a detail, and moves on. Returns false at the end. */
+bool next_detail_line(const char **detail, char line[DETAIL_LINE_MAX]);
+
+/* The rows that the parser itself knows: --help, and --no-pager of commands that page. */
+const struct option_row *other_rows(const struct command *command);
 
 #endif

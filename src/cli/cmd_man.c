@@ -11,7 +11,6 @@
 
 #include "base/units.h"
 #include "cli/cmd.h"
-#include "cli/help_text.h"
 
 #define PAGE_NAME_MAX 64
 
@@ -101,7 +100,7 @@ static void put_example(FILE *out, const char *text, bool *is_first)
 	fputs(".RE\n.fi\n", out);
 }
 
-/* The lines of a detail; help_text.h has its form. */
+/* The lines of a detail; cmd_help.h has its form. */
 static void put_detail(FILE *out, const char *detail)
 {
 	char line[DETAIL_LINE_MAX];

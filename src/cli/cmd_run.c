@@ -12,7 +12,7 @@
 #include "cli/recording_place.h"
 #include "collect.h"
 #include "collect/process/launch.h"
-#include "record/recording_show.h"
+#include "record/recorder.h"
 
 /* As env(1) and docker(1) have them. 125: allocsnap itself failed. */
 #define RUN_FAILED 125

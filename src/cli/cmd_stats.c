@@ -8,15 +8,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/pick_peak.h"
 #include "base/file_replace.h"
 #include "base/reason.h"
-#include "render/caveats.h"
+#include "cli/cmd.h"
 #include "cli/find_snapshot.h"
 #include "cli/open_input.h"
 #include "cli/pager.h"
-#include "cli/removed_words.h"
+#include "cli/pick_peak.h"
 #include "render.h"
+#include "render/caveats.h"
 #include "render/formats.h"
 #include "snapshot.h"
 

@@ -11,7 +11,7 @@
 #include "base/array.h"
 #include "base/terminal.h"
 #include "base/units.h"
-#include "cli/help_text.h"
+#include "cli/cmd_help.h"
 #include "cli/process_list.h"
 
 #define CELL_MAX 256

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,12 +12,52 @@
 
 #include "archive/names.h"
 #include "base/array.h"
+#include "base/log.h"
 #include "base/progress.h"
 #include "base/reason.h"
 #include "cli/cmd.h"
 #include "formats/import.h"
 #include "render.h"
+#include "render/facts.h"
 #include "snapshot.h"
+
+/* ---- log losses ---- */
+
+int log_losses(const struct report_loss *loss, size_t nr)
+{
+	struct report_loss *unknown = calloc(nr + 1, sizeof(*unknown));
+	size_t unknown_nr = 0;
+	char *line;
+
+	if (!unknown)
+		return -ENOMEM;
+	for (size_t i = 0; i < nr; i++) {
+		const char *meaning = counter_meaning(loss[i].name);
+
+		if (!meaning)
+			unknown[unknown_nr++] = loss[i];
+		else if (loss[i].value)
+			log_info("loss: %s %" PRIu64 ": %s", loss[i].name, loss[i].value, meaning);
+	}
+	line = loss_list_line(unknown, unknown_nr);
+	if (line)
+		log_info("%s", line);
+	free(line);
+	free(unknown);
+	return 0;
+}
+
+int log_snapshot_losses(const struct snapshot *snapshot)
+{
+	struct report_loss *loss;
+	size_t nr;
+	int err = snapshot_losses(snapshot, &loss, &nr) ?: log_losses(loss, nr);
+
+	free(loss);
+	return err;
+}
+
+/* ---- open input ---- */
 
 #define CHUNK_BYTES (1 << 20)
 #define HEAD_BYTES 4096 /* enough to detect the kind of a file */

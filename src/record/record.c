@@ -320,7 +320,7 @@ static void record_begin(struct record *record)
 	char text[64];
 
 	recorder_admit(recorder);
-	recorder_log_notes(recorder);
+	log_collector_notes(recorder->collector);
 	nr = collector__process_nr(recorder->collector);
 	snprintf(text, sizeof(text), "recording %zu process%s", nr, nr == 1 ? "" : "es");
 	status_line_clear();

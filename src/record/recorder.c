@@ -74,11 +74,11 @@ void recorder_init(struct recorder *recorder, const struct recording_options *op
 	};
 }
 
-void recorder_log_notes(struct recorder *recorder)
+void log_collector_notes(struct collector *collector)
 {
 	char *note;
 
-	while ((note = collector__next_note(recorder->collector))) {
+	while ((note = collector__next_note(collector))) {
 		log_info("%s", note);
 		free(note);
 	}
@@ -631,7 +631,7 @@ static void look_at_events(struct recorder *recorder)
 	recorder->looked_ns = monotonic_now_ns();
 	recorder->is_fresh = false;
 	recorder->is_drain_due = collector__is_drain_due(recorder->collector);
-	recorder_log_notes(recorder);
+	log_collector_notes(recorder->collector);
 	stop_if_blind(recorder);
 	notify__send_alive(&recorder->notify);
 	if (recorder->policy->tick)
@@ -663,7 +663,7 @@ static void take_last_snapshots(struct recorder *recorder)
 	if (!recorder->policy->ends_at_once && !recorder->is_fresh && !is_done(recorder))
 		recorder_pass(recorder, is_over ? TRIGGER_DURATION : TRIGGER_LAST);
 	status_line_clear();
-	recorder_log_notes(recorder);
+	log_collector_notes(recorder->collector);
 }
 
 static void show_status(const struct recorder *recorder)
@@ -684,7 +684,7 @@ void recorder_run(struct recorder *recorder)
 
 	last_share_init(&recorder->last_share, options->is_everyone ? options->interval_ns : UINT64_MAX);
 	recorder->next_ns = recorder->started_ns + options->interval_ns;
-	recorder_log_notes(recorder);
+	log_collector_notes(recorder->collector);
 	while (!recorder->stop && !is_done(recorder)) {
 		show_status(recorder);
 		wait_for_events(recorder);

@@ -148,7 +148,7 @@ void recorder_log_lost(struct recorder *recorder, int err, const struct reason *
 void recorder_log_written_again(struct recorder *recorder, const struct pass *pass);
 
 /* Logs the collector's notes. */
-void recorder_log_notes(struct recorder *recorder);
+void log_collector_notes(struct collector *collector);
 
 /* The resident memory of a process; 0: it cannot be read. */
 uint64_t process_rss_bytes(pid_t pid);

@@ -21,16 +21,6 @@
 
 #define TOP_AT_END 10
 
-void log_collector_notes(struct collector *collector)
-{
-	char *note;
-
-	while ((note = collector__next_note(collector))) {
-		log_info("%s", note);
-		free(note);
-	}
-}
-
 /* Adds up all processes; *view is the last one of them. *ret_share: the part of their time that was not recorded. */
 static size_t add_up_views(const struct collector *collector, struct process_view *view,
 			   struct process_view *sum, double *ret_share)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What is shown is in layout.h; here is only how it gets to a terminal or a file. */
+/* layout.h has what is shown; here is only how it gets to a terminal or a file. */
 #include "top/top_view.h"
 
 #define NCURSES_WIDECHAR 1 /* for musl: glibc has it by _GNU_SOURCE */

@@ -116,7 +116,7 @@ MUTANTS = {
         "src/doctor/doctor.c", " || (is_detail && !doctor->is_verbose)", "",
         "unit doctor_report/is_short_unless_more_is_asked_for"),
     "cli: a line of help is one column too long": (
-        "src/cli/help_text.c", "column + 1 + text_width(word) > HELP_COLUMNS", "column + text_width(word) > HELP_COLUMNS",
+        "src/cli/cmd_help.c", "column + 1 + text_width(word) > HELP_COLUMNS", "column + text_width(word) > HELP_COLUMNS",
         "golden help-every-command"),
     "main: a closed output takes what is written": (
         "src/main.c", "fd ? O_RDONLY : O_WRONLY", "fd ? O_WRONLY : O_RDONLY", "golden stdout-closed"),
