@@ -458,8 +458,7 @@ static int run_command(const struct command *command, char **words)
 		memcpy(parser.options, command->defaults, command->options_size);
 	status = parse_words(&parser);
 	progress_allow(!command->has_own_screen);
-	if (!status)
-		status = run_parsed(&parser);
+	status = status ?: run_parsed(&parser);
 	free_lists(&parser);
 	free(parser.args.item);
 	free(parser.options);

@@ -164,18 +164,15 @@ static int run(const void *command_options, const struct arguments *args)
 
 	if (!status && options->is_dry && !options->capture.inject_bytes)
 		status = log_refusal(&cmd_attach, "--dry goes with --inject");
-	if (!status)
-		status = find_attach_targets(&targets, options, args);
+	status = status ?: find_attach_targets(&targets, options, args);
 	if (!status && options->is_dry) {
 		status = plan_injections(&targets);
 		free(targets.pid);
 		return status;
 	}
-	if (!status)
-		status = recording_place_refuse(&cmd_attach, &recording, targets.pid_nr,
-						options->capture.follow_forks);
-	if (!status)
-		status = recording_place_look(&recording) ?: attach_to(&options->capture, &recording, &targets);
+	status = status ?: recording_place_refuse(&cmd_attach, &recording, targets.pid_nr,
+						  options->capture.follow_forks);
+	status = status ?: recording_place_look(&recording) ?: attach_to(&options->capture, &recording, &targets);
 	free(targets.pid);
 	return status;
 }

@@ -301,8 +301,7 @@ static int select_part(struct snapshot **snapshot, const struct convert_options 
 	if (!filters)
 		return -errno;
 	err = snapshot_filter_traces(*snapshot, &chosen->engine, &part, why);
-	if (!err)
-		err = note_filters(part, snapshot__metadata(*snapshot, "filters"), filters);
+	err = err ?: note_filters(part, snapshot__metadata(*snapshot, "filters"), filters);
 	free(filters);
 	if (err) {
 		snapshot__close(part);
@@ -339,8 +338,7 @@ static int convert_snapshot(struct snapshot **snapshot, const char *path, const 
 		status = log_failure("%s: %s", path, why.text);
 	if (!status && options->compact && note_compact(*snapshot))
 		status = log_failure("%s: no room for more metadata", path);
-	if (!status)
-		status = write_output(*snapshot, options);
+	status = status ?: write_output(*snapshot, options);
 	return status ?: unmatched.includes ? EXIT_FAILED : EXIT_DONE;
 }
 
@@ -381,12 +379,9 @@ static int run(const void *command_options, const struct arguments *args)
 	int status = check_options(options);
 	char *path = NULL;
 
-	if (!status)
-		status = select_options_resolve(&cmd_convert, &options->select, &chosen);
-	if (!status)
-		status = find_snapshot(args->item[0], &path);
-	if (!status)
-		status = convert_file(path, options, &chosen);
+	status = status ?: select_options_resolve(&cmd_convert, &options->select, &chosen);
+	status = status ?: find_snapshot(args->item[0], &path);
+	status = status ?: convert_file(path, options, &chosen);
 	free(path);
 	chosen_release(&chosen);
 	return status;

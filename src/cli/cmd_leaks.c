@@ -276,8 +276,7 @@ static int watch_processes(const struct leaks_options *options, const struct cho
 	uint64_t started_ns = monotonic_now_ns();
 	int status = find_watched(args, &watched);
 
-	if (!status)
-		status = leak_watch_record(&cmd_leaks, &options->capture, &watched, options->watch_ns, &watch);
+	status = status ?: leak_watch_record(&cmd_leaks, &options->capture, &watched, options->watch_ns, &watch);
 	if (status == EXIT_FAILED && args->item_nr == 1)
 		report_earlier_snapshots(args->item[0]);
 	if (!status) {
@@ -319,8 +318,7 @@ static int judge_snapshots(const struct leaks_options *options, const struct cho
 	struct snapshot_paths paths = {};
 	int status = find_leak_snapshots(args, &paths);
 
-	if (!status)
-		status = judge_files(options, chosen, (const char *const *)paths.path, paths.path_nr);
+	status = status ?: judge_files(options, chosen, (const char *const *)paths.path, paths.path_nr);
 	snapshot_paths_release(&paths);
 	return status;
 }

@@ -109,8 +109,7 @@ static int run(const void *command_options, const struct arguments *args)
 		status = log_refusal(&cmd_run, "--fast and %s exclude each other: its samples are of the heap", python_option_of(options));
 	if (!status && options->fast_bytes && options->no_sampler)
 		status = log_refusal(&cmd_run, "--fast and --no-sampler exclude each other");
-	if (!status)
-		status = recording_place_refuse(&cmd_run, &recording, 1, options->follow_forks);
+	status = status ?: recording_place_refuse(&cmd_run, &recording, 1, options->follow_forks);
 	if (!status && recording_place_look(&recording))
 		status = RUN_FAILED;
 	return status ?: run_program(options, &recording, args->item);

@@ -345,8 +345,7 @@ static int metrics_replace_file(const char *path, metrics_print_fn print, const 
 	if (err)
 		return err;
 	err = atomic_file_open(&draft, dir_fd, name, false);
-	if (!err)
-		err = write_draft(&draft, print, what) ?: atomic_file_replace(&draft);
+	err = err ?: write_draft(&draft, print, what) ?: atomic_file_replace(&draft);
 	atomic_file_close(&draft);
 	close(dir_fd);
 	return err;

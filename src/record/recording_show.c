@@ -219,12 +219,8 @@ int print_top_rows(const char *path)
 	struct cost gap_blocks;
 	struct reason gaps;
 
-	if (!err)
-		err = text->report(stdout, &report);
-	if (!err)
-		err = render_traced(stdout, snapshot, "");
-	if (!err)
-		err = render_rss(stdout, snapshot, "");
+	err = err ?: text->report(stdout, &report) ?: render_traced(stdout, snapshot, "");
+	err = err ?: render_rss(stdout, snapshot, "");
 	if (losses)
 		log_cut("%s: %s", name_in_path(path), losses);
 	if (!err && gap_warning(snapshot, &options, "", &gap_blocks, &gaps))
