@@ -64,9 +64,7 @@ const char *removed_word_format(char text[REMOVED_TEXT_MAX], const char *command
 	return NULL;
 }
 
-/* ---- suggestion ---- */
-
-/* "did you mean …": finds the known word that is closest to an unknown one. */
+/* ---- "did you mean …": finds the known word that is closest to an unknown one ---- */
 
 #define SUGGESTION_WORD_MAX 32
 #define SUGGESTION_TEXT_MAX (SUGGESTION_WORD_MAX + 32)

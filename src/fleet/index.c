@@ -119,9 +119,7 @@ void library_release(struct library *library)
 	pthread_rwlock_destroy(&library->lock);
 }
 
-/* ---- index files ---- */
-
-/* Lists the snapshot files below the directories, and compares them with the catalogue. */
+/* ---- lists the snapshot files below the directories, and compares them with the catalogue ---- */
 
 /* ---- walking ----------------------------------------------------------------------------------------- */
 

@@ -12,9 +12,7 @@
 #include "base/units.h"
 #include "fleet/index_private.h"
 
-/* ---- index facts ---- */
-
-/* Reads the facts that a snapshot states about itself. */
+/* ---- reads the facts that a snapshot states about itself ---- */
 
 #define LABEL_PREFIX "label."
 
@@ -90,48 +88,36 @@ static int not_ours(struct found *found, const char *path, const char *missing)
 	return reason_set(&found->why, -EBADMSG, "%s: it does not say %s", path, missing);
 }
 
-/* Texts, each with its NUL: no text contains one, so that different texts make different bytes. */
-struct identity {
-	char *bytes;
-	size_t bytes_nr, bytes_alloc;
-};
-
-static int add_identity(struct identity *identity, const char *text)
-{
-	size_t len = strlen(text) + 1;
-	int err = array_reserve(&identity->bytes, &identity->bytes_alloc, identity->bytes_nr + len);
-
-	if (err)
-		return err;
-	memcpy(identity->bytes + identity->bytes_nr, text, len);
-	identity->bytes_nr += len;
-	return 0;
-}
-
-static int make_snapshot_ids(struct found *found, const struct snapshot *snapshot, struct identity *identity)
+/*
+ * Ids are of texts, each with its NUL: no text contains one, so that different texts make different bytes. They stay in
+ * found->text until the caller drops them.
+ */
+static int make_snapshot_ids(struct found *found, const struct snapshot *snapshot)
 {
 	static const char *const process[] = {
 		"host", "boot_id", "pid", "start_time_ticks", "exec_count",
 	};
+	size_t first = found->text_nr, at;
 	char time[24];
 	int err = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(process) && !err; i++)
-		err = add_identity(identity, get_fact_metadata(snapshot, process[i]));
+		err = found_copy_any_text(found, get_fact_metadata(snapshot, process[i]), &at);
 	if (err)
 		return err;
-	found->process_id = hash_id_make(identity->bytes, identity->bytes_nr).id;
+	found->process_id = hash_id_make(found->text + first, found->text_nr - first).id;
 	snprintf(time, sizeof(time), "%lld", (long long)found->time_ns);
-	err = add_identity(identity, time) ?: add_identity(identity, get_fact_metadata(snapshot, "filters"));
+	err = found_copy_any_text(found, time, &at) ?:
+	      found_copy_any_text(found, get_fact_metadata(snapshot, "filters"), &at);
 	if (!err)
-		found->snapshot = hash_id_make(identity->bytes, identity->bytes_nr);
+		found->snapshot = hash_id_make(found->text + first, found->text_nr - first);
 	return err;
 }
 
 static int find_ids(struct found *found, const struct snapshot *snapshot, const char *path)
 {
-	struct identity identity = {};
 	uint64_t pid = snapshot__metadata_u64(snapshot, "pid", 0);
+	size_t text_nr = found->text_nr;
 	int err;
 
 	found->time_ns = snapshot_wall_ns(snapshot);
@@ -147,8 +133,8 @@ static int find_ids(struct found *found, const struct snapshot *snapshot, const 
 	found->interval_ns = metadata_number(snapshot, "interval_ns");
 	found->start_ticks = metadata_number(snapshot, "start_time_ticks");
 	found->exec_count = metadata_number(snapshot, "exec_count");
-	err = make_snapshot_ids(found, snapshot, &identity);
-	free(identity.bytes);
+	err = make_snapshot_ids(found, snapshot);
+	found->text_nr = text_nr;
 	return err;
 }
 
@@ -244,9 +230,7 @@ static int found_read_facts(struct found *found, const struct snapshot *snapshot
 	       found_add_labels(found, snapshot) ?: found_add_losses(found, snapshot) ?: check_size(found);
 }
 
-/* ---- index found ---- */
-
-/* Numbers a snapshot's rows as the catalogue does, and collects what the catalogue does not have yet. */
+/* ---- numbers a snapshot's rows as the catalogue does, and collects what the catalogue does not have yet ---- */
 
 #define BYTES_KEPT (4 << 20) /* found_clear() frees everything if it is more than this */
 

@@ -10,9 +10,7 @@
 #include "base/reason.h"
 #include "fleet/index_private.h"
 
-/* ---- index news ---- */
-
-/* Adds the frames, tracebacks, domains and origins that no earlier file had. */
+/* ---- adds the frames, tracebacks, domains and origins that no earlier file had ---- */
 
 /* A result besides 0 and errors. */
 enum { OTHER = 1 }; /* the id belongs to something else */

@@ -21,9 +21,7 @@
 #include "render/statistic_text.h"
 #include "snapshot.h"
 
-/* ---- identity ---- */
-
-/* Texts that tell rows apart. */
+/* ---- texts that tell rows apart ---- */
 
 /* Frames of a line are equal whatever else they have, as in the engine. */
 static void put_frame_identity(FILE *out, const struct frame_view *frame)
@@ -87,9 +85,7 @@ static char *top_identity(enum key_type key_type, const struct frame_view *frame
 	return NULL;
 }
 
-/* ---- opened row ---- */
-
-/* The tracebacks of an opened row. */
+/* ---- the tracebacks of an opened row ---- */
 
 #define TRACEBACKS_SHOWN 50
 

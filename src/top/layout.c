@@ -105,9 +105,7 @@ static const char *growth_text(char text[GROWTH_TEXT_MAX], double bytes, uint64_
 	return text;
 }
 
-/* ---- the facts above the rows ---- */
-
-/* The lines above the rows: facts that keep a reader honest. */
+/* ---- the lines above the rows: facts that keep a reader honest ---- */
 
 #define STATE_MAX 128
 #define AGE_SHOWN_NS (5 * SECOND_NS) /* rows of a younger snapshot are as good as of now */

@@ -348,7 +348,7 @@ static enum top_action fixture_press(struct top_model *model, const char *keys)
 	return action;
 }
 
-/* ---- top model ---- */
+/* ---- model ---- */
 
 static const struct fixture_row rows[] = {
 	{ "big", 900, 1, 0, LEAK_KIND_NR, 0 },
@@ -358,17 +358,23 @@ static const struct fixture_row rows[] = {
 	{ "maybe", 20, 2, 200, LEAK_LIKELY, 90 },
 };
 
-static struct top_model make(void)
+static struct top_model model;
+
+static void make_model(void)
 {
-	return fixture_model(rows, ARRAY_SIZE(rows));
+	model = fixture_model(rows, ARRAY_SIZE(rows));
 }
+
+static void release_model(void)
+{
+	top_model_release(&model);
+}
+
+TestSuite(top_model, .init = make_model, .fini = release_model);
 
 Test(top_model, shows_leaks_first)
 {
-	struct top_model model = make();
-
 	cr_expect_str_eq(fixture_shown(&model), "maybe worse leak busy big");
-	top_model_release(&model);
 }
 
 Test(top_model, sorts_by_each_order_in_turn)
@@ -377,19 +383,15 @@ Test(top_model, sorts_by_each_order_in_turn)
 		"busy maybe worse leak big", "big busy leak worse maybe", "busy leak worse maybe big",
 		"big busy leak maybe worse", "maybe worse leak busy big",
 	};
-	struct top_model model = make();
 
 	for (size_t i = 0; i < ARRAY_SIZE(orders); i++) {
 		cr_expect_eq(fixture_press(&model, "s"), TOP_ACTION_NONE);
 		cr_expect_str_eq(fixture_shown(&model), orders[i]);
 	}
-	top_model_release(&model);
 }
 
 Test(top_model, filters_by_names_while_it_is_typed)
 {
-	struct top_model model = make();
-
 	fixture_press(&model, "/B");
 	cr_expect_str_eq(fixture_shown(&model), "maybe busy big", "upper and lower case are the same");
 	fixture_press(&model, "usq");
@@ -401,23 +403,17 @@ Test(top_model, filters_by_names_while_it_is_typed)
 	cr_expect_str_eq(model.filter, "Bus");
 	top_model_press(&model, TOP_KEY_BACK);
 	cr_expect_str_eq(fixture_shown(&model), "maybe worse leak busy big");
-	top_model_release(&model);
 }
 
 Test(top_model, drops_a_filter_that_is_given_up)
 {
-	struct top_model model = make();
-
 	fixture_press(&model, "/bi");
 	top_model_press(&model, TOP_KEY_BACK);
 	cr_expect_str_eq(fixture_shown(&model), "maybe worse leak busy big");
-	top_model_release(&model);
 }
 
 Test(top_model, takes_whole_characters_of_utf8)
 {
-	struct top_model model = make();
-
 	fixture_press(&model, "/");
 	top_model_press(&model, 0x65e5);
 	top_model_press(&model, 0xe9);
@@ -427,7 +423,6 @@ Test(top_model, takes_whole_characters_of_utf8)
 	top_model_press(&model, TOP_KEY_UP);
 	top_model_press(&model, 7);
 	cr_expect_str_eq(model.filter, "日", "neither arrows nor control characters");
-	top_model_release(&model);
 }
 
 Test(top_model, follows_the_selected_row)
@@ -436,14 +431,12 @@ Test(top_model, follows_the_selected_row)
 		{ "busy", 5000, 9, 3000, LEAK_SURE, 99 }, { "leak", 40, 4, 10, LEAK_SURE, 2 },
 		{ "worse", 30, 3, 20, LEAK_SURE, 5 },
 	};
-	struct top_model model = make();
 
 	fixture_press(&model, "jj");
 	cr_expect_str_eq(top_model_row(&model)->name, "leak");
 	cr_assert_eq(top_model_set_answer(&model, fixture_answer(later, ARRAY_SIZE(later))), 0);
 	cr_expect_str_eq(fixture_shown(&model), "busy worse leak");
 	cr_expect_str_eq(top_model_row(&model)->name, "leak");
-	top_model_release(&model);
 }
 
 Test(top_model, stays_on_the_first_row)
@@ -451,19 +444,15 @@ Test(top_model, stays_on_the_first_row)
 	static const struct fixture_row later[] = {
 		{ "new", 5000, 9, 3000, LEAK_SURE, 99 }, { "worse", 1, 1, 1, LEAK_SURE, 5 },
 	};
-	struct top_model model = make();
 
 	cr_assert_eq(top_model_set_answer(&model, fixture_answer(later, ARRAY_SIZE(later))), 0);
 	cr_expect_str_eq(top_model_row(&model)->name, "new");
 	cr_assert_eq(top_model_set_answer(&model, NULL), 0);
 	cr_expect_null(top_model_row(&model));
-	top_model_release(&model);
 }
 
 Test(top_model, moves_within_the_rows)
 {
-	struct top_model model = make();
-
 	model.page_rows = 2;
 	top_model_press(&model, TOP_KEY_UP);
 	cr_expect_eq(model.row_cursor.selected, 0);
@@ -474,25 +463,19 @@ Test(top_model, moves_within_the_rows)
 	cr_expect_eq(model.row_cursor.selected, 4);
 	top_model_press(&model, TOP_KEY_HOME);
 	cr_expect_eq(model.row_cursor.selected, 0);
-	top_model_release(&model);
 }
 
 Test(top_model, clears_traces_only_when_asked_twice)
 {
-	struct top_model model = make();
-
 	cr_expect_eq(fixture_press(&model, "r"), TOP_ACTION_NONE);
 	cr_expect(strstr(model.message, "r again"));
 	cr_expect_eq(fixture_press(&model, "j"), TOP_ACTION_NONE);
 	cr_expect_eq(fixture_press(&model, "r"), TOP_ACTION_NONE, "another key came between");
 	cr_expect_eq(fixture_press(&model, "r"), TOP_ACTION_RESET);
-	top_model_release(&model);
 }
 
 Test(top_model, asks_again_for_another_grouping)
 {
-	struct top_model model = make();
-
 	for (int i = 0; i < KEY_TYPE_NR; i++) {
 		cr_expect_eq(fixture_press(&model, "g"), TOP_ACTION_ASK);
 		cr_expect_neq(model.key_type, KEY_PROCESS, "a view has one process");
@@ -500,13 +483,10 @@ Test(top_model, asks_again_for_another_grouping)
 	cr_expect_eq(model.key_type, KEY_FILENAME);
 	cr_expect_eq(fixture_press(&model, "G"), TOP_ACTION_ASK);
 	cr_expect_eq(model.key_type, KEY_LINENO);
-	top_model_release(&model);
 }
 
 Test(top_model, opens_and_goes_back)
 {
-	struct top_model model = make();
-
 	model.has_list = true;
 	cr_expect_eq(top_model_press(&model, TOP_KEY_ENTER), TOP_ACTION_ASK);
 	cr_expect_eq(model.page, TOP_PAGE_OPENED);
@@ -519,31 +499,24 @@ Test(top_model, opens_and_goes_back)
 	fixture_press(&model, "x");
 	cr_expect_eq(model.page, TOP_PAGE_PROCESSES);
 	cr_expect_eq(fixture_press(&model, "q"), TOP_ACTION_QUIT);
-	top_model_release(&model);
 }
 
 Test(top_model, records_nothing_of_files)
 {
-	struct top_model model = make();
-
 	model.is_live = false;
 	for (const char *key = "prw"; *key; key++) {
 		cr_expect_eq(top_model_press(&model, *key), TOP_ACTION_NONE);
 		cr_expect(strstr(model.message, "nothing is recorded"));
 	}
 	cr_expect_not(model.is_paused);
-	top_model_release(&model);
 }
 
 Test(top_model, keeps_a_last_snapshot_when_the_process_has_ended)
 {
-	struct top_model model = make();
-
 	model.is_over = true;
 	cr_expect_eq(fixture_press(&model, "p"), TOP_ACTION_NONE);
 	cr_expect_not(model.is_paused);
 	cr_expect_eq(fixture_press(&model, "w"), TOP_ACTION_SAVE);
-	top_model_release(&model);
 }
 
 Test(top_model, sorts_processes_and_follows_the_selected_one)
@@ -580,7 +553,7 @@ Test(top_cursor, shows_what_is_selected)
 	cr_expect_eq(cursor.selected, 0);
 }
 
-/* ---- top layout ---- */
+/* ---- layout ---- */
 
 static const struct fixture_row drawn_rows[] = {
 	{ "shop::Cart::add at /srv/shop/src/cart.cc:31", 1500000, 200, 600000, LEAK_SURE, 9 },
