@@ -37,23 +37,16 @@ bool is_snapshot_name(const char *name)
 	return *name != '.' && has_snapshot_suffix(name);
 }
 
-const char *name_in_path(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 char *folder_of_path(const char *path)
 {
-	const char *name = name_in_path(path);
+	const char *name = path_name(path);
 
 	return name == path ? strdup(".") : name == path + 1 ? strdup("/") : strndup(path, name - path - 1);
 }
 
 bool is_snapshot_path(const char *path)
 {
-	return has_snapshot_suffix(path) && strcmp(name_in_path(path), SNAPSHOT_SUFFIX);
+	return has_snapshot_suffix(path) && strcmp(path_name(path), SNAPSHOT_SUFFIX);
 }
 
 const char *moment_name(char text[MOMENT_NAME_MAX], const struct moment *moment)

@@ -37,8 +37,6 @@ bool is_snapshot_name(const char *name);
 /* Whether a user may mean the file of a snapshot by the path. */
 bool is_snapshot_path(const char *path);
 
-const char *name_in_path(const char *path);
-
 /* "." if the path has no slash. The caller frees it; NULL: no memory. */
 char *folder_of_path(const char *path);
 

@@ -64,18 +64,34 @@ const char *removed_word_format(char text[REMOVED_TEXT_MAX], const char *command
 	return NULL;
 }
 
-/* ---- "did you mean …": finds the known word that is closest to an unknown one ---- */
+/* ---- messages on stderr ------------------------------------------------------------------- */
 
+int log_refusal(const struct command *command, const char *fmt, ...)
+{
+	va_list args;
+	char *why;
+
+	va_start(args, fmt);
+	why = clean_vformat(fmt, args);
+	va_end(args);
+	log_failure("%s: %s; see 'allocsnap %s --help'", command->name, why ?: strerror(ENOMEM),
+		    command->name);
+	free(why);
+	return EXIT_REFUSED;
+}
+
+/* ---- words that are close to an unknown one ------------------------------------------------- */
+
+#define DISTANCE_MAX 2
 #define SUGGESTION_WORD_MAX 32
 #define SUGGESTION_TEXT_MAX (SUGGESTION_WORD_MAX + 32)
 
+/* "did you mean …": the known word that is closest to an unknown one. */
 struct suggestion {
 	char typed[SUGGESTION_WORD_MAX]; /* empty: too long to be a misspelt word */
 	const char *closest;		 /* NULL: no known word is close */
 	unsigned int distance;		 /* of closest */
 };
-
-#define DISTANCE_MAX 2
 
 static unsigned int smaller_of(unsigned int a, unsigned int b)
 {
@@ -136,28 +152,12 @@ static void suggestion_consider(struct suggestion *suggestion, const char *known
 
 /* " (did you mean --count?)", with the dashes that are passed; "" if no known word is close. Returns text. */
 static const char *suggestion_format(char text[SUGGESTION_TEXT_MAX], const struct suggestion *suggestion,
-			      const char *dashes)
+				     const char *dashes)
 {
 	*text = '\0';
 	if (suggestion->closest)
 		snprintf(text, SUGGESTION_TEXT_MAX, " (did you mean %s%s?)", dashes, suggestion->closest);
 	return text;
-}
-
-/* ---- messages on stderr ------------------------------------------------------------------- */
-
-int log_refusal(const struct command *command, const char *fmt, ...)
-{
-	va_list args;
-	char *why;
-
-	va_start(args, fmt);
-	why = clean_vformat(fmt, args);
-	va_end(args);
-	log_failure("%s: %s; see 'allocsnap %s --help'", command->name, why ?: strerror(ENOMEM),
-		    command->name);
-	free(why);
-	return EXIT_REFUSED;
 }
 
 /* ---- one command line --------------------------------------------------------------------- */

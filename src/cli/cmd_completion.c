@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "cli/cmd.h"
 
 /* ---- kinds of values ---------------------------------------------------------------------- */
 

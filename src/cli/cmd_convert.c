@@ -6,10 +6,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "archive/names.h"
 #include "base/array.h"
 #include "base/file_replace.h"
 #include "base/reason.h"
+#include "base/units.h"
 #include "cli/cmd.h"
 #include "cli/cmd_select.h"
 #include "cli/cmd_stats.h"
@@ -193,7 +193,7 @@ static struct output_format format_by_ending(const char *name)
 /* Without a name if the output has an ending of another format. A name without an ending is a snapshot file's. */
 static struct output_format format_of(const struct convert_options *options)
 {
-	const char *name = name_in_path(options->output);
+	const char *name = path_name(options->output);
 	struct output_format found;
 
 	if (options->format.name)
@@ -209,7 +209,7 @@ static struct output_format format_of(const struct convert_options *options)
 /* .dhat.json also ends as a format that is still there. */
 static int refuse_removed_ending(const struct convert_options *options)
 {
-	const char *dot = options->format.name ? NULL : strchr(name_in_path(options->output), '.');
+	const char *dot = options->format.name ? NULL : strchr(path_name(options->output), '.');
 	char removed[REMOVED_TEXT_MAX];
 
 	for (; dot; dot = strchr(dot + 1, '.'))

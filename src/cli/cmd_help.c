@@ -5,12 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/cmd.h"
 #include "cli/pager.h"
 
-/* ---- pieces -------------------------------------------------------------------------------- */
-
+#define LEFT_COLUMNS 25 /* a longer left side gets a line of its own */
+#define RANKED_MOST 13	 /* options of a help that fits a screen */
 #define DEFAULT_MAX 128
+
+/* ---- what help, man pages and completion share -------------------------------------------- */
 
 /* Whether its help lists some options, and --help=all the others (struct option_row). */
 static bool has_ranks(const struct command *command)
@@ -155,10 +156,7 @@ bool next_detail_line(const char **detail, char line[DETAIL_LINE_MAX])
 	return true;
 }
 
-/* ---- help ---------------------------------------------------------------------------------- */
-
-#define LEFT_COLUMNS 25 /* a longer left side gets a line of its own */
-#define RANKED_MOST 13	 /* options of a help that fits a screen */
+/* ---- rows --------------------------------------------------------------------------------- */
 
 /* "  LEFT  HELP", wrapped. */
 static void print_row(const char *left, int width, const char *help)

@@ -2,42 +2,13 @@
 #ifndef ALLOCSNAP_CLI_CMD_HELP_H
 #define ALLOCSNAP_CLI_CMD_HELP_H
 
-/* Help texts, man pages and completion, made from the rows of cmd.h. What prints help returns EXIT_DONE. */
-
-#include <stdbool.h>
+/* Help texts, man pages and completion are made from the rows of cmd.h. */
 
 #include "cli/cmd.h"
 
-#define PROGRAM_SUMMARY \
-	"Shows which code allocated the live memory of a native process: like Python's tracemalloc, " \
-	"but for any running program."
-#define PROGRAM_EXAMPLE "sudo allocsnap attach 4711"
-
-int print_program_help(const struct command *const *commands);
-
-/* All options, or the first of those with ranks, if the command has such (struct option_row). */
-int print_command_help(const struct command *command, bool all);
-
-int print_subcommands_help(const struct command *command);
-int print_version(void);
-
 /*
- * Writes man pages, made from the rows of cmd.h, to the folder dir, which exists: allocsnap.1,
- * allocsnap-NAME.1 for each command and allocsnap-NAME-SUBNAME.1 for each subcommand. Returns EXIT_DONE
- * or EXIT_FAILED.
- */
-int write_man_pages(const char *dir, const struct command *const *commands);
-
-/*
- * Writes what a shell completes, made from the rows of cmd.h, to stdout. The shell is "bash" or "zsh". `make completion`
- * puts it behind the functions of scripts/completion/, which offer it. What kind of value an option or a command takes
- * follows from the name that help texts give it: FILE, DIR, PID, SNAP and so on. Returns EXIT_DONE or EXIT_REFUSED.
- */
-int write_completion(const char *shell, const struct command *const *commands);
-
-/*
- * Pieces that help texts and man pages share. The detail of a command has one paragraph a line,
- * however long; a line that begins with a space is an example, which stays as it is.
+ * Pieces that they share. The detail of a command has one paragraph a line, however long; a line that begins with a
+ * space is an example, which stays as it is.
  */
 
 #define HELP_COLUMNS 80
@@ -66,5 +37,36 @@ bool next_detail_line(const char **detail, char line[DETAIL_LINE_MAX]);
 
 /* The rows that the parser itself knows: --help, and --no-pager of commands that page. */
 const struct option_row *other_rows(const struct command *command);
+
+/* ---- help: prints to stdout, and returns EXIT_DONE ---- */
+
+#define PROGRAM_SUMMARY \
+	"Shows which code allocated the live memory of a native process: like Python's tracemalloc, " \
+	"but for any running program."
+#define PROGRAM_EXAMPLE "sudo allocsnap attach 4711"
+
+int print_program_help(const struct command *const *commands);
+
+/* All options, or the first of those with ranks, if the command has such (struct option_row). */
+int print_command_help(const struct command *command, bool all);
+
+int print_subcommands_help(const struct command *command);
+int print_version(void);
+
+/* ---- man pages and completion ---- */
+
+/*
+ * Writes man pages, made from the rows of cmd.h, to the folder dir, which exists: allocsnap.1,
+ * allocsnap-NAME.1 for each command and allocsnap-NAME-SUBNAME.1 for each subcommand. Returns EXIT_DONE
+ * or EXIT_FAILED.
+ */
+int write_man_pages(const char *dir, const struct command *const *commands);
+
+/*
+ * Writes what a shell completes, made from the rows of cmd.h, to stdout. The shell is "bash" or "zsh". `make completion`
+ * puts it behind the functions of scripts/completion/, which offer it. What kind of value an option or a command takes
+ * follows from the name that help texts give it: FILE, DIR, PID, SNAP and so on. Returns EXIT_DONE or EXIT_REFUSED.
+ */
+int write_completion(const char *shell, const struct command *const *commands);
 
 #endif

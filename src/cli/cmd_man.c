@@ -10,7 +10,6 @@
 #include <time.h>
 
 #include "base/units.h"
-#include "cli/cmd.h"
 
 #define PAGE_NAME_MAX 64
 

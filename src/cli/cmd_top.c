@@ -15,6 +15,7 @@
 #include "base/file_replace.h"
 #include "base/privileges.h"
 #include "base/reason.h"
+#include "base/units.h"
 #include "cli/cmd_attach.h"
 #include "cli/cmd_select.h"
 #include "cli/cmd_stats.h"
@@ -270,7 +271,7 @@ static int save_into_folder(const struct saved_snapshots *saved, const char *pat
 			    char **ret_path, struct reason *why)
 {
 	const struct snapshot_file_owner *owner = &saved->recording->owner;
-	const char *name = name_in_path(path);
+	const char *name = path_name(path);
 	int folder_fd, err;
 	char *folder = archive_make_folder(saved->recording->dir, snapshot__metadata(snapshot, "host") ?: "unknown",
 					   snapshot__metadata(snapshot, "comm") ?: "unknown",

@@ -9,7 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "archive/names.h"
 #include "base/array.h"
 #include "base/log.h"
 #include "base/reason.h"
@@ -154,7 +153,7 @@ static bool has_comm(pid_t pid, const char *name)
 static bool has_program_name(pid_t pid, const char *name)
 {
 	char *exe = proc_link(pid, "exe");
-	bool has = exe && !strcmp(name_in_path(exe), name);
+	bool has = exe && !strcmp(path_name(exe), name);
 
 	free(exe);
 	return has;
@@ -241,7 +240,7 @@ static bool begins_with(const char *text, const char *begin)
 /* Says nothing of python3, which is python3.11, nor of a program that gave itself another name. */
 static bool has_other_file_name(const char *comm, const char *started, const char *exe)
 {
-	const char *name = name_in_path(started), *file = name_in_path(exe);
+	const char *name = path_name(started), *file = path_name(exe);
 
 	return *started == '/' && *exe == '/' && *comm && begins_with(name, comm) && !begins_with(file, comm) &&
 	       !begins_with(name, file);

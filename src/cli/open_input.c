@@ -10,11 +10,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "archive/names.h"
 #include "base/array.h"
 #include "base/log.h"
 #include "base/progress.h"
 #include "base/reason.h"
+#include "base/units.h"
 #include "cli/cmd.h"
 #include "formats/import.h"
 #include "render.h"
@@ -129,7 +129,7 @@ static void report_missing_data(const struct snapshot *snapshot, const char *nam
 	const char *filters = snapshot__metadata(snapshot, "filters");
 	char *losses = losses_line(snapshot);
 
-	name = name_in_path(name);
+	name = path_name(name);
 	if (losses)
 		log_cut("%s: %s", name, losses);
 	free(losses);

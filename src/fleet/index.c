@@ -13,6 +13,7 @@
 #include "base/array.h"
 #include "base/parallel.h"
 #include "base/reason.h"
+#include "base/units.h"
 #include "fleet/index_private.h"
 
 /* ---- index library ---- */
@@ -265,7 +266,7 @@ static int check_index_path(const char *path, const char *given, struct reason *
 
 	if (stat(path, &st))
 		return reason_set(why, -errno, "%s: %s", given, strerror(errno));
-	if (S_ISDIR(st.st_mode) || (S_ISREG(st.st_mode) && is_snapshot_name(name_in_path(path))))
+	if (S_ISDIR(st.st_mode) || (S_ISREG(st.st_mode) && is_snapshot_name(path_name(path))))
 		return 0;
 	return reason_set(why, -ENOTDIR, "%s: neither a directory nor a file called .snap", given);
 }

@@ -336,7 +336,7 @@ static int write_draft(const struct atomic_file *draft, metrics_print_fn print, 
 /* Does not sync: after a crash of the machine the old numbers are useless. */
 static int metrics_replace_file(const char *path, metrics_print_fn print, const void *what)
 {
-	const char *name = name_in_path(path);
+	const char *name = path_name(path);
 	char *folder = folder_of_path(path);
 	int dir_fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1, err = dir_fd < 0 ? -errno : 0;
 	struct atomic_file draft;
@@ -353,7 +353,7 @@ static int metrics_replace_file(const char *path, metrics_print_fn print, const 
 
 static int write_metrics_file(const char *path, metrics_print_fn print, const void *what, struct reason *why)
 {
-	int err = *name_in_path(path) ? metrics_replace_file(path, print, what) : -EISDIR;
+	int err = *path_name(path) ? metrics_replace_file(path, print, what) : -EISDIR;
 	char clean[256];
 
 	if (!err)

@@ -21,11 +21,26 @@
 #include "collect.h"
 #include "record/recorder.h"
 #include "render/facts.h"
+#include "shared/bpf_types.h"
 #include "snapshot.h"
 
-/* ---- run summary ---- */
+/* ---- `run` tells at its end which processes it recorded: before, in the program's own output, nothing ---- */
 
 #define ROWS_SHOWN 40
+
+/* A program run: a process has several if it calls exec. */
+struct summed_run {
+	pid_t pid;
+	char comm[COMM_BYTES];
+	char *last_path;
+	size_t snapshot_nr;
+};
+
+/* Zeroed: it is empty. */
+struct run_summary {
+	struct summed_run *run;
+	size_t run_nr, run_alloc;
+};
 
 /* A row of the table. */
 struct summary_row {
@@ -33,8 +48,6 @@ struct summary_row {
 	uint64_t peak_bytes;
 	char end[64];
 };
-
-/* ---- collecting --------------------------------------------------------------------------- */
 
 static struct summed_run *find_summed_run(struct run_summary *summary, pid_t pid, const char *comm)
 {
@@ -67,8 +80,6 @@ static void run_summary_release(struct run_summary *summary)
 	free(summary->run);
 	*summary = (struct run_summary){};
 }
-
-/* ---- telling ------------------------------------------------------------------------------ */
 
 static void read_summary_row(struct summary_row *row, const struct summed_run *run)
 {
@@ -151,7 +162,7 @@ static void run_summary_log(const struct run_summary *summary)
 		put_summary_table(summary);
 }
 
-/* ---- recording ---- */
+/* ---- the recording --------------------------------------------------------------------------- */
 
 /* A process that was named, for the rows that are shown at the end. */
 struct named {

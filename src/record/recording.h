@@ -62,23 +62,4 @@ void signal_forward(pid_t child, const struct signalfd_siginfo *info);
 int recording_run_until_stopped(const struct recording_options *options, struct collector *collector,
 		      int signal_fd);
 
-/*
- * At its end, `run` tells which processes it recorded, and where their snapshots are. It tells nothing before, in the
- * middle of the program's own output.
- */
-
-/* A program run: a process has several if it calls exec. */
-struct summed_run {
-	pid_t pid;
-	char comm[COMM_BYTES];
-	char *last_path;
-	size_t snapshot_nr;
-};
-
-/* Zeroed: it is empty. */
-struct run_summary {
-	struct summed_run *run;
-	size_t run_nr, run_alloc;
-};
-
 #endif

@@ -8,7 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "archive/names.h"
 #include "base/log.h"
 #include "base/reason.h"
 #include "base/terminal.h"
@@ -222,7 +221,7 @@ int print_top_rows(const char *path)
 	err = err ?: text->report(stdout, &report) ?: render_traced(stdout, snapshot, "");
 	err = err ?: render_rss(stdout, snapshot, "");
 	if (losses)
-		log_cut("%s: %s", name_in_path(path), losses);
+		log_cut("%s: %s", path_name(path), losses);
 	if (!err && gap_warning(snapshot, &options, "", &gap_blocks, &gaps))
 		log_cut("warning: %s", gaps.text);
 	free(losses);
@@ -238,7 +237,7 @@ void log_dropped_blocks(const char *path)
 	char *losses = is_whole ? NULL : losses_line(snapshot);
 
 	if (losses)
-		log_cut("%s: %s", name_in_path(path), losses);
+		log_cut("%s: %s", path_name(path), losses);
 	free(losses);
 	snapshot__close(snapshot);
 }

@@ -8,6 +8,9 @@ MUTANTS = {
     "base: a minute has 60 ms": (
         "src/base/units.c", '{ "m", 60e9 }', '{ "m", 60e6 }',
         "unit base_units/parse_duration_accepts_units_and_refuses_the_rest"),
+    "helper: the descriptor of an answer of another kind stays open": (
+        "src/helper/channel.c", "\tif (err && ret_fd && *ret_fd >= 0)\n\t\tclose(*ret_fd);\n", "",
+        "unit helper_channel/leaves_no_descriptor_open_that_nobody_wants"),
     "snapshot: copied rows are one too far": (
         "src/snapshot/select.c", "mark[i] = kept++;", "mark[i] = ++kept;",
         "unit snapshot_select/keeps_only_what_the_selected_traces_need"),

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/moment.h"
 #include "base/reason.h"
+#include "base/units.h"
 #include "collect/build/build_metadata.h"
 #include "collect/build/resolve_tracebacks.h"
 #include "collect/build/retired_tracebacks.h"
@@ -49,7 +50,7 @@ static int open_named_place(struct snapshot_place *place, const char *path, stru
 	if (!is_snapshot_path(path))
 		return reason_set(why, -EINVAL, "%s: the name does not end in " SNAPSHOT_SUFFIX, path);
 	place->folder = folder_of_path(path);
-	place->name = without_suffix(name_in_path(path));
+	place->name = without_suffix(path_name(path));
 	if (!place->folder || !place->name)
 		return -ENOMEM;
 	place->fd = open(place->folder, O_PATH | O_DIRECTORY | O_CLOEXEC);

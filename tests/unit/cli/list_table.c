@@ -6,7 +6,6 @@
 
 #include "base/array.h"
 #include "cli/cmd_help.h"
-#include "cli/list_table.h"
 #include "cli/process_list.h"
 
 #define SECOND_NS 1000000000ULL
