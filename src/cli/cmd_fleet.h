@@ -7,11 +7,11 @@
 #include "cli/cmd_cluster.h"
 #include "cli/cmd_stats.h"
 #include "engine/presummed.h"
-#include "fleet/symbol_tables.h"
 #include "fleet/selection.h"
 #include "fleet/sum.h"
-#include "render/caveats.h"
+#include "fleet/symbol_tables.h"
 #include "render.h"
+#include "render/caveats.h"
 
 struct catalogue_merge;
 struct cluster_units;
@@ -149,17 +149,6 @@ void fleet_report_release(struct fleet_report *report);
  * status.
  */
 int index_folders(const char *catalogue_path, const char *const *dir, size_t dir_nr, bool *ret_is_whole);
-
-/* The value of --fail-above RATE. */
-struct leak_limit {
-	bool is_set;
-	double bytes_per_s;
-};
-
-/* parse() of the option: "1M/h", "64K/min", "100/s", "0". */
-int leak_limit_parse(const char *text, void *field, struct reason *why);
-
-bool leak_limit_is_exceeded(const struct leak_limit *limit, double bytes_per_s);
 
 /* The lines that leak in the processes of some folders. Members as options of `fleet leaks`. */
 struct folders_question {

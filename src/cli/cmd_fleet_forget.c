@@ -6,8 +6,8 @@
 #include "base/reason.h"
 #include "cli/cmd_cluster.h"
 #include "cli/cmd_fleet.h"
+#include "fleet/catalogue.h"
 #include "fleet/cluster/cluster_forget.h"
-#include "fleet/forget.h"
 
 struct forget_options {
 	struct fleet_options fleet;

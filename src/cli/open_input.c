@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/progress.h"
 #include "base/reason.h"
+#include "base/units.h"
 #include "cli/cmd.h"
 #include "formats/import.h"
 #include "render.h"
@@ -88,10 +89,9 @@ static const char *kind_hint(enum kind kind)
 static void report_missing_data(const struct snapshot *snapshot, const char *name)
 {
 	const char *filters = snapshot__metadata(snapshot, "filters");
-	const char *slash = strrchr(name, '/');
 	char *losses = losses_line(snapshot);
 
-	name = slash ? slash + 1 : name;
+	name = path_name(name);
 	if (losses)
 		log_cut("%s: %s", name, losses);
 	free(losses);

@@ -8,6 +8,8 @@
 
 #include "render.h"
 
+struct snapshot;
+
 /* Opens a snapshot file. NULL: it failed and reported why. */
 struct snapshot *open_snapshot(const char *path);
 

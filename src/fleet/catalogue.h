@@ -4,7 +4,7 @@
 
 /*
  * The catalogue: one SQLite file that has every snapshot of a fleet, and the bytes of each traceback in it. Once they
- * are indexed, the snapshot files are needed only by `fleet leaks`, which asks for births (process_leaks.h).
+ * are indexed, the snapshot files are needed only by `fleet leaks`, which asks for births (process_lines.h).
  *
  *	file		a path that was read: size, mtime, inode, and what is wrong with it
  *	snapshot	one process at one time: its facts, and the file that it was read from
@@ -30,6 +30,9 @@
 #include "reason.h"
 
 struct catalogue;
+struct cohort;
+struct fleet_rows;
+struct rows_reader;
 
 enum catalogue_access {
 	CATALOGUE_READ,
@@ -158,11 +161,15 @@ struct rows_source {
  * Reads the rows of snapshots, one snapshot at a time. Each thread needs a reader of its own. A reader opens the
  * catalogue's file again; another file in its place is -ESTALE. The catalogue must outlive its readers.
  */
-struct rows_reader;
-
 int rows_reader__new(const struct catalogue *catalogue, struct rows_reader **ret, struct reason *why);
 void rows_reader__free(struct rows_reader *reader);
 int rows_reader__read(struct rows_reader *reader, int64_t snapshot_id, uint32_t origin_nr,
 		      struct fleet_rows *rows, struct reason *why);
+
+/*
+ * Removes the cohort's snapshots from a catalogue that is open to write, all or none. Names stay, and so does what is
+ * noted about files: a file that is still there is not indexed again. Returns 0, or a negative errno and a line in *why.
+ */
+int catalogue_forget(struct catalogue *catalogue, const struct cohort *cohort, struct reason *why);
 
 #endif

@@ -41,7 +41,6 @@ enum fleet_text {
 
 /* ---- SQL: an error leaves "PATH: …" in *why ------------------------------------------------------ */
 
-int sql_error(const struct catalogue *catalogue, struct reason *why);
 int sql_run(const struct catalogue *catalogue, const char *sql, struct reason *why);
 int sql_prepare(const struct catalogue *catalogue, const char *sql, sqlite3_stmt **ret, struct reason *why);
 
@@ -81,18 +80,5 @@ int facts_builder__finish(struct facts_builder *builder, struct fleet_facts *ret
 
 /* Sets the ending of each process in all its snapshots. The facts must be in order. 0 or -ENOMEM. */
 int fleet_set_endings(struct fleet_facts *facts);
-
-/* ---- opening --------------------------------------------------------------------------------------- */
-
-/* Fills a new catalogue; call it in a transaction. */
-int catalogue_make_tables(const struct catalogue *catalogue, struct reason *why);
-
-/* Returns 0 for a catalogue. Errors leave a line: -EBADMSG, or -ENOENT if nothing was committed to it yet. */
-#define CATALOGUE_IS_EMPTY "%s: no snapshots have been indexed yet"
-
-int catalogue_check_version(const struct catalogue *catalogue, struct reason *why);
-
-/* Connects a reader, which sees the catalogue as it is now. Others can write only after it is closed. */
-int catalogue_connect(struct catalogue *catalogue, struct reason *why);
 
 #endif

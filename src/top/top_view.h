@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_TOP_VIEWS_H
-#define ALLOCSNAP_TOP_VIEWS_H
+#ifndef ALLOCSNAP_TOP_TOP_VIEW_H
+#define ALLOCSNAP_TOP_TOP_VIEW_H
 
 /* The two ways to show a viewer. Each runs until the viewer stops, and returns an exit status. */
 
