@@ -90,7 +90,7 @@ MUTANTS = {
         "\t\ttarget->snapshots.is_near_oom = false;\n}\n\nstatic void mark_all",
         "live test_oom_kill_triggers_snapshots_of_the_whole_cgroup"),
     "collect/census: lists of a tcache are 8 bytes apart": (
-        "src/collect/census/free_lists.c", "is_exact ? CHUNK_MIN + 16 * bin", "is_exact ? CHUNK_MIN + 8 * bin",
+        "src/collect/census/glibc_heap.c", "is_exact ? CHUNK_MIN + 16 * bin", "is_exact ? CHUNK_MIN + 8 * bin",
         "unit census_heap/has_chunks_in_each_state"),
     "collect/diagnosis: a static program with symbols is called stripped": (
         "src/collect/diagnosis/blind_spots.c", "!(program->traits & TRAIT_BIT(SYMTAB))", "program->traits & TRAIT_BIT(SYMTAB)",
