@@ -10,7 +10,7 @@
 #include "base/reason.h"
 #include "cli/cmd_attach.h"
 #include "collect.h"
-#include "collect/process/descendants.h"
+#include "collect/process/proc.h"
 
 struct children_start {
 	struct collector *collector;

@@ -8,7 +8,7 @@ import harness
 from harness import WORKLOADS, Workload, check, check_equal, wait_for
 from test_record import World
 
-RETIRED_MOST = 16384  # src/collect/build/retired_tracebacks.h
+RETIRED_MOST = 16384  # src/collect/build/traceback_versions.h
 
 
 def allocated(bench, path):

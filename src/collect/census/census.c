@@ -21,7 +21,6 @@
 #include "collect/census/glibc_heap.h"
 #include "collect/census/pymalloc.h"
 #include "collect/census/target_memory.h"
-#include "collect/process/maps_text.h"
 #include "collect/process/proc.h"
 #include "elf/python/python_info.h"
 #include "helper/helper.h"

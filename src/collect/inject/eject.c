@@ -14,9 +14,7 @@
 #include "collect/inject/inject_private.h"
 #include "collect/inject/placing.h"
 #include "collect/inject/remote_call.h"
-#include "collect/inject/stack_words.h"
 #include "collect/inject/stopped_threads.h"
-#include "collect/inject/tracer.h"
 
 #define TRIES_MAX 20
 #define PAUSE_NS 1000000

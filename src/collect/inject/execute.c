@@ -9,13 +9,10 @@
 
 #include "base/clock.h"
 #include "base/reason.h"
-#include "collect/inject/calling_thread.h"
 #include "collect/inject/inject_private.h"
 #include "collect/inject/placing.h"
 #include "collect/inject/remote_call.h"
-#include "collect/inject/stack_words.h"
 #include "collect/inject/stopped_threads.h"
-#include "collect/inject/tracer.h"
 #include "collect/process/proc.h"
 #include "sampler/sampler_info.h"
 

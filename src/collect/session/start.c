@@ -9,14 +9,13 @@
 
 #include "base/clock.h"
 #include "base/reason.h"
-#include "collect/process/process_filter.h"
-#include "collect/sources/copied_functions.h"
+#include "collect/files/written_files.h"
 #include "collect/probe/uretprobe_safety.h"
 #include "collect/process/launch.h"
-#include "collect/process/launch_user.h"
-#include "collect/files/written_files.h"
-#include "sandbox/client.h"
+#include "collect/process/process_filter.h"
+#include "collect/sources/copied_functions.h"
 #include "elf/allocators.h"
+#include "sandbox/client.h"
 
 static bool has_heap(const struct object *object)
 {

@@ -14,12 +14,11 @@
 #include "base/clock.h"
 #include "base/reason.h"
 #include "collect/build/build_metadata.h"
-#include "collect/recording/map_shares.h"
-#include "collect/build/retired_tracebacks.h"
 #include "collect/build/resolve_tracebacks.h"
 #include "collect/build/traceback_versions.h"
 #include "collect/files/unused_files.h"
 #include "collect/files/written_files.h"
+#include "collect/recording/map_shares.h"
 #include "snapshot.h"
 #include "symbols/symbols.h"
 

@@ -13,9 +13,9 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/reason.h"
-#include "collect/process/proc.h"
-#include "collect/recording/clear_traces.h"
 #include "collect/build/resolve_tracebacks.h"
+#include "collect/process/proc.h"
+#include "collect/recording/collector.h"
 #include "snapshot.h"
 
 /* CPython's words, Lib/tracemalloc.py, take_snapshot(). */

@@ -8,7 +8,6 @@
 #include "base/array.h"
 #include "base/reason.h"
 #include "collect/process/mappings.h"
-#include "collect/process/maps_text.h"
 #include "collect/process/proc.h"
 #include "collect/sources/block_sources.h"
 #include "elf/text_copies.h"

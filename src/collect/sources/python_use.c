@@ -9,19 +9,19 @@
 
 #include "base/array.h"
 #include "base/reason.h"
+#include "collect/files/written_files.h"
 #include "collect/probe/attach_methods.h"
 #include "collect/probe/late_programs.h"
-#include "collect/process/maps_text.h"
-#include "collect/python/python_places.h"
-#include "collect/files/written_files.h"
-#include "collect/recording/clear_traces.h"
+#include "collect/process/proc.h"
+#include "collect/python/python_codes.h"
+#include "collect/recording/collector.h"
 #include "collect/sources/block_sources.h"
 #include "elf/allocators.h"
 #include "elf/python/python_info.h"
 #include "elf/python/python_layers.h"
 #include "elf/python/python_lines.h"
-#include "sandbox/client.h"
 #include "elf/runtime_detect.h"
+#include "sandbox/client.h"
 
 /* ---- which process ---- */
 

@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 
 #include "collect/budget/budget.h"
-#include "collect/budget/recording_cost.h"
+#include "collect/budget/calibrate.h"
 #include "collect/limits/own_links.h"
 #include "collect/target/target.h"
 

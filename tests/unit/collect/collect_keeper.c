@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "collect/process/file_identity.h"
+#include "collect/process/mapped_file.h"
 #include "collect/probe/link_holder.h"
 #include "collect/probe/uprobe_multi.h"
 #include "helper/channel.h"

@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
-#include "collect/build/retired_tracebacks.h"
+#include "collect/build/traceback_versions.h"
 #include "collect/process/objects.h"
 #include "collect/build/resolve_tracebacks.h"
 #include "collect/target/target.h"

@@ -2,7 +2,7 @@
 /* Sums over all processes, ended ones included; and processes of which nothing is known. */
 #include <criterion/criterion.h>
 
-#include "collect/target/exited_totals.h"
+#include "collect/target/accounting.h"
 #include "collect/process/objects.h"
 #include "collect/target/target.h"
 

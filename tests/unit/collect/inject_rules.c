@@ -6,7 +6,6 @@
 
 #include "base/array.h"
 #include "base/reason.h"
-#include "collect/inject/inject_rules.h"
 #include "collect/inject/target_maps.h"
 
 static const struct kernel_row {

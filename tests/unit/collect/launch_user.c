@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/reason.h"
-#include "collect/process/launch_user.h"
+#include "collect/process/launch.h"
 
 /* The value of the only variable of this name; NULL: there is none. */
 static const char *variable_of(const struct launch_user *user, const char *name)

@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "collect/process/maps_text.h"
+#include "collect/process/proc.h"
 
 static char in_data[8192] = "data";
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Sums of the gaps of a recording, from any time to any other. */
-#include "collect/budget/pause_gaps.h"
+#include "collect/budget/budget.h"
 
 #include <criterion/criterion.h>
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collect/drain/block_reader.h"
+#include "collect/drain/epoch_cut.h"
 
 #define BUCKETS 65536
 #define IMAGES 3
@@ -29,7 +29,7 @@ static void put(uint32_t i, struct block_key *key, struct block *block)
 }
 
 /* As the kernel's: whole buckets only, and at the end -ENOENT. */
-static int read_fake(const struct block_source *source, const uint64_t *from, uint64_t *ret_next,
+static int read_fake(const struct blocks_map *map, const uint64_t *from, uint64_t *ret_next,
 		     struct block_key *key, struct block *block, uint32_t *nr)
 {
 	uint64_t bucket = from ? *from : 0;
@@ -55,7 +55,7 @@ static int read_fake(const struct block_source *source, const uint64_t *from, ui
 	return bucket < BUCKETS ? 0 : -ENOENT;
 }
 
-static const struct block_source fake = { read_fake, -1 };
+static const struct blocks_map fake = { read_fake, -1 };
 
 static bool is_right(const struct image_blocks *image, const struct drained_block *block)
 {

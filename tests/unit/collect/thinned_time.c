@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "collect/budget/thinned_time.h"
+#include "collect/budget/interval_control.h"
 
 #include <criterion/criterion.h>
 

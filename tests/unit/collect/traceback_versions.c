@@ -3,7 +3,6 @@
 #include <criterion/criterion.h>
 
 #include "collect/build/resolve_tracebacks.h"
-#include "collect/build/retired_tracebacks.h"
 #include "collect/build/traceback_versions.h"
 #include "mappings_fixture.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "collect/unwind/word_pool.h"
+#include "collect/unwind/unwind_tables.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
