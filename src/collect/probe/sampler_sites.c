@@ -8,7 +8,6 @@
 #include "base/array.h"
 #include "base/reason.h"
 #include "collect/bpf.h"
-#include "collect/probe/attach.h"
 #include "collect/probe/attach_methods.h"
 #include "collect/process/objects.h"
 #include "elf/sampler_places.h"
