@@ -87,9 +87,8 @@ static void measure(const char *path, bool is_quiet)
 }
 
 /* A file that is no program or library takes time, too: it counts in the sum and gets no line. */
-static int visit(const char *path, const struct stat *st, int kind, struct FTW *unused)
+static int visit(const char *path, const struct stat *st, int kind, struct FTW *)
 {
-	(void)unused;
 	if (kind == FTW_F && S_ISREG(st->st_mode))
 		measure(path, true);
 	return 0;

@@ -6,7 +6,16 @@ cd "$(dirname "$0")/.."
 
 awk '
 FILENAME ~ /\.c$/ && sub(/^BOOK_TEST\(/, "") { split($0, part, /[, )]+/); known[part[1] "/" part[2]] }
-FILENAME ~ /live/ && sub(/^def test_/, "test_") { sub(/\(.*/, ""); known[$0] }
+FILENAME ~ /live/ && /^@harness\.(rows|for_each|in_modes)/ { has_rows = 1; delete row }
+FILENAME ~ /live/ && has_rows && /^    "[a-z0-9_]+": / { split($0, part, "\""); row[part[2]] }
+FILENAME ~ /live/ && sub(/^def test_/, "test_") {
+	sub(/\(.*/, "")
+	known[$0 (has_rows ? "_*" : "")]
+	for (name in row)
+		known[$0 "_" name]
+	has_rows = 0
+	delete row
+}
 FILENAME ~ /mutants/ && sub(/^    "/, "") && sub(/": \(.*/, "") { known[$0] }
 FILENAME != "docs/rules.md" || !/^\| / { next }
 

@@ -220,6 +220,15 @@ def has_test(folder, suffixes, pattern):
                for path in (ROOT / "tests" / folder).rglob("*") if path.suffix in suffixes)
 
 
+def pattern_of(name):
+    """Where a test is made: its function, or the function and the row that make it, or a table of another place."""
+    ways, words, up_to_def = [rf"^def {re.escape(name)}"], name.split("_"), r"(?:(?!\ndef )[\s\S])*"
+    for nr in range(2, len(words)):
+        function, row = ("_".join(part) for part in (words[:nr], words[nr:]))
+        ways.append(rf'^@\S*(?:in_modes|(?:rows|for_each)\((?:\S*[A-Z]|{up_to_def}"{row}")){up_to_def}\ndef {function}\(')
+    return "|".join(ways)
+
+
 def run_name(name):
     """The exit status. Builds only what it runs."""
     commands = []
@@ -228,11 +237,11 @@ def run_name(name):
             commands += [["make", f".output/{program}"],
                          ["env", "ORDERS=100", "FAKE_UPROBES=1", "tests/criterion.sh", f".output/{program}",
                           "--filter", f"@(*{name}*/*|*/*{name}*)"]]
-    if any(name in path.stem for path in (ROOT / "tests/golden/cases").iterdir()):
+    if has_test("golden", (".case",), rf"^== (?!err$|exit).*{re.escape(name)}"):
         commands.append(["make", "test-golden", f"GOLDEN_ARGS={name}"])
     if name.startswith("test_"):
         commands += [["make", f"test-{suite}", f"{suite.upper()}_ARGS={name}"] for suite in TRIED_AGAIN
-                     if has_test(suite, (".py",), rf"^def {re.escape(name)}")]
+                     if has_test(suite, (".py",), pattern_of(name))]
     if not commands:
         sys.exit(f"allocsnap: no test has {name!r} in its name")
     return max(subprocess.run(command, cwd=ROOT, check=False).returncode for command in commands)

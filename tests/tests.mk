@@ -34,13 +34,13 @@ t:			## build and run the tests with T in their names: make t T=leak
 	$(Q)tests/run.py name $(T)
 
 test-golden: $(BIN) $(OUT)/golden-snapshots
-	$(Q)ALLOCSNAP=$(abspath $(BIN)) SNAPSHOTS=$(abspath $(OUT)/golden-snapshots.d) tests/golden/run.py $(GOLDEN_ARGS)
+	$(Q)$(ON_SNAPSHOTS) tests/golden/run.py $(GOLDEN_ARGS)
 
 golden-update: $(BIN) $(OUT)/golden-snapshots	## accept what the golden tests print now
-	$(Q)ALLOCSNAP=$(abspath $(BIN)) SNAPSHOTS=$(abspath $(OUT)/golden-snapshots.d) tests/golden/run.py --update $(GOLDEN_ARGS)
+	$(Q)$(ON_SNAPSHOTS) tests/golden/run.py --update $(GOLDEN_ARGS)
 
 test-live: $(BIN) workloads	## attach to real programs (as root)
-	$(Q)ALLOCSNAP=$(abspath $(BIN)) WORKLOADS=$(abspath $(OUT)/workloads) tests/live/run.py $(LIVE_ARGS)
+	$(Q)$(ON_WORKLOADS) tests/live/run.py $(LIVE_ARGS)
 
 workloads: $(WORKLOADS)
 
@@ -91,3 +91,41 @@ $(addprefix $(OUT)/workloads/own_sampler_,late static): tests/workloads/own_samp
 # A suite that needs more has its own page.
 # The folder of benchmarks is a variable for others; the soaks run programs of the suites.
 include bench/rules.mk $(wildcard tests/*/rules.mk) bench/soak/rules.mk
+
+# ---- suites that need no more than this ----
+
+.PHONY: test-json test-report test-terminal test-damage test-example test-formats test-placement test-kernels
+
+ON_SNAPSHOTS := ALLOCSNAP=$(abspath $(BIN)) SNAPSHOTS=$(abspath $(OUT)/golden-snapshots.d)
+ON_WORKLOADS := ALLOCSNAP=$(abspath $(BIN)) WORKLOADS=$(abspath $(OUT)/workloads)
+
+test-json: $(BIN) $(OUT)/golden-snapshots	## check JSON against docs/json-schema.json
+	$(Q)$(ON_SNAPSHOTS) tests/json/run.py
+
+test-report: $(BIN) $(OUT)/golden-snapshots	## compare the numbers in HTML reports with stats and diff
+	$(Q)$(ON_SNAPSHOTS) tests/report/run.py
+
+test-terminal: $(BIN) man completion $(OUT)/golden-snapshots $(BENCH)/make_traces	## check completion in bash and zsh, man pages, pager, colours and progress
+	$(Q)$(ON_SNAPSHOTS) MAN=$(abspath $(OUT)/man) COMPLETION=$(abspath $(OUT)/completion) \
+		MAKE_TRACES=$(abspath $(BENCH)/make_traces) tests/terminal/run.py $(TERMINAL_ARGS)
+
+test-formats: $(BIN) $(OUT)/golden-snapshots	## files for and of other tools, read and written by those tools
+	$(Q)$(ON_SNAPSHOTS) CACHE=$(abspath $(OUT)/formats) tests/formats/run.py $(FORMATS_ARGS)
+
+test-example: $(BIN) $(INSTALL_LIBS) workloads	## install, and build programs with the libraries
+	$(Q)MAKE='$(MAKE)' CC='$(CC)' WORKLOADS=$(abspath $(OUT)/workloads) tests/example/run.sh
+
+test-damage: $(BIN) $(OUT)/damage/repair	## damaged, hostile and endless files
+	$(Q)ALLOCSNAP=$(abspath $(BIN)) REPAIR=$(abspath $(OUT)/damage/repair) $(if $(SAN),DAMAGE_AS=0) \
+		tests/damage/run.py $(DAMAGE_ARGS)
+
+$(OUT)/damage/repair: $(OUT)/tests/damage/repair.o $(LIB)
+	$(call link,$^ $(API_LIBS))
+
+# Debian packages that these two need are fetched once.
+test-placement: $(BIN) workloads	## record the allocators of Debian's suites, say where their probes sit (as root)
+	$(Q)$(ON_WORKLOADS) PLACEMENT=$(abspath .output/placement) tests/placement/run.py $(PLACEMENT_ARGS)
+
+test-kernels: $(BIN) workloads	## the smoke tests on older kernels, in QEMU
+	$(Q)ALLOCSNAP=$(abspath $(BIN)) OUT=$(abspath $(OUT)) KERNELS=$(abspath .output/kernels) \
+		tests/kernels/run.py $(KERNELS_ARGS)

@@ -27,6 +27,17 @@ int array_reserve_bytes(void **items, size_t *alloc, size_t want, size_t item_si
 		push_err_; \
 	})
 
+/* Appends `value`, which may use the element's index `at`, until there are `want` elements. 0 or -ENOMEM. */
+#define array_fill(owner, item, want, at, value) \
+	({ \
+		int fill_err_ = 0; \
+		while (!fill_err_ && (owner)->item##_nr < (want)) { \
+			size_t at __attribute__((unused)) = (owner)->item##_nr; \
+			fill_err_ = array_push(owner, item, value); \
+		} \
+		fill_err_; \
+	})
+
 /* The first i below nr for which is_it is true, or nr. It must be true for all behind it, too. */
 #define array_first(nr, i, is_it) \
 	({ \
@@ -41,7 +52,7 @@ int array_reserve_bytes(void **items, size_t *alloc, size_t want, size_t item_si
 		low_; \
 	})
 
-/* For qsort() and bsearch(): uint64_t, the lowest first. */
+/* For qsort() and bsearch(): rows that begin with a uint64_t, the lowest first. */
 int array_by_number(const void *a, const void *b);
 
 #undef ARRAY_SIZE /* <libiberty.h> has one, too */

@@ -17,7 +17,7 @@
 
 #define STALE_MAX 100 /* hidden files that earlier processes with the same pid may have left */
 
-static int atomic_file_errno(int result)
+static int replace_errno(int result)
 {
 	return result < 0 ? -errno : 0;
 }
@@ -31,7 +31,7 @@ static void hidden_name(struct atomic_file *draft, int nr)
 static int open_nameless(struct atomic_file *draft)
 {
 	draft->fd = openat(draft->dir_fd, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
-	return atomic_file_errno(draft->fd);
+	return replace_errno(draft->fd);
 }
 
 static int open_hidden(struct atomic_file *draft)
@@ -42,7 +42,7 @@ static int open_hidden(struct atomic_file *draft)
 		hidden_name(draft, i);
 		draft->fd = openat(draft->dir_fd, draft->hidden,
 				   O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0600);
-		err = atomic_file_errno(draft->fd);
+		err = replace_errno(draft->fd);
 	}
 	if (err)
 		draft->hidden[0] = '\0';
@@ -61,7 +61,7 @@ int atomic_file_open(struct atomic_file *draft, int dir_fd, const char *name, bo
 	err = named ? -EOPNOTSUPP : open_nameless(draft);
 	if (err == -EOPNOTSUPP || err == -EISDIR || err == -EINVAL || err == -ENOENT)
 		err = open_hidden(draft);
-	return err ?: atomic_file_errno(fchmod(draft->fd, 0600));
+	return err ?: replace_errno(fchmod(draft->fd, 0600));
 }
 
 void atomic_file_close(struct atomic_file *draft)
@@ -74,7 +74,7 @@ void atomic_file_close(struct atomic_file *draft)
 
 int atomic_file_sync(const struct atomic_file *draft)
 {
-	return atomic_file_errno(fsync(draft->fd));
+	return replace_errno(fsync(draft->fd));
 }
 
 /* The second way works without /proc, but needs CAP_DAC_READ_SEARCH. */
@@ -84,9 +84,9 @@ static int link_nameless(const struct atomic_file *draft, const char *name)
 	int err;
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", draft->fd);
-	err = atomic_file_errno(linkat(AT_FDCWD, path, draft->dir_fd, name, AT_SYMLINK_FOLLOW));
+	err = replace_errno(linkat(AT_FDCWD, path, draft->dir_fd, name, AT_SYMLINK_FOLLOW));
 	if (err == -ENOENT || err == -ENOTDIR)
-		err = atomic_file_errno(linkat(draft->fd, "", draft->dir_fd, name, AT_EMPTY_PATH));
+		err = replace_errno(linkat(draft->fd, "", draft->dir_fd, name, AT_EMPTY_PATH));
 	return err;
 }
 
@@ -96,11 +96,11 @@ static int link_nameless(const struct atomic_file *draft, const char *name)
  */
 static int link_hidden(struct atomic_file *draft, const char *name)
 {
-	int err = atomic_file_errno(linkat(draft->dir_fd, draft->hidden, draft->dir_fd, name, 0));
+	int err = replace_errno(linkat(draft->dir_fd, draft->hidden, draft->dir_fd, name, 0));
 
 	if (err != -EPERM && err != -EOPNOTSUPP)
 		return err;
-	err = atomic_file_errno(syscall(SYS_renameat2, draft->dir_fd, draft->hidden, draft->dir_fd, name,
+	err = replace_errno(syscall(SYS_renameat2, draft->dir_fd, draft->hidden, draft->dir_fd, name,
 				  RENAME_NOREPLACE));
 	if (!err)
 		draft->hidden[0] = '\0';
@@ -130,7 +130,7 @@ int atomic_file_replace(struct atomic_file *draft)
 {
 	int err = draft->hidden[0] ? 0 : hide(draft);
 
-	err = err ?: atomic_file_errno(renameat(draft->dir_fd, draft->hidden, draft->dir_fd, draft->name));
+	err = err ?: replace_errno(renameat(draft->dir_fd, draft->hidden, draft->dir_fd, draft->name));
 	if (!err)
 		draft->hidden[0] = '\0';
 	return err;
@@ -138,7 +138,7 @@ int atomic_file_replace(struct atomic_file *draft)
 
 int sync_dir(int dir_fd)
 {
-	int err = atomic_file_errno(fsync(dir_fd));
+	int err = replace_errno(fsync(dir_fd));
 
 	return err == -EINVAL || err == -EOPNOTSUPP ? 0 : err;
 }
@@ -151,11 +151,6 @@ struct writing {
 	const struct file_version *old; /* the file that must have the name; NULL: any file, or none */
 	const struct file_owner *owner; /* NULL: the caller */
 };
-
-static int replace_errno(int result)
-{
-	return result < 0 ? -errno : 0;
-}
 
 struct file_version file_version_of(const struct stat *st)
 {

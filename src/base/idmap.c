@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/array.h"
-
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -83,6 +81,30 @@ void idmap_release(struct idmap *map)
 uint64_t hash_bytes(const void *bytes, size_t len, uint64_t seed)
 {
 	return XXH3_64bits_withSeed(bytes, len, seed);
+}
+
+struct keyed_rows {
+	const char *row;
+	size_t row_bytes, key_bytes;
+};
+
+static bool same_key(uint32_t id, const void *key, const void *table)
+{
+	const struct keyed_rows *rows = table;
+
+	return !memcmp(rows->row + id * rows->row_bytes, key, rows->key_bytes);
+}
+
+uint32_t idmap_find_key(const struct idmap *map, const void *key, size_t key_bytes, const void *rows, size_t row_bytes)
+{
+	const struct keyed_rows table = { rows, row_bytes, key_bytes };
+
+	return idmap_find(map, hash_bytes(key, key_bytes, 0), same_key, key, &table);
+}
+
+int idmap_add_key(struct idmap *map, const void *key, size_t key_bytes, uint32_t id)
+{
+	return idmap_add(map, hash_bytes(key, key_bytes, 0), id);
 }
 
 struct string_key {

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/array.h"
+
 /*
  * Hash → small integer id, for a table that owns its rows and interns them.
  *
@@ -34,6 +36,22 @@ uint32_t idmap_find(const struct idmap *map, uint64_t hash, idmap_same_fn same, 
 int idmap_add(struct idmap *map, uint64_t hash, uint32_t id);
 
 void idmap_release(struct idmap *map);
+
+/* The same for rows of row_bytes that begin with their key: key_bytes, without padding. */
+uint32_t idmap_find_key(const struct idmap *map, const void *key, size_t key_bytes, const void *rows, size_t row_bytes);
+int idmap_add_key(struct idmap *map, const void *key, size_t key_bytes, uint32_t id);
+
+/* Appends the value, which begins with the key, to the array whose parts are named item, item##_nr and item##_alloc. */
+#define idmap_push(map, owner, item, key, value) \
+	(array_push(owner, item, value) ?: idmap_add_key(map, &(key), sizeof(key), (owner)->item##_nr - 1))
+
+/* The id of the row with the key; appends the value if there is none. 0 or -ENOMEM. */
+#define idmap_intern(map, owner, item, key, value, ret_id) \
+	({ \
+		uint32_t *id_ = (ret_id); \
+		*id_ = idmap_find_key(map, &(key), sizeof(key), (owner)->item, sizeof(*(owner)->item)); \
+		*id_ != IDMAP_NONE ? 0 : (*id_ = (owner)->item##_nr, idmap_push(map, owner, item, key, value)); \
+	})
 
 /* A hash of bytes. It differs between builds, so it is never stored. */
 uint64_t hash_bytes(const void *bytes, size_t len, uint64_t seed);

@@ -22,11 +22,6 @@ uint32_t boot_parse(const char *text)
 
 /* ---- clocks ---------------------------------------------------------------------------------- */
 
-static bool is_clock_of(uint32_t id, const void *boot, const void *clocks)
-{
-	return ((const struct boot_clocks *)clocks)->clock[id].boot == *(const uint32_t *)boot;
-}
-
 static struct boot_clock *find_boot_clock(const struct boot_clocks *clocks, uint32_t boot)
 {
 	uint32_t id = 0;
@@ -34,7 +29,7 @@ static struct boot_clock *find_boot_clock(const struct boot_clocks *clocks, uint
 	if (!clocks->clock_nr)
 		return NULL;
 	if (clocks->clock[0].boot != boot)
-		id = idmap_find(&clocks->ids, hash_bytes(&boot, sizeof(boot), 0), is_clock_of, &boot, clocks);
+		id = idmap_find_key(&clocks->ids, &boot, sizeof(boot), clocks->clock, sizeof(*clocks->clock));
 	return id == IDMAP_NONE ? NULL : &clocks->clock[id];
 }
 
@@ -42,17 +37,6 @@ static struct boot_clock *find_boot_clock(const struct boot_clocks *clocks, uint
 static __int128 distance_to_wall(const struct moment *moment)
 {
 	return (__int128)moment->wall_ns - moment->monotonic_ns;
-}
-
-static int add_boot(struct boot_clocks *clocks, const struct moment *moment)
-{
-	struct boot_clock clock = { moment->boot, *moment };
-	int err = array_push(clocks, clock, clock);
-
-	if (!err)
-		err = idmap_add(&clocks->ids, hash_bytes(&moment->boot, sizeof(moment->boot), 0),
-				clocks->clock_nr - 1);
-	return err;
 }
 
 int boot_clocks_add(struct boot_clocks *clocks, const struct moment *moment)
@@ -63,7 +47,7 @@ int boot_clocks_add(struct boot_clocks *clocks, const struct moment *moment)
 	if (!moment->boot || !moment->wall_ns)
 		return 0;
 	if (!clock)
-		return add_boot(clocks, moment);
+		return idmap_push(&clocks->ids, clocks, clock, moment->boot, ((struct boot_clock){ moment->boot, *moment }));
 	if (moment_compare(moment, &clock->newest, NULL) <= 0)
 		return 0;
 	step = distance_to_wall(moment) - distance_to_wall(&clock->newest);

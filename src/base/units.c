@@ -186,6 +186,13 @@ const char *clean_text(char *clean, size_t room, const char *text)
 	return clean;
 }
 
+const char *path_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
 const char *clean_path(char *clean, size_t room, const char *path)
 {
 	size_t shown = room - 16, len = strlen(path);

@@ -35,6 +35,9 @@ int parse_count(const char *text, uint64_t least, uint64_t most, uint64_t *ret_c
  */
 const char *clean_text(char *clean, size_t room, const char *text);
 
+/* The part of a path behind its last slash. */
+const char *path_name(const char *path);
+
 /* The end of a path as clean text. It leaves 16 bytes of the room for other words about the path. */
 const char *clean_path(char *clean, size_t room, const char *path);
 

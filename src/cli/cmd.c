@@ -13,13 +13,9 @@
 #include "base/progress.h"
 #include "base/reason.h"
 #include "base/units.h"
-#include "cli/cmd_completion.h"
 #include "cli/cmd_help.h"
-#include "cli/cmd_man.h"
-#include "cli/help_text.h"
 #include "cli/pager.h"
 #include "cli/removed_words.h"
-#include "cli/suggestion.h"
 #include "render/clean.h"
 
 /* ---- messages on stderr ------------------------------------------------------------------- */
@@ -36,6 +32,86 @@ int log_refusal(const struct command *command, const char *fmt, ...)
 		    command->name);
 	free(why);
 	return EXIT_REFUSED;
+}
+
+/* ---- words that are close to an unknown one ------------------------------------------------- */
+
+#define DISTANCE_MAX 2
+#define SUGGESTION_WORD_MAX 32
+#define SUGGESTION_TEXT_MAX (SUGGESTION_WORD_MAX + 32)
+
+/* "did you mean …": the known word that is closest to an unknown one. */
+struct suggestion {
+	char typed[SUGGESTION_WORD_MAX]; /* empty: too long to be a misspelt word */
+	const char *closest;		 /* NULL: no known word is close */
+	unsigned int distance;		 /* of closest */
+};
+
+static unsigned int smaller_of(unsigned int a, unsigned int b)
+{
+	return a < b ? a : b;
+}
+
+/*
+ * The edit distance of two words shorter than SUGGESTION_WORD_MAX: how many letters are inserted,
+ * deleted or replaced, or swapped with their neighbour, to get from one word to the other.
+ */
+static unsigned int edit_distance(const char *a, const char *b)
+{
+	unsigned int cost[SUGGESTION_WORD_MAX][SUGGESTION_WORD_MAX];
+	size_t a_len = strlen(a), b_len = strlen(b);
+
+	for (size_t i = 0; i <= a_len; i++) {
+		for (size_t k = 0; k <= b_len; k++) {
+			if (!i || !k) {
+				cost[i][k] = i + k;
+				continue;
+			}
+			cost[i][k] = smaller_of(cost[i - 1][k] + 1, cost[i][k - 1] + 1);
+			cost[i][k] = smaller_of(cost[i][k], cost[i - 1][k - 1] + (a[i - 1] != b[k - 1]));
+			if (i > 1 && k > 1 && a[i - 1] == b[k - 2] && a[i - 2] == b[k - 1])
+				cost[i][k] = smaller_of(cost[i][k], cost[i - 2][k - 2] + 1);
+		}
+	}
+	return cost[a_len][b_len];
+}
+
+/* The first `len` bytes of `typed` are the unknown word. */
+static void suggestion_start(struct suggestion *suggestion, const char *typed, size_t len)
+{
+	*suggestion = (struct suggestion){};
+	if (len < sizeof(suggestion->typed))
+		memcpy(suggestion->typed, typed, len);
+}
+
+/*
+ * A known word is close if the unknown one is its beginning, or differs from it by at most two edits; a
+ * word of two or three letters by one. Of equally close words the first one wins.
+ */
+static void suggestion_consider(struct suggestion *suggestion, const char *known)
+{
+	size_t len = strlen(suggestion->typed);
+	unsigned int distance;
+
+	if (!len || strlen(known) >= SUGGESTION_WORD_MAX)
+		return;
+	distance = strncmp(known, suggestion->typed, len) ? edit_distance(suggestion->typed, known) : 0;
+	if (distance > DISTANCE_MAX || distance * 2 > len)
+		return;
+	if (suggestion->closest && distance >= suggestion->distance)
+		return;
+	suggestion->closest = known;
+	suggestion->distance = distance;
+}
+
+/* " (did you mean --count?)", with the dashes that are passed; "" if no known word is close. Returns text. */
+static const char *suggestion_format(char text[SUGGESTION_TEXT_MAX], const struct suggestion *suggestion,
+				     const char *dashes)
+{
+	*text = '\0';
+	if (suggestion->closest)
+		snprintf(text, SUGGESTION_TEXT_MAX, " (did you mean %s%s?)", dashes, suggestion->closest);
+	return text;
 }
 
 /* ---- one command line --------------------------------------------------------------------- */

@@ -147,7 +147,7 @@ struct command {
 	const char *name;    /* a subcommand has its parent's name in front: "fleet diff" */
 	const char *args;    /* for the usage line: "OLD NEW", "PID…" */
 	const char *help;    /* one line */
-	const char *detail;  /* text below the options (cli/help_text.h has its form), or NULL */
+	const char *detail;  /* text below the options (cli/cmd_help.h has its form), or NULL */
 	const char *example; /* one command line, or NULL */
 	struct option_group option[COMMAND_GROUP_MAX];
 	const void *defaults; /* of options_size bytes; NULL: all zero */

@@ -34,7 +34,7 @@ struct capture_options {
 	uint64_t inject_bytes; /* attach and leaks: the same of the sampler to inject; 0: do not inject it */
 };
 
-/* Details have one paragraph a line (cli/help_text.h). */
+/* Details have one paragraph a line (cli/cmd_help.h). */
 #define FOLLOW_FORKS_DETAIL \
 	"With --follow-forks, every process on the machine that uses the same allocator pays for the probes. " \
 	"Only the followed processes are recorded.\n"

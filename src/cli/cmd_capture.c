@@ -9,7 +9,7 @@
 #include "base/reason.h"
 #include "cli/cmd_attach.h"
 #include "cli/find_snapshot.h"
-#include "cli/help_text.h"
+#include "cli/cmd_help.h"
 #include "cli/recording_place.h"
 #include "collect.h"
 #include "collect/drain/map_sizes.h"

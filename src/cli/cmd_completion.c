@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "cli/cmd_completion.h"
+#include "cli/cmd_help.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/array.h"
-#include "cli/cmd.h"
-#include "cli/help_text.h"
 
 /* ---- kinds of values ---------------------------------------------------------------------- */
 

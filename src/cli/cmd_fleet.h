@@ -45,7 +45,7 @@ extern const struct option_row catalogue_rows[], source_rows[], where_rows[], na
 /* Rows for fields of struct stats_options: --group-by and --cumulative; the same, --top and --json for lists. */
 extern const struct option_row fleet_group_rows[], fleet_list_rows[];
 
-/* For a command's detail, which has one paragraph a line (cli/help_text.h). */
+/* For a command's detail, which has one paragraph a line (cli/cmd_help.h). */
 #define SELECTION_DETAIL \
 	"SEL selects snapshots: KEY OP VALUE, separated by commas; all must be true. Keys with patterns (= !=): " \
 	"host comm exe build-id cgroup container boot kernel version trigger end path label.NAME. Keys with " \

@@ -3,17 +3,12 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "base/array.h"
-#include "base/reason.h"
 #include "base/terminal.h"
-#include "base/units.h"
 #include "cli/cmd_stats.h"
 #include "cli/find_snapshot.h"
-#include "cli/list_table.h"
 #include "cli/pager.h"
 #include "cli/process_list.h"
 #include "render.h"
-#include "render/emitter.h"
 
 extern const struct command cmd_list;
 
@@ -27,63 +22,11 @@ static const struct option_row rows[] = {
 	{},
 };
 
-/* ---- as JSON ------------------------------------------------------------------------------ */
-
-static void emit_listed_snapshot(struct emitter *out, const char *key, const struct listed_snapshot *snapshot)
-{
-	uint64_t wall_ns = snapshot->moment.wall_ns;
-	char text[LIST_TIME_MAX];
-
-	emit_object(out, key);
-	emit_text(out, "path", snapshot->path);
-	emit_text(out, "wall_time", wall_ns ? list_time_text(text, wall_ns, LIST_TIME_RFC3339) : NULL);
-	emit_uint(out, "traced_bytes", snapshot->traced_bytes);
-	emit_end(out);
-}
-
-static void emit_listed_process(struct emitter *out, const struct listed_process *process)
-{
-	emit_object(out, NULL);
-	emit_text(out, "host", process->host);
-	if (process->pid)
-		emit_uint(out, "pid", process->pid);
-	emit_text(out, "comm", process->comm);
-	emit_text(out, "folder", process->folder);
-	emit_uint(out, "snapshots", process->snapshot_nr);
-	emit_uint(out, "disk_bytes", process->disk_bytes);
-	emit_listed_snapshot(out, "first", &process->first);
-	emit_listed_snapshot(out, "last", &process->last);
-	emit_uint(out, "peak_bytes", process->peak_bytes);
-	emit_int(out, "growth_bytes", (int64_t)(process->last.traced_bytes - process->first.traced_bytes));
-	emit_bool(out, "is_estimated", process->is_estimated);
-	emit_text(out, "sampler", process->sampler);
-	if (process->is_unseen)
-		emit_bool(out, "is_unseen", true);
-	emit_text(out, "end", process->end);
-	emit_end(out);
-}
-
-static int print_list_json(const struct process_list *list)
-{
-	struct emitter out = emit_to(stdout, true);
-
-	emit_text(&out, "schema", "allocsnap.list/1");
-	emit_list(&out, "processes");
-	for (size_t i = 0; i < list->process_nr; i++)
-		emit_listed_process(&out, &list->process[i]);
-	emit_end(&out);
-	emit_uint(&out, "unreadable", list->damaged_nr);
-	return emit_finish(&out);
-}
-
-/* ---- the command -------------------------------------------------------------------------- */
-
 static int print_list(const struct list_options *options, const struct process_list *list)
 {
 	pager_begin();
-	if (options->format)
-		return report_write_error(print_list_json(list));
-	return report_write_error(list_table_print(list, stdout, terminal_width(STDOUT_FILENO)));
+	return report_write_error(options->format ? process_list_put_json(list, stdout) :
+						    list_table_print(list, stdout, terminal_width(STDOUT_FILENO)));
 }
 
 static int run(const void *command_options, const struct arguments *args)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "cli/cmd_man.h"
+#include "cli/cmd_help.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -10,9 +10,6 @@
 #include <time.h>
 
 #include "base/units.h"
-#include "cli/cmd.h"
-#include "cli/cmd_help.h"
-#include "cli/help_text.h"
 
 #define PAGE_NAME_MAX 64
 
@@ -102,7 +99,7 @@ static void put_example(FILE *out, const char *text, bool *is_first)
 	fputs(".RE\n.fi\n", out);
 }
 
-/* The lines of a detail; help_text.h has its form. */
+/* The lines of a detail; cmd_help.h has its form. */
 static void put_detail(FILE *out, const char *detail)
 {
 	char line[DETAIL_LINE_MAX];

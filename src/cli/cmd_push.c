@@ -4,11 +4,12 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
-#include "archive/walk.h"
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "archive/walk.h"
 #include "base/privileges.h"
 #include "base/reason.h"
 #include "cli/cmd.h"

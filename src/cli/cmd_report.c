@@ -211,7 +211,7 @@ static int warn_of_comparison(struct report_job *job, const struct comparison *c
 	if (err || !unrecorded_reason(comparison->old, comparison->new, &unjudged))
 		return err;
 	log_info("growth cannot be judged: %s", unjudged.text);
-	return json_set_text(job->facts.question, "unjudged", unjudged.text);
+	return json_set(job->facts.question, "unjudged", json_clean_string(unjudged.text));
 }
 
 /* The same as `diff` says of the two. */

@@ -92,7 +92,7 @@ static int set_page_losses(struct fleet_page *page, const struct report *report)
 
 	for (size_t i = 0; i < report->loss_nr && !err; i++)
 		if (report->loss[i].value)
-			err = json_set_uint(losses, report->loss[i].name, report->loss[i].value);
+			err = json_set(losses, report->loss[i].name, json_count(report->loss[i].value));
 	return json_set(page->data.column[page->data.column_nr - 1].head, "losses", json_unless(err, losses));
 }
 

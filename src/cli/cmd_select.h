@@ -39,7 +39,7 @@ extern const struct option_row suppression_rows[];
 #define SELECT_GROUPS(base) \
 	{ filter_rows, base, "Filters" }, { block_rows, base, "Filters" }, { wrapper_rows, base, "Own frames" }
 
-/* For the command's detail, which has one paragraph a line (cli/help_text.h). */
+/* For the command's detail, which has one paragraph a line (cli/cmd_help.h). */
 #define SELECT_DETAIL \
 	"SPEC is PATTERN[:LINENO] for a file, or KEY=VALUE,... with the keys file, line, function, object and " \
 	"domain. All keys must match one frame: the first own frame (see Own frames) or, with the word " \

@@ -21,7 +21,7 @@
 /* Where recordings go, and where PID and COMM are looked up. */
 #define DATA_DIR "./allocsnap-data"
 
-/* For the detail of a command, which has one paragraph a line (cli/help_text.h). */
+/* For the detail of a command, which has one paragraph a line (cli/cmd_help.h). */
 #define FIND_SNAPSHOT_DETAIL \
 	"SNAP is a snapshot file, a folder of one process, or a PID or COMM of which ./allocsnap-data has snapshots. " \
 	"Of several snapshots the latest one is read; @first, @latest, @-1 (the latest), @-2 (the one before) and so " \

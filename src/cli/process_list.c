@@ -2,15 +2,21 @@
 #include "cli/process_list.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "archive/walk.h"
 #include "base/array.h"
 #include "base/log.h"
 #include "base/progress.h"
 #include "base/reason.h"
+#include "base/terminal.h"
+#include "base/units.h"
+#include "cli/cmd_help.h"
+#include "render/emitter.h"
 #include "render/facts.h"
 #include "snapshot.h"
 #include "snapshot/snapshot_identity.h"
@@ -180,4 +186,371 @@ int process_list_read(const char *path, struct process_list *ret)
 	if (snapshot_rows_sort(ret->process, ret->process_nr, sizeof(*ret->process), true))
 		status = log_failure("%s", strerror(ENOMEM));
 	return status;
+}
+
+/* ---- the table ---------------------------------------------------------------------------- */
+
+#define LIST_TIME_MAX 32
+enum list_time {
+	LIST_TIME_RFC3339, /* "2026-11-22T11:04:58.354Z" */
+	LIST_TIME_DATE,	   /* "2026-11-22 11:04:58" */
+	LIST_TIME_DAY,	   /* "11-22 11:04:58" */
+	LIST_TIME_SHORT,   /* "11-22 11:04" */
+	LIST_TIME_CLOCK,   /* "11:04:58" */
+	LIST_TIME_MINUTE,  /* "11:04" */
+};
+
+#define CELL_MAX 256
+#define GAP 2 /* columns between cells */
+
+enum list_column {
+	COLUMN_PROCESS,
+	COLUMN_FROM,
+	COLUMN_TO,
+	COLUMN_SNAPSHOTS,
+	COLUMN_DISK,
+	COLUMN_TRACED,
+	COLUMN_PEAK,
+	COLUMN_GROWTH,
+	COLUMN_SAMPLER,
+	COLUMN_END,
+	COLUMN_NR,
+};
+
+static const struct {
+	const char *head;
+	bool is_right; /* a number */
+	int least;     /* the width that shortening leaves; 0: it is not shortened */
+} columns[COLUMN_NR] = {
+	[COLUMN_PROCESS] = { "PROCESS", .least = 12 },
+	[COLUMN_FROM] = { "FROM" },
+	[COLUMN_TO] = { "TO" },
+	[COLUMN_SNAPSHOTS] = { "SNAPS", .is_right = true },
+	[COLUMN_DISK] = { "DISK", .is_right = true },
+	[COLUMN_TRACED] = { "TRACED", .is_right = true },
+	[COLUMN_PEAK] = { "PEAK", .is_right = true },
+	[COLUMN_GROWTH] = { "GROWTH", .is_right = true },
+	[COLUMN_SAMPLER] = { "SAMPLER" },
+	[COLUMN_END] = { "END", .least = 9 },
+};
+
+#define DROPPED(column) (1u << COLUMN_##column)
+
+/* How the table is made to fit; a later way saves more. */
+static const struct list_fit {
+	enum list_time from, to; /* `to` if the day is that of `from` */
+	unsigned int dropped;	 /* columns; if there are some, others are shortened, too */
+} fits[] = {
+	{ LIST_TIME_DATE, LIST_TIME_CLOCK },
+	{ LIST_TIME_DAY, LIST_TIME_CLOCK },
+	{ LIST_TIME_SHORT, LIST_TIME_MINUTE },
+	{ LIST_TIME_SHORT, LIST_TIME_MINUTE, DROPPED(DISK) },
+	{ LIST_TIME_SHORT, LIST_TIME_MINUTE, DROPPED(DISK) | DROPPED(PEAK) | DROPPED(SAMPLER) },
+	{ LIST_TIME_SHORT, LIST_TIME_MINUTE, DROPPED(DISK) | DROPPED(PEAK) | DROPPED(SAMPLER) | DROPPED(FROM) },
+	{ LIST_TIME_SHORT, LIST_TIME_MINUTE, DROPPED(DISK) | DROPPED(PEAK) | DROPPED(SAMPLER) | DROPPED(FROM) |
+	  DROPPED(SNAPSHOTS) },
+};
+
+struct list_table {
+	const struct process_list *list;
+	const struct list_fit *fit;
+	bool has_hosts; /* the processes are of several hosts */
+	int width[COLUMN_NR];
+};
+
+/* ---- texts -------------------------------------------------------------------------------- */
+
+/* A time in UTC. Returns text. */
+static const char *list_time_text(char text[LIST_TIME_MAX], uint64_t wall_ns, enum list_time how)
+{
+	static const char *const format[] = {
+		[LIST_TIME_RFC3339] = "%Y-%m-%dT%H:%M:%S",
+		[LIST_TIME_DATE] = "%Y-%m-%d %H:%M:%S",
+		[LIST_TIME_DAY] = "%m-%d %H:%M:%S",
+		[LIST_TIME_SHORT] = "%m-%d %H:%M",
+		[LIST_TIME_CLOCK] = "%H:%M:%S",
+		[LIST_TIME_MINUTE] = "%H:%M",
+	};
+	time_t seconds = wall_ns / 1000000000;
+	struct tm utc;
+	size_t len;
+
+	gmtime_r(&seconds, &utc);
+	len = strftime(text, LIST_TIME_MAX, format[how], &utc);
+	if (how == LIST_TIME_RFC3339)
+		snprintf(text + len, LIST_TIME_MAX - len, ".%03uZ", (unsigned int)(wall_ns / 1000000 % 1000));
+	return text;
+}
+
+const char *list_size_text(char text[LIST_SIZE_MAX], double bytes, bool with_sign)
+{
+	static const char unit[] = "BKMGTPE";
+	int at = 0;
+
+	for (; at < 6 && (bytes >= 1023.5 || bytes <= -1023.5); at++)
+		bytes /= 1024;
+	snprintf(text, LIST_SIZE_MAX, with_sign ? "%+.*f%c" : "%.*f%c", at && bytes < 99.95 && bytes > -99.95, bytes,
+		 unit[at]);
+	return text;
+}
+
+static void format_listed_time(char cell[CELL_MAX], uint64_t wall_ns, enum list_time how)
+{
+	if (wall_ns)
+		list_time_text(cell, wall_ns, how);
+}
+
+static bool is_same_day(uint64_t a_ns, uint64_t b_ns)
+{
+	const uint64_t day_ns = 24ULL * 3600 * 1000000000;
+
+	return a_ns / day_ns == b_ns / day_ns;
+}
+
+/* A comm may have any byte, so the cell is cleaned. */
+static void format_process_cell(char cell[CELL_MAX], const struct list_table *table,
+				const struct listed_process *process)
+{
+	bool has_host = table->has_hosts && *process->host;
+	char text[CELL_MAX];
+
+	if (!process->pid)
+		snprintf(text, sizeof(text), "%.200s", process->folder);
+	else
+		snprintf(text, sizeof(text), "%.64s%s%.64s.%" PRIu64, has_host ? process->host : "",
+			 has_host ? "/" : "", process->comm, process->pid);
+	clean_text(cell, CELL_MAX, text);
+}
+
+static void format_amount(char cell[CELL_MAX], const struct listed_process *process, double bytes, bool with_sign)
+{
+	char text[LIST_SIZE_MAX];
+
+	if (process->is_unseen)
+		strcpy(cell, "?");
+	else
+		snprintf(cell, CELL_MAX, "%s%s", process->is_estimated ? "~" : "", list_size_text(text, bytes, with_sign));
+}
+
+static void format_cell(char cell[CELL_MAX], const struct list_table *table, const struct listed_process *process,
+			enum list_column column)
+{
+	uint64_t from_ns = process->first.moment.wall_ns, to_ns = process->last.moment.wall_ns;
+	uint64_t from_bytes = process->first.traced_bytes, to_bytes = process->last.traced_bytes;
+
+	*cell = '\0';
+	switch (column) {
+	case COLUMN_PROCESS:
+		format_process_cell(cell, table, process);
+		break;
+	case COLUMN_FROM:
+		format_listed_time(cell, from_ns, table->fit->from);
+		break;
+	case COLUMN_TO:
+		format_listed_time(cell, to_ns, is_same_day(from_ns, to_ns) ? table->fit->to : table->fit->from);
+		break;
+	case COLUMN_SNAPSHOTS:
+		snprintf(cell, CELL_MAX, "%zu", process->snapshot_nr);
+		break;
+	case COLUMN_DISK:
+		list_size_text(cell, process->disk_bytes, false);
+		break;
+	case COLUMN_TRACED:
+		format_amount(cell, process, to_bytes, false);
+		break;
+	case COLUMN_PEAK:
+		format_amount(cell, process, process->peak_bytes, false);
+		break;
+	case COLUMN_GROWTH:
+		format_amount(cell, process, (double)to_bytes - from_bytes, true);
+		break;
+	case COLUMN_SAMPLER:
+		snprintf(cell, CELL_MAX, "%s", process->sampler ?: "");
+		break;
+	default:
+		clean_text(cell, CELL_MAX, process->end);
+	}
+}
+
+/* ---- widths ------------------------------------------------------------------------------- */
+
+static bool any_has_sampler(const struct process_list *list)
+{
+	for (size_t i = 0; i < list->process_nr; i++)
+		if (list->process[i].sampler)
+			return true;
+	return false;
+}
+
+static int measure_table(struct list_table *table)
+{
+	unsigned int dropped = table->fit->dropped | (any_has_sampler(table->list) ? 0 : DROPPED(SAMPLER));
+	char cell[CELL_MAX];
+	int sum = 0;
+
+	for (int column = 0; column < COLUMN_NR; column++) {
+		int *width = &table->width[column];
+
+		*width = strlen(columns[column].head);
+		for (size_t i = 0; i < table->list->process_nr; i++) {
+			format_cell(cell, table, &table->list->process[i], column);
+			if (text_width(cell) > *width)
+				*width = text_width(cell);
+		}
+		if (dropped & 1u << column)
+			*width = 0;
+		sum += *width ? *width + GAP : 0;
+	}
+	return sum - GAP;
+}
+
+/* Shortens the end and the process, in this order, not below their least widths. Returns the excess that is left. */
+static int shorten_columns(struct list_table *table, int excess)
+{
+	static const enum list_column order[] = { COLUMN_END, COLUMN_PROCESS };
+
+	for (size_t i = 0; i < ARRAY_SIZE(order) && excess > 0; i++) {
+		int *width = &table->width[order[i]], spare = *width - columns[order[i]].least;
+
+		if (spare <= 0)
+			continue;
+		*width -= spare < excess ? spare : excess;
+		excess -= spare;
+	}
+	return excess;
+}
+
+static void fit_table(struct list_table *table, int width)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(fits); i++) {
+		int needed;
+
+		table->fit = &fits[i];
+		needed = measure_table(table);
+		if (!width || needed <= width)
+			return;
+		if (fits[i].dropped && shorten_columns(table, needed - width) <= 0)
+			return;
+	}
+}
+
+/* ---- rows --------------------------------------------------------------------------------- */
+
+/* Cuts the text to a width and marks the cut. keep_end: cuts in the middle, before the PID of "COMM.PID". */
+static void cut_cell(char cell[CELL_MAX], int width, bool keep_end)
+{
+	const char *tail = keep_end ? strrchr(cell, '.') : NULL;
+	int tail_width = tail ? text_width(tail) : 0, column = 0;
+	char cut[CELL_MAX];
+	size_t at = 0;
+
+	if (text_width(cell) <= width)
+		return;
+	if (tail_width + 2 > width)
+		tail = NULL, tail_width = 0;
+	while (cell[at] && column < width - 1 - tail_width) {
+		at += utf8_len(cell + at) ?: 1;
+		column++;
+	}
+	snprintf(cut, sizeof(cut), "%.*s…%s", (int)at, cell, tail ?: "");
+	strcpy(cell, cut);
+}
+
+/* Pads by hand: printf counts bytes. The last column is not padded. */
+static void put_cell(FILE *out, const struct list_table *table, enum list_column column, char cell[CELL_MAX])
+{
+	int width = table->width[column], pad;
+
+	if (!width)
+		return;
+	cut_cell(cell, width, column == COLUMN_PROCESS);
+	pad = width - text_width(cell);
+	fprintf(out, "%*s%s%*s%*s", columns[column].is_right ? pad : 0, "", cell,
+		columns[column].is_right || column == COLUMN_END ? 0 : pad, "", column == COLUMN_END ? 0 : GAP, "");
+}
+
+static int put_list_row(FILE *out, const struct list_table *table, const struct listed_process *process)
+{
+	enum tone head = process ? TONE_PLAIN : TONE_HEAD;
+	char cell[CELL_MAX];
+
+	tone_begin(out, head);
+	for (int column = 0; column < COLUMN_NR; column++) {
+		if (process)
+			format_cell(cell, table, process, column);
+		else
+			strcpy(cell, columns[column].head);
+		put_cell(out, table, column, cell);
+	}
+	tone_end(out, head);
+	return putc('\n', out) == EOF ? -(errno ?: EIO) : 0;
+}
+
+static bool has_several_hosts(const struct process_list *list)
+{
+	for (size_t i = 1; i < list->process_nr; i++)
+		if (strcmp(list->process[i].host, list->process[0].host))
+			return true;
+	return false;
+}
+
+int list_table_print(const struct process_list *list, FILE *out, int width)
+{
+	struct list_table table = { .list = list, .has_hosts = has_several_hosts(list) };
+	int err;
+
+	fit_table(&table, width);
+	err = put_list_row(out, &table, NULL);
+	for (size_t i = 0; i < list->process_nr && !err; i++)
+		err = put_list_row(out, &table, &list->process[i]);
+	return err;
+}
+
+/* ---- as JSON ------------------------------------------------------------------------------ */
+
+static void emit_listed_snapshot(struct emitter *out, const char *key, const struct listed_snapshot *snapshot)
+{
+	uint64_t wall_ns = snapshot->moment.wall_ns;
+	char text[LIST_TIME_MAX];
+
+	emit_object(out, key);
+	emit_text(out, "path", snapshot->path);
+	emit_text(out, "wall_time", wall_ns ? list_time_text(text, wall_ns, LIST_TIME_RFC3339) : NULL);
+	emit_uint(out, "traced_bytes", snapshot->traced_bytes);
+	emit_end(out);
+}
+
+static void emit_listed_process(struct emitter *out, const struct listed_process *process)
+{
+	emit_object(out, NULL);
+	emit_text(out, "host", process->host);
+	if (process->pid)
+		emit_uint(out, "pid", process->pid);
+	emit_text(out, "comm", process->comm);
+	emit_text(out, "folder", process->folder);
+	emit_uint(out, "snapshots", process->snapshot_nr);
+	emit_uint(out, "disk_bytes", process->disk_bytes);
+	emit_listed_snapshot(out, "first", &process->first);
+	emit_listed_snapshot(out, "last", &process->last);
+	emit_uint(out, "peak_bytes", process->peak_bytes);
+	emit_int(out, "growth_bytes", (int64_t)(process->last.traced_bytes - process->first.traced_bytes));
+	emit_bool(out, "is_estimated", process->is_estimated);
+	emit_text(out, "sampler", process->sampler);
+	if (process->is_unseen)
+		emit_bool(out, "is_unseen", true);
+	emit_text(out, "end", process->end);
+	emit_end(out);
+}
+
+int process_list_put_json(const struct process_list *list, FILE *file)
+{
+	struct emitter out = emit_to(file, true);
+
+	emit_text(&out, "schema", "allocsnap.list/1");
+	emit_list(&out, "processes");
+	for (size_t i = 0; i < list->process_nr; i++)
+		emit_listed_process(&out, &list->process[i]);
+	emit_end(&out);
+	emit_uint(&out, "unreadable", list->damaged_nr);
+	return emit_finish(&out);
 }

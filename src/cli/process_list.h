@@ -2,11 +2,12 @@
 #ifndef ALLOCSNAP_CLI_PROCESS_LIST_H
 #define ALLOCSNAP_CLI_PROCESS_LIST_H
 
-/* The processes of which a folder has snapshots, for `list`. */
+/* The processes of which a folder has snapshots, for `list`, and the table that it prints. */
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/moment.h"
 
@@ -44,5 +45,19 @@ struct process_list {
  */
 int process_list_read(const char *path, struct process_list *ret);
 void process_list_release(struct process_list *list);
+
+/* ---- the table ---- */
+
+/*
+ * Writes the table. If it is wider than `width` columns, times lose their year and then their seconds, the sizes on
+ * disk are left out, and names and ends are shortened; width 0: any width is fine. Returns 0 or a negative errno.
+ */
+int list_table_print(const struct process_list *list, FILE *out, int width);
+
+int process_list_put_json(const struct process_list *list, FILE *file);
+
+/* "968K", "5.2M", "13.8M": shorter than format_size(). Returns text. */
+#define LIST_SIZE_MAX 24
+const char *list_size_text(char text[LIST_SIZE_MAX], double bytes, bool with_sign);
 
 #endif

@@ -55,10 +55,10 @@ static int set_question(const struct report_facts *facts, json_t *head)
 		err = -ENOMEM;
 	free(filters);
 	list = json_unless(err, list);
-	err = json_set_text(facts->question, "kind", facts->kind) ?: json_set(facts->question, "filters", list) ?:
-	      json_set_uint(facts->question, "given", facts->given_nr) ?:
-	      json_set_text(head, "schema", "allocsnap.report/1") ?:
-	      json_set_text(head, "allocsnap", ALLOCSNAP_VERSION);
+	err = json_set(facts->question, "kind", json_clean_string(facts->kind)) ?: json_set(facts->question, "filters", list) ?:
+	      json_set(facts->question, "given", json_count(facts->given_nr)) ?:
+	      json_set(head, "schema", json_string("allocsnap.report/1")) ?:
+	      json_set(head, "allocsnap", json_string(ALLOCSNAP_VERSION));
 	return err ?: json_set(head, "question", json_incref(facts->question)) ?:
 	       json_set(head, "warnings", json_incref(facts->warnings));
 }

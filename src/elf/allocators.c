@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/units.h"
 #include "elf/elf_object.h"
 #include "elf/probe_info.h"
 
@@ -237,11 +238,9 @@ static const struct allocator allocators[] = {
 
 const struct allocator *allocator_of(const char *path)
 {
-	const char *slash = strrchr(path, '/');
-	const char *name = slash ? slash + 1 : path;
 	const struct allocator *row = allocators;
 
-	while (fnmatch(row->object, name, 0))
+	while (fnmatch(row->object, path_name(path), 0))
 		row++;
 	return row;
 }

@@ -10,6 +10,50 @@
 #include "elf/elf_object_private.h"
 #include "elf/returns.h"
 
+int decoder_open(csh *ret_capstone, cs_insn **ret_insn)
+{
+	*ret_insn = NULL;
+	if (cs_open(CS_ARCH_X86, CS_MODE_64, ret_capstone)) {
+		*ret_capstone = 0;
+		return -ENOMEM;
+	}
+	cs_option(*ret_capstone, CS_OPT_DETAIL, CS_OPT_ON);
+	*ret_insn = cs_malloc(*ret_capstone);
+	if (*ret_insn)
+		return 0;
+	decoder_close(ret_capstone, ret_insn);
+	return -ENOMEM;
+}
+
+void decoder_close(csh *capstone, cs_insn **insn)
+{
+	if (*insn)
+		cs_free(*insn, 1);
+	if (*capstone)
+		cs_close(capstone);
+	*insn = NULL;
+}
+
+bool insn_has_group(const cs_insn *insn, unsigned int group)
+{
+	for (size_t i = 0; i < insn->detail->groups_count; i++)
+		if (insn->detail->groups[i] == group)
+			return true;
+	return false;
+}
+
+bool insn_is_jcc(const cs_insn *insn)
+{
+	return (insn->size == 2 && (insn->bytes[0] & 0xf0) == 0x70) ||
+	       (insn->size == 6 && insn->bytes[0] == 0x0f && (insn->bytes[1] & 0xf0) == 0x80);
+}
+
+bool insn_calls_pointer(const cs_insn *insn)
+{
+	return (insn->id == X86_INS_CALL || insn->id == X86_INS_JMP) && insn->detail->x86.op_count == 1 &&
+	       insn->detail->x86.operands[0].type != X86_OP_IMM;
+}
+
 bool insn_only_looks(const cs_insn *insn)
 {
 	switch (insn->id) {

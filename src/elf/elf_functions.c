@@ -126,7 +126,7 @@ static int search__table(struct search *search, const struct symbol_table *table
 	return 0;
 }
 
-static int by_name_and_address(const void *a, const void *b)
+int elf_function_compare(const void *a, const void *b)
 {
 	const struct elf_function *x = a, *y = b;
 
@@ -145,9 +145,9 @@ static void search__merge(struct search *search)
 	size_t kept = 0;
 
 	if (search->function_nr)
-		qsort(all, search->function_nr, sizeof(*all), by_name_and_address);
+		qsort(all, search->function_nr, sizeof(*all), elf_function_compare);
 	for (size_t i = 0; i < search->function_nr; i++) {
-		if (!kept || by_name_and_address(&all[kept - 1], &all[i])) {
+		if (!kept || elf_function_compare(&all[kept - 1], &all[i])) {
 			all[kept++] = all[i];
 			continue;
 		}

@@ -53,6 +53,8 @@ struct elf_function {
 	uint8_t renamed; /* 1 + an index into the prefixes of known_functions.h; 0: its name is one that was searched */
 };
 
+int elf_function_compare(const void *a, const void *b); /* for qsort(): by name, then by address */
+
 /*
  * Text before the ends of other functions' names: "je_arrow_" of je_arrow_mallocx, for the end "mallocx". The first few
  * that are found, each once.
@@ -132,6 +134,14 @@ int elf_object__read(const struct elf_object *obj, uint64_t offset, void *buf, s
 
 /* Reads up to len bytes at a file offset. Returns how many the file has. */
 size_t elf_object__read_some(const struct elf_object *obj, uint64_t offset, void *buf, size_t len);
+
+/* Opens capstone for x86-64, with room for one instruction in detail. 0 or -ENOMEM; then there is nothing to close. */
+int decoder_open(csh *ret_capstone, cs_insn **ret_insn);
+void decoder_close(csh *capstone, cs_insn **insn); /* also if they are zero */
+
+bool insn_has_group(const cs_insn *insn, unsigned int group);
+bool insn_is_jcc(const cs_insn *insn);
+bool insn_calls_pointer(const cs_insn *insn); /* a call or a jump that is not to a fixed place */
 
 /*
  * The effect of x86-64 instructions on registers and flags. capstone 4's own lists of registers read and written have errors, so only

@@ -157,14 +157,6 @@ static bool decode_entry_insn(struct patching *patching, const struct body *body
 	return cs_disasm_iter(patching->capstone, &byte, &left, &address, patching->insn);
 }
 
-static bool insn_has_group(const cs_insn *insn, unsigned int group)
-{
-	for (size_t i = 0; i < insn->detail->groups_count; i++)
-		if (insn->detail->groups[i] == group)
-			return true;
-	return false;
-}
-
 /* ---- the instructions that move ---- */
 
 static bool has_rip_operand(const cs_insn *insn)
@@ -175,12 +167,6 @@ static bool has_rip_operand(const cs_insn *insn)
 		if (x86->operands[i].type == X86_OP_MEM && x86->operands[i].mem.base == X86_REG_RIP)
 			return true;
 	return false;
-}
-
-static bool is_jcc(const cs_insn *insn)
-{
-	return (insn->size == 2 && (insn->bytes[0] & 0xf0) == 0x70) ||
-	       (insn->size == 6 && insn->bytes[0] == 0x0f && (insn->bytes[1] & 0xf0) == 0x80);
 }
 
 static bool is_jmp(const cs_insn *insn)
@@ -198,7 +184,7 @@ static bool describe_insn(const cs_insn *insn, struct entry_insn *ret)
 	for (size_t i = 0; i < ARRAY_SIZE(immovable); i++)
 		if (insn_has_group(insn, immovable[i]))
 			return false;
-	if (is_jcc(insn) || is_jmp(insn)) {
+	if (insn_is_jcc(insn) || is_jmp(insn)) {
 		ret->kind = is_jmp(insn) ? ENTRY_JMP : ENTRY_JCC;
 		ret->displacement_bytes = insn->size == 2 ? 1 : 4;
 		ret->at = insn->size - ret->displacement_bytes;
@@ -462,18 +448,6 @@ static int find_entries(struct patching *patching, struct reason *why)
 	return err ?: search_code(patching->elf, patching->patches);
 }
 
-static int open_decoder(struct patching *patching)
-{
-	if (cs_open(CS_ARCH_X86, CS_MODE_64, &patching->capstone))
-		return -ENOMEM;
-	cs_option(patching->capstone, CS_OPT_DETAIL, CS_OPT_ON);
-	patching->insn = cs_malloc(patching->capstone);
-	if (patching->insn)
-		return 0;
-	cs_close(&patching->capstone);
-	return -ENOMEM;
-}
-
 int entry_patches_read(int fd, struct entry_patches *ret, struct reason *why)
 {
 	struct patching patching = { .elf = elf_object__open(fd, why), .patches = ret };
@@ -483,11 +457,10 @@ int entry_patches_read(int fd, struct entry_patches *ret, struct reason *why)
 	if (!patching.elf)
 		return -errno;
 	ret->patch = calloc(ENTRY_PATCHES_MAX + 1, sizeof(*ret->patch));
-	err = ret->patch ? open_decoder(&patching) : -ENOMEM;
+	err = ret->patch ? decoder_open(&patching.capstone, &patching.insn) : -ENOMEM;
 	if (!err) {
 		err = find_entries(&patching, why);
-		cs_free(patching.insn, 1);
-		cs_close(&patching.capstone);
+		decoder_close(&patching.capstone, &patching.insn);
 	}
 	elf_object__close(patching.elf);
 	if (err)

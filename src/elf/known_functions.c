@@ -204,10 +204,7 @@ static int read_calls(struct call_reader *reader, const struct elf_function *fun
 
 static void call_reader__close(struct call_reader *reader)
 {
-	if (reader->insn)
-		cs_free(reader->insn, 1);
-	if (reader->capstone)
-		cs_close(&reader->capstone);
+	decoder_close(&reader->capstone, &reader->insn);
 	free(reader->byte);
 	free(reader->target);
 }
@@ -219,11 +216,7 @@ static int call_reader__open(struct call_reader *reader, struct elf_object *elf)
 	if (elf_object__machine(elf) != EM_X86_64)
 		return -ENOTSUP;
 	reader->byte = malloc(CODE_MAX);
-	if (!reader->byte || cs_open(CS_ARCH_X86, CS_MODE_64, &reader->capstone))
-		return -ENOMEM;
-	cs_option(reader->capstone, CS_OPT_DETAIL, CS_OPT_ON);
-	reader->insn = cs_malloc(reader->capstone);
-	return reader->insn ? 0 : -ENOMEM;
+	return reader->byte ? decoder_open(&reader->capstone, &reader->insn) : -ENOMEM;
 }
 
 /* ---- whose functions they are ---- */
@@ -497,15 +490,6 @@ static int add_functions_of(struct elf_object *elf, const struct elf_prefix *pre
 
 /* ---- the whole ---- */
 
-static int by_row_and_address(const void *a, const void *b)
-{
-	const struct elf_function *x = a, *y = b;
-
-	if (x->name != y->name)
-		return x->name < y->name ? -1 : 1;
-	return x->vaddr < y->vaddr ? -1 : x->vaddr > y->vaddr;
-}
-
 int known_functions_find(struct elf_object *elf, const struct functions_wanted *wanted, struct known_functions *ret)
 {
 	struct elf_prefixes prefixes = { .end = only_end, .end_nr = ARRAY_SIZE(only_end) };
@@ -521,7 +505,7 @@ int known_functions_find(struct elf_object *elf, const struct functions_wanted *
 	for (size_t i = 0; i < prefixes.found_nr && !err; i++)
 		err = add_functions_of(elf, &prefixes.found[i], ret);
 	if (ret->function_nr)
-		qsort(ret->function, ret->function_nr, sizeof(*ret->function), by_row_and_address);
+		qsort(ret->function, ret->function_nr, sizeof(*ret->function), elf_function_compare);
 	if (err)
 		known_functions_release(ret);
 	return err;

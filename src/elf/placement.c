@@ -312,20 +312,13 @@ int placement_find(const struct placement_function *function, struct placement *
 		.argument_nr = function->argument_nr ?: ARRAY_SIZE(arguments),
 		.stack_may_move = function->stack_may_move,
 	};
-	cs_err err;
 
 	placement__set(ret, 0, PLACEMENT_NOT_DECODED, NULL);
 	if (function->elf_machine != EM_X86_64)
 		return 0;
-	err = cs_open(CS_ARCH_X86, CS_MODE_64, &code.capstone);
-	if (err)
-		return err == CS_ERR_MEM ? -ENOMEM : 0;
-	cs_option(code.capstone, CS_OPT_DETAIL, CS_OPT_ON);
-	code.insn = cs_malloc(code.capstone);
-	if (code.insn) {
-		find_placement(&code, ret);
-		cs_free(code.insn, 1);
-	}
-	cs_close(&code.capstone);
-	return code.insn ? 0 : -ENOMEM;
+	if (decoder_open(&code.capstone, &code.insn))
+		return -ENOMEM;
+	find_placement(&code, ret);
+	decoder_close(&code.capstone, &code.insn);
+	return 0;
 }

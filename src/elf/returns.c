@@ -9,6 +9,7 @@
 
 #include "base/array.h"
 #include "base/idmap.h"
+#include "elf/elf_object.h"
 #include "base/reason.h"
 
 #if CS_API_MAJOR < 5
@@ -64,14 +65,6 @@ static int refuse_function(struct finder *finder, const char *what, uint64_t vad
 
 /* ---- decoding ---- */
 
-static bool is_in_group(const cs_insn *insn, unsigned int group)
-{
-	for (size_t i = 0; i < insn->detail->groups_count; i++)
-		if (insn->detail->groups[i] == group)
-			return true;
-	return false;
-}
-
 /* These instructions always fault. capstone does not know the length of those with operands. */
 static bool is_undefined(const cs_insn *insn)
 {
@@ -87,8 +80,8 @@ static bool is_ambiguous_insn(const cs_insn *insn)
 	const uint8_t rex_w = 8;
 
 	return insn->detail->x86.prefix[2] == 0x66 && !(insn->detail->x86.rex & rex_w) &&
-	       (is_in_group(insn, X86_GRP_JUMP) || is_in_group(insn, X86_GRP_CALL) ||
-		is_in_group(insn, X86_GRP_BRANCH_RELATIVE));
+	       (insn_has_group(insn, X86_GRP_JUMP) || insn_has_group(insn, X86_GRP_CALL) ||
+		insn_has_group(insn, X86_GRP_BRANCH_RELATIVE));
 }
 
 static bool decode_insn(struct finder *finder, uint64_t vaddr)
@@ -128,26 +121,16 @@ static bool is_in_extent(const struct finder *finder, uint64_t vaddr)
 
 /* ---- instructions that were seen ---- */
 
-static bool same_address(uint32_t id, const void *key, const void *table)
-{
-	return ((const uint64_t *)table)[id] == *(const uint64_t *)key;
-}
-
 static bool is_seen(const struct finder *finder, uint64_t vaddr)
 {
-	return idmap_find(&finder->seen_ids, hash_bytes(&vaddr, sizeof(vaddr), 0), same_address,
-			  &vaddr, finder->seen) != IDMAP_NONE;
+	return idmap_find_key(&finder->seen_ids, &vaddr, sizeof(vaddr), finder->seen, sizeof(vaddr)) != IDMAP_NONE;
 }
 
 static int mark_insn_seen(struct finder *finder, uint64_t vaddr)
 {
-	int err;
-
 	if (finder->seen_nr == INSN_MAX)
 		return refuse_function(finder, "too much code", vaddr);
-	err = array_push(finder, seen, vaddr);
-	return err ?: idmap_add(&finder->seen_ids, hash_bytes(&vaddr, sizeof(vaddr), 0),
-				finder->seen_nr - 1);
+	return idmap_push(&finder->seen_ids, finder, seen, vaddr, vaddr);
 }
 
 static void remember_insn(struct finder *finder)
@@ -367,7 +350,7 @@ static int check_insn_step(struct finder *finder, enum step *step)
 	case X86_INS_SYSEXIT:
 		return refuse_function(finder, "a far jump or return", insn->address);
 	}
-	if (is_in_group(insn, X86_GRP_JUMP) || is_in_group(insn, X86_GRP_BRANCH_RELATIVE))
+	if (insn_has_group(insn, X86_GRP_JUMP) || insn_has_group(insn, X86_GRP_BRANCH_RELATIVE))
 		return is_direct(&insn->detail->x86) ?
 			       follow_target(finder, false) :
 			       refuse_function(finder, "an unknown branch", insn->address);
@@ -395,20 +378,13 @@ static int follow_straight_line(struct finder *finder, uint64_t at)
 	return err;
 }
 
-static int by_address(const void *a, const void *b)
-{
-	const struct return_place *x = a, *y = b;
-
-	return x->vaddr < y->vaddr ? -1 : x->vaddr > y->vaddr;
-}
-
 static void sort_returns(struct returns *returns)
 {
 	struct return_place *place = returns->place;
 	size_t kept = 0;
 
 	if (returns->place_nr)
-		qsort(place, returns->place_nr, sizeof(*place), by_address);
+		qsort(place, returns->place_nr, sizeof(*place), array_by_number);
 	for (size_t i = 0; i < returns->place_nr; i++)
 		if (!kept || place[kept - 1].vaddr != place[i].vaddr)
 			place[kept++] = place[i];
@@ -441,15 +417,9 @@ int returns_find(const struct code_source *source, uint64_t entry, struct return
 	finder->source = source;
 	finder->returns = ret;
 	finder->why = why;
-	if (!cs_open(CS_ARCH_X86, CS_MODE_64, &finder->capstone)) {
-		cs_option(finder->capstone, CS_OPT_DETAIL, CS_OPT_ON);
-		finder->insn = cs_malloc(finder->capstone);
-		if (finder->insn) {
-			err = find_returns(finder, entry);
-			cs_free(finder->insn, 1);
-		}
-		cs_close(&finder->capstone);
-	}
+	if (!decoder_open(&finder->capstone, &finder->insn))
+		err = find_returns(finder, entry);
+	decoder_close(&finder->capstone, &finder->insn);
 	idmap_release(&finder->seen_ids);
 	free(finder->seen);
 	free(finder->todo);

@@ -475,8 +475,7 @@ void user_allocators_release(struct user_allocators *custom)
 
 bool user_allocator_is_in(const struct user_allocator *allocator, const char *path, bool is_exe)
 {
-	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-	const char *object = allocator->object;
+	const char *object = allocator->object, *name = path_name(path);
 
 	if (!strcmp(object, "exe"))
 		return is_exe;

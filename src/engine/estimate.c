@@ -84,13 +84,7 @@ void sums_add(struct sums *to, const struct sums *what)
 
 static int column_reserve(struct sums_column *column, uint32_t key)
 {
-	int err = 0;
-
-	while (!err && column->key_nr <= key)
-		err = array_push(column, key, (struct sums){});
-	while (!err && column->times_nr <= key)
-		err = array_push(column, times, 0);
-	return err;
+	return array_fill(column, key, key + 1ull, at, (struct sums){}) ?: array_fill(column, times, key + 1ull, at, 0);
 }
 
 static int count_times(struct sums_column *column, const struct key_list *list)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,24 +16,6 @@ struct spec {
 };
 
 /* ---- the keys ----------------------------------------------------------------------------- */
-
-static int set_file(struct spec *spec, const char *value)
-{
-	spec->filter.filename_pattern = value;
-	return 0;
-}
-
-static int spec_set_function_pattern(struct spec *spec, const char *value)
-{
-	spec->filter.function_pattern = value;
-	return 0;
-}
-
-static int spec_set_object_pattern(struct spec *spec, const char *value)
-{
-	spec->filter.object_pattern = value;
-	return 0;
-}
 
 static int spec_set_line(struct spec *spec, const char *value)
 {
@@ -77,13 +60,14 @@ enum spec_key_id {
 /* A name that ends with = takes a value. */
 static const struct spec_key {
 	const char *name;
-	int (*set)(struct spec *spec, const char *value);
+	int (*set)(struct spec *spec, const char *value); /* NULL: the value is a member of struct filter */
+	size_t member;
 } spec_keys[] = {
-	[SPEC_FILE] = { "file=", set_file },
+	[SPEC_FILE] = { "file=", .member = offsetof(struct filter, filename_pattern) },
 	[SPEC_LINE] = { "line=", spec_set_line },
 	{ "domain=", set_domain },
-	{ "function=", spec_set_function_pattern },
-	{ "object=", spec_set_object_pattern },
+	{ "function=", .member = offsetof(struct filter, function_pattern) },
+	{ "object=", .member = offsetof(struct filter, object_pattern) },
 	{ "all-frames", set_all_frames },
 	{ "all_frames", set_all_frames }, /* tracemalloc's spelling */
 };
@@ -109,7 +93,10 @@ static int set_key(struct spec *spec, const struct spec_key *key, const char *va
 	if (spec->seen & bit)
 		return reason_set(spec->why, -EINVAL, "\"%s\" is there twice", key->name);
 	spec->seen |= bit;
-	return key->set(spec, value);
+	if (key->set)
+		return key->set(spec, value);
+	*(const char **)((char *)&spec->filter + key->member) = value;
+	return 0;
 }
 
 /* ---- segments ----------------------------------------------------------------------------- */

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/array.h"
 #include "base/reason.h"
 #include "engine/estimate.h"
 #include "engine/leak_lines.h"

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/units.h"
 #include "engine/estimate.h"
 #include "engine/pattern.h"
 #include "snapshot.h"
@@ -27,18 +28,11 @@ static bool has_runtime_name(const char *const pattern[PATTERNS_MAX], const char
 	return false;
 }
 
-static const char *object_file_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 static unsigned int frame_runtimes(const struct snapshot *snapshot, uint32_t frame)
 {
 	const struct snapshot_tables *tables = snapshot__tables(snapshot);
 	const struct snap_frame *row = &tables->frame[frame];
-	const char *object = object_file_name(snapshot__string(snapshot, tables->object[row->object].path));
+	const char *object = path_name(snapshot__string(snapshot, tables->object[row->object].path));
 	const char *function = snapshot__string(snapshot, row->function);
 	unsigned int runtimes = 0;
 
@@ -118,7 +112,7 @@ static bool runs_python(const struct leaks *leaks)
 	for (size_t i = 0; i < leaks->line_nr; i++)
 		runtimes |= leak_line_runtimes(leaks, &leaks->line[i]);
 	return runtimes & 1u << LEAK_RUNTIME_PYTHON ||
-	       has_runtime_name(runtime_names[LEAK_RUNTIME_PYTHON].object, object_file_name(exe));
+	       has_runtime_name(runtime_names[LEAK_RUNTIME_PYTHON].object, path_name(exe));
 }
 
 static enum leak_untraced untraced_kind(const struct leaks *leaks)

@@ -667,13 +667,6 @@ int leak_tally_add(struct leak_tally *tally, uint32_t at, const struct snapshot 
 
 /* ---- evidence ------------------------------------------------------------------------------- */
 
-static int by_birth(const void *left, const void *right)
-{
-	const struct leak_block *a = left, *b = right;
-
-	return (a->birth_ns > b->birth_ns) - (a->birth_ns < b->birth_ns);
-}
-
 static void read_leak_blocks(struct leak_tally *tally, uint32_t site, size_t *nr)
 {
 	const struct snapshot_tables *tables = snapshot__tables(tally->last);
@@ -730,7 +723,7 @@ int leak_tally_judge(struct leak_tally *tally, const uint32_t *site, size_t nr, 
 	}
 	if (nr > 1)
 		history.growth = (struct leak_growth){};
-	qsort(tally->block, evidence.block_nr, sizeof(*tally->block), by_birth);
+	qsort(tally->block, evidence.block_nr, sizeof(*tally->block), array_by_number);
 	evidence.block = tally->block;
 	*ret = leak_judge(&tally->window, &evidence);
 	return 0;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "engine/pattern.h"
 
-#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/reason.h"
+#include "base/units.h"
 #include "engine.h"
 #include "engine/function_name.h"
 #include "engine/pattern.h"
@@ -67,13 +68,6 @@ static enum frame_role role_by_name(struct source *source, const struct snap_fra
 	return wrapper_role(named, &place);
 }
 
-static const char *last_part(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 /* A pattern with '/' is compared with paths, one with '.' also with their last parts. */
 static bool is_place_matched(const char *pattern, const char *path)
 {
@@ -81,7 +75,7 @@ static bool is_place_matched(const char *pattern, const char *path)
 		return false;
 	if (strchr(pattern, '/'))
 		return pattern_matches_filename(pattern, path) || pattern_matches_folder(pattern, path);
-	return strchr(pattern, '.') && pattern_matches_filename(pattern, last_part(path));
+	return strchr(pattern, '.') && pattern_matches_filename(pattern, path_name(path));
 }
 
 static bool is_skipped_frame(struct source *source, uint32_t frame)

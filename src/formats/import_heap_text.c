@@ -187,13 +187,6 @@ static int read_mapping(struct heap_text *text, const char *at, const char *end)
 	return add_mapping(text, &mapping, path, end - path);
 }
 
-static int compare_mappings(const void *a, const void *b)
-{
-	const struct text_mapping *left = a, *right = b;
-
-	return left->start < right->start ? -1 : left->start > right->start;
-}
-
 /* The mappings stand behind the tracebacks that need them. */
 static int read_text_mappings(struct heap_text *text)
 {
@@ -212,7 +205,7 @@ static int read_text_mappings(struct heap_text *text)
 	text->mapping = rest.mapping;
 	text->mapping_nr = rest.mapping_nr;
 	if (text->mapping_nr)
-		qsort(text->mapping, text->mapping_nr, sizeof(*text->mapping), compare_mappings);
+		qsort(text->mapping, text->mapping_nr, sizeof(*text->mapping), array_by_number);
 	return err;
 }
 

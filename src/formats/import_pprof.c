@@ -2,7 +2,6 @@
 #include "formats/profile_import.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,15 +61,10 @@ static int refuse_pprof(const struct pprof_import *pprof, const char *what)
 	return import_refuse(pprof->in, -EBADMSG, "a damaged pprof profile: %s", what);
 }
 
-static bool same_row(uint32_t id, const void *key, const void *table)
-{
-	return ((const struct pprof_row *)table)[id].id == *(const uint64_t *)key;
-}
-
 /* The row with this id, or NULL. */
 static struct pprof_row *pprof_find_row(const struct pprof_rows *rows, uint64_t id)
 {
-	uint32_t at = idmap_find(&rows->ids, hash_bytes(&id, sizeof(id), 0), same_row, &id, rows->row);
+	uint32_t at = idmap_find_key(&rows->ids, &id, sizeof(id), rows->row, sizeof(*rows->row));
 
 	return at == IDMAP_NONE ? NULL : &rows->row[at];
 }
@@ -421,10 +415,7 @@ static int add_row(struct pprof_import *pprof, struct pprof_rows *rows, const st
 		return refuse_pprof(pprof, row.id ? "two rows with one id" : "a row without an id");
 	if (rows->row_nr == ROWS_MOST)
 		return refuse_rows(pprof);
-	if (array_push(rows, row, row) ||
-	    idmap_add(&rows->ids, hash_bytes(&row.id, sizeof(row.id), 0), rows->row_nr - 1))
-		return import_no_memory(pprof->in);
-	return 0;
+	return idmap_push(&rows->ids, rows, row, row.id, row) ? import_no_memory(pprof->in) : 0;
 }
 
 static int add_small_row(struct pprof_import *pprof, struct pprof_rows *rows, const struct protobuf_field *field)

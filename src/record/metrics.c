@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <libgen.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "base/file_replace.h"
+#include "archive/names.h"
 #include "base/file_replace.h"
 #include "base/privileges.h"
 #include "base/units.h"
@@ -387,9 +386,9 @@ int push_counts_write(const char *path, const struct push_counts *counts, struct
 
 uint64_t metrics_privileges(const char *path)
 {
-	char *copy = path ? strdup(path) : NULL;
-	uint64_t needed = copy ? privileges__to_write(dirname(copy)) : 0;
+	char *folder = path ? folder_of_path(path) : NULL;
+	uint64_t needed = folder ? privileges__to_write(folder) : 0;
 
-	free(copy);
+	free(folder);
 	return needed;
 }

@@ -11,7 +11,7 @@
 #include "base/reason.h"
 #include "fleet/row_top.h"
 #include "render.h"
-#include "render/cohorts.h"
+#include "render/json_parts.h"
 
 /* Writes the line; its value is true. */
 #define warn(ret, ...) (!reason_set(ret, 0, __VA_ARGS__))

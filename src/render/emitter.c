@@ -87,7 +87,7 @@ void emit_int(struct emitter *out, const char *key, int64_t value)
 void emit_uint(struct emitter *out, const char *key, uint64_t value)
 {
 	if (emits_json(out))
-		emit_value(out, key, value > INT64_MAX ? json_real(value) : json_integer(value));
+		emit_value(out, key, json_count(value));
 }
 
 void emit_bool(struct emitter *out, const char *key, bool value)

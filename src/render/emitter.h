@@ -63,7 +63,7 @@ bool emits_json(const struct emitter *out);
 
 void emit_text(struct emitter *out, const char *key, const char *text); /* NULL is left out */
 void emit_int(struct emitter *out, const char *key, int64_t value);
-void emit_uint(struct emitter *out, const char *key, uint64_t value); /* above INT64_MAX: as json_set_uint() */
+void emit_uint(struct emitter *out, const char *key, uint64_t value); /* as json_count() */
 void emit_bool(struct emitter *out, const char *key, bool value);
 void emit_real(struct emitter *out, const char *key, double value); /* impossible weights have infinite sums: left out */
 void emit_value(struct emitter *out, const char *key, json_t *value); /* takes ownership; NULL: no memory */

@@ -8,7 +8,6 @@
 
 #include "base/terminal.h"
 #include "render/clean.h"
-#include "render/cohorts.h"
 #include "render/fit_row.h"
 #include "render/formats.h"
 #include "render/json_parts.h"

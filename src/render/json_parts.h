@@ -3,6 +3,7 @@
 #define ALLOCSNAP_RENDER_JSON_PARTS_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -14,20 +15,16 @@ struct snapshot;
 struct snapshot_facts;
 
 /*
- * jansson with the rules of this program: strings are cleaned, so that they are UTF-8; unknown values are left out; a
- * key that is set twice keeps its last value. Functions return 0 or -ENOMEM.
+ * jansson with the rules of this program: strings are cleaned, so that they are UTF-8; a key that is set twice keeps
+ * its last value. New JSON is emitted (emitter.h); these change JSON that is there.
  */
-int json_set_text(json_t *object, const char *key, const char *text); /* NULL is left out */
-int json_set_int(json_t *object, const char *key, int64_t value);
 
-/* A value above INT64_MAX, which no honest snapshot has, becomes a real: it is visibly inexact. */
-int json_set_uint(json_t *object, const char *key, uint64_t value);
-
-/* Takes ownership of value, also on failure; a NULL value is -ENOMEM. */
+/* Takes ownership of value, also on failure; a NULL value is -ENOMEM. Returns 0 or -ENOMEM. */
 int json_set(json_t *object, const char *key, json_t *value);
 
-/* Returns a cleaned string; NULL: no memory. */
+/* NULL: no memory. A number above INT64_MAX, which no honest snapshot has, becomes a real: it is visibly inexact. */
 json_t *json_clean_string(const char *text);
+json_t *json_count(uint64_t value);
 
 /* Returns value if err is 0. Otherwise drops it and returns NULL. */
 json_t *json_unless(int err, json_t *value);
@@ -66,5 +63,38 @@ void emit_group(struct emitter *out, const struct report *report, const struct s
 
 /* "size", "count", and "size_diff", "count_diff"; diff may be NULL */
 void emit_sizes(struct emitter *out, const struct cost *cost, const struct cost *diff);
+
+/* ---- sums over cohorts ---- */
+
+/* The parts of a report that only sums over many snapshots have. In a report of single snapshots they are empty. */
+
+/* Returns the number of snapshots or cohorts: 2 if they were compared, otherwise 1. */
+size_t report_sides(const struct report *report);
+bool report_is_side_sampled(const struct report *report, size_t side);
+
+/* "18 s", "3 days": in a unit of which there are two or more. Returns text. */
+#define AGE_TEXT_MAX 32
+const char *age_text(char text[AGE_TEXT_MAX], uint64_t ns);
+
+/* "2495 snapshots of 2495 processes on 499 hosts, the oldest 18 s older than the newest" */
+#define COHORT_TEXT_MAX 192
+const char *cohort_text(char text[COHORT_TEXT_MAX], const struct report_cohort *cohort);
+
+/* A line for each cohort. Only text. */
+void put_cohorts(struct emitter *out, const struct report *report);
+
+/* ", per process 1.2 KiB (+30 B)", or "". Returns text. */
+#define PROCESS_MEAN_TEXT_MAX 128
+const char *process_mean_text(char text[PROCESS_MEAN_TEXT_MAX], const struct report *report,
+			      const struct cost *cost, const struct cost *diff);
+
+/* "selection"; or "baseline", "candidate" and the "order" of a diff. */
+void emit_cohorts(struct emitter *out, const struct report *report);
+
+/* {"snapshots":12,"confidence":0.95}, the sampled ones; {"bytes":0} if all have every block. */
+void emit_cohort_sampling(struct emitter *out, const char *key, const struct report_cohort *cohort);
+
+/* "baseline_process_mean", "candidate_process_mean" and "process_mean_diff", if the report has them. */
+void emit_process_means(struct emitter *out, const struct report *report, const struct statistic *statistic);
 
 #endif

@@ -7,11 +7,11 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "formats/byte_buffer.h"
 #include "base/idmap.h"
 #include "engine/frame.h"
 #include "engine/selector.h"
 #include "engine/trace_source.h"
+#include "formats/byte_buffer.h"
 #include "render/clean.h"
 #include "render/facts.h"
 #include "render/formats.h"

@@ -9,7 +9,6 @@
 #include "base/units.h"
 #include "engine.h"
 #include "engine/estimate.h"
-#include "render/cohorts.h"
 #include "render/facts.h"
 #include "render/fit_row.h"
 #include "render/formats.h"

@@ -67,15 +67,6 @@ int adding_find_domain(struct adding *adding, uint32_t number, uint32_t *ret_at)
 
 /* ---- life ------------------------------------------------------------------------------------------------------- */
 
-static uint32_t *make_ids(uint32_t nr)
-{
-	uint32_t *id = malloc((nr ?: 1) * sizeof(*id));
-
-	if (id)
-		memset(id, 0xff, (nr ?: 1) * sizeof(*id));
-	return id;
-}
-
 int adding_init(struct adding *adding, struct report_data *data, const struct snapshot *snapshot,
 		const struct engine_options *options, uint64_t gap_ns, struct reason *why)
 {
@@ -89,8 +80,8 @@ int adding_init(struct adding *adding, struct report_data *data, const struct sn
 		err = selector_init(&adding->selector, &adding->source, why);
 	if (err)
 		return err;
-	adding->frame_id = make_ids(adding->tables->frame_nr);
-	adding->traceback_id = make_ids(adding->tables->traceback_nr);
+	adding->frame_id = report_make_ids(adding->tables->frame_nr);
+	adding->traceback_id = report_make_ids(adding->tables->traceback_nr);
 	return adding->frame_id && adding->traceback_id ? index_domain_names(adding) : -ENOMEM;
 }
 
@@ -188,22 +179,11 @@ int adding_find_traceback(struct adding *adding, uint32_t traceback, uint32_t *r
 
 /* ---- blocks ------------------------------------------------------------------------------------------------ */
 
-static int reach_row(struct adding *adding, uint32_t row)
-{
-	int err = 0;
-
-	for (uint32_t at = adding->now_nr; !err && at <= row; at++)
-		err = array_push(adding, now, ((struct report_cell){ .row = at }));
-	return err;
-}
-
 static int add_spread(struct adding *adding, uint32_t row, const struct spread *spread)
 {
-	int err = 0;
+	int err = array_fill(adding, spread, row + 1ull, at, (struct spread){});
 
 	adding->is_sampled = true;
-	while (!err && adding->spread_nr <= row)
-		err = array_push(adding, spread, (struct spread){});
 	if (!err)
 		spread_add(&adding->spread[row], spread);
 	return err;
@@ -212,7 +192,7 @@ static int add_spread(struct adding *adding, uint32_t row, const struct spread *
 int adding_add(struct adding *adding, uint32_t row, const struct cost *cost, const struct spread *spread,
 	       struct reason *why)
 {
-	int err = row < adding->now_nr ? 0 : reach_row(adding, row);
+	int err = array_fill(adding, now, row + 1ull, at, ((struct report_cell){ .row = at }));
 
 	if (err)
 		return err;
@@ -225,11 +205,6 @@ int adding_add(struct adding *adding, uint32_t row, const struct cost *cost, con
 }
 
 /* ---- what changed ------------------------------------------------------------------------------------------ */
-
-static bool is_same_spread(const struct spread *a, const struct spread *b)
-{
-	return !memcmp(a, b, sizeof(*a));
-}
 
 static int put_changed_cell(struct report_data *data, struct report_column *column, const struct report_cell *cell,
 		    const struct spread *spread)
@@ -250,23 +225,8 @@ static int become_sampled(struct report_data *data)
 	int err = 0;
 
 	data->is_sampled = true;
-	for (size_t i = 0; i < data->column_nr && !err; i++) {
-		struct report_column *column = &data->column[i];
-
-		while (!err && column->spread_nr < column->cell_nr)
-			err = array_push(column, spread, (struct spread){});
-	}
-	return err;
-}
-
-static int reach_last(struct report_data *data)
-{
-	int err = 0;
-
-	for (uint32_t at = data->last_nr; !err && at < data->row_nr; at++)
-		err = array_push(data, last, ((struct report_cell){ .row = at }));
-	while (!err && data->is_sampled && data->last_spread_nr < data->row_nr)
-		err = array_push(data, last_spread, (struct spread){});
+	for (size_t i = 0; i < data->column_nr && !err; i++)
+		err = array_fill(&data->column[i], spread, data->column[i].cell_nr, at, (struct spread){});
 	return err;
 }
 
@@ -276,14 +236,15 @@ int adding_put_changes(struct adding *adding, struct report_column *column)
 	struct report_data *data = adding->data;
 	int err = adding->is_sampled && !data->is_sampled ? become_sampled(data) : 0;
 
-	err = err ?: reach_last(data);
+	err = err ?: array_fill(data, last, data->row_nr, at, ((struct report_cell){ .row = at })) ?:
+	      array_fill(data, last_spread, data->is_sampled ? data->row_nr : 0, at, (struct spread){});
 	for (size_t row = 0; row < data->row_nr && !err; row++) {
 		const struct report_cell none = { .row = row };
 		const struct report_cell *now = row < adding->now_nr ? &adding->now[row] : &none;
 		const struct spread *spread = row < adding->spread_nr ? &adding->spread[row] : &exact;
 
 		if (now->size != data->last[row].size || now->count != data->last[row].count ||
-		    (data->is_sampled && !is_same_spread(spread, &data->last_spread[row])))
+		    (data->is_sampled && memcmp(spread, &data->last_spread[row], sizeof(*spread))))
 			err = put_changed_cell(data, column, now, spread);
 	}
 	return err;
@@ -331,10 +292,8 @@ static int find_process_number(struct adding_cohort *job, const struct fleet_sna
 {
 	struct report_data *data = job->adding.data;
 	json_t *process;
-	int err = 0;
+	int err = array_fill(data, process, (size_t)snapshot->process + 1, at, UINT32_MAX);
 
-	for (uint32_t at = data->process_nr; !err && at <= snapshot->process; at++)
-		err = array_push(data, process, UINT32_MAX);
 	if (err)
 		return err;
 	if (data->process[snapshot->process] == UINT32_MAX) {

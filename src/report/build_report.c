@@ -59,7 +59,7 @@ static int add_source_line(json_t *lines, struct reading *reading, const char *f
 	for (char *tab = line; *tab; tab++)
 		*tab = *tab == '\t' ? ' ' : *tab; /* a cleaned tab is four characters */
 	snprintf(key, sizeof(key), "%u", number);
-	err = json_set_text(lines, key, line);
+	err = json_set(lines, key, json_clean_string(line));
 	free(line);
 	return err;
 }
@@ -199,9 +199,8 @@ static int report_snapshot_head(const struct snapshot *snapshot, const char *nam
 {
 	struct emitter out = emit_to(NULL, true);
 	struct snapshot_facts facts = snapshot_facts(snapshot);
-	const char *slash = strrchr(name, '/');
 
-	emit_text(&out, "name", slash ? slash + 1 : name);
+	emit_text(&out, "name", path_name(name));
 	emit_moment(&out, snapshot);
 	emit_object(&out, "traced");
 	emit_uint(&out, "current", facts.current_bytes);
@@ -374,15 +373,6 @@ static int add_blocks(struct adding *adding, struct reason *why)
 
 /* ---- churn --------------------------------------------------------------------------------------------------- */
 
-static int reach_churn(struct report_data *data)
-{
-	int err = 0;
-
-	for (uint32_t at = data->last_churn_nr; !err && at < data->traceback_nr; at++)
-		err = array_push(data, last_churn, ((struct report_churn){ .traceback = at }));
-	return err;
-}
-
 /* Two tracebacks of a snapshot may be one here: they differ in what their frames do not show. */
 static int sum_churn(struct adding *adding, struct report_churn *sum, size_t sum_nr)
 {
@@ -414,7 +404,8 @@ static int put_churn(struct adding *adding, struct report_column *column)
 	if (!adding->tables->churn || adding->selector.is_per_trace)
 		return 0;
 	column->has_churn = true;
-	err = sum_churn(adding, NULL, 0) ?: reach_churn(data);
+	err = sum_churn(adding, NULL, 0) ?:
+	      array_fill(data, last_churn, data->traceback_nr, at, ((struct report_churn){ .traceback = at }));
 	sum = err ? NULL : calloc(data->traceback_nr ?: 1, sizeof(*sum));
 	if (!sum)
 		return err ?: -ENOMEM;

@@ -358,28 +358,27 @@ static void write_rows(struct packed_json *json, const struct report_layout *lay
 	packed_json__text(json, "}");
 }
 
-static json_t *domain_json(const struct report_data *data, const struct report_domain *domain)
-{
-	json_t *object = json_object();
-	int err = json_set_uint(object, "number", domain->number);
-
-	if (domain->name)
-		err = err ?: json_set_text(object, "name", strpool_get(&data->strings, domain->name));
-	return json_unless(err, object);
-}
-
 static void write_lists(struct packed_json *json, const struct report_data *data, const struct report_layout *layout)
 {
 	size_t domain_nr = layout->limits.key_columns & REPORT_KEY_DOMAIN ? data->domain_nr : 0;
+	struct emitter out = emit_to(NULL, true);
+	json_t *domains;
 
 	packed_json__text(json, ",");
 	packed_json__column(json, uint, "births_ns", i, data->boundary_ns_nr, data->boundary_ns[i]);
-	packed_json__text(json, ",\"domains\":[");
+	emit_list(&out, "domains");
 	for (size_t i = 0; i < domain_nr; i++) {
-		packed_json__text(json, i ? "," : "");
-		packed_json__value(json, domain_json(data, &data->domain[i]), 0);
+		const struct report_domain *domain = &data->domain[i];
+
+		emit_object(&out, NULL);
+		emit_uint(&out, "number", domain->number);
+		emit_text(&out, "name", domain->name ? strpool_get(&data->strings, domain->name) : NULL);
+		emit_end(&out);
 	}
-	packed_json__text(json, "]");
+	emit_end(&out);
+	emit_value_of(&out, &domains);
+	packed_json__text(json, ",");
+	packed_json__value(json, domains, JSON_EMBED);
 }
 
 /* Files are told by the numbers of their names here. */

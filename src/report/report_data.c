@@ -53,6 +53,15 @@ void report_data_release(struct report_data *data)
 	*data = (struct report_data){};
 }
 
+uint32_t *report_make_ids(size_t nr)
+{
+	uint32_t *id = malloc((nr ?: 1) * sizeof(*id));
+
+	if (id)
+		memset(id, 0xff, (nr ?: 1) * sizeof(*id));
+	return id;
+}
+
 /* ---- names and frames ---------------------------------------------------------------------------------------- */
 
 int report_string_add(struct report_data *data, const char *text, uint32_t *ret_id)
@@ -100,28 +109,12 @@ int report_frame_add(struct report_data *data, const struct report_frame *frame,
 	return err ?: idmap_add(&data->frame_ids, hash, *ret_id);
 }
 
-static bool is_same_node(uint32_t id, const void *key, const void *table)
-{
-	const struct report_data *data = table;
-	const uint32_t *pair = key;
-
-	return data->node[id].parent == pair[0] && data->node[id].frame == pair[1];
-}
-
 int report_node_add(struct report_data *data, uint32_t parent, uint32_t frame, uint32_t *ret_id)
 {
-	const uint32_t pair[] = { parent, frame };
-	uint64_t hash = hash_bytes(pair, sizeof(pair), 0);
-	int err;
+	const uint32_t key[] = { parent, frame }; /* a node begins with them */
 
-	*ret_id = idmap_find(&data->node_ids, hash, is_same_node, pair, data);
-	if (*ret_id != IDMAP_NONE)
-		return 0;
-	if (data->node_nr >= INT32_MAX)
-		return -ENOMEM;
-	*ret_id = data->node_nr;
-	err = array_push(data, node, ((struct report_node){ parent, frame, IDMAP_NONE }));
-	return err ?: idmap_add(&data->node_ids, hash, *ret_id);
+	return idmap_intern(&data->node_ids, data, node, key, ((struct report_node){ parent, frame, IDMAP_NONE }), ret_id) ?:
+	       *ret_id < INT32_MAX ? 0 : -ENOMEM;
 }
 
 int report_traceback_add(struct report_data *data, uint32_t node, uint32_t site, uint32_t *ret_id)
@@ -184,60 +177,23 @@ int report_path_add(struct report_data *data, const uint32_t *frame, uint32_t nf
 
 /* ---- rows --------------------------------------------------------------------------------------------------- */
 
-static bool is_same_report_key(uint32_t id, const void *key, const void *table)
-{
-	const struct report_data *data = table;
-
-	return !memcmp(&data->key[id], key, sizeof(data->key[id]));
-}
 _Static_assert(sizeof(struct report_key) == 24, "keys are compared as bytes: no padding");
 
 int report_key_add(struct report_data *data, const struct report_key *key, uint32_t *ret_id)
 {
-	uint64_t hash = hash_bytes(key, sizeof(*key), 0);
-	int err;
-
-	*ret_id = idmap_find(&data->key_ids, hash, is_same_report_key, key, data);
-	if (*ret_id != IDMAP_NONE)
-		return 0;
-	*ret_id = data->key_nr;
-	err = array_push(data, key, *key);
-	return err ?: idmap_add(&data->key_ids, hash, *ret_id);
-}
-
-static bool is_same_report_row(uint32_t id, const void *key, const void *table)
-{
-	const struct report_data *data = table;
-
-	return !memcmp(&data->row[id], key, sizeof(data->row[id]));
+	return idmap_intern(&data->key_ids, data, key, *key, *key, ret_id);
 }
 
 int report_row_add(struct report_data *data, uint32_t traceback, uint32_t key, uint32_t *ret_id)
 {
 	const struct report_row row = { traceback, key };
-	uint64_t hash = hash_bytes(&row, sizeof(row), 0);
-	int err;
 
-	*ret_id = idmap_find(&data->row_ids, hash, is_same_report_row, &row, data);
-	if (*ret_id != IDMAP_NONE)
-		return 0;
-	if (data->row_nr >= INT32_MAX)
-		return -ENOMEM;
-	*ret_id = data->row_nr;
-	err = array_push(data, row, row);
-	return err ?: idmap_add(&data->row_ids, hash, *ret_id);
-}
-
-static bool is_same_domain(uint32_t id, const void *key, const void *table)
-{
-	const struct report_data *data = table;
-
-	return data->domain[id].number == *(const uint32_t *)key;
+	return idmap_intern(&data->row_ids, data, row, row, row, ret_id) ?: *ret_id < INT32_MAX ? 0 : -ENOMEM;
 }
 
 uint32_t report_domain_find(const struct report_data *data, uint32_t number)
 {
-	return idmap_find(&data->domain_ids, hash_bytes(&number, sizeof(number), 0), is_same_domain, &number, data);
+	return idmap_find_key(&data->domain_ids, &number, sizeof(number), data->domain, sizeof(*data->domain));
 }
 
 int report_domain_add(struct report_data *data, uint32_t number, const char *name, uint32_t *ret_at)
@@ -253,8 +209,7 @@ int report_domain_add(struct report_data *data, uint32_t number, const char *nam
 		return 0;
 	}
 	*ret_at = data->domain_nr;
-	err = array_push(data, domain, ((struct report_domain){ number, id }));
-	return err ?: idmap_add(&data->domain_ids, hash_bytes(&number, sizeof(number), 0), *ret_at);
+	return idmap_push(&data->domain_ids, data, domain, number, ((struct report_domain){ number, id }));
 }
 
 /* ---- births -------------------------------------------------------------------------------------------------- */

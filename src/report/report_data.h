@@ -142,6 +142,9 @@ struct report_data {
 int report_data_init(struct report_data *data, unsigned int key_columns);
 void report_data_release(struct report_data *data);
 
+/* nr times IDMAP_NONE, which the caller frees; NULL: no memory. */
+uint32_t *report_make_ids(size_t nr);
+
 int report_string_add(struct report_data *data, const char *text, uint32_t *ret_id);
 int report_frame_add(struct report_data *data, const struct report_frame *frame, uint32_t *ret_id);
 int report_node_add(struct report_data *data, uint32_t parent, uint32_t frame, uint32_t *ret_id);

@@ -104,14 +104,13 @@ static int find_shares(const struct report_data *data, struct traceback_groups g
 /* Sites are equal if their frames are. */
 static int number_sites(const struct report_data *data, struct peak_shares *ret)
 {
-	uint32_t *number = malloc((data->frame_nr ?: 1) * sizeof(*number));
+	uint32_t *number = report_make_ids(data->frame_nr);
 
 	ret->site_at = calloc(data->traceback_nr ?: 1, sizeof(*ret->site_at));
 	if (!number || !ret->site_at) {
 		free(number);
 		return -ENOMEM;
 	}
-	memset(number, 0xff, data->frame_nr * sizeof(*number));
 	for (size_t i = 0; i < data->traceback_nr; i++) {
 		uint32_t *site = &number[data->node[data->traceback[i].site].frame];
 
@@ -139,15 +138,6 @@ void peak_shares_release(struct peak_shares *shares)
 	free(shares->site);
 	free(shares->site_at);
 	*shares = (struct peak_shares){};
-}
-
-static uint32_t *make_numbers(size_t nr)
-{
-	uint32_t *number = malloc((nr ?: 1) * sizeof(*number));
-
-	if (number)
-		memset(number, 0xff, (nr ?: 1) * sizeof(*number));
-	return number;
 }
 
 void layout_release(struct report_layout *layout)
@@ -285,7 +275,7 @@ static int choose_tracebacks(struct report_layout *layout, struct report_data *d
 	uint32_t nr = shares->traceback_nr;
 	int err;
 
-	layout->traceback_to = make_numbers(nr);
+	layout->traceback_to = report_make_ids(nr);
 	layout->given_nr = nr;
 	layout->small_sites = IDMAP_NONE;
 	err = is_small && layout->traceback_to ? choose_small_sites(layout, data, shares, is_small) : -ENOMEM;
@@ -320,8 +310,8 @@ static void mark_nodes(struct report_layout *layout, const struct report_data *d
 /* From the last to the first, so that the lists are in the order of the ids. */
 static int list_children(const struct report_layout *layout, const struct report_data *data, struct children *ret)
 {
-	ret->first = make_numbers(data->node_nr);
-	ret->next = make_numbers(data->node_nr);
+	ret->first = report_make_ids(data->node_nr);
+	ret->next = report_make_ids(data->node_nr);
 	if (!ret->first || !ret->next)
 		return -ENOMEM;
 	for (size_t i = data->node_nr; i-- > 1;) {
@@ -387,14 +377,14 @@ static void walk_nodes(struct report_layout *layout, const struct report_data *d
 
 static int make_room(struct report_layout *layout, const struct report_data *data)
 {
-	layout->traceback = make_numbers(data->traceback_nr);
-	layout->traceback_at = make_numbers(data->traceback_nr);
-	layout->node = make_numbers(data->node_nr);
-	layout->node_at = make_numbers(data->node_nr);
-	layout->frame = make_numbers(data->frame_nr);
-	layout->frame_at = make_numbers(data->frame_nr);
-	layout->string = make_numbers(data->strings.start_nr);
-	layout->string_at = make_numbers(data->strings.start_nr);
+	layout->traceback = report_make_ids(data->traceback_nr);
+	layout->traceback_at = report_make_ids(data->traceback_nr);
+	layout->node = report_make_ids(data->node_nr);
+	layout->node_at = report_make_ids(data->node_nr);
+	layout->frame = report_make_ids(data->frame_nr);
+	layout->frame_at = report_make_ids(data->frame_nr);
+	layout->string = report_make_ids(data->strings.start_nr);
+	layout->string_at = report_make_ids(data->strings.start_nr);
 	return layout->traceback && layout->traceback_at && layout->node && layout->node_at && layout->frame &&
 	       layout->frame_at && layout->string && layout->string_at ? 0 : -ENOMEM;
 }
@@ -430,13 +420,6 @@ struct placed_row {
 	uint32_t row;
 };
 
-static int compare_places(const void *left, const void *right)
-{
-	const struct placed_row *a = left, *b = right;
-
-	return (a->place > b->place) - (a->place < b->place);
-}
-
 static struct report_key keep_columns(const struct report_key *key, unsigned int columns)
 {
 	return (struct report_key){
@@ -454,25 +437,17 @@ struct kept_keys {
 	struct idmap ids;
 };
 
-static bool is_same_kept_key(uint32_t id, const void *key, const void *table)
-{
-	const struct report_layout *layout = table;
-
-	return !memcmp(&layout->key_at[id], key, sizeof(layout->key_at[id]));
-}
-
 static int number_key(struct kept_keys *keys, const struct report_key *key, uint32_t *ret_number)
 {
 	struct report_layout *layout = keys->layout;
 	struct report_key kept = keep_columns(key, layout->limits.key_columns);
-	uint64_t hash = hash_bytes(&kept, sizeof(kept), 0);
 
-	*ret_number = idmap_find(&keys->ids, hash, is_same_kept_key, &kept, layout);
+	*ret_number = idmap_find_key(&keys->ids, &kept, sizeof(kept), layout->key_at, sizeof(kept));
 	if (*ret_number != IDMAP_NONE)
 		return 0;
 	*ret_number = layout->key_nr;
 	layout->key_at[layout->key_nr++] = kept;
-	return idmap_add(&keys->ids, hash, *ret_number);
+	return idmap_add_key(&keys->ids, &kept, sizeof(kept), *ret_number);
 }
 
 static int place_rows(struct report_layout *layout, const struct report_data *data, struct placed_row *placed,
@@ -502,13 +477,13 @@ static int number_rows(struct report_layout *layout, const struct report_data *d
 	size_t nr = 0;
 	int err;
 
-	layout->row = make_numbers(data->row_nr);
+	layout->row = report_make_ids(data->row_nr);
 	layout->row_at = calloc(data->row_nr ?: 1, sizeof(*layout->row_at));
 	layout->key_at = calloc(data->key_nr ?: 1, sizeof(*layout->key_at));
 	err = placed && layout->row && layout->row_at && layout->key_at ? 0 : -ENOMEM;
 	err = err ?: place_rows(layout, data, placed, &nr);
 	if (!err)
-		qsort(placed, nr, sizeof(*placed), compare_places);
+		qsort(placed, nr, sizeof(*placed), array_by_number);
 	for (size_t i = 0; i < nr && !err; i++) {
 		if (!i || placed[i].place != placed[i - 1].place)
 			layout->row_at[layout->row_nr++] =

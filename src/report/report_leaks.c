@@ -9,7 +9,6 @@
 #include "report/adding.h"
 #include "report/packed_json.h"
 #include "report/report_layout.h"
-#include "snapshot.h"
 
 #define LINES_MAX 200 /* first those that leak, may leak or grow; a reader has no time for more */
 
@@ -150,7 +149,7 @@ static int renumber(json_t *object, const char *key, const uint32_t *number)
 {
 	json_t *id = json_object_get(object, key);
 
-	return id ? json_set_uint(object, key, number[json_integer_value(id)]) : 0;
+	return id ? json_set(object, key, json_count(number[json_integer_value(id)])) : 0;
 }
 
 static json_t *numbered_leaks(const struct report_data *data, const struct report_layout *layout)

@@ -141,11 +141,6 @@ int snapshot_builder__trace(struct snapshot_builder *b, const struct snap_trace 
 	       snapshot_builder__set_traces(b, first, trace, 1);
 }
 
-struct row_key {
-	const void *row;
-	size_t size;
-};
-
 struct frame_key {
 	struct snap_frame row;
 	uint32_t first_line, padding;
@@ -155,14 +150,6 @@ struct traceback_key {
 	const uint32_t *frame;
 	uint32_t nframe, total_nframe, flags;
 };
-
-static bool builder_same_row(uint32_t id, const void *key, const void *table)
-{
-	const struct row_key *want = key;
-	const struct snap_table *t = table;
-
-	return !memcmp((const char *)t->row + id * want->size, want->row, want->size);
-}
 
 static bool builder_same_frame(uint32_t id, const void *key, const void *builder)
 {
@@ -208,15 +195,14 @@ static int builder_append(struct snapshot_builder *b, uint32_t type, const void 
 
 static int builder_intern_row(struct snapshot_builder *b, uint32_t type, const void *row, uint32_t *ret_id)
 {
-	struct row_key key = { .row = row, .size = snap_shapes[type].row_size };
+	size_t size = snap_shapes[type].row_size;
 	struct snap_table *t = &b->table[type];
-	uint64_t hash = hash_bytes(key.row, key.size, 0);
-	uint32_t id = idmap_find(&t->ids, hash, builder_same_row, &key, t);
+	uint32_t id = idmap_find_key(&t->ids, row, size, t->row, size);
 	int err = 0;
 
 	if (id == IDMAP_NONE) {
 		id = t->nr;
-		err = builder_append(b, type, row, 1) ?: idmap_add(&t->ids, hash, id);
+		err = builder_append(b, type, row, 1) ?: idmap_add_key(&t->ids, row, size, id);
 	}
 	if (!err)
 		*ret_id = id;
@@ -288,19 +274,13 @@ struct snapshot_builder *snapshot_builder__new(unsigned int columns)
 {
 	struct snapshot_builder *b = calloc(1, sizeof(*b));
 	uint32_t zero;
-	int err = b ? 0 : -ENOMEM;
 
-	if (!err) {
-		b->columns = columns & ~SNAP_OF_FILES_ONLY;
-		err = snapshot_builder__string(b, "", &zero);
-	}
-	if (!err)
-		err = builder_intern_row(b, SNAP_OBJECTS, &(struct snap_object){ 0 }, &zero);
-	if (!err)
-		err = builder_add_frame(b, &(struct frame_key){ 0 });
-	if (!err)
-		err = intern_traceback(b, &(struct traceback_key){ 0 }, &zero);
-	if (err) {
+	if (!b)
+		return NULL;
+	b->columns = columns & ~SNAP_OF_FILES_ONLY;
+	if (snapshot_builder__string(b, "", &zero) ?:
+	    builder_intern_row(b, SNAP_OBJECTS, &(struct snap_object){ 0 }, &zero) ?:
+	    builder_add_frame(b, &(struct frame_key){ 0 }) ?: intern_traceback(b, &(struct traceback_key){ 0 }, &zero)) {
 		snapshot_builder__free(b);
 		errno = ENOMEM;
 		return NULL;
@@ -396,10 +376,22 @@ int snapshot_builder__churn(struct snapshot_builder *b, uint32_t traceback,
 	return 0;
 }
 
+/* Replaces the row with the same name, or appends the row. Rows begin with the string id of their name. */
+static int builder_set_named(struct snapshot_builder *b, uint32_t type, const void *row)
+{
+	size_t size = snap_shapes[type].row_size;
+	char *at = b->table[type].row;
+
+	for (size_t i = 0; i < b->table[type].nr; i++, at += size)
+		if (!memcmp(at, row, sizeof(uint32_t))) {
+			memcpy(at, row, size);
+			return 0;
+		}
+	return builder_append(b, type, row, 1);
+}
+
 int snapshot_builder__metadata(struct snapshot_builder *b, const char *key, const char *value)
 {
-	struct snap_table *t = &b->table[SNAP_METADATA];
-	struct snap_pair *pair = t->row;
 	struct snap_pair row;
 	int err;
 
@@ -409,21 +401,13 @@ int snapshot_builder__metadata(struct snapshot_builder *b, const char *key, cons
 	      snapshot_builder__string(b, value, &row.value);
 	if (err)
 		return err;
-	for (size_t i = 0; i < t->nr; i++) {
-		if (pair[i].key != row.key)
-			continue;
-		pair[i] = row;
-		return 0;
-	}
-	return builder_append(b, SNAP_METADATA, &row, 1);
+	return builder_set_named(b, SNAP_METADATA, &row);
 }
 
 int snapshot_builder__counter(struct snapshot_builder *b, enum snap_counter_kind kind,
 			      const char *name, uint64_t value)
 {
-	struct snap_table *t = &b->table[SNAP_COUNTERS];
 	struct snap_counter row = { .kind = kind, .value = value };
-	struct snap_counter *counter = t->row;
 	int err;
 
 	if (!name || !*name || (kind != SNAP_COUNTED && kind != SNAP_LOST))
@@ -431,13 +415,7 @@ int snapshot_builder__counter(struct snapshot_builder *b, enum snap_counter_kind
 	err = snapshot_builder__string(b, name, &row.name);
 	if (err)
 		return err;
-	for (size_t i = 0; i < t->nr; i++) {
-		if (counter[i].name != row.name)
-			continue;
-		counter[i] = row;
-		return 0;
-	}
-	return builder_append(b, SNAP_COUNTERS, &row, 1);
+	return builder_set_named(b, SNAP_COUNTERS, &row);
 }
 
 int snapshot_builder__probe(struct snapshot_builder *b, const struct snap_probe *probe)
@@ -499,15 +477,13 @@ static struct snap_rows rows_of(const struct snapshot_builder *b, uint32_t type)
  */
 static bool is_recorded(const struct snapshot_builder *b, uint32_t type)
 {
-	uint32_t column = snap_shapes[type].column;
-
 	if (type == SNAP_TRACE_DOMAIN && !b->domains)
 		return false;
 	if (type == SNAP_FRAME_FIRST_LINE && !b->has_first_lines)
 		return false;
 	if (type == SNAP_GAPS && !b->table[type].nr)
 		return false;
-	return !column || b->columns & column;
+	return has_column(b, type);
 }
 
 void snap_view(const struct snapshot_builder *b, struct snapshot *view)

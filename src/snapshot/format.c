@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,6 @@
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
-
 
 #define IDS_MAX (UINT32_MAX - 1)
 #define NAMES_MAX 4096
@@ -52,38 +52,22 @@ const struct snap_shape snap_shapes[SNAP_SECTION_TYPE_MAX] = {
 	[SNAP_TRACE_COUNT] = COLUMN("trace counts", uint32_t, SNAP_OF_FILES_ONLY),
 };
 
+#define STRING_REF(type, row, member) { type, offsetof(struct row, member), SNAP_STRING_START }
+
+const struct snap_ref snap_refs[] = {
+	STRING_REF(SNAP_METADATA, snap_pair, key), STRING_REF(SNAP_METADATA, snap_pair, value),
+	STRING_REF(SNAP_COUNTERS, snap_counter, name),
+	{ SNAP_PROBES, offsetof(struct snap_probe, object), SNAP_OBJECTS },
+	STRING_REF(SNAP_PROBES, snap_probe, function), STRING_REF(SNAP_PROBES, snap_probe, instruction),
+	STRING_REF(SNAP_OBJECTS, snap_object, path), STRING_REF(SNAP_OBJECTS, snap_object, build_id),
+	STRING_REF(SNAP_FRAMES, snap_frame, filename), STRING_REF(SNAP_FRAMES, snap_frame, function),
+	{ SNAP_FRAMES, offsetof(struct snap_frame, object), SNAP_OBJECTS },
+	{},
+};
+
 uint64_t snap_checksum(const void *bytes, size_t len)
 {
 	return XXH3_64bits(bytes, len);
-}
-
-struct snap_sum {
-	XXH3_state_t state;
-};
-
-struct snap_sum *snap_sum__new(void)
-{
-	return aligned_alloc(_Alignof(struct snap_sum), sizeof(struct snap_sum));
-}
-
-void snap_sum__free(struct snap_sum *sum)
-{
-	free(sum);
-}
-
-void snap_sum__start(struct snap_sum *sum)
-{
-	XXH3_64bits_reset(&sum->state);
-}
-
-void snap_sum__add(struct snap_sum *sum, const void *bytes, size_t len)
-{
-	XXH3_64bits_update(&sum->state, bytes, len);
-}
-
-uint64_t snap_sum__end(const struct snap_sum *sum)
-{
-	return XXH3_64bits_digest(&sum->state);
 }
 
 uint64_t snap_header_checksum(const struct snap_header *header, const struct snap_section *section)
@@ -302,6 +286,21 @@ static int check_id(const struct snap_reading *r, uint32_t type, uint64_t row, c
 	return snap_damaged(r, type, "row %" PRIu64 ": %s id %u of %u", row, what, id, id_nr);
 }
 
+static int check_refs(const struct snap_reading *r, const struct snapshot *s, uint32_t type)
+{
+	const struct snap_rows *rows = &s->rows[type];
+	int err = 0;
+
+	for (const struct snap_ref *ref = snap_refs; ref->type; ref++)
+		for (uint64_t i = 0; ref->type == type && i < rows->nr && !err; i++) {
+			uint32_t id;
+
+			memcpy(&id, (const char *)rows->row + i * snap_shapes[type].row_size + ref->offset, sizeof(id));
+			err = check_id(r, type, i, ref->to == SNAP_OBJECTS ? "object" : "string", id, s->rows[ref->to].nr);
+		}
+	return err;
+}
+
 static int check_row_zero(const struct snap_reading *r, const struct snapshot *s, uint32_t type)
 {
 	if (snap_is_zero(s->rows[type].row, snap_shapes[type].row_size))
@@ -369,9 +368,8 @@ static int check_unique(const struct snap_reading *r, uint32_t type, const struc
 		return snap_system_error(r, -ENOMEM);
 	for (uint64_t i = 0; i < nr && !err; i++, row += snap_shapes[type].row_size) {
 		memcpy(&id, row, sizeof(id));
-		err = check_id(r, type, i, "string", id, s->tables.string_nr);
-		text[i] = err ? "" : snapshot__string(s, id);
-		if (!err && !*text[i])
+		text[i] = snapshot__string(s, id);
+		if (!*text[i])
 			err = snap_damaged(r, type, "row %" PRIu64 " has no name", i);
 	}
 	if (!err)
@@ -384,16 +382,6 @@ static int check_unique(const struct snap_reading *r, uint32_t type, const struc
 	return err;
 }
 
-static int check_metadata(const struct snap_reading *r, const struct snapshot *s)
-{
-	const struct snapshot_tables *t = &s->tables;
-	int err = check_unique(r, SNAP_METADATA, s);
-
-	for (uint32_t i = 0; i < t->metadata_nr && !err; i++)
-		err = check_id(r, SNAP_METADATA, i, "string", t->metadata[i].value, t->string_nr);
-	return err;
-}
-
 static int check_counters(const struct snap_reading *r, const struct snapshot *s)
 {
 	const struct snapshot_tables *t = &s->tables;
@@ -402,37 +390,28 @@ static int check_counters(const struct snap_reading *r, const struct snapshot *s
 		if (t->counter[i].kind != SNAP_COUNTED && t->counter[i].kind != SNAP_LOST)
 			return snap_damaged(r, SNAP_COUNTERS, "row %u: unknown kind %u", i,
 					    t->counter[i].kind);
-	return check_unique(r, SNAP_COUNTERS, s);
+	return check_refs(r, s, SNAP_COUNTERS) ?: check_unique(r, SNAP_COUNTERS, s);
 }
 
 static int check_probe_rows(const struct snap_reading *r, const struct snapshot *s)
 {
 	const struct snapshot_tables *t = &s->tables;
-	const uint32_t type = SNAP_PROBES;
-	int err = 0;
 
 	if (t->probe_domain && s->rows[SNAP_PROBE_DOMAIN].nr != t->probe_nr)
 		return snap_damaged(r, SNAP_PROBE_DOMAIN, "%" PRIu64 " rows for %u probes",
 				    s->rows[SNAP_PROBE_DOMAIN].nr, t->probe_nr);
-	for (uint32_t i = 0; i < t->probe_nr && !err; i++)
-		err = check_id(r, type, i, "object", t->probe[i].object, t->object_nr) ?:
-		      check_id(r, type, i, "string", t->probe[i].function, t->string_nr) ?:
-		      check_id(r, type, i, "string", t->probe[i].instruction, t->string_nr);
-	return err;
+	return check_refs(r, s, SNAP_PROBES);
 }
 
 static int check_objects(const struct snap_reading *r, const struct snapshot *s)
 {
 	const struct snapshot_tables *t = &s->tables;
 	const uint32_t type = SNAP_OBJECTS;
-	int err = check_row_zero(r, s, type);
+	int err = check_row_zero(r, s, type) ?: check_refs(r, s, type);
 
-	for (uint32_t i = 0; i < t->object_nr && !err; i++) {
-		err = check_id(r, type, i, "string", t->object[i].path, t->string_nr) ?:
-		      check_id(r, type, i, "string", t->object[i].build_id, t->string_nr);
-		if (!err && !snap_is_build_id(snapshot__string(s, t->object[i].build_id)))
+	for (uint32_t i = 0; i < t->object_nr && !err; i++)
+		if (!snap_is_build_id(snapshot__string(s, t->object[i].build_id)))
 			err = snap_damaged(r, type, "row %u: the build id is not one", i);
-	}
 	return err;
 }
 
@@ -440,17 +419,11 @@ static int check_frame_rows(const struct snap_reading *r, const struct snapshot 
 {
 	const struct snapshot_tables *t = &s->tables;
 	const uint32_t type = SNAP_FRAMES;
-	int err = check_row_zero(r, s, type);
+	int err = check_row_zero(r, s, type) ?: check_refs(r, s, type);
 
-	for (uint32_t i = 0; i < t->frame_nr && !err; i++) {
-		const struct snap_frame *f = &t->frame[i];
-
-		err = check_id(r, type, i, "string", f->filename, t->string_nr) ?:
-		      check_id(r, type, i, "string", f->function, t->string_nr) ?:
-		      check_id(r, type, i, "object", f->object, t->object_nr);
-		if (!err && (f->flags & ~SNAP_FRAME_FLAGS || f->reserved))
+	for (uint32_t i = 0; i < t->frame_nr && !err; i++)
+		if (t->frame[i].flags & ~SNAP_FRAME_FLAGS || t->frame[i].reserved)
 			err = snap_damaged(r, type, "row %u: unknown flags", i);
-	}
 	return err;
 }
 
@@ -572,7 +545,7 @@ static int check_trace_rows(const struct snap_reading *r, const struct snapshot 
 int snap_check_head(const struct snap_reading *r, struct snapshot *s)
 {
 	snap_fill_tables(s);
-	return check_strings(r, s) ?: check_metadata(r, s);
+	return check_strings(r, s) ?: check_refs(r, s, SNAP_METADATA) ?: check_unique(r, SNAP_METADATA, s);
 }
 
 int snap_check_tables(const struct snap_reading *r, struct snapshot *s)
@@ -581,5 +554,6 @@ int snap_check_tables(const struct snap_reading *r, struct snapshot *s)
 	return check_strings(r, s) ?: check_objects(r, s) ?: check_frame_rows(r, s) ?:
 	       check_first_lines(r, s) ?:
 	       check_tracebacks(r, s) ?: check_churn(r, s) ?: check_trace_rows(r, s) ?: check_weights(r, s) ?:
-	       check_gap_rows(r, s) ?: check_probe_rows(r, s) ?: check_metadata(r, s) ?: check_counters(r, s);
+	       check_gap_rows(r, s) ?: check_probe_rows(r, s) ?: check_refs(r, s, SNAP_METADATA) ?:
+	       check_unique(r, SNAP_METADATA, s) ?: check_counters(r, s);
 }

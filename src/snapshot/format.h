@@ -8,9 +8,6 @@
 
 #include "snapshot.h"
 
-/* The same checksum, computed piece by piece. */
-struct snap_sum;
-
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "snapshot files are little-endian and used as they are"
 #endif
@@ -56,12 +53,15 @@ struct snap_shape {
 
 extern const struct snap_shape snap_shapes[SNAP_SECTION_TYPE_MAX];
 
+/* A member of a section's rows that is an id of another section, which has rows by id. */
+struct snap_ref {
+	uint32_t type, offset, to;
+};
+
+extern const struct snap_ref snap_refs[]; /* a row of zeros ends them */
+
+/* XXH3_64bits of <xxhash.h>. */
 uint64_t snap_checksum(const void *bytes, size_t len);
-struct snap_sum *snap_sum__new(void); /* NULL: out of memory */
-void snap_sum__free(struct snap_sum *sum);
-void snap_sum__start(struct snap_sum *sum);
-void snap_sum__add(struct snap_sum *sum, const void *bytes, size_t len);
-uint64_t snap_sum__end(const struct snap_sum *sum);
 
 /* The checksum of the header, with its checksum field as zero, and its section table. */
 uint64_t snap_header_checksum(const struct snap_header *header, const struct snap_section *section);

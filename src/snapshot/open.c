@@ -28,13 +28,16 @@
 #include "base/reason.h"
 #include "base/units.h"
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #define BLOCK_BYTES (1 << 20)
 
 /* The source of a file's bytes: a descriptor, or memory (fd -1). */
 struct source {
 	int fd;
 	char *bytes; /* all bytes; those from a descriptor are valid once they were read */
-	struct snap_sum *sum;
+	XXH3_state_t *sum;
 	_Atomic uint64_t *read_nr; /* bytes, by all threads */
 	const struct progress *progress;
 };
@@ -100,7 +103,7 @@ static int read_snapshot_section(const struct snap_reading *r, const struct sour
 {
 	uint64_t end = section->offset + section->size, next;
 
-	snap_sum__start(source->sum);
+	XXH3_64bits_reset(source->sum);
 	for (uint64_t at = section->offset; at < end; at = next) {
 		int err;
 
@@ -108,10 +111,10 @@ static int read_snapshot_section(const struct snap_reading *r, const struct sour
 		err = fetch(r, source, at, next);
 		if (err)
 			return err;
-		snap_sum__add(source->sum, source->bytes + at, next - at);
+		XXH3_64bits_update(source->sum, source->bytes + at, next - at);
 		progress_show(source->progress, atomic_fetch_add(source->read_nr, next - at) + next - at);
 	}
-	return snap_check_sum(r, section, snap_sum__end(source->sum));
+	return snap_check_sum(r, section, XXH3_64bits_digest(source->sum));
 }
 
 /* The lowest offset of section number i: the end of the section before it, or of the table. */
@@ -127,6 +130,7 @@ struct share {
 	struct snap_reading r;
 	struct reason why;
 	struct source source;
+	XXH3_state_t sum;
 	uint32_t at, step; /* at: the current section; at the end the one that failed */
 	int err;
 };
@@ -147,13 +151,13 @@ static void read_share(void *share_)
 	}
 }
 
-static int share_init(struct share *share, const struct snap_reading *r,
-		      const struct source *source)
+static void share_init(struct share *share, const struct snap_reading *r, const struct source *source)
 {
-	*share = (struct share){ .r = *r, .source = *source };
+	share->r = *r;
 	share->r.why = &share->why;
-	share->source.sum = snap_sum__new();
-	return share->source.sum ? 0 : snap_system_error(r, -ENOMEM);
+	share->source = *source;
+	share->source.sum = &share->sum;
+	share->err = 0;
 }
 
 /* Reports the error that comes first in the file. */
@@ -174,19 +178,19 @@ static int read_sections(const struct snap_reading *r, const struct source *sour
 	struct progress progress = progress_begin("reading", NULL, r->len);
 	_Atomic uint64_t read_nr = 0;
 	const struct source shown = { source->fd, source->bytes, NULL, &read_nr, &progress };
-	struct share even = { 0 }, odd = { 0 };
-	int err = share_init(&even, r, &shown) ?: share_init(&odd, r, &shown);
+	struct share even, odd;
 
+	share_init(&even, r, &shown);
+	share_init(&odd, r, &shown);
 	even.step = odd.step = in_two ? 2 : 1;
+	even.at = 0;
 	odd.at = in_two ? 1 : r->header.section_nr;
-	if (!err && in_two)
+	if (in_two)
 		run_both(read_share, &even, &odd);
-	else if (!err)
+	else
 		read_share(&even);
 	progress_end(&progress);
-	snap_sum__free(even.source.sum);
-	snap_sum__free(odd.source.sum);
-	return err ?: share_result(&even, &odd, r) ?:
+	return share_result(&even, &odd, r) ?:
 	       read_gap(r, source, 0, end_before(r, r->header.section_nr), r->len);
 }
 

@@ -10,14 +10,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+
 struct selection {
 	const struct snapshot *from;
 	const struct snapshot_tables *t;
 	const uint8_t *keep; /* NULL: all traces */
 	uint64_t trace_nr;   /* the number of traces kept */
 	struct snapshot *to;
-	/* By old id: first whether the row is needed, later its new id. */
-	uint32_t *traceback, *frame, *object, *string;
+	/* By section with ids, by old id: first whether the row is needed, later its new id. NULL: all rows of the section are. */
+	uint32_t *mark[SNAP_SECTION_TYPE_MAX];
 };
 
 /* ---- marking --------------------------------------------------------------------------------- */
@@ -31,63 +33,64 @@ static bool has_churn(const struct selection *s)
 static void mark_tracebacks(struct selection *s)
 {
 	const uint32_t *traceback = s->t->trace_traceback;
+	uint32_t *mark = s->mark[SNAP_TRACEBACKS];
 
-	s->traceback[0] = 1;
+	mark[0] = 1;
 	for (uint64_t i = 0; i < s->t->trace_nr; i++) {
 		bool kept = !s->keep || s->keep[i];
 
-		s->traceback[traceback[i]] |= kept;
+		mark[traceback[i]] |= kept;
 		s->trace_nr += kept;
 	}
 	for (uint32_t i = 0; has_churn(s) && i < s->t->traceback_nr; i++)
-		s->traceback[i] |= s->t->churn[i].allocations != 0;
+		mark[i] |= s->t->churn[i].allocations != 0;
 }
 
 static void mark_frames(struct selection *s)
 {
 	const struct snapshot_tables *t = s->t;
 
-	s->frame[0] = 1;
+	s->mark[SNAP_FRAMES][0] = 1;
 	for (uint32_t i = 0; i < t->traceback_nr; i++)
-		for (uint32_t k = 0; s->traceback[i] && k < t->traceback[i].nframe; k++)
-			s->frame[t->traceback_frame[t->traceback[i].first + k]] = 1;
+		for (uint32_t k = 0; s->mark[SNAP_TRACEBACKS][i] && k < t->traceback[i].nframe; k++)
+			s->mark[SNAP_FRAMES][t->traceback_frame[t->traceback[i].first + k]] = 1;
 }
 
-static void mark_objects(struct selection *s)
+static uint32_t *ref_at(const struct snap_ref *ref, const void *rows, uint64_t at)
 {
-	s->object[0] = 1;
-	for (uint32_t i = 0; i < s->t->frame_nr; i++)
-		s->object[s->t->frame[i].object] |= s->frame[i];
-	for (uint32_t i = 0; i < s->t->probe_nr; i++)
-		s->object[s->t->probe[i].object] = 1;
+	return (uint32_t *)((char *)rows + at * snap_shapes[ref->type].row_size + ref->offset);
 }
 
-static void mark_strings(struct selection *s)
+/* Marks what marked rows refer to. */
+static void mark_referred(struct selection *s, uint32_t type)
 {
-	const struct snapshot_tables *t = s->t;
+	s->mark[type][0] = 1;
+	for (const struct snap_ref *ref = snap_refs; ref->type; ref++) {
+		const struct snap_rows *rows = &s->from->rows[ref->type];
+		const uint32_t *mark = s->mark[ref->type];
 
-	s->string[0] = 1;
-	for (uint32_t i = 0; i < t->frame_nr; i++) {
-		s->string[t->frame[i].filename] |= s->frame[i];
-		s->string[t->frame[i].function] |= s->frame[i];
+		for (uint64_t i = 0; ref->to == type && i < rows->nr; i++)
+			s->mark[type][*ref_at(ref, rows->row, i)] |= mark ? mark[i] : 1;
 	}
-	for (uint32_t i = 0; i < t->object_nr; i++) {
-		s->string[t->object[i].path] |= s->object[i];
-		s->string[t->object[i].build_id] |= s->object[i];
-	}
-	for (uint32_t i = 0; i < t->probe_nr; i++)
-		s->string[t->probe[i].function] = s->string[t->probe[i].instruction] = 1;
-	for (uint32_t i = 0; i < t->metadata_nr; i++)
-		s->string[t->metadata[i].key] = s->string[t->metadata[i].value] = 1;
-	for (uint32_t i = 0; i < t->counter_nr; i++)
-		s->string[t->counter[i].name] = 1;
 }
 
 /* ---- copying --------------------------------------------------------------------------------- */
 
-/* Copies the marked rows in their order. Each mark becomes the new id. */
-static int copy_marked(struct selection *s, uint32_t type, uint32_t *mark)
+/* In the copies of rows ids become new ids. */
+static void renumber_refs(struct selection *s, uint32_t type)
 {
+	for (const struct snap_ref *ref = snap_refs; ref->type; ref++)
+		for (uint64_t i = 0; ref->type == type && i < s->to->rows[type].nr; i++) {
+			uint32_t *id = ref_at(ref, s->to->memory[type].bytes, i);
+
+			*id = s->mark[ref->to][*id];
+		}
+}
+
+/* Copies the marked rows in their order. Each mark becomes the new id. */
+static int copy_marked(struct selection *s, uint32_t type)
+{
+	uint32_t *mark = s->mark[type];
 	const char *from = s->from->rows[type].row;
 	uint64_t nr = s->from->rows[type].nr, kept = 0;
 	size_t size = snap_shapes[type].row_size;
@@ -105,20 +108,22 @@ static int copy_marked(struct selection *s, uint32_t type, uint32_t *mark)
 		memcpy(to + kept * size, from + i * size, size);
 		mark[i] = kept++;
 	}
+	renumber_refs(s, type);
 	return 0;
 }
 
 /* Copies all rows, even if there are none; nothing if the section was not recorded. */
-static int copy_all(struct selection *s, uint32_t type, void *ret_rows)
+static int copy_all(struct selection *s, uint32_t type)
 {
 	const struct snap_rows *rows = &s->from->rows[type];
 	void *to = rows->row ? snap_own_rows(s->to, type, rows->nr) : NULL;
 
-	if (rows->row && !to)
+	if (!rows->row)
+		return 0;
+	if (!to)
 		return -ENOMEM;
-	if (to)
-		memcpy(to, rows->row, rows->nr * snap_shapes[type].row_size);
-	*(void **)ret_rows = to;
+	memcpy(to, rows->row, rows->nr * snap_shapes[type].row_size);
+	renumber_refs(s, type);
 	return 0;
 }
 
@@ -131,13 +136,13 @@ static uint64_t snapshot_string_end(const struct snapshot *snapshot, uint32_t id
 static int copy_strings(struct selection *s)
 {
 	const struct snapshot *from = s->from;
+	uint32_t *mark = s->mark[SNAP_STRING_START], nr = 0;
 	uint64_t bytes_nr = 0, *start;
-	uint32_t nr = 0;
 	char *bytes;
 
 	for (uint32_t i = 0; i < s->t->string_nr; i++) {
-		bytes_nr += s->string[i] ? snapshot_string_end(from, i) - from->string_start[i] : 0;
-		nr += s->string[i];
+		bytes_nr += mark[i] ? snapshot_string_end(from, i) - from->string_start[i] : 0;
+		nr += mark[i];
 	}
 	start = snap_own_rows(s->to, SNAP_STRING_START, nr);
 	bytes = snap_own_rows(s->to, SNAP_STRING_BYTES, bytes_nr);
@@ -147,45 +152,20 @@ static int copy_strings(struct selection *s)
 	for (uint32_t i = 0; i < s->t->string_nr; i++) {
 		uint64_t len = snapshot_string_end(from, i) - from->string_start[i];
 
-		if (!s->string[i])
+		if (!mark[i])
 			continue;
 		memcpy(bytes + bytes_nr, from->string_bytes + from->string_start[i], len);
 		start[nr] = bytes_nr;
 		bytes_nr += len;
-		s->string[i] = nr++;
+		mark[i] = nr++;
 	}
 	return 0;
-}
-
-static int select_copy_objects(struct selection *s)
-{
-	int err = copy_marked(s, SNAP_OBJECTS, s->object);
-	struct snap_object *object = s->to->memory[SNAP_OBJECTS].bytes;
-
-	for (uint64_t i = 0; !err && i < s->to->rows[SNAP_OBJECTS].nr; i++) {
-		object[i].path = s->string[object[i].path];
-		object[i].build_id = s->string[object[i].build_id];
-	}
-	return err;
-}
-
-static int select_copy_frames(struct selection *s)
-{
-	int err = copy_marked(s, SNAP_FRAMES, s->frame);
-	struct snap_frame *frame = s->to->memory[SNAP_FRAMES].bytes;
-
-	for (uint64_t i = 0; !err && i < s->to->rows[SNAP_FRAMES].nr; i++) {
-		frame[i].filename = s->string[frame[i].filename];
-		frame[i].function = s->string[frame[i].function];
-		frame[i].object = s->object[frame[i].object];
-	}
-	return err;
 }
 
 static bool has_first_lines(const struct selection *s)
 {
 	for (uint32_t i = 0; s->t->frame_first_line && i < s->t->frame_nr; i++)
-		if (s->frame[i] && s->t->frame_first_line[i])
+		if (s->mark[SNAP_FRAMES][i] && s->t->frame_first_line[i])
 			return true;
 	return false;
 }
@@ -202,8 +182,8 @@ static int copy_first_lines(struct selection *s)
 	if (!to)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < s->t->frame_nr; i++)
-		if (s->frame[i])
-			to[s->frame[i]] = from[i];
+		if (s->mark[SNAP_FRAMES][i])
+			to[s->mark[SNAP_FRAMES][i]] = from[i];
 	return 0;
 }
 
@@ -224,7 +204,7 @@ static int copy_traceback_frames(struct selection *s)
 
 		traceback[i].first = nr;
 		for (uint32_t k = 0; k < traceback[i].nframe; k++)
-			to[nr++] = s->frame[s->t->traceback_frame[first + k]];
+			to[nr++] = s->mark[SNAP_FRAMES][s->t->traceback_frame[first + k]];
 	}
 	return 0;
 }
@@ -232,6 +212,7 @@ static int copy_traceback_frames(struct selection *s)
 /* The marks are new ids by now. A row that is not kept has 0. */
 static int copy_churn(struct selection *s)
 {
+	const uint32_t *mark = s->mark[SNAP_TRACEBACKS];
 	struct snap_churn *to;
 
 	if (!has_churn(s))
@@ -240,15 +221,9 @@ static int copy_churn(struct selection *s)
 	if (!to)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < s->t->traceback_nr; i++)
-		if (s->traceback[i] || !i)
-			to[s->traceback[i]] = s->t->churn[i];
+		if (mark[i] || !i)
+			to[mark[i]] = s->t->churn[i];
 	return 0;
-}
-
-static int select_copy_tracebacks(struct selection *s)
-{
-	return copy_marked(s, SNAP_TRACEBACKS, s->traceback) ?: copy_traceback_frames(s) ?:
-	       copy_churn(s);
 }
 
 /* Has room for one more row: each row is written, but only a kept one increases the number. */
@@ -291,7 +266,7 @@ static int copy_column_u32(struct selection *s, uint32_t type, const uint32_t *i
 static int select_copy_traces(struct selection *s)
 {
 	return copy_column_u64(s, SNAP_TRACE_SIZE) ?:
-	       copy_column_u32(s, SNAP_TRACE_TRACEBACK, s->traceback) ?:
+	       copy_column_u32(s, SNAP_TRACE_TRACEBACK, s->mark[SNAP_TRACEBACKS]) ?:
 	       copy_column_u32(s, SNAP_TRACE_DOMAIN, NULL) ?:
 	       copy_column_u64(s, SNAP_TRACE_BIRTH) ?:
 	       copy_column_u64(s, SNAP_TRACE_ADDRESS) ?:
@@ -299,52 +274,31 @@ static int select_copy_traces(struct selection *s)
 	       copy_column_u64(s, SNAP_TRACE_WEIGHT); /* a weight's 64 bits are copied like an integer */
 }
 
-static int copy_descriptions(struct selection *s)
-{
-	struct snap_counter *counter;
-	struct snap_pair *metadata;
-	struct snap_probe *probe;
-	struct snap_gap *gap;
-	uint32_t *domain;
-	int err = copy_all(s, SNAP_METADATA, &metadata) ?:
-		  copy_all(s, SNAP_COUNTERS, &counter) ?: copy_all(s, SNAP_PROBES, &probe) ?:
-		  copy_all(s, SNAP_PROBE_DOMAIN, &domain) ?: copy_all(s, SNAP_GAPS, &gap);
-
-	if (err)
-		return err;
-	for (uint32_t i = 0; i < s->t->metadata_nr; i++) {
-		metadata[i].key = s->string[metadata[i].key];
-		metadata[i].value = s->string[metadata[i].value];
-	}
-	for (uint32_t i = 0; i < s->t->counter_nr; i++)
-		counter[i].name = s->string[counter[i].name];
-	for (uint32_t i = 0; i < s->t->probe_nr; i++) {
-		probe[i].object = s->object[probe[i].object];
-		probe[i].function = s->string[probe[i].function];
-		probe[i].instruction = s->string[probe[i].instruction];
-	}
-	return 0;
-}
-
 /* ---- both ------------------------------------------------------------------------------------ */
 
 static int run(struct selection *s)
 {
-	const struct snapshot_tables *t = s->t;
+	static const uint32_t with_ids[] = { SNAP_TRACEBACKS, SNAP_FRAMES, SNAP_OBJECTS, SNAP_STRING_START };
+	static const uint32_t whole[] = { SNAP_METADATA, SNAP_COUNTERS, SNAP_PROBES, SNAP_PROBE_DOMAIN, SNAP_GAPS };
+	int err = 0;
 
 	s->to = calloc(1, sizeof(*s->to));
-	s->traceback = calloc(t->traceback_nr, sizeof(*s->traceback));
-	s->frame = calloc(t->frame_nr, sizeof(*s->frame));
-	s->object = calloc(t->object_nr, sizeof(*s->object));
-	s->string = calloc(t->string_nr, sizeof(*s->string));
-	if (!s->to || !s->traceback || !s->frame || !s->object || !s->string)
+	if (!s->to)
 		return -ENOMEM;
+	for (size_t i = 0; i < ARRAY_SIZE(with_ids); i++) {
+		s->mark[with_ids[i]] = calloc(s->from->rows[with_ids[i]].nr, sizeof(**s->mark));
+		if (!s->mark[with_ids[i]])
+			return -ENOMEM;
+	}
 	mark_tracebacks(s);
 	mark_frames(s);
-	mark_objects(s);
-	mark_strings(s);
-	return copy_strings(s) ?: select_copy_objects(s) ?: select_copy_frames(s) ?: copy_first_lines(s) ?:
-	       select_copy_tracebacks(s) ?: select_copy_traces(s) ?: copy_descriptions(s);
+	mark_referred(s, SNAP_OBJECTS);
+	mark_referred(s, SNAP_STRING_START);
+	err = copy_strings(s) ?: copy_marked(s, SNAP_OBJECTS) ?: copy_marked(s, SNAP_FRAMES) ?: copy_first_lines(s) ?:
+	      copy_marked(s, SNAP_TRACEBACKS) ?: copy_traceback_frames(s) ?: copy_churn(s) ?: select_copy_traces(s);
+	for (size_t i = 0; i < ARRAY_SIZE(whole) && !err; i++)
+		err = copy_all(s, whole[i]);
+	return err;
 }
 
 int snapshot__select(const struct snapshot *snapshot, const uint8_t *keep, struct snapshot **ret)
@@ -352,10 +306,8 @@ int snapshot__select(const struct snapshot *snapshot, const uint8_t *keep, struc
 	struct selection s = { .from = snapshot, .t = &snapshot->tables, .keep = keep };
 	int err = run(&s);
 
-	free(s.traceback);
-	free(s.frame);
-	free(s.object);
-	free(s.string);
+	for (size_t i = 0; i < SNAP_SECTION_TYPE_MAX; i++)
+		free(s.mark[i]);
 	if (err) {
 		snapshot__close(s.to);
 		return err;

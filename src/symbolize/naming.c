@@ -171,8 +171,7 @@ static int keep_object_file(struct naming *naming, struct object_file *file, int
 
 	if (names == NAMES_NONE)
 		err = symbols__object(naming->symbols, file->path, file->build_id, fd, &names);
-	while (!err && naming->fd_nr <= names)
-		err = array_push(naming, fd, -1);
+	err = err ?: array_fill(naming, fd, names + 1ull, at, -1);
 	if (err || naming->fd[names] >= 0) {
 		close(fd);
 	} else {

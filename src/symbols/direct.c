@@ -336,10 +336,8 @@ static int open_object(struct direct *direct, const struct source_object *object
 		       struct reason *why)
 {
 	struct object *opened;
-	int err = 0;
+	int err = array_fill(direct, object, object->id + 1ull, at, NULL);
 
-	while (!err && direct->object_nr <= object->id)
-		err = array_push(direct, object, NULL);
 	if (err || direct->object[object->id])
 		return err;
 	opened = object__open(object->fd, object->path, direct->opener, why);

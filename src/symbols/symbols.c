@@ -158,15 +158,10 @@ bool symbols__next_unreadable(struct symbols *symbols, const char **ret_path, co
 
 /* ---- what was looked up ---- */
 
-static bool is_of_offset(uint32_t id, const void *return_offset, const void *known)
-{
-	return ((const struct known_object *)known)->result[id].return_offset == *(const uint64_t *)return_offset;
-}
-
 static const struct result *find_result(const struct known_object *known, uint64_t return_offset)
 {
-	uint64_t hash = hash_bytes(&return_offset, sizeof(return_offset), 0);
-	uint32_t id = idmap_find(&known->result_ids, hash, is_of_offset, &return_offset, known);
+	uint32_t id = idmap_find_key(&known->result_ids, &return_offset, sizeof(return_offset), known->result,
+				     sizeof(*known->result));
 
 	return id == IDMAP_NONE ? NULL : &known->result[id];
 }
@@ -206,10 +201,7 @@ static int take_result(void *taker, size_t i, const struct symbol *frame, int fr
 		progress_show(questions->symbols->progress, questions->symbols->done + i);
 	for (int f = 0; f < frame_nr && !err; f++)
 		err = keep_frame(known, &frame[f]);
-	if (!err)
-		err = array_push(known, result, result);
-	return err ?: idmap_add(&known->result_ids, hash_bytes(&return_offset, sizeof(return_offset), 0),
-				known->result_nr - 1);
+	return err ?: idmap_push(&known->result_ids, known, result, return_offset, result);
 }
 
 /* ---- lookup ---- */
@@ -226,13 +218,6 @@ static int look_up_missing(struct symbols *symbols, uint32_t object, uint64_t *r
 	if (err == -EFBIG)
 		return set_unreadable(known, "its names take more than 64 MiB");
 	return err == -EIO ? set_unreadable(known, why.text) : err;
-}
-
-static int compare_offsets(const void *left, const void *right)
-{
-	uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
-
-	return (a > b) - (a < b);
 }
 
 /*
@@ -254,7 +239,7 @@ static ssize_t choose_new(const struct known_object *known, const uint64_t *retu
 		return err;
 	}
 	if (new.offset_nr)
-		qsort(new.offset, new.offset_nr, sizeof(*new.offset), compare_offsets);
+		qsort(new.offset, new.offset_nr, sizeof(*new.offset), array_by_number);
 	for (size_t i = 0; i < new.offset_nr; i++)
 		if (!kept || new.offset[i] != new.offset[kept - 1])
 			new.offset[kept++] = new.offset[i];

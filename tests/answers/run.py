@@ -17,15 +17,8 @@ sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "../live"), os.path.join(HERE, "..")]
 from harness import Bench, suite  # pylint: disable=wrong-import-position
-from task import TASKS  # pylint: disable=wrong-import-position
+from tasks import TASKS  # pylint: disable=wrong-import-position
 from terminal import FOR, Terminal  # pylint: disable=wrong-import-position
-import tasks_cpp  # pylint: disable=wrong-import-position,unused-import
-import tasks_servers  # pylint: disable=wrong-import-position,unused-import
-import tasks_runtimes  # pylint: disable=wrong-import-position,unused-import
-import tasks_python  # pylint: disable=wrong-import-position,unused-import
-import tasks_many  # pylint: disable=wrong-import-position,unused-import
-import tasks_files  # pylint: disable=wrong-import-position,unused-import
-import tasks_verdicts  # pylint: disable=wrong-import-position,unused-import
 
 TASK_SECONDS = 120 + 6 * FOR
 ROWS = []  # of the table

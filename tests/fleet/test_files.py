@@ -9,11 +9,13 @@ import subprocess
 import sys
 
 from fleet import dump
-from harness import ALLOCSNAP, Skip, check, check_equal, core, private_mounts, runs_core
+from harness import ALLOCSNAP, Skip, check, check_equal, private_mounts, runs_core
 from test_killed import forget, small_fleet
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../damage"))
 from snapfile import file_of, sections_of, sample, with_header  # pylint: disable=wrong-import-position,wrong-import-order
+
+MARKS = ("core",)
 
 REPAIR = os.environ.get("REPAIR", ".output/damage/repair")
 FEW = ("--hosts", 4, "--sites", 50, "--tracebacks", 1200, "--frames", 600)  # 80 files
@@ -66,7 +68,6 @@ def lines_about(text, paths, what):
         check_equal(len(lines), 1, f"{what}: lines about {path.name}: {lines}")
 
 
-@core
 def test_index_skips_and_reports_bad_files(_large):
     with small_fleet("bad", *FEW) as fleet:
         fleet.index()
@@ -89,7 +90,6 @@ def test_index_skips_and_reports_bad_files(_large):
         check_equal(dump(fleet.catalogue), before, "run again")
 
 
-@core
 def test_index_reads_a_repaired_file_again(_large):
     """A damaged file that has been replaced is read again."""
     with small_fleet("mended", *FEW) as fleet:
@@ -116,7 +116,6 @@ def for_nobody(fleet):
             "program": program}
 
 
-@core
 def test_index_reports_unreadable_files_and_folders(_large):
     with small_fleet("unreadable", *FEW) as fleet:
         options = for_nobody(fleet)
@@ -133,7 +132,6 @@ def test_index_reports_unreadable_files_and_folders(_large):
         check_equal(found.count('INSERT INTO "snapshot"'), 80, "snapshots")
 
 
-@core
 def test_index_of_a_missing_folder_creates_no_catalogue(_large):
     with small_fleet("none", *FEW) as fleet:
         _, err = fleet.index(fleet.folder / "nothing", status=1)
@@ -141,7 +139,6 @@ def test_index_of_a_missing_folder_creates_no_catalogue(_large):
         check("nothing" in err and err.count("\n") <= 2, f"stderr is {err!r}")
 
 
-@core
 def test_index_reports_a_full_disk_and_continues_later(_large):
     """The index reports a full disk and ends; with room it goes on with the same catalogue."""
     if os.geteuid():
@@ -174,7 +171,6 @@ def garbage(good):
     yield "noise", good[:100] + chance.randbytes(len(good) - 100)
 
 
-@core
 def test_garbage_catalogue_is_refused_and_not_changed(_large):
     """The command prints a line, exits with 1, and does not change the catalogue."""
     with small_fleet("garbage", *FEW) as fleet:
@@ -189,7 +185,6 @@ def test_garbage_catalogue_is_refused_and_not_changed(_large):
                 check_equal(fleet.catalogue.read_bytes() == data, True, f"{name}: unchanged by {command[0]}")
 
 
-@core
 def test_damaged_catalogue_never_crashes_a_command(_large):
     """Any flipped bit gives an answer or an error, never a crash."""
     with small_fleet("flipped", *FEW) as fleet:
@@ -207,7 +202,6 @@ def test_damaged_catalogue_never_crashes_a_command(_large):
                 check(process.returncode in (0, 1, 3), f"{command}: {process.returncode}, {process.stderr!r}")
 
 
-@core
 def test_read_only_catalogue_can_be_queried(_large):
     """The catalogue can be queried, and an index into it fails."""
     with small_fleet("read-only", *FEW) as fleet:

@@ -13,7 +13,9 @@ import subprocess
 import time
 
 from fleet import IS_LONG, Fleet, dump
-from harness import ALLOCSNAP, Failure, check, check_equal, core, runs_core, wait_for
+from harness import ALLOCSNAP, Failure, check, check_equal, runs_core, wait_for
+
+MARKS = ("core",)
 
 KILLS = 6 if runs_core() else 100 if IS_LONG else 24
 KILLS_OF_ONE = 3 if runs_core() else 4  # of one catalogue, before it is left in peace
@@ -64,7 +66,6 @@ def undisturbed(fleet):
     return dump(fleet.catalogue), time.monotonic() - begun
 
 
-@core
 def test_index_killed_at_any_time_gives_the_same_result_when_run_again(_large):
     seed = random.randrange(1 << 32)
     chance, kills = random.Random(seed), 0
@@ -80,7 +81,6 @@ def test_index_killed_at_any_time_gives_the_same_result_when_run_again(_large):
         check_equal(list(fleet.folder.glob("fleet.db*")), [fleet.catalogue], "files of the catalogue")
 
 
-@core
 def test_two_indexes_at_once_give_the_same_result(_large):
     with small_fleet("twice") as fleet:
         expected, _ = undisturbed(fleet)
@@ -93,7 +93,6 @@ def test_two_indexes_at_once_give_the_same_result(_large):
             check_same(fleet, expected, "two at once")
 
 
-@core
 def test_index_waits_for_another_index(_large):
     """The waiting index logs that once, and then does its work."""
     with small_fleet("waits", "--hosts", 4, "--sites", 50, "--tracebacks", 1200, "--frames", 600) as fleet:
@@ -110,7 +109,6 @@ def test_index_waits_for_another_index(_large):
         check_same(fleet, expected, "after another")
 
 
-@core
 def test_query_during_an_index_gets_an_answer(_large):
     """A question gets an answer about the indexed files, or an error that there are none; never an error of the
     file."""
@@ -150,7 +148,6 @@ def wait_for_writing(process):
         time.sleep(0.01)
 
 
-@core
 def test_stopped_pager_blocks_no_index(_large):
     """A stopped pager blocks neither indexing nor questions. The answers are longer than the output buffer."""
     with small_fleet("pager", "--hosts", 4, "--sites", 50, "--tracebacks", 1200, "--frames", 600) as fleet:
@@ -174,7 +171,6 @@ def test_stopped_pager_blocks_no_index(_large):
                     os.close(reading)
 
 
-@core
 def test_index_adds_new_files_and_keeps_removed_ones(_large):
     """Indexed files are not read again; new files are added; the data of removed files stays."""
     with small_fleet("again", "--hosts", 10, "--sites", 20, "--tracebacks", 1200, "--frames", 600) as fleet:
@@ -197,7 +193,6 @@ def test_index_adds_new_files_and_keeps_removed_ones(_large):
         check_equal(fleet.json("stats")["statistics"], all_of["statistics"], "after a host has gone")
 
 
-@core
 def test_leaks_of_a_folder_leaves_nothing_behind(_large):
     """Its catalogue is temporary: it goes whichever way the command ends."""
     with small_fleet("left") as fleet:

@@ -8,7 +8,9 @@ import subprocess
 
 import sql_questions
 from fleet import Fleet, frame_site, site_of
-from harness import check, check_equal, core
+from harness import check, check_equal
+
+MARKS = ("core",)
 
 VERSION = "upload_id IN (SELECT upload_id FROM label WHERE name = 'version' AND value = '{}')".format
 COHORTS = ("label.version=A", VERSION("A")), ("label.version=B", VERSION("B"))
@@ -53,7 +55,6 @@ def where(selection):
     return ["--where", selection] if selection else []
 
 
-@core
 def test_snapshot_file_matches_its_row_tables(fleet):
     """The generator: what a snapshot file has is what the row tables have of it."""
     oracle = fleet.oracle()
@@ -73,7 +74,6 @@ def test_snapshot_file_matches_its_row_tables(fleet):
         check_rows(rows, expected, path)
 
 
-@core
 def test_sums_match_sql(fleet):
     for key_type in ("lineno", "function", "traceback", "filename", "object"):
         for selection, condition in SELECTIONS if key_type == "lineno" else SELECTIONS[:1]:
@@ -84,7 +84,6 @@ def test_sums_match_sql(fleet):
             check_equal(report["total"]["size"], sum(size for size, _ in found.values()), "total")
 
 
-@core
 def test_processes_that_had_ended_match_sql(fleet):
     """One in 50 hosts has a process that was not seen again, one a process that exited."""
     left_out = fleet.json("stats")["selection"]
@@ -96,7 +95,6 @@ def test_processes_that_had_ended_match_sql(fleet):
     check_equal(set(report["selection"]), {"snapshots", "processes", "hosts", "age_ns"}, "of all")
 
 
-@core
 def test_each_way_to_have_ended_matches_sql(_large):
     """An exit, an exec, a reboot, a recorder that was killed, recordings one after the other, as `export` writes them."""
     with contextlib.closing(Fleet("ended", "--hosts", 1, "--sites", 20, "--tracebacks", 600, "--frames", 600)) as fleet:
@@ -112,21 +110,18 @@ def test_each_way_to_have_ended_matches_sql(_large):
         check_equal(len(ended), 9, "of SQL")
 
 
-@core
 def test_sums_of_domains_match_sql(fleet):
     report = fleet.json("stats", "--group-by", "domain")
     found = {row["name"]: [row["size"], row["count"]] for row in report["statistics"]}
     check_rows(found, fleet.oracle().domains(), "domain")
 
 
-@core
 def test_cumulative_sums_match_sql(fleet):
     report = fleet.json("stats", "--group-by", "lineno", "--cumulative")
     found = by_site(report["statistics"], "size", "count")
     check_rows(found, fleet.oracle().cumulative("lineno"), "cumulative")
 
 
-@core
 def test_diff_matches_sql(fleet):
     (baseline, old), (candidate, new) = COHORTS
     for key_type in ("lineno", "function", "traceback"):
@@ -138,7 +133,6 @@ def test_diff_matches_sql(fleet):
         check_planted(fleet, report["statistics"][0], "leak", key_type)
 
 
-@core
 def test_diff_without_prefixes_matches_sql(fleet):
     """Two builds that were made in two folders."""
     (baseline, old), (candidate, new) = COHORTS
@@ -149,7 +143,6 @@ def test_diff_without_prefixes_matches_sql(fleet):
     check(any(text == "src/part_01.c" for text, _ in found), "no path of the indexer's has become shorter")
 
 
-@core
 def test_diff_with_moved_lines_matches_sql(fleet):
     """A quarter of the files has other lines in the later build."""
     (baseline, old), (candidate, new) = COHORTS
@@ -158,7 +151,6 @@ def test_diff_with_moved_lines_matches_sql(fleet):
     check_rows(found, fleet.oracle().diff("drift", old, new), "diff with moved lines")
 
 
-@core
 def test_diff_of_filtered_frames_matches_sql(fleet):
     """Filters see the files' own paths, even if the answer shows other lines or names."""
     (baseline, old), (candidate, new) = COHORTS
@@ -172,7 +164,6 @@ def test_diff_of_filtered_frames_matches_sql(fleet):
         check_rows(found, expected, f"{key_type} of {pattern}")
 
 
-@core
 def test_diff_by_process_means_matches_sql(fleet):
     """The cohorts have different numbers of processes: means are printed beside the sums, and order the rows."""
     (baseline, old), (candidate, new) = COHORTS
@@ -206,7 +197,6 @@ def check_planted(fleet, row, name, key_type="lineno"):
     check_equal((frame["filename"], frame["lineno"]), (planted["filename"], planted["lineno"]), f"the {name}")
 
 
-@core
 def test_hosts_match_sql(fleet):
     report = fleet.json("hosts", "--group-by", "lineno")
     names = "median", "p95", "max", "mad", "sum", "max_host", "hosts", "outliers"
@@ -220,7 +210,6 @@ def test_hosts_match_sql(fleet):
     check_equal(report["hosts"][0]["max_host"], fleet.made["outlier"]["host"], "the host")
 
 
-@core
 def test_trend_in_sql_finds_the_leak(fleet):
     growth = {site: row[1] for site, row in fleet.oracle().trend("lineno").items()}
     planted = fleet.made["leak"]

@@ -15,8 +15,8 @@ import subprocess
 import threading
 import urllib.parse
 
-from common import ALLOCSNAP, SNAPSHOTS, Skip, allocsnap, check, check_equal, pprof_raw, pprof_totals, run, stats, test,
-                    tool, wait_for
+from common import (ALLOCSNAP, SNAPSHOTS, Skip, allocsnap, check, check_equal, pprof_raw, pprof_totals, run, stats, test,
+                    tool, wait_for)
 
 PATHS = ["/push.v1.PusherService/Push", "/ingest", "/profiles/writeraw"]
 

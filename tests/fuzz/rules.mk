@@ -11,7 +11,7 @@ fuzz_obj      = $(patsubst %.c,$(FUZZ)/%.o,$(1))
 FUZZ_COMMON  := $(call fuzz_obj,$(API_SRC) tests/fuzz/check.c)
 
 .PHONY: test-fuzz fuzz fuzzers
-.SECONDARY: $(FUZZ_COMMON) $(call fuzz_obj,$(addsuffix .c,$(addprefix tests/fuzz/,$(FUZZERS) mutate)))
+.SECONDARY: $(FUZZ_COMMON) $(call fuzz_obj,$(addsuffix .c,$(addprefix tests/fuzz/,$(FUZZERS))))
 
 test-fuzz: fuzzers	## a few seconds of fuzzing, the same each time, and the inputs that once failed
 	$(Q)tests/fuzz/run.sh test $(FUZZ) $(FUZZERS)
@@ -31,7 +31,6 @@ $(FUZZ)/%.o: %.c VERSION
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CLANG) $(FUZZ_CFLAGS) -MMD -MP -c $< -o $@
 
-$(FUZZ)/fuzz-snapshot: $(FUZZ)/tests/fuzz/mutate.o
 $(FUZZ)/fuzz-cfi: $(call fuzz_obj,$(wildcard src/unwind/*.c))
 $(FUZZ)/fuzz-elf $(FUZZ)/fuzz-custom: $(call fuzz_obj,$(wildcard src/elf/*.c src/elf/python/*.c))
 # All of the parser but the process at its other end.

@@ -1,17 +1,20 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Runs the commands of each cases/NAME.case in a folder of snapshots and compares what they print.
+"""Runs the commands of the cases in cases/*.case in a folder of snapshots and compares what they print.
 
 	ALLOCSNAP=…/allocsnap SNAPSHOTS=DIR tests/golden/run.py [--update] [NAME…]     cases with NAME in their names
 
-A case is a file: lines of shell, then what they must print, each part below its line: "== out", "== err" (none: they
-print nothing), "== exit N" (none: 0). A new case is only its lines of shell: --update accepts what they print now.
+A case begins with the line "== NAME". Lines of shell follow, each behind "$ ", then what they must print: stdout, then
+stderr below "== err", then "== exit N" if the status is not 0. A new case is only its name and its lines of shell:
+--update accepts what they print now.
 
 SNAPSHOTS is the folder that make_snapshots filled. All cases share one copy of it. A file that a case changes, makes
 or removes there is put right before the next case, so each of them finds the same folder."""
 import difflib
+import itertools
 import os
 import pathlib
+import re
 import shutil
 import stat
 import subprocess
@@ -19,19 +22,28 @@ import sys
 import tempfile
 
 CASES = pathlib.Path(__file__).resolve().parent / "cases"
+HEADING = re.compile(rb"^== (?!err$|exit \d+$)(.*)\n", re.MULTILINE)
 
 
-def part(title, output):
-    """Exact: a line that could be taken for one of this format has a backslash before it; other bytes are as printed."""
-    if not output:
-        return b""
-    lines = [b"\\" + line if line.startswith((b"== ", b"\\")) else line for line in output.split(b"\n")]
+def cases_of(path):
+    """{name: text} of a file. Two cases of one name would be one."""
+    nothing, *parts = HEADING.split(path.read_bytes())
+    names = [name.decode() for name in parts[::2]]
+    if nothing or len(set(names)) < len(names):
+        sys.exit(f"golden: {path.name}: it does not begin with a case, or has two of one name")
+    return dict(zip(names, parts[1::2]))
+
+
+def exact(output):
+    """A line that could be taken for one of this format has a backslash before it; other bytes are as printed."""
+    lines = [b"\\" + line if line.startswith((b"== ", b"$ ", b"\\")) else line for line in output.split(b"\n")]
     lines[-1] = lines[-1] and lines[-1] + b"\n\\ no newline\n"
-    return b"== " + title + b"\n" + b"\n".join(lines)
+    return b"\n".join(lines)
 
 
 def case_text(commands, out, err, status):
-    return commands + part(b"out", out) + part(b"err", err) + (b"== exit %d\n" % status if status else b"")
+    return b"".join(b"$ %s\n" % line for line in commands) + exact(out) + (b"== err\n" + exact(err) if err else b"") + \
+        (b"== exit %d\n" % status if status else b"")
 
 
 def states(folder):
@@ -77,12 +89,11 @@ class Shared:
         self.right = states(self.folder)
 
 
-def run_case(path, work, environment):
-    """The right contents of the file: its commands, and what they print."""
-    commands = (b"\n" + path.read_bytes()).split(b"\n== ")[0][1:]
-    commands += b"" if commands.endswith(b"\n") else b"\n"
+def run_case(text, work, environment):
+    """The case's right text: its commands, and what they print."""
+    commands = [line[2:] for line in itertools.takewhile(lambda line: line.startswith(b"$ "), text.split(b"\n"))]
     with open(work / "out", "w+b") as out, open(work / "err", "w+b") as err:
-        status = subprocess.run(["sh", "-c", commands], cwd=work / "snapshots", env=environment,
+        status = subprocess.run(["sh", "-c", b"\n".join(commands)], cwd=work / "snapshots", env=environment,
                                 stdin=subprocess.DEVNULL, stdout=out, stderr=err, check=False).returncode
     return case_text(commands, (work / "out").read_bytes(), (work / "err").read_bytes(),
                      status if status >= 0 else 128 - status)
@@ -93,26 +104,29 @@ def main(arguments):
     allocsnap = pathlib.Path(os.environ["ALLOCSNAP"])
     environment = os.environ | {"LC_ALL": "C", "PATH": f"{allocsnap.parent}:{os.environ['PATH']}"}
     names = arguments[update:]
-    paths = [path for path in sorted(CASES.glob("*.case")) if not names or any(name in path.stem for name in names)]
-    if not paths:
+    files = {path: cases_of(path) for path in sorted(CASES.glob("*.case"))}
+    chosen = [(path, case) for path, cases in files.items() for case in cases
+              if not names or any(name in case for name in names)]
+    if not chosen:
         sys.exit(f"golden: no case has {' or '.join(names)} in its name")
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
         work = pathlib.Path(folder)
         shared = Shared(os.environ["SNAPSHOTS"], work / "snapshots")
-        for path in paths:
-            expected, got = path.read_bytes(), run_case(path, work, environment)
+        for path, case in chosen:
+            expected, got = files[path][case], run_case(files[path][case], work, environment)
             shared.put_right()
             if expected == got:
                 continue
             if update:
-                path.write_bytes(got)
+                files[path][case] = got
+                path.write_bytes(b"".join(b"== %s\n%s" % (name.encode(), text) for name, text in files[path].items()))
                 continue
             failed += 1
-            print(f"golden: {path.stem} differs")
+            print(f"golden: {case} differs")
             lines = [text.decode(errors="backslashreplace").splitlines(keepends=True) for text in (expected, got)]
-            print("".join(difflib.unified_diff(*lines, f"{path.name} expected", f"{path.name} got")), end="")
-    print(f"golden: {len(paths) - failed} passed, {failed} failed")
+            print("".join(difflib.unified_diff(*lines, f"{case} expected", f"{case} got")), end="")
+    print(f"golden: {len(chosen) - failed} passed, {failed} failed")
     return failed > 0
 
 

@@ -15,17 +15,29 @@ from .kernel import (bpf_ids, bpf_ids_in_kernel, breakpoints_of, changed_code, c
                      executable_mappings, fdinfo, kill_and_check, private_mounts, strangers_probes, uprobe_events)
 from .processes import (ALLOCSNAP, OURS, Process, Recording, Workload, children_of, cpu_seconds, folder_of_run,
                         is_running, keeper_of, pending_signals, reader_of, signal_masks, snapshots_below)
-from .suite import alone, core, must_be_alone, runs_core, smoke
+from .suite import alone, core, for_each, must_be_alone, rows, runs_core, smoke
 
 # The suite passes in all modes; the environment chooses, as for allocsnap itself.
 BY_FRAME_POINTERS = os.environ.get("ALLOCSNAP_UNWIND") == "fp"
 NO_RETURNS = "ALLOCSNAP_NO_UPROBE_RETURN" in os.environ
 NO_LINKS = "ALLOCSNAP_NO_UPROBE_MULTI" in os.environ
 NO_SESSIONS = NO_RETURNS or NO_LINKS or "ALLOCSNAP_NO_UPROBE_SESSION" in os.environ
+
+
+def need_sessions():
+    if NO_SESSIONS:
+        raise Skip("the domain python needs uprobe sessions")
+
+
 # Features that a recording can be told not to use: none; those that kernels before 6.13 lack; those that
 # kernels before 6.6 lack; and return probes, which are not safe in some processes.
-MODES = (None, "ALLOCSNAP_NO_UPROBE_SESSION", "ALLOCSNAP_NO_UPROBE_MULTI",
-         "ALLOCSNAP_NO_UPROBE_RETURN")
+WITHOUT_SESSIONS = "ALLOCSNAP_NO_UPROBE_SESSION"
+WITHOUT_LINKS = "ALLOCSNAP_NO_UPROBE_MULTI"
+WITHOUT_RETURNS = "ALLOCSNAP_NO_UPROBE_RETURN"
+MODES = (None, WITHOUT_SESSIONS, WITHOUT_LINKS, WITHOUT_RETURNS)
+NAMED_MODES = {"with_sessions": MODES[:1], "with_links": MODES[1:2], "with_perf_uprobes": MODES[2:3],
+               "without_return_probes": MODES[3:]}
+in_modes = rows(NAMED_MODES, of_core=NAMED_MODES)  # a test in each mode: test(bench, mode)
 
 
 def modes(of_core, every=MODES):
@@ -48,10 +60,10 @@ def losses_of(shown, ignored=()):
 
 
 @contextlib.contextmanager
-def environment(name):
-    """Programs started inside the `with` have NAME=1 in their environment; with None nothing changes."""
+def environment(name, value="1"):
+    """Programs started inside the `with` have NAME=VALUE in their environment; with None nothing changes."""
     if name:
-        os.environ[name] = "1"
+        os.environ[name] = str(value)
     try:
         yield
     finally:

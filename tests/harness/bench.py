@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 
@@ -14,18 +15,35 @@ NEVER = "1h"  # an interval that no test waits for
 
 
 class Bench:
-    """All that one test has started and made."""
+    """All that one test has started and made. At the end of a test that has passed, its recordings end well when they are
+    interrupted, and their targets are unharmed: but for those that the test has ended itself."""
+
+    ENDED_BY_TEST = (0, -signal.SIGKILL, -signal.SIGTERM)
 
     def __init__(self):
         self.folder = tempfile.mkdtemp(prefix="allocsnap-live.")
         self.processes = []
         self.raw = []
+        self.attached = []  # recordings, each before its targets
 
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
-        self.close()
+    def __exit__(self, failure, *_):
+        try:
+            if not failure:
+                self.end_attached()
+        finally:
+            self.close()
+
+    def end_attached(self):
+        for process in self.attached:
+            if process.popen.returncode is not None or process.popen.poll() in self.ENDED_BY_TEST:
+                continue
+            if isinstance(process, Recording):
+                process.end(signal.SIGINT)
+            else:
+                process.is_unharmed()
 
     def close(self):
         for process in reversed(self.processes):
@@ -70,7 +88,15 @@ class Bench:
         argv = [*command, "attach", *pids, "-o", folder, "--interval", interval, *options]
         recording = self.start(argv, kind=Recording, folder=folder, target_nr=len(pids),
                                preexec_fn=preexec_fn)
-        return recording.ready() if wait else recording
+        if not wait:
+            return recording
+        self.attached += [recording, *(target for target in targets if isinstance(target, Workload))]
+        return recording.ready()
+
+    def recorded(self, name, *options):
+        """A workload without arguments, and its recording."""
+        workload = self.workload(name)
+        return workload, self.attach([workload], *options)
 
     def run(self, argv, status=0, seconds=60, **options):
         """Runs to the end: (stdout, stderr). The stdout of `allocsnap run` is followed by the new snapshots' paths."""

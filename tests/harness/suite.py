@@ -70,21 +70,28 @@ smoke = marked("smoke")  # a test of `make test`
 alone = marked("alone")  # a test that other tests beside it can disturb, or that disturbs them
 
 
-def for_each(values, of_core=()):
-    """A test for each of the values: test(bench, value), whose name ends with it. These of them are in the core."""
+def rows(table, of_core=(), of_smoke=()):
+    """A test for each row of {name: arguments}: test(bench, *arguments), whose name ends with the row's. of_core and
+    of_smoke name the rows that have these marks."""
     def mark(function):
-        function.values = {value: {"core"} if value in of_core else set() for value in values}
+        function.rows = {name: (row, {mark for mark, names in (("core", of_core), ("smoke", of_smoke)) if name in names})
+                         for name, row in table.items()}
         return function
     return mark
 
 
+def for_each(values, of_core=()):
+    """A test for each of the values: test(bench, value), whose name ends with it."""
+    return rows({value: (value,) for value in values}, of_core)
+
+
 def tests_of(function, module, marks):
     marks = marks_of(function) | set(marks)
-    if not hasattr(function, "values"):
+    if not hasattr(function, "rows"):
         yield Test(function.__name__, function, module, marks)
     else:
-        for value, more in function.values.items():
-            yield Test(f"{function.__name__}_{value}", lambda bench, value=value: function(bench, value), module, marks | more)
+        for name, (row, more) in function.rows.items():
+            yield Test(f"{function.__name__}_{name}", lambda bench, row=row: function(bench, *row), module, marks | more)
 
 
 def runs_core():
@@ -99,11 +106,12 @@ def must_be_alone():
 
 
 def find_tests(folder, marks=()):
-    """The functions test_… of the modules test_….py in a folder, with these marks and their own."""
+    """The functions test_… of the modules test_….py in a folder, with these marks, their module's MARKS and their own."""
     for path in sorted(pathlib.Path(folder).glob("test_*.py")):
-        for name, function in vars(importlib.import_module(path.stem)).items():
+        module = importlib.import_module(path.stem)
+        for name, function in vars(module).items():
             if name.startswith("test_"):
-                yield from tests_of(function, path.name, marks)
+                yield from tests_of(function, path.name, {*marks, *getattr(module, "MARKS", ())})
 
 
 class Runner:

@@ -81,9 +81,8 @@ static void map_files(const char *mode, long nr, const char *path)
 
 /* ---- processes that share memory ---- */
 
-static int wait_for_the_end(void *unused)
+static int wait_for_the_end(void *)
 {
-	(void)unused;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	while (pause())
 		;

@@ -64,11 +64,10 @@ __attribute__((noinline)) void free(void *block)
 	unlock();
 }
 
-__attribute__((noinline)) void *malloc(word size)
+__attribute__((noinline)) void *malloc(word)
 {
 	struct slot *slot;
 
-	(void)size;
 	lock();
 	slot = slots ?: &heap[used++];
 	slots = slots ? slots->next : 0;

@@ -103,9 +103,8 @@ static void fill_room_below(void)
 
 static int born[2]; /* a child that sleeps has written to it */
 
-static __attribute__((noreturn)) int sleep_for_ever(void *unused)
+static __attribute__((noreturn)) int sleep_for_ever(void *)
 {
-	(void)unused;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (write(born[1], "x", 1) != 1)
 		_exit(1);
@@ -130,11 +129,10 @@ static void share_memory(void)
 	wait_for_birth();
 }
 
-static void *run_vfork(void *unused)
+static void *run_vfork(void *)
 {
 	static uint8_t stack[16384];
 
-	(void)unused;
 	clone(sleep_for_ever, stack + sizeof(stack), CLONE_VM | CLONE_VFORK, NULL);
 	return NULL;
 }
@@ -148,9 +146,8 @@ static void stay_in_vfork(void)
 }
 
 /* A child that waits for ever holds up this thread in the kernel, although it has memory of its own. */
-static void *run_fork_and_wait(void *unused)
+static void *run_fork_and_wait(void *)
 {
-	(void)unused;
 	if (!syscall(SYS_clone, CLONE_VFORK | SIGCHLD, NULL, NULL, NULL, NULL))
 		sleep_for_ever(NULL);
 	return NULL;

@@ -16,13 +16,6 @@ from bench import Bench  # pylint: disable=wrong-import-position
 from harness import suite  # pylint: disable=wrong-import-position,wrong-import-order
 
 TEST_SECONDS = 3600
-REFUSALS = "test_refused.py"  # all of them are in the core
-
-
-def main():
-    tests = [test._replace(marks=test.marks | {"core"}) if test.module == REFUSALS else test for test in suite.find_tests(HERE)]
-    return suite.main("inject", tests, Bench, TEST_SECONDS, needs_root=True)
-
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(suite.main("inject", suite.find_tests(HERE), Bench, TEST_SECONDS, needs_root=True))

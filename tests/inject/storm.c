@@ -133,13 +133,12 @@ static void round_alloc(unsigned int *seed)
 	allocate(seed, 5000);
 }
 
-static void round_spawn(unsigned int *seed)
+static void round_spawn(unsigned int *)
 {
 	static char *const argv[] = { "true", NULL };
 	int status = -1;
 	pid_t pid;
 
-	(void)seed;
 	expect(!posix_spawn(&pid, "/bin/true", NULL, NULL, argv, environ), "posix_spawn fails");
 	expect(waitpid(pid, &status, 0) == pid && !status, "a spawned program ends badly");
 }
@@ -176,12 +175,11 @@ static void round_thread(unsigned int *seed)
 		pthread_join(thread[i], NULL);
 }
 
-static void *run_sleeper(void *unused)
+static void *run_sleeper(void *)
 {
 	static atomic_int tickets;
 	unsigned int seed = ++tickets;
 
-	(void)unused;
 	for (;;) {
 		allocate(&seed, 3);
 		usleep(200000);
@@ -206,15 +204,13 @@ static void round_crowd(unsigned int *seed)
 
 static atomic_long ticks;
 
-static void on_tick(int signal_nr)
+static void on_tick(int)
 {
-	(void)signal_nr;
 	ticks++;
 }
 
-static void *run_pairs(void *unused)
+static void *run_pairs(void *)
 {
-	(void)unused;
 	for (;;) {
 		for (int i = 0; i < 1000; i++) {
 			void *volatile block = malloc(24);
@@ -227,11 +223,10 @@ static void *run_pairs(void *unused)
 }
 
 /* Threads that are in the first instructions of malloc or free as often as can be. */
-static void round_pairs(unsigned int *seed)
+static void round_pairs(unsigned int *)
 {
 	pthread_t thread;
 
-	(void)seed;
 	for (int i = 0; i < 8; i++)
 		expect(!pthread_create(&thread, NULL, run_pairs, NULL), "pthread_create fails");
 	run_pairs(NULL);

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """A sampler is put into running programs, and taken out, while the worst happens."""
+import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
 
-from bench import (ALLOCATORS, ALLOCSNAP, FOLDER, INJECTOR, PATIENCE_S, SAMPLER_FOLDER, Process, check_whole_way, injector,
-                   stop_attach)
-from harness import Law, check, check_equal, check_sanitizer, core, runs_core, wait_for
+from bench import (ALLOCATORS, ALLOCSNAP, FOLDER, INJECTOR, PATIENCE_S, SAMPLER_FOLDER, Process, check_whole_way,
+                   injector, stop_attach)
+from harness import Failure, Law, Skip, check, check_equal, check_sanitizer, core, runs_core, wait_for
 from harness.suite import for_each
 
 STORMS = ("alloc", "spawn", "fork", "thread", "crowd", "signal", "dlopen", "coroutine", "calls", "float")
@@ -326,4 +328,236 @@ def test_children_go_on(bench):
     process.goes_on()
     stop_attach(recorder)
     injector("eject", process.pid)
+    process.end()
+
+
+# ---- hooks ----
+#
+# The hooks of a sampler, in programs that look at all that a hook could change or count wrongly.
+
+CYCLES = 20 if runs_core() else 100
+
+
+def start(bench, *argv, **more):
+    """A program that checks itself."""
+    process = bench.start(*argv, **more)
+    wait_for(lambda: process.ask()[0] > 0, "the first round", PATIENCE_S)
+    return process
+
+
+def cycle(process, interval):
+    said = injector("cycles", process.pid, CYCLES, INTERVAL=str(interval))
+    process.goes_on()
+    return said.strip()
+
+
+@core
+@for_each(("registers", "registers_lto"))
+def test_registers(bench, program):
+    """The compiler has seen the allocator and its callers together; each block is a sample, and nearly none."""
+    process = start(bench, program)
+    said = [cycle(process, interval) for interval in (1, 1 << 30)]
+    process.end()
+    return "; ".join(said)
+
+
+@for_each(("lockfree", "nested"))
+def test_signal_handlers_that_jump(_, name):
+    """Out of calls of the allocator: the thread's next block is a sample again."""
+    exercise("jumps", behind=os.path.join(FOLDER, name + ".so"), interval=1)
+
+
+# ---- an allocator above another one: each block counts once ----
+
+SHIMS = {"header": ("shim",), "carve": ("shim_carve",), "plain": ("shim_plain",), "partial": ("shim_partial",),
+         "three": ("shim", "shim_plain"), "four": ("shim", "shim_carve", "shim_plain")}
+
+
+def preloaded(names):
+    return ":".join(os.path.join(FOLDER, name + ".so") for name in names)
+
+
+@core
+@for_each(SHIMS, of_core=("header", "plain"))
+def test_functions_above_others(_, shims):
+    """Each call tells its own block, and no other one."""
+    exercise("functions", behind=preloaded(SHIMS[shims]), interval=1)
+
+
+@for_each(SHIMS)
+def test_estimates_above_others(_, shims):
+    return exercise("estimates", behind=preloaded(SHIMS[shims]), ROUNDS=os.environ.get("INJECT_ROUNDS", "100"))
+
+
+def test_above_jemalloc(_):
+    exercise("functions", "jemalloc", behind=preloaded(("shim",)) + ":" + ALLOCATORS["jemalloc"], interval=1)
+
+
+@for_each(("alloc", "thread", "fork"), of_core=("alloc",))
+def test_ejection_above_others(bench, mode):
+    """The samplers of both go together, while calls of one are in calls of the other."""
+    process = bench.storm(mode, preload=preloaded(("shim",)))
+    check_whole_way(process, "shim.so")
+    said = cycle(process, 5000)
+    process.end()
+    return said
+
+
+@for_each(("partial", "jemalloc", "tcmalloc", "mimalloc"))
+def test_operators(_, allocator):
+    """operator new of an allocator above another one, and of others. Two of them cannot throw."""
+    more = {"NO_THROW": "1"} if allocator in ("partial", "mimalloc") else {}
+    exercise("operators", program="operators", behind=ALLOCATORS.get(allocator) or preloaded(SHIMS[allocator]), interval=1, **more)
+
+
+def test_operators_that_are_not_seen(_):
+    """The operators of mimalloc, which is not the first allocator of the process: the sampler says so."""
+    out = exercise("idle", "mimalloc")
+    assert "flags 2 interval 4096\n" in out, out
+
+
+# ---- other ways ----
+#
+# A refusal is one line, and names another way to record the process, if there is one; that way works.
+
+RUN = "'allocsnap run --fast' at its next start"
+
+
+def attach(bench, process, *options):
+    """(exit status, stderr)"""
+    done = subprocess.run([ALLOCSNAP, "attach", "--quiet", str(process.pid), "-o", os.path.join(bench.folder, "data"),
+                           "--duration", "100ms", *options], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    return done.returncode, done.stderr
+
+
+def check_way(bench, process, way, *others):
+    """way: the options of attach; None: attach is no way."""
+    status, said = attach(bench, process, "--inject")
+    words = " ".join(["allocsnap attach", *(way or []), str(process.pid)])
+    ways = [f"'{words}'"] * (way is not None) + list(others)
+    check_equal((status, said.count("\n")), (1, 1), f"exit status and lines of {said!r}")
+    check_equal(said.rpartition("; nothing was changed")[2], f"; instead: {', or '.join(ways)}\n" if ways else "\n", said)
+    if way is not None:
+        check_equal(attach(bench, process, *way)[0], 0, f"exit status of {words}")
+
+
+@core
+def test_another_way_is_probes(bench):
+    check_way(bench, bench.refusing("hook"), ["--max-overhead", "10"], RUN)
+
+
+@core
+def test_another_way_is_its_own_sampler(bench):
+    library = os.path.join(os.path.dirname(SAMPLER_FOLDER), "liballocsnap-sampler.so")
+    check_way(bench, bench.refusing("plain", preload=library), [])
+
+
+def test_another_way_is_not_to_preload_behind_a_sanitizer(bench):
+    library = subprocess.run(["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True).stdout.strip()
+    if not os.path.isabs(library):
+        raise Skip("no libasan.so")
+    process = bench.refusing("plain", preload=os.path.realpath(library), ASAN_OPTIONS="detect_leaks=0")
+    check_way(bench, process, ["--max-overhead", "10"])
+
+
+def test_there_is_no_other_way(bench):
+    process = bench.start("bare")
+    wait_for(lambda: os.path.realpath(f"/proc/{process.pid}/exe") == os.path.join(FOLDER, "bare"), "its start")
+    check_way(bench, process, None)
+
+
+# ---- containers ----
+#
+# Programs in containers: namespaces of their own, a read-only root, a C library that is in no other file system.
+# Nothing of allocsnap is in there, neither its files nor its process ids.
+
+def make_root(bench):
+    """A folder with the program, and the libraries that it needs."""
+    root = os.path.join(bench.folder, "root")
+    if os.path.exists(root):
+        return root
+    needed = subprocess.run(["ldd", os.path.join(FOLDER, "storm")], capture_output=True, text=True, check=True).stdout
+    os.makedirs(os.path.join(root, "proc"))
+    os.mkdir(os.path.join(root, "dev"))
+    shutil.copy(os.path.join(FOLDER, "storm"), root)
+    for library in re.findall(r"(/\S+) \(", needed):
+        os.makedirs(root + os.path.dirname(library), exist_ok=True)
+        shutil.copy(os.path.realpath(library), root + library)
+    return root
+
+
+def by_unshare(_, root):
+    mounts = (f"mount --bind {root} {root} && mount -t proc proc {root}/proc && mount -o remount,bind,ro {root} && "
+              f"exec chroot {root} /storm alloc")
+    return ["unshare", "--user", "--map-root-user", "--mount", "--pid", "--net", "--ipc", "--uts", "--cgroup", "--fork",
+            "--kill-child", "sh", "-c", mounts]
+
+
+def by_bwrap(_, root):
+    return ["bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", root, "/", "--proc", "/proc", "--dev", "/dev",
+            "/storm", "alloc"]
+
+
+def by_runc(bench, root):
+    """The defaults of runc: few capabilities, masked paths."""
+    bundle = os.path.join(bench.folder, "bundle")
+    os.makedirs(bundle, exist_ok=True)
+    subprocess.run(["runc", "spec"], cwd=bundle, check=True)
+    with open(os.path.join(bundle, "config.json"), encoding="utf-8") as file:
+        config = json.load(file)
+    config["process"] |= {"terminal": False, "args": ["/storm", "alloc"], "user": {"uid": 1000, "gid": 1000}}
+    config["root"] = {"path": root, "readonly": True}
+    with open(os.path.join(bundle, "config.json"), "w", encoding="utf-8") as file:
+        json.dump(config, file)
+    name = f"inject-{os.getpid()}"
+    bench.callback(subprocess.run, ["runc", "--root", bundle, "delete", "--force", name], capture_output=True, check=False)
+    return ["runc", "--root", bundle, "run", "--bundle", bundle, name]
+
+
+CONTAINERS = {"unshare": by_unshare, "bwrap": by_bwrap, "runc": by_runc}
+
+
+def start_in_container(bench, kind):
+    if not shutil.which(kind):
+        raise Skip(f"no {kind}")
+    process = Process(CONTAINERS[kind](bench, make_root(bench)))
+    bench.callback(process.kill)
+    try:
+        wait_for(lambda: process.ask()[0] > 0, "the first round", PATIENCE_S)
+    except Failure as error:
+        raise Skip(f"{kind} starts nothing here: {error}") from None
+    process.enter_container("storm")
+    return process
+
+
+@for_each(CONTAINERS)
+def test_container(bench, kind):
+    process = start_in_container(bench, kind)
+    assert not os.path.exists(f"/proc/{process.pid}/root/usr/bin"), "it sees the machine's files"
+    check_whole_way(process)
+    process.end()
+
+
+def test_recorder_of_a_container_that_is_killed(bench):
+    """attach --inject; the keeper ejects, and the next recording injects again."""
+    process = start_in_container(bench, "unshare")
+    maps, code = process.library("libc.so.6"), process.code("libc.so.6")
+    for killed in True, False:
+        recorder, folder = bench.start_attach(process.pid, "--inject=4K")
+        assert process.maps("memfd:allocsnap-sampler"), "nothing is mapped"
+        process.goes_on()
+        if killed:
+            recorder.popen.kill()
+        else:
+            recorder.popen.terminate()
+        recorder.popen.wait()
+        wait_for(lambda: process.library("libc.so.6") == maps and process.code("libc.so.6") == code, "its own pages",
+                 PATIENCE_S, Law)
+        process.goes_on()
+    names = [os.path.join(path, name) for path, _, files in os.walk(folder) for name in files if name.endswith(".snap")]
+    said = subprocess.run([ALLOCSNAP, "show", "--json", max(names)], capture_output=True, text=True, check=True).stdout
+    shown = json.loads(said)
+    assert shown["counters"]["allocations"] > 0 and shown["metadata"]["sampler_kind"] == "injected", said
+    if process.maps("memfd:allocsnap-sampler"):  # a thread was in it
+        injector("eject", process.pid)
     process.end()

@@ -11,6 +11,8 @@ from harness import Law, Skip, check_equal, wait_for
 from harness.suite import for_each
 from test_suspended import group, hold_up, let_go
 
+MARKS = ("core",)
+
 BUSY = "refused EAGAIN thread .* does not stop"  # on a busy machine a thread may have no processor for half a second
 
 

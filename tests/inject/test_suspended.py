@@ -10,7 +10,7 @@ import subprocess
 import threading
 import time
 
-from bench import ALLOCSNAP, INJECTOR, PATIENCE_S, Process, injector, read_text
+from bench import ALLOCSNAP, INJECTOR, PATIENCE_S, injector, read_text
 from harness import Law, Skip, core, runs_core, wait_for
 from harness.suite import for_each
 from test_victims import check_same, check_victim, take_out, EITHER

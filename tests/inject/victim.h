@@ -248,11 +248,8 @@ static inline void check_handled(void)
 	expect(handled == all_made(), "signals are lost, or come twice");
 }
 
-static inline void count_signal(int signal_nr, siginfo_t *info, void *context)
+static inline void count_signal(int, siginfo_t *, void *)
 {
-	(void)signal_nr;
-	(void)info;
-	(void)context;
 	handled++;
 }
 
@@ -269,9 +266,8 @@ static inline void handle_traps(void)
 	handle(SIGTRAP, count_signal);
 }
 
-static inline void work_nothing(int nr)
+static inline void work_nothing(int)
 {
-	(void)nr;
 	allocate(300);
 }
 

@@ -87,11 +87,8 @@ aborted:
 /* Signals come amid sections, too: the kernel aborts these. */
 static atomic_long begun_by_handler, ended_by_handler;
 
-static void count_too(int signal_nr, siginfo_t *info, void *context)
+static void count_too(int, siginfo_t *, void *)
 {
-	(void)signal_nr;
-	(void)info;
-	(void)context;
 	begun_by_handler++;
 	while (!count_once())
 		;
@@ -151,13 +148,10 @@ static void check_count(void)
 	expect(sum == by_handler + all_made(), "the counters of CPUs are not what the threads have counted");
 }
 
-static void pop_too(int signal_nr, siginfo_t *info, void *context)
+static void pop_too(int, siginfo_t *, void *)
 {
 	struct node *node;
 
-	(void)signal_nr;
-	(void)info;
-	(void)context;
 	begun_by_handler++;
 	node = pop();
 	expect(!node || !atomic_exchange(&node->is_taken, 1), "a block is given out twice");
@@ -175,11 +169,10 @@ static void fill_lists(void)
 	start_timer(pop_too);
 }
 
-static void work_list(int nr)
+static void work_list(int)
 {
 	struct node *mine[8];
 
-	(void)nr;
 	for (int i = 0; i < 500; i++) {
 		for (int k = 0; k < 8; k++) {
 			mine[k] = pop();
@@ -287,12 +280,10 @@ __asm__(".text\n.balign 4096\n"
 	"mov %r9, %r8\n mov 8(%rsp), %r9\n syscall\n nop\n ret\n"
 	"allowed_return: mov $15, %eax\n syscall\n.balign 4096\nallowed_end:\n");
 
-static void make_call_for(int signal_nr, siginfo_t *info, void *context)
+static void make_call_for(int, siginfo_t *, void *context)
 {
 	greg_t *r = ((ucontext_t *)context)->uc_mcontext.gregs;
 
-	(void)signal_nr;
-	(void)info;
 	handled += r[REG_RAX] == SYS_getppid;
 	expect(r[REG_RAX] != SYS_memfd_create && r[REG_RAX] != SYS_mremap, "a call that the program does not make");
 	r[REG_RAX] = allowed_call(r[REG_RAX], r[REG_RDI], r[REG_RSI], r[REG_RDX], r[REG_R10], r[REG_R8], r[REG_R9]);

@@ -45,10 +45,8 @@ static void work_traps(int nr)
 	}
 }
 
-static void take_queued(int signal_nr, siginfo_t *info, void *context)
+static void take_queued(int, siginfo_t *info, void *)
 {
-	(void)signal_nr;
-	(void)context;
 	shared->nr[1]++;
 	expect(info->si_value.sival_int == (int)shared->nr[1], "a queued signal is lost, or comes twice");
 }
@@ -352,9 +350,8 @@ static void use_files(int nr, int pause_us)
 	}
 }
 
-static void work_files(int nr)
+static void work_files(int)
 {
-	(void)nr;
 	use_files(500, 0);
 	allocate(10);
 }

@@ -36,50 +36,21 @@ static char byte[4096];
 
 /* ---- calls with a time limit ---- */
 
-static long call_epoll_wait(void)
-{
-	return epoll_wait(epoll_fd, &event, 1, LIMIT_MS);
-}
+#define CALL(name, call)                                                                              \
+	static long call_##name(void)                                                                 \
+	{                                                                                             \
+		return call;                                                                              \
+	}
 
-static long call_epoll_pwait(void)
-{
-	return epoll_pwait(epoll_fd, &event, 1, LIMIT_MS, &usr1);
-}
-
-static long call_epoll_pwait2(void)
-{
-	return syscall(SYS_epoll_pwait2, epoll_fd, &event, 1, &limit, &usr1, 8);
-}
-
-static long call_poll(void)
-{
-	return poll(&(struct pollfd){ event_fd, POLLIN, 0 }, 1, LIMIT_MS);
-}
-
-static long call_ppoll(void)
-{
-	return ppoll(&(struct pollfd){ event_fd, POLLIN, 0 }, 1, &limit, &usr1);
-}
-
-static long call_select(void)
-{
-	return select(0, NULL, NULL, NULL, &(struct timeval){ 0, LIMIT_MS * 1000 });
-}
-
-static long call_pselect(void)
-{
-	return pselect(0, NULL, NULL, NULL, &limit, &usr1);
-}
-
-static long call_semtimedop(void)
-{
-	return semtimedop(sem_id, &down, 1, &limit);
-}
-
-static long call_sigtimedwait(void)
-{
-	return sigtimedwait(&usr1, NULL, &limit);
-}
+CALL(epoll_wait, epoll_wait(epoll_fd, &event, 1, LIMIT_MS))
+CALL(epoll_pwait, epoll_pwait(epoll_fd, &event, 1, LIMIT_MS, &usr1))
+CALL(epoll_pwait2, syscall(SYS_epoll_pwait2, epoll_fd, &event, 1, &limit, &usr1, 8))
+CALL(poll, poll(&(struct pollfd){ event_fd, POLLIN, 0 }, 1, LIMIT_MS))
+CALL(ppoll, ppoll(&(struct pollfd){ event_fd, POLLIN, 0 }, 1, &limit, &usr1))
+CALL(select, select(0, NULL, NULL, NULL, &(struct timeval){ 0, LIMIT_MS * 1000 }))
+CALL(pselect, pselect(0, NULL, NULL, NULL, &limit, &usr1))
+CALL(semtimedop, semtimedop(sem_id, &down, 1, &limit))
+CALL(sigtimedwait, sigtimedwait(&usr1, NULL, &limit))
 
 static long call_io_getevents(void)
 {
@@ -123,10 +94,7 @@ static long call_mq_timedreceive(void)
 	return mq_timedreceive(queue, byte, sizeof(byte), NULL, &until);
 }
 
-static long call_futex(void)
-{
-	return syscall(SYS_futex, &word, FUTEX_WAIT, 0, &limit, NULL, 0);
-}
+CALL(futex, syscall(SYS_futex, &word, FUTEX_WAIT, 0, &limit, NULL, 0))
 
 static long call_futex_waitv(void)
 {
@@ -136,10 +104,7 @@ static long call_futex_waitv(void)
 	return syscall(SYS_futex_waitv, &waiter, 1, 0, &until, CLOCK_MONOTONIC);
 }
 
-static long call_nanosleep(void)
-{
-	return nanosleep(&limit, NULL);
-}
+CALL(nanosleep, nanosleep(&limit, NULL))
 
 static long call_clock_nanosleep(void)
 {
@@ -251,15 +216,8 @@ static void make_sockets(void)
 static struct iovec piece = { byte, 1 };
 static struct msghdr message = { .msg_iov = &piece, .msg_iovlen = 1 };
 
-static long call_recv(void)
-{
-	return recv(empty, byte, 1, 0);
-}
-
-static long call_recvmsg(void)
-{
-	return recvmsg(empty, &message, 0);
-}
+CALL(recv, recv(empty, byte, 1, 0))
+CALL(recvmsg, recvmsg(empty, &message, 0))
 
 static long call_recvmmsg(void)
 {
@@ -268,20 +226,14 @@ static long call_recvmmsg(void)
 	return recvmmsg(empty, &messages, 1, 0, NULL);
 }
 
-static long call_read(void)
-{
-	return read(empty, byte, 1);
-}
+CALL(read, read(empty, byte, 1))
 
 static long call32_read(void)
 {
 	return call32(3, empty, LOW(byte), 1, 0);
 }
 
-static long call_accept(void)
-{
-	return accept(lonely, NULL, NULL);
-}
+CALL(accept, accept(lonely, NULL, NULL))
 
 /* TCP may find a little more room at any time. */
 static long call_send(void)
@@ -294,15 +246,8 @@ static long call_send(void)
 	return result;
 }
 
-static long call_sendmsg(void)
-{
-	return sendmsg(full, &message, 0);
-}
-
-static long call_write(void)
-{
-	return write(full, byte, 1);
-}
+CALL(sendmsg, sendmsg(full, &message, 0))
+CALL(write, write(full, byte, 1))
 
 /* When a connection by TCP is waited for a second time, the kernel ends it with EALREADY. */
 static long call_connect(void)

@@ -138,12 +138,12 @@ def test_commands_write_what_is_documented(folder):
 def test_golden_outputs_are_documented(_folder):
     nr = 0
     for path in sorted((HERE.parent / "golden/cases").glob("*.case")):
-        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").split("\n"), 1):
             if not line.startswith('{"schema":'):
                 continue
             nr += 1
             for error in check(json.loads(line)):
-                yield f"{path.name}: {error}"
+                yield f"{path.name}:{number}: {error}"
     if nr < 30:
         yield f"only {nr} golden outputs are JSON"
 

@@ -17,13 +17,374 @@
  * Nothing here calls out of the library between a call's first instruction and is_inside = 1, nor
  * between is_inside = 0 and its last one: halt.c relies on it.
  */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "own.h"
+#include "ledger.h"
+
+#define SLOT_NR (1ULL << 20)
+#define ENVIRONMENT_MAX (1 << 20)
+#define STOPS_MAX 7
+
+/* The next definitions of the allocator's functions after our own. */
+static struct {
+	void *(*malloc)(size_t size);
+	void *(*calloc)(size_t n, size_t size);
+	void *(*realloc)(void *p, size_t size);
+	void *(*reallocarray)(void *p, size_t n, size_t size);
+	void *(*memalign)(size_t alignment, size_t size);
+	void *(*aligned_alloc)(size_t alignment, size_t size);
+	int (*posix_memalign)(void **p, size_t alignment, size_t size);
+	void *(*valloc)(size_t size);
+	void *(*pvalloc)(size_t size);
+	void (*free)(void *p);
+} next;
+
+static struct books *books; /* NULL: none are kept */
+static bool has_vforked; /* the ledger belongs to the memory, not to the process */
+static uint64_t stop_after[STOPS_MAX + 1]; /* so many allocations, in order; 0: the end */
+
+/* ---- the beginning: it finds the next allocator, and makes its file ---- */
+
+__attribute__((noreturn)) static void die(const char *what)
+{
+	static const char who[] = "ledger: ";
+
+	if (write(STDERR_FILENO, who, sizeof(who) - 1) >= 0 &&
+	    write(STDERR_FILENO, what, strlen(what)) >= 0)
+		_exit(99);
+	_exit(98);
+}
+
+/* NAME,ALLOCATIONS…: if this program has the name, it stops itself each time when it has made that many. */
+static void find_stops(const char *text)
+{
+	char name[16] = "";
+	size_t len;
+
+	prctl(PR_GET_NAME, name);
+	len = strlen(name);
+	if (strncmp(text, name, len) || text[len] != ',')
+		return;
+	text += len;
+	for (int i = 0; i < STOPS_MAX && *text == ','; i++)
+		stop_after[i] = strtoull(text + 1, (char **)&text, 10);
+}
+
+/* From the kernel: this may run before the C library has its own environment. */
+static void read_environment(char *folder, size_t size)
+{
+	static char text[ENVIRONMENT_MAX];
+	int fd = open("/proc/self/environ", O_RDONLY | O_CLOEXEC);
+	size_t len = 0;
+	ssize_t got;
+
+	while (fd >= 0 && len < sizeof(text) - 1 &&
+	       (got = read(fd, text + len, sizeof(text) - 1 - len)) > 0)
+		len += got;
+	if (fd >= 0)
+		close(fd);
+	for (char *line = text; line < text + len; line += strlen(line) + 1) {
+		has_vforked |= !strcmp(line, "LEDGER_VFORK=");
+		if (!strncmp(line, "LEDGER=", 7) && strlen(line + 7) < size)
+			strcpy(folder, line + 7);
+		if (!strncmp(line, "LEDGER_STOPS=", 13))
+			find_stops(line + 13);
+	}
+}
+
+static int create_file(const char *folder)
+{
+	char path[512];
+	int fd = -1;
+
+	for (int i = 0; i < 100 && fd < 0; i++) {
+		snprintf(path, sizeof(path), "%s/%d.%d", folder, getpid(), i);
+		fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+		if (fd < 0 && errno != EEXIST)
+			break;
+	}
+	return fd;
+}
+
+static void open_books(void)
+{
+	size_t size = sizeof(struct books) + SLOT_NR * sizeof(struct ledger_block);
+	char folder[400] = "";
+	struct books *map;
+	int fd;
+
+	read_environment(folder, sizeof(folder));
+	if (!*folder)
+		return;
+	fd = create_file(folder);
+	if (fd < 0 || ftruncate(fd, size))
+		die("cannot create its file\n");
+	map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	close(fd);
+	if (map == MAP_FAILED)
+		die("cannot map its file\n");
+	map->slot_nr = SLOT_NR;
+	map->pid = getpid();
+	__atomic_store_n(&map->magic, LEDGER_MAGIC, __ATOMIC_RELEASE);
+	books = map;
+}
+
+#define FIND(name) (next.name = dlsym(RTLD_NEXT, #name))
+
+static void find_next(void)
+{
+	FIND(calloc);
+	FIND(realloc);
+	FIND(reallocarray);
+	FIND(memalign);
+	FIND(aligned_alloc);
+	FIND(posix_memalign);
+	FIND(valloc);
+	FIND(pvalloc);
+	FIND(free);
+	if (!FIND(malloc))
+		die("there is no malloc\n");
+}
+
+static volatile char *mark; /* the kernel wipes it in a forked child, and only there */
+
+static void set_mark(void)
+{
+	void *page = mark ? (void *)mark :
+			    mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (page == MAP_FAILED || madvise(page, 4096, MADV_WIPEONFORK))
+		die("cannot know when it is forked\n");
+	mark = page;
+	*mark = 1;
+}
+
+/* Whether the process is a fork of the one that began the ledger; begin_fork() begins its own. */
+static bool is_forked(void)
+{
+	return !*mark;
+}
+
+static void begin_fork(void)
+{
+	books = NULL;
+	set_mark();
+	open_books();
+}
+
+/* Finds the allocator and opens the ledger. Call it before there are threads; a second call does nothing. */
+static void begin_books(void)
+{
+	static bool has_begun;
+
+	if (has_begun)
+		return;
+	has_begun = true;
+	find_next();
+	set_mark();
+	open_books();
+}
+
+static char early[1 << 16] __attribute__((aligned(16)));
+static size_t early_used;
+
+static bool is_early(const void *p)
+{
+	return (const char *)p >= early && (const char *)p < early + sizeof(early);
+}
+
+/* Memory for calls that come while the ledger looks for the allocator; it is never freed. */
+static void *early_malloc(size_t size)
+{
+	void *p = early + early_used;
+
+	early_used += (size + 15) & ~15UL;
+	if (early_used > sizeof(early))
+		die("too many calls while it looks for malloc\n");
+	return p;
+}
+
+/* ---- the contents: a table of blocks and a few sums, under one lock ---- */
+
+static void lock(void)
+{
+	while (__atomic_exchange_n(&books->lock, 1, __ATOMIC_ACQUIRE))
+		sched_yield();
+}
+
+static void unlock(void)
+{
+	__atomic_store_n(&books->lock, 0, __ATOMIC_RELEASE);
+}
+
+static void put(uint64_t address, uint64_t size)
+{
+	uint64_t at = ledger_find(books, address);
+
+	if (books->current_blocks > books->slot_nr / 4 * 3) {
+		books->blocks_dropped++;
+		return;
+	}
+	books->blocks_replaced += books->block[at].address != 0;
+	books->block[at] = (struct ledger_block){ address, size };
+}
+
+/* Closes the hole: moves entries that a full place had pushed on, so that each is found from its own place again. */
+static void close_hole(uint64_t hole)
+{
+	uint64_t mask = books->slot_nr - 1;
+
+	for (uint64_t at = (hole + 1) & mask; books->block[at].address; at = (at + 1) & mask) {
+		uint64_t home = ledger_slot(books, books->block[at].address);
+
+		if (((at - home) & mask) < ((at - hole) & mask))
+			continue;
+		books->block[hole] = books->block[at];
+		hole = at;
+	}
+	books->block[hole] = (struct ledger_block){};
+}
+
+static bool take(uint64_t address, uint64_t *ret_size)
+{
+	uint64_t at = ledger_find(books, address);
+
+	if (!books->block[at].address)
+		return false;
+	*ret_size = books->block[at].size;
+	close_hole(at);
+	return true;
+}
+
+/* Goes no further until somebody has looked. */
+static void stop_here(void)
+{
+	static unsigned int nr;
+
+	if (books->allocations != stop_after[nr])
+		return;
+	nr++;
+	kill(getpid(), SIGSTOP);
+}
+
+static void count_entered(uint64_t size)
+{
+	books->allocations++;
+	books->allocated_bytes += size;
+	books->current_blocks++;
+	books->current_bytes += size;
+	if (books->peak_bytes < books->current_bytes)
+		books->peak_bytes = books->current_bytes;
+	stop_here();
+}
+
+/* address: 0 if the call has failed. */
+static void enter_block(uint64_t address, uint64_t size)
+{
+	if (!address) {
+		books->failed_calls++;
+		return;
+	}
+	put(address, size);
+	count_entered(size);
+}
+
+static void count_removed(uint64_t size)
+{
+	books->frees++;
+	books->freed_bytes += size;
+	books->current_blocks--;
+	books->current_bytes -= size;
+}
+
+/* The probes may still be at this thread's previous call, or at this one when it is over. */
+static void weigh(struct ledger_call *call, uint64_t bytes)
+{
+	uint64_t weight = call->bytes > bytes ? call->bytes : bytes;
+
+	books->in_flight += weight - call->weight;
+	call->weight = weight;
+	call->bytes = bytes;
+	if (books->most_in_flight < books->in_flight)
+		books->most_in_flight = books->in_flight;
+}
+
+static void record_allocation(struct ledger_call *call, void *p, uint64_t size)
+{
+	lock();
+	weigh(call, p ? size : 0);
+	call->result = (uint64_t)p;
+	enter_block((uint64_t)p, size);
+	unlock();
+}
+
+static void record_free(struct ledger_call *call, void *p)
+{
+	uint64_t size = 0;
+
+	lock();
+	if (take((uint64_t)p, &size))
+		count_removed(size);
+	else
+		books->unknown_frees++;
+	weigh(call, size);
+	unlock();
+}
+
+/* Whether the block was there; its size. Another thread may get the address before realloc returns. */
+static bool begin_realloc(void *p, uint64_t *ret_old_size)
+{
+	bool was_there;
+
+	lock();
+	was_there = p && take((uint64_t)p, ret_old_size);
+	unlock();
+	return was_there;
+}
+
+static void end_realloc(struct ledger_call *call, bool was_there, uint64_t old_size, void *p, uint64_t size)
+{
+	bool has_failed = !p && size;
+
+	lock();
+	weigh(call, old_size + (p ? size : 0));
+	call->result = (uint64_t)p;
+	if (was_there && has_failed)
+		put(call->pointer, old_size);
+	else if (was_there)
+		count_removed(old_size);
+	else if (call->pointer && !has_failed)
+		books->unknown_frees++;
+	enter_block((uint64_t)p, size);
+	unlock();
+}
+
+/* The thread ends. */
+static void forget_call(struct ledger_call *call)
+{
+	lock();
+	books->threads_ended++;
+	books->in_flight -= call->weight;
+	call->weight = call->bytes = 0;
+	unlock();
+}
+
+/* ---- threads ---- */
 
 #define EXPORT __attribute__((visibility("default")))
 #define HIDDEN_TLS static __thread __attribute__((tls_model("initial-exec")))
@@ -59,9 +420,8 @@ static inline bool is_ours(void)
 	return has_vforked || kernel_says(SYS_getpid) == (pid_t)books->pid;
 }
 
-static void thread_end(void *unused)
+static void thread_end(void *)
 {
-	(void)unused;
 	if (is_ours())
 		forget_call(call);
 }
@@ -126,52 +486,43 @@ static uint64_t product(size_t n, size_t size)
 	return __builtin_mul_overflow(n, size, &bytes) ? UINT64_MAX : bytes;
 }
 
-EXPORT void *malloc(size_t size)
+/* The end of a call that gives a block. */
+static inline void *given(bool is_counted, void *p, uint64_t size)
 {
-	bool is_counted = enter(NULL);
-	void *p = next.malloc ? next.malloc(size) : early_malloc(size);
-
 	if (is_counted) {
 		record_allocation(call, p, size);
 		leave();
 	}
 	return p;
+}
+
+EXPORT void *malloc(size_t size)
+{
+	bool is_counted = enter(NULL);
+
+	return given(is_counted, next.malloc ? next.malloc(size) : early_malloc(size), size);
 }
 
 EXPORT void *calloc(size_t n, size_t size)
 {
 	bool is_counted = enter(NULL);
-	void *p = next.malloc ? next.calloc(n, size) : early_malloc(product(n, size));
+	uint64_t bytes = product(n, size);
 
-	if (is_counted) {
-		record_allocation(call, p, product(n, size));
-		leave();
-	}
-	return p;
+	return given(is_counted, next.malloc ? next.calloc(n, size) : early_malloc(bytes), bytes);
 }
 
 EXPORT void *memalign(size_t alignment, size_t size)
 {
 	bool is_counted = enter(NULL);
-	void *p = next.memalign(alignment, size);
 
-	if (is_counted) {
-		record_allocation(call, p, size);
-		leave();
-	}
-	return p;
+	return given(is_counted, next.memalign(alignment, size), size);
 }
 
 EXPORT void *aligned_alloc(size_t alignment, size_t size)
 {
 	bool is_counted = enter(NULL);
-	void *p = next.aligned_alloc(alignment, size);
 
-	if (is_counted) {
-		record_allocation(call, p, size);
-		leave();
-	}
-	return p;
+	return given(is_counted, next.aligned_alloc(alignment, size), size);
 }
 
 EXPORT int posix_memalign(void **ret, size_t alignment, size_t size)
@@ -179,35 +530,22 @@ EXPORT int posix_memalign(void **ret, size_t alignment, size_t size)
 	bool is_counted = enter(NULL);
 	int err = next.posix_memalign(ret, alignment, size);
 
-	if (is_counted) {
-		record_allocation(call, err ? NULL : *ret, size);
-		leave();
-	}
+	given(is_counted, err ? NULL : *ret, size);
 	return err;
 }
 
 EXPORT void *valloc(size_t size)
 {
 	bool is_counted = enter(NULL);
-	void *p = next.valloc(size);
 
-	if (is_counted) {
-		record_allocation(call, p, size);
-		leave();
-	}
-	return p;
+	return given(is_counted, next.valloc(size), size);
 }
 
 EXPORT void *pvalloc(size_t size)
 {
 	bool is_counted = enter(NULL);
-	void *p = next.pvalloc(size);
 
-	if (is_counted) {
-		record_allocation(call, p, size);
-		leave();
-	}
-	return p;
+	return given(is_counted, next.pvalloc(size), size);
 }
 
 EXPORT void *realloc(void *old, size_t size)

@@ -6,13 +6,11 @@ LEDGER := $(OUT)/ledger/ledger.so $(OUT)/ledger/compare $(OUT)/ledger/halt
 test-live workloads: $(LEDGER)
 test-live: export LEDGER_FOLDER := $(abspath $(OUT)/ledger)
 
-LEDGER_SRC := $(addprefix tests/ledger/,ledger.c keep.c begin.c)
-
-$(OUT)/ledger/ledger.so: $(LEDGER_SRC) tests/ledger/ledger.h tests/ledger/own.h
+$(OUT)/ledger/ledger.so: tests/ledger/ledger.c tests/ledger/ledger.h
 	$(call msg,CC,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu2x -D_GNU_SOURCE -O2 -g -Wall -Wextra $(if $(CI),-Werror) -fPIC -shared \
-		-fvisibility=hidden -fno-builtin -fno-omit-frame-pointer -pthread -Wl,-z,now $(LEDGER_SRC) -o $@
+		-fvisibility=hidden -fno-builtin -fno-omit-frame-pointer -pthread -Wl,-z,now $< -o $@
 
 $(OUT)/ledger/compare: $(OUT)/tests/ledger/compare.o $(LIB)
 	$(call link,$^ $(LIB_LIBS))

@@ -32,6 +32,12 @@ class Load:
         except Exception as error:  # pylint: disable=broad-except
             self.error = error
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
     def stop(self):
         self.stopping.set()
         self.thread.join(60)

@@ -3,7 +3,6 @@
 from its start, and each block in its allocator's domain."""
 import os
 import signal
-import subprocess
 
 import harness
 from harness import (ALLOCSNAP, NEVER, NO_LINKS, UNWINDING, Workload, check_equal, losses_of, rows_of_file, tool)
@@ -118,7 +117,6 @@ def check_attached(bench, argv, allocator, what, **options):
     program.is_unharmed()
 
 
-
 def check_run(bench, argv, allocator, what, **options):
     """Records from the start; allocations from before the program starts counting are subtracted."""
     run = [os.path.abspath(ALLOCSNAP), "run", "-o", bench.path("out"), "--interval", NEVER, "--", *argv]
@@ -139,7 +137,8 @@ def check_run(bench, argv, allocator, what, **options):
     check_equal(program.wait(), 0, f"{what}: exit status")
 
 
-def check_allocator(bench, allocator):
+@harness.for_each(LINKED, of_core=("glibc",))
+def test_allocator_is_recorded_exactly(bench, allocator):
     links = ("dynamic",) if harness.runs_core() else LINKED[allocator]
     ways = {linking: ([build(bench, allocator, linking)], {}) for linking in links}
     if allocator in PRELOAD:
@@ -152,15 +151,6 @@ def check_allocator(bench, allocator):
             print(f"   {what}: exact", flush=True)
 
 
-@harness.core
-def test_allocator_glibc_is_recorded_exactly(bench):
-    check_allocator(bench, "glibc")
-
-
-def test_allocator_musl_is_recorded_exactly(bench):
-    check_allocator(bench, "musl")
-
-
 def test_domain_musl_is_recognized_by_its_name(bench):
     """The distribution may call the library libc.so, as Debian does."""
     argv = [build(bench, "musl", "dynamic"), *parts("musl", "dynamic")]
@@ -168,17 +158,3 @@ def test_domain_musl_is_recognized_by_its_name(bench):
     recording = bench.attach([program], "--domain", "musl")
     _, done = program.order("go")
     check_domain(bench, recording.snapshot(), "musl", done, "musl, by its name")
-    recording.end(signal.SIGINT)
-    program.is_unharmed()
-
-
-def test_allocator_jemalloc_is_recorded_exactly(bench):
-    check_allocator(bench, "jemalloc")
-
-
-def test_allocator_tcmalloc_is_recorded_exactly(bench):
-    check_allocator(bench, "tcmalloc")
-
-
-def test_allocator_mimalloc_is_recorded_exactly(bench):
-    check_allocator(bench, "mimalloc")

@@ -2,7 +2,9 @@
 """--max-overhead: recordings sample, then pause, and the snapshots say when. ALLOCSNAP_PAUSE_EVERY_MS=N makes them
 pause and go on every N ms at any cost, ALLOCSNAP_RATE_EVERY_MS=N take the next sampling rate."""
 import contextlib
+import json
 import os
+import pathlib
 import random
 import shutil
 import signal
@@ -12,9 +14,8 @@ import time
 
 from collect_api import open_api
 import harness
-from harness import (ALLOCSNAP, NO_LINKS, WORKLOADS, Skip, Workload, check, check_equal, check_unchanged,
-                     kill_and_check, wait_for)
-from test_cost import check_cost
+from harness import (ALLOCSNAP, NO_LINKS, NO_RETURNS, WORKLOADS, Skip, Workload, check, check_equal, check_unchanged,
+                     environment, kill_and_check, wait_for)
 from test_heaps import HEAPS, domains, is_probed, start
 from test_record import Record, World
 
@@ -22,21 +23,12 @@ BUDGET = ("--max-overhead", "20")
 LITTLE = ("--max-overhead", "2")  # programs exceed it that get a small part of a processor only
 
 
-@contextlib.contextmanager
-def changing(variable, value):
-    os.environ[variable] = str(value)
-    try:
-        yield
-    finally:
-        del os.environ[variable]
-
-
 def pausing_every(ms):
-    return changing("ALLOCSNAP_PAUSE_EVERY_MS", ms)
+    return environment("ALLOCSNAP_PAUSE_EVERY_MS", ms)
 
 
 def rates_every(ms):
-    return changing("ALLOCSNAP_RATE_EVERY_MS", ms)
+    return environment("ALLOCSNAP_RATE_EVERY_MS", ms)
 
 
 def check_gaps(shown):
@@ -74,8 +66,7 @@ def next_gap(bench, recording, path):
 
 
 def test_budget_gaps_are_recorded(bench):
-    pairs = bench.workload("pairs")
-    recording = bench.attach([pairs], *LITTLE)
+    pairs, recording = bench.recorded("pairs", *LITTLE)
     shown = work_until_gaps(lambda: bench.show(recording.snapshot()), lambda: spend(pairs))
     metadata = shown["metadata"]
     check_equal(int(metadata["max_overhead_core_percent"]), 2, "max_overhead_core_percent")
@@ -87,12 +78,10 @@ def test_budget_gaps_are_recorded(bench):
 
 
 def test_budget_of_an_idle_program_is_not_exceeded(bench):
-    pairs = bench.workload("pairs")
-    recording = bench.attach([pairs], *BUDGET)
+    pairs, recording = bench.recorded("pairs", *BUDGET)
     pairs.order("keep 100")
     shown = bench.show(recording.snapshot())
     check_equal(shown.get("gaps", []), [], "gaps")
-    recording.end(signal.SIGINT)
 
 
 def need_links():
@@ -153,7 +142,6 @@ def test_budget_no_block_is_born_in_a_gap(bench):
             middle = (gap["start_ns"] + gap["end_ns"]) // 2
             check(not [birth for birth in births if gap["start_ns"] <= birth < middle], f"born in {gap}")
         most = max(most, len(births) if gaps else 0)
-    recording.end(signal.SIGINT)
 
 
 @harness.core
@@ -227,8 +215,6 @@ def test_budget_pauses_work_at_dlopen(bench):
     wait_for(lambda: is_probed(bench, recording.snapshot(), name), f"{library} is probed", 60)
     program.order("race")  # a block each millisecond
     check(domain in domains(bench, recording.snapshot()), f"no block of {library}")
-    recording.end(signal.SIGINT)
-    program.is_unharmed()
 
 
 KILLS = 36
@@ -261,8 +247,6 @@ def test_budget_pauses_do_not_harm_the_program(bench):
     for _ in range(5):
         pairs.order("go 8 30000")
     work_until_gaps(lambda: bench.show(recording.snapshot()), lambda: pairs.order("go 8 30000"))
-    check(pairs.popen.poll() is None, "the target has ended")
-    recording.end(signal.SIGINT)
 
 
 def is_in_gap(shown):
@@ -316,8 +300,6 @@ def test_budget_rates_that_change_keep_the_sums_right(bench):
     shown = bench.show(recording.snapshot())
     for name in ("current_blocks", "current_bytes", "sampled_blocks"):
         check_equal(shown["counters"][name], 0, f"{name} after all frees")
-    recording.end(signal.SIGINT)
-    paced.is_unharmed()
 
 
 def test_budget_rates_that_change_while_children_are_followed(bench):
@@ -352,8 +334,7 @@ def test_budget_samples_before_it_pauses(bench):
 def test_budget_is_there_again_after_a_burst(bench):
     """The budget is of wall-clock time: what a burst has cost is forgotten soon, also if the program is idle then."""
     need_links()
-    paced = bench.workload("paced")
-    recording = bench.attach([paced], "--max-overhead", "10")
+    paced, recording = bench.recorded("paced", "--max-overhead", "10")
     paced.order("pace 3000 -1 0")
     wait_for(lambda: not is_in_gap(bench.show(recording.snapshot())), "the recording goes on", 10)
     before = bench.show(recording.snapshot())
@@ -362,7 +343,6 @@ def test_budget_is_there_again_after_a_burst(bench):
     shown = bench.show(path)
     check_equal(len(shown["gaps"]), len(before["gaps"]), "gaps after the burst")
     check_ledger(bench, path, paced.order("ledger")[0], "after the burst")
-    recording.end(signal.SIGINT)
 
 
 def work_beside_others(bench, recorder, busy):
@@ -432,7 +412,6 @@ def test_budget_diff_over_a_gap_cannot_be_judged(bench):
         recording = bench.attach([pairs])
     old = recording.snapshot()
     new = next_gap(bench, recording, old)
-    recording.end(signal.SIGINT)
     out, _ = bench.run([ALLOCSNAP, "diff", old, new], status=3)
     check(out.startswith("cannot be judged: "), f"diff: {out!r}")
     out, _ = bench.run([ALLOCSNAP, "diff", old, old])
@@ -465,3 +444,204 @@ def test_budget_that_is_invalid_is_refused(bench):
         process = subprocess.run([ALLOCSNAP, "attach", "1", "--max-overhead", text], check=False,
                                  capture_output=True)
         check(process.returncode != 0, f"--max-overhead {text} is taken")
+
+
+# ---- budget quota ----
+#
+# --max-overhead in a control group with a quota of CPU time: the budget is of the quota. tests/unit/collect has both
+# versions of hierarchies; here is the one that the machine has.
+
+QUOTA = {1: {"cpu.cfs_period_us": "{1}", "cpu.cfs_quota_us": "{0}"}, 2: {"cpu.max": "{0} {1}"}}
+
+
+def hierarchy():
+    """(version, folder) of the hierarchy with the controller cpu."""
+    for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines():
+        left, _, right = line.partition(" - ")
+        kind, _, options = right.split()[:3]
+        point = pathlib.Path(left.split()[4])
+        if kind == "cgroup" and "cpu" in options.split(","):
+            return 1, point
+        if kind == "cgroup2" and "cpu" in (point / "cgroup.subtree_control").read_text().split():
+            return 2, point
+    raise Skip("no hierarchy of control groups gives quotas of CPU time")
+
+
+@contextlib.contextmanager
+def groups(*names):
+    """(version, a folder, one in it, …)"""
+    version, folder = hierarchy()
+    made = []
+    try:
+        for name in names:
+            folder = folder / f"{name}.{os.getpid()}"
+            try:
+                folder.mkdir()
+            except OSError as error:
+                raise Skip(f"no control group can be made: {error.strerror}") from None
+            made.append(folder)
+        yield version, *made
+    finally:
+        for folder in reversed(made):
+            wait_for(lambda: not (folder / "cgroup.procs").read_text(), "the end of who is in the group")  # pylint: disable=W0640
+            folder.rmdir()
+
+
+def limit(version, folder, quota_us, period_us):
+    for name, form in QUOTA[version].items():
+        (folder / name).write_text(form.format(quota_us, period_us))
+
+
+def budget_of(bench, process):
+    recording = bench.attach([process], "--max-overhead", "10")
+    path = recording.snapshot()
+    recording.end(signal.SIGINT)
+    shown, text = bench.show(path), bench.allocsnap("show", path)[0]
+    check_equal(shown["cost"]["max_overhead_percent"], 10, "percent of its own CPU time")
+    return shown["cost"]["max_overhead_core_ns"], text
+
+
+@harness.core
+def test_quota_of_a_group_is_what_the_budget_is_of(bench):
+    with groups("allocsnap-live") as (version, folder):
+        limit(version, folder, 20000, 100000)
+        known = bench.workload("known")
+        (folder / "cgroup.procs").write_text(str(known.pid))
+        core_ns, text = budget_of(bench, known)
+        check_equal(core_ns, 200000000, "CPU time of a second")
+        check("10 % of its quota (0.20 of a core), and of the program's own CPU time, or 0.2 % of a core" in text, text)
+        known.is_unharmed()
+
+
+def test_quota_of_a_group_above_counts_and_a_large_one_does_not(bench):
+    with groups("allocsnap-live", "inner") as (version, outer, inner):
+        if version == 2:
+            (outer / "cgroup.subtree_control").write_text("+cpu")
+        limit(version, outer, 50000, 100000)
+        known = bench.workload("known")
+        (inner / "cgroup.procs").write_text(str(known.pid))
+        check_equal(budget_of(bench, known)[0], 500000000, "of the group above")
+        limit(version, outer, 400000, 100000)
+        core_ns, text = budget_of(bench, known)
+        check_equal(core_ns, 1000000000, "four cores")
+        check("10 % of one core, and of the program's own CPU time, or 1 % of a core, if that is more" in text, text)
+        known.is_unharmed()
+
+
+# ---- cost ----
+#
+# The cost of recording: every trap is counted, and the time of all traps is a part of the CPU time.
+
+PAIRS = 20000
+
+
+def traps(shown):
+    counters = shown["counters"]
+    return tuple(counters[name] for name in ("entry_traps", "stepped_traps", "return_traps"))
+
+
+@harness.core
+def test_cost_counts_each_trap(bench):
+    """A malloc is a trap at its entry and one at its return, a free one."""
+    pairs, recording = bench.recorded("pairs")
+    pairs.order(f"go 1 {PAIRS}")
+    pairs.write("quit\n")
+    pairs.wait()
+    entry, stepped, returned = traps(bench.show(recording.end()[-1]))
+    # glibc may make a call or two more at its end
+    calls, rets = (entry, stepped) if NO_RETURNS else (entry + stepped, returned)
+    check(2 * PAIRS <= calls <= 2 * PAIRS + 5, f"traps at entries: {calls} of {2 * PAIRS}")
+    check(PAIRS <= rets <= PAIRS + 5, f"traps at returns: {rets} of {PAIRS}")
+
+
+def test_cost_counts_each_trap_of_threads(bench):
+    pairs, recording = bench.recorded("pairs")
+    pairs.order(f"go 4 {PAIRS}")
+    pairs.write("quit\n")
+    pairs.wait()
+    shown = bench.show(recording.end()[-1])
+    counters = shown["counters"]
+    frees = counters["frees"] + counters["unknown_frees"]
+    got = counters["allocations"] + counters["failed_calls"]
+    # nested calls and free(NULL) are traps, too; both are rare here
+    least = frees + got
+    check(least <= sum(traps(shown)[:2]) - (got if NO_RETURNS else 0) <= least + 100,
+          f"traps at entries: {traps(shown)}, calls: {least}")
+    check(counters["allocations"] >= 4 * PAIRS, f"allocations: {counters['allocations']}")
+
+
+def check_stepped(measure):
+    """A trap with a single step costs more. Other work makes what is measured larger: the least of ten."""
+    least = measure()
+    for _ in range(9):
+        if 0 < least[0] < least[1]:
+            break
+        least = tuple(map(min, least, measure()))
+    check(0 < least[0] < least[1], f"a trap {least[0]} ns, with a step {least[1]} ns")
+
+
+def check_cost(metadata, counters):
+    """The numbers are consistent: each part is less than the whole, and the parts add up."""
+    check_equal(int(metadata["cost_is_estimated"]), 1, "cost_is_estimated")
+    for name in ("cost_entry_ns", "cost_stepped_ns", "cost_return_ns"):
+        check(100 < metadata[name] < 10**6, f"{name}: {metadata[name]}")
+    cost = (counters["entry_traps"] * metadata["cost_entry_ns"] +
+            counters["stepped_traps"] * metadata["cost_stepped_ns"] +
+            counters["return_traps"] * metadata["cost_return_ns"] + counters["program_ns"])
+    check_equal(metadata["cost_ns"], cost, "cost_ns")
+    check(counters["program_ns"] > 0, "the programs took no time")
+
+
+def test_cost_is_in_snapshots(bench):
+    pairs = bench.workload("pairs")
+
+    def measure():
+        metadata = bench.show(bench.attach([pairs]).end(signal.SIGINT)[-1])["metadata"]
+        return metadata["cost_entry_ns"], metadata["cost_stepped_ns"]
+
+    check_stepped(measure)
+    recording = bench.attach([pairs])
+    pairs.order("go 1 100000")
+    shown = bench.show(recording.snapshot())
+    check_cost(shown["metadata"], shown["counters"])
+    first = shown["metadata"]
+    pairs.order("go 1 100000")
+    shown = bench.show(recording.end(signal.SIGINT)[-1])
+    check_cost(shown["metadata"], shown["counters"])
+    check(shown["metadata"]["cost_ns"] > first["cost_ns"], "the cost does not grow")
+    check(shown["metadata"]["cpu_ns"] > first["cpu_ns"], "the CPU time does not grow")
+
+
+def test_cost_continues_when_traces_are_cleared(bench):
+    pairs, recording = bench.recorded("pairs")
+    pairs.order("go 1 20000")
+    before = traps(bench.show(recording.snapshot()))
+    recording.clear()
+    after = bench.show(recording.snapshot())
+    check(sum(traps(after)) >= sum(before), f"{traps(after)} after {before}")
+
+
+def test_cost_of_children_is_counted_separately(bench):
+    """A child's cost counts from its fork on; the parent's cost does not include it. Of a process that has ended the CPU
+    time is what the kernel had added up by then: the child waits for that."""
+    out = bench.path("out")
+    paths, _ = bench.run([ALLOCSNAP, "run", "-f", "-o", out, "--", "sh", "-c",
+                          "sh -c 'perl -e \"1 until (times)[0]\"; exit 0'; exit 0"], seconds=60)
+    shown = [bench.show(path) for path in paths.splitlines() if path.endswith(".snap")]
+    check(len(shown) > 1, f"no children: {paths}")
+    for snapshot in shown:
+        if snapshot["counters"]["program_ns"]:
+            check_cost(snapshot["metadata"], snapshot["counters"])
+        if snapshot["metadata"]["comm"] == "perl":
+            check(snapshot["metadata"]["cpu_ns"] > 0, f"no CPU time: {snapshot['metadata']}")
+    check("perl" in {snapshot["metadata"]["comm"] for snapshot in shown}, f"no child: {paths}")
+
+
+def test_cost_of_a_trap_is_in_doctor(bench):
+    def measure():
+        costs = json.loads(bench.allocsnap("doctor", "--json")[0])["machine"]["trap_costs"]
+        check(costs["return_ns"] > 0, f"costs: {costs}")
+        return costs["entry_ns"], costs["stepped_ns"]
+
+    check_stepped(measure)
+    check("cost of a trap" in bench.allocsnap("doctor", "-v")[0], "not in the text")

@@ -6,14 +6,16 @@ import os
 import shutil
 
 import harness
-from harness import WORKLOADS, Workload, changed_places, check, check_equal, check_unchanged, wait_for
-from test_budget import (changing, check_gaps, check_ledger, check_quiet_ones, is_in_gap, need_links, pausing_every,
+from harness import WORKLOADS, Workload, changed_places, check, check_equal, check_unchanged, environment, wait_for
+from test_budget import (check_gaps, check_ledger, check_quiet_ones, is_in_gap, need_links, pausing_every,
                          work_beside_others)
 from test_record import World
 
+MARKS = ("alone",)
+
 
 def links_every(ms):
-    return changing("ALLOCSNAP_LINKS_EVERY_MS", ms)
+    return environment("ALLOCSNAP_LINKS_EVERY_MS", ms)
 
 
 def paced_in(world, name="paced"):
@@ -24,7 +26,6 @@ def paced_in(world, name="paced"):
 
 
 @harness.core
-@harness.alone
 def test_budget_rules_links_that_change_count_each_event_once(bench):
     """Links of each process and shared ones take turns every 15 ms, while all four allocate and free."""
     need_links()
@@ -60,7 +61,6 @@ def test_budget_rules_links_that_change_count_each_event_once(bench):
         process.is_unharmed()
 
 
-@harness.alone
 def test_budget_rules_links_that_change_find_new_processes(bench):
     """Processes that come while each has links of its own are recorded, and have a gap until then."""
     need_links()
@@ -89,7 +89,6 @@ def test_budget_rules_links_that_change_find_new_processes(bench):
     recorder.end()
 
 
-@harness.alone
 def test_budget_rules_links_and_pauses_that_change_keep_the_totals_exact(bench):
     """The sums of the kernel are those of the blocks, whatever changes at the same time."""
     need_links()
@@ -110,7 +109,6 @@ def test_budget_rules_links_and_pauses_that_change_keep_the_totals_exact(bench):
     recorder.end()
 
 
-@harness.alone
 def test_budget_rules_pause_the_spender_alone(bench):
     """Four processes that cost little are recorded without gaps beside one that pauses, though rules selected all."""
     need_links()

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """More blocks than fit, and very many."""
+import os
 import pathlib
 import re
+import shutil
 import signal
 
 import harness
-from harness import ALLOCSNAP, check, check_equal, fdinfo
+from harness import ALLOCSNAP, WORKLOADS, Workload, check, check_equal, environment, fdinfo, wait_for
+from test_record import World
 
 LIMIT = 1000
 MANY = 1 << 20  # as many as tests/workloads/blocks.c has
@@ -28,8 +31,7 @@ def check_sums(shown):
 
 def test_full_block_map_counts_dropped_blocks(bench):
     """A thousand are kept, the others counted, and known again when they are freed."""
-    blocks = bench.workload("blocks")
-    recording = bench.attach([blocks], "--max-blocks", str(LIMIT))
+    blocks, recording = bench.recorded("blocks", "--max-blocks", str(LIMIT))
     blocks.order("make 0 5000 64")
     path = recording.snapshot()
     shown = bench.show(path)
@@ -58,13 +60,11 @@ def test_full_block_map_counts_dropped_blocks(bench):
                  drops_unnoted=0, unknown_frees=0)
     check_sums(shown)
     check("blocks_dropped 4000" in recording.stderr(), "attach does not report it at its end")
-    blocks.is_unharmed()
 
 
 def record_known(bench, *options):
     """Records one run of `known` with its reallocs, failures and alignments."""
-    known = bench.workload("known")
-    recording = bench.attach([known], *options)
+    known, recording = bench.recorded("known", *options)
     known.order("go")
     full = bench.show(recording.snapshot())
     known.order("free")
@@ -91,8 +91,7 @@ def test_full_block_map_keeps_the_known_totals(bench):
 
 def test_full_block_map_forgets_dropped_blocks_when_cleared(bench):
     """A new recording does not know earlier dropped blocks; their notes are cleared away."""
-    blocks = bench.workload("blocks")
-    recording = bench.attach([blocks], "--max-blocks", "10")
+    blocks, recording = bench.recorded("blocks", "--max-blocks", "10")
     blocks.order("make 0 50 64")
     check_counts(bench.show(recording.snapshot()), blocks_dropped=40, dropped_blocks=40)
     recording.clear()
@@ -100,8 +99,6 @@ def test_full_block_map_forgets_dropped_blocks_when_cleared(bench):
     blocks.order("drop 0 50")
     shown = bench.show(recording.snapshot())
     check_counts(shown, blocks_dropped=0, dropped_blocks=0, dropped_frees=0, unknown_frees=50)
-    recording.end(signal.SIGINT)
-    blocks.is_unharmed()
 
 
 def map_bytes(pid):
@@ -117,8 +114,7 @@ def map_bytes(pid):
 def test_max_memory_limits_the_maps(bench):
     """Maps that are full stay within it; the rest is counted. Also of programs that are started."""
     most, made = 64 << 20, 300000
-    blocks = bench.workload("blocks")
-    recording = bench.attach([blocks], "--max-memory", "64M")
+    blocks, recording = bench.recorded("blocks", "--max-memory", "64M")
     blocks.order(f"make 0 {made} 16")
     taken = map_bytes(recording.pid)
     shown = bench.show(recording.end(signal.SIGINT)[-1])
@@ -134,8 +130,7 @@ def test_max_memory_limits_the_maps(bench):
 
 
 def check_many(bench):
-    blocks = bench.workload("blocks")
-    recording = bench.attach([blocks], "--max-blocks", "1M")
+    blocks, recording = bench.recorded("blocks", "--max-blocks", "1M")
     half = MANY // 2
     blocks.order(f"make 0 {half} 16")
     blocks.order(f"more {half} {half} 32")
@@ -147,8 +142,83 @@ def check_many(bench):
     blocks.order(f"drop 1000 {half}")
     shown = bench.show(recording.end(signal.SIGINT)[-1])
     check_counts(shown, current_blocks=half, current_bytes=1000 * 16 + (half - 1000) * 32)
-    blocks.is_unharmed()
 
 
 def test_million_blocks_are_recorded(bench):
     check_many(bench)
+
+
+# ---- shares ----
+#
+# The share of one program: its own tracebacks come and go, and other programs still find room.
+
+RETIRED_MOST = 16384  # src/collect/build/retired_tracebacks.h
+
+
+def allocated(bench, path):
+    """Blocks, of all rows together."""
+    rows = bench.stats(path, "--measure", "allocated", "--group-by", "function", "--top", "100000")
+    return sum(row["count"] for row in rows["statistics"])
+
+
+def test_shares_limit_the_remembered_tracebacks(bench):
+    """The recorder remembers a bounded number of tracebacks; the bytes of all rows add up to the counter."""
+    target, recording = bench.recorded("ways")
+    summed = 0
+    for _ in range(3):
+        target.order("go 20000")
+        path = recording.snapshot()
+        shown = bench.show(path)
+        check(shown["counters"]["allocations"] >= 20000, "it has not allocated")
+        check_equal(shown["losses"]["tracebacks_dropped"], 0, "tracebacks_dropped")
+        check_equal(allocated(bench, path), shown["counters"]["allocations"], "allocations of all rows")
+        check(shown["losses"]["tracebacks_summed"] >= summed, "fewer are summed up than before")
+        summed = shown["losses"]["tracebacks_summed"]
+    check(summed > 20000, f"only {summed} of 60,000 tracebacks are summed up")
+    check(summed >= 60000 - 20000 - RETIRED_MOST - 100, f"only {summed} are summed up")
+
+
+def program(world, name):
+    path = world.bench.path(name)
+    if not os.path.exists(path):
+        shutil.copy(os.path.join(os.path.abspath(WORKLOADS), "ways"), path)
+    return world.bench.start([path], kind=Workload, env=world.environment).ready()
+
+
+@harness.alone
+def test_shares_limit_the_blocks_of_one_process(bench):
+    """One process has 7,500 of 10,000 blocks. Another one may have three times what stays free, so 1,875."""
+    world = World(bench)
+    recorder = world.record_warm("--comm", "greedy", "--comm", "other", "--max-blocks", "10000")
+    greedy, other = program(world, "greedy"), program(world, "other")
+    greedy.order("keep 80000")
+    other.order("keep 1500")
+    shown = {path.split("/")[-2].split(".")[0]: bench.show(path) for path in recorder.pass_now()}
+    lost, counted = shown["greedy"]["losses"], shown["greedy"]["counters"]
+    check_equal(counted["current_blocks"], 7500, "blocks of the greedy process")
+    check_equal(lost["blocks_dropped"], 80000 - 7500, "blocks_dropped of the greedy process")
+    check(lost["drops_unnoted"], "it has all notes")
+    check_equal(shown["other"]["counters"]["current_blocks"], 1500, "blocks of the other")
+    check_equal(shown["other"]["losses"]["blocks_dropped"], 0, "blocks_dropped of the other")
+    greedy.is_unharmed()
+    other.is_unharmed()
+
+
+@harness.alone
+def test_shares_delay_last_snapshots_and_lose_none(bench):
+    """Programs of one user end together, and their last snapshots are large: each comes once, in this pass or a later one."""
+    world = World(bench)
+    recorder = world.record_warm("--comm", "greedy", interval="0.1s")
+    greedy = [program(world, "greedy") for _ in range(80)]
+    for one in greedy:
+        one.order("go 4000")
+    for one in greedy:
+        one.popen.kill()
+
+    def lasts():
+        shown = [bench.show(path)["metadata"] for path in recorder.paths() if "/greedy." in path]
+        return [metadata for metadata in shown if metadata["trigger"] == "end"]
+
+    wait_for(lambda: len(lasts()) >= len(greedy), "a last snapshot of each", 60)
+    recorder.end()
+    check_equal(sorted(int(metadata["pid"]) for metadata in lasts()), sorted(one.pid for one in greedy), "last snapshots")

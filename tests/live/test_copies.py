@@ -5,7 +5,7 @@ import pathlib
 import signal
 
 import harness
-from harness import ALLOCSNAP, WORKLOADS, check, check_equal, tool, wait_for
+from harness import ALLOCSNAP, WORKLOADS, check, check_equal, core, tool, wait_for
 
 
 @harness.core
@@ -69,14 +69,12 @@ def test_copies_of_a_static_program_prevent_probes(bench):
 def test_copies_made_during_a_recording_are_counted(bench):
     """The functions that were probed before the copy are counted as lost, so the gap is not silent. The copy
     contains breakpoints that would kill the process, so no function of the copy is called."""
-    program = bench.workload("moved")
-    recording = bench.attach([program])
+    program, recording = bench.recorded("moved")
     program.order("malloc")
     program.order("copy")
     said = f"process {program.pid} (moved) runs a copy of the code of "
     wait_for(lambda: said in recording.stderr(), "the copy is noticed")
     path = recording.snapshot()
-    recording.end(signal.SIGINT)
     shown = bench.show(path)
     probed = {row["function"] for row in shown["probes"]}
     check("malloc" in probed, f"probes: {probed}")
@@ -92,3 +90,137 @@ def test_copies_made_before_attach_are_reported(bench):
     stderr = bench.run([ALLOCSNAP, "attach", str(program.pid), "-o", bench.path("out")], 1)[1]
     check(f"process {program.pid} (moved): runs a copy of its code in anonymous memory" in stderr, stderr)
     program.is_unharmed()
+
+
+# ---- replaced code ----
+#
+# Code that takes the place of other code: each block has the name of the code that allocated it.
+
+SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../workloads/plugin_code.so.c")
+BYTES = {"a": 4111, "b": 4222, "c": 4333}
+
+
+def build_plugins(bench, pad=None):
+    """{name: the words of an order behind COUNT}; with pad they have different layouts."""
+    plugins = {}
+    for at, (name, size) in enumerate(BYTES.items()):
+        path = bench.path(f"{name}.so")
+        layout = [f'-DPAD="{pad * at}"'] if pad and at else []
+        bench.run([tool("gcc"), "-O1", "-g", "-fPIC", "-shared", f"-DNAME={name}", *layout, SOURCE, "-o", path])
+        symbols = bench.run([tool("nm"), "-D", path])[0].splitlines()
+        offset = [line.split()[0] for line in symbols if line.endswith(" T work")][0]
+        plugins[name] = f"{size} {offset} {path}"
+    return plugins
+
+
+def rows_of(bench, path):
+    """{function: (count, bytes)} of what the plugins allocated; of code without a file the function is its address."""
+    rows = {}
+    for row in bench.stats(path, "--group-by", "traceback")["statistics"]:
+        if row["size"] // row["count"] in BYTES.values():
+            frame = row["traceback"][0] if row["traceback"][0]["lineno"] else {"function": "anonymous"}
+            count, size = rows.get(frame["function"], (0, 0))
+            rows[frame["function"]] = count + row["count"], size + row["size"]
+    return rows
+
+
+class Host:
+    """A recorded program. Within `asleep` the recorder does not run: it sees only what is left of the changes."""
+
+    def __init__(self, bench, plugins, interval="100s"):
+        self.bench, self.plugins = bench, plugins
+        self.program = bench.workload("replaced_code")
+        self.recording = bench.attach([self.program], interval=interval)
+        self.places = set()
+
+    def run(self, way, name, count):
+        self.places.add(self.program.order(f"{way} {count} {self.plugins[name]}")[1]["at"])
+
+    def asleep(self, orders):
+        os.kill(self.recording.pid, signal.SIGSTOP)
+        for order in orders:
+            self.run(*order)
+        os.kill(self.recording.pid, signal.SIGCONT)
+
+    def expect(self, expected, path=None):
+        """expected: {function: (count, plugin)}."""
+        path = path or self.recording.snapshot()
+        check_equal(rows_of(self.bench, path), {name: (count, count * BYTES[plugin])
+                                                for name, (count, plugin) in expected.items()}, "rows")
+        check_equal(self.bench.show(path)["losses"]["tracebacks_unsure"], 0, "tracebacks_unsure")
+
+    def end(self):
+        self.recording.end(signal.SIGINT)
+        self.program.is_unharmed()
+
+
+def all_three(way):
+    return [(way, "a", 10), (way, "b", 20), (way, "c", 30)]
+
+
+ALL_THREE = {"keep_a": (30, "a"), "keep_b": (60, "b"), "keep_c": (90, "c")}
+
+
+@core
+def test_plugins_at_one_place_keep_their_names(bench):
+    host = Host(bench, build_plugins(bench))
+    host.asleep(3 * all_three("dlopen"))
+    check(len(host.places) == 1, "the plugins had different places")
+    host.expect(ALL_THREE)
+    host.end()
+
+
+def test_plugins_keep_their_names_over_passes(bench):
+    """Some tracebacks are known from earlier passes, some from this one."""
+    host = Host(bench, build_plugins(bench))
+    for _ in range(3):
+        for order in all_three("dlopen"):
+            host.run(*order)
+            host.recording.snapshot()
+    host.expect(ALL_THREE)
+    host.end()
+
+
+def test_plugins_of_different_layouts_keep_their_names(bench):
+    host = Host(bench, build_plugins(bench, pad=0x1100))
+    host.asleep(3 * all_three("dlopen"))
+    host.expect(ALL_THREE)
+    host.end()
+
+
+def test_plugins_in_namespaces_of_their_own_keep_their_names(bench):
+    host = Host(bench, build_plugins(bench))
+    host.asleep(3 * all_three("dlmopen"))
+    host.expect(ALL_THREE)
+    host.end()
+
+
+@core
+def test_files_mapped_over_files_keep_their_names(bench):
+    host = Host(bench, build_plugins(bench))
+    host.asleep(2 * all_three("fixed"))
+    host.run("fixed", "a", 10)
+    host.recording.snapshot()
+    host.asleep([("fixed", "b", 20), ("fixed", "c", 30)])
+    host.expect(ALL_THREE)
+    host.end()
+
+
+def test_code_made_at_run_time_over_a_file_has_no_name(bench):
+    host = Host(bench, build_plugins(bench))
+    host.asleep([("fixed", "a", 10), ("copied", "a", 7), ("fixed", "a", 20), ("copied", "a", 3), ("fixed", "c", 5)])
+    rows = rows_of(bench, host.recording.snapshot())
+    check_equal(rows, {"keep_a": (30, 30 * BYTES["a"]), "keep_c": (5, 5 * BYTES["c"]),
+                       "anonymous": (10, 10 * BYTES["a"])}, "rows")
+    host.end()
+
+
+def test_allocations_are_those_of_their_own_code(bench):
+    """The kernel counts them for each stack, not for each code: no name gets more than there were."""
+    host = Host(bench, build_plugins(bench))
+    host.asleep(all_three("dlopen"))
+    path = host.recording.snapshot()
+    rows = bench.stats(path, "--group-by", "function", "--measure", "allocated")["statistics"]
+    found = {row["key"]: row["count"] for row in rows if row["key"].startswith("keep_")}
+    check_equal(found, {"keep_a": 10, "keep_b": 20, "keep_c": 30}, "allocations")
+    host.end()

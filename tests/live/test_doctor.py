@@ -9,8 +9,8 @@ import subprocess
 import doctor_kinds as kinds
 from doctor_kinds import LIBRARIES, compiled, started
 import harness
-from harness import (ALLOCSNAP, NO_RETURNS, NO_SESSIONS, Skip, check, check_equal, check_unchanged, private_mounts,
-                     tool)
+from harness import (ALLOCSNAP, NO_RETURNS, NO_SESSIONS, Skip, check, check_equal, check_unchanged, need_sessions,
+                     private_mounts, tool)
 
 FAILED, REFUSED = 1, 2
 
@@ -205,8 +205,7 @@ def test_doctor_describes_python(bench):
 
 
 def test_doctor_describes_python_whose_objects_would_be_recorded(bench):
-    if NO_SESSIONS:
-        raise Skip("the domain python needs uprobe sessions")
+    need_sessions()
     argv = ["/usr/bin/python3", "-c", "import os; os.read(0, 1)"]
     process = doctor(bench, started(bench, argv).pid, has_text=True)
     check_equal({row["name"]: row["domain"] for row in process["allocators"]}, {"python": 5}, "allocators")

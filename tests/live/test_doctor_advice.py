@@ -23,7 +23,7 @@ NOT_FOLLOWED = {
     "files-unreadable": "the advice is the reason that the file's row gives",
     "inlined-calls": "a build without -flto, as test_allocators.py makes them; this one says that calls may lack",
     "nameless-allocator": "test_heaps.py follows it",
-    "own-operator-new": "test_own_heap.py follows it",
+    "own-operator-new": "test_own_lines.py follows it",
     "dotnet-heap": "dotnet is in no Debian package",
     "ocaml-heap": "memtrace is in no Debian package",
     "haskell-heap": "+RTS -h is documented by GHC; ghc has 500 MB",
@@ -151,7 +151,6 @@ def test_advice_name_functions_with_probe(bench):
     program.write("xxx")
     wait_for(lambda: kinds.waits_for_input(program.pid), "its calls")
     path = recording.snapshot()
-    recording.end(signal.SIGINT)
     check_equal(size_of_domain(bench, path, "shop"), 3 * 7, "bytes of the allocator that was named")
 
 
@@ -213,7 +212,6 @@ def test_advice_record_mappings(bench):
     recording = bench.attach([mappings], "--domain", "malloc,mmap")
     mappings.order("go")
     path = recording.snapshot()
-    recording.end(signal.SIGINT)
     check(size_of_domain(bench, path, "mmap") > 1 << 20, "its mappings")
     check("domains overlap" in bench.allocsnap("stats", path)[0], "the total says nothing about domains")
     check("domains overlap" not in bench.allocsnap("stats", path, "--include", "domain=mmap")[0], "one domain overlaps")
@@ -349,7 +347,6 @@ def test_advice_php(bench):
     process.write("go\n")
     wait_for(lambda: kinds.waits_for_input(process.pid), "its strings")
     check(bench.show(recording.snapshot())["blocks"] > 50000, "its strings are recorded")
-    recording.end(signal.SIGINT)
 
 
 def test_advice_luajit(bench):

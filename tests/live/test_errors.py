@@ -251,8 +251,7 @@ def test_help_and_version_are_printed(bench):
 @harness.core
 def test_invalid_snapshot_files_are_refused(bench):
     """Damaged in any place: one line, exit 1, and never an answer."""
-    deep = bench.workload("deep")
-    recording = bench.attach([deep])
+    deep, recording = bench.recorded("deep")
     deep.order("go")
     whole = pathlib.Path(recording.end(signal.SIGINT)[-1]).read_bytes()
     damaged = {"empty": b"", "text": b"hello\n" * 100, "short": whole[:-8], "half":
@@ -276,8 +275,7 @@ def test_invalid_snapshot_files_are_refused(bench):
 @harness.core
 def test_full_disk_behind_stdout_is_an_error(bench):
     """A full disk behind stdout is a failure, not a shorter answer."""
-    deep = bench.workload("deep")
-    recording = bench.attach([deep])
+    deep, recording = bench.recorded("deep")
     deep.order("go")
     path = recording.end(signal.SIGINT)[-1]
     for command in ("stats", "show"):

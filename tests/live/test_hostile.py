@@ -117,7 +117,6 @@ def test_hostile_file_with_the_same_path_and_build_id_is_distinguished(bench):
     found = sorted(row_of(bench, snapshot, SIZE)["traceback"][0]["function"]
                    for snapshot in recording.snapshots())
     check_equal(found, ["honest", "twisty"], "functions that allocated")
-    recording.end(signal.SIGINT)
 
 
 def test_hostile_bomb_is_reported_once(bench):
@@ -131,7 +130,6 @@ def test_hostile_bomb_is_reported_once(bench):
     check_equal(len(lines), 1, f"lines about it ({recording.stderr()!r})")
     check("unpack" in lines[0], f"stderr is {lines[0]!r}")
     check_equal(bench.show(snapshot)["losses"].get("objects_unreadable"), 1, "unreadable objects")
-    recording.end(signal.SIGINT)
 
 
 @harness.core

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Programs with known answers: their own counts against ours, per call site."""
+import ctypes
+import json
 import os
 import re
 import signal
 
 import harness
-from harness import (BY_FRAME_POINTERS, NO_LINKS, NO_RETURNS, Failure, check, check_equal,
-                     environment, frame_text, losses_of, rows_of_file, top_frame, wait_for)
+from harness import (BY_FRAME_POINTERS, NO_LINKS, NO_RETURNS, WITHOUT_LINKS, WITHOUT_RETURNS, WITHOUT_SESSIONS, Failure,
+                     Process, check, check_equal, environment, frame_text, losses_of, rows_of_file, top_frame, wait_for)
 
 # Seven threads; a third of these blocks is freed by another one.
 LEAF_A = (7 * (101 - 34), 7 * (101 - 34) * 53)
@@ -46,36 +48,20 @@ def check_totals(bench, path, done, losses=None):
                     f"total by {key}")
 
 
-@harness.core
-def test_known_totals_are_exact_with_links(bench):
-    """A kernel before 6.13 has one link for entries and one for returns."""
-    with environment("ALLOCSNAP_NO_UPROBE_SESSION"):
-        check_known_totals(bench, "uprobe_ret" if NO_RETURNS else "uprobe" if NO_LINKS else
-                           "uprobe_multi")
+PROBE_KINDS = {
+    "with_sessions": (None, None),
+    "with_links": (WITHOUT_SESSIONS, "uprobe_ret" if NO_RETURNS else "uprobe" if NO_LINKS else "uprobe_multi"),
+    "with_perf_uprobes": (WITHOUT_LINKS, "uprobe_ret" if NO_RETURNS else "uprobe"),
+    "without_return_probes": (WITHOUT_RETURNS, "uprobe_ret"),
+}
 
 
-@harness.core
-def test_known_totals_are_exact_with_perf_uprobes(bench):
-    """A kernel before 6.6 has one link for each probe."""
-    with environment("ALLOCSNAP_NO_UPROBE_MULTI"):
-        check_known_totals(bench, "uprobe_ret" if NO_RETURNS else "uprobe")
-
-
-@harness.core
-def test_known_totals_are_exact_without_return_probes(bench):
-    with environment("ALLOCSNAP_NO_UPROBE_RETURN"):
-        check_known_totals(bench, "uprobe_ret")
-
-
-@harness.core
-@harness.smoke
-def test_known_totals_are_exact_per_call_site(bench):
-    check_known_totals(bench, None)
-
-
-def check_known_totals(bench, probe_kind):
+@harness.rows(PROBE_KINDS, of_core=PROBE_KINDS, of_smoke=("with_sessions",))
+def test_known_totals_are_exact(bench, mode, probe_kind):
+    """A kernel before 6.13 has one link for entries and one for returns, one before 6.6 a link for each probe."""
     known = bench.workload("known")
-    recording = bench.attach([known])
+    with environment(mode):
+        recording = bench.attach([known])
     answers, done = known.order("go")
     path = recording.snapshot()
     rows = rows_of_file(bench.stats(path), "known.c")
@@ -92,13 +78,11 @@ def check_known_totals(bench, probe_kind):
     check_rows(rows_of_file(bench.stats(path), "known.c"), {})
     check_totals(bench, path, done)
     check_equal(len(recording.end(signal.SIGINT)), 1, "last snapshots")
-    known.is_unharmed()
 
 
 def test_known_totals_stay_exact_over_rounds(bench):
     """Work, free and work again: nothing drifts, and each diff is what happened between."""
-    known = bench.workload("known")
-    recording = bench.attach([known])
+    known, recording = bench.recorded("known")
     paths, totals = [], []
     for command in ("go", "free", "go", "free", "go"):
         _, done = known.order(command)
@@ -109,15 +93,12 @@ def test_known_totals_stay_exact_over_rounds(bench):
         diff = bench.diff(paths[i - 1], paths[i])["total"]
         check_equal(diff["size_diff"], totals[i]["size"] - totals[i - 1]["size"], "size_diff")
         check_equal(diff["count_diff"], totals[i]["count"] - totals[i - 1]["count"], "count_diff")
-    recording.end(signal.SIGINT)
-    known.is_unharmed()
 
 
 @harness.core
 def test_each_address_has_one_probe(bench):
     """glibc's memalign and aligned_alloc are one function: two probes would be two calls."""
-    known = bench.workload("known")
-    recording = bench.attach([known])
+    known, recording = bench.recorded("known")
     _, done = known.order("go")
     path = recording.end(signal.SIGINT)[-1]
     probes = [(probe["object"], probe["offset"]) for probe in bench.show(path)["probes"]]
@@ -152,8 +133,6 @@ def test_diff_shows_the_growing_line_first(bench):
         check(row["count"] <= most, f"{name}: {row['count']} blocks, at most {most} are live")
     top = bench.diff(old, new, "--group-by", "traceback")["statistics"][0]["traceback"]
     check_equal([frame.get("function") for frame in top][:2], ["grow_here", "main"], "its callers")
-    recording.end(signal.SIGINT)
-    check(grow.popen.poll() is None, "grow has ended")
 
 
 @harness.core
@@ -171,8 +150,6 @@ def test_traceback_limit_cuts_tracebacks(bench):
     check_equal(str(shown["metadata"]["traceback_limit"]), "5", "traceback_limit")
     check("tracebacks_limited" in bench.allocsnap("stats", path)[1], "stats does not report it")
     check(re.search(r"tracebacks_limited +7", bench.allocsnap("show", path)[0]), "show does not report it")
-    recording.end(signal.SIGINT)
-    deep.is_unharmed()
 
 
 @harness.core
@@ -187,13 +164,11 @@ def test_deep_traceback_is_complete(bench):
     functions = [frame.get("function") for frame in rows[0]["traceback"]]
     check_equal(functions[:42], ["leaf_deep"] + ["descend"] * 40 + ["main"], "functions")
     check_equal(bench.show(path)["losses"]["tracebacks_limited"], 0, "tracebacks_limited")
-    recording.end(signal.SIGINT)
 
 
 def test_cxx_program_with_its_own_operator_new_has_names(bench):
     """operator new is passed over; templates and namespaces are shown as they are written."""
-    cxx = bench.workload("cxx_new")
-    recording = bench.attach([cxx])
+    cxx, recording = bench.recorded("cxx_new")
     _, done = cxx.order("go")
     path = recording.snapshot()
     rows = {top_frame(row).get("function"): (row["count"], row["size"])
@@ -206,15 +181,12 @@ def test_cxx_program_with_its_own_operator_new_has_names(bench):
     check("shop::refuse(int)" not in rows, "exceptions that were caught are live")
     kept = [frame_text(top_frame(row)) for row in bench.stats(path, "--keep-wrappers")["statistics"]]
     check(any("operator new" in text for text in kept), "--keep-wrappers shows no operator new")
-    recording.end(signal.SIGINT)
-    cxx.is_unharmed()
 
 
 @harness.core
 def test_cxx_program_with_libstdcxx_has_callers(bench):
     """libstdc++'s operator new keeps no frame pointer; its caller is known all the same."""
-    cxx = bench.workload("cxx")
-    recording = bench.attach([cxx])
+    cxx, recording = bench.recorded("cxx")
     _, done = cxx.order("go")
     path = recording.snapshot()
     rows = bench.stats(path, "--group-by", "traceback")["statistics"]
@@ -230,31 +202,104 @@ def test_cxx_program_with_libstdcxx_has_callers(bench):
     else:
         check_equal(frames[:3], ["shop::stock()", "shop::open_day()", "main"], "frames")
         check_equal(losses["tracebacks_skipping"], 0, "tracebacks_skipping")
-    recording.end(signal.SIGINT)
-    cxx.is_unharmed()
 
 
 @harness.core
 def test_library_loaded_later_is_named(bench):
     """A library that came by dlopen() during the recording is named."""
-    program = bench.workload("dlopen")
-    recording = bench.attach([program])
+    program, recording = bench.recorded("dlopen")
     _, done = program.order("go")
     check("error" not in done, done)
     path = recording.snapshot()
     size = sum(row["size"] for row in bench.stats(path)["statistics"]
                if "libsqlite3" in frame_text(top_frame(row)))
     check(done["size"] <= size <= done["size"] + 400000, f"libsqlite3 has {size} bytes")
-    recording.end(signal.SIGINT)
-    program.is_unharmed()
 
 
 @harness.core
 def test_snapshot_without_allocations_is_empty(bench):
     """A process that allocates nothing: empty statistics, no error."""
-    known = bench.workload("known")
-    recording = bench.attach([known])
+    known, recording = bench.recorded("known")
     path = recording.end(signal.SIGINT)[-1]
     check_equal(bench.stats(path)["statistics"], [], "statistics")
     check_equal(bench.show(path)["blocks"], 0, "blocks")
-    known.is_unharmed()
+
+
+# ---- clear ----
+#
+# SIGUSR2: tracemalloc's clear_traces() and reset_peak() on a running process.
+
+@harness.core
+@harness.smoke
+def test_clear_removes_earlier_blocks(bench):
+    """No earlier block is left; later blocks are right, and frees of earlier blocks are no losses."""
+    known, recording = bench.recorded("known")
+    known.order("go")
+    before = bench.show(recording.snapshot())
+    recording.clear()
+    shown = bench.show(recording.snapshot())
+    check_equal(shown["blocks"], 0, "blocks after clearing")
+    check_equal(shown["traced_memory"], {"current": 0, "peak": 0}, "traced memory")
+    check_equal(shown["counters"]["allocations"], 0, "allocations")
+    known.order("free")
+    shown = bench.show(recording.snapshot())
+    check_equal(shown["counters"]["unknown_frees"], before["blocks"], "frees of blocks of before")
+    check_equal(losses_of(shown), {}, "losses")
+    answers, done = known.order("go")
+    path = recording.snapshot()
+    check_rows(rows_of_file(bench.stats(path, "--keep-wrappers"), "known.c"), expected_rows(answers))
+    check_equal(bench.show(path)["blocks"], done["count"], "blocks after another round")
+
+
+def test_clear_under_load_keeps_the_counters_right(bench):
+    """Eight threads go on while traces are cleared: after each clear the counters equal the live blocks."""
+    storm, recording = bench.recorded("storm")
+    storm.write("go on\n")
+    for _ in range(20):
+        recording.clear()
+    storm.write("go\n")
+    for _ in ("go on", "go"):
+        storm.line(30)
+    counters = bench.show(recording.snapshot())["counters"]
+    check_equal(counters["allocations"] - counters["frees"], counters["current_blocks"], "blocks")
+    check_equal(counters["allocated_bytes"] - counters["freed_bytes"], counters["current_bytes"], "bytes")
+    check(counters["allocations"] > 0, "nothing was recorded after the clearing")
+    check(counters["peak_blocks"] <= counters["allocations"], "the peak is above all that came")
+
+
+# ---- address ----
+#
+# show --address: tracemalloc's get_object_traceback() on a snapshot.
+
+# Allocates a block, prints its address, then waits.
+SCRIPT = """
+import ctypes, sys, threading
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+libc.malloc.argtypes = [ctypes.c_size_t]
+sys.stdin.readline()
+print(libc.malloc(123457), threading.get_native_id(), flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_show_finds_the_block_at_an_address(bench):
+    python = bench.start(["/usr/bin/python3", "-c", SCRIPT], kind=Process)
+    recording = bench.attach([python], "--domain", "malloc")
+    python.write("\n")
+    address, thread = map(int, python.line().split())
+    path = recording.snapshot()
+    times = bench.show(path)["metadata"]
+    lasted_ns = times["monotonic_ns"] - times["recording_start_monotonic_ns"]
+    for inside in (address, address + 1, address + 123456):
+        block = json.loads(bench.allocsnap("show", path, "--address", hex(inside), "--json")[0])
+        check_equal((block["address"], block["size"], block["thread"], block["domain"]),
+                    (address, 123457, thread, 0), "the block")
+        check(0 < block["age_ns"] < lasted_ns, f"its age: {block['age_ns']} of {lasted_ns}")
+        check(block["traceback"], "no traceback")
+    text = bench.allocsnap("show", path, "--address", str(address))[0]
+    check(text.startswith(f"{hex(address)}: 121 KiB in domain 0 (malloc), by thread {thread}, "), text)
+    check("ffi" in text, f"not called through libffi: {text}")
+    bench.allocsnap("show", path, "--address", hex(address + 123457 + ctypes.sizeof(
+        ctypes.c_size_t)), status=1)
+    bench.allocsnap("show", path, "--address", "0x", status=2)

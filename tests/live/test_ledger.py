@@ -290,8 +290,7 @@ def path_of(row):
 
 
 def test_two_million_blocks_of_1000_stacks_are_counted_exactly(bench):
-    paths = bench.workload("paths")
-    recording = bench.attach([paths])
+    paths, recording = bench.recorded("paths")
     for step in range(10):
         _, done = paths.order(f"go {step}")
     check_equal(done["count"], 2000000, "blocks of the program")
@@ -310,4 +309,3 @@ def test_two_million_blocks_of_1000_stacks_are_counted_exactly(bench):
     check_equal(bench.show(empty)["counters"]["frees"], 2000000, "frees")
     print(f"   1000 stacks: {sum(count for count, _ in rows.values())} blocks, {len(rows)} stacks, "
           "0 wrong counts, 0 blocks after all are freed", flush=True)
-    paths.is_unharmed()

@@ -50,9 +50,11 @@ def rows_by_leaf(statistics):
     return dict(rows)
 
 
-def check_mappings(bench, *options):
+@harness.in_modes
+def test_mmap_totals_are_known(bench, mode):
     mappings = bench.workload("mappings")
-    recording = bench.attach([mappings], "--domain", "malloc,mmap", *options)
+    with environment(mode):
+        recording = bench.attach([mappings], "--domain", "malloc,mmap")
     mappings.order("go")
     path = recording.snapshot()
     check_equal(rows_by_leaf(bench.stats(path, "--group-by", "traceback", *DOMAIN)), LEFT, "mappings")
@@ -67,50 +69,21 @@ def check_mappings(bench, *options):
                 "bytes")
     check_equal(counters["failed_calls"], 2, "failed_calls")
     check_equal(losses_of(shown), {}, "losses")
-    recording.end(signal.SIGINT)
-    mappings.is_unharmed()
-
-
-@harness.core
-def test_mmap_totals_are_known(bench):
-    check_mappings(bench)
-
-
-@harness.core
-def test_mmap_totals_are_known_with_links(bench):
-    with environment("ALLOCSNAP_NO_UPROBE_SESSION"):
-        check_mappings(bench)
-
-
-@harness.core
-def test_mmap_totals_are_known_with_perf_uprobes(bench):
-    with environment("ALLOCSNAP_NO_UPROBE_MULTI"):
-        check_mappings(bench)
-
-
-@harness.core
-def test_mmap_totals_are_known_without_return_probes(bench):
-    with environment("ALLOCSNAP_NO_UPROBE_RETURN"):
-        check_mappings(bench)
 
 
 def test_mmap_blocks_stay_when_munmap_fails(bench):
     """The program wants more holes than it may have mappings: a munmap that fails removes nothing."""
     most = int(pathlib.Path("/proc/sys/vm/max_map_count").read_text(encoding="ascii"))
-    holes = bench.workload("holes")
-    recording = bench.attach([holes], "--domain", "mmap")
+    holes, recording = bench.recorded("holes", "--domain", "mmap")
     _, done = holes.order(f"go {most + 100}")
     check(done["failed"] >= 100, f"only {done['failed']} munmaps failed")
     total = bench.stats(recording.snapshot(), *DOMAIN)["total"]
     check_equal((total["count"], total["size"]), (done["count"], done["size"]), "blocks, bytes")
-    recording.end(signal.SIGINT)
-    holes.is_unharmed()
 
 
 @harness.core
 def test_mmap_is_recorded_only_on_request(bench):
-    mappings = bench.workload("mappings")
-    recording = bench.attach([mappings])
+    mappings, recording = bench.recorded("mappings")
     mappings.order("go")
     shown = bench.show(recording.snapshot())
     check_equal(shown["counters"]["allocations"], 1, "allocations")
@@ -120,8 +93,7 @@ def test_mmap_is_recorded_only_on_request(bench):
 
 @harness.core
 def test_mmap_is_recorded_without_heaps(bench):
-    mappings = bench.workload("mappings")
-    recording = bench.attach([mappings], "--domain", "mmap")
+    mappings, recording = bench.recorded("mappings", "--domain", "mmap")
     mappings.order("go")
     totals = bench.stats(recording.snapshot())["total"]
     check_equal((totals["count"], totals["size"]), LEFT_TOTAL, "mappings")
@@ -145,8 +117,7 @@ def words_of_starts(bench, recording):
 
 
 def test_mmap_index_of_starts_is_cleared(bench):
-    mappings = bench.workload("mappings")
-    recording = bench.attach([mappings], "--domain", "mmap")
+    mappings, recording = bench.recorded("mappings", "--domain", "mmap")
     mappings.order("go")
     check(words_of_starts(bench, recording) > 60, "hardly anything was mapped")
     recording.clear()

@@ -35,11 +35,12 @@ def without_zeros(domains):
 
 # ---- a pool with known answers ----
 
-def check_pool(bench, *words):
+def check_pool(bench, mode, *words):
     """Objects of the pool are in domain 16, blocks of malloc in domain 0; after each order both must be what
     the pool reports."""
     pool = bench.workload("pool")
-    recording = bench.attach([pool], "--probe", spec(*words))
+    with environment(mode):
+        recording = bench.attach([pool], "--probe", spec(*words))
     found = []
     for order in ("go 100", "free", "go 37", "free"):
         _, done = pool.order(order)
@@ -49,8 +50,15 @@ def check_pool(bench, *words):
     return found
 
 
-def check_layered(bench):
-    for done, path in check_pool(bench):
+def check_traced(shown, expected):
+    """The traced bytes of RSS. A pool's objects lie inside blocks of malloc, unless the pool wraps malloc."""
+    rss = shown["rss"]
+    check_equal(rss["traced"] + rss.get("traced_not_resident", 0), expected, f"traced: {rss}")
+
+
+@harness.in_modes
+def test_probe_of_a_pool_counts_exactly(bench, mode):
+    for done, path in check_pool(bench, mode):
         costs, names = by_domain(bench, path)
         expected = without_zeros({0: done["malloc"], 16: done["objects"]})
         check_equal(costs, expected, "(count, size) by domain")
@@ -61,40 +69,11 @@ def check_layered(bench):
         check_traced(shown, done["malloc"][1])
 
 
-def check_traced(shown, expected):
-    """The traced bytes of RSS. A pool's objects lie inside blocks of malloc, unless the pool wraps malloc."""
-    rss = shown["rss"]
-    check_equal(rss["traced"] + rss.get("traced_not_resident", 0), expected, f"traced: {rss}")
-
-
-@harness.core
-def test_probe_of_a_pool_counts_exactly(bench):
-    check_layered(bench)
-
-
-@harness.core
-def test_probe_of_a_pool_counts_exactly_with_links(bench):
-    with environment("ALLOCSNAP_NO_UPROBE_SESSION"):
-        check_layered(bench)
-
-
-@harness.core
-def test_probe_of_a_pool_counts_exactly_with_perf_uprobes(bench):
-    with environment("ALLOCSNAP_NO_UPROBE_MULTI"):
-        check_layered(bench)
-
-
-@harness.core
-def test_probe_of_a_pool_counts_exactly_without_return_probes(bench):
-    with environment("ALLOCSNAP_NO_UPROBE_RETURN"):
-        check_layered(bench)
-
-
 @harness.core
 def test_probe_of_a_pool_that_wraps_malloc_hides_its_malloc_calls(bench):
     """Calls of malloc inside the pool do not count. A chunk that was allocated outside starts at the same
     address as the pool's first object and is replaced by it; a loss counts that."""
-    for done, path in check_pool(bench, "wraps"):
+    for done, path in check_pool(bench, None, "wraps"):
         costs, _ = by_domain(bench, path)
         replaced = bench.show(path)["losses"].get("blocks_replaced", 0)
         outside = [done["outside"][0] - replaced, done["outside"][1] - 16384 * replaced]
@@ -107,11 +86,9 @@ def test_probe_of_a_pool_that_wraps_malloc_hides_its_malloc_calls(bench):
 
 def test_probe_domain_is_shown_by_name(bench):
     """show prints the name of the domain, and a query by address does, too."""
-    pool = bench.workload("pool")
-    recording = bench.attach([pool], "--probe", spec())
+    pool, recording = bench.recorded("pool", "--probe", spec())
     pool.order("go 10")
     path = recording.snapshot()
-    recording.end(signal.SIGINT)
     text = bench.allocsnap("show", path)[0]
     check(re.search(r"^  domain\.16 +pool$", text, re.M), "show does not name domain 16")
     check(re.search(r"^  pool_free\+3 .*, domain 16 \(pool\)$", text, re.M), "nor of which a probe is")
@@ -135,7 +112,6 @@ def test_probe_of_two_allocators_gives_two_domains(bench):
                                   .replace("ptr=3", "ptr=2")))
     _, done = pool.order("go 100")
     costs, names = by_domain(bench, recording.snapshot())
-    recording.end(signal.SIGINT)
     check_equal(names, {0: "malloc", 16: "connections", 17: "pool"}, "names")
     check_equal(costs[16][0] + costs[17][0], done["objects"][0], "objects")
     check_equal(costs[16][1] + costs[17][1], done["objects"][1], "bytes of objects")
@@ -181,8 +157,7 @@ def test_probe_of_the_program_follows_children(bench):
 @harness.core
 def test_probe_waits_for_dlopen(bench):
     """A library is loaded later. Objects of the first second may be missed, and a loss counts that."""
-    target = bench.workload("dlopen")
-    recording = bench.attach([target], "--probe", SQLITE)
+    target, recording = bench.recorded("dlopen", "--probe", SQLITE)
     check("maps no libsqlite3.so* yet: it is waited for" in recording.stderr(), recording.stderr())
     target.order("go")
     recording.snapshot()
@@ -190,7 +165,6 @@ def test_probe_waits_for_dlopen(bench):
     path = recording.snapshot()
     costs, names = by_domain(bench, path)
     late = bench.show(path)["losses"]["functions_late"]
-    recording.end(signal.SIGINT)
     check_equal(late, 2, "functions_late")
     check_equal(names[16], "sqlite", "name")
     check(done["count"] <= costs[16][0] <= 2 * done["count"], f"blocks: {costs}")
@@ -199,13 +173,14 @@ def test_probe_waits_for_dlopen(bench):
 
 # ---- exceptions ----
 
-def check_throws(bench, *words):
-    """Attached to, in each of the three ways to see a return."""
+def test_probe_of_a_pool_that_throws_lets_exceptions_pass(bench):
+    """The program catches its exceptions as it would without probes. The symbol of a C++ function tells that it
+    may throw; for other functions the option has to tell it."""
     functions = ("alloc=_ZN4Pool3getEm(size=2)", "alloc=pool_get(size=2)", "free=_ZN4Pool3putEPv(ptr=2)")
     for mode in MODES:
         pool = bench.workload("pool_throws")
         with environment(mode):
-            recording = bench.attach([pool], "--probe", spec(*words, functions=",".join(functions)))
+            recording = bench.attach([pool], "--probe", spec("throws", functions=",".join(functions)))
         for rounds in (1, 2):
             _, done = pool.order("go 200")
             check_equal(done["caught"], 200 * rounds, "exceptions caught")
@@ -217,12 +192,6 @@ def check_throws(bench, *words):
         check_equal(bench.show(path)["losses"]["calls_unreturned"], 400, f"calls left ({mode})")
         recording.end(signal.SIGINT)
         pool.is_unharmed()
-
-
-def test_probe_of_a_pool_that_throws_lets_exceptions_pass(bench):
-    """The program catches its exceptions as it would without probes. The symbol of a C++ function tells that it
-    may throw; for other functions the option has to tell it."""
-    check_throws(bench, "throws")
 
 
 # ---- refused options ----
@@ -256,8 +225,6 @@ def test_probe_with_missing_functions_is_refused(bench):
     recording = bench.attach([pool], "--probe", spec("alloc=not_there(size=1)"))
     check(f"no symbol not_there in {path}: static and inlined, or stripped?" in recording.stderr(),
           recording.stderr())
-    recording.end(signal.SIGINT)
-    pool.is_unharmed()
 
 
 # ---- a real one ----

@@ -7,7 +7,7 @@ import shutil
 import signal
 
 import harness
-from harness import ALLOCSNAP, NO_SESSIONS, WORKLOADS, Skip, Workload, check, check_equal, tool, wait_for
+from harness import ALLOCSNAP, WORKLOADS, Workload, check, check_equal, need_sessions, tool, wait_for
 from test_python import PYTHON
 
 # A line that keeps objects, and waits between the steps.
@@ -19,11 +19,6 @@ for line in sys.stdin:
     kept.append([f"number {i} of {len(kept)}" for i in range(20000)])
     print("done", flush=True)
 """
-
-
-def need_sessions():
-    if NO_SESSIONS:
-        raise Skip("the domain python needs uprobe sessions")
 
 
 def start_python(bench, *before, **environment):
@@ -75,8 +70,7 @@ def test_python_default_is_its_objects(bench):
 
 
 def test_python_default_is_the_heap_of_others(bench):
-    grow = bench.workload("grow")
-    recording = bench.attach([grow])
+    grow, recording = bench.recorded("grow")
     path = recording.snapshot()
     recording.end(signal.SIGINT)
     check_equal(view_of(bench, path), ("malloc", None), "the view")
@@ -171,7 +165,6 @@ def test_python_default_of_an_attached_shell_that_becomes_python(bench):
     wait_for(lambda: notes_about(recording.stderr()), "a note", 60)
     domains, line = view_of(bench, recording.snapshot())
     check_equal((domains, "attach again" in line, len(notes_about(recording.stderr()))), ("malloc", True, 1), line)
-    recording.end(signal.SIGINT)
 
 
 def test_python_default_ends_with_exec(bench):
@@ -184,7 +177,6 @@ def test_python_default_ends_with_exec(bench):
     program.write("go\n")
     program.ready()
     wait_for(lambda: view_of(bench, recording.snapshot())[0] == "malloc", "its heap", 60)
-    recording.end(signal.SIGINT)
 
 
 def test_python_default_of_leaks_top_and_retag(bench):

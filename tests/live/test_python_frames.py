@@ -13,7 +13,7 @@ import pythons
 import harness
 from harness import check, check_equal, losses_of, tool
 from test_python import OWN, start
-from unwinding import needs_tables
+from test_unwind import needs_tables
 
 TARGET = pathlib.Path(__file__).with_name("python_frames_target.py")
 SIZES = (397 + 33, 9000 + 33)  # one of pymalloc's, one of the C library's, each with a header and a terminator
@@ -191,29 +191,13 @@ def test_python_frames_of_all_shapes_are_those_of_gdb_and_python(bench):
 COMMON = ("python", "json", "sorted", "generator", "thread")
 
 
-def test_python_3_11_frames_of_both(bench):
+@harness.rows({
+    "3_11": (pythons.named_like, 11), "3_12": (pythons.named_like, 12), "3_13": (pythons.named_like, 13),
+    "3_13_of_debian": (pythons.of_suite, "trixie", 13), "3_14_of_debian": (pythons.of_suite, "sid", 14),
+})
+def test_python_frames_of_both(bench, find, *which):
     needs_tables()
-    record(bench, "mixed", COMMON, check_mixed, pythons.named_like(11))
-
-
-def test_python_3_12_frames_of_both(bench):
-    needs_tables()
-    record(bench, "mixed", COMMON, check_mixed, pythons.named_like(12))
-
-
-def test_python_3_13_frames_of_both(bench):
-    needs_tables()
-    record(bench, "mixed", COMMON, check_mixed, pythons.named_like(13))
-
-
-def test_python_3_13_of_debian_frames_of_both(bench):
-    needs_tables()
-    record(bench, "mixed", COMMON, check_mixed, pythons.of_suite("trixie", 13))
-
-
-def test_python_3_14_of_debian_frames_of_both(bench):
-    needs_tables()
-    record(bench, "mixed", COMMON, check_mixed, pythons.of_suite("sid", 14))
+    record(bench, "mixed", COMMON, check_mixed, find(*which))
 
 
 def test_python_3_10_frames_of_both_are_refused(bench):

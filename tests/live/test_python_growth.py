@@ -8,8 +8,7 @@ import python_blocks
 import pythons
 import harness
 from harness import ALLOCSNAP, check, check_equal, losses_of
-from test_python import OWN, start
-from test_python_exact import attach_exact, order, start_tracing
+from test_python import OWN, attach_exact, order, start, start_tracing
 
 SMALL_MAX = 512
 TEXTS = 100000
@@ -76,7 +75,6 @@ def test_sample_pools_names_the_line_and_says_that_it_is_an_estimate(bench):
     text = bench.allocsnap("show", new)[0]
     check("by pools of CPython: a pool counts for the line that took it" in text, text)
     check("only blocks of 512 B or less were recorded" in text, text)
-    recording.end(signal.SIGINT)
 
 
 def test_sample_pools_has_each_large_block(bench):
@@ -92,7 +90,6 @@ def test_sample_pools_has_each_large_block(bench):
     check(len(large) > 100, f"only {len(large)} blocks to compare")
     wrong = {address: (block, ours.get(address)) for address, block in large.items() if ours.get(address) != block}
     check(not wrong, f"{len(wrong)} of {len(large)} differ, as {list(wrong.items())[:2]}")
-    recording.end(signal.SIGINT)
 
 
 @harness.alone

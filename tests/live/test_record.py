@@ -13,10 +13,12 @@ import shutil
 import signal
 import subprocess
 
-from cgroup import mounted_for_us, mounted
+from cgroup import mounted, mounted_for_us
 import harness
 from harness import (ALLOCSNAP, NEVER, WORKLOADS, Process, Workload, changed_code, changed_places, check, check_equal,
-                     check_unchanged, children_of, keeper_of, strangers_probes, wait_for)
+                     check_unchanged, children_of, keeper_of, strangers_probes, tool, wait_for)
+
+MARKS = ("alone",)
 
 HOLDS = os.path.join(os.path.abspath(WORKLOADS), "holds")
 
@@ -138,40 +140,19 @@ def admitted(bench, *options, programs=("qa", "qb", "rb"), **popen):
     return found[0]
 
 
-@harness.core
-@harness.alone
-@harness.smoke
-def test_record_selects_by_comm(bench):
-    check_equal(admitted(bench, "--comm", "q?"), ["qa", "qb"], "recorded")
+@harness.rows({
+    "selects_by_comm": (["qa", "qb"], "--comm", "q?"),
+    "selects_by_several_names": (["qa", "rb"], "--comm", "qa", "--comm", "rb"),
+    "excludes_by_comm": (["qa", "rb"], "--exe", "FOLDER/*", "--exclude", "comm=q*b"),
+    "selects_by_exe": (["qb", "rb"], "--exe", "FOLDER/*b"),
+    "excludes_by_exe": (["rb"], "--exe", "FOLDER/*", "--exclude", "exe=FOLDER/q*"),
+    "needs_one_matching_rule_of_each_kind": (["qb"], "--exe", "FOLDER/*", "--comm", "*b", "--exclude", "comm=rb"),
+    "excludes_by_uid": ([], "--exe", "FOLDER/*", "--exclude", "uid=0"),
+}, of_core=("selects_by_comm",), of_smoke=("selects_by_comm",))
+def test_record(bench, expected, *options):
+    check_equal(admitted(bench, *options), expected, "recorded")
 
 
-@harness.alone
-def test_record_selects_by_several_names(bench):
-    check_equal(admitted(bench, "--comm", "qa", "--comm", "rb"), ["qa", "rb"], "recorded")
-
-
-@harness.alone
-def test_record_excludes_by_comm(bench):
-    check_equal(admitted(bench, "--exe", "FOLDER/*", "--exclude", "comm=q*b"), ["qa", "rb"], "recorded")
-
-
-@harness.alone
-def test_record_selects_by_exe(bench):
-    check_equal(admitted(bench, "--exe", "FOLDER/*b"), ["qb", "rb"], "recorded")
-
-
-@harness.alone
-def test_record_excludes_by_exe(bench):
-    check_equal(admitted(bench, "--exe", "FOLDER/*", "--exclude", "exe=FOLDER/q*"), ["rb"], "recorded")
-
-
-@harness.alone
-def test_record_needs_one_matching_rule_of_each_kind(bench):
-    check_equal(admitted(bench, "--exe", "FOLDER/*", "--comm", "*b", "--exclude", "comm=rb"), ["qb"],
-                "recorded")
-
-
-@harness.alone
 def test_record_selects_by_uid(bench):
     """The user is given by name; processes of other users are not recorded."""
     os.chmod(bench.folder, 0o755)
@@ -190,13 +171,7 @@ def admitted_root(bench):
     return [name for name in recorder.names() if name == name_of(root)]
 
 
-@harness.alone
-def test_record_excludes_by_uid(bench):
-    check_equal(admitted(bench, "--exe", "FOLDER/*", "--exclude", "uid=0"), [], "recorded")
-
-
 @harness.core
-@harness.alone
 def test_record_excludes_by_pid(bench):
     """A child of a process that is excluded by PID is another process, and is recorded."""
     world = World(bench)
@@ -232,7 +207,6 @@ def unified_group(bench, name):
 
 
 @harness.core
-@harness.alone
 def test_record_selects_by_cgroup(bench):
     """Children born in the group and a process moved there later are recorded; a process outside is not."""
     world = World(bench)
@@ -254,7 +228,6 @@ def test_record_selects_by_cgroup(bench):
 # ---- names, execs and ends of processes ----
 
 @harness.core
-@harness.alone
 def test_record_follows_exec_chains(bench):
     """sh → exec → exec: recorded as long as the program is one that is admitted."""
     world = World(bench)
@@ -269,7 +242,6 @@ def test_record_follows_exec_chains(bench):
 
 
 @harness.core
-@harness.alone
 def test_record_ends_at_exec_of_a_program_that_is_not_admitted(bench):
     """A recorded program calls exec: its blocks until then are its last snapshot; the new program is not recorded."""
     world = World(bench)
@@ -298,7 +270,6 @@ def check_named(bench, path):
 CHAINS = 6
 
 
-@harness.alone
 def test_record_names_blocks_of_a_process_that_ran_other_programs_before(bench):
     """The process ran two unrecorded programs before, the last a moment ago: blocks of the recorded one have names."""
     world = World(bench)
@@ -314,7 +285,6 @@ def test_record_names_blocks_of_a_process_that_ran_other_programs_before(bench):
             check_named(bench, path)
 
 
-@harness.alone
 def test_record_names_blocks_of_a_process_that_is_admitted_again(bench):
     """One process that is admitted, left alone and admitted again: both have their own mappings."""
     world = World(bench)
@@ -333,7 +303,6 @@ def test_record_names_blocks_of_a_process_that_is_admitted_again(bench):
     check(2 * named >= CHAINS, f"only {named} of {CHAINS} last snapshots of the first programs have names")
 
 
-@harness.alone
 def test_record_names_blocks_of_a_process_that_joins_a_cgroup_and_calls_exec(bench):
     """The process joins the group and then calls exec, as a container's starter does."""
     world = World(bench)
@@ -352,7 +321,6 @@ def test_record_names_blocks_of_a_process_that_joins_a_cgroup_and_calls_exec(ben
         recorder.end()
 
 
-@harness.alone
 def test_record_keeps_the_folder_of_a_process_that_renames_itself(bench):
     """A process that renames itself is still the same program: it stays recorded, its snapshots stay together."""
     world = World(bench)
@@ -376,7 +344,6 @@ def test_record_keeps_the_folder_of_a_process_that_renames_itself(bench):
 
 
 @harness.core
-@harness.alone
 def test_record_follows_forks_without_exec(bench):
     """Children of a process admitted by name are recorded from the fork on; children that exec other programs not."""
     world = World(bench)
@@ -393,7 +360,6 @@ def test_record_follows_forks_without_exec(bench):
 # ---- snapshots ----
 
 @harness.core
-@harness.alone
 def test_record_takes_each_interval_as_one_instant(bench):
     """A file of each process at each interval, all of the same drain."""
     world = World(bench)
@@ -410,7 +376,6 @@ def test_record_takes_each_interval_as_one_instant(bench):
 
 
 @harness.core
-@harness.alone
 def test_record_ends_with_last_snapshots(bench):
     """SIGINT: snapshots of what is live now; no probe stays."""
     world, before = World(bench), strangers_probes()
@@ -422,7 +387,6 @@ def test_record_ends_with_last_snapshots(bench):
 
 
 @harness.core
-@harness.alone
 def test_record_counts_bystanders(bench):
     """A process that only shares the library pays for traps: it is counted and not recorded."""
     world = World(bench)
@@ -439,7 +403,6 @@ def test_record_counts_bystanders(bench):
 
 
 @harness.core
-@harness.alone
 def test_record_by_pid_probes_only_these_processes(bench):
     """Only these processes have probes; the recorder ends when they have ended."""
     world = World(bench)
@@ -454,7 +417,6 @@ def test_record_by_pid_probes_only_these_processes(bench):
 
 
 @harness.core
-@harness.alone
 def test_record_never_records_itself(bench):
     """The recorder never records itself or its helper processes, even if a rule matches their program."""
     world = World(bench)
@@ -469,7 +431,6 @@ def test_record_never_records_itself(bench):
 
 
 @harness.core
-@harness.alone
 def test_record_refuses_invalid_rules(bench):
     for options, reason in ((["--comm", "a[bc]"], "no []"), (["--uid", "no-such-user"], "is no user"),
                             (["--pid", "0"], "is no PID"), (["--comm", "x" * 256], "1 to 255 bytes")):
@@ -477,7 +438,6 @@ def test_record_refuses_invalid_rules(bench):
         check(reason in stderr, f"{options}: {stderr!r}")
 
 
-@harness.alone
 def test_record_distinguishes_processes_with_a_reused_pid(bench):
     """Two processes of one PID between two passes: two last snapshots, each with its own."""
     world = World(bench)
@@ -493,3 +453,184 @@ def test_record_distinguishes_processes_with_a_reused_pid(bench):
     check_equal([path.split("/")[-2] for path in paths], [f"again.{first.pid}"] * 2, "recorded")
     sizes = sorted(max(row["size"] for row in bench.stats(path)["statistics"]) for path in paths)
     check_equal(sizes, [1, 70001], "their largest blocks")
+
+
+# ---- record newcomers ----
+#
+# allocsnap record: programs whose allocator no process has mapped before, and which processes pay for that.
+
+SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../workloads")
+BLOCKS, BYTES = 303, 4001
+
+
+def build(bench, name, *flags):
+    """A program that allocates at once, and then sleeps."""
+    path = bench.path(name)
+    bench.run([tool("gcc"), "-g", "-O1", os.path.join(SOURCES, "at_once.c"), "-o", path, *flags])
+    return path
+
+
+def with_loader_of(world):
+    """Linked to the world's C library by the world's loader, so the environment does not name them."""
+    loader = os.path.join(world.libraries, "ld-linux-x86-64.so.2")
+    shutil.copy("/lib64/ld-linux-x86-64.so.2", loader)
+    return [f"-Wl,--dynamic-linker={loader}", f"-Wl,-rpath,{world.libraries}"]
+
+
+def begin(bench, program):
+    return bench.start([program, str(BLOCKS), str(BYTES)], kind=Workload).ready()
+
+
+def check_whole(bench, recorder, processes):
+    """All blocks of each process, from the first on, though its file was new. Static C libraries allocate, too."""
+    paths = recorder.pass_now()
+    check_equal({path.split("/")[-2] for path in paths}, {name_of(process) for process in processes},
+                "recorded")
+    for path in paths:
+        shown = bench.show(path)
+        # The program's unwind table may be loaded in between: the blocks have two tracebacks then.
+        check_equal(sum(count for count, size in rows(bench, path) if size == BYTES), BLOCKS, "its blocks")
+        check_equal(shown["losses"].get("functions_late", 0), 0, "functions_late")
+    return paths
+
+
+def rows(bench, path):
+    for row in bench.stats(path, "--group-by", "traceback")["statistics"]:
+        yield row["count"], row["size"] // row["count"]
+
+
+def probed_from_the_start(recorder):
+    return set(re.findall(r"(/\S+) is probed from the start", recorder.stderr()))
+
+
+@harness.core
+def test_record_is_complete_for_a_new_process_selected_by_comm(bench):
+    """The first process of its name, with the machine's C library: the recorder warns that others pay, too."""
+    recorder = World(bench).record("--comm", "first-of-all")
+    process = begin(bench, build(bench, "first-of-all"))
+    check_whole(bench, recorder, [process])
+    check_equal(probed_from_the_start(recorder), {os.path.realpath("/lib/x86_64-linux-gnu/libc.so.6")}, "files")
+    recorder.end()
+
+
+def test_record_is_complete_for_a_new_process_selected_by_path(bench):
+    """The loader that the program names leads to its C library; no other process hits a probe."""
+    world = World(bench)
+    program = build(bench, "linked", *with_loader_of(world))
+    recorder = world.record("--exe", program)
+    check_whole(bench, recorder, [begin(bench, program) for _ in range(2)])
+    check_equal(probed_from_the_start(recorder), {os.path.join(world.libraries, "libc.so.6")}, "files")
+    check_equal(recorder.bystander_traps(), 0, "traps of bystanders")
+
+
+def test_record_is_complete_for_a_new_static_process(bench):
+    """A static program contains its allocator."""
+    world = World(bench)
+    program = build(bench, "static", "-static")
+    recorder = world.record("--exe", program)
+    check_whole(bench, recorder, [begin(bench, program)])
+    check_equal(probed_from_the_start(recorder), {program}, "files")
+
+
+def test_record_counts_late_probes_of_a_program_that_did_not_exist(bench):
+    """The recorder logs that the program is missing; blocks from before its probes are counted."""
+    world = World(bench)
+    recorder = world.record("--exe", bench.path("static"))
+    check("static cannot be read" in recorder.stderr(), f"stderr: {recorder.stderr()!r}")
+    process = begin(bench, build(bench, "static", "-static"))
+    path, = recorder.pass_now()
+    check_equal(path.split("/")[-2], name_of(process), "recorded")
+    check(bench.show(path)["losses"].get("functions_late", 0) > 0, "nothing was late")
+
+
+@harness.core
+def test_record_of_a_new_process_does_not_probe_its_launcher(bench):
+    """Mappings that the process made before it became the recorded program are not counted."""
+    world = World(bench)
+    program = build(bench, "launched", "-static")
+    launcher, bystander = world.program("launcher"), world.holds("bystander")
+    before = changed_places(bystander.pid)
+    recorder = world.record("--exe", program)
+    chains = [world.bench.start([launcher, "70001", launcher, "70001", program, str(BLOCKS), str(BYTES)],
+                                kind=Workload, env=world.environment).ready() for _ in range(6)]
+    names = {f"launched.{chain.pid}" for chain in chains}
+    for _ in range(2):
+        paths = recorder.pass_now()
+        check_equal({path.split("/")[-2] for path in paths}, names, "recorded")
+        for path in paths:
+            shown = bench.show(path)
+            check_equal({probe["object"] for probe in shown["probes"]}, {program}, "files with probes")
+            check_equal(shown["losses"].get("functions_late", 0), 0, "functions_late")
+    check_unchanged(bystander.pid, "the launcher", before)
+    check_equal(recorder.bystander_traps(), 0, "traps of bystanders")
+
+
+# ---- record short lived ----
+#
+# allocsnap record: processes that end soon, and what the kernel side keeps of them until a drain.
+
+@harness.core
+@harness.smoke
+def test_record_handles_short_lived_processes(bench):
+    """1,000 short-lived children: only one that once held more than --min-bytes leaves a file; nothing piles up."""
+    world = World(bench)
+    program = world.program("child")
+    recorder = world.record_warm("--comm", "child")
+    descriptors = len(os.listdir(f"/proc/{recorder.pid}/fd"))
+    script = (f"i=0; while [ $i -lt 1000 ]; do if [ $((i % 50)) = 0 ]; then {program} 100003 -; "
+              f"else {program} 1000 -; fi; i=$((i + 1)); done; echo done; read go")
+    shell = world.shell(script)
+    check_equal(shell.line(120), "done", "the shell")
+    paths = recorder.pass_now()
+    check_equal(len(paths), 20, "snapshots")
+    for path in paths:
+        rows = [row["size"] for row in bench.stats(path)["statistics"]]
+        check(100003 in rows, f"{path}: {rows}")
+        check_equal(bench.show(path)["metadata"]["end"], "exited 0", f"{path}: end")
+    check_equal(recorder.pass_now(), [], "snapshots without a process")
+    line = recorder.pass_line()
+    check(line.endswith("; 1 process; 980 ended with little in them, without a snapshot"), f"the balance: {line}")
+    more = len(os.listdir(f"/proc/{recorder.pid}/fd")) - descriptors  # some: without links, each probe has one
+    check(more < 50, f"{more} more descriptors than before")
+
+
+def test_record_takes_an_early_pass_when_slots_run_out(bench):
+    """Ended processes fill a quarter of the room for processes: the recorder takes a pass without being asked."""
+    world = World(bench)
+    program = world.program("child")
+    recorder = world.record_warm("--comm", "child", "--min-bytes", "1")
+    shell = world.shell(f"i=0; while [ $i -lt 1100 ]; do {program} 1000 -; i=$((i + 1)); done; echo done; read go")
+    check("snapshots" in recorder.line(90), "no early pass")
+    check_equal(shell.line(60), "done", "the shell")
+    recorder.end()
+    check_equal(len(recorder.paths()), 1100, "snapshots")
+
+
+def keeps_with_callers(bench, recorder, process):
+    """Whether a block that `ways` keeps now has a traceback with callers."""
+    process.order("keep 1")
+    path, = recorder.pass_now()
+    rows = bench.stats(path, "--group-by", "traceback")["statistics"]
+    return any("main" in [frame.get("function") for frame in row["traceback"]] for row in rows)
+
+
+def test_record_takes_early_passes_when_ended_processes_leave_many_tracebacks(bench):
+    """Each of 40 processes, one after the other, leaves 500 tracebacks. There is room for 16,384."""
+    world = World(bench)
+    program = shutil.copy(f"{WORKLOADS}/ways", bench.path("ways"))
+    recorder = world.record_warm("--comm", "ways", "--min-bytes", "1", "--max-tracebacks", "16384")
+    # Until the program's unwind table is loaded, all of its blocks have one traceback. This process keeps it loaded.
+    first = bench.start([program], kind=Workload, env=world.environment).ready()
+    wait_for(lambda: keeps_with_callers(bench, recorder, first), "the unwind table")
+    names = []
+    for _ in range(40):
+        process = bench.start([program], kind=Workload, env=world.environment).ready()
+        process.order("go 500")
+        process.order("keep 1")
+        process.is_unharmed()
+        names.append(name_of(process))
+        wait_for(lambda: len(names) % 10 or set(names[-10:]) & set(recorder.names()), "an early pass")
+    recorder.end()
+    lost = [bench.show(path)["losses"].get("tracebacks_dropped", 0) for path in recorder.paths()]
+    check_equal(sum(lost), 0, "tracebacks_dropped")
+    check_equal(sorted(recorder.names()), sorted([name_of(first), *names]), "snapshots")

@@ -13,6 +13,8 @@ from harness import ALLOCSNAP, NO_SESSIONS, Skip, changed_places, check, check_e
 from test_python import ENVIRONMENT, FRAMES, PYTHON, TARGET, Target, examples, traces_of_work
 from test_record import World, check_held
 
+MARKS = ("alone",)
+
 SLACK = ("tracebacks_limited", "tracebacks_summed")  # no block lacks its traceback because of the latter
 STARTER = "import subprocess, sys; input(); subprocess.call(sys.argv[1:])"
 
@@ -163,18 +165,15 @@ def record_exactly(bench, number, others=()):
     check_equal(int(of_worker["metadata"]["parent_pid"]), processes[0].pid, "its parent")
 
 
-@harness.alone
 def test_record_python_is_exact_for_several_at_once(bench):
     record_exactly(bench, 1)
 
 
-@harness.alone
 def test_record_python_is_exact_for_many_and_several_versions(bench):
     """The environment names them. Those before 3.11 have free lists of frames, and are left out."""
     record_exactly(bench, 6, [path for version, path in pythons.named().items() if version and version >= (3, 11)])
 
 
-@harness.alone
 def test_record_python_beside_the_heap_of_others(bench):
     """One C library serves both. A Python's blocks are Python's only, from before its view began, too."""
     world = Pythons(bench)
@@ -210,7 +209,6 @@ def check_recorded_after(bench, world, starter, arguments, is_exec=False):
     return paths, notes
 
 
-@harness.alone
 def test_record_python_of_a_program_that_another_python_starts(bench):
     """The starter is recorded, too, and its files are another Python's: the child has them until its exec."""
     world = Pythons(bench)
@@ -220,14 +218,12 @@ def test_record_python_of_a_program_that_another_python_starts(bench):
     check("are not recorded" not in notes, notes)
 
 
-@harness.alone
 def test_record_python_of_a_program_that_an_old_python_starts(bench):
     """The shell has the name of Python 2.7. The note about that is not about its child."""
     starter = shutil.copy("/bin/sh", bench.path("python2.7"))
     check_recorded_after(bench, Pythons(bench), starter, ["-c", 'read go; "$@"; exit', "sh"])
 
 
-@harness.alone
 def test_record_python_of_a_program_that_musl_becomes(bench):
     """The C library of the program before is not that of Python."""
     world = Pythons(bench)
@@ -239,7 +235,6 @@ def test_record_python_of_a_program_that_musl_becomes(bench):
     check_recorded_after(bench, world, starter, [], is_exec=True)
 
 
-@harness.alone
 def test_record_python_of_many_short_ones(bench):
     """Code objects of processes that are gone leave their room to others."""
     world = Pythons(bench)
@@ -265,7 +260,6 @@ while True:
 """
 
 
-@harness.alone
 def test_record_python_says_nothing_of_programs_that_it_becomes(bench):
     """A child that is Python for some milliseconds only: its next program has no note about Python's objects."""
     parent = bench.start([tool("python3"), "-c", CHILDREN])
@@ -286,7 +280,6 @@ def check_default(bench, path):
           f"files of its rows: {sorted(lines)}")
 
 
-@harness.alone
 def test_record_by_default_has_pools_of_python_beside_its_heap(bench):
     """A program that runs, one that begins, and a forked worker; also with a budget."""
     world = Pythons(bench)
@@ -307,7 +300,6 @@ def test_record_by_default_has_pools_of_python_beside_its_heap(bench):
         worker.close()
 
 
-@harness.alone
 def test_record_by_default_says_that_python_is_not_recorded(bench):
     """Where its pools cannot be: samples of the heap."""
     world = Pythons(bench)

@@ -16,6 +16,8 @@ from privileged import RECORDING, SOMEBODY, allocsnap_with, folder_of, status
 from test_archive import Disk
 from test_record import Record, World, check_held, name_of
 
+MARKS = ("alone",)
+
 
 KILLS = 8
 SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "workloads")
@@ -50,7 +52,6 @@ def numbers(path):
 
 
 @harness.core
-@harness.alone
 def test_record_works_as_the_service(bench):
     """The recorder runs with the unit's user, capabilities, limits, mounts and system call filter."""
     world = World(bench)
@@ -104,7 +105,6 @@ def static_programs(world, name, count, *flags):
     return paths
 
 
-@harness.alone
 def test_record_counts_processes_that_exit_before_they_are_probed(bench):
     """Processes that end before their probes come are not counted as small. Those with a build-id get a snapshot,
     the others are counted as not probed."""
@@ -134,7 +134,6 @@ def test_record_counts_processes_that_exit_before_they_are_probed(bench):
     check(losses(prometheus)["functions_late"] >= sum(late), f"{losses(prometheus)}, late: {late}")
 
 
-@harness.alone
 def test_record_reads_a_file_again_that_was_opened_too_late(bench):
     """A file without a build-id is looked at too late for its first process; the next process is recorded."""
     world = World(bench)
@@ -154,7 +153,6 @@ def test_record_reads_a_file_again_that_was_opened_too_late(bench):
     recorder.end()
 
 
-@harness.alone
 def test_record_metrics_include_all_processes(bench):
     """The metrics include short-lived processes that the loader has never seen."""
     world = World(bench)
@@ -194,7 +192,6 @@ def record_on_full(bench):
 
 
 @harness.core
-@harness.alone
 def test_record_survives_a_full_disk_without_an_error_for_running_processes(bench):
     """A running process gets its snapshot later. The recorder logs when the disk is full and when it is not any
     more; it exits without an error."""
@@ -206,7 +203,6 @@ def test_record_survives_a_full_disk_without_an_error_for_running_processes(benc
     recorder.end()
 
 
-@harness.alone
 def test_record_reports_last_snapshots_lost_to_a_full_disk(bench):
     """An ended process has no later snapshot: its loss is logged by name and sets the exit status, even if the
     disk has room again."""
@@ -221,7 +217,6 @@ def test_record_reports_last_snapshots_lost_to_a_full_disk(bench):
     check_equal(recorder.wait(60), 1, "exit status")
 
 
-@harness.alone
 def test_record_fails_when_the_disk_is_full_at_the_end(bench):
     _, _, recorder = record_on_full(bench)
     wait_for(lambda: "No space left on device" in recorder.stderr(), "the line about it")
@@ -233,7 +228,6 @@ def disk_bytes(folder):
     return sum(os.lstat(path).st_blocks * 512 for path in [folder, *pathlib.Path(folder).rglob("*")])
 
 
-@harness.alone
 def test_record_stays_within_its_disk_limit(bench):
     """Old snapshots are thinned out, the newest stay; files that are not ours are left alone."""
     world = World(bench)
@@ -262,7 +256,6 @@ def test_record_stays_within_its_disk_limit(bench):
     program.kill()
 
 
-@harness.alone
 def test_record_killed_while_writing_leaves_only_complete_files(bench):
     """The recorder is killed repeatedly: no probe stays, all files are complete, and the next recorder works."""
     world = World(bench)
@@ -292,7 +285,6 @@ def test_record_killed_while_writing_leaves_only_complete_files(bench):
         program.kill()
 
 
-@harness.alone
 def test_record_takes_a_snapshot_on_growth(bench):
     """A growing process gets a snapshot by the trigger, before the interval has passed for the first time."""
     world = World(bench)

@@ -51,8 +51,7 @@ def check_grown(before, after, part, bytes_, room=256 * KIB):
 @harness.core
 def test_rss_parts_match_the_kernel(bench):
     """While the target is stopped, the parts agree with the kernel's numbers to the byte."""
-    resident = bench.workload("resident")
-    recording = bench.attach([resident])
+    resident, recording = bench.recorded("resident")
     for command in ("touch", "share", "stack", "code"):
         resident.order(command)
     stop(resident)
@@ -68,12 +67,10 @@ def test_rss_parts_match_the_kernel(bench):
     pmap = bench.run([tool("pmap"), "-x", str(resident.pid)])[0].splitlines()[-1].split()
     check_equal(rss["total"], int(pmap[3]) * KIB, "RSS by pmap")
     resident.popen.send_signal(signal.SIGCONT)
-    recording.end(signal.SIGINT)
 
 
 def test_rss_growth_appears_in_the_right_part(bench):
-    resident = bench.workload("resident")
-    recording = bench.attach([resident])
+    resident, recording = bench.recorded("resident")
     path = bench.path("file")
     pathlib.Path(path).write_bytes(os.urandom(2 * MIB))
     before, _ = rss_of(bench, recording)
@@ -83,14 +80,11 @@ def test_rss_growth_appears_in_the_right_part(bench):
         after, _ = rss_of(bench, recording)
         check_grown(before, after, part, taken)
         before = after
-    recording.end(signal.SIGINT)
-    resident.is_unharmed()
 
 
 def test_rss_of_the_untraced_heap_matches_glibc(bench):
     """The untraced part of the heap agrees with glibc's own account of its other bytes."""
-    resident = bench.workload("resident")
-    recording = bench.attach([resident])
+    resident, recording = bench.recorded("resident")
     resident.write("touch\n")
     says = json.loads(resident.line())
     stop(resident)
@@ -103,13 +97,11 @@ def test_rss_of_the_untraced_heap_matches_glibc(bench):
     check(rss["heap_not_traced"] >= says["in_use"] - says["done"] - 256 * KIB,
           f"{rss['heap_not_traced']} is less than what is in use besides: {says}")
     resident.popen.send_signal(signal.SIGCONT)
-    recording.end(signal.SIGINT)
 
 
 def test_rss_reports_traced_bytes_that_are_not_resident(bench):
     """More bytes are traced than resident; the snapshot contains the difference."""
-    resident = bench.workload("resident")
-    recording = bench.attach([resident])
+    resident, recording = bench.recorded("resident")
     _, left = resident.order("leave")
     stop(resident)
     rss, shown = rss_of(bench, recording)
@@ -118,13 +110,11 @@ def test_rss_reports_traced_bytes_that_are_not_resident(bench):
     resident.popen.send_signal(signal.SIGCONT)
     text, _ = bench.allocsnap("show", recording.snapshot())
     check("traced, but not in RSS: " in text, f"{text}")
-    recording.end(signal.SIGINT)
 
 
 def test_rss_of_a_large_process_is_rough_and_adds_up(bench):
     """Exact numbers of a large process would take long; the rough numbers add up as well."""
-    resident = bench.workload("resident")
-    recording = bench.attach([resident])
+    resident, recording = bench.recorded("resident")
     path = bench.path("sparse")
     with open(path, "wb") as file:
         file.truncate(1100 * MIB)
@@ -135,14 +125,11 @@ def test_rss_of_a_large_process_is_rough_and_adds_up(bench):
     check_equal(sum(rss[part] for part in ("traced", "anonymous_not_traced", "files", "shared")),
                 rss["total"], "the sum of the parts")
     check(rss["files"] > 1024 * MIB, f"files: {rss['files']}")
-    recording.end(signal.SIGINT)
-    resident.is_unharmed()
 
 
 def test_rss_of_the_last_snapshot_has_an_age(bench):
     """The process has ended: its last numbers stay, with their age."""
-    resident = bench.workload("resident")
-    recording = bench.attach([resident])
+    resident, recording = bench.recorded("resident")
     resident.order("touch")
     before, _ = rss_of(bench, recording)
     resident.write("quit\n")

@@ -11,7 +11,6 @@ import harness
 from harness import (ALLOCSNAP, WORKLOADS, Process, Skip, check, check_equal, environment, tool,
                      wait_for)
 
-NO_RETURN = "ALLOCSNAP_NO_UPROBE_RETURN"
 
 
 def run(bench, *argv, status=0, options=()):
@@ -164,7 +163,7 @@ def test_run_records_a_musl_program(bench):
     program = bench.path("deep")
     bench.run([tool("musl-gcc"), "-D_GNU_SOURCE", "-g", "-o", program,
                os.path.join(os.path.dirname(__file__), "../workloads/deep.c")])
-    with environment(NO_RETURN): # return probes make system calls elsewhere
+    with environment(harness.WITHOUT_RETURNS):  # return probes make system calls elsewhere
         child = bench.start([ALLOCSNAP, "run", "-o", bench.path("out"), "--", program],
                             kind=Process)
     pid = json.loads(child.line())["ready"]

@@ -5,14 +5,14 @@ import os
 import pathlib
 import re
 import shutil
-import signal
 import socket
 import stat
 
 import exposition
 import unit_file
 import harness
-from harness import ALLOCSNAP, NO_LINKS, WORKLOADS, Workload, check, check_equal, keeper_of, reader_of, tool, wait_for
+from harness import (ALLOCSNAP, NO_LINKS, WORKLOADS, Workload, check, check_equal, environment, keeper_of, reader_of, tool,
+                     wait_for)
 from privileged import (KEEPING, LEFT, OPENING, RECORDING, SOMEBODY, all_threads, allocsnap_with, bits, folder_of, status)
 from test_heaps import check_work, is_probed, start
 from test_targets import check_answers
@@ -69,8 +69,7 @@ def all_have_given_up(recording, left):
 
 
 def test_service_drops_capabilities_of_root(bench):
-    known = bench.workload("known")
-    recording = bench.attach([known])
+    known, recording = bench.recorded("known")
     main_has(recording, LEFT)
     all_have_given_up(recording, LEFT)
     check_answers(bench, known, recording)
@@ -141,13 +140,9 @@ def test_service_as_a_user_records_a_library_loaded_later(bench):
 def test_service_as_a_user_pauses(bench):
     """Probes come and go all the time, long after the privileges were given up."""
     known = bench.workload("known")
-    os.environ["ALLOCSNAP_PAUSE_EVERY_MS"] = "20"
-    try:
+    with environment("ALLOCSNAP_PAUSE_EVERY_MS", "20"):
         recording = attach_as(bench, [known], RECORDING)
-    finally:
-        del os.environ["ALLOCSNAP_PAUSE_EVERY_MS"]
     wait_for(lambda: len(bench.show(recording.snapshot())["gaps"]) > 3, "it has paused")
-    recording.end(signal.SIGINT)
     known.is_unharmed()
 
 
@@ -235,7 +230,6 @@ def test_service_writes_to_a_shared_folder_without_more_capabilities(bench):
     os.chmod(folder, 0o777)
     recording = bench.attach([known], folder=folder)
     main_has(recording, LEFT)
-    recording.end(signal.SIGINT)
 
 
 # ---- messages ------------------------------------------------------------------------------------

@@ -47,8 +47,7 @@ def check_triggered(bench, recording, trigger, least, most):
 @harness.core
 def test_growth_by_size_triggers_a_snapshot(bench):
     """A program leaks: a snapshot at every 300 KiB, and not before."""
-    peak = bench.workload("peak")
-    recording = bench.attach([peak], "--on-growth", "300K")
+    peak, recording = bench.recorded("peak", "--on-growth", "300K")
     peak.order(f"rise {STEP - BLOCK}")
     last = check_asked_for(bench, recording)
     check_equal(last, STEP - BLOCK + BLOCK - (STEP - BLOCK) % BLOCK, "live")
@@ -61,13 +60,11 @@ def test_growth_by_size_triggers_a_snapshot(bench):
         check_equal(last, done["size"], "live")
     paths = recording.end(signal.SIGINT)
     check_equal([trigger_of(bench, path) for path in paths], ["last"], "triggers at the end")
-    peak.is_unharmed()
 
 
 def test_growth_by_percent_triggers_a_snapshot(bench):
     """The share is that of the last snapshot, even if an earlier snapshot was larger."""
-    peak = bench.workload("peak")
-    recording = bench.attach([peak], "--on-growth", "50%")
+    peak, recording = bench.recorded("peak", "--on-growth", "50%")
     peak.order("rise 2000000")
     peak.order("fall 1000000")
     check(settled(bench, recording) <= 1000000, "more is live")
@@ -75,14 +72,11 @@ def test_growth_by_percent_triggers_a_snapshot(bench):
     last = check_asked_for(bench, recording)
     _, done = peak.order(f"rise {last * 3 // 2 + BLOCK}")
     check_triggered(bench, recording, "growth", last * 3 // 2, done["size"])
-    recording.end(signal.SIGINT)
-    peak.is_unharmed()
 
 
 def test_growth_starts_anew_after_exec(bench):
     """The new program has no snapshot yet, however much the old one had."""
-    peak = bench.workload("peak")
-    recording = bench.attach([peak], "--on-growth", "300K")
+    peak, recording = bench.recorded("peak", "--on-growth", "300K")
     peak.order("rise 3000000")
     settled(bench, recording)
     peak.write(f"exec {os.path.abspath(os.path.join(WORKLOADS, 'peak'))}\n")
@@ -90,8 +84,6 @@ def test_growth_starts_anew_after_exec(bench):
     check_equal(settled(bench, recording), 0, "live in the new program")
     _, done = peak.order(f"rise {STEP + BLOCK}")
     check_triggered(bench, recording, "growth", STEP, done["size"])
-    recording.end(signal.SIGINT)
-    peak.is_unharmed()
 
 
 def check_near_peak(bench, recording, size):
@@ -106,8 +98,7 @@ def check_near_peak(bench, recording, size):
 @harness.core
 def test_peak_is_in_a_snapshot(bench):
     """The peak is in a snapshot though none was requested then, and stats finds it."""
-    peak = bench.workload("peak")
-    recording = bench.attach([peak], "--on-peak", "5%")
+    peak, recording = bench.recorded("peak", "--on-peak", "5%")
     for size in (5000000, 40000000):
         _, done = peak.order(f"rise {size}")
         path = check_near_peak(bench, recording, done["size"])
@@ -122,36 +113,28 @@ def test_peak_is_in_a_snapshot(bench):
     out, err = bench.allocsnap("stats", "--at-peak", os.path.dirname(path), "--group-by", "function")
     check(out.startswith("rise_here: size="), f"stats --at-peak: {out!r}")
     check(path in err and f"{share:.1f} % of the peak" in err and "(peak)" in err, f"stderr: {err!r}")
-    peak.is_unharmed()
 
 
 def test_peak_that_is_too_short_triggers_no_snapshot(bench):
     """The peak is over before the recorder can look: the doorbell rings, and no snapshot is taken."""
-    peak = bench.workload("peak")
-    recording = bench.attach([peak], "--on-peak", "5%")
+    peak, recording = bench.recorded("peak", "--on-peak", "5%")
     for _ in range(50):
         peak.order("spike 2000000")
     _, done = peak.order("rise 3000000")
     check_near_peak(bench, recording, done["size"])
-    recording.end(signal.SIGINT)
-    peak.is_unharmed()
 
 
 def test_peak_of_sampled_bytes_triggers_a_snapshot(bench):
     """Sampled live bytes are an estimate, and trigger the snapshot as well."""
-    peak = bench.workload("peak")
-    recording = bench.attach([peak], "--on-peak", "20%", "--sample", "16K")
+    peak, recording = bench.recorded("peak", "--on-peak", "20%", "--sample", "16K")
     peak.order("rise 20000000")
     while size_of(bench, recording.path()) < 14000000:
         pass
-    recording.end(signal.SIGINT)
-    peak.is_unharmed()
 
 
 def test_trigger_applies_to_each_child(bench):
     """Followed children have sizes of their own."""
-    fork = bench.workload("fork")
-    recording = bench.attach([fork], "--follow-forks", "--on-growth", "1")
+    fork, recording = bench.recorded("fork", "--follow-forks", "--on-growth", "1")
     fork.order("go")
     check_equal(trigger_of(bench, recording.path()), "growth", "trigger")
     recording.popen.send_signal(signal.SIGINT)
@@ -168,18 +151,16 @@ def test_trigger_is_named_in_each_snapshot(bench):
     peak.write("quit\n")
     peak.wait()
     check_equal(trigger_of(bench, recording.end()[-1]), "end", "trigger of the last one")
-    other = bench.workload("peak")
-    paths = bench.attach([other], "--duration", "1s").end()
+    _, recording = bench.recorded("peak", "--duration", "1s")
+    paths = recording.end()
     check_equal([trigger_of(bench, path) for path in paths], ["duration"], "trigger at the end")
-    other.is_unharmed()
 
 
 def test_compact_recording_gives_the_same_answers(bench):
     """The same answers, from half of the bytes."""
     sizes = {}
     for option in ("--compact", "--no-compact"):
-        peak = bench.workload("peak")
-        recording = bench.attach([peak], option)
+        peak, recording = bench.recorded("peak", option)
         _, done = peak.order("rise 4000000")
         path = recording.snapshot()
         rows = rows_of_file(bench.stats(path), "peak.c")
@@ -236,7 +217,6 @@ def test_oom_kill_triggers_snapshots_of_the_whole_cgroup(bench):
     check_equal(shown["traced_memory"]["current"] // 1000000, 1, "what it has")
     said = f"peak ({victim.pid}) was killed by the OOM killer"
     wait_for(lambda: said in recording.stderr(), f"'{said}'")
-    other.is_unharmed()
 
 
 def test_oom_kill_of_an_unrecorded_process_triggers_snapshots_of_its_cgroup(bench):
@@ -254,8 +234,7 @@ def test_oom_kill_of_an_unrecorded_process_triggers_snapshots_of_its_cgroup(benc
 
 def test_oom_kill_is_reported_without_the_trigger(bench):
     """Without the trigger, too, the victim's last snapshot says how it ended."""
-    victim = bench.workload("peak")
-    recording = bench.attach([victim])
+    victim, recording = bench.recorded("peak")
     with memory_group(bench, MEMORY_LIMIT) as group:
         join(group, victim)
         victim.order("touch")

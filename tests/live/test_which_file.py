@@ -11,8 +11,10 @@ import signal
 import subprocess
 
 import harness
-from harness import Skip, breakpoints_of, check, check_equal, private_mounts, tool, wait_for
+from harness import Skip, breakpoints_of, check, check_equal, environment, private_mounts, tool, wait_for
 from test_record import World, name_of
+
+MARKS = ("alone",)
 
 DEPLOYS = int(os.environ.get("DEPLOYS", "200"))
 
@@ -119,30 +121,24 @@ def deploy_and_run(bench, *options):
 
 
 @harness.core
-@harness.alone
 def test_files_deployed_in_place_are_probed_when_static(bench):
     """The file that is written to contains the allocator: breakpoints of the old version would kill the new one."""
     deploy_and_run(bench, "-static")
 
 
-@harness.alone
 def test_files_deployed_in_place_are_named_when_dynamic(bench):
     """The file that is written to has no probe, but names of the old version would be wrong."""
     deploy_and_run(bench)
 
 
-@harness.alone
 def test_files_deployed_in_place_during_a_pause_are_probed_after_it(bench):
     """A file is replaced during a pause: after the pause the probes are in the new version."""
     world = World(bench)
     versions = [build(bench, name, "-static") for name in VERSIONS]
     program = bench.path("app")
     shutil.copy(versions[0], program)
-    os.environ["ALLOCSNAP_PAUSE_EVERY_MS"] = "3"
-    try:
+    with environment("ALLOCSNAP_PAUSE_EVERY_MS", "3"):
         recorder = world.record("--exe", program, "--min-bytes", "1", interval="1s")
-    finally:
-        del os.environ["ALLOCSNAP_PAUSE_EVERY_MS"]
     for i in range(DEPLOYS // 2):
         deploy(versions[i % 2], program)
         run_once(bench, world, program)
@@ -151,18 +147,14 @@ def test_files_deployed_in_place_during_a_pause_are_probed_after_it(bench):
         check_names(bench, path)
 
 
-@harness.alone
 def test_files_deployed_in_place_between_passes_are_watched(bench):
     """The old version is closed and the new one watched; also when the recorder itself has to watch it."""
     world = World(bench)
     versions = [build(bench, name, "-static") for name in VERSIONS]
     program = bench.path("app")
     shutil.copy(versions[0], program)
-    os.environ["ALLOCSNAP_NO_UPROBE_MULTI"] = "1"
-    try:
+    with environment("ALLOCSNAP_NO_UPROBE_MULTI"):
         recorder = world.record("--exe", program, "--min-bytes", "1")
-    finally:
-        del os.environ["ALLOCSNAP_NO_UPROBE_MULTI"]
     for version in (versions[1], versions[0], versions[1]):
         process = bench.start([program, "stay"], env=world.environment)
         check_equal(process.line(), "ready", "the program")
@@ -176,7 +168,6 @@ def test_files_deployed_in_place_between_passes_are_watched(bench):
     recorder.end()
 
 
-@harness.alone
 def test_files_of_a_running_program_keep_their_names(bench):
     """Removed and replaced by renaming, as packages are: what runs goes on as the old version."""
     world = World(bench)
@@ -226,7 +217,6 @@ def check_both_named(bench, world, programs):
     recorder.end()
 
 
-@harness.alone
 def test_files_of_two_btrfs_subvolumes_are_distinguished(bench):
     """Both files have the same inode number, and /proc/PID/maps shows one device for both."""
     image, world = bench.path("image"), World(bench)
@@ -243,7 +233,6 @@ def test_files_of_two_btrfs_subvolumes_are_distinguished(bench):
         check_both_named(bench, world, programs)
 
 
-@harness.alone
 def test_files_of_an_overlay_over_two_file_systems_are_distinguished(bench):
     """A file of the lower layer and one of the upper one have the same inode number."""
     world, versions = World(bench), [build(bench, name) for name in VERSIONS]
@@ -274,7 +263,6 @@ def build_library(bench, folder, name):
                bench.path("library.c"), "-o", f"{folder}/libtwin.so"])
 
 
-@harness.alone
 def test_files_with_a_forged_build_id_are_distinguished(bench):
     """Another user mounts a library of the same build-id over the path, in a mount namespace of its own."""
     world, honest, forged = World(bench), bench.path("honest"), bench.path("forged")
@@ -310,7 +298,6 @@ def descriptors(recorder):
     return len(os.listdir(f"/proc/{recorder.pid}/fd"))
 
 
-@harness.alone
 def test_files_do_not_prevent_an_unmount(bench):
     """The file system can be unmounted two passes after its programs have exited."""
     world, version = World(bench), build(bench, "alpha_hold", "-static")
@@ -334,7 +321,6 @@ def test_files_do_not_prevent_an_unmount(bench):
     recorder.end()
 
 
-@harness.alone
 def test_files_that_are_removed_are_closed(bench):
     world, version = World(bench), build(bench, "alpha_hold", "-static")
     recorder = world.record("--exe", f"{bench.folder}/run*", "--min-bytes", "1")
@@ -383,7 +369,6 @@ int main(int argc, char **argv)
 FILES = int(os.environ.get("FILES", "10000"))
 
 
-@harness.alone
 def test_files_mapped_and_unmapped_ten_thousand_times_leave_nothing(bench):
     """The program that runs in the end has its tables, its names and its descriptors."""
     world, version = World(bench), build(bench, "alpha_hold")
@@ -417,7 +402,6 @@ def test_files_mapped_and_unmapped_ten_thousand_times_leave_nothing(bench):
     recorder.end()
 
 
-@harness.alone
 def test_files_on_a_private_mount_are_closed_when_it_ends(bench):
     """The root of a container vanishes when the container ends."""
     world, version = World(bench), build(bench, "alpha_hold", "-static")
@@ -443,7 +427,6 @@ def hold_open(world):
     return open(f"{world.libraries}/libc.so.6", "r+b")
 
 
-@harness.alone
 def test_files_open_for_writing_are_probed_again_when_they_are_closed(bench):
     """The file is probed again when it is closed. A loss counts the allocations until then."""
     world = World(bench)
@@ -479,17 +462,13 @@ int main(void)
 """
 
 
-@harness.alone
 def test_files_open_for_writing_do_not_delay_other_files(bench):
     """Files open for writing cannot be probed after a pause; other files can."""
     world, other = World(bench), bench.path("other")
     pathlib.Path(bench.path("other.c")).write_text(HOLDER)
     bench.run([tool("gcc"), "-static", bench.path("other.c"), "-o", other])
-    os.environ["ALLOCSNAP_PAUSE_EVERY_MS"] = "5"
-    try:
+    with environment("ALLOCSNAP_PAUSE_EVERY_MS", "5"):
         recorder = record(world, other)
-    finally:
-        del os.environ["ALLOCSNAP_PAUSE_EVERY_MS"]
     with hold_open(world):
         check_equal(bench.start([other]).line(60), "ready", "the other program")
         found = {row["size"] // row["count"] for path in recorder.pass_now() if "/other." in path

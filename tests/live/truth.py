@@ -24,8 +24,7 @@ import time
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import harness  # pylint: disable=wrong-import-position
-from harness import (UNWINDING, WORKLOADS, Workload, check, check_equal,  # pylint: disable=wrong-import-position
-                     losses_of)
+from harness import UNWINDING, WORKLOADS, Workload, check_equal, losses_of
 
 LIBRARY = os.path.abspath(os.path.join(WORKLOADS, "../liballocsnap-sampler.so"))
 FOLDER = "/usr/lib/x86_64-linux-gnu/"

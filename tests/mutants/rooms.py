@@ -8,6 +8,9 @@ MUTANTS = {
     "base: a minute has 60 ms": (
         "src/base/units.c", '{ "m", 60e9 }', '{ "m", 60e6 }',
         "unit base_units/parse_duration_accepts_units_and_refuses_the_rest"),
+    "helper: the descriptor of an answer of another kind stays open": (
+        "src/helper/channel.c", "\tif (err && ret_fd && *ret_fd >= 0)\n\t\tclose(*ret_fd);\n", "",
+        "unit helper_channel/leaves_no_descriptor_open_that_nobody_wants"),
     "snapshot: copied rows are one too far": (
         "src/snapshot/select.c", "mark[i] = kept++;", "mark[i] = ++kept;",
         "unit snapshot_select/keeps_only_what_the_selected_traces_need"),
@@ -116,7 +119,7 @@ MUTANTS = {
         "src/doctor/doctor.c", " || (is_detail && !doctor->is_verbose)", "",
         "unit doctor_report/is_short_unless_more_is_asked_for"),
     "cli: a line of help is one column too long": (
-        "src/cli/help_text.c", "column + 1 + text_width(word) > HELP_COLUMNS", "column + text_width(word) > HELP_COLUMNS",
+        "src/cli/cmd_help.c", "column + 1 + text_width(word) > HELP_COLUMNS", "column + text_width(word) > HELP_COLUMNS",
         "golden help-every-command"),
     "main: a closed output takes what is written": (
         "src/main.c", "fd ? O_RDONLY : O_WRONLY", "fd ? O_WRONLY : O_RDONLY", "golden stdout-closed"),

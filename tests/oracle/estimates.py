@@ -3,7 +3,6 @@
 numbers. CPython filters and names the groups; what they add up to is worked out here.
 """
 import collections
-import dataclasses
 import decimal
 import fractions
 import json

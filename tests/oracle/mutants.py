@@ -231,8 +231,8 @@ MUTANTS = {
     "text: 100 KiB have a decimal": (
         "src/base/units.c", ("fabs(bytes) < 100 &&", "fabs(bytes) <= 100 &&")),
     "format: limit takes the oldest": (
-        "src/render/traceback_format.c",
+        "src/render/statistic_text.c",
         ("return (struct slice){ nframe - nr, nr };", "return (struct slice){ 0, nr };")),
     "format: a negative limit counts as positive": (
-        "src/render/traceback_format.c", ("if (options->limit > 0)", "if (options->limit)")),
+        "src/render/statistic_text.c", ("if (options->limit > 0)", "if (options->limit)")),
 }

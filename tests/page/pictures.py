@@ -30,11 +30,8 @@ WARM_SECONDS, TOP_SECONDS = 30, 75
 # name, size, light or dark, fragment, what is done before the picture is taken
 PICTURES = [
     ("report-light", (1280, 720), "light", "", ""),
-    ("report-dark", (1440, 900), "dark", "", ""),
     ("report-filter", (1280, 720), "light", "size=11,12", "allocsnap.filters.toggle()"),
-    ("report-cumulative", (1280, 720), "dark", "a=-1&sum=all&order=leaf&lib=dim", ""),
 ]
-
 
 # Kinds of messages that the service decodes, each at a line of its own.
 SUBJECTS = ("Customer", "Basket", "Order", "Invoice", "Payment", "Refund", "Parcel", "Carrier", "Warehouse", "Supplier",

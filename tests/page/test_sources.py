@@ -8,7 +8,9 @@ import sys
 import tempfile
 
 import pages
-from harness import Skip, core
+from harness import Skip
+
+MARKS = ("core",)
 
 SOURCES = pages.TOP / "src/report/page"
 # Names are hostile: nothing may parse them as markup or run them.
@@ -18,7 +20,6 @@ FORBIDDEN = re.compile(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|
 ESBUILD = "0.17"
 
 
-@core
 def test_no_name_becomes_markup(_bench):
     files = [*SOURCES.glob("js/*.js"), SOURCES / "skeleton.html"]
     assert len(files) > 10
@@ -27,7 +28,6 @@ def test_no_name_becomes_markup(_bench):
             assert not FORBIDDEN.search(line), f"{path.name}:{number}: {line.strip()}"
 
 
-@core
 def test_sources_keep_the_limits(_bench):
     for path in SOURCES.glob("js/*.js"):
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -37,7 +37,6 @@ def test_sources_keep_the_limits(_bench):
             assert len(line.expandtabs(8)) <= 120, f"{path.name}:{number} is wider than 120 columns"
 
 
-@core
 def test_the_committed_page_is_what_the_sources_give(_bench):
     if not shutil.which("esbuild"):
         raise Skip("esbuild is not installed")
@@ -52,7 +51,6 @@ def test_the_committed_page_is_what_the_sources_give(_bench):
             assert file.read() == pages.PAGE.read_bytes(), "src/report/page/page.html is old: run make page"
 
 
-@core
 def test_modules_without_a_browser(_bench):
     node = shutil.which("node") or shutil.which("nodejs")
     if not node:

@@ -39,9 +39,8 @@ EXPORT void *malloc(size_t n)
 	return carve(16, n);
 }
 
-EXPORT void free(void *block)
+EXPORT void free(void *)
 {
-	(void)block;
 }
 
 EXPORT size_t malloc_usable_size(void *block)

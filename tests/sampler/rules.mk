@@ -9,7 +9,7 @@ SAMPLER_TESTS := $(addprefix $(SAMPLER_TEST)/, \
 SAMPLER_TEST_CFLAGS := -std=gnu2x -D_GNU_SOURCE -O2 -g -Wall -Wextra -Wno-missing-field-initializers \
 		       $(if $(CI),-Werror) -Wno-alloc-size-larger-than -fno-builtin -pthread -Isrc
 SAMPLER_LISTEN := $(addprefix tests/sampler/,trap.c ledger_ops.c)
-SAMPLER_EXERCISE := $(SAMPLER_LISTEN) $(addprefix tests/sampler/,exercise.c estimates.c)
+SAMPLER_EXERCISE := $(SAMPLER_LISTEN) tests/sampler/exercise.c
 
 .PHONY: test-sampler
 

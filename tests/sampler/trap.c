@@ -26,12 +26,11 @@ struct probe {
 static struct probe probes[] = { { "free" }, { "alloc" } };
 enum { FREE, ALLOC };
 
-static void on_trap(int signal_nr, siginfo_t *info, void *context)
+static void on_trap(int, siginfo_t *, void *context)
 {
 	const greg_t *reg = ((ucontext_t *)context)->uc_mcontext.gregs;
 	bool is_alloc = (uint8_t *)reg[REG_RIP] == probes[ALLOC].nop + 1;
 
-	(void)signal_nr, (void)info;
 	if (!is_alloc && (uint8_t *)reg[REG_RIP] != probes[FREE].nop + 1)
 		_exit(99);
 	if (seen.nr < EVENTS_MAX)

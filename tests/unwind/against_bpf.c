@@ -188,9 +188,8 @@ static struct stop *make_stop(const char *path)
 
 static pid_t running;
 
-static void time_is_up(int signal)
+static void time_is_up(int)
 {
-	(void)signal;
 	kill(running, SIGKILL);
 }
 

@@ -15,9 +15,7 @@ test-unwind: $(BIN) workloads $(UNWIND_TOOLS)	## compare unwind tables and stack
 	$(Q)ALLOCSNAP=$(abspath $(BIN)) WORKLOADS=$(abspath $(OUT)/workloads) \
 		UNWIND=$(abspath $(UNWIND)) tests/unwind/run.py $(UNWIND_ARGS)
 
-$(UNWIND)/against_libdw: $(addprefix $(OUT)/tests/unwind/,against_libdw.o evaluate.o) $(LIB)
-$(UNWIND)/against_dwfl: $(addprefix $(OUT)/tests/unwind/,against_dwfl.o target.o threads.o) $(LIB)
-$(UNWIND)/against_%:
+$(addprefix $(UNWIND)/against_,libdw dwfl): $(UNWIND)/%: $(OUT)/tests/unwind/%.o $(LIB)
 	$(call link,$^ $(LIB_LIBS))
 
 $(OUT)/tests/unwind/against_bpf.o: | $(SKEL_TYPES)
@@ -38,7 +36,7 @@ $(UNWIND)/%: tests/unwind/targets/%.c
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -O2 -fomit-frame-pointer -pthread -Wl,-z,lazy -Wall -Wextra $(if $(CI),-Werror) $< -o $@ -ldl
 
-$(UNWIND)/in_bpf.o: tests/unwind/in_bpf.bpf.c $(wildcard include/unwind_*.h)
+$(UNWIND)/in_bpf.o: tests/unwind/in_bpf.bpf.c $(wildcard bpf/shared/unwind_*.h)
 	$(call msg,CLANG,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CLANG) $(BPF_CFLAGS) -c $< -o $@

@@ -365,9 +365,8 @@ static void *other_thread(void *arg)
 	return NULL;
 }
 
-int main(int argc, char **argv)
+int main(int, char **argv)
 {
-	(void)argc;
 	heap = mi_heap_new ? mi_heap_new() : NULL;
 	pthread_barrier_init(&begin, NULL, 2);
 	pthread_barrier_init(&end, NULL, 2);

@@ -18,12 +18,11 @@
 static void *volatile caller;
 static volatile long look_nr, whole_nr;
 
-static void look(int signal)
+static void look(int)
 {
 	void *frame[FRAMES_MAX];
 	int nr = backtrace(frame, FRAMES_MAX);
 
-	(void)signal;
 	if (!caller)
 		return;
 	look_nr++;

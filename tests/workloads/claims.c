@@ -49,9 +49,8 @@ static void map_over(int flags)
 	allocsnap_sampler = copy;
 }
 
-static void *count_samples(void *unused)
+static void *count_samples(void *)
 {
-	(void)unused;
 	for (;;) {
 		__atomic_fetch_add(&allocsnap_sampler.info.samples, 10000, __ATOMIC_RELAXED);
 		usleep(10000);

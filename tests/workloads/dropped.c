@@ -25,15 +25,13 @@ static atomic_uint used[2];
 static atomic_long live[2];
 static long each;
 
-SITE void *easy_alloc(size_t size)
+SITE void *easy_alloc(size_t)
 {
-	(void)size;
 	return arena[0][used[0]++];
 }
 
-static void *give_hard(size_t size)
+static void *give_hard(size_t)
 {
-	(void)size;
 	return arena[1][used[1]++];
 }
 

@@ -40,10 +40,14 @@ static bool has_pvalloc = true;
 static volatile size_t huge = SIZE_MAX / 4;
 static volatile size_t bad_alignment = 3;
 
-SITE static void leaf_a(struct worker *w)
-{
-	KEEP(w, malloc(53), 53);
-}
+/* Each call site has a line of its own. */
+#define LEAF(name, call, size)                                 \
+	SITE static struct kept *leaf_##name(struct worker *w) \
+	{                                                      \
+		return KEEP(w, call, size);                    \
+	}
+
+LEAF(a, malloc(53), 53)
 
 SITE static void leaf_b(struct worker *w, size_t size)
 {
@@ -56,45 +60,24 @@ SITE static void leaf_two_lines(struct worker *w)
 	KEEP(w, malloc(19), 19);
 }
 
-SITE static void leaf_zero(struct worker *w)
-{
-	KEEP(w, malloc(0), 0);
-}
-
-SITE static void leaf_calloc(struct worker *w)
-{
-	KEEP(w, calloc(7, 89), 7 * 89);
-}
-
-SITE static void leaf_mapped(struct worker *w)
-{
-	KEEP(w, malloc(1000003), 1000003);
-}
-
-SITE static struct kept *leaf_to_grow(struct worker *w)
-{
-	return KEEP(w, malloc(307), 307);
-}
+LEAF(zero, malloc(0), 0)
+LEAF(calloc, calloc(7, 89), 7 * 89)
+LEAF(mapped, malloc(1000003), 1000003)
+LEAF(to_grow, malloc(307), 307)
 
 SITE static void leaf_grow(struct worker *w, struct kept *old, size_t size)
 {
 	MOVE(w, old, realloc(old->pointer, size), size);
 }
 
-SITE static struct kept *leaf_to_shrink(struct worker *w)
-{
-	return KEEP(w, malloc(5003), 5003);
-}
+LEAF(to_shrink, malloc(5003), 5003)
 
 SITE static void leaf_shrink(struct worker *w, struct kept *old)
 {
 	MOVE(w, old, realloc(old->pointer, 61), 61);
 }
 
-SITE static struct kept *leaf_stays(struct worker *w)
-{
-	return KEEP(w, malloc(71), 71);
-}
+LEAF(stays, malloc(71), 71)
 
 SITE static void leaf_realloc_fails(struct worker *w, struct kept *old)
 {
@@ -102,10 +85,7 @@ SITE static void leaf_realloc_fails(struct worker *w, struct kept *old)
 	MOVE(w, old, reallocarray(old->pointer, huge, 8), 0);
 }
 
-SITE static void leaf_realloc_null(struct worker *w)
-{
-	KEEP(w, realloc(NULL, 211), 211);
-}
+LEAF(realloc_null, realloc(NULL, 211), 211)
 
 SITE static void leaf_reallocarray(struct worker *w)
 {
@@ -136,25 +116,10 @@ SITE static void leaf_posix_memalign(struct worker *w)
 	w->totals.failed_calls++;
 }
 
-SITE static void leaf_aligned_alloc(struct worker *w)
-{
-	KEEP(w, aligned_alloc(64, 192), 192);
-}
-
-SITE static void leaf_memalign(struct worker *w)
-{
-	KEEP(w, memalign(32, 97), 97);
-}
-
-SITE static void leaf_valloc(struct worker *w)
-{
-	KEEP(w, valloc(137), 137);
-}
-
-SITE static void leaf_pvalloc(struct worker *w)
-{
-	KEEP(w, pvalloc(139), 139);
-}
+LEAF(aligned_alloc, aligned_alloc(64, 192), 192)
+LEAF(memalign, memalign(32, 97), 97)
+LEAF(valloc, valloc(137), 137)
+LEAF(pvalloc, pvalloc(139), 139)
 
 SITE static void leaf_fails(struct worker *w)
 {

@@ -94,16 +94,14 @@ SITE void free(void *block)
 }
 
 /* As in C23. */
-SITE void free_sized(void *block, size_t size)
+SITE void free_sized(void *block, size_t)
 {
-	(void)size;
 	if (block && !pending)
 		forget(header_of(block));
 }
 
-SITE void free_aligned_sized(void *block, size_t alignment, size_t size)
+SITE void free_aligned_sized(void *block, size_t, size_t)
 {
-	(void)alignment, (void)size;
 	if (block && !pending)
 		forget(header_of(block));
 }
@@ -200,11 +198,10 @@ static void threads(long nr, void *(*run)(void *), size_t block_size)
 
 /* ---- a handler on the same stack ---- */
 
-static void on_signal(int signal_nr)
+static void on_signal(int)
 {
 	void *block = call_malloc(24);
 
-	(void)signal_nr;
 	free(block);
 }
 

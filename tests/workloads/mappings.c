@@ -29,20 +29,15 @@ static char *map(size_t size, void *at)
 	return p;
 }
 
-SITE static char *leaf_whole(void)
-{
-	return map(10007, NULL);
-}
+#define LEAF(name, call)                    \
+	SITE static char *leaf_##name(void) \
+	{                                   \
+		return call;                \
+	}
 
-SITE static char *leaf_trimmed(void)
-{
-	return map(101 * PAGE, NULL);
-}
-
-SITE static char *leaf_to_grow(void)
-{
-	return map(3 * PAGE, NULL);
-}
+LEAF(whole, map(10007, NULL))
+LEAF(trimmed, map(101 * PAGE, NULL))
+LEAF(to_grow, map(3 * PAGE, NULL))
 
 SITE static char *leaf_grown(char *p)
 {
@@ -59,20 +54,14 @@ SITE static char *leaf_moved(char *p, char *to)
 	return sink = mremap(p, 3 * PAGE, 5 * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, to);
 }
 
-SITE static char *leaf_under(void)
-{
-	return map(17 * PAGE, NULL);
-}
+LEAF(under, map(17 * PAGE, NULL))
 
 SITE static char *leaf_over(char *p)
 {
 	return map(4 * PAGE, p);
 }
 
-SITE static char *leaf_reserved(void)
-{
-	return map(53 * PAGE, NULL);
-}
+LEAF(reserved, map(53 * PAGE, NULL))
 
 SITE static char *leaf_many(char *p)
 {
@@ -84,10 +73,7 @@ SITE static void *leaf_malloc(void)
 	return sink = malloc(1 << 20);
 }
 
-SITE static char *leaf_shared(void)
-{
-	return map(SHARED_PAGES * PAGE, NULL);
-}
+LEAF(shared, map(SHARED_PAGES * PAGE, NULL))
 
 /* None of these calls changes a mapping. */
 SITE static void leaf_fails(char *p)

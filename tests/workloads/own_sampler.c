@@ -40,25 +40,16 @@ static struct blocks blocks_of[THREADS];
 static void *(*take)(size_t) = own_malloc;
 static void (*give)(void *) = own_free;
 
-SITE static void *small(void)
-{
-	return take(48);
-}
+#define PLACE(name, bytes)            \
+	SITE static void *name(void)  \
+	{                             \
+		return take(bytes);   \
+	}
 
-SITE static void *medium(void)
-{
-	return take(700);
-}
-
-SITE static void *large(void)
-{
-	return take(30000);
-}
-
-SITE static void *half_freed(void)
-{
-	return take(200);
-}
+PLACE(small, 48)
+PLACE(medium, 700)
+PLACE(large, 30000)
+PLACE(half_freed, 200)
 
 static const struct {
 	const char *name;

@@ -21,40 +21,24 @@ struct blocks {
 
 static struct blocks blocks_of[THREADS];
 
-SITE static void *small(void)
-{
-	return malloc(48);
-}
+#define PLACE(name, call)             \
+	SITE static void *name(void)  \
+	{                             \
+		return call;          \
+	}
 
-SITE static void *zeroed(void)
-{
-	return calloc(5, 100);
-}
-
-SITE static void *first(void)
-{
-	return malloc(100);
-}
+PLACE(small, malloc(48))
+PLACE(zeroed, calloc(5, 100))
+PLACE(first, malloc(100))
 
 SITE static void *grown(void *block)
 {
 	return realloc(block, 900);
 }
 
-SITE static void *from_null(void)
-{
-	return realloc(NULL, 300);
-}
-
-SITE static void *large(void)
-{
-	return malloc(30000);
-}
-
-SITE static void *half_freed(void)
-{
-	return malloc(200);
-}
+PLACE(from_null, realloc(NULL, 300))
+PLACE(large, malloc(30000))
+PLACE(half_freed, malloc(200))
 
 static const struct {
 	const char *name;

@@ -112,9 +112,8 @@ void *operator_new(size_t bytes)
 	return block ?: (abort(), NULL);
 }
 
-void *operator_new_nothrow(size_t bytes, const void *nothrow)
+void *operator_new_nothrow(size_t bytes, const void *)
 {
-	(void)nothrow;
 	return malloc(bytes);
 }
 

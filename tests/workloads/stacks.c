@@ -122,9 +122,8 @@ static void allocate_inside(void)
 	kept_outer = NULL;
 }
 
-static void on_signal(int signal_nr)
+static void on_signal(int)
 {
-	(void)signal_nr;
 	allocate_inside();
 }
 

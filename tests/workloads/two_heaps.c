@@ -24,15 +24,13 @@ struct heap {
 	long count, bytes;
 };
 
-static void *c_allocate(size_t size, int flags)
+static void *c_allocate(size_t size, int)
 {
-	(void)flags;
 	return malloc(size);
 }
 
-static void c_release(void *block, int flags)
+static void c_release(void *block, int)
 {
-	(void)flags;
 	free(block);
 }
 

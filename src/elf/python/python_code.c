@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/reason.h"
 #include "elf/elf_object_private.h"
 
@@ -28,17 +29,6 @@ static int read_segment(struct python_code *code, struct reason *why)
 	return code->start + code->size < code->start ? reason_set(why, -ENOEXEC, "code at impossible addresses") : 0;
 }
 
-static int open_capstone(struct python_code *code)
-{
-	if (cs_open(CS_ARCH_X86, CS_MODE_64, &code->capstone)) {
-		code->capstone = 0;
-		return -ENOMEM;
-	}
-	cs_option(code->capstone, CS_OPT_DETAIL, CS_OPT_ON);
-	code->insn = cs_malloc(code->capstone);
-	return code->insn ? 0 : -ENOMEM;
-}
-
 int python_code__open(struct python_code *code, struct elf_object *elf, struct reason *why)
 {
 	int err = 0;
@@ -47,7 +37,7 @@ int python_code__open(struct python_code *code, struct elf_object *elf, struct r
 	if (elf_object__machine(elf) != EM_X86_64)
 		err = reason_set(why, -ENOTSUP, "not for x86-64");
 	err = err ?: read_segment(code, why);
-	err = err ?: open_capstone(code);
+	err = err ?: decoder_open(&code->capstone, &code->insn);
 	if (err)
 		python_code__close(code);
 	return err;
@@ -55,10 +45,7 @@ int python_code__open(struct python_code *code, struct elf_object *elf, struct r
 
 void python_code__close(struct python_code *code)
 {
-	if (code->insn)
-		cs_free(code->insn, 1);
-	if (code->capstone)
-		cs_close(&code->capstone);
+	decoder_close(&code->capstone, &code->insn);
 	free(code->byte);
 	*code = (struct python_code){};
 }
@@ -78,14 +65,6 @@ bool python_code__decode(struct python_code *code, uint64_t vaddr)
 	byte = code->byte + (vaddr - code->start);
 	left = code->size - (vaddr - code->start);
 	return cs_disasm_iter(code->capstone, &byte, &left, &vaddr, code->insn);
-}
-
-bool python_code__is_jcc(const struct python_code *code)
-{
-	const cs_insn *insn = code->insn;
-
-	return (insn->size == 2 && (insn->bytes[0] & 0xf0) == 0x70) ||
-	       (insn->size == 6 && insn->bytes[0] == 0x0f && (insn->bytes[1] & 0xf0) == 0x80);
 }
 
 static bool has_target(const cs_insn *insn, unsigned int id, uint64_t *ret_target)
@@ -110,18 +89,13 @@ bool python_code__is_call(const struct python_code *code, uint64_t *ret_target)
 
 bool python_code__leaves(const struct python_code *code)
 {
-	const cs_detail *detail = code->insn->detail;
+	static const unsigned int leaving[] = {
+		X86_GRP_JUMP, X86_GRP_CALL, X86_GRP_RET, X86_GRP_INT, X86_GRP_IRET, X86_GRP_BRANCH_RELATIVE,
+	};
 
-	for (size_t i = 0; i < detail->groups_count; i++)
-		switch (detail->groups[i]) {
-		case X86_GRP_JUMP:
-		case X86_GRP_CALL:
-		case X86_GRP_RET:
-		case X86_GRP_INT:
-		case X86_GRP_IRET:
-		case X86_GRP_BRANCH_RELATIVE:
+	for (size_t i = 0; i < ARRAY_SIZE(leaving); i++)
+		if (insn_has_group(code->insn, leaving[i]))
 			return true;
-		}
 	return code->insn->id == X86_INS_UD2 || code->insn->id == X86_INS_HLT;
 }
 

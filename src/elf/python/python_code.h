@@ -4,13 +4,11 @@
 
 /* The executable segment of a file: its bytes, and one instruction at a time. */
 
-#include <capstone/capstone.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-struct elf_object;
-struct reason;
+#include "elf/elf_object.h"
 
 #define PYTHON_CODE_MAX (64u << 20) /* bytes */
 
@@ -33,7 +31,6 @@ bool python_code__has(const struct python_code *code, uint64_t vaddr);
 /* Decodes the instruction at an address. */
 bool python_code__decode(struct python_code *code, uint64_t vaddr);
 
-bool python_code__is_jcc(const struct python_code *code);
 bool python_code__is_jump(const struct python_code *code, uint64_t *ret_target); /* jmp to a fixed place */
 bool python_code__is_call(const struct python_code *code, uint64_t *ret_target); /* call of a fixed place */
 bool python_code__leaves(const struct python_code *code); /* any jmp, call, ret or trap */
@@ -41,9 +38,7 @@ bool python_code__leaves(const struct python_code *code); /* any jmp, call, ret 
 /* The bounds of the function, or part of one, that contains an address. */
 bool python_code__extent(const struct python_code *code, uint64_t vaddr, uint64_t *ret_start, uint64_t *ret_end);
 
-/* The targets of a file's branches. */
-
-/* Zeroed: none. */
+/* The targets of a file's branches. Zeroed: none. */
 struct python_branches {
 	uint8_t *target; /* a bit for each byte of the code */
 	uint64_t start;

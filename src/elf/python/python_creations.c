@@ -24,7 +24,6 @@
  * The function that is exported as _Py_NewReference has the flag and the call, too: they are found in it. A libpython reads
  * the flag through a register with the address of the variable that it is a part of.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/user.h>
@@ -118,7 +117,7 @@ static bool find_flag_jump(struct creations *creations, uint64_t read, uint64_t 
 	for (int i = 0; i < READ_TO_JUMP_MAX && python_code__decode(code, at); i++) {
 		if (*ret_test && (code->insn->id == X86_INS_JE || code->insn->id == X86_INS_JNE)) {
 			*ret_jump = at;
-			return python_code__is_jcc(code);
+			return insn_is_jcc(code->insn);
 		}
 		at += code->insn->size;
 		if (is_zero_test(&state, &value))
@@ -195,14 +194,6 @@ static bool loads_tracer_data(const struct creations *creations, const struct py
 	return address.is_known && creations->slot && at == creations->distance + TRACER_DATA;
 }
 
-static bool calls_pointer(const struct python_code *code)
-{
-	const cs_insn *insn = code->insn;
-
-	return (insn->id == X86_INS_CALL || insn->id == X86_INS_JMP) && insn->detail->x86.op_count == 1 &&
-	       insn->detail->x86.operands[0].type != X86_OP_IMM;
-}
-
 /* From 3.13 on: follows a line to the call of the tracer, past a copy of a function. *ret_event: what it is told. */
 static bool find_tracer_call(const struct creations *creations, struct python_state *state, uint64_t at, uint64_t *ret_event)
 {
@@ -212,7 +203,7 @@ static bool find_tracer_call(const struct creations *creations, struct python_st
 	for (int i = 0; i < JUMP_TO_CALL_MAX && python_code__decode(code, at); i++) {
 		unsigned int id = code->insn->id;
 
-		if (calls_pointer(code))
+		if (insn_calls_pointer(code->insn))
 			return has_data && python_value_is_constant(&state->reg[IN_REGISTER(rsi)], ret_event);
 		if (python_code__is_jump(code, &at))
 			continue;
@@ -267,12 +258,9 @@ static bool is_in_getter(const struct python_search *search, uint64_t vaddr)
 /* Adds the place that belongs to an instruction that reads the flag, if it is understood. 0, -ENOMEM or -E2BIG. */
 static int add_creation(struct creations *creations, uint64_t read)
 {
-	static const struct argument_source none = {
-		.bytes = 8, .scale = 1, .base = ARGUMENT_NO_REGISTER, .index = ARGUMENT_NO_REGISTER,
-	};
 	struct python_search *search = creations->search;
 	struct python_site site = {
-		.operation = PYTHON_CREATION, .domain = PYTHON_OBJECT, .size = none, .count = none,
+		.operation = PYTHON_CREATION, .domain = PYTHON_OBJECT, .size = NO_ARGUMENT, .count = NO_ARGUMENT,
 	};
 	struct python_state state = { .code = &search->code };
 	enum told told = TOLD_UNKNOWN;
@@ -373,7 +361,7 @@ static int note_reads(struct creations *creations, uint64_t start, uint64_t end)
 		err = python_branches__note_short(&creations->branches, code);
 		if (!err && reads_flag(creations, &state))
 			err = array_push(creations, read, at);
-		if (!python_code__is_jcc(code) && (python_code__leaves(code) || !python_state_step(&state)))
+		if (!insn_is_jcc(code->insn) && (python_code__leaves(code) || !python_state_step(&state)))
 			python_state_begin(&state, code, true);
 	}
 	return err;

@@ -81,15 +81,11 @@ static struct argument_source register_source(unsigned int reg, unsigned int byt
 					 .index = ARGUMENT_NO_REGISTER };
 }
 
-static const struct argument_source no_argument = {
-	.kind = ARGUMENT_CONSTANT, .bytes = 8, .scale = 1, .base = ARGUMENT_NO_REGISTER, .index = ARGUMENT_NO_REGISTER,
-};
-
 static int add_pool_place(struct python_search *search, uint64_t vaddr, enum python_operation operation, unsigned int pool,
 			  const struct argument_source *class)
 {
 	const struct python_site site = {
-		.vaddr = vaddr, .operation = operation, .domain = PYTHON_OBJECT, .size = *class, .count = no_argument,
+		.vaddr = vaddr, .operation = operation, .domain = PYTHON_OBJECT, .size = *class, .count = NO_ARGUMENT,
 		.pointer = register_source(pool, 8),
 	};
 
@@ -110,10 +106,10 @@ static bool find_pool_class(struct python_code *code, uint64_t at, unsigned int 
 
 		if (op && is_field(code, &op[0], POOL_CLASS, 4, &base) && base == pool)
 			return is_register(code, &op[1], 4, ret_class);
-		if (may_branch && python_code__is_jcc(code) &&
+		if (may_branch && insn_is_jcc(code->insn) &&
 		    find_pool_class(code, code->insn->detail->x86.operands[0].imm, pool, false, ret_class))
 			return true;
-		if (!python_code__decode(code, at) || (!python_code__is_jcc(code) && code->insn->id != X86_INS_CMP))
+		if (!python_code__decode(code, at) || (!insn_is_jcc(code->insn) && code->insn->id != X86_INS_CMP))
 			return false;
 		at = next;
 	}
@@ -303,7 +299,7 @@ static int look_for_closings(struct python_search *search, uint64_t start, uint6
 	for (uint64_t at = start; at < end && !err && python_code__decode(code, at); at += code->insn->size)
 		if (line_step(&line, code, &pool)) {
 			++*nr;
-			err = add_pool_place(search, at, PYTHON_POOL_CLOSE, pool, &no_argument);
+			err = add_pool_place(search, at, PYTHON_POOL_CLOSE, pool, &(struct argument_source)NO_ARGUMENT);
 		}
 	return err;
 }

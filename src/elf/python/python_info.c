@@ -49,7 +49,6 @@ int python_add_site(struct python_search *search, const struct python_site *site
 
 /* ---- entries ---- */
 
-#define NO_ARGUMENT { .kind = ARGUMENT_CONSTANT, .bytes = 8, .scale = 1, .base = ARGUMENT_NO_REGISTER, .index = ARGUMENT_NO_REGISTER }
 #define IN(field, width) \
 	{ .kind = ARGUMENT_REGISTER, .bytes = width, .scale = 1, .base = offsetof(struct user_regs_struct, field), \
 	  .index = ARGUMENT_NO_REGISTER }
@@ -134,13 +133,6 @@ static int add_pool_sites(struct python_search *search)
 	return code_end ? add_entry_site(search, code_end, PYTHON_RAW, PYTHON_CODE_END) ?: python_find_growth(search) : 0;
 }
 
-static int compare_python_sites(const void *a, const void *b)
-{
-	const struct python_site *x = a, *y = b;
-
-	return x->vaddr < y->vaddr ? -1 : x->vaddr > y->vaddr;
-}
-
 int python_find_sites(struct python_search *search)
 {
 	struct python_info *info = search->info;
@@ -158,7 +150,7 @@ int python_find_sites(struct python_search *search)
 	if (err)
 		return err;
 	if (info->site_nr)
-		qsort(info->site, info->site_nr, sizeof(*info->site), compare_python_sites);
+		qsort(info->site, info->site_nr, sizeof(*info->site), array_by_number);
 	for (uint32_t i = 0; i < info->site_nr; i++)
 		if (!kept || info->site[kept - 1].vaddr != info->site[i].vaddr)
 			info->site[kept++] = info->site[i];

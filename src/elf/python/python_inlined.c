@@ -128,12 +128,6 @@ static int look_at_insn(struct inlined *inlined)
 	return 0;
 }
 
-static bool is_call_by_pointer(const cs_insn *insn)
-{
-	return (insn->id == X86_INS_CALL || insn->id == X86_INS_JMP) && insn->detail->x86.op_count == 1 &&
-	       insn->detail->x86.operands[0].type != X86_OP_IMM;
-}
-
 /*
  * Looks at each instruction of a function, so that it is certain where instructions begin. A function that calls nothing
  * by a pointer compares for another purpose (CPython tells the names of its allocators so).
@@ -149,7 +143,7 @@ static int look_at_function(struct inlined *inlined, uint64_t start, uint64_t en
 		return 0;
 	for (uint64_t at = start, next; at < end && !err && python_code__decode(code, at); at = next) {
 		next = at + code->insn->size;
-		may_call |= is_call_by_pointer(code->insn);
+		may_call |= insn_calls_pointer(code->insn);
 		err = python_branches__note_short(&inlined->branches, code) ?: look_at_insn(inlined);
 	}
 	for (size_t i = first; i < inlined->found_nr; i++)
@@ -199,7 +193,7 @@ static bool find_jump(struct python_code *code, const struct comparison *compari
 			return false;
 		if (insn->id == X86_INS_JE || insn->id == X86_INS_JNE) {
 			*ret_jump = insn->address;
-			return python_code__is_jcc(code);
+			return insn_is_jcc(code->insn);
 		}
 		if (insn->id != X86_INS_MOV && insn->id != X86_INS_LEA && insn->id != X86_INS_MOVABS &&
 		     insn->id != X86_INS_MOVZX && insn->id != X86_INS_MOVSXD && insn->id != X86_INS_NOP)
@@ -236,9 +230,7 @@ static bool follow_slow_path(struct python_state *state, uint64_t at)
 static bool take_arguments(const struct python_state *state, struct python_site *site)
 {
 	const struct python_value *first = VALUE_OF(state, rsi), *second = VALUE_OF(state, rdx);
-	static const struct argument_source none = {
-		.bytes = 8, .scale = 1, .base = ARGUMENT_NO_REGISTER, .index = ARGUMENT_NO_REGISTER,
-	};
+	static const struct argument_source none = NO_ARGUMENT;
 
 	site->size = site->count = site->pointer = none;
 	switch (site->operation) {

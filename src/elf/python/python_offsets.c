@@ -8,7 +8,6 @@
 #include "base/array.h"
 #include "elf/elf_object.h"
 #include "elf/elf_object_private.h"
-#include "elf/python/python_value.h"
 
 /* Whether a file is CPython, and which one. */
 

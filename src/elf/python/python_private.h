@@ -7,6 +7,9 @@
 #include "elf/python/python_code.h"
 #include "elf/python/python_info.h"
 
+/* The struct argument_source of an argument that a call does not have. */
+#define NO_ARGUMENT { .kind = ARGUMENT_CONSTANT, .bytes = 8, .scale = 1, .base = ARGUMENT_NO_REGISTER, .index = ARGUMENT_NO_REGISTER }
+
 /* Exported symbols, of functions and data. */
 enum python_symbol {
 	SYMBOL_RUNTIME, /* _PyRuntime */

@@ -55,7 +55,7 @@ static bool find_table(struct python_search *search, uint64_t function, uint64_t
 			return true;
 		if (code->insn->id == X86_INS_RET)
 			return false;
-		if (!python_code__is_jcc(code) && (python_code__leaves(code) || !python_state_step(&state)))
+		if (!insn_is_jcc(code->insn) && (python_code__leaves(code) || !python_state_step(&state)))
 			python_state_begin(&state, code, true);
 	}
 	return false;
@@ -215,7 +215,7 @@ static bool find_static_pools(struct python_search *search, struct pool_variable
 		for (size_t i = 0; i < x86->op_count && !*used_pools && code->insn->id != X86_INS_LEA; i++)
 			if (is_array(&state, &x86->operands[i], &array) && is_data(search->info, array))
 				*used_pools = array;
-		if (!python_code__is_jcc(code) && (python_code__leaves(code) || !python_state_step(&state)))
+		if (!insn_is_jcc(code->insn) && (python_code__leaves(code) || !python_state_step(&state)))
 			python_state_begin(&state, code, true);
 		if (*used_pools && python_code__is_call(code, &target) && find_arenas(search, target, found))
 			return true;

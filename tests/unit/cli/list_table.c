@@ -5,8 +5,7 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "cli/help_text.h"
-#include "cli/list_table.h"
+#include "cli/cmd_help.h"
 #include "cli/process_list.h"
 
 #define SECOND_NS 1000000000ULL

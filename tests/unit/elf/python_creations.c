@@ -68,6 +68,26 @@ static int snippet_file(const struct snippet *snippet)
 	return fd;
 }
 
+static void search_file(const struct snippet *snippet, struct python_search *search, int (*find)(struct python_search *))
+{
+	int fd = snippet_file(snippet);
+
+	search->elf = elf_object__open(fd, NULL);
+	cr_assert(search->elf);
+	cr_assert_eq(python_code__open(&search->code, search->elf, NULL), 0);
+	cr_assert_eq(find(search), 0);
+	python_code__close(&search->code);
+	elf_object__close(search->elf);
+	close(fd);
+}
+
+static bool is_jcc_of(const struct snippet *snippet, uint64_t vaddr)
+{
+	size_t at = vaddr - CODE;
+
+	return at < (size_t)(snippet->end - snippet->start) && (snippet->start[at] == 0x74 || snippet->start[at] == 0x75);
+}
+
 /* Places where CPython's objects begin, in code that is made here, and in this machine's Python. */
 
 #define DATA_PAGE 0x403000u
@@ -144,23 +164,9 @@ static const struct {
 static void search_creations(const struct snippet *snippet, unsigned char minor, struct python_info *ret)
 {
 	struct python_search search = { .info = ret, .symbol = { [SYMBOL_NEW_REFERENCE] = CODE } };
-	int fd = snippet_file(snippet);
 
 	*ret = (struct python_info){ .version = { 3, minor }, .data_start = DATA_PAGE, .data_end = DATA_PAGE + PAGE };
-	search.elf = elf_object__open(fd, NULL);
-	cr_assert(search.elf);
-	cr_assert_eq(python_code__open(&search.code, search.elf, NULL), 0);
-	cr_assert_eq(python_find_creations(&search), 0);
-	python_code__close(&search.code);
-	elf_object__close(search.elf);
-	close(fd);
-}
-
-static bool is_jcc_of(const struct snippet *snippet, uint64_t vaddr)
-{
-	size_t at = vaddr - CODE;
-
-	return at < (size_t)(snippet->end - snippet->start) && (snippet->start[at] == 0x74 || snippet->start[at] == 0x75);
+	search_file(snippet, &search, python_find_creations);
 }
 
 Test(python_creations, understood)
@@ -328,16 +334,9 @@ static void search_growth(const struct snippet *snippet, struct python_info *ret
 {
 	const struct python_asked asked = { .pools = 1 };
 	struct python_search search = { .info = ret, .asked = &asked };
-	int fd = snippet_file(snippet);
 
 	*ret = (struct python_info){};
-	search.elf = elf_object__open(fd, NULL);
-	cr_assert(search.elf);
-	cr_assert_eq(python_code__open(&search.code, search.elf, NULL), 0);
-	cr_assert_eq(python_find_growth(&search), 0);
-	python_code__close(&search.code);
-	elf_object__close(search.elf);
-	close(fd);
+	search_file(snippet, &search, python_find_growth);
 }
 
 Test(python_growth, places_and_registers)
@@ -510,19 +509,12 @@ Test(python_growth, of_other_pythons)
 static void search_snippet(const struct snippet *snippet, struct python_info *ret)
 {
 	struct python_search search = { .info = ret };
-	int fd = snippet_file(snippet);
 
 	*ret = (struct python_info){};
 	for (int i = 0; i < PYTHON_DOMAIN_NR; i++)
 		for (int k = 0; k < PYTHON_OPERATION_NR; k++)
 			ret->function[i][k] = (i == PYTHON_RAW ? MALLOC + 0x80 : MALLOC) + 16 * k;
-	search.elf = elf_object__open(fd, NULL);
-	cr_assert(search.elf);
-	cr_assert_eq(python_code__open(&search.code, search.elf, NULL), 0);
-	cr_assert_eq(python_find_inlined(&search), 0);
-	python_code__close(&search.code);
-	elf_object__close(search.elf);
-	close(fd);
+	search_file(snippet, &search, python_find_inlined);
 }
 
 /* ---- understood ---- */
@@ -567,14 +559,6 @@ static const struct {
 #undef ROW
 };
 
-/* The only jcc of a snippet's first 20 bytes is the place. */
-static bool is_at_jcc(const struct snippet *snippet, uint64_t vaddr)
-{
-	size_t at = vaddr - CODE;
-
-	return at < (size_t)(snippet->end - snippet->start) && (snippet->start[at] == 0x74 || snippet->start[at] == 0x75);
-}
-
 Test(python_inlined, understood)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(inlined_rows); i++) {
@@ -586,7 +570,7 @@ Test(python_inlined, understood)
 		cr_expect_eq(info.inlined_nr, 1, "%s", snippet->what);
 		if (info.site_nr != 1)
 			continue;
-		cr_expect(is_at_jcc(snippet, info.site->vaddr), "%s: %lx", snippet->what, info.site->vaddr);
+		cr_expect(is_jcc_of(snippet, info.site->vaddr), "%s: %lx", snippet->what, info.site->vaddr);
 		cr_expect_eq(info.site->offset, info.site->vaddr - CODE + PAGE);
 		cr_expect_eq(info.site->domain, PYTHON_OBJECT);
 		cr_expect_eq(info.site->operation, PYTHON_MALLOC);

@@ -29,16 +29,14 @@ NOIPA static void spin(unsigned long rounds)
 
 /* ---- signals ---- */
 
-static void on_prof(int number)
+static void on_prof(int)
 {
-	(void)number;
 	spin(3000);
 }
 
 /* Another one inside this one. */
-static void on_alarm(int number)
+static void on_alarm(int)
 {
-	(void)number;
 	spin(1000);
 	raise(SIGUSR1);
 	spin(1000);
@@ -191,9 +189,8 @@ static void all_kinds(unsigned long round)
 	load();
 }
 
-__attribute__((noreturn)) static void *in_a_thread(void *unused)
+__attribute__((noreturn)) static void *in_a_thread(void *)
 {
-	(void)unused;
 	use_alternate_stack();
 	for (unsigned long i = 0;; i++)
 		all_kinds(i);
