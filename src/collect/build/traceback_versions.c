@@ -159,8 +159,7 @@ int forget_retired(struct tracebacks *tracebacks, const struct image_blocks *blo
 		return 0;
 	stays = calloc(tracebacks->traceback_nr, sizeof(*stays));
 	err = stays ? choose_retired(tracebacks, blocks, most, stays) : -ENOMEM;
-	if (!err)
-		err = make_traceback_ids(tracebacks, stays, &ids);
+	err = err ?: make_traceback_ids(tracebacks, stays, &ids);
 	if (!err) {
 		move_up(tracebacks, stays);
 		idmap_release(&tracebacks->ids);
@@ -192,9 +191,8 @@ struct version_time {
 
 static int add_version(struct tracebacks *tracebacks, const struct known_traceback *known)
 {
-	int err = array_push(tracebacks, traceback, *known);
-
-	return err ?: idmap_add(&tracebacks->ids, known->id, tracebacks->traceback_nr - 1);
+	return array_push(tracebacks, traceback, *known) ?:
+	       idmap_add(&tracebacks->ids, known->id, tracebacks->traceback_nr - 1);
 }
 
 static int resolve_version(struct tracebacks *tracebacks, const struct mappings *mappings, uint64_t id,
@@ -358,8 +356,7 @@ int versions_resolve(struct tracebacks *tracebacks, const struct mappings *mappi
 	if (!err && !known)
 		err = resolve_version(tracebacks, mappings, id, traceback,
 				      times.time_nr ? times.time[0] - 1 : HISTORY_NOW);
-	if (!err)
-		err = add_versions(tracebacks, mappings, id, traceback, &times);
+	err = err ?: add_versions(tracebacks, mappings, id, traceback, &times);
 	if (!err)
 		tracebacks_find(tracebacks, id)->whole_ns =
 			mappings->told_ns > mappings->changed_ns ? mappings->told_ns : mappings->changed_ns;

@@ -605,9 +605,7 @@ static void heap_find_mmapped(struct heap_reader *reader)
 
 static int add_state(struct heap_reader *reader)
 {
-	int err = heap_walk_arenas(reader);
-
-	err = err ?: heap_read_free_lists(reader);
+	int err = heap_walk_arenas(reader) ?: heap_read_free_lists(reader);
 	if (!err)
 		heap_find_mmapped(reader);
 	free(reader->range);

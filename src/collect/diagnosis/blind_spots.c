@@ -14,10 +14,7 @@
 
 static const struct diagnosed_file *program_of(const struct diagnosed_process *process)
 {
-	for (size_t i = 0; i < process->file_nr; i++)
-		if (process->file[i].is_program)
-			return &process->file[i];
-	return NULL;
+	return array_find(process, file, i, process->file[i].is_program);
 }
 
 /*

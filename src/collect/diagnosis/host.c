@@ -377,8 +377,7 @@ int diagnose_machine(struct diagnosed_machine *machine)
 
 	uname(&names);
 	snprintf(machine->kernel, sizeof(machine->kernel), "%s", names.release);
-	err = run_checks(machine, kernel_rows, ARRAY_SIZE(kernel_rows));
-	err = err ?: check_privileges(machine);
+	err = run_checks(machine, kernel_rows, ARRAY_SIZE(kernel_rows)) ?: check_privileges(machine);
 	err = err ?: run_checks(machine, our_rows, ARRAY_SIZE(our_rows));
 	traps.state = check_traps(&traps, &machine->costs);
 	err = err ?: array_push(machine, check, traps);

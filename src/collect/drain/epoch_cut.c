@@ -227,16 +227,11 @@ int cut_read_blocks(struct cut *cut, const struct allocsnap_bpf *bpf, const stru
 	err = grace_wait(&cut->grace);
 	if (!err) /* before the map is read, because blocks move from the nursery to the map */
 		err = nursery_read(nursery, last, &drain->blocks);
-	if (!err)
-		err = read_blocks(&map, last, &drain->blocks);
-	if (!err)
-		err = read_pending(cut, bpf);
+	err = err ?: read_blocks(&map, last, &drain->blocks) ?: read_pending(cut, bpf);
 	store_shared(&bpf->bss->cut, 0);
-	if (!err)
-		err = map_copy_take(&cut->handed, bpf_map__fd(bpf->maps.handed_blocks),
-				    sizeof(struct handed_key), sizeof(struct handed_block));
-	if (!err)
-		err = unite_blocks(cut, &drain->blocks, last);
+	err = err ?: map_copy_take(&cut->handed, bpf_map__fd(bpf->maps.handed_blocks),
+				   sizeof(struct handed_key), sizeof(struct handed_block));
+	err = err ?: unite_blocks(cut, &drain->blocks, last);
 	return err;
 }
 

@@ -216,9 +216,8 @@ static int delete_chunk(const struct image_blocks *image, const struct block_chu
 
 	for (size_t i = 0; i < chunk->nr && !err; i++)
 		key[i] = drained_block_key(image, &chunk->block[i]);
-	if (!err)
-		err = delete_all(bpf_map__fd(bpf->maps.blocks), nursery, pairing, key,
-				 chunk->nr);
+	err = err ?: delete_all(bpf_map__fd(bpf->maps.blocks), nursery, pairing, key,
+				chunk->nr);
 	for (size_t i = 0; i < chunk->nr && key; i++)
 		if (block_key_layer(&key[i]) == LAYER_MAPPING)
 			forget_start(bpf_map__fd(bpf->maps.mapping_starts), &key[i]);
@@ -255,8 +254,7 @@ int drain_sweep_dropped(int dropped_fd, const struct pairing *pairing, const str
 	for (size_t i = 0; i < notes.nr; i++)
 		if (has_ended(ended, block_key_image(&key[i])))
 			key[nr++] = key[i];
-	if (!err)
-		err = delete_all(dropped_fd, &(struct nursery){}, pairing, key, nr);
+	err = err ?: delete_all(dropped_fd, &(struct nursery){}, pairing, key, nr);
 	map_copy_release(&notes);
 	return err;
 }

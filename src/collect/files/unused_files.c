@@ -21,10 +21,7 @@
 
 static void note_probed_file(struct notes *notes, const char *path, const char *what, const char *why)
 {
-	struct reason line;
-
-	reason_set(&line, 0, "%s %s: %s", path, what, why);
-	notes_add(notes, line.text);
+	notes_add(notes, "%s %s: %s", path, what, why);
 }
 
 /* Probes a file and keeps its probes. A file without an allocator is not kept. */
@@ -144,10 +141,8 @@ static bool admits_others(const struct collector_options *options)
 
 static bool admits_pids(const struct collector_options *options)
 {
-	for (size_t i = 0; i < options->rule_nr; i++)
-		if (!options->rule[i].excludes && options->rule[i].key == ADMISSION_PID)
-			return true;
-	return false;
+	return array_any(options->rule_nr, i,
+			 !options->rule[i].excludes && options->rule[i].key == ADMISSION_PID);
 }
 
 static int remember_program(struct early_programs *early, const char *path)

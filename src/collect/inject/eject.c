@@ -229,9 +229,8 @@ static int change_back(struct ejecting *ejecting)
 	int err = read_process(ejecting) ?: check_new_sharers(ejecting->pid, &ejecting->newest, ejecting->why) ?:
 			  check_room_for_mappings(ejecting->pid, &ejecting->maps, &needed, ejecting->why);
 
-	if (!err)
-		err = remote_caller_choose(&ejecting->threads, &ejecting->maps, &ejecting->gate, ejecting->mem_fd,
-					   &ejecting->caller, ejecting->why);
+	err = err ?: remote_caller_choose(&ejecting->threads, &ejecting->maps, &ejecting->gate, ejecting->mem_fd,
+					  &ejecting->caller, ejecting->why);
 	if (err)
 		return err;
 	ejecting->result.kept_nr = 0;

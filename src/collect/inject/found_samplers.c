@@ -223,10 +223,8 @@ static int add_sampler(pid_t pid, const struct target_maps *maps, const struct m
 
 static bool is_known_sampler(const struct found_samplers *found, const struct maps_line *line)
 {
-	for (size_t i = 0; i < found->sampler_nr; i++)
-		if (found->sampler[i].inode == line->inode && found->sampler[i].dev == line->dev)
-			return true;
-	return false;
+	return array_any(found->sampler_nr, i,
+			 found->sampler[i].inode == line->inode && found->sampler[i].dev == line->dev);
 }
 
 int found_samplers_read(pid_t pid, const struct target_maps *maps, struct found_samplers *ret, struct reason *why)

@@ -573,14 +573,9 @@ static int plan_allocator(struct planning *planning, const struct maps_line *lin
 	allocator->inode = line->inode;
 	plan->allocator_nr++;
 	err = plan_functions(patches, facts, allocator, planned, planning->why);
-	if (!err)
-		err = locate_functions(planning, line, allocator, planned);
-	if (!err)
-		err = add_pages(allocator, planned, planning->why);
-	if (!err)
-		err = check_code_mappings(planning, allocator);
-	if (!err)
-		err = read_original_pages(fd, allocator, &planned->original, planning->why);
+	err = err ?: locate_functions(planning, line, allocator, planned);
+	err = err ?: add_pages(allocator, planned, planning->why) ?: check_code_mappings(planning, allocator);
+	err = err ?: read_original_pages(fd, allocator, &planned->original, planning->why);
 	return err ?: check_code_pages(planning->mem_fd, planned->original, allocator, planning->why);
 }
 
@@ -693,10 +688,8 @@ static int read_planned_maps(struct planning *planning)
 static int make_plan(struct planning *planning)
 {
 	pid_t pid = planning->pid;
-	int err = check_target_process(pid, planning->why) ?: open_memory(planning);
-
-	if (!err)
-		err = proc_start_time(pid, &planning->plan->start_time) ?: read_planned_maps(planning);
+	int err = check_target_process(pid, planning->why) ?: open_memory(planning) ?:
+			  proc_start_time(pid, &planning->plan->start_time) ?: read_planned_maps(planning);
 	if (err)
 		return *planning->why->text ? err : reason_set(planning->why, err, "process %d: %s", pid, strerror(-err));
 	return check_not_injected(planning) ?: check_shared_memory(pid, planning->why) ?: plan_files(planning) ?:

@@ -126,10 +126,7 @@ static bool is_plain_thread(const struct stopped_threads *threads, pid_t tid)
 
 static bool is_known_thread(const struct stopped_threads *threads, size_t nr, pid_t tid)
 {
-	for (size_t i = 0; i < nr; i++)
-		if (threads->thread[i].tid == tid)
-			return true;
-	return false;
+	return array_any(nr, i, threads->thread[i].tid == tid);
 }
 
 static int seize_thread(struct stopped_threads *threads, pid_t tid, struct reason *why)

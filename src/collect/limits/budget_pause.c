@@ -112,28 +112,26 @@ static bool may_name_process(struct budgets *budgets, bool *is_noted, const char
 
 static void note_thinning(struct collector *collector, struct target *target)
 {
-	struct reason why;
 	const char *end;
 
 	if (!may_name_process(&collector->limits->budgets, &target->budget.is_thinning_noted, &end))
 		return;
-	reason_set(&why, 0, "%s (PID %d): to record every block would cost more than --max-overhead %u allows: samples are "
-		   "recorded where needed, sums are estimates%s", target->identity.comm, target->identity.pid,
-		   collector->options.max_overhead, end);
-	notes_add(&collector->notes, why.text);
+	notes_add(&collector->notes,
+		  "%s (PID %d): to record every block would cost more than --max-overhead %u allows: samples are "
+		  "recorded where needed, sums are estimates%s", target->identity.comm, target->identity.pid,
+		  collector->options.max_overhead, end);
 }
 
 static void note_pause(struct collector *collector, struct target *target, const char *what)
 {
-	struct reason why;
 	const char *end;
 
 	if (!may_name_process(&collector->limits->budgets, &target->budget.is_pause_noted, &end))
 		return;
-	reason_set(&why, 0, "%s (PID %d): even samples cost more than --max-overhead %u allows: the recording of %s pauses now "
-		   "and then, and what is allocated meanwhile is missing%s", target->identity.comm, target->identity.pid,
-		   collector->options.max_overhead, what, end);
-	notes_add(&collector->notes, why.text);
+	notes_add(&collector->notes,
+		  "%s (PID %d): even samples cost more than --max-overhead %u allows: the recording of %s pauses now "
+		  "and then, and what is allocated meanwhile is missing%s", target->identity.comm, target->identity.pid,
+		  collector->options.max_overhead, what, end);
 }
 
 /* Tells the kernel side the rate of the budget of a process. least: the rate of all processes. */
@@ -503,7 +501,7 @@ static void resume_spender(struct collector *collector, const struct spender *sp
 	if (err && err != -ESRCH && !spender->pausing->is_stuck) {
 		reason_set(&why, err, "the recording cannot go on after a pause: %s; it is tried again",
 			   strerror(-err));
-		notes_add(&collector->notes, why.text);
+		notes_add(&collector->notes, "%s", why.text);
 	}
 	spender->pausing->is_stuck = err != 0;
 }

@@ -154,8 +154,7 @@ static void place_own_links(struct collector *collector, struct target *target)
 	int err = own_links_complete(collector, target);
 
 	own->is_paused = false;
-	if (!err)
-		err = probes_resume(own, collector->bpf, &collector->objects, &collector->shared.detacher);
+	err = err ?: probes_resume(own, collector->bpf, &collector->objects, &collector->shared.detacher);
 	if (err)
 		budget_pause_target(collector, target);
 	else

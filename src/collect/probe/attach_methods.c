@@ -51,10 +51,8 @@ static size_t rets_of(const struct probes *probes, uint32_t object)
 
 static bool is_ret_probed(const struct probes *probes, const struct probed_ret *ret)
 {
-	for (size_t i = 0; i < probes->ret_nr; i++)
-		if (probes->ret[i].object == ret->object && probes->ret[i].offset == ret->offset)
-			return true;
-	return false;
+	return array_any(probes->ret_nr, i,
+			 probes->ret[i].object == ret->object && probes->ret[i].offset == ret->offset);
 }
 
 static int add_ret(const struct attachment *at, const struct probe_site *site,
@@ -102,8 +100,7 @@ int add_rets(const struct attachment *at, const struct probe_site *site,
 	if (rets_of(at->probes, site->object) > RETS_MAX)
 		return reason_set(why, -ENOTSUP, "its file has too many returns");
 	err = parser__returns(at->parser, at->object->fd, site->vaddr, &returns, why);
-	if (!err)
-		err = add_all(at, site, &returns, ret, why);
+	err = err ?: add_all(at, site, &returns, ret, why);
 	object_returns_release(&returns);
 	return err;
 }
@@ -277,10 +274,7 @@ static int attach_link(const struct attachment *at, enum probe_end end,
 
 	for (size_t i = 0; i < places->place_nr && !err; i++)
 		err = array_push(&link.places, place, places->place[i]);
-	if (!err)
-		err = attach_again(at, &link);
-	if (!err)
-		err = array_push(at->probes, link, link);
+	err = err ?: attach_again(at, &link) ?: array_push(at->probes, link, link);
 	if (err)
 		detach_link(at->probes, &link);
 	return err;

@@ -22,10 +22,8 @@
 
 static bool is_probed(const struct probes *probes, uint32_t object, uint64_t offset)
 {
-	for (size_t i = 0; i < probes->site_nr; i++)
-		if (probes->site[i].object == object && probes->site[i].offset == offset)
-			return true;
-	return false;
+	return array_any(probes->site_nr, i,
+			 probes->site[i].object == object && probes->site[i].offset == offset);
 }
 
 /* Several C libraries share domain 0, so their files tell them apart. */
@@ -150,10 +148,7 @@ const char *probes_kind(const struct probes *probes, const struct allocsnap_bpf 
 
 static struct looked *find_looked(const struct probes *probes, uint32_t object)
 {
-	for (size_t i = 0; i < probes->looked_nr; i++)
-		if (probes->looked[i].object == object)
-			return &probes->looked[i];
-	return NULL;
+	return array_find(probes, looked, i, probes->looked[i].object == object);
 }
 
 uint64_t probes_since_ns(const struct probes *probes, uint32_t object, bool with_heap)
@@ -179,10 +174,7 @@ int probes_note_looked(struct probes *probes, uint32_t object)
 
 bool probes_have_site(const struct probes *probes, uint32_t object)
 {
-	for (size_t i = 0; i < probes->site_nr; i++)
-		if (probes->site[i].object == object && probes->site[i].is_attached)
-			return true;
-	return false;
+	return array_any(probes->site_nr, i, probes->site[i].object == object && probes->site[i].is_attached);
 }
 
 static int add_customs(struct probes *probes, const struct objects *objects, uint32_t index, unsigned int meant)
@@ -267,10 +259,7 @@ static bool serves_python(const struct allocator_function *known)
 
 static bool has_sites_for_python(const struct probes *probes, uint32_t object)
 {
-	for (size_t i = 0; i < probes->site_nr; i++)
-		if (probes->site[i].object == object && probes->site[i].is_for_python)
-			return true;
-	return false;
+	return array_any(probes->site_nr, i, probes->site[i].object == object && probes->site[i].is_for_python);
 }
 
 int probes_attach_for_python(struct probes *probes, const struct allocsnap_bpf *bpf, const struct objects *objects,
@@ -326,8 +315,7 @@ static int add_heap(struct probes *probes, const struct allocsnap_bpf *bpf, cons
 	size_t first = probes->site_nr;
 	int err = objects->object[index]->facts ? append_object_sites(probes, objects, index, SITES_OF_HEAP) : 0;
 
-	if (!err)
-		err = attach_new(probes, bpf, objects, index, first, why);
+	err = err ?: attach_new(probes, bpf, objects, index, first, why);
 	if (!err)
 		find_looked(probes, index)->heap_time_ns = monotonic_now_ns();
 	return err;
@@ -347,8 +335,7 @@ static int examine_object(struct probes *probes, const struct allocsnap_bpf *bpf
 	if (err || !object->facts)
 		return err;
 	err = append_object_sites(probes, objects, index, sites_meant(with_heap));
-	if (!err)
-		err = attach_new(probes, bpf, objects, index, first, why);
+	err = err ?: attach_new(probes, bpf, objects, index, first, why);
 	probes->looked[probes->looked_nr - 1].time_ns = monotonic_now_ns();
 	if (with_heap)
 		probes->looked[probes->looked_nr - 1].heap_time_ns = monotonic_now_ns();
@@ -384,10 +371,8 @@ bool probes_see_heap(const struct probes *probes)
 
 bool probes_see_allocations(const struct probes *probes)
 {
-	for (size_t i = 0; i < probes->site_nr; i++)
-		if (probes->site[i].is_attached && !shape_is_free(probes->site[i].shape))
-			return true;
-	return false;
+	return array_any(probes->site_nr, i,
+			 probes->site[i].is_attached && !shape_is_free(probes->site[i].shape));
 }
 
 uint64_t probes_lost_in(const uint32_t *object, size_t nr, const struct mappings *mappings)
@@ -433,17 +418,12 @@ static void detach_begin_link(const struct probes *probes, struct probe_link *li
 /* Links of frees are ended last. */
 static void drop_links(struct probes *probes, uint32_t object, struct detacher *detacher)
 {
-	size_t kept = 0;
-
 	for (size_t i = probes->link_nr; i-- > 0;)
-		if (probes->link[i].object == object)
+		if (probes->link[i].object == object) {
 			detach_begin_link(probes, &probes->link[i], detacher);
-	for (size_t i = 0; i < probes->link_nr; i++)
-		if (probes->link[i].object == object)
 			free(probes->link[i].places.place);
-		else
-			probes->link[kept++] = probes->link[i];
-	probes->link_nr = kept;
+		}
+	array_keep(probes, link, i, probes->link[i].object != object);
 }
 
 /*
@@ -459,46 +439,16 @@ static void drop_sites(struct probes *probes, uint32_t object)
 		probes->site_nr--;
 }
 
-static size_t remove_from(uint32_t *list, size_t nr, uint32_t object)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < nr; i++)
-		if (list[i] != object)
-			list[kept++] = list[i];
-	return kept;
-}
-
-static void drop_rets(struct probes *probes, uint32_t object)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < probes->ret_nr; i++)
-		if (probes->ret[i].object != object)
-			probes->ret[kept++] = probes->ret[i];
-	probes->ret_nr = kept;
-}
-
-static void drop_looked(struct probes *probes, uint32_t object)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < probes->looked_nr; i++)
-		if (probes->looked[i].object != object)
-			probes->looked[kept++] = probes->looked[i];
-	probes->looked_nr = kept;
-}
-
 bool probes_drop(struct probes *probes, uint32_t object, struct detacher *detacher)
 {
 	if (!probes_have_looked(probes, object))
 		return false;
 	drop_links(probes, object, detacher);
 	drop_sites(probes, object);
-	drop_rets(probes, object);
-	drop_looked(probes, object);
-	probes->failed_nr = remove_from(probes->failed, probes->failed_nr, object);
-	probes->dropped_nr = remove_from(probes->dropped, probes->dropped_nr, object);
+	array_keep(probes, ret, i, probes->ret[i].object != object);
+	array_keep(probes, looked, i, probes->looked[i].object != object);
+	array_keep(probes, failed, i, probes->failed[i] != object);
+	array_keep(probes, dropped, i, probes->dropped[i] != object);
 	return true;
 }
 

@@ -124,8 +124,6 @@ int sampler_sites_attach(struct probes *probes, const struct allocsnap_bpf *bpf,
 
 bool sampler_sites_are_probed(const struct probes *probes, uint32_t object)
 {
-	for (size_t i = 0; i < probes->site_nr; i++)
-		if (probes->site[i].object == object && shape_is_sampler(probes->site[i].shape))
-			return true;
-	return false;
+	return array_any(probes->site_nr, i,
+			 probes->site[i].object == object && shape_is_sampler(probes->site[i].shape));
 }

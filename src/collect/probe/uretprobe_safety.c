@@ -71,8 +71,7 @@ static int attach_rets_of(struct probes *probes, const struct allocsnap_bpf *bpf
 		if (has_return(&probes->site[i]))
 			err = add_rets_or_drop(&at, &probes->site[i], &rets, why);
 	sites->nr = i - sites->first;
-	if (!err)
-		err = attach_places(&at, PROBE_RET, &rets, sites);
+	err = err ?: attach_places(&at, PROBE_RET, &rets, sites);
 	if (err)
 		probes->ret_nr = known;
 	free(rets.place);
@@ -98,12 +97,10 @@ static int tell_kernel(const struct probes *probes, const struct allocsnap_bpf *
 {
 	struct process_request args = { .slot = probes->slot };
 	LIBBPF_OPTS(bpf_test_run_opts, opts, .ctx_in = &args, .ctx_size_in = sizeof(args));
-	int err;
 
 	if (probes->is_trial)
 		return 0;
-	err = bpf_prog_test_run_opts(bpf_program__fd(bpf->progs.process_switch), &opts);
-	return err ?: (int)opts.retval;
+	return bpf_prog_test_run_opts(bpf_program__fd(bpf->progs.process_switch), &opts) ?: (int)opts.retval;
 }
 
 /* ---- dropped sites ---- */
@@ -132,8 +129,7 @@ static int attach_kept(struct probes *probes, const struct allocsnap_bpf *bpf,
 	for (size_t i = sites.first; i < sites.first + sites.nr && !err; i++)
 		if (gives_out(&probes->site[i]))
 			err = array_push(&entries, place, site_entry(probes, &probes->site[i]));
-	if (!err)
-		err = attach_places(&at, PROBE_ENTRY, &entries, &sites);
+	err = err ?: attach_places(&at, PROBE_ENTRY, &entries, &sites);
 	free(entries.place);
 	return err;
 }
@@ -163,14 +159,10 @@ static void replace_entries(struct probes *probes, const struct allocsnap_bpf *b
 
 static void detach_over(struct probes *probes)
 {
-	size_t kept = 0;
-
 	for (size_t i = 0; i < probes->link_nr; i++)
 		if (probes->link[i].is_over)
 			detach_link(probes, &probes->link[i]);
-		else
-			probes->link[kept++] = probes->link[i];
-	probes->link_nr = kept;
+	array_keep(probes, link, i, !probes->link[i].is_over);
 	detach_settle(probes);
 }
 
@@ -198,9 +190,7 @@ int probes_switch(struct probes *probes, const struct allocsnap_bpf *bpf,
 	int err;
 
 	probes->by_ret = true;
-	err = attach_all_rets(probes, bpf, objects, why);
-	if (!err)
-		err = tell_kernel(probes, bpf);
+	err = attach_all_rets(probes, bpf, objects, why) ?: tell_kernel(probes, bpf);
 	for (size_t i = 0; i < probes->site_nr && err; i++)
 		if (has_return(&probes->site[i]))
 			drop_site(probes, &probes->site[i]);

@@ -330,8 +330,7 @@ static int keep_record(struct mapping_events *events, const struct perf_event_he
 	int err = array_reserve(&events->bytes, &events->bytes_alloc,
 				events->bytes_nr + header->size);
 
-	if (!err)
-		err = array_push(events, record, record);
+	err = err ?: array_push(events, record, record);
 	if (err)
 		return err;
 	memcpy(events->bytes + events->bytes_nr, header, header->size);
@@ -482,10 +481,7 @@ struct mapping_events *mapping_events__open(struct reason *why)
 		events->stop_fd = -1;
 		pthread_mutex_init(&events->lock, NULL);
 	}
-	if (!err)
-		err = open_rings(events);
-	if (!err)
-		err = start_thread(events);
+	err = err ?: open_rings(events) ?: start_thread(events);
 	if (!err)
 		return events;
 	mapping_events__close(events);

@@ -110,10 +110,7 @@ struct list {
 
 bool mappings_use(const struct mappings *mappings, uint32_t object)
 {
-	for (size_t i = 0; i < mappings->used_nr; i++)
-		if (mappings->used[i] == object)
-			return true;
-	return false;
+	return array_any(mappings->used_nr, i, mappings->used[i] == object);
 }
 
 static int use_object(struct mappings *mappings, uint32_t object)
@@ -131,9 +128,7 @@ const struct object *mappings_used(const struct mappings *mappings, size_t i)
 static int object_of(struct mappings *mappings, const struct mapped_file *file,
 		     uint32_t *ret_object)
 {
-	int err = objects_get(mappings->objects, file, ret_object);
-
-	return err ?: use_object(mappings, *ret_object);
+	return objects_get(mappings->objects, file, ret_object) ?: use_object(mappings, *ret_object);
 }
 
 /* ---- finding ---- */
@@ -328,8 +323,7 @@ static int merge_mappings(struct mappings *mappings, const struct list *new, str
 
 			err = replace_piece(mappings, &replaced, &piece);
 		}
-		if (!err)
-			err = push_piece(mappings, list, &piece, over_at != start || start == over->start);
+		err = err ?: push_piece(mappings, list, &piece, over_at != start || start == over->start);
 		at = end;
 		i += old->end == at;
 		j += over->end == at;
@@ -365,8 +359,7 @@ int mappings_read(struct mappings *mappings, pid_t pid, char *text, bool is_cut)
 
 	if (!err && is_cut)
 		see_above(mappings, &new);
-	if (!err)
-		err = merge_mappings(mappings, &new, &list);
+	err = err ?: merge_mappings(mappings, &new, &list);
 	free(new.mapping);
 	if (!err)
 		take_over(mappings, &list);
@@ -505,12 +498,7 @@ void mappings_forget(struct mappings *mappings)
 
 void mappings_forget_objects(struct mappings *mappings, const bool *goes)
 {
-	size_t kept = 0;
-
-	for (size_t i = 0; i < mappings->used_nr; i++)
-		if (!goes[mappings->used[i]])
-			mappings->used[kept++] = mappings->used[i];
-	mappings->used_nr = kept;
+	array_keep(mappings, used, i, !goes[mappings->used[i]]);
 }
 
 void mappings_release(struct mappings *mappings)

@@ -496,8 +496,7 @@ int objects_get(struct objects *objects, const struct mapped_file *file, uint32_
 	if (*ret_object != OBJECT_NONE)
 		return 0;
 	err = is_vdso(file->path) ? 0 : open_told(objects, file, &opened);
-	if (!err)
-		err = get_opened(objects, file, &opened, ret_object);
+	err = err ?: get_opened(objects, file, &opened, ret_object);
 	if (err || !opened.is_other || opened.is_by_path)
 		return err;
 	opened = (struct opened){ .fd = -1 };

@@ -208,8 +208,7 @@ static int serve_open_order(struct open_worker *worker, const struct message *or
 	char body[PATH_MAX] = "";
 	int fd, err = order->bytes < sizeof(body) ? 0 : -EPROTO;
 
-	if (!err)
-		err = channel__receive(&worker->channel, body, order->bytes);
+	err = err ?: channel__receive(&worker->channel, body, order->bytes);
 	if (err)
 		return err;
 	if (order->kind == OPEN_PROGRAM) {

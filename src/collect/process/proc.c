@@ -342,10 +342,7 @@ static int read_family(struct family *family)
 
 static bool has_pid(const pid_t *pid, size_t nr, pid_t wanted)
 {
-	for (size_t i = 0; i < nr; i++)
-		if (pid[i] == wanted)
-			return true;
-	return false;
+	return array_any(nr, i, pid[i] == wanted);
 }
 
 /* The list grows while it is walked: its new members are asked for their children, too. */
@@ -401,10 +398,8 @@ static int take_comm(struct process_identity *identity, char *comm)
 
 int process_identity_read(struct process_identity *identity)
 {
-	int err = take_comm(identity, proc_text(identity->pid, "comm"));
-
-	if (!err)
-		err = replace_identity_text(&identity->exe, proc_link(identity->pid, "exe"));
+	int err = take_comm(identity, proc_text(identity->pid, "comm")) ?:
+			  replace_identity_text(&identity->exe, proc_link(identity->pid, "exe"));
 	return err ?: process_identity_read_args(identity);
 }
 

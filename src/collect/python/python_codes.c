@@ -102,8 +102,7 @@ static int attach_python_site(const struct attachment *at, const struct python_i
 
 	if (!err && places.place_nr)
 		site.offset = places.place[0].offset;
-	if (!err)
-		err = attach_places(at, PROBE_PYTHON, &places, &sites) ?: array_push(probes, site, site);
+	err = err ?: attach_places(at, PROBE_PYTHON, &places, &sites) ?: array_push(probes, site, site);
 	free(places.place);
 	return err ? reason_set(why, err, "cannot probe CPython in %s: %s", at->object->path,
 				err == -ENOSPC ? "too many different places" : strerror(-err)) : 0;
@@ -111,10 +110,8 @@ static int attach_python_site(const struct attachment *at, const struct python_i
 
 static bool python_is_probed(const struct probes *probes, uint32_t object)
 {
-	for (size_t i = 0; i < probes->site_nr; i++)
-		if (probes->site[i].object == object && shape_is_python(probes->site[i].shape))
-			return true;
-	return false;
+	return array_any(probes->site_nr, i,
+			 probes->site[i].object == object && shape_is_python(probes->site[i].shape));
 }
 
 int python_places_attach(struct probes *probes, const struct allocsnap_bpf *bpf, const struct objects *objects,
@@ -212,9 +209,8 @@ static int parts_take(const struct python_code_record *record, python_read_fn re
 {
 	int err = part_take(&record->file, record->file_bytes, text_bytes(&record->file), read, what, is_read, &ret->file);
 
-	if (!err)
-		err = part_take(&record->name, record->name_bytes, text_bytes(&record->name), read, what, is_read,
-				&ret->name);
+	err = err ?: part_take(&record->name, record->name_bytes, text_bytes(&record->name), read, what, is_read,
+			       &ret->name);
 	return err ?: part_take(&record->lines, record->line_bytes, record->lines.bytes, read, what, is_read, &ret->lines);
 }
 
@@ -334,8 +330,7 @@ int python_codes_add(struct python_codes *codes, const struct python_code_record
 	err = parts_take(record, read, what, &is_read, &parts);
 	if (!err && is_read && !is_same(what))
 		err = -ESTALE;
-	if (!err)
-		err = code_make(record, &parts, &code) ?: content_add(codes, &code, &index, &is_new);
+	err = err ?: code_make(record, &parts, &code) ?: content_add(codes, &code, &index, &is_new);
 	if (!is_new)
 		code_release(&code);
 	parts_release(&parts);
@@ -346,10 +341,7 @@ int python_codes_add(struct python_codes *codes, const struct python_code_record
 
 static struct python_place *code_place(const struct python_code *code, int64_t instruction)
 {
-	for (size_t i = 0; i < code->place_nr; i++)
-		if (code->place[i].instruction == instruction)
-			return &code->place[i];
-	return NULL;
+	return array_find(code, place, i, code->place[i].instruction == instruction);
 }
 
 int python_codes_want(struct python_codes *codes, uint32_t id, int64_t instruction)

@@ -3,20 +3,28 @@
 
 #include <bpf/bpf.h>
 #include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
 #include "base/reason.h"
+#include "base/units.h"
 #include "collect/process/open_file.h"
 #include "sandbox/client.h"
 
 /* ---- notes ---- */
 
-void notes_add(struct notes *notes, const char *what)
+void notes_add(struct notes *notes, const char *fmt, ...)
 {
-	char *note = strdup(what);
+	char text[sizeof(((struct reason *)0)->text)], clean[sizeof(text)], *note;
+	va_list args;
 
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	note = strdup(clean_text(clean, sizeof(clean), text));
 	if (note && array_push(notes, note, note))
 		free(note);
 }

@@ -63,8 +63,9 @@ struct notes {
 	size_t note_nr, note_alloc;
 };
 
-/* Adds a copy of the line. Without memory for it the line is lost. */
-void notes_add(struct notes *notes, const char *what);
+/* Formats a line, as reason_set() does. Without memory for it the line is lost. */
+__attribute__((format(printf, 2, 3)))
+void notes_add(struct notes *notes, const char *fmt, ...);
 
 /* Takes the oldest line out, which the caller frees; NULL: there is none. */
 char *notes_take(struct notes *notes);

@@ -24,10 +24,7 @@ struct groups {
 
 static bool has_group(const struct groups *groups, uint64_t group)
 {
-	for (size_t i = 0; i < groups->nr; i++)
-		if (groups->group[i] == group)
-			return true;
-	return false;
+	return array_any(groups->nr, i, groups->group[i] == group);
 }
 
 static void mark_near_oom(struct targets *targets, pid_t pid)

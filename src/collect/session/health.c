@@ -22,7 +22,7 @@ static void become_blind(struct helpers *helpers, struct event_sources *events, 
 {
 	helpers->has_lost_helper = true;
 	epoll_ctl(events->fd, EPOLL_CTL_DEL, end_fd, NULL);
-	notes_add(notes, why);
+	notes_add(notes, "%s", why);
 }
 
 static void notice_end_of_link_holder(struct collector *collector)

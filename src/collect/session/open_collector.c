@@ -76,11 +76,9 @@ static int open_events(struct collector *collector, struct reason *why)
 	else if (!err)
 		err = file_watch_open(&collector->files->written.watch) ?:
 			      watch_fd(&collector->events, collector->files->written.watch.fd);
-	if (!err)
-		err = watch_fd(&collector->events, parser__end_fd(collector->helpers.parser)) ?:
-			      watch_fd(&collector->events, file_opener__end_fd(collector->helpers.opener));
-	if (!err)
-		err = open_timer(&collector->events, &collector->limits->budgets);
+	err = err ?: watch_fd(&collector->events, parser__end_fd(collector->helpers.parser)) ?:
+			     watch_fd(&collector->events, file_opener__end_fd(collector->helpers.opener));
+	err = err ?: open_timer(&collector->events, &collector->limits->budgets);
 	if (err)
 		return err;
 	collector->events.mappings = mapping_events__open(why);
@@ -113,7 +111,7 @@ static int learn_costs(struct collector *collector, struct reason *ret_why)
 		return 0;
 	if (collector->options.max_overhead)
 		return reason_set(ret_why, err, "no overhead can be kept to: %s", why.text);
-	notes_add(&collector->notes, why.text);
+	notes_add(&collector->notes, "%s", why.text);
 	return 0;
 }
 
@@ -204,9 +202,7 @@ static int open_kernel_side(struct collector *collector, struct reason *why)
 	use_link_holder(collector->bpf, &collector->helpers, &collector->shared);
 	collector->shared.probes.late = &collector->late;
 	file_opener__use(collector->helpers.opener, bpf_program__fd(collector->bpf->progs.file_system_of));
-	err = targets_open(&collector->targets, collector->bpf);
-	if (!err)
-		err = learn_costs(collector, why);
+	err = targets_open(&collector->targets, collector->bpf) ?: learn_costs(collector, why);
 	if (err)
 		return err;
 	if (options->unwinder != COLLECTOR_UNWIND_FP)
@@ -223,13 +219,8 @@ static int open_all(struct collector *collector, struct reason *why)
 	if (err)
 		return err;
 	complete_options(&collector->options, &collector->limits->budgets, &collector->limits->own_links);
-	err = open_files(collector, why);
-	if (!err)
-		err = open_kernel_side(collector, why);
-	if (!err)
-		err = open_events(collector, why);
-	if (!err)
-		err = sources_open(collector, why);
+	err = open_files(collector, why) ?: open_kernel_side(collector, why);
+	err = err ?: open_events(collector, why) ?: sources_open(collector, why);
 	collector->objects.domains = collector->options.domains;
 	if (!err)
 		err = budgets_begin(collector); /* before any process can spend */

@@ -202,12 +202,8 @@ static void log_unreadable_files(struct symbols *symbols, struct notes *notes)
 {
 	const char *path, *why;
 
-	while (symbols__next_unreadable(symbols, &path, &why)) {
-		struct reason line;
-
-		reason_set(&line, 0, "no more names for %s: %s", path, why);
-		notes_add(notes, line.text);
-	}
+	while (symbols__next_unreadable(symbols, &path, &why))
+		notes_add(notes, "no more names for %s: %s", path, why);
 }
 
 static int report_snapshot_failure(pid_t pid, int err, struct reason *why)

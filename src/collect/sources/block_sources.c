@@ -44,12 +44,9 @@ static int find_hazard(const struct allocsnap_bpf *bpf, struct parser *parser, c
 static void note_switch(struct notes *notes, const struct process_identity *identity, const struct reason *hazard,
 			const struct reason *dropped)
 {
-	struct reason note;
-
-	reason_set(&note, 0,
-		"process %d (%s) is recorded without return probes, which is slower: %s; the kernel could end it at one%s%s",
-		identity->pid, identity->comm, hazard->text, *dropped->text ? "; " : "", dropped->text);
-	notes_add(notes, note.text);
+	notes_add(notes,
+		  "process %d (%s) is recorded without return probes, which is slower: %s; the kernel could end it at one%s%s",
+		  identity->pid, identity->comm, hazard->text, *dropped->text ? "; " : "", dropped->text);
 }
 
 /* Called before objects of a process are probed. Later, sessions decline the calls of a thread that is a hazard. */
@@ -77,7 +74,7 @@ static void log_object_notes(struct objects *objects, struct notes *notes)
 	while (objects->note_nr) {
 		char *note = objects->note[--objects->note_nr];
 
-		notes_add(notes, note);
+		notes_add(notes, "%s", note);
 		free(note);
 	}
 }
@@ -125,8 +122,7 @@ int probe_new_objects(struct collector *collector, struct target *target, struct
 		report_target_mappings(&collector->unwind_tables, &collector->targets.books, target);
 	if (target->probes.used->is_paused)
 		return err; /* the resume will do it */
-	if (!err)
-		err = avoid_hazards(collector, target);
+	err = err ?: avoid_hazards(collector, target);
 	log_object_notes(&collector->objects, &collector->notes);
 	mark_program(&collector->objects, &target->identity, &target->mappings);
 	copied_mark(&collector->objects, &collector->notes, &target->mappings, target->probes.used);

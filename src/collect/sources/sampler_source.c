@@ -69,15 +69,13 @@ static void close_memory(struct target *target)
 
 static void note_refused(struct collector *collector, const struct target *target)
 {
-	struct reason why;
-
 	if (collector->sources->is_interval_noted)
 		return;
 	collector->sources->is_interval_noted = true;
-	reason_set(&why, 0, "%s (PID %d) takes its own samples: their distance stays as it is, however many there are, as "
-		   "its memory cannot be written (%s); no more of these are named", target->identity.comm,
-		   target->identity.pid, strerror(EACCES));
-	notes_add(&collector->notes, why.text);
+	notes_add(&collector->notes,
+		  "%s (PID %d) takes its own samples: their distance stays as it is, however many there are, as "
+		  "its memory cannot be written (%s); no more of these are named", target->identity.comm,
+		  target->identity.pid, strerror(EACCES));
 }
 
 static bool all_may_be_written(const struct target *target)
@@ -308,18 +306,16 @@ static bool may_use_samplers(const struct collector *collector, const struct tar
 static void note_sampler(struct collector *collector, const struct target *target, uint32_t index)
 {
 	struct object *object = collector->objects.object[index];
-	struct reason note;
 
 	if (object->is_sampler_told)
 		return;
 	object->is_sampler_told = true;
 	if (object_is_injected(object))
 		return note_injected(collector, target);
-	reason_set(&note, 0,
-		   "%s takes samples of the heap itself: these are recorded, not every block; sums are estimates. "
-		   "--no-sampler records every block, at the usual cost",
-		   object->path);
-	notes_add(&collector->notes, note.text);
+	notes_add(&collector->notes,
+		  "%s takes samples of the heap itself: these are recorded, not every block; sums are estimates. "
+		  "--no-sampler records every block, at the usual cost",
+		  object->path);
 }
 
 static void note_unused(struct collector *collector, uint32_t index, const char *what)
@@ -329,7 +325,7 @@ static void note_unused(struct collector *collector, uint32_t index, const char 
 	if (object->is_sampler_told || !*what)
 		return;
 	object->is_sampler_told = true;
-	notes_add(&collector->notes, what);
+	notes_add(&collector->notes, "%s", what);
 }
 
 /* Places the probes of one sampler. Whether it can be used. */
@@ -377,16 +373,13 @@ static void note_unseen(struct collector *collector, const struct target *target
 	};
 	const struct target_sampler *sampler = &target->sampler;
 	struct object *object;
-	struct reason note;
 
 	if (!sampler->is_used || !sampler->has_info || !sampler->info.flags)
 		return;
 	object = collector->objects.object[sampler->object[0]];
 	for (size_t i = 0; i < ARRAY_SIZE(unseen) && !object->is_unseen_told; i++)
-		if (sampler->info.flags & unseen[i].flag) {
-			reason_set(&note, 0, "%s: %s", object->path, unseen[i].what);
-			notes_add(&collector->notes, note.text);
-		}
+		if (sampler->info.flags & unseen[i].flag)
+			notes_add(&collector->notes, "%s: %s", object->path, unseen[i].what);
 	object->is_unseen_told = true;
 }
 
@@ -536,12 +529,10 @@ static int describe_sampler(struct snapshot_builder *builder, const struct targe
 		return 0;
 	err = snapshot_builder__metadata(builder, "sampler",
 					 target->mappings.objects->object[sampler->object[0]]->path);
-	if (!err)
-		err = snapshot_builder__metadata(builder, "sampler_kind", name_of_sampler_kind(sampler));
+	err = err ?: snapshot_builder__metadata(builder, "sampler_kind", name_of_sampler_kind(sampler));
 	if (!err)
 		err = snapshot_builder__metadata(builder, "sampler_weights", sampler->has_info ? "exact" : "as told");
-	if (!err)
-		err = describe_unseen(builder, sampler);
+	err = err ?: describe_unseen(builder, sampler);
 	if (!err && sampler->functions)
 		err = snapshot_builder__metadata(builder, "sampler_functions", sampler->functions);
 	return err || !sampler->has_info ? err : describe_sampler_info(builder, sampler);

@@ -139,9 +139,8 @@ static int add_slab(struct unwind_tables *tables)
 	words = mmap(NULL, SLAB_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (words == MAP_FAILED)
 		err = -errno;
-	if (!err)
-		err = bpf_map_update_elem(bpf_map__fd(tables->bpf->maps.unwind_slabs), &nr, &fd,
-					  BPF_ANY);
+	err = err ?: bpf_map_update_elem(bpf_map__fd(tables->bpf->maps.unwind_slabs), &nr, &fd,
+					 BPF_ANY);
 	close(fd);
 	if (err && words != MAP_FAILED)
 		munmap(words, SLAB_BYTES);
@@ -318,10 +317,7 @@ static int table_of_vdso(struct parser *parser, const struct mapping *mapping,
 
 static const struct mapping *find_mapping_of_object(const struct mappings *mappings, uint32_t object)
 {
-	for (size_t i = 0; i < mappings->mapping_nr; i++)
-		if (mappings->mapping[i].object == object)
-			return &mappings->mapping[i];
-	return NULL;
+	return array_find(mappings, mapping, i, mappings->mapping[i].object == object);
 }
 
 static int make_table(const struct mappings *mappings, uint32_t i, struct unwind_table **ret,
@@ -548,11 +544,8 @@ static bool is_same_file(const struct unwind_file *a, const struct unwind_file *
 /* A file that was written to becomes another object. The table of that object may already have the same key. */
 static bool has_successor(const struct unwind_tables *tables, const struct unwind_table_entry *entry)
 {
-	for (size_t i = 0; i < tables->entry_nr; i++)
-		if (&tables->entry[i] != entry && tables->entry[i].is_published &&
-		    is_same_file(&tables->entry[i].file, &entry->file))
-			return true;
-	return false;
+	return array_any(tables->entry_nr, i, &tables->entry[i] != entry && tables->entry[i].is_published &&
+			 is_same_file(&tables->entry[i].file, &entry->file));
 }
 
 /* Deletes the map's entry first: after unwind_tables_settle() another table may use the words. */
