@@ -2,7 +2,6 @@
 #include "collect/build/resolve_tracebacks.h"
 
 #include <elf.h>
-#include <errno.h>
 #include <string.h>
 
 #include "base/array.h"

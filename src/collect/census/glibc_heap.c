@@ -7,8 +7,6 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "collect/census/census.h"
-#include "collect/census/target_memory.h"
 
 /* ---- glibc state ---- */
 

@@ -14,7 +14,6 @@
 #include "base/idmap.h"
 #include "collect/bpf.h"
 #include "collect/drain/nursery.h"
-#include "shared/bpf_types.h"
 
 /* ---- free filter ---- */
 

@@ -4,8 +4,6 @@
 #include <errno.h>
 #include <linux/kcmp.h>
 #include <signal.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +10,6 @@
 
 #include "base/array.h"
 #include "base/reason.h"
-#include "collect/process/proc.h"
 
 /* ---- the kernel ---- */
 

@@ -8,7 +8,6 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "base/array.h"
 #include "base/clock.h"
 #include "base/reason.h"
 #include "collect/files/written_files.h"

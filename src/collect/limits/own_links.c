@@ -2,7 +2,6 @@
 #include "collect/limits/own_links.h"
 
 #include "base/clock.h"
-#include "base/reason.h"
 #include "collect/probe/attach_methods.h"
 #include "collect/limits/budget_pause.h"
 #include "collect/sources/block_sources.h"

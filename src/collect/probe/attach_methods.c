@@ -2,7 +2,6 @@
 #include "collect/probe/attach_methods.h"
 
 #include <bpf/libbpf.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/array.h"
 #include "base/clock.h"
@@ -13,7 +12,6 @@
 #include "collect/probe/attach_methods.h"
 #include "collect/probe/detach.h"
 #include "collect/probe/link_holder.h"
-#include "collect/probe/sampler_sites.h"
 #include "collect/process/mappings.h"
 #include "collect/process/objects.h"
 #include "elf/allocators.h"

@@ -2,7 +2,6 @@
 #include "collect/probe/sampler_sites.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/array.h"

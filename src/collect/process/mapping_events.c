@@ -2,11 +2,9 @@
 #include "collect/process/mapping_events.h"
 
 #include <errno.h>
-#include <linux/perf_event.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

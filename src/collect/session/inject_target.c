@@ -11,7 +11,6 @@
 
 #include "base/array.h"
 #include "base/reason.h"
-#include "collect/inject/found_samplers.h"
 #include "collect/inject/inject.h"
 #include "collect/probe/link_holder.h"
 #include "collect/process/proc.h"

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* The snapshots of a pass: built from what was drained, and written to files. */
-#include <bpf/bpf.h>
-#include <bpf/libbpf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -11,15 +9,10 @@
 
 #include "archive/make.h"
 #include "archive/names.h"
-#include "base/array.h"
 #include "base/clock.h"
 #include "base/moment.h"
 #include "base/reason.h"
 #include "collect/build/build_metadata.h"
-#include "collect/build/resolve_tracebacks.h"
-#include "collect/build/traceback_versions.h"
-#include "collect/files/unused_files.h"
-#include "collect/files/written_files.h"
 #include "collect/session/session.h"
 #include "snapshot.h"
 #include "symbols/symbols.h"

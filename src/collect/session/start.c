@@ -2,14 +2,12 @@
 /* Begins the recording of a process. */
 #include "collect/session/session.h"
 
-#include <bpf/bpf.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/reason.h"
-#include "collect/files/written_files.h"
 #include "collect/probe/uretprobe_safety.h"
 #include "collect/process/launch.h"
 #include "collect/process/process_filter.h"

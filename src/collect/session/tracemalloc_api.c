@@ -7,14 +7,11 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
-#include "base/clock.h"
 #include "base/reason.h"
 #include "collect/build/resolve_tracebacks.h"
-#include "collect/process/proc.h"
 #include "collect/recording/collector.h"
 #include "snapshot.h"
 

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "collect/sources/copied_functions.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
-#include "base/reason.h"
 #include "collect/process/mappings.h"
 #include "collect/process/proc.h"
 #include "collect/sources/block_sources.h"

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "collect/sources/user_allocator_probes.h"
 
-#include <bpf/libbpf.h>
-
 #include <errno.h>
 #include <string.h>
 

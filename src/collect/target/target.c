@@ -9,14 +9,12 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/reason.h"
 #include "collect/drain/map_reader.h"
-#include "collect/process/proc.h"
 
 /* Finds the process that a thread belongs to. */
 static int find_thread_process(pid_t id, pid_t *ret_pid, struct reason *why)

@@ -8,7 +8,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -17,7 +16,6 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "base/array.h"
 #include "base/reason.h"
 #include "collect/probe/feature_probes.h"
 #include "collect/probe/link_holder.h"

@@ -2,7 +2,6 @@
 /* Needs root, as recording does. */
 #include <criterion/criterion.h>
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
