@@ -5,7 +5,7 @@
 /*
  * The blocks in the heaps of a process now, from the allocators' own structures: nothing was recorded, and the process is
  * not stopped. A census is plain numbers. Its JSON (census_json.h) is also how the process without privileges, which
- * reads the memory (take_census.c), sends it.
+ * reads the memory (census.c), sends it.
  */
 
 #include <stdbool.h>
