@@ -104,8 +104,7 @@ static int report_cohorts(const struct diff_options *options, struct fleet *flee
 	fleet_let_go(fleet);
 	status = fleet_report_make(fleet, cohort, 2, &report);
 	set_diff_order(options, cohort, &report.report, diff);
-	if (!status)
-		status = print_report(&options->fleet.stats, &fleet->chosen, &report.report);
+	status = status ?: print_report(&options->fleet.stats, &fleet->chosen, &report.report);
 	fleet_report_release(&report);
 	statistics_free(diff);
 	return status;
@@ -140,12 +139,9 @@ static int run(const void *command_options, const struct arguments *args)
 		return status;
 	status = fleet_begin(&cmd_fleet_diff, &options->fleet, &fleet);
 	fleet.chosen.engine.sort = options->sort;
-	if (!status)
-		status = choose_sides(options, &fleet, &baseline, &candidate);
-	if (!status)
-		status = fleet_read(&fleet, both, 2, FLEET_SUMS);
-	if (!status)
-		status = report_cohorts(options, &fleet, both);
+	status = status ?: choose_sides(options, &fleet, &baseline, &candidate);
+	status = status ?: fleet_read(&fleet, both, 2, FLEET_SUMS);
+	status = status ?: report_cohorts(options, &fleet, both);
 	cohort_release(&baseline);
 	cohort_release(&candidate);
 	fleet_end(&fleet);

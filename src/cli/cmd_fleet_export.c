@@ -43,8 +43,7 @@ static int run(const void *command_options, const struct arguments *args)
 	struct row_sent sent = {};
 	int status = fleet_open(&fleet);
 
-	if (!status)
-		status = fleet_choose_where(&cmd_fleet_export, &fleet, COHORT_WITH_PARTS, &cohort);
+	status = status ?: fleet_choose_where(&cmd_fleet_export, &fleet, COHORT_WITH_PARTS, &cohort);
 	if (!status && write_row_file(&fleet, &cohort, args->item[0], &sent, &why))
 		status = log_failure("%s", why.text);
 	if (!status)

@@ -37,8 +37,7 @@ static int forget_in_catalogue(struct fleet *fleet, const struct cohort *cohort)
 
 	fleet_let_go(fleet);
 	err = catalogue__open_to_write(fleet_source_name(fleet), report_other_writer, NULL, &catalogue, &why);
-	if (!err)
-		err = catalogue_forget(catalogue, cohort, &why);
+	err = err ?: catalogue_forget(catalogue, cohort, &why);
 	catalogue__close(catalogue);
 	return err ? log_failure("%s", why.text) : report_forgotten(cohort);
 }
@@ -112,9 +111,7 @@ static int run(const void *command_options, const struct arguments *args)
 	if (status)
 		return status;
 	options.fleet.cluster.url = options.from.item_nr ? options.from.item[0] : NULL;
-	status = fleet_open(&fleet);
-	if (!status)
-		status = fleet_choose_where(&cmd_fleet_forget, &fleet, COHORT_WITH_PARTS, &cohort);
+	status = fleet_open(&fleet) ?: fleet_choose_where(&cmd_fleet_forget, &fleet, COHORT_WITH_PARTS, &cohort);
 	if (!status)
 		status = options.from.item_nr ? forget_on_servers(&options, &cohort) : forget_in_catalogue(&fleet, &cohort);
 	cohort_release(&cohort);

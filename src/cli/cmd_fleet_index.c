@@ -84,10 +84,8 @@ static int index_into(const char *catalogue_path, const char *const *dir, size_t
 
 	/* This check comes first: it fails before an empty catalogue is created. */
 	err = fleet_index_check(dir, dir_nr, &why);
-	if (!err)
-		err = catalogue__open_to_write(catalogue_path, report_waiting, NULL, &catalogue, &why);
-	if (!err)
-		err = fleet_index(catalogue, dir, dir_nr, &events, ret, &why);
+	err = err ?: catalogue__open_to_write(catalogue_path, report_waiting, NULL, &catalogue, &why);
+	err = err ?: fleet_index(catalogue, dir, dir_nr, &events, ret, &why);
 	progress_end(&progress);
 	catalogue__close(catalogue);
 	return err ? log_failure("%s", why.text) : EXIT_DONE;

@@ -61,11 +61,8 @@ static int run(const void *command_options, const struct arguments *args)
 		return log_refusal(&cmd_fleet_push, "--to says which ClickHouse");
 	if (args->item_nr)
 		indexed = cmd_fleet_index.run(&options->fleet, args);
-	status = fleet_open(&fleet);
-	if (!status)
-		status = fleet_choose_where(&cmd_fleet_push, &fleet, COHORT_WITH_PARTS, &cohort);
-	if (!status)
-		status = push_cohort(&fleet, &cohort, options);
+	status = fleet_open(&fleet) ?: fleet_choose_where(&cmd_fleet_push, &fleet, COHORT_WITH_PARTS, &cohort);
+	status = status ?: push_cohort(&fleet, &cohort, options);
 	cohort_release(&cohort);
 	fleet_end(&fleet);
 	return status ?: indexed;

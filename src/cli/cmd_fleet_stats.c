@@ -29,8 +29,7 @@ static int report_cohort(struct fleet *fleet, const struct cohort *cohort)
 	fleet_let_go(fleet);
 	status = fleet_report_make(fleet, &cohort, 1, &report);
 	report.report.statistics = statistics;
-	if (!status)
-		status = print_report(&fleet->options->stats, &fleet->chosen, &report.report);
+	status = status ?: print_report(&fleet->options->stats, &fleet->chosen, &report.report);
 	fleet_report_release(&report);
 	statistics_free(statistics);
 	return status;
@@ -45,14 +44,11 @@ static int run(const void *command_options, const struct arguments *args)
 	int status = fleet_begin(&cmd_fleet_stats, options, &fleet);
 
 	(void)args;
-	if (!status)
-		status = fleet_choose_where(&cmd_fleet_stats, &fleet,
-					    options->all_times ? COHORT_ALL :
-					    options->all_processes ? COHORT_LATEST : COHORT_LIVE, &cohort);
-	if (!status)
-		status = fleet_read(&fleet, &chosen, 1, FLEET_SUMS);
-	if (!status)
-		status = report_cohort(&fleet, &cohort);
+	status = status ?: fleet_choose_where(&cmd_fleet_stats, &fleet,
+					      options->all_times ? COHORT_ALL :
+					      options->all_processes ? COHORT_LATEST : COHORT_LIVE, &cohort);
+	status = status ?: fleet_read(&fleet, &chosen, 1, FLEET_SUMS);
+	status = status ?: report_cohort(&fleet, &cohort);
 	cohort_release(&cohort);
 	fleet_end(&fleet);
 	return status;

@@ -92,8 +92,7 @@ static int find_named_snapshots(struct report_job *job, const struct arguments *
 
 		if (!strcmp(args->item[i], "-"))
 			return log_refusal(&cmd_report, "a report reads its files more than once: not standard input");
-		status = find_snapshot(args->item[i], &path);
-		status = status ?: add_series_item(job, path, args->item_nr > 2);
+		status = find_snapshot(args->item[i], &path) ?: add_series_item(job, path, args->item_nr > 2);
 		free(path);
 	}
 	return status;
@@ -324,8 +323,7 @@ static int run(const void *command_options, const struct arguments *args)
 	struct report_job job = { .options = command_options };
 	int status = check_report_options(job.options) ?: report_facts_init(&job.facts, &job.options->select);
 
-	if (!status)
-		status = select_options_resolve(&cmd_report, &job.options->select, &job.chosen);
+	status = status ?: select_options_resolve(&cmd_report, &job.options->select, &job.chosen);
 	status = status ?: choose_series(&job, args) ?: make_report(&job);
 	report_facts_release(&job.facts);
 	report_series_release(&job.series);

@@ -189,8 +189,7 @@ static int check_selection(const struct command *command, const struct select_op
 {
 	int status = check_limits(command, "size", &options->min_size, &options->max_size);
 
-	if (!status)
-		status = check_limits(command, "age", &options->min_age, &options->max_age);
+	status = status ?: check_limits(command, "age", &options->min_age, &options->max_age);
 	return status ?: check_own_frames(command, options);
 }
 

@@ -242,10 +242,8 @@ int stats_question(const struct command *command, const struct stats_options *op
 	int status = select_options_resolve(command, &options->select, ret);
 	struct reason why;
 
-	if (!status)
-		status = check_cumulative(command, options);
-	if (!status)
-		status = check_source_option(command, options) ?: check_terminal(command, options);
+	status = status ?: check_cumulative(command, options);
+	status = status ?: check_source_option(command, options) ?: check_terminal(command, options);
 	ret->engine.key_type = key_type_of(options);
 	ret->engine.cumulative = options->cumulative;
 	ret->engine.measure = options->measure;

@@ -116,8 +116,7 @@ int cohort_choose(const struct fleet_facts *facts, const struct fleet_selection 
 	}
 	if (is_live && !err)
 		leave_out_ended(&cohort);
-	if (!err)
-		err = count_hosts(&cohort, facts->host_nr);
+	err = err ?: count_hosts(&cohort, facts->host_nr);
 	if (err) {
 		cohort_release(&cohort);
 		return err;

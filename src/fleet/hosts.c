@@ -95,8 +95,7 @@ static int end_host(void *what, unsigned int number, struct reason *why)
 		struct holding holding = { .group = lane->sums.used[i], .host = lane->host };
 
 		err = group_sums_get(&lane->sums, holding.group, &holding.bytes, why);
-		if (!err)
-			err = array_push(lane, holding, holding);
+		err = err ?: array_push(lane, holding, holding);
 	}
 	group_sums_clear(&lane->sums);
 	return err;
@@ -138,8 +137,7 @@ static int walk_latest_snapshots(struct host_fold *fold, struct reason *why)
 	};
 	int err = choose_latest(question->cohort, &latest);
 
-	if (!err)
-		err = fleet_walk(&walk, why);
+	err = err ?: fleet_walk(&walk, why);
 	free(latest.snapshot);
 	return err;
 }
@@ -322,8 +320,7 @@ static int make_host_rows(struct host_fold *fold, struct host_rows *rows, struct
 	rows->row = calloc(group_nr ?: 1, sizeof(*rows->row));
 	if (!rows->row)
 		err = -ENOMEM;
-	if (!err)
-		err = collect_holders(&holders, rows->row, fold, why);
+	err = err ?: collect_holders(&holders, rows->row, fold, why);
 	if (!err)
 		finish_rows(rows, &holders, fold->question);
 	holders_release(&holders);
@@ -336,8 +333,7 @@ int fleet_compare_hosts(const struct fleet_question *question, struct host_rows 
 	struct host_rows rows = {};
 	int err = walk_latest_snapshots(&fold, why);
 
-	if (!err)
-		err = make_host_rows(&fold, &rows, why);
+	err = err ?: make_host_rows(&fold, &rows, why);
 	host_fold_release(&fold);
 	if (err)
 		host_rows_release(&rows);

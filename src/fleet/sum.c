@@ -235,8 +235,7 @@ int fleet_sum_make(const struct catalogue *catalogue, const struct cohort *cohor
 	int err = fleet_walk(&walk, why);
 
 	sum.origin_nr = origin_nr;
-	if (!err)
-		err = add_lanes(&sum, &summing, cohort_has_samples(cohort), why);
+	err = err ?: add_lanes(&sum, &summing, cohort_has_samples(cohort), why);
 	for (unsigned int i = 0; i < WALK_LANES; i++)
 		lane_sum_release(&summing.lane[i]);
 	if (!err) {

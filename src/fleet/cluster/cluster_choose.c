@@ -64,8 +64,7 @@ static int make_condition(const struct cluster_choice *choice, char **ret, struc
 	FILE *out = open_memstream(ret, &len);
 	int err = all_fates && out ? 0 : -ENOMEM;
 
-	if (!err)
-		err = fleet_selections_write_sql(choice->selection, choice->selection_nr, all_fates, out, why);
+	err = err ?: fleet_selections_write_sql(choice->selection, choice->selection_nr, all_fates, out, why);
 	if (out && fclose(out))
 		err = -ENOMEM;
 	free(all_fates);

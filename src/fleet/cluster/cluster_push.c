@@ -185,8 +185,7 @@ static int ask_own_names(struct cluster *cluster, const struct cluster_push *job
 
 	if (!err && array_push(&ids, id, more))
 		err = reason_set(why, -ENOMEM, "out of memory");
-	if (!err)
-		err = ask_known(cluster, sql, &(struct cluster_table){ .number = ids.id, .nr = ids.id_nr }, known, why);
+	err = err ?: ask_known(cluster, sql, &(struct cluster_table){ .number = ids.id, .nr = ids.id_nr }, known, why);
 	free(ids.id);
 	return err;
 }
@@ -277,8 +276,7 @@ static int push_new(struct cluster *cluster, const struct cluster_push *job, con
 	struct row_sent sent = {};
 	int err = draw_upload_base(&snapshots.upload_base, why);
 
-	if (!err)
-		err = row_export_snapshots(&snapshots, cluster__sink(cluster), &sent, why);
+	err = err ?: row_export_snapshots(&snapshots, cluster__sink(cluster), &sent, why);
 	pushed->snapshots = sent.snapshots;
 	pushed->rows = sent.rows;
 	progress_end(&progress);
@@ -483,9 +481,8 @@ static enum push_result push_files_to_cluster(struct push_batch *batch, struct p
 	struct catalogue *catalogue = NULL;
 	int err = catalogue__make_in_memory("files", &catalogue, why) ?: resolve_push_files(&files, why);
 
-	if (!err)
-		err = catalogue__seal(catalogue, why) ?: index_push_files(catalogue, &files, why) ?:
-		      push_catalogue(batch, catalogue, why);
+	err = err ?: catalogue__seal(catalogue, why) ?: index_push_files(catalogue, &files, why) ?:
+		     push_catalogue(batch, catalogue, why);
 	catalogue__close(catalogue);
 	release_push_files(&files);
 	if (err == -EPROTO) {
