@@ -78,7 +78,7 @@ def test_sample_pools_names_the_line_and_says_that_it_is_an_estimate(bench):
 
 
 def test_sample_pools_has_each_large_block(bench):
-    """Blocks above 512 bytes are those of tracemalloc's tables."""
+    """Blocks above 512 bytes are the same as in tracemalloc's tables."""
     target = start_tracing(bench, "-X", "tracemalloc=25")
     order(target, "shape everything")
     before = python_blocks.of_tracemalloc(target.pid)

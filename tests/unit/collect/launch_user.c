@@ -7,7 +7,7 @@
 #include "base/reason.h"
 #include "collect/process/launch_user.h"
 
-/* The value of the only variable of this name; NULL: there is none. */
+/* The value of the only variable of this name, or NULL. */
 static const char *variable_of(const struct launch_user *user, const char *name)
 {
 	const char *value = NULL;

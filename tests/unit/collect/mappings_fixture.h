@@ -22,7 +22,7 @@ void release_objects(struct objects *objects);
 struct fixture *new_fixture(void);
 void free_fixture(struct fixture *fixture);
 
-/* The vDSO, told by an event. */
+/* The vDSO, reported by an event. */
 void add_mapping(struct fixture *fixture, uint64_t start, uint64_t end, uint64_t offset);
 void add_mapping_at(struct fixture *fixture, uint64_t time_ns, uint64_t start, uint64_t end, uint64_t offset);
 

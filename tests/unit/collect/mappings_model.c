@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Mappings are the same as those of a model that knows each page. */
+/* Mappings are the same as in a model that knows each page. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -66,7 +66,7 @@ static struct mapped_file map(struct fixture *fixture, const char *path)
 	return file;
 }
 
-/* Maps the file and gets its object. The numbers that a mapping tells are the same for all files here. */
+/* Maps the file and gets its object. The numbers in a mapping are the same for all files here. */
 static uint32_t get_mapped(struct fixture *fixture, const char *path)
 {
 	const struct mapped_file file = map(fixture, path);
@@ -343,7 +343,7 @@ Test(objects, of_one_user_leave_room_for_objects_of_another)
 	end(&fixture);
 }
 
-/* An event tells of the file; its file system has other numbers for a mapping than for the file. */
+/* An event reports the file; its file system has other numbers for a mapping than for the file. */
 static uint32_t get_of_event(struct fixture *fixture, const char *path, const char *told)
 {
 	struct mapped_file file = map(fixture, path);

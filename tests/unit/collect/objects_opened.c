@@ -117,7 +117,7 @@ static struct mapped_file own_line(void)
 	return file;
 }
 
-/* First an event tells of the file, with a build-id; then the maps do, with an inode. */
+/* First an event reports the file, with a build-id; then the maps do, with an inode. */
 Test(objects, are_opened_once_whether_found_by_event_or_by_maps)
 {
 	char build_id[BUILD_ID_TEXT_MAX];

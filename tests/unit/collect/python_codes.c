@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Code objects as the kernel side tells them: every byte may be anything. */
+/* Code objects as the kernel side reports them: every byte may be anything. */
 #include "collect/python/python_codes.h"
 
 #include <criterion/criterion.h>

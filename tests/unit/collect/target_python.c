@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The kernel side is told of a process's CPython, and forgets it. */
+/* The loader writes a process's CPython for the kernel side, and removes it. */
 #include <criterion/criterion.h>
 
 #include "collect/python/target_python.h"

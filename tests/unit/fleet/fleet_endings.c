@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Whether processes live, as their snapshots and those of others tell. */
+/* Whether processes live, as their snapshots and other processes' snapshots show. */
 #include <criterion/criterion.h>
 #include <unistd.h>
 
@@ -30,7 +30,7 @@ static struct catalogue *facts_of(const struct fleet_file *file, size_t nr, stru
 	return catalogue;
 }
 
-/* The last snapshot of a process tells how it ended; others tell that it went on. */
+/* The last snapshot of a process shows how it ended; others show that it went on. */
 Test(fleet_endings, reports_how_each_process_ended)
 {
 	static const struct fleet_file files[] = {
@@ -68,7 +68,7 @@ Test(fleet_endings, reports_processes_that_were_not_seen_again)
 		SEEN("20", "a", "a", "2", "100", "5", .interval_ns = "50", .trigger = "interval"),
 		SEEN("30", "a", "a", "3", "10", "5", .trigger = "interval"),
 		SEEN("40", "a", "a", "4", "200", "5", .interval_ns = "50", .trigger = "growth"),
-		/* The recording of the first had stopped before that of the second began. */
+		/* The first recording had stopped before the second began. */
 		SEEN("50", "b", "b", "1", "100", "5", .interval_ns = "1000", .trigger = "duration"),
 		SEEN("60", "b", "b", "2", "150", "101", .interval_ns = "1000", .trigger = "last"),
 		SEEN("70", "b", "b", "3", "101", "5", .interval_ns = "1000", .trigger = "last"),

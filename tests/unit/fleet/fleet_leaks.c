@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
-/* The fold with told verdicts instead of files. */
+/* The fold with given verdicts instead of files. */
 #define process_lines_find process_lines_told
 #include "fleet/leaks.c"
 #undef process_lines_find
@@ -218,7 +218,7 @@ Test(fleet_find_leaks, name_a_process_of_the_growth_that_is_untraced)
 	fleet_leaks_release(&leaks);
 }
 
-/* The first reason is told. */
+/* The answer has the first reason. */
 Test(fleet_find_leaks, leave_out_a_process_whose_files_changed)
 {
 	struct fleet_leaks leaks = ask((const struct told_process[]){
