@@ -58,7 +58,7 @@ static int gather_each_row(struct gathering *g, const char *sql, int (*add)(stru
 	if (more < 0)
 		return more;
 	if (err == -EBADMSG)
-		return catalogue_report_damage(g->catalogue, why, "something is of a snapshot that is not there");
+		return catalogue_report_damage(g->catalogue, why, "a row belongs to a snapshot that is not there");
 	return err ? reason_set(why, err, "%s: %s", g->catalogue->path, strerror(-err)) : 0;
 }
 

@@ -173,7 +173,7 @@ static int plan_each_file(struct planning *planning, const struct maps_line *con
 		err = check_target_library(file[i]->path, planning->why);
 	for (size_t i = 0; i < nr && !err; i++)
 		err = must_end_plan() ? -EINTR : is_injected(file[i]) ? 0 : plan_file(planning, file[i]);
-	return err && must_end_plan() ? reason_set(planning->why, -EINTR, "a signal told allocsnap to end") : err;
+	return err && must_end_plan() ? reason_set(planning->why, -EINTR, "a signal asked allocsnap to end") : err;
 }
 
 static int plan_files(struct planning *planning)

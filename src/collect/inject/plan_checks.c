@@ -54,7 +54,7 @@ int check_target_process(pid_t pid, struct reason *why)
 	status = proc_read(pid, "status", NULL);
 	if (!status)
 		return reason_set(why, errno == ENOENT || errno == ESRCH ? -ESRCH : -errno, "process %d: %s", pid,
-				  errno == ENOENT ? "there is none" : strerror(errno));
+				  errno == ENOENT ? "it does not exist" : strerror(errno));
 	err = judge_target(pid, status, why);
 	free(status);
 	if (err == -ESRCH && proc_live_thread(pid))
@@ -93,7 +93,8 @@ int check_target_library(const char *path, struct reason *why)
 
 	for (size_t i = 0; i < ARRAY_SIZE(foreign_libraries); i++)
 		if (!fnmatch(foreign_libraries[i].file, name, 0))
-			return reason_set(why, -EEXIST, "its allocator is that of %s (%s)", foreign_libraries[i].what, name);
+			return reason_set(why, -EEXIST, "its allocator belongs to %s (%s)", foreign_libraries[i].what,
+					  name);
 	return 0;
 }
 

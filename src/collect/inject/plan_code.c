@@ -56,7 +56,7 @@ static int compare_page(struct inject_allocator *allocator, uint64_t address, co
 			continue;
 		if (memory[i] != BREAKPOINT)
 			return reason_set(why, -ENOTSUP,
-					  "the code of %s is not that of its file at %#lx: another tool has changed it",
+					  "the code of %s differs from its file at %#lx: another tool has changed it",
 					  allocator->path, address + i);
 		note_breakpoint(allocator, address + i);
 	}

@@ -65,8 +65,8 @@ static void note_refused(struct collector *collector, const struct target *targe
 	if (collector->sources->is_interval_noted)
 		return;
 	collector->sources->is_interval_noted = true;
-	reason_set(&why, 0, "%s (PID %d) takes its own samples: their distance stays as it is, however many there are, as "
-		   "its memory cannot be written (%s); no more of these are named", target->identity.comm,
+	reason_set(&why, 0, "%s (PID %d) takes its own samples: allocsnap cannot limit how many, as its memory "
+		   "cannot be written (%s); further such processes are not named", target->identity.comm,
 		   target->identity.pid, strerror(EACCES));
 	notes_add(&collector->notes, why.text);
 }

@@ -160,7 +160,7 @@ static int probe_sampler(struct collector *collector, struct target *target, uin
 	int err = 0;
 
 	if (is_bypassed(target, object)) {
-		reason_set(&why_not, 0, "%s is there to take samples of the heap, but another malloc comes before it",
+		reason_set(&why_not, 0, "%s is loaded but takes no samples: another library's malloc is called first",
 			   collector->objects.object[object]->path);
 	} else if (!sampler_sites_are_probed(probes, object)) {
 		watch_file(collector, object);
