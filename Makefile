@@ -196,8 +196,8 @@ $(INJECTED): src/sampler/injected.c src/sampler/injected_hooks.S $(wildcard src/
 	$(Q)$(CC) $(INJECTED_CFLAGS) $(filter %.c %.S,$^) $(INJECTED_LDFLAGS) -o $@.new && mv -f $@.new $@
 	$(Q)if readelf -rW $@ | grep -q R_X86; then echo "$@ has relocations" >&2; exit 1; fi
 
-$(OUT)/src/collect/inject/injected_file.o: $(INJECTED)
-$(OUT)/src/collect/inject/injected_file.o: ALL_CFLAGS += -Wa,-I$(OUT)
+$(OUT)/src/collect/inject/sampler_image.o: $(INJECTED)
+$(OUT)/src/collect/inject/sampler_image.o: ALL_CFLAGS += -Wa,-I$(OUT)
 
 .output/bpf:
 	$(Q)mkdir -p $@

@@ -38,6 +38,34 @@ int array_reserve_bytes(void **items, size_t *alloc, size_t want, size_t item_si
 		fill_err_; \
 	})
 
+/* Whether is_it is true for an i below nr. */
+#define array_any(nr, i, is_it) \
+	({ \
+		size_t any_nr_ = (nr), i = 0; \
+		while (i < any_nr_ && !(is_it)) \
+			i++; \
+		i < any_nr_; \
+	})
+
+/* The first element for whose index i is_it is true, or NULL. */
+#define array_find(owner, item, i, is_it) \
+	({ \
+		size_t i = 0; \
+		while (i < (owner)->item##_nr && !(is_it)) \
+			i++; \
+		i < (owner)->item##_nr ? &(owner)->item[i] : NULL; \
+	})
+
+/* Keeps the elements for whose index i is_kept is true, in their order. */
+#define array_keep(owner, item, i, is_kept) \
+	({ \
+		size_t kept_ = 0; \
+		for (size_t i = 0; i < (owner)->item##_nr; i++) \
+			if (is_kept) \
+				(owner)->item[kept_++] = (owner)->item[i]; \
+		(owner)->item##_nr = kept_; \
+	})
+
 /* The first i below nr for which is_it is true, or nr. It must be true for all behind it, too. */
 #define array_first(nr, i, is_it) \
 	({ \

@@ -30,7 +30,7 @@
 
 #include "base/reason.h"
 #include "collect/inject/inject.h"
-#include "collect/inject/injected_file.h"
+#include "collect/inject/sampler_image.h"
 #include "sandbox/client.h"
 
 #define CYCLES_OF_PLAN 10

@@ -11,7 +11,7 @@ MUTANTS = {
     "the flag is not asked": (
         "bpf/python/python_calls.bpf.h", "(!python_calls[row].asks_zf || ctx->flags & FLAG_ZF)", "true"),
     "a place in eight is left out": (
-        "src/collect/python/python_places.c", "if (shape_of_operation(info->site[i].operation) == shape)",
+        "src/collect/python/python_codes.c", "if (shape_of_operation(info->site[i].operation) == shape)",
         "if (shape_of_operation(info->site[i].operation) == shape && (info->site[i].is_entry || i % 8))"),
     "size and pointer are swapped": (  # a calloc's count and size may be, without harm
         "bpf/python/python_calls.bpf.h",

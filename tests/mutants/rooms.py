@@ -53,13 +53,13 @@ MUTANTS = {
         "src/collect/process/process_filter.c", "rules->has_pids |=", "rules->has_pids =",
         "unit admission/records_which_facts_the_rules_need"),
     "collect/inject: Linux 5.13 is too old": (
-        "src/collect/inject/inject_rules.c", "minor < 13", "minor <= 13",
+        "src/collect/inject/target_maps.c", "minor < 13", "minor <= 13",
         "unit inject_rules/refuse_old_and_hardened_kernels"),
     "collect/drain: what is dropped is what is kept": (
         "src/collect/drain/block_set.c", "image->nr -= chunk->nr - kept;", "image->nr -= kept;",
         "unit drained_blocks/are_filtered"),
     "collect/unwind: free words at the end are there twice": (
-        "src/collect/unwind/word_pool.c", "\tpool->hole_nr--;\n}\n\nstatic void join", "}\n\nstatic void join",
+        "src/collect/unwind/unwind_tables.c", "\tpool->hole_nr--;\n}\n\nstatic void join", "}\n\nstatic void join",
         "unit word_pool/matches_a_model_under_random_use"),
     "collect/probe: a sampler that is busy is given up": (
         "src/collect/probe/kept_samplers.c", "(ret->value != -EAGAIN && !again_nr) ||", "!again_nr ||",
@@ -68,7 +68,7 @@ MUTANTS = {
         "src/collect/python/python_codes.c", "*is_read |= !text->is_read;", "*is_read = !text->is_read;",
         "unit python_codes/drops_a_code_object_that_has_become_another_one"),
     "collect/budget: gaps that overlap count twice": (
-        "src/collect/budget/pause_gaps.c", "end_ns - last->end_ns;", "end_ns - start_ns;",
+        "src/collect/budget/budget.c", "end_ns - last->end_ns;", "end_ns - start_ns;",
         "unit pause_gaps/may_be_known_afterwards"),
     "collect/target: a PID that is used again is the same process": (
         "src/collect/target/target.c", "ticks != target->identity.start_ticks", "ticks == 0",
@@ -89,11 +89,11 @@ MUTANTS = {
         "src/collect/limits/own_links.c", "\tif (links_phase(collector) == LINKS_TO_SHARED)\n\t\treturn true;\n", "",
         "unit own_links/nobody_pauses_while_shared_links_come_back"),
     "collect/session: a process near its limit of memory is not named": (
-        "src/collect/session/oom.c", "\t\ttarget->snapshots.is_near_oom = true;\n}\n\nstatic void mark_all",
+        "src/collect/session/events.c", "\t\ttarget->snapshots.is_near_oom = true;\n}\n\nstatic void mark_all",
         "\t\ttarget->snapshots.is_near_oom = false;\n}\n\nstatic void mark_all",
         "live test_oom_kill_triggers_snapshots_of_the_whole_cgroup"),
     "collect/census: lists of a tcache are 8 bytes apart": (
-        "src/collect/census/free_lists.c", "is_exact ? CHUNK_MIN + 16 * bin", "is_exact ? CHUNK_MIN + 8 * bin",
+        "src/collect/census/glibc_heap.c", "is_exact ? CHUNK_MIN + 16 * bin", "is_exact ? CHUNK_MIN + 8 * bin",
         "unit census_heap/has_chunks_in_each_state"),
     "collect/diagnosis: a static program with symbols is called stripped": (
         "src/collect/diagnosis/blind_spots.c", "!(program->traits & TRAIT_BIT(SYMTAB))", "program->traits & TRAIT_BIT(SYMTAB)",

@@ -3,7 +3,7 @@
 #define TESTS_SAMPLER_LEDGER_OPS_H
 
 /*
- * Calls of the allocator, each checked against the events that it caused in its thread: it reports a block at most once,
+ * Calls of the allocator, each checked against the events that it caused in its thread: a block comes at most once,
  * with its own address and size and the weight that libm computes; frees are reported of reported blocks, and of no
  * others. Each check that fails is a line on stderr and counts.
  */

@@ -10,6 +10,9 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
+
+#include "shared/bpf_types.h"
 
 struct detacher;
 struct probe_way;
@@ -30,5 +33,19 @@ struct trap_costs {
  */
 int calibrate_traps(const struct probe_way *way, bool has_others, struct detacher *detacher, struct trap_costs *ret,
 		    struct reason *why);
+
+/* How much of its CPU time a process spends on being recorded. */
+
+/* Since the recording began, or in a part of that time. */
+struct cost_sum {
+	uint64_t cpu_ns;  /* user and system time of the whole process */
+	uint64_t cost_ns; /* the part of it that recording took: traps by their calibrated cost, and programs */
+};
+
+/* Reads the CPU time that a process has used in its whole life. 0 or a negative errno. */
+int cpu_time_read(pid_t pid, uint64_t *ret_ns);
+
+/* Returns the cost of a process's traps and programs; 0 when the costs of traps are not known. */
+uint64_t cost_of_books(const struct trap_costs *costs, const struct process *books);
 
 #endif

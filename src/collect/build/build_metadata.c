@@ -253,20 +253,15 @@ int describe_target(struct snapshot_builder *builder, const struct target *targe
 	const struct number resolution = { "birth_resolution_ns", 1000000000 };
 	int err = describe_machine(builder);
 
-	if (!err)
-		err = describe_texts(builder, &target->identity, target->probes.used, books, snapshot_context);
-	if (!err)
-		err = describe_numbers(builder, number, ARRAY_SIZE(number));
+	err = err ?: describe_texts(builder, &target->identity, target->probes.used, books, snapshot_context);
+	err = err ?: describe_numbers(builder, number, ARRAY_SIZE(number));
 	for (size_t i = 0; i < ARRAY_SIZE(chosen) && !err; i++)
 		if (chosen[i].value)
 			err = describe_numbers(builder, &chosen[i], 1);
-	if (!err)
-		err = describe_rss(builder, &target->resident.by_kind);
-	if (!err)
-		err = describe_cost(builder, target, snapshot_context);
-	if (!err)
-		err = describe_domains(builder, target, snapshot_context->sources) ?:
-		      describe_sources(builder, target, snapshot_context);
+	err = err ?: describe_rss(builder, &target->resident.by_kind);
+	err = err ?: describe_cost(builder, target, snapshot_context);
+	err = err ?: describe_domains(builder, target, snapshot_context->sources) ?:
+		     describe_sources(builder, target, snapshot_context);
 	if (!err && snapshot_context->is_compact)
 		err = describe_numbers(builder, &resolution, 1);
 	return err || !parent.value ? err : describe_numbers(builder, &parent, 1);
@@ -310,10 +305,8 @@ static int describe_domain(struct snapshot_builder *builder, const struct user_a
 			   const struct probe_site *site)
 {
 	char key[32];
-	int err = snapshot_builder__probe_domain(builder, site->domain);
-
-	if (!err)
-		err = snapshot_builder__domain_name(builder, site->domain, name_of_domain(custom, site));
+	int err = snapshot_builder__probe_domain(builder, site->domain) ?:
+			  snapshot_builder__domain_name(builder, site->domain, name_of_domain(custom, site));
 	if (err || !site->is_user_allocator)
 		return err;
 	snprintf(key, sizeof(key), "layer.%u", site->domain);
@@ -332,12 +325,9 @@ static int describe_probe(struct snapshot_builder *builder, const struct objects
 	int err = snapshot_builder__string(builder, probe_site_name(site, objects->object[site->object], name),
 					   &row.function);
 
-	if (!err)
-		err = snapshot_builder__string(builder, site->placement.instruction,
-					       &row.instruction);
-	if (!err)
-		err = snapshot_builder__probe(builder, &row);
-	return err ?: describe_domain(builder, objects->custom, site);
+	err = err ?: snapshot_builder__string(builder, site->placement.instruction,
+					      &row.instruction);
+	return err ?: snapshot_builder__probe(builder, &row) ?: describe_domain(builder, objects->custom, site);
 }
 
 /* Shared probes of the heap do nothing for a process that is recorded by another domain. */

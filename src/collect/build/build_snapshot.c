@@ -177,8 +177,7 @@ static int add_object_row(struct assembly *assembly, size_t i)
 	if (!err && object->facts)
 		err = snapshot_builder__string(assembly->builder, object->facts->build_id,
 					       &row.build_id);
-	if (!err)
-		err = snapshot_builder__object(assembly->builder, &row, &assembly->object_id[i]);
+	err = err ?: snapshot_builder__object(assembly->builder, &row, &assembly->object_id[i]);
 	if (err || !object->facts || object->has_wrong_names || assembly->no_names)
 		return err;
 	err = symbols__object(assembly->symbols, object->path, object_names_key(object, text),
@@ -211,12 +210,9 @@ static int add_stand_in(struct assembly *assembly, const char *what)
 {
 	struct snap_frame frame = { .flags = SNAP_FRAME_SKIPPED };
 	uint32_t id;
-	int err = snapshot_builder__string(assembly->builder, "<unknown>", &frame.filename);
-
-	if (!err)
-		err = snapshot_builder__string(assembly->builder, what, &frame.function);
-	if (!err)
-		err = snapshot_builder__frame(assembly->builder, &frame, &id);
+	int err = snapshot_builder__string(assembly->builder, "<unknown>", &frame.filename) ?:
+			  snapshot_builder__string(assembly->builder, what, &frame.function);
+	err = err ?: snapshot_builder__frame(assembly->builder, &frame, &id);
 	return err ?: array_push(&assembly->frames, frame, id);
 }
 
@@ -441,8 +437,7 @@ static int add_forgotten_churn(struct assembly *assembly)
 		return 0;
 	assembly->frames.frame_nr = 0;
 	err = add_stand_in(assembly, "[other tracebacks, without blocks]");
-	if (!err)
-		err = snapshot_builder__traceback(assembly->builder, assembly->frames.frame, 1, 0, 0, &id);
+	err = err ?: snapshot_builder__traceback(assembly->builder, assembly->frames.frame, 1, 0, 0, &id);
 	return err ?: add_churn_row(assembly, id, &assembly->target->tracebacks.others);
 }
 
@@ -458,8 +453,7 @@ static int add_churn(struct assembly *assembly)
 		if (!churn->allocations)
 			continue;
 		err = add_known_traceback(assembly, i);
-		if (!err)
-			err = add_churn_row(assembly, assembly->traceback_id[i], churn);
+		err = err ?: add_churn_row(assembly, assembly->traceback_id[i], churn);
 	}
 	return err ?: add_forgotten_churn(assembly);
 }
@@ -570,24 +564,17 @@ static int add_process_losses(struct assembly *assembly, const struct process *b
 static int fill_snapshot(struct assembly *assembly, const struct process *books, const struct drain *drain,
 			 const struct snapshot_context *snapshot_context)
 {
-	int err = describe_target(assembly->builder, assembly->target, books, snapshot_context);
-
-	if (!err)
-		err = describe_gaps(assembly->builder, assembly->target, snapshot_context->monotonic_ns);
-	if (!err)
-		err = add_objects(assembly);
-	if (!err)
-		err = look_up_frames(assembly);
-	if (!err)
-		err = describe_probes(assembly->builder, assembly->target, assembly->sources, assembly->object_id);
+	int err = describe_target(assembly->builder, assembly->target, books, snapshot_context) ?:
+			  describe_gaps(assembly->builder, assembly->target, snapshot_context->monotonic_ns);
+	err = err ?: add_objects(assembly) ?: look_up_frames(assembly);
+	err = err ?: describe_probes(assembly->builder, assembly->target, assembly->sources, assembly->object_id);
 	assembly->traceback_id = calloc(assembly->target->tracebacks.traceback_nr + 1,
 					sizeof(*assembly->traceback_id));
 	if (!err && !assembly->traceback_id)
 		err = -ENOMEM;
 	if (!err && snapshot_context->has_churn)
 		err = add_churn(assembly);
-	if (!err)
-		err = add_image_traces(assembly, drain, snapshot_context, books->image);
+	err = err ?: add_image_traces(assembly, drain, snapshot_context, books->image);
 	return err ?: add_process_losses(assembly, books, snapshot_context);
 }
 

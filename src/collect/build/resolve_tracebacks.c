@@ -2,7 +2,6 @@
 #include "collect/build/resolve_tracebacks.h"
 
 #include <elf.h>
-#include <errno.h>
 #include <string.h>
 
 #include "base/array.h"
@@ -171,8 +170,7 @@ int resolve_at(struct tracebacks *tracebacks, const struct mappings *mappings, u
 		known.has_guessed |= next.is_guessed;
 		if (found && !traceback->by_tables && hides_its_caller(mappings, &place))
 			err = add_skipped(tracebacks, &known);
-		if (!err)
-			err = array_push(tracebacks, place, next);
+		err = err ?: array_push(tracebacks, place, next);
 		known.nframe++;
 		place = next;
 	}

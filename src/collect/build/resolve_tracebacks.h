@@ -18,7 +18,7 @@
 /*
  * At each drain, call resolve_begin() once, then resolve_held() for each traceback of the target's image, then
  * resolve_drained() for each, which makes it known with its churn. A known traceback is not resolved again.
- * Between resolve_held() and resolve_drained() others can be forgotten (retired_tracebacks.h). Call versions_credit()
+ * Between resolve_held() and resolve_drained() others can be forgotten (traceback_versions.h). Call versions_credit()
  * when all are known (traceback_versions.h). 0 or -ENOMEM.
  */
 void resolve_begin(struct tracebacks *tracebacks);

@@ -35,9 +35,8 @@ static int window_move(struct walk *walk, uint64_t address)
 {
 	const struct target_memory *memory = walk->reader->memory;
 	size_t bytes = walk->end - address < WINDOW ? walk->end - address : WINDOW;
-	int err = target_read_touched(memory, address, walk->first, bytes);
-
-	err = err ?: target_read_touched(memory, address, walk->second, bytes);
+	int err = target_read_touched(memory, address, walk->first, bytes) ?:
+			  target_read_touched(memory, address, walk->second, bytes);
 	walk->window = address;
 	walk->window_bytes = err ? 0 : bytes;
 	return err;

@@ -7,18 +7,56 @@
  * flags in it; the next chunk's flag PREV_INUSE says whether it is in use:
  *
  *	arena_walk.c	each range of an arena from its first chunk to its last: in use, or binned, or the top
- *	free_lists.c	which of those in use are cached: in a thread's tcache or a fastbin; which binned ones are unsorted
- *	mmapped.c	chunks with a mapping of their own
+ *	glibc_heap.c	the arenas; which of those in use are cached: in a thread's tcache or a fastbin; which binned ones are unsorted
+ *			chunks with a mapping of their own
  *
  * Everything is read while the process runs. Each piece is read twice: a header that differs counts as moved. A walk that
  * meets a size that cannot be is read again, and given up after some times: its bytes are counted as unwalked.
  */
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "collect/census/census.h"
-#include "collect/census/glibc_state.h"
 #include "collect/census/target_memory.h"
+
+/*
+ * glibc's main arena and its counters, found in writable data of files without symbols (glibc 2.26 on, also static):
+ *
+ *	struct malloc_state {			struct malloc_par {
+ *		mutex, flags				…
+ *		fastbins	until 2.42		int n_mmaps, n_mmaps_max, max_n_mmaps, no_dyn_threshold
+ *		top, last_remainder			mmapped_mem, max_mmapped_mem
+ *		bins[127 * 2]				sbrk_base
+ *		binmap					tcache_bins, tcache_max_bytes, tcache_count
+ *		next, next_free				…
+ *		attached_threads
+ *		system_mem, max_system_mem
+ *	}
+ *
+ * An empty bin is a pair of pointers to itself, 16 bytes before: 127 such pairs, or lists that come back, are bins. The
+ * ring of `next` leads back to the arena, so it says where the arena begins, and with that which version it is.
+ */
+
+#define GLIBC_BINS 127
+#define GLIBC_FASTBINS 10
+
+/* Offsets from bins. */
+#define GLIBC_TOP (-16)
+#define GLIBC_NEXT 2048
+#define GLIBC_SYSTEM_MEM 2072
+#define GLIBC_STATE_END 2088
+
+struct glibc_state {
+	uint64_t arena;	      /* the address of the main arena */
+	uint64_t bins_offset; /* in each arena: 112; 104 before 2.27; 24 from 2.43 on, which has no fastbins */
+	bool has_parameters;  /* the next ones were found */
+	uint64_t mmapped_nr, mmapped_bytes, sbrk_base, tcache_count;
+	uint64_t nr_at, bytes_at; /* where the first two are */
+};
+
+#define GLIBC_STATES_MAX 8
 
 #define CHUNK_PREV_INUSE 1
 #define CHUNK_IS_MMAPPED 2
@@ -50,8 +88,6 @@ struct heap_reader {
 
 /* Return 0 or -ENOMEM. Each adds to the census. */
 int heap_walk_arenas(struct heap_reader *reader);
-int heap_read_free_lists(struct heap_reader *reader);
-void heap_find_mmapped(struct heap_reader *reader);
 
 /*
  * Whether a chunk's content looks like a tcache: counts that agree with lists. Only following the lists says whether it is

@@ -19,22 +19,4 @@ struct python_info;
 /* Adds the Python part to a census. bias: of the file that the info is about. 0 or -ENOMEM; census->python.why: why not. */
 int pymalloc_census(struct target_memory *memory, const struct python_info *info, uint64_t bias, struct census *census);
 
-/* ---- types ---- */
-
-#define PYTHON_TYPES_MOST 65536
-
-struct python_type_table;
-
-struct python_type_table *python_type_table__new(struct target_memory *memory, const struct python_info *info, uint64_t bias);
-void python_type_table__free(struct python_type_table *table);
-
-/*
- * Counts a live block by the type of the object that begins in it; first: its first words. Blocks without one have the
- * name "". 0 or -ENOMEM.
- */
-int python_type_table__add(struct python_type_table *table, const uint64_t *first, uint64_t block_bytes);
-
-/* Appends the types to the census, those with the same name as one. 0 or -ENOMEM. */
-int python_type_table__report(const struct python_type_table *table, struct census_python *python);
-
 #endif

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* The blind spots of a recording of a process, the most serious first: one table row each. */
-#include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/array.h"
@@ -14,10 +12,7 @@
 
 static const struct diagnosed_file *program_of(const struct diagnosed_process *process)
 {
-	for (size_t i = 0; i < process->file_nr; i++)
-		if (process->file[i].is_program)
-			return &process->file[i];
-	return NULL;
+	return array_find(process, file, i, process->file[i].is_program);
 }
 
 /*

@@ -152,22 +152,17 @@ static void plan_injection_into(struct parser *parser, struct diagnosed_process 
 static int diagnose_process(struct diagnosis *diagnosis)
 {
 	struct diagnosed_process *process = &diagnosis->process;
-	int err = read_identity(process);
-
-	if (!err)
-		err = open_target(diagnosis);
+	int err = read_identity(process) ?: open_target(diagnosis);
 	if (!err && diagnosis->target) {
 		process->records = !find_probes(diagnosis->collector, diagnosis->target, &process->why) &&
 				   !check_unfinished_injection(diagnosis->target, &process->why) &&
 				   diagnosis->machine.records;
-		err = diagnose_files(diagnosis);
-		err = err ?: diagnose_probes(diagnosis);
+		err = diagnose_files(diagnosis) ?: diagnose_probes(diagnosis);
 		plan_injection_into(diagnosis->collector->helpers.parser, process);
 	} else {
 		process->not_injected = process->why;
 	}
-	err = err ?: collect_notes(diagnosis);
-	return err ?: diagnose_unseen(process);
+	return err ?: collect_notes(diagnosis) ?: diagnose_unseen(process);
 }
 
 /* ---- all ---- */
@@ -205,8 +200,7 @@ struct diagnosis *diagnosis__new(pid_t pid, struct reason *why)
 		diagnosis->collector = open_diagnosis_collector(&diagnosis->machine);
 	if (!err && !diagnosis->collector)
 		err = -ENOMEM;
-	if (!err)
-		err = diagnose_machine(&diagnosis->machine);
+	err = err ?: diagnose_machine(&diagnosis->machine);
 	if (!err && pid) {
 		diagnosis->process.pid = pid;
 		err = diagnose_process(diagnosis);

@@ -47,40 +47,12 @@ static enum check_state check_btf(struct check *check)
 			    "no /sys/kernel/btf/vmlinux: a kernel with CONFIG_DEBUG_INFO_BTF=y and a mounted /sys are needed");
 }
 
-static enum check_state check_programs(struct check *check)
-{
-	return report_trial(check, trial_load(), CHECK_BAD, "the kernel refuses the BPF programs of allocsnap");
-}
-
-static enum check_state check_uprobe(struct check *check)
-{
-	return report_trial(check, trial_uprobe(), CHECK_BAD, "CONFIG_UPROBE_EVENTS=y is needed");
-}
-
-static enum check_state check_uretprobe(struct check *check)
-{
-	return report_trial(check, trial_uretprobe(), CHECK_COSTS,
-			    "returns are seen by probes on `ret` instructions, which is slower");
-}
-
-static enum check_state check_multi(struct check *check)
-{
-	return report_trial(check, trial_uprobe_multi(), CHECK_COSTS,
-			    "a kernel before 6.6; each probe takes a tenth of a second to detach");
-}
-
 static enum check_state check_pid_of_link(struct check *check)
 {
 	if (trial_uprobe_multi())
 		return report_check(check, CHECK_UNKNOWN, "there are no such links");
 	return report_trial(check, trial_pid_of_link(), CHECK_COSTS,
 			    "a kernel before 6.10 takes it for one thread; without sessions each probe takes a tenth of a second to detach");
-}
-
-static enum check_state check_session(struct check *check)
-{
-	return report_trial(check, trial_uprobe_session(), CHECK_COSTS,
-			    "a kernel before 6.13; processes with several stacks are recorded without return probes, which is slower");
 }
 
 /* Reports a trial that ran in a child of ours. */
@@ -138,11 +110,6 @@ static enum check_state check_lockdown(struct check *check)
 	if (*text)
 		return report_check(check, CHECK_GOOD, "does not keep programs from reading memory");
 	return report_check(check, CHECK_GOOD, "none that is visible");
-}
-
-static enum check_state check_tracefs(struct check *check)
-{
-	return report_check(check, CHECK_GOOD, "not needed: probes are perf events and BPF links");
 }
 
 /* Measures traps in the way that a recording would use. */
@@ -262,12 +229,6 @@ static enum check_state check_unprivileged_bpf(struct check *check)
 	return CHECK_GOOD;
 }
 
-/* Since Linux 5.11 maps are charged to the memory cgroup. */
-static enum check_state check_memlock(struct check *check)
-{
-	return report_check(check, CHECK_GOOD, "does not matter: maps are charged to the memory cgroup");
-}
-
 /* include/linux/proc_ns.h, PROC_PID_INIT_INO, PROC_TIME_INIT_INO */
 #define INITIAL_PID_NAMESPACE 0xEFFFFFFC
 #define INITIAL_TIME_NAMESPACE 0xEFFFFFFA
@@ -307,24 +268,31 @@ static enum check_state check_open_files(struct check *check)
 
 /* ---- all ---- */
 
+/* Either it looks, or it tries, or it is good in any case. */
 struct row {
 	const char *name;
 	enum check_state (*look)(struct check *check);
+	int (*try)(void);
+	enum check_state if_not;
+	const char *text; /* what it means that the trial has failed, or that it is good */
 };
 
 static const struct row kernel_rows[] = {
 	{ "BTF", check_btf },
-	{ "BPF programs", check_programs },
-	{ "uprobe", check_uprobe },
-	{ "return probe", check_uretprobe },
-	{ "many uprobes in a link", check_multi },
+	{ "BPF programs", .try = trial_load, CHECK_BAD, "the kernel refuses the BPF programs of allocsnap" },
+	{ "uprobe", .try = trial_uprobe, CHECK_BAD, "CONFIG_UPROBE_EVENTS=y is needed" },
+	{ "return probe", .try = trial_uretprobe, CHECK_COSTS,
+	  "returns are seen by probes on `ret` instructions, which is slower" },
+	{ "many uprobes in a link", .try = trial_uprobe_multi, CHECK_COSTS,
+	  "a kernel before 6.6; each probe takes a tenth of a second to detach" },
 	{ "pid of such a link", check_pid_of_link },
-	{ "uprobe session", check_session },
+	{ "uprobe session", .try = trial_uprobe_session, CHECK_COSTS,
+	  "a kernel before 6.13; processes with several stacks are recorded without return probes, which is slower" },
 	{ "return probe, seccomp", check_return_call },
 	{ "probe on a 5-byte nop", check_nop5 },
 	{ "fentry", check_fentry },
 	{ "lockdown", check_lockdown },
-	{ "tracefs", check_tracefs },
+	{ "tracefs", .text = "not needed: probes are perf events and BPF links" },
 };
 
 /* These follow the rows of src/base/privileges.c. */
@@ -333,11 +301,19 @@ static const struct row our_rows[] = {
 	{ "CAP_SYS_RESOURCE", check_cap_sys_resource },
 	{ "perf_event_paranoid", check_paranoid },
 	{ "unprivileged_bpf_disabled", check_unprivileged_bpf },
-	{ "locked memory", check_memlock },
+	{ "locked memory", .text = "does not matter: maps are charged to the memory cgroup" }, /* since Linux 5.11 */
 	{ "pid namespace", check_pid_namespace },
 	{ "time namespace", check_time_namespace },
 	{ "open files", check_open_files },
 };
+
+static enum check_state run_host_check(const struct row *row, struct check *check)
+{
+	if (row->look)
+		return row->look(check);
+	return row->try ? report_trial(check, row->try(), row->if_not, row->text) :
+			  report_check(check, CHECK_GOOD, row->text);
+}
 
 static int run_checks(struct diagnosed_machine *machine, const struct row *row, size_t row_nr)
 {
@@ -346,7 +322,7 @@ static int run_checks(struct diagnosed_machine *machine, const struct row *row, 
 	for (size_t i = 0; i < row_nr && !err; i++) {
 		struct check check = { .name = row[i].name };
 
-		check.state = row[i].look(&check);
+		check.state = run_host_check(&row[i], &check);
 		err = array_push(machine, check, check);
 	}
 	return err;
@@ -377,8 +353,7 @@ int diagnose_machine(struct diagnosed_machine *machine)
 
 	uname(&names);
 	snprintf(machine->kernel, sizeof(machine->kernel), "%s", names.release);
-	err = run_checks(machine, kernel_rows, ARRAY_SIZE(kernel_rows));
-	err = err ?: check_privileges(machine);
+	err = run_checks(machine, kernel_rows, ARRAY_SIZE(kernel_rows)) ?: check_privileges(machine);
 	err = err ?: run_checks(machine, our_rows, ARRAY_SIZE(our_rows));
 	traps.state = check_traps(&traps, &machine->costs);
 	err = err ?: array_push(machine, check, traps);

@@ -8,13 +8,91 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <stdint.h>
 
 #include "base/array.h"
 #include "base/idmap.h"
 #include "collect/bpf.h"
 #include "collect/drain/nursery.h"
-#include "collect/drain/block_reader.h"
+
+/* ---- block reader ---- */
+
+#define BATCH 8192 /* blocks for one system call: few enough for the processor's cache */
+
+struct reader {
+	const struct blocks_map *map;
+	uint64_t position; /* 0: at the start */
+	uint64_t last;	   /* epoch */
+	uint32_t batch;
+	struct block_key *key;
+	struct block *block;
+	struct drained_blocks *to;
+};
+
+static int reserve_batch_memory(struct reader *reader)
+{
+	free(reader->key);
+	free(reader->block);
+	reader->key = calloc(reader->batch, sizeof(*reader->key));
+	reader->block = calloc(reader->batch, sizeof(*reader->block));
+	return reader->key && reader->block ? 0 : -ENOMEM;
+}
+
+static int add_blocks_read(struct reader *reader, uint32_t nr)
+{
+	int err = 0;
+
+	for (uint32_t i = 0; i < nr && !err; i++)
+		if (reader->block[i].epoch <= reader->last)
+			err = drained_blocks_add(reader->to, &reader->key[i], &reader->block[i]);
+	return err;
+}
+
+/* Makes one system call. 0: call again, 1: the end, or a negative errno. */
+static int read_blocks_batch(struct reader *reader)
+{
+	uint64_t next = 0;
+	uint32_t nr = reader->batch;
+	int end = reader->map->read(reader->map, reader->position ? &reader->position : NULL,
+				       &next, reader->key, reader->block, &nr);
+	int err;
+
+	if (end == -EINTR)
+		return 0;
+	if (end == -ENOSPC) { /* a bucket has more entries than that */
+		reader->batch *= 2;
+		return reserve_batch_memory(reader);
+	}
+	if (end && end != -ENOENT)
+		return end;
+	if (!end && next == reader->position)
+		return -EIO; /* it would never end */
+	err = add_blocks_read(reader, nr);
+	reader->position = next;
+	return err ?: !!end;
+}
+
+int read_blocks(const struct blocks_map *map, uint64_t last, struct drained_blocks *to)
+{
+	struct reader reader = { .map = map, .last = last, .batch = BATCH, .to = to };
+	int err = reserve_batch_memory(&reader);
+
+	while (!err)
+		err = read_blocks_batch(&reader);
+	free(reader.key);
+	free(reader.block);
+	return err < 0 ? err : 0;
+}
+
+static int lookup_blocks_batch(const struct blocks_map *map, const uint64_t *from, uint64_t *ret_next,
+			       struct block_key *key, struct block *block, uint32_t *nr)
+{
+	return bpf_map_lookup_batch(map->fd, (void *)from, ret_next, key, block, nr, NULL);
+}
+
+struct blocks_map blocks_map(int fd)
+{
+	return (struct blocks_map){ lookup_blocks_batch, fd };
+}
 
 /* ---- blocks that are in no map ---- */
 
@@ -138,7 +216,7 @@ static void store_shared(__u64 *where, uint64_t value)
 int cut_read_blocks(struct cut *cut, const struct allocsnap_bpf *bpf, const struct nursery *nursery,
 		    struct drain *drain)
 {
-	const struct block_source source = block_source(bpf_map__fd(bpf->maps.blocks));
+	const struct blocks_map map = blocks_map(bpf_map__fd(bpf->maps.blocks));
 	uint64_t last = bpf->data->epoch;
 	int err;
 
@@ -148,16 +226,11 @@ int cut_read_blocks(struct cut *cut, const struct allocsnap_bpf *bpf, const stru
 	err = grace_wait(&cut->grace);
 	if (!err) /* before the map is read, because blocks move from the nursery to the map */
 		err = nursery_read(nursery, last, &drain->blocks);
-	if (!err)
-		err = read_blocks(&source, last, &drain->blocks);
-	if (!err)
-		err = read_pending(cut, bpf);
+	err = err ?: read_blocks(&map, last, &drain->blocks) ?: read_pending(cut, bpf);
 	store_shared(&bpf->bss->cut, 0);
-	if (!err)
-		err = map_copy_take(&cut->handed, bpf_map__fd(bpf->maps.handed_blocks),
-				    sizeof(struct handed_key), sizeof(struct handed_block));
-	if (!err)
-		err = unite_blocks(cut, &drain->blocks, last);
+	err = err ?: map_copy_take(&cut->handed, bpf_map__fd(bpf->maps.handed_blocks),
+				   sizeof(struct handed_key), sizeof(struct handed_block));
+	err = err ?: unite_blocks(cut, &drain->blocks, last);
 	return err;
 }
 

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "collect/drain/block_set.h"
 #include "collect/drain/map_reader.h"
 
 struct allocsnap_bpf;
@@ -47,5 +48,24 @@ int cut_read_blocks(struct cut *cut, const struct allocsnap_bpf *bpf, const stru
 		    struct drain *drain);
 
 void cut_release(struct cut *cut);
+
+/* Reads the map of blocks, many with each system call: 2 to 3 million blocks a second. */
+
+/* A map of blocks, or a replacement in tests. */
+struct blocks_map {
+	/* Like bpf_map_lookup_batch(): from is NULL at the start. */
+	int (*read)(const struct blocks_map *map, const uint64_t *from, uint64_t *ret_next,
+		    struct block_key *key, struct block *block, uint32_t *nr);
+	int fd;
+};
+
+/* The map of this descriptor. */
+struct blocks_map blocks_map(int fd);
+
+/*
+ * Adds the blocks that were born in epoch `last` or before. 0, the negative errno of the system call, or -ENOMEM; some
+ * blocks may have been added then.
+ */
+int read_blocks(const struct blocks_map *map, uint64_t last, struct drained_blocks *to);
 
 #endif

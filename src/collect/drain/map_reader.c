@@ -2,16 +2,81 @@
 #include "collect/drain/map_reader.h"
 
 #include <bpf/bpf.h>
+#include <bpf/libbpf.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/array.h"
 #include "base/idmap.h"
 #include "collect/bpf.h"
 #include "collect/drain/nursery.h"
-#include "collect/drain/free_filter.h"
+
+/* ---- free filter ---- */
+
+#define ENTRIES_LEAST (1u << 16)
+#define ENTRIES_MOST (1u << 22)
+#define ENTRIES_FOR_BLOCK 4 /* then at most one in five frees of unknown blocks is looked up */
+
+/* Number of blocks that fit into the physical memory, with this sampling distance or size. */
+static uint64_t blocks_expected(uint64_t bytes_each, uint64_t max_blocks)
+{
+	uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+	uint64_t nr = bytes_each ? memory / bytes_each : max_blocks;
+
+	return nr < max_blocks ? nr : max_blocks;
+}
+
+uint32_t pairing_entries(uint64_t sample_bytes, uint64_t least_size, uint64_t max_blocks)
+{
+	uint64_t each = sample_bytes > least_size ? sample_bytes : least_size;
+	uint64_t wanted = ENTRIES_FOR_BLOCK * blocks_expected(each, max_blocks);
+	uint32_t nr = ENTRIES_LEAST;
+
+	while (nr < wanted && nr < ENTRIES_MOST)
+		nr *= 2;
+	return nr;
+}
+
+int pairing_open(struct pairing *pairing, const struct bpf_map *map)
+{
+	size_t nr = bpf_map__max_entries(map);
+	void *counter;
+
+	if (nr == 1)
+		return 0;
+	counter = mmap(NULL, nr * sizeof(*pairing->counter), PROT_READ | PROT_WRITE, MAP_SHARED,
+		       bpf_map__fd(map), 0);
+	if (counter == MAP_FAILED)
+		return -errno;
+	*pairing = (struct pairing){ counter, nr - 1 };
+	return 0;
+}
+
+void pairing_close(struct pairing *pairing)
+{
+	if (pairing->counter)
+		munmap(pairing->counter, (pairing->mask + 1) * sizeof(*pairing->counter));
+	*pairing = (struct pairing){};
+}
+
+/* Call when these blocks have been deleted. */
+static void pairing_forget(const struct pairing *pairing, const struct block_key *key, size_t nr)
+{
+	for (size_t i = 0; i < nr && pairing->counter; i++) {
+		uint32_t layer = block_key_layer(&key[i]);
+
+		if (layer != LAYER_MAPPING)
+			__atomic_fetch_sub(&pairing->counter[pairing_slot(key[i].address, layer,
+									  pairing->mask)],
+					   1, __ATOMIC_SEQ_CST);
+	}
+}
+
+/* ---- map reader ---- */
 
 /* Minimum size of the batch that one system call returns; a larger bucket makes it grow (ENOSPC). */
 #define BATCH_BYTES (1 << 20)
@@ -81,7 +146,8 @@ static int read_whole_map(struct map_copy *to, int fd, bool takes, size_t key_by
 	return err > 0 ? 0 : err;
 }
 
-int map_copy_read(struct map_copy *to, int fd, size_t key_bytes, size_t value_bytes)
+/* Reads a map with keys and values of these sizes. 0, the negative errno of the system call, or -ENOMEM. */
+static int map_copy_read(struct map_copy *to, int fd, size_t key_bytes, size_t value_bytes)
 {
 	return read_whole_map(to, fd, false, key_bytes, value_bytes);
 }
@@ -149,9 +215,8 @@ static int delete_chunk(const struct image_blocks *image, const struct block_chu
 
 	for (size_t i = 0; i < chunk->nr && !err; i++)
 		key[i] = drained_block_key(image, &chunk->block[i]);
-	if (!err)
-		err = delete_all(bpf_map__fd(bpf->maps.blocks), nursery, pairing, key,
-				 chunk->nr);
+	err = err ?: delete_all(bpf_map__fd(bpf->maps.blocks), nursery, pairing, key,
+				chunk->nr);
 	for (size_t i = 0; i < chunk->nr && key; i++)
 		if (block_key_layer(&key[i]) == LAYER_MAPPING)
 			forget_start(bpf_map__fd(bpf->maps.mapping_starts), &key[i]);
@@ -188,8 +253,7 @@ int drain_sweep_dropped(int dropped_fd, const struct pairing *pairing, const str
 	for (size_t i = 0; i < notes.nr; i++)
 		if (has_ended(ended, block_key_image(&key[i])))
 			key[nr++] = key[i];
-	if (!err)
-		err = delete_all(dropped_fd, &(struct nursery){}, pairing, key, nr);
+	err = err ?: delete_all(dropped_fd, &(struct nursery){}, pairing, key, nr);
 	map_copy_release(&notes);
 	return err;
 }

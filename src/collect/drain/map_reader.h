@@ -10,10 +10,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "shared/bpf_types.h"
 #include "collect/drain/block_set.h"
+#include "shared/bpf_types.h"
 
 struct allocsnap_bpf;
+struct bpf_map;
 struct nursery;
 struct pairing;
 
@@ -41,9 +42,6 @@ static inline const struct traceback *drain_traceback(const struct drain *drain,
 	return (const void *)((const char *)drain->tracebacks.value +
 			      i * drain->tracebacks.value_bytes);
 }
-
-/* Reads a map with keys and values of these sizes. 0, the negative errno of the system call, or -ENOMEM. */
-int map_copy_read(struct map_copy *copy, int fd, size_t key_bytes, size_t value_bytes);
 
 /* The same, and deletes from the map what it read. */
 int map_copy_take(struct map_copy *copy, int fd, size_t key_bytes, size_t value_bytes);
@@ -91,5 +89,23 @@ int drain_trim_tracebacks(const struct drain *drain, int tracebacks_fd, drain_re
 int drain_forget_tracebacks(int tracebacks_fd, const uint64_t *id, size_t nr, uint64_t *ret_deleted);
 
 void drain_release(struct drain *drain);
+
+/*
+ * The loader's access to the map `pairing`. The programs use its counters to see that a freed block is not
+ * recorded. Code that deletes blocks, or notes of dropped blocks, from the maps must also subtract them here.
+ */
+
+/* Zeroed: every block is recorded, so nothing is counted. */
+struct pairing {
+	uint64_t *counter; /* the mapped memory of the map */
+	uint64_t mask;
+};
+
+/* Number of entries if only some blocks are recorded; a power of two. least_size: the smallest size recorded. */
+uint32_t pairing_entries(uint64_t sample_bytes, uint64_t least_size, uint64_t max_blocks);
+
+/* 0 or a negative errno. */
+int pairing_open(struct pairing *pairing, const struct bpf_map *map);
+void pairing_close(struct pairing *pairing);
 
 #endif

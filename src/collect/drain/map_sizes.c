@@ -7,9 +7,9 @@
 #include "base/array.h"
 #include "base/reason.h"
 #include "base/units.h"
-#include "shared/bpf_types.h"
 #include "collect.h"
-#include "collect/drain/free_filter.h"
+#include "collect/drain/map_reader.h"
+#include "shared/bpf_types.h"
 #include "shared/unwind_types.h"
 
 #define BLOCKS_DEFAULT (4u << 20)

@@ -19,7 +19,7 @@ struct map_room {
 	uint32_t pairing;    /* counters; 1: every block is recorded */
 };
 
-/* Whether the frees of blocks that are not recorded must be told from the others (free_filter.h). */
+/* Whether the frees of blocks that are not recorded must be told from the others (map_reader.h). */
 bool pairing_is_needed(const struct collector_options *options);
 
 /*

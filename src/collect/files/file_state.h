@@ -2,7 +2,7 @@
 #ifndef ALLOCSNAP_COLLECT_FILES_FILE_STATE_H
 #define ALLOCSNAP_COLLECT_FILES_FILE_STATE_H
 
-#include "collect/files/early_probes.h"
+#include "collect/files/unused_files.h"
 #include "collect/files/written_files.h"
 
 struct file_state {

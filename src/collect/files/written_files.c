@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -41,10 +40,7 @@ static void drop_probes(struct objects *objects, struct shared_probes *shared, s
 
 static struct probe_link *find_kept_link(const struct probes *probes, int kept)
 {
-	for (size_t i = 0; i < probes->link_nr; i++)
-		if (probes->link[i].kept == kept)
-			return &probes->link[i];
-	return NULL;
+	return array_find(probes, link, i, probes->link[i].kept == kept);
 }
 
 static struct probe_link *find_link(const struct shared_probes *shared, const struct targets *targets, int kept)
@@ -74,13 +70,9 @@ static void handle_closed_link(struct objects *objects, struct shared_probes *sh
 
 static void log_unwatched_files(struct notes *notes, int err, uint64_t nr)
 {
-	struct reason why;
-
-	reason_set(
-		&why, 0,
-		"%" PRIu64 " probed file%s cannot be watched for writes: %s; replace programs by renaming new files over them, not by writing into the old ones",
-		nr, nr == 1 ? "" : "s", strerror(err));
-	notes_add(notes, why.text);
+	notes_add(notes,
+		  "%" PRIu64 " probed file%s cannot be watched for writes: %s; replace programs by renaming new files over them, not by writing into the old ones",
+		  nr, nr == 1 ? "" : "s", strerror(err));
 }
 
 static void handle_link_holder_news(struct collector *collector)
@@ -124,14 +116,13 @@ static void handle_watch_news(struct collector *collector)
 static void put_off_object(struct collector *collector, uint32_t i)
 {
 	struct object *object = collector->objects.object[i];
-	struct reason note;
 
 	object->is_put_off = true;
 	if (object->is_put_off_told || collector->files->written.put_off_told_nr++ >= NOTED_MOST)
 		return;
 	object->is_put_off_told = true;
-	reason_set(&note, 0, "%s is open for writing: nothing in it is probed until that is over", object->path);
-	notes_add(&collector->notes, note.text);
+	notes_add(&collector->notes,
+		  "%s is open for writing: nothing in it is probed until that is over", object->path);
 }
 
 void put_off_unplaced_objects(struct collector *collector, const struct probes *probes)
@@ -157,14 +148,12 @@ static void note_nops(const struct objects *objects, struct notes *notes, const 
 {
 	for (size_t i = 0; i < probes->site_nr; i++) {
 		const struct probe_site *site = &probes->site[i];
-		struct reason note;
 
 		if (site->object != object || !site->is_on_nop5)
 			continue;
-		reason_set(&note, 0,
-			   "%s in %s is not recorded: its probe would sit on a nop of five bytes, where this kernel ends forked children",
-			   site->function, objects->object[object]->path);
-		notes_add(notes, note.text);
+		notes_add(notes,
+			  "%s in %s is not recorded: its probe would sit on a nop of five bytes, where this kernel ends forked children",
+			  site->function, objects->object[object]->path);
 	}
 }
 

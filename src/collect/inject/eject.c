@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -14,9 +13,7 @@
 #include "collect/inject/inject_private.h"
 #include "collect/inject/placing.h"
 #include "collect/inject/remote_call.h"
-#include "collect/inject/stack_words.h"
 #include "collect/inject/stopped_threads.h"
-#include "collect/inject/tracer.h"
 
 #define TRIES_MAX 20
 #define PAUSE_NS 1000000
@@ -231,9 +228,8 @@ static int change_back(struct ejecting *ejecting)
 	int err = read_process(ejecting) ?: check_new_sharers(ejecting->pid, &ejecting->newest, ejecting->why) ?:
 			  check_room_for_mappings(ejecting->pid, &ejecting->maps, &needed, ejecting->why);
 
-	if (!err)
-		err = remote_caller_choose(&ejecting->threads, &ejecting->maps, &ejecting->gate, ejecting->mem_fd,
-					   &ejecting->caller, ejecting->why);
+	err = err ?: remote_caller_choose(&ejecting->threads, &ejecting->maps, &ejecting->gate, ejecting->mem_fd,
+					  &ejecting->caller, ejecting->why);
 	if (err)
 		return err;
 	ejecting->result.kept_nr = 0;

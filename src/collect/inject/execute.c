@@ -9,13 +9,10 @@
 
 #include "base/clock.h"
 #include "base/reason.h"
-#include "collect/inject/calling_thread.h"
 #include "collect/inject/inject_private.h"
 #include "collect/inject/placing.h"
 #include "collect/inject/remote_call.h"
-#include "collect/inject/stack_words.h"
 #include "collect/inject/stopped_threads.h"
-#include "collect/inject/tracer.h"
 #include "collect/process/proc.h"
 #include "sampler/sampler_info.h"
 
@@ -83,10 +80,9 @@ static int build_images(struct executing *executing)
 		sampler_image_release(&placing->image);
 		err = place_of_allocator(executing, i, &image.start);
 		image.first_start = i ? image.first_start : image.start;
-		if (!err)
-			err = sampler_image_build(&executing->file, placing->allocator,
-						  &executing->plan->details->allocator[i], &image, &placing->image,
-						  executing->why);
+		err = err ?: sampler_image_build(&executing->file, placing->allocator,
+						 &executing->plan->details->allocator[i], &image, &placing->image,
+						 executing->why);
 		if (err)
 			break;
 		placing->image.table->owner = owner;
@@ -226,8 +222,7 @@ static int place_all(struct executing *executing, enum inject_change *ret_change
 		err = reason_set(executing->why, -EIO, "its stack cannot be written");
 	for (uint32_t i = 0; i < nr && !err; i++)
 		err = exchange_pages(&executing->placing[i], caller, executing->why);
-	if (!err)
-		err = move_threads(executing);
+	err = err ?: move_threads(executing);
 	for (uint32_t i = 0; i < nr && !err; i++)
 		err = write_jumps(&executing->placing[i], caller, executing->why);
 	for (uint32_t i = 0; i < nr && err; i++) /* if that fails, the process goes on with what it has */
@@ -270,9 +265,8 @@ static int change_process(struct executing *executing, enum inject_change *ret_c
 	if (err)
 		return reason_set(executing->why, err, "process %d: %s", executing->plan->pid, strerror(-err));
 	err = check_before_change(executing);
-	if (!err)
-		err = remote_caller_choose(&executing->threads, &executing->maps, &executing->plan->details->gate,
-					   executing->mem_fd, &executing->caller, executing->why);
+	err = err ?: remote_caller_choose(&executing->threads, &executing->maps, &executing->plan->details->gate,
+					  executing->mem_fd, &executing->caller, executing->why);
 	if (err)
 		return err;
 	*ret_change = INJECT_LEFT; /* until it is known */

@@ -14,7 +14,7 @@
  * them there as in any file. Without a listener it only counts bytes. All that an ejector needs to know is in the
  * sealed file, so any process may eject, also when the injector has ended.
  *
- * Both are done in a child that lives for a second at most (tracer.h). If it is killed at any moment, the threads go on by
+ * Both are done in a child that lives for a second at most (remote_call.h). If it is killed at any moment, the threads go on by
  * themselves: without a sampler, with all of it, or with jumps in some of the functions (is_unfinished). Only a process with
  * a seccomp filter that forbids mmap, mremap, munmap, close or rt_sigreturn then ends: the kernel suspends filters for a
  * living tracer only, and the thread that makes the calls finds its way back by these.

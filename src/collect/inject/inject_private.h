@@ -5,8 +5,7 @@
 /* Shared by the files of this room. */
 
 #include "collect/inject/inject.h"
-#include "collect/inject/inject_rules.h"
-#include "collect/inject/injected_file.h"
+#include "collect/inject/sampler_image.h"
 #include "collect/inject/target_maps.h"
 #include "elf/entry_patch.h"
 #include "sampler/injected.h"
@@ -46,13 +45,10 @@ struct inject_details {
 	struct call_gate gate;
 };
 
-/* ---- plan_checks.c ---- */
+/* ---- plan.c ---- */
 
 /* Looks at /proc only. 0, or an error as in inject.h. */
 int check_target_process(pid_t pid, struct reason *why);
-
-/* Whether a library or a program is one that replaces the allocator or watches it. */
-int check_target_library(const char *path, struct reason *why);
 
 /* Mappings that the exchange of pages needs (placing.h): all of a plan, or those of the way back. */
 struct mappings_needed mappings_to_inject(const struct inject_plan *plan, const struct injected_file *file);
@@ -62,7 +58,16 @@ struct mappings_needed mappings_to_eject(void);
 int check_room_for_mappings(pid_t pid, const struct target_maps *maps, const struct mappings_needed *needed,
 			    struct reason *why);
 
-/* ---- shared_memory.c ---- */
+/* Opens the file of a mapping. 0 or -errno. */
+int open_mapping(pid_t pid, const struct maps_line *line, int *ret_fd);
+
+/*
+ * Compares them with the memory of the process. Breakpoints are said in the functions; any other difference is refused.
+ * It reads no file, as it is called while the threads are stopped.
+ */
+int check_code_pages(int mem_fd, const uint8_t *original, struct inject_allocator *allocator, struct reason *why);
+
+/* ---- placing.c ---- */
 
 /* Whether another process uses the same memory: asks all that run. 0, -EAGAIN, or another error if it cannot be told. */
 int check_shared_memory(pid_t pid, struct reason *why);
@@ -81,7 +86,7 @@ struct newest_process newest_process(void);
  */
 int check_new_sharers(pid_t pid, const struct newest_process *before, struct reason *why);
 
-/* ---- call_gate.c ---- */
+/* ---- found_samplers.c ---- */
 
 /*
  * Looks for the call gate in the files of the program and of its dynamic linker, not in pages that these samplers have
@@ -92,20 +97,6 @@ int find_call_gate(pid_t pid, const struct target_maps *maps, const struct found
 
 /* Whether memory has each byte of both places: the files say where they are, and a breakpoint may lie there. */
 bool is_gate_whole(const struct call_gate *gate, int mem_fd);
-
-/* ---- plan_code.c ---- */
-
-/* Opens the file of a mapping. 0 or -errno. */
-int open_mapping(pid_t pid, const struct maps_line *line, int *ret_fd);
-
-/* Reads the pages that will be replaced; the caller frees *ret. 0, -EIO or -ENOMEM. */
-int read_original_pages(int fd, const struct inject_allocator *allocator, uint8_t **ret, struct reason *why);
-
-/*
- * Compares them with the memory of the process. Breakpoints are said in the functions; any other difference is refused.
- * It reads no file, as it is called while the threads are stopped.
- */
-int check_code_pages(int mem_fd, const uint8_t *original, struct inject_allocator *allocator, struct reason *why);
 
 /* ---- for tests ---- */
 

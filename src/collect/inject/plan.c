@@ -1,20 +1,485 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include <errno.h>
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/reason.h"
 #include "collect/inject/found_samplers.h"
 #include "collect/inject/inject_private.h"
-#include "collect/inject/plan_functions.h"
+#include "collect/inject/sampler_image.h"
+#include "collect/inject/target_maps.h"
+#include "collect/process/mapped_file.h"
 #include "collect/process/proc.h"
+#include "elf/allocators.h"
 #include "elf/probe_info.h"
 #include "sandbox/client.h"
+
+/* ---- plan code ---- */
+
+/* Reads the code of the process, and of its files. */
+
+#define BREAKPOINT 0xcc
+
+int open_mapping(pid_t pid, const struct maps_line *line, int *ret_fd)
+{
+	const struct mapped_file file = {
+		.pid = pid, .start = line->start, .end = line->end, .dev = line->dev, .inode = line->inode,
+		.path = line->path,
+	};
+	struct opened opened;
+	int err = open_mapped(NULL, &file, &opened);
+
+	if (err)
+		return err;
+	*ret_fd = opened.fd < 0 ? -1 : fcntl(opened.fd, F_DUPFD_CLOEXEC, 3);
+	close_opened(&opened);
+	return *ret_fd < 0 ? -EACCES : 0;
+}
+
+/* ---- pages that will be replaced ---- */
+
+/* A breakpoint is most likely a uprobe's. The function in which it lies is told. */
+static void note_breakpoint(struct inject_allocator *allocator, uint64_t address)
+{
+	struct inject_function *nearest = NULL;
+
+	for (uint32_t i = 0; i < allocator->function_nr; i++) {
+		struct inject_function *function = &allocator->function[i];
+
+		if (function->address <= address && (!nearest || function->address > nearest->address))
+			nearest = function;
+	}
+	if (nearest)
+		nearest->is_probed = true;
+}
+
+static int compare_page(struct inject_allocator *allocator, uint64_t address, const uint8_t *memory, const uint8_t *file,
+			struct reason *why)
+{
+	for (size_t i = 0; i < PAGE_BYTES; i++) {
+		if (memory[i] == file[i])
+			continue;
+		if (memory[i] != BREAKPOINT)
+			return reason_set(why, -ENOTSUP,
+					  "the code of %s differs from its file at %#lx: another tool has changed it",
+					  allocator->path, address + i);
+		note_breakpoint(allocator, address + i);
+	}
+	return 0;
+}
+
+/* Reads the pages that will be replaced; the caller frees *ret. 0, -EIO or -ENOMEM. */
+static int read_original_pages(int fd, const struct inject_allocator *allocator, uint8_t **ret, struct reason *why)
+{
+	*ret = calloc(allocator->page_nr ?: 1, PAGE_BYTES);
+	if (!*ret)
+		return reason_set(why, -ENOMEM, "out of memory");
+	for (uint32_t i = 0; i < allocator->page_nr; i++)
+		if (pread(fd, *ret + i * PAGE_BYTES, PAGE_BYTES, allocator->page[i].offset) <= 0)
+			return reason_set(why, -EIO, "%s cannot be read", allocator->path);
+	return 0;
+}
+
+int check_code_pages(int mem_fd, const uint8_t *original, struct inject_allocator *allocator, struct reason *why)
+{
+	uint8_t memory[PAGE_BYTES];
+	int err = 0;
+
+	for (uint32_t i = 0; i < allocator->page_nr && !err; i++) {
+		uint64_t address = allocator->page[i].address;
+
+		if (pread(mem_fd, memory, sizeof(memory), address) != sizeof(memory))
+			return reason_set(why, errno == EPERM ? -EPERM : -EIO, "its code cannot be read: %s", strerror(errno));
+		err = compare_page(allocator, address, memory, original + i * PAGE_BYTES, why);
+	}
+	return err;
+}
+
+/* ---- plan checks ---- */
+
+/* Reasons not to inject that show without reading code. */
+
+/* ---- the kernel and the process ---- */
+
+/* The first line of a small file; "" if there is none. */
+static void read_line(const char *path, char *ret, size_t room)
+{
+	FILE *file = fopen(path, "re");
+
+	if (!file || !fgets(ret, room, file))
+		*ret = '\0';
+	if (file)
+		fclose(file);
+}
+
+static int check_kernel(struct reason *why)
+{
+	char lockdown[80], selinux[8], ptrace_scope[8];
+	struct utsname name;
+
+	if (uname(&name))
+		return reason_set(why, -errno, "uname: %s", strerror(errno));
+	read_line("/sys/kernel/security/lockdown", lockdown, sizeof(lockdown));
+	read_line("/sys/fs/selinux/enforce", selinux, sizeof(selinux));
+	read_line("/proc/sys/kernel/yama/ptrace_scope", ptrace_scope, sizeof(ptrace_scope));
+	return judge_kernel(&(struct kernel_texts){ name.release, lockdown, selinux, ptrace_scope }, why);
+}
+
+int check_target_process(pid_t pid, struct reason *why)
+{
+	int err = check_kernel(why);
+	char *status;
+
+	if (err)
+		return err;
+	if (pid == getpid())
+		return reason_set(why, -ENOTSUP, "this is allocsnap itself");
+	status = proc_read(pid, "status", NULL);
+	if (!status)
+		return reason_set(why, errno == ENOENT || errno == ESRCH ? -ESRCH : -errno, "process %d: %s", pid,
+				  errno == ENOENT ? "it does not exist" : strerror(errno));
+	err = judge_target(pid, status, why);
+	free(status);
+	if (err == -ESRCH && proc_live_thread(pid))
+		return reason_set(why, -ENOTSUP, "its first thread has ended, while others run");
+	return err;
+}
+
+/* ---- what is in it ---- */
+
+struct foreign_library {
+	const char *file; /* fnmatch(3) pattern of its base name */
+	const char *what;
+};
+
+/* They replace malloc for the program, or change its entries while the program runs. */
+static const struct foreign_library foreign_libraries[] = {
+	{ "libasan.so*", "AddressSanitizer" },
+	{ "libclang_rt.*", "a sanitizer" },
+	{ "libhwasan.so*", "HWAddressSanitizer" },
+	{ "liblsan.so*", "LeakSanitizer" },
+	{ "libtsan.so*", "ThreadSanitizer" },
+	{ "libheaptrack_*.so*", "heaptrack" },
+	{ "libdd_profiling*.so*", "ddprof" },
+	{ "vgpreload_*.so*", "valgrind" },
+	{ "_memray*.so", "memray" },
+	{ "_inject*.so", "memray" },
+	{ "libbytehound*.so*", "bytehound" },
+	{ "libmemleak*.so*", "another profiler" },
+	{ "libefence.so*", "Electric Fence" },
+	{ "libduma.so*", "DUMA" },
+};
+
+/* Whether a library or a program is one that replaces the allocator or watches it. */
+static int check_target_library(const char *path, struct reason *why)
+{
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+
+	for (size_t i = 0; i < ARRAY_SIZE(foreign_libraries); i++)
+		if (!fnmatch(foreign_libraries[i].file, name, 0))
+			return reason_set(why, -EEXIST, "its allocator belongs to %s (%s)", foreign_libraries[i].what,
+					  name);
+	return 0;
+}
+
+/* ---- its room ---- */
+
+/* The kernel moves a mapping only if there is room for some more: the pieces into which it may cut the others. */
+#define NR_TO_MOVE 8
+/* A page in the middle of a mapping, and its copy, or what is kept, in the middle of another one. */
+#define NR_OF_PAGE 4
+
+struct mappings_needed mappings_to_eject(void)
+{
+	return (struct mappings_needed){ .nr = NR_TO_MOVE, .bytes = PAGE_BYTES };
+}
+
+/* The segments of a sampler, with unused pages between and behind them. */
+struct mappings_needed mappings_to_inject(const struct inject_plan *plan, const struct injected_file *file)
+{
+	struct mappings_needed needed = mappings_to_eject();
+
+	for (uint32_t i = 0; i < plan->allocator_nr; i++) {
+		needed.nr += 2 * file->segment_nr + 1 + NR_OF_PAGE * plan->allocator[i].page_nr;
+		needed.bytes += sampler_image_room(file, &plan->allocator[i]);
+		for (uint32_t k = 0; k < file->segment_nr; k++)
+			needed.data_bytes += file->segment[k].prot & PROT_WRITE ? file->segment[k].bytes : 0;
+	}
+	return needed;
+}
+
+int check_room_for_mappings(pid_t pid, const struct target_maps *maps, const struct mappings_needed *needed,
+			    struct reason *why)
+{
+	char max_map_count[32], *limits = proc_read(pid, "limits", NULL);
+	int err;
+
+	read_line("/proc/sys/vm/max_map_count", max_map_count, sizeof(max_map_count));
+	err = judge_room(maps, needed, max_map_count, limits ?: "", why);
+	free(limits);
+	return err;
+}
+
+/* ---- plan functions ---- */
+
+static const struct allocator_function *row_of_patch(const struct entry_patch *patch)
+{
+	return &allocator_functions[patch->name];
+}
+
+/* Whether the file has functions that give blocks and functions that free them. */
+static bool has_allocator(const struct entry_patches *patches)
+{
+	bool gives = false, takes = false;
+
+	for (uint64_t i = 0; i < patches->nr; i++) {
+		gives |= row_of_patch(&patches->patch[i])->shape == SHAPE_MALLOC;
+		takes |= row_of_patch(&patches->patch[i])->shape == SHAPE_FREE;
+	}
+	return gives && takes;
+}
+
+/* ---- the choice ---- */
+
+enum choice {
+	CHOICE_PATCH,
+	CHOICE_PASS,   /* it calls another function that is patched */
+	CHOICE_UNSEEN, /* its blocks are not sampled */
+	CHOICE_REFUSE, /* it frees blocks */
+};
+
+/*
+ * A function that throws calls the language's runtime, so its callers expect any register to change that a callee may
+ * change. One that goes nowhere throws nothing, and its callers may know which registers it leaves alone.
+ */
+static bool may_throw(const struct entry_patch *patch)
+{
+	return row_of_patch(patch)->throws && patch->goes_out;
+}
+
+/* The name of the variant of operator new that returns NULL instead of throwing. */
+static void nothrow_name(const char *name, char *ret, size_t room)
+{
+	snprintf(ret, room, "%s%s", name, strncmp(name, "_Zn", 3) ? "_nothrow" : "RKSt9nothrow_t");
+}
+
+/* Its index in the plan so far, or function_nr. */
+static uint32_t find_nothrow(const struct inject_allocator *allocator, const char *name)
+{
+	char wanted[128];
+	uint32_t i = 0;
+
+	nothrow_name(name, wanted, sizeof(wanted));
+	while (i < allocator->function_nr && strcmp(allocator->function[i].name, wanted))
+		i++;
+	return i;
+}
+
+static enum choice choice_of_missed(const struct entry_patch *patch)
+{
+	enum call_shape shape = row_of_patch(patch)->shape;
+
+	if (shape_takes(shape) && !patch->calls_taker)
+		return CHOICE_REFUSE;
+	return patch->calls_giver || !shape_gives(shape) ? CHOICE_PASS : CHOICE_UNSEEN;
+}
+
+static enum choice choose(const struct inject_allocator *allocator, const struct entry_patch *patch)
+{
+	const struct allocator_function *row = row_of_patch(patch);
+
+	if (row->shape == SHAPE_XALLOCX) /* the block stays, with the size that it had */
+		return CHOICE_PASS;
+	if (row->shape == SHAPE_REALLOCARRAY && patch->passes_on) /* perhaps to another allocator, which counts the block */
+		return CHOICE_PASS;
+	if (*patch->fault)
+		return choice_of_missed(patch);
+	if (!may_throw(patch))
+		return CHOICE_PATCH;
+	if (patch->calls_giver || row->shape != SHAPE_MALLOC || row->of_heap ||
+	    find_nothrow(allocator, row->name) == allocator->function_nr)
+		return choice_of_missed(patch);
+	return CHOICE_PATCH;
+}
+
+/* ---- sites ---- */
+
+static const uint32_t kind_sites[INJECTED_KIND_NR] = {
+	[INJECTED_MALLOC] = INJECTED_MALLOC_SITES,
+	[INJECTED_CALLOC] = INJECTED_CALLOC_SITES,
+	[INJECTED_FREE] = INJECTED_FREE_SITES,
+	[INJECTED_OUTER] = INJECTED_OUTER_SITES,
+	[INJECTED_OTHER] = INJECTED_OTHER_SITES,
+};
+
+static bool ends_with(const char *text, const char *end)
+{
+	size_t len = strlen(text), end_len = strlen(end);
+
+	return len >= end_len && !strcmp(text + len - end_len, end);
+}
+
+/* The hook of a kind counts without looking at what the function calls. */
+static enum injected_kind hook_kind_of(const struct planned_function *function)
+{
+	const struct entry_patch *patch = &function->patch;
+	const struct allocator_function *row = row_of_patch(patch);
+
+	if (row->shape == SHAPE_FREE)
+		return INJECTED_FREE;
+	if (function->is_above && row->shape == SHAPE_MALLOC && !function->throws && !row->of_heap)
+		return INJECTED_OUTER;
+	if (patch->calls_giver || row->of_heap || function->is_above)
+		return row->shape == SHAPE_MALLOC && !row->of_heap && !function->throws ? INJECTED_OUTER : INJECTED_OTHER;
+	if (row->shape == SHAPE_MALLOC)
+		return INJECTED_MALLOC;
+	return row->shape == SHAPE_CALLOC && ends_with(row->name, "calloc") ? INJECTED_CALLOC : INJECTED_OTHER;
+}
+
+/* The next free site; INJECTED_SITES: there is none. */
+static uint32_t take_site(uint32_t used[INJECTED_KIND_NR], enum injected_kind kind)
+{
+	uint32_t first = 0;
+
+	if (used[kind] == kind_sites[kind])
+		kind = INJECTED_OTHER;
+	if (used[kind] == kind_sites[kind])
+		return INJECTED_SITES;
+	for (int i = 0; i < (int)kind; i++)
+		first += kind_sites[i];
+	return first + used[kind]++;
+}
+
+static int plan_sites_of(struct inject_allocator *allocator, struct planned_allocator *planned, bool is_alone,
+			 struct reason *why)
+{
+	uint32_t used[INJECTED_KIND_NR] = {};
+
+	for (uint32_t i = 0; i < allocator->function_nr; i++) {
+		struct planned_function *function = &planned->function[i];
+
+		function->is_above &= !is_alone;
+		function->site = take_site(used, hook_kind_of(function));
+		if (function->site == INJECTED_SITES)
+			return reason_set(why, -ENOTSUP, "%s has too many functions", allocator->path);
+	}
+	return 0;
+}
+
+/*
+ * Gives each function of the plan its site, once all allocators are in it: functions that may call another allocator take
+ * the slow path. 0 or -ENOTSUP.
+ */
+static int plan_sites(struct inject_plan *plan, struct reason *why)
+{
+	int err = 0;
+
+	for (uint32_t i = 0; i < plan->allocator_nr && !err; i++)
+		err = plan_sites_of(&plan->allocator[i], &plan->details->allocator[i], plan->allocator_nr == 1, why);
+	return err;
+}
+
+/* ---- the plan ---- */
+
+struct planning_functions {
+	const struct probe_info *facts;
+	const char *path; /* of the file, without " (deleted)" */
+	struct inject_allocator *allocator;
+	struct planned_allocator *planned;
+	struct reason *why;
+};
+
+/*
+ * A C library, and the allocators of the table, take their memory from the kernel. Any other one may take it from them: a
+ * library that counts bytes, or adds a header; a program's own malloc.
+ */
+static bool may_be_above(const struct planning_functions *planning, uint32_t name)
+{
+	for (uint32_t i = 0; i < planning->facts->function_nr; i++)
+		if (planning->facts->function[i].name == name)
+			return !heap_domain(planning->facts, i, planning->path) && !allocator_of(planning->path)->is_c_library;
+	return true;
+}
+
+static void add_planned_function(const struct planning_functions *planning, const struct entry_patch *patch)
+{
+	const struct allocator_function *row = row_of_patch(patch);
+	struct inject_allocator *allocator = planning->allocator;
+
+	planning->planned->function[allocator->function_nr] = (struct planned_function){
+		.patch = *patch,
+		.throws = may_throw(patch),
+		.plain = may_throw(patch) ? find_nothrow(allocator, row->name) : 0,
+		.is_above = may_be_above(planning, patch->name),
+	};
+	allocator->function[allocator->function_nr++] = (struct inject_function){
+		.name = row->name, .moved_bytes = entry_patch_moved_bytes(patch), .moved_nr = patch->insn_nr,
+	};
+}
+
+static int plan_function(const struct planning_functions *planning, const struct entry_patch *patch)
+{
+	const struct allocator_function *row = row_of_patch(patch);
+	struct inject_allocator *allocator = planning->allocator;
+
+	switch (choose(allocator, patch)) {
+	case CHOICE_REFUSE:
+		return reason_set(planning->why, -ENOTSUP, "%s of %s: %s", row->name, allocator->path,
+				  *patch->fault ? patch->fault : "it may throw an exception");
+	case CHOICE_UNSEEN:
+		allocator->has_unseen_new = true;
+		return !strcmp(row->name, "malloc") ?
+			       reason_set(planning->why, -ENOTSUP, "malloc of %s: %s", allocator->path, patch->fault) : 0;
+	case CHOICE_PASS:
+		return 0;
+	case CHOICE_PATCH:
+		break;
+	}
+	if (allocator->function_nr == INJECT_FUNCTIONS_MAX)
+		return reason_set(planning->why, -ENOTSUP, "%s has too many functions", allocator->path);
+	add_planned_function(planning, patch);
+	return 0;
+}
+
+static uint32_t domain_of(const struct probe_info *facts, const char *path)
+{
+	return facts->function_nr ? heap_domain(facts, 0, path) : 0;
+}
+
+/*
+ * Fills the functions of *allocator and of *planned. A function that cannot be moved is left out if no block is missed by
+ * that; -ENOTSUP if a block could be freed unseen.
+ */
+static int plan_functions(const struct entry_patches *patches, const struct probe_info *facts,
+		   struct inject_allocator *allocator, struct planned_allocator *planned, struct reason *why)
+{
+	char *path = path_of_mapping(allocator->path);
+	const struct planning_functions planning = { facts, path, allocator, planned, why };
+	int err = 0;
+
+	planned->function = calloc(INJECT_FUNCTIONS_MAX, sizeof(*planned->function));
+	if (!path || !planned->function)
+		err = -ENOMEM;
+	else
+		allocator->domain = domain_of(facts, path);
+	for (int throws = 0; throws < 2 && !err; throws++) /* those that throw need the others */
+		for (uint64_t i = 0; i < patches->nr && !err; i++)
+			if (may_throw(&patches->patch[i]) == throws)
+				err = plan_function(&planning, &patches->patch[i]);
+	free(path);
+	return err;
+}
+
+/* ---- plan ---- */
 
 /* Far more than real programs have: 111 files of code (Chromium), 1 s (its largest file, 280 MiB). */
 #define CODE_FILES_MAX 1024
@@ -108,14 +573,9 @@ static int plan_allocator(struct planning *planning, const struct maps_line *lin
 	allocator->inode = line->inode;
 	plan->allocator_nr++;
 	err = plan_functions(patches, facts, allocator, planned, planning->why);
-	if (!err)
-		err = locate_functions(planning, line, allocator, planned);
-	if (!err)
-		err = add_pages(allocator, planned, planning->why);
-	if (!err)
-		err = check_code_mappings(planning, allocator);
-	if (!err)
-		err = read_original_pages(fd, allocator, &planned->original, planning->why);
+	err = err ?: locate_functions(planning, line, allocator, planned);
+	err = err ?: add_pages(allocator, planned, planning->why) ?: check_code_mappings(planning, allocator);
+	err = err ?: read_original_pages(fd, allocator, &planned->original, planning->why);
 	return err ?: check_code_pages(planning->mem_fd, planned->original, allocator, planning->why);
 }
 
@@ -228,10 +688,8 @@ static int read_planned_maps(struct planning *planning)
 static int make_plan(struct planning *planning)
 {
 	pid_t pid = planning->pid;
-	int err = check_target_process(pid, planning->why) ?: open_memory(planning);
-
-	if (!err)
-		err = proc_start_time(pid, &planning->plan->start_time) ?: read_planned_maps(planning);
+	int err = check_target_process(pid, planning->why) ?: open_memory(planning) ?:
+			  proc_start_time(pid, &planning->plan->start_time) ?: read_planned_maps(planning);
 	if (err)
 		return *planning->why->text ? err : reason_set(planning->why, err, "process %d: %s", pid, strerror(-err));
 	return check_not_injected(planning) ?: check_shared_memory(pid, planning->why) ?: plan_files(planning) ?:

@@ -10,7 +10,10 @@
  */
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+#include "base/clock.h"
 
 struct call_gate;
 struct reason;
@@ -70,5 +73,25 @@ int check_caller_ran(const struct remote_caller *caller, struct reason *why);
 
 /* Gives the thread its registers and its mask back, and leaves the room as it was. */
 void remote_caller_end(struct remote_caller *caller);
+
+/*
+ * Work that stops the threads of another process runs in a child of this one. The child has a session of its own, and the
+ * kernel ends it TRACER_LIMIT_NS after it began, or when this process ends. So Ctrl-Z, SIGSTOP, a frozen control group, a
+ * debugger or a quota of CPU time, for this process or for the child, hold no thread of the other process for longer: when
+ * a tracer ends, its tracees go on. (A control group of version 1 is an exception: what is frozen there cannot be ended.)
+ */
+
+#define TRACER_LIMIT_NS SECOND_NS
+/* The work gives up what takes longer, so that it can still say why. */
+#define TRACER_PATIENCE_NS (TRACER_LIMIT_NS - SECOND_NS / 10)
+
+/*
+ * Returns what the work returned; -ETIMEDOUT: it was ended before. What the work writes to *outcome arrives here, up to the
+ * moment at which it ended; all else that it changes does not.
+ */
+int run_as_tracer(int (*work)(void *argument, void *outcome), void *argument, void *outcome, size_t outcome_bytes);
+
+/* After -ETIMEDOUT: says why, and returns lived_ns, the time since the call. */
+uint64_t tracer_has_ended(uint64_t lived_ns, struct reason *why);
 
 #endif

@@ -2,6 +2,7 @@
 #include "collect/inject/stopped_threads.h"
 
 #include <errno.h>
+#include <linux/kcmp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/reason.h"
+#include "collect/inject/target_maps.h"
 #include "collect/process/proc.h"
 
 #define STOP_LIMIT_NS (SECOND_NS / 2)
@@ -122,10 +124,7 @@ static bool is_plain_thread(const struct stopped_threads *threads, pid_t tid)
 
 static bool is_known_thread(const struct stopped_threads *threads, size_t nr, pid_t tid)
 {
-	for (size_t i = 0; i < nr; i++)
-		if (threads->thread[i].tid == tid)
-			return true;
-	return false;
+	return array_any(nr, i, threads->thread[i].tid == tid);
 }
 
 static int seize_thread(struct stopped_threads *threads, pid_t tid, struct reason *why)
@@ -338,4 +337,167 @@ void resume_threads(struct stopped_threads *threads)
 	free(threads->plain);
 	threads->thread = NULL;
 	threads->plain = NULL;
+}
+
+/* ---- stack words ---- */
+
+#define STACK_MAX (8u << 20)
+#define STACK_SEARCH_MAX (1u << 20) /* in memory that is more than a stack */
+
+/* Words behind rip in struct sigcontext, as the kernel writes them: the flags, of which one is always set, and cs and ss. */
+static bool is_in_signal_frame(int mem_fd, uint64_t rip_at)
+{
+	uint64_t word[2];
+
+	return pread(mem_fd, word, sizeof(word), rip_at + 8) == sizeof(word) && word[0] >> 32 == 0 && word[0] & 2 &&
+	       (word[1] & 0xffff) == 0x33 && word[1] >> 48 == 0x2b;
+}
+
+static bool find_in_range(int mem_fd, uint64_t at, uint64_t end, const struct stack_search *search)
+{
+	uint64_t word[512];
+
+	while (at < end) {
+		uint64_t left = end - at;
+		ssize_t bytes = pread(mem_fd, word, left < sizeof(word) ? left : sizeof(word), at);
+
+		if (bytes < (ssize_t)sizeof(*word))
+			return false;
+		for (size_t i = 0; i < bytes / sizeof(*word); i++)
+			if (search->is_wanted(word[i], search->context) &&
+			    (!search->in_frames || is_in_signal_frame(mem_fd, at + i * sizeof(*word))))
+				return true;
+		at += bytes / sizeof(*word) * sizeof(*word);
+	}
+	return false;
+}
+
+bool find_on_stacks(const struct stopped_threads *threads, const struct target_maps *maps, int mem_fd,
+		    const struct stack_search *search, pid_t *ret_tid)
+{
+	for (size_t i = 0; i < threads->thread_nr; i++) {
+		uint64_t rsp = threads->thread[i].registers.rsp, at = rsp & ~UINT64_C(7), end;
+		const struct maps_line *line = target_maps_find(maps, rsp);
+
+		if (!line)
+			continue;
+		end = line->end - at <= STACK_MAX ? line->end : at + STACK_SEARCH_MAX;
+		if (!find_in_range(mem_fd, at, end, search))
+			continue;
+		*ret_tid = threads->thread[i].tid;
+		return true;
+	}
+	return false;
+}
+
+/* ---- calling thread ---- */
+
+#define CODE_OF_64_BITS 0x33 /* __USER_CS */
+
+static bool runs_64_bits(const struct stopped_thread *thread)
+{
+	return (thread->registers.cs & 0xffff) == CODE_OF_64_BITS;
+}
+
+/* ---- restartable sequences ---- */
+
+/* struct rseq and struct rseq_cs of linux/rseq.h */
+#define RSEQ_CS_AT 8
+
+struct sequence {
+	uint32_t version, flags;
+	uint64_t start, bytes, abort;
+};
+
+/*
+ * The kernel aborts an open sequence on the way back to the program, if the thread is still in it then. A thread that is
+ * elsewhere meanwhile would go on in it as if nothing had happened. Sequences that were left stay in `rseq_cs`.
+ */
+static int check_no_open_sequence(const struct stopped_thread *thread, int mem_fd, struct reason *why)
+{
+	struct __ptrace_rseq_configuration registered = {};
+	struct sequence sequence;
+	uint64_t at = 0;
+
+	if (ptrace(PTRACE_GET_RSEQ_CONFIGURATION, thread->tid, sizeof(registered), &registered) < 0)
+		return errno == EIO ? 0 : reason_set(why, -EBUSY, "thread %d is ending", thread->tid); /* EIO: a kernel without */
+	if (!registered.rseq_abi_pointer)
+		return 0;
+	if (pread(mem_fd, &at, sizeof(at), registered.rseq_abi_pointer + RSEQ_CS_AT) != sizeof(at))
+		return reason_set(why, -ENOTSUP, "thread %d has unmapped its restartable sequences", thread->tid);
+	if (!at || (pread(mem_fd, &sequence, sizeof(sequence), at) == sizeof(sequence) &&
+		    thread->registers.rip - sequence.start >= sequence.bytes))
+		return 0;
+	return reason_set(why, -EBUSY, "thread %d is amid a restartable sequence (rseq), again and again", thread->tid);
+}
+
+/* ---- syscall user dispatch ---- */
+
+#ifndef PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG
+#define PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG 0x4211 /* Linux 6.4 */
+#endif
+
+struct dispatch {
+	uint64_t mode, selector, offset, bytes;
+};
+
+static int check_no_dispatch(const struct stopped_thread *thread, struct reason *why)
+{
+	struct dispatch dispatch = {};
+
+	if (ptrace(PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG, thread->tid, sizeof(dispatch), &dispatch))
+		return reason_set(why, -ENOTSUP,
+				  "this kernel does not show whether thread %d handles its system calls itself",
+				  thread->tid);
+	if (dispatch.mode)
+		return reason_set(why, -ENOTSUP, "thread %d handles its system calls itself (syscall user dispatch)", thread->tid);
+	return 0;
+}
+
+/* ---- the whole ---- */
+
+int check_moved_thread(const struct stopped_thread *thread, int mem_fd, struct reason *why)
+{
+	if (!runs_64_bits(thread))
+		return reason_set(why, -EBUSY, "thread %d runs 32-bit code", thread->tid);
+	return check_no_open_sequence(thread, mem_fd, why);
+}
+
+/* ---- what the calls go through ---- */
+
+/* Its filter would see the calls that the thread makes for us, if it could not be suspended. */
+static int suspend_seccomp(const struct stopped_thread *thread, struct reason *why)
+{
+	uint64_t mode = 0;
+
+	if (!ptrace(PTRACE_SETOPTIONS, thread->tid, 0, PTRACE_O_TRACESYSGOOD | PTRACE_O_SUSPEND_SECCOMP) ||
+	    (!proc_status(thread->tid, "Seccomp", &mode) && !mode))
+		return 0;
+	return reason_set(why, -EPERM, "thread %d is under seccomp: suspending that needs CAP_SYS_ADMIN", thread->tid);
+}
+
+/* The memory file must be found in the descriptors of the process, which a thread may have left (unshare(2)). */
+static int check_descriptors(pid_t pid, const struct stopped_thread *thread, struct reason *why)
+{
+	if (thread->tid == pid || !syscall(SYS_kcmp, pid, thread->tid, KCMP_FILES, 0, 0))
+		return 0;
+	return reason_set(why, -ENOTSUP, "thread %d has descriptors of its own (CLONE_FILES)", thread->tid);
+}
+
+int check_calling_thread(pid_t pid, const struct stopped_thread *thread, int mem_fd, struct reason *why)
+{
+	return check_moved_thread(thread, mem_fd, why) ?: check_no_dispatch(thread, why) ?:
+	       check_descriptors(pid, thread, why) ?: suspend_seccomp(thread, why);
+}
+
+int check_thread_pointers(const struct stopped_threads *threads, int mem_fd, struct reason *why)
+{
+	for (size_t i = 0; i < threads->thread_nr; i++) {
+		const struct stopped_thread *thread = &threads->thread[i];
+		uint64_t at = thread->registers.fs_base, self;
+
+		if (runs_64_bits(thread) && (!at || pread(mem_fd, &self, sizeof(self), at) != sizeof(self) || self != at))
+			return reason_set(why, -ENOTSUP, "thread %d has no thread pointer, which the sampler needs", thread->tid);
+	}
+	return 0;
 }

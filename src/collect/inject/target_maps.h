@@ -9,7 +9,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "collect/process/maps_text.h"
+#include "collect/process/proc.h"
+
+struct reason;
+struct target_maps;
 
 struct target_maps {
 	struct maps_line *line;
@@ -44,5 +47,35 @@ bool target_maps_are_free(const struct target_maps *maps, uint64_t start, uint64
 
 /* Enters a mapping that will be made. 0 or -ENOMEM. */
 int target_maps_reserve(struct target_maps *maps, uint64_t start, uint64_t bytes);
+
+/* Reasons not to inject, from texts of the kernel alone: nothing is opened here. 0, or an error as in inject.h. */
+
+/* Texts of the kernel about itself; "" is a file that does not exist. */
+struct kernel_texts {
+	const char *release;	  /* of uname(2) */
+	const char *lockdown;	  /* /sys/kernel/security/lockdown */
+	const char *selinux;	  /* /sys/fs/selinux/enforce */
+	const char *ptrace_scope; /* /proc/sys/kernel/yama/ptrace_scope */
+};
+
+/* Old and hardened kernels. */
+int judge_kernel(const struct kernel_texts *kernel, struct reason *why);
+
+/* status: the text of /proc/PID/status. */
+int judge_target(pid_t pid, const char *status, struct reason *why);
+
+/* Mappings that a process would get in addition, at most. */
+struct mappings_needed {
+	uint64_t nr;
+	uint64_t bytes;	     /* of addresses */
+	uint64_t data_bytes; /* of those that are private and writable */
+};
+
+/*
+ * Whether there is room for them. max_map_count: the text of /proc/sys/vm/max_map_count; limits: of /proc/PID/limits.
+ * -EAGAIN: there is none now; -EIO: the texts do not say.
+ */
+int judge_room(const struct target_maps *maps, const struct mappings_needed *needed, const char *max_map_count,
+	       const char *limits, struct reason *why);
 
 #endif

@@ -8,13 +8,92 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "base/array.h"
 #include "base/clock.h"
 #include "base/reason.h"
-#include "collect/probe/attach_methods.h"
-#include "collect/limits/limit_state.h"
-#include "collect/sources/block_sources.h"
 #include "collect/files/written_files.h"
+#include "collect/limits/limit_state.h"
+#include "collect/probe/attach_methods.h"
+#include "collect/process/proc.h"
+#include "collect/sources/block_sources.h"
+
+/* ---- budget target ---- */
+
+/* A link is attached or detached in a millisecond or less; a perf uprobe takes a tenth of a second. */
+#define STRETCH_OF_LINKS_NS 5000000
+#define STRETCH_OF_EVENTS_NS 1000000000
+
+#define QUOTA_EVERY_NS (5 * SECOND_NS)
+
+static struct budget_terms common_terms(const struct collector *collector)
+{
+	return (struct budget_terms){
+		.percent = collector->options.max_overhead,
+		.core_ns = BUDGET_CORE_NS,
+		.least_stretch_ns = probe_way_of(collector->bpf)->is_alone ? STRETCH_OF_EVENTS_NS : STRETCH_OF_LINKS_NS,
+	};
+}
+
+int budgets_begin(struct collector *collector)
+{
+	struct budget_terms terms = common_terms(collector);
+	char *mounts = collector->options.max_overhead ? proc_read(getpid(), "mountinfo", NULL) : NULL;
+	int err = mounts ? cpu_quotas_find(&collector->limits->budgets.quotas, mounts) : 0;
+
+	free(mounts);
+	terms.core_ns *= sysconf(_SC_NPROCESSORS_ONLN);
+	terms.is_of_core = true;
+	budget_begin(&collector->limits->budgets.together, &terms);
+	return err;
+}
+
+static uint64_t read_core_ns(const struct cpu_quotas *quotas, pid_t pid)
+{
+	char *groups = proc_text(pid, "cgroup");
+	uint64_t quota_ns = groups ? cpu_quota_ns(quotas, groups) : UINT64_MAX;
+
+	free(groups);
+	return quota_ns < BUDGET_CORE_NS ? quota_ns : BUDGET_CORE_NS;
+}
+
+void target_begin_budget(const struct collector *collector, struct target *target)
+{
+	struct budget_terms terms = common_terms(collector);
+
+	if (terms.percent)
+		terms.core_ns = read_core_ns(&collector->limits->budgets.quotas, target->identity.pid);
+	target->budget.quota_ns = monotonic_now_ns();
+	budget_begin(&target->budget.limit, &terms);
+}
+
+/* Enters what recording the process has cost, what it has used itself, and a quota that has changed. */
+static void target_update_budget(const struct collector *collector, struct target *target)
+{
+	const struct cost_sum *sum = &target->now.cost;
+	const struct budget_use use = {
+		.cost_ns = sum->cost_ns + target->budget.own.nr * GAP_COST_NS,
+		.own_ns = sum->cpu_ns > sum->cost_ns ? sum->cpu_ns - sum->cost_ns : 0,
+	};
+	uint64_t now_ns = monotonic_now_ns();
+
+	if (use.cost_ns != target->budget.limit.use.cost_ns && now_ns - target->budget.quota_ns >= QUOTA_EVERY_NS) {
+		target->budget.limit.terms.core_ns = read_core_ns(&collector->limits->budgets.quotas, target->identity.pid);
+		target->budget.quota_ns = now_ns;
+	}
+	budget_update(&target->budget.limit, &use, now_ns);
+}
+
+/* The CPU time of an ended process is the kernel side's, or the last one read if that is greater. */
+void target_read_cost(const struct trap_costs *costs, struct target *target, const struct process *books)
+{
+	uint64_t cpu_ns = books->cpu_ns;
+
+	target->now.cost.cost_ns = cost_of_books(costs, books) + cost_of_walks(costs, books, &target->walks);
+	if (!cpu_ns && (target->life.has_ended || cpu_time_read(target->identity.pid, &cpu_ns)))
+		return;
+	cpu_ns -= target->life.cpu_before_ns;
+	if ((int64_t)(cpu_ns - target->now.cost.cpu_ns) > 0)
+		target->now.cost.cpu_ns = cpu_ns;
+}
 
 /* ---- rates ---- */
 
@@ -32,31 +111,30 @@ static bool may_name_process(struct budgets *budgets, bool *is_noted, const char
 
 static void note_thinning(struct collector *collector, struct target *target)
 {
-	struct reason why;
 	const char *end;
 
 	if (!may_name_process(&collector->limits->budgets, &target->budget.is_thinning_noted, &end))
 		return;
-	reason_set(&why, 0, "%s (PID %d): to record every block would cost more than --max-overhead %u allows: samples are "
-		   "recorded where needed, sums are estimates%s", target->identity.comm, target->identity.pid,
-		   collector->options.max_overhead, end);
-	notes_add(&collector->notes, why.text);
+	notes_add(&collector->notes,
+		  "%s (PID %d): to record every block would cost more than --max-overhead %u allows: samples are "
+		  "recorded where needed, sums are estimates%s", target->identity.comm, target->identity.pid,
+		  collector->options.max_overhead, end);
 }
 
 static void note_pause(struct collector *collector, struct target *target, const char *what)
 {
-	struct reason why;
 	const char *end;
 
 	if (!may_name_process(&collector->limits->budgets, &target->budget.is_pause_noted, &end))
 		return;
-	reason_set(&why, 0, "%s (PID %d): even samples cost more than --max-overhead %u allows: the recording of %s pauses now "
-		   "and then, and what is allocated meanwhile is missing%s", target->identity.comm, target->identity.pid,
-		   collector->options.max_overhead, what, end);
-	notes_add(&collector->notes, why.text);
+	notes_add(&collector->notes,
+		  "%s (PID %d): even samples cost more than --max-overhead %u allows: the recording of %s pauses now "
+		  "and then, and what is allocated meanwhile is missing%s", target->identity.comm, target->identity.pid,
+		  collector->options.max_overhead, what, end);
 }
 
-void budget_apply_rate(struct collector *collector, struct target *target, uint32_t least)
+/* Tells the kernel side the rate of the budget of a process. least: the rate of all processes. */
+static void budget_apply_rate(struct collector *collector, struct target *target, uint32_t least)
 {
 	uint32_t rate = target->budget.limit.rate;
 
@@ -422,7 +500,7 @@ static void resume_spender(struct collector *collector, const struct spender *sp
 	if (err && err != -ESRCH && !spender->pausing->is_stuck) {
 		reason_set(&why, err, "the recording cannot go on after a pause: %s; it is tried again",
 			   strerror(-err));
-		notes_add(&collector->notes, why.text);
+		notes_add(&collector->notes, "%s", why.text);
 	}
 	spender->pausing->is_stuck = err != 0;
 }

@@ -10,12 +10,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "collect/budget/calibrate.h"
-#include "collect/budget/pause_gaps.h"
 #include "collect/budget/budget.h"
+#include "collect/budget/calibrate.h"
 #include "collect/budget/cpu_quota.h"
 
 struct collector;
+struct process;
 struct target;
 
 /*
@@ -42,9 +42,6 @@ void apply_budgets(struct collector *collector);
 /* Whether the budget of a process is spent, and only a pause helps. */
 bool budget_asks_for_pause(const struct target *target);
 
-/* Tells the kernel side the rate of the budget of a process. least: the rate of all processes. */
-void budget_apply_rate(struct collector *collector, struct target *target, uint32_t least);
-
 /*
  * For processes with links of their own beside shared ones (own_links.h): begins a gap of one; and ends it when the
  * shared links are placed: budget_mark_return() before they count, budget_open_again() when they do.
@@ -61,5 +58,16 @@ void pause_spenders(struct collector *collector);
 
 /* Places the shared probes again before a process is looked at for the first time. */
 int resume_shared(struct collector *collector);
+
+/* The budget of one process, and the one of all: what it is of, and what was used. */
+
+/* Finds where quotas are, and begins the budget that all processes have together. 0 or -ENOMEM. */
+int budgets_begin(struct collector *collector);
+
+/* Begins the budget of a process. */
+void target_begin_budget(const struct collector *collector, struct target *target);
+
+/* Updates the cost of recording a process from its accounting. */
+void target_read_cost(const struct trap_costs *costs, struct target *target, const struct process *books);
 
 #endif

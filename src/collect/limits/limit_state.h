@@ -3,9 +3,8 @@
 #define ALLOCSNAP_COLLECT_LIMITS_LIMIT_STATE_H
 
 #include "collect/limits/budget_pause.h"
-#include "collect/recording/collector.h"
-#include "collect/limits/budget_target.h"
 #include "collect/limits/own_links.h"
+#include "collect/recording/collector.h"
 
 struct limit_state {
 	struct budgets budgets;

@@ -2,7 +2,6 @@
 #include "collect/limits/own_links.h"
 
 #include "base/clock.h"
-#include "base/reason.h"
 #include "collect/probe/attach_methods.h"
 #include "collect/limits/budget_pause.h"
 #include "collect/sources/block_sources.h"
@@ -154,8 +153,7 @@ static void place_own_links(struct collector *collector, struct target *target)
 	int err = own_links_complete(collector, target);
 
 	own->is_paused = false;
-	if (!err)
-		err = probes_resume(own, collector->bpf, &collector->objects, &collector->shared.detacher);
+	err = err ?: probes_resume(own, collector->bpf, &collector->objects, &collector->shared.detacher);
 	if (err)
 		budget_pause_target(collector, target);
 	else

@@ -3,8 +3,8 @@
 #define ALLOCSNAP_COLLECT_PROBE_ATTACH_METHODS_H
 
 /*
- * The methods to attach probes, and code that the attaching files share (attach.c, attach_ret_insns.c,
- * attach_fallback.c). Each method is a row of probe_ways[], the best first. A collector's method is chosen by
+ * The methods to attach probes, and code that the attaching files share (attach_methods.c, attach_methods.c,
+ * uretprobe_safety.c). Each method is a row of probe_ways[], the best first. A collector's method is chosen by
  * trying, when its programs are loaded (load.c).
  */
 
@@ -16,7 +16,6 @@
 #include "collect/probe/probes.h"
 
 struct bpf_program;
-struct object_returns;
 struct parser;
 
 /* The sites of site[first … first + nr) that free blocks, or those that do not. */
@@ -56,11 +55,6 @@ const struct probe_way *probe_way_choose(void);
 /* The method that the programs were loaded for. */
 const struct probe_way *probe_way_of(const struct allocsnap_bpf *bpf);
 
-int attach_as_link(const struct attachment *at, const struct bpf_program *program,
-		   enum probe_end end, const struct probe_places *places, struct probe_link *link);
-int attach_as_event(const struct attachment *at, const struct bpf_program *program,
-		    enum probe_end end, const struct probe_places *places, struct probe_link *link);
-
 struct attachment attachment_to(struct probes *probes, const struct allocsnap_bpf *bpf,
 				const struct objects *objects, uint32_t object);
 
@@ -77,9 +71,6 @@ void detach_from(struct probes *probes, size_t link);
 /* Starts to end one link; detach_settle() waits for all that were started. */
 void detach_link(const struct probes *probes, struct probe_link *link);
 void detach_settle(const struct probes *probes);
-
-/* Starts to end what holds a link, without waiting; the link itself stays known. */
-void detach_begin_link(const struct probes *probes, struct probe_link *link, struct detacher *detacher);
 
 /*
  * Moves the sites from `first` on, which were just added, to a hole that fits all of them. Returns their new
@@ -115,5 +106,15 @@ static inline bool is_of_process(int err)
 /* Writes a line about a function that cannot be probed: why_not, or the meaning of err if why_not is empty. */
 void log_not_probed(const struct attachment *at, const struct probe_site *site, int err,
 		    const struct reason *why_not, struct reason *why);
+
+/* Turns probe sites into probes. attach_methods.h lists the attach methods; probes.h says how returns are seen. */
+
+/*
+ * Attaches site[first … first + nr), all of one object; frees first. A site that cannot be probed stays
+ * unattached (is_attached), with a line in *why. 0, -ENOMEM, or the error of attaching if nothing of the process
+ * can be probed (-EPERM, -ESRCH), or not now (-ETXTBSY).
+ */
+int attach_sites(struct probes *probes, const struct allocsnap_bpf *bpf,
+		 const struct objects *objects, size_t first, size_t nr, struct reason *why);
 
 #endif

@@ -11,7 +11,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,8 +103,7 @@ int trial_open_event(const char *path, uint64_t offset, bool is_return)
 	};
 	int err = read_pmu(PMU "type", "%u", &type), fd;
 
-	if (!err)
-		err = read_pmu(PMU "format/retprobe", "config:%u", &bit);
+	err = err ?: read_pmu(PMU "format/retprobe", "config:%u", &bit);
 	if (err)
 		return err;
 	attr.type = type;
@@ -286,8 +284,7 @@ static int try_in_child(void (*function)(void), int (*act)(void))
 	if (program < 0)
 		return program;
 	err = helper__start(&(struct helper_plan){ .is_killed = true, .work = wait_and_act, .self = &act }, &child);
-	if (!err)
-		err = end_trial(&child, attach_trial(child.pid, program, UPROBE_MULTI_ATTACH_TYPE, offset));
+	err = err ?: end_trial(&child, attach_trial(child.pid, program, UPROBE_MULTI_ATTACH_TYPE, offset));
 	close(program);
 	return err;
 }

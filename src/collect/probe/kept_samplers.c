@@ -23,10 +23,7 @@
 
 static struct kept_sampler *find_kept_sampler(const struct kept_samplers *kept, pid_t pid)
 {
-	for (size_t i = 0; i < kept->sampler_nr; i++)
-		if (kept->sampler[i].pid == pid)
-			return &kept->sampler[i];
-	return NULL;
+	return array_find(kept, sampler, i, kept->sampler[i].pid == pid);
 }
 
 int kept_samplers_add(struct kept_samplers *kept, pid_t pid)

@@ -20,7 +20,7 @@
 #include "collect/probe/file_watch.h"
 #include "collect/probe/kept_samplers.h"
 #include "collect/probe/uprobe_multi.h"
-#include "collect/process/file_identity.h"
+#include "collect/process/mapped_file.h"
 #include "helper/helper.h"
 
 /*

@@ -2,28 +2,26 @@
 #include "collect/probe/probes.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/array.h"
 #include "base/clock.h"
 #include "collect.h"
-#include "collect/probe/attach.h"
 #include "collect/probe/attach_methods.h"
-#include "collect/probe/sampler_sites.h"
+#include "collect/probe/detach.h"
+#include "collect/probe/link_holder.h"
 #include "collect/process/mappings.h"
+#include "collect/process/objects.h"
 #include "elf/allocators.h"
 #include "elf/probe_info.h"
 #include "elf/user_allocators.h"
 
 static bool is_probed(const struct probes *probes, uint32_t object, uint64_t offset)
 {
-	for (size_t i = 0; i < probes->site_nr; i++)
-		if (probes->site[i].object == object && probes->site[i].offset == offset)
-			return true;
-	return false;
+	return array_any(probes->site_nr, i,
+			 probes->site[i].object == object && probes->site[i].offset == offset);
 }
 
 /* Several C libraries share domain 0, so their files tell them apart. */
@@ -148,10 +146,7 @@ const char *probes_kind(const struct probes *probes, const struct allocsnap_bpf 
 
 static struct looked *find_looked(const struct probes *probes, uint32_t object)
 {
-	for (size_t i = 0; i < probes->looked_nr; i++)
-		if (probes->looked[i].object == object)
-			return &probes->looked[i];
-	return NULL;
+	return array_find(probes, looked, i, probes->looked[i].object == object);
 }
 
 uint64_t probes_since_ns(const struct probes *probes, uint32_t object, bool with_heap)
@@ -177,10 +172,7 @@ int probes_note_looked(struct probes *probes, uint32_t object)
 
 bool probes_have_site(const struct probes *probes, uint32_t object)
 {
-	for (size_t i = 0; i < probes->site_nr; i++)
-		if (probes->site[i].object == object && probes->site[i].is_attached)
-			return true;
-	return false;
+	return array_any(probes->site_nr, i, probes->site[i].object == object && probes->site[i].is_attached);
 }
 
 static int add_customs(struct probes *probes, const struct objects *objects, uint32_t index, unsigned int meant)
@@ -265,10 +257,7 @@ static bool serves_python(const struct allocator_function *known)
 
 static bool has_sites_for_python(const struct probes *probes, uint32_t object)
 {
-	for (size_t i = 0; i < probes->site_nr; i++)
-		if (probes->site[i].object == object && probes->site[i].is_for_python)
-			return true;
-	return false;
+	return array_any(probes->site_nr, i, probes->site[i].object == object && probes->site[i].is_for_python);
 }
 
 int probes_attach_for_python(struct probes *probes, const struct allocsnap_bpf *bpf, const struct objects *objects,
@@ -324,8 +313,7 @@ static int add_heap(struct probes *probes, const struct allocsnap_bpf *bpf, cons
 	size_t first = probes->site_nr;
 	int err = objects->object[index]->facts ? append_object_sites(probes, objects, index, SITES_OF_HEAP) : 0;
 
-	if (!err)
-		err = attach_new(probes, bpf, objects, index, first, why);
+	err = err ?: attach_new(probes, bpf, objects, index, first, why);
 	if (!err)
 		find_looked(probes, index)->heap_time_ns = monotonic_now_ns();
 	return err;
@@ -345,8 +333,7 @@ static int examine_object(struct probes *probes, const struct allocsnap_bpf *bpf
 	if (err || !object->facts)
 		return err;
 	err = append_object_sites(probes, objects, index, sites_meant(with_heap));
-	if (!err)
-		err = attach_new(probes, bpf, objects, index, first, why);
+	err = err ?: attach_new(probes, bpf, objects, index, first, why);
 	probes->looked[probes->looked_nr - 1].time_ns = monotonic_now_ns();
 	if (with_heap)
 		probes->looked[probes->looked_nr - 1].heap_time_ns = monotonic_now_ns();
@@ -382,10 +369,8 @@ bool probes_see_heap(const struct probes *probes)
 
 bool probes_see_allocations(const struct probes *probes)
 {
-	for (size_t i = 0; i < probes->site_nr; i++)
-		if (probes->site[i].is_attached && !shape_is_free(probes->site[i].shape))
-			return true;
-	return false;
+	return array_any(probes->site_nr, i,
+			 probes->site[i].is_attached && !shape_is_free(probes->site[i].shape));
 }
 
 uint64_t probes_lost_in(const uint32_t *object, size_t nr, const struct mappings *mappings)
@@ -411,4 +396,226 @@ void probes_close(struct probes *probes)
 		.by_ret = probes->by_ret, .slot = probes->slot, .is_paused = probes->is_paused, .is_trial = probes->is_trial,
 		.is_beside = probes->is_beside,
 	};
+}
+
+/* ---- attach drop ---- */
+
+/* Drops the probes of a file that is no longer used, or has changed. */
+
+/* Starts to end what holds a link, without waiting; the link itself stays known. */
+static void detach_begin_link(const struct probes *probes, struct probe_link *link, struct detacher *detacher)
+{
+	if (link->event)
+		detach_begin(detacher, &(struct held_probes){ .event = link->event }, 1);
+	if (link->kept)
+		link_holder__detach(probes->link_holder, link->kept);
+	link->event = NULL;
+	link->kept = 0;
+}
+
+/* Links of frees are ended last. */
+static void drop_links(struct probes *probes, uint32_t object, struct detacher *detacher)
+{
+	for (size_t i = probes->link_nr; i-- > 0;)
+		if (probes->link[i].object == object) {
+			detach_begin_link(probes, &probes->link[i], detacher);
+			free(probes->link[i].places.place);
+		}
+	array_keep(probes, link, i, probes->link[i].object != object);
+}
+
+/*
+ * The cookies of other sites contain their indexes, so these entries become holes for later sites
+ * (probe_sites_settle()).
+ */
+static void drop_sites(struct probes *probes, uint32_t object)
+{
+	for (size_t i = 0; i < probes->site_nr; i++)
+		if (probes->site[i].object == object)
+			probes->site[i] = (struct probe_site){ .object = OBJECT_NONE };
+	while (probes->site_nr && probes->site[probes->site_nr - 1].object == OBJECT_NONE)
+		probes->site_nr--;
+}
+
+bool probes_drop(struct probes *probes, uint32_t object, struct detacher *detacher)
+{
+	if (!probes_have_looked(probes, object))
+		return false;
+	drop_links(probes, object, detacher);
+	drop_sites(probes, object);
+	array_keep(probes, ret, i, probes->ret[i].object != object);
+	array_keep(probes, looked, i, probes->looked[i].object != object);
+	array_keep(probes, failed, i, probes->failed[i] != object);
+	array_keep(probes, dropped, i, probes->dropped[i] != object);
+	return true;
+}
+
+static bool is_hole(const struct probes *probes, size_t at, size_t nr)
+{
+	for (size_t i = at; i < at + nr; i++)
+		if (probes->site[i].object != OBJECT_NONE)
+			return false;
+	return true;
+}
+
+size_t probe_sites_settle(struct probes *probes, size_t first)
+{
+	size_t nr = probes->site_nr - first, at = 0;
+
+	while (at + nr <= first && !is_hole(probes, at, nr))
+		at++;
+	if (!nr || at + nr > first)
+		return first;
+	memcpy(probes->site + at, probes->site + first, nr * sizeof(*probes->site));
+	probes->site_nr = first;
+	return at;
+}
+
+/* ---- copy probes ---- */
+
+/* Copies the shared probes for one process. */
+
+/* Sites keep their numbers: a call may begin at a shared link and return at the process's own. */
+static int copy_sites(struct probes *probes, const struct probes *shared, const struct mappings *mappings)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < shared->site_nr && !err; i++) {
+		struct probe_site site = shared->site[i];
+
+		if (site.object == OBJECT_NONE || !mappings_use(mappings, site.object))
+			site = (struct probe_site){ .object = OBJECT_NONE };
+		err = array_push(probes, site, site);
+	}
+	return err;
+}
+
+static int copy_places(struct probe_places *places, const struct probe_places *from)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < from->place_nr && !err; i++) {
+		struct probe_place place = from->place[i];
+
+		place.cookie |= COOKIE_OWN_LINK;
+		err = array_push(places, place, place);
+	}
+	return err;
+}
+
+static int copy_links(struct probes *probes, const struct probes *shared, const struct mappings *mappings)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < shared->link_nr && !err; i++) {
+		struct probe_link link = shared->link[i];
+
+		if (link.is_over || !mappings_use(mappings, link.object))
+			continue;
+		link.event = NULL;
+		link.kept = 0;
+		link.places = (struct probe_places){};
+		err = copy_places(&link.places, &shared->link[i].places) ?: array_push(probes, link, link);
+		if (err)
+			free(link.places.place);
+	}
+	return err;
+}
+
+static int copy_looked(struct probes *probes, const struct probes *shared, const struct mappings *mappings)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < shared->looked_nr && !err; i++)
+		if (mappings_use(mappings, shared->looked[i].object))
+			err = array_push(probes, looked, shared->looked[i]);
+	for (size_t i = 0; i < shared->ret_nr && !err; i++)
+		if (mappings_use(mappings, shared->ret[i].object))
+			err = array_push(probes, ret, shared->ret[i]);
+	return err;
+}
+
+static int copy_failures(struct probes *probes, const struct probes *shared)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < shared->failed_nr && !err; i++)
+		err = array_push(probes, failed, shared->failed[i]);
+	for (size_t i = 0; i < shared->dropped_nr && !err; i++)
+		err = array_push(probes, dropped, shared->dropped[i]);
+	return err;
+}
+
+int probes_copy(struct probes *probes, const struct probes *shared, const struct mappings *mappings)
+{
+	int err = copy_sites(probes, shared, mappings) ?: copy_links(probes, shared, mappings) ?:
+		  copy_looked(probes, shared, mappings) ?: copy_failures(probes, shared);
+
+	if (err)
+		probes_close(probes);
+	return err;
+}
+
+/* ---- attach pause ---- */
+
+/* Removes probes for a while, and attaches them again. */
+
+void probes_detach(struct probes *probes, struct detacher *detacher)
+{
+	for (size_t i = probes->link_nr; i-- > 0;)
+		if (!probes->link[i].frees)
+			detach_begin_link(probes, &probes->link[i], detacher);
+	for (size_t i = probes->link_nr; i-- > 0;)
+		detach_begin_link(probes, &probes->link[i], detacher);
+}
+
+void probes_pause(struct probes *probes, struct detacher *detacher)
+{
+	probes->is_paused = true;
+	probes_detach(probes, detacher);
+}
+
+void probes_end(struct probes *probes, struct detacher *detacher)
+{
+	probes_detach(probes, detacher);
+	while (probes->link_nr)
+		free(probes->link[--probes->link_nr].places.place);
+	probes_close(probes);
+}
+
+/* If its file is being written to, only this link stays detached: other files and processes are still recorded. */
+static int place_link(const struct attachment *at, struct probe_link *link)
+{
+	int err = attach_again(at, link);
+
+	link->is_put_off = err == -ETXTBSY || err == -ESTALE;
+	return link->is_put_off ? 0 : err;
+}
+
+static int place_again(struct probes *probes, const struct allocsnap_bpf *bpf,
+		       const struct objects *objects, bool frees)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < probes->link_nr && !err; i++) {
+		struct probe_link *link = &probes->link[i];
+		struct attachment at = attachment_to(probes, bpf, objects, link->object);
+
+		if (link->frees == frees && !link->event && !link->kept)
+			err = place_link(&at, link);
+	}
+	return err;
+}
+
+int probes_resume(struct probes *probes, const struct allocsnap_bpf *bpf,
+		  const struct objects *objects, struct detacher *detacher)
+{
+	int err = place_again(probes, bpf, objects, true) ?:
+		  place_again(probes, bpf, objects, false);
+
+	if (err)
+		probes_pause(probes, detacher);
+	else
+		probes->is_paused = false;
+	return err;
 }

@@ -17,8 +17,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "shared/bpf_types.h"
 #include "elf/placement.h"
+#include "shared/bpf_types.h"
 
 struct allocsnap_bpf;
 struct bpf_link;

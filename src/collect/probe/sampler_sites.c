@@ -2,13 +2,11 @@
 #include "collect/probe/sampler_sites.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/array.h"
 #include "base/reason.h"
 #include "collect/bpf.h"
-#include "collect/probe/attach.h"
 #include "collect/probe/attach_methods.h"
 #include "collect/process/objects.h"
 #include "elf/sampler_places.h"
@@ -125,8 +123,6 @@ int sampler_sites_attach(struct probes *probes, const struct allocsnap_bpf *bpf,
 
 bool sampler_sites_are_probed(const struct probes *probes, uint32_t object)
 {
-	for (size_t i = 0; i < probes->site_nr; i++)
-		if (probes->site[i].object == object && shape_is_sampler(probes->site[i].shape))
-			return true;
-	return false;
+	return array_any(probes->site_nr, i,
+			 probes->site[i].object == object && shape_is_sampler(probes->site[i].shape));
 }

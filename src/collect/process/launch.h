@@ -11,6 +11,7 @@
  */
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <sys/resource.h>
 #include <sys/types.h>
 
@@ -48,5 +49,18 @@ void launch_release(pid_t pid, const struct mappings *mappings, void (*mapped)(v
  * or -errno.
  */
 int launch_wait(pid_t pid);
+
+/* Another user that a program is started as. */
+struct launch_user {
+	uid_t uid;
+	gid_t gid;
+	gid_t *group; /* all groups of the user */
+	int group_nr;
+	char **environment; /* ours without sudo's; HOME, USER, LOGNAME and SHELL are the user's; ends with NULL */
+};
+
+/* Looks up a user by name or number. 0, or a negative errno with a line in *why. */
+int launch_user_find(const char *name, struct launch_user *ret, struct reason *why);
+void launch_user_release(struct launch_user *user);
 
 #endif

@@ -2,23 +2,176 @@
 #include "collect/process/mapping_events.h"
 
 #include <errno.h>
-#include <linux/perf_event.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/sysinfo.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/array.h"
-#include "base/privileges.h"
 #include "base/clock.h"
 #include "base/idmap.h"
+#include "base/privileges.h"
 #include "base/reason.h"
-#include "collect/process/mapping_record.h"
-#include "collect/process/perf_rings.h"
+
+/* ---- perf rings ---- */
+
+#define RING_BYTES (128u << 10)
+
+static size_t page_bytes(void)
+{
+	return sysconf(_SC_PAGESIZE);
+}
+
+static int add_ring(struct perf_rings *rings, struct perf_event_attr *attr, int cpu)
+{
+	struct perf_ring ring = {
+		.fd = syscall(SYS_perf_event_open, attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC),
+	};
+	int err;
+
+	if (ring.fd < 0)
+		return errno == ENODEV ? 0 : -errno; /* the processor is offline */
+	ring.page = mmap(NULL, page_bytes() + RING_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED,
+			 ring.fd, 0);
+	err = ring.page == MAP_FAILED ? -errno : array_push(rings, ring, ring);
+	if (!err)
+		return 0;
+	if (ring.page != MAP_FAILED)
+		munmap(ring.page, page_bytes() + RING_BYTES);
+	close(ring.fd);
+	return err;
+}
+
+/*
+ * Completes the attributes (when to wake up). 0 or a negative errno; perf_rings_close() must be called in either
+ * case.
+ */
+static int perf_rings_open(struct perf_rings *rings, struct perf_event_attr *attr)
+{
+	int err = 0;
+
+	attr->watermark = 1;
+	attr->wakeup_watermark = RING_BYTES / 2;
+	rings->record = malloc(PERF_RECORD_BYTES_MAX);
+	if (!rings->record)
+		return -ENOMEM;
+	for (int cpu = 0; cpu < get_nprocs_conf() && !err; cpu++)
+		err = add_ring(rings, attr, cpu);
+	return err;
+}
+
+static void perf_rings_close(struct perf_rings *rings)
+{
+	for (size_t i = 0; i < rings->ring_nr; i++) {
+		munmap(rings->ring[i].page, page_bytes() + RING_BYTES);
+		close(rings->ring[i].fd);
+	}
+	free(rings->ring);
+	free(rings->record);
+	memset(rings, 0, sizeof(*rings));
+}
+
+/* A record may wrap around to the start of the ring. */
+static void copy_out(const char *data, uint64_t tail, void *to, size_t bytes)
+{
+	size_t at = tail % RING_BYTES, first = RING_BYTES - at;
+
+	if (first > bytes)
+		first = bytes;
+	memcpy(to, data + at, first);
+	memcpy((char *)to + first, data, bytes - first);
+}
+
+static int read_ring(struct perf_rings *rings, const struct perf_ring *ring, perf_record_fn fn,
+		     void *what)
+{
+	const struct perf_event_header *record = (const void *)rings->record;
+	const char *data = (const char *)ring->page + page_bytes();
+	uint64_t head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE);
+	uint64_t tail = ring->page->data_tail;
+	int err = 0;
+
+	while (tail < head && !err) {
+		copy_out(data, tail, rings->record, sizeof(*record));
+		copy_out(data, tail, rings->record, record->size);
+		err = fn(what, record);
+		if (!err)
+			tail += record->size;
+	}
+	__atomic_store_n(&ring->page->data_tail, tail, __ATOMIC_RELEASE);
+	return err;
+}
+
+/* Reads one ring after another. 0 or the negative errno that fn returned. */
+static int perf_rings_read(struct perf_rings *rings, perf_record_fn fn, void *what)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < rings->ring_nr && err >= 0; i++)
+		err = read_ring(rings, &rings->ring[i], fn, what);
+	return err < 0 ? err : 0;
+}
+
+/* ---- mapping record ---- */
+
+/* PERF_RECORD_MMAP2 up to its text (include/uapi/linux/perf_event.h). */
+struct mmap2_record {
+	struct perf_event_header header;
+	uint32_t pid, tid;
+	uint64_t start, len, offset;
+	union {
+		struct {
+			uint32_t major, minor;
+			uint64_t inode, generation;
+		};
+		struct {
+			uint8_t build_id_bytes, reserved[3];
+			uint8_t build_id[20];
+		};
+	};
+	uint32_t prot, flags;
+	char path[];
+};
+
+static void format_build_id(char text[BUILD_ID_TEXT_MAX], const struct mmap2_record *record)
+{
+	size_t nr = record->build_id_bytes;
+
+	for (size_t i = 0; i < nr && i < sizeof(record->build_id); i++)
+		sprintf(text + 2 * i, "%02x", record->build_id[i]);
+}
+
+/* The event that a PERF_RECORD_MMAP2 reports. Its path lies in the record. */
+static struct mapping_event parse_mmap2_record(const struct perf_event_header *header, uint64_t time_ns)
+{
+	const struct mmap2_record *record = (const struct mmap2_record *)header;
+	struct mapping_event event = {
+		.time_ns = time_ns,
+		.pid = record->pid,
+		.start = record->start,
+		.end = record->start + record->len,
+		.offset = record->offset,
+		.path = record->path,
+	};
+
+	if (record->header.misc & PERF_RECORD_MISC_MMAP_BUILD_ID) {
+		format_build_id(event.build_id, record);
+	} else {
+		event.dev = (uint64_t)record->major << 32 | record->minor;
+		event.inode = record->inode;
+	}
+	return event;
+}
+
+/* ---- mapping events ---- */
 
 #define BYTES_MAX (64u << 20) /* at most so many bytes are kept until they are collected */
 
@@ -64,7 +217,7 @@ struct sample_id {
 	uint64_t time_ns;
 };
 
-/* PERF_RECORD_COMM up to its text (include/uapi/linux/perf_event.h); mapping_record.c has PERF_RECORD_MMAP2. */
+/* PERF_RECORD_COMM up to its text (include/uapi/linux/perf_event.h); mapping_events.c has PERF_RECORD_MMAP2. */
 struct comm_record {
 	struct perf_event_header header;
 	uint32_t pid, tid;
@@ -175,8 +328,7 @@ static int keep_record(struct mapping_events *events, const struct perf_event_he
 	int err = array_reserve(&events->bytes, &events->bytes_alloc,
 				events->bytes_nr + header->size);
 
-	if (!err)
-		err = array_push(events, record, record);
+	err = err ?: array_push(events, record, record);
 	if (err)
 		return err;
 	memcpy(events->bytes + events->bytes_nr, header, header->size);
@@ -327,10 +479,7 @@ struct mapping_events *mapping_events__open(struct reason *why)
 		events->stop_fd = -1;
 		pthread_mutex_init(&events->lock, NULL);
 	}
-	if (!err)
-		err = open_rings(events);
-	if (!err)
-		err = start_thread(events);
+	err = err ?: open_rings(events) ?: start_thread(events);
 	if (!err)
 		return events;
 	mapping_events__close(events);

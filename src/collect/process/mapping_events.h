@@ -10,14 +10,17 @@
  * The kernel does not report unmapping, nor where mremap() moves a mapping.
  */
 
+#include <linux/perf_event.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-#define BUILD_ID_TEXT_MAX 41 /* 20 bytes in hexadecimal */
-
+struct mapping_events;
+struct perf_event_header;
 struct reason;
+
+#define BUILD_ID_TEXT_MAX 41 /* 20 bytes in hexadecimal */
 
 struct mapping_event {
 	uint64_t time_ns; /* CLOCK_MONOTONIC */
@@ -30,8 +33,6 @@ struct mapping_event {
 	char build_id[BUILD_ID_TEXT_MAX]; /* "": none */
 	const char *path; /* as the process sees it; "//anon" and the like for memory without a file */
 };
-
-struct mapping_events;
 
 /* NULL and errno on failure, with a line in *why. */
 struct mapping_events *mapping_events__open(struct reason *why);
@@ -67,5 +68,30 @@ int mapping_events__find_execs(struct mapping_events *events, exec_event_fn fn, 
 
 /* Number of events lost so far, as far as the rings have been read, because they were not read in time. */
 uint64_t mapping_events__missed(struct mapping_events *events);
+
+/*
+ * A perf event of all processes, on each processor, and the ring that its records go to
+ * (perf_event_open(2); include/uapi/linux/perf_event.h has the records).
+ */
+
+#define PERF_RECORD_BYTES_MAX (UINT16_MAX + 1) /* a record's size has 16 bits */
+
+struct perf_ring {
+	int fd; /* readable when the ring is half full */
+	struct perf_event_mmap_page *page; /* its header says how far it is written and read; the records follow */
+};
+
+/* Zeroed: none. */
+struct perf_rings {
+	struct perf_ring *ring;
+	size_t ring_nr, ring_alloc;
+	char *record; /* the record that is being read */
+};
+
+/*
+ * Called with a record, valid until the call returns. 0 consumes the record; 1 leaves it and all later ones in
+ * its ring for the next time; a negative errno leaves it as well, and stops reading.
+ */
+typedef int (*perf_record_fn)(void *what, const struct perf_event_header *record);
 
 #endif

@@ -51,10 +51,7 @@ bool history_has(const struct mappings *mappings, uint64_t start, uint64_t end)
 {
 	if (mappings->past_lost_ns)
 		return true;
-	for (size_t i = 0; i < mappings->past_nr; i++)
-		if (mappings->past[i].start < end && mappings->past[i].end > start)
-			return true;
-	return false;
+	return array_any(mappings->past_nr, i, mappings->past[i].start < end && mappings->past[i].end > start);
 }
 
 void history_end_pass(struct mappings *mappings)

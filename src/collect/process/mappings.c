@@ -9,7 +9,98 @@
 #include "base/clock.h"
 #include "base/reason.h"
 #include "collect/process/mapping_history.h"
-#include "collect/process/maps_text.h"
+#include "collect/process/proc.h"
+
+/* ---- forget mappings ---- */
+
+/* Forgets mappings that are no longer there. */
+
+/* Ranges of forgotten code become one if at most a gap of that size is between them, and nothing else. */
+static void push_kept(struct mappings *mappings, const struct mapping *mapping, uint64_t gap)
+{
+	struct mapping *last = mappings->mapping_nr ? &mappings->mapping[mappings->mapping_nr - 1] : NULL;
+
+	if (last && last->object == OBJECT_GONE && mapping->object == OBJECT_GONE && mapping->start - last->end <= gap) {
+		last->end = mapping->end;
+		if (last->since_ns > mapping->since_ns)
+			last->since_ns = mapping->since_ns;
+	} else {
+		mappings->mapping[mappings->mapping_nr++] = *mapping;
+	}
+}
+
+void mappings_forget_unmapped(struct mappings *mappings, uint64_t reading)
+{
+	uint64_t seen = reading < mappings->reading ? reading : mappings->reading;
+	size_t nr = mappings->mapping_nr;
+
+	mappings->mapping_nr = 0;
+	for (size_t i = 0; i < nr; i++) {
+		struct mapping mapping = mappings->mapping[i];
+
+		if (mapping.seen < seen)
+			mapping.object = OBJECT_GONE;
+		push_kept(mappings, &mapping, 0);
+	}
+}
+
+/*
+ * Forgets the mappings last seen before `seen`, and of those last seen at `seen` the first so_many. Other code may come
+ * there: one range stands for all that lay between two others.
+ */
+static void forget_mappings_before(struct mappings *mappings, uint64_t seen, size_t so_many)
+{
+	size_t nr = mappings->mapping_nr;
+
+	mappings->mapping_nr = 0;
+	for (size_t i = 0; i < nr; i++) {
+		struct mapping mapping = mappings->mapping[i];
+		bool is_last = mapping.seen == seen && so_many;
+
+		so_many -= is_last;
+		if (mapping.seen < seen || is_last) {
+			mappings->forgotten_nr += mapping.object < OBJECT_GONE;
+			mapping.object = OBJECT_GONE;
+		}
+		push_kept(mappings, &mapping, UINT64_MAX);
+	}
+}
+
+void mappings_end_pass(struct mappings *mappings)
+{
+	mappings_forget_unmapped(mappings, mappings->pass_reading);
+	mappings->pass_reading = mappings->reading;
+	history_end_pass(mappings);
+}
+
+/* Forgets the files of the oldest ones of more than MAPPINGS_UNMAPPED_MAX unmapped mappings. 0 or -ENOMEM. */
+static int mappings_forget_excess(struct mappings *mappings)
+{
+	size_t nr = 0, excess, older = 0;
+	uint64_t *seen, last;
+
+	for (size_t i = 0; i < mappings->mapping_nr; i++)
+		nr += !mapping_is_there(mappings, &mappings->mapping[i]);
+	if (nr <= MAPPINGS_UNMAPPED_MAX)
+		return 0;
+	seen = malloc(nr * sizeof(*seen));
+	if (!seen)
+		return -ENOMEM;
+	nr = 0;
+	for (size_t i = 0; i < mappings->mapping_nr; i++)
+		if (!mapping_is_there(mappings, &mappings->mapping[i]))
+			seen[nr++] = mappings->mapping[i].seen;
+	qsort(seen, nr, sizeof(*seen), array_by_number);
+	excess = nr - MAPPINGS_UNMAPPED_MAX;
+	last = seen[excess - 1];
+	while (older < excess && seen[older] < last)
+		older++;
+	forget_mappings_before(mappings, last, excess - older);
+	free(seen);
+	return 0;
+}
+
+/* ---- mappings ---- */
 
 /* Sorted by address, without overlaps. */
 struct list {
@@ -19,10 +110,7 @@ struct list {
 
 bool mappings_use(const struct mappings *mappings, uint32_t object)
 {
-	for (size_t i = 0; i < mappings->used_nr; i++)
-		if (mappings->used[i] == object)
-			return true;
-	return false;
+	return array_any(mappings->used_nr, i, mappings->used[i] == object);
 }
 
 static int use_object(struct mappings *mappings, uint32_t object)
@@ -40,9 +128,7 @@ const struct object *mappings_used(const struct mappings *mappings, size_t i)
 static int object_of(struct mappings *mappings, const struct mapped_file *file,
 		     uint32_t *ret_object)
 {
-	int err = objects_get(mappings->objects, file, ret_object);
-
-	return err ?: use_object(mappings, *ret_object);
+	return objects_get(mappings->objects, file, ret_object) ?: use_object(mappings, *ret_object);
 }
 
 /* ---- finding ---- */
@@ -237,8 +323,7 @@ static int merge_mappings(struct mappings *mappings, const struct list *new, str
 
 			err = replace_piece(mappings, &replaced, &piece);
 		}
-		if (!err)
-			err = push_piece(mappings, list, &piece, over_at != start || start == over->start);
+		err = err ?: push_piece(mappings, list, &piece, over_at != start || start == over->start);
 		at = end;
 		i += old->end == at;
 		j += over->end == at;
@@ -274,8 +359,7 @@ int mappings_read(struct mappings *mappings, pid_t pid, char *text, bool is_cut)
 
 	if (!err && is_cut)
 		see_above(mappings, &new);
-	if (!err)
-		err = merge_mappings(mappings, &new, &list);
+	err = err ?: merge_mappings(mappings, &new, &list);
 	free(new.mapping);
 	if (!err)
 		take_over(mappings, &list);
@@ -414,12 +498,7 @@ void mappings_forget(struct mappings *mappings)
 
 void mappings_forget_objects(struct mappings *mappings, const bool *goes)
 {
-	size_t kept = 0;
-
-	for (size_t i = 0; i < mappings->used_nr; i++)
-		if (!goes[mappings->used[i]])
-			mappings->used[kept++] = mappings->used[i];
-	mappings->used_nr = kept;
+	array_keep(mappings, used, i, !goes[mappings->used[i]]);
 }
 
 void mappings_release(struct mappings *mappings)

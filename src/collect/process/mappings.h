@@ -89,9 +89,6 @@ bool mappings_have(const struct mappings *mappings, uint32_t object);
  */
 void mappings_forget_unmapped(struct mappings *mappings, uint64_t reading);
 
-/* Forgets the files of the oldest ones of more than MAPPINGS_UNMAPPED_MAX unmapped mappings. 0 or -ENOMEM. */
-int mappings_forget_excess(struct mappings *mappings);
-
 /*
  * Call after each drain: forgets what the previous drain found unmapped or replaced. All tracebacks that can contain
  * it have been resolved.

@@ -9,7 +9,7 @@
  * A file is opened through /proc/PID/map_files, which leads to the mapped file itself: also if it was deleted or
  * replaced or is in a container, and never to a file that the process only names. The path is used only when the
  * process has ended, and then only for a file with the build-id that the kernel saw mapped. The opened file
- * itself says which object it is (file_identity.h), each time anew. A file that is written to becomes another
+ * itself says which object it is (mapped_file.h), each time anew. A file that is written to becomes another
  * object, because the facts read from it are no longer true.
  */
 
@@ -18,9 +18,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "shared/bpf_types.h"
-#include "collect/process/probe_info_store.h"
 #include "collect/process/mapped_file.h"
+#include "collect/process/probe_info_store.h"
+#include "shared/bpf_types.h"
 
 struct user_allocators;
 struct file_opener;
@@ -123,9 +123,6 @@ bool objects_check(struct objects *objects, uint32_t object);
 
 /* Frees an object and its index. No other index to it may be left. */
 void objects_drop(struct objects *objects, uint32_t object);
-
-/* Gives a new object its names_id, once its facts are read. */
-void object_give_names_id(struct objects *objects, struct object *object);
 
 /* Writes names_id as text: it tells apart the objects with different names. */
 const char *object_names_key(const struct object *object, char text[24]);

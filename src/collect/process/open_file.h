@@ -15,14 +15,33 @@
  * answer is not asked again for a minute, then for two minutes, and so on. Each timeout halves the time limit of the next
  * file.
  */
+
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "collect/process/file_system.h"
-
-#define OPEN_COPY_MAX (64ull << 20) /* a larger file is not copied */
+#include "shared/file_types.h"
 
 struct file_opener;
+
+/* Decides whether a file can be read without the risk that its file system never answers. */
+
+enum file_system_kind {
+	FILE_SYSTEM_LOCAL,   /* on a disk or in memory: the kernel answers */
+	FILE_SYSTEM_STACKED, /* on top of other file systems: the lower one is known once the file is mapped */
+	FILE_SYSTEM_REMOTE,  /* a process or another machine answers, or stops answering */
+};
+
+/*
+ * Fills in an answer (file_types.h). 0 or a negative errno. program_fd is the BPF program file_system_of; with -1
+ * there is no program, and the call fails.
+ */
+typedef int (*file_system_fn)(int program_fd, struct file_system *asked);
+int file_system_ask(int program_fd, struct file_system *asked);
+
+/* A file system that the table does not name, and that has no disk, is remote. */
+enum file_system_kind file_system_kind(const struct file_system *of);
+
+#define OPEN_COPY_MAX (64ull << 20) /* a larger file is not copied */
 
 struct opened_file {
 	int fd; /* -1: errno says why */

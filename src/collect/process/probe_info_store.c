@@ -2,7 +2,6 @@
 #include "collect/process/probe_info_store.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 

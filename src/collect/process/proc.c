@@ -4,14 +4,16 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
-#include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/units.h"
+#include "shared/bpf_types.h"
 
 /* The kernel's own texts are far shorter. Text that a process controls (environ) has no other bound. */
 #define PROC_FILE_MAX (8u << 20)
@@ -124,7 +126,8 @@ char *proc_link(pid_t pid, const char *name)
 	return strdup(target);
 }
 
-char *proc_join_args(const char *args, size_t len)
+/* Joins arguments that each end with a NUL to one line, separated by spaces. NULL is ENOMEM. */
+static char *proc_join_args(const char *args, size_t len)
 {
 	char *text;
 
@@ -166,7 +169,7 @@ char *proc_cmdline(pid_t pid)
 	return cut;
 }
 
-static int status_number(pid_t pid, const char *field, int base, uint64_t *ret_value)
+int proc_status(pid_t pid, const char *field, uint64_t *ret_value)
 {
 	char *text = proc_read(pid, "status", NULL);
 	size_t field_len = strlen(field);
@@ -176,21 +179,11 @@ static int status_number(pid_t pid, const char *field, int base, uint64_t *ret_v
 		line += *line == '\n';
 		if (strncmp(line, field, field_len) || line[field_len] != ':')
 			continue;
-		*ret_value = strtoull(line + field_len + 1, NULL, base);
+		*ret_value = strtoull(line + field_len + 1, NULL, 10);
 		err = 0;
 	}
 	free(text);
 	return err;
-}
-
-int proc_status(pid_t pid, const char *field, uint64_t *ret_value)
-{
-	return status_number(pid, field, 10, ret_value);
-}
-
-int proc_status_mask(pid_t pid, const char *field, uint64_t *ret_mask)
-{
-	return status_number(pid, field, 16, ret_mask);
 }
 
 /* Fields of stat count from 1. The second one, in parentheses, may contain any text, even ") ". */
@@ -221,7 +214,8 @@ int proc_start_time(pid_t pid, uint64_t *ret_ticks)
 	return err;
 }
 
-pid_t proc_parent(pid_t pid)
+/* Its parent. 0: the process has ended, or has none that can be seen from here. */
+static pid_t proc_parent(pid_t pid)
 {
 	char *text = proc_read(pid, "stat", NULL);
 	const char *state = text ? stat_field(text, STAT_STATE) : NULL;
@@ -308,4 +302,239 @@ bool proc_is_asleep(pid_t pid)
 	if (dir)
 		closedir(dir);
 	return dir && is;
+}
+
+/* ---- descendants ---- */
+
+struct parent_of_pid {
+	pid_t pid, parent;
+};
+
+struct family {
+	struct parent_of_pid *child;
+	size_t child_nr, child_alloc;
+};
+
+static int read_family(struct family *family)
+{
+	DIR *dir = opendir("/proc");
+	struct dirent *entry;
+	int err = dir ? 0 : -errno;
+
+	while (!err && (entry = readdir(dir))) {
+		struct parent_of_pid child;
+		uint64_t pid;
+
+		if (parse_count(entry->d_name, 1, INT32_MAX, &pid) || (pid_t)pid == getpid())
+			continue;
+		child = (struct parent_of_pid){ pid, proc_parent(pid) };
+		if (child.parent)
+			err = array_push(family, child, child);
+	}
+	if (dir)
+		closedir(dir);
+	return err;
+}
+
+static bool has_pid(const pid_t *pid, size_t nr, pid_t wanted)
+{
+	return array_any(nr, i, pid[i] == wanted);
+}
+
+/* The list grows while it is walked: its new members are asked for their children, too. */
+int descendants_find(const pid_t *pid, size_t nr, struct descendants *ret)
+{
+	struct family family = {};
+	int err = read_family(&family);
+
+	*ret = (struct descendants){};
+	for (size_t i = 0; i < nr + ret->pid_nr && !err; i++) {
+		pid_t parent = i < nr ? pid[i] : ret->pid[i - nr];
+
+		for (size_t k = 0; k < family.child_nr && !err; k++)
+			if (family.child[k].parent == parent && !has_pid(pid, nr, family.child[k].pid))
+				err = array_push(ret, pid, family.child[k].pid);
+	}
+	free(family.child);
+	return err;
+}
+
+void descendants_release(struct descendants *descendants)
+{
+	free(descendants->pid);
+	*descendants = (struct descendants){};
+}
+
+/* ---- process identity ---- */
+
+/* Takes ownership of the text. An empty text does not replace a known one: the process may just have ended. */
+static int replace_identity_text(char **known, char *text)
+{
+	if (!text)
+		return -ENOMEM;
+	if (*known && !*text) {
+		free(text);
+		return 0;
+	}
+	free(*known);
+	*known = text;
+	return 0;
+}
+
+/*
+ * Keeps the name that snapshots exist under: snapshots of one program stay together when it changes its comm.
+ */
+static int take_comm(struct process_identity *identity, char *comm)
+{
+	if (!identity->is_named)
+		return replace_identity_text(&identity->comm, comm);
+	free(comm);
+	return 0;
+}
+
+int process_identity_read(struct process_identity *identity)
+{
+	int err = take_comm(identity, proc_text(identity->pid, "comm")) ?:
+			  replace_identity_text(&identity->exe, proc_link(identity->pid, "exe"));
+	return err ?: process_identity_read_args(identity);
+}
+
+int process_identity_read_args(struct process_identity *identity)
+{
+	return replace_identity_text(&identity->cmdline, proc_cmdline(identity->pid));
+}
+
+int process_identity_read_kept(struct process_identity *identity, const struct process *books)
+{
+	int err = take_comm(identity, strndup(books->comm, COMM_BYTES));
+
+	if (err || *identity->cmdline)
+		return err;
+	return replace_identity_text(&identity->cmdline, proc_join_args(books->args, books->args_bytes));
+}
+
+int process_identity_set_exe(struct process_identity *identity, const char *path)
+{
+	return replace_identity_text(&identity->exe, strdup(path));
+}
+
+bool process_identity_open(struct process_identity *identity)
+{
+	uint64_t ticks;
+
+	identity->pidfd = syscall(SYS_pidfd_open, identity->pid, 0);
+	if (identity->pidfd < 0)
+		return false;
+	if (!proc_start_time(identity->pid, &ticks) && ticks == identity->start_ticks)
+		return true;
+	close(identity->pidfd);
+	identity->pidfd = -1;
+	return false;
+}
+
+void process_identity_release(struct process_identity *identity)
+{
+	if (identity->pidfd >= 0)
+		close(identity->pidfd);
+	free(identity->comm);
+	free(identity->exe);
+	free(identity->cmdline);
+	free(identity->cgroup);
+}
+
+/* ---- maps text ---- */
+
+bool maps_parse_line(const char *text, struct maps_line *line)
+{
+	unsigned int major, minor;
+	int path_at = 0;
+
+	if (sscanf(text, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64 " %n",
+		   &line->start, &line->end, line->perms, &line->offset, &major, &minor,
+		   &line->inode, &path_at) < 7)
+		return false;
+	line->dev = (uint64_t)major << 32 | minor;
+	line->path = text + path_at;
+	return true;
+}
+
+bool maps_find_line(pid_t pid, uint64_t address, struct maps_line *ret)
+{
+	FILE *maps = proc_open(pid, "maps");
+	struct maps_line found = {};
+	char *line = NULL;
+	size_t alloc = 0;
+
+	while (maps && found.end <= address && getline(&line, &alloc, maps) > 0)
+		if (!maps_parse_line(line, &found))
+			break;
+	free(line);
+	if (maps)
+		fclose(maps);
+	if (address < found.start || address >= found.end)
+		return false;
+	found.path = "";
+	*ret = found;
+	return true;
+}
+
+/*
+ * Looks at the fourth character after the addresses: "7f…-7f… r-xp". Most lines are not code, and are not parsed.
+ */
+static bool is_code(const char *line)
+{
+	size_t addresses = strspn(line, "0123456789abcdef-");
+
+	return line[addresses] == ' ' && line[addresses + 1] && line[addresses + 2] &&
+	       line[addresses + 3] == 'x';
+}
+
+static int append_line(struct text *text, const char *line, size_t len)
+{
+	int err = array_reserve(&text->byte, &text->byte_alloc, text->byte_nr + len + 1);
+
+	if (err)
+		return err;
+	memcpy(text->byte + text->byte_nr, line, len);
+	text->byte_nr += len;
+	text->byte[text->byte_nr] = '\0';
+	return 0;
+}
+
+static int read_code(FILE *maps, struct text *text, bool *ret_is_cut)
+{
+	char *line = NULL;
+	size_t alloc = 0;
+	ssize_t len;
+	int err = append_line(text, "", 0);
+
+	*ret_is_cut = false;
+	while (!err && !*ret_is_cut && (len = getline(&line, &alloc, maps)) > 0) {
+		if (!is_code(line))
+			continue;
+		*ret_is_cut = text->byte_nr + len > MAPS_TEXT_MAX;
+		if (!*ret_is_cut)
+			err = append_line(text, line, len);
+	}
+	if (!err && ferror(maps))
+		err = -errno;
+	free(line);
+	return err;
+}
+
+char *maps_read_code(pid_t pid, bool *ret_is_cut)
+{
+	struct text text = {};
+	FILE *maps = proc_open(pid, "maps");
+	int err;
+
+	if (!maps)
+		return NULL;
+	err = read_code(maps, &text, ret_is_cut);
+	fclose(maps);
+	if (!err)
+		return text.byte;
+	free(text.byte);
+	errno = -err;
+	return NULL;
 }

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/array.h"
 #include "base/clock.h"
@@ -110,10 +109,7 @@ struct walk {
 
 static bool holds_stack_pointer(const struct stack_pointers *stacks, const struct area *area)
 {
-	for (size_t i = 0; i < stacks->sp_nr; i++)
-		if (stacks->sp[i] >= area->start && stacks->sp[i] < area->end)
-			return true;
-	return false;
+	return array_any(stacks->sp_nr, i, stacks->sp[i] >= area->start && stacks->sp[i] < area->end);
 }
 
 #define ARENA_BYTES (64ull << 20) /* the alignment of glibc's arenas */
@@ -253,8 +249,7 @@ static int read_closely(pid_t pid, struct rss *rss)
 	if (!smaps)
 		return -ESRCH;
 	setvbuf(smaps, NULL, _IOFBF, 1 << 16);
-	err = find_stack_pointers(pid, &stacks);
-	err = err ?: walk_lines(smaps, &walk);
+	err = find_stack_pointers(pid, &stacks) ?: walk_lines(smaps, &walk);
 	fclose(smaps);
 	free(stacks.sp);
 	return err ?: rss_total(rss) ? 0 : -ESRCH;

@@ -17,7 +17,13 @@
 #include "base/idmap.h"
 #include "shared/python_calls.h"
 
+struct allocsnap_bpf;
+struct objects;
 struct parser;
+struct probes;
+struct python_info;
+struct python_process;
+struct reason;
 
 #define PYTHON_CODES_MOST (1u << 20)	      /* ids of one process */
 #define PYTHON_CODES_BYTES_MOST (256ULL << 20) /* of their contents */
@@ -77,5 +83,20 @@ const struct python_code *python_codes_find(const struct python_codes *codes, ui
 					    int32_t *ret_line);
 
 void python_codes_release(struct python_codes *codes);
+
+/*
+ * The probes in a CPython: hundreds of places, on two or three links. They count as sites: one that frees, one that
+ * allocates, and one where objects begin; the cookie of each place has the row of python_calls[] that tells how to read it.
+ */
+
+/*
+ * Probes all places, frees first; if they are probed already, nothing changes. 0, or a negative errno with a line in
+ * *why: then none is probed.
+ */
+int python_places_attach(struct probes *probes, const struct allocsnap_bpf *bpf, const struct objects *objects,
+			 uint32_t object, const struct python_info *info, struct reason *why);
+
+/* Fills in the kernel side's knowledge of a process. bias: the process's addresses minus those of the file. */
+void python_process_make(const struct python_info *info, uint64_t bias, struct python_process *ret);
 
 #endif

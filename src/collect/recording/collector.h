@@ -9,23 +9,83 @@
  * Most functions take the parts that they need, and not the whole collector.
  */
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <sys/resource.h>
 
 #include "collect.h"
 #include "collect/bpf.h"
+#include "collect/build/build_snapshot.h"
+#include "collect/drain/epoch_cut.h"
+#include "collect/drain/map_reader.h"
+#include "collect/drain/nursery.h"
 #include "collect/probe/detach.h"
 #include "collect/probe/late_programs.h"
+#include "collect/probe/link_holder.h"
 #include "collect/process/mapping_events.h"
 #include "collect/process/objects.h"
-#include "collect/recording/helpers.h"
-#include "collect/recording/notes.h"
-#include "collect/recording/pass.h"
 #include "collect/recording/targets.h"
 #include "collect/target/target.h"
 #include "collect/unwind/unwind_tables.h"
 
+struct allocsnap_bpf;
+struct books;
+struct bpf_program;
+struct collector;
+struct file_opener;
+struct parser;
+struct reason;
 struct ring_buffer;
 struct symbols;
+
+/* The data that a pass over the accounting has read, and that it needs from the pass before. */
+
+struct pass {
+	uint64_t nr; /* drains so far */
+	struct cut cut;
+	struct drain drain;
+	struct snapshot_context snapshot_context;
+	struct pairing pairing;
+	struct nursery nursery;
+	struct {
+		uint64_t *id;
+		size_t id_nr, id_alloc;
+	} stale; /* tracebacks of the last drain whose images are gone */
+	uint64_t swept_state; /* of images and processes, when the notes of dropped blocks were last swept */
+};
+
+/* Lines for the user that the caller has not read yet: see collector__next_note(). */
+
+/* Zeroed: none. */
+struct notes {
+	char **note;
+	size_t note_nr, note_alloc;
+};
+
+/* Formats a line, as reason_set() does. Without memory for it the line is lost. */
+__attribute__((format(printf, 2, 3)))
+void notes_add(struct notes *notes, const char *fmt, ...);
+
+/* Takes the oldest line out, which the caller frees; NULL: there is none. */
+char *notes_take(struct notes *notes);
+
+void notes_release(struct notes *notes);
+
+/* Processes of our own that do what this one must not do, or what may hang. */
+
+struct helpers {
+	struct parser *parser; /* reads ELF and DWARF without our privileges */
+	struct link_holder *link_holder; /* NULL: the probes are perf events, which this process holds itself */
+	struct file_opener *opener; /* opens files of file systems that may hang */
+	bool has_lost_helper; /* a helper has ended: the keeper (and the probes with it), the parser, or the opener */
+};
+
+/* Forks. ejects: see link_holder__open(). 0 or a negative errno with a line in *why: what was started is the caller's to end. */
+int helpers_open(struct helpers *helpers, bool ejects, struct reason *why);
+
+/* 0, or -EPIPE with a line in *why: one without which no process can be recorded has ended. */
+int helpers_check(const struct helpers *helpers, struct reason *why);
 
 /* The probes that all recorded processes share, if children are followed; and what is true of all probes. */
 struct shared_probes {
@@ -84,5 +144,14 @@ struct collector {
 
 /* Whether processes have links of their own that count, so that each pauses alone (limits/own_links.h). */
 bool links_are_own(const struct collector *collector);
+
+/* Forgets all blocks of a process while it runs. 0 or a negative errno; -ESRCH: a process has ended. */
+
+int clear_targets(struct allocsnap_bpf *bpf, struct books *books, struct grace *grace, struct target *const *target,
+		  size_t nr);
+int clear_target_traces(struct collector *collector, struct target *target);
+
+/* Runs a program for the process with that slot. What it returns, or a negative errno. */
+int run_request_program(const struct bpf_program *program, uint32_t slot);
 
 #endif

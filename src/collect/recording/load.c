@@ -184,10 +184,9 @@ static int configure_bpf(struct allocsnap_bpf *bpf, const struct collector_optio
 		return -errno;
 	configure_choice(bpf, options, room->pairing);
 	err = size_maps(bpf, room) ?: configure_nursery(bpf, room->blocks);
-	if (!err)
-		err = bpf_map__set_value_size(bpf->maps.tracebacks,
-					      offsetof(struct traceback, pc) +
-					      options->traceback_limit * sizeof(traceback->pc[0]));
+	err = err ?: bpf_map__set_value_size(bpf->maps.tracebacks,
+					     offsetof(struct traceback, pc) +
+					     options->traceback_limit * sizeof(traceback->pc[0]));
 	return err;
 }
 
@@ -273,16 +272,11 @@ static int attach_sharers(struct allocsnap_bpf *bpf)
 
 static int attach_process_life(struct allocsnap_bpf *bpf)
 {
-	int err = attach_sharers(bpf) ?: attach_life_program(bpf->progs.process_exec, &bpf->links.process_exec);
-
-	if (!err)
-		err = attach_life_program(bpf->progs.process_exit, &bpf->links.process_exit);
-	if (!err)
-		err = attach_life_program(bpf->progs.code_mapped, &bpf->links.code_mapped);
-	if (!err)
-		err = attach_life_program(bpf->progs.room_found, &bpf->links.room_found);
-	if (!err)
-		err = attach_life_program(bpf->progs.oom_victim, &bpf->links.oom_victim);
+	int err = attach_sharers(bpf) ?: attach_life_program(bpf->progs.process_exec, &bpf->links.process_exec) ?:
+			  attach_life_program(bpf->progs.process_exit, &bpf->links.process_exit);
+	err = err ?: attach_life_program(bpf->progs.code_mapped, &bpf->links.code_mapped);
+	err = err ?: attach_life_program(bpf->progs.room_found, &bpf->links.room_found);
+	err = err ?: attach_life_program(bpf->progs.oom_victim, &bpf->links.oom_victim);
 	return err ?: attach_life_program(bpf->progs.process_fork, &bpf->links.process_fork);
 }
 
@@ -324,8 +318,7 @@ struct allocsnap_bpf *load_bpf(const struct collector_options *options,
 	}
 	if (!err && options->everyone)
 		err = process_filter_begin(bpf);
-	if (!err)
-		err = attach_process_life(bpf);
+	err = err ?: attach_process_life(bpf);
 	if (err)
 		report_load_failure(err, why);
 out:

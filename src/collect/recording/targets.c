@@ -83,10 +83,7 @@ struct target *find_target(const struct targets *targets, pid_t pid)
 
 int targets_add(struct targets *targets, struct target *target)
 {
-	int err = rebuild_pid_table(targets);
-
-	if (!err)
-		err = array_push(targets, target, target);
+	int err = rebuild_pid_table(targets) ?: array_push(targets, target, target);
 	if (err)
 		return err;
 	enter_pid(targets, target);

@@ -11,7 +11,6 @@
 
 #include "base/array.h"
 #include "base/reason.h"
-#include "collect/inject/found_samplers.h"
 #include "collect/inject/inject.h"
 #include "collect/probe/link_holder.h"
 #include "collect/process/proc.h"
@@ -172,8 +171,7 @@ int collector__inject(struct collector *collector, pid_t pid, uint64_t sample_by
 		return reason_set(why, -ENOTSUP, "cannot inject: this kernel has no links of many uprobes, and no process of "
 				  "allocsnap could take the sampler out again");
 	err = inject_plan_make(collector->helpers.parser, pid, &plan, &try.found);
-	if (!err)
-		err = inject_planned(collector, plan, sample_bytes, &try);
+	err = err ?: inject_planned(collector, plan, sample_bytes, &try);
 	inject_plan_free(plan);
 	return err ? refuse_injection(collector, &try, err, why) : 0;
 }
@@ -192,17 +190,15 @@ static void note_ejected(struct collector *collector, pid_t pid, const struct li
 			   "thread may still return to it ('allocsnap eject %d' later unmaps it)", pid, pid);
 	else
 		reason_set(&note, 0, "the sampler was taken out of process %d", pid);
-	notes_add(&collector->notes, note.text);
+	notes_add(&collector->notes, "%s", note.text);
 }
 
 static void note_children_left(struct collector *collector, pid_t pid, const struct link_holder_ejection *ejection)
 {
-	struct reason note;
-
-	reason_set(&note, 0, "the sampler stays in %" PRIu32 " process%s forked from process %d: 'allocsnap eject %d' takes it out%s",
-		   ejection->child_nr, ejection->child_nr == 1 ? "" : "es", pid, ejection->child,
-		   ejection->child_nr == 1 ? "" : " of one of them");
-	notes_add(&collector->notes, note.text);
+	notes_add(&collector->notes,
+		  "the sampler stays in %" PRIu32 " process%s forked from process %d: 'allocsnap eject %d' takes it out%s",
+		  ejection->child_nr, ejection->child_nr == 1 ? "" : "es", pid, ejection->child,
+		  ejection->child_nr == 1 ? "" : " of one of them");
 }
 
 /* Whether something stays, in the process or its children; notes say what. */

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "collect/session/session.h"
 
-#include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <malloc.h>
@@ -13,15 +12,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/array.h"
 #include "base/privileges.h"
 #include "base/reason.h"
 #include "collect/bpf.h"
+#include "collect/files/unused_files.h"
 #include "collect/probe/attach_methods.h"
 #include "collect/probe/feature_probes.h"
 #include "collect/probe/skeleton.h"
 #include "collect/process/open_file.h"
-#include "collect/files/early_probes.h"
 #include "collect/recording/load.h"
 #include "sandbox/client.h"
 #include "symbols/symbols.h"
@@ -76,11 +74,9 @@ static int open_events(struct collector *collector, struct reason *why)
 	else if (!err)
 		err = file_watch_open(&collector->files->written.watch) ?:
 			      watch_fd(&collector->events, collector->files->written.watch.fd);
-	if (!err)
-		err = watch_fd(&collector->events, parser__end_fd(collector->helpers.parser)) ?:
-			      watch_fd(&collector->events, file_opener__end_fd(collector->helpers.opener));
-	if (!err)
-		err = open_timer(&collector->events, &collector->limits->budgets);
+	err = err ?: watch_fd(&collector->events, parser__end_fd(collector->helpers.parser)) ?:
+			     watch_fd(&collector->events, file_opener__end_fd(collector->helpers.opener));
+	err = err ?: open_timer(&collector->events, &collector->limits->budgets);
 	if (err)
 		return err;
 	collector->events.mappings = mapping_events__open(why);
@@ -113,7 +109,7 @@ static int learn_costs(struct collector *collector, struct reason *ret_why)
 		return 0;
 	if (collector->options.max_overhead)
 		return reason_set(ret_why, err, "cannot limit the overhead: %s", why.text);
-	notes_add(&collector->notes, why.text);
+	notes_add(&collector->notes, "%s", why.text);
 	return 0;
 }
 
@@ -204,9 +200,7 @@ static int open_kernel_side(struct collector *collector, struct reason *why)
 	use_link_holder(collector->bpf, &collector->helpers, &collector->shared);
 	collector->shared.probes.late = &collector->late;
 	file_opener__use(collector->helpers.opener, bpf_program__fd(collector->bpf->progs.file_system_of));
-	err = targets_open(&collector->targets, collector->bpf);
-	if (!err)
-		err = learn_costs(collector, why);
+	err = targets_open(&collector->targets, collector->bpf) ?: learn_costs(collector, why);
 	if (err)
 		return err;
 	if (options->unwinder != COLLECTOR_UNWIND_FP)
@@ -223,13 +217,8 @@ static int open_all(struct collector *collector, struct reason *why)
 	if (err)
 		return err;
 	complete_options(&collector->options, &collector->limits->budgets, &collector->limits->own_links);
-	err = open_files(collector, why);
-	if (!err)
-		err = open_kernel_side(collector, why);
-	if (!err)
-		err = open_events(collector, why);
-	if (!err)
-		err = sources_open(collector, why);
+	err = open_files(collector, why) ?: open_kernel_side(collector, why);
+	err = err ?: open_events(collector, why) ?: sources_open(collector, why);
 	collector->objects.domains = collector->options.domains;
 	if (!err)
 		err = budgets_begin(collector); /* before any process can spend */

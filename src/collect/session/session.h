@@ -9,7 +9,7 @@
  *	                     a process   children,    reads the       snapshots
  *	                     begins      execs, code  maps
  *
- * tracemalloc_api.c answers questions about one process, views.c and health.c about all. inject_target.c puts samplers in,
+ * tracemalloc_api.c answers questions about one process, save_views.c and health.c about all. inject_target.c puts samplers in,
  * and takes them out.
  */
 

@@ -2,21 +2,18 @@
 /* Begins the recording of a process. */
 #include "collect/session/session.h"
 
-#include <bpf/bpf.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/reason.h"
-#include "collect/process/process_filter.h"
-#include "collect/sources/copied_functions.h"
 #include "collect/probe/uretprobe_safety.h"
 #include "collect/process/launch.h"
-#include "collect/process/launch_user.h"
-#include "collect/files/written_files.h"
-#include "sandbox/client.h"
+#include "collect/process/process_filter.h"
+#include "collect/sources/copied_functions.h"
 #include "elf/allocators.h"
+#include "sandbox/client.h"
 
 static bool has_heap(const struct object *object)
 {
@@ -80,7 +77,7 @@ static void note_tracer(const struct shared_probes *shared, struct notes *notes,
 	struct reason note;
 
 	if (shared->has_return_calls && !probes->by_ret && hazard_of_tracer(identity->pid, &note))
-		notes_add(notes, note.text);
+		notes_add(notes, "%s", note.text);
 }
 
 int find_probes(struct collector *collector, struct target *target, struct reason *why)
@@ -127,12 +124,9 @@ static int start_target(struct collector *collector, struct target *target, uint
 		.follows = collector->options.follow_forks,
 		.user = user,
 	};
-	int err = begin_target_books(&collector->targets.books, target, &books, why);
-
-	if (!err)
-		err = find_probes(collector, target, why);
-	if (!err)
-		err = sources_check(collector, target, why);
+	int err = begin_target_books(&collector->targets.books, target, &books, why) ?:
+			  find_probes(collector, target, why);
+	err = err ?: sources_check(collector, target, why);
 	if (err == -ENOENT && collector->options.everyone)
 		err = 0; /* it may map an allocator later, for example after an exec */
 	if (err)
@@ -188,13 +182,10 @@ static int begin_process(struct collector *collector, pid_t id, uint32_t user, s
 		return err;
 	}
 	choose_probes(collector, target);
-	err = resume_shared(collector);
-	if (!err)
-		err = start_target(collector, target, user, why);
+	err = resume_shared(collector) ?: start_target(collector, target, user, why);
 	if (err == -ESRCH || target__is_ending(target)) /* whatever failed because of it, or did not notice it */
 		err = reason_set(why, -ESRCH, "process %d ended while it was being probed", target->identity.pid);
-	if (!err)
-		err = add_target(collector, target);
+	err = err ?: add_target(collector, target);
 	if (err)
 		close_target(collector, target);
 	return err;
@@ -218,9 +209,7 @@ int collector__admit(struct collector *collector, struct reason *why)
 
 	if (!collector->options.everyone)
 		return 0;
-	err = prepare_start(collector, why);
-	if (!err)
-		err = process_filter_find(collector->bpf, &found, &nr);
+	err = prepare_start(collector, why) ?: process_filter_find(collector->bpf, &found, &nr);
 	for (size_t i = 0; i < nr && err != -ENOMEM; i++) {
 		struct reason why_not = {};
 
@@ -323,9 +312,7 @@ int collector__run(struct collector *collector, const char *const argv[], pid_t 
 	}
 	choose_probes(collector, held.target);
 	held.err = resume_shared(collector);
-	err = start_held(&held);
-	if (!err)
-		err = add_target(collector, held.target);
+	err = start_held(&held) ?: add_target(collector, held.target);
 	if (err)
 		close_target(collector, held.target);
 	else

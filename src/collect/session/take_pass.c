@@ -7,19 +7,17 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/reason.h"
 #include "collect/build/build_metadata.h"
-#include "collect/recording/map_shares.h"
-#include "collect/build/retired_tracebacks.h"
 #include "collect/build/resolve_tracebacks.h"
 #include "collect/build/traceback_versions.h"
 #include "collect/files/unused_files.h"
 #include "collect/files/written_files.h"
+#include "collect/recording/map_shares.h"
 #include "snapshot.h"
 #include "symbols/symbols.h"
 
@@ -224,17 +222,11 @@ static int resolve_drained_tracebacks(struct allocsnap_bpf *bpf, struct pass *pa
 	int tracebacks_fd = bpf_map__fd(bpf->maps.tracebacks);
 	struct idmap images = {};
 	uint64_t forgotten_nr = 0;
-	int err = sort_images(targets, &images);
-
-	if (!err)
-		err = forget_all(&pass->drain, targets, &images);
-	if (!err)
-		err = resolve_all(pass, targets, &images, next_image);
-	if (!err)
-		err = drain_forget_tracebacks(tracebacks_fd, pass->stale.id, pass->stale.id_nr, &forgotten_nr);
+	int err = sort_images(targets, &images) ?: forget_all(&pass->drain, targets, &images);
+	err = err ?: resolve_all(pass, targets, &images, next_image);
+	err = err ?: drain_forget_tracebacks(tracebacks_fd, pass->stale.id, pass->stale.id_nr, &forgotten_nr);
 	fair_note_removed(bpf, &targets->books, BOOKS_NONE, 0, forgotten_nr);
-	if (!err)
-		err = trim_tracebacks(bpf, pass, targets, &images);
+	err = err ?: trim_tracebacks(bpf, pass, targets, &images);
 	idmap_release(&images);
 	return err;
 }
@@ -255,15 +247,12 @@ static void store_drained_books(struct targets *targets)
 
 static void note_children(struct notes *notes, struct target *target)
 {
-	struct reason note;
-
 	if (target->losses.are_children_told || !target->drained.books.loss[LOSS_children_unrecorded])
 		return;
 	target->losses.are_children_told = true;
-	reason_set(&note, 0,
-		   "process %d (%s): children in its memory (vfork, CLONE_VM) allocate there, and are not recorded: --follow-forks records them",
-		   target->identity.pid, target->identity.comm);
-	notes_add(notes, note.text);
+	notes_add(notes,
+		  "process %d (%s): children in its memory (vfork, CLONE_VM) allocate there, and are not recorded: --follow-forks records them",
+		  target->identity.pid, target->identity.comm);
 }
 
 /* Once a recording. */
@@ -399,13 +388,10 @@ int collector__drain(struct collector *collector, struct reason *why)
 			break;
 	}
 	note_children_untold(collector);
-	if (!err)
-		err = read_rss(&collector->targets, collector->options.everyone) ?:
-		      read_arguments(&collector->targets);
-	if (!err)
-		err = resolve_drained_tracebacks(collector->bpf, &collector->pass, &collector->targets, next_image);
-	if (!err)
-		err = sweep_ended_images(collector->bpf, &collector->pass, &collector->targets, next_image);
+	err = err ?: read_rss(&collector->targets, collector->options.everyone) ?:
+		     read_arguments(&collector->targets);
+	err = err ?: resolve_drained_tracebacks(collector->bpf, &collector->pass, &collector->targets, next_image);
+	err = err ?: sweep_ended_images(collector->bpf, &collector->pass, &collector->targets, next_image);
 	if (!err) {
 		health_swept(collector->bpf, stale_blocks);
 		end_drain(&collector->targets);

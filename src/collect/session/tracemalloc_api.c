@@ -7,15 +7,12 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
-#include "base/clock.h"
 #include "base/reason.h"
-#include "collect/process/proc.h"
-#include "collect/recording/clear_traces.h"
 #include "collect/build/resolve_tracebacks.h"
+#include "collect/recording/collector.h"
 #include "snapshot.h"
 
 /* CPython's words, Lib/tracemalloc.py, take_snapshot(). */
@@ -105,10 +102,8 @@ bool collector__ring_at(struct collector *collector, size_t i, uint64_t bytes)
 static int copy_one(struct map_copy *copy, const void *key, size_t key_bytes, const void *value,
 		    size_t value_bytes)
 {
-	int err = array_reserve_bytes(&copy->key, &copy->key_alloc, 1, key_bytes);
-
-	if (!err)
-		err = array_reserve_bytes(&copy->value, &copy->value_alloc, 1, value_bytes);
+	int err = array_reserve_bytes(&copy->key, &copy->key_alloc, 1, key_bytes) ?:
+			  array_reserve_bytes(&copy->value, &copy->value_alloc, 1, value_bytes);
 	if (err)
 		return err;
 	memcpy(copy->key, key, key_bytes);
@@ -134,8 +129,7 @@ static int find_block(struct allocsnap_bpf *bpf, struct pass *pass, const struct
 			      0 :
 			      bpf_map_lookup_elem(bpf_map__fd(bpf->maps.blocks), &key, &block);
 	}
-	if (!err)
-		err = drained_blocks_add(&ret->blocks, &key, &block);
+	err = err ?: drained_blocks_add(&ret->blocks, &key, &block);
 	if (err || bpf_map_lookup_elem(bpf_map__fd(bpf->maps.tracebacks), &block.traceback,
 				       &traceback))
 		return err;
@@ -154,9 +148,8 @@ static int assemble_one(struct collector *collector, struct target *target,
 		err = resolve_traceback(&target->tracebacks, &target->mappings, drain_traceback_id(drain, 0),
 					drain_traceback(drain, 0));
 
-	if (!err)
-		err = build_snapshot(target, &target->now.books, drain, &snapshot_context, collector->symbols,
-			       &builder);
+	err = err ?: build_snapshot(target, &target->now.books, drain, &snapshot_context, collector->symbols,
+			      &builder);
 	return err ?: snapshot_builder__finish(builder, ret);
 }
 
@@ -172,8 +165,7 @@ int collector__get_object_traceback(struct collector *collector, pid_t pid, uint
 	if (!target)
 		return reason_set(why, -ESRCH, "process %d is not traced", pid);
 	err = find_block(collector->bpf, &collector->pass, target, address, &drain);
-	if (!err)
-		err = assemble_one(collector, target, &drain, ret);
+	err = err ?: assemble_one(collector, target, &drain, ret);
 	drain_release(&drain);
 	if (err == -ENOENT)
 		return reason_set(why, err, "no traced block of process %d begins at 0x%" PRIx64,

@@ -7,11 +7,16 @@
  * in the order of the rows: a source may leave less to those after it.
  */
 
+#include <stdint.h>
+
 #include "collect/recording/collector.h"
 #include "collect/sources/injection.h"
 #include "collect/sources/python_choice.h"
 #include "collect/target/block_source.h"
 #include "elf/user_allocators.h"
+
+struct reason;
+struct target;
 
 struct source_state {
 	struct user_allocators user_allocators; /* of --probe */
@@ -57,5 +62,10 @@ int probe_new_objects(struct collector *collector, struct target *target, struct
 
 /* The same for mappings that are new: what --probe names and they lack becomes a note. */
 void probe_new_mappings(struct collector *collector, struct target *target);
+
+/* block_sources.c, for block_sources.c: the functions of struct block_source. */
+void sources_prepare(const struct target *target);
+int sources_attach(struct collector *collector, struct target *target, struct reason *why);
+void sources_note_missing(struct collector *collector, const struct target *target, uint32_t object);
 
 #endif

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "collect/sources/copied_functions.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
-#include "base/reason.h"
 #include "collect/process/mappings.h"
-#include "collect/process/maps_text.h"
 #include "collect/process/proc.h"
 #include "collect/sources/block_sources.h"
 #include "elf/text_copies.h"
@@ -36,16 +33,12 @@ static const struct object *copier_of(const struct object *object, const struct 
 
 static void mark_copied_object(struct notes *notes, struct object *object, const struct object *copier)
 {
-	struct reason note;
-
 	object->is_copied = true;
 	if (!object->facts->function_nr)
 		return;
-	reason_set(
-		&note, 0,
-		"nothing in %s is probed: its code may be copied while it runs, and a breakpoint in the copy would end the process (%s: %s)",
-		object->path, copier->path, text_copies[copier->facts->copies_text - 1].what);
-	notes_add(notes, note.text);
+	notes_add(notes,
+		  "nothing in %s is probed: its code may be copied while it runs, and a breakpoint in the copy would end the process (%s: %s)",
+		  object->path, copier->path, text_copies[copier->facts->copies_text - 1].what);
 }
 
 void copied_mark(struct objects *objects, struct notes *notes, const struct mappings *mappings,
@@ -64,10 +57,7 @@ void copied_mark(struct objects *objects, struct notes *notes, const struct mapp
 
 bool copied_has_any(const struct mappings *mappings)
 {
-	for (size_t i = 0; i < mappings->used_nr; i++)
-		if (mappings_used(mappings, i)->is_copied)
-			return true;
-	return false;
+	return array_any(mappings->used_nr, i, mappings_used(mappings, i)->is_copied);
 }
 
 /* ---- functions that were copied ---- */
@@ -115,10 +105,7 @@ static bool is_line_of_file(const struct maps_line *line, const char *path)
 
 static bool is_mapped(const struct lines *lines, const char *path)
 {
-	for (size_t i = 0; i < lines->line_nr; i++)
-		if (is_line_of_file(&lines->line[i], path))
-			return true;
-	return false;
+	return array_any(lines->line_nr, i, is_line_of_file(&lines->line[i], path));
 }
 
 static bool is_mapped_as_code(const struct lines *lines, const char *path, uint64_t offset)
@@ -156,7 +143,6 @@ static uint64_t count_copied_functions(const struct objects *objects, const stru
 void copied_count(struct objects *objects, struct notes *notes, struct target *target)
 {
 	struct lines lines = {};
-	struct reason note;
 	const char *path = NULL;
 	uint64_t nr;
 
@@ -165,13 +151,10 @@ void copied_count(struct objects *objects, struct notes *notes, struct target *t
 	lines_release(&lines);
 	if (nr <= target->losses.copied_nr)
 		return;
-	if (!target->losses.copied_nr) {
-		reason_set(
-			&note, 0,
-			"process %d (%s) runs a copy of the code of %s, in which nothing can be probed: what it allocates and frees there is not seen (functions_copied)",
-			target->identity.pid, target->identity.comm, path);
-		notes_add(notes, note.text);
-	}
+	if (!target->losses.copied_nr)
+		notes_add(notes,
+			  "process %d (%s) runs a copy of the code of %s, in which nothing can be probed: what it allocates and frees there is not seen (functions_copied)",
+			  target->identity.pid, target->identity.comm, path);
 	target->losses.copied_nr = nr;
 }
 

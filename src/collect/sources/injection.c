@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "collect/sources/injection.h"
 
-#include <elf.h>
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,10 +17,7 @@
 
 const struct injection *find_injection(const struct injections *injections, pid_t pid)
 {
-	for (size_t i = 0; i < injections->injection_nr; i++)
-		if (injections->injection[i].pid == pid)
-			return &injections->injection[i];
-	return NULL;
+	return array_find(injections, injection, i, injections->injection[i].pid == pid);
 }
 
 bool object_is_injected(const struct object *object)
@@ -85,23 +79,17 @@ void note_injected(struct collector *collector, const struct target *target)
 	else
 		reason_set(&note, 0, "process %d (%s) has a sampler that an earlier recording has left in it: its samples are "
 			   "recorded; 'allocsnap eject %d' takes it out", pid, target->identity.comm, pid);
-	notes_add(&collector->notes, note.text);
+	notes_add(&collector->notes, "%s", note.text);
 }
 
 static void note_of_target(struct collector *collector, const struct target *target, const char *what)
 {
-	struct reason note;
-
-	reason_set(&note, 0, "process %d (%s): %s", target->identity.pid, target->identity.comm, what);
-	notes_add(&collector->notes, note.text);
+	notes_add(&collector->notes, "process %d (%s): %s", target->identity.pid, target->identity.comm, what);
 }
 
 static bool has_injected_object(const struct mappings *mappings)
 {
-	for (size_t i = 0; i < mappings->used_nr; i++)
-		if (object_is_injected(mappings_used(mappings, i)))
-			return true;
-	return false;
+	return array_any(mappings->used_nr, i, object_is_injected(mappings_used(mappings, i)));
 }
 
 /* Whether an injected sampler takes the calls that the probes of a recording wait for. */

@@ -8,9 +8,9 @@
  *
  *	python_choice.c   whether Python's objects or the heap are recorded
  *	python_use.c      which process, which file; places the probes
- *	python_shared.c   recordings by rules
- *	python_told.c     code objects that the kernel side tells of
- *	python_check.c    compares what was recorded with the lists of CPython's allocator
+ *	python_snapshot.c   recordings by rules
+ *	python_snapshot.c     code objects that the kernel side tells of
+ *	python_snapshot.c    compares what was recorded with the lists of CPython's allocator
  *	python_snapshot.c frames and metadata
  */
 
@@ -30,7 +30,7 @@ int note_python_code(void *collector, void *record, size_t bytes);
 /* The kernel side forgets a process's CPython; code objects are swept when many have no process. */
 void forget_python(struct collector *collector, const struct target *target);
 
-/* ---- python_shared.c ---- */
+/* ---- python_snapshot.c ---- */
 
 /*
  * Python's view in recordings by rules. The probes of the heap are shared there, but those at a CPython belong to one
@@ -58,7 +58,7 @@ void python_view_refuse(struct collector *collector, struct target *target);
 /* It has ended, or runs another program: its own probes go. */
 void leave_python(struct collector *collector, struct target *target);
 
-/* ---- python_check.c ---- */
+/* ---- python_snapshot.c ---- */
 
 /*
  * A standing check of Python's books: at each pass the lists of CPython's own allocator tell which small blocks are live.

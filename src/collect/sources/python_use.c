@@ -4,24 +4,23 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
 #include "base/reason.h"
+#include "collect/files/written_files.h"
 #include "collect/probe/attach_methods.h"
 #include "collect/probe/late_programs.h"
-#include "collect/process/maps_text.h"
-#include "collect/python/python_places.h"
-#include "collect/files/written_files.h"
-#include "collect/recording/clear_traces.h"
+#include "collect/process/proc.h"
+#include "collect/python/python_codes.h"
+#include "collect/recording/collector.h"
 #include "collect/sources/block_sources.h"
 #include "elf/allocators.h"
 #include "elf/python/python_info.h"
 #include "elf/python/python_layers.h"
 #include "elf/python/python_lines.h"
-#include "sandbox/client.h"
 #include "elf/runtime_detect.h"
+#include "sandbox/client.h"
 
 /* ---- which process ---- */
 
@@ -60,7 +59,7 @@ static void note_python(struct collector *collector, struct target *target, cons
 		reason_set(&note, 0, "the Python objects of process %d (%s) are not recorded: %s", identity->pid,
 			   identity->comm, why->text);
 	if (!collector->sources->python_choice.beside_heap && collector->sources->python_noted_nr++ < PYTHONS_NOTED)
-		notes_add(&collector->notes, note.text);
+		notes_add(&collector->notes, "%s", note.text);
 }
 
 /* This obstacle is the same for every process: writes one note, for the first process. */
@@ -96,16 +95,14 @@ static void note_python_is_used(struct collector *collector, const struct target
 				const struct python_version *version)
 {
 	const struct process_identity *identity = &target->identity;
-	struct reason note;
 
 	if (!collector->sources->python_choice.is_default || collector->sources->python_choice.beside_heap)
 		return;
-	reason_set(&note, 0,
-		   "process %d (%s) %s Python %u.%u.%u: %sits objects are recorded, at Python's lines; for less cost: --sample pools, or its "
-		   "heap: --domain malloc",
-		   identity->pid, identity->comm, target->life.exec_cnt ? "has become" : "runs", version->major, version->minor,
-		   version->micro, target->life.exec_cnt ? "from now on " : "");
-	notes_add(&collector->notes, note.text);
+	notes_add(&collector->notes,
+		  "process %d (%s) %s Python %u.%u.%u: %sits objects are recorded, at Python's lines; for less cost: --sample pools, or its "
+		  "heap: --domain malloc",
+		  identity->pid, identity->comm, target->life.exec_cnt ? "has become" : "runs", version->major, version->minor,
+		  version->micro, target->life.exec_cnt ? "from now on " : "");
 }
 
 /* ---- which file ---- */
@@ -128,10 +125,7 @@ static bool may_be_python(const struct collector *collector, const struct target
 
 static bool was_asked(const struct target_python *python, uint32_t object)
 {
-	for (size_t i = 0; i < python->asked_nr; i++)
-		if (python->asked[i] == object)
-			return true;
-	return false;
+	return array_any(python->asked_nr, i, python->asked[i] == object);
 }
 
 /* Larger blocks than pools have cost traps, unless they are not wanted. */
@@ -353,11 +347,9 @@ static int attach_python(struct collector *collector, struct target *target, uin
 	if (!err && !is_trial)
 		tell_of_python(collector, target, info, bias, memory);
 	watch_file(collector, object);
-	if (!err)
-		err = python_places_attach(target__own_probes(target), collector->bpf, &collector->objects, object,
-					   info, why);
-	if (!err)
-		err = python_view_placed(target, object);
+	err = err ?: python_places_attach(target__own_probes(target), collector->bpf, &collector->objects, object,
+					  info, why);
+	err = err ?: python_view_placed(target, object);
 	if (err)
 		return err;
 	target->python.is_used = true;

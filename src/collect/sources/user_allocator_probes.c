@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "collect/sources/user_allocator_probes.h"
 
-#include <bpf/libbpf.h>
-
 #include <errno.h>
 #include <string.h>
 
@@ -144,11 +142,10 @@ static int report_missing_function(const struct place *place, const struct user_
 
 static void note_missing(struct notes *notes, const struct place *place, const struct user_function *function)
 {
-	struct reason missing, note;
+	struct reason missing;
 
 	report_missing_function(place, function, &missing);
-	reason_set(&note, 0, "--probe: %s: %s", allocator_at(place)->name, missing.text);
-	notes_add(notes, note.text);
+	notes_add(notes, "--probe: %s: %s", allocator_at(place)->name, missing.text);
 }
 
 /* Whether a function of such a shape could be probed. If not, *ret_missing is the first function that could not. */
@@ -196,12 +193,9 @@ static void note_all_missing(struct notes *notes, const struct place *place)
 
 static void note_waiting(struct notes *notes, const struct place *place)
 {
-	struct reason note;
-
-	reason_set(&note, 0, "--probe: %s: process %d (%s) maps no %s yet: it is waited for",
-		   allocator_at(place)->name, place->target->identity.pid, place->target->identity.comm,
-		   allocator_at(place)->object);
-	notes_add(notes, note.text);
+	notes_add(notes, "--probe: %s: process %d (%s) maps no %s yet: it is waited for",
+		  allocator_at(place)->name, place->target->identity.pid, place->target->identity.comm,
+		  allocator_at(place)->object);
 }
 
 static bool is_any_program(const struct place *place)
@@ -216,7 +210,7 @@ static int check_allocator_place(struct collector *collector, const struct place
 	int err = check_pairs(place, &missing);
 
 	if (err && collector->options.follow_forks && is_any_program(place))
-		notes_add(&collector->notes, missing.text);
+		notes_add(&collector->notes, "%s", missing.text);
 	else if (err)
 		return reason_set(why, err, "%s", missing.text);
 	else

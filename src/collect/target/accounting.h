@@ -9,11 +9,13 @@
  */
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "shared/bpf_types.h"
 
 struct allocsnap_bpf;
+struct target;
 
 #define BOOKS_NONE UINT32_MAX
 
@@ -37,7 +39,7 @@ int books_begin(struct books *books, pid_t pid, const struct process *process, u
 void books_admit_blocks(struct books *books, uint32_t slot, bool by_ret);
 
 /*
- * books_mark() before the accounting is cleared, books_unmark() after that: see bpf/account/images.bpf.h.
+ * books_mark() before the accounting is cleared, books_unmark() after that: see bpf/account/thread.bpf.h.
  * Marking a process that has ended does nothing.
  */
 void books_mark(const struct books *books, uint32_t slot);
@@ -66,5 +68,40 @@ void books_end_unseen(struct books *books, uint32_t slot, uint64_t now_ns);
 
 /* Gives a slot back; does nothing for BOOKS_NONE. */
 void books_end(struct books *books, uint32_t slot);
+
+/* Sums of counters and losses of processes and programs that are gone. */
+
+/* Sums of accounting that no longer exists. Zeroed: nothing. */
+struct gone {
+	uint64_t processes;
+	uint64_t allocations, frees;
+	uint64_t cpu_ns, cost_ns;
+	uint64_t loss[LOSS_NR];
+};
+
+/* Adds the accounting of an image: its process has called exec, or is no longer traced. */
+void gone_add(struct gone *gone, const struct process *books);
+
+/*
+ * Losses that were found while snapshots of a process were made. Some of these losses (of tracebacks, for
+ * example) are found again for each snapshot: so only the growth from one snapshot to the next is summed.
+ * Zeroed: no snapshot yet.
+ */
+struct found_losses {
+	uint64_t exec_cnt; /* of the program that `last` is about */
+	uint64_t last[LOSS_NR];
+	uint64_t sum[LOSS_NR];
+};
+
+void found_losses_add(struct found_losses *found, uint64_t exec_cnt, const uint64_t loss[LOSS_NR]);
+
+/* Adds a process that is no longer traced: gone_add(), plus its found losses. */
+void gone_add_target(struct gone *gone, const struct target *target);
+
+/*
+ * For a process that has ended and of which nothing was counted: whether that proves nothing, because its
+ * mappings were not seen or its files could no longer be opened.
+ */
+bool target_is_unprobed(const struct target *target);
 
 #endif

@@ -9,14 +9,12 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/reason.h"
 #include "collect/drain/map_reader.h"
-#include "collect/process/proc.h"
 
 /* Finds the process that a thread belongs to. */
 static int find_thread_process(pid_t id, pid_t *ret_pid, struct reason *why)
@@ -89,8 +87,7 @@ static int open_process(struct target *target, pid_t id, struct reason *why)
 	err = check_is_program(target->identity.pid, why);
 	if (!err && proc_start_time(target->identity.pid, &target->identity.start_ticks))
 		err = reason_set(why, -ESRCH, "process %d has ended", target->identity.pid);
-	if (!err)
-		err = target__read_identity(target);
+	err = err ?: target__read_identity(target);
 	if (err)
 		return err;
 	target->identity.cgroup = proc_cgroup(target->identity.pid);
@@ -207,8 +204,7 @@ int target__refresh(struct target *target, struct reason *why)
 	target->resident.bytes = rss_bytes;
 	begun_ns = monotonic_now_ns();
 	err = mappings_refresh(&target->mappings, target->identity.pid, why);
-	if (!err)
-		err = late_functions_see_all(&target->late, &target->mappings, target->reading.mapped_ns);
+	err = err ?: late_functions_see_all(&target->late, &target->mappings, target->reading.mapped_ns);
 	/* If the process ends meanwhile, the text may be cut; the events have the rest. */
 	if (!err && read_rss_bytes(target->identity.pid)) {
 		target->reading.mapped_ns = begun_ns;
@@ -294,8 +290,7 @@ int target__apply_event(struct target *target, const struct mapping_event *event
 	if (target->reading.is_exe_due && *event->path == '/')
 		err = process_identity_set_exe(&target->identity, event->path);
 	target->reading.is_exe_due &= *event->path != '/';
-	if (!err)
-		err = mappings_add(&target->mappings, &file, event->offset, event->time_ns);
+	err = err ?: mappings_add(&target->mappings, &file, event->offset, event->time_ns);
 	mapping = err ? NULL : mappings_find(&target->mappings, event->start);
 	return mapping ? late_functions_see(&target->late, mapping->object, event->time_ns) : err;
 }

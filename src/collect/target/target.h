@@ -7,21 +7,18 @@
  * process has ended, so that there is a last snapshot with names.
  */
 
-#include "collect/budget/recording_cost.h"
-#include "collect/budget/pause_gaps.h"
 #include "collect/budget/budget.h"
+#include "collect/budget/calibrate.h"
 #include "collect/budget/interval_control.h"
-#include "collect/budget/thinned_time.h"
 #include "collect/probe/late_functions.h"
 #include "collect/probe/probes.h"
 #include "collect/process/mapping_events.h"
 #include "collect/process/mappings.h"
 #include "collect/process/pace.h"
-#include "collect/process/process_identity.h"
+#include "collect/process/proc.h"
 #include "collect/process/rss.h"
 #include "collect/python/target_python.h"
 #include "collect/target/accounting.h"
-#include "collect/target/exited_totals.h"
 #include "collect/target/tracebacks.h"
 #include "sampler/sampler_info.h"
 

@@ -57,7 +57,7 @@ struct tracebacks {
 	struct known_traceback *traceback;
 	size_t traceback_nr, traceback_alloc;
 	struct idmap ids;
-	struct churn others; /* sum of tracebacks that have been forgotten (retired_tracebacks.h) */
+	struct churn others; /* sum of tracebacks that have been forgotten (traceback_versions.h) */
 	uint64_t summed_nr;  /* number of forgotten tracebacks; one that came again is counted again */
 	size_t ambiguous_nr; /* some are */
 	size_t version_nr;   /* added since the last drain */

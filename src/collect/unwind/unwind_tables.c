@@ -19,6 +19,100 @@
 #include "sandbox/client.h"
 #include "unwind/unwind_table.h"
 
+/* ---- word pool ---- */
+
+static void remove_hole(struct word_pool *pool, size_t i)
+{
+	memmove(pool->hole + i, pool->hole + i + 1, (--pool->hole_nr - i) * sizeof(*pool->hole));
+}
+
+static int64_t take_of(struct word_pool *pool, size_t i, uint32_t nr)
+{
+	struct free_words *hole = &pool->hole[i];
+	uint32_t at = hole->at;
+
+	hole->at += nr;
+	hole->nr -= nr;
+	if (!hole->nr)
+		remove_hole(pool, i);
+	return at;
+}
+
+int64_t word_pool_take(struct word_pool *pool, uint32_t nr, uint64_t most)
+{
+	uint32_t at = pool->end;
+
+	for (size_t i = 0; i < pool->hole_nr; i++)
+		if (pool->hole[i].nr >= nr)
+			return take_of(pool, i, nr);
+	if ((uint64_t)at + nr > most)
+		return -E2BIG;
+	pool->end += nr;
+	return at;
+}
+
+/* If the last hole reaches the end, merges it with the free words behind it. */
+static void trim_end(struct word_pool *pool)
+{
+	const struct free_words *last = pool->hole_nr ? &pool->hole[pool->hole_nr - 1] : NULL;
+
+	if (!last || last->at + last->nr != pool->end)
+		return;
+	pool->end = last->at;
+	pool->hole_nr--;
+}
+
+static void join_next(struct word_pool *pool, size_t i)
+{
+	struct free_words *hole = &pool->hole[i];
+
+	if (i + 1 == pool->hole_nr || hole->at + hole->nr != hole[1].at)
+		return;
+	hole->nr += hole[1].nr;
+	remove_hole(pool, i + 1);
+}
+
+void word_pool_give(struct word_pool *pool, uint32_t at, uint32_t nr)
+{
+	const struct free_words hole = { at, nr };
+	size_t i = pool->hole_nr;
+
+	if (!nr || array_reserve(&pool->hole, &pool->hole_alloc, pool->hole_nr + 1))
+		return;
+	while (i && pool->hole[i - 1].at > at)
+		i--;
+	memmove(pool->hole + i + 1, pool->hole + i, (pool->hole_nr++ - i) * sizeof(hole));
+	pool->hole[i] = hole;
+	join_next(pool, i);
+	if (i)
+		join_next(pool, i - 1);
+	trim_end(pool);
+}
+
+void word_pool_leave(struct word_pool *pool, uint32_t at, uint32_t nr)
+{
+	if (nr && !array_reserve(&pool->left, &pool->left_alloc, pool->left_nr + 1))
+		pool->left[pool->left_nr++] = (struct free_words){ at, nr };
+}
+
+void word_pool_settle(struct word_pool *pool)
+{
+	while (pool->left_nr) {
+		const struct free_words *left = &pool->left[--pool->left_nr];
+
+		word_pool_give(pool, left->at, left->nr);
+	}
+}
+
+void word_pool_release(struct word_pool *pool)
+{
+	free(pool->hole);
+	free(pool->left);
+	*pool = (struct word_pool){};
+}
+
+/* ---- unwind tables ---- */
+
 #define SLAB_BYTES (UNWIND_SLAB_WORDS * sizeof(uint64_t))
 
 /* ---- memory ---- */
@@ -45,9 +139,8 @@ static int add_slab(struct unwind_tables *tables)
 	words = mmap(NULL, SLAB_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (words == MAP_FAILED)
 		err = -errno;
-	if (!err)
-		err = bpf_map_update_elem(bpf_map__fd(tables->bpf->maps.unwind_slabs), &nr, &fd,
-					  BPF_ANY);
+	err = err ?: bpf_map_update_elem(bpf_map__fd(tables->bpf->maps.unwind_slabs), &nr, &fd,
+					 BPF_ANY);
 	close(fd);
 	if (err && words != MAP_FAILED)
 		munmap(words, SLAB_BYTES);
@@ -224,10 +317,7 @@ static int table_of_vdso(struct parser *parser, const struct mapping *mapping,
 
 static const struct mapping *find_mapping_of_object(const struct mappings *mappings, uint32_t object)
 {
-	for (size_t i = 0; i < mappings->mapping_nr; i++)
-		if (mappings->mapping[i].object == object)
-			return &mappings->mapping[i];
-	return NULL;
+	return array_find(mappings, mapping, i, mappings->mapping[i].object == object);
 }
 
 static int make_table(const struct mappings *mappings, uint32_t i, struct unwind_table **ret,
@@ -454,11 +544,8 @@ static bool is_same_file(const struct unwind_file *a, const struct unwind_file *
 /* A file that was written to becomes another object. The table of that object may already have the same key. */
 static bool has_successor(const struct unwind_tables *tables, const struct unwind_table_entry *entry)
 {
-	for (size_t i = 0; i < tables->entry_nr; i++)
-		if (&tables->entry[i] != entry && tables->entry[i].is_published &&
-		    is_same_file(&tables->entry[i].file, &entry->file))
-			return true;
-	return false;
+	return array_any(tables->entry_nr, i, &tables->entry[i] != entry && tables->entry[i].is_published &&
+			 is_same_file(&tables->entry[i].file, &entry->file));
 }
 
 /* Deletes the map's entry first: after unwind_tables_settle() another table may use the words. */

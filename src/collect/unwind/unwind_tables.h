@@ -14,10 +14,41 @@
 #include <sys/types.h>
 
 #include "collect/process/mappings.h"
-#include "collect/unwind/word_pool.h"
 #include "shared/unwind_types.h"
 
 struct allocsnap_bpf;
+
+/* Allocates words of an address space: first fit, and adjacent free ranges are merged. */
+
+struct free_words {
+	uint32_t at, nr;
+};
+
+/* Zeroed: all words are free. */
+struct word_pool {
+	uint32_t end; /* all words from here on are free */
+	struct free_words *hole; /* free ranges below `end`, by address */
+	size_t hole_nr, hole_alloc;
+	struct free_words *left; /* still allocated; see word_pool_leave() */
+	size_t left_nr, left_alloc;
+};
+
+/* Allocates nr words below `most`. Returns the first one, or -E2BIG. */
+int64_t word_pool_take(struct word_pool *pool, uint32_t nr, uint64_t most);
+
+/* Frees words. Without memory to note this, they stay allocated. */
+void word_pool_give(struct word_pool *pool, uint32_t at, uint32_t nr);
+
+/*
+ * Frees words later, in word_pool_settle(), because a BPF program may be reading them. Without memory to note
+ * this, they stay allocated.
+ */
+void word_pool_leave(struct word_pool *pool, uint32_t at, uint32_t nr);
+
+/* Frees the words passed to word_pool_leave(): no program reads them any more. */
+void word_pool_settle(struct word_pool *pool);
+
+void word_pool_release(struct word_pool *pool);
 
 /* The state of the table of objects->object[i]. */
 enum unwind_table_state {

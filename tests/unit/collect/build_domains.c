@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/array.h"
 #include "collect/sources/block_sources.h"
 #include "collect/target/target.h"
 #include "elf/allocators.h"

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/array.h"
 #include "base/reason.h"
-#include "elf/allocators.h"
-#include "parser_fixture.h"
 #include "collect/process/mappings.h"
 #include "collect/process/proc.h"
+#include "elf/allocators.h"
+#include "parser_fixture.h"
 
 Test(allocators, are_recognized_by_file_name)
 {
@@ -216,4 +216,102 @@ Test(mappings, keep_their_objects_when_they_are_read_again)
 	mappings_release(&mappings);
 	parser__close(objects.parser);
 	objects_release(&objects);
+}
+
+/* ---- maps line ---- */
+
+/* The mapping of an address, in this process. */
+
+static char in_data[8192] = "data";
+
+static bool find(const void *address, struct maps_line *ret)
+{
+	return maps_find_line(getpid(), (uintptr_t)address, ret);
+}
+
+Test(maps_line, is_that_of_the_address)
+{
+	struct maps_line code, data;
+
+	cr_assert(find((const void *)(uintptr_t)find, &code));
+	cr_assert(find(in_data, &data));
+	cr_assert(code.perms[2] == 'x' && !strncmp(data.perms, "rw-p", 4), "%s %s", code.perms, data.perms);
+	cr_assert(code.inode && code.inode == data.inode && code.dev == data.dev);
+	cr_assert(data.start <= (uintptr_t)in_data && data.end > (uintptr_t)in_data);
+	cr_assert_str_eq(data.path, "");
+}
+
+Test(maps_line, ends_where_the_mapping_ends)
+{
+	char *pages = mmap(NULL, 3 * 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct maps_line first, hole = { .inode = 99 }, last;
+
+	cr_assert(pages != MAP_FAILED && !munmap(pages + 4096, 4096));
+	cr_assert(find(pages + 4095, &first) && find(pages + 8192, &last));
+	cr_assert(!find(pages + 4096, &hole) && !find(pages + 8191, &hole) && hole.inode == 99);
+	cr_assert(first.end == (uintptr_t)pages + 4096 && last.start == (uintptr_t)pages + 8192 && !first.inode);
+}
+
+Test(maps_line, is_none_where_nothing_is_mapped)
+{
+	struct maps_line line;
+
+	cr_assert(!find(NULL, &line));
+	cr_assert(!find((const void *)UINTPTR_MAX, &line));
+	cr_assert(!maps_find_line(-1, (uintptr_t)in_data, &line));
+}
+
+/* ---- proc asleep ---- */
+
+/* Whether the threads of a process are asleep. */
+
+static void *run_on(void *unused)
+{
+	for (volatile unsigned long i = 0;; i++)
+		;
+	return unused;
+}
+
+static pid_t start_child(bool runs)
+{
+	pid_t child = fork();
+	pthread_t thread;
+
+	if (child)
+		return child;
+	if (runs)
+		pthread_create(&thread, NULL, run_on, NULL);
+	for (;;)
+		pause();
+}
+
+static void end_child(pid_t child)
+{
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+}
+
+Test(proc_asleep, are_all_threads)
+{
+	pid_t child = start_child(false);
+
+	cr_expect_not(proc_is_asleep(getpid()), "this thread runs");
+	while (!proc_is_asleep(child))
+		usleep(1000);
+	kill(child, SIGSTOP);
+	while (proc_is_asleep(child))
+		usleep(1000);
+	end_child(child);
+	cr_expect_not(proc_is_asleep(child), "it is gone");
+}
+
+Test(proc_asleep, is_no_process_with_a_thread_that_runs)
+{
+	pid_t child = start_child(true);
+
+	while (proc_is_asleep(child)) /* until it has its thread */
+		usleep(1000);
+	for (int i = 0; i < 20; i++)
+		cr_expect_not(proc_is_asleep(child));
+	end_child(child);
 }

@@ -3,19 +3,30 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
+#include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 #include <unistd.h>
 
-#include "collect/process/file_identity.h"
+#include "base/reason.h"
+#include "collect/probe/feature_probes.h"
 #include "collect/probe/link_holder.h"
 #include "collect/probe/uprobe_multi.h"
+#include "collect/probe/uretprobe_safety.h"
+#include "collect/process/mapped_file.h"
+#include "collect/process/mappings.h"
+#include "elf/probe_info.h"
 #include "helper/channel.h"
 #include "parser_fixture.h"
+#include "skip.h"
 
 #define PATIENCE_MS 120000
 
@@ -134,4 +145,98 @@ Test(collect_link_holder, ends_with_the_recording)
 Test(collect_link_holder, ends_with_a_recording_that_was_killed_in_the_middle_of_an_order)
 {
 	expect_end_with_recording(true);
+}
+
+/* ---- hazards ---- */
+
+/* Which files say that their process switches stacks. */
+
+/* The reference to swapcontext makes this program itself hazardous. */
+int (*switch_stacks)(ucontext_t *, const ucontext_t *) = swapcontext;
+
+static int find(const char *file, const char *path, struct reason *ret)
+{
+	int fd = open(file, O_RDONLY | O_CLOEXEC), found;
+	struct probe_info facts = {};
+	struct object object = { .path = (char *)path, .fd = fd, .facts = &facts };
+	struct parser *parser;
+
+	if (fd < 0)
+		skip_because("no %s", file);
+	parser = parser_with(NULL, 0);
+	found = hazard_of_object(parser, &object, ret);
+	parser__close(parser);
+	close(fd);
+	return found;
+}
+
+Test(hazards, include_a_program_that_uses_swapcontext)
+{
+	struct reason why = {};
+
+	cr_expect_eq(find("/proc/self/exe", "/opt/unit", &why), 1);
+	cr_expect_str_eq(why.text, "/opt/unit switches stacks (swapcontext)");
+}
+
+Test(hazards, do_not_include_the_c_library_that_defines_swapcontext)
+{
+	struct reason why = {};
+
+	cr_expect_eq(find("/usr/lib/x86_64-linux-gnu/libc.so.6", "/lib/libc.so.6", &why), 0);
+	cr_expect_eq(find("/usr/lib/x86_64-linux-gnu/libc.so.6", "/opt/program", &why), 1);
+}
+
+Test(hazards, do_not_include_openssl)
+{
+	cr_expect_eq(find("/proc/self/exe", "/usr/lib/libcrypto.so.3", NULL), 0);
+}
+
+Test(hazards, do_not_include_other_files)
+{
+	struct object vdso = { .path = (char *)"[vdso]" };
+
+	cr_expect_eq(find("/usr/lib/x86_64-linux-gnu/libz.so.1", "/lib/libz.so.1", NULL), 0);
+	cr_expect_eq(find("/usr/bin/env", "/usr/bin/env", NULL), 0);
+	cr_expect_eq(hazard_of_object(NULL, &vdso, NULL), 0);
+}
+
+/* ---- trials ---- */
+
+/* Trials run in a child: the results if the child does not survive them. */
+
+#define NO_CALL 100000
+
+Test(trials, of_filters_show_whether_a_filtered_call_kills)
+{
+	cr_expect_eq(trial_filtered_call(SYS_getpid), -EFAULT);
+	cr_expect_eq(trial_filtered_call(NO_CALL), -ENOSYS);
+}
+
+/* As a service manager does: from here on the calls that it does not know fail. */
+static void hide_unknown_calls(void)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, NO_CALL, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = { sizeof(filter) / sizeof(*filter), filter };
+
+	cr_assert_eq(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+	cr_assert_eq(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
+}
+
+Test(trials, of_filters_are_inconclusive_under_our_own_filter)
+{
+	hide_unknown_calls();
+	cr_expect_eq(trial_filtered_call(NO_CALL), -EACCES);
+	cr_expect_eq(trial_filtered_call(SYS_getpid), -EFAULT);
+}
+
+Test(trials, of_return_calls_give_a_known_result)
+{
+	int err = trial_return_call();
+
+	cr_expect(!err || err == -ENOSYS || err == -EFAULT, "%d", err);
 }

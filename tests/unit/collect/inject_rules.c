@@ -2,11 +2,18 @@
 /* Kernels and processes that a machine of tests does not have: nothing is injected there. */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/array.h"
 #include "base/reason.h"
-#include "collect/inject/inject_rules.h"
+#include "collect/inject/inject_private.h"
+#include "collect/inject/remote_call.h"
 #include "collect/inject/target_maps.h"
 
 static const struct kernel_row {
@@ -116,4 +123,146 @@ Test(inject_rules, refuse_where_mappings_have_no_room)
 		cr_expect_eq(err, row->err, "row %zu: %d", i, err);
 		cr_expect(strstr(why.text, row->word), "row %zu: %s", i, why.text);
 	}
+}
+
+/* ---- tracer ---- */
+
+struct outcome {
+	pid_t pid, session;
+	int wanted;
+};
+
+static int work(void *argument, void *ret_outcome)
+{
+	struct outcome *outcome = ret_outcome;
+
+	outcome->pid = getpid();
+	outcome->session = getsid(0);
+	if (outcome->wanted)
+		kill(getpid(), outcome->wanted);
+	*(int *)argument = 7; /* of the child's own memory */
+	return -EBUSY;
+}
+
+static struct outcome run(int wanted, int result)
+{
+	struct outcome outcome = { .wanted = wanted };
+	int argument = 1;
+
+	cr_assert_eq(run_as_tracer(work, &argument, &outcome, sizeof(outcome)), result);
+	cr_assert_eq(argument, 1);
+	cr_assert(outcome.pid && outcome.pid != getpid());
+	return outcome;
+}
+
+Test(tracer, runs_in_a_child_with_a_session_of_its_own)
+{
+	struct outcome outcome = run(0, -EBUSY);
+
+	cr_assert_eq(outcome.session, outcome.pid);
+}
+
+/* A child that is stopped cannot act on any other signal. */
+Test(tracer, ends_when_it_is_stopped)
+{
+	run(SIGSTOP, -ETIMEDOUT);
+}
+
+Test(tracer, tells_what_a_killed_child_has_done)
+{
+	run(SIGKILL, -ETIMEDOUT);
+}
+
+Test(tracer, hears_no_signals_of_a_terminal)
+{
+	run(SIGTSTP, -EBUSY);
+	run(SIGINT, -EBUSY);
+	run(SIGTERM, -EBUSY);
+}
+
+/* ---- shared memory ---- */
+
+/* Processes that use the memory of this one. */
+
+static struct newest_process before;
+
+static void begin(void)
+{
+	before = newest_process();
+	cr_assert_gt(before.pid, 0);
+	cr_assert_eq(check_shared_memory(getpid(), NULL), 0, "nothing shares it yet");
+}
+
+TestSuite(shared_memory, .init = begin);
+
+static int wait_for_signals(void *unused)
+{
+	(void)unused;
+	while (pause())
+		;
+	return 0;
+}
+
+static char stack[64 << 10];
+
+static pid_t start_sharer(void)
+{
+	pid_t pid = clone(wait_for_signals, stack + sizeof(stack), CLONE_VM | SIGCHLD, NULL);
+
+	cr_assert_gt(pid, 0);
+	return pid;
+}
+
+static void end_child(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	cr_assert_eq(waitpid(pid, NULL, 0), pid);
+}
+
+static void expect_sharer(pid_t sharer)
+{
+	struct reason why = {};
+	char said[80];
+
+	snprintf(said, sizeof(said), "process %d uses the same memory", sharer);
+	cr_expect_eq(check_new_sharers(getpid(), &before, &why), -EAGAIN);
+	cr_expect(strstr(why.text, said), "%s", why.text);
+}
+
+Test(shared_memory, is_that_of_a_process_that_has_begun_since)
+{
+	pid_t sharer = start_sharer();
+
+	expect_sharer(sharer);
+	before.pid = 0; /* not known: all processes are asked */
+	expect_sharer(sharer);
+	before = newest_process();
+	before.pid += 1000; /* the numbers have begun anew */
+	expect_sharer(sharer);
+	before = newest_process();
+	before.pid += 10; /* so, too, if few have begun since */
+	before.seen_ns = 0;
+	expect_sharer(sharer);
+	before = newest_process(); /* it may have been amid clone() at the first look */
+	expect_sharer(sharer);
+	end_child(sharer);
+	cr_expect_eq(check_new_sharers(getpid(), &before, NULL), 0);
+}
+
+static void *wait_in_thread(void *unused)
+{
+	wait_for_signals(unused);
+	return NULL;
+}
+
+Test(shared_memory, is_not_that_of_threads_and_children)
+{
+	pid_t child = fork();
+	pthread_t thread;
+
+	if (!child)
+		wait_for_signals(NULL);
+	cr_assert_eq(pthread_create(&thread, NULL, wait_in_thread, NULL), 0);
+	cr_expect_eq(check_new_sharers(getpid(), &before, NULL), 0);
+	end_child(child);
 }

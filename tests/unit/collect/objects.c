@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Which file is which object: decided by the opened file, also after writes to it. Needs root, as recording does. */
-#include "collect/process/objects.h"
-
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -12,13 +10,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/reason.h"
 #include "collect/probe/file_watch.h"
+#include "collect/process/mapping_events.h"
+#include "collect/process/mappings.h"
+#include "collect/process/objects.h"
 #include "collect/process/open_file.h"
+#include "elf/elf_object.h"
+#include "mappings_fixture.h"
 #include "parser_fixture.h"
 
-#define NO_PROCESS 0x3fffffff
-
-struct fixture {
+struct copied_file {
 	struct objects objects;
 	char folder[64], path[96];
 	void *map;
@@ -33,9 +35,9 @@ static void copy_file(const char *from, const char *to)
 	cr_assert_eq(system(command), 0);
 }
 
-static struct fixture begin(void)
+static struct copied_file begin(void)
 {
-	struct fixture fixture = { .objects.parser = parser_with(NULL, 0), .folder = "/tmp/allocsnap-unit-XXXXXX" };
+	struct copied_file fixture = { .objects.parser = parser_with(NULL, 0), .folder = "/tmp/allocsnap-unit-XXXXXX" };
 
 	cr_assert_not_null(mkdtemp(fixture.folder));
 	snprintf(fixture.path, sizeof(fixture.path), "%s/program", fixture.folder);
@@ -43,7 +45,7 @@ static struct fixture begin(void)
 	return fixture;
 }
 
-static void end(struct fixture *fixture)
+static void end(struct copied_file *fixture)
 {
 	parser__close(fixture->objects.parser);
 	objects_release(&fixture->objects);
@@ -51,7 +53,7 @@ static void end(struct fixture *fixture)
 	rmdir(fixture->folder);
 }
 
-static struct mapped_file map(struct fixture *fixture, const char *path)
+static struct mapped_file map(struct copied_file *fixture, const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	struct mapped_file file = { .pid = getpid(), .dev = 1, .inode = 2, .path = path };
@@ -67,7 +69,7 @@ static struct mapped_file map(struct fixture *fixture, const char *path)
 }
 
 /* Maps the file and gets its object. The numbers in a mapping are the same for all files here. */
-static uint32_t get_mapped(struct fixture *fixture, const char *path)
+static uint32_t get_mapped(struct copied_file *fixture, const char *path)
 {
 	const struct mapped_file file = map(fixture, path);
 	uint32_t object;
@@ -79,7 +81,7 @@ static uint32_t get_mapped(struct fixture *fixture, const char *path)
 
 Test(objects, are_distinguished_when_mappings_have_the_same_numbers)
 {
-	struct fixture fixture = begin();
+	struct copied_file fixture = begin();
 	uint32_t one = get_mapped(&fixture, fixture.path), other = get_mapped(&fixture, "/bin/true");
 
 	cr_expect_neq(one, other);
@@ -90,7 +92,7 @@ Test(objects, are_distinguished_when_mappings_have_the_same_numbers)
 
 Test(objects, become_new_objects_when_their_file_is_written_to)
 {
-	struct fixture fixture = begin();
+	struct copied_file fixture = begin();
 	uint32_t old = get_mapped(&fixture, fixture.path), new;
 
 	cr_expect(objects_check(&fixture.objects, old));
@@ -109,7 +111,7 @@ Test(objects, become_new_objects_when_their_file_is_written_to)
 
 Test(objects, notice_a_write_without_a_mapping)
 {
-	struct fixture fixture = begin();
+	struct copied_file fixture = begin();
 	uint32_t object = get_mapped(&fixture, fixture.path);
 	char byte;
 
@@ -122,7 +124,7 @@ Test(objects, notice_a_write_without_a_mapping)
 /* A package upgrade renames a new file over the old one. That changes the old inode, but not its bytes. */
 Test(objects, stay_the_same_after_a_rename_or_a_link)
 {
-	struct fixture fixture = begin();
+	struct copied_file fixture = begin();
 	uint32_t object = get_mapped(&fixture, fixture.path);
 	char other[128];
 
@@ -140,7 +142,7 @@ Test(objects, stay_the_same_after_a_rename_or_a_link)
 /* touch -r: the owner can set the modification time back, but not the change time. */
 Test(objects, notice_a_write_whose_modification_time_was_set_back)
 {
-	struct fixture fixture = begin();
+	struct copied_file fixture = begin();
 	uint32_t object = get_mapped(&fixture, fixture.path);
 	struct timespec times[2];
 	struct stat before;
@@ -158,7 +160,7 @@ Test(objects, notice_a_write_whose_modification_time_was_set_back)
 
 Test(objects, with_the_same_path_and_bytes_share_their_names)
 {
-	struct fixture fixture = begin();
+	struct copied_file fixture = begin();
 	uint32_t first = get_mapped(&fixture, fixture.path), second;
 
 	cr_assert_eq(unlink(fixture.path), 0); /* it is another file, as in another container */
@@ -181,7 +183,7 @@ static void spoil(const char *path)
 /* Any user can give a file the build-id of another one. */
 Test(objects, with_equal_build_ids_may_differ)
 {
-	struct fixture fixture = begin();
+	struct copied_file fixture = begin();
 	uint32_t first = get_mapped(&fixture, fixture.path), second;
 
 	cr_assert_eq(unlink(fixture.path), 0);
@@ -201,7 +203,7 @@ static int log_remote(int, struct file_system *asked)
 	return 0;
 }
 
-static uint32_t get_told(struct fixture *fixture, const struct mapped_file *told)
+static uint32_t get_told(struct copied_file *fixture, const struct mapped_file *told)
 {
 	struct mapped_file file = map(fixture, fixture->path);
 	uint32_t object;
@@ -217,7 +219,7 @@ static uint32_t get_told(struct fixture *fixture, const struct mapped_file *told
 /* The event has another build-id than the copy; lines of maps have numbers only. */
 Test(objects, that_are_copies_are_identified_by_the_copied_bytes)
 {
-	struct fixture fixture = begin();
+	struct copied_file fixture = begin();
 	const struct mapped_file line = { .dev = 41, .inode = 17 }, event = { .build_id = "another" };
 	uint32_t old, new;
 
@@ -238,7 +240,7 @@ Test(objects, that_are_copies_are_identified_by_the_copied_bytes)
 
 Test(objects, of_an_exited_process_are_opened_in_its_root)
 {
-	struct fixture fixture = begin();
+	struct copied_file fixture = begin();
 	uint32_t known = get_mapped(&fixture, fixture.path), object;
 	struct mapped_file gone = {
 		.pid = NO_PROCESS, .start = 4096, .end = 8192, .path = fixture.path, .root = "/",
@@ -256,7 +258,7 @@ Test(objects, of_an_exited_process_are_opened_in_its_root)
 
 Test(objects, reuse_the_index_of_a_removed_object)
 {
-	struct fixture fixture = begin();
+	struct copied_file fixture = begin();
 	uint32_t first = get_mapped(&fixture, fixture.path), second;
 
 	get_mapped(&fixture, "/bin/true");
@@ -279,7 +281,7 @@ static void expect_told(struct file_watch *watch, int number)
 
 Test(file_watch, reports_the_first_write)
 {
-	struct fixture fixture = begin();
+	struct copied_file fixture = begin();
 	int fd = open(fixture.path, O_RDONLY | O_CLOEXEC), writer, number;
 	struct file_watch watch;
 
@@ -304,7 +306,7 @@ Test(file_watch, reports_the_first_write)
 
 /* ---- shares ---- */
 
-static uint32_t get_of_user(struct fixture *fixture, uint32_t user, int nr)
+static uint32_t get_of_user(struct copied_file *fixture, uint32_t user, int nr)
 {
 	char path[128];
 	struct mapped_file file;
@@ -324,7 +326,7 @@ static uint32_t get_of_user(struct fixture *fixture, uint32_t user, int nr)
 /* One user gets at most three quarters; the rest serves the next user. */
 Test(objects, of_one_user_leave_room_for_objects_of_another)
 {
-	struct fixture fixture = begin();
+	struct copied_file fixture = begin();
 	uint32_t last = OBJECT_NONE, others = 0;
 
 	fixture.objects.files_most = 40;
@@ -344,7 +346,7 @@ Test(objects, of_one_user_leave_room_for_objects_of_another)
 }
 
 /* An event reports the file; its file system has other numbers for a mapping than for the file. */
-static uint32_t get_of_event(struct fixture *fixture, const char *path, const char *told)
+static uint32_t get_of_event(struct copied_file *fixture, const char *path, const char *told)
 {
 	struct mapped_file file = map(fixture, path);
 	uint32_t object;
@@ -359,7 +361,7 @@ static uint32_t get_of_event(struct fixture *fixture, const char *path, const ch
 
 Test(objects, of_an_event_may_be_deleted_since)
 {
-	struct fixture fixture = begin();
+	struct copied_file fixture = begin();
 	uint32_t object = get_of_event(&fixture, fixture.path, fixture.path);
 
 	cr_expect_not_null(fixture.objects.object[object]->facts, "%s", fixture.objects.object[object]->unreadable);
@@ -372,7 +374,7 @@ Test(objects, of_an_event_may_be_deleted_since)
 /* A process may map ever more files. */
 Test(objects, with_a_heap_without_names_have_a_limited_number_of_notes)
 {
-	struct fixture fixture = begin();
+	struct copied_file fixture = begin();
 	char command[256];
 
 	snprintf(command, sizeof(command),
@@ -390,4 +392,242 @@ Test(objects, with_a_heap_without_names_have_a_limited_number_of_notes)
 	cr_expect_eq(fixture.objects.note_nr, 32);
 	cr_expect_not_null(strstr(fixture.objects.note[0], "/copy has jemalloc in it"));
 	end(&fixture);
+}
+
+/* ---- objects path ---- */
+
+/* Files that are opened by their path, before any process is known to map them. */
+
+static char own_path[4096];
+
+static void find_own_path(void)
+{
+	cr_assert_gt(readlink("/proc/self/exe", own_path, sizeof(own_path) - 1), 0);
+}
+
+static bool uses(const struct mappings *mappings, uint32_t object)
+{
+	for (size_t i = 0; i < mappings->used_nr; i++)
+		if (mappings->used[i] == object)
+			return true;
+	return false;
+}
+
+Test(objects_path, leads_to_the_object_that_a_process_maps_later)
+{
+	struct objects objects = fixture_objects();
+	struct mappings mappings = { .objects = &objects };
+	uint32_t own = OBJECT_NONE;
+
+	find_own_path();
+	cr_assert_eq(objects_get_path(&objects, own_path, &own, NULL), 0);
+	cr_expect_not_null(objects.object[own]->facts);
+	cr_assert_eq(mappings_refresh(&mappings, getpid(), NULL), 0);
+	cr_expect(uses(&mappings, own), "it is another object");
+	mappings_release(&mappings);
+	release_objects(&objects);
+}
+
+/* The path is the one that the kernel reports, whichever link led there. */
+Test(objects_path, is_resolved_through_links)
+{
+	char folder[] = "/tmp/allocsnap-unit-XXXXXX", link[64];
+	struct objects objects = fixture_objects();
+	uint32_t own = OBJECT_NONE, again = OBJECT_NONE;
+
+	find_own_path();
+	cr_assert_not_null(mkdtemp(folder));
+	snprintf(link, sizeof(link), "%s/link", folder);
+	cr_assert_eq(symlink(own_path, link), 0);
+	cr_assert_eq(objects_get_path(&objects, link, &own, NULL), 0);
+	cr_expect_str_eq(objects.object[own]->path, own_path);
+	cr_assert_eq(objects_get_path(&objects, own_path, &again, NULL), 0);
+	cr_expect_eq(again, own);
+	release_objects(&objects);
+	unlink(link);
+	rmdir(folder);
+}
+
+static void expect_refused(const char *path)
+{
+	struct objects objects = fixture_objects();
+	struct reason why = {};
+	uint32_t object;
+
+	cr_expect_lt(objects_get_path(&objects, path, &object, &why), 0, "%s", path);
+	cr_expect(*why.text, "%s", path);
+	for (size_t i = 0; i < objects.object_nr; i++)
+		cr_expect_null(objects.object[i]);
+	release_objects(&objects);
+}
+
+Test(objects_path, must_be_a_program_or_a_library)
+{
+	char folder[] = "/tmp/allocsnap-unit-XXXXXX", fifo[64];
+
+	cr_assert_not_null(mkdtemp(folder));
+	snprintf(fifo, sizeof(fifo), "%s/fifo", folder);
+	cr_assert_eq(mkfifo(fifo, 0600), 0);
+	expect_refused(fifo);
+	expect_refused("/dev/zero");
+	expect_refused("/no/such/file");
+	expect_refused("/etc/passwd");
+	unlink(fifo);
+	rmdir(folder);
+}
+
+/* ---- objects opened ---- */
+
+/* Which file a mapping is, and which files are not opened. */
+
+/* The build-id of this very program. */
+static void read_own_build_id(char text[BUILD_ID_TEXT_MAX])
+{
+	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	struct elf_object *elf = elf_object__open(fd, NULL);
+
+	cr_assert_not_null(elf);
+	snprintf(text, BUILD_ID_TEXT_MAX, "%s", elf_object__build_id(elf));
+	cr_assert_neq(*text, '\0');
+	elf_object__close(elf);
+	close(fd);
+}
+
+static const struct object *get(struct objects *objects, const char *path, const char *build_id)
+{
+	const struct mapped_file file = { .pid = NO_PROCESS, .start = 0x1000, .end = 0x2000,
+					  .dev = build_id ? 0 : 1, .inode = build_id ? 0 : 1,
+					  .path = path, .build_id = build_id, .root = "/" };
+	uint32_t object;
+
+	cr_assert_eq(objects_get(objects, &file, &object), 0);
+	cr_assert_neq(object, OBJECT_NONE);
+	return objects->object[object];
+}
+
+static void find_ourselves(char build_id[BUILD_ID_TEXT_MAX])
+{
+	read_own_build_id(build_id);
+	find_own_path();
+}
+
+Test(objects, of_an_exited_process_are_opened_by_path)
+{
+	char build_id[BUILD_ID_TEXT_MAX];
+	struct objects objects = fixture_objects();
+	const struct object *object;
+
+	find_ourselves(build_id);
+	object = get(&objects, own_path, build_id);
+	cr_expect_not_null(object->facts);
+	cr_expect_null(object->unreadable);
+	cr_expect_eq(get(&objects, own_path, build_id), object, "opened once");
+	release_objects(&objects);
+}
+
+Test(objects, are_not_the_file_that_replaced_them_at_their_path)
+{
+	char build_id[BUILD_ID_TEXT_MAX];
+	struct objects objects = fixture_objects();
+	const struct object *object;
+
+	find_ourselves(build_id);
+	build_id[0] = build_id[0] == '0' ? '1' : '0';
+	object = get(&objects, own_path, build_id);
+	cr_expect_null(object->facts);
+	cr_expect_not_null(object->unreadable);
+	cr_expect_str_eq(object->path, own_path);
+	object = get(&objects, own_path, NULL);
+	cr_expect_null(object->facts, "a path alone says nothing");
+	release_objects(&objects);
+}
+
+/* A program was built anew between two runs, and both runs were over before the file was opened. */
+Test(objects, that_were_replaced_differ_from_their_successors)
+{
+	char build_id[BUILD_ID_TEXT_MAX], old_id[BUILD_ID_TEXT_MAX];
+	struct objects objects = fixture_objects();
+	const struct object *old, *new;
+
+	find_ourselves(build_id);
+	strcpy(old_id, build_id);
+	old_id[0] = build_id[0] == '0' ? '1' : '0';
+	old = get(&objects, own_path, old_id);
+	new = get(&objects, own_path, build_id);
+	cr_expect_neq(old, new);
+	cr_expect_null(old->facts);
+	cr_expect_not_null(new->facts);
+	cr_expect_eq(get(&objects, own_path, old_id), old, "its names are not those of the new one");
+	cr_expect_eq(objects.object_nr, 2);
+	release_objects(&objects);
+}
+
+/* Where our code is mapped, as /proc/PID/maps has it. */
+static struct mapped_file own_line(void)
+{
+	struct mapped_file file = { .pid = getpid(), .path = own_path };
+	FILE *maps = fopen("/proc/self/maps", "re");
+	unsigned int major, minor;
+	char line[8192];
+
+	cr_assert_not_null(maps);
+	while (!file.inode && fgets(line, sizeof(line), maps))
+		if (!strstr(line, own_path) ||
+		    sscanf(line, "%lx-%lx r-xp %*x %x:%x %lu", &file.start, &file.end, &major,
+			   &minor, &file.inode) != 5)
+			file.inode = 0;
+	fclose(maps);
+	cr_assert_neq(file.inode, 0);
+	file.dev = (uint64_t)major << 32 | minor;
+	return file;
+}
+
+/* First an event reports the file, with a build-id; then the maps do, with an inode. */
+Test(objects, are_opened_once_whether_found_by_event_or_by_maps)
+{
+	char build_id[BUILD_ID_TEXT_MAX];
+	struct objects objects = fixture_objects();
+	struct mapped_file line;
+	uint32_t object;
+
+	find_ourselves(build_id);
+	get(&objects, own_path, build_id);
+	line = own_line();
+	cr_assert_eq(objects_get(&objects, &line, &object), 0);
+	cr_expect_eq(object, 0);
+	line.pid = NO_PROCESS;
+	cr_expect_eq(objects_get(&objects, &line, &object), -ENOENT, "a number is no file");
+	release_objects(&objects);
+}
+
+Test(objects, are_not_opened_when_they_are_a_fifo_or_a_device)
+{
+	char path[] = "/tmp/allocsnap-unit-XXXXXX", fifo[64], build_id[BUILD_ID_TEXT_MAX];
+	struct objects objects = fixture_objects();
+
+	read_own_build_id(build_id);
+	cr_assert_not_null(mkdtemp(path));
+	snprintf(fifo, sizeof(fifo), "%s/fifo", path);
+	cr_assert_eq(mkfifo(fifo, 0600), 0);
+	cr_expect_not_null(get(&objects, fifo, build_id)->unreadable);
+	cr_expect_not_null(get(&objects, "/dev/zero", build_id)->unreadable);
+	cr_expect_not_null(get(&objects, "/no/such/file", build_id)->unreadable);
+	release_objects(&objects);
+	unlink(fifo);
+	rmdir(path);
+}
+
+Test(objects, that_are_not_mapped_any_more_are_not_found)
+{
+	const struct mapped_file gone = { .pid = NO_PROCESS, .start = 0x1000, .end = 0x2000,
+					  .dev = 1, .inode = 2, .path = "/bin/true" };
+	const struct mapped_file unmapped = { .pid = getpid(), .start = 0x1000, .end = 0x2000,
+					      .dev = 1, .inode = 2, .path = "/bin/true" };
+	struct objects objects = fixture_objects();
+	uint32_t object;
+
+	cr_expect_eq(objects_get(&objects, &gone, &object), -ENOENT);
+	cr_expect_eq(objects_get(&objects, &unmapped, &object), -ENOENT);
+	cr_expect_eq(objects.object_nr, 0);
+	release_objects(&objects);
 }
