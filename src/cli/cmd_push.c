@@ -13,7 +13,7 @@
 #include "base/privileges.h"
 #include "base/reason.h"
 #include "cli/cmd.h"
-#include "fleet/cluster/cluster_batch.h"
+#include "fleet/cluster/cluster_push.h"
 #include "push/push_queue.h"
 #include "push/pusher.h"
 #include "record/metrics.h"
