@@ -10,7 +10,6 @@
 #include "shared/python_calls.h"
 #include "shared/unwind_types.h"
 #include "snapshot.h"
-#include "shared/unwind_types.h"
 #include "elf/placement.h"
 
 /* Files for another machine have no facts. */

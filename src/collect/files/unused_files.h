@@ -16,6 +16,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "collect/files/written_files.h"
+
 struct collector;
 struct object;
 
@@ -49,5 +51,10 @@ struct early_programs {
 
 /* In system-wide mode only. 0 or a negative errno. A file that cannot be probed is not an error: a note names it. */
 int probe_host_allocators(struct collector *collector);
+
+struct file_state {
+	struct written_files written;
+	struct early_programs early;
+};
 
 #endif

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/reason.h"
 #include "collect/files/written_files.h"
-#include "collect/limits/limit_state.h"
+#include "collect/limits/own_links.h"
 #include "collect/probe/attach_methods.h"
 #include "collect/process/proc.h"
 #include "collect/sources/block_sources.h"

@@ -12,7 +12,6 @@
 
 #include "collect/budget/budget.h"
 #include "collect/budget/calibrate.h"
-#include "collect/budget/cpu_quota.h"
 
 struct collector;
 struct process;

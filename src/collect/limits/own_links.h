@@ -29,8 +29,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "collect/limits/budget_pause.h"
+#include "collect/recording/collector.h"
 
-struct collector;
 struct link_walks;
 struct process;
 struct target;
@@ -95,5 +96,10 @@ void own_links_end(struct collector *collector, struct target *target);
 
 /* Before the own probes of a process are placed after a pause: a newcomer has none yet. 0 or -ENOMEM. */
 int own_links_complete(struct collector *collector, struct target *target);
+
+struct limit_state {
+	struct budgets budgets;
+	struct own_links own_links;
+};
 
 #endif

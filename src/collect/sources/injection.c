@@ -15,7 +15,8 @@
 
 #define INJECTED_PATH "/memfd:" INJECT_FILE_NAME
 
-const struct injection *find_injection(const struct injections *injections, pid_t pid)
+/* NULL: this recording has injected nothing into the process. */
+static const struct injection *find_injection(const struct injections *injections, pid_t pid)
 {
 	return array_find(injections, injection, i, injections->injection[i].pid == pid);
 }

@@ -20,8 +20,6 @@
 
 #include "collect/target/block_source.h"
 
-struct live_pools;
-
 extern const struct block_source python_source;
 
 /* For libbpf: a code object that the kernel side tells of. */

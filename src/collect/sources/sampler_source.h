@@ -45,16 +45,4 @@ bool sampler_sum_infos(const struct target *target, struct sampler_info *ret);
  * `attach` and `run` before they give up privileges. It needs the user of the process, or CAP_DAC_OVERRIDE.
  */
 
-/* Opens the memory of a process whose sampler is used, if the sampler has an interval that may be changed. */
-void sampler_interval_open(struct collector *collector, struct target *target);
-
-/* Looks at all processes, and changes intervals. Returns when to look again, in ns; UINT64_MAX: no need to. */
-uint64_t sampler_intervals_keep(struct collector *collector);
-
-/* Whether a larger interval may still bring the cost of a process into its budget: then it need not pause. */
-bool sampler_interval_helps(const struct target *target);
-
-/* Gives the process the interval back that its user chose, and closes its memory. */
-void sampler_interval_leave(struct collector *collector, struct target *target);
-
 #endif
