@@ -13,6 +13,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/reason.h"
+#include "base/units.h"
 #include "collect/inject/found_samplers.h"
 #include "collect/inject/inject_private.h"
 #include "collect/inject/sampler_image.h"
@@ -182,7 +183,7 @@ static const struct foreign_library foreign_libraries[] = {
 /* Whether a library or a program is one that replaces the allocator or watches it. */
 static int check_target_library(const char *path, struct reason *why)
 {
-	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	const char *name = path_name(path);
 
 	for (size_t i = 0; i < ARRAY_SIZE(foreign_libraries); i++)
 		if (!fnmatch(foreign_libraries[i].file, name, 0))

@@ -33,7 +33,7 @@ bool sampler_info_is_sound(const struct sampler_info *info);
 /* Reads what the samplers of a target say about themselves now, all together. False: nothing can be read. */
 bool sampler_sum_infos(const struct target *target, struct sampler_info *ret);
 
-/* ---- sampler_use.c ---- */
+/* ---- the interval ---- */
 
 /*
  * Keeps the cost of processes that sample their own heap to a number of samples a second, or to a budget: writes the
