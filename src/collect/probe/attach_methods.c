@@ -50,12 +50,6 @@ static size_t rets_of(const struct probes *probes, uint32_t object)
 	return nr;
 }
 
-static bool is_ret_probed(const struct probes *probes, const struct probed_ret *ret)
-{
-	return array_any(probes->ret_nr, i,
-			 probes->ret[i].object == ret->object && probes->ret[i].offset == ret->offset);
-}
-
 static int add_ret(const struct attachment *at, const struct probe_site *site,
 		   const struct object_return *where, struct probe_places *places,
 		   struct reason *why)
@@ -68,7 +62,8 @@ static int add_ret(const struct attachment *at, const struct probe_site *site,
 	};
 	int err;
 
-	if (is_ret_probed(at->probes, &ret))
+	if (array_any(at->probes->ret_nr, i,
+		      at->probes->ret[i].object == ret.object && at->probes->ret[i].offset == ret.offset))
 		return 0;
 	if (place.offset == site_entry(at->probes, site).offset)
 		return reason_set(why, -ENOTSUP, "it returns at its entry");
@@ -142,20 +137,15 @@ static int attach_as_link(const struct attachment *at, const struct bpf_program 
 
 /* Attaches a probe as a perf event of its own: every kernel supports this. */
 
-/* A perf event belongs to one task; -1: to all. */
-static pid_t task_of(const struct probes *probes)
-{
-	return probes->pid ? proc_live_thread(probes->pid) : -1;
-}
-
 static int attach_as_event(const struct attachment *at, const struct bpf_program *program,
 		    enum probe_end end, const struct probe_places *places, struct probe_link *link)
 {
 	LIBBPF_OPTS(bpf_uprobe_opts, opts, .retprobe = end == PROBE_RETURN,
 		    .bpf_cookie = places->place->cookie, .ref_ctr_offset = places->place->semaphore);
 
-	link->event = bpf_program__attach_uprobe_opts(program, task_of(at->probes), at->path,
-						 places->place->offset, &opts);
+	/* A perf event belongs to one task; -1: to all. */
+	link->event = bpf_program__attach_uprobe_opts(program, at->probes->pid ? proc_live_thread(at->probes->pid) : -1,
+						      at->path, places->place->offset, &opts);
 	return link->event ? 0 : -errno;
 }
 
