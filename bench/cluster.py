@@ -1,7 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""A push to a ClickHouse on loopback beside clickhouse-client's insert of the same rows; and questions to the server
-beside those to a catalogue.
+"""A push to a ClickHouse on loopback beside clickhouse-client's insert of the same rows.
 
     cluster.py ALLOCSNAP FLEET_DATA FOLDER [HOSTS]
 
@@ -24,9 +23,6 @@ from rounds import Samples, end_in_order, in_turns  # pylint: disable=wrong-impo
 
 ROUNDS = 3
 LEAST_ROWS_A_SECOND = 1e6
-COHORTS = "--baseline", "label.version=A", "--candidate", "label.version=B"
-QUESTIONS = {"stats": ("stats",), "diff": ("diff", *COHORTS), "diff, all times": ("diff", *COHORTS, "--all-times"),
-             "hosts": ("hosts",)}
 
 
 class ClusterBench:
@@ -71,9 +67,6 @@ class ClusterBench:
             self.client("INSERT INTO plain FORMAT Native", stdin=rows)
         return time.monotonic() - begun
 
-    def ask(self, args, *source):
-        return self.fleet(*args, "--json", "--top", "0", *source)
-
 
 def main():
     end_in_order()
@@ -84,18 +77,12 @@ def main():
         bench, found = ClusterBench(cluster, *sys.argv[1:]), Samples()
         try:
             in_turns(found, {"push": bench.push, "insert": bench.insert}, ROUNDS)
-            in_turns(found, {(name, source[0]): lambda _round, args=args, source=source: bench.ask(args, *source)
-                             for name, args in QUESTIONS.items()
-                             for source in (("--from", bench.server.url), ("--catalogue", bench.catalogue))}, ROUNDS)
         finally:
             shutil.rmtree(bench.folder)
     for name in "push", "insert":
         print(f"{name:<7} {bench.row_nr / found.median(name) / 1e6:.2f} million rows/s ({found.median(name):.2f} s)")
     print(f"aim: push >= {LEAST_ROWS_A_SECOND / 1e6:.0f} million rows/s: "
           f"{'yes' if bench.row_nr / found.median('push') >= LEAST_ROWS_A_SECOND else 'NO'}")
-    for name in QUESTIONS:
-        print(f"{name:<16} from the server {found.median((name, '--from')):.2f} s, from a catalogue "
-              f"{found.median((name, '--catalogue')):.2f} s")
 
 
 if __name__ == "__main__":

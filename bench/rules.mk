@@ -13,7 +13,7 @@ UNWIND_BENCH := $(addprefix /usr/lib/x86_64-linux-gnu/,libc.so.6 libstdc++.so.6 
 UNWIND_AIMS  := "aims: libc in 10 ms, 30 million rows in 15 s, 6 bytes a row"
 
 .PHONY: bench bench-peers bench-capacity bench-unwind bench-walk bench-first-stack bench-cost bench-programs bench-fleet
-.PHONY: bench-cluster bench-rows bench-consumers bench-budget bench-sampler
+.PHONY: bench-cluster bench-history bench-rows bench-consumers bench-budget bench-sampler
 
 bench: bench-peers $(BENCH_MADE)/made $(BENCH)/measure bench-capacity bench-unwind bench-walk bench-first-stack bench-cost bench-programs bench-fleet bench-consumers bench-budget bench-sampler bench-stops	## how long questions take, and CPython; what recording costs
 	$(Q)$(PYTHON) bench/run.py $(BENCH_MADE) $(BENCH)/measure $(BENCH_TRACES)
@@ -28,8 +28,12 @@ bench-fleet: $(BIN) $(OUT)/fleet-data $(BENCH)/child_peak	## ten million rows of
 	$(Q)$(PYTHON) bench/fleet.py $(abspath $(BIN)) $(abspath $(OUT)/fleet-data) $(abspath $(BENCH)/child_peak) \
 		$(abspath $(BENCH))/fleet-data $(FLEET_HOSTS)
 
-bench-cluster: $(BIN) $(OUT)/fleet-data	## three million rows to a ClickHouse, beside clickhouse-client; questions to it
+bench-cluster: $(BIN) $(OUT)/fleet-data	## three million rows to a ClickHouse, beside clickhouse-client
 	$(Q)$(PYTHON) bench/cluster.py $(abspath $(BIN)) $(abspath $(OUT)/fleet-data) $(abspath $(BENCH))/cluster-data \
+		$(FLEET_HOSTS)
+
+bench-history: $(BIN) $(OUT)/fleet-data	## ten million rows in a ClickHouse, and ten times as many of earlier weeks: what questions cost
+	$(Q)$(PYTHON) bench/cluster_history.py $(abspath $(BIN)) $(abspath $(OUT)/fleet-data) $(abspath $(BENCH))/history-data \
 		$(FLEET_HOSTS)
 
 bench-rows: $(BIN)	## rows of snapshots of real programs (as root)

@@ -6,7 +6,6 @@
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
-#include "account/argument.bpf.h"
 #include "account/calls.bpf.h"
 #include "account/cost.bpf.h"
 #include "account/thread.bpf.h"

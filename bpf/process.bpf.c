@@ -9,7 +9,6 @@
 #include <bpf/bpf_tracing.h>
 #include "account/admit.bpf.h"
 #include "account/cost.bpf.h"
-#include "account/images.bpf.h"
 #include "account/record.bpf.h"
 #include "account/sample.bpf.h"
 #include "account/thread.bpf.h"
@@ -207,7 +206,7 @@ static __always_inline struct thread *thread_of(struct task_struct *task)
 }
 
 /*
- * tracemalloc.clear_traces() for books with the mark: see images.bpf.h. Their process may have ended since the loader
+ * tracemalloc.clear_traces() for books with the mark: see thread.bpf.h. Their process may have ended since the loader
  * marked them; nothing was counted meanwhile.
  */
 SEC("syscall")

@@ -93,7 +93,7 @@ static __always_inline struct thread *current_thread(void)
 extern __u64 shared_paused;
 extern __u64 shared_resumed_ns;
 
-/* Reads of the books after this call belong to the image that the program counts for: see images.bpf.h. */
+/* Reads of the books after this call belong to the image that the program counts for: see thread.bpf.h. */
 static __always_inline __u64 openness(const struct process *process)
 {
 	__u64 is_open = *(const volatile __u64 *)&process->is_open;

@@ -18,7 +18,6 @@
  */
 
 #include <bpf/bpf_tracing.h>
-#include "account/argument.bpf.h"
 #include "account/calls.bpf.h"
 #include "python/frames.bpf.h"
 

@@ -184,7 +184,7 @@ enum books_owner {
 
 /* Bits of is_open. */
 #define BOOKS_OPEN 1
-#define BOOKS_CLEARING 2 /* the loader is about to clear the books (bpf/account/images.bpf.h) */
+#define BOOKS_CLEARING 2 /* the loader is about to clear the books (bpf/account/thread.bpf.h) */
 
 /*
  * A recorded process and its books. A process image is a process between two execs. The kernel side gives out

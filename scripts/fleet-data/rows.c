@@ -144,10 +144,11 @@ static void add_snapshot(struct rows *rows, const struct moment *moment, int64_t
 	int64_t process_id = (int64_t)(moment->start_ticks >= 3600000) << 40 |
 			     (int64_t)(moment->host + 1) << 8 | moment->process;
 
-	insert(rows, rows->snapshot, "iiissisisiss", snapshot_id, process_id, moment->wall_s, moment->host_name, program->comm,
+	insert(rows, rows->snapshot, "iiissisisissii", snapshot_id, process_id, moment->wall_s, moment->host_name, program->comm,
 	       (int64_t)moment->pid, program->cgroup, (int64_t)moment->monotonic_s * 1000000000, moment->boot_id,
 	       (int64_t)moment->start_ticks, moment->has_exited ? "end" : "interval",
-	       moment->has_exited ? "exited 0" : "running");
+	       moment->has_exited ? "exited 0" : "running", (int64_t)moment->host,
+	       (int64_t)(hash_text(0, moment->boot_id) >> 1));
 	insert(rows, rows->label, "iis", snapshot_id, moment->wall_s, version_name[moment->version]);
 	for (uint32_t i = 0; i < m->options.sites; i++)
 		site[i] = model_site(m, moment, i);
@@ -180,11 +181,11 @@ static void prepare_all(struct rows *rows)
 {
 	rows->allocation = prepare(rows, "INSERT INTO allocation VALUES (?, ?, ?, ?, ?, ?)");
 	rows->snapshot = prepare(rows, "INSERT INTO snapshot SELECT ?1, ?1, ?2, ?3, 2 * ?8 + 1, ?8, 1000000000 * ?3, ?8,"
-				 " ?13, ?14, ?4, ?5, '', '', ?7, '', ?9, '', '', ?11, ?12, '', ?6, ?10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0");
-	check(rows, sqlite3_bind_int64(rows->snapshot, 13, RECORDING_S * 1000000000ll));
-	check(rows, sqlite3_bind_int64(rows->snapshot, 14, INTERVAL_S * 1000000000ll));
+				 " ?15, ?16, ?4, ?5, '', '', ?7, '', ?9, '', '', ?11, ?12, '', ?6, ?10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, ?13, ?14, ?2");
+	check(rows, sqlite3_bind_int64(rows->snapshot, 15, RECORDING_S * 1000000000ll));
+	check(rows, sqlite3_bind_int64(rows->snapshot, 16, INTERVAL_S * 1000000000ll));
 	rows->label = prepare(rows, "INSERT INTO label VALUES (?, ?, 'version', ?)");
-	rows->traceback = prepare(rows, "INSERT INTO traceback VALUES (?, ?, ?, ?, ?)");
+	rows->traceback = prepare(rows, "INSERT INTO traceback VALUES (?, ?, ?, ?, ?, 0)");
 	rows->traceback_frame = prepare(rows, "INSERT INTO traceback_frame VALUES (?, ?, ?)");
 	rows->frame = prepare(rows, "INSERT INTO frame VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
 	rows->domain = prepare(rows, "INSERT INTO domain VALUES (?1, ?2, ?1)");
@@ -208,7 +209,7 @@ uint64_t rows_write(const struct model *m, const char *path)
 	unlink(path);
 	check(&rows, sqlite3_open(path, &rows.db));
 	check(&rows, sqlite3_exec(rows.db, settings, NULL, NULL, NULL));
-	check(&rows, sqlite3_exec(rows.db, row_schema_sqlite(), NULL, NULL, NULL));
+	check(&rows, sqlite3_exec(rows.db, row_sql_text(ROW_SQL_sqlite), NULL, NULL, NULL));
 	prepare_all(&rows);
 	add_domains(&rows);
 	for (uint32_t i = 0; i < PROGRAMS * VERSIONS; i++)

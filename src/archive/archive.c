@@ -464,14 +464,14 @@ static void count_folder(struct archive *archive, struct folder *folder, const c
 
 static int add_saved_file(struct archive *archive, const char *path, const char *folder_path, const char *host_path)
 {
-	const char *name = name_in_path(folder_path), *host_name = name_in_path(host_path);
+	const char *name = path_name(folder_path), *host_name = path_name(host_path);
 	struct folder *host, *folder;
 	struct stat file;
 	struct moment moment;
 	int err;
 
 	if (stat(path, &file) || !archive_is_host_name(host_name) || !archive_is_folder_name(name) ||
-	    !moment_parse(name_in_path(path), &moment))
+	    !moment_parse(path_name(path), &moment))
 		return 0;
 	host = get_folder(archive, NULL, host_name);
 	folder = host ? get_folder(archive, host, name) : NULL;

@@ -21,6 +21,8 @@
 #include <sys/types.h>
 
 struct moment;
+struct reason;
+struct snapshot_file_owner;
 
 #define SNAPSHOT_SUFFIX ".snap"
 #define MOMENT_NAME_MAX 80
@@ -34,8 +36,6 @@ bool is_snapshot_name(const char *name);
 
 /* Whether a user may mean the file of a snapshot by the path. */
 bool is_snapshot_path(const char *path);
-
-const char *name_in_path(const char *path);
 
 /* "." if the path has no slash. The caller frees it; NULL: no memory. */
 char *folder_of_path(const char *path);
@@ -59,5 +59,21 @@ bool atomic_file_name_parse(const char *name, pid_t *ret_writer);
 
 /* Parses the name of the file with which archive_check_folder() tests whether a directory can be written to. */
 bool trial_name_parse(const char *name, pid_t *ret_writer);
+
+/*
+ * The folders of snapshots: DIR/HOST/COMM.PID, made with mode 0700. DIR is the user's own word and may lead over
+ * symbolic links; HOST and COMM.PID must not be links. An owner gets folders that were made here
+ * in the owner's own folders or in the current one, and no others; owner NULL: they stay with the caller.
+ */
+
+/* Makes a directory, and those above it, and checks that files can be made in it: before a program is started or changed. */
+int archive_check_folder(const char *path, const struct snapshot_file_owner *owner, struct reason *why);
+
+/*
+ * Makes DIR/HOST/COMM.PID. HOST and COMM are cleaned so that they are names of files. The caller frees the path, and
+ * closes *ret_fd, which refers to the folder (O_PATH). NULL with errno and a line in *why.
+ */
+char *archive_make_folder(const char *dir, const char *host, const char *comm, pid_t pid,
+			  const struct snapshot_file_owner *owner, int *ret_fd, struct reason *why);
 
 #endif

@@ -328,7 +328,7 @@ int process_folder_settle(struct process_folder *folder)
 /* Whether a folder's name is COMM.PID, with this COMM or PID, or is the text itself. */
 static bool process_folder_fits(const struct process_folder *folder, const char *what)
 {
-	const char *name = name_in_path(folder->path), *dot = strrchr(name, '.');
+	const char *name = path_name(folder->path), *dot = strrchr(name, '.');
 	char comm[COMM_MOST + 1];
 
 	if (!strcmp(name, what))

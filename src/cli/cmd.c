@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +16,53 @@
 #include "base/units.h"
 #include "cli/cmd_help.h"
 #include "cli/pager.h"
-#include "cli/removed_words.h"
 #include "render/clean.h"
+
+/* ---- removed words ---- */
+
+#define PUSH_WATCH "'allocsnap push URL FOLDER --watch"
+
+static const struct {
+	const char *command; /* NULL: the value of an option */
+	const char *word, *instead;
+} removed[] = {
+	{ NULL, "csv", "'allocsnap stats --json', of which jq makes rows (docs/formats.md)" },
+	{ NULL, "markdown", "the format text" },
+	{ NULL, "dhat", "pprof" },
+	{ "convert", ".csv", "'allocsnap stats SNAP --json'" },
+	{ "convert", ".md", "'allocsnap stats SNAP'" },
+	{ "convert", ".dhat.json", ".pb.gz" },
+	{ "record", "--push", PUSH_WATCH "' in a process of its own" },
+	{ "record", "--push-credentials", PUSH_WATCH " --credentials FILE' in a process of its own" },
+	{ "record", "--push-database", PUSH_WATCH " --database NAME' in a process of its own" },
+	{ "record", "--push-top", PUSH_WATCH " --top N' in a process of its own" },
+	{ "record", "--push-tenant", PUSH_WATCH " --tenant ID' in a process of its own" },
+	{ "record", "--push-ca-file", PUSH_WATCH " --ca-file FILE' in a process of its own" },
+	{ "record", "--push-max-waiting", PUSH_WATCH " --max-waiting N' in a process of its own" },
+	{ "record", "--exclude-comm", "--exclude comm=GLOB" },
+	{ "record", "--exclude-exe", "--exclude exe=GLOB" },
+	{ "record", "--exclude-cgroup", "--exclude cgroup=GLOB" },
+	{ "record", "--exclude-uid", "--exclude uid=USER" },
+	{ "record", "--exclude-pid", "--exclude pid=PID" },
+	{ "fleet", "trend", "'allocsnap fleet leaks', which says which lines grow and for how long" },
+};
+
+static bool is_equal(const char *a, const char *b)
+{
+	return a == b || (a && b && !strcmp(a, b));
+}
+
+const char *removed_word_format(char text[REMOVED_TEXT_MAX], const char *command, const char *word, size_t len)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(removed); i++) {
+		if (!is_equal(removed[i].command, command) || strlen(removed[i].word) != len ||
+		    memcmp(removed[i].word, word, len))
+			continue;
+		snprintf(text, REMOVED_TEXT_MAX, "%s was removed; use %s", removed[i].word, removed[i].instead);
+		return text;
+	}
+	return NULL;
+}
 
 /* ---- messages on stderr ------------------------------------------------------------------- */
 
@@ -410,8 +456,7 @@ static int run_command(const struct command *command, char **words)
 		memcpy(parser.options, command->defaults, command->options_size);
 	status = parse_words(&parser);
 	progress_allow(!command->has_own_screen);
-	if (!status)
-		status = run_parsed(&parser);
+	status = status ?: run_parsed(&parser);
 	free_lists(&parser);
 	free(parser.args.item);
 	free(parser.options);

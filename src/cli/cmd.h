@@ -184,4 +184,14 @@ int commands_main(int argc, char **argv, const struct command *const *commands);
 __attribute__((format(printf, 2, 3))) int log_refusal(const struct command *command,
 						      const char *fmt, ...);
 
+#define REMOVED_TEXT_MAX 256
+
+/*
+ * Commands, options and values that an earlier version had: who uses one gets a line that says what to use now. Writes
+ * "trend was removed; use …" and returns text, or returns NULL if there never was such a word: a command of "fleet", an
+ * option of "record" with its dashes, an ending of "convert". The first `len` bytes of `word` count. For the value of an
+ * option, command is NULL.
+ */
+const char *removed_word_format(char text[REMOVED_TEXT_MAX], const char *command, const char *word, size_t len);
+
 #endif

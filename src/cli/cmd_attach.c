@@ -7,27 +7,19 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/array.h"
 #include "base/reason.h"
 #include "cli/cmd_stats.h"
 #include "cli/find_running_process.h"
 #include "cli/recording_place.h"
-#include "cli/running_children.h"
 #include "collect.h"
 #include "collect/diagnosis/diagnosis.h"
 #include "doctor/doctor.h"
-#include "record/recording_show.h"
+#include "record/recorder.h"
 
 struct attach_options {
 	struct capture_options capture;
 	struct string_list pid;
 	bool is_dry;
-};
-
-/* The processes of the command line, each once. */
-struct attach_targets {
-	pid_t *pid;
-	size_t pid_nr, pid_alloc;
 };
 
 static const struct option_row rows[] = {
@@ -91,20 +83,16 @@ int start_processes(struct collector *collector, const pid_t *pid, size_t nr)
 	return EXIT_DONE;
 }
 
-static int add_attach_target(struct attach_targets *targets, const char *text)
+/* Each process once. */
+static int add_attach_target(struct process_ids *targets, const char *text)
 {
 	pid_t pid;
 	int status = find_running_process(text, &pid);
 
-	if (status)
-		return status;
-	for (size_t i = 0; i < targets->pid_nr; i++)
-		if (targets->pid[i] == pid)
-			return EXIT_DONE;
-	return array_push(targets, pid, pid) ? log_failure("%s", strerror(ENOMEM)) : EXIT_DONE;
+	return status || process_ids_have(targets, pid) ? status : process_ids_add(targets, pid);
 }
 
-static int find_attach_targets(struct attach_targets *targets, const struct attach_options *options,
+static int find_attach_targets(struct process_ids *targets, const struct attach_options *options,
 			       const struct arguments *args)
 {
 	int status = EXIT_DONE;
@@ -119,7 +107,7 @@ static int find_attach_targets(struct attach_targets *targets, const struct atta
 }
 
 static int attach_to(const struct capture_options *options, const struct recording_options *recording,
-		     const struct attach_targets *targets)
+		     const struct process_ids *targets)
 {
 	int signal_fd = signals_open(), status;
 	struct collector *collector;
@@ -158,7 +146,7 @@ static int plan_injection(pid_t pid)
 	return status;
 }
 
-static int plan_injections(const struct attach_targets *targets)
+static int plan_injections(const struct process_ids *targets)
 {
 	int status = EXIT_DONE;
 
@@ -171,23 +159,20 @@ static int run(const void *command_options, const struct arguments *args)
 {
 	const struct attach_options *options = command_options;
 	struct recording_options recording = capture_recording_options(&options->capture);
-	struct attach_targets targets = {};
+	struct process_ids targets = {};
 	int status = check_capture(&cmd_attach, &options->capture);
 
 	if (!status && options->is_dry && !options->capture.inject_bytes)
 		status = log_refusal(&cmd_attach, "--dry goes with --inject");
-	if (!status)
-		status = find_attach_targets(&targets, options, args);
+	status = status ?: find_attach_targets(&targets, options, args);
 	if (!status && options->is_dry) {
 		status = plan_injections(&targets);
 		free(targets.pid);
 		return status;
 	}
-	if (!status)
-		status = recording_place_refuse(&cmd_attach, &recording, targets.pid_nr,
-						options->capture.follow_forks);
-	if (!status)
-		status = recording_place_look(&recording) ?: attach_to(&options->capture, &recording, &targets);
+	status = status ?: recording_place_refuse(&cmd_attach, &recording, targets.pid_nr,
+						  options->capture.follow_forks);
+	status = status ?: recording_place_look(&recording) ?: attach_to(&options->capture, &recording, &targets);
 	free(targets.pid);
 	return status;
 }

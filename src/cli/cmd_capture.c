@@ -5,16 +5,16 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "base/units.h"
 #include "base/reason.h"
+#include "base/units.h"
 #include "cli/cmd_attach.h"
-#include "cli/find_snapshot.h"
 #include "cli/cmd_help.h"
+#include "cli/find_snapshot.h"
 #include "cli/recording_place.h"
 #include "collect.h"
 #include "collect/drain/map_sizes.h"
-#include "record/recording_show.h"
 #include "elf/user_allocators.h"
+#include "record/recorder.h"
 
 #define FIELD(name) offsetof(struct capture_options, name)
 

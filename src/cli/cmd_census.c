@@ -9,7 +9,6 @@
 #include "cli/find_running_process.h"
 #include "cli/pager.h"
 #include "collect/census/census.h"
-#include "collect/census/census_answer.h"
 #include "collect/census/census_json.h"
 
 extern const struct command cmd_census;

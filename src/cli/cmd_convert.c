@@ -9,11 +9,12 @@
 #include "base/array.h"
 #include "base/file_replace.h"
 #include "base/reason.h"
+#include "base/units.h"
+#include "cli/cmd.h"
 #include "cli/cmd_select.h"
 #include "cli/cmd_stats.h"
 #include "cli/find_snapshot.h"
 #include "cli/open_input.h"
-#include "cli/removed_words.h"
 #include "render.h"
 #include "snapshot.h"
 
@@ -189,15 +190,10 @@ static struct output_format format_by_ending(const char *name)
 	return (struct output_format){};
 }
 
-static const char *output_base_name(const struct convert_options *options)
-{
-	return strrchr(options->output, '/') ? strrchr(options->output, '/') + 1 : options->output;
-}
-
 /* Without a name if the output has an ending of another format. A name without an ending is a snapshot file's. */
 static struct output_format format_of(const struct convert_options *options)
 {
-	const char *name = output_base_name(options);
+	const char *name = path_name(options->output);
 	struct output_format found;
 
 	if (options->format.name)
@@ -213,7 +209,7 @@ static struct output_format format_of(const struct convert_options *options)
 /* .dhat.json also ends as a format that is still there. */
 static int refuse_removed_ending(const struct convert_options *options)
 {
-	const char *dot = options->format.name ? NULL : strchr(output_base_name(options), '.');
+	const char *dot = options->format.name ? NULL : strchr(path_name(options->output), '.');
 	char removed[REMOVED_TEXT_MAX];
 
 	for (; dot; dot = strchr(dot + 1, '.'))
@@ -305,8 +301,7 @@ static int select_part(struct snapshot **snapshot, const struct convert_options 
 	if (!filters)
 		return -errno;
 	err = snapshot_filter_traces(*snapshot, &chosen->engine, &part, why);
-	if (!err)
-		err = note_filters(part, snapshot__metadata(*snapshot, "filters"), filters);
+	err = err ?: note_filters(part, snapshot__metadata(*snapshot, "filters"), filters);
 	free(filters);
 	if (err) {
 		snapshot__close(part);
@@ -343,8 +338,7 @@ static int convert_snapshot(struct snapshot **snapshot, const char *path, const 
 		status = log_failure("%s: %s", path, why.text);
 	if (!status && options->compact && note_compact(*snapshot))
 		status = log_failure("%s: no room for more metadata", path);
-	if (!status)
-		status = write_output(*snapshot, options);
+	status = status ?: write_output(*snapshot, options);
 	return status ?: unmatched.includes ? EXIT_FAILED : EXIT_DONE;
 }
 
@@ -385,12 +379,9 @@ static int run(const void *command_options, const struct arguments *args)
 	int status = check_options(options);
 	char *path = NULL;
 
-	if (!status)
-		status = select_options_resolve(&cmd_convert, &options->select, &chosen);
-	if (!status)
-		status = find_snapshot(args->item[0], &path);
-	if (!status)
-		status = convert_file(path, options, &chosen);
+	status = status ?: select_options_resolve(&cmd_convert, &options->select, &chosen);
+	status = status ?: find_snapshot(args->item[0], &path);
+	status = status ?: convert_file(path, options, &chosen);
 	free(path);
 	chosen_release(&chosen);
 	return status;

@@ -200,8 +200,7 @@ static int run(const void *command_options, const struct arguments *args)
 		     check_diff_format(&cmd_diff, &options->stats);
 
 	chosen.engine.sort = options->sort;
-	if (!status)
-		status = find_both(args, path) ?: open_and_print(options, &chosen, path);
+	status = status ?: find_both(args, path) ?: open_and_print(options, &chosen, path);
 	free(path[0]);
 	free(path[1]);
 	chosen_release(&chosen);

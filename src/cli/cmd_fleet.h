@@ -7,17 +7,16 @@
 #include "cli/cmd_cluster.h"
 #include "cli/cmd_stats.h"
 #include "engine/presummed.h"
-#include "fleet/symbol_tables.h"
 #include "fleet/selection.h"
 #include "fleet/sum.h"
-#include "render/caveats.h"
+#include "fleet/symbol_tables.h"
 #include "render.h"
+#include "render/caveats.h"
 
 struct catalogue_merge;
-struct cluster_mirror;
+struct cluster_units;
 struct fleet_answer;
 struct fleet_question;
-struct leak_limit;
 
 struct fleet_options {
 	const char *catalogue;
@@ -60,18 +59,18 @@ extern const struct option_row fleet_group_rows[], fleet_list_rows[];
 struct fleet {
 	const struct fleet_options *options;
 	struct cluster *cluster; /* NULL: there is a catalogue */
-	struct cluster_mirror *mirror;
+	struct cluster_units *units; /* of a cluster, after fleet_read() */
+	bool wants_labels; /* of a cluster's snapshots */
 	struct catalogue_merge *merge; /* NULL: there is one catalogue */
 	struct catalogue *catalogue;
 	struct fleet_facts facts;
 	struct dictionary dictionary;
 	struct chosen chosen;
-	struct fleet_sum sum[2]; /* of a cluster's cohorts, if has_sum */
-	bool has_sum[2];
+	struct fleet_sum sum[2]; /* of a cluster's cohorts */
 };
 
 /*
- * Checks the options, and opens the catalogue or the cluster: facts, no names yet. Returns an exit status; failures have
+ * Checks the options, and opens the catalogue or the cluster: the facts of a catalogue, no names yet. Returns an exit status; failures have
  * been reported. fleet_end() frees *ret, also after a failure.
  */
 int fleet_begin(const struct command *command, const struct fleet_options *options, struct fleet *ret);
@@ -83,10 +82,10 @@ int fleet_open(struct fleet *fleet);
 /* The catalogue's path, or the cluster's URL. */
 const char *fleet_source_name(const struct fleet *fleet);
 
-/* The part of the rows that a question needs: a cluster sends it. */
+/* The answer of a cluster that a question needs. */
 enum fleet_need {
-	FLEET_SUMS, /* fleet_add_up() */
-	FLEET_ROWS,
+	FLEET_SUMS, /* by what the question's keys need of tracebacks: fleet_add_up(), cluster_units__hosts() */
+	FLEET_ROWS, /* cluster_rows__read() */
 	FLEET_NAMES, /* of all tracebacks, and no rows */
 };
 
@@ -110,12 +109,20 @@ struct fleet_where {
 
 #define FLEET_WHERE_MAX 2
 
+struct fleet_choice {
+	struct fleet_where where[FLEET_WHERE_MAX]; /* all must match; an option without a name is none */
+	enum cohort_times times;
+	struct cohort *ret;
+};
+
 /*
- * Finds the snapshots that match all of `where`, at most FLEET_WHERE_MAX options. If it finds none, it reports a failure.
- * cohort_release() frees *ret, also after a failure.
+ * Finds the snapshots of each choice, at most CLUSTER_CHOICES_MAX. If it finds none for one, it reports a failure.
+ * cohort_release() frees each *ret, also after a failure.
  */
-int fleet_choose(const struct command *command, const struct fleet *fleet, const struct fleet_where *where,
-		 size_t where_nr, enum cohort_times times, struct cohort *ret);
+int fleet_choose(const struct command *command, struct fleet *fleet, const struct fleet_choice *choice, size_t choice_nr);
+
+/* The same for one choice by --where. */
+int fleet_choose_where(const struct command *command, struct fleet *fleet, enum cohort_times times, struct cohort *ret);
 
 /* ---- reports ------------------------------------------------------------------------------ */
 

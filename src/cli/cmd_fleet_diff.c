@@ -111,13 +111,17 @@ static int report_cohorts(const struct diff_options *options, struct fleet *flee
 	return status;
 }
 
-static int choose_side(const struct diff_options *options, const struct fleet *fleet, const char *name,
-		       const struct string_list *list, struct cohort *ret)
+static int choose_sides(const struct diff_options *options, struct fleet *fleet, struct cohort *baseline,
+			struct cohort *candidate)
 {
-	const struct fleet_where where[] = { { name, list }, { "where", &options->fleet.where } };
+	const struct fleet_where where = { "where", &options->fleet.where };
+	enum cohort_times times = options->fleet.all_times ? COHORT_ALL : COHORT_LATEST;
+	const struct fleet_choice choices[] = {
+		{ { { "baseline", &options->baseline }, where }, times, baseline },
+		{ { { "candidate", &options->candidate }, where }, times, candidate },
+	};
 
-	return fleet_choose(&cmd_fleet_diff, fleet, where, 2,
-			    options->fleet.all_times ? COHORT_ALL : COHORT_LATEST, ret);
+	return fleet_choose(&cmd_fleet_diff, fleet, choices, 2);
 }
 
 static int run(const void *command_options, const struct arguments *args)
@@ -137,9 +141,7 @@ static int run(const void *command_options, const struct arguments *args)
 	status = fleet_begin(&cmd_fleet_diff, &options->fleet, &fleet);
 	fleet.chosen.engine.sort = options->sort;
 	if (!status)
-		status = choose_side(options, &fleet, "baseline", &options->baseline, &baseline);
-	if (!status)
-		status = choose_side(options, &fleet, "candidate", &options->candidate, &candidate);
+		status = choose_sides(options, &fleet, &baseline, &candidate);
 	if (!status)
 		status = fleet_read(&fleet, both, 2, FLEET_SUMS);
 	if (!status)

@@ -37,7 +37,6 @@ static int write_row_file(const struct fleet *fleet, const struct cohort *cohort
 static int run(const void *command_options, const struct arguments *args)
 {
 	const struct fleet_options *options = command_options;
-	const struct fleet_where where = { "where", &options->where };
 	struct reason why = { "out of memory" };
 	struct cohort cohort = {};
 	struct fleet fleet = { .options = options };
@@ -45,7 +44,7 @@ static int run(const void *command_options, const struct arguments *args)
 	int status = fleet_open(&fleet);
 
 	if (!status)
-		status = fleet_choose(&cmd_fleet_export, &fleet, &where, 1, COHORT_WITH_PARTS, &cohort);
+		status = fleet_choose_where(&cmd_fleet_export, &fleet, COHORT_WITH_PARTS, &cohort);
 	if (!status && write_row_file(&fleet, &cohort, args->item[0], &sent, &why))
 		status = log_failure("%s", why.text);
 	if (!status)

@@ -6,8 +6,8 @@
 #include "base/reason.h"
 #include "cli/cmd_cluster.h"
 #include "cli/cmd_fleet.h"
+#include "fleet/catalogue.h"
 #include "fleet/cluster/cluster_forget.h"
-#include "fleet/forget.h"
 
 struct forget_options {
 	struct fleet_options fleet;
@@ -105,7 +105,6 @@ static int check_forget(const struct forget_options *options)
 static int run(const void *command_options, const struct arguments *args)
 {
 	struct forget_options options = *(const struct forget_options *)command_options;
-	const struct fleet_where where = { "where", &options.fleet.where };
 	struct fleet fleet = { .options = &options.fleet };
 	struct cohort cohort = {};
 	int status = check_forget(&options);
@@ -116,7 +115,7 @@ static int run(const void *command_options, const struct arguments *args)
 	options.fleet.cluster.url = options.from.item_nr ? options.from.item[0] : NULL;
 	status = fleet_open(&fleet);
 	if (!status)
-		status = fleet_choose(&cmd_fleet_forget, &fleet, &where, 1, COHORT_WITH_PARTS, &cohort);
+		status = fleet_choose_where(&cmd_fleet_forget, &fleet, COHORT_WITH_PARTS, &cohort);
 	if (!status)
 		status = options.from.item_nr ? forget_on_servers(&options, &cohort) : forget_in_catalogue(&fleet, &cohort);
 	cohort_release(&cohort);

@@ -2,8 +2,16 @@
 #include "base/reason.h"
 #include "cli/cmd_fleet.h"
 #include "cli/pager.h"
+#include "fleet/cluster/cluster_units.h"
 #include "fleet/per_host.h"
 #include "render/fleet.h"
+
+static int compare_hosts_of(struct fleet *fleet, const struct fleet_question *question, struct host_rows *ret,
+			    struct reason *why)
+{
+	return fleet->units ? cluster_units__hosts(fleet->units, question->cohort, question->groups, ret, why) :
+			      fleet_compare_hosts(question, ret, why);
+}
 
 static int list_hosts(struct fleet *fleet, const struct fleet_question *question,
 		      struct fleet_answer *answer, bool is_json)
@@ -12,7 +20,7 @@ static int list_hosts(struct fleet *fleet, const struct fleet_question *question
 	struct reason why = { "out of memory" };
 	int status;
 
-	if (fleet_compare_hosts(question, &rows, &why))
+	if (compare_hosts_of(fleet, question, &rows, &why))
 		return log_failure("%s", why.text);
 	fleet_let_go(fleet);
 	answer->hosts = &rows;

@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/array.h"
 #include "base/progress.h"
 #include "base/reason.h"
+#include "base/units.h"
 #include "cli/cmd_fleet.h"
-#include "cli/leak_limit.h"
+#include "cli/leak_input.h"
 #include "cli/pager.h"
 #include "cli/temporary_folder.h"
 #include "fleet/leaks.h"
 #include "fleet/per_host.h"
 #include "render/fleet.h"
+
+/* ---- options ------------------------------------------------------------------------------ */
 
 struct fleet_leaks_options {
 	struct fleet_options fleet; /* the first member: the lists of a fleet are given only this */
@@ -97,13 +103,12 @@ static int list_leaks(struct fleet *fleet, const struct fleet_question *question
 		.progress = show_leaks_progress,
 		.progress_what = &progress,
 	};
-	struct reason why = { "out of memory" };
 	struct fleet_leaks leaks = {};
 	int status = EXIT_DONE;
 
 	engine.key_frame = NULL; /* it is the dictionary's */
-	if (line_groups_read(fleet->catalogue, question->groups, &lines, &why))
-		status = log_failure("%s", why.text);
+	if (line_groups_make(question->groups, fleet->dictionary.traceback_id, fleet->facts.origin_nr, &lines))
+		status = log_failure("out of memory");
 	fleet_let_go(fleet);
 	if (!status && fleet_find_leaks(&judged, &leaks))
 		status = log_failure("out of memory");

@@ -75,18 +75,17 @@ static void leave_out_merged_rows(struct fleet_facts *facts)
 
 int fleet_list_run(const struct fleet_list *list, const struct fleet_options *options)
 {
-	const struct fleet_where where = { "where", &options->where };
 	struct cohort cohort = {};
 	const struct cohort *const chosen = &cohort;
 	struct fleet fleet;
 	int status = fleet_begin(list->command, options, &fleet);
 
-	if (!status && list->reads_files && fleet.mirror)
+	if (!status)
+		status = fleet_choose_where(list->command, &fleet, list->times, &cohort);
+	if (!status && list->reads_files && fleet.cluster)
 		leave_out_merged_rows(&fleet.facts);
 	if (!status)
-		status = fleet_choose(list->command, &fleet, &where, 1, list->times, &cohort);
-	if (!status)
-		status = fleet_read(&fleet, &chosen, 1, list->reads_files ? FLEET_NAMES : FLEET_ROWS);
+		status = fleet_read(&fleet, &chosen, 1, list->reads_files ? FLEET_NAMES : FLEET_SUMS);
 	if (!status)
 		status = make_fleet_list(list, &fleet, &cohort);
 	cohort_release(&cohort);

@@ -54,7 +54,6 @@ static int push_cohort(const struct fleet *fleet, const struct cohort *cohort, c
 static int run(const void *command_options, const struct arguments *args)
 {
 	const struct fleet_push_options *options = command_options;
-	const struct fleet_where where = { "where", &options->fleet.where };
 	int indexed = EXIT_DONE, status;
 	struct cohort cohort = {};
 	struct fleet fleet = { .options = &options->fleet };
@@ -65,7 +64,7 @@ static int run(const void *command_options, const struct arguments *args)
 		indexed = cmd_fleet_index.run(&options->fleet, args);
 	status = fleet_open(&fleet);
 	if (!status)
-		status = fleet_choose(&cmd_fleet_push, &fleet, &where, 1, COHORT_WITH_PARTS, &cohort);
+		status = fleet_choose_where(&cmd_fleet_push, &fleet, COHORT_WITH_PARTS, &cohort);
 	if (!status)
 		status = push_cohort(&fleet, &cohort, options);
 	cohort_release(&cohort);

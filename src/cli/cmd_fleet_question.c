@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/reason.h"
 #include "cli/cmd_fleet.h"
+#include "fleet/cluster/cluster_choose.h"
 #include "fleet/catalogue.h"
 
 /* ---- begin and end ---------------------------------------------------------------------------------- */
@@ -68,53 +69,86 @@ static int parse_selection(const struct command *command, const char *option, co
 	return EXIT_DONE;
 }
 
-static int parse_selections(const struct command *command, const struct fleet_where *where, size_t where_nr,
-			    struct selections *ret)
+static int parse_selections(const struct command *command, const struct fleet_choice *choice, struct selections *ret)
 {
 	int status = EXIT_DONE;
 
-	for (size_t i = 0; i < where_nr; i++)
-		for (size_t k = 0; k < where[i].list->item_nr && !status; k++)
-			status = parse_selection(command, where[i].option, where[i].list->item[k], ret);
+	for (size_t i = 0; i < FLEET_WHERE_MAX && choice->where[i].option; i++)
+		for (size_t k = 0; k < choice->where[i].list->item_nr && !status; k++)
+			status = parse_selection(command, choice->where[i].option, choice->where[i].list->item[k], ret);
 	return status;
 }
 
 /* Names the first option that was given. */
-static int report_no_match(const struct fleet *fleet, const struct fleet_where *where, size_t where_nr)
+static int report_no_match(const struct fleet *fleet, const struct fleet_choice *choice)
 {
-	for (size_t i = 0; i < where_nr; i++)
-		if (where[i].list->item_nr)
-			return log_failure("no snapshot matches --%s %s", where[i].option, where[i].list->item[0]);
+	for (size_t i = 0; i < FLEET_WHERE_MAX && choice->where[i].option; i++)
+		if (choice->where[i].list->item_nr)
+			return log_failure("no snapshot matches --%s %s", choice->where[i].option, choice->where[i].list->item[0]);
 	return log_failure("%s: there are no snapshots in it", fleet_source_name(fleet));
 }
 
-static int choose_cohort(const struct fleet *fleet, const struct selections *selections,
-			 enum cohort_times times, struct cohort *ret)
+static int list_selections(const struct selections *selections, struct cluster_choice *ret)
 {
 	const struct fleet_selection **item = calloc(selections->item_nr + 1, sizeof(*item));
-	int err = item ? 0 : -ENOMEM;
 
-	for (size_t i = 0; i < selections->item_nr && !err; i++)
+	for (size_t i = 0; item && i < selections->item_nr; i++)
 		item[i] = &selections->item[i];
-	if (!err)
-		err = cohort_choose(&fleet->facts, item, selections->item_nr, times, ret);
-	free(item);
-	return err ? log_failure("%s", strerror(-err)) : EXIT_DONE;
+	ret->selection = item;
+	ret->selection_nr = selections->item_nr;
+	return item ? 0 : -ENOMEM;
 }
 
-int fleet_choose(const struct command *command, const struct fleet *fleet, const struct fleet_where *where,
-		 size_t where_nr, enum cohort_times times, struct cohort *ret)
+static int choose_cohorts(struct fleet *fleet, const struct fleet_choice *choice, const struct cluster_choice *asked,
+			  size_t choice_nr, struct reason *why)
 {
-	struct selections selections = {};
-	struct reason why;
-	int status;
+	struct cohort *ret[CLUSTER_CHOICES_MAX];
+	int err = 0;
 
-	*ret = (struct cohort){};
-	status = parse_selections(command, where, where_nr, &selections);
-	if (!status)
-		status = choose_cohort(fleet, &selections, times, ret);
-	selections_release(&selections);
-	if (!status && !ret->snapshot_nr)
-		status = cohort_left_out(ret, &why) ? log_failure("%s", why.text) : report_no_match(fleet, where, where_nr);
-	return status;
+	for (size_t i = 0; i < choice_nr; i++)
+		ret[i] = choice[i].ret;
+	if (fleet->cluster)
+		return cluster_choose(fleet->cluster, asked, choice_nr, fleet->wants_labels, &fleet->facts, ret, why);
+	for (size_t i = 0; i < choice_nr && !err; i++)
+		err = cohort_choose(&fleet->facts, asked[i].selection, asked[i].selection_nr, asked[i].times, ret[i]);
+	return err;
+}
+
+static int check_cohorts(const struct fleet *fleet, const struct fleet_choice *choice, size_t choice_nr)
+{
+	struct reason why;
+
+	for (size_t i = 0; i < choice_nr; i++)
+		if (!choice[i].ret->snapshot_nr)
+			return cohort_left_out(choice[i].ret, &why) ? log_failure("%s", why.text) : report_no_match(fleet, &choice[i]);
+	return EXIT_DONE;
+}
+
+int fleet_choose(const struct command *command, struct fleet *fleet, const struct fleet_choice *choice, size_t choice_nr)
+{
+	struct cluster_choice asked[CLUSTER_CHOICES_MAX] = {};
+	struct selections selections[CLUSTER_CHOICES_MAX] = {};
+	struct reason why = { "out of memory" };
+	int status = EXIT_DONE, err = 0;
+
+	for (size_t i = 0; i < choice_nr && !status; i++) {
+		*choice[i].ret = (struct cohort){};
+		asked[i].times = choice[i].times;
+		status = parse_selections(command, &choice[i], &selections[i]);
+		err = err ?: list_selections(&selections[i], &asked[i]);
+	}
+	if (!status && (err || choose_cohorts(fleet, choice, asked, choice_nr, &why)))
+		status = log_failure("%s", why.text);
+	for (size_t i = 0; i < choice_nr; i++) {
+		free(asked[i].selection);
+		selections_release(&selections[i]);
+	}
+	return status ?: check_cohorts(fleet, choice, choice_nr);
+}
+
+int fleet_choose_where(const struct command *command, struct fleet *fleet, enum cohort_times times, struct cohort *ret)
+{
+	const struct fleet_choice choice = { { { "where", &fleet->options->where } }, times, ret };
+
+	return fleet_choose(command, fleet, &choice, 1);
 }

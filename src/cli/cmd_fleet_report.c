@@ -7,7 +7,7 @@
 
 #include "base/array.h"
 #include "cli/cmd_fleet.h"
-#include "cli/log_losses.h"
+#include "cli/open_input.h"
 #include "render/facts.h"
 
 /* ---- losses: sums by name over processes; a snapshot has the loss of its process so far -------------------- */

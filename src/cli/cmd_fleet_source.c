@@ -1,24 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The source of an answer: a catalogue, or a cluster that is mirrored in one. */
+/* The source of an answer: a catalogue, several of them, or a cluster. */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "base/reason.h"
 #include "cli/cmd_fleet.h"
-#include "fleet/cluster/cluster_mirror.h"
 #include "fleet/cluster/cluster_schema.h"
+#include "fleet/cluster/cluster_units.h"
 #include "fleet/catalogue_merge.h"
 
-static int open_mirror(struct fleet *fleet, struct reason *why)
+static int open_cluster(struct fleet *fleet, struct reason *why)
 {
 	const struct cluster_options *options = &fleet->options->cluster;
-	int err = cluster_options_check(options, why) ?: cluster__new(options, &fleet->cluster, why) ?:
-		  cluster_schema_check(fleet->cluster, why) ?:
-		  cluster_mirror__new(fleet->cluster, &fleet->mirror, why);
 
-	if (!err)
-		fleet->catalogue = cluster_mirror__catalogue(fleet->mirror);
-	return err;
+	return cluster_options_check(options, why) ?: cluster__new(options, &fleet->cluster, why) ?:
+	       cluster_schema_check(fleet->cluster, why);
 }
 
 static int open_catalogues(struct fleet *fleet, struct reason *why)
@@ -36,10 +32,9 @@ static int open_catalogues(struct fleet *fleet, struct reason *why)
 
 static int open_fleet_source(struct fleet *fleet, struct reason *why)
 {
-	const struct fleet_options *options = fleet->options;
-	int err = options->cluster.url ? open_mirror(fleet, why) : open_catalogues(fleet, why);
-
-	return err ?: catalogue__facts(fleet->catalogue, &fleet->facts, why);
+	if (fleet->options->cluster.url)
+		return open_cluster(fleet, why);
+	return open_catalogues(fleet, why) ?: catalogue__facts(fleet->catalogue, &fleet->facts, why);
 }
 
 int fleet_open(struct fleet *fleet)
@@ -61,28 +56,31 @@ const char *fleet_source_name(const struct fleet *fleet)
 
 /* ---- rows and names ------------------------------------------------------------------------------------------- */
 
-static int fetch_from_cluster(struct fleet *fleet, const struct cohort *const *cohort, size_t cohort_nr,
-			      enum fleet_need need, struct reason *why)
+/* Whether the key of a traceback is that of its own frame, as an allocsnap with no such options sees it. */
+static bool is_by_own_frame(const struct fleet *fleet)
 {
-	int err = 0;
+	const struct engine_options *engine = &fleet->chosen.engine;
 
-	if (need == FLEET_NAMES) {
-		cluster_mirror__want_tracebacks(fleet->mirror);
-		cohort_nr = 0;
-	}
-	for (size_t i = 0; i < cohort_nr && !err; i++) {
-		bool sums = need == FLEET_SUMS && cluster_mirror_can_sum(cohort[i]);
-
-		if (sums)
-			err = cluster_mirror__sum(fleet->mirror, cohort[i], &fleet->sum[i], why);
-		else
-			err = cluster_mirror__fetch(fleet->mirror, cohort[i], why);
-		fleet->has_sum[i] = sums && !err;
-	}
-	return err ?: cluster_mirror__finish(fleet->mirror, &fleet->facts.origin_nr, why);
+	return engine->key_type != KEY_TRACEBACK && !engine->cumulative && !engine->keep_wrappers && !engine->tracemalloc &&
+	       !engine->skip_nr && !engine->project_nr && !engine->select.filter_nr && !fleet->options->strip_prefix.item_nr;
 }
 
-static int read_fleet_names(struct fleet *fleet, struct reason *why)
+static int ask_cluster(struct fleet *fleet, const struct cohort *const *cohort, size_t cohort_nr, enum fleet_need need,
+		       const struct dictionary_options *names, struct reason *why)
+{
+	int err = cluster_units__new(fleet->cluster, need == FLEET_SUMS && is_by_own_frame(fleet), &fleet->units, why);
+
+	if (!err && need == FLEET_NAMES)
+		err = cluster_units__want_all(fleet->units, why);
+	for (size_t i = 0; i < cohort_nr && need != FLEET_NAMES && !err; i++)
+		err = cluster_units__sum(fleet->units, cohort[i], &fleet->sum[i], why);
+	err = err ?: cluster_units__names(fleet->units, names, &fleet->dictionary, why);
+	if (!err)
+		fleet->facts.origin_nr = cluster_units__origin_nr(fleet->units);
+	return err;
+}
+
+int fleet_read(struct fleet *fleet, const struct cohort *const *cohort, size_t cohort_nr, enum fleet_need need)
 {
 	const struct fleet_options *options = fleet->options;
 	const struct dictionary_options names = {
@@ -91,55 +89,36 @@ static int read_fleet_names(struct fleet *fleet, struct reason *why)
 		.strip_prefix_nr = options->strip_prefix.item_nr,
 		.line_drift = options->line_drift,
 	};
-	int err = symbol_tables_read(fleet->catalogue, &names, &fleet->dictionary, why);
-
-	fleet->chosen.engine.key_frame = fleet->dictionary.key_frame;
-	return err;
-}
-
-int fleet_read(struct fleet *fleet, const struct cohort *const *cohort, size_t cohort_nr, enum fleet_need need)
-{
 	struct reason why = { "out of memory" };
 	int err = 0;
 
-	if (fleet->mirror)
-		err = fetch_from_cluster(fleet, cohort, cohort_nr, need, &why);
+	if (fleet->cluster)
+		err = ask_cluster(fleet, cohort, cohort_nr, need, &names, &why);
 	else if (fleet->merge)
 		err = catalogue_merge__read(fleet->merge, cohort, need == FLEET_NAMES ? 0 : cohort_nr, &why);
-
-	err = err ?: read_fleet_names(fleet, &why);
+	if (!err && fleet->catalogue)
+		err = symbol_tables_read(fleet->catalogue, &names, &fleet->dictionary, &why);
+	fleet->chosen.engine.key_frame = fleet->dictionary.key_frame;
 	return err ? log_failure("%s", why.text) : EXIT_DONE;
-}
-
-/* The cluster's sums end with the last origin that they have. */
-static int take_cluster_sum(struct fleet *fleet, const struct cohort *cohort, size_t at, struct fleet_sum *ret,
-			    struct reason *why)
-{
-	struct fleet_sum *sum = &fleet->sum[at];
-	struct cost *cost = realloc(sum->cost, (fleet->facts.origin_nr + 1ull) * sizeof(*cost));
-
-	if (!cost)
-		return reason_set(why, -ENOMEM, "out of memory");
-	for (uint32_t i = sum->origin_nr; i < fleet->facts.origin_nr; i++)
-		cost[i] = (struct cost){};
-	*ret = fleet_sum_of_costs(cohort, cost, fleet->facts.origin_nr);
-	*sum = (struct fleet_sum){};
-	return 0;
 }
 
 int fleet_add_up(struct fleet *fleet, const struct cohort *cohort, size_t at, struct fleet_sum *ret, struct reason *why)
 {
-	if (fleet->has_sum[at])
-		return take_cluster_sum(fleet, cohort, at, ret, why);
-	return fleet_sum_make(fleet->catalogue, cohort, fleet->facts.origin_nr, ret, why);
+	if (!fleet->cluster)
+		return fleet_sum_make(fleet->catalogue, cohort, fleet->facts.origin_nr, ret, why);
+	if (fleet_sum_end(&fleet->sum[at], fleet->facts.origin_nr))
+		return reason_set(why, -ENOMEM, "out of memory");
+	*ret = fleet->sum[at];
+	fleet->sum[at] = (struct fleet_sum){};
+	return 0;
 }
 
 /* ---- the end -------------------------------------------------------------------------------------------------- */
 
 void fleet_let_go(struct fleet *fleet)
 {
-	cluster_mirror__free(fleet->mirror);
-	fleet->mirror = NULL;
+	cluster_units__free(fleet->units);
+	fleet->units = NULL;
 	catalogue_merge__free(fleet->merge);
 	fleet->merge = NULL;
 	catalogue__close(fleet->catalogue);

@@ -39,7 +39,6 @@ static int report_cohort(struct fleet *fleet, const struct cohort *cohort)
 static int run(const void *command_options, const struct arguments *args)
 {
 	const struct fleet_options *options = command_options;
-	const struct fleet_where where = { "where", &options->where };
 	struct cohort cohort = {};
 	const struct cohort *const chosen = &cohort;
 	struct fleet fleet;
@@ -47,9 +46,9 @@ static int run(const void *command_options, const struct arguments *args)
 
 	(void)args;
 	if (!status)
-		status = fleet_choose(&cmd_fleet_stats, &fleet, &where, 1,
-				      options->all_times ? COHORT_ALL :
-				      options->all_processes ? COHORT_LATEST : COHORT_LIVE, &cohort);
+		status = fleet_choose_where(&cmd_fleet_stats, &fleet,
+					    options->all_times ? COHORT_ALL :
+					    options->all_processes ? COHORT_LATEST : COHORT_LIVE, &cohort);
 	if (!status)
 		status = fleet_read(&fleet, &chosen, 1, FLEET_SUMS);
 	if (!status)

@@ -13,7 +13,8 @@
 
 /* ---- what help, man pages and completion share -------------------------------------------- */
 
-bool has_ranks(const struct command *command)
+/* Whether its help lists some options, and --help=all the others (struct option_row). */
+static bool has_ranks(const struct command *command)
 {
 	for_each_row(command, group, row)
 		if (row->rank)
@@ -48,7 +49,11 @@ int text_width(const char *text)
 	return width;
 }
 
-void print_wrapped(const char *text, int column, int indent)
+/*
+ * Prints words to stdout, in lines of at most HELP_COLUMNS columns, and a newline. The text begins at
+ * `column`; later lines begin with `indent` spaces.
+ */
+static void print_wrapped(const char *text, int column, int indent)
 {
 	bool is_first = true; /* word of its line */
 

@@ -19,12 +19,6 @@
 /* How many columns UTF-8 text takes: its code points. */
 int text_width(const char *text);
 
-/*
- * Prints words to stdout, in lines of at most HELP_COLUMNS columns, and a newline. The text begins at
- * `column`; later lines begin with `indent` spaces.
- */
-void print_wrapped(const char *text, int column, int indent);
-
 /* "-o, --output DIR"; without a letter there are four spaces in front. Returns text. */
 const char *option_forms(char text[OPTION_FORMS_MAX], const struct option_row *row);
 
@@ -40,9 +34,6 @@ const char *choice_names(char text[OPTION_HELP_MAX], const struct option_row *ro
 
 /* Copies the next line of a detail, and moves on. Returns false at the end. */
 bool next_detail_line(const char **detail, char line[DETAIL_LINE_MAX]);
-
-/* Whether its help lists some options, and --help=all the others (struct option_row). */
-bool has_ranks(const struct command *command);
 
 /* The rows that the parser itself knows: --help, and --no-pager of commands that page. */
 const struct option_row *other_rows(const struct command *command);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "archive/walk.h"
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/reason.h"
@@ -19,31 +20,23 @@
 #include "cli/find_running_process.h"
 #include "cli/find_snapshot.h"
 #include "cli/leak_input.h"
-#include "cli/leak_limit.h"
-#include "cli/log_losses.h"
+#include "cli/open_input.h"
 #include "cli/pager.h"
-#include "archive/walk.h"
 #include "cli/recording_place.h"
-#include "cli/running_children.h"
 #include "cli/temporary_folder.h"
 #include "collect.h"
 #include "render.h"
 #include "render/leak_answer.h"
 #include "snapshot.h"
 
-/* ---- recording processes for a while, as attach does --------------------------------------- */
+/* ---- observing processes --------------------------------------------------------------------- */
 
+/* Records processes for a while, as attach does, and keeps the paths of the snapshots. */
 struct leak_watch {
 	struct snapshot_paths paths;
 	struct temporary_folder folder; /* none: the user named it */
 	bool is_out_of_memory;
 	bool is_something_left; /* of an injected sampler, in a process or its children */
-};
-
-/* The processes that are observed. */
-struct watched {
-	pid_t *pid;
-	size_t pid_nr, pid_alloc;
 };
 
 /* Births to the second are good enough from here on: rates are off by half a second in the survivors' half, 2 %. */
@@ -78,7 +71,7 @@ static struct recording_options plan(const struct capture_options *capture, uint
 }
 
 static int record_watched(const struct command *command, const struct capture_options *capture,
-			    const struct watched *watched, uint64_t watch_ns, struct leak_watch *watch)
+			    const struct process_ids *watched, uint64_t watch_ns, struct leak_watch *watch)
 {
 	const struct recording_options recording = plan(capture, watch_ns, watch);
 	struct collector *collector = capture_open_collector(capture);
@@ -108,7 +101,7 @@ static int record_watched(const struct command *command, const struct capture_op
  * folder. Returns an exit status; logs failures. leak_watch_release() removes temporary files, also after a failure.
  */
 static int leak_watch_record(const struct command *command, const struct capture_options *capture,
-		      const struct watched *watched, uint64_t watch_ns, struct leak_watch *ret)
+		      const struct process_ids *watched, uint64_t watch_ns, struct leak_watch *ret)
 {
 	struct capture_options chosen = *capture;
 	int status = check_capture(command, capture);
@@ -237,23 +230,21 @@ static void report_earlier_snapshots(const char *name)
 	process_folders_release(&folders);
 }
 
-static void report_early_end(const struct watched *watched, uint64_t took_ns, uint64_t wanted_ns)
+static void report_early_end(const struct process_ids *watched, uint64_t took_ns, uint64_t wanted_ns)
 {
 	if (took_ns < wanted_ns)
 		log_info("process %d was observed for %.0f s only, not for %.0f s: %s", *watched->pid, took_ns / 1e9,
 			 wanted_ns / 1e9, kill(*watched->pid, 0) && errno == ESRCH ? "it ended" : "it was interrupted");
 }
 
-static int find_watched(const struct arguments *args, struct watched *ret)
+static int find_watched(const struct arguments *args, struct process_ids *ret)
 {
 	int status = EXIT_DONE;
 
 	for (size_t i = 0; i < args->item_nr && !status; i++) {
 		pid_t pid;
 
-		status = find_running_process(args->item[i], &pid);
-		if (!status && array_push(ret, pid, pid))
-			status = log_failure("%s", strerror(ENOMEM));
+		status = find_running_process(args->item[i], &pid) ?: process_ids_add(ret, pid);
 	}
 	return status;
 }
@@ -269,7 +260,7 @@ static bool is_one_folder(const struct snapshot_paths *paths)
 	return true;
 }
 
-static int judge_watched(const struct leaks_options *options, const struct chosen *chosen, const struct watched *watched,
+static int judge_watched(const struct leaks_options *options, const struct chosen *chosen, const struct process_ids *watched,
 			 const struct snapshot_paths *paths)
 {
 	const char *const *path = (const char *const *)paths->path;
@@ -281,12 +272,11 @@ static int judge_watched(const struct leaks_options *options, const struct chose
 static int watch_processes(const struct leaks_options *options, const struct chosen *chosen, const struct arguments *args)
 {
 	struct leak_watch watch = {};
-	struct watched watched = {};
+	struct process_ids watched = {};
 	uint64_t started_ns = monotonic_now_ns();
 	int status = find_watched(args, &watched);
 
-	if (!status)
-		status = leak_watch_record(&cmd_leaks, &options->capture, &watched, options->watch_ns, &watch);
+	status = status ?: leak_watch_record(&cmd_leaks, &options->capture, &watched, options->watch_ns, &watch);
 	if (status == EXIT_FAILED && args->item_nr == 1)
 		report_earlier_snapshots(args->item[0]);
 	if (!status) {
@@ -328,8 +318,7 @@ static int judge_snapshots(const struct leaks_options *options, const struct cho
 	struct snapshot_paths paths = {};
 	int status = find_leak_snapshots(args, &paths);
 
-	if (!status)
-		status = judge_files(options, chosen, (const char *const *)paths.path, paths.path_nr);
+	status = status ?: judge_files(options, chosen, (const char *const *)paths.path, paths.path_nr);
 	snapshot_paths_release(&paths);
 	return status;
 }

@@ -76,30 +76,21 @@ static int push_one(struct push_endpoint *endpoint, const struct pusher_options 
 		    struct push_counts *counts)
 {
 	struct reason why = { "out of memory" };
+	enum push_result result = push_file(endpoint, options, path, &why);
+	bool waits = result == PUSH_LATER || result == PUSH_FAILED;
 
-	switch (push_file(endpoint, options, path, &why)) {
-	case PUSH_DONE:
-		counts->pushed++;
-		return EXIT_DONE;
-	case PUSH_REJECTED:
-		counts->rejected++;
-		return log_failure("%s: not pushed: %s", path, why.text);
-	case PUSH_LATER:
-		counts->failures++;
-		counts->waiting++;
-		return log_failure("%s: not pushed: %s", path, why.text);
-	case PUSH_FAILED:
-		break;
-	}
-	counts->failures++;
-	counts->is_failing = true;
-	counts->waiting++;
-	return log_failure("%s: not pushed: %s", path, why.text);
+	counts->pushed += result == PUSH_DONE;
+	counts->rejected += result == PUSH_REJECTED;
+	counts->failures += waits;
+	counts->waiting += waits;
+	return result == PUSH_DONE ? EXIT_DONE : log_failure("%s: not pushed: %s", path, why.text);
 }
 
 /* Prints "3 pushed, 1 rejected; 4 wait". */
-static int report_counts(const struct push_counts *counts, uint64_t waiting)
+static int report_counts(const struct push_counts *counts)
 {
+	uint64_t waiting = counts->waiting;
+
 	printf("%" PRIu64 " pushed", counts->pushed);
 	if (counts->rejected)
 		printf(", %" PRIu64 " rejected", counts->rejected);
@@ -128,7 +119,8 @@ static int push_arguments(struct push_endpoint *endpoint, const struct pusher_op
 		waiting += counts.waiting;
 		status = status ?: failed;
 	}
-	return report_counts(&counts, waiting) ?: status;
+	counts.waiting = waiting;
+	return report_counts(&counts) ?: status;
 }
 
 /* ---- a folder that grows ---- */
@@ -181,7 +173,7 @@ static int watch_folder(struct push_endpoint *endpoint, const struct push_comman
 	else if (push_while_open(endpoint, &options->push, &watch, &counts))
 		status = EXIT_FAILED;
 	close(watch.end_fd);
-	return report_counts(&counts, counts.waiting) ?: status;
+	return report_counts(&counts) ?: status;
 }
 
 static int check_watch(const struct push_command_options *options, const struct arguments *args)

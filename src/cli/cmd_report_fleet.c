@@ -6,6 +6,7 @@
 #include "base/reason.h"
 #include "cli/cmd_fleet.h"
 #include "cli/report_output.h"
+#include "fleet/cluster/cluster_units.h"
 #include "render/json_parts.h"
 #include "report/adding.h"
 #include "report/build_report.h"
@@ -27,44 +28,67 @@ struct fleet_page {
 
 /* ---- which processes -------------------------------------------------------------------------------------------- */
 
-static int choose_page_cohort(struct fleet_page *page, const char *option, const struct string_list *list)
-{
-	const struct fleet_where where[] = { { "where", &page->options->fleet.where }, { option, list } };
-
-	return fleet_choose(&cmd_report_fleet, &page->fleet, where, list ? 2 : 1,
-			    list || page->options->fleet.all_processes ? COHORT_LATEST : COHORT_LIVE,
-			    &page->cohort[page->cohort_nr++]);
-}
-
 static int choose_page_cohorts(struct fleet_page *page)
 {
 	const struct fleet_page_options *options = page->options;
+	const struct fleet_where where = { "where", &options->fleet.where };
+	const struct fleet_choice alone = {
+		{ where }, options->fleet.all_processes ? COHORT_LATEST : COHORT_LIVE, &page->cohort[0],
+	};
+	const struct fleet_choice both[] = {
+		{ { where, { "baseline", &options->baseline } }, COHORT_LATEST, &page->cohort[0] },
+		{ { where, { "candidate", &options->candidate } }, COHORT_LATEST, &page->cohort[1] },
+	};
 
-	if (!options->baseline.item_nr)
-		return choose_page_cohort(page, NULL, NULL);
-	return choose_page_cohort(page, "baseline", &options->baseline) ?:
-	       choose_page_cohort(page, "candidate", &options->candidate);
+	page->cohort_nr = options->baseline.item_nr ? 2 : 1;
+	return fleet_choose(&cmd_report_fleet, &page->fleet, page->cohort_nr == 2 ? both : &alone, page->cohort_nr);
 }
 
 /* ---- its data --------------------------------------------------------------------------------------------------- */
 
-static int add_page_cohorts(struct fleet_page *page, size_t cell_max, struct reason *why)
+struct page_reader {
+	struct fleet *fleet;
+	struct rows_reader *catalogue;
+	struct cluster_rows *cluster;
+};
+
+static int read_page_rows(void *reader_, const struct fleet_snapshot *snapshot, struct fleet_rows *rows, struct reason *why)
+{
+	struct page_reader *reader = reader_;
+
+	return reader->cluster ? cluster_rows__read(reader->cluster, snapshot, rows, why) :
+	       rows_reader__read(reader->catalogue, snapshot->snapshot_id, reader->fleet->facts.origin_nr, rows, why);
+}
+
+static int add_page_cohort(struct fleet_page *page, size_t at, size_t cell_max, struct reason *why)
 {
 	static const char *const names[] = { "baseline", "candidate" };
+	struct fleet *fleet = &page->fleet;
+	struct page_reader reader = { .fleet = fleet };
+	const struct cohort_input input = {
+		.name = page->cohort_nr == 1 ? "latest of each process" : names[at],
+		.rows = { read_page_rows, &reader },
+		.facts = &fleet->facts,
+		.cohort = &page->cohort[at],
+		.dictionary = fleet->dictionary.snapshot,
+		.traceback_id = fleet->dictionary.traceback_id,
+		.options = &fleet->chosen.engine,
+	};
+	int err = fleet->units ? cluster_rows__new(fleet->units, input.cohort, &reader.cluster, why) :
+				 rows_reader__new(fleet->catalogue, &reader.catalogue, why);
+
+	err = err ?: report_add_cohort(&page->data, &input, cell_max, why);
+	cluster_rows__free(reader.cluster);
+	rows_reader__free(reader.catalogue);
+	return err;
+}
+
+static int add_page_cohorts(struct fleet_page *page, size_t cell_max, struct reason *why)
+{
 	int err = 0;
 
-	for (size_t i = 0; i < page->cohort_nr && !err; i++) {
-		const struct cohort_input input = {
-			.name = page->cohort_nr == 1 ? "latest of each process" : names[i],
-			.catalogue = page->fleet.catalogue,
-			.facts = &page->fleet.facts,
-			.cohort = &page->cohort[i],
-			.dictionary = page->fleet.dictionary.snapshot,
-			.options = &page->fleet.chosen.engine,
-		};
-
-		err = report_add_cohort(&page->data, &input, cell_max, why);
-	}
+	for (size_t i = 0; i < page->cohort_nr && !err; i++)
+		err = add_page_cohort(page, i, cell_max, why);
 	return err;
 }
 
@@ -144,6 +168,7 @@ static int run(const void *command_options, const struct arguments *args)
 		return log_refusal(&cmd_report_fleet, "--baseline and --candidate go together");
 	status = report_facts_init(&page.facts, &options->fleet.stats.select) ?:
 		 fleet_begin(&cmd_report_fleet, &options->fleet, &page.fleet);
+	page.fleet.wants_labels = true;
 	status = status ?: choose_page_cohorts(&page) ?: fleet_read(&page.fleet, chosen, page.cohort_nr, FLEET_ROWS) ?:
 		 write_fleet_page(&page);
 	report_data_release(&page.data);

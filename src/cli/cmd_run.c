@@ -12,7 +12,7 @@
 #include "cli/recording_place.h"
 #include "collect.h"
 #include "collect/process/launch.h"
-#include "record/recording_show.h"
+#include "record/recorder.h"
 
 /* As env(1) and docker(1) have them. 125: allocsnap itself failed. */
 #define RUN_FAILED 125
@@ -109,8 +109,7 @@ static int run(const void *command_options, const struct arguments *args)
 		status = log_refusal(&cmd_run, "--fast and %s exclude each other: its samples are of the heap", python_option_of(options));
 	if (!status && options->fast_bytes && options->no_sampler)
 		status = log_refusal(&cmd_run, "--fast and --no-sampler exclude each other");
-	if (!status)
-		status = recording_place_refuse(&cmd_run, &recording, 1, options->follow_forks);
+	status = status ?: recording_place_refuse(&cmd_run, &recording, 1, options->follow_forks);
 	if (!status && recording_place_look(&recording))
 		status = RUN_FAILED;
 	return status ?: run_program(options, &recording, args->item);

@@ -1,18 +1,426 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* allocsnap top: a live view of what holds memory and what grows, and the same view of files. */
-#include "cli/cmd_top.h"
-
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "archive/names.h"
+#include "archive/walk.h"
 #include "base/array.h"
 #include "base/clock.h"
+#include "base/file_replace.h"
+#include "base/privileges.h"
 #include "base/reason.h"
+#include "base/units.h"
+#include "cli/cmd_attach.h"
+#include "cli/cmd_select.h"
 #include "cli/cmd_stats.h"
+#include "cli/find_running_process.h"
 #include "cli/find_snapshot.h"
-#include "top/views.h"
+#include "cli/leak_input.h"
+#include "cli/open_input.h"
+#include "cli/process_list.h"
+#include "cli/recording_place.h"
+#include "cli/temporary_folder.h"
+#include "collect.h"
+#include "snapshot.h"
+#include "top/model.h"
+#include "top/viewer.h"
+#include "top/top_view.h"
+
+/* The options of `top`. */
+struct top_command_options {
+	struct select_options select;
+	struct capture_options capture;
+	enum key_type key_type;
+	enum top_order order;
+	uint64_t interval_ns, count, top;
+	bool is_batch, is_system;
+};
+
+extern const struct command cmd_top;
+
+/* ---- the view ------------------------------------------------------------------------------- */
+
+/* Without a terminal, or on one that cannot place text, the view is text. */
+static bool is_shown_as_text(const struct top_command_options *options)
+{
+	const char *term = getenv("TERM");
+
+	return options->is_batch || !isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO) || !term || !*term ||
+	       !strcmp(term, "dumb");
+}
+
+/*
+ * Shows a viewer on the terminal, or as text. model: what is new in it for this input; the function takes it over.
+ * Returns an exit status.
+ */
+static int top_show(const struct top_command_options *options, struct viewer_options *viewer_options, struct top_model *model)
+{
+	struct viewer viewer;
+	int status;
+
+	viewer_options->interval_ns = options->interval_ns;
+	viewer_options->count = options->count;
+	model->key_type = options->key_type;
+	model->order = options->order;
+	model->top = options->top;
+	model->page = model->has_list ? TOP_PAGE_PROCESSES : TOP_PAGE_ROWS;
+	if (viewer_init(&viewer, viewer_options, model))
+		status = log_failure("cannot begin: %s", strerror(errno));
+	else if (viewer.has_failed)
+		status = EXIT_FAILED;
+	else
+		status = is_shown_as_text(options) ? text_view_run(&viewer) : terminal_view_run(&viewer);
+	viewer_release(&viewer);
+	return status;
+}
+
+/* ---- of snapshots --------------------------------------------------------------------------- */
+
+/* The snapshots that are shown now. */
+struct browsed {
+	struct leak_input input;   /* of a folder */
+	struct snapshot *snapshot; /* of a single file, which may be a pipe */
+	uint64_t now_ns;
+};
+
+static void release_browsed(struct browsed *browsed)
+{
+	leak_input_release(&browsed->input);
+	snapshot__close(browsed->snapshot);
+	*browsed = (struct browsed){};
+}
+
+/* ---- a file --------------------------------------------------------------------------------- */
+
+static struct snapshot *copy_browsed(void *browsed_, uint32_t at, struct reason *why)
+{
+	const struct browsed *browsed = browsed_;
+	struct snapshot *copy = NULL;
+	int err = snapshot__select(browsed->snapshot, NULL, &copy);
+
+	(void)at;
+	errno = -err;
+	if (err)
+		reason_set(why, err, "%s", strerror(-err));
+	return copy;
+}
+
+/* As stats reads it: also standard input, and JSON of Python. Without times it is shown, too, but not judged. */
+static int open_single(struct browsed *browsed, const char *path, struct leak_recording *ret)
+{
+	browsed->snapshot = open_snapshot(path);
+	if (!browsed->snapshot)
+		return EXIT_FAILED;
+	browsed->now_ns = snapshot__metadata_u64(browsed->snapshot, "monotonic_ns", 0);
+	*ret = (struct leak_recording){
+		.times = {
+			.begin_ns = snapshot__metadata_u64(browsed->snapshot, "recording_start_monotonic_ns", UINT64_MAX),
+			.now_ns = &browsed->now_ns,
+			.snapshot_nr = 1,
+		},
+		.open = copy_browsed,
+		.what = browsed,
+	};
+	return EXIT_DONE;
+}
+
+static int open_browsed(void *browsed_, const struct top_process *process, struct leak_recording *ret)
+{
+	static const struct leak_choice choice = {};
+	const char *path = process->place;
+	struct browsed *browsed = browsed_;
+	int status;
+
+	release_browsed(browsed);
+	if (!is_folder(path))
+		return open_single(browsed, path, ret);
+	status = leak_input_choose(&path, 1, &choice, &browsed->input);
+	if (!status && browsed->input.has_several)
+		status = log_failure("%s: snapshots of several processes, or in several folders", path);
+	*ret = browsed->input.recording;
+	return status;
+}
+
+/* ---- the list ------------------------------------------------------------------------------- */
+
+static int add_browsed(struct top_model *model, struct top_process process, const char *path)
+{
+	process.place = strdup(path);
+	if (process.place && !array_push(model, process, process))
+		return EXIT_DONE;
+	free(process.place);
+	return log_failure("out of memory");
+}
+
+/* A folder with snapshots of several processes is no place of one of them: its last file is. */
+static const char *place_of_listed(const struct process_list *list, const struct listed_process *listed)
+{
+	size_t nr = 0;
+
+	for (size_t i = 0; i < list->process_nr; i++)
+		nr += !strcmp(list->process[i].folder, listed->folder);
+	return nr == 1 ? listed->folder : listed->last.path;
+}
+
+static int add_listed(struct top_model *model, const struct process_list *list, const struct listed_process *listed)
+{
+	const struct moment *first = &listed->first.moment, *last = &listed->last.moment;
+	uint64_t span_ns = last->boot ? last->monotonic_ns - first->monotonic_ns : last->wall_ns - first->wall_ns;
+	double growth = (double)listed->last.traced_bytes - (double)listed->first.traced_bytes;
+	struct top_process process = {
+		.pid = listed->pid,
+		.bytes = listed->last.traced_bytes,
+		.peak_bytes = listed->peak_bytes,
+		.is_estimated = listed->is_estimated,
+		.is_brief = true,
+		.has_rate = first->wall_ns && span_ns && moment_compare(first, last, NULL) < 0,
+		.has_ended = strcmp(listed->end, "running"),
+	};
+
+	if (process.has_rate)
+		process.bytes_per_s = growth * SECOND_NS / span_ns;
+	snprintf(process.comm, sizeof(process.comm), "%s", listed->comm);
+	return add_browsed(model, process, place_of_listed(list, listed));
+}
+
+static int browse_folder(struct top_model *model, const char *path)
+{
+	struct process_list list;
+	int failed = process_list_read(path, &list), status = EXIT_DONE;
+
+	for (size_t i = 0; i < list.process_nr && !status; i++)
+		status = add_listed(model, &list, &list.process[i]);
+	if (!list.process_nr && !failed)
+		status = log_failure("%s: no snapshots in it", path);
+	process_list_release(&list);
+	return model->process_nr ? status : status ?: failed;
+}
+
+static int browse_file(struct top_model *model, const char *text)
+{
+	char *path;
+	int status = find_snapshot(text, &path);
+
+	status = status ?: add_browsed(model, (struct top_process){}, path);
+	free(path);
+	return status;
+}
+
+/* Shows the snapshots of a file or folder. Returns an exit status. */
+static int top_browse(const struct top_command_options *options, const struct engine_options *engine, const char *text)
+{
+	struct browsed browsed = {};
+	struct top_model model = {};
+	struct viewer_options viewer = { .engine = engine, .open_series = open_browsed, .what = &browsed };
+	int status = is_folder(text) ? browse_folder(&model, text) : browse_file(&model, text);
+
+	if (status) {
+		top_model_release(&model);
+		return status;
+	}
+	model.has_list = model.process_nr > 1;
+	viewer.signal_fd = signals_open();
+	status = viewer.signal_fd < 0 ? EXIT_FAILED : top_show(options, &viewer, &model);
+	if (viewer.signal_fd >= 0)
+		close(viewer.signal_fd);
+	release_browsed(&browsed);
+	return status;
+}
+
+/* ---- the key w ------------------------------------------------------------------------------ */
+
+/* Where the key w writes, and what it has written. */
+struct saved_snapshots {
+	const struct recording_options *recording; /* its dir and owner */
+	struct snapshot_paths paths;
+};
+
+static int copy_bytes(int from, int to)
+{
+	ssize_t nr;
+
+	while ((nr = sendfile(to, from, NULL, 1 << 20)) > 0)
+		;
+	return nr < 0 ? -errno : 0;
+}
+
+/* 0 or a negative errno. An owner gets the file. */
+static int copy_snapshot(const char *path, int folder_fd, const char *name, const struct snapshot_file_owner *owner)
+{
+	int from = open(path, O_RDONLY | O_CLOEXEC), err;
+	struct atomic_file file;
+
+	if (from < 0)
+		return -errno;
+	err = atomic_file_open(&file, folder_fd, name, false) ?: copy_bytes(from, file.fd);
+	if (!err && owner->is_set && fchown(file.fd, owner->uid, owner->gid))
+		err = -errno;
+	err = err ?: atomic_file_sync(&file) ?: atomic_file_link(&file, name);
+	atomic_file_close(&file);
+	close(from);
+	return err == -EEXIST ? 0 : err; /* it was saved before */
+}
+
+static int save_into_folder(const struct saved_snapshots *saved, const char *path, const struct snapshot *snapshot,
+			    char **ret_path, struct reason *why)
+{
+	const struct snapshot_file_owner *owner = &saved->recording->owner;
+	const char *name = path_name(path);
+	int folder_fd, err;
+	char *folder = archive_make_folder(saved->recording->dir, snapshot__metadata(snapshot, "host") ?: "unknown",
+					   snapshot__metadata(snapshot, "comm") ?: "unknown",
+					   snapshot__metadata_u64(snapshot, "pid", 0), owner, &folder_fd, why);
+
+	if (!folder)
+		return -errno;
+	err = copy_snapshot(path, folder_fd, name, owner);
+	if (err)
+		reason_set(why, err, "%s/%s: %s", folder, name, strerror(-err));
+	else if (asprintf(ret_path, "%s/%s", folder, name) < 0)
+		err = -ENOMEM;
+	close(folder_fd);
+	free(folder);
+	return err;
+}
+
+static int save_shown_snapshot(void *saved_, const char *path, struct reason *ret_text)
+{
+	struct saved_snapshots *saved = saved_;
+	struct snapshot_paths *paths = &saved->paths;
+	struct snapshot *snapshot = snapshot__open(path, ret_text);
+	char *copy = NULL;
+	int err = snapshot ? save_into_folder(saved, path, snapshot, &copy, ret_text) : -errno;
+
+	snapshot__close(snapshot);
+	if (err)
+		return EXIT_FAILED;
+	reason_set(ret_text, 0, "%s", copy);
+	if (!paths->path_nr || strcmp(paths->path[paths->path_nr - 1], copy))
+		err = snapshot_paths_add(paths, copy);
+	free(copy);
+	return err ? EXIT_FAILED : EXIT_DONE;
+}
+
+/* As attach does: the paths go to standard output. */
+static void print_saved(struct saved_snapshots *saved)
+{
+	for (size_t i = 0; i < saved->paths.path_nr; i++)
+		puts(saved->paths.path[i]);
+	snapshot_paths_release(&saved->paths);
+	fflush(stdout);
+}
+
+/* ---- the recording -------------------------------------------------------------------------- */
+
+static int find_top_targets(struct process_ids *targets, const struct arguments *args)
+{
+	int status = EXIT_DONE;
+
+	for (size_t i = 0; i < args->item_nr && !status; i++) {
+		pid_t pid;
+
+		status = find_running_process(args->item[i], &pid);
+		if (!status && process_ids_have(targets, pid))
+			status = log_refusal(&cmd_top, "process %d is named twice", pid);
+		status = status ?: process_ids_add(targets, pid);
+	}
+	return status;
+}
+
+static int list_targets(struct top_model *model, const struct process_ids *targets)
+{
+	for (size_t i = 0; i < targets->pid_nr; i++) {
+		struct top_process process = { .pid = targets->pid[i] };
+
+		if (array_push(model, process, process))
+			return log_failure("out of memory");
+	}
+	return EXIT_DONE;
+}
+
+static int show_recording(const struct top_command_options *options, const struct engine_options *engine,
+			  const struct recording_options *place, struct live *live, int signal_fd,
+			  const struct process_ids *targets)
+{
+	struct saved_snapshots saved = { .recording = place };
+	struct viewer_options viewer = {
+		.engine = engine,
+		.signal_fd = signal_fd,
+		.live = live,
+		.save = save_shown_snapshot,
+		.what = &saved,
+	};
+	struct top_model model = {
+		.is_live = true,
+		.has_list = options->is_system || targets->pid_nr > 1 || options->capture.follow_forks ||
+			    options->capture.children,
+		.is_system = options->is_system,
+	};
+	int status = list_targets(&model, targets) ?: top_show(options, &viewer, &model);
+
+	print_saved(&saved);
+	return status;
+}
+
+static int record_and_show(const struct top_command_options *options, const struct engine_options *engine,
+			   struct collector *collector, int signal_fd, const struct process_ids *targets)
+{
+	struct recording_options place = capture_recording_options(&options->capture), recording = place;
+	struct temporary_folder folder = {};
+	struct live live;
+	int status = temporary_folder_make("top", &folder), ended;
+
+	if (status)
+		return status;
+	recording.dir = folder.path;
+	recording.file = NULL;
+	recording.owner = (struct snapshot_file_owner){};
+	recording.is_everyone = options->is_system;
+	status = drop_privileges(collector, &place, privileges_to_make(place.dir));
+	if (!status && live_start(&live, &recording, collector, signal_fd)) {
+		status = log_failure("cannot start a thread");
+	} else if (!status) {
+		status = show_recording(options, engine, &place, &live, signal_fd, targets);
+		ended = live_end(&live);
+		status = status ?: ended;
+	}
+	temporary_folder_remove(&folder);
+	return status;
+}
+
+/* Records processes, or all if there are no arguments, and shows them. Returns an exit status. */
+static int top_record(const struct top_command_options *options, const struct engine_options *engine,
+	       const struct arguments *args)
+{
+	struct process_ids targets = {};
+	int status = check_capture(&cmd_top, &options->capture) ?: find_top_targets(&targets, args);
+	int signal_fd = status ? -1 : signals_open();
+	struct collector *collector = NULL;
+
+	if (!status && signal_fd < 0)
+		status = EXIT_FAILED;
+	if (!status)
+		collector = capture_open_collector_with(&options->capture, &(struct collector_options){
+			.everyone = options->is_system,
+			.min_bytes = 65536,
+		});
+	if (!status && !collector)
+		status = EXIT_FAILED;
+	status = status ?: start_processes(collector, targets.pid, targets.pid_nr) ?:
+			   start_running_children(collector, &options->capture, targets.pid, targets.pid_nr);
+	status = status ?: record_and_show(options, engine, collector, signal_fd, &targets);
+	collector__close(collector);
+	if (signal_fd >= 0)
+		close(signal_fd);
+	free(targets.pid);
+	return status;
+}
 
 /* ---- options -------------------------------------------------------------------------------- */
 
@@ -52,38 +460,6 @@ static const struct option_row view_rows[] = {
 	  .help = "the key w writes snapshots to DIR/HOST/COMM.PID/TIME.snap", .rank = 7 },
 	{},
 };
-
-/* ---- the view ------------------------------------------------------------------------------- */
-
-/* Without a terminal, or on one that cannot place text, the view is text. */
-static bool is_shown_as_text(const struct top_command_options *options)
-{
-	const char *term = getenv("TERM");
-
-	return options->is_batch || !isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO) || !term || !*term ||
-	       !strcmp(term, "dumb");
-}
-
-int top_show(const struct top_command_options *options, struct viewer_options *viewer_options, struct top_model *model)
-{
-	struct viewer viewer;
-	int status;
-
-	viewer_options->interval_ns = options->interval_ns;
-	viewer_options->count = options->count;
-	model->key_type = options->key_type;
-	model->order = options->order;
-	model->top = options->top;
-	model->page = model->has_list ? TOP_PAGE_PROCESSES : TOP_PAGE_ROWS;
-	if (viewer_init(&viewer, viewer_options, model))
-		status = log_failure("cannot begin: %s", strerror(errno));
-	else if (viewer.has_failed)
-		status = EXIT_FAILED;
-	else
-		status = is_shown_as_text(options) ? text_view_run(&viewer) : terminal_view_run(&viewer);
-	viewer_release(&viewer);
-	return status;
-}
 
 /* ---- the command ---------------------------------------------------------------------------- */
 

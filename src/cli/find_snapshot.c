@@ -112,7 +112,7 @@ static void list_candidates(const struct process_folders *folders)
 		const char *newest;
 
 		process_folder_settle(folder);
-		newest = strrchr(folder->file[folder->file_nr - 1].path, '/') + 1;
+		newest = path_name(folder->file[folder->file_nr - 1].path);
 		log_info("  %s  %zu snapshot%s, latest %s", folder->path, folder->file_nr,
 			 folder->file_nr == 1 ? "" : "s", newest);
 	}

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/progress.h"
 #include "base/reason.h"
+#include "base/units.h"
 #include "snapshot.h"
 #include "snapshot/snapshot_identity.h"
 
@@ -260,4 +261,32 @@ int leak_input_choose(const char *const *path, size_t path_nr, const struct leak
 	status = keep ? choose_files(ret, choice, keep) : log_failure("out of memory");
 	free(keep);
 	return status;
+}
+
+/* ---- leak limit ---- */
+
+/* "1M/h", "64K/min", "100/s"; "0" */
+int leak_limit_parse(const char *text, void *field, struct reason *why)
+{
+	static const struct {
+		const char *name;
+		double seconds;
+	} units[] = { { "/s", 1 }, { "/min", 60 }, { "/m", 60 }, { "/h", 3600 }, { "/d", 86400 }, { "", 1 } };
+	size_t len = strcspn(text, "/"), at = 0;
+	char size[32] = "";
+	uint64_t bytes;
+
+	if (len < sizeof(size))
+		memcpy(size, text, len);
+	while (at + 1 < ARRAY_SIZE(units) && strcmp(text + len, units[at].name))
+		at++;
+	if (parse_size(size, &bytes) || strcmp(text + len, units[at].name) || (!*units[at].name && bytes))
+		return reason_set(why, -EINVAL, "'%.100s' is not a rate such as 0, 64K/min, 1M/h or 10M/d", text);
+	*(struct leak_limit *)field = (struct leak_limit){ true, bytes / units[at].seconds };
+	return 0;
+}
+
+bool leak_limit_is_exceeded(const struct leak_limit *limit, double bytes_per_s)
+{
+	return limit->is_set && bytes_per_s > limit->bytes_per_s;
 }

@@ -12,6 +12,7 @@
 #include "engine/leak_report.h"
 
 struct leak_file;
+struct reason;
 
 struct leak_input {
 	struct leak_file *file; /* the chosen ones, oldest first */
@@ -38,5 +39,16 @@ struct leak_choice {
 int leak_input_choose(const char *const *path, size_t path_nr, const struct leak_choice *choice,
 		      struct leak_input *ret);
 void leak_input_release(struct leak_input *input);
+
+/* The value of --fail-above RATE. */
+struct leak_limit {
+	bool is_set;
+	double bytes_per_s;
+};
+
+/* parse() of the option: "1M/h", "64K/min", "100/s", "0". */
+int leak_limit_parse(const char *text, void *field, struct reason *why);
+
+bool leak_limit_is_exceeded(const struct leak_limit *limit, double bytes_per_s);
 
 #endif

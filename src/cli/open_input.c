@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,11 +11,14 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/log.h"
 #include "base/progress.h"
 #include "base/reason.h"
+#include "base/units.h"
 #include "cli/cmd.h"
 #include "formats/import.h"
 #include "render.h"
+#include "render/facts.h"
 #include "snapshot.h"
 
 #define CHUNK_BYTES (1 << 20)
@@ -85,10 +89,9 @@ static const char *kind_hint(enum kind kind)
 static void report_missing_data(const struct snapshot *snapshot, const char *name)
 {
 	const char *filters = snapshot__metadata(snapshot, "filters");
-	const char *slash = strrchr(name, '/');
 	char *losses = losses_line(snapshot);
 
-	name = slash ? slash + 1 : name;
+	name = path_name(name);
 	if (losses)
 		log_cut("%s: %s", name, losses);
 	free(losses);
@@ -238,4 +241,40 @@ void input_release(struct input *input)
 	snapshot__close(input->snapshot);
 	free(input->bytes);
 	*input = (struct input){};
+}
+
+/* ---- losses ------------------------------------------------------------------------------- */
+
+int log_losses(const struct report_loss *loss, size_t nr)
+{
+	struct report_loss *unknown = calloc(nr + 1, sizeof(*unknown));
+	size_t unknown_nr = 0;
+	char *line;
+
+	if (!unknown)
+		return -ENOMEM;
+	for (size_t i = 0; i < nr; i++) {
+		const char *meaning = counter_meaning(loss[i].name);
+
+		if (!meaning)
+			unknown[unknown_nr++] = loss[i];
+		else if (loss[i].value)
+			log_info("loss: %s %" PRIu64 ": %s", loss[i].name, loss[i].value, meaning);
+	}
+	line = loss_list_line(unknown, unknown_nr);
+	if (line)
+		log_info("%s", line);
+	free(line);
+	free(unknown);
+	return 0;
+}
+
+int log_snapshot_losses(const struct snapshot *snapshot)
+{
+	struct report_loss *loss;
+	size_t nr;
+	int err = snapshot_losses(snapshot, &loss, &nr) ?: log_losses(loss, nr);
+
+	free(loss);
+	return err;
 }

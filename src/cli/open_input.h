@@ -6,6 +6,8 @@
 
 #include <stddef.h>
 
+#include "render.h"
+
 struct snapshot;
 
 /* Opens a snapshot file. NULL: it failed and reported why. */
@@ -25,5 +27,14 @@ struct input {
  */
 int input_read(struct input *input, const char *path);
 void input_release(struct input *input);
+
+/*
+ * Logs what was lost while recording, for commands about snapshots that `show` cannot tell about: many, or temporary ones.
+ * Each loss has a line with its meaning, as in `show`; those that this version does not know share one. 0 or -ENOMEM.
+ */
+int log_losses(const struct report_loss *loss, size_t nr);
+
+/* The losses of a snapshot. */
+int log_snapshot_losses(const struct snapshot *snapshot);
 
 #endif

@@ -329,7 +329,8 @@ static void format_amount(char cell[CELL_MAX], const struct listed_process *proc
 	if (process->is_unseen)
 		strcpy(cell, "?");
 	else
-		snprintf(cell, CELL_MAX, "%s%s", process->is_estimated ? "~" : "", list_size_text(text, bytes, with_sign));
+		snprintf(cell, CELL_MAX, "%s%s", process->is_estimated ? "~" : "",
+			 list_size_text(text, bytes, with_sign));
 }
 
 static void format_cell(char cell[CELL_MAX], const struct list_table *table, const struct listed_process *process,

@@ -11,7 +11,6 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "archive/make.h"
 #include "archive/names.h"
 #include "archive/walk.h"
 #include "base/privileges.h"

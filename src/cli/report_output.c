@@ -55,7 +55,8 @@ static int set_question(const struct report_facts *facts, json_t *head)
 		err = -ENOMEM;
 	free(filters);
 	list = json_unless(err, list);
-	err = json_set(facts->question, "kind", json_clean_string(facts->kind)) ?: json_set(facts->question, "filters", list) ?:
+	err = json_set(facts->question, "kind", json_clean_string(facts->kind)) ?:
+	      json_set(facts->question, "filters", list) ?:
 	      json_set(facts->question, "given", json_count(facts->given_nr)) ?:
 	      json_set(head, "schema", json_string("allocsnap.report/1")) ?:
 	      json_set(head, "allocsnap", json_string(ALLOCSNAP_VERSION));

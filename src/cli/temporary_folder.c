@@ -49,23 +49,27 @@ static int give_up_all(void)
 	return capabilities_keep(0);
 }
 
-static int remove_when_parent_has_ended(void *path, int parent)
+/* The length of the path is the recorder's: mkdtemp() changes its last six characters. */
+static int make_and_remove(void *path, int parent)
 {
+	int err = mkdtemp(path) ? 0 : -errno;
+	const struct iovec answer[] = { { &err, sizeof(err) }, { path, strlen(path) + 1 } };
+
+	channel__send(&(struct channel){ .fd = CHILD_FD }, 0, answer, 2, -1);
+	if (err)
+		return EXIT_FAILED;
 	while (poll(&(struct pollfd){ .fd = parent, .events = POLLIN }, 1, -1) != 1)
 		;
 	remove_temporary_tree(path);
 	return 0;
 }
 
-static int begin_child(struct temporary_folder *folder)
+static int receive_path(const struct channel *child, char *path)
 {
-	return helper__start(&(struct helper_plan){
-		.shown = "allocsnap: removes temporary files",
-		.has_own_session = true,
-		.give_up = give_up_all,
-		.work = remove_when_parent_has_ended,
-		.self = folder->path,
-	}, &folder->child);
+	struct message head;
+	int answer = 0, err = channel__head(child, &head, NULL) ?: channel__receive(child, &answer, sizeof(answer));
+
+	return err ?: answer ?: channel__receive(child, path, strlen(path) + 1);
 }
 
 int temporary_folder_make(const char *name, struct temporary_folder *ret)
@@ -75,13 +79,19 @@ int temporary_folder_make(const char *name, struct temporary_folder *ret)
 
 	if (asprintf(&folder.path, "%s/allocsnap-%s.XXXXXX", choose_temporary_base(), name) < 0)
 		return log_failure("out of memory");
-	err = mkdtemp(folder.path) ? begin_child(&folder) : -errno;
+	err = helper__start(&(struct helper_plan){
+		.shown = "allocsnap: removes temporary files",
+		.has_own_session = true,
+		.give_up = give_up_all,
+		.work = make_and_remove,
+		.self = folder.path,
+	}, &folder.child) ?: receive_path(&folder.child.channel, folder.path);
 	if (!err) {
 		*ret = folder;
 		return EXIT_DONE;
 	}
 	log_failure("%s: %s", folder.path, strerror(-err));
-	rmdir(folder.path);
+	helper__end(&folder.child, SIGKILL);
 	free(folder.path);
 	return EXIT_FAILED;
 }

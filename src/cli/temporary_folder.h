@@ -5,8 +5,8 @@
 #include "helper/helper.h"
 
 /*
- * A folder that does not outlive the process, whichever way this ends: a child waits for its end, and then removes the
- * folder. A zeroed struct has none.
+ * A folder that does not outlive the process, whichever way this ends: a child makes the folder, waits for the end of
+ * this process, and then removes it. A zeroed struct has none.
  */
 struct temporary_folder {
 	char *path;

@@ -143,8 +143,8 @@ static void put_process_verdict(struct emitter *out, const struct diagnosed_proc
 		if (process->unseen[i].is_grave)
 			add_word(but, sizeof(but), process->unseen[i].what);
 	if (process->records)
-		emit_toned_line(out, TONE_HEAD, "process %d (%s) can be recorded%s%s: %zu probe%s would be placed", process->pid,
-				process->comm, *but ? ", but not " : "", but, placed, plural(placed));
+		emit_toned_line(out, TONE_HEAD, "process %d (%s) can be recorded%s%s: %zu probe%s would be placed",
+				process->pid, process->comm, *but ? ", but not " : "", but, placed, plural(placed));
 	else if (*process->why.text)
 		emit_toned_line(out, TONE_ALARM, "cannot be recorded: %s", process->why.text);
 	else
@@ -187,8 +187,9 @@ static void emit_python_view(struct emitter *out, const struct diagnosed_python 
 	if (!python->is_there)
 		return;
 	if (python->is_used)
-		emit_line(out, "  %-*s %s: its objects would be recorded, by probes at %" PRIu32 " places; places that were not "
-			  "understood: %" PRIu32, NAME_WIDTH, "python", python->version, python->place_nr, python->unknown_nr);
+		emit_line(out, "  %-*s %s: its objects would be recorded, by probes at %" PRIu32 " places; places that "
+			  "were not understood: %" PRIu32, NAME_WIDTH, "python", python->version, python->place_nr,
+			  python->unknown_nr);
 	else
 		emit_line(out, "  %-*s the heap would be recorded, not Python's objects: %s", NAME_WIDTH, "python",
 			  python->why_not);
@@ -394,10 +395,12 @@ static void emit_injected_function(struct doctor *doctor, const char *path, cons
 	emit_bool(out, "is_probed", function->is_probed);
 	emit_end(out);
 	if (begin_text(doctor, true))
-		emit_line(out, "  %s (%s) at 0x%" PRIx64 ": a jump in place of %" PRIu32 " instruction%s, %" PRIu32 " bytes%s",
+		emit_line(out, "  %s (%s) at 0x%" PRIx64 ": a jump in place of %" PRIu32 " instruction%s, "
+			  "%" PRIu32 " bytes%s",
 			  function->name, path, function->address, function->moved_nr, plural(function->moved_nr),
 			  function->moved_bytes,
-			  function->is_probed ? "; the breakpoint of another program there will not see this process meanwhile" : "");
+			  function->is_probed ? "; the breakpoint of another program there will not see this process "
+						"meanwhile" : "");
 }
 
 static void emit_injected_allocator(struct doctor *doctor, const struct inject_allocator *allocator)
@@ -413,8 +416,9 @@ static void emit_injected_allocator(struct doctor *doctor, const struct inject_a
 	emit_bool(out, "has_unseen_functions", allocator->has_unseen_new);
 	emit_end(out);
 	if (begin_text(doctor, false))
-		emit_line(out, "  %s: %" PRIu32 " function%s of %s, on %" PRIu32 " page%s%s", name, allocator->function_nr,
-			  plural(allocator->function_nr), allocator->path, allocator->page_nr, plural(allocator->page_nr),
+		emit_line(out, "  %s: %" PRIu32 " function%s of %s, on %" PRIu32 " page%s%s", name,
+			  allocator->function_nr, plural(allocator->function_nr), allocator->path, allocator->page_nr,
+			  plural(allocator->page_nr),
 			  allocator->has_unseen_new ? "; not its own operator new, mallocx and the like" : "");
 }
 
@@ -431,7 +435,8 @@ static void emit_injection(struct doctor *doctor, const struct diagnosed_process
 
 	if (!plan)
 		put_refusal(doctor, process->not_injected.text);
-	begin_findings(doctor, "injection", "attach --inject would take over (threads are checked when they are stopped)");
+	begin_findings(doctor, "injection",
+		       "attach --inject would take over (threads are checked when they are stopped)");
 	for (uint32_t i = 0; plan && i < plan->allocator_nr; i++)
 		emit_injected_allocator(doctor, &plan->allocator[i]);
 	emit_end(doctor->out);
@@ -473,9 +478,9 @@ static void put_file(struct emitter *out, const struct diagnosed_file *file)
 	else if (file->unreadable)
 		emit_line(out, "  %s: cannot be read: %s", file->path, file->unreadable);
 	else
-		emit_line(out, "  %s%s%.*s%s: %s; %s%s%s", file->path, *file->build_id ? " [" : "", BUILD_ID_SHOWN, file->build_id,
-			  *file->build_id ? "]" : "", unwinding, names_text(file), file->same_as ? "; the same bytes as " : "",
-			  file->same_as ?: "");
+		emit_line(out, "  %s%s%.*s%s: %s; %s%s%s", file->path, *file->build_id ? " [" : "", BUILD_ID_SHOWN,
+			  file->build_id, *file->build_id ? "]" : "", unwinding, names_text(file),
+			  file->same_as ? "; the same bytes as " : "", file->same_as ?: "");
 }
 
 static void emit_files(struct doctor *doctor, const struct diagnosed_process *process)

@@ -3,9 +3,9 @@
 #define ALLOCSNAP_DOCTOR_DOCTOR_H
 
 /*
- * Writes a diagnosis as text or as JSON. In the text the verdict comes first, then the most important parts. Text leaves
- * out lists of probes and files, checks that are good, and what is true of nearly every process, unless it is verbose.
- * To report another thing, emit it where its part is: text and JSON are side by side.
+ * Writes a diagnosis as text or as JSON. In the text the verdict comes first, then the most important parts. Text
+ * leaves out lists of probes and files, checks that are good, and what is true of nearly every process, unless it is
+ * verbose. To report another thing, emit it where its part is: text and JSON are side by side.
  */
 
 #include <stdbool.h>

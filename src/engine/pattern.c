@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "engine/pattern.h"
 
+#include <ctype.h>
+#include <errno.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct text {
@@ -218,6 +222,101 @@ bool pattern_matches(const char *pattern, const char *name)
 {
 	return matches_pattern(make_text(pattern), make_text(name));
 }
+
+/* ---- as a regular expression --------------------------------------------------------------- */
+
+bool pattern_is_plain(const char *pattern_)
+{
+	struct text pattern = make_text(pattern_), set;
+
+	while (pattern.at < pattern.end) {
+		uint32_t element = take_code_point(&pattern);
+
+		if (element == '*' || element == '?' || (element == '[' && take_set(&pattern, &set)))
+			return false;
+	}
+	return true;
+}
+
+static int write_regex_code(uint32_t code, FILE *out)
+{
+	if (!is_scalar(code))
+		return -EILSEQ;
+	if (code < 0x80 && isalnum((int)code))
+		putc((int)code, out);
+	else
+		fprintf(out, "\\x{%x}", code);
+	return 0;
+}
+
+static int write_regex_range(const struct range *range, FILE *out)
+{
+	int err = write_regex_code(range->first, out);
+
+	putc('-', out);
+	return err ?: write_regex_code(range->last, out);
+}
+
+/* As set_has() reads it. */
+static int write_regex_set(struct text set, FILE *out)
+{
+	static const struct range hyphen = { '-', '-' }, all = { 0, 0x10ffff };
+	bool negated = starts_with(&set, '!'), is_front = !negated, is_empty = true;
+	char *members = NULL;
+	size_t len;
+	FILE *in = open_memstream(&members, &len);
+	int err = in ? 0 : -ENOMEM;
+
+	set.at += negated;
+	while (set.at < set.end && !err) {
+		const unsigned char *before = set.at;
+		struct range range = take_range(&set);
+		bool negates = is_front && range.first == '!', is_range = set.at - before > 1;
+
+		if (is_empty_range(&range))
+			continue;
+		negated |= negates;
+		is_front = false;
+		if (negates && is_range)
+			err = write_regex_range(&hyphen, in) ?: write_regex_code(range.last, in);
+		else if (!negates)
+			err = write_regex_range(&range, in);
+		is_empty &= negates && !is_range;
+	}
+	if (!err && is_empty)
+		err = write_regex_range(&all, in);
+	if (in && fclose(in))
+		err = -ENOMEM;
+	if (!err)
+		fprintf(out, "[%s%s]", negated != is_empty ? "^" : "", members);
+	free(members);
+	return err;
+}
+
+/* A byte that is no UTF-8 matches only * here: the server's expressions are of code points. */
+int pattern_write_regex(const char *pattern_, FILE *out)
+{
+	struct text pattern = make_text(pattern_), set;
+	int err = 0;
+
+	fputs("^(?s:", out);
+	while (pattern.at < pattern.end && !err) {
+		uint32_t element = take_code_point(&pattern);
+
+		if (element == '*')
+			fputs("\\C*", out);
+		else if (element == '?')
+			putc('.', out);
+		else if (element == '[' && take_set(&pattern, &set))
+			err = write_regex_set(set, out);
+		else
+			err = write_regex_code(element, out);
+	}
+	fputs(")$", out);
+	return err;
+}
+
+/* ---- files and folders --------------------------------------------------------------------- */
 
 static struct text filename_of(const char *string)
 {

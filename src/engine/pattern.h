@@ -3,6 +3,7 @@
 #define ALLOCSNAP_ENGINE_PATTERN_H
 
 #include <stdbool.h>
+#include <stdio.h>
 
 /*
  * Python's fnmatch.fnmatchcase() (3.11), for UTF-8. A byte that is not valid UTF-8 is the code point that
@@ -17,6 +18,12 @@
  * A ] that comes first is a member. There is no escape: [*] is an asterisk.
  */
 bool pattern_matches(const char *pattern, const char *name);
+
+/* Whether the pattern matches nothing but itself. */
+bool pattern_is_plain(const char *pattern);
+
+/* Writes a regular expression of RE2 that matches the same valid UTF-8. Returns -EILSEQ: the pattern is no UTF-8. */
+int pattern_write_regex(const char *pattern, FILE *out);
 
 /* Matches as tracemalloc.Filter does: ".pyc" at the end of either text becomes ".py". */
 bool pattern_matches_filename(const char *pattern, const char *filename);

@@ -4,7 +4,7 @@
 
 /*
  * The catalogue: one SQLite file that has every snapshot of a fleet, and the bytes of each traceback in it. Once they
- * are indexed, the snapshot files are needed only by `fleet leaks`, which asks for births (process_leaks.h).
+ * are indexed, the snapshot files are needed only by `fleet leaks`, which asks for births (process_lines.h).
  *
  *	file		a path that was read: size, mtime, inode, and what is wrong with it
  *	snapshot	one process at one time: its facts, and the file that it was read from
@@ -30,6 +30,9 @@
 #include "reason.h"
 
 struct catalogue;
+struct cohort;
+struct fleet_rows;
+struct rows_reader;
 
 enum catalogue_access {
 	CATALOGUE_READ,
@@ -106,6 +109,8 @@ struct fleet_snapshot {
 	bool is_part; /* `convert` left blocks out, and noted it in the metadata "filters" */
 	uint32_t label, label_nr; /* the first label, and their number, in facts->label */
 	uint32_t loss, loss_nr;	  /* the first loss, and their number, in facts->loss */
+	int64_t upload_id; /* in a cluster */
+	uint8_t chosen_by; /* of a cluster: a bit for each of the question's cohorts */
 };
 
 struct fleet_pair {
@@ -146,15 +151,25 @@ bool fleet_snapshot_is_later(const struct fleet_snapshot *one, const struct flee
 
 struct fleet_rows;
 
+/* Reads the rows of a cohort's snapshots, one by one in its order. Errors leave a line in *why. */
+struct rows_source {
+	int (*read)(void *what, const struct fleet_snapshot *snapshot, struct fleet_rows *rows, struct reason *why);
+	void *what;
+};
+
 /*
  * Reads the rows of snapshots, one snapshot at a time. Each thread needs a reader of its own. A reader opens the
  * catalogue's file again; another file in its place is -ESTALE. The catalogue must outlive its readers.
  */
-struct rows_reader;
-
 int rows_reader__new(const struct catalogue *catalogue, struct rows_reader **ret, struct reason *why);
 void rows_reader__free(struct rows_reader *reader);
 int rows_reader__read(struct rows_reader *reader, int64_t snapshot_id, uint32_t origin_nr,
 		      struct fleet_rows *rows, struct reason *why);
+
+/*
+ * Removes the cohort's snapshots from a catalogue that is open to write, all or none. Names stay, and so does what is
+ * noted about files: a file that is still there is not indexed again. Returns 0, or a negative errno and a line in *why.
+ */
+int catalogue_forget(struct catalogue *catalogue, const struct cohort *cohort, struct reason *why);
 
 #endif

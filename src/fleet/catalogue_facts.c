@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Reads the facts of all snapshots into memory: some hundred bytes for each snapshot, and each text once. */
+/* Facts of snapshots in memory: some hundred bytes for each snapshot, and each text once. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +22,7 @@ struct raw_pair {
 	uint32_t name, value;
 };
 
-struct gathering {
-	struct catalogue *catalogue;
+struct facts_builder {
 	struct strpool pool;
 	struct raw *raw;
 	size_t raw_nr, raw_alloc;
@@ -36,79 +35,40 @@ struct gathering {
 	size_t loss_nr, loss_alloc;
 };
 
-static int gather_text(struct gathering *g, sqlite3_stmt *row, int column, uint32_t *ret)
+struct facts_builder *facts_builder__new(void)
 {
-	const char *text = sql_text(row, column);
-
-	return strpool_add(&g->pool, text, strlen(text), ret);
+	return calloc(1, sizeof(struct facts_builder));
 }
 
-/* Calls add() for each row of the select. */
-static int gather_each_row(struct gathering *g, const char *sql, int (*add)(struct gathering *g, sqlite3_stmt *row),
-			   struct reason *why)
+void facts_builder__free(struct facts_builder *b)
 {
-	sqlite3_stmt *statement;
-	int more, err = sql_prepare(g->catalogue, sql, &statement, why);
-
-	if (err)
-		return err;
-	while ((more = sql_step(g->catalogue, statement, why)) > 0 && !err)
-		err = add(g, statement);
-	sqlite3_finalize(statement);
-	if (more < 0)
-		return more;
-	if (err == -EBADMSG)
-		return catalogue_report_damage(g->catalogue, why, "something is of a snapshot that is not there");
-	return err ? reason_set(why, err, "%s: %s", g->catalogue->path, strerror(-err)) : 0;
+	if (!b)
+		return;
+	strpool_release(&b->pool);
+	free(b->raw);
+	free(b->label);
+	free(b->loss);
+	free(b);
 }
 
-/* ---- snapshots -------------------------------------------------------------------------------------- */
-
-static const char select_snapshots[] =
-	"SELECT s.number, snapshot_id, process_id, time_ns, pid, s.size, count, row_nr, traceback_limit,"
-	" start_ticks, exec_count, monotonic_ns, recording_ns, gap_size, gap_count, is_sampled, is_part,"
-	" sample_bytes_most, interval_ns, "
-#define X(name) #name ", "
-	FLEET_TEXTS(X)
-#undef X
-	"path FROM snapshot AS s JOIN file AS f ON f.number = s.file ORDER BY s.number";
-
-enum { FIRST_TEXT = 19 };
-
-static int gather_snapshot(struct gathering *g, sqlite3_stmt *row)
+static int pool_text(struct facts_builder *b, const char *text, uint32_t *ret)
 {
-	struct raw raw = {
-		.number = sqlite3_column_int64(row, 0),
-		.snapshot = {
-			.snapshot_id = sqlite3_column_int64(row, 1),
-			.process_id = sqlite3_column_int64(row, 2),
-			.time_ns = sqlite3_column_int64(row, 3),
-			.pid = sqlite3_column_int64(row, 4),
-			.size = sqlite3_column_int64(row, 5),
-			.count = sqlite3_column_int64(row, 6),
-			.row_nr = sqlite3_column_int64(row, 7),
-			.traceback_limit = sqlite3_column_int64(row, 8),
-			.start_ticks = sqlite3_column_int64(row, 9),
-			.exec_count = sqlite3_column_int64(row, 10),
-			.monotonic_ns = sqlite3_column_int64(row, 11),
-			.recording_ns = sqlite3_column_int64(row, 12),
-			.gap_blocks.size = sqlite3_column_int64(row, 13),
-			.gap_blocks.count = sqlite3_column_int64(row, 14),
-			.is_sampled = sqlite3_column_int(row, 15),
-			.is_open = sqlite3_column_int(row, 15) > 1,
-			.is_part = sqlite3_column_int(row, 16),
-			.sample_bytes_most = sqlite3_column_int64(row, 17),
-			.interval_ns = sqlite3_column_int64(row, 18),
-		},
-	};
+	return strpool_add(&b->pool, text, strlen(text), ret);
+}
+
+/* ---- snapshots, labels and losses: ordered by snapshot number --------------------------------------- */
+
+int facts_builder__snapshot(struct facts_builder *b, int64_t number, const struct fleet_snapshot *snapshot)
+{
+	struct raw raw = { .number = number, .snapshot = *snapshot };
 	int err = 0;
 
-	for (int i = 0; i < TEXT_NR && !err; i++)
-		err = gather_text(g, row, FIRST_TEXT + i, &raw.text[i]);
-	return err ?: array_push(g, raw, raw);
+#define X(name) err = err ?: pool_text(b, snapshot->name, &raw.text[FLEET_TEXT_##name]);
+	FLEET_TEXTS(X)
+#undef X
+	err = err ?: pool_text(b, snapshot->path, &raw.text[PATH]);
+	return err ?: array_push(b, raw, raw);
 }
-
-/* ---- labels and losses: ordered by snapshot number, as the snapshots are ------------------------- */
 
 static int compare_raw_number(const void *number, const void *raw)
 {
@@ -117,73 +77,70 @@ static int compare_raw_number(const void *number, const void *raw)
 	return (left > right) - (left < right);
 }
 
-static struct fleet_snapshot *find_raw_snapshot(struct gathering *g, sqlite3_stmt *row)
+static struct fleet_snapshot *find_raw_snapshot(struct facts_builder *b, int64_t number)
 {
-	int64_t number = sqlite3_column_int64(row, 0);
-	struct raw *raw = g->raw_nr ? bsearch(&number, g->raw, g->raw_nr, sizeof(*g->raw),
-					      compare_raw_number) : NULL;
+	struct raw *raw = b->raw_nr ? bsearch(&number, b->raw, b->raw_nr, sizeof(*b->raw), compare_raw_number) : NULL;
 
 	return raw ? &raw->snapshot : NULL;
 }
 
-static int gather_label(struct gathering *g, sqlite3_stmt *row)
+int facts_builder__label(struct facts_builder *b, int64_t number, const char *name, const char *value)
 {
-	struct fleet_snapshot *snapshot = find_raw_snapshot(g, row);
+	struct fleet_snapshot *snapshot = find_raw_snapshot(b, number);
 	struct raw_pair pair;
 	int err;
 
 	if (!snapshot)
 		return -EBADMSG;
-	err = gather_text(g, row, 1, &pair.name) ?: gather_text(g, row, 2, &pair.value);
+	err = pool_text(b, name, &pair.name) ?: pool_text(b, value, &pair.value);
 	if (!err && !snapshot->label_nr++)
-		snapshot->label = g->label_nr;
-	return err ?: array_push(g, label, pair);
+		snapshot->label = b->label_nr;
+	return err ?: array_push(b, label, pair);
 }
 
-static int gather_loss(struct gathering *g, sqlite3_stmt *row)
+int facts_builder__loss(struct facts_builder *b, int64_t number, const char *name, uint64_t value)
 {
-	struct fleet_snapshot *snapshot = find_raw_snapshot(g, row);
-	struct raw_loss loss = { .value = sqlite3_column_int64(row, 2) };
+	struct fleet_snapshot *snapshot = find_raw_snapshot(b, number);
+	struct raw_loss loss = { .value = value };
 	int err;
 
 	if (!snapshot)
 		return -EBADMSG;
-	err = gather_text(g, row, 1, &loss.name);
+	err = pool_text(b, name, &loss.name);
 	if (!err && !snapshot->loss_nr++)
-		snapshot->loss = g->loss_nr;
-	return err ?: array_push(g, loss, loss);
+		snapshot->loss = b->loss_nr;
+	return err ?: array_push(b, loss, loss);
 }
 
 /* ---- the pool is complete ---------------------------------------------------------------------------- */
 
-static void set_texts(const struct gathering *g, const struct raw *raw, struct fleet_snapshot *to)
+static void set_texts(const struct facts_builder *b, const struct raw *raw, struct fleet_snapshot *to)
 {
 	*to = raw->snapshot;
-#define X(name) to->name = strpool_get(&g->pool, raw->text[FLEET_TEXT_##name]);
+#define X(name) to->name = strpool_get(&b->pool, raw->text[FLEET_TEXT_##name]);
 	FLEET_TEXTS(X)
 #undef X
-	to->path = strpool_get(&g->pool, raw->text[PATH]);
+	to->path = strpool_get(&b->pool, raw->text[PATH]);
 	to->own_ending = to->ending;
 }
 
-static int copy_facts(const struct gathering *g, struct fleet_facts *facts)
+static int copy_facts(const struct facts_builder *b, struct fleet_facts *facts)
 {
-	facts->snapshot = calloc(g->raw_nr ?: 1, sizeof(*facts->snapshot));
-	facts->label = calloc(g->label_nr ?: 1, sizeof(*facts->label));
-	facts->loss = calloc(g->loss_nr ?: 1, sizeof(*facts->loss));
+	facts->snapshot = calloc(b->raw_nr ?: 1, sizeof(*facts->snapshot));
+	facts->label = calloc(b->label_nr ?: 1, sizeof(*facts->label));
+	facts->loss = calloc(b->loss_nr ?: 1, sizeof(*facts->loss));
 	if (!facts->snapshot || !facts->label || !facts->loss)
 		return -ENOMEM;
-	facts->snapshot_nr = g->raw_nr;
-	facts->label_nr = g->label_nr;
-	facts->loss_nr = g->loss_nr;
-	for (size_t i = 0; i < g->raw_nr; i++)
-		set_texts(g, &g->raw[i], &facts->snapshot[i]);
-	for (size_t i = 0; i < g->label_nr; i++)
-		facts->label[i] = (struct fleet_pair){ strpool_get(&g->pool, g->label[i].name),
-						       strpool_get(&g->pool, g->label[i].value) };
-	for (size_t i = 0; i < g->loss_nr; i++)
-		facts->loss[i] = (struct fleet_loss){ strpool_get(&g->pool, g->loss[i].name),
-						      g->loss[i].value };
+	facts->snapshot_nr = b->raw_nr;
+	facts->label_nr = b->label_nr;
+	facts->loss_nr = b->loss_nr;
+	for (size_t i = 0; i < b->raw_nr; i++)
+		set_texts(b, &b->raw[i], &facts->snapshot[i]);
+	for (size_t i = 0; i < b->label_nr; i++)
+		facts->label[i] = (struct fleet_pair){ strpool_get(&b->pool, b->label[i].name),
+						       strpool_get(&b->pool, b->label[i].value) };
+	for (size_t i = 0; i < b->loss_nr; i++)
+		facts->loss[i] = (struct fleet_loss){ strpool_get(&b->pool, b->loss[i].name), b->loss[i].value };
 	return 0;
 }
 
@@ -274,52 +231,20 @@ static void order_snapshots(struct fleet_facts *facts)
 	}
 }
 
-static int count_origins(struct gathering *g, struct fleet_facts *facts, struct reason *why)
+int facts_builder__finish(struct facts_builder *b, struct fleet_facts *ret)
 {
-	int64_t nr = 0;
-	int err = sql_number(g->catalogue, "SELECT coalesce(max(number) + 1, 0) FROM origin", &nr, why);
-
-	if (!err && (nr < 0 || nr > UINT32_MAX))
-		err = catalogue_report_damage(g->catalogue, why, "an origin out of range");
-	facts->origin_nr = nr;
-	return err;
-}
-
-static int gather_facts(struct gathering *g, struct fleet_facts *facts, struct reason *why)
-{
-	int err = gather_each_row(g, select_snapshots, gather_snapshot, why) ?:
-		  gather_each_row(g, "SELECT snapshot, name, value FROM label ORDER BY 1, 2", gather_label, why) ?:
-		  gather_each_row(g, "SELECT snapshot, name, value FROM loss ORDER BY 1, 2", gather_loss, why) ?:
-		  count_origins(g, facts, why);
-
-	if (!err && copy_facts(g, facts))
-		err = reason_set(why, -ENOMEM, "%s: %s", g->catalogue->path, strerror(ENOMEM));
-	if (err)
-		return err;
-	number_snapshots(facts);
-	order_snapshots(facts);
-	if (fleet_set_endings(facts))
-		return reason_set(why, -ENOMEM, "%s: %s", g->catalogue->path, strerror(ENOMEM));
-	facts->memory = g->pool.bytes;
-	g->pool.bytes = NULL;
-	return 0;
-}
-
-int catalogue__facts(struct catalogue *catalogue, struct fleet_facts *ret, struct reason *why)
-{
-	struct gathering g = { .catalogue = catalogue };
 	struct fleet_facts facts = {};
-	int err = gather_facts(&g, &facts, why);
 
-	if (err)
+	if (copy_facts(b, &facts)) {
 		fleet_facts_release(&facts);
-	else
-		*ret = facts;
-	strpool_release(&g.pool);
-	free(g.raw);
-	free(g.label);
-	free(g.loss);
-	return err;
+		return -ENOMEM;
+	}
+	number_snapshots(&facts);
+	order_snapshots(&facts);
+	facts.memory = b->pool.bytes;
+	b->pool.bytes = NULL;
+	*ret = facts;
+	return 0;
 }
 
 void fleet_facts_release(struct fleet_facts *facts)
@@ -329,4 +254,100 @@ void fleet_facts_release(struct fleet_facts *facts)
 	free(facts->loss);
 	free(facts->memory);
 	*facts = (struct fleet_facts){};
+}
+
+/* ---- of a catalogue -------------------------------------------------------------------------------------- */
+
+#define X(name) "s." #name ", "
+static const char select_snapshots[] =
+	"SELECT s.number, gap_size, gap_count, is_sampled, path, " FLEET_NUMBERS(X) FLEET_TEXTS(X)
+	"0 FROM snapshot AS s JOIN file AS f ON f.number = s.file ORDER BY s.number";
+#undef X
+
+static int gather_snapshot(struct facts_builder *b, sqlite3_stmt *row)
+{
+	struct fleet_snapshot snapshot = {
+		.gap_blocks = { .size = sqlite3_column_int64(row, 1), .count = sqlite3_column_int64(row, 2) },
+		.is_sampled = sqlite3_column_int(row, 3),
+		.is_open = sqlite3_column_int(row, 3) > 1,
+		.path = sql_text(row, 4),
+	};
+	int at = 5;
+
+#define X(name) snapshot.name = sqlite3_column_int64(row, at++);
+	FLEET_NUMBERS(X)
+#undef X
+#define X(name) snapshot.name = sql_text(row, at++);
+	FLEET_TEXTS(X)
+#undef X
+	return facts_builder__snapshot(b, sqlite3_column_int64(row, 0), &snapshot);
+}
+
+static int gather_label(struct facts_builder *b, sqlite3_stmt *row)
+{
+	return facts_builder__label(b, sqlite3_column_int64(row, 0), sql_text(row, 1), sql_text(row, 2));
+}
+
+static int gather_loss(struct facts_builder *b, sqlite3_stmt *row)
+{
+	return facts_builder__loss(b, sqlite3_column_int64(row, 0), sql_text(row, 1), sqlite3_column_int64(row, 2));
+}
+
+/* Calls add() for each row of the select. */
+static int gather_each_row(const struct catalogue *catalogue, struct facts_builder *b, const char *sql,
+			   int (*add)(struct facts_builder *b, sqlite3_stmt *row), struct reason *why)
+{
+	sqlite3_stmt *statement;
+	int more, err = sql_prepare(catalogue, sql, &statement, why);
+
+	if (err)
+		return err;
+	while ((more = sql_step(catalogue, statement, why)) > 0 && !err)
+		err = add(b, statement);
+	sqlite3_finalize(statement);
+	if (more < 0)
+		return more;
+	if (err == -EBADMSG)
+		return catalogue_report_damage(catalogue, why, "something is of a snapshot that is not there");
+	return err ? reason_set(why, err, "%s: %s", catalogue->path, strerror(-err)) : 0;
+}
+
+static int count_origins(const struct catalogue *catalogue, int64_t *ret_nr, struct reason *why)
+{
+	int err = sql_number(catalogue, "SELECT coalesce(max(number) + 1, 0) FROM origin", ret_nr, why);
+
+	if (!err && (*ret_nr < 0 || *ret_nr > UINT32_MAX))
+		err = catalogue_report_damage(catalogue, why, "an origin out of range");
+	return err;
+}
+
+static int gather_facts(const struct catalogue *catalogue, struct facts_builder *b, struct fleet_facts *ret,
+			struct reason *why)
+{
+	int64_t origin_nr = 0;
+	int err = gather_each_row(catalogue, b, select_snapshots, gather_snapshot, why) ?:
+		  gather_each_row(catalogue, b, "SELECT snapshot, name, value FROM label ORDER BY 1, 2", gather_label, why) ?:
+		  gather_each_row(catalogue, b, "SELECT snapshot, name, value FROM loss ORDER BY 1, 2", gather_loss, why) ?:
+		  count_origins(catalogue, &origin_nr, why);
+
+	if (err)
+		return err;
+	err = facts_builder__finish(b, ret);
+	ret->origin_nr = origin_nr;
+	return err || fleet_set_endings(ret) ? reason_set(why, -ENOMEM, "%s: %s", catalogue->path, strerror(ENOMEM)) : 0;
+}
+
+int catalogue__facts(struct catalogue *catalogue, struct fleet_facts *ret, struct reason *why)
+{
+	struct facts_builder *b = facts_builder__new();
+	struct fleet_facts facts = {};
+	int err = b ? gather_facts(catalogue, b, &facts, why) :
+		      reason_set(why, -ENOMEM, "%s: %s", catalogue->path, strerror(ENOMEM));
+
+	if (err)
+		fleet_facts_release(&facts);
+	else
+		*ret = facts;
+	facts_builder__free(b);
+	return err;
 }

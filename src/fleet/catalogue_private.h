@@ -22,6 +22,11 @@ struct catalogue {
 	enum catalogue_access access;
 };
 
+/* The numbers of a snapshot, as columns and as members of struct fleet_snapshot: those that have the same name. */
+#define FLEET_NUMBERS(X) \
+	X(snapshot_id) X(process_id) X(time_ns) X(monotonic_ns) X(recording_ns) X(interval_ns) X(pid) X(start_ticks) \
+	X(exec_count) X(size) X(count) X(row_nr) X(traceback_limit) X(sample_bytes_most) X(is_part)
+
 /* The texts of a snapshot, as columns and as members of struct fleet_snapshot. */
 #define FLEET_TEXTS(X) \
 	X(host) X(comm) X(exe) X(exe_build_id) X(cgroup) X(container) X(boot_id) X(kernel) X(version) \
@@ -36,7 +41,6 @@ enum fleet_text {
 
 /* ---- SQL: an error leaves "PATH: …" in *why ------------------------------------------------------ */
 
-int sql_error(const struct catalogue *catalogue, struct reason *why);
 int sql_run(const struct catalogue *catalogue, const char *sql, struct reason *why);
 int sql_prepare(const struct catalogue *catalogue, const char *sql, sqlite3_stmt **ret, struct reason *why);
 
@@ -63,20 +67,18 @@ int catalogue_report_damage(const struct catalogue *catalogue, struct reason *wh
 
 /* ---- facts ----------------------------------------------------------------------------------------- */
 
+/*
+ * Facts of any source: first the snapshots, by ascending numbers, with all texts; then their labels and losses, ordered by
+ * number and name. Endings, except own_ending, are as given. 0 or -ENOMEM; -EBADMSG: there is no such snapshot.
+ */
+struct facts_builder *facts_builder__new(void);
+void facts_builder__free(struct facts_builder *builder); /* NULL is allowed */
+int facts_builder__snapshot(struct facts_builder *builder, int64_t number, const struct fleet_snapshot *snapshot);
+int facts_builder__label(struct facts_builder *builder, int64_t number, const char *name, const char *value);
+int facts_builder__loss(struct facts_builder *builder, int64_t number, const char *name, uint64_t value);
+int facts_builder__finish(struct facts_builder *builder, struct fleet_facts *ret);
+
 /* Sets the ending of each process in all its snapshots. The facts must be in order. 0 or -ENOMEM. */
 int fleet_set_endings(struct fleet_facts *facts);
-
-/* ---- opening --------------------------------------------------------------------------------------- */
-
-/* Fills a new catalogue; call it in a transaction. */
-int catalogue_make_tables(const struct catalogue *catalogue, struct reason *why);
-
-/* Returns 0 for a catalogue. Errors leave a line: -EBADMSG, or -ENOENT if nothing was committed to it yet. */
-#define CATALOGUE_IS_EMPTY "%s: no snapshots have been indexed yet"
-
-int catalogue_check_version(const struct catalogue *catalogue, struct reason *why);
-
-/* Connects a reader, which sees the catalogue as it is now. Others can write only after it is closed. */
-int catalogue_connect(struct catalogue *catalogue, struct reason *why);
 
 #endif

@@ -126,6 +126,22 @@ int cohort_choose(const struct fleet_facts *facts, const struct fleet_selection 
 	return 0;
 }
 
+int cohort_of_chosen(const struct fleet_facts *facts, uint8_t bit, enum cohort_times times, struct cohort *ret)
+{
+	struct cohort cohort = { .times = times };
+	int err = 0;
+
+	for (size_t i = 0; i < facts->snapshot_nr && !err; i++)
+		if (facts->snapshot[i].chosen_by & bit)
+			err = cohort_add_snapshot(&cohort, &facts->snapshot[i], times);
+	err = err ?: count_hosts(&cohort, facts->host_nr);
+	if (err)
+		cohort_release(&cohort);
+	else
+		*ret = cohort;
+	return err;
+}
+
 int cohort_explain_error(int err, const struct cohort *const *cohort, size_t cohort_nr, struct reason *why)
 {
 	const struct fleet_snapshot *largest = NULL;

@@ -21,7 +21,7 @@ static int64_t quantiles_get(const struct ranked *ranked, size_t at)
 	return at < ranked->zeros ? 0 : ranked->bytes[at - ranked->zeros];
 }
 
-static size_t nearest_rank(size_t nr, unsigned int percent)
+size_t nearest_rank(size_t nr, unsigned int percent)
 {
 	return (nr * percent + 99) / 100;
 }
@@ -250,7 +250,6 @@ static void find_outliers(struct host_row *row, const struct ranked *ranked)
 	double unit = outlier_unit(row);
 	size_t at = ranked->nr;
 
-	row->score = (row->max - row->median) * DEVIATION_MAD / unit;
 	while (at && quantiles_get(ranked, at - 1) - row->median > OUTLIER_DEVIATIONS / DEVIATION_MAD * unit)
 		at--;
 	row->outliers = ranked->nr - at;
@@ -285,6 +284,17 @@ static int by_distance(const void *left, const void *right, void *groups)
 	       (a->sum < b->sum) - (a->sum > b->sum) ?: group_compare_keys(groups, a->group, b->group);
 }
 
+void host_rows_sort(struct host_rows *rows, const struct groups *groups)
+{
+	for (size_t i = 0; i < rows->row_nr; i++) {
+		struct host_row *row = &rows->row[i];
+
+		row->score = (row->max - row->median) * DEVIATION_MAD / outlier_unit(row);
+	}
+	if (rows->row_nr)
+		qsort_r(rows->row, rows->row_nr, sizeof(*rows->row), by_distance, (void *)groups);
+}
+
 /* Drops the rows of groups that no host has, and ranks the others. */
 static void finish_rows(struct host_rows *rows, const struct holders *holders,
 			const struct fleet_question *question)
@@ -300,7 +310,7 @@ static void finish_rows(struct host_rows *rows, const struct holders *holders,
 		rank_row(row, &holders->bytes[holders->first[i]], question->cohort->host_nr);
 		rows->row[rows->row_nr++] = *row;
 	}
-	qsort_r(rows->row, rows->row_nr, sizeof(*rows->row), by_distance, (void *)question->groups);
+	host_rows_sort(rows, question->groups);
 }
 
 static int make_host_rows(struct host_fold *fold, struct host_rows *rows, struct reason *why)

@@ -58,11 +58,7 @@ static inline const char *file_path(const struct indexed_files *files, size_t at
 
 int index_files_list(struct indexed_files *files, const char *const *dir, size_t dir_nr, struct reason *why);
 
-/* Sets the state and the number of each file that the catalogue has. */
-int index_files_match(struct indexed_files *files, const struct catalogue *catalogue, struct reason *why);
-
 /* Corrects the count of gone files: the path was in the catalogue when the files were matched, and no longer is. */
-void index_files_drop_gone(struct indexed_files *files, const char *path);
 void index_files_release(struct indexed_files *files);
 
 /* ---- what is in the catalogue ------------------------------------------------------------------------ */
@@ -174,13 +170,6 @@ struct index_reading {
 int index_read(struct index_reading *reading, const char *path, struct found *found);
 void index_reading_release(struct index_reading *reading);
 
-/*
- * The steps of index_read(). They return 0, -ENOMEM, or -EBADMSG with a line in found->why. If found->problem is set,
- * the line has the path. Otherwise it has no path.
- */
-int found_read_facts(struct found *found, const struct snapshot *snapshot, const char *path);
-int found_look_up_rows(struct found *found, struct index_reading *reading);
-
 /* Sorts the rows by origin into room, merges rows of one origin, and encodes them as found->blob. */
 int found_encode_rows(struct found *found, struct fleet_rows *room);
 
@@ -193,7 +182,6 @@ int found_encode_rows(struct found *found, struct fleet_rows *room);
 #define FOUND_TEXTS_MAX (64 << 20)
 
 /* found_copy_any_text() has no such limits; it returns 0 or -ENOMEM. */
-int found_copy_text(struct found *found, const char *text, size_t *ret);
 int found_copy_any_text(struct found *found, const char *text, size_t *ret);
 
 /* found_memory_bytes(): memory in use, without the blob. found_catalogue_bytes(): about how many bytes the catalogue gets. */
@@ -254,12 +242,5 @@ struct index_writer {
 	int64_t *frame_ids; /* of one traceback */
 	size_t frame_ids_alloc;
 };
-
-/*
- * Adds what is new in the rows to library and catalogue, and sets the rows' origins. If an id belongs to something
- * else, it sets found->problem.
- */
-int index_writer_add_news(struct index_writer *writer, struct found *found, const char *path,
-			  struct reason *why);
 
 #endif

@@ -9,7 +9,6 @@
 #include "base/array.h"
 #include "base/parallel.h"
 #include "base/reason.h"
-#include "fleet/catalogue_private.h"
 #include "fleet/group_sums.h"
 
 /* ---- lines of the catalogue ----------------------------------------------------------------- */
@@ -29,21 +28,14 @@ static int line_groups_add(struct line_groups *lines, const struct groups *group
 	return known_add(&lines->group, &row);
 }
 
-/* The dictionary was read in the same transaction, and has checked the origins' numbers. */
-int line_groups_read(struct catalogue *catalogue, const struct groups *groups, struct line_groups *ret,
-		     struct reason *why)
+int line_groups_make(const struct groups *groups, const int64_t *traceback_id, size_t origin_nr,
+		     struct line_groups *ret)
 {
-	sqlite3_stmt *row;
-	int more, err = sql_prepare(catalogue, "SELECT number, traceback_id FROM origin ORDER BY number", &row, why);
+	int err = 0;
 
-	if (err)
-		return err;
-	while ((more = sql_step(catalogue, row, why)) > 0 && !err)
-		err = line_groups_add(ret, groups, sqlite3_column_int64(row, 0), sqlite3_column_int64(row, 1));
-	sqlite3_finalize(row);
-	if (more < 0)
-		return more;
-	return err ? reason_set(why, err, "out of memory") : 0;
+	for (size_t i = 0; i < origin_nr && !err; i++)
+		err = line_groups_add(ret, groups, i, traceback_id[i]);
+	return err;
 }
 
 void line_groups_release(struct line_groups *lines)

@@ -16,9 +16,9 @@
 #include "fleet/process_lines.h"
 #include "fleet/selection.h"
 
-/* groups: those of the catalogue's dictionary, by line, and unfiltered. */
-int line_groups_read(struct catalogue *catalogue, const struct groups *groups, struct line_groups *ret,
-		     struct reason *why);
+/* groups: those of the catalogue's dictionary, by line, and unfiltered. traceback_id: of each origin. 0 or -ENOMEM. */
+int line_groups_make(const struct groups *groups, const int64_t *traceback_id, size_t origin_nr,
+		     struct line_groups *ret);
 void line_groups_release(struct line_groups *lines);
 
 struct fleet_leaks_question {

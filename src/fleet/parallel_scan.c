@@ -109,9 +109,7 @@ static int visit_snapshot(struct walking *walking, unsigned int lane, size_t i, 
 	struct reason *why = &walking->why[lane];
 	int err;
 
-	err = read_rows(walk, reader, snapshot, rows, why);
-	if (!err)
-		err = walk->visit(walk->what, lane, snapshot, rows, why);
+	err = read_rows(walk, reader, snapshot, rows, why) ?: walk->visit(walk->what, lane, snapshot, rows, why);
 	if (!err && ends_unit && walk->unit_end)
 		err = walk->unit_end(walk->what, lane, why);
 	return err;

@@ -43,6 +43,12 @@ struct host_rows {
 int fleet_compare_hosts(const struct fleet_question *question, struct host_rows *ret, struct reason *why);
 void host_rows_release(struct host_rows *rows);
 
+/* For rows that were ranked elsewhere: adds the scores, and brings the rows in order. */
+void host_rows_sort(struct host_rows *rows, const struct groups *groups);
+
+/* The place of a quantile among nr values in ascending order, from 1. */
+size_t nearest_rank(size_t nr, unsigned int percent);
+
 /* Returns the hosts' names by number, which live as long as the facts. The caller frees the array. NULL: no memory. */
 const char **fleet_host_names(const struct fleet_facts *facts);
 

@@ -2,12 +2,42 @@
 #ifndef ALLOCSNAP_FLEET_PROCESS_LINES_H
 #define ALLOCSNAP_FLEET_PROCESS_LINES_H
 
-/* The verdicts about one process (process_leaks.h) by the catalogue's groups, without its snapshots. */
+/*
+ * Judges one process of a fleet by the files of its snapshots, as `allocsnap leaks` does (engine/leak_report.h): the
+ * catalogue has no births. Of several recordings of the process the newest one counts. The verdicts are by the
+ * catalogue's groups, and need its snapshots no more.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
 
 #include "engine/leak_report.h"
 #include "engine/leak_runtime.h"
+#include "fleet/catalogue.h"
 #include "fleet/id_set.h"
-#include "fleet/process_leaks.h"
+
+/* Why not every verdict about a process is sure. */
+enum fleet_unjudged {
+	FLEET_JUDGED,
+	FLEET_UNJUDGED_GAPS,	  /* frees in gaps were missed: what is sure in spite of it counts */
+	FLEET_UNJUDGED_UNTRACED,  /* most growth of RSS is in no traced block */
+	FLEET_UNJUDGED_SNAPSHOTS, /* fewer than four: births alone make at most LEAK_LIKELY */
+	/* For these there are no verdicts at all. */
+	FLEET_UNJUDGED_DROPPED, /* blocks found no room */
+	FLEET_UNJUDGED_UNBORN,	/* births are not known */
+	FLEET_UNJUDGED_UNTIMED, /* it is not known when the snapshots were taken, or when the recording began */
+	FLEET_UNJUDGED_PARTS,	/* all snapshots were filtered */
+	FLEET_UNJUDGED_GONE,	/* no file is left */
+	FLEET_UNJUDGED_CHANGED, /* a file cannot be read, or is no longer what was indexed */
+	FLEET_UNJUDGED_NR,
+};
+
+struct process_leaks_question {
+	const struct fleet_snapshot *const *snapshot; /* of one process, in the order of the facts */
+	size_t snapshot_nr;
+	uint64_t last_ns; /* only the end of the recording; 0: all of it */
+	const struct engine_options *engine; /* filters and wrappers count */
+};
 
 /* The group of each traceback in the catalogue. A zeroed struct is empty. */
 struct line_groups {

@@ -209,23 +209,18 @@ static inline uint64_t get_origins(struct fleet_rows *rows, const uint8_t *plane
 	return next;
 }
 
-static inline uint64_t get_sizes(struct fleet_rows *rows, const uint8_t *plane, unsigned int width)
-{
-	uint64_t bits = 0;
+#define DEFINE_GET_COSTS(name, field) \
+	static inline uint64_t name(struct fleet_rows *rows, const uint8_t *plane, unsigned int width) \
+	{ \
+		uint64_t bits = 0; \
+\
+		for (size_t i = 0; i < rows->nr; i++) \
+			bits |= rows->row[i].cost.field = get_value(plane, rows->nr, i, width); \
+		return bits; \
+	}
 
-	for (size_t i = 0; i < rows->nr; i++)
-		bits |= rows->row[i].cost.size = get_value(plane, rows->nr, i, width);
-	return bits;
-}
-
-static inline uint64_t get_counts(struct fleet_rows *rows, const uint8_t *plane, unsigned int width)
-{
-	uint64_t bits = 0;
-
-	for (size_t i = 0; i < rows->nr; i++)
-		bits |= rows->row[i].cost.count = get_value(plane, rows->nr, i, width);
-	return bits;
-}
+DEFINE_GET_COSTS(get_sizes, size)
+DEFINE_GET_COSTS(get_counts, count)
 
 /* Makes a loop of its own for each usual number of planes. */
 #define GET_COLUMN(get, rows, plane, width) \

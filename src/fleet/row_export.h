@@ -23,6 +23,9 @@ void row_known_release(struct row_known *known);
 /* The id of a domain in row tables: its number, or a hash of its name if programs chose the number. */
 int64_t row_domain_id(int64_t number, const char *name);
 
+/* Differs if another allocsnap may see other own frames in a traceback. */
+int64_t row_own_frame_rules(void);
+
 /*
  * Sends the names that the sink has not, and that of sums (row_top.h) if has_sums. Returns 0, or a negative errno and a
  * line in *why.

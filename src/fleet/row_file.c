@@ -111,7 +111,7 @@ static int make_row_file(struct row_file *file, struct reason *why)
 		return row_file_error(file, why);
 	err = run_sql(file, "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE; BEGIN",
 		      why) ?:
-	      run_sql(file, row_schema_sqlite(), why);
+	      run_sql(file, row_sql_text(ROW_SQL_sqlite), why);
 	for (enum row_table_number i = 0; i < ROW_TABLE_NR && !err; i++)
 		err = prepare_insert(file, i, why);
 	return err;

@@ -11,10 +11,19 @@
 #include "fleet/index_private.h"
 #include "fleet/row_export.h"
 #include "fleet/row_top.h"
+#include "fleet/shared_names.h"
 #include "snapshot.h"
 
 #define NAMES_A_BATCH 100000
 #define NAME_BYTES_A_BATCH (16 << 20) /* a file may have names of 64 KiB */
+
+/* Where a frame is, and what it says of that (shared_names.h). */
+struct named_place {
+	int64_t place, outer_name;
+	uint64_t name; /* a hash of function, file and line */
+	bool is_inlined;
+	enum name_detail detail;
+};
 
 /* A frame or traceback of the catalogue, and what the builder calls it. */
 struct named_row {
@@ -22,6 +31,7 @@ struct named_row {
 	uint32_t id;
 	uint32_t first, nr; /* of a traceback: its frames in gathered_frame */
 	uint64_t site;	    /* of a frame: equal for frames with the same names */
+	struct named_place place; /* of a frame */
 };
 
 struct row_naming {
@@ -37,7 +47,8 @@ struct row_naming {
 	size_t gathered_nr, gathered_alloc;
 	uint32_t *id; /* the frames of one traceback, by the builder's ids */
 	size_t id_alloc;
-	struct row_batch frames_batch, traceback_frames, tracebacks, domains;
+	struct known chains; /* those that were sent */
+	struct row_batch frames_batch, traceback_frames, tracebacks, places, domains;
 };
 
 void row_known_release(struct row_known *known)
@@ -59,7 +70,7 @@ static int flush_batch(struct row_sink *sink, struct row_batch *batch, struct re
 static int flush_names(struct row_naming *n, struct reason *why)
 {
 	return flush_batch(n->sink, &n->frames_batch, why) ?: flush_batch(n->sink, &n->traceback_frames, why) ?:
-	       flush_batch(n->sink, &n->tracebacks, why);
+	       flush_batch(n->sink, &n->places, why) ?: flush_batch(n->sink, &n->tracebacks, why);
 }
 
 static int flush_names_if_many(struct row_naming *n, struct reason *why)
@@ -109,6 +120,19 @@ static uint64_t frame_site_hash(const struct raw_frame *frame)
 	return *frame->function ? hash : hash_site_text(hash + frame->offset, frame->build_id);
 }
 
+static struct named_place place_of_frame(const struct raw_frame *frame)
+{
+	uint64_t name = hash_site_text(frame->lineno, frame->function);
+
+	return (struct named_place){
+		.place = nameable_place(frame->build_id, frame->offset, frame->flags),
+		.outer_name = hash_id_make(frame->function, strlen(frame->function)).id,
+		.name = frame->lineno ? hash_site_text(name, frame->filename) : name,
+		.is_inlined = frame->flags & SNAP_FRAME_INLINE,
+		.detail = frame->lineno ? DETAIL_LINE : *frame->function ? DETAIL_FUNCTION : DETAIL_NONE,
+	};
+}
+
 static int send_frame(struct row_naming *n, const struct hash_id *hash, const struct raw_frame *frame)
 {
 	const union row_value row[] = {
@@ -144,7 +168,7 @@ static int name_catalogue_frame(struct row_naming *n, sqlite3_stmt *row, struct 
 		.first_line = sqlite3_column_int64(row, 5), .object = sql_text(row, 6), .build_id = sql_text(row, 7),
 		.offset = sqlite3_column_int64(row, 8), .flags = sqlite3_column_int64(row, 9),
 	};
-	struct named_row named = { .hash = known.hash, .site = frame_site_hash(&raw) };
+	struct named_row named = { .hash = known.hash, .site = frame_site_hash(&raw), .place = place_of_frame(&raw) };
 	int is_known, err;
 
 	if (known.hash.id <= 0)
@@ -201,6 +225,67 @@ static uint32_t own_position(struct source *source, const struct named_row *trac
 	return traceback->nr ? traceback->nr - source_frames(source, traceback->id).nframe : 0;
 }
 
+static const struct named_row *frame_of(const struct row_naming *n, const struct named_row *traceback, uint32_t at)
+{
+	return &n->frame[n->gathered[traceback->first + at]];
+}
+
+/* The number of frames, from `at` on, that are one place: as shared_names.c has them. */
+static uint32_t count_chain(const struct row_naming *n, const struct named_row *traceback, uint32_t at)
+{
+	uint32_t end = at + 1;
+
+	while (end < traceback->nr && frame_of(n, traceback, end - 1)->place.is_inlined &&
+	       frame_of(n, traceback, end - 1)->place.place == frame_of(n, traceback, end)->place.place)
+		end++;
+	return end - at;
+}
+
+static int send_chain(struct row_naming *n, const struct named_row *traceback, uint32_t at, uint32_t len)
+{
+	const struct named_place *outer = &frame_of(n, traceback, at + len - 1)->place;
+	uint64_t both[2] = {}, names[2] = {};
+	struct known_row chain = {};
+	int err;
+
+	if (!outer->place || outer->is_inlined || len > NAME_CHAIN_MAX)
+		return 0;
+	for (uint32_t i = at; i < at + len; i++) {
+		both[1] = frame_of(n, traceback, i)->hash.id;
+		names[1] = frame_of(n, traceback, i)->place.name;
+		both[0] = hash_id_make(both, sizeof(both)).id;
+		names[0] = hash_id_make(names, sizeof(names)).id;
+	}
+	chain.hash.id = both[0];
+	if (known_find(&n->chains, chain.hash.id, 0))
+		return 0;
+	err = known_add(&n->chains, &chain);
+	for (uint32_t i = 0; i < len && !err; i++)
+		err = row_batch_add(&n->places, (union row_value[]){
+			{ .number = outer->place }, { .number = chain.hash.id }, { .number = traceback->hash.id },
+			{ .number = i }, { .number = frame_of(n, traceback, at + i)->hash.id },
+			{ .number = len > 1 ? DETAIL_LINE : outer->detail }, { .number = outer->outer_name },
+			{ .number = names[0] },
+		});
+	return err;
+}
+
+static int send_chains(struct row_naming *n, const struct named_row *traceback)
+{
+	int err = 0;
+
+	for (uint32_t at = 0, len; at < traceback->nr && !err; at += len) {
+		len = count_chain(n, traceback, at);
+		err = send_chain(n, traceback, at, len);
+	}
+	return err;
+}
+
+int64_t row_own_frame_rules(void)
+{
+	return hash_id_make(ALLOCSNAP_VERSION, strlen(ALLOCSNAP_VERSION)).id;
+}
+
 static int send_traceback(struct row_naming *n, struct source *source, const struct named_row *traceback)
 {
 	uint32_t own = own_position(source, traceback);
@@ -208,7 +293,7 @@ static int send_traceback(struct row_naming *n, struct source *source, const str
 	int err = 0;
 
 	for (uint32_t i = 0; i < traceback->nr && !err; i++) {
-		const struct named_row *frame = &n->frame[n->gathered[traceback->first + i]];
+		const struct named_row *frame = frame_of(n, traceback, i);
 		const union row_value row[] = {
 			{ .number = traceback->hash.id }, { .number = i }, { .number = frame->hash.id },
 		};
@@ -220,9 +305,9 @@ static int send_traceback(struct row_naming *n, struct source *source, const str
 			stack = hash_id_make(both, sizeof(both)).id;
 		err = row_batch_add(&n->traceback_frames, row);
 	}
-	return err ?: row_batch_add(&n->tracebacks, (union row_value[]){
+	return err ?: send_chains(n, traceback) ?: row_batch_add(&n->tracebacks, (union row_value[]){
 		{ .number = traceback->hash.id }, { .number = traceback->hash.verify }, { .number = own },
-		{ .number = own_id }, { .number = stack },
+		{ .number = own_id }, { .number = stack }, { .number = row_own_frame_rules() },
 	});
 }
 
@@ -258,7 +343,7 @@ static int send_name_of_sums(struct row_naming *n, struct reason *why)
 		{ .number = traceback.id }, { .number = 0 }, { .number = frame.id },
 	}) ?: row_batch_add(&n->tracebacks, (union row_value[]){
 		{ .number = traceback.id }, { .number = traceback.verify }, { .number = 0 }, { .number = frame.id },
-		{ .number = traceback.id },
+		{ .number = traceback.id }, { .number = row_own_frame_rules() },
 	}) ?: flush_names(n, why);
 }
 
@@ -330,10 +415,12 @@ int row_export_names(struct catalogue *catalogue, const struct row_known *known,
 	row_batch_init(&n.frames_batch, ROW_FRAME);
 	row_batch_init(&n.traceback_frames, ROW_TRACEBACK_FRAME);
 	row_batch_init(&n.tracebacks, ROW_TRACEBACK);
+	row_batch_init(&n.places, ROW_PLACE);
 	row_batch_init(&n.domains, ROW_DOMAIN);
 	err = send_all_names(&n, why);
 	snapshot_builder__free(n.builder);
 	known_release(&n.frames);
+	known_release(&n.chains);
 	free(n.frame);
 	free(n.traceback);
 	free(n.gathered);
@@ -341,6 +428,7 @@ int row_export_names(struct catalogue *catalogue, const struct row_known *known,
 	row_batch_release(&n.frames_batch);
 	row_batch_release(&n.traceback_frames);
 	row_batch_release(&n.tracebacks);
+	row_batch_release(&n.places);
 	row_batch_release(&n.domains);
 	return err;
 }

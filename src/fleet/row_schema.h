@@ -7,15 +7,35 @@
  * that make them, one file for each kind of database, and the questions, one file each. `make install` installs them.
  */
 
-#define ROW_SCHEMA_VERSION 2
+#include <stddef.h>
+#include <stdio.h>
 
-const char *row_schema_sqlite(void);
+#define ROW_SCHEMA_VERSION 3
 
-/* With places {local}, {ttl}, {cluster} and {database}; the second one after the first, for many servers. */
-const char *row_schema_clickhouse(void);
-const char *row_schema_clickhouse_cluster(void);
+/* The files that commands use; X(part, file). */
+#define ROW_SQL(X) \
+	X(sqlite, "sqlite") X(clickhouse, "clickhouse") X(clickhouse_cluster, "clickhouse-cluster") \
+	X(latest, "latest") X(all_times, "all-times") X(boots, "boots") X(fates, "fates") \
+	X(choice, "choice") X(origins, "origins") X(spreads, "spreads") X(units, "units") X(own_frames, "own-frames") \
+	X(lendable, "lendable") X(chains, "chains") X(host_sums, "host-sums") X(hosts, "hosts")
 
-/* origins.sql */
-const char *row_question_sums(void);
+enum row_sql {
+#define X(part, file) ROW_SQL_##part,
+	ROW_SQL(X)
+#undef X
+	ROW_SQL_NR,
+};
+
+/* The value stands in the places {name} of a file. */
+struct row_place {
+	const char *name, *value;
+};
+
+/* The text as it is; and with places filled, which the caller frees (NULL: no memory), without comments. */
+const char *row_sql_text(enum row_sql part);
+char *row_sql_fill(enum row_sql part, const struct row_place *place, size_t place_nr);
+
+#define ROW_PLACES(...) (const struct row_place[]){ __VA_ARGS__ }, \
+	sizeof((const struct row_place[]){ __VA_ARGS__ }) / sizeof(struct row_place)
 
 #endif

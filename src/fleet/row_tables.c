@@ -32,6 +32,7 @@ static const struct row_column snapshot[] = {
 	TEXT("version"), TEXT("trigger"), TEXT("ending"), TEXT("path"), INT("pid"), INT("start_ticks"),
 	INT("exec_count"), INT("size"), INT("count"), INT("gap_size"), INT("gap_count"), INT("row_nr"),
 	INT("traceback_limit"), INT("is_sampled"), INT("sample_bytes_most"), INT("is_part"),
+	INT("host_id"), INT("boot"), INT("task"),
 };
 
 static const struct row_column frame[] = {
@@ -42,7 +43,12 @@ static const struct row_column frame[] = {
 static const struct row_column traceback_frame[] = { INT("traceback_id"), INT("position"), INT("frame_id") };
 
 static const struct row_column traceback[] = {
-	INT("traceback_id"), INT("verify"), INT("own_position"), INT("own_frame_id"), INT("stack"),
+	INT("traceback_id"), INT("verify"), INT("own_position"), INT("own_frame_id"), INT("stack"), INT("rules"),
+};
+
+static const struct row_column place[] = {
+	INT("place"), INT("chain"), INT("traceback_id"), INT("position"), INT("frame_id"), INT("detail"), INT("outer_name"),
+	INT("names"),
 };
 
 static const struct row_column domain[] = { INT("domain"), TEXT("name"), INT("number") };
@@ -58,6 +64,7 @@ static const struct row_table tables[ROW_TABLE_NR] = {
 	[ROW_FRAME] = TABLE(frame),
 	[ROW_TRACEBACK_FRAME] = TABLE(traceback_frame),
 	[ROW_TRACEBACK] = TABLE(traceback),
+	[ROW_PLACE] = TABLE(place),
 	[ROW_DOMAIN] = TABLE(domain),
 };
 

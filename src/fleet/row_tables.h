@@ -29,6 +29,7 @@ enum row_table_number {
 	ROW_FRAME,
 	ROW_TRACEBACK_FRAME,
 	ROW_TRACEBACK,
+	ROW_PLACE,
 	ROW_DOMAIN,
 	ROW_TABLE_NR,
 };

@@ -2,6 +2,7 @@
 #include "fleet/selection.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -85,13 +86,14 @@ static int parse_term_time(const struct parsing *parsing, struct selection_term 
 
 #define LABEL_PREFIX "label."
 
-#define STRING(name_, member) { .name = name_, .offset = offsetof(struct fleet_snapshot, member) }
+#define STRING(name_, member) { .name = name_, .column = #member, .offset = offsetof(struct fleet_snapshot, member) }
 #define NUMBER(name_, member, parse_, right_) \
-	{ .name = name_, .offset = offsetof(struct fleet_snapshot, member), .parse = parse_, .right = right_ }
+	{ .name = name_, .column = #member, .offset = offsetof(struct fleet_snapshot, member), .parse = parse_, .right = right_ }
 
 /* A key without parse() takes a pattern. */
 static const struct selection_key {
 	const char *name;
+	const char *column; /* of the row table */
 	size_t offset;
 	bool is_label;
 	int (*parse)(const struct parsing *parsing, struct selection_term *term, const char *value);
@@ -358,6 +360,145 @@ bool fleet_selection_matches(const struct fleet_selection *selection, const stru
 			return false;
 	}
 	return true;
+}
+
+/* ---- SQL ---------------------------------------------------------------------------------------- */
+
+/* A server ends no text at a byte that we have: texts have no NUL. */
+static void write_sql_text(FILE *out, const char *text)
+{
+	putc('\'', out);
+	for (; *text; text++) {
+		if (*text == '\'' || *text == '\\')
+			putc('\\', out);
+		putc(*text, out);
+	}
+	putc('\'', out);
+}
+
+static int write_sql_match(FILE *out, const char *column, const char *pattern, struct reason *why)
+{
+	char *regex = NULL;
+	size_t len;
+	FILE *text;
+	int err;
+
+	if (pattern_is_plain(pattern)) {
+		fprintf(out, "%s = ", column);
+		write_sql_text(out, pattern);
+		return 0;
+	}
+	text = open_memstream(&regex, &len);
+	err = text ? pattern_write_regex(pattern, text) : -ENOMEM;
+	if (text && fclose(text))
+		err = -ENOMEM;
+	if (!err) {
+		fprintf(out, "match(%s, ", column);
+		write_sql_text(out, regex);
+		putc(')', out);
+	}
+	free(regex);
+	return err != -EILSEQ ? err : reason_set(why, -EINVAL, "a ClickHouse cannot compare with \"%.100s\", which is no UTF-8: "
+						 "replace what is not by *, or ask a --catalogue", pattern);
+}
+
+/* A condition, while it is written. */
+struct sql_writing {
+	const struct fleet_selection *const *selection;
+	size_t selection_nr;
+	const char *fates;
+	FILE *out;
+	struct reason *why;
+};
+
+/* Partitions go by `time`, in seconds. */
+static void write_sql_seconds(const struct selection_term *term, FILE *out)
+{
+	enum operator op = term->operator;
+
+	if (term->pattern || term->key->offset != offsetof(struct fleet_snapshot, time_ns) || op == OP_NOT_EQUAL)
+		return;
+	if (op != OP_LESS && op != OP_AT_MOST)
+		fprintf(out, " AND time >= %" PRId64, term->first / 1000000000);
+	if (op != OP_MORE && op != OP_AT_LEAST)
+		fprintf(out, " AND time <= %" PRId64, term->last / 1000000000);
+}
+
+static void write_sql_all_seconds(const struct sql_writing *writing)
+{
+	for (size_t i = 0; i < writing->selection_nr; i++)
+		for (size_t k = 0; k < writing->selection[i]->term_nr; k++)
+			write_sql_seconds(&writing->selection[i]->term[k], writing->out);
+}
+
+/* A label that a snapshot lacks is the empty text. */
+static int write_sql_label(const struct selection_term *term, const struct sql_writing *writing)
+{
+	FILE *out = writing->out;
+	bool matches_none = pattern_matches(term->pattern, "");
+	int err;
+
+	fprintf(out, "upload_id %sIN (SELECT upload_id FROM label WHERE name = ", matches_none ? "NOT " : "");
+	write_sql_text(out, term->label);
+	fprintf(out, " AND %s(", matches_none ? "NOT " : "");
+	err = write_sql_match(out, "value", term->pattern, writing->why);
+	putc(')', out);
+	write_sql_all_seconds(writing);
+	putc(')', out);
+	return err;
+}
+
+static int write_sql_pattern(const struct selection_term *term, const struct sql_writing *writing)
+{
+	FILE *out = writing->out;
+	int err;
+
+	if (term->label)
+		return write_sql_label(term, writing);
+	if (term->key->offset != offsetof(struct fleet_snapshot, ending))
+		return write_sql_match(out, term->key->column, term->pattern, writing->why);
+	fprintf(out, "process_id IN (SELECT process_id FROM (%s) AS known WHERE ", writing->fates);
+	err = write_sql_match(out, "fate", term->pattern, writing->why);
+	putc(')', out);
+	return err;
+}
+
+static void write_sql_number(const struct selection_term *term, FILE *out)
+{
+	const char *column = term->key->column;
+
+	if (term->operator == OP_EQUAL || term->operator == OP_NOT_EQUAL)
+		fprintf(out, "%s >= %" PRId64 " AND %s <= %" PRId64, column, term->first, column, term->last);
+	else
+		fprintf(out, "%s %s %" PRId64, column, operators[term->operator],
+			term->operator == OP_LESS || term->operator == OP_AT_LEAST ? term->first : term->last);
+}
+
+static int write_sql_term(const struct selection_term *term, const struct sql_writing *writing)
+{
+	int err = 0;
+
+	fputs(term->operator == OP_NOT_EQUAL ? " AND NOT (" : " AND (", writing->out);
+	if (term->pattern)
+		err = write_sql_pattern(term, writing);
+	else
+		write_sql_number(term, writing->out);
+	putc(')', writing->out);
+	return err;
+}
+
+int fleet_selections_write_sql(const struct fleet_selection *const *selection, size_t selection_nr, const char *fates,
+			       FILE *out, struct reason *why)
+{
+	const struct sql_writing writing = { selection, selection_nr, fates, out, why };
+	int err = 0;
+
+	putc('1', out);
+	for (size_t i = 0; i < selection_nr; i++)
+		for (size_t k = 0; k < selection[i]->term_nr && !err; k++)
+			err = write_sql_term(&selection[i]->term[k], &writing);
+	write_sql_all_seconds(&writing);
+	return err;
 }
 
 /* "end=killed*", "time<2026-11-21": what has ended since then lived at that time. */

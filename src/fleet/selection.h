@@ -22,6 +22,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "fleet/catalogue.h"
 
@@ -42,6 +43,13 @@ bool fleet_selection_matches(const struct fleet_selection *selection, const stru
 
 /* Whether it says itself which processes of those that have ended it means: it has an `end`, or goes up to a time. */
 bool fleet_selection_asks_for_ended(const struct fleet_selection *selection);
+
+/*
+ * Writes that all selections match as a condition in ClickHouse's SQL on the columns of row tables. fates: the text of
+ * sql/fates.sql. Returns 0, -ENOMEM, or -EINVAL with a line in *why: there is a text that SQL cannot compare.
+ */
+int fleet_selections_write_sql(const struct fleet_selection *const *selection, size_t selection_nr, const char *fates,
+			       FILE *out, struct reason *why);
 
 enum cohort_times {
 	COHORT_LATEST, /* the last matching snapshot of each process, also of a process that has ended since */
@@ -70,6 +78,10 @@ struct cohort {
 /* Chooses the snapshots that match all the selections. Returns 0 or -ENOMEM. A cohort may have no snapshots. */
 int cohort_choose(const struct fleet_facts *facts, const struct fleet_selection *const *selection,
 		  size_t selection_nr, enum cohort_times times, struct cohort *ret);
+
+/* The same of snapshots that a cluster has chosen: those of which chosen_by has the bit. */
+int cohort_of_chosen(const struct fleet_facts *facts, uint8_t bit, enum cohort_times times, struct cohort *ret);
+
 /*
  * Returns err, with which a question about cohorts failed. If it is -ERANGE, *why also names the largest of their
  * snapshots, and how to leave it out.

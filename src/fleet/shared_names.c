@@ -9,14 +9,6 @@
 #include "base/idmap.h"
 #include "snapshot.h"
 
-#define CHAIN_MAX 32 /* frames of a place; recordings have no more, and a false snapshot gains little */
-
-enum detail {
-	DETAIL_NONE,
-	DETAIL_FUNCTION,
-	DETAIL_LINE, /* or inlined calls */
-};
-
 struct named_frame {
 	int64_t place; /* a hash; 0: not known */
 	uint32_t id;
@@ -33,13 +25,13 @@ struct name_chain {
 	bool is_disputed, is_refused; /* snapshots differ; a frame lacks its names for that reason */
 };
 
-static int64_t nameable_place(const struct nameable_frame *frame)
+int64_t nameable_place(const char *build_id, uint64_t offset, uint32_t flags)
 {
-	uint64_t seed = frame->offset * 2 + !!(frame->flags & SNAP_FRAME_EXACT);
+	uint64_t seed = offset * 2 + !!(flags & SNAP_FRAME_EXACT);
 
-	if (!*frame->build_id || !frame->offset || frame->flags & SNAP_FRAME_SKIPPED)
+	if (!*build_id || !offset || flags & SNAP_FRAME_SKIPPED)
 		return 0;
-	return (hash_bytes(frame->build_id, strlen(frame->build_id), seed) & INT64_MAX) ?: 1;
+	return (hash_bytes(build_id, strlen(build_id), seed) & INT64_MAX) ?: 1;
 }
 
 static struct name_chain *find_name_chain(const struct shared_names *names, int64_t place)
@@ -60,7 +52,7 @@ static int add_place(struct shared_names *names, const struct named_frame *frame
 int shared_names_add_frame(struct shared_names *names, const struct nameable_frame *from, uint32_t id)
 {
 	const struct named_frame frame = {
-		.place = nameable_place(from),
+		.place = nameable_place(from->build_id, from->offset, from->flags),
 		.id = id,
 		.filename = from->lineno ? from->filename : 0, /* without a line it is the object's path */
 		.function = from->function,
@@ -126,7 +118,7 @@ static int learn_chain(struct shared_names *names, const uint32_t *number, size_
 	uint8_t detail = detail_of(names, number, len);
 	int err = 0;
 
-	if (!chain || len > CHAIN_MAX)
+	if (!chain || len > NAME_CHAIN_MAX)
 		return 0;
 	if (chain->nr && !is_agreed(names, chain, number, len))
 		chain->is_disputed = true;

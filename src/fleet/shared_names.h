@@ -42,6 +42,17 @@ struct nameable_frame {
 	uint64_t offset;
 };
 
+#define NAME_CHAIN_MAX 32 /* frames of a place; recordings have no more, and a false snapshot gains little */
+
+enum name_detail {
+	DETAIL_NONE,
+	DETAIL_FUNCTION,
+	DETAIL_LINE, /* or inlined calls */
+};
+
+/* A hash; 0: the frame has no place. flags: enum of snap_frame. */
+int64_t nameable_place(const char *build_id, uint64_t offset, uint32_t flags);
+
 /* id: what the frame is called in tracebacks; its number is the count of frames before. 0 or -ENOMEM. */
 int shared_names_add_frame(struct shared_names *names, const struct nameable_frame *frame, uint32_t id);
 

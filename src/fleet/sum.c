@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "base/reason.h"
 #include "engine/trace_cost.h"
 #include "fleet/row_codec.h"
@@ -137,7 +138,7 @@ static int add_lane(struct fleet_sum *sum, const struct lane_sum *lane, struct r
 	return 0;
 }
 
-static bool has_samples(const struct cohort *cohort)
+bool cohort_has_samples(const struct cohort *cohort)
 {
 	for (size_t i = 0; i < cohort->snapshot_nr; i++)
 		if (cohort->snapshot[i]->is_sampled)
@@ -197,12 +198,26 @@ static int add_lanes(struct fleet_sum *sum, struct summing *summing, bool is_sam
 	return err;
 }
 
-struct fleet_sum fleet_sum_of_costs(const struct cohort *cohort, struct cost *cost, uint32_t origin_nr)
+struct fleet_sum fleet_sum_begin(const struct cohort *cohort)
 {
-	return (struct fleet_sum){
-		.cost = cost, .origin_nr = origin_nr, .unseen_bytes = find_unseen_bytes(cohort),
-		.is_open = cohort_is_open(cohort),
-	};
+	return (struct fleet_sum){ .unseen_bytes = find_unseen_bytes(cohort), .is_open = cohort_is_open(cohort) };
+}
+
+int fleet_sum_end(struct fleet_sum *sum, uint32_t origin_nr)
+{
+	size_t cost_alloc = sum->origin_nr, sums_alloc = sum->origin_nr;
+	int err = array_reserve(&sum->cost, &cost_alloc, origin_nr + 1ull);
+
+	if (!err && sum->sums)
+		err = array_reserve(&sum->sums, &sums_alloc, origin_nr + 1ull);
+	for (; !err && sum->origin_nr < origin_nr; sum->origin_nr++) {
+		sum->cost[sum->origin_nr] = (struct cost){};
+		if (sum->sums)
+			sum->sums[sum->origin_nr] = (struct sums){};
+	}
+	if (!err && sum->sums)
+		finish_sums(sum);
+	return err;
 }
 
 int fleet_sum_make(const struct catalogue *catalogue, const struct cohort *cohort, uint32_t origin_nr,
@@ -211,7 +226,7 @@ int fleet_sum_make(const struct catalogue *catalogue, const struct cohort *cohor
 	struct summing summing = {
 		.origin_nr = origin_nr, .has_times = cohort->snapshot_nr > cohort->process_nr,
 	};
-	struct fleet_sum sum = fleet_sum_of_costs(cohort, NULL, origin_nr);
+	struct fleet_sum sum = fleet_sum_begin(cohort);
 	const struct walk walk = {
 		.catalogue = catalogue, .cohort = cohort, .origin_nr = origin_nr,
 		.unit = WALK_BY_PROCESS, .visit = add_rows, .unit_end = end_process,
@@ -219,8 +234,9 @@ int fleet_sum_make(const struct catalogue *catalogue, const struct cohort *cohor
 	};
 	int err = fleet_walk(&walk, why);
 
+	sum.origin_nr = origin_nr;
 	if (!err)
-		err = add_lanes(&sum, &summing, has_samples(cohort), why);
+		err = add_lanes(&sum, &summing, cohort_has_samples(cohort), why);
 	for (unsigned int i = 0; i < WALK_LANES; i++)
 		lane_sum_release(&summing.lane[i]);
 	if (!err) {

@@ -31,8 +31,14 @@ struct fleet_sum {
 int fleet_sum_make(const struct catalogue *catalogue, const struct cohort *cohort, uint32_t origin_nr,
 		   struct fleet_sum *ret, struct reason *why);
 
-/* The sum of a cohort without samples that has been added up elsewhere. It owns the costs, one for each origin. */
-struct fleet_sum fleet_sum_of_costs(const struct cohort *cohort, struct cost *cost, uint32_t origin_nr);
+/*
+ * A sum that is added up elsewhere: it has what the cohort's facts tell, and no origin yet. fleet_sum_end() extends costs
+ * and spreads to all origins, and completes them; 0 or -ENOMEM.
+ */
+struct fleet_sum fleet_sum_begin(const struct cohort *cohort);
+int fleet_sum_end(struct fleet_sum *sum, uint32_t origin_nr);
+
+bool cohort_has_samples(const struct cohort *cohort);
 
 void fleet_sum_release(struct fleet_sum *sum);
 

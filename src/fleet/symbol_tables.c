@@ -15,8 +15,7 @@
 
 #define BUILD_ID_DIGITS "12"
 
-struct making {
-	struct catalogue *catalogue;
+struct dictionary_maker {
 	const struct dictionary_options *options;
 	struct snapshot_builder *builder;
 	struct known frames;		 /* by the catalogue's id; number: that of shared_names_add_frame() */
@@ -30,21 +29,16 @@ struct making {
 	size_t frame_alloc;
 	struct snap_trace *trace; /* of each origin */
 	size_t trace_nr, trace_alloc;
+	int64_t *traceback_id; /* of each origin, too */
+	size_t traceback_id_nr, traceback_id_alloc;
 	char *name; /* the last string of put_together() */
 };
 
 /* ---- frames ----------------------------------------------------------------------------------------- */
 
-/* A frame as the catalogue has it; then as filters see it; then as a key. */
-struct frame_text {
-	const char *filename, *function, *object, *build_id;
-	uint32_t lineno, first_line, flags;
-	uint64_t offset;
-};
-
 /* Returns NULL if there is no memory. The string is valid until the next call. */
 __attribute__((format(printf, 2, 3)))
-static const char *put_together(struct making *m, const char *fmt, ...)
+static const char *put_together(struct dictionary_maker *m, const char *fmt, ...)
 {
 	va_list args;
 	char *name;
@@ -70,24 +64,24 @@ static const char *strip_path_prefix(const struct dictionary_options *options, c
 }
 
 /* If paths are the keys, they need no additions: these would split one path into several keys. */
-static bool has_keys_of_its_own(const struct making *m)
+static bool has_keys_of_its_own(const struct dictionary_maker *m)
 {
 	return m->options->key_type != KEY_FILENAME && m->options->key_type != KEY_OBJECT;
 }
 
-static bool is_nameless(const struct frame_text *frame)
+static bool is_nameless(const struct dictionary_frame *frame)
 {
 	return !frame->lineno && !*frame->function && *frame->object;
 }
 
-static bool is_key_by_distance(const struct making *m, const struct frame_text *frame)
+static bool is_key_by_distance(const struct dictionary_maker *m, const struct dictionary_frame *frame)
 {
 	return m->options->line_drift && *frame->function && frame->first_line &&
 	       frame->lineno >= frame->first_line;
 }
 
 /* Distance 0 is no line number to the engine. The object is left out: it would tell builds apart. */
-static int make_distance_key(struct making *m, struct frame_text *frame)
+static int make_distance_key(struct dictionary_maker *m, struct dictionary_frame *frame)
 {
 	frame->filename = put_together(m, "%s:%s", frame->filename, frame->function);
 	frame->lineno -= frame->first_line;
@@ -97,7 +91,7 @@ static int make_distance_key(struct making *m, struct frame_text *frame)
 }
 
 /* Code without a name: its offset means something in one build only, so the key names the build. */
-static int name_build(struct making *m, struct frame_text *frame)
+static int name_build(struct dictionary_maker *m, struct dictionary_frame *frame)
 {
 	bool is_file = !strcmp(frame->filename, frame->object) || !*frame->filename;
 	const char *name = put_together(m, "%s@%." BUILD_ID_DIGITS "s", frame->object, frame->build_id);
@@ -110,7 +104,7 @@ static int name_build(struct making *m, struct frame_text *frame)
 }
 
 /* Drops what differs from build to build, unless the frame has nothing else. */
-static void drop_build_details(struct making *m, struct frame_text *frame)
+static void drop_build_details(struct dictionary_maker *m, struct dictionary_frame *frame)
 {
 	frame->filename = strip_path_prefix(m->options, frame->filename);
 	frame->object = strip_path_prefix(m->options, frame->object);
@@ -121,7 +115,7 @@ static void drop_build_details(struct making *m, struct frame_text *frame)
 }
 
 /* A filename and a function are the builder's strings. */
-static int make_nameable(struct making *m, const struct frame_text *text, struct nameable_frame *ret)
+static int make_nameable(struct dictionary_maker *m, const struct dictionary_frame *text, struct nameable_frame *ret)
 {
 	*ret = (struct nameable_frame){
 		.build_id = text->build_id, .lineno = text->lineno, .first_line = text->first_line,
@@ -131,7 +125,7 @@ static int make_nameable(struct making *m, const struct frame_text *text, struct
 	       snapshot_builder__string(m->builder, text->function, &ret->function);
 }
 
-static int build_frame(struct making *m, const struct frame_text *text, uint32_t *ret_id)
+static int build_frame(struct dictionary_maker *m, const struct dictionary_frame *text, uint32_t *ret_id)
 {
 	struct snap_object object = {};
 	struct snap_frame frame = {
@@ -148,9 +142,9 @@ static int build_frame(struct making *m, const struct frame_text *text, uint32_t
 }
 
 /* Leaves *ret_id as it is if the key needs no other names than the frame. */
-static int build_key(struct making *m, const struct frame_text *text, uint32_t *ret_id)
+static int build_key(struct dictionary_maker *m, const struct dictionary_frame *text, uint32_t *ret_id)
 {
-	struct frame_text key = *text;
+	struct dictionary_frame key = *text;
 	int err;
 
 	if (is_nameless(&key) && *key.build_id)
@@ -162,7 +156,7 @@ static int build_key(struct making *m, const struct frame_text *text, uint32_t *
 	return err ?: build_frame(m, &key, ret_id);
 }
 
-static int add_key(struct making *m, const struct frame_text *text, uint32_t frame)
+static int add_key(struct dictionary_maker *m, const struct dictionary_frame *text, uint32_t frame)
 {
 	uint32_t key = frame;
 	int err;
@@ -182,27 +176,16 @@ static bool is_u32(int64_t number)
 	return number >= 0 && number <= UINT32_MAX;
 }
 
-static int dictionary_add_frame(struct making *m, sqlite3_stmt *row)
+int dictionary_maker__frame(struct dictionary_maker *m, const struct dictionary_frame *raw)
 {
-	struct known_row known = { .hash.id = sqlite3_column_int64(row, 0) };
-	struct frame_text frame = {
-		.filename = sql_text(row, 1),
-		.lineno = sqlite3_column_int64(row, 2),
-		.function = sql_text(row, 3),
-		.first_line = sqlite3_column_int64(row, 4),
-		.object = sql_text(row, 5),
-		.build_id = sql_text(row, 6),
-		.offset = sqlite3_column_int64(row, 7),
-		.flags = sqlite3_column_int64(row, 8),
-	};
+	struct known_row known = { .hash.id = raw->id, .number = m->names.frame_nr };
+	struct dictionary_frame frame = *raw;
 	struct nameable_frame nameable;
 	uint32_t id;
 	int err;
 
-	if (known.hash.id <= 0 || !is_u32(sqlite3_column_int64(row, 2)) ||
-	    !is_u32(sqlite3_column_int64(row, 4)) || !is_u32(sqlite3_column_int64(row, 8)))
+	if (raw->id <= 0 || !is_u32(raw->lineno) || !is_u32(raw->first_line) || !is_u32(raw->flags))
 		return -EINVAL;
-	known.number = m->names.frame_nr;
 	err = make_nameable(m, &frame, &nameable);
 	drop_build_details(m, &frame);
 	err = err ?: build_frame(m, &frame, &id) ?: add_key(m, &frame, id);
@@ -211,20 +194,16 @@ static int dictionary_add_frame(struct making *m, sqlite3_stmt *row)
 
 /* ---- tracebacks ------------------------------------------------------------------------------------- */
 
-static int dictionary_read_traceback(struct making *m, sqlite3_stmt *row)
+/* frame_id: nr ids, which need not be aligned. */
+static int find_frame_numbers(struct dictionary_maker *m, const void *frame_id, size_t nr)
 {
-	const char *bytes = sqlite3_column_blob(row, 1);
-	size_t len = sqlite3_column_bytes(row, 1), nr = len / sizeof(int64_t);
 	int err = array_reserve(&m->number, &m->number_alloc, nr);
 
-	if (sqlite3_column_int64(row, 0) <= 0 || len % sizeof(int64_t))
-		return -EINVAL;
-	m->number_nr = nr;
 	for (size_t i = 0; i < nr && !err; i++) {
 		const struct known_row *frame;
 		int64_t id;
 
-		memcpy(&id, bytes + i * sizeof(id), sizeof(id));
+		memcpy(&id, (const char *)frame_id + i * sizeof(id), sizeof(id));
 		frame = known_find(&m->frames, id, 0);
 		if (!frame)
 			return -EINVAL;
@@ -233,45 +212,52 @@ static int dictionary_read_traceback(struct making *m, sqlite3_stmt *row)
 	return err;
 }
 
-static int dictionary_learn_traceback(struct making *m, sqlite3_stmt *row)
+int dictionary_maker__learn(struct dictionary_maker *m, const void *frame_id, size_t nr)
 {
-	return dictionary_read_traceback(m, row) ?: shared_names_learn(&m->names, m->number, m->number_nr);
+	return find_frame_numbers(m, frame_id, nr) ?: shared_names_learn(&m->names, m->number, nr);
 }
 
-/* Tracebacks with the same names become one. */
-static int dictionary_add_traceback(struct making *m, sqlite3_stmt *row)
+static int apply_names(struct dictionary_maker *m, const void *frame_id, size_t nr, size_t *ret_nr)
 {
-	struct known_row traceback = { .hash.id = sqlite3_column_int64(row, 0) };
-	size_t nr = 0;
-	int err = dictionary_read_traceback(m, row) ?:
-		  shared_names_apply(&m->names, m->number, m->number_nr, &m->frame, &m->frame_alloc, &nr);
+	return find_frame_numbers(m, frame_id, nr) ?:
+	       shared_names_apply(&m->names, m->number, nr, &m->frame, &m->frame_alloc, ret_nr);
+}
 
-	err = err ?: snapshot_builder__traceback(m->builder, m->frame, nr, 0, 0, &traceback.number);
+int dictionary_maker__look_up(struct dictionary_maker *m, const void *frame_id, size_t nr)
+{
+	size_t applied;
+
+	return apply_names(m, frame_id, nr, &applied);
+}
+
+int dictionary_maker__traceback(struct dictionary_maker *m, int64_t id, const void *frame_id, size_t nr)
+{
+	struct known_row traceback = { .hash.id = id };
+	size_t applied = 0;
+	int err = id ? apply_names(m, frame_id, nr, &applied) : -EINVAL;
+
+	err = err ?: snapshot_builder__traceback(m->builder, m->frame, applied, 0, 0, &traceback.number);
 	return err ?: known_add(&m->tracebacks, &traceback);
 }
 
 /* ---- origins and domains ---------------------------------------------------------------------------- */
 
-static int dictionary_add_origin(struct making *m, sqlite3_stmt *row)
+int dictionary_maker__origin(struct dictionary_maker *m, int64_t traceback_id, int64_t domain)
 {
-	const struct known_row *traceback = known_find(&m->tracebacks, sqlite3_column_int64(row, 1), 0);
-	struct snap_trace trace = { .domain = sqlite3_column_int64(row, 2) };
+	const struct known_row *traceback = known_find(&m->tracebacks, traceback_id, 0);
 
-	if (sqlite3_column_int64(row, 0) != (int64_t)m->trace_nr || !traceback ||
-	    !is_u32(sqlite3_column_int64(row, 2)))
+	if (!traceback || !is_u32(domain))
 		return -EINVAL;
-	trace.traceback = traceback->number;
-	return array_push(m, trace, trace);
+	return array_push(m, trace, ((struct snap_trace){ .traceback = traceback->number, .domain = domain })) ?:
+	       array_push(m, traceback_id, traceback_id);
 }
 
-static int dictionary_add_domain(struct making *m, sqlite3_stmt *row)
+int dictionary_maker__domain(struct dictionary_maker *m, int64_t number, const char *name)
 {
-	if (!is_u32(sqlite3_column_int64(row, 0)))
-		return -EINVAL;
-	return snapshot_builder__domain_name(m->builder, sqlite3_column_int64(row, 0), sql_text(row, 1));
+	return is_u32(number) ? snapshot_builder__domain_name(m->builder, number, name) : -EINVAL;
 }
 
-static int dictionary_add_traces(struct making *m)
+static int dictionary_add_traces(struct dictionary_maker *m)
 {
 	uint64_t first;
 
@@ -283,88 +269,154 @@ static int dictionary_add_traces(struct making *m)
 
 /* ---- the whole ---------------------------------------------------------------------------------------- */
 
-static const struct {
-	const char *sql;
-	int (*add)(struct making *m, sqlite3_stmt *row);
-	bool is_for_names; /* only if names are to be shared */
-} tables[] = {
-	{ "SELECT frame_id, filename, lineno, function, first_line, object, build_id, offset, flags"
-	  " FROM frame", dictionary_add_frame },
-	{ "SELECT traceback_id, frames FROM traceback", dictionary_learn_traceback, true },
-	{ "SELECT traceback_id, frames FROM traceback", dictionary_add_traceback },
-	{ "SELECT number, traceback_id, domain FROM origin ORDER BY number", dictionary_add_origin },
-	{ "SELECT number, name FROM domain ORDER BY number", dictionary_add_domain },
-};
-
-static int dictionary_report_error(const struct making *m, int err, struct reason *why)
+int dictionary_maker__new(const struct dictionary_options *options, struct dictionary_maker **ret)
 {
-	if (err == -EINVAL)
-		return catalogue_report_damage(m->catalogue, why, "a frame, traceback, origin or domain");
-	return reason_set(why, err, "%s: %s", m->catalogue->path, strerror(-err));
-}
+	struct dictionary_maker *m = calloc(1, sizeof(*m));
 
-static int read_table(struct making *m, size_t at, struct reason *why)
-{
-	sqlite3_stmt *row;
-	int more, err = sql_prepare(m->catalogue, tables[at].sql, &row, why);
-
-	if (err)
-		return err;
-	while ((more = sql_step(m->catalogue, row, why)) > 0 && !err)
-		err = tables[at].add(m, row);
-	sqlite3_finalize(row);
-	return more < 0 ? more : err ? dictionary_report_error(m, err, why) : 0;
-}
-
-static int dictionary_build(struct making *m, struct dictionary *ret, struct reason *why)
-{
+	if (!m)
+		return -ENOMEM;
+	m->options = options;
 	/* If a function's first line differs between builds, its lines are different frames with keys of their own. */
-	bool has_first_lines = m->options->line_drift && has_keys_of_its_own(m);
-	int err = 0;
+	m->builder = snapshot_builder__new(SNAP_WITH_DOMAIN |
+					   (options->line_drift && has_keys_of_its_own(m) ? SNAP_WITH_FIRST_LINE : 0));
+	if (!m->builder) {
+		dictionary_maker__free(m);
+		return -ENOMEM;
+	}
+	*ret = m;
+	return 0;
+}
 
-	m->builder = snapshot_builder__new(SNAP_WITH_DOMAIN | (has_first_lines ? SNAP_WITH_FIRST_LINE : 0));
-	if (!m->builder)
-		return dictionary_report_error(m, -ENOMEM, why);
-	for (size_t i = 0; i < ARRAY_SIZE(tables) && !err; i++)
-		if (m->names.is_needed || !tables[i].is_for_names)
-			err = read_table(m, i, why);
+int dictionary_maker__finish(struct dictionary_maker *m, struct dictionary *ret)
+{
+	int err = dictionary_add_traces(m) ?: snapshot_builder__finish(m->builder, &ret->snapshot);
+
+	m->builder = NULL;
 	if (err)
 		return err;
-	err = dictionary_add_traces(m);
-	if (!err) {
-		err = snapshot_builder__finish(m->builder, &ret->snapshot);
-		m->builder = NULL;
-	}
-	if (err)
-		return dictionary_report_error(m, err, why);
 	ret->key_frame = m->key;
 	m->key = NULL;
+	ret->traceback_id = m->traceback_id;
+	m->traceback_id = NULL;
 	ret->refused_nr = m->names.refused_nr;
 	return 0;
 }
 
-int symbol_tables_read(struct catalogue *catalogue, const struct dictionary_options *options,
-		    struct dictionary *ret, struct reason *why)
+void dictionary_maker__free(struct dictionary_maker *m)
 {
-	static const struct dictionary_options none;
-	struct making m = { .catalogue = catalogue, .options = options ?: &none };
-	int err = dictionary_build(&m, ret, why);
-
-	snapshot_builder__free(m.builder);
-	known_release(&m.frames);
-	known_release(&m.tracebacks);
-	free(m.key);
-	shared_names_release(&m.names);
-	free(m.number);
-	free(m.frame);
-	free(m.trace);
-	free(m.name);
-	return err;
+	if (!m)
+		return;
+	snapshot_builder__free(m->builder);
+	known_release(&m->frames);
+	known_release(&m->tracebacks);
+	free(m->key);
+	shared_names_release(&m->names);
+	free(m->number);
+	free(m->frame);
+	free(m->trace);
+	free(m->traceback_id);
+	free(m->name);
+	free(m);
 }
 
 void dictionary_release(struct dictionary *dictionary)
 {
 	snapshot__close(dictionary->snapshot);
 	free(dictionary->key_frame);
+	free(dictionary->traceback_id);
 	*dictionary = (struct dictionary){};
+}
+
+/* ---- of a catalogue ----------------------------------------------------------------------------------- */
+
+static int read_frame_row(struct dictionary_maker *m, sqlite3_stmt *row)
+{
+	return dictionary_maker__frame(m, &(struct dictionary_frame){
+		.id = sqlite3_column_int64(row, 0), .filename = sql_text(row, 1), .lineno = sqlite3_column_int64(row, 2),
+		.function = sql_text(row, 3), .first_line = sqlite3_column_int64(row, 4), .object = sql_text(row, 5),
+		.build_id = sql_text(row, 6), .offset = sqlite3_column_int64(row, 7), .flags = sqlite3_column_int64(row, 8),
+	});
+}
+
+static int take_traceback(struct dictionary_maker *m, sqlite3_stmt *row, bool is_learnt)
+{
+	int64_t id = sqlite3_column_int64(row, 0);
+	const void *frames = sqlite3_column_blob(row, 1);
+	size_t len = sqlite3_column_bytes(row, 1);
+
+	if (id <= 0 || len % sizeof(int64_t))
+		return -EINVAL;
+	return is_learnt ? dictionary_maker__learn(m, frames, len / sizeof(int64_t)) :
+			   dictionary_maker__traceback(m, id, frames, len / sizeof(int64_t));
+}
+
+/* Only if names are to be shared. */
+static int learn_traceback_row(struct dictionary_maker *m, sqlite3_stmt *row)
+{
+	return m->names.is_needed ? take_traceback(m, row, true) : 0;
+}
+
+static int read_traceback_row(struct dictionary_maker *m, sqlite3_stmt *row)
+{
+	return take_traceback(m, row, false);
+}
+
+static int read_origin_row(struct dictionary_maker *m, sqlite3_stmt *row)
+{
+	if (sqlite3_column_int64(row, 0) != (int64_t)m->trace_nr)
+		return -EINVAL;
+	return dictionary_maker__origin(m, sqlite3_column_int64(row, 1), sqlite3_column_int64(row, 2));
+}
+
+static int read_domain_row(struct dictionary_maker *m, sqlite3_stmt *row)
+{
+	return dictionary_maker__domain(m, sqlite3_column_int64(row, 0), sql_text(row, 1));
+}
+
+static const struct {
+	const char *sql;
+	int (*add)(struct dictionary_maker *m, sqlite3_stmt *row);
+} tables[] = {
+	{ "SELECT frame_id, filename, lineno, function, first_line, object, build_id, offset, flags FROM frame", read_frame_row },
+	{ "SELECT traceback_id, frames FROM traceback", learn_traceback_row },
+	{ "SELECT traceback_id, frames FROM traceback", read_traceback_row },
+	{ "SELECT number, traceback_id, domain FROM origin ORDER BY number", read_origin_row },
+	{ "SELECT number, name FROM domain ORDER BY number", read_domain_row },
+};
+
+static int dictionary_report_error(const struct catalogue *catalogue, int err, struct reason *why)
+{
+	if (err == -EINVAL)
+		return catalogue_report_damage(catalogue, why, "a frame, traceback, origin or domain");
+	return reason_set(why, err, "%s: %s", catalogue->path, strerror(-err));
+}
+
+static int read_table(struct dictionary_maker *m, const struct catalogue *catalogue, size_t at, struct reason *why)
+{
+	sqlite3_stmt *row;
+	int more, err = sql_prepare(catalogue, tables[at].sql, &row, why);
+
+	if (err)
+		return err;
+	while ((more = sql_step(catalogue, row, why)) > 0 && !err)
+		err = tables[at].add(m, row);
+	sqlite3_finalize(row);
+	return more < 0 ? more : err ? dictionary_report_error(catalogue, err, why) : 0;
+}
+
+int symbol_tables_read(struct catalogue *catalogue, const struct dictionary_options *options,
+		    struct dictionary *ret, struct reason *why)
+{
+	static const struct dictionary_options none;
+	struct dictionary_maker *m = NULL;
+	int err = dictionary_maker__new(options ?: &none, &m);
+
+	if (err)
+		return dictionary_report_error(catalogue, err, why);
+	for (size_t i = 0; i < ARRAY_SIZE(tables) && !err; i++)
+		err = read_table(m, catalogue, i, why);
+	if (!err && dictionary_maker__finish(m, ret))
+		err = dictionary_report_error(catalogue, -ENOMEM, why);
+	dictionary_maker__free(m);
+	return err;
 }

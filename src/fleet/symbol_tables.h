@@ -38,6 +38,7 @@ struct dictionary_options {
 struct dictionary {
 	struct snapshot *snapshot;
 	uint32_t *key_frame; /* for struct engine_options; may be NULL */
+	int64_t *traceback_id; /* of each trace */
 	uint64_t refused_nr; /* places that got no names, since snapshots differ about them */
 };
 
@@ -45,5 +46,35 @@ struct dictionary {
 int symbol_tables_read(struct catalogue *catalogue, const struct dictionary_options *options,
 		    struct dictionary *ret, struct reason *why);
 void dictionary_release(struct dictionary *dictionary);
+
+/* ---- from another source ---------------------------------------------------------------------------- */
+
+/* A frame as a catalogue has it. */
+struct dictionary_frame {
+	int64_t id;
+	const char *filename, *function, *object, *build_id;
+	int64_t lineno, first_line, flags;
+	uint64_t offset;
+};
+
+/*
+ * Makes a dictionary: first all frames; then what names are learnt from, in the order of tracebacks; then the tracebacks
+ * by any id but 0, their origins in order, and domains. Frames are listed by id, most recent call first. Errors are
+ * -ENOMEM, and -EINVAL: a number is out of range, or an id is unknown. The options must outlive the maker.
+ */
+struct dictionary_maker;
+
+int dictionary_maker__new(const struct dictionary_options *options, struct dictionary_maker **ret);
+void dictionary_maker__free(struct dictionary_maker *maker); /* NULL is allowed */
+
+int dictionary_maker__frame(struct dictionary_maker *maker, const struct dictionary_frame *frame);
+int dictionary_maker__learn(struct dictionary_maker *maker, const void *frame_id, size_t nr);
+
+/* Counts the places that get no names, as a traceback would, and adds none. */
+int dictionary_maker__look_up(struct dictionary_maker *maker, const void *frame_id, size_t nr);
+int dictionary_maker__traceback(struct dictionary_maker *maker, int64_t id, const void *frame_id, size_t nr);
+int dictionary_maker__origin(struct dictionary_maker *maker, int64_t traceback_id, int64_t domain);
+int dictionary_maker__domain(struct dictionary_maker *maker, int64_t number, const char *name);
+int dictionary_maker__finish(struct dictionary_maker *maker, struct dictionary *ret);
 
 #endif

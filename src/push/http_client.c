@@ -274,6 +274,7 @@ static CURLcode set_request(const struct http_client *client, const struct http_
 	libcurl.curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS,
 			 (long)(timeout_ms < CONNECT_TIMEOUT_MS ? timeout_ms : CONNECT_TIMEOUT_MS));
 	libcurl.curl_easy_setopt(curl, CURLOPT_USERAGENT, "allocsnap/" ALLOCSNAP_VERSION);
+	libcurl.curl_easy_setopt(curl, CURLOPT_ACCEPT_ENCODING, "gzip");
 	libcurl.curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body_len);
 	libcurl.curl_easy_setopt(curl, CURLOPT_POSTFIELDS, request->body);
 	libcurl.curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, receive_answer);

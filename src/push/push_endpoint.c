@@ -1,14 +1,240 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "push/push_endpoint.h"
 
+#include <ctype.h>
 #include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
+#include "base/array.h"
 #include "base/reason.h"
+#include "base/units.h"
 #include "push/http_client.h"
-#include "push/push_request.h"
+#include "push/libcurl.h"
+
+#define METRIC_NAME "memory" /* what Go's agents call heap profiles */
+#define TEXT_MAX 256
+
+/* ---- texts ------------------------------------------------------------------------------------------ */
+
+static char *base64(const uint8_t *bytes, size_t len)
+{
+	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	char *text = malloc((len + 2) / 3 * 4 + 1), *at = text;
+
+	for (size_t i = 0; text && i < len; i += 3) {
+		uint32_t three = bytes[i] << 16 | (i + 1 < len ? bytes[i + 1] << 8 : 0) | (i + 2 < len ? bytes[i + 2] : 0);
+
+		*at++ = digits[three >> 18];
+		*at++ = digits[three >> 12 & 63];
+		*at++ = i + 1 < len ? digits[three >> 6 & 63] : '=';
+		*at++ = i + 2 < len ? digits[three & 63] : '=';
+	}
+	if (text)
+		*at = '\0';
+	return text;
+}
+
+/* Names of labels have letters, digits and underscores. */
+static const char *label_name(char name[TEXT_MAX], const char *text)
+{
+	snprintf(name, TEXT_MAX, "%s%s", isdigit((unsigned char)*text) ? "_" : "", text);
+	for (char *c = name; *c; c++)
+		if (!isalnum((unsigned char)*c))
+			*c = '_';
+	return name;
+}
+
+/* Servers refuse a series with two labels of one name: of the profile's the first stays, and none that is the service's. */
+static bool is_label_used(const struct push_profile *profile, size_t at)
+{
+	char name[TEXT_MAX], other[TEXT_MAX];
+	bool is_used;
+
+	label_name(name, profile->label[at].name);
+	is_used = !*name || !strcmp(name, "service_name") || !strcmp(name, "__name__");
+	for (size_t i = 0; i < at && !is_used; i++)
+		is_used = !strcmp(name, label_name(other, profile->label[i].name));
+	return is_used;
+}
+
+/* A version 4 UUID. */
+static const char *random_uuid(char uuid[37])
+{
+	uint8_t b[16] = {};
+
+	if (getrandom(b, sizeof(b), 0) < 0)
+		b[0] = 0; /* the id tells profiles of one request apart: there is one */
+	b[6] = (b[6] & 0x0f) | 0x40;
+	b[8] = (b[8] & 0x3f) | 0x80;
+	snprintf(uuid, 37, "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1], b[2], b[3],
+		 b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
+	return uuid;
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------------- */
+
+static json_t *label_json(const char *name, const char *value)
+{
+	char clean_name[TEXT_MAX], clean[TEXT_MAX];
+
+	return json_pack("{s:s,s:s}", "name", label_name(clean_name, name), "value",
+			 clean_text(clean, sizeof(clean), value));
+}
+
+static json_t *labels_json(const struct push_profile *profile)
+{
+	json_t *labels = json_array();
+	int failed = json_array_append_new(labels, json_pack("{s:s,s:s}", "name", "__name__", "value", METRIC_NAME));
+
+	failed |= json_array_append_new(labels, label_json("service_name", profile->service));
+	for (size_t i = 0; i < profile->label_nr; i++)
+		if (!is_label_used(profile, i))
+			failed |= json_array_append_new(labels, label_json(profile->label[i].name, profile->label[i].value));
+	if (!failed)
+		return labels;
+	json_decref(labels);
+	return NULL;
+}
+
+/* Takes the body, also on failure. */
+static int set_json(struct push_request *request, const char *url, json_t *body)
+{
+	request->own_body = body ? json_dumps(body, JSON_COMPACT) : NULL;
+	request->url = strdup(url);
+	json_decref(body);
+	if (!request->own_body || !request->url)
+		return -ENOMEM;
+	request->content_type = "application/json";
+	request->body = request->own_body;
+	request->body_len = strlen(request->own_body);
+	return 0;
+}
+
+/* Pyroscope: its Connect API, with JSON. */
+static int make_connect(struct push_request *request, const char *url, const struct push_profile *profile)
+{
+	char *raw = base64(profile->bytes, profile->len), uuid[37];
+	json_t *labels = labels_json(profile);
+	json_t *body = raw && labels ? json_pack("{s:[{s:O,s:[{s:s,s:s}]}]}", "series", "labels", labels, "samples",
+						 "ID", random_uuid(uuid), "rawProfile", raw) : NULL;
+
+	free(raw);
+	json_decref(labels);
+	return set_json(request, url, body);
+}
+
+/* Parca: WriteRaw, by its HTTP mapping. Addresses are offsets in files ("normalized"). */
+static int make_writeraw(struct push_request *request, const char *url, const struct push_profile *profile)
+{
+	char *raw = base64(profile->bytes, profile->len);
+	json_t *labels = labels_json(profile);
+	json_t *body = raw && labels ? json_pack("{s:[{s:{s:O},s:[{s:s}]}],s:b}", "series", "labels", "labels", labels,
+						 "samples", "rawProfile", raw, "normalized", 1) : NULL;
+
+	free(raw);
+	json_decref(labels);
+	return set_json(request, url, body);
+}
+
+/* ---- /ingest ---------------------------------------------------------------------------------------- */
+
+/* The service, then names and values of labels, a line each. */
+static char *series_name(const struct push_profile *profile)
+{
+	char name[TEXT_MAX], clean[TEXT_MAX], *text = NULL;
+	size_t len;
+	FILE *out = open_memstream(&text, &len);
+
+	if (!out)
+		return NULL;
+	fputs(clean_text(clean, sizeof(clean), profile->service), out);
+	for (size_t i = 0; i < profile->label_nr; i++)
+		if (!is_label_used(profile, i))
+			fprintf(out, "\n%s\n%s", label_name(name, profile->label[i].name),
+				clean_text(clean, sizeof(clean), profile->label[i].value));
+	if (fclose(out)) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}
+
+/*
+ * Turns these lines into "shopd{host=web-1,version=1.3}". Characters that would end a name or a value become '_'. Frees
+ * the lines.
+ */
+static char *join_series_name(char *lines)
+{
+	char *text = lines && asprintf(&text, "%s}", lines) >= 0 ? text : NULL;
+	size_t line = 0;
+
+	free(lines);
+	for (char *c = text; c && c[1]; c++) {
+		if (*c == '\n')
+			*c = !line++ ? '{' : line % 2 ? ',' : '=';
+		else if (strchr("{},=\"\\&\r", *c))
+			*c = '_';
+	}
+	if (text && !line)
+		text[strlen(text) - 1] = '\0';
+	return text;
+}
+
+/* Pyroscope, the older API: the profile is the body, and the rest is in the URL. */
+static int make_ingest(struct push_request *request, const char *url, const struct push_profile *profile)
+{
+	char *name = join_series_name(series_name(profile));
+	char *escaped = name && !libcurl_load(NULL) ? libcurl.curl_easy_escape(NULL, name, 0) : NULL;
+	int err = -ENOMEM;
+
+	if (escaped && asprintf(&request->url, "%s?name=%s&from=%" PRIu64 "&until=%" PRIu64 "&format=pprof&spyName=allocsnap",
+				url, escaped, profile->from_s, profile->until_s) >= 0)
+		err = 0;
+	else
+		request->url = NULL;
+	free(name);
+	if (escaped)
+		libcurl.curl_free(escaped);
+	request->content_type = "application/octet-stream";
+	request->body = (void *)profile->bytes;
+	request->body_len = profile->len;
+	return err;
+}
+
+/* ---- the protocols ---------------------------------------------------------------------------------- */
+
+static const struct push_protocol protocols[] = {
+	{ "/push.v1.PusherService/Push", make_connect },
+	{ "/ingest", make_ingest },
+	{ "/profiles/writeraw", make_writeraw },
+};
+
+const struct push_protocol *push_protocol_of(const char *url)
+{
+	size_t len = strlen(url);
+
+	for (size_t i = 0; i < ARRAY_SIZE(protocols); i++) {
+		size_t path_len = strlen(protocols[i].path);
+
+		if (len > path_len && !strcmp(url + len - path_len, protocols[i].path))
+			return &protocols[i];
+	}
+	return NULL;
+}
+
+void push_request_release(struct push_request *request)
+{
+	free(request->url);
+	free(request->own_body);
+	*request = (struct push_request){};
+}
+
+/* ---- the URL ---------------------------------------------------------------------------------------- */
 
 #define ANSWER_MAX 200 /* bytes of an answer that are shown */
 
@@ -20,15 +246,12 @@ struct push_endpoint {
 	struct push_batch *batch; /* instead of the client */
 };
 
-/* ---- the URL ---------------------------------------------------------------------------------------- */
-
 static int refuse_path(const char *url, struct reason *why)
 {
 	char paths[256] = "";
-	const char *path, *help;
 
-	for (size_t i = 0; push_protocol_at(i, &path, &help); i++)
-		strcat(strcat(paths, i ? ", " : ""), path);
+	for (size_t i = 0; i < ARRAY_SIZE(protocols); i++)
+		strcat(strcat(paths, i ? ", " : ""), protocols[i].path);
 	return reason_set(why, -EINVAL, "'%.100s' does not end with the path of an endpoint: %s", url, paths);
 }
 

@@ -14,8 +14,10 @@
 
 #include "reason.h"
 
-struct push_protocol;
+struct push_batch;
 struct push_batch_protocol;
+struct push_endpoint;
+struct push_protocol;
 
 /* Zero is the default. */
 struct push_endpoint_options {
@@ -61,7 +63,6 @@ struct push_file {
 };
 
 /* A protocol of another room, which pushes many files at once. */
-struct push_batch;
 struct push_batch_protocol {
 	/* Reads credentials; reaches no server. Options outlive it. NULL: it failed, with a line in *why. */
 	struct push_batch *(*open)(const struct push_endpoint_options *options, struct reason *why);
@@ -70,11 +71,6 @@ struct push_batch_protocol {
 	void (*set_timeout)(struct push_batch *batch, uint64_t timeout_ns);
 	void (*close)(struct push_batch *batch);
 };
-
-struct push_endpoint;
-
-/* The lines of all protocols, "PATH (what)", for help texts. Returns false if there are fewer. */
-bool push_protocol_at(size_t at, const char **ret_path, const char **ret_help);
 
 /*
  * Returns 0, or a line in *why and -EINVAL: the URL of these options is refused; or another negative errno: it cannot be
@@ -97,5 +93,25 @@ enum push_result push_endpoint__send(struct push_endpoint *endpoint, const struc
 bool push_endpoint__takes_files(const struct push_endpoint *endpoint);
 enum push_result push_endpoint__send_files(struct push_endpoint *endpoint, struct push_file *file, size_t nr,
 					   struct reason *why);
+
+/* A request, made for one profile. */
+struct push_request {
+	char *url;
+	const char *content_type;
+	void *body; /* own_body, or the profile's bytes */
+	size_t body_len;
+	char *own_body;
+};
+
+/* The protocols, as rows. */
+struct push_protocol {
+	const char *path; /* the end of URLs */
+	int (*make)(struct push_request *request, const char *url, const struct push_profile *profile);
+};
+
+/* The protocol of a URL that was checked, or NULL. */
+const struct push_protocol *push_protocol_of(const char *url);
+
+void push_request_release(struct push_request *request);
 
 #endif

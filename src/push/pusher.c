@@ -156,20 +156,12 @@ static int give_up_oldest(const struct pusher_options *options, struct push_queu
 	return err;
 }
 
-/* Counts each failure, and logs the first of several. */
-static void note_failure(struct push_counts *counts, const char *why)
+/* Counts each failure, and logs the first of several of a kind; path: of the file that it is about, or NULL. */
+static void note_failure(struct push_counts *counts, bool *had_one, const char *path, const char *why)
 {
-	if (!counts->is_failing)
-		log_line(LOG_WARNING, "push: %s; it is tried again", why);
-	counts->is_failing = true;
-	counts->failures++;
-}
-
-static void note_unread(struct push_counts *counts, const char *path, const char *why)
-{
-	if (!counts->has_unread)
-		log_line(LOG_WARNING, "push: %s: %s; it is tried again", path, why);
-	counts->has_unread = true;
+	if (!*had_one)
+		log_line(LOG_WARNING, "push: %s%s%s; it is tried again", path ?: "", path ? ": " : "", why);
+	*had_one = true;
 	counts->failures++;
 }
 
@@ -178,21 +170,19 @@ static int note_result(const struct pusher_options *options, struct push_queue *
 		       enum push_result result, const char *said, struct push_counts *counts, struct reason *why)
 {
 	const char *path = push_queue__path(queue, *at);
+	bool is_rejected = result == PUSH_REJECTED;
 	int err;
 
 	if (result == PUSH_LATER) {
-		note_unread(counts, path, said);
+		note_failure(counts, &counts->has_unread, path, said);
 		++*at;
 		return 0;
 	}
-	if (result == PUSH_REJECTED) {
+	if (is_rejected)
 		log_line(LOG_WARNING, "push: %s: not pushed: %s", path, said);
-		counts->rejected++;
-		err = push_queue__note(queue, *at, OUTCOME_REJECTED, why);
-	} else {
-		counts->pushed++;
-		err = push_queue__note(queue, *at, OUTCOME_PUSHED, why);
-	}
+	counts->rejected += is_rejected;
+	counts->pushed += !is_rejected;
+	err = push_queue__note(queue, *at, is_rejected ? OUTCOME_REJECTED : OUTCOME_PUSHED, why);
 	if (!err && counts->is_failing) {
 		log_line(LOG_INFO, "push: snapshots are pushed to %s again", options->endpoint.url);
 		counts->is_failing = false;
@@ -209,7 +199,7 @@ static int push_next(struct push_endpoint *endpoint, const struct pusher_options
 
 	if (result != PUSH_FAILED)
 		return note_result(options, queue, at, result, said.text, counts, why);
-	note_failure(counts, said.text);
+	note_failure(counts, &counts->is_failing, NULL, said.text);
 	return 1;
 }
 
@@ -227,7 +217,7 @@ static int push_next_files(struct push_endpoint *endpoint, const struct pusher_o
 	for (size_t i = 0; i < nr; i++)
 		file[i].path = push_queue__path(queue, *at + i);
 	if (push_endpoint__send_files(endpoint, file, nr, &said) == PUSH_FAILED) {
-		note_failure(counts, said.text);
+		note_failure(counts, &counts->is_failing, NULL, said.text);
 		err = 1;
 	}
 	for (size_t i = 0; i < nr && !err; i++)
@@ -282,7 +272,7 @@ static int push_pass(struct push_endpoint *endpoint, const struct pusher_options
 	}
 	err = err ?: push_waiting(endpoint, options, *queue, watch->end_fd, counts, &why);
 	if (err)
-		note_failure(counts, why.text);
+		note_failure(counts, &counts->is_failing, NULL, why.text);
 	else if (!push_queue__nr(*queue))
 		counts->is_failing = false; /* nothing is left that could fail */
 	watch->after_pass(counts, watch->what);

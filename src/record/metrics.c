@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/array.h"
 #include "archive/names.h"
+#include "base/array.h"
 #include "base/file_replace.h"
 #include "base/privileges.h"
 #include "base/units.h"
@@ -334,24 +334,18 @@ static int write_draft(const struct atomic_file *draft, metrics_print_fn print, 
 }
 
 /* Does not sync: after a crash of the machine the old numbers are useless. */
-static int metrics_replace_file(char *path, metrics_print_fn print, const void *what)
+static int metrics_replace_file(const char *path, metrics_print_fn print, const void *what)
 {
-	char *slash = strrchr(path, '/');
-	const char *name = slash ? slash + 1 : path;
-	const char *dir = slash == path ? "/" : slash ? path : ".";
+	const char *name = path_name(path);
+	char *folder = folder_of_path(path);
+	int dir_fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1, err = dir_fd < 0 ? -errno : 0;
 	struct atomic_file draft;
-	int dir_fd, err;
 
-	if (!*name)
-		return -EISDIR;
-	if (slash)
-		*slash = '\0';
-	dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (dir_fd < 0)
-		return -errno;
+	free(folder);
+	if (err)
+		return err;
 	err = atomic_file_open(&draft, dir_fd, name, false);
-	if (!err)
-		err = write_draft(&draft, print, what) ?: atomic_file_replace(&draft);
+	err = err ?: write_draft(&draft, print, what) ?: atomic_file_replace(&draft);
 	atomic_file_close(&draft);
 	close(dir_fd);
 	return err;
@@ -359,10 +353,9 @@ static int metrics_replace_file(char *path, metrics_print_fn print, const void *
 
 static int write_metrics_file(const char *path, metrics_print_fn print, const void *what, struct reason *why)
 {
-	char *copy = strdup(path), clean[256];
-	int err = copy ? metrics_replace_file(copy, print, what) : -ENOMEM;
+	int err = *path_name(path) ? metrics_replace_file(path, print, what) : -EISDIR;
+	char clean[256];
 
-	free(copy);
 	if (!err)
 		return 0;
 	return reason_set(why, err, "%s: cannot write: %s", clean_path(clean, sizeof(clean), path),

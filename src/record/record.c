@@ -50,20 +50,6 @@ static uint64_t own_cpu_ns(void)
 	       timeval_ns(&children.ru_stime);
 }
 
-/* Returns 0 if it cannot be read. */
-static uint64_t own_rss_bytes(void)
-{
-	FILE *file = fopen("/proc/self/statm", "re");
-	uint64_t pages = 0;
-
-	if (!file)
-		return 0;
-	if (fscanf(file, "%*u %" SCNu64, &pages) != 1)
-		pages = 0;
-	fclose(file);
-	return pages * sysconf(_SC_PAGESIZE);
-}
-
 static uint64_t count_open_files(void)
 {
 	DIR *folder = opendir("/proc/self/fd");
@@ -81,7 +67,7 @@ static void describe_ourselves(const struct collector *collector, struct metrics
 	struct rlimit files = {};
 
 	metrics->own_cpu_ns = own_cpu_ns();
-	metrics->own_rss_bytes = own_rss_bytes();
+	metrics->own_rss_bytes = process_rss_bytes(getpid());
 	metrics->kernel_bytes = collector__get_tracemalloc_memory(collector);
 	metrics->open_files = count_open_files();
 	if (!getrlimit(RLIMIT_NOFILE, &files) && files.rlim_cur != RLIM_INFINITY)
@@ -334,7 +320,7 @@ static void record_begin(struct record *record)
 	char text[64];
 
 	recorder_admit(recorder);
-	recorder_log_notes(recorder);
+	log_collector_notes(recorder->collector);
 	nr = collector__process_nr(recorder->collector);
 	snprintf(text, sizeof(text), "recording %zu process%s", nr, nr == 1 ? "" : "es");
 	status_line_clear();

@@ -5,25 +5,47 @@
 /*
  * The loop of attach, run and record. It waits for events, signals and times, and takes snapshots in passes. A pass
  * over all processes comes each interval, on SIGUSR1 and at the end. A smaller pass takes the processes that have
- * ended or whose trigger is due. recorder.c decides when to act, and record_pass.c makes the passes. What the
- * commands do differently is in struct recorder_policy.
+ * ended or whose trigger is due. What the commands do differently is in struct recorder_policy.
  */
 
-#include "shared/bpf_types.h"
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "base/clock.h"
-#include "record/last_share.h"
 #include "record/notify.h"
 #include "record/recording.h"
 #include "record/recording_show.h"
+#include "shared/bpf_types.h"
+
+struct reason;
+struct snapshot_batch;
+
+/*
+ * Limits the time that `record` spends on the last snapshots of one user's processes: half of the time. Further ones
+ * wait, so that no user delays the snapshots of other users by ending processes. Arithmetic only; all in nanoseconds.
+ * Zeroed, apart from most_ns: no user has taken any time.
+ */
+struct last_share {
+	uint64_t most_ns; /* the most that one user can take at once */
+	uint64_t now_ns;  /* when last_share_advance() was called last */
+	uint64_t taken_ns[USERS_MAX]; /* the time taken, less half of the time since */
+};
+
+/* Sets the limit of each user by the interval. */
+void last_share_init(struct last_share *share, uint64_t interval_ns);
+
+/* Moves the clock on. */
+void last_share_advance(struct last_share *share, uint64_t now_ns);
+
+bool last_share_allows(const struct last_share *share, uint32_t user);
+
+void last_share_consume(struct last_share *share, uint32_t user, uint64_t ns);
 
 /* In system-wide recording, processes start and end in crowds: one look at the events serves many of them. */
 #define LOOK_EVERY_NS (SECOND_NS / 20)
 
 /* Snapshots that are synced to the disk together; each has two files open. */
 #define BATCH_MAX 64
-
-struct reason;
-struct snapshot_batch;
 
 /* The process of a snapshot. */
 struct snapshot_owner {
@@ -119,15 +141,6 @@ void recorder_run(struct recorder *recorder);
 void recorder_admit(struct recorder *recorder);
 
 /*
- * Drains the accounting of all processes once, and writes the snapshots. TRIGGER_END: only of processes that have
- * ended or are due.
- */
-void recorder_pass(struct recorder *recorder, enum trigger trigger);
-
-/* Takes snapshots of processes whose trigger is due, and of processes that have ended meanwhile. */
-void recorder_check_triggers(struct recorder *recorder);
-
-/*
  * Report a time in which snapshots cannot be written: when it begins, when the error changes, and after a pass that
  * wrote snapshots and in which none failed. So one process with a broken folder is not reported again and again.
  */
@@ -135,7 +148,10 @@ void recorder_log_lost(struct recorder *recorder, int err, const struct reason *
 void recorder_log_written_again(struct recorder *recorder, const struct pass *pass);
 
 /* Logs the collector's notes. */
-void recorder_log_notes(struct recorder *recorder);
+void log_collector_notes(struct collector *collector);
+
+/* The resident memory of a process; 0: it cannot be read. */
+uint64_t process_rss_bytes(pid_t pid);
 
 void recorder_set_trouble(struct recorder *recorder, enum trouble trouble, bool is_there);
 

@@ -3,9 +3,13 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/array.h"
@@ -314,4 +318,50 @@ int recording_run_until_stopped(const struct recording_options *options, struct 
 	run_summary_log(&recording.summary);
 	run_summary_release(&recording.summary);
 	return recording.recorder.past_trouble ? EXIT_FAILED : recording.recorder.status;
+}
+
+/* ---- signals ---- */
+
+int signals_open(void)
+{
+	sigset_t set;
+	int fd;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	sigaddset(&set, SIGUSR1);
+	sigaddset(&set, SIGUSR2);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	signal(SIGPIPE, SIG_IGN); /* the reader of our paths may go away; the last snapshot is still due */
+	signal(SIGXFSZ, SIG_IGN); /* beyond RLIMIT_FSIZE a write fails with an error, like others */
+	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (fd < 0)
+		log_failure("cannot wait for signals: %s", strerror(errno));
+	return fd;
+}
+
+void signal_forward(pid_t child, const struct signalfd_siginfo *info)
+{
+	if (info->ssi_code <= 0)
+		kill(child, info->ssi_signo);
+}
+
+void signals_forward(int signal_fd, pid_t child)
+{
+	struct pollfd fds[] = {
+		{ .fd = signal_fd, .events = POLLIN },
+		{ .fd = syscall(SYS_pidfd_open, child, 0), .events = POLLIN },
+	};
+	struct signalfd_siginfo info;
+
+	while (fds[1].fd >= 0 && !fds[1].revents) {
+		poll(fds, 2, -1);
+		while (read(signal_fd, &info, sizeof(info)) == sizeof(info))
+			if (info.ssi_signo != SIGUSR1 && info.ssi_signo != SIGUSR2)
+				signal_forward(child, &info);
+	}
+	if (fds[1].fd >= 0)
+		close(fds[1].fd);
 }

@@ -11,10 +11,12 @@
  */
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #include "record/triggers.h"
+#include "shared/bpf_types.h"
 #include "snapshot.h"
 
 struct collector;

@@ -20,16 +20,6 @@
 
 #define TOP_AT_END 10
 
-void log_collector_notes(struct collector *collector)
-{
-	char *note;
-
-	while ((note = collector__next_note(collector))) {
-		log_info("%s", note);
-		free(note);
-	}
-}
-
 /* Adds up all processes; *view is the last one of them. *ret_share: the part of their time that was not recorded. */
 static size_t add_up_views(const struct collector *collector, struct process_view *view,
 			   struct process_view *sum, double *ret_share)
@@ -210,13 +200,6 @@ void format_record_status(char *text, size_t bytes, const struct recording_statu
 		add_status_part(&parts, ", other processes paid %.2f s", health.bystander_cost_ns / 1e9);
 }
 
-static const char *last_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 int print_top_rows(const char *path)
 {
 	struct engine_options options = {};
@@ -235,14 +218,10 @@ int print_top_rows(const char *path)
 	struct cost gap_blocks;
 	struct reason gaps;
 
-	if (!err)
-		err = text->report(stdout, &report);
-	if (!err)
-		err = render_traced(stdout, snapshot, "");
-	if (!err)
-		err = render_rss(stdout, snapshot, "");
+	err = err ?: text->report(stdout, &report) ?: render_traced(stdout, snapshot, "");
+	err = err ?: render_rss(stdout, snapshot, "");
 	if (losses)
-		log_cut("%s: %s", last_name(path), losses);
+		log_cut("%s: %s", path_name(path), losses);
 	if (!err && gap_warning(snapshot, &options, "", &gap_blocks, &gaps))
 		log_cut("warning: %s", gaps.text);
 	free(losses);
@@ -258,7 +237,7 @@ void log_dropped_blocks(const char *path)
 	char *losses = is_whole ? NULL : losses_line(snapshot);
 
 	if (losses)
-		log_cut("%s: %s", last_name(path), losses);
+		log_cut("%s: %s", path_name(path), losses);
 	free(losses);
 	snapshot__close(snapshot);
 }

@@ -30,9 +30,6 @@ void format_record_status(char *text, size_t bytes, const struct recording_statu
 /* Shows it on the status line (base/terminal.h), unless a line is there that is recent enough. */
 void recording_status_show(const struct recording_status *status, status_format_fn format);
 
-/* Logs the collector's notes to stderr. */
-void log_collector_notes(struct collector *collector);
-
 /*
  * If stderr is a terminal, logs what the recording of nr processes took of a core. It reads only those
  * members of the view.

@@ -329,8 +329,8 @@ static bool check_names(const struct comparison *pair, int side, struct reason *
 {
 	uint64_t nr = pair->unnamed[side].place_nr;
 
-	return nr && warn(ret, "the %s snapshot has no lines for %.200s, the other one has: %" PRIu64 " place%s that only the "
-			  "%s one has show%s without a line; 'allocsnap symbolize' adds them",
+	return nr && warn(ret, "the %s snapshot has no lines for %.200s, the other one has: %" PRIu64 " place%s that "
+			  "only the %s one has show%s without a line; 'allocsnap symbolize' adds them",
 			  side ? "second" : "first", pair->unnamed[side].path, nr, nr == 1 ? "" : "s",
 			  side ? "second" : "first", nr == 1 ? "s" : "");
 }
@@ -371,14 +371,17 @@ struct difference {
 static bool is_different(const struct comparison *pair, const struct difference *what)
 {
 	if (what->is_number)
-		return snapshot__metadata_u64(pair->old, what->key, 0) != snapshot__metadata_u64(pair->new, what->key, 0);
+		return snapshot__metadata_u64(pair->old, what->key, 0) !=
+		       snapshot__metadata_u64(pair->new, what->key, 0);
 	return what->missing ? differs_from_none(pair, what->key) : differs(pair, what->key);
 }
 
 static bool check_difference(const struct comparison *pair, const struct difference *what, struct reason *ret)
 {
-	return is_different(pair, what) && warn(ret, "%s%.150s and %.150s%s", what->before, old_value(pair, what->key) ?: what->missing,
-						new_value(pair, what->key) ?: what->missing, what->after);
+	const char *old = old_value(pair, what->key) ?: what->missing;
+	const char *new = new_value(pair, what->key) ?: what->missing;
+
+	return is_different(pair, what) && warn(ret, "%s%.150s and %.150s%s", what->before, old, new, what->after);
 }
 
 static const struct diff_check {
@@ -393,12 +396,14 @@ static const struct diff_check {
 	{ .difference = { "traceback_limit", .before = "the traceback limits differ, ",
 			  .after = ": longer tracebacks do not match" }, .is_of_stacks = true },
 	{ check_pair_sampling },
-	{ .difference = { "min_size", "0", .is_number = true, "the smallest blocks that were recorded differ: of ", " bytes" } },
-	{ .difference = { "max_size", "any", .is_number = true, "the largest blocks that were recorded differ: of ", " bytes" } },
+	{ .difference = { "min_size", "0", true, "the smallest blocks that were recorded differ: of ", " bytes" } },
+	{ .difference = { "max_size", "any", true, "the largest blocks that were recorded differ: of ", " bytes" } },
 	{ check_measure }, { check_old_gaps }, { check_new_gaps },
-	{ .difference = { "filters", "all", .before = "the snapshots do not hold the same part of their blocks: ", .after = "" } },
+	{ .difference = { "filters", "all", .before = "the snapshots do not hold the same part of their blocks: ",
+			  .after = "" } },
 	{ check_domains }, { check_probed_domains },
-	{ .difference = { "unwinder", .before = "the unwinders differ, ", .after = ": the same stack may have two tracebacks" } },
+	{ .difference = { "unwinder", .before = "the unwinders differ, ",
+			  .after = ": the same stack may have two tracebacks" } },
 	{ .difference = { "python_frames", .before = "the frames of CPython's blocks differ, ",
 			  .after = ": the same stack has two tracebacks" } },
 	{ check_kept_lines }, { check_unseen_heap },

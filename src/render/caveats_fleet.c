@@ -44,7 +44,8 @@ static bool check_shared_snapshots(const struct doubted *all, struct reason *ret
 		nr += cohort_side(all, i) && *mark;
 		*mark |= !cohort_side(all, i);
 	}
-	return nr && warn(ret, "%zu snapshot%s in both cohorts, and no difference between them", nr, nr == 1 ? " is" : "s are");
+	return nr && warn(ret, "%zu snapshot%s in both cohorts, and no difference between them", nr,
+			  nr == 1 ? " is" : "s are");
 }
 
 /* If all processes are in both cohorts, one fleet is compared at two times. If some are, the comparison is mixed. */
@@ -59,8 +60,8 @@ static bool check_shared_processes(const struct doubted *all, struct reason *ret
 		either += all->mark[i] != 0;
 	}
 	return both && both < either &&
-	       warn(ret, "%" PRIu32 " of %" PRIu32 " processes are in both cohorts: some of the difference is of processes, some "
-		    "of time", both, either);
+	       warn(ret, "%" PRIu32 " of %" PRIu32 " processes are in both cohorts: some of the difference is of "
+		    "processes, some of time", both, either);
 }
 
 /* A second recording of a process has no blocks from before its own start. */
@@ -75,8 +76,8 @@ static bool check_recorded_anew(const struct doubted *all, struct reason *ret)
 		if ((*first)->recording != snapshot->recording)
 			nr += !all->mark[snapshot->process]++;
 	}
-	return nr && warn(ret, "%" PRIu32 " process%s recorded anew in between: what was allocated before is not in the later "
-			  "snapshots", nr, nr == 1 ? " was" : "es were");
+	return nr && warn(ret, "%" PRIu32 " process%s recorded anew in between: what was allocated before is not in "
+			  "the later snapshots", nr, nr == 1 ? " was" : "es were");
 }
 
 /* ---- processes that have exited ---------------------------------------------------------------------- */
@@ -141,8 +142,8 @@ static bool check_ended(const struct doubted *all, struct reason *ret)
 		nr += !fleet_snapshot_is_live(all->snapshot[i]);
 		process_nr++;
 	}
-	return nr && warn(ret, "%" PRIu32 " of %" PRIu32 " processes have ended, were replaced by exec or a reboot, or were not "
-			  "seen again; --where end=running leaves these out", nr, process_nr);
+	return nr && warn(ret, "%" PRIu32 " of %" PRIu32 " processes have ended, were replaced by exec or a reboot, or "
+			  "were not seen again; --where end=running leaves these out", nr, process_nr);
 }
 
 /* A twin is probably a second machine: its host's sums mix both, and it is unknown which processes still run. */
@@ -150,8 +151,8 @@ static bool check_twins(const struct doubted *all, struct reason *ret)
 {
 	for (size_t i = 0; i < all->nr; i++)
 		if (all->snapshot[i]->has_twin)
-			return warn(ret, "%.200s has snapshots of two boots at one time: two machines of one name, or a clock that "
-				    "was set", all->snapshot[i]->host);
+			return warn(ret, "%.200s has snapshots of two boots at one time: two machines of one name, or "
+				    "a clock that was set", all->snapshot[i]->host);
 	return false;
 }
 
@@ -166,8 +167,8 @@ static bool check_fleet_gaps(const struct doubted *all, struct reason *ret)
 		nr += all->snapshot[i]->gap_blocks.count > 0;
 		bytes += all->snapshot[i]->gap_blocks.size;
 	}
-	return nr && warn(ret, "%zu of %zu snapshots have gaps in what was recorded: %s that are older than the last one may be "
-			  "gone", nr, all->nr,
+	return nr && warn(ret, "%zu of %zu snapshots have gaps in what was recorded: %s that are older than the last "
+			  "one may be gone", nr, all->nr,
 			  all->ask->cohort[0]->times != COHORT_ALL ? size_text(size, bytes, false) : "blocks");
 }
 
@@ -186,8 +187,8 @@ static bool check_fleet_traceback_limit(const struct doubted *all, struct reason
 		most = limit > most ? limit : most;
 	}
 	return most && least != most &&
-	       warn(ret, "the traceback limits differ, from %" PRIu32 " to %" PRIu32 ": longer tracebacks do not match", least,
-		    most);
+	       warn(ret, "the traceback limits differ, from %" PRIu32 " to %" PRIu32 ": longer tracebacks do not match",
+		    least, most);
 }
 
 static bool check_fleet_sampling(const struct doubted *all, struct reason *ret)
@@ -224,8 +225,9 @@ static bool check_merged_rows(const struct doubted *all, struct reason *ret)
 
 	for (size_t i = 0; i < all->nr; i++)
 		nr += has_merged_rows(all->ask->facts, all->snapshot[i]);
-	return nr && warn(ret, "%zu of %zu snapshots were pushed with --top: totals are exact, but " ROW_OTHER_NAME " has the small "
-			  "rows of each, so lines may have more than is shown, and differences may be of this", nr, all->nr);
+	return nr && warn(ret, "%zu of %zu snapshots were pushed with --top: totals are exact, but " ROW_OTHER_NAME " "
+			  "has the small rows of each, so lines may have more than is shown, and differences may be of "
+			  "this", nr, all->nr);
 }
 
 /* ---- clocks --------------------------------------------------------------------------------------- */
@@ -274,8 +276,8 @@ static bool check_builds(const struct doubted *all, struct reason *ret)
 	memcpy(all->order, all->snapshot, all->nr * sizeof(*all->order));
 	qsort(all->order, all->nr, sizeof(*all->order), by_build);
 	found = find_builds(all->order, all->nr);
-	return found && warn(ret, "there are different builds of %.200s: lines may have moved; --line-drift follows them",
-			     *found->exe ? found->exe : found->comm);
+	return found && warn(ret, "there are different builds of %.200s: lines may have moved; --line-drift follows "
+			     "them", *found->exe ? found->exe : found->comm);
 }
 
 /* ---- names ---------------------------------------------------------------------------------------- */
@@ -285,8 +287,8 @@ static bool check_refused_names(const struct doubted *all, struct reason *ret)
 {
 	uint64_t nr = all->ask->refused_nr;
 
-	return nr && warn(ret, "snapshots in the catalogue have different names for %" PRIu64 " place%s of one build-id: what each "
-			  "has is shown, and none is lent", nr, nr == 1 ? "" : "s");
+	return nr && warn(ret, "snapshots in the catalogue have different names for %" PRIu64 " place%s of one "
+			  "build-id: what each has is shown, and none is lent", nr, nr == 1 ? "" : "s");
 }
 
 /* ---- all ------------------------------------------------------------------------------------------ */
@@ -296,7 +298,8 @@ static const struct {
 	bool is_of_two; /* cohorts */
 } fleet_checks[] = {
 	{ check_shared_snapshots, true }, { check_shared_processes, true }, { check_recorded_anew }, { check_left_out },
-	{ check_ended }, { check_twins }, { check_fleet_gaps }, { check_fleet_traceback_limit }, { check_fleet_sampling },
+	{ check_ended }, { check_twins }, { check_fleet_gaps }, { check_fleet_traceback_limit },
+	{ check_fleet_sampling },
 	{ check_parts }, { check_merged_rows }, { check_future }, { check_builds }, { check_refused_names },
 };
 _Static_assert(ARRAY_SIZE(fleet_checks) <= WARNINGS_MAX, "room for every check");

@@ -3,6 +3,7 @@
 #define ALLOCSNAP_RENDER_CLEAN_H
 
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 
 #include "base/terminal.h"
@@ -24,5 +25,25 @@ __attribute__((format(printf, 2, 3))) int put_line(FILE *out, const char *fmt, .
 /* The same in a tone (base/terminal.h). */
 __attribute__((format(printf, 3, 4))) int put_toned_line(FILE *out, enum tone tone, const char *fmt, ...);
 __attribute__((format(printf, 3, 0))) int put_line_of(FILE *out, enum tone tone, const char *fmt, va_list args);
+
+/* ---- rows that fit ---- */
+
+/* Where a row that is wider than a terminal loses text. The head goes first, as long as 24 columns of it are left. */
+enum row_kind {
+	ROW_PATH,     /* head "/a/b/cart.c:31", tail ": size=…": the head loses its start */
+	ROW_FUNCTION, /* head "shop::Cart::add", tail " at /a/b/cart.c:31": first the folder, then the head's end */
+};
+
+/*
+ * Indent and text as a cleaned line (render/clean.h) of at most `width` columns; 0: no limit. The tail begins at byte
+ * tail_at. Cut text is replaced by "…". Frees the text. The caller frees the row; NULL: no memory, also if text is NULL.
+ */
+char *fit_row(unsigned int width, const char *indent, char *text, size_t tail_at, enum row_kind kind);
+
+/* Writes such a row. Returns 0, -ENOMEM, or the errno of the write. */
+int put_row(FILE *out, unsigned int width, const char *indent, char *text, size_t tail_at, enum row_kind kind);
+
+/* The same without an indent; the tail has a tone (base/terminal.h), or the whole row if it has no tail. */
+int put_toned_row(FILE *out, unsigned int width, char *text, size_t tail_at, enum row_kind kind, enum tone tone);
 
 #endif

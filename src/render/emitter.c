@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "render/clean.h"
 #include "render/json_parts.h"
@@ -47,6 +49,31 @@ void emit_toned_line(struct emitter *out, enum tone tone, const char *fmt, ...)
 	if (emits_text(out))
 		out->err = put_line_of(out->file, tone, fmt, args);
 	va_end(args);
+}
+
+#define PLACE_LEAST 30 /* columns that a place gets behind others */
+
+void emit_row_of(struct emitter *out, unsigned int width, enum tone tone, const char *columns, char *place)
+{
+	char *row = NULL;
+
+	if (place && asprintf(&row, "%s%s", columns, place) < 0)
+		row = NULL;
+	free(place);
+	if (emits_text(out))
+		emit_err(out, put_toned_row(out->file, width, row, row ? strlen(row) : 0, ROW_FUNCTION, tone));
+	else
+		free(row);
+}
+
+void emit_place(struct emitter *out, unsigned int width, enum tone tone, const char *columns, char *place)
+{
+	if (!width || text_columns(columns) + PLACE_LEAST <= width) {
+		emit_row_of(out, width, tone, columns, place);
+		return;
+	}
+	emit_toned_line(out, tone, "%.*s", (int)(strlen(columns) - strlen("  ")), columns);
+	emit_row_of(out, width, tone, "    ", place);
 }
 
 /* ---- JSON ---- */

@@ -49,12 +49,20 @@ void emit_err(struct emitter *out, int err);
 
 /* ---- text ---- */
 
-/* Whether text is wanted. Text by a function with a result: if (emits_text(out)) emit_err(out, put_row(out->file, …)); */
+/* Whether text is wanted. A function with a result: if (emits_text(out)) emit_err(out, put_row(out->file, …)); */
 bool emits_text(const struct emitter *out);
 
 /* As put_line() and put_toned_line(). */
 __attribute__((format(printf, 2, 3))) void emit_line(struct emitter *out, const char *fmt, ...);
 __attribute__((format(printf, 3, 4))) void emit_toned_line(struct emitter *out, enum tone tone, const char *fmt, ...);
+
+/*
+ * A row of text: columns, and a place behind them, which a narrow terminal cuts. Both free the place, which may be
+ * NULL: no memory. emit_place() takes columns that end with two spaces; where too little room is left, the place is
+ * below them.
+ */
+void emit_row_of(struct emitter *out, unsigned int width, enum tone tone, const char *columns, char *place);
+void emit_place(struct emitter *out, unsigned int width, enum tone tone, const char *columns, char *place);
 
 /* ---- JSON: members of the innermost object, or items of the innermost list, which have no key (NULL) ---- */
 
@@ -65,7 +73,7 @@ void emit_text(struct emitter *out, const char *key, const char *text); /* NULL 
 void emit_int(struct emitter *out, const char *key, int64_t value);
 void emit_uint(struct emitter *out, const char *key, uint64_t value); /* as json_count() */
 void emit_bool(struct emitter *out, const char *key, bool value);
-void emit_real(struct emitter *out, const char *key, double value); /* impossible weights have infinite sums: left out */
+void emit_real(struct emitter *out, const char *key, double value); /* infinite sums of impossible weights: left out */
 void emit_value(struct emitter *out, const char *key, json_t *value); /* takes ownership; NULL: no memory */
 
 /* Open an object, a list, or a list of many rows, which is the last member of the answer. emit_end() closes each. */

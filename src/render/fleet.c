@@ -8,7 +8,6 @@
 
 #include "base/terminal.h"
 #include "render/clean.h"
-#include "render/fit_row.h"
 #include "render/formats.h"
 #include "render/json_parts.h"
 #include "render/leak_answer.h"
@@ -122,8 +121,8 @@ static void put_host_head(struct emitter *out, const struct fleet_answer *answer
 	if (nr)
 		emit_line(out, "! %zu of %zu groups, of which a few hosts have far more than the others", nr,
 			  answer->hosts->row_nr);
-	emit_toned_line(out, TONE_HEAD, "  %10s %10s %10s on %-*s %8s %6s", "median", "p95", "most", width, "host", "outliers",
-			"hosts");
+	emit_toned_line(out, TONE_HEAD, "  %10s %10s %10s on %-*s %8s %6s", "median", "p95", "most", width, "host",
+			"outliers", "hosts");
 }
 
 static void put_host_row(struct emitter *out, const struct fleet_answer *answer, const struct host_row *row, int width)
@@ -366,11 +365,11 @@ static struct leak_row_line fleet_row_line(const struct fleet_answer *answer, co
 	};
 }
 
-static void put_leak_lines(struct emitter *out, const struct fleet_answer *answer,
-			   const struct fleet_leak_bundle *bundle, struct leak_row_line *line)
+static void put_leak(struct emitter *out, const struct fleet_answer *answer, const struct fleet_leak_bundle *bundle)
 {
 	const struct fleet_leak *first = &answer->leaks->row[bundle->first];
 	const struct leak_row_style style = { .names = answer->report->names, .width = answer->report->width };
+	struct leak_row_line *line = calloc(bundle->nr, sizeof(*line));
 	char extent[64 + LEAK_RATE_MAX], surely[LEAK_RATE_MAX], *where = where_text(first, bundle->nr);
 	bool is_part = bundle->sure_bytes_per_s > 0 && bundle->sure_bytes_per_s < bundle->bytes_per_s;
 	const struct leak_row row = {
@@ -382,21 +381,13 @@ static void put_leak_lines(struct emitter *out, const struct fleet_answer *answe
 	snprintf(extent, sizeof(extent), "%s%son %" PRIu32 " of %" PRIu32 " host%s",
 		 is_part ? leak_rate_text(surely, bundle->sure_bytes_per_s) : "", is_part ? " of it surely, " : "",
 		 first->kind_hosts, first->hosts, first->hosts == 1 ? "" : "s");
-	for (size_t i = 0; i < bundle->nr; i++)
+	for (size_t i = 0; line && i < bundle->nr; i++)
 		line[i] = fleet_row_line(answer, &first[i]);
-	emit_err(out, where ? 0 : -ENOMEM);
-	emit_leak_row(out, &style, &row);
-	free(where);
-}
-
-static void put_leak(struct emitter *out, const struct fleet_answer *answer, const struct fleet_leak_bundle *bundle)
-{
-	struct leak_row_line *line = calloc(bundle->nr, sizeof(*line));
-
-	if (line)
-		put_leak_lines(out, answer, bundle, line);
+	if (line && where)
+		emit_leak_row(out, &style, &row);
 	else
 		emit_err(out, -ENOMEM);
+	free(where);
 	free(line);
 }
 

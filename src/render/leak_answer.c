@@ -12,7 +12,7 @@
 #include "engine/estimate.h"
 #include "render.h"
 #include "render/facts.h"
-#include "render/fit_row.h"
+#include "render/clean.h"
 #include "render/json_parts.h"
 #include "render/statistic_text.h"
 #include "snapshot.h"
@@ -209,7 +209,8 @@ static void emit_caller(struct emitter *out, const struct leak_row_style *style,
 	char rates[LEAK_RATES_MAX], since_text[LEAK_SINCE_MAX], columns[LEAK_RATES_MAX + LEAK_SINCE_MAX + 8], *callers;
 
 	leak_rates_text(rates, verdict->bytes_per_s, verdict->least_bytes_per_s);
-	snprintf(columns, sizeof(columns), "    %s  %s ", rates, leak_since_text(since_text, window, verdict->since_ns));
+	snprintf(columns, sizeof(columns), "    %s  %s ", rates,
+		 leak_since_text(since_text, window, verdict->since_ns));
 	callers = make_fitting(style, strlen(columns), shown_callers, caller);
 	if (callers && !*callers) {
 		free(callers);
@@ -247,7 +248,8 @@ static void emit_members(struct emitter *out, const struct leak_row_style *style
 		char rate[LEAK_RATE_MAX], columns[LEAK_RATE_MAX + 8];
 
 		snprintf(columns, sizeof(columns), "    %s  ", leak_rate_text(rate, line->bytes_per_s));
-		emit_row_of(out, style->width, TONE_PLAIN, columns, make_fitting(style, strlen(columns), member_text, line));
+		emit_row_of(out, style->width, TONE_PLAIN, columns,
+			    make_fitting(style, strlen(columns), member_text, line));
 		emit_first_traceback(out, style, line);
 	}
 	emit_judgement(out, row->window, row->line->verdict, 0);
@@ -446,63 +448,53 @@ static double share_of_rss(double bytes, double rss)
 }
 
 /* "RSS +3460 KiB (+1 MiB of it in files and shared memory)" */
-static const char *rss_growth_text(char text[2 * SIZE_TEXT_MAX + 64], const struct leaks *leaks)
+#define GROWTH_TEXT_MAX (2 * SIZE_TEXT_MAX + 64)
+static const char *rss_growth_text(char text[GROWTH_TEXT_MAX], const struct leaks *leaks)
 {
+	bool has_files = fabs(leaks->files_bytes) > fabs(leaks->rss_bytes) / 10;
 	char rss[SIZE_TEXT_MAX], files[SIZE_TEXT_MAX];
 
-	size_text(rss, leaks->rss_bytes, true);
-	if (fabs(leaks->files_bytes) > fabs(leaks->rss_bytes) / 10)
-		snprintf(text, 2 * SIZE_TEXT_MAX + 64, "RSS %s (%s of it in files and shared memory)", rss,
-			 size_text(files, leaks->files_bytes, true));
-	else
-		snprintf(text, 2 * SIZE_TEXT_MAX + 64, "RSS %s", rss);
+	snprintf(text, GROWTH_TEXT_MAX, "RSS %s%s%s%s", size_text(rss, leaks->rss_bytes, true), has_files ? " (" : "",
+		 has_files ? size_text(files, leaks->files_bytes, true) : "",
+		 has_files ? " of it in files and shared memory)" : "");
 	return text;
 }
 
 /* "traced blocks +3326 KiB" */
-static const char *traced_growth_text(char text[2 * SIZE_TEXT_MAX + 64], const struct live_growth *growth)
+static const char *traced_growth_text(char text[GROWTH_TEXT_MAX], const struct live_growth *growth)
 {
 	char blocks[SIZE_TEXT_MAX], mapped[SIZE_TEXT_MAX];
 
-	size_text(blocks, growth->block_bytes, true);
-	if (growth->mapped_bytes)
-		snprintf(text, 2 * SIZE_TEXT_MAX + 64, "traced blocks %s, mappings (address space) %s", blocks,
-			 size_text(mapped, growth->mapped_bytes, true));
-	else
-		snprintf(text, 2 * SIZE_TEXT_MAX + 64, "traced blocks %s", blocks);
+	snprintf(text, GROWTH_TEXT_MAX, "traced blocks %s%s%s", size_text(blocks, growth->block_bytes, true),
+		 growth->mapped_bytes ? ", mappings (address space) " : "",
+		 growth->mapped_bytes ? size_text(mapped, growth->mapped_bytes, true) : "");
 	return text;
-}
-
-static void put_explained(struct emitter *out, const struct leaks *leaks, double leaked)
-{
-	double growth = leaks->rss_bytes, traced = leaks_traced_growth(leaks);
-
-	if (growth > 0)
-		emit_line(out, "    traced blocks explain %.0f %% of RSS's growth, the lines that leak %.0f %%",
-			  share_of_rss(traced, growth), share_of_rss(leaked, growth));
 }
 
 /* The growth of RSS, and how much of it the traced blocks and the leaks explain. Its last value may be an earlier one. */
 static void put_growth(struct emitter *out, const struct leaks *leaks)
 {
 	const struct live_growth *all = &leaks->growth, *known = &leaks->rss_growth;
-	char rss[2 * SIZE_TEXT_MAX + 64], traced[2 * SIZE_TEXT_MAX + 64], size[SIZE_TEXT_MAX];
-	double leaked = leaks_sure_growth(leaks);
+	char rss[GROWTH_TEXT_MAX], traced[GROWTH_TEXT_MAX], size[SIZE_TEXT_MAX];
+	double leaked = leaks_sure_growth(leaks), growth = leaks->rss_bytes;
 	bool is_at_end = known->time_ns == all->time_ns;
 
 	if (!all->time_ns)
 		return;
 	rss_growth_text(rss, leaks);
-	emit_line(out, "in %.0f s between first and last snapshot: %s%s%s, the lines that leak %s", all->time_ns / SECOND,
-		  is_at_end ? rss : "", is_at_end ? ", " : "", traced_growth_text(traced, all), size_text(size, leaked, true));
+	emit_line(out, "in %.0f s between first and last snapshot: %s%s%s, the lines that leak %s",
+		  all->time_ns / SECOND, is_at_end ? rss : "", is_at_end ? ", " : "", traced_growth_text(traced, all),
+		  size_text(size, leaked, true));
 	if (!known->time_ns) {
 		emit_line(out, "    RSS is not known: what grew beside traced blocks was not seen");
 		return;
 	}
 	if (!is_at_end)
-		emit_line(out, "    in %.0f s between the first and the last value of RSS: %s, %s", known->time_ns / SECOND, rss,
-			  traced_growth_text(traced, known));
-	put_explained(out, leaks, leaked);
+		emit_line(out, "    in %.0f s between the first and the last value of RSS: %s, %s",
+			  known->time_ns / SECOND, rss, traced_growth_text(traced, known));
+	if (growth > 0)
+		emit_line(out, "    traced blocks explain %.0f %% of RSS's growth, the lines that leak %.0f %%",
+			  share_of_rss(leaks_traced_growth(leaks), growth), share_of_rss(leaked, growth));
 }
 
 static void emit_growth(struct emitter *out, const struct leaks *leaks)

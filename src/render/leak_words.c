@@ -17,25 +17,27 @@
 #define SECOND 1e9
 #define REASON_COLUMNS 100
 
+static const struct {
+	const char *name, *word;
+} leak_kinds[LEAK_KIND_NR] = {
+	[LEAK_SURE] = { "leaks", "LEAKS" },
+	[LEAK_LIKELY] = { "may-leak", "MAY LEAK" },
+	[LEAK_GROWS] = { "grows", "(grows)" },
+	[LEAK_YOUNG] = { "young", "(young)" },
+	[LEAK_SETTLED] = { "settled", "settled" },
+	[LEAK_FREED] = { "freed", "freed" },
+	[LEAK_GAPS] = { "gaps", "(gaps)" },
+	[LEAK_FEW] = { "few", "few" },
+};
+
 const char *leak_kind_name(enum leak_kind kind)
 {
-	static const char *const name[LEAK_KIND_NR] = {
-		[LEAK_SURE] = "leaks",	     [LEAK_LIKELY] = "may-leak", [LEAK_GROWS] = "grows", [LEAK_YOUNG] = "young",
-		[LEAK_SETTLED] = "settled", [LEAK_FREED] = "freed",	 [LEAK_GAPS] = "gaps",	 [LEAK_FEW] = "few",
-	};
-
-	return name[kind];
+	return leak_kinds[kind].name;
 }
 
 const char *leak_kind_word(enum leak_kind kind)
 {
-	static const char *const word[LEAK_KIND_NR] = {
-		[LEAK_SURE] = "LEAKS",	  [LEAK_LIKELY] = "MAY LEAK", [LEAK_GROWS] = "(grows)",
-		[LEAK_YOUNG] = "(young)", [LEAK_SETTLED] = "settled", [LEAK_FREED] = "freed",
-		[LEAK_GAPS] = "(gaps)",	  [LEAK_FEW] = "few",
-	};
-
-	return word[kind];
+	return leak_kinds[kind].word;
 }
 
 const char *leak_since_text(char text[LEAK_SINCE_MAX], const struct leak_window *window, uint64_t since_ns)

@@ -16,7 +16,6 @@
 #include "render/formats.h"
 #include "render/json_parts.h"
 #include "render/readable_name.h"
-#include "render/rss_text.h"
 #include "render/statistic_text.h"
 #include "snapshot.h"
 
@@ -117,8 +116,8 @@ static void emit_size_filter(struct emitter *out, const struct snapshot *snapsho
 	emit_end(out);
 	format_size(least, min, false);
 	format_size(most, max, false);
-	emit_line(out, "  only blocks of %s%s%s%s were recorded", min ? least : "", min ? max ? " to " : " or more" : "",
-		  max ? most : "", min ? "" : " or less");
+	emit_line(out, "  only blocks of %s%s%s%s were recorded", min ? least : "",
+		  min ? max ? " to " : " or more" : "", max ? most : "", min ? "" : " or less");
 }
 
 /* Samples that the process took itself do not include everything. Files of before "sampler_kind" name the rest only. */
@@ -167,8 +166,8 @@ static void put_python_view(struct emitter *out, const struct snapshot *snapshot
 	const char *exe = snapshot__metadata(snapshot, "exe") ?: "", *slash = strrchr(exe, '/');
 
 	if (has_heap_beside(snapshot))
-		emit_line(out, "  the heap of the process, and pools of Python's small objects, at Python's lines; for each object: "
-			  "'leaks PID', or --domain python");
+		emit_line(out, "  the heap of the process, and pools of Python's small objects, at Python's lines; for "
+			  "each object: 'leaks PID', or --domain python");
 	else if (domains && !strncmp(domains, "python", strlen("python")))
 		emit_line(out, "  Python's objects, at Python's lines%s; for the heap of the process: --domain malloc",
 			  has_kept_lines(snapshot) ? " (in memory of free lists, that of the first object)" : "");
@@ -397,7 +396,8 @@ static void emit_budget(struct emitter *out, const struct own_cost *cost)
 	}
 	if (cost->core_percent) {
 		emit_uint(out, "max_overhead_core_percent", cost->core_percent);
-		emit_line(out, SHOW_NAME "%" PRIu64 " %% of %s%s", "budget", cost->core_percent, format_core(core, cost), own);
+		emit_line(out, SHOW_NAME "%" PRIu64 " %% of %s%s", "budget", cost->core_percent,
+			  format_core(core, cost), own);
 	} else if (cost->own_percent) {
 		emit_line(out, SHOW_NAME "%" PRIu64 " %% of the program's own CPU time", "budget", cost->own_percent);
 	}
@@ -465,7 +465,8 @@ void emit_tracebacks(struct emitter *out, const struct snapshot_facts *facts)
 	const struct traceback_shares *shares = &facts->shares;
 	uint64_t blocks = facts->samples;
 
-	emit_section(out, "tracebacks", facts->is_estimated ? "tracebacks, in sampled blocks" : "tracebacks, in blocks");
+	emit_section(out, "tracebacks",
+		     facts->is_estimated ? "tracebacks, in sampled blocks" : "tracebacks, in blocks");
 	emit_share(out, "complete", "complete", shares->end[SNAP_END_ROOT], blocks);
 	if (out->is_json)
 		emit_stops(out, shares, blocks);
@@ -523,7 +524,8 @@ static void put_dropped(struct emitter *out, const struct snapshot *snapshot)
 		snprintf(since, sizeof(since), "; %" PRIu64 " of them freed since, %" PRIu64 " live (%s)",
 			 snapshot__counter(snapshot, "dropped_frees"), snapshot__counter(snapshot, "dropped_blocks"),
 			 format_size(text, snapshot__counter(snapshot, "dropped_bytes"), false));
-	emit_line(out, "  %" PRIu64 " block%s not recorded: the block map was full%s%s%s, or the kernel out of memory%s",
+	emit_line(out, "  %" PRIu64 " block%s not recorded: the block map was full%s%s%s, or the kernel out of "
+		  "memory%s",
 		  dropped, dropped == 1 ? "" : "s", most ? " (--max-blocks " : "", most ?: "", most ? ")" : "", since);
 }
 
@@ -553,8 +555,8 @@ static void emit_probe(struct emitter *out, const struct snapshot *snapshot, uin
 	if (tables->probe_domain)
 		domain_text(domain, snapshot, tables->probe_domain[at]);
 	emit_line(out, "  %s%s (%s+0x%" PRIx64 ")%s%s%s%s", function, placement, snapshot__string(snapshot, path),
-		  probe->offset + probe->placement, instruction ? ": " : "", instruction ?: "", *domain ? ", domain " : "",
-		  domain);
+		  probe->offset + probe->placement, instruction ? ": " : "", instruction ?: "",
+		  *domain ? ", domain " : "", domain);
 }
 
 /* Single-stepping is ten times slower in a virtual machine; doctor says why. */
@@ -680,9 +682,11 @@ static int put_block(FILE *file, const struct snapshot *snapshot, uint64_t at, b
 	struct block block;
 
 	emit_err(&out, block_read(snapshot, at, &block));
-	if (emits_text(&out) && !full_names)
-		emit_err(&out, readable_names_add(&names, &(struct statistic){ .frame = block.frame, .nframe = block.nframe }, 1,
-						  KEY_TRACEBACK));
+	if (emits_text(&out) && !full_names) {
+		const struct statistic of_block = { .frame = block.frame, .nframe = block.nframe };
+
+		emit_err(&out, readable_names_add(&names, &of_block, 1, KEY_TRACEBACK));
+	}
 	emit_block_facts(&out, snapshot, &block);
 	emit_frames(&out, block.frame, block.nframe);
 	put_block_frames(&out, &block, full_names ? NULL : &names);

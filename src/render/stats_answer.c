@@ -10,11 +10,10 @@
 #include "engine.h"
 #include "engine/estimate.h"
 #include "render/facts.h"
-#include "render/fit_row.h"
+#include "render/clean.h"
 #include "render/formats.h"
 #include "render/json_parts.h"
 #include "render/readable_name.h"
-#include "render/rss_text.h"
 #include "render/source_tree.h"
 #include "render/statistic_text.h"
 #include "snapshot.h"
@@ -246,7 +245,8 @@ static void put_report_sampling(struct emitter *out, const struct report *report
 		  estimate->has_intervals ? "± is how far off it may be, with 95 % confidence" :
 					    "how far off it is cannot be told",
 		  estimate->has_intervals ? "" : why_untold(report),
-		  estimate->has_intervals && has_count_untold(report->statistics) ? "; ±?: too few samples to tell" : "");
+		  estimate->has_intervals && has_count_untold(report->statistics) ?
+			"; ±?: too few samples to tell" : "");
 }
 
 /* A total of mappings and of the heap that lies in them is more than there is. */
@@ -288,7 +288,8 @@ int text_put_report(FILE *file, const struct report *report)
 	if (!report->full_names) {
 		named.width = terminal_width(fileno(file));
 		named.names = &names;
-		emit_err(&out, readable_names_add(&names, statistics->statistic, report_rows(report), statistics->key_type));
+		emit_err(&out, readable_names_add(&names, statistics->statistic, report_rows(report),
+						  statistics->key_type));
 	}
 	put_text_report(&out, &named);
 	readable_names_release(&names);

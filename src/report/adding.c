@@ -253,7 +253,6 @@ int adding_put_changes(struct adding *adding, struct report_column *column)
 struct adding_cohort {
 	struct adding adding;
 	const struct cohort_input *input;
-	struct rows_reader *reader;
 	struct fleet_rows rows;
 	uint32_t *order; /* of the rows of one snapshot */
 	size_t order_nr, order_alloc;
@@ -331,19 +330,14 @@ static int add_fleet_row(struct adding_cohort *job, size_t at, struct reason *wh
 static int compare_by_traceback(const void *left, const void *right, void *job_)
 {
 	const struct adding_cohort *job = job_;
-	const struct snapshot_tables *tables = job->adding.tables;
-	const struct fleet_row *a = &job->rows.row[*(const uint32_t *)left], *b = &job->rows.row[*(const uint32_t *)right];
-	uint32_t first = tables->trace_traceback[a->origin], second = tables->trace_traceback[b->origin];
+	const int64_t *id = job->input->traceback_id;
+	const uint32_t *domain = job->adding.tables->trace_domain;
+	uint32_t a = job->rows.row[*(const uint32_t *)left].origin, b = job->rows.row[*(const uint32_t *)right].origin;
 
-	if (first == second && tables->trace_domain) {
-		first = tables->trace_domain[a->origin];
-		second = tables->trace_domain[b->origin];
-	}
-	return (first > second) - (first < second) ?: (a->cost.size > b->cost.size) - (a->cost.size < b->cost.size) ?:
-	       (a->cost.count > b->cost.count) - (a->cost.count < b->cost.count);
+	return (id[a] > id[b]) - (id[a] < id[b]) ?: domain ? (domain[a] > domain[b]) - (domain[a] < domain[b]) : 0;
 }
 
-/* The dictionary numbers tracebacks by their ids, so a page does not depend on the order in which files were indexed. */
+/* So a page does not depend on the order in which files were indexed, nor on what else is there. */
 static int order_by_traceback(struct adding_cohort *job)
 {
 	int err = array_reserve(&job->order, &job->order_alloc, job->rows.nr + 1);
@@ -361,8 +355,7 @@ static int add_fleet_snapshot(struct adding_cohort *job, const struct fleet_snap
 {
 	int err = find_process_number(job, snapshot);
 
-	err = err ?: rows_reader__read(job->reader, snapshot->snapshot_id, job->input->facts->origin_nr, &job->rows, why) ?:
-	      order_by_traceback(job);
+	err = err ?: job->input->rows.read(job->input->rows.what, snapshot, &job->rows, why) ?: order_by_traceback(job);
 	for (size_t i = 0; i < job->order_nr && !err; i++)
 		err = add_fleet_row(job, job->order[i], why);
 	return err;
@@ -446,14 +439,11 @@ int report_add_cohort(struct report_data *data, const struct cohort_input *input
 	int err = adding_init(&job.adding, data, input->dictionary, input->options, 0, why);
 
 	data->processes = data->processes ?: json_array();
-	if (!err)
-		err = rows_reader__new(input->catalogue, &job.reader, why);
 	for (size_t i = 0; i < input->cohort->snapshot_nr && !err; i++)
 		err = add_fleet_snapshot(&job, input->cohort->snapshot[i], why);
 	err = err ?: put_cohort_column(&job, cell_max, why);
 	fleet_rows_release(&job.rows);
 	free(job.order);
-	rows_reader__free(job.reader);
 	adding_release(&job.adding);
 	return err == -ENOMEM ? reason_set(why, err, "out of memory") : err;
 }

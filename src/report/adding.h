@@ -52,10 +52,11 @@ int adding_put_changes(struct adding *adding, struct report_column *column);
 
 struct cohort_input {
 	const char *name; /* "baseline" */
-	const struct catalogue *catalogue;
+	struct rows_source rows;
 	const struct fleet_facts *facts;
 	const struct cohort *cohort;
 	const struct snapshot *dictionary;
+	const int64_t *traceback_id; /* of each of its traces */
 	const struct engine_options *options;
 };
 

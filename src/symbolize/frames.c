@@ -33,15 +33,11 @@ static int frame_list_add(struct frame_list *list, struct snapshot_builder *buil
 		.flags = place->flags | (is_inline ? SNAP_FRAME_INLINE : 0),
 	};
 	uint32_t id;
-	int err = snapshot_builder__string(builder,
-					   symbol->lineno ? symbol->filename : place->path,
-					   &frame.filename);
 
-	if (!err)
-		err = snapshot_builder__string(builder, symbol->function, &frame.function);
-	if (!err)
-		err = snapshot_builder__frame_declared(builder, &frame, symbol->first_line, &id);
-	return err ?: array_push(list, frame, id);
+	return snapshot_builder__string(builder, symbol->lineno ? symbol->filename : place->path, &frame.filename) ?:
+	       snapshot_builder__string(builder, symbol->function, &frame.function) ?:
+	       snapshot_builder__frame_declared(builder, &frame, symbol->first_line, &id) ?:
+	       array_push(list, frame, id);
 }
 
 /* Adds a frame for each of the symbols to the builder and to the list. 0 or a negative errno. */
@@ -180,9 +176,8 @@ static int rename_copy_objects(struct copy *c)
 		struct snap_object row;
 
 		err = copy_string(c, c->t->object[i].path, &row.path) ?:
-		      copy_string(c, c->t->object[i].build_id, &row.build_id);
-		if (!err)
-			err = snapshot_builder__object(c->builder, &row, &c->object[i]);
+		      copy_string(c, c->t->object[i].build_id, &row.build_id) ?:
+		      snapshot_builder__object(c->builder, &row, &c->object[i]);
 	}
 	return err;
 }
@@ -196,9 +191,7 @@ static int copy_probes(struct copy *c)
 
 		row.object = c->object[row.object];
 		err = copy_string(c, row.function, &row.function) ?:
-		      copy_string(c, row.instruction, &row.instruction);
-		if (!err)
-			err = snapshot_builder__probe(c->builder, &row);
+		      copy_string(c, row.instruction, &row.instruction) ?: snapshot_builder__probe(c->builder, &row);
 		if (!err && c->t->probe_domain)
 			err = snapshot_builder__probe_domain(c->builder, c->t->probe_domain[i]);
 	}
@@ -237,9 +230,8 @@ static int copy_frame(struct copy *c, uint32_t at, uint32_t *ret_id)
 static int add_as_it_is(struct copy *c, uint32_t at)
 {
 	uint32_t id;
-	int err = copy_frame(c, at, &id);
 
-	return err ?: array_push(&c->frames, frame, id);
+	return copy_frame(c, at, &id) ?: array_push(&c->frames, frame, id);
 }
 
 /* A snapshot that was readable stays readable: rows_max does not limit the rows that it had before. */
@@ -257,8 +249,7 @@ static int rename_copy_frames(struct copy *c)
 	for (uint32_t i = 1; i < c->t->frame_nr && !err; i++) {
 		err = c->renaming->is_renamed[i] ? add_renamed(c, i) : add_as_it_is(c, i);
 		c->frames_end[i] = c->frames.frame_nr;
-		if (!err)
-			err = check_rows(c, c->frames.frame_nr, c->t->frame_nr);
+		err = err ?: check_rows(c, c->frames.frame_nr, c->t->frame_nr);
 	}
 	return err;
 }
@@ -340,12 +331,10 @@ static int copy_traceback(struct copy *c, uint32_t i)
 {
 	const struct snap_traceback *row = &c->t->traceback[i];
 	uint32_t nframe;
-	int err = join_traceback(c, row, &nframe);
+	int err = join_traceback(c, row, &nframe) ?:
+		  snapshot_builder__traceback(c->builder, c->joined, nframe, total_of(row, nframe), row->flags,
+					      &c->traceback[i]);
 
-	if (!err)
-		err = snapshot_builder__traceback(c->builder, c->joined, nframe,
-						  total_of(row, nframe), row->flags,
-						  &c->traceback[i]);
 	if (!err && c->t->churn)
 		err = snapshot_builder__churn(c->builder, c->traceback[i], &c->t->churn[i]);
 	return err;

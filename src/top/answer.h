@@ -77,9 +77,6 @@ struct top_question {
 	const char *open; /* identity of the row whose tracebacks are asked for; NULL: none */
 };
 
-/* Facts about the process of a snapshot. */
-struct top_process top_process_of(const struct snapshot *snapshot);
-
 /*
  * Makes the answer about `newest`, with growth since `base` (NULL: none). Returns 0, or an error of the engine with a
  * line in *why. top_answer_free() frees *ret.
@@ -96,11 +93,5 @@ void top_answer_free(struct top_answer *answer);
 /* Adds the tracebacks of the row `question->open`. Returns 0, or an error with a line in *why. */
 int top_answer_open(struct top_answer *answer, const struct top_question *question, const struct snapshot *newest,
 		    struct reason *why);
-
-/*
- * A text that tells rows apart by this key: of a row with these frames, oldest first, or with this key. The caller
- * frees it. NULL: no memory.
- */
-char *top_identity(enum key_type key_type, const struct frame_view *frame, uint32_t nframe, const char *key);
 
 #endif

@@ -39,25 +39,4 @@ struct top_screen {
 int top_layout_draw(struct top_model *model, unsigned int width, unsigned int height, struct top_screen *ret);
 void top_screen_release(struct top_screen *screen);
 
-/* Adds a line. Text that is too long is cut at its end. */
-__attribute__((format(printf, 3, 4))) void top_screen_put(struct top_screen *screen, enum top_style style,
-							  const char *fmt, ...);
-
-/* Adds a text in as many lines as it needs; all but the first are indented. */
-void top_screen_put_words(struct top_screen *screen, enum top_style style, unsigned int indent, const char *text);
-
-/* How many lines are left above the foot. */
-size_t top_screen_room(const struct top_screen *screen);
-
-/* The parts of the pages. */
-void top_layout_rows(struct top_model *model, struct top_screen *screen);
-void top_layout_processes(struct top_model *model, struct top_screen *screen);
-void top_layout_opened(struct top_model *model, struct top_screen *screen);
-/* The facts about the process; with_view: also how its rows are chosen and sorted. */
-void top_layout_facts(const struct top_model *model, struct top_screen *screen, bool with_view);
-
-/* "+1.2 MiB": growth in a minute; "-": not known. Returns text. */
-#define TOP_RATE_MAX 64
-const char *top_rate_text(char text[TOP_RATE_MAX], double bytes, uint64_t window_ns);
-
 #endif

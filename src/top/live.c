@@ -2,7 +2,6 @@
 #include "top/live.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,23 +30,6 @@ static void wake_screen(struct live *live)
 
 /* ---- in the recorder's thread --------------------------------------------------------------- */
 
-/* 0: it cannot be read. */
-static uint64_t read_statm_rss(pid_t pid)
-{
-	uint64_t pages = 0;
-	char path[32];
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/proc/%d/statm", pid);
-	file = fopen(path, "re");
-	if (!file)
-		return 0;
-	if (fscanf(file, "%*u %" SCNu64, &pages) != 1)
-		pages = 0;
-	fclose(file);
-	return pages * sysconf(_SC_PAGESIZE);
-}
-
 static struct top_process process_of_view(const struct process_view *view)
 {
 	struct top_process process = {
@@ -55,7 +37,7 @@ static struct top_process process_of_view(const struct process_view *view)
 		.bytes = view->memory.current_bytes,
 		.blocks = view->memory.current_blocks,
 		.peak_bytes = view->memory.peak_bytes,
-		.rss_bytes = view->has_ended ? 0 : read_statm_rss(view->pid),
+		.rss_bytes = view->has_ended ? 0 : process_rss_bytes(view->pid),
 		.cpu_ns = view->cpu_ns,
 		.cost_ns = view->cost_ns,
 		.recorded_ns = view->recorded_ns,

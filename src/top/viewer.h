@@ -4,7 +4,7 @@
 
 /*
  * Joins the model, the questions and the recording: asks for snapshots and answers, and carries out what keys ask for.
- * The terminal (terminal_view.c) and the text (text_view.c) are two ways to show it.
+ * top_view.h has two ways to show it.
  */
 
 #include <stdbool.h>

@@ -11,7 +11,7 @@ MUTANTS = {
     "cost: what is left at a thread's end is lost": (
         "process.bpf.c", "\tif (thread)\n\t\tcost_charge_process(process, &thread->cost, 0);\n", ""),
     "cost: begins again with new accounting": (
-        "account/images.bpf.h", "\t__builtin_memset(process->counter, 0, COUNTERS_BEFORE_COST);\n",
+        "account/thread.bpf.h", "\t__builtin_memset(process->counter, 0, COUNTERS_BEFORE_COST);\n",
         "\t__builtin_memset(process->counter, 0, sizeof(process->counter));\n"),
     "cost: an interrupted program is like any other": (
         "account/cost.bpf.h", "ns < COST_LONGEST_NS ? ns * COST_DISTANCE", "1 ? ns * COST_DISTANCE"),
@@ -197,7 +197,7 @@ MUTANTS = {
     "realloc: a killed thread's block replaces another's": (
         "account/record.bpf.h", "block_put_back(&key, &old);", "block_add(nursery_at(&key), &key, &old, BPF_ANY);"),
     "calloc: the product wraps": (
-        "account/argument.bpf.h", "return n > most ? ~0ULL : n * size;", "return n * size;"),
+        "account/calls.bpf.h", "return n > most ? ~0ULL : n * size;", "return n * size;"),
     "memalign: the alignment is the size": (
         "alloc.bpf.c", "case SHAPE_MEMALIGN:\n\t\treturn call_begin(thread, cookie, sp, ARG2, 0);",
         "case SHAPE_MEMALIGN:\n\t\treturn call_begin(thread, cookie, sp, ARG1, 0);"),
@@ -394,7 +394,7 @@ MUTANTS = {
     "shares: tracebacks are not counted": (
         "account/record.bpf.h", "\t\tcount_traceback(process);\n", "\t\t;\n"),
     "shares: tracebacks of the image before count": (
-        "account/images.bpf.h", "\tprocess->tracebacks = 0;\n", ""),
+        "account/thread.bpf.h", "\tprocess->tracebacks = 0;\n", ""),
     "shares: less than none is very much": (
         "account/record.bpf.h", "(__s64)process->tracebacks < (__s64)", "process->tracebacks < "),
     "shares: there is none of slots": (
@@ -414,5 +414,5 @@ MUTANTS = {
     "shared: a child that is not seen to leave is counted": (
         "process.bpf.c", "if (process && (!sharers_by_tracepoints || exit_is_in_memory()))", "if (process)"),
     "shared: children outlive an exec of their parent": (
-        "account/images.bpf.h", "\tprocess->sharers = 0;\n", ""),
+        "account/thread.bpf.h", "\tprocess->sharers = 0;\n", ""),
 }

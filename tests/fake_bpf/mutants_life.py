@@ -79,17 +79,17 @@ MUTANTS = {
 
     # the life of a process
     "exec: the accounting goes on": (
-        "account/images.bpf.h", "\tbegin_anew(process);\n\tprocess->exec_id", "\tprocess->exec_id"),
+        "account/thread.bpf.h", "\tbegin_anew(process);\n\tprocess->exec_id", "\tprocess->exec_id"),
     "exec: counters stay": (
-        "account/images.bpf.h", "\t__builtin_memset(process->counter, 0, COUNTERS_BEFORE_COST);\n", ""),
+        "account/thread.bpf.h", "\t__builtin_memset(process->counter, 0, COUNTERS_BEFORE_COST);\n", ""),
     "exec: losses stay": (
-        "account/images.bpf.h", "\t__builtin_memset(process->loss, 0, sizeof(process->loss));\n", ""),
+        "account/thread.bpf.h", "\t__builtin_memset(process->loss, 0, sizeof(process->loss));\n", ""),
     "exec: by a thread is not said": (
         "process.bpf.c", "\t\tprocess_count_loss(process, LOSS_execs_unprobed);\n", ""),
     "exec: a free of before is passed on": (
         "process.bpf.c", "\t\tthread->layer[i].freed.address = 0;\n", ""),
     "exec: an image comes twice": (
-        "account/images.bpf.h", "process->image = __sync_fetch_and_add(&next_image, 1);\n\tprocess->sampler_image",
+        "account/thread.bpf.h", "process->image = __sync_fetch_and_add(&next_image, 1);\n\tprocess->sampler_image",
         "process->image = next_image;\n\tprocess->sampler_image"),
     "clear: the accounting goes on": (
         "process.bpf.c", "\tbegin_anew(process);\n\tprocess->clear_cnt++;",
@@ -154,7 +154,7 @@ MUTANTS = {
     "fork: inherited blocks are unknown": (
         "process.bpf.c", "\tprocess->is_forked = !shares_memory;\n", ""),
     "fork: inherited after an exec": (
-        "account/images.bpf.h", "\tprocess->is_forked = 0;\n", ""),
+        "account/thread.bpf.h", "\tprocess->is_forked = 0;\n", ""),
     "fork: the loader is not woken": (
         "process.bpf.c", "\tring(child->tgid);\n", ""),
     "fork: sees returns in another way": (
@@ -165,7 +165,7 @@ MUTANTS = {
     "vfork: of a vforked one": (
         "process.bpf.c", "parent->memory_of ?: (__u32)from->tgid", "(__u32)from->tgid"),
     "vfork: its parent's after the exec": (
-        "account/images.bpf.h", "\tprocess->memory_of = 0;\n", ""),
+        "account/thread.bpf.h", "\tprocess->memory_of = 0;\n", ""),
     "vfork: a call cut off is its own": (
         "process.bpf.c", "struct process *books = current_process();", "struct process *books = own_process();"),
 
@@ -207,7 +207,7 @@ MUTANTS = {
     "system-wide: a PID is not free": (
         "process.bpf.c", "\tbpf_map_delete_elem(&process_slots, &tgid);\n", ""),
     "system-wide: a process that left nothing is not counted": (
-        "account/images.bpf.h", "\t__sync_fetch_and_add(&stale_blocks, blocks);\n", ""),
+        "account/thread.bpf.h", "\t__sync_fetch_and_add(&stale_blocks, blocks);\n", ""),
     "system-wide: counters of processes with little are lost": (
         "process.bpf.c", "\t\t\t__sync_fetch_and_add(&sum->counter[i], process->counter[i]);\n", "\t\t\t;\n"),
     "system-wide: losses of processes with little are lost": (
@@ -326,7 +326,7 @@ MUTANTS = {
     "missed: the first look is an exec": (
         "account/thread.bpf.h", "!= before || !before)", "!= before)"),
     "missed: a vforked child stays in its parent's memory": (
-        "account/images.bpf.h", "\tprocess->memory_of = 0;\n", ""),
+        "account/thread.bpf.h", "\tprocess->memory_of = 0;\n", ""),
     "miss: that there is no table is looked up each time": (
         "unwind/unwind_rule.bpf.h", "(end == UNWIND_NO_TABLE && walk->may_guess);", "0;"),
     "miss: what is no code is looked up each time": (
@@ -424,9 +424,9 @@ MUTANTS = {
     "sampler: it takes the place of mmap": (
         "account/calls.bpf.h", "return layer == LAYER_HEAP && has_sampler(process);", "return has_sampler(process);"),
     "sampler: the next program has it, too": (
-        "account/images.bpf.h", "\tprocess->sampler_image = 0;\n", ""),
+        "account/thread.bpf.h", "\tprocess->sampler_image = 0;\n", ""),
     "sampler: a clear ends it": (
-        "account/images.bpf.h", "keeps_sampler ? process->image : 0;", "0;"),
+        "account/thread.bpf.h", "keeps_sampler ? process->image : 0;", "0;"),
     "sampler: a weight of 0": (
         "account/calls.bpf.h", "\tif (!weight || (weight > size", "\tif ((weight > size"),
     "sampler: any weight": (
@@ -439,13 +439,13 @@ MUTANTS = {
     "sampler: its place is a return address": (
         "account/calls.bpf.h", "PT_REGS_FP(ctx), CALLER_EXACT };", "PT_REGS_FP(ctx), 0 };"),
     "sampler: values have eight bytes": (
-        "account/argument.bpf.h", "(64 - 8 * source->bytes) & 63;", "0;"),
+        "account/calls.bpf.h", "(64 - 8 * source->bytes) & 63;", "0;"),
     "sampler: no value has a sign": (
-        "account/argument.bpf.h", "return source->is_signed ? (__u64)((__s64)value >> shift) : value >> shift;", "return value >> shift;"),
+        "account/calls.bpf.h", "return source->is_signed ? (__u64)((__s64)value >> shift) : value >> shift;", "return value >> shift;"),
     "sampler: an index is of bytes": (
-        "account/argument.bpf.h", "argument_register(ctx, source->index) * source->scale;", "argument_register(ctx, source->index);"),
+        "account/calls.bpf.h", "argument_register(ctx, source->index) * source->scale;", "argument_register(ctx, source->index);"),
     "sampler: memory that cannot be read is 0": (
-        "account/argument.bpf.h", "\t*ret = narrow_argument(source, value);\n\treturn err;", "\t*ret = narrow_argument(source, value);\n\treturn 0;"),
+        "account/calls.bpf.h", "\t*ret = narrow_argument(source, value);\n\treturn err;", "\t*ret = narrow_argument(source, value);\n\treturn 0;"),
     "sizes: the least one is too small": (
         "account/sample.bpf.h", "size < settings.min_size", "size <= settings.min_size"),
     "sizes: the most is too large": (

@@ -110,7 +110,7 @@ BOOK_TEST(clear, of_an_exited_process_is_refused)
 }
 
 /*
- * clear_traces is one instant (bpf/account/images.bpf.h), in every order in which the loader's steps can fall
+ * clear_traces is one instant (bpf/account/thread.bpf.h), in every order in which the loader's steps can fall
  * between a program's accesses to maps: a script runs again and again, once for each order. Another thread's call
  * may interrupt while the process gets its new image.
  *

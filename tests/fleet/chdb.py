@@ -41,8 +41,6 @@ def fetch_library():
 
 class Chdb(RowTables):
     """The tables that `fleet init --print` prints, with more of its options; fill() brings rows."""
-    ranks = "ranks-arrays"
-
     def __init__(self, folder, *init_options):
         super().__init__()
         argv = [sys.executable, pathlib.Path(__file__).parent / "chdb_process.py", fetch_library(), folder]

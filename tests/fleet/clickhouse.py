@@ -155,8 +155,6 @@ def parse_value(text):
 
 class ClickHouse(RowTables):
     """The row tables in a server, or over all shards of its cluster."""
-    ranks = "ranks-arrays"
-
     def __init__(self, server, database=DATABASE):
         super().__init__()
         self.server, self.database = server, database

@@ -7,8 +7,6 @@ import sql_questions
 
 class RowTables:
     """Row tables, and questions to them. A condition is SQL over the columns of snapshot; "" selects all."""
-    ranks = "ranks"
-
     def __init__(self):
         self.stacks = None
 
@@ -33,11 +31,13 @@ class RowTables:
         return by_site(self.ask(sql_questions.diff(key_type, sql_questions.latest(baseline),
                                                    sql_questions.latest(candidate))))
 
-    def trend(self, key_type, condition=""):
-        return by_site(self.ask(sql_questions.trend(key_type, sql_questions.all_times(condition))))
-
     def hosts(self, key_type, condition=""):
-        return by_site(self.ask(sql_questions.hosts(key_type, sql_questions.live(condition), self.ranks)))
+        """Median, 95 %, maximum, MAD, sum, the host with the maximum, hosts, outliers, and the maximum's score."""
+        chosen = sql_questions.live(condition)
+        host_nr, sites = self.one(sql_questions.host_number(chosen)), {}
+        for text, number, host, size in self.ask(sql_questions.host_values(key_type, chosen)):
+            sites.setdefault((text, number), []).append((size, host))
+        return {site: rank_hosts(held, host_nr) for site, held in sites.items()}
 
     # ---- tracebacks ---------------------------------------------------------------------------
 
@@ -54,12 +54,27 @@ class RowTables:
         return {tuple(sites): stack for stack, sites in frames.items()}
 
 
+class ArgMax:
+    """ClickHouse's: the first argument in the row where the second one is largest."""
+
+    def __init__(self):
+        self.most = None
+
+    def step(self, value, order):
+        if self.most is None or order > self.most[0]:
+            self.most = order, value
+
+    def finalize(self):
+        return self.most[1]
+
+
 class Oracle(RowTables):
     """The row tables in a file of SQLite."""
 
     def __init__(self, path):
         super().__init__()
         self.db = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+        self.db.create_aggregate("argMax", 2, ArgMax)
         self.db.execute("PRAGMA temp_store = MEMORY")
         self.db.execute("PRAGMA cache_size = -262144")
 
@@ -68,6 +83,20 @@ class Oracle(RowTables):
 
     def ask(self, sql):
         return self.db.execute(sql).fetchall()
+
+
+def nearest_rank(values, percent):
+    return sorted(values)[(len(values) * percent + 99) // 100 - 1]
+
+
+def rank_hosts(held, host_nr):
+    """held: [(bytes, host)] of those that have the site."""
+    values = [size for size, _ in held] + [0] * (host_nr - len(held))
+    median, most = nearest_rank(values, 50), max(values)
+    mad = nearest_rank([abs(value - median) for value in values], 50)
+    unit = max(mad, median / 100, 4096)
+    return (median, nearest_rank(values, 95), most, mad, sum(values), min(host for size, host in held if size == most),
+            len(held), sum(value - median > 3.5 / 0.6745 * unit for value in values), (most - median) * 0.6745 / unit)
 
 
 def by_site(rows):

@@ -36,17 +36,21 @@ def fill(name, **parts):
     return sql
 
 
+def fates():
+    return fill("fates", those="1 = 1", among="1 = 1", boots=fill("boots", among="1 = 1"))
+
+
+def ended():
+    return f"SELECT process_id FROM ({fates()}) AS known WHERE fate NOT IN ('', 'running')"
+
+
 def latest(where="1 = 1"):
-    return fill("latest", where=where or "1 = 1")
+    return fill("uploads", snapshots=fill("latest", where=where or "1 = 1"))
 
 
 def live(where=""):
     """As the commands choose: up to a time, or by their end, also processes that have ended."""
-    return latest(where if re.search(r"\btime <|\bending ", where) else f"({where or '1 = 1'}) AND process_id NOT IN ({fill('ended')})")
-
-
-def all_times(where="1 = 1"):
-    return fill("all-times", where=where or "1 = 1")
+    return latest(where if re.search(r"\btime <|\bending ", where) else f"({where or '1 = 1'}) AND process_id NOT IN ({ended()})")
 
 
 def sites(key):
@@ -73,27 +77,18 @@ def stacks():
     return fill("stacks", **KEYS["lineno"])
 
 
-def hosts(key, chosen, ranks="ranks"):
-    """ranks: the file that says how the database ranks. A database that has window functions has WITH, too."""
-    with_parts = []
-
-    def part(name, sql):
-        if ranks != "ranks":
-            return sql
-        with_parts.append(f"{name} AS ({sql})")
-        return f"SELECT * FROM {name}"
-
-    parts = {"values": part("host_values", fill("host-values", chosen=chosen, sites=sites(key))),
-             "host_nr": f"({fill('host-number', chosen=chosen)})"}
-    amounts = fill(ranks, amounts=fill("host-amounts", **parts))
-    parts["middles"] = part("host_middles", fill("host-middles", ranked_amounts=amounts, **parts))
-    distances = fill(ranks, amounts=fill("host-distances", **parts))
-    parts["spread"] = part("host_spread", fill("host-spread", ranked_distances=distances, **parts))
-    sql = fill("hosts", **parts)
-    return f"WITH {', '.join(with_parts)} {sql}" if with_parts else sql
+def host_values(key, chosen):
+    """The bytes of each site on each host that has it."""
+    return f"""SELECT site_text, site_number, host, sum(traceback_bytes) AS bytes
+FROM (
+    SELECT host, traceback_id, sum(size) AS traceback_bytes
+    FROM (SELECT upload_id, traceback_id, size FROM allocation WHERE upload_id IN ({chosen})) AS held
+    INNER JOIN (SELECT DISTINCT upload_id, host FROM snapshot WHERE upload_id IN ({chosen})) AS from_host USING (upload_id)
+    GROUP BY host, traceback_id
+) AS sums
+INNER JOIN ({sites(key)}) AS sites USING (traceback_id)
+GROUP BY site_text, site_number, host"""
 
 
-def trend(key, chosen):
-    moments = fill("moments", chosen=chosen)
-    levers = fill("levers", moments=moments, spans=fill("spans", moments=moments))
-    return fill("trend", chosen=chosen, sites=sites(key), levers=levers)
+def host_number(chosen):
+    return f"SELECT count(DISTINCT host) FROM snapshot WHERE upload_id IN ({chosen})"

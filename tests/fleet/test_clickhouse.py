@@ -90,17 +90,6 @@ def check_hosts(fleet, database, rng, what, terms):
     check_close(found, database.hosts("lineno", condition), 8, f"{what}: hosts of {where}")
 
 
-def check_trend(fleet, database, rng, what, terms):
-    """The command line has no such question: SQLite is the judge."""
-    where, condition = random_selection(rng, 1, terms)
-    while "time<" in where or "time>=2" in where:  # one time each: there is no trend
-        where, condition = random_selection(rng, 1, terms)
-    with contextlib.closing(Oracle(fleet.folder / "export.db")) as judge:
-        right, found = ({site: (*row[2:], *row[:2]) for site, row in asked.trend("lineno", condition).items()}
-                        for asked in (judge, database))
-    check_close(found, right, 3, f"{what}: trend of {where}")
-
-
 def record_real_programs(folder):
     """Each in several snapshots: python3 in two versions, perl, and a compiler."""
     if os.geteuid():
@@ -142,7 +131,7 @@ def databases(has_real=False):
 
 def check_same_in_all(fleet, made, terms, what):
     """Random selections."""
-    seed, questions = random.randrange(1 << 32), (check_statistics, check_diff, check_hosts, check_trend) * ROUNDS
+    seed, questions = random.randrange(1 << 32), (check_statistics, check_diff, check_hosts) * ROUNDS
     for name, database in made.items():
         rng = random.Random(seed)
         for question in questions:

@@ -20,8 +20,10 @@ from test_cluster_questions import as_user, clustered
 
 FEW = "--hosts", 4, "--sites", 20, "--tracebacks", 1200, "--frames", 600
 # A table that is never read to its end.
-ENDLESS = """CREATE VIEW {0} AS SELECT toInt64(number) AS upload_id, toInt64(number) AS time, toString(number) AS name,
-toString(number) AS value FROM system.numbers WHERE number + 1 = 0"""
+ENDLESS = "CREATE VIEW {0} AS SELECT " + ", ".join(
+    f"toInt64(rand({number})) AS {name}" for number, name in enumerate(
+        ("place", "chain", "traceback_id", "position", "frame_id", "detail", "outer_name", "names"))) + \
+    " FROM system.numbers WHERE rand(9) > 4294967295"
 
 
 def check_one_line(done, pattern, what):
@@ -56,8 +58,8 @@ def test_server_that_does_not_answer_is_a_timeout(_large):
 def endless_question(cluster, user="default"):
     """A question that asks each shard for ever: its process."""
     for server in cluster.servers:
-        server.request("DROP TABLE local_label")
-        server.request(ENDLESS.format("local_label"))
+        server.request("DROP TABLE local_place")
+        server.request(ENDLESS.format("local_place"))
     argv = [ALLOCSNAP, "fleet", "stats", "--from", cluster.servers[0].url]
     with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                           env=as_user(user)) as process:
@@ -67,7 +69,7 @@ def endless_question(cluster, user="default"):
 
 
 def running_queries(server):
-    return server.request("SELECT query_id FROM system.processes WHERE query LIKE '%FROM%label%'"
+    return server.request("SELECT query_id FROM system.processes WHERE query LIKE '%FROM%place%'"
                           " AND query NOT LIKE '%system%'").split()
 
 
@@ -140,7 +142,7 @@ def test_keep_goes_by_the_servers_version(_large):
 
 def test_keep_of_tables_that_are_there_is_refused(_large):
     """If they keep rows for another time; and not if for this."""
-    one = struct.pack("<qqq", 1, 2, 2)  # one row: the version of the tables
+    one = struct.pack("<qqq", 1, 3, 3)  # one row: the version of the tables
     for nr, pattern in ((0, "another time: --keep does not change them"), (1, "nothing more is known")):
         answers = {"SELECT 1": b"1\n", "version()": text_answer("26.5.3"), "min(version)": one,
                    "toIntervalDay(30)": struct.pack("<q", nr)}

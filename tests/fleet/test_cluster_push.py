@@ -239,7 +239,7 @@ def test_errors_of_servers_are_one_line(_large):
         check("no tables of allocsnap" in refused(fleet, cluster, "--database", "foreign_one"), "an empty database")
         first.request("CREATE TABLE schema_version (version Int64) ENGINE = Memory", database="foreign_one")
         first.request("INSERT INTO schema_version VALUES (7)", database="foreign_one")
-        check("version 7, this allocsnap has 2: use a newer allocsnap" in
+        check("version 7, this allocsnap has 3: use a newer allocsnap" in
               refused(fleet, cluster, "--database", "foreign_one", url=first.url), "a later version")
         check("version 7" in fleet.cluster("init", "--to", first.url, "--database", "foreign_one", status=1)[1], "init")
         fleet.cluster("init", "--to", first.url, "--database", "foreign_one; DROP", status=2)

@@ -11,7 +11,7 @@ import tempfile
 import sql_questions
 from clickhouse import Cluster, shared_cluster
 from fleet import Fleet
-from harness import check, check_equal
+from harness import check, check_equal, wait_for
 from test_clickhouse import random_selection
 
 RANDOM_QUESTIONS = 5 if int(os.environ.get("FLEET_HOSTS", "500")) <= 50 else 100
@@ -26,6 +26,15 @@ QUESTIONS = (
     ("diff", "--baseline", "label.version=A", "--candidate", "label.version=B"),
     ("diff", "--all-times", "--baseline", "host=*1", "--candidate", "host!=*1"),
     ("hosts",), ("hosts", "--json", "--top", "0"),
+    ("hosts", "--cumulative", "--json", "--top", "0"), ("hosts", "--group-by", "domain", "--all-processes", "--json"),
+    ("hosts", "--group-by", "traceback", "--include", "src/*", "--json", "--top", "0"),
+    ("stats", "--where", "host=w?b-*[!0-3],comm!=[r-z]*", "--json"), ("stats", "--where", "end!=exited*", "--json"),
+    ("stats", "--where", "end=not seen*", "--json"), ("stats", "--where", "label.version!=A,label.none=", "--json"),
+    ("stats", "--where", "label.version=*", "--where", "size>=1K,pid!=1,count<1000000", "--json"),
+    ("stats", "--strip-prefix", "/build/indexer-1.0/", "--strip-prefix", "/build/indexer-1.1/", "--json", "--top", "0"),
+    ("stats", "--skip", "*_1*", "--json", "--top", "0"), ("stats", "--project", "src/*", "--json", "--top", "0"),
+    ("stats", "--group-by", "filename", "--all-processes", "--json", "--top", "0"),
+    ("diff", "--order", "sum", "--sort", "shrink", "--baseline", "end=exited*", "--candidate", "end=running", "--json"),
     ("leaks", "--all"), ("leaks", "--json"), ("report", "-o", "-"), ("report", "-o", "-", "--where", "host=web*"),
     ("report", "-o", "-", "--baseline", "host=*1", "--candidate", "host!=*1"),
 )
@@ -68,6 +77,8 @@ def test_answers_of_a_made_fleet_are_the_catalogues(_large):
     fleet.index()
     with clustered(fleet, 2) as (fleet, cluster):
         check_same_answers(fleet, cluster, [*QUESTIONS, *(random_question(rng) for _ in range(RANDOM_QUESTIONS))])
+        out, err, status = answer(fleet, ["--from", cluster.url], ("stats", "--where", os.fsdecode(b"host=\xff?")))
+        check(not out and status == 1 and b"no UTF-8" in err, f"{out!r}, {err!r}")
 
 
 def test_answers_about_all_kinds_of_snapshots_are_the_catalogues(_large):
@@ -140,6 +151,18 @@ def test_half_an_answer_is_an_error(_large):
         second.close()
         out, err = fleet.cluster("stats", "--from", first.url, status=1)
         check_equal((out, "a shard does not answer" in err, len(err.splitlines())), ("", True, 1), f"a dead shard: {err!r}")
+
+
+def test_own_frames_of_another_version_do_not_count(_large):
+    """Another allocsnap may have seen others: the tracebacks travel whole, and say themselves."""
+    fleet = Fleet("version", "--hosts", 3, "--sites", 20, "--tracebacks", 600, "--frames", 600)
+    fleet.index()
+    with clustered(fleet, 1) as (fleet, cluster):
+        server = cluster.servers[0]
+        server.request("ALTER TABLE traceback UPDATE rules = 7, own_frame_id = 0 WHERE traceback_id % 2 = 0")
+        wait_for(lambda: server.request("SELECT count() FROM system.mutations WHERE NOT is_done") == "0\n", "other rules", 60)
+        check_equal(server.request("SELECT count() > 0 FROM traceback WHERE rules = 7"), "1\n", "other rules")
+        check_same_answers(fleet, cluster, (("stats", "--json", "--top", "0"), ("hosts", "--json", "--top", "0")))
 
 
 WEEK = 604800

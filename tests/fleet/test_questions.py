@@ -105,7 +105,7 @@ def test_each_way_to_have_ended_matches_sql(_large):
         fleet.run("export", fleet.rows)
         report = fleet.json("stats")
         check_rows(by_site(report["statistics"], "size", "count"), fleet.oracle().sums("lineno"), "live")
-        ended = fleet.oracle().ask(sql_questions.fill("ended"))
+        ended = fleet.oracle().ask(sql_questions.ended())
         check_equal([report["selection"][why]["processes"] for why in ("ended", "not_seen_again")], [4, 5], "processes")
         check_equal(len(ended), 9, "of SQL")
 
@@ -208,9 +208,3 @@ def test_hosts_match_sql(fleet):
         check(is_close(row["score"], score), f"{site_of(row)}: score {row['score']}, SQL has {score}")
     check_planted(fleet, report["hosts"][0], "outlier")
     check_equal(report["hosts"][0]["max_host"], fleet.made["outlier"]["host"], "the host")
-
-
-def test_trend_in_sql_finds_the_leak(fleet):
-    growth = {site: row[1] for site, row in fleet.oracle().trend("lineno").items()}
-    planted = fleet.made["leak"]
-    check_equal(max(growth, key=growth.get)[:2], (planted["filename"], planted["lineno"]), "the leak")

@@ -10,7 +10,7 @@ import harness
 from harness import (ALLOCSNAP, Law, Recording, check, check_equal, keeper_of, is_running,
                      pending_signals, private_mounts, wait_for)
 
-KILLS = 4 if harness.runs_core() else 12  # tests/unit/record/archive_killed.c has a hundred
+KILLS = 4 if harness.runs_core() else 12  # tests/unit/archive/archive_bounds.c has a hundred
 TOGETHER = 2  # recordings that are killed at once
 
 

@@ -175,9 +175,9 @@ MUTANTS = {
     "filters: the smallest size is left out": (
         "src/engine/selector.c", ("size < selection->min_size", "size <= selection->min_size")),
     "SPEC: a line follows the first colon": (
-        "src/engine/filter_parse.c", ("strrchr(text, ':')", "strchr(text, ':')")),
+        "src/engine/selector.c", ("strrchr(text, ':')", "strchr(text, ':')")),
     "SPEC: a file ends at any comma": (
-        "src/engine/filter_parse.c", ("\t\tif (spec_key_at(comma + 1)) {", "\t\t{")),
+        "src/engine/selector.c", ("\t\tif (spec_key_at(comma + 1)) {", "\t\t{")),
 
     # patterns
     "pattern: [^x] negates": (

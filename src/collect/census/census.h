@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/types.h>
 
 #include "base/reason.h"
@@ -152,5 +153,16 @@ int census_take(pid_t pid, const struct census_options *options, struct census *
 extern const char *const census_state_names[CENSUS_STATE_NR];
 extern const char *const census_loss_names[CENSUS_LOSS_NR];
 extern const char *const census_loss_texts[CENSUS_LOSS_NR];
+
+/*
+ * A census, or the change from one to another, as text or as JSON: what is in use, free and elsewhere, what that means,
+ * then tables, of which text has at most `top` rows (0: all).
+ */
+
+#define CENSUS_DIFF_SCHEMA "allocsnap.census.diff/1"
+
+/* Return 0 or a negative errno. */
+int census_put(FILE *file, const struct census *census, uint64_t top, bool is_json);
+int census_put_diff(FILE *file, const struct census *old, const struct census *new, uint64_t top, bool is_json);
 
 #endif

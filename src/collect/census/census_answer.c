@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "collect/census/census_answer.h"
-
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -57,7 +55,8 @@ static void put_in_use(struct emitter *out, const struct census *census, const s
 	if (own->count)
 		snprintf(mapped, sizeof(mapped), ", %" PRIu64 " of them with a mapping of their own (%s)", own->count,
 			 SIZE(own->bytes));
-	emit_line(out, "  %-14s %10s  %" PRIu64 " blocks%s", "in use", SIZE(sum->in_use.bytes), sum->in_use.count, mapped);
+	emit_line(out, "  %-14s %10s  %" PRIu64 " blocks%s", "in use", SIZE(sum->in_use.bytes), sum->in_use.count,
+		  mapped);
 }
 
 static void put_python(struct emitter *out, const struct census_python *python)
@@ -65,10 +64,11 @@ static void put_python(struct emitter *out, const struct census_python *python)
 	if (!*python->version)
 		return;
 	if (*python->why)
-		emit_line(out, "  %-14s %10s  %s: its small objects are elsewhere", "Python", python->version, python->why);
+		emit_line(out, "  %-14s %10s  %s: its small objects are elsewhere", "Python", python->version,
+			  python->why);
 	else
-		emit_line(out, "  %-14s %10s  %" PRIu64 " small blocks of Python %s; %s free between them, %s in free pools",
-			  "in use, Python", SIZE(python->in_use.bytes), python->in_use.count, python->version,
+		emit_line(out, "  %-14s %10s  %" PRIu64 " small blocks of Python %s; %s free between them, %s in free "
+			  "pools", "in use, Python", SIZE(python->in_use.bytes), python->in_use.count, python->version,
 			  SIZE(python->free.bytes), SIZE(python->free_pool_bytes));
 }
 
@@ -83,8 +83,8 @@ static void put_census_shares(struct emitter *out, const struct census *census, 
 	if (sum->unwalked_bytes)
 		emit_line(out, "  %-14s %10s  of heaps: their blocks could not be told apart", "not known",
 			  SIZE(sum->unwalked_bytes));
-	emit_line(out, "  %-14s %10s  resident: code, stacks, the program's own mappings, other allocators", "elsewhere",
-		  SIZE(shares.elsewhere));
+	emit_line(out, "  %-14s %10s  resident: code, stacks, the program's own mappings, other allocators",
+		  "elsewhere", SIZE(shares.elsewhere));
 }
 
 /* Leak, cache or fragmentation? One census cannot tell the first two apart. */
@@ -101,14 +101,14 @@ static void put_census_verdict(struct emitter *out, const struct census *census,
 	else if (shares.elsewhere > heap)
 		emit_toned_line(out, TONE_HEAD, "Most of the resident memory is in none of these heaps.");
 	else if (free_part >= 50 && shares.free >= MUCH)
-		emit_toned_line(out, TONE_HEAD, "Free blocks hold %.0f %% of the heap's resident memory: fragmentation, or "
-				"what is left of a peak. This is no leak.", free_part);
+		emit_toned_line(out, TONE_HEAD, "Free blocks hold %.0f %% of the heap's resident memory: "
+				"fragmentation, or what is left of a peak. This is no leak.", free_part);
 	else if (free_part >= 20 && shares.free >= MUCH)
-		emit_toned_line(out, TONE_HEAD, "Free blocks hold %.0f %% of the heap's resident memory: the rest is in use.",
-				free_part);
+		emit_toned_line(out, TONE_HEAD, "Free blocks hold %.0f %% of the heap's resident memory: the rest is "
+				"in use.", free_part);
 	else
-		emit_toned_line(out, TONE_HEAD, "The heap is in use (%.0f %%): if it grows, the program keeps blocks, as a leak or "
-				"a cache.", 100 - free_part);
+		emit_toned_line(out, TONE_HEAD, "The heap is in use (%.0f %%): if it grows, the program keeps blocks, "
+				"as a leak or a cache.", 100 - free_part);
 }
 
 /* ---- tables: at most `top` of `nr` rows ---- */
@@ -152,7 +152,8 @@ static int compare_arenas(const void *one, const void *two)
 
 static void put_arena(struct emitter *out, const struct census_arena *arena)
 {
-	emit_line(out, "  %-14s %10" PRIu64 " %10s %10s %10s %10s %10s", arena->is_main ? "main" : SIZE(arena->system_bytes),
+	emit_line(out, "  %-14s %10" PRIu64 " %10s %10s %10s %10s %10s",
+		  arena->is_main ? "main" : SIZE(arena->system_bytes),
 		  arena->state[CENSUS_IN_USE].count, SIZE(arena->state[CENSUS_IN_USE].bytes),
 		  SIZE(state_bytes(arena, CENSUS_TCACHE, CENSUS_FASTBINS)),
 		  SIZE(state_bytes(arena, CENSUS_UNSORTED, CENSUS_LARGE)), SIZE(arena->state[CENSUS_TOP].bytes),
@@ -162,8 +163,8 @@ static void put_arena(struct emitter *out, const struct census_arena *arena)
 static void put_arenas(struct emitter *out, const struct census *census, uint64_t top)
 {
 	const struct census_arena **arena = calloc(census->arena_nr ?: 1, sizeof(*arena));
-	struct census_table table = begin_table(out, "  arena              blocks     in use     cached     binned        top"
-						"   resident", top, census->arena_nr);
+	struct census_table table = begin_table(out, "  arena              blocks     in use     cached     binned"
+						"        top   resident", top, census->arena_nr);
 
 	emit_err(out, arena ? 0 : -ENOMEM);
 	for (size_t i = 0; arena && i < table.nr; i++)
@@ -219,8 +220,8 @@ static void put_classes(struct emitter *out, const struct census_sum *sum, uint6
 	table = begin_table(out, "  chunks of          blocks     in use     cached     binned", top, nr);
 	for (size_t i = 0; i < table.shown; i++)
 		emit_line(out, "  %-14s %10" PRIu64 " %10s %10s %10s", class_label(label, row[i].class),
-			  row[i].counts->in_use.count, SIZE(row[i].counts->in_use.bytes), SIZE(row[i].counts->cached.bytes),
-			  SIZE(row[i].counts->free.bytes));
+			  row[i].counts->in_use.count, SIZE(row[i].counts->in_use.bytes),
+			  SIZE(row[i].counts->cached.bytes), SIZE(row[i].counts->free.bytes));
 	end_table(out, &table);
 }
 
@@ -288,7 +289,8 @@ static void put_python_types(struct emitter *out, const struct census_python *py
 
 	emit_err(out, row ? 0 : -ENOMEM);
 	for (size_t i = 0; i < table.shown; i++)
-		emit_line(out, "  %10" PRIu64 " %10s  %s", row[i].new.count, SIZE(row[i].new.bytes), type_label(row[i].name));
+		emit_line(out, "  %10" PRIu64 " %10s  %s", row[i].new.count, SIZE(row[i].new.bytes),
+			  type_label(row[i].name));
 	end_table(out, &table);
 	free(row);
 }
@@ -298,7 +300,8 @@ static void put_census_losses(struct emitter *out, const struct census *census)
 {
 	for (enum census_loss i = 0; i < CENSUS_LOSS_NR; i++)
 		if (census->loss[i])
-			emit_line(out, "%s %" PRIu64 ": %s", census_loss_names[i], census->loss[i], census_loss_texts[i]);
+			emit_line(out, "%s %" PRIu64 ": %s", census_loss_names[i], census->loss[i],
+				  census_loss_texts[i]);
 }
 
 static void put_census(struct emitter *out, const struct census *census, uint64_t top)
@@ -306,7 +309,8 @@ static void put_census(struct emitter *out, const struct census *census, uint64_
 	struct census_sum sum;
 
 	census_add_up(census, &sum);
-	emit_line(out, "process %" PRIu64 " (%s): %s resident", census->pid, census->name, SIZE(census->resident_bytes));
+	emit_line(out, "process %" PRIu64 " (%s): %s resident", census->pid, census->name,
+		  SIZE(census->resident_bytes));
 	if (census->arena_nr)
 		put_census_shares(out, census, &sum);
 	put_census_verdict(out, census, &sum);
@@ -378,8 +382,8 @@ static void emit_diff_verdict(struct emitter *out, enum census_verdict verdict, 
 	emit_text(out, "grew_most", verdicts[verdict].name);
 	emit_uint(out, "unknown_bytes", unknown);
 	if (verdict == GREW_UNKNOWN)
-		emit_toned_line(out, TONE_ALARM, "What grew is not known: the two censuses do not know the place of %s, and no part "
-				"grew by more.", SIZE(unknown));
+		emit_toned_line(out, TONE_ALARM, "What grew is not known: the two censuses do not know the place of "
+				"%s, and no part grew by more.", SIZE(unknown));
 	else
 		emit_toned_line(out, verdicts[verdict].tone, "%s", verdicts[verdict].text);
 }
@@ -392,7 +396,8 @@ static void emit_change_members(struct emitter *out, const struct census_count *
 	emit_int(out, "bytes_diff", minus(new->bytes, old->bytes));
 }
 
-static void emit_change(struct emitter *out, const char *key, const struct census_count *old, const struct census_count *new)
+static void emit_change(struct emitter *out, const char *key, const struct census_count *old,
+			const struct census_count *new)
 {
 	emit_object(out, key);
 	emit_change_members(out, old, new);
@@ -412,7 +417,8 @@ static void emit_type_changes(struct emitter *out, const struct census_python *o
 {
 	size_t nr = 0;
 	struct type_change *row = type_changes(old, new, &nr);
-	struct census_table table = begin_table(out, "     blocks +    in use +      in use  Python's objects of type", top, nr);
+	struct census_table table = begin_table(out, "     blocks +    in use +      in use  Python's objects of type",
+						top, nr);
 
 	emit_err(out, row ? 0 : -ENOMEM);
 	emit_list(out, "types");
@@ -474,7 +480,8 @@ static void emit_class_part(struct emitter *out, const char *key, const struct c
 }
 
 /* As text, the largest change first. */
-static void emit_class_changes(struct emitter *out, const struct census_sum *old, const struct census_sum *new, uint64_t top)
+static void emit_class_changes(struct emitter *out, const struct census_sum *old, const struct census_sum *new,
+			       uint64_t top)
 {
 	struct class_change change[CENSUS_CLASS_NR], *row = change;
 	struct census_table table;
@@ -505,7 +512,8 @@ static void emit_class_changes(struct emitter *out, const struct census_sum *old
 	end_table(out, &table);
 }
 
-static void emit_glibc_change(struct emitter *out, const struct census_sum *old, const struct census_sum *new, uint64_t top)
+static void emit_glibc_change(struct emitter *out, const struct census_sum *old, const struct census_sum *new,
+			      uint64_t top)
 {
 	emit_object(out, "glibc");
 	emit_change(out, "in_use", &old->in_use, &new->in_use);
@@ -539,8 +547,8 @@ static void emit_diff_head(struct emitter *out, const struct census *old, const 
 		snprintf(than, sizeof(than), "after %s", seconds);
 	else
 		snprintf(than, sizeof(than), "compared with process %" PRIu64 " (%s)", old->pid, old->name);
-	emit_line(out, "process %" PRIu64 " (%s), %s: %s resident, %s", new->pid, new->name, than, SIZE(new->resident_bytes),
-		  CHANGE(minus(new->resident_bytes, old->resident_bytes)));
+	emit_line(out, "process %" PRIu64 " (%s), %s: %s resident, %s", new->pid, new->name, than,
+		  SIZE(new->resident_bytes), CHANGE(minus(new->resident_bytes, old->resident_bytes)));
 }
 
 static void put_share(struct emitter *out, const char *name, uint64_t old, uint64_t new)

@@ -10,7 +10,7 @@
 #include "base/idmap.h"
 #include "base/units.h"
 #include "elf/python/python_info.h"
-#include "elf/python/python_pool.h"
+#include "elf/python/python_layers.h"
 
 /* ---- pymalloc types ---- */
 

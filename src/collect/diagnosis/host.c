@@ -307,7 +307,7 @@ static const struct row our_rows[] = {
 	{ "open files", check_open_files },
 };
 
-static enum check_state look_at(const struct row *row, struct check *check)
+static enum check_state run_host_check(const struct row *row, struct check *check)
 {
 	if (row->look)
 		return row->look(check);
@@ -322,7 +322,7 @@ static int run_checks(struct diagnosed_machine *machine, const struct row *row, 
 	for (size_t i = 0; i < row_nr && !err; i++) {
 		struct check check = { .name = row[i].name };
 
-		check.state = look_at(&row[i], &check);
+		check.state = run_host_check(&row[i], &check);
 		err = array_push(machine, check, check);
 	}
 	return err;

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "elf/python/python_pool.h"
+#include "elf/python/python_layers.h"
 #include "shared/python_calls.h"
 
 struct live_pool {

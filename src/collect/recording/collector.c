@@ -97,7 +97,7 @@ static int clear_marked(struct allocsnap_bpf *bpf, struct books *books, struct t
 }
 
 /*
- * The loader's half of bpf/account/images.bpf.h. Each marked target is cleared even after a failure: otherwise
+ * The loader's half of bpf/account/thread.bpf.h. Each marked target is cleared even after a failure: otherwise
  * its accounting would lack what happened under the mark. Returns 0 or one error; -ESRCH only if there is no
  * other error.
  */

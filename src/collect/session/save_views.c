@@ -7,11 +7,11 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "archive/make.h"
 #include "archive/names.h"
 #include "base/clock.h"
 #include "base/moment.h"
 #include "base/reason.h"
+#include "base/units.h"
 #include "collect/build/build_metadata.h"
 #include "collect/session/session.h"
 #include "snapshot.h"
@@ -140,7 +140,7 @@ static int open_named_place(struct snapshot_place *place, const char *path, stru
 	if (!is_snapshot_path(path))
 		return reason_set(why, -EINVAL, "%s: the name does not end in " SNAPSHOT_SUFFIX, path);
 	place->folder = folder_of_path(path);
-	place->name = without_suffix(name_in_path(path));
+	place->name = without_suffix(path_name(path));
 	if (!place->folder || !place->name)
 		return -ENOMEM;
 	place->fd = open(place->folder, O_PATH | O_DIRECTORY | O_CLOEXEC);

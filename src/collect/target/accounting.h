@@ -39,7 +39,7 @@ int books_begin(struct books *books, pid_t pid, const struct process *process, u
 void books_admit_blocks(struct books *books, uint32_t slot, bool by_ret);
 
 /*
- * books_mark() before the accounting is cleared, books_unmark() after that: see bpf/account/images.bpf.h.
+ * books_mark() before the accounting is cleared, books_unmark() after that: see bpf/account/thread.bpf.h.
  * Marking a process that has ended does nothing.
  */
 void books_mark(const struct books *books, uint32_t slot);

@@ -47,20 +47,23 @@ void cluster__set_timeout(struct cluster *cluster, uint64_t timeout_ns);
 /* Runs a statement without an answer. is_in_database: false for what makes the database. */
 int cluster__run(struct cluster *cluster, const char *sql, bool is_in_database, struct reason *why);
 
-/* A list of numbers that a query can use as the table `chosen`, with the column chosen_id. */
-struct cluster_numbers {
+/* Numbers that a query can use as a table, row by row. */
+struct cluster_table {
+	const char *name; /* NULL: "chosen" */
+	const char *columns; /* "chosen_id Int64, process_nr Int64"; NULL: "chosen_id Int64" */
 	const int64_t *number;
-	size_t nr;
+	size_t nr; /* of all columns */
 };
 
 /*
  * Runs a query with columns of these types; the text lacks FORMAT. row() gets each row; its texts last until it returns.
- * Texts end at a NUL. numbers may be NULL.
+ * Texts end at a NUL. With tables, the query is in the URL: 16 KB at most.
  */
 struct cluster_query {
 	const char *sql;
 	bool is_outside; /* the database may not be there yet */
-	const struct cluster_numbers *numbers;
+	const struct cluster_table *table;
+	size_t table_nr;
 	const enum row_type *type;
 	size_t column_nr;
 	int (*row)(void *what, const union row_value *value);

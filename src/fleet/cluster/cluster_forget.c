@@ -35,10 +35,10 @@ static int list_all_uploads(struct forgetting *forgetting, struct reason *why)
 	static const enum row_type type = ROW_INT;
 	const struct cohort *cohort = forgetting->job->cohort;
 	int64_t *snapshot = calloc(cohort->snapshot_nr + 1, sizeof(*snapshot));
-	const struct cluster_numbers numbers = { snapshot, cohort->snapshot_nr };
+	const struct cluster_table numbers = { .number = snapshot, .nr = cohort->snapshot_nr };
 	const struct cluster_query query = {
 		.sql = "SELECT DISTINCT upload_id FROM snapshot WHERE snapshot_id IN (SELECT chosen_id FROM chosen)",
-		.numbers = &numbers, .type = &type, .column_nr = 1, .row = take_upload, .what = forgetting,
+		.table = &numbers, .table_nr = 1, .type = &type, .column_nr = 1, .row = take_upload, .what = forgetting,
 	};
 	int err;
 
@@ -58,12 +58,12 @@ static int take_number(void *number, const union row_value *value)
 }
 
 /* Adds the number that a query returns to *number. */
-static int ask_number(struct cluster *server, const char *sql, const struct cluster_numbers *numbers, int64_t *number,
+static int ask_number(struct cluster *server, const char *sql, const struct cluster_table *numbers, int64_t *number,
 		      struct reason *why)
 {
 	static const enum row_type type = ROW_INT;
 	const struct cluster_query query = {
-		.sql = sql, .numbers = numbers, .type = &type, .column_nr = 1, .row = take_number, .what = number,
+		.sql = sql, .table = numbers, .table_nr = numbers != NULL, .type = &type, .column_nr = 1, .row = take_number, .what = number,
 	};
 
 	return cluster__ask(server, &query, why);
@@ -73,7 +73,7 @@ static int ask_number(struct cluster *server, const char *sql, const struct clus
 static int count_chosen(const struct forgetting *forgetting, struct cluster *server, const char *prefix,
 			const char *table, int64_t *number, struct reason *why)
 {
-	const struct cluster_numbers numbers = { forgetting->upload, forgetting->upload_nr };
+	const struct cluster_table numbers = { .number = forgetting->upload, .nr = forgetting->upload_nr };
 	char sql[160];
 
 	snprintf(sql, sizeof(sql), "SELECT toInt64(count()) FROM %s%s WHERE upload_id IN (SELECT chosen_id FROM chosen)", prefix,

@@ -26,9 +26,6 @@ struct cluster_request {
 
 int cluster_send(struct cluster *cluster, const struct cluster_request *request, struct reason *why);
 
-/* Turns what the server says into one line and an errno. text: the beginning of its answer. */
-int cluster_explain_status(const struct cluster *cluster, long status, const char *text, struct reason *why);
-
 /* The answer is no ClickHouse's: -EPROTO. */
 int cluster_refuse_answer(const struct cluster *cluster, long status, struct reason *why);
 

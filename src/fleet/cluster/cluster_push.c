@@ -24,12 +24,12 @@ static int take_known(void *known, const union row_value *value)
 	return row.hash.id <= 0 || known_find(known, row.hash.id, 0) ? 0 : known_add(known, &row);
 }
 
-static int ask_known(struct cluster *cluster, const char *sql, const struct cluster_numbers *numbers,
+static int ask_known(struct cluster *cluster, const char *sql, const struct cluster_table *numbers,
 		     struct known *known, struct reason *why)
 {
 	static const enum row_type types[] = { ROW_INT, ROW_INT };
 	const struct cluster_query query = {
-		.sql = sql, .numbers = numbers, .type = types, .column_nr = 2, .row = take_known, .what = known,
+		.sql = sql, .table = numbers, .table_nr = numbers != NULL, .type = types, .column_nr = 2, .row = take_known, .what = known,
 	};
 
 	return cluster__ask(cluster, &query, why);
@@ -63,17 +63,21 @@ static int ask_own_names(struct cluster *cluster, const struct cluster_push *job
 	if (!err && array_push(&ids, id, more))
 		err = reason_set(why, -ENOMEM, "out of memory");
 	if (!err)
-		err = ask_known(cluster, sql, &(struct cluster_numbers){ ids.id, ids.id_nr }, known, why);
+		err = ask_known(cluster, sql, &(struct cluster_table){ .number = ids.id, .nr = ids.id_nr }, known, why);
 	free(ids.id);
 	return err;
 }
 
+/* Tracebacks whose own frames an allocsnap of another version has found are sent again. */
 static int ask_known_names(struct cluster *cluster, const struct cluster_push *job, struct row_known *known,
 			   struct reason *why)
 {
+	char sql[192];
+
+	snprintf(sql, sizeof(sql), "SELECT DISTINCT traceback_id, verify FROM traceback"
+		 " WHERE rules = %" PRId64 " AND traceback_id IN (SELECT chosen_id FROM chosen)", row_own_frame_rules());
 	return ask_own_names(cluster, job, "SELECT traceback_id FROM traceback", row_other_traceback().id,
-			     "SELECT DISTINCT traceback_id, verify FROM traceback"
-			     " WHERE traceback_id IN (SELECT chosen_id FROM chosen)", &known->tracebacks, why) ?:
+			     sql, &known->tracebacks, why) ?:
 	       ask_own_names(cluster, job, "SELECT frame_id FROM frame", row_other_frame().id,
 			     "SELECT DISTINCT frame_id, verify FROM frame"
 			     " WHERE frame_id IN (SELECT chosen_id FROM chosen)", &known->frames, why) ?:

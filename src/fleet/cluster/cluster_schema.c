@@ -33,37 +33,22 @@ static void write_ttl(char ttl[96], uint64_t days)
 	snprintf(ttl, 96, "\nTTL toDateTime(time) + INTERVAL %" PRIu64 " DAY", days);
 }
 
-/* Writes a text with places; comments are left out. */
-static void write_statements(FILE *out, const char *text, const struct schema_options *options)
+static int write_statements(FILE *out, enum row_sql part, const struct schema_options *options)
 {
-	char ttl[96] = "", parts_ttl[96] = "";
-	const struct {
-		const char *place, *value;
-	} places[] = {
-		{ "{local}", options->cluster ? "local_" : "" }, { "{ttl}", ttl }, { "{parts_ttl}", parts_ttl },
-		{ "{cluster}", options->cluster }, { "{database}", options->database },
-	};
+	char ttl[96] = "", parts_ttl[96] = "", *text;
 
 	if (options->keep_days) {
 		write_ttl(ttl, options->keep_days);
 		write_ttl(parts_ttl, options->keep_days + PARTS_LATER_DAYS);
 	}
-	for (bool begins_line = true; *text; begins_line = text[-1] == '\n') {
-		size_t i = 0;
-
-		if (begins_line && !strncmp(text, "--", 2)) {
-			text += strcspn(text, "\n") + 1;
-			continue;
-		}
-		while (i < ARRAY_SIZE(places) && strncmp(text, places[i].place, strlen(places[i].place)))
-			i++;
-		if (i == ARRAY_SIZE(places)) {
-			putc(*text++, out);
-			continue;
-		}
-		fputs(places[i].value, out);
-		text += strlen(places[i].place);
-	}
+	text = row_sql_fill(part, ROW_PLACES({ "local", options->cluster ? "local_" : "" }, { "ttl", ttl },
+					     { "parts_ttl", parts_ttl }, { "cluster", options->cluster },
+					     { "database", options->database }));
+	if (!text)
+		return -ENOMEM;
+	fputs(text, out);
+	free(text);
+	return 0;
 }
 
 char *schema_text(const struct schema_options *options)
@@ -71,15 +56,16 @@ char *schema_text(const struct schema_options *options)
 	char *text = NULL;
 	size_t len;
 	FILE *out = open_memstream(&text, &len);
+	int err;
 
 	if (!out)
 		return NULL;
 	fprintf(out, "CREATE DATABASE IF NOT EXISTS %s;\n\nUSE %s;\n\n", options->database, options->database);
-	write_statements(out, row_schema_clickhouse(), options);
+	err = write_statements(out, ROW_SQL_clickhouse, options);
 	if (options->cluster)
-		write_statements(out, row_schema_clickhouse_cluster(), options);
+		err = err ?: write_statements(out, ROW_SQL_clickhouse_cluster, options);
 	fprintf(out, "INSERT INTO schema_version VALUES (%d);\n", ROW_SCHEMA_VERSION);
-	if (!fclose(out))
+	if (!fclose(out) && !err)
 		return text;
 	free(text);
 	return NULL;

@@ -1,3 +1,3 @@
 -- Part of the other questions, instead of latest.sql: all snapshots that fit. {where}: a condition on the columns of
 -- snapshot.
-SELECT min(upload_id) AS chosen_id FROM snapshot WHERE {where} GROUP BY snapshot_id
+SELECT DISTINCT snapshot_id AS chosen_id FROM snapshot WHERE {where}

@@ -16,3 +16,4 @@ CREATE TABLE IF NOT EXISTS traceback_frame AS local_traceback_frame
 ENGINE = Distributed({cluster}, {database}, local_traceback_frame, traceback_id);
 CREATE TABLE IF NOT EXISTS frame AS local_frame ENGINE = Distributed({cluster}, {database}, local_frame, frame_id);
 CREATE TABLE IF NOT EXISTS domain AS local_domain ENGINE = Distributed({cluster}, {database}, local_domain, domain);
+CREATE TABLE IF NOT EXISTS place AS local_place ENGINE = Distributed({cluster}, {database}, local_place, place);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -613,4 +614,37 @@ Test(engine_pattern, matches_hostile_patterns_in_bounded_time)
 		free(pattern);
 	}
 	free(name);
+}
+/* NULL: the pattern is no UTF-8. */
+static const struct {
+	const char *pattern, *regex;
+} regexes[] = {
+	{ "", "^(?s:)$" },
+	{ "a*", "^(?s:a\\C*)$" },
+	{ "w?b-*[!0-3]", "^(?s:w.b\\x{2d}\\C*[^0-3])$" },
+	{ "a[b", "^(?s:a\\x{5b}b)$" },
+	{ "[]-]", "^(?s:[\\x{5d}-\\x{5d}\\x{2d}-\\x{2d}])$" },
+	{ "[b-a!x]", "^(?s:[^x-x])$" },
+	{ "[z-a]", "^(?s:[^\\x{0}-\\x{10ffff}])$" },
+	{ "[!z-a]", "^(?s:[\\x{0}-\\x{10ffff}])$" },
+	{ "ü.(", "^(?s:\\x{fc}\\x{2e}\\x{28})$" },
+	{ "a\xff", NULL },
+	{ "[\xff]", NULL },
+};
+
+Test(engine_pattern, is_written_as_a_regular_expression)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(regexes); i++) {
+		char *text = NULL;
+		size_t len;
+		FILE *out = open_memstream(&text, &len);
+		int err = pattern_write_regex(regexes[i].pattern, out);
+
+		fclose(out);
+		cr_expect_eq(err, regexes[i].regex ? 0 : -EILSEQ, "%s: %d", regexes[i].pattern, err);
+		if (regexes[i].regex)
+			cr_expect_str_eq(text, regexes[i].regex, "%s: %s", regexes[i].pattern, text);
+		free(text);
+	}
+	cr_expect(pattern_is_plain("a[b") && pattern_is_plain("") && !pattern_is_plain("a[b]"));
 }

@@ -1,17 +1,223 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Sums of a small fleet, beside one snapshot that holds all its blocks. */
-#include "fleet/sum.h"
-
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/array.h"
 #include "engine.h"
+#include "fleet/catalogue.h"
+#include "fleet/catalogue_private.h"
+#include "fleet/index.h"
+#include "fleet/parallel_scan.h"
+#include "fleet/selection.h"
+#include "fleet/sum.h"
 #include "fleet/symbol_tables.h"
-#include "fleet_small.h"
 #include "snapshot.h"
+
+/* A small fleet on disk, indexed: host0 … host5; the odd hosts sample. */
+
+#define HOSTS 6
+#define PROCESSES 4 /* of each; pids from 100 */
+#define TIMES 3	    /* of each, a minute apart */
+#define SMALL_RATE 1000 /* of samples, times 1 + the number of the process; only hosts of odd numbers have samples */
+#define SNAPSHOTS (HOSTS * PROCESSES * TIMES)
+#define BLOCKS 40
+
+/* A block at line site + 1 of one file. */
+struct small_block {
+	uint32_t site, domain;
+	uint64_t size;
+	double weight;
+};
+
+/* All blocks of one snapshot. */
+struct small_contents {
+	struct small_block block[BLOCKS];
+	size_t nr;
+	bool is_sampled;
+};
+
+#define SITES 50
+
+static char directory[] = "/tmp/fleet_walk.XXXXXX";
+static struct catalogue *small_catalogue;
+static struct fleet_facts small_facts;
+static struct cohort small_everything;
+
+static struct small_contents small_contents[HOSTS][PROCESSES][TIMES];
+
+static uint32_t below(uint64_t *random, uint32_t end)
+{
+	*random ^= *random << 13;
+	*random ^= *random >> 7;
+	*random ^= *random << 17;
+	return (*random >> 33) % end;
+}
+
+/* Some hosts sample. The weights are thirds: the sum of their squares depends on the order of addition. */
+static void fill(uint64_t *random, struct small_contents *to, bool is_sampled)
+{
+	to->is_sampled = is_sampled;
+	to->nr = below(random, BLOCKS);
+	for (size_t i = 0; i < to->nr; i++)
+		to->block[i] = (struct small_block){
+			.site = below(random, SITES),
+			.domain = below(random, 2),
+			.size = below(random, 100000),
+			.weight = is_sampled ? 1 + below(random, 9) / 3.0 : 1,
+		};
+}
+
+static void add_block(struct snapshot_builder *builder, const struct small_block *block)
+{
+	struct snap_trace trace = { .size = block->size, .domain = block->domain,
+				    .weight = block->weight };
+	struct snap_frame frame = { .lineno = block->site + 1 };
+	uint32_t id;
+
+	cr_assert(!snapshot_builder__string(builder, "site.c", &frame.filename) &&
+		  !snapshot_builder__frame(builder, &frame, &id) &&
+		  !snapshot_builder__traceback(builder, &id, 1, 1, 0, &trace.traceback) &&
+		  !snapshot_builder__trace(builder, &trace));
+}
+
+/* One snapshot of the blocks of several; metadata: pairs up to a NULL, or NULL. */
+static struct snapshot *small_build(const struct small_contents *from, size_t nr, bool is_sampled,
+			     const char *const *metadata)
+{
+	struct snapshot_builder *builder =
+		snapshot_builder__new(SNAP_WITH_DOMAIN | (is_sampled ? SNAP_WITH_WEIGHT : 0));
+	struct snapshot *snapshot;
+
+	for (size_t i = 0; i < nr; i++)
+		for (size_t k = 0; k < from[i].nr; k++)
+			add_block(builder, &from[i].block[k]);
+	for (; metadata && *metadata; metadata += 2)
+		cr_assert_eq(snapshot_builder__metadata(builder, metadata[0], metadata[1]), 0);
+	cr_assert_eq(snapshot_builder__finish(builder, &snapshot), 0);
+	return snapshot;
+}
+
+/*
+ * Another snapshot, and then the index of all. Files are named so that the last ones come first in the order of paths,
+ * which numbers the origins.
+ */
+static void small_save(int host, int process, int time, const struct small_contents *from)
+{
+	char name[16], pid[16], wall_ns[32], most[16], path[64];
+	const char *const metadata[] = {
+		"host", name, "pid", pid, "boot_id", name, "start_time_ticks", "1", "comm", "prog",
+		"wall_ns", wall_ns, "sample_bytes_most", most, NULL,
+	};
+	struct snapshot *snapshot;
+
+	snprintf(name, sizeof(name), "host%d", host);
+	snprintf(pid, sizeof(pid), "%d", 100 + process);
+	snprintf(most, sizeof(most), "%d", SMALL_RATE * (1 + process));
+	snprintf(wall_ns, sizeof(wall_ns), "%llu",
+		 1795262400000000000ull + time * 60000000000ull + process * 1000 + host);
+	snprintf(path, sizeof(path), "d/%d-%d-%d.snap", HOSTS - host, process, TIMES - time);
+	snapshot = small_build(from, 1, from->is_sampled, metadata);
+	cr_assert_eq(snapshot__save(snapshot, path, NULL, NULL), 0);
+	snapshot__close(snapshot);
+}
+
+static void refuse(void *what, enum index_problem problem, const char *path, const char *line)
+{
+	(void)what;
+	cr_assert_fail("%s: problem %d: %s", path, problem, line);
+}
+
+static void read_facts(void)
+{
+	struct reason why = { "" };
+
+	cohort_release(&small_everything);
+	fleet_facts_release(&small_facts);
+	cr_assert_eq(catalogue__facts(small_catalogue, &small_facts, &why), 0, "%s", why.text);
+	cr_assert_eq(cohort_choose(&small_facts, NULL, 0, COHORT_ALL, &small_everything), 0);
+}
+
+/* Changes the catalogue, and reads small_facts and the rest again. */
+static void small_sql(const char *sql)
+{
+	struct reason why = { "" };
+
+	cr_assert_eq(sql_run(small_catalogue, sql, &why), 0, "%s", why.text);
+	read_facts();
+}
+
+static void small_index(uint64_t new_ones)
+{
+	const struct index_events events = { .problem = refuse };
+	const char *dir = "d";
+	struct index_sum sum;
+	struct reason why = { "" };
+
+	cr_assert_eq(fleet_index(small_catalogue, &dir, 1, &events, &sum, &why), 0, "%s", why.text);
+	cr_assert_eq(sum.snapshots, new_ones);
+	read_facts();
+}
+
+/* For a suite's init and fini. */
+static void small_make(void)
+{
+	uint64_t random = 88172645463325252ull;
+	struct reason why = { "" };
+
+	cr_assert(mkdtemp(directory) && !chdir(directory) && !mkdir("d", 0700));
+	for (int i = 0; i < SNAPSHOTS; i++) {
+		int host = i / PROCESSES / TIMES, process = i / TIMES % PROCESSES, time = i % TIMES;
+
+		fill(&random, &small_contents[host][process][time], host % 2);
+		small_save(host, process, time, &small_contents[host][process][time]);
+	}
+	cr_assert_eq(catalogue__open("fleet.db", CATALOGUE_WRITE, &small_catalogue, &why), 0, "%s",
+		     why.text);
+	small_index(SNAPSHOTS);
+}
+
+static void small_remove(void)
+{
+	char command[64];
+
+	cohort_release(&small_everything);
+	fleet_facts_release(&small_facts);
+	catalogue__close(small_catalogue);
+	snprintf(command, sizeof(command), "rm -rf %s", directory);
+	if (chdir("/") || system(command))
+		abort();
+}
+
+static struct cohort small_cohort(const char *text, enum cohort_times times)
+{
+	struct fleet_selection selection;
+	const struct fleet_selection *const only[] = { &selection };
+	struct cohort cohort;
+
+	cr_assert_eq(fleet_selection_parse(text, 0, &selection, NULL), 0);
+	cr_assert_eq(cohort_choose(&small_facts, only, 1, times, &cohort), 0);
+	fleet_selection_release(&selection);
+	return cohort;
+}
+
+/* For the rest of the test. */
+static void small_use_one_processor(void)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(sched_getcpu(), &set);
+	cr_assert_eq(sched_setaffinity(0, sizeof(set), &set), 0);
+}
+
+/* ---- the tests ---- */
 
 TestSuite(fleet_sum, .init = small_make, .fini = small_remove, .timeout = 600);
 
@@ -234,5 +440,228 @@ Test(fleet_sum, refuses_rows_with_unknown_origins)
 
 	cr_expect_eq(fleet_sum_make(small_catalogue, &small_everything, small_facts.origin_nr / 2,
 				    &sum, &why), -EBADMSG);
+	cr_expect(*why.text);
+}
+
+/* ---- fleet walk ---- */
+
+TestSuite(fleet_walk, .init = small_make, .fini = small_remove, .timeout = 600);
+
+/* ---- walks ------------------------------------------------------------------------------------- */
+
+/* The snapshots that one lane was given, in order; NULL ends a unit. */
+struct lane {
+	const struct fleet_snapshot *snapshot[2 * SNAPSHOTS];
+	size_t nr;
+};
+
+static struct lane lanes[WALK_LANES];
+
+static int note(void *what, unsigned int lane, const struct fleet_snapshot *snapshot,
+		const struct fleet_rows *rows, struct reason *why)
+{
+	int64_t size = 0, count = 0;
+
+	(void)what, (void)why;
+	for (size_t i = 0; i < rows->nr; i++) {
+		size += rows->row[i].cost.size;
+		count += rows->row[i].cost.count;
+	}
+	if (rows->nr != snapshot->row_nr || !rows->spread != !(snapshot->is_sampled))
+		return -EILSEQ;
+	if (!snapshot->is_sampled && (size != snapshot->size || count != snapshot->count))
+		return -EILSEQ;
+	lanes[lane].snapshot[lanes[lane].nr++] = snapshot;
+	return 0;
+}
+
+static int note_end(void *what, unsigned int lane, struct reason *why)
+{
+	(void)what, (void)why;
+	lanes[lane].snapshot[lanes[lane].nr++] = NULL;
+	return 0;
+}
+
+static struct walk everywhere(enum walk_unit unit)
+{
+	return (struct walk){
+		.catalogue = small_catalogue, .cohort = &small_everything,
+		.origin_nr = small_facts.origin_nr,
+		.unit = unit, .visit = note, .unit_end = note_end,
+	};
+}
+
+static void walk_all(enum walk_unit unit)
+{
+	const struct walk walk = everywhere(unit);
+	struct reason why = { "" };
+
+	memset(lanes, 0, sizeof(lanes));
+	cr_assert_eq(fleet_walk(&walk, &why), 0, "%s", why.text);
+}
+
+static uint32_t unit_of(enum walk_unit unit, const struct fleet_snapshot *snapshot)
+{
+	return unit == WALK_BY_HOST ? snapshot->host_nr : snapshot->process;
+}
+
+/* Each snapshot once; of a unit all in one lane, by process and then by time, as the facts are, and then its end. */
+static void expect_units(enum walk_unit unit, uint32_t unit_nr, int lanes_in_use)
+{
+	bool seen[SNAPSHOTS] = {}, has_ended[SNAPSHOTS] = {};
+	size_t visited = 0, ended = 0;
+
+	for (int lane = 0; lane < WALK_LANES; lane++) {
+		const struct fleet_snapshot *last = NULL;
+
+		lanes_in_use -= lanes[lane].nr > 0;
+		for (size_t i = 0; i < lanes[lane].nr; i++) {
+			const struct fleet_snapshot *snapshot = lanes[lane].snapshot[i];
+
+			if (!snapshot) {
+				cr_assert(last);
+				has_ended[unit_of(unit, last)] = true;
+				ended++;
+			} else {
+				cr_expect(!has_ended[unit_of(unit, snapshot)]);
+				cr_expect(!last || (unit_of(unit, last) == unit_of(unit, snapshot) &&
+						    last < snapshot));
+				cr_expect(!seen[snapshot - small_facts.snapshot]);
+				seen[snapshot - small_facts.snapshot] = true;
+				visited++;
+			}
+			last = snapshot;
+		}
+		cr_expect_null(last, "the last unit of a lane ends");
+	}
+	cr_expect_eq(visited, SNAPSHOTS);
+	cr_expect_eq(ended, unit_nr);
+	cr_expect_eq(lanes_in_use, 0, "%d", lanes_in_use);
+}
+
+Test(fleet_walk, visits_each_process_or_host_as_one_unit)
+{
+	walk_all(WALK_BY_PROCESS);
+	expect_units(WALK_BY_PROCESS, HOSTS * PROCESSES, WALK_LANES);
+	walk_all(WALK_BY_HOST);
+	expect_units(WALK_BY_HOST, HOSTS, HOSTS);
+}
+
+Test(fleet_walk, has_the_same_lanes_on_one_processor)
+{
+	static struct lane before[WALK_LANES];
+
+	walk_all(WALK_BY_PROCESS);
+	memcpy(before, lanes, sizeof(lanes));
+	small_use_one_processor();
+	walk_all(WALK_BY_PROCESS);
+	cr_expect(!memcmp(before, lanes, sizeof(lanes)));
+}
+
+Test(fleet_walk, of_an_empty_cohort_succeeds)
+{
+	const struct cohort none = {};
+	struct walk walk = everywhere(WALK_BY_HOST);
+
+	walk.cohort = &none;
+	walk.unit_end = NULL;
+	cr_expect_eq(fleet_walk(&walk, NULL), 0);
+}
+
+/* ---- what goes wrong --------------------------------------------------------------------------- */
+
+/* Every process after the third fails, each with its own line. */
+static int fail_late(void *what, unsigned int lane, const struct fleet_snapshot *snapshot,
+		     const struct fleet_rows *rows, struct reason *why)
+{
+	(void)what, (void)lane, (void)rows;
+	if (snapshot->process < 3)
+		return 0;
+	snprintf(why->text, sizeof(why->text), "process %u", snapshot->process);
+	return -(int)snapshot->process;
+}
+
+Test(fleet_walk, returns_the_first_error_in_order)
+{
+	struct walk walk = everywhere(WALK_BY_PROCESS);
+
+	walk.visit = fail_late;
+	walk.unit_end = NULL;
+	for (int i = 0; i < 100; i++) {
+		struct reason why = { "" };
+
+		cr_assert_eq(fleet_walk(&walk, &why), -3, "%s", why.text);
+		cr_assert_str_eq(why.text, "process 3");
+	}
+	cr_expect_eq(fleet_walk(&walk, NULL), -3);
+}
+
+/* Every lane fails; the delay makes the first or the last lane fail first. */
+static int fail_by_lane(void *what, unsigned int lane, const struct fleet_snapshot *snapshot,
+			const struct fleet_rows *rows, struct reason *why)
+{
+	const bool *forward = what;
+
+	(void)snapshot, (void)rows, (void)why;
+	usleep(5000 * (*forward ? lane : WALK_LANES - lane));
+	return -1 - (int)lane;
+}
+
+Test(fleet_walk, returns_the_first_error_in_order_whichever_lane_fails_first)
+{
+	struct walk walk = everywhere(WALK_BY_PROCESS);
+
+	walk.visit = fail_by_lane;
+	walk.what = &(bool){ false };
+	cr_expect_eq(fleet_walk(&walk, NULL), -1);
+	walk.what = &(bool){ true };
+	cr_expect_eq(fleet_walk(&walk, NULL), -1);
+}
+
+static int fail_fifth(void *what, unsigned int lane, const struct fleet_snapshot *snapshot,
+		      const struct fleet_rows *rows, struct reason *why)
+{
+	unsigned int *visited = what;
+
+	(void)lane, (void)snapshot, (void)rows, (void)why;
+	return ++*visited < 5 ? 0 : -EIO;
+}
+
+Test(fleet_walk, stops_at_an_error)
+{
+	struct walk walk = everywhere(WALK_BY_PROCESS);
+	unsigned int visited = 0;
+
+	walk.visit = fail_fifth;
+	walk.unit_end = NULL;
+	walk.what = &visited;
+	small_use_one_processor();
+	cr_expect_eq(fleet_walk(&walk, NULL), -EIO);
+	cr_expect_eq(visited, 5);
+}
+
+static int fail_end(void *what, unsigned int lane, struct reason *why)
+{
+	(void)what, (void)lane, (void)why;
+	return -ENOMEM;
+}
+
+Test(fleet_walk, returns_errors_of_unit_ends)
+{
+	struct walk walk = everywhere(WALK_BY_HOST);
+	struct reason why = { "" };
+
+	walk.unit_end = fail_end;
+	cr_expect_eq(fleet_walk(&walk, &why), -ENOMEM);
+	cr_expect_str_eq(why.text, "out of memory");
+}
+
+Test(fleet_walk, refuses_a_missing_snapshot)
+{
+	struct walk walk = everywhere(WALK_BY_PROCESS);
+	struct reason why = { "" };
+
+	small_facts.snapshot[7].snapshot_id++;
+	cr_expect_eq(fleet_walk(&walk, &why), -EBADMSG);
 	cr_expect(*why.text);
 }

@@ -10,7 +10,7 @@
 
 #include "base/array.h"
 #include "push/push_queue.h"
-#include "push/push_request.h"
+#include "push/push_endpoint.h"
 
 /* Servers refuse a series with a name twice. */
 Test(pushing, label_names_are_unique)

@@ -31,7 +31,6 @@
 #define collector__view played_view
 
 #include "record/recorder.c"
-#include "record/record_pass.c"
 
 #define MS 1000000ULL
 
@@ -428,4 +427,201 @@ Test(recorder, reports_write_errors_when_they_begin_and_change_and_are_over)
 				"allocsnap: read-only; the recording goes on\n"
 				"allocsnap: snapshots are written again: 3 could not be\n"
 				"allocsnap: read-only\n");
+}
+
+/* ---- triggers ---- */
+
+/* When it is time for a snapshot. */
+
+#define K 1024ull
+#define M (1024 * K)
+
+static struct process_view view_of(uint64_t now, uint64_t last, uint64_t most)
+{
+	return (struct process_view){
+		.memory = { .current_bytes = now }, .last_bytes = last, .most_bytes = most,
+	};
+}
+
+static const struct {
+	struct trigger_options options;
+	uint64_t last, most; /* that snapshots have */
+	uint64_t at;	     /* bytes that must be live; 0: no trigger at any size */
+	enum trigger trigger;
+} cases[] = {
+	{ {}, M, M, 0, TRIGGER_NONE },
+	{ { .on_oom = true }, M, M, 0, TRIGGER_NONE },
+	{ { .growth_bytes = 100 }, 1000, 5000, 1100, TRIGGER_GROWTH },
+	{ { .growth_bytes = 100 }, 0, 0, 100, TRIGGER_GROWTH },
+	{ { .growth_bytes = 100 }, UINT64_MAX - 99, UINT64_MAX - 99, 0, TRIGGER_NONE },
+	{ { .growth_percent = 20 }, 10 * M, 10 * M, 12 * M, TRIGGER_GROWTH },
+	{ { .growth_percent = 20 }, 10 * M, 50 * M, 12 * M, TRIGGER_GROWTH },
+	{ { .growth_percent = 300 }, 10 * M, 50 * M, 40 * M, TRIGGER_GROWTH },
+	{ { .growth_percent = 20 }, 0, 0, 64 * K, TRIGGER_GROWTH },
+	{ { .growth_percent = 20 }, 100 * K, 100 * K, 164 * K, TRIGGER_GROWTH },
+	{ { .growth_percent = 33 }, M + 1, M + 1, M + 1 + 346031, TRIGGER_GROWTH },
+	{ { .growth_percent = 20 }, UINT64_MAX / 2 * 2, UINT64_MAX, 0, TRIGGER_NONE },
+	{ { .peak_percent = 5 }, 10 * M, 100 * M, 105 * M, TRIGGER_PEAK },
+	{ { .peak_percent = 5 }, 0, 0, 64 * K, TRIGGER_PEAK },
+	{ { .peak_percent = 5, .growth_percent = 20 }, 10 * M, 100 * M, 12 * M, TRIGGER_GROWTH },
+	{ { .peak_percent = 5, .growth_percent = 20 }, 100 * M, 100 * M, 105 * M, TRIGGER_PEAK },
+	{ { .peak_percent = 20, .growth_percent = 20 }, 100 * M, 100 * M, 120 * M, TRIGGER_PEAK },
+};
+
+Test(trigger, fires_at_the_threshold)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		uint64_t at = cases[i].at ?: UINT64_MAX / 2;
+		struct process_view below = view_of(at - 1, cases[i].last, cases[i].most);
+		struct process_view there = view_of(at, cases[i].last, cases[i].most);
+
+		cr_expect_eq(triggers__threshold(&cases[i].options, &below), cases[i].at, "case %zu: %zu", i,
+			     (size_t)triggers__threshold(&cases[i].options, &below));
+		cr_expect_eq(triggers__decide(&cases[i].options, &below), TRIGGER_NONE, "case %zu", i);
+		cr_expect_eq(triggers__decide(&cases[i].options, &there), cases[i].trigger, "case %zu", i);
+	}
+}
+
+/* The largest snapshot is near the peak, whatever the peak is and however late each snapshot comes. */
+Test(trigger, leaves_a_snapshot_near_each_peak)
+{
+	const struct trigger_options options = { .peak_percent = 5 };
+
+	for (int round = 0; round < 200; round++) {
+		uint64_t peak = 2 * M + random() % (1000 * M), shown = 0;
+
+		for (uint64_t now = 0; now < peak; now += 1 + random() % (64 * K)) {
+			struct process_view view = view_of(now, shown, shown);
+
+			if (triggers__decide(&options, &view))
+				shown = now;
+		}
+		cr_expect(shown * 1.05 + 64 * K >= peak, "%zu of %zu", (size_t)shown, (size_t)peak);
+	}
+}
+
+Test(trigger, never_fires_for_an_exited_or_vforked_process)
+{
+	const struct trigger_options options = { .growth_bytes = 1, .on_oom = true };
+	struct process_view view = view_of(M, 0, 0);
+
+	view.is_near_oom = view.has_ended = true;
+	cr_expect_eq(triggers__decide(&options, &view), TRIGGER_NONE);
+	view.has_ended = false;
+	view.is_vforked = true;
+	cr_expect_eq(triggers__decide(&options, &view), TRIGGER_NONE);
+}
+
+Test(trigger, oom_comes_first_if_it_is_requested)
+{
+	struct trigger_options options = { .growth_bytes = 1, .on_oom = true };
+	struct process_view view = view_of(M, 0, 0);
+
+	view.is_near_oom = true;
+	cr_expect_eq(triggers__decide(&options, &view), TRIGGER_OOM);
+	options.on_oom = false;
+	cr_expect_eq(triggers__decide(&options, &view), TRIGGER_GROWTH);
+}
+
+Test(trigger, is_enabled_by_any_option)
+{
+	cr_expect(!triggers__are_set(&(struct trigger_options){}));
+	cr_expect(triggers__are_set(&(struct trigger_options){ .growth_bytes = 1 }));
+	cr_expect(triggers__are_set(&(struct trigger_options){ .growth_percent = 1 }));
+	cr_expect(triggers__are_set(&(struct trigger_options){ .peak_percent = 1 }));
+	cr_expect(triggers__are_set(&(struct trigger_options){ .on_oom = true }));
+}
+
+Test(trigger, has_a_name)
+{
+	cr_expect_str_eq(trigger_name(TRIGGER_INTERVAL), "interval");
+	cr_expect_str_eq(trigger_name(TRIGGER_LAST), "last");
+}
+
+Test(trigger, parses_growth)
+{
+	static const struct {
+		const char *text;
+		uint64_t percent, bytes;
+	} good[] = {
+		{ "20%", 20, 0 }, { "1%", 1, 0 }, { "100000%", 100000, 0 }, { "100M", 0, 100 * M },
+		{ "1", 0, 1 }, { "64KiB", 0, 64 * K },
+	};
+	static const char *const bad[] = { "", "%", "0%", "0", "-1", "20 %", "20%%", "x%", "100001%",
+					   "1.5M", "99999999999999999999%", "M" };
+	struct trigger_options options = {};
+	struct reason why;
+
+	for (size_t i = 0; i < ARRAY_SIZE(good); i++) {
+		cr_expect_eq(parse_growth_trigger(good[i].text, &options, &why), 0, "%s", good[i].text);
+		cr_expect_eq(options.growth_percent, good[i].percent, "%s", good[i].text);
+		cr_expect_eq(options.growth_bytes, good[i].bytes, "%s", good[i].text);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		cr_expect_neq(parse_growth_trigger(bad[i], &options, &why), 0, "%s", bad[i]);
+	cr_expect_eq(options.growth_bytes, 64 * K, "what is bad changes nothing");
+}
+
+Test(trigger, parses_peak)
+{
+	static const char *const bad[] = { "", "5", "%", "0%", "5M" };
+	uint64_t percent = 7;
+	struct reason why;
+
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		cr_expect_neq(parse_peak_trigger(bad[i], &percent, &why), 0, "%s", bad[i]);
+	cr_expect_eq(percent, 7);
+	cr_expect_eq(parse_peak_trigger("5%", &percent, &why), 0);
+	cr_expect_eq(percent, 5);
+}
+
+/* ---- what one user may take ---- */
+
+/* The time that last snapshots of one user's processes may take. */
+
+#define SECOND 1000000000ULL
+
+static struct last_share share;
+
+Test(service_last_share, allows_half_an_interval_at_once_for_each_user)
+{
+	last_share_init(&share, 10 * SECOND);
+	last_share_advance(&share, 1000 * SECOND);
+	last_share_consume(&share, 7, 5 * SECOND - 1);
+	cr_expect(last_share_allows(&share, 7));
+	last_share_consume(&share, 7, 1);
+	cr_expect_not(last_share_allows(&share, 7));
+	cr_expect(last_share_allows(&share, 8));
+}
+
+Test(service_last_share, allows_half_of_the_time_in_the_long_run)
+{
+	uint64_t taken = 0, now = 1000 * SECOND;
+
+	last_share_init(&share, 10 * SECOND);
+	last_share_advance(&share, now);
+	for (int pass = 0; pass < 1000; pass++) {
+		now += SECOND / 3;
+		last_share_advance(&share, now);
+		for (; last_share_allows(&share, 7); taken += SECOND / 100)
+			last_share_consume(&share, 7, SECOND / 100);
+	}
+	cr_expect_geq(taken, (now - 1000 * SECOND) / 2);
+	cr_expect_leq(taken, (now - 1000 * SECOND) / 2 + 6 * SECOND);
+}
+
+Test(service_last_share, allows_no_more_to_a_user_that_used_nothing_for_long)
+{
+	last_share_init(&share, 10 * SECOND);
+	last_share_advance(&share, 5000 * SECOND);
+	last_share_consume(&share, 7, 5 * SECOND);
+	cr_expect_not(last_share_allows(&share, 7));
+}
+
+Test(service_last_share, allows_some_snapshots_in_a_short_interval)
+{
+	last_share_init(&share, SECOND / 100);
+	last_share_advance(&share, 5000 * SECOND);
+	last_share_consume(&share, 7, SECOND / 3);
+	cr_expect(last_share_allows(&share, 7));
 }

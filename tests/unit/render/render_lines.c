@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "render/clean.h"
-#include "render/fit_row.h"
 
 /* A stream to a terminal of this width, whose other end is *ret_master. */
 static FILE *open_screen(unsigned short columns, int *ret_master)

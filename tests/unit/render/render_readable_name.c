@@ -8,7 +8,7 @@
 
 #include "base/array.h"
 #include "engine.h"
-#include "render/fit_row.h"
+#include "render/clean.h"
 #include "render/readable_name.h"
 
 #define STRING "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >"
