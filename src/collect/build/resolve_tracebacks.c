@@ -191,12 +191,6 @@ struct churn churn_sum(const struct churn *a, const struct churn *b)
 	};
 }
 
-int resolve_traceback(struct tracebacks *tracebacks, const struct mappings *mappings, uint64_t id,
-		      const struct traceback *traceback)
-{
-	return versions_resolve(tracebacks, mappings, id, traceback);
-}
-
 int resolve_retired(struct tracebacks *tracebacks, const struct mappings *mappings, uint64_t id,
 		    const struct traceback *traceback)
 {
