@@ -182,8 +182,8 @@ MUTANTS = {
     # patterns
     "pattern: [^x] negates": (
         "src/engine/pattern.c",
-        ("bool negated = starts_with(&set, '!'),",
-         "bool negated = starts_with(&set, '!') || starts_with(&set, '^'),")),
+        ("bool negated = starts_with(&set, '!'), is_front = !negated, found",
+         "bool negated = starts_with(&set, '!') || starts_with(&set, '^'), is_front = !negated, found")),
     "pattern: .pyc is not .py": (
         "src/engine/pattern.c", ("if (text.end - text.at >= 4 &&", "if (0 &&")),
     "pattern: .pyc is .py in names only": (
@@ -204,12 +204,12 @@ MUTANTS = {
         "src/engine/pattern.c", ("matches = take_code_point(name) > 0;", "matches = name->at++ != NULL;")),
     "pattern: a backslash escapes": (
         "src/engine/pattern.c",
-        ("\tif (element == '*')\n",
+        ("\tif (element == '*')\n\t\treturn STEP_STAR;\n",
          "\tif (element == '\\\\' && pattern->at < pattern->end) {\n"
          "\t\telement = take_code_point(pattern);\n"
          "\t\treturn name->at < name->end && take_code_point(name) == element ? STEP_TAKES : STEP_FAILS;\n"
          "\t}\n"
-         "\tif (element == '*')\n")),
+         "\tif (element == '*')\n\t\treturn STEP_STAR;\n")),
     "pattern: a ] that is first ends a set": (
         "src/engine/pattern.c", ("\tclose += close < pattern->end && *close == ']';\n", "")),
     "pattern: an open [ matches nothing": (
