@@ -6,8 +6,6 @@
 
 #include "collect/build/build_snapshot.h"
 
-struct snapshot_builder;
-
 struct number {
 	const char *key;
 	uint64_t value;

@@ -24,7 +24,6 @@
 #include "elf/probe_info.h"
 
 struct inject_plan;
-struct placement;
 
 enum check_state {
 	CHECK_GOOD,

@@ -18,7 +18,6 @@
 
 #include "collect/files/written_files.h"
 
-struct collector;
 struct object;
 
 /* Whether a file is on the recorder's own root file system. */

@@ -14,7 +14,6 @@
 #include "collect/budget/calibrate.h"
 
 struct collector;
-struct process;
 struct target;
 
 /*

@@ -32,11 +32,6 @@
 #include "collect/limits/budget_pause.h"
 #include "collect/recording/collector.h"
 
-struct link_walks;
-struct process;
-struct target;
-struct trap_costs;
-
 /*
  * For how long no look at the budgets has found one that is spent. Time in which the recorder could not look is no
  * calm: of the time between two looks a second counts at most.

@@ -15,11 +15,8 @@
 
 #include "collect/probe/probes.h"
 
-struct allocsnap_bpf;
 struct bpf_program;
-struct objects;
 struct parser;
-struct reason;
 
 /* The sites of site[first … first + nr) that free blocks, or those that do not. */
 struct probe_sites {

@@ -30,14 +30,7 @@
 #include "collect/target/target.h"
 #include "collect/unwind/unwind_tables.h"
 
-struct allocsnap_bpf;
-struct bpf_program;
-struct collector;
-struct file_opener;
-struct parser;
-struct reason;
 struct ring_buffer;
-struct symbols;
 
 /* All recorded processes, by their PID and by the slot of their accounting. */
 

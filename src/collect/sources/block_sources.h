@@ -15,9 +15,6 @@
 #include "collect/target/block_source.h"
 #include "elf/user_allocators.h"
 
-struct reason;
-struct target;
-
 struct source_state {
 	struct user_allocators user_allocators; /* of --probe */
 	struct python_choice python_choice;
