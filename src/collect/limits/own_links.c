@@ -2,11 +2,10 @@
 #include "collect/limits/own_links.h"
 
 #include "base/clock.h"
-#include "collect/probe/attach_methods.h"
-#include "collect/limits/budget_pause.h"
-#include "collect/sources/block_sources.h"
 #include "collect/files/written_files.h"
-#include "collect/limits/limit_state.h"
+#include "collect/limits/budget_pause.h"
+#include "collect/probe/attach_methods.h"
+#include "collect/sources/block_sources.h"
 #include "shared/links_state.h"
 
 #define LINKS_MOST 32	       /* processes: then a hit costs about three times as much (make bench-consumers) */

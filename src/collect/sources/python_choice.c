@@ -8,6 +8,7 @@
 
 #include "base/array.h"
 #include "base/reason.h"
+#include "base/units.h"
 #include "collect.h"
 
 /* The first option that does not go together with the domain python. */
@@ -82,26 +83,19 @@ int python_choice_without_sessions(struct python_choice *choice, struct collecto
 	return 0;
 }
 
-static bool file_name_begins(const char *path, const char *with)
-{
-	const char *slash = strrchr(path, '/');
-
-	return !strncmp(slash ? slash + 1 : path, with, strlen(with));
-}
-
 bool is_python_path(const char *path)
 {
-	return file_name_begins(path, "python");
+	return !strncmp(path_name(path), "python", strlen("python"));
 }
 
 bool is_python_library(const char *path)
 {
-	return file_name_begins(path, "libpython");
+	return !strncmp(path_name(path), "libpython", strlen("libpython"));
 }
 
 bool is_old_python_name(const char *path, struct reason *why)
 {
-	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	const char *name = path_name(path);
 	unsigned int major, minor = 0;
 	int nr;
 

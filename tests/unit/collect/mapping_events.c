@@ -15,7 +15,6 @@
 
 #include "base/reason.h"
 #include "collect/process/mapping_events.h"
-#include "collect/process/pace.h"
 
 TestSuite(mapping_events, .timeout = 600);
 
