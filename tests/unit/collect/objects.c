@@ -324,7 +324,7 @@ Test(objects, of_one_user_leave_room_for_objects_of_another)
 	cr_expect_eq(copied.objects.files_nr, 34);
 }
 
-/* An event tells of the file; its file system has other numbers for a mapping than for the file. */
+/* An event names the file; its file system has other numbers for a mapping than for the file. */
 static uint32_t get_of_event(const char *path, const char *told)
 {
 	struct mapped_file file = map(path);
