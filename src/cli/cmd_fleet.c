@@ -51,7 +51,7 @@ const struct option_row catalogue_rows[] = {
 
 const struct option_row source_rows[] = {
 	{ "catalogue", 'C', OPTION_LIST, FIELD(more), .default_text = "./allocsnap-fleet.db",
-	  .arg = "FILE", .help = "use this catalogue; repeatable: all of them together" },
+	  .arg = "FILE", .help = "use this catalogue; repeatable: combines several" },
 	{ "from", 0, OPTION_STRING, FIELD(cluster.url), .arg = "URL",
 	  .help = "ask the ClickHouse there, http://HOST:8123 or https, instead of a catalogue" },
 	CLUSTER_ROWS(FIELD(cluster)),

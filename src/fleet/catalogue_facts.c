@@ -575,7 +575,7 @@ static int gather_each_row(const struct catalogue *catalogue, struct facts_build
 	if (more < 0)
 		return more;
 	if (err == -EBADMSG)
-		return catalogue_report_damage(catalogue, why, "something is of a snapshot that is not there");
+		return catalogue_report_damage(catalogue, why, "a row belongs to a snapshot that is not there");
 	return err ? reason_set(why, err, "%s: %s", catalogue->path, strerror(-err)) : 0;
 }
 

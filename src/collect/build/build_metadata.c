@@ -24,7 +24,8 @@
 #include "elf/probe_info.h"
 #include "elf/runtime_detect.h"
 
-const char *format_time_rfc3339(char text[32], uint64_t wall_ns)
+/* "2026-11-21T03:15:00.123Z": UTC, in text[32]. */
+static const char *format_time_rfc3339(char text[32], uint64_t wall_ns)
 {
 	time_t seconds = wall_ns / 1000000000;
 	struct tm utc;

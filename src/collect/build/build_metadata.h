@@ -6,8 +6,6 @@
 
 #include "collect/build/build_snapshot.h"
 
-struct snapshot_builder;
-
 struct number {
 	const char *key;
 	uint64_t value;
@@ -37,9 +35,6 @@ int describe_probes(struct snapshot_builder *builder, const struct target *targe
 
 /* The boot of this machine, as in a struct moment. */
 uint32_t own_boot(void);
-
-/* "2026-11-21T03:15:00.123Z": UTC, in text[32]. */
-const char *format_time_rfc3339(char text[32], uint64_t wall_ns);
 
 /* The gaps of a process up to a time, including an open one. 0 or -ENOMEM. */
 int describe_gaps(struct snapshot_builder *builder, const struct target *target, uint64_t now_ns);

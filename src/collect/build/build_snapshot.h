@@ -11,8 +11,6 @@
 #include "collect/target/target.h"
 #include "collect/unwind/unwind_tables.h"
 
-struct allocsnap_bpf;
-struct snapshot_builder;
 struct symbols;
 
 /* When and how a snapshot was taken: the same for all processes of one pass. */

@@ -10,7 +10,6 @@
 #include "shared/python_calls.h"
 #include "shared/unwind_types.h"
 #include "snapshot.h"
-#include "shared/unwind_types.h"
 #include "elf/placement.h"
 
 /* Files for another machine have no facts. */
@@ -190,12 +189,6 @@ struct churn churn_sum(const struct churn *a, const struct churn *b)
 		.temporary = a->temporary + b->temporary,
 		.temporary_bytes = a->temporary_bytes + b->temporary_bytes,
 	};
-}
-
-int resolve_traceback(struct tracebacks *tracebacks, const struct mappings *mappings, uint64_t id,
-		      const struct traceback *traceback)
-{
-	return versions_resolve(tracebacks, mappings, id, traceback);
 }
 
 int resolve_retired(struct tracebacks *tracebacks, const struct mappings *mappings, uint64_t id,

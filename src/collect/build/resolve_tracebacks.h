@@ -26,10 +26,6 @@ void resolve_held(struct tracebacks *tracebacks, uint64_t id);
 int resolve_drained(struct tracebacks *tracebacks, const struct mappings *mappings, uint64_t id,
 		    const struct traceback *traceback);
 
-/* Resolves one traceback of the target, without its churn. 0 or -ENOMEM. */
-int resolve_traceback(struct tracebacks *tracebacks, const struct mappings *mappings, uint64_t id,
-		      const struct traceback *traceback);
-
 /* Takes over the churn of a traceback that has just been taken out of the map. 0 or -ENOMEM. */
 int resolve_retired(struct tracebacks *tracebacks, const struct mappings *mappings, uint64_t id,
 		    const struct traceback *traceback);

@@ -349,7 +349,8 @@ static int get_python(const json_t *object, struct census_python *python, struct
 	return err;
 }
 
-int census_from_json(const json_t *json, struct census *ret, struct reason *why)
+/* 0, -EINVAL with a line in *why, -ENOMEM. The caller releases *ret, which is zeroed after a failure. */
+static int census_from_json(const json_t *json, struct census *ret, struct reason *why)
 {
 	const char *schema = json_string_value(json_object_get(json, "schema"));
 	const json_t *losses = json_object_get(json, "losses");

@@ -15,9 +15,6 @@
 void emit_census(struct emitter *out, const struct census *census);
 json_t *census_to_json(const struct census *census); /* NULL: no memory */
 
-/* 0, -EINVAL with a line in *why, -ENOMEM. The caller releases *ret, which is zeroed after a failure. */
-int census_from_json(const json_t *json, struct census *ret, struct reason *why);
-
 /* The same from text, or from a file: also -errno of opening and reading it. */
 int census_from_text(const char *text, size_t bytes, struct census *ret, struct reason *why);
 int census_from_file(const char *path, struct census *ret, struct reason *why);

@@ -9,7 +9,7 @@
  * (feature_probes.h).
  *
  *	diagnosis.c   the identity of the process, and the whole report
- *	diagnosed_files.c   its files and probes
+ *	diagnosis.c   its files and probes
  *	host.c     the checks of the machine, one table row each
  *	blind_spots.c      the blind spots, one table row each
  */
@@ -24,7 +24,6 @@
 #include "elf/probe_info.h"
 
 struct inject_plan;
-struct placement;
 
 enum check_state {
 	CHECK_GOOD,
@@ -167,8 +166,6 @@ bool diagnosis__records(const struct diagnosis *diagnosis);
 
 /* The parts of a diagnosis. 0 or -ENOMEM. diagnose_files() before diagnose_probes(), after the search for probes. */
 int diagnose_machine(struct diagnosed_machine *machine);
-int diagnose_files(struct diagnosis *diagnosis);
-int diagnose_probes(struct diagnosis *diagnosis);
 int diagnose_unseen(struct diagnosed_process *process);
 
 #endif

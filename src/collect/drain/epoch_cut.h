@@ -13,9 +13,6 @@
 #include "collect/drain/block_set.h"
 #include "collect/drain/map_reader.h"
 
-struct allocsnap_bpf;
-struct nursery;
-
 /* Waits until all running BPF programs have ended: an RCU grace period. Zeroed: not created yet. */
 struct grace {
 	int inner_fd, outer_fd; /* a map inside a map */

@@ -10,7 +10,6 @@
 
 #include "base/array.h"
 #include "base/reason.h"
-#include "collect/files/file_state.h"
 #include "collect/files/written_files.h"
 #include "collect/probe/attach_methods.h"
 #include "collect/process/proc.h"

@@ -16,7 +16,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct collector;
+#include "collect/files/written_files.h"
+
 struct object;
 
 /* Whether a file is on the recorder's own root file system. */
@@ -49,5 +50,10 @@ struct early_programs {
 
 /* In system-wide mode only. 0 or a negative errno. A file that cannot be probed is not an error: a note names it. */
 int probe_host_allocators(struct collector *collector);
+
+struct file_state {
+	struct written_files written;
+	struct early_programs early;
+};
 
 #endif

@@ -7,8 +7,8 @@
 
 #include "base/clock.h"
 #include "base/reason.h"
+#include "collect/files/unused_files.h"
 #include "collect/probe/attach_methods.h"
-#include "collect/files/file_state.h"
 #include "collect/recording/collector.h"
 
 /* ---- probes that are gone ---- */

@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/reason.h"
 #include "collect/inject/found_samplers.h"
@@ -179,10 +180,7 @@ static int unmap_together(struct ejecting *ejecting, const struct injected_table
 
 static bool is_first_with_its_slots(const struct found_samplers *found, size_t at)
 {
-	for (size_t i = 0; i < at; i++)
-		if (found->sampler[i].table.slots == found->sampler[at].table.slots)
-			return false;
-	return true;
+	return !array_any(at, i, found->sampler[i].table.slots == found->sampler[at].table.slots);
 }
 
 /* First no allocator calls a sampler any more: they work together. */

@@ -302,10 +302,7 @@ static bool is_called_by_all(pid_t pid, const struct target_maps *maps, const st
 	for (uint32_t i = 0; i < table->page_nr; i++)
 		if (!found_sampler_has_page(sampler, maps, i))
 			return false;
-	for (uint64_t i = 0; i < table->function_nr; i++)
-		if (!has_jump(pid, table, i))
-			return false;
-	return true;
+	return !array_any(table->function_nr, i, !has_jump(pid, table, i));
 }
 
 /* Whether one that is active belongs to others that are not. */

@@ -13,6 +13,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/reason.h"
+#include "base/units.h"
 #include "collect/inject/found_samplers.h"
 #include "collect/inject/inject_private.h"
 #include "collect/inject/sampler_image.h"
@@ -70,7 +71,7 @@ static int compare_page(struct inject_allocator *allocator, uint64_t address, co
 			continue;
 		if (memory[i] != BREAKPOINT)
 			return reason_set(why, -ENOTSUP,
-					  "the code of %s is not that of its file at %#lx: another tool has changed it",
+					  "the code of %s differs from its file at %#lx: another tool has changed it",
 					  allocator->path, address + i);
 		note_breakpoint(allocator, address + i);
 	}
@@ -146,7 +147,7 @@ int check_target_process(pid_t pid, struct reason *why)
 	status = proc_read(pid, "status", NULL);
 	if (!status)
 		return reason_set(why, errno == ENOENT || errno == ESRCH ? -ESRCH : -errno, "process %d: %s", pid,
-				  errno == ENOENT ? "there is none" : strerror(errno));
+				  errno == ENOENT ? "it does not exist" : strerror(errno));
 	err = judge_target(pid, status, why);
 	free(status);
 	if (err == -ESRCH && proc_live_thread(pid))
@@ -182,11 +183,12 @@ static const struct foreign_library foreign_libraries[] = {
 /* Whether a library or a program is one that replaces the allocator or watches it. */
 static int check_target_library(const char *path, struct reason *why)
 {
-	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	const char *name = path_name(path);
 
 	for (size_t i = 0; i < ARRAY_SIZE(foreign_libraries); i++)
 		if (!fnmatch(foreign_libraries[i].file, name, 0))
-			return reason_set(why, -EEXIST, "its allocator is that of %s (%s)", foreign_libraries[i].what, name);
+			return reason_set(why, -EEXIST, "its allocator belongs to %s (%s)", foreign_libraries[i].what,
+					  name);
 	return 0;
 }
 
@@ -266,18 +268,13 @@ static bool may_throw(const struct entry_patch *patch)
 }
 
 /* The name of the variant of operator new that returns NULL instead of throwing. */
-static void nothrow_name(const char *name, char *ret, size_t room)
-{
-	snprintf(ret, room, "%s%s", name, strncmp(name, "_Zn", 3) ? "_nothrow" : "RKSt9nothrow_t");
-}
-
 /* Its index in the plan so far, or function_nr. */
 static uint32_t find_nothrow(const struct inject_allocator *allocator, const char *name)
 {
 	char wanted[128];
 	uint32_t i = 0;
 
-	nothrow_name(name, wanted, sizeof(wanted));
+	snprintf(wanted, sizeof(wanted), "%s%s", name, strncmp(name, "_Zn", 3) ? "_nothrow" : "RKSt9nothrow_t");
 	while (i < allocator->function_nr && strcmp(allocator->function[i].name, wanted))
 		i++;
 	return i;
@@ -449,11 +446,6 @@ static int plan_function(const struct planning_functions *planning, const struct
 	return 0;
 }
 
-static uint32_t domain_of(const struct probe_info *facts, const char *path)
-{
-	return facts->function_nr ? heap_domain(facts, 0, path) : 0;
-}
-
 /*
  * Fills the functions of *allocator and of *planned. A function that cannot be moved is left out if no block is missed by
  * that; -ENOTSUP if a block could be freed unseen.
@@ -469,7 +461,7 @@ static int plan_functions(const struct entry_patches *patches, const struct prob
 	if (!path || !planned->function)
 		err = -ENOMEM;
 	else
-		allocator->domain = domain_of(facts, path);
+		allocator->domain = facts->function_nr ? heap_domain(facts, 0, path) : 0;
 	for (int throws = 0; throws < 2 && !err; throws++) /* those that throw need the others */
 		for (uint64_t i = 0; i < patches->nr && !err; i++)
 			if (may_throw(&patches->patch[i]) == throws)
@@ -632,7 +624,7 @@ static int plan_each_file(struct planning *planning, const struct maps_line *con
 		err = check_target_library(file[i]->path, planning->why);
 	for (size_t i = 0; i < nr && !err; i++)
 		err = must_end_plan() ? -EINTR : is_injected(file[i]) ? 0 : plan_file(planning, file[i]);
-	return err && must_end_plan() ? reason_set(planning->why, -EINTR, "a signal told allocsnap to end") : err;
+	return err && must_end_plan() ? reason_set(planning->why, -EINTR, "a signal asked allocsnap to end") : err;
 }
 
 static int plan_files(struct planning *planning)

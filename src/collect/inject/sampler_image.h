@@ -20,7 +20,6 @@
 struct inject_allocator;
 struct injected_file;
 struct planned_allocator;
-struct reason;
 
 struct sampler_image {
 	uint8_t *byte;

@@ -122,11 +122,6 @@ static bool is_plain_thread(const struct stopped_threads *threads, pid_t tid)
 
 /* ---- stopping ---- */
 
-static bool is_known_thread(const struct stopped_threads *threads, size_t nr, pid_t tid)
-{
-	return array_any(nr, i, threads->thread[i].tid == tid);
-}
-
 static int seize_thread(struct stopped_threads *threads, pid_t tid, struct reason *why)
 {
 	uint64_t tracer = 0;
@@ -164,7 +159,7 @@ static int seize_new_threads(struct stopped_threads *threads, uint64_t *listed_n
 		return reason_set(why, -ESRCH, "process %d has ended", threads->pid);
 	while (!err && (tid = proc_next_thread(dir))) {
 		++*listed_nr;
-		if (is_known_thread(threads, known, tid) || !is_plain_thread(threads, tid))
+		if (array_any(known, i, threads->thread[i].tid == tid) || !is_plain_thread(threads, tid))
 			continue;
 		++*new_nr;
 		has_leader |= tid == threads->pid;
@@ -446,7 +441,8 @@ static int check_no_dispatch(const struct stopped_thread *thread, struct reason 
 	struct dispatch dispatch = {};
 
 	if (ptrace(PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG, thread->tid, sizeof(dispatch), &dispatch))
-		return reason_set(why, -ENOTSUP, "this kernel does not tell whether thread %d handles its system calls itself",
+		return reason_set(why, -ENOTSUP,
+				  "this kernel does not show whether thread %d handles its system calls itself",
 				  thread->tid);
 	if (dispatch.mode)
 		return reason_set(why, -ENOTSUP, "thread %d handles its system calls itself (syscall user dispatch)", thread->tid);

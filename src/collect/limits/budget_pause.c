@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/reason.h"
 #include "collect/files/written_files.h"
-#include "collect/limits/limit_state.h"
+#include "collect/limits/own_links.h"
 #include "collect/probe/attach_methods.h"
 #include "collect/process/proc.h"
 #include "collect/sources/block_sources.h"
@@ -105,7 +105,7 @@ static bool may_name_process(struct budgets *budgets, bool *is_noted, const char
 	if (*is_noted || budgets->named_nr >= NAMED_MOST)
 		return false;
 	*is_noted = true;
-	*ret_end = ++budgets->named_nr < NAMED_MOST ? "" : "; no more of these are named";
+	*ret_end = ++budgets->named_nr < NAMED_MOST ? "" : "; further such processes are not named";
 	return true;
 }
 
@@ -159,20 +159,11 @@ struct spender {
 	struct cost_sum sum;
 };
 
-/* Runs a program for the process whose probes pause and resume together. */
-static void run_pause_program(const struct spender *spender, const struct bpf_program *program)
-{
-	struct process_request args = { .slot = spender->target->slot };
-	LIBBPF_OPTS(bpf_test_run_opts, opts, .ctx_in = &args, .ctx_size_in = sizeof(args));
-
-	bpf_prog_test_run_opts(bpf_program__fd(program), &opts);
-}
-
 /* Runs before the first probe is removed, so that the order of the removals does not matter. */
 static void pause_kernel_side(const struct allocsnap_bpf *bpf, const struct spender *spender)
 {
 	if (spender->target)
-		run_pause_program(spender, bpf->progs.process_pause);
+		run_request_program(bpf->progs.process_pause, spender->target->slot);
 	else
 		__atomic_store_n(&bpf->bss->shared_paused, 1, __ATOMIC_SEQ_CST);
 }
@@ -181,7 +172,7 @@ static void pause_kernel_side(const struct allocsnap_bpf *bpf, const struct spen
 static void mark_kernel_return(const struct allocsnap_bpf *bpf, const struct spender *spender)
 {
 	if (spender->target)
-		run_pause_program(spender, bpf->progs.process_return);
+		run_request_program(bpf->progs.process_return, spender->target->slot);
 	else
 		__atomic_store_n(&bpf->bss->shared_resumed_ns, monotonic_now_ns(), __ATOMIC_SEQ_CST);
 }
@@ -190,7 +181,7 @@ static void mark_kernel_return(const struct allocsnap_bpf *bpf, const struct spe
 static void resume_kernel_side(const struct allocsnap_bpf *bpf, const struct spender *spender)
 {
 	if (spender->target)
-		run_pause_program(spender, bpf->progs.process_resume);
+		run_request_program(bpf->progs.process_resume, spender->target->slot);
 	else
 		__atomic_store_n(&bpf->bss->shared_paused, 0, __ATOMIC_SEQ_CST);
 }

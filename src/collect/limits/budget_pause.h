@@ -12,10 +12,8 @@
 
 #include "collect/budget/budget.h"
 #include "collect/budget/calibrate.h"
-#include "collect/budget/cpu_quota.h"
 
 struct collector;
-struct process;
 struct target;
 
 /*

@@ -2,11 +2,10 @@
 #include "collect/limits/own_links.h"
 
 #include "base/clock.h"
-#include "collect/probe/attach_methods.h"
-#include "collect/limits/budget_pause.h"
-#include "collect/sources/block_sources.h"
 #include "collect/files/written_files.h"
-#include "collect/limits/limit_state.h"
+#include "collect/limits/budget_pause.h"
+#include "collect/probe/attach_methods.h"
+#include "collect/sources/block_sources.h"
 #include "shared/links_state.h"
 
 #define LINKS_MOST 32	       /* processes: then a hit costs about three times as much (make bench-consumers) */
@@ -141,8 +140,8 @@ static void note_own_links(struct collector *collector)
 {
 	if (!collector->limits->own_links.is_noted)
 		notes_add(&collector->notes,
-			  "a process has used up its budget, and only its recording pauses; until it costs less, a "
-			  "program is recorded only some milliseconds after its start");
+			  "a process has used up its budget: only its recording pauses, and until it costs less, "
+			  "new programs are recorded some milliseconds after their start");
 	collector->limits->own_links.is_noted = true;
 }
 

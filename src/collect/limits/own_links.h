@@ -29,12 +29,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-
-struct collector;
-struct link_walks;
-struct process;
-struct target;
-struct trap_costs;
+#include "collect/limits/budget_pause.h"
+#include "collect/recording/collector.h"
 
 /*
  * For how long no look at the budgets has found one that is spent. Time in which the recorder could not look is no
@@ -95,5 +91,10 @@ void own_links_end(struct collector *collector, struct target *target);
 
 /* Before the own probes of a process are placed after a pause: a newcomer has none yet. 0 or -ENOMEM. */
 int own_links_complete(struct collector *collector, struct target *target);
+
+struct limit_state {
+	struct budgets budgets;
+	struct own_links own_links;
+};
 
 #endif

@@ -2,6 +2,7 @@
 #include "collect/probe/attach_methods.h"
 
 #include <bpf/libbpf.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 #include "collect/process/proc.h"
 #include "elf/placement.h"
 #include "elf/probe_info.h"
+#include "elf/sampler_places.h"
 #include "sandbox/client.h"
 
 /* ---- attach ret insns ---- */
@@ -48,12 +50,6 @@ static size_t rets_of(const struct probes *probes, uint32_t object)
 	return nr;
 }
 
-static bool is_ret_probed(const struct probes *probes, const struct probed_ret *ret)
-{
-	return array_any(probes->ret_nr, i,
-			 probes->ret[i].object == ret->object && probes->ret[i].offset == ret->offset);
-}
-
 static int add_ret(const struct attachment *at, const struct probe_site *site,
 		   const struct object_return *where, struct probe_places *places,
 		   struct reason *why)
@@ -66,7 +62,8 @@ static int add_ret(const struct attachment *at, const struct probe_site *site,
 	};
 	int err;
 
-	if (is_ret_probed(at->probes, &ret))
+	if (array_any(at->probes->ret_nr, i,
+		      at->probes->ret[i].object == ret.object && at->probes->ret[i].offset == ret.offset))
 		return 0;
 	if (place.offset == site_entry(at->probes, site).offset)
 		return reason_set(why, -ENOTSUP, "it returns at its entry");
@@ -140,20 +137,15 @@ static int attach_as_link(const struct attachment *at, const struct bpf_program 
 
 /* Attaches a probe as a perf event of its own: every kernel supports this. */
 
-/* A perf event belongs to one task; -1: to all. */
-static pid_t task_of(const struct probes *probes)
-{
-	return probes->pid ? proc_live_thread(probes->pid) : -1;
-}
-
 static int attach_as_event(const struct attachment *at, const struct bpf_program *program,
 		    enum probe_end end, const struct probe_places *places, struct probe_link *link)
 {
 	LIBBPF_OPTS(bpf_uprobe_opts, opts, .retprobe = end == PROBE_RETURN,
 		    .bpf_cookie = places->place->cookie, .ref_ctr_offset = places->place->semaphore);
 
-	link->event = bpf_program__attach_uprobe_opts(program, task_of(at->probes), at->path,
-						 places->place->offset, &opts);
+	/* A perf event belongs to one task; -1: to all. */
+	link->event = bpf_program__attach_uprobe_opts(program, at->probes->pid ? proc_live_thread(at->probes->pid) : -1,
+						      at->path, places->place->offset, &opts);
 	return link->event ? 0 : -errno;
 }
 
@@ -513,4 +505,122 @@ int attach_sites(struct probes *probes, const struct allocsnap_bpf *bpf,
 	err = attach_sites_of_kind(&at, &sites, why);
 	sites.frees = false;
 	return err ?: attach_sites_of_kind(&at, &sites, why);
+}
+
+/* ---- sampler sites ---- */
+
+/* Finds the row with these places, or fills a new one: equal places share a row. A used row has a width. */
+static int find_sampler_call(const struct allocsnap_bpf *bpf, const struct sampler_call *call, uint32_t *ret)
+{
+	struct sampler_call *rows = bpf->bss->sampler_calls;
+
+	for (*ret = 0; *ret < SAMPLER_CALLS_MAX; ++*ret) {
+		if (!rows[*ret].argument[0].bytes)
+			rows[*ret] = *call;
+		if (!memcmp(&rows[*ret], call, sizeof(*call)))
+			return 0;
+	}
+	return -ENOSPC;
+}
+
+static int add_sampler_site(struct probes *probes, const struct allocsnap_bpf *bpf, uint32_t object,
+			    const struct sampler_place *place)
+{
+	struct probe_site site = {
+		.object = object,
+		.function = place->is_free ? "otel_memory:free" : "otel_memory:alloc",
+		.shape = place->is_free ? SHAPE_SAMPLE_FREE : SHAPE_SAMPLE,
+		.layer = LAYER_HEAP,
+		.offset = place->offset,
+		.placement = { .why = PLACEMENT_EMULATED, .instruction = "nop" },
+		.semaphore = place->semaphore,
+	};
+	int err = find_sampler_call(bpf, &place->call, &site.user_call);
+
+	return err ?: array_push(probes, site, site);
+}
+
+/* Whether all places may be probed. -ENOTSUP with a line in *why if not. */
+static int check_sampler_places(const struct attachment *at, const struct sampler_places *places, struct reason *why)
+{
+	int err = 0;
+
+	if (at->object->is_copied)
+		return reason_set(why, -ENOTSUP, "its code may be copied while it runs");
+	if (at->object->is_copy)
+		return reason_set(why, -ENOTSUP, "it is on a file system that may stop answering");
+	for (size_t i = 0; i < places->nr && !err; i++)
+		err = check_place(at, places->place[i].offset, why);
+	return err;
+}
+
+static bool all_are_attached(const struct probes *probes, size_t first, size_t nr)
+{
+	for (size_t i = first; i < first + nr; i++)
+		if (!probes->site[i].is_attached)
+			return false;
+	return true;
+}
+
+/* The entries become holes, as their numbers are in cookies. */
+static void forget_sampler_sites(struct probes *probes, size_t first, size_t nr)
+{
+	for (size_t i = first; i < first + nr; i++)
+		probes->site[i] = (struct probe_site){ .object = OBJECT_NONE };
+	while (probes->site_nr && probes->site[probes->site_nr - 1].object == OBJECT_NONE)
+		probes->site_nr--;
+}
+
+static int attach_sampler_sites(struct probes *probes, const struct allocsnap_bpf *bpf, const struct objects *objects,
+				size_t first, struct reason *why)
+{
+	size_t nr = probes->site_nr - first, link_nr = probes->link_nr;
+	int err;
+
+	first = probe_sites_settle(probes, first);
+	err = attach_sites(probes, bpf, objects, first, nr, why);
+	if (!err && all_are_attached(probes, first, nr))
+		return 0;
+	detach_from(probes, link_nr);
+	forget_sampler_sites(probes, first, nr);
+	return err;
+}
+
+static void say_unused(const struct object *object, const char *what, struct reason *why)
+{
+	reason_set(why, 0, "%s takes samples of the heap, but they are not used: %s", object->path, what);
+}
+
+int sampler_sites_attach(struct probes *probes, const struct allocsnap_bpf *bpf, const struct objects *objects,
+			 uint32_t index, struct reason *why)
+{
+	const struct object *object = objects->object[index];
+	const struct sampler_places *places = object->facts->sampler;
+	struct attachment at = attachment_to(probes, bpf, objects, index);
+	size_t first = probes->site_nr;
+	struct reason why_not = {};
+	int err = 0;
+
+	if (!places->nr || check_sampler_places(&at, places, &why_not)) {
+		say_unused(object, places->nr ? why_not.text : places->fault, why);
+		return 0;
+	}
+	for (size_t i = 0; i < places->nr && !err; i++)
+		err = add_sampler_site(probes, bpf, index, &places->place[i]);
+	if (err) {
+		forget_sampler_sites(probes, first, probes->site_nr - first);
+		if (err == -ENOSPC)
+			say_unused(object, "there are too many kinds of such probes", why);
+		return err == -ENOSPC ? 0 : err;
+	}
+	err = attach_sampler_sites(probes, bpf, objects, first, &why_not);
+	if (!err && !sampler_sites_are_probed(probes, index))
+		say_unused(object, *why_not.text ? why_not.text : "the kernel refuses", why);
+	return err;
+}
+
+bool sampler_sites_are_probed(const struct probes *probes, uint32_t object)
+{
+	return array_any(probes->site_nr, i,
+			 probes->site[i].object == object && shape_is_sampler(probes->site[i].shape));
 }

@@ -117,4 +117,19 @@ void log_not_probed(const struct attachment *at, const struct probe_site *site, 
 int attach_sites(struct probes *probes, const struct allocsnap_bpf *bpf,
 		 const struct objects *objects, size_t first, size_t nr, struct reason *why);
 
+/*
+ * The probes that a sampler in the process passes (elf/sampler_places.h). Each place is a site, like a function. All
+ * places of a file are probed, or none: a free that is not seen would leave its block in the books.
+ */
+
+/*
+ * Probes the places of an object's sampler, frees first. 0, even if they could not be probed: *why then has a line, and
+ * none is. Or an error as of probes_attach().
+ */
+int sampler_sites_attach(struct probes *probes, const struct allocsnap_bpf *bpf, const struct objects *objects,
+			 uint32_t object, struct reason *why);
+
+/* Whether the sampler of an object is probed. */
+bool sampler_sites_are_probed(const struct probes *probes, uint32_t object);
+
 #endif

@@ -10,7 +10,6 @@
 
 #include "collect/probe/probes.h"
 
-struct allocsnap_bpf;
 struct bpf_object;
 struct bpf_program;
 

@@ -149,7 +149,8 @@ static struct looked *find_looked(const struct probes *probes, uint32_t object)
 	return array_find(probes, looked, i, probes->looked[i].object == object);
 }
 
-uint64_t probes_since_ns(const struct probes *probes, uint32_t object, bool with_heap)
+/* The time since when its functions are probed, as far as they can be; UINT64_MAX: it was not examined. */
+static uint64_t probes_since_ns(const struct probes *probes, uint32_t object, bool with_heap)
 {
 	const struct looked *looked = find_looked(probes, object);
 
@@ -618,4 +619,64 @@ int probes_resume(struct probes *probes, const struct allocsnap_bpf *bpf,
 	else
 		probes->is_paused = false;
 	return err;
+}
+
+/* ---- late functions ---- */
+
+int late_functions_see(struct late_functions *late, uint32_t object, uint64_t since_ns)
+{
+	struct seen_object seen = { .object = object, .since_ns = since_ns };
+
+	if (object >= OBJECT_GONE)
+		return 0;
+	for (size_t i = 0; i < late->seen_nr; i++)
+		if (late->seen[i].object == object)
+			return 0;
+	return array_push(late, seen, seen);
+}
+
+int late_functions_see_all(struct late_functions *late, const struct mappings *mappings, uint64_t since_ns)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < mappings->mapping_nr && !err; i++)
+		err = late_functions_see(late, mappings->mapping[i].object, since_ns);
+	return err;
+}
+
+void late_functions_count(struct late_functions *late, const struct objects *objects, const struct probes *probes,
+			  bool with_heap, bool has_ended)
+{
+	for (; late->judged_nr < late->seen_nr; late->judged_nr++) {
+		const struct seen_object *seen = &late->seen[late->judged_nr];
+
+		if (!has_ended && !probes_have_looked(probes, seen->object))
+			return; /* the next look will handle it */
+		if (probes_since_ns(probes, seen->object, with_heap) > seen->since_ns)
+			late->nr += probes_count_functions(objects, seen->object, with_heap);
+	}
+}
+
+void late_functions_forget(struct late_functions *late, const bool *goes)
+{
+	size_t kept = 0, judged_nr = 0;
+
+	for (size_t i = 0; i < late->seen_nr; i++) {
+		if (goes[late->seen[i].object])
+			continue;
+		judged_nr += i < late->judged_nr;
+		late->seen[kept++] = late->seen[i];
+	}
+	late->seen_nr = kept;
+	late->judged_nr = judged_nr;
+}
+
+void late_functions_begin_image(struct late_functions *late)
+{
+	late->seen_nr = late->judged_nr = late->nr = 0;
+}
+
+void late_functions_release(struct late_functions *late)
+{
+	free(late->seen);
 }

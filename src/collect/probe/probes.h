@@ -22,14 +22,15 @@
 
 struct allocsnap_bpf;
 struct bpf_link;
-struct user_allocator;
+struct detacher;
 struct late_programs;
 struct link_holder;
-struct detacher;
 struct mappings;
 struct object;
 struct objects;
+struct probes;
 struct reason;
+struct user_allocator;
 
 struct probe_site {
 	uint32_t object;      /* index into struct objects; OBJECT_NONE: unused entry */
@@ -164,9 +165,6 @@ int probes_note_looked(struct probes *probes, uint32_t object);
 /* Whether a function of an object is probed. */
 bool probes_have_site(const struct probes *probes, uint32_t object);
 
-/* The time since when its functions are probed, as far as they can be; UINT64_MAX: it was not examined. */
-uint64_t probes_since_ns(const struct probes *probes, uint32_t object, bool with_heap);
-
 /* Number of allocator functions of an object that probes_attach() would probe. */
 size_t probes_count_functions(const struct objects *objects, uint32_t object, bool with_heap);
 
@@ -226,5 +224,43 @@ uint64_t probes_lost_in(const uint32_t *object, size_t nr, const struct mappings
 
 /* Detaches all probes; later ones are attached in the same way. */
 void probes_close(struct probes *probes);
+
+/*
+ * Functions that were probed when the process could have called them already: of which the process had mapped the
+ * object earlier.
+ */
+
+/* An object that the image maps, and since when. Functions that are probed later than that are late. */
+struct seen_object {
+	uint32_t object;
+	uint64_t since_ns;
+};
+
+/* Zeroed: no object was seen. */
+struct late_functions {
+	struct seen_object *seen; /* each object once */
+	size_t seen_nr, seen_alloc;
+	size_t judged_nr; /* the first of `seen`: their late functions are in nr */
+	uint64_t nr;	  /* late functions */
+};
+
+/* An object is mapped since then, if it was not before. 0 or -ENOMEM. */
+int late_functions_see(struct late_functions *late, uint32_t object, uint64_t since_ns);
+int late_functions_see_all(struct late_functions *late, const struct mappings *mappings, uint64_t since_ns);
+
+/*
+ * Counts functions that were probed after the process had mapped them, no matter for which process, and those
+ * that could not be probed before the process ended. with_heap is as for probes_attach().
+ */
+void late_functions_count(struct late_functions *late, const struct objects *objects, const struct probes *probes,
+			  bool with_heap, bool has_ended);
+
+/* Objects with goes[index] set are dropped: no mapping is of one. */
+void late_functions_forget(struct late_functions *late, const bool *goes);
+
+/* After an exec: nothing was seen. */
+void late_functions_begin_image(struct late_functions *late);
+
+void late_functions_release(struct late_functions *late);
 
 #endif

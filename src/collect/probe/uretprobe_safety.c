@@ -12,6 +12,7 @@
 
 #include "base/array.h"
 #include "base/reason.h"
+#include "base/units.h"
 #include "collect/bpf.h"
 #include "collect/probe/attach_methods.h"
 #include "collect/probe/probes.h"
@@ -279,12 +280,8 @@ static const char *const harmless[] = { "libcrypto.so*" };
 
 static bool is_harmless(const char *path)
 {
-	const char *slash = strrchr(path, '/');
-
-	for (size_t i = 0; i < ARRAY_SIZE(harmless); i++)
-		if (!fnmatch(harmless[i], slash ? slash + 1 : path, 0))
-			return true;
-	return allocator_of(path)->is_c_library;
+	return array_any(ARRAY_SIZE(harmless), i, !fnmatch(harmless[i], path_name(path), 0)) ||
+	       allocator_of(path)->is_c_library;
 }
 
 int hazard_of_object(struct parser *parser, const struct object *object, struct reason *ret)

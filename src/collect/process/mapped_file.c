@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/units.h"
 #include "collect/process/open_file.h"
 
 /* ---- file identity ---- */
@@ -121,13 +122,6 @@ static int open_at(struct file_opener *opener, int at, struct opened *ret)
 	return err;
 }
 
-static const char *base_of(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 static const char deleted[] = " (deleted)";
 
 bool is_path_of_mapping(const char *path, const char *told)
@@ -147,7 +141,7 @@ static bool is_file_of_event(const struct mapped_file *file, const struct opened
 		return opened->identity.inode == file->inode;
 	bytes = readlink(link, path, sizeof(path) - 1);
 	path[bytes < 0 ? 0 : bytes] = '\0';
-	return is_path_of_mapping(base_of(file->path), base_of(path));
+	return is_path_of_mapping(path_name(file->path), path_name(path));
 }
 
 /* A process may have mapped another file there since the event. */

@@ -2,6 +2,7 @@
 #include "collect/process/mapping_events.h"
 
 #include <errno.h>
+#include <linux/perf_event.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -21,7 +22,77 @@
 #include "base/privileges.h"
 #include "base/reason.h"
 
+/* ---- pace ---- */
+
+static void begin_look(struct pace *pace, uint64_t look)
+{
+	if (pace->look == look)
+		return;
+	pace->look = look;
+	pace->event_ns = 0;
+	pace->is_over = false;
+}
+
+/* The event that reaches the limit is still allowed: a single event may cost more than a whole step has. */
+bool pace_takes_event(struct pace *pace, uint64_t look, uint64_t cost_ns)
+{
+	begin_look(pace, look);
+	if (pace->is_over || pace->event_ns >= PACE_LOOK_NS)
+		return false;
+	pace->event_ns += cost_ns;
+	return true;
+}
+
+bool pace_passes_over(struct pace *pace, uint64_t look)
+{
+	bool was_over;
+
+	begin_look(pace, look);
+	was_over = pace->is_over;
+	pace->is_over = true;
+	return !was_over;
+}
+
+bool pace_reads(const struct pace *pace, uint64_t now_ns, bool must)
+{
+	return now_ns >= pace->next_read_ns ||
+	       (must && now_ns >= pace->read_ns + PACE_READING_LONGEST_NS);
+}
+
+void pace_has_read(struct pace *pace, uint64_t now_ns, uint64_t line_nr)
+{
+	uint64_t cost_ns = line_nr * PACE_LINE_NS;
+
+	pace->read_ns = now_ns;
+	pace->next_read_ns = cost_ns <= PACE_READING_SMALL_NS ? 0 : now_ns + cost_ns * PACE_READING_SHARE;
+}
+
 /* ---- perf rings ---- */
+
+/*
+ * A perf event of all processes, on each processor, and the ring that its records go to
+ * (perf_event_open(2); include/uapi/linux/perf_event.h has the records).
+ */
+
+#define PERF_RECORD_BYTES_MAX (UINT16_MAX + 1) /* a record's size has 16 bits */
+
+struct perf_ring {
+	int fd; /* readable when the ring is half full */
+	struct perf_event_mmap_page *page; /* its header says how far it is written and read; the records follow */
+};
+
+/* Zeroed: none. */
+struct perf_rings {
+	struct perf_ring *ring;
+	size_t ring_nr, ring_alloc;
+	char *record; /* the record that is being read */
+};
+
+/*
+ * Called with a record, valid until the call returns. 0 consumes the record; 1 leaves it and all later ones in
+ * its ring for the next time; a negative errno leaves it as well, and stops reading.
+ */
+typedef int (*perf_record_fn)(void *what, const struct perf_event_header *record);
 
 #define RING_BYTES (128u << 10)
 
@@ -483,7 +554,7 @@ struct mapping_events *mapping_events__open(struct reason *why)
 	if (!err)
 		return events;
 	mapping_events__close(events);
-	reason_set(why, err, "cannot be told of what processes map: %s", strerror(-err));
+	reason_set(why, err, "cannot watch what processes map: %s", strerror(-err));
 	errno = -err;
 	return NULL;
 }

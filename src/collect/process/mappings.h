@@ -14,8 +14,6 @@
 
 #include "collect/process/objects.h"
 
-struct reason;
-
 struct mapping {
 	uint64_t start, end;
 	uint64_t offset; /* of start, in the file */

@@ -23,8 +23,6 @@
 #include "shared/bpf_types.h"
 
 struct user_allocators;
-struct file_opener;
-struct parser;
 struct unwind_table;
 
 /* A file (or the vdso) that is or was mapped executable. */

@@ -13,8 +13,8 @@
  */
 
 #include <stdbool.h>
-#include <stdint.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/reason.h"
 #include "elf/probe_info.h"

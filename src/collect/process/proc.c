@@ -336,11 +336,6 @@ static int read_family(struct family *family)
 	return err;
 }
 
-static bool has_pid(const pid_t *pid, size_t nr, pid_t wanted)
-{
-	return array_any(nr, i, pid[i] == wanted);
-}
-
 /* The list grows while it is walked: its new members are asked for their children, too. */
 int descendants_find(const pid_t *pid, size_t nr, struct descendants *ret)
 {
@@ -352,7 +347,7 @@ int descendants_find(const pid_t *pid, size_t nr, struct descendants *ret)
 		pid_t parent = i < nr ? pid[i] : ret->pid[i - nr];
 
 		for (size_t k = 0; k < family.child_nr && !err; k++)
-			if (family.child[k].parent == parent && !has_pid(pid, nr, family.child[k].pid))
+			if (family.child[k].parent == parent && !array_any(nr, i, pid[i] == family.child[k].pid))
 				err = array_push(ret, pid, family.child[k].pid);
 	}
 	free(family.child);

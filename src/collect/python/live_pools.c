@@ -177,7 +177,8 @@ void live_pools_unite(struct live_pools *pools)
 	}
 }
 
-void live_pools_intersect(struct live_pools *pools, const struct live_pools *with)
+/* Leaves what is in both, of the same size. */
+static void live_pools_intersect(struct live_pools *pools, const struct live_pools *with)
 {
 	for (size_t i = 0; i < pools->pool_nr; i++) {
 		struct live_pool *pool = &pools->pool[i], *other = find_live_pool(with, pool->address);

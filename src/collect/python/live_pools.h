@@ -48,9 +48,6 @@ enum live_state live_pools_take(struct live_pools *pools, uint64_t address, uint
 /* Makes one block of each pool that has live ones: it begins where the pool does, and is as large. */
 void live_pools_unite(struct live_pools *pools);
 
-/* Leaves what is in both, of the same size. */
-void live_pools_intersect(struct live_pools *pools, const struct live_pools *with);
-
 /* The blocks that are left, and what they take. */
 uint64_t live_pools_sum(const struct live_pools *pools, uint64_t *ret_bytes);
 

@@ -22,7 +22,6 @@ struct objects;
 struct parser;
 struct probes;
 struct python_info;
-struct python_process;
 struct reason;
 
 #define PYTHON_CODES_MOST (1u << 20)	      /* ids of one process */

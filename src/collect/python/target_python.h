@@ -13,8 +13,6 @@
 #include "collect/python/python_codes.h"
 #include "shared/bpf_types.h"
 
-struct allocsnap_bpf;
-
 /* Zeroed: none. */
 struct target_python {
 	bool is_used;	     /* its allocators are probed, for the program that runs now */

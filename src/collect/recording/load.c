@@ -27,7 +27,6 @@
 #include "collect/recording/map_shares.h"
 #include "collect/probe/uprobe_multi.h"
 #include "collect/process/process_filter.h"
-#include "collect/recording/map_shares.h"
 #include "elf/user_allocators.h"
 #include "shared/bpf_types.h"
 

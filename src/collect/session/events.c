@@ -447,12 +447,6 @@ static bool is_too_small(const struct collector_options *options, struct totals 
 	return is;
 }
 
-/* A process that called exec of a program that is not recorded runs on, but its target has ended. */
-static bool check_target_ended(bool everyone, const struct target *target)
-{
-	return target__is_over(target) || (everyone && target->life.has_ended);
-}
-
 /*
  * Once a second, checks targets without a pidfd: only the accounting reports their end, and the kernel may have
  * skipped that.
@@ -478,7 +472,8 @@ static void check_lost_targets(struct looks *looks, struct targets *targets)
  */
 static void update_target_end(struct books *books, bool everyone, struct target *target)
 {
-	target->life.has_ended = check_target_ended(everyone, target);
+	/* A process that called exec of a program that is not recorded runs on, but its target has ended. */
+	target->life.has_ended = target__is_over(target) || (everyone && target->life.has_ended);
 	if (target->life.has_ended && !__atomic_load_n(&books->process[target->slot].exit_ns, __ATOMIC_ACQUIRE))
 		books_end_unseen(books, target->slot, monotonic_now_ns());
 }

@@ -180,17 +180,16 @@ int collector__inject(struct collector *collector, pid_t pid, uint64_t sample_by
 
 static void note_ejected(struct collector *collector, pid_t pid, const struct link_holder_ejection *ejection)
 {
-	struct reason note;
-
 	if (ejection->value)
-		reason_set(&note, 0, "the sampler stays in process %d, where it only counts bytes: %s; 'allocsnap eject %d' takes "
-			   "it out", pid, *ejection->why.text ? ejection->why.text : strerror(-ejection->value), pid);
+		notes_add(&collector->notes,
+			  "the sampler stays in process %d, where it only counts bytes: %s; 'allocsnap eject %d' takes it out",
+			  pid, *ejection->why.text ? ejection->why.text : strerror(-ejection->value), pid);
 	else if (ejection->kept_nr)
-		reason_set(&note, 0, "the sampler was taken out of process %d; its code stays mapped and is not called, as a "
-			   "thread may still return to it ('allocsnap eject %d' later unmaps it)", pid, pid);
+		notes_add(&collector->notes,
+			  "the sampler was taken out of process %d; its code stays mapped and is not called, as a "
+			  "thread may still return to it ('allocsnap eject %d' later unmaps it)", pid, pid);
 	else
-		reason_set(&note, 0, "the sampler was taken out of process %d", pid);
-	notes_add(&collector->notes, "%s", note.text);
+		notes_add(&collector->notes, "the sampler was taken out of process %d", pid);
 }
 
 static void note_children_left(struct collector *collector, pid_t pid, const struct link_holder_ejection *ejection)

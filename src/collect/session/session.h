@@ -13,8 +13,8 @@
  * and takes them out.
  */
 
-#include "collect/files/file_state.h"
-#include "collect/limits/limit_state.h"
+#include "collect/files/unused_files.h"
+#include "collect/limits/own_links.h"
 #include "collect/recording/collector.h"
 #include "collect/sources/block_sources.h"
 

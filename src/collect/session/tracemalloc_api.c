@@ -11,7 +11,7 @@
 
 #include "base/array.h"
 #include "base/reason.h"
-#include "collect/build/resolve_tracebacks.h"
+#include "collect/build/traceback_versions.h"
 #include "collect/recording/collector.h"
 #include "snapshot.h"
 
@@ -145,8 +145,8 @@ static int assemble_one(struct collector *collector, struct target *target,
 	int err = 0;
 
 	if (drain->tracebacks.nr)
-		err = resolve_traceback(&target->tracebacks, &target->mappings, drain_traceback_id(drain, 0),
-					drain_traceback(drain, 0));
+		err = versions_resolve(&target->tracebacks, &target->mappings, drain_traceback_id(drain, 0),
+				       drain_traceback(drain, 0));
 
 	err = err ?: build_snapshot(target, &target->now.books, drain, &snapshot_context, collector->symbols,
 			      &builder);

@@ -15,9 +15,6 @@
 #include "collect/target/block_source.h"
 #include "elf/user_allocators.h"
 
-struct reason;
-struct target;
-
 struct source_state {
 	struct user_allocators user_allocators; /* of --probe */
 	struct python_choice python_choice;
@@ -25,6 +22,12 @@ struct source_state {
 	struct injections injections;
 	bool is_interval_noted; /* a note named a process whose sampler's interval cannot be written */
 };
+
+/*
+ * The allocators of --probe. Their functions are probed with those of the heap (probes_attach()). This reports what
+ * happened to them: the user may have misspelt a name.
+ */
+extern const struct block_source user_allocator_source;
 
 /* Ends with NULL. */
 extern const struct block_source *const block_sources[];
@@ -62,10 +65,5 @@ int probe_new_objects(struct collector *collector, struct target *target, struct
 
 /* The same for mappings that are new: what --probe names and they lack becomes a note. */
 void probe_new_mappings(struct collector *collector, struct target *target);
-
-/* block_sources.c, for block_sources.c: the functions of struct block_source. */
-void sources_prepare(const struct target *target);
-int sources_attach(struct collector *collector, struct target *target, struct reason *why);
-void sources_note_missing(struct collector *collector, const struct target *target, uint32_t object);
 
 #endif

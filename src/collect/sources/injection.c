@@ -15,7 +15,8 @@
 
 #define INJECTED_PATH "/memfd:" INJECT_FILE_NAME
 
-const struct injection *find_injection(const struct injections *injections, pid_t pid)
+/* NULL: this recording has injected nothing into the process. */
+static const struct injection *find_injection(const struct injections *injections, pid_t pid)
 {
 	return array_find(injections, injection, i, injections->injection[i].pid == pid);
 }
@@ -69,17 +70,18 @@ void note_injected(struct collector *collector, const struct target *target)
 {
 	pid_t pid = target->identity.pid;
 	struct inject_found found;
-	struct reason note;
+	struct reason ignored;
 
-	if (find_injection(&collector->sources->injections, pid) || inject_find(pid, &found, &note))
+	if (find_injection(&collector->sources->injections, pid) || inject_find(pid, &found, &ignored))
 		return;
 	if (found.owner_is_running)
-		reason_set(&note, 0, "process %d (%s) has a sampler that another recording (process %d) has injected: its "
-			   "samples are recorded, as long as that recording goes on", pid, target->identity.comm, found.owner);
+		notes_add(&collector->notes,
+			  "process %d (%s) has a sampler that another recording (process %d) has injected: its "
+			  "samples are recorded, as long as that recording goes on", pid, target->identity.comm, found.owner);
 	else
-		reason_set(&note, 0, "process %d (%s) has a sampler that an earlier recording has left in it: its samples are "
-			   "recorded; 'allocsnap eject %d' takes it out", pid, target->identity.comm, pid);
-	notes_add(&collector->notes, "%s", note.text);
+		notes_add(&collector->notes,
+			  "process %d (%s) has a sampler that an earlier recording has left in it: its samples are "
+			  "recorded; 'allocsnap eject %d' takes it out", pid, target->identity.comm, pid);
 }
 
 static void note_of_target(struct collector *collector, const struct target *target, const char *what)

@@ -40,9 +40,6 @@ void forget_injection(struct injections *injections);
 
 void injections_release(struct injections *injections);
 
-/* NULL: this recording has injected nothing into the process. */
-const struct injection *find_injection(const struct injections *injections, pid_t pid);
-
 /* Whether an object is the file of such a sampler. It may be one that was ejected and stayed mapped. */
 bool object_is_injected(const struct object *object);
 

@@ -8,6 +8,7 @@
 
 #include "base/array.h"
 #include "base/reason.h"
+#include "base/units.h"
 #include "collect.h"
 
 /* The first option that does not go together with the domain python. */
@@ -54,12 +55,12 @@ int python_options_check(const struct collector_options *options, struct reason 
 	const char *given = python_option_given(options);
 
 	if (given && !(options->domains & COLLECTOR_PYTHON))
-		return reason_set(why, -EINVAL, "%s is about the domain python, which was not named: leave out --domain, or name it there",
+		return reason_set(why, -EINVAL, "%s needs --domain python: leave out --domain, or add python to it",
 				  given);
 	given = given ?: "--domain python";
 	if (options->domains & COLLECTOR_PYTHON && options->follow_forks && !options->everyone)
-		return reason_set(why, -EINVAL, "%s records Python's objects, and these of single processes only: not with "
-				  "--follow-forks. 'allocsnap record --domain python' records children, too", given);
+		return reason_set(why, -EINVAL, "%s records Python's objects, which excludes --follow-forks; "
+				  "'allocsnap record --domain python' records children, too", given);
 	if (options->domains & COLLECTOR_PYTHON && options->no_return_probes)
 		return reason_set(why, -EINVAL, "%s records Python's objects, which needs return probes: not with --no-return-probes",
 				  given);
@@ -82,26 +83,19 @@ int python_choice_without_sessions(struct python_choice *choice, struct collecto
 	return 0;
 }
 
-static bool file_name_begins(const char *path, const char *with)
-{
-	const char *slash = strrchr(path, '/');
-
-	return !strncmp(slash ? slash + 1 : path, with, strlen(with));
-}
-
 bool is_python_path(const char *path)
 {
-	return file_name_begins(path, "python");
+	return !strncmp(path_name(path), "python", strlen("python"));
 }
 
 bool is_python_library(const char *path)
 {
-	return file_name_begins(path, "libpython");
+	return !strncmp(path_name(path), "libpython", strlen("libpython"));
 }
 
 bool is_old_python_name(const char *path, struct reason *why)
 {
-	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	const char *name = path_name(path);
 	unsigned int major, minor = 0;
 	int nr;
 

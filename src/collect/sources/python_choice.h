@@ -12,7 +12,6 @@
 
 struct collector_options;
 struct reason;
-struct target;
 
 struct python_choice {
 	bool is_default;	/* no domain was named */

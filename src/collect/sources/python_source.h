@@ -6,12 +6,10 @@
  * Processes that run CPython, if the domain python was chosen: what Python allocates is recorded, and not the heap below.
  * Not where several processes share probes, and not without uprobe sessions.
  *
- *	python_choice.c   whether Python's objects or the heap are recorded
- *	python_use.c      which process, which file; places the probes
- *	python_snapshot.c   recordings by rules
- *	python_snapshot.c     code objects that the kernel side tells of
- *	python_snapshot.c    compares what was recorded with the lists of CPython's allocator
- *	python_snapshot.c frames and metadata
+ *	python_choice.c	whether Python's objects or the heap are recorded
+ *	python_use.c	which process, which file; places the probes
+ *	python_source.c	recordings by rules; code objects that the kernel side tells of; comparing what was recorded with the
+ *			lists of CPython's allocator; frames and metadata
  */
 
 #include <stdbool.h>
@@ -19,8 +17,6 @@
 #include <stdint.h>
 
 #include "collect/target/block_source.h"
-
-struct live_pools;
 
 extern const struct block_source python_source;
 
@@ -30,7 +26,7 @@ int note_python_code(void *collector, void *record, size_t bytes);
 /* The kernel side forgets a process's CPython; code objects are swept when many have no process. */
 void forget_python(struct collector *collector, const struct target *target);
 
-/* ---- python_snapshot.c ---- */
+/* ---- a view of its own ---- */
 
 /*
  * Python's view in recordings by rules. The probes of the heap are shared there, but those at a CPython belong to one
@@ -58,7 +54,7 @@ void python_view_refuse(struct collector *collector, struct target *target);
 /* It has ended, or runs another program: its own probes go. */
 void leave_python(struct collector *collector, struct target *target);
 
-/* ---- python_snapshot.c ---- */
+/* ---- the check ---- */
 
 /*
  * A standing check of Python's books: at each pass the lists of CPython's own allocator tell which small blocks are live.
@@ -72,7 +68,7 @@ int python_check(struct collector *collector);
 /* When a recording begins: no blocks are read then. 0 or -ENOMEM. */
 int python_check_first(struct collector *collector, struct target *target);
 
-/* ---- python_snapshot.c ---- */
+/* ---- snapshots ---- */
 
 /* Looks up the lines of all Python frames in the target's tracebacks. 0 or -ENOMEM. */
 int look_up_python_lines(struct target *target);

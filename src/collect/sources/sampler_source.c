@@ -12,7 +12,7 @@
 #include "base/reason.h"
 #include "collect/build/build_metadata.h"
 #include "collect/files/written_files.h"
-#include "collect/probe/sampler_sites.h"
+#include "collect/probe/attach_methods.h"
 #include "collect/process/proc.h"
 #include "collect/sources/block_sources.h"
 #include "collect/sources/sampler_source.h"
@@ -72,8 +72,8 @@ static void note_refused(struct collector *collector, const struct target *targe
 		return;
 	collector->sources->is_interval_noted = true;
 	notes_add(&collector->notes,
-		  "%s (PID %d) takes its own samples: their distance stays as it is, however many there are, as "
-		  "its memory cannot be written (%s); no more of these are named", target->identity.comm,
+		  "%s (PID %d) takes its own samples: allocsnap cannot limit how many, as its memory cannot be "
+		  "written (%s); further such processes are not named", target->identity.comm,
 		  target->identity.pid, strerror(EACCES));
 }
 
@@ -90,8 +90,11 @@ static bool all_may_be_written(const struct target *target)
 	return true;
 }
 
-/* Opened before the checks: what they find is true of the memory that it belongs to, or nothing can be read there. */
-void sampler_interval_open(struct collector *collector, struct target *target)
+/*
+ * Opens the memory of a process whose sampler is used, if the sampler has an interval that may be changed.
+ * Opened before the checks: what they find is true of the memory that it belongs to, or nothing can be read there.
+ */
+static void sampler_interval_open(struct collector *collector, struct target *target)
 {
 	struct target_sampler *sampler = &target->sampler;
 	char path[32];
@@ -157,7 +160,8 @@ static void keep_interval(const struct collector *collector, struct target *targ
 	}
 }
 
-uint64_t sampler_intervals_keep(struct collector *collector)
+/* Looks at all processes, and changes intervals. Returns when to look again, in ns; UINT64_MAX: no need to. */
+static uint64_t sampler_intervals_keep(struct collector *collector)
 {
 	uint64_t now_ns = monotonic_now_ns(), wait_ns = UINT64_MAX;
 
@@ -176,12 +180,14 @@ uint64_t sampler_intervals_keep(struct collector *collector)
 	return wait_ns;
 }
 
-bool sampler_interval_helps(const struct target *target)
+/* Whether a larger interval may still bring the cost of a process into its budget: then it need not pause. */
+static bool sampler_interval_helps(const struct target *target)
 {
 	return target->sampler.memory_fd >= 0 && target->sampler.interval.chosen && !target->sampler.interval.is_vain;
 }
 
-void sampler_interval_leave(struct collector *collector, struct target *target)
+/* Gives the process the interval back that its user chose, and closes its memory. */
+static void sampler_interval_leave(struct collector *collector, struct target *target)
 {
 	struct target_sampler *sampler = &target->sampler;
 	uint64_t chosen = interval_to_restore(&sampler->interval);
@@ -336,7 +342,7 @@ static int probe_sampler(struct collector *collector, struct target *target, uin
 	int err = 0;
 
 	if (is_bypassed(target, object)) {
-		reason_set(&why_not, 0, "%s is there to take samples of the heap, but another malloc comes before it",
+		reason_set(&why_not, 0, "%s is loaded but takes no samples: another library's malloc is called first",
 			   collector->objects.object[object]->path);
 	} else if (!sampler_sites_are_probed(probes, object)) {
 		watch_file(collector, object);

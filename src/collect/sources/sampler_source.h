@@ -33,7 +33,7 @@ bool sampler_info_is_sound(const struct sampler_info *info);
 /* Reads what the samplers of a target say about themselves now, all together. False: nothing can be read. */
 bool sampler_sum_infos(const struct target *target, struct sampler_info *ret);
 
-/* ---- sampler_use.c ---- */
+/* ---- the interval ---- */
 
 /*
  * Keeps the cost of processes that sample their own heap to a number of samples a second, or to a budget: writes the
@@ -44,17 +44,5 @@ bool sampler_sum_infos(const struct target *target, struct sampler_info *ret);
  * an exec, or in another process with the PID, nothing can be written. It is opened when the sampler is found, for
  * `attach` and `run` before they give up privileges. It needs the user of the process, or CAP_DAC_OVERRIDE.
  */
-
-/* Opens the memory of a process whose sampler is used, if the sampler has an interval that may be changed. */
-void sampler_interval_open(struct collector *collector, struct target *target);
-
-/* Looks at all processes, and changes intervals. Returns when to look again, in ns; UINT64_MAX: no need to. */
-uint64_t sampler_intervals_keep(struct collector *collector);
-
-/* Whether a larger interval may still bring the cost of a process into its budget: then it need not pause. */
-bool sampler_interval_helps(const struct target *target);
-
-/* Gives the process the interval back that its user chose, and closes its memory. */
-void sampler_interval_leave(struct collector *collector, struct target *target);
 
 #endif

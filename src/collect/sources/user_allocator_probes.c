@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "collect/sources/user_allocator_probes.h"
+#include "collect/sources/block_sources.h"
 
 #include <errno.h>
 #include <string.h>

@@ -315,16 +315,11 @@ static int table_of_vdso(struct parser *parser, const struct mapping *mapping,
 	return image ? parser__image_table(parser, image, bytes, ret, why) : -ESRCH;
 }
 
-static const struct mapping *find_mapping_of_object(const struct mappings *mappings, uint32_t object)
-{
-	return array_find(mappings, mapping, i, mappings->mapping[i].object == object);
-}
-
 static int make_table(const struct mappings *mappings, uint32_t i, struct unwind_table **ret,
 		      struct reason *why)
 {
 	const struct object *object = mappings->objects->object[i];
-	const struct mapping *mapping = find_mapping_of_object(mappings, i);
+	const struct mapping *mapping = array_find(mappings, mapping, at, mappings->mapping[at].object == i);
 
 	if (object->facts)
 		return parser__unwind_table(mappings->objects->parser, object->fd, ret, why);

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "collect/budget/cpu_quota.h"
+#include "collect/budget/budget.h"
 
 static char top[] = "/tmp/allocsnap-quota.XXXXXX";
 

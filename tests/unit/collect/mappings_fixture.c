@@ -18,28 +18,28 @@ void release_objects(struct objects *objects)
 	objects_release(objects);
 }
 
-struct fixture *new_fixture(void)
-{
-	struct fixture *fixture = calloc(1, sizeof(*fixture));
+struct fixture *fixture;
 
+void new_fixture(void)
+{
+	fixture = calloc(1, sizeof(*fixture));
 	fixture->objects = fixture_objects();
 	fixture->mappings.objects = &fixture->objects;
-	return fixture;
 }
 
-void free_fixture(struct fixture *fixture)
+void free_fixture(void)
 {
 	mappings_release(&fixture->mappings);
 	release_objects(&fixture->objects);
 	free(fixture);
 }
 
-void add_mapping(struct fixture *fixture, uint64_t start, uint64_t end, uint64_t offset)
+void add_mapping(uint64_t start, uint64_t end, uint64_t offset)
 {
-	add_mapping_at(fixture, ++fixture->time_ns, start, end, offset);
+	add_mapping_at(++fixture->time_ns, start, end, offset);
 }
 
-void add_mapping_at(struct fixture *fixture, uint64_t time_ns, uint64_t start, uint64_t end, uint64_t offset)
+void add_mapping_at(uint64_t time_ns, uint64_t start, uint64_t end, uint64_t offset)
 {
 	const struct mapped_file file = { .pid = NO_PROCESS, .start = start, .end = end,
 					  .path = "[vdso]" };
@@ -47,7 +47,7 @@ void add_mapping_at(struct fixture *fixture, uint64_t time_ns, uint64_t start, u
 	cr_assert_eq(mappings_add(&fixture->mappings, &file, offset, time_ns), 0);
 }
 
-void read_maps(struct fixture *fixture, const char *lines)
+void read_maps(const char *lines)
 {
 	char *text = strdup(lines);
 

@@ -19,17 +19,20 @@ struct fixture {
 struct objects fixture_objects(void);
 void release_objects(struct objects *objects);
 
-struct fixture *new_fixture(void);
-void free_fixture(struct fixture *fixture);
+/* The fixture of this test. */
+extern struct fixture *fixture;
 
-/* The vDSO, told by an event. */
-void add_mapping(struct fixture *fixture, uint64_t start, uint64_t end, uint64_t offset);
-void add_mapping_at(struct fixture *fixture, uint64_t time_ns, uint64_t start, uint64_t end, uint64_t offset);
+void new_fixture(void);
+void free_fixture(void);
+
+/* The vDSO, reported by an event. */
+void add_mapping(uint64_t start, uint64_t end, uint64_t offset);
+void add_mapping_at(uint64_t time_ns, uint64_t start, uint64_t end, uint64_t offset);
 
 /*
  * As /proc/PID/maps has it, of the vDSO, which is one file for all of these; "" ends them. It begins 10 ns after the
  * latest event, and events may still come for these 10 ns.
  */
-void read_maps(struct fixture *fixture, const char *lines);
+void read_maps(const char *lines);
 
 #endif

@@ -35,118 +35,112 @@ static void copy_file(const char *from, const char *to)
 	cr_assert_eq(system(command), 0);
 }
 
-static struct copied_file begin(void)
-{
-	struct copied_file fixture = { .objects.parser = parser_with(NULL, 0), .folder = "/tmp/allocsnap-unit-XXXXXX" };
+static struct copied_file copied;
 
-	cr_assert_not_null(mkdtemp(fixture.folder));
-	snprintf(fixture.path, sizeof(fixture.path), "%s/program", fixture.folder);
-	copy_file("/bin/true", fixture.path);
-	return fixture;
+static void begin(void)
+{
+	copied = (struct copied_file){ .objects.parser = parser_with(NULL, 0), .folder = "/tmp/allocsnap-unit-XXXXXX" };
+	cr_assert_not_null(mkdtemp(copied.folder));
+	snprintf(copied.path, sizeof(copied.path), "%s/program", copied.folder);
+	copy_file("/bin/true", copied.path);
 }
 
-static void end(struct copied_file *fixture)
+static void end(void)
 {
-	parser__close(fixture->objects.parser);
-	objects_release(&fixture->objects);
-	unlink(fixture->path);
-	rmdir(fixture->folder);
+	parser__close(copied.objects.parser);
+	objects_release(&copied.objects);
+	unlink(copied.path);
+	rmdir(copied.folder);
 }
 
-static struct mapped_file map(struct copied_file *fixture, const char *path)
+TestSuite(objects, .init = begin, .fini = end);
+TestSuite(file_watch, .init = begin, .fini = end);
+
+static struct mapped_file map(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	struct mapped_file file = { .pid = getpid(), .dev = 1, .inode = 2, .path = path };
 
 	cr_assert(fd >= 0);
-	fixture->bytes = getpagesize();
-	fixture->map = mmap(NULL, fixture->bytes, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
-	cr_assert(fixture->map != MAP_FAILED);
+	copied.bytes = getpagesize();
+	copied.map = mmap(NULL, copied.bytes, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+	cr_assert(copied.map != MAP_FAILED);
 	close(fd);
-	file.start = (uintptr_t)fixture->map;
-	file.end = file.start + fixture->bytes;
+	file.start = (uintptr_t)copied.map;
+	file.end = file.start + copied.bytes;
 	return file;
 }
 
-/* Maps the file and gets its object. The numbers that a mapping tells are the same for all files here. */
-static uint32_t get_mapped(struct copied_file *fixture, const char *path)
+/* Maps the file and gets its object. The numbers in a mapping are the same for all files here. */
+static uint32_t get_mapped(const char *path)
 {
-	const struct mapped_file file = map(fixture, path);
+	const struct mapped_file file = map(path);
 	uint32_t object;
 
-	cr_assert_eq(objects_get(&fixture->objects, &file, &object), 0);
-	munmap(fixture->map, fixture->bytes);
+	cr_assert_eq(objects_get(&copied.objects, &file, &object), 0);
+	munmap(copied.map, copied.bytes);
 	return object;
 }
 
 Test(objects, are_distinguished_when_mappings_have_the_same_numbers)
 {
-	struct copied_file fixture = begin();
-	uint32_t one = get_mapped(&fixture, fixture.path), other = get_mapped(&fixture, "/bin/true");
+	uint32_t one = get_mapped(copied.path), other = get_mapped("/bin/true");
 
 	cr_expect_neq(one, other);
-	cr_expect_eq(get_mapped(&fixture, fixture.path), one);
-	cr_expect_eq(get_mapped(&fixture, "/bin/true"), other);
-	end(&fixture);
+	cr_expect_eq(get_mapped(copied.path), one);
+	cr_expect_eq(get_mapped("/bin/true"), other);
 }
 
 Test(objects, become_new_objects_when_their_file_is_written_to)
 {
-	struct copied_file fixture = begin();
-	uint32_t old = get_mapped(&fixture, fixture.path), new;
+	uint32_t old = get_mapped(copied.path), new;
 
-	cr_expect(objects_check(&fixture.objects, old));
-	copy_file("/bin/false", fixture.path);
-	new = get_mapped(&fixture, fixture.path);
+	cr_expect(objects_check(&copied.objects, old));
+	copy_file("/bin/false", copied.path);
+	new = get_mapped(copied.path);
 	cr_expect_neq(new, old);
-	cr_expect(fixture.objects.object[old]->has_changed);
-	cr_expect_eq(fixture.objects.changed_nr, 1);
-	cr_expect(!objects_check(&fixture.objects, old));
-	cr_expect(objects_check(&fixture.objects, new));
-	cr_expect_str_neq(fixture.objects.object[old]->facts->build_id, fixture.objects.object[new]->facts->build_id);
-	cr_expect_neq(fixture.objects.object[old]->names_id, fixture.objects.object[new]->names_id);
-	cr_expect_eq(get_mapped(&fixture, fixture.path), new);
-	end(&fixture);
+	cr_expect(copied.objects.object[old]->has_changed);
+	cr_expect_eq(copied.objects.changed_nr, 1);
+	cr_expect(!objects_check(&copied.objects, old));
+	cr_expect(objects_check(&copied.objects, new));
+	cr_expect_str_neq(copied.objects.object[old]->facts->build_id, copied.objects.object[new]->facts->build_id);
+	cr_expect_neq(copied.objects.object[old]->names_id, copied.objects.object[new]->names_id);
+	cr_expect_eq(get_mapped(copied.path), new);
 }
 
 Test(objects, notice_a_write_without_a_mapping)
 {
-	struct copied_file fixture = begin();
-	uint32_t object = get_mapped(&fixture, fixture.path);
+	uint32_t object = get_mapped(copied.path);
 	char byte;
 
-	copy_file("/bin/false", fixture.path);
-	cr_expect(!objects_check(&fixture.objects, object));
-	cr_expect_eq(object_read(fixture.objects.object[object], 0, &byte, 1), 0, "nothing is read of it any more");
-	end(&fixture);
+	copy_file("/bin/false", copied.path);
+	cr_expect(!objects_check(&copied.objects, object));
+	cr_expect_eq(object_read(copied.objects.object[object], 0, &byte, 1), 0, "nothing is read of it any more");
 }
 
 /* A package upgrade renames a new file over the old one. That changes the old inode, but not its bytes. */
 Test(objects, stay_the_same_after_a_rename_or_a_link)
 {
-	struct copied_file fixture = begin();
-	uint32_t object = get_mapped(&fixture, fixture.path);
+	uint32_t object = get_mapped(copied.path);
 	char other[128];
 
-	snprintf(other, sizeof(other), "%s/other", fixture.folder);
-	cr_assert_eq(link(fixture.path, other), 0);
-	cr_expect_eq(get_mapped(&fixture, fixture.path), object);
+	snprintf(other, sizeof(other), "%s/other", copied.folder);
+	cr_assert_eq(link(copied.path, other), 0);
+	cr_expect_eq(get_mapped(copied.path), object);
 	cr_assert_eq(unlink(other), 0);
-	cr_assert_eq(chmod(fixture.path, 0700), 0);
-	cr_expect(objects_check(&fixture.objects, object));
-	cr_expect_eq(get_mapped(&fixture, fixture.path), object);
-	cr_expect_eq(fixture.objects.changed_nr, 0);
-	end(&fixture);
+	cr_assert_eq(chmod(copied.path, 0700), 0);
+	cr_expect(objects_check(&copied.objects, object));
+	cr_expect_eq(get_mapped(copied.path), object);
+	cr_expect_eq(copied.objects.changed_nr, 0);
 }
 
 /* touch -r: the owner can set the modification time back, but not the change time. */
 Test(objects, notice_a_write_whose_modification_time_was_set_back)
 {
-	struct copied_file fixture = begin();
-	uint32_t object = get_mapped(&fixture, fixture.path);
+	uint32_t object = get_mapped(copied.path);
 	struct timespec times[2];
 	struct stat before;
-	int fd = open(fixture.path, O_RDWR | O_CLOEXEC);
+	int fd = open(copied.path, O_RDWR | O_CLOEXEC);
 
 	cr_assert(fd >= 0 && !fstat(fd, &before));
 	cr_assert(ftruncate(fd, 0) == 0 && ftruncate(fd, before.st_size) == 0);
@@ -154,21 +148,18 @@ Test(objects, notice_a_write_whose_modification_time_was_set_back)
 	times[1] = before.st_mtim;
 	cr_assert_eq(futimens(fd, times), 0);
 	close(fd);
-	cr_expect(!objects_check(&fixture.objects, object));
-	end(&fixture);
+	cr_expect(!objects_check(&copied.objects, object));
 }
 
 Test(objects, with_the_same_path_and_bytes_share_their_names)
 {
-	struct copied_file fixture = begin();
-	uint32_t first = get_mapped(&fixture, fixture.path), second;
+	uint32_t first = get_mapped(copied.path), second;
 
-	cr_assert_eq(unlink(fixture.path), 0); /* it is another file, as in another container */
-	copy_file("/bin/true", fixture.path);
-	second = get_mapped(&fixture, fixture.path);
+	cr_assert_eq(unlink(copied.path), 0); /* it is another file, as in another container */
+	copy_file("/bin/true", copied.path);
+	second = get_mapped(copied.path);
 	cr_expect_neq(first, second);
-	cr_expect_eq(fixture.objects.object[first]->names_id, fixture.objects.object[second]->names_id);
-	end(&fixture);
+	cr_expect_eq(copied.objects.object[first]->names_id, copied.objects.object[second]->names_id);
 }
 
 /* Other bytes at its end, as its build-id and its size are the same. */
@@ -183,16 +174,14 @@ static void spoil(const char *path)
 /* Any user can give a file the build-id of another one. */
 Test(objects, with_equal_build_ids_may_differ)
 {
-	struct copied_file fixture = begin();
-	uint32_t first = get_mapped(&fixture, fixture.path), second;
+	uint32_t first = get_mapped(copied.path), second;
 
-	cr_assert_eq(unlink(fixture.path), 0);
-	copy_file("/bin/true", fixture.path);
-	spoil(fixture.path);
-	second = get_mapped(&fixture, fixture.path);
-	cr_expect_str_eq(fixture.objects.object[first]->facts->build_id, fixture.objects.object[second]->facts->build_id);
-	cr_expect_neq(fixture.objects.object[first]->names_id, fixture.objects.object[second]->names_id);
-	end(&fixture);
+	cr_assert_eq(unlink(copied.path), 0);
+	copy_file("/bin/true", copied.path);
+	spoil(copied.path);
+	second = get_mapped(copied.path);
+	cr_expect_str_eq(copied.objects.object[first]->facts->build_id, copied.objects.object[second]->facts->build_id);
+	cr_expect_neq(copied.objects.object[first]->names_id, copied.objects.object[second]->names_id);
 }
 
 /* ---- copies ---- */
@@ -203,70 +192,64 @@ static int log_remote(int, struct file_system *asked)
 	return 0;
 }
 
-static uint32_t get_told(struct copied_file *fixture, const struct mapped_file *told)
+static uint32_t get_told(const struct mapped_file *told)
 {
-	struct mapped_file file = map(fixture, fixture->path);
+	struct mapped_file file = map(copied.path);
 	uint32_t object;
 
 	file.dev = told->dev;
 	file.inode = told->inode;
 	file.build_id = told->build_id;
-	cr_assert_eq(objects_get(&fixture->objects, &file, &object), 0);
-	munmap(fixture->map, fixture->bytes);
+	cr_assert_eq(objects_get(&copied.objects, &file, &object), 0);
+	munmap(copied.map, copied.bytes);
 	return object;
 }
 
 /* The event has another build-id than the copy; lines of maps have numbers only. */
 Test(objects, that_are_copies_are_identified_by_the_copied_bytes)
 {
-	struct copied_file fixture = begin();
 	const struct mapped_file line = { .dev = 41, .inode = 17 }, event = { .build_id = "another" };
 	uint32_t old, new;
 
-	fixture.objects.opener = file_opener__new(log_remote);
-	old = get_told(&fixture, &line);
-	cr_assert(fixture.objects.object[old]->is_copy);
-	cr_expect_eq(get_told(&fixture, &line), old);
-	cr_expect_eq(get_told(&fixture, &event), old, "the bytes are the same");
-	spoil(fixture.path);
-	new = get_told(&fixture, &event);
+	copied.objects.opener = file_opener__new(log_remote);
+	old = get_told(&line);
+	cr_assert(copied.objects.object[old]->is_copy);
+	cr_expect_eq(get_told(&line), old);
+	cr_expect_eq(get_told(&event), old, "the bytes are the same");
+	spoil(copied.path);
+	new = get_told(&event);
 	cr_expect_neq(new, old);
-	cr_expect(fixture.objects.object[old]->has_changed);
-	cr_expect_neq(fixture.objects.object[old]->names_id, fixture.objects.object[new]->names_id);
-	cr_expect_eq(get_told(&fixture, &line), new);
-	file_opener__free(fixture.objects.opener);
-	end(&fixture);
+	cr_expect(copied.objects.object[old]->has_changed);
+	cr_expect_neq(copied.objects.object[old]->names_id, copied.objects.object[new]->names_id);
+	cr_expect_eq(get_told(&line), new);
+	file_opener__free(copied.objects.opener);
 }
 
 Test(objects, of_an_exited_process_are_opened_in_its_root)
 {
-	struct copied_file fixture = begin();
-	uint32_t known = get_mapped(&fixture, fixture.path), object;
+	uint32_t known = get_mapped(copied.path), object;
 	struct mapped_file gone = {
-		.pid = NO_PROCESS, .start = 4096, .end = 8192, .path = fixture.path, .root = "/",
-		.build_id = fixture.objects.object[known]->facts->build_id,
+		.pid = NO_PROCESS, .start = 4096, .end = 8192, .path = copied.path, .root = "/",
+		.build_id = copied.objects.object[known]->facts->build_id,
 	};
 
-	cr_assert_eq(objects_get(&fixture.objects, &gone, &object), 0);
+	cr_assert_eq(objects_get(&copied.objects, &gone, &object), 0);
 	cr_expect_eq(object, known);
-	gone.root = fixture.folder; /* has no such path: another mount namespace */
-	cr_assert_eq(objects_get(&fixture.objects, &gone, &object), 0);
+	gone.root = copied.folder; /* has no such path: another mount namespace */
+	cr_assert_eq(objects_get(&copied.objects, &gone, &object), 0);
 	cr_expect_neq(object, known, "the build-id and the path are not enough");
-	cr_expect_not_null(fixture.objects.object[object]->unreadable);
-	end(&fixture);
+	cr_expect_not_null(copied.objects.object[object]->unreadable);
 }
 
 Test(objects, reuse_the_index_of_a_removed_object)
 {
-	struct copied_file fixture = begin();
-	uint32_t first = get_mapped(&fixture, fixture.path), second;
+	uint32_t first = get_mapped(copied.path), second;
 
-	get_mapped(&fixture, "/bin/true");
-	objects_drop(&fixture.objects, first);
-	second = get_mapped(&fixture, "/bin/false");
+	get_mapped("/bin/true");
+	objects_drop(&copied.objects, first);
+	second = get_mapped("/bin/false");
 	cr_expect_eq(second, first);
-	cr_expect_eq(fixture.objects.object_nr, 2);
-	end(&fixture);
+	cr_expect_eq(copied.objects.object_nr, 2);
 }
 
 /* ---- watches ---- */
@@ -281,8 +264,7 @@ static void expect_told(struct file_watch *watch, int number)
 
 Test(file_watch, reports_the_first_write)
 {
-	struct copied_file fixture = begin();
-	int fd = open(fixture.path, O_RDONLY | O_CLOEXEC), writer, number;
+	int fd = open(copied.path, O_RDONLY | O_CLOEXEC), writer, number;
 	struct file_watch watch;
 
 	cr_assert_eq(file_watch_open(&watch), 0);
@@ -290,35 +272,34 @@ Test(file_watch, reports_the_first_write)
 	cr_assert(number > 0);
 	cr_expect_eq(file_watch_add(&watch, fd), number, "one for a file");
 	cr_expect_eq(file_watch_next(&watch), FILE_WATCH_NONE);
-	writer = open(fixture.path, O_WRONLY | O_TRUNC | O_CLOEXEC); /* as cp begins */
+	writer = open(copied.path, O_WRONLY | O_TRUNC | O_CLOEXEC); /* as cp begins */
 	expect_told(&watch, number);
 	cr_assert_eq(write(writer, "x", 1), 1);
 	expect_told(&watch, number);
 	close(writer);
 	expect_told(&watch, number);
 	file_watch_remove(&watch, number);
-	copy_file("/bin/true", fixture.path);
+	copy_file("/bin/true", copied.path);
 	cr_expect_eq(file_watch_next(&watch), FILE_WATCH_NONE);
 	close(fd);
 	file_watch_close(&watch);
-	end(&fixture);
 }
 
 /* ---- shares ---- */
 
-static uint32_t get_of_user(struct copied_file *fixture, uint32_t user, int nr)
+static uint32_t get_of_user(uint32_t user, int nr)
 {
 	char path[128];
 	struct mapped_file file;
 	uint32_t object;
 
-	snprintf(path, sizeof(path), "%s/user%u.%d", fixture->folder, user, nr);
+	snprintf(path, sizeof(path), "%s/user%u.%d", copied.folder, user, nr);
 	copy_file("/dev/null", path);
 	cr_assert_eq(truncate(path, getpagesize()), 0);
-	file = map(fixture, path);
+	file = map(path);
 	file.user = user;
-	cr_assert_eq(objects_get(&fixture->objects, &file, &object), 0);
-	munmap(fixture->map, fixture->bytes);
+	cr_assert_eq(objects_get(&copied.objects, &file, &object), 0);
+	munmap(copied.map, copied.bytes);
 	unlink(path);
 	return object;
 }
@@ -326,72 +307,66 @@ static uint32_t get_of_user(struct copied_file *fixture, uint32_t user, int nr)
 /* One user gets at most three quarters; the rest serves the next user. */
 Test(objects, of_one_user_leave_room_for_objects_of_another)
 {
-	struct copied_file fixture = begin();
 	uint32_t last = OBJECT_NONE, others = 0;
 
-	fixture.objects.files_most = 40;
+	copied.objects.files_most = 40;
 	for (int i = 0; i < 100; i++)
-		last = get_of_user(&fixture, 7, i);
-	cr_expect_eq(fixture.objects.user_files[7], 30);
-	cr_expect_eq(fixture.objects.object[last]->fd, -1);
-	cr_expect_not_null(fixture.objects.object[last]->unreadable);
-	cr_expect_eq(fixture.objects.object_nr, 31, "one object for all that are beyond it");
+		last = get_of_user(7, i);
+	cr_expect_eq(copied.objects.user_files[7], 30);
+	cr_expect_eq(copied.objects.object[last]->fd, -1);
+	cr_expect_not_null(copied.objects.object[last]->unreadable);
+	cr_expect_eq(copied.objects.object_nr, 31, "one object for all that are beyond it");
 	for (int i = 0; i < 5; i++)
-		others += fixture.objects.object[get_of_user(&fixture, 8, i)]->fd >= 0;
+		others += copied.objects.object[get_of_user(8, i)]->fd >= 0;
 	cr_expect_eq(others, 5);
-	objects_drop(&fixture.objects, 0);
-	cr_expect_eq(fixture.objects.user_files[7], 29);
-	cr_expect_eq(fixture.objects.files_nr, 34);
-	end(&fixture);
+	objects_drop(&copied.objects, 0);
+	cr_expect_eq(copied.objects.user_files[7], 29);
+	cr_expect_eq(copied.objects.files_nr, 34);
 }
 
-/* An event tells of the file; its file system has other numbers for a mapping than for the file. */
-static uint32_t get_of_event(struct copied_file *fixture, const char *path, const char *told)
+/* An event names the file; its file system has other numbers for a mapping than for the file. */
+static uint32_t get_of_event(const char *path, const char *told)
 {
-	struct mapped_file file = map(fixture, path);
+	struct mapped_file file = map(path);
 	uint32_t object;
 
 	unlink(path);
 	file.root = "/";
 	file.path = told;
-	cr_assert_eq(objects_get(&fixture->objects, &file, &object), 0);
-	munmap(fixture->map, fixture->bytes);
+	cr_assert_eq(objects_get(&copied.objects, &file, &object), 0);
+	munmap(copied.map, copied.bytes);
 	return object;
 }
 
 Test(objects, of_an_event_may_be_deleted_since)
 {
-	struct copied_file fixture = begin();
-	uint32_t object = get_of_event(&fixture, fixture.path, fixture.path);
+	uint32_t object = get_of_event(copied.path, copied.path);
 
-	cr_expect_not_null(fixture.objects.object[object]->facts, "%s", fixture.objects.object[object]->unreadable);
-	copy_file("/bin/true", fixture.path);
-	object = get_of_event(&fixture, fixture.path, "/srv/progra");
-	cr_expect_null(fixture.objects.object[object]->facts, "another file may be mapped there since");
-	end(&fixture);
+	cr_expect_not_null(copied.objects.object[object]->facts, "%s", copied.objects.object[object]->unreadable);
+	copy_file("/bin/true", copied.path);
+	object = get_of_event(copied.path, "/srv/progra");
+	cr_expect_null(copied.objects.object[object]->facts, "another file may be mapped there since");
 }
 
 /* A process may map ever more files. */
 Test(objects, with_a_heap_without_names_have_a_limited_number_of_notes)
 {
-	struct copied_file fixture = begin();
 	char command[256];
 
 	snprintf(command, sizeof(command),
 		 "echo 'char t[] = \"<jemalloc>: Malformed conf string\"; void _start(void) {}' | gcc -static -nostdlib -s -x c -o %s -",
-		 fixture.path);
+		 copied.path);
 	cr_assert_eq(system(command), 0);
 	for (int i = 0; i < 40; i++) {
-		snprintf(command, sizeof(command), "cp %s %s/copy && echo %d >> %s/copy", fixture.path, fixture.folder, i, fixture.folder);
+		snprintf(command, sizeof(command), "cp %s %s/copy && echo %d >> %s/copy", copied.path, copied.folder, i, copied.folder);
 		cr_assert_eq(system(command), 0);
-		snprintf(command, sizeof(command), "%s/copy", fixture.folder);
-		get_mapped(&fixture, command);
+		snprintf(command, sizeof(command), "%s/copy", copied.folder);
+		get_mapped(command);
 		unlink(command);
 	}
-	cr_expect_geq(fixture.objects.object_nr, 40);
-	cr_expect_eq(fixture.objects.note_nr, 32);
-	cr_expect_not_null(strstr(fixture.objects.note[0], "/copy has jemalloc in it"));
-	end(&fixture);
+	cr_expect_geq(copied.objects.object_nr, 40);
+	cr_expect_eq(copied.objects.note_nr, 32);
+	cr_expect_not_null(strstr(copied.objects.note[0], "/copy has jemalloc in it"));
 }
 
 /* ---- objects path ---- */
@@ -582,7 +557,7 @@ static struct mapped_file own_line(void)
 	return file;
 }
 
-/* First an event tells of the file, with a build-id; then the maps do, with an inode. */
+/* First an event reports the file, with a build-id; then the maps do, with an inode. */
 Test(objects, are_opened_once_whether_found_by_event_or_by_maps)
 {
 	char build_id[BUILD_ID_TEXT_MAX];

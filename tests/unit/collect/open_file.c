@@ -61,13 +61,13 @@ static void leave(void)
 
 TestSuite(open_file, .init = enter, .fini = leave, .timeout = 600);
 
-/* errno is as open_file() left it. */
-static struct opened_file open_path(const char *path)
-{
-	struct opened_file opened;
+static struct opened_file opened;
 
+/* errno is as open_file() left it. */
+static const struct opened_file *open_path(const char *path)
+{
 	open_file(opener, open(path, O_PATH | O_CLOEXEC), &opened);
-	return opened;
+	return &opened;
 }
 
 static void expect_text(int fd)
@@ -110,21 +110,15 @@ static pid_t worker(void)
 
 Test(open_file, on_a_disk_is_opened_directly)
 {
-	struct opened_file opened;
-
 	begin(&disk, NULL);
-	opened = open_path("file");
-	expect_itself(&opened);
+	expect_itself(open_path("file"));
 	cr_expect_str_eq(opened.type, "ext4");
 }
 
 Test(open_file, on_a_network_file_system_is_copied)
 {
-	struct opened_file opened;
-
 	begin(&nfs, NULL);
-	opened = open_path("file");
-	expect_copy(&opened);
+	expect_copy(open_path("file"));
 	cr_expect_str_eq(opened.type, "nfs4");
 	cr_expect_eq(opened.inode, 17);
 	cr_expect_eq(opened.dev, 0ull << 32 | SILENT_DEVICE);
@@ -132,72 +126,51 @@ Test(open_file, on_a_network_file_system_is_copied)
 
 Test(open_file, on_an_unknown_file_system_is_copied)
 {
-	struct opened_file opened;
-
 	begin(&not_known, NULL);
-	opened = open_path("file");
-	expect_copy(&opened);
+	expect_copy(open_path("file"));
 }
 
 Test(open_file, on_a_fuse_file_system_is_copied_even_if_it_has_a_disk)
 {
-	struct opened_file opened;
-
 	begin(&fuse_disk, NULL);
-	opened = open_path("file");
-	expect_copy(&opened);
+	expect_copy(open_path("file"));
 }
 
 Test(open_file, on_an_overlay_is_treated_like_the_file_below_it)
 {
-	struct opened_file opened;
-
 	begin(&overlay, &disk);
-	opened = open_path("file");
-	expect_itself(&opened);
+	expect_itself(open_path("file"));
 	file_opener__free(opener);
 	begin(&overlay, &nfs);
-	opened = open_path("file");
-	expect_copy(&opened);
+	expect_copy(open_path("file"));
 	cr_expect_eq(opened.inode, 17, "the lower one's");
 }
 
 Test(open_file, of_unknown_origin_is_opened_by_a_worker)
 {
-	struct opened_file opened;
-
 	begin(NULL, NULL);
-	opened = open_path("file");
-	expect_itself(&opened);
+	expect_itself(open_path("file"));
 	cr_expect_gt(worker(), 0);
 }
 
 /* If that file system hangs, so does the recording. */
 Test(open_file, on_our_own_file_system_is_opened_directly)
 {
-	struct opened_file opened;
-
 	begin(&nfs, NULL);
 	file_opener__use(opener, -1);
-	opened = open_path("file");
-	expect_itself(&opened);
+	expect_itself(open_path("file"));
 }
 
 Test(open_file, must_be_regular)
 {
 	static const struct file_system *const of[] = { &disk, &nfs, &overlay };
-	struct opened_file opened;
-
 	cr_assert(!mkfifo("fifo", 0600));
 	begin(NULL, NULL);
 	for (int i = 0; i < 3; i++) {
 		of_open = of[i];
-		opened = open_path("fifo");
-		expect_error(&opened, ENODEV);
-		opened = open_path("/dev/null");
-		expect_error(&opened, ENODEV);
-		opened = open_path("missing");
-		expect_error(&opened, ENOENT);
+		expect_error(open_path("fifo"), ENODEV);
+		expect_error(open_path("/dev/null"), ENODEV);
+		expect_error(open_path("missing"), ENOENT);
 	}
 }
 
@@ -205,60 +178,47 @@ Test(open_file, must_be_regular)
 Test(open_file, with_a_lease_is_not_waited_for)
 {
 	const int fd = open("file", O_RDWR | O_CLOEXEC);
-	struct opened_file opened;
-
 	signal(SIGIO, SIG_IGN);
 	cr_assert_eq(fcntl(fd, F_SETLEASE, F_WRLCK), 0, "%s", strerror(errno));
 	begin(&disk, NULL);
-	opened = open_path("file");
-	expect_error(&opened, EWOULDBLOCK);
+	expect_error(open_path("file"), EWOULDBLOCK);
 	cr_expect_eq(fcntl(fd, F_GETLEASE), F_RDLCK, "the owner is not asked to give it up");
 	close(fd);
 }
 
 Test(open_file, that_is_too_large_is_not_copied)
 {
-	struct opened_file opened;
-
 	cr_assert(!truncate("file", OPEN_COPY_MAX + 1));
 	begin(&nfs, NULL);
-	opened = open_path("file");
-	expect_error(&opened, EFBIG);
+	expect_error(open_path("file"), EFBIG);
 }
 
 Test(open_file, that_hangs_is_abandoned_with_its_worker)
 {
-	struct opened_file opened;
 	pid_t stopped;
 
 	begin(&nfs, NULL);
-	opened = open_path("file");
-	expect_copy(&opened);
+	expect_copy(open_path("file"));
 	stopped = worker();
 	cr_assert(!kill(stopped, SIGSTOP));
-	opened = open_path("file");
-	expect_error(&opened, ETIMEDOUT);
+	expect_error(open_path("file"), ETIMEDOUT);
 	cr_expect(opened.is_first_silence);
-	opened = open_path("file");
-	expect_error(&opened, ETIMEDOUT);
+	expect_error(open_path("file"), ETIMEDOUT);
 	cr_expect(!opened.is_first_silence);
 	cr_expect_eq(worker(), stopped, "it is left alone: no other worker has been started");
 
 	of_open = &not_known;
-	opened = open_path("file");
-	expect_copy(&opened);
+	expect_copy(open_path("file"));
 	cr_assert(!kill(stopped, SIGKILL));
 }
 
 Test(open_file, works_after_a_worker_was_killed)
 {
-	struct opened_file opened;
 	pid_t killed;
 
 	begin(&nfs, NULL);
 	for (int i = 0; i < 3; i++) {
-		opened = open_path("file");
-		expect_copy(&opened);
+		expect_copy(open_path("file"));
 		killed = worker();
 		cr_assert(!kill(killed, SIGKILL));
 		wait_until_dead(killed);
@@ -268,7 +228,6 @@ Test(open_file, works_after_a_worker_was_killed)
 
 Test(open_file, is_opened_only_on_a_disk_without_the_process_that_starts_workers)
 {
-	struct opened_file opened;
 	pid_t pid;
 
 	begin(&nfs, NULL);
@@ -277,18 +236,14 @@ Test(open_file, is_opened_only_on_a_disk_without_the_process_that_starts_workers
 	cr_assert(!kill(pid, SIGKILL));
 	cr_assert_eq(waitid(P_PID, pid, &(siginfo_t){}, WNOWAIT | WEXITED), 0);
 	cr_expect(file_opener__has_ended(opener));
-	opened = open_path("file");
-	expect_error(&opened, EPIPE);
+	expect_error(open_path("file"), EPIPE);
 	of_open = &disk;
-	opened = open_path("file");
-	expect_itself(&opened);
+	expect_itself(open_path("file"));
 }
 
 /* A name that the kernel does not have at hand is looked for by a worker. */
 Test(open_file, below_a_folder_is_opened_by_a_worker)
 {
-	struct opened_file opened;
-
 	begin(&disk, NULL);
 	cr_assert(!symlink("/file", "link"));
 	open_file(opener, open_below(opener, ".", "/link"), &opened);

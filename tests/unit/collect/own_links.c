@@ -3,7 +3,6 @@
 #include <criterion/criterion.h>
 
 #include "base/clock.h"
-#include "collect/limits/limit_state.h"
 #include "collect/limits/own_links.h"
 #include "collect/probe/skeleton.h"
 #include "shared/links_state.h"
