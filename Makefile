@@ -58,7 +58,7 @@ APP_SRC     := $(call rooms,cli collect/census fleet/cluster doctor push record 
 MAIN_SRC    := src/main.c $(APP_SRC)
 BPF_SRC     := $(wildcard bpf/*.bpf.c)
 
-# ROOMS: of a sanitized build only the objects of these folders; the others are those of the plain build, which is there.
+# ROOMS: a sanitized build compiles only these folders; the other objects come from the plain build, which is there.
 ROOMS    = $(if $(SAN),$(SAN_ROOMS))
 in_rooms = $(filter $(addsuffix /%,$(ROOMS)),$(1))
 obj  = $(patsubst %.c,$(OUT)/%.o,$(if $(ROOMS),$(in_rooms),$(1))) $(if $(ROOMS),$(patsubst %.c,.output/%.o,$(filter-out $(in_rooms),$(1))))
@@ -202,7 +202,7 @@ $(OUT)/src/collect/inject/sampler_image.o: ALL_CFLAGS += -Wa,-I$(OUT)
 .output/bpf:
 	$(Q)mkdir -p $@
 
-arrows: $(LIB)		## the includes are those of scripts/arrows, docs/rules.md names what there is
+arrows: $(LIB)		## check includes against scripts/arrows, and the names in docs/rules.md
 	$(Q)scripts/check-arrows.sh
 	$(Q)scripts/check-rules.sh
 

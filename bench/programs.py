@@ -4,7 +4,7 @@
 
     programs.py ALLOCSNAP SAMPLER BENCH PEERS   the binary and the library; a folder to work in; fetch-peers.sh's
 
-A slowdown is the processor time of a program's work, divided by that of the same work unprofiled in the
+A slowdown is the processor time of a program's work, divided by that time of the same work unprofiled in the
 same round; the result is the median of the rounds. Profilers are attached while the program waits, and the
 time to attach is left out. Each round begins with another way. "unprofiled again" is "unprofiled" once more: how
 far a ratio can be trusted. Profilers that record every call are slow: they get a quarter of the work, compared with

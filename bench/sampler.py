@@ -5,7 +5,7 @@ program listens to their probes.
 
     sampler.py LIBRARY BENCH INJECTOR   BENCH: the folder with cost_target; INJECTOR: tests/inject/injector.c
 Each way has a process of its own, and a round asks all of them. "plain again" is "plain" once more: what the machine
-does to a ratio. The processes have a C library of their own: probes on that of the machine do not reach them.
+does to a ratio. The processes have a C library of their own: probes on the machine's do not reach them.
 Environment: BENCH_ROUNDS (61).
 """
 import os

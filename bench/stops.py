@@ -19,7 +19,7 @@ import rounds  # pylint: disable=wrong-import-position
 
 ROUNDS = 41
 THREADS = (1, 30, 300)
-OWN_THREADS = 4  # of storm, beside those of its crowd
+OWN_THREADS = 4  # of storm, beside its crowd
 
 
 class Way:

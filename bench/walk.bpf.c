@@ -2,7 +2,7 @@
 /*
  * The cost of a walk over the stack alone: return probes that do nothing, that take a traceback
  * as a recording does (walk, hash, look it up), and that have the kernel walk by frame pointers.
- * The maps are those of a recording, which fills the tables.
+ * The maps belong to a recording, which fills the tables.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>

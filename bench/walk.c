@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * walk WITHOUT_FP WITH_FP: the cost of a traceback at a return probe, above that of a probe that does nothing, in one
+ * walk WITHOUT_FP WITH_FP: how much more a return probe with a traceback costs than one that does nothing, in one
  * run: by unwind tables in a program without frame pointers, and by the kernel's bpf_get_stack() in the same program
- * with them. The tables are those of a recording of both.
+ * with them. The tables come from a recording of both.
  */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>

@@ -117,8 +117,8 @@ int process_filter_rule_check(const struct process_filter_rule *rule, struct rea
 /* Zero is the default, which the comments give last. */
 struct collector_options {
 	/*
-	 * enum collector_domains. 0: COLLECTOR_PYTHON of a program that is Python and whose objects can be recorded, if no
-	 * other option excludes it, and otherwise COLLECTOR_MALLOC. A note says which one it is for a Python.
+	 * enum collector_domains. 0 chooses: COLLECTOR_PYTHON if the program runs CPython, its objects can be recorded,
+	 * and no option forbids it; else COLLECTOR_MALLOC. For a Python a note says which one it is.
 	 */
 	uint32_t domains;
 	enum collector_unwinder unwinder;

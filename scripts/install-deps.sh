@@ -5,8 +5,8 @@
 #	build	what make needs; so it is without an argument
 #	demo	what make demo records, beside
 #	test	what make check needs, beside
-#	answers	programs that make test-answers records, beside those of test; a missing one does not stop the others
-#	formats	tools that make test-formats judges files with, beside those of test; a missing one does not stop the others
+#	answers	programs that make test-answers records, beside test; a missing one does not stop the others
+#	formats	tools that make test-formats judges files with, beside test; a missing one does not stop the others
 #	fleet	the server that make test-fleet also asks; without it that is a skipped test
 #	kernels	what make test-kernels boots older kernels with; without it that is a skipped test
 #	bench	what only the benchmarks compare with; a missing one does not stop the others

@@ -30,7 +30,7 @@ man: $(BIN)		## write the man pages to .output/man
 	$(Q)SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null || stat -c %Y VERSION)} \
 		$(abspath $(BIN)) --man $(OUT)/man
 
-# Completion for shells comes from these tables, too. Both folders are those of Debian's packages.
+# Completion for shells comes from these tables, too. Debian's packages use both folders.
 bashcompletiondir ?= $(prefix)/share/bash-completion/completions
 zshcompletiondir  ?= $(prefix)/share/zsh/vendor-completions
 

@@ -5,7 +5,7 @@
 #	scripts/public-names.sh HEADER…
 #
 # A name in front of the first parenthesis of a declaration at the top level, without comments,
-# preprocessor lines, attributes and what is in braces but those of extern "C"; typedefs declare
+# preprocessor lines, attributes and what is in braces except extern "C"'s; typedefs declare
 # no function.
 set -eu
 [ $# -gt 0 ] || { echo "public-names: which headers?" >&2; exit 1; }

@@ -7,7 +7,7 @@
     run.py long [PART…]     parts of tests/parts at full size; all of them without a PART
     run.py touched          the parts that tests/areas names for what changed since BASE
     run.py parts            the names of these parts
-    run.py name NAME        unit tests and golden cases with NAME in their names; for test_NAME those of all suites
+    run.py name NAME        unit tests and golden cases with NAME in their names; for test_NAME the tests of all suites
 
 The last line is "allocsnap: N passed, M failed, K skipped (S s)". A suite that did not run, or that failed without
 saying which test, is a failed test. Each suite has a folder for temporary files (TMPDIR) of its own.

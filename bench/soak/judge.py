@@ -138,7 +138,7 @@ def judge_growth(verdict, soak, most=vital.GROWTH_MAX, intervals=2):
         late = vital.after_warm_up(series, soak.seconds)
         if judged < vital.JUDGED_LEAST or len(late) < judged / 10:
             print(f"   {name}: {series[0][1]:.1f} at first, {max(value for _, value in series):.1f} at most; "
-                  f"{len(late)} samples after the warm-up are too few to tell growth: not judged")
+                  f"{len(late)} samples after the warm-up are too few to see growth: not judged")
         else:
             judge_series(verdict, soak, name, series, most[name.split()[-1]], intervals)
 

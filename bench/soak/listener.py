@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Reads a recorder's lines and what it tells its service manager, and notes their times."""
+"""Reads a recorder's lines and its messages to its service manager, and notes their times."""
 import contextlib
 import os
 import socket

@@ -16,7 +16,7 @@ MIB = 1 << 20
 TICKS = os.sysconf("SC_CLK_TCK")
 # A leak of 1 MiB a minute is twice this; what a steady recorder's memory does by itself is a fraction.
 GROWTH_MAX = {"MiB": 0.5, "descriptors": 1}
-# Seconds after the warm-up that are needed to tell a slope.
+# Seconds after the warm-up that are needed to see a slope.
 JUDGED_LEAST = 240
 
 
@@ -29,7 +29,7 @@ def family(pid):
 
 
 def status_bytes(pid):
-    """Resident bytes: anonymous ones, and all with those of files."""
+    """Resident bytes: anonymous ones, and all (also of files)."""
     rows = dict(line.split(":", 1) for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines())
     return int(rows["RssAnon"].split()[0]) << 10, int(rows["VmRSS"].split()[0]) << 10
 

@@ -205,8 +205,8 @@ static __always_inline void range_cut(struct process *process, struct range *ran
 }
 
 /*
- * Frees the range and returns how many blocks lost pages. born_before, unless it is 0, spares the blocks born since
- * then: another thread got them, so the call does not mean them.
+ * Frees the range and returns how many blocks lost pages. If born_before is set, blocks born after it stay: another
+ * thread allocated them, and this call does not free them.
  */
 __weak __noinline int range_remove(__u64 address, __u64 bytes, __u64 newest, __u64 born_before,
 				   __u64 now)

@@ -131,7 +131,7 @@
 	X(python_calls_unread, "calls of CPython's allocators that were not recorded: their arguments could not be read")          \
 	X(python_interpreters,                                                                                                     \
 	  "calls of CPython's allocators in another interpreter than the main one: not recorded")                                  \
-	X(python_codes_missing, "frames of Python code without a name: there was no room to tell of the code, or it could not be read") \
+	X(python_codes_missing, "frames of Python code without a name: there was no room for the code, or it could not be read") \
 	X(python_frames_broken, "tracebacks cut at a frame of Python code that could not be read")                                 \
 	X(python_places_unknown, "places where CPython allocates that were not understood, and are not seen")                      \
 	X(python_creations_unknown,                                                                                                \

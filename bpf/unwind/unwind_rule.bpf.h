@@ -170,9 +170,9 @@ __weak __noinline int unwind_ask_place(struct walk *walk, __u64 address, __u32 n
 }
 
 /*
- * Finds the mapping that holds an address: walk->place. The first answer about a mapping is kept for the code around,
- * too: when that is called first, the mappings may be busy. If the region has another mapping, too, it is kept for the
- * region only, as this may happen often.
+ * Finds the mapping that holds an address: walk->place. Caches the first answer about a mapping for the regions
+ * around, too: a later lookup may find the mappings locked. If two mappings share the region, only this region's entry
+ * is cached, as this may happen often.
  */
 static __always_inline int find_unwind_place(struct walk *walk, __u64 address)
 {

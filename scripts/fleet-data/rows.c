@@ -8,9 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "fleet/row_schema.h"
+#include "fleet/row_tables.h"
 
-/* The tables are those of fleet/row_schema.h. An upload is its snapshot. No frame is a wrapper. */
+/* The tables of fleet/row_tables.h. An upload is its snapshot. No frame is a wrapper. */
 static const char settings[] =
 	"PRAGMA page_size = 16384; PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;"
 	"PRAGMA locking_mode = EXCLUSIVE; PRAGMA cache_size = -65536; BEGIN;";

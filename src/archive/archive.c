@@ -132,7 +132,7 @@ static const char *const news_text[NEWS_NR] = {
 	[NEWS_OLD] = "removed %" PRIu64 " snapshot%s (%s) older than --keep allows",
 	[NEWS_TOO_MUCH] = "removed %" PRIu64 " snapshot%s (%s) to stay within --max-disk %s",
 	[NEWS_LEFTOVERS] = "removed %" PRIu64 " unfinished file%s (%s) of a recording that was killed",
-	[NEWS_STUCK] = "%" PRIu64 " snapshot%s (%s) may not be removed: not counted any more",
+	[NEWS_STUCK] = "%" PRIu64 " snapshot%s (%s) may not be removed: no longer counted",
 };
 
 static void log_news(struct archive *archive)

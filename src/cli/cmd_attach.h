@@ -42,9 +42,9 @@ struct capture_options {
 #define INJECT_DETAIL \
 	"--inject is for a process that cannot be restarted and allocates too much for probes on malloc. It stops the " \
 	"process's threads for some milliseconds and replaces pages of its allocator by copies that call a sampler; " \
-	"at the end of the recording, however it ends, it gives the pages back. Where a check fails it is refused, " \
-	"and nothing changes. 'allocsnap doctor PID' tells beforehand. If something of the sampler stays, the exit " \
-	"status is 1.\n"
+	"at the end of the recording, however it ends, it gives the pages back. If a check fails, --inject is " \
+	"refused, and nothing changes. 'allocsnap doctor PID' checks beforehand. If something of the sampler stays, " \
+	"the exit status is 1.\n"
 
 #define SUDO_DETAIL \
 	"\n" \

@@ -27,7 +27,7 @@ static const struct option_choice unwinders[] = {
 
 static const struct option_choice frame_kinds[] = {
 	{ "python", "of Python code, as in tracemalloc (default)", COLLECTOR_FRAMES_PYTHON },
-	{ "mixed", "of C code, and of Python code where C code runs it; CPython 3.11 or later", COLLECTOR_FRAMES_MIXED },
+	{ "mixed", "of C code and of the Python code that it runs; CPython 3.11 or later", COLLECTOR_FRAMES_MIXED },
 	{ "native", "of C code", COLLECTOR_FRAMES_NATIVE },
 	{},
 };
@@ -90,8 +90,8 @@ const char *python_option_of(const struct capture_options *options)
 
 static const struct option_choice domains[] = {
 	{ "malloc", "all heaps (default)", COLLECTOR_MALLOC },
-	{ "python", "what CPython allocates, with Python tracebacks (default of a program that is Python, if it can be "
-		    "recorded so; in record its pools are, beside the heap)", COLLECTOR_PYTHON },
+	{ "python", "what CPython allocates, with Python tracebacks (default for a program that runs CPython, if "
+		    "possible; record instead adds its pools to the heap)", COLLECTOR_PYTHON },
 	{ "mmap", "mmap, munmap and mremap, also calls made by a heap", COLLECTOR_MMAP },
 	{ "glibc", "this heap only; if linked statically, use malloc", COLLECTOR_GLIBC },
 	{ "musl", "this heap only; if linked statically, use malloc", COLLECTOR_MUSL },
@@ -188,11 +188,11 @@ const struct option_row capture_what_rows[] = {
 	  .choices = domains, .rank = 27,
 	  .brief = "record these only: malloc, python, mmap, jemalloc…" },
 	{ "retag", 0, OPTION_FLAG, FIELD(retag),
-	  .help = "Python: fail unless each object in memory of a free list can get its own traceback, as in tracemalloc; by "
-		  "default it gets one where the program's file allows it" },
+	  .help = "Python: give each object in reused free-list memory its own traceback, as tracemalloc does, or "
+		  "fail; by default only if the program's file allows it" },
 	{ "no-retag", 0, OPTION_FLAG, FIELD(no_retag),
-	  .help = "Python: give an object in memory of a free list the traceback of the first object there, which may be "
-		  "innocent; saves a trap for each object, a third of the cost" },
+	  .help = "Python: give objects in reused free-list memory the traceback of the first object there, which "
+		  "may be wrong; saves one trap per object, a third of the cost" },
 	{ "probe", 0, OPTION_LIST, FIELD(probe), .arg = "SPEC",
 	  .help = "also record an allocator of the program itself (see SPEC below); repeatable" },
 	{ "min-size", 0, OPTION_CUSTOM, FIELD(min_size), .arg = "SIZE",
@@ -209,7 +209,7 @@ const struct option_row capture_stack_rows[] = {
 	{ "unwind", 0, OPTION_CHOICE, FIELD(unwinder), .arg = "HOW",
 	  .help = "how to find the callers of an allocation", .choices = unwinders },
 	{ "frames", 0, OPTION_CHOICE, FIELD(python_frames), .arg = "KIND",
-	  .help = "of Python: the frames of a traceback", .choices = frame_kinds },
+	  .help = "Python: which frames a traceback has", .choices = frame_kinds },
 	{ "no-return-probes", 0, OPTION_FLAG, FIELD(no_return_probes),
 	  .help = "do not replace return addresses, for programs that inspect their own stack; slower" },
 	{},
@@ -217,24 +217,25 @@ const struct option_row capture_stack_rows[] = {
 
 const struct option_row capture_cost_rows[] = {
 	{ "sample", 0, OPTION_CUSTOM, FIELD(sample), .arg = "SIZE",
-	  .help = "cheaper: record samples only, one per SIZE bytes on average, such as 512K; sums are then estimates. "
-		  "'pools' is for CPython: it records only which lines take new pools for objects of up to 512 bytes, at "
-		  "nearly no cost; 'pools,large' records larger ones, too, one by one. Both stand for --domain python",
+	  .help = "cheaper: record samples only, one per SIZE bytes on average, such as 512K; sums are then "
+		  "estimates. 'pools' is for CPython: it records only which lines take new pools for objects of up "
+		  "to 512 bytes, at nearly no cost; 'pools,large' also records each larger object. Both imply "
+		  "--domain python",
 	  .parse = parse_sample_choice, .rank = 24,
 	  .brief = "cheaper: record samples only, one per SIZE bytes, such as 512K" },
 	{ "no-sampler", 0, OPTION_FLAG, FIELD(no_sampler),
-	  .help = "record every block also of a process that takes samples of its own heap (otel_memory); without "
-		  "this its samples are recorded, which costs next to nothing" },
+	  .help = "record every block even if a process samples its own heap (otel_memory); by default allocsnap "
+		  "records these samples, at almost no cost" },
 	{ "sampler-rate", 0, OPTION_COUNT, FIELD(sampler_rate), .arg = "N", .default_text = "1000",
-	  .help = "let a process that takes samples by liballocsnap-sampler.so take about N a second at most: where there "
-		  "are more, their distance grows", .least = 1, .most = 1000000000 },
+	  .help = "limit sampling by liballocsnap-sampler.so to about N samples a second in each process; above "
+		  "that, sample less often", .least = 1, .most = 1000000000 },
 	{ "max-overhead", 0, OPTION_COUNT, FIELD(max_overhead), .arg = "PCT",
-	  .help = "take from each process at most PCT percent of the CPU time that it uses itself, which counts as a tenth "
-		  "of a core at least and one core (or its control group's quota) at most: where every block costs more, "
-		  "record samples; where these cost more, too, pause: allocations in a pause are missing", .least = 1,
+	  .help = "take at most PCT percent of each process's own CPU time: if every block costs more, record "
+		  "samples; if samples cost more, too, pause: allocations in a pause are missing. Own CPU time counts "
+		  "as a tenth of a core at least, and as one core (or the control group's quota) at most", .least = 1,
 	  .most = COLLECTOR_MAX_OVERHEAD_MOST, .rank = 14,
-	  .brief = "take at most PCT percent of the CPU time of each process: record samples, or pause, where more "
-		   "would be taken" },
+	  .brief = "take at most PCT percent of the CPU time of each process: record samples, or pause, if every "
+		  "block costs more" },
 	{ "max-blocks", 0, OPTION_CUSTOM, FIELD(max_blocks), .arg = "N", .default_text = "4M",
 	  .help = "room in the kernel for N live blocks: 1000000, 10M, up to 128M",
 	  .parse = parse_max_blocks },
@@ -261,18 +262,18 @@ static enum collector_unwinder choose_unwinder(const struct capture_options *opt
 
 const struct option_row capture_inject_rows[] = {
 	{ "inject", 0, OPTION_CUSTOM, FIELD(inject_bytes), .arg = "SIZE", .without_value = "512K",
-	  .help = "put a sampler into the running process, which takes one sample per SIZE bytes on average (default 512K), "
-		  "and take it out at the end; a block that is no sample costs some nanoseconds",
+	  .help = "put a sampler into the running process, and take it out at the end. It takes one sample per "
+		  "SIZE bytes on average (default 512K); other blocks cost some nanoseconds",
 	  .parse = parse_sample, .rank = 25,
-	  .brief = "put a sampler into the running process: samples at some nanoseconds a block" },
+	  .brief = "put a sampler into the running process; it costs some nanoseconds a block" },
 	{},
 };
 
 const struct option_row capture_children_rows[] = {
 	{ "children", 0, OPTION_FLAG, FIELD(children),
-	  .help = "also record the children that run already, and theirs; those that begin later need --follow-forks",
+	  .help = "also record running children and their children; --follow-forks records later ones",
 	  .rank = 23,
-	  .brief = "also record the children that run already" },
+	  .brief = "also record running children" },
 	{},
 };
 

@@ -90,9 +90,9 @@ const struct command cmd_census = {
 	.arg_min = 1,
 	.arg_max = 2,
 	.help = "count what lies in the heap of a process now: in use, free, by size; nothing is recorded",
-	.detail = "It reads the structures of glibc's allocator (2.26 and later), also those of blocks from before. The process is "
-		  "not stopped, and nothing is attached to it: what changes meanwhile is counted. Bytes are those of whole chunks, "
-		  "16 bytes or a few more than the program asked for.\n\n"
+	.detail = "It reads the structures of glibc's allocator (2.26 and later), which hold every block, whenever it "
+		  "was allocated. The process is not stopped, and nothing is attached to it: what changes meanwhile is "
+		  "counted. Bytes are of whole chunks, 16 bytes or a few more than the program asked for.\n\n"
 		  "FILE is the output of --json; it has a '/' in its name, or ends with '.json'. With two arguments it says what "
 		  "changed from the first to the second one:\n\n"
 		  "  sudo allocsnap census 4711 --json >monday.json\n"

@@ -33,7 +33,8 @@ static const struct option_row rows[] = {
 	{ "sort", 's', OPTION_CUSTOM, offsetof(struct diff_options, sort), .parse = parse_sort_order,
 	  .choice = sort_order_choice, .arg = "ORDER", .default_text = "abs", .help = "what comes first" },
 	{ "fail-above", 0, OPTION_CUSTOM, offsetof(struct diff_options, fail_above), .parse = parse_growth_limit,
-	  .arg = "SIZE", .help = "exit with status 4 if all that was chosen grew by more than SIZE: 0, 64K, 1M" },
+	  .arg = "SIZE",
+	  .help = "exit with status 4 if the chosen blocks together grew by more than SIZE: 0, 64K, 1M" },
 	{},
 };
 
@@ -172,7 +173,7 @@ static int find_first_and_last(const char *text, char *ret_path[2])
 	if (!status && !paths.path_nr)
 		status = refuse_one_snapshot(text);
 	else if (!status && paths.path_nr == 1)
-		status = log_failure("%s: the only snapshot: there is none to compare it with", paths.path[0]);
+		status = log_failure("%s: the only snapshot: nothing to compare it with", paths.path[0]);
 	if (!status) {
 		log_info("comparing %s, the first of %zu, with", paths.path[0], paths.path_nr);
 		log_info("%s, the latest", paths.path[paths.path_nr - 1]);

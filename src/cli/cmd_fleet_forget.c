@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "base/reason.h"
-#include "cli/cmd_cluster.h"
 #include "cli/cmd_fleet.h"
 #include "fleet/catalogue.h"
 #include "fleet/cluster/cluster_forget.h"

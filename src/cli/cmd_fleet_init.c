@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "base/reason.h"
-#include "cli/cmd_cluster.h"
 #include "cli/cmd_fleet.h"
 #include "fleet/cluster/cluster_schema.h"
 
@@ -70,7 +69,8 @@ static int run(const void *command_options, const struct arguments *args)
 	if (schema_options_check(&schema, &why))
 		return log_refusal(&cmd_fleet_init, "%s", why.text);
 	if (!options->cluster_name && options->to.item_nr > 1)
-		return log_refusal(&cmd_fleet_init, "several --to are the servers of a cluster: --cluster says its name");
+		return log_refusal(&cmd_fleet_init,
+				   "several --to need --cluster NAME: they are the servers of one cluster");
 	if (options->print)
 		return print_schema(&schema);
 	if (!options->to.item_nr)
@@ -86,9 +86,9 @@ static const struct option_row rows[] = {
 	{ "cluster", 0, OPTION_STRING, FIELD(cluster_name), .arg = "NAME",
 	  .help = "make tables over all servers of this cluster, by its name in their configuration" },
 	{ "keep", 0, OPTION_DURATION, FIELD(keep_ns), .arg = "TIME", .default_text = "keep all",
-	  .help = "let the server remove what is older; whole days", .least = DAY_NS,
+	  .help = "let the server remove snapshots older than TIME, in whole days", .least = DAY_NS,
 	  .most = KEEP_DAYS_MOST * DAY_NS },
-	{ "print", 0, OPTION_FLAG, FIELD(print), .help = "print the statements, and reach no server" },
+	{ "print", 0, OPTION_FLAG, FIELD(print), .help = "print the statements without contacting a server" },
 	{},
 };
 

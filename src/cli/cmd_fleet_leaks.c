@@ -43,7 +43,7 @@ static const struct option_row fleet_leak_rows[] = {
 	{ "json", 'j', OPTION_CUSTOM, FIELD(fleet.stats.format), .parse = parse_json,
 	  .help = "print one JSON object" },
 	{ "fail-above", 0, OPTION_CUSTOM, FIELD(limit), .arg = "RATE", .parse = leak_limit_parse,
-	  .help = "exit with status 4 if all that surely leaks is more than RATE: 0, 64K/min, 1M/h" },
+	  .help = "exit with status 4 if the lines that LEAK, together, leak more than RATE: 0, 64K/min, 1M/h" },
 	{},
 };
 

@@ -3,7 +3,6 @@
 #include <inttypes.h>
 
 #include "base/reason.h"
-#include "cli/cmd_cluster.h"
 #include "cli/cmd_fleet.h"
 #include "fleet/cluster/cluster_push.h"
 

@@ -25,11 +25,11 @@ static bool has_ranks(const struct command *command)
 const struct option_row *other_rows(const struct command *command)
 {
 	static const struct option_row rows[] = {
-		{ .name = "no-pager", .help = "write to the terminal at once, also if it is long" },
+		{ .name = "no-pager", .help = "write long output to the terminal without a pager" },
 		{ .name = "help", .letter = 'h', .help = "print this help" },
 		{},
 	}, ranked_rows[] = {
-		{ .name = "no-pager", .help = "write to the terminal at once, also if it is long" },
+		{ .name = "no-pager", .help = "write long output to the terminal without a pager" },
 		{ .name = "help", .letter = 'h', .arg = "all", .without_value = "",
 		  .help = "print the help; with =all, all options" },
 		{},

@@ -364,11 +364,11 @@ const struct command cmd_leaks = {
 	.arg_min = 1,
 	.arg_max = UINT_MAX,
 	.help = "name the lines that leak: observe a process, or judge its snapshots",
-	.detail = "A running process, by its PID or NAME, or several of them, is recorded for the time of --for, with 12 snapshots. In a FOLDER, the "
-		  "newest recording is judged; if there are several folders below it, that of each process, as 'fleet leaks' "
-		  "does it. COMM.PID is a folder below ./allocsnap-data.\n"
+	.detail = "Running processes, by PID or NAME, are recorded for the time of --for, with 12 snapshots. In a "
+		  "FOLDER, the newest recording is judged; with several folders below it, the newest one of each "
+		  "process, as 'fleet leaks' does it. COMM.PID is a folder below ./allocsnap-data.\n"
 		  "A line LEAKS if its blocks were born all along, until now, and beyond some age hardly any was freed. It "
-		  "MAY LEAK if there are doubts, which it names. Nobody can tell from outside whether blocks that were "
+		  "MAY LEAK if there are doubts, which it names. Nobody can know from outside whether blocks that were "
 		  "never freed in 60 s are freed after 70: observe for longer than the program's caches and pools take to fill.\n\n"
 		  "Exit status: 0 if all could be judged, whether or not something leaks; 1 after a failure, or if something "
 		  "of an injected sampler stays; 2 for an invalid command line; 3 if it cannot be judged (gaps, losses, growth "

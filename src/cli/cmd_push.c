@@ -13,7 +13,7 @@
 #include "base/privileges.h"
 #include "base/reason.h"
 #include "cli/cmd.h"
-#include "fleet/cluster/cluster_batch.h"
+#include "fleet/cluster/cluster_push.h"
 #include "push/push_queue.h"
 #include "push/pusher.h"
 #include "record/metrics.h"
@@ -51,7 +51,7 @@ static const struct option_row endpoint_rows[] = {
 
 static const struct option_row folder_rows[] = {
 	{ "watch", 0, OPTION_FLAG, FIELD(watch),
-	  .help = "stay, and push what is written to the FOLDER later, until SIGTERM or Ctrl-C" },
+	  .help = "keep running, and push new snapshots in FOLDER until SIGTERM or Ctrl-C" },
 	{ "max-waiting", 0, OPTION_COUNT, FIELD(push.waiting_most), .arg = "N",
 	  .help = "push the latest N snapshots at most, and give up older ones; 0 is no limit" },
 	{ "metrics", 0, OPTION_STRING, FIELD(metrics), .arg = "FILE",
@@ -231,7 +231,7 @@ const struct command cmd_push = {
 		  "1. With --watch it looks every five seconds, and after a failure in ever longer intervals, of five "
 		  "minutes at most; at its end it pushes what was written last.\n\n"
 		  "Credentials come from a file that other users cannot read, or from ALLOCSNAP_PUSH_TOKEN, or "
-		  "ALLOCSNAP_PUSH_USER and ALLOCSNAP_PUSH_PASSWORD in the environment; those of a ClickHouse from "
+		  "ALLOCSNAP_PUSH_USER and ALLOCSNAP_PUSH_PASSWORD in the environment; for a ClickHouse from "
 		  "ALLOCSNAP_CLUSTER_TOKEN, _USER and _PASSWORD.",
 	.example = "allocsnap push http://localhost:4040/ingest allocsnap-data",
 	.option = { { endpoint_rows, 0, "Endpoint" }, { folder_rows, 0, "A folder" } },

@@ -61,8 +61,8 @@ static const struct option_row filter_process_rows[] = {
 	{ "exclude", 0, OPTION_LIST, FIELD(exclude), .arg = "KEY=VALUE",
 	  .help = "skip processes that match; KEY is one of the options above: 'comm=ssh*', 'uid=root'", .rank = 6 },
 	{ "min-bytes", 0, OPTION_CUSTOM, FIELD(min_bytes), .arg = "SIZE", .default_text = "64K",
-	  .help = "skip processes that lived for less than one interval, and children that hold nothing, unless they "
-		  "held at least SIZE bytes once",
+	  .help = "skip processes that lived less than one interval, and children that hold nothing, if they never "
+		  "held SIZE bytes",
 	  .parse = parse_min_bytes },
 	{},
 };
@@ -266,10 +266,11 @@ const struct command cmd_record = {
 		  "program and the C library beside its loader, otherwise the C library of PID 1. Other files are "
 		  "probed when a recorded process has mapped them. Earlier allocations of that process are unknown, "
 		  "and functions_late in its snapshots counts the functions probed late.\n\n"
-		  "Of a program that is Python the pools for its small objects are recorded beside its heap, at Python's lines "
-		  "and nearly no cost; --domain malloc leaves them out. --domain python records each object of the processes "
-		  "that run CPython, and only these meet its probes: a new one, or a forked one, some milliseconds after its start, which is a gap in its snapshots. --domain python,malloc "
-		  "records the others by their heap.\n\n"
+		  "If a program runs CPython, the pools for its small objects are recorded beside its heap, at "
+		  "Python's lines and nearly no cost; --domain malloc leaves them out. --domain python records each "
+		  "object of the processes that run CPython, and probes only these processes. A new or forked process "
+		  "is probed some milliseconds after its start, which is a gap in its snapshots. With --domain "
+		  "python,malloc, the other processes are recorded by their heap.\n\n"
 		  "Each interval takes one snapshot of every process, all at the same instant. A process that exits "
 		  "between passes gets its last snapshot in the next pass. SIGUSR1 takes snapshots now. Ctrl-C and "
 		  "SIGTERM take last snapshots and exit; a second signal, or one minute, cuts that short.\n\n"

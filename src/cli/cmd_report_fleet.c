@@ -198,8 +198,8 @@ const struct command cmd_report_fleet = {
 	.help = "write an HTML page about a fleet: the latest snapshots, or two cohorts",
 	.detail = "The page has the sum of each process's latest snapshot, and a filter by host and process. Processes that "
 		  "had ended are left out, as in 'fleet stats', and a line says so. With --baseline and --candidate it compares "
-		  "two cohorts, also of processes that had ended. It is one file of at most about 1.5 MB, like that of "
-		  "'allocsnap report'.\n\n"
+		  "two cohorts, also of processes that had ended. It is one file of at most about 1.5 MB, like a "
+		  "page of 'allocsnap report'.\n\n"
 		  SELECTION_DETAIL "\n\n" SELECT_DETAIL,
 	.example = "allocsnap fleet report --where 'comm=redis*' -o redis.html",
 	.option = { { rows, 0, "Output" }, { source_rows, FIELD(fleet), "Which snapshots" },

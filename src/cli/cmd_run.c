@@ -24,8 +24,8 @@ static const struct option_row rows[] = {
 	  .help = "start the program as USER, with the groups, HOME, USER, LOGNAME and SHELL of this user", .rank = 16,
 	  .brief = "start the program as USER" },
 	{ "fast", 0, OPTION_CUSTOM, offsetof(struct capture_options, fast_bytes), .arg = "SIZE", .without_value = "512K",
-	  .help = "take the samples in the program itself, one per SIZE bytes on average (default 512K): preloads "
-		  "liballocsnap-sampler.so; a block that is no sample costs some nanoseconds",
+	  .help = "preload liballocsnap-sampler.so, which takes one sample per SIZE bytes on average (default "
+		  "512K) in the program itself; other blocks cost some nanoseconds",
 	  .parse = parse_sample, .rank = 15,
 	  .brief = "take samples in the program itself, by a preloaded library" },
 	{},
@@ -122,11 +122,10 @@ const struct command cmd_run = {
 	.arg_max = UINT_MAX,
 	.stop_at_first_arg = true,
 	.help = "start a program and record it from its first allocation on",
-	.detail = "The program is paused while its allocator is being probed. The exit status is that of the "
-		  "program, 128 + N if signal N ended it, 127 if it was not found, 126 if it cannot be executed, and "
-		  "125 if allocsnap itself failed. Signals sent to "
-		  "allocsnap are passed on to the program, except SIGUSR1, which takes a snapshot now, and SIGUSR2, "
-		  "which clears the traces and the peak.\n\n"
+	.detail = "The program is paused while its allocator is being probed. The exit status is the "
+		  "program's, 128 + N if signal N ended it, 127 if it was not found, 126 if it cannot be executed, and "
+		  "125 if allocsnap itself failed. allocsnap passes signals on to the program, except SIGUSR1, which "
+		  "takes a snapshot now, and SIGUSR2, which clears the traces and the peak.\n\n"
 		  "With -o FILE.snap, one snapshot is taken, after the interval or at the end, whichever comes first, "
 		  "and FILE.snap must not exist.\n"
 		  SUDO_DETAIL "\n" FOLLOW_FORKS_DETAIL PROBE_DETAIL,

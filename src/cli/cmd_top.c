@@ -512,7 +512,7 @@ const struct command cmd_top = {
 	.arg_max = UINT_MAX,
 	.help = "watch which lines hold memory, grow and leak: live, or in snapshots",
 	.detail = "Running processes are recorded as attach does it, until the view ends; nothing is kept unless the key w "
-		  "writes it. Of several processes there is a list first, and Enter opens one. SNAP is a snapshot file, or a "
+		  "writes it. Several processes are a list first, and Enter opens one. SNAP is a snapshot file, or a "
 		  "PID or COMM with @WHICH of which " DATA_DIR " has snapshots; of a FOLDER the latest snapshot of each "
 		  "process is shown, with its growth since the first one.\n\n"
 		  "Keys: ? lists all; arrows select, Enter opens, Esc goes back, s sorts, g groups, / filters, p pauses, r r "

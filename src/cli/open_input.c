@@ -72,8 +72,8 @@ static enum kind kind_of_file(const char *path)
 
 static const char *const hints[] = {
 	[KIND_JSON] = "not a snapshot; 'allocsnap convert' reads JSON",
-	[KIND_PICKLE] = "a Python pickle; 'tracemalloc-to-json FILE | allocsnap convert - -o SNAP' "
-			"reads one of tracemalloc",
+	[KIND_PICKLE] = "a Python pickle; 'tracemalloc-to-json FILE | allocsnap convert - -o SNAP' reads a pickle "
+			"of tracemalloc",
 	[KIND_UTF16] = "text in UTF-16; 'iconv -f UTF-16 -t UTF-8 <IN >OUT' makes UTF-8 of it",
 	[KIND_PROFILE] = "a heap profile of another tool; 'allocsnap convert IN -o OUT.snap' makes a snapshot of it",
 };

@@ -48,7 +48,8 @@ static int find_library(const char *name, char ret_path[PATH_MAX], struct reason
 		if (access(path, R_OK) || !realpath(path, ret_path))
 			continue;
 		if (strpbrk(ret_path, ": "))
-			return reason_set(why, -EINVAL, "cannot preload %s: LD_PRELOAD has no way to say ':' or ' '",
+			return reason_set(why, -EINVAL,
+					  "cannot preload %s: LD_PRELOAD cannot hold a path with ':' or ' '",
 					  ret_path);
 		return 0;
 	}

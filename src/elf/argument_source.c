@@ -120,7 +120,7 @@ static int parse_index(const char **at, struct argument_source *ret, struct reas
 		err = parse_number(at, &scale, why);
 	}
 	if (!err && scale != 1 && scale != 2 && scale != 4 && scale != 8)
-		return refuse_argument(why, -EINVAL, "has a scale that is none", *at);
+		return refuse_argument(why, -EINVAL, "has an invalid scale", *at);
 	ret->scale = scale;
 	return err;
 }
@@ -159,7 +159,7 @@ static int parse_width(const char **at, struct argument_source *ret, struct reas
 	if (bytes && digit[bytes - 1] == 'f')
 		return refuse_argument(why, -ENOTSUP, "is a floating-point number", *at);
 	if (bytes != 1 || !strchr("1248", *digit))
-		return refuse_argument(why, -EINVAL, "has a width that is none", *at);
+		return refuse_argument(why, -EINVAL, "has an invalid width", *at);
 	ret->is_signed = is_signed;
 	ret->bytes = *digit - '0';
 	*at = end + 1;

@@ -4,8 +4,8 @@
 
 /*
  * Judges whether the blocks of one traceback leak, by when the live ones were born. A recording sees no older blocks,
- * so everything grows at first, and growth says little. Births say more: of a leak as many blocks are left of each
- * minute, of a cache none of the oldest, of a warm-up only the oldest.
+ * so everything grows at first, and growth says little. Births say more. A leak keeps about the same
+ * number of blocks from each minute. A cache has none of its oldest blocks left. A warm-up has only its oldest.
  *
  * The rule: find the least age H from which on hardly any block was seen to be freed. The blocks that are live and
  * older than H are the survivors. If they were born all along, until now, the traceback leaks, at the rate of their

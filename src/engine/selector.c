@@ -542,8 +542,7 @@ static int spec_set_pattern(struct spec *spec, char *text)
 				  text, text, text + 1);
 	if (!*text)
 		return reason_set(spec->why, -EINVAL,
-				  "a filter that is empty asks nothing; the file without a name "
-				  "is file=");
+				  "the filter is empty; the file without a name is file=");
 	if (colon)
 		*colon = '\0';
 	err = set_key(spec, &spec_keys[SPEC_FILE], text);
@@ -571,8 +570,7 @@ static int check_filter_spec(const struct spec *spec)
 	if (filter->all_frames && !filter->has_lineno && !filter->filename_pattern &&
 	    !filter->function_pattern && !filter->object_pattern)
 		return reason_set(spec->why, -EINVAL,
-				  "all-frames asks nothing of a frame; it goes with a file, a line, "
-				  "a function or an object");
+				  "all-frames needs a file, a line, a function or an object beside it");
 	return 0;
 }
 

@@ -190,7 +190,7 @@ static int merge_table(struct catalogue_merge *merge, struct merged_source *sour
 	if (more < 0)
 		return more;
 	if (err == -EBADMSG && why && !*why->text)
-		return catalogue_report_damage(source->catalogue, why, "an id or a number that is none");
+		return catalogue_report_damage(source->catalogue, why, "an invalid id or number");
 	return err == -ENOMEM ? reason_set(why, err, "out of memory") : err;
 }
 

@@ -78,7 +78,4 @@ int facts_builder__label(struct facts_builder *builder, int64_t number, const ch
 int facts_builder__loss(struct facts_builder *builder, int64_t number, const char *name, uint64_t value);
 int facts_builder__finish(struct facts_builder *builder, struct fleet_facts *ret);
 
-/* Sets the ending of each process in all its snapshots. The facts must be in order. 0 or -ENOMEM. */
-int fleet_set_endings(struct fleet_facts *facts);
-
 #endif

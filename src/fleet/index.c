@@ -95,7 +95,7 @@ static int load_library_table(struct library *library, const struct catalogue *c
 	if (more < 0)
 		return more;
 	if (err == -EBADMSG)
-		return catalogue_report_damage(catalogue, why, "an id or a number that is none");
+		return catalogue_report_damage(catalogue, why, "an invalid id or number");
 	return err ? reason_set(why, err, "%s: %s", catalogue->path, strerror(-err)) : 0;
 }
 

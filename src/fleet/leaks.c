@@ -128,7 +128,7 @@ static void begin_kind(struct leak_sum *sum)
 	sum->ahead = 0;
 }
 
-/* A vote for the group that stands for the line: that of the majority remains. */
+/* Majority vote: keeps the group that most processes report for this line. */
 static void vote_together(struct leak_sum *sum)
 {
 	if (!sum->ahead)

@@ -255,7 +255,7 @@ static int get_columns(struct fleet_rows *rows, const uint8_t *from, const struc
 	uint64_t bits;
 
 	if (GET_COLUMN(get_origins, rows, from, width[COLUMN_ORIGIN]) > origin_nr)
-		return report_damaged_rows(why, "an origin that is none");
+		return report_damaged_rows(why, "an invalid origin");
 	from += nr * width[COLUMN_ORIGIN];
 	bits = GET_COLUMN(get_sizes, rows, from, width[COLUMN_SIZE]);
 	from += nr * width[COLUMN_SIZE];

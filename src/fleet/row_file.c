@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/reason.h"
-#include "fleet/row_schema.h"
+#include "fleet/row_tables.h"
 
 struct row_file {
 	struct row_sink sink;

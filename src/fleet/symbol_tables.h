@@ -6,7 +6,7 @@
  * The tracebacks and frames that a catalogue's rows refer to, as a snapshot for the engine (engine/presummed.h): trace n
  * is origin n.
  *
- * If some snapshots have names for a place (build-id and offset) and others have not, all get them (shared_names.h).
+ * If some snapshots have names for a place (build-id and offset) and others have not, all get them.
  * Filters see the frames' own names. A frame with a line or a function has no build-id and no offset: they differ
  * from build to build and tell nothing more. Code in no file has no offset either.
  *
@@ -17,10 +17,12 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "engine.h"
 
 struct catalogue;
+struct dictionary_maker;
 struct snapshot;
 
 struct dictionary_options {
@@ -62,8 +64,6 @@ struct dictionary_frame {
  * by any id but 0, their origins in order, and domains. Frames are listed by id, most recent call first. Errors are
  * -ENOMEM, and -EINVAL: a number is out of range, or an id is unknown. The options must outlive the maker.
  */
-struct dictionary_maker;
-
 int dictionary_maker__new(const struct dictionary_options *options, struct dictionary_maker **ret);
 void dictionary_maker__free(struct dictionary_maker *maker); /* NULL is allowed */
 
@@ -76,5 +76,16 @@ int dictionary_maker__traceback(struct dictionary_maker *maker, int64_t id, cons
 int dictionary_maker__origin(struct dictionary_maker *maker, int64_t traceback_id, int64_t domain);
 int dictionary_maker__domain(struct dictionary_maker *maker, int64_t number, const char *name);
 int dictionary_maker__finish(struct dictionary_maker *maker, struct dictionary *ret);
+
+#define NAME_CHAIN_MAX 32 /* frames of a place; recordings have no more, and a false snapshot gains little */
+
+enum name_detail {
+	DETAIL_NONE,
+	DETAIL_FUNCTION,
+	DETAIL_LINE, /* or inlined calls */
+};
+
+/* A hash; 0: the frame has no place. flags: enum of snap_frame. */
+int64_t nameable_place(const char *build_id, uint64_t offset, uint32_t flags);
 
 #endif

@@ -271,7 +271,7 @@ static void put_process_row(FILE *out, const struct row *row, const struct chose
 static int put_processes(FILE *out, const struct metrics *metrics)
 {
 	static const struct row omitted = {
-		"allocsnap_processes_omitted", "gauge", "Recorded processes that are not told of below.",
+		"allocsnap_processes_omitted", "gauge", "Recorded processes that are not listed below.",
 	};
 	struct chosen chosen;
 	int err = metrics_choose_processes(metrics, &chosen);

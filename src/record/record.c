@@ -327,7 +327,7 @@ static void record_begin(struct record *record)
 	puts(text);
 	fflush(stdout);
 	if (notify__send_ready(&recorder->notify, text))
-		log_info("the service manager was not told that the recording has begun");
+		log_info("cannot notify the service manager that the recording has begun");
 	write_metrics(record);
 }
 
@@ -336,7 +336,7 @@ static void record_run(struct record *record)
 	struct collector *collector = record->recorder.collector;
 
 	if (notify__open(&record->recorder.notify))
-		log_info("the service manager cannot be told anything: NOTIFY_SOCKET is no address");
+		log_info("cannot notify the service manager: NOTIFY_SOCKET is no address");
 	collector__set_between(collector, is_signalled, record);
 	record_begin(record);
 	recorder_run(&record->recorder);

@@ -36,7 +36,7 @@ bool unseen_heap_warning(const struct snapshot *snapshot, struct reason *ret);
 bool unrecorded_reason(const struct snapshot *old_snapshot, const struct snapshot *new_snapshot, struct reason *ret);
 
 #define KEPT_LINES_TEXT \
-	"a Python object in memory of a free list has the line of the first object there, which may be innocent: record " \
+	"a Python object in reused free-list memory has the line of the first object, which may be wrong: record " \
 	"without --no-retag"
 
 /* ---- of a difference ---- */

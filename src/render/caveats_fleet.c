@@ -60,8 +60,8 @@ static bool check_shared_processes(const struct doubted *all, struct reason *ret
 		either += all->mark[i] != 0;
 	}
 	return both && both < either &&
-	       warn(ret, "%" PRIu32 " of %" PRIu32 " processes are in both cohorts: some of the difference is of "
-		    "processes, some of time", both, either);
+	       warn(ret, "%" PRIu32 " of %" PRIu32 " processes are in both cohorts: the difference is partly "
+		    "between processes, partly over time", both, either);
 }
 
 /* A second recording of a process has no blocks from before its own start. */

@@ -404,7 +404,8 @@ static const char *what_was_recorded(char text[RATE_TEXT_MAX + 32], const struct
 	char rate[RATE_TEXT_MAX];
 
 	if (!snapshot__tables(last)->trace_weight)
-		return has_kept_lines(last) ? "every block, those of free lists under the first object's line" : "every block";
+		return !has_kept_lines(last) ? "every block" :
+					       "every block, reused free-list memory under the first object's line";
 	snprintf(text, RATE_TEXT_MAX + 32, "samples, %s%s", *rate_text(rate, last) ? rate : "of changing rates",
 		 snapshot_samples_pools(last) ? ": an estimate" : "");
 	return text;
@@ -538,7 +539,7 @@ static void put_rest(struct emitter *out, const struct leak_answer *answer, size
 		const char *text;
 	} rest[] = {
 		{ LEAK_SETTLED, "grew and stopped (warm-up, pools)" }, { LEAK_FREED, "free what they allocate" },
-		{ LEAK_YOUNG, "began just now" }, { LEAK_GAPS, "cannot be told because of gaps" },
+		{ LEAK_YOUNG, "began just now" }, { LEAK_GAPS, "cannot be judged because of gaps" },
 		{ LEAK_FEW, "have too few blocks" },
 	};
 	const struct leaks *leaks = answer->leaks;

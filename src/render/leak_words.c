@@ -113,7 +113,7 @@ static void put_doubt(FILE *out, const struct leak_verdict *verdict, enum leak_d
 			clock_text(clock, verdict->since_ns));
 		break;
 	case LEAK_DOUBT_SNAPSHOTS:
-		fprintf(out, "births alone tell it: four snapshots of the recording make it sure");
+		fprintf(out, "only birth times show it: four snapshots of the recording make it sure");
 		break;
 	}
 }
@@ -187,7 +187,7 @@ static void put_innocence(FILE *out, const struct leak_verdict *verdict)
 		fprintf(out, "gaps may have hidden more frees than blocks are left: record with --sample instead of "
 			"--max-overhead");
 	else
-		fprintf(out, "too few blocks to tell: %.0f", verdict->live);
+		fprintf(out, "too few blocks to judge: %.0f", verdict->live);
 }
 
 char *leak_reason_text(const struct leak_window *window, const struct leak_verdict *verdict, uint32_t summed)
@@ -351,7 +351,7 @@ const char *leak_unjudged_text(char text[LEAK_UNJUDGED_MAX], enum leak_unjudged 
 			 "(--max-blocks), or with --sample", snapshot__counter(leaks->last, "blocks_dropped"));
 		return text;
 	case LEAK_UNJUDGED_UNBORN:
-		snprintf(text, LEAK_UNJUDGED_MAX, "of %" PRIu64 " blocks the birth is not known", leaks->unborn);
+		snprintf(text, LEAK_UNJUDGED_MAX, "the birth of %" PRIu64 " blocks is not known", leaks->unborn);
 		return text;
 	case LEAK_UNJUDGED_GAPS:
 		snprintf(text, LEAK_UNJUDGED_MAX, "nothing was recorded in %s: frees were missed; record with --inject or "

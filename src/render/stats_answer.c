@@ -243,10 +243,10 @@ static void put_report_sampling(struct emitter *out, const struct report *report
 		  samples_text(now, report, report_sides(report) - 1, estimate->samples), is_diff ? " (before: " : "",
 		  is_diff ? samples_text(before, report, 0, estimate->old_samples) : "", is_diff ? ")" : "",
 		  estimate->has_intervals ? "± is how far off it may be, with 95 % confidence" :
-					    "how far off it is cannot be told",
+					    "its error is not known",
 		  estimate->has_intervals ? "" : why_untold(report),
 		  estimate->has_intervals && has_count_untold(report->statistics) ?
-			"; ±?: too few samples to tell" : "");
+			"; ±?: too few samples" : "");
 }
 
 /* A total of mappings and of the heap that lies in them is more than there is. */

@@ -355,7 +355,7 @@ static const char *why_few_names(const struct naming *naming, const struct objec
 	if (!file->is_stripped || naming->stripped_nr >= STRIPPED_TOLD_MAX)
 		return NULL;
 	return naming->stripped_nr + 1 < STRIPPED_TOLD_MAX ? "stripped, and no debug file of it is here" :
-	       "stripped, and no debug file of it is here; more that are so are not told";
+	       "stripped, and no debug file of it is here; further such files are not named";
 }
 
 bool naming__next_nameless(struct naming *naming, struct nameless *ret)

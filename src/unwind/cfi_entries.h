@@ -188,8 +188,8 @@ struct object_cfi {
 };
 
 /*
- * Valid as long as elf is; there may be no sections. 0 or a negative errno as from
- * unwind_table__from_file().
+ * The sections point into elf. A file without call frame information has none and returns 0. Otherwise a negative
+ * errno as from unwind_table__from_file().
  */
 int object_cfi_find(Elf *elf, struct object_cfi *ret, struct reason *why);
 

@@ -368,7 +368,7 @@ small: small.c
 
 @task("`run -f -- make`: which process peaked?", before="2 min, a shell loop")
 def make_peaks(terminal):
-    """The compiler of C++ holds more than that of C, and than make, as, collect2."""
+    """The C++ compiler holds more than the C compiler, make, as and collect2."""
     source = pathlib.Path(terminal.folder("src"))
     shutil.copy(PLANTED / "shopcache.cc", source)
     (source / "small.c").write_text("int one(void) { return 1; }\n", encoding="ascii")

@@ -41,7 +41,7 @@ def limit_cpu():
 
 
 class Run:
-    """Runs one command on one file; returns the fault of its end ("" if there is none)."""
+    """Runs one command on one file; returns the fault of its end, or ""."""
 
     def __init__(self, command, path, prefix=()):
         self.argv = [*prefix, ALLOCSNAP, *(word.format(path) for word in COMMANDS[command])]

@@ -151,7 +151,7 @@ __u64 loss_of(struct target_process *target, enum loss loss)
 
 struct sum {
 	__u64 block_cnt, bytes;
-	__u64 told_cnt; /* of them, those whose weight the process told */
+	__u64 told_cnt; /* the blocks whose weight the process reported */
 	double weight, weighted_bytes;
 };
 

@@ -73,7 +73,7 @@ extern struct code codes[2];
 extern struct string file_name, code_name;
 extern struct bytes line_table;
 extern struct python_call python_calls[PYTHON_CALLS_MAX];
-extern struct python_offsets python_layout; /* as python_tell() tells it: with frames that C code owns */
+extern struct python_offsets python_layout; /* what python_tell() writes: with frames that C code owns */
 extern volatile struct settings settings; /* see bpf_alloc.c */
 
 void pool_make(struct pool *pool, __u32 class);
@@ -91,7 +91,7 @@ void thread_state_runs(__u64 state);
 /* The key of the thread states. No thread has one then. */
 void thread_state_key(int is_made, __u32 number);
 
-/* Tells the kernel side where everything is. */
+/* Writes the layout of Python for the kernel side. */
 void python_tell(void);
 
 /* One arena, no pool in use, and a thread with one frame. */

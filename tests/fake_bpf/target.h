@@ -58,7 +58,7 @@ struct choice {
 extern struct choice chosen_blocks;
 void choose_blocks(struct choice chosen);
 
-/* A budget with these rates, instead of those of sample_rates_fill(). */
+/* A budget with these rates, instead of the rates of sample_rates_fill(). */
 void choose_rates(const __u64 sample_bytes[SAMPLE_RATES]);
 
 /* The loader changes the sampling rate of the process. */
@@ -201,7 +201,7 @@ void books_check(void);
 		cr_expect(got_ == wanted_, __VA_ARGS__ " is %llu, not %llu", got_, wanted_); \
 	} while (0)
 
-/* A probe at a `ret` cannot tell whether it should have seen a call, so it counts no unmatched return. */
+/* A probe at a `ret` cannot know whether it should have seen a call, so it counts no unmatched return. */
 #define expect_unmatched_in(target, n) \
 	expect_loss_in(target, returns_unmatched, returns_are_probed() ? 0 : (n))
 #define expect_unmatched(n) expect_unmatched_in(process, n)

@@ -279,7 +279,7 @@ BOOK_TEST(cost, counts_nested_calls)
 	expect_traps(2, 0, 0);
 }
 
-/* A sampler tells the blocks: once a session knows that malloc calls no other function, its calls have no return. */
+/* A sampler reports the blocks: once a session knows that malloc calls no other function, its calls have no return. */
 BOOK_TEST(cost, of_a_call_beside_a_sampler_is_its_entry)
 {
 	time_each_program();

@@ -230,7 +230,7 @@ BOOK_TEST(posix_memalign, counts_a_loss_when_its_result_is_unreadable)
 	expect_live(0x2000, 24);
 }
 
-/* Functions that throw: their returns are seen at `ret`, even if those of other functions are hijacked. */
+/* Functions that throw: their returns are seen at `ret`, even if returns of other functions are hijacked. */
 
 static void new_enter(unsigned int depth, __u64 size)
 {

@@ -183,7 +183,7 @@ BOOK_TEST(missed, end_does_not_record_the_next_process_with_the_pid)
 	books = book_of(child->process);
 	child->process->pid = 0;
 	other->started_ns = fake.now_ns + 1000;
-	thread_run(thread_start(other, 200)); /* no event has told of it */
+	thread_run(thread_start(other, 200)); /* no event has reported it */
 	user_malloc(16, 0x2000);
 	user_free(0x1000);
 

@@ -254,7 +254,7 @@ BOOK_TEST(python, realloc_grows_into_the_heap_and_there)
 	expect(current_bytes, 700);
 }
 
-/* ---- blocks that libraries tell of ---- */
+/* ---- blocks that libraries report ---- */
 
 static void track(__u64 address, __u64 size)
 {

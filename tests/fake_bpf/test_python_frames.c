@@ -186,7 +186,7 @@ BOOK_TEST(python, endless_frames_are_cut)
 	expect_same(traceback_of((__u64)pool_at(0) + 48)->total_nframe, 65535, "frames");
 }
 
-/* As a thread's stack of frames: each lies above that of its caller. More of them than are read at once. */
+/* As a thread's stack of frames: each lies above its caller's frame. There are more frames than one read takes. */
 BOOK_TEST(python, frames_above_each_other_are_read_together)
 {
 	struct traceback *traceback;

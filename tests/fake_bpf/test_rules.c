@@ -93,7 +93,7 @@ static void group_is(const char *const *part, int nr)
 {
 	memset(nodes, 0, sizeof(nodes));
 	for (int i = 1; i <= nr; i++) {
-		/* The newest kernel's name of the field is that of another struct: the same place. */
+		/* The newest kernel names the field as in another struct; its place is the same. */
 		nodes[i].parent = &nodes[i - 1];
 		nodes[i].name = part[i - 1];
 	}

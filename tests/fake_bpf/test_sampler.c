@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Processes that sample their own heap, and tell it at probes: what enters the books, and what leaves them. */
+/* Processes that sample their own heap, and report it at probes: what enters the books, and what leaves them. */
 #include "target.h"
 #include <bpf/bpf_helpers.h>
 #include <stdint.h>
@@ -92,7 +92,7 @@ BOOK_TEST(sampler, blocks_from_before_the_first_sample_stand_for_themselves)
 	expect_nothing_left();
 }
 
-/* The sampler's own malloc is probed for other processes: it tells the block before it returns. */
+/* The sampler's own malloc is probed for other processes: it reports the block before it returns. */
 BOOK_TEST(sampler, block_of_a_call_that_is_under_way_is_told_once)
 {
 	enter(SHAPE_MALLOC, sp_at(1), 100);
@@ -183,7 +183,7 @@ BOOK_TEST(sampler, impossible_weights_are_refused)
 	expect(current_bytes, 100 + (1ULL << 40));
 }
 
-/* A weight below the size: samples in the block × the mean distance. On average what was told enters. */
+/* A weight below the size: samples in the block × the mean distance. On average what was reported enters. */
 static void expect_share(__u64 size, __u64 weight)
 {
 	__u64 entered = 0;

@@ -108,7 +108,7 @@ class Servers:
 
 
 class Cluster(Servers):
-    """Servers of one test, which may end them. Others share those of shared_cluster()."""
+    """Servers of one test, which may end them. Other tests share the servers of shared_cluster()."""
 
     def __init__(self, server_nr, **options):
         super().__init__([])

@@ -108,7 +108,7 @@ def started(*argv):
 
 
 def check_files_are_rows(database, url, folder):
-    """Each snapshot below the folder is at the server, and answers are those of the files."""
+    """Each snapshot below the folder is at the server, and answers are the same as from the files."""
     files = list(folder.rglob("*.snap"))
     check_equal(database.one("SELECT count(DISTINCT snapshot_id) FROM snapshot"), len(files), "snapshots at the server")
     catalogue = folder.parent / "fleet.db"

@@ -110,8 +110,8 @@ def test_index_waits_for_another_index(_large):
 
 
 def test_query_during_an_index_gets_an_answer(_large):
-    """A question gets an answer about the indexed files, or an error that there are none; never an error of the
-    file."""
+    """A question gets an answer about the indexed files, or the error that no file is indexed; never an error of
+    the catalogue's file."""
     with small_fleet("asked") as fleet:
         expected, _ = undisturbed(fleet)
         forget(fleet)

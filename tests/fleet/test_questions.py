@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""The engine's answers are those of SQL, over ten million rows."""
+"""The engine's answers equal SQL's, over ten million rows."""
 import contextlib
 import math
 import os

@@ -29,7 +29,7 @@ struct statistics *check_statistics(const struct snapshot *snapshot,
 /* The same groups in the same order with the same costs. */
 void check_same(const struct statistics *a, const struct statistics *b);
 
-/* Both snapshots must give the same statistics; false if there are none. */
+/* Both snapshots must give the same statistics; false if they give no statistics. */
 bool check_same_snapshots(const struct snapshot *a, const struct snapshot *b,
 			  const struct engine_options *options);
 

@@ -102,7 +102,7 @@ struct leaks_recording {
 	bool by_pools;
 	const char *python_frames; /* of Python, without the lines of free lists */
 	double rss_until; /* RSS is not read any more then; 0: it is */
-	double rough_from; /* from then on, changed pages of files are not among those of files; 0: never */
+	double rough_from; /* from then on, changed pages of files do not count as pages of files; 0: never */
 	const char *unrecorded; /* RSS grows fast without leaks; what the recorder says of the rest, or "" */
 };
 

@@ -2,7 +2,7 @@
 #ifndef ALLOCSNAP_GOLDEN_MAKE_SAMPLED_H
 #define ALLOCSNAP_GOLDEN_MAKE_SAMPLED_H
 
-/* Snapshots of samples, and with gaps. The weights are those of 1 sample in 512 KiB. */
+/* Snapshots of samples, and with gaps. The weights belong to 1 sample in 512 KiB. */
 
 #include "make.h"
 

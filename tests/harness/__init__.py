@@ -29,8 +29,8 @@ def need_sessions():
         raise Skip("the domain python needs uprobe sessions")
 
 
-# Features that a recording can be told not to use: none; those that kernels before 6.13 lack; those that
-# kernels before 6.6 lack; and return probes, which are not safe in some processes.
+# Features that a variable switches off in a recording: no feature; features that kernels before 6.13 lack; features
+# that kernels before 6.6 lack; and return probes, which are not safe in some processes.
 WITHOUT_SESSIONS = "ALLOCSNAP_NO_UPROBE_SESSION"
 WITHOUT_LINKS = "ALLOCSNAP_NO_UPROBE_MULTI"
 WITHOUT_RETURNS = "ALLOCSNAP_NO_UPROBE_RETURN"

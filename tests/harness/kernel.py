@@ -63,7 +63,7 @@ def strangers_probes():
 
 
 def check_unchanged(pid, what, before=None):
-    """No breakpoint is in a process but those of strangers. Where the test itself records the whole machine, it says
+    """A process has only strangers' breakpoints. Where the test itself records the whole machine, it says
     which were there before; a stranger's that came since then must go."""
     if before is not None:
         wait_for(lambda: not changed_places(pid) - before, f"{what}: no breakpoint of ours, or of a new stranger", 15, Law)

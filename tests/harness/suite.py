@@ -6,7 +6,7 @@ Arguments of every suite:
     [-l] [--core | --smoke] [--workers N] [--slowest N] [NAME…]
 
 NAME is a part of a test's name, =NAME the whole name, NAME.py a module (test_python*.py: several). ^NAME leaves out what
-NAME chooses. --core chooses the tests of `make check`, --smoke those of `make test`. -l lists the tests. --workers: so
+NAME chooses. --core chooses the tests of `make check`, --smoke what `make test` runs. -l lists the tests. --workers: so
 many tests run at a time; a test marked `alone` runs while no other one does. --slowest: so many tests are listed at the
 end.
 

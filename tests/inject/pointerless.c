@@ -19,8 +19,8 @@ static char second_stack[1 << 14];
 static word used, rounds, bad, own_pointer;
 static volatile int is_taken;
 
-/* With the two places of code by which an injector makes a call, and comes back from it: on a page of their own, or on that
- * of the allocator. */
+/* With the two places of code by which an injector makes a call, and comes back from it: on a page of their own, or
+ * on the allocator's page. */
 #ifdef NEAR
 #define PAGE ""
 #else

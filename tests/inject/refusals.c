@@ -208,7 +208,7 @@ static void be_traced_in_part(void)
 	trace(other_thread);
 }
 
-/* A return into the bytes of a jump, as far as can be told from outside. */
+/* A return into the bytes of a jump, as far as an outside process can see. */
 static void *run_amid_malloc(void *ready)
 {
 	uintptr_t word[8];

@@ -3,7 +3,7 @@
 """Tests of injection: a sampler is put into running programs, and taken out. tests/harness/suite.py describes the
 arguments.
 
-Environment: ALLOCSNAP, the binary; INJECT, the folder of the programs of these tests; SAMPLER, that of tests/sampler;
+Environment: ALLOCSNAP, the binary; INJECT, the folder of the programs of these tests; SAMPLER, tests/sampler's folder;
 INJECT_ROUNDS (100), the recordings of each test of estimates.
 """
 import os

@@ -431,7 +431,7 @@ int main(int argc, char **argv)
 		errx(2, "which mode?");
 	argument = argv[2];
 	if (mode->round == round_seccomp) {
-		mallopt(M_ARENA_MAX, 1); /* that of brk */
+		mallopt(M_ARENA_MAX, 1); /* the arena of brk */
 		mallopt(M_TOP_PAD, 4 << 20); /* it has its final size at once: mappings are compared */
 	}
 	for (long i = 0; i < WORKERS && !mode->is_alone; i++)

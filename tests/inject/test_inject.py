@@ -45,7 +45,7 @@ def test_seccomp(bench):
 
 @core
 def test_caller_that_ignores_its_children(bench):
-    """A child does the work, and the kernel tells nothing of its end."""
+    """A child does the work, and the kernel does not report its end."""
     process = bench.storm("alloc")
     for action in "inject", "eject":
         done = subprocess.run(["env", "--ignore-signal=CHLD", INJECTOR, action, str(process.pid), "5000"], capture_output=True,
@@ -55,7 +55,7 @@ def test_caller_that_ignores_its_children(bench):
     process.end()
 
 
-# ---- what the sampler tells: the programs of tests/sampler catch its probes themselves ----
+# ---- what the sampler reports: the programs of tests/sampler catch its probes themselves ----
 
 def exercise(mode, allocator="glibc", behind=None, interval=4096, program=None, **environment):
     program = program or ("exercise_musl" if allocator == "musl" else "exercise")
@@ -380,7 +380,7 @@ def preloaded(names):
 @core
 @for_each(SHIMS, of_core=("header", "plain"))
 def test_functions_above_others(_, shims):
-    """Each call tells its own block, and no other one."""
+    """Each call reports its own block, and no other one."""
     exercise("functions", behind=preloaded(SHIMS[shims]), interval=1)
 
 

@@ -73,7 +73,7 @@ def test_a_signal_ends_a_plan(bench):
     wait_for(lambda: blocks(recorder.pid, signal.SIGTERM) or recorder.popen.poll() is not None, "its start", PATIENCE_S)
     recorder.popen.terminate()
     _, said = recorder.popen.communicate(timeout=PATIENCE_S)
-    assert recorder.popen.returncode == 1 and "a signal told allocsnap to end; nothing was changed" in said, said
+    assert recorder.popen.returncode == 1 and "a signal asked allocsnap to end; nothing was changed" in said, said
 
 
 LEFT_MAX = 4 << 20  # twice the room of a sampler

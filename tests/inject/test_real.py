@@ -252,7 +252,7 @@ SERVERS = {function.__name__: function for function in (redis, python, tcmalloc,
 # ---- the test ----
 
 class Clients:
-    """They ask without end; they can be told to be quiet for a while."""
+    """Clients that ask without end; the test can silence them for a while."""
 
     def __init__(self, make_client, expected):
         self.expected = expected

@@ -179,7 +179,7 @@ def test_refuses_heaptrack(bench):
     if not os.path.exists(library):
         raise Skip("no heaptrack")
     process = bench.refusing("plain", preload=library, DUMP_HEAPTRACK_OUTPUT="/dev/null")
-    check_refused(process, "EEXIST its allocator is that of heaptrack", is_still=False)  # it has a thread of its own
+    check_refused(process, "EEXIST its allocator belongs to heaptrack", is_still=False)  # it has a thread of its own
 
 
 def test_refuses_a_sanitizer(bench):
@@ -187,7 +187,7 @@ def test_refuses_a_sanitizer(bench):
     if not os.path.isabs(library):
         raise Skip("no libasan.so")
     process = bench.refusing("plain", preload=os.path.realpath(library), ASAN_OPTIONS="detect_leaks=0")
-    check_refused(process, "EEXIST its allocator is that of AddressSanitizer")
+    check_refused(process, "EEXIST its allocator belongs to AddressSanitizer")
 
 
 def test_refuses_a_program_without_malloc(bench):

@@ -196,7 +196,7 @@ static inline void make_call(const struct call *call)
 	allocate(3);
 }
 
-/* NAME, or -l, which lists them: then there is none. */
+/* NAME, or -l, which lists them and returns NULL. */
 static inline const struct call *find_call(const struct call *call, const char *name)
 {
 	for (; call->name && strcmp(call->name, name); call++)

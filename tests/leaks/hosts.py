@@ -54,7 +54,7 @@ def ask_hosts(bench, hosts):
 
 
 def rank_of(verdict):
-    """Leaks and what may leak are one, unless births alone tell it."""
+    """Leaks and what may leak are one rank, unless only births show the leak."""
     kind = verdict["verdict"]
     return 0 if kind == "may-leak" and "snapshots" not in verdict["doubts"] else KINDS.index(kind)
 

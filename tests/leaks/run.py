@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Simulated recordings, written with the library and judged by `allocsnap leaks`.
 
-    run.py [--seeds 2]            each verdict beside that of judge.py: whole numbers equal, rates within 1e-9; and a
+    run.py [--seeds 2]            each verdict beside judge.py's: whole numbers equal, rates within 1e-9; and a
                                   small table, which must be good enough; and a fleet of such recordings
     run.py --table [--seeds 20] [--only TEXT]   the table over many seeds, and the runs in which no leak comes first
 

@@ -2,7 +2,7 @@
 """Programs with planted leaks, and programs with what only looks like one: births, deaths and sizes by site, in seconds.
 
 The program may have run for `before` seconds when the recording begins at 0. T is how long is observed. Time constants of
-look-alikes are shares of T, so that they can be told: full, periodic or steady well within T.
+look-alikes are shares of T, so that T shows what they are: full, periodic or steady well within T.
 """
 import math
 import random

@@ -4,7 +4,7 @@
  * means than the profiler. Its counters have the profiler's meanings: a nested call counts once, with
  * the outermost call; a size is the requested one; a realloc that succeeds is a block removed and a
  * block entered; a block is entered after the allocator has returned it and removed before the
- * allocator is told to free it.
+ * allocator frees it.
  *
  *	LD_PRELOAD=ledger.so LEDGER=DIR [LEDGER_STOPS=NAME,ALLOCATIONS…] PROGRAM…
  *

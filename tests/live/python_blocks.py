@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Blocks of a CPython 3.9 to 3.14, by address: those of a snapshot file, and those in the tables of tracemalloc of a process
-that stands still. Both are {address: (bytes, ((file, line)…), frames in all)}."""
+"""Blocks of a CPython 3.9 to 3.14, by address: blocks of a snapshot file, and blocks in the tables of tracemalloc of a
+process that stands still. Both are {address: (bytes, ((file, line)…), frames in all)}."""
 import collections
 import functools
 import os
@@ -126,7 +126,7 @@ Table = collections.namedtuple("Table", "address hash functions pairs")
 
 
 def table_at(memory, address, functions=None):
-    """A _Py_hashtable_t with its pairs (key, value); None: there is none."""
+    """A _Py_hashtable_t with its pairs (key, value), or None."""
     try:
         number, bucket_nr, buckets, _, hash_function, _, _, _, malloc, free = memory.words(address, 10)
         if not 16 <= bucket_nr <= 1 << 28 or bucket_nr & (bucket_nr - 1) or number > 1 << 28:
@@ -215,7 +215,7 @@ Difference = collections.namedtuple("Difference", "both sizes tracebacks only_ou
 
 def compare(ours, theirs, before):
     """before: tracemalloc's tables at a time when we had no blocks; those that are still there are not ours. Blocks are
-    told by their address; only_ours is without tracemalloc's own memory."""
+    known by their address; only_ours is without tracemalloc's own memory."""
     both = ours.keys() & theirs.blocks.keys()
     older = {address for address, place in before.places.items()
              if theirs.places.get(address) == place and address not in ours}

@@ -67,7 +67,7 @@ def plain(rounds):
 
 
 def tracked(number):
-    """Blocks of a library, which tells of them as numpy does: some are told again, some are gone."""
+    """Blocks of a library, which reports them as numpy does: some are reported again, some are gone."""
     track, untrack = pythonapi.PyTraceMalloc_Track, pythonapi.PyTraceMalloc_Untrack
     track.argtypes, untrack.argtypes = (c_uint, c_size_t, c_size_t), (c_uint, c_size_t)
     for i in range(number):

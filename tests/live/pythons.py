@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""CPythons besides the machine's own: those of other Debian suites, fetched once, and those that the environment names."""
+"""CPythons besides the machine's own: from other Debian suites, fetched once, and those that the environment names."""
 import collections
 import importlib
 import os

@@ -90,7 +90,7 @@ def test_budget_rules_links_that_change_find_new_processes(bench):
 
 
 def test_budget_rules_links_and_pauses_that_change_keep_the_totals_exact(bench):
-    """The sums of the kernel are those of the blocks, whatever changes at the same time."""
+    """The kernel's sums equal the sums of the blocks, whatever changes at the same time."""
     need_links()
     world = World(bench)
     paced = [paced_in(world) for _ in range(3)]

@@ -56,7 +56,7 @@ def check_against_mallinfo(taken, info):
 
 
 def check_against_ledger(before, after, ledger):
-    """New blocks since `before` are those of the program, class by class."""
+    """New blocks since `before` are the program's, class by class."""
     old, new = in_use_by_class(before), in_use_by_class(after)
     found = {most: (new[most][0] - old.get(most, (0, 0))[0], new[most][1] - old.get(most, (0, 0))[1]) for most in new}
     check_equal({most: both for most, both in found.items() if both != (0, 0)},

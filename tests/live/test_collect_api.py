@@ -293,8 +293,7 @@ def test_api_recognizes_a_reused_pid(bench):
     again.pid = blocks.pid
     again.ready()
     check_equal(api.fails(errno.EEXIST, "start", again.pid),
-                f"process {again.pid} is another one than the one traced, which has ended: "
-                "stop that first", "why")
+                f"another process has PID {again.pid} now: stop tracing the earlier one first", "why")
     again.order("make 0 2 1009")
     api.do("snapshot", blocks.pid, path)
     check_equal(bench.show(path)["blocks"], 6, "blocks of the first")

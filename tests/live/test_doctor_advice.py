@@ -241,7 +241,7 @@ func main() {
 
 
 def test_advice_go_alone(bench):
-    """A static program: there is nothing to probe, and pprof tells its heap."""
+    """A static program: there is nothing to probe, and pprof shows its heap."""
     if not kinds.installed("go"):
         raise Skip("go is not installed")
     source, program = bench.path("shop.go"), bench.path("shop")

@@ -164,7 +164,7 @@ def test_an_output_that_is_not_writable_is_refused_first(bench):
 
 
 def test_attach_goes_on_when_the_disk_is_full(bench):
-    """One line says so, and another one when there is room again. The status is that of a failure, though."""
+    """One line says so, and another one when there is room again. The status still says that it failed."""
     known = bench.workload("known")
     known.order("go")
     os.mkdir(bench.path("out"))

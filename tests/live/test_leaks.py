@@ -156,7 +156,7 @@ def test_leaks_of_a_zoo_with_births_to_the_second(bench):
 
 
 def test_leaks_of_a_sampled_zoo(bench):
-    """Samples of few blocks: what is told is right, and the plain leak is among it."""
+    """Samples of few blocks: what is shown is right, and the plain leak is shown."""
     report = zoo_report(bench, "--sample", "2K")
     check_zoo(report, shown={"leak_plain"}, sure=set())
     check_plain_rate(report, 0.4, 2)

@@ -174,8 +174,8 @@ def test_probe_waits_for_dlopen(bench):
 # ---- exceptions ----
 
 def test_probe_of_a_pool_that_throws_lets_exceptions_pass(bench):
-    """The program catches its exceptions as it would without probes. The symbol of a C++ function tells that it
-    may throw; for other functions the option has to tell it."""
+    """The program catches its exceptions as it would without probes. The symbol of a C++ function shows that it
+    may throw; for other functions the option has to say so."""
     functions = ("alloc=_ZN4Pool3getEm(size=2)", "alloc=pool_get(size=2)", "free=_ZN4Pool3putEPv(ptr=2)")
     for mode in MODES:
         pool = bench.workload("pool_throws")

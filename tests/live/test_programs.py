@@ -214,7 +214,7 @@ def test_cgo_tracebacks_go_on_in_go_code(bench):
 
 
 def places(row):
-    """File offsets: functions that a call was inlined in have that of the call."""
+    """File offsets: functions that a call was inlined in have the call's offset."""
     found = [(os.path.basename(frame["object"]).removesuffix(".stripped"), frame["offset"]) for frame in row["traceback"]]
     return [place for i, place in enumerate(found) if place not in found[i - 1:i]]
 

@@ -470,7 +470,7 @@ def count_rows(bench, make, *options):
 def test_python_free_lists_give_blocks_to_the_line_that_keeps_them(bench):
     for make in KINDS:
         rows, metadata = count_rows(bench, make)
-        tables = ROUNDS if "{" in make else 0  # those of the keys have a list of their own, and are no objects
+        tables = ROUNDS if "{" in make else 0  # tables of the keys have a list of their own, and are no objects
         check(rows[LINE_THAT_KEEPS] >= ROUNDS - 300, f"{make}: {rows}")
         check(rows.get(LINE_THAT_DROPS, 0) <= tables + 20, f"{make}: {rows}")
         check_equal(metadata.get("python_retag"), "1", "the metadata")
@@ -491,7 +491,7 @@ def test_python_without_retag_answers_say_so(bench):
 # --domain python with each CPython that is accepted, against its own tracemalloc, block by block. Those that are not
 # here are skipped.
 
-# Debian's 3.14 tells the names of its allocators in a function that has other calls, too: two places that do not allocate.
+# Debian's 3.14 names its allocators in a function that has other calls, too: two places that do not allocate.
 NAMES_3_14 = ("python_places_unknown",)
 
 

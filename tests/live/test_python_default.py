@@ -192,7 +192,7 @@ def test_python_default_of_leaks_top_and_retag(bench):
 
 
 def test_python_default_of_old_versions_says_so(bench):
-    """CPython 2.7 does not tell what it is: a program with its name stands for it here."""
+    """CPython 2.7 does not say what it is: a program with its name stands for it here."""
     program = bench.path("python2.7")
     shutil.copy(f"{WORKLOADS}/grow", program)
     target = bench.start([program], kind=Workload).ready()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""--frames mixed and native: the C frames are gdb's for the thread, which waits in the call that has allocated; the frames of
-Python code are those of traceback.extract_stack() in there."""
+"""--frames mixed and native: the C frames are gdb's for the thread, which waits in the call that has allocated; Python
+code has the frames that traceback.extract_stack() returns in there."""
 import collections
 import json
 import os

@@ -71,14 +71,14 @@ def test_sample_pools_names_the_line_and_says_that_it_is_an_estimate(bench):
     check(0.97 * least < row["size_diff"] < 1.06 * least, f"{row['size_diff']} bytes, of {least}")
     check("size_diff_interval" not in row and "confidence" not in diff, f"an interval: {row}")
     text = bench.allocsnap("stats", new)[0]
-    check("how far off it is cannot be told: a pool counts for the line that took it" in text, text.splitlines()[:3])
+    check("its error is not known: a pool counts for the line that took it" in text, text.splitlines()[:3])
     text = bench.allocsnap("show", new)[0]
     check("by pools of CPython: a pool counts for the line that took it" in text, text)
     check("only blocks of 512 B or less were recorded" in text, text)
 
 
 def test_sample_pools_has_each_large_block(bench):
-    """Blocks above 512 bytes are those of tracemalloc's tables."""
+    """Blocks above 512 bytes are the same as in tracemalloc's tables."""
     target = start_tracing(bench, "-X", "tracemalloc=25")
     order(target, "shape everything")
     before = python_blocks.of_tracemalloc(target.pid)

@@ -225,7 +225,7 @@ def test_record_python_of_a_program_that_an_old_python_starts(bench):
 
 
 def test_record_python_of_a_program_that_musl_becomes(bench):
-    """The C library of the program before is not that of Python."""
+    """The earlier program has another C library than Python."""
     world = Pythons(bench)
     source, starter = bench.path("becomes.c"), bench.path("becomes")
     pathlib.Path(source).write_text("#include <stdio.h>\n#include <unistd.h>\n"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""allocsnap run --fast: the sampler in the program tells the samples, and the recording has them."""
+"""allocsnap run --fast: the sampler in the program reports the samples, and the recording has them."""
 import math
 import os
 import pathlib

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Processes that take samples of their own heap and tell them at probes (USDT of provider otel_memory): their samples are
-recorded, with the weights that they tell, and nothing of them is left behind.
+"""Processes that take samples of their own heap and report them at probes (USDT of provider otel_memory). allocsnap
+records the samples with the reported weights, and leaves nothing behind in the process.
 """
 import json
 import math

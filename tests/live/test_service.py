@@ -188,7 +188,7 @@ def machine_checks(bench, capabilities, status=0):
 
 
 def test_service_doctor_lists_held_capabilities(bench):
-    """The doctor finds the unit's capabilities sufficient, and tells how long each is needed."""
+    """The doctor finds the unit's capabilities sufficient, and says how long each is needed."""
     found = machine_checks(bench, RECORDING)
     check_equal(found["CAP_BPF"], ("ok", "held; needed as long as it records"), "CAP_BPF")
     check_equal(found["CAP_PERFMON"], ("ok", "held; needed until all is loaded"), "CAP_PERFMON")

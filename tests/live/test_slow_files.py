@@ -42,7 +42,7 @@ def kept(bench, program):
 
 
 def test_slow_files_have_names(bench):
-    """A copy is complete: its tracebacks, functions and lines are those of a local program."""
+    """A copy is complete: its tracebacks, functions and lines are the same as of a local program."""
     local = kept(bench, bench.workload("pairs"))
     check_equal([count for count, _ in local[0].values()], [7], "blocks of the local one")
     with slow_programs(bench, ("-", "o"), "pairs") as programs:

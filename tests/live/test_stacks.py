@@ -96,7 +96,7 @@ def test_coroutines_are_detected_by_the_symbols_that_a_program_imports(bench):
 
 @harness.rows({"with_links": (WITHOUT_SESSIONS, "uprobe_multi"), "with_perf_uprobes": (WITHOUT_LINKS, "uprobe")})
 def test_alternate_stack_set_later_is_noticed(bench, mode, kind):
-    """No sign tells in advance what the program will do: the recorder notices it afterwards."""
+    """No sign shows in advance what the program will do: the recorder notices it afterwards."""
     stacks = start_stacks(bench, "stacks_late")
     with environment(mode):
         recording = bench.attach([stacks])

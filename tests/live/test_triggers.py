@@ -63,7 +63,7 @@ def test_growth_by_size_triggers_a_snapshot(bench):
 
 
 def test_growth_by_percent_triggers_a_snapshot(bench):
-    """The share is that of the last snapshot, even if an earlier snapshot was larger."""
+    """The percentage is of the last snapshot, even if an earlier snapshot was larger."""
     peak, recording = bench.recorded("peak", "--on-growth", "50%")
     peak.order("rise 2000000")
     peak.order("fall 1000000")

@@ -90,7 +90,7 @@ class Tally:
     def __init__(self, kind):
         self.kind = kind
         self.z, self.held, self.samples = [], 0, 0
-        self.count_errors, self.told, self.held_count = [], 0, 0  # of blocks; told: recordings with an interval of them
+        self.count_errors, self.told, self.held_count = [], 0, 0  # of blocks; `told`: recordings with an interval
         self.changed = 0  # recordings in which the interval changed; None: the process cannot know
 
     def add(self, truth, total):

@@ -59,7 +59,7 @@ def limits(path):
 # ---- system calls --------------------------------------------------------------------------------
 
 def members(group):
-    """The system calls of a group, such as @system-service, with those of the groups in it."""
+    """The system calls of a group, such as @system-service, and of the groups in it."""
     lines = subprocess.run([tool("systemd-analyze"), "syscall-filter", "--no-pager", group],
                            capture_output=True, text=True, check=True).stdout.splitlines()
     names = {line.strip() for line in lines[1:] if line.strip() and "#" not in line}

@@ -20,7 +20,7 @@ MUTANTS = {
     "engine: the smallest comes first": (
         "src/engine/order.c", "return (a < b) - (a > b);", "return (a > b) - (a < b);", "golden stats-lineno"),
     "fleet: a day ends where the next one begins": (
-        "src/fleet/time_parser.c", "\tret->last_ns--;\n", "", "unit fleet_selection/accepts_each_form_of_a_time"),
+        "src/fleet/selection.c", "\tret->last_ns--;\n", "", "unit fleet_selection/accepts_each_form_of_a_time"),
     "fleet/sql: blocks are rows": (
         "src/fleet/sql/stats.sql", "sum(count) AS blocks", "count(*) AS blocks", "fleet test_sums_match_sql"),
     "render: an age is in thousands of seconds": (
@@ -29,7 +29,7 @@ MUTANTS = {
         "src/push/push_queue.c", 'strcspn(path + 1, "\\n")', "strlen(path + 1)",
         "unit pushing/a_file_that_comes_back_is_pushed_again"),
     "fleet/cluster: a block's length has no head": (
-        "src/fleet/cluster/native_rows.c", "packed->byte_nr - CHECKSUM_LEN", "packed->byte_nr - sizeof(mark)",
+        "src/fleet/cluster/cluster_push.c", "packed->byte_nr - CHECKSUM_LEN", "packed->byte_nr - sizeof(mark)",
         "unit native_rows/are_a_block_of_columns"),
     "elf: a short jump ends one byte early": (
         "src/elf/placement.c", "return at == NOP5_BYTES - 2 &&", "return at == NOP5_BYTES - 3 &&",

@@ -15,7 +15,7 @@ from questions import KEYS, Grouping, Selection, Traces, clean
 decimal.getcontext().prec = 50
 Z = decimal.Decimal("1.959963984540054")  # 95 % of a normal distribution
 ONE = 1 << 52  # a weight of 1: no double from there on has more bits behind the point
-SAMPLES_TO_COUNT = 20  # fewer, of different weights, do not tell how far off a count may be
+SAMPLES_TO_COUNT = 20  # fewer, of different weights, do not show how far off a count may be
 ALIKE_TO_COUNT = 4
 ALIKE = fractions.Fraction(11, 10)  # weights that are taken to be of one size
 UNEVEN = 4  # samples of great weight that chance may have left out of a count

@@ -77,7 +77,7 @@ def run_tests():
 
 
 def bench_pages(folder):
-    """a page of 20,000 made tracebacks, one of thousands of sites with a history, and that of a real recording"""
+    """a page of 20,000 made tracebacks, one of thousands of sites with a history, and one of a real recording"""
     yield pages.embed(pages.large(TRACEBACKS), folder / "made.html")
     yield pages.embed(pages.many_sites(5000, 120), folder / "sites.html")
     if os.geteuid():
@@ -102,7 +102,7 @@ def bench_page(browser, path):
 
 
 def run_bench(paths):
-    """the given reports, or those of bench_pages(): medians of several loads"""
+    """the given reports, or the pages of bench_pages(): medians of several loads"""
     if why := browsers.missing():
         sys.exit(f"page: {why}")
     with tempfile.TemporaryDirectory() as folder, browsers.Browser() as browser:

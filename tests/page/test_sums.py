@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""The numbers in the page beside those of `allocsnap stats` and `diff`, to the byte."""
+"""The numbers in the page beside `allocsnap stats` and `diff`, to the byte."""
 import collections
 import subprocess
 

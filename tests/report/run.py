@@ -233,7 +233,7 @@ def chosen(row, keys):
 
 
 def compare_verdicts(*paths):
-    """the judgement is that of `leaks`, word for word"""
+    """the judgement is the same as from `leaks`, word for word"""
     report = make(*paths)
     found = report.json["leaks"]
     done = subprocess.run([TOOL, "leaks", *paths, "--json", "--top", "0", "--all"], capture_output=True, text=True)
@@ -317,7 +317,7 @@ def read_example():
 
 
 def read_sources():
-    """Lines around those of frames, of files from before the recording; a file may name the last of 2^32 lines."""
+    """Lines around the frames' lines, of files from before the recording; a file may name the last of 2^32 lines."""
     with tempfile.TemporaryDirectory() as folder:
         source, text, snap, out = (os.path.join(folder, name) for name in ("x.py", "in.json", "in.snap", "out.html"))
         with open(source, "w", encoding="utf-8") as file:

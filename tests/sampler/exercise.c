@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * exercise MODE: a program below the preloaded library that checks what the library tells (trap.h, ledger_ops.h). The
+ * exercise MODE: a program below the preloaded library that checks what the library reports (trap.h, ledger_ops.h). The
  * modes are the rows of `modes`. Exit status 0: all checks hold; 1: a line on stderr for each that does not.
  */
 #include <dlfcn.h>

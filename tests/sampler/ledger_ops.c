@@ -44,7 +44,7 @@ static int is_weight(double weight, double size)
 	return 0;
 }
 
-/* The events of this call are those from `at` on: none, or that of this block. Returns the weight. */
+/* The events from `at` on belong to this call: none, or this block's event. Returns the weight. */
 static double check_alloc(int at, const void *address, size_t size)
 {
 	const struct event *event = &seen.event[at];
@@ -59,7 +59,7 @@ static double check_alloc(int at, const void *address, size_t size)
 	return event->weight;
 }
 
-/* The first event is the free of the block if it was told. Returns how many events that takes. */
+/* The first event is the free of the block if the block was reported. Returns how many events that takes. */
 static int check_free(const struct block *block)
 {
 	int wanted = block->weight != 0;
@@ -142,7 +142,7 @@ void block_resize(struct block *block, size_t size)
 	seen.nr = 0;
 	address = realloc(block->address, size);
 	at = check_free(&old);
-	if (!address && size) { /* it failed: the old block is told again, with its old weight */
+	if (!address && size) { /* it failed: the old block is reported again, with its old weight */
 		check(seen.nr == 2 * at, "%d events in a realloc that fails", seen.nr);
 		if (at)
 			check(seen.event[1].is_alloc && seen.event[1].address == (uintptr_t)old.address &&

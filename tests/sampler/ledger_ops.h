@@ -3,9 +3,9 @@
 #define TESTS_SAMPLER_LEDGER_OPS_H
 
 /*
- * Calls of the allocator, each checked against the events that it caused in its thread: a block is told at most once,
- * with its own address and size and the weight that libm computes; the free of a block that was told is told, and no
- * other. Each check that fails is a line on stderr and counts.
+ * Calls of the allocator, each checked against the events that it caused in its thread: a block comes at most once,
+ * with its own address and size and the weight that libm computes; frees are reported of reported blocks, and of no
+ * others. Each check that fails is a line on stderr and counts.
  */
 
 #include <stddef.h>
@@ -14,7 +14,7 @@
 struct block {
 	void *address;
 	size_t size;
-	double weight; /* 0: it was not told */
+	double weight; /* 0: it was not reported */
 };
 
 /* How a block is allocated. */
@@ -34,7 +34,7 @@ enum way {
 
 extern _Atomic long check_failures, checks;
 
-/* The intervals that a weight may be of; the first one is that of all, unless others follow. */
+/* The intervals that a weight may belong to. If only the first one is set, it holds for all weights. */
 extern uint64_t intervals[4];
 
 __attribute__((format(printf, 2, 3))) void check(int is_good, const char *what, ...);

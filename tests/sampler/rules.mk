@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# The preloaded library, in programs that check what it tells.
+# The preloaded library, in programs that check what it reports.
 
 SAMPLER_TEST  := $(OUT)/sampler
 SAMPLER_TESTS := $(addprefix $(SAMPLER_TEST)/, \

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Programs that check what the library tells, with each allocator behind it."""
+"""Programs that check what the library reports, with each allocator behind it."""
 import os
 import re
 import shutil

@@ -38,7 +38,7 @@ def lines_wider(text, columns):
 
 
 def copied(test):
-    """Runs the test in a copy of the snapshots, with catalogues of those of two fleets."""
+    """Runs the test in a copy of the snapshots, with catalogues of two fleets' snapshots."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = shutil.copytree(SNAPSHOTS, os.path.join(scratch, "snapshots"))
         for arguments in ["fleet"], ["-C", "leaks.db", "leaks-fleet"]:

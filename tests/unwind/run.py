@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Unwind tables and stacks beside those of elfutils. tests/harness/suite.py describes the arguments.
+"""Unwind tables and stacks beside elfutils'. tests/harness/suite.py describes the arguments.
 
 Environment: UNWIND, the compiled programs; ALLOCSNAP; WORKLOADS; UNWIND_FILES=all, every ELF file below /usr/bin,
 /usr/sbin and /usr/lib; UNWIND_STACKS (300), stacks of each program; UNWIND_HOW (auto), as allocsnap's --unwind.

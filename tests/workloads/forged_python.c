@@ -169,7 +169,7 @@ static void forge(const char *what)
 		code_nr = CODES_MAX;
 }
 
-/* Retires the number of each code object, so that the next frame tells of it anew. */
+/* Retires the number of each code object, so that the next frame reports it anew. */
 static void forget_codes(void)
 {
 	for (uint32_t i = 0; i < CODES_MAX; i++)

@@ -3,7 +3,7 @@
 #define ALLOCSNAP_INSTANTS_H
 
 /*
- * The blocks of instants.c at every instant. The size of a block tells its worker, slot and generation.
+ * The blocks of instants.c at every instant. The size of a block encodes its worker, slot and generation.
  * A worker goes through its slots again and again, and lifts one after the other from generation g to
  * g + 1:
  *

@@ -4,7 +4,7 @@
  * Other blocks, which no sampler sees, come and go meanwhile.
  *
  *	go         each thread makes all of its blocks; {"row": NAME, "count": N, "size": BYTES OF ONE} of each place
- *	free       frees all live blocks; tells frees of blocks that were never told, too
+ *	free       frees all live blocks; also reports frees of blocks that were never reported
  *	interval N takes a sample in N bytes from now on
  *	fork       a child makes and frees blocks; answers how it ended
  *	semaphores their values

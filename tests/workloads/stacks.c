@@ -195,7 +195,7 @@ static void dispatched_calls(void)
 	selector = SYSCALL_DISPATCH_FILTER_ALLOW;
 }
 
-/* Two stacks side by side: that of the thread or a coroutine, and that of the code that allocates inside its call. */
+/* Two stacks side by side: the outer one runs a thread or a coroutine, the inner one allocates inside its call. */
 struct stacks {
 	char *outer, *inner;
 };

@@ -4,7 +4,7 @@
  * More threads than processors allocate, resize and free their own and each other's blocks; some reallocs fail.
  *
  *	go SEED OPS   adds that many operations; {"done": {"count", "bytes", "variance"}} of the blocks that are live then:
- *	              variance is that of an estimate of the bytes by samples of the interval in ALLOCSNAP_SAMPLE
+ *	              variance of an estimate of the bytes by samples of the interval in ALLOCSNAP_SAMPLE
  *	change SEED OPS   the same while the threads change the interval
  *	free          frees all blocks
  *	info          {"done": {"interval", "chosen", "most", "changes", "samples", "flags"}}, by the sampler; {} without it
@@ -99,7 +99,7 @@ SITE static void way_resized(struct slot *slot, size_t n)
 	slot->size = n;
 }
 
-/* The sampler tells a block again if its realloc has failed. */
+/* The sampler reports a block again if its realloc has failed. */
 SITE static void way_failed(struct slot *slot)
 {
 	void *volatile block = realloc(slot->block, PTRDIFF_MAX - 4096);

@@ -56,7 +56,7 @@ SITE __attribute__((noreturn, used)) static void leaves(void)
 	longjmp(back, 1);
 }
 
-/* The return address is that of the next function, whose call frame information is wrong for this frame. */
+/* The return address belongs to the next function, whose call frame information is wrong for this frame. */
 __asm__("\t.text\n"
 	"\t.type ends_with_call, @function\n"
 	"ends_with_call:\n"

@@ -126,7 +126,7 @@ static bool is_python(const struct diagnosed_process *process, struct reason *wh
 
 static bool has_python_heap(const struct diagnosed_process *process, struct reason *why)
 {
-	reason_set(why, 0, "what C libraries take from malloc for themselves is no object of Python, which are recorded instead");
+	reason_set(why, 0, "only Python objects are recorded; memory that C libraries get from malloc is not");
 	return process->python.is_used;
 }
 

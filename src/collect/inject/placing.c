@@ -98,7 +98,7 @@ static int refuse_sharer(int found, pid_t other, struct reason *why)
 	if (found > 0)
 		return reason_set(why, -EAGAIN, "process %d uses the same memory (vfork, or clone with CLONE_VM)", other);
 	if (found < 0)
-		return reason_set(why, found, "whether process %d uses the same memory cannot be told: %s", other,
+		return reason_set(why, found, "cannot find out whether process %d uses the same memory: %s", other,
 				  strerror(-found));
 	return 0;
 }

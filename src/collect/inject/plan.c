@@ -71,7 +71,7 @@ static int compare_page(struct inject_allocator *allocator, uint64_t address, co
 			continue;
 		if (memory[i] != BREAKPOINT)
 			return reason_set(why, -ENOTSUP,
-					  "the code of %s is not that of its file at %#lx: another tool has changed it",
+					  "the code of %s differs from its file at %#lx: another tool has changed it",
 					  allocator->path, address + i);
 		note_breakpoint(allocator, address + i);
 	}
@@ -147,7 +147,7 @@ int check_target_process(pid_t pid, struct reason *why)
 	status = proc_read(pid, "status", NULL);
 	if (!status)
 		return reason_set(why, errno == ENOENT || errno == ESRCH ? -ESRCH : -errno, "process %d: %s", pid,
-				  errno == ENOENT ? "there is none" : strerror(errno));
+				  errno == ENOENT ? "it does not exist" : strerror(errno));
 	err = judge_target(pid, status, why);
 	free(status);
 	if (err == -ESRCH && proc_live_thread(pid))
@@ -187,7 +187,8 @@ static int check_target_library(const char *path, struct reason *why)
 
 	for (size_t i = 0; i < ARRAY_SIZE(foreign_libraries); i++)
 		if (!fnmatch(foreign_libraries[i].file, name, 0))
-			return reason_set(why, -EEXIST, "its allocator is that of %s (%s)", foreign_libraries[i].what, name);
+			return reason_set(why, -EEXIST, "its allocator belongs to %s (%s)", foreign_libraries[i].what,
+					  name);
 	return 0;
 }
 
@@ -623,7 +624,7 @@ static int plan_each_file(struct planning *planning, const struct maps_line *con
 		err = check_target_library(file[i]->path, planning->why);
 	for (size_t i = 0; i < nr && !err; i++)
 		err = must_end_plan() ? -EINTR : is_injected(file[i]) ? 0 : plan_file(planning, file[i]);
-	return err && must_end_plan() ? reason_set(planning->why, -EINTR, "a signal told allocsnap to end") : err;
+	return err && must_end_plan() ? reason_set(planning->why, -EINTR, "a signal asked allocsnap to end") : err;
 }
 
 static int plan_files(struct planning *planning)

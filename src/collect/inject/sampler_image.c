@@ -140,7 +140,7 @@ uint64_t sampler_image_room(const struct injected_file *file, const struct injec
 	return file->end + allocator->page_nr * PAGE_BYTES;
 }
 
-/* Where the image has what will be at an address of the injected file. */
+/* The byte of the image that will be mapped at this address of the injected file, or NULL. */
 static void *image_place_of(const struct building *building, uint64_t vaddr)
 {
 	size_t offset = vaddr ? injected_file_offset(building->file, vaddr) : SIZE_MAX;

@@ -441,7 +441,8 @@ static int check_no_dispatch(const struct stopped_thread *thread, struct reason 
 	struct dispatch dispatch = {};
 
 	if (ptrace(PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG, thread->tid, sizeof(dispatch), &dispatch))
-		return reason_set(why, -ENOTSUP, "this kernel does not tell whether thread %d handles its system calls itself",
+		return reason_set(why, -ENOTSUP,
+				  "this kernel does not show whether thread %d handles its system calls itself",
 				  thread->tid);
 	if (dispatch.mode)
 		return reason_set(why, -ENOTSUP, "thread %d handles its system calls itself (syscall user dispatch)", thread->tid);

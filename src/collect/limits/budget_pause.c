@@ -105,7 +105,7 @@ static bool may_name_process(struct budgets *budgets, bool *is_noted, const char
 	if (*is_noted || budgets->named_nr >= NAMED_MOST)
 		return false;
 	*is_noted = true;
-	*ret_end = ++budgets->named_nr < NAMED_MOST ? "" : "; no more of these are named";
+	*ret_end = ++budgets->named_nr < NAMED_MOST ? "" : "; further such processes are not named";
 	return true;
 }
 

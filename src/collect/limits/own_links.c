@@ -137,8 +137,8 @@ static void note_own_links(struct collector *collector)
 {
 	if (!collector->limits->own_links.is_noted)
 		notes_add(&collector->notes,
-			  "a process has used up its budget, and only its recording pauses; until it costs less, a "
-			  "program is recorded only some milliseconds after its start");
+			  "a process has used up its budget: only its recording pauses, and until it costs less, "
+			  "new programs are recorded some milliseconds after their start");
 	collector->limits->own_links.is_noted = true;
 }
 

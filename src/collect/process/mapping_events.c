@@ -554,7 +554,7 @@ struct mapping_events *mapping_events__open(struct reason *why)
 	if (!err)
 		return events;
 	mapping_events__close(events);
-	reason_set(why, err, "cannot be told of what processes map: %s", strerror(-err));
+	reason_set(why, err, "cannot watch what processes map: %s", strerror(-err));
 	errno = -err;
 	return NULL;
 }

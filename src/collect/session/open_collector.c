@@ -108,7 +108,7 @@ static int learn_costs(struct collector *collector, struct reason *ret_why)
 	if (!err)
 		return 0;
 	if (collector->options.max_overhead)
-		return reason_set(ret_why, err, "no overhead can be kept to: %s", why.text);
+		return reason_set(ret_why, err, "cannot limit the overhead: %s", why.text);
 	notes_add(&collector->notes, "%s", why.text);
 	return 0;
 }

@@ -150,7 +150,7 @@ static int check_is_same(const struct target *traced, const struct target *targe
 	if (traced->identity.start_ticks == target->identity.start_ticks)
 		return 0;
 	return reason_set(why, -EEXIST,
-			  "process %d is another one than the one traced, which has ended: stop that first",
+			  "another process has PID %d now: stop tracing the earlier one first",
 			  target->identity.pid);
 }
 

@@ -262,7 +262,8 @@ static void note_children_untold(struct collector *collector)
 		return;
 	collector->bpf->bss->sharers_untold = 2;
 	notes_add(&collector->notes,
-		  "children begin in the memory of a recorded process (vfork, CLONE_VM): this kernel does not tell whether they allocate there. They are not recorded: --follow-forks records them");
+		  "children begin in the memory of a recorded process (vfork, CLONE_VM): this kernel does not show "
+		  "whether they allocate there. They are not recorded: --follow-forks records them");
 }
 
 /*

@@ -55,12 +55,12 @@ int python_options_check(const struct collector_options *options, struct reason 
 	const char *given = python_option_given(options);
 
 	if (given && !(options->domains & COLLECTOR_PYTHON))
-		return reason_set(why, -EINVAL, "%s is about the domain python, which was not named: leave out --domain, or name it there",
+		return reason_set(why, -EINVAL, "%s needs --domain python: leave out --domain, or add python to it",
 				  given);
 	given = given ?: "--domain python";
 	if (options->domains & COLLECTOR_PYTHON && options->follow_forks && !options->everyone)
-		return reason_set(why, -EINVAL, "%s records Python's objects, and these of single processes only: not with "
-				  "--follow-forks. 'allocsnap record --domain python' records children, too", given);
+		return reason_set(why, -EINVAL, "%s records Python's objects, which excludes --follow-forks; "
+				  "'allocsnap record --domain python' records children, too", given);
 	if (options->domains & COLLECTOR_PYTHON && options->no_return_probes)
 		return reason_set(why, -EINVAL, "%s records Python's objects, which needs return probes: not with --no-return-probes",
 				  given);

@@ -62,7 +62,7 @@ static void note_python(struct collector *collector, struct target *target, cons
 		notes_add(&collector->notes, "%s", note.text);
 }
 
-/* Something else stands in the way of all of them: the first one gets a note. */
+/* This obstacle is the same for every process: writes one note, for the first process. */
 static void note_obstacle(struct collector *collector, struct target *target)
 {
 	struct python_choice *choice = &collector->sources->python_choice;
@@ -263,7 +263,8 @@ static const char *find_fault(const struct collector *collector, struct target *
 	if (collector->options.python_retag && !info->creation_nr)
 		return "it was not found where its objects begin, which --retag needs";
 	if (collector->options.python_frames == COLLECTOR_FRAMES_MIXED && info->offsets.frame_owner == PYTHON_NO_OFFSET)
-		return "its frames do not tell which C code runs them, which --frames mixed needs: CPython 3.11 and later do";
+		return "its frames do not show which C code runs them, which --frames mixed needs: CPython 3.11 "
+			"and later do";
 	if (has_other_c_library(&target->mappings))
 		return "its C library is not glibc";
 	if (target->life.started_ns && !target->now.books.is_forked)
@@ -274,8 +275,8 @@ static const char *find_fault(const struct collector *collector, struct target *
 /* ---- the decision ---- */
 
 /*
- * The memory that the kernel side knows the program by. False: the program that was looked at has called exec meanwhile,
- * and another one has the memory.
+ * Reads the kernel's id of the program's address space. False: the process has called exec since, so the id belongs to
+ * another program.
  */
 static bool read_memory_id(const struct collector *collector, const struct target *target, uint64_t *ret)
 {

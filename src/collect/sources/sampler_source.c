@@ -72,8 +72,8 @@ static void note_refused(struct collector *collector, const struct target *targe
 		return;
 	collector->sources->is_interval_noted = true;
 	notes_add(&collector->notes,
-		  "%s (PID %d) takes its own samples: their distance stays as it is, however many there are, as "
-		  "its memory cannot be written (%s); no more of these are named", target->identity.comm,
+		  "%s (PID %d) takes its own samples: allocsnap cannot limit how many, as its memory cannot be "
+		  "written (%s); further such processes are not named", target->identity.comm,
 		  target->identity.pid, strerror(EACCES));
 }
 
@@ -342,7 +342,7 @@ static int probe_sampler(struct collector *collector, struct target *target, uin
 	int err = 0;
 
 	if (is_bypassed(target, object)) {
-		reason_set(&why_not, 0, "%s is there to take samples of the heap, but another malloc comes before it",
+		reason_set(&why_not, 0, "%s is loaded but takes no samples: another library's malloc is called first",
 			   collector->objects.object[object]->path);
 	} else if (!sampler_sites_are_probed(probes, object)) {
 		watch_file(collector, object);

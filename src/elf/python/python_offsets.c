@@ -210,7 +210,7 @@ static bool check_said(struct python_search *search)
 
 		memcpy(&expected, (const char *)&info->offsets + said_fields[i].field, sizeof(expected));
 		if (said.number[said_fields[i].at[is_later]] != expected)
-			return python_info__refuse(info, "its structures are not those of CPython 3.%u", info->version.minor);
+			return python_info__refuse(info, "its structures are not CPython 3.%u's", info->version.minor);
 	}
 	info->states = (struct python_states){ said.number[SAID_STATES], said.number[is_later ? 25 : 22] };
 	return true;

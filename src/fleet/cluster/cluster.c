@@ -89,9 +89,9 @@ static const struct {
 	const char *text;
 	bool has_detail; /* the server's own text follows */
 } errors[] = {
-	{ 16, -ENOENT, "its tables are not those of allocsnap", true },
+	{ 16, -ENOENT, "its tables are not allocsnap's", true },
 	{ 32, -EIO, "a connection to a shard broke off", true },
-	{ 47, -ENOENT, "its tables are not those of allocsnap", true },
+	{ 47, -ENOENT, "its tables are not allocsnap's", true },
 	{ 60, -ENOENT, "it has no tables of allocsnap; 'allocsnap fleet init' makes them", false },
 	{ 81, -ENOENT, "it has no such database; 'allocsnap fleet init' makes it", false },
 	{ 158, -EIO, "the server's limit of rows", true },
@@ -139,7 +139,7 @@ static const char *exception_text(const char *text, char detail[256])
 
 int cluster_refuse_answer(const struct cluster *cluster, long status, struct reason *why)
 {
-	return reason_set(why, -EPROTO, "%s: no ClickHouse: HTTP status %ld with an answer that is none of its own",
+	return reason_set(why, -EPROTO, "%s: no ClickHouse: HTTP status %ld with an answer that is not ClickHouse's",
 			  cluster->options->url, status);
 }
 

@@ -9,7 +9,7 @@
 #include "base/array.h"
 #include "base/reason.h"
 #include "fleet/catalogue_private.h"
-#include "fleet/row_schema.h"
+#include "fleet/row_tables.h"
 
 #define COLUMNS_MAX 16
 

@@ -8,8 +8,11 @@
  * two push one snapshot at the same time, both uploads are there, and questions take one of them.
  */
 
+#include <stdbool.h>
+
 #include "fleet/cluster/cluster.h"
 #include "fleet/selection.h"
+#include "push/push_endpoint.h"
 
 struct catalogue;
 
@@ -28,5 +31,12 @@ struct cluster_pushed {
 /* Returns 0, or a negative errno and a line in *why; *ret says what was done in any case. */
 int cluster_push(struct cluster *cluster, const struct cluster_push *job, struct cluster_pushed *ret,
 		 struct reason *why);
+
+/* Snapshot files → row tables of a cluster, many files at once; the queue of src/push/ says which of them wait. */
+
+/* Whether a URL is a ClickHouse's: a host without a path. */
+bool cluster_url_is_plain(const char *url);
+
+extern const struct push_batch_protocol cluster_batch_protocol;
 
 #endif

@@ -11,7 +11,7 @@
 #include "base/array.h"
 #include "base/reason.h"
 #include "fleet/cluster/cluster_private.h"
-#include "fleet/row_schema.h"
+#include "fleet/row_tables.h"
 
 #define FIRST_WITH_TTL "19.6"
 #define PARTS_LATER_DAYS 7 /* a server may need hours for what is due; a snapshot without its labels would be wrong */

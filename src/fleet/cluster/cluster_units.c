@@ -14,7 +14,7 @@
 #include "fleet/id_set.h"
 #include "fleet/index_private.h"
 #include "fleet/row_export.h"
-#include "fleet/row_schema.h"
+#include "fleet/row_tables.h"
 
 #define ROWS_A_QUERY 2000000
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""series.py: smooths series of numbers with numpy, and keeps a part of each. numpy tells Python of its memory."""
+"""series.py: smooths series of numbers with numpy, and keeps a part of each. numpy reports its memory to Python."""
 import itertools
 import time
 

@@ -358,7 +358,7 @@ Test(archive_files, that_cannot_be_removed_do_not_stop_the_sweep)
 	archive = open_archive(1, 0);
 	archive__make_room(archive);
 	expect_log("removed 1 snapshot (4096 B) to stay within --max-disk 1 B");
-	expect_log("1 snapshot (4096 B) may not be removed: not counted any more");
+	expect_log("1 snapshot (4096 B) may not be removed: no longer counted");
 	cr_expect_eq(snapshot_nr("a.1"), 1);
 	cr_expect(!is_there("d/host/b.2"));
 	archive__close(archive);

@@ -37,7 +37,7 @@ void expect_minutes(const char *folder, const int *minutes);
 
 struct archive *open_archive(uint64_t max_disk_bytes, uint64_t keep_ns);
 void expect_bytes(const struct archive *archive);
-/* The next line that was logged, without the program's name; "": there is none. */
+/* The next line that was logged, without the program's name, or "". */
 const char *next_log(void);
 void expect_log(const char *line);
 bool is_there(const char *path);

@@ -314,7 +314,7 @@ Test(budget, is_of_a_quota_that_is_less_than_a_core)
 	cr_expect(share_of_core(&program) > 0.09, "%f", share_of_core(&program));
 }
 
-/* Threads tell their cost now and then, so the rest of the CPU time goes down again. */
+/* Threads report their cost now and then, so the rest of the CPU time goes down again. */
 Test(budget, counts_own_time_once_though_costs_come_late)
 {
 	const struct budget_terms terms = terms_of(10);

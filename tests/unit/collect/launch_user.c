@@ -9,7 +9,7 @@
 #include "collect/process/launch.h"
 #include "collect/process/process_filter.h"
 
-/* The value of the only variable of this name; NULL: there is none. */
+/* The value of the only variable of this name, or NULL. */
 static const char *variable_of(const struct launch_user *user, const char *name)
 {
 	const char *value = NULL;

@@ -67,7 +67,7 @@ static struct mapping_events *open_events(void)
 }
 
 /*
- * How many events the kernel has dropped by now. It tells of them with the next event of the same processor, and only if
+ * How many events the kernel has dropped by now. It reports them with the next event of the same processor, and only if
  * the ring has room then. So each ring is emptied, and a program runs on its processor.
  */
 static uint64_t count_missed(struct mapping_events *events)

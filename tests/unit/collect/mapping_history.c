@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The history has what was mapped at any time, though events may be told after a later reading. */
+/* The history has what was mapped at any time, though events may arrive after a later reading. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>

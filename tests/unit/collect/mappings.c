@@ -178,7 +178,7 @@ Test(mappings, on_overlapping_lines_are_cut)
 
 /* ---- mappings model ---- */
 
-/* Mappings are the same as those of a model that knows each page. */
+/* Mappings are the same as in a model that knows each page. */
 
 #define PAGES 64
 #define PAGE 0x1000UL

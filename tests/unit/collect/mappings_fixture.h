@@ -25,7 +25,7 @@ extern struct fixture *fixture;
 void new_fixture(void);
 void free_fixture(void);
 
-/* The vDSO, told by an event. */
+/* The vDSO, reported by an event. */
 void add_mapping(uint64_t start, uint64_t end, uint64_t offset);
 void add_mapping_at(uint64_t time_ns, uint64_t start, uint64_t end, uint64_t offset);
 

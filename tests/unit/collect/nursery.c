@@ -248,7 +248,7 @@ Test(drained_blocks, are_filtered)
 	drained_blocks_release(&blocks);
 }
 
-/* ---- weights that a process told ---- */
+/* ---- weights that a process reported ---- */
 
 static void add_told(struct drained_blocks *blocks, uint64_t image, uint64_t address, uint64_t weight)
 {
@@ -263,7 +263,7 @@ static bool is_odd(const void *what, const struct block_key *key, uint64_t birth
 	return birth_ns % 2;
 }
 
-/* Blocks of every third address were told. Returns how many blocks there are. */
+/* Blocks of every third address were reported. Returns how many blocks there are. */
 static size_t expect_weights(const struct drained_blocks *blocks, uint64_t image)
 {
 	const struct image_blocks *of = drained_blocks_of(blocks, image);

@@ -71,7 +71,7 @@ static struct mapped_file map(const char *path)
 	return file;
 }
 
-/* Maps the file and gets its object. The numbers that a mapping tells are the same for all files here. */
+/* Maps the file and gets its object. The numbers in a mapping are the same for all files here. */
 static uint32_t get_mapped(const char *path)
 {
 	const struct mapped_file file = map(path);
@@ -324,7 +324,7 @@ Test(objects, of_one_user_leave_room_for_objects_of_another)
 	cr_expect_eq(copied.objects.files_nr, 34);
 }
 
-/* An event tells of the file; its file system has other numbers for a mapping than for the file. */
+/* An event names the file; its file system has other numbers for a mapping than for the file. */
 static uint32_t get_of_event(const char *path, const char *told)
 {
 	struct mapped_file file = map(path);
@@ -557,7 +557,7 @@ static struct mapped_file own_line(void)
 	return file;
 }
 
-/* First an event tells of the file, with a build-id; then the maps do, with an inode. */
+/* First an event reports the file, with a build-id; then the maps do, with an inode. */
 Test(objects, are_opened_once_whether_found_by_event_or_by_maps)
 {
 	char build_id[BUILD_ID_TEXT_MAX];

@@ -18,7 +18,7 @@ Test(python_choice, heap_where_another_option_excludes_python)
 		const char *what;
 		struct collector_options options;
 		uint32_t domains;
-		const char *obstacle; /* in the text; NULL: there is none */
+		const char *obstacle; /* in the text; NULL: no obstacle */
 	} cases[] = {
 		{ "nothing else", {}, BOTH, NULL },
 		{ "samples", { .sample_bytes = 4096, .max_overhead = 10, .min_size = 64 }, BOTH, NULL },

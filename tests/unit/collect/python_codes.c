@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Code objects as the kernel side tells them: every byte may be anything. */
+/* Code objects as the kernel side reports them: every byte may be anything. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -160,7 +160,7 @@ Test(python_codes, wants_each_instruction_once)
 
 /* ---- target python ---- */
 
-/* The kernel side is told of a process's CPython, and forgets it. */
+/* The loader writes a process's CPython for the kernel side, and removes it. */
 
 Test(target_python, is_told_and_forgotten_by_its_memory)
 {

@@ -486,7 +486,7 @@ static bool starts_with_one_of(const char *text, const char *const *start, size_
 	return false;
 }
 
-/* The instruction writes AT&T's last operand; the mnemonic tells whether it writes more. */
+/* The instruction writes AT&T's last operand; the mnemonic shows whether it writes more. */
 static bool judge_harmless(const char *text)
 {
 	static const char *const looks[] = {

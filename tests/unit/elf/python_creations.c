@@ -94,7 +94,7 @@ static bool is_jcc_of(const struct snippet *snippet, uint64_t vaddr)
 #define OTHER_FLAG "0x403f08"
 #define IN(field) offsetof(struct user_regs_struct, field)
 
-/* A snippet begins with _Py_NewReference(), whose place is the first one of each; the function that it calls is at told. */
+/* A snippet begins with _Py_NewReference(), whose place is the first one of each; it calls the function at `told`. */
 #define CASE(name, code) \
 	SNIPPET(name, "mov 0x403f04, %eax; test %eax, %eax; jne 1f; movq $1, (%rdi); ret; 1: sub $24, %rsp; mov %rdi, 8(%rsp); " \
 		      "call " #name "_start+0xf40; mov 8(%rsp), %rdi; movq $1, (%rdi); add $24, %rsp; ret;" \

@@ -18,7 +18,7 @@
 #include "skip.h"
 
 /*
- * Facts about real CPythons. The judge is CPython itself: python_truth.py reads its own memory where it is told.
+ * Facts about real CPythons. The judge is CPython itself: python_truth.py reads its own memory at the given places.
  * ALLOCSNAP_TEST_PYTHONS: further interpreters, with colons between them.
  */
 

@@ -301,7 +301,7 @@ static struct tally count_few(const struct site *site, uint64_t *random)
 	return told;
 }
 
-/* With 10 samples three of four intervals would hold the truth: so there are none. */
+/* With 10 samples three of four intervals would hold the truth: so the engine gives no interval. */
 Test(engine_coverage, of_counts_is_told_by_twenty_samples_or_by_one_size)
 {
 	uint64_t random = 88172645463325252ull;

@@ -131,7 +131,7 @@ static const struct data_trace after[] = {
 	SAMPLE(100, A, 0x1000), SAMPLE(100, A, 0x2000), SAMPLE(100, A, 0x4000), SAMPLE(100, B, 0x3000),
 };
 
-/* A block in both is the same sample: the error of the difference is that of the one new block. */
+/* A block in both is the same sample: the error of the difference comes from the one new block. */
 Test(engine_estimates, of_differences_do_not_count_the_error_of_common_samples)
 {
 	struct data_snapshot old = of_process(before, ARRAY_SIZE(before));
@@ -267,7 +267,7 @@ static const struct {
 	{ { .select = { .min_size = 1000 } }, "a.c:1" },
 };
 
-/* The estimate of a group is that of its samples, for every key type. */
+/* The estimate of a group equals the estimate of its samples, for every key type. */
 Test(engine_estimates, are_right_for_every_key_type)
 {
 	const struct data_trace traces[] = {

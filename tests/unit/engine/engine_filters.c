@@ -473,9 +473,9 @@ Test(engine_filter_parse, refuses_invalid_filters)
 		{ "line=1,line=1", "twice" },
 		{ "all-frames,line=1,all-frames", "twice" },
 		{ "domain=1,domain=2", "twice" },
-		{ "all-frames", "all-frames asks nothing" },
-		{ "all-frames,domain=1", "all-frames asks nothing" },
-		{ "domain=1,all-frames", "all-frames asks nothing" },
+		{ "all-frames", "all-frames needs a file" },
+		{ "all-frames,domain=1", "all-frames needs a file" },
+		{ "domain=1,all-frames", "all-frames needs a file" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {

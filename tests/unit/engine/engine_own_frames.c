@@ -303,7 +303,7 @@ Test(engine_own_frames, never_are_those_of_allocsnap)
 
 #define PYTHON "/usr/bin/python3.11"
 
-/* CPython's own functions work for Python code, those of a library do not. */
+/* CPython's own functions work for Python code, a library's do not. */
 Test(engine_own_frames, come_after_cpython_where_python_code_has_frames)
 {
 	static const struct data_trace blocks[] = {

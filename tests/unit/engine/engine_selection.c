@@ -11,7 +11,7 @@
 
 #define NOW 1000
 
-/* Each size is a bit of its own, so a sum of sizes tells which traces are in it. */
+/* Each size is a bit of its own, so a sum of sizes shows which traces are in it. */
 static const struct data_trace traces[] = {
 	{ .size = 0, .frame = { { "a.c", 1 } }, .birth_ns = 0, .thread = 7 },
 	{ .size = 1, .frame = { { "a.c", 1 } }, .birth_ns = 0, .thread = 7 },

@@ -428,7 +428,7 @@ Test(engine_tally_rates, intervals_without_the_rate_do_not)
 	cr_expect_lt(least_held(&crowds[1], 0), 0.8);
 }
 
-/* The addition is that of one process, so it is little for many. */
+/* The addition is as large as for one process, so it is little for many. */
 Test(engine_tally_rates, intervals_do_not_grow_with_the_processes)
 {
 	struct data_trace origin[ORIGIN_NR];

@@ -274,7 +274,7 @@ Test(leak_recordings, few_blocks_of_many_callers_are_added_up)
 	struct program program = { few, 8, 0, 0, 0 };
 	struct leaks *leaks;
 
-	/* each allocates twice, at times of its own; one line, that of the inlined call */
+	/* each allocates twice, at times of its own; they share one line, the inlined call's */
 	for (int i = 0; i < 8; i++)
 		few[i] = (struct flow){ "few", 0x2000 + i, 31 + i, FOR_EVER, 0 };
 	leaks = judge_program(&program);
@@ -363,7 +363,7 @@ Test(leak_recordings, growth_of_a_late_leak_is_what_it_grew)
 
 #define MANY 1002
 
-/* Leaks of the same times: those of the highest rates are one bundle, and the rest is not compared. */
+/* Leaks of the same times: the leaks of the highest rates are one bundle, and the rest is not compared. */
 Test(leak_recordings, a_thousand_lines_are_compared)
 {
 	static struct flow many[MANY];

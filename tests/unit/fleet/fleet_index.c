@@ -417,7 +417,7 @@ Test(fleet_index, refuses_an_invalid_domain_number)
 		fleet_sql(sql);
 		cr_assert_eq(catalogue__open("catalogue.db", CATALOGUE_WRITE, &catalogue, &why), 0, "%s", why.text);
 		cr_expect_eq(fleet_index(catalogue, dir, 1, NULL, &sum, &why), -EBADMSG, "%s", number[i]);
-		cr_expect_str_eq(why.text, "catalogue.db: the catalogue is damaged: an id or a number that is none");
+		cr_expect_str_eq(why.text, "catalogue.db: the catalogue is damaged: an invalid id or number");
 		catalogue__close(catalogue);
 	}
 }

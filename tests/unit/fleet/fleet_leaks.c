@@ -6,7 +6,7 @@
 #include "base/array.h"
 #include "fleet_files.h"
 
-/* The fold with told verdicts instead of files. */
+/* The fold with given verdicts instead of files. */
 #define process_lines_find process_lines_told
 #include "fleet/leaks.c"
 #undef process_lines_find
@@ -222,7 +222,7 @@ Test(fleet_find_leaks, name_a_process_of_the_growth_that_is_untraced)
 	fleet_leaks_release(&leaks);
 }
 
-/* The first reason is told. */
+/* The answer has the first reason. */
 Test(fleet_find_leaks, leave_out_a_process_whose_files_changed)
 {
 	struct fleet_leaks leaks = ask((const struct told_process[]){
@@ -380,7 +380,7 @@ Test(fleet_find_leaks, are_the_same_with_any_number_of_threads)
 
 /* ---- fleet endings ---- */
 
-/* Whether processes live, as their snapshots and those of others tell. */
+/* Whether processes live, as their snapshots and other processes' snapshots show. */
 
 TestSuite(fleet_endings, .init = fleet_enter, .fini = fleet_leave, .timeout = 600);
 
@@ -406,7 +406,7 @@ static struct catalogue *facts_of(const struct fleet_file *file, size_t nr, stru
 	return catalogue;
 }
 
-/* The last snapshot of a process tells how it ended; others tell that it went on. */
+/* The last snapshot of a process shows how it ended; others show that it went on. */
 Test(fleet_endings, reports_how_each_process_ended)
 {
 	static const struct fleet_file files[] = {
@@ -444,7 +444,7 @@ Test(fleet_endings, reports_processes_that_were_not_seen_again)
 		SEEN("20", "a", "a", "2", "100", "5", .interval_ns = "50", .trigger = "interval"),
 		SEEN("30", "a", "a", "3", "10", "5", .trigger = "interval"),
 		SEEN("40", "a", "a", "4", "200", "5", .interval_ns = "50", .trigger = "growth"),
-		/* The recording of the first had stopped before that of the second began. */
+		/* The first recording had stopped before the second began. */
 		SEEN("50", "b", "b", "1", "100", "5", .interval_ns = "1000", .trigger = "duration"),
 		SEEN("60", "b", "b", "2", "150", "101", .interval_ns = "1000", .trigger = "last"),
 		SEEN("70", "b", "b", "3", "101", "5", .interval_ns = "1000", .trigger = "last"),

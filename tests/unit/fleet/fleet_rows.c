@@ -201,7 +201,7 @@ Test(fleet_rows, refuse_an_unknown_origin)
 	struct blob blob = blob_of(&rows);
 	uint32_t last = rows.row[9].origin;
 
-	expect_refused(&blob, last, "an origin that is none");
+	expect_refused(&blob, last, "an invalid origin");
 	expect_refused(&blob, 9, "more than there are origins");
 	cr_expect_eq(fleet_rows_decode(blob.bytes, blob.len, last + 1, &again, NULL), 0);
 	free(blob.bytes);

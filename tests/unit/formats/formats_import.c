@@ -235,7 +235,7 @@ Test(formats_import, pprof_has_frames_and_sums)
 	buffer_release(&packed);
 }
 
-/* Weights are whole numbers, so that the sums are those of the profile to the byte. */
+/* Weights are whole numbers, so that the sums equal the profile's to the byte. */
 Test(formats_import, pprof_of_samples_keeps_its_sums)
 {
 	struct byte_buffer profile = {};

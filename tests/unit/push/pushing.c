@@ -54,7 +54,7 @@ static off_t notes_size(const char *folder)
 	return size;
 }
 
-/* Notes of files that are gone are forgotten; those of files that are there are not. */
+/* Notes of files that are gone are forgotten; notes of files that are there stay. */
 Test(pushing, notes_do_not_only_grow)
 {
 	char folder[] = "/tmp/allocsnap-push-XXXXXX", path[128];

@@ -200,7 +200,7 @@ static void begin(size_t process_nr)
 		played.process[i] = (struct process_view){ .pid = i + 1, .comm = "played" };
 }
 
-/* Without an interval there is none within the time of a test. */
+/* Without an interval no interval ends within the time of a test. */
 static struct recorder record_with(struct recording_options options)
 {
 	struct recorder recorder = {

@@ -52,7 +52,7 @@ static void end(void)
 	rmdir(folder);
 }
 
-/* The next message; "" if there is none. */
+/* The next message, or "". */
 static const char *heard(void)
 {
 	static char text[4096];

@@ -27,7 +27,7 @@ void wait_until_in_call(pid_t pid, long call);
 pid_t parser_fork_server(void);
 pid_t parser_reader(void);
 
-/* Called in the reader: reads the next question with all that belongs to it; ends the process if there is none. */
+/* Called in the reader: reads the next question with all that belongs to it; without a question it ends the process. */
 struct names_question parser_question(const struct channel *channel, struct message *ret_head,
 				      int *ret_object);
 
@@ -40,7 +40,7 @@ struct parser_said {
 	void (*before)(int object); /* may change what the pieces have. NULL: they stay */
 };
 
-/* Answers every question so, until there is none. */
+/* Answers every question so, as long as questions come. */
 void parser_say(int fd, const struct parser_said *said);
 
 /* Answers each offset with a function of this name, or with a reason instead. */

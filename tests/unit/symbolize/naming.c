@@ -371,7 +371,7 @@ Test(naming, reports_some_of_many_stripped_objects)
 	cr_expect_eq(counts.named, 0);
 	while (naming__next_nameless(naming, &nameless)) {
 		nr++;
-		cr_expect_eq(!strstr(nameless.why, "; more that are so are not told"), nr < 20, "%s", nameless.why);
+		cr_expect_eq(!strstr(nameless.why, "; further such files are not named"), nr < 20, "%s", nameless.why);
 	}
 	cr_expect_eq(nr, 20);
 	naming__free(naming);

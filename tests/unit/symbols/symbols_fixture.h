@@ -44,10 +44,10 @@ size_t workshop_calls(const char *file, struct call **ret_call);
 
 /*
  * The frames at every call are as many as llvm-addr2line gives, at the same lines, and with the same functions: for C
- * exactly those of binutils' addr2line; for C++ one name must contain the other ("hidden" of the DWARF,
+ * exactly as binutils' addr2line; for C++ one name must contain the other ("hidden" of the DWARF,
  * "shop::hidden(int)" of the symbol), because each tool names functions without a mangled name in its own way.
  * (binutils' 2.40 cannot be the only oracle: it mixes up the files of DWARF 5, does not read clang's ranges, and gives
- * an inlined function without a mangled name that of the function around it. LLVM's keeps ".constprop.0".)
+ * an inlined function without a mangled name the name of the function around it. LLVM's keeps ".constprop.0".)
  */
 void expect_same(struct symbols *symbols, const char *file, const struct call *call,
 		 size_t call_nr, bool is_c);

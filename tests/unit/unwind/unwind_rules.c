@@ -354,7 +354,7 @@ static void map_code(const uint8_t *code, const uint8_t *end, const char *sectio
 
 #define MAP(name) map_code(name, name##_end, ".gopclntab")
 
-/* The rule at a return address; around it, that of the call frame information holds. */
+/* The rule at a return address; around it, the rule of the call frame information holds. */
 static void expect_at_return(size_t offset, struct unwind_rule want)
 {
 	expect_rule(table, TEXT + offset - 2, SP_PLUS(8));

@@ -31,7 +31,7 @@ static unwind_row unwind_rows__at(const struct unwind_rows *rows, bpf_u32 index)
 static struct unwind_memory memory;
 static struct unwind_frame frame;
 
-/* Each word is 0x100 times its number, so a value tells where it was read. */
+/* Each word is 0x100 times its number, so a value shows where it was read. */
 static void begin(void)
 {
 	for (bpf_u64 i = 0; i < WORD_NR; i++)

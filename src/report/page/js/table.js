@@ -179,7 +179,7 @@ export class Table {
 		const cell = this.numberCell(delta, unit, interval ? formatInterval(interval, unit, true) : rate,
 			!isSure ? "unsure" : delta > 0 ? "up" : "down", delta > 0 ? "+" : "");
 		if (!isSure)
-			cell.title += "\nThe samples do not tell whether it changed";
+			cell.title += "\nThe samples cannot show whether it changed";
 		cell.title += cut && "\n" + cut;
 		cell.append(element("i", { class: "rule",
 			style: { width: Math.max(1, 100 * Math.abs(r.delta) / this.most) + "%" } }));

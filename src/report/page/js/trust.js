@@ -22,9 +22,9 @@ function sampleFact(report, last) {
 	const rate = bytes ? "one in " + formatBytes(bytes) : "";
 	if (last.sampling?.has_pools)
 		return fact("warn", "Sampled", "by pools of CPython",
-			"Sums are estimates. How far off cannot be told: a pool counts for the line that took it");
+			"Sums are estimates. Their error is not known: a pool counts for the line that took it");
 	return last.sampling?.has_gaps ? fact("warn", "Sampled", rate,
-		"Sums are estimates. How far off they are cannot be told, because the recording has gaps")
+		"Sums are estimates. Their error is not known, because the recording has gaps")
 		: fact("warn", "Sampled", rate ? rate + ", ± 95 %" : "± 95 %",
 			"Sums are estimates. Of 100 recordings, the intervals of 95 hold the true value");
 }
