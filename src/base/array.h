@@ -47,6 +47,15 @@ int array_reserve_bytes(void **items, size_t *alloc, size_t want, size_t item_si
 		i < any_nr_; \
 	})
 
+/* The number of those i below nr for which is_it is true. */
+#define array_count(nr, i, is_it) \
+	({ \
+		size_t count_ = 0, count_nr_ = (nr); \
+		for (size_t i = 0; i < count_nr_; i++) \
+			count_ += !!(is_it); \
+		count_; \
+	})
+
 /* The first element for whose index i is_it is true, or NULL. */
 #define array_find(owner, item, i, is_it) \
 	({ \

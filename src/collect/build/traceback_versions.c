@@ -39,11 +39,7 @@ static int most_first(const void *a, const void *b)
 
 static size_t count_not_held(const struct tracebacks *tracebacks)
 {
-	size_t nr = 0;
-
-	for (size_t i = 0; i < tracebacks->traceback_nr; i++)
-		nr += !tracebacks->traceback[i].is_held;
-	return nr;
+	return array_count(tracebacks->traceback_nr, i, !tracebacks->traceback[i].is_held);
 }
 
 static void mark_used_tracebacks(const struct tracebacks *tracebacks, const struct image_blocks *blocks, bool *stays)

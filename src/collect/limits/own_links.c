@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "collect/limits/own_links.h"
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "collect/files/written_files.h"
 #include "collect/limits/budget_pause.h"
@@ -29,11 +30,7 @@ static void begin_next_phase(struct collector *collector)
 
 static size_t running_nr(const struct targets *targets)
 {
-	size_t nr = 0;
-
-	for (size_t i = 0; i < targets->target_nr; i++)
-		nr += !targets->target[i]->life.has_ended;
-	return nr;
+	return array_count(targets->target_nr, i, !targets->target[i]->life.has_ended);
 }
 
 static bool come_quickly(const struct own_links *own)

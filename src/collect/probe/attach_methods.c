@@ -43,11 +43,7 @@ static int check_jumps(const struct attachment *at, const struct probe_site *sit
 
 static size_t rets_of(const struct probes *probes, uint32_t object)
 {
-	size_t nr = 0;
-
-	for (size_t i = 0; i < probes->ret_nr; i++)
-		nr += probes->ret[i].object == object;
-	return nr;
+	return array_count(probes->ret_nr, i, probes->ret[i].object == object);
 }
 
 static int add_ret(const struct attachment *at, const struct probe_site *site,

@@ -376,11 +376,7 @@ bool probes_see_allocations(const struct probes *probes)
 
 uint64_t probes_lost_in(const uint32_t *object, size_t nr, const struct mappings *mappings)
 {
-	uint64_t lost = 0;
-
-	for (size_t i = 0; i < nr; i++)
-		lost += mappings_use(mappings, object[i]);
-	return lost;
+	return array_count(nr, i, mappings_use(mappings, object[i]));
 }
 
 void probes_close(struct probes *probes)

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 
+#include "base/array.h"
 #include "collect/bpf.h"
 #include "collect/process/open_file.h"
 #include "collect/recording/collector.h"
@@ -69,20 +70,13 @@ void notice_blindness(struct collector *collector)
 /* Counts the targets that have ended since the last drain. */
 static size_t count_undrained(const struct targets *targets)
 {
-	size_t nr = 0;
-
-	for (size_t i = 0; i < targets->target_nr; i++)
-		nr += targets->target[i]->life.has_ended && !targets->target[i]->snapshots.is_final;
-	return nr;
+	return array_count(targets->target_nr, i,
+			   targets->target[i]->life.has_ended && !targets->target[i]->snapshots.is_final);
 }
 
 static size_t count_ended_targets(const struct targets *targets)
 {
-	size_t nr = 0;
-
-	for (size_t i = 0; i < targets->target_nr; i++)
-		nr += targets->target[i]->life.has_ended;
-	return nr;
+	return array_count(targets->target_nr, i, targets->target[i]->life.has_ended);
 }
 
 /*
