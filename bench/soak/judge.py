@@ -132,7 +132,7 @@ def judge_series(verdict, soak, name, series, most, intervals):
 
 
 def judge_growth(verdict, soak, most=vital.GROWTH_MAX, intervals=2):
-    """A process that does not live all the time has no slope; the parser ends when it is not needed."""
+    """A process that does not live all the time has no slope; the sandbox ends when it is not needed."""
     judged = soak.seconds * 3 / 4
     for name, series in sorted(soak.vitals.series.items()):
         late = vital.after_warm_up(series, soak.seconds)

@@ -74,64 +74,64 @@ static bool is_idle(pid_t pid)
 }
 
 /* Limits a step: if this process was stopped for a while, that does not count as the reader's time. */
-static void parser_count_waiting(struct parser *parser)
+static void sandbox_count_waiting(struct sandbox *sandbox)
 {
-	uint64_t now = monotonic_now_ns(), step = now - parser->looked_at_ns;
+	uint64_t now = monotonic_now_ns(), step = now - sandbox->looked_at_ns;
 
 	if (step > 2 * SLICE_NS)
 		step = 2 * SLICE_NS;
-	parser->looked_at_ns = now;
-	parser->waited_ns += step;
-	parser->unjudged_ns += step;
-	if (parser->unjudged_ns < SLICE_NS)
+	sandbox->looked_at_ns = now;
+	sandbox->waited_ns += step;
+	sandbox->unjudged_ns += step;
+	if (sandbox->unjudged_ns < SLICE_NS)
 		return;
-	if (is_idle(parser->reader))
-		parser->idle_ns += parser->unjudged_ns;
-	parser->unjudged_ns = 0;
+	if (is_idle(sandbox->reader))
+		sandbox->idle_ns += sandbox->unjudged_ns;
+	sandbox->unjudged_ns = 0;
 }
 
 static int is_answer_too_late(void *who)
 {
-	struct parser *parser = who;
-	uint64_t used = cpu_ns_of(parser->reader) - parser->cpu_ns_at_start;
+	struct sandbox *sandbox = who;
+	uint64_t used = cpu_ns_of(sandbox->reader) - sandbox->cpu_ns_at_start;
 
-	parser_count_waiting(parser);
-	if (parser->gives_up && parser->gives_up())
+	sandbox_count_waiting(sandbox);
+	if (sandbox->gives_up && sandbox->gives_up())
 		return -ECANCELED;
-	if (used <= UINT64_MAX / 2 && used > parser->cpu_ns_left)
+	if (used <= UINT64_MAX / 2 && used > sandbox->cpu_ns_left)
 		return -ETIMEDOUT;
-	if (parser->idle_ns > IDLE_NS)
+	if (sandbox->idle_ns > IDLE_NS)
 		return -ETIMEDOUT;
-	return parser->waited_ns > SECOND_NS + parser->cpu_ns_left * WAIT_FACTOR ? -ETIMEDOUT : 0;
+	return sandbox->waited_ns > SECOND_NS + sandbox->cpu_ns_left * WAIT_FACTOR ? -ETIMEDOUT : 0;
 }
 
-static void begin_waiting(struct parser *parser, uint64_t cpu_ns_left, uint64_t cpu_ns_at_start)
+static void begin_waiting(struct sandbox *sandbox, uint64_t cpu_ns_left, uint64_t cpu_ns_at_start)
 {
-	parser->cpu_ns_left = cpu_ns_left;
-	parser->cpu_ns_at_start = cpu_ns_at_start;
-	parser->waited_ns = parser->unjudged_ns = parser->idle_ns = 0;
-	parser->looked_at_ns = monotonic_now_ns();
+	sandbox->cpu_ns_left = cpu_ns_left;
+	sandbox->cpu_ns_at_start = cpu_ns_at_start;
+	sandbox->waited_ns = sandbox->unjudged_ns = sandbox->idle_ns = 0;
+	sandbox->looked_at_ns = monotonic_now_ns();
 }
 
-static uint64_t allow_cpu_ns(struct parser *parser, uint64_t cpu_ns)
+static uint64_t allow_cpu_ns(struct sandbox *sandbox, uint64_t cpu_ns)
 {
-	if (patience_recover(&parser->patience))
-		parser->read_ns = 0;
-	return cpu_ns >> parser->patience.failed_nr;
+	if (patience_recover(&sandbox->patience))
+		sandbox->read_ns = 0;
+	return cpu_ns >> sandbox->patience.failed_nr;
 }
 
-static void parser_count_failure(struct parser *parser)
+static void sandbox_count_failure(struct sandbox *sandbox)
 {
-	parser->read_ns = 0;
-	patience_lose(&parser->patience, FAILURES_MAX);
+	sandbox->read_ns = 0;
+	patience_lose(&sandbox->patience, FAILURES_MAX);
 }
 
 /* Questions that succeed, but take long together, count as a failure, too. */
-static void count_reading(struct parser *parser, uint64_t cpu_ns)
+static void count_reading(struct sandbox *sandbox, uint64_t cpu_ns)
 {
-	parser->read_ns += cpu_ns;
-	if (parser->read_ns > parser->options.cpu_ns / 2)
-		parser_count_failure(parser);
+	sandbox->read_ns += cpu_ns;
+	if (sandbox->read_ns > sandbox->options.cpu_ns / 2)
+		sandbox_count_failure(sandbox);
 }
 
 /* ---- readers ---- */
@@ -148,48 +148,48 @@ static void offer_to_oom_killer(pid_t pid)
 }
 
 /* Starts another reader. *ret_status is the exit status of the last one, -1: there was none. */
-static int renew(struct parser *parser, int *ret_status)
+static int renew(struct sandbox *sandbox, int *ret_status)
 {
 	struct message ready;
 	struct hired hired;
 	int err;
 
-	channel__close(&parser->channel);
-	err = spawner__hire(&parser->spawner, monotonic_now_ns() + START_NS, &hired);
+	channel__close(&sandbox->channel);
+	err = spawner__hire(&sandbox->spawner, monotonic_now_ns() + START_NS, &hired);
 	if (err)
 		return err;
 	*ret_status = hired.status;
-	parser->reader = hired.pid;
-	offer_to_oom_killer(parser->reader);
-	parser->channel = (struct channel){ .fd = hired.fd, .is_too_long = is_answer_too_late, .who = parser };
-	parser->generation++;
-	parser->is_spent = parser->has_read = false;
-	begin_waiting(parser, START_NS, 0);
-	err = channel__head(&parser->channel, &ready, NULL);
+	sandbox->reader = hired.pid;
+	offer_to_oom_killer(sandbox->reader);
+	sandbox->channel = (struct channel){ .fd = hired.fd, .is_too_long = is_answer_too_late, .who = sandbox };
+	sandbox->generation++;
+	sandbox->is_spent = sandbox->has_read = false;
+	begin_waiting(sandbox, START_NS, 0);
+	err = channel__head(&sandbox->channel, &ready, NULL);
 	if (err)
-		channel__close(&parser->channel);
-	parser->data_at_start = memory_of(parser->reader, "VmData");
+		channel__close(&sandbox->channel);
+	sandbox->data_at_start = memory_of(sandbox->reader, "VmData");
 	return err;
 }
 
-int rpc__begin(struct parser *parser, const char *object_path, uint64_t cpu_ns_left,
+int rpc__begin(struct sandbox *sandbox, const char *object_path, uint64_t cpu_ns_left,
 			struct reason *why)
 {
 	int status, err = 0;
 
-	if (parser->is_spent || !channel__is_quiet(&parser->channel))
-		err = renew(parser, &status);
+	if (sandbox->is_spent || !channel__is_quiet(&sandbox->channel))
+		err = renew(sandbox, &status);
 	if (err)
 		return reason_set(why, -EIO, "the process that reads such files is gone: %s",
 				  strerror(-err));
-	parser->has_read = true;
-	parser->object_path = object_path;
-	cpu_ns_left = allow_cpu_ns(parser, cpu_ns_left);
-	if (cpu_ns_left > parser->all_cpu_ns_left)
-		cpu_ns_left = parser->all_cpu_ns_left;
-	begin_waiting(parser, cpu_ns_left, cpu_ns_of(parser->reader));
-	parser->rss_at_start = memory_of(parser->reader, "VmHWM");
-	parser->wants = 0;
+	sandbox->has_read = true;
+	sandbox->object_path = object_path;
+	cpu_ns_left = allow_cpu_ns(sandbox, cpu_ns_left);
+	if (cpu_ns_left > sandbox->all_cpu_ns_left)
+		cpu_ns_left = sandbox->all_cpu_ns_left;
+	begin_waiting(sandbox, cpu_ns_left, cpu_ns_of(sandbox->reader));
+	sandbox->rss_at_start = memory_of(sandbox->reader, "VmHWM");
+	sandbox->wants = 0;
 	return 0;
 }
 
@@ -201,25 +201,25 @@ static bool is_sound_file_wanted(const struct file_wanted *wanted)
 	       memchr(wanted->name, '\0', sizeof(wanted->name));
 }
 
-static int candidate_in(const struct parser *parser, size_t at, const struct debug_want *want)
+static int candidate_in(const struct sandbox *sandbox, size_t at, const struct debug_want *want)
 {
-	const struct parser_options *options = &parser->options;
+	const struct sandbox_options *options = &sandbox->options;
 
 	return debug_file__candidate(at < options->debug_dir_nr ? options->debug_dir_fd[at] :
-								  parser->debug_root_fd,
-				     parser->object_path, want);
+								  sandbox->debug_root_fd,
+				     sandbox->object_path, want);
 }
 
 /*
  * Opens candidate number want->nr. The reader checks whether it is the right file, and else asks
  * for the next one.
  */
-static int find_candidate(const struct parser *parser, const struct debug_want *want)
+static int find_candidate(const struct sandbox *sandbox, const struct debug_want *want)
 {
 	uint32_t nr = 0;
 
-	for (size_t i = 0; i <= parser->options.debug_dir_nr; i++) {
-		int fd = candidate_in(parser, i, want);
+	for (size_t i = 0; i <= sandbox->options.debug_dir_nr; i++) {
+		int fd = candidate_in(sandbox, i, want);
 
 		if (fd >= 0 && nr++ == want->nr)
 			return fd;
@@ -230,19 +230,19 @@ static int find_candidate(const struct parser *parser, const struct debug_want *
 }
 
 /* The reader may ask for each candidate, and once more for the end of the candidates. */
-static bool may_want(struct parser *parser)
+static bool may_want(struct sandbox *sandbox)
 {
-	return parser->wants++ < WANTS_MAX * (parser->options.debug_dir_nr + 1);
+	return sandbox->wants++ < WANTS_MAX * (sandbox->options.debug_dir_nr + 1);
 }
 
-static int give_file(struct parser *parser, const struct message *head)
+static int give_file(struct sandbox *sandbox, const struct message *head)
 {
 	struct file_wanted wanted;
 	struct debug_want want;
 	int fd, err = -EPROTO;
 
-	if (head->bytes == sizeof(wanted) && may_want(parser))
-		err = channel__receive(&parser->channel, &wanted, sizeof(wanted));
+	if (head->bytes == sizeof(wanted) && may_want(sandbox))
+		err = channel__receive(&sandbox->channel, &wanted, sizeof(wanted));
 	if (!err && !is_sound_file_wanted(&wanted))
 		err = -EPROTO;
 	if (err)
@@ -250,22 +250,22 @@ static int give_file(struct parser *parser, const struct message *head)
 	want = (struct debug_want){
 		wanted.kind, wanted.build_id, wanted.build_id_len, wanted.name, wanted.nr,
 	};
-	fd = find_candidate(parser, &want);
-	err = channel__send(&parser->channel, fd < 0 ? HERE_IS_NONE : HERE_IS, NULL, 0, fd);
+	fd = find_candidate(sandbox, &want);
+	err = channel__send(&sandbox->channel, fd < 0 ? HERE_IS_NONE : HERE_IS, NULL, 0, fd);
 	if (fd >= 0)
 		close(fd);
 	return err;
 }
 
-int rpc__answer(struct parser *parser, enum message_kind kind, uint32_t bytes_max,
+int rpc__answer(struct sandbox *sandbox, enum message_kind kind, uint32_t bytes_max,
 			 struct message *ret)
 {
 	int err;
 
 	do {
-		err = channel__head(&parser->channel, ret, NULL);
+		err = channel__head(&sandbox->channel, ret, NULL);
 		if (!err && ret->kind == WANT_FILE)
-			err = give_file(parser, ret);
+			err = give_file(sandbox, ret);
 	} while (!err && ret->kind == WANT_FILE);
 	if (!err && (ret->kind != kind || ret->bytes > bytes_max))
 		err = -EPROTO;
@@ -274,7 +274,7 @@ int rpc__answer(struct parser *parser, enum message_kind kind, uint32_t bytes_ma
 
 /* ---- the result ---- */
 
-static int describe_end(const struct parser *parser, int err, int status, struct reason *why)
+static int describe_end(const struct sandbox *sandbox, int err, int status, struct reason *why)
 {
 	if (err == -ETIMEDOUT)
 		return reason_set(why, -EIO, "reading it takes too long");
@@ -282,7 +282,7 @@ static int describe_end(const struct parser *parser, int err, int status, struct
 		return reason_set(why, -EIO, "the process that read it gave an answer that makes no sense");
 	if (err == -E2BIG)
 		return reason_set(why, -EIO, "reading it takes more than %llu MiB of memory",
-				  (unsigned long long)parser->options.memory_bytes >> 20);
+				  (unsigned long long)sandbox->options.memory_bytes >> 20);
 	if (status != -1 && WIFSIGNALED(status))
 		return reason_set(why, -EIO, "the process that read it was ended by signal %d (%s)",
 				  WTERMSIG(status), strsignal(WTERMSIG(status)));
@@ -293,41 +293,41 @@ static int describe_end(const struct parser *parser, int err, int status, struct
  * libdw gives up silently when it cannot allocate memory. So a reader that comes close to its limit
  * with one question counts as one that has reached it.
  */
-static int check_memory(struct parser *parser)
+static int check_memory(struct sandbox *sandbox)
 {
-	uint64_t most = parser->options.memory_bytes / 4;
+	uint64_t most = sandbox->options.memory_bytes / 4;
 
-	if (memory_of(parser->reader, "VmHWM") > parser->rss_at_start + 3 * most)
+	if (memory_of(sandbox->reader, "VmHWM") > sandbox->rss_at_start + 3 * most)
 		return -E2BIG;
-	if (memory_of(parser->reader, "VmData") > parser->data_at_start + 2 * most)
-		parser->is_spent = true;
+	if (memory_of(sandbox->reader, "VmData") > sandbox->data_at_start + 2 * most)
+		sandbox->is_spent = true;
 	return 0;
 }
 
-int rpc__end(struct parser *parser, int err, uint64_t *ret_cpu_ns, struct reason *why)
+int rpc__end(struct sandbox *sandbox, int err, uint64_t *ret_cpu_ns, struct reason *why)
 {
-	uint64_t now = cpu_ns_of(parser->reader);
+	uint64_t now = cpu_ns_of(sandbox->reader);
 	int status = -1;
 
-	*ret_cpu_ns = now > parser->cpu_ns_at_start ? now - parser->cpu_ns_at_start : 0;
-	if (parser->all_cpu_ns_left != UINT64_MAX)
-		parser->all_cpu_ns_left -= *ret_cpu_ns < parser->all_cpu_ns_left ? *ret_cpu_ns : parser->all_cpu_ns_left;
+	*ret_cpu_ns = now > sandbox->cpu_ns_at_start ? now - sandbox->cpu_ns_at_start : 0;
+	if (sandbox->all_cpu_ns_left != UINT64_MAX)
+		sandbox->all_cpu_ns_left -= *ret_cpu_ns < sandbox->all_cpu_ns_left ? *ret_cpu_ns : sandbox->all_cpu_ns_left;
 	if (!err)
-		err = check_memory(parser);
+		err = check_memory(sandbox);
 	if (!err) {
-		count_reading(parser, *ret_cpu_ns);
+		count_reading(sandbox, *ret_cpu_ns);
 		return 0;
 	}
-	parser_count_failure(parser);
-	renew(parser, &status);
-	return describe_end(parser, err, status, why);
+	sandbox_count_failure(sandbox);
+	renew(sandbox, &status);
+	return describe_end(sandbox, err, status, why);
 }
 
 /* ---- begin and end ---- */
 
 static int be_reader(const void *self)
 {
-	const struct parser_options *options = self;
+	const struct sandbox_options *options = self;
 
 	if (confine_to_reading(options->memory_bytes))
 		return 127;
@@ -336,9 +336,9 @@ static int be_reader(const void *self)
 	return 0;
 }
 
-static int start_spawner(struct parser *parser)
+static int start_spawner(struct sandbox *sandbox)
 {
-	return spawner__start(&parser->spawner, &(struct spawner_plan){
+	return spawner__start(&sandbox->spawner, &(struct spawner_plan){
 		.spawner = {
 			.name = "allocsnap-spawn",
 			.shown = "allocsnap: reads ELF files, without privileges",
@@ -346,22 +346,22 @@ static int start_spawner(struct parser *parser)
 		},
 		.name = "allocsnap-names",
 		.work = be_reader,
-		.self = &parser->options,
+		.self = &sandbox->options,
 		.worker_most = 1,
 	});
 }
 
-struct parser *parser__open(const struct parser_options *options, struct reason *why)
+struct sandbox *sandbox__open(const struct sandbox_options *options, struct reason *why)
 {
-	struct parser *parser = calloc(1, sizeof(*parser));
+	struct sandbox *sandbox = calloc(1, sizeof(*sandbox));
 	uint64_t cpu_ns;
 	int err;
 
-	if (!parser) {
+	if (!sandbox) {
 		reason_set(why, 0, "out of memory");
 		return NULL;
 	}
-	parser->options = (struct parser_options){
+	sandbox->options = (struct sandbox_options){
 		.debug_root = options->debug_root ?: DEBUG_FILE_ROOT,
 		.debug_dir_fd = options->debug_dir_fd,
 		.debug_dir_nr = options->debug_dir_nr,
@@ -369,53 +369,53 @@ struct parser *parser__open(const struct parser_options *options, struct reason 
 		.cpu_ns = options->cpu_ns ?: CPU_NS,
 		.read = options->read ?: serve_questions,
 	};
-	parser->source = (struct symbol_source){ .look_up = ask_names, .forget = ask_names_forget_object, .self = parser };
-	parser__limit(parser, UINT64_MAX, NULL);
-	parser->channel.fd = -1;
-	parser->debug_root_fd = open(parser->options.debug_root, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	err = start_spawner(parser);
+	sandbox->source = (struct symbol_source){ .look_up = ask_names, .forget = ask_names_forget_object, .self = sandbox };
+	sandbox__limit(sandbox, UINT64_MAX, NULL);
+	sandbox->channel.fd = -1;
+	sandbox->debug_root_fd = open(sandbox->options.debug_root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	err = start_spawner(sandbox);
 	if (!err)
-		err = rpc__begin(parser, "", CPU_NS, why);
+		err = rpc__begin(sandbox, "", CPU_NS, why);
 	if (!err)
-		err = rpc__end(parser, 0, &cpu_ns, why);
+		err = rpc__end(sandbox, 0, &cpu_ns, why);
 	if (!err)
-		return parser;
+		return sandbox;
 	if (!mounts_check(why))
 		reason_set(why, 0, "cannot start the process that reads ELF files: %s", strerror(-err));
-	parser__close(parser);
+	sandbox__close(sandbox);
 	errno = -err;
 	return NULL;
 }
 
-void parser__close(struct parser *parser)
+void sandbox__close(struct sandbox *sandbox)
 {
-	if (!parser)
+	if (!sandbox)
 		return;
-	channel__close(&parser->channel);
-	spawner__stop(&parser->spawner);
-	if (parser->debug_root_fd >= 0)
-		close(parser->debug_root_fd);
-	free(parser->asked);
-	free(parser);
+	channel__close(&sandbox->channel);
+	spawner__stop(&sandbox->spawner);
+	if (sandbox->debug_root_fd >= 0)
+		close(sandbox->debug_root_fd);
+	free(sandbox->asked);
+	free(sandbox);
 }
 
-void parser__limit(struct parser *parser, uint64_t cpu_ns, bool (*gives_up)(void))
+void sandbox__limit(struct sandbox *sandbox, uint64_t cpu_ns, bool (*gives_up)(void))
 {
-	parser->all_cpu_ns_left = cpu_ns;
-	parser->gives_up = gives_up;
+	sandbox->all_cpu_ns_left = cpu_ns;
+	sandbox->gives_up = gives_up;
 }
 
-int parser__end_fd(const struct parser *parser)
+int sandbox__end_fd(const struct sandbox *sandbox)
 {
-	return parser->spawner.helper.end_fd;
+	return sandbox->spawner.helper.end_fd;
 }
 
-bool parser__has_ended(const struct parser *parser)
+bool sandbox__has_ended(const struct sandbox *sandbox)
 {
-	return helper__has_ended(&parser->spawner.helper);
+	return helper__has_ended(&sandbox->spawner.helper);
 }
 
-const struct symbol_source *parser__source(struct parser *parser)
+const struct symbol_source *sandbox__source(struct sandbox *sandbox)
 {
-	return &parser->source;
+	return &sandbox->source;
 }

@@ -32,40 +32,40 @@ struct unwind_table;
 typedef void (*read_fn)(int fd);
 
 /* Zero is the default. */
-struct parser_options {
+struct sandbox_options {
 	const char *debug_root; /* the directory of separate debug files; /usr/lib/debug */
-	const int *debug_dir_fd; /* further such directories, searched first; open until parser__close() */
+	const int *debug_dir_fd; /* further such directories, searched first; open until sandbox__close() */
 	size_t debug_dir_nr;
 	uint64_t memory_bytes;	/* limit of the process; 4 GiB */
 	uint64_t cpu_ns;	/* limit for all questions about one object; 30 s */
 	read_fn read;		/* replaces the reader's work, for tests */
 };
 
-struct parser;
+struct sandbox;
 
 /*
  * Forks a process, so call this before there are threads, and before there are secrets in memory.
  * NULL and errno, with a line in *why.
  */
-struct parser *parser__open(const struct parser_options *options, struct reason *why);
-void parser__close(struct parser *parser); /* NULL is allowed */
+struct sandbox *sandbox__open(const struct sandbox_options *options, struct reason *why);
+void sandbox__close(struct sandbox *sandbox); /* NULL is allowed */
 
 /*
  * A descriptor that becomes readable when the process that starts readers has ended, because
  * another process has killed it. No further reader can be started then: each question that needs
  * one fails.
  */
-int parser__end_fd(const struct parser *parser);
-bool parser__has_ended(const struct parser *parser);
+int sandbox__end_fd(const struct sandbox *sandbox);
+bool sandbox__has_ended(const struct sandbox *sandbox);
 
 /*
  * Until the next call all questions together have so much processor time (UINT64_MAX: no such limit), and one ends early
  * when gives_up() returns true (NULL: none does).
  */
-void parser__limit(struct parser *parser, uint64_t cpu_ns, bool (*gives_up)(void));
+void sandbox__limit(struct sandbox *sandbox, uint64_t cpu_ns, bool (*gives_up)(void));
 
-/* For symbols__new(); valid until parser__close(). */
-const struct symbol_source *parser__source(struct parser *parser);
+/* For symbols__new(); valid until sandbox__close(). */
+const struct symbol_source *sandbox__source(struct sandbox *sandbox);
 
 /*
  * The functions below ask a reader each time. The reader's errors are -ENOEXEC, -ENOTSUP, -E2BIG,
@@ -75,15 +75,15 @@ const struct symbol_source *parser__source(struct parser *parser);
  * The unwind table of a file, or of the vDSO in memory; errors as from unwind_table__from_file()
  * and unwind_table__from_memory().
  */
-int parser__unwind_table(struct parser *parser, int fd, struct unwind_table **ret,
+int sandbox__unwind_table(struct sandbox *sandbox, int fd, struct unwind_table **ret,
 			 struct reason *why);
-int parser__image_table(struct parser *parser, const void *image, size_t bytes,
+int sandbox__image_table(struct sandbox *sandbox, const void *image, size_t bytes,
 			struct unwind_table **ret, struct reason *why);
 
 /* The caller frees *ret with probe_info_release(), object_returns_release(). wanted may be NULL. */
-int parser__facts(struct parser *parser, int fd, const struct functions_wanted *wanted,
+int sandbox__probe_info(struct sandbox *sandbox, int fd, const struct functions_wanted *wanted,
 		  struct probe_info *ret, struct reason *why);
-int parser__returns(struct parser *parser, int fd, uint64_t vaddr, struct object_returns *ret,
+int sandbox__returns(struct sandbox *sandbox, int fd, uint64_t vaddr, struct object_returns *ret,
 		    struct reason *why);
 
 /*
@@ -91,18 +91,18 @@ int parser__returns(struct parser *parser, int fd, uint64_t vaddr, struct object
  * those of *ret_copy, which the caller frees. *ret_copy is NULL if the file defines none, is too
  * large, or cannot be copied.
  */
-int parser__facts_and_copy(struct parser *parser, int fd, const struct functions_wanted *wanted,
+int sandbox__facts_and_copy(struct sandbox *sandbox, int fd, const struct functions_wanted *wanted,
 			   struct probe_info *ret, struct file_copy **ret_copy,
 			   struct reason *why);
 
 /* Which entries of its allocator a jump can replace; the caller frees *ret with entry_patches_release(). */
-int parser__entries(struct parser *parser, int fd, struct entry_patches *ret, struct reason *why);
+int sandbox__entries(struct sandbox *sandbox, int fd, struct entry_patches *ret, struct reason *why);
 
 /*
  * CPython in a file (python_info.h); -ENOENT: there is none. asked may be NULL. The caller frees *ret with
  * python_info_release().
  */
-int parser__python(struct parser *parser, int fd, const struct python_asked *asked, struct python_info *ret,
+int sandbox__python(struct sandbox *sandbox, int fd, const struct python_asked *asked, struct python_info *ret,
 		   struct reason *why);
 
 /* The line table of a code object, copied from a process. */
@@ -117,13 +117,13 @@ struct python_line_table {
 #define PYTHON_LINES_MAX (1u << 16) /* instructions */
 
 /* The lines of instructions, as from python_line(). -E2BIG: more than the limits. */
-int parser__python_lines(struct parser *parser, const struct python_line_table *table, const int64_t *instruction,
+int sandbox__python_lines(struct sandbox *sandbox, const struct python_line_table *table, const int64_t *instruction,
 			 size_t nr, int32_t *ret_line, struct reason *why);
 
 /* The sign that the object switches stacks (runtime_detect.h), in words; -ENOENT: there is none. */
-int parser__stack_switch(struct parser *parser, int fd, const char **ret_what);
+int sandbox__stack_switch(struct sandbox *sandbox, int fd, const char **ret_what);
 
 /* Traits of a file (runtime_detect.h). They are for texts only; no decision depends on them. */
-int parser__traits(struct parser *parser, int fd, struct runtime_traits *ret, struct reason *why);
+int sandbox__traits(struct sandbox *sandbox, int fd, struct runtime_traits *ret, struct reason *why);
 
 #endif

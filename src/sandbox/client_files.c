@@ -104,11 +104,11 @@ static uint64_t file_size_or_zero(int fd)
 	return fstat(fd, &st) ? 0 : st.st_size;
 }
 
-static int receive_file_answer(struct parser *parser, const struct asked_of_file *asked, struct file_answer *answer)
+static int receive_file_answer(struct sandbox *sandbox, const struct asked_of_file *asked, struct file_answer *answer)
 {
 	struct verdict *verdict = &answer->verdict;
 	struct message message;
-	int err = rpc__answer(parser, asked->kind, answer_bytes_most(answer->question), &message);
+	int err = rpc__answer(sandbox, asked->kind, answer_bytes_most(answer->question), &message);
 
 	answer->left = err ? 0 : message.bytes;
 	err = err ?: receive_bytes(answer, verdict, sizeof(*verdict));
@@ -128,26 +128,26 @@ static int receive_file_answer(struct parser *parser, const struct asked_of_file
 }
 
 /* 0, or an error as described in client.h. */
-static int ask_file(struct parser *parser, const struct asked_of_file *asked, void *ret, struct reason *why)
+static int ask_file(struct sandbox *sandbox, const struct asked_of_file *asked, void *ret, struct reason *why)
 {
 	const struct file_question *question = &file_questions[asked->kind];
 	struct file_answer answer = {
-		.channel = &parser->channel, .question = question, .bytes = calloc(1, question->bytes),
+		.channel = &sandbox->channel, .question = question, .bytes = calloc(1, question->bytes),
 	};
 	struct asked once = {}, *object = asked->object ?: &once;
 	uint64_t cpu_ns;
 	int err = answer.bytes ? 0 : reason_set(why, -ENOMEM, "out of memory");
 
-	parser->is_spent |= question->needs_new_reader && parser->has_read;
-	if (!err && object->cpu_ns >= parser->options.cpu_ns)
+	sandbox->is_spent |= question->needs_new_reader && sandbox->has_read;
+	if (!err && object->cpu_ns >= sandbox->options.cpu_ns)
 		err = reason_set(why, -EIO, "reading it takes too long");
-	err = err ?: rpc__begin(parser, asked->path ?: "", parser->options.cpu_ns - object->cpu_ns, why);
+	err = err ?: rpc__begin(sandbox, asked->path ?: "", sandbox->options.cpu_ns - object->cpu_ns, why);
 	if (!err) {
-		err = channel__send(&parser->channel, asked->kind, asked->piece, ARRAY_SIZE(asked->piece),
-				    object->generation == parser->generation ? -1 : asked->fd);
-		object->generation = parser->generation;
-		err = err ?: receive_file_answer(parser, asked, &answer);
-		err = rpc__end(parser, err, &cpu_ns, why);
+		err = channel__send(&sandbox->channel, asked->kind, asked->piece, ARRAY_SIZE(asked->piece),
+				    object->generation == sandbox->generation ? -1 : asked->fd);
+		object->generation = sandbox->generation;
+		err = err ?: receive_file_answer(sandbox, asked, &answer);
+		err = rpc__end(sandbox, err, &cpu_ns, why);
 		object->cpu_ns += cpu_ns;
 	}
 	if (!err && answer.verdict.err)
@@ -167,39 +167,39 @@ static int ask_file(struct parser *parser, const struct asked_of_file *asked, vo
  * Places for probes come from a reader that has read nothing before. But most files have none, and any reader can say so.
  */
 
-static int ask_facts(struct parser *parser, int fd, const struct functions_wanted *wanted, struct probe_info *ret,
+static int ask_facts(struct sandbox *sandbox, int fd, const struct functions_wanted *wanted, struct probe_info *ret,
 		     struct reason *why)
 {
-	return ask_file(parser, &(struct asked_of_file){
+	return ask_file(sandbox, &(struct asked_of_file){
 		FACTS, fd, { { (void *)wanted, offsetof(struct functions_wanted, function[wanted->nr]) } },
 	}, ret, why);
 }
 
 /* Asks about a copy, if one can be made: the file itself may change before it is read again. */
-static int ask_new_reader(struct parser *parser, int fd, const struct functions_wanted *wanted, struct probe_info *facts,
+static int ask_new_reader(struct sandbox *sandbox, int fd, const struct functions_wanted *wanted, struct probe_info *facts,
 			  struct file_copy **copy, struct reason *why)
 {
 	probe_info_release(facts);
 	if (copy)
 		*copy = file_copy__new(fd, FACTS_COPY_MAX);
-	parser->is_spent = true;
-	return ask_facts(parser, copy && *copy ? file_copy__fd(*copy) : fd, wanted, facts, why);
+	sandbox->is_spent = true;
+	return ask_facts(sandbox, copy && *copy ? file_copy__fd(*copy) : fd, wanted, facts, why);
 }
 
-int parser__facts_and_copy(struct parser *parser, int fd, const struct functions_wanted *wanted,
+int sandbox__facts_and_copy(struct sandbox *sandbox, int fd, const struct functions_wanted *wanted,
 			   struct probe_info *ret, struct file_copy **ret_copy,
 			   struct reason *why)
 {
 	static const struct functions_wanted none;
 	struct probe_info facts = {};
 	struct file_copy *copy = NULL;
-	bool is_fresh = !parser->has_read;
+	bool is_fresh = !sandbox->has_read;
 	int err;
 
 	wanted = wanted ?: &none;
-	err = ask_facts(parser, fd, wanted, &facts, why);
+	err = ask_facts(sandbox, fd, wanted, &facts, why);
 	if (!err && probe_info_has_places(&facts) && (!is_fresh || ret_copy))
-		err = ask_new_reader(parser, fd, wanted, &facts, ret_copy ? &copy : NULL, why);
+		err = ask_new_reader(sandbox, fd, wanted, &facts, ret_copy ? &copy : NULL, why);
 	if (err || !probe_info_has_places(&facts)) {
 		file_copy__free(copy);
 		copy = NULL;
@@ -212,48 +212,48 @@ int parser__facts_and_copy(struct parser *parser, int fd, const struct functions
 	return 0;
 }
 
-int parser__facts(struct parser *parser, int fd, const struct functions_wanted *wanted,
+int sandbox__probe_info(struct sandbox *sandbox, int fd, const struct functions_wanted *wanted,
 		  struct probe_info *ret, struct reason *why)
 {
-	return parser__facts_and_copy(parser, fd, wanted, ret, NULL, why);
+	return sandbox__facts_and_copy(sandbox, fd, wanted, ret, NULL, why);
 }
 
 /* ---- the other questions ---- */
 
-int parser__returns(struct parser *parser, int fd, uint64_t vaddr, struct object_returns *ret,
+int sandbox__returns(struct sandbox *sandbox, int fd, uint64_t vaddr, struct object_returns *ret,
 		    struct reason *why)
 {
 	struct returns_question asked = { .vaddr = vaddr };
 
-	return ask_file(parser, &(struct asked_of_file){ RETURNS, fd, { { &asked, sizeof(asked) } } }, ret, why);
+	return ask_file(sandbox, &(struct asked_of_file){ RETURNS, fd, { { &asked, sizeof(asked) } } }, ret, why);
 }
 
-int parser__stack_switch(struct parser *parser, int fd, const char **ret_what)
+int sandbox__stack_switch(struct sandbox *sandbox, int fd, const char **ret_what)
 {
 	uint32_t index;
-	int err = ask_file(parser, &(struct asked_of_file){ SWITCH, fd }, &index, NULL);
+	int err = ask_file(sandbox, &(struct asked_of_file){ SWITCH, fd }, &index, NULL);
 
 	if (!err)
 		*ret_what = stack_switches[index].what;
 	return err;
 }
 
-int parser__entries(struct parser *parser, int fd, struct entry_patches *ret, struct reason *why)
+int sandbox__entries(struct sandbox *sandbox, int fd, struct entry_patches *ret, struct reason *why)
 {
-	return ask_file(parser, &(struct asked_of_file){ ENTRIES, fd }, ret, why);
+	return ask_file(sandbox, &(struct asked_of_file){ ENTRIES, fd }, ret, why);
 }
 
-int parser__traits(struct parser *parser, int fd, struct runtime_traits *ret, struct reason *why)
+int sandbox__traits(struct sandbox *sandbox, int fd, struct runtime_traits *ret, struct reason *why)
 {
-	return ask_file(parser, &(struct asked_of_file){ TRAITS, fd }, ret, why);
+	return ask_file(sandbox, &(struct asked_of_file){ TRAITS, fd }, ret, why);
 }
 
-static int ask_table_of_file(struct parser *parser, int fd, bool is_image, struct unwind_table **ret,
+static int ask_table_of_file(struct sandbox *sandbox, int fd, bool is_image, struct unwind_table **ret,
 			     struct reason *why)
 {
 	struct table_question asked = { .is_image = is_image };
 	struct unwind_table *table = calloc(1, sizeof(*table));
-	int err = table ? ask_file(parser, &(struct asked_of_file){ TABLE, fd, { { &asked, sizeof(asked) } } }, table, why) :
+	int err = table ? ask_file(sandbox, &(struct asked_of_file){ TABLE, fd, { { &asked, sizeof(asked) } } }, table, why) :
 			  reason_set(why, -ENOMEM, "out of memory");
 
 	if (err)
@@ -263,13 +263,13 @@ static int ask_table_of_file(struct parser *parser, int fd, bool is_image, struc
 	return err;
 }
 
-int parser__unwind_table(struct parser *parser, int fd, struct unwind_table **ret,
+int sandbox__unwind_table(struct sandbox *sandbox, int fd, struct unwind_table **ret,
 			 struct reason *why)
 {
-	return ask_table_of_file(parser, fd, false, ret, why);
+	return ask_table_of_file(sandbox, fd, false, ret, why);
 }
 
-int parser__image_table(struct parser *parser, const void *image, size_t bytes,
+int sandbox__image_table(struct sandbox *sandbox, const void *image, size_t bytes,
 			struct unwind_table **ret, struct reason *why)
 {
 	int fd = memfd_create("allocsnap-image", MFD_CLOEXEC);
@@ -278,21 +278,21 @@ int parser__image_table(struct parser *parser, const void *image, size_t bytes,
 	if (fd < 0 || write(fd, image, bytes) != (ssize_t)bytes)
 		err = reason_set(why, -EIO, "no memory that could be handed over");
 	if (!err)
-		err = ask_table_of_file(parser, fd, true, ret, why);
+		err = ask_table_of_file(sandbox, fd, true, ret, why);
 	if (fd >= 0)
 		close(fd);
 	return err;
 }
 
-int parser__python(struct parser *parser, int fd, const struct python_asked *asked, struct python_info *ret,
+int sandbox__python(struct sandbox *sandbox, int fd, const struct python_asked *asked, struct python_info *ret,
 		   struct reason *why)
 {
 	static const struct python_asked own;
 
-	return ask_file(parser, &(struct asked_of_file){ PYTHON, fd, { { (void *)(asked ?: &own), sizeof(own) } } }, ret, why);
+	return ask_file(sandbox, &(struct asked_of_file){ PYTHON, fd, { { (void *)(asked ?: &own), sizeof(own) } } }, ret, why);
 }
 
-int parser__python_lines(struct parser *parser, const struct python_line_table *table, const int64_t *instruction,
+int sandbox__python_lines(struct sandbox *sandbox, const struct python_line_table *table, const int64_t *instruction,
 			 size_t nr, int32_t *ret_line, struct reason *why)
 {
 	struct lines_question head = { table->kind, table->first_line, table->bytes, nr };
@@ -304,7 +304,7 @@ int parser__python_lines(struct parser *parser, const struct python_line_table *
 
 	if (table->bytes > PYTHON_LINES_BYTES_MAX || nr > PYTHON_LINES_MAX)
 		return reason_set(why, -E2BIG, "a line table of %zu bytes, or %zu instructions, is too large", table->bytes, nr);
-	err = ask_file(parser, &asked, &lines, why);
+	err = ask_file(sandbox, &asked, &lines, why);
 	if (err)
 		return err;
 	if (nr)
@@ -337,22 +337,22 @@ static int hand_over_frames(const struct names_answer *names, size_t first, take
 	return err;
 }
 
-static int know(struct parser *parser, uint32_t object)
+static int know(struct sandbox *sandbox, uint32_t object)
 {
 	int err = 0;
 
-	while (!err && parser->asked_nr <= object)
-		err = array_push(parser, asked, (struct asked){});
+	while (!err && sandbox->asked_nr <= object)
+		err = array_push(sandbox, asked, (struct asked){});
 	return err;
 }
 
 /* Asks one question, of at most QUESTION_OFFSETS_MAX offsets. The reader may answer only a part. */
-static int ask_names_of_object(struct parser *parser, const struct source_object *object,
+static int ask_names_of_object(struct sandbox *sandbox, const struct source_object *object,
 			       const uint64_t *return_offset, size_t nr, struct names_answer *ret, struct reason *why)
 {
 	struct names_question question = { .object = object->id, .offset_nr = nr };
-	int err = ask_file(parser, &(struct asked_of_file){
-		.kind = NAMES, .fd = object->fd, .path = object->path, .object = &parser->asked[object->id],
+	int err = ask_file(sandbox, &(struct asked_of_file){
+		.kind = NAMES, .fd = object->fd, .path = object->path, .object = &sandbox->asked[object->id],
 		.piece = { { &question, sizeof(question) }, { (void *)return_offset, nr * sizeof(*return_offset) } },
 	}, ret, why);
 
@@ -362,14 +362,14 @@ static int ask_names_of_object(struct parser *parser, const struct source_object
 int ask_names(void *self, const struct source_object *object, const uint64_t *return_offset,
 	      size_t nr, take_frames_fn take, void *taker, struct reason *why)
 {
-	struct parser *parser = self;
-	int err = know(parser, object->id);
+	struct sandbox *sandbox = self;
+	int err = know(sandbox, object->id);
 
 	for (size_t at = 0; at < nr && !err;) {
 		size_t part = nr - at < QUESTION_OFFSETS_MAX ? nr - at : QUESTION_OFFSETS_MAX;
 		struct names_answer names;
 
-		err = ask_names_of_object(parser, object, return_offset + at, part, &names, why);
+		err = ask_names_of_object(sandbox, object, return_offset + at, part, &names, why);
 		if (err)
 			break;
 		err = hand_over_frames(&names, at, take, taker);
@@ -385,11 +385,11 @@ int ask_names(void *self, const struct source_object *object, const uint64_t *re
  */
 void ask_names_forget_object(void *self, uint32_t object)
 {
-	struct parser *parser = self;
+	struct sandbox *sandbox = self;
 
-	if (object >= parser->asked_nr)
+	if (object >= sandbox->asked_nr)
 		return;
-	if (parser->asked[object].generation == parser->generation)
-		channel__close(&parser->channel);
-	parser->asked[object] = (struct asked){};
+	if (sandbox->asked[object].generation == sandbox->generation)
+		channel__close(&sandbox->channel);
+	sandbox->asked[object] = (struct asked){};
 }

@@ -205,7 +205,7 @@ static bool verify_lines(const void *answer, const void *asked, uint64_t)
  * A hostile file can take over its reader, and the reader then lies about later files. A probe or a jump in the middle of
  * an instruction would crash its target; a return probe would crash one that switches stacks; with a wrong table the
  * tracebacks of other processes would be wrong. So only a reader that has read nothing before answers these questions.
- * (FACTS: see parser__facts_and_copy().)
+ * (FACTS: see sandbox__facts_and_copy().)
  */
 const struct file_question file_questions[] = {
 	[NAMES] = { sizeof(struct names_answer), .is_sound = verify_names, .array = {

@@ -2,7 +2,7 @@
 #ifndef ALLOCSNAP_SANDBOX_RPC_H
 #define ALLOCSNAP_SANDBOX_RPC_H
 
-/* Inside the parser: one question after another to a reader that may crash at any of them. */
+/* Inside the sandbox: one question after another to a reader that may crash at any of them. */
 
 #include <stdbool.h>
 
@@ -17,8 +17,8 @@ struct asked {
 	uint64_t cpu_ns;     /* processor time spent on it */
 };
 
-struct parser {
-	struct parser_options options;
+struct sandbox {
+	struct sandbox_options options;
 	struct symbol_source source;
 	struct spawner spawner;
 	struct channel channel; /* to the reader; fd -1: there is none */
@@ -45,7 +45,7 @@ struct parser {
 };
 
 /* Ensures that there is a reader. 0, or -EIO and a line in *why. */
-int rpc__begin(struct parser *parser, const char *object_path, uint64_t cpu_ns_left,
+int rpc__begin(struct sandbox *sandbox, const char *object_path, uint64_t cpu_ns_left,
 			struct reason *why);
 
 /*
@@ -53,19 +53,19 @@ int rpc__begin(struct parser *parser, const char *object_path, uint64_t cpu_ns_l
  * Before, it opens the debug files that the reader asks for. 0 or a negative errno, for
  * rpc__end().
  */
-int rpc__answer(struct parser *parser, enum message_kind kind, uint32_t bytes_max,
+int rpc__answer(struct sandbox *sandbox, enum message_kind kind, uint32_t bytes_max,
 			 struct message *ret);
 
 /*
  * Ends the question and returns its result: 0, or -EIO and a line in *why; then another reader
  * replaces the failed one. Stores the processor time spent in *ret_cpu_ns.
  */
-int rpc__end(struct parser *parser, int err, uint64_t *ret_cpu_ns, struct reason *why);
+int rpc__end(struct sandbox *sandbox, int err, uint64_t *ret_cpu_ns, struct reason *why);
 
-/* symbol_source's look_up and forget; self is a struct parser. */
-void ask_names_forget_object(void *parser, uint32_t object);
+/* symbol_source's look_up and forget; self is a struct sandbox. */
+void ask_names_forget_object(void *sandbox, uint32_t object);
 
-int ask_names(void *parser, const struct source_object *object, const uint64_t *return_offset,
+int ask_names(void *sandbox, const struct source_object *object, const uint64_t *return_offset,
 	      size_t nr, take_frames_fn take, void *taker, struct reason *why);
 
 #endif

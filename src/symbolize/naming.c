@@ -135,7 +135,7 @@ static bool is_right(const struct naming *naming, const struct object_file *file
 	struct probe_info facts;
 	bool is_same;
 
-	if (parser__facts(naming->parser, fd, NULL, &facts, why))
+	if (sandbox__probe_info(naming->sandbox, fd, NULL, &facts, why))
 		return false;
 	is_same = !*file->build_id || !strcmp(facts.build_id, file->build_id);
 	if (!is_same && *facts.build_id)
@@ -281,7 +281,7 @@ static void naming_doubt_object(struct naming *naming, const char *path, const c
 	if (!file || file->names == NAMES_NONE || file->is_doubted)
 		return;
 	file->is_doubted = true;
-	file->is_stripped = !parser__traits(naming->parser, naming->fd[file->names], &traits, NULL) &&
+	file->is_stripped = !sandbox__traits(naming->sandbox, naming->fd[file->names], &traits, NULL) &&
 			    !(traits.bits & (TRAIT_BIT(SYMTAB) | TRAIT_BIT(DEBUG_INFO)));
 }
 
@@ -301,7 +301,7 @@ static void naming_close_objects(struct naming *naming)
 
 struct naming *naming__new(const struct naming_options *options, struct reason *why)
 {
-	const struct parser_options parser_options = {
+	const struct sandbox_options sandbox_options = {
 		.debug_dir_fd = options->debug_dir_fd,
 		.debug_dir_nr = options->debug_dir_nr,
 	};
@@ -312,9 +312,9 @@ struct naming *naming__new(const struct naming_options *options, struct reason *
 		return NULL;
 	}
 	naming->options = *options;
-	naming->parser = parser__open(&parser_options, why);
-	if (naming->parser) {
-		naming->symbols = symbols__new(parser__source(naming->parser));
+	naming->sandbox = sandbox__open(&sandbox_options, why);
+	if (naming->sandbox) {
+		naming->symbols = symbols__new(sandbox__source(naming->sandbox));
 		if (naming->symbols)
 			return naming;
 		reason_set(why, 0, "out of memory");
@@ -328,7 +328,7 @@ void naming__free(struct naming *naming)
 	if (!naming)
 		return;
 	symbols__free(naming->symbols);
-	parser__close(naming->parser);
+	sandbox__close(naming->sandbox);
 	for (size_t i = 0; i < naming->fd_nr; i++)
 		if (naming->fd[i] >= 0)
 			close(naming->fd[i]);

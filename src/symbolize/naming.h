@@ -32,7 +32,7 @@ struct naming_options {
 
 struct naming; /* each file is read once for all snapshots, even under several paths */
 
-/* Forks a process, as parser__open() does. NULL and errno, with a line in *why. */
+/* Forks a process, as sandbox__open() does. NULL and errno, with a line in *why. */
 struct naming *naming__new(const struct naming_options *options, struct reason *why);
 void naming__free(struct naming *naming); /* NULL is allowed */
 
@@ -80,7 +80,7 @@ struct object_file {
 
 struct naming {
 	struct naming_options options;
-	struct parser *parser;
+	struct sandbox *sandbox;
 	struct symbols *symbols;
 	struct object_file *file;
 	size_t file_nr, file_alloc;

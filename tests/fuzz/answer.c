@@ -74,11 +74,11 @@ static void expect_refused(int err, const struct reason *why)
 	check_one_line(why);
 }
 
-static void ask_table(struct parser *parser, int fd)
+static void ask_table(struct sandbox *sandbox, int fd)
 {
 	struct unwind_table *table = NULL;
 	struct reason why = { "" };
-	int err = parser__unwind_table(parser, fd, &table, &why);
+	int err = sandbox__unwind_table(sandbox, fd, &table, &why);
 
 	if (err)
 		expect_refused(err, &why);
@@ -89,11 +89,11 @@ static void ask_table(struct parser *parser, int fd)
 
 static const struct functions_wanted wanted = { 2, { { "pool_alloc", 2 }, { "pool_free", 6 } } };
 
-static void ask_facts(struct parser *parser, int fd)
+static void ask_facts(struct sandbox *sandbox, int fd)
 {
 	struct probe_info facts = {};
 	struct reason why = { "" };
-	int err = parser__facts(parser, fd, &wanted, &facts, &why);
+	int err = sandbox__probe_info(sandbox, fd, &wanted, &facts, &why);
 
 	if (err)
 		expect_refused(err, &why);
@@ -103,11 +103,11 @@ static void ask_facts(struct parser *parser, int fd)
 	probe_info_release(&facts);
 }
 
-static void ask_returns(struct parser *parser, int fd)
+static void ask_returns(struct sandbox *sandbox, int fd)
 {
 	struct object_returns returns = {};
 	struct reason why = { "" };
-	int err = parser__returns(parser, fd, 0x1000, &returns, &why);
+	int err = sandbox__returns(sandbox, fd, 0x1000, &returns, &why);
 
 	if (err)
 		expect_refused(err, &why);
@@ -116,19 +116,19 @@ static void ask_returns(struct parser *parser, int fd)
 	object_returns_release(&returns);
 }
 
-static void ask_switch(struct parser *parser, int fd)
+static void ask_switch(struct sandbox *sandbox, int fd)
 {
 	const char *what = NULL;
-	int err = parser__stack_switch(parser, fd, &what);
+	int err = sandbox__stack_switch(sandbox, fd, &what);
 
 	MUST(err ? !what : *what);
 }
 
-static void ask_traits(struct parser *parser, int fd)
+static void ask_traits(struct sandbox *sandbox, int fd)
 {
 	struct runtime_traits traits = {};
 	struct reason why = { "" };
-	int err = parser__traits(parser, fd, &traits, &why);
+	int err = sandbox__traits(sandbox, fd, &traits, &why);
 
 	if (err)
 		expect_refused(err, &why);
@@ -147,10 +147,10 @@ static int take(void *, size_t i, const struct symbol *frame, int frame_nr)
 	return 0;
 }
 
-static void ask_names(struct parser *parser, int fd)
+static void ask_names(struct sandbox *sandbox, int fd)
 {
 	const struct source_object object = { .fd = fd, .path = "/usr/bin/x" };
-	const struct symbol_source *source = parser__source(parser);
+	const struct symbol_source *source = sandbox__source(sandbox);
 	const uint64_t offset[] = { 1, 2, 3 };
 	struct reason why = { "" };
 	int err = source->look_up(source->self, &object, offset, 3, take, NULL, &why);
@@ -159,7 +159,7 @@ static void ask_names(struct parser *parser, int fd)
 		expect_refused(err, &why);
 }
 
-static void (*const ask[])(struct parser *parser, int fd) = {
+static void (*const ask[])(struct sandbox *sandbox, int fd) = {
 	ask_table, ask_facts, ask_returns, ask_switch, ask_names, ask_traits,
 };
 static const uint32_t answers[] = { TABLE, FACTS, RETURNS, SWITCH, NAMES, TRAITS };
@@ -167,9 +167,9 @@ static const uint32_t answers[] = { TABLE, FACTS, RETURNS, SWITCH, NAMES, TRAITS
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static int file = -1; /* 64 KiB */
-	struct parser_options options = { .debug_root = "/nowhere" };
+	struct sandbox_options options = { .debug_root = "/nowhere" };
 	size_t kind = size ? (*data & ~KIND_WITHOUT_HEAD) % ARRAY_SIZE(ask) : 0;
-	struct parser *parser;
+	struct sandbox *sandbox;
 
 	if (file < 0) {
 		file = open("/tmp", O_TMPFILE | O_RDWR, 0600);
@@ -178,9 +178,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	said = size ? data + 1 : NULL;
 	said_bytes = size ? size - 1 : 0;
 	said_kind = size && *data & KIND_WITHOUT_HEAD ? 0 : answers[kind];
-	parser = parser__open(&options, NULL);
-	MUST(parser);
-	ask[kind](parser, file);
-	parser__close(parser);
+	sandbox = sandbox__open(&options, NULL);
+	MUST(sandbox);
+	ask[kind](sandbox, file);
+	sandbox__close(sandbox);
 	return 0;
 }

@@ -33,7 +33,7 @@ $(FUZZ)/%.o: %.c VERSION
 
 $(FUZZ)/fuzz-cfi: $(call fuzz_obj,$(wildcard src/unwind/*.c))
 $(FUZZ)/fuzz-elf $(FUZZ)/fuzz-custom: $(call fuzz_obj,$(wildcard src/elf/*.c src/elf/python/*.c))
-# All of the parser but the process at its other end.
+# All of the sandbox but the process at its other end.
 $(FUZZ)/fuzz-answer: $(call fuzz_obj,$(wildcard src/elf/*.c src/elf/python/*.c src/symbols/*.c src/unwind/*.c) \
 	$(filter-out src/helper/spawner.c $(wildcard src/sandbox/worker*.c),$(wildcard src/helper/*.c src/sandbox/*.c)))
 $(FUZZ)/fuzz-%: $(FUZZ)/tests/fuzz/%.o $(FUZZ_COMMON)

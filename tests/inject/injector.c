@@ -71,11 +71,11 @@ static void print_plan(const struct inject_plan *plan)
 	}
 }
 
-static int plan_and_inject_once(struct parser *parser, pid_t pid, bool injects, uint64_t interval, struct reason *why)
+static int plan_and_inject_once(struct sandbox *sandbox, pid_t pid, bool injects, uint64_t interval, struct reason *why)
 {
 	struct inject_plan *plan = NULL;
 	struct inject_times times = {};
-	int err = inject_plan_make(parser, pid, &plan, why);
+	int err = inject_plan_make(sandbox, pid, &plan, why);
 
 	if (!err && injects)
 		err = inject_execute(plan, &(struct inject_options){ .interval = interval, .owner = owner }, &times, why);
@@ -103,15 +103,15 @@ static bool tries_again(int err)
 
 static int plan_and_inject(pid_t pid, bool injects, uint64_t interval, struct reason *why)
 {
-	struct parser *parser = parser__open(&(struct parser_options){}, why);
+	struct sandbox *sandbox = sandbox__open(&(struct sandbox_options){}, why);
 	int err;
 
-	if (!parser)
+	if (!sandbox)
 		return -errno;
 	do {
-		err = plan_and_inject_once(parser, pid, injects, interval, why);
+		err = plan_and_inject_once(sandbox, pid, injects, interval, why);
 	} while (tries_again(err));
-	parser__close(parser);
+	sandbox__close(sandbox);
 	return err;
 }
 
@@ -190,10 +190,10 @@ static int run_cycle(pid_t pid, struct inject_plan *plan, struct cycle_sums *sum
 }
 
 /* Planning reads files and stops nothing: a plan serves for some cycles. */
-static int run_planned_cycles(struct parser *parser, pid_t pid, int nr, struct cycle_sums *sums, struct reason *why)
+static int run_planned_cycles(struct sandbox *sandbox, pid_t pid, int nr, struct cycle_sums *sums, struct reason *why)
 {
 	struct inject_plan *plan = NULL;
-	int err = inject_plan_make(parser, pid, &plan, why);
+	int err = inject_plan_make(sandbox, pid, &plan, why);
 
 	for (int i = 0; i < CYCLES_OF_PLAN && i < nr && !err; i++) {
 		err = run_cycle(pid, plan, sums, why);
@@ -206,13 +206,13 @@ static int run_planned_cycles(struct parser *parser, pid_t pid, int nr, struct c
 /* A refusal that holds for a moment only is tried again, or counts as any other one. */
 static int run_cycles(pid_t pid, int nr, bool counts_refusals, struct reason *why)
 {
-	struct parser *parser = parser__open(&(struct parser_options){}, why);
+	struct sandbox *sandbox = sandbox__open(&(struct sandbox_options){}, why);
 	struct cycle_sums sums = {};
 	unsigned int again_max = getenv("AGAIN") ? atoi(getenv("AGAIN")) : 100 + nr;
-	int err = parser ? 0 : -errno;
+	int err = sandbox ? 0 : -errno;
 
 	while (sums.done + sums.refused < nr && !err) {
-		err = run_planned_cycles(parser, pid, nr - sums.done - sums.refused, &sums, why);
+		err = run_planned_cycles(sandbox, pid, nr - sums.done - sums.refused, &sums, why);
 		if (err && counts_refusals) {
 			sums.refused++;
 			snprintf(sums.refusal, sizeof(sums.refusal), " %s %s", strerrorname_np(-err), why->text);
@@ -227,7 +227,7 @@ static int run_cycles(pid_t pid, int nr, bool counts_refusals, struct reason *wh
 		       sums.stopped_ns / 1000, sums.most_ns / 1000, sums.kept, sums.again);
 	if (!err && counts_refusals)
 		printf("refused %d%s\n", sums.refused, sums.refusal);
-	parser__close(parser);
+	sandbox__close(sandbox);
 	return err;
 }
 
@@ -251,9 +251,9 @@ static int obey(pid_t pid, struct inject_plan *plan, bool injects, uint64_t inte
 
 static int serve(pid_t pid, uint64_t interval, struct reason *why)
 {
-	struct parser *parser = parser__open(&(struct parser_options){}, why);
+	struct sandbox *sandbox = sandbox__open(&(struct sandbox_options){}, why);
 	struct inject_plan *plan = NULL;
-	int err = parser ? inject_plan_make(parser, pid, &plan, why) : -errno, status;
+	int err = sandbox ? inject_plan_make(sandbox, pid, &plan, why) : -errno, status;
 	char word[8];
 
 	while (!err && scanf("%7s %d", word, &die_at) == 2) {
@@ -271,7 +271,7 @@ static int serve(pid_t pid, uint64_t interval, struct reason *why)
 		}
 	}
 	inject_plan_free(plan);
-	parser__close(parser);
+	sandbox__close(sandbox);
 	return err;
 }
 

@@ -101,7 +101,7 @@ def test_service_as_a_user_records_a_process_of_root(bench):
     known = bench.workload("known")
     recording = attach_as(bench, [known], RECORDING)
     check_equal(status(recording.pid)["Uid"], SOMEBODY, "user of the recorder")
-    check_equal(status(reader_of(recording))["Uid"], SOMEBODY, "user of the file reader")
+    check_equal(status(reader_of(recording))["Uid"], SOMEBODY, "user of the sandbox")
     all_have_given_up(recording, [name for name in LEFT if name in RECORDING])
     holder = keeper_of(recording.pid)
     locks = pathlib.Path("/proc/locks").read_text().splitlines()
@@ -119,11 +119,11 @@ def test_service_as_a_user_records_a_process_of_another_user(bench):
 
 @harness.core
 def test_service_as_root_with_few_capabilities_records(bench):
-    """In a container the file reader cannot become user "nobody", but has no capability either."""
+    """In a container the sandbox cannot become user "nobody", but has no capability either."""
     known = somebodys_known(bench, SOMEBODY + 1)
     recording = attach_as(bench, [known], RECORDING, uid=0)
     reader = status(reader_of(recording))
-    check_equal((reader["Uid"], reader["CapPrm"], reader["CapEff"]), (0, 0, 0), "user of the file reader")
+    check_equal((reader["Uid"], reader["CapPrm"], reader["CapEff"]), (0, 0, 0), "user of the sandbox")
     all_have_given_up(recording, [name for name in LEFT if name in RECORDING])
     check_answers(bench, known, recording)
 
@@ -253,7 +253,7 @@ def test_service_writes_priorities_to_the_journal(bench):
 
 
 def test_service_metrics_are_read_by_prometheus(bench):
-    """A strict parser and Prometheus's own library read the same samples."""
+    """A strict sandbox and Prometheus's own library read the same samples."""
     path = bench.path("allocsnap.prom")
     bench.run([os.path.join(WORKLOADS, "write_metrics"), path])
     data = pathlib.Path(path).read_bytes()

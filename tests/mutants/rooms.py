@@ -45,7 +45,7 @@ MUTANTS = {
         "unit symbols_ranges/find_the_innermost_range"),
     "sandbox: capabilities stay": (
         "src/sandbox/seccomp.c", "\t\terr = capabilities_keep(0);\n", "\t\terr = 0;\n",
-        "unit parser_confined/runs_as_its_own_user_with_one_socket"),
+        "unit sandbox_confined/runs_as_its_own_user_with_one_socket"),
     "symbolize: an exact address is the place of a call": (
         "src/symbolize/share_names.c", "\t       !((frame->flags ^ key->frame->flags) & SNAP_FRAME_EXACT) &&\n", "",
         "unit share_names/an_exact_address_is_another_place"),

@@ -29,7 +29,7 @@
 /* ---- take census ---- */
 
 /*
- * A helper reads the memory of the other process. It has no privileges, as the file reader (sandbox/seccomp.h): only
+ * A helper reads the memory of the other process. It has no privileges, as the sandbox (sandbox/seccomp.h): only
  * descriptors of /proc/PID/mem, pagemap and maps, and of Python's file, which were opened for it, and a socket for its
  * answer.
  */

@@ -95,7 +95,7 @@ static int add_diagnosed_file(struct diagnosis *diagnosis, uint32_t index)
 	struct runtime_traits traits = {};
 
 	if (object->facts)
-		file.has_traits = !parser__traits(collector->helpers.parser, object->fd, &traits, NULL);
+		file.has_traits = !sandbox__traits(collector->helpers.sandbox, object->fd, &traits, NULL);
 	file.traits = traits.bits;
 	diagnosis->process.traits |= traits.bits;
 	if (index < collector->unwind_tables.entry_nr)
@@ -334,9 +334,9 @@ static int open_target(struct diagnosis *diagnosis)
 	return 0;
 }
 
-static void plan_injection_into(struct parser *parser, struct diagnosed_process *process)
+static void plan_injection_into(struct sandbox *sandbox, struct diagnosed_process *process)
 {
-	int err = inject_plan_make(parser, process->pid, &process->injection, &process->not_injected);
+	int err = inject_plan_make(sandbox, process->pid, &process->injection, &process->not_injected);
 
 	if (err)
 		process->injection = NULL;
@@ -351,7 +351,7 @@ static int diagnose_process(struct diagnosis *diagnosis)
 				   !check_unfinished_injection(diagnosis->target, &process->why) &&
 				   diagnosis->machine.records;
 		err = diagnose_files(diagnosis) ?: diagnose_probes(diagnosis);
-		plan_injection_into(diagnosis->collector->helpers.parser, process);
+		plan_injection_into(diagnosis->collector->helpers.sandbox, process);
 	} else {
 		process->not_injected = process->why;
 	}
@@ -372,11 +372,11 @@ static struct collector *open_diagnosis_collector(struct diagnosed_machine *mach
 	collector = collector_new(NULL);
 	if (!collector)
 		return NULL;
-	collector->helpers.parser = parser__open(&(struct parser_options){}, NULL);
-	collector->objects.parser = collector->helpers.parser;
+	collector->helpers.sandbox = sandbox__open(&(struct sandbox_options){}, NULL);
+	collector->objects.sandbox = collector->helpers.sandbox;
 	collector->objects.domains = COLLECTOR_MALLOC;
 	collector->bpf = open_bpf();
-	if (collector->helpers.parser && collector->bpf)
+	if (collector->helpers.sandbox && collector->bpf)
 		return collector;
 	collector__close(collector);
 	return NULL;
@@ -414,12 +414,12 @@ struct diagnosis *diagnosis__of_injection(pid_t pid, struct reason *why)
 	if (!err && !diagnosis->collector)
 		err = reason_set(why, -ENOMEM, "out of memory");
 	if (!err) {
-		diagnosis->collector->helpers.parser = parser__open(&(struct parser_options){}, why);
-		err = diagnosis->collector->helpers.parser ? 0 : -errno;
+		diagnosis->collector->helpers.sandbox = sandbox__open(&(struct sandbox_options){}, why);
+		err = diagnosis->collector->helpers.sandbox ? 0 : -errno;
 	}
 	if (!err) {
 		diagnosis->process.pid = pid;
-		plan_injection_into(diagnosis->collector->helpers.parser, &diagnosis->process);
+		plan_injection_into(diagnosis->collector->helpers.sandbox, &diagnosis->process);
 		return diagnosis;
 	}
 	diagnosis__free(diagnosis);

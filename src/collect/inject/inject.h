@@ -30,7 +30,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-struct parser;
+struct sandbox;
 struct reason;
 
 #define INJECT_FILE_NAME "allocsnap-sampler" /* "/memfd:allocsnap-sampler (deleted)" in /proc/PID/maps */
@@ -79,7 +79,7 @@ struct inject_plan {
 };
 
 /* The caller frees *ret with inject_plan_free(), which may be NULL. The process may be planned for any number of times. */
-int inject_plan_make(struct parser *parser, pid_t pid, struct inject_plan **ret, struct reason *why);
+int inject_plan_make(struct sandbox *sandbox, pid_t pid, struct inject_plan **ret, struct reason *why);
 void inject_plan_free(struct inject_plan *plan);
 
 struct inject_options {

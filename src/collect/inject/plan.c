@@ -507,7 +507,7 @@ static int add_pages(struct inject_allocator *allocator, const struct planned_al
 /* ---- one file ---- */
 
 struct planning {
-	struct parser *parser;
+	struct sandbox *sandbox;
 	pid_t pid;
 	int mem_fd;
 	struct target_maps maps;
@@ -582,11 +582,11 @@ static int plan_file(struct planning *planning, const struct maps_line *line)
 		return 0; /* it has just been unmapped */
 	if (err)
 		return reason_set(planning->why, err == -ESRCH ? -ESRCH : -ENOTSUP, "%s cannot be read", line->path);
-	err = parser__facts(planning->parser, fd, NULL, &facts, &why_not);
+	err = sandbox__probe_info(planning->sandbox, fd, NULL, &facts, &why_not);
 	if (!err && facts.has_sampler && facts.sampler->nr)
 		err = reason_set(planning->why, -EEXIST, "the process has a sampler already: %s", line->path);
 	else if (!err && facts.function_nr)
-		err = parser__entries(planning->parser, fd, &patches, planning->why) ?:
+		err = sandbox__entries(planning->sandbox, fd, &patches, planning->why) ?:
 			      plan_allocator(planning, line, fd, &patches, &facts);
 	else if (err == -EIO)
 		err = reason_set(planning->why, -E2BIG, "%s: %s", line->path, why_not.text);
@@ -635,9 +635,9 @@ static int plan_files(struct planning *planning)
 
 	if (err)
 		return err;
-	parser__limit(planning->parser, READ_CPU_NS, must_end_plan);
+	sandbox__limit(planning->sandbox, READ_CPU_NS, must_end_plan);
 	err = plan_each_file(planning, file, nr);
-	parser__limit(planning->parser, UINT64_MAX, NULL);
+	sandbox__limit(planning->sandbox, UINT64_MAX, NULL);
 	free(file);
 	if (!err && !planning->plan->allocator_nr)
 		err = reason_set(planning->why, -ENOTSUP, "no known allocator is in it: no malloc and free by name");
@@ -687,11 +687,11 @@ static int make_plan(struct planning *planning)
 	       find_call_gate(pid, &planning->maps, NULL, &planning->plan->details->gate, planning->why);
 }
 
-int inject_plan_make(struct parser *parser, pid_t pid, struct inject_plan **ret, struct reason *why)
+int inject_plan_make(struct sandbox *sandbox, pid_t pid, struct inject_plan **ret, struct reason *why)
 {
 	struct reason unsaid = {};
 	struct planning planning = {
-		.parser = parser, .pid = pid, .mem_fd = -1, .plan = calloc(1, sizeof(*planning.plan)), .why = why ?: &unsaid,
+		.sandbox = sandbox, .pid = pid, .mem_fd = -1, .plan = calloc(1, sizeof(*planning.plan)), .why = why ?: &unsaid,
 	};
 	int err = -ENOMEM;
 

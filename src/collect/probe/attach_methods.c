@@ -91,7 +91,7 @@ int add_rets(const struct attachment *at, const struct probe_site *site,
 
 	if (rets_of(at->probes, site->object) > RETS_MAX)
 		return reason_set(why, -ENOTSUP, "its file has too many returns");
-	err = parser__returns(at->parser, at->object->fd, site->vaddr, &returns, why);
+	err = sandbox__returns(at->sandbox, at->object->fd, site->vaddr, &returns, why);
 	err = err ?: add_all(at, site, &returns, ret, why);
 	object_returns_release(&returns);
 	return err;
@@ -234,7 +234,7 @@ struct attachment attachment_to(struct probes *probes, const struct allocsnap_bp
 {
 	const struct object *object = objects->object[index];
 	struct attachment at = {
-		.probes = probes, .bpf = bpf, .way = probe_way_of(bpf), .parser = objects->parser,
+		.probes = probes, .bpf = bpf, .way = probe_way_of(bpf), .sandbox = objects->sandbox,
 		.object = object, .object_index = index,
 	};
 

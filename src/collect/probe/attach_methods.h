@@ -16,7 +16,7 @@
 #include "collect/probe/probes.h"
 
 struct bpf_program;
-struct parser;
+struct sandbox;
 
 /* The sites of site[first … first + nr) that free blocks, or those that do not. */
 struct probe_sites {
@@ -29,7 +29,7 @@ struct attachment {
 	struct probes *probes;
 	const struct allocsnap_bpf *bpf;
 	const struct probe_way *way;
-	struct parser *parser;
+	struct sandbox *sandbox;
 	const struct object *object;
 	uint32_t object_index;
 	char path[64]; /* leads to the file that was read, even if its name now means another file */

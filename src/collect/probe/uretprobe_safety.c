@@ -284,14 +284,14 @@ static bool is_harmless(const char *path)
 	       allocator_of(path)->is_c_library;
 }
 
-int hazard_of_object(struct parser *parser, const struct object *object, struct reason *ret)
+int hazard_of_object(struct sandbox *sandbox, const struct object *object, struct reason *ret)
 {
 	const char *what;
 	int err;
 
 	if (!object->facts || is_harmless(object->path))
 		return 0;
-	err = parser__stack_switch(parser, object->fd, &what);
+	err = sandbox__stack_switch(sandbox, object->fd, &what);
 	if (err == -EIO)
 		what = "may switch stacks, and reading it has failed";
 	else if (err)

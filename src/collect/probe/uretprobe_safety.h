@@ -11,7 +11,7 @@
 
 struct allocsnap_bpf;
 struct object;
-struct parser;
+struct sandbox;
 struct reason;
 
 /*
@@ -27,6 +27,6 @@ int hazard_of_threads(const struct allocsnap_bpf *bpf, pid_t pid, struct reason 
 int hazard_of_tracer(pid_t pid, struct reason *ret);
 
 /* 1 with a line, 0, or -ENOMEM. A C library that only offers to switch stacks is no hazard. */
-int hazard_of_object(struct parser *parser, const struct object *object, struct reason *ret);
+int hazard_of_object(struct sandbox *sandbox, const struct object *object, struct reason *ret);
 
 #endif

@@ -40,7 +40,7 @@ bool objects_keeps_frame_pointer(struct objects *objects, uint32_t i, uint64_t r
 	if (!object->facts || object->has_no_table || object->has_changed || !return_offset)
 		return true;
 	if (!object->table)
-		object->has_no_table = parser__unwind_table(objects->parser, object->fd,
+		object->has_no_table = sandbox__unwind_table(objects->sandbox, object->fd,
 							    &object->table, NULL);
 	if (object->has_no_table || unwind_table__vaddr(object->table, return_offset - 1, &vaddr))
 		return true;
@@ -133,7 +133,7 @@ static int read_facts(struct objects *objects, struct object *object, struct rea
 	const struct user_allocators *custom = objects->custom;
 	bool wants = custom && user_allocators_may_be_in(custom, object->path);
 	const struct file_to_read file = {
-		.parser = objects->parser, .fd = object->fd, .wanted = wants ? &custom->wanted : NULL,
+		.sandbox = objects->sandbox, .fd = object->fd, .wanted = wants ? &custom->wanted : NULL,
 	};
 	int err = probe_info_store_get(&objects->facts, &file, &object->file_facts, why);
 
@@ -175,7 +175,7 @@ static bool has_same_build_id(struct objects *objects, const struct object *obje
 {
 	struct probe_info facts = {};
 	bool is_same = object->facts && *object->facts->build_id &&
-		       !parser__facts(objects->parser, fd, NULL, &facts, NULL) &&
+		       !sandbox__probe_info(objects->sandbox, fd, NULL, &facts, NULL) &&
 		       has_build_id(object, facts.build_id);
 
 	probe_info_release(&facts);

@@ -61,7 +61,7 @@ struct object {
 
 /* Zeroed: none. An object keeps its index until it is dropped. */
 struct objects {
-	struct parser *parser; /* reads the files */
+	struct sandbox *sandbox; /* reads the files */
 	struct file_opener *opener; /* opens files on file systems that may hang; or NULL */
 	unsigned int copied_nr, nameless_nr, more_heaps_nr, given_up_nr; /* notes so far about files of these kinds */
 	uint32_t domains;      /* enum collector_domains: which functions are probed */

@@ -114,7 +114,7 @@ int probe_info_store_get(struct probe_info_store *store, const struct file_to_re
 		return reason_set(why, -ENOMEM, "%s", strerror(ENOMEM));
 	facts->wanted = file->wanted;
 	facts->user_nr = 1;
-	err = parser__facts_and_copy(file->parser, file->fd, file->wanted, &facts->facts,
+	err = sandbox__facts_and_copy(file->sandbox, file->fd, file->wanted, &facts->facts,
 				     can_have_room(store, 1) ? &facts->copy : NULL, why);
 	if (err) {
 		file_facts_put(facts);
@@ -137,14 +137,14 @@ void file_facts_put(struct file_facts *facts)
 	free(facts);
 }
 
-int file_facts_python(struct file_facts *facts, struct parser *parser, int fd, const struct python_asked *asked,
+int file_facts_python(struct file_facts *facts, struct sandbox *sandbox, int fd, const struct python_asked *asked,
 		      const struct python_info **ret)
 {
 	struct python_info info = {}, *python = facts->is_python_asked ? NULL : malloc(sizeof(*python));
 
 	if (!facts->is_python_asked && !python)
 		return -ENOMEM;
-	if (python && !parser__python(parser, fd, asked, &info, NULL)) {
+	if (python && !sandbox__python(sandbox, fd, asked, &info, NULL)) {
 		*python = info;
 		facts->python = python;
 	} else {

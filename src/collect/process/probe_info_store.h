@@ -6,9 +6,9 @@
  * The facts of files, read once for all files with the same bytes: for the C library of two hundred containers,
  * one is read and 199 are compared with it.
  *
- * The comparison covers all bytes, and uses a copy of the bytes that the parser had. Facts of another file would
+ * The comparison covers all bytes, and uses a copy of the bytes that the sandbox had. Facts of another file would
  * put breakpoints into the middle of instructions. Nothing less identifies a file: anyone can write another
- * file's build-id into a file; a file with the C library's code may have symbols that take over the parser, which
+ * file's build-id into a file; a file with the C library's code may have symbols that take over the sandbox, which
  * then returns what they want; and the owner of a file can replace its bytes after it was read.
  */
 
@@ -20,7 +20,7 @@
 #include "elf/probe_info.h"
 
 struct file_copy;
-struct parser;
+struct sandbox;
 struct python_asked;
 struct python_info;
 
@@ -41,12 +41,12 @@ struct probe_info_store {
 };
 
 struct file_to_read {
-	struct parser *parser;
+	struct sandbox *sandbox;
 	int fd;
 	const struct functions_wanted *wanted; /* NULL: none; compared as a pointer */
 };
 
-/* The caller returns *ret with file_facts_put(). 0, or an error as of parser__facts(). */
+/* The caller returns *ret with file_facts_put(). 0, or an error as of sandbox__probe_info(). */
 int probe_info_store_get(struct probe_info_store *store, const struct file_to_read *file,
 		    struct file_facts **ret, struct reason *why);
 void file_facts_put(struct file_facts *facts); /* NULL is allowed */
@@ -55,7 +55,7 @@ void file_facts_put(struct file_facts *facts); /* NULL is allowed */
  * The CPython in a file with these facts, read once. asked: always the same. It belongs to the facts. 0; -ENOENT: there is
  * none; or -ENOMEM.
  */
-int file_facts_python(struct file_facts *facts, struct parser *parser, int fd, const struct python_asked *asked,
+int file_facts_python(struct file_facts *facts, struct sandbox *sandbox, int fd, const struct python_asked *asked,
 		      const struct python_info **ret);
 
 /* May be called before or after the facts that it gave out are returned. */

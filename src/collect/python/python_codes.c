@@ -353,7 +353,7 @@ int python_codes_want(struct python_codes *codes, uint32_t id, int64_t instructi
 }
 
 /* Asks for the lines of one code object. If the reader fails, its places stay without a line. */
-static int code_look_up(struct python_code *code, size_t first, struct parser *parser, unsigned int kind)
+static int code_look_up(struct python_code *code, size_t first, struct sandbox *sandbox, unsigned int kind)
 {
 	const struct python_line_table table = {
 		.kind = kind, .first_line = code->first_line, .table = code->lines, .bytes = code->line_bytes,
@@ -365,7 +365,7 @@ static int code_look_up(struct python_code *code, size_t first, struct parser *p
 
 	for (size_t i = 0; i < nr && !err; i++)
 		instruction[i] = code->place[first + i].instruction;
-	if (!err && !parser__python_lines(parser, &table, instruction, nr, line, NULL))
+	if (!err && !sandbox__python_lines(sandbox, &table, instruction, nr, line, NULL))
 		for (size_t i = 0; i < nr; i++)
 			code->place[first + i].line = line[i] > 0 ? line[i] : 0;
 	for (size_t i = 0; i < nr && !err; i++)
@@ -376,7 +376,7 @@ static int code_look_up(struct python_code *code, size_t first, struct parser *p
 }
 
 /* Places are added at the end, so those that are not known yet are the last ones. */
-int python_codes_look_up(struct python_codes *codes, struct parser *parser, unsigned int kind)
+int python_codes_look_up(struct python_codes *codes, struct sandbox *sandbox, unsigned int kind)
 {
 	int err = 0;
 
@@ -387,7 +387,7 @@ int python_codes_look_up(struct python_codes *codes, struct parser *parser, unsi
 		while (first && !code->place[first - 1].is_known)
 			first--;
 		if (first < code->place_nr)
-			err = code_look_up(code, first, parser, kind);
+			err = code_look_up(code, first, sandbox, kind);
 	}
 	return err;
 }

@@ -4,7 +4,7 @@
 
 /*
  * The code objects of a process, as the kernel side told them at their first sight: id → file, name, lines. Everything
- * in them is untrusted: lengths are bounded, texts become UTF-8, and line tables are decoded by the file reader.
+ * in them is untrusted: lengths are bounded, texts become UTF-8, and line tables are decoded by the sandbox.
  *
  * A program may make code objects forever. Those with the same content are stored once.
  */
@@ -19,7 +19,7 @@
 
 struct allocsnap_bpf;
 struct objects;
-struct parser;
+struct sandbox;
 struct probes;
 struct python_info;
 struct reason;
@@ -74,8 +74,8 @@ int python_codes_add(struct python_codes *codes, const struct python_code_record
 /* Notes that the line of an instruction is wanted. 0 or -ENOMEM. An id that is not known is left out. */
 int python_codes_want(struct python_codes *codes, uint32_t id, int64_t instruction);
 
-/* Asks the file reader for the lines that are wanted. kind: enum python_lines. 0 or -ENOMEM. */
-int python_codes_look_up(struct python_codes *codes, struct parser *parser, unsigned int kind);
+/* Asks the sandbox for the lines that are wanted. kind: enum python_lines. 0 or -ENOMEM. */
+int python_codes_look_up(struct python_codes *codes, struct sandbox *sandbox, unsigned int kind);
 
 /* NULL: not known. *ret_line is 0 if it was not looked up. */
 const struct python_code *python_codes_find(const struct python_codes *codes, uint32_t id, int64_t instruction,

@@ -53,8 +53,8 @@ void notes_release(struct notes *notes)
 
 int helpers_open(struct helpers *helpers, bool ejects, struct reason *why)
 {
-	helpers->parser = parser__open(&(struct parser_options){}, why);
-	if (!helpers->parser)
+	helpers->sandbox = sandbox__open(&(struct sandbox_options){}, why);
+	if (!helpers->sandbox)
 		return -errno;
 	helpers->opener = file_opener__new(file_system_ask);
 	if (!helpers->opener)
@@ -67,7 +67,7 @@ int helpers_open(struct helpers *helpers, bool ejects, struct reason *why)
 
 int helpers_check(const struct helpers *helpers, struct reason *why)
 {
-	if (parser__has_ended(helpers->parser))
+	if (sandbox__has_ended(helpers->sandbox))
 		return reason_set(why, -EPIPE, "the process that starts the readers of ELF files has ended");
 	if (!helpers->link_holder || !link_holder__has_ended(helpers->link_holder))
 		return 0;

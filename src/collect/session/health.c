@@ -40,9 +40,9 @@ static void notice_end_of_link_holder(struct collector *collector)
 /* Existing probes go on. But new files would get neither probes nor names. */
 static void notice_end_of_fork_server(struct helpers *helpers, struct event_sources *events, struct notes *notes)
 {
-	if (parser__has_ended(helpers->parser))
+	if (sandbox__has_ended(helpers->sandbox))
 		become_blind(
-			helpers, events, notes, parser__end_fd(helpers->parser),
+			helpers, events, notes, sandbox__end_fd(helpers->sandbox),
 			"the process that starts the readers of ELF files (allocsnap-spawn) has ended: no other file can be probed or named");
 }
 

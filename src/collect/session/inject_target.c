@@ -170,7 +170,7 @@ int collector__inject(struct collector *collector, pid_t pid, uint64_t sample_by
 	if (!collector->helpers.link_holder)
 		return reason_set(why, -ENOTSUP, "cannot inject: this kernel has no links of many uprobes, and no process of "
 				  "allocsnap could take the sampler out again");
-	err = inject_plan_make(collector->helpers.parser, pid, &plan, &try.found);
+	err = inject_plan_make(collector->helpers.sandbox, pid, &plan, &try.found);
 	err = err ?: inject_planned(collector, plan, sample_bytes, &try);
 	inject_plan_free(plan);
 	return err ? refuse_injection(collector, &try, err, why) : 0;

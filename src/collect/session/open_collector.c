@@ -74,7 +74,7 @@ static int open_events(struct collector *collector, struct reason *why)
 	else if (!err)
 		err = file_watch_open(&collector->files->written.watch) ?:
 			      watch_fd(&collector->events, collector->files->written.watch.fd);
-	err = err ?: watch_fd(&collector->events, parser__end_fd(collector->helpers.parser)) ?:
+	err = err ?: watch_fd(&collector->events, sandbox__end_fd(collector->helpers.sandbox)) ?:
 			     watch_fd(&collector->events, file_opener__end_fd(collector->helpers.opener));
 	err = err ?: open_timer(&collector->events, &collector->limits->budgets);
 	if (err)
@@ -182,9 +182,9 @@ static int open_files(struct collector *collector, struct reason *why)
 
 	if (err)
 		return err;
-	objects->parser = collector->helpers.parser;
+	objects->sandbox = collector->helpers.sandbox;
 	objects->opener = collector->helpers.opener;
-	collector->symbols = symbols__new(parser__source(collector->helpers.parser));
+	collector->symbols = symbols__new(sandbox__source(collector->helpers.sandbox));
 	return collector->symbols ? 0 : -ENOMEM;
 }
 
@@ -311,7 +311,7 @@ void collector__close(struct collector *collector)
 	pairing_close(&collector->pass.pairing);
 	nursery_close(&collector->pass.nursery);
 	symbols__free(collector->symbols);
-	parser__close(collector->helpers.parser);
+	sandbox__close(collector->helpers.sandbox);
 	file_opener__free(collector->helpers.opener);
 	mapping_events__close(collector->events.mappings);
 	ring_buffer__free(collector->events.doorbell);

@@ -235,7 +235,7 @@ const char *sources_option_given(const struct collector_options *options, const 
  * Looks for a hazard in the threads and in the objects that were not looked at yet. 1 with a line, 0, or a
  * negative errno.
  */
-static int find_hazard(const struct allocsnap_bpf *bpf, struct parser *parser, const struct target *target,
+static int find_hazard(const struct allocsnap_bpf *bpf, struct sandbox *sandbox, const struct target *target,
 		       struct reason *ret)
 {
 	const struct mappings *mappings = &target->mappings;
@@ -248,7 +248,7 @@ static int find_hazard(const struct allocsnap_bpf *bpf, struct parser *parser, c
 	found = hazard_of_threads(bpf, target->identity.pid, ret);
 	for (size_t i = 0; i < mappings->used_nr && !found && !probes_have_sessions(bpf); i++)
 		if (!probes_have_looked(target->probes.used, mappings->used[i]))
-			found = hazard_of_object(parser, mappings_used(mappings, i), ret);
+			found = hazard_of_object(sandbox, mappings_used(mappings, i), ret);
 	return found;
 }
 
@@ -269,7 +269,7 @@ static int avoid_hazards(struct collector *collector, struct target *target)
 	if (target->probes.used->by_ret || target->probes.used == &collector->shared.probes ||
 	    (probes_have_sessions(collector->bpf) && target->life.started_ns))
 		return 0;
-	found = find_hazard(collector->bpf, collector->helpers.parser, target, &hazard);
+	found = find_hazard(collector->bpf, collector->helpers.sandbox, target, &hazard);
 	if (found <= 0)
 		return found;
 	err = probes_switch(target->probes.used, collector->bpf, &collector->objects, &dropped);

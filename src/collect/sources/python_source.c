@@ -308,7 +308,7 @@ int look_up_python_lines(struct target *target)
 			err = python_codes_want(&target->python.codes, PYTHON_FRAME_CODE(word),
 						PYTHON_FRAME_INSTRUCTION(word));
 	}
-	return err ?: python_codes_look_up(&target->python.codes, target->mappings.objects->parser, target->python.lines);
+	return err ?: python_codes_look_up(&target->python.codes, target->mappings.objects->sandbox, target->python.lines);
 }
 
 int add_python_frame(struct target *target, struct snapshot_builder *builder, uint64_t word, uint32_t *ret_id)

@@ -154,7 +154,7 @@ static int python_of_object(const struct collector *collector, const struct obje
 {
 	const struct python_asked asked = places_asked(collector);
 
-	return file_facts_python(object->file_facts, collector->helpers.parser, object->fd, &asked, ret);
+	return file_facts_python(object->file_facts, collector->helpers.sandbox, object->fd, &asked, ret);
 }
 
 /* Finds the process's addresses minus those of the file. */
@@ -174,7 +174,7 @@ static bool find_bias(const struct mappings *mappings, uint32_t object, const st
 }
 
 /*
- * Asks the file reader. 0: *ret has one; -ENOENT: there is none; or -ENOMEM. A file that is not mapped is that of an
+ * Asks the sandbox. 0: *ret has one; -ENOENT: there is none; or -ENOMEM. A file that is not mapped is that of an
  * earlier program, such as the parent's before exec, or it may be mapped later: it is asked then.
  */
 static int find_cpython(struct collector *collector, struct target *target, uint32_t *ret_object,
@@ -406,7 +406,7 @@ static int try_python(struct collector *collector, struct target *target, uint32
 	}
 	is_hooked = asked.function[PYTHON_RAW][PYTHON_MALLOC];
 	if (is_hooked) /* debug hooks have places of their own */
-		err = parser__python(collector->helpers.parser, collector->objects.object[object]->fd, &asked, &hooked, NULL);
+		err = sandbox__python(collector->helpers.sandbox, collector->objects.object[object]->fd, &asked, &hooked, NULL);
 	err = err ?: attach_python(collector, target, object, is_hooked ? &hooked : info, bias, memory, &why_not);
 	python_info_release(&hooked);
 	if (err && is_of_process(err))

@@ -306,13 +306,13 @@ const void *own_vdso(size_t bytes)
 	return start && bytes && mapped_bytes(start) == bytes ? (const void *)start : NULL;
 }
 
-static int table_of_vdso(struct parser *parser, const struct mapping *mapping,
+static int table_of_vdso(struct sandbox *sandbox, const struct mapping *mapping,
 			 struct unwind_table **ret, struct reason *why)
 {
 	size_t bytes = mapping->end - mapping->start;
 	const void *image = own_vdso(bytes);
 
-	return image ? parser__image_table(parser, image, bytes, ret, why) : -ESRCH;
+	return image ? sandbox__image_table(sandbox, image, bytes, ret, why) : -ESRCH;
 }
 
 static int make_table(const struct mappings *mappings, uint32_t i, struct unwind_table **ret,
@@ -322,11 +322,11 @@ static int make_table(const struct mappings *mappings, uint32_t i, struct unwind
 	const struct mapping *mapping = array_find(mappings, mapping, at, mappings->mapping[at].object == i);
 
 	if (object->facts)
-		return parser__unwind_table(mappings->objects->parser, object->fd, ret, why);
+		return sandbox__unwind_table(mappings->objects->sandbox, object->fd, ret, why);
 	if (object->fd >= 0)
 		return object->is_given_up ? -EIO : -ENOEXEC;
 	if (!strcmp(object->path, "[vdso]") && mapping)
-		return table_of_vdso(mappings->objects->parser, mapping, ret, why);
+		return table_of_vdso(mappings->objects->sandbox, mapping, ret, why);
 	return -ENOENT;
 }
 

@@ -14,7 +14,7 @@
 #include "collect/process/mappings.h"
 #include "collect/process/proc.h"
 #include "elf/allocators.h"
-#include "parser_fixture.h"
+#include "sandbox_fixture.h"
 
 Test(allocators, are_recognized_by_file_name)
 {
@@ -146,7 +146,7 @@ static void code_to_find(void)
 /* Needs CAP_CHECKPOINT_RESTORE or root for /proc/PID/map_files, as recording does. */
 Test(mappings, find_our_own_code)
 {
-	struct objects objects = { .parser = parser_with(NULL, 0) };
+	struct objects objects = { .sandbox = parser_with(NULL, 0) };
 	struct mappings mappings = { .objects = &objects };
 	struct reason why = {};
 	const struct mapping *mapping;
@@ -159,7 +159,7 @@ Test(mappings, find_our_own_code)
 	cr_expect_null(mappings_find(&mappings, 8));
 	cr_expect_null(mappings_find(&mappings, UINT64_MAX));
 	mappings_release(&mappings);
-	parser__close(objects.parser);
+	sandbox__close(objects.sandbox);
 	objects_release(&objects);
 }
 
@@ -178,7 +178,7 @@ static struct mapping own_code(struct objects *objects)
 /* Only the inode identifies the program: its first process had ended before the file was opened. */
 Test(mappings, read_a_file_again_that_was_opened_too_late)
 {
-	struct objects objects = { .parser = parser_with(NULL, 0) }, late = { .parser = objects.parser };
+	struct objects objects = { .sandbox = parser_with(NULL, 0) }, late = { .sandbox = objects.sandbox };
 	uint32_t own = own_code(&objects).object;
 	const struct object *known = objects.object[own];
 	const struct mapped_file file = {
@@ -196,14 +196,14 @@ Test(mappings, read_a_file_again_that_was_opened_too_late)
 	cr_expect_null(late.object[read]->unreadable);
 	cr_assert_eq(objects_get(&late, &file, &again), 0);
 	cr_expect_eq(again, read, "and it is known from now on");
-	parser__close(objects.parser);
+	sandbox__close(objects.sandbox);
 	objects_release(&objects);
 	objects_release(&late);
 }
 
 Test(mappings, keep_their_objects_when_they_are_read_again)
 {
-	struct objects objects = { .parser = parser_with(NULL, 0) };
+	struct objects objects = { .sandbox = parser_with(NULL, 0) };
 	struct mappings mappings = { .objects = &objects };
 	size_t object_nr;
 
@@ -214,7 +214,7 @@ Test(mappings, keep_their_objects_when_they_are_read_again)
 	cr_expect_eq(mappings_refresh(&mappings, 0x3fffffff, NULL), -ENOENT);
 	cr_expect_neq(mappings.mapping_nr, 0, "what was known stays");
 	mappings_release(&mappings);
-	parser__close(objects.parser);
+	sandbox__close(objects.sandbox);
 	objects_release(&objects);
 }
 

@@ -25,7 +25,7 @@
 #include "collect/process/mappings.h"
 #include "elf/probe_info.h"
 #include "helper/channel.h"
-#include "parser_fixture.h"
+#include "sandbox_fixture.h"
 #include "skip.h"
 
 #define PATIENCE_MS 120000
@@ -159,13 +159,13 @@ static int find(const char *file, const char *path, struct reason *ret)
 	int fd = open(file, O_RDONLY | O_CLOEXEC), found;
 	struct probe_info facts = {};
 	struct object object = { .path = (char *)path, .fd = fd, .facts = &facts };
-	struct parser *parser;
+	struct sandbox *sandbox;
 
 	if (fd < 0)
 		skip_because("no %s", file);
-	parser = parser_with(NULL, 0);
-	found = hazard_of_object(parser, &object, ret);
-	parser__close(parser);
+	sandbox = parser_with(NULL, 0);
+	found = hazard_of_object(sandbox, &object, ret);
+	sandbox__close(sandbox);
 	close(fd);
 	return found;
 }

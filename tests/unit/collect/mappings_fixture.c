@@ -5,16 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "parser_fixture.h"
+#include "sandbox_fixture.h"
 
 struct objects fixture_objects(void)
 {
-	return (struct objects){ .parser = parser_with(NULL, 0) };
+	return (struct objects){ .sandbox = parser_with(NULL, 0) };
 }
 
 void release_objects(struct objects *objects)
 {
-	parser__close(objects->parser);
+	sandbox__close(objects->sandbox);
 	objects_release(objects);
 }
 

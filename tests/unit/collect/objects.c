@@ -18,7 +18,7 @@
 #include "collect/process/open_file.h"
 #include "elf/elf_object.h"
 #include "mappings_fixture.h"
-#include "parser_fixture.h"
+#include "sandbox_fixture.h"
 
 struct copied_file {
 	struct objects objects;
@@ -39,7 +39,7 @@ static struct copied_file copied;
 
 static void begin(void)
 {
-	copied = (struct copied_file){ .objects.parser = parser_with(NULL, 0), .folder = "/tmp/allocsnap-unit-XXXXXX" };
+	copied = (struct copied_file){ .objects.sandbox = parser_with(NULL, 0), .folder = "/tmp/allocsnap-unit-XXXXXX" };
 	cr_assert_not_null(mkdtemp(copied.folder));
 	snprintf(copied.path, sizeof(copied.path), "%s/program", copied.folder);
 	copy_file("/bin/true", copied.path);
@@ -47,7 +47,7 @@ static void begin(void)
 
 static void end(void)
 {
-	parser__close(copied.objects.parser);
+	sandbox__close(copied.objects.sandbox);
 	objects_release(&copied.objects);
 	unlink(copied.path);
 	rmdir(copied.folder);

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "file_fixture.h"
-#include "parser_fixture.h"
+#include "sandbox_fixture.h"
 
 #define TEXT "what the file has"
 #define SILENT_DEVICE 41

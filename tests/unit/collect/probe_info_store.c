@@ -12,13 +12,13 @@
 
 #include "elf/allocators.h"
 #include "sandbox/rpc.h"
-#include "parser_fixture.h"
+#include "sandbox_fixture.h"
 
 /* A small library of the package libc6 that defines malloc. */
 #define LIBRARY "/usr/lib/x86_64-linux-gnu/libc_malloc_debug.so.0"
 
 static struct probe_info_store store;
-static struct parser *parser;
+static struct sandbox *sandbox;
 static char *library;
 static size_t library_bytes;
 
@@ -37,13 +37,13 @@ static void read_library(void)
 static void begin(void)
 {
 	read_library();
-	parser = parser_with(NULL, 0);
+	sandbox = parser_with(NULL, 0);
 }
 
 static void end(void)
 {
 	probe_info_store_release(&store);
-	parser__close(parser);
+	sandbox__close(sandbox);
 	free(library);
 }
 
@@ -59,7 +59,7 @@ static int file_of(const char *bytes, size_t nr)
 
 static struct file_facts *get(int fd, const struct functions_wanted *wanted)
 {
-	const struct file_to_read file = { .parser = parser, .fd = fd, .wanted = wanted };
+	const struct file_to_read file = { .sandbox = sandbox, .fd = fd, .wanted = wanted };
 	struct file_facts *facts = NULL;
 	struct reason why = {};
 
@@ -108,14 +108,14 @@ Test(probe_info_store, reads_two_files_with_the_same_bytes_once)
 {
 	int one = file_of(library, library_bytes), two = file_of(library, library_bytes);
 	struct file_facts *first = get(one, NULL), *second;
-	uint64_t readers = parser->generation;
+	uint64_t readers = sandbox->generation;
 
 	expect_own(one, first);
-	parser->has_read = false;
+	sandbox->has_read = false;
 	second = get(two, NULL);
 	cr_expect_eq(second, first);
-	cr_expect_eq(parser->generation, readers);
-	cr_expect(!parser->has_read, "nothing was asked");
+	cr_expect_eq(sandbox->generation, readers);
+	cr_expect(!sandbox->has_read, "nothing was asked");
 	put(one, first);
 	expect_own(two, second);
 	put(two, second);
@@ -225,9 +225,9 @@ static struct file_facts *get_nr(int nr)
 /* Whether the reader is not asked; known it is then in any case. */
 static bool was_known(int nr)
 {
-	parser->has_read = false;
+	sandbox->has_read = false;
 	file_facts_put(get_nr(nr));
-	return !parser->has_read;
+	return !sandbox->has_read;
 }
 
 Test(probe_info_store, evicts_the_least_recently_used_facts, .timeout = 600)
@@ -282,7 +282,7 @@ Test(probe_info_store, evicts_facts_of_large_files, .timeout = 600)
 Test(probe_info_store, refuses_a_file_that_is_no_program)
 {
 	int fd = file_of("no program", 10);
-	const struct file_to_read file = { .parser = parser, .fd = fd };
+	const struct file_to_read file = { .sandbox = sandbox, .fd = fd };
 	struct file_facts *facts = NULL;
 	struct reason why = {};
 

@@ -312,7 +312,7 @@ void expect_same(struct symbols *symbols, const char *file, const struct call *c
 
 static struct both {
 	struct symbols *symbols;
-	struct parser *parser; /* or the rest, to read in this process */
+	struct sandbox *sandbox; /* or the rest, to read in this process */
 	struct symbol_source source;
 	struct debug_opener opener;
 	int debug_root_fd;
@@ -343,15 +343,15 @@ static void read_here(struct both *new, const char *debug_root)
 
 struct symbols *names_new(const char *debug_root)
 {
-	const struct parser_options options = { .debug_root = debug_root };
+	const struct sandbox_options options = { .debug_root = debug_root };
 	struct both *new = of(NULL);
 	struct reason why;
 
-	new->parser = NULL;
+	new->sandbox = NULL;
 	if (getenv("SYMBOLS_PARSER")) {
-		new->parser = parser__open(&options, &why);
-		cr_assert(new->parser, "%s", why.text);
-		new->symbols = symbols__new(parser__source(new->parser));
+		new->sandbox = sandbox__open(&options, &why);
+		cr_assert(new->sandbox, "%s", why.text);
+		new->symbols = symbols__new(sandbox__source(new->sandbox));
 	} else {
 		read_here(new, debug_root);
 	}
@@ -365,8 +365,8 @@ void names_free(struct symbols *symbols)
 
 	old->symbols = NULL;
 	symbols__free(symbols);
-	parser__close(old->parser);
-	if (old->parser)
+	sandbox__close(old->sandbox);
+	if (old->sandbox)
 		return;
 	direct__free(old->source.self);
 	close(old->debug_root_fd);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "parser_fixture.h"
+#include "sandbox_fixture.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -9,14 +9,14 @@
 
 #include "base/array.h"
 
-struct parser *parser_with(read_fn read, uint64_t cpu_ns)
+struct sandbox *parser_with(read_fn read, uint64_t cpu_ns)
 {
-	const struct parser_options options = { .read = read, .cpu_ns = cpu_ns };
+	const struct sandbox_options options = { .read = read, .cpu_ns = cpu_ns };
 	struct reason why;
-	struct parser *parser = parser__open(&options, &why);
+	struct sandbox *sandbox = sandbox__open(&options, &why);
 
-	cr_assert(parser, "%s", why.text);
-	return parser;
+	cr_assert(sandbox, "%s", why.text);
+	return sandbox;
 }
 
 pid_t only_child_of(pid_t pid)

@@ -7,7 +7,7 @@
 
 #include "elf/python/python_info.h"
 #include "elf/python/python_lines.h"
-#include "parser_fixture.h"
+#include "sandbox_fixture.h"
 #include "skip.h"
 
 #define PYTHON_FILE "/usr/bin/python3"
@@ -17,16 +17,16 @@ static bool same_sites(const struct python_info *a, const struct python_info *b)
 	return a->site_nr == b->site_nr && !memcmp(a->site, b->site, a->site_nr * sizeof(*a->site));
 }
 
-Test(parser_python, equals_what_is_found_without_a_worker)
+Test(sandbox_python, equals_what_is_found_without_a_worker)
 {
-	struct parser *parser = parser_with(NULL, 0);
+	struct sandbox *sandbox = parser_with(NULL, 0);
 	struct python_asked asked = {};
 	struct python_info ours, theirs;
 	int fd = open(PYTHON_FILE, O_RDONLY | O_CLOEXEC);
 
 	if (fd < 0 || python_info_read(fd, NULL, &ours, NULL))
 		skip_because(PYTHON_FILE " is no CPython in one file");
-	cr_assert_eq(parser__python(parser, fd, NULL, &theirs, NULL), 0);
+	cr_assert_eq(sandbox__python(sandbox, fd, NULL, &theirs, NULL), 0);
 	cr_expect(same_sites(&ours, &theirs));
 	cr_expect_eq(ours.tss_key, theirs.tss_key);
 	cr_expect_eq(memcmp(&ours.offsets, &theirs.offsets, sizeof(ours.offsets)), 0);
@@ -35,44 +35,44 @@ Test(parser_python, equals_what_is_found_without_a_worker)
 	asked.function[PYTHON_OBJECT][PYTHON_FREE] = ours.function[PYTHON_RAW][PYTHON_FREE];
 	python_info_release(&ours);
 	cr_assert_eq(python_info_read(fd, &asked, &ours, NULL), 0);
-	cr_assert_eq(parser__python(parser, fd, &asked, &theirs, NULL), 0);
+	cr_assert_eq(sandbox__python(sandbox, fd, &asked, &theirs, NULL), 0);
 	cr_expect(same_sites(&ours, &theirs));
 	python_info_release(&ours);
 	python_info_release(&theirs);
 	close(fd);
-	parser__close(parser);
+	sandbox__close(sandbox);
 }
 
-Test(parser_python, other_files)
+Test(sandbox_python, other_files)
 {
-	struct parser *parser = parser_with(NULL, 0);
+	struct sandbox *sandbox = parser_with(NULL, 0);
 	struct python_info info;
 	struct reason why = {};
 	int fd = open("/bin/ls", O_RDONLY | O_CLOEXEC);
 
-	cr_expect_eq(parser__python(parser, fd, NULL, &info, &why), -ENOENT);
+	cr_expect_eq(sandbox__python(sandbox, fd, NULL, &info, &why), -ENOENT);
 	cr_expect_str_eq(why.text, "not CPython");
 	close(fd);
-	parser__close(parser);
+	sandbox__close(sandbox);
 }
 
 /* ---- lines ---- */
 
-Test(parser_python, lines)
+Test(sandbox_python, lines)
 {
 	const struct python_line_table table = { PYTHON_LINETABLE, 100, "\x04\x01\x04\x80", 4 };
 	const int64_t instruction[] = { 0, 2, -1 };
-	struct parser *parser = parser_with(NULL, 0);
+	struct sandbox *sandbox = parser_with(NULL, 0);
 	int32_t line[3] = {};
 
-	cr_assert_eq(parser__python_lines(parser, &table, instruction, 3, line, NULL), 0);
+	cr_assert_eq(sandbox__python_lines(sandbox, &table, instruction, 3, line, NULL), 0);
 	cr_expect_eq(line[0], 101);
 	cr_expect_eq(line[1], PYTHON_NO_LINE);
 	cr_expect_eq(line[2], 100);
-	cr_expect_eq(parser__python_lines(parser, &table, NULL, 0, NULL, NULL), 0);
-	cr_expect_eq(parser__python_lines(parser, &(struct python_line_table){ .bytes = PYTHON_LINES_BYTES_MAX + 1 },
+	cr_expect_eq(sandbox__python_lines(sandbox, &table, NULL, 0, NULL, NULL), 0);
+	cr_expect_eq(sandbox__python_lines(sandbox, &(struct python_line_table){ .bytes = PYTHON_LINES_BYTES_MAX + 1 },
 					  instruction, 1, line, NULL), -E2BIG);
-	parser__close(parser);
+	sandbox__close(sandbox);
 }
 
 static void tell_of_lines(int fd)
@@ -85,15 +85,15 @@ static void tell_of_lines(int fd)
 	});
 }
 
-Test(parser_python, impossible_lines_are_refused)
+Test(sandbox_python, impossible_lines_are_refused)
 {
 	const struct python_line_table table = { PYTHON_LOCATIONS, 1, "\x80\x00", 2 };
-	struct parser *parser = parser_with(tell_of_lines, 0);
+	struct sandbox *sandbox = parser_with(tell_of_lines, 0);
 	int64_t instruction = 0;
 	int32_t line;
 
-	cr_expect_eq(parser__python_lines(parser, &table, &instruction, 1, &line, NULL), -EIO);
-	parser__close(parser);
+	cr_expect_eq(sandbox__python_lines(sandbox, &table, &instruction, 1, &line, NULL), -EIO);
+	sandbox__close(sandbox);
 }
 
 /* ---- answers that only a compromised reader gives ---- */
@@ -110,14 +110,14 @@ static void tell_of_python(int fd)
 
 static int ask_liar(void)
 {
-	struct parser *parser = parser_with(tell_of_python, 0);
+	struct sandbox *sandbox = parser_with(tell_of_python, 0);
 	struct python_info info = {};
 	int fd = open("/bin/ls", O_RDONLY | O_CLOEXEC), err;
 
-	err = parser__python(parser, fd, NULL, &info, NULL);
+	err = sandbox__python(sandbox, fd, NULL, &info, NULL);
 	python_info_release(&info);
 	close(fd);
-	parser__close(parser);
+	sandbox__close(sandbox);
 	return err;
 }
 
@@ -139,7 +139,7 @@ static void sound_answer(void)
 		cr_expect_eq(ask_liar(), -EIO, #change); \
 	})
 
-Test(parser_python, lies_are_refused)
+Test(sandbox_python, lies_are_refused)
 {
 	sound_answer();
 	cr_assert_eq(ask_liar(), 0);

@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "parser_fixture.h"
+#include "sandbox_fixture.h"
 #include "skip.h"
 
 static char page[4096] __attribute__((aligned(4096)));
@@ -107,10 +107,10 @@ static void try_all(int fd)
 	parser_answer_why(&channel, why.text);
 }
 
-Test(parser_confined, cannot_open_connect_trace_or_start_anything)
+Test(sandbox_confined, cannot_open_connect_trace_or_start_anything)
 {
-	struct parser *parser = parser_with(try_all, 0);
-	struct symbols *symbols = symbols__new(parser__source(parser));
+	struct sandbox *sandbox = parser_with(try_all, 0);
+	struct symbols *symbols = symbols__new(sandbox__source(sandbox));
 	uint32_t object = open_object(symbols, "/proc/self/exe", "/x");
 	struct symbol frame[SYMBOL_INLINE_MAX];
 	char want[64];
@@ -120,7 +120,7 @@ Test(parser_confined, cannot_open_connect_trace_or_start_anything)
 	cr_assert_not_null(symbols__unreadable(symbols, object));
 	cr_expect_str_eq(symbols__unreadable(symbols, object), want);
 	symbols__free(symbols);
-	parser__close(parser);
+	sandbox__close(sandbox);
 }
 
 /* ---- seen from outside ---- */
@@ -157,9 +157,9 @@ static int descriptors_of(pid_t pid)
 	return nr - 2;
 }
 
-Test(parser_confined, runs_as_its_own_user_with_one_socket)
+Test(sandbox_confined, runs_as_its_own_user_with_one_socket)
 {
-	struct parser *parser;
+	struct sandbox *sandbox;
 	unsigned int user;
 	char ids[64];
 	pid_t pid[2];
@@ -167,7 +167,7 @@ Test(parser_confined, runs_as_its_own_user_with_one_socket)
 
 	if (geteuid())
 		skip_because("only root becomes another user");
-	parser = parser_with(NULL, 0);
+	sandbox = parser_with(NULL, 0);
 	pid[0] = parser_fork_server();
 	pid[1] = parser_reader();
 	user = 0xa11c0000u + pid[0];
@@ -183,19 +183,19 @@ Test(parser_confined, runs_as_its_own_user_with_one_socket)
 		cr_expect_eq(descriptors_of(pid[i]), i ? 4 : 5, "/dev/null three times and a socket");
 	}
 	cr_expect_str_eq(status_of(pid[1], "Seccomp:"), "\t2");
-	parser__close(parser);
+	sandbox__close(sandbox);
 	cr_expect(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD, "nobody is left");
 	cr_expect(kill(pid[1], 0) && errno == ESRCH, "nor its child");
 	close(fd);
 }
 
 /* A service may have lower limits of its own than the ones that we set. */
-Test(parser_confined, works_with_lower_resource_limits)
+Test(sandbox_confined, works_with_lower_resource_limits)
 {
 	const struct rlimit low = { 4 << 20, 4 << 20 };
-	struct parser *parser;
+	struct sandbox *sandbox;
 
 	cr_assert(!setrlimit(RLIMIT_STACK, &low));
-	parser = parser_with(NULL, 0); /* it opens */
-	parser__close(parser);
+	sandbox = parser_with(NULL, 0); /* it opens */
+	sandbox__close(sandbox);
 }

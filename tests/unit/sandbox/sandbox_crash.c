@@ -10,25 +10,25 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "parser_fixture.h"
+#include "sandbox_fixture.h"
 
-static struct parser *parser;
+static struct sandbox *sandbox;
 static struct symbols *symbols;
 
 static void begin(read_fn read, uint64_t cpu_ns)
 {
-	parser = parser_with(read, cpu_ns);
-	symbols = symbols__new(parser__source(parser));
+	sandbox = parser_with(read, cpu_ns);
+	symbols = symbols__new(sandbox__source(sandbox));
 	cr_assert(symbols);
 }
 
 static void end(void)
 {
 	symbols__free(symbols);
-	parser__close(parser);
+	sandbox__close(sandbox);
 }
 
-TestSuite(parser_crash, .fini = end, .timeout = 600);
+TestSuite(sandbox_crash, .fini = end, .timeout = 600);
 
 static uint32_t object(const char *path)
 {
@@ -72,7 +72,7 @@ static void crash_at_odd(int fd)
 	}
 }
 
-Test(parser_crash, loses_only_the_object_that_was_being_read)
+Test(sandbox_crash, loses_only_the_object_that_was_being_read)
 {
 	uint32_t first, second, third;
 
@@ -90,7 +90,7 @@ Test(parser_crash, loses_only_the_object_that_was_being_read)
 	cr_expect_null(symbols__unreadable(symbols, third));
 }
 
-Test(parser_crash, of_an_idle_reader_loses_nothing)
+Test(sandbox_crash, of_an_idle_reader_loses_nothing)
 {
 	static const int how[] = { SIGKILL, SIGSEGV, SIGABRT };
 	uint64_t in_main;
@@ -116,7 +116,7 @@ Test(parser_crash, of_an_idle_reader_loses_nothing)
 }
 
 /* A service manager ends all of a service with SIGTERM, a terminal with SIGINT: we have work left. */
-Test(parser_crash, is_not_caused_by_signals_to_the_recording)
+Test(sandbox_crash, is_not_caused_by_signals_to_the_recording)
 {
 	static const int how[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 };
 	pid_t reader;
@@ -131,7 +131,7 @@ Test(parser_crash, is_not_caused_by_signals_to_the_recording)
 	cr_expect_eq(parser_reader(), reader);
 }
 
-Test(parser_crash, of_the_fork_server_ends_naming)
+Test(sandbox_crash, of_the_fork_server_ends_naming)
 {
 	pid_t fork_server, reader;
 
@@ -160,7 +160,7 @@ static int oom_score_of(pid_t pid)
 }
 
 /* Any process of user "nobody" can stop the spawner. The later answers of the spawner are about a dead reader. */
-Test(parser_crash, does_not_confuse_a_fork_server_that_was_stopped)
+Test(sandbox_crash, does_not_confuse_a_fork_server_that_was_stopped)
 {
 	pid_t fork_server, reader;
 
@@ -198,7 +198,7 @@ static void sleep_for_ever(int fd)
 			break; /* no other call that the reader may make takes time */
 }
 
-Test(parser_crash, handling_ends_a_reader_that_computes_forever)
+Test(sandbox_crash, handling_ends_a_reader_that_computes_forever)
 {
 	begin(spin, 200000000);
 	cr_expect_null(name_at(object("/x"), 1));
@@ -211,17 +211,17 @@ static bool give_up(void)
 }
 
 /* Each question alone would have 30 s. */
-Test(parser_crash, handling_limits_all_questions_together)
+Test(sandbox_crash, handling_limits_all_questions_together)
 {
 	begin(spin, 0);
-	parser__limit(parser, 200000000, NULL);
+	sandbox__limit(sandbox, 200000000, NULL);
 	for (uint32_t i = 0; i < 5; i++)
 		cr_expect_null(name_at(object("/x"), 1));
-	parser__limit(parser, UINT64_MAX, give_up);
+	sandbox__limit(sandbox, UINT64_MAX, give_up);
 	cr_expect_null(name_at(object("/y"), 1));
 }
 
-Test(parser_crash, handling_ends_a_reader_that_makes_system_calls_forever)
+Test(sandbox_crash, handling_ends_a_reader_that_makes_system_calls_forever)
 {
 	begin(sleep_for_ever, 200000000);
 	cr_expect_null(name_at(object("/x"), 1));
@@ -239,7 +239,7 @@ static void forget(int fd)
 		parser_question(&channel, &head, &file);
 }
 
-Test(parser_crash, handling_ends_a_reader_that_waits_forever)
+Test(sandbox_crash, handling_ends_a_reader_that_waits_forever)
 {
 	begin(forget, 200000000);
 	cr_expect_null(name_at(object("/x"), 1));
@@ -247,7 +247,7 @@ Test(parser_crash, handling_ends_a_reader_that_waits_forever)
 }
 
 /* A reader that only waits does not get the whole time for computing, which is a minute and more. */
-Test(parser_crash, handling_ends_a_waiting_reader_before_the_limit_for_computing, .timeout = 600)
+Test(sandbox_crash, handling_ends_a_waiting_reader_before_the_limit_for_computing, .timeout = 600)
 {
 	begin(forget, 0);
 	cr_expect_null(name_at(object("/x"), 1));
@@ -272,10 +272,10 @@ static void dawdle(int fd)
 }
 
 /*
- * Each would be in time, but all together would hold the recording for ever. The parser waits 6 s for the first answer:
+ * Each would be in time, but all together would hold the recording for ever. The sandbox waits 6 s for the first answer:
  * also a busy machine does the work of a tenth of a second by then.
  */
-Test(parser_crash, handling_limits_the_total_time_of_slow_readers)
+Test(sandbox_crash, handling_limits_the_total_time_of_slow_readers)
 {
 	uint32_t slow, read_nr = 0;
 	char path[32];

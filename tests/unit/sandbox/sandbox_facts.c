@@ -12,7 +12,7 @@
 #include "elf/allocators.h"
 #include "elf/probe_info.h"
 #include "elf/runtime_detect.h"
-#include "parser_fixture.h"
+#include "sandbox_fixture.h"
 
 static const char *const files[] = {
 	"/proc/self/exe", "/bin/sh", "/usr/lib/x86_64-linux-gnu/libc.so.6", "/etc/passwd", "/dev/null",
@@ -20,13 +20,13 @@ static const char *const files[] = {
 
 /* ---- are the same ---- */
 
-static void expect_same_returns(struct parser *parser, int fd, uint64_t vaddr)
+static void expect_same_returns(struct sandbox *sandbox, int fd, uint64_t vaddr)
 {
 	struct object_returns ours = {}, theirs = {};
 	struct reason why = {}, their_why = {};
 	int err = object_returns_read(fd, vaddr, &ours, &why);
 
-	cr_expect_eq(parser__returns(parser, fd, vaddr, &theirs, &their_why), err);
+	cr_expect_eq(sandbox__returns(sandbox, fd, vaddr, &theirs, &their_why), err);
 	cr_expect_str_eq(their_why.text, why.text);
 	cr_assert_eq(theirs.place_nr, ours.place_nr);
 	cr_expect_eq(theirs.leads_to_probed, ours.leads_to_probed);
@@ -51,9 +51,9 @@ static void expect_same_facts(const struct probe_info *ours, const struct probe_
 	}
 }
 
-Test(parser_facts, equal_the_facts_found_without_a_worker)
+Test(sandbox_facts, equal_the_facts_found_without_a_worker)
 {
-	struct parser *parser = parser_with(NULL, 0);
+	struct sandbox *sandbox = parser_with(NULL, 0);
 
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
 		struct probe_info ours = {}, theirs = {};
@@ -61,38 +61,38 @@ Test(parser_facts, equal_the_facts_found_without_a_worker)
 		int fd = open(files[i], O_RDONLY | O_CLOEXEC);
 		int err = probe_info_read(fd, NULL, &ours, &why);
 
-		cr_expect_eq(parser__facts(parser, fd, NULL, &theirs, &their_why), err, "%s: %s", files[i],
+		cr_expect_eq(sandbox__probe_info(sandbox, fd, NULL, &theirs, &their_why), err, "%s: %s", files[i],
 			     their_why.text);
 		cr_expect_str_eq(their_why.text, why.text);
 		if (!err)
 			expect_same_facts(&ours, &theirs);
 		for (uint32_t f = 0; f < ours.function_nr && f < 5; f++)
-			expect_same_returns(parser, fd, ours.function[f].vaddr);
+			expect_same_returns(sandbox, fd, ours.function[f].vaddr);
 		probe_info_release(&ours);
 		probe_info_release(&theirs);
 		close(fd);
 	}
-	parser__close(parser);
+	sandbox__close(sandbox);
 }
 
 /* A program that has not run yet names its loader; the loader leads to the C library. */
-Test(parser_facts, include_the_loader_that_a_program_names)
+Test(sandbox_facts, include_the_loader_that_a_program_names)
 {
-	struct parser *parser = parser_with(NULL, 0);
+	struct sandbox *sandbox = parser_with(NULL, 0);
 	int own = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 	int alone = open("/usr/lib/x86_64-linux-gnu/libm.so.6", O_RDONLY | O_CLOEXEC);
 	struct probe_info facts = {};
 
-	cr_assert_eq(parser__facts(parser, own, NULL, &facts, NULL), 0);
+	cr_assert_eq(sandbox__probe_info(sandbox, own, NULL, &facts, NULL), 0);
 	cr_expect_eq(*facts.interpreter, '/', "%s", facts.interpreter);
 	cr_expect_eq(access(facts.interpreter, X_OK), 0, "%s", facts.interpreter);
 	memset(facts.interpreter, 'x', sizeof(facts.interpreter));
 	cr_expect(!probe_info_are_sound(&facts, NULL, UINT64_MAX), "it has no end");
 	probe_info_release(&facts);
-	cr_assert_eq(parser__facts(parser, alone, NULL, &facts, NULL), 0);
+	cr_assert_eq(sandbox__probe_info(sandbox, alone, NULL, &facts, NULL), 0);
 	cr_expect_str_empty(facts.interpreter);
 	probe_info_release(&facts);
-	parser__close(parser);
+	sandbox__close(sandbox);
 }
 
 /* ---- of functions that are wanted ---- */
@@ -120,15 +120,15 @@ static const struct object_function *function_wanted(const struct probe_info *fa
 	return NULL;
 }
 
-Test(parser_facts, include_wanted_functions_static_or_not)
+Test(sandbox_facts, include_wanted_functions_static_or_not)
 {
-	struct parser *parser = parser_with(NULL, 0);
+	struct sandbox *sandbox = parser_with(NULL, 0);
 	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 	struct probe_info facts = {}, without = {};
 	struct reason why = {};
 
-	cr_assert_eq(parser__facts(parser, fd, &wanted, &facts, &why), 0, "%s", why.text);
-	cr_assert_eq(parser__facts(parser, fd, NULL, &without, &why), 0, "%s", why.text);
+	cr_assert_eq(sandbox__probe_info(sandbox, fd, &wanted, &facts, &why), 0, "%s", why.text);
+	cr_assert_eq(sandbox__probe_info(sandbox, fd, NULL, &without, &why), 0, "%s", why.text);
 	cr_expect_eq(facts.function_nr, without.function_nr + 3);
 	for (uint32_t i = 0; i < 3; i++)
 		cr_assert(function_wanted(&facts, i), "%s", wanted.function[i].name);
@@ -139,11 +139,11 @@ Test(parser_facts, include_wanted_functions_static_or_not)
 	cr_expect(*function_wanted(&facts, 0)->placement.instruction);
 	probe_info_release(&facts);
 	probe_info_release(&without);
-	parser__close(parser);
+	sandbox__close(sandbox);
 }
 
 /* Numbers of wanted functions are invalid in an answer to a question without such functions. */
-Test(parser_facts, about_unwanted_functions_are_refused)
+Test(sandbox_facts, about_unwanted_functions_are_refused)
 {
 	struct object_function function = { .name = allocator_function_nr + 3 };
 	struct probe_info facts = { .function_nr = 1, .function = &function };
@@ -155,35 +155,35 @@ Test(parser_facts, about_unwanted_functions_are_refused)
 	cr_expect(!probe_info_are_sound(&facts, NULL, 1));
 }
 
-Test(parser_facts, include_functions_that_switch_stacks)
+Test(sandbox_facts, include_functions_that_switch_stacks)
 {
-	struct parser *parser = parser_with(NULL, 0);
+	struct sandbox *sandbox = parser_with(NULL, 0);
 	int sh = open("/bin/sh", O_RDONLY | O_CLOEXEC);
 	int libc = open("/usr/lib/x86_64-linux-gnu/libc.so.6", O_RDONLY | O_CLOEXEC);
 	const char *what = NULL;
 
-	cr_expect_eq(parser__stack_switch(parser, sh, &what), -ENOENT);
-	cr_expect_eq(parser__stack_switch(parser, libc, &what), 0);
+	cr_expect_eq(sandbox__stack_switch(sandbox, sh, &what), -ENOENT);
+	cr_expect_eq(sandbox__stack_switch(sandbox, libc, &what), 0);
 	cr_expect(what && strstr(what, "context"), "%s", what);
-	parser__close(parser);
+	sandbox__close(sandbox);
 }
 
-Test(parser_facts, include_the_traits_of_a_file)
+Test(sandbox_facts, include_the_traits_of_a_file)
 {
-	struct parser *parser = parser_with(NULL, 0);
+	struct sandbox *sandbox = parser_with(NULL, 0);
 	int sh = open("/bin/sh", O_RDONLY | O_CLOEXEC), own = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 	int libc = open("/usr/lib/x86_64-linux-gnu/libc.so.6", O_RDONLY | O_CLOEXEC);
 	uint64_t linked = TRAIT_BIT(DYNAMIC) | TRAIT_BIT(EH_FRAME) | TRAIT_BIT(INTERPRETER);
 	struct runtime_traits traits = {};
 
-	cr_expect_eq(parser__traits(parser, sh, &traits, NULL), 0);
+	cr_expect_eq(sandbox__traits(sandbox, sh, &traits, NULL), 0);
 	cr_expect_eq(traits.bits, linked, "/bin/sh: %jx", (uintmax_t)traits.bits);
-	cr_expect_eq(parser__traits(parser, libc, &traits, NULL), 0);
+	cr_expect_eq(sandbox__traits(sandbox, libc, &traits, NULL), 0);
 	cr_expect_eq(traits.bits & ~TRAIT_BIT(INTERPRETER), linked & ~TRAIT_BIT(INTERPRETER));
-	cr_expect_eq(parser__traits(parser, own, &traits, NULL), 0);
+	cr_expect_eq(sandbox__traits(sandbox, own, &traits, NULL), 0);
 	linked |= TRAIT_BIT(SYMTAB) | TRAIT_BIT(DEBUG_INFO);
 	cr_expect_eq(traits.bits, linked, "this program: %jx", (uintmax_t)traits.bits);
-	parser__close(parser);
+	sandbox__close(sandbox);
 }
 
 /* ---- each reader of facts for probes has read no other file before ---- */
@@ -212,19 +212,19 @@ static void count(int fd)
 	say_facts(fd, count_facts);
 }
 
-Test(parser_facts, about_probed_files_come_from_a_new_reader)
+Test(sandbox_facts, about_probed_files_come_from_a_new_reader)
 {
-	struct parser *parser = parser_with(count, 0);
+	struct sandbox *sandbox = parser_with(count, 0);
 	int fd = open("/bin/sh", O_RDONLY | O_CLOEXEC);
 
 	for (int i = 0; i < 3; i++) {
 		struct probe_info facts = {};
 
-		cr_assert_eq(parser__facts(parser, fd, NULL, &facts, NULL), 0);
+		cr_assert_eq(sandbox__probe_info(sandbox, fd, NULL, &facts, NULL), 0);
 		cr_expect_eq(facts.function[0].offset, 0);
 		probe_info_release(&facts);
 	}
-	parser__close(parser);
+	sandbox__close(sandbox);
 }
 
 /* The offset is how many names the file has that the reader got. */
@@ -242,23 +242,23 @@ static void count_links(int fd)
 }
 
 /* Otherwise the file could change between the copy and the reading. */
-Test(parser_facts, that_come_with_a_copy_are_read_from_the_copy)
+Test(sandbox_facts, that_come_with_a_copy_are_read_from_the_copy)
 {
-	struct parser *parser = parser_with(count_links, 0);
+	struct sandbox *sandbox = parser_with(count_links, 0);
 	int fd = open("/bin/sh", O_RDONLY | O_CLOEXEC);
 	struct probe_info facts = {};
 	struct file_copy *copy = NULL;
 
-	cr_assert_eq(parser__facts_and_copy(parser, fd, NULL, &facts, &copy, NULL), 0);
+	cr_assert_eq(sandbox__facts_and_copy(sandbox, fd, NULL, &facts, &copy, NULL), 0);
 	cr_expect_eq(facts.function[0].offset, 0, "it was not read from the copy");
 	cr_assert(copy);
 	cr_expect(file_copy__is_of(copy, fd));
 	probe_info_release(&facts);
 	file_copy__free(copy);
-	cr_assert_eq(parser__facts(parser, fd, NULL, &facts, NULL), 0);
+	cr_assert_eq(sandbox__probe_info(sandbox, fd, NULL, &facts, NULL), 0);
 	cr_expect_geq(facts.function[0].offset, 1);
 	probe_info_release(&facts);
-	parser__close(parser);
+	sandbox__close(sandbox);
 }
 
 static void count_question(int)
@@ -273,17 +273,17 @@ static void count_switches(int fd)
 	});
 }
 
-Test(parser_facts, about_stack_switches_come_from_a_new_reader)
+Test(sandbox_facts, about_stack_switches_come_from_a_new_reader)
 {
-	struct parser *parser = parser_with(count_switches, 0);
+	struct sandbox *sandbox = parser_with(count_switches, 0);
 	int fd = open("/bin/sh", O_RDONLY | O_CLOEXEC);
 	const char *what;
 
 	for (int i = 0; i < 3; i++) {
-		cr_assert_eq(parser__stack_switch(parser, fd, &what), 0);
+		cr_assert_eq(sandbox__stack_switch(sandbox, fd, &what), 0);
 		cr_expect_str_eq(what, stack_switches[0].what, "the answer of one that has read before");
 	}
-	parser__close(parser);
+	sandbox__close(sandbox);
 }
 
 /* ---- are not believed ---- */
@@ -329,22 +329,22 @@ static void tell(int fd)
 	});
 }
 
-Test(parser_facts, that_are_invalid_are_refused, .timeout = 600)
+Test(sandbox_facts, that_are_invalid_are_refused, .timeout = 600)
 {
 	int fd = open("/bin/sh", O_RDONLY | O_CLOEXEC);
 
 	for (size_t i = 0; i < ARRAY_SIZE(lies); i++) {
 		struct probe_info facts = {};
 		struct reason why = {};
-		struct parser *parser;
+		struct sandbox *sandbox;
 
 		lie = &lies[i];
-		parser = parser_with(tell, 0);
-		cr_expect_eq(parser__facts(parser, fd, NULL, &facts, &why), lie->err, "%s: %s", lie->name,
+		sandbox = parser_with(tell, 0);
+		cr_expect_eq(sandbox__probe_info(sandbox, fd, NULL, &facts, &why), lie->err, "%s: %s", lie->name,
 			     why.text);
 		cr_expect(!lie->err || *why.text, "%s", lie->name);
 		probe_info_release(&facts);
-		parser__close(parser);
+		sandbox__close(sandbox);
 	}
 	close(fd);
 }
@@ -374,15 +374,15 @@ static void trickle(int fd)
 	}
 }
 
-Test(parser_facts, that_arrive_too_slowly_are_abandoned, .timeout = 600)
+Test(sandbox_facts, that_arrive_too_slowly_are_abandoned, .timeout = 600)
 {
-	struct parser *parser = parser_with(trickle, 100000000);
+	struct sandbox *sandbox = parser_with(trickle, 100000000);
 	struct probe_info facts = {};
 	struct reason why = {};
 	int fd = open("/bin/sh", O_RDONLY | O_CLOEXEC);
 
-	cr_expect_eq(parser__facts(parser, fd, NULL, &facts, &why), -EIO);
+	cr_expect_eq(sandbox__probe_info(sandbox, fd, NULL, &facts, &why), -EIO);
 	cr_expect(strstr(why.text, "too long"), "%s", why.text);
 	close(fd);
-	parser__close(parser);
+	sandbox__close(sandbox);
 }

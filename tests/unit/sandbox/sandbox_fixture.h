@@ -13,7 +13,7 @@
 #include "symbols_fixture.h"
 
 /* read NULL: its work; cpu_ns 0: the default. It must open. */
-struct parser *parser_with(read_fn read, uint64_t cpu_ns);
+struct sandbox *parser_with(read_fn read, uint64_t cpu_ns);
 
 /* The process must have exactly one child. */
 pid_t only_child_of(pid_t pid);

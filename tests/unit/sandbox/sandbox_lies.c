@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "parser_fixture.h"
+#include "sandbox_fixture.h"
 #include "unwind/unwind_table.h"
 
 /* ---- names ---- */
@@ -97,8 +97,8 @@ static void want(int fd)
 
 static void expect_disbelief(read_fn read, const char *name)
 {
-	struct parser *parser = parser_with(read, 0);
-	struct symbols *symbols = symbols__new(parser__source(parser));
+	struct sandbox *sandbox = parser_with(read, 0);
+	struct symbols *symbols = symbols__new(sandbox__source(sandbox));
 	uint32_t object = open_object(symbols, "/proc/self/exe", "/x");
 	struct symbol frame[SYMBOL_INLINE_MAX];
 	const char *why;
@@ -108,10 +108,10 @@ static void expect_disbelief(read_fn read, const char *name)
 	why = symbols__unreadable(symbols, object);
 	cr_expect(why && strstr(why, "makes no sense"), "an answer %s: %s", name, why);
 	symbols__free(symbols);
-	parser__close(parser);
+	sandbox__close(sandbox);
 }
 
-Test(parser_lies, about_names_are_refused, .timeout = 600)
+Test(sandbox_lies, about_names_are_refused, .timeout = 600)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(lies); i++) {
 		lie = &lies[i];

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "parser_fixture.h"
+#include "sandbox_fixture.h"
 #include "unwind/unwind_table.h"
 
 /* ---- are the same ---- */
@@ -30,9 +30,9 @@ static void expect_same_table(const struct unwind_table *a, const struct unwind_
 	cr_expect_eq(a->unsupported_nr, b->unsupported_nr);
 }
 
-Test(parser_table, equals_the_table_made_without_a_worker)
+Test(sandbox_table, equals_the_table_made_without_a_worker)
 {
-	struct parser *parser = parser_with(NULL, 0);
+	struct sandbox *sandbox = parser_with(NULL, 0);
 
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
 		struct unwind_table *ours = NULL, *theirs = NULL;
@@ -40,7 +40,7 @@ Test(parser_table, equals_the_table_made_without_a_worker)
 		int fd = open(files[i], O_RDONLY | O_CLOEXEC);
 		int err = unwind_table__from_file(fd, &ours, &why);
 
-		cr_expect_eq(parser__unwind_table(parser, fd, &theirs, &their_why), err, "%s: %s",
+		cr_expect_eq(sandbox__unwind_table(sandbox, fd, &theirs, &their_why), err, "%s: %s",
 			     files[i], their_why.text);
 		cr_expect_str_eq(their_why.text, why.text);
 		cr_assert(!ours == !theirs);
@@ -50,7 +50,7 @@ Test(parser_table, equals_the_table_made_without_a_worker)
 		unwind_table__free(theirs);
 		close(fd);
 	}
-	parser__close(parser);
+	sandbox__close(sandbox);
 }
 
 /* ---- are not believed ---- */
@@ -106,21 +106,21 @@ static void tell(int fd)
 	say_table(fd, NULL, lie->claimed_err);
 }
 
-Test(parser_table, that_is_invalid_is_refused, .timeout = 600)
+Test(sandbox_table, that_is_invalid_is_refused, .timeout = 600)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(lies); i++) {
 		struct unwind_table *table = NULL;
 		struct reason why = {};
-		struct parser *parser;
+		struct sandbox *sandbox;
 
 		lie = &lies[i];
-		parser = parser_with(tell, 0);
-		cr_expect_eq(parser__unwind_table(parser, 0, &table, &why), lie->err, "%s: %s",
+		sandbox = parser_with(tell, 0);
+		cr_expect_eq(sandbox__unwind_table(sandbox, 0, &table, &why), lie->err, "%s: %s",
 			     lie->name, why.text);
 		cr_expect_eq(!table, !!lie->err, "%s", lie->name);
 		cr_expect(!lie->err || strstr(why.text, "makes no sense"), "%s", why.text);
 		unwind_table__free(table);
-		parser__close(parser);
+		sandbox__close(sandbox);
 	}
 }
 
@@ -139,18 +139,18 @@ static void count(int fd)
 	say_table(fd, count_tables, 0);
 }
 
-Test(parser_table, comes_from_a_new_reader)
+Test(sandbox_table, comes_from_a_new_reader)
 {
-	struct parser *parser = parser_with(count, 0);
+	struct sandbox *sandbox = parser_with(count, 0);
 	int fd = open("/bin/sh", O_RDONLY | O_CLOEXEC);
 
 	for (int i = 0; i < 3; i++) {
 		struct unwind_table *table = NULL;
 
-		cr_assert_eq(parser__unwind_table(parser, fd, &table, NULL), 0);
+		cr_assert_eq(sandbox__unwind_table(sandbox, fd, &table, NULL), 0);
 		cr_expect_eq(table->first_page, 0, "file %d", i);
 		unwind_table__free(table);
 	}
 	close(fd);
-	parser__close(parser);
+	sandbox__close(sandbox);
 }
