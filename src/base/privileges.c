@@ -127,7 +127,7 @@ const struct privilege privilege_rows[] = {
 	  "mapped files cannot be opened (/proc/PID/map_files)" },
 	{ CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH", PRIVILEGE_TO_RECORD, true,
 	  "processes of other users cannot be recorded, and files that only their owners may read stay unread" },
-	{ CAP_LEASE, "CAP_LEASE", PRIVILEGE_OF_KEEPER, true,
+	{ CAP_LEASE, "CAP_LEASE", PRIVILEGE_OF_LINK_HOLDER, true,
 	  "a process that writes to a probed file of another user does not wait until the probes are gone" },
 	{ CAP_SYS_ADMIN, "CAP_SYS_ADMIN", PRIVILEGE_OF_EVENTS, false, "no perf uprobes" },
 	{ CAP_SYS_NICE, "CAP_SYS_NICE", PRIVILEGE_OF_EVENTS, true,

@@ -14,7 +14,7 @@ from .checks import (PATH, PATIENCE, Failure, Law, Skip, check, check_equal, che
 from .kernel import (bpf_ids, bpf_ids_in_kernel, breakpoints_of, changed_code, changed_places, check_unchanged,
                      executable_mappings, fdinfo, kill_and_check, private_mounts, strangers_probes, uprobe_events)
 from .processes import (ALLOCSNAP, OURS, Process, Recording, Workload, children_of, cpu_seconds, folder_of_run,
-                        is_running, keeper_of, pending_signals, reader_of, signal_masks, snapshots_below)
+                        is_running, link_holder_of, pending_signals, reader_of, signal_masks, snapshots_below)
 from .suite import alone, core, for_each, must_be_alone, rows, runs_core, smoke
 
 # The suite passes in all modes; the environment chooses, as for allocsnap itself.

@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 
 from .checks import Law, check, tool, wait_for
-from .processes import is_running, keeper_of
+from .processes import is_running, link_holder_of
 from .suite import must_be_alone
 
 
@@ -82,7 +82,7 @@ def fdinfo(path):
 def bpf_ids(pid):
     """{"prog": ids, "link": ids} that a recording holds open, and the process that keeps its links."""
     ids = {"prog": set(), "link": set()}
-    for holder in filter(None, (pid, keeper_of(pid))):
+    for holder in filter(None, (pid, link_holder_of(pid))):
         for path in pathlib.Path(f"/proc/{holder}/fdinfo").iterdir():
             for line in fdinfo(path):
                 for kind, found in ids.items():
@@ -122,7 +122,7 @@ def private_mounts():
 
 def kill_and_check(bench, recording, target, when):
     """Nothing stays behind a recording that is killed now: no link, no process, no breakpoint."""
-    keeper, own = keeper_of(recording.pid), set()
+    link_holder, own = link_holder_of(recording.pid), set()
     with contextlib.suppress(FileNotFoundError):  # it may have ended by itself: then it holds nothing
         own = bpf_ids(recording.pid)["link"]
     recording.popen.kill()
@@ -130,9 +130,9 @@ def kill_and_check(bench, recording, target, when):
 
     def is_gone():
         return (not own & ids_in_kernel("link") and not changed_places(target.pid) - strangers_probes()
-                and not (keeper and is_running(keeper)))
+                and not (link_holder and is_running(link_holder)))
 
-    wait_for(is_gone, f"{when}: its links, keeper and breakpoints are gone", 60, Law)
+    wait_for(is_gone, f"{when}: its links, link_holder and breakpoints are gone", 60, Law)
 
 
 def uprobe_events(bench):

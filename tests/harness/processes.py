@@ -196,7 +196,7 @@ def reader_of(recording):
     return None
 
 
-def keeper_of(pid):
+def link_holder_of(pid):
     """The PID of the process that keeps a recording's links; None: it has none."""
     return next((child for child, comm in children_of(pid) if comm == "allocsnap-links"), None)
 

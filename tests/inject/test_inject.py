@@ -539,7 +539,7 @@ def test_container(bench, kind):
 
 
 def test_recorder_of_a_container_that_is_killed(bench):
-    """attach --inject; the keeper ejects, and the next recording injects again."""
+    """attach --inject; the link holder ejects, and the next recording injects again."""
     process = start_in_container(bench, "unshare")
     maps, code = process.library("libc.so.6"), process.code("libc.so.6")
     for killed in True, False:

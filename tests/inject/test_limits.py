@@ -7,7 +7,7 @@ import signal
 import subprocess
 
 from bench import ALLOCSNAP, LIBRARIES, PATIENCE_S, Process, injector, read_text
-from harness import Law, Skip, check, check_equal, children_of, core, keeper_of, wait_for
+from harness import Law, Skip, check, check_equal, children_of, core, link_holder_of, wait_for
 from harness.suite import for_each
 
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
@@ -184,13 +184,13 @@ def test_a_thread_that_does_not_stop(bench):
 
 @core
 def test_children_that_are_none(bench):
-    """They run the program of the recorded one, and say that the keeper is to eject their samplers."""
+    """They run the program of the recorded one, and say that the link holder is to eject their samplers."""
     process = hostile(bench, "hostile", "file", 0)
     recorder = attach(bench, process)
-    keeper = keeper_of(recorder.pid)
-    start = read_text("/proc", keeper, "stat").rpartition(")")[2].split()[19]
-    liars = [hostile(bench, "hostile", "child", keeper, start) for _ in range(20)]
-    assert f"owner {keeper} running 1" in injector("find", liars[0].pid), injector("find", liars[0].pid)
+    link_holder = link_holder_of(recorder.pid)
+    start = read_text("/proc", link_holder, "stat").rpartition(")")[2].split()[19]
+    liars = [hostile(bench, "hostile", "child", link_holder, start) for _ in range(20)]
+    assert f"owner {link_holder} running 1" in injector("find", liars[0].pid), injector("find", liars[0].pid)
     status, said = end(recorder)
     assert f"the sampler was taken out of process {process.pid}" in said, said
     assert "forked" not in said, said

@@ -7,7 +7,7 @@ import signal
 import time
 
 import harness
-from harness import (ALLOCSNAP, Law, Recording, check, check_equal, keeper_of, is_running,
+from harness import (ALLOCSNAP, Law, Recording, check, check_equal, link_holder_of, is_running,
                      pending_signals, private_mounts, wait_for)
 
 KILLS = 4 if harness.runs_core() else 12  # tests/unit/archive/archive_bounds.c has a hundred
@@ -109,16 +109,16 @@ def write_until_killed(bench, targets, folder):
     recordings = [bench.start([ALLOCSNAP, "attach", str(target.pid), "-o", folder,
                                "--interval", "10ms"], kind=Recording, folder=folder, target_nr=1)
                   for target in targets]
-    keepers = []
+    link_holders = []
     for recording in recordings:
         check(recording.path(), "no snapshot")
-        keepers.append(keeper_of(recording.pid))
+        link_holders.append(link_holder_of(recording.pid))
     time.sleep(random.uniform(0, 0.3))
     for recording in recordings:
         recording.popen.kill()
-    for recording, keeper in zip(recordings, keepers):
+    for recording, link_holder in zip(recordings, link_holders):
         recording.wait()
-        wait_for(lambda keeper=keeper: not is_running(keeper), "the end of its keeper")
+        wait_for(lambda link_holder=link_holder: not is_running(link_holder), "the end of its link holder")
 
 
 @harness.core

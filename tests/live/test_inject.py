@@ -9,7 +9,7 @@ import signal
 import time
 
 import harness
-from harness import (NO_LINKS, NO_SESSIONS, UNWINDING, WORKLOADS, Skip, check, check_equal, environment, keeper_of,
+from harness import (NO_LINKS, NO_SESSIONS, UNWINDING, WORKLOADS, Skip, check, check_equal, environment, link_holder_of,
                      losses_of, wait_for)
 from load import Load, Python, Redis
 import truth
@@ -299,17 +299,17 @@ def test_inject_and_forked_children(bench):
 
 
 def test_inject_leaves_what_eject_takes(bench):
-    """Only if the keeper is killed, too."""
+    """Only if the link holder is killed, too."""
     program = truth_program(bench)
     before = code(program.pid)
     recording = inject(bench, program)
-    keeper = keeper_of(recording.pid)
+    link_holder = link_holder_of(recording.pid)
     check("belongs to" in fails(bench, "eject", str(program.pid)), "eject during a recording")
     check(has_sampler(program.pid), "eject takes another's sampler away")
     os.kill(recording.pid, signal.SIGSTOP)  # it would notice
-    os.kill(keeper, signal.SIGKILL)
+    os.kill(link_holder, signal.SIGKILL)
     recording.kill()
-    wait_for(lambda: not harness.is_running(keeper), "the keeper runs on")
+    wait_for(lambda: not harness.is_running(link_holder), "the link holder runs on")
     check(has_sampler(program.pid), "the sampler has gone by itself")
     work(program)
     check("allocsnap eject" in fails(bench, "attach", INJECT, str(program.pid), "-o", bench.path("no")), "a second one")

@@ -16,7 +16,7 @@ import subprocess
 from cgroup import mounted, mounted_for_us
 import harness
 from harness import (ALLOCSNAP, NEVER, WORKLOADS, Process, Workload, changed_code, changed_places, check, check_equal,
-                     check_unchanged, children_of, keeper_of, strangers_probes, tool, wait_for)
+                     check_unchanged, children_of, link_holder_of, strangers_probes, tool, wait_for)
 
 MARKS = ("alone",)
 
@@ -425,7 +425,7 @@ def test_record_never_records_itself(bench):
                            kind=Record, folder=bench.path("out"))
     recorder.line_of("recording")
     other = world.holds("other")
-    own = [recorder.pid, keeper_of(recorder.pid)] + [pid for pid, _ in children_of(recorder.pid)]
+    own = [recorder.pid, link_holder_of(recorder.pid)] + [pid for pid, _ in children_of(recorder.pid)]
     check(len(own) > 2, "it has no children")
     check_equal(dict(recorder.end()), {name_of(other): 1}, "recorded")
 

@@ -9,7 +9,7 @@ import signal
 
 import harness
 from harness import (ALLOCSNAP, NEVER, NO_LINKS, UNWINDING, WORKLOADS, Failure, check, check_equal, environment,
-                     keeper_of, losses_of, top_frame, wait_for)
+                     link_holder_of, losses_of, top_frame, wait_for)
 from test_sample import MOST, chance
 import truth
 
@@ -148,10 +148,10 @@ def test_sampler_and_two_recorders(bench):
     program.order("free")
     check_recorded(bench, second, program, "the second one")
     third = bench.attach([program])
-    keeper = keeper_of(third.pid) if not NO_LINKS else None
+    link_holder = link_holder_of(third.pid) if not NO_LINKS else None
     third.kill()
-    if keeper:
-        wait_for(lambda: not harness.is_running(keeper), "the keeper runs on")
+    if link_holder:
+        wait_for(lambda: not harness.is_running(link_holder), "the link holder runs on")
     check_recorded(bench, second, program, "after SIGKILL of the third one")
     second.kill()
     check_down(program, "after SIGKILL")

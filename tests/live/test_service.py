@@ -11,7 +11,7 @@ import stat
 import exposition
 import unit_file
 import harness
-from harness import (ALLOCSNAP, NO_LINKS, WORKLOADS, Workload, check, check_equal, environment, keeper_of, reader_of, tool,
+from harness import (ALLOCSNAP, NO_LINKS, WORKLOADS, Workload, check, check_equal, environment, link_holder_of, reader_of, tool,
                      wait_for)
 from privileged import (KEEPING, LEFT, OPENING, RECORDING, SOMEBODY, all_threads, allocsnap_with, bits, folder_of, status)
 from test_heaps import check_work, is_probed, start
@@ -103,7 +103,7 @@ def test_service_as_a_user_records_a_process_of_root(bench):
     check_equal(status(recording.pid)["Uid"], SOMEBODY, "user of the recorder")
     check_equal(status(reader_of(recording))["Uid"], SOMEBODY, "user of the sandbox")
     all_have_given_up(recording, [name for name in LEFT if name in RECORDING])
-    holder = keeper_of(recording.pid)
+    holder = link_holder_of(recording.pid)
     locks = pathlib.Path("/proc/locks").read_text().splitlines()
     check(NO_LINKS or any("LEASE" in line and f" {holder} " in line for line in locks), "no writer would wait")
     path = recording.snapshot()

@@ -152,7 +152,7 @@ static enum check_state check_held(struct check *check, const struct privilege *
 	static const char *const term[] = {
 		[PRIVILEGE_TO_LOAD] = "needed until all is loaded",
 		[PRIVILEGE_TO_RECORD] = "needed as long as it records",
-		[PRIVILEGE_OF_KEEPER] = "needed as long as it records, by the process that keeps the probes",
+		[PRIVILEGE_OF_LINK_HOLDER] = "needed as long as it records, by the process that keeps the probes",
 		[PRIVILEGE_OF_EVENTS] = "needed as long as it records, as probes are perf events",
 	};
 

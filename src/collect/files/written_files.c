@@ -36,7 +36,7 @@ static void drop_probes(struct objects *objects, struct shared_probes *shared, s
 	}
 }
 
-/* ---- files that the keeper or a watch reports ---- */
+/* ---- files that the link holder or a watch reports ---- */
 
 static struct probe_link *find_kept_link(const struct probes *probes, int kept)
 {
@@ -54,7 +54,7 @@ static struct probe_link *find_link(const struct shared_probes *shared, const st
 }
 
 /*
- * Drops the probes of a link that the keeper has ended. The file may only have been open for writing: then it is
+ * Drops the probes of a link that the link holder has ended. The file may only have been open for writing: then it is
  * probed again.
  */
 static void handle_closed_link(struct objects *objects, struct shared_probes *shared, struct targets *targets, int kept)

@@ -26,7 +26,7 @@ struct probes;
 struct reason;
 
 struct written_files {
-	struct file_watch watch; /* on probed files, if there is no keeper */
+	struct file_watch watch; /* on probed files, if there is no link holder */
 	uint64_t changed_nr;	 /* the objects.changed_nr that has been handled */
 	uint64_t put_off_ns;	 /* when objects that are put off were last tried */
 	size_t put_off_at;	 /* the next object to try */
@@ -36,7 +36,7 @@ struct written_files {
 /* Finds files that were written to, drops their probes, and lets the processes that map them be looked at again. */
 void handle_written_files(struct collector *collector);
 
-/* Called before an object is probed: watches its file, unless the keeper does. */
+/* Called before an object is probed: watches its file, unless the link holder does. */
 void watch_file(struct collector *collector, uint32_t object);
 
 /* Called before an object is dropped. */
@@ -44,7 +44,7 @@ void unwatch_file(struct written_files *written, struct objects *objects, uint32
 
 /*
  * Probes the allocators in an object, unless it was looked at already. with_heap and the result are those of
- * probes_attach(). An object whose file is open for writing, as by a defragmenter, is put off: the keeper does not
+ * probes_attach(). An object whose file is open for writing, as by a defragmenter, is put off: the link holder does not
  * probe it, and handle_written_files() tries again each second.
  */
 int probe_object(struct collector *collector, struct probes *probes, uint32_t object, bool with_heap,

@@ -96,7 +96,7 @@ int add_rets(const struct attachment *at, const struct probe_site *site,
 	     struct probe_places *ret, struct reason *why);
 
 /*
- * Whether the error means that nothing else of this process can be attached either. -EPIPE: the keeper has ended.
+ * Whether the error means that nothing else of this process can be attached either. -EPIPE: the link holder has ended.
  */
 static inline bool is_of_process(int err)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Runs in the keeper (link_holder.h). */
+/* Runs in the link holder (link_holder.h). */
 #include "collect/probe/kept_samplers.h"
 
 #include <dirent.h>

@@ -3,7 +3,7 @@
 #define ALLOCSNAP_COLLECT_PROBE_KEPT_SAMPLERS_H
 
 /*
- * The keeper's list of processes with a sampler that the recording has injected (collect/inject): the keeper takes the
+ * The link holder's list of processes with a sampler that the recording has injected (collect/inject): the link holder takes the
  * samplers out again, at the latest when the recording has ended. All ejections together have five seconds from the first
  * one on: each process gets an equal part of what is left, and one try if nothing is.
  *
@@ -31,7 +31,7 @@ struct kept_samplers {
 	uint64_t until_ns; /* 0: nothing was to be ejected yet */
 };
 
-/* From here on the sampler of the process is the keeper's to eject, also if it is injected later. 0 or -ENOMEM. */
+/* From here on the sampler of the process is the link holder's to eject, also if it is injected later. 0 or -ENOMEM. */
 int kept_samplers_add(struct kept_samplers *kept, pid_t pid);
 
 /* The files of the sampler, once it is in the process. 0; -ENOENT: the process was not added; -E2BIG: too many files. */

@@ -24,21 +24,21 @@
 #include "helper/helper.h"
 
 /*
- * Messages. Each order is a struct link_holder_order, and gets one answer, except KEEPER_DETACH. The keeper also sends news
+ * Messages. Each order is a struct link_holder_order, and gets one answer, except LINK_HOLDER_DETACH. The link holder also sends news
  * on its own, an int32_t, to report what it has done without an order.
  */
 enum link_holder_what {
-	KEEPER_ATTACH,	  /* with the descriptors of program and file. Answer: a link, or -errno */
-	KEEPER_DETACH,	  /* ends a link */
-	KEEPER_DETACHING, /* the answer is the number of links being ended */
-	KEEPER_SETTLE,	  /* the answer 0 comes when none is being ended */
-	KEEPER_HOLD_SAMPLER, /* the keeper ejects the sampler of a process when it ends. Answer: 0 or -errno */
-	KEEPER_SAMPLER_FILES, /* the files of that sampler: nr struct inject_file. Answer: 0 or -errno */
-	KEEPER_EJECT,	  /* ejects it now. The answer is a struct link_holder_ejection */
+	LINK_HOLDER_ATTACH,	  /* with the descriptors of program and file. Answer: a link, or -errno */
+	LINK_HOLDER_DETACH,	  /* ends a link */
+	LINK_HOLDER_DETACHING, /* the answer is the number of links being ended */
+	LINK_HOLDER_SETTLE,	  /* the answer 0 comes when none is being ended */
+	LINK_HOLDER_HOLD_SAMPLER, /* the link holder ejects the sampler of a process when it ends. Answer: 0 or -errno */
+	LINK_HOLDER_SAMPLER_FILES, /* the files of that sampler: nr struct inject_file. Answer: 0 or -errno */
+	LINK_HOLDER_EJECT,	  /* ejects it now. The answer is a struct link_holder_ejection */
 
-	KEEPER_ANSWER,	  /* int32_t, if no other is named */
-	KEEPER_CLOSED,	  /* news: the link whose file was written to, and which is being ended */
-	KEEPER_UNWATCHED, /* news: -errno; a link's file cannot be watched */
+	LINK_HOLDER_ANSWER,	  /* int32_t, if no other is named */
+	LINK_HOLDER_CLOSED,	  /* news: the link whose file was written to, and which is being ended */
+	LINK_HOLDER_UNWATCHED, /* news: -errno; a link's file cannot be watched */
 };
 
 struct link_holder_order {
@@ -47,16 +47,16 @@ struct link_holder_order {
 	int32_t pid;
 	uint32_t nr;
 	struct file_identity file; /* the file that the places were found in */
-	uint64_t places[]; /* for KEEPER_ATTACH: nr offsets, then nr cookies, then nr semaphores */
+	uint64_t places[]; /* for LINK_HOLDER_ATTACH: nr offsets, then nr cookies, then nr semaphores */
 };
 _Static_assert(sizeof(struct inject_file) == 3 * sizeof(uint64_t), "an order has nr times so much");
 
-enum { KEEPER_PROGRAM, KEEPER_FILE, KEEPER_FD_NR };
+enum { LINK_HOLDER_PROGRAM, LINK_HOLDER_FILE, LINK_HOLDER_FD_NR };
 
-#define KEEPER_ORDER_BYTES_MOST (256u << 10)
+#define LINK_HOLDER_ORDER_BYTES_MOST (256u << 10)
 
 /*
- * ---- in the keeper ----
+ * ---- in the link holder ----
  *
  * A link's number is never reused, so an order about an ended link cannot hit another one.
  */
@@ -164,7 +164,7 @@ static int add_file(struct links *links, const struct file_identity *identity, i
 	if (err)
 		forget_file(links, file, &(struct held_probes){}, 0);
 	else if (file->watch < 0 && !file->has_lease)
-		queue_link_holder_news(links, KEEPER_UNWATCHED, file->watch);
+		queue_link_holder_news(links, LINK_HOLDER_UNWATCHED, file->watch);
 	*ret = file;
 	return err;
 }
@@ -222,15 +222,15 @@ static int create_kept_link(struct links *links, const struct link_holder_order 
 	return ++links->last_number;
 }
 
-static int attach_kept_link(struct links *links, const struct link_holder_order *order, const int fd[KEEPER_FD_NR])
+static int attach_kept_link(struct links *links, const struct link_holder_order *order, const int fd[LINK_HOLDER_FD_NR])
 {
 	struct kept_file *file = find_kept_file(links, &order->file);
-	int err = file ? 0 : add_file(links, &order->file, fd[KEEPER_FILE], &file), link;
+	int err = file ? 0 : add_file(links, &order->file, fd[LINK_HOLDER_FILE], &file), link;
 
 	if (err)
 		return err;
 	err = check_file(file, &order->file);
-	link = err ?: create_kept_link(links, order, fd[KEEPER_PROGRAM], file);
+	link = err ?: create_kept_link(links, order, fd[LINK_HOLDER_PROGRAM], file);
 	if (!file->link_nr)
 		forget_file(links, file, &(struct held_probes){}, 0);
 	return link;
@@ -263,7 +263,7 @@ static void end_file(struct links *links, size_t index)
 	for (size_t i = links->link_nr; i-- > 0;) {
 		if (links->link[i].file != index)
 			continue;
-		queue_link_holder_news(links, KEEPER_CLOSED, links->link[i].number);
+		queue_link_holder_news(links, LINK_HOLDER_CLOSED, links->link[i].number);
 		if (!held) {
 			end_kept_link(links, i);
 			continue;
@@ -297,25 +297,25 @@ static void end_written(struct links *links)
 	} while (written != FILE_WATCH_NONE);
 }
 
-/* ---- orders in the keeper ---- */
+/* ---- orders in the link holder ---- */
 
 static int run_link_holder_order(struct links *links, uint32_t what, const struct link_holder_order *order,
-				 const int fd[KEEPER_FD_NR])
+				 const int fd[LINK_HOLDER_FD_NR])
 {
 	switch (what) {
-	case KEEPER_ATTACH:
+	case LINK_HOLDER_ATTACH:
 		return attach_kept_link(links, order, fd);
-	case KEEPER_DETACH:
+	case LINK_HOLDER_DETACH:
 		detach_kept_link(links, order->link);
 		return 0;
-	case KEEPER_DETACHING:
+	case LINK_HOLDER_DETACHING:
 		return detach_pending(&links->detacher);
-	case KEEPER_SETTLE:
+	case LINK_HOLDER_SETTLE:
 		detach_end(&links->detacher);
 		return 0;
-	case KEEPER_HOLD_SAMPLER:
+	case LINK_HOLDER_HOLD_SAMPLER:
 		return kept_samplers_add(&links->samplers, order->pid);
-	case KEEPER_SAMPLER_FILES:
+	case LINK_HOLDER_SAMPLER_FILES:
 		return kept_samplers_tell_files(&links->samplers, order->pid, (const struct inject_file *)order->places,
 						order->nr);
 	}
@@ -384,36 +384,36 @@ static int look_around(void *links)
 
 static int answer_recorder(const struct links *links, const void *answer, size_t bytes)
 {
-	return channel__send(&links->orders, KEEPER_ANSWER, &(struct iovec){ (void *)answer, bytes }, 1, -1);
+	return channel__send(&links->orders, LINK_HOLDER_ANSWER, &(struct iovec){ (void *)answer, bytes }, 1, -1);
 }
 
 static int serve_whole_order(struct links *links, uint32_t what, const struct link_holder_order *order,
-			     const int fd[KEEPER_FD_NR])
+			     const int fd[LINK_HOLDER_FD_NR])
 {
 	struct link_holder_ejection ejection = {};
 	int32_t value;
 
-	if (what == KEEPER_EJECT) {
+	if (what == LINK_HOLDER_EJECT) {
 		kept_samplers_eject(&links->samplers, order->pid, &ejection);
 		return answer_recorder(links, &ejection, sizeof(ejection));
 	}
 	value = run_link_holder_order(links, what, order, fd);
-	return what == KEEPER_DETACH ? 0 : answer_recorder(links, &value, sizeof(value));
+	return what == LINK_HOLDER_DETACH ? 0 : answer_recorder(links, &value, sizeof(value));
 }
 
 /* An error: there will be no more orders. */
 static int serve_link_holder_order(struct links *links, struct link_holder_order *order)
 {
 	struct message head;
-	int fd[KEEPER_FD_NR];
-	int err = channel__head_fds(&links->orders, &head, fd, KEEPER_FD_NR);
+	int fd[LINK_HOLDER_FD_NR];
+	int err = channel__head_fds(&links->orders, &head, fd, LINK_HOLDER_FD_NR);
 
 	if (err)
 		return err;
-	err = head.bytes > KEEPER_ORDER_BYTES_MOST ? -EPROTO : channel__receive(&links->orders, order, head.bytes);
+	err = head.bytes > LINK_HOLDER_ORDER_BYTES_MOST ? -EPROTO : channel__receive(&links->orders, order, head.bytes);
 	if (!err)
 		err = is_whole(order, head.bytes) ? serve_whole_order(links, head.kind, order, fd) : -EPROTO;
-	for (int i = 0; i < KEEPER_FD_NR; i++)
+	for (int i = 0; i < LINK_HOLDER_FD_NR; i++)
 		if (fd[i] >= 0)
 			close(fd[i]);
 	return err;
@@ -430,10 +430,10 @@ static int hear_of_leases(void)
 	return signalfd(-1, &lease, SFD_NONBLOCK | SFD_CLOEXEC);
 }
 
-/* The program pays for each trap until a pause has started, so the keeper has a high priority. */
+/* The program pays for each trap until a pause has started, so the link holder has a high priority. */
 static int keep_links(void *ejects, int recording)
 {
-	struct link_holder_order *order = malloc(KEEPER_ORDER_BYTES_MOST);
+	struct link_holder_order *order = malloc(LINK_HOLDER_ORDER_BYTES_MOST);
 	struct links links = {
 		.recording = recording,
 		.orders = { .fd = CHILD_FD, .is_too_long = look_around, .who = &links },
@@ -459,7 +459,7 @@ static int keep_links(void *ejects, int recording)
 
 struct link_holder {
 	struct helper helper;
-	int *closed; /* links that the keeper has reported closed, not yet returned by link_holder__next_closed() */
+	int *closed; /* links that the link holder has reported closed, not yet returned by link_holder__next_closed() */
 	size_t closed_nr, closed_alloc;
 	int unwatched; /* errno of the last file that could not be watched */
 	uint64_t unwatched_nr; /* files so far */
@@ -470,7 +470,7 @@ struct link_holder {
 /* If there is no memory for a link's number, the recording notices it when it checks the file next. */
 static void store_link_holder_news(struct link_holder *link_holder, uint32_t what, int32_t value)
 {
-	if (what == KEEPER_CLOSED) {
+	if (what == LINK_HOLDER_CLOSED) {
 		(void)!array_push(link_holder, closed, value);
 		return;
 	}
@@ -485,7 +485,7 @@ static int receive_from_link_holder(struct link_holder *link_holder, void *answe
 	struct message head;
 	int32_t value;
 	int err = channel__head(channel, &head, NULL);
-	bool is_answer = !err && head.kind == KEEPER_ANSWER;
+	bool is_answer = !err && head.kind == LINK_HOLDER_ANSWER;
 
 	if (!err && head.bytes != (is_answer ? bytes : sizeof(value)))
 		err = -EPROTO;
@@ -563,17 +563,17 @@ pid_t link_holder__pid(const struct link_holder *link_holder)
 
 int link_holder__hold_sampler(struct link_holder *link_holder, pid_t pid)
 {
-	return order_link_holder(link_holder, KEEPER_HOLD_SAMPLER, (struct link_holder_order){ .pid = pid }, NULL);
+	return order_link_holder(link_holder, LINK_HOLDER_HOLD_SAMPLER, (struct link_holder_order){ .pid = pid }, NULL);
 }
 
 int link_holder__tell_files(struct link_holder *link_holder, pid_t pid, const struct inject_file *file, uint32_t nr)
 {
-	return order_link_holder(link_holder, KEEPER_SAMPLER_FILES, (struct link_holder_order){ .pid = pid, .nr = nr }, file);
+	return order_link_holder(link_holder, LINK_HOLDER_SAMPLER_FILES, (struct link_holder_order){ .pid = pid, .nr = nr }, file);
 }
 
 int link_holder__eject(struct link_holder *link_holder, pid_t pid, struct link_holder_ejection *ret)
 {
-	int err = send_link_holder_order(link_holder, KEEPER_EJECT, (struct link_holder_order){ .pid = pid }, NULL) ?:
+	int err = send_link_holder_order(link_holder, LINK_HOLDER_EJECT, (struct link_holder_order){ .pid = pid }, NULL) ?:
 		  await_link_holder(link_holder, ret, sizeof(*ret));
 
 	if (err)
@@ -584,7 +584,7 @@ int link_holder__eject(struct link_holder *link_holder, pid_t pid, struct link_h
 int link_holder__attach(struct link_holder *link_holder, int program_fd, int fd, const struct file_identity *file,
 		   const struct uprobe_multi *uprobes)
 {
-	const int fds[KEEPER_FD_NR] = { [KEEPER_PROGRAM] = program_fd, [KEEPER_FILE] = fd };
+	const int fds[LINK_HOLDER_FD_NR] = { [LINK_HOLDER_PROGRAM] = program_fd, [LINK_HOLDER_FILE] = fd };
 	struct link_holder_order head = {
 		.attach_type = uprobes->attach_type,
 		.of_returns = uprobes->of_returns,
@@ -600,28 +600,28 @@ int link_holder__attach(struct link_holder *link_holder, int program_fd, int fd,
 	};
 	int32_t link;
 
-	if (sizeof(head) + 3 * sizeof(*head.places) * head.nr > KEEPER_ORDER_BYTES_MOST)
+	if (sizeof(head) + 3 * sizeof(*head.places) * head.nr > LINK_HOLDER_ORDER_BYTES_MOST)
 		return -EMSGSIZE;
-	return channel__send_fds(&link_holder->helper.channel, KEEPER_ATTACH, pieces, ARRAY_SIZE(pieces), fds, KEEPER_FD_NR) ?:
+	return channel__send_fds(&link_holder->helper.channel, LINK_HOLDER_ATTACH, pieces, ARRAY_SIZE(pieces), fds, LINK_HOLDER_FD_NR) ?:
 	       await_link_holder(link_holder, &link, sizeof(link)) ?: link;
 }
 
 void link_holder__detach(struct link_holder *link_holder, int link)
 {
-	/* If this fails, the link has ended with the keeper. */
-	send_link_holder_order(link_holder, KEEPER_DETACH, (struct link_holder_order){ .link = link }, NULL);
+	/* If this fails, the link has ended with the link holder. */
+	send_link_holder_order(link_holder, LINK_HOLDER_DETACH, (struct link_holder_order){ .link = link }, NULL);
 }
 
 size_t link_holder__detaching_nr(struct link_holder *link_holder)
 {
-	int nr = order_link_holder(link_holder, KEEPER_DETACHING, (struct link_holder_order){}, NULL);
+	int nr = order_link_holder(link_holder, LINK_HOLDER_DETACHING, (struct link_holder_order){}, NULL);
 
 	return nr < 0 ? 0 : nr;
 }
 
 void link_holder__settle(struct link_holder *link_holder)
 {
-	order_link_holder(link_holder, KEEPER_SETTLE, (struct link_holder_order){}, NULL);
+	order_link_holder(link_holder, LINK_HOLDER_SETTLE, (struct link_holder_order){}, NULL);
 }
 
 /* ---- begin and end ---- */

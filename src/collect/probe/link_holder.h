@@ -5,19 +5,19 @@
 /*
  * The process that creates links of many probes, holds them and closes them. A process that is killed inside one of
  * these system calls leaves breakpoints in the recorded program: a thread with SIGKILL pending may not touch the memory
- * of another process. So the recording never makes these calls. No one asks the keeper to end: it ends when the
+ * of another process. So the recording never makes these calls. No one asks the link holder to end: it ends when the
  * recording has ended, for whatever reason, and its links end with it.
  *
- *	recording ── order: program, file, places ──► keeper ── bpf() ──► links
+ *	recording ── order: program, file, places ──► link holder ── bpf() ──► links
  *	     └──────────── a link's number ◄────────────┘
  *
- * The keeper also ends the links of a file before it is written to, even while the recording is busy, and reports it
+ * The link holder also ends the links of a file before it is written to, even while the recording is busy, and reports it
  * afterwards. It has a lease on the file (fcntl(2), F_SETLEASE): the kernel makes a process that opens the file for
- * writing wait until the keeper has removed the breakpoints, a tenth of a second later. If there can be no lease
- * (unsupported by the file system, or no CAP_LEASE), the first write alerts the keeper (file_watch.h), which then races
+ * writing wait until the link holder has removed the breakpoints, a tenth of a second later. If there can be no lease
+ * (unsupported by the file system, or no CAP_LEASE), the first write alerts the link holder (file_watch.h), which then races
  * with the new program.
  *
- * If the keeper has ended, its links are gone, and orders fail with -EPIPE.
+ * If the link holder has ended, its links are gone, and orders fail with -EPIPE.
  */
 
 #include <stdbool.h>
@@ -42,8 +42,8 @@ struct link_holder_ejection {
 };
 
 /*
- * Forks the keeper. Call it before there are threads, and before BPF maps are in memory, because the keeper would
- * keep them alive. ejects: the keeper will hold injected samplers, and keeps the privileges to eject them. NULL and
+ * Forks the link holder. Call it before there are threads, and before BPF maps are in memory, because the link holder would
+ * keep them alive. ejects: the link holder will hold injected samplers, and keeps the privileges to eject them. NULL and
  * errno on failure.
  */
 struct link_holder *link_holder__open(bool ejects);
@@ -51,10 +51,10 @@ struct link_holder *link_holder__open(bool ejects);
 /* The owner of samplers that it holds. */
 pid_t link_holder__pid(const struct link_holder *link_holder);
 
-/* Before a sampler is injected into a process: the keeper ejects it when the recording has ended, for whatever reason. */
+/* Before a sampler is injected into a process: the link holder ejects it when the recording has ended, for whatever reason. */
 int link_holder__hold_sampler(struct link_holder *link_holder, pid_t pid);
 
-/* Afterwards: its files, by which the keeper knows forked children. 0 or -errno. */
+/* Afterwards: its files, by which the link holder knows forked children. 0 or -errno. */
 int link_holder__tell_files(struct link_holder *link_holder, pid_t pid, const struct inject_file *file, uint32_t nr);
 
 /* Ejects such a sampler now. 0, or the negative errno of inject_eject() with its line in ret->why. */
@@ -74,7 +74,7 @@ int link_holder__attach(struct link_holder *link_holder, int program_fd, int fd,
  */
 void link_holder__detach(struct link_holder *link_holder, int link);
 
-/* Returns a link that the keeper has ended itself because its file was written to; each link once. 0: none. */
+/* Returns a link that the link holder has ended itself because its file was written to; each link once. 0: none. */
 int link_holder__next_closed(struct link_holder *link_holder);
 
 /*
@@ -83,7 +83,7 @@ int link_holder__next_closed(struct link_holder *link_holder);
  */
 int link_holder__next_unwatched(struct link_holder *link_holder, uint64_t *ret_nr);
 
-/* Becomes readable when the keeper may have ended a link itself. */
+/* Becomes readable when the link holder may have ended a link itself. */
 int link_holder__news_fd(const struct link_holder *link_holder);
 
 /* Number of links that are still being ended. */
@@ -92,11 +92,11 @@ size_t link_holder__detaching_nr(struct link_holder *link_holder);
 /* Waits until no link is being ended. */
 void link_holder__settle(struct link_holder *link_holder);
 
-/* Becomes readable when the keeper has ended. */
+/* Becomes readable when the link holder has ended. */
 int link_holder__end_fd(const struct link_holder *link_holder);
 bool link_holder__has_ended(const struct link_holder *link_holder);
 
-/* Ends the keeper and all its links, and waits for that. NULL is allowed. */
+/* Ends the link holder and all its links, and waits for that. NULL is allowed. */
 void link_holder__close(struct link_holder *link_holder);
 
 #endif

@@ -86,7 +86,7 @@ struct probe_places {
 /* Probes of one kind at sites of one object; first, nr and frees as in struct probe_sites. */
 struct probe_link {
 	struct bpf_link *event; /* a perf uprobe, or NULL. Both holders are unset while probes pause */
-	int kept; /* the number of a link in the keeper; 0: none */
+	int kept; /* the number of a link in the link holder; 0: none */
 	uint32_t object;
 	struct probe_places places; /* to attach it again */
 	enum probe_end end;

@@ -115,7 +115,7 @@ struct helpers {
 	struct sandbox *sandbox; /* reads ELF and DWARF without our privileges */
 	struct link_holder *link_holder; /* NULL: the probes are perf events, which this process holds itself */
 	struct file_opener *opener; /* opens files of file systems that may hang */
-	bool has_lost_helper; /* a helper has ended: the keeper (and the probes with it), the sandbox, or the opener */
+	bool has_lost_helper; /* a helper has ended: the link holder (and the probes with it), the sandbox, or the opener */
 };
 
 /* Forks. ejects: see link_holder__open(). 0 or a negative errno with a line in *why: what was started is the caller's to end. */

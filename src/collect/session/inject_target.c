@@ -119,7 +119,7 @@ static int functions_text(const struct inject_plan *plan, char **ret)
 	return fclose(out) || is_bad ? -ENOMEM : 0;
 }
 
-/* If this fails, the keeper has ended, which helpers_check() notices. */
+/* If this fails, the link holder has ended, which helpers_check() notices. */
 static void tell_files(struct link_holder *link_holder, const struct inject_plan *plan)
 {
 	struct inject_file file[INJECT_ALLOCATORS_MAX];

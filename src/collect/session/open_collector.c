@@ -113,7 +113,7 @@ static int learn_costs(struct collector *collector, struct reason *ret_why)
 	return 0;
 }
 
-/* The keeper holds multi-probe links only. */
+/* The link holder holds multi-probe links only. */
 static void use_link_holder(const struct allocsnap_bpf *bpf, struct helpers *helpers, struct shared_probes *shared)
 {
 	if (!probe_way_of(bpf)->is_alone) {

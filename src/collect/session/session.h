@@ -46,7 +46,7 @@ void collector_refresh_all(struct collector *collector);
 void collector_read_news(struct collector *collector, bool whole);
 
 /*
- * Notices, once and with a note, that a helper process has ended. If it is the keeper, the probes are gone, too,
+ * Notices, once and with a note, that a helper process has ended. If it is the link holder, the probes are gone, too,
  * and each process gets a gap that has no end. The other helpers read and open files.
  */
 void notice_blindness(struct collector *collector);

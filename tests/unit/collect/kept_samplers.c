@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Samplers that the keeper takes out of processes. The processes and the time are played here. */
+/* Samplers that the link holder takes out of processes. The processes and the time are played here. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <signal.h>
@@ -30,7 +30,7 @@ static uint64_t play_now(void)
 
 static int play_eject(pid_t pid, pid_t owner, uint64_t until_ns, struct eject_result *ret, struct reason *why)
 {
-	cr_assert_eq(owner, 0, "the keeper itself is the owner");
+	cr_assert_eq(owner, 0, "the link holder itself is the owner");
 	if (ejected_nr < sizeof(ejected) / sizeof(*ejected))
 		ejected[ejected_nr++] = pid;
 	if (pid == stubborn[0] || pid == stubborn[1])

@@ -8,7 +8,7 @@ import time
 
 import harness
 from harness import (ALLOCSNAP, NO_LINKS, Law, Skip, changed_places, check, check_equal, check_unchanged, is_running,
-                     keeper_of, kill_and_check, strangers_probes, wait_for)
+                     link_holder_of, kill_and_check, strangers_probes, wait_for)
 
 ROUNDS = 4 if harness.runs_core() else 12
 
@@ -19,7 +19,7 @@ def need_keeper():
 
 
 @harness.core
-def test_keeper_cleans_up_after_a_recording_killed_at_its_start(bench):
+def test_link_holder_cleans_up_after_a_recording_killed_at_its_start(bench):
     need_keeper()
     pairs = bench.workload("pairs")
     for _ in range(ROUNDS):
@@ -31,7 +31,7 @@ def test_keeper_cleans_up_after_a_recording_killed_at_its_start(bench):
 
 
 @harness.core
-def test_keeper_cleans_up_after_a_recording_killed_at_its_end(bench):
+def test_link_holder_cleans_up_after_a_recording_killed_at_its_end(bench):
     need_keeper()
     pairs = bench.workload("pairs")
     for _ in range(ROUNDS):
@@ -44,31 +44,31 @@ def test_keeper_cleans_up_after_a_recording_killed_at_its_end(bench):
 
 
 @harness.core
-def test_keeper_ignores_signals(bench):
-    """A terminal, a shell or a service manager signals the whole group: the recorder reacts, the keeper does not."""
+def test_link_holder_ignores_signals(bench):
+    """A terminal, a shell or a service manager signals the whole group: the recorder reacts, the link holder does not."""
     need_keeper()
     pairs = bench.workload("pairs")
     recording = bench.attach([pairs])
-    keeper = keeper_of(recording.pid)
-    check(os.getsid(keeper) == keeper != os.getsid(recording.pid), "it is of the recording's session")
+    link_holder = link_holder_of(recording.pid)
+    check(os.getsid(link_holder) == link_holder != os.getsid(recording.pid), "it is of the recording's session")
     for how in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1,
                 signal.SIGUSR2):
-        os.kill(keeper, how)
+        os.kill(link_holder, how)
     pairs.order("keep 7")
     check_equal(bench.show(recording.snapshot())["blocks"], 7, "blocks")
     check_equal(len(recording.end(signal.SIGINT)), 1, "last snapshots")
-    check(not is_running(keeper), "it is still there")
+    check(not is_running(link_holder), "it is still there")
     check_unchanged(pairs.pid, "at the end")
 
 
 @harness.core
-def test_keeper_that_is_killed_is_reported(bench):
+def test_link_holder_that_is_killed_is_reported(bench):
     """The recording reports it, and its last snapshot has the time since which it is blind; the program goes on."""
     need_keeper()
     pairs = bench.workload("pairs")
     recording = bench.attach([pairs])
     pairs.order("keep 7")
-    os.kill(keeper_of(recording.pid), signal.SIGKILL)
+    os.kill(link_holder_of(recording.pid), signal.SIGKILL)
     path, = recording.end(status=1)
     check("allocsnap-links" in recording.stderr(), f"stderr is {recording.stderr()!r}")
     shown = bench.show(path)
@@ -81,21 +81,21 @@ def test_keeper_that_is_killed_is_reported(bench):
 
 
 @harness.core
-def test_keeper_holds_no_pipe(bench):
-    """A reader of a killed recorder's output gets the end of file: the keeper does not hold the pipe open."""
+def test_link_holder_holds_no_pipe(bench):
+    """A reader of a killed recorder's output gets the end of file: the link holder does not hold the pipe open."""
     need_keeper()
     pairs = bench.workload("pairs")
     recording = bench.attach([pairs])
-    keeper = keeper_of(recording.pid)
-    shown = {os.readlink(f"/proc/{keeper}/fd/{fd}") for fd in "012"}
+    link_holder = link_holder_of(recording.pid)
+    shown = {os.readlink(f"/proc/{link_holder}/fd/{fd}") for fd in "012"}
     check_equal(shown, {"/dev/null"}, "its standard files")
-    held = {os.readlink(entry.path) for entry in os.scandir(f"/proc/{keeper}/fd")}
+    held = {os.readlink(entry.path) for entry in os.scandir(f"/proc/{link_holder}/fd")}
     check(not any(name.startswith("pipe:") for name in held), f"it holds {held}")
     recording.end(signal.SIGINT)
 
 
 @harness.core
-def test_keeper_of_run_is_not_visible_to_the_program(bench):
+def test_link_holder_of_run_is_not_visible_to_the_program(bench):
     """The program that is run has no end of its socket."""
     script = "ls -l /proc/self/fd; cat /proc/$PPID/comm"
     out, _ = bench.run([ALLOCSNAP, "run", "-o", bench.path("out"), "--", "sh", "-c", script])

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The keeper of links as a process: what ends it, and what does not. It gets no links to keep. */
+/* The link holder of links as a process: what ends it, and what does not. It gets no links to keep. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -101,7 +101,7 @@ Test(collect_link_holder, that_was_stopped_can_be_closed)
 	cr_assert(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD);
 }
 
-/* The recording forks a child that calls no exec, so the child inherits the keeper's socket. */
+/* The recording forks a child that calls no exec, so the child inherits the link holder's socket. */
 static void record_and_fork(int ready[2], bool is_in_order)
 {
 	struct link_holder *link_holder = begin();
