@@ -14,7 +14,7 @@
  *	nursery          hash of block_key     struct nursery_place  * 64 Ki          probes, loader  both
  *	handed_blocks    handed_key            struct handed_block   * 1/4 of blocks  probes          loader
  *	dropped_blocks   block_key             size                  * 1/4 of blocks  probes          loader
- *	pairing          hash                  number of blocks      * 1              probes, loader  probes
+ *	free_filter          hash                  number of blocks      * 1              probes, loader  probes
  *	tracebacks       hash                  struct traceback      * 256 Ki         probes          loader
  *	mapping_starts   start_key             word of bits          * 256 Ki         probes          loader
  *	doorbell         ring buffer           TGID                  4 Ki             probes          loader
@@ -40,7 +40,7 @@
  *	nursery         the block in the place moves to `blocks`
  *	handed_blocks   the block may be missing from the snapshot that is being taken (blocks_not_handed)
  *	dropped_blocks  the free of the block is counted as unknown (drops_unnoted)
- *	pairing         never full: blocks share slots
+ *	free_filter         never full: blocks share slots
  *	tracebacks      the block is recorded without a traceback (tracebacks_dropped)
  *	mapping_starts  the mapping is not recorded (blocks_dropped)
  *	doorbell        nothing is lost: it only wakes the loader, which reads `processes`
@@ -261,7 +261,7 @@ BPF_MAP(nursery, ARRAY, BPF_F_MMAPABLE, 1, __u32, struct nursery_place);
 BPF_MAP(handed_blocks, HASH, BPF_F_NO_PREALLOC, 1, struct handed_key, struct handed_block);
 BPF_MAP(mapping_starts, HASH, BPF_F_NO_PREALLOC, 1, struct start_key, __u64);
 BPF_MAP(dropped_blocks, HASH, BPF_F_NO_PREALLOC, 1, struct block_key, __u64);
-BPF_MAP(pairing, ARRAY, BPF_F_MMAPABLE, 1, __u32, __u64);
+BPF_MAP(free_filter, ARRAY, BPF_F_MMAPABLE, 1, __u32, __u64);
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

@@ -33,10 +33,10 @@ static __always_inline long dropped_note(const struct block_key *key, __u64 size
 
 	if (is_mapping(block_key_layer(key)))
 		return -ENOSPC;
-	pairing_count(key, 1);
+	free_filter_count(key, 1);
 	err = bpf_map_update_elem(&dropped_blocks, key, &size, flags);
 	if (err)
-		pairing_count(key, -1);
+		free_filter_count(key, -1);
 	return err;
 }
 
@@ -79,7 +79,7 @@ static __always_inline bool dropped_take(struct process *process, const struct b
 	*ret_size = *found;
 	if (bpf_map_delete_elem(&dropped_blocks, key))
 		return false;
-	pairing_count(key, -1);
+	free_filter_count(key, -1);
 	return true;
 }
 
@@ -185,7 +185,7 @@ static __always_inline void count_removed_block(struct process *process, struct 
 /* n is 1: a block is about to enter the map. n is -1: the block has left, or failed to enter. */
 static __always_inline void block_counted(struct nursery_place *place, const struct block_key *key, __s64 n)
 {
-	pairing_count(key, n);
+	free_filter_count(key, n);
 	if (place)
 		__sync_fetch_and_add(&place->mapped, n);
 }

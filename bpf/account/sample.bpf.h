@@ -193,21 +193,21 @@ static __always_inline bool has_sampler(const struct process *process)
 
 /* ---- frees of blocks that are not in the books ---- */
 
-static __always_inline __u64 *pairing_at(__u32 layer, __u64 address)
+static __always_inline __u64 *free_filter_at(__u32 layer, __u64 address)
 {
-	__u32 slot = pairing_slot(address, layer, settings.pairing_mask);
+	__u32 slot = free_filter_slot(address, layer, settings.free_filter_mask);
 
-	return bpf_map_lookup_elem(&pairing, &slot);
+	return bpf_map_lookup_elem(&free_filter, &slot);
 }
 
 /* n is 1: a block, or a note of one, is about to enter. n is -1: it has left, or failed to enter. */
-static __always_inline void pairing_count(const struct block_key *key, __s64 n)
+static __always_inline void free_filter_count(const struct block_key *key, __s64 n)
 {
 	__u64 *counter;
 
 	if (!is_selective() || is_mapping(block_key_layer(key)))
 		return;
-	counter = pairing_at(block_key_layer(key), key->address);
+	counter = free_filter_at(block_key_layer(key), key->address);
 	if (counter)
 		__sync_fetch_and_add(counter, n);
 }
@@ -219,7 +219,7 @@ static __always_inline bool may_be_known(__u32 layer, __u64 address)
 
 	if (!is_selective() || is_mapping(layer))
 		return true;
-	counter = pairing_at(layer, address);
+	counter = free_filter_at(layer, address);
 	return counter && *(volatile __u64 *)counter;
 }
 

@@ -314,10 +314,10 @@ struct handed_block {
 _Static_assert(sizeof(struct handed_block) == 48, "no padding");
 
 /*
- * The slot of the map `pairing` that counts a block. A free that finds 0 there frees a block that is in no
+ * The slot of the map `free_filter` that counts a block. A free that finds 0 there frees a block that is in no
  * books. Several blocks may share a slot, even blocks of different processes.
  */
-static inline __attribute__((always_inline)) bpf_u32 pairing_slot(bpf_u64 address, bpf_u32 layer,
+static inline __attribute__((always_inline)) bpf_u32 free_filter_slot(bpf_u64 address, bpf_u32 layer,
 								  bpf_u64 mask)
 {
 	return ((address ^ (bpf_u64)layer << 60) * 0x9e3779b97f4a7c15ULL >> 32) & mask;
@@ -440,7 +440,7 @@ struct settings {
 	bpf_u64 sample_bytes[SAMPLE_RATES];
 	bpf_u64 min_size;      /* smaller blocks are not recorded */
 	bpf_u64 max_size;      /* larger blocks are not recorded; 0: no limit */
-	bpf_u64 pairing_mask;  /* entries of the map `pairing` - 1 */
+	bpf_u64 free_filter_mask;  /* entries of the map `free_filter` - 1 */
 	bpf_u64 nursery_mask;  /* entries of the map `nursery` - 1; 0: no nursery */
 	/* The verifier takes branches out that a recording does not need. */
 	bpf_u64 has_mappings;  /* the domain mmap is recorded */

@@ -267,17 +267,17 @@ static bool is_choosing(void)
 	       chosen_blocks.max_size;
 }
 
-static __u64 *pairing_of(const struct block_key *key)
+static __u64 *free_filter_of(const struct block_key *key)
 {
-	__u32 slot = pairing_slot(key->address, block_key_layer(key), fake_map_capacity(&pairing) - 1);
+	__u32 slot = free_filter_slot(key->address, block_key_layer(key), fake_map_capacity(&free_filter) - 1);
 
 	return is_choosing() && block_key_layer(key) != LAYER_MAPPING ?
-		       bpf_map_lookup_elem(&pairing, &slot) : NULL;
+		       bpf_map_lookup_elem(&free_filter, &slot) : NULL;
 }
 
 static void count_out(const struct block_key *key)
 {
-	__u64 *counter = pairing_of(key);
+	__u64 *counter = free_filter_of(key);
 
 	if (counter)
 		--*counter;
@@ -303,7 +303,7 @@ void note_forget(const struct block_key *key)
 }
 
 /* All that is in the maps is counted there, and nothing else. */
-static void pairing_check(void)
+static void free_filter_check(void)
 {
 	const void *const map[] = { &blocks, &dropped_blocks };
 	__u64 wanted = 0, got = 0;
@@ -312,16 +312,16 @@ static void pairing_check(void)
 	for (int i = 0; i < 2; i++) {
 		walk = (struct fake_walk){};
 		while (fake_map_walk(map[i], &walk)) {
-			__u64 *counter = pairing_of(walk.key);
+			__u64 *counter = free_filter_of(walk.key);
 
-			cr_expect(!counter || *counter, "a block is not counted in pairing");
+			cr_expect(!counter || *counter, "a block is not counted in free_filter");
 			wanted += !!counter;
 		}
 	}
 	walk = (struct fake_walk){};
-	while (fake_map_walk(&pairing, &walk))
+	while (fake_map_walk(&free_filter, &walk))
 		got += *(const __u64 *)walk.value;
-	expect_same(got, wanted, "the sum of pairing");
+	expect_same(got, wanted, "the sum of free_filter");
 }
 
 /* A place's `mapped` counts the blocks of that place that are in the map; a block is never in both. */
@@ -361,7 +361,7 @@ void books_check(void)
 {
 	struct fake_walk walk = {};
 
-	pairing_check();
+	free_filter_check();
 	nursery_check();
 	while (fake_map_walk(&process_slots, &walk))
 		book_check(process_book(*(const __u32 *)walk.key), *(const __u32 *)walk.key);

@@ -473,19 +473,19 @@ MUTANTS = {
     "follow: a realloc of a known block is not": (
         "account/calls.bpf.h", "\tif (is_realloc && pointer && may_be_known(COOKIE_LAYER(cookie), pointer))\n"
         "\t\treturn true;\n", ""),
-    "pairing: a block is not counted in": (
+    "free_filter: a block is not counted in": (
         "account/books.bpf.h", "\tblock_counted(place, key, 1);\n", ""),
-    "pairing: a block without room stays counted": (
+    "free_filter: a block without room stays counted": (
         "account/books.bpf.h", "\tif (err)\n\t\tblock_counted(place, key, -1);\n", ""),
-    "pairing: a block is not counted out": (
+    "free_filter: a block is not counted out": (
         "account/books.bpf.h", "\tblock_counted(place, key, -1);\n\treturn true;", "\treturn true;"),
-    "pairing: a note is not counted in": (
-        "account/books.bpf.h", "\tpairing_count(key, 1);\n", ""),
-    "pairing: a note is not counted out": (
-        "account/books.bpf.h", "\tpairing_count(key, -1);\n\treturn true;", "\treturn true;"),
-    "pairing: each free is looked up": (
+    "free_filter: a note is not counted in": (
+        "account/books.bpf.h", "\tfree_filter_count(key, 1);\n", ""),
+    "free_filter: a note is not counted out": (
+        "account/books.bpf.h", "\tfree_filter_count(key, -1);\n\treturn true;", "\treturn true;"),
+    "free_filter: each free is looked up": (
         "account/sample.bpf.h", "\treturn counter && *(volatile __u64 *)counter;", "\treturn true;"),
-    "pairing: mappings are counted": (
+    "free_filter: mappings are counted": (
         "account/sample.bpf.h", "\tif (!is_selective() || is_mapping(block_key_layer(key)))\n\t\treturn;",
         "\tif (!is_selective())\n\t\treturn;"),
 

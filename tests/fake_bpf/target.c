@@ -61,9 +61,9 @@ void choose_blocks(struct choice chosen)
 	sample_rates_fill((uint64_t *)settings.sample_bytes, chosen_blocks.sample_bytes, chosen_blocks.has_budget);
 	settings.min_size = chosen_blocks.min_size;
 	settings.max_size = chosen_blocks.max_size;
-	settings.pairing_mask = PAIRING_ENTRIES - 1;
+	settings.free_filter_mask = PAIRING_ENTRIES - 1;
 	nursery_use(0);
-	fake_map_resize(&pairing, PAIRING_ENTRIES);
+	fake_map_resize(&free_filter, PAIRING_ENTRIES);
 }
 
 void choose_rates(const __u64 sample_bytes[SAMPLE_RATES])

@@ -236,7 +236,7 @@ static void expect_nothing_left(void)
 	expect(current_bytes, 0);
 	expect(sampled_blocks, 0);
 	expect_same(block_cnt(), 0, "blocks");
-	books_check(); /* of pairing, too */
+	books_check(); /* of free_filter, too */
 }
 
 static void run_once(struct moments counters[OF_A_RUN])

@@ -85,10 +85,10 @@ def entries(bench, recording, name):
 
 
 def check_maps(bench, recording, block_nr, what):
-    """pairing counts the blocks that are in the map, and nothing else."""
+    """free_filter counts the blocks that are in the map, and nothing else."""
     check_equal(len(entries(bench, recording, "blocks")), block_nr, f"{what}: blocks in the map")
-    check_equal(sum(entry["value"] for entry in entries(bench, recording, "pairing")), block_nr,
-                f"{what}: the sum of pairing")
+    check_equal(sum(entry["value"] for entry in entries(bench, recording, "free_filter")), block_nr,
+                f"{what}: the sum of free_filter")
 
 
 def check_empty(bench, recording, what):

@@ -30,7 +30,7 @@ static uint64_t blocks_expected(uint64_t bytes_each, uint64_t max_blocks)
 	return nr < max_blocks ? nr : max_blocks;
 }
 
-uint32_t pairing_entries(uint64_t sample_bytes, uint64_t least_size, uint64_t max_blocks)
+uint32_t free_filter_entries(uint64_t sample_bytes, uint64_t least_size, uint64_t max_blocks)
 {
 	uint64_t each = sample_bytes > least_size ? sample_bytes : least_size;
 	uint64_t wanted = ENTRIES_FOR_BLOCK * blocks_expected(each, max_blocks);
@@ -41,37 +41,37 @@ uint32_t pairing_entries(uint64_t sample_bytes, uint64_t least_size, uint64_t ma
 	return nr;
 }
 
-int pairing_open(struct pairing *pairing, const struct bpf_map *map)
+int free_filter_open(struct free_filter *free_filter, const struct bpf_map *map)
 {
 	size_t nr = bpf_map__max_entries(map);
 	void *counter;
 
 	if (nr == 1)
 		return 0;
-	counter = mmap(NULL, nr * sizeof(*pairing->counter), PROT_READ | PROT_WRITE, MAP_SHARED,
+	counter = mmap(NULL, nr * sizeof(*free_filter->counter), PROT_READ | PROT_WRITE, MAP_SHARED,
 		       bpf_map__fd(map), 0);
 	if (counter == MAP_FAILED)
 		return -errno;
-	*pairing = (struct pairing){ counter, nr - 1 };
+	*free_filter = (struct free_filter){ counter, nr - 1 };
 	return 0;
 }
 
-void pairing_close(struct pairing *pairing)
+void free_filter_close(struct free_filter *free_filter)
 {
-	if (pairing->counter)
-		munmap(pairing->counter, (pairing->mask + 1) * sizeof(*pairing->counter));
-	*pairing = (struct pairing){};
+	if (free_filter->counter)
+		munmap(free_filter->counter, (free_filter->mask + 1) * sizeof(*free_filter->counter));
+	*free_filter = (struct free_filter){};
 }
 
 /* Call when these blocks have been deleted. */
-static void pairing_forget(const struct pairing *pairing, const struct block_key *key, size_t nr)
+static void free_filter_forget(const struct free_filter *free_filter, const struct block_key *key, size_t nr)
 {
-	for (size_t i = 0; i < nr && pairing->counter; i++) {
+	for (size_t i = 0; i < nr && free_filter->counter; i++) {
 		uint32_t layer = block_key_layer(&key[i]);
 
 		if (layer != LAYER_MAPPING)
-			__atomic_fetch_sub(&pairing->counter[pairing_slot(key[i].address, layer,
-									  pairing->mask)],
+			__atomic_fetch_sub(&free_filter->counter[free_filter_slot(key[i].address, layer,
+									  free_filter->mask)],
 					   1, __ATOMIC_SEQ_CST);
 	}
 }
@@ -188,7 +188,7 @@ static void forget_start(int starts_fd, const struct block_key *block)
  * bpf_map_delete_batch() stops at a missing key, for example of a block that was handed over: the loop skips that
  * key.
  */
-static int delete_all(int fd, const struct nursery *nursery, const struct pairing *pairing,
+static int delete_all(int fd, const struct nursery *nursery, const struct free_filter *free_filter,
 		      const struct block_key *key, size_t nr)
 {
 	size_t done = 0;
@@ -199,7 +199,7 @@ static int delete_all(int fd, const struct nursery *nursery, const struct pairin
 
 		if (err && err != -ENOENT)
 			return err;
-		pairing_forget(pairing, key + done, deleted);
+		free_filter_forget(free_filter, key + done, deleted);
 		nursery_forget(nursery, key + done, deleted);
 		done += deleted + !!err;
 	}
@@ -208,14 +208,14 @@ static int delete_all(int fd, const struct nursery *nursery, const struct pairin
 
 static int delete_chunk(const struct image_blocks *image, const struct block_chunk *chunk,
 			const struct allocsnap_bpf *bpf, const struct nursery *nursery,
-			const struct pairing *pairing)
+			const struct free_filter *free_filter)
 {
 	struct block_key *key = calloc(chunk->nr + 1, sizeof(*key));
 	int err = key ? 0 : -ENOMEM;
 
 	for (size_t i = 0; i < chunk->nr && !err; i++)
 		key[i] = drained_block_key(image, &chunk->block[i]);
-	err = err ?: delete_all(bpf_map__fd(bpf->maps.blocks), nursery, pairing, key,
+	err = err ?: delete_all(bpf_map__fd(bpf->maps.blocks), nursery, free_filter, key,
 				chunk->nr);
 	for (size_t i = 0; i < chunk->nr && key; i++)
 		if (block_key_layer(&key[i]) == LAYER_MAPPING)
@@ -225,7 +225,7 @@ static int delete_chunk(const struct image_blocks *image, const struct block_chu
 }
 
 int drain_sweep(const struct drain *drain, const struct allocsnap_bpf *bpf,
-		const struct nursery *nursery, const struct pairing *pairing,
+		const struct nursery *nursery, const struct free_filter *free_filter,
 		const struct ended *ended)
 {
 	int err = 0;
@@ -238,12 +238,12 @@ int drain_sweep(const struct drain *drain, const struct allocsnap_bpf *bpf,
 		if (!has_ended(ended, of->image))
 			continue;
 		for (const struct block_chunk *chunk = of->chunk; chunk && !err; chunk = chunk->next)
-			err = delete_chunk(of, chunk, bpf, nursery, pairing);
+			err = delete_chunk(of, chunk, bpf, nursery, free_filter);
 	}
 	return err;
 }
 
-int drain_sweep_dropped(int dropped_fd, const struct pairing *pairing, const struct ended *ended)
+int drain_sweep_dropped(int dropped_fd, const struct free_filter *free_filter, const struct ended *ended)
 {
 	struct map_copy notes = {};
 	int err = map_copy_read(&notes, dropped_fd, sizeof(struct block_key), sizeof(uint64_t));
@@ -253,7 +253,7 @@ int drain_sweep_dropped(int dropped_fd, const struct pairing *pairing, const str
 	for (size_t i = 0; i < notes.nr; i++)
 		if (has_ended(ended, block_key_image(&key[i])))
 			key[nr++] = key[i];
-	err = err ?: delete_all(dropped_fd, &(struct nursery){}, pairing, key, nr);
+	err = err ?: delete_all(dropped_fd, &(struct nursery){}, free_filter, key, nr);
 	map_copy_release(&notes);
 	return err;
 }

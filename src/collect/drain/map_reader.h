@@ -16,7 +16,7 @@
 struct allocsnap_bpf;
 struct bpf_map;
 struct nursery;
-struct pairing;
+struct free_filter;
 
 /* A map's entries as two arrays. */
 struct map_copy {
@@ -66,11 +66,11 @@ struct ended {
 
 /* Deletes the blocks read of ended process images from the map and the nursery. 0, a negative errno, or -ENOMEM. */
 int drain_sweep(const struct drain *drain, const struct allocsnap_bpf *bpf,
-		const struct nursery *nursery, const struct pairing *pairing,
+		const struct nursery *nursery, const struct free_filter *free_filter,
 		const struct ended *ended);
 
 /* Does the same for the notes of dropped blocks. */
-int drain_sweep_dropped(int dropped_fd, const struct pairing *pairing, const struct ended *ended);
+int drain_sweep_dropped(int dropped_fd, const struct free_filter *free_filter, const struct ended *ended);
 
 /* Called with a traceback deleted from the map; valid until the callback returns. 0 or a negative errno. */
 typedef int (*drain_retire_fn)(void *what, uint64_t id, const struct traceback *traceback);
@@ -91,21 +91,21 @@ int drain_forget_tracebacks(int tracebacks_fd, const uint64_t *id, size_t nr, ui
 void drain_release(struct drain *drain);
 
 /*
- * The loader's access to the map `pairing`. The programs use its counters to see that a freed block is not
+ * The loader's access to the map `free_filter`. The programs use its counters to see that a freed block is not
  * recorded. Code that deletes blocks, or notes of dropped blocks, from the maps must also subtract them here.
  */
 
 /* Zeroed: every block is recorded, so nothing is counted. */
-struct pairing {
+struct free_filter {
 	uint64_t *counter; /* the mapped memory of the map */
 	uint64_t mask;
 };
 
 /* Number of entries if only some blocks are recorded; a power of two. least_size: the smallest size recorded. */
-uint32_t pairing_entries(uint64_t sample_bytes, uint64_t least_size, uint64_t max_blocks);
+uint32_t free_filter_entries(uint64_t sample_bytes, uint64_t least_size, uint64_t max_blocks);
 
 /* 0 or a negative errno. */
-int pairing_open(struct pairing *pairing, const struct bpf_map *map);
-void pairing_close(struct pairing *pairing);
+int free_filter_open(struct free_filter *free_filter, const struct bpf_map *map);
+void free_filter_close(struct free_filter *free_filter);
 
 #endif

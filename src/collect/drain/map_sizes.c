@@ -68,7 +68,7 @@ uint64_t map_room_bytes(const struct map_room *room, uint32_t traceback_limit)
 {
 	size_t traceback_bytes = offsetof(struct traceback, pc) + traceback_limit * sizeof(uint64_t);
 
-	return FIXED_BYTES + room->slabs * SLAB_BYTES + room->pairing * sizeof(uint64_t) +
+	return FIXED_BYTES + room->slabs * SLAB_BYTES + room->free_filter * sizeof(uint64_t) +
 	       hash_bytes_of(room->blocks, sizeof(struct block_key), sizeof(struct block)) +
 	       hash_bytes_of(room->rest, sizeof(struct handed_key), sizeof(struct handed_block)) +
 	       hash_bytes_of(room->rest, sizeof(struct block_key), sizeof(uint64_t)) +
@@ -88,7 +88,7 @@ static uint32_t smaller(uint64_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
-bool pairing_is_needed(const struct collector_options *options)
+bool free_filter_is_needed(const struct collector_options *options)
 {
 	return options->sample_bytes || options->min_size || options->max_size || options->max_overhead;
 }
@@ -99,11 +99,11 @@ bool pairing_is_needed(const struct collector_options *options)
  */
 #define BUDGET_BYTES_EACH (128 << 10)
 
-static uint32_t pairing_of(const struct collector_options *options, uint32_t blocks)
+static uint32_t free_filter_of(const struct collector_options *options, uint32_t blocks)
 {
 	uint64_t each = options->sample_bytes ?: options->max_overhead ? BUDGET_BYTES_EACH : 0;
 
-	return pairing_is_needed(options) ? pairing_entries(each, options->min_size, blocks) : 1;
+	return free_filter_is_needed(options) ? free_filter_entries(each, options->min_size, blocks) : 1;
 }
 
 /*
@@ -120,7 +120,7 @@ static struct map_room default_room(const struct collector_options *options)
 		.tracebacks = options->max_tracebacks ?: TRACEBACKS_DEFAULT,
 		.starts = options->domains & COLLECTOR_MMAP ? STARTS_MOST : 1,
 		.slabs = UNWIND_SLABS_MAX,
-		.pairing = pairing_of(options, blocks),
+		.free_filter = free_filter_of(options, blocks),
 	};
 }
 
@@ -134,7 +134,7 @@ static struct map_room room_for(const struct collector_options *options, uint32_
 		.tracebacks = blocks / TRACEBACK_SHARE,
 		.starts = options->domains & COLLECTOR_MMAP ? smaller(blocks, STARTS_MOST) : 1,
 		.slabs = larger(smaller(slabs, UNWIND_SLABS_MAX), SLABS_LEAST),
-		.pairing = pairing_of(options, blocks),
+		.free_filter = free_filter_of(options, blocks),
 	};
 }
 

@@ -16,11 +16,11 @@ struct map_room {
 	uint32_t tracebacks;
 	uint32_t starts;     /* starts of mappings */
 	uint32_t slabs;	     /* slabs of unwind tables, 1 MiB each */
-	uint32_t pairing;    /* counters; 1: every block is recorded */
+	uint32_t free_filter;    /* counters; 1: every block is recorded */
 };
 
 /* Whether the frees of blocks that are not recorded must be told from the others (map_reader.h). */
-bool pairing_is_needed(const struct collector_options *options);
+bool free_filter_is_needed(const struct collector_options *options);
 
 /*
  * Uses options->max_blocks and max_tracebacks, or their defaults. With options->max_memory, all maps get as much

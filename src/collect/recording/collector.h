@@ -83,7 +83,7 @@ struct pass {
 	struct cut cut;
 	struct drain drain;
 	struct snapshot_context snapshot_context;
-	struct pairing pairing;
+	struct free_filter free_filter;
 	struct nursery nursery;
 	struct {
 		uint64_t *id;

@@ -113,16 +113,16 @@ static uint64_t max_map_count(void)
 
 /* Sets which blocks are recorded. */
 static void configure_choice(struct allocsnap_bpf *bpf, const struct collector_options *options,
-			     uint32_t pairing_nr)
+			     uint32_t free_filter_nr)
 {
 	struct settings *settings = &bpf->rodata->settings;
 
-	if (!pairing_is_needed(options))
+	if (!free_filter_is_needed(options))
 		return;
 	sample_rates_fill(settings->sample_bytes, options->sample_bytes, options->max_overhead);
 	settings->min_size = options->min_size;
 	settings->max_size = options->max_size;
-	settings->pairing_mask = pairing_nr - 1;
+	settings->free_filter_mask = free_filter_nr - 1;
 	sample_tables_fill(&bpf->rodata->sample_tables);
 }
 
@@ -138,7 +138,7 @@ static int size_maps(struct allocsnap_bpf *bpf, const struct map_room *room)
 		{ bpf->maps.tracebacks, room->tracebacks },
 		{ bpf->maps.mapping_starts, room->starts },
 		{ bpf->maps.unwind_slabs, room->slabs },
-		{ bpf->maps.pairing, room->pairing },
+		{ bpf->maps.free_filter, room->free_filter },
 	};
 	int err = 0;
 
@@ -158,7 +158,7 @@ static int configure_nursery(struct allocsnap_bpf *bpf, uint32_t max_blocks)
 {
 	struct settings *settings = &bpf->rodata->settings;
 
-	if (settings->pairing_mask || max_blocks / NURSERY_SHARE < NURSERY_PLACES)
+	if (settings->free_filter_mask || max_blocks / NURSERY_SHARE < NURSERY_PLACES)
 		return 0;
 	settings->nursery_mask = NURSERY_PLACES - 1;
 	return bpf_map__set_max_entries(bpf->maps.blocks, max_blocks - NURSERY_PLACES) ?:
@@ -181,7 +181,7 @@ static int configure_bpf(struct allocsnap_bpf *bpf, const struct collector_optio
 	settings->has_own_links = options->everyone; /* see own_links.h */
 	if (getrandom(&settings->hash_seed, sizeof(settings->hash_seed), 0) < 0)
 		return -errno;
-	configure_choice(bpf, options, room->pairing);
+	configure_choice(bpf, options, room->free_filter);
 	err = size_maps(bpf, room) ?: configure_nursery(bpf, room->blocks);
 	err = err ?: bpf_map__set_value_size(bpf->maps.tracebacks,
 					     offsetof(struct traceback, pc) +

@@ -205,7 +205,7 @@ static int open_kernel_side(struct collector *collector, struct reason *why)
 		return err;
 	if (options->unwinder != COLLECTOR_UNWIND_FP)
 		collector->unwind_tables.bpf = collector->bpf;
-	return pairing_open(&collector->pass.pairing, collector->bpf->maps.pairing) ?:
+	return free_filter_open(&collector->pass.free_filter, collector->bpf->maps.free_filter) ?:
 		       nursery_open(&collector->pass.nursery, collector->bpf->maps.nursery);
 }
 
@@ -308,7 +308,7 @@ void collector__close(struct collector *collector)
 	free(collector->pass.stale.id);
 	cut_release(&collector->pass.cut);
 	drain_release(&collector->pass.drain);
-	pairing_close(&collector->pass.pairing);
+	free_filter_close(&collector->pass.free_filter);
 	nursery_close(&collector->pass.nursery);
 	symbols__free(collector->symbols);
 	sandbox__close(collector->helpers.sandbox);

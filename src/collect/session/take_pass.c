@@ -29,7 +29,7 @@ static int sweep_dropped(const struct allocsnap_bpf *bpf, struct pass *pass, con
 
 	if (!bpf->bss->any_dropped || state == pass->swept_state)
 		return 0;
-	err = drain_sweep_dropped(bpf_map__fd(bpf->maps.dropped_blocks), &pass->pairing, ended);
+	err = drain_sweep_dropped(bpf_map__fd(bpf->maps.dropped_blocks), &pass->free_filter, ended);
 	if (!err)
 		pass->swept_state = state;
 	return err;
@@ -47,7 +47,7 @@ static int sweep_ended_images(struct allocsnap_bpf *bpf, struct pass *pass, cons
 	if (!image)
 		return -ENOMEM;
 	targets_images(targets->target, targets->target_nr, image);
-	err = drain_sweep(&pass->drain, bpf, &pass->nursery, &pass->pairing, &ended) ?:
+	err = drain_sweep(&pass->drain, bpf, &pass->nursery, &pass->free_filter, &ended) ?:
 										       sweep_dropped(bpf, pass, &ended);
 	free(image);
 	return err;

@@ -51,7 +51,7 @@ Test(room, counts_the_bytes_of_each_entry)
 		{ { .blocks = 1 }, 64, 128 },	     { { .rest = 1 }, 64, 128 + 96 },
 		{ { .tracebacks = 1 }, 64, 1024 },   { { .tracebacks = 1 }, 127, 2048 },
 		{ { .tracebacks = 1 }, 1, 192 },     { { .starts = 1 }, 64, 96 },
-		{ { .slabs = 1 }, 64, MIB },	     { { .pairing = 1 }, 64, 8 },
+		{ { .slabs = 1 }, 64, MIB },	     { { .free_filter = 1 }, 64, 8 },
 		{ { .blocks = 400 }, 64, 400 * 128 + 512 * 16 },
 	};
 
@@ -65,7 +65,7 @@ Test(room, counts_the_bytes_of_each_entry)
 		room.tracebacks += more->tracebacks;
 		room.starts += more->starts;
 		room.slabs += more->slabs;
-		room.pairing += more->pairing;
+		room.free_filter += more->free_filter;
 		cr_expect_eq(map_room_bytes(&room, cases[i].traceback_limit) - before, cases[i].bytes,
 			     "case %zu: %ju", i,
 			     (uintmax_t)(map_room_bytes(&room, cases[i].traceback_limit) - before));
