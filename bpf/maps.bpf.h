@@ -79,7 +79,7 @@ struct call {
 	__u32 site;
 	__u32 domain;
 	__u32 layer;
-	__u32 has_old;	  /* realloc: the old block was in the books and is now in `old` */
+	__u32 has_old;	  /* realloc: the old block was in the account and is now in `old` */
 	__u32 has_dropped; /* realloc: the old block was noted as dropped; `old` has only its size */
 	__u32 is_unwanted; /* the new block is not to be recorded */
 	__u32 rate;	  /* the sampling rate that decided so */
@@ -159,7 +159,7 @@ struct freed {
 	__u32 restarts; /* its function may jump back to its own start */
 };
 
-/* A range of pages to remove from the books (ranges.bpf.h). */
+/* A range of pages to remove from the account (ranges.bpf.h). */
 struct range {
 	__u64 image, start, end;
 	__u64 newest;	   /* the newest block of the thread; 0: it does not matter */
@@ -181,7 +181,7 @@ struct calls {
 
 #define TRAP_NR 3
 
-/* The probe costs of a thread that its process's books do not have yet (cost.bpf.h). */
+/* The probe costs of a thread that its process's account does not have yet (cost.bpf.h). */
 struct thread_cost {
 	__u32 trap_cnt[TRAP_NR]; /* enum trap */
 	__u32 left;		 /* programs up to and including the next timed one; 0: not drawn yet */
@@ -210,7 +210,7 @@ struct python_thread {
 };
 
 struct thread {
-	__u64 image; /* the image whose books the thread last wrote to; 0: none */
+	__u64 image; /* the image whose account the thread last wrote to; 0: none */
 	__u32 slot;  /* the slot of that process */
 	struct thread_cost cost;
 	struct calls layer[LAYER_NR];

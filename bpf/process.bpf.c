@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The life of an admitted process: exec begins new books, and the exit of its last thread ends them. If its children
- * are followed, a fork begins books for the child.
+ * The life of an admitted process: exec begins new account, and the exit of its last thread ends them. If its children
+ * are followed, a fork begins account for the child.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_core_read.h>
@@ -15,8 +15,8 @@
 #include "filter/rules.bpf.h"
 
 /*
- * Books that begin and end in the kernel, for a system-wide recording. Most processes live for a short time and hold
- * little memory. Their books end here, without work for the loader.
+ * Account that begin and end in the kernel, for a system-wide recording. Most processes live for a short time and hold
+ * little memory. Their account ends here, without work for the loader.
  */
 
 /* The taken slots of the map `processes`. The loader takes slots and gives them back, too. */
@@ -26,7 +26,7 @@ extern __u32 next_slot;
 /* Numbers of processes since the recording began. */
 extern __u64 admissions_dropped; /* not recorded, because there was no room */
 extern __u64 ended_small;	 /* ended before the loader saw them, with a lower peak than rules.min_bytes */
-extern struct process ended_small_sum; /* sum of the books of ended_small: counters, losses and CPU time */
+extern struct process ended_small_sum; /* sum of the account of ended_small: counters, losses and CPU time */
 
 /* The number of slots that each user has, and that all users have. The loader updates them, too. */
 extern __u32 user_slots[USERS_MAX];
@@ -87,7 +87,7 @@ static __always_inline bool is_to_be_seen(const struct process *process)
 	return (peak && peak >= rules.min_bytes) || may_be_unprobed(process);
 }
 
-/* Adds the books to ended_small_sum before they go. Most counters are 0; skipping those saves shared writes. */
+/* Adds the account to ended_small_sum before they go. Most counters are 0; skipping those saves shared writes. */
 static __always_inline void sum_small(const struct process *process)
 {
 	struct process *sum = &ended_small_sum;
@@ -103,17 +103,17 @@ static __always_inline void sum_small(const struct process *process)
 }
 
 /*
- * Ends the books of a process. Its PID may be reused at once. Its slot may be reused at once, too, unless the loader
- * has to see the books: then this wakes the loader.
+ * Ends the account of a process. Its PID may be reused at once. Its slot may be reused at once, too, unless the loader
+ * has to see the account: then this wakes the loader.
  */
-static __always_inline void end_books(struct process *process, __u32 tgid)
+static __always_inline void end_account(struct process *process, __u32 tgid)
 {
 	__u32 slot = process->slot & (PROCESSES_MAX - 1);
 
 	leave_blocks(process);
 	bpf_map_delete_elem(&process_slots, &tgid);
 	if (is_to_be_seen(process) ||
-	    __sync_val_compare_and_swap(&process->owner, BOOKS_OF_KERNEL, BOOKS_OF_NOBODY)) {
+	    __sync_val_compare_and_swap(&process->owner, ACCOUNT_OF_KERNEL, ACCOUNT_OF_NOBODY)) {
 		ring(tgid);
 		return;
 	}
@@ -124,7 +124,7 @@ static __always_inline void end_books(struct process *process, __u32 tgid)
 }
 
 /*
- * Ends the books of an older process with the same PID. That process has ended before this one began, and the program
+ * Ends the account of an older process with the same PID. That process has ended before this one began, and the program
  * at its end was missed. How it ended is unknown.
  */
 static __always_inline void end_unseen(struct task_struct *task)
@@ -135,14 +135,14 @@ static __always_inline void end_unseen(struct task_struct *task)
 		return;
 	__sync_fetch_and_add(&gone->loss[LOSS_ends_missed], 1);
 	gone->exit_ns = task->start_time;
-	end_books(gone, task->tgid);
+	end_account(gone, task->tgid);
 }
 
-static const struct process no_books;
+static const struct process no_account;
 
 /*
- * Begins empty books without an image for the process whose main thread is the task, or will be. Returns NULL if there
- * is no room, or if the books of an ended process with this PID are still there.
+ * Begins empty account without an image for the process whose main thread is the task, or will be. Returns NULL if there
+ * is no room, or if the account of an ended process with this PID are still there.
  */
 static __always_inline struct process *claim_process_slot(struct task_struct *task)
 {
@@ -151,7 +151,7 @@ static __always_inline struct process *claim_process_slot(struct task_struct *ta
 
 	if (!process)
 		return NULL;
-	bpf_map_update_elem(&processes, &slot, &no_books, BPF_ANY);
+	bpf_map_update_elem(&processes, &slot, &no_account, BPF_ANY);
 	process->tgid = tgid;
 	process->slot = slot;
 	process->user = user;
@@ -173,7 +173,7 @@ static __always_inline void keep_python(struct process *process, const struct pr
 		process->python_memory = process->memory;
 }
 
-/* Gives new books their image. parent: NULL after an exec. The image is written last. */
+/* Gives new account their image. parent: NULL after an exec. The image is written last. */
 static __always_inline void begin_first_image(struct process *process, const struct process *parent, bool shares_memory)
 {
 	__u64 image = __sync_fetch_and_add(&next_image, 1);
@@ -206,7 +206,7 @@ static __always_inline struct thread *thread_of(struct task_struct *task)
 }
 
 /*
- * tracemalloc.clear_traces() for books with the mark: see thread.bpf.h. Their process may have ended since the loader
+ * tracemalloc.clear_traces() for account with the mark: see thread.bpf.h. Their process may have ended since the loader
  * marked them; nothing was counted meanwhile.
  */
 SEC("syscall")
@@ -249,7 +249,7 @@ int reset_peak(struct process_request *request)
 }
 
 /*
- * Runs before the child does. The loader ignores books without an image. parent is NULL if the child is recorded but
+ * Runs before the child does. The loader ignores account without an image. parent is NULL if the child is recorded but
  * its parent is not.
  */
 static __always_inline long admit_child(struct process *parent, struct task_struct *from,
@@ -440,14 +440,14 @@ static __noinline int admit_program(struct task_struct *task)
 	return 0;
 }
 
-/* The process continues as a program that is not recorded. Its books end here, and it writes to none. */
+/* The process continues as a program that is not recorded. Its account ends here, and it writes to none. */
 static __always_inline void leave_recording(struct process *process, struct task_struct *task)
 {
 	forget_calls(task);
 	process->has_left = 1;
 	process->cpu_ns = cpu_time(task);
 	process->exit_ns = bpf_ktime_get_ns();
-	end_books(process, task->tgid);
+	end_account(process, task->tgid);
 }
 
 /* Admits a new program or drops a recorded one at exec. Returns whether nothing is left to do there. */
@@ -487,7 +487,7 @@ int BPF_PROG(process_exec, struct task_struct *task, pid_t old_pid)
 
 /*
  * Code has been mapped. Old knowledge about its addresses is invalid, and the file may be new to the loader. A child
- * that calls exec after vfork has left the memory of its parent by now, but still uses the parent's books. So its
+ * that calls exec after vfork has left the memory of its parent by now, but still uses the parent's account. So its
  * mapping is not noted there as code of the parent.
  */
 SEC("fentry/perf_event_mmap")
@@ -581,10 +581,10 @@ int process_resume(struct process_request *args)
 /* A global function, so that the verifier walks it once, and not for each layer. */
 __weak __noinline int cut_off_call(struct thread *thread, __u32 layer)
 {
-	struct process *books = current_process();
+	struct process *account = current_process();
 
-	if (books && thread && layer < LAYER_NR)
-		call_cut_off(books, &thread->layer[layer].call);
+	if (account && thread && layer < LAYER_NR)
+		call_cut_off(account, &thread->layer[layer].call);
 	return 0;
 }
 
@@ -612,6 +612,6 @@ int BPF_PROG(process_exit, struct task_struct *task)
 	process->is_oom_victim = BPF_CORE_READ(task, signal, oom_mm) != NULL;
 	process->exit_ns = bpf_ktime_get_ns();
 	if (rules.everyone)
-		end_books(process, task->tgid);
+		end_account(process, task->tgid);
 	return 0;
 }

@@ -155,7 +155,7 @@ struct collector_options {
 	uint32_t sampler_rate;
 
 	/*
-	 * Traces the children of a traced process, too, from their first allocation on, each with its own books. The
+	 * Traces the children of a traced process, too, from their first allocation on, each with its own account. The
 	 * probes then apply to all users of a file: every process of the machine that uses the same allocator pays
 	 * for a trap, although only traced processes are recorded.
 	 */
@@ -282,7 +282,7 @@ int collector__take_snapshot(struct collector *collector, pid_t pid, struct snap
 			     struct reason *why);
 
 /*
- * Empties the books of the process at one instant. Frees of older blocks are unknown frees then. Old blocks that clear
+ * Empties the account of the process at one instant. Frees of older blocks are unknown frees then. Old blocks that clear
  * and stop leave in the kernel's maps go with the next drain or snapshot. A program that takes no snapshots must drain
  * from time to time. -ESRCH also if the process has ended: its last snapshot can be taken until it is stopped.
  */
@@ -394,7 +394,7 @@ void collector__set_between(struct collector *collector, bool (*fn)(void *what),
  */
 bool collector__ring_at(struct collector *collector, size_t i, uint64_t bytes);
 
-/* Reads the books of all processes, for one collector__save() of each process. The snapshots show this moment. */
+/* Reads the account of all processes, for one collector__save() of each process. The snapshots show this moment. */
 int collector__drain(struct collector *collector, struct reason *why);
 
 /* Options of a snapshot to write. Zero is the default, except for dir. */

@@ -83,9 +83,9 @@ def read_ledger(path):
     return dict(zip(LEDGER_COUNTERS, numbers[5:]))
 
 
-def from_ledger(books):
-    return {**{key: books[key] for key in ledger.EXACT}, "rows": books["current_blocks"],
-            "rows_bytes": books["current_bytes"]}
+def from_ledger(account):
+    return {**{key: account[key] for key in ledger.EXACT}, "rows": account["current_blocks"],
+            "rows_bytes": account["current_bytes"]}
 
 
 def from_snapshot(row):
@@ -98,15 +98,15 @@ def text_of(counts, keys):
     return ", ".join(f"{key} {counts[key]}" for key in keys)
 
 
-def judge_ledger(verdict, name, books, row):
+def judge_ledger(verdict, name, account, row):
     """Compares all counts; prints a few of them if they are equal, otherwise those that differ."""
-    wanted, found = from_ledger(books), from_snapshot(row)
+    wanted, found = from_ledger(account), from_snapshot(row)
     wrong = [key for key in wanted if wanted[key] != found[key]]
     shown = wrong or ("allocations", "frees", "rows", "rows_bytes")
     verdict.check(not wrong, name, text_of(wanted, shown), text_of(found, shown))
     lost = {key: nr for key, nr in row["lost"].items() if key not in ledger.NAMES}
     verdict.equal(f"{name}: losses", {}, lost)
-    verdict.equal(f"{name}: of the ledger itself", 0, books["blocks_replaced"] + books["blocks_dropped"])
+    verdict.equal(f"{name}: of the ledger itself", 0, account["blocks_replaced"] + account["blocks_dropped"])
 
 
 def judge_ledgers(verdict, soak, files):

@@ -58,8 +58,8 @@ def judge_passes(verdict, soak, files):
 
 # ---- exact counts ----
 
-def judge_ledger(verdict, name, books, row):
-    wanted, found = honest.from_ledger(books), honest.from_snapshot(row)
+def judge_ledger(verdict, name, account, row):
+    wanted, found = honest.from_ledger(account), honest.from_snapshot(row)
     wrong = [key for key in wanted if wanted[key] != found[key]]
     lost = {key: nr for key, nr in row["lost"].items() if key not in NAMES}
     shown = wrong or ("allocations", "frees", "rows", "rows_bytes")

@@ -3,14 +3,14 @@
 #define ALLOCSNAP_ADMIT_BPF_H
 
 /*
- * Whether an event belongs to a recorded process. Probes are attached per process, and its books open when all
- * its probes are in place. If children are followed, every process hits the probes, and only a process with books
+ * Whether an event belongs to a recorded process. Probes are attached per process, and its account open when all
+ * its probes are in place. If children are followed, every process hits the probes, and only a process with an account
  * is recorded.
  */
 
 #include "maps.bpf.h"
 
-/* NULL: no admitted process. An ended process keeps its books, and the next process with its PID does not get them. */
+/* NULL: no admitted process. An ended process keeps its account, and the next process with its PID does not get them. */
 static __always_inline struct process *process_in(__u32 slot)
 {
 	struct process *process = bpf_map_lookup_elem(&processes, &slot);
@@ -59,7 +59,7 @@ static __always_inline struct process *own_process(void)
 
 /*
  * The process whose memory this process runs in: itself, or its parent between vfork and exec. NULL if the parent
- * has left that memory by exit or exec. Events of this process go to the books of the owner.
+ * has left that memory by exit or exec. Events of this process go to the account of the owner.
  */
 static __always_inline struct process *find_memory_owner(struct process *process)
 {
@@ -77,7 +77,7 @@ static __always_inline struct process *current_process(void)
 	return process ? find_memory_owner(process) : NULL;
 }
 
-/* The kernel's exec count, as the books store it: never 0. */
+/* The kernel's exec count, as the account store it: never 0. */
 static __always_inline __u64 exec_id_of(const struct task_struct *task)
 {
 	return task->self_exec_id + 1;
@@ -93,7 +93,7 @@ static __always_inline struct thread *current_thread(void)
 extern __u64 shared_paused;
 extern __u64 shared_resumed_ns;
 
-/* Reads of the books after this call belong to the image that the program counts for: see thread.bpf.h. */
+/* Reads of the account after this call belong to the image that the program counts for: see thread.bpf.h. */
 static __always_inline __u64 openness(const struct process *process)
 {
 	__u64 is_open = *(const volatile __u64 *)&process->is_open;
@@ -102,16 +102,16 @@ static __always_inline __u64 openness(const struct process *process)
 	return is_open;
 }
 
-/* The loader is clearing the books: programs do not count what they do to blocks now. */
+/* The loader is clearing the account: programs do not count what they do to blocks now. */
 static __always_inline bool is_clearing(const struct process *process)
 {
-	return openness(process) & BOOKS_CLEARING;
+	return openness(process) & ACCOUNT_CLEARING;
 }
 
-/* Whether new blocks enter the books. */
+/* Whether new blocks enter the account. */
 static __always_inline bool is_recording(const struct process *process)
 {
-	return openness(process) == BOOKS_OPEN && !(process->follows && shared_paused);
+	return openness(process) == ACCOUNT_OPEN && !(process->follows && shared_paused);
 }
 
 /* When placing probes began after the last gap, of all processes or of this one with its own links; 0: no gap. */

@@ -80,7 +80,7 @@ static __always_inline int argument_value(struct pt_regs *ctx, const struct argu
  *	otel_memory:alloc(pointer, size, weight)	weight: the bytes that the sample stands for
  *	otel_memory:free(pointer)
  *
- * The books of such a process (has_sampler()) have no other new blocks of the heap. Probes on malloc, which the files
+ * The account of such a process (has_sampler()) have no other new blocks of the heap. Probes on malloc, which the files
  * may have for other processes, still take away blocks that entered before the sampler was noticed: each stands for
  * itself. So the sums are right however late that was. The first sample tells it as well as the loader does.
  */
@@ -365,7 +365,7 @@ static __always_inline bool is_stored(enum call_shape shape)
 }
 
 /*
- * Whether the calls of the heap are left out, because the books have what CPython allocates: other processes share the
+ * Whether the calls of the heap are left out, because the account has what CPython allocates: other processes share the
  * probes of the heap. A recording of one process has none there.
  */
 static __always_inline bool heap_is_hidden(const struct process *process, __u32 layer)
@@ -373,7 +373,7 @@ static __always_inline bool heap_is_hidden(const struct process *process, __u32 
 	return settings.has_python && layer == LAYER_HEAP && process->python_memory == process->memory;
 }
 
-/* The thread has no books. If its process runs in memory that the owner has left, the process counts the loss. */
+/* The thread has no account. If its process runs in memory that the owner has left, the process counts the loss. */
 static __noinline int lose_ownerless(void)
 {
 	struct process *process = own_process();

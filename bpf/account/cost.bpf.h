@@ -4,8 +4,8 @@
 
 /*
  * The cost of the probes for the thread that hits them. Every trap is counted by its kind, and one program in 64 is
- * timed. A thread counts in its own state. At each timed program and at its end it adds the sums to the books of its
- * process. So the books lack at most COST_DISTANCE_MAX traps of each thread.
+ * timed. A thread counts in its own state. At each timed program and at its end it adds the sums to the account of its
+ * process. So the account lack at most COST_DISTANCE_MAX traps of each thread.
  */
 
 #include "account/admit.bpf.h"
@@ -73,7 +73,7 @@ static __noinline int cost_settle(void)
 	for (int i = 0; !process && i < TRAP_NR; i++)
 		count_bystander(i, thread->cost.trap_cnt[i]); /* the process was recorded before */
 	if (!process || process->exec_id != exec_id_of(task))
-		thread->image = 0; /* the next program looks up the books again */
+		thread->image = 0; /* the next program looks up the account again */
 	thread->cost = (struct thread_cost){
 		.left = bpf_get_prandom_u32() % COST_DISTANCE_MAX + 1,
 	};

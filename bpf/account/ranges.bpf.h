@@ -17,7 +17,7 @@
  */
 
 #include "account/admit.bpf.h"
-#include "account/books.bpf.h"
+#include "account/account.bpf.h"
 #include "unwind/stack.bpf.h"
 #include "account/starts.bpf.h"
 

@@ -3,7 +3,7 @@
 #define ALLOCSNAP_RECORD_BPF_H
 
 /*
- * The effect of an allocation, a free and a realloc on the books.
+ * The effect of an allocation, a free and a realloc on the account.
  *
  * A block enters after the allocator has returned it, and leaves before the allocator frees it. So an address that
  * passes from one thread to another is never attributed to the wrong call. Between its entry and its return a call
@@ -13,7 +13,7 @@
  */
 
 #include "account/admit.bpf.h"
-#include "account/books.bpf.h"
+#include "account/account.bpf.h"
 #include "account/ranges.bpf.h"
 #include "python/frames.bpf.h"
 #include "unwind/unwind.bpf.h"
@@ -149,7 +149,7 @@ static __always_inline bool free_is_passed_on(const struct freed *outer, const s
 }
 
 /*
- * Everything that a forked process allocated itself is in its books, so any other block came with the fork. If only
+ * Everything that a forked process allocated itself is in its account, so any other block came with the fork. If only
  * some blocks are recorded (is_selective(), has_sampler()), an unknown block may be one that was not chosen: it is
  * not counted.
  */
@@ -164,7 +164,7 @@ static __always_inline void count_unknown_free(struct process *process)
 }
 
 /*
- * Returns whether the books had the block, or a note of it. newest: the newest block of the thread. A global function:
+ * Returns whether the account had the block, or a note of it. newest: the newest block of the thread. A global function:
  * the deepest chains of calls do not need its stack, and the verifier checks it once.
  */
 __weak __noinline int free_block(struct process *process, __u32 layer, __u64 address, __u64 newest)
@@ -305,7 +305,7 @@ static __always_inline bool is_realloc(const struct call *call)
 	return shape_is_realloc(call->shape);
 }
 
-/* A call that would not have changed the books is no loss. */
+/* A call that would not have changed the account is no loss. */
 static __always_inline void lose_unreturned(struct process *process, const struct call *call)
 {
 	if (!call->is_unwanted || call->has_old || call->has_dropped)

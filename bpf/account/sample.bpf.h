@@ -30,7 +30,7 @@ static __always_inline bool is_sampling(void)
 	return settings.sample_bytes[SAMPLE_RATES - 1];
 }
 
-/* Whether only some blocks are recorded, so that a live block may be missing in the books without a loss. */
+/* Whether only some blocks are recorded, so that a live block may be missing in the account without a loss. */
 static __always_inline bool is_selective(void)
 {
 	return is_sampling() || settings.min_size || settings.max_size;
@@ -191,7 +191,7 @@ static __always_inline bool has_sampler(const struct process *process)
 	return *(const volatile __u64 *)&process->sampler_image == process->image;
 }
 
-/* ---- frees of blocks that are not in the books ---- */
+/* ---- frees of blocks that are not in the account ---- */
 
 static __always_inline __u64 *free_filter_at(__u32 layer, __u64 address)
 {
@@ -212,7 +212,7 @@ static __always_inline void free_filter_count(const struct block_key *key, __s64
 		__sync_fetch_and_add(counter, n);
 }
 
-/* Whether a block that begins there may be in the books. Mappings are searched in another way. */
+/* Whether a block that begins there may be in the account. Mappings are searched in another way. */
 static __always_inline bool may_be_known(__u32 layer, __u64 address)
 {
 	__u64 *counter;
@@ -223,7 +223,7 @@ static __always_inline bool may_be_known(__u32 layer, __u64 address)
 	return counter && *(volatile __u64 *)counter;
 }
 
-/* The number of blocks of a process in the books, each once. */
+/* The number of blocks of a process in the account, each once. */
 static __always_inline __u64 held_blocks(const struct process *process)
 {
 	return process->counter[is_estimating() || has_sampler(process) ? COUNTER_sampled_blocks :

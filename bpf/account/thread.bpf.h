@@ -2,7 +2,7 @@
 #ifndef ALLOCSNAP_THREAD_BPF_H
 #define ALLOCSNAP_THREAD_BPF_H
 
-/* Finds the books that the thread at a probe writes to. */
+/* Finds the account that the thread at a probe writes to. */
 
 #include <bpf/bpf_helpers.h>
 #include "account/admit.bpf.h"
@@ -13,7 +13,7 @@
  * One image of a process ends and the next one begins: by exec, when no other thread of the process runs, or
  * by clear_traces, while its threads go on:
  *
- *	loader		marks the books; waits for the running programs (an RCU grace period); gives the books a
+ *	loader		marks the account; waits for the running programs (an RCU grace period); gives the account a
  *			new image and zeroed counters; removes the mark
  *	each program	looks for the mark before it reads the image and counts a block; it counts no block
  *			while the mark is there
@@ -91,7 +91,7 @@ static __noinline int note_exec(struct process *process, struct task_struct *tas
  * The slot of current_process(), for a program at a probe, where an exec is complete. A global function, so that the
  * verifier walks it once a program.
  */
-__weak __noinline __u32 find_books(struct thread *thread)
+__weak __noinline __u32 find_account(struct thread *thread)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct process *process = own_process();
@@ -107,7 +107,7 @@ __weak __noinline __u32 find_books(struct thread *thread)
 }
 
 /*
- * Its books, for a thread with state: an array has the process found last time, which costs a twentieth of a look-up by
+ * Its account, for a thread with state: an array has the process found last time, which costs a twentieth of a look-up by
  * PID. An image is never used twice. Exec clears the image in the thread; one program in 64 looks whether an exec was
  * missed, and then clears it, too (cost.bpf.h).
  */
@@ -120,11 +120,11 @@ static __always_inline struct process *process_of_thread(struct thread *thread)
 		if (process && process->image == thread->image)
 			return process;
 	}
-	return process_in(find_books(thread));
+	return process_in(find_account(thread));
 }
 
 /*
- * The state of the running thread, made if its process has books. NULL: no memory, or no books. The books are checked
+ * The state of the running thread, made if its process has an account. NULL: no memory, or no account. The account is checked
  * first, so that a program for a process that is not recorded ends at once.
  */
 static __always_inline struct thread *own_thread(bool *ret_is_bystander)

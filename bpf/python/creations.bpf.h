@@ -27,7 +27,7 @@ static __always_inline __u64 block_of_object(const struct python_offsets *offset
 	return flags & TYPE_HAS_PREHEADER ? object - offsets->object_preheader : object;
 }
 
-/* A block that the books do not have is an older one, one that was not chosen, or none at all. */
+/* A block that the account does not have is an older one, one that was not chosen, or none at all. */
 __weak __noinline int python_retag(struct thread *thread, __u64 address)
 {
 	struct process *process = process_of_thread(thread);

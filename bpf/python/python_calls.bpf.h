@@ -3,7 +3,7 @@
 #define ALLOCSNAP_PYTHON_CALLS_BPF_H
 
 /*
- * The effect of calls of CPython's allocators on the books. Its blocks are of the pool layer, whatever gives the memory.
+ * The effect of calls of CPython's allocators on the account. Its blocks are of the pool layer, whatever gives the memory.
  *
  *	small: pymalloc gives it; the address is known beforehand
  *	large or empty, and those of the raw domain: the C library's next function in this thread gives it (python_heap)
@@ -120,10 +120,10 @@ static __always_inline __u64 pool_block_bytes(__u64 pool)
 
 extern struct python_call python_calls[PYTHON_CALLS_MAX]; /* filled before the probes with their cookies */
 
-/* ---- the books ---- */
+/* ---- the account ---- */
 
 /*
- * The block that a small allocation will get enters the books, with the traceback of the interpreter. weight: the bytes
+ * The block that a small allocation will get enters the account, with the traceback of the interpreter. weight: the bytes
  * that it stands for; 0: it is no pool.
  */
 __weak __noinline int python_record(struct thread *thread, __u64 address, __u64 size, __u64 rate, __u64 weight)
@@ -152,7 +152,7 @@ __weak __noinline int python_record(struct thread *thread, __u64 address, __u64 
 	return 0;
 }
 
-/* Removes a block. Returns whether the books had it. */
+/* Removes a block. Returns whether the account had it. */
 static __always_inline bool python_remove(struct process *process, struct thread *thread, __u64 address)
 {
 	if (!may_be_known(LAYER_POOL, address))
@@ -272,7 +272,7 @@ static __always_inline int raw_expect(const struct python_process *python, struc
 
 /*
  * Whether this is the malloc that a realloc calls for its own block: the next call of the thread, with the same size and
- * the same block to come. The books have that block, unless it was not chosen.
+ * the same block to come. The account has that block, unless it was not chosen.
  */
 static __always_inline bool is_granted(struct process *process, struct thread *thread, __u64 address, __u64 size)
 {
@@ -468,7 +468,7 @@ __weak __noinline int python_apply(struct thread *thread, __u64 cookie, __u64 si
 		return 0;
 	}
 	if (pointer && operation < PYTHON_OPERATION_NR)
-		pointer -= python->hook_head; /* the books have the blocks of the allocators */
+		pointer -= python->hook_head; /* the account has the blocks of the allocators */
 	if (operation == PYTHON_FREE && raw_hook_follows(python, python_calls[row].domain, pointer))
 		return 0;
 	if (frees && !thread)

@@ -7,7 +7,7 @@
  * has the maps themselves) and the list of everything that is counted. All fields have a fixed width, without
  * padding. The BPF programs, the loader and the renderers include this header.
  *
- * The books of a process are its accounting: its counters, its losses and its live blocks.
+ * The account of a process are its accounting: its counters, its losses and its live blocks.
  */
 
 /* Probe placement, unwinding and the order in which the programs read memory that others write rely on x86-64. */
@@ -176,23 +176,23 @@ enum loss {
 #define SHARE_OF_FREE 3
 
 /* The side that gives back the slot of an ended process. */
-enum books_owner {
-	BOOKS_OF_KERNEL = 0, /* the loader has not seen it yet */
-	BOOKS_OF_LOADER,
-	BOOKS_OF_NOBODY, /* the slot is being given back */
+enum account_owner {
+	ACCOUNT_OF_KERNEL = 0, /* the loader has not seen it yet */
+	ACCOUNT_OF_LOADER,
+	ACCOUNT_OF_NOBODY, /* the slot is being given back */
 };
 
 /* Bits of is_open. */
-#define BOOKS_OPEN 1
-#define BOOKS_CLEARING 2 /* the loader is about to clear the books (bpf/account/thread.bpf.h) */
+#define ACCOUNT_OPEN 1
+#define ACCOUNT_CLEARING 2 /* the loader is about to clear the account (bpf/account/thread.bpf.h) */
 
 /*
- * A recorded process and its books. A process image is a process between two execs. The kernel side gives out
- * image ids; they start at 1 and are never used twice, so neither PID reuse nor exec can mix two books.
+ * A recorded process and its account. A process image is a process between two execs. The kernel side gives out
+ * image ids; they start at 1 and are never used twice, so neither PID reuse nor exec can mix two account.
  */
 struct process {
 	bpf_u64 image;	  /* 0: the process is just being admitted */
-	bpf_u64 is_open;  /* BOOKS_OPEN: blocks enter; without it only pending calls are noted. BOOKS_CLEARING */
+	bpf_u64 is_open;  /* ACCOUNT_OPEN: blocks enter; without it only pending calls are noted. ACCOUNT_CLEARING */
 	bpf_u64 exec_cnt; /* execs since the admission */
 	bpf_u64 thread_exec_cnt; /* execs by a thread other than the main one */
 	bpf_u64 clear_cnt; /* how often its traces were cleared */
@@ -205,7 +205,7 @@ struct process {
 	bpf_u64 memory_of; /* after vfork, until exec: TGID of the process that owns the memory; 0: its own */
 	bpf_u64 memory;	   /* the image that this memory began with: processes that share memory have the same value */
 	bpf_u64 sharers;   /* processes that began in its memory and are still there, and are not recorded */
-	bpf_u64 is_forked; /* no exec since fork: its books lack the blocks that it inherited */
+	bpf_u64 is_forked; /* no exec since fork: its account lack the blocks that it inherited */
 	bpf_u64 forked_ns; /* CLOCK_MONOTONIC of its fork */
 	bpf_u64 start_boottime_ns; /* PID and start time identify a process for good; /proc/PID/stat has ticks */
 	bpf_u64 start_span_ns; /* the process began within this time after that: 1, or a tick if the loader set it */
@@ -218,7 +218,7 @@ struct process {
 	bpf_u64 cpu_ns; /* CPU time of all its threads, once exit_ns is set */
 	bpf_u64 tgid;
 	bpf_u64 slot;	 /* index in the map `processes` */
-	bpf_u64 owner;	 /* enum books_owner */
+	bpf_u64 owner;	 /* enum account_owner */
 	bpf_u64 admitted_ns; /* CLOCK_MONOTONIC of the exec that admitted it; else 0 */
 	bpf_u64 has_left; /* still running, but exec started a program that is not admitted, at exit_ns */
 	bpf_u64 is_ending; /* a last thread handles the exit; two threads that end at once may both be the last */
@@ -315,7 +315,7 @@ _Static_assert(sizeof(struct handed_block) == 48, "no padding");
 
 /*
  * The slot of the map `free_filter` that counts a block. A free that finds 0 there frees a block that is in no
- * books. Several blocks may share a slot, even blocks of different processes.
+ * account. Several blocks may share a slot, even blocks of different processes.
  */
 static inline __attribute__((always_inline)) bpf_u32 free_filter_slot(bpf_u64 address, bpf_u32 layer,
 								  bpf_u64 mask)
@@ -398,7 +398,7 @@ struct risky_thread {
 };
 _Static_assert(sizeof(struct risky_thread) == 8, "no padding");
 
-/* The books that the loader asks a program to change. A slot keeps its process; a PID may have been reused. */
+/* The account that the loader asks a program to change. A slot keeps its process; a PID may have been reused. */
 struct process_request {
 	bpf_u64 slot;
 };

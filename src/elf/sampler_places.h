@@ -10,7 +10,7 @@
  *	otel_memory:free(pointer)
  *
  * A compiler may have copied a probe to several places. All of them are used, or none: a free that is not seen would
- * leave its block in the books.
+ * leave its block in the account.
  */
 
 #include <stdbool.h>

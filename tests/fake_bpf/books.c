@@ -97,7 +97,7 @@ static __u64 count_notes(const struct process *book)
 	return nr;
 }
 
-bool books_add_up(const struct process *book)
+bool account_add_up(const struct process *book)
 {
 	const __u64 *counter = book->counter;
 	struct block_walk walk = {};
@@ -357,7 +357,7 @@ static void book_check(const struct process *book, __u32 tgid)
 	losses_check(book, process_by_pid(tgid));
 }
 
-void books_check(void)
+void account_check(void)
 {
 	struct fake_walk walk = {};
 

@@ -4,7 +4,7 @@
 
 /*
  * The simplest possible accounting: an array of all addresses. The test writes each operation of a program here as it
- * is meant, and compares the result with the probes' books.
+ * is meant, and compares the result with the probes' account.
  */
 #include "target.h"
 

@@ -18,9 +18,9 @@ MUTANTS = {
 
     # wakeups of the loader, for live bytes and OOM kills
     "ring: at each block beyond": (
-        "account/books.bpf.h", "__sync_val_compare_and_swap(&process->ring_at_bytes, at, 0) == at", "1"),
-    "ring: one byte late": ("account/books.bpf.h", "at - 1 >= current_bytes", "at - 1 >= current_bytes - 1"),
-    "ring: without a threshold": ("account/books.bpf.h", "at - 1 >= current_bytes", "at > current_bytes"),
+        "account/account.bpf.h", "__sync_val_compare_and_swap(&process->ring_at_bytes, at, 0) == at", "1"),
+    "ring: one byte late": ("account/account.bpf.h", "at - 1 >= current_bytes", "at - 1 >= current_bytes - 1"),
+    "ring: without a threshold": ("account/account.bpf.h", "at - 1 >= current_bytes", "at > current_bytes"),
     "oom: a victim is a thread": ("oom.bpf.c", "tgid = BPF_CORE_READ(task, tgid);", "tgid = BPF_CORE_READ(task, pid);"),
     "oom: the group is the killer's": (
         "oom.bpf.c", "memory_group_of(task);\n\t__sync", "memory_group_of(bpf_get_current_task_btf());\n\t__sync"),
@@ -30,7 +30,7 @@ MUTANTS = {
 
     # gaps
     "gap: frees are recorded": (
-        "account/admit.bpf.h", "openness(process) == BOOKS_OPEN && !(process->follows && shared_paused)", "1"),
+        "account/admit.bpf.h", "openness(process) == ACCOUNT_OPEN && !(process->follows && shared_paused)", "1"),
     "gap: a call from before stays": (
         "account/calls.bpf.h", "\tif (!is_from_before_gap(process, call))\n\t\treturn call_is_stale",
         "\tif (1)\n\t\treturn call_is_stale"),
@@ -42,7 +42,7 @@ MUTANTS = {
     "gap: a realloc in it loses its block": (
         "account/calls.bpf.h", "return (call->has_old || call->has_dropped) &&", "return false &&"),
     "gap: a block from before was replaced": (
-        "account/books.bpf.h", "missed->birth_ns < resumed_ns(process)", "0"),
+        "account/account.bpf.h", "missed->birth_ns < resumed_ns(process)", "0"),
     "gap: all processes go on": (
         "account/admit.bpf.h", " && !(process->follows && shared_paused)", ""),
 
@@ -230,7 +230,7 @@ MUTANTS = {
 
     # one instant
     "cut: what leaves the map is not handed over": (
-        "account/books.bpf.h", "\tblock_hand_over(process, key, block, now);\n\tif (bpf", "\tif (bpf"),
+        "account/account.bpf.h", "\tblock_hand_over(process, key, block, now);\n\tif (bpf", "\tif (bpf"),
     "cut: what leaves a realloc is not handed over": (
         "account/record.bpf.h", "\tif (call->has_old)\n\t\tblock_hand_over(process, &key, &call->old, now);\n", ""),
     "cut: a realloc that succeeds hands nothing over": (
@@ -335,35 +335,35 @@ MUTANTS = {
         "account/record.bpf.h", "block_key_of(address, process->image, layer)",
         "block_key_of(address, 1, layer)"),
     "blocks: a missed free is not noticed": (
-        "account/books.bpf.h", "&key, &block, BPF_NOEXIST);", "&key, &block, BPF_ANY);"),
+        "account/account.bpf.h", "&key, &block, BPF_NOEXIST);", "&key, &block, BPF_ANY);"),
     "blocks: a missed free stays in the sums": (
-        "account/books.bpf.h", "\tcount_removed_block(process, estimate_of(key, missed));\n", ""),
+        "account/account.bpf.h", "\tcount_removed_block(process, estimate_of(key, missed));\n", ""),
     "blocks: what has no room is counted": (
         "account/record.bpf.h", "\tif (block_enter(process, key, block, newest, has_block_share(process), now))",
         "\tif (block_enter(process, key, block, newest, has_block_share(process), now), 0)"),
     "blocks: what has no room is not said": (
-        "account/books.bpf.h", "\tif (err)\n\t\tdropped_enter(process, &key, block.size);\n\treturn err;",
+        "account/account.bpf.h", "\tif (err)\n\t\tdropped_enter(process, &key, block.size);\n\treturn err;",
         "\treturn err;"),
 
     # where young blocks lie
     "nursery: a block that moves is not counted": (
-        "account/books.bpf.h", "\tif (place)\n\t\t__sync_fetch_and_add(&place->mapped, n);\n", ""),
+        "account/account.bpf.h", "\tif (place)\n\t\t__sync_fetch_and_add(&place->mapped, n);\n", ""),
     "nursery: the map is not searched": (
-        "account/books.bpf.h", "NURSERY_IS(state) != NURSERY_BUSY && !place->mapped)", "1)"),
+        "account/account.bpf.h", "NURSERY_IS(state) != NURSERY_BUSY && !place->mapped)", "1)"),
     "nursery: what moves is not handed over": (
-        "account/books.bpf.h", "\tif (!is_handed_over(&place->key, &block, now))\n\t\treturn -ENOSPC;", "\tif (0)\n\t\treturn -ENOSPC;"),
+        "account/account.bpf.h", "\tif (!is_handed_over(&place->key, &block, now))\n\t\treturn -ENOSPC;", "\tif (0)\n\t\treturn -ENOSPC;"),
     "nursery: what was not handed over moves": (
-        "account/books.bpf.h", "\tif (!is_handed_over(&place->key, &block, now))\n\t\treturn -ENOSPC;",
+        "account/account.bpf.h", "\tif (!is_handed_over(&place->key, &block, now))\n\t\treturn -ENOSPC;",
         "\tif (!is_handed_over(&place->key, &block, now) && 0)\n\t\treturn -ENOSPC;"),
     "nursery: what leaves it is not handed over": (
-        "account/books.bpf.h", "\t\tblock_hand_over(process, key, block, now);\n\t\tplace_leave", "\t\tplace_leave"),
+        "account/account.bpf.h", "\t\tblock_hand_over(process, key, block, now);\n\t\tplace_leave", "\t\tplace_leave"),
     "nursery: what can't move is gone": (
-        "account/books.bpf.h", "\t\tplace_leave(place, state, NURSERY_FULL);\n\t\treturn false;",
+        "account/account.bpf.h", "\t\tplace_leave(place, state, NURSERY_FULL);\n\t\treturn false;",
         "\t\tplace_leave(place, state, NURSERY_EMPTY);\n\t\treturn false;"),
     "nursery: a block that finds its place busy gets it": (
-        "account/books.bpf.h", "NURSERY_IS(state) == NURSERY_BUSY || !place_seize(place, state)", "!place_seize(place, state)"),
+        "account/account.bpf.h", "NURSERY_IS(state) == NURSERY_BUSY || !place_seize(place, state)", "!place_seize(place, state)"),
     "nursery: a free that finds it busy counts nothing": (
-        "account/books.bpf.h", "\tif (err == -EBUSY)\n\t\tprocess_count_loss(process, LOSS_blocks_unsettled);\n", ""),
+        "account/account.bpf.h", "\tif (err == -EBUSY)\n\t\tprocess_count_loss(process, LOSS_blocks_unsettled);\n", ""),
     "nursery: by address only": (
         "account/nursery.bpf.h", " &&\n\t       lies->image == key->image;", ";"),
     "nursery: what is empty has its last block": (
@@ -371,24 +371,24 @@ MUTANTS = {
     "nursery: mappings lie there": (
         "account/nursery.bpf.h", " || is_mapping(block_key_layer(key)))", ")"),
     "nursery: a killed realloc's block comes beside a young one": (
-        "account/books.bpf.h", "return nursery_has(key) ? -EEXIST : block_add", "return block_add"),
+        "account/account.bpf.h", "return nursery_has(key) ? -EEXIST : block_add", "return block_add"),
     "nursery: a note comes back beside a young block": (
-        "account/books.bpf.h", "nursery_has(key) || bpf_map_lookup_elem", "bpf_map_lookup_elem"),
+        "account/account.bpf.h", "nursery_has(key) || bpf_map_lookup_elem", "bpf_map_lookup_elem"),
 
     # shares
     "shares: there is none of blocks": (
-        "account/books.bpf.h", "return held_blocks(process) < blocks_most;", "return true;"),
+        "account/account.bpf.h", "return held_blocks(process) < blocks_most;", "return true;"),
     "shares: a block that comes back needs one": (
         "account/record.bpf.h", "&old, 0, true, now)", "&old, 0, has_block_share(process), now)"),
     "shares: none of young blocks": (
-        "account/books.bpf.h", "if (has_share && place && !block.weight", "if (place && !block.weight"),
+        "account/account.bpf.h", "if (has_share && place && !block.weight", "if (place && !block.weight"),
     "shares: none of mappings": (
         "account/ranges.bpf.h", "\tif (!has_share) {\n\t\tdrop_unnoted(process);\n\t\treturn -1;\n\t}\n", ""),
     "shares: what is left of a mapping needs one": (
         "account/ranges.bpf.h", "range_enter(process, range, address, true)",
         "range_enter(process, range, address, has_block_share(process))"),
     "shares: there is none of notes": (
-        "account/books.bpf.h", "process->counter[COUNTER_dropped_blocks] <= notes_most && ", ""),
+        "account/account.bpf.h", "process->counter[COUNTER_dropped_blocks] <= notes_most && ", ""),
     "shares: there is none of tracebacks": (
         "account/record.bpf.h", "thread && has_traceback_share(process)", "thread"),
     "shares: tracebacks are not counted": (

@@ -5,29 +5,29 @@
 MUTANTS = {
     # blocks that had no room
     "dropped: it is not counted": (
-        "account/books.bpf.h", "\t__sync_fetch_and_add(&process->loss[LOSS_blocks_dropped], 1);\n\tcount_dropped",
+        "account/account.bpf.h", "\t__sync_fetch_and_add(&process->loss[LOSS_blocks_dropped], 1);\n\tcount_dropped",
         "\tcount_dropped"),
     "dropped: it is not noted": (
-        "account/books.bpf.h", "\tif (process->counter[COUNTER_dropped_blocks] <= notes_most && "
+        "account/account.bpf.h", "\tif (process->counter[COUNTER_dropped_blocks] <= notes_most && "
         "!dropped_note(key, size, BPF_ANY))\n\t\treturn;\n", ""),
     "dropped: what could not be noted is said to be live": (
-        "account/books.bpf.h", "BPF_ANY))\n\t\treturn;\n\tcount_dropped(process, -1, -size);",
+        "account/account.bpf.h", "BPF_ANY))\n\t\treturn;\n\tcount_dropped(process, -1, -size);",
         "BPF_ANY))\n\t\treturn;"),
     "dropped: what could not be noted is not said": (
-        "account/books.bpf.h", "\tcount_dropped(process, -1, -size);\n\t__sync_fetch_and_add("
+        "account/account.bpf.h", "\tcount_dropped(process, -1, -size);\n\t__sync_fetch_and_add("
         "&process->loss[LOSS_drops_unnoted], 1);\n", "\tcount_dropped(process, -1, -size);\n"),
     "dropped: its free is unknown": (
         "account/record.bpf.h", "return dropped_free(process, &key);", "return false;"),
     "dropped: its note stays": (
-        "account/books.bpf.h", "\tif (bpf_map_delete_elem(&dropped_blocks, key))\n\t\treturn false;\n", ""),
+        "account/account.bpf.h", "\tif (bpf_map_delete_elem(&dropped_blocks, key))\n\t\treturn false;\n", ""),
     "dropped: its free is not counted": (
-        "account/books.bpf.h", "\t__sync_fetch_and_add(&process->counter[COUNTER_dropped_frees], 1);\n",
+        "account/account.bpf.h", "\t__sync_fetch_and_add(&process->counter[COUNTER_dropped_frees], 1);\n",
         ""),
     "dropped: it is live for ever": (
-        "account/books.bpf.h", "{\n\tcount_dropped(process, -1, -size);\n"
+        "account/account.bpf.h", "{\n\tcount_dropped(process, -1, -size);\n"
         "\t__sync_fetch_and_add(&process->counter", "{\n\t__sync_fetch_and_add(&process->counter"),
     "dropped: a missed free is not noticed": (
-        "account/books.bpf.h", "\tif (dropped_free(process, &key))\n\t\tprocess_count_loss(process, LOSS_blocks_replaced);\n",
+        "account/account.bpf.h", "\tif (dropped_free(process, &key))\n\t\tprocess_count_loss(process, LOSS_blocks_replaced);\n",
         ""),
     "dropped: its realloc frees an unknown block": (
         "account/record.bpf.h", "\tif (!call->has_old)\n\t\tcall->has_dropped =",
@@ -40,15 +40,15 @@ MUTANTS = {
         "process, call))\n\t\tdropped_put_back(process, &key, call->old.size);",
         "count_old_removed(process, call);"),
     "dropped: it comes back where another one lies": (
-        "account/books.bpf.h", " || bpf_map_lookup_elem(&blocks, key);", ";"),
+        "account/account.bpf.h", " || bpf_map_lookup_elem(&blocks, key);", ";"),
     "dropped: a killed thread's realloc has freed it": (
         "account/record.bpf.h", "\tif (realloc_has_dropped(process, call))\n\t\tdropped_put_back("
         "process, &key, call->old.size);\n\tif (!realloc_has_old", "\tif (!realloc_has_old"),
     "dropped: a killed thread's block lies where a dropped one is": (
         "account/record.bpf.h", "dropped_find(process, &key) ?", "0 ?"),
-    "peak: it follows the current": ("account/books.bpf.h", "seen >= current || ", ""),
+    "peak: it follows the current": ("account/account.bpf.h", "seen >= current || ", ""),
     "peak: of blocks is not raised": (
-        "account/books.bpf.h", "\traise_peak(process, COUNTER_peak_blocks, blocks_before + estimate.blocks);\n", ""),
+        "account/account.bpf.h", "\traise_peak(process, COUNTER_peak_blocks, blocks_before + estimate.blocks);\n", ""),
     "temporary: whichever thread frees it": (
         "account/record.bpf.h", "newest == address &&", "newest &&"),
     "temporary: of another thread at the same address": (
@@ -101,7 +101,7 @@ MUTANTS = {
     "clearing: the peak is lowered without another look": (
         "process.bpf.c", "\traise_peak(process, peak, *now);\n", ""),
     "clearing: blocks enter under the mark": (
-        "account/admit.bpf.h", "openness(process) == BOOKS_OPEN", "(openness(process) & BOOKS_OPEN)"),
+        "account/admit.bpf.h", "openness(process) == ACCOUNT_OPEN", "(openness(process) & ACCOUNT_OPEN)"),
     "clearing: a realloc ends under the mark": (
         "account/calls.bpf.h", "(call->has_old || call->has_dropped) && !is_clearing(process)",
         "(call->has_old || call->has_dropped)"),
@@ -167,7 +167,7 @@ MUTANTS = {
     "vfork: its parent's after the exec": (
         "account/thread.bpf.h", "\tprocess->memory_of = 0;\n", ""),
     "vfork: a call cut off is its own": (
-        "process.bpf.c", "struct process *books = current_process();", "struct process *books = own_process();"),
+        "process.bpf.c", "struct process *account = current_process();", "struct process *account = own_process();"),
 
     # which processes a system-wide recording admits
     "rules: * is one byte at least": (
@@ -202,8 +202,8 @@ MUTANTS = {
     "system-wide: a process that never allocated is no process": (
         "process.bpf.c", " || may_be_unprobed(process)", ""),
     "system-wide: a slot that the loader has is released": (
-        "process.bpf.c", " ||\n\t    __sync_val_compare_and_swap(&process->owner, BOOKS_OF_KERNEL, "
-        "BOOKS_OF_NOBODY)", ""),
+        "process.bpf.c", " ||\n\t    __sync_val_compare_and_swap(&process->owner, ACCOUNT_OF_KERNEL, "
+        "ACCOUNT_OF_NOBODY)", ""),
     "system-wide: a PID is not free": (
         "process.bpf.c", "\tbpf_map_delete_elem(&process_slots, &tgid);\n", ""),
     "system-wide: a process that left nothing is not counted": (
@@ -387,7 +387,7 @@ MUTANTS = {
         "account/sample.bpf.h", "\tif (size < settings.min_size ||", "\tif (is_sampling())\n"
         "\t\tis_drawn(thread, sample_rate_of(process), size);\n\tif (size < settings.min_size ||"),
     "sample: samples are not counted": (
-        "account/books.bpf.h", "\t\tprocess_add_counter(process, COUNTER_sampled_blocks, n);", "\t\t;"),
+        "account/account.bpf.h", "\t\tprocess_add_counter(process, COUNTER_sampled_blocks, n);", "\t\t;"),
     "rates: a block has the rate in force at its return": (
         "account/record.bpf.h", ".rate = calls->call.rate,", ".rate = process->sample_rate,"),
     "rates: a block has no rate": (
@@ -414,7 +414,7 @@ MUTANTS = {
         "account/calls.bpf.h", "\t\t.weight = weight_of_sample(process, size, weight),",
         "\t\t.weight = weight_of_sample(process, size, weight) ? size : 0,"),
     "sampler: a sample lies in the nursery": (
-        "account/books.bpf.h", "place && !block.weight && nursery_put", "place && nursery_put"),
+        "account/account.bpf.h", "place && !block.weight && nursery_put", "place && nursery_put"),
     "sampler: samples are not counted": (
         "account/sample.bpf.h", "\t\t.is_sample = 1,\n", "\t\t.is_sample = is_sampling(),\n"),
     "sampler: calls of malloc enter blocks": (
@@ -474,15 +474,15 @@ MUTANTS = {
         "account/calls.bpf.h", "\tif (is_realloc && pointer && may_be_known(COOKIE_LAYER(cookie), pointer))\n"
         "\t\treturn true;\n", ""),
     "free_filter: a block is not counted in": (
-        "account/books.bpf.h", "\tblock_counted(place, key, 1);\n", ""),
+        "account/account.bpf.h", "\tblock_counted(place, key, 1);\n", ""),
     "free_filter: a block without room stays counted": (
-        "account/books.bpf.h", "\tif (err)\n\t\tblock_counted(place, key, -1);\n", ""),
+        "account/account.bpf.h", "\tif (err)\n\t\tblock_counted(place, key, -1);\n", ""),
     "free_filter: a block is not counted out": (
-        "account/books.bpf.h", "\tblock_counted(place, key, -1);\n\treturn true;", "\treturn true;"),
+        "account/account.bpf.h", "\tblock_counted(place, key, -1);\n\treturn true;", "\treturn true;"),
     "free_filter: a note is not counted in": (
-        "account/books.bpf.h", "\tfree_filter_count(key, 1);\n", ""),
+        "account/account.bpf.h", "\tfree_filter_count(key, 1);\n", ""),
     "free_filter: a note is not counted out": (
-        "account/books.bpf.h", "\tfree_filter_count(key, -1);\n\treturn true;", "\treturn true;"),
+        "account/account.bpf.h", "\tfree_filter_count(key, -1);\n\treturn true;", "\treturn true;"),
     "free_filter: each free is looked up": (
         "account/sample.bpf.h", "\treturn counter && *(volatile __u64 *)counter;", "\treturn true;"),
     "free_filter: mappings are counted": (

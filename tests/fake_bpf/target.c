@@ -124,14 +124,14 @@ struct target_process *process_start(pid_t pid)
 
 void clear_begin(struct target_process *target)
 {
-	book_of(target)->is_open |= BOOKS_CLEARING;
+	book_of(target)->is_open |= ACCOUNT_CLEARING;
 }
 
 int clear_end(struct target_process *target)
 {
 	int err = process_clear_traces(&(struct process_request){ .slot = book_of(target)->slot });
 
-	book_of(target)->is_open &= ~(__u64)BOOKS_CLEARING;
+	book_of(target)->is_open &= ~(__u64)ACCOUNT_CLEARING;
 	return err;
 }
 

@@ -27,7 +27,7 @@ struct target_process {
 	__u64 started_ns; /* of its main thread */
 	__u64 exec_nr;
 	bool is_hijacking; /* there are return probes */
-	bool loss_expected[LOSS_NR]; /* expect_loss() looked at it; books_check() wants 0 of others */
+	bool loss_expected[LOSS_NR]; /* expect_loss() looked at it; account_check() wants 0 of others */
 };
 
 #ifdef __TARGET_ARCH_x86
@@ -181,7 +181,7 @@ struct block_walk {
 bool block_walk(struct block_walk *walk);
 
 /* Whether the counters of an image are the sums of its blocks and of its notes of dropped blocks. */
-bool books_add_up(const struct process *book);
+bool account_add_up(const struct process *book);
 
 struct traceback *traceback_at(__u64 address); /* NULL: its block has none */
 __u64 loss_of(struct target_process *target, enum loss loss); /* and expects it */
@@ -193,7 +193,7 @@ void block_forget(const struct block_key *key);
 void note_forget(const struct block_key *key);
 
 /* Checks the invariants that hold for all admitted processes after every test. */
-void books_check(void);
+void account_check(void);
 
 #define expect_same(got, wanted, ...) \
 	do { \
@@ -223,13 +223,13 @@ void books_check(void);
  * A test that sets up the world first and checks the accounting last, in its body, because Criterion ignores a failed
  * assertion in .fini.
  */
-#define BOOK_TEST(suite, name, ...) \
+#define ACCOUNT_TEST(suite, name, ...) \
 	static void suite##_##name(void); \
 	Test(suite, name, ##__VA_ARGS__) \
 	{ \
 		world_init(); \
 		suite##_##name(); \
-		books_check(); \
+		account_check(); \
 	} \
 	static void suite##_##name(void)
 

@@ -4,7 +4,7 @@
 #include "target.h"
 
 /* the pid of a dead process is taken before the loader has drained its book */
-BOOK_TEST(accounting, a_dead_process_keeps_its_accounting_when_its_pid_is_reused)
+ACCOUNT_TEST(accounting, a_dead_process_keeps_its_accounting_when_its_pid_is_reused)
 {
 	struct target_thread *thread;
 	__u64 image, exit_ns;
@@ -28,7 +28,7 @@ BOOK_TEST(accounting, a_dead_process_keeps_its_accounting_when_its_pid_is_reused
 	expect_live(0x1000, 8);
 }
 
-BOOK_TEST(accounting, total_nframe_is_counted_for_each_stack)
+ACCOUNT_TEST(accounting, total_nframe_is_counted_for_each_stack)
 {
 	settings_set(2, 0);
 	stack_is(0x10001, 0x10002, 0x10003);
@@ -40,7 +40,7 @@ BOOK_TEST(accounting, total_nframe_is_counted_for_each_stack)
 }
 
 /* a call was left by an exception; its return slot was overwritten since; all deeper calls vanish */
-BOOK_TEST(accounting, a_lost_call_does_not_hide_deeper_calls)
+ACCOUNT_TEST(accounting, a_lost_call_does_not_hide_deeper_calls)
 {
 	enter(SHAPE_MALLOC, sp_at(10), 8);
 	*(__u64 *)sp_at(10) = 42; /* a local variable now */
@@ -52,7 +52,7 @@ BOOK_TEST(accounting, a_lost_call_does_not_hide_deeper_calls)
 	expect_loss(calls_unreturned, 1);
 }
 
-BOOK_TEST(accounting, a_realloc_of_a_thread_without_state_frees_the_old_block)
+ACCOUNT_TEST(accounting, a_realloc_of_a_thread_without_state_frees_the_old_block)
 {
 	user_malloc(24, 0x1000);
 	thread_run(thread_start(process, 101));
@@ -66,7 +66,7 @@ BOOK_TEST(accounting, a_realloc_of_a_thread_without_state_frees_the_old_block)
 }
 
 /* the target has a bug: double use of p across threads */
-BOOK_TEST(accounting, a_failed_realloc_whose_old_address_is_reused_keeps_the_sums_right)
+ACCOUNT_TEST(accounting, a_failed_realloc_whose_old_address_is_reused_keeps_the_sums_right)
 {
 	user_malloc(24, 0x1000);
 	enter(SHAPE_REALLOC, sp_at(1), 0x1000, 100);
@@ -79,7 +79,7 @@ BOOK_TEST(accounting, a_failed_realloc_whose_old_address_is_reused_keeps_the_sum
 }
 
 /* clear_traces or a second attach gives a new image while a realloc is pending */
-BOOK_TEST(accounting, an_accounting_that_starts_during_a_realloc_does_not_underflow)
+ACCOUNT_TEST(accounting, an_accounting_that_starts_during_a_realloc_does_not_underflow)
 {
 	user_malloc(24, 0x1000);
 	enter(SHAPE_REALLOC, sp_at(1), 0x1000, 100);
@@ -90,7 +90,7 @@ BOOK_TEST(accounting, an_accounting_that_starts_during_a_realloc_does_not_underf
 }
 
 /* OOM kill inside realloc's copy */
-BOOK_TEST(accounting, a_process_killed_during_realloc_keeps_the_old_block)
+ACCOUNT_TEST(accounting, a_process_killed_during_realloc_keeps_the_old_block)
 {
 	user_malloc(1 << 30, 0x1000);
 	enter(SHAPE_REALLOC, sp_at(1), 0x1000, 1ULL << 31);
@@ -101,7 +101,7 @@ BOOK_TEST(accounting, a_process_killed_during_realloc_keeps_the_old_block)
 }
 
 /* While probes are being placed, calls in flight are noted and nothing else. */
-BOOK_TEST(accounting, an_accounting_that_is_not_open_records_only_calls_that_return_after_it_opens)
+ACCOUNT_TEST(accounting, an_accounting_that_is_not_open_records_only_calls_that_return_after_it_opens)
 {
 	book_of(process)->is_open = 0;
 	user_malloc(8, 0x1000);
@@ -135,7 +135,7 @@ static const struct churn *churn_at(__u64 address)
 		expect_same(c_->temporary_bytes, temporary_bytes_, "temporary_bytes"); \
 	} while (0)
 
-BOOK_TEST(churn, is_counted_by_traceback)
+ACCOUNT_TEST(churn, is_counted_by_traceback)
 {
 	stack_is(0x401000, 0x402000);
 	user_malloc(8, 0x1000);
@@ -149,7 +149,7 @@ BOOK_TEST(churn, is_counted_by_traceback)
 	expect(temporary_blocks, 0);
 }
 
-BOOK_TEST(churn, a_block_freed_next_is_temporary)
+ACCOUNT_TEST(churn, a_block_freed_next_is_temporary)
 {
 	user_malloc(8, 0x1000);
 	user_malloc(16, 0x2000);
@@ -162,7 +162,7 @@ BOOK_TEST(churn, a_block_freed_next_is_temporary)
 	expect_churn(churn_at(0x3000), 3, 64, 1, 16);
 }
 
-BOOK_TEST(churn, a_block_that_another_thread_frees_is_not_temporary)
+ACCOUNT_TEST(churn, a_block_that_another_thread_frees_is_not_temporary)
 {
 	user_malloc(8, 0x1000);
 	thread_run(thread_start(process, 101));
@@ -173,7 +173,7 @@ BOOK_TEST(churn, a_block_that_another_thread_frees_is_not_temporary)
 }
 
 /* Another thread has freed the address and got it again meanwhile. */
-BOOK_TEST(churn, a_block_of_another_thread_at_the_same_address_is_not_temporary)
+ACCOUNT_TEST(churn, a_block_of_another_thread_at_the_same_address_is_not_temporary)
 {
 	struct target_thread *other = thread_start(process, 101);
 
@@ -187,7 +187,7 @@ BOOK_TEST(churn, a_block_of_another_thread_at_the_same_address_is_not_temporary)
 	expect(temporary_blocks, 0);
 }
 
-BOOK_TEST(churn, the_old_block_of_a_realloc_is_not_temporary)
+ACCOUNT_TEST(churn, the_old_block_of_a_realloc_is_not_temporary)
 {
 	user_malloc(8, 0x1000);
 	user_realloc(0x1000, 16, 0x2000);
@@ -198,7 +198,7 @@ BOOK_TEST(churn, the_old_block_of_a_realloc_is_not_temporary)
 	expect(temporary_bytes, 16);
 }
 
-BOOK_TEST(churn, a_failed_call_does_not_end_the_temporary_block)
+ACCOUNT_TEST(churn, a_failed_call_does_not_end_the_temporary_block)
 {
 	user_malloc(8, 0x1000);
 	user_malloc(1 << 20, 0);
@@ -207,7 +207,7 @@ BOOK_TEST(churn, a_failed_call_does_not_end_the_temporary_block)
 	expect(temporary_blocks, 1);
 }
 
-BOOK_TEST(churn, a_dropped_block_is_not_counted)
+ACCOUNT_TEST(churn, a_dropped_block_is_not_counted)
 {
 	nursery_use(0);
 	fake_map_resize(&blocks, 1);
@@ -218,7 +218,7 @@ BOOK_TEST(churn, a_dropped_block_is_not_counted)
 	expect_loss(blocks_dropped, 1);
 }
 
-BOOK_TEST(churn, peak_blocks_stay_when_blocks_are_freed)
+ACCOUNT_TEST(churn, peak_blocks_stay_when_blocks_are_freed)
 {
 	user_malloc(8, 0x1000);
 	user_malloc(8, 0x2000);
@@ -251,7 +251,7 @@ static void expect_traps(__u64 entry, __u64 stepped, __u64 returned)
 #define returns(n) (returns_are_probed() ? 0 : (n))
 #define rets(n) (returns_are_probed() ? (n) : 0)
 
-BOOK_TEST(cost, counts_traps_by_their_kind)
+ACCOUNT_TEST(cost, counts_traps_by_their_kind)
 {
 	time_each_program();
 	user_malloc(1, 0x1000);
@@ -261,7 +261,7 @@ BOOK_TEST(cost, counts_traps_by_their_kind)
 	expect_traps(2, 1 + rets(2), returns(2));
 }
 
-BOOK_TEST(cost, counts_calls_that_record_nothing)
+ACCOUNT_TEST(cost, counts_calls_that_record_nothing)
 {
 	time_each_program();
 	user_free(0);
@@ -271,7 +271,7 @@ BOOK_TEST(cost, counts_calls_that_record_nothing)
 }
 
 /* The nested call's return address stays, with sessions: there is no trap at its return. */
-BOOK_TEST(cost, counts_nested_calls)
+ACCOUNT_TEST(cost, counts_nested_calls)
 {
 	time_each_program();
 	enter(SHAPE_MALLOC, sp_at(1), 8);
@@ -280,7 +280,7 @@ BOOK_TEST(cost, counts_nested_calls)
 }
 
 /* A sampler reports the blocks: once a session knows that malloc calls no other function, its calls have no return. */
-BOOK_TEST(cost, of_a_call_beside_a_sampler_is_its_entry)
+ACCOUNT_TEST(cost, of_a_call_beside_a_sampler_is_its_entry)
 {
 	time_each_program();
 	user_sample(0x1000, 100, 5000);
@@ -289,7 +289,7 @@ BOOK_TEST(cost, of_a_call_beside_a_sampler_is_its_entry)
 	expect_traps(101, rets(100), returns(calls_are_sessions() ? 64 : 100));
 }
 
-BOOK_TEST(cost, is_counted_for_each_process)
+ACCOUNT_TEST(cost, is_counted_for_each_process)
 {
 	struct target_process *other = process_start(200);
 
@@ -303,7 +303,7 @@ BOOK_TEST(cost, is_counted_for_each_process)
 	expect_in(other, return_traps, 0);
 }
 
-BOOK_TEST(cost, of_an_unrecorded_process_is_not_counted)
+ACCOUNT_TEST(cost, of_an_unrecorded_process_is_not_counted)
 {
 	thread_run(thread_start(process_start(200), 200));
 	user_malloc(1, 0x1000);
@@ -311,7 +311,7 @@ BOOK_TEST(cost, of_an_unrecorded_process_is_not_counted)
 }
 
 /* The thread has no state yet; with sessions the kernel does not report the return. */
-BOOK_TEST(cost, counts_the_return_of_a_call_that_began_before_the_accounting)
+ACCOUNT_TEST(cost, counts_the_return_of_a_call_that_began_before_the_accounting)
 {
 	struct target_process *other = process_start(200);
 
@@ -327,7 +327,7 @@ BOOK_TEST(cost, counts_the_return_of_a_call_that_began_before_the_accounting)
 }
 
 /* Until then the thread holds its own count. */
-BOOK_TEST(cost, is_added_to_the_accounting_from_time_to_time)
+ACCOUNT_TEST(cost, is_added_to_the_accounting_from_time_to_time)
 {
 	fake.random_is = &(const __u32){ 9 }; /* each tenth program is timed */
 	user_malloc(1, 0x1000);
@@ -340,7 +340,7 @@ BOOK_TEST(cost, is_added_to_the_accounting_from_time_to_time)
 }
 
 /* The clock moves on by 1 with each look at it, and one program in 64 is timed on average. */
-BOOK_TEST(cost, includes_the_time_of_bpf_programs)
+ACCOUNT_TEST(cost, includes_the_time_of_bpf_programs)
 {
 	__u64 before;
 
@@ -358,7 +358,7 @@ static void stand_still(const void *map)
 	fake.boot_ns += 1000000000;
 }
 
-BOOK_TEST(cost, of_an_interrupted_bpf_program_is_bounded)
+ACCOUNT_TEST(cost, of_an_interrupted_bpf_program_is_bounded)
 {
 	__u64 before;
 
@@ -373,7 +373,7 @@ BOOK_TEST(cost, of_an_interrupted_bpf_program_is_bounded)
 }
 
 /* The CPU time, which includes the cost, continues as well. */
-BOOK_TEST(cost, continues_when_a_new_accounting_starts)
+ACCOUNT_TEST(cost, continues_when_a_new_accounting_starts)
 {
 	time_each_program();
 	user_malloc(1, 0x1000);
@@ -385,7 +385,7 @@ BOOK_TEST(cost, continues_when_a_new_accounting_starts)
 }
 
 /* The kernel sums up a main thread's time only after all other threads have ended. */
-BOOK_TEST(cost, includes_the_cpu_time_of_a_main_thread_that_ended_first)
+ACCOUNT_TEST(cost, includes_the_cpu_time_of_a_main_thread_that_ended_first)
 {
 	struct target_thread *other = thread_start(process, 101);
 
@@ -396,7 +396,7 @@ BOOK_TEST(cost, includes_the_cpu_time_of_a_main_thread_that_ended_first)
 	cr_expect_eq(book_of(process)->cpu_ns, 1234);
 }
 
-BOOK_TEST(cost, includes_the_cpu_time_of_all_threads_at_exit)
+ACCOUNT_TEST(cost, includes_the_cpu_time_of_all_threads_at_exit)
 {
 	process->signal.sum_sched_runtime = 1000;
 	main_thread->task.se.sum_exec_runtime = 234;

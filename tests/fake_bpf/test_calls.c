@@ -5,7 +5,7 @@
 
 /* The call shapes: what a call that returns enters, and what a free removes. */
 
-BOOK_TEST(calls, malloc_records_a_block)
+ACCOUNT_TEST(calls, malloc_records_a_block)
 {
 	user_malloc(24, 0x1000);
 
@@ -17,7 +17,7 @@ BOOK_TEST(calls, malloc_records_a_block)
 	expect(peak_bytes, 24);
 }
 
-BOOK_TEST(calls, a_block_has_its_birth_time_thread_and_domain)
+ACCOUNT_TEST(calls, a_block_has_its_birth_time_thread_and_domain)
 {
 	domain = 7;
 	fake.now_ns = 123456;
@@ -30,7 +30,7 @@ BOOK_TEST(calls, a_block_has_its_birth_time_thread_and_domain)
 	expect_same(block_at(0x1000)->domain, 7, "domain");
 }
 
-BOOK_TEST(calls, a_block_is_recorded_only_when_the_call_returns)
+ACCOUNT_TEST(calls, a_block_is_recorded_only_when_the_call_returns)
 {
 	enter(SHAPE_MALLOC, sp_at(1), 24);
 	expect_gone(0x1000);
@@ -40,7 +40,7 @@ BOOK_TEST(calls, a_block_is_recorded_only_when_the_call_returns)
 	expect_live(0x1000, 24);
 }
 
-BOOK_TEST(calls, free_removes_the_block)
+ACCOUNT_TEST(calls, free_removes_the_block)
 {
 	user_malloc(24, 0x1000);
 	user_malloc(8, 0x2000);
@@ -55,7 +55,7 @@ BOOK_TEST(calls, free_removes_the_block)
 	expect(unknown_frees, 0);
 }
 
-BOOK_TEST(calls, another_thread_may_free_a_block)
+ACCOUNT_TEST(calls, another_thread_may_free_a_block)
 {
 	user_malloc(24, 0x1000);
 	thread_run(thread_start(process, 101));
@@ -65,7 +65,7 @@ BOOK_TEST(calls, another_thread_may_free_a_block)
 	expect(frees, 1);
 }
 
-BOOK_TEST(calls, malloc_of_0_bytes_records_a_block)
+ACCOUNT_TEST(calls, malloc_of_0_bytes_records_a_block)
 {
 	user_malloc(0, 0x1000);
 
@@ -73,7 +73,7 @@ BOOK_TEST(calls, malloc_of_0_bytes_records_a_block)
 	expect(current_blocks, 1);
 }
 
-BOOK_TEST(calls, a_failed_malloc_records_nothing)
+ACCOUNT_TEST(calls, a_failed_malloc_records_nothing)
 {
 	user_malloc(24, 0);
 
@@ -83,7 +83,7 @@ BOOK_TEST(calls, a_failed_malloc_records_nothing)
 	cr_expect(block_cnt() == 0);
 }
 
-BOOK_TEST(calls, calloc_records_count_times_size)
+ACCOUNT_TEST(calls, calloc_records_count_times_size)
 {
 	user_calloc(3, 100, 0x1000);
 	user_calloc(0, 100, 0x2000);
@@ -94,7 +94,7 @@ BOOK_TEST(calls, calloc_records_count_times_size)
 	expect_live(0x3000, 0);
 }
 
-BOOK_TEST(calls, calloc_size_may_use_all_64_bits)
+ACCOUNT_TEST(calls, calloc_size_may_use_all_64_bits)
 {
 	user_calloc(~0ULL, 1, 0x1000);
 	user_free(0x1000);
@@ -104,7 +104,7 @@ BOOK_TEST(calls, calloc_size_may_use_all_64_bits)
 }
 
 /* No allocator succeeds here; a block would get a size that is plainly wrong. */
-BOOK_TEST(calls, calloc_that_overflows_does_not_wrap_around)
+ACCOUNT_TEST(calls, calloc_that_overflows_does_not_wrap_around)
 {
 	user_calloc(1ULL << 32, 1ULL << 32, 0);
 	expect(failed_calls, 1);
@@ -114,14 +114,14 @@ BOOK_TEST(calls, calloc_that_overflows_does_not_wrap_around)
 	expect_live(0x1000, ~0ULL);
 }
 
-BOOK_TEST(calls, memalign_reads_the_size_from_its_second_argument)
+ACCOUNT_TEST(calls, memalign_reads_the_size_from_its_second_argument)
 {
 	user_memalign(4096, 24, 0x1000);
 
 	expect_live(0x1000, 24);
 }
 
-BOOK_TEST(calls, free_of_null_is_ignored)
+ACCOUNT_TEST(calls, free_of_null_is_ignored)
 {
 	user_free(0);
 
@@ -130,7 +130,7 @@ BOOK_TEST(calls, free_of_null_is_ignored)
 	expect(nested_calls, 0);
 }
 
-BOOK_TEST(calls, an_unknown_free_is_counted_separately)
+ACCOUNT_TEST(calls, an_unknown_free_is_counted_separately)
 {
 	user_free(0x1000);
 	user_malloc(24, 0x1000);
@@ -142,7 +142,7 @@ BOOK_TEST(calls, an_unknown_free_is_counted_separately)
 	expect(current_blocks, 0);
 }
 
-BOOK_TEST(calls, the_peak_stays_when_blocks_are_freed)
+ACCOUNT_TEST(calls, the_peak_stays_when_blocks_are_freed)
 {
 	user_malloc(100, 0x1000);
 	user_malloc(50, 0x2000);
@@ -155,7 +155,7 @@ BOOK_TEST(calls, the_peak_stays_when_blocks_are_freed)
 	expect(current_bytes, 0);
 }
 
-BOOK_TEST(calls, a_missed_free_is_detected_when_its_address_is_allocated_again)
+ACCOUNT_TEST(calls, a_missed_free_is_detected_when_its_address_is_allocated_again)
 {
 	user_malloc(24, 0x1000);
 	user_malloc(100, 0x1000);
@@ -181,7 +181,7 @@ static void user_posix_memalign(__u64 size, __u64 stored, __u64 returned)
 	leave(SHAPE_POSIX_MEMALIGN, sp_at(1), returned);
 }
 
-BOOK_TEST(posix_memalign, records_the_address_that_it_stored)
+ACCOUNT_TEST(posix_memalign, records_the_address_that_it_stored)
 {
 	result = 0x9000;
 	user_posix_memalign(24, 0x1000, 0);
@@ -190,7 +190,7 @@ BOOK_TEST(posix_memalign, records_the_address_that_it_stored)
 	expect_gone(0x9000);
 }
 
-BOOK_TEST(posix_memalign, records_nothing_when_it_returns_an_error)
+ACCOUNT_TEST(posix_memalign, records_nothing_when_it_returns_an_error)
 {
 	user_posix_memalign(24, 0x1000, 12);
 
@@ -199,7 +199,7 @@ BOOK_TEST(posix_memalign, records_nothing_when_it_returns_an_error)
 	expect(allocations, 0);
 }
 
-BOOK_TEST(posix_memalign, result_is_read_as_a_32_bit_int)
+ACCOUNT_TEST(posix_memalign, result_is_read_as_a_32_bit_int)
 {
 	user_posix_memalign(24, 0x1000, 0xdeadbeef00000000);
 	user_posix_memalign(48, 0x2000, 0xdeadbeef0000000c);
@@ -208,7 +208,7 @@ BOOK_TEST(posix_memalign, result_is_read_as_a_32_bit_int)
 	expect_gone(0x2000);
 }
 
-BOOK_TEST(posix_memalign, records_no_block_when_it_stored_null)
+ACCOUNT_TEST(posix_memalign, records_no_block_when_it_stored_null)
 {
 	user_posix_memalign(0, 0, 0);
 
@@ -216,7 +216,7 @@ BOOK_TEST(posix_memalign, records_no_block_when_it_stored_null)
 	expect(failed_calls, 1);
 }
 
-BOOK_TEST(posix_memalign, counts_a_loss_when_its_result_is_unreadable)
+ACCOUNT_TEST(posix_memalign, counts_a_loss_when_its_result_is_unreadable)
 {
 	fake.fault_address = (__u64)&result;
 	user_posix_memalign(24, 0x1000, 0);
@@ -250,7 +250,7 @@ static void new_leave(unsigned int depth, __u64 returned)
 	site_offset = 0;
 }
 
-BOOK_TEST(throws, function_keeps_its_return_address)
+ACCOUNT_TEST(throws, function_keeps_its_return_address)
 {
 	stack_is(0x10001, 0x10002);
 	new_enter(1, 24);
@@ -262,7 +262,7 @@ BOOK_TEST(throws, function_keeps_its_return_address)
 	expect_same(traceback_at(0x1000)->pc[0], 0x10001, "the direct caller");
 }
 
-BOOK_TEST(throws, function_includes_the_calls_that_it_makes)
+ACCOUNT_TEST(throws, function_includes_the_calls_that_it_makes)
 {
 	new_enter(1, 24);
 	enter(SHAPE_MALLOC, sp_at(4), 40);
@@ -276,7 +276,7 @@ BOOK_TEST(throws, function_includes_the_calls_that_it_makes)
 	expect(nested_calls, 1);
 }
 
-BOOK_TEST(throws, function_inside_another_call_counts_as_nested)
+ACCOUNT_TEST(throws, function_inside_another_call_counts_as_nested)
 {
 	enter(SHAPE_MALLOC, sp_at(1), 24);
 	new_enter(4, 40);
@@ -289,7 +289,7 @@ BOOK_TEST(throws, function_inside_another_call_counts_as_nested)
 }
 
 /* The exception is caught above, and what allocates next is called from there. */
-BOOK_TEST(throws, function_left_by_an_exception_is_dropped)
+ACCOUNT_TEST(throws, function_left_by_an_exception_is_dropped)
 {
 	new_enter(5, ~0ULL >> 2);
 	user_malloc(24, 0x1000);
@@ -300,7 +300,7 @@ BOOK_TEST(throws, function_left_by_an_exception_is_dropped)
 	expect(nested_calls, 0);
 }
 
-BOOK_TEST(throws, function_left_by_an_exception_may_be_called_again_at_the_same_stack_pointer)
+ACCOUNT_TEST(throws, function_left_by_an_exception_may_be_called_again_at_the_same_stack_pointer)
 {
 	new_enter(5, ~0ULL >> 2);
 	new_enter(5, 24);
@@ -322,7 +322,7 @@ static void begin_switch(void)
 	cr_assert_eq(process_switch(&args), 0);
 }
 
-BOOK_TEST(ret, call_from_before_the_switch_is_seen_by_its_return_probe)
+ACCOUNT_TEST(ret, call_from_before_the_switch_is_seen_by_its_return_probe)
 {
 	enter(SHAPE_MALLOC, sp_at(1), 8);
 	begin_switch();
@@ -335,7 +335,7 @@ BOOK_TEST(ret, call_from_before_the_switch_is_seen_by_its_return_probe)
 	expect(allocations, 2);
 }
 
-BOOK_TEST(ret, call_during_the_switch_is_seen_once_and_has_its_true_caller)
+ACCOUNT_TEST(ret, call_during_the_switch_is_seen_once_and_has_its_true_caller)
 {
 	stack_is(0x10001, 0x10002);
 	begin_switch();
@@ -353,7 +353,7 @@ BOOK_TEST(ret, call_during_the_switch_is_seen_once_and_has_its_true_caller)
 	expect_same(traceback_at(0x1000)->nframe, 2, "nframe");
 }
 
-BOOK_TEST(ret, of_a_function_reached_by_a_jump_ends_the_first_call)
+ACCOUNT_TEST(ret, of_a_function_reached_by_a_jump_ends_the_first_call)
 {
 	process_stop_hijacking(process);
 	enter(SHAPE_REALLOC, sp_at(1), 0, 8);
@@ -365,7 +365,7 @@ BOOK_TEST(ret, of_a_function_reached_by_a_jump_ends_the_first_call)
 	expect(nested_calls, 1);
 }
 
-BOOK_TEST(ret, by_a_jump_to_memset_records_the_block_that_memset_fills)
+ACCOUNT_TEST(ret, by_a_jump_to_memset_records_the_block_that_memset_fills)
 {
 	process_stop_hijacking(process);
 	enter(SHAPE_CALLOC, sp_at(1), 3, 8);
@@ -377,7 +377,7 @@ BOOK_TEST(ret, by_a_jump_to_memset_records_the_block_that_memset_fills)
 }
 
 /* The second call looks like a jump of the function to itself, but no function does that. */
-BOOK_TEST(ret, call_is_dropped_by_the_same_call_again)
+ACCOUNT_TEST(ret, call_is_dropped_by_the_same_call_again)
 {
 	process_stop_hijacking(process);
 	enter(SHAPE_MALLOC, sp_at(1), 8);
@@ -388,7 +388,7 @@ BOOK_TEST(ret, call_is_dropped_by_the_same_call_again)
 	expect_loss(calls_unreturned, 1);
 }
 
-BOOK_TEST(ret, to_another_return_address_does_not_match_the_call)
+ACCOUNT_TEST(ret, to_another_return_address_does_not_match_the_call)
 {
 	process_stop_hijacking(process);
 	enter(SHAPE_MALLOC, sp_at(1), 8);
@@ -399,7 +399,7 @@ BOOK_TEST(ret, to_another_return_address_does_not_match_the_call)
 	expect_loss(calls_unreturned, 1);
 }
 
-BOOK_TEST(ret, call_is_dropped_though_dead_memory_below_the_stack_still_holds_it)
+ACCOUNT_TEST(ret, call_is_dropped_though_dead_memory_below_the_stack_still_holds_it)
 {
 	process_stop_hijacking(process);
 	enter(SHAPE_MALLOC, sp_at(9), 8);

@@ -16,7 +16,7 @@ static void clear(void)
 	cr_assert_eq(clear_end(process), 0);
 }
 
-BOOK_TEST(clear, starts_a_new_accounting)
+ACCOUNT_TEST(clear, starts_a_new_accounting)
 {
 	__u64 image = book_of(process)->image;
 
@@ -31,7 +31,7 @@ BOOK_TEST(clear, starts_a_new_accounting)
 		expect_same(book_of(process)->counter[i], 0, "a counter");
 }
 
-BOOK_TEST(clear, makes_earlier_blocks_unknown)
+ACCOUNT_TEST(clear, makes_earlier_blocks_unknown)
 {
 	user_malloc(8, 0x1000);
 	clear();
@@ -45,7 +45,7 @@ BOOK_TEST(clear, makes_earlier_blocks_unknown)
 }
 
 /* The call counts after the clear; its old block does not. */
-BOOK_TEST(clear, during_a_realloc_that_succeeds_counts_an_unknown_free)
+ACCOUNT_TEST(clear, during_a_realloc_that_succeeds_counts_an_unknown_free)
 {
 	user_malloc(8, 0x1000);
 	enter(SHAPE_REALLOC, sp_at(1), 0x1000, 16);
@@ -57,7 +57,7 @@ BOOK_TEST(clear, during_a_realloc_that_succeeds_counts_an_unknown_free)
 	expect(unknown_frees, 1);
 }
 
-BOOK_TEST(clear, during_a_realloc_that_fails_does_not_restore_the_old_block)
+ACCOUNT_TEST(clear, during_a_realloc_that_fails_does_not_restore_the_old_block)
 {
 	user_malloc(8, 0x1000);
 	enter(SHAPE_REALLOC, sp_at(1), 0x1000, 16);
@@ -68,7 +68,7 @@ BOOK_TEST(clear, during_a_realloc_that_fails_does_not_restore_the_old_block)
 	expect(current_blocks, 0);
 }
 
-BOOK_TEST(clear, during_a_realloc_of_a_killed_thread_does_not_restore_the_old_block)
+ACCOUNT_TEST(clear, during_a_realloc_of_a_killed_thread_does_not_restore_the_old_block)
 {
 	struct target_thread *thread = thread_start(process, 101);
 
@@ -83,7 +83,7 @@ BOOK_TEST(clear, during_a_realloc_of_a_killed_thread_does_not_restore_the_old_bl
 	expect_loss(calls_unreturned, 1);
 }
 
-BOOK_TEST(clear, of_the_peak_sets_it_to_the_live_bytes_and_blocks)
+ACCOUNT_TEST(clear, of_the_peak_sets_it_to_the_live_bytes_and_blocks)
 {
 	struct process_request request = { .slot = book_of(process)->slot };
 
@@ -99,7 +99,7 @@ BOOK_TEST(clear, of_the_peak_sets_it_to_the_live_bytes_and_blocks)
 	expect(peak_blocks, 2);
 }
 
-BOOK_TEST(clear, of_an_exited_process_is_refused)
+ACCOUNT_TEST(clear, of_an_exited_process_is_refused)
 {
 	struct process_request request = { .slot = book_of(process)->slot };
 
@@ -144,12 +144,12 @@ static void do_step(void)
 {
 	if (steps == STEP_MARK && left_out != STEP_MARK) {
 		older = is_running ? program_nr : 0;
-		book->is_open |= BOOKS_CLEARING;
+		book->is_open |= ACCOUNT_CLEARING;
 	} else if (steps == STEP_CLEAR) {
-		book->is_open |= BOOKS_CLEARING;
+		book->is_open |= ACCOUNT_CLEARING;
 		cr_assert_eq(process_clear_traces(&(struct process_request){ .slot = book->slot }), 0);
 	} else if (steps == STEP_TAKE_MARK) {
-		book->is_open &= BOOKS_OPEN;
+		book->is_open &= ACCOUNT_OPEN;
 	}
 	steps++;
 }
@@ -314,7 +314,7 @@ static bool comes_out_right(void (*script)(void))
 	at_program = NULL;
 	thread_run(main_thread);
 	make(1 << 20, 0x9000);
-	is_right = books_add_up(book) && blocks_are_right();
+	is_right = account_add_up(book) && blocks_are_right();
 	forget_all();
 	return is_right;
 }
@@ -355,7 +355,7 @@ static void malloc_and_free(void)
 	drop(4, 0x3000);
 }
 
-BOOK_TEST(clear_orders, a_block_is_allocated_and_freed)
+ACCOUNT_TEST(clear_orders, a_block_is_allocated_and_freed)
 {
 	run_all_orders(malloc_and_free);
 }
@@ -366,7 +366,7 @@ static void free_of_before(void)
 	make(4, 0x1000);
 }
 
-BOOK_TEST(clear_orders, an_address_is_allocated_again)
+ACCOUNT_TEST(clear_orders, an_address_is_allocated_again)
 {
 	run_all_orders(free_of_before);
 }
@@ -385,7 +385,7 @@ static void realloc_that_moves(void)
 	drop(4, 0x3000);
 }
 
-BOOK_TEST(clear_orders, a_realloc_moves_its_block)
+ACCOUNT_TEST(clear_orders, a_realloc_moves_its_block)
 {
 	run_all_orders(realloc_that_moves);
 }
@@ -396,7 +396,7 @@ static void realloc_that_fails(void)
 	make(8, 0x3000);
 }
 
-BOOK_TEST(clear_orders, a_realloc_fails)
+ACCOUNT_TEST(clear_orders, a_realloc_fails)
 {
 	run_all_orders(realloc_that_fails);
 }
@@ -407,7 +407,7 @@ static void realloc_that_is_left(void)
 	make(8, 0x3000); /* above it: that one was left by a longjmp */
 }
 
-BOOK_TEST(clear_orders, a_realloc_never_returns)
+ACCOUNT_TEST(clear_orders, a_realloc_never_returns)
 {
 	run_all_orders(realloc_that_is_left);
 }
@@ -425,7 +425,7 @@ static void realloc_that_is_killed(void)
 	thread_run(main_thread);
 }
 
-BOOK_TEST(clear_orders, a_thread_is_killed_during_realloc)
+ACCOUNT_TEST(clear_orders, a_thread_is_killed_during_realloc)
 {
 	other_thread = thread_start(process, 101);
 	run_all_orders(realloc_that_is_killed);
@@ -439,7 +439,7 @@ static void pages(void)
 	user_mmap(0x4000, 0x3000);
 }
 
-BOOK_TEST(clear_orders, mappings_are_unmapped_in_parts)
+ACCOUNT_TEST(clear_orders, mappings_are_unmapped_in_parts)
 {
 	run_all_orders(pages);
 }
@@ -453,7 +453,7 @@ static void moved_pages(void)
 	user_munmap(0x20000, 0x1000);
 }
 
-BOOK_TEST(clear_orders, a_mapping_moves_onto_another_mapping)
+ACCOUNT_TEST(clear_orders, a_mapping_moves_onto_another_mapping)
 {
 	run_all_orders(moved_pages);
 }
@@ -468,7 +468,7 @@ static void run_without_room(void (*script)(void))
 	cr_expect_eq(count_wrong_orders(script, 100), 0);
 }
 
-BOOK_TEST(clear_orders, blocks_are_dropped_because_the_map_is_full)
+ACCOUNT_TEST(clear_orders, blocks_are_dropped_because_the_map_is_full)
 {
 	run_without_room(malloc_and_free);
 }
@@ -480,7 +480,7 @@ static void dropped_in_a_realloc(void)
 	make(16, 0x4000);
 }
 
-BOOK_TEST(clear_orders, a_dropped_block_is_in_a_realloc_that_never_returns)
+ACCOUNT_TEST(clear_orders, a_dropped_block_is_in_a_realloc_that_never_returns)
 {
 	run_without_room(dropped_in_a_realloc);
 }
@@ -494,7 +494,7 @@ static void realloc_without_memory(void)
 	thread_run(main_thread);
 }
 
-BOOK_TEST(clear_orders, a_thread_without_state_calls_realloc)
+ACCOUNT_TEST(clear_orders, a_thread_without_state_calls_realloc)
 {
 	other_thread = thread_start(process, 101);
 	nursery_use(0);
@@ -509,7 +509,7 @@ static void other_call(void)
 	drop(2, 0x2000);
 }
 
-BOOK_TEST(clear_orders, another_thread_allocates_during_the_clear)
+ACCOUNT_TEST(clear_orders, another_thread_allocates_during_the_clear)
 {
 	other_thread = thread_start(process, 101);
 	intrusion = other_call;
@@ -547,7 +547,7 @@ static bool peak_is_right(void)
 	       counter[COUNTER_peak_blocks] == counter[COUNTER_current_blocks];
 }
 
-BOOK_TEST(clear_orders, the_peak_is_reset_while_another_thread_allocates)
+ACCOUNT_TEST(clear_orders, the_peak_is_reset_while_another_thread_allocates)
 {
 	unsigned int intrusions = 0;
 
@@ -583,12 +583,12 @@ static void expect_needed(enum step step)
 	cr_expect(!is_right, "step %d is not needed", step);
 }
 
-BOOK_TEST(clear_orders, are_wrong_without_the_mark)
+ACCOUNT_TEST(clear_orders, are_wrong_without_the_mark)
 {
 	expect_needed(STEP_MARK);
 }
 
-BOOK_TEST(clear_orders, are_wrong_when_the_loader_does_not_wait)
+ACCOUNT_TEST(clear_orders, are_wrong_when_the_loader_does_not_wait)
 {
 	expect_needed(STEP_WAIT);
 }

@@ -80,7 +80,7 @@ static void expect_object(__u64 address, __u64 size)
 	expect_same(block->domain, POOL_DOMAIN, "domain");
 }
 
-BOOK_TEST(custom, size_is_read_from_each_argument)
+ACCOUNT_TEST(custom, size_is_read_from_each_argument)
 {
 	for (__u32 i = 1; i <= 6; i++) {
 		row_set((struct positions){ .size = i });
@@ -90,7 +90,7 @@ BOOK_TEST(custom, size_is_read_from_each_argument)
 	expect(allocations, 6);
 }
 
-BOOK_TEST(custom, count_is_read_from_another_argument)
+ACCOUNT_TEST(custom, count_is_read_from_another_argument)
 {
 	row_set((struct positions){ .count = 6, .size = 3 });
 	pool_call(SHAPE_CUSTOM_ALLOC, 0x1000, 1, 2, 30, 4, 5, 60);
@@ -98,7 +98,7 @@ BOOK_TEST(custom, count_is_read_from_another_argument)
 }
 
 /* An int, with what the caller had in the upper half of its register. */
-BOOK_TEST(custom, narrow_argument_is_read_as_32_bits)
+ACCOUNT_TEST(custom, narrow_argument_is_read_as_32_bits)
 {
 	row_set((struct positions){ .size = 1, .size_bytes = 4 });
 	pool_call(SHAPE_CUSTOM_ALLOC, 0x1000, 0xabcd00000018ULL);
@@ -110,7 +110,7 @@ BOOK_TEST(custom, narrow_argument_is_read_as_32_bits)
 }
 
 /* A realloc to 0 bytes would have freed the block. */
-BOOK_TEST(custom, count_times_size_that_overflows_is_not_0_bytes)
+ACCOUNT_TEST(custom, count_times_size_that_overflows_is_not_0_bytes)
 {
 	row_set((struct positions){ .size = 1 });
 	pool_call(SHAPE_CUSTOM_ALLOC, 0x1000, 24);
@@ -120,7 +120,7 @@ BOOK_TEST(custom, count_times_size_that_overflows_is_not_0_bytes)
 	expect(failed_calls, 1);
 }
 
-BOOK_TEST(custom, size_may_be_a_constant)
+ACCOUNT_TEST(custom, size_may_be_a_constant)
 {
 	row_set((struct positions){ .bytes = 192 });
 	pool_call(SHAPE_CUSTOM_ALLOC, 0x1000, 1, 2, 3, 4, 5, 6);
@@ -131,7 +131,7 @@ BOOK_TEST(custom, size_may_be_a_constant)
 	expect_object(0x2000, 500);
 }
 
-BOOK_TEST(custom, result_may_be_stored_through_a_pointer)
+ACCOUNT_TEST(custom, result_may_be_stored_through_a_pointer)
 {
 	__u64 stored = 0x1000;
 
@@ -148,7 +148,7 @@ BOOK_TEST(custom, result_may_be_stored_through_a_pointer)
 	expect_loss(results_unreadable, 1);
 }
 
-BOOK_TEST(custom, free_reads_its_pointer_argument)
+ACCOUNT_TEST(custom, free_reads_its_pointer_argument)
 {
 	row_set((struct positions){ .size = 1 });
 	pool_call(SHAPE_CUSTOM_ALLOC, 0x1000, 24);
@@ -161,7 +161,7 @@ BOOK_TEST(custom, free_reads_its_pointer_argument)
 	expect(unknown_frees, 1);
 }
 
-BOOK_TEST(custom, realloc_moves_its_block)
+ACCOUNT_TEST(custom, realloc_moves_its_block)
 {
 	row_set((struct positions){ .size = 1 });
 	pool_call(SHAPE_CUSTOM_ALLOC, 0x1000, 24);
@@ -180,7 +180,7 @@ BOOK_TEST(custom, realloc_moves_its_block)
 }
 
 /* (void *)-1, or an error number as the kernel's allocators return it. */
-BOOK_TEST(custom, call_that_returns_an_error_records_no_block)
+ACCOUNT_TEST(custom, call_that_returns_an_error_records_no_block)
 {
 	row_set((struct positions){ .size = 1 });
 	pool_call(SHAPE_CUSTOM_ALLOC, -1ULL, 24);
@@ -195,7 +195,7 @@ BOOK_TEST(custom, call_that_returns_an_error_records_no_block)
 }
 
 /* While a realloc runs, another thread may get the old address. */
-BOOK_TEST(custom, realloc_removes_its_old_block_when_it_begins)
+ACCOUNT_TEST(custom, realloc_removes_its_old_block_when_it_begins)
 {
 	row_set((struct positions){ .size = 1 });
 	pool_call(SHAPE_CUSTOM_ALLOC, 0x1000, 24);
@@ -208,7 +208,7 @@ BOOK_TEST(custom, realloc_removes_its_old_block_when_it_begins)
 }
 
 /* The pool's chunk is malloc's block, and the first object begins at the same address. */
-BOOK_TEST(custom, pool_chunk_is_also_a_malloc_block)
+ACCOUNT_TEST(custom, pool_chunk_is_also_a_malloc_block)
 {
 	row_set((struct positions){ .size = 1 });
 	pool_enter(SHAPE_CUSTOM_ALLOC, sp_at(1), ARGUMENTS(24));
@@ -225,7 +225,7 @@ BOOK_TEST(custom, pool_chunk_is_also_a_malloc_block)
 }
 
 /* The address where a CUSTOM_OUT call stores its result is not a block that the call resizes. */
-BOOK_TEST(custom, realloc_frees_and_other_calls_do_not_in_a_thread_without_state)
+ACCOUNT_TEST(custom, realloc_frees_and_other_calls_do_not_in_a_thread_without_state)
 {
 	__u64 stored = 0;
 
@@ -275,7 +275,7 @@ static void expect_live_in(enum layer of, __u64 address, __u64 size)
 }
 
 /* The pool's first object begins at the address of the heap's block. */
-BOOK_TEST(layers, a_call_into_the_layer_below_is_recorded)
+ACCOUNT_TEST(layers, a_call_into_the_layer_below_is_recorded)
 {
 	enter_in(LAYER_POOL, SHAPE_MALLOC, sp_at(1), 24, 0);
 	enter_in(LAYER_HEAP, SHAPE_MALLOC, sp_at(10), 4096, 0);
@@ -289,7 +289,7 @@ BOOK_TEST(layers, a_call_into_the_layer_below_is_recorded)
 	expect(current_bytes, 4120);
 }
 
-BOOK_TEST(layers, a_call_into_either_layer_inside_both_is_nested)
+ACCOUNT_TEST(layers, a_call_into_either_layer_inside_both_is_nested)
 {
 	enter_in(LAYER_POOL, SHAPE_MALLOC, sp_at(1), 24, 0);
 	enter_in(LAYER_HEAP, SHAPE_MALLOC, sp_at(10), 4096, 0);
@@ -304,7 +304,7 @@ BOOK_TEST(layers, a_call_into_either_layer_inside_both_is_nested)
 	expect(nested_calls, 2);
 }
 
-BOOK_TEST(layers, a_call_into_the_layer_above_is_nested)
+ACCOUNT_TEST(layers, a_call_into_the_layer_above_is_nested)
 {
 	enter_in(LAYER_HEAP, SHAPE_MALLOC, sp_at(1), 24, 0);
 	enter_in(LAYER_POOL, SHAPE_MALLOC, sp_at(10), 8, 0);
@@ -317,7 +317,7 @@ BOOK_TEST(layers, a_call_into_the_layer_above_is_nested)
 	expect(unknown_frees, 0);
 }
 
-BOOK_TEST(layers, a_free_removes_the_block_of_its_own_layer)
+ACCOUNT_TEST(layers, a_free_removes_the_block_of_its_own_layer)
 {
 	malloc_in(LAYER_POOL, 24, 0x1000);
 	malloc_in(LAYER_HEAP, 4096, 0x1000);
@@ -333,7 +333,7 @@ BOOK_TEST(layers, a_free_removes_the_block_of_its_own_layer)
 }
 
 /* A pool that returns its memory to the heap. */
-BOOK_TEST(layers, a_free_in_the_layer_below_inside_a_call_is_counted)
+ACCOUNT_TEST(layers, a_free_in_the_layer_below_inside_a_call_is_counted)
 {
 	malloc_in(LAYER_HEAP, 4096, 0x1000);
 	enter_in(LAYER_POOL, SHAPE_MALLOC, sp_at(1), 24, 0);
@@ -345,7 +345,7 @@ BOOK_TEST(layers, a_free_in_the_layer_below_inside_a_call_is_counted)
 }
 
 /* The return address of a call on another stack must not be hijacked in any layer. */
-BOOK_TEST(layers, a_call_on_another_stack_is_declined_whatever_its_layer)
+ACCOUNT_TEST(layers, a_call_on_another_stack_is_declined_whatever_its_layer)
 {
 	enter_in(LAYER_POOL, SHAPE_MALLOC, sp_at(1), 24, 0);
 	main_thread->task.sas_ss_sp = (__u64)main_thread->alternate_stack;
@@ -357,7 +357,7 @@ BOOK_TEST(layers, a_call_on_another_stack_is_declined_whatever_its_layer)
 	expect_loss(calls_declined, 1);
 }
 
-BOOK_TEST(layers, an_abandoned_call_is_dropped_by_a_call_of_another_layer)
+ACCOUNT_TEST(layers, an_abandoned_call_is_dropped_by_a_call_of_another_layer)
 {
 	enter_in(LAYER_POOL, SHAPE_MALLOC, sp_at(10), 24, 0);
 	malloc_in(LAYER_HEAP, 8, 0x1000);
@@ -367,7 +367,7 @@ BOOK_TEST(layers, an_abandoned_call_is_dropped_by_a_call_of_another_layer)
 }
 
 /* One return address, one `ret`, two calls that end there. */
-BOOK_TEST(layers, a_tail_call_into_the_layer_below_records_two_blocks)
+ACCOUNT_TEST(layers, a_tail_call_into_the_layer_below_records_two_blocks)
 {
 	enter_in(LAYER_POOL, SHAPE_MALLOC, sp_at(1), 24, 0);
 	site_offset = 100;
@@ -400,7 +400,7 @@ static void enter_two_reallocs(void)
 	enter_in(LAYER_HEAP, SHAPE_REALLOC, sp_at(10), 0x1000, 8192);
 }
 
-BOOK_TEST(layers, the_loader_finds_pending_reallocs_of_all_layers)
+ACCOUNT_TEST(layers, the_loader_finds_pending_reallocs_of_all_layers)
 {
 	const struct pending_block *found = (const void *)fake.seq;
 
@@ -418,7 +418,7 @@ BOOK_TEST(layers, the_loader_finds_pending_reallocs_of_all_layers)
 	expect(frees, 2);
 }
 
-BOOK_TEST(layers, a_thread_killed_in_two_reallocs_restores_both_blocks)
+ACCOUNT_TEST(layers, a_thread_killed_in_two_reallocs_restores_both_blocks)
 {
 	enter_two_reallocs();
 	thread_exit(main_thread, 9);
@@ -429,7 +429,7 @@ BOOK_TEST(layers, a_thread_killed_in_two_reallocs_restores_both_blocks)
 	expect_loss(calls_unreturned, 2);
 }
 
-BOOK_TEST(layers, an_exec_forgets_the_pending_calls_of_all_layers)
+ACCOUNT_TEST(layers, an_exec_forgets_the_pending_calls_of_all_layers)
 {
 	enter_two_reallocs();
 	thread_exec(main_thread);

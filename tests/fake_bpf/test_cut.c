@@ -13,7 +13,7 @@ static void free_and_again(void)
 	now_live(2 | 4);
 }
 
-BOOK_TEST(cut, is_consistent_when_an_address_is_allocated_again)
+ACCOUNT_TEST(cut, is_consistent_when_an_address_is_allocated_again)
 {
 	run_all_orders(free_and_again, NULL, 1000);
 }
@@ -24,7 +24,7 @@ static void realloc_that_moves(void)
 	now_live(2 | 4);
 }
 
-BOOK_TEST(cut, is_consistent_when_a_realloc_moves_its_block)
+ACCOUNT_TEST(cut, is_consistent_when_a_realloc_moves_its_block)
 {
 	run_all_orders(realloc_that_moves, NULL, 1000);
 }
@@ -35,7 +35,7 @@ static void realloc_in_place(void)
 	now_live(2 | 4);
 }
 
-BOOK_TEST(cut, is_consistent_when_a_realloc_stays_in_place)
+ACCOUNT_TEST(cut, is_consistent_when_a_realloc_stays_in_place)
 {
 	run_all_orders(realloc_in_place, NULL, 1000);
 }
@@ -46,7 +46,7 @@ static void realloc_that_fails(void)
 	now_live(1 | 2);
 }
 
-BOOK_TEST(cut, is_consistent_when_a_realloc_fails)
+ACCOUNT_TEST(cut, is_consistent_when_a_realloc_fails)
 {
 	run_all_orders(realloc_that_fails, NULL, 1000);
 }
@@ -57,7 +57,7 @@ static void realloc_to_nothing(void)
 	now_live(2);
 }
 
-BOOK_TEST(cut, is_consistent_when_a_realloc_to_0_bytes_frees)
+ACCOUNT_TEST(cut, is_consistent_when_a_realloc_to_0_bytes_frees)
 {
 	run_all_orders(realloc_to_nothing, NULL, 1000);
 }
@@ -67,7 +67,7 @@ static void free_the_other(void)
 	enter(SHAPE_FREE, sp_at(1), 0x2000);
 }
 
-BOOK_TEST(cut, is_consistent_when_another_thread_frees)
+ACCOUNT_TEST(cut, is_consistent_when_another_thread_frees)
 {
 	static const struct intrusion intrusion = { free_the_other, .removes = 2 };
 
@@ -87,7 +87,7 @@ static void realloc_whose_address_is_taken(void)
 	now_live(2 | 4);
 }
 
-BOOK_TEST(cut, is_consistent_when_the_address_of_a_realloc_is_reused)
+ACCOUNT_TEST(cut, is_consistent_when_the_address_of_a_realloc_is_reused)
 {
 	run_all_orders(realloc_whose_address_is_taken, NULL, 100000);
 }
@@ -104,7 +104,7 @@ static void realloc_that_is_killed(void)
 	thread_run(main_thread);
 }
 
-BOOK_TEST(cut, is_consistent_when_a_thread_is_killed_during_realloc)
+ACCOUNT_TEST(cut, is_consistent_when_a_thread_is_killed_during_realloc)
 {
 	run_all_orders(realloc_that_is_killed, NULL, 1000);
 	process->signal.live.counter++;
@@ -118,22 +118,22 @@ static void expect_needed(enum step step, void (*script)(void))
 	cr_expect(finds_wrong_order(script), "step %d is not needed", step);
 }
 
-BOOK_TEST(cut, is_wrong_when_the_loader_does_not_wait)
+ACCOUNT_TEST(cut, is_wrong_when_the_loader_does_not_wait)
 {
 	expect_needed(STEP_WAIT, realloc_that_moves);
 }
 
-BOOK_TEST(cut, is_wrong_without_reading_pending_reallocs)
+ACCOUNT_TEST(cut, is_wrong_without_reading_pending_reallocs)
 {
 	expect_needed(STEP_READ_PENDING, realloc_that_moves);
 }
 
-BOOK_TEST(cut, is_wrong_without_reading_the_blocks_handed_over)
+ACCOUNT_TEST(cut, is_wrong_without_reading_the_blocks_handed_over)
 {
 	expect_needed(STEP_TAKE_HANDED, free_and_again);
 }
 
-BOOK_TEST(cut, is_wrong_without_epochs)
+ACCOUNT_TEST(cut, is_wrong_without_epochs)
 {
 	expect_needed(STEP_NEXT_EPOCH, realloc_that_moves);
 }
@@ -147,7 +147,7 @@ static void munmap_the_middle(void)
 	now_live(1 | 2 | 0x1000 | 0x800);
 }
 
-BOOK_TEST(cut, is_consistent_when_the_middle_of_a_mapping_is_unmapped)
+ACCOUNT_TEST(cut, is_consistent_when_the_middle_of_a_mapping_is_unmapped)
 {
 	mapping_size = 0x2800;
 	run_all_orders(munmap_the_middle, NULL, 1000);
@@ -161,7 +161,7 @@ static void munmap_twice(void)
 	now_live(1 | 2 | 0x1000);
 }
 
-BOOK_TEST(cut, is_consistent_when_a_mapping_is_unmapped_in_two_parts)
+ACCOUNT_TEST(cut, is_consistent_when_a_mapping_is_unmapped_in_two_parts)
 {
 	mapping_size = 0x2800;
 	run_all_orders(munmap_twice, NULL, 1000);
@@ -173,7 +173,7 @@ static void mremap_that_moves(void)
 	now_live(1 | 2 | 0x4000);
 }
 
-BOOK_TEST(cut, is_consistent_when_an_mremap_moves)
+ACCOUNT_TEST(cut, is_consistent_when_an_mremap_moves)
 {
 	mapping_size = 0x2800;
 	run_all_orders(mremap_that_moves, NULL, 1000);
@@ -185,7 +185,7 @@ static void mremap_that_fails(void)
 	now_live(1 | 2 | 0x2800);
 }
 
-BOOK_TEST(cut, is_consistent_when_an_mremap_fails)
+ACCOUNT_TEST(cut, is_consistent_when_an_mremap_fails)
 {
 	mapping_size = 0x2800;
 	run_all_orders(mremap_that_fails, NULL, 1000);
@@ -197,7 +197,7 @@ static void mmap_over_another(void)
 	now_live(1 | 2 | 0x1000 | 0x800 | 0x400);
 }
 
-BOOK_TEST(cut, is_consistent_when_a_mapping_replaces_another)
+ACCOUNT_TEST(cut, is_consistent_when_a_mapping_replaces_another)
 {
 	mapping_size = 0x2800;
 	run_all_orders(mmap_over_another, NULL, 1000);

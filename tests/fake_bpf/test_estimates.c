@@ -236,7 +236,7 @@ static void expect_nothing_left(void)
 	expect(current_bytes, 0);
 	expect(sampled_blocks, 0);
 	expect_same(block_cnt(), 0, "blocks");
-	books_check(); /* of free_filter, too */
+	account_check(); /* of free_filter, too */
 }
 
 static void run_once(struct moments counters[OF_A_RUN])
@@ -273,13 +273,13 @@ static void expect_all_unbiased(void)
 	expect_loss(nestings_late, 0);
 }
 
-BOOK_TEST(estimates, are_unbiased)
+ACCOUNT_TEST(estimates, are_unbiased)
 {
 	choose_blocks((struct choice){ .sample_bytes = SAMPLE_BYTES });
 	expect_all_unbiased();
 }
 
-BOOK_TEST(estimates, are_unbiased_when_the_rate_changes)
+ACCOUNT_TEST(estimates, are_unbiased_when_the_rate_changes)
 {
 	choose_rates((const __u64[SAMPLE_RATES]){ 0, SAMPLE_BYTES / 4, SAMPLE_BYTES, 3 * SAMPLE_BYTES });
 	expect_all_unbiased();

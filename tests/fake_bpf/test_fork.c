@@ -9,7 +9,7 @@ static void follow(void)
 	book_of(process)->follows = 1;
 }
 
-BOOK_TEST(fork, is_not_followed_unless_asked)
+ACCOUNT_TEST(fork, is_not_followed_unless_asked)
 {
 	struct target_thread *child = thread_fork(200);
 
@@ -17,7 +17,7 @@ BOOK_TEST(fork, is_not_followed_unless_asked)
 	cr_expect_eq(fake.ring_cnt, 0);
 }
 
-BOOK_TEST(fork, gives_the_child_its_own_accounting)
+ACCOUNT_TEST(fork, gives_the_child_its_own_accounting)
 {
 	struct target_thread *child;
 
@@ -34,7 +34,7 @@ BOOK_TEST(fork, gives_the_child_its_own_accounting)
 	expect(current_bytes, 8);
 }
 
-BOOK_TEST(fork, records_the_parent_of_the_child)
+ACCOUNT_TEST(fork, records_the_parent_of_the_child)
 {
 	struct target_thread *child;
 
@@ -52,7 +52,7 @@ BOOK_TEST(fork, records_the_parent_of_the_child)
 	cr_expect_eq(fake.rung_for, 200);
 }
 
-BOOK_TEST(fork, frees_of_blocks_of_the_parent_are_counted_as_inherited)
+ACCOUNT_TEST(fork, frees_of_blocks_of_the_parent_are_counted_as_inherited)
 {
 	struct target_thread *child;
 
@@ -71,7 +71,7 @@ BOOK_TEST(fork, frees_of_blocks_of_the_parent_are_counted_as_inherited)
 	expect_live(0x2000, 8);
 }
 
-BOOK_TEST(fork, frees_are_not_inherited_after_an_exec)
+ACCOUNT_TEST(fork, frees_are_not_inherited_after_an_exec)
 {
 	struct target_thread *child;
 
@@ -85,7 +85,7 @@ BOOK_TEST(fork, frees_are_not_inherited_after_an_exec)
 	expect_same(book_of(child->process)->exec_cnt, 1, "exec_cnt");
 }
 
-BOOK_TEST(fork, follows_children_of_children)
+ACCOUNT_TEST(fork, follows_children_of_children)
 {
 	struct target_thread *child, *grandchild;
 
@@ -100,7 +100,7 @@ BOOK_TEST(fork, follows_children_of_children)
 	cr_expect(block_of(grandchild->process, 0x1000));
 }
 
-BOOK_TEST(fork, of_a_thread_creates_no_child_process)
+ACCOUNT_TEST(fork, of_a_thread_creates_no_child_process)
 {
 	unsigned long long ctx[2];
 	struct target_thread *thread = thread_start(process, 101);
@@ -114,7 +114,7 @@ BOOK_TEST(fork, of_a_thread_creates_no_child_process)
 	cr_expect_eq(fake.ring_cnt, 0);
 }
 
-BOOK_TEST(fork, uses_no_slot_that_is_occupied)
+ACCOUNT_TEST(fork, uses_no_slot_that_is_occupied)
 {
 	struct target_thread *child;
 
@@ -127,7 +127,7 @@ BOOK_TEST(fork, uses_no_slot_that_is_occupied)
 	cr_expect_eq(book_of(child->process)->counter[COUNTER_allocations], 1);
 }
 
-BOOK_TEST(fork, does_not_reuse_the_accounting_of_an_exited_process_with_its_pid)
+ACCOUNT_TEST(fork, does_not_reuse_the_accounting_of_an_exited_process_with_its_pid)
 {
 	struct target_thread *child;
 
@@ -145,7 +145,7 @@ BOOK_TEST(fork, does_not_reuse_the_accounting_of_an_exited_process_with_its_pid)
 	cr_expect_eq(block_cnt(), 1);
 }
 
-BOOK_TEST(fork, during_a_call_leaves_the_call_with_the_parent)
+ACCOUNT_TEST(fork, during_a_call_leaves_the_call_with_the_parent)
 {
 	struct target_thread *child;
 
@@ -170,50 +170,50 @@ static struct target_thread *end_unseen(struct target_thread *thread)
 	return thread_fork(200);
 }
 
-BOOK_TEST(missed, end_does_not_record_the_next_process_with_the_pid)
+ACCOUNT_TEST(missed, end_does_not_record_the_next_process_with_the_pid)
 {
 	struct target_process *other = process_start(200);
 	struct target_thread *child;
-	struct process *books;
+	struct process *account;
 
 	follow();
 	child = thread_fork(200);
 	thread_run(child);
 	user_malloc(8, 0x1000);
-	books = book_of(child->process);
+	account = book_of(child->process);
 	child->process->pid = 0;
 	other->started_ns = fake.now_ns + 1000;
 	thread_run(thread_start(other, 200)); /* no event has reported it */
 	user_malloc(16, 0x2000);
 	user_free(0x1000);
 
-	expect_same(books->counter[COUNTER_allocations], 1, "allocations");
-	expect_same(books->counter[COUNTER_frees], 0, "frees");
+	expect_same(account->counter[COUNTER_allocations], 1, "allocations");
+	expect_same(account->counter[COUNTER_frees], 0, "frees");
 }
 
-BOOK_TEST(missed, end_is_detected_when_the_pid_is_reused)
+ACCOUNT_TEST(missed, end_is_detected_when_the_pid_is_reused)
 {
 	struct target_thread *child;
-	struct process *books;
+	struct process *account;
 
 	follow();
 	child = thread_fork(200);
 	thread_run(child);
 	user_malloc(8, 0x1000);
-	books = book_of(child->process);
+	account = book_of(child->process);
 	child = end_unseen(child);
-	expect_same(books->loss[LOSS_ends_missed], 1, "ends_missed");
-	expect_same(books->exit_ns, child->process->started_ns, "exit_ns");
-	cr_assert(book_of(child->process) && book_of(child->process) != books);
+	expect_same(account->loss[LOSS_ends_missed], 1, "ends_missed");
+	expect_same(account->exit_ns, child->process->started_ns, "exit_ns");
+	cr_assert(book_of(child->process) && book_of(child->process) != account);
 	thread_run(child);
 	user_malloc(16, 0x1000);
 
 	expect_in(child->process, current_bytes, 16);
-	expect_same(books->counter[COUNTER_current_bytes], 8, "current_bytes");
+	expect_same(account->counter[COUNTER_current_bytes], 8, "current_bytes");
 	expect_loss(processes_dropped, 0);
 }
 
-BOOK_TEST(missed, exec_starts_a_new_accounting_at_the_first_call_of_a_thread)
+ACCOUNT_TEST(missed, exec_starts_a_new_accounting_at_the_first_call_of_a_thread)
 {
 	struct target_thread *child;
 
@@ -228,7 +228,7 @@ BOOK_TEST(missed, exec_starts_a_new_accounting_at_the_first_call_of_a_thread)
 	expect_in(child->process, unknown_frees, 1);
 }
 
-BOOK_TEST(missed, exec_is_detected_within_128_calls)
+ACCOUNT_TEST(missed, exec_is_detected_within_128_calls)
 {
 	__u64 image = book_of(process)->image;
 
@@ -244,7 +244,7 @@ BOOK_TEST(missed, exec_is_detected_within_128_calls)
 }
 
 /* A vforked child has its own memory from its exec on. */
-BOOK_TEST(missed, exec_of_a_vforked_child_ends_counting_for_the_parent)
+ACCOUNT_TEST(missed, exec_of_a_vforked_child_ends_counting_for_the_parent)
 {
 	struct target_thread *child;
 
@@ -259,7 +259,7 @@ BOOK_TEST(missed, exec_of_a_vforked_child_ends_counting_for_the_parent)
 }
 
 /* The loader admits a process without knowing its execs. */
-BOOK_TEST(missed, exec_is_not_reported_when_the_exec_count_is_unknown)
+ACCOUNT_TEST(missed, exec_is_not_reported_when_the_exec_count_is_unknown)
 {
 	process->exec_nr = 7;
 	thread_run(main_thread);
@@ -271,7 +271,7 @@ BOOK_TEST(missed, exec_is_not_reported_when_the_exec_count_is_unknown)
 
 /* ---- vfork ---- */
 
-BOOK_TEST(vfork, child_counts_for_its_parent_until_exec)
+ACCOUNT_TEST(vfork, child_counts_for_its_parent_until_exec)
 {
 	struct target_thread *child;
 
@@ -296,7 +296,7 @@ BOOK_TEST(vfork, child_counts_for_its_parent_until_exec)
 	expect_same(book_of(child->process)->memory_of, 0, "memory_of");
 }
 
-BOOK_TEST(vfork, of_a_vforked_child_counts_for_the_first_parent)
+ACCOUNT_TEST(vfork, of_a_vforked_child_counts_for_the_first_parent)
 {
 	struct target_thread *child, *grandchild;
 
@@ -312,7 +312,7 @@ BOOK_TEST(vfork, of_a_vforked_child_counts_for_the_first_parent)
 	expect_live(0x1000, 8);
 }
 
-BOOK_TEST(vfork, child_that_exits_during_a_call_is_a_loss_of_the_parent)
+ACCOUNT_TEST(vfork, child_that_exits_during_a_call_is_a_loss_of_the_parent)
 {
 	struct target_thread *child;
 
@@ -353,7 +353,7 @@ static void expect_ownerless(struct target_thread *child)
 	expect_loss_in(child->process, calls_ownerless, 2);
 }
 
-BOOK_TEST(ownerless, calls_are_not_recorded_after_the_parent_has_exited)
+ACCOUNT_TEST(ownerless, calls_are_not_recorded_after_the_parent_has_exited)
 {
 	struct target_thread *child = child_of_another();
 
@@ -362,7 +362,7 @@ BOOK_TEST(ownerless, calls_are_not_recorded_after_the_parent_has_exited)
 	cr_expect_eq(block_cnt(), 2);
 }
 
-BOOK_TEST(ownerless, calls_are_not_recorded_for_the_next_process_with_the_parents_pid)
+ACCOUNT_TEST(ownerless, calls_are_not_recorded_for_the_next_process_with_the_parents_pid)
 {
 	struct target_thread *child = child_of_another();
 	struct target_process *next = process_start(400);
@@ -381,7 +381,7 @@ BOOK_TEST(ownerless, calls_are_not_recorded_for_the_next_process_with_the_parent
 	expect_in(next, unknown_frees, 0);
 }
 
-BOOK_TEST(ownerless, calls_are_not_recorded_for_the_next_program_of_the_parent)
+ACCOUNT_TEST(ownerless, calls_are_not_recorded_for_the_next_program_of_the_parent)
 {
 	struct target_thread *child = child_of_another();
 	struct target_process *parent = process_by_pid(200);
@@ -392,7 +392,7 @@ BOOK_TEST(ownerless, calls_are_not_recorded_for_the_next_program_of_the_parent)
 	expect_in(parent, unknown_frees, 0);
 }
 
-BOOK_TEST(ownerless, calls_do_not_arise_when_the_parents_traces_are_cleared)
+ACCOUNT_TEST(ownerless, calls_do_not_arise_when_the_parents_traces_are_cleared)
 {
 	struct target_thread *child = child_of_another();
 	struct target_process *parent = process_by_pid(200);

@@ -274,19 +274,19 @@ static void expect_intervals_hold(void)
 	}
 }
 
-BOOK_TEST(estimates, have_intervals_that_contain_the_truth_in_95_of_100_runs, .timeout = 600)
+ACCOUNT_TEST(estimates, have_intervals_that_contain_the_truth_in_95_of_100_runs, .timeout = 600)
 {
 	choose_blocks((struct choice){ .sample_bytes = SAMPLE_BYTES });
 	expect_intervals_hold();
 }
 
-BOOK_TEST(estimates, have_intervals_that_contain_the_truth_when_the_rate_changes, .timeout = 600)
+ACCOUNT_TEST(estimates, have_intervals_that_contain_the_truth_when_the_rate_changes, .timeout = 600)
 {
 	choose_rates((const __u64[SAMPLE_RATES]){ 0, SAMPLE_BYTES / 4, SAMPLE_BYTES, 3 * SAMPLE_BYTES });
 	expect_intervals_hold();
 }
 
-BOOK_TEST(estimates, have_intervals_that_contain_the_truth_when_the_process_tells_its_samples, .timeout = 600)
+ACCOUNT_TEST(estimates, have_intervals_that_contain_the_truth_when_the_process_tells_its_samples, .timeout = 600)
 {
 	telling.is_used = true;
 	expect_intervals_hold();

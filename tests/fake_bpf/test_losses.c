@@ -9,7 +9,7 @@ static void have_room_for(__u32 block_cnt, __u32 note_cnt)
 	fake_map_resize(&dropped_blocks, note_cnt);
 }
 
-BOOK_TEST(losses, a_full_block_map_drops_blocks)
+ACCOUNT_TEST(losses, a_full_block_map_drops_blocks)
 {
 	have_room_for(2, 8);
 	user_malloc(1, 0x1000);
@@ -25,7 +25,7 @@ BOOK_TEST(losses, a_full_block_map_drops_blocks)
 	expect(dropped_bytes, 4);
 }
 
-BOOK_TEST(losses, a_free_of_a_dropped_block_is_counted)
+ACCOUNT_TEST(losses, a_free_of_a_dropped_block_is_counted)
 {
 	have_room_for(1, 8);
 	user_malloc(1, 0x1000);
@@ -45,7 +45,7 @@ BOOK_TEST(losses, a_free_of_a_dropped_block_is_counted)
 	expect(dropped_frees, 1);
 }
 
-BOOK_TEST(losses, a_dropped_block_counts_for_its_process)
+ACCOUNT_TEST(losses, a_dropped_block_counts_for_its_process)
 {
 	struct target_process *other = process_start(200);
 
@@ -65,7 +65,7 @@ BOOK_TEST(losses, a_dropped_block_counts_for_its_process)
 	expect_in(other, unknown_frees, 1);
 }
 
-BOOK_TEST(losses, a_dropped_block_counts_as_freed_when_its_address_is_allocated_again)
+ACCOUNT_TEST(losses, a_dropped_block_counts_as_freed_when_its_address_is_allocated_again)
 {
 	have_room_for(1, 8);
 	user_malloc(1, 0x1000);
@@ -86,7 +86,7 @@ BOOK_TEST(losses, a_dropped_block_counts_as_freed_when_its_address_is_allocated_
 	expect(dropped_blocks, 0);
 }
 
-BOOK_TEST(losses, a_realloc_of_a_dropped_block_frees_it)
+ACCOUNT_TEST(losses, a_realloc_of_a_dropped_block_frees_it)
 {
 	have_room_for(1, 8);
 	user_malloc(1, 0x1000);
@@ -102,7 +102,7 @@ BOOK_TEST(losses, a_realloc_of_a_dropped_block_frees_it)
 	expect(unknown_frees, 0);
 }
 
-BOOK_TEST(losses, a_failed_realloc_of_a_dropped_block_keeps_it)
+ACCOUNT_TEST(losses, a_failed_realloc_of_a_dropped_block_keeps_it)
 {
 	have_room_for(1, 8);
 	user_malloc(1, 0x1000);
@@ -118,7 +118,7 @@ BOOK_TEST(losses, a_failed_realloc_of_a_dropped_block_keeps_it)
 }
 
 /* realloc had freed the dropped block all the same. */
-BOOK_TEST(losses, a_dropped_block_is_not_restored_at_an_address_in_use)
+ACCOUNT_TEST(losses, a_dropped_block_is_not_restored_at_an_address_in_use)
 {
 	have_room_for(2, 8);
 	user_malloc(1, 0x1000);
@@ -137,7 +137,7 @@ BOOK_TEST(losses, a_dropped_block_is_not_restored_at_an_address_in_use)
 	expect_live(0x3000, 16);
 }
 
-BOOK_TEST(losses, a_dropped_block_is_restored_when_its_thread_is_killed_during_realloc)
+ACCOUNT_TEST(losses, a_dropped_block_is_restored_when_its_thread_is_killed_during_realloc)
 {
 	struct target_thread *other = thread_start(process, 101);
 
@@ -154,7 +154,7 @@ BOOK_TEST(losses, a_dropped_block_is_restored_when_its_thread_is_killed_during_r
 	expect(dropped_frees, 0);
 }
 
-BOOK_TEST(losses, a_killed_threads_block_is_not_restored_at_the_address_of_a_dropped_block)
+ACCOUNT_TEST(losses, a_killed_threads_block_is_not_restored_at_the_address_of_a_dropped_block)
 {
 	struct target_thread *other = thread_start(process, 101);
 
@@ -175,7 +175,7 @@ BOOK_TEST(losses, a_killed_threads_block_is_not_restored_at_the_address_of_a_dro
 	expect(frees, 2);
 }
 
-BOOK_TEST(losses, a_failed_realloc_drops_the_old_block_when_the_map_is_full)
+ACCOUNT_TEST(losses, a_failed_realloc_drops_the_old_block_when_the_map_is_full)
 {
 	have_room_for(1, 8);
 	user_malloc(1, 0x1000);
@@ -192,7 +192,7 @@ BOOK_TEST(losses, a_failed_realloc_drops_the_old_block_when_the_map_is_full)
 	expect(dropped_frees, 1);
 }
 
-BOOK_TEST(losses, a_dropped_block_that_cannot_be_noted_is_counted)
+ACCOUNT_TEST(losses, a_dropped_block_that_cannot_be_noted_is_counted)
 {
 	have_room_for(1, 1);
 	user_malloc(1, 0x1000);
@@ -207,7 +207,7 @@ BOOK_TEST(losses, a_dropped_block_that_cannot_be_noted_is_counted)
 	expect(unknown_frees, 1);
 }
 
-BOOK_TEST(losses, an_exec_forgets_dropped_blocks)
+ACCOUNT_TEST(losses, an_exec_forgets_dropped_blocks)
 {
 	have_room_for(1, 8);
 	user_malloc(1, 0x1000);
@@ -221,7 +221,7 @@ BOOK_TEST(losses, an_exec_forgets_dropped_blocks)
 	expect(unknown_frees, 1);
 }
 
-BOOK_TEST(losses, a_full_block_map_accepts_a_block_after_a_free)
+ACCOUNT_TEST(losses, a_full_block_map_accepts_a_block_after_a_free)
 {
 	nursery_use(0);
 	fake_map_resize(&blocks, 1);
@@ -234,7 +234,7 @@ BOOK_TEST(losses, a_full_block_map_accepts_a_block_after_a_free)
 	expect_loss(blocks_dropped, 1);
 }
 
-BOOK_TEST(losses, a_full_block_map_has_room_for_a_realloc_of_its_block)
+ACCOUNT_TEST(losses, a_full_block_map_has_room_for_a_realloc_of_its_block)
 {
 	nursery_use(0);
 	fake_map_resize(&blocks, 1);
@@ -244,7 +244,7 @@ BOOK_TEST(losses, a_full_block_map_has_room_for_a_realloc_of_its_block)
 	expect_live(0x2000, 2);
 }
 
-BOOK_TEST(losses, a_full_block_map_replaces_a_block_whose_free_was_missed)
+ACCOUNT_TEST(losses, a_full_block_map_replaces_a_block_whose_free_was_missed)
 {
 	nursery_use(0);
 	fake_map_resize(&blocks, 1);
@@ -256,7 +256,7 @@ BOOK_TEST(losses, a_full_block_map_replaces_a_block_whose_free_was_missed)
 	expect_loss(blocks_dropped, 0);
 }
 
-BOOK_TEST(losses, a_kernel_without_memory_drops_blocks)
+ACCOUNT_TEST(losses, a_kernel_without_memory_drops_blocks)
 {
 	nursery_use(0);
 	user_malloc(1, 0x1000);
@@ -270,7 +270,7 @@ BOOK_TEST(losses, a_kernel_without_memory_drops_blocks)
 	expect(current_blocks, 1);
 }
 
-BOOK_TEST(losses, a_kernel_without_memory_removes_the_replaced_block_and_drops_the_new_block)
+ACCOUNT_TEST(losses, a_kernel_without_memory_removes_the_replaced_block_and_drops_the_new_block)
 {
 	nursery_use(0);
 	user_malloc(1, 0x1000);
@@ -285,7 +285,7 @@ BOOK_TEST(losses, a_kernel_without_memory_removes_the_replaced_block_and_drops_t
 	expect(current_blocks, 0);
 }
 
-BOOK_TEST(losses, a_full_traceback_map_leaves_blocks_without_traceback)
+ACCOUNT_TEST(losses, a_full_traceback_map_leaves_blocks_without_traceback)
 {
 	fake_map_resize(&tracebacks, 1);
 	stack_is(0x1);
@@ -314,7 +314,7 @@ static void other_thread_is_first(const void *map)
 	bpf_map_update_elem(&tracebacks, &others_hash, &others_traceback, BPF_NOEXIST);
 }
 
-BOOK_TEST(losses, a_traceback_that_two_threads_add_at_once_is_not_lost)
+ACCOUNT_TEST(losses, a_traceback_that_two_threads_add_at_once_is_not_lost)
 {
 	looks = 0;
 	stack_is(0x1);
@@ -330,7 +330,7 @@ BOOK_TEST(losses, a_traceback_that_two_threads_add_at_once_is_not_lost)
 	expect_loss(tracebacks_dropped, 0);
 }
 
-BOOK_TEST(losses, a_thread_without_state_loses_its_calls)
+ACCOUNT_TEST(losses, a_thread_without_state_loses_its_calls)
 {
 	fake.out_of_memory = true;
 	enter(SHAPE_MALLOC, sp_at(1), 24);
@@ -342,7 +342,7 @@ BOOK_TEST(losses, a_thread_without_state_loses_its_calls)
 	expect_live(0x2000, 8);
 }
 
-BOOK_TEST(losses, a_thread_without_state_still_frees_blocks)
+ACCOUNT_TEST(losses, a_thread_without_state_still_frees_blocks)
 {
 	user_malloc(24, 0x1000);
 	thread_run(thread_start(process, 101));
@@ -354,7 +354,7 @@ BOOK_TEST(losses, a_thread_without_state_still_frees_blocks)
 }
 
 /* The first argument is where the address of the block will be stored: it may lie in a heap block. */
-BOOK_TEST(losses, a_posix_memalign_without_state_frees_nothing)
+ACCOUNT_TEST(losses, a_posix_memalign_without_state_frees_nothing)
 {
 	user_malloc(24, 0x1000);
 	thread_run(thread_start(process, 101));
@@ -367,7 +367,7 @@ BOOK_TEST(losses, a_posix_memalign_without_state_frees_nothing)
 	expect(unknown_frees, 0);
 }
 
-BOOK_TEST(losses, are_counted_for_the_process_that_lost)
+ACCOUNT_TEST(losses, are_counted_for_the_process_that_lost)
 {
 	struct target_process *other = process_start(200);
 

@@ -4,7 +4,7 @@
 
 #include "target.h"
 
-BOOK_TEST(nesting, a_nested_call_is_counted_and_only_the_outer_call_is_recorded)
+ACCOUNT_TEST(nesting, a_nested_call_is_counted_and_only_the_outer_call_is_recorded)
 {
 	enter(SHAPE_CALLOC, sp_at(1), 3, 8);
 	enter(SHAPE_MALLOC, sp_at(4), 40);
@@ -19,7 +19,7 @@ BOOK_TEST(nesting, a_nested_call_is_counted_and_only_the_outer_call_is_recorded)
 }
 
 /* If the return address is hijacked on a higher stack, the kernel may end the process. */
-BOOK_TEST(nesting, a_nested_call_in_a_session_keeps_its_return_address)
+ACCOUNT_TEST(nesting, a_nested_call_in_a_session_keeps_its_return_address)
 {
 	if (!getenv("FAKE_SESSION"))
 		return;
@@ -29,7 +29,7 @@ BOOK_TEST(nesting, a_nested_call_in_a_session_keeps_its_return_address)
 	expect_same(*(__u64 *)sp_at(4), 0x401000, "the inner return address");
 }
 
-BOOK_TEST(nesting, may_have_any_depth)
+ACCOUNT_TEST(nesting, may_have_any_depth)
 {
 	for (int depth = 1; depth <= 5; depth++)
 		enter(SHAPE_MALLOC, sp_at(depth), depth);
@@ -41,7 +41,7 @@ BOOK_TEST(nesting, may_have_any_depth)
 	expect(nested_calls, 4);
 }
 
-BOOK_TEST(nesting, a_nested_free_is_ignored_and_counted)
+ACCOUNT_TEST(nesting, a_nested_free_is_ignored_and_counted)
 {
 	user_malloc(24, 0x1000);
 	enter(SHAPE_MALLOC, sp_at(1), 8);
@@ -63,7 +63,7 @@ static void free_from(unsigned int depth, __u32 offset, __u64 address)
 	site_offset = 0;
 }
 
-BOOK_TEST(nesting, a_free_that_is_passed_on_counts_once)
+ACCOUNT_TEST(nesting, a_free_that_is_passed_on_counts_once)
 {
 	user_malloc(24, 0x1000);
 	user_malloc(32, 0x2000);
@@ -80,7 +80,7 @@ BOOK_TEST(nesting, a_free_that_is_passed_on_counts_once)
 	expect(nested_calls, 4);
 }
 
-BOOK_TEST(nesting, a_free_of_a_dropped_block_that_is_passed_on_counts_once)
+ACCOUNT_TEST(nesting, a_free_of_a_dropped_block_that_is_passed_on_counts_once)
 {
 	nursery_use(0);
 	fake_map_resize(&blocks, 1);
@@ -96,7 +96,7 @@ BOOK_TEST(nesting, a_free_of_a_dropped_block_that_is_passed_on_counts_once)
 	expect(unknown_frees, 0);
 }
 
-BOOK_TEST(nesting, a_free_of_another_address_is_a_free_of_its_own)
+ACCOUNT_TEST(nesting, a_free_of_another_address_is_a_free_of_its_own)
 {
 	user_malloc(24, 0x1000);
 	free_from(1, 100, 0x1000);
@@ -108,7 +108,7 @@ BOOK_TEST(nesting, a_free_of_another_address_is_a_free_of_its_own)
 }
 
 /* When a thread exits, libc frees the thread's cached blocks again, outside any other allocator's free. */
-BOOK_TEST(nesting, a_second_free_at_the_same_depth_is_a_free_of_its_own)
+ACCOUNT_TEST(nesting, a_second_free_at_the_same_depth_is_a_free_of_its_own)
 {
 	user_malloc(24, 0x1000);
 	free_from(3, 100, 0x1000);
@@ -124,7 +124,7 @@ BOOK_TEST(nesting, a_second_free_at_the_same_depth_is_a_free_of_its_own)
 }
 
 /* glibc's free does this from 2.42 on, in a thread that has no cache yet. */
-BOOK_TEST(nesting, a_free_that_jumps_back_to_its_start_counts_once)
+ACCOUNT_TEST(nesting, a_free_that_jumps_back_to_its_start_counts_once)
 {
 	restarts = true;
 	user_malloc(24, 0x1000);
@@ -140,7 +140,7 @@ BOOK_TEST(nesting, a_free_that_jumps_back_to_its_start_counts_once)
 	expect(nested_calls, 2);
 }
 
-BOOK_TEST(nesting, a_free_of_an_address_that_was_allocated_again_counts_twice)
+ACCOUNT_TEST(nesting, a_free_of_an_address_that_was_allocated_again_counts_twice)
 {
 	user_malloc(24, 0x1000);
 	free_from(1, 100, 0x1000);
@@ -152,7 +152,7 @@ BOOK_TEST(nesting, a_free_of_an_address_that_was_allocated_again_counts_twice)
 }
 
 /* One that only frees what others have allocated. */
-BOOK_TEST(nesting, a_free_that_is_passed_on_counts_once_in_a_thread_that_never_allocates)
+ACCOUNT_TEST(nesting, a_free_that_is_passed_on_counts_once_in_a_thread_that_never_allocates)
 {
 	user_malloc(24, 0x1000);
 	thread_run(thread_start(process, 101));
@@ -163,7 +163,7 @@ BOOK_TEST(nesting, a_free_that_is_passed_on_counts_once_in_a_thread_that_never_a
 	expect(unknown_frees, 0);
 }
 
-BOOK_TEST(nesting, is_tracked_for_each_thread)
+ACCOUNT_TEST(nesting, is_tracked_for_each_thread)
 {
 	enter(SHAPE_MALLOC, sp_at(1), 8);
 	thread_run(thread_start(process, 101));
@@ -177,7 +177,7 @@ BOOK_TEST(nesting, is_tracked_for_each_thread)
 	expect(nested_calls, 0);
 }
 
-BOOK_TEST(nesting, a_return_at_another_depth_does_not_match_the_call)
+ACCOUNT_TEST(nesting, a_return_at_another_depth_does_not_match_the_call)
 {
 	enter(SHAPE_MALLOC, sp_at(3), 8);
 	leave(SHAPE_MALLOC, sp_at(4), 0x2000);
@@ -188,7 +188,7 @@ BOOK_TEST(nesting, a_return_at_another_depth_does_not_match_the_call)
 	expect(allocations, 1);
 }
 
-BOOK_TEST(nesting, a_return_of_another_site_does_not_match_the_call)
+ACCOUNT_TEST(nesting, a_return_of_another_site_does_not_match_the_call)
 {
 	if (returns_are_probed()) /* there the stack pointer is the only criterion */
 		return;
@@ -204,7 +204,7 @@ BOOK_TEST(nesting, a_return_of_another_site_does_not_match_the_call)
 }
 
 /* Two allocators with one shape: the domain is part of the cookie and no part of the match. */
-BOOK_TEST(nesting, a_block_has_the_domain_of_the_entry)
+ACCOUNT_TEST(nesting, a_block_has_the_domain_of_the_entry)
 {
 	domain = 4;
 	enter(SHAPE_MALLOC, sp_at(1), 8);
@@ -217,7 +217,7 @@ BOOK_TEST(nesting, a_block_has_the_domain_of_the_entry)
 
 /* ---- Calls that never return ---- */
 
-BOOK_TEST(stale, call_is_dropped_when_the_stack_pointer_is_above_it)
+ACCOUNT_TEST(stale, call_is_dropped_when_the_stack_pointer_is_above_it)
 {
 	enter(SHAPE_MALLOC, sp_at(5), 8);
 	enter(SHAPE_MALLOC, sp_at(4), 24);
@@ -230,7 +230,7 @@ BOOK_TEST(stale, call_is_dropped_when_the_stack_pointer_is_above_it)
 }
 
 /* The main thread's stack ends at its arguments; its control block may be anywhere. */
-BOOK_TEST(stale, call_of_the_main_thread_is_dropped_like_any_other)
+ACCOUNT_TEST(stale, call_of_the_main_thread_is_dropped_like_any_other)
 {
 	main_thread->task.thread.fsbase = 0x7000;
 	enter(SHAPE_MALLOC, sp_at(5), 8);
@@ -241,7 +241,7 @@ BOOK_TEST(stale, call_of_the_main_thread_is_dropped_like_any_other)
 	expect_loss(calls_unreturned, 1);
 }
 
-BOOK_TEST(stale, call_is_dropped_by_a_free)
+ACCOUNT_TEST(stale, call_is_dropped_by_a_free)
 {
 	user_malloc(24, 0x1000);
 	enter(SHAPE_MALLOC, sp_at(5), 8);
@@ -254,7 +254,7 @@ BOOK_TEST(stale, call_is_dropped_by_a_free)
 }
 
 /* CALL has written a return address where the hijacked one was. */
-BOOK_TEST(stale, call_is_dropped_by_another_call_at_its_stack_pointer)
+ACCOUNT_TEST(stale, call_is_dropped_by_another_call_at_its_stack_pointer)
 {
 	enter(SHAPE_MALLOC, sp_at(1), 8);
 	enter(SHAPE_MALLOC, sp_at(1), 24);
@@ -266,7 +266,7 @@ BOOK_TEST(stale, call_is_dropped_by_another_call_at_its_stack_pointer)
 }
 
 /* No return probe has ever been hit in this process, so nothing can be hijacked. */
-BOOK_TEST(stale, call_is_dropped_when_the_process_has_no_trampoline)
+ACCOUNT_TEST(stale, call_is_dropped_when_the_process_has_no_trampoline)
 {
 	enter(SHAPE_MALLOC, sp_at(1), 8);
 	process->mm.uprobes_state.xol_area = NULL;
@@ -278,7 +278,7 @@ BOOK_TEST(stale, call_is_dropped_when_the_process_has_no_trampoline)
 	expect_loss(calls_unreturned, 1);
 }
 
-BOOK_TEST(stale, call_is_dropped_when_its_return_address_is_unreadable)
+ACCOUNT_TEST(stale, call_is_dropped_when_its_return_address_is_unreadable)
 {
 	enter(SHAPE_MALLOC, sp_at(1), 8);
 	fake.fault_address = sp_at(1);
@@ -291,7 +291,7 @@ BOOK_TEST(stale, call_is_dropped_when_its_return_address_is_unreadable)
 	expect(unknown_frees, 1);
 }
 
-BOOK_TEST(stale, call_has_an_unmatched_return_after_it_was_dropped)
+ACCOUNT_TEST(stale, call_has_an_unmatched_return_after_it_was_dropped)
 {
 	enter(SHAPE_MALLOC, sp_at(5), 8);
 	user_malloc(24, 0x1000);
@@ -317,7 +317,7 @@ static void malloc_in_handler(void)
 	expect_loss(calls_declined, 1);
 }
 
-BOOK_TEST(stale, call_is_kept_when_the_other_stack_is_the_alternate_stack)
+ACCOUNT_TEST(stale, call_is_kept_when_the_other_stack_is_the_alternate_stack)
 {
 	/* One mapping holds both stacks, so only the alternate stack's bounds distinguish them. */
 	vma_add(main_thread->stack, sizeof(main_thread->stack) * 2);
@@ -326,14 +326,14 @@ BOOK_TEST(stale, call_is_kept_when_the_other_stack_is_the_alternate_stack)
 	malloc_in_handler();
 }
 
-BOOK_TEST(stale, call_is_kept_when_the_other_stack_is_another_mapping)
+ACCOUNT_TEST(stale, call_is_kept_when_the_other_stack_is_another_mapping)
 {
 	vma_add(main_thread->alternate_stack, sizeof(main_thread->alternate_stack));
 	malloc_in_handler();
 }
 
 /* Without sessions the loader must see the thread in time. */
-BOOK_TEST(declined, calls_of_a_thread_whose_system_calls_do_not_reach_the_kernel)
+ACCOUNT_TEST(declined, calls_of_a_thread_whose_system_calls_do_not_reach_the_kernel)
 {
 	if (!calls_are_sessions())
 		return;
@@ -350,12 +350,12 @@ BOOK_TEST(declined, calls_of_a_thread_whose_system_calls_do_not_reach_the_kernel
 	expect_loss(calls_declined, 2);
 }
 
-BOOK_TEST(stale, call_is_kept_when_its_stack_has_no_mapping)
+ACCOUNT_TEST(stale, call_is_kept_when_its_stack_has_no_mapping)
 {
 	malloc_in_handler();
 }
 
-BOOK_TEST(stale, call_is_kept_when_the_mappings_cannot_be_read)
+ACCOUNT_TEST(stale, call_is_kept_when_the_mappings_cannot_be_read)
 {
 	enter(SHAPE_MALLOC, sp_at(5), 8);
 	fake.vma_busy = true;
@@ -370,7 +370,7 @@ BOOK_TEST(stale, call_is_kept_when_the_mappings_cannot_be_read)
 }
 
 /* Two coroutine stacks lie side by side: a higher address does not mean that the call has been left. */
-BOOK_TEST(stale, call_is_kept_when_the_stacks_are_coroutines)
+ACCOUNT_TEST(stale, call_is_kept_when_the_stacks_are_coroutines)
 {
 	static __u64 stacks[2][STACK_SLOTS];
 	__u64 low = (__u64)&stacks[0][STACK_SLOTS - 1], high = (__u64)&stacks[1][STACK_SLOTS - 1];
@@ -389,7 +389,7 @@ BOOK_TEST(stale, call_is_kept_when_the_stacks_are_coroutines)
 	expect_loss(calls_declined, 1);
 }
 
-BOOK_TEST(stale, call_on_the_alternate_stack_is_dropped_by_a_call_on_the_same_stack)
+ACCOUNT_TEST(stale, call_on_the_alternate_stack_is_dropped_by_a_call_on_the_same_stack)
 {
 	vma_add(main_thread->alternate_stack, sizeof(main_thread->alternate_stack));
 	main_thread->task.sas_ss_sp = (__u64)main_thread->alternate_stack;
@@ -404,7 +404,7 @@ BOOK_TEST(stale, call_on_the_alternate_stack_is_dropped_by_a_call_on_the_same_st
 
 /* ---- Returns without a call ---- */
 
-BOOK_TEST(unmatched, return_of_a_thread_without_a_call_is_counted)
+ACCOUNT_TEST(unmatched, return_of_a_thread_without_a_call_is_counted)
 {
 	leave(SHAPE_MALLOC, sp_at(1), 0x1000);
 
@@ -412,7 +412,7 @@ BOOK_TEST(unmatched, return_of_a_thread_without_a_call_is_counted)
 	expect_unmatched(1);
 }
 
-BOOK_TEST(unmatched, second_return_of_a_call_is_counted)
+ACCOUNT_TEST(unmatched, second_return_of_a_call_is_counted)
 {
 	user_malloc(8, 0x1000);
 	leave(SHAPE_MALLOC, sp_at(1), 0x2000);

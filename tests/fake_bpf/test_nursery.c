@@ -44,7 +44,7 @@ static struct nursery_place *the_place(void)
 	return bpf_map_lookup_elem(&nursery, &first);
 }
 
-BOOK_TEST(nursery, holds_a_new_block_until_the_next_block_comes)
+ACCOUNT_TEST(nursery, holds_a_new_block_until_the_next_block_comes)
 {
 	nursery_use(2);
 	user_malloc(8, at(1));
@@ -56,7 +56,7 @@ BOOK_TEST(nursery, holds_a_new_block_until_the_next_block_comes)
 	expect(current_bytes, 24);
 }
 
-BOOK_TEST(nursery, frees_find_their_block_in_the_nursery_and_in_the_map)
+ACCOUNT_TEST(nursery, frees_find_their_block_in_the_nursery_and_in_the_map)
 {
 	nursery_use(2);
 	user_malloc(8, at(1));
@@ -70,7 +70,7 @@ BOOK_TEST(nursery, frees_find_their_block_in_the_nursery_and_in_the_map)
 	expect(unknown_frees, 1);
 }
 
-BOOK_TEST(nursery, block_stays_unchanged_when_it_moves_to_the_map)
+ACCOUNT_TEST(nursery, block_stays_unchanged_when_it_moves_to_the_map)
 {
 	struct block before;
 
@@ -81,7 +81,7 @@ BOOK_TEST(nursery, block_stays_unchanged_when_it_moves_to_the_map)
 	cr_expect(!memcmp(&before, block_at(at(1)), sizeof(before)));
 }
 
-BOOK_TEST(nursery, realloc_finds_its_block_in_the_nursery_and_in_the_map)
+ACCOUNT_TEST(nursery, realloc_finds_its_block_in_the_nursery_and_in_the_map)
 {
 	nursery_use(2);
 	user_malloc(8, at(1));
@@ -97,7 +97,7 @@ BOOK_TEST(nursery, realloc_finds_its_block_in_the_nursery_and_in_the_map)
 	expect(frees, 2);
 }
 
-BOOK_TEST(nursery, address_that_is_allocated_again_replaces_a_block_in_the_nursery)
+ACCOUNT_TEST(nursery, address_that_is_allocated_again_replaces_a_block_in_the_nursery)
 {
 	nursery_use(2);
 	user_malloc(8, at(1));
@@ -106,7 +106,7 @@ BOOK_TEST(nursery, address_that_is_allocated_again_replaces_a_block_in_the_nurse
 	expect_loss(blocks_replaced, 1);
 }
 
-BOOK_TEST(nursery, address_that_is_allocated_again_replaces_a_block_that_moved_to_the_map)
+ACCOUNT_TEST(nursery, address_that_is_allocated_again_replaces_a_block_that_moved_to_the_map)
 {
 	nursery_use(2);
 	user_malloc(8, at(1));
@@ -117,7 +117,7 @@ BOOK_TEST(nursery, address_that_is_allocated_again_replaces_a_block_that_moved_t
 	expect_loss(blocks_replaced, 1);
 }
 
-BOOK_TEST(nursery, keeps_its_block_and_drops_the_new_block_when_the_map_is_full)
+ACCOUNT_TEST(nursery, keeps_its_block_and_drops_the_new_block_when_the_map_is_full)
 {
 	nursery_use(2);
 	fake_map_resize(&blocks, 1);
@@ -136,7 +136,7 @@ BOOK_TEST(nursery, keeps_its_block_and_drops_the_new_block_when_the_map_is_full)
 	expect_live(at(4), 64);
 }
 
-BOOK_TEST(nursery, is_shared_by_processes)
+ACCOUNT_TEST(nursery, is_shared_by_processes)
 {
 	struct target_process *other = process_start(200);
 	struct target_thread *thread = thread_start(other, 200);
@@ -157,7 +157,7 @@ BOOK_TEST(nursery, is_shared_by_processes)
 	expect_in(other, frees, 1);
 }
 
-BOOK_TEST(nursery, holds_no_mappings)
+ACCOUNT_TEST(nursery, holds_no_mappings)
 {
 	nursery_use(2);
 	user_mmap(0x1000, 0x10000);
@@ -167,7 +167,7 @@ BOOK_TEST(nursery, holds_no_mappings)
 	expect(frees, 1);
 }
 
-BOOK_TEST(nursery, keeps_its_block_when_a_killed_realloc_had_the_same_address)
+ACCOUNT_TEST(nursery, keeps_its_block_when_a_killed_realloc_had_the_same_address)
 {
 	struct target_thread *other = thread_start(process, 101);
 
@@ -184,7 +184,7 @@ BOOK_TEST(nursery, keeps_its_block_when_a_killed_realloc_had_the_same_address)
 	expect_loss(calls_unreturned, 1);
 }
 
-BOOK_TEST(nursery, keeps_its_block_when_a_dropped_block_had_the_same_address)
+ACCOUNT_TEST(nursery, keeps_its_block_when_a_dropped_block_had_the_same_address)
 {
 	nursery_use(2);
 	fake_map_resize(&blocks, 1);
@@ -204,7 +204,7 @@ BOOK_TEST(nursery, keeps_its_block_when_a_dropped_block_had_the_same_address)
 	expect_loss(blocks_dropped, 1);
 }
 
-BOOK_TEST(nursery, place_that_is_busy_is_not_changed)
+ACCOUNT_TEST(nursery, place_that_is_busy_is_not_changed)
 {
 	nursery_use(2);
 	the_place()->state = NURSERY_BUSY;
@@ -219,7 +219,7 @@ BOOK_TEST(nursery, place_that_is_busy_is_not_changed)
 	the_place()->state = NURSERY_EMPTY;
 }
 
-BOOK_TEST(nursery, keeps_its_block_when_the_block_cannot_be_handed_over)
+ACCOUNT_TEST(nursery, keeps_its_block_when_the_block_cannot_be_handed_over)
 {
 	nursery_use(2);
 	fake_map_resize(&handed_blocks, 1);
@@ -243,7 +243,7 @@ static void free_and_again(void)
 	now_live(2 | 4);
 }
 
-BOOK_TEST(nursery, cut_is_consistent_while_blocks_move)
+ACCOUNT_TEST(nursery, cut_is_consistent_while_blocks_move)
 {
 	cut_nursery = 2;
 	run_all_orders(free_and_again, NULL, 1000);
@@ -260,7 +260,7 @@ static void free_the_other(void)
 	enter(SHAPE_FREE, sp_at(1), 0x2000);
 }
 
-BOOK_TEST(nursery, cut_is_consistent_while_another_thread_frees_a_block_that_moves)
+ACCOUNT_TEST(nursery, cut_is_consistent_while_another_thread_frees_a_block_that_moves)
 {
 	static const struct intrusion intrusion = { free_the_other, .removes = 2 };
 
@@ -274,13 +274,13 @@ static void realloc_that_moves(void)
 	now_live(2 | 4);
 }
 
-BOOK_TEST(nursery, cut_is_consistent_while_a_realloc_removes_a_block_from_the_nursery)
+ACCOUNT_TEST(nursery, cut_is_consistent_while_a_realloc_removes_a_block_from_the_nursery)
 {
 	cut_nursery = 2;
 	run_all_orders(realloc_that_moves, NULL, 1000);
 }
 
-BOOK_TEST(nursery, cut_is_wrong_when_a_place_is_not_read)
+ACCOUNT_TEST(nursery, cut_is_wrong_when_a_place_is_not_read)
 {
 	cut_nursery = 2;
 	for (int place = 0; place < PLACES; place++) {

@@ -13,7 +13,7 @@ int memory_groups(struct bpf_iter__task *ctx);
 
 /* ---- live bytes ---- */
 
-BOOK_TEST(rings, once_when_live_bytes_reach_the_threshold)
+ACCOUNT_TEST(rings, once_when_live_bytes_reach_the_threshold)
 {
 	book_of(process)->ring_at_bytes = 100;
 	user_malloc(60, 0x1000);
@@ -27,7 +27,7 @@ BOOK_TEST(rings, once_when_live_bytes_reach_the_threshold)
 	expect_same(fake.ring_cnt, 1, "ring_cnt");
 }
 
-BOOK_TEST(rings, not_for_blocks_that_were_freed)
+ACCOUNT_TEST(rings, not_for_blocks_that_were_freed)
 {
 	book_of(process)->ring_at_bytes = 100;
 	for (int i = 0; i < 3; i++) {
@@ -37,7 +37,7 @@ BOOK_TEST(rings, not_for_blocks_that_were_freed)
 	expect_same(fake.ring_cnt, 0, "ring_cnt");
 }
 
-BOOK_TEST(rings, when_a_realloc_reaches_the_threshold)
+ACCOUNT_TEST(rings, when_a_realloc_reaches_the_threshold)
 {
 	book_of(process)->ring_at_bytes = 100;
 	user_malloc(60, 0x1000);
@@ -47,13 +47,13 @@ BOOK_TEST(rings, when_a_realloc_reaches_the_threshold)
 	expect_same(fake.ring_cnt, 1, "ring_cnt");
 }
 
-BOOK_TEST(rings, never_without_a_threshold)
+ACCOUNT_TEST(rings, never_without_a_threshold)
 {
 	user_malloc(1UL << 40, 0x1000);
 	expect_same(fake.ring_cnt, 0, "ring_cnt");
 }
 
-BOOK_TEST(rings, at_the_threshold_of_each_process)
+ACCOUNT_TEST(rings, at_the_threshold_of_each_process)
 {
 	struct target_process *other = process_start(200);
 
@@ -84,7 +84,7 @@ static void kill_by_oom(struct target_thread *victim)
 	oom_victim((__u64[]){ (uintptr_t)&victim->task, 0 });
 }
 
-BOOK_TEST(oom, victims_are_recorded_with_their_cgroup)
+ACCOUNT_TEST(oom, victims_are_recorded_with_their_cgroup)
 {
 	struct target_thread *victim = start_in(1, 200);
 
@@ -95,7 +95,7 @@ BOOK_TEST(oom, victims_are_recorded_with_their_cgroup)
 	expect_same(fake.rung_for, 200, "rung_for");
 }
 
-BOOK_TEST(oom, victims_are_processes_even_when_the_kernel_reports_a_thread)
+ACCOUNT_TEST(oom, victims_are_processes_even_when_the_kernel_reports_a_thread)
 {
 	struct target_thread *first = start_in(0, 200);
 
@@ -106,7 +106,7 @@ BOOK_TEST(oom, victims_are_processes_even_when_the_kernel_reports_a_thread)
 	expect_same(oom_kills[0].tgid, 200, "tgid");
 }
 
-BOOK_TEST(oom, the_latest_victims_are_kept)
+ACCOUNT_TEST(oom, the_latest_victims_are_kept)
 {
 	struct target_thread *victim[2] = { start_in(0, 200), start_in(1, 300) };
 
@@ -124,7 +124,7 @@ static void walk(struct target_thread *thread)
 	memory_groups(&(struct bpf_iter__task){ .meta = &meta, .task = thread ? &thread->task : NULL });
 }
 
-BOOK_TEST(oom, cgroups_are_listed_for_processes_and_not_for_threads)
+ACCOUNT_TEST(oom, cgroups_are_listed_for_processes_and_not_for_threads)
 {
 	struct target_thread *first = start_in(0, 200), *other = start_in(1, 300);
 	struct oom_kill found[2];
@@ -139,7 +139,7 @@ BOOK_TEST(oom, cgroups_are_listed_for_processes_and_not_for_threads)
 	cr_expect(found[1].tgid == 300 && found[1].group == 72);
 }
 
-BOOK_TEST(exit, of_an_oom_victim_is_marked)
+ACCOUNT_TEST(exit, of_an_oom_victim_is_marked)
 {
 	process->signal.group_exit_code = 9;
 	process->signal.oom_mm = &process->mm;
@@ -147,7 +147,7 @@ BOOK_TEST(exit, of_an_oom_victim_is_marked)
 	expect_same(book_of(process)->is_oom_victim, 1, "is_oom_victim");
 }
 
-BOOK_TEST(exit, of_a_process_killed_otherwise_is_not_marked_as_oom)
+ACCOUNT_TEST(exit, of_a_process_killed_otherwise_is_not_marked_as_oom)
 {
 	process->signal.group_exit_code = 9;
 	thread_exit(main_thread, 9);
@@ -175,7 +175,7 @@ static void gap_ends(void)
 	cr_assert_eq(process_resume(&request), 0);
 }
 
-BOOK_TEST(gap, records_nothing)
+ACCOUNT_TEST(gap, records_nothing)
 {
 	user_malloc(1, 0x1000);
 	gap_begins();
@@ -192,7 +192,7 @@ BOOK_TEST(gap, records_nothing)
 	expect(unknown_frees, 1);
 }
 
-BOOK_TEST(gap, explains_the_replacement_of_a_block_from_before_it)
+ACCOUNT_TEST(gap, explains_the_replacement_of_a_block_from_before_it)
 {
 	user_malloc(1, 0x1000);
 	user_malloc(1, 0x2000);
@@ -210,7 +210,7 @@ BOOK_TEST(gap, explains_the_replacement_of_a_block_from_before_it)
 }
 
 /* The stack still looks as if the call waited for its return, but the kernel has ended the wait. */
-BOOK_TEST(gap, ends_the_pending_calls)
+ACCOUNT_TEST(gap, ends_the_pending_calls)
 {
 	enter(SHAPE_MALLOC, sp_at(1), 8);
 	gap_begins();
@@ -222,7 +222,7 @@ BOOK_TEST(gap, ends_the_pending_calls)
 	expect_live(0x1000, 16);
 }
 
-BOOK_TEST(gap, may_be_shorter_than_a_call)
+ACCOUNT_TEST(gap, may_be_shorter_than_a_call)
 {
 	struct return_instance instance = { .stack = sp_at(1), .orig_ret_vaddr = fake.frame[0] };
 
@@ -246,7 +246,7 @@ BOOK_TEST(gap, may_be_shorter_than_a_call)
 }
 
 /* The return could belong to another call, so it is not matched. */
-BOOK_TEST(gap, does_not_match_a_return_to_a_call_from_before)
+ACCOUNT_TEST(gap, does_not_match_a_return_to_a_call_from_before)
 {
 	enter(SHAPE_MALLOC, sp_at(1), 8);
 	gap_begins();
@@ -259,7 +259,7 @@ BOOK_TEST(gap, does_not_match_a_return_to_a_call_from_before)
 }
 
 /* While probes are placed again: a call is noted before the accounting is open. */
-BOOK_TEST(gap, tracks_calls_while_probes_are_placed_again)
+ACCOUNT_TEST(gap, tracks_calls_while_probes_are_placed_again)
 {
 	gap_begins();
 	process_return(&request);
@@ -270,7 +270,7 @@ BOOK_TEST(gap, tracks_calls_while_probes_are_placed_again)
 }
 
 /* The moved block is not recorded: a free of it in the gap would not be seen. */
-BOOK_TEST(gap, frees_the_block_of_a_realloc_that_moves)
+ACCOUNT_TEST(gap, frees_the_block_of_a_realloc_that_moves)
 {
 	user_malloc(1, 0x1000);
 	enter(SHAPE_REALLOC, sp_at(1), 0x1000, 8);
@@ -284,7 +284,7 @@ BOOK_TEST(gap, frees_the_block_of_a_realloc_that_moves)
 	expect_loss(blocks_replaced, 0);
 }
 
-BOOK_TEST(gap, restores_the_block_of_a_realloc_that_fails)
+ACCOUNT_TEST(gap, restores_the_block_of_a_realloc_that_fails)
 {
 	user_malloc(1, 0x1000);
 	gap_begins();
@@ -296,7 +296,7 @@ BOOK_TEST(gap, restores_the_block_of_a_realloc_that_fails)
 }
 
 /* Perf uprobes trap for seconds while they go: a block from before is not followed from one to the next. */
-BOOK_TEST(gap, records_no_new_block_of_a_realloc)
+ACCOUNT_TEST(gap, records_no_new_block_of_a_realloc)
 {
 	user_malloc(1, 0x1000);
 	gap_begins();
@@ -309,7 +309,7 @@ BOOK_TEST(gap, records_no_new_block_of_a_realloc)
 	expect_gone(0x2000);
 }
 
-BOOK_TEST(gap, ends_a_pending_realloc_as_successful)
+ACCOUNT_TEST(gap, ends_a_pending_realloc_as_successful)
 {
 	user_malloc(1, 0x1000);
 	enter(SHAPE_REALLOC, sp_at(1), 0x1000, 8);
@@ -321,7 +321,7 @@ BOOK_TEST(gap, ends_a_pending_realloc_as_successful)
 	expect_gone(0x1000);
 }
 
-BOOK_TEST(gap, of_all_processes_includes_processes_that_are_forked_during_it)
+ACCOUNT_TEST(gap, of_all_processes_includes_processes_that_are_forked_during_it)
 {
 	struct target_thread *child;
 
@@ -343,7 +343,7 @@ BOOK_TEST(gap, of_all_processes_includes_processes_that_are_forked_during_it)
 	expect_loss(blocks_gone_in_gap, 1);
 }
 
-BOOK_TEST(gap, of_a_process_that_does_not_exist_is_refused)
+ACCOUNT_TEST(gap, of_a_process_that_does_not_exist_is_refused)
 {
 	struct process_request nobody = { .slot = PROCESSES_MAX };
 

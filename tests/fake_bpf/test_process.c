@@ -6,7 +6,7 @@
 
 /* Which processes are accounted for, and when their accounting begins and ends. */
 
-BOOK_TEST(process, that_is_not_admitted_leaves_no_trace)
+ACCOUNT_TEST(process, that_is_not_admitted_leaves_no_trace)
 {
 	struct target_process *other = process_start(200);
 	struct target_thread *thread = thread_start(other, 200);
@@ -26,7 +26,7 @@ BOOK_TEST(process, that_is_not_admitted_leaves_no_trace)
 	expect(unknown_frees, 0);
 }
 
-BOOK_TEST(process, that_is_admitted_during_a_call_has_an_unmatched_return)
+ACCOUNT_TEST(process, that_is_admitted_during_a_call_has_an_unmatched_return)
 {
 	struct target_process *other = process_start(200);
 
@@ -39,7 +39,7 @@ BOOK_TEST(process, that_is_admitted_during_a_call_has_an_unmatched_return)
 	expect_in(other, allocations, 0);
 }
 
-BOOK_TEST(process, blocks_may_have_the_same_address_as_blocks_of_another_process)
+ACCOUNT_TEST(process, blocks_may_have_the_same_address_as_blocks_of_another_process)
 {
 	struct target_process *other = process_start(200);
 
@@ -67,7 +67,7 @@ static void forget(const struct target_process *target)
 	bpf_map_delete_elem(&process_slots, &tgid);
 }
 
-BOOK_TEST(process, that_was_forgotten_does_not_count_in_the_next_process_in_its_slot)
+ACCOUNT_TEST(process, that_was_forgotten_does_not_count_in_the_next_process_in_its_slot)
 {
 	struct target_process *gone = process_start(200), *other = process_start(300);
 
@@ -87,7 +87,7 @@ BOOK_TEST(process, that_was_forgotten_does_not_count_in_the_next_process_in_its_
 
 /* ---- exec ---- */
 
-BOOK_TEST(exec, of_another_thread_is_a_loss_because_it_ends_the_probes)
+ACCOUNT_TEST(exec, of_another_thread_is_a_loss_because_it_ends_the_probes)
 {
 	thread_exec(main_thread);
 	expect_same(book_of(process)->thread_exec_cnt, 0, "thread_exec_cnt");
@@ -96,7 +96,7 @@ BOOK_TEST(exec, of_another_thread_is_a_loss_because_it_ends_the_probes)
 	expect_loss(execs_unprobed, 1);
 }
 
-BOOK_TEST(exec, starts_a_new_accounting)
+ACCOUNT_TEST(exec, starts_a_new_accounting)
 {
 	__u64 image = book_of(process)->image;
 
@@ -113,7 +113,7 @@ BOOK_TEST(exec, starts_a_new_accounting)
 		expect_same(book_of(process)->loss[i], 0, "a loss");
 }
 
-BOOK_TEST(exec, makes_old_blocks_unknown)
+ACCOUNT_TEST(exec, makes_old_blocks_unknown)
 {
 	user_malloc(8, 0x1000);
 	thread_exec(main_thread);
@@ -127,7 +127,7 @@ BOOK_TEST(exec, makes_old_blocks_unknown)
 	cr_expect(block_cnt() == 2);
 }
 
-BOOK_TEST(exec, forgets_the_pending_call)
+ACCOUNT_TEST(exec, forgets_the_pending_call)
 {
 	enter(SHAPE_MALLOC, sp_at(5), 8);
 	thread_exec(main_thread);
@@ -140,7 +140,7 @@ BOOK_TEST(exec, forgets_the_pending_call)
 }
 
 /* The new program's first free does not belong to the old program's last one. */
-BOOK_TEST(exec, forgets_the_last_free)
+ACCOUNT_TEST(exec, forgets_the_last_free)
 {
 	enter(SHAPE_FREE, sp_at(1), 0x1000);
 	thread_exec(main_thread);
@@ -152,7 +152,7 @@ BOOK_TEST(exec, forgets_the_last_free)
 	expect(nested_calls, 0);
 }
 
-BOOK_TEST(exec, during_a_realloc_frees_nothing_in_the_new_accounting)
+ACCOUNT_TEST(exec, during_a_realloc_frees_nothing_in_the_new_accounting)
 {
 	user_malloc(8, 0x1000);
 	enter(SHAPE_REALLOC, sp_at(5), 0x1000, 16);
@@ -163,7 +163,7 @@ BOOK_TEST(exec, during_a_realloc_frees_nothing_in_the_new_accounting)
 	expect(current_bytes, 16);
 }
 
-BOOK_TEST(exec, never_uses_an_image_number_twice)
+ACCOUNT_TEST(exec, never_uses_an_image_number_twice)
 {
 	struct target_process *other = process_start(200);
 	__u64 image;
@@ -180,7 +180,7 @@ BOOK_TEST(exec, never_uses_an_image_number_twice)
 
 /* ---- exit ---- */
 
-BOOK_TEST(exit, of_a_thread_during_a_call_drops_the_call)
+ACCOUNT_TEST(exit, of_a_thread_during_a_call_drops_the_call)
 {
 	struct target_thread *thread = thread_start(process, 101);
 
@@ -194,7 +194,7 @@ BOOK_TEST(exit, of_a_thread_during_a_call_drops_the_call)
 	expect_live(0x1000, 8);
 }
 
-BOOK_TEST(exit, of_a_thread_during_a_realloc_restores_the_old_block)
+ACCOUNT_TEST(exit, of_a_thread_during_a_realloc_restores_the_old_block)
 {
 	struct target_thread *thread = thread_start(process, 101);
 
@@ -208,7 +208,7 @@ BOOK_TEST(exit, of_a_thread_during_a_realloc_restores_the_old_block)
 	expect(frees, 0);
 }
 
-BOOK_TEST(exit, of_a_thread_during_a_realloc_keeps_the_new_block_at_its_address)
+ACCOUNT_TEST(exit, of_a_thread_during_a_realloc_keeps_the_new_block_at_its_address)
 {
 	struct target_thread *thread = thread_start(process, 101);
 
@@ -225,7 +225,7 @@ BOOK_TEST(exit, of_a_thread_during_a_realloc_keeps_the_new_block_at_its_address)
 	expect(frees, 1);
 }
 
-BOOK_TEST(exit, of_a_thread_outside_a_call_loses_nothing)
+ACCOUNT_TEST(exit, of_a_thread_outside_a_call_loses_nothing)
 {
 	struct target_thread *thread = thread_start(process, 101);
 
@@ -237,7 +237,7 @@ BOOK_TEST(exit, of_a_thread_outside_a_call_loses_nothing)
 	expect_loss(calls_unreturned, 0);
 }
 
-BOOK_TEST(exit, of_the_last_thread_ends_the_accounting_and_keeps_it)
+ACCOUNT_TEST(exit, of_the_last_thread_ends_the_accounting_and_keeps_it)
 {
 	struct target_thread *thread = thread_start(process, 101);
 
@@ -253,7 +253,7 @@ BOOK_TEST(exit, of_the_last_thread_ends_the_accounting_and_keeps_it)
 	expect(current_blocks, 1);
 }
 
-BOOK_TEST(exit, has_the_exit_code_of_the_thread_group_if_there_is_one)
+ACCOUNT_TEST(exit, has_the_exit_code_of_the_thread_group_if_there_is_one)
 {
 	process->signal.group_exit_code = 9;
 	thread_exit(main_thread, 0);
@@ -293,7 +293,7 @@ static void use_links(enum placed_links placed, enum links_phase phase)
 		process_stop_hijacking(process); /* shared probes have no return probes */
 }
 
-BOOK_TEST(links, that_are_older_count_until_the_newer_ones_do)
+ACCOUNT_TEST(links, that_are_older_count_until_the_newer_ones_do)
 {
 	use_links(LINKS_OWN_BEFORE_SHARED, LINKS_SHARED);
 	user_malloc(1, 0x1000);
@@ -304,7 +304,7 @@ BOOK_TEST(links, that_are_older_count_until_the_newer_ones_do)
 	expect(unknown_frees, 0);
 }
 
-BOOK_TEST(links, that_are_newer_count_from_the_next_phase_on)
+ACCOUNT_TEST(links, that_are_newer_count_from_the_next_phase_on)
 {
 	use_links(LINKS_OWN_BEFORE_SHARED, LINKS_TO_OWN);
 	user_malloc(1, 0x1000);
@@ -340,18 +340,18 @@ static void check_change_amid_calls(enum placed_links placed, enum links_phase p
 	expect(unknown_frees, 0);
 }
 
-BOOK_TEST(links, of_a_process_take_over_amid_a_hit)
+ACCOUNT_TEST(links, of_a_process_take_over_amid_a_hit)
 {
 	check_change_amid_calls(LINKS_OWN_BEFORE_SHARED, LINKS_SHARED);
 }
 
-BOOK_TEST(links, that_are_shared_take_over_amid_a_hit)
+ACCOUNT_TEST(links, that_are_shared_take_over_amid_a_hit)
 {
 	check_change_amid_calls(LINKS_SHARED_BEFORE_OWN, LINKS_OWN);
 }
 
 /* The newer link came while the hit was at the older one: the newer one's program does not run. */
-BOOK_TEST(links, that_a_hit_did_not_meet_leave_it_to_the_older_ones)
+ACCOUNT_TEST(links, that_a_hit_did_not_meet_leave_it_to_the_older_ones)
 {
 	use_links(LINKS_SHARED_ONLY, LINKS_TO_OWN);
 	user_malloc(1, 0x1000);
@@ -361,7 +361,7 @@ BOOK_TEST(links, that_a_hit_did_not_meet_leave_it_to_the_older_ones)
 	expect(allocations, 2);
 }
 
-BOOK_TEST(links, that_go_count_nothing)
+ACCOUNT_TEST(links, that_go_count_nothing)
 {
 	use_links(LINKS_SHARED_ONLY, LINKS_OWN);
 	user_malloc(1, 0x1000);
@@ -374,7 +374,7 @@ BOOK_TEST(links, that_go_count_nothing)
 	expect(allocations, 1);
 }
 
-BOOK_TEST(links, of_both_kinds_share_a_call)
+ACCOUNT_TEST(links, of_both_kinds_share_a_call)
 {
 	use_links(LINKS_OWN_BEFORE_SHARED, LINKS_SHARED);
 	user_malloc(1, 0x1000);
@@ -390,7 +390,7 @@ BOOK_TEST(links, of_both_kinds_share_a_call)
 }
 
 /* A note from the time when own links counted says nothing about the next time. */
-BOOK_TEST(links, keep_to_no_note_of_an_earlier_change)
+ACCOUNT_TEST(links, keep_to_no_note_of_an_earlier_change)
 {
 	use_links(LINKS_OWN_BEFORE_SHARED, LINKS_TO_OWN);
 	user_malloc(1, 0x1000);
@@ -410,7 +410,7 @@ static __u64 main_thread_traps(void)
 	return nr;
 }
 
-BOOK_TEST(links, count_a_trap_once)
+ACCOUNT_TEST(links, count_a_trap_once)
 {
 	use_links(LINKS_OWN_BEFORE_SHARED, LINKS_TO_OWN);
 	user_malloc(1, 0x1000);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* CPython's allocators: what their calls do to the books, and where blocks will be. */
+/* CPython's allocators: what their calls do to the account, and where blocks will be. */
 #include "fake_python.h"
 
 /* ---- small blocks ---- */
 
-BOOK_TEST(python, small_block_is_the_head_of_its_free_list)
+ACCOUNT_TEST(python, small_block_is_the_head_of_its_free_list)
 {
 	python_begin_world(true);
 	pool_use(pool_at(0), 1);
@@ -21,7 +21,7 @@ BOOK_TEST(python, small_block_is_the_head_of_its_free_list)
 	expect(current_bytes, 32);
 }
 
-BOOK_TEST(python, call_by_pointer_is_not_counted_at_the_jump)
+ACCOUNT_TEST(python, call_by_pointer_is_not_counted_at_the_jump)
 {
 	python_begin_world(true);
 	pool_use(pool_at(0), 1);
@@ -29,7 +29,7 @@ BOOK_TEST(python, call_by_pointer_is_not_counted_at_the_jump)
 	expect(allocations, 0);
 }
 
-BOOK_TEST(python, calloc_multiplies)
+ACCOUNT_TEST(python, calloc_multiplies)
 {
 	python_begin_world(true);
 	pool_use(pool_at(0), 5);
@@ -37,7 +37,7 @@ BOOK_TEST(python, calloc_multiplies)
 	LIVE((__u64)pool_at(0) + 48, 90);
 }
 
-BOOK_TEST(python, class_without_a_pool_takes_a_free_one)
+ACCOUNT_TEST(python, class_without_a_pool_takes_a_free_one)
 {
 	python_begin_world(true);
 	pool_make(pool_at(3), 2);
@@ -49,7 +49,7 @@ BOOK_TEST(python, class_without_a_pool_takes_a_free_one)
 	LIVE((__u64)pool_at(3) + 48, 49);
 }
 
-BOOK_TEST(python, without_free_pools_a_new_one_is_made_of_the_arena)
+ACCOUNT_TEST(python, without_free_pools_a_new_one_is_made_of_the_arena)
 {
 	python_begin_world(true);
 	arenas[1].pool_address = (__u64)pool_at(4);
@@ -57,7 +57,7 @@ BOOK_TEST(python, without_free_pools_a_new_one_is_made_of_the_arena)
 	LIVE((__u64)pool_at(4) + 48, 512);
 }
 
-BOOK_TEST(python, block_of_a_new_arena_is_found_later)
+ACCOUNT_TEST(python, block_of_a_new_arena_is_found_later)
 {
 	python_begin_world(true);
 	usable_arenas = 0;
@@ -74,7 +74,7 @@ BOOK_TEST(python, block_of_a_new_arena_is_found_later)
 	expect_same(PYTHON_FRAME_CODE(traceback_of((__u64)pool_at(2) + 48)->pc[0]), 1, "code of its frame");
 }
 
-BOOK_TEST(python, realloc_into_a_new_arena_counts_once)
+ACCOUNT_TEST(python, realloc_into_a_new_arena_counts_once)
 {
 	__u64 block = (__u64)pool_at(0) + 48;
 
@@ -96,7 +96,7 @@ BOOK_TEST(python, realloc_into_a_new_arena_counts_once)
 	expect_loss(python_blocks_unfound, 0);
 }
 
-BOOK_TEST(python, block_of_a_new_arena_is_found_by_the_next_thread)
+ACCOUNT_TEST(python, block_of_a_new_arena_is_found_by_the_next_thread)
 {
 	struct target_thread *other = thread_start(process, 101);
 	__u64 block = (__u64)pool_at(2) + 48;
@@ -117,7 +117,7 @@ BOOK_TEST(python, block_of_a_new_arena_is_found_by_the_next_thread)
 	expect(unknown_frees, 0);
 }
 
-BOOK_TEST(python, raw_blocks_of_other_threads_are_recorded_while_an_arena_is_made)
+ACCOUNT_TEST(python, raw_blocks_of_other_threads_are_recorded_while_an_arena_is_made)
 {
 	struct target_thread *other = thread_start(process, 101);
 
@@ -130,7 +130,7 @@ BOOK_TEST(python, raw_blocks_of_other_threads_are_recorded_while_an_arena_is_mad
 	LIVE(0x7000, 700);
 }
 
-BOOK_TEST(python, block_that_is_not_found_later_is_a_loss)
+ACCOUNT_TEST(python, block_that_is_not_found_later_is_a_loss)
 {
 	python_begin_world(true);
 	usable_arenas = 0;
@@ -142,7 +142,7 @@ BOOK_TEST(python, block_that_is_not_found_later_is_a_loss)
 
 /* ---- large ones, and the raw domain ---- */
 
-BOOK_TEST(python, large_block_is_what_the_heap_gives)
+ACCOUNT_TEST(python, large_block_is_what_the_heap_gives)
 {
 	python_begin_world(true);
 	object_malloc(513);
@@ -157,7 +157,7 @@ BOOK_TEST(python, large_block_is_what_the_heap_gives)
 	expect(nested_calls, 1);
 }
 
-BOOK_TEST(python, empty_block_is_one_byte_of_the_heap)
+ACCOUNT_TEST(python, empty_block_is_one_byte_of_the_heap)
 {
 	python_begin_world(true);
 	object_malloc(0);
@@ -165,7 +165,7 @@ BOOK_TEST(python, empty_block_is_one_byte_of_the_heap)
 	LIVE(0x9000, 0);
 }
 
-BOOK_TEST(python, others_use_the_heap_unseen)
+ACCOUNT_TEST(python, others_use_the_heap_unseen)
 {
 	python_begin_world(true);
 	cr_expect(!heap_call(SHAPE_MALLOC, 40, 0, 0x9000), "awaited");
@@ -177,7 +177,7 @@ BOOK_TEST(python, others_use_the_heap_unseen)
 
 /* ---- realloc ---- */
 
-BOOK_TEST(python, realloc_stays_if_it_wastes_less_than_a_quarter)
+ACCOUNT_TEST(python, realloc_stays_if_it_wastes_less_than_a_quarter)
 {
 	__u64 block = (__u64)pool_at(0) + 48;
 
@@ -196,7 +196,7 @@ BOOK_TEST(python, realloc_stays_if_it_wastes_less_than_a_quarter)
 }
 
 /* The memory before a block of the C library may look like a pool. */
-BOOK_TEST(python, number_beyond_the_arenas_is_none)
+ACCOUNT_TEST(python, number_beyond_the_arenas_is_none)
 {
 	static _Alignas(POOL) char elsewhere[POOL];
 	__u64 block = (__u64)elsewhere + 48;
@@ -210,7 +210,7 @@ BOOK_TEST(python, number_beyond_the_arenas_is_none)
 	LIVE(0x9000, 40);
 }
 
-BOOK_TEST(python, calls_of_realloc_for_its_own_block_count_once)
+ACCOUNT_TEST(python, calls_of_realloc_for_its_own_block_count_once)
 {
 	__u64 block = (__u64)pool_at(0) + 48;
 
@@ -232,7 +232,7 @@ BOOK_TEST(python, calls_of_realloc_for_its_own_block_count_once)
 	expect(nested_calls, 3);
 }
 
-BOOK_TEST(python, realloc_grows_into_the_heap_and_there)
+ACCOUNT_TEST(python, realloc_grows_into_the_heap_and_there)
 {
 	static _Alignas(POOL) char heap[4 * POOL];
 	__u64 block = (__u64)pool_at(0) + 48, large = (__u64)heap + POOL + 16;
@@ -266,7 +266,7 @@ static void untrack(__u64 address)
 	pass_place(ROW_UNTRACK, (struct pt_regs){ .di = 7, .si = address });
 }
 
-BOOK_TEST(python, block_of_a_library_is_the_size_that_it_tells)
+ACCOUNT_TEST(python, block_of_a_library_is_the_size_that_it_tells)
 {
 	python_begin_world(true);
 	track(0x9000, 70000);
@@ -281,7 +281,7 @@ BOOK_TEST(python, block_of_a_library_is_the_size_that_it_tells)
 	expect(unknown_frees, 0);
 }
 
-BOOK_TEST(python, block_of_a_library_is_no_code_object)
+ACCOUNT_TEST(python, block_of_a_library_is_no_code_object)
 {
 	__u64 block = (__u64)pool_at(0) + 48;
 
@@ -299,7 +299,7 @@ BOOK_TEST(python, block_of_a_library_is_no_code_object)
 
 /* ---- what is not known ---- */
 
-BOOK_TEST(python, calls_before_its_layout_is_known_are_a_loss)
+ACCOUNT_TEST(python, calls_before_its_layout_is_known_are_a_loss)
 {
 	python_begin_world(false);
 	object_malloc(20);
@@ -307,7 +307,7 @@ BOOK_TEST(python, calls_before_its_layout_is_known_are_a_loss)
 	expect(allocations, 0);
 }
 
-BOOK_TEST(python, calls_after_an_exec_are_a_loss_until_the_new_layout_is_known)
+ACCOUNT_TEST(python, calls_after_an_exec_are_a_loss_until_the_new_layout_is_known)
 {
 	python_begin_world(true);
 	pool_use(pool_at(0), 1);
@@ -331,7 +331,7 @@ static void in_interpreter(__u32 how, const void *state)
 	told->usable_arenas = 0;
 }
 
-BOOK_TEST(python, pools_may_be_in_the_interpreter)
+ACCOUNT_TEST(python, pools_may_be_in_the_interpreter)
 {
 	static __u64 state[2];
 
@@ -346,7 +346,7 @@ BOOK_TEST(python, pools_may_be_in_the_interpreter)
 	expect(allocations, 1);
 }
 
-BOOK_TEST(python, pools_may_be_where_the_interpreter_says)
+ACCOUNT_TEST(python, pools_may_be_where_the_interpreter_says)
 {
 	static __u64 state[2];
 
@@ -358,7 +358,7 @@ BOOK_TEST(python, pools_may_be_where_the_interpreter_says)
 	LIVE((__u64)pool_at(0) + 48, 20);
 }
 
-BOOK_TEST(python, arguments_that_cannot_be_read_are_a_loss)
+ACCOUNT_TEST(python, arguments_that_cannot_be_read_are_a_loss)
 {
 	python_begin_world(true);
 	python_calls[ROW_MALLOC].size.kind = ARGUMENT_MEMORY;
@@ -366,7 +366,7 @@ BOOK_TEST(python, arguments_that_cannot_be_read_are_a_loss)
 	expect_loss(python_calls_unread, 1);
 }
 
-BOOK_TEST(python, argument_may_be_an_address)
+ACCOUNT_TEST(python, argument_may_be_an_address)
 {
 	python_begin_world(true);
 	pool_use(pool_at(0), 1);

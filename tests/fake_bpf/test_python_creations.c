@@ -37,7 +37,7 @@ static __u32 code_of_block(void)
 	return PYTHON_FRAME_CODE(traceback_of(block())->pc[0]);
 }
 
-BOOK_TEST(python_creations, object_from_a_free_list_has_its_own_traceback)
+ACCOUNT_TEST(python_creations, object_from_a_free_list_has_its_own_traceback)
 {
 	struct block before;
 
@@ -57,7 +57,7 @@ BOOK_TEST(python_creations, object_from_a_free_list_has_its_own_traceback)
 	expect(frees, 1);
 }
 
-BOOK_TEST(python_creations, block_begins_before_an_object_as_its_type_says)
+ACCOUNT_TEST(python_creations, block_begins_before_an_object_as_its_type_says)
 {
 	static struct type with_dict = { .flags = HAS_GC | HAS_DICT }, with_weak = { .flags = HAS_WEAK_REFERENCES };
 	static const struct {
@@ -73,7 +73,7 @@ BOOK_TEST(python_creations, block_begins_before_an_object_as_its_type_says)
 	}
 }
 
-BOOK_TEST(python_creations, new_block_keeps_its_traceback_once)
+ACCOUNT_TEST(python_creations, new_block_keeps_its_traceback_once)
 {
 	python_begin_world(true);
 	pool_use(pool_at(0), 3);
@@ -87,7 +87,7 @@ BOOK_TEST(python_creations, new_block_keeps_its_traceback_once)
 	expect_same(code_of_block(), 2, "from a free list");
 }
 
-BOOK_TEST(python_creations, block_that_was_freed_is_not_new)
+ACCOUNT_TEST(python_creations, block_that_was_freed_is_not_new)
 {
 	struct object *object = (struct object *)block();
 
@@ -101,7 +101,7 @@ BOOK_TEST(python_creations, block_that_was_freed_is_not_new)
 	expect(allocations, 1);
 }
 
-BOOK_TEST(python_creations, objects_in_blocks_that_are_not_in_the_books_change_nothing)
+ACCOUNT_TEST(python_creations, objects_in_blocks_that_are_not_in_the_account_change_nothing)
 {
 	static struct object older = { 1, (__u64)&plain };
 
@@ -112,7 +112,7 @@ BOOK_TEST(python_creations, objects_in_blocks_that_are_not_in_the_books_change_n
 	expect(unknown_frees, 0);
 }
 
-BOOK_TEST(python_creations, objects_that_cannot_be_read_are_a_loss)
+ACCOUNT_TEST(python_creations, objects_that_cannot_be_read_are_a_loss)
 {
 	static struct object wrong = { 1, 8 };
 
@@ -123,14 +123,14 @@ BOOK_TEST(python_creations, objects_that_cannot_be_read_are_a_loss)
 	expect_loss(python_calls_unread, 2);
 }
 
-BOOK_TEST(python_creations, objects_before_the_layout_is_known_are_a_loss)
+ACCOUNT_TEST(python_creations, objects_before_the_layout_is_known_are_a_loss)
 {
 	python_begin_world(false);
 	object_begins(block());
 	expect_loss(python_calls_early, 1);
 }
 
-BOOK_TEST(python_creations, block_of_a_new_arena_is_found_first)
+ACCOUNT_TEST(python_creations, block_of_a_new_arena_is_found_first)
 {
 	python_begin_world(true);
 	usable_arenas = 0;
@@ -143,7 +143,7 @@ BOOK_TEST(python_creations, block_of_a_new_arena_is_found_first)
 }
 
 /* A snapshot has the block once: as it was at its instant. */
-BOOK_TEST(python_creations, block_of_an_earlier_epoch_is_handed_over)
+ACCOUNT_TEST(python_creations, block_of_an_earlier_epoch_is_handed_over)
 {
 	struct handed_key key;
 	struct handed_block *handed;
@@ -171,7 +171,7 @@ static void begin_growth(void)
 	python_begin_world(true);
 }
 
-BOOK_TEST(python_growth, pool_is_a_sample_that_stands_for_all_its_bytes)
+ACCOUNT_TEST(python_growth, pool_is_a_sample_that_stands_for_all_its_bytes)
 {
 	const struct block *block;
 
@@ -195,7 +195,7 @@ BOOK_TEST(python_growth, pool_is_a_sample_that_stands_for_all_its_bytes)
 	expect(unknown_frees, 0);
 }
 
-BOOK_TEST(python_growth, pool_comes_and_goes_for_other_sizes)
+ACCOUNT_TEST(python_growth, pool_comes_and_goes_for_other_sizes)
 {
 	begin_growth();
 	pool_opens(0x8000, 0);
@@ -207,7 +207,7 @@ BOOK_TEST(python_growth, pool_comes_and_goes_for_other_sizes)
 	expect(sampled_blocks, 1);
 }
 
-BOOK_TEST(python_growth, older_pool_that_closes_is_an_unknown_free)
+ACCOUNT_TEST(python_growth, older_pool_that_closes_is_an_unknown_free)
 {
 	begin_growth();
 	pool_closes(0x9000);
@@ -215,7 +215,7 @@ BOOK_TEST(python_growth, older_pool_that_closes_is_an_unknown_free)
 	expect(frees, 0);
 }
 
-BOOK_TEST(python_growth, impossible_size_class_is_counted_as_unread)
+ACCOUNT_TEST(python_growth, impossible_size_class_is_counted_as_unread)
 {
 	begin_growth();
 	pool_opens(0x8000, 32);
@@ -224,7 +224,7 @@ BOOK_TEST(python_growth, impossible_size_class_is_counted_as_unread)
 	expect_loss(python_calls_unread, 2);
 }
 
-BOOK_TEST(python_growth, limits_of_size_are_those_of_the_objects)
+ACCOUNT_TEST(python_growth, limits_of_size_are_those_of_the_objects)
 {
 	choose_blocks((struct choice){ .min_size = 65, .max_size = 128 });
 	begin_growth();
@@ -236,7 +236,7 @@ BOOK_TEST(python_growth, limits_of_size_are_those_of_the_objects)
 	GONE(0xb000);
 }
 
-BOOK_TEST(python_growth, large_block_stands_for_itself)
+ACCOUNT_TEST(python_growth, large_block_stands_for_itself)
 {
 	begin_growth();
 	raw_malloc(700);
@@ -249,7 +249,7 @@ BOOK_TEST(python_growth, large_block_stands_for_itself)
 	expect(sampled_blocks, 0);
 }
 
-BOOK_TEST(python_growth, pool_of_another_interpreter_is_counted)
+ACCOUNT_TEST(python_growth, pool_of_another_interpreter_is_counted)
 {
 	struct python_process *python;
 
@@ -262,7 +262,7 @@ BOOK_TEST(python_growth, pool_of_another_interpreter_is_counted)
 	expect_loss(python_interpreters, 1);
 }
 
-BOOK_TEST(python_growth, code_that_ends_gives_its_address_to_other_code)
+ACCOUNT_TEST(python_growth, code_that_ends_gives_its_address_to_other_code)
 {
 	begin_growth();
 	pool_opens(0x8000, 3);
@@ -298,7 +298,7 @@ static void hook_call(__u32 row, const char *context, __u64 argument)
 	pass_place(row, (struct pt_regs){ .di = (__u64)context, .si = argument });
 }
 
-BOOK_TEST(python_hooks, small_block_has_the_size_that_was_asked_for)
+ACCOUNT_TEST(python_hooks, small_block_has_the_size_that_was_asked_for)
 {
 	__u64 block = begin_hooked(2);
 
@@ -311,7 +311,7 @@ BOOK_TEST(python_hooks, small_block_has_the_size_that_was_asked_for)
 	LIVE((__u64)pool_at(0) + 48, 0);
 }
 
-BOOK_TEST(python_hooks, block_that_becomes_large_is_the_heaps)
+ACCOUNT_TEST(python_hooks, block_that_becomes_large_is_the_heaps)
 {
 	static char heap[3 * POOL];
 	__u64 first = (__u64)heap + POOL, second = first + 1024;
@@ -332,7 +332,7 @@ BOOK_TEST(python_hooks, block_that_becomes_large_is_the_heaps)
 	expect(unknown_frees, 0);
 }
 
-BOOK_TEST(python_hooks, realloc_stays_as_the_larger_block_does)
+ACCOUNT_TEST(python_hooks, realloc_stays_as_the_larger_block_does)
 {
 	__u64 block = begin_hooked(2);
 
@@ -345,7 +345,7 @@ BOOK_TEST(python_hooks, realloc_stays_as_the_larger_block_does)
 	GONE(block);
 }
 
-BOOK_TEST(python_hooks, block_of_a_new_arena_is_of_the_larger_class)
+ACCOUNT_TEST(python_hooks, block_of_a_new_arena_is_of_the_larger_class)
 {
 	begin_hooked(0);
 	usable_arenas = 0;
@@ -357,7 +357,7 @@ BOOK_TEST(python_hooks, block_of_a_new_arena_is_of_the_larger_class)
 	LIVE((__u64)pool_at(2) + 112, 40);
 }
 
-BOOK_TEST(python_hooks, object_begins_behind_the_head)
+ACCOUNT_TEST(python_hooks, object_begins_behind_the_head)
 {
 	__u64 block = begin_hooked(3);
 	struct object *object = (struct object *)(block + HEAD);
@@ -371,7 +371,7 @@ BOOK_TEST(python_hooks, object_begins_behind_the_head)
 	expect_same(PYTHON_FRAME_CODE(traceback_of(block)->pc[0]), 2, "the code that makes the object");
 }
 
-BOOK_TEST(python_hooks, raw_hook_counts_if_its_context_says_so)
+ACCOUNT_TEST(python_hooks, raw_hook_counts_if_its_context_says_so)
 {
 	begin_hooked(0);
 	hook_call(ROW_HOOK, &object_letter, 700); /* the hook of another domain has called it */

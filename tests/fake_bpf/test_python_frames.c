@@ -6,7 +6,7 @@
 
 /* The tracebacks of the interpreter, and the code objects that their frames run. */
 
-BOOK_TEST(python, traceback_is_the_interpreters)
+ACCOUNT_TEST(python, traceback_is_the_interpreters)
 {
 	__u64 block = (__u64)pool_at(0) + 48;
 	const struct python_code_record *record = (const void *)fake.record;
@@ -26,7 +26,7 @@ BOOK_TEST(python, traceback_is_the_interpreters)
 	cr_expect(record->lines.is_read && record->lines.bytes == 5 && !memcmp(record->line_bytes, "lines", 5));
 }
 
-BOOK_TEST(python, state_of_a_thread_is_found_at_any_key)
+ACCOUNT_TEST(python, state_of_a_thread_is_found_at_any_key)
 {
 	static const __u32 keys[] = { 0, 31, 32, 63, 200, 1023 };
 
@@ -43,7 +43,7 @@ BOOK_TEST(python, state_of_a_thread_is_found_at_any_key)
 	expect_loss(python_states_missing, 0);
 }
 
-BOOK_TEST(python, traceback_of_a_thread_without_state_is_a_loss)
+ACCOUNT_TEST(python, traceback_of_a_thread_without_state_is_a_loss)
 {
 	python_begin_world(true);
 	pool_use(pool_at(0), 1);
@@ -68,7 +68,7 @@ BOOK_TEST(python, traceback_of_a_thread_without_state_is_a_loss)
 	expect_same(traceback_of(0x7000)->nframe, 1, "frames");
 }
 
-BOOK_TEST(python, traceback_of_another_interpreter_is_a_loss)
+ACCOUNT_TEST(python, traceback_of_another_interpreter_is_a_loss)
 {
 	python_begin_world(true);
 	pool_use(pool_at(0), 1);
@@ -81,7 +81,7 @@ BOOK_TEST(python, traceback_of_another_interpreter_is_a_loss)
 	expect_loss(python_states_missing, 1);
 }
 
-BOOK_TEST(python, frames_that_tracemalloc_does_not_see_are_left_out)
+ACCOUNT_TEST(python, frames_that_tracemalloc_does_not_see_are_left_out)
 {
 	python_begin_world(true);
 	pool_use(pool_at(0), 1);
@@ -96,7 +96,7 @@ BOOK_TEST(python, frames_that_tracemalloc_does_not_see_are_left_out)
 	expect_same(traceback_of(0x5000)->nframe, 3, "frames");
 }
 
-BOOK_TEST(python, memory_of_a_code_object_gets_a_new_number_when_it_is_freed)
+ACCOUNT_TEST(python, memory_of_a_code_object_gets_a_new_number_when_it_is_freed)
 {
 	__u64 block = (__u64)pool_at(0) + 48;
 
@@ -112,7 +112,7 @@ BOOK_TEST(python, memory_of_a_code_object_gets_a_new_number_when_it_is_freed)
 }
 
 /* As after a sweep of the loader: the thread and the cache may know a code object that the map does not have. */
-BOOK_TEST(python, code_that_only_the_thread_remembers_ends_with_its_memory)
+ACCOUNT_TEST(python, code_that_only_the_thread_remembers_ends_with_its_memory)
 {
 	__u64 block = (__u64)pool_at(0) + 48;
 	struct python_code_key key;
@@ -129,7 +129,7 @@ BOOK_TEST(python, code_that_only_the_thread_remembers_ends_with_its_memory)
 	expect(unknown_frees, 1);
 }
 
-BOOK_TEST(python, code_from_before_a_gap_gets_a_new_number)
+ACCOUNT_TEST(python, code_from_before_a_gap_gets_a_new_number)
 {
 	__u64 block = (__u64)pool_at(0) + 48;
 
@@ -142,7 +142,7 @@ BOOK_TEST(python, code_from_before_a_gap_gets_a_new_number)
 	expect_same(PYTHON_FRAME_CODE(traceback_of(block + 32)->pc[0]), 2, "the second");
 }
 
-BOOK_TEST(python, code_without_room_to_tell_of_it_is_told_later)
+ACCOUNT_TEST(python, code_without_room_to_tell_of_it_is_told_later)
 {
 	__u64 block = (__u64)pool_at(0) + 48;
 
@@ -158,7 +158,7 @@ BOOK_TEST(python, code_without_room_to_tell_of_it_is_told_later)
 	cr_expect(PYTHON_FRAME_CODE(traceback_of(0x5000)->pc[0]));
 }
 
-BOOK_TEST(python, parts_that_do_not_fit_or_cannot_be_read_are_marked)
+ACCOUNT_TEST(python, parts_that_do_not_fit_or_cannot_be_read_are_marked)
 {
 	const struct python_code_record *record = (const void *)fake.record;
 
@@ -176,7 +176,7 @@ BOOK_TEST(python, parts_that_do_not_fit_or_cannot_be_read_are_marked)
 	line_table.length = 5;
 }
 
-BOOK_TEST(python, endless_frames_are_cut)
+ACCOUNT_TEST(python, endless_frames_are_cut)
 {
 	python_begin_world(true);
 	pool_use(pool_at(0), 1);
@@ -187,7 +187,7 @@ BOOK_TEST(python, endless_frames_are_cut)
 }
 
 /* As a thread's stack of frames: each lies above its caller's frame. There are more frames than one read takes. */
-BOOK_TEST(python, frames_above_each_other_are_read_together)
+ACCOUNT_TEST(python, frames_above_each_other_are_read_together)
 {
 	struct traceback *traceback;
 
@@ -204,7 +204,7 @@ BOOK_TEST(python, frames_above_each_other_are_read_together)
 		expect_same(PYTHON_FRAME_INSTRUCTION(traceback->pc[i]), (499 - i) % 64, "an instruction");
 }
 
-BOOK_TEST(python, frames_are_read_anew_for_each_traceback)
+ACCOUNT_TEST(python, frames_are_read_anew_for_each_traceback)
 {
 	__u64 block = (__u64)pool_at(0) + 48;
 
@@ -219,7 +219,7 @@ BOOK_TEST(python, frames_are_read_anew_for_each_traceback)
 	expect_same(traceback_of(block + 32)->pc[1], PYTHON_FRAME_WORD(2, 1), "the second");
 }
 
-BOOK_TEST(python, frame_that_is_not_aligned_is_none)
+ACCOUNT_TEST(python, frame_that_is_not_aligned_is_none)
 {
 	python_begin_world(true);
 	pool_use(pool_at(0), 1);
@@ -230,7 +230,7 @@ BOOK_TEST(python, frame_that_is_not_aligned_is_none)
 	expect_loss(python_frames_broken, 1);
 }
 
-BOOK_TEST(python, code_objects_outside_of_the_cache_are_found)
+ACCOUNT_TEST(python, code_objects_outside_of_the_cache_are_found)
 {
 	__u64 block = (__u64)pool_at(0) + 48;
 
@@ -256,7 +256,7 @@ static void cache_fill(void)
 	}
 }
 
-BOOK_TEST(python, each_of_many_code_objects_has_its_own_number)
+ACCOUNT_TEST(python, each_of_many_code_objects_has_its_own_number)
 {
 	static struct code many[100];
 	struct traceback *traceback;
@@ -282,7 +282,7 @@ BOOK_TEST(python, each_of_many_code_objects_has_its_own_number)
 }
 
 /* PyThreadState_Swap(), and an embedded CPython that begins again. */
-BOOK_TEST(python, thread_state_is_that_of_each_call)
+ACCOUNT_TEST(python, thread_state_is_that_of_each_call)
 {
 	__u64 block = (__u64)pool_at(0) + 48;
 
@@ -297,7 +297,7 @@ BOOK_TEST(python, thread_state_is_that_of_each_call)
 	expect_loss(python_states_missing, 1);
 }
 
-BOOK_TEST(python, broken_frame_ends_the_traceback)
+ACCOUNT_TEST(python, broken_frame_ends_the_traceback)
 {
 	python_begin_world(true);
 	pool_use(pool_at(0), 1);
@@ -308,7 +308,7 @@ BOOK_TEST(python, broken_frame_ends_the_traceback)
 	expect_loss(python_frames_broken, 1);
 }
 
-BOOK_TEST(python, thread_without_python_has_one_unknown_frame)
+ACCOUNT_TEST(python, thread_without_python_has_one_unknown_frame)
 {
 	python_begin_world(true);
 	pool_use(pool_at(0), 1);
@@ -379,7 +379,7 @@ static struct traceback *traceback_of_object(__u64 ip)
 	return traceback_of(block);
 }
 
-BOOK_TEST(python, native_traceback_is_that_of_c_code)
+ACCOUNT_TEST(python, native_traceback_is_that_of_c_code)
 {
 	struct traceback *traceback;
 
@@ -390,7 +390,7 @@ BOOK_TEST(python, native_traceback_is_that_of_c_code)
 	expect_same(traceback->exact[0], 1, "the place of the probe");
 }
 
-BOOK_TEST(python, native_traceback_of_a_large_block_begins_at_the_return)
+ACCOUNT_TEST(python, native_traceback_of_a_large_block_begins_at_the_return)
 {
 	struct traceback *traceback;
 
@@ -403,7 +403,7 @@ BOOK_TEST(python, native_traceback_of_a_large_block_begins_at_the_return)
 	expect_same(traceback->exact[0], 0, "exact");
 }
 
-BOOK_TEST(python, mixed_traceback_has_python_frames_where_c_code_runs_them)
+ACCOUNT_TEST(python, mixed_traceback_has_python_frames_where_c_code_runs_them)
 {
 	struct traceback *traceback;
 
@@ -415,7 +415,7 @@ BOOK_TEST(python, mixed_traceback_has_python_frames_where_c_code_runs_them)
 	expect_loss(python_frames_unplaced, 0);
 }
 
-BOOK_TEST(python, mixed_traceback_of_the_interpreter_itself_begins_with_python)
+ACCOUNT_TEST(python, mixed_traceback_of_the_interpreter_itself_begins_with_python)
 {
 	struct traceback *traceback;
 
@@ -431,7 +431,7 @@ BOOK_TEST(python, mixed_traceback_of_the_interpreter_itself_begins_with_python)
 	expect_same(traceback->exact[0], 0, "exact");
 }
 
-BOOK_TEST(python, mixed_traceback_by_the_structs_of_3_11)
+ACCOUNT_TEST(python, mixed_traceback_by_the_structs_of_3_11)
 {
 	struct {
 		__u64 tracing, frame, back;
@@ -455,7 +455,7 @@ BOOK_TEST(python, mixed_traceback_by_the_structs_of_3_11)
 	expect_loss(python_frames_unplaced, 0);
 }
 
-BOOK_TEST(python, mixed_traceback_without_an_entry_has_all_frames)
+ACCOUNT_TEST(python, mixed_traceback_without_an_entry_has_all_frames)
 {
 	struct traceback *traceback;
 
@@ -469,7 +469,7 @@ BOOK_TEST(python, mixed_traceback_without_an_entry_has_all_frames)
 	expect_loss(python_frames_unplaced, 1);
 }
 
-BOOK_TEST(python, mixed_traceback_of_cut_c_code_has_all_frames)
+ACCOUNT_TEST(python, mixed_traceback_of_cut_c_code_has_all_frames)
 {
 	c_stack_begin(PYTHON_FRAMES_MIXED);
 	shims_begin();
@@ -479,7 +479,7 @@ BOOK_TEST(python, mixed_traceback_of_cut_c_code_has_all_frames)
 	expect_loss(python_frames_unplaced, 1);
 }
 
-BOOK_TEST(python, mixed_traceback_of_a_thread_without_python_is_that_of_c_code)
+ACCOUNT_TEST(python, mixed_traceback_of_a_thread_without_python_is_that_of_c_code)
 {
 	c_stack_begin(PYTHON_FRAMES_MIXED);
 	frames_make(0);
@@ -488,7 +488,7 @@ BOOK_TEST(python, mixed_traceback_of_a_thread_without_python_is_that_of_c_code)
 	expect_loss(python_frames_unplaced, 0);
 }
 
-BOOK_TEST(python, mixed_traceback_of_endless_frames_is_cut)
+ACCOUNT_TEST(python, mixed_traceback_of_endless_frames_is_cut)
 {
 	struct traceback *traceback;
 

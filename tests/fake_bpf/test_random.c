@@ -376,7 +376,7 @@ static void compare_all(void)
 	__u32 live_cnt = 0;
 
 	if (chosen_blocks.sample_bytes || chosen_blocks.has_budget) { /* the totals are random */
-		books_check();
+		account_check();
 		return;
 	}
 	for (int i = 0; i < PROCESS_NR; i++)
@@ -384,7 +384,7 @@ static void compare_all(void)
 	cr_assert(live_cnt == block_cnt());
 	cr_assert(live_cnt == ledger_room.used);
 	cr_assert(fake_map_count(&dropped_blocks) == ledger_room.noted);
-	books_check();
+	account_check();
 }
 
 static bool any_lost(enum loss loss)
@@ -418,17 +418,17 @@ static void run_at_random(__u64 seed, __u32 capacity, __u32 note_capacity)
 	cr_expect(any_lost(LOSS_drops_unnoted) == (capacity + note_capacity < MOST_BLOCKS));
 }
 
-BOOK_TEST(random, program_1_matches_the_model)
+ACCOUNT_TEST(random, program_1_matches_the_model)
 {
 	run_at_random(1, 10000, 10000);
 }
 
-BOOK_TEST(random, program_2_matches_the_model)
+ACCOUNT_TEST(random, program_2_matches_the_model)
 {
 	run_at_random(2, 10000, 10000);
 }
 
-BOOK_TEST(random, program_3_matches_the_model)
+ACCOUNT_TEST(random, program_3_matches_the_model)
 {
 	run_at_random(3, 10000, 10000);
 }
@@ -441,17 +441,17 @@ static void sample_at_random(__u64 seed, __u32 capacity)
 	run_at_random(seed, capacity, 10000);
 }
 
-BOOK_TEST(random, sampled_program_matches_the_model)
+ACCOUNT_TEST(random, sampled_program_matches_the_model)
 {
 	sample_at_random(6, 10000);
 }
 
-BOOK_TEST(random, sampled_program_with_a_full_map_matches_the_model)
+ACCOUNT_TEST(random, sampled_program_with_a_full_map_matches_the_model)
 {
 	sample_at_random(7, 60);
 }
 
-BOOK_TEST(random, program_sampled_by_changing_rates_matches_the_model)
+ACCOUNT_TEST(random, program_sampled_by_changing_rates_matches_the_model)
 {
 	choose_rates((const __u64[SAMPLE_RATES]){ 0, 100, 700, 3000 });
 	fake.random = 8;
@@ -459,12 +459,12 @@ BOOK_TEST(random, program_sampled_by_changing_rates_matches_the_model)
 	run_at_random(8, 10000, 10000);
 }
 
-BOOK_TEST(random, program_with_a_full_block_map_matches_the_model)
+ACCOUNT_TEST(random, program_with_a_full_block_map_matches_the_model)
 {
 	run_at_random(4, 100, 10000);
 }
 
-BOOK_TEST(random, program_with_a_full_traceback_map_matches_the_model)
+ACCOUNT_TEST(random, program_with_a_full_traceback_map_matches_the_model)
 {
 	run_at_random(5, 200, 50);
 }

@@ -7,7 +7,7 @@
 
 /* mmap, munmap, mremap: blocks that are ranges of pages, and can be cut anywhere. */
 
-BOOK_TEST(ranges, mmap_records_a_block_of_the_requested_size)
+ACCOUNT_TEST(ranges, mmap_records_a_block_of_the_requested_size)
 {
 	user_mmap(100, MAP);
 
@@ -22,7 +22,7 @@ BOOK_TEST(ranges, mmap_records_a_block_of_the_requested_size)
 	expect(temporary_bytes, 100);
 }
 
-BOOK_TEST(ranges, mmap_that_fails_records_nothing)
+ACCOUNT_TEST(ranges, mmap_that_fails_records_nothing)
 {
 	user_mmap(PAGE, MAP_FAILED);
 	user_mmap(PAGE, -12ULL); /* an interposer's raw system call */
@@ -31,7 +31,7 @@ BOOK_TEST(ranges, mmap_that_fails_records_nothing)
 	expect(failed_calls, 2);
 }
 
-BOOK_TEST(ranges, of_a_heap_call_are_separate_blocks)
+ACCOUNT_TEST(ranges, of_a_heap_call_are_separate_blocks)
 {
 	enter(SHAPE_MALLOC, sp_at(1), 1 << 20);
 	mapping_enter(SHAPE_MMAP, sp_at(10), ARGUMENTS(0, (1 << 20) + PAGE));
@@ -48,7 +48,7 @@ BOOK_TEST(ranges, of_a_heap_call_are_separate_blocks)
 	expect(nested_calls, 0);
 }
 
-BOOK_TEST(ranges, munmap_of_the_head_keeps_the_rest)
+ACCOUNT_TEST(ranges, munmap_of_the_head_keeps_the_rest)
 {
 	user_mmap(3 * PAGE + 5, MAP);
 	user_munmap(MAP, PAGE);
@@ -63,7 +63,7 @@ BOOK_TEST(ranges, munmap_of_the_head_keeps_the_rest)
 	expect_mapped(MAP + PAGE, PAGE);
 }
 
-BOOK_TEST(ranges, munmap_of_the_tail_keeps_the_rest)
+ACCOUNT_TEST(ranges, munmap_of_the_tail_keeps_the_rest)
 {
 	user_mmap(3 * PAGE + 5, MAP);
 	user_munmap(MAP + 2 * PAGE, 10 * PAGE);
@@ -73,7 +73,7 @@ BOOK_TEST(ranges, munmap_of_the_tail_keeps_the_rest)
 	expect(current_blocks, 1);
 }
 
-BOOK_TEST(ranges, munmap_of_the_middle_leaves_two_blocks)
+ACCOUNT_TEST(ranges, munmap_of_the_middle_leaves_two_blocks)
 {
 	struct block whole;
 
@@ -98,7 +98,7 @@ BOOK_TEST(ranges, munmap_of_the_middle_leaves_two_blocks)
 			    ->churn.allocations, 2, "churn");
 }
 
-BOOK_TEST(ranges, munmap_of_several_ranges_frees_each_part)
+ACCOUNT_TEST(ranges, munmap_of_several_ranges_frees_each_part)
 {
 	user_mmap(2 * PAGE, MAP);
 	user_mmap(PAGE, MAP + 2 * PAGE);
@@ -115,7 +115,7 @@ BOOK_TEST(ranges, munmap_of_several_ranges_frees_each_part)
 	expect(unknown_frees, 0);
 }
 
-BOOK_TEST(ranges, munmap_that_must_fail_frees_nothing)
+ACCOUNT_TEST(ranges, munmap_that_must_fail_frees_nothing)
 {
 	user_mmap(2 * PAGE, MAP);
 	user_munmap(MAP, 0);
@@ -128,7 +128,7 @@ BOOK_TEST(ranges, munmap_that_must_fail_frees_nothing)
 }
 
 /* The kernel's mapping is larger than the block: its neighbours are of one kind. */
-BOOK_TEST(ranges, munmap_that_would_exceed_max_map_count_frees_nothing)
+ACCOUNT_TEST(ranges, munmap_that_would_exceed_max_map_count_frees_nothing)
 {
 	vma_add((void *)MAP, 4 * PAGE);
 	user_mmap(3 * PAGE, MAP);
@@ -147,7 +147,7 @@ BOOK_TEST(ranges, munmap_that_would_exceed_max_map_count_frees_nothing)
 	expect(unknown_frees, 0);
 }
 
-BOOK_TEST(ranges, munmap_that_may_fail_is_counted_as_a_loss)
+ACCOUNT_TEST(ranges, munmap_that_may_fail_is_counted_as_a_loss)
 {
 	user_mmap(3 * PAGE, MAP);
 	process->mm.map_count = 65530;
@@ -158,7 +158,7 @@ BOOK_TEST(ranges, munmap_that_may_fail_is_counted_as_a_loss)
 	expect_loss(ranges_missed, 1);
 }
 
-BOOK_TEST(ranges, munmap_of_unknown_memory_is_an_unknown_free)
+ACCOUNT_TEST(ranges, munmap_of_unknown_memory_is_an_unknown_free)
 {
 	user_mmap(PAGE, MAP);
 	user_munmap(MAP + PAGE, 100 * PAGE);
@@ -169,7 +169,7 @@ BOOK_TEST(ranges, munmap_of_unknown_memory_is_an_unknown_free)
 	expect(frees, 0);
 }
 
-BOOK_TEST(ranges, a_munmap_that_is_passed_on_counts_once)
+ACCOUNT_TEST(ranges, a_munmap_that_is_passed_on_counts_once)
 {
 	user_mmap(PAGE, MAP);
 	mapping_enter(SHAPE_MUNMAP, sp_at(1), ARGUMENTS(MAP, PAGE));
@@ -182,7 +182,7 @@ BOOK_TEST(ranges, a_munmap_that_is_passed_on_counts_once)
 	expect(unknown_frees, 0);
 }
 
-BOOK_TEST(ranges, mmap_over_other_ranges_frees_the_part_that_it_covers)
+ACCOUNT_TEST(ranges, mmap_over_other_ranges_frees_the_part_that_it_covers)
 {
 	user_mmap(4 * PAGE, MAP);
 	user_mmap(PAGE, MAP + 4 * PAGE);
@@ -199,7 +199,7 @@ BOOK_TEST(ranges, mmap_over_other_ranges_frees_the_part_that_it_covers)
 	expect_loss(blocks_replaced, 0);
 }
 
-BOOK_TEST(ranges, of_a_thread_without_state_stay_and_are_counted_as_a_loss)
+ACCOUNT_TEST(ranges, of_a_thread_without_state_stay_and_are_counted_as_a_loss)
 {
 	user_mmap(2 * PAGE, MAP);
 	thread_run(thread_start(process, 101));
@@ -212,7 +212,7 @@ BOOK_TEST(ranges, of_a_thread_without_state_stay_and_are_counted_as_a_loss)
 	expect_loss(threads_dropped, 2);
 }
 
-BOOK_TEST(ranges, that_stay_locked_too_long_are_counted_as_a_loss)
+ACCOUNT_TEST(ranges, that_stay_locked_too_long_are_counted_as_a_loss)
 {
 	user_mmap(2 * PAGE, MAP);
 	book_of(process)->mappings_lock = 1;
@@ -225,7 +225,7 @@ BOOK_TEST(ranges, that_stay_locked_too_long_are_counted_as_a_loss)
 	expect_loss(ranges_missed, 2);
 }
 
-BOOK_TEST(ranges, that_have_no_room_are_counted_as_dropped)
+ACCOUNT_TEST(ranges, that_have_no_room_are_counted_as_dropped)
 {
 	user_mmap(2 * PAGE, MAP);
 	fake_map_resize(&mapping_starts, fake_map_count(&mapping_starts));
@@ -246,7 +246,7 @@ BOOK_TEST(ranges, that_have_no_room_are_counted_as_dropped)
 
 #define FAR (MAP + (1ULL << 40)) /* no word covers both */
 
-BOOK_TEST(ranges, that_have_no_room_leave_no_trace)
+ACCOUNT_TEST(ranges, that_have_no_room_leave_no_trace)
 {
 	size_t starts;
 
@@ -261,7 +261,7 @@ BOOK_TEST(ranges, that_have_no_room_leave_no_trace)
 	expect_loss(drops_unnoted, 1);
 }
 
-BOOK_TEST(ranges, mremap_leaves_no_entry_in_the_index_of_starts)
+ACCOUNT_TEST(ranges, mremap_leaves_no_entry_in_the_index_of_starts)
 {
 	user_mmap(PAGE, MAP);
 	user_mremap(MAP, PAGE, 2 * PAGE, FAR);
@@ -270,7 +270,7 @@ BOOK_TEST(ranges, mremap_leaves_no_entry_in_the_index_of_starts)
 	cr_expect_eq(fake_map_count(&mapping_starts), 0);
 }
 
-BOOK_TEST(ranges, are_temporary_only_if_they_are_the_latest_of_their_thread)
+ACCOUNT_TEST(ranges, are_temporary_only_if_they_are_the_latest_of_their_thread)
 {
 	user_mmap(PAGE, MAP);
 	user_mmap(PAGE, FAR);
@@ -280,7 +280,7 @@ BOOK_TEST(ranges, are_temporary_only_if_they_are_the_latest_of_their_thread)
 	expect(temporary_blocks, 1);
 }
 
-BOOK_TEST(ranges, count_a_rest_without_room_as_dropped)
+ACCOUNT_TEST(ranges, count_a_rest_without_room_as_dropped)
 {
 	user_mmap(3 * PAGE, MAP);
 	nursery_use(0);
@@ -294,7 +294,7 @@ BOOK_TEST(ranges, count_a_rest_without_room_as_dropped)
 	expect(current_bytes, PAGE);
 }
 
-BOOK_TEST(ranges, from_before_an_exec_are_unknown)
+ACCOUNT_TEST(ranges, from_before_an_exec_are_unknown)
 {
 	user_mmap(3 * PAGE, MAP);
 	thread_exec(main_thread);
@@ -306,7 +306,7 @@ BOOK_TEST(ranges, from_before_an_exec_are_unknown)
 	expect(frees, 0);
 }
 
-BOOK_TEST(ranges, that_came_with_a_fork_count_as_inherited)
+ACCOUNT_TEST(ranges, that_came_with_a_fork_count_as_inherited)
 {
 	struct target_thread *child;
 
@@ -320,7 +320,7 @@ BOOK_TEST(ranges, that_came_with_a_fork_count_as_inherited)
 	expect_in(child->process, inherited_frees, 1);
 }
 
-BOOK_TEST(ranges, leave_no_entry_in_the_index_of_starts)
+ACCOUNT_TEST(ranges, leave_no_entry_in_the_index_of_starts)
 {
 	for (int i = 0; i < 48; i++)
 		user_mmap(PAGE, PAGE << i);
@@ -457,12 +457,12 @@ static void run_at_random(__u64 seed, __u64 at)
 	expect_same(fake_map_count(&mapping_starts), 0, "words of the tree");
 }
 
-BOOK_TEST(ranges_random, match_the_model_within_few_index_words)
+ACCOUNT_TEST(ranges_random, match_the_model_within_few_index_words)
 {
 	run_at_random(1, 0x7f0000001000);
 }
 
-BOOK_TEST(ranges_random, match_the_model_across_the_edge_of_all_index_levels)
+ACCOUNT_TEST(ranges_random, match_the_model_across_the_edge_of_all_index_levels)
 {
 	run_at_random(2, (1ULL << 48) - 100 * PAGE);
 }
@@ -472,7 +472,7 @@ BOOK_TEST(ranges_random, match_the_model_across_the_edge_of_all_index_levels)
 #define MAY_MOVE 1 /* MREMAP_MAYMOVE */
 #define KEEP_OLD 4 /* MREMAP_DONTUNMAP */
 
-BOOK_TEST(ranges, mremap_in_place_is_a_free_and_an_allocation)
+ACCOUNT_TEST(ranges, mremap_in_place_is_a_free_and_an_allocation)
 {
 	user_mmap(PAGE, MAP);
 	user_mremap(MAP, PAGE, 3 * PAGE, MAP);
@@ -486,7 +486,7 @@ BOOK_TEST(ranges, mremap_in_place_is_a_free_and_an_allocation)
 	expect(temporary_blocks, 0);
 }
 
-BOOK_TEST(ranges, mremap_that_moves_removes_the_old_range_when_it_begins)
+ACCOUNT_TEST(ranges, mremap_that_moves_removes_the_old_range_when_it_begins)
 {
 	struct target_thread *other = thread_start(process, 101);
 
@@ -504,7 +504,7 @@ BOOK_TEST(ranges, mremap_that_moves_removes_the_old_range_when_it_begins)
 	expect(freed_bytes, 2 * PAGE);
 }
 
-BOOK_TEST(ranges, mremap_that_fails_keeps_the_old_range_unchanged)
+ACCOUNT_TEST(ranges, mremap_that_fails_keeps_the_old_range_unchanged)
 {
 	struct block before;
 
@@ -521,7 +521,7 @@ BOOK_TEST(ranges, mremap_that_fails_keeps_the_old_range_unchanged)
 	expect_mapped(MAP, PAGE);
 }
 
-BOOK_TEST(ranges, mremap_may_keep_the_old_range)
+ACCOUNT_TEST(ranges, mremap_may_keep_the_old_range)
 {
 	user_mmap(PAGE, MAP);
 	user_mremap(MAP, 0, PAGE, MAP + 0x10000);
@@ -535,7 +535,7 @@ BOOK_TEST(ranges, mremap_may_keep_the_old_range)
 	expect(unknown_frees, 0);
 }
 
-BOOK_TEST(ranges, mremap_of_a_part_leaves_the_rest)
+ACCOUNT_TEST(ranges, mremap_of_a_part_leaves_the_rest)
 {
 	user_mmap(4 * PAGE, MAP);
 	user_mremap(MAP + PAGE, 2 * PAGE, 5 * PAGE, MAP + 0x10000);
@@ -547,7 +547,7 @@ BOOK_TEST(ranges, mremap_of_a_part_leaves_the_rest)
 	expect(unknown_frees, 0);
 }
 
-BOOK_TEST(ranges, mremap_of_several_ranges_keeps_a_range_mapped_there_meanwhile)
+ACCOUNT_TEST(ranges, mremap_of_several_ranges_keeps_a_range_mapped_there_meanwhile)
 {
 	struct target_thread *other = thread_start(process, 101);
 
@@ -564,7 +564,7 @@ BOOK_TEST(ranges, mremap_of_several_ranges_keeps_a_range_mapped_there_meanwhile)
 	expect_mapped(MAP + 0x10000, 3 * PAGE);
 }
 
-BOOK_TEST(ranges, mremap_that_never_returns_frees_the_old_range)
+ACCOUNT_TEST(ranges, mremap_that_never_returns_frees_the_old_range)
 {
 	user_mmap(PAGE, MAP);
 	mapping_enter(SHAPE_MREMAP, sp_at(1), ARGUMENTS(MAP, PAGE, 3 * PAGE));
@@ -581,7 +581,7 @@ BOOK_TEST(ranges, mremap_that_never_returns_frees_the_old_range)
 	expect_loss(ranges_missed, 1);
 }
 
-BOOK_TEST(ranges, mremap_of_unknown_memory_is_an_unknown_free)
+ACCOUNT_TEST(ranges, mremap_of_unknown_memory_is_an_unknown_free)
 {
 	user_mremap(MAP, PAGE, 2 * PAGE, MAP);
 
@@ -589,7 +589,7 @@ BOOK_TEST(ranges, mremap_of_unknown_memory_is_an_unknown_free)
 	expect(unknown_frees, 1);
 }
 
-BOOK_TEST(ranges, mremap_over_other_ranges_frees_the_part_that_it_covers)
+ACCOUNT_TEST(ranges, mremap_over_other_ranges_frees_the_part_that_it_covers)
 {
 	user_mmap(PAGE, MAP);
 	user_mmap(4 * PAGE, MAP + 0x10000);
@@ -601,7 +601,7 @@ BOOK_TEST(ranges, mremap_over_other_ranges_frees_the_part_that_it_covers)
 	expect(current_blocks, 3);
 }
 
-BOOK_TEST(ranges, a_thread_killed_in_mremap_keeps_the_old_range)
+ACCOUNT_TEST(ranges, a_thread_killed_in_mremap_keeps_the_old_range)
 {
 	struct target_thread *other = thread_start(process, 101);
 
@@ -616,7 +616,7 @@ BOOK_TEST(ranges, a_thread_killed_in_mremap_keeps_the_old_range)
 	expect_mapped(MAP, PAGE);
 }
 
-BOOK_TEST(ranges, a_thread_killed_in_mremap_does_not_restore_a_range_that_is_mapped_again)
+ACCOUNT_TEST(ranges, a_thread_killed_in_mremap_does_not_restore_a_range_that_is_mapped_again)
 {
 	struct target_thread *other = thread_start(process, 101);
 

@@ -2,7 +2,7 @@
 /* realloc and reallocarray: a free and an allocation, or neither. */
 #include "target.h"
 
-BOOK_TEST(realloc, that_moves_is_a_free_and_an_allocation)
+ACCOUNT_TEST(realloc, that_moves_is_a_free_and_an_allocation)
 {
 	user_malloc(24, 0x1000);
 	user_realloc(0x1000, 100, 0x2000);
@@ -17,7 +17,7 @@ BOOK_TEST(realloc, that_moves_is_a_free_and_an_allocation)
 	expect(peak_bytes, 100);
 }
 
-BOOK_TEST(realloc, in_place_records_a_new_block)
+ACCOUNT_TEST(realloc, in_place_records_a_new_block)
 {
 	stack_is(0x1);
 	user_malloc(24, 0x1000);
@@ -32,7 +32,7 @@ BOOK_TEST(realloc, in_place_records_a_new_block)
 	expect(frees, 1);
 }
 
-BOOK_TEST(realloc, that_fails_keeps_the_old_block_unchanged)
+ACCOUNT_TEST(realloc, that_fails_keeps_the_old_block_unchanged)
 {
 	struct block before;
 
@@ -53,7 +53,7 @@ BOOK_TEST(realloc, that_fails_keeps_the_old_block_unchanged)
 	expect(unknown_frees, 0);
 }
 
-BOOK_TEST(realloc, that_failed_keeps_a_block_that_can_be_freed)
+ACCOUNT_TEST(realloc, that_failed_keeps_a_block_that_can_be_freed)
 {
 	user_malloc(24, 0x1000);
 	user_realloc(0x1000, 1ULL << 60, 0);
@@ -64,7 +64,7 @@ BOOK_TEST(realloc, that_failed_keeps_a_block_that_can_be_freed)
 	expect(current_blocks, 0);
 }
 
-BOOK_TEST(realloc, that_fails_into_a_full_map_drops_the_old_block)
+ACCOUNT_TEST(realloc, that_fails_into_a_full_map_drops_the_old_block)
 {
 	nursery_use(0);
 	fake_map_resize(&blocks, 1);
@@ -83,7 +83,7 @@ BOOK_TEST(realloc, that_fails_into_a_full_map_drops_the_old_block)
 }
 
 /* The old block counts as live until realloc has succeeded. */
-BOOK_TEST(realloc, counts_the_old_block_until_it_returns)
+ACCOUNT_TEST(realloc, counts_the_old_block_until_it_returns)
 {
 	user_malloc(24, 0x1000);
 	enter(SHAPE_REALLOC, sp_at(1), 0x1000, 100);
@@ -95,7 +95,7 @@ BOOK_TEST(realloc, counts_the_old_block_until_it_returns)
 	expect(current_bytes, 100);
 }
 
-BOOK_TEST(realloc, lets_another_thread_use_the_old_address_meanwhile)
+ACCOUNT_TEST(realloc, lets_another_thread_use_the_old_address_meanwhile)
 {
 	user_malloc(24, 0x1000);
 	enter(SHAPE_REALLOC, sp_at(1), 0x1000, 100);
@@ -112,7 +112,7 @@ BOOK_TEST(realloc, lets_another_thread_use_the_old_address_meanwhile)
 	expect(freed_bytes, 24);
 }
 
-BOOK_TEST(realloc, of_null_is_malloc)
+ACCOUNT_TEST(realloc, of_null_is_malloc)
 {
 	user_realloc(0, 24, 0x1000);
 	expect_live(0x1000, 24);
@@ -125,7 +125,7 @@ BOOK_TEST(realloc, of_null_is_malloc)
 }
 
 /* realloc(NULL, n) in glibc: jmp malloc, at the same sp, where realloc's return is hijacked. */
-BOOK_TEST(realloc, of_null_that_jumps_to_malloc_counts_once)
+ACCOUNT_TEST(realloc, of_null_that_jumps_to_malloc_counts_once)
 {
 	enter(SHAPE_REALLOC, sp_at(1), 0, 24);
 	jump(SHAPE_MALLOC, sp_at(1), 24);
@@ -138,7 +138,7 @@ BOOK_TEST(realloc, of_null_that_jumps_to_malloc_counts_once)
 	expect(unknown_frees, 0);
 }
 
-BOOK_TEST(realloc, of_null_that_calls_malloc_counts_once)
+ACCOUNT_TEST(realloc, of_null_that_calls_malloc_counts_once)
 {
 	enter(SHAPE_REALLOC, sp_at(1), 0, 24);
 	enter(SHAPE_MALLOC, sp_at(5), 24);
@@ -150,7 +150,7 @@ BOOK_TEST(realloc, of_null_that_calls_malloc_counts_once)
 }
 
 /* glibc's reallocarray jumps to the realloc of a preloaded allocator: the block belongs to that allocator. */
-BOOK_TEST(realloc, that_is_reached_by_a_jump_determines_the_domain_of_the_block)
+ACCOUNT_TEST(realloc, that_is_reached_by_a_jump_determines_the_domain_of_the_block)
 {
 	domain = 0;
 	enter(SHAPE_REALLOCARRAY, sp_at(1), 0, 3, 8);
@@ -164,7 +164,7 @@ BOOK_TEST(realloc, that_is_reached_by_a_jump_determines_the_domain_of_the_block)
 	expect_same(block_at(0x1000)->domain, 2, "domain");
 }
 
-BOOK_TEST(realloc, that_is_called_by_reallocarray_does_not_determine_the_domain)
+ACCOUNT_TEST(realloc, that_is_called_by_reallocarray_does_not_determine_the_domain)
 {
 	domain = 4;
 	enter(SHAPE_REALLOCARRAY, sp_at(1), 0, 3, 8);
@@ -177,7 +177,7 @@ BOOK_TEST(realloc, that_is_called_by_reallocarray_does_not_determine_the_domain)
 	expect_same(block_at(0x1000)->domain, 4, "domain");
 }
 
-BOOK_TEST(realloc, by_reallocf_that_fails_frees_the_block)
+ACCOUNT_TEST(realloc, by_reallocf_that_fails_frees_the_block)
 {
 	user_malloc(24, 0x1000);
 	enter(SHAPE_REALLOCF, sp_at(1), 0x1000, 1ULL << 60);
@@ -189,7 +189,7 @@ BOOK_TEST(realloc, by_reallocf_that_fails_frees_the_block)
 	expect(current_bytes, 0);
 }
 
-BOOK_TEST(realloc, by_reallocf_that_moves_is_a_free_and_an_allocation)
+ACCOUNT_TEST(realloc, by_reallocf_that_moves_is_a_free_and_an_allocation)
 {
 	user_malloc(24, 0x1000);
 	enter(SHAPE_REALLOCF, sp_at(1), 0x1000, 100);
@@ -201,7 +201,7 @@ BOOK_TEST(realloc, by_reallocf_that_moves_is_a_free_and_an_allocation)
 }
 
 /* xallocx() returns the new size of the block. */
-BOOK_TEST(realloc, by_xallocx_stays_in_place)
+ACCOUNT_TEST(realloc, by_xallocx_stays_in_place)
 {
 	user_malloc(24, 0x1000);
 	enter(SHAPE_XALLOCX, sp_at(1), 0x1000, 100);
@@ -213,7 +213,7 @@ BOOK_TEST(realloc, by_xallocx_stays_in_place)
 	expect(current_bytes, 100);
 }
 
-BOOK_TEST(realloc, by_xallocx_that_finds_no_room_keeps_the_block)
+ACCOUNT_TEST(realloc, by_xallocx_that_finds_no_room_keeps_the_block)
 {
 	user_malloc(24, 0x1000);
 	enter(SHAPE_XALLOCX, sp_at(1), 0x1000, 100);
@@ -240,7 +240,7 @@ static void leave_of_heap(enum call_shape shape, __u64 returned)
 }
 
 /* mi_heap_malloc, _calloc, _realloc, _reallocn: the heap comes first. */
-BOOK_TEST(heaps, passed_as_first_argument_shift_the_other_arguments)
+ACCOUNT_TEST(heaps, passed_as_first_argument_shift_the_other_arguments)
 {
 	enter_of_heap(SHAPE_MALLOC, 24, 0, 0);
 	leave_of_heap(SHAPE_MALLOC, 0x1000);
@@ -262,7 +262,7 @@ BOOK_TEST(heaps, passed_as_first_argument_shift_the_other_arguments)
 	expect(current_bytes, 50);
 }
 
-BOOK_TEST(realloc, to_0_bytes_that_returns_null_frees_the_block)
+ACCOUNT_TEST(realloc, to_0_bytes_that_returns_null_frees_the_block)
 {
 	user_malloc(24, 0x1000);
 	user_realloc(0x1000, 0, 0);
@@ -273,7 +273,7 @@ BOOK_TEST(realloc, to_0_bytes_that_returns_null_frees_the_block)
 	expect(current_bytes, 0);
 }
 
-BOOK_TEST(realloc, to_0_bytes_that_returns_a_block_records_it)
+ACCOUNT_TEST(realloc, to_0_bytes_that_returns_a_block_records_it)
 {
 	user_malloc(24, 0x1000);
 	user_realloc(0x1000, 0, 0x1000);
@@ -283,7 +283,7 @@ BOOK_TEST(realloc, to_0_bytes_that_returns_a_block_records_it)
 	expect(allocations, 2);
 }
 
-BOOK_TEST(realloc, of_an_unknown_block_is_an_unknown_free_and_an_allocation)
+ACCOUNT_TEST(realloc, of_an_unknown_block_is_an_unknown_free_and_an_allocation)
 {
 	user_realloc(0x1000, 24, 0x2000);
 
@@ -293,7 +293,7 @@ BOOK_TEST(realloc, of_an_unknown_block_is_an_unknown_free_and_an_allocation)
 	expect(allocations, 1);
 }
 
-BOOK_TEST(realloc, that_fails_on_an_unknown_block_frees_nothing)
+ACCOUNT_TEST(realloc, that_fails_on_an_unknown_block_frees_nothing)
 {
 	user_realloc(0x1000, 24, 0);
 
@@ -304,7 +304,7 @@ BOOK_TEST(realloc, that_fails_on_an_unknown_block_frees_nothing)
 }
 
 /* Most likely it has succeeded: an allocator does not longjmp, only the return was missed. */
-BOOK_TEST(realloc, that_never_returns_frees_the_old_block)
+ACCOUNT_TEST(realloc, that_never_returns_frees_the_old_block)
 {
 	user_malloc(24, 0x1000);
 	enter(SHAPE_REALLOC, sp_at(1), 0x1000, 100);
@@ -317,7 +317,7 @@ BOOK_TEST(realloc, that_never_returns_frees_the_old_block)
 	expect(frees, 1);
 }
 
-BOOK_TEST(reallocarray, records_count_times_size)
+ACCOUNT_TEST(reallocarray, records_count_times_size)
 {
 	user_malloc(24, 0x1000);
 	user_reallocarray(0x1000, 3, 100, 0x2000);
@@ -327,7 +327,7 @@ BOOK_TEST(reallocarray, records_count_times_size)
 	expect(frees, 1);
 }
 
-BOOK_TEST(reallocarray, that_overflows_keeps_the_old_block)
+ACCOUNT_TEST(reallocarray, that_overflows_keeps_the_old_block)
 {
 	user_malloc(24, 0x1000);
 	user_reallocarray(0x1000, 1ULL << 32, 1ULL << 32, 0);
@@ -337,7 +337,7 @@ BOOK_TEST(reallocarray, that_overflows_keeps_the_old_block)
 	expect(failed_calls, 1);
 }
 
-BOOK_TEST(reallocarray, of_0_members_that_returns_null_frees_the_block)
+ACCOUNT_TEST(reallocarray, of_0_members_that_returns_null_frees_the_block)
 {
 	user_malloc(24, 0x1000);
 	user_reallocarray(0x1000, 0, 100, 0);
@@ -347,7 +347,7 @@ BOOK_TEST(reallocarray, of_0_members_that_returns_null_frees_the_block)
 }
 
 /* glibc: after the overflow check, jmp realloc. */
-BOOK_TEST(reallocarray, that_jumps_to_realloc_counts_once)
+ACCOUNT_TEST(reallocarray, that_jumps_to_realloc_counts_once)
 {
 	user_malloc(24, 0x1000);
 	enter(SHAPE_REALLOCARRAY, sp_at(1), 0x1000, 3, 100);

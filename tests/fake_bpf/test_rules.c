@@ -129,7 +129,7 @@ static bool comm_fits(const char *pattern, const char *comm)
 
 /* ---- patterns ---- */
 
-BOOK_TEST(rules, match_patterns)
+ACCOUNT_TEST(rules, match_patterns)
 {
 	static const struct {
 		const char *pattern, *text;
@@ -159,7 +159,7 @@ static void random_text(char *text, size_t most, const char *bytes)
 	text[len] = '\0';
 }
 
-BOOK_TEST(rules, match_patterns_like_fnmatch)
+ACCOUNT_TEST(rules, match_patterns_like_fnmatch)
 {
 	for (int i = 0; i < 20000; i++) {
 		char pattern[10], text[12];
@@ -173,7 +173,7 @@ BOOK_TEST(rules, match_patterns_like_fnmatch)
 
 /* ---- paths ---- */
 
-BOOK_TEST(rules, match_the_whole_path)
+ACCOUNT_TEST(rules, match_the_whole_path)
 {
 	exe_path("usr", "bin", "redis-server");
 	cr_expect(exe_fits("/usr/bin/redis-server"));
@@ -183,7 +183,7 @@ BOOK_TEST(rules, match_the_whole_path)
 	cr_expect(!exe_fits("/usr/bin/redis"));
 }
 
-BOOK_TEST(rules, match_paths_across_mounts)
+ACCOUNT_TEST(rules, match_paths_across_mounts)
 {
 	exe_path("srv", "shop", "bin", "shopd");
 	inner_mount = (struct mount){
@@ -195,7 +195,7 @@ BOOK_TEST(rules, match_paths_across_mounts)
 	cr_expect(exe_fits("/srv/shop/shopd"));
 }
 
-BOOK_TEST(rules, match_paths_below_the_loaders_root)
+ACCOUNT_TEST(rules, match_paths_below_the_loaders_root)
 {
 	exe_path("jail", "usr", "bin", "x");
 	own_root = (uintptr_t)&dentries[1];
@@ -204,7 +204,7 @@ BOOK_TEST(rules, match_paths_below_the_loaders_root)
 	cr_expect(!exe_fits("/jail/*"));
 }
 
-BOOK_TEST(rules, do_not_match_a_path_that_is_too_long)
+ACCOUNT_TEST(rules, do_not_match_a_path_that_is_too_long)
 {
 	static char name[255];
 	const char *part[6];
@@ -218,13 +218,13 @@ BOOK_TEST(rules, do_not_match_a_path_that_is_too_long)
 	cr_expect(!exe_fits("*"));
 }
 
-BOOK_TEST(rules, match_the_root_path_when_there_is_no_program_file)
+ACCOUNT_TEST(rules, match_the_root_path_when_there_is_no_program_file)
 {
 	exe = (struct file){};
 	cr_expect(exe_fits("/"));
 }
 
-BOOK_TEST(rules, match_the_control_group)
+ACCOUNT_TEST(rules, match_the_control_group)
 {
 	group_path("system.slice", "shop@1.service");
 	cr_expect(group_fits("/system.slice/shop@*"));
@@ -247,13 +247,13 @@ static bool fits(void)
 	return is_admitted(task);
 }
 
-BOOK_TEST(rules, admit_every_process_when_there_are_none)
+ACCOUNT_TEST(rules, admit_every_process_when_there_are_none)
 {
 	forget_rules();
 	cr_expect(fits());
 }
 
-BOOK_TEST(rules, admit_a_process_that_matches_one_rule_of_a_kind)
+ACCOUNT_TEST(rules, admit_a_process_that_matches_one_rule_of_a_kind)
 {
 	forget_rules();
 	add_rule(RULE_COMM, false, "x", 0);
@@ -262,7 +262,7 @@ BOOK_TEST(rules, admit_a_process_that_matches_one_rule_of_a_kind)
 	cr_expect(fits());
 }
 
-BOOK_TEST(rules, admit_only_a_process_that_matches_one_rule_of_each_kind)
+ACCOUNT_TEST(rules, admit_only_a_process_that_matches_one_rule_of_each_kind)
 {
 	forget_rules();
 	add_rule(RULE_COMM, false, "shopd", 0);
@@ -272,7 +272,7 @@ BOOK_TEST(rules, admit_only_a_process_that_matches_one_rule_of_each_kind)
 	cr_expect(fits());
 }
 
-BOOK_TEST(rules, that_exclude_override_rules_that_admit)
+ACCOUNT_TEST(rules, that_exclude_override_rules_that_admit)
 {
 	forget_rules();
 	add_rule(RULE_PID, false, "", 300);
@@ -281,7 +281,7 @@ BOOK_TEST(rules, that_exclude_override_rules_that_admit)
 	cr_expect(!fits());
 }
 
-BOOK_TEST(rules, that_only_exclude_admit_the_other_processes)
+ACCOUNT_TEST(rules, that_only_exclude_admit_the_other_processes)
 {
 	forget_rules();
 	add_rule(RULE_COMM, true, "x*", 0);
@@ -290,7 +290,7 @@ BOOK_TEST(rules, that_only_exclude_admit_the_other_processes)
 	cr_expect(!fits());
 }
 
-BOOK_TEST(rules, never_admit_the_loader_and_its_children)
+ACCOUNT_TEST(rules, never_admit_the_loader_and_its_children)
 {
 	struct task_struct *task = someone(), parent = { .tgid = 77 }, grandparent = { .tgid = 88 };
 
@@ -305,7 +305,7 @@ BOOK_TEST(rules, never_admit_the_loader_and_its_children)
 	task->real_parent = NULL;
 }
 
-BOOK_TEST(rules, never_admit_kernel_threads)
+ACCOUNT_TEST(rules, never_admit_kernel_threads)
 {
 	struct task_struct *task = someone();
 
@@ -314,7 +314,7 @@ BOOK_TEST(rules, never_admit_kernel_threads)
 	cr_expect(!is_admitted(task));
 }
 
-BOOK_TEST(rules, are_not_checked_for_a_process_that_has_an_accounting)
+ACCOUNT_TEST(rules, are_not_checked_for_a_process_that_has_an_accounting)
 {
 	forget_rules();
 	main_thread->task.real_parent = NULL;
@@ -372,7 +372,7 @@ static __u32 slot_of(const struct target_thread *thread)
 	return book_of(thread->process)->slot;
 }
 
-BOOK_TEST(system_wide, an_admitted_process_is_recorded_from_its_exec)
+ACCOUNT_TEST(system_wide, an_admitted_process_is_recorded_from_its_exec)
 {
 	struct target_thread *thread = newcomer(200, "sh");
 
@@ -392,7 +392,7 @@ BOOK_TEST(system_wide, an_admitted_process_is_recorded_from_its_exec)
 	cr_expect_eq(fake.rung_for, 200);
 }
 
-BOOK_TEST(system_wide, a_process_that_is_not_admitted_has_no_accounting)
+ACCOUNT_TEST(system_wide, a_process_that_is_not_admitted_has_no_accounting)
 {
 	struct target_thread *thread = newcomer(200, "sh");
 
@@ -403,7 +403,7 @@ BOOK_TEST(system_wide, a_process_that_is_not_admitted_has_no_accounting)
 	cr_expect_eq(block_cnt(), 0);
 }
 
-BOOK_TEST(system_wide, an_exec_of_an_admitted_program_starts_a_new_accounting)
+ACCOUNT_TEST(system_wide, an_exec_of_an_admitted_program_starts_a_new_accounting)
 {
 	struct target_thread *thread = newcomer(200, "sh");
 	__u64 image;
@@ -418,28 +418,28 @@ BOOK_TEST(system_wide, an_exec_of_an_admitted_program_starts_a_new_accounting)
 	cr_expect_eq(stale_blocks, 1);
 }
 
-BOOK_TEST(system_wide, an_exec_of_a_program_that_is_not_admitted_ends_the_accounting)
+ACCOUNT_TEST(system_wide, an_exec_of_a_program_that_is_not_admitted_ends_the_accounting)
 {
 	struct target_thread *thread = newcomer(200, "sh");
-	struct process *books;
+	struct process *account;
 
 	admit_by_name("shopd", 0);
 	exec_as(thread, "shopd");
 	user_malloc(MIN_BYTES, 0x1000);
-	books = book_of(thread->process);
+	account = book_of(thread->process);
 	exec_as(thread, "bash");
 	user_malloc(8, 0x2000);
 
 	cr_expect(!book_of(thread->process));
-	cr_expect(books->has_left && books->exit_ns && slot_taken[books->slot]);
-	expect_same(books->counter[COUNTER_current_bytes], MIN_BYTES, "bytes at its end");
+	cr_expect(account->has_left && account->exit_ns && slot_taken[account->slot]);
+	expect_same(account->counter[COUNTER_current_bytes], MIN_BYTES, "bytes at its end");
 	cr_expect_eq(block_cnt(), 1);
 	exec_as(thread, "shopd"); /* and comes back */
-	cr_expect(book_of(thread->process) && book_of(thread->process) != books);
+	cr_expect(book_of(thread->process) && book_of(thread->process) != account);
 }
 
 /* Until its exec the thread counted for its parent, and had cached where the parent's accounting is. */
-BOOK_TEST(system_wide, a_vforked_child_that_is_not_admitted_is_not_recorded)
+ACCOUNT_TEST(system_wide, a_vforked_child_that_is_not_admitted_is_not_recorded)
 {
 	struct target_thread *parent = newcomer(200, "shopd"), *child;
 
@@ -455,7 +455,7 @@ BOOK_TEST(system_wide, a_vforked_child_that_is_not_admitted_is_not_recorded)
 	cr_expect_eq(block_cnt(), 1);
 }
 
-BOOK_TEST(system_wide, a_child_is_admitted_when_its_parent_is_admitted)
+ACCOUNT_TEST(system_wide, a_child_is_admitted_when_its_parent_is_admitted)
 {
 	struct target_thread *parent = newcomer(200, "shopd"), *child;
 
@@ -468,7 +468,7 @@ BOOK_TEST(system_wide, a_child_is_admitted_when_its_parent_is_admitted)
 	cr_expect(!book_of(thread_fork(301)->process));
 }
 
-BOOK_TEST(system_wide, a_child_does_not_match_the_pid_rule_of_its_parent)
+ACCOUNT_TEST(system_wide, a_child_does_not_match_the_pid_rule_of_its_parent)
 {
 	struct target_thread *parent = newcomer(200, "shopd"), *child;
 
@@ -484,7 +484,7 @@ BOOK_TEST(system_wide, a_child_does_not_match_the_pid_rule_of_its_parent)
 	expect_same(book_of(child->process)->parent, 0, "parent");
 }
 
-BOOK_TEST(system_wide, a_process_below_min_bytes_leaves_no_accounting_when_it_exits)
+ACCOUNT_TEST(system_wide, a_process_below_min_bytes_leaves_no_accounting_when_it_exits)
 {
 	struct target_thread *thread = newcomer(200, "shopd");
 	__u32 slot;
@@ -502,7 +502,7 @@ BOOK_TEST(system_wide, a_process_below_min_bytes_leaves_no_accounting_when_it_ex
 	cr_expect_eq(fake_map_count(&process_slots), 1);
 }
 
-BOOK_TEST(system_wide, totals_include_processes_below_min_bytes)
+ACCOUNT_TEST(system_wide, totals_include_processes_below_min_bytes)
 {
 	admit_by_name("shopd", 0);
 	for (int i = 0; i < 3; i++) {
@@ -533,7 +533,7 @@ static bool is_left_at_its_end(struct target_thread *thread)
 	return slot_taken[slot] && slot_at(slot)->image && slot_at(slot)->exit_ns;
 }
 
-BOOK_TEST(system_wide, a_process_above_min_bytes_stays_for_the_loader_when_it_exits)
+ACCOUNT_TEST(system_wide, a_process_above_min_bytes_stays_for_the_loader_when_it_exits)
 {
 	struct target_thread *thread = newcomer(200, "shopd");
 
@@ -544,19 +544,19 @@ BOOK_TEST(system_wide, a_process_above_min_bytes_stays_for_the_loader_when_it_ex
 	cr_expect(is_left_at_its_end(thread));
 }
 
-BOOK_TEST(system_wide, a_process_that_the_loader_owns_stays_for_the_loader_when_it_exits)
+ACCOUNT_TEST(system_wide, a_process_that_the_loader_owns_stays_for_the_loader_when_it_exits)
 {
 	struct target_thread *thread = newcomer(200, "shopd");
 
 	admit_by_name("shopd", 0);
 	thread_exec(thread);
 	user_malloc(1, 0x1000);
-	book_of(thread->process)->owner = BOOKS_OF_LOADER;
+	book_of(thread->process)->owner = ACCOUNT_OF_LOADER;
 	cr_expect(is_left_at_its_end(thread));
 }
 
 /* The loader may have to probe a file that the process mapped, for processes that map it later. */
-BOOK_TEST(system_wide, a_process_that_never_allocated_stays_for_the_loader_when_it_exits)
+ACCOUNT_TEST(system_wide, a_process_that_never_allocated_stays_for_the_loader_when_it_exits)
 {
 	struct target_thread *thread = newcomer(200, "shopd");
 
@@ -565,27 +565,27 @@ BOOK_TEST(system_wide, a_process_that_never_allocated_stays_for_the_loader_when_
 	cr_expect(is_left_at_its_end(thread));
 }
 
-BOOK_TEST(system_wide, a_pid_may_be_reused_before_the_loader_reads_the_accounting)
+ACCOUNT_TEST(system_wide, a_pid_may_be_reused_before_the_loader_reads_the_accounting)
 {
 	struct target_thread *first = newcomer(200, "shopd"), *second;
-	struct process *books;
+	struct process *account;
 
 	admit_by_name("shopd", 0);
 	thread_exec(first);
 	user_malloc(MIN_BYTES, 0x1000);
-	books = book_of(first->process);
+	account = book_of(first->process);
 	thread_exit(first, 0);
 	first->process->pid = 0; /* the kernel has forgotten it */
 	second = newcomer(200, "shopd");
 	thread_exec(second);
 	user_malloc(MIN_BYTES + 1, 0x1000);
 
-	cr_expect(book_of(second->process) != books);
-	expect_same(books->counter[COUNTER_current_bytes], MIN_BYTES, "the first one's");
+	cr_expect(book_of(second->process) != account);
+	expect_same(account->counter[COUNTER_current_bytes], MIN_BYTES, "the first one's");
 	expect_same(book_of(second->process)->counter[COUNTER_current_bytes], MIN_BYTES + 1, "the second one's");
 }
 
-BOOK_TEST(system_wide, a_process_without_a_free_slot_is_counted)
+ACCOUNT_TEST(system_wide, a_process_without_a_free_slot_is_counted)
 {
 	admit_by_name("shopd", 0);
 	memset(slot_taken, 1, sizeof(slot_taken));
@@ -598,7 +598,7 @@ static __u64 bystander_traps_of(__u32 trap)
 	return *(__u64 *)bpf_map_lookup_elem(&bystander_traps, &trap);
 }
 
-BOOK_TEST(system_wide, an_unrecorded_process_is_a_bystander_and_its_traps_are_counted)
+ACCOUNT_TEST(system_wide, an_unrecorded_process_is_a_bystander_and_its_traps_are_counted)
 {
 	struct target_thread *thread = newcomer(200, "bash");
 	__u64 traps;

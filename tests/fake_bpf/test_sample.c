@@ -30,7 +30,7 @@ static void expect_log(__u32 random)
 	cr_assert(fabs(got - wanted) <= 1e-5 * wanted + 1, "-log of %.12f is %.1f, not %.1f", u, got, wanted);
 }
 
-BOOK_TEST(sample, distances_are_computed_as_logarithms)
+ACCOUNT_TEST(sample, distances_are_computed_as_logarithms)
 {
 	sample(1000);
 	for (int bit = 0; bit < 32; bit++) {
@@ -44,7 +44,7 @@ BOOK_TEST(sample, distances_are_computed_as_logarithms)
 }
 
 /* The random number makes the distance the mean itself; some means are no multiples of 2^16. */
-BOOK_TEST(sample, distances_have_the_requested_mean)
+ACCOUNT_TEST(sample, distances_have_the_requested_mean)
 {
 	static const __u64 means[] = { 1, 1000, 524288, 700000001, 1ULL << 36 };
 	__u32 random = 0x5e2d58d8; /* -log is 0.99999999… */
@@ -69,7 +69,7 @@ static void expect_stood_for(__u64 size, __u64 mean)
 		  got, wanted);
 }
 
-BOOK_TEST(sample, weights_are_the_inverse_of_the_probability)
+ACCOUNT_TEST(sample, weights_are_the_inverse_of_the_probability)
 {
 	static const __u64 means[] = { 1, 7, 4096, 524288, 700000001, 1ULL << 36 };
 
@@ -83,7 +83,7 @@ BOOK_TEST(sample, weights_are_the_inverse_of_the_probability)
 
 /* ---- one call ---- */
 
-BOOK_TEST(sample, block_much_larger_than_the_mean_is_recorded_with_its_size)
+ACCOUNT_TEST(sample, block_much_larger_than_the_mean_is_recorded_with_its_size)
 {
 	sample(16);
 	user_malloc(10000, 0x1000);
@@ -99,7 +99,7 @@ BOOK_TEST(sample, block_much_larger_than_the_mean_is_recorded_with_its_size)
 	expect(unknown_frees, 0);
 }
 
-BOOK_TEST(sample, block_that_is_not_chosen_is_not_recorded)
+ACCOUNT_TEST(sample, block_that_is_not_chosen_is_not_recorded)
 {
 	sample(NONE);
 	user_malloc(100, 0x1000);
@@ -114,7 +114,7 @@ BOOK_TEST(sample, block_that_is_not_chosen_is_not_recorded)
 }
 
 /* The distance to a sample counts the byte that it is. */
-BOOK_TEST(sample, may_be_the_last_byte_of_a_block)
+ACCOUNT_TEST(sample, may_be_the_last_byte_of_a_block)
 {
 	sample(1000);
 	fake.random_is = &(const __u32){ 0x5e39679d }; /* -log is 0.9995: 1000 bytes to the next one */
@@ -141,7 +141,7 @@ static unsigned int hijacked(unsigned int calls)
 }
 
 /* Without sessions the kernel hijacks it before it asks. */
-BOOK_TEST(sample, call_that_is_not_chosen_has_no_return_probe_in_a_session)
+ACCOUNT_TEST(sample, call_that_is_not_chosen_has_no_return_probe_in_a_session)
 {
 	if (!calls_are_sessions())
 		return;
@@ -150,7 +150,7 @@ BOOK_TEST(sample, call_that_is_not_chosen_has_no_return_probe_in_a_session)
 	expect_loss(returns_unmatched, 0);
 }
 
-BOOK_TEST(sample, follows_the_first_calls_of_each_image)
+ACCOUNT_TEST(sample, follows_the_first_calls_of_each_image)
 {
 	if (!calls_are_sessions())
 		return;
@@ -167,7 +167,7 @@ static void before_map(const void *map)
 	is_blocks_asked |= map == &blocks || map == &dropped_blocks || map == &process_slots;
 }
 
-BOOK_TEST(sample, free_of_a_block_that_is_not_chosen_reads_no_hash_map)
+ACCOUNT_TEST(sample, free_of_a_block_that_is_not_chosen_reads_no_hash_map)
 {
 	sample(NONE);
 	user_malloc(100, 0x1000);
@@ -179,7 +179,7 @@ BOOK_TEST(sample, free_of_a_block_that_is_not_chosen_reads_no_hash_map)
 }
 
 /* A call that is not followed leaves it open what its thread did last. */
-BOOK_TEST(sample, block_is_not_temporary_after_a_later_block_that_is_not_chosen)
+ACCOUNT_TEST(sample, block_is_not_temporary_after_a_later_block_that_is_not_chosen)
 {
 	choose_blocks((struct choice){ .min_size = 100 });
 	user_malloc(100, 0x1000);
@@ -194,7 +194,7 @@ BOOK_TEST(sample, block_is_not_temporary_after_a_later_block_that_is_not_chosen)
 #define SHORT_LIVES 4000
 
 /* Each is as likely to begin shortly before a sample as any. */
-BOOK_TEST(sample, includes_threads_that_allocate_once)
+ACCOUNT_TEST(sample, includes_threads_that_allocate_once)
 {
 	struct target_thread *thread = thread_start(process, 101);
 	double p = 1 - exp(-1), sd = sqrt(SHORT_LIVES * p * (1 - p));
@@ -216,7 +216,7 @@ BOOK_TEST(sample, includes_threads_that_allocate_once)
 
 /* ---- sizes ---- */
 
-BOOK_TEST(sample, size_is_compared_with_both_limits)
+ACCOUNT_TEST(sample, size_is_compared_with_both_limits)
 {
 	choose_blocks((struct choice){ .min_size = 100, .max_size = 200 });
 	user_malloc(99, 0x1000);
@@ -233,7 +233,7 @@ BOOK_TEST(sample, size_is_compared_with_both_limits)
 	expect(sampled_blocks, 0);
 }
 
-BOOK_TEST(sample, distance_does_not_count_sizes_that_are_excluded)
+ACCOUNT_TEST(sample, distance_does_not_count_sizes_that_are_excluded)
 {
 	choose_blocks((struct choice){ .sample_bytes = 1000, .min_size = 100 });
 	fake.random_is = &(const __u32){ 0x5e2d58d8 }; /* 1000 bytes to the next one */
@@ -248,7 +248,7 @@ BOOK_TEST(sample, distance_does_not_count_sizes_that_are_excluded)
 	expect_live(0x5000, 100);
 }
 
-BOOK_TEST(sample, mapping_is_chosen_only_by_its_size)
+ACCOUNT_TEST(sample, mapping_is_chosen_only_by_its_size)
 {
 	choose_blocks((struct choice){ .sample_bytes = NONE, .min_size = 8192 });
 	user_mmap(4096, 0x10000);
@@ -263,7 +263,7 @@ BOOK_TEST(sample, mapping_is_chosen_only_by_its_size)
 	expect(sampled_blocks, 0);
 }
 
-BOOK_TEST(sample, mapping_that_is_split_counts_twice)
+ACCOUNT_TEST(sample, mapping_that_is_split_counts_twice)
 {
 	sample(NONE);
 	user_mmap(3 * 4096, 0x10000);
@@ -276,7 +276,7 @@ BOOK_TEST(sample, mapping_that_is_split_counts_twice)
 	expect(sampled_blocks, 0);
 }
 
-BOOK_TEST(sample, mapping_that_is_not_chosen_removes_the_blocks_that_it_covers)
+ACCOUNT_TEST(sample, mapping_that_is_not_chosen_removes_the_blocks_that_it_covers)
 {
 	choose_blocks((struct choice){ .min_size = 8192 });
 	user_mmap(16384, 0x20000);
@@ -292,7 +292,7 @@ BOOK_TEST(sample, mapping_that_is_not_chosen_removes_the_blocks_that_it_covers)
 
 /* ---- realloc ---- */
 
-BOOK_TEST(sample, realloc_that_is_not_chosen_frees_the_old_block)
+ACCOUNT_TEST(sample, realloc_that_is_not_chosen_frees_the_old_block)
 {
 	choose_blocks((struct choice){ .min_size = 100 });
 	hijacked(FOLLOWED + 1);
@@ -306,7 +306,7 @@ BOOK_TEST(sample, realloc_that_is_not_chosen_frees_the_old_block)
 	expect(unknown_frees, 0);
 }
 
-BOOK_TEST(sample, realloc_that_is_not_chosen_and_fails_keeps_the_old_block)
+ACCOUNT_TEST(sample, realloc_that_is_not_chosen_and_fails_keeps_the_old_block)
 {
 	choose_blocks((struct choice){ .max_size = 100 });
 	user_malloc(100, 0x1000);
@@ -317,7 +317,7 @@ BOOK_TEST(sample, realloc_that_is_not_chosen_and_fails_keeps_the_old_block)
 	expect(failed_calls, 0);
 }
 
-BOOK_TEST(sample, realloc_of_a_block_that_is_not_chosen_may_be_chosen)
+ACCOUNT_TEST(sample, realloc_of_a_block_that_is_not_chosen_may_be_chosen)
 {
 	choose_blocks((struct choice){ .min_size = 100 });
 	user_malloc(50, 0x1000);
@@ -329,7 +329,7 @@ BOOK_TEST(sample, realloc_of_a_block_that_is_not_chosen_may_be_chosen)
 	expect(unknown_frees, 0);
 }
 
-BOOK_TEST(sample, realloc_is_followed_while_its_old_block_is_recorded)
+ACCOUNT_TEST(sample, realloc_is_followed_while_its_old_block_is_recorded)
 {
 	choose_blocks((struct choice){ .min_size = 100 });
 	user_malloc(100, 0x1000);
@@ -351,7 +351,7 @@ static void calloc_nesting(__u64 size, __u64 address)
 	leave(SHAPE_CALLOC, sp_at(1), address);
 }
 
-BOOK_TEST(sample, call_nested_in_a_call_that_is_not_chosen_is_not_chosen)
+ACCOUNT_TEST(sample, call_nested_in_a_call_that_is_not_chosen_is_not_chosen)
 {
 	choose_blocks((struct choice){ .min_size = 100 });
 	for (int i = 0; i < 2 * FOLLOWED; i++)
@@ -362,7 +362,7 @@ BOOK_TEST(sample, call_nested_in_a_call_that_is_not_chosen_is_not_chosen)
 }
 
 /* The first wanted block reveals the nesting; nested calls before it go unseen. */
-BOOK_TEST(sample, call_that_is_found_to_nest_late_is_counted_as_a_loss)
+ACCOUNT_TEST(sample, call_that_is_found_to_nest_late_is_counted_as_a_loss)
 {
 	choose_blocks((struct choice){ .min_size = 100 });
 	for (int i = 0; i < FOLLOWED; i++)
@@ -378,7 +378,7 @@ BOOK_TEST(sample, call_that_is_found_to_nest_late_is_counted_as_a_loss)
 }
 
 /* glibc's calls malloc, and then only. */
-BOOK_TEST(sample, realloc_of_null_is_followed_as_a_function_of_its_own)
+ACCOUNT_TEST(sample, realloc_of_null_is_followed_as_a_function_of_its_own)
 {
 	choose_blocks((struct choice){ .min_size = 100 });
 	for (int i = 0; i < FOLLOWED; i++)
@@ -392,7 +392,7 @@ BOOK_TEST(sample, realloc_of_null_is_followed_as_a_function_of_its_own)
 	expect_loss(nestings_late, 0);
 }
 
-BOOK_TEST(sample, call_that_is_not_chosen_and_never_returns_is_no_loss)
+ACCOUNT_TEST(sample, call_that_is_not_chosen_and_never_returns_is_no_loss)
 {
 	sample(NONE);
 	enter(SHAPE_MALLOC, sp_at(5), 8);
@@ -405,7 +405,7 @@ BOOK_TEST(sample, call_that_is_not_chosen_and_never_returns_is_no_loss)
 
 /* ---- what leaves without a free ---- */
 
-BOOK_TEST(sample, drop_of_a_block_is_paired_with_its_free)
+ACCOUNT_TEST(sample, drop_of_a_block_is_paired_with_its_free)
 {
 	sample(ALL);
 	nursery_use(0);
@@ -416,14 +416,14 @@ BOOK_TEST(sample, drop_of_a_block_is_paired_with_its_free)
 	user_malloc(10000, 0x3000);
 	expect_loss(blocks_dropped, 2);
 	expect_loss(drops_unnoted, 1);
-	books_check();
+	account_check();
 	user_free(0x2000);
 	user_free(0x3000);
 
 	expect(dropped_frees, 1);
 }
 
-BOOK_TEST(sample, address_that_is_allocated_again_stays_paired)
+ACCOUNT_TEST(sample, address_that_is_allocated_again_stays_paired)
 {
 	sample(ALL);
 	user_malloc(10000, 0x1000);
@@ -431,7 +431,7 @@ BOOK_TEST(sample, address_that_is_allocated_again_stays_paired)
 
 	expect_live(0x1000, 20000);
 	expect_loss(blocks_replaced, 1);
-	books_check();
+	account_check();
 	user_free(0x1000);
 	expect(current_blocks, 0);
 }
@@ -444,7 +444,7 @@ extern __u64 shared_sample_rate;
 
 static const __u64 test_rates[SAMPLE_RATES] = { 0, 1, 1000, NONE };
 
-BOOK_TEST(sample, rate_of_every_block_records_them_exactly)
+ACCOUNT_TEST(sample, rate_of_every_block_records_them_exactly)
 {
 	choose_rates(test_rates);
 	user_malloc(100, 0x1000);
@@ -461,7 +461,7 @@ BOOK_TEST(sample, rate_of_every_block_records_them_exactly)
 	expect(freed_bytes, 100);
 }
 
-BOOK_TEST(sample, rate_that_changes_leaves_the_blocks_of_earlier_rates_their_weights)
+ACCOUNT_TEST(sample, rate_that_changes_leaves_the_blocks_of_earlier_rates_their_weights)
 {
 	choose_rates(test_rates);
 	user_malloc(100, 0x1000);
@@ -487,7 +487,7 @@ BOOK_TEST(sample, rate_that_changes_leaves_the_blocks_of_earlier_rates_their_wei
 }
 
 /* The rate that decided counts, not the one in force when the block is there. */
-BOOK_TEST(sample, rate_that_changes_within_a_call_is_not_that_of_its_block)
+ACCOUNT_TEST(sample, rate_that_changes_within_a_call_is_not_that_of_its_block)
 {
 	choose_rates(test_rates);
 	enter(SHAPE_MALLOC, sp_at(1), 100);
@@ -504,7 +504,7 @@ BOOK_TEST(sample, rate_that_changes_within_a_call_is_not_that_of_its_block)
 }
 
 /* A distance drawn for a coarse rate would hide the next blocks. */
-BOOK_TEST(sample, rate_that_changes_has_a_distance_of_its_own)
+ACCOUNT_TEST(sample, rate_that_changes_has_a_distance_of_its_own)
 {
 	choose_rates(test_rates);
 	rate_is(process, COARSE);
@@ -515,7 +515,7 @@ BOOK_TEST(sample, rate_that_changes_has_a_distance_of_its_own)
 	expect_live(0x2000, 1000);
 }
 
-BOOK_TEST(sample, rate_of_all_processes_applies_where_probes_are_shared)
+ACCOUNT_TEST(sample, rate_of_all_processes_applies_where_probes_are_shared)
 {
 	choose_rates(test_rates);
 	shared_sample_rate = COARSE;
@@ -535,7 +535,7 @@ BOOK_TEST(sample, rate_of_all_processes_applies_where_probes_are_shared)
 }
 
 /* The old block is of one rate, the new one of another; a realloc that fails puts the old one back as it was. */
-BOOK_TEST(sample, rate_of_a_block_goes_with_it_through_realloc)
+ACCOUNT_TEST(sample, rate_of_a_block_goes_with_it_through_realloc)
 {
 	choose_rates(test_rates);
 	user_malloc(100, 0x1000);
@@ -554,7 +554,7 @@ BOOK_TEST(sample, rate_of_a_block_goes_with_it_through_realloc)
 }
 
 /* Rates that change at random, which must leave nothing behind. */
-BOOK_TEST(sample, rates_that_change_leave_nothing_behind)
+ACCOUNT_TEST(sample, rates_that_change_leave_nothing_behind)
 {
 	static const __u64 rates[SAMPLE_RATES] = { 0, 200, 1000, 5000 };
 	__u64 seed = 11;
@@ -567,7 +567,7 @@ BOOK_TEST(sample, rates_that_change_leave_nothing_behind)
 		if (i >= 400)
 			user_free(0x1000 + 0x400 * (__u64)((i - 400) % 500));
 	}
-	books_check();
+	account_check();
 	for (int i = 0; i < 500; i++)
 		user_free(0x1000 + 0x400 * (__u64)i);
 	expect(current_blocks, 0);

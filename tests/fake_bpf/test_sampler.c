@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Processes that sample their own heap, and report it at probes: what enters the books, and what leaves them. */
+/* Processes that sample their own heap, and report it at probes: what enters the account, and what leaves them. */
 #include "target.h"
 #include <bpf/bpf_helpers.h>
 #include <stdint.h>
@@ -16,7 +16,7 @@ static void expect_nothing_left(void)
 	expect_same(block_cnt(), 0, "blocks");
 }
 
-BOOK_TEST(sampler, sample_counts_as_what_it_stands_for)
+ACCOUNT_TEST(sampler, sample_counts_as_what_it_stands_for)
 {
 	user_sample(A, 100, 5000);
 	expect_live(A, 100);
@@ -30,7 +30,7 @@ BOOK_TEST(sampler, sample_counts_as_what_it_stands_for)
 	expect_nothing_left();
 }
 
-BOOK_TEST(sampler, traceback_starts_at_the_probe)
+ACCOUNT_TEST(sampler, traceback_starts_at_the_probe)
 {
 	stack_is(0x401000, 0x402000, 0x403000);
 	user_sample(A, 1, 1);
@@ -40,7 +40,7 @@ BOOK_TEST(sampler, traceback_starts_at_the_probe)
 	expect_same(traceback_at(A)->exact[0], 1, "the exact ones");
 }
 
-BOOK_TEST(sampler, frees_of_others_are_not_counted)
+ACCOUNT_TEST(sampler, frees_of_others_are_not_counted)
 {
 	user_sample(A, 100, 5000);
 	user_sample_free(B);
@@ -51,7 +51,7 @@ BOOK_TEST(sampler, frees_of_others_are_not_counted)
 	expect_nothing_left();
 }
 
-BOOK_TEST(sampler, zero_bytes_stand_for_blocks_only)
+ACCOUNT_TEST(sampler, zero_bytes_stand_for_blocks_only)
 {
 	user_sample(A, 0, 7);
 	expect(current_bytes, 0);
@@ -62,7 +62,7 @@ BOOK_TEST(sampler, zero_bytes_stand_for_blocks_only)
 
 /* ---- beside probes on malloc ---- */
 
-BOOK_TEST(sampler, other_blocks_of_the_heap_stay_out)
+ACCOUNT_TEST(sampler, other_blocks_of_the_heap_stay_out)
 {
 	user_sample(A, 100, 5000);
 	user_malloc(64, B);
@@ -75,7 +75,7 @@ BOOK_TEST(sampler, other_blocks_of_the_heap_stay_out)
 	expect(allocated_bytes, 5000);
 }
 
-BOOK_TEST(sampler, blocks_from_before_the_first_sample_stand_for_themselves)
+ACCOUNT_TEST(sampler, blocks_from_before_the_first_sample_stand_for_themselves)
 {
 	user_malloc(64, A);
 	user_malloc(32, B);
@@ -93,7 +93,7 @@ BOOK_TEST(sampler, blocks_from_before_the_first_sample_stand_for_themselves)
 }
 
 /* The sampler's own malloc is probed for other processes: it reports the block before it returns. */
-BOOK_TEST(sampler, block_of_a_call_that_is_under_way_is_told_once)
+ACCOUNT_TEST(sampler, block_of_a_call_that_is_under_way_is_told_once)
 {
 	enter(SHAPE_MALLOC, sp_at(1), 100);
 	user_sample(A, 100, 5000);
@@ -104,7 +104,7 @@ BOOK_TEST(sampler, block_of_a_call_that_is_under_way_is_told_once)
 	expect_nothing_left();
 }
 
-BOOK_TEST(sampler, sampled_block_moves_in_realloc)
+ACCOUNT_TEST(sampler, sampled_block_moves_in_realloc)
 {
 	user_sample(A, 100, 5000);
 	enter(SHAPE_REALLOC, sp_at(1), A, 200);
@@ -117,7 +117,7 @@ BOOK_TEST(sampler, sampled_block_moves_in_realloc)
 	expect_nothing_left();
 }
 
-BOOK_TEST(sampler, mappings_are_recorded_as_ever)
+ACCOUNT_TEST(sampler, mappings_are_recorded_as_ever)
 {
 	user_sample(A, 100, 5000);
 	user_mmap(8192, 0x7000000);
@@ -126,7 +126,7 @@ BOOK_TEST(sampler, mappings_are_recorded_as_ever)
 	expect(current_bytes, 5000);
 }
 
-BOOK_TEST(sampler, is_another_one_after_exec)
+ACCOUNT_TEST(sampler, is_another_one_after_exec)
 {
 	user_sample(A, 100, 5000);
 	thread_exec(main_thread);
@@ -136,7 +136,7 @@ BOOK_TEST(sampler, is_another_one_after_exec)
 	expect_live(B, 64);
 }
 
-BOOK_TEST(sampler, stays_when_traces_are_cleared)
+ACCOUNT_TEST(sampler, stays_when_traces_are_cleared)
 {
 	user_sample(A, 100, 5000);
 	clear_begin(process);
@@ -148,7 +148,7 @@ BOOK_TEST(sampler, stays_when_traces_are_cleared)
 	expect(current_bytes, 10);
 }
 
-BOOK_TEST(sampler, sizes_may_be_limited)
+ACCOUNT_TEST(sampler, sizes_may_be_limited)
 {
 	choose_blocks((struct choice){ .min_size = 50, .max_size = 200 });
 	user_sample(A, 49, 5000);
@@ -161,7 +161,7 @@ BOOK_TEST(sampler, sizes_may_be_limited)
 	expect_nothing_left();
 }
 
-BOOK_TEST(sampler, sample_that_replaces_another_one_is_a_loss)
+ACCOUNT_TEST(sampler, sample_that_replaces_another_one_is_a_loss)
 {
 	user_sample(A, 100, 5000);
 	user_sample(A, 300, 6000);
@@ -171,7 +171,7 @@ BOOK_TEST(sampler, sample_that_replaces_another_one_is_a_loss)
 
 /* ---- weights ---- */
 
-BOOK_TEST(sampler, impossible_weights_are_refused)
+ACCOUNT_TEST(sampler, impossible_weights_are_refused)
 {
 	user_sample(A, 100, 0);
 	user_sample(B, 100, 101 + (1ULL << 40));
@@ -197,7 +197,7 @@ static void expect_share(__u64 size, __u64 weight)
 		  "%llu of 4000 of %llu bytes and %llu told", entered, size, weight);
 }
 
-BOOK_TEST(sampler, weights_below_the_size_are_right_on_average, .timeout = 600)
+ACCOUNT_TEST(sampler, weights_below_the_size_are_right_on_average, .timeout = 600)
 {
 	expect_share(1000, 600);
 	expect_share(3 << 20, 1 << 20);
@@ -232,7 +232,7 @@ static void expect_size(struct argument_source source, __u64 si, __u64 wanted)
 #define NO_REGISTERS .base = ARGUMENT_NO_REGISTER, .index = ARGUMENT_NO_REGISTER
 #define SI .base = offsetof(struct pt_regs, si), .index = ARGUMENT_NO_REGISTER
 
-BOOK_TEST(sampler, values_are_found_where_the_note_says)
+ACCOUNT_TEST(sampler, values_are_found_where_the_note_says)
 {
 	static const __u64 words[] = { 0x1111, 0x80002222, 77 };
 
@@ -252,7 +252,7 @@ BOOK_TEST(sampler, values_are_found_where_the_note_says)
 					      .index = offsetof(struct pt_regs, si) }, 2, 77);
 }
 
-BOOK_TEST(sampler, memory_that_cannot_be_read_is_a_loss)
+ACCOUNT_TEST(sampler, memory_that_cannot_be_read_is_a_loss)
 {
 	tell_at((struct argument_source){ .kind = ARGUMENT_MEMORY, .bytes = 8, SI });
 	user_sample(A, 8, 1000);
@@ -261,7 +261,7 @@ BOOK_TEST(sampler, memory_that_cannot_be_read_is_a_loss)
 }
 
 /* 0xfffe is -2, which is more than any block has: its weight is below its size. */
-BOOK_TEST(sampler, signed_values_are_extended)
+ACCOUNT_TEST(sampler, signed_values_are_extended)
 {
 	tell_at((struct argument_source){ .kind = ARGUMENT_REGISTER, .bytes = 2, .is_signed = 1, SI });
 	for (int i = 0; i < 100; i++)

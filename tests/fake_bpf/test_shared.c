@@ -44,7 +44,7 @@ static void expect_sharers(__u64 sharers, __u64 lost)
 	expect_loss(children_unrecorded, lost);
 }
 
-BOOK_TEST(shared, child_that_hits_no_probe_is_no_loss)
+ACCOUNT_TEST(shared, child_that_hits_no_probe_is_no_loss)
 {
 	struct target_thread *child = begin_child(CLONE_VM);
 
@@ -53,7 +53,7 @@ BOOK_TEST(shared, child_that_hits_no_probe_is_no_loss)
 	expect_sharers(0, 0);
 }
 
-BOOK_TEST(shared, child_that_hits_a_probe_is_a_loss)
+ACCOUNT_TEST(shared, child_that_hits_a_probe_is_a_loss)
 {
 	struct target_thread *child = begin_child(CLONE_VM);
 
@@ -62,7 +62,7 @@ BOOK_TEST(shared, child_that_hits_a_probe_is_a_loss)
 	expect_sharers(0, 1);
 }
 
-BOOK_TEST(shared, child_that_ends_without_exec_is_settled)
+ACCOUNT_TEST(shared, child_that_ends_without_exec_is_settled)
 {
 	struct target_thread *child = begin_child(CLONE_VM);
 
@@ -73,7 +73,7 @@ BOOK_TEST(shared, child_that_ends_without_exec_is_settled)
 	expect_sharers(0, 1);
 }
 
-BOOK_TEST(shared, child_is_not_counted_where_its_end_comes_too_late)
+ACCOUNT_TEST(shared, child_is_not_counted_where_its_end_comes_too_late)
 {
 	sharers_by_tracepoints = fake_lacks_fields = true;
 	begin_child(CLONE_VM);
@@ -82,7 +82,7 @@ BOOK_TEST(shared, child_is_not_counted_where_its_end_comes_too_late)
 	expect_same(sharers_untold, 1, "untold");
 }
 
-BOOK_TEST(shared, child_is_counted_where_functions_of_an_old_kernel_tell)
+ACCOUNT_TEST(shared, child_is_counted_where_functions_of_an_old_kernel_tell)
 {
 	struct target_thread *child;
 
@@ -100,7 +100,7 @@ BOOK_TEST(shared, child_is_counted_where_functions_of_an_old_kernel_tell)
 	expect_same(sharers_untold, 0, "untold");
 }
 
-BOOK_TEST(shared, child_from_before_the_recording_is_not_subtracted)
+ACCOUNT_TEST(shared, child_from_before_the_recording_is_not_subtracted)
 {
 	struct target_thread *child = thread_vfork(200);
 
@@ -109,7 +109,7 @@ BOOK_TEST(shared, child_from_before_the_recording_is_not_subtracted)
 	expect_sharers(0, 0);
 }
 
-BOOK_TEST(shared, threads_and_children_in_memory_of_their_own_are_not_counted)
+ACCOUNT_TEST(shared, threads_and_children_in_memory_of_their_own_are_not_counted)
 {
 	begin_child(CLONE_VM | CLONE_THREAD);
 	expect_sharers(0, 0);
@@ -117,7 +117,7 @@ BOOK_TEST(shared, threads_and_children_in_memory_of_their_own_are_not_counted)
 	expect_sharers(0, 0);
 }
 
-BOOK_TEST(shared, child_with_memory_of_its_own_does_not_end_anothers)
+ACCOUNT_TEST(shared, child_with_memory_of_its_own_does_not_end_anothers)
 {
 	struct target_thread *forked = thread_fork(300);
 
@@ -127,7 +127,7 @@ BOOK_TEST(shared, child_with_memory_of_its_own_does_not_end_anothers)
 	expect_sharers(1, 0);
 }
 
-BOOK_TEST(shared, children_of_the_program_before_do_not_count)
+ACCOUNT_TEST(shared, children_of_the_program_before_do_not_count)
 {
 	struct target_thread *child = begin_child(CLONE_VM);
 
@@ -154,7 +154,7 @@ static struct target_thread *neighbour(void)
 	return thread_start(other, 200);
 }
 
-BOOK_TEST(shares, drop_and_note_blocks_beyond_the_share)
+ACCOUNT_TEST(shares, drop_and_note_blocks_beyond_the_share)
 {
 	struct target_thread *other = neighbour();
 
@@ -176,7 +176,7 @@ BOOK_TEST(shares, drop_and_note_blocks_beyond_the_share)
 	expect_in(other->process, allocations, 1);
 }
 
-BOOK_TEST(shares, have_room_again_after_a_free)
+ACCOUNT_TEST(shares, have_room_again_after_a_free)
 {
 	blocks_most = 1;
 	user_malloc(1, 0x1000);
@@ -187,7 +187,7 @@ BOOK_TEST(shares, have_room_again_after_a_free)
 }
 
 /* A block beyond the share is not kept in the nursery either. */
-BOOK_TEST(shares, limit_blocks_in_the_nursery)
+ACCOUNT_TEST(shares, limit_blocks_in_the_nursery)
 {
 	nursery_use(64);
 	blocks_most = 1;
@@ -199,7 +199,7 @@ BOOK_TEST(shares, limit_blocks_in_the_nursery)
 }
 
 /* The block that lay there was freed, room or none. */
-BOOK_TEST(shares, remove_the_old_block_at_the_address_of_a_refused_block)
+ACCOUNT_TEST(shares, remove_the_old_block_at_the_address_of_a_refused_block)
 {
 	user_malloc(1, 0x1000);
 	user_malloc(2, 0x2000);
@@ -213,7 +213,7 @@ BOOK_TEST(shares, remove_the_old_block_at_the_address_of_a_refused_block)
 }
 
 /* A realloc frees first; one that fails has its block back, however small the share has become. */
-BOOK_TEST(shares, allow_a_realloc_within_the_share)
+ACCOUNT_TEST(shares, allow_a_realloc_within_the_share)
 {
 	blocks_most = 1;
 	user_malloc(1, 0x1000);
@@ -225,7 +225,7 @@ BOOK_TEST(shares, allow_a_realloc_within_the_share)
 	expect(current_blocks, 1);
 }
 
-BOOK_TEST(shares, limit_mappings)
+ACCOUNT_TEST(shares, limit_mappings)
 {
 	blocks_most = 1;
 	user_mmap(PAGE, MAP);
@@ -242,7 +242,7 @@ BOOK_TEST(shares, limit_mappings)
 	expect_loss(drops_unnoted, 2);
 }
 
-BOOK_TEST(shares, allow_a_mapping_to_be_split_beyond_the_share)
+ACCOUNT_TEST(shares, allow_a_mapping_to_be_split_beyond_the_share)
 {
 	user_mmap(3 * PAGE, MAP);
 	blocks_most = 1;
@@ -251,7 +251,7 @@ BOOK_TEST(shares, allow_a_mapping_to_be_split_beyond_the_share)
 	expect_mapped(MAP + 2 * PAGE, PAGE);
 }
 
-BOOK_TEST(shares, limit_notes_of_dropped_blocks)
+ACCOUNT_TEST(shares, limit_notes_of_dropped_blocks)
 {
 	struct target_thread *other = neighbour();
 
@@ -273,7 +273,7 @@ BOOK_TEST(shares, limit_notes_of_dropped_blocks)
 	expect_in(other->process, dropped_frees, 1);
 }
 
-BOOK_TEST(shares, limit_tracebacks)
+ACCOUNT_TEST(shares, limit_tracebacks)
 {
 	struct target_thread *other = neighbour();
 
@@ -299,7 +299,7 @@ BOOK_TEST(shares, limit_tracebacks)
 }
 
 /* Tracebacks of the earlier image count for that image until the loader removes them from the map. */
-BOOK_TEST(shares, start_with_no_tracebacks_in_a_new_image)
+ACCOUNT_TEST(shares, start_with_no_tracebacks_in_a_new_image)
 {
 	stack_is(0x10001);
 	user_malloc(1, 0x1000);
@@ -309,7 +309,7 @@ BOOK_TEST(shares, start_with_no_tracebacks_in_a_new_image)
 }
 
 /* The loader may subtract from a number that an exec has just set to 0. */
-BOOK_TEST(shares, allow_tracebacks_when_the_count_has_become_negative)
+ACCOUNT_TEST(shares, allow_tracebacks_when_the_count_has_become_negative)
 {
 	tracebacks_most = 1;
 	book_of(process)->tracebacks = -1ULL;
@@ -342,7 +342,7 @@ static void slots_are_taken(const struct target_thread *by, __u32 own, __u32 oth
 	slots_taken_nr = own + others;
 }
 
-BOOK_TEST(shares, limit_slots_of_each_user)
+ACCOUNT_TEST(shares, limit_slots_of_each_user)
 {
 	struct target_thread *first = newcomer_of(200, 7);
 
@@ -356,7 +356,7 @@ BOOK_TEST(shares, limit_slots_of_each_user)
 	cr_expect(book_of(process_by_pid(202)));
 }
 
-BOOK_TEST(shares, leave_some_slots_free_for_other_users)
+ACCOUNT_TEST(shares, leave_some_slots_free_for_other_users)
 {
 	struct target_thread *first = newcomer_of(200, 7);
 
@@ -371,7 +371,7 @@ BOOK_TEST(shares, leave_some_slots_free_for_other_users)
 	cr_expect_eq(admissions_dropped, 1);
 }
 
-BOOK_TEST(shares, count_a_child_without_a_slot_as_a_loss_of_its_parent)
+ACCOUNT_TEST(shares, count_a_child_without_a_slot_as_a_loss_of_its_parent)
 {
 	struct target_thread *first = newcomer_of(200, 7);
 
@@ -383,7 +383,7 @@ BOOK_TEST(shares, count_a_child_without_a_slot_as_a_loss_of_its_parent)
 	expect_loss_in(first->process, processes_dropped, 1);
 }
 
-BOOK_TEST(shares, release_the_slot_of_an_exited_process)
+ACCOUNT_TEST(shares, release_the_slot_of_an_exited_process)
 {
 	struct target_thread *first = newcomer_of(200, 7);
 	__u32 taken, user;
@@ -417,7 +417,7 @@ static bool begin_view(void)
 	return calls_are_sessions();
 }
 
-BOOK_TEST(python_shared, the_heap_is_not_recorded)
+ACCOUNT_TEST(python_shared, the_heap_is_not_recorded)
 {
 	if (!begin_view())
 		return;
@@ -434,7 +434,7 @@ BOOK_TEST(python_shared, the_heap_is_not_recorded)
 	expect(allocations, 2);
 }
 
-BOOK_TEST(python_shared, a_call_that_began_before_is_not_recorded)
+ACCOUNT_TEST(python_shared, a_call_that_began_before_is_not_recorded)
 {
 	if (!begin_view())
 		return;
@@ -447,7 +447,7 @@ BOOK_TEST(python_shared, a_call_that_began_before_is_not_recorded)
 }
 
 /* Whichever link is the newer one: its program runs first. */
-BOOK_TEST(python_shared, raw_blocks_are_python_s_at_a_function_with_both_probes)
+ACCOUNT_TEST(python_shared, raw_blocks_are_python_s_at_a_function_with_both_probes)
 {
 	if (!begin_view())
 		return;
@@ -460,7 +460,7 @@ BOOK_TEST(python_shared, raw_blocks_are_python_s_at_a_function_with_both_probes)
 	expect(nested_calls, 0);
 }
 
-BOOK_TEST(python_shared, its_probes_count_whatever_links_others_have)
+ACCOUNT_TEST(python_shared, its_probes_count_whatever_links_others_have)
 {
 	if (!begin_view())
 		return;
@@ -472,7 +472,7 @@ BOOK_TEST(python_shared, its_probes_count_whatever_links_others_have)
 	expect(allocations, 2);
 }
 
-BOOK_TEST(python_shared, a_forked_child_begins_so)
+ACCOUNT_TEST(python_shared, a_forked_child_begins_so)
 {
 	struct target_thread *child;
 
@@ -491,7 +491,7 @@ BOOK_TEST(python_shared, a_forked_child_begins_so)
 	expect_in(child->process, allocations, 1);
 }
 
-BOOK_TEST(python_shared, the_next_program_does_not)
+ACCOUNT_TEST(python_shared, the_next_program_does_not)
 {
 	if (!begin_view())
 		return;
@@ -500,7 +500,7 @@ BOOK_TEST(python_shared, the_next_program_does_not)
 	expect_live(0x1000, 100);
 }
 
-BOOK_TEST(python_shared, a_process_has_a_share_of_the_code_objects)
+ACCOUNT_TEST(python_shared, a_process_has_a_share_of_the_code_objects)
 {
 	__u64 block = (__u64)pool_at(0) + 48;
 

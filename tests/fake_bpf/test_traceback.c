@@ -22,7 +22,7 @@ static __u64 key_of(__u64 address)
 	return block->traceback;
 }
 
-BOOK_TEST(traceback, has_the_frames_at_the_return)
+ACCOUNT_TEST(traceback, has_the_frames_at_the_return)
 {
 	struct traceback *traceback;
 
@@ -39,7 +39,7 @@ BOOK_TEST(traceback, has_the_frames_at_the_return)
 	expect_same(traceback->pc[2], 0x10003, "the oldest call");
 }
 
-BOOK_TEST(traceback, is_cut_at_the_limit_and_keeps_the_total_number_of_frames)
+ACCOUNT_TEST(traceback, is_cut_at_the_limit_and_keeps_the_total_number_of_frames)
 {
 	struct traceback *traceback;
 
@@ -54,7 +54,7 @@ BOOK_TEST(traceback, is_cut_at_the_limit_and_keeps_the_total_number_of_frames)
 	expect_same(traceback->pc[0], 0x400000, "the most recent call");
 }
 
-BOOK_TEST(traceback, of_exactly_the_limit_is_complete)
+ACCOUNT_TEST(traceback, of_exactly_the_limit_is_complete)
 {
 	settings_set(10, 0);
 	deep_stack(10);
@@ -65,7 +65,7 @@ BOOK_TEST(traceback, of_exactly_the_limit_is_complete)
 	expect_same(traceback_at(0x1000)->total_nframe, 10, "total_nframe");
 }
 
-BOOK_TEST(traceback, may_have_the_largest_number_of_frames)
+ACCOUNT_TEST(traceback, may_have_the_largest_number_of_frames)
 {
 	settings_set(TRACEBACK_LIMIT_MAX, 0);
 	deep_stack(TRACEBACK_LIMIT_MAX + 20);
@@ -77,7 +77,7 @@ BOOK_TEST(traceback, may_have_the_largest_number_of_frames)
 		    0x400000 + TRACEBACK_LIMIT_MAX - 1, "the oldest call");
 }
 
-BOOK_TEST(traceback, has_its_frames_counted_up_to_512)
+ACCOUNT_TEST(traceback, has_its_frames_counted_up_to_512)
 {
 	settings_set(10, 0);
 	deep_stack(FAKE_FRAMES);
@@ -87,7 +87,7 @@ BOOK_TEST(traceback, has_its_frames_counted_up_to_512)
 	expect_same(traceback_at(0x1000)->total_nframe, 512, "total_nframe");
 }
 
-BOOK_TEST(traceback, is_the_same_when_the_stack_is_read_in_parts)
+ACCOUNT_TEST(traceback, is_the_same_when_the_stack_is_read_in_parts)
 {
 	__u64 key;
 
@@ -100,7 +100,7 @@ BOOK_TEST(traceback, is_the_same_when_the_stack_is_read_in_parts)
 }
 
 /* The values, as offsets from the stack pointer, stand for a register that is no frame pointer. */
-BOOK_TEST(traceback, is_the_direct_caller_when_there_are_no_frame_pointers)
+ACCOUNT_TEST(traceback, is_the_direct_caller_when_there_are_no_frame_pointers)
 {
 	static const __u64 junk[] = { 4, -8ull, -(1ull << 40), 1ull << 20, 1ull << 47 };
 	__u64 address = 0x1000;
@@ -114,7 +114,7 @@ BOOK_TEST(traceback, is_the_direct_caller_when_there_are_no_frame_pointers)
 	}
 }
 
-BOOK_TEST(traceback, ends_when_the_frame_pointer_does_not_rise)
+ACCOUNT_TEST(traceback, ends_when_the_frame_pointer_does_not_rise)
 {
 	__u64 *record = main_thread->frame_record[3];
 
@@ -126,14 +126,14 @@ BOOK_TEST(traceback, ends_when_the_frame_pointer_does_not_rise)
 	expect_same(traceback_at(0x1000)->nframe, 2, "nframe");
 }
 
-BOOK_TEST(traceback, ends_at_a_return_address_in_the_first_page)
+ACCOUNT_TEST(traceback, ends_at_a_return_address_in_the_first_page)
 {
 	stack_is(0x10001, 0x10002, 42, 0x10004);
 	user_malloc(8, 0x1000);
 	expect_same(traceback_at(0x1000)->nframe, 2, "nframe");
 }
 
-BOOK_TEST(traceback, is_shared_by_equal_stacks)
+ACCOUNT_TEST(traceback, is_shared_by_equal_stacks)
 {
 	user_malloc(8, 0x1000);
 	user_calloc(1, 9, 0x2000);
@@ -146,7 +146,7 @@ BOOK_TEST(traceback, is_shared_by_equal_stacks)
 }
 
 /* The frames of a shallower stack must not be mixed with what a deeper one left in the scratch. */
-BOOK_TEST(traceback, is_the_same_after_a_deeper_stack)
+ACCOUNT_TEST(traceback, is_the_same_after_a_deeper_stack)
 {
 	stack_is(0x10001, 0x10002);
 	user_malloc(8, 0x1000);
@@ -158,7 +158,7 @@ BOOK_TEST(traceback, is_the_same_after_a_deeper_stack)
 	expect_same(key_of(0x3000), key_of(0x1000), "key");
 }
 
-BOOK_TEST(traceback, differs_when_any_frame_differs)
+ACCOUNT_TEST(traceback, differs_when_any_frame_differs)
 {
 	stack_is(0x10001, 0x10002, 0x10003);
 	user_malloc(8, 0x1000);
@@ -174,7 +174,7 @@ BOOK_TEST(traceback, differs_when_any_frame_differs)
 	cr_expect(fake_map_count(&tracebacks) == 5);
 }
 
-BOOK_TEST(traceback, of_two_processes_is_stored_twice)
+ACCOUNT_TEST(traceback, of_two_processes_is_stored_twice)
 {
 	struct target_process *other = process_start(200);
 
@@ -187,7 +187,7 @@ BOOK_TEST(traceback, of_two_processes_is_stored_twice)
 	cr_expect(fake_map_count(&tracebacks) == 2);
 }
 
-BOOK_TEST(traceback_hash, depends_on_the_seed)
+ACCOUNT_TEST(traceback_hash, depends_on_the_seed)
 {
 	struct traceback one = { .nframe = 1, .pc = { 0x401000 } };
 	__u64 hash = traceback_hash(&one, 1);
@@ -196,7 +196,7 @@ BOOK_TEST(traceback_hash, depends_on_the_seed)
 	cr_expect(traceback_hash(&one, 1) != hash);
 }
 
-BOOK_TEST(traceback_hash, is_never_0)
+ACCOUNT_TEST(traceback_hash, is_never_0)
 {
 	struct traceback none = {};
 
@@ -209,14 +209,14 @@ BOOK_TEST(traceback_hash, is_never_0)
 	}
 }
 
-BOOK_TEST(traceback_hash, does_not_read_past_the_frames)
+ACCOUNT_TEST(traceback_hash, does_not_read_past_the_frames)
 {
 	struct traceback one = { .nframe = ~0u };
 
 	traceback_hash(&one, 1); /* ASan would see it */
 }
 
-BOOK_TEST(traceback_hash, depends_on_the_order_of_frames)
+ACCOUNT_TEST(traceback_hash, depends_on_the_order_of_frames)
 {
 	struct traceback one = { .nframe = 5, .pc = { 0x401000, 0x402000, 0x403000, 0x404000, 0x405000 } };
 	__u64 hash = traceback_hash(&one, 1);
@@ -239,7 +239,7 @@ static int compare(const void *a, const void *b)
 }
 
 /* Call sites of one function, as in a loop unrolled: neighbours in every frame and image. */
-BOOK_TEST(traceback_hash, has_no_collisions_among_neighbouring_stacks)
+ACCOUNT_TEST(traceback_hash, has_no_collisions_among_neighbouring_stacks)
 {
 	enum { SIDE = 16, NR = SIDE * SIDE * SIDE };
 	static __u64 hash[NR];

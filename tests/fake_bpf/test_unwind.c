@@ -28,14 +28,14 @@ static void begin(enum unwinder how)
 	word_at(5) = IN_FUNCTION(2); /* 1 has 32 more */
 }
 
-BOOK_TEST(unwind, follows_rules_to_the_root)
+ACCOUNT_TEST(unwind, follows_rules_to_the_root)
 {
 	begin(UNWINDER_DWARF);
 	expect_frames(traceback_of_malloc(0x1000, 0), UNWIND_ROOT, IN_FUNCTION(0), IN_FUNCTION(1),
 		      IN_FUNCTION(2));
 }
 
-BOOK_TEST(unwind, uses_the_rule_of_the_call_instruction)
+ACCOUNT_TEST(unwind, uses_the_rule_of_the_call_instruction)
 {
 	begin(UNWINDER_DWARF);
 	word_at(1) = CODE + 2 * FUNCTION_BYTES; /* the last instruction of 1 was the call */
@@ -43,14 +43,14 @@ BOOK_TEST(unwind, uses_the_rule_of_the_call_instruction)
 		      CODE + 2 * FUNCTION_BYTES, IN_FUNCTION(2));
 }
 
-BOOK_TEST(unwind, ends_before_an_address_that_is_not_code)
+ACCOUNT_TEST(unwind, ends_before_an_address_that_is_not_code)
 {
 	begin(UNWINDER_DWARF);
 	word_at(5) = OTHER_CODE;
 	expect_frames(traceback_of_malloc(0x1000, 0), UNWIND_NO_CODE, IN_FUNCTION(0), IN_FUNCTION(1));
 }
 
-BOOK_TEST(unwind, reports_code_without_a_rule)
+ACCOUNT_TEST(unwind, reports_code_without_a_rule)
 {
 	begin(UNWINDER_AUTO);
 	word_at(5) = IN_FUNCTION(7);
@@ -58,7 +58,7 @@ BOOK_TEST(unwind, reports_code_without_a_rule)
 		      IN_FUNCTION(7));
 }
 
-BOOK_TEST(unwind, ends_when_the_stack_cannot_be_read)
+ACCOUNT_TEST(unwind, ends_when_the_stack_cannot_be_read)
 {
 	begin(UNWINDER_DWARF);
 	fake.fault_address = stack_pointer() + 5 * 8;
@@ -66,7 +66,7 @@ BOOK_TEST(unwind, ends_when_the_stack_cannot_be_read)
 		      IN_FUNCTION(1));
 }
 
-BOOK_TEST(unwind, reads_up_to_the_end_of_the_stack)
+ACCOUNT_TEST(unwind, reads_up_to_the_end_of_the_stack)
 {
 	begin(UNWINDER_DWARF);
 	fake.fault_address = stack_pointer() + 6 * 8;
@@ -75,7 +75,7 @@ BOOK_TEST(unwind, reads_up_to_the_end_of_the_stack)
 }
 
 /* The stack begins four words before the end of a page and the next page faults, so the window takes two reads. */
-BOOK_TEST(unwind, reads_across_the_end_of_a_page)
+ACCOUNT_TEST(unwind, reads_across_the_end_of_a_page)
 {
 	for (stack_depth = 0; stack_pointer() % 4096 != 4096 - 4 * 8; stack_depth++)
 		;
@@ -85,7 +85,7 @@ BOOK_TEST(unwind, reads_across_the_end_of_a_page)
 		      IN_FUNCTION(2));
 }
 
-BOOK_TEST(unwind, follows_frames_that_are_larger_than_the_window)
+ACCOUNT_TEST(unwind, follows_frames_that_are_larger_than_the_window)
 {
 	begin(UNWINDER_DWARF);
 	word_at(1) = IN_FUNCTION(4);
@@ -110,7 +110,7 @@ static void begin_on_two_stacks(void)
 	other_stack[41] = IN_FUNCTION(1);
 }
 
-BOOK_TEST(unwind, follows_a_thread_to_another_stack_and_back)
+ACCOUNT_TEST(unwind, follows_a_thread_to_another_stack_and_back)
 {
 	begin_on_two_stacks();
 	other_stack[45] = IN_FUNCTION(6);
@@ -119,7 +119,7 @@ BOOK_TEST(unwind, follows_a_thread_to_another_stack_and_back)
 }
 
 /* Less than 2 KiB of it are there. */
-BOOK_TEST(unwind, reads_another_stack_up_to_its_end)
+ACCOUNT_TEST(unwind, reads_another_stack_up_to_its_end)
 {
 	begin_on_two_stacks();
 	other_stack[45] = IN_FUNCTION(2);
@@ -128,7 +128,7 @@ BOOK_TEST(unwind, reads_another_stack_up_to_its_end)
 		      IN_FUNCTION(2));
 }
 
-BOOK_TEST(unwind, goes_back_to_a_stack_once)
+ACCOUNT_TEST(unwind, goes_back_to_a_stack_once)
 {
 	begin_on_two_stacks();
 	other_stack[45] = IN_FUNCTION(6);
@@ -137,14 +137,14 @@ BOOK_TEST(unwind, goes_back_to_a_stack_once)
 		      IN_FUNCTION(1), IN_FUNCTION(6), IN_FUNCTION(6));
 }
 
-BOOK_TEST(unwind, reports_that_the_mappings_are_busy)
+ACCOUNT_TEST(unwind, reports_that_the_mappings_are_busy)
 {
 	begin(UNWINDER_AUTO);
 	fake.vma_busy = true;
 	expect_frames(traceback_of_malloc(0x1000, 0), UNWIND_BUSY, IN_FUNCTION(0));
 }
 
-BOOK_TEST(unwind, requests_a_table_once_and_does_not_guess_meanwhile)
+ACCOUNT_TEST(unwind, requests_a_table_once_and_does_not_guess_meanwhile)
 {
 	struct code_file fresh = { .inode = { .i_ino = 99 }, .file = { &fresh.inode } };
 	struct unwind_object *wanted;
@@ -180,7 +180,7 @@ static void hijack(__u32 word, struct return_instance *instance)
 	word_at(word) = TRAMPOLINE;
 }
 
-BOOK_TEST(unwind, finds_hijacked_return_addresses_by_their_stack_address)
+ACCOUNT_TEST(unwind, finds_hijacked_return_addresses_by_their_stack_address)
 {
 	struct return_instance left_over = { 4096, IN_FUNCTION(5) }, one, two;
 
@@ -193,7 +193,7 @@ BOOK_TEST(unwind, finds_hijacked_return_addresses_by_their_stack_address)
 		      IN_FUNCTION(2));
 }
 
-BOOK_TEST(unwind, finds_the_oldest_of_64_hijacked_return_addresses)
+ACCOUNT_TEST(unwind, finds_the_oldest_of_64_hijacked_return_addresses)
 {
 	struct return_instance oldest, newer[63] = {};
 
@@ -207,7 +207,7 @@ BOOK_TEST(unwind, finds_the_oldest_of_64_hijacked_return_addresses)
 		      IN_FUNCTION(2));
 }
 
-BOOK_TEST(unwind, keeps_the_callee_when_the_kernel_has_no_return_address)
+ACCOUNT_TEST(unwind, keeps_the_callee_when_the_kernel_has_no_return_address)
 {
 	begin(UNWINDER_DWARF);
 	word_at(5) = TRAMPOLINE;
@@ -225,7 +225,7 @@ static void interrupt(__u64 pc, __u64 sp)
 	word_at(4) = pc;
 }
 
-BOOK_TEST(unwind, marks_an_interrupted_frame_and_uses_its_exact_address)
+ACCOUNT_TEST(unwind, marks_an_interrupted_frame_and_uses_its_exact_address)
 {
 	struct traceback *traceback;
 
@@ -239,7 +239,7 @@ BOOK_TEST(unwind, marks_an_interrupted_frame_and_uses_its_exact_address)
 }
 
 /* `pushed` is the number of words that the kernel's trampoline has pushed before each of its instructions. */
-BOOK_TEST(unwind, continues_from_any_instruction_of_the_trampoline)
+ACCOUNT_TEST(unwind, continues_from_any_instruction_of_the_trampoline)
 {
 	static const __u64 at[] = { 0, 1, 2, 4, 11, 13, 15, 16 }, pushed[] = { 0, 1, 2, 3, 3, 3, 2, 1 };
 	const __u64 behind_1 = CODE + 2 * FUNCTION_BYTES; /* its last instruction is the call */
@@ -275,7 +275,7 @@ static __u64 anonymous_caller(__u64 its_caller)
 	return (unsigned long)&word_at(8);
 }
 
-BOOK_TEST(unwind, guesses_frames_in_code_without_a_file)
+ACCOUNT_TEST(unwind, guesses_frames_in_code_without_a_file)
 {
 	struct traceback *traceback;
 
@@ -287,7 +287,7 @@ BOOK_TEST(unwind, guesses_frames_in_code_without_a_file)
 	expect_same(traceback->guessed[0], 4, "frames that were guessed");
 }
 
-BOOK_TEST(unwind, does_not_guess_with_the_dwarf_unwinder)
+ACCOUNT_TEST(unwind, does_not_guess_with_the_dwarf_unwinder)
 {
 	begin(UNWINDER_DWARF);
 	expect_frames(traceback_of_malloc(0x1000, anonymous_caller(IN_FUNCTION(2))), UNWIND_NO_TABLE,
@@ -295,7 +295,7 @@ BOOK_TEST(unwind, does_not_guess_with_the_dwarf_unwinder)
 }
 
 /* V8's builtins lie in the text of node, where its table has nothing. */
-BOOK_TEST(unwind, guesses_frames_in_code_without_a_rule)
+ACCOUNT_TEST(unwind, guesses_frames_in_code_without_a_rule)
 {
 	struct traceback *traceback;
 
@@ -307,14 +307,14 @@ BOOK_TEST(unwind, guesses_frames_in_code_without_a_rule)
 	expect_same(traceback->guessed[0], 4, "frames that were guessed");
 }
 
-BOOK_TEST(unwind, drops_a_guessed_frame_that_is_not_code)
+ACCOUNT_TEST(unwind, drops_a_guessed_frame_that_is_not_code)
 {
 	begin(UNWINDER_AUTO);
 	expect_frames(traceback_of_malloc(0x1000, anonymous_caller(0xbadbad)), UNWIND_NO_TABLE,
 		      IN_FUNCTION(0), OTHER_CODE + 8);
 }
 
-BOOK_TEST(unwind, guesses_no_frame_below_the_stack_pointer)
+ACCOUNT_TEST(unwind, guesses_no_frame_below_the_stack_pointer)
 {
 	begin(UNWINDER_AUTO);
 	anonymous_caller(IN_FUNCTION(2));
@@ -354,7 +354,7 @@ static void expect_large(__u64 address)
 	expect_frames(traceback_of_malloc(address, 0), UNWIND_ROOT, IN_FUNCTION(0), IN_FUNCTION(3));
 }
 
-BOOK_TEST(unwind_code, is_forgotten_when_other_code_is_mapped_there)
+ACCOUNT_TEST(unwind_code, is_forgotten_when_other_code_is_mapped_there)
 {
 	unsigned long long ctx[1];
 
@@ -365,7 +365,7 @@ BOOK_TEST(unwind_code, is_forgotten_when_other_code_is_mapped_there)
 	expect_large(0x2000);
 }
 
-BOOK_TEST(unwind_code, is_forgotten_when_its_address_range_is_assigned_again)
+ACCOUNT_TEST(unwind_code, is_forgotten_when_its_address_range_is_assigned_again)
 {
 	struct vm_unmapped_area_info info = { .length = CODE_BYTES };
 	unsigned long long ctx[2] = { CODE, (unsigned long)&info };
@@ -378,7 +378,7 @@ BOOK_TEST(unwind_code, is_forgotten_when_its_address_range_is_assigned_again)
 }
 
 /* The kernel limits how far a BPF program can loop; this mapping is larger. */
-BOOK_TEST(unwind_code, is_forgotten_when_a_very_large_mapping_covers_it)
+ACCOUNT_TEST(unwind_code, is_forgotten_when_a_very_large_mapping_covers_it)
 {
 	unsigned long long ctx[1];
 	struct vm_area_struct *vma;
@@ -393,7 +393,7 @@ BOOK_TEST(unwind_code, is_forgotten_when_a_very_large_mapping_covers_it)
 }
 
 /* A vforked child's exec maps code in memory of its own while the child still counts for its parent. */
-BOOK_TEST(unwind_code, of_a_vforked_childs_exec_does_not_affect_the_parent)
+ACCOUNT_TEST(unwind_code, of_a_vforked_childs_exec_does_not_affect_the_parent)
 {
 	struct target_thread *child;
 	unsigned long long ctx[1];
@@ -412,7 +412,7 @@ BOOK_TEST(unwind_code, of_a_vforked_childs_exec_does_not_affect_the_parent)
 	expect_small(0x2000);
 }
 
-BOOK_TEST(unwind_code, belongs_to_the_running_image)
+ACCOUNT_TEST(unwind_code, belongs_to_the_running_image)
 {
 	begin_code();
 	expect_small(0x1000);
@@ -421,7 +421,7 @@ BOOK_TEST(unwind_code, belongs_to_the_running_image)
 	expect_large(0x2000);
 }
 
-BOOK_TEST(unwind_code, is_remembered_while_the_mappings_are_busy)
+ACCOUNT_TEST(unwind_code, is_remembered_while_the_mappings_are_busy)
 {
 	begin_code();
 	expect_small(0x1000);
@@ -439,7 +439,7 @@ static bool is_place_known(__u64 region)
 }
 
 /* A mapping is asked for once, and not anew for each region of it that is called. */
-BOOK_TEST(unwind_code, is_remembered_for_the_code_around)
+ACCOUNT_TEST(unwind_code, is_remembered_for_the_code_around)
 {
 	__u64 behind = CODE + CODE_BYTES + 0x10;
 	struct vm_area_struct *vma;
@@ -453,7 +453,7 @@ BOOK_TEST(unwind_code, is_remembered_for_the_code_around)
 	expect_frames(traceback_of_malloc(0x2000, 0), UNWIND_NO_RULE, IN_FUNCTION(0), behind);
 }
 
-BOOK_TEST(unwind_code, is_remembered_for_some_code_around_in_a_very_large_mapping)
+ACCOUNT_TEST(unwind_code, is_remembered_for_some_code_around_in_a_very_large_mapping)
 {
 	__u64 at = CODE >> UNWIND_REGION_SHIFT;
 	struct vm_area_struct *vma;
@@ -469,7 +469,7 @@ BOOK_TEST(unwind_code, is_remembered_for_some_code_around_in_a_very_large_mappin
 }
 
 /* Two files share a region: what is known of the code around stays. */
-BOOK_TEST(unwind_code, is_remembered_for_its_region_only_if_that_has_other_code_too)
+ACCOUNT_TEST(unwind_code, is_remembered_for_its_region_only_if_that_has_other_code_too)
 {
 	static const struct unwind_rule rules[FUNCTIONS] = { [3] = STACK_ROOT };
 	__u64 at = CODE >> UNWIND_REGION_SHIFT, behind = CODE + CODE_BYTES / 2;
@@ -489,7 +489,7 @@ BOOK_TEST(unwind_code, is_remembered_for_its_region_only_if_that_has_other_code_
 }
 
 /* A page of one file in place of another's, which lies elsewhere meanwhile. */
-BOOK_TEST(unwind_code, of_a_copied_page_is_its_original)
+ACCOUNT_TEST(unwind_code, of_a_copied_page_is_its_original)
 {
 	struct code_file copy;
 	struct unwind_file key;
@@ -505,7 +505,7 @@ BOOK_TEST(unwind_code, of_a_copied_page_is_its_original)
 }
 
 /* A mapping that is noted when it is made is not looked for later. */
-BOOK_TEST(unwind_code, is_known_as_soon_as_it_is_mapped)
+ACCOUNT_TEST(unwind_code, is_known_as_soon_as_it_is_mapped)
 {
 	unsigned long long ctx[1];
 
@@ -530,7 +530,7 @@ static void preempt(void)
 	thread_run(main_thread);
 }
 
-BOOK_TEST(unwind_code, of_a_walk_is_kept_for_each_thread)
+ACCOUNT_TEST(unwind_code, of_a_walk_is_kept_for_each_thread)
 {
 	begin_code();
 	other = thread_start(process, 101);
@@ -576,7 +576,7 @@ static void expect_cut(__u64 address, enum unwind_end end)
 	expect_frames(traceback_of_malloc(address, 0), end, IN_FUNCTION(0), IN_PLAIN);
 }
 
-BOOK_TEST(unwind_miss, of_a_file_without_a_table_is_remembered)
+ACCOUNT_TEST(unwind_miss, of_a_file_without_a_table_is_remembered)
 {
 	struct unwind_file key;
 
@@ -588,7 +588,7 @@ BOOK_TEST(unwind_miss, of_a_file_without_a_table_is_remembered)
 	expect_same(tables_wanted, 0, "tables_wanted");
 }
 
-BOOK_TEST(unwind_miss, of_a_file_without_a_table_allows_guesses)
+ACCOUNT_TEST(unwind_miss, of_a_file_without_a_table_allows_guesses)
 {
 	begin_in_plain();
 	tables_begin(UNWINDER_AUTO);
@@ -601,7 +601,7 @@ BOOK_TEST(unwind_miss, of_a_file_without_a_table_allows_guesses)
 	}
 }
 
-BOOK_TEST(unwind_miss, ends_when_the_table_comes)
+ACCOUNT_TEST(unwind_miss, ends_when_the_table_comes)
 {
 	static const struct unwind_rule rules[FUNCTIONS] = { [3] = STACK_ROOT };
 
@@ -612,7 +612,7 @@ BOOK_TEST(unwind_miss, ends_when_the_table_comes)
 	expect_cut(0x2000, UNWIND_ROOT);
 }
 
-BOOK_TEST(unwind_miss, of_a_requested_table_is_not_remembered)
+ACCOUNT_TEST(unwind_miss, of_a_requested_table_is_not_remembered)
 {
 	static const struct unwind_rule rules[FUNCTIONS] = { [3] = STACK_ROOT };
 
@@ -630,14 +630,14 @@ static void leave_no_code(void)
 	expect_frames(traceback_of_malloc(0x1000, 0), UNWIND_NO_CODE, IN_FUNCTION(0));
 }
 
-BOOK_TEST(unwind_miss, of_an_address_that_is_not_code_is_remembered)
+ACCOUNT_TEST(unwind_miss, of_an_address_that_is_not_code_is_remembered)
 {
 	leave_no_code();
 	fake.vma_busy = true;
 	expect_frames(traceback_of_malloc(0x2000, 0), UNWIND_NO_CODE, IN_FUNCTION(0));
 }
 
-BOOK_TEST(unwind_miss, ends_when_code_is_mapped_there)
+ACCOUNT_TEST(unwind_miss, ends_when_code_is_mapped_there)
 {
 	static const struct unwind_rule rules[FUNCTIONS] = { [3] = STACK_ROOT };
 	unsigned long long ctx[1];
@@ -649,7 +649,7 @@ BOOK_TEST(unwind_miss, ends_when_code_is_mapped_there)
 	expect_cut(0x2000, UNWIND_ROOT);
 }
 
-BOOK_TEST(unwind_miss, of_busy_mappings_is_not_remembered)
+ACCOUNT_TEST(unwind_miss, of_busy_mappings_is_not_remembered)
 {
 	static const struct unwind_rule rules[FUNCTIONS] = { [3] = STACK_ROOT };
 

@@ -28,7 +28,7 @@ def gap_at(gaps, at):
     return gaps[i] if i >= 0 and at < gaps[i][1] else None
 
 
-def death_in_books(rng, gaps, death, span_ns):
+def death_in_account(rng, gaps, death, span_ns):
     """A free in a gap is missed. Most are noticed later, when the address is allocated again."""
     gap = gap_at(gaps, death) if death < span_ns else None
     if not gap:
@@ -53,7 +53,7 @@ def observe_site(rng, name, stream, times, gaps, kind, sample):
         if rng.random() >= chance:
             continue
         allocated += 1 / chance
-        death = death_in_books(rng, gaps, died * SECOND, span)
+        death = death_in_account(rng, gaps, died * SECOND, span)
         first = bisect.bisect_left(times, birth)
         last = bisect.bisect_left(times, death) - 1 if death <= span else len(times) - 1
         if first <= last:

@@ -24,7 +24,7 @@ struct difference {
 };
 
 struct comparison {
-	const struct books *books;
+	const struct account *account;
 	const struct snapshot *snapshot;
 	uint64_t same_nr;
 	struct difference only_ledger, only_snapshot, other_size;
@@ -32,35 +32,35 @@ struct comparison {
 	unsigned int example_nr;
 };
 
-static const struct books *open_ledger(const char *path)
+static const struct account *open_ledger(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	const struct books *books = MAP_FAILED;
+	const struct account *account = MAP_FAILED;
 	struct stat st;
 
-	if (fd >= 0 && !fstat(fd, &st) && st.st_size > (off_t)sizeof(*books))
-		books = mmap(NULL, st.st_size, PROT_READ, MAP_SHARED, fd, 0);
-	if (books == MAP_FAILED || books->magic != LEDGER_MAGIC) {
+	if (fd >= 0 && !fstat(fd, &st) && st.st_size > (off_t)sizeof(*account))
+		account = mmap(NULL, st.st_size, PROT_READ, MAP_SHARED, fd, 0);
+	if (account == MAP_FAILED || account->magic != LEDGER_MAGIC) {
 		fprintf(stderr, "%s: not a ledger\n", path);
 		exit(1);
 	}
 	close(fd);
-	return books;
+	return account;
 }
 
-static unsigned int in_flight_nr(const struct books *books)
+static unsigned int in_flight_nr(const struct account *account)
 {
 	unsigned int nr = 0;
 
-	for (uint64_t i = 0; i < books->threads; i++)
-		nr += books->call[i].is_inside;
+	for (uint64_t i = 0; i < account->threads; i++)
+		nr += account->call[i].is_inside;
 	return nr;
 }
 
-static bool is_in_flight(const struct books *books, uint64_t address)
+static bool is_in_flight(const struct account *account, uint64_t address)
 {
-	for (uint64_t i = 0; i < books->threads; i++) {
-		const struct ledger_call *call = &books->call[i];
+	for (uint64_t i = 0; i < account->threads; i++) {
+		const struct ledger_call *call = &account->call[i];
 
 		if (call->is_inside && (call->pointer == address || call->result == address))
 			return true;
@@ -97,7 +97,7 @@ static void differ(struct comparison *comparison, struct difference *difference,
 		   uint64_t address, uint64_t size, const struct snap_trace *trace)
 {
 	difference->count++;
-	if (is_in_flight(comparison->books, address)) {
+	if (is_in_flight(comparison->account, address)) {
 		difference->explained++;
 		return;
 	}
@@ -112,20 +112,20 @@ static void differ(struct comparison *comparison, struct difference *difference,
 /* Looks up every trace in the ledger, and marks the found blocks. */
 static void look_up_traces(struct comparison *comparison, bool *is_traced)
 {
-	const struct books *books = comparison->books;
+	const struct account *account = comparison->account;
 	uint64_t nr = snapshot__tables(comparison->snapshot)->trace_nr;
 
 	for (uint64_t i = 0; i < nr; i++) {
 		struct snap_trace trace = trace_at(comparison->snapshot, i);
-		uint64_t at = ledger_find(books, trace.address);
+		uint64_t at = ledger_find(account, trace.address);
 
-		if (!books->block[at].address) {
+		if (!account->block[at].address) {
 			differ(comparison, &comparison->only_snapshot, "only in the snapshot",
 			       trace.address, trace.size, &trace);
 			continue;
 		}
 		is_traced[at] = true;
-		if (books->block[at].size != trace.size)
+		if (account->block[at].size != trace.size)
 			differ(comparison, &comparison->other_size, "of another size in the ledger",
 			       trace.address, trace.size, &trace);
 		else
@@ -135,12 +135,12 @@ static void look_up_traces(struct comparison *comparison, bool *is_traced)
 
 static void look_up_blocks(struct comparison *comparison, const bool *is_traced)
 {
-	const struct books *books = comparison->books;
+	const struct account *account = comparison->account;
 
-	for (uint64_t at = 0; at < books->slot_nr; at++)
-		if (books->block[at].address && !is_traced[at])
+	for (uint64_t at = 0; at < account->slot_nr; at++)
+		if (account->block[at].address && !is_traced[at])
 			differ(comparison, &comparison->only_ledger, "only in the ledger",
-			       books->block[at].address, books->block[at].size, NULL);
+			       account->block[at].address, account->block[at].size, NULL);
 }
 
 static void print_difference(const char *name, const struct difference *difference)
@@ -167,13 +167,13 @@ static void print_counters(const struct snapshot *snapshot, enum snap_counter_ki
 
 static void print(const struct comparison *comparison)
 {
-	const struct books *books = comparison->books;
+	const struct account *account = comparison->account;
 
 	printf("{\"ledger\": {");
-#define X(name) printf("\"" #name "\": %" PRIu64 ", ", books->name);
+#define X(name) printf("\"" #name "\": %" PRIu64 ", ", account->name);
 	LEDGER_COUNTERS(X)
 #undef X
-	printf("\"pid\": %u}, \"snapshot\": {", books->pid);
+	printf("\"pid\": %u}, \"snapshot\": {", account->pid);
 	print_counters(comparison->snapshot, SNAP_COUNTED);
 	printf("}, \"losses\": {");
 	print_counters(comparison->snapshot, SNAP_LOST);
@@ -182,7 +182,7 @@ static void print(const struct comparison *comparison)
 	print_difference("only_ledger", &comparison->only_ledger);
 	print_difference("only_snapshot", &comparison->only_snapshot);
 	print_difference("other_size", &comparison->other_size);
-	printf("\"in_flight\": %u, \"examples\": [", in_flight_nr(books));
+	printf("\"in_flight\": %u, \"examples\": [", in_flight_nr(account));
 	for (unsigned int i = 0; i < comparison->example_nr; i++)
 		printf("%s\"%s\"", i ? ", " : "", comparison->example[i]);
 	printf("]}\n");
@@ -198,9 +198,9 @@ int main(int argc, char **argv)
 		fprintf(stderr, "compare LEDGER SNAPSHOT\n");
 		return 2;
 	}
-	comparison.books = open_ledger(argv[1]);
+	comparison.account = open_ledger(argv[1]);
 	comparison.snapshot = snapshot__open(argv[2], &why);
-	is_traced = calloc(comparison.books->slot_nr, sizeof(*is_traced));
+	is_traced = calloc(comparison.account->slot_nr, sizeof(*is_traced));
 	if (!comparison.snapshot || !is_traced) {
 		fprintf(stderr, "compare: %s\n", why.text);
 		return 1;

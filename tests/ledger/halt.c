@@ -6,7 +6,7 @@
  * program stays stopped.
  *
  * The probes see a call before the ledger does and return from it after: a thread at the edge of
- * a call, in the ledger's code or in the kernel's for probes and not inside by the ledger's books,
+ * a call, in the ledger's code or in the kernel's for probes and not inside by the ledger's account,
  * is let go on, and the program is stopped anew.
  */
 #include <ctype.h>
@@ -37,7 +37,7 @@ struct edges {
 };
 
 static pid_t pid;
-static const struct books *books;
+static const struct account *account;
 
 static void die(const char *what)
 {
@@ -51,10 +51,10 @@ static void nap(long us)
 }
 
 /* Waits until the program has begun its ledger. */
-static const struct books *open_ledger(const char *path)
+static const struct account *open_ledger(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	const struct books *map = MAP_FAILED;
+	const struct account *map = MAP_FAILED;
 	struct stat st = {};
 
 	while (fd >= 0 && !kill(pid, 0) && !fstat(fd, &st) && st.st_size < (off_t)sizeof(*map))
@@ -158,8 +158,8 @@ static unsigned int inside_nr;
 
 static bool is_inside(const char *thread)
 {
-	for (uint64_t i = 0; i < books->threads && i < LEDGER_THREADS_MAX; i++)
-		if (books->call[i].is_inside && books->call[i].thread == (uint32_t)atoi(thread))
+	for (uint64_t i = 0; i < account->threads && i < LEDGER_THREADS_MAX; i++)
+		if (account->call[i].is_inside && account->call[i].thread == (uint32_t)atoi(thread))
 			return true;
 	return false;
 }
@@ -187,7 +187,7 @@ static bool is_clear(const char *thread)
 
 static void wait_for(uint64_t allocations)
 {
-	while (__atomic_load_n(&books->allocations, __ATOMIC_RELAXED) < allocations) {
+	while (__atomic_load_n(&account->allocations, __ATOMIC_RELAXED) < allocations) {
 		if (kill(pid, 0) || !all_threads(is_there))
 			die("the program has ended");
 		nap(200);
@@ -210,7 +210,7 @@ int main(int argc, char **argv)
 	if (argc < 3)
 		die("halt PID LEDGER [ALLOCATIONS [anywhere]]");
 	pid = atoi(argv[1]);
-	books = open_ledger(argv[2]);
+	account = open_ledger(argv[2]);
 	may_be_inside = argc > 4;
 	wait_for(argc > 3 ? strtoull(argv[3], NULL, 0) : 0);
 	for (int i = 0; i < TRIES_MAX; i++) {

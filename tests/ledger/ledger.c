@@ -54,7 +54,7 @@ static struct {
 	void (*free)(void *p);
 } next;
 
-static struct books *books; /* NULL: none are kept */
+static struct account *account; /* NULL: none are kept */
 static bool has_vforked; /* the ledger belongs to the memory, not to the process */
 static uint64_t stop_after[STOPS_MAX + 1]; /* so many allocations, in order; 0: the end */
 
@@ -121,11 +121,11 @@ static int create_file(const char *folder)
 	return fd;
 }
 
-static void open_books(void)
+static void open_account(void)
 {
-	size_t size = sizeof(struct books) + SLOT_NR * sizeof(struct ledger_block);
+	size_t size = sizeof(struct account) + SLOT_NR * sizeof(struct ledger_block);
 	char folder[400] = "";
-	struct books *map;
+	struct account *map;
 	int fd;
 
 	read_environment(folder, sizeof(folder));
@@ -141,7 +141,7 @@ static void open_books(void)
 	map->slot_nr = SLOT_NR;
 	map->pid = getpid();
 	__atomic_store_n(&map->magic, LEDGER_MAGIC, __ATOMIC_RELEASE);
-	books = map;
+	account = map;
 }
 
 #define FIND(name) (next.name = dlsym(RTLD_NEXT, #name))
@@ -182,13 +182,13 @@ static bool is_forked(void)
 
 static void begin_fork(void)
 {
-	books = NULL;
+	account = NULL;
 	set_mark();
-	open_books();
+	open_account();
 }
 
 /* Finds the allocator and opens the ledger. Call it before there are threads; a second call does nothing. */
-static void begin_books(void)
+static void begin_account(void)
 {
 	static bool has_begun;
 
@@ -197,7 +197,7 @@ static void begin_books(void)
 	has_begun = true;
 	find_next();
 	set_mark();
-	open_books();
+	open_account();
 }
 
 static char early[1 << 16] __attribute__((aligned(16)));
@@ -223,50 +223,50 @@ static void *early_malloc(size_t size)
 
 static void lock(void)
 {
-	while (__atomic_exchange_n(&books->lock, 1, __ATOMIC_ACQUIRE))
+	while (__atomic_exchange_n(&account->lock, 1, __ATOMIC_ACQUIRE))
 		sched_yield();
 }
 
 static void unlock(void)
 {
-	__atomic_store_n(&books->lock, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&account->lock, 0, __ATOMIC_RELEASE);
 }
 
 static void put(uint64_t address, uint64_t size)
 {
-	uint64_t at = ledger_find(books, address);
+	uint64_t at = ledger_find(account, address);
 
-	if (books->current_blocks > books->slot_nr / 4 * 3) {
-		books->blocks_dropped++;
+	if (account->current_blocks > account->slot_nr / 4 * 3) {
+		account->blocks_dropped++;
 		return;
 	}
-	books->blocks_replaced += books->block[at].address != 0;
-	books->block[at] = (struct ledger_block){ address, size };
+	account->blocks_replaced += account->block[at].address != 0;
+	account->block[at] = (struct ledger_block){ address, size };
 }
 
 /* Closes the hole: moves entries that a full place had pushed on, so that each is found from its own place again. */
 static void close_hole(uint64_t hole)
 {
-	uint64_t mask = books->slot_nr - 1;
+	uint64_t mask = account->slot_nr - 1;
 
-	for (uint64_t at = (hole + 1) & mask; books->block[at].address; at = (at + 1) & mask) {
-		uint64_t home = ledger_slot(books, books->block[at].address);
+	for (uint64_t at = (hole + 1) & mask; account->block[at].address; at = (at + 1) & mask) {
+		uint64_t home = ledger_slot(account, account->block[at].address);
 
 		if (((at - home) & mask) < ((at - hole) & mask))
 			continue;
-		books->block[hole] = books->block[at];
+		account->block[hole] = account->block[at];
 		hole = at;
 	}
-	books->block[hole] = (struct ledger_block){};
+	account->block[hole] = (struct ledger_block){};
 }
 
 static bool take(uint64_t address, uint64_t *ret_size)
 {
-	uint64_t at = ledger_find(books, address);
+	uint64_t at = ledger_find(account, address);
 
-	if (!books->block[at].address)
+	if (!account->block[at].address)
 		return false;
-	*ret_size = books->block[at].size;
+	*ret_size = account->block[at].size;
 	close_hole(at);
 	return true;
 }
@@ -276,7 +276,7 @@ static void stop_here(void)
 {
 	static unsigned int nr;
 
-	if (books->allocations != stop_after[nr])
+	if (account->allocations != stop_after[nr])
 		return;
 	nr++;
 	kill(getpid(), SIGSTOP);
@@ -284,12 +284,12 @@ static void stop_here(void)
 
 static void count_entered(uint64_t size)
 {
-	books->allocations++;
-	books->allocated_bytes += size;
-	books->current_blocks++;
-	books->current_bytes += size;
-	if (books->peak_bytes < books->current_bytes)
-		books->peak_bytes = books->current_bytes;
+	account->allocations++;
+	account->allocated_bytes += size;
+	account->current_blocks++;
+	account->current_bytes += size;
+	if (account->peak_bytes < account->current_bytes)
+		account->peak_bytes = account->current_bytes;
 	stop_here();
 }
 
@@ -297,7 +297,7 @@ static void count_entered(uint64_t size)
 static void enter_block(uint64_t address, uint64_t size)
 {
 	if (!address) {
-		books->failed_calls++;
+		account->failed_calls++;
 		return;
 	}
 	put(address, size);
@@ -306,10 +306,10 @@ static void enter_block(uint64_t address, uint64_t size)
 
 static void count_removed(uint64_t size)
 {
-	books->frees++;
-	books->freed_bytes += size;
-	books->current_blocks--;
-	books->current_bytes -= size;
+	account->frees++;
+	account->freed_bytes += size;
+	account->current_blocks--;
+	account->current_bytes -= size;
 }
 
 /* The probes may still be at this thread's previous call, or at this one when it is over. */
@@ -317,11 +317,11 @@ static void weigh(struct ledger_call *call, uint64_t bytes)
 {
 	uint64_t weight = call->bytes > bytes ? call->bytes : bytes;
 
-	books->in_flight += weight - call->weight;
+	account->in_flight += weight - call->weight;
 	call->weight = weight;
 	call->bytes = bytes;
-	if (books->most_in_flight < books->in_flight)
-		books->most_in_flight = books->in_flight;
+	if (account->most_in_flight < account->in_flight)
+		account->most_in_flight = account->in_flight;
 }
 
 static void record_allocation(struct ledger_call *call, void *p, uint64_t size)
@@ -341,7 +341,7 @@ static void record_free(struct ledger_call *call, void *p)
 	if (take((uint64_t)p, &size))
 		count_removed(size);
 	else
-		books->unknown_frees++;
+		account->unknown_frees++;
 	weigh(call, size);
 	unlock();
 }
@@ -369,7 +369,7 @@ static void end_realloc(struct ledger_call *call, bool was_there, uint64_t old_s
 	else if (was_there)
 		count_removed(old_size);
 	else if (call->pointer && !has_failed)
-		books->unknown_frees++;
+		account->unknown_frees++;
 	enter_block((uint64_t)p, size);
 	unlock();
 }
@@ -378,8 +378,8 @@ static void end_realloc(struct ledger_call *call, bool was_there, uint64_t old_s
 static void forget_call(struct ledger_call *call)
 {
 	lock();
-	books->threads_ended++;
-	books->in_flight -= call->weight;
+	account->threads_ended++;
+	account->in_flight -= call->weight;
 	call->weight = call->bytes = 0;
 	unlock();
 }
@@ -407,7 +407,7 @@ static inline pid_t kernel_says(long nr)
 /* Not in a vforked child, which has our memory; a forked one begins anew. */
 static inline bool is_ours(void)
 {
-	if (!books)
+	if (!account)
 		return false;
 	if (is_forked()) {
 		is_inside = true;
@@ -415,9 +415,9 @@ static inline bool is_ours(void)
 		begin_fork();
 		is_inside = false;
 	}
-	if (!books)
+	if (!account)
 		return false; /* forked into a process that cannot read its environment */
-	return has_vforked || kernel_says(SYS_getpid) == (pid_t)books->pid;
+	return has_vforked || kernel_says(SYS_getpid) == (pid_t)account->pid;
 }
 
 static void thread_end(void *)
@@ -429,20 +429,20 @@ static void thread_end(void *)
 static void begin(void)
 {
 	is_inside = true;
-	begin_books();
-	if (books && pthread_key_create(&thread_key, thread_end))
+	begin_account();
+	if (account && pthread_key_create(&thread_key, thread_end))
 		die("cannot know when threads end\n");
 	is_inside = false;
 }
 
 static struct ledger_call *new_call(void)
 {
-	uint64_t at = __atomic_fetch_add(&books->threads, 1, __ATOMIC_RELAXED);
+	uint64_t at = __atomic_fetch_add(&account->threads, 1, __ATOMIC_RELAXED);
 
 	if (at >= LEDGER_THREADS_MAX)
 		die("too many threads\n");
-	books->call[at].thread = kernel_says(SYS_gettid);
-	return &books->call[at];
+	account->call[at].thread = kernel_says(SYS_gettid);
+	return &account->call[at];
 }
 
 /* Whether the call counts; if so, the thread is inside until leave(). */
@@ -451,8 +451,8 @@ static inline bool enter(const void *pointer)
 	bool is_new;
 
 	if (is_inside) {
-		if (books)
-			__atomic_fetch_add(&books->nested_calls, 1, __ATOMIC_RELAXED);
+		if (account)
+			__atomic_fetch_add(&account->nested_calls, 1, __ATOMIC_RELAXED);
 		return false;
 	}
 	if (!next.malloc)

@@ -3,8 +3,8 @@
 #define ALLOCSNAP_TESTS_LEDGER_H
 
 /*
- * The ledger's books, as they lie in its file, which is mapped by the program that it is preloaded
- * into and by who compares: struct books, then a hash table of slot_nr blocks.
+ * The ledger's account, as they lie in its file, which is mapped by the program that it is preloaded
+ * into and by who compares: struct account, then a hash table of slot_nr blocks.
  */
 
 #include <stdint.h>
@@ -46,7 +46,7 @@ struct ledger_block {
 	uint64_t size;
 };
 
-struct books {
+struct account {
 	uint64_t magic; /* written last */
 	uint64_t slot_nr; /* a power of two */
 	uint32_t pid;
@@ -59,18 +59,18 @@ struct books {
 	struct ledger_block block[];
 };
 
-static inline uint64_t ledger_slot(const struct books *books, uint64_t address)
+static inline uint64_t ledger_slot(const struct account *account, uint64_t address)
 {
-	return (address >> 4) * 0x9e3779b97f4a7c15ULL >> 20 & (books->slot_nr - 1);
+	return (address >> 4) * 0x9e3779b97f4a7c15ULL >> 20 & (account->slot_nr - 1);
 }
 
 /* Where the block is, or the free place where it would be. Not to be called on a full table. */
-static inline uint64_t ledger_find(const struct books *books, uint64_t address)
+static inline uint64_t ledger_find(const struct account *account, uint64_t address)
 {
-	uint64_t at = ledger_slot(books, address);
+	uint64_t at = ledger_slot(account, address);
 
-	while (books->block[at].address && books->block[at].address != address)
-		at = (at + 1) & (books->slot_nr - 1);
+	while (account->block[at].address && account->block[at].address != address)
+		at = (at + 1) & (account->slot_nr - 1);
 	return at;
 }
 

@@ -92,7 +92,7 @@ def losses_of_callers(shown):
     return {name: n for name, n in losses_of(shown).items() if name in CALLERS - {"tracebacks_busy"}}
 
 
-def losses_of_books(shown):
+def losses_of_account(shown):
     return losses_of(shown, CALLERS)
 
 
@@ -131,7 +131,7 @@ def check_run(bench, argv, allocator, what, **options):
             check_equal(shown["counters"][name] - before["counters"][name], done[name],
                         f"{what}: {name} since it was ready")
         check_equal(shown["blocks"] - before["blocks"], done["count"], f"{what}: blocks")
-        check_equal(losses_of_books(shown), {}, f"{what}: losses")
+        check_equal(losses_of_account(shown), {}, f"{what}: losses")
     program.write("quit\n")
     check_equal(program.line(), None, f"{what}: what it says at its end")
     check_equal(program.wait(), 0, f"{what}: exit status")

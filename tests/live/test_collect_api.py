@@ -129,7 +129,7 @@ def test_api_clears_traces(bench):
     api.do("snapshot", blocks.pid, path)
     shown = bench.show(path)
     check_equal((shown["blocks"], shown["counters"]["allocations"], shown["counters"]["frees"],
-                 shown["counters"]["unknown_frees"]), (3, 3, 0, 30), "the books")
+                 shown["counters"]["unknown_frees"]), (3, 3, 0, 30), "the account")
     check_equal(losses_of(shown), {}, "losses")
     api.end()
 

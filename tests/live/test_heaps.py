@@ -6,7 +6,7 @@ import os
 import signal
 
 from harness import ALLOCSNAP, WORKLOADS, Workload, check, check_equal, tool, wait_for
-from test_allocators import LIBRARIES, PRELOAD, losses_of_books
+from test_allocators import LIBRARIES, PRELOAD, losses_of_account
 
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../workloads/plugin_heap.so.c")
 ARCHIVE = f"{LIBRARIES}/libjemalloc_pic.a"
@@ -101,13 +101,13 @@ def check_both(bench, path, done, domain, before, what):
 
 def check_work(bench, program, recording, domain, what):
     before = recording.snapshot()
-    losses = losses_of_books(bench.show(before))
+    losses = losses_of_account(bench.show(before))
     for command in ("go", "free"):
         _, done = program.order(command)
         path = recording.snapshot()
         check_both(bench, path, done, domain, domains(bench, before), f"{what}, {command}")
     shown = bench.show(path)
-    check_equal(losses_of_books(shown), losses, f"{what}: losses")
+    check_equal(losses_of_account(shown), losses, f"{what}: losses")
     check_equal(shown["counters"]["unknown_frees"], bench.show(before)["counters"]["unknown_frees"],
                 f"{what}: unknown frees")
     recording.end(signal.SIGINT)
@@ -133,7 +133,7 @@ def test_two_heaps_are_recorded(bench):
         program, _, domain = start(bench, heap)
         program.order("load")
         recording = bench.attach([program])
-        check_equal(losses_of_books(bench.show(recording.snapshot())), {}, "losses")
+        check_equal(losses_of_account(bench.show(recording.snapshot())), {}, "losses")
         check_work(bench, program, recording, domain, f"malloc and {heap}")
 
 

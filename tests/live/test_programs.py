@@ -151,7 +151,7 @@ def test_several_processes_have_separate_snapshots(bench):
         objects = " ".join(frame_text(top_frame(row)) for row in bench.stats(path)["statistics"])
         for other, word in (("grow", "grow_here"), ("redis-server", Redis.object_name()),
                             ("sqlite3", "libsqlite3")):
-            check((word in objects) == (other == comm), f"{word} in the books of {comm}: {objects}")
+            check((word in objects) == (other == comm), f"{word} in the account of {comm}: {objects}")
     check_equal(len(recording.end(signal.SIGINT)), 3, "last snapshots")
 
 

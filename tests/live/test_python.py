@@ -73,7 +73,7 @@ def examples(traces):
 
 
 def compare_in_one_process(bench, what, starts_before, *options, python=OWN, ignored=()):
-    """Both record the same process. Its tracemalloc allocates, too, and its own blocks are not in its own books.
+    """Both record the same process. Its tracemalloc allocates, too, and its own blocks are not in its own account.
     options: of the recording; ignored: losses."""
     target = start(bench, python)
     if starts_before:
@@ -149,7 +149,7 @@ def some(blocks):
 
 
 def check_lists(bench, path, ignored=()):
-    """The allocator's own lists were compared with the books, and are the same. ignored: losses."""
+    """The allocator's own lists were compared with the account, and are the same. ignored: losses."""
     shown = bench.show(path)
     check_equal(losses_of(shown, ("tracebacks_limited", *ignored)), {}, "losses")
     check("python_older_count" in shown["metadata"], "the allocator's lists were not compared")

@@ -26,7 +26,7 @@ def pools_of(path):
 
 
 def check_pools(bench, target, path, ignored=()):
-    """The books have the pools that the arenas have, which the census counts; the standing check says which ones."""
+    """The account has the pools that the arenas have, which the census counts; the standing check says which ones."""
     shown = bench.show(path)
     check_equal(losses_of(shown, ("tracebacks_limited", *ignored)), {}, "losses")
     check_equal(shown["metadata"]["sampler_kind"], "pools", "sampler_kind")

@@ -137,7 +137,7 @@ def domains_of(bench, path):
 
 
 def record_exactly(bench, number, others=()):
-    """Some that run already, as many newcomers, and a child that the first one forks, which has books of its own. One
+    """Some that run already, as many newcomers, and a child that the first one forks, which has an account of its own. One
     more of the same file matches no rule, and meets no probe."""
     world = Pythons(bench)
     other = world.python("other")

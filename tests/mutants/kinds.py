@@ -45,11 +45,11 @@ def criterion(program, *arguments, **environment):
     return [f"{OUT}/{program}", "--fail-fast", *arguments], environment
 
 
-class Books(Kind):
+class Account(Kind):
     """The rules of the accounting: its BPF code, compiled natively, in three modes; first the suites of a mutant's subject,
     the words before its colon, in few orders of events, then all."""
 
-    name, folder, old = "books", "bpf/", f"{OUT}/bpf/*.bpf.o"
+    name, folder, old = "account", "bpf/", f"{OUT}/bpf/*.bpf.o"
     tables = "fake_bpf/mutants.py", "fake_bpf/mutants_life.py", "fake_bpf/mutants_python.py"
 
     def targets(self, _):
@@ -121,4 +121,4 @@ class Rooms(Kind):
             yield ["make", f"test-{mutant.suite}", f"{mutant.suite.upper()}_ARGS={mutant.noticed_by}"], {}
 
 
-KINDS = {kind.name: kind for kind in (Books(), Oracle(), Units("unwind"), Units("leaks"), Python(), Rooms())}
+KINDS = {kind.name: kind for kind in (Account(), Oracle(), Units("unwind"), Units("leaks"), Python(), Rooms())}

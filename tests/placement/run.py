@@ -6,7 +6,7 @@
 
 Each case is a suite and an allocator: tests/workloads/allocators.c is run by that suite's own loader
 (it is its program interpreter) with its libraries. For each function the place of its probe is printed, and why it is there, as doctor
-says; then the program is recorded, attached to and from its start, and the books must be the
+says; then the program is recorded, attached to and from its start, and the account must be the
 program's own, to the byte. Environment: ALLOCSNAP, WORKLOADS, PLACEMENT (where suites are kept).
 """
 import os

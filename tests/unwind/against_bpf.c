@@ -108,7 +108,7 @@ static bool find_traceback(const struct collector *collector, pid_t pid, uint64_
 
 	if (!target)
 		return false;
-	key = block_key_of(address, books_image(&collector->targets.books, target->slot), LAYER_HEAP);
+	key = block_key_of(address, accounts_image(&collector->targets.accounts, target->slot), LAYER_HEAP);
 	return (nursery_find(&collector->pass.nursery, &key, &block) ||
 		!bpf_map_lookup_elem(bpf_map__fd(bpf->maps.blocks), &key, &block)) &&
 	       !bpf_map_lookup_elem(bpf_map__fd(bpf->maps.tracebacks), &block.traceback, ret);

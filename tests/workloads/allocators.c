@@ -15,7 +15,7 @@
 #include <malloc.h>
 #include <stdint.h>
 
-#include "books.h"
+#include "account.h"
 #include "allocators.h"
 #include "allocators_free.h"
 
@@ -384,6 +384,6 @@ int main(int, char **argv)
 		}
 		if (!strcmp(command, "free"))
 			free_all();
-		report_books(worker, 2);
+		report_account(worker, 2);
 	}
 }

@@ -5,7 +5,7 @@
 /* How a kept block may be freed, with each allocator's own functions, and what fits which of them. */
 
 #include "allocators.h"
-#include "books.h"
+#include "account.h"
 
 static const nothrow no_throw;
 

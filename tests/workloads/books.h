@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_WORKLOAD_BOOKS_H
-#define ALLOCSNAP_WORKLOAD_BOOKS_H
+#ifndef ALLOCSNAP_WORKLOAD_ACCOUNT_H
+#define ALLOCSNAP_WORKLOAD_ACCOUNT_H
 
 /*
  * The program's own counts: the blocks that each of its threads has allocated and freed, and at which line of one
@@ -109,7 +109,7 @@ struct live {
 	}
 }
 
-[[gnu::unused]] static void answer_books(const struct live live[BOOK_LINES], const struct totals *sum)
+[[gnu::unused]] static void answer_account(const struct live live[BOOK_LINES], const struct totals *sum)
 {
 	struct live all = {};
 
@@ -127,14 +127,14 @@ struct live {
 	       sum->freed_bytes, sum->failed_calls, sum->unknown_frees);
 }
 
-[[gnu::unused]] static void report_books(const struct worker *worker, int nr)
+[[gnu::unused]] static void report_account(const struct worker *worker, int nr)
 {
 	static struct live live[BOOK_LINES];
 	struct totals sum = {};
 
 	memset(live, 0, sizeof(live));
 	add_up(worker, nr, live, &sum);
-	answer_books(live, &sum);
+	answer_account(live, &sum);
 }
 
 #endif

@@ -18,7 +18,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "books.h"
+#include "account.h"
 #include "workload.h"
 
 #define WORKERS 7
@@ -278,7 +278,7 @@ static void report(void)
 		live[slot_line].count += !!slot[i];
 	live[slot_line].size = live[slot_line].count * CHURN_SIZE;
 	function_of_line[slot_line] = "leaf_churn";
-	answer_books(live, &sum);
+	answer_account(live, &sum);
 }
 
 static void go(void)

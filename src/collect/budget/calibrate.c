@@ -37,9 +37,9 @@ int cpu_time_read(pid_t pid, uint64_t *ret_ns)
 	return 0;
 }
 
-uint64_t cost_of_books(const struct trap_costs *costs, const struct process *books)
+uint64_t cost_of_account(const struct trap_costs *costs, const struct process *account)
 {
-	const uint64_t *counter = books->counter;
+	const uint64_t *counter = account->counter;
 
 	if (!costs->entry_ns)
 		return 0;

@@ -46,6 +46,6 @@ struct cost_sum {
 int cpu_time_read(pid_t pid, uint64_t *ret_ns);
 
 /* Returns the cost of a process's traps and programs; 0 when the costs of traps are not known. */
-uint64_t cost_of_books(const struct trap_costs *costs, const struct process *books);
+uint64_t cost_of_account(const struct trap_costs *costs, const struct process *account);
 
 #endif

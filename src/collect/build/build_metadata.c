@@ -38,17 +38,17 @@ static const char *format_time_rfc3339(char text[32], uint64_t wall_ns)
 }
 
 /* Describes how the process ended, from the code that waitpid() gives. */
-static void format_end(char text[64], const struct process *books)
+static void format_end(char text[64], const struct process *account)
 {
-	int status = books->exit_code;
+	int status = account->exit_code;
 
-	if (!books->exit_ns)
+	if (!account->exit_ns)
 		snprintf(text, 64, "running");
-	else if (books->loss[LOSS_ends_missed])
+	else if (account->loss[LOSS_ends_missed])
 		snprintf(text, 64, "ended, and how was missed");
-	else if (books->has_left)
+	else if (account->has_left)
 		snprintf(text, 64, "called exec of a program that is not recorded");
-	else if (WIFSIGNALED(status) && books->is_oom_victim)
+	else if (WIFSIGNALED(status) && account->is_oom_victim)
 		snprintf(text, 64, "killed by the OOM killer");
 	else if (WIFSIGNALED(status))
 		snprintf(text, 64, "killed by signal %d", WTERMSIG(status));
@@ -108,7 +108,7 @@ static const char *unwinder_name(const struct allocsnap_bpf *bpf)
 }
 
 static int describe_texts(struct snapshot_builder *builder, const struct process_identity *identity,
-			  const struct probes *probes, const struct process *books, const struct snapshot_context *snapshot_context)
+			  const struct probes *probes, const struct process *account, const struct snapshot_context *snapshot_context)
 {
 	char wall[32], end[64], container[CONTAINER_ID_LEN + 1];
 	const struct {
@@ -126,7 +126,7 @@ static int describe_texts(struct snapshot_builder *builder, const struct process
 	};
 	int err = 0;
 
-	format_end(end, books);
+	format_end(end, account);
 	for (size_t i = 0; i < ARRAY_SIZE(text) && !err; i++)
 		err = snapshot_builder__metadata(builder, text[i].key, text[i].value);
 	if (!err && *container_id(identity->cgroup, container))
@@ -162,7 +162,7 @@ static int describe_rss(struct snapshot_builder *builder, const struct rss *rss)
 /* Between two looks at the budget, and after the last one of a process that has ended, the time goes on. */
 static uint64_t target_thinned_ns(const struct target *target, uint64_t now_ns)
 {
-	uint64_t exit_ns = target->now.books.exit_ns;
+	uint64_t exit_ns = target->now.account.exit_ns;
 
 	return thinned_time_until(&target->budget.thinned, exit_ns && exit_ns < now_ns ? exit_ns : now_ns);
 }
@@ -225,12 +225,12 @@ static int describe_sources(struct snapshot_builder *builder, const struct targe
 }
 
 int describe_target(struct snapshot_builder *builder, const struct target *target,
-		    const struct process *books, const struct snapshot_context *snapshot_context)
+		    const struct process *account, const struct snapshot_context *snapshot_context)
 {
 	const struct number number[] = {
 		{ "pid", target->identity.pid },
 		{ "start_time_ticks", target->identity.start_ticks },
-		{ "exec_count", books->exec_cnt },
+		{ "exec_count", account->exec_cnt },
 		{ "wall_ns", snapshot_context->wall_ns },
 		{ "monotonic_ns", snapshot_context->monotonic_ns },
 		{ "recording_start_monotonic_ns", target->life.started_ns },
@@ -241,20 +241,20 @@ int describe_target(struct snapshot_builder *builder, const struct target *targe
 	};
 	const struct settings *settings = &snapshot_context->bpf->rodata->settings;
 	bool has_own_rate = names_rate(target, snapshot_context->sources);
-	uint32_t coarsest = coarsest_rate_of(target->now.books.sample_rates_used); /* of a budget */
+	uint32_t coarsest = coarsest_rate_of(target->now.account.sample_rates_used); /* of a budget */
 	const struct number chosen[] = {
-		{ "clear_count", books->clear_cnt },
+		{ "clear_count", account->clear_cnt },
 		{ "interval_ns", snapshot_context->interval_ns },
 		{ "sample_bytes", has_own_rate ? 0 : settings->sample_bytes[0] },
 		{ "sample_bytes_most", coarsest && !has_own_rate ? settings->sample_bytes[coarsest] : 0 },
 		{ "min_size", settings->min_size },
 		{ "max_size", settings->max_size },
 	};
-	const struct number parent = { "parent_pid", target->now.books.parent };
+	const struct number parent = { "parent_pid", target->now.account.parent };
 	const struct number resolution = { "birth_resolution_ns", 1000000000 };
 	int err = describe_machine(builder);
 
-	err = err ?: describe_texts(builder, &target->identity, target->probes.used, books, snapshot_context);
+	err = err ?: describe_texts(builder, &target->identity, target->probes.used, account, snapshot_context);
 	err = err ?: describe_numbers(builder, number, ARRAY_SIZE(number));
 	for (size_t i = 0; i < ARRAY_SIZE(chosen) && !err; i++)
 		if (chosen[i].value)

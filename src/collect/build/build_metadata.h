@@ -23,7 +23,7 @@ bool domain_besides_heap(const struct target *target, const struct block_source 
 int describe_numbers(struct snapshot_builder *builder, const struct number *number, size_t nr);
 
 int describe_target(struct snapshot_builder *builder, const struct target *target,
-		    const struct process *books, const struct snapshot_context *snapshot_context);
+		    const struct process *account, const struct snapshot_context *snapshot_context);
 
 /* counter[COUNTER_NR] and loss[LOSS_NR], under the names of bpf_types.h. */
 int describe_counters(struct snapshot_builder *builder, const uint64_t *counter,

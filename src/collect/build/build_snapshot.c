@@ -392,7 +392,7 @@ static bool has_sampled_blocks(struct target *target, const struct snapshot_cont
 	for (const struct block_source *const *source = snapshot_context->sources; *source && !is_sampled; source++)
 		is_sampled = (*source)->is_estimated &&
 			     (*source)->is_estimated(target, &snapshot_context->bpf->rodata->settings);
-	return is_sampled || sample_bytes(snapshot_context)[0] || target->now.books.sample_rates_used;
+	return is_sampled || sample_bytes(snapshot_context)[0] || target->now.account.sample_rates_used;
 }
 
 static int add_image_traces(struct assembly *assembly, const struct drain *drain,
@@ -537,7 +537,7 @@ static void count_loader_losses(const struct assembly *assembly, const struct sn
 	loss[LOSS_frames_unmapped] = assembly->frames_unmapped;
 	loss[LOSS_tracebacks_unsure] = assembly->tracebacks_unsure;
 	/* Two children that leave at once, on two CPUs, may both subtract: the number may fall below 0. */
-	loss[LOSS_children_unrecorded] = (int64_t)target->drained.books.sharers > 0 ? target->drained.books.sharers : 0;
+	loss[LOSS_children_unrecorded] = (int64_t)target->drained.account.sharers > 0 ? target->drained.account.sharers : 0;
 	for (size_t i = 0; i < mappings->used_nr; i++)
 		count_file_losses(assembly, mappings->used[i], loss);
 	for (const struct block_source *const *source = assembly->sources; *source; source++)
@@ -545,26 +545,26 @@ static void count_loader_losses(const struct assembly *assembly, const struct sn
 			(*source)->add_losses(target, loss);
 }
 
-static int add_process_losses(struct assembly *assembly, const struct process *books,
+static int add_process_losses(struct assembly *assembly, const struct process *account,
 			      const struct snapshot_context *snapshot_context)
 {
 	uint64_t counter[COUNTER_NR], loss[LOSS_NR] = {};
 
 	count_loader_losses(assembly, snapshot_context, loss);
 	if (snapshot_context->has_churn)
-		found_losses_add(&assembly->target->losses.found, books->exec_cnt, loss);
+		found_losses_add(&assembly->target->losses.found, account->exec_cnt, loss);
 	for (int i = 0; i < LOSS_NR; i++)
-		loss[i] += books->loss[i];
-	memcpy(counter, books->counter, sizeof(counter));
+		loss[i] += account->loss[i];
+	memcpy(counter, account->counter, sizeof(counter));
 	if (snapshot_context->has_churn)
 		count_live(assembly, counter);
 	return describe_counters(assembly->builder, counter, loss);
 }
 
-static int fill_snapshot(struct assembly *assembly, const struct process *books, const struct drain *drain,
+static int fill_snapshot(struct assembly *assembly, const struct process *account, const struct drain *drain,
 			 const struct snapshot_context *snapshot_context)
 {
-	int err = describe_target(assembly->builder, assembly->target, books, snapshot_context) ?:
+	int err = describe_target(assembly->builder, assembly->target, account, snapshot_context) ?:
 			  describe_gaps(assembly->builder, assembly->target, snapshot_context->monotonic_ns);
 	err = err ?: add_objects(assembly) ?: look_up_frames(assembly);
 	err = err ?: describe_probes(assembly->builder, assembly->target, assembly->sources, assembly->object_id);
@@ -574,15 +574,15 @@ static int fill_snapshot(struct assembly *assembly, const struct process *books,
 		err = -ENOMEM;
 	if (!err && snapshot_context->has_churn)
 		err = add_churn(assembly);
-	err = err ?: add_image_traces(assembly, drain, snapshot_context, books->image);
-	return err ?: add_process_losses(assembly, books, snapshot_context);
+	err = err ?: add_image_traces(assembly, drain, snapshot_context, account->image);
+	return err ?: add_process_losses(assembly, account, snapshot_context);
 }
 
-int build_snapshot(struct target *target, const struct process *books, const struct drain *drain,
+int build_snapshot(struct target *target, const struct process *account, const struct drain *drain,
 	     const struct snapshot_context *snapshot_context, struct symbols *symbols,
 	     struct snapshot_builder **ret)
 {
-	bool is_sampled = has_sampled_blocks(target, snapshot_context, drained_blocks_of(&drain->blocks, books->image));
+	bool is_sampled = has_sampled_blocks(target, snapshot_context, drained_blocks_of(&drain->blocks, account->image));
 	struct assembly assembly = {
 		.target = target,
 		.sources = snapshot_context->sources,
@@ -594,7 +594,7 @@ int build_snapshot(struct target *target, const struct process *books, const str
 						 (snapshot_context->has_churn ? SNAP_WITH_CHURN : 0) |
 						 (is_sampled ? SNAP_WITH_WEIGHT : 0)),
 	};
-	int err = assembly.builder ? fill_snapshot(&assembly, books, drain, snapshot_context) : -ENOMEM;
+	int err = assembly.builder ? fill_snapshot(&assembly, account, drain, snapshot_context) : -ENOMEM;
 
 	target->snapshots.assembled_bytes = assembly.bytes;
 	free(assembly.object_id);

@@ -33,10 +33,10 @@ struct snapshot_context {
 };
 
 /*
- * The target must know the drain's tracebacks (resolve_tracebacks.h). books: the process's counters, read with the maps. 0
+ * The target must know the drain's tracebacks (resolve_tracebacks.h). account: the process's counters, read with the maps. 0
  * and a builder that the caller frees, or -ENOMEM.
  */
-int build_snapshot(struct target *target, const struct process *books, const struct drain *drain,
+int build_snapshot(struct target *target, const struct process *account, const struct drain *drain,
 	     const struct snapshot_context *snapshot_context, struct symbols *symbols,
 	     struct snapshot_builder **ret);
 

@@ -83,11 +83,11 @@ static void target_update_budget(const struct collector *collector, struct targe
 }
 
 /* The CPU time of an ended process is the kernel side's, or the last one read if that is greater. */
-void target_read_cost(const struct trap_costs *costs, struct target *target, const struct process *books)
+void target_read_cost(const struct trap_costs *costs, struct target *target, const struct process *account)
 {
-	uint64_t cpu_ns = books->cpu_ns;
+	uint64_t cpu_ns = account->cpu_ns;
 
-	target->now.cost.cost_ns = cost_of_books(costs, books) + cost_of_walks(costs, books, &target->walks);
+	target->now.cost.cost_ns = cost_of_account(costs, account) + cost_of_walks(costs, account, &target->walks);
 	if (!cpu_ns && (target->life.has_ended || cpu_time_read(target->identity.pid, &cpu_ns)))
 		return;
 	cpu_ns -= target->life.cpu_before_ns;
@@ -143,10 +143,10 @@ static void budget_apply_rate(struct collector *collector, struct target *target
 	thinned_time_set(&target->budget.thinned, rate || least, target->budget.limit.now_ns);
 	if (rate)
 		note_thinning(collector, target);
-	if (target->now.books.sample_rate == rate)
+	if (target->now.account.sample_rate == rate)
 		return;
-	target->now.books.sample_rate = rate;
-	books_sample_at(&collector->targets.books, target->slot, rate);
+	target->now.account.sample_rate = rate;
+	accounts_sample_at(&collector->targets.accounts, target->slot, rate);
 }
 
 /* ---- pause and resume ---- */
@@ -307,13 +307,13 @@ static void shares_read_costs(const struct trap_costs *costs, const struct targe
 {
 	for (size_t i = 0; i < targets->target_nr; i++) {
 		struct target *target = targets->target[i];
-		const struct process *books = collector_books_of(targets, target->slot);
+		const struct process *account = account_of(targets, target->slot);
 
-		if (target->life.has_ended || books->image != target->now.books.image)
+		if (target->life.has_ended || account->image != target->now.account.image)
 			continue;
-		if (cost_of_books(costs, books) + target->walks.ns != target->now.cost.cost_ns ||
+		if (cost_of_account(costs, account) + target->walks.ns != target->now.cost.cost_ns ||
 		    !budget_is_full(&target->budget.limit))
-			target_read_cost(costs, target, books);
+			target_read_cost(costs, target, account);
 	}
 }
 
@@ -378,7 +378,7 @@ static struct spender shared_spender(struct budgets *budgets, struct shared_prob
 
 	for (size_t i = 0; i < targets->target_nr; i++)
 		add_spent_cost(&spender.sum, &targets->target[i]->now.cost);
-	spender.sum.cost_ns += cost_of_books(&budgets->costs, &targets->books.bpf->bss->ended_small_sum);
+	spender.sum.cost_ns += cost_of_account(&budgets->costs, &targets->accounts.bpf->bss->ended_small_sum);
 	spender.sum.cost_ns += spender.pausing->nr * GAP_COST_NS;
 	return spender;
 }

@@ -66,6 +66,6 @@ int budgets_begin(struct collector *collector);
 void target_begin_budget(const struct collector *collector, struct target *target);
 
 /* Updates the cost of recording a process from its accounting. */
-void target_read_cost(const struct trap_costs *costs, struct target *target, const struct process *books);
+void target_read_cost(const struct trap_costs *costs, struct target *target, const struct process *account);
 
 #endif

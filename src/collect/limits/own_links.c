@@ -65,9 +65,9 @@ void own_links_choose(struct collector *collector, struct target *target)
 	target->probes.used = links_are_own(collector) ? own : &collector->shared.probes;
 }
 
-uint64_t cost_of_walks(const struct trap_costs *costs, const struct process *books, struct link_walks *walks)
+uint64_t cost_of_walks(const struct trap_costs *costs, const struct process *account, struct link_walks *walks)
 {
-	const uint64_t *counter = books->counter;
+	const uint64_t *counter = account->counter;
 	uint64_t hits = counter[COUNTER_entry_traps] + counter[COUNTER_stepped_traps] + counter[COUNTER_return_traps];
 
 	walks->ns += (hits - walks->hits) * costs->others_nr * costs->link_ns;

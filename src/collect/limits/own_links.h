@@ -78,7 +78,7 @@ uint64_t own_links_wait_ns(const struct collector *collector);
 void count_other_links(struct collector *collector);
 
 /* Returns what passing them has cost a process, by the number of links that there were when it was asked before. */
-uint64_t cost_of_walks(const struct trap_costs *costs, const struct process *books, struct link_walks *walks);
+uint64_t cost_of_walks(const struct trap_costs *costs, const struct process *account, struct link_walks *walks);
 
 /* Chooses the probes of a process whose recording begins now. It has its slot if it is a newcomer. */
 void own_links_choose(struct collector *collector, struct target *target);

@@ -119,7 +119,7 @@ int attach_sites(struct probes *probes, const struct allocsnap_bpf *bpf,
 
 /*
  * The probes that a sampler in the process passes (elf/sampler_places.h). Each place is a site, like a function. All
- * places of a file are probed, or none: a free that is not seen would leave its block in the books.
+ * places of a file are probed, or none: a free that is not seen would leave its block in the account.
  */
 
 /*

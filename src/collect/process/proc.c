@@ -399,13 +399,13 @@ int process_identity_read_args(struct process_identity *identity)
 	return replace_identity_text(&identity->cmdline, proc_cmdline(identity->pid));
 }
 
-int process_identity_read_kept(struct process_identity *identity, const struct process *books)
+int process_identity_read_kept(struct process_identity *identity, const struct process *account)
 {
-	int err = take_comm(identity, strndup(books->comm, COMM_BYTES));
+	int err = take_comm(identity, strndup(account->comm, COMM_BYTES));
 
 	if (err || *identity->cmdline)
 		return err;
-	return replace_identity_text(&identity->cmdline, proc_join_args(books->args, books->args_bytes));
+	return replace_identity_text(&identity->cmdline, proc_join_args(account->args, account->args_bytes));
 }
 
 int process_identity_set_exe(struct process_identity *identity, const char *path)

@@ -95,7 +95,7 @@ int process_identity_read_args(struct process_identity *identity);
  * Takes the name and the arguments that the kernel side kept: /proc has nothing about a process that is gone. 0 or
  * -ENOMEM.
  */
-int process_identity_read_kept(struct process_identity *identity, const struct process *books);
+int process_identity_read_kept(struct process_identity *identity, const struct process *account);
 
 /* The program is this file, as an event told. 0 or -ENOMEM. */
 int process_identity_set_exe(struct process_identity *identity, const char *path);

@@ -51,21 +51,21 @@ void live_pools_unite(struct live_pools *pools);
 /* The blocks that are left, and what they take. */
 uint64_t live_pools_sum(const struct live_pools *pools, uint64_t *ret_bytes);
 
-/* ---- compared with the books, again and again ---- */
+/* ---- compared with the account, again and again ---- */
 
 /* Zeroed: not yet. */
 struct python_checked {
-	struct live_pools older; /* live, and not in the books since the first time */
+	struct live_pools older; /* live, and not in the account since the first time */
 	bool has_older;
 	bool is_now; /* the last pass had a result */
-	uint64_t image; /* of the books */
+	uint64_t image; /* of the account */
 	uint64_t calls; /* that were seen until a check begins */
-	uint64_t unseen; /* live blocks that the books should have */
-	uint64_t gone;	 /* blocks of the books that are not live, or too large for their place */
+	uint64_t unseen; /* live blocks that the account should have */
+	uint64_t gone;	 /* blocks of the account that are not live, or too large for their place */
 	uint64_t older_nr, older_bytes;
 };
 
-/* *live: without the blocks of the books. What is there for the first time is older than the books. Takes over *live. */
+/* *live: without the blocks of the account. What is there for the first time is older than the account. Takes over *live. */
 void python_checked_note(struct python_checked *checked, struct live_pools *live);
 
 #endif

@@ -26,24 +26,24 @@ void target_python_release(struct target_python *python)
 
 /* ---- the kernel side ---- */
 
-void python_process_tell(struct process *books, const struct python_process *process, bool is_again)
+void python_process_tell(struct process *account, const struct python_process *process, bool is_again)
 {
 	struct python_process unfinished = *process;
 
 	unfinished.memory = 0;
-	__atomic_store_n(&books->python.memory, 0, __ATOMIC_SEQ_CST);
-	unfinished.code_nr = is_again ? books->python.code_nr : 0;
-	unfinished.code_ended_nr = books->python.code_ended_nr + 1; /* what threads remember of code ends */
-	books->python = unfinished;
-	__atomic_store_n(&books->python.memory, process->memory, __ATOMIC_RELEASE);
+	__atomic_store_n(&account->python.memory, 0, __ATOMIC_SEQ_CST);
+	unfinished.code_nr = is_again ? account->python.code_nr : 0;
+	unfinished.code_ended_nr = account->python.code_ended_nr + 1; /* what threads remember of code ends */
+	account->python = unfinished;
+	__atomic_store_n(&account->python.memory, process->memory, __ATOMIC_RELEASE);
 }
 
-uint64_t python_process_forget(struct process *books, uint64_t memory)
+uint64_t python_process_forget(struct process *account, uint64_t memory)
 {
-	if (books->python.memory != memory)
+	if (account->python.memory != memory)
 		return 0;
-	__atomic_store_n(&books->python.memory, 0, __ATOMIC_SEQ_CST);
-	return __atomic_load_n(&books->python.code_nr, __ATOMIC_RELAXED);
+	__atomic_store_n(&account->python.memory, 0, __ATOMIC_SEQ_CST);
+	return __atomic_load_n(&account->python.code_nr, __ATOMIC_RELAXED);
 }
 
 #define SWEPT_AT_ONCE 4096

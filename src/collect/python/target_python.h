@@ -43,10 +43,10 @@ void target_python_release(struct target_python *python);
  * Tells the kernel side where the process has what: before the first call of its allocators is seen. is_again: it was told of
  * the same memory, and may know code objects there.
  */
-void python_process_tell(struct process *books, const struct python_process *process, bool is_again);
+void python_process_tell(struct process *account, const struct python_process *process, bool is_again);
 
 /* The kernel side forgets it. Returns how many of its code objects stay there, for a sweep. */
-uint64_t python_process_forget(struct process *books, uint64_t memory);
+uint64_t python_process_forget(struct process *account, uint64_t memory);
 
 /* Removes the code objects of all processes that were forgotten. 0 or a negative errno. */
 int python_codes_sweep(const struct allocsnap_bpf *bpf, const struct process processes[PROCESSES_MAX]);

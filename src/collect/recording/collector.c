@@ -86,11 +86,11 @@ int run_request_program(const struct bpf_program *program, uint32_t slot)
 }
 
 /* -ESRCH: the process had ended before it was marked. */
-static int clear_marked(struct allocsnap_bpf *bpf, struct books *books, struct target *target)
+static int clear_marked(struct allocsnap_bpf *bpf, struct accounts *accounts, struct target *target)
 {
 	int err = run_request_program(bpf->progs.process_clear_traces, target->slot);
 
-	books_unmark(books, target->slot);
+	accounts_unmark(accounts, target->slot);
 	if (!err)
 		tracebacks_forget(&target->tracebacks);
 	return err;
@@ -101,7 +101,7 @@ static int clear_marked(struct allocsnap_bpf *bpf, struct books *books, struct t
  * its accounting would lack what happened under the mark. Returns 0 or one error; -ESRCH only if there is no
  * other error.
  */
-int clear_targets(struct allocsnap_bpf *bpf, struct books *books, struct grace *grace,
+int clear_targets(struct allocsnap_bpf *bpf, struct accounts *accounts, struct grace *grace,
 			 struct target *const *target, size_t nr)
 {
 	int err = grace_make(grace);
@@ -109,10 +109,10 @@ int clear_targets(struct allocsnap_bpf *bpf, struct books *books, struct grace *
 	if (err)
 		return err;
 	for (size_t i = 0; i < nr; i++)
-		books_mark(books, target[i]->slot);
+		accounts_mark(accounts, target[i]->slot);
 	err = grace_wait(grace);
 	for (size_t i = 0; i < nr; i++) {
-		int one = clear_marked(bpf, books, target[i]);
+		int one = clear_marked(bpf, accounts, target[i]);
 
 		if (!err || err == -ESRCH)
 			err = one ?: err;
@@ -122,7 +122,7 @@ int clear_targets(struct allocsnap_bpf *bpf, struct books *books, struct grace *
 
 int clear_target_traces(struct collector *collector, struct target *target)
 {
-	return clear_targets(collector->bpf, &collector->targets.books, &collector->pass.cut.grace, &target, 1);
+	return clear_targets(collector->bpf, &collector->targets.accounts, &collector->pass.cut.grace, &target, 1);
 }
 
 /* ---- targets ---- */
@@ -130,20 +130,20 @@ int clear_target_traces(struct collector *collector, struct target *target)
 int targets_open(struct targets *targets, const struct allocsnap_bpf *bpf)
 {
 	targets->new_child = calloc(PROCESSES_MAX, sizeof(*targets->new_child));
-	return targets->new_child ? books_open(&targets->books, bpf) : -ENOMEM;
+	return targets->new_child ? accounts_open(&targets->accounts, bpf) : -ENOMEM;
 }
 
 void targets_release(struct targets *targets)
 {
 	free(targets->target);
-	books_close(&targets->books);
+	accounts_close(&targets->accounts);
 	free(targets->by_pid);
 	free(targets->new_child);
 }
 
-const struct process *collector_books_of(const struct targets *targets, uint32_t slot)
+const struct process *account_of(const struct targets *targets, uint32_t slot)
 {
-	return &targets->books.process[slot];
+	return &targets->accounts.process[slot];
 }
 
 /* ---- by PID ---- */
@@ -230,9 +230,9 @@ void targets_close(struct targets *targets, struct target *target)
 {
 	probes_close(&target->probes.own); /* first: late writes must not hit the slot's next owner */
 	probes_close(&target->probes.beside);
-	if (target->slot != BOOKS_NONE && targets->by_slot[target->slot] == target)
+	if (target->slot != ACCOUNT_NONE && targets->by_slot[target->slot] == target)
 		targets->by_slot[target->slot] = NULL;
-	books_end(&targets->books, target->slot);
+	accounts_end(&targets->accounts, target->slot);
 	target__free(target);
 }
 

@@ -26,7 +26,7 @@
 #include "collect/probe/link_holder.h"
 #include "collect/process/mapping_events.h"
 #include "collect/process/objects.h"
-#include "collect/target/accounting.h"
+#include "collect/target/accounts.h"
 #include "collect/target/target.h"
 #include "collect/unwind/unwind_tables.h"
 
@@ -46,7 +46,7 @@ struct new_child {
 struct targets {
 	struct target **target;
 	size_t target_nr, target_alloc;
-	struct books books;
+	struct accounts accounts;
 	struct target *by_slot[PROCESSES_MAX];
 	struct target **by_pid; /* open addressing; by_pid_nr is a power of two, or 0 */
 	size_t by_pid_nr;
@@ -59,7 +59,7 @@ int targets_open(struct targets *targets, const struct allocsnap_bpf *bpf);
 void targets_release(struct targets *targets);
 
 /* A process's accounting as it is now: the kernel writes it. */
-const struct process *collector_books_of(const struct targets *targets, uint32_t slot);
+const struct process *account_of(const struct targets *targets, uint32_t slot);
 
 /* NULL: not traced. */
 struct target *find_target(const struct targets *targets, pid_t pid);
@@ -184,7 +184,7 @@ bool links_are_own(const struct collector *collector);
 
 /* Forgets all blocks of a process while it runs. 0 or a negative errno; -ESRCH: a process has ended. */
 
-int clear_targets(struct allocsnap_bpf *bpf, struct books *books, struct grace *grace, struct target *const *target,
+int clear_targets(struct allocsnap_bpf *bpf, struct accounts *accounts, struct grace *grace, struct target *const *target,
 		  size_t nr);
 int clear_target_traces(struct collector *collector, struct target *target);
 

@@ -66,16 +66,16 @@ void fair_begin(struct allocsnap_bpf *bpf)
  * (health_stale_blocks()).
  */
 static void add_held(const struct allocsnap_bpf *bpf, const struct collector_options *options,
-		     const struct process *books, struct held *held)
+		     const struct process *account, struct held *held)
 {
 	const struct settings *settings = &bpf->rodata->settings;
 	bool is_sampled = settings->sample_bytes[SAMPLE_RATES - 1] || settings->has_pools ||
-			  books->sampler_image == books->image;
+			  account->sampler_image == account->image;
 
-	if (options->everyone && books->exit_ns)
+	if (options->everyone && account->exit_ns)
 		return;
-	held->blocks += books->counter[is_sampled ? COUNTER_sampled_blocks : COUNTER_current_blocks];
-	held->notes += books->counter[COUNTER_dropped_blocks];
+	held->blocks += account->counter[is_sampled ? COUNTER_sampled_blocks : COUNTER_current_blocks];
+	held->notes += account->counter[COUNTER_dropped_blocks];
 }
 
 void fair_update(struct allocsnap_bpf *bpf, const struct targets *targets, const struct collector_options *options)
@@ -89,14 +89,14 @@ void fair_update(struct allocsnap_bpf *bpf, const struct targets *targets, const
 	if (!options->follow_forks)
 		return;
 	for (uint32_t slot = 0; slot < PROCESSES_MAX; slot++)
-		if (books_image(&targets->books, slot))
-			add_held(bpf, options, collector_books_of(targets, slot), &held);
+		if (accounts_image(&targets->accounts, slot))
+			add_held(bpf, options, account_of(targets, slot), &held);
 	set_most(bpf, &held);
 }
 
-void fair_note_removed(struct allocsnap_bpf *bpf, struct books *books, uint32_t slot, uint64_t image, uint64_t nr)
+void fair_note_removed(struct allocsnap_bpf *bpf, struct accounts *accounts, uint32_t slot, uint64_t image, uint64_t nr)
 {
 	__atomic_fetch_sub(&bpf->bss->tracebacks_held, nr, __ATOMIC_RELAXED);
-	if (slot != BOOKS_NONE && books_image(books, slot) == image)
-		__atomic_fetch_sub(&books->process[slot].tracebacks, nr, __ATOMIC_RELAXED);
+	if (slot != ACCOUNT_NONE && accounts_image(accounts, slot) == image)
+		__atomic_fetch_sub(&accounts->process[slot].tracebacks, nr, __ATOMIC_RELAXED);
 }

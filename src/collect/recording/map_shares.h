@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 struct allocsnap_bpf;
-struct books;
+struct accounts;
 struct collector_options;
 struct targets;
 
@@ -31,8 +31,8 @@ void fair_begin(struct allocsnap_bpf *bpf);
  */
 void fair_update(struct allocsnap_bpf *bpf, const struct targets *targets, const struct collector_options *options);
 
-/* Records that nr tracebacks were taken out of the map. slot: BOOKS_NONE if their image has no slot any more. */
-void fair_note_removed(struct allocsnap_bpf *bpf, struct books *books, uint32_t slot, uint64_t image, uint64_t nr);
+/* Records that nr tracebacks were taken out of the map. slot: ACCOUNT_NONE if their image has no slot any more. */
+void fair_note_removed(struct allocsnap_bpf *bpf, struct accounts *accounts, uint32_t slot, uint64_t image, uint64_t nr);
 
 /* Before a drain: the blocks of images that are gone, which the drain will delete. health_swept(): after it. */
 uint64_t health_stale_blocks(const struct allocsnap_bpf *bpf);

@@ -136,7 +136,7 @@ static void skip_events(struct unwind_tables *unwind_tables, const struct looks 
 			const struct mapping_event *event)
 {
 	if (pace_passes_over(&target->reading.pace, looks->nr))
-		unwind_tables_forget_image(unwind_tables, target->now.books.image);
+		unwind_tables_forget_image(unwind_tables, target->now.account.image);
 	target__skip_events(target, event);
 }
 
@@ -156,28 +156,28 @@ static int handle_mapping_event(void *what, const struct mapping_event *event)
 		return 0;
 	}
 	unwind_tables_forget(&collector->unwind_tables, event->start, event->end,
-			     target->now.books.image);
+			     target->now.account.image);
 	return target__apply_event(target, event);
 }
 
-static bool is_news(const struct process *known, const struct process *books)
+static bool is_news(const struct process *known, const struct process *account)
 {
-	return books->image != known->image || books->code_cnt != known->code_cnt || books->exit_ns != known->exit_ns;
+	return account->image != known->image || account->code_cnt != known->code_cnt || account->exit_ns != known->exit_ns;
 }
 
 /* In system-wide mode copies only accounting that has changed, unless `whole` is set. */
 static void read_known_target(struct collector *collector, struct target *target, bool whole)
 {
-	const struct process *books = collector_books_of(&collector->targets, target->slot);
+	const struct process *account = account_of(&collector->targets, target->slot);
 
-	if (collector->options.everyone && !whole && !is_news(&target->now.books, books))
+	if (collector->options.everyone && !whole && !is_news(&target->now.account, account))
 		return;
-	if (collector->options.everyone && __atomic_load_n(&books->exit_ns, __ATOMIC_ACQUIRE))
+	if (collector->options.everyone && __atomic_load_n(&account->exit_ns, __ATOMIC_ACQUIRE))
 		target->life.has_ended = true;
-	if (target->now.books.image != books->image)
-		gone_add(&collector->totals.gone, &target->now.books);
-	target->now.books = *books;
-	target_read_cost(&collector->limits->budgets.costs, target, &target->now.books);
+	if (target->now.account.image != account->image)
+		gone_add(&collector->totals.gone, &target->now.account);
+	target->now.account = *account;
+	target_read_cost(&collector->limits->budgets.costs, target, &target->now.account);
 }
 
 /*
@@ -187,8 +187,8 @@ static void read_known_target(struct collector *collector, struct target *target
 static void begin_after(struct collector *collector, struct target *later, struct target *earlier)
 {
 	read_known_target(collector, earlier, true);
-	if (later->life.born_ns < earlier->now.books.exit_ns)
-		later->life.born_ns = earlier->now.books.exit_ns;
+	if (later->life.born_ns < earlier->now.account.exit_ns)
+		later->life.born_ns = earlier->now.account.exit_ns;
 }
 
 /*
@@ -211,14 +211,14 @@ static void separate_targets(struct collector *collector, struct target *target)
 	}
 }
 
-static struct target *parent_of(const struct targets *targets, const struct process *books)
+static struct target *parent_of(const struct targets *targets, const struct process *account)
 {
 	struct target *parent;
 
-	if (!books->parent)
+	if (!account->parent)
 		return NULL;
-	parent = find_target_then(targets, books->parent, books->forked_ns) ?: find_target(targets, books->parent);
-	if (parent && parent->identity.start_ticks > books->start_boottime_ns / target__tick_ns())
+	parent = find_target_then(targets, account->parent, account->forked_ns) ?: find_target(targets, account->parent);
+	if (parent && parent->identity.start_ticks > account->start_boottime_ns / target__tick_ns())
 		return NULL; /* the next process with its PID */
 	return parent;
 }
@@ -229,22 +229,22 @@ static struct target *parent_of(const struct targets *targets, const struct proc
  */
 static void adopt_child(struct collector *collector, const struct new_child *child)
 {
-	const struct process books = *collector_books_of(&collector->targets, child->slot);
-	struct target *parent = parent_of(&collector->targets, &books);
-	struct target *target = target__adopt(books.tgid, &books, child->began_ns, parent,
+	const struct process account = *account_of(&collector->targets, child->slot);
+	struct target *parent = parent_of(&collector->targets, &account);
+	struct target *target = target__adopt(account.tgid, &account, child->began_ns, parent,
 					      &collector->objects);
 
 	if (target) {
 		own_links_adopt(collector, target);
 		target_begin_budget(collector, target);
 		/* The coming drain is its last. */
-		target->life.has_ended = collector->options.everyone && books.exit_ns;
+		target->life.has_ended = collector->options.everyone && account.exit_ns;
 		separate_targets(collector, target);
 	}
 	if (target && !add_target(collector, target))
 		return;
 	target__free(target);
-	books_end(&collector->targets.books, child->slot);
+	accounts_end(&collector->targets.accounts, child->slot);
 	if (parent)
 		parent->losses.children_dropped_nr++;
 }
@@ -313,29 +313,29 @@ static void find_begins(struct mapping_events *events, struct new_child *child, 
 	mapping_events__find_execs(events, handle_exec_begin, &newcomers);
 }
 
-static struct new_child make_new_child(const struct process *books, uint32_t slot)
+static struct new_child make_new_child(const struct process *account, uint32_t slot)
 {
 	return (struct new_child){
-		.forked_ns = books->forked_ns,
-		.admitted_ns = books->admitted_ns,
-		.began_ns = books->forked_ns,
+		.forked_ns = account->forked_ns,
+		.admitted_ns = account->admitted_ns,
+		.began_ns = account->forked_ns,
 		.slot = slot,
-		.pid = books->tgid,
+		.pid = account->tgid,
 	};
 }
 
-static void read_books(struct collector *collector, bool whole)
+static void read_account(struct collector *collector, bool whole)
 {
 	struct new_child *child = collector->targets.new_child;
 	size_t nr = 0;
 
 	for (uint32_t slot = 0; slot < PROCESSES_MAX; slot++) {
-		if (!books_image(&collector->targets.books, slot))
+		if (!accounts_image(&collector->targets.accounts, slot))
 			continue;
 		if (collector->targets.by_slot[slot])
 			read_known_target(collector, collector->targets.by_slot[slot], whole);
-		else if (books_claim(&collector->targets.books, slot))
-			child[nr++] = make_new_child(collector_books_of(&collector->targets, slot), slot);
+		else if (accounts_claim(&collector->targets.accounts, slot))
+			child[nr++] = make_new_child(account_of(&collector->targets, slot), slot);
 	}
 	find_begins(collector->events.mappings, child, nr);
 	adopt_children(collector, child, nr);
@@ -354,9 +354,9 @@ static void handle_exec(struct collector *collector, struct target *target)
 	sources_forget_program(target);
 	target__forget_image(target);
 	target->losses.copied_nr = 0;
-	if (target->now.books.thread_exec_cnt == target->life.thread_exec_cnt)
+	if (target->now.account.thread_exec_cnt == target->life.thread_exec_cnt)
 		return;
-	target->life.thread_exec_cnt = target->now.books.thread_exec_cnt;
+	target->life.thread_exec_cnt = target->now.account.thread_exec_cnt;
 	probes_close(&target->probes.own);
 }
 
@@ -400,14 +400,14 @@ static int read_mappings(const struct looks *looks, struct target *target, bool 
 /* Whether the mappings may be another program's by now, which may not be recorded: the next look finds out. */
 static bool has_left_by_exec(const struct targets *targets, const struct target *target)
 {
-	const struct process *books = collector_books_of(targets, target->slot);
+	const struct process *account = account_of(targets, target->slot);
 
-	return books->image != target->now.books.image || books->exit_ns != target->now.books.exit_ns;
+	return account->image != target->now.account.image || account->exit_ns != target->now.account.exit_ns;
 }
 
 static void refresh_target(struct collector *collector, struct target *target, bool whole, bool must)
 {
-	if (target->now.books.exec_cnt != target->life.exec_cnt)
+	if (target->now.account.exec_cnt != target->life.exec_cnt)
 		handle_exec(collector, target);
 	if (target->life.has_ended && (!target->life.is_exit_handled || target->reading.is_touched))
 		handle_target_exit(collector, target);
@@ -426,9 +426,9 @@ static void refresh_target(struct collector *collector, struct target *target, b
 }
 
 /* A vforked child that never called exec: there is nothing to report about it. */
-static bool is_stillborn(const struct target_life *life, const struct process *books)
+static bool is_stillborn(const struct target_life *life, const struct process *account)
 {
-	return books->memory_of && life->has_ended && !books->loss[LOSS_calls_ownerless];
+	return account->memory_of && life->has_ended && !account->loss[LOSS_calls_ownerless];
 }
 
 /*
@@ -437,7 +437,7 @@ static bool is_stillborn(const struct target_life *life, const struct process *b
  */
 static bool is_too_small(const struct collector_options *options, struct totals *totals, const struct target *target)
 {
-	uint64_t peak_bytes = target->now.books.counter[COUNTER_peak_bytes];
+	uint64_t peak_bytes = target->now.account.counter[COUNTER_peak_bytes];
 	bool is = options->everyone && target->life.has_ended && !target->snapshots.any_saved &&
 		  !target->snapshots.is_unsaved && !target->late.nr && (peak_bytes < options->min_bytes || !peak_bytes);
 	bool is_unprobed = is && target_is_unprobed(target);
@@ -461,7 +461,7 @@ static void check_lost_targets(struct looks *looks, struct targets *targets)
 	for (size_t i = 0; i < targets->target_nr; i++) {
 		struct target *target = targets->target[i];
 
-		if (target->identity.pidfd < 0 && !target->life.has_ended && !target->now.books.exit_ns)
+		if (target->identity.pidfd < 0 && !target->life.has_ended && !target->now.account.exit_ns)
 			target__check_pid(target);
 	}
 }
@@ -470,12 +470,12 @@ static void check_lost_targets(struct looks *looks, struct targets *targets)
  * The BPF programs for an exit run before user space can see that the process has ended. So if the accounting has
  * no end, the kernel has skipped the program.
  */
-static void update_target_end(struct books *books, bool everyone, struct target *target)
+static void update_target_end(struct accounts *accounts, bool everyone, struct target *target)
 {
 	/* A process that called exec of a program that is not recorded runs on, but its target has ended. */
 	target->life.has_ended = target__is_over(target) || (everyone && target->life.has_ended);
-	if (target->life.has_ended && !__atomic_load_n(&books->process[target->slot].exit_ns, __ATOMIC_ACQUIRE))
-		books_end_unseen(books, target->slot, monotonic_now_ns());
+	if (target->life.has_ended && !__atomic_load_n(&accounts->process[target->slot].exit_ns, __ATOMIC_ACQUIRE))
+		accounts_end_unseen(accounts, target->slot, monotonic_now_ns());
 }
 
 static const struct mappings *mappings_of(void *targets, pid_t pid)
@@ -494,7 +494,7 @@ void collector_read_news(struct collector *collector, bool whole)
 		(void)!read(collector->limits->budgets.timer_fd, &expired_nr, sizeof(expired_nr));
 	ring_buffer__consume(collector->events.doorbell);
 	mapping_events__collect(collector->events.mappings);
-	read_books(collector, whole);
+	read_account(collector, whole);
 	mapping_events__hand_out(collector->events.mappings, UINT64_MAX, handle_mapping_event, collector);
 	for (size_t i = 0; i < collector->targets.target_nr; i++)
 		collector->targets.target[i]->mappings.told_ns =
@@ -511,7 +511,7 @@ static void update_processes(struct collector *collector, bool whole, bool must)
 	check_lost_targets(&collector->looks, &collector->targets);
 	for (size_t i = 0; i < collector->targets.target_nr; i++)
 		if (whole || !collector->options.everyone || collector->targets.target[i]->life.is_gone)
-			update_target_end(&collector->targets.books, collector->options.everyone,
+			update_target_end(&collector->targets.accounts, collector->options.everyone,
 					  collector->targets.target[i]);
 	notice_blindness(collector);
 	collector_read_news(collector, whole);
@@ -525,7 +525,7 @@ static void update_processes(struct collector *collector, bool whole, bool must)
 		drop_unmapped_tables(collector);
 	unwind_tables_answer(&collector->unwind_tables, mappings_of, &collector->targets);
 	for (size_t i = collector->targets.target_nr; i-- > 0;)
-		if (is_stillborn(&collector->targets.target[i]->life, &collector->targets.target[i]->now.books) ||
+		if (is_stillborn(&collector->targets.target[i]->life, &collector->targets.target[i]->now.account) ||
 		    is_too_small(&collector->options, &collector->totals, collector->targets.target[i]))
 			remove_target(collector, i);
 	apply_budgets(collector);

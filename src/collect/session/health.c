@@ -89,11 +89,11 @@ static uint64_t count_stale_tracebacks(const struct collector *collector)
 	uint64_t all = __atomic_load_n(&collector->bpf->bss->tracebacks_held, __ATOMIC_RELAXED), kept = 0;
 
 	for (uint32_t slot = 0; slot < PROCESSES_MAX; slot++) {
-		const struct process *books = collector_books_of(targets, slot);
+		const struct process *account = account_of(targets, slot);
 		const struct target *target = targets->by_slot[slot];
 
-		if (books_image(&targets->books, slot) && (!books->exit_ns || (target && target->snapshots.is_final)))
-			kept += books->tracebacks;
+		if (accounts_image(&targets->accounts, slot) && (!account->exit_ns || (target && target->snapshots.is_final)))
+			kept += account->tracebacks;
 	}
 	return all > kept ? all - kept : 0;
 }
@@ -140,7 +140,7 @@ static struct gone sum_all_processes(const struct collector *collector)
 	all.processes += collector->targets.target_nr + ended_small(collector->bpf);
 	gone_add(&all, &small);
 	all.cpu_ns += small.cpu_ns;
-	all.cost_ns += cost_of_books(&collector->limits->budgets.costs, &small);
+	all.cost_ns += cost_of_account(&collector->limits->budgets.costs, &small);
 	for (size_t i = 0; i < collector->targets.target_nr; i++) {
 		const struct target *target = collector->targets.target[i];
 

@@ -412,7 +412,7 @@ void collector__end_pass(struct collector *collector)
 	for (size_t i = collector->targets.target_nr; i-- > 0;) {
 		struct target *target = collector->targets.target[i];
 		bool is_waiting =
-			target->snapshots.is_final && target->snapshots.is_unsaved && !target->now.books.memory_of;
+			target->snapshots.is_final && target->snapshots.is_unsaved && !target->now.account.memory_of;
 
 		target->snapshots.is_unsaved = false;
 		if (target->snapshots.is_final && !is_waiting)

@@ -43,9 +43,9 @@ size_t collector__process_nr(const struct collector *collector)
 }
 
 /* Whether the numbers are of the current image, and of traces that were not cleared since. */
-static bool is_of_now(const struct shown *shown, const struct process *books)
+static bool is_of_now(const struct shown *shown, const struct process *account)
 {
-	return shown->exec_cnt == books->exec_cnt && shown->clear_cnt == books->clear_cnt;
+	return shown->exec_cnt == account->exec_cnt && shown->clear_cnt == account->clear_cnt;
 }
 
 /*
@@ -56,19 +56,19 @@ static bool is_of_now(const struct shown *shown, const struct process *books)
 static bool has_nothing_to_report(const struct collector_options *options, const struct process_view *view,
 				  const struct target *target)
 {
-	const struct process *books = &target->drained.books;
-	uint64_t peak_bytes = books->counter[COUNTER_peak_bytes];
+	const struct process *account = &target->drained.account;
+	uint64_t peak_bytes = account->counter[COUNTER_peak_bytes];
 
 	if (options->everyone && sources_show_nothing(options, target))
 		return true;
-	return options->everyone && books->is_forked && !books->counter[COUNTER_current_blocks] &&
+	return options->everyone && account->is_forked && !account->counter[COUNTER_current_blocks] &&
 	       (peak_bytes < options->min_bytes || !peak_bytes) && !view->lost && !target->late.nr &&
 	       !target->snapshots.any_saved;
 }
 
 static void set_view_times(struct process_view *view, const struct target *target)
 {
-	uint64_t end_ns = target->now.books.exit_ns ?: monotonic_now_ns(), start_ns = target->life.started_ns;
+	uint64_t end_ns = target->now.account.exit_ns ?: monotonic_now_ns(), start_ns = target->life.started_ns;
 
 	view->recorded_ns = end_ns > start_ns ? end_ns - start_ns : 0;
 	view->gaps_ns = target__gaps(target, end_ns).length_ns;
@@ -80,37 +80,37 @@ void collector__view(const struct collector *collector, size_t i, struct process
 
 	*ret = (struct process_view){
 		.pid = target->identity.pid,
-		.parent = target->now.books.parent,
+		.parent = target->now.account.parent,
 		.comm = target->identity.comm,
 		.user = target->mappings.user,
 		.has_ended = target->life.has_ended,
-		.is_drained = target->drained.books.image != 0,
+		.is_drained = target->drained.account.image != 0,
 		.is_final = target->snapshots.is_final,
-		.is_oom_victim = target->now.books.is_oom_victim,
-		.is_vforked = target->now.books.memory_of != 0,
+		.is_oom_victim = target->now.account.is_oom_victim,
+		.is_vforked = target->now.account.memory_of != 0,
 		.is_near_oom = target->snapshots.is_near_oom,
 		.cpu_ns = target->now.cost.cpu_ns,
 		.cost_ns = target->now.cost.cost_ns,
 		.cost_is_known = collector->limits->budgets.costs.entry_ns != 0,
 		.is_paused = target->probes.used->is_paused,
-		.is_thinned = target->now.books.sample_rate || collector->bpf->bss->shared_sample_rate,
+		.is_thinned = target->now.account.sample_rate || collector->bpf->bss->shared_sample_rate,
 		.is_estimated = collector->bpf->rodata->settings.sample_bytes[0] ||
-				target->now.books.sample_rates_used ||
+				target->now.account.sample_rates_used ||
 				sources_are_estimated(target, &collector->bpf->rodata->settings),
 		.is_unsaved = target->snapshots.is_unsaved,
 		.was_saved = target->snapshots.any_saved,
 	};
 	set_view_times(ret, target);
-	if (is_of_now(&target->snapshots.shown, &target->now.books)) {
+	if (is_of_now(&target->snapshots.shown, &target->now.account)) {
 		ret->last_bytes = target->snapshots.shown.last_bytes;
 		ret->most_bytes = target->snapshots.shown.most_bytes;
 	}
-	read_traced_memory(&collector->targets.books, target, &ret->memory);
-	ret->allocations = target->now.books.counter[COUNTER_allocations];
+	read_traced_memory(&collector->targets.accounts, target, &ret->memory);
+	ret->allocations = target->now.account.counter[COUNTER_allocations];
 	for (int loss = 0; loss < LOSS_NR; loss++)
-		ret->lost += target->now.books.loss[loss];
+		ret->lost += target->now.account.loss[loss];
 	ret->is_empty = has_nothing_to_report(&collector->options, ret, target);
-	ret->lost -= target->now.books.loss[LOSS_blocks_gone_in_gap]; /* no event was lost: the pause is a gap */
+	ret->lost -= target->now.account.loss[LOSS_blocks_gone_in_gap]; /* no event was lost: the pause is a gap */
 }
 
 /* ---- save views ---- */
@@ -237,7 +237,7 @@ static int build_target_snapshot(struct collector *collector, struct target *tar
 	snapshot_context.trigger = options->trigger;
 	snapshot_context.interval_ns = options->interval_ns;
 	snapshot_context.is_compact = options->is_compact;
-	err = build_snapshot(target, &target->drained.books, &collector->pass.drain, &snapshot_context,
+	err = build_snapshot(target, &target->drained.account, &collector->pass.drain, &snapshot_context,
 		       collector->symbols, ret);
 	if (!err) {
 		err = add_snapshot_labels(*ret, options);
@@ -251,11 +251,11 @@ static int build_target_snapshot(struct collector *collector, struct target *tar
 /* Also updated if the snapshot could not be written: a trigger on live bytes would otherwise fire again at once. */
 static void note_shown(struct target *target)
 {
-	const struct process *books = &target->drained.books;
+	const struct process *account = &target->drained.account;
 	struct shown *shown = &target->snapshots.shown;
 
-	if (shown->exec_cnt != books->exec_cnt || shown->clear_cnt != books->clear_cnt)
-		*shown = (struct shown){ books->exec_cnt, books->clear_cnt };
+	if (shown->exec_cnt != account->exec_cnt || shown->clear_cnt != account->clear_cnt)
+		*shown = (struct shown){ account->exec_cnt, account->clear_cnt };
 	shown->last_bytes = target->snapshots.assembled_bytes;
 	if (shown->most_bytes < shown->last_bytes)
 		shown->most_bytes = shown->last_bytes;
@@ -296,8 +296,8 @@ int collector__save_view(struct collector *collector, size_t i, const struct sav
 
 	if (collector->options.everyone)
 		pause_spenders(collector); /* names of a large program take a second */
-	if (!collector->options.everyone || target->drained.books.exit_ns ||
-	    target->now.books.exec_cnt == target->drained.books.exec_cnt)
+	if (!collector->options.everyone || target->drained.account.exit_ns ||
+	    target->now.account.exec_cnt == target->drained.account.exec_cnt)
 		return save_target(collector, target, options, ret_path, why);
 	/* The name of the program that the drained blocks belong to is no longer known. */
 	target->snapshots.is_unsaved = false;

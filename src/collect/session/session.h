@@ -22,7 +22,7 @@
 struct collector *collector_new(const struct collector_options *options);
 
 /* Reads the accounting as it is now, or as it was last read if the slot is empty. */
-void read_traced_memory(const struct books *books, const struct target *target, struct traced_memory *ret);
+void read_traced_memory(const struct accounts *accounts, const struct target *target, struct traced_memory *ret);
 
 /* Takes ownership of an open target if it returns 0. */
 int add_target(struct collector *collector, struct target *target);

@@ -91,7 +91,7 @@ int find_probes(struct collector *collector, struct target *target, struct reaso
 	return err;
 }
 
-static int begin_target_books(struct books *books, struct target *target, const struct process *as, struct reason *why)
+static int begin_target_account(struct accounts *accounts, struct target *target, const struct process *as, struct reason *why)
 {
 	struct process process = *as;
 	int err;
@@ -99,7 +99,7 @@ static int begin_target_books(struct books *books, struct target *target, const 
 	process.memory = process.image;
 	process.start_span_ns = target__tick_ns();
 	process.start_boottime_ns = target->identity.start_ticks * process.start_span_ns;
-	err = books_begin(books, target->identity.pid, &process, &target->slot);
+	err = accounts_begin(accounts, target->identity.pid, &process, &target->slot);
 	target->probes.own.slot = target->probes.beside.slot = target->slot;
 	return err ? reason_set(why, err, "cannot record process %d: %s", target->identity.pid,
 				err == -E2BIG ? "too many processes" : strerror(-err)) : 0;
@@ -117,14 +117,14 @@ static void begin_time(struct target *target)
  */
 static int start_target(struct collector *collector, struct target *target, uint32_t user, struct reason *why)
 {
-	struct process books = {
+	struct process account = {
 		.image = __atomic_fetch_add(&collector->bpf->data->next_image, 1,
 					    __ATOMIC_RELAXED),
 		.by_ret = target->probes.used->by_ret,
 		.follows = collector->options.follow_forks,
 		.user = user,
 	};
-	int err = begin_target_books(&collector->targets.books, target, &books, why) ?:
+	int err = begin_target_account(&collector->targets.accounts, target, &account, why) ?:
 			  find_probes(collector, target, why);
 	err = err ?: sources_check(collector, target, why);
 	if (err == -ENOENT && collector->options.everyone)
@@ -132,7 +132,7 @@ static int start_target(struct collector *collector, struct target *target, uint
 	if (err)
 		return err;
 	begin_time(target);
-	books_admit_blocks(&collector->targets.books, target->slot, target->probes.used->by_ret);
+	accounts_admit_blocks(&collector->targets.accounts, target->slot, target->probes.used->by_ret);
 	target__read_start_rss(target);
 	target->late.judged_nr = target->late.seen_nr; /* the accounting has nothing from before */
 	return 0;
@@ -213,7 +213,7 @@ int collector__admit(struct collector *collector, struct reason *why)
 	for (size_t i = 0; i < nr && err != -ENOMEM; i++) {
 		struct reason why_not = {};
 
-		err = books_user_has_share(&collector->targets.books, found[i].user) ?
+		err = accounts_user_has_share(&collector->targets.accounts, found[i].user) ?
 		      begin_process(collector, found[i].tgid, found[i].user, &why_not) : -E2BIG;
 		begun += !err;
 		refused += err == -E2BIG;
@@ -251,7 +251,7 @@ static int start_held(struct held *held)
 {
 	struct collector *collector = held->collector;
 	struct target *target = held->target;
-	struct process books = {
+	struct process account = {
 		.image = __atomic_fetch_add(&collector->bpf->data->next_image, 1,
 					    __ATOMIC_RELAXED),
 		.is_open = 1,
@@ -260,7 +260,7 @@ static int start_held(struct held *held)
 	};
 
 	begin_time(target);
-	held->err = begin_target_books(&collector->targets.books, target, &books, held->why);
+	held->err = begin_target_account(&collector->targets.accounts, target, &account, held->why);
 	probe_mapped(held);
 	/* For a program that becomes Python; while this one is held, because loading takes some tenths of a second. */
 	if (!held->err)

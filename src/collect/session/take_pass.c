@@ -59,10 +59,10 @@ static int sweep_ended_images(struct allocsnap_bpf *bpf, struct pass *pass, cons
  */
 static bool has_execed(const struct target *target)
 {
-	if (!target->drained.books.image)
+	if (!target->drained.account.image)
 		return false;
-	return target->now.books.exec_cnt != target->drained.books.exec_cnt ||
-	       target->life.exec_event_cnt > target->drained.books.exec_cnt;
+	return target->now.account.exec_cnt != target->drained.account.exec_cnt ||
+	       target->life.exec_event_cnt > target->drained.account.exec_cnt;
 }
 
 /*
@@ -87,7 +87,7 @@ static uint64_t hash_image(uint64_t image)
 /* Before its first drain, a target's image is that of its accounting. */
 static uint64_t drained_image(const struct target *target)
 {
-	return target->drained.books.image ?: target->now.books.image;
+	return target->drained.account.image ?: target->now.account.image;
 }
 
 static bool is_of_image(uint32_t i, const void *image, const void *targets_)
@@ -137,7 +137,7 @@ static int forget_all(const struct drain *drain, const struct targets *targets, 
 	for (size_t i = 0; i < targets->target_nr && !err; i++)
 		if (!has_execed(targets->target[i]))
 			err = forget_retired(&targets->target[i]->tracebacks,
-					     blocks_of(drain, targets->target[i]->drained.books.image),
+					     blocks_of(drain, targets->target[i]->drained.account.image),
 					     retired_most(targets->target_nr));
 	return err;
 }
@@ -168,7 +168,7 @@ static int resolve_all(struct pass *pass, const struct targets *targets, const s
 	for (size_t i = 0; i < targets->target_nr && !err; i++)
 		if (!has_execed(targets->target[i]))
 			versions_credit(&targets->target[i]->tracebacks,
-					blocks_of(drain, targets->target[i]->drained.books.image), sample_bytes,
+					blocks_of(drain, targets->target[i]->drained.account.image), sample_bytes,
 					targets->target[i]->mappings.told_ns);
 	return err;
 }
@@ -184,7 +184,7 @@ static int retire_traceback(void *what, uint64_t id, const struct traceback *tra
 	const struct retiring *retiring = what;
 	struct target *target = target_of(retiring->targets, retiring->images, traceback->image);
 
-	fair_note_removed(retiring->bpf, &retiring->targets->books, target ? target->slot : BOOKS_NONE, traceback->image,
+	fair_note_removed(retiring->bpf, &retiring->targets->accounts, target ? target->slot : ACCOUNT_NONE, traceback->image,
 		       1);
 	return target ? resolve_retired(&target->tracebacks, &target->mappings, id, traceback) : 0;
 }
@@ -196,7 +196,7 @@ static bool is_trim_due(const struct allocsnap_bpf *bpf, const struct pass *pass
 
 	for (size_t i = 0; i < targets->target_nr && !is; i++)
 		is = has_many_unused_tracebacks(&targets->target[i]->tracebacks,
-				     blocks_of(&pass->drain, targets->target[i]->drained.books.image));
+				     blocks_of(&pass->drain, targets->target[i]->drained.account.image));
 	return is;
 }
 
@@ -225,7 +225,7 @@ static int resolve_drained_tracebacks(struct allocsnap_bpf *bpf, struct pass *pa
 	int err = sort_images(targets, &images) ?: forget_all(&pass->drain, targets, &images);
 	err = err ?: resolve_all(pass, targets, &images, next_image);
 	err = err ?: drain_forget_tracebacks(tracebacks_fd, pass->stale.id, pass->stale.id_nr, &forgotten_nr);
-	fair_note_removed(bpf, &targets->books, BOOKS_NONE, 0, forgotten_nr);
+	fair_note_removed(bpf, &targets->accounts, ACCOUNT_NONE, 0, forgotten_nr);
 	err = err ?: trim_tracebacks(bpf, pass, targets, &images);
 	idmap_release(&images);
 	return err;
@@ -235,10 +235,10 @@ static int resolve_drained_tracebacks(struct allocsnap_bpf *bpf, struct pass *pa
  * The counters of a process that has ended meanwhile are final. A child that is not known yet is handled at the
  * next drain: its blocks are not older than next_image.
  */
-static void store_drained_books(struct targets *targets)
+static void store_drained_account(struct targets *targets)
 {
 	for (size_t i = 0; i < targets->target_nr; i++) {
-		targets->target[i]->drained.books = targets->target[i]->now.books;
+		targets->target[i]->drained.account = targets->target[i]->now.account;
 		targets->target[i]->drained.cost = targets->target[i]->now.cost;
 		targets->target[i]->snapshots.is_unsaved = true;
 		targets->target[i]->snapshots.is_final = targets->target[i]->life.has_ended;
@@ -247,7 +247,7 @@ static void store_drained_books(struct targets *targets)
 
 static void note_children(struct notes *notes, struct target *target)
 {
-	if (target->losses.are_children_told || !target->drained.books.loss[LOSS_children_unrecorded])
+	if (target->losses.are_children_told || !target->drained.account.loss[LOSS_children_unrecorded])
 		return;
 	target->losses.are_children_told = true;
 	notes_add(notes,
@@ -346,9 +346,9 @@ static int read_arguments(struct targets *targets)
 
 	for (size_t i = 0; i < targets->target_nr && !err; i++) {
 		struct target *target = targets->target[i];
-		bool is_same = target->now.books.exec_cnt == target->drained.books.exec_cnt;
+		bool is_same = target->now.account.exec_cnt == target->drained.account.exec_cnt;
 
-		if (is_same && !target->life.has_ended && !target__is_over(target) && !target->now.books.memory_of)
+		if (is_same && !target->life.has_ended && !target__is_over(target) && !target->now.account.memory_of)
 			err = process_identity_read_args(&target->identity);
 	}
 	return err;
@@ -378,7 +378,7 @@ int collector__drain(struct collector *collector, struct reason *why)
 	for (int i = 0; i < DRAIN_TRIES && !err; i++) {
 		next_image = __atomic_load_n(&collector->bpf->data->next_image, __ATOMIC_ACQUIRE);
 		collector_refresh_all(collector);
-		store_drained_books(&collector->targets);
+		store_drained_account(&collector->targets);
 		for (size_t at = 0; at < collector->targets.target_nr; at++)
 			note_children(&collector->notes, collector->targets.target[at]);
 		err = read_maps(collector);

@@ -34,18 +34,18 @@ uint32_t collector__get_traceback_limit(const struct collector *collector)
 }
 
 /* Reads the accounting as it is now, or as it was last read if the slot is empty. */
-static void read_counters(const struct books *books, const struct target *target, struct process *ret)
+static void read_counters(const struct accounts *accounts, const struct target *target, struct process *ret)
 {
-	*ret = books->process[target->slot];
+	*ret = accounts->process[target->slot];
 	if (!ret->image)
-		*ret = target->now.books;
+		*ret = target->now.account;
 }
 
-void read_traced_memory(const struct books *books, const struct target *target, struct traced_memory *ret)
+void read_traced_memory(const struct accounts *accounts, const struct target *target, struct traced_memory *ret)
 {
 	struct process now;
 
-	read_counters(books, target, &now);
+	read_counters(accounts, target, &now);
 	*ret = (struct traced_memory){
 		.current_bytes = now.counter[COUNTER_current_bytes],
 		.current_blocks = now.counter[COUNTER_current_blocks],
@@ -61,7 +61,7 @@ void collector__get_traced_memory(const struct collector *collector, pid_t pid,
 
 	*ret = (struct traced_memory){};
 	if (target)
-		read_traced_memory(&collector->targets.books, target, ret);
+		read_traced_memory(&collector->targets.accounts, target, ret);
 }
 
 int collector__clear_traces(struct collector *collector, pid_t pid)
@@ -74,7 +74,7 @@ int collector__clear_traces(struct collector *collector, pid_t pid)
 int collector__clear_all_traces(struct collector *collector)
 {
 	struct targets *targets = &collector->targets;
-	int err = clear_targets(collector->bpf, &targets->books, &collector->pass.cut.grace, targets->target,
+	int err = clear_targets(collector->bpf, &targets->accounts, &collector->pass.cut.grace, targets->target,
 				targets->target_nr);
 
 	return err == -ESRCH ? 0 : err;
@@ -91,10 +91,10 @@ bool collector__ring_at(struct collector *collector, size_t i, uint64_t bytes)
 {
 	struct target *target = collector->targets.target[i];
 
-	if (target->life.has_ended || target->now.books.ring_at_bytes == bytes)
+	if (target->life.has_ended || target->now.account.ring_at_bytes == bytes)
 		return false;
-	target->now.books.ring_at_bytes = bytes;
-	return books_ring_at(&collector->targets.books, target->slot, bytes);
+	target->now.account.ring_at_bytes = bytes;
+	return accounts_ring_at(&collector->targets.accounts, target->slot, bytes);
 }
 
 /* ---- one block ---- */
@@ -124,7 +124,7 @@ static int find_block(struct allocsnap_bpf *bpf, struct pass *pass, const struct
 	int err = -ENOENT;
 
 	for (uint32_t layer = 0; layer < LAYER_NR && err == -ENOENT; layer++) {
-		key = block_key_of(address, target->now.books.image, layer);
+		key = block_key_of(address, target->now.account.image, layer);
 		err = nursery_find(&pass->nursery, &key, &block) ?
 			      0 :
 			      bpf_map_lookup_elem(bpf_map__fd(bpf->maps.blocks), &key, &block);
@@ -148,7 +148,7 @@ static int assemble_one(struct collector *collector, struct target *target,
 		err = versions_resolve(&target->tracebacks, &target->mappings, drain_traceback_id(drain, 0),
 				       drain_traceback(drain, 0));
 
-	err = err ?: build_snapshot(target, &target->now.books, drain, &snapshot_context, collector->symbols,
+	err = err ?: build_snapshot(target, &target->now.account, drain, &snapshot_context, collector->symbols,
 			      &builder);
 	return err ?: snapshot_builder__finish(builder, ret);
 }

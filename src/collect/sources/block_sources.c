@@ -291,26 +291,26 @@ static void log_object_notes(struct objects *objects, struct notes *notes)
 }
 
 /* Whether no code has been mapped since the mappings were read. */
-static bool are_mappings_current(const struct books *books, const struct target *target)
+static bool are_mappings_current(const struct accounts *accounts, const struct target *target)
 {
-	const struct process *now = &books->process[target->slot % PROCESSES_MAX];
+	const struct process *now = &accounts->process[target->slot % PROCESSES_MAX];
 
-	return target->slot != BOOKS_NONE && now->image == target->now.books.image &&
-	       now->code_cnt == target->now.books.code_cnt;
+	return target->slot != ACCOUNT_NONE && now->image == target->now.account.image &&
+	       now->code_cnt == target->now.account.code_cnt;
 }
 
 /*
  * Later changes are for the kernel side to find. So an old mapping must not hide them: it is withdrawn if code
  * was mapped meanwhile.
  */
-static void report_target_mappings(struct unwind_tables *unwind_tables, const struct books *books,
+static void report_target_mappings(struct unwind_tables *unwind_tables, const struct accounts *accounts,
 				   const struct target *target)
 {
-	if (!are_mappings_current(books, target))
+	if (!are_mappings_current(accounts, target))
 		return;
-	unwind_tables_tell(unwind_tables, &target->mappings, target->now.books.image, true);
-	if (!are_mappings_current(books, target))
-		unwind_tables_tell(unwind_tables, &target->mappings, target->now.books.image, false);
+	unwind_tables_tell(unwind_tables, &target->mappings, target->now.account.image, true);
+	if (!are_mappings_current(accounts, target))
+		unwind_tables_tell(unwind_tables, &target->mappings, target->now.account.image, false);
 }
 
 /* Compares paths: some file systems report another file number for a mapping. */
@@ -330,7 +330,7 @@ int probe_new_objects(struct collector *collector, struct target *target, struct
 	sources_prepare(target);
 	err = unwind_tables_add(&collector->unwind_tables, mappings);
 	if (!err)
-		report_target_mappings(&collector->unwind_tables, &collector->targets.books, target);
+		report_target_mappings(&collector->unwind_tables, &collector->targets.accounts, target);
 	if (target->probes.used->is_paused)
 		return err; /* the resume will do it */
 	err = err ?: avoid_hazards(collector, target);

@@ -72,25 +72,25 @@ int note_python_code(void *collector_, void *record_, size_t bytes)
 
 /* ---- python shared ---- */
 
-static struct process *view_books(const struct collector *collector, const struct target *target)
+static struct process *view_account(const struct collector *collector, const struct target *target)
 {
-	return &collector->targets.books.process[target->slot % PROCESSES_MAX];
+	return &collector->targets.accounts.process[target->slot % PROCESSES_MAX];
 }
 
 /* ---- the heap below ---- */
 
 static bool is_heap_hidden(const struct collector *collector, const struct target *target)
 {
-	const struct process *books = view_books(collector, target);
+	const struct process *account = view_account(collector, target);
 
-	return __atomic_load_n(&books->python_memory, __ATOMIC_ACQUIRE) ==
-	       __atomic_load_n(&books->memory, __ATOMIC_ACQUIRE);
+	return __atomic_load_n(&account->python_memory, __ATOMIC_ACQUIRE) ==
+	       __atomic_load_n(&account->memory, __ATOMIC_ACQUIRE);
 }
 
 bool python_view_may_begin(const struct collector *collector, const struct target *target)
 {
 	const struct target_snapshots *snapshots = &target->snapshots;
-	bool is_shown = snapshots->any_saved && snapshots->shown.exec_cnt == target->now.books.exec_cnt;
+	bool is_shown = snapshots->any_saved && snapshots->shown.exec_cnt == target->now.account.exec_cnt;
 
 	return collector->sources->python_choice.beside_heap || !is_shown || !probes_see_heap(target->probes.used) ||
 	       is_heap_hidden(collector, target);
@@ -103,20 +103,20 @@ static int forget_heap(struct collector *collector, struct target *target)
 
 	if (err)
 		return err;
-	gone_add(&collector->totals.gone, &target->now.books);
-	target->now.books = *view_books(collector, target);
+	gone_add(&collector->totals.gone, &target->now.account);
+	target->now.account = *view_account(collector, target);
 	return 0;
 }
 
 int python_view_begin(struct collector *collector, struct target *target)
 {
-	struct process *books = view_books(collector, target);
+	struct process *account = view_account(collector, target);
 	bool was_hidden = is_heap_hidden(collector, target);
 
 	if (!target__is_beside(target) || collector->sources->python_choice.beside_heap)
 		return 0;
-	__atomic_store_n(&books->python_memory, books->memory, __ATOMIC_SEQ_CST);
-	return was_hidden || !books->is_open || !probes_see_heap(target->probes.used) ? 0 : forget_heap(collector, target);
+	__atomic_store_n(&account->python_memory, account->memory, __ATOMIC_SEQ_CST);
+	return was_hidden || !account->is_open || !probes_see_heap(target->probes.used) ? 0 : forget_heap(collector, target);
 }
 
 /* ---- the time before ---- */
@@ -153,7 +153,7 @@ void python_view_refuse(struct collector *collector, struct target *target)
 {
 	if (!target__is_beside(target) || !is_heap_hidden(collector, target))
 		return;
-	__atomic_store_n(&view_books(collector, target)->python_memory, 0, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&view_account(collector, target)->python_memory, 0, __ATOMIC_SEQ_CST);
 	note_late_view(target);
 }
 
@@ -190,15 +190,15 @@ static uint64_t calls_seen(const struct collector *collector, const struct targe
 		COUNTER_allocations, COUNTER_frees, COUNTER_unknown_frees, COUNTER_inherited_frees, COUNTER_nested_calls,
 		COUNTER_dropped_frees,
 	};
-	const struct process *books = &collector->targets.books.process[target->slot % PROCESSES_MAX];
+	const struct process *account = &collector->targets.accounts.process[target->slot % PROCESSES_MAX];
 	uint64_t sum = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(counters); i++)
-		sum += __atomic_load_n(&books->counter[counters[i]], __ATOMIC_ACQUIRE);
+		sum += __atomic_load_n(&account->counter[counters[i]], __ATOMIC_ACQUIRE);
 	return sum;
 }
 
-/* Takes the blocks of the books out of the live ones; counts those that are not live, or not large enough. */
+/* Takes the blocks of the account out of the live ones; counts those that are not live, or not large enough. */
 static void take_recorded(struct live_pools *live, const struct image_blocks *blocks, uint64_t *ret_gone)
 {
 	for (const struct block_chunk *chunk = blocks ? blocks->chunk : NULL; chunk; chunk = chunk->next)
@@ -244,17 +244,17 @@ void python_check_begin(struct collector *collector)
 	}
 }
 
-static int check_python_books(struct collector *collector, struct target *target)
+static int check_python_account(struct collector *collector, struct target *target)
 {
 	struct python_checked *checked = &target->python.checked;
-	uint64_t image = target->drained.books.image, gone = 0;
+	uint64_t image = target->drained.account.image, gone = 0;
 	struct live_pools live;
 	int err = read_live_now(collector, target, &live);
 
 	if (err)
 		return err == -ENOMEM ? err : 0;
 	if (checked->image != image)
-		checked->has_older = false; /* the books are others: of another program, or emptied */
+		checked->has_older = false; /* the account is others: of another program, or emptied */
 	checked->image = image;
 	take_recorded(&live, drained_blocks_of(&collector->pass.drain.blocks, image), &gone);
 	checked->gone = gone;
@@ -269,11 +269,11 @@ int python_check(struct collector *collector)
 
 	for (size_t i = 0; i < collector->targets.target_nr && !err; i++)
 		if (python_is_checkable(collector, collector->targets.target[i]))
-			err = check_python_books(collector, collector->targets.target[i]);
+			err = check_python_account(collector, collector->targets.target[i]);
 	return err;
 }
 
-/* The books may have blocks by now: they are in `older`, too, until the next check. */
+/* The account may have blocks by now: they are in `older`, too, until the next check. */
 int python_check_first(struct collector *collector, struct target *target)
 {
 	struct python_checked *checked = &target->python.checked;
@@ -288,7 +288,7 @@ int python_check_first(struct collector *collector, struct target *target)
 	}
 	if (err)
 		return err == -ENOMEM ? err : 0;
-	checked->image = target->now.books.image;
+	checked->image = target->now.account.image;
 	python_checked_note(checked, &live);
 	return 0;
 }
@@ -330,7 +330,7 @@ int add_python_frame(struct target *target, struct snapshot_builder *builder, ui
 }
 
 /*
- * Python's objects of before the recording, or their pools, if the allocator's lists were compared with the books at this
+ * Python's objects of before the recording, or their pools, if the allocator's lists were compared with the account at this
  * time.
  */
 static int describe_older_python(struct snapshot_builder *builder, const struct python_checked *checked)

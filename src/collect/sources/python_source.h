@@ -57,7 +57,7 @@ void leave_python(struct collector *collector, struct target *target);
 /* ---- the check ---- */
 
 /*
- * A standing check of Python's books: at each pass the lists of CPython's own allocator tell which small blocks are live.
+ * A standing check of Python's account: at each pass the lists of CPython's own allocator tell which small blocks are live.
  * The result is exact or there is none: it counts only if all threads were asleep, if no call of the allocators was
  * seen from before the cut until the lists were read, and if every block is recorded.
  */

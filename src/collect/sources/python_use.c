@@ -37,7 +37,7 @@ static bool may_use_python(const struct collector *collector, const struct targe
 						  !probes_see_heap(probes) || is_python_program(target);
 
 	return collector->options.domains & COLLECTOR_PYTHON && probes_have_sessions(collector->bpf) && !probes->by_ret &&
-	       !probes->is_paused && !target->life.has_ended && (target->slot != BOOKS_NONE || probes->is_trial) &&
+	       !probes->is_paused && !target->life.has_ended && (target->slot != ACCOUNT_NONE || probes->is_trial) &&
 	       (target->python.is_used || may_begin) &&
 	       !target->sampler.is_used;
 }
@@ -267,7 +267,7 @@ static const char *find_fault(const struct collector *collector, struct target *
 			"and later do";
 	if (has_other_c_library(&target->mappings))
 		return "its C library is not glibc";
-	if (target->life.started_ns && !target->now.books.is_forked)
+	if (target->life.started_ns && !target->now.account.is_forked)
 		return NULL; /* the program may be about to begin */
 	return find_hooks(target, info, bias, ret) ?: python_states_check(info, bias, &memory);
 }
@@ -280,21 +280,21 @@ static const char *find_fault(const struct collector *collector, struct target *
  */
 static bool read_memory_id(const struct collector *collector, const struct target *target, uint64_t *ret)
 {
-	const struct process *books = &collector->targets.books.process[target->slot % PROCESSES_MAX];
+	const struct process *account = &collector->targets.accounts.process[target->slot % PROCESSES_MAX];
 	uint64_t image;
 
 	*ret = 0;
 	if (target->probes.used->is_trial)
 		return true;
-	*ret = __atomic_load_n(&books->memory, __ATOMIC_ACQUIRE); /* begin_program() writes it last */
-	image = __atomic_load_n(&books->image, __ATOMIC_RELAXED);
-	return !target->now.books.image || image == target->now.books.image;
+	*ret = __atomic_load_n(&account->memory, __ATOMIC_ACQUIRE); /* begin_program() writes it last */
+	image = __atomic_load_n(&account->image, __ATOMIC_RELAXED);
+	return !target->now.account.image || image == target->now.account.image;
 }
 
 static void tell_of_python(struct collector *collector, struct target *target, const struct python_info *info,
 			  uint64_t bias, uint64_t memory)
 {
-	struct process *books = &collector->targets.books.process[target->slot % PROCESSES_MAX];
+	struct process *account = &collector->targets.accounts.process[target->slot % PROCESSES_MAX];
 	bool is_again = target->python.memory == memory;
 	struct python_process process;
 
@@ -302,7 +302,7 @@ static void tell_of_python(struct collector *collector, struct target *target, c
 		forget_python(collector, target);
 	python_process_make(info, bias, &process);
 	process.memory = memory;
-	python_process_tell(books, &process, is_again);
+	python_process_tell(account, &process, is_again);
 	target->python.memory = memory;
 	target->python.where = process;
 }
@@ -498,13 +498,13 @@ void forget_python(struct collector *collector, const struct target *target)
 {
 	struct targets *targets = &collector->targets;
 
-	if (!targets->books.process || !target->python.memory)
+	if (!targets->accounts.process || !target->python.memory)
 		return;
-	targets->codes_left += python_process_forget(&targets->books.process[target->slot % PROCESSES_MAX],
+	targets->codes_left += python_process_forget(&targets->accounts.process[target->slot % PROCESSES_MAX],
 						     target->python.memory);
 	if (targets->codes_left < CODES_LEFT_MOST || targets->codes_left < collector->bpf->bss->python_codes_held / 4)
 		return;
-	if (!python_codes_sweep(collector->bpf, targets->books.process))
+	if (!python_codes_sweep(collector->bpf, targets->accounts.process))
 		targets->codes_left = 0;
 }
 
@@ -518,7 +518,7 @@ static void end_python(struct collector *collector, struct target *target)
 
 static void forget_python_program(struct target *target)
 {
-	target_python_begin(&target->python, target->now.books.memory);
+	target_python_begin(&target->python, target->now.account.memory);
 }
 
 static bool python_is_used(const struct target *target)

@@ -391,17 +391,17 @@ static void note_unseen(struct collector *collector, const struct target *target
 /* Tells the kernel side, for the image that the mappings were read of. */
 static void tell_of_sampler(const struct collector *collector, const struct target *target)
 {
-	struct process *books;
+	struct process *account;
 	uint64_t image;
 
-	if (target->slot == BOOKS_NONE)
+	if (target->slot == ACCOUNT_NONE)
 		return;
-	books = &collector->targets.books.process[target->slot % PROCESSES_MAX];
-	image = target->now.books.image ?: __atomic_load_n(&books->image, __ATOMIC_ACQUIRE);
+	account = &collector->targets.accounts.process[target->slot % PROCESSES_MAX];
+	image = target->now.account.image ?: __atomic_load_n(&account->image, __ATOMIC_ACQUIRE);
 	if (target->sampler.is_used)
-		__atomic_store_n(&books->sampler_image, image, __ATOMIC_RELEASE);
+		__atomic_store_n(&account->sampler_image, image, __ATOMIC_RELEASE);
 	else
-		__atomic_compare_exchange_n(&books->sampler_image, &image, 0, false, __ATOMIC_SEQ_CST,
+		__atomic_compare_exchange_n(&account->sampler_image, &image, 0, false, __ATOMIC_SEQ_CST,
 					    __ATOMIC_SEQ_CST);
 }
 

@@ -66,8 +66,8 @@ static int check_is_program(pid_t pid, struct reason *why)
 
 int target__read_identity(struct target *target)
 {
-	if (target->identity.cmdline && (target__is_over(target) || target->now.books.has_left))
-		return process_identity_read_kept(&target->identity, &target->now.books);
+	if (target->identity.cmdline && (target__is_over(target) || target->now.account.has_left))
+		return process_identity_read_kept(&target->identity, &target->now.account);
 	return process_identity_read(&target->identity);
 }
 
@@ -102,7 +102,7 @@ static struct target *target_new(struct objects *objects)
 	if (!target)
 		return NULL;
 	target->identity.pidfd = target->sampler.memory_fd = -1;
-	target->slot = BOOKS_NONE;
+	target->slot = ACCOUNT_NONE;
 	target->mappings.objects = objects;
 	target->probes.used = &target->probes.own;
 	return target;
@@ -150,7 +150,7 @@ static int target_copy_parent(struct target *target, const struct target *parent
 	bool is_same = parent && parent->life.execed_ns < target->reading.mapped_ns;
 	int err;
 
-	target->identity.comm = strndup(target->now.books.comm, COMM_BYTES);
+	target->identity.comm = strndup(target->now.account.comm, COMM_BYTES);
 	target->identity.exe = strdup(is_same ? parent->identity.exe : "");
 	target->identity.cmdline = strdup(is_same ? parent->identity.cmdline : "");
 	target->identity.cgroup = strdup(parent ? parent->identity.cgroup : "");
@@ -162,7 +162,7 @@ static int target_copy_parent(struct target *target, const struct target *parent
 	return err ?: late_functions_see_all(&target->late, &target->mappings, target->reading.mapped_ns);
 }
 
-struct target *target__adopt(pid_t pid, const struct process *books, uint64_t began_ns,
+struct target *target__adopt(pid_t pid, const struct process *account, uint64_t began_ns,
 			     const struct target *parent, struct objects *objects)
 {
 	struct target *target = target_new(objects);
@@ -170,13 +170,13 @@ struct target *target__adopt(pid_t pid, const struct process *books, uint64_t be
 
 	if (!err) {
 		target->identity.pid = pid;
-		target->now.books = *books;
-		target->identity.start_ticks = books->start_boottime_ns / target__tick_ns();
-		target->slot = books->slot;
-		target->mappings.user = books->user;
+		target->now.account = *account;
+		target->identity.start_ticks = account->start_boottime_ns / target__tick_ns();
+		target->slot = account->slot;
+		target->mappings.user = account->user;
 		target->life.born_ns = target->reading.mapped_ns = began_ns;
-		target->life.started_ns = books->admitted_ns ?: books->forked_ns;
-		target->life.exec_event_cnt = books->admitted_ns != 0; /* the exec that it was admitted at */
+		target->life.started_ns = account->admitted_ns ?: account->forked_ns;
+		target->life.exec_event_cnt = account->admitted_ns != 0; /* the exec that it was admitted at */
 		err = target_copy_parent(target, parent);
 	}
 	if (!err && process_identity_open(&target->identity)) {
@@ -225,12 +225,12 @@ static int target_begin_image(struct target *target, uint64_t time_ns)
 }
 
 /* The files of a process that is gone are most likely found under its parent's root. */
-static void find_root(char root[32], const struct process *books)
+static void find_root(char root[32], const struct process *account)
 {
 	char to[1];
 
-	snprintf(root, 32, "/proc/%d/root", (int)books->parent);
-	if (!books->parent || readlink(root, to, sizeof(to)) < 0) /* access() would ask the file system */
+	snprintf(root, 32, "/proc/%d/root", (int)account->parent);
+	if (!account->parent || readlink(root, to, sizeof(to)) < 0) /* access() would ask the file system */
 		strcpy(root, "/");
 }
 
@@ -239,22 +239,22 @@ static void find_root(char root[32], const struct process *books)
  * it was admitted at, so the event of that exec is older. Events of earlier programs in the same process, which
  * were not recorded, are older, too.
  */
-static bool is_new_exec(const struct target_life *life, const struct process *books, const struct mapping_event *event)
+static bool is_new_exec(const struct target_life *life, const struct process *account, const struct mapping_event *event)
 {
-	return event->is_exec && event->time_ns > life->execed_ns && event->time_ns > books->admitted_ns;
+	return event->is_exec && event->time_ns > life->execed_ns && event->time_ns > account->admitted_ns;
 }
 
 /* The process has called exec of a program that is not recorded. All later events belong to that program. */
-static bool is_of_next_program(struct target_life *life, const struct process *books, const struct mapping_event *event)
+static bool is_of_next_program(struct target_life *life, const struct process *account, const struct mapping_event *event)
 {
 	life->has_left_by_exec |=
-		books->has_left && is_new_exec(life, books, event) && life->exec_event_cnt >= books->exec_cnt;
+		account->has_left && is_new_exec(life, account, event) && life->exec_event_cnt >= account->exec_cnt;
 	return life->has_left_by_exec;
 }
 
 bool target__was_there(const struct target *target, uint64_t time_ns)
 {
-	return time_ns >= target->life.born_ns && (!target->now.books.exit_ns || time_ns <= target->now.books.exit_ns);
+	return time_ns >= target->life.born_ns && (!target->now.account.exit_ns || time_ns <= target->now.account.exit_ns);
 }
 
 int target__apply_event(struct target *target, const struct mapping_event *event)
@@ -277,14 +277,14 @@ int target__apply_event(struct target *target, const struct mapping_event *event
 
 	if (!target__was_there(target, event->time_ns))
 		return 0; /* another process with this PID */
-	if (is_of_next_program(&target->life, &target->now.books, event))
+	if (is_of_next_program(&target->life, &target->now.account, event))
 		return 0;
 	target->reading.is_touched = true;
-	target->life.exec_event_cnt += is_new_exec(&target->life, &target->now.books, event);
+	target->life.exec_event_cnt += is_new_exec(&target->life, &target->now.account, event);
 	is_read = event->time_ns < target->reading.mapped_ns;
 	if (event->is_exec)
 		return is_read ? 0 : target_begin_image(target, event->time_ns);
-	find_root(root, &target->now.books);
+	find_root(root, &target->now.account);
 	if (is_read) /* it tells since when that was mapped, and what was mapped before */
 		return mappings_add(&target->mappings, &file, event->offset, event->time_ns);
 	if (target->reading.is_exe_due && *event->path == '/')
@@ -297,7 +297,7 @@ int target__apply_event(struct target *target, const struct mapping_event *event
 
 void target__skip_events(struct target *target, const struct mapping_event *event)
 {
-	if (is_of_next_program(&target->life, &target->now.books, event))
+	if (is_of_next_program(&target->life, &target->now.account, event))
 		return;
 	target->reading.is_touched = true;
 	target->mappings.skipped_nr += event->skipped_nr ?: 1;
@@ -307,7 +307,7 @@ bool target__is_over(const struct target *target)
 {
 	struct pollfd end = { .fd = target->identity.pidfd, .events = POLLIN };
 
-	return target->identity.pidfd < 0 ? target->now.books.exit_ns || target->life.is_gone : poll(&end, 1, 0) > 0;
+	return target->identity.pidfd < 0 ? target->now.account.exit_ns || target->life.is_gone : poll(&end, 1, 0) > 0;
 }
 
 bool target__is_ending(const struct target *target)
@@ -337,7 +337,7 @@ struct probes *target__own_probes(struct target *target)
 
 int target__forget_image(struct target *target)
 {
-	target->life.exec_cnt = target->now.books.exec_cnt;
+	target->life.exec_cnt = target->now.account.exec_cnt;
 	target->reading.is_touched = true;
 	target->identity.is_named = false;
 	tracebacks_forget(&target->tracebacks);
@@ -350,8 +350,8 @@ int target__forget_image(struct target *target)
 void targets_images(struct target *const *target, size_t nr, uint64_t *ret_image)
 {
 	for (size_t i = 0; i < nr; i++) {
-		ret_image[2 * i] = target[i]->drained.books.image;
-		ret_image[2 * i + 1] = target[i]->now.books.image;
+		ret_image[2 * i] = target[i]->drained.account.image;
+		ret_image[2 * i + 1] = target[i]->now.account.image;
 	}
 	qsort(ret_image, 2 * nr, sizeof(*ret_image), array_by_number);
 }

@@ -16,7 +16,7 @@
 #include "collect/process/proc.h"
 #include "collect/process/rss.h"
 #include "collect/python/target_python.h"
-#include "collect/target/accounting.h"
+#include "collect/target/accounts.h"
 #include "collect/target/tracebacks.h"
 #include "sampler/sampler_info.h"
 
@@ -36,7 +36,7 @@ struct target_life {
 
 /* The accounting at one time, and what recording had cost by then. */
 struct target_account {
-	struct process books;
+	struct process account;
 	struct cost_sum cost;
 };
 
@@ -125,7 +125,7 @@ struct link_walks {
 };
 
 struct target {
-	uint32_t slot; /* of its accounting, or BOOKS_NONE */
+	uint32_t slot; /* of its accounting, or ACCOUNT_NONE */
 	struct process_identity identity;
 	struct target_life life;
 	struct target_account now;     /* when last read */
@@ -155,7 +155,7 @@ struct target *target__open(pid_t id, struct objects *objects, struct reason *wh
  * ended already. At first it has its parent's mappings; parent NULL: not known. began_ns: from that event on,
  * events of the PID belong to its program. NULL and errno ENOMEM.
  */
-struct target *target__adopt(pid_t pid, const struct process *books, uint64_t began_ns,
+struct target *target__adopt(pid_t pid, const struct process *account, uint64_t began_ns,
 			     const struct target *parent, struct objects *objects);
 
 /* Reads mappings and RSS again. Harmless when the process has ended. */

@@ -341,14 +341,14 @@ Test(budget, counts_own_time_once_though_costs_come_late)
 Test(cost, is_the_sum_of_traps_and_program_time)
 {
 	const struct trap_costs costs = { .entry_ns = 700, .stepped_ns = 9000, .return_ns = 500 };
-	struct process books = {};
+	struct process account = {};
 
-	books.counter[COUNTER_entry_traps] = 10;
-	books.counter[COUNTER_stepped_traps] = 2;
-	books.counter[COUNTER_return_traps] = 3;
-	books.counter[COUNTER_program_ns] = 12345;
-	cr_expect_eq(cost_of_books(&costs, &books), 7000 + 18000 + 1500 + 12345);
-	cr_expect_eq(cost_of_books(&(struct trap_costs){}, &books), 0, "not known");
+	account.counter[COUNTER_entry_traps] = 10;
+	account.counter[COUNTER_stepped_traps] = 2;
+	account.counter[COUNTER_return_traps] = 3;
+	account.counter[COUNTER_program_ns] = 12345;
+	cr_expect_eq(cost_of_account(&costs, &account), 7000 + 18000 + 1500 + 12345);
+	cr_expect_eq(cost_of_account(&(struct trap_costs){}, &account), 0, "not known");
 }
 
 /* A snapshot took three seconds. */
@@ -369,15 +369,15 @@ Test(budget, compares_what_was_earned_and_spent_between_late_looks)
 Test(budget, costs_have_the_walks_over_other_links)
 {
 	struct trap_costs costs = { .entry_ns = 700, .link_ns = 30, .others_nr = 20 };
-	struct process books = {};
+	struct process account = {};
 	struct link_walks walks = {};
 
-	books.counter[COUNTER_entry_traps] = 100;
-	books.counter[COUNTER_return_traps] = 10;
-	cr_expect_eq(cost_of_walks(&costs, &books, &walks), 110 * 20 * 30);
+	account.counter[COUNTER_entry_traps] = 100;
+	account.counter[COUNTER_return_traps] = 10;
+	cr_expect_eq(cost_of_walks(&costs, &account, &walks), 110 * 20 * 30);
 	costs.others_nr = 0; /* the links are shared again */
-	books.counter[COUNTER_entry_traps] = 1000;
-	cr_expect_eq(cost_of_walks(&costs, &books, &walks), 110 * 20 * 30);
+	account.counter[COUNTER_entry_traps] = 1000;
+	cr_expect_eq(cost_of_walks(&costs, &account, &walks), 110 * 20 * 30);
 }
 
 /* ---- pause gaps ---- */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The lists of CPython's allocator, in memory that is made here: which blocks are live, and what the books make of it. */
+/* The lists of CPython's allocator, in memory that is made here: which blocks are live, and what the account make of it. */
 #include "collect/python/live_pools.h"
 
 #include <criterion/criterion.h>
@@ -183,13 +183,13 @@ Test(live_pools, senseless_lists_are_refused)
 	cr_expect_eq(read_pools().pool_nr, 0, "an arena at the end of the addresses");
 }
 
-/* ---- against the books ---- */
+/* ---- against the account ---- */
 
 static void check(struct python_checked *checked)
 {
 	struct live_pools pools = read_pools();
 
-	live_pools_take(&pools, BLOCK_AT(0, 4), BLOCK); /* the books have this one */
+	live_pools_take(&pools, BLOCK_AT(0, 4), BLOCK); /* the account has this one */
 	python_checked_note(checked, &pools);
 	cr_expect_null(pools.pool);
 }
@@ -204,7 +204,7 @@ Test(live_pools, older_blocks_are_those_of_the_first_time)
 	cr_expect_eq(checked.older_bytes, 2 * BLOCK);
 	cr_expect_eq(checked.unseen, 0);
 
-	/* one of them is freed, and another block is there that the books should have */
+	/* one of them is freed, and another block is there that the account should have */
 	memory.pool[0].free_block = BLOCK_AT(0, 1);
 	set_link(BLOCK_AT(0, 1), BLOCK_AT(0, 0));
 	check(&checked);

@@ -164,33 +164,33 @@ Test(python_codes, wants_each_instruction_once)
 
 Test(target_python, is_told_and_forgotten_by_its_memory)
 {
-	static struct process books;
+	static struct process account;
 	struct python_process python = { .memory = 7, .tss_key = 0x1000 };
 
-	python_process_tell(&books, &python, false);
-	cr_expect_eq(books.python.memory, 7);
-	cr_expect_eq(books.python.tss_key, 0x1000);
-	books.python.code_nr = 3;
-	cr_expect_eq(python_process_forget(&books, 8), 0);
-	cr_expect_eq(books.python.memory, 7);
-	cr_expect_eq(python_process_forget(&books, 7), 3);
-	cr_expect_eq(books.python.memory, 0);
+	python_process_tell(&account, &python, false);
+	cr_expect_eq(account.python.memory, 7);
+	cr_expect_eq(account.python.tss_key, 0x1000);
+	account.python.code_nr = 3;
+	cr_expect_eq(python_process_forget(&account, 8), 0);
+	cr_expect_eq(account.python.memory, 7);
+	cr_expect_eq(python_process_forget(&account, 7), 3);
+	cr_expect_eq(account.python.memory, 0);
 }
 
 /* Its threads remember code objects by how many have ended so far (walk->met). */
 Test(target_python, that_is_told_again_is_as_if_code_had_ended)
 {
-	static struct process books;
+	static struct process account;
 	struct python_process python = { .memory = 7 };
 	uint64_t before;
 
-	python_process_tell(&books, &python, false);
-	before = books.python.code_ended_nr;
-	books.python.code_ended_nr += 2;
-	books.python.code_nr = 5;
-	python_process_tell(&books, &python, true);
-	cr_expect_gt(books.python.code_ended_nr, before + 2);
-	cr_expect_eq(books.python.code_nr, 5, "they are still there");
-	python_process_tell(&books, &python, false);
-	cr_expect_eq(books.python.code_nr, 0, "those of another memory");
+	python_process_tell(&account, &python, false);
+	before = account.python.code_ended_nr;
+	account.python.code_ended_nr += 2;
+	account.python.code_nr = 5;
+	python_process_tell(&account, &python, true);
+	cr_expect_gt(account.python.code_ended_nr, before + 2);
+	cr_expect_eq(account.python.code_nr, 5, "they are still there");
+	python_process_tell(&account, &python, false);
+	cr_expect_eq(account.python.code_nr, 0, "those of another memory");
 }

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "collect/process/objects.h"
-#include "collect/target/accounting.h"
+#include "collect/target/accounts.h"
 #include "collect/target/target.h"
 
 #define NO_PROCESS 0x3fffffff /* above all pids: nothing is read from /proc */
@@ -17,25 +17,25 @@
 
 static struct objects objects;
 
-static struct target *adopt(const struct process *books)
+static struct target *adopt(const struct process *account)
 {
-	struct target *target = target__adopt(NO_PROCESS, books, books->admitted_ns ? EXECED : FORKED, NULL,
+	struct target *target = target__adopt(NO_PROCESS, account, account->admitted_ns ? EXECED : FORKED, NULL,
 					      &objects);
 
 	cr_assert(target);
 	return target;
 }
 
-static struct process admitted_books(void)
+static struct process admitted_account(void)
 {
 	return (struct process){ .forked_ns = FORKED, .admitted_ns = ADMITTED, .exec_cnt = 1, .image = 1 };
 }
 
 static struct target *adopt_admitted(void)
 {
-	const struct process books = admitted_books();
+	const struct process account = admitted_account();
 
-	return adopt(&books);
+	return adopt(&account);
 }
 
 static void tell_exec(struct target *target, uint64_t time_ns)
@@ -78,7 +78,7 @@ Test(target, ignores_execs_before_it_was_admitted)
 	tell_mapping(target, EXECED + 1, 0x3000);
 	target__forget_image(target);
 	tell_mapping(target, ADMITTED + 1, 0x4000);
-	cr_expect_eq(target->life.exec_event_cnt, target->now.books.exec_cnt);
+	cr_expect_eq(target->life.exec_event_cnt, target->now.account.exec_cnt);
 	cr_expect(!maps(target, 0x1000) && !maps(target, 0x2000));
 	cr_expect(maps(target, 0x3000) && maps(target, 0x4000));
 	end(target);
@@ -119,7 +119,7 @@ Test(target, counts_execs_after_it_was_admitted)
 	tell_exec(target, EXECED);
 	tell_exec(target, 600);
 	cr_expect_eq(target->life.exec_event_cnt, 2);
-	target->now.books.exec_cnt = 2;
+	target->now.account.exec_cnt = 2;
 	tell_mapping(target, 601, 0x5000);
 	target__forget_image(target);
 	cr_expect_eq(target->life.exec_event_cnt, 2);
@@ -129,8 +129,8 @@ Test(target, counts_execs_after_it_was_admitted)
 
 Test(target, counts_execs_after_its_fork)
 {
-	const struct process books = { .forked_ns = FORKED, .image = 1 };
-	struct target *target = adopt(&books);
+	const struct process account = { .forked_ns = FORKED, .image = 1 };
+	struct target *target = adopt(&account);
 
 	tell_exec(target, FORKED - 1);
 	cr_expect_eq(target->life.exec_event_cnt, 0);
@@ -142,10 +142,10 @@ Test(target, counts_execs_after_its_fork)
 /* The accounting shows the exec first, and the image is forgotten then; the event of the exec comes later. */
 Test(target, counts_an_exec_once)
 {
-	const struct process books = { .forked_ns = FORKED, .image = 1 };
-	struct target *target = adopt(&books);
+	const struct process account = { .forked_ns = FORKED, .image = 1 };
+	struct target *target = adopt(&account);
 
-	target->now.books.exec_cnt = 1;
+	target->now.account.exec_cnt = 1;
 	target__forget_image(target);
 	cr_expect_eq(target->life.exec_event_cnt, 1);
 	tell_exec(target, 200);
@@ -159,12 +159,12 @@ Test(target, counts_an_exec_once)
  */
 Test(target, ignores_mappings_of_the_next_program)
 {
-	struct process books = admitted_books();
+	struct process account = admitted_account();
 	struct target *target;
 
-	books.has_left = 1;
-	books.exit_ns = 700;
-	target = adopt(&books);
+	account.has_left = 1;
+	account.exit_ns = 700;
+	target = adopt(&account);
 	tell_exec(target, 200);
 	tell_exec(target, EXECED);
 	tell_mapping(target, EXECED + 1, 0x3000);
@@ -188,17 +188,17 @@ Test(target, keeps_the_name_of_its_snapshots_until_it_calls_exec)
 {
 	struct target *target = adopt_admitted();
 
-	target->now.books.exit_ns = 700;
-	strcpy(target->now.books.comm, "first");
+	target->now.account.exit_ns = 700;
+	strcpy(target->now.account.comm, "first");
 	expect_comm(target, "first");
-	strcpy(target->now.books.comm, "second");
+	strcpy(target->now.account.comm, "second");
 	expect_comm(target, "second");
 	target->identity.is_named = true;
-	strcpy(target->now.books.comm, "third");
+	strcpy(target->now.account.comm, "third");
 	expect_comm(target, "second");
 	tell_exec(target, 600);
 	cr_expect_str_eq(target->identity.comm, "second");
-	target->now.books.exec_cnt = 2;
+	target->now.account.exec_cnt = 2;
 	target__forget_image(target);
 	cr_expect_str_eq(target->identity.comm, "third");
 	end(target);
@@ -211,7 +211,7 @@ Test(target, exists_from_its_exec_to_its_exit)
 	cr_expect(!target__was_there(target, EXECED - 1));
 	cr_expect(target__was_there(target, EXECED));
 	cr_expect(target__was_there(target, 1000000));
-	target->now.books.exit_ns = 700;
+	target->now.account.exit_ns = 700;
 	cr_expect(target__was_there(target, 700));
 	cr_expect(!target__was_there(target, 701));
 	end(target);
@@ -221,8 +221,8 @@ Test(target, exists_from_its_exec_to_its_exit)
 
 Test(target, ends_when_its_process_is_not_found)
 {
-	const struct process books = { .forked_ns = FORKED, .image = 1 };
-	struct target *target = adopt(&books);
+	const struct process account = { .forked_ns = FORKED, .image = 1 };
+	struct target *target = adopt(&account);
 
 	cr_expect(target->identity.pidfd < 0 && !target__is_over(target));
 	target__check_pid(target);
@@ -232,8 +232,8 @@ Test(target, ends_when_its_process_is_not_found)
 
 Test(target, ends_when_its_pid_was_reused)
 {
-	const struct process books = { .forked_ns = FORKED, .image = 1, .start_boottime_ns = 1 };
-	struct target *target = target__adopt(getpid(), &books, 0, NULL, &objects);
+	const struct process account = { .forked_ns = FORKED, .image = 1, .start_boottime_ns = 1 };
+	struct target *target = target__adopt(getpid(), &account, 0, NULL, &objects);
 
 	cr_assert(target && target->identity.pidfd < 0);
 	target__check_pid(target);
@@ -246,9 +246,9 @@ Test(target, ends_when_its_pid_was_reused)
 /* A target that was drained; one that has called exec since; and one that was admitted after the drain. */
 Test(target, images_since_the_drain_count_as_live)
 {
-	static struct target same = { .drained.books.image = 9, .now.books.image = 9 },
-			     execed = { .drained.books.image = 3, .now.books.image = 7 },
-			     forked = { .now.books.image = 5 };
+	static struct target same = { .drained.account.image = 9, .now.account.image = 9 },
+			     execed = { .drained.account.image = 3, .now.account.image = 7 },
+			     forked = { .now.account.image = 5 };
 	struct target *const target[] = { &same, &execed, &forked };
 	const uint64_t wanted[] = { 0, 3, 5, 7, 9, 9 };
 	uint64_t image[6];
@@ -305,9 +305,9 @@ Test(health, counts_found_losses_of_the_next_program_separately)
 Test(health, keeps_found_losses_of_an_exited_process)
 {
 	struct gone gone = { .allocations = 1 };
-	struct target target = { .now.books.counter[COUNTER_allocations] = 2 };
+	struct target target = { .now.account.counter[COUNTER_allocations] = 2 };
 
-	target.now.books.loss[LOSS_blocks_dropped] = 3;
+	target.now.account.loss[LOSS_blocks_dropped] = 3;
 	find(&target.losses.found, 0, 4, 0);
 	gone_add_target(&gone, &target);
 	gone_add_target(&gone, &target); /* another one like it */
@@ -343,12 +343,12 @@ Test(health, treats_a_process_that_called_an_allocator_as_probed)
 {
 	struct target target = seen_with(2);
 
-	target.now.books.counter[COUNTER_allocations] = 1;
+	target.now.account.counter[COUNTER_allocations] = 1;
 	cr_expect(!target_is_unprobed(&target));
 	target = seen_with(2);
-	target.now.books.counter[COUNTER_unknown_frees] = 1;
+	target.now.account.counter[COUNTER_unknown_frees] = 1;
 	cr_expect(!target_is_unprobed(&target));
 	target = seen_with(2);
-	target.now.books.is_forked = 1;
+	target.now.account.is_forked = 1;
 	cr_expect(!target_is_unprobed(&target), "what it has is its parent's");
 }

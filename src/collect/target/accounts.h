@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_COLLECT_TARGET_ACCOUNTING_H
-#define ALLOCSNAP_COLLECT_TARGET_ACCOUNTING_H
+#ifndef ALLOCSNAP_COLLECT_TARGET_ACCOUNTS_H
+#define ALLOCSNAP_COLLECT_TARGET_ACCOUNTS_H
 
 /*
- * The accounting of all processes ("books") as the kernel writes it: an array that is mapped here, and a hash
+ * The accounting of all processes ("account") as the kernel writes it: an array that is mapped here, and a hash
  * from the PID to the slot in the array (bpf/account/admit.bpf.h). A process that has ended may still have a
  * slot when another process already has its PID.
  */
@@ -17,57 +17,57 @@
 struct allocsnap_bpf;
 struct target;
 
-#define BOOKS_NONE UINT32_MAX
+#define ACCOUNT_NONE UINT32_MAX
 
 /* Zeroed: not open. */
-struct books {
+struct accounts {
 	const struct allocsnap_bpf *bpf;
 	struct process *process; /* PROCESSES_MAX entries; valid for slots that are taken */
 };
 
-/* 0 or a negative errno. Closing books that are not open does nothing. */
-int books_open(struct books *books, const struct allocsnap_bpf *bpf);
-void books_close(struct books *books);
+/* 0 or a negative errno. Closing account that are not open does nothing. */
+int accounts_open(struct accounts *accounts, const struct allocsnap_bpf *bpf);
+void accounts_close(struct accounts *accounts);
 
 /* Whether a process of this user (struct process) may have a slot: see SHARE_OF_FREE. */
-bool books_user_has_share(const struct books *books, uint32_t user);
+bool accounts_user_has_share(const struct accounts *accounts, uint32_t user);
 
 /* Gives a slot to a process that has none. 0, -EEXIST, -E2BIG (too many processes), or a negative errno. */
-int books_begin(struct books *books, pid_t pid, const struct process *process, uint32_t *ret_slot);
+int accounts_begin(struct accounts *accounts, pid_t pid, const struct process *process, uint32_t *ret_slot);
 
 /* Blocks enter from now on. Earlier counts are cleared. */
-void books_admit_blocks(struct books *books, uint32_t slot, bool by_ret);
+void accounts_admit_blocks(struct accounts *accounts, uint32_t slot, bool by_ret);
 
 /*
- * books_mark() before the accounting is cleared, books_unmark() after that: see bpf/account/thread.bpf.h.
+ * accounts_mark() before the accounting is cleared, accounts_unmark() after that: see bpf/account/thread.bpf.h.
  * Marking a process that has ended does nothing.
  */
-void books_mark(const struct books *books, uint32_t slot);
-void books_unmark(const struct books *books, uint32_t slot);
+void accounts_mark(const struct accounts *accounts, uint32_t slot);
+void accounts_unmark(const struct accounts *accounts, uint32_t slot);
 
 /* See collector__ring_at(). */
-bool books_ring_at(const struct books *books, uint32_t slot, uint64_t bytes);
+bool accounts_ring_at(const struct accounts *accounts, uint32_t slot, uint64_t bytes);
 
 /* Sets the sampling rate of the blocks that the process allocates from now on. */
-void books_sample_at(const struct books *books, uint32_t slot, uint32_t rate);
+void accounts_sample_at(const struct accounts *accounts, uint32_t slot, uint32_t rate);
 
 /*
  * Whether the slot has a process that the loader has not claimed yet. If so, the caller owns the slot and gives
  * it back. The kernel side writes the image last.
  */
-bool books_claim(struct books *books, uint32_t slot);
+bool accounts_claim(struct accounts *accounts, uint32_t slot);
 
 /* Returns the image in a slot; 0: the slot is free. */
-uint64_t books_image(const struct books *books, uint32_t slot);
+uint64_t accounts_image(const struct accounts *accounts, uint32_t slot);
 
 /*
  * Ends the accounting of a process that is gone when the kernel recorded no end: the kernel skipped the program
  * that should have recorded it. Another process may have the PID by now.
  */
-void books_end_unseen(struct books *books, uint32_t slot, uint64_t now_ns);
+void accounts_end_unseen(struct accounts *accounts, uint32_t slot, uint64_t now_ns);
 
-/* Gives a slot back; does nothing for BOOKS_NONE. */
-void books_end(struct books *books, uint32_t slot);
+/* Gives a slot back; does nothing for ACCOUNT_NONE. */
+void accounts_end(struct accounts *accounts, uint32_t slot);
 
 /* Sums of counters and losses of processes and programs that are gone. */
 
@@ -80,7 +80,7 @@ struct gone {
 };
 
 /* Adds the accounting of an image: its process has called exec, or is no longer traced. */
-void gone_add(struct gone *gone, const struct process *books);
+void gone_add(struct gone *gone, const struct process *account);
 
 /*
  * Losses that were found while snapshots of a process were made. Some of these losses (of tracebacks, for

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_BOOKS_BPF_H
-#define ALLOCSNAP_BOOKS_BPF_H
+#ifndef ALLOCSNAP_ACCOUNT_BPF_H
+#define ALLOCSNAP_ACCOUNT_BPF_H
 
-/* The counters of a process, and how a block enters and leaves the books. */
+/* The counters of a process, and how a block enters and leaves the account. */
 
 #include "account/admit.bpf.h"
 #include "account/nursery.bpf.h"
@@ -220,7 +220,7 @@ static __always_inline bool block_take_mapped(struct process *process, struct nu
 }
 
 /*
- * Moves a block from the books to *block. Does not change the counters. Returns 0, -ENOENT, or -EBUSY if the block
+ * Moves a block from the account to *block. Does not change the counters. Returns 0, -ENOENT, or -EBUSY if the block
  * was not found but may have been moving.
  */
 static __always_inline long block_look(struct process *process, const struct block_key *key,
@@ -251,7 +251,7 @@ static __always_inline bool block_take(struct process *process, const struct blo
 	return !err;
 }
 
-/* The books still have a block at an address that was given out again: its free was not seen. */
+/* The account still have a block at an address that was given out again: its free was not seen. */
 static __always_inline void block_replaced(struct process *process, const struct block_key *key,
 					   const struct block *missed)
 {
