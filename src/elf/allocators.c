@@ -347,11 +347,11 @@ void heap_functions(const struct elf_function *function, size_t nr, bool *ret_ta
 
 /* ---- which allocator's functions they are ---- */
 
-static const struct object_function *common_malloc(const struct probe_info *facts)
+static const struct object_function *common_malloc(const struct probe_info *probe_info)
 {
-	for (uint32_t i = 0; i < facts->function_nr; i++)
-		if (is_called(row_of(facts->function[i].name), "", "malloc"))
-			return &facts->function[i];
+	for (uint32_t i = 0; i < probe_info->function_nr; i++)
+		if (is_called(row_of(probe_info->function[i].name), "", "malloc"))
+			return &probe_info->function[i];
 	return NULL;
 }
 
@@ -366,33 +366,33 @@ static uint32_t domain_for(const struct object_function *malloc, const struct ob
 	return row && (function->vaddr == malloc->vaddr || !*prefix_of(row)) ? row->domain : 0;
 }
 
-static uint32_t common_domain(const struct probe_info *facts, const char *path)
+static uint32_t common_domain(const struct probe_info *probe_info, const char *path)
 {
-	const struct object_function *malloc = common_malloc(facts);
+	const struct object_function *malloc = common_malloc(probe_info);
 	uint32_t domain = 0;
 
-	for (uint32_t i = 0; i < facts->function_nr && malloc && !domain; i++)
-		domain = domain_for(malloc, &facts->function[i]);
+	for (uint32_t i = 0; i < probe_info->function_nr && malloc && !domain; i++)
+		domain = domain_for(malloc, &probe_info->function[i]);
 	return domain ?: allocator_of(path)->domain;
 }
 
-uint32_t heap_domain(const struct probe_info *facts, uint32_t i, const char *path)
+uint32_t heap_domain(const struct probe_info *probe_info, uint32_t i, const char *path)
 {
-	return row_of(facts->function[i].name)->domain ?: common_domain(facts, path);
+	return row_of(probe_info->function[i].name)->domain ?: common_domain(probe_info, path);
 }
 
-static bool has_common_name(const struct probe_info *facts, uint64_t vaddr)
+static bool has_common_name(const struct probe_info *probe_info, uint64_t vaddr)
 {
-	for (uint32_t i = 0; i < facts->function_nr; i++) {
-		const struct allocator_function *row = row_of(facts->function[i].name);
+	for (uint32_t i = 0; i < probe_info->function_nr; i++) {
+		const struct allocator_function *row = row_of(probe_info->function[i].name);
 
-		if (row && !*prefix_of(row) && facts->function[i].vaddr == vaddr)
+		if (row && !*prefix_of(row) && probe_info->function[i].vaddr == vaddr)
 			return true;
 	}
 	return false;
 }
 
-bool heap_is_seldom_called(const struct probe_info *facts, uint32_t i)
+bool heap_is_seldom_called(const struct probe_info *probe_info, uint32_t i)
 {
-	return !facts->entry && common_malloc(facts) && !has_common_name(facts, facts->function[i].vaddr);
+	return !probe_info->entry && common_malloc(probe_info) && !has_common_name(probe_info, probe_info->function[i].vaddr);
 }

@@ -96,12 +96,12 @@ bool heap_functions_are_whole(const struct elf_function *function, size_t nr, co
  * another name for malloc (tc_malloc, mi_malloc); jemalloc if mallocx is there; else the allocator
  * that the file's name stands for (allocator_of()).
  */
-uint32_t heap_domain(const struct probe_info *facts, uint32_t i, const char *path);
+uint32_t heap_domain(const struct probe_info *probe_info, uint32_t i, const char *path);
 
 /*
  * Whether programs seldom call a library's i-th function: the library has the common names, and
  * this function has none of them, but one of the allocator's own.
  */
-bool heap_is_seldom_called(const struct probe_info *facts, uint32_t i);
+bool heap_is_seldom_called(const struct probe_info *probe_info, uint32_t i);
 
 #endif

@@ -168,16 +168,16 @@ int probe_info_read(int fd, const struct functions_wanted *wanted, struct probe_
 	return err ? reason_set(why, err, "%s", strerror(-err)) : 0;
 }
 
-bool probe_info_has_places(const struct probe_info *facts)
+bool probe_info_has_places(const struct probe_info *probe_info)
 {
-	return facts->function_nr || facts->has_sampler;
+	return probe_info->function_nr || probe_info->has_sampler;
 }
 
-void probe_info_release(struct probe_info *facts)
+void probe_info_release(struct probe_info *probe_info)
 {
-	free(facts->function);
-	free(facts->sampler);
-	memset(facts, 0, sizeof(*facts));
+	free(probe_info->function);
+	free(probe_info->sampler);
+	memset(probe_info, 0, sizeof(*probe_info));
 }
 
 /* ---- checks of data from another process ---- */
@@ -210,32 +210,32 @@ static bool is_sound_function(const struct object_function *function,
 	       is_sound_placement(&function->placement) && function->placement.offset < left;
 }
 
-static bool have_sound_prefixes(const struct probe_info *facts)
+static bool have_sound_prefixes(const struct probe_info *probe_info)
 {
 	for (size_t i = 0; i < HEAP_PREFIXES_MAX; i++)
-		if (!memchr(facts->heap_prefix[i], '\0', sizeof(facts->heap_prefix[i])))
+		if (!memchr(probe_info->heap_prefix[i], '\0', sizeof(probe_info->heap_prefix[i])))
 			return false;
 	return true;
 }
 
-bool probe_info_are_sound(const struct probe_info *facts,
+bool probe_info_are_sound(const struct probe_info *probe_info,
 			    const struct functions_wanted *wanted, uint64_t file_bytes)
 {
-	if (!memchr(facts->build_id, '\0', sizeof(facts->build_id)) ||
-	    !is_hex(facts->build_id, sizeof(facts->build_id)) ||
-	    !memchr(facts->interpreter, '\0', sizeof(facts->interpreter)) ||
-	    !have_sound_prefixes(facts) || facts->has_more_heaps > 1 ||
-	    facts->function_nr > OBJECT_FUNCTIONS_MAX || facts->copies_text > text_copy_nr ||
-	    facts->heaps & ~RUNTIME_HEAP_BITS ||
-	    facts->nameless_heap > DOMAIN_MIMALLOC ||
-	    facts->has_sampler > 1 || (facts->sampler && !sampler_places_are_sound(facts->sampler, file_bytes)))
+	if (!memchr(probe_info->build_id, '\0', sizeof(probe_info->build_id)) ||
+	    !is_hex(probe_info->build_id, sizeof(probe_info->build_id)) ||
+	    !memchr(probe_info->interpreter, '\0', sizeof(probe_info->interpreter)) ||
+	    !have_sound_prefixes(probe_info) || probe_info->has_more_heaps > 1 ||
+	    probe_info->function_nr > OBJECT_FUNCTIONS_MAX || probe_info->copies_text > text_copy_nr ||
+	    probe_info->heaps & ~RUNTIME_HEAP_BITS ||
+	    probe_info->nameless_heap > DOMAIN_MIMALLOC ||
+	    probe_info->has_sampler > 1 || (probe_info->sampler && !sampler_places_are_sound(probe_info->sampler, file_bytes)))
 		return false;
-	if (facts->functions_err &&
-	    (facts->function_nr ||
-	     (facts->functions_err != -ENOEXEC && facts->functions_err != -E2BIG)))
+	if (probe_info->functions_err &&
+	    (probe_info->function_nr ||
+	     (probe_info->functions_err != -ENOEXEC && probe_info->functions_err != -E2BIG)))
 		return false;
-	for (uint32_t i = 0; i < facts->function_nr; i++)
-		if (!is_sound_function(&facts->function[i], wanted, file_bytes))
+	for (uint32_t i = 0; i < probe_info->function_nr; i++)
+		if (!is_sound_function(&probe_info->function[i], wanted, file_bytes))
 			return false;
 	return true;
 }

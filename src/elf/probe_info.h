@@ -69,13 +69,13 @@ struct probe_info {
  */
 int probe_info_read(int fd, const struct functions_wanted *wanted, struct probe_info *ret,
 		      struct reason *why);
-void probe_info_release(struct probe_info *facts);
+void probe_info_release(struct probe_info *probe_info);
 
 /* Whether probes may be placed in the file. */
-bool probe_info_has_places(const struct probe_info *facts);
+bool probe_info_has_places(const struct probe_info *probe_info);
 
 /* Checks facts that another process sent: texts end, and numbers are valid for a file of this size. */
-bool probe_info_are_sound(const struct probe_info *facts,
+bool probe_info_are_sound(const struct probe_info *probe_info,
 			    const struct functions_wanted *wanted, uint64_t file_bytes);
 
 /* The places where calls of a function return (returns.h). */

@@ -91,7 +91,7 @@ int sandbox__returns(struct sandbox *sandbox, int fd, uint64_t vaddr, struct obj
  * those of *ret_copy, which the caller frees. *ret_copy is NULL if the file defines none, is too
  * large, or cannot be copied.
  */
-int sandbox__facts_and_copy(struct sandbox *sandbox, int fd, const struct functions_wanted *wanted,
+int sandbox__probe_info_and_copy(struct sandbox *sandbox, int fd, const struct functions_wanted *wanted,
 			   struct probe_info *ret, struct file_copy **ret_copy,
 			   struct reason *why);
 

@@ -15,7 +15,7 @@
 #include "sandbox/rpc.h"
 #include "unwind/unwind_table.h"
 
-#define FACTS_COPY_MAX (16ull << 20)
+#define PROBE_INFO_COPY_MAX (16ull << 20)
 
 /* ---- one question ---- */
 
@@ -167,7 +167,7 @@ static int ask_file(struct sandbox *sandbox, const struct asked_of_file *asked, 
  * Places for probes come from a reader that has read nothing before. But most files have none, and any reader can say so.
  */
 
-static int ask_facts(struct sandbox *sandbox, int fd, const struct functions_wanted *wanted, struct probe_info *ret,
+static int ask_probe_info(struct sandbox *sandbox, int fd, const struct functions_wanted *wanted, struct probe_info *ret,
 		     struct reason *why)
 {
 	return ask_file(sandbox, &(struct asked_of_file){
@@ -176,37 +176,37 @@ static int ask_facts(struct sandbox *sandbox, int fd, const struct functions_wan
 }
 
 /* Asks about a copy, if one can be made: the file itself may change before it is read again. */
-static int ask_new_reader(struct sandbox *sandbox, int fd, const struct functions_wanted *wanted, struct probe_info *facts,
+static int ask_new_reader(struct sandbox *sandbox, int fd, const struct functions_wanted *wanted, struct probe_info *probe_info,
 			  struct file_copy **copy, struct reason *why)
 {
-	probe_info_release(facts);
+	probe_info_release(probe_info);
 	if (copy)
-		*copy = file_copy__new(fd, FACTS_COPY_MAX);
+		*copy = file_copy__new(fd, PROBE_INFO_COPY_MAX);
 	sandbox->is_spent = true;
-	return ask_facts(sandbox, copy && *copy ? file_copy__fd(*copy) : fd, wanted, facts, why);
+	return ask_probe_info(sandbox, copy && *copy ? file_copy__fd(*copy) : fd, wanted, probe_info, why);
 }
 
-int sandbox__facts_and_copy(struct sandbox *sandbox, int fd, const struct functions_wanted *wanted,
+int sandbox__probe_info_and_copy(struct sandbox *sandbox, int fd, const struct functions_wanted *wanted,
 			   struct probe_info *ret, struct file_copy **ret_copy,
 			   struct reason *why)
 {
 	static const struct functions_wanted none;
-	struct probe_info facts = {};
+	struct probe_info probe_info = {};
 	struct file_copy *copy = NULL;
 	bool is_fresh = !sandbox->has_read;
 	int err;
 
 	wanted = wanted ?: &none;
-	err = ask_facts(sandbox, fd, wanted, &facts, why);
-	if (!err && probe_info_has_places(&facts) && (!is_fresh || ret_copy))
-		err = ask_new_reader(sandbox, fd, wanted, &facts, ret_copy ? &copy : NULL, why);
-	if (err || !probe_info_has_places(&facts)) {
+	err = ask_probe_info(sandbox, fd, wanted, &probe_info, why);
+	if (!err && probe_info_has_places(&probe_info) && (!is_fresh || ret_copy))
+		err = ask_new_reader(sandbox, fd, wanted, &probe_info, ret_copy ? &copy : NULL, why);
+	if (err || !probe_info_has_places(&probe_info)) {
 		file_copy__free(copy);
 		copy = NULL;
 	}
 	if (err)
 		return err;
-	*ret = facts;
+	*ret = probe_info;
 	if (ret_copy)
 		*ret_copy = copy;
 	return 0;
@@ -215,7 +215,7 @@ int sandbox__facts_and_copy(struct sandbox *sandbox, int fd, const struct functi
 int sandbox__probe_info(struct sandbox *sandbox, int fd, const struct functions_wanted *wanted,
 		  struct probe_info *ret, struct reason *why)
 {
-	return sandbox__facts_and_copy(sandbox, fd, wanted, ret, NULL, why);
+	return sandbox__probe_info_and_copy(sandbox, fd, wanted, ret, NULL, why);
 }
 
 /* ---- the other questions ---- */

@@ -104,9 +104,9 @@ static int answer_facts(int fd, const void *asked, void *ret, struct reason *why
 	return wanted->nr > FUNCTIONS_WANTED_MAX ? -E2BIG : probe_info_read(fd, wanted, ret, why);
 }
 
-static bool verify_facts(const void *facts, const void *asked, uint64_t file_bytes)
+static bool verify_facts(const void *probe_info, const void *asked, uint64_t file_bytes)
 {
-	return probe_info_are_sound(facts, asked, file_bytes);
+	return probe_info_are_sound(probe_info, asked, file_bytes);
 }
 
 static int answer_returns(int fd, const void *asked, void *ret, struct reason *why)
@@ -205,7 +205,7 @@ static bool verify_lines(const void *answer, const void *asked, uint64_t)
  * A hostile file can take over its reader, and the reader then lies about later files. A probe or a jump in the middle of
  * an instruction would crash its target; a return probe would crash one that switches stacks; with a wrong table the
  * tracebacks of other processes would be wrong. So only a reader that has read nothing before answers these questions.
- * (FACTS: see sandbox__facts_and_copy().)
+ * (FACTS: see sandbox__probe_info_and_copy().)
  */
 const struct file_question file_questions[] = {
 	[NAMES] = { sizeof(struct names_answer), .is_sound = verify_names, .array = {

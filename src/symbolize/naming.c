@@ -132,17 +132,17 @@ static int open_object_candidate(const struct naming *naming, const struct objec
 static bool is_right(const struct naming *naming, const struct object_file *file, int fd,
 		     struct reason *why)
 {
-	struct probe_info facts;
+	struct probe_info probe_info;
 	bool is_same;
 
-	if (sandbox__probe_info(naming->sandbox, fd, NULL, &facts, why))
+	if (sandbox__probe_info(naming->sandbox, fd, NULL, &probe_info, why))
 		return false;
-	is_same = !*file->build_id || !strcmp(facts.build_id, file->build_id);
-	if (!is_same && *facts.build_id)
-		reason_set(why, 0, "it has the build-id %s now", facts.build_id);
+	is_same = !*file->build_id || !strcmp(probe_info.build_id, file->build_id);
+	if (!is_same && *probe_info.build_id)
+		reason_set(why, 0, "it has the build-id %s now", probe_info.build_id);
 	else if (!is_same)
 		reason_set(why, 0, "it has no build-id now");
-	probe_info_release(&facts);
+	probe_info_release(&probe_info);
 	return is_same;
 }
 

@@ -89,18 +89,18 @@ static void ask_table(struct sandbox *sandbox, int fd)
 
 static const struct functions_wanted wanted = { 2, { { "pool_alloc", 2 }, { "pool_free", 6 } } };
 
-static void ask_facts(struct sandbox *sandbox, int fd)
+static void ask_probe_info(struct sandbox *sandbox, int fd)
 {
-	struct probe_info facts = {};
+	struct probe_info probe_info = {};
 	struct reason why = { "" };
-	int err = sandbox__probe_info(sandbox, fd, &wanted, &facts, &why);
+	int err = sandbox__probe_info(sandbox, fd, &wanted, &probe_info, &why);
 
 	if (err)
 		expect_refused(err, &why);
-	for (uint32_t i = 0; i < facts.function_nr; i++)
-		MUST(facts.function[i].offset < 1 << 16 &&
-		     facts.function[i].name < allocator_function_nr + wanted.nr);
-	probe_info_release(&facts);
+	for (uint32_t i = 0; i < probe_info.function_nr; i++)
+		MUST(probe_info.function[i].offset < 1 << 16 &&
+		     probe_info.function[i].name < allocator_function_nr + wanted.nr);
+	probe_info_release(&probe_info);
 }
 
 static void ask_returns(struct sandbox *sandbox, int fd)
@@ -160,7 +160,7 @@ static void ask_names(struct sandbox *sandbox, int fd)
 }
 
 static void (*const ask[])(struct sandbox *sandbox, int fd) = {
-	ask_table, ask_facts, ask_returns, ask_switch, ask_names, ask_traits,
+	ask_table, ask_probe_info, ask_returns, ask_switch, ask_names, ask_traits,
 };
 static const uint32_t answers[] = { TABLE, FACTS, RETURNS, SWITCH, NAMES, TRAITS };
 

@@ -20,9 +20,9 @@ static const struct {
 } __attribute__((packed)) table = { { .page_nr = 1, .rule_nr = 1, .row_nr = 1 }, { 0, 1 } };
 
 static const struct {
-	struct probe_info facts;
+	struct probe_info probe_info;
 	struct object_function function[2];
-} facts = { { .build_id = "abcd", .entry = 64, .function_nr = 2 }, { { .offset = 8 }, { .offset = 9 } } };
+} probe_info = { { .build_id = "abcd", .entry = 64, .function_nr = 2 }, { { .offset = 8 }, { .offset = 9 } } };
 
 static const struct {
 	struct object_returns returns;
@@ -58,7 +58,7 @@ static void write_seed(const char *dir, int kind, const void *head, size_t head_
 int main(int, char **argv)
 {
 	write_seed(argv[1], 0, &no_error, sizeof(no_error), &table, sizeof(table));
-	write_seed(argv[1], 1, &no_error, sizeof(no_error), &facts, sizeof(facts));
+	write_seed(argv[1], 1, &no_error, sizeof(no_error), &probe_info, sizeof(probe_info));
 	write_seed(argv[1], 2, &no_error, sizeof(no_error), &returns, sizeof(returns));
 	write_seed(argv[1], 3, &no_error, sizeof(no_error), &index_of_switch, sizeof(uint32_t));
 	write_seed(argv[1], 4, &no_error, sizeof(no_error), &names, sizeof(names));

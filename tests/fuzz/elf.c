@@ -71,26 +71,26 @@ static void look_for_python(int fd, const struct python_asked *asked, uint64_t b
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	uint64_t where = size > 2 ? data[0] | data[1] << 8 : 0, bytes = size > 2 ? size - 2 : 0;
-	struct probe_info facts = {};
+	struct probe_info probe_info = {};
 	struct reason why = { "" };
 	int fd = memfd_create("elf", MFD_CLOEXEC), err;
 
 	MUST(fd >= 0 && write(fd, data + size - bytes, bytes) == (ssize_t)bytes);
-	err = probe_info_read(fd, &wanted, &facts, &why);
+	err = probe_info_read(fd, &wanted, &probe_info, &why);
 	if (err) {
 		check_refused(err, &why, allowed);
 		check_one_line(&why);
 	} else {
-		MUST(probe_info_are_sound(&facts, &wanted, bytes));
-		for (uint32_t i = 0; i < facts.function_nr && i < 4; i++)
-			look_for_returns(fd, facts.function[i].vaddr, bytes);
+		MUST(probe_info_are_sound(&probe_info, &wanted, bytes));
+		for (uint32_t i = 0; i < probe_info.function_nr && i < 4; i++)
+			look_for_returns(fd, probe_info.function[i].vaddr, bytes);
 		look_for_returns(fd, where, bytes);
 		look_for_switch(fd);
 		look_for_traits(fd);
 		look_for_python(fd, NULL, bytes);
 		look_for_python(fd, &everything_of_python, bytes);
 	}
-	probe_info_release(&facts);
+	probe_info_release(&probe_info);
 	close(fd);
 	return 0;
 }

@@ -92,7 +92,7 @@ class Units(Kind):
 
 
 class Python(Kind):
-    """How CPython is recorded: two tests must notice, of its facts, of the kernel side, or live ones beside tracemalloc."""
+    """How CPython is recorded: two tests must notice, of its probe_info, of the kernel side, or live ones beside tracemalloc."""
 
     name, tables, wanted, only_computes = "python", ("live/python_mutants.py",), 2, False
     live = "blocks_are_exactly blocks_are_those_of_its_own blocks_are_those_of_a_tracemalloc blocks_behind"

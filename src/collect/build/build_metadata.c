@@ -414,12 +414,12 @@ int describe_gaps(struct snapshot_builder *builder, const struct target *target,
 static void find_heaps(const struct mappings *mappings, uint64_t *ret_heaps, uint32_t *ret_nameless)
 {
 	for (size_t i = 0; i < mappings->used_nr; i++) {
-		const struct probe_info *facts = mappings_used(mappings, i)->facts;
+		const struct probe_info *probe_info = mappings_used(mappings, i)->probe_info;
 
-		if (!facts || !mappings_have(mappings, mappings->used[i]))
+		if (!probe_info || !mappings_have(mappings, mappings->used[i]))
 			continue;
-		*ret_heaps |= facts->heaps;
-		*ret_nameless |= facts->nameless_heap ? 1u << facts->nameless_heap : 0;
+		*ret_heaps |= probe_info->heaps;
+		*ret_nameless |= probe_info->nameless_heap ? 1u << probe_info->nameless_heap : 0;
 	}
 }
 

@@ -174,11 +174,11 @@ static int add_object_row(struct assembly *assembly, size_t i)
 	char text[64];
 	int err = snapshot_builder__string(assembly->builder, object->path, &row.path);
 
-	if (!err && object->facts)
-		err = snapshot_builder__string(assembly->builder, object->facts->build_id,
+	if (!err && object->probe_info)
+		err = snapshot_builder__string(assembly->builder, object->probe_info->build_id,
 					       &row.build_id);
 	err = err ?: snapshot_builder__object(assembly->builder, &row, &assembly->object_id[i]);
-	if (err || !object->facts || object->has_wrong_names || assembly->no_names)
+	if (err || !object->probe_info || object->has_wrong_names || assembly->no_names)
 		return err;
 	err = symbols__object(assembly->symbols, object->path, object_names_key(object, text),
 			      object->fd, &assembly->object_symbols[i]);

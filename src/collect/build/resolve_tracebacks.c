@@ -25,7 +25,7 @@ static bool follows_a_call(const struct object *object, uint64_t offset)
 	uint8_t code[RETURN_ADDRESS_BEFORE + RETURN_ADDRESS_AFTER];
 	size_t before = RETURN_ADDRESS_BEFORE, got;
 
-	if (!object->facts || object->has_changed)
+	if (!object->probe_info || object->has_changed)
 		return true; /* the code is not known */
 	if (offset < before)
 		return false;

@@ -37,7 +37,7 @@ static const enum diagnosed_unwinding unwinding_of[] = {
 
 static bool has_debug_file(const struct object *object)
 {
-	const char *hex = object->facts ? object->facts->build_id : "";
+	const char *hex = object->probe_info ? object->probe_info->build_id : "";
 	uint8_t build_id[OBJECT_BUILD_ID_BYTES];
 	struct debug_want want = { .kind = DEBUG_BY_BUILD_ID, .build_id = build_id };
 	int root = open(DEBUG_FILE_ROOT, O_PATH | O_DIRECTORY | O_CLOEXEC), fd;
@@ -70,8 +70,8 @@ static const char *same_as(const struct objects *objects, uint32_t index)
 {
 	const struct object *object = objects->object[index];
 
-	for (uint32_t i = 0; object->facts && i < index; i++)
-		if (objects->object[i] && objects->object[i]->facts == object->facts)
+	for (uint32_t i = 0; object->probe_info && i < index; i++)
+		if (objects->object[i] && objects->object[i]->probe_info == object->probe_info)
 			return objects->object[i]->path;
 	return NULL;
 }
@@ -82,19 +82,19 @@ static int add_diagnosed_file(struct diagnosis *diagnosis, uint32_t index)
 	const struct object *object = collector->objects.object[index];
 	struct diagnosed_file file = {
 		.path = object->path,
-		.build_id = object->facts ? object->facts->build_id : "",
+		.build_id = object->probe_info ? object->probe_info->build_id : "",
 		.unreadable = object->unreadable,
 		.same_as = same_as(&collector->objects, index),
 		.is_program = is_program_file(object, diagnosis->process.exe),
 		.is_32_bit = is_elf32_file(object),
-		.is_copied = object->is_copied && object->facts->function_nr,
-		.has_nameless_heap = object->facts && object->facts->nameless_heap,
-		.has_more_heaps = object->facts && object->facts->has_more_heaps,
+		.is_copied = object->is_copied && object->probe_info->function_nr,
+		.has_nameless_heap = object->probe_info && object->probe_info->nameless_heap,
+		.has_more_heaps = object->probe_info && object->probe_info->has_more_heaps,
 		.has_debug_file = has_debug_file(object),
 	};
 	struct runtime_traits traits = {};
 
-	if (object->facts)
+	if (object->probe_info)
 		file.has_traits = !sandbox__traits(collector->helpers.sandbox, object->fd, &traits, NULL);
 	file.traits = traits.bits;
 	diagnosis->process.traits |= traits.bits;

@@ -60,7 +60,7 @@ struct diagnosed_file {
 	const char *path;
 	const char *build_id;	/* "" */
 	const char *unreadable; /* why it cannot be read; or NULL */
-	const char *same_as;	/* a file with the same bytes and so the same facts; or NULL */
+	const char *same_as;	/* a file with the same bytes and so the same probe_info; or NULL */
 	const char *allocator;	/* "glibc"; NULL: no probe would be placed in it */
 	uint32_t domain;
 	size_t probe_nr;

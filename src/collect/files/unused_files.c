@@ -92,8 +92,8 @@ static int retain_program(struct collector *collector, const char *path, bool is
 	object = collector->objects.object[index];
 	object->is_program = true;
 	err = retain_object_probes(collector, index);
-	return err || !*object->facts->interpreter ? err :
-						     retain_loader(collector, object->facts->interpreter);
+	return err || !*object->probe_info->interpreter ? err :
+						     retain_loader(collector, object->probe_info->interpreter);
 }
 
 /* ---- the host ---- */

@@ -3,7 +3,7 @@
 #define ALLOCSNAP_COLLECT_FILES_UNUSED_FILES_H
 
 /*
- * The loader drops files that no process needs any more: descriptor, probes, facts, unwind table, names. So file
+ * The loader drops files that no process needs any more: descriptor, probes, probe_info, unwind table, names. So file
  * systems can be unmounted, and the space of removed files is freed. The memory of the kernel's maps and of the
  * loader is bounded by the mapped files, not by the length of the recording.
  *

@@ -236,7 +236,7 @@ void handle_written_files(struct collector *collector)
 
 static bool has_probed_functions(const struct object *object)
 {
-	return object->fd >= 0 && object->facts && probe_info_has_places(object->facts);
+	return object->fd >= 0 && object->probe_info && probe_info_has_places(object->probe_info);
 }
 
 void watch_file(struct collector *collector, uint32_t i)

@@ -387,7 +387,7 @@ static int plan_sites(struct inject_plan *plan, struct reason *why)
 /* ---- the plan ---- */
 
 struct planning_functions {
-	const struct probe_info *facts;
+	const struct probe_info *probe_info;
 	const char *path; /* of the file, without " (deleted)" */
 	struct inject_allocator *allocator;
 	struct planned_allocator *planned;
@@ -400,9 +400,9 @@ struct planning_functions {
  */
 static bool may_be_above(const struct planning_functions *planning, uint32_t name)
 {
-	for (uint32_t i = 0; i < planning->facts->function_nr; i++)
-		if (planning->facts->function[i].name == name)
-			return !heap_domain(planning->facts, i, planning->path) && !allocator_of(planning->path)->is_c_library;
+	for (uint32_t i = 0; i < planning->probe_info->function_nr; i++)
+		if (planning->probe_info->function[i].name == name)
+			return !heap_domain(planning->probe_info, i, planning->path) && !allocator_of(planning->path)->is_c_library;
 	return true;
 }
 
@@ -450,18 +450,18 @@ static int plan_function(const struct planning_functions *planning, const struct
  * Fills the functions of *allocator and of *planned. A function that cannot be moved is left out if no block is missed by
  * that; -ENOTSUP if a block could be freed unseen.
  */
-static int plan_functions(const struct entry_patches *patches, const struct probe_info *facts,
+static int plan_functions(const struct entry_patches *patches, const struct probe_info *probe_info,
 		   struct inject_allocator *allocator, struct planned_allocator *planned, struct reason *why)
 {
 	char *path = path_of_mapping(allocator->path);
-	const struct planning_functions planning = { facts, path, allocator, planned, why };
+	const struct planning_functions planning = { probe_info, path, allocator, planned, why };
 	int err = 0;
 
 	planned->function = calloc(INJECT_FUNCTIONS_MAX, sizeof(*planned->function));
 	if (!path || !planned->function)
 		err = -ENOMEM;
 	else
-		allocator->domain = facts->function_nr ? heap_domain(facts, 0, path) : 0;
+		allocator->domain = probe_info->function_nr ? heap_domain(probe_info, 0, path) : 0;
 	for (int throws = 0; throws < 2 && !err; throws++) /* those that throw need the others */
 		for (uint64_t i = 0; i < patches->nr && !err; i++)
 			if (may_throw(&patches->patch[i]) == throws)
@@ -546,7 +546,7 @@ static int check_code_mappings(struct planning *planning, const struct inject_al
 }
 
 static int plan_allocator(struct planning *planning, const struct maps_line *line, int fd,
-			  const struct entry_patches *patches, const struct probe_info *facts)
+			  const struct entry_patches *patches, const struct probe_info *probe_info)
 {
 	struct inject_plan *plan = planning->plan;
 	struct inject_allocator *allocator = &plan->allocator[plan->allocator_nr];
@@ -555,7 +555,7 @@ static int plan_allocator(struct planning *planning, const struct maps_line *lin
 
 	if (!has_allocator(patches))
 		return 0;
-	if (facts->copies_text)
+	if (probe_info->copies_text)
 		return reason_set(planning->why, -ENOTSUP, "%s may copy its code while it runs", line->path);
 	if (plan->allocator_nr == INJECT_ALLOCATORS_MAX)
 		return reason_set(planning->why, -ENOTSUP, "it has more than %d allocators", INJECT_ALLOCATORS_MAX);
@@ -563,7 +563,7 @@ static int plan_allocator(struct planning *planning, const struct maps_line *lin
 	allocator->dev = line->dev;
 	allocator->inode = line->inode;
 	plan->allocator_nr++;
-	err = plan_functions(patches, facts, allocator, planned, planning->why);
+	err = plan_functions(patches, probe_info, allocator, planned, planning->why);
 	err = err ?: locate_functions(planning, line, allocator, planned);
 	err = err ?: add_pages(allocator, planned, planning->why) ?: check_code_mappings(planning, allocator);
 	err = err ?: read_original_pages(fd, allocator, &planned->original, planning->why);
@@ -574,7 +574,7 @@ static int plan_allocator(struct planning *planning, const struct maps_line *lin
 static int plan_file(struct planning *planning, const struct maps_line *line)
 {
 	struct entry_patches patches = {};
-	struct probe_info facts = {};
+	struct probe_info probe_info = {};
 	struct reason why_not = {};
 	int fd, err = open_mapping(planning->pid, line, &fd);
 
@@ -582,18 +582,18 @@ static int plan_file(struct planning *planning, const struct maps_line *line)
 		return 0; /* it has just been unmapped */
 	if (err)
 		return reason_set(planning->why, err == -ESRCH ? -ESRCH : -ENOTSUP, "%s cannot be read", line->path);
-	err = sandbox__probe_info(planning->sandbox, fd, NULL, &facts, &why_not);
-	if (!err && facts.has_sampler && facts.sampler->nr)
+	err = sandbox__probe_info(planning->sandbox, fd, NULL, &probe_info, &why_not);
+	if (!err && probe_info.has_sampler && probe_info.sampler->nr)
 		err = reason_set(planning->why, -EEXIST, "the process has a sampler already: %s", line->path);
-	else if (!err && facts.function_nr)
+	else if (!err && probe_info.function_nr)
 		err = sandbox__entries(planning->sandbox, fd, &patches, planning->why) ?:
-			      plan_allocator(planning, line, fd, &patches, &facts);
+			      plan_allocator(planning, line, fd, &patches, &probe_info);
 	else if (err == -EIO)
 		err = reason_set(planning->why, -E2BIG, "%s: %s", line->path, why_not.text);
 	else if (err)
 		err = 0;
 	entry_patches_release(&patches);
-	probe_info_release(&facts);
+	probe_info_release(&probe_info);
 	close(fd);
 	return err;
 }

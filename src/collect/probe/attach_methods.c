@@ -591,7 +591,7 @@ int sampler_sites_attach(struct probes *probes, const struct allocsnap_bpf *bpf,
 			 uint32_t index, struct reason *why)
 {
 	const struct object *object = objects->object[index];
-	const struct sampler_places *places = object->facts->sampler;
+	const struct sampler_places *places = object->probe_info->sampler;
 	struct attachment at = attachment_to(probes, bpf, objects, index);
 	size_t first = probes->site_nr;
 	struct reason why_not = {};

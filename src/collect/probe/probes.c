@@ -73,7 +73,7 @@ static int add_known(struct probes *probes, const struct objects *objects, uint3
 		     uint32_t i, unsigned int meant)
 {
 	const struct object *object = objects->object[index];
-	const struct object_function *function = &object->facts->function[i];
+	const struct object_function *function = &object->probe_info->function[i];
 	const struct allocator_function *known = &allocator_functions[function->name];
 	const struct probe_site site = {
 		.function = known->name,
@@ -82,9 +82,9 @@ static int add_known(struct probes *probes, const struct objects *objects, uint3
 		.shape = known->shape,
 		.layer = shape_is_mapping(known->shape) ? LAYER_MAPPING : LAYER_HEAP,
 		.domain = shape_is_mapping(known->shape) ? DOMAIN_MAPPING :
-							   heap_domain(object->facts, i, object->path),
+							   heap_domain(object->probe_info, i, object->path),
 		.of_heap = known->of_heap,
-		.is_seldom = heap_is_seldom_called(object->facts, i),
+		.is_seldom = heap_is_seldom_called(object->probe_info, i),
 		.throws = known->throws,
 		.restarts = known->restarts,
 	};
@@ -96,9 +96,9 @@ static int add_known(struct probes *probes, const struct objects *objects, uint3
 
 const char *probe_site_name(const struct probe_site *site, const struct object *object, char *buf)
 {
-	if (!site->renamed || !object->facts)
+	if (!site->renamed || !object->probe_info)
 		return site->function;
-	snprintf(buf, FUNCTION_NAME_MAX, "%s%s", object->facts->heap_prefix[site->renamed - 1],
+	snprintf(buf, FUNCTION_NAME_MAX, "%s%s", object->probe_info->heap_prefix[site->renamed - 1],
 		 site->function + site->renamed_bytes);
 	return buf;
 }
@@ -178,12 +178,12 @@ bool probes_have_site(const struct probes *probes, uint32_t object)
 
 static int add_customs(struct probes *probes, const struct objects *objects, uint32_t index, unsigned int meant)
 {
-	const struct probe_info *facts = objects->object[index]->facts;
+	const struct probe_info *probe_info = objects->object[index]->probe_info;
 	int err = 0;
 
-	for (uint32_t i = 0; i < facts->function_nr && !err; i++)
-		if (facts->function[i].name >= allocator_function_nr)
-			err = add_user_allocator(probes, objects, index, &facts->function[i], meant);
+	for (uint32_t i = 0; i < probe_info->function_nr && !err; i++)
+		if (probe_info->function[i].name >= allocator_function_nr)
+			err = add_user_allocator(probes, objects, index, &probe_info->function[i], meant);
 	return err;
 }
 
@@ -191,13 +191,13 @@ static int add_customs(struct probes *probes, const struct objects *objects, uin
 static int append_object_sites(struct probes *probes, const struct objects *objects, uint32_t index,
 			       unsigned int meant)
 {
-	const struct probe_info *facts = objects->object[index]->facts;
+	const struct probe_info *probe_info = objects->object[index]->probe_info;
 	int err = 0;
 
-	if (facts->functions_err)
+	if (probe_info->functions_err)
 		return meant & SITES_OF_OTHERS ? array_push(probes, failed, index) : 0;
-	for (uint32_t i = 0; i < facts->function_nr && !err; i++)
-		if (facts->function[i].name < allocator_function_nr)
+	for (uint32_t i = 0; i < probe_info->function_nr && !err; i++)
+		if (probe_info->function[i].name < allocator_function_nr)
 			err = add_known(probes, objects, index, i, meant);
 	return err ?: add_customs(probes, objects, index, meant);
 }
@@ -210,7 +210,7 @@ static unsigned int sites_meant(bool with_heap)
 size_t probes_count_functions(const struct objects *objects, uint32_t object, bool with_heap)
 {
 	struct probes found = {};
-	size_t nr = objects->object[object]->facts &&
+	size_t nr = objects->object[object]->probe_info &&
 				    !append_object_sites(&found, objects, object, sites_meant(with_heap)) ?
 			    found.site_nr : 0;
 
@@ -264,14 +264,14 @@ static bool has_sites_for_python(const struct probes *probes, uint32_t object)
 int probes_attach_for_python(struct probes *probes, const struct allocsnap_bpf *bpf, const struct objects *objects,
 			     uint32_t index, struct reason *why)
 {
-	const struct probe_info *facts = objects->object[index]->facts;
+	const struct probe_info *probe_info = objects->object[index]->probe_info;
 	size_t first = probes->site_nr;
 	int err = 0;
 
-	if (probes->is_paused || !facts || facts->functions_err || has_sites_for_python(probes, index))
+	if (probes->is_paused || !probe_info || probe_info->functions_err || has_sites_for_python(probes, index))
 		return 0;
-	for (uint32_t i = 0; i < facts->function_nr && !err; i++) {
-		const struct object_function *function = &facts->function[i];
+	for (uint32_t i = 0; i < probe_info->function_nr && !err; i++) {
+		const struct object_function *function = &probe_info->function[i];
 		const struct allocator_function *known = &allocator_functions[function->name];
 		struct probe_site site = { .layer = LAYER_POOL, .domain = DOMAIN_PYTHON, .is_for_python = true };
 
@@ -294,7 +294,7 @@ static int look_as_program(struct probes *probes, const struct allocsnap_bpf *bp
 	struct looked *looked = find_looked(probes, index);
 	size_t first = probes->site_nr;
 	bool has_heap = looked->heap_time_ns != UINT64_MAX;
-	int err = objects->object[index]->facts ?
+	int err = objects->object[index]->probe_info ?
 			  add_customs(probes, objects, index, sites_meant(has_heap)) : 0;
 
 	if (!err && probes->site_nr > first) {
@@ -312,7 +312,7 @@ static int add_heap(struct probes *probes, const struct allocsnap_bpf *bpf, cons
 		    uint32_t index, struct reason *why)
 {
 	size_t first = probes->site_nr;
-	int err = objects->object[index]->facts ? append_object_sites(probes, objects, index, SITES_OF_HEAP) : 0;
+	int err = objects->object[index]->probe_info ? append_object_sites(probes, objects, index, SITES_OF_HEAP) : 0;
 
 	err = err ?: attach_new(probes, bpf, objects, index, first, why);
 	if (!err)
@@ -331,7 +331,7 @@ static int examine_object(struct probes *probes, const struct allocsnap_bpf *bpf
 	size_t first = probes->site_nr;
 	int err = array_push(probes, looked, looked);
 
-	if (err || !object->facts)
+	if (err || !object->probe_info)
 		return err;
 	err = append_object_sites(probes, objects, index, sites_meant(with_heap));
 	err = err ?: attach_new(probes, bpf, objects, index, first, why);

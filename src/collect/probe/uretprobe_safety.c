@@ -289,7 +289,7 @@ int hazard_of_object(struct sandbox *sandbox, const struct object *object, struc
 	const char *what;
 	int err;
 
-	if (!object->facts || is_harmless(object->path))
+	if (!object->probe_info || is_harmless(object->path))
 		return 0;
 	err = sandbox__stack_switch(sandbox, object->fd, &what);
 	if (err == -EIO)

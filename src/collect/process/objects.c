@@ -37,7 +37,7 @@ bool objects_keeps_frame_pointer(struct objects *objects, uint32_t i, uint64_t r
 	struct unwind_rule rule;
 	uint64_t vaddr;
 
-	if (!object->facts || object->has_no_table || object->has_changed || !return_offset)
+	if (!object->probe_info || object->has_no_table || object->has_changed || !return_offset)
 		return true;
 	if (!object->table)
 		object->has_no_table = sandbox__unwind_table(objects->sandbox, object->fd,
@@ -61,14 +61,14 @@ const char *object_names_key(const struct object *object, char text[24])
 
 static bool may_be_twin(const struct object *a, const struct object *b)
 {
-	return a && a != b && a->fd >= 0 && a->facts && !a->has_changed && *a->facts->build_id &&
-	       !strcmp(a->path, b->path) && !strcmp(a->facts->build_id, b->facts->build_id) &&
+	return a && a != b && a->fd >= 0 && a->probe_info && !a->has_changed && *a->probe_info->build_id &&
+	       !strcmp(a->path, b->path) && !strcmp(a->probe_info->build_id, b->probe_info->build_id) &&
 	       a->identity.bytes == b->identity.bytes && a->identity.bytes <= TWIN_BYTES_MAX;
 }
 
 static const struct object *find_twin(const struct objects *objects, const struct object *object)
 {
-	for (size_t i = 0; i < objects->object_nr && object->facts; i++)
+	for (size_t i = 0; i < objects->object_nr && object->probe_info; i++)
 		if (may_be_twin(objects->object[i], object))
 			return objects->object[i];
 	return NULL;
@@ -90,18 +90,18 @@ static void object_give_names_id(struct objects *objects, struct object *object)
 
 /* ---- objects ---- */
 
-static void drop_facts(struct object *object)
+static void drop_probe_info(struct object *object)
 {
-	file_facts_put(object->file_facts);
-	object->file_facts = NULL;
-	object->facts = NULL;
+	stored_info_put(object->stored_info);
+	object->stored_info = NULL;
+	object->probe_info = NULL;
 }
 
 static void object_free(struct object *object)
 {
 	if (!object)
 		return;
-	drop_facts(object);
+	drop_probe_info(object);
 	unwind_table__free(object->table);
 	if (object->fd >= 0)
 		close(object->fd);
@@ -128,22 +128,22 @@ static bool is_being_written(const struct object *object)
 	       !file_identity_is_unwritten(&object->identity, &now);
 }
 
-static int read_facts(struct objects *objects, struct object *object, struct reason *why)
+static int read_probe_info(struct objects *objects, struct object *object, struct reason *why)
 {
 	const struct user_allocators *custom = objects->custom;
 	bool wants = custom && user_allocators_may_be_in(custom, object->path);
 	const struct file_to_read file = {
 		.sandbox = objects->sandbox, .fd = object->fd, .wanted = wants ? &custom->wanted : NULL,
 	};
-	int err = probe_info_store_get(&objects->facts, &file, &object->file_facts, why);
+	int err = probe_info_store_get(&objects->probe_info, &file, &object->stored_info, why);
 
 	if (!err)
-		object->facts = &object->file_facts->facts;
-	if (!err && object->facts->nameless_heap && is_to_be_noted(&objects->nameless_nr))
+		object->probe_info = &object->stored_info->probe_info;
+	if (!err && object->probe_info->nameless_heap && is_to_be_noted(&objects->nameless_nr))
 		objects_note(objects,
 			     "%s has %s in it, of which nothing is recorded: none of its functions has a name there (stripped); see allocsnap doctor",
-			     object->path, domain_name(object->facts->nameless_heap));
-	if (!err && object->facts->has_more_heaps && is_to_be_noted(&objects->more_heaps_nr))
+			     object->path, domain_name(object->probe_info->nameless_heap));
+	if (!err && object->probe_info->has_more_heaps && is_to_be_noted(&objects->more_heaps_nr))
 		objects_note(objects,
 			     "%s may have more allocators under prefixes of its own than are recorded; see allocsnap doctor",
 			     object->path);
@@ -155,12 +155,12 @@ static int read_facts(struct objects *objects, struct object *object, struct rea
 
 static bool has_build_id(const struct object *object, const char *build_id)
 {
-	return object->facts && !strcmp(object->facts->build_id, build_id);
+	return object->probe_info && !strcmp(object->probe_info->build_id, build_id);
 }
 
 static bool is_other_file(const struct object *object, const struct mapped_file *file)
 {
-	return file->root && file->build_id && object->facts && !has_build_id(object, file->build_id);
+	return file->root && file->build_id && object->probe_info && !has_build_id(object, file->build_id);
 }
 
 /* Code of the kernel itself, the same at the same offset in every process. */
@@ -173,12 +173,12 @@ static bool is_vdso(const char *path)
 
 static bool has_same_build_id(struct objects *objects, const struct object *object, int fd)
 {
-	struct probe_info facts = {};
-	bool is_same = object->facts && *object->facts->build_id &&
-		       !sandbox__probe_info(objects->sandbox, fd, NULL, &facts, NULL) &&
-		       has_build_id(object, facts.build_id);
+	struct probe_info probe_info = {};
+	bool is_same = object->probe_info && *object->probe_info->build_id &&
+		       !sandbox__probe_info(objects->sandbox, fd, NULL, &probe_info, NULL) &&
+		       has_build_id(object, probe_info.build_id);
 
-	probe_info_release(&facts);
+	probe_info_release(&probe_info);
 	return is_same;
 }
 
@@ -188,11 +188,11 @@ static bool has_same_build_id(struct objects *objects, const struct object *obje
  */
 static bool holds_the_same(struct objects *objects, const struct object *object, int fd)
 {
-	if (!object->facts)
+	if (!object->probe_info)
 		return true; /* nothing was read from it */
-	if (object->file_facts->copy)
-		return file_copy__is_of(object->file_facts->copy, fd);
-	return !probe_info_has_places(object->facts) && has_same_build_id(objects, object, fd);
+	if (object->stored_info->copy)
+		return file_copy__is_of(object->stored_info->copy, fd);
+	return !probe_info_has_places(object->probe_info) && has_same_build_id(objects, object, fd);
 }
 
 static void has_been_written(struct objects *objects, struct object *object)
@@ -308,7 +308,7 @@ static bool fits_mapped_file(struct objects *objects, const struct mapped_file *
 	uint32_t known = find_opened(objects, opened);
 
 	if (file->build_id)
-		return known == OBJECT_NONE || !objects->object[known]->facts ||
+		return known == OBJECT_NONE || !objects->object[known]->probe_info ||
 		       has_build_id(objects->object[known], file->build_id);
 	return known != OBJECT_NONE && file->inode == opened->identity.inode &&
 	       file->dev == opened->identity.device;
@@ -344,7 +344,7 @@ static int open_told(struct objects *objects, const struct mapped_file *file, st
 /* To place a probe the kernel reads the file, and the process that asks for the probe would hang with it. */
 static void note_copy(struct objects *objects, const struct object *object)
 {
-	if (object->facts && probe_info_has_places(object->facts) && is_to_be_noted(&objects->copied_nr))
+	if (object->probe_info && probe_info_has_places(object->probe_info) && is_to_be_noted(&objects->copied_nr))
 		objects_note(objects, "%s is on a file system that may stop answering: nothing in it is probed",
 			     object->path);
 }
@@ -353,11 +353,11 @@ static int read_object(struct objects *objects, struct object *object, const str
 		       struct opened *opened)
 {
 	if (object->fd >= 0)
-		read_facts(objects, object, &opened->why);
+		read_probe_info(objects, object, &opened->why);
 	opened->is_other = is_other_file(object, file);
 	if (opened->is_other) {
 		reason_set(&opened->why, 0, "it is another file by now");
-		drop_facts(object);
+		drop_probe_info(object);
 		close(object->fd); /* or it would pass for the mapped file */
 		object->fd = -1;
 		object->identity = (struct file_identity){};
@@ -365,7 +365,7 @@ static int read_object(struct objects *objects, struct object *object, const str
 	object_give_names_id(objects, object);
 	if (object->is_copy)
 		note_copy(objects, object);
-	if (object->facts)
+	if (object->probe_info)
 		return 0;
 	object->unreadable = strdup(opened->why.text);
 	object->told_build_id = file->build_id ? strdup(file->build_id) : NULL;
@@ -528,7 +528,7 @@ int objects_get_path(struct objects *objects, const char *path, uint32_t *ret_ob
 	free(real);
 	if (err)
 		return reason_set(why, err, "%s", strerror(-err));
-	if (objects->object[*ret_object]->facts)
+	if (objects->object[*ret_object]->probe_info)
 		return 0;
 	reason_set(why, -ENOEXEC, "%s", objects->object[*ret_object]->unreadable);
 	if (is_new)
@@ -554,7 +554,7 @@ void objects_release(struct objects *objects)
 		object_free(objects->object[i]);
 	for (size_t i = 0; i < objects->note_nr; i++)
 		free(objects->note[i]);
-	probe_info_store_release(&objects->facts);
+	probe_info_store_release(&objects->probe_info);
 	free(objects->note);
 	free(objects->object);
 	memset(objects, 0, sizeof(*objects));

@@ -30,8 +30,8 @@ struct object {
 	char *path; /* as the process sees it, without " (deleted)" */
 	struct file_identity identity; /* all 0 for a file that could not be opened, and for the vdso */
 	int fd;		     /* -1: could not be opened */
-	const struct probe_info *facts; /* NULL: not an ELF file, or could not be read */
-	struct file_facts *file_facts;	  /* the owner of facts */
+	const struct probe_info *probe_info; /* NULL: not an ELF file, or could not be read */
+	struct stored_info *stored_info;	  /* the owner of facts */
 	char *unreadable;	    /* why fd is -1 or facts NULL, else NULL */
 	bool has_changed;	    /* the file has been written to since: facts are no longer true */
 	bool has_wrong_names;	    /* some names may be of the changed file */
@@ -66,7 +66,7 @@ struct objects {
 	unsigned int copied_nr, nameless_nr, more_heaps_nr, given_up_nr; /* notes so far about files of these kinds */
 	uint32_t domains;      /* enum collector_domains: which functions are probed */
 	const struct user_allocators *custom; /* user allocators to look for; or NULL */
-	struct probe_info_store facts; /* shared by all objects with the same bytes */
+	struct probe_info_store probe_info; /* shared by all objects with the same bytes */
 	char **note;	       /* messages for the user, mostly about objects that were given up */
 	size_t note_nr, note_alloc;
 	struct object **object; /* NULL: dropped, the index is free */

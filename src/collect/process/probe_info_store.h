@@ -24,8 +24,8 @@ struct sandbox;
 struct python_asked;
 struct python_info;
 
-struct file_facts {
-	struct probe_info facts;
+struct stored_info {
+	struct probe_info probe_info;
 	const struct functions_wanted *wanted; /* also looked for; NULL: none */
 	struct file_copy *copy; /* NULL: the facts belong to one file only */
 	struct python_info *python; /* its CPython, once it was asked for; NULL: there is none */
@@ -35,7 +35,7 @@ struct file_facts {
 
 /* Zeroed: none. */
 struct probe_info_store {
-	struct file_facts **kept; /* facts with a copy, as far as there is room; the least recently used first */
+	struct stored_info **kept; /* facts with a copy, as far as there is room; the least recently used first */
 	size_t kept_nr, kept_alloc;
 	uint64_t bytes; /* total size of the copies */
 };
@@ -46,16 +46,16 @@ struct file_to_read {
 	const struct functions_wanted *wanted; /* NULL: none; compared as a pointer */
 };
 
-/* The caller returns *ret with file_facts_put(). 0, or an error as of sandbox__probe_info(). */
+/* The caller returns *ret with stored_info_put(). 0, or an error as of sandbox__probe_info(). */
 int probe_info_store_get(struct probe_info_store *store, const struct file_to_read *file,
-		    struct file_facts **ret, struct reason *why);
-void file_facts_put(struct file_facts *facts); /* NULL is allowed */
+		    struct stored_info **ret, struct reason *why);
+void stored_info_put(struct stored_info *probe_info); /* NULL is allowed */
 
 /*
- * The CPython in a file with these facts, read once. asked: always the same. It belongs to the facts. 0; -ENOENT: there is
+ * The CPython in a file with these probe_info, read once. asked: always the same. It belongs to the facts. 0; -ENOENT: there is
  * none; or -ENOMEM.
  */
-int file_facts_python(struct file_facts *facts, struct sandbox *sandbox, int fd, const struct python_asked *asked,
+int stored_info_python(struct stored_info *probe_info, struct sandbox *sandbox, int fd, const struct python_asked *asked,
 		      const struct python_info **ret);
 
 /* May be called before or after the facts that it gave out are returned. */

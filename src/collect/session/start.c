@@ -17,11 +17,11 @@
 
 static bool has_heap(const struct object *object)
 {
-	const struct probe_info *facts = object->facts;
+	const struct probe_info *probe_info = object->probe_info;
 
-	for (size_t i = 0; facts && i < facts->function_nr; i++)
-		if (facts->function[i].name < allocator_function_nr &&
-		    !shape_is_mapping(allocator_functions[facts->function[i].name].shape))
+	for (size_t i = 0; probe_info && i < probe_info->function_nr; i++)
+		if (probe_info->function[i].name < allocator_function_nr &&
+		    !shape_is_mapping(allocator_functions[probe_info->function[i].name].shape))
 			return true;
 	return false;
 }

@@ -18,7 +18,7 @@ static const struct object *find_copier(const struct mappings *mappings)
 	for (size_t i = 0; i < mappings->used_nr; i++) {
 		const struct object *object = mappings_used(mappings, i);
 
-		if (object->facts && object->facts->copies_text && !object->is_program)
+		if (object->probe_info && object->probe_info->copies_text && !object->is_program)
 			return object;
 	}
 	return NULL;
@@ -26,19 +26,19 @@ static const struct object *find_copier(const struct mappings *mappings)
 
 static const struct object *copier_of(const struct object *object, const struct object *library)
 {
-	if (!object->facts)
+	if (!object->probe_info)
 		return NULL;
-	return object->facts->copies_text ? object : object->is_program ? library : NULL;
+	return object->probe_info->copies_text ? object : object->is_program ? library : NULL;
 }
 
 static void mark_copied_object(struct notes *notes, struct object *object, const struct object *copier)
 {
 	object->is_copied = true;
-	if (!object->facts->function_nr)
+	if (!object->probe_info->function_nr)
 		return;
 	notes_add(notes,
 		  "nothing in %s is probed: its code may be copied while it runs, and a breakpoint in the copy would end the process (%s: %s)",
-		  object->path, copier->path, text_copies[copier->facts->copies_text - 1].what);
+		  object->path, copier->path, text_copies[copier->probe_info->copies_text - 1].what);
 }
 
 void copied_mark(struct objects *objects, struct notes *notes, const struct mappings *mappings,

@@ -119,7 +119,7 @@ static bool may_be_python(const struct collector *collector, const struct target
 		is_wanted = has_name || (is_python_program(target) && is_python_library(object->path));
 	else
 		is_wanted = has_name || object->is_program || is_python_library(object->path);
-	return is_wanted && object->facts && object->fd >= 0 && !object->has_changed && !object->is_put_off &&
+	return is_wanted && object->probe_info && object->fd >= 0 && !object->has_changed && !object->is_put_off &&
 	       !object->is_copy;
 }
 
@@ -154,7 +154,7 @@ static int python_of_object(const struct collector *collector, const struct obje
 {
 	const struct python_asked asked = places_asked(collector);
 
-	return file_facts_python(object->file_facts, collector->helpers.sandbox, object->fd, &asked, ret);
+	return stored_info_python(object->stored_info, collector->helpers.sandbox, object->fd, &asked, ret);
 }
 
 /* Finds the process's addresses minus those of the file. */

@@ -202,7 +202,7 @@ static void sampler_interval_leave(struct collector *collector, struct target *t
 
 static const struct sampler_places *sampler_of(const struct object *object)
 {
-	return object->facts ? object->facts->sampler : NULL;
+	return object->probe_info ? object->probe_info->sampler : NULL;
 }
 
 /* ---- what the sampler says about itself ---- */

@@ -60,20 +60,20 @@ static bool is_attached(const struct place *place, uint32_t function)
 
 /* ---- functions that are not probed ---- */
 
-static const struct object_function *find_user_function(const struct probe_info *facts,
+static const struct object_function *find_user_function(const struct probe_info *probe_info,
 							  const struct user_function *function)
 {
-	for (uint32_t i = 0; i < facts->function_nr; i++)
-		if (facts->function[i].name == allocator_function_nr + function->wanted)
-			return &facts->function[i];
+	for (uint32_t i = 0; i < probe_info->function_nr; i++)
+		if (probe_info->function[i].name == allocator_function_nr + function->wanted)
+			return &probe_info->function[i];
 	return NULL;
 }
 
-static bool is_known_function(const struct probe_info *facts, const char *symbol)
+static bool is_known_function(const struct probe_info *probe_info, const char *symbol)
 {
-	for (uint32_t i = 0; i < facts->function_nr; i++)
-		if (facts->function[i].name < allocator_function_nr && !facts->function[i].renamed &&
-		    !strcmp(allocator_functions[facts->function[i].name].name, symbol))
+	for (uint32_t i = 0; i < probe_info->function_nr; i++)
+		if (probe_info->function[i].name < allocator_function_nr && !probe_info->function[i].renamed &&
+		    !strcmp(allocator_functions[probe_info->function[i].name].name, symbol))
 			return true;
 	return false;
 }
@@ -126,12 +126,12 @@ static int report_missing_function(const struct place *place, const struct user_
 		return reason_set(why, -ENOENT,
 				  "no symbol %s in any of %zu files that are %s: static and inlined, or stripped?",
 				  function->symbol, place->object_nr, allocator_at(place)->object);
-	if (!object->facts)
+	if (!object->probe_info)
 		return reason_set(why, -ENOENT, "cannot look for %s in %s: %s", function->symbol,
 				  object->path, object->unreadable ?: "no ELF file");
-	if (is_known_function(object->facts, function->symbol))
+	if (is_known_function(object->probe_info, function->symbol))
 		return report_known_function(function->symbol, object, why);
-	found = find_user_function(object->facts, function);
+	found = find_user_function(object->probe_info, function);
 	if (found)
 		return report_function_not_probed(place, found, function->symbol, why);
 	return reason_set(why, -ENOENT, "no symbol %s in %s: static and inlined, or stripped?",

@@ -321,7 +321,7 @@ static int make_table(const struct mappings *mappings, uint32_t i, struct unwind
 	const struct object *object = mappings->objects->object[i];
 	const struct mapping *mapping = array_find(mappings, mapping, at, mappings->mapping[at].object == i);
 
-	if (object->facts)
+	if (object->probe_info)
 		return sandbox__unwind_table(mappings->objects->sandbox, object->fd, ret, why);
 	if (object->fd >= 0)
 		return object->is_given_up ? -EIO : -ENOEXEC;
@@ -357,7 +357,7 @@ static int add_one(struct unwind_tables *tables, const struct mappings *mappings
 	if (err == -ESRCH || !strcmp(object->path, "[vsyscall]"))
 		return 0; /* the vDSO of the next process will do; the vsyscall page calls no allocator */
 	if (!err)
-		err = upload_table(tables, table, object->facts ? object->facts->entry : 0, entry);
+		err = upload_table(tables, table, object->probe_info ? object->probe_info->entry : 0, entry);
 	entry->object.copies = object->copies;
 	unwind_table__free(table);
 	if (!err || has_none)

@@ -15,14 +15,14 @@
 
 enum { NODE, SERVER, PLUGIN, FILES };
 
-static const struct probe_info facts[FILES] = {
+static const struct probe_info probe_info[FILES] = {
 	[NODE] = { .heaps = TRAIT_BIT(V8) },
 	[PLUGIN] = { .nameless_heap = DOMAIN_JEMALLOC },
 };
 static struct object file[FILES] = {
-	[NODE] = { .path = (char *)"/bin/node", .facts = &facts[NODE] },
-	[SERVER] = { .path = (char *)"/bin/server", .facts = &facts[SERVER] },
-	[PLUGIN] = { .path = (char *)"/lib/plugin.so", .facts = &facts[PLUGIN] },
+	[NODE] = { .path = (char *)"/bin/node", .probe_info = &probe_info[NODE] },
+	[SERVER] = { .path = (char *)"/bin/server", .probe_info = &probe_info[SERVER] },
+	[PLUGIN] = { .path = (char *)"/lib/plugin.so", .probe_info = &probe_info[PLUGIN] },
 };
 
 /* A process that has used all of the files, and maps those from first on. */

@@ -157,8 +157,8 @@ int (*switch_stacks)(ucontext_t *, const ucontext_t *) = swapcontext;
 static int find(const char *file, const char *path, struct reason *ret)
 {
 	int fd = open(file, O_RDONLY | O_CLOEXEC), found;
-	struct probe_info facts = {};
-	struct object object = { .path = (char *)path, .fd = fd, .facts = &facts };
+	struct probe_info probe_info = {};
+	struct object object = { .path = (char *)path, .fd = fd, .probe_info = &probe_info };
 	struct sandbox *sandbox;
 
 	if (fd < 0)

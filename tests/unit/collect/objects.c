@@ -103,7 +103,7 @@ Test(objects, become_new_objects_when_their_file_is_written_to)
 	cr_expect_eq(copied.objects.changed_nr, 1);
 	cr_expect(!objects_check(&copied.objects, old));
 	cr_expect(objects_check(&copied.objects, new));
-	cr_expect_str_neq(copied.objects.object[old]->facts->build_id, copied.objects.object[new]->facts->build_id);
+	cr_expect_str_neq(copied.objects.object[old]->probe_info->build_id, copied.objects.object[new]->probe_info->build_id);
 	cr_expect_neq(copied.objects.object[old]->names_id, copied.objects.object[new]->names_id);
 	cr_expect_eq(get_mapped(copied.path), new);
 }
@@ -180,7 +180,7 @@ Test(objects, with_equal_build_ids_may_differ)
 	copy_file("/bin/true", copied.path);
 	spoil(copied.path);
 	second = get_mapped(copied.path);
-	cr_expect_str_eq(copied.objects.object[first]->facts->build_id, copied.objects.object[second]->facts->build_id);
+	cr_expect_str_eq(copied.objects.object[first]->probe_info->build_id, copied.objects.object[second]->probe_info->build_id);
 	cr_expect_neq(copied.objects.object[first]->names_id, copied.objects.object[second]->names_id);
 }
 
@@ -230,7 +230,7 @@ Test(objects, of_an_exited_process_are_opened_in_its_root)
 	uint32_t known = get_mapped(copied.path), object;
 	struct mapped_file gone = {
 		.pid = NO_PROCESS, .start = 4096, .end = 8192, .path = copied.path, .root = "/",
-		.build_id = copied.objects.object[known]->facts->build_id,
+		.build_id = copied.objects.object[known]->probe_info->build_id,
 	};
 
 	cr_assert_eq(objects_get(&copied.objects, &gone, &object), 0);
@@ -342,10 +342,10 @@ Test(objects, of_an_event_may_be_deleted_since)
 {
 	uint32_t object = get_of_event(copied.path, copied.path);
 
-	cr_expect_not_null(copied.objects.object[object]->facts, "%s", copied.objects.object[object]->unreadable);
+	cr_expect_not_null(copied.objects.object[object]->probe_info, "%s", copied.objects.object[object]->unreadable);
 	copy_file("/bin/true", copied.path);
 	object = get_of_event(copied.path, "/srv/progra");
-	cr_expect_null(copied.objects.object[object]->facts, "another file may be mapped there since");
+	cr_expect_null(copied.objects.object[object]->probe_info, "another file may be mapped there since");
 }
 
 /* A process may map ever more files. */
@@ -396,7 +396,7 @@ Test(objects_path, leads_to_the_object_that_a_process_maps_later)
 
 	find_own_path();
 	cr_assert_eq(objects_get_path(&objects, own_path, &own, NULL), 0);
-	cr_expect_not_null(objects.object[own]->facts);
+	cr_expect_not_null(objects.object[own]->probe_info);
 	cr_assert_eq(mappings_refresh(&mappings, getpid(), NULL), 0);
 	cr_expect(uses(&mappings, own), "it is another object");
 	mappings_release(&mappings);
@@ -494,7 +494,7 @@ Test(objects, of_an_exited_process_are_opened_by_path)
 
 	find_ourselves(build_id);
 	object = get(&objects, own_path, build_id);
-	cr_expect_not_null(object->facts);
+	cr_expect_not_null(object->probe_info);
 	cr_expect_null(object->unreadable);
 	cr_expect_eq(get(&objects, own_path, build_id), object, "opened once");
 	release_objects(&objects);
@@ -509,11 +509,11 @@ Test(objects, are_not_the_file_that_replaced_them_at_their_path)
 	find_ourselves(build_id);
 	build_id[0] = build_id[0] == '0' ? '1' : '0';
 	object = get(&objects, own_path, build_id);
-	cr_expect_null(object->facts);
+	cr_expect_null(object->probe_info);
 	cr_expect_not_null(object->unreadable);
 	cr_expect_str_eq(object->path, own_path);
 	object = get(&objects, own_path, NULL);
-	cr_expect_null(object->facts, "a path alone says nothing");
+	cr_expect_null(object->probe_info, "a path alone says nothing");
 	release_objects(&objects);
 }
 
@@ -530,8 +530,8 @@ Test(objects, that_were_replaced_differ_from_their_successors)
 	old = get(&objects, own_path, old_id);
 	new = get(&objects, own_path, build_id);
 	cr_expect_neq(old, new);
-	cr_expect_null(old->facts);
-	cr_expect_not_null(new->facts);
+	cr_expect_null(old->probe_info);
+	cr_expect_not_null(new->probe_info);
 	cr_expect_eq(get(&objects, own_path, old_id), old, "its names are not those of the new one");
 	cr_expect_eq(objects.object_nr, 2);
 	release_objects(&objects);

@@ -57,21 +57,21 @@ static int file_of(const char *bytes, size_t nr)
 	return fd;
 }
 
-static struct file_facts *get(int fd, const struct functions_wanted *wanted)
+static struct stored_info *get(int fd, const struct functions_wanted *wanted)
 {
 	const struct file_to_read file = { .sandbox = sandbox, .fd = fd, .wanted = wanted };
-	struct file_facts *facts = NULL;
+	struct stored_info *probe_info = NULL;
 	struct reason why = {};
 
-	cr_assert_eq(probe_info_store_get(&store, &file, &facts, &why), 0, "%s", why.text);
-	return facts;
+	cr_assert_eq(probe_info_store_get(&store, &file, &probe_info, &why), 0, "%s", why.text);
+	return probe_info;
 }
 
-static const struct object_function *malloc_of(const struct probe_info *facts)
+static const struct object_function *malloc_of(const struct probe_info *probe_info)
 {
-	for (uint32_t i = 0; i < facts->function_nr; i++)
-		if (!strcmp(allocator_functions[facts->function[i].name].name, "malloc"))
-			return &facts->function[i];
+	for (uint32_t i = 0; i < probe_info->function_nr; i++)
+		if (!strcmp(allocator_functions[probe_info->function[i].name].name, "malloc"))
+			return &probe_info->function[i];
 	cr_assert(false, "no malloc");
 	return NULL;
 }
@@ -80,34 +80,34 @@ static const struct object_function *malloc_of(const struct probe_info *facts)
  * Makes the hostile file: it has the size and build-id of the other one, but its malloc begins with one
  * instruction that covers the other's probe: `mov $0x90909090,%eax; jmp` to itself.
  */
-static void forge(char *bytes, const struct probe_info *facts)
+static void forge(char *bytes, const struct probe_info *probe_info)
 {
-	memcpy(bytes + malloc_of(facts)->offset, "\xb8\x90\x90\x90\x90\xeb\xfe", 7);
+	memcpy(bytes + malloc_of(probe_info)->offset, "\xb8\x90\x90\x90\x90\xeb\xfe", 7);
 }
 
-static void expect_own(int fd, const struct file_facts *found)
+static void expect_own(int fd, const struct stored_info *found)
 {
-	const struct placement *placement = &malloc_of(&found->facts)->placement, *own;
-	struct probe_info facts;
+	const struct placement *placement = &malloc_of(&found->probe_info)->placement, *own;
+	struct probe_info probe_info;
 
-	cr_assert_eq(probe_info_read(fd, NULL, &facts, NULL), 0);
-	own = &malloc_of(&facts)->placement;
+	cr_assert_eq(probe_info_read(fd, NULL, &probe_info, NULL), 0);
+	own = &malloc_of(&probe_info)->placement;
 	cr_expect_eq(placement->offset, own->offset);
 	cr_expect_str_eq(placement->instruction, own->instruction);
-	probe_info_release(&facts);
+	probe_info_release(&probe_info);
 }
 
 /* Closes them, too. */
-static void put(int fd, struct file_facts *facts)
+static void put(int fd, struct stored_info *probe_info)
 {
-	file_facts_put(facts);
+	stored_info_put(probe_info);
 	close(fd);
 }
 
 Test(probe_info_store, reads_two_files_with_the_same_bytes_once)
 {
 	int one = file_of(library, library_bytes), two = file_of(library, library_bytes);
-	struct file_facts *first = get(one, NULL), *second;
+	struct stored_info *first = get(one, NULL), *second;
 	uint64_t readers = sandbox->generation;
 
 	expect_own(one, first);
@@ -126,21 +126,21 @@ Test(probe_info_store, reads_two_files_with_the_same_bytes_once)
 Test(probe_info_store, keeps_facts_of_a_forged_file_separate)
 {
 	int honest = file_of(library, library_bytes), forged;
-	struct file_facts *facts = get(honest, NULL), *others;
+	struct stored_info *probe_info = get(honest, NULL), *others;
 
-	cr_assert_neq(*facts->facts.build_id, '\0');
-	forge(library, &facts->facts);
+	cr_assert_neq(*probe_info->probe_info.build_id, '\0');
+	forge(library, &probe_info->probe_info);
 	forged = file_of(library, library_bytes);
 	others = get(forged, NULL);
-	cr_expect_neq(others, facts);
-	cr_expect_str_eq(others->facts.build_id, facts->facts.build_id);
-	cr_expect_eq(malloc_of(&others->facts)->offset, malloc_of(&facts->facts)->offset);
-	cr_expect_str_neq(malloc_of(&others->facts)->placement.instruction,
-			  malloc_of(&facts->facts)->placement.instruction);
+	cr_expect_neq(others, probe_info);
+	cr_expect_str_eq(others->probe_info.build_id, probe_info->probe_info.build_id);
+	cr_expect_eq(malloc_of(&others->probe_info)->offset, malloc_of(&probe_info->probe_info)->offset);
+	cr_expect_str_neq(malloc_of(&others->probe_info)->placement.instruction,
+			  malloc_of(&probe_info->probe_info)->placement.instruction);
 	expect_own(forged, others);
-	expect_own(honest, facts);
+	expect_own(honest, probe_info);
 	put(forged, others);
-	put(honest, facts);
+	put(honest, probe_info);
 }
 
 /* The file is forged when it is read, and has the honest bytes when the honest file is looked up. */
@@ -149,7 +149,7 @@ Test(probe_info_store, does_not_reuse_facts_for_a_later_content_of_a_file)
 	char *forgery = malloc(library_bytes);
 	int honest = file_of(library, library_bytes), forged;
 	struct probe_info known;
-	struct file_facts *facts, *others;
+	struct stored_info *probe_info, *others;
 
 	cr_assert_eq(probe_info_read(honest, NULL, &known, NULL), 0);
 	memcpy(forgery, library, library_bytes);
@@ -157,23 +157,23 @@ Test(probe_info_store, does_not_reuse_facts_for_a_later_content_of_a_file)
 	forged = file_of(forgery, library_bytes);
 	others = get(forged, NULL);
 	cr_assert_eq(pwrite(forged, library, library_bytes, 0), (ssize_t)library_bytes);
-	facts = get(honest, NULL);
-	cr_expect_neq(facts, others);
-	expect_own(honest, facts);
+	probe_info = get(honest, NULL);
+	cr_expect_neq(probe_info, others);
+	expect_own(honest, probe_info);
 	probe_info_release(&known);
 	free(forgery);
 	put(forged, others);
-	put(honest, facts);
+	put(honest, probe_info);
 }
 
 Test(probe_info_store, keeps_facts_for_other_wanted_functions_separate)
 {
 	static const struct functions_wanted wanted = { 1, { { "mallopt", 2 } } };
 	int one = file_of(library, library_bytes), two = file_of(library, library_bytes);
-	struct file_facts *without = get(one, NULL), *with = get(two, &wanted);
+	struct stored_info *without = get(one, NULL), *with = get(two, &wanted);
 
 	cr_expect_neq(without, with);
-	cr_expect_eq(with->facts.function_nr, without->facts.function_nr + 1);
+	cr_expect_eq(with->probe_info.function_nr, without->probe_info.function_nr + 1);
 	put(one, without);
 	put(two, with);
 }
@@ -182,51 +182,51 @@ Test(probe_info_store, keeps_facts_for_other_wanted_functions_separate)
 Test(probe_info_store, does_not_keep_facts_of_files_without_probes)
 {
 	int fd = open("/bin/sh", O_RDONLY | O_CLOEXEC);
-	struct file_facts *facts = get(fd, NULL);
+	struct stored_info *probe_info = get(fd, NULL);
 
-	cr_expect_eq(facts->facts.function_nr, 0);
-	cr_expect_null(facts->copy);
+	cr_expect_eq(probe_info->probe_info.function_nr, 0);
+	cr_expect_null(probe_info->copy);
 	cr_expect_eq(store.kept_nr, 0);
-	put(fd, facts);
+	put(fd, probe_info);
 }
 
 Test(probe_info_store, reads_a_file_that_is_too_large_to_copy_each_time)
 {
 	int fd = file_of(library, library_bytes);
-	struct file_facts *facts, *again;
+	struct stored_info *probe_info, *again;
 
 	cr_assert_eq(ftruncate(fd, (16 << 20) + 1), 0);
-	facts = get(fd, NULL);
+	probe_info = get(fd, NULL);
 	again = get(fd, NULL);
-	cr_expect_neq(again, facts);
+	cr_expect_neq(again, probe_info);
 	cr_expect_eq(store.kept_nr, 0);
-	expect_own(fd, facts);
+	expect_own(fd, probe_info);
 	expect_own(fd, again);
-	file_facts_put(again);
-	put(fd, facts);
+	stored_info_put(again);
+	put(fd, probe_info);
 }
 
 #define ROOM 64
 
 /* A file that no other is like: the library, with this as its last byte. */
-static struct file_facts *get_nr(int nr)
+static struct stored_info *get_nr(int nr)
 {
-	struct file_facts *facts;
+	struct stored_info *probe_info;
 	int fd;
 
 	library[library_bytes - 1] = nr;
 	fd = file_of(library, library_bytes);
-	facts = get(fd, NULL);
-	expect_own(fd, facts);
+	probe_info = get(fd, NULL);
+	expect_own(fd, probe_info);
 	close(fd);
-	return facts;
+	return probe_info;
 }
 
 /* Whether the reader is not asked; known it is then in any case. */
 static bool was_known(int nr)
 {
 	sandbox->has_read = false;
-	file_facts_put(get_nr(nr));
+	stored_info_put(get_nr(nr));
 	return !sandbox->has_read;
 }
 
@@ -244,36 +244,36 @@ Test(probe_info_store, evicts_the_least_recently_used_facts, .timeout = 600)
 
 Test(probe_info_store, keeps_facts_in_use, .timeout = 600)
 {
-	struct file_facts *used[ROOM], *facts;
+	struct stored_info *used[ROOM], *probe_info;
 
 	for (int i = 0; i < ROOM; i++)
 		used[i] = get_nr(i);
-	facts = get_nr(ROOM);
-	cr_expect_null(facts->copy, "there is no room: they are of one file");
-	file_facts_put(facts);
-	file_facts_put(used[7]);
-	facts = get_nr(ROOM);
-	cr_expect_not_null(facts->copy, "one that was not in use has given its room");
-	file_facts_put(facts);
+	probe_info = get_nr(ROOM);
+	cr_expect_null(probe_info->copy, "there is no room: they are of one file");
+	stored_info_put(probe_info);
+	stored_info_put(used[7]);
+	probe_info = get_nr(ROOM);
+	cr_expect_not_null(probe_info->copy, "one that was not in use has given its room");
+	stored_info_put(probe_info);
 	for (int i = 0; i < ROOM; i++)
 		if (i != 7)
-			file_facts_put(used[i]);
+			stored_info_put(used[i]);
 	cr_expect_eq(store.kept_nr, ROOM);
 }
 
 /* Four of the largest files fill it. */
 Test(probe_info_store, evicts_facts_of_large_files, .timeout = 600)
 {
-	struct file_facts *facts;
+	struct stored_info *probe_info;
 	int fd;
 
 	for (int i = 0; i < 6; i++) {
 		library[library_bytes - 1] = i;
 		fd = file_of(library, library_bytes);
 		cr_assert_eq(ftruncate(fd, 16 << 20), 0);
-		facts = get(fd, NULL);
-		cr_expect_not_null(facts->copy, "file %d", i);
-		put(fd, facts);
+		probe_info = get(fd, NULL);
+		cr_expect_not_null(probe_info->copy, "file %d", i);
+		put(fd, probe_info);
 	}
 	cr_expect_eq(store.kept_nr, 4);
 	cr_expect_eq(store.bytes, 64ull << 20);
@@ -283,12 +283,12 @@ Test(probe_info_store, refuses_a_file_that_is_no_program)
 {
 	int fd = file_of("no program", 10);
 	const struct file_to_read file = { .sandbox = sandbox, .fd = fd };
-	struct file_facts *facts = NULL;
+	struct stored_info *probe_info = NULL;
 	struct reason why = {};
 
-	cr_expect_eq(probe_info_store_get(&store, &file, &facts, &why), -ENOEXEC);
-	cr_expect_null(facts);
+	cr_expect_eq(probe_info_store_get(&store, &file, &probe_info, &why), -ENOEXEC);
+	cr_expect_null(probe_info);
 	cr_expect_neq(*why.text, '\0');
-	file_facts_put(NULL);
+	stored_info_put(NULL);
 	close(fd);
 }

@@ -8,7 +8,7 @@
 #include "base/array.h"
 #include "elf/user_allocators.h"
 
-/* Another one is in sandbox_facts.c, which looks for it. */
+/* Another one is in sandbox_probe_info.c, which looks for it. */
 static __attribute__((noinline, used)) int static_twice(void)
 {
 	return 1;

@@ -203,10 +203,10 @@ Test(heap, is_attributed_by_function_names_or_file_name)
 
 	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
 		struct object_function function[FUNCTIONS_MAX];
-		struct probe_info facts;
+		struct probe_info probe_info;
 
-		facts_of(row[i].function, function, &facts);
-		cr_expect_eq(heap_domain(&facts, 0, row[i].path), row[i].domain, "row %zu: %s", i,
+		facts_of(row[i].function, function, &probe_info);
+		cr_expect_eq(heap_domain(&probe_info, 0, row[i].path), row[i].domain, "row %zu: %s", i,
 			     row[i].path);
 	}
 }
@@ -217,24 +217,24 @@ Test(heap, knows_which_functions_are_seldom_called)
 		{ "mi_zalloc", 5 }, { "mi_malloc", 1 }, WHOLE(false), { "", 0 },
 	};
 	struct object_function function[FUNCTIONS_MAX];
-	struct probe_info facts;
+	struct probe_info probe_info;
 
-	facts_of(named, function, &facts);
-	cr_expect(heap_is_seldom_called(&facts, 0), "mi_zalloc");
-	cr_expect(!heap_is_seldom_called(&facts, 1), "mi_malloc is malloc");
-	cr_expect(!heap_is_seldom_called(&facts, 2), "malloc");
-	facts.entry = 1;
-	cr_expect(!heap_is_seldom_called(&facts, 0), "a program may call its own");
-	facts.entry = 0;
-	facts.function_nr = 2;
-	cr_expect(!heap_is_seldom_called(&facts, 0), "there is no other name to call");
+	facts_of(named, function, &probe_info);
+	cr_expect(heap_is_seldom_called(&probe_info, 0), "mi_zalloc");
+	cr_expect(!heap_is_seldom_called(&probe_info, 1), "mi_malloc is malloc");
+	cr_expect(!heap_is_seldom_called(&probe_info, 2), "malloc");
+	probe_info.entry = 1;
+	cr_expect(!heap_is_seldom_called(&probe_info, 0), "a program may call its own");
+	probe_info.entry = 0;
+	probe_info.function_nr = 2;
+	cr_expect(!heap_is_seldom_called(&probe_info, 0), "there is no other name to call");
 }
 
-static bool has_function(const struct probe_info *facts, const char *name)
+static bool has_function(const struct probe_info *probe_info, const char *name)
 {
-	for (uint32_t i = 0; i < facts->function_nr; i++)
-		if (facts->function[i].name < allocator_function_nr &&
-		    !strcmp(allocator_functions[facts->function[i].name].name, name))
+	for (uint32_t i = 0; i < probe_info->function_nr; i++)
+		if (probe_info->function[i].name < allocator_function_nr &&
+		    !strcmp(allocator_functions[probe_info->function[i].name].name, name))
 			return true;
 	return false;
 }
@@ -256,7 +256,7 @@ Test(heap, has_the_operator_new_of_its_allocator_only)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
-		struct probe_info facts;
+		struct probe_info probe_info;
 		char path[64];
 		int fd;
 
@@ -264,11 +264,11 @@ Test(heap, has_the_operator_new_of_its_allocator_only)
 		fd = open(path, O_RDONLY);
 		if (fd < 0)
 			skip_because("no %s", path);
-		cr_assert_eq(probe_info_read(fd, NULL, &facts, NULL), 0);
+		cr_assert_eq(probe_info_read(fd, NULL, &probe_info, NULL), 0);
 		close(fd);
-		cr_expect(!row[i].taken || has_function(&facts, row[i].taken), "%s: no %s", path, row[i].taken);
-		cr_expect(!row[i].left || !has_function(&facts, row[i].left), "%s: %s", path, row[i].left);
-		probe_info_release(&facts);
+		cr_expect(!row[i].taken || has_function(&probe_info, row[i].taken), "%s: no %s", path, row[i].taken);
+		cr_expect(!row[i].left || !has_function(&probe_info, row[i].left), "%s: %s", path, row[i].left);
+		probe_info_release(&probe_info);
 	}
 }
 
@@ -305,32 +305,32 @@ Test(heap, may_have_any_prefix)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
-		struct probe_info facts;
+		struct probe_info probe_info;
 		char path[64];
 		uint32_t at = 0;
 		int fd;
 
 		snprintf(path, sizeof(path), "/usr/lib/x86_64-linux-gnu/%s", row[i].file);
 		fd = rename_functions(path, row[i].prefix, row[i].other);
-		cr_assert_eq(probe_info_read(fd, NULL, &facts, NULL), 0);
+		cr_assert_eq(probe_info_read(fd, NULL, &probe_info, NULL), 0);
 		close(fd);
-		cr_expect_str_eq(facts.heap_prefix[0], row[i].other, "%s", path);
-		while (at < facts.function_nr &&
-		       strcmp(allocator_functions[facts.function[at].name].name, row[i].function))
+		cr_expect_str_eq(probe_info.heap_prefix[0], row[i].other, "%s", path);
+		while (at < probe_info.function_nr &&
+		       strcmp(allocator_functions[probe_info.function[at].name].name, row[i].function))
 			at++;
-		cr_assert_lt(at, facts.function_nr, "%s: no %s", path, row[i].function);
-		cr_expect(facts.function[at].renamed, "%s", row[i].function);
-		cr_expect_eq(heap_domain(&facts, at, path), row[i].domain);
-		probe_info_release(&facts);
+		cr_assert_lt(at, probe_info.function_nr, "%s: no %s", path, row[i].function);
+		cr_expect(probe_info.function[at].renamed, "%s", row[i].function);
+		cr_expect_eq(heap_domain(&probe_info, at, path), row[i].domain);
+		probe_info_release(&probe_info);
 	}
 }
 
-static bool has_renamed(const struct probe_info *facts, const char *prefix, const char *function)
+static bool has_renamed(const struct probe_info *probe_info, const char *prefix, const char *function)
 {
-	for (uint32_t i = 0; i < facts->function_nr; i++) {
-		const struct object_function *found = &facts->function[i];
+	for (uint32_t i = 0; i < probe_info->function_nr; i++) {
+		const struct object_function *found = &probe_info->function[i];
 
-		if (found->renamed && !strcmp(facts->heap_prefix[found->renamed - 1], prefix) &&
+		if (found->renamed && !strcmp(probe_info->heap_prefix[found->renamed - 1], prefix) &&
 		    !strcmp(allocator_functions[found->name].name, function))
 			return true;
 	}
@@ -339,34 +339,34 @@ static bool has_renamed(const struct probe_info *facts, const char *prefix, cons
 
 Test(heap, may_have_several_prefixes)
 {
-	struct probe_info facts;
+	struct probe_info probe_info;
 	int fd = open("/proc/self/exe", O_RDONLY);
 
-	cr_assert_eq(probe_info_read(fd, NULL, &facts, NULL), 0);
+	cr_assert_eq(probe_info_read(fd, NULL, &probe_info, NULL), 0);
 	close(fd);
 	for (int i = 0; i < 2; i++) {
-		cr_expect(has_renamed(&facts, i ? "one_" : "two_", "je_malloc"), "%d", i);
-		cr_expect(has_renamed(&facts, i ? "one_" : "two_", "je_mallocx"), "%d", i);
+		cr_expect(has_renamed(&probe_info, i ? "one_" : "two_", "je_malloc"), "%d", i);
+		cr_expect(has_renamed(&probe_info, i ? "one_" : "two_", "je_mallocx"), "%d", i);
 	}
-	cr_expect(has_renamed(&facts, "four_", "mi_heap_malloc"));
-	cr_expect(!has_renamed(&facts, "three_", "mi_malloc"), "which has a heap_malloc(), but nothing else of mimalloc");
-	cr_expect(!facts.has_more_heaps);
-	cr_expect(probe_info_are_sound(&facts, NULL, UINT64_MAX));
-	facts.function[0].renamed = HEAP_PREFIXES_MAX + 1;
-	cr_expect(!probe_info_are_sound(&facts, NULL, UINT64_MAX));
-	probe_info_release(&facts);
+	cr_expect(has_renamed(&probe_info, "four_", "mi_heap_malloc"));
+	cr_expect(!has_renamed(&probe_info, "three_", "mi_malloc"), "which has a heap_malloc(), but nothing else of mimalloc");
+	cr_expect(!probe_info.has_more_heaps);
+	cr_expect(probe_info_are_sound(&probe_info, NULL, UINT64_MAX));
+	probe_info.function[0].renamed = HEAP_PREFIXES_MAX + 1;
+	cr_expect(!probe_info_are_sound(&probe_info, NULL, UINT64_MAX));
+	probe_info_release(&probe_info);
 }
 
 /* In the copy, the other heaps are whole. */
 Test(heap, has_a_sign_that_more_have_a_prefix)
 {
-	struct probe_info facts;
+	struct probe_info probe_info;
 	int fd = rename_functions("/proc/self/exe", "ex", "EX");
 
-	cr_assert_eq(probe_info_read(fd, NULL, &facts, NULL), 0);
+	cr_assert_eq(probe_info_read(fd, NULL, &probe_info, NULL), 0);
 	close(fd);
-	cr_expect(facts.has_more_heaps);
-	probe_info_release(&facts);
+	cr_expect(probe_info.has_more_heaps);
+	probe_info_release(&probe_info);
 }
 
 /* Which files say that they copy code while it runs. */

@@ -51,7 +51,7 @@ static void expect_same_facts(const struct probe_info *ours, const struct probe_
 	}
 }
 
-Test(sandbox_facts, equal_the_facts_found_without_a_worker)
+Test(sandbox_probe_info, equal_the_facts_found_without_a_worker)
 {
 	struct sandbox *sandbox = parser_with(NULL, 0);
 
@@ -76,22 +76,22 @@ Test(sandbox_facts, equal_the_facts_found_without_a_worker)
 }
 
 /* A program that has not run yet names its loader; the loader leads to the C library. */
-Test(sandbox_facts, include_the_loader_that_a_program_names)
+Test(sandbox_probe_info, include_the_loader_that_a_program_names)
 {
 	struct sandbox *sandbox = parser_with(NULL, 0);
 	int own = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 	int alone = open("/usr/lib/x86_64-linux-gnu/libm.so.6", O_RDONLY | O_CLOEXEC);
-	struct probe_info facts = {};
+	struct probe_info probe_info = {};
 
-	cr_assert_eq(sandbox__probe_info(sandbox, own, NULL, &facts, NULL), 0);
-	cr_expect_eq(*facts.interpreter, '/', "%s", facts.interpreter);
-	cr_expect_eq(access(facts.interpreter, X_OK), 0, "%s", facts.interpreter);
-	memset(facts.interpreter, 'x', sizeof(facts.interpreter));
-	cr_expect(!probe_info_are_sound(&facts, NULL, UINT64_MAX), "it has no end");
-	probe_info_release(&facts);
-	cr_assert_eq(sandbox__probe_info(sandbox, alone, NULL, &facts, NULL), 0);
-	cr_expect_str_empty(facts.interpreter);
-	probe_info_release(&facts);
+	cr_assert_eq(sandbox__probe_info(sandbox, own, NULL, &probe_info, NULL), 0);
+	cr_expect_eq(*probe_info.interpreter, '/', "%s", probe_info.interpreter);
+	cr_expect_eq(access(probe_info.interpreter, X_OK), 0, "%s", probe_info.interpreter);
+	memset(probe_info.interpreter, 'x', sizeof(probe_info.interpreter));
+	cr_expect(!probe_info_are_sound(&probe_info, NULL, UINT64_MAX), "it has no end");
+	probe_info_release(&probe_info);
+	cr_assert_eq(sandbox__probe_info(sandbox, alone, NULL, &probe_info, NULL), 0);
+	cr_expect_str_empty(probe_info.interpreter);
+	probe_info_release(&probe_info);
 	sandbox__close(sandbox);
 }
 
@@ -112,50 +112,50 @@ static const struct functions_wanted wanted = {
 	4, { { "static_once", 2 }, { "static_twice", 0 }, { "parser_with", 6 }, { "not_there", 1 } },
 };
 
-static const struct object_function *function_wanted(const struct probe_info *facts, uint32_t i)
+static const struct object_function *function_wanted(const struct probe_info *probe_info, uint32_t i)
 {
-	for (uint32_t f = 0; f < facts->function_nr; f++)
-		if (facts->function[f].name == allocator_function_nr + i)
-			return &facts->function[f];
+	for (uint32_t f = 0; f < probe_info->function_nr; f++)
+		if (probe_info->function[f].name == allocator_function_nr + i)
+			return &probe_info->function[f];
 	return NULL;
 }
 
-Test(sandbox_facts, include_wanted_functions_static_or_not)
+Test(sandbox_probe_info, include_wanted_functions_static_or_not)
 {
 	struct sandbox *sandbox = parser_with(NULL, 0);
 	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-	struct probe_info facts = {}, without = {};
+	struct probe_info probe_info = {}, without = {};
 	struct reason why = {};
 
-	cr_assert_eq(sandbox__probe_info(sandbox, fd, &wanted, &facts, &why), 0, "%s", why.text);
+	cr_assert_eq(sandbox__probe_info(sandbox, fd, &wanted, &probe_info, &why), 0, "%s", why.text);
 	cr_assert_eq(sandbox__probe_info(sandbox, fd, NULL, &without, &why), 0, "%s", why.text);
-	cr_expect_eq(facts.function_nr, without.function_nr + 3);
+	cr_expect_eq(probe_info.function_nr, without.function_nr + 3);
 	for (uint32_t i = 0; i < 3; i++)
-		cr_assert(function_wanted(&facts, i), "%s", wanted.function[i].name);
-	cr_expect_null(function_wanted(&facts, 3));
-	cr_expect(!function_wanted(&facts, 0)->is_ambiguous);
-	cr_expect(function_wanted(&facts, 1)->is_ambiguous);
-	cr_expect(!function_wanted(&facts, 2)->is_ambiguous);
-	cr_expect(*function_wanted(&facts, 0)->placement.instruction);
-	probe_info_release(&facts);
+		cr_assert(function_wanted(&probe_info, i), "%s", wanted.function[i].name);
+	cr_expect_null(function_wanted(&probe_info, 3));
+	cr_expect(!function_wanted(&probe_info, 0)->is_ambiguous);
+	cr_expect(function_wanted(&probe_info, 1)->is_ambiguous);
+	cr_expect(!function_wanted(&probe_info, 2)->is_ambiguous);
+	cr_expect(*function_wanted(&probe_info, 0)->placement.instruction);
+	probe_info_release(&probe_info);
 	probe_info_release(&without);
 	sandbox__close(sandbox);
 }
 
 /* Numbers of wanted functions are invalid in an answer to a question without such functions. */
-Test(sandbox_facts, about_unwanted_functions_are_refused)
+Test(sandbox_probe_info, about_unwanted_functions_are_refused)
 {
 	struct object_function function = { .name = allocator_function_nr + 3 };
-	struct probe_info facts = { .function_nr = 1, .function = &function };
+	struct probe_info probe_info = { .function_nr = 1, .function = &function };
 
-	cr_expect(probe_info_are_sound(&facts, &wanted, 1));
+	cr_expect(probe_info_are_sound(&probe_info, &wanted, 1));
 	function.name++;
-	cr_expect(!probe_info_are_sound(&facts, &wanted, 1));
+	cr_expect(!probe_info_are_sound(&probe_info, &wanted, 1));
 	function.name = allocator_function_nr;
-	cr_expect(!probe_info_are_sound(&facts, NULL, 1));
+	cr_expect(!probe_info_are_sound(&probe_info, NULL, 1));
 }
 
-Test(sandbox_facts, include_functions_that_switch_stacks)
+Test(sandbox_probe_info, include_functions_that_switch_stacks)
 {
 	struct sandbox *sandbox = parser_with(NULL, 0);
 	int sh = open("/bin/sh", O_RDONLY | O_CLOEXEC);
@@ -168,7 +168,7 @@ Test(sandbox_facts, include_functions_that_switch_stacks)
 	sandbox__close(sandbox);
 }
 
-Test(sandbox_facts, include_the_traits_of_a_file)
+Test(sandbox_probe_info, include_the_traits_of_a_file)
 {
 	struct sandbox *sandbox = parser_with(NULL, 0);
 	int sh = open("/bin/sh", O_RDONLY | O_CLOEXEC), own = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
@@ -212,17 +212,17 @@ static void count(int fd)
 	say_facts(fd, count_facts);
 }
 
-Test(sandbox_facts, about_probed_files_come_from_a_new_reader)
+Test(sandbox_probe_info, about_probed_files_come_from_a_new_reader)
 {
 	struct sandbox *sandbox = parser_with(count, 0);
 	int fd = open("/bin/sh", O_RDONLY | O_CLOEXEC);
 
 	for (int i = 0; i < 3; i++) {
-		struct probe_info facts = {};
+		struct probe_info probe_info = {};
 
-		cr_assert_eq(sandbox__probe_info(sandbox, fd, NULL, &facts, NULL), 0);
-		cr_expect_eq(facts.function[0].offset, 0);
-		probe_info_release(&facts);
+		cr_assert_eq(sandbox__probe_info(sandbox, fd, NULL, &probe_info, NULL), 0);
+		cr_expect_eq(probe_info.function[0].offset, 0);
+		probe_info_release(&probe_info);
 	}
 	sandbox__close(sandbox);
 }
@@ -242,22 +242,22 @@ static void count_links(int fd)
 }
 
 /* Otherwise the file could change between the copy and the reading. */
-Test(sandbox_facts, that_come_with_a_copy_are_read_from_the_copy)
+Test(sandbox_probe_info, that_come_with_a_copy_are_read_from_the_copy)
 {
 	struct sandbox *sandbox = parser_with(count_links, 0);
 	int fd = open("/bin/sh", O_RDONLY | O_CLOEXEC);
-	struct probe_info facts = {};
+	struct probe_info probe_info = {};
 	struct file_copy *copy = NULL;
 
-	cr_assert_eq(sandbox__facts_and_copy(sandbox, fd, NULL, &facts, &copy, NULL), 0);
-	cr_expect_eq(facts.function[0].offset, 0, "it was not read from the copy");
+	cr_assert_eq(sandbox__probe_info_and_copy(sandbox, fd, NULL, &probe_info, &copy, NULL), 0);
+	cr_expect_eq(probe_info.function[0].offset, 0, "it was not read from the copy");
 	cr_assert(copy);
 	cr_expect(file_copy__is_of(copy, fd));
-	probe_info_release(&facts);
+	probe_info_release(&probe_info);
 	file_copy__free(copy);
-	cr_assert_eq(sandbox__probe_info(sandbox, fd, NULL, &facts, NULL), 0);
-	cr_expect_geq(facts.function[0].offset, 1);
-	probe_info_release(&facts);
+	cr_assert_eq(sandbox__probe_info(sandbox, fd, NULL, &probe_info, NULL), 0);
+	cr_expect_geq(probe_info.function[0].offset, 1);
+	probe_info_release(&probe_info);
 	sandbox__close(sandbox);
 }
 
@@ -273,7 +273,7 @@ static void count_switches(int fd)
 	});
 }
 
-Test(sandbox_facts, about_stack_switches_come_from_a_new_reader)
+Test(sandbox_probe_info, about_stack_switches_come_from_a_new_reader)
 {
 	struct sandbox *sandbox = parser_with(count_switches, 0);
 	int fd = open("/bin/sh", O_RDONLY | O_CLOEXEC);
@@ -291,7 +291,7 @@ Test(sandbox_facts, about_stack_switches_come_from_a_new_reader)
 static const struct lie {
 	const char *name;
 	int err; /* the error that follows */
-	struct probe_info facts;
+	struct probe_info probe_info;
 	struct object_function function; /* one goes with it */
 	int claimed_err;
 } lies[] = {
@@ -325,25 +325,25 @@ static void tell(int fd)
 {
 	parser_say(fd, &(struct parser_said){
 		.kind = FACTS, .err = lie->claimed_err, .piece_nr = lie->claimed_err ? 0 : 2,
-		.piece = { { (void *)&lie->facts, sizeof(lie->facts) }, { (void *)&lie->function, sizeof(lie->function) } },
+		.piece = { { (void *)&lie->probe_info, sizeof(lie->probe_info) }, { (void *)&lie->function, sizeof(lie->function) } },
 	});
 }
 
-Test(sandbox_facts, that_are_invalid_are_refused, .timeout = 600)
+Test(sandbox_probe_info, that_are_invalid_are_refused, .timeout = 600)
 {
 	int fd = open("/bin/sh", O_RDONLY | O_CLOEXEC);
 
 	for (size_t i = 0; i < ARRAY_SIZE(lies); i++) {
-		struct probe_info facts = {};
+		struct probe_info probe_info = {};
 		struct reason why = {};
 		struct sandbox *sandbox;
 
 		lie = &lies[i];
 		sandbox = parser_with(tell, 0);
-		cr_expect_eq(sandbox__probe_info(sandbox, fd, NULL, &facts, &why), lie->err, "%s: %s", lie->name,
+		cr_expect_eq(sandbox__probe_info(sandbox, fd, NULL, &probe_info, &why), lie->err, "%s: %s", lie->name,
 			     why.text);
 		cr_expect(!lie->err || *why.text, "%s", lie->name);
-		probe_info_release(&facts);
+		probe_info_release(&probe_info);
 		sandbox__close(sandbox);
 	}
 	close(fd);
@@ -374,14 +374,14 @@ static void trickle(int fd)
 	}
 }
 
-Test(sandbox_facts, that_arrive_too_slowly_are_abandoned, .timeout = 600)
+Test(sandbox_probe_info, that_arrive_too_slowly_are_abandoned, .timeout = 600)
 {
 	struct sandbox *sandbox = parser_with(trickle, 100000000);
-	struct probe_info facts = {};
+	struct probe_info probe_info = {};
 	struct reason why = {};
 	int fd = open("/bin/sh", O_RDONLY | O_CLOEXEC);
 
-	cr_expect_eq(sandbox__probe_info(sandbox, fd, NULL, &facts, &why), -EIO);
+	cr_expect_eq(sandbox__probe_info(sandbox, fd, NULL, &probe_info, &why), -EIO);
 	cr_expect(strstr(why.text, "too long"), "%s", why.text);
 	close(fd);
 	sandbox__close(sandbox);
