@@ -93,7 +93,7 @@ enum collector_domains {
 };
 
 /* The property of a process that a rule tests, as /proc shows it. */
-enum process_filter_key {
+enum admission_key {
 	ADMISSION_COMM = 0, /* the name */
 	ADMISSION_EXE,	    /* the path of the running program */
 	ADMISSION_CGROUP,   /* the path in the unified hierarchy: /user.slice/… */
@@ -105,14 +105,14 @@ enum process_filter_key {
 #define ADMISSION_PATTERN_MOST 255 /* bytes */
 
 /* The first three keys take a pattern: * is any text, slashes included; ? is any byte. */
-struct process_filter_rule {
-	enum process_filter_key key;
+struct admission_rule {
+	enum admission_key key;
 	bool excludes;
 	const char *pattern;
 };
 
 /* Checks whether a rule makes sense. Returns 0, or -EINVAL with a line in *why. */
-int process_filter_rule_check(const struct process_filter_rule *rule, struct reason *why);
+int admission_rule_check(const struct admission_rule *rule, struct reason *why);
 
 /* Zero is the default, which the comments give last. */
 struct collector_options {
@@ -170,7 +170,7 @@ struct collector_options {
 	 * the start, and a note names each of them.
 	 */
 	bool everyone;
-	const struct process_filter_rule *rule; /* at most ADMISSION_RULES_MOST; only needed until open returns */
+	const struct admission_rule *rule; /* at most ADMISSION_RULES_MOST; only needed until open returns */
 	size_t rule_nr;
 	uint64_t min_bytes; /* system-wide: forget a process with a lower peak if it ends before a drain has it */
 

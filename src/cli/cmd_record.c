@@ -23,7 +23,7 @@ extern const struct command cmd_record;
 
 struct record_command_options {
 	struct capture_options capture;
-	struct string_list include[KEYS]; /* enum process_filter_key */
+	struct string_list include[KEYS]; /* enum admission_key */
 	struct string_list exclude;	  /* "KEY=VALUE" */
 	uint64_t min_bytes;
 	uint64_t max_disk, keep_ns;
@@ -89,7 +89,7 @@ static size_t count_rules(const struct record_command_options *options)
 }
 
 /* The rule of --exclude KEY=VALUE. Returns false if there is no such key. */
-static bool parse_exclude(const char *text, struct process_filter_rule *ret)
+static bool parse_exclude(const char *text, struct admission_rule *ret)
 {
 	static const char *const name[KEYS] = {
 		[ADMISSION_COMM] = "comm", [ADMISSION_EXE] = "exe", [ADMISSION_CGROUP] = "cgroup",
@@ -100,18 +100,18 @@ static bool parse_exclude(const char *text, struct process_filter_rule *ret)
 	for (int key = 0; key < KEYS && text[len]; key++) {
 		if (strlen(name[key]) != len || memcmp(name[key], text, len))
 			continue;
-		*ret = (struct process_filter_rule){ key, .excludes = true, .pattern = text + len + 1 };
+		*ret = (struct admission_rule){ key, .excludes = true, .pattern = text + len + 1 };
 		return true;
 	}
 	return false;
 }
 
 /* Returns EXIT_REFUSED, reported, if one of them is no rule. */
-static int make_rules(const struct record_command_options *options, struct process_filter_rule *rule)
+static int make_rules(const struct record_command_options *options, struct admission_rule *rule)
 {
 	for (int key = 0; key < KEYS; key++)
 		for (size_t i = 0; i < options->include[key].item_nr; i++)
-			*rule++ = (struct process_filter_rule){ key, .pattern = options->include[key].item[i] };
+			*rule++ = (struct admission_rule){ key, .pattern = options->include[key].item[i] };
 	for (size_t i = 0; i < options->exclude.item_nr; i++)
 		if (!parse_exclude(options->exclude.item[i], rule++))
 			return log_refusal(&cmd_record, "--exclude: '%.100s' is not KEY=VALUE with comm, exe, cgroup, "
@@ -119,14 +119,14 @@ static int make_rules(const struct record_command_options *options, struct proce
 	return EXIT_DONE;
 }
 
-static int check_rules(const struct process_filter_rule *rule, size_t nr)
+static int check_rules(const struct admission_rule *rule, size_t nr)
 {
 	struct reason why;
 
 	if (nr > ADMISSION_RULES_MOST)
 		return log_refusal(&cmd_record, "there can be %d rules at most", ADMISSION_RULES_MOST);
 	for (size_t i = 0; i < nr; i++)
-		if (process_filter_rule_check(&rule[i], &why))
+		if (admission_rule_check(&rule[i], &why))
 			return log_refusal(&cmd_record, "%s", why.text);
 	return EXIT_DONE;
 }
@@ -195,7 +195,7 @@ static int record_pids(const struct record_command_options *options, int signal_
 /* ---- all processes that the rules admit ---- */
 
 static int record_by_rules(const struct record_command_options *options,
-			   const struct process_filter_rule *rule, size_t rule_nr, int signal_fd)
+			   const struct admission_rule *rule, size_t rule_nr, int signal_fd)
 {
 	struct collector *collector;
 	int status;
@@ -213,7 +213,7 @@ static int record_by_rules(const struct record_command_options *options,
 	return status;
 }
 
-static int record_processes(const struct record_command_options *options, const struct process_filter_rule *rule,
+static int record_processes(const struct record_command_options *options, const struct admission_rule *rule,
 			    size_t rule_nr, int signal_fd)
 {
 	return is_by_pid(options) ? record_pids(options, signal_fd) :
@@ -226,7 +226,7 @@ static int run(const void *command_options, const struct arguments *args)
 {
 	const struct record_command_options *options = command_options;
 	size_t rule_nr = count_rules(options);
-	struct process_filter_rule *rule = calloc(rule_nr + 1, sizeof(*rule));
+	struct admission_rule *rule = calloc(rule_nr + 1, sizeof(*rule));
 	int status = rule ? make_rules(options, rule) ?: check_rules(rule, rule_nr) : log_failure("out of memory");
 	const struct recording_options recording = capture_recording_options(&options->capture);
 	int signal_fd = -1;

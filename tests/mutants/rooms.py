@@ -50,7 +50,7 @@ MUTANTS = {
         "src/symbolize/share_names.c", "\t       !((frame->flags ^ key->frame->flags) & SNAP_FRAME_EXACT) &&\n", "",
         "unit share_names/an_exact_address_is_another_place"),
     "collect/process: only the last rule says whether there are PIDs": (
-        "src/collect/process/process_filter.c", "rules->has_pids |=", "rules->has_pids =",
+        "src/collect/recording/admission.c", "rules->has_pids |=", "rules->has_pids =",
         "unit admission/records_which_facts_the_rules_need"),
     "collect/inject: Linux 5.13 is too old": (
         "src/collect/inject/target_maps.c", "minor < 13", "minor <= 13",

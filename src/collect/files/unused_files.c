@@ -122,7 +122,7 @@ static int retain_host_libraries(struct collector *collector)
 
 /* ---- the rules ---- */
 
-static bool is_path(const struct process_filter_rule *rule)
+static bool is_path(const struct admission_rule *rule)
 {
 	return rule->key == ADMISSION_EXE && !strpbrk(rule->pattern, "*?");
 }

@@ -26,7 +26,7 @@
 #include "collect/probe/skeleton.h"
 #include "collect/recording/map_shares.h"
 #include "collect/probe/uprobe_multi.h"
-#include "collect/process/process_filter.h"
+#include "collect/recording/admission.h"
 #include "elf/user_allocators.h"
 #include "shared/bpf_types.h"
 
@@ -293,7 +293,7 @@ struct allocsnap_bpf *load_bpf(const struct collector_options *options,
 		goto out;
 	bpf = skeleton_open();
 	err = bpf ? configure_bpf(bpf, options, &room) ?: configure(collector, bpf) : -errno;
-	if (!err && process_filter_configure(&bpf->rodata->rules, options, why)) {
+	if (!err && admission_configure(&bpf->rodata->rules, options, why)) {
 		err = -EINVAL;
 		goto out;
 	}
@@ -316,7 +316,7 @@ struct allocsnap_bpf *load_bpf(const struct collector_options *options,
 		err = skeleton_load(bpf);
 	}
 	if (!err && options->everyone)
-		err = process_filter_begin(bpf);
+		err = admission_begin(bpf);
 	err = err ?: attach_process_life(bpf);
 	if (err)
 		report_load_failure(err, why);

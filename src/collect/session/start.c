@@ -10,7 +10,7 @@
 #include "base/reason.h"
 #include "collect/probe/uretprobe_safety.h"
 #include "collect/process/launch.h"
-#include "collect/process/process_filter.h"
+#include "collect/recording/admission.h"
 #include "collect/sources/copied_functions.h"
 #include "elf/allocators.h"
 #include "sandbox/client.h"
@@ -209,7 +209,7 @@ int collector__admit(struct collector *collector, struct reason *why)
 
 	if (!collector->options.everyone)
 		return 0;
-	err = prepare_start(collector, why) ?: process_filter_find(collector->bpf, &found, &nr);
+	err = prepare_start(collector, why) ?: admission_find(collector->bpf, &found, &nr);
 	for (size_t i = 0; i < nr && err != -ENOMEM; i++) {
 		struct reason why_not = {};
 

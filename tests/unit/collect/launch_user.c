@@ -7,7 +7,7 @@
 #include "base/reason.h"
 #include "collect.h"
 #include "collect/process/launch.h"
-#include "collect/process/process_filter.h"
+#include "collect/recording/admission.h"
 
 /* The value of the only variable of this name, or NULL. */
 static const char *variable_of(const struct launch_user *user, const char *name)
@@ -62,9 +62,9 @@ Test(launch_user, is_named_if_it_does_not_exist)
 
 /* Rules as the command line has them, and as the kernel's side gets them. */
 
-static int parse(enum process_filter_key key, const char *text, struct rule *ret, struct reason *why)
+static int parse(enum admission_key key, const char *text, struct rule *ret, struct reason *why)
 {
-	return process_filter_parse(&(struct process_filter_rule){ key, false, text }, ret, why);
+	return admission_parse(&(struct admission_rule){ key, false, text }, ret, why);
 }
 
 Test(admission, parses_patterns)
@@ -72,7 +72,7 @@ Test(admission, parses_patterns)
 	struct rule rule;
 	struct reason why;
 
-	cr_assert_eq(process_filter_parse(&(struct process_filter_rule){ ADMISSION_EXE, true, "/usr/*" }, &rule,
+	cr_assert_eq(admission_parse(&(struct admission_rule){ ADMISSION_EXE, true, "/usr/*" }, &rule,
 				     &why), 0);
 	cr_expect_eq(rule.key, RULE_EXE);
 	cr_expect_eq(rule.excludes, 1);
@@ -129,20 +129,20 @@ Test(admission, accepts_pids)
 	cr_expect_eq(parse(ADMISSION_PID, "x", &rule, &why), -EINVAL);
 }
 
-static int configure(const struct process_filter_rule *rule, size_t nr, struct rules *rules)
+static int configure(const struct admission_rule *rule, size_t nr, struct rules *rules)
 {
 	const struct collector_options options = {
 		.everyone = true, .rule = rule, .rule_nr = nr, .min_bytes = 5,
 	};
 	struct reason why;
 
-	return process_filter_configure(rules, &options, &why);
+	return admission_configure(rules, &options, &why);
 }
 
 Test(admission, records_which_facts_the_rules_need)
 {
 	static struct rules rules;
-	const struct process_filter_rule rule[] = { { ADMISSION_COMM, false, "a" },
+	const struct admission_rule rule[] = { { ADMISSION_COMM, false, "a" },
 					       { ADMISSION_CGROUP, true, "b" } };
 
 	cr_assert_eq(configure(rule, 2, &rules), 0);
@@ -152,17 +152,17 @@ Test(admission, records_which_facts_the_rules_need)
 	cr_expect_eq(rules.has_pids, 0);
 	cr_expect(rules.has_texts & 1 << RULE_CGROUP);
 	cr_expect(!(rules.has_texts & 1 << RULE_EXE));
-	cr_assert_eq(configure((struct process_filter_rule[]){ { ADMISSION_PID, false, "7" }, rule[0] }, 2, &rules), 0);
+	cr_assert_eq(configure((struct admission_rule[]){ { ADMISSION_PID, false, "7" }, rule[0] }, 2, &rules), 0);
 	cr_expect_eq(rules.has_pids, 1);
 }
 
 Test(admission, accepts_64_rules_at_most)
 {
 	static struct rules rules;
-	struct process_filter_rule rule[ADMISSION_RULES_MOST + 1];
+	struct admission_rule rule[ADMISSION_RULES_MOST + 1];
 
 	for (int i = 0; i <= ADMISSION_RULES_MOST; i++)
-		rule[i] = (struct process_filter_rule){ ADMISSION_PID, false, "7" };
+		rule[i] = (struct admission_rule){ ADMISSION_PID, false, "7" };
 	cr_expect_eq(configure(rule, ADMISSION_RULES_MOST, &rules), 0);
 	cr_expect_eq(rules.has_pids, 1);
 	cr_expect_eq(configure(rule, ADMISSION_RULES_MOST + 1, &rules), -EINVAL);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "collect/process/process_filter.h"
+#include "collect/recording/admission.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -61,7 +61,7 @@ static int parse_pid(const char *text, struct rule *ret, struct reason *why)
 	return 0;
 }
 
-int process_filter_parse(const struct process_filter_rule *rule, struct rule *ret, struct reason *why)
+int admission_parse(const struct admission_rule *rule, struct rule *ret, struct reason *why)
 {
 	static int (*const parse[RULE_KEY_NR])(const char *, struct rule *, struct reason *) = {
 		[RULE_COMM] = parse_pattern,
@@ -77,12 +77,12 @@ int process_filter_parse(const struct process_filter_rule *rule, struct rule *re
 	return parse[rule->key](rule->pattern, ret, why);
 }
 
-int process_filter_rule_check(const struct process_filter_rule *rule, struct reason *why)
+int admission_rule_check(const struct admission_rule *rule, struct reason *why)
 {
-	return process_filter_parse(rule, &(struct rule){}, why);
+	return admission_parse(rule, &(struct rule){}, why);
 }
 
-int process_filter_configure(struct rules *rules, const struct collector_options *options,
+int admission_configure(struct rules *rules, const struct collector_options *options,
 			struct reason *why)
 {
 	int err = 0;
@@ -92,7 +92,7 @@ int process_filter_configure(struct rules *rules, const struct collector_options
 	rules->everyone = options->everyone;
 	rules->min_bytes = options->min_bytes;
 	for (size_t i = 0; i < options->rule_nr && !err; i++) {
-		err = process_filter_parse(&options->rule[i], &rules->rule[i], why);
+		err = admission_parse(&options->rule[i], &rules->rule[i], why);
 		rules->has_pids |= rules->rule[i].key == RULE_PID;
 		rules->has_texts |= 1ULL << rules->rule[i].key;
 	}
@@ -102,7 +102,7 @@ int process_filter_configure(struct rules *rules, const struct collector_options
 
 /* ---- the walk ---- */
 
-int process_filter_begin(const struct allocsnap_bpf *bpf)
+int admission_begin(const struct allocsnap_bpf *bpf)
 {
 	LIBBPF_OPTS(bpf_test_run_opts, opts);
 
@@ -142,7 +142,7 @@ static int read_found(int fd, struct admissible_process **ret, size_t *ret_nr)
 	return 0;
 }
 
-int process_filter_find(const struct allocsnap_bpf *bpf, struct admissible_process **ret, size_t *ret_nr)
+int admission_find(const struct allocsnap_bpf *bpf, struct admissible_process **ret, size_t *ret_nr)
 {
 	struct bpf_link *link = bpf_program__attach_iter(bpf->progs.admissible_processes, NULL);
 	int fd, err;
