@@ -15,7 +15,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 const volatile struct settings settings = {};
 const volatile struct sample_tables sample_tables = {};
-struct user_call user_calls[CUSTOM_CALLS_MAX] = {};
+struct user_call user_calls[USER_CALLS_MAX] = {};
 struct sampler_call sampler_calls[SAMPLER_CALLS_MAX] = {};
 struct python_call python_calls[PYTHON_CALLS_MAX] = {};
 __u32 python_code_ids = 0;
@@ -50,7 +50,7 @@ __u32 followed_sites[FOLLOWED_SITES] = {};
 #define ARG5 PT_REGS_PARM5(ctx)
 #define ARG6 PT_REGS_PARM6(ctx)
 
-/* Reads an argument of a custom function; not inlined, so that the chains of calls need less stack. 0 if it cannot be read. */
+/* Reads an argument of a user function; not inlined, so that the chains of calls need less stack. 0 if it cannot be read. */
 static __noinline __u64 user_argument(struct pt_regs *ctx, const struct argument_source *source)
 {
 	__u64 value = 0;
@@ -58,14 +58,14 @@ static __noinline __u64 user_argument(struct pt_regs *ctx, const struct argument
 	return argument_value(ctx, source, &value) ? 0 : value;
 }
 
-/* Not inlined, so that the programs stay short for processes without custom allocators. */
+/* Not inlined, so that the programs stay short for processes without user allocators. */
 static __noinline int enter_user_allocator(struct pt_regs *ctx, struct thread *thread, __u64 cookie)
 {
-	__u32 index = COOKIE_CUSTOM_CALL(cookie);
+	__u32 index = COOKIE_USER_CALL(cookie);
 	const struct user_call *call;
 	__u64 size, pointer;
 
-	if (index >= CUSTOM_CALLS_MAX)
+	if (index >= USER_CALLS_MAX)
 		return 0;
 	call = &user_calls[index];
 	size = product(user_argument(ctx, &call->count), user_argument(ctx, &call->size));
@@ -75,9 +75,9 @@ static __noinline int enter_user_allocator(struct pt_regs *ctx, struct thread *t
 
 static __noinline int free_of_user_allocator(struct pt_regs *ctx, struct thread *thread, __u64 cookie)
 {
-	__u32 index = COOKIE_CUSTOM_CALL(cookie);
+	__u32 index = COOKIE_USER_CALL(cookie);
 
-	if (index >= CUSTOM_CALLS_MAX)
+	if (index >= USER_CALLS_MAX)
 		return 0;
 	return free_begin(thread, cookie, PT_REGS_SP(ctx), user_argument(ctx, &user_calls[index].pointer), 0);
 }
@@ -117,7 +117,7 @@ static __always_inline int record_call_entry(struct pt_regs *ctx, struct thread 
 {
 	__u64 sp = PT_REGS_SP(ctx);
 
-	if (settings.has_custom && COOKIE_SHAPE(cookie) >= SHAPE_CUSTOM_ALLOC)
+	if (settings.has_user_calls && COOKIE_SHAPE(cookie) >= SHAPE_USER_ALLOC)
 		return enter_user_allocator(ctx, thread, cookie);
 	if (cookie & COOKIE_OF_HEAP)
 		return enter_of_heap(ctx, thread, cookie);
@@ -154,7 +154,7 @@ static __always_inline int record_free_entry(struct pt_regs *ctx, struct thread 
 
 	if (COOKIE_SHAPE(cookie) == SHAPE_FREE)
 		return free_begin(thread, cookie, sp, ARG1, 0);
-	if (settings.has_custom && COOKIE_SHAPE(cookie) == SHAPE_CUSTOM_FREE)
+	if (settings.has_user_calls && COOKIE_SHAPE(cookie) == SHAPE_USER_FREE)
 		return free_of_user_allocator(ctx, thread, cookie);
 	if (!settings.has_mappings || !range_is_sound(ARG1, ARG2) || munmap_fails(ARG1, ARG2))
 		return 0;

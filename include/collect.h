@@ -206,7 +206,7 @@ struct collector_options {
 	bool on_oom; /* watch the OOM killer: is_near_oom of struct process_view */
 
 	/*
-	 * Custom allocators of the programs, each described in a line as for --probe:
+	 * User allocators of the programs, each described in a line as for --probe:
 	 * "name=NAME,object=FILE,alloc=SYM(size=N),free=SYM(ptr=N)". Their blocks get the domains from 16 on, in
 	 * this order. The strings are only needed until open returns.
 	 */

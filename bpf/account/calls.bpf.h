@@ -169,7 +169,7 @@ static __always_inline int sampler_lose(struct thread *thread, enum loss loss)
 /* A thread has passed a sampler's probe. */
 static __noinline int enter_sampler(struct pt_regs *ctx, struct thread *thread, __u64 cookie)
 {
-	__u32 row = COOKIE_CUSTOM_CALL(cookie);
+	__u32 row = COOKIE_USER_CALL(cookie);
 	__u64 address = 0, size = 0, weight = 0;
 
 	if (sample_argument(ctx, row, 0, &address))
@@ -361,7 +361,7 @@ static __always_inline bool is_by_ret(const struct process *process, __u64 cooki
 /* The call returns an error number, and stores the block's address where its argument points. */
 static __always_inline bool is_stored(enum call_shape shape)
 {
-	return shape == SHAPE_POSIX_MEMALIGN || shape == SHAPE_CUSTOM_OUT;
+	return shape == SHAPE_POSIX_MEMALIGN || shape == SHAPE_USER_OUT;
 }
 
 /*

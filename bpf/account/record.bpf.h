@@ -297,7 +297,7 @@ static __always_inline void realloc_fail(struct process *process, struct call *c
 static __always_inline bool shape_is_realloc(enum call_shape shape)
 {
 	return shape == SHAPE_REALLOC || shape == SHAPE_REALLOCARRAY || shape == SHAPE_MREMAP ||
-	       shape == SHAPE_REALLOCF || shape == SHAPE_XALLOCX || shape == SHAPE_CUSTOM_REALLOC;
+	       shape == SHAPE_REALLOCF || shape == SHAPE_XALLOCX || shape == SHAPE_USER_REALLOC;
 }
 
 static __always_inline bool is_realloc(const struct call *call)

@@ -441,7 +441,7 @@ static __always_inline int arguments_read(struct pt_regs *ctx, const struct pyth
 
 static __noinline int python_read(struct pt_regs *ctx, __u64 cookie, struct python_arguments *ret)
 {
-	__u32 row = COOKIE_CUSTOM_CALL(cookie);
+	__u32 row = COOKIE_USER_CALL(cookie);
 
 	return row < PYTHON_CALLS_MAX ? arguments_read(ctx, &python_calls[row], ret) : 1;
 }
@@ -450,7 +450,7 @@ static __noinline int python_read(struct pt_regs *ctx, __u64 cookie, struct pyth
 __weak __noinline int python_apply(struct thread *thread, __u64 cookie, __u64 size, __u64 pointer)
 {
 	struct process *process = process_of_thread(thread);
-	__u32 row = COOKIE_CUSTOM_CALL(cookie), operation;
+	__u32 row = COOKIE_USER_CALL(cookie), operation;
 	struct python_process *python;
 	bool frees;
 
@@ -527,7 +527,7 @@ static __always_inline bool is_of_raw(struct pt_regs *ctx)
 /* Whether the call takes place here, and not by a pointer. */
 static __always_inline bool is_called_here(struct pt_regs *ctx, __u64 cookie)
 {
-	__u32 row = COOKIE_CUSTOM_CALL(cookie);
+	__u32 row = COOKIE_USER_CALL(cookie);
 
 	return row < PYTHON_CALLS_MAX && (!python_calls[row].asks_zf || ctx->flags & FLAG_ZF) &&
 	       (!python_calls[row].asks_letter || is_of_raw(ctx));

@@ -444,7 +444,7 @@ struct settings {
 	bpf_u64 nursery_mask;  /* entries of the map `nursery` - 1; 0: no nursery */
 	/* The verifier takes branches out that a recording does not need. */
 	bpf_u64 has_mappings;  /* the domain mmap is recorded */
-	bpf_u64 has_custom;    /* allocators of --probe are recorded */
+	bpf_u64 has_user_calls;    /* allocators of --probe are recorded */
 	bpf_u64 has_python;    /* the domain python may be recorded */
 	bpf_u64 has_pools;     /* its small blocks by pools, which are samples */
 	bpf_u64 python_frames; /* enum python_frames */

@@ -25,11 +25,11 @@ enum call_shape {
 	SHAPE_REALLOCF,	      /* p = f(p, size), frees p even if it fails */
 	SHAPE_XALLOCX,	      /* size = f(p, size, more), in place; a smaller result is a failure */
 
-	/* Custom allocators: struct user_call says where their arguments are. */
-	SHAPE_CUSTOM_ALLOC,   /* p = f(…size…) */
-	SHAPE_CUSTOM_OUT,     /* error = f(…&p…size…) */
-	SHAPE_CUSTOM_REALLOC, /* p = f(…p…size…) */
-	SHAPE_CUSTOM_FREE,    /* f(…p…) */
+	/* User allocators: struct user_call says where their arguments are. */
+	SHAPE_USER_ALLOC,   /* p = f(…size…) */
+	SHAPE_USER_OUT,     /* error = f(…&p…size…) */
+	SHAPE_USER_REALLOC, /* p = f(…p…size…) */
+	SHAPE_USER_FREE,    /* f(…p…) */
 
 	/* Probes of the process's own sampler: struct sampler_call says where they have their values. */
 	SHAPE_SAMPLE,	   /* p, size, weight */
@@ -45,7 +45,7 @@ enum call_shape {
 /* Whether a call of this shape only frees. The programs do not need its return. */
 static inline __attribute__((always_inline)) int shape_is_free(bpf_u32 shape)
 {
-	return shape == SHAPE_FREE || shape == SHAPE_MUNMAP || shape == SHAPE_CUSTOM_FREE ||
+	return shape == SHAPE_FREE || shape == SHAPE_MUNMAP || shape == SHAPE_USER_FREE ||
 	       shape == SHAPE_SAMPLE_FREE || shape == SHAPE_PYTHON_FREE;
 }
 
@@ -68,13 +68,13 @@ static inline __attribute__((always_inline)) int shape_is_mapping(bpf_u32 shape)
 
 #define DOMAIN_MAPPING 1
 #define DOMAIN_PYTHON 5
-#define DOMAIN_CUSTOM 16 /* the first domain of --probe */
+#define DOMAIN_USER 16 /* the first domain of --probe */
 #define DOMAIN_MAX 255
 
 /*
  * The attach cookie of a probe: its site, its call shape, and the layer and domain of its blocks. by_ret: probes
  * on `ret` instructions see its returns, even in a process that has return probes. user_call: the row of
- * user_calls[] with the arguments of a custom function; for a sampler's probe that of sampler_calls[], for a
+ * user_calls[] with the arguments of a user function; for a sampler's probe that of sampler_calls[], for a
  * place in CPython that of python_calls[].
  *
  *	site:24 | by_ret:1 | shape:7 | of_heap:1 | stepped:1 | restarts:1 | in_session:1 | own_link:1 |
@@ -90,12 +90,12 @@ static inline __attribute__((always_inline)) int shape_is_mapping(bpf_u32 shape)
 #define COOKIE_IN_SESSION (1ULL << 28) /* the session program sets it, not the loader */
 #define COOKIE_OWN_LINK (1ULL << 27) /* of one process, where others have shared links (enum links_phase) */
 #define COOKIE_SHAPE(cookie) ((bpf_u32)((cookie) >> 32) & 0x7f)
-#define CUSTOM_CALL_COOKIE(index) ((bpf_u64)(index) << 10)
-#define COOKIE_CUSTOM_CALL(cookie) ((bpf_u32)((cookie) >> 10) & 0x1ffff)
+#define USER_CALL_COOKIE(index) ((bpf_u64)(index) << 10)
+#define COOKIE_USER_CALL(cookie) ((bpf_u32)((cookie) >> 10) & 0x1ffff)
 #define COOKIE_LAYER(cookie) ((bpf_u32)((cookie) >> 8) & 3)
 #define COOKIE_DOMAIN(cookie) ((bpf_u32)(cookie) & 0xff)
 
-/* Where a function of a custom allocator has its arguments. A constant stands for one that it does not have. */
+/* Where a function of a user allocator has its arguments. A constant stands for one that it does not have. */
 struct user_call {
 	struct argument_source size, count; /* a block has count * size bytes */
 	struct argument_source pointer; /* the block that it takes, or where it stores the address of the new block; 0: neither */
@@ -111,9 +111,9 @@ struct sampler_call {
 };
 _Static_assert(sizeof(struct sampler_call) == 48, "no padding");
 
-#define CUSTOM_ARGUMENT_MAX 6
-#define CUSTOM_CALLS_MAX 128 /* for all custom allocators together */
-#define CUSTOM_ALLOCATORS_MAX 64
+#define USER_ARGUMENT_MAX 6
+#define USER_CALLS_MAX 128 /* for all user allocators together */
+#define USER_ALLOCATORS_MAX 64
 
 /* The cookie of a probe at a `ret` or a jump out of a function has this, COOKIE_STEPPED and COOKIE_OWN_LINK. */
 #define RESULT_IS_RETURNED 0ULL

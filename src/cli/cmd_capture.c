@@ -317,15 +317,15 @@ static struct collector_options collector_options_of(const struct capture_option
 
 static int check_probe_specs(const struct command *command, const struct capture_options *options)
 {
-	struct user_allocators *custom = calloc(1, sizeof(*custom));
+	struct user_allocators *user_allocators = calloc(1, sizeof(*user_allocators));
 	struct reason why = { "out of memory" };
-	int err = custom ? 0 : -ENOMEM;
+	int err = user_allocators ? 0 : -ENOMEM;
 
 	for (size_t i = 0; i < options->probe.item_nr && !err; i++)
-		err = user_allocators_add(custom, options->probe.item[i], &why);
-	if (custom)
-		user_allocators_release(custom);
-	free(custom);
+		err = user_allocators_add(user_allocators, options->probe.item[i], &why);
+	if (user_allocators)
+		user_allocators_release(user_allocators);
+	free(user_allocators);
 	if (err == -ENOMEM)
 		return log_failure("%s", why.text);
 	return err ? log_refusal(command, "--probe: %s", why.text) : EXIT_DONE;

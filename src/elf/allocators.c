@@ -211,8 +211,8 @@ bool shape_takes(enum call_shape shape)
 	case SHAPE_REALLOCARRAY:
 	case SHAPE_MUNMAP:
 	case SHAPE_MREMAP:
-	case SHAPE_CUSTOM_FREE:
-	case SHAPE_CUSTOM_REALLOC:
+	case SHAPE_USER_FREE:
+	case SHAPE_USER_REALLOC:
 		return true;
 	default:
 		return false;

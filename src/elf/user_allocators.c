@@ -34,12 +34,12 @@ static const struct function_kind {
 	unsigned int takes, needs; /* sets of enum argument_id */
 	const char *taken;
 } function_kinds[] = {
-	{ "alloc=", SHAPE_CUSTOM_ALLOC,
+	{ "alloc=", SHAPE_USER_ALLOC,
 	  ARGUMENT_SIZE | ARGUMENT_COUNT | ARGUMENT_OUT | ARGUMENT_BYTES, 0,
 	  "size=, count=, bytes= and out=" },
-	{ "realloc=", SHAPE_CUSTOM_REALLOC, ARGUMENT_SIZE | ARGUMENT_COUNT | ARGUMENT_PTR,
+	{ "realloc=", SHAPE_USER_REALLOC, ARGUMENT_SIZE | ARGUMENT_COUNT | ARGUMENT_PTR,
 	  ARGUMENT_SIZE | ARGUMENT_PTR, "ptr=, size= and count=" },
-	{ "free=", SHAPE_CUSTOM_FREE, ARGUMENT_PTR, ARGUMENT_PTR, "ptr=" },
+	{ "free=", SHAPE_USER_FREE, ARGUMENT_PTR, ARGUMENT_PTR, "ptr=" },
 };
 
 /* A function while it is parsed. Messages call it by the text before its arguments. */
@@ -85,16 +85,16 @@ static int set_position(struct reading *reading, const struct argument_key *key,
 
 	if (err)
 		return err;
-	if (parse_count(value, 1, CUSTOM_ARGUMENT_MAX, &position))
+	if (parse_count(value, 1, USER_ARGUMENT_MAX, &position))
 		return reason_set(reading->why, -EINVAL,
 				  "%s: %s=%.40s: an argument's position is 1 to %d", reading->name,
-				  key->name, value, CUSTOM_ARGUMENT_MAX);
+				  key->name, value, USER_ARGUMENT_MAX);
 	if (position == call->size || position == call->count || position == call->pointer)
 		return reason_set(reading->why, -EINVAL, "%s: argument %u has two meanings",
 				  reading->name, (unsigned int)position);
 	*field = position;
 	if (key->id == ARGUMENT_OUT)
-		reading->function.shape = SHAPE_CUSTOM_OUT;
+		reading->function.shape = SHAPE_USER_OUT;
 	return 0;
 }
 
@@ -213,7 +213,7 @@ static struct argument_source constant_source(uint64_t value)
 /* x86-64 psABI, 3.2.3: integer arguments 1 to 6. */
 static struct argument_source position_source(uint32_t position, bool is_narrow)
 {
-	static const uint16_t registers[CUSTOM_ARGUMENT_MAX] = {
+	static const uint16_t registers[USER_ARGUMENT_MAX] = {
 		offsetof(struct user_regs_struct, rdi), offsetof(struct user_regs_struct, rsi),
 		offsetof(struct user_regs_struct, rdx), offsetof(struct user_regs_struct, rcx),
 		offsetof(struct user_regs_struct, r8),	offsetof(struct user_regs_struct, r9),
@@ -234,7 +234,7 @@ struct user_call user_call_of(const struct user_arguments *at)
 
 /* The state of parsing one SPEC. */
 struct spec {
-	struct user_allocators *custom;
+	struct user_allocators *user_allocators;
 	struct user_allocator allocator;
 	size_t first; /* the index of its first function */
 	struct reason *why;
@@ -244,8 +244,8 @@ struct spec {
 
 static bool is_named(const struct spec *spec, const char *symbol)
 {
-	for (size_t i = spec->first; i < spec->custom->function_nr; i++)
-		if (!strcmp(spec->custom->function[i].symbol, symbol))
+	for (size_t i = spec->first; i < spec->user_allocators->function_nr; i++)
+		if (!strcmp(spec->user_allocators->function[i].symbol, symbol))
 			return true;
 	return false;
 }
@@ -254,10 +254,10 @@ static int spec_add_function(struct spec *spec, const char *item, struct user_fu
 {
 	if (is_named(spec, function->symbol))
 		return reason_set(spec->why, -EINVAL, "%s: the function is there twice", item);
-	if (spec->custom->function_nr == CUSTOM_CALLS_MAX)
-		return reason_set(spec->why, -EINVAL, "more than %d functions", CUSTOM_CALLS_MAX);
-	function->allocator = spec->custom->allocator_nr;
-	return array_push(spec->custom, function, *function);
+	if (spec->user_allocators->function_nr == USER_CALLS_MAX)
+		return reason_set(spec->why, -EINVAL, "more than %d functions", USER_CALLS_MAX);
+	function->allocator = spec->user_allocators->allocator_nr;
+	return array_push(spec->user_allocators, function, *function);
 }
 
 static int spec_set_allocator_function(struct spec *spec, char *item)
@@ -289,13 +289,13 @@ static bool is_domain_name(const char *text)
 					 "0123456789._-";
 
 	return !text[strspn(text, name_bytes)] && text[strspn(text, "0123456789")] &&
-	       strlen(text) <= CUSTOM_NAME_MAX;
+	       strlen(text) <= USER_ALLOCATOR_NAME_MAX;
 }
 
 static bool is_taken(const struct spec *spec, const char *name)
 {
-	for (size_t i = 0; i < spec->custom->allocator_nr; i++)
-		if (!strcmp(spec->custom->allocator[i].name, name))
+	for (size_t i = 0; i < spec->user_allocators->allocator_nr; i++)
+		if (!strcmp(spec->user_allocators->allocator[i].name, name))
 			return true;
 	return allocator_is_named(name);
 }
@@ -309,7 +309,7 @@ static int spec_set_allocator_name(struct spec *spec, const char *item, const ch
 	if (!is_domain_name(value))
 		return reason_set(spec->why, -EINVAL,
 				  "name=%.40s: a name is up to %d letters, digits, '.', '_' and '-', and no number",
-				  value, CUSTOM_NAME_MAX);
+				  value, USER_ALLOCATOR_NAME_MAX);
 	if (is_taken(spec, value))
 		return reason_set(spec->why, -EINVAL, "name=%s: that is another allocator's name",
 				  value);
@@ -367,8 +367,8 @@ static char *cut_item(char *text)
 
 static bool spec_has_shape(const struct spec *spec, bool (*is_wanted)(enum call_shape shape))
 {
-	for (size_t i = spec->first; i < spec->custom->function_nr; i++)
-		if (is_wanted(spec->custom->function[i].shape))
+	for (size_t i = spec->first; i < spec->user_allocators->function_nr; i++)
+		if (is_wanted(spec->user_allocators->function[i].shape))
 			return true;
 	return false;
 }
@@ -408,7 +408,7 @@ static unsigned int user_allocators_argument_nr(const struct user_arguments *cal
 	return most > call->pointer ? most : call->pointer;
 }
 
-_Static_assert((int)FUNCTIONS_WANTED_MAX >= CUSTOM_CALLS_MAX, "there is room for each");
+_Static_assert((int)FUNCTIONS_WANTED_MAX >= USER_CALLS_MAX, "there is room for each");
 
 /* Two files may have functions of the same name. */
 static void want(struct functions_wanted *wanted, struct user_function *function)
@@ -435,40 +435,40 @@ static void allocator_release(struct user_allocator *allocator)
 	free(allocator->object);
 }
 
-static void drop_functions(struct user_allocators *custom, size_t first)
+static void drop_functions(struct user_allocators *user_allocators, size_t first)
 {
-	while (custom->function_nr > first)
-		free(custom->function[--custom->function_nr].symbol);
+	while (user_allocators->function_nr > first)
+		free(user_allocators->function[--user_allocators->function_nr].symbol);
 }
 
-int user_allocators_add(struct user_allocators *custom, const char *text, struct reason *why)
+int user_allocators_add(struct user_allocators *user_allocators, const char *text, struct reason *why)
 {
-	struct spec spec = { .custom = custom, .first = custom->function_nr, .why = why };
+	struct spec spec = { .user_allocators = user_allocators, .first = user_allocators->function_nr, .why = why };
 	char *items = strdup(text);
 	int err = items ? read_items(&spec, items) : -ENOMEM;
 
-	if (!err && custom->allocator_nr == CUSTOM_ALLOCATORS_MAX)
-		err = reason_set(why, -EINVAL, "more than %d allocators", CUSTOM_ALLOCATORS_MAX);
+	if (!err && user_allocators->allocator_nr == USER_ALLOCATORS_MAX)
+		err = reason_set(why, -EINVAL, "more than %d allocators", USER_ALLOCATORS_MAX);
 	if (!err)
-		err = array_push(custom, allocator, spec.allocator);
-	for (size_t i = spec.first; i < custom->function_nr && !err; i++)
-		want(&custom->wanted, &custom->function[i]);
+		err = array_push(user_allocators, allocator, spec.allocator);
+	for (size_t i = spec.first; i < user_allocators->function_nr && !err; i++)
+		want(&user_allocators->wanted, &user_allocators->function[i]);
 	free(items);
 	if (err) {
 		allocator_release(&spec.allocator);
-		drop_functions(custom, spec.first);
+		drop_functions(user_allocators, spec.first);
 	}
 	return err;
 }
 
-void user_allocators_release(struct user_allocators *custom)
+void user_allocators_release(struct user_allocators *user_allocators)
 {
-	for (size_t i = 0; i < custom->allocator_nr; i++)
-		allocator_release(&custom->allocator[i]);
-	drop_functions(custom, 0);
-	free(custom->allocator);
-	free(custom->function);
-	memset(custom, 0, sizeof(*custom));
+	for (size_t i = 0; i < user_allocators->allocator_nr; i++)
+		allocator_release(&user_allocators->allocator[i]);
+	drop_functions(user_allocators, 0);
+	free(user_allocators->allocator);
+	free(user_allocators->function);
+	memset(user_allocators, 0, sizeof(*user_allocators));
 }
 
 /* ---- questions ---- */
@@ -483,18 +483,18 @@ bool user_allocator_is_in(const struct user_allocator *allocator, const char *pa
 	       !fnmatch(object, name, 0);
 }
 
-bool user_function_throws(const struct user_allocators *custom, size_t i)
+bool user_function_throws(const struct user_allocators *user_allocators, size_t i)
 {
-	const struct user_function *function = &custom->function[i];
+	const struct user_function *function = &user_allocators->function[i];
 
-	return shape_gives(function->shape) && (custom->allocator[function->allocator].throws ||
+	return shape_gives(function->shape) && (user_allocators->allocator[function->allocator].throws ||
 						!strncmp(function->symbol, "_Z", 2));
 }
 
-bool user_allocators_may_be_in(const struct user_allocators *custom, const char *path)
+bool user_allocators_may_be_in(const struct user_allocators *user_allocators, const char *path)
 {
-	for (size_t i = 0; i < custom->allocator_nr; i++)
-		if (user_allocator_is_in(&custom->allocator[i], path, true))
+	for (size_t i = 0; i < user_allocators->allocator_nr; i++)
+		if (user_allocator_is_in(&user_allocators->allocator[i], path, true))
 			return true;
 	return false;
 }

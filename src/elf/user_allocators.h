@@ -3,7 +3,7 @@
 #define ALLOCSNAP_ELF_USER_ALLOCATORS_H
 
 /*
- * Custom allocators, such as a program's own pool. The user describes each in one line:
+ * User allocators, such as a program's own pool. The user describes each in one line:
  *
  *	name=pool,object=libpool.so*,alloc=pool_alloc(size=2),free=pool_free(ptr=2)
  *
@@ -34,7 +34,7 @@
 #include "elf/probe_info.h"
 #include "shared/bpf_types.h"
 
-#define CUSTOM_NAME_MAX 32
+#define USER_ALLOCATOR_NAME_MAX 32
 
 /* Arguments of type int or unsigned: the upper half of their register may hold anything. */
 enum narrow_argument {
@@ -64,7 +64,7 @@ struct user_allocator {
 	bool throws, wraps;
 };
 
-/* Zeroed: no allocators. An allocator's domain is DOMAIN_CUSTOM + its index. */
+/* Zeroed: no allocators. An allocator's domain is DOMAIN_USER + its index. */
 struct user_allocators {
 	struct user_allocator *allocator;
 	size_t allocator_nr, allocator_alloc;
@@ -74,8 +74,8 @@ struct user_allocators {
 };
 
 /* Adds the allocator of a SPEC. 0, -ENOMEM, or -EINVAL with the mistake in *why. */
-int user_allocators_add(struct user_allocators *custom, const char *spec, struct reason *why);
-void user_allocators_release(struct user_allocators *custom);
+int user_allocators_add(struct user_allocators *user_allocators, const char *spec, struct reason *why);
+void user_allocators_release(struct user_allocators *user_allocators);
 
 /* Whether this file defines the functions of allocator number i. */
 bool user_allocator_is_in(const struct user_allocator *allocator, const char *path, bool is_exe);
@@ -84,12 +84,12 @@ bool user_allocator_is_in(const struct user_allocator *allocator, const char *pa
  * Whether exceptions may leave the function. Its return address must then stay as it is; otherwise
  * an exception would end the program.
  */
-bool user_function_throws(const struct user_allocators *custom, size_t i);
+bool user_function_throws(const struct user_allocators *user_allocators, size_t i);
 
-/* Whether this file may define functions of a custom allocator. It cannot tell which file is the program. */
-bool user_allocators_may_be_in(const struct user_allocators *custom, const char *path);
+/* Whether this file may define functions of a user allocator. It cannot tell which file is the program. */
+bool user_allocators_may_be_in(const struct user_allocators *user_allocators, const char *path);
 
-/* A function of a custom allocator, as --probe describes it: "alloc=SYM(size=1)". */
+/* A function of a user allocator, as --probe describes it: "alloc=SYM(size=1)". */
 
 /* Where the kernel side finds the arguments. */
 struct user_call user_call_of(const struct user_arguments *arguments);

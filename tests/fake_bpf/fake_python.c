@@ -166,7 +166,7 @@ void pass_place(__u32 row, struct pt_regs regs)
 	__u32 shape = frees ? SHAPE_PYTHON_FREE : SHAPE_PYTHON;
 
 	regs.sp = regs.sp ?: sp_at(5);
-	fake.attach_cookie = SITE_COOKIE(90 + shape, shape, LAYER_POOL, DOMAIN_PYTHON) | CUSTOM_CALL_COOKIE(row);
+	fake.attach_cookie = SITE_COOKIE(90 + shape, shape, LAYER_POOL, DOMAIN_PYTHON) | USER_CALL_COOKIE(row);
 	python_place(&regs);
 }
 
@@ -186,7 +186,7 @@ void object_begins(__u64 object)
 	struct pt_regs regs = { .r12 = object, .sp = sp_at(5) };
 
 	fake.attach_cookie = SITE_COOKIE(90 + SHAPE_PYTHON_CREATION, SHAPE_PYTHON_CREATION, LAYER_POOL, DOMAIN_PYTHON) |
-			     CUSTOM_CALL_COOKIE(ROW_CREATION);
+			     USER_CALL_COOKIE(ROW_CREATION);
 	python_place(&regs);
 }
 

@@ -214,19 +214,19 @@ MUTANTS = {
     "calls: free(NULL) is a free": (
         "account/calls.bpf.h", "!address || !may_be_known(", "!may_be_known("),
 
-    # custom allocators
-    "custom: another argument": ("alloc.bpf.c", "user_argument(ctx, &call->size));", "user_argument(ctx, &call->pointer));"),
-    "custom: the count is none": ("alloc.bpf.c", "product(user_argument(ctx, &call->count), ", "product(1, "),
-    "custom: the count's product may overflow": (
+    # user allocators
+    "user calls: another argument": ("alloc.bpf.c", "user_argument(ctx, &call->size));", "user_argument(ctx, &call->pointer));"),
+    "user calls: the count is none": ("alloc.bpf.c", "product(user_argument(ctx, &call->count), ", "product(1, "),
+    "user calls: the count's product may overflow": (
         "alloc.bpf.c", "product(user_argument(ctx, &call->count), user_argument(ctx, &call->size));",
         "user_argument(ctx, &call->count) * user_argument(ctx, &call->size);"),
-    "custom: the first row is for all": ("alloc.bpf.c", "call = &user_calls[index]", "call = &user_calls[0]"),
-    "custom: a free gives out a block": (
-        "alloc.bpf.c", "if (settings.has_custom && COOKIE_SHAPE(cookie) == SHAPE_CUSTOM_FREE)", "if (0)"),
-    "custom: what is stored is what is returned": (
-        "account/calls.bpf.h", " || shape == SHAPE_CUSTOM_OUT;", ";"),
-    "custom: a realloc keeps its old block": (
-        "account/record.bpf.h", " || shape == SHAPE_CUSTOM_REALLOC;", ";"),
+    "user calls: the first row is for all": ("alloc.bpf.c", "call = &user_calls[index]", "call = &user_calls[0]"),
+    "user calls: a free gives out a block": (
+        "alloc.bpf.c", "if (settings.has_user_calls && COOKIE_SHAPE(cookie) == SHAPE_USER_FREE)", "if (0)"),
+    "user calls: what is stored is what is returned": (
+        "account/calls.bpf.h", " || shape == SHAPE_USER_OUT;", ";"),
+    "user calls: a realloc keeps its old block": (
+        "account/record.bpf.h", " || shape == SHAPE_USER_REALLOC;", ";"),
 
     # one instant
     "cut: what leaves the map is not handed over": (

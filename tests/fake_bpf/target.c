@@ -44,7 +44,7 @@ void settings_set(__u32 traceback_limit, __u64 hash_seed)
 		.unwinder = unwinder,
 		.max_map_count = 65530,
 		.has_mappings = true,
-		.has_custom = true,
+		.has_user_calls = true,
 	};
 	nursery_use(calls_are_sessions() ? NURSERY_PLACES : 0);
 }
@@ -315,7 +315,7 @@ __u64 alternate_sp_at(unsigned int depth)
 static void cookie_set(enum call_shape shape)
 {
 	fake.attach_cookie = SITE_COOKIE(shape + site_offset, shape, layer, domain) |
-			     CUSTOM_CALL_COOKIE(user_call) | (of_heap ? COOKIE_OF_HEAP : 0) |
+			     USER_CALL_COOKIE(user_call) | (of_heap ? COOKIE_OF_HEAP : 0) |
 			     (is_throwing ? COOKIE_BY_RET : 0) | (restarts ? COOKIE_RESTARTS : 0) |
 			     (is_stepped ? COOKIE_STEPPED : 0);
 }

@@ -117,7 +117,7 @@ void leave(enum call_shape shape, __u64 sp, __u64 returned);
 void leave_by_jump(__u64 sp, __u64 argument); /* to a function that returns its argument */
 void leave_with(enum call_shape shape, __u64 sp, __u64 returned, __u64 frame_pointer);
 extern __u32 site_offset, domain, user_call;
-extern struct user_call user_calls[CUSTOM_CALLS_MAX]; /* see bpf_alloc.c */
+extern struct user_call user_calls[USER_CALLS_MAX]; /* see bpf_alloc.c */
 extern enum layer layer; /* the function's layer; the heap by default */
 extern enum unwinder unwinder; /* for settings_set(); frame pointers by default */
 extern void (*at_program)(bool begins); /* called before and after each program at a probe; NULL: not called */

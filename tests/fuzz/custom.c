@@ -13,14 +13,14 @@
 
 static const int allowed[] = { -EINVAL, 0 };
 
-static void check_function(const struct user_allocators *custom, size_t i)
+static void check_function(const struct user_allocators *user_allocators, size_t i)
 {
-	const struct user_function *function = &custom->function[i];
+	const struct user_function *function = &user_allocators->function[i];
 	const struct user_arguments *call = &function->call;
 	bool takes = shape_takes(function->shape);
 
-	MUST(function->allocator < custom->allocator_nr && function->wanted < custom->wanted.nr);
-	MUST(!strcmp(custom->wanted.function[function->wanted].name, function->symbol));
+	MUST(function->allocator < user_allocators->allocator_nr && function->wanted < user_allocators->wanted.nr);
+	MUST(!strcmp(user_allocators->wanted.function[function->wanted].name, function->symbol));
 	MUST(*function->symbol && call->size <= 6 && call->count <= 6 && call->pointer <= 6);
 	MUST(!shape_gives(function->shape) || !call->size != !call->bytes);
 	MUST(!takes || call->pointer);
@@ -28,13 +28,13 @@ static void check_function(const struct user_allocators *custom, size_t i)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct user_allocators custom = {};
+	struct user_allocators user_allocators = {};
 	char *text = strndup((const char *)data, size), *rest = text;
 
 	while (rest) {
 		size_t allocators = custom.allocator_nr, functions = custom.function_nr;
 		struct reason why = { "" };
-		int err = user_allocators_add(&custom, strsep(&rest, "\n"), &why);
+		int err = user_allocators_add(&user_allocators, strsep(&rest, "\n"), &why);
 
 		if (err)
 			check_refused(err, &why, allowed);
@@ -42,8 +42,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		MUST(!err || custom.function_nr == functions);
 	}
 	for (size_t i = 0; i < custom.function_nr; i++)
-		check_function(&custom, i);
-	user_allocators_release(&custom);
+		check_function(&user_allocators, i);
+	user_allocators_release(&user_allocators);
 	free(text);
 	return 0;
 }

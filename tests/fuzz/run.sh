@@ -30,7 +30,7 @@ runs_of() {
 	cfi) echo 60000 ;;
 	elf) echo 10000 ;;
 	answer) echo 10000 ;;
-	custom) echo 200000 ;;
+	user_allocators) echo 200000 ;;
 	profile) echo 40000 ;;
 	esac
 }
@@ -44,7 +44,7 @@ limits_of() {
 	cfi) echo "-max_len=2048" ;;
 	elf) echo "-max_len=16384" ;;
 	answer) echo "-max_len=4096" ;;
-	custom) echo "-max_len=512 -dict=$tests/custom.dict" ;;
+	user_allocators) echo "-max_len=512 -dict=$tests/custom.dict" ;;
 	profile) echo "-max_len=8192 -dict=$tests/profile.dict" ;;
 	esac
 }

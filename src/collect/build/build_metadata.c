@@ -292,22 +292,22 @@ int describe_counters(struct snapshot_builder *builder, const uint64_t *counter,
 }
 
 /* The domains of --probe have the names that the user gave. */
-static const char *name_of_domain(const struct user_allocators *custom, const struct probe_site *site)
+static const char *name_of_domain(const struct user_allocators *user_allocators, const struct probe_site *site)
 {
-	return site->is_user_allocator ? custom->allocator[site->domain - DOMAIN_CUSTOM].name :
+	return site->is_user_allocator ? user_allocators->allocator[site->domain - DOMAIN_USER].name :
 				 domain_name(site->domain);
 }
 
 /*
- * The blocks of a custom allocator that wraps the heap are like the heap's: they do not lie inside the heap's
+ * The blocks of a user allocator that wraps the heap are like the heap's: they do not lie inside the heap's
  * blocks.
  */
-static int describe_domain(struct snapshot_builder *builder, const struct user_allocators *custom,
+static int describe_domain(struct snapshot_builder *builder, const struct user_allocators *user_allocators,
 			   const struct probe_site *site)
 {
 	char key[32];
 	int err = snapshot_builder__probe_domain(builder, site->domain) ?:
-			  snapshot_builder__domain_name(builder, site->domain, name_of_domain(custom, site));
+			  snapshot_builder__domain_name(builder, site->domain, name_of_domain(user_allocators, site));
 	if (err || !site->is_user_allocator)
 		return err;
 	snprintf(key, sizeof(key), "layer.%u", site->domain);
@@ -328,7 +328,7 @@ static int describe_probe(struct snapshot_builder *builder, const struct objects
 
 	err = err ?: snapshot_builder__string(builder, site->placement.instruction,
 					      &row.instruction);
-	return err ?: snapshot_builder__probe(builder, &row) ?: describe_domain(builder, objects->custom, site);
+	return err ?: snapshot_builder__probe(builder, &row) ?: describe_domain(builder, objects->user_allocators, site);
 }
 
 /* Shared probes of the heap do nothing for a process that is recorded by another domain. */

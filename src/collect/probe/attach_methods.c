@@ -313,7 +313,7 @@ void detach_from(struct probes *probes, size_t link)
 static uint64_t site_cookie(const struct probes *probes, const struct probe_site *site)
 {
 	return SITE_COOKIE(site - probes->site, site->shape, site->layer, site->domain) |
-	       CUSTOM_CALL_COOKIE(site->user_call) | (site->of_heap ? COOKIE_OF_HEAP : 0) |
+	       USER_CALL_COOKIE(site->user_call) | (site->of_heap ? COOKIE_OF_HEAP : 0) |
 	       (site->throws ? COOKIE_BY_RET : 0) |
 	       (site->restarts ? COOKIE_RESTARTS : 0) | (probes->is_beside ? COOKIE_OWN_LINK : 0) |
 	       (site->placement.why == PLACEMENT_EMULATED ? 0 : COOKIE_STEPPED);

@@ -112,19 +112,19 @@ bool user_allocator_applies(const struct user_allocator *allocator, const struct
 static int add_user_allocator(struct probes *probes, const struct objects *objects, uint32_t index,
 		      const struct object_function *function, unsigned int meant)
 {
-	const struct user_allocators *custom = objects->custom;
+	const struct user_allocators *user_allocators = objects->user_allocators;
 	uint32_t wanted = function->name - allocator_function_nr;
 
-	for (size_t i = 0; i < custom->function_nr; i++) {
-		const struct user_function *named = &custom->function[i];
-		const struct user_allocator *allocator = &custom->allocator[named->allocator];
+	for (size_t i = 0; i < user_allocators->function_nr; i++) {
+		const struct user_function *named = &user_allocators->function[i];
+		const struct user_allocator *allocator = &user_allocators->allocator[named->allocator];
 		const struct probe_site site = {
 			.function = named->symbol,
 			.shape = named->shape,
 			.layer = allocator->wraps ? LAYER_HEAP : LAYER_POOL,
-			.domain = DOMAIN_CUSTOM + named->allocator,
+			.domain = DOMAIN_USER + named->allocator,
 			.user_call = i,
-			.throws = user_function_throws(custom, i),
+			.throws = user_function_throws(user_allocators, i),
 			.is_user_allocator = true,
 		};
 
@@ -176,7 +176,7 @@ bool probes_have_site(const struct probes *probes, uint32_t object)
 	return array_any(probes->site_nr, i, probes->site[i].object == object && probes->site[i].is_attached);
 }
 
-static int add_customs(struct probes *probes, const struct objects *objects, uint32_t index, unsigned int meant)
+static int add_user_allocators(struct probes *probes, const struct objects *objects, uint32_t index, unsigned int meant)
 {
 	const struct probe_info *probe_info = objects->object[index]->probe_info;
 	int err = 0;
@@ -199,7 +199,7 @@ static int append_object_sites(struct probes *probes, const struct objects *obje
 	for (uint32_t i = 0; i < probe_info->function_nr && !err; i++)
 		if (probe_info->function[i].name < allocator_function_nr)
 			err = add_known(probes, objects, index, i, meant);
-	return err ?: add_customs(probes, objects, index, meant);
+	return err ?: add_user_allocators(probes, objects, index, meant);
 }
 
 static unsigned int sites_meant(bool with_heap)
@@ -295,7 +295,7 @@ static int look_as_program(struct probes *probes, const struct allocsnap_bpf *bp
 	size_t first = probes->site_nr;
 	bool has_heap = looked->heap_time_ns != UINT64_MAX;
 	int err = objects->object[index]->probe_info ?
-			  add_customs(probes, objects, index, sites_meant(has_heap)) : 0;
+			  add_user_allocators(probes, objects, index, sites_meant(has_heap)) : 0;
 
 	if (!err && probes->site_nr > first) {
 		err = attach_new(probes, bpf, objects, index, first, why);
@@ -354,7 +354,7 @@ int probes_attach(struct probes *probes, const struct allocsnap_bpf *bpf,
 		return examine_object(probes, bpf, objects, index, with_heap, why);
 	if (with_heap && looked->heap_time_ns == UINT64_MAX)
 		err = add_heap(probes, bpf, objects, index, why);
-	if (!err && objects->custom && objects->object[index]->is_program && !looked->as_program)
+	if (!err && objects->user_allocators && objects->object[index]->is_program && !looked->as_program)
 		return look_as_program(probes, bpf, objects, index, why);
 	return err;
 }

@@ -130,10 +130,10 @@ static bool is_being_written(const struct object *object)
 
 static int read_probe_info(struct objects *objects, struct object *object, struct reason *why)
 {
-	const struct user_allocators *custom = objects->custom;
-	bool wants = custom && user_allocators_may_be_in(custom, object->path);
+	const struct user_allocators *user_allocators = objects->user_allocators;
+	bool wants = user_allocators && user_allocators_may_be_in(user_allocators, object->path);
 	const struct file_to_read file = {
-		.sandbox = objects->sandbox, .fd = object->fd, .wanted = wants ? &custom->wanted : NULL,
+		.sandbox = objects->sandbox, .fd = object->fd, .wanted = wants ? &user_allocators->wanted : NULL,
 	};
 	int err = probe_info_store_get(&objects->probe_info, &file, &object->stored_info, why);
 

@@ -65,7 +65,7 @@ struct objects {
 	struct file_opener *opener; /* opens files on file systems that may hang; or NULL */
 	unsigned int copied_nr, nameless_nr, more_heaps_nr, given_up_nr; /* notes so far about files of these kinds */
 	uint32_t domains;      /* enum collector_domains: which functions are probed */
-	const struct user_allocators *custom; /* user allocators to look for; or NULL */
+	const struct user_allocators *user_allocators; /* user allocators to look for; or NULL */
 	struct probe_info_store probe_info; /* shared by all objects with the same bytes */
 	char **note;	       /* messages for the user, mostly about objects that were given up */
 	size_t note_nr, note_alloc;

@@ -50,7 +50,7 @@ static int add_python_place(const struct allocsnap_bpf *bpf, const struct python
 		return err;
 	if (place->operation == PYTHON_POOL_OPEN || place->operation == PYTHON_POOL_CLOSE)
 		probe.cookie = COOKIE_STEPPED; /* they are stores */
-	probe.cookie |= SITE_COOKIE(site, shape, LAYER_POOL, DOMAIN_PYTHON) | CUSTOM_CALL_COOKIE(row);
+	probe.cookie |= SITE_COOKIE(site, shape, LAYER_POOL, DOMAIN_PYTHON) | USER_CALL_COOKIE(row);
 	return array_push(ret, place, probe);
 }
 

@@ -173,7 +173,7 @@ static int configure_bpf(struct allocsnap_bpf *bpf, const struct collector_optio
 	int err;
 
 	settings->has_mappings = options->domains & COLLECTOR_MMAP;
-	settings->has_custom = options->probe_nr;
+	settings->has_user_calls = options->probe_nr;
 
 	settings->traceback_limit = options->traceback_limit;
 	settings->unwinder = options->unwinder;

@@ -9,7 +9,7 @@
 
 /* The files of a process that may define an allocator of --probe. */
 struct place {
-	const struct user_allocators *custom;
+	const struct user_allocators *user_allocators;
 	const struct objects *objects;
 	const struct target *target;
 	uint32_t allocator;
@@ -19,7 +19,7 @@ struct place {
 
 static const struct user_allocator *allocator_at(const struct place *place)
 {
-	return &place->custom->allocator[place->allocator];
+	return &place->user_allocators->allocator[place->allocator];
 }
 
 static bool is_in(const struct place *place, uint32_t object)
@@ -32,7 +32,7 @@ static struct place find_allocator_place(const struct collector *collector, cons
 {
 	const struct mappings *mappings = &target->mappings;
 	struct place place = {
-		.custom = &collector->sources->user_allocators,
+		.user_allocators = &collector->sources->user_allocators,
 		.objects = &collector->objects,
 		.target = target,
 		.allocator = allocator,
@@ -152,11 +152,11 @@ static void note_missing(struct notes *notes, const struct place *place, const s
 static bool has_any(const struct place *place, bool (*does)(enum call_shape shape),
 		    const struct user_function **ret_missing)
 {
-	const struct user_allocators *custom = place->custom;
+	const struct user_allocators *user_allocators = place->user_allocators;
 
 	*ret_missing = NULL;
-	for (size_t i = 0; i < custom->function_nr; i++) {
-		const struct user_function *function = &custom->function[i];
+	for (size_t i = 0; i < user_allocators->function_nr; i++) {
+		const struct user_function *function = &user_allocators->function[i];
 
 		if (function->allocator != place->allocator || !does(function->shape))
 			continue;
@@ -184,11 +184,11 @@ static int check_pairs(const struct place *place, struct reason *why)
 
 static void note_all_missing(struct notes *notes, const struct place *place)
 {
-	const struct user_allocators *custom = place->custom;
+	const struct user_allocators *user_allocators = place->user_allocators;
 
-	for (size_t i = 0; i < custom->function_nr; i++)
-		if (custom->function[i].allocator == place->allocator && !is_attached(place, i))
-			note_missing(notes, place, &custom->function[i]);
+	for (size_t i = 0; i < user_allocators->function_nr; i++)
+		if (user_allocators->function[i].allocator == place->allocator && !is_attached(place, i))
+			note_missing(notes, place, &user_allocators->function[i]);
 }
 
 static void note_waiting(struct notes *notes, const struct place *place)
@@ -257,22 +257,22 @@ static void note_missing_functions(struct collector *collector, const struct tar
 static int read_user_allocators(struct collector *collector, struct reason *why)
 {
 	const struct collector_options *options = &collector->options;
-	struct user_allocators *custom = &collector->sources->user_allocators;
+	struct user_allocators *user_allocators = &collector->sources->user_allocators;
 	struct reason what = { "out of memory" };
 	int err = 0;
 
-	collector->objects.custom = custom;
+	collector->objects.user_allocators = user_allocators;
 	for (size_t i = 0; i < options->probe_nr && !err; i++)
-		err = user_allocators_add(custom, options->probe[i], &what);
+		err = user_allocators_add(user_allocators, options->probe[i], &what);
 	return err ? reason_set(why, err, "--probe: %s", what.text) : 0;
 }
 
 static int configure_user_calls(struct collector *collector, struct allocsnap_bpf *bpf)
 {
-	const struct user_allocators *custom = &collector->sources->user_allocators;
+	const struct user_allocators *user_allocators = &collector->sources->user_allocators;
 
-	for (size_t i = 0; i < custom->function_nr; i++)
-		bpf->bss->user_calls[i] = user_call_of(&custom->function[i].call);
+	for (size_t i = 0; i < user_allocators->function_nr; i++)
+		bpf->bss->user_calls[i] = user_call_of(&user_allocators->function[i].call);
 	return 0;
 }
 

@@ -453,7 +453,7 @@ Test(leak_birth_keys, sorted_and_counted)
 
 #define MIB 1048576.0
 
-enum { DOMAIN_CUSTOM = 16 };
+enum { DOMAIN_USER = 16 };
 
 struct growth_case {
 	const char *exe, *sampler, *unrecorded, *domains;
@@ -512,7 +512,7 @@ Test(leak_runtimes, growth_that_nothing_traced_explains)
 		{ "/opt/go", .unrecorded = "Go's heap", .rss = 10, .untraced = 10, .what = LEAK_UNTRACED_NAMED },
 		{ PYTHON, .rss = 10, .traced = 1, .untraced = 9, .what = LEAK_UNTRACED_SMALL_OBJECTS },
 		{ PYTHON " (deleted)", .rss = 10, .untraced = 10, .what = LEAK_UNTRACED_SMALL_OBJECTS },
-		{ PYTHON, .recorded = DOMAIN_CUSTOM, .rss = 10, .untraced = 10, .what = LEAK_UNTRACED_SMALL_OBJECTS },
+		{ PYTHON, .recorded = DOMAIN_USER, .rss = 10, .untraced = 10, .what = LEAK_UNTRACED_SMALL_OBJECTS },
 		{ PYTHON, .recorded = DOMAIN_PYTHON, .rss = 10, .untraced = 10, .what = LEAK_UNTRACED_PYTHONS_HEAP },
 		{ PYTHON, "pools", .recorded = DOMAIN_PYTHON, .rss = 10, .untraced = 10, .what = LEAK_UNTRACED_LARGE_OBJECTS },
 		{ PYTHON, "pools", .domains = "python,malloc", .recorded = DOMAIN_PYTHON, .rss = 10, .untraced = 10,

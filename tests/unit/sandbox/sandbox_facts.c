@@ -102,7 +102,7 @@ static __attribute__((noinline, used)) int static_once(int a, int b)
 	return a * b;
 }
 
-/* Another one is in custom_allocators.c. */
+/* Another one is in user_allocators.c. */
 static __attribute__((noinline, used)) int static_twice(void)
 {
 	return 2;

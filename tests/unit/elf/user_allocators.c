@@ -16,12 +16,12 @@ static __attribute__((noinline, used)) int static_twice(void)
 
 static struct user_allocators read_specs(const char *const *spec)
 {
-	struct user_allocators custom = {};
+	struct user_allocators user_allocators = {};
 	struct reason why = {};
 
 	for (; *spec; spec++)
-		cr_assert_eq(user_allocators_add(&custom, *spec, &why), 0, "%s: %s", *spec, why.text);
-	return custom;
+		cr_assert_eq(user_allocators_add(&user_allocators, *spec, &why), 0, "%s: %s", *spec, why.text);
+	return user_allocators;
 }
 
 #define SPECS(...) ((const char *const[]){ __VA_ARGS__, NULL })
@@ -40,81 +40,81 @@ static void expect_function(const struct user_function *function, const char *sy
 
 Test(user_allocators, parse_each_kind_of_function)
 {
-	struct user_allocators custom = read_specs(SPECS(
+	struct user_allocators user_allocators = read_specs(SPECS(
 		"name=p,object=/usr/lib/x.so,alloc=a(size=2),alloc=b(count=1,size=3),"
 		"alloc=c(bytes=192),alloc=d(count=6,bytes=8),alloc=e(out=1,size=2),"
 		"realloc=f(ptr=2,size=4),realloc=g(ptr=1,size=2,count=3),free=h(ptr=2),wraps"));
-	const struct user_function *function = custom.function;
+	const struct user_function *function = user_allocators.function;
 
-	cr_assert_eq(custom.allocator_nr, 1);
-	cr_assert_eq(custom.function_nr, 8);
-	cr_expect_str_eq(custom.allocator[0].name, "p");
-	cr_expect_str_eq(custom.allocator[0].object, "/usr/lib/x.so");
-	cr_expect(custom.allocator[0].wraps && !custom.allocator[0].throws);
-	expect_function(&function[0], "a", SHAPE_CUSTOM_ALLOC, (struct user_arguments){ .size = 2 });
-	expect_function(&function[1], "b", SHAPE_CUSTOM_ALLOC,
+	cr_assert_eq(user_allocators.allocator_nr, 1);
+	cr_assert_eq(user_allocators.function_nr, 8);
+	cr_expect_str_eq(user_allocators.allocator[0].name, "p");
+	cr_expect_str_eq(user_allocators.allocator[0].object, "/usr/lib/x.so");
+	cr_expect(user_allocators.allocator[0].wraps && !user_allocators.allocator[0].throws);
+	expect_function(&function[0], "a", SHAPE_USER_ALLOC, (struct user_arguments){ .size = 2 });
+	expect_function(&function[1], "b", SHAPE_USER_ALLOC,
 			(struct user_arguments){ .count = 1, .size = 3 });
-	expect_function(&function[2], "c", SHAPE_CUSTOM_ALLOC, (struct user_arguments){ .bytes = 192 });
-	expect_function(&function[3], "d", SHAPE_CUSTOM_ALLOC,
+	expect_function(&function[2], "c", SHAPE_USER_ALLOC, (struct user_arguments){ .bytes = 192 });
+	expect_function(&function[3], "d", SHAPE_USER_ALLOC,
 			(struct user_arguments){ .count = 6, .bytes = 8 });
-	expect_function(&function[4], "e", SHAPE_CUSTOM_OUT,
+	expect_function(&function[4], "e", SHAPE_USER_OUT,
 			(struct user_arguments){ .pointer = 1, .size = 2 });
-	expect_function(&function[5], "f", SHAPE_CUSTOM_REALLOC,
+	expect_function(&function[5], "f", SHAPE_USER_REALLOC,
 			(struct user_arguments){ .pointer = 2, .size = 4 });
-	expect_function(&function[6], "g", SHAPE_CUSTOM_REALLOC,
+	expect_function(&function[6], "g", SHAPE_USER_REALLOC,
 			(struct user_arguments){ .pointer = 1, .size = 2, .count = 3 });
-	expect_function(&function[7], "h", SHAPE_CUSTOM_FREE, (struct user_arguments){ .pointer = 2 });
-	user_allocators_release(&custom);
+	expect_function(&function[7], "h", SHAPE_USER_FREE, (struct user_arguments){ .pointer = 2 });
+	user_allocators_release(&user_allocators);
 }
 
 Test(user_allocators, parse_argument_widths)
 {
-	struct user_allocators custom = read_specs(SPECS(
+	struct user_allocators user_allocators = read_specs(SPECS(
 		"name=p,object=x,alloc=a(size=2:32),alloc=b(count=1:32,size=6),"
 		"realloc=c(ptr=1,count=2:32,size=3:32),free=d(ptr=1)"));
 
-	expect_function(&custom.function[0], "a", SHAPE_CUSTOM_ALLOC,
+	expect_function(&user_allocators.function[0], "a", SHAPE_USER_ALLOC,
 			(struct user_arguments){ .size = 2, .narrow = NARROW_SIZE });
-	expect_function(&custom.function[1], "b", SHAPE_CUSTOM_ALLOC,
+	expect_function(&user_allocators.function[1], "b", SHAPE_USER_ALLOC,
 			(struct user_arguments){ .count = 1, .size = 6, .narrow = NARROW_COUNT });
-	expect_function(&custom.function[2], "c", SHAPE_CUSTOM_REALLOC,
+	expect_function(&user_allocators.function[2], "c", SHAPE_USER_REALLOC,
 			(struct user_arguments){ .pointer = 1, .count = 2, .size = 3,
 					      .narrow = NARROW_SIZE | NARROW_COUNT });
-	user_allocators_release(&custom);
+	user_allocators_release(&user_allocators);
 }
 
 /* Functions of one name are looked for once, with all the arguments that either needs. */
 Test(user_allocators, may_be_several_in_one_recording)
 {
-	struct user_allocators custom = read_specs(SPECS(
+	struct user_allocators user_allocators = read_specs(SPECS(
 		"name=p,object=a.so,alloc=get(size=1),free=put(ptr=1)",
 		"free=put(ptr=4),alloc=get(size=3),object=exe,name=q.2",
 		"name=lua,object=*lua*,realloc=l_alloc(ptr=2,size=4)"));
 
-	cr_assert_eq(custom.allocator_nr, 3);
-	cr_assert_eq(custom.function_nr, 5);
-	cr_expect(!custom.allocator[1].wraps);
-	cr_expect_eq(custom.function[2].allocator, 1);
-	cr_expect_eq(custom.function[4].allocator, 2);
-	cr_assert_eq(custom.wanted.nr, 3);
-	cr_expect_str_eq(custom.wanted.function[custom.function[2].wanted].name, "put");
-	cr_expect_eq(custom.function[1].wanted, custom.function[2].wanted);
-	cr_expect_eq(custom.wanted.function[custom.function[0].wanted].argument_nr, 3);
-	cr_expect_eq(custom.wanted.function[custom.function[1].wanted].argument_nr, 4);
-	cr_expect_eq(custom.wanted.function[custom.function[4].wanted].argument_nr, 4);
-	user_allocators_release(&custom);
+	cr_assert_eq(user_allocators.allocator_nr, 3);
+	cr_assert_eq(user_allocators.function_nr, 5);
+	cr_expect(!user_allocators.allocator[1].wraps);
+	cr_expect_eq(user_allocators.function[2].allocator, 1);
+	cr_expect_eq(user_allocators.function[4].allocator, 2);
+	cr_assert_eq(user_allocators.wanted.nr, 3);
+	cr_expect_str_eq(user_allocators.wanted.function[user_allocators.function[2].wanted].name, "put");
+	cr_expect_eq(user_allocators.function[1].wanted, user_allocators.function[2].wanted);
+	cr_expect_eq(user_allocators.wanted.function[user_allocators.function[0].wanted].argument_nr, 3);
+	cr_expect_eq(user_allocators.wanted.function[user_allocators.function[1].wanted].argument_nr, 4);
+	cr_expect_eq(user_allocators.wanted.function[user_allocators.function[4].wanted].argument_nr, 4);
+	user_allocators_release(&user_allocators);
 }
 
 Test(user_allocators, know_which_functions_throw_exceptions)
 {
-	struct user_allocators custom = read_specs(SPECS(
+	struct user_allocators user_allocators = read_specs(SPECS(
 		"name=p,object=x,alloc=_ZN4Pool3getEm(size=2),alloc=get(size=1),free=_ZN4Pool3putEPv(ptr=2)",
 		"name=q,object=x,throws,alloc=get(size=1),free=put(ptr=1)"));
 	const bool throws[] = { true, false, false, true, false };
 
 	for (size_t i = 0; i < ARRAY_SIZE(throws); i++)
-		cr_expect_eq(user_function_throws(&custom, i), throws[i], "%zu", i);
-	user_allocators_release(&custom);
+		cr_expect_eq(user_function_throws(&user_allocators, i), throws[i], "%zu", i);
+	user_allocators_release(&user_allocators);
 }
 
 #define REST ",alloc=a(size=1),free=f(ptr=1)"
@@ -182,51 +182,51 @@ static const struct {
 Test(user_allocators, refuse_invalid_specifications)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(refusals); i++) {
-		struct user_allocators custom =
+		struct user_allocators user_allocators =
 			read_specs(SPECS("name=taken,object=y,realloc=z(ptr=1,size=2)"));
 		struct reason why = { "" };
-		int err = user_allocators_add(&custom, refusals[i].spec, &why);
+		int err = user_allocators_add(&user_allocators, refusals[i].spec, &why);
 
 		cr_expect_eq(err, -EINVAL, "%s", refusals[i].spec);
 		cr_expect_str_eq(why.text, refusals[i].why, "%s: %s", refusals[i].spec, why.text);
-		cr_expect_eq(custom.allocator_nr, 1);
-		cr_expect_eq(custom.function_nr, 1);
-		cr_expect_eq(custom.wanted.nr, 1);
-		user_allocators_release(&custom);
+		cr_expect_eq(user_allocators.allocator_nr, 1);
+		cr_expect_eq(user_allocators.function_nr, 1);
+		cr_expect_eq(user_allocators.wanted.nr, 1);
+		user_allocators_release(&user_allocators);
 	}
 }
 
 Test(user_allocators, are_limited_in_number)
 {
-	struct user_allocators custom = {};
+	struct user_allocators user_allocators = {};
 	struct reason why = {};
 	char spec[128];
 	int err = 0, nr = 0;
 
-	for (; !err && nr <= CUSTOM_ALLOCATORS_MAX; nr++) {
+	for (; !err && nr <= USER_ALLOCATORS_MAX; nr++) {
 		snprintf(spec, sizeof(spec), "name=p%d,object=x,realloc=r(ptr=1,size=2)", nr);
-		err = user_allocators_add(&custom, spec, &why);
+		err = user_allocators_add(&user_allocators, spec, &why);
 	}
 	cr_expect_eq(err, -EINVAL);
-	cr_expect_eq(custom.allocator_nr, CUSTOM_ALLOCATORS_MAX);
+	cr_expect_eq(user_allocators.allocator_nr, USER_ALLOCATORS_MAX);
 	cr_expect_str_eq(why.text, "more than 64 allocators");
-	user_allocators_release(&custom);
+	user_allocators_release(&user_allocators);
 }
 
 Test(user_allocators, refuse_more_than_128_functions)
 {
-	struct user_allocators custom = {};
+	struct user_allocators user_allocators = {};
 	struct reason why = {};
 	char spec[4096] = "name=p,object=x,free=f(ptr=1)";
 	size_t len = strlen(spec);
 
-	for (int i = 0; i < CUSTOM_CALLS_MAX; i++)
+	for (int i = 0; i < USER_CALLS_MAX; i++)
 		len += sprintf(spec + len, ",alloc=a%d(size=1)", i);
-	cr_expect_eq(user_allocators_add(&custom, spec, &why), -EINVAL);
+	cr_expect_eq(user_allocators_add(&user_allocators, spec, &why), -EINVAL);
 	cr_expect_str_eq(why.text, "more than 128 functions");
 	*strrchr(spec, ',') = '\0';
-	cr_expect_eq(user_allocators_add(&custom, spec, &why), 0, "%s", why.text);
-	user_allocators_release(&custom);
+	cr_expect_eq(user_allocators_add(&user_allocators, spec, &why), 0, "%s", why.text);
+	user_allocators_release(&user_allocators);
 }
 
 Test(user_allocators, match_the_files_that_they_name)

@@ -3,9 +3,9 @@
 
 #include "target.h"
 
-/* Functions of custom allocators: a row of user_calls[] says where their arguments are. */
+/* Functions of user allocators: a row of user_calls[] says where their arguments are. */
 
-#define POOL_DOMAIN DOMAIN_CUSTOM
+#define POOL_DOMAIN DOMAIN_USER
 
 enum {
 	ROW_OTHER, /* what a probe without a row would read */
@@ -68,7 +68,7 @@ static void pool_leave(enum call_shape shape, __u64 sp, __u64 returned)
 static void pool_free(__u64 pointer)
 {
 	row_set((struct positions){ .pointer = 2 });
-	pool_enter(SHAPE_CUSTOM_FREE, sp_at(1), ARGUMENTS(1, pointer, 3, 4, 5, 6));
+	pool_enter(SHAPE_USER_FREE, sp_at(1), ARGUMENTS(1, pointer, 3, 4, 5, 6));
 }
 
 static void expect_object(__u64 address, __u64 size)
@@ -80,78 +80,78 @@ static void expect_object(__u64 address, __u64 size)
 	expect_same(block->domain, POOL_DOMAIN, "domain");
 }
 
-ACCOUNT_TEST(custom, size_is_read_from_each_argument)
+ACCOUNT_TEST(user_allocators, size_is_read_from_each_argument)
 {
 	for (__u32 i = 1; i <= 6; i++) {
 		row_set((struct positions){ .size = i });
-		pool_call(SHAPE_CUSTOM_ALLOC, 0x1000 * i, 11, 12, 13, 14, 15, 16);
+		pool_call(SHAPE_USER_ALLOC, 0x1000 * i, 11, 12, 13, 14, 15, 16);
 		expect_object(0x1000 * i, 10 + i);
 	}
 	expect(allocations, 6);
 }
 
-ACCOUNT_TEST(custom, count_is_read_from_another_argument)
+ACCOUNT_TEST(user_allocators, count_is_read_from_another_argument)
 {
 	row_set((struct positions){ .count = 6, .size = 3 });
-	pool_call(SHAPE_CUSTOM_ALLOC, 0x1000, 1, 2, 30, 4, 5, 60);
+	pool_call(SHAPE_USER_ALLOC, 0x1000, 1, 2, 30, 4, 5, 60);
 	expect_object(0x1000, 1800);
 }
 
 /* An int, with what the caller had in the upper half of its register. */
-ACCOUNT_TEST(custom, narrow_argument_is_read_as_32_bits)
+ACCOUNT_TEST(user_allocators, narrow_argument_is_read_as_32_bits)
 {
 	row_set((struct positions){ .size = 1, .size_bytes = 4 });
-	pool_call(SHAPE_CUSTOM_ALLOC, 0x1000, 0xabcd00000018ULL);
+	pool_call(SHAPE_USER_ALLOC, 0x1000, 0xabcd00000018ULL);
 	expect_object(0x1000, 24);
 
 	row_set((struct positions){ .size = 1, .count = 2, .count_bytes = 4 });
-	pool_call(SHAPE_CUSTOM_ALLOC, 0x2000, 1ULL << 33, 0xabcd00000003ULL);
+	pool_call(SHAPE_USER_ALLOC, 0x2000, 1ULL << 33, 0xabcd00000003ULL);
 	expect_object(0x2000, 3ULL << 33);
 }
 
 /* A realloc to 0 bytes would have freed the block. */
-ACCOUNT_TEST(custom, count_times_size_that_overflows_is_not_0_bytes)
+ACCOUNT_TEST(user_allocators, count_times_size_that_overflows_is_not_0_bytes)
 {
 	row_set((struct positions){ .size = 1 });
-	pool_call(SHAPE_CUSTOM_ALLOC, 0x1000, 24);
+	pool_call(SHAPE_USER_ALLOC, 0x1000, 24);
 	row_set((struct positions){ .count = 1, .size = 2, .pointer = 3 });
-	pool_call(SHAPE_CUSTOM_REALLOC, 0, 1ULL << 32, 1ULL << 32, 0x1000);
+	pool_call(SHAPE_USER_REALLOC, 0, 1ULL << 32, 1ULL << 32, 0x1000);
 	expect_object(0x1000, 24);
 	expect(failed_calls, 1);
 }
 
-ACCOUNT_TEST(custom, size_may_be_a_constant)
+ACCOUNT_TEST(user_allocators, size_may_be_a_constant)
 {
 	row_set((struct positions){ .bytes = 192 });
-	pool_call(SHAPE_CUSTOM_ALLOC, 0x1000, 1, 2, 3, 4, 5, 6);
+	pool_call(SHAPE_USER_ALLOC, 0x1000, 1, 2, 3, 4, 5, 6);
 	expect_object(0x1000, 192);
 
 	row_set((struct positions){ .bytes = 100, .count = 2 });
-	pool_call(SHAPE_CUSTOM_ALLOC, 0x2000, 1, 5);
+	pool_call(SHAPE_USER_ALLOC, 0x2000, 1, 5);
 	expect_object(0x2000, 500);
 }
 
-ACCOUNT_TEST(custom, result_may_be_stored_through_a_pointer)
+ACCOUNT_TEST(user_allocators, result_may_be_stored_through_a_pointer)
 {
 	__u64 stored = 0x1000;
 
 	row_set((struct positions){ .pointer = 3, .size = 1 });
-	pool_call(SHAPE_CUSTOM_OUT, 0, 24, 0, (__u64)&stored);
+	pool_call(SHAPE_USER_OUT, 0, 24, 0, (__u64)&stored);
 	expect_object(0x1000, 24);
 	cr_expect(!block_in(process, LAYER_POOL, (__u64)&stored));
 
 	stored = 0x2000;
-	pool_call(SHAPE_CUSTOM_OUT, 0xffffffff0000000cULL, 24, 0, (__u64)&stored); /* an int */
+	pool_call(SHAPE_USER_OUT, 0xffffffff0000000cULL, 24, 0, (__u64)&stored); /* an int */
 	cr_expect(!block_in(process, LAYER_POOL, 0x2000));
 	expect(failed_calls, 1);
-	pool_call(SHAPE_CUSTOM_OUT, 0, 24, 0, 8);
+	pool_call(SHAPE_USER_OUT, 0, 24, 0, 8);
 	expect_loss(results_unreadable, 1);
 }
 
-ACCOUNT_TEST(custom, free_reads_its_pointer_argument)
+ACCOUNT_TEST(user_allocators, free_reads_its_pointer_argument)
 {
 	row_set((struct positions){ .size = 1 });
-	pool_call(SHAPE_CUSTOM_ALLOC, 0x1000, 24);
+	pool_call(SHAPE_USER_ALLOC, 0x1000, 24);
 	pool_free(0x1000);
 	cr_expect(!block_in(process, LAYER_POOL, 0x1000));
 	expect(frees, 1);
@@ -161,60 +161,60 @@ ACCOUNT_TEST(custom, free_reads_its_pointer_argument)
 	expect(unknown_frees, 1);
 }
 
-ACCOUNT_TEST(custom, realloc_moves_its_block)
+ACCOUNT_TEST(user_allocators, realloc_moves_its_block)
 {
 	row_set((struct positions){ .size = 1 });
-	pool_call(SHAPE_CUSTOM_ALLOC, 0x1000, 24);
+	pool_call(SHAPE_USER_ALLOC, 0x1000, 24);
 	row_set((struct positions){ .pointer = 2, .size = 4, .count = 3 });
-	pool_call(SHAPE_CUSTOM_REALLOC, 0x2000, 1, 0x1000, 2, 40, 5, 6);
+	pool_call(SHAPE_USER_REALLOC, 0x2000, 1, 0x1000, 2, 40, 5, 6);
 
 	cr_expect(!block_in(process, LAYER_POOL, 0x1000));
 	expect_object(0x2000, 80);
 	expect(frees, 1);
 
-	pool_call(SHAPE_CUSTOM_REALLOC, 0, 1, 0x2000, 2, 400);
+	pool_call(SHAPE_USER_REALLOC, 0, 1, 0x2000, 2, 400);
 	expect_object(0x2000, 80); /* it has failed */
-	pool_call(SHAPE_CUSTOM_REALLOC, 0, 1, 0x2000, 2, 0);
+	pool_call(SHAPE_USER_REALLOC, 0, 1, 0x2000, 2, 0);
 	cr_expect(!block_in(process, LAYER_POOL, 0x2000));
 	expect(frees, 2);
 }
 
 /* (void *)-1, or an error number as the kernel's allocators return it. */
-ACCOUNT_TEST(custom, call_that_returns_an_error_records_no_block)
+ACCOUNT_TEST(user_allocators, call_that_returns_an_error_records_no_block)
 {
 	row_set((struct positions){ .size = 1 });
-	pool_call(SHAPE_CUSTOM_ALLOC, -1ULL, 24);
-	pool_call(SHAPE_CUSTOM_ALLOC, -12ULL, 24);
+	pool_call(SHAPE_USER_ALLOC, -1ULL, 24);
+	pool_call(SHAPE_USER_ALLOC, -12ULL, 24);
 	expect(allocations, 0);
 	expect(failed_calls, 2);
 
-	pool_call(SHAPE_CUSTOM_ALLOC, 0x1000, 24);
+	pool_call(SHAPE_USER_ALLOC, 0x1000, 24);
 	row_set((struct positions){ .pointer = 2, .size = 1 });
-	pool_call(SHAPE_CUSTOM_REALLOC, -12ULL, 48, 0x1000);
+	pool_call(SHAPE_USER_REALLOC, -12ULL, 48, 0x1000);
 	expect_object(0x1000, 24);
 }
 
 /* While a realloc runs, another thread may get the old address. */
-ACCOUNT_TEST(custom, realloc_removes_its_old_block_when_it_begins)
+ACCOUNT_TEST(user_allocators, realloc_removes_its_old_block_when_it_begins)
 {
 	row_set((struct positions){ .size = 1 });
-	pool_call(SHAPE_CUSTOM_ALLOC, 0x1000, 24);
+	pool_call(SHAPE_USER_ALLOC, 0x1000, 24);
 	row_set((struct positions){ .pointer = 2, .size = 1 });
-	pool_enter(SHAPE_CUSTOM_REALLOC, sp_at(1), ARGUMENTS(48, 0x1000));
+	pool_enter(SHAPE_USER_REALLOC, sp_at(1), ARGUMENTS(48, 0x1000));
 	cr_expect(!block_in(process, LAYER_POOL, 0x1000));
-	pool_leave(SHAPE_CUSTOM_REALLOC, sp_at(1), 0x3000);
+	pool_leave(SHAPE_USER_REALLOC, sp_at(1), 0x3000);
 	expect_object(0x3000, 48);
 	expect_loss(blocks_replaced, 0);
 }
 
 /* The pool's chunk is malloc's block, and the first object begins at the same address. */
-ACCOUNT_TEST(custom, pool_chunk_is_also_a_malloc_block)
+ACCOUNT_TEST(user_allocators, pool_chunk_is_also_a_malloc_block)
 {
 	row_set((struct positions){ .size = 1 });
-	pool_enter(SHAPE_CUSTOM_ALLOC, sp_at(1), ARGUMENTS(24));
+	pool_enter(SHAPE_USER_ALLOC, sp_at(1), ARGUMENTS(24));
 	enter(SHAPE_MALLOC, sp_at(5), 4096);
 	leave(SHAPE_MALLOC, sp_at(5), 0x1000);
-	pool_leave(SHAPE_CUSTOM_ALLOC, sp_at(1), 0x1000);
+	pool_leave(SHAPE_USER_ALLOC, sp_at(1), 0x1000);
 
 	expect_object(0x1000, 24);
 	expect_live(0x1000, 4096);
@@ -225,19 +225,19 @@ ACCOUNT_TEST(custom, pool_chunk_is_also_a_malloc_block)
 }
 
 /* The address where a CUSTOM_OUT call stores its result is not a block that the call resizes. */
-ACCOUNT_TEST(custom, realloc_frees_and_other_calls_do_not_in_a_thread_without_state)
+ACCOUNT_TEST(user_allocators, realloc_frees_and_other_calls_do_not_in_a_thread_without_state)
 {
 	__u64 stored = 0;
 
 	row_set((struct positions){ .size = 1 });
-	pool_call(SHAPE_CUSTOM_ALLOC, 0x1000, 24);
-	pool_call(SHAPE_CUSTOM_ALLOC, (__u64)&stored, 24);
+	pool_call(SHAPE_USER_ALLOC, 0x1000, 24);
+	pool_call(SHAPE_USER_ALLOC, (__u64)&stored, 24);
 	thread_run(thread_start(process, 101));
 	fake.out_of_memory = true;
 	row_set((struct positions){ .pointer = 1, .size = 2 });
-	pool_enter(SHAPE_CUSTOM_OUT, sp_at(1), ARGUMENTS((__u64)&stored, 24));
+	pool_enter(SHAPE_USER_OUT, sp_at(1), ARGUMENTS((__u64)&stored, 24));
 	expect_object((__u64)&stored, 24);
-	pool_enter(SHAPE_CUSTOM_REALLOC, sp_at(1), ARGUMENTS(0x1000, 24));
+	pool_enter(SHAPE_USER_REALLOC, sp_at(1), ARGUMENTS(0x1000, 24));
 	cr_expect(!block_in(process, LAYER_POOL, 0x1000));
 	expect_loss(threads_dropped, 2);
 	fake.out_of_memory = false;
