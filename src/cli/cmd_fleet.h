@@ -6,11 +6,11 @@
 
 #include "cli/cmd.h"
 #include "cli/cmd_stats.h"
-#include "engine/presummed.h"
+#include "engine/tally.h"
 #include "fleet/cluster/cluster.h"
 #include "fleet/selection.h"
 #include "fleet/sum.h"
-#include "fleet/symbol_tables.h"
+#include "fleet/dictionary.h"
 #include "render.h"
 #include "render/caveats.h"
 

@@ -109,7 +109,7 @@ int fleet_read(struct fleet *fleet, const struct cohort *const *cohort, size_t c
 	else if (fleet->merge)
 		err = catalogue_merge__read(fleet->merge, cohort, need == FLEET_NAMES ? 0 : cohort_nr, &why);
 	if (!err && fleet->catalogue)
-		err = symbol_tables_read(fleet->catalogue, &names, &fleet->dictionary, &why);
+		err = dictionary_read_catalogue(fleet->catalogue, &names, &fleet->dictionary, &why);
 	fleet->chosen.engine.key_frame = fleet->dictionary.key_frame;
 	return err ? log_failure("%s", why.text) : EXIT_DONE;
 }

@@ -53,7 +53,7 @@ struct key_type_row {
 	const char *name;
 	enum key_kind kind;
 	bool has_cumulative;
-	bool asks_blocks; /* needs data that sums of many snapshots (presummed.h) do not have */
+	bool asks_blocks; /* needs data that sums of many snapshots (tally.h) do not have */
 	int (*frame_text)(const struct frame_view *frame, struct key_text *text);
 	const struct class_type *classes;
 };

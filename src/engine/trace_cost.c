@@ -9,7 +9,7 @@
 #include "base/parallel.h"
 #include "base/reason.h"
 #include "engine/selector.h"
-#include "engine/presummed.h"
+#include "engine/tally.h"
 #include "snapshot.h"
 
 /* struct cost as one value: adds both numbers at once; sizes wrap. */

@@ -130,7 +130,7 @@ static bool is_project_frame(const struct source *source, uint32_t frame)
 
 /* ---- where a traceback starts ---------------------------------------------------------------------- */
 
-/* One file has two rows where the names of its functions are those of any build (fleet/symbol_tables.c). */
+/* One file has two rows where the names of its functions are those of any build (fleet/dictionary.c). */
 static bool is_in_file_of(const struct source *source, const struct snap_frame *frame, uint32_t object)
 {
 	const struct snap_object *a = &source->tables->object[frame->object], *b = &source->tables->object[object];

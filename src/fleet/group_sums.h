@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "engine/presummed.h"
+#include "engine/tally.h"
 #include "fleet/row_codec.h"
 
 /*

@@ -12,7 +12,7 @@
 
 #include <stdbool.h>
 
-#include "engine/presummed.h"
+#include "engine/tally.h"
 #include "fleet/process_lines.h"
 #include "fleet/selection.h"
 

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "engine/presummed.h"
+#include "engine/tally.h"
 #include "fleet/selection.h"
 
 struct snapshot;

@@ -11,13 +11,13 @@
 #include "fleet/index_private.h"
 #include "fleet/row_export.h"
 #include "fleet/row_top.h"
-#include "fleet/symbol_tables.h"
+#include "fleet/dictionary.h"
 #include "snapshot.h"
 
 #define NAMES_A_BATCH 100000
 #define NAME_BYTES_A_BATCH (16 << 20) /* a file may have names of 64 KiB */
 
-/* Where a frame is, and what it says of that (symbol_tables.h). */
+/* Where a frame is, and what it says of that (dictionary.h). */
 struct named_place {
 	int64_t place, outer_name;
 	uint64_t name; /* a hash of function, file and line */
@@ -230,7 +230,7 @@ static const struct named_row *frame_of(const struct row_naming *n, const struct
 	return &n->frame[n->gathered[traceback->first + at]];
 }
 
-/* The number of frames, from `at` on, that are one place: as symbol_tables.c has them. */
+/* The number of frames, from `at` on, that are one place: as dictionary.c has them. */
 static uint32_t count_chain(const struct row_naming *n, const struct named_row *traceback, uint32_t at)
 {
 	uint32_t end = at + 1;

@@ -12,7 +12,7 @@
  * deviations. The errors of different processes add up as variances.
  */
 
-#include "engine/presummed.h"
+#include "engine/tally.h"
 #include "fleet/selection.h"
 
 struct fleet_sum {

@@ -4,7 +4,7 @@
 
 /*
  * Reports whether recording would work here for a process, and which data it would lack, and why. It runs
- * attach's own code (target.h, probes.h, uretprobe_safety.h) up to the place where probes would be attached, so that the
+ * attach's own code (target.h, probes.h, hazards.h) up to the place where probes would be attached, so that the
  * two cannot differ. Nothing is attached to the process. Features of the kernel are tried on our own process
  * (feature_probes.h).
  *

@@ -303,7 +303,7 @@ static int resume_recording(struct collector *collector, const struct spender *s
  * Skips processes without new cost, unless what they use themselves gives them credit again: reading the clocks of
  * hundreds of processes takes a while.
  */
-static void shares_read_costs(const struct trap_costs *costs, const struct targets *targets)
+static void shared_budgets_read_costs(const struct trap_costs *costs, const struct targets *targets)
 {
 	for (size_t i = 0; i < targets->target_nr; i++) {
 		struct target *target = targets->target[i];
@@ -317,19 +317,19 @@ static void shares_read_costs(const struct trap_costs *costs, const struct targe
 	}
 }
 
-static void shares_set_rate(struct collector *collector, uint32_t rate)
+static void shared_budgets_set_rate(struct collector *collector, uint32_t rate)
 {
 	if (collector->bpf->bss->shared_sample_rate != rate)
 		__atomic_store_n(&collector->bpf->bss->shared_sample_rate, rate, __ATOMIC_RELAXED);
 }
 
-static bool shares_judge(struct collector *collector, uint64_t together_ns, uint64_t now_ns)
+static bool shared_budgets_judge(struct collector *collector, uint64_t together_ns, uint64_t now_ns)
 {
 	struct budget *together = &collector->limits->budgets.together;
 	bool is_any;
 
 	budget_update(together, &(struct budget_use){ .cost_ns = together_ns }, now_ns);
-	shares_set_rate(collector, together->rate);
+	shared_budgets_set_rate(collector, together->rate);
 	is_any = together->is_spent;
 	for (size_t i = 0; i < collector->targets.target_nr; i++) {
 		struct target *target = collector->targets.target[i];
@@ -348,7 +348,7 @@ static uint64_t sooner(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-static uint64_t shares_wait_ns(const struct collector *collector, unsigned int processors)
+static uint64_t shared_budgets_wait_ns(const struct collector *collector, unsigned int processors)
 {
 	uint64_t wait_ns = budget_wait_ns(&collector->limits->budgets.together, processors);
 
@@ -438,8 +438,8 @@ static bool judge_spender(struct collector *collector, const struct spender *spe
 	struct target *target = spender->target;
 
 	if (!target)
-		return shares_judge(collector, spender->sum.cost_ns, monotonic_now_ns()) && !links_become_own(collector);
-	if (!collector->options.follow_forks) { /* otherwise shares_judge() has looked at it */
+		return shared_budgets_judge(collector, spender->sum.cost_ns, monotonic_now_ns()) && !links_become_own(collector);
+	if (!collector->options.follow_forks) { /* otherwise shared_budgets_judge() has looked at it */
 		target_update_budget(collector, target);
 		budget_apply_rate(collector, target, 0);
 	}
@@ -460,7 +460,7 @@ static bool take_next_rate(struct collector *collector, const struct spender *sp
 	if (target)
 		budget_apply_rate(collector, target, 0);
 	else
-		shares_set_rate(collector, budget->rate);
+		shared_budgets_set_rate(collector, budget->rate);
 	return false;
 }
 
@@ -523,7 +523,7 @@ static uint64_t spender_wait_ns(const struct collector *collector, const struct 
 	unsigned int processors = sysconf(_SC_NPROCESSORS_ONLN);
 
 	return spender->target ? budget_wait_ns(&spender->target->budget.limit, processors) :
-				 shares_wait_ns(collector, processors);
+				 shared_budgets_wait_ns(collector, processors);
 }
 
 static void set_timer(const struct budgets *budgets, uint64_t wait_ns)
@@ -551,7 +551,7 @@ static bool is_too_soon(struct collector *collector)
 		return true;
 	}
 	collector->limits->budgets.judged_ns = now_ns;
-	shares_read_costs(&collector->limits->budgets.costs, &collector->targets);
+	shared_budgets_read_costs(&collector->limits->budgets.costs, &collector->targets);
 	return false;
 }
 
@@ -570,7 +570,7 @@ void apply_budgets(struct collector *collector)
 	if (links_are_own(collector) && !budgets->pause_every_ns && !budgets->rate_every_ns &&
 	    !collector->limits->own_links.change_every_ns) {
 		spender = shared_spender(budgets, &collector->shared, &collector->targets);
-		shares_judge(collector, spender.sum.cost_ns, monotonic_now_ns());
+		shared_budgets_judge(collector, spender.sum.cost_ns, monotonic_now_ns());
 	}
 	for (size_t i = 0; spender_at(collector, i, &spender); i++) {
 		uint64_t own_ns;

@@ -4,7 +4,7 @@
 
 /*
  * The methods to attach probes, and code that the attaching files share (attach_methods.c, attach_methods.c,
- * uretprobe_safety.c). Each method is a row of probe_ways[], the best first. A collector's method is chosen by
+ * hazards.c). Each method is a row of probe_ways[], the best first. A collector's method is chosen by
  * trying, when its programs are loaded (load.c).
  */
 

@@ -8,7 +8,7 @@
  * kernel supports it (attach_methods.h), all sites of a file are attached at once, otherwise one by one.
  *
  * Returns are seen by sessions; if the kernel has none, by return probes; and if those could kill the process
- * (uretprobe_safety.h), by plain probes at the places where calls return (returns.h). Functions that throw always use the
+ * (hazards.h), by plain probes at the places where calls return (returns.h). Functions that throw always use the
  * plain probes: the unwinder cannot pass a hijacked return address.
  */
 

@@ -18,7 +18,7 @@ struct reason;
  * Environment variables make the loader do without features of newer kernels. ALLOCSNAP_NO_UPROBE_SESSION=1
  * disables sessions (uprobe_multi.h). ALLOCSNAP_NO_UPROBE_MULTI=1 disables multi-probe links, as before Linux 6.6.
  * ALLOCSNAP_NO_UPROBE_RETURN=1 disables sessions and return probes, as if return probes could harm every process
- * (uretprobe_safety.h). ALLOCSNAP_LIBBPF_DEBUG=1 lets libbpf log to stderr.
+ * (hazards.h). ALLOCSNAP_LIBBPF_DEBUG=1 lets libbpf log to stderr.
  */
 struct allocsnap_bpf *load_bpf(const struct collector_options *options,
 			       int (*configure)(struct collector *collector, struct allocsnap_bpf *bpf),

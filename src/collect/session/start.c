@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "base/reason.h"
-#include "collect/probe/uretprobe_safety.h"
+#include "collect/probe/hazards.h"
 #include "collect/process/launch.h"
 #include "collect/recording/admission.h"
 #include "collect/sources/copied_functions.h"

@@ -8,7 +8,7 @@
 #include "base/reason.h"
 #include "collect/files/written_files.h"
 #include "collect/probe/attach_methods.h"
-#include "collect/probe/uretprobe_safety.h"
+#include "collect/probe/hazards.h"
 #include "collect/sources/copied_functions.h"
 #include "collect/sources/python_source.h"
 #include "collect/sources/sampler_source.h"

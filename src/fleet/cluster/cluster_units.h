@@ -18,7 +18,7 @@
 #include "fleet/row_codec.h"
 #include "fleet/selection.h"
 #include "fleet/sum.h"
-#include "fleet/symbol_tables.h"
+#include "fleet/dictionary.h"
 
 struct cluster_units;
 

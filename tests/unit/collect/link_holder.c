@@ -20,7 +20,7 @@
 #include "collect/probe/feature_probes.h"
 #include "collect/probe/link_holder.h"
 #include "collect/probe/uprobe_multi.h"
-#include "collect/probe/uretprobe_safety.h"
+#include "collect/probe/hazards.h"
 #include "collect/process/mapped_file.h"
 #include "collect/process/mappings.h"
 #include "elf/probe_info.h"

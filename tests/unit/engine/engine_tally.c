@@ -10,7 +10,7 @@
 #include "base/reason.h"
 #include "engine.h"
 #include "engine/order.h"
-#include "engine/presummed.h"
+#include "engine/tally.h"
 #include "engine_data.h"
 #include "engine_random.h"
 #include "snapshot.h"

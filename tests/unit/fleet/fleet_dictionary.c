@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "engine/presummed.h"
+#include "engine/tally.h"
 #include "fleet_files.h"
 #include "snapshot.h"
 
@@ -20,7 +20,7 @@ static struct dictionary read_dictionary(const struct dictionary_options *option
 	struct dictionary dictionary = {};
 	struct reason why = { "" };
 
-	cr_assert_eq(symbol_tables_read(catalogue, options, &dictionary, &why), 0, "%s", why.text);
+	cr_assert_eq(dictionary_read_catalogue(catalogue, options, &dictionary, &why), 0, "%s", why.text);
 	catalogue__close(catalogue);
 	return dictionary;
 }
@@ -423,7 +423,7 @@ Test(fleet_dictionary, detects_a_damaged_catalogue)
 		index_frames(frame, ARRAY_SIZE(frame));
 		fleet_sql(harm[i]);
 		catalogue = fleet_open();
-		cr_expect_eq(symbol_tables_read(catalogue, NULL, &dictionary, &why), -EBADMSG, "%s", harm[i]);
+		cr_expect_eq(dictionary_read_catalogue(catalogue, NULL, &dictionary, &why), -EBADMSG, "%s", harm[i]);
 		cr_expect(strstr(why.text, "catalogue.db: the catalogue is damaged: "), "%s", why.text);
 		cr_expect_null(dictionary.snapshot, "%s", harm[i]);
 		cr_expect_null(dictionary.key_frame, "%s", harm[i]);

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "fleet/catalogue.h"
-#include "fleet/symbol_tables.h"
+#include "fleet/dictionary.h"
 #include "fleet/index.h"
 #include "fleet/row_codec.h"
 

@@ -17,7 +17,7 @@
 #include "fleet/parallel_scan.h"
 #include "fleet/selection.h"
 #include "fleet/sum.h"
-#include "fleet/symbol_tables.h"
+#include "fleet/dictionary.h"
 #include "snapshot.h"
 
 /* A small fleet on disk, indexed: host0 … host5; the odd hosts sample. */
@@ -271,7 +271,7 @@ static void expect_sum(const struct cohort *cohort, const struct snapshot *merge
 	struct dictionary dictionary = {};
 	struct reason why = { "" };
 
-	cr_assert_eq(symbol_tables_read(small_catalogue, &(struct dictionary_options){}, &dictionary, &why), 0);
+	cr_assert_eq(dictionary_read_catalogue(small_catalogue, &(struct dictionary_options){}, &dictionary, &why), 0);
 	cr_assert_eq(snapshot__tables(dictionary.snapshot)->trace_nr, small_facts.origin_nr);
 	cr_assert_eq(tally_statistics(dictionary.snapshot, &tally, &(struct engine_options){}, &got, &why), 0);
 	cr_assert_eq(snapshot_statistics(merged, &(struct engine_options){}, &want, &why), 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_COLLECT_PROBE_URETPROBE_SAFETY_H
-#define ALLOCSNAP_COLLECT_PROBE_URETPROBE_SAFETY_H
+#ifndef ALLOCSNAP_COLLECT_PROBE_HAZARDS_H
+#define ALLOCSNAP_COLLECT_PROBE_HAZARDS_H
 
 /*
  * Decides whether return probes could kill a process (uprobe_multi.h explains it): they could if its threads may

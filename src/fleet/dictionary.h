@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_FLEET_SYMBOL_TABLES_H
-#define ALLOCSNAP_FLEET_SYMBOL_TABLES_H
+#ifndef ALLOCSNAP_FLEET_DICTIONARY_H
+#define ALLOCSNAP_FLEET_DICTIONARY_H
 
 /*
- * The tracebacks and frames that a catalogue's rows refer to, as a snapshot for the engine (engine/presummed.h): trace n
+ * The tracebacks and frames that a catalogue's rows refer to, as a snapshot for the engine (engine/tally.h): trace n
  * is origin n.
  *
  * If some snapshots have names for a place (build-id and offset) and others have not, all get them.
@@ -45,7 +45,7 @@ struct dictionary {
 };
 
 /* The caller ends it with dictionary_release(). A zeroed struct is valid there. */
-int symbol_tables_read(struct catalogue *catalogue, const struct dictionary_options *options,
+int dictionary_read_catalogue(struct catalogue *catalogue, const struct dictionary_options *options,
 		    struct dictionary *ret, struct reason *why);
 void dictionary_release(struct dictionary *dictionary);
 

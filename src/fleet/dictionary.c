@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "fleet/symbol_tables.h"
+#include "fleet/dictionary.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -637,7 +637,7 @@ static int read_table(struct dictionary_maker *m, const struct catalogue *catalo
 	return more < 0 ? more : err ? dictionary_report_error(catalogue, err, why) : 0;
 }
 
-int symbol_tables_read(struct catalogue *catalogue, const struct dictionary_options *options,
+int dictionary_read_catalogue(struct catalogue *catalogue, const struct dictionary_options *options,
 		    struct dictionary *ret, struct reason *why)
 {
 	static const struct dictionary_options none;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef ALLOCSNAP_ENGINE_PRESUMMED_H
-#define ALLOCSNAP_ENGINE_PRESUMMED_H
+#ifndef ALLOCSNAP_ENGINE_TALLY_H
+#define ALLOCSNAP_ENGINE_TALLY_H
 
 #include "engine.h"
 #include "engine/estimate.h"
