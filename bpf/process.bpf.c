@@ -280,7 +280,7 @@ static __always_inline long admit_child(struct process *parent, struct task_stru
 /* A child has all properties of its parent except the PID, so only PID rules are tested again. */
 static __always_inline bool is_child_wanted(const struct process *parent, struct task_struct *child)
 {
-	if (rules.everyone && rules.has_pids)
+	if (rules.system_wide && rules.has_pids)
 		return is_admissible(child, ADMISSION_AT_FORK);
 	return parent && parent->follows;
 }
@@ -453,7 +453,7 @@ static __always_inline void leave_recording(struct process *process, struct task
 /* Admits a new program or drops a recorded one at exec. Returns whether nothing is left to do there. */
 static __always_inline bool exec_changes_hands(struct process *process, struct task_struct *task)
 {
-	bool is_admitted = rules.everyone ? is_admissible(task, ADMISSION_AT_EXEC) : !!process;
+	bool is_admitted = rules.system_wide ? is_admissible(task, ADMISSION_AT_EXEC) : !!process;
 
 	if (!process && is_admitted)
 		admit_program(task);
@@ -611,7 +611,7 @@ int BPF_PROG(process_exit, struct task_struct *task)
 	process->cpu_ns = cpu_time(task);
 	process->is_oom_victim = BPF_CORE_READ(task, signal, oom_mm) != NULL;
 	process->exit_ns = bpf_ktime_get_ns();
-	if (rules.everyone)
+	if (rules.system_wide)
 		end_account(process, task->tgid);
 	return 0;
 }

@@ -169,7 +169,7 @@ struct collector_options {
 	 * not necessary. Probes are as with follow_forks. The allocators that new programs will use are probed from
 	 * the start, and a note names each of them.
 	 */
-	bool everyone;
+	bool system_wide;
 	const struct admission_rule *rule; /* at most ADMISSION_RULES_MOST; only needed until open returns */
 	size_t rule_nr;
 	uint64_t min_bytes; /* system-wide: forget a process with a lower peak if it ends before a drain has it */
@@ -422,7 +422,7 @@ int collector__save(struct collector *collector, pid_t pid, const struct save_op
 /*
  * Begins to trace admitted processes that are not traced yet: those that ran before the recording, and those that
  * became admissible without fork or exec. Returns their number or a negative errno. Does nothing without
- * options.everyone.
+ * options.system_wide.
  */
 int collector__admit(struct collector *collector, struct reason *why);
 

@@ -32,7 +32,7 @@ _Static_assert(sizeof(struct rule) == 16 + RULE_PATTERN_MAX, "no padding");
  * must hold, and no excluding rule may hold. The loader sets the rules before it loads the programs.
  */
 struct rules {
-	bpf_u64 everyone; /* 0: rules admit no process */
+	bpf_u64 system_wide; /* 0: rules admit no process */
 	bpf_u64 nr;
 	bpf_u64 has_pids; /* a rule has the key RULE_PID */
 	bpf_u64 has_texts; /* keys that rules use: 1 << RULE_EXE, 1 << RULE_CGROUP */

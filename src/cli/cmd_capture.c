@@ -405,7 +405,7 @@ struct collector *capture_open_collector_with(const struct capture_options *opti
 	struct reason why = { "out of memory" };
 	struct collector *collector;
 
-	collector_options.everyone = more->everyone;
+	collector_options.system_wide = more->system_wide;
 	collector_options.rule = more->rule;
 	collector_options.rule_nr = more->rule_nr;
 	collector_options.min_bytes = more->min_bytes;

@@ -132,7 +132,7 @@ static int check_rules(const struct admission_rule *rule, size_t nr)
 }
 
 static int record_with(const struct record_command_options *options, struct collector *collector,
-		       bool is_everyone, int signal_fd)
+		       bool is_system_wide, int signal_fd)
 {
 	struct record_options record = {
 		.recording = capture_recording_options(&options->capture),
@@ -142,7 +142,7 @@ static int record_with(const struct record_command_options *options, struct coll
 	uint64_t to_load = collector__loads_later(collector) ? CAPABILITY(CAP_PERFMON) : 0;
 	int status = drop_privileges(collector, &record.recording, metrics_privileges(options->metrics) | to_load);
 
-	record.recording.is_everyone = is_everyone;
+	record.recording.is_system_wide = is_system_wide;
 	return status == EXIT_DONE ? record_system_wide(&record, collector, signal_fd) : status;
 }
 
@@ -201,7 +201,7 @@ static int record_by_rules(const struct record_command_options *options,
 	int status;
 
 	collector = capture_open_collector_with(&options->capture, &(struct collector_options){
-		.everyone = true,
+		.system_wide = true,
 		.rule = rule,
 		.rule_nr = rule_nr,
 		.min_bytes = options->min_bytes,

@@ -381,7 +381,7 @@ static int record_and_show(const struct top_command_options *options, const stru
 	recording.dir = folder.path;
 	recording.file = NULL;
 	recording.owner = (struct snapshot_file_owner){};
-	recording.is_everyone = options->is_system;
+	recording.is_system_wide = options->is_system;
 	status = drop_privileges(collector, &place, privileges_to_make(place.dir));
 	if (!status && live_start(&live, &recording, collector, signal_fd)) {
 		status = log_failure("cannot start a thread");
@@ -407,7 +407,7 @@ static int top_record(const struct top_command_options *options, const struct en
 		status = EXIT_FAILED;
 	if (!status)
 		collector = capture_open_collector_with(&options->capture, &(struct collector_options){
-			.everyone = options->is_system,
+			.system_wide = options->is_system,
 			.min_bytes = 65536,
 		});
 	if (!status && !collector)

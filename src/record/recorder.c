@@ -337,7 +337,7 @@ static void give_up_rest(struct recorder *recorder, enum trigger trigger)
 /* System-wide: looks at what happened meanwhile, because writing many snapshots takes long. */
 static bool refresh_between(struct recorder *recorder)
 {
-	if (!recorder->options->is_everyone || monotonic_now_ns() - recorder->looked_ns < LOOK_EVERY_NS)
+	if (!recorder->options->is_system_wide || monotonic_now_ns() - recorder->looked_ns < LOOK_EVERY_NS)
 		return false;
 	collector__refresh(recorder->collector);
 	recorder->looked_ns = monotonic_now_ns();
@@ -434,7 +434,7 @@ static bool drain_and_save(struct recorder *recorder, enum trigger trigger, uint
 	recorder_set_trouble(recorder, TROUBLE_DRAIN, err);
 	if (err) {
 		log_failure("%s", why.text);
-		if (!recorder->options->is_everyone)
+		if (!recorder->options->is_system_wide)
 			forget_ended(recorder);
 		return false;
 	}
@@ -507,7 +507,7 @@ static uint64_t ended_due_ns(const struct recorder *recorder)
 {
 	if (!recorder->is_drain_due)
 		return UINT64_MAX;
-	return recorder->passed_ns + (recorder->options->is_everyone ? EARLY_EVERY_NS : ENDED_EVERY_NS);
+	return recorder->passed_ns + (recorder->options->is_system_wide ? EARLY_EVERY_NS : ENDED_EVERY_NS);
 }
 
 /* Returns when the loop has something to do if nothing happens. */
@@ -534,8 +534,8 @@ static int wait_ms(uint64_t now, uint64_t due)
 static void wait_for_events(const struct recorder *recorder)
 {
 	const struct recording_options *options = recorder->options;
-	bool is_busy = recorder->is_drain_due && !options->is_everyone;
-	bool is_crowd = options->is_everyone && !options->has_budget && !triggers__are_set(&options->triggers);
+	bool is_busy = recorder->is_drain_due && !options->is_system_wide;
+	bool is_crowd = options->is_system_wide && !options->has_budget && !triggers__are_set(&options->triggers);
 	struct pollfd fds[] = {
 		{ .fd = recorder->signal_fd, .events = POLLIN },
 		{ .fd = collector__event_fd(recorder->collector), .events = POLLIN },
@@ -566,7 +566,7 @@ void recorder_admit(struct recorder *recorder)
 /* Whether no process is left, and none will come. */
 static bool is_done(const struct recorder *recorder)
 {
-	return !recorder->options->is_everyone && !collector__process_nr(recorder->collector);
+	return !recorder->options->is_system_wide && !collector__process_nr(recorder->collector);
 }
 
 static void run_interval(struct recorder *recorder)
@@ -682,7 +682,7 @@ void recorder_run(struct recorder *recorder)
 {
 	const struct recording_options *options = recorder->options;
 
-	last_share_init(&recorder->last_share, options->is_everyone ? options->interval_ns : UINT64_MAX);
+	last_share_init(&recorder->last_share, options->is_system_wide ? options->interval_ns : UINT64_MAX);
 	recorder->next_ns = recorder->started_ns + options->interval_ns;
 	log_collector_notes(recorder->collector);
 	while (!recorder->stop && !is_done(recorder)) {

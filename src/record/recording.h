@@ -36,7 +36,7 @@ struct recording_options {
 	uint64_t count;	      /* snapshots of each process; 0: until told to stop */
 	bool is_quiet; /* no status line, no rows at the end */
 	bool has_budget; /* the collector must be asked often */
-	bool is_everyone;     /* processes come and go: `record` does not end with them */
+	bool is_system_wide;     /* processes come and go: `record` does not end with them */
 	pid_t child;	      /* of `run`: signals go to it; 0: none */
 	/* NULL: paths go to stdout, and the end of the recording is shown. Otherwise this gets the paths instead. */
 	void (*saved)(void *saved_by, const char *path);

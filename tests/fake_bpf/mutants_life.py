@@ -191,7 +191,7 @@ MUTANTS = {
     "rules: the recorder is recorded": (
         "filter/rules.bpf.h", " || is_own(task)", ""),
     "system-wide: a child is what its parent is, whatever its PID": (
-        "process.bpf.c", "rules.everyone && rules.has_pids", "0"),
+        "process.bpf.c", "rules.system_wide && rules.has_pids", "0"),
     "system-wide: an exec of another kind goes on": (
         "process.bpf.c", "\telse if (process && !is_admitted)\n\t\tleave_recording(process, task);\n"
         "\treturn !process || !is_admitted;", "\treturn !process;"),

@@ -57,7 +57,7 @@ static void add_rule(enum rule_key key, bool excludes, const char *pattern, __u6
 static void forget_rules(void)
 {
 	rules.nr = rules.has_texts = rules.has_pids = 0;
-	rules.everyone = 1;
+	rules.system_wide = 1;
 }
 
 static bool is_admitted(struct task_struct *task)
@@ -335,7 +335,7 @@ static void admit_by_name(const char *comm, pid_t but)
 {
 	volatile struct rule *rule = rules.rule;
 
-	rules.everyone = 1;
+	rules.system_wide = 1;
 	rules.min_bytes = MIN_BYTES;
 	rules.by_ret = returns_are_probed();
 	rules.nr = 1 + !!but;

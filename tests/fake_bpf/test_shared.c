@@ -330,7 +330,7 @@ static struct target_thread *newcomer_of(pid_t pid, __u32 uid)
 
 static void admit_all(void)
 {
-	rules.everyone = 1;
+	rules.system_wide = 1;
 	rules.by_ret = returns_are_probed();
 	rules.nr = 0;
 }

@@ -160,7 +160,7 @@ int probe_host_allocators(struct collector *collector)
 	const struct collector_options *options = &collector->options;
 	int err = 0;
 
-	if (!options->everyone || admits_pids(options) || getenv("ALLOCSNAP_NO_BEFOREHAND"))
+	if (!options->system_wide || admits_pids(options) || getenv("ALLOCSNAP_NO_BEFOREHAND"))
 		return 0;
 	if (admits_others(options))
 		err = retain_host_libraries(collector);

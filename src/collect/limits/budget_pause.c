@@ -536,15 +536,15 @@ static void set_timer(const struct budgets *budgets, uint64_t wait_ns)
 }
 
 /* Reading the CPU time of hundreds of processes takes a while, and events arrive all the time. */
-#define JUDGE_EVERYONE_NS 50000000
+#define JUDGE_SYSTEM_WIDE_NS 50000000
 #define JUDGE_OWN_NS 5000000 /* links of their own are for few processes */
 
 static bool is_too_soon(struct collector *collector)
 {
 	uint64_t now_ns = monotonic_now_ns();
-	uint64_t least_ns = links_are_own(collector) ? JUDGE_OWN_NS : JUDGE_EVERYONE_NS;
+	uint64_t least_ns = links_are_own(collector) ? JUDGE_OWN_NS : JUDGE_SYSTEM_WIDE_NS;
 
-	if (!collector->options.everyone || collector->limits->budgets.pause_every_ns || collector->limits->own_links.change_every_ns)
+	if (!collector->options.system_wide || collector->limits->budgets.pause_every_ns || collector->limits->own_links.change_every_ns)
 		return false;
 	if (now_ns - collector->limits->budgets.judged_ns < least_ns) {
 		set_timer(&collector->limits->budgets, collector->limits->budgets.judged_ns + least_ns - now_ns);

@@ -42,7 +42,7 @@ static bool come_quickly(const struct own_links *own)
 
 static bool may_be_own(const struct collector *collector, size_t most)
 {
-	return collector->options.everyone && !probe_way_of(collector->bpf)->is_alone &&
+	return collector->options.system_wide && !probe_way_of(collector->bpf)->is_alone &&
 	       !collector->helpers.has_lost_helper && running_nr(&collector->targets) <= most &&
 	       !come_quickly(&collector->limits->own_links);
 }
@@ -118,7 +118,7 @@ void own_links_adopt(struct collector *collector, struct target *target)
 void own_links_end(struct collector *collector, struct target *target)
 {
 	sources_leave(collector, target);
-	if (target->probes.used != &collector->shared.probes && collector->options.everyone)
+	if (target->probes.used != &collector->shared.probes && collector->options.system_wide)
 		probes_detach(&target->probes.own, &collector->shared.detacher);
 }
 

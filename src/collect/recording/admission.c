@@ -89,7 +89,7 @@ int admission_configure(struct rules *rules, const struct collector_options *opt
 
 	if (options->rule_nr > RULES_MAX)
 		return reason_set(why, -EINVAL, "there can be %d rules at most", RULES_MAX);
-	rules->everyone = options->everyone;
+	rules->system_wide = options->system_wide;
 	rules->min_bytes = options->min_bytes;
 	for (size_t i = 0; i < options->rule_nr && !err; i++) {
 		err = admission_parse(&options->rule[i], &rules->rule[i], why);

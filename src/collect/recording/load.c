@@ -178,7 +178,7 @@ static int configure_bpf(struct allocsnap_bpf *bpf, const struct collector_optio
 	settings->traceback_limit = options->traceback_limit;
 	settings->unwinder = options->unwinder;
 	settings->max_map_count = max_map_count();
-	settings->has_own_links = options->everyone; /* see own_links.h */
+	settings->has_own_links = options->system_wide; /* see own_links.h */
 	if (getrandom(&settings->hash_seed, sizeof(settings->hash_seed), 0) < 0)
 		return -errno;
 	configure_choice(bpf, options, room->free_filter);
@@ -214,7 +214,7 @@ static void choose_programs(struct allocsnap_bpf *bpf)
 static void leave_programs_out(struct allocsnap_bpf *bpf, const struct collector_options *options)
 {
 	late_programs_leave_out(bpf, LATE_PYTHON);
-	if (options->everyone)
+	if (options->system_wide)
 		return;
 	late_programs_leave_out(bpf, LATE_SAMPLE);
 	if (probe_way_of(bpf)->has_sessions)
@@ -237,7 +237,7 @@ bool fentry_works(void)
 static void choose_watch(struct allocsnap_bpf *bpf, const struct collector_options *options)
 {
 	bool has_tables = options->unwinder != COLLECTOR_UNWIND_FP;
-	bool has_sharers = !options->follow_forks && !options->everyone;
+	bool has_sharers = !options->follow_forks && !options->system_wide;
 	bool fentry = (has_tables || has_sharers) && fentry_works();
 
 	bpf_program__set_autoload(bpf->progs.code_mapped, has_tables && fentry);
@@ -298,7 +298,7 @@ struct allocsnap_bpf *load_bpf(const struct collector_options *options,
 		goto out;
 	}
 	if (!err) {
-		if (options->follow_forks || options->everyone)
+		if (options->follow_forks || options->system_wide)
 			fair_begin(bpf);
 		choose_programs(bpf);
 		leave_programs_out(bpf, options);
@@ -306,16 +306,16 @@ struct allocsnap_bpf *load_bpf(const struct collector_options *options,
 		bpf_program__set_autoload(bpf->progs.process_return, options->max_overhead);
 		bpf_program__set_autoload(bpf->progs.process_resume, options->max_overhead);
 		bpf_program__set_autoload(bpf->progs.process_fork,
-					  options->follow_forks || options->everyone);
-		bpf_program__set_autoload(bpf->progs.admissible_processes, options->everyone);
-		bpf_program__set_autoload(bpf->progs.note_own, options->everyone);
+					  options->follow_forks || options->system_wide);
+		bpf_program__set_autoload(bpf->progs.admissible_processes, options->system_wide);
+		bpf_program__set_autoload(bpf->progs.note_own, options->system_wide);
 		bpf->rodata->rules.by_ret = options->no_return_probes || !probe_way_of(bpf)->has_sessions;
 		choose_watch(bpf, options);
 		bpf_program__set_autoload(bpf->progs.oom_victim, options->on_oom);
 		bpf_program__set_autoload(bpf->progs.memory_groups, options->on_oom);
 		err = skeleton_load(bpf);
 	}
-	if (!err && options->everyone)
+	if (!err && options->system_wide)
 		err = admission_begin(bpf);
 	err = err ?: attach_process_life(bpf);
 	if (err)

@@ -72,7 +72,7 @@ static void add_held(const struct allocsnap_bpf *bpf, const struct collector_opt
 	bool is_sampled = settings->sample_bytes[SAMPLE_RATES - 1] || settings->has_pools ||
 			  account->sampler_image == account->image;
 
-	if (options->everyone && account->exit_ns)
+	if (options->system_wide && account->exit_ns)
 		return;
 	held->blocks += account->counter[is_sampled ? COUNTER_sampled_blocks : COUNTER_current_blocks];
 	held->notes += account->counter[COUNTER_dropped_blocks];

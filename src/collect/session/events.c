@@ -170,9 +170,9 @@ static void read_known_target(struct collector *collector, struct target *target
 {
 	const struct process *account = account_of(&collector->targets, target->slot);
 
-	if (collector->options.everyone && !whole && !is_news(&target->now.account, account))
+	if (collector->options.system_wide && !whole && !is_news(&target->now.account, account))
 		return;
-	if (collector->options.everyone && __atomic_load_n(&account->exit_ns, __ATOMIC_ACQUIRE))
+	if (collector->options.system_wide && __atomic_load_n(&account->exit_ns, __ATOMIC_ACQUIRE))
 		target->life.has_ended = true;
 	if (target->now.account.image != account->image)
 		gone_add(&collector->totals.gone, &target->now.account);
@@ -238,7 +238,7 @@ static void adopt_child(struct collector *collector, const struct new_child *chi
 		own_links_adopt(collector, target);
 		target_begin_budget(collector, target);
 		/* The coming drain is its last. */
-		target->life.has_ended = collector->options.everyone && account.exit_ns;
+		target->life.has_ended = collector->options.system_wide && account.exit_ns;
 		separate_targets(collector, target);
 	}
 	if (target && !add_target(collector, target))
@@ -369,8 +369,8 @@ static void handle_target_exit(struct collector *collector, struct target *targe
 	late_functions_count(&target->late, &collector->objects, target->probes.used, !target->probes.hide_heap,
 			     target->life.has_ended);
 	own_links_end(collector, target);
-	target->life.is_exit_handled = collector->options.everyone;
-	target->reading.is_touched &= !collector->options.everyone;
+	target->life.is_exit_handled = collector->options.system_wide;
+	target->reading.is_touched &= !collector->options.system_wide;
 }
 
 /*
@@ -438,7 +438,7 @@ static bool is_stillborn(const struct target_life *life, const struct process *a
 static bool is_too_small(const struct collector_options *options, struct totals *totals, const struct target *target)
 {
 	uint64_t peak_bytes = target->now.account.counter[COUNTER_peak_bytes];
-	bool is = options->everyone && target->life.has_ended && !target->snapshots.any_saved &&
+	bool is = options->system_wide && target->life.has_ended && !target->snapshots.any_saved &&
 		  !target->snapshots.is_unsaved && !target->late.nr && (peak_bytes < options->min_bytes || !peak_bytes);
 	bool is_unprobed = is && target_is_unprobed(target);
 
@@ -470,10 +470,10 @@ static void check_lost_targets(struct looks *looks, struct targets *targets)
  * The BPF programs for an exit run before user space can see that the process has ended. So if the accounting has
  * no end, the kernel has skipped the program.
  */
-static void update_target_end(struct accounts *accounts, bool everyone, struct target *target)
+static void update_target_end(struct accounts *accounts, bool system_wide, struct target *target)
 {
 	/* A process that called exec of a program that is not recorded runs on, but its target has ended. */
-	target->life.has_ended = target__is_over(target) || (everyone && target->life.has_ended);
+	target->life.has_ended = target__is_over(target) || (system_wide && target->life.has_ended);
 	if (target->life.has_ended && !__atomic_load_n(&accounts->process[target->slot].exit_ns, __ATOMIC_ACQUIRE))
 		accounts_end_unseen(accounts, target->slot, monotonic_now_ns());
 }
@@ -510,8 +510,8 @@ static void update_processes(struct collector *collector, bool whole, bool must)
 {
 	check_lost_targets(&collector->looks, &collector->targets);
 	for (size_t i = 0; i < collector->targets.target_nr; i++)
-		if (whole || !collector->options.everyone || collector->targets.target[i]->life.is_gone)
-			update_target_end(&collector->targets.accounts, collector->options.everyone,
+		if (whole || !collector->options.system_wide || collector->targets.target[i]->life.is_gone)
+			update_target_end(&collector->targets.accounts, collector->options.system_wide,
 					  collector->targets.target[i]);
 	notice_blindness(collector);
 	collector_read_news(collector, whole);
@@ -520,7 +520,7 @@ static void update_processes(struct collector *collector, bool whole, bool must)
 	for (size_t i = 0; i < collector->targets.target_nr && collector->unwind_tables.is_full; i++)
 		collector->targets.target[i]->reading.is_touched |= !collector->targets.target[i]->life.has_ended;
 	for (size_t i = 0; i < collector->targets.target_nr; i++)
-		refresh_target(collector, collector->targets.target[i], whole && !collector->options.everyone, must);
+		refresh_target(collector, collector->targets.target[i], whole && !collector->options.system_wide, must);
 	if (collector->unwind_tables.is_full)
 		drop_unmapped_tables(collector);
 	unwind_tables_answer(&collector->unwind_tables, mappings_of, &collector->targets);
@@ -540,6 +540,6 @@ void collector_refresh_all(struct collector *collector)
 
 void collector__refresh(struct collector *collector)
 {
-	update_processes(collector, (!collector->options.everyone || collector->options.max_overhead) &&
+	update_processes(collector, (!collector->options.system_wide || collector->options.max_overhead) &&
 				   monotonic_now_ns() - collector->looks.refreshed_ns >= SECOND_NS, false);
 }

@@ -103,7 +103,7 @@ bool collector__is_drain_due(const struct collector *collector)
 {
 	const struct allocsnap_bpf *bpf = collector->bpf;
 
-	if (!collector->options.everyone)
+	if (!collector->options.system_wide)
 		return count_ended_targets(&collector->targets);
 	return count_undrained(&collector->targets) > PROCESSES_MAX / 4 ||
 	       health_stale_blocks(bpf) > bpf_map__max_entries(bpf->maps.blocks) / 4 ||

@@ -102,7 +102,7 @@ static void prepare_to_follow(struct collector *collector)
 static int learn_costs(struct collector *collector, struct reason *ret_why)
 {
 	struct reason why = {};
-	int err = calibrate_traps(probe_way_of(collector->bpf), collector->options.everyone, &collector->shared.detacher,
+	int err = calibrate_traps(probe_way_of(collector->bpf), collector->options.system_wide, &collector->shared.detacher,
 				  &collector->limits->budgets.costs, &why);
 
 	if (!err)
@@ -151,7 +151,7 @@ static uint64_t milliseconds_of(const char *variable)
  */
 static void complete_options(struct collector_options *options, struct budgets *budgets, struct own_links *own_links)
 {
-	options->follow_forks |= options->everyone;
+	options->follow_forks |= options->system_wide;
 	options->traceback_limit = options->traceback_limit ?: TRACEBACK_LIMIT_DEFAULT;
 	budgets->pause_every_ns = milliseconds_of("ALLOCSNAP_PAUSE_EVERY_MS");
 	budgets->rate_every_ns = milliseconds_of("ALLOCSNAP_RATE_EVERY_MS");
@@ -348,7 +348,7 @@ int add_target(struct collector *collector, struct target *target)
 {
 	int err = 0;
 
-	if (target->identity.pidfd >= 0 && !collector->options.everyone)
+	if (target->identity.pidfd >= 0 && !collector->options.system_wide)
 		err = watch_fd(&collector->events, target->identity.pidfd);
 	target->losses.missed_at_start = mapping_events__missed(collector->events.mappings);
 	return err ?: targets_add(&collector->targets, target);
@@ -395,7 +395,7 @@ static void close_shared_probes(struct collector *collector)
 void collector__forget_view(struct collector *collector, size_t i)
 {
 	remove_target(collector, i);
-	if (!collector->targets.target_nr && !collector->options.everyone)
+	if (!collector->targets.target_nr && !collector->options.system_wide)
 		close_shared_probes(collector);
 }
 

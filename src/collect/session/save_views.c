@@ -59,9 +59,9 @@ static bool has_nothing_to_report(const struct collector_options *options, const
 	const struct process *account = &target->drained.account;
 	uint64_t peak_bytes = account->counter[COUNTER_peak_bytes];
 
-	if (options->everyone && sources_show_nothing(options, target))
+	if (options->system_wide && sources_show_nothing(options, target))
 		return true;
-	return options->everyone && account->is_forked && !account->counter[COUNTER_current_blocks] &&
+	return options->system_wide && account->is_forked && !account->counter[COUNTER_current_blocks] &&
 	       (peak_bytes < options->min_bytes || !peak_bytes) && !view->lost && !target->late.nr &&
 	       !target->snapshots.any_saved;
 }
@@ -294,9 +294,9 @@ int collector__save_view(struct collector *collector, size_t i, const struct sav
 {
 	struct target *target = collector->targets.target[i];
 
-	if (collector->options.everyone)
+	if (collector->options.system_wide)
 		pause_spenders(collector); /* names of a large program take a second */
-	if (!collector->options.everyone || target->drained.account.exit_ns ||
+	if (!collector->options.system_wide || target->drained.account.exit_ns ||
 	    target->now.account.exec_cnt == target->drained.account.exec_cnt)
 		return save_target(collector, target, options, ret_path, why);
 	/* The name of the program that the drained blocks belong to is no longer known. */

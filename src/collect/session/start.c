@@ -127,7 +127,7 @@ static int start_target(struct collector *collector, struct target *target, uint
 	int err = begin_target_account(&collector->targets.accounts, target, &account, why) ?:
 			  find_probes(collector, target, why);
 	err = err ?: sources_check(collector, target, why);
-	if (err == -ENOENT && collector->options.everyone)
+	if (err == -ENOENT && collector->options.system_wide)
 		err = 0; /* it may map an allocator later, for example after an exec */
 	if (err)
 		return err;
@@ -207,7 +207,7 @@ int collector__admit(struct collector *collector, struct reason *why)
 	size_t nr = 0, refused = 0;
 	int err, begun = 0;
 
-	if (!collector->options.everyone)
+	if (!collector->options.system_wide)
 		return 0;
 	err = prepare_start(collector, why) ?: admission_find(collector->bpf, &found, &nr);
 	for (size_t i = 0; i < nr && err != -ENOMEM; i++) {

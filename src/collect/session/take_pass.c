@@ -69,9 +69,9 @@ static bool has_execed(const struct target *target)
  * In system-wide mode some process always calls exec meanwhile. The drain is not repeated then: that process
  * lacks tracebacks, which is counted.
  */
-static bool any_has_execed(const struct targets *targets, bool everyone)
+static bool any_has_execed(const struct targets *targets, bool system_wide)
 {
-	for (size_t i = 0; i < targets->target_nr && !everyone; i++)
+	for (size_t i = 0; i < targets->target_nr && !system_wide; i++)
 		if (has_execed(targets->target[i]))
 			return true;
 	return false;
@@ -319,7 +319,7 @@ static int read_maps(struct collector *collector)
 }
 
 /* Reads the RSS by kind of memory, and what samplers say. A process that has ended keeps its last values. */
-static int read_rss(struct targets *targets, bool everyone)
+static int read_rss(struct targets *targets, bool system_wide)
 {
 	int err = 0;
 
@@ -328,7 +328,7 @@ static int read_rss(struct targets *targets, bool everyone)
 		bool is_over;
 
 		/* smaps of hundreds of processes take too long */
-		target->resident.by_kind.gave_up |= everyone;
+		target->resident.by_kind.gave_up |= system_wide;
 		is_over = target->life.has_ended || target__is_over(target);
 		err = is_over ? -ESRCH : rss_read(target->identity.pid, &target->resident.by_kind);
 		if (!err)
@@ -384,11 +384,11 @@ int collector__drain(struct collector *collector, struct reason *why)
 		err = read_maps(collector);
 		collector_refresh_all(collector);
 		collector_read_news(collector, true); /* an exec before its mappings were read */
-		if (!any_has_execed(&collector->targets, collector->options.everyone))
+		if (!any_has_execed(&collector->targets, collector->options.system_wide))
 			break;
 	}
 	note_children_untold(collector);
-	err = err ?: read_rss(&collector->targets, collector->options.everyone) ?:
+	err = err ?: read_rss(&collector->targets, collector->options.system_wide) ?:
 		     read_arguments(&collector->targets);
 	err = err ?: resolve_drained_tracebacks(collector->bpf, &collector->pass, &collector->targets, next_image);
 	err = err ?: sweep_ended_images(collector->bpf, &collector->pass, &collector->targets, next_image);

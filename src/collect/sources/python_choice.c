@@ -18,8 +18,8 @@ static const char *find_obstacle(const struct collector_options *options)
 		bool is_given;
 		const char *obstacle;
 	} rows[] = {
-		{ options->injects || options->run_interval_bytes || (options->everyone && options->sample_bytes), "" },
-		{ options->follow_forks && !options->everyone, "these are recorded of single processes only, without --follow-forks" },
+		{ options->injects || options->run_interval_bytes || (options->system_wide && options->sample_bytes), "" },
+		{ options->follow_forks && !options->system_wide, "these are recorded of single processes only, without --follow-forks" },
 		{ options->no_return_probes, "these need return probes, which --no-return-probes forbids" },
 		{ options->probe_nr, "these are recorded without --probe only" },
 	};
@@ -47,7 +47,7 @@ void python_choice_make(struct python_choice *choice, struct collector_options *
 	choice->is_default = true;
 	choice->obstacle = find_obstacle(options);
 	options->domains = COLLECTOR_MALLOC | (choice->obstacle ? 0 : COLLECTOR_PYTHON);
-	choice->beside_heap = options->python_pools = options->everyone && !choice->obstacle;
+	choice->beside_heap = options->python_pools = options->system_wide && !choice->obstacle;
 }
 
 int python_options_check(const struct collector_options *options, struct reason *why)
@@ -58,7 +58,7 @@ int python_options_check(const struct collector_options *options, struct reason 
 		return reason_set(why, -EINVAL, "%s needs --domain python: leave out --domain, or add python to it",
 				  given);
 	given = given ?: "--domain python";
-	if (options->domains & COLLECTOR_PYTHON && options->follow_forks && !options->everyone)
+	if (options->domains & COLLECTOR_PYTHON && options->follow_forks && !options->system_wide)
 		return reason_set(why, -EINVAL, "%s records Python's objects, which excludes --follow-forks; "
 				  "'allocsnap record --domain python' records children, too", given);
 	if (options->domains & COLLECTOR_PYTHON && options->no_return_probes)

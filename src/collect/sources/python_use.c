@@ -464,12 +464,12 @@ static int configure_python(struct collector *collector, struct allocsnap_bpf *b
 	bpf->rodata->settings.has_python = true;
 	bpf->rodata->settings.has_pools = options->python_pools;
 	bpf->rodata->settings.python_frames = options->python_frames;
-	if (options->everyone)
+	if (options->system_wide)
 		err = bpf_map__set_max_entries(bpf->maps.python_codes, PYTHONS_CODES);
 	err = err ?: bpf_map__set_max_entries(bpf->maps.python_code_cache, 1 << PYTHON_CACHE_SHIFT);
 	err = err ?: bpf_map__set_max_entries(bpf->maps.python_code_marks, 1 << PYTHON_MARKS_SHIFT);
 	return err ?: bpf_map__set_max_entries(bpf->maps.python_code_records,
-					       options->everyone ? PYTHONS_RECORDS_BYTES : PYTHON_RECORD_BYTES);
+					       options->system_wide ? PYTHONS_RECORDS_BYTES : PYTHON_RECORD_BYTES);
 }
 
 /* In recordings by rules a newcomer must not wait for the programs. */
@@ -481,7 +481,7 @@ static int begin_python(struct collector *collector, struct reason *why)
 	if (collector->options.domains & COLLECTOR_PYTHON && !has_sessions &&
 	    python_choice_without_sessions(choice, &collector->options, why))
 		return -ENOTSUP;
-	if (collector->options.everyone && !choice->beside_heap && has_sessions && load_for_python(collector))
+	if (collector->options.system_wide && !choice->beside_heap && has_sessions && load_for_python(collector))
 		return reason_set(why, -ENOTSUP, "the kernel does not take the BPF programs for CPython");
 	return ring_buffer__add(collector->events.doorbell, bpf_map__fd(collector->bpf->maps.python_code_records),
 				note_python_code, collector);

@@ -225,7 +225,7 @@ static int check_allocator_place(struct collector *collector, const struct place
  */
 static int check_user_allocators(struct collector *collector, const struct target *target, struct reason *why)
 {
-	size_t nr = collector->options.everyone ? 0 : collector->sources->user_allocators.allocator_nr;
+	size_t nr = collector->options.system_wide ? 0 : collector->sources->user_allocators.allocator_nr;
 	int err = 0;
 
 	for (size_t i = 0; i < nr && !err; i++) {

@@ -132,7 +132,7 @@ Test(admission, accepts_pids)
 static int configure(const struct admission_rule *rule, size_t nr, struct rules *rules)
 {
 	const struct collector_options options = {
-		.everyone = true, .rule = rule, .rule_nr = nr, .min_bytes = 5,
+		.system_wide = true, .rule = rule, .rule_nr = nr, .min_bytes = 5,
 	};
 	struct reason why;
 
@@ -147,7 +147,7 @@ Test(admission, records_which_facts_the_rules_need)
 
 	cr_assert_eq(configure(rule, 2, &rules), 0);
 	cr_expect_eq(rules.nr, 2);
-	cr_expect_eq(rules.everyone, 1);
+	cr_expect_eq(rules.system_wide, 1);
 	cr_expect_eq(rules.min_bytes, 5);
 	cr_expect_eq(rules.has_pids, 0);
 	cr_expect(rules.has_texts & 1 << RULE_CGROUP);

@@ -17,7 +17,7 @@ static struct collector *collector_in(enum links_phase phase)
 	collector = (struct collector){
 		.bpf = skeleton_open(),
 		.limits = &limits,
-		.options = { .everyone = true, .follow_forks = true },
+		.options = { .system_wide = true, .follow_forks = true },
 	};
 	cr_assert_not_null(collector.bpf);
 	bpf_program__set_autoload(collector.bpf->progs.session_call, true);

@@ -27,16 +27,16 @@ Test(python_choice, heap_where_another_option_excludes_python)
 		{ "an allocator of its own", { .probe = probe, .probe_nr = 1 }, COLLECTOR_MALLOC, "--probe" },
 		{ "an injected sampler", { .injects = true }, COLLECTOR_MALLOC, "" },
 		{ "a preloaded sampler", { .run_interval_bytes = 4096 }, COLLECTOR_MALLOC, "" },
-		{ "all processes", { .everyone = true }, BOTH, NULL },
-		{ "samples of all processes", { .everyone = true, .sample_bytes = 4096 }, COLLECTOR_MALLOC, "" },
-		{ "all processes without return probes", { .everyone = true, .no_return_probes = true }, COLLECTOR_MALLOC,
+		{ "all processes", { .system_wide = true }, BOTH, NULL },
+		{ "samples of all processes", { .system_wide = true, .sample_bytes = 4096 }, COLLECTOR_MALLOC, "" },
+		{ "all processes without return probes", { .system_wide = true, .no_return_probes = true }, COLLECTOR_MALLOC,
 		  "--no-return-probes" },
 		{ "free lists", { .python_retag = true }, COLLECTOR_PYTHON, NULL },
 		{ "pools", { .python_pools = true }, COLLECTOR_PYTHON, NULL },
 		{ "frames of C code", { .python_frames = COLLECTOR_FRAMES_NATIVE }, COLLECTOR_PYTHON, NULL },
 		{ "frames of both, which is refused later", { .python_frames = COLLECTOR_FRAMES_MIXED, .follow_forks = true },
 		  COLLECTOR_PYTHON, NULL },
-		{ "frames of both, of all processes", { .python_frames = COLLECTOR_FRAMES_MIXED, .everyone = true },
+		{ "frames of both, of all processes", { .python_frames = COLLECTOR_FRAMES_MIXED, .system_wide = true },
 		  COLLECTOR_PYTHON, NULL },
 		{ "a named domain", { .domains = COLLECTOR_MMAP }, COLLECTOR_MMAP, NULL },
 		{ "python by name, which is refused later", { .domains = COLLECTOR_PYTHON, .follow_forks = true },
@@ -52,7 +52,7 @@ Test(python_choice, heap_where_another_option_excludes_python)
 		cr_expect_eq(!choice.obstacle, !cases[i].obstacle, "%s: an obstacle", cases[i].what);
 		if (choice.obstacle && cases[i].obstacle)
 			cr_expect(strstr(choice.obstacle, cases[i].obstacle), "%s: %s", cases[i].what, choice.obstacle);
-		cr_expect_eq(choice.beside_heap, cases[i].options.everyone && options.domains == BOTH, "%s: pools", cases[i].what);
+		cr_expect_eq(choice.beside_heap, cases[i].options.system_wide && options.domains == BOTH, "%s: pools", cases[i].what);
 		cr_expect_eq(options.python_pools, choice.beside_heap || cases[i].options.python_pools, "%s: pools", cases[i].what);
 		cr_expect_eq(choice.is_default, !cases[i].options.domains && !python_option_given(&cases[i].options), "%s: the default",
 			     cases[i].what);
