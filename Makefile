@@ -53,8 +53,8 @@ COLLECT_LIBS := -lbpf -lcapstone
 rooms       = $(foreach room,$(1),$(wildcard src/$(room)/*.c))
 API_SRC     := $(call rooms,base snapshot formats engine render)
 LIB_SRC     := $(API_SRC) $(call rooms,archive symbols unwind elf elf/python helper sandbox symbolize fleet)
-COLLECT_SRC := $(filter-out src/collect/census/%,$(call rooms,collect/*))
-APP_SRC     := $(call rooms,cli collect/census fleet/cluster doctor push record top report)
+COLLECT_SRC := $(call rooms,process inject collect/*)
+APP_SRC     := $(call rooms,cli census fleet/cluster doctor push record top report)
 MAIN_SRC    := src/main.c $(APP_SRC)
 BPF_SRC     := $(wildcard bpf/*.bpf.c)
 
@@ -196,8 +196,8 @@ $(INJECTED): src/sampler/injected.c src/sampler/injected_hooks.S $(wildcard src/
 	$(Q)$(CC) $(INJECTED_CFLAGS) $(filter %.c %.S,$^) $(INJECTED_LDFLAGS) -o $@.new && mv -f $@.new $@
 	$(Q)if readelf -rW $@ | grep -q R_X86; then echo "$@ has relocations" >&2; exit 1; fi
 
-$(OUT)/src/collect/inject/sampler_image.o: $(INJECTED)
-$(OUT)/src/collect/inject/sampler_image.o: ALL_CFLAGS += -Wa,-I$(OUT)
+$(OUT)/src/inject/sampler_image.o: $(INJECTED)
+$(OUT)/src/inject/sampler_image.o: ALL_CFLAGS += -Wa,-I$(OUT)
 
 .output/bpf:
 	$(Q)mkdir -p $@

@@ -8,8 +8,8 @@
 #include "cli/cmd_stats.h"
 #include "cli/find_running_process.h"
 #include "cli/pager.h"
-#include "collect/census/census.h"
-#include "collect/census/census_json.h"
+#include "census/census.h"
+#include "census/census_json.h"
 
 extern const struct command cmd_census;
 

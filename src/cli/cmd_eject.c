@@ -7,7 +7,7 @@
 #include "base/reason.h"
 #include "cli/cmd.h"
 #include "cli/find_running_process.h"
-#include "collect/inject/inject.h"
+#include "inject/inject.h"
 
 extern const struct command cmd_eject;
 

@@ -11,7 +11,7 @@
 #include "cli/preload_sampler.h"
 #include "cli/recording_place.h"
 #include "collect.h"
-#include "collect/process/launch.h"
+#include "process/launch.h"
 #include "record/recorder.h"
 
 /* As env(1) and docker(1) have them. 125: allocsnap itself failed. */

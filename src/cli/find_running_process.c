@@ -16,7 +16,7 @@
 #include "base/units.h"
 #include "cli/cmd_attach.h"
 #include "collect.h"
-#include "collect/process/proc.h"
+#include "process/proc.h"
 
 bool process_ids_have(const struct process_ids *ids, pid_t pid)
 {

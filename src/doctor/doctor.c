@@ -7,7 +7,7 @@
 #include "base/array.h"
 #include "base/units.h"
 #include "collect/diagnosis/diagnosis.h"
-#include "collect/inject/inject.h"
+#include "inject/inject.h"
 #include "elf/allocators.h"
 #include "elf/placement.h"
 #include "elf/runtime_detect.h"

@@ -82,7 +82,7 @@ struct memory {
 	uint64_t at_ns;
 	double block_bytes, mapped_bytes; /* live */
 	double rss, files; /* bytes of RSS, and of these, mapped files and shared memory; 0: not known */
-	bool is_rough;	   /* changed pages of files are no files (collect/process/rss.h) */
+	bool is_rough;	   /* changed pages of files are no files (process/rss.h) */
 };
 
 #define RSS_AGE_MOST 1000000000 /* ns; and a tenth of the time observed */

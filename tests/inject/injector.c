@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * injector plan|inject|eject|find PID [INTERVAL]: the functions of collect/inject on the command line. It prints what
+ * injector plan|inject|eject|find PID [INTERVAL]: the functions of inject on the command line. It prints what
  * they return, as lines "word value…"; a failure is "refused ERRNO LINE" and exit status 1.
  *
  * injector cycles PID NR: injects, listens as a recorder would (the semaphores, but no probes), and ejects, NR times. A refusal
@@ -29,8 +29,8 @@
 #include <unistd.h>
 
 #include "base/reason.h"
-#include "collect/inject/inject.h"
-#include "collect/inject/sampler_image.h"
+#include "inject/inject.h"
+#include "inject/sampler_image.h"
 #include "sandbox/client.h"
 
 #define CYCLES_OF_PLAN 10

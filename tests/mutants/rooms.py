@@ -49,11 +49,11 @@ MUTANTS = {
     "symbolize: an exact address is the place of a call": (
         "src/symbolize/share_names.c", "\t       !((frame->flags ^ key->frame->flags) & SNAP_FRAME_EXACT) &&\n", "",
         "unit share_names/an_exact_address_is_another_place"),
-    "collect/process: only the last rule says whether there are PIDs": (
+    "process: only the last rule says whether there are PIDs": (
         "src/collect/recording/admission.c", "rules->has_pids |=", "rules->has_pids =",
         "unit admission/records_which_facts_the_rules_need"),
-    "collect/inject: Linux 5.13 is too old": (
-        "src/collect/inject/target_maps.c", "minor < 13", "minor <= 13",
+    "inject: Linux 5.13 is too old": (
+        "src/inject/target_maps.c", "minor < 13", "minor <= 13",
         "unit inject_rules/refuse_old_and_hardened_kernels"),
     "collect/drain: what is dropped is what is kept": (
         "src/collect/drain/block_set.c", "image->nr -= chunk->nr - kept;", "image->nr -= kept;",
@@ -92,8 +92,8 @@ MUTANTS = {
         "src/collect/session/events.c", "\t\ttarget->snapshots.is_near_oom = true;\n}\n\nstatic void mark_all",
         "\t\ttarget->snapshots.is_near_oom = false;\n}\n\nstatic void mark_all",
         "live test_oom_kill_triggers_snapshots_of_the_whole_cgroup"),
-    "collect/census: lists of a tcache are 8 bytes apart": (
-        "src/collect/census/glibc_heap.c", "is_exact ? CHUNK_MIN + 16 * bin", "is_exact ? CHUNK_MIN + 8 * bin",
+    "census: lists of a tcache are 8 bytes apart": (
+        "src/census/glibc_heap.c", "is_exact ? CHUNK_MIN + 16 * bin", "is_exact ? CHUNK_MIN + 8 * bin",
         "unit census_heap/has_chunks_in_each_state"),
     "collect/diagnosis: a static program with symbols is called stripped": (
         "src/collect/diagnosis/blind_spots.c", "!(program->traits & TRAIT_BIT(SYMTAB))", "program->traits & TRAIT_BIT(SYMTAB)",

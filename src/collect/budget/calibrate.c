@@ -19,7 +19,7 @@
 #include "collect/probe/detach.h"
 #include "collect/probe/feature_probes.h"
 #include "collect/probe/uprobe_multi.h"
-#include "collect/process/proc.h"
+#include "process/proc.h"
 
 /* ---- recording cost ---- */
 

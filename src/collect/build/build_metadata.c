@@ -15,7 +15,7 @@
 #include "base/units.h"
 #include "collect/bpf.h"
 #include "collect/build/sample_weight.h"
-#include "collect/process/proc.h"
+#include "process/proc.h"
 #include "elf/allocators.h"
 #include "elf/user_allocators.h"
 #include "snapshot.h"

@@ -6,7 +6,7 @@
 
 #include "base/array.h"
 #include "collect/build/traceback_versions.h"
-#include "collect/process/mapping_history.h"
+#include "process/mapping_history.h"
 #include "shared/python_calls.h"
 #include "shared/unwind_types.h"
 #include "snapshot.h"

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "collect/drain/map_reader.h"
-#include "collect/process/mappings.h"
+#include "process/mappings.h"
 #include "collect/target/tracebacks.h"
 
 /*

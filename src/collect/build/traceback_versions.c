@@ -10,7 +10,7 @@
 #include "base/idmap.h"
 #include "collect/build/resolve_tracebacks.h"
 #include "collect/build/sample_weight.h"
-#include "collect/process/mapping_history.h"
+#include "process/mapping_history.h"
 
 /* ---- retired tracebacks ---- */
 

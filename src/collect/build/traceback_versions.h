@@ -15,7 +15,7 @@
  */
 
 #include "collect/drain/block_set.h"
-#include "collect/process/mappings.h"
+#include "process/mappings.h"
 #include "collect/target/tracebacks.h"
 
 /* Makes the traceback known, with a version for each time up to now. 0 or -ENOMEM. */

@@ -11,8 +11,8 @@
 
 #include "base/array.h"
 #include "base/privileges.h"
-#include "collect/inject/inject.h"
-#include "collect/process/proc.h"
+#include "inject/inject.h"
+#include "process/proc.h"
 #include "collect/recording/load.h"
 #include "collect/session/session.h"
 #include "collect/sources/injection.h"

@@ -16,7 +16,7 @@
 #include "collect/probe/detach.h"
 #include "collect/diagnosis/diagnosis.h"
 #include "collect/recording/load.h"
-#include "collect/process/proc.h"
+#include "process/proc.h"
 #include "collect/probe/feature_probes.h"
 
 static enum check_state report_check(struct check *check, enum check_state state, const char *text)

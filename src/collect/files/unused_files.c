@@ -12,7 +12,7 @@
 #include "base/reason.h"
 #include "collect/files/written_files.h"
 #include "collect/probe/attach_methods.h"
-#include "collect/process/proc.h"
+#include "process/proc.h"
 #include "collect/recording/collector.h"
 #include "symbols/symbols.h"
 

@@ -13,7 +13,7 @@
 #include "collect/files/written_files.h"
 #include "collect/limits/own_links.h"
 #include "collect/probe/attach_methods.h"
-#include "collect/process/proc.h"
+#include "process/proc.h"
 #include "collect/sources/block_sources.h"
 
 /* ---- budget target ---- */

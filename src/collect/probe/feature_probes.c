@@ -21,8 +21,8 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "collect/process/mappings.h"
-#include "collect/process/proc.h"
+#include "process/mappings.h"
+#include "process/proc.h"
 #include "collect/probe/uprobe_multi.h"
 #include "helper/helper.h"
 

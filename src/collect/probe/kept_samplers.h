@@ -15,7 +15,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "collect/inject/inject.h"
+#include "inject/inject.h"
 
 struct link_holder_ejection;
 

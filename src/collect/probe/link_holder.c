@@ -15,12 +15,12 @@
 
 #include "base/array.h"
 #include "base/privileges.h"
-#include "collect/inject/inject.h"
+#include "inject/inject.h"
 #include "collect/probe/detach.h"
 #include "collect/probe/file_watch.h"
 #include "collect/probe/kept_samplers.h"
 #include "collect/probe/uprobe_multi.h"
-#include "collect/process/mapped_file.h"
+#include "process/mapped_file.h"
 #include "helper/helper.h"
 
 /*

@@ -9,7 +9,7 @@
 #include "base/reason.h"
 #include "collect/bpf.h"
 #include "collect/probe/attach_methods.h"
-#include "collect/process/objects.h"
+#include "process/objects.h"
 #include "elf/python/python_info.h"
 #include "elf/python/python_lines.h"
 #include "sandbox/client.h"

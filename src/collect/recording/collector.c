@@ -12,7 +12,7 @@
 #include "base/reason.h"
 #include "base/units.h"
 #include "collect/bpf.h"
-#include "collect/process/open_file.h"
+#include "process/open_file.h"
 #include "sandbox/client.h"
 #include "shared/links_state.h"
 
@@ -47,6 +47,14 @@ void notes_release(struct notes *notes)
 	for (size_t i = 0; i < notes->note_nr; i++)
 		free(notes->note[i]);
 	free(notes->note);
+}
+
+static int file_system_ask(int program_fd, struct file_system *asked)
+{
+	LIBBPF_OPTS(bpf_test_run_opts, opts, .ctx_in = asked, .ctx_size_in = sizeof(*asked));
+	int err = program_fd < 0 ? -EBADF : bpf_prog_test_run_opts(program_fd, &opts);
+
+	return err ?: (int)opts.retval;
 }
 
 /* ---- helpers ---- */

@@ -8,7 +8,7 @@
 
 #include "base/array.h"
 #include "collect/bpf.h"
-#include "collect/process/open_file.h"
+#include "process/open_file.h"
 #include "collect/recording/collector.h"
 #include "collect/recording/map_shares.h"
 #include "collect/session/session.h"

@@ -11,9 +11,9 @@
 
 #include "base/array.h"
 #include "base/reason.h"
-#include "collect/inject/inject.h"
+#include "inject/inject.h"
 #include "collect/probe/link_holder.h"
-#include "collect/process/proc.h"
+#include "process/proc.h"
 
 /* ---- in ---- */
 

@@ -19,7 +19,7 @@
 #include "collect/probe/attach_methods.h"
 #include "collect/probe/feature_probes.h"
 #include "collect/probe/skeleton.h"
-#include "collect/process/open_file.h"
+#include "process/open_file.h"
 #include "collect/recording/load.h"
 #include "sandbox/client.h"
 #include "symbols/symbols.h"

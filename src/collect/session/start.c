@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/reason.h"
 #include "collect/probe/hazards.h"
-#include "collect/process/launch.h"
+#include "process/launch.h"
 #include "collect/recording/admission.h"
 #include "collect/sources/copied_functions.h"
 #include "elf/allocators.h"

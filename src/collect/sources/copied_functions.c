@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "collect/process/mappings.h"
-#include "collect/process/proc.h"
+#include "process/mappings.h"
+#include "process/proc.h"
 #include "collect/sources/block_sources.h"
 #include "elf/text_copies.h"
 

@@ -8,9 +8,9 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/reason.h"
-#include "collect/inject/found_samplers.h"
-#include "collect/inject/inject.h"
-#include "collect/process/proc.h"
+#include "inject/found_samplers.h"
+#include "inject/inject.h"
+#include "process/proc.h"
 #include "collect/sources/block_sources.h"
 
 #define INJECTED_PATH "/memfd:" INJECT_FILE_NAME

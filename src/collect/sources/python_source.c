@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "collect.h"
 #include "collect/build/build_metadata.h"
-#include "collect/process/proc.h"
+#include "process/proc.h"
 #include "collect/recording/collector.h"
 #include "collect/sources/block_sources.h"
 #include "collect/sources/python_source.h"

@@ -11,7 +11,7 @@
 #include "collect/files/written_files.h"
 #include "collect/probe/attach_methods.h"
 #include "collect/probe/late_programs.h"
-#include "collect/process/proc.h"
+#include "process/proc.h"
 #include "collect/python/python_codes.h"
 #include "collect/recording/collector.h"
 #include "collect/sources/block_sources.h"

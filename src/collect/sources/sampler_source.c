@@ -13,7 +13,7 @@
 #include "collect/build/build_metadata.h"
 #include "collect/files/written_files.h"
 #include "collect/probe/attach_methods.h"
-#include "collect/process/proc.h"
+#include "process/proc.h"
 #include "collect/sources/block_sources.h"
 #include "collect/sources/sampler_source.h"
 #include "elf/probe_info.h"

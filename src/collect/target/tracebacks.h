@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "base/idmap.h"
-#include "collect/process/objects.h"
+#include "process/objects.h"
 #include "shared/bpf_types.h"
 
 /*

@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "collect/process/mappings.h"
+#include "process/mappings.h"
 #include "shared/unwind_types.h"
 
 struct allocsnap_bpf;

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "collect/census/glibc_heap.h"
+#include "census/glibc_heap.h"
 
 #define DATA 0x10000u
 #define DATA_BYTES 0x3000u

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "collect/census/census_json.h"
+#include "census/census_json.h"
 
 /* Every number is another one. */
 static void make_census(struct census *ret)

@@ -11,8 +11,8 @@
 
 #include "base/array.h"
 #include "base/reason.h"
-#include "collect/process/mappings.h"
-#include "collect/process/proc.h"
+#include "process/mappings.h"
+#include "process/proc.h"
 #include "elf/allocators.h"
 #include "sandbox_fixture.h"
 

@@ -12,9 +12,9 @@
 
 #include "base/array.h"
 #include "base/reason.h"
-#include "collect/inject/inject_private.h"
-#include "collect/inject/remote_call.h"
-#include "collect/inject/target_maps.h"
+#include "inject/inject_private.h"
+#include "inject/remote_call.h"
+#include "inject/target_maps.h"
 
 static const struct kernel_row {
 	struct kernel_texts kernel;

@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/reason.h"
-#include "collect/inject/inject.h"
+#include "inject/inject.h"
 
 #define MS UINT64_C(1000000)
 

@@ -6,7 +6,7 @@
 
 #include "base/reason.h"
 #include "collect.h"
-#include "collect/process/launch.h"
+#include "process/launch.h"
 #include "collect/recording/admission.h"
 
 /* The value of the only variable of this name, or NULL. */

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/reason.h"
-#include "collect/process/mapping_events.h"
+#include "process/mapping_events.h"
 
 TestSuite(mapping_events, .timeout = 600);
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collect/process/mapping_history.h"
+#include "process/mapping_history.h"
 #include "mappings_fixture.h"
 
 #define PAGE 0x1000UL

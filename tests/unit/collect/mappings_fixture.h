@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#include "collect/process/mappings.h"
+#include "process/mappings.h"
 
 #define NO_PROCESS 0x3fffffff
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Facts of files with the same bytes, and of files that only look the same. */
-#include "collect/process/probe_info_store.h"
+#include "process/probe_info_store.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>

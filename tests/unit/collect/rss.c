@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "collect/process/rss.h"
+#include "process/rss.h"
 
 #include <criterion/criterion.h>
 #include <inttypes.h>

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "collect/process/objects.h"
+#include "process/objects.h"
 #include "collect/target/accounts.h"
 #include "collect/target/target.h"
 

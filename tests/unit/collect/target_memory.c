@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "collect/census/target_memory.h"
+#include "census/target_memory.h"
 
 #define START 0x100000u
 #define PAGES 600u /* more than are asked for at once */

@@ -5,7 +5,7 @@
 
 #include "collect/build/resolve_tracebacks.h"
 #include "collect/build/traceback_versions.h"
-#include "collect/process/objects.h"
+#include "process/objects.h"
 #include "collect/target/target.h"
 #include "mappings_fixture.h"
 

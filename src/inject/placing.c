@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "inject/placing.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/kcmp.h>
+#include <linux/memfd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/reason.h"
+#include "inject/inject_private.h"
+#include "inject/remote_call.h"
+#include "inject/stopped_threads.h"
+#include "process/proc.h"
+
+/* ---- shared memory ---- */
+
+/* Whether another process uses the memory of one: vfork(), or clone() with CLONE_VM. */
+
+#define SHARED_TRIES 20
+#define SHARED_PAUSE_NS 10000000
+#define NEW_MAX 4096
+#define AGE_MAX_NS (100ull * 1000 * 1000) /* in so short a time the numbers do not begin anew and come back */
+#define AMID_CLONE 32 /* a process may have its number for some time before it can be found by it */
+
+/* False if they surely do not: the peak of one and the same memory would lie between two looks at it. */
+static bool may_share_memory(pid_t pid, pid_t other)
+{
+	uint64_t before = 0, peak = 0, after = 0;
+
+	return !proc_status(pid, "VmPeak", &before) && !proc_status(other, "VmPeak", &peak) &&
+	       !proc_status(pid, "VmPeak", &after) && before <= peak && peak <= after;
+}
+
+/* 1: it does; 0; -errno: it cannot be told. The kernel compares no process with more privileges than ours. */
+static int shares_memory(pid_t pid, pid_t other)
+{
+	long result = syscall(SYS_kcmp, pid, other, KCMP_VM, 0, 0);
+	int err = result < 0 ? -errno : 0;
+
+	if (!err)
+		return !result;
+	return err == -ESRCH || !may_share_memory(pid, other) ? 0 : err;
+}
+
+static bool is_thread_of(pid_t pid, pid_t tid)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d", pid, tid);
+	return !access(path, F_OK);
+}
+
+/* Each finds a process with the same memory. 1: *ret is one; 0: there is none; -errno, with *ret in question. */
+static int find_sharer(pid_t pid, pid_t *ret)
+{
+	DIR *dir = opendir("/proc");
+	struct dirent *entry;
+	int found = dir ? 0 : -errno;
+
+	*ret = 0;
+	while (!found && (entry = readdir(dir))) {
+		*ret = isdigit((unsigned char)*entry->d_name) ? atoi(entry->d_name) : 0;
+		if (*ret && *ret != pid)
+			found = shares_memory(pid, *ret);
+	}
+	if (dir)
+		closedir(dir);
+	return found;
+}
+
+static int find_new_sharer(pid_t pid, pid_t after, pid_t newest, pid_t *ret)
+{
+	int found = 0;
+
+	for (*ret = after; !found && *ret < newest;) {
+		found = shares_memory(pid, ++*ret);
+		if (found > 0 && is_thread_of(pid, *ret))
+			found = 0;
+	}
+	return found;
+}
+
+static int refuse_sharer(int found, pid_t other, struct reason *why)
+{
+	if (found > 0)
+		return reason_set(why, -EAGAIN, "process %d uses the same memory (vfork, or clone with CLONE_VM)", other);
+	if (found < 0)
+		return reason_set(why, found, "cannot find out whether process %d uses the same memory: %s", other,
+				  strerror(-found));
+	return 0;
+}
+
+/* A child of vfork() shares it until its exec. If one is there all the time, it may be another one each time. */
+int check_shared_memory(pid_t pid, struct reason *why)
+{
+	pid_t other;
+	int found = find_sharer(pid, &other);
+
+	for (int i = 0; i < SHARED_TRIES && found > 0; i++) {
+		nanosleep(&(struct timespec){ .tv_nsec = SHARED_PAUSE_NS }, NULL);
+		if (!shares_memory(pid, other))
+			return 0;
+	}
+	return refuse_sharer(found, other, why);
+}
+
+struct newest_process newest_process(void)
+{
+	FILE *file = fopen("/proc/loadavg", "re");
+	struct newest_process newest = { .seen_ns = monotonic_now_ns() };
+
+	if (file && fscanf(file, "%*s %*s %*s %*s %d", &newest.pid) != 1)
+		newest.pid = 0;
+	if (file)
+		fclose(file);
+	return newest;
+}
+
+int check_new_sharers(pid_t pid, const struct newest_process *before, struct reason *why)
+{
+	struct newest_process now = newest_process();
+	pid_t other, first = before->pid > AMID_CLONE ? before->pid - AMID_CLONE : 0;
+	int found;
+
+	if (!before->pid || now.pid < before->pid || now.pid - before->pid > NEW_MAX ||
+	    now.seen_ns - before->seen_ns > AGE_MAX_NS)
+		found = find_sharer(pid, &other);
+	else
+		found = find_new_sharer(pid, first, now.pid, &other);
+	return refuse_sharer(found, other, why);
+}
+
+/* ---- placing ---- */
+
+#ifndef MFD_EXEC
+#define MFD_EXEC 0x10u
+#endif
+#ifndef MREMAP_DONTUNMAP
+#define MREMAP_DONTUNMAP 4
+#endif
+
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL)
+
+/* ---- the memory file ---- */
+
+static int undo_by_closing(struct remote_caller *caller, long fd)
+{
+	return remote_caller_undo(caller, SYS_close, (const uint64_t[6]){ fd });
+}
+
+/* An injector that is killed in this call leaves an empty file: its number is not known before. */
+static int make_remote_file(struct placing *placing, struct remote_caller *caller, struct reason *why)
+{
+	static const char name[] = INJECT_FILE_NAME;
+	uint64_t at;
+
+	if (remote_caller_put(caller, name, sizeof(name), &at))
+		return reason_set(why, -EIO, "its stack cannot be written");
+	placing->remote_fd = REMOTE_CALL(caller, SYS_memfd_create, at, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
+	if (placing->remote_fd == -EINVAL) /* before 6.3 */
+		placing->remote_fd = REMOTE_CALL(caller, SYS_memfd_create, at, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (placing->remote_fd < 0)
+		return reason_set(why, -ENOTSUP, "it may make no memory file: %s", strerror(-placing->remote_fd));
+	return undo_by_closing(caller, placing->remote_fd);
+}
+
+/*
+ * Gets the process's descriptor. Another process may share its descriptors and put another file in its place: so it is
+ * not opened anew by its path, and must be an empty memory file that no name leads to.
+ */
+static int borrow_remote_file(const struct placing *placing, pid_t pid, struct stat *ret_st)
+{
+	int pidfd = syscall(SYS_pidfd_open, pid, 0), fd, seals;
+
+	if (pidfd < 0)
+		return -errno;
+	fd = syscall(SYS_pidfd_getfd, pidfd, placing->remote_fd, 0);
+	close(pidfd);
+	if (fd < 0)
+		return -errno;
+	seals = fcntl(fd, F_GET_SEALS);
+	if (seals >= 0 && !(seals & F_SEAL_WRITE) && !fstat(fd, ret_st) && !ret_st->st_size && !ret_st->st_nlink)
+		return fd;
+	close(fd);
+	return -EPERM;
+}
+
+static int write_to_memory_file(int fd, const uint8_t *byte, size_t bytes)
+{
+	while (bytes) {
+		ssize_t done = write(fd, byte, bytes);
+
+		if (done <= 0)
+			return done ? -errno : -EIO;
+		byte += done;
+		bytes -= done;
+	}
+	return 0;
+}
+
+static int fill_remote_file(struct placing *placing, pid_t pid, struct reason *why)
+{
+	struct stat st;
+	int fd = borrow_remote_file(placing, pid, &st), err;
+
+	if (fd < 0)
+		return reason_set(why, -EAGAIN, "its memory file cannot be reached: %s", strerror(-fd));
+	err = write_to_memory_file(fd, placing->image.byte, placing->image.bytes);
+	if (!err && fcntl(fd, F_ADD_SEALS, SEALS))
+		err = -errno;
+	placing->allocator->sampler_dev = (uint64_t)major(st.st_dev) << 32 | minor(st.st_dev);
+	placing->allocator->sampler_inode = st.st_ino;
+	close(fd);
+	return err ? reason_set(why, -EIO, "its memory file cannot be written: %s", strerror(-err)) : 0;
+}
+
+/* ---- mapping ---- */
+
+static int expect_address(long result, uint64_t address)
+{
+	if (result == (long)address)
+		return 0;
+	return result < 0 ? (int)result : -EIO;
+}
+
+static int map_segment(const struct placing *placing, struct remote_caller *caller, const struct injected_segment *segment)
+{
+	uint64_t at = placing->image.table->start + segment->vaddr;
+	uint64_t flags = MAP_PRIVATE | MAP_FIXED | (segment->is_zero ? MAP_ANONYMOUS : 0);
+
+	return expect_address(REMOTE_CALL(caller, SYS_mmap, at, segment->bytes, segment->prot, flags,
+					  segment->is_zero ? UINT64_MAX : (uint64_t)placing->remote_fd, segment->offset), at);
+}
+
+/*
+ * All of it is reserved first, so that nothing that is there is overwritten: from its file, by whose name one who ejects
+ * finds it. The memory is unmapped by the undo only when it is known to be the sampler's.
+ */
+static int map_sampler(struct placing *placing, const struct injected_file *file, struct remote_caller *caller)
+{
+	const struct injected_table *table = placing->image.table;
+	uint64_t bytes = table->end - table->start;
+	int err = expect_address(REMOTE_CALL(caller, SYS_mmap, table->start, bytes, PROT_NONE,
+					     MAP_PRIVATE | MAP_FIXED_NOREPLACE | MAP_NORESERVE, placing->remote_fd),
+				 table->start);
+
+	placing->is_mapped = !err;
+	err = err ?: remote_caller_undo(caller, SYS_munmap, (const uint64_t[6]){ table->start, bytes });
+	for (uint32_t i = 0; i < file->segment_nr && !err; i++)
+		err = map_segment(placing, caller, &file->segment[i]);
+	return err;
+}
+
+/* check_room_for_mappings() has looked at all limits that can be read from outside. */
+static const char *map_error_text(int err)
+{
+	return err == -EAGAIN ? "it locks its memory, and its limit leaves no room (mlockall, ulimit -l)" :
+	       err == -ENOMEM ? "the system promises no more memory (vm.overcommit_memory)" : strerror(-err);
+}
+
+int place_sampler(struct placing *placing, const struct injected_file *file, struct remote_caller *caller, pid_t pid,
+		  struct reason *why)
+{
+	int err = make_remote_file(placing, caller, why) ?: fill_remote_file(placing, pid, why);
+
+	if (err)
+		return err;
+	err = map_sampler(placing, file, caller);
+	if (!err) {
+		placing->allocator->start = placing->image.table->start;
+		placing->allocator->end = placing->image.table->end;
+		return 0;
+	}
+	return reason_set(why, err == -EACCES || err == -EPERM ? -ENOTSUP : -EAGAIN, "it may not map the sampler: %s",
+			  map_error_text(err));
+}
+
+int keep_mapped(const struct placing *placing, uint32_t nr, struct remote_caller *caller)
+{
+	int err = 0;
+
+	remote_caller_forget_undos(caller);
+	for (uint32_t i = 0; i < nr && !err; i++)
+		err = placing[i].remote_fd < 0 ? 0 : undo_by_closing(caller, placing[i].remote_fd);
+	return err;
+}
+
+/* ---- pages ---- */
+
+static int exchange_page(const struct placing *placing, struct remote_caller *caller, uint32_t i)
+{
+	const struct inject_page *page = &placing->allocator->page[i];
+	uint64_t parked = placing->image.table->page[i].parked;
+	int err = expect_address(REMOTE_CALL(caller, SYS_mremap, page->address, PAGE_BYTES, PAGE_BYTES,
+					     MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, parked), parked);
+
+	if (err)
+		return err;
+	err = expect_address(REMOTE_CALL(caller, SYS_mmap, page->address, PAGE_BYTES, PROT_READ | PROT_EXEC,
+					 MAP_PRIVATE | MAP_FIXED, placing->remote_fd, page->copy_offset), page->address);
+	if (err)
+		give_page_back(caller, page->address, parked);
+	return err;
+}
+
+int exchange_pages(struct placing *placing, struct remote_caller *caller, struct reason *why)
+{
+	int err = 0;
+
+	for (uint32_t i = 0; i < placing->allocator->page_nr && !err; i++) {
+		err = exchange_page(placing, caller, i);
+		placing->exchanged_nr += !err;
+	}
+	if (!err)
+		return 0;
+	return reason_set(why, -ENOTSUP, "the pages of %s may not be exchanged: %s", placing->allocator->path, strerror(-err));
+}
+
+/* ---- jumps ---- */
+
+/* The kernel writes the word at once, whatever happens to this process. It lies in one page. */
+static int write_jump(pid_t tid, uint64_t at, const uint8_t jump[ENTRY_JUMP_BYTES])
+{
+	uint64_t end = PAGE_OF(at) + PAGE_BYTES, from = at + sizeof(long) <= end ? at : end - sizeof(long);
+	long word;
+
+	errno = 0;
+	word = ptrace(PTRACE_PEEKTEXT, tid, (void *)from, NULL);
+	if (errno)
+		return -errno;
+	memcpy((uint8_t *)&word + (at - from), jump, ENTRY_JUMP_BYTES);
+	return ptrace(PTRACE_POKETEXT, tid, (void *)from, (void *)word) ? -errno : 0;
+}
+
+int write_jumps(const struct placing *placing, const struct remote_caller *caller, struct reason *why)
+{
+	const struct injected_table *table = placing->image.table;
+	uint8_t jump[ENTRY_JUMP_BYTES];
+	int err = 0;
+
+	for (uint64_t i = 0; i < table->function_nr && !err; i++) {
+		err = injected_jump(table, i, jump) ? write_jump(caller->thread->tid, table->function[i].entry, jump) : -EIO;
+		pass_moment("a jump written");
+	}
+	return err ? reason_set(why, -ENOTSUP, "the code of %s may not be changed: %s", placing->allocator->path,
+				strerror(-err)) : 0;
+}
+
+int give_page_back(struct remote_caller *caller, uint64_t address, uint64_t parked)
+{
+	int err = expect_address(REMOTE_CALL(caller, SYS_mremap, parked, PAGE_BYTES, PAGE_BYTES,
+					     MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, address), address);
+
+	/* If that fails, the file's page stays mapped there a second time. */
+	if (!err)
+		REMOTE_CALL(caller, SYS_mmap, parked, PAGE_BYTES, PROT_NONE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, UINT64_MAX);
+	return err;
+}
+
+bool unexchange_pages(struct placing *placing, struct remote_caller *caller)
+{
+	const struct injected_table *table = placing->image.table;
+
+	for (; placing->exchanged_nr; placing->exchanged_nr--) {
+		uint32_t i = placing->exchanged_nr - 1;
+
+		if (give_page_back(caller, table->page[i].address, table->page[i].parked))
+			return false;
+	}
+	return true;
+}
+
+static bool unmap_placed(const struct placing *placing, struct remote_caller *caller)
+{
+	const struct injected_table *table = placing->image.table;
+
+	placing->allocator->start = placing->allocator->end = 0;
+	return !placing->is_mapped || !REMOTE_CALL(caller, SYS_munmap, table->start, table->end - table->start);
+}
+
+bool end_placing(struct placing *placing, uint32_t nr, struct remote_caller *caller, bool unmaps)
+{
+	bool is_good = !keep_mapped(placing, nr, caller);
+
+	for (uint32_t i = 0; i < nr && unmaps; i++)
+		is_good &= unmap_placed(&placing[i], caller);
+	for (uint32_t i = 0; i < nr; i++) {
+		is_good &= !keep_mapped(placing + i + 1, nr - i - 1, caller); /* no number is closed twice */
+		if (placing[i].remote_fd >= 0)
+			is_good &= !REMOTE_CALL(caller, SYS_close, placing[i].remote_fd);
+		placing[i].remote_fd = -1;
+	}
+	return is_good;
+}

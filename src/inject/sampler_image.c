@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "inject/sampler_image.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+
+#include "base/reason.h"
+#include "inject/inject_private.h"
+#include "elf/allocators.h"
+#include "sampler/sampler_info.h"
+
+/* ---- injected file ---- */
+
+#define PAGE UINT64_C(4096)
+
+__asm__(".pushsection .rodata\n"
+	".balign 16\n"
+	"injected_file_start:\n"
+	".incbin \"injected.so\"\n"
+	"injected_file_end:\n"
+	".popsection\n");
+
+extern const uint8_t injected_file_start[], injected_file_end[];
+
+static uint64_t page_floor(uint64_t address)
+{
+	return address & ~(PAGE - 1);
+}
+
+static uint64_t page_ceil(uint64_t address)
+{
+	return page_floor(address + PAGE - 1);
+}
+
+static const Elf64_Ehdr *elf_head(const struct injected_file *file)
+{
+	return (const Elf64_Ehdr *)file->byte;
+}
+
+static int add_mapped_segment(struct injected_file *file, const Elf64_Phdr *head)
+{
+	struct injected_segment *segment = &file->segment[file->segment_nr];
+	uint64_t end = page_ceil(head->p_vaddr + head->p_memsz);
+
+	if (file->segment_nr == INJECTED_SEGMENTS_MAX || page_floor(head->p_vaddr) < file->end ||
+	    (head->p_filesz && head->p_filesz != head->p_memsz))
+		return -EIO;
+	*segment = (struct injected_segment){
+		.vaddr = page_floor(head->p_vaddr),
+		.bytes = end - page_floor(head->p_vaddr),
+		.offset = page_floor(head->p_offset),
+		.prot = PROT_READ | (head->p_flags & PF_W ? PROT_WRITE : 0) | (head->p_flags & PF_X ? PROT_EXEC : 0),
+		.is_zero = !head->p_filesz,
+	};
+	if (head->p_flags & PF_X)
+		file->text_end = end;
+	file->end = end;
+	file->segment_nr++;
+	return 0;
+}
+
+int injected_file_open(struct injected_file *ret)
+{
+	const Elf64_Phdr *head;
+	int err = 0;
+
+	*ret = (struct injected_file){ injected_file_start, injected_file_end - injected_file_start };
+	head = (const Elf64_Phdr *)(ret->byte + elf_head(ret)->e_phoff);
+	for (int i = 0; i < elf_head(ret)->e_phnum && !err; i++)
+		if (head[i].p_type == PT_LOAD)
+			err = add_mapped_segment(ret, &head[i]);
+	return err ?: ret->segment_nr && !ret->segment[0].vaddr && !ret->segment[0].offset && ret->text_end ? 0 : -EIO;
+}
+
+uint64_t injected_file_symbol(const struct injected_file *file, const char *name, uint64_t *ret_bytes)
+{
+	const Elf64_Shdr *section = (const Elf64_Shdr *)(file->byte + elf_head(file)->e_shoff);
+
+	for (int i = 0; i < elf_head(file)->e_shnum; i++) {
+		const Elf64_Sym *symbol = (const Elf64_Sym *)(file->byte + section[i].sh_offset);
+		const char *names = (const char *)file->byte + section[section[i].sh_link].sh_offset;
+
+		if (section[i].sh_type != SHT_SYMTAB)
+			continue;
+		for (size_t k = 0; k < section[i].sh_size / sizeof(*symbol); k++) {
+			if (strcmp(names + symbol[k].st_name, name) || !symbol[k].st_value)
+				continue;
+			if (ret_bytes)
+				*ret_bytes = symbol[k].st_size;
+			return symbol[k].st_value;
+		}
+	}
+	return 0;
+}
+
+/* The place in the file of an address that lies in it; SIZE_MAX: it does not. */
+static size_t injected_file_offset(const struct injected_file *file, uint64_t vaddr)
+{
+	for (uint32_t i = 0; i < file->segment_nr; i++) {
+		const struct injected_segment *segment = &file->segment[i];
+
+		if (!segment->is_zero && vaddr - segment->vaddr < segment->bytes)
+			return vaddr - segment->vaddr + segment->offset;
+	}
+	return SIZE_MAX;
+}
+
+/* ---- sampler image ---- */
+
+struct building {
+	const struct injected_file *file;
+	struct inject_allocator *allocator;
+	const struct planned_allocator *planned;
+	struct sampler_image *image;
+	uint64_t start, first; /* of this sampler, and of the first one of the process */
+};
+
+static uint64_t align_to_page(uint64_t bytes)
+{
+	return PAGE_OF(bytes + PAGE_BYTES - 1);
+}
+
+bool injected_jump(const struct injected_table *table, uint64_t function, uint8_t ret[ENTRY_JUMP_BYTES])
+{
+	uint64_t from = table->function[function].entry;
+	int64_t distance = table->function[function].hook - (from + ENTRY_JUMP_BYTES);
+	int32_t narrow = distance;
+
+	ret[0] = 0xe9;
+	memcpy(ret + 1, &narrow, sizeof(narrow));
+	return narrow == distance && PAGE_OF(from) == PAGE_OF(from + ENTRY_JUMP_BYTES - 1);
+}
+
+uint64_t sampler_image_room(const struct injected_file *file, const struct inject_allocator *allocator)
+{
+	return file->end + allocator->page_nr * PAGE_BYTES;
+}
+
+/* The byte of the image that will be mapped at this address of the injected file, or NULL. */
+static void *image_place_of(const struct building *building, uint64_t vaddr)
+{
+	size_t offset = vaddr ? injected_file_offset(building->file, vaddr) : SIZE_MAX;
+
+	return offset < building->file->bytes ? building->image->byte + offset : NULL;
+}
+
+/* ---- what the hooks need ---- */
+
+struct hook_places {
+	uint64_t hook[INJECTED_KIND_NR], trampolines, sites;
+};
+
+static int find_hook_places(const struct injected_file *file, struct hook_places *ret)
+{
+	static const char *const name[INJECTED_KIND_NR] = { "hook_malloc", "hook_calloc", "hook_free", "hook_outer", "hook_other" };
+
+	*ret = (struct hook_places){
+		.trampolines = injected_file_symbol(file, "trampolines", NULL),
+		.sites = injected_file_symbol(file, "injected_sites", NULL),
+	};
+	for (int i = 0; i < INJECTED_KIND_NR; i++)
+		if (!(ret->hook[i] = injected_file_symbol(file, name[i], NULL)))
+			return -EIO;
+	return ret->trampolines && ret->sites ? 0 : -EIO;
+}
+
+static uint64_t hook_of_site(const struct hook_places *places, uint32_t site)
+{
+	static const uint32_t nr[INJECTED_KIND_NR] = {
+		INJECTED_MALLOC_SITES, INJECTED_CALLOC_SITES, INJECTED_FREE_SITES, INJECTED_OUTER_SITES, INJECTED_OTHER_SITES,
+	};
+	int kind = 0;
+
+	while (site >= nr[kind])
+		site -= nr[kind++];
+	return places->hook[kind] + site * INJECTED_HOOK_BYTES;
+}
+
+static uint64_t trampoline_of_site(const struct building *building, const struct hook_places *places, uint32_t site)
+{
+	return building->start + places->trampolines + site * INJECTED_TRAMPOLINE_BYTES;
+}
+
+/* std::nothrow is the last argument: behind the size, or behind size and alignment. */
+static uint64_t nothrow_argument(const char *name)
+{
+	return strstr(name, "align") ? 2 : 1;
+}
+
+static int fill_site(const struct building *building, const struct hook_places *places, uint32_t i)
+{
+	const struct planned_function *function = &building->planned->function[i];
+	const struct allocator_function *row = &allocator_functions[function->patch.name];
+	struct injected_site *site = image_place_of(building, places->sites + function->site * sizeof(*site));
+
+	if (!site)
+		return -EIO;
+	*site = (struct injected_site){
+		.trampoline = trampoline_of_site(building, places, function->site),
+		.shape = row->shape,
+		.flags = (row->of_heap ? INJECTED_OF_HEAP : 0) | (function->throws ? INJECTED_THROWS : 0) |
+			 (function->is_above ? INJECTED_ABOVE : 0),
+	};
+	if (function->throws) {
+		site->plain = trampoline_of_site(building, places, building->planned->function[function->plain].site);
+		site->nothrow_argument = nothrow_argument(row->name);
+	}
+	return 0;
+}
+
+static int fill_trampoline(const struct building *building, const struct hook_places *places, uint32_t i,
+			   struct reason *why)
+{
+	const struct planned_function *function = &building->planned->function[i];
+	uint64_t at = trampoline_of_site(building, places, function->site);
+	uint8_t *code = image_place_of(building, at - building->start), insn_at[ENTRY_INSNS_MAX];
+	struct injected_table *table = building->image->table;
+	uint64_t from = function->address;
+	uint8_t jump[ENTRY_JUMP_BYTES];
+
+	if (!code)
+		return -EIO;
+	if (!entry_patch_move(&function->patch, from, at, code, insn_at))
+		return reason_set(why, -ENOTSUP, "the entry of %s would be out of reach", building->allocator->function[i].name);
+	table->function[i].hook = building->start + hook_of_site(places, function->site);
+	table->function[i].entry = from;
+	if (!injected_jump(table, i, jump))
+		return reason_set(why, -ENOTSUP, "a jump at the entry of %s would be out of reach, or on two pages",
+				  building->allocator->function[i].name);
+	for (uint32_t k = 0; k < function->patch.insn_nr; k++) {
+		table->moved[table->moved_nr].from = from;
+		table->moved[table->moved_nr++].to = at + insn_at[k];
+		from += function->patch.insn[k].size;
+	}
+	return 0;
+}
+
+static int fill_common(const struct building *building)
+{
+	const struct injected_file *file = building->file;
+	struct injected_common *common = image_place_of(building, injected_file_symbol(file, "injected_common", NULL));
+	uint64_t slow = injected_file_symbol(file, "slow", NULL), slot_bytes;
+
+	if (!common || !slow)
+		return -EIO;
+	*common = (struct injected_common){
+		.slots = building->first + injected_file_symbol(file, "injected_slots", &slot_bytes),
+		.filter = building->first + injected_file_symbol(file, "injected_filter", NULL),
+		.slow = building->first + slow,
+		.outer = building->first + injected_file_symbol(file, "outer", NULL),
+	};
+	building->image->table->slots = common->slots;
+	building->image->table->slot_nr = slot_bytes / INJECTED_SLOT_BYTES;
+	return 0;
+}
+
+/* The probes of the others are passed by no thread. Without sections they are no samplers to those that look for one. */
+static void hide_probes(const struct building *building)
+{
+	Elf64_Ehdr *head = (Elf64_Ehdr *)building->image->byte;
+
+	if (building->start == building->first)
+		return;
+	head->e_shoff = 0;
+	head->e_shnum = head->e_shstrndx = 0;
+}
+
+static int fill_settings(const struct building *building, const struct sampler_image_options *options)
+{
+	struct sampler_info *info = image_place_of(building, injected_file_symbol(building->file, SAMPLER_INFO_SYMBOL, NULL));
+	uint64_t *seed = image_place_of(building, injected_file_symbol(building->file, "countdown_seed", NULL));
+
+	if (!info || !seed || getrandom(seed, sizeof(*seed), 0) != sizeof(*seed))
+		return -EIO;
+	info->interval = info->interval_most = info->interval_chosen = options->interval;
+	if (options->has_unseen_new)
+		info->flags |= SAMPLER_OPERATORS_UNSEEN;
+	return 0;
+}
+
+/* ---- the allocator's pages ---- */
+
+/* The file's bytes: another program's breakpoints are not in them. */
+static void copy_pages(const struct building *building)
+{
+	struct injected_table *table = building->image->table;
+
+	for (uint32_t i = 0; i < building->allocator->page_nr; i++) {
+		struct inject_page *page = &building->allocator->page[i];
+
+		page->copy_offset = align_to_page(building->file->bytes) + i * PAGE_BYTES;
+		memcpy(building->image->byte + page->copy_offset, building->planned->original + i * PAGE_BYTES, PAGE_BYTES);
+		table->offset[i] = page->offset;
+		table->page[i].address = page->address;
+		table->page[i].parked = building->start + building->file->end + i * PAGE_BYTES;
+	}
+	table->page_nr = building->allocator->page_nr;
+	table->dev = building->allocator->dev;
+	table->inode = building->allocator->inode;
+}
+
+/* ---- the whole ---- */
+
+static int fill_image(const struct building *building, const struct sampler_image_options *options, struct reason *why)
+{
+	struct injected_table *table = building->image->table;
+	struct hook_places places;
+	int err = find_hook_places(building->file, &places);
+
+	memcpy(building->image->byte, building->file->byte, building->file->bytes);
+	memcpy(table->magic, INJECTED_MAGIC, sizeof(table->magic));
+	table->version = INJECTED_VERSION;
+	table->start = building->start;
+	table->end = building->start + sampler_image_room(building->file, building->allocator);
+	table->text_end = building->start + building->file->text_end;
+	table->interval = options->interval;
+	table->function_nr = building->allocator->function_nr;
+	for (uint32_t i = 0; i < building->allocator->function_nr && !err; i++)
+		err = fill_site(building, &places, i) ?: fill_trampoline(building, &places, i, why);
+	copy_pages(building);
+	hide_probes(building);
+	return err ?: fill_common(building) ?: fill_settings(building, options);
+}
+
+int sampler_image_build(const struct injected_file *file, struct inject_allocator *allocator,
+			const struct planned_allocator *planned, const struct sampler_image_options *options,
+			struct sampler_image *ret, struct reason *why)
+{
+	struct building building = { file, allocator, planned, ret, options->start, options->first_start };
+	size_t table_at = align_to_page(file->bytes) + allocator->page_nr * PAGE_BYTES;
+	int err;
+
+	*ret = (struct sampler_image){ .bytes = table_at + INJECTED_TABLE_BYTES };
+	ret->byte = calloc(1, ret->bytes);
+	if (!ret->byte)
+		return reason_set(why, -ENOMEM, "out of memory");
+	ret->table = (struct injected_table *)(ret->byte + table_at);
+	why->text[0] = '\0';
+	err = fill_image(&building, options, why);
+	if (err && !*why->text)
+		reason_set(why, err, "the sampler of %s cannot be built: %s", allocator->path, strerror(-err));
+	if (err)
+		sampler_image_release(ret);
+	return err;
+}
+
+void sampler_image_release(struct sampler_image *image)
+{
+	free(image->byte);
+	*image = (struct sampler_image){};
+}

@@ -1,0 +1,450 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "process/launch.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/reason.h"
+#include "base/units.h"
+#include "process/mappings.h"
+#include "process/proc.h"
+
+/* ---- launch user ---- */
+
+static const char *const replaced[] = { "HOME", "USER", "LOGNAME", "SHELL" };
+
+/* They describe root, or the user behind sudo. */
+static const char *const dropped[] = {
+	"SUDO_UID", "SUDO_GID", "SUDO_USER", "SUDO_COMMAND", "SUDO_HOME", "MAIL", "XDG_RUNTIME_DIR",
+	"DBUS_SESSION_BUS_ADDRESS",
+};
+
+static int add_variable(char **variable, const char *name, const char *value)
+{
+	return asprintf(variable, "%s=%s", name, value) < 0 ? (*variable = NULL, -ENOMEM) : 0;
+}
+
+static bool is_variable_of(const char *variable, const char *const *names, size_t nr)
+{
+	for (size_t i = 0; i < nr; i++) {
+		size_t len = strlen(names[i]);
+
+		if (!strncmp(variable, names[i], len) && variable[len] == '=')
+			return true;
+	}
+	return false;
+}
+
+static bool is_kept_variable(const char *variable)
+{
+	return !is_variable_of(variable, replaced, ARRAY_SIZE(replaced)) &&
+	       !is_variable_of(variable, dropped, ARRAY_SIZE(dropped));
+}
+
+static int make_environment(struct launch_user *user, const struct passwd *entry)
+{
+	const char *const value[] = { entry->pw_dir, entry->pw_name, entry->pw_name, entry->pw_shell };
+	size_t nr = 0, at = 0;
+	int err = 0;
+
+	while (environ && environ[nr])
+		nr++;
+	user->environment = calloc(nr + ARRAY_SIZE(replaced) + 1, sizeof(*user->environment));
+	if (!user->environment)
+		return -ENOMEM;
+	for (size_t i = 0; i < nr && !err; i++)
+		if (is_kept_variable(environ[i]) && !(user->environment[at++] = strdup(environ[i])))
+			err = -ENOMEM;
+	for (size_t i = 0; i < ARRAY_SIZE(replaced) && !err; i++)
+		err = add_variable(&user->environment[at++], replaced[i], value[i]);
+	return err;
+}
+
+static int find_user_groups(struct launch_user *user, const char *name)
+{
+	int nr = 16;
+
+	for (;;) {
+		gid_t *group = realloc(user->group, nr * sizeof(*group));
+
+		if (!group)
+			return -ENOMEM;
+		user->group = group;
+		user->group_nr = nr;
+		if (getgrouplist(name, user->gid, user->group, &user->group_nr) >= 0)
+			return 0;
+		nr = user->group_nr > nr ? user->group_nr : 2 * nr;
+	}
+}
+
+static const struct passwd *find_user_entry(const char *name)
+{
+	const struct passwd *entry = getpwnam(name);
+	uint64_t uid;
+
+	if (!entry && !parse_count(name, 0, UINT32_MAX - 1, &uid))
+		entry = getpwuid(uid);
+	return entry;
+}
+
+int launch_user_find(const char *name, struct launch_user *ret, struct reason *why)
+{
+	const struct passwd *entry = find_user_entry(name);
+	int err;
+
+	*ret = (struct launch_user){};
+	if (!entry)
+		return reason_set(why, -ENOENT, "there is no user '%.100s'", name);
+	ret->uid = entry->pw_uid;
+	ret->gid = entry->pw_gid;
+	err = make_environment(ret, entry) ?: find_user_groups(ret, entry->pw_name);
+	if (err)
+		launch_user_release(ret);
+	return err;
+}
+
+void launch_user_release(struct launch_user *user)
+{
+	for (size_t i = 0; user->environment && user->environment[i]; i++)
+		free(user->environment[i]);
+	free(user->environment);
+	free(user->group);
+	*user = (struct launch_user){};
+}
+
+/* Makes the calling process this user's, for good. 0 or a negative errno. Safe after fork. */
+static int launch_user_become(const struct launch_user *user)
+{
+	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) || setgroups(user->group_nr, user->group) ||
+	    setresgid(user->gid, user->gid, user->gid) || setresuid(user->uid, user->uid, user->uid))
+		return -errno;
+	return 0;
+}
+
+/* ---- the child, until its exec ------------------------------------------------------------ */
+
+struct pipes {
+	int go[2];    /* closed by the parent: the child may continue */
+	int error[2]; /* carries a struct launch_error; a successful exec closes it */
+};
+
+struct launch_error {
+	int err; /* errno */
+	bool is_exec;
+};
+
+static void close_pipe(int pipe[2])
+{
+	for (int i = 0; i < 2; i++) {
+		if (pipe[i] >= 0)
+			close(pipe[i]);
+		pipe[i] = -1;
+	}
+}
+
+static void exec_held_child(const struct launch *launch, struct pipes *pipes)
+{
+	struct launch_error error = {};
+	sigset_t none;
+	char byte;
+
+	close(pipes->go[1]);
+	while (read(pipes->go[0], &byte, 1) < 0 && errno == EINTR)
+		;
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	signal(SIGPIPE, SIG_DFL);
+	signal(SIGXFSZ, SIG_DFL);
+	setrlimit(RLIMIT_NOFILE, launch->files);
+	if (launch->user)
+		error.err = -launch_user_become(launch->user);
+	if (!error.err) {
+		execvpe(launch->argv[0], (char *const *)launch->argv,
+			launch->user ? launch->user->environment : environ);
+		error = (struct launch_error){ errno, true };
+	}
+	if (write(pipes->error[1], &error, sizeof(error)) < 0)
+		_exit(126);
+	_exit(127);
+}
+
+/* ---- holding it --------------------------------------------------------------------------- */
+
+/* 0 and the stop status, or -ESRCH: the process has ended; launch_wait() gets its status. */
+static int wait_for_stop(pid_t pid, int *ret_status)
+{
+	siginfo_t info = {};
+
+	while (waitid(P_PID, pid, &info, WEXITED | WSTOPPED | WNOWAIT | __WALL))
+		if (errno != EINTR)
+			return -errno;
+	if (info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED)
+		return -ESRCH;
+	return waitpid(pid, ret_status, WUNTRACED | __WALL) == pid ? 0 : -ESRCH;
+}
+
+static int event_of(int status)
+{
+	return status >> 16;
+}
+
+/* Continues to the next stop, and delivers the signal that stopped the process, if any. */
+static int continue_child(pid_t pid, int how, int status)
+{
+	int signal_nr = WSTOPSIG(status);
+	bool is_signal = !event_of(status) && signal_nr != (SIGTRAP | 0x80);
+
+	if (event_of(status) == PTRACE_EVENT_STOP && signal_nr != SIGTRAP)
+		how = PTRACE_LISTEN; /* a signal has stopped it, and it stays stopped */
+	return ptrace(how, pid, 0, is_signal ? signal_nr : 0) ? -errno : 0;
+}
+
+static int seize_child(pid_t pid)
+{
+	long options = PTRACE_O_TRACEEXEC | PTRACE_O_TRACESYSGOOD;
+
+	return ptrace(PTRACE_SEIZE, pid, 0, options) ? -errno : 0;
+}
+
+static int wait_for_exec(pid_t pid)
+{
+	int status, err;
+
+	while (!(err = wait_for_stop(pid, &status)) && event_of(status) != PTRACE_EVENT_EXEC)
+		if ((err = continue_child(pid, PTRACE_CONT, status)))
+			break;
+	return err;
+}
+
+/* Programs that only prepare the one that they become. */
+static bool is_launcher(pid_t pid)
+{
+	static const char *const names[] = {
+		"chrt", "env", "ionice", "nice", "nohup", "numactl", "prlimit", "setarch", "stdbuf", "taskset",
+	};
+	char *exe = proc_link(pid, "exe"), *slash = exe ? strrchr(exe, '/') : NULL;
+	bool is = false;
+
+	for (size_t i = 0; i < ARRAY_SIZE(names) && slash && !is; i++)
+		is = !strcmp(slash + 1, names[i]);
+	free(exe);
+	return is;
+}
+
+/* Lets launchers run until they have become another program. 0, or -ESRCH: one has ended. */
+static int pass_launchers(pid_t pid)
+{
+	int err = 0;
+
+	while (!err && is_launcher(pid))
+		err = ptrace(PTRACE_CONT, pid, 0, 0) ? -errno : wait_for_exec(pid);
+	return err;
+}
+
+/* The child ended without an exec. The pipe has the errno. */
+static int log_exec_failed(int error_fd, struct launch *launch, struct reason *why)
+{
+	const char *name = launch->argv[0];
+	struct launch_error error;
+
+	if (read(error_fd, &error, sizeof(error)) != sizeof(error))
+		return reason_set(why, -ESRCH, "%s: it ended before it was started", name);
+	launch->has_exec_failed = error.is_exec;
+	if (!error.is_exec)
+		return reason_set(why, -error.err, "%s: cannot become user %u: %s", name, launch->user->uid,
+				  strerror(error.err));
+	return reason_set(why, -error.err, "%s: %s", name, strerror(error.err));
+}
+
+/* A preloaded library is loaded by the program's loader, unless the program has more privileges than its user. */
+static int check_loader(pid_t pid, const struct launch *launch, struct reason *why)
+{
+	const char *name = launch->argv[0], *what = NULL;
+
+	if (!launch->needs_loader)
+		return 0;
+	if (!proc_auxv(pid, AT_BASE))
+		what = "is linked statically";
+	else if (proc_auxv(pid, AT_SECURE))
+		what = "runs with the privileges of its file (set-user-ID or capabilities)";
+	if (!what)
+		return 0;
+	return reason_set(why, -ENOTSUP, "%s %s, so it would not load the sampler; it was not started", name, what);
+}
+
+static int hold_child(pid_t pid, struct pipes *pipes, struct launch *launch, struct reason *why)
+{
+	int err = seize_child(pid);
+
+	if (err) {
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+		return reason_set(why, err, "cannot hold %s before it starts: %s", launch->argv[0],
+				  strerror(-err));
+	}
+	close_pipe(pipes->go);
+	close(pipes->error[1]);
+	pipes->error[1] = -1;
+	if (wait_for_exec(pid)) {
+		err = log_exec_failed(pipes->error[0], launch, why);
+	} else if (pass_launchers(pid)) {
+		launch->has_ended = true;
+		reason_set(why, 0, "%s has ended without starting another program: nothing was recorded", launch->argv[0]);
+		return 0;
+	} else {
+		err = check_loader(pid, launch, why);
+		if (!err)
+			return 0;
+		kill(pid, SIGKILL);
+	}
+	waitpid(pid, NULL, 0);
+	return err;
+}
+
+pid_t launch_start(struct launch *launch, struct reason *why)
+{
+	struct pipes pipes = { { -1, -1 }, { -1, -1 } };
+	pid_t pid = -1;
+	int err = 0;
+
+	launch->has_exec_failed = false;
+	if (pipe2(pipes.go, O_CLOEXEC) || pipe2(pipes.error, O_CLOEXEC) || (pid = fork()) < 0)
+		err = reason_set(why, -errno, "cannot start %s: %s", launch->argv[0], strerror(errno));
+	else if (!pid)
+		exec_held_child(launch, &pipes);
+	else
+		err = hold_child(pid, &pipes, launch, why);
+	close_pipe(pipes.go);
+	close_pipe(pipes.error);
+	return err ?: pid;
+}
+
+/* ---- until the loader is done ------------------------------------------------------------- */
+
+struct loader {
+	const struct mappings *mappings;
+	uint64_t base;
+	uint64_t end;		/* of the loader's code */
+	uint64_t first_sp;	/* the stack pointer at the program's start; 0: not known */
+	bool is_mapping_code;	/* the thread is in an mmap() that maps code */
+};
+
+static bool is_loader(const struct loader *loader, uint64_t address)
+{
+	return address - loader->base < loader->end - loader->base;
+}
+
+/* The loader's code is the mapping nearest above its base: it follows its headers. */
+static void find_code_end(struct loader *loader)
+{
+	uint64_t nearest = UINT64_MAX;
+
+	loader->end = loader->base;
+	for (size_t i = 0; i < loader->mappings->mapping_nr; i++) {
+		const struct mapping *mapping = &loader->mappings->mapping[i];
+
+		if (mapping->start < loader->base || mapping->start - loader->base >= nearest)
+			continue;
+		nearest = mapping->start - loader->base;
+		loader->end = mapping->end;
+	}
+}
+
+/* The stack pointer right after the exec: the loader starts with it, and later the program. */
+static uint64_t stack_pointer(pid_t pid)
+{
+	struct __ptrace_syscall_info info = {};
+
+	return ptrace(PTRACE_GET_SYSCALL_INFO, pid, sizeof(info), &info) < 0 ? 0 : info.stack_pointer;
+}
+
+/*
+ * If the loader is also the C library (musl), it makes system calls for as long as the program runs. But the code
+ * that runs first calls its C part with the first stack pointer, and this return address lies in the loader until
+ * the program has begun.
+ */
+static bool program_has_begun(pid_t pid, const struct loader *loader)
+{
+	uint64_t return_address;
+
+	if (!loader->first_sp)
+		return false;
+	errno = 0;
+	return_address = ptrace(PTRACE_PEEKDATA, pid, loader->first_sp - sizeof(return_address), 0);
+	return !errno && !is_loader(loader, return_address) &&
+	       mappings_find(loader->mappings, return_address);
+}
+
+enum step {
+	STEP_GO_ON,
+	STEP_MAPPED,
+	STEP_LOADED,
+};
+
+static enum step inspect_stop(pid_t pid, struct loader *loader)
+{
+	struct __ptrace_syscall_info info = {};
+	bool mapped = loader->is_mapping_code;
+
+	if (ptrace(PTRACE_GET_SYSCALL_INFO, pid, sizeof(info), &info) < 0)
+		return STEP_LOADED;
+	loader->is_mapping_code = false;
+	if (info.op == PTRACE_SYSCALL_INFO_EXIT)
+		return mapped ? STEP_MAPPED : STEP_GO_ON;
+	if (info.op != PTRACE_SYSCALL_INFO_ENTRY)
+		return STEP_GO_ON;
+	if (!is_loader(loader, info.instruction_pointer) || program_has_begun(pid, loader))
+		return STEP_LOADED;
+	loader->is_mapping_code = info.entry.nr == SYS_mmap && info.entry.args[2] & PROT_EXEC;
+	return STEP_GO_ON;
+}
+
+void launch_release(pid_t pid, const struct mappings *mappings, void (*mapped)(void *what),
+		    void *what)
+{
+	struct loader loader = {
+		.mappings = mappings,
+		.base = proc_auxv(pid, AT_BASE),
+		.first_sp = stack_pointer(pid),
+	};
+	enum step step = loader.base ? STEP_GO_ON : STEP_LOADED;
+	int status = 0;
+
+	find_code_end(&loader);
+	while (step != STEP_LOADED) {
+		if (continue_child(pid, PTRACE_SYSCALL, status) || wait_for_stop(pid, &status))
+			return;
+		step = inspect_stop(pid, &loader);
+		if (step == STEP_MAPPED)
+			mapped(what);
+	}
+	ptrace(PTRACE_DETACH, pid, 0, 0);
+}
+
+int launch_wait(pid_t pid)
+{
+	int status;
+	pid_t got;
+
+	do
+		got = waitpid(pid, &status, __WALL);
+	while ((got < 0 && errno == EINTR) || (got == pid && WIFSTOPPED(status)));
+	if (got < 0)
+		return -errno;
+	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
