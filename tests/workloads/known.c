@@ -269,7 +269,7 @@ static void free_all(void)
 /* The program's own counts. */
 static void report(void)
 {
-	static struct live live[BOOK_LINES];
+	static struct live live[ACCOUNT_LINES];
 	struct totals sum = {};
 
 	memset(live, 0, sizeof(live));

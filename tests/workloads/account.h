@@ -14,7 +14,7 @@
 #include "workload.h"
 
 #define KEPT_MAX 1024
-#define BOOK_LINES 1000
+#define ACCOUNT_LINES 1000
 
 struct kept {
 	void *pointer;
@@ -35,7 +35,7 @@ struct worker {
 	struct totals totals;
 };
 
-static const char *function_of_line[BOOK_LINES];
+static const char *function_of_line[ACCOUNT_LINES];
 
 static inline void entered(struct worker *w, size_t size)
 {
@@ -94,7 +94,7 @@ struct live {
 };
 
 /* Sums up the blocks that the workers keep, by line, and their totals. */
-[[gnu::unused]] static void add_up(const struct worker *worker, int nr, struct live live[BOOK_LINES],
+[[gnu::unused]] static void add_up(const struct worker *worker, int nr, struct live live[ACCOUNT_LINES],
 				   struct totals *sum)
 {
 	for (int i = 0; i < nr; i++) {
@@ -109,11 +109,11 @@ struct live {
 	}
 }
 
-[[gnu::unused]] static void answer_account(const struct live live[BOOK_LINES], const struct totals *sum)
+[[gnu::unused]] static void answer_account(const struct live live[ACCOUNT_LINES], const struct totals *sum)
 {
 	struct live all = {};
 
-	for (int line = 0; line < BOOK_LINES; line++) {
+	for (int line = 0; line < ACCOUNT_LINES; line++) {
 		all.count += live[line].count;
 		all.size += live[line].size;
 		if (live[line].count)
@@ -129,7 +129,7 @@ struct live {
 
 [[gnu::unused]] static void report_account(const struct worker *worker, int nr)
 {
-	static struct live live[BOOK_LINES];
+	static struct live live[ACCOUNT_LINES];
 	struct totals sum = {};
 
 	memset(live, 0, sizeof(live));
