@@ -32,7 +32,7 @@ $(FUZZ)/%.o: %.c VERSION
 	$(Q)$(CLANG) $(FUZZ_CFLAGS) -MMD -MP -c $< -o $@
 
 $(FUZZ)/fuzz-cfi: $(call fuzz_obj,$(wildcard src/unwind/*.c))
-$(FUZZ)/fuzz-elf $(FUZZ)/fuzz-custom: $(call fuzz_obj,$(wildcard src/elf/*.c src/elf/python/*.c))
+$(FUZZ)/fuzz-elf $(FUZZ)/fuzz-user_allocators: $(call fuzz_obj,$(wildcard src/elf/*.c src/elf/python/*.c))
 # All of the sandbox but the process at its other end.
 $(FUZZ)/fuzz-answer: $(call fuzz_obj,$(wildcard src/elf/*.c src/elf/python/*.c src/symbols/*.c src/unwind/*.c) \
 	$(filter-out src/helper/spawner.c $(wildcard src/sandbox/worker*.c),$(wildcard src/helper/*.c src/sandbox/*.c)))

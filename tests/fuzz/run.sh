@@ -44,7 +44,7 @@ limits_of() {
 	cfi) echo "-max_len=2048" ;;
 	elf) echo "-max_len=16384" ;;
 	answer) echo "-max_len=4096" ;;
-	user_allocators) echo "-max_len=512 -dict=$tests/custom.dict" ;;
+	user_allocators) echo "-max_len=512 -dict=$tests/user_allocators.dict" ;;
 	profile) echo "-max_len=8192 -dict=$tests/profile.dict" ;;
 	esac
 }
