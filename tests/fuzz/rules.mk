@@ -2,7 +2,7 @@
 # Fuzzing what reads files and command lines; clang's libFuzzer with ASan and UBSan.
 
 FUZZ         := .output/fuzz
-FUZZERS      := snapshot json filter cfi elf answer custom profile
+FUZZERS      := snapshot json filter cfi elf answer user_allocators profile
 FUZZ_SECONDS ?= 600
 FUZZ_CFLAGS  := -std=gnu2x -D_GNU_SOURCE -DALLOCSNAP_VERSION='"$(VERSION)"' -Wall -Iinclude -Isrc -Ibpf \
 		-DSNAP_ALWAYS_BYTES=1048576 -g -O1 -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined \

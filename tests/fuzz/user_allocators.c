@@ -32,16 +32,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	char *text = strndup((const char *)data, size), *rest = text;
 
 	while (rest) {
-		size_t allocators = custom.allocator_nr, functions = custom.function_nr;
+		size_t allocators = user_allocators.allocator_nr, functions = user_allocators.function_nr;
 		struct reason why = { "" };
 		int err = user_allocators_add(&user_allocators, strsep(&rest, "\n"), &why);
 
 		if (err)
 			check_refused(err, &why, allowed);
-		MUST(custom.allocator_nr == allocators + !err);
-		MUST(!err || custom.function_nr == functions);
+		MUST(user_allocators.allocator_nr == allocators + !err);
+		MUST(!err || user_allocators.function_nr == functions);
 	}
-	for (size_t i = 0; i < custom.function_nr; i++)
+	for (size_t i = 0; i < user_allocators.function_nr; i++)
 		check_function(&user_allocators, i);
 	user_allocators_release(&user_allocators);
 	free(text);
