@@ -43,10 +43,10 @@ def why_failed(command):
 
 def main():
     parser = argparse.ArgumentParser()
-    sandbox.add_argument("-n", dest="times", type=int, default=30)
-    sandbox.add_argument("-l", dest="loops", type=int, default=4)
-    sandbox.add_argument("command", nargs=argparse.REMAINDER)
-    options = sandbox.parse_args()
+    parser.add_argument("-n", dest="times", type=int, default=30)
+    parser.add_argument("-l", dest="loops", type=int, default=4)
+    parser.add_argument("command", nargs=argparse.REMAINDER)
+    options = parser.parse_args()
     begun, passed = time.monotonic(), 0
     with busy_machine(options.loops):
         for turn in range(options.times):

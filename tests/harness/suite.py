@@ -251,13 +251,13 @@ def choose(tests, options):
 
 def options_of():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    sandbox.add_argument("-l", dest="list", action="store_true")
-    sandbox.add_argument("--core", action="store_true")
-    sandbox.add_argument("--smoke", action="store_true")
-    sandbox.add_argument("--workers", type=int)
-    sandbox.add_argument("--slowest", type=int, default=10)
-    sandbox.add_argument("names", nargs="*", metavar="NAME")
-    return sandbox.parse_args()
+    parser.add_argument("-l", dest="list", action="store_true")
+    parser.add_argument("--core", action="store_true")
+    parser.add_argument("--smoke", action="store_true")
+    parser.add_argument("--workers", type=int)
+    parser.add_argument("--slowest", type=int, default=10)
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    return parser.parse_args()
 
 
 def summary(suite, results, left, slowest_nr):

@@ -84,8 +84,8 @@ def parse(data):
 
 LIBRARY = """
 import json, sys
-from prometheus_client import sandbox
-families = sandbox.text_string_to_metric_families(sys.stdin.buffer.read().decode())
+from prometheus_client import parser
+families = parser.text_string_to_metric_families(sys.stdin.buffer.read().decode())
 json.dump([(sample.name, sorted(sample.labels.items()), sample.value)
            for family in families for sample in family.samples], sys.stdout)
 """
