@@ -275,6 +275,7 @@ def test_ledger_matches_after_attach_in_a_storm(bench):
     check_equal(lost, {}, "losses")
     check(now["same"] > 200 and now["only_ledger"]["count"] < 30,
           f"{now['same']} blocks are in both, {now['only_ledger']} in the ledger only")
+    program.popen.send_signal(signal.SIGCONT)
     print(f"   ledger: since attach in a storm: {now['snapshot']['allocations']} allocations of "
           f"{now['ledger']['allocations']}, {now['same']} blocks live; unexplained: 0; explained: "
           f"{now['only_ledger']['count']} older blocks", flush=True)
