@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_EXACT_BOOKS_H
+#define ALLOCSNAP_EXACT_BOOKS_H
+
+/*
+ * The books of a process that records its own blocks: a sparse memory file that the process maps and writes
+ * (python_hooks.c), and that the recorder reads (books_reader.h). The file outlives the process.
+ *
+ *	head			counts, and what the recorder says to the hooks
+ *	threads			a slot for each thread: its memo of its last walk, and its totals
+ *	directory, chunks	the shadow of the heap: a word for each 16 bytes of addresses; small blocks
+ *	levels			a hash of addresses: larger blocks. A full neighbourhood makes the next level, of double size
+ *	handed			blocks that were freed while a snapshot was read that they belong to
+ *	buckets, nodes		the trie of tracebacks: a node is a frame and the node of its caller
+ *	tracebacks		what ended in a block, with its totals
+ *	codes			code objects: where each is now, by hash; contents, by hash; texts
+ *
+ * A block is in the books from after its allocator has returned until before the allocator has it back: so the
+ * allocator's own hand-over orders threads, and a word has one writer at a time.
+ *
+ * All of it may be written by the process at any time: the recorder trusts nothing in it.
+ */
+
+#include <stdint.h>
+
+#include "shared/python_types.h"
+
+#define BOOKS_MAGIC "asbooks" /* with its NUL */
+#define BOOKS_VERSION 1
+
+/* ---- the word of a block ---- */
+
+#define BLOCK_TRACEBACK_BITS 24
+#define BLOCK_SIZE_SHIFT 24
+#define BLOCK_SIZE_BITS 10	/* small blocks only */
+#define BLOCK_IS_LIVE (UINT64_C(1) << 34)
+#define BLOCK_IS_CODE (UINT64_C(1) << 35) /* a known code object begins here; without IS_LIVE, one from before the recording */
+#define BLOCK_THREAD_SHIFT 36
+#define BLOCK_THREAD_BITS 12	/* the slot of the thread */
+#define BLOCK_EPOCH_SHIFT 48
+#define BLOCK_EPOCH_BITS 16
+
+#define BLOCK_TRACEBACK(word) ((uint32_t)(word) & ((1u << BLOCK_TRACEBACK_BITS) - 1))
+#define BLOCK_SIZE(word) ((uint32_t)((word) >> BLOCK_SIZE_SHIFT) & ((1u << BLOCK_SIZE_BITS) - 1))
+#define BLOCK_THREAD(word) ((uint32_t)((word) >> BLOCK_THREAD_SHIFT) & ((1u << BLOCK_THREAD_BITS) - 1))
+#define BLOCK_EPOCH(word) ((uint32_t)((word) >> BLOCK_EPOCH_SHIFT))
+
+#define BOOKS_EPOCHS_MAX (1u << BLOCK_EPOCH_BITS)
+#define BOOKS_SMALL_MAX 512 /* bytes of a block in the shadow: pymalloc's (SMALL_REQUEST_THRESHOLD, Objects/obmalloc.c) */
+
+/* ---- the head ---- */
+
+enum books_loss {
+	BOOKS_LOST_THREADS,    /* blocks of threads without a slot */
+	BOOKS_LOST_BLOCKS,     /* no room in the shadow or in the levels */
+	BOOKS_LOST_TRACEBACKS, /* no room in the trie: blocks without a traceback */
+	BOOKS_LOST_CODES,      /* frames of code objects for which there was no room */
+	BOOKS_LOST_HANDED,     /* blocks that a snapshot lacks, as they were freed while it was read */
+	BOOKS_DEEP,	       /* walks that had more than BOOKS_DEEPEST frames: outer ones are missing */
+	BOOKS_LOSS_NR,
+};
+
+struct books_head {
+	char magic[8];
+	uint32_t version;
+	uint32_t is_off; /* by the recorder: the hooks only pass on */
+	/* By the recorder. Epochs count up; a block has the one at its birth. */
+	uint32_t epoch;	 /* below BOOKS_EPOCHS_MAX */
+	uint32_t cut;	 /* 0, or: blocks of epochs below this one are being read, and are handed over when they are freed */
+	uint64_t pad[5];
+	/* By the hooks, on another line of the cache. */
+	uint32_t chunk_nr, level_nr, node_nr, traceback_nr, code_nr, handed_nr;
+	uint64_t text_bytes;
+	uint32_t codes_lock;
+	uint32_t gone_nr; /* code objects that have ended */
+	uint64_t lost[BOOKS_LOSS_NR];
+};
+
+/* ---- threads ---- */
+
+#define BOOKS_THREADS (1u << BLOCK_THREAD_BITS)
+#define BOOKS_THREAD_TRIES 8
+#define BOOKS_DEEPEST 4096
+#define BOOKS_PLACES 1024
+#define BOOKS_CHILDREN 1024
+
+struct books_frame {
+	uint64_t frame, instruction;
+	uint32_t node, pad;
+};
+
+struct books_child {
+	uint64_t instruction; /* of a function; + 1: of a generator */
+	uint32_t parent, node;
+};
+
+struct books_thread {
+	uint32_t tid;	 /* as the C library has it; 0: a free slot */
+	uint32_t gone_nr; /* of the head, when the memo was last looked through */
+	uint64_t inside; /* the stack pointer of the hook that the thread is in; 0: none */
+	uint64_t passes; /* of hooks, by the thread: two looks at it say whether it has left one meanwhile */
+	uint64_t allocations, allocated_bytes, frees, freed_bytes, unknown_frees, walks, steps;
+	uint64_t latest; /* the address of the block that it entered last */
+	uint32_t frame_nr; /* of the last walk: frame[1] is the outermost one */
+	uint32_t traceback; /* of the last walk; 0: not known */
+	struct books_child child[BOOKS_CHILDREN];
+	uint16_t place[BOOKS_PLACES]; /* of frames in frame[], by address */
+	struct books_frame frame[BOOKS_DEEPEST + 1];
+	struct { uint64_t frame, instruction; } pending[BOOKS_DEEPEST + 1];
+};
+
+/* ---- blocks ---- */
+
+#define BOOKS_CHUNK_SHIFT 20 /* of addresses */
+#define BOOKS_CHUNK_WORDS (1u << (BOOKS_CHUNK_SHIFT - 4))
+#define BOOKS_CHUNKS_MAX (1u << 14) /* 16 GiB of small blocks */
+#define BOOKS_ADDRESS_BITS 47
+#define BOOKS_DIRECTORY_NR (1u << (BOOKS_ADDRESS_BITS - BOOKS_CHUNK_SHIFT))
+
+#define BOOKS_LEVEL_SHIFT 12 /* entries of the first level */
+#define BOOKS_LEVELS_MAX 14
+#define BOOKS_NEIGHBOURS 8
+#define BOOKS_LEVEL_AT(level) ((UINT64_C(1) << (BOOKS_LEVEL_SHIFT + (level))) - (UINT64_C(1) << BOOKS_LEVEL_SHIFT)) /* entries before it */
+
+/* address: 0: free; the word has no size. */
+struct books_large {
+	uint64_t address, word, size;
+};
+
+#define BOOKS_HANDED_MAX (1u << 22)
+
+/* ---- tracebacks ---- */
+
+#define BOOKS_BUCKETS (1u << 18)
+#define BOOKS_NODES_MAX (1u << 25)
+#define BOOKS_TRACEBACKS_MAX (1u << BLOCK_TRACEBACK_BITS)
+
+/* Node 0 is the root; parents have smaller numbers. The word is PYTHON_FRAME_WORD(), without its top bit: code, instruction. */
+struct books_node {
+	uint64_t word;
+	uint32_t parent, next; /* next: in its bucket */
+};
+
+/* As struct churn, by which the recorder tells them. Traceback 0 is of threads without frames. */
+struct books_traceback {
+	uint32_t node, pad;
+	uint64_t allocations, allocated_bytes;
+	uint32_t temporary, pad2;
+	uint64_t temporary_bytes;
+};
+
+/* ---- code objects ---- */
+
+#define BOOKS_CODE_SHIFT 17
+#define BOOKS_CODE_SLOTS (1u << BOOKS_CODE_SHIFT)
+#define BOOKS_CODES_MAX (1u << 20)
+#define BOOKS_TEXT_BYTES (UINT64_C(1) << 29)
+#define BOOKS_CODE_GONE 1 /* the address in a slot whose code object has ended */
+
+struct books_code_slot {
+	uint64_t address;
+	uint32_t id;
+	int32_t first_traceable;
+};
+
+/* Followed by file name, name and line table, then zeros to a multiple of 8 bytes. */
+struct books_code {
+	uint32_t id;
+	int32_t first_line;
+	uint32_t file_state, name_state;
+	uint64_t file_bytes, name_bytes, line_bytes;
+};
+
+#define BOOKS_GONE_NR 16
+
+/* Addresses of a code object that has ended; the latest ones, by gone_nr % BOOKS_GONE_NR. */
+struct books_gone {
+	uint64_t from, to;
+};
+
+/* ---- where everything is ---- */
+
+#define BOOKS_PAGE UINT64_C(4096)
+#define BOOKS_AT_HEAD UINT64_C(0)
+#define BOOKS_AT_GONE (BOOKS_AT_HEAD + BOOKS_PAGE)
+#define BOOKS_AT_THREADS (BOOKS_AT_GONE + BOOKS_PAGE)
+#define BOOKS_THREAD_BYTES (UINT64_C(208) << 10)
+#define BOOKS_AT_DIRECTORY (BOOKS_AT_THREADS + BOOKS_THREADS * BOOKS_THREAD_BYTES)
+#define BOOKS_AT_CHUNKS (BOOKS_AT_DIRECTORY + UINT64_C(4) * BOOKS_DIRECTORY_NR)
+#define BOOKS_AT_LEVELS (BOOKS_AT_CHUNKS + UINT64_C(8) * BOOKS_CHUNK_WORDS * BOOKS_CHUNKS_MAX)
+#define BOOKS_AT_HANDED (BOOKS_AT_LEVELS + sizeof(struct books_large) * BOOKS_LEVEL_AT(BOOKS_LEVELS_MAX))
+#define BOOKS_AT_BUCKETS (BOOKS_AT_HANDED + sizeof(struct books_large) * BOOKS_HANDED_MAX)
+#define BOOKS_AT_NODES (BOOKS_AT_BUCKETS + UINT64_C(4) * BOOKS_BUCKETS)
+#define BOOKS_AT_LEAVES (BOOKS_AT_NODES + sizeof(struct books_node) * BOOKS_NODES_MAX) /* uint32_t: the traceback of a node; 0: none */
+#define BOOKS_AT_TRACEBACKS (BOOKS_AT_LEAVES + UINT64_C(4) * BOOKS_NODES_MAX)
+#define BOOKS_AT_CODE_SLOTS (BOOKS_AT_TRACEBACKS + sizeof(struct books_traceback) * BOOKS_TRACEBACKS_MAX)
+#define BOOKS_AT_CONTENTS (BOOKS_AT_CODE_SLOTS + sizeof(struct books_code_slot) * BOOKS_CODE_SLOTS) /* uint32_t: ids, by hash of what is told */
+#define BOOKS_AT_CODES (BOOKS_AT_CONTENTS + UINT64_C(4) * BOOKS_CODE_SLOTS) /* uint32_t: the place of a text, in units of 8 bytes, by id */
+#define BOOKS_AT_TEXT (BOOKS_AT_CODES + UINT64_C(4) * BOOKS_CODES_MAX)
+#define BOOKS_BYTES (BOOKS_AT_TEXT + BOOKS_TEXT_BYTES)
+
+_Static_assert(sizeof(struct books_thread) <= BOOKS_THREAD_BYTES, "a slot has room for a thread");
+_Static_assert(sizeof(struct books_head) <= BOOKS_PAGE, "a page");
+_Static_assert(BOOKS_BYTES % BOOKS_PAGE == 0, "whole pages");
+
+#endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_EXACT_PYTHON_HOOKS_H
+#define ALLOCSNAP_EXACT_PYTHON_HOOKS_H
+
+/*
+ * The file that is put into a CPython that runs (python_hooks.c): functions that stand in the tables of its allocators, in
+ * front of the ones that were there, and enter each block into the books (books.h). Only data is changed: 12 pointers.
+ *
+ * The injector maps the file and the books, fills in the struct `python_hooks`, sets `python_hooks_on` to 1, and writes the
+ * pointers: free first, then realloc, calloc, malloc, so that each block that is entered has a free that sees it.
+ *
+ * The file has no relocations, calls no library, makes no system calls, uses no floating point, takes no locks that a
+ * thread could wait for, and allocates nothing.
+ */
+
+#include <stdint.h>
+
+#include "shared/python_types.h"
+
+struct python_hooks {
+	uint64_t books;	      /* where they are mapped */
+	uint64_t key_at;      /* 8 bytes there: whether the key of the thread state is in force, and its number */
+	uint64_t key_is;      /* what they have to be */
+	uint32_t state_at;    /* the thread state of a thread: bytes behind its thread pointer */
+	uint32_t tid_at;      /* its number, as the C library has it: 4 bytes */
+	struct python_offsets offsets;
+	uint64_t old[PYTHON_DOMAIN_NR][PYTHON_OPERATION_NR]; /* the functions that were there */
+};
+
+/*
+ * A page of its own, private and anonymous, with MADV_WIPEONFORK: a child has 0 there, so its hooks only pass on, and the
+ * books stay those of one process.
+ */
+#define PYTHON_HOOKS_ON_BYTES 4096
+
+#endif
