@@ -64,9 +64,11 @@ struct books_head {
 	char magic[8];
 	uint32_t version;
 	uint32_t is_off; /* by the recorder: the hooks only pass on */
-	/* By the recorder. Epochs count up; a block has the one at its birth. */
-	uint32_t epoch;	 /* below BOOKS_EPOCHS_MAX */
-	uint32_t cut;	 /* 0, or: blocks of epochs below this one are being read, and are handed over when they are freed */
+	/*
+	 * By the recorder, in one store: the epoch that blocks get at their birth, below BOOKS_EPOCHS_MAX; in the upper half
+	 * 0, or: blocks of epochs below this one are being read, and are handed over when they are freed.
+	 */
+	uint64_t now;
 	uint64_t pad[5];
 	/* By the hooks, on another line of the cache. */
 	uint32_t chunk_nr, level_nr, node_nr, traceback_nr, code_nr, handed_nr;
@@ -74,6 +76,7 @@ struct books_head {
 	uint32_t codes_lock;
 	uint32_t gone_nr; /* code objects that have ended */
 	uint64_t lost[BOOKS_LOSS_NR];
+	uint64_t compared, differ; /* walks, by hooks that were built to compare each with one without its memo (tests) */
 };
 
 /* ---- threads ---- */
@@ -99,10 +102,10 @@ struct books_thread {
 	uint32_t gone_nr; /* of the head, when the memo was last looked through */
 	uint64_t inside; /* the stack pointer of the hook that the thread is in; 0: none */
 	uint64_t passes; /* of hooks, by the thread: two looks at it say whether it has left one meanwhile */
-	uint64_t allocations, allocated_bytes, frees, freed_bytes, unknown_frees, walks, steps;
+	uint64_t allocations, allocated_bytes, frees, freed_bytes, unknown_frees, reallocs, walks, steps;
 	uint64_t latest; /* the address of the block that it entered last */
 	uint32_t frame_nr; /* of the last walk: frame[1] is the outermost one */
-	uint32_t traceback; /* of the last walk; 0: not known */
+	uint32_t slot; /* its own number */
 	struct books_child child[BOOKS_CHILDREN];
 	uint16_t place[BOOKS_PLACES]; /* of frames in frame[], by address */
 	struct books_frame frame[BOOKS_DEEPEST + 1];
@@ -141,12 +144,14 @@ struct books_node {
 	uint32_t parent, next; /* next: in its bucket */
 };
 
-/* As struct churn, by which the recorder tells them. Traceback 0 is of threads without frames. */
+/*
+ * The totals of struct churn. A node has two tracebacks at most: one for blocks that were allocated with the GIL, and one
+ * for blocks of the raw domain. The numbers of the first have one writer at a time; those of the second are added up by
+ * atomic instructions. Traceback 0 has no totals: there was no room for another one.
+ */
 struct books_traceback {
-	uint32_t node, pad;
-	uint64_t allocations, allocated_bytes;
-	uint32_t temporary, pad2;
-	uint64_t temporary_bytes;
+	uint32_t node, is_raw;
+	uint64_t allocations, allocated_bytes, temporary, temporary_bytes;
 };
 
 /* ---- code objects ---- */
@@ -191,8 +196,8 @@ struct books_gone {
 #define BOOKS_AT_HANDED (BOOKS_AT_LEVELS + sizeof(struct books_large) * BOOKS_LEVEL_AT(BOOKS_LEVELS_MAX))
 #define BOOKS_AT_BUCKETS (BOOKS_AT_HANDED + sizeof(struct books_large) * BOOKS_HANDED_MAX)
 #define BOOKS_AT_NODES (BOOKS_AT_BUCKETS + UINT64_C(4) * BOOKS_BUCKETS)
-#define BOOKS_AT_LEAVES (BOOKS_AT_NODES + sizeof(struct books_node) * BOOKS_NODES_MAX) /* uint32_t: the traceback of a node; 0: none */
-#define BOOKS_AT_TRACEBACKS (BOOKS_AT_LEAVES + UINT64_C(4) * BOOKS_NODES_MAX)
+#define BOOKS_AT_LEAVES (BOOKS_AT_NODES + sizeof(struct books_node) * BOOKS_NODES_MAX) /* uint32_t[2]: tracebacks of a node */
+#define BOOKS_AT_TRACEBACKS (BOOKS_AT_LEAVES + UINT64_C(8) * BOOKS_NODES_MAX)
 #define BOOKS_AT_CODE_SLOTS (BOOKS_AT_TRACEBACKS + sizeof(struct books_traceback) * BOOKS_TRACEBACKS_MAX)
 #define BOOKS_AT_CONTENTS (BOOKS_AT_CODE_SLOTS + sizeof(struct books_code_slot) * BOOKS_CODE_SLOTS) /* uint32_t: ids, by hash of what is told */
 #define BOOKS_AT_CODES (BOOKS_AT_CONTENTS + UINT64_C(4) * BOOKS_CODE_SLOTS) /* uint32_t: the place of a text, in units of 8 bytes, by id */
