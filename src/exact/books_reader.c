@@ -1,0 +1,604 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "exact/books_reader.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/membarrier.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/idmap.h"
+
+#define ADDRESS_LIMIT (UINT64_C(1) << BOOKS_ADDRESS_BITS)
+#define READ_BYTES (UINT64_C(1) << 20)
+#define HOOK_WAIT_NS (200 * 1000000ull)
+#define HOOK_LOOK_NS 50000
+
+/* What a slot had at another time. Blocks of epochs up to `until` belong to this thread. */
+struct slot_owner {
+	uint32_t slot, tid, until;
+};
+
+struct books {
+	int fd;
+	struct books_head *head; /* its first page, which the recorder writes, too */
+	uint64_t *epoch; /* when each began, ns */
+	size_t epoch_nr, epoch_alloc;
+	uint32_t cut; /* 0: none is under way */
+	uint32_t codes_read;
+	uint64_t late_nr;
+	struct slot_owner *owner; /* of slots that were freed, by time */
+	size_t owner_nr, owner_alloc;
+	uint32_t *tid; /* of each slot now */
+	struct books_block *block; /* of the pass */
+	size_t block_nr, block_alloc;
+	struct idmap handed; /* into block[] */
+};
+
+/* ---- bytes of the file ---- */
+
+/* Holes are zeros, and stay holes. */
+static int read_at(const struct books *books, uint64_t at, void *to, size_t bytes)
+{
+	for (size_t done = 0; done < bytes;) {
+		ssize_t got = pread(books->fd, (char *)to + done, bytes - done, at + done);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			return got ? -errno : -EIO;
+		done += got;
+	}
+	return 0;
+}
+
+/* The next range with data in [*at, end). False: there is none. */
+static bool next_data(const struct books *books, uint64_t *at, uint64_t end, uint64_t *ret_end)
+{
+	off_t data = lseek(books->fd, *at, SEEK_DATA), hole;
+
+	if (data < 0 || (uint64_t)data >= end)
+		return false;
+	hole = lseek(books->fd, data, SEEK_HOLE);
+	*at = data;
+	*ret_end = hole < 0 || (uint64_t)hole > end ? end : (uint64_t)hole;
+	return *ret_end > *at;
+}
+
+/* Called with elements of a table that are not in holes. */
+typedef int (*elements_fn)(void *what, const void *element, uint64_t first, uint64_t nr);
+
+/* All elements with data in [first, end) of the table at `at`. */
+static int read_elements(const struct books *books, uint64_t at, uint64_t first, uint64_t end, size_t bytes, elements_fn fn,
+			 void *what)
+{
+	uint64_t from = at + first * bytes, to = at + end * bytes, data_end, most = READ_BYTES / bytes;
+	void *element = malloc(most * bytes);
+	int err = element ? 0 : -ENOMEM;
+
+	while (!err && next_data(books, &from, to, &data_end)) {
+		uint64_t i = (from - at) / bytes, last = (data_end - at + bytes - 1) / bytes;
+
+		i = i < first ? first : i;
+		last = last > end ? end : last;
+		for (uint64_t nr; i < last && !err; i += nr) {
+			nr = last - i < most ? last - i : most;
+			err = read_at(books, at + i * bytes, element, nr * bytes) ?: fn(what, element, i, nr);
+		}
+		from = at + last * bytes;
+	}
+	free(element);
+	return err;
+}
+
+/* A number of the head, which the process writes. */
+static uint32_t number_of(const uint32_t *place, uint32_t most)
+{
+	uint32_t nr = __atomic_load_n(place, __ATOMIC_ACQUIRE);
+
+	return nr < most ? nr : most;
+}
+
+/* ---- open and close ---- */
+
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
+
+static bool is_file_of_books(int fd)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+	struct stat st;
+
+	return seals >= 0 && (seals & SEALS) == SEALS && !fstat(fd, &st) && (uint64_t)st.st_size == BOOKS_BYTES;
+}
+
+int books_open(int fd, uint64_t now_ns, struct books **ret)
+{
+	struct books *books = calloc(1, sizeof(*books));
+	int err = books ? 0 : -ENOMEM;
+
+	*ret = NULL;
+	if (err || !is_file_of_books(fd)) {
+		close(fd);
+		free(books);
+		return err ?: -EINVAL;
+	}
+	books->fd = fd;
+	books->tid = calloc(BOOKS_THREADS, sizeof(*books->tid));
+	books->head = mmap(NULL, BOOKS_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, BOOKS_AT_HEAD);
+	if (books->head == MAP_FAILED) {
+		err = -errno;
+		books->head = NULL;
+	}
+	if (!err && (memcmp(books->head->magic, BOOKS_MAGIC, sizeof(books->head->magic)) ||
+		     books->head->version != BOOKS_VERSION))
+		err = -EINVAL;
+	err = err ?: books->tid ? err : -ENOMEM;
+	err = err ?: books_tick(books, now_ns);
+	if (err)
+		books_close(books);
+	else
+		*ret = books;
+	return err;
+}
+
+void books_close(struct books *books)
+{
+	if (!books)
+		return;
+	if (books->head)
+		munmap(books->head, BOOKS_PAGE);
+	close(books->fd);
+	free(books->epoch);
+	free(books->owner);
+	free(books->tid);
+	free(books->block);
+	idmap_release(&books->handed);
+	free(books);
+}
+
+void books_turn_off(struct books *books)
+{
+	__atomic_store_n(&books->head->is_off, 1, __ATOMIC_SEQ_CST);
+}
+
+/* ---- threads ---- */
+
+/* The beginning of struct books_thread, which is all that is read of it. */
+struct thread_head {
+	uint32_t tid, gone_nr;
+	uint64_t inside, passes;
+	uint64_t allocations, allocated_bytes, frees, freed_bytes, unknown_frees, reallocs, walks, steps;
+};
+
+_Static_assert(offsetof(struct thread_head, steps) == offsetof(struct books_thread, steps), "the same members");
+
+static uint64_t thread_at(uint32_t slot)
+{
+	return BOOKS_AT_THREADS + slot * BOOKS_THREAD_BYTES;
+}
+
+typedef int (*thread_fn)(void *what, uint32_t slot, const struct thread_head *thread);
+
+static int read_threads(struct books *books, thread_fn fn, void *what)
+{
+	uint64_t at = BOOKS_AT_THREADS, data_end;
+	int err = 0;
+
+	while (!err && next_data(books, &at, BOOKS_AT_DIRECTORY, &data_end)) {
+		uint32_t slot = (at - BOOKS_AT_THREADS) / BOOKS_THREAD_BYTES;
+		struct thread_head thread;
+
+		err = read_at(books, thread_at(slot), &thread, sizeof(thread));
+		if (!err && thread.tid) {
+			books->tid[slot] = thread.tid;
+			err = fn(what, slot, &thread);
+		}
+		at = thread_at(slot + 1);
+	}
+	return err;
+}
+
+static uint32_t tid_of(const struct books *books, uint32_t slot, uint32_t epoch)
+{
+	for (size_t i = 0; i < books->owner_nr; i++)
+		if (books->owner[i].slot == slot && epoch <= books->owner[i].until)
+			return books->owner[i].tid;
+	return books->tid[slot];
+}
+
+struct freeing {
+	struct books *books;
+	bool (*is_there)(void *what, uint32_t tid);
+	void *what;
+};
+
+static int free_slot(void *freeing_, uint32_t slot, const struct thread_head *thread)
+{
+	struct freeing *freeing = freeing_;
+	struct books *books = freeing->books;
+	struct slot_owner owner = { slot, thread->tid, books->epoch_nr - 1 };
+	const uint32_t none = 0;
+	int err;
+
+	if (freeing->is_there(freeing->what, thread->tid))
+		return 0;
+	err = array_push(books, owner, owner);
+	if (!err && pwrite(books->fd, &none, sizeof(none), thread_at(slot)) != sizeof(none))
+		err = -errno;
+	return err;
+}
+
+void books_free_threads(struct books *books, bool (*is_there)(void *what, uint32_t tid), void *what)
+{
+	struct freeing freeing = { books, is_there, what };
+	size_t before_nr = books->owner_nr;
+
+	/* A slot that is taken anew has blocks of later epochs. */
+	if (!read_threads(books, free_slot, &freeing) && books->owner_nr > before_nr)
+		books_tick(books, books->epoch[books->epoch_nr - 1]);
+}
+
+/* ---- cut ---- */
+
+static int begin_epoch(struct books *books, uint64_t now_ns, bool is_cut)
+{
+	uint64_t epoch = books->epoch_nr;
+	int err;
+
+	if (epoch >= BOOKS_EPOCHS_MAX)
+		return -ENOSPC;
+	err = array_push(books, epoch, now_ns);
+	if (err)
+		return err;
+	books->cut = is_cut ? epoch : 0;
+	__atomic_store_n(&books->head->now, epoch | (is_cut ? epoch << 32 : 0), __ATOMIC_SEQ_CST);
+	return 0;
+}
+
+int books_tick(struct books *books, uint64_t now_ns)
+{
+	return books->cut ? -EBUSY : begin_epoch(books, now_ns, false);
+}
+
+static void pause_ns(uint64_t ns)
+{
+	nanosleep(&(struct timespec){ .tv_nsec = ns }, NULL);
+}
+
+/* Waits until the thread has left the hook that it was in. */
+static int await_thread(void *books_, uint32_t slot, const struct thread_head *before)
+{
+	struct books *books = books_;
+	struct thread_head now = *before;
+	int err = 0;
+
+	for (uint64_t waited_ns = 0; !err && now.inside && now.passes == before->passes; waited_ns += HOOK_LOOK_NS) {
+		if (waited_ns >= HOOK_WAIT_NS)
+			return -EAGAIN;
+		pause_ns(HOOK_LOOK_NS);
+		err = read_at(books, thread_at(slot), &now, sizeof(now));
+	}
+	return err;
+}
+
+/*
+ * Waits until no thread is in a hook that may not have seen head->now. A hook says that it is inside before it loads that;
+ * the barrier, which all running threads of the system make, orders the two.
+ */
+static int await_hooks(struct books *books)
+{
+	int err = syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) ? -errno : 0;
+
+	err = err ?: read_threads(books, await_thread, books);
+	books->late_nr += err == -EAGAIN;
+	return err;
+}
+
+static void end_cut(struct books *books)
+{
+	__atomic_store_n(&books->head->now, books->epoch_nr - 1, __ATOMIC_SEQ_CST);
+	books->cut = 0;
+}
+
+int books_cut(struct books *books, uint64_t now_ns)
+{
+	int err;
+
+	books->head->handed_nr = 0;
+	err = begin_epoch(books, now_ns, true);
+	if (err)
+		return err;
+	err = await_hooks(books);
+	if (err)
+		end_cut(books);
+	return err;
+}
+
+/* ---- blocks ---- */
+
+static int add_block(struct books *books, uint64_t address, uint64_t word, uint64_t size)
+{
+	uint32_t epoch = BLOCK_EPOCH(word);
+	struct books_block block = { .address = address, .size = size };
+
+	if (!(word & BLOCK_IS_LIVE) || epoch >= books->cut || address >= ADDRESS_LIMIT || size >= ADDRESS_LIMIT)
+		return 0;
+	block.birth_ns = books->epoch[epoch];
+	block.traceback = BLOCK_TRACEBACK(word);
+	if (block.traceback > number_of(&books->head->traceback_nr, BOOKS_TRACEBACKS_MAX - 1))
+		block.traceback = 0;
+	block.tid = tid_of(books, BLOCK_THREAD(word), epoch);
+	return array_push(books, block, block);
+}
+
+struct chunk_read {
+	struct books *books;
+	uint64_t chunk_nr;
+	uint8_t *is_read; /* a chunk belongs to one place */
+	uint64_t address;
+};
+
+static int read_words(void *read_, const void *words, uint64_t first, uint64_t nr)
+{
+	struct chunk_read *read = read_;
+	const uint64_t *word = words;
+	int err = 0;
+
+	for (uint64_t i = 0; i < nr && !err; i++)
+		if (word[i] & BLOCK_IS_LIVE)
+			err = add_block(read->books, read->address + (first + i) * 16, word[i], BLOCK_SIZE(word[i]));
+	return err;
+}
+
+static int read_chunks(void *read_, const void *chunks, uint64_t first, uint64_t nr)
+{
+	struct chunk_read *read = read_;
+	const uint32_t *chunk = chunks;
+	int err = 0;
+
+	for (uint64_t i = 0; i < nr && !err; i++) {
+		if (!chunk[i] || chunk[i] > read->chunk_nr || read->is_read[chunk[i]])
+			continue;
+		read->is_read[chunk[i]] = 1;
+		read->address = (first + i) << BOOKS_CHUNK_SHIFT;
+		err = read_elements(read->books, BOOKS_AT_CHUNKS + UINT64_C(8) * BOOKS_CHUNK_WORDS * (chunk[i] - 1), 0,
+				    BOOKS_CHUNK_WORDS, 8, read_words, read);
+	}
+	return err;
+}
+
+static int read_small_blocks(struct books *books)
+{
+	struct chunk_read read = { books, number_of(&books->head->chunk_nr, BOOKS_CHUNKS_MAX) };
+	int err;
+
+	read.is_read = calloc(read.chunk_nr + 1, 1);
+	err = read.is_read ? read_elements(books, BOOKS_AT_DIRECTORY, 0, BOOKS_DIRECTORY_NR, 4, read_chunks, &read) : -ENOMEM;
+	free(read.is_read);
+	return err;
+}
+
+/* An address below a page is of an entry that is being written, which is of this epoch. */
+static int read_large(void *books_, const void *entries, uint64_t first, uint64_t nr)
+{
+	const struct books_large *entry = entries;
+	int err = 0;
+
+	(void)first;
+	for (uint64_t i = 0; i < nr && !err; i++)
+		if (entry[i].address >= BOOKS_PAGE)
+			err = add_block(books_, entry[i].address, entry[i].word, entry[i].size);
+	return err;
+}
+
+static bool is_block_at(uint32_t i, const void *address, const void *blocks)
+{
+	return ((const struct books_block *)blocks)[i].address == *(const uint64_t *)address;
+}
+
+static uint64_t hash_of(uint64_t address)
+{
+	return address * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+static bool is_handed(const struct books *books, uint64_t address)
+{
+	return idmap_find(&books->handed, hash_of(address), is_block_at, &address, books->block) != IDMAP_NONE;
+}
+
+/* Each block that was handed over, once: it may have been read before it was freed. */
+static int unite_handed(struct books *books, size_t read_nr)
+{
+	size_t handed_nr = books->block_nr, nr = 0;
+	int err = 0;
+
+	if (handed_nr == read_nr)
+		return 0;
+
+	for (size_t i = read_nr; i < handed_nr && !err; i++) {
+		if (is_handed(books, books->block[i].address))
+			books->block[i].address = 0;
+		else
+			err = idmap_add(&books->handed, hash_of(books->block[i].address), i);
+	}
+	for (size_t i = 0; i < read_nr && !err; i++)
+		if (is_handed(books, books->block[i].address))
+			books->block[i].address = 0;
+	for (size_t i = 0; i < handed_nr; i++)
+		if (books->block[i].address)
+			books->block[nr++] = books->block[i];
+	books->block_nr = nr;
+	idmap_release(&books->handed);
+	return err;
+}
+
+static int collect_blocks(struct books *books)
+{
+	uint64_t levels_nr = BOOKS_LEVEL_AT(number_of(&books->head->level_nr, BOOKS_LEVELS_MAX));
+	size_t read_nr;
+	int err;
+
+	books->block_nr = 0;
+	err = read_small_blocks(books) ?:
+	      read_elements(books, BOOKS_AT_LEVELS, 0, levels_nr, sizeof(struct books_large), read_large, books);
+	read_nr = books->block_nr;
+	err = err ?: await_hooks(books); /* those that were handing over */
+	err = err ?: read_elements(books, BOOKS_AT_HANDED, 0, number_of(&books->head->handed_nr, BOOKS_HANDED_MAX),
+				   sizeof(struct books_large), read_large, books);
+	return err ?: unite_handed(books, read_nr);
+}
+
+int books_read_blocks(struct books *books, books_block_fn fn, void *what)
+{
+	int err = books->cut ? collect_blocks(books) : -EINVAL;
+
+	if (books->cut)
+		end_cut(books);
+	for (size_t i = 0; i < books->block_nr && !err; i++)
+		err = fn(what, &books->block[i]);
+	return err;
+}
+
+/* ---- tracebacks ---- */
+
+struct trie {
+	struct books_node *node;
+	uint64_t nr; /* numbers below this one are there */
+	uint64_t *frame;
+	uint32_t most;
+	books_stack_fn fn;
+	void *what;
+};
+
+/* Parents have smaller numbers. */
+static uint32_t frames_of(const struct trie *trie, uint32_t node)
+{
+	uint32_t nr = 0;
+
+	while (node && node < trie->nr && nr < BOOKS_DEEPEST) {
+		uint32_t parent = trie->node[node].parent;
+
+		if (nr < trie->most)
+			trie->frame[nr] = trie->node[node].word;
+		nr++;
+		node = parent < node ? parent : 0;
+	}
+	return nr;
+}
+
+static int read_stacks(void *trie_, const void *tracebacks, uint64_t first, uint64_t nr)
+{
+	const struct books_traceback *traceback = tracebacks;
+	struct trie *trie = trie_;
+	int err = 0;
+
+	for (uint64_t i = 0; i < nr && !err; i++) {
+		struct books_stack stack = { first + i, frames_of(trie, traceback[i].node), trie->frame, traceback[i] };
+
+		err = first + i ? trie->fn(trie->what, &stack) : 0;
+	}
+	return err;
+}
+
+int books_read_tracebacks(struct books *books, uint32_t most, books_stack_fn fn, void *what)
+{
+	uint64_t traceback_nr = number_of(&books->head->traceback_nr, BOOKS_TRACEBACKS_MAX - 1) + 1;
+	struct trie trie = { .nr = number_of(&books->head->node_nr, BOOKS_NODES_MAX - 1) + UINT64_C(1), .most = most, .fn = fn, .what = what };
+	int err = 0;
+
+	trie.node = malloc(trie.nr * sizeof(*trie.node));
+	trie.frame = calloc(most + 1, sizeof(*trie.frame));
+	if (!trie.node || !trie.frame)
+		err = -ENOMEM;
+	err = err ?: read_at(books, BOOKS_AT_NODES, trie.node, trie.nr * sizeof(*trie.node));
+	err = err ?: read_elements(books, BOOKS_AT_TRACEBACKS, 0, traceback_nr, sizeof(struct books_traceback), read_stacks, &trie);
+	free(trie.node);
+	free(trie.frame);
+	return err;
+}
+
+/* ---- code objects ---- */
+
+#define PART_MOST (UINT64_C(1) << 20)
+
+/* 0; -EINVAL: there is no such text. The caller frees *ret. */
+static int read_code(const struct books *books, uint32_t id, struct books_code **ret)
+{
+	struct books_code head;
+	uint64_t at, bytes;
+	uint32_t place;
+	int err = read_at(books, BOOKS_AT_CODES + UINT64_C(4) * id, &place, sizeof(place));
+
+	at = UINT64_C(8) * place;
+	if (err || at + sizeof(head) > BOOKS_TEXT_BYTES)
+		return err ?: -EINVAL;
+	err = read_at(books, BOOKS_AT_TEXT + at, &head, sizeof(head));
+	if (err || head.id != id || head.file_bytes > PART_MOST || head.name_bytes > PART_MOST || head.line_bytes > PART_MOST)
+		return err ?: -EINVAL;
+	bytes = sizeof(head) + head.file_bytes + head.name_bytes + head.line_bytes;
+	if (at + bytes > BOOKS_TEXT_BYTES)
+		return -EINVAL;
+	*ret = malloc(bytes);
+	if (!*ret)
+		return -ENOMEM;
+	err = read_at(books, BOOKS_AT_TEXT + at, *ret, bytes);
+	if (!err)
+		**ret = head; /* as it was checked */
+	return err;
+}
+
+int books_read_codes(struct books *books, books_code_fn fn, void *what)
+{
+	uint32_t nr = number_of(&books->head->code_nr, BOOKS_CODES_MAX - 1);
+	int err = 0;
+
+	while (books->codes_read < nr && !err) {
+		struct books_code *code = NULL;
+
+		err = read_code(books, ++books->codes_read, &code);
+		err = err == -EINVAL ? 0 : err ?: fn(what, code);
+		free(code);
+	}
+	return err;
+}
+
+/* ---- numbers ---- */
+
+static int add_numbers(void *sum_, uint32_t slot, const struct thread_head *thread)
+{
+	struct books_numbers *sum = sum_;
+
+	(void)slot;
+	sum->allocations += thread->allocations;
+	sum->allocated_bytes += thread->allocated_bytes;
+	sum->frees += thread->frees;
+	sum->freed_bytes += thread->freed_bytes;
+	sum->unknown_frees += thread->unknown_frees;
+	sum->reallocs += thread->reallocs;
+	sum->walks += thread->walks;
+	sum->steps += thread->steps;
+	sum->thread_nr++;
+	return 0;
+}
+
+void books_read_numbers(struct books *books, struct books_numbers *ret)
+{
+	const struct books_head *head = books->head;
+	struct stat st;
+
+	*ret = (struct books_numbers){ .late_nr = books->late_nr };
+	read_threads(books, add_numbers, ret);
+	for (int i = 0; i < BOOKS_LOSS_NR; i++)
+		ret->lost[i] = __atomic_load_n(&head->lost[i], __ATOMIC_RELAXED);
+	if (!fstat(books->fd, &st))
+		ret->file_bytes = UINT64_C(512) * st.st_blocks;
+	ret->node_nr = number_of(&head->node_nr, BOOKS_NODES_MAX - 1);
+	ret->traceback_nr = number_of(&head->traceback_nr, BOOKS_TRACEBACKS_MAX - 1);
+	ret->code_nr = number_of(&head->code_nr, BOOKS_CODES_MAX - 1);
+}

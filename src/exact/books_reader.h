@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_EXACT_BOOKS_READER_H
+#define ALLOCSNAP_EXACT_BOOKS_READER_H
+
+/*
+ * Reads the books of a process (books.h) while it runs, or after it has ended. The process may have written anything there:
+ * each number is checked, and what makes no sense is left out.
+ *
+ *	books_cut()		from here on a block that is freed is handed over; no thread is stopped
+ *	books_read_blocks()	the blocks that were live then, each once; ends the cut
+ *	books_read_tracebacks(), books_read_codes(), books_read_numbers()
+ *
+ * Those that return int: 0 or a negative errno.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "exact/books.h"
+
+struct books;
+
+/* Takes over the descriptor, which is sealed against other sizes. -EINVAL: these are no books, or of another version. */
+int books_open(int fd, uint64_t now_ns, struct books **ret);
+void books_close(struct books *books); /* may be NULL */
+
+/*
+ * Begins an epoch: the blocks of now are those that were entered before. -EAGAIN: a thread has been in a call of its
+ * allocator for too long, so that it is not known whether it has seen that; -ENOSPC: there were too many epochs.
+ */
+int books_cut(struct books *books, uint64_t now_ns);
+
+/* Begins an epoch for the births of blocks alone. */
+int books_tick(struct books *books, uint64_t now_ns);
+
+struct books_block {
+	uint64_t address, size;
+	uint64_t birth_ns; /* when the epoch of its birth began */
+	uint32_t traceback; /* 0: not known */
+	uint32_t tid;	   /* as the C library has it; 0: not known */
+};
+
+typedef int (*books_block_fn)(void *what, const struct books_block *block);
+int books_read_blocks(struct books *books, books_block_fn fn, void *what);
+
+/* frame[]: code id << 32 | instruction, the innermost first; as many as `most`, of frame_nr in all. */
+struct books_stack {
+	uint32_t id;
+	uint32_t frame_nr;
+	const uint64_t *frame;
+	struct books_traceback totals;
+};
+
+typedef int (*books_stack_fn)(void *what, const struct books_stack *stack);
+int books_read_tracebacks(struct books *books, uint32_t most, books_stack_fn fn, void *what);
+
+/* file, name, lines lie behind it, with the lengths that it says. Those that were not read before. */
+typedef int (*books_code_fn)(void *what, const struct books_code *code);
+int books_read_codes(struct books *books, books_code_fn fn, void *what);
+
+/* Of all threads, since the beginning. */
+struct books_numbers {
+	uint64_t allocations, allocated_bytes, frees, freed_bytes, unknown_frees, reallocs, walks, steps;
+	uint64_t lost[BOOKS_LOSS_NR];
+	uint64_t late_nr; /* cuts at which a thread did not leave its call in time */
+	uint64_t file_bytes; /* what the books take of memory */
+	uint32_t thread_nr, node_nr, traceback_nr, code_nr;
+};
+
+void books_read_numbers(struct books *books, struct books_numbers *ret);
+
+/* Frees the slots of threads for which is_there() is false. */
+void books_free_threads(struct books *books, bool (*is_there)(void *what, uint32_t tid), void *what);
+
+/* The hooks only pass on from here on. */
+void books_turn_off(struct books *books);
+
+#endif
