@@ -47,7 +47,7 @@
  *	python_codes, python_code_records  frames of the code object have no name (python_codes_missing)
  *	unwind_objects, unwind_slabs  the file has no table (unwind_tables_missing)
  *	unwind_places, unwind_cache, python_code_cache   old entries are replaced
- *	python_code_marks   never full: a bit may be that of several addresses
+ *	python_code_marks   never full: several addresses may share a bit
  *
  * blocks and tracebacks are not preallocated. The memory of blocks follows the number of live blocks. The loader
  * deletes tracebacks without blocks once half of their room is taken, or once one process has very many.

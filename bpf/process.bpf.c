@@ -184,7 +184,7 @@ static __always_inline void begin_first_image(struct process *process, const str
 }
 
 const volatile struct rules rules = {};
-/* Tracepoints, not functions of the kernel, tell when processes leave the memory of a process without --follow-forks. */
+/* Without --follow-forks: tracepoints, not functions of the kernel, report when children leave the parent's memory. */
 const volatile bool sharers_by_tracepoints = false;
 __u64 own_tgid = 0;
 __u64 own_root = 0, own_root_mount = 0;

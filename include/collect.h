@@ -76,7 +76,7 @@ enum collector_unwinder {
 /* The frames in tracebacks of CPython's blocks. */
 enum collector_python_frames {
 	COLLECTOR_FRAMES_PYTHON = 0, /* Python code's, as in tracemalloc */
-	COLLECTOR_FRAMES_MIXED,	     /* C code's, with those of Python code where C code runs it; CPython 3.11 or later */
+	COLLECTOR_FRAMES_MIXED,	     /* C code's, with Python code's where C code runs it; CPython 3.11 or later */
 	COLLECTOR_FRAMES_NATIVE,     /* C code's */
 };
 
@@ -142,7 +142,7 @@ struct collector_options {
 	uint64_t min_size, max_size; /* limits of the requested size, for mappings, too; no limit */
 
 	/*
-	 * Records every block by probes on malloc, also in a process that takes samples of its own heap and tells of
+	 * Records every block by probes on malloc, also in a process that takes samples of its own heap and reports
 	 * them (USDT probes of provider otel_memory). Without this its samples are recorded, and nothing else of its
 	 * heap: sums are estimates then, as with sample_bytes, which does not apply to it.
 	 */
@@ -260,7 +260,7 @@ size_t collector__eject(struct collector *collector);
 /*
  * Starts a program and traces it from the C library's first allocation on. argv ends with NULL. *ret_pid is set as soon
  * as the program runs, even if tracing it fails: it is a child of the caller, which must wait for it. It is -1 if
- * the program could not be executed: the error is that of exec then. Other errors as above. Of a launcher (env, nice and
+ * the program could not be executed: the error is then exec's. Other errors as above. Of a launcher (env, nice and
  * the like) the program that it becomes is traced; -ECHILD: it has ended without becoming one.
  */
 int collector__run(struct collector *collector, const char *const argv[], pid_t *ret_pid,
@@ -317,8 +317,8 @@ int collector__get_object_traceback(struct collector *collector, pid_t pid, uint
 				    struct snapshot **ret, struct reason *why);
 
 /*
- * Bytes that the kernel's maps take for all traced processes. Kernels before 6.4 do not tell; there it is the most that
- * the maps can take.
+ * Bytes that the kernel's maps take for all traced processes. Kernels before 6.4 do not report it; there it is the most
+ * that the maps can take.
  */
 uint64_t collector__get_tracemalloc_memory(const struct collector *collector);
 
@@ -342,7 +342,7 @@ struct process_view {
 	uint64_t most_bytes; /* the most live bytes in any of its written snapshots */
 	bool is_near_oom; /* since its last snapshot the OOM killer chose a process in its memory cgroup */
 	uint64_t allocations;
-	uint64_t lost; /* sum of the kernel's losses, without those of pauses (blocks_gone_in_gap) */
+	uint64_t lost; /* sum of the kernel's losses, without losses by pauses (blocks_gone_in_gap) */
 	uint64_t cpu_ns;  /* CPU time, user and system, since its recording began */
 	uint64_t cost_ns; /* the part of cpu_ns that recording took, estimated */
 	uint64_t recorded_ns; /* wall-clock time since its recording began, up to its end */
@@ -412,7 +412,7 @@ struct save_options {
 
 /*
  * Writes the snapshot of a process as DIR/HOST/COMM.PID/TIME.snap. It makes missing folders with mode 0700. The caller
- * frees *ret_path; with a batch it is NULL. An existing file is not replaced: *ret_path tells the name.
+ * frees *ret_path; with a batch it is NULL. An existing file is not replaced: *ret_path has the new file's name.
  */
 int collector__save(struct collector *collector, pid_t pid, const struct save_options *options,
 		    char **ret_path, struct reason *why);

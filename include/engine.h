@@ -39,7 +39,7 @@
  * and of weight, each with an interval. Without weights, or if all weights are 1, they equal tracemalloc's to the
  * last byte.
  *
- * Patterns are those of Python's fnmatch, not of fnmatch(3): `*` crosses `/`, `[!x]` negates, `[^x]` does not, and
+ * Patterns match as in Python's fnmatch, not as in fnmatch(3): `*` crosses `/`, `[!x]` negates, `[^x]` does not, and
  * there are no escapes. `?` and `[…]` match code points (a byte that is not UTF-8 counts as one).
  *
  * A pattern on functions is compared with the qualified name, without return type, parameters and template arguments
@@ -131,14 +131,14 @@ struct interval {
  * the difference.
  *
  * The number of blocks depends on the smallest ones, of which hardly one is a sample. Fewer than 20 samples of blocks of
- * different sizes, or than 4 of one size, do not tell how far off it may be, so there is no interval of it.
+ * different sizes, or than 4 of one size, do not show how far off it may be, so the number has no interval.
  *
  * A recording with gaps has no intervals, unless blocks that lived through a gap are left out: what was allocated in a
  * gap is in no sample, and no interval covers it. Pools of CPython, as samples, have none: they are not chosen by chance.
  */
 struct estimate {
-	uint64_t samples;     /* traces of the group, each once; in a diff, those of the new snapshot */
-	uint64_t old_samples; /* in a diff, those of the old snapshot */
+	uint64_t samples;     /* traces of the group, each once; in a diff, only the new snapshot's */
+	uint64_t old_samples; /* in a diff, the old snapshot's traces */
 	bool has_intervals;   /* if not, those below are 0 */
 	bool has_count, has_count_diff; /* if not, that interval is 0 */
 	struct interval size, count;

@@ -80,9 +80,9 @@ static __always_inline int argument_value(struct pt_regs *ctx, const struct argu
  *	otel_memory:alloc(pointer, size, weight)	weight: the bytes that the sample stands for
  *	otel_memory:free(pointer)
  *
- * The account of such a process (has_sampler()) have no other new blocks of the heap. Probes on malloc, which the files
+ * The account of such a process (has_sampler()) has no other new blocks of the heap. Probes on malloc, which the files
  * may have for other processes, still take away blocks that entered before the sampler was noticed: each stands for
- * itself. So the sums are right however late that was. The first sample tells it as well as the loader does.
+ * itself. So the sums are right however late that was. The loader notices the sampler, or the first sample shows it.
  */
 
 extern struct sampler_call sampler_calls[SAMPLER_CALLS_MAX]; /* filled before the probes with their cookies */
@@ -104,9 +104,9 @@ static __noinline int sample_argument(struct pt_regs *ctx, __u32 row, __u32 nr, 
 }
 
 /*
- * The bytes that a sample stands for; 0: it is not recorded. A sampler that tells the number of samples in a block times
- * the mean distance may tell less than the block's size. Such a block stands for itself, as often as that share says:
- * on average it adds what was told.
+ * The bytes that a sample stands for; 0: it is not recorded. A sampler that reports the number of samples in a block
+ * times the mean distance may report less than the block's size. Such a block stands for itself, with the probability
+ * weight / size: on average it adds the reported weight.
  */
 static __always_inline __u64 weight_of_sample(struct process *process, __u64 size, __u64 weight)
 {
@@ -262,8 +262,8 @@ static __always_inline bool is_from_before_gap(const struct process *process,
 }
 
 /*
- * Whether a call has ended. For a call from before a gap memory does not tell: the place of its return address may
- * hold any other data by now. The kernel tells, if a return probe has hijacked the return address.
+ * Whether a call has ended. For a call from before a gap, memory does not show it: the place of its return address
+ * may hold any other data by now. The kernel has a list of the return addresses that return probes have hijacked.
  */
 static __always_inline bool call_is_over(const struct process *process, const struct call *call,
 					 __u64 sp, __u32 site)

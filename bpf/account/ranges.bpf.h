@@ -7,7 +7,7 @@
  * the length that the program asked for. A call that removes pages may remove several blocks, or a part of one block:
  * its head, its tail, or its middle. Without its middle a block becomes two.
  *
- *	block       ├──────────────────┤              traceback, thread, birth: those of the block
+ *	block       ├──────────────────┤              the parts keep its traceback, thread and birth
  *	cut               ├─────┤
  *	blocks now  ├─────┤     ├──────┤              one more allocation, of 0 new bytes
  *

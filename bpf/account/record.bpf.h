@@ -18,7 +18,7 @@
 #include "python/frames.bpf.h"
 #include "unwind/unwind.bpf.h"
 
-/* Tracebacks in the map, those of gone images included. The loader subtracts those that it removes. */
+/* Tracebacks in the map, also tracebacks of images that have ended. The loader subtracts each one that it removes. */
 extern __u64 tracebacks_held;
 extern __u64 tracebacks_most; /* the most tracebacks of one process in the map; the loader sets it */
 
@@ -34,7 +34,7 @@ static __always_inline void count_traceback(struct process *process)
 }
 
 /*
- * Takes the current stack, that of the interpreter, or both. is_python: for a block of CPython. It is a constant wherever
+ * Takes the current stack, the interpreter's, or both. is_python: for a block of CPython. It is a constant wherever
  * this is inlined, so that only Python's programs have the code for it.
  */
 static __always_inline void traceback_fill(const struct caller *caller, struct process *process, struct walk *walk,

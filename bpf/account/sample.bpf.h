@@ -74,7 +74,7 @@ static __always_inline __u32 sample_rate_of(struct process *process)
 
 /*
  * -log of the uniform number u = (2 × random + 1) / 2^33, in units of 2^-32. With u = 2^-k (1 - x) and x in [0, 1/2]
- * the result is k log 2 + x × ratio(x). So the relative error is that of the table (below 1e-6), even for u near 1.
+ * the result is k log 2 + x × ratio(x). So the relative error is the table's (below 1e-6), even for u near 1.
  */
 static __always_inline __u64 minus_log(__u32 random)
 {
@@ -185,7 +185,7 @@ static __always_inline bool block_is_wanted(struct process *process, struct thre
 	return !sample_bytes_at(rate) || is_drawn(thread, rate, size);
 }
 
-/* Whether the process's own sampler tells which blocks of its heap are recorded (calls.bpf.h). */
+/* Whether the process's own sampler chooses which blocks of its heap are recorded (calls.bpf.h). */
 static __always_inline bool has_sampler(const struct process *process)
 {
 	return *(const volatile __u64 *)&process->sampler_image == process->image;

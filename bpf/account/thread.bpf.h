@@ -144,7 +144,7 @@ static __always_inline struct thread *own_thread(bool *ret_is_bystander)
  *
  * The kernel runs the newest link of a probe first (consumer_add() in kernel/events/uprobes.c). The newer link notes in
  * the thread the state that it saw. When it has begun to count, the older link counts only if the note is from before,
- * or if there is none because the newer link was not there yet: then the hit began before.
+ * or if the thread has no note because the newer link was not there yet: then the hit began before.
  */
 
 extern __u64 links_state; /* a number that only grows; its phase is enum links_phase */

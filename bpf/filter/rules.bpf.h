@@ -140,7 +140,7 @@ static __always_inline bool text_prepend(struct admission *admission, const void
 	return true;
 }
 
-/* Steps from the root of a mount to its mount point. Returns 1 if there is none. */
+/* Steps from the root of a mount to its mount point. Returns 1 if the mount has no parent. */
 static __always_inline long leave_mount(struct admission *admission)
 {
 	struct mount *mount = (void *)(admission->mount - bpf_core_field_offset(struct mount, mnt));

@@ -5,7 +5,7 @@
 /*
  * An object begins: in a block that was just allocated, or in one that a free list has kept, which stayed live for the
  * allocator. tracemalloc gives the block the traceback of this moment (_PyTraceMalloc_NewReference()). So do these
- * programs, and its birth and thread are those of the object.
+ * programs, and the block gets the object's birth and thread.
  */
 
 #include "python/python_calls.bpf.h"

@@ -6,9 +6,9 @@
  * The traceback of a thread in CPython: the frames of its interpreter, as tracemalloc sees them. A frame is one word:
  * the id of its code object, and the instruction (PYTHON_FRAME_WORD()). The loader makes file and line of it.
  *
- * A code object gets an id at first sight, and is told at that time: the frame refers to it, and its thread stands still
- * in the probe, so nothing of it can have been freed. Its id ends when its memory is freed (python_calls.bpf.h), because
- * then another code object may get the address.
+ * A code object gets an id at first sight, and the loader gets its record at that time: the frame refers to it, and its
+ * thread stands still in the probe, so nothing of it can have been freed. Its id ends when its memory is freed
+ * (python_calls.bpf.h), because then another code object may get the address.
  */
 
 #include "vmlinux.h"
@@ -38,7 +38,7 @@ static __always_inline __u32 read_half(__u64 address)
 	return half;
 }
 
-/* Whether process->python is that of its memory: none may be known, or none yet. */
+/* Whether process->python describes the process's memory: no CPython may be known there, or none yet. */
 static __always_inline bool knows_python(const struct process *process)
 {
 	return *(const volatile __u64 *)&process->python.memory == process->memory;
@@ -96,7 +96,7 @@ static __always_inline void code_copy(const struct python_offsets *offsets, cons
 	bpf_ringbuf_submit(record, 0); \
 } while (0)
 
-/* Tells the loader of a code object. 0, or an error: no room. A global function, so that the verifier checks it once. */
+/* Reports a code object to the loader. 0, or an error: no room. A global function: the verifier checks it once. */
 __weak __noinline int code_tell(struct python_process *python, __u64 address, __u32 id)
 {
 	struct python_code_record *record;
@@ -116,7 +116,7 @@ __weak __noinline int code_tell(struct python_process *python, __u64 address, __
 	return 0;
 }
 
-/* Tells of the code object and notes its number. 0, or an error: no room, or the process has its share. */
+/* Reports the code object to the loader and notes its id. 0, or an error: no room, or the process has its share. */
 static __always_inline long code_note(const struct python_code_key *key, struct python_process *python,
 				      const struct python_code_known *new, bool is_there)
 {
@@ -136,8 +136,8 @@ static __always_inline long code_note(const struct python_code_key *key, struct 
 #define ADDRESS_MULTIPLIER 0x9e3779b97f4a7c15ULL
 
 /*
- * Marks say which addresses may be those of known code objects, of any process: freed memory is none, mostly. A bit
- * stays until the end of the recording.
+ * Marks say at which addresses known code objects of any process may lie: most memory that is freed is no code object.
+ * A bit stays until the end of the recording.
  */
 static __always_inline __u64 *code_mark(__u64 address, __u64 *ret_bit)
 {
@@ -182,7 +182,7 @@ static __noinline int code_set_mark(__u64 address)
 	return 0;
 }
 
-/* Looks into the map, and tells the loader of a code object that is not there. Returns id << 32 | first_traceable. */
+/* Looks into the map, and reports a code object that is not there to the loader. Returns id << 32 | first_traceable. */
 static __always_inline __u64 code_find_or_tell(struct process *process, __u64 address)
 {
 	struct python_process *python = &process->python;
@@ -316,7 +316,7 @@ static __always_inline void python_walk_begin(struct walk *walk, const struct pr
 }
 
 /*
- * Reads a frame into the window. A function's frame lies a little above that of its caller if neither is a generator's
+ * Reads a frame into the window. A function's frame lies a little above its caller's frame if neither is a generator's
  * (3.11 on): then what lies below it in its page is read, too, which costs little more.
  */
 static __noinline int frames_read(struct walk *walk, __u64 frame, __u64 bytes, __u64 last)
@@ -337,7 +337,7 @@ static __noinline int frames_read(struct walk *walk, __u64 frame, __u64 bytes, _
 	return 0;
 }
 
-/* The frame in the window; brought there if it is not. NULL: it cannot be read, or there is none. */
+/* The frame in the window; brought there if it is not. NULL: it cannot be read, or its address is 0. */
 static __always_inline const char *frame_find(struct walk *walk, const struct python_offsets *offsets, __u64 frame)
 {
 	__u64 at = frame - walk->window_start;
@@ -478,7 +478,7 @@ __weak __noinline int python_traceback_take(struct walk *walk, struct process *p
 }
 
 /*
- * Tracebacks with frames of both: those of C code, and in the place of each C frame that runs the interpreter the
+ * Tracebacks with frames of both: the frames of C code, and in the place of each C frame that runs the interpreter the
  * frames of the Python code that it runs. These may be several, because a call from Python to Python needs no C frame.
  *
  *	C code                                Python code
@@ -489,7 +489,7 @@ __weak __noinline int python_traceback_take(struct walk *walk, struct process *p
  *	_PyEval_EvalFrameDefault ◄─ entry ──  load, main		the next run
  *
  * Each call of the interpreter has something on its own C frame that the frames of Python code lead to: its entry. It
- * tells which C frame that is, whatever the function is called and however a compiler has divided it.
+ * shows which C frame that is, whatever the function is called and however a compiler has divided it.
  *
  *	3.12 on: an interpreter's frame of which C code is the owner (owner_shim), behind the last frame of the run
  *	3.11: a struct _PyCFrame, which has the first frame of its run, and leads to the next struct

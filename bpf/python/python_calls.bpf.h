@@ -6,9 +6,9 @@
  * The effect of calls of CPython's allocators on the account. Its blocks are of the pool layer, whatever gives the memory.
  *
  *	small: pymalloc gives it; the address is known beforehand
- *	large or empty, and those of the raw domain: the C library's next function in this thread gives it (python_heap)
+ *	large or empty, and all of the raw domain: the C library's next function in this thread gives it (python_heap)
  *	realloc: in place, or a new block and a free
- *	a block that a library has from elsewhere, and tells of: numpy's arrays (PyTraceMalloc_Track)
+ *	a block that a library has from elsewhere, and reports: numpy's arrays (PyTraceMalloc_Track)
  *	with --sample pools, in place of the small ones: a pool when pymalloc takes it for a size class, as a sample that
  *	stands for all its bytes
  *
@@ -22,7 +22,7 @@
 #include "python/frames.bpf.h"
 
 /*
- * Tells beforehand what CPython's allocator of small blocks will give (Objects/obmalloc.c): the head of a free list.
+ * Predicts what CPython's allocator of small blocks will give (Objects/obmalloc.c): the head of a free list.
  * The thread holds the GIL until it has the block, so nothing can change. This saves the trap at the return.
  *
  *	usedpools[class] → pool: freeblock is the block
@@ -47,7 +47,7 @@
 #define ARENA_FREEPOOLS 24
 #define ARENA_OBJECT_BYTES 48
 
-/* It stays where it is (CPython 3.12 on). 0: there is none yet. */
+/* It stays where it is (CPython 3.12 on). 0: CPython has not made it yet. */
 static __always_inline __u64 main_interpreter(struct python_process *python)
 {
 	if (!python->main_at)
@@ -384,7 +384,7 @@ static __always_inline int python_free(struct process *process, struct thread *t
 	return 0;
 }
 
-/* A library tells of a block of its own. If it does so again, the block has another size and traceback from then on. */
+/* A library reports a block of its own. If it does so again, the block has another size and traceback from then on. */
 static __always_inline int python_track(struct process *process, struct python_process *python, struct thread *thread,
 					__u64 address, __u64 size)
 {
@@ -410,7 +410,7 @@ static __always_inline int pool_open(struct process *process, const struct pytho
 	if (size < settings.min_size || (settings.max_size && size > settings.max_size))
 		return 0;
 	python_record(thread, pool, size, 0, python->pool_bytes);
-	thread->layer[LAYER_POOL].newest = 0; /* its end is not that of a block */
+	thread->layer[LAYER_POOL].newest = 0; /* the pool's end is not the free of a block */
 	return 0;
 }
 
@@ -484,7 +484,7 @@ __weak __noinline int python_apply(struct thread *thread, __u64 cookie, __u64 si
 	if (python_calls[row].domain == PYTHON_RAW && operation < PYTHON_FREE)
 		return python_raw(python, thread, size);
 	if (operation == PYTHON_MALLOC && size == python->deferred.size && makes_arena(python)) {
-		process_add_counter(process, COUNTER_nested_calls, 1); /* that of a realloc, for its block */
+		process_add_counter(process, COUNTER_nested_calls, 1); /* a realloc makes this call, for its block */
 		return 0;
 	}
 	if (python_calls[row].domain != PYTHON_RAW)
@@ -515,7 +515,7 @@ static __noinline int python_lose(struct thread *thread)
 
 #define FLAG_ZF (1 << 6)
 
-/* The debug hooks of all domains may call those of the raw one. The context, the first argument, begins with a letter. */
+/* The debug hooks of all domains may call the raw domain's. The context, the first argument, begins with a letter. */
 static __always_inline bool is_of_raw(struct pt_regs *ctx)
 {
 	char letter = 0;

@@ -228,8 +228,8 @@ struct process {
 	bpf_u64 tracebacks;    /* tracebacks of the image in the map; may be a few below 0 around an exec */
 	bpf_u64 sample_rate;   /* the rate in force, below SAMPLE_RATES; the loader sets it */
 	bpf_u64 sample_rates_used; /* a bit for each rate but 0 that decided about a block */
-	bpf_u64 sampler_image; /* its own sampler tells the heap blocks of this image (bpf/account/calls.bpf.h); 0: of none */
-	bpf_u64 python_memory; /* as `memory`: CPython's blocks there are recorded, and not those of the heap; 0: of none */
+	bpf_u64 sampler_image; /* its own sampler picks the heap blocks of this image (bpf/account/calls.bpf.h); 0: of none */
+	bpf_u64 python_memory; /* as `memory`: CPython's blocks there are recorded, and not the heap's; 0: of none */
 	struct python_process python;
 	bpf_u64 counter[COUNTER_NR];
 	bpf_u64 loss[LOSS_NR];
@@ -292,7 +292,7 @@ struct block {
 	bpf_u32 rate : 2;    /* index of the sampling rate that chose it */
 	bpf_u32 domain : 8;
 	bpf_u32 epoch;	   /* at its birth; with a cut every 10 ms it overflows after 497 days */
-	bpf_u64 weight;	   /* bytes that it stands for: of a pool, or told by the process's own sampler; 0: not told */
+	bpf_u64 weight;	   /* bytes that it stands for: a pool's, or from the process's own sampler; 0: not given */
 };
 _Static_assert(sizeof(struct block) == 40, "no padding");
 
@@ -331,7 +331,7 @@ struct nursery_place {
 	bpf_u64 state; /* number of changes; the two lowest bits are enum nursery_is */
 	bpf_u64 mapped; /* blocks in the map whose hash gives this place */
 	struct block_key key;
-	bpf_u64 block[YOUNG_BLOCK_WORDS]; /* a sample that the process's own sampler told never lies here */
+	bpf_u64 block[YOUNG_BLOCK_WORDS]; /* a sample from the process's own sampler never lies here */
 };
 _Static_assert(sizeof(struct nursery_place) == 64, "a cache line");
 
@@ -423,7 +423,7 @@ enum unwinder {
 /* The frames of blocks in the domain python. */
 enum python_frames {
 	PYTHON_FRAMES_PYTHON = 0, /* of the interpreter, as tracemalloc has them */
-	PYTHON_FRAMES_MIXED,	  /* of C code, with those of the interpreter where C code runs it */
+	PYTHON_FRAMES_MIXED,	  /* of C code, with the interpreter's where C code runs it */
 	PYTHON_FRAMES_NATIVE,	  /* of C code */
 };
 

@@ -3,7 +3,7 @@
 #define ALLOCSNAP_CALL_TYPES_H
 
 /*
- * The shape of the call that a probe sees, and the places of its values. The cookie of the probe tells them to the
+ * The shape of the call that a probe sees, and the places of its values. The cookie of the probe passes them to the
  * kernel side.
  */
 
@@ -74,8 +74,8 @@ static inline __attribute__((always_inline)) int shape_is_mapping(bpf_u32 shape)
 /*
  * The attach cookie of a probe: its site, its call shape, and the layer and domain of its blocks. by_ret: probes
  * on `ret` instructions see its returns, even in a process that has return probes. user_call: the row of
- * user_calls[] with the arguments of a user function; for a sampler's probe that of sampler_calls[], for a
- * place in CPython that of python_calls[].
+ * user_calls[] with the arguments of a user function; for a sampler's probe the row of sampler_calls[], for a
+ * place in CPython the row of python_calls[].
  *
  *	site:24 | by_ret:1 | shape:7 | of_heap:1 | stepped:1 | restarts:1 | in_session:1 | own_link:1 |
  *	user_call:17 | layer:2 | domain:8

@@ -3,8 +3,8 @@
 #define ALLOCSNAP_PYTHON_CALLS_H
 
 /*
- * The loader tells the kernel side about a CPython: where its allocators' calls have their values, and where its
- * memory has what. The kernel side tells the loader about code objects.
+ * The loader describes a CPython to the kernel side: where its allocators' calls have their values, and where its
+ * memory has what. The kernel side reports code objects to the loader.
  */
 
 #include "shared/argument_types.h"
@@ -29,7 +29,7 @@ _Static_assert(sizeof(struct python_call) == 64, "no padding");
 #define PYTHON_FRAME_WORD(id, instruction) (PYTHON_FRAME | (bpf_u64)(id) << 32 | (bpf_u32)(instruction))
 #define PYTHON_FRAME_CODE(word) ((bpf_u32)((word) >> 32) & 0x7fffffff)
 #define PYTHON_FRAME_INSTRUCTION(word) ((int)(bpf_u32)(word))
-#define PYTHON_CODE_UNKNOWN 0 /* there was no room to tell of the code object, or the thread has no frames */
+#define PYTHON_CODE_UNKNOWN 0 /* there was no room to report the code object, or the thread has no frames */
 
 /* Entries of the maps in front of python_codes, where Python is recorded. */
 #define PYTHON_CACHE_SHIFT 13

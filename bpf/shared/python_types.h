@@ -4,7 +4,7 @@
 
 /*
  * Where things are in the memory of a CPython, by its version (src/elf/python/) and in a process. The kernel side walks
- * the frames of a thread with it, and tells beforehand what the allocator will give.
+ * the frames of a thread with it, and predicts what the allocator will give.
  */
 
 #include "shared/fixed_width.h"
@@ -77,7 +77,7 @@ enum python_operation {
 	PYTHON_CALLOC,
 	PYTHON_REALLOC,
 	PYTHON_FREE,
-	PYTHON_OPERATION_NR, /* those of an allocator; others follow */
+	PYTHON_OPERATION_NR, /* the number of an allocator's operations; others follow */
 	PYTHON_TRACK = PYTHON_OPERATION_NR, /* PyTraceMalloc_Track(domain, pointer, size) */
 	PYTHON_UNTRACK,			    /* PyTraceMalloc_Untrack(domain, pointer) */
 	PYTHON_CREATION, /* an object begins: a new block, or one from a free list; the pointer is the object's */
@@ -100,7 +100,7 @@ _Static_assert(sizeof(struct python_deferred) == 32, "no padding");
 
 /* The CPython that a recorded process runs. Addresses are those in the process. */
 struct python_process {
-	bpf_u64 memory;		  /* that of struct process, or there is none; the loader writes it last */
+	bpf_u64 memory;		  /* equal to struct process's if the rest is valid; the loader writes it last */
 	bpf_u64 tss_key;	  /* 4 bytes there: the key of the thread state */
 	bpf_u64 main_interpreter; /* 8 bytes there: the main interpreter */
 	bpf_u64 main_at;	  /* in_interpreter: what is there; 0 until the kernel side has found it */
@@ -109,7 +109,7 @@ struct python_process {
 	bpf_u64 pool_bytes, arena_bytes; /* powers of two */
 	bpf_u32 in_interpreter; /* 0: pools_at is known; 1: main interpreter + state; 2: the pointer there */
 	bpf_u32 state;
-	bpf_u32 hook_bytes; /* debug hooks ask the allocators for so many bytes more; 0: there are none */
+	bpf_u32 hook_bytes; /* debug hooks ask the allocators for so many bytes more; 0: no debug hooks */
 	bpf_u32 hook_head;  /* so many of these are before what they give out */
 	bpf_u64 code_nr; /* its entries of python_codes; the kernel side counts them */
 	bpf_u64 code_ended_nr; /* code objects among them whose memory was freed */

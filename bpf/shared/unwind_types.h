@@ -93,7 +93,7 @@ struct unwind_rule {
 _Static_assert(sizeof(struct unwind_rule) == 8, "a word");
 _Static_assert(UNWIND_CFA_NR <= 15 && UNWIND_FP_NR <= 16, "a kind has 4 bits; the last one is no rule's");
 
-/* A word in the kernel's rule cache that is not a rule says why there is none (enum unwind_end). */
+/* A word in the kernel's rule cache that is not a rule says why an address has no rule (enum unwind_end). */
 #define UNWIND_MISS(end) ((bpf_u64)(end) << 4 | 15)
 #define UNWIND_IS_MISS(word) (((word) & 15) == 15)
 #define UNWIND_MISS_END(word) ((int)((word) >> 4))

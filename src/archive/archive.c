@@ -519,7 +519,7 @@ uint64_t keep_clock_look(struct keep_clock *clock, uint64_t keep_ms, uint64_t wa
 	return clock->time_ms;
 }
 
-/* ---- removing one ---------------------------------------------------------------------------- */
+/* ---- removing a snapshot --------------------------------------------------------------------- */
 
 /* In this order. */
 enum removal {
@@ -583,7 +583,7 @@ static int remove_snapshot(const struct remover *remover, const struct archived 
 	return 0;
 }
 
-/* ---- which ones ------------------------------------------------------------------------------ */
+/* ---- which snapshots are removed ------------------------------------------------------------- */
 
 static bool is_over_limit(const struct archive *archive)
 {

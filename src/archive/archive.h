@@ -80,7 +80,7 @@ void archive__make_room(struct archive *archive);
 
 void archive__get_totals(const struct archive *archive, struct archive_totals *ret);
 
-/* ---- its clock ---- */
+/* ---- the clock ---- */
 
 /*
  * The clock by which snapshots grow old. A wall clock that is set forward by a year makes every snapshot too old at
@@ -98,7 +98,7 @@ struct keep_clock {
 	uint64_t ahead_boot_ms;	   /* when the wall clock was last set forward, by boot_ms */
 };
 
-/* newest_ms: the time of the newest snapshot; 0: there is none. */
+/* newest_ms: the time of the newest snapshot; 0: the archive has no snapshot. */
 void keep_clock_begin(struct keep_clock *clock, uint64_t newest_ms, uint64_t wall_ms, uint64_t boot_ms);
 
 /* boot_ms is from a clock that is never set, and that goes on while the machine sleeps. Returns time_ms. */

@@ -220,7 +220,7 @@ bool trial_name_parse(const char *name, pid_t *ret_writer)
 	return take_name_text(&name, ".allocsnap.") && take_name_pid(&name, ret_writer) && !*name;
 }
 
-/* ---- make ---- */
+/* ---- making folders ---- */
 
 /* Gives away a folder that was just made. One that another process put into its place meanwhile is not ours. */
 static int give_new_folder(int fd, const struct snapshot_file_owner *owner)

@@ -53,7 +53,7 @@ bool is_gone_error(int err);
 /* Whether there is a folder at the path, or a link to one. */
 bool is_folder(const char *path);
 
-/* ---- what it finds ---- */
+/* ---- folders of processes, and their snapshot files ---- */
 
 /*
  * The folders below a folder that hold snapshot files. A recording makes one for each process, HOST/COMM.PID. A folder

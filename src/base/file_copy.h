@@ -13,8 +13,8 @@
 struct file_copy;
 
 /*
- * NULL and errno: EFBIG if there are more bytes, ENODATA if there are none, or the error of reading
- * the file.
+ * NULL and errno: EFBIG if the file has more than bytes_max bytes, ENODATA if it is empty, or the error of
+ * reading it.
  */
 struct file_copy *file_copy__new(int fd, uint64_t bytes_max);
 void file_copy__free(struct file_copy *copy); /* NULL is allowed */

@@ -291,7 +291,7 @@ static int copy_attribute(int from, int to, const char *name)
 	return err;
 }
 
-/* Copies the ACL and all extended attributes but those of the security modules: a checksum would be wrong. */
+/* Copies the ACL and all extended attributes but the security modules' attributes: a checksum would be wrong. */
 static int copy_attributes(int from, int to)
 {
 	char *names = malloc(XATTR_LIST_MAX);

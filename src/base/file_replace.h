@@ -68,7 +68,7 @@ struct atomic_file {
 	int dir_fd; /* the caller's */
 	int fd;
 	const char *name;
-	char hidden[NAME_MAX + 1]; /* the temporary name; "": there is none */
+	char hidden[NAME_MAX + 1]; /* the temporary name; "": the file is nameless */
 };
 
 /*

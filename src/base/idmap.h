@@ -45,7 +45,7 @@ int idmap_add_key(struct idmap *map, const void *key, size_t key_bytes, uint32_t
 #define idmap_push(map, owner, item, key, value) \
 	(array_push(owner, item, value) ?: idmap_add_key(map, &(key), sizeof(key), (owner)->item##_nr - 1))
 
-/* The id of the row with the key; appends the value if there is none. 0 or -ENOMEM. */
+/* The id of the row with the key; appends the value if no row has it. 0 or -ENOMEM. */
 #define idmap_intern(map, owner, item, key, value, ret_id) \
 	({ \
 		uint32_t *id_ = (ret_id); \

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <syslog.h> /* LOG_ERR, LOG_WARNING, LOG_NOTICE, LOG_INFO */
 
-/* Whether standard error leads to the journal: its device and inode are those of JOURNAL_STREAM. */
+/* Whether standard error leads to the journal: JOURNAL_STREAM names its device and inode. */
 bool log_is_journal(void);
 
 /* Writes one line; adds the newline, and makes bytes visible that are not text. */
@@ -33,7 +33,7 @@ enum exit_status {
 __attribute__((format(printf, 1, 2))) void log_info(const char *fmt, ...);
 __attribute__((format(printf, 1, 2))) int log_failure(const char *fmt, ...);
 
-/* log_info(), but on a terminal the line is cut to its width: for what another command tells in full. */
+/* log_info(), but on a terminal the line is cut to its width: for text that another command prints in full. */
 __attribute__((format(printf, 1, 2))) void log_cut(const char *fmt, ...);
 
 #endif

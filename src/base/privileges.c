@@ -110,7 +110,7 @@ int capabilities_keep(uint64_t kept)
 	sets.effective &= kept;
 	sets.permitted &= kept;
 	sets.inheritable = 0;
-	prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); /* unchecked: without inheritable ones there are none */
+	prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); /* unchecked: only inheritable ones can be ambient */
 	err = set_capabilities(&sets);
 	if (!err && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 		err = -errno;

@@ -75,7 +75,7 @@ uint64_t privileges__to_write(const char *folder);
 int privileges__drop(uint64_t kept, struct reason *why);
 
 /*
- * The user who ran sudo, as SUDO_UID and SUDO_GID tell it. False if this process is not root, if a variable is missing
+ * The user who ran sudo, by SUDO_UID and SUDO_GID. False if this process is not root, if a variable is missing
  * or no id, or if that user is root.
  */
 bool sudo_user_find(uid_t *ret_uid, gid_t *ret_gid);

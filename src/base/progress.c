@@ -79,7 +79,7 @@ void progress_show(const struct progress *progress, uint64_t done)
 	columns = status_line_columns();
 	progress_text(text, progress, done, spent_ns);
 	if (columns < PROGRESS_TEXT_MAX)
-		text[columns] = '\0'; /* it has no other bytes than those of ASCII */
+		text[columns] = '\0'; /* all of its bytes are ASCII */
 	status_line_show(text);
 	shown = progress;
 }

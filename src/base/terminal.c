@@ -198,7 +198,7 @@ static const char *const tones[TONE_NR] = {
 	[TONE_ALARM] = "\033[1;31m",
 };
 
-/* Keeps errno, which may be that of a write. */
+/* Keeps errno, which may hold the error of an earlier write. */
 static void put_escape(FILE *out, enum tone tone, const char *escape)
 {
 	int before = errno;

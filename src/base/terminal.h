@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 /*
- * The width of the terminal behind a descriptor; 80 if the terminal does not tell it, 0 if it is no terminal. A pager
+ * The width of the terminal behind a descriptor; 80 if the terminal does not know it, 0 if it is no terminal. A pager
  * that shows our standard output on a terminal counts as that terminal.
  */
 int terminal_width(int fd);
@@ -22,8 +22,8 @@ bool terminal_has_cursor(int fd);
 void terminal_set_paged(int width);
 
 /*
- * The meaning of a piece of text. Colours say nothing that the text does not say: growth has its sign, a verdict its word. None
- * of them needs red to be told from green.
+ * The meaning of a piece of text. Colours say nothing that the text does not say: growth has its sign, a verdict its
+ * word. A reader need not tell red and green apart.
  */
 enum tone {
 	TONE_PLAIN,

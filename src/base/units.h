@@ -58,7 +58,7 @@ void clean_file_name(char *name);
 /*
  * The id of the container that a control group belongs to: the last run of exactly 64 lower-case
  * hex digits in its path. Docker, containerd, CRI-O and Podman name their control groups so
- * ("/docker/ID", "…/cri-containerd-ID.scope"). "" if there is none.
+ * ("/docker/ID", "…/cri-containerd-ID.scope"). "" if it belongs to no container.
  */
 const char *container_id(const char *cgroup, char id[CONTAINER_ID_LEN + 1]);
 

@@ -192,7 +192,7 @@ static void end_with_top(struct walk *walk, const struct arena_end *end)
 	walk->arena->system_bytes = end->system_bytes;
 }
 
-/* The range may have grown or shrunk meanwhile: its new end, which is that of the top. */
+/* The range may have grown or shrunk meanwhile. It ends with the arena's top now, or with its own heap. */
 static void look_for_end(struct walk *walk, uint64_t chunk)
 {
 	struct arena_end now;

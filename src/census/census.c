@@ -26,7 +26,7 @@
 #include "helper/helper.h"
 #include "sandbox/seccomp.h"
 
-/* ---- take census ---- */
+/* ---- orders and answers ---- */
 
 /*
  * A helper reads the memory of the other process. It has no privileges, as the sandbox (sandbox/seccomp.h): only
@@ -232,7 +232,7 @@ static int start_reader(const struct census_options *options, struct helper *ret
 	}, ret);
 }
 
-/* ---- what it is given ---- */
+/* ---- what the reader gets ---- */
 
 static int open_proc_file(pid_t pid, const char *name, struct reason *why)
 {
@@ -257,7 +257,7 @@ static bool has_base_name(const char *path, const char *begin)
 	return slash && !strncmp(slash + 1, begin, strlen(begin));
 }
 
-/* The mapping of a file's begin whose name is that of a library of Python, or else of a program. */
+/* Finds the first mapping of a file that has the name of a library of Python, or else of a Python program. */
 static bool find_python(pid_t pid, struct maps_line *ret)
 {
 	FILE *maps = proc_open(pid, "maps");
@@ -286,7 +286,7 @@ static bool find_python(pid_t pid, struct maps_line *ret)
 	return is_found;
 }
 
-/* A file of Python, only if it has the name of one: others are not opened. -1: there is none. */
+/* Opens a file of Python. Files that are not named as one are not opened. -1: no file was opened. */
 static int open_python(pid_t pid, uint64_t *ret_start)
 {
 	struct maps_line line;
@@ -332,7 +332,7 @@ static int send_files(pid_t pid, const struct channel *channel, const struct cen
 	return err;
 }
 
-/* ---- what it answers ---- */
+/* ---- what the reader answers ---- */
 
 static int receive_census(const struct channel *channel, struct census *ret, struct reason *why)
 {
@@ -403,7 +403,7 @@ int census_take(pid_t pid, const struct census_options *options, struct census *
 	return err;
 }
 
-/* ---- census ---- */
+/* ---- taking a census ---- */
 
 #define SMALLEST_CHUNK 32
 #define CHUNK_STEP 16

@@ -361,7 +361,7 @@ static uint64_t unknown_bytes(const struct census *old, const struct census *new
 	return census_unknown_bytes(old) + census_unknown_bytes(new);
 }
 
-/* The part that has grown most. Where more is not known than any part has grown, nothing tells which one it is. */
+/* The part that has grown most; GREW_UNKNOWN if at least as many bytes have no known place. */
 static enum census_verdict grown_part(const struct census_shares *old, const struct census_shares *new, uint64_t unknown)
 {
 	int64_t used = minus(new->in_use, old->in_use), unused = minus(new->free, old->free);

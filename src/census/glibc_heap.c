@@ -8,7 +8,7 @@
 
 #include "base/array.h"
 
-/* ---- glibc state ---- */
+/* ---- the state of glibc ---- */
 
 #define DATA_MOST (16u << 20)	    /* bytes of one file's writable data */
 #define ALL_DATA_MOST (256u << 20)  /* of all files */
@@ -232,14 +232,12 @@ static size_t glibc_find(struct target_memory *memory, struct glibc_state ret[GL
 	return nr;
 }
 
-/* ---- free lists ---- */
+/* ---- free lists: what a tcache looks like ---- */
 
 #define TRIES 4
 #define BINS_MOST 76
 #define LINK_BYTES 24 /* of a chunk, from its size on: size, forward, back */
 #define LARGE_FROM 1024
-
-/* ---- what a tcache looks like ---- */
 
 static const struct tcache_shape tcache_shapes[] = {
 	{ 0x290, 64, 2, false }, /* glibc 2.30 to 2.41 */
@@ -599,7 +597,7 @@ static void heap_find_mmapped(struct heap_reader *reader)
 	}
 }
 
-/* ---- glibc heap ---- */
+/* ---- the whole ---- */
 
 static int add_state(struct heap_reader *reader)
 {

@@ -56,7 +56,7 @@ int target_read_word(const struct target_memory *memory, uint64_t address, uint6
 /* Whether there is no time left. */
 bool target_is_late(struct target_memory *memory);
 
-/* Resident bytes of the pages that hold start … end. *unknown_pages grows by the pages that cannot be told. */
+/* Resident bytes of the pages that hold start … end. *unknown_pages grows by the pages whose state cannot be read. */
 uint64_t target_resident(struct target_memory *memory, uint64_t start, uint64_t end, uint64_t *unknown_pages);
 
 /*

@@ -35,7 +35,7 @@ static const struct option_row dry_rows[] = {
 	{},
 };
 
-/* The gravest thing that the doctor has advice about; NULL: there is none. */
+/* The gravest thing that the doctor has advice about; NULL: nothing grave has advice. */
 static const struct unseen *find_advice(const struct diagnosis *diagnosis)
 {
 	for (size_t i = 0; diagnosis && i < diagnosis->process.unseen_nr; i++)

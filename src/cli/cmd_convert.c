@@ -112,7 +112,7 @@ static const struct output_format whole_formats[] = {
 #define FORMAT_SNAP whole_formats[0]
 #define FORMAT_JSON whole_formats[1]
 
-/* The formats above, then those of reports that have an ending. Returns false if there are fewer. */
+/* The formats above, then formats of reports that have an ending. Returns false if there are fewer. */
 static bool format_at(size_t at, struct output_format *ret)
 {
 	size_t nr;
@@ -271,7 +271,7 @@ static int check_options(const struct convert_options *options)
 
 /* ---- the command -------------------------------------------------------------------------- */
 
-/* Adds the filters of this call to those of earlier calls, which the snapshot has in its metadata. */
+/* Adds the filters of this call to the filters of earlier calls, which the snapshot has in its metadata. */
 static int note_filters(struct snapshot *part, const char *before, const char *filters)
 {
 	char *both;

@@ -120,7 +120,7 @@ enum fleet_need {
 /* After the cohorts have been chosen: reads their rows and the names. Returns an exit status. */
 int fleet_read(struct fleet *fleet, const struct cohort *const *cohort, size_t cohort_nr, enum fleet_need need);
 
-/* The sum of cohort number `at` of fleet_read(). Errors as those of fleet_sum_make(). */
+/* The sum of cohort number `at` of fleet_read(). Errors as of fleet_sum_make(). */
 int fleet_add_up(struct fleet *fleet, const struct cohort *cohort, size_t at, struct fleet_sum *ret, struct reason *why);
 
 /*

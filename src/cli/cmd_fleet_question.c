@@ -68,7 +68,7 @@ const char *fleet_source_name(const struct fleet *fleet)
 
 /* ---- rows and names ------------------------------------------------------------------------------------------- */
 
-/* Whether the key of a traceback is that of its own frame, as an allocsnap with no such options sees it. */
+/* Whether the key of a traceback is the key of its own frame, as an allocsnap without these options finds it. */
 static bool is_by_own_frame(const struct fleet *fleet)
 {
 	const struct engine_options *engine = &fleet->chosen.engine;
@@ -125,7 +125,7 @@ int fleet_add_up(struct fleet *fleet, const struct cohort *cohort, size_t at, st
 	return 0;
 }
 
-/* ---- the end -------------------------------------------------------------------------------------------------- */
+/* ---- closing -------------------------------------------------------------------------------------------------- */
 
 void fleet_let_go(struct fleet *fleet)
 {
@@ -149,7 +149,7 @@ void fleet_end(struct fleet *fleet)
 	fleet_let_go(fleet);
 }
 
-/* ---- begin and end ---------------------------------------------------------------------------------- */
+/* ---- opening ---------------------------------------------------------------------------------------- */
 
 /* Refuses questions that sums cannot answer, before anything is read. */
 static int check_fleet_options(const struct command *command, struct fleet *fleet)
@@ -159,7 +159,7 @@ static int check_fleet_options(const struct command *command, struct fleet *flee
 
 	if (!status && tally_check(&fleet->chosen.engine, &why))
 		return log_refusal(command, "%s", why.text);
-	/* Each build has its own line numbers, and the files below DIR are those of one build. */
+	/* Each build has its own line numbers, and the files below DIR belong to one build. */
 	if (!status && fleet->options->line_drift && fleet->options->stats.source_dir)
 		return log_refusal(command, "--source and --line-drift exclude each other");
 	return status;

@@ -37,7 +37,7 @@ struct report_job {
 	size_t damaged_nr;
 	struct report_judgement judgement;
 	struct leaks *leaks;
-	struct reason unjudged; /* why there are none */
+	struct reason unjudged; /* why leaks is NULL */
 };
 
 /* ---- which snapshots -------------------------------------------------------------------------------------------- */
@@ -160,7 +160,7 @@ static int judge_report_series(struct report_job *job)
 	return status;
 }
 
-/* Two snapshots that were named are compared in that order, also those of different processes. */
+/* Two snapshots that were named are compared in that order, even if they are of different processes. */
 static int choose_series(struct report_job *job, const struct arguments *args)
 {
 	int status = args->item_nr == 1 ? find_history(job, args->item[0]) : EXIT_DONE;

@@ -108,7 +108,7 @@ static int fill_page(struct fleet_page *page, struct reason *why)
 	       json_set(page->data.head, "gaps", json_array());
 }
 
-/* They are those of all processes, and stand at the last column. */
+/* The losses are sums over all processes, and stand at the last column. */
 static int set_page_losses(struct fleet_page *page, const struct report *report)
 {
 	json_t *losses = json_object();

@@ -439,10 +439,10 @@ static void candidates_release(struct candidates *all)
 }
 
 /*
- * Chooses the snapshot with the most traced bytes of those that the texts name (find_all_snapshots()): of a folder,
- * those of all processes below it. Reports on stderr which snapshot it is, when it was taken and, if the snapshots
- * know, its share of the process's peak. Files that cannot be read are reported. Returns an exit status: EXIT_FAILED
- * with a path in *ret_path if some files could not be read, without a path if none could. The caller frees *ret_path.
+ * Chooses the snapshot with the most traced bytes of all that the texts name (find_all_snapshots()). Reports on stderr
+ * which snapshot it is, when it was taken and, if the snapshots know, its share of the process's peak. It reports files
+ * that cannot be read. Returns an exit status: EXIT_FAILED with a path in *ret_path if some files could not be read,
+ * without a path if none could. The caller frees *ret_path.
  */
 static int at_peak_choose(const char *const *text, size_t text_nr, char **ret_path)
 {

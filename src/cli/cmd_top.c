@@ -80,7 +80,7 @@ static int top_show(const struct top_command_options *options, struct viewer_opt
 	return status;
 }
 
-/* ---- of snapshots --------------------------------------------------------------------------- */
+/* ---- the snapshots of a view ---------------------------------------------------------------- */
 
 /* The snapshots that are shown now. */
 struct browsed {

@@ -31,7 +31,7 @@ int process_ids_add(struct process_ids *ids, pid_t pid)
 	return array_push(ids, pid, pid) ? log_failure("%s", strerror(ENOMEM)) : EXIT_DONE;
 }
 
-/* ---- their children ---- */
+/* ---- children of the processes ---- */
 
 struct children_start {
 	struct collector *collector;
@@ -133,7 +133,7 @@ int start_running_children(struct collector *collector, const struct capture_opt
 				   name_children(collector, options, pid, nr);
 }
 
-/* ---- by a name ---- */
+/* ---- processes by their name ---- */
 
 #define COMM_LEN 15 /* the kernel cuts names */
 #define PROCESSES_SHOWN 20

@@ -225,7 +225,7 @@ static int add_folder_paths(struct snapshot_paths *paths, const struct process_f
 	return status;
 }
 
-/* Whether opening the text as a path tells the user what is wrong, or works. */
+/* Whether opening the text as a path works, or fails with a message that says what is wrong. */
 static bool is_plain_path(const char *text, const struct place *place)
 {
 	if (is_existing_file(text) || !strcmp(text, "-"))

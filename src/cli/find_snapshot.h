@@ -60,8 +60,8 @@ int find_snapshot(const char *text, char **ret_path);
 int find_process_snapshots(const char *text, struct snapshot_paths *ret);
 
 /*
- * Adds all snapshots that a text names: with WHICH one, of a folder those of all processes below it. After EXIT_FAILED
- * some may be missing.
+ * Adds all snapshots that a text names: with WHICH one; a folder names the snapshots of all processes below it. After
+ * EXIT_FAILED some may be missing.
  */
 int find_all_snapshots(const char *text, struct snapshot_paths *paths);
 

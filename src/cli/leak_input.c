@@ -89,7 +89,7 @@ static int add_leak_path(struct leak_input *input, const char *path)
 	return status;
 }
 
-/* ---- which of them -------------------------------------------------------------------------- */
+/* ---- which files ---------------------------------------------------------------------------- */
 
 /* Keeps the files for which keep[] is set. */
 static void keep_files(struct leak_input *input, const bool *keep)
@@ -190,7 +190,7 @@ static int choose_recording(struct leak_input *input, const struct leak_choice *
 	return EXIT_DONE;
 }
 
-/* ---- from when on --------------------------------------------------------------------------- */
+/* ---- the time from which on ----------------------------------------------------------------- */
 
 /* Returns how many were chosen. */
 static size_t choose_moments(struct leak_input *input, const struct leak_choice *choice, struct leak_moment *moment,
@@ -263,7 +263,7 @@ int leak_input_choose(const char *const *path, size_t path_nr, const struct leak
 	return status;
 }
 
-/* ---- leak limit ---- */
+/* ---- the limit of a leak ---- */
 
 /* "1M/h", "64K/min", "100/s"; "0" */
 int leak_limit_parse(const char *text, void *field, struct reason *why)

@@ -85,7 +85,7 @@ static const char *kind_hint(enum kind kind)
 
 /* ---- snapshot files ----------------------------------------------------------------------- */
 
-/* One line for each, with the last part of the name: `show` tells what the losses are. */
+/* One line for each, with the last part of the name: `show` explains the losses. */
 static void report_missing_data(const struct snapshot *snapshot, const char *name)
 {
 	const char *filters = snapshot__metadata(snapshot, "filters");

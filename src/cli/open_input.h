@@ -29,8 +29,8 @@ int input_read(struct input *input, const char *path);
 void input_release(struct input *input);
 
 /*
- * Logs what was lost while recording, for commands about snapshots that `show` cannot tell about: many, or temporary ones.
- * Each loss has a line with its meaning, as in `show`; those that this version does not know share one. 0 or -ENOMEM.
+ * Logs what was lost while recording, for commands about snapshots that `show` cannot show: many, or temporary ones.
+ * Each loss has a line with its meaning, as in `show`; losses that this version does not know share one. 0 or -ENOMEM.
  */
 int log_losses(const struct report_loss *loss, size_t nr);
 

@@ -51,7 +51,7 @@ static const char *wanted_pager(void)
 	return getenv("ALLOCSNAP_PAGER") ?: getenv("PAGER") ?: "less";
 }
 
-/* Not by PATH, which may be that of the user who lacks the rights. */
+/* Not by PATH, which may come from the user who lacks the rights. */
 static const char *find_less(void)
 {
 	return !access("/usr/bin/less", X_OK) ? "/usr/bin/less" : !access("/bin/less", X_OK) ? "/bin/less" : NULL;
@@ -68,7 +68,7 @@ static const char *choose_pager(void)
 	return has_borrowed_rights() ? find_less() : command;
 }
 
-/* ---- its environment ---------------------------------------------------------------------- */
+/* ---- the pager's environment -------------------------------------------------------------- */
 
 static bool is_variable(const char *entry, const char *name)
 {

@@ -238,7 +238,7 @@ static const struct {
 
 /* How the table is made to fit; a later way saves more. */
 static const struct list_fit {
-	enum list_time from, to; /* `to` if the day is that of `from` */
+	enum list_time from, to; /* of column TO: `to` if its time has the day of FROM's time */
 	unsigned int dropped;	 /* columns; if there are some, others are shortened, too */
 } fits[] = {
 	{ LIST_TIME_DATE, LIST_TIME_CLOCK },

@@ -21,7 +21,7 @@ struct listed_snapshot {
 /* A process: one program run, from one exec to the next. Names are as untrusted as the files. */
 struct listed_process {
 	struct listed_snapshot last, first;
-	char *identity; /* what tells it from other processes with snapshots in the same folder */
+	char *identity; /* other processes with snapshots in the same folder have another one */
 	char *host, *comm, *folder;
 	uint64_t pid; /* 0: not known */
 	size_t snapshot_nr;

@@ -29,7 +29,7 @@ struct elf_object *elf_object__open(int fd, struct reason *why);
 void elf_object__close(struct elf_object *obj); /* NULL is allowed */
 
 /*
- * The NT_GNU_BUILD_ID note in lower-case hex, "" if there is none; valid until close. It is found
+ * The NT_GNU_BUILD_ID note in lower-case hex, "" if the file has none; valid until close. It is found
  * by the program headers, so a file without section headers has one, too; else by the sections.
  */
 const char *elf_object__build_id(const struct elf_object *obj);

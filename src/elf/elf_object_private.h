@@ -43,7 +43,7 @@ struct symbol_table {
 	size_t strings_size;
 };
 
-/* The tables that PT_DYNAMIC points to; all zero if there is none. */
+/* The tables that PT_DYNAMIC points to; all zero if the file has no PT_DYNAMIC. */
 struct dynamic {
 	uint64_t tag[DT_NUM];
 	uint64_t gnu_hash;

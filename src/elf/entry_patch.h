@@ -47,7 +47,7 @@ struct entry_patch {
 	uint32_t skipped; /* bytes of endbr64 */
 	uint32_t calls_giver; /* it calls, or jumps to, another function that gives blocks, or itself */
 	uint32_t calls_taker; /* … that frees blocks */
-	uint32_t passes_on;   /* it calls a giver by its name: perhaps that of another file */
+	uint32_t passes_on;   /* it calls a giver by its name: perhaps another file's */
 	uint32_t goes_out;    /* it calls or jumps out of itself */
 	uint32_t insn_nr;
 	struct entry_insn insn[ENTRY_INSNS_MAX];

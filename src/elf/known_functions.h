@@ -3,8 +3,8 @@
 #define ALLOCSNAP_ELF_KNOWN_FUNCTIONS_H
 
 /*
- * Finds the allocator functions of a file: those of allocator_functions[] that are a heap's, and those
- * of allocators under prefixes that their projects have chosen, such as je_arrow_malloc. Such a heap is whole, and has
+ * Finds the allocator functions of a file: rows of allocator_functions[] that are a heap's, and functions of
+ * allocators under prefixes that their projects have chosen, such as je_arrow_malloc. Such a heap is whole, and has
  * functions that only this allocator has (je_arrow_mallocx). Its functions are rows of the table (je_mallocx) that have
  * another prefix in the file.
  */
@@ -34,9 +34,9 @@ void known_functions_release(struct known_functions *known);
 
 /*
  * Decides whether a file's operator new and delete belong to the heap in that file. They may be the program's or
- * libstdc++'s, and give out blocks of the heap behind a header, or memory of their own. The C library has none, so none
- * in its file are the heap's. Those of another allocator (jemalloc, tcmalloc) do not call its malloc. If they do, or
- * call an operator that does, they are wrappers, and their blocks are recorded in malloc.
+ * libstdc++'s, and give out blocks of the heap behind a header, or memory of their own. The C library has no operators,
+ * so none in its file is the heap's. The operators of another allocator (jemalloc, tcmalloc) do not call its malloc.
+ * If they do, or call an operator that does, they are wrappers, and their blocks are recorded in malloc.
  *
  * The code is read as far as calls and jumps have fixed targets, or go through the PLT.
  */

@@ -241,7 +241,7 @@ static void placement__set(struct placement *placement, size_t offset, enum plac
 
 /*
  * Follows the line from the entry to the first emulated instruction. Its offset is then in *at, and
- * the instruction in code->insn. PLACEMENT_EMULATED, or the reason why there is none.
+ * the instruction in code->insn. PLACEMENT_EMULATED, or the reason why the line has no such instruction.
  */
 static enum placement_why find_emulated_insn(struct code *code, size_t *at)
 {

@@ -25,7 +25,7 @@
 #define INTERPRETER_MAX 256	 /* bytes, with the NUL */
 #define OBJECT_RETURNS_MAX 4096 /* of one function; honest functions have a few */
 
-/* Functions to find besides those of allocator_functions[], each once; static ones, too. */
+/* Functions to find besides the rows of allocator_functions[], each once; static ones, too. */
 struct function_wanted {
 	char name[FUNCTION_NAME_MAX];
 	uint32_t argument_nr; /* the probe reads arguments up to this position */
@@ -48,8 +48,8 @@ struct object_function {
 };
 
 struct probe_info {
-	char build_id[2 * OBJECT_BUILD_ID_BYTES + 1]; /* lower-case hex, "" if there is none */
-	char interpreter[INTERPRETER_MAX]; /* the loader that it names, "" if there is none */
+	char build_id[2 * OBJECT_BUILD_ID_BYTES + 1]; /* lower-case hex, "" if the file has none */
+	char interpreter[INTERPRETER_MAX]; /* the loader that it names, "" if it names none */
 	char heap_prefix[HEAP_PREFIXES_MAX][ELF_PREFIX_MAX]; /* of renamed functions (known_functions.h); "" from the first unused */
 	uint64_t entry;	       /* the vaddr where it begins to run; 0: none */
 	int32_t functions_err; /* -ENOEXEC, -E2BIG: its symbol tables are malformed, or too large */

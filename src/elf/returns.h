@@ -8,7 +8,7 @@
  *
  * The search starts at the entry and follows branches, jumps out of the function (a cold part, a
  * tail call), switch tables and the PLT. It assumes that calls return, except a call at the very
- * end of a function. One place too many does no harm: the stack pointer tells which call returns.
+ * end of a function. One place too many does no harm: the stack pointer shows which call returns.
  * One place too few would make a call that never ends. So the search refuses a function with a jump
  * that it cannot follow: to an address from a register or from memory, unless it knows what the
  * loader writes there.
@@ -74,7 +74,7 @@ struct elf_object;
 
 #define RETURNING_MAX 16
 
-/* An ELF file's code. The probed functions are those of allocator_functions[] that return blocks. */
+/* An ELF file's code. The probed functions are the rows of allocator_functions[] that return blocks. */
 struct elf_code {
 	struct elf_object *elf;
 	uint64_t returning[RETURNING_MAX]; /* functions that return their first argument */

@@ -72,8 +72,8 @@ struct runtime_traits {
 };
 
 /*
- * The bits of a file's runtime, those of RUNTIME_HEAP_BITS; a file that has two has one of them. 0, -ENOMEM, or -ENOEXEC:
- * its symbols make no sense.
+ * The bit of a file's runtime in RUNTIME_HEAP_BITS; if the file has two runtimes, the bit of one. 0, -ENOMEM, or
+ * -ENOEXEC: its symbols make no sense.
  */
 int runtime_heap_find(struct elf_object *elf, uint64_t *ret_bits);
 

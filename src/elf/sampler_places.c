@@ -92,7 +92,7 @@ static int take_sampler_place(const struct elf_object *elf, const struct note *n
 
 /* ---- what the sampler says about itself ---- */
 
-/* The address of the variable in which allocsnap's own sampler says it; 0: there is none. */
+/* The address of the variable in which allocsnap's own sampler describes itself; 0: no such variable. */
 static uint64_t info_address_in_file(const struct elf_object *elf)
 {
 	static const char wanted[] = SAMPLER_INFO_SYMBOL;
@@ -127,7 +127,7 @@ static const char *section_name(const struct elf_object *elf, const GElf_Shdr *s
 	return elf_getshdrstrndx(elf->elf, &names) ? NULL : elf_strptr(elf->elf, names, section->sh_name);
 }
 
-/* The address of the section by which a note tells whether the program was moved; 0: there is none. */
+/* The address of the section by which a note shows whether the program was moved; 0: no such section. */
 static uint64_t base_address(const struct elf_object *elf)
 {
 	Elf_Scn *scn = NULL;

@@ -145,7 +145,7 @@ static int find_call(struct elf_object *elf, size_t *ret_index)
 
 /* ---- bytes ---- */
 
-#define TEXT_MIN 15 /* bytes of the shortest text; a test checks those of text_copies[] */
+#define TEXT_MIN 15 /* bytes of the shortest text; a test checks the texts of text_copies[] */
 #define OVERLAP 48  /* longer than any */
 
 /* Only allocators print these. The first byte is apart: so this program has no such text itself. X(first, rest, domain). */
@@ -172,7 +172,7 @@ static const struct {
 #define PAIRS (1 << 16)
 
 /*
- * A search for all texts in one pass. The two bytes at a place tell how far the next place is at which the first
+ * A search for all texts in one pass. The two bytes at a place show how far the next place is at which the first
  * TEXT_MIN bytes of a text may end.
  */
 struct text_search {
@@ -236,7 +236,7 @@ static void search_block(struct text_search *search, size_t bytes)
 	}
 }
 
-/* Searches the file for the texts of the first nr rows, and, if heap is not NULL, for those of allocators. */
+/* Searches the file for the texts of the first nr rows, and, if heap is not NULL, for the texts of allocators. */
 static int find_bytes(const struct elf_object *elf, size_t nr, size_t *ret_index, uint32_t *heap)
 {
 	struct text_search *search = malloc(sizeof(*search));

@@ -86,7 +86,7 @@ bool user_allocator_is_in(const struct user_allocator *allocator, const char *pa
  */
 bool user_function_throws(const struct user_allocators *user_allocators, size_t i);
 
-/* Whether this file may define functions of a user allocator. It cannot tell which file is the program. */
+/* Whether this file may define functions of a user allocator. It does not know which file is the program. */
 bool user_allocators_may_be_in(const struct user_allocators *user_allocators, const char *path);
 
 /* A function of a user allocator, as --probe describes it: "alloc=SYM(size=1)". */

@@ -267,7 +267,7 @@ static struct spread spread_with_unseen(const struct spread *spread, double unse
 	};
 }
 
-/* Samples of blocks of different sizes that tell how far off the number of blocks may be. */
+/* The samples of blocks of different sizes that show how far off the number of blocks may be. */
 #define SAMPLES_TO_COUNT 20
 #define ALIKE_TO_COUNT 4 /* if their weights are alike */
 

@@ -43,7 +43,7 @@ struct weighing {
 	 * their group have, so the samples alone do not show the error. In a diff: what only this side may lack.
 	 */
 	double unseen_bytes, unseen_apart_bytes;
-	bool is_open; /* nothing tells how far off estimates are: they have no intervals (struct estimate) */
+	bool is_open; /* the errors of estimates are not known: they have no intervals (struct estimate) */
 };
 
 enum pair {

@@ -100,7 +100,7 @@ static size_t count_born_by(const struct leak_evidence *evidence, uint64_t ns)
 	return array_first(evidence->block_nr, i, evidence->block[i].birth_ns > ns);
 }
 
-/* The least age from which on at most 5 % were freed; false: there is none, or there are too few blocks. */
+/* The least age from which on at most 5 % were freed; false: no such age, or too few blocks. */
 static bool find_horizon(const struct leak_window *window, const struct leak_evidence *evidence,
 			 struct leak_verdict *ret)
 {
@@ -128,7 +128,7 @@ double leak_lower_bound(double rate, uint64_t blocks)
 	return share > 0 ? rate * share : 0;
 }
 
-/* The rate of births is that of the second half of the survivors' time: the first may be a warm-up. */
+/* Measures the rate of births in the second half of the survivors' time: the first may be a warm-up. */
 static void measure_rate(const struct leak_window *window, const struct leak_evidence *evidence,
 			 struct leak_verdict *verdict)
 {

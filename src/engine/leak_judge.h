@@ -126,7 +126,7 @@ uint32_t leak_horizons(const struct leak_window *window, uint64_t horizon_ns[LEA
 void leak_growth_add(struct leak_growth *growth, const struct leak_window *window, uint32_t at, double bytes,
 		     double count);
 
-/* The least that a rate is with 95 % confidence, if so many survivors of the second half tell it. */
+/* The least that a rate is with 95 % confidence, if it is measured by so many survivors of the second half. */
 double leak_lower_bound(double rate, uint64_t blocks);
 
 struct leak_verdict leak_judge(const struct leak_window *window, const struct leak_evidence *evidence);

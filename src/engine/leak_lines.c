@@ -19,7 +19,7 @@ struct judged {
 	uint32_t line;
 	uint32_t caller; /* frame of the line's own caller; 0: none is known */
 	uint32_t domain;
-	uint32_t sum; /* those of one number were judged as one; 0: judged by itself */
+	uint32_t sum; /* sites with the same number were judged as one; 0: judged by itself */
 	double bytes; /* of its own survivors */
 	bool is_remade; /* a compiler in the process may have made its code anew */
 	struct leak_verdict verdict;
@@ -383,7 +383,7 @@ int leak_lines_make(struct leaks *leaks, struct leak_tally *tally, const struct 
 }
 
 #define SIXTEENTHS 16
-#define COMPARED_MOST 1000 /* lines of a kind, those of the highest rates: comparing all with all takes too long */
+#define COMPARED_MOST 1000 /* lines of a kind, with the highest rates: comparing all with all takes too long */
 
 /* ---- order ---------------------------------------------------------------------------------- */
 
@@ -456,7 +456,7 @@ static size_t find_compared_end(const struct leaks *leaks, size_t first)
 	return end;
 }
 
-/* ---- their common caller -------------------------------------------------------------------- */
+/* ---- the common caller of such lines -------------------------------------------------------- */
 
 static const uint32_t *frames_of(const struct snapshot_tables *tables, uint32_t traceback, uint32_t *ret_nr)
 {

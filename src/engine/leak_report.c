@@ -114,7 +114,7 @@ static struct memory memory_at(const struct snapshot *snapshot, uint64_t at_ns, 
 	return memory;
 }
 
-/* The memory at the times between which growth is told. */
+/* The memory at the times between which growth is measured. */
 struct growth_ends {
 	struct memory first, first_with_rss, last_with_rss;
 };

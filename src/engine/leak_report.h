@@ -43,7 +43,7 @@ struct leak_line {
 	uint32_t site_nr;
 	bool is_summed;	     /* no site has enough blocks by itself */
 	uint64_t sixteenth[16]; /* when survivors were born, of the time observed */
-	double growth_bytes;	/* live bytes of the last snapshot less those of the first */
+	double growth_bytes;	/* of live bytes, from the first snapshot to the last */
 };
 
 /* Lines that leak together, or a single one. */

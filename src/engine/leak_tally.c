@@ -186,8 +186,8 @@ static int map_tracebacks(const struct leak_sites *sites, const struct snapshot 
 }
 
 /*
- * Maps the tracebacks of another snapshot to those of the last: ids, or LEAK_SITE_NONE. The caller ends the array with
- * free(). NULL: no memory.
+ * Maps the tracebacks of another snapshot to tracebacks of the last: ids, or LEAK_SITE_NONE. The caller ends the array
+ * with free(). NULL: no memory.
  */
 static uint32_t *leak_sites_map(const struct leak_sites *sites, const struct snapshot *snapshot)
 {
@@ -393,7 +393,7 @@ static bool read_birth(const struct leak_tally *tally, uint64_t birth_ns, uint64
 	return true;
 }
 
-/* ---- sites ---------------------------------------------------------------------------------- */
+/* ---- the sites of a recording ---------------------------------------------------------------- */
 
 struct chosen_traces {
 	struct source source;

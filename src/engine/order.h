@@ -15,7 +15,7 @@ void statistics_sort_diff(struct statistic *statistic, size_t nr, enum sort_orde
 
 /*
  * Compares sums over different numbers of processes by their means per process. All rows of a diff
- * have the same numbers of processes, so their order is that of whole numbers:
+ * have the same numbers of processes, so whole numbers have the same order:
  *
  *	new / new_nr - old / old_nr  =  (new × old_nr - old × new_nr) / (old_nr × new_nr)
  */

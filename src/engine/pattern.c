@@ -177,8 +177,8 @@ static enum step step(struct text *pattern, struct text *name)
 }
 
 /*
- * Gives the last star one code point more; false: there is none. A star at the pattern's end takes all. If an ASCII
- * character follows the star, it takes all up to the next such byte, which no longer sequence has.
+ * Gives the last star one code point more; false: the name has no more. A star at the pattern's end takes all. If an
+ * ASCII character follows the star, it takes all up to the next such byte, which no longer sequence has.
  */
 static bool lengthen_star(const struct text *pattern, struct text *name)
 {

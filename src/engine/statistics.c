@@ -59,7 +59,7 @@ static uint64_t snapshot_last_gap_ns(const struct snapshot *snapshot)
 }
 
 /*
- * The start of the last gap of either snapshot, on their clock; 0: there was none, or they are of
+ * The start of the last gap of either snapshot, on their clock; 0: they have no gap, or are of
  * two processes.
  */
 static uint64_t pairing_gap_ns(const struct snapshot *old, const struct snapshot *new)
@@ -107,7 +107,7 @@ struct unrecorded snapshots_unrecorded(const struct snapshot *one, const struct 
 }
 
 /*
- * Whether a budget took samples between the two snapshots, as far as they tell: true if they are not of one recording.
+ * Whether a budget took samples between the two snapshots, as far as they know: true if they are not of one recording.
  */
 static bool snapshots_thinned_between(const struct snapshot *old, const struct snapshot *new)
 {
@@ -349,7 +349,7 @@ static int column_fill(struct column *column, struct keyspace *keys, const struc
 	return err;
 }
 
-/* ---- the whole ------------------------------------------------------------------------------- */
+/* ---- what a result owns ---------------------------------------------------------------------- */
 
 /* The first member is the caller's result; the others own the memory that it points into. */
 struct result {
@@ -509,8 +509,8 @@ static bool has_weights(const struct snapshot *snapshot)
 }
 
 /*
- * Whether nothing tells how far off estimates are. Blocks that were chosen may be missing, or gone: all that were born after
- * the last gap are known. Or the samples were not chosen by chance: pools.
+ * Whether the errors of estimates are not known. Blocks that were chosen may be missing, or gone: all that were born
+ * after the last gap are known. Or the samples were not chosen by chance: pools.
  */
 static bool is_open(const struct snapshot *snapshot, const struct engine_options *options)
 {

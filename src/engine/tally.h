@@ -18,7 +18,7 @@ struct tally {
 	const struct sums *sums; /* one for each trace if a snapshot was sampled; else NULL, and the costs are exact */
 	/*
 	 * The coarsest rate of any budget (struct weighing). Samples of all processes together are samples of all their
-	 * blocks, so what they may lack is that of one, and not more with each process.
+	 * blocks, so they may lack what samples of one may lack, and not more with each process.
 	 */
 	double unseen_bytes;
 	bool is_open; /* any of the recordings (struct weighing) */

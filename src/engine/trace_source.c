@@ -130,7 +130,7 @@ static bool is_project_frame(const struct source *source, uint32_t frame)
 
 /* ---- where a traceback starts ---------------------------------------------------------------------- */
 
-/* One file has two rows where the names of its functions are those of any build (fleet/dictionary.c). */
+/* A dictionary has two rows for one file: frames with names refer to a row without a build-id (fleet/dictionary.c). */
 static bool is_in_file_of(const struct source *source, const struct snap_frame *frame, uint32_t object)
 {
 	const struct snap_object *a = &source->tables->object[frame->object], *b = &source->tables->object[object];
@@ -231,7 +231,7 @@ static uint32_t count_heap(struct source *source, const uint32_t *frame, uint32_
 	return nr;
 }
 
-/* The first frame of the project from `begin` on, before any frames are missing; nframe: there is none. */
+/* The first frame of the project from `begin` on, before any frames are missing; nframe: no such frame. */
 static uint32_t find_project_frame(struct source *source, const uint32_t *frame, uint32_t nframe, uint32_t begin)
 {
 	for (uint32_t i = begin; i < nframe && source->options->project_nr; i++) {
@@ -245,7 +245,7 @@ static uint32_t find_project_frame(struct source *source, const uint32_t *frame,
 
 /*
  * The first own frame from `begin` on. Code that only the start of a thread called is as near to an own frame as the
- * traceback gets: a compiler may have inlined the thread's function into std::thread. nframe: there is none.
+ * traceback gets: a compiler may have inlined the thread's function into std::thread. nframe: no such frame.
  */
 static uint32_t find_own_frame_from(struct source *source, const uint32_t *frame, uint32_t nframe, uint32_t begin)
 {

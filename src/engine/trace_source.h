@@ -13,12 +13,12 @@ struct source {
 	const struct snapshot *snapshot;
 	const struct snapshot_tables *tables;
 	const struct engine_options *options;
-	uint64_t gap_ns;      /* blocks born before lived through a gap; 0: there was none */
+	uint64_t gap_ns;      /* blocks born before lived through a gap; 0: no gap */
 	uint32_t *name_groups; /* by string id: the groups of wrappers of this name (engine/wrappers.h) */
 	uint8_t *frame_role;  /* by frame id: enum frame_role */
 	uint8_t *object_role; /* by object id, the same for the file */
 	uint32_t *object_groups; /* by object id: the groups of wrappers of this file */
-	uint32_t sampler_object; /* the file with the probes of the process's own sampler; 0: there is none */
+	uint32_t sampler_object; /* the file with the probes of the process's own sampler; 0: no such file */
 	char *scratch;	      /* room for any string of the snapshot */
 };
 

@@ -103,7 +103,7 @@ struct fleet_snapshot {
 	struct cost gap_blocks; /* the blocks of these that lived through a gap in the recording, and may be gone */
 	uint32_t row_nr;
 	uint32_t traceback_limit;
-	bool is_sampled, is_open; /* is_open: samples are pools of CPython, so that nothing tells how far off estimates are */
+	bool is_sampled, is_open; /* is_open: samples are pools of CPython, so the errors of estimates are not known */
 	int64_t sample_bytes_most; /* the coarsest rate that a budget used while it was recorded; 0: none */
 	bool has_twin; /* its host has snapshots of another boot from the same time */
 	bool is_part; /* `convert` left blocks out, and noted it in the metadata "filters" */

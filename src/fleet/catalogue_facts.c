@@ -12,7 +12,7 @@
 /* ---- how processes ended -------------------------------------------------------------------- */
 
 /*
- * Finds what became of processes. No snapshot tells the end of a process that was killed with its host, that called
+ * Finds what became of processes. No snapshot has the end of a process that was killed with its host, that called
  * exec, or that ended while nothing recorded it.
  */
 
@@ -379,7 +379,7 @@ int facts_builder__loss(struct facts_builder *b, int64_t number, const char *nam
 	return err ?: array_push(b, loss, loss);
 }
 
-/* ---- the pool is complete ---------------------------------------------------------------------------- */
+/* ---- copying texts, after the pool is complete ------------------------------------------------------- */
 
 static void set_texts(const struct facts_builder *b, const struct raw *raw, struct fleet_snapshot *to)
 {
@@ -411,7 +411,7 @@ static int copy_facts(const struct facts_builder *b, struct fleet_facts *facts)
 	return 0;
 }
 
-/* ---- in order ------------------------------------------------------------------------------------------ */
+/* ---- sorting ------------------------------------------------------------------------------------------- */
 
 static int compare_int64(int64_t left, int64_t right)
 {
@@ -523,7 +523,7 @@ void fleet_facts_release(struct fleet_facts *facts)
 	*facts = (struct fleet_facts){};
 }
 
-/* ---- of a catalogue -------------------------------------------------------------------------------------- */
+/* ---- reading the facts of a catalogue -------------------------------------------------------------------- */
 
 #define X(name) "s." #name ", "
 static const char select_snapshots[] =

@@ -251,7 +251,7 @@ static void shared_names_release(struct shared_names *names)
 struct dictionary_maker {
 	const struct dictionary_options *options;
 	struct snapshot_builder *builder;
-	struct known frames;		 /* by the catalogue's id; number: that of shared_names_add_frame() */
+	struct known frames;		 /* by the catalogue's id; number: from shared_names_add_frame() */
 	struct known tracebacks;	 /* by the catalogue's id; number: the builder's id */
 	struct shared_names names;
 	uint32_t *key;			 /* by the builder's frame: the frame that stands for it as a key */
@@ -560,7 +560,7 @@ void dictionary_release(struct dictionary *dictionary)
 	*dictionary = (struct dictionary){};
 }
 
-/* ---- of a catalogue ----------------------------------------------------------------------------------- */
+/* ---- reading the dictionary of a catalogue ------------------------------------------------------------ */
 
 static int read_frame_row(struct dictionary_maker *m, sqlite3_stmt *row)
 {

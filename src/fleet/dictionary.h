@@ -8,7 +8,7 @@
  *
  * If some snapshots have names for a place (build-id and offset) and others have not, all get them.
  * Filters see the frames' own names. A frame with a line or a function has no build-id and no offset: they differ
- * from build to build and tell nothing more. Code in no file has no offset either.
+ * from build to build and say nothing more. Code in no file has no offset either.
  *
  * Keys are the same across builds. The key of a frame with a line is its file and line. Without a line it is its
  * function and object, wherever the object was mapped. Without a name it is build-id and offset, and its object is
@@ -49,7 +49,7 @@ int dictionary_read_catalogue(struct catalogue *catalogue, const struct dictiona
 		    struct dictionary *ret, struct reason *why);
 void dictionary_release(struct dictionary *dictionary);
 
-/* ---- from another source ---------------------------------------------------------------------------- */
+/* ---- a dictionary from another source --------------------------------------------------------------- */
 
 /* A frame as a catalogue has it. */
 struct dictionary_frame {

@@ -16,7 +16,7 @@
 #include "base/units.h"
 #include "fleet/index_private.h"
 
-/* ---- index library ---- */
+/* ---- what the catalogue knows already ---- */
 
 struct hash_id domain_name_id(const char *name)
 {
@@ -120,9 +120,7 @@ void library_release(struct library *library)
 	pthread_rwlock_destroy(&library->lock);
 }
 
-/* ---- lists the snapshot files below the directories, and compares them with the catalogue ---- */
-
-/* ---- walking ----------------------------------------------------------------------------------------- */
+/* ---- listing the snapshot files below the directories ------------------------------------------------ */
 
 static int add_indexed_file(struct indexed_files *files, const char *path, struct indexed_file file)
 {
@@ -196,7 +194,7 @@ static int list_path(struct indexed_files *files, const char *path, struct reaso
 	return err ? reason_set(why, err, "%s: %s", path, strerror(-err)) : 0;
 }
 
-/* ---- in order ------------------------------------------------------------------------------------------ */
+/* ---- the order of the files ---------------------------------------------------------------------------- */
 
 static int compare_paths(const void *left, const void *right, void *text)
 {
@@ -398,7 +396,7 @@ static int index_files_match(struct indexed_files *files, const struct catalogue
 	return more;
 }
 
-/* ---- index threads ---- */
+/* ---- threads that read files ---- */
 
 /*
  * A ring of places. Each new file in turn has the next place, and any free thread fills it. Threads pause while they
@@ -562,7 +560,7 @@ void index_threads__free(struct index_threads *threads)
 	free(threads);
 }
 
-/* ---- index ---- */
+/* ---- the whole ---- */
 
 #define FILES_A_COMMIT 512
 #define BYTES_A_COMMIT (256 << 20) /* commit also after so many bytes: changes stay in memory until then */

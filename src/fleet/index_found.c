@@ -12,7 +12,7 @@
 #include "base/units.h"
 #include "fleet/index_private.h"
 
-/* ---- reads the facts that a snapshot states about itself ---- */
+/* ---- facts that a snapshot states about itself ---- */
 
 #define LABEL_PREFIX "label."
 
@@ -230,7 +230,7 @@ static int found_read_facts(struct found *found, const struct snapshot *snapshot
 	       found_add_labels(found, snapshot) ?: found_add_losses(found, snapshot) ?: check_size(found);
 }
 
-/* ---- numbers a snapshot's rows as the catalogue does, and collects what the catalogue does not have yet ---- */
+/* ---- a snapshot's rows in the catalogue's numbers, and what the catalogue does not have yet ---- */
 
 #define BYTES_KEPT (4 << 20) /* found_clear() frees everything if it is more than this */
 
@@ -464,7 +464,7 @@ static int found_look_up_rows(struct found *found, struct index_reading *reading
 	return err || found->origin_nr ? err : found_encode_rows(found, &reading->room);
 }
 
-/* ---- in the order of the origins --------------------------------------------------------------------------- */
+/* ---- sorting rows by their origins ------------------------------------------------------------------------- */
 
 #define DIGIT_BITS 11
 #define DIGITS (1 << DIGIT_BITS)

@@ -11,9 +11,9 @@
 #include "fleet/row_codec.h"
 
 /*
- *	index_files	lists the files, marks the known ones, and orders them for reading
- *	index_threads	reads the new files on all processors: index_read makes a struct found of each
- *	index_write	writes these to the catalogue in that order, in one thread
+ *	index.c		lists the files, marks the known ones, and orders them; its threads read the new ones
+ *	index_found.c	makes a struct found of each new file, on all processors
+ *	index_write.c	writes these to the catalogue in that order, in one thread
  *
  * The parts of the catalogue that readers need are in memory (struct library). Only the writer changes them.
  */

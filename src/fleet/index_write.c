@@ -10,7 +10,7 @@
 #include "base/reason.h"
 #include "fleet/index_private.h"
 
-/* ---- adds the frames, tracebacks, domains and origins that no earlier file had ---- */
+/* ---- frames, tracebacks, domains and origins that no earlier file had ---- */
 
 /* A result besides 0 and errors. */
 enum { OTHER = 1 }; /* the id belongs to something else */
@@ -230,7 +230,7 @@ static int index_writer_add_news(struct index_writer *w, struct found *found, co
 	return 0;
 }
 
-/* ---- index write ---- */
+/* ---- statements and transactions ---- */
 
 #define QUESTION_MARK(name) ", ?"
 
@@ -357,7 +357,7 @@ static int write_file_row(struct index_writer *w, const struct indexed_file *fil
 
 /* ---- a snapshot that the catalogue has already -------------------------------------------------------------- */
 
-/* The catalogue's snapshot with the id of the new one; number 0: there is none. */
+/* The catalogue's snapshot with the id of the new one; number 0: the catalogue has no such snapshot. */
 struct present {
 	int64_t number, file;
 	uint64_t verify;

@@ -111,7 +111,7 @@ static void add_process_line(struct leak_fold *fold, struct process_line *line)
 	sum->together_now = line->together;
 }
 
-/* ---- all of them ---------------------------------------------------------------------------- */
+/* ---- all processes -------------------------------------------------------------------------- */
 
 static void begin_kind(struct leak_sum *sum)
 {

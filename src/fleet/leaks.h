@@ -16,7 +16,7 @@
 #include "fleet/process_lines.h"
 #include "fleet/selection.h"
 
-/* groups: those of the catalogue's dictionary, by line, and unfiltered. traceback_id: of each origin. 0 or -ENOMEM. */
+/* groups: the catalogue's dictionary by line, unfiltered. traceback_id: of each origin. Returns 0 or -ENOMEM. */
 int line_groups_make(const struct groups *groups, const int64_t *traceback_id, size_t origin_nr,
 		     struct line_groups *ret);
 void line_groups_release(struct line_groups *lines);
@@ -36,18 +36,18 @@ struct fleet_leaks_question {
 /* A line in all processes that have it. */
 struct fleet_leak {
 	uint32_t group; /* index in groups->key */
-	/* The worst verdict of any process. Those of rank LEAK_SURE are one verdict, that of the larger part. */
+	/* The worst verdict of any process. Verdicts of rank LEAK_SURE count as one: the kind of the larger part. */
 	enum leak_kind kind;
 	int rank; /* leak_rank() */
 	uint32_t hosts, processes; /* that have the line, and were judged */
 	uint32_t kind_hosts, kind_processes; /* of these, those with this verdict; all that follows is about them */
 	double bytes_per_s, least_bytes_per_s; /* of all together */
 	double sure_bytes_per_s; /* of this, what is LEAK_SURE */
-	uint64_t late; /* survivors that tell the rate */
+	uint64_t late; /* survivors that the rate is measured by */
 	bool by_pools; /* of CPython: no least rate is known */
 	struct line_verdict most; /* where it leaks most: surely, if it does so anywhere */
 	unsigned int hints; /* about it in any of these processes (engine/leak_runtime.h): bits */
-	uint32_t together; /* the group that stands for the lines that leak together with it; itself if there are none */
+	uint32_t together; /* the group that stands for the lines that leak together with it; itself if it is alone */
 	double together_bytes_per_s; /* of these lines */
 };
 
@@ -55,7 +55,7 @@ struct fleet_leak {
 struct fleet_leak_bundle {
 	size_t first, nr; /* in leaks->row */
 	double bytes_per_s, least_bytes_per_s, sure_bytes_per_s;
-	enum leak_kind kind; /* that of the larger part */
+	enum leak_kind kind; /* of the larger part */
 };
 
 /* Growth of RSS of which all the processes have the same to say. */

@@ -39,7 +39,7 @@ void fleet_rows_release(struct fleet_rows *rows);
 int fleet_rows_encode(struct fleet_rows *rows, void **ret_bytes, size_t *ret_len);
 
 /*
- * Replaces the rows by those of a blob. Returns 0, -ENOMEM, or -EBADMSG with a line in *why: the bytes are no blob,
+ * Replaces the rows by the rows of a blob. Returns 0, -ENOMEM, or -EBADMSG with a line in *why: the bytes are no blob,
  * an origin is origin_nr or more, or origins do not ascend. Costs are at least 0.
  */
 int fleet_rows_decode(const void *bytes, size_t len, uint32_t origin_nr, struct fleet_rows *rows,

@@ -3,8 +3,8 @@
 #define ALLOCSNAP_FLEET_ROW_EXPORT_H
 
 /*
- * A catalogue as row tables. Names go first, since without rows they count for nothing. Of some hundred thousand rows at
- * a time, those of the snapshots go last: a snapshot without its own row counts for nothing.
+ * A catalogue as row tables. Names go first, since without rows they count for nothing. Some hundred thousand rows go
+ * at a time, the snapshots' own rows last: a snapshot without its own row counts for nothing.
  */
 
 #include <stdbool.h>
@@ -27,8 +27,8 @@ int64_t row_domain_id(int64_t number, const char *name);
 int64_t row_own_frame_rules(void);
 
 /*
- * Sends the names that the sink has not, and that of sums (row_top.h) if has_sums. Returns 0, or a negative errno and a
- * line in *why.
+ * Sends the names that the sink has not, and the name of sums (row_top.h) if has_sums. Returns 0, or a negative errno
+ * and a line in *why.
  */
 int row_export_names(struct catalogue *catalogue, const struct row_known *known, bool has_sums, struct row_sink *sink,
 		     struct reason *why);

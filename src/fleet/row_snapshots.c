@@ -65,7 +65,7 @@ static int load_row_origins(struct row_sending *s, struct reason *why)
 	return more < 0 ? more : err;
 }
 
-/* The sums' origins come after those of the catalogue. */
+/* The sums' origins come after the catalogue's origins. */
 static int find_origin_of_sum(struct row_sending *s, size_t first, int64_t domain, uint32_t *ret)
 {
 	size_t at = first;
@@ -233,7 +233,7 @@ static int send_snapshot_row(struct row_sending *s, const struct fleet_snapshot 
 	});
 }
 
-/* ---- all of them ---------------------------------------------------------------------------------------------- */
+/* ---- all snapshots -------------------------------------------------------------------------------------------- */
 
 static int flush_rows(struct row_sending *s, struct row_sent *sent, struct reason *why)
 {

@@ -187,7 +187,7 @@ const char *row_sql_text(enum row_sql part)
 	return texts[part];
 }
 
-/* Returns the length of the place at text, whose value is written; 0: there is none. */
+/* Returns the length of the place at text, whose value is written; 0: text does not begin with a place. */
 static size_t write_place(FILE *out, const char *text, const struct row_place *place, size_t place_nr)
 {
 	for (size_t i = 0; *text == '{' && i < place_nr; i++) {

@@ -79,7 +79,7 @@ struct cohort {
 int cohort_choose(const struct fleet_facts *facts, const struct fleet_selection *const *selection,
 		  size_t selection_nr, enum cohort_times times, struct cohort *ret);
 
-/* The same of snapshots that a cluster has chosen: those of which chosen_by has the bit. */
+/* The same of snapshots that a cluster has chosen: their chosen_by has the bit. */
 int cohort_of_chosen(const struct fleet_facts *facts, uint8_t bit, enum cohort_times times, struct cohort *ret);
 
 /*

@@ -20,8 +20,8 @@ struct fleet_sum {
 	struct sums *sums; /* by origin, if a snapshot of the cohort was sampled; otherwise NULL */
 	uint32_t origin_nr;
 	/*
-	 * The coarsest rate that a budget used (struct tally), or the sum of those of one process: several snapshots of
-	 * it lack the same blocks.
+	 * The coarsest rate that a budget used (struct tally), or for several snapshots of one process the sum of their
+	 * coarsest rates: they lack the same blocks.
 	 */
 	double unseen_bytes;
 	bool is_open; /* a recording has pools as samples, or blocks that lived through a gap; the catalogue does not know of other gaps */
@@ -32,8 +32,8 @@ int fleet_sum_make(const struct catalogue *catalogue, const struct cohort *cohor
 		   struct fleet_sum *ret, struct reason *why);
 
 /*
- * A sum that is added up elsewhere: it has what the cohort's facts tell, and no origin yet. fleet_sum_end() extends costs
- * and spreads to all origins, and completes them; 0 or -ENOMEM.
+ * A sum that is added up elsewhere: it has what the cohort's facts say, and no origin yet. fleet_sum_end() extends
+ * costs and spreads to all origins, and completes them; 0 or -ENOMEM.
  */
 struct fleet_sum fleet_sum_begin(const struct cohort *cohort);
 int fleet_sum_end(struct fleet_sum *sum, uint32_t origin_nr);

@@ -54,7 +54,7 @@ int import_frame(struct profile_import *in, uint32_t frame)
 	return array_push(in, frame, frame) ? import_no_memory(in) : 0;
 }
 
-/* The sums of all must fit, so those of a traceback do. */
+/* The sums over all tracebacks must fit, so the sums of one traceback do. */
 static int count_churn(struct profile_import *in, const struct snap_churn *churn)
 {
 	struct snap_churn *all = &in->churn_all;

@@ -9,7 +9,7 @@
  *	text of jemalloc ("heap_v2/RATE"), tcmalloc and gperftools ("heap profile: …"), also in gzip
  *
  * These have no blocks, but for each traceback a number of blocks and their bytes. A snapshot gets as many blocks as the
- * profile counts, of nearly the same size each. Their sums are those of the profile. If the profile is of samples, the
+ * profile counts, of nearly the same size each. Their sums are the profile's sums. If the profile is of samples, the
  * snapshot is, too. A profile's figures of what was allocated become the churn of its tracebacks.
  *
  * The bytes are hostile. On failure a function returns NULL with errno set and a line in *why: EBADMSG (not of this form),

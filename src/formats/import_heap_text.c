@@ -407,7 +407,7 @@ static int count_text_loss(const struct heap_text *text, const char *name, uint6
 
 /*
  * By how many bytes the rows differ from the total in the head. jemalloc 5.3 writes samples so that the estimates of the
- * rows add up to that of the total, and not the samples; both have counts that were rounded.
+ * rows add up to the estimate of the total, and not the samples; both have counts that were rounded.
  */
 static uint64_t unlike_total(const struct heap_text *text, uint64_t count, uint64_t bytes, const struct text_sum *rows)
 {

@@ -149,7 +149,7 @@ int channel__receive(const struct channel *channel, void *to, size_t bytes)
 	return receive_message(channel, &msg);
 }
 
-/* As many as came: the kernel closes those for which the room, exactly that of fd_nr, did not suffice. */
+/* Takes as many descriptors as came. The room is exactly for fd_nr: the kernel closes descriptors beyond it. */
 static void take_fds(const struct msghdr *msg, int *ret_fd)
 {
 	const struct cmsghdr *header = CMSG_FIRSTHDR(msg);

@@ -28,7 +28,7 @@ struct message {
  * message may come one byte at a time. Without limits a transfer waits for ever.
  */
 struct channel {
-	int fd; /* -1: there is none */
+	int fd; /* -1: no connection */
 	uint64_t until_ns; /* then -ETIMEDOUT (monotonic_now_ns()); 0: no such limit */
 	int (*is_too_long)(void *who); /* 0: keep waiting. May be NULL */
 	void *who;

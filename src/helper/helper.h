@@ -23,11 +23,11 @@
 
 #include "helper/channel.h"
 
-#define CHILD_FD 3 /* a helper's only descriptor besides /dev/null, and that of the recorder */
+#define CHILD_FD 3 /* a helper's only descriptor besides /dev/null and the recorder's pidfd */
 
 struct helper_plan {
-	const char *name;  /* of the process; NULL: that of its parent */
-	const char *shown; /* the command line that ps shows; NULL: that of its parent */
+	const char *name;  /* of the process; NULL: its parent's name */
+	const char *shown; /* the command line that ps shows; NULL: its parent's */
 	bool has_own_session; /* signals of a terminal or a shell to the recorder's group do not reach it */
 	bool is_killed; /* the kernel kills it when the thread that started it ends: then it gets no descriptor of the recorder */
 	int (*give_up)(void); /* gives up rights. NULL: it keeps them. With an error the helper exits */
@@ -36,8 +36,8 @@ struct helper_plan {
 };
 
 struct helper {
-	pid_t pid;	/* 0: there is none */
-	int end_fd;	/* -1: there is none */
+	pid_t pid;	/* 0: no process */
+	int end_fd;	/* pidfd; -1: no process */
 	struct channel channel; /* the recorder's end */
 };
 

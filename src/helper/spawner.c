@@ -98,7 +98,7 @@ static int receive_spawned(struct spawner *spawner, uint64_t until_ns, struct sp
 
 /*
  * Receives the late answer to an earlier order, which names another process and must not pass for the answer to the next
- * order. If there is none yet (another process has stopped the spawner), this costs a short wait for each worker.
+ * order. If no answer has come yet (another process has stopped the spawner), this costs a short wait for each worker.
  */
 static int catch_up(struct spawner *spawner)
 {

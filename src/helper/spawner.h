@@ -31,7 +31,7 @@ struct spawner {
 struct hired {
 	int fd; /* the recorder's end of the socket */
 	pid_t pid;
-	int status; /* of the worker that was killed for it, as from waitpid(); -1: there was none */
+	int status; /* of the worker that was killed for it, as from waitpid(); -1: there was no worker */
 };
 
 int spawner__start(struct spawner *spawner, const struct spawner_plan *plan);

@@ -142,7 +142,7 @@ bool is_gate_whole(const struct call_gate *gate, int mem_fd)
 
 #define MAPPED_NAME "/memfd:" INJECT_FILE_NAME
 #define ADDRESS_LIMIT (UINT64_C(1) << 47)
-#define FILES_MAX 64 /* four for each recording; more if threads may return to those of earlier ones */
+#define FILES_MAX 64 /* four for each recording; more if threads may return into files of earlier recordings */
 
 /* ---- one file ---- */
 
@@ -290,7 +290,7 @@ static bool has_jump(pid_t pid, const struct injected_table *table, uint64_t fun
 	struct iovec ours = { code, sizeof(code) }, theirs = { (void *)table->function[function].entry, sizeof(code) };
 
 	if (!injected_jump(table, function, jump) || process_vm_readv(pid, &ours, 1, &theirs, 1, 0) != sizeof(code))
-		return true; /* it cannot be told */
+		return true; /* unknown: no jump to compare, or no memory to read */
 	return !memcmp(code + 1, jump + 1, sizeof(code) - 1);
 }
 

@@ -31,7 +31,7 @@ struct found_samplers {
  */
 bool read_injected_copies(int fd, uint64_t *ret_offset, uint64_t *ret_original);
 
-/* 0, also if there are none; or an error as in inject.h, -E2BIG: more than any process has. */
+/* 0, also if the process has no samplers; or an error as in inject.h, -E2BIG: more than any process has. */
 int found_samplers_read(pid_t pid, const struct target_maps *maps, struct found_samplers *ret, struct reason *why);
 void found_samplers_release(struct found_samplers *found);
 

@@ -22,7 +22,7 @@
  * None of this uses libbpf. Errors: -ENOTSUP refused, and will be again; -E2BIG the same, as it has more mappings or files
  * than any real program, or a file that cannot be read in time; -EAGAIN refused at this moment; -EPERM not allowed; -ESRCH
  * the process has ended; -EEXIST the process has a sampler, or another tool's allocator; -ENOENT it has none; -EINTR a
- * signal that is blocked told the plan to end; -EIO, -ENOMEM. With each error *why has one line, and inject_times.change says
+ * blocked signal asked the plan to end; -EIO, -ENOMEM. With each error *why has one line, and inject_times.change says
  * whether anything in the process is not as it was.
  */
 
@@ -116,7 +116,7 @@ struct inject_found {
 	uint32_t function_nr;	/* of all allocators */
 };
 
-/* 0; -ENOENT: there is none. */
+/* 0; -ENOENT: the process has no sampler. */
 int inject_find(pid_t pid, struct inject_found *ret, struct reason *why);
 
 /* The sealed file of a sampler, and where its first page is mapped. */

@@ -50,7 +50,7 @@ struct inject_details {
 /* Looks at /proc only. 0, or an error as in inject.h. */
 int check_target_process(pid_t pid, struct reason *why);
 
-/* Mappings that the exchange of pages needs (placing.h): all of a plan, or those of the way back. */
+/* Mappings that the exchange of pages needs (placing.h): all of a plan, or for the way back only. */
 struct mappings_needed mappings_to_inject(const struct inject_plan *plan, const struct injected_file *file);
 struct mappings_needed mappings_to_eject(void);
 
@@ -69,7 +69,7 @@ int check_code_pages(int mem_fd, const uint8_t *original, struct inject_allocato
 
 /* ---- placing.c ---- */
 
-/* Whether another process uses the same memory: asks all that run. 0, -EAGAIN, or another error if it cannot be told. */
+/* Whether another process uses the same memory: asks all that run. 0, -EAGAIN, or another error if it is not known. */
 int check_shared_memory(pid_t pid, struct reason *why);
 
 /* The process or thread that began last, of all that this process can see. */
@@ -90,7 +90,7 @@ int check_new_sharers(pid_t pid, const struct newest_process *before, struct rea
 
 /*
  * Looks for the call gate in the files of the program and of its dynamic linker, not in pages that these samplers have
- * parked (NULL: there are none). Reads 64 MiB at most. 0 or -ENOTSUP.
+ * parked (NULL: no samplers). Reads 64 MiB at most. 0 or -ENOTSUP.
  */
 int find_call_gate(pid_t pid, const struct target_maps *maps, const struct found_samplers *found, struct call_gate *ret,
 		   struct reason *why);

@@ -44,7 +44,7 @@ static bool may_share_memory(pid_t pid, pid_t other)
 	       !proc_status(pid, "VmPeak", &after) && before <= peak && peak <= after;
 }
 
-/* 1: it does; 0; -errno: it cannot be told. The kernel compares no process with more privileges than ours. */
+/* 1: it does; 0; -errno: it is not known. The kernel compares no process with more privileges than ours. */
 static int shares_memory(pid_t pid, pid_t other)
 {
 	long result = syscall(SYS_kcmp, pid, other, KCMP_VM, 0, 0);
@@ -63,7 +63,7 @@ static bool is_thread_of(pid_t pid, pid_t tid)
 	return !access(path, F_OK);
 }
 
-/* Each finds a process with the same memory. 1: *ret is one; 0: there is none; -errno, with *ret in question. */
+/* Each finds a process with the same memory. 1: *ret is one; 0: no process has it; -errno, with *ret in question. */
 static int find_sharer(pid_t pid, pid_t *ret)
 {
 	DIR *dir = opendir("/proc");

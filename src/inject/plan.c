@@ -48,7 +48,7 @@ int open_mapping(pid_t pid, const struct maps_line *line, int *ret_fd)
 
 /* ---- pages that will be replaced ---- */
 
-/* A breakpoint is most likely a uprobe's. The function in which it lies is told. */
+/* A breakpoint is most likely a uprobe's. The function in which it lies is marked as probed. */
 static void note_breakpoint(struct inject_allocator *allocator, uint64_t address)
 {
 	struct inject_function *nearest = NULL;
@@ -111,7 +111,7 @@ int check_code_pages(int mem_fd, const uint8_t *original, struct inject_allocato
 
 /* ---- the kernel and the process ---- */
 
-/* The first line of a small file; "" if there is none. */
+/* The first line of a small file; "" if the file has none or cannot be read. */
 static void read_line(const char *path, char *ret, size_t room)
 {
 	FILE *file = fopen(path, "re");
@@ -341,7 +341,7 @@ static enum injected_kind hook_kind_of(const struct planned_function *function)
 	return row->shape == SHAPE_CALLOC && ends_with(row->name, "calloc") ? INJECTED_CALLOC : INJECTED_OTHER;
 }
 
-/* The next free site; INJECTED_SITES: there is none. */
+/* The next free site; INJECTED_SITES: no site is free. */
 static uint32_t take_site(uint32_t used[INJECTED_KIND_NR], enum injected_kind kind)
 {
 	uint32_t first = 0;

@@ -51,7 +51,7 @@ static void trace_and_exit(struct tracer *tracer, pid_t parent, int (*work)(void
 	_exit(0);
 }
 
-/* All signals stay blocked in the child: those of a terminal or a service manager are for the parent. */
+/* All signals stay blocked in the child: signals from a terminal or a service manager are for the parent. */
 static int run_in_child(struct tracer *tracer, int (*work)(void *argument, void *outcome), void *argument)
 {
 	pid_t parent = getpid(), pid = helper_fork();
@@ -150,7 +150,7 @@ static bool is_in_use(const struct stopped_threads *threads, const struct maps_l
 
 /*
  * At exec the kernel gives the stack 128 KiB, whose deep end programs seldom reach. Memory that is zero there was never
- * written. The stack of a thread would not do: that of a coroutine may be small, with other memory below it.
+ * written. The stack of a thread would not do: a coroutine's may be small, with other memory below it.
  */
 static uint64_t find_room(const struct stopped_threads *threads, const struct target_maps *maps, int mem_fd)
 {

@@ -60,7 +60,7 @@ long remote_call(struct remote_caller *caller, long number, const uint64_t argum
 #define REMOTE_UNDO_MAX 24
 
 /*
- * If this process is killed during the next call or later, the thread makes this call before it goes on; before those of
+ * If this process is killed during the next call or later, the thread makes this call before it goes on, and before
  * earlier undos. At most REMOTE_UNDO_MAX of them, forgotten ones included. 0 or -EIO.
  */
 int remote_caller_undo(struct remote_caller *caller, long number, const uint64_t arguments[6]);

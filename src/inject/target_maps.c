@@ -44,7 +44,7 @@ int judge_kernel(const struct kernel_texts *kernel, struct reason *why)
 
 /* ---- the process ---- */
 
-/* The text of a line of /proc/PID/status, up to its end; "" if there is none. */
+/* The text of a line of /proc/PID/status, up to its end; "" if the text has no such line. */
 static void status_text(const char *status, const char *field, char *ret, size_t room)
 {
 	size_t len = strlen(field);

@@ -37,8 +37,8 @@ const struct maps_line *target_maps_find(const struct target_maps *maps, uint64_
 uint64_t target_maps_code(const struct target_maps *maps, uint64_t dev, uint64_t inode, uint64_t offset, size_t *ret_nr);
 
 /*
- * Room for `bytes`, less than 2 GiB from all of [low, high), where neither the stack nor the break will grow. 0: there
- * is none.
+ * Room for `bytes`, less than 2 GiB from all of [low, high), where neither the stack nor the break will grow. 0: no
+ * such room.
  */
 uint64_t target_maps_gap(const struct target_maps *maps, pid_t pid, uint64_t low, uint64_t high, uint64_t bytes);
 
@@ -73,7 +73,7 @@ struct mappings_needed {
 
 /*
  * Whether there is room for them. max_map_count: the text of /proc/sys/vm/max_map_count; limits: of /proc/PID/limits.
- * -EAGAIN: there is none now; -EIO: the texts do not say.
+ * -EAGAIN: no room now; -EIO: the texts do not say.
  */
 int judge_room(const struct target_maps *maps, const struct mappings_needed *needed, const char *max_map_count,
 	       const char *limits, struct reason *why);

@@ -24,7 +24,7 @@
 #include "process/mappings.h"
 #include "process/proc.h"
 
-/* ---- launch user ---- */
+/* ---- the user ---- */
 
 static const char *const replaced[] = { "HOME", "USER", "LOGNAME", "SHELL" };
 

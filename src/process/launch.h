@@ -25,7 +25,7 @@ struct launch {
 	const struct rlimit *files; /* its RLIMIT_NOFILE */
 	const struct launch_user *user; /* NULL: our own user */
 	bool needs_loader; /* refuse a program that would not load a preloaded library */
-	bool has_exec_failed; /* set by launch_start(): its error is that of exec */
+	bool has_exec_failed; /* set by launch_start(): exec returned its error */
 	bool has_ended;	      /* set by launch_start(): it was a launcher, and has ended as one, with a line in *why */
 };
 

@@ -86,7 +86,7 @@ void close_opened(struct opened *opened)
 	opened->fd = -1;
 }
 
-/* For a copy, only the size of its own identity is that of the file. */
+/* A copy has the file's size, but a device and an inode of its own. */
 static int identify_opened(struct opened *opened, const struct opened_file *file)
 {
 	struct file_identity own;

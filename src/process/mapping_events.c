@@ -599,7 +599,7 @@ static int hand_out_one(const struct perf_event_header *header, mapping_event_fn
 }
 
 /*
- * Copies the next event that is not younger than until_ns to events->taken; false: there is none. The thread may
+ * Copies the next event that is not younger than until_ns to events->taken; false: no such event. The thread may
  * move all other records.
  */
 static bool take_next(struct mapping_events *events, uint64_t until_ns)

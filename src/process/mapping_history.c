@@ -10,7 +10,7 @@ static bool covers(const struct mapping *mapping, uint64_t address)
 	return address - mapping->start < mapping->end - mapping->start;
 }
 
-/* The order is that of their ends. */
+/* Replaced mappings are in the order of their ends. */
 static void forget_oldest(struct mappings *mappings, size_t nr)
 {
 	memmove(mappings->past, mappings->past + nr, (mappings->past_nr - nr) * sizeof(*mappings->past));

@@ -4,8 +4,8 @@
 
 /*
  * Finds the code that was mapped at an address at an earlier time. Other code may take the place of a plugin's that was
- * unloaded, and a block of the plugin is resolved only at the next drain. New code runs only after its event, so an
- * event's time tells exactly for which blocks an address means the old code, and for which the new one.
+ * unloaded, and a block of the plugin is resolved only at the next drain. New code runs only after its event, so the
+ * address means the old code for exactly the blocks born before the event, and the new code for all later ones.
  */
 
 #include "process/mappings.h"
@@ -24,7 +24,7 @@ void history_end_pass(struct mappings *mappings);
 
 /*
  * The mapping that held an address at a time, or NULL. *ret_is_unsure, if it is NULL: which one is not known, because no
- * event told of the change, or because the history was too long.
+ * event reported the change, or because the history was too long.
  */
 const struct mapping *history_find(const struct mappings *mappings, uint64_t address, uint64_t time_ns,
 				   bool *ret_is_unsure);

@@ -18,7 +18,7 @@ struct mapping {
 	uint64_t start, end;
 	uint64_t offset; /* of start, in the file */
 	uint64_t since_ns;  /* CLOCK_MONOTONIC: it was not mapped there before; 0: maybe always */
-	uint64_t surely_ns; /* since_ns; or no event told of it: it came at some time up to then, in place of other code */
+	uint64_t surely_ns; /* since_ns; without an event: it came at some time up to then, in place of other code */
 	uint64_t until_ns;  /* of a replaced one: when that was */
 	uint64_t seen;	 /* value of mappings->reading when it was last known to be mapped */
 	uint64_t dev, inode; /* as in its line of /proc/PID/maps, to recognise the line; 0: an event reported it */
@@ -78,7 +78,7 @@ size_t mappings_cost(const struct mappings *mappings, uint64_t start);
 /* Whether the mapping is still mapped, as far as is known. */
 bool mapping_is_there(const struct mappings *mappings, const struct mapping *mapping);
 
-/* Whether the object is still mapped: used[] also has those of the parent, and of programs before exec. */
+/* Whether the object is still mapped: used[] also has objects of the parent, and of programs before exec. */
 bool mappings_have(const struct mappings *mappings, uint32_t object);
 
 /*

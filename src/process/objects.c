@@ -233,7 +233,7 @@ bool objects_check(struct objects *objects, uint32_t i)
 	if (object->fd < 0 || object->is_copy)
 		return !object->has_changed;
 	if (file_identity_read(object->fd, &now))
-		return false; /* its file system cannot tell at the moment */
+		return false; /* its file system gives no answer at the moment */
 	return is_still(objects, object, object->fd, &now);
 }
 

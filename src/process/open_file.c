@@ -344,7 +344,7 @@ static int order_file(struct file_opener *opener, enum file_system_kind kind, in
 	return fd;
 }
 
-/* Converts the kernel's form of a device (file_types.h) to that of struct mapped_file. */
+/* Converts a device from the kernel's form (file_types.h) to the form in struct mapped_file. */
 static uint64_t device_of(const struct file_system *of)
 {
 	return (uint64_t)(of->device >> 20) << 32 | (of->device & 0xfffff);

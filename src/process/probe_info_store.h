@@ -28,7 +28,7 @@ struct stored_info {
 	struct probe_info probe_info;
 	const struct functions_wanted *wanted; /* also looked for; NULL: none */
 	struct file_copy *copy; /* NULL: the facts belong to one file only */
-	struct python_info *python; /* its CPython, once it was asked for; NULL: there is none */
+	struct python_info *python; /* its CPython, once it was asked for; NULL: the file has none */
 	bool is_python_asked;
 	unsigned int user_nr;
 };
@@ -52,8 +52,8 @@ int probe_info_store_get(struct probe_info_store *store, const struct file_to_re
 void stored_info_put(struct stored_info *probe_info); /* NULL is allowed */
 
 /*
- * The CPython in a file with these probe_info, read once. asked: always the same. It belongs to the facts. 0; -ENOENT: there is
- * none; or -ENOMEM.
+ * The CPython in a file with these probe_info, read once. asked: always the same. It belongs to the facts. 0;
+ * -ENOENT: the file has no CPython; or -ENOMEM.
  */
 int stored_info_python(struct stored_info *probe_info, struct sandbox *sandbox, int fd, const struct python_asked *asked,
 		      const struct python_info **ret);

@@ -25,7 +25,7 @@ FILE *proc_open(pid_t pid, const char *name);
 /* The text of proc_read() without its last newline; "" if the file can't be read. NULL is ENOMEM. */
 char *proc_text(pid_t pid, const char *name);
 
-/* The path in the unified cgroup hierarchy, "" if there is none. NULL is ENOMEM. */
+/* The path in the unified cgroup hierarchy, "" if the process has no path there. NULL is ENOMEM. */
 char *proc_cgroup(pid_t pid);
 
 /* The target of the symbolic link /proc/PID/NAME; "" if it can't be read. NULL is ENOMEM. */
@@ -45,7 +45,7 @@ int proc_status(pid_t pid, const char *field, uint64_t *ret_value);
 /* The start time in clock ticks since boot. Together with the pid it identifies a process for good. 0 or -errno. */
 int proc_start_time(pid_t pid, uint64_t *ret_ticks);
 
-/* An entry of the auxiliary vector: what the kernel has told the program at its start (getauxval(3)). 0: none. */
+/* An entry of the auxiliary vector: a value that the kernel gave the program at its start (getauxval(3)). 0: none. */
 uint64_t proc_auxv(pid_t pid, uint64_t type);
 
 /* The list of its threads, for closedir(), and the next thread in it. NULL and errno on failure; 0: there are no more. */
@@ -97,7 +97,7 @@ int process_identity_read_args(struct process_identity *identity);
  */
 int process_identity_read_kept(struct process_identity *identity, const struct process *account);
 
-/* The program is this file, as an event told. 0 or -ENOMEM. */
+/* Sets the program to the file that an event reported. 0 or -ENOMEM. */
 int process_identity_set_exe(struct process_identity *identity, const char *path);
 
 void process_identity_release(struct process_identity *identity);
@@ -112,7 +112,7 @@ struct maps_line {
 
 bool maps_parse_line(const char *text, struct maps_line *line);
 
-/* Reads the line of the mapping that holds an address, without its path. False: there is none, or it cannot be read. */
+/* Reads the line of the mapping that holds an address, without its path. False: there is no such line to read. */
 bool maps_find_line(pid_t pid, uint64_t address, struct maps_line *ret);
 
 /* 65,530 mappings, the most that a process may have by default, take 8 MiB with paths of 60 bytes. */

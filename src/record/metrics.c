@@ -27,7 +27,7 @@ enum unit {
 
 enum presence {
 	ALWAYS = 0,
-	UNLESS_ZERO, /* 0 means: there is none */
+	UNLESS_ZERO, /* 0 means: there is no such value */
 };
 
 /* Names follow OpenMetrics: a counter ends in _total, and a time is in seconds. */
@@ -181,7 +181,7 @@ static void put_named_rows(FILE *out, const struct row *row, const char *label,
 	}
 }
 
-/* ---- of each process ---- */
+/* ---- numbers of each process ---- */
 
 #undef FIELD
 #define FIELD(field) offsetof(struct metrics_process, field)
@@ -287,7 +287,7 @@ static int put_processes(FILE *out, const struct metrics *metrics)
 	return 0;
 }
 
-/* ---- all ---- */
+/* ---- the whole ---- */
 
 int metrics__print(FILE *out, const struct metrics *metrics)
 {

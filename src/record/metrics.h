@@ -38,7 +38,7 @@ struct metrics_process {
 
 struct metrics {
 	uint64_t began_ns;	/* CLOCK_REALTIME, as all times here */
-	uint64_t last_pass_ns;	/* the instant of the last snapshots; 0: there were none yet */
+	uint64_t last_pass_ns;	/* the instant of the last snapshots; 0: no pass yet */
 
 	uint64_t process_now_nr, process_all_nr; /* recorded now, and ever */
 	uint64_t process_small_nr, process_unprobed_nr; /* processes without a snapshot: see metrics.c */

@@ -302,7 +302,7 @@ static void record_lost(void *record_, const struct snapshot_owner *owner, int e
 
 /* ---- begin and end ---- */
 
-/* Runs while a pass or a look takes long. Tells the manager that we are alive, and returns whether a signal waits. */
+/* Runs while a pass or a look takes long. Says to the manager that we are alive, and returns whether a signal waits. */
 static bool is_signalled(void *record_)
 {
 	struct recorder *recorder = &((struct record *)record_)->recorder;

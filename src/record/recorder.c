@@ -489,7 +489,7 @@ static void recorder_check_triggers(struct recorder *recorder)
 	recorder->look_again_ns = 2 * recorder->passed_ns - begun_ns;
 }
 
-/* ---- when ---- */
+/* ---- when something is due ---- */
 
 static uint64_t earlier_ns(uint64_t a, uint64_t b)
 {
@@ -550,7 +550,7 @@ static void wait_for_events(const struct recorder *recorder)
 		poll(fds, is_busy ? 1 : 2, wait_ms(now, due));
 }
 
-/* ---- what ---- */
+/* ---- what is done then ---- */
 
 void recorder_admit(struct recorder *recorder)
 {

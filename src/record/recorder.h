@@ -78,7 +78,7 @@ struct recorder_policy {
 	/* A signal ends a pass, and the last pass then takes all snapshots; a second signal or a minute ends that. */
 	bool is_hasty;
 
-	bool ends_at_once; /* without last snapshots when it is told to end */
+	bool ends_at_once; /* without last snapshots */
 
 	/* Whether a pass takes a snapshot of the process; NULL: of all. */
 	bool (*wants)(void *what, const struct process_view *view);

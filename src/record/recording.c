@@ -24,7 +24,7 @@
 #include "shared/bpf_types.h"
 #include "snapshot.h"
 
-/* ---- `run` tells at its end which processes it recorded: before, in the program's own output, nothing ---- */
+/* ---- what `run` prints at its end: which processes it recorded, and nothing before, amid the program's output ---- */
 
 #define ROWS_SHOWN 40
 

@@ -32,8 +32,8 @@ struct recording_options {
 	size_t label_nr;
 	struct trigger_options triggers;
 	uint64_t interval_ns;
-	uint64_t duration_ns; /* 0: until told to stop */
-	uint64_t count;	      /* snapshots of each process; 0: until told to stop */
+	uint64_t duration_ns; /* 0: no limit */
+	uint64_t count;	      /* snapshots of each process; 0: no limit */
 	bool is_quiet; /* no status line, no rows at the end */
 	bool has_budget; /* the collector must be asked often */
 	bool is_system_wide;     /* processes come and go: `record` does not end with them */

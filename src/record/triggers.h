@@ -40,7 +40,7 @@
 	X(SIGNAL, signal) /* SIGUSR1 */ \
 	X(END, end) /* of the process */ \
 	X(DURATION, duration) \
-	X(LAST, last) /* the recording was told to stop */
+	X(LAST, last) /* a signal or a blind collector ended the recording */
 
 enum trigger {
 #define X(NAME, name) TRIGGER_##NAME,

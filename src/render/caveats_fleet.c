@@ -19,7 +19,7 @@
 /* The input of the checks. */
 struct doubted {
 	const struct fleet_doubt *ask;
-	const struct fleet_snapshot **snapshot; /* of all cohorts: those of the baseline first */
+	const struct fleet_snapshot **snapshot; /* of all cohorts: the baseline's snapshots first */
 	size_t nr, old_nr;
 	uint8_t *mark; /* by process or by snapshot of the facts; 0 before each check */
 	const struct fleet_snapshot **order; /* as many, NULL before each check */

@@ -183,7 +183,7 @@ int snapshot_losses(const struct snapshot *snapshot, struct report_loss **ret, s
 	return loss ? 0 : -ENOMEM;
 }
 
-/* "losses: NAME VALUE, …"; a loss of 0 is left out. `show` tells what they mean. */
+/* "losses: NAME VALUE, …"; a loss of 0 is left out. `show` says what they mean. */
 char *loss_list_line(const struct report_loss *loss, size_t nr)
 {
 	char *text = NULL, *line = NULL;

@@ -11,7 +11,7 @@
 
 /* Counts traces by how their tracebacks ended. If several members apply to a trace, it counts in the lowest. */
 struct traceback_shares {
-	uint64_t end[SNAP_END_NR]; /* how the walk ended, if unwind tables told it; [0] is unused */
+	uint64_t end[SNAP_END_NR]; /* how the walk ended, if unwind tables show it; [0] is unused */
 	uint64_t ended;	      /* the walk found no further frame; that may be the stack's root */
 	uint64_t caller_only; /* the same, with no frame except the allocator's caller */
 	uint64_t limited;
@@ -44,7 +44,7 @@ uint64_t snapshot_recorded_ns(const struct snapshot *snapshot);
 #define GAPS_TEXT_MAX 128
 const char *gaps_text(char text[GAPS_TEXT_MAX], const struct snapshot *snapshot);
 
-/* The sampler in the process that took the samples: "own", "preloaded" or "injected"; NULL: there was none, or it is not known. */
+/* The sampler in the process: "own", "preloaded", "injected", or "pools" of CPython; NULL: no sampler, or not known. */
 const char *snapshot_sampler_kind(const struct snapshot *snapshot);
 
 /* "one in 512 KiB", "one in 512 KiB by an injected sampler", or "" if the snapshot knows nothing of this. Returns text. */
@@ -94,7 +94,7 @@ struct rss_facts {
 struct rss_facts rss_facts(const struct snapshot *snapshot);
 
 /*
- * Whether live blocks of one domain lie in those of another, so that a total counts memory twice: mappings that an
+ * Whether live blocks of one domain lie in blocks of another, so that a total counts memory twice: mappings that an
  * allocator makes its heap of, and a custom allocator's blocks in blocks of the heap.
  */
 bool domains_overlap(const struct snapshot *snapshot);

@@ -35,7 +35,7 @@ json_t *json_unless(int err, json_t *value);
  */
 int json_put(FILE *out, json_t *value, size_t flags);
 
-/* ---- members that several answers have, those that are known ---- */
+/* ---- members that several answers have ---- */
 
 /* {"bytes":524288,"confidence":0.95}, or {"bytes":0} if the snapshot has every block */
 void emit_sampling(struct emitter *out, const char *key, const struct snapshot *snapshot);

@@ -175,7 +175,7 @@ static void emit_row_head(struct emitter *out, const struct leak_row_style *styl
 		   make_fitting(style, strlen(columns), row_place, row));
 }
 
-/* ---- below them ----------------------------------------------------------------------------- */
+/* ---- what stands below a row ---------------------------------------------------------------- */
 
 static void emit_row_frames(struct emitter *out, const struct leak_row_style *style,
 			    const struct leak_place_caller *caller)
@@ -397,7 +397,7 @@ static void emit_bundle(struct emitter *out, const struct leak_answer *answer, c
 	bundle_lines_release(&lines);
 }
 
-/* ---- above and below them ------------------------------------------------------------------- */
+/* ---- what stands above and below the rows --------------------------------------------------- */
 
 static const char *what_was_recorded(char text[RATE_TEXT_MAX + 32], const struct snapshot *last)
 {

@@ -93,7 +93,7 @@ void emit_leak_place(struct emitter *out, const struct leak_window *window, cons
  */
 unsigned int leak_answer_hints(const struct leak_answer *answer);
 
-/* "hints", a line for each bit: how to get what is missing. Nothing if there are none. */
+/* "hints", a line for each bit: how to get what is missing. Nothing if no bit is set. */
 void emit_leak_hints(struct emitter *out, unsigned int hints);
 
 /* Returns 0, or the negative errno of the write. */
@@ -103,10 +103,10 @@ int leaks_put(FILE *file, const struct leak_answer *answer, bool is_json);
 
 /*
  * A leak as text: a row with verdict, rate and place, and below it the lines that leak together, the callers and the
- * reasons. `leaks` prints the leaks of one process so, `fleet leaks` those of many.
+ * reasons. `leaks` prints the leaks of one process so, `fleet leaks` the leaks of many.
  */
 struct leak_row_line {
-	const struct frame_view *own;	/* its name; NULL: that of its place */
+	const struct frame_view *own;	/* its name; NULL: its place has it */
 	const struct leak_place *place; /* NULL: its callers are not known */
 	const struct leak_verdict *verdict;
 	uint32_t summed; /* so many tracebacks were judged as one, or 0 */

@@ -41,7 +41,7 @@ struct pprof_writer {
 	struct pprof_profile profile;
 	const struct report *report;
 	bool has_allocated; /* samples have `allocated` */
-	struct pprof_label *label; /* those of every sample, and at the end those of one */
+	struct pprof_label *label; /* labels of every sample, and at the end labels of one */
 	size_t label_nr, label_alloc;
 };
 
@@ -415,7 +415,7 @@ static int put_row_samples(struct pprof_writer *writer)
 
 /*
  * Puts each sample. No value is negative if the report is no diff. Values of sampled recordings are estimates, which
- * are rounded so that their sums are those of the report. Returns 0 or a negative errno.
+ * are rounded so that their sums are the report's sums. Returns 0 or a negative errno.
  */
 static int put_samples(struct pprof_writer *writer)
 {

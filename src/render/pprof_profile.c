@@ -230,8 +230,8 @@ static void put_locations(struct pprof_profile *profile)
 }
 
 /*
- * Without a system name: where both are equal, pprof takes angle brackets and parentheses for those of C++ and cuts them,
- * and nothing is left of "<module>".
+ * Without a system name: where both are equal, pprof takes angle brackets and parentheses for parts of a C++ name and
+ * cuts them, and nothing is left of "<module>".
  */
 static void put_functions(struct pprof_profile *profile)
 {

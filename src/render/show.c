@@ -158,7 +158,7 @@ static void put_injection(struct emitter *out, const struct snapshot *snapshot)
 		emit_line(out, "  to inject the sampler, the threads were stopped for %.1f ms", stopped_ns / 1e6);
 }
 
-/* Which of two views of a Python it is, and how to have the other one. Files of before "domains" do not tell. */
+/* Which of two views of a Python it is, and how to have the other one. Files of before "domains" do not say which. */
 static void put_python_view(struct emitter *out, const struct snapshot *snapshot)
 {
 	const char *domains = snapshot__metadata(snapshot, "domains");
@@ -442,7 +442,7 @@ static void emit_share(struct emitter *out, const char *key, const char *name, u
 		emit_line(out, SHOW_NAME "%" PRIu64 " (%.1f %%)", name, part, 100.0 * part / blocks);
 }
 
-/* Blocks by how the stack walk ended, if unwind tables told it. */
+/* Blocks by how the stack walk ended, if unwind tables show it. */
 static void emit_stops(struct emitter *out, const struct traceback_shares *shares, uint64_t blocks)
 {
 	static const struct {

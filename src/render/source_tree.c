@@ -105,7 +105,7 @@ static const char *below_parents(const char *path)
 	return skip_nothing(below);
 }
 
-/* Opens the regular file that has the longest end of the path below the directory; -1: there is none. */
+/* Opens the regular file that has the longest end of the path below the directory; -1: no file has. */
 static int find_source_file(int dir_fd, const char *filename, struct stat *st)
 {
 	const char *path = below_parents(filename), *end = path + strlen(path);
@@ -121,7 +121,7 @@ static int find_source_file(int dir_fd, const char *filename, struct stat *st)
 	return -1;
 }
 
-/* ---- reading it --------------------------------------------------------------------------- */
+/* ---- reading a file ----------------------------------------------------------------------- */
 
 /* Universal newlines: \n, \r\n and \r. Returns where the line ends. */
 static const char *line_end(const char *at, const char *end)
@@ -232,7 +232,7 @@ static const char *const wide_spaces[] = {
 	"\u3000",
 };
 
-/* Returns the bytes of one white space character at the beginning or end of text; 0: there is none. */
+/* Returns the bytes of one white space character at the beginning or end of text; 0: no white space is there. */
 static size_t space_len(const char *text, size_t len, bool at_end)
 {
 	if (len && is_ascii_space(text[at_end ? len - 1 : 0]))

@@ -22,7 +22,7 @@ struct source_tree *source_tree__open(const char *dir);
 /* NULL is allowed, here and below. */
 void source_tree__close(struct source_tree *tree);
 
-/* Returns the line without the white space around it; the caller frees it. NULL: there is none, or it is empty. */
+/* Returns the line without the white space around it; the caller frees it. NULL: no such line, or it is empty. */
 char *source_tree__line(struct source_tree *tree, const char *filename, uint32_t lineno);
 
 /* The same with the white space at the line's beginning. */

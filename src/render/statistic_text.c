@@ -157,7 +157,7 @@ static const char *size_error_text(char text[ERROR_TEXT_MAX], int64_t size,
 	return text;
 }
 
-/* interval NULL: the count is an estimate, and how far off it may be cannot be told. */
+/* interval NULL: the count is an estimate, and how far off it may be is not known. */
 static const char *count_error_text(char text[ERROR_TEXT_MAX], int64_t count,
 				    const struct interval *interval)
 {

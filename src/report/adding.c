@@ -177,7 +177,7 @@ int adding_find_traceback(struct adding *adding, uint32_t traceback, uint32_t *r
 	return 0;
 }
 
-/* ---- blocks ------------------------------------------------------------------------------------------------ */
+/* ---- the blocks of a row ----------------------------------------------------------------------------------- */
 
 static int add_spread(struct adding *adding, uint32_t row, const struct spread *spread)
 {
@@ -305,7 +305,7 @@ static int find_process_number(struct adding_cohort *job, const struct fleet_sna
 	return 0;
 }
 
-/* ---- blocks ------------------------------------------------------------------------------------------------------ */
+/* ---- the rows of the catalogue ----------------------------------------------------------------------------------- */
 
 /* A row of the catalogue is a trace of the dictionary: a traceback and a domain. */
 static int add_fleet_row(struct adding_cohort *job, size_t at, struct reason *why)

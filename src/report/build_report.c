@@ -268,7 +268,7 @@ static int find_shown_distance(const struct snap_gap *gap, uint32_t gap_nr, uint
 	return 0;
 }
 
-/* "gaps": those of the snapshot; neighbours are joined if there are too many, and "gaps_joined" says how many. */
+/* "gaps": the snapshot's gaps; neighbours are joined if there are too many, and "gaps_joined" says how many. */
 static void emit_joined_gaps(struct emitter *out, const struct snapshot *snapshot)
 {
 	const struct snapshot_tables *tables = snapshot__tables(snapshot);
@@ -290,7 +290,7 @@ static void emit_joined_gaps(struct emitter *out, const struct snapshot *snapsho
 		emit_uint(out, "gaps_joined", tables->gap_nr - nr);
 }
 
-/* The key of the trace before, which is often that of the next one. IDMAP_NONE: there was none. */
+/* The key of the trace before, which the next one often has, too. IDMAP_NONE: no trace came before. */
 struct recent_key {
 	struct report_key key;
 	uint32_t id;
@@ -478,13 +478,13 @@ static int report_add_age_boundaries(struct report_data *data, uint64_t now_ns)
 	return err;
 }
 
-/* The last snapshot is open all the time: it has the names that the others may lack, and tells the ages. */
+/* The last snapshot is open all the time: it has the names that the others may lack, and ages count back from it. */
 struct building {
 	const struct series *series;
 	const struct report_request *request;
 	struct report_data *data;
 	struct snapshot *last;
-	uint64_t gap_ns; /* the last gap of the process; 0: there is none */
+	uint64_t gap_ns; /* the last gap of the process; 0: no gap */
 };
 
 static int set_error(int err, struct reason *why)

@@ -246,7 +246,7 @@ static int64_t string_number(const struct report_layout *layout, uint32_t string
 		value; \
 	}))
 
-/* Without a line the file is that of the code, which is the object. Offsets are unsigned: hostile files have any number. */
+/* Without a line the file is the code's file, the object. Offsets are unsigned: hostile files have any number. */
 static void write_frames(struct packed_json *json, const struct report_data *data, const struct report_layout *layout)
 {
 	packed_json__text(json, ",\"frames\":{");
@@ -381,7 +381,7 @@ static void write_lists(struct packed_json *json, const struct report_data *data
 	packed_json__value(json, domains, JSON_EMBED);
 }
 
-/* Files are told by the numbers of their names here. */
+/* A file's key here is the number of its name. */
 static void write_sources(struct packed_json *json, const struct report_data *data, const struct report_layout *layout)
 {
 	const char *file;

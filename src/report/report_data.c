@@ -69,7 +69,7 @@ int report_string_add(struct report_data *data, const char *text, uint32_t *ret_
 	return strpool_add(&data->strings, text, strlen(text), ret_id);
 }
 
-/* The facts that tell a frame from others: with a line, where it is in its object does not count. */
+/* The facts that make frames equal: with a line, where it is in its object does not count. */
 struct frame_identity {
 	uint32_t function, file, line, object;
 	uint64_t offset;

@@ -166,7 +166,7 @@ uint32_t report_domain_find(const struct report_data *data, uint32_t number);
 /* Births are told apart by this time, too; one that is there already, or 0, adds nothing. Before the blocks that it is for. */
 int report_boundary_add(struct report_data *data, uint64_t at_ns);
 
-/* The last boundary before the birth; 0: there is none. */
+/* The last boundary before the birth; 0: no boundary is before it. */
 uint64_t report_boundary_before(const struct report_data *data, uint64_t birth_ns);
 
 #endif

@@ -414,7 +414,7 @@ static int number_tracebacks(struct report_layout *layout, const struct report_d
 
 /* ---- rows and keys -------------------------------------------------------------------------------------------- */
 
-/* A row of the data, and where it goes: the number of a traceback, then that of a key. */
+/* A row of the data, and where it goes: by the number of its traceback, then of its key. */
 struct placed_row {
 	uint64_t place;
 	uint32_t row;

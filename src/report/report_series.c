@@ -69,7 +69,7 @@ int series_sort(struct series *series)
 	return moments_sort(series->item, series->item_nr, &order);
 }
 
-/* ---- fewer ---------------------------------------------------------------------------------------------------- */
+/* ---- fewer snapshots ------------------------------------------------------------------------------------------ */
 
 /* Whether number `at` of `nr` is one of `most` that are spread evenly. */
 static bool is_even_choice(size_t at, size_t nr, size_t most)

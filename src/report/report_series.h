@@ -11,7 +11,7 @@
 #include "base/moment.h"
 #include "reason.h"
 
-#define SERIES_MAX 120 /* more points than this tell no more on a page */
+#define SERIES_MAX 120 /* more points than this show no more on a page */
 
 struct snapshot;
 

@@ -117,8 +117,8 @@ static inline struct countdown stop_counting(struct countdown *countdown, uintpt
 }
 
 /*
- * Whether the thread is in a call that counts for all that it makes. No call outside tells that it has returned: a signal
- * handler may jump out of it. Then later calls that are not below its place on the stack show it. Those that are below it
+ * Whether the thread is in a call that counts for all that it makes. Nothing reports the end of that call if a signal
+ * handler jumps out of it. Then later calls that are not below its place on the stack show it. Those that are below it
  * cannot be told apart from calls in it, but each moves the place down by a sixteenth of a byte: so the thread counts
  * again after some thousand calls at most, and a call may make 500 others. A handler on another stack may count, too.
  */

@@ -160,7 +160,7 @@ static struct slow_end injected_alloc(const struct saved_arguments *saved, const
 
 /*
  * A free of the old block and an allocation of the new one. The old address may be given out again before the call
- * returns, so its free is told before. If the call fails the old block is entered again.
+ * returns, so the sampler reports its free before. If the call fails the old block is entered again.
  */
 static struct slow_end injected_realloc(const struct saved_arguments *saved, const struct injected_site *site, uint64_t old,
 				    uint64_t n)

@@ -23,7 +23,7 @@
 #include "sampler/countdown.h"
 #include "sampler/sampled_set.h"
 
-/* The allocator behind the library: that of the next file that has the functions, found by name. */
+/* The allocator behind the library: in the next file that has the functions, found by name. */
 
 struct allocator {
 	void *(*malloc)(size_t n);
@@ -233,7 +233,7 @@ static void *realloc_early(const char *old, size_t n)
 
 /*
  * A free of the old block and an allocation of the new one. The old address may be given out again before the next
- * realloc() returns, so its free is told before the call. If the call fails the old block is entered again.
+ * realloc() returns, so the sampler reports its free before the call. If the call fails the old block is entered again.
  */
 SLOW void *slow_realloc(void *old, size_t n)
 {

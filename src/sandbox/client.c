@@ -147,7 +147,7 @@ static void offer_to_oom_killer(pid_t pid)
 	fclose(file);
 }
 
-/* Starts another reader. *ret_status is the exit status of the last one, -1: there was none. */
+/* Starts another reader. *ret_status is the exit status of the last reader, -1: there was no reader before. */
 static int renew(struct sandbox *sandbox, int *ret_status)
 {
 	struct message ready;

@@ -88,7 +88,7 @@ int sandbox__returns(struct sandbox *sandbox, int fd, uint64_t vaddr, struct obj
 
 /*
  * Facts that hold for every file with the same bytes. If the file defines functions, the facts are
- * those of *ret_copy, which the caller frees. *ret_copy is NULL if the file defines none, is too
+ * read from *ret_copy, which the caller frees. *ret_copy is NULL if the file defines none, is too
  * large, or cannot be copied.
  */
 int sandbox__probe_info_and_copy(struct sandbox *sandbox, int fd, const struct functions_wanted *wanted,
@@ -99,7 +99,7 @@ int sandbox__probe_info_and_copy(struct sandbox *sandbox, int fd, const struct f
 int sandbox__entries(struct sandbox *sandbox, int fd, struct entry_patches *ret, struct reason *why);
 
 /*
- * CPython in a file (python_info.h); -ENOENT: there is none. asked may be NULL. The caller frees *ret with
+ * CPython in a file (python_info.h); -ENOENT: the file has none. asked may be NULL. The caller frees *ret with
  * python_info_release().
  */
 int sandbox__python(struct sandbox *sandbox, int fd, const struct python_asked *asked, struct python_info *ret,
@@ -120,7 +120,7 @@ struct python_line_table {
 int sandbox__python_lines(struct sandbox *sandbox, const struct python_line_table *table, const int64_t *instruction,
 			 size_t nr, int32_t *ret_line, struct reason *why);
 
-/* The sign that the object switches stacks (runtime_detect.h), in words; -ENOENT: there is none. */
+/* The sign that the object switches stacks (runtime_detect.h), in words; -ENOENT: it has no such sign. */
 int sandbox__stack_switch(struct sandbox *sandbox, int fd, const char **ret_what);
 
 /* Traits of a file (runtime_detect.h). They are for texts only; no decision depends on them. */

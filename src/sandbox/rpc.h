@@ -21,7 +21,7 @@ struct sandbox {
 	struct sandbox_options options;
 	struct symbol_source source;
 	struct spawner spawner;
-	struct channel channel; /* to the reader; fd -1: there is none */
+	struct channel channel; /* to the reader; fd -1: no reader */
 	pid_t reader;
 	uint64_t generation; /* counts the readers */
 	bool is_spent;	     /* it uses much memory: the next question goes to a new reader */

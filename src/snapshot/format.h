@@ -66,7 +66,7 @@ uint64_t snap_checksum(const void *bytes, size_t len);
 /* The checksum of the header, with its checksum field as zero, and its section table. */
 uint64_t snap_header_checksum(const struct snap_header *header, const struct snap_section *section);
 
-/* A build-id must be lower-case hex, because it becomes part of paths and URLs. "": there is none. */
+/* A build-id must be lower-case hex, because it becomes part of paths and URLs. "": no build-id. */
 bool snap_is_build_id(const char *text);
 
 /*

@@ -79,7 +79,7 @@ static bool json_has_bytes(const char *text, size_t len)
 	return !kept;
 }
 
-/* Takes a character of a string. 0: it is not of ASCII, or there is none. */
+/* Takes a character of a string. 0: it is not of ASCII, or the text ends. */
 static char take_ascii(const char **at, const char *end)
 {
 	const char *was = *at;

@@ -92,7 +92,7 @@ int snap_image_pack(struct snap_image *image);
 /* Writes to a draft, without syncing it. 0 or a negative errno. */
 int snap_image_write(const struct snap_image *image, const struct atomic_file *draft);
 
-/* Links a synced draft under the first free name: NAME.snap, NAME-2.snap… -EEXIST: there is none. */
+/* Links a synced draft under the first free name: NAME.snap, NAME-2.snap… -EEXIST: no such name is free. */
 int snap_draft_link(struct atomic_file *draft, char ret_name[NAME_MAX + 1]);
 
 #endif

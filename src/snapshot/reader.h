@@ -4,7 +4,7 @@
 
 #include "snapshot/private.h"
 
-#define SNAP_TABLE_MAX 64 /* sections in a file, including those of later versions */
+#define SNAP_TABLE_MAX 64 /* sections in a file, including sections of later versions */
 
 /*
  * Checks a file in steps, each of which relies on the ones before:

@@ -112,7 +112,7 @@ static int copy_marked(struct selection *s, uint32_t type)
 	return 0;
 }
 
-/* Copies all rows, even if there are none; nothing if the section was not recorded. */
+/* Copies all rows, even if the section is empty; nothing if the section was not recorded. */
 static int copy_all(struct selection *s, uint32_t type)
 {
 	const struct snap_rows *rows = &s->from->rows[type];

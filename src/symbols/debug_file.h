@@ -45,8 +45,8 @@ struct debug_want {
 };
 
 /*
- * Opens a candidate for an object of this path; the caller closes it. -1: there is none, or no
- * further one.
+ * Opens a candidate for an object of this path; the caller closes it. -1: there is no (further)
+ * candidate.
  */
 struct debug_opener {
 	int (*open)(void *self, const char *object_path, const struct debug_want *want);
@@ -61,16 +61,16 @@ int debug_file__candidate(int root_fd, const char *object_path, const struct deb
 
 /*
  * Opens the object itself, not its debug file, as .build-id/ab/cdef… in such a directory; id in
- * hex. The file is not checked; the caller closes it. -1 if there is none.
+ * hex. The file is not checked; the caller closes it. -1: no such file.
  */
 int debug_file__object(int root_fd, const char *build_id);
 
-/* Opens and checks the debug file of an object; the caller closes it. -1 if there is none. */
+/* Opens and checks the debug file of an object; the caller closes it. -1: no such file. */
 int debug_file__open(const struct debug_opener *opener, Elf *object, const char *path);
 
 /*
- * Opens and checks the shared part that a debug file names; the caller closes it. -1 if there is
- * none.
+ * Opens and checks the shared part that a debug file names; the caller closes it. -1: no such
+ * file.
  */
 int debug_file__open_shared(const struct debug_opener *opener, const char *name,
 			    const void *build_id, size_t build_id_len);

@@ -86,7 +86,7 @@ void symbols__set_progress(struct symbols *symbols, const struct progress *progr
  */
 const char *symbols__unreadable(const struct symbols *symbols, uint32_t object);
 
-/* The next such object. Each is reported once; false: there is none. */
+/* The next such object. Each is reported once; false: no further object. */
 bool symbols__next_unreadable(struct symbols *symbols, const char **ret_path, const char **ret_why);
 
 /* A C++, Rust or D name in readable form, or the name itself; the caller frees it. */

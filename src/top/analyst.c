@@ -15,7 +15,7 @@
 #include "render/leak_answer.h"
 #include "snapshot.h"
 
-/* ---- top series ---- */
+/* ---- the series of snapshots ---- */
 
 static struct snapshot *open_point(void *series_, uint32_t at, struct reason *why)
 {
@@ -120,7 +120,7 @@ void top_series_remove(struct top_series *series)
 	*series = (struct top_series){};
 }
 
-/* ---- analyst ---- */
+/* ---- when to judge ---- */
 
 /* Earlier there are no verdicts: everything is new then. As leaks --for, which wants four seconds. */
 #define JUDGE_FROM_NS (4 * SECOND_NS)
@@ -176,7 +176,7 @@ static bool is_verdict_due(const struct analyst *analyst)
 	return analyst->added && last_ns >= analyst->judged_ns + (wait_ns > JUDGE_EVERY_NS ? wait_ns : JUDGE_EVERY_NS);
 }
 
-/* Verdicts on other blocks than those of now do not count. */
+/* Verdicts from before the series began anew are about other blocks, and do not count. */
 static void drop_old_verdicts(struct analyst *analyst)
 {
 	const struct leak_times *times = &analyst->series.recording.times;
@@ -207,7 +207,7 @@ static void judge_if_due(struct analyst *analyst)
 	analyst->judge_took_ns = monotonic_now_ns() - begun_ns;
 }
 
-/* NULL: there is none, or it cannot be read any more. */
+/* NULL: the series has no older snapshot, or it cannot be read any more. */
 static struct snapshot *open_base(const struct analyst *analyst)
 {
 	const struct top_series *series = &analyst->series;
@@ -255,7 +255,7 @@ static void *answer_in_thread(void *analyst_)
 	return NULL;
 }
 
-/* ---- outside -------------------------------------------------------------------------------- */
+/* ---- outside the thread --------------------------------------------------------------------- */
 
 int analyst_ask(struct analyst *analyst, const struct top_question *question, const char *added)
 {

@@ -65,7 +65,7 @@ struct top_answer {
 	bool is_judged;
 	uint64_t judged_ns; /* the time observed */
 	uint32_t sure_nr, likely_nr; /* lines */
-	char *unjudged; /* why verdicts are not sure, or there are none; NULL: they are */
+	char *unjudged; /* why verdicts are missing or not sure; NULL: they are sure */
 	char *opened;	/* identity of the opened row; NULL: none */
 	char **line;	/* its tracebacks */
 	size_t line_nr, line_alloc;

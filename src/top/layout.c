@@ -50,7 +50,7 @@ __attribute__((format(printf, 3, 4))) static void screen_put(struct top_screen *
 	add_screen_line(screen, style, fit_row(screen->width, "", text, text ? strlen(text) : 0, ROW_FUNCTION));
 }
 
-/* Where a line of at most `columns` ends: behind a word, or anywhere if there is none. */
+/* Where a line of at most `columns` ends: behind a word, or anywhere if no word ends there. */
 static size_t find_line_end(const char *text, size_t columns)
 {
 	const char *most = text_after_columns(text, columns ?: 1), *end = most;

@@ -97,7 +97,7 @@ void top_model_release(struct top_model *model);
 /* Handles a key, and returns what is to be done. */
 enum top_action top_model_press(struct top_model *model, int key);
 
-/* Takes the answer over, and keeps the selected row selected. NULL: there is none any more. 0 or -ENOMEM. */
+/* Takes the answer over, and keeps the selected row selected. NULL: the model has no answer any more. 0 or -ENOMEM. */
 int top_model_set_answer(struct top_model *model, struct top_answer *answer);
 
 /* Sorts and filters the rows anew. 0 or -ENOMEM. */
@@ -106,7 +106,7 @@ int top_model_update(struct top_model *model);
 /* Sorts the processes, by live bytes, and keeps the selected one selected. */
 void top_model_sort_processes(struct top_model *model);
 
-/* NULL: there is none. */
+/* The selected row, or process; NULL: nothing is selected. */
 const struct top_row *top_model_row(const struct top_model *model);
 struct top_process *top_model_process(const struct top_model *model);
 

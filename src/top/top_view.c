@@ -71,7 +71,7 @@ int text_view_run(struct viewer *viewer)
 	uint64_t count = viewer->options->live ? viewer->options->count : 1, answer_nr = 0;
 	int err = 0;
 
-	/* Allocations of the first moment tell nothing, and with a count of one no other text follows. */
+	/* Allocations of the first moment show nothing, and with a count of one no other text follows. */
 	viewer->next_ask_ns = monotonic_now_ns() + viewer->options->interval_ns;
 	for (uint64_t nr = 0; (!count || nr < count) && !err && !viewer->stop; nr++) {
 		if (!wait_for_screen(viewer, answer_nr))

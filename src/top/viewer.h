@@ -17,7 +17,7 @@
 struct viewer_options {
 	const struct engine_options *engine;
 	uint64_t interval_ns; /* the least time between snapshots */
-	uint64_t count;	      /* of texts; 0: until told to stop */
+	uint64_t count;	      /* of texts; 0: no limit */
 	int signal_fd;	      /* while something is recorded, the recorder reads it */
 	struct live *live;    /* NULL: files */
 

@@ -538,7 +538,7 @@ ACCOUNT_TEST(unwind_code, of_a_walk_is_kept_for_each_thread)
 	enter(SHAPE_MALLOC, sp_at(stack_depth), 8);
 	fake.on_read = preempt;
 	leave_with(SHAPE_MALLOC, sp_at(stack_depth), 0x1000, 0);
-	cr_assert(!fake.on_read, "nobody ran in between");
+	cr_assert(!fake.on_read, "no thread ran in between");
 	expect_frames(traceback_at(0x1000), UNWIND_ROOT, IN_FUNCTION(0), IN_FUNCTION(2));
 	expect_frames(traceback_at(0x2000), UNWIND_NO_RULE, IN_FUNCTION(0), IN_FUNCTION(4));
 }

@@ -399,8 +399,8 @@ static void choose_rate(struct budget *budget)
 /*
  * A look may be late, as a snapshot can take seconds. Earnings and cost since the last look are then compared with each
  * other, also beyond a full credit. The debt ends at half of what a second gives: after such a time the process comes
- * back within a second, too. Threads tell their cost in parts, so what is left of the CPU time goes up and down: only
- * where it is more than ever is it new.
+ * back within a second, too. Threads report their cost in parts, so the CPU time that remains without it goes up and
+ * down: only CPU time above the earlier maximum is new.
  */
 void budget_update(struct budget *budget, const struct budget_use *use, uint64_t now_ns)
 {

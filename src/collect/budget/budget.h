@@ -119,7 +119,7 @@ struct gaps_sum pausing_sum(const struct pausing *pausing, uint64_t start_ns, ui
 
 #define QUOTA_HIERARCHIES 2
 
-/* Where the hierarchies are mounted that have quotas. Zeroed: there are none. */
+/* Where the hierarchies that have quotas are mounted. Zeroed: no hierarchy is mounted. */
 struct cpu_quotas {
 	struct quota_hierarchy {
 		char *point; /* NULL: it is not mounted */

@@ -5,7 +5,7 @@
 #define PERIOD_NS (SECOND_NS / 10)
 #define QUIET_NS SECOND_NS
 #define FOREIGN_NS (10 * SECOND_NS)
-#define SAMPLES_MOST (1ULL << 32) /* of a period: the process may tell any number */
+#define SAMPLES_MOST (1ULL << 32) /* of a period: the process may report any number */
 
 /* The cost of a sample with its free: until it was measured, and the bounds within which a measurement is believed. */
 #define SAMPLE_NS 10000

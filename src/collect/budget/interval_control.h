@@ -26,7 +26,7 @@ struct interval_aim {
 	uint64_t share_ns; /* of a second, for all that recording costs the process; 0: no budget */
 };
 
-/* A process at one moment. The process tells the first three members: any value may come. */
+/* A process at one moment. The process supplies the first three members: they may have any value. */
 struct interval_look {
 	uint64_t chosen, interval, samples;
 	uint64_t cost_ns, now_ns;

@@ -409,7 +409,7 @@ int describe_gaps(struct snapshot_builder *builder, const struct target *target,
 	return err;
 }
 
-/* ---- build domains ---- */
+/* ---- domains ---- */
 
 static void find_heaps(const struct mappings *mappings, uint64_t *ret_heaps, uint32_t *ret_nameless)
 {

@@ -369,7 +369,7 @@ static const uint64_t *sample_bytes(const struct snapshot_context *snapshot_cont
 	return snapshot_context->bpf->rodata->settings.sample_bytes;
 }
 
-/* Whether a process's own sampler told a weight; *ret_is_mixed: and there are other blocks of the heap, too. */
+/* Whether a process's own sampler gave a block its weight; *ret_is_mixed: and the heap has other blocks, too. */
 static bool has_told_blocks(const struct image_blocks *blocks, bool *ret_is_mixed)
 {
 	bool has_told = false, has_others = false;

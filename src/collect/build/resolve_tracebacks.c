@@ -229,7 +229,7 @@ int resolve_drained(struct tracebacks *tracebacks, const struct mappings *mappin
 	return 0;
 }
 
-/* ---- return address ---- */
+/* ---- return addresses ---- */
 
 /* ff /2: a call through a register or memory, with len bytes in total. */
 static bool is_indirect_call(const uint8_t *at, size_t len)

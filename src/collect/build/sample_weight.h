@@ -15,7 +15,7 @@ struct sample_tables;
  */
 double weight_of_block(uint64_t size, uint32_t layer, uint64_t sample_bytes);
 
-/* The same for a sample whose process told the bytes that it stands for. */
+/* The same for a sample for which the process reported how many bytes it stands for. */
 double weight_of_told_block(uint64_t size, uint64_t bytes);
 
 /*

@@ -4,7 +4,7 @@
 
 /*
  * The kernel side knows a traceback by its addresses. If these have meant the code of several files, one after another,
- * the traceback has a version for each time. The birth of a block tells which version it has.
+ * the traceback has a version for each time. A block has the version of the time of its birth.
  *
  *	first version ──► unplaced ──► version from time 1 on ──► version from time 2 on …
  *

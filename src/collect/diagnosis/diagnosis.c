@@ -22,11 +22,7 @@
 #include "sandbox/client.h"
 #include "symbols/debug_file.h"
 
-/* ---- diagnosed files ---- */
-
-/* Reports the files of a process and the probes that would be placed in them. */
-
-/* ---- its files ---- */
+/* ---- the files of a process ---- */
 
 static const enum diagnosed_unwinding unwinding_of[] = {
 	[UNWIND_TABLE_UNSEEN] = UNWINDING_UNKNOWN,
@@ -52,7 +48,7 @@ static bool has_debug_file(const struct object *object)
 	return fd >= 0;
 }
 
-/* One byte tells (EI_CLASS); the rest of a 32-bit file is not read. */
+/* Looks at one byte only (EI_CLASS): the rest of a 32-bit file is not read. */
 static bool is_elf32_file(const struct object *object)
 {
 	uint8_t ident[5] = {};
@@ -135,7 +131,7 @@ static int diagnose_files(struct diagnosis *diagnosis)
 	return err;
 }
 
-/* ---- its probes ---- */
+/* ---- the probes that would be placed in its files ---- */
 
 static size_t find_file_index(const struct mappings *mappings, uint32_t object)
 {
@@ -210,7 +206,7 @@ static int diagnose_probes(struct diagnosis *diagnosis)
 	return err;
 }
 
-/* ---- identity ---- */
+/* ---- its identity ---- */
 
 static bool is_in_other_namespace(pid_t pid, const char *name)
 {

@@ -81,7 +81,7 @@ static int add_chunk(struct image_blocks *image)
 	return 0;
 }
 
-/* Few processes tell weights: only their chunks have room for them. */
+/* Few processes report weights: only their chunks have room for weights. */
 static int set_weight(struct block_chunk *chunk, size_t at, uint64_t weight)
 {
 	if (!weight && !chunk->weight)

@@ -30,7 +30,7 @@ _Static_assert(sizeof(struct drained_block) == 40, "what a drain takes for a blo
 struct block_chunk {
 	struct block_chunk *next;
 	size_t nr, room;
-	uint64_t *weight; /* of block[i], if the process's own sampler told it; 0: not told. NULL: of none */
+	uint64_t *weight; /* of block[i], from the process's own sampler; 0: it gave none. NULL: no block has one */
 	struct drained_block block[];
 };
 

@@ -19,7 +19,7 @@ struct map_room {
 	uint32_t free_filter;    /* counters; 1: every block is recorded */
 };
 
-/* Whether the frees of blocks that are not recorded must be told from the others (map_reader.h). */
+/* Whether the programs must recognise frees of blocks that are not recorded (map_reader.h). */
 bool free_filter_is_needed(const struct collector_options *options);
 
 /*

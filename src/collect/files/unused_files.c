@@ -199,11 +199,9 @@ static void probe_replaced_programs(struct collector *collector)
 	collector->files->early.program_nr = kept;
 }
 
-/* ---- unused files ---- */
+/* ---- needed objects ---- */
 
 #define KEPT_MOST 512 /* files of the root file system that no process needs */
-
-/* ---- needed objects ---- */
 
 static void mark_object_needed(bool *is_needed, uint32_t object)
 {

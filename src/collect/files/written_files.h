@@ -43,7 +43,7 @@ void watch_file(struct collector *collector, uint32_t object);
 void unwatch_file(struct written_files *written, struct objects *objects, uint32_t object);
 
 /*
- * Probes the allocators in an object, unless it was looked at already. with_heap and the result are those of
+ * Probes the allocators in an object, unless it was looked at already. with_heap and the result are as for
  * probes_attach(). An object whose file is open for writing, as by a defragmenter, is put off: the link holder does not
  * probe it, and handle_written_files() tries again each second.
  */

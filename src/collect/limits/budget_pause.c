@@ -16,7 +16,7 @@
 #include "process/proc.h"
 #include "collect/sources/block_sources.h"
 
-/* ---- budget target ---- */
+/* ---- the terms of a budget ---- */
 
 /* A link is attached or detached in a millisecond or less; a perf uprobe takes a tenth of a second. */
 #define STRETCH_OF_LINKS_NS 5000000
@@ -133,7 +133,7 @@ static void note_pause(struct collector *collector, struct target *target, const
 		  collector->options.max_overhead, what, end);
 }
 
-/* Tells the kernel side the rate of the budget of a process. least: the rate of all processes. */
+/* Gives the kernel side the rate of a process's budget. least: the rate of all processes. */
 static void budget_apply_rate(struct collector *collector, struct target *target, uint32_t least)
 {
 	uint32_t rate = target->budget.limit.rate;
@@ -359,7 +359,7 @@ static uint64_t shared_budgets_wait_ns(const struct collector *collector, unsign
 	return wait_ns;
 }
 
-/* ---- spenders ---- */
+/* ---- what each process spends ---- */
 
 static void add_spent_cost(struct cost_sum *sum, const struct cost_sum *more)
 {

@@ -4,7 +4,7 @@
 
 /*
  * Recordings that sample or pause to stay within a budget, and the resulting gaps. Each process has a budget. Pauses
- * belong to a set of probes: to those of one process, or to the shared ones if children are followed.
+ * belong to a set of probes: the probes of one process, or the shared ones if children are followed.
  */
 
 #include <stdbool.h>

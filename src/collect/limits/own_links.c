@@ -189,7 +189,7 @@ static void remove_shared_links(struct collector *collector)
 	probes_pause(&collector->shared.probes, &collector->shared.detacher);
 }
 
-/* ---- and back ---- */
+/* ---- from own links to the shared ones ---- */
 
 static int place_shared_links(struct collector *collector)
 {
@@ -237,7 +237,7 @@ static void remove_own_links(struct collector *collector)
 			probes_end(&collector->targets.target[i]->probes.own, &collector->shared.detacher);
 }
 
-/* ---- when ---- */
+/* ---- when the links change ---- */
 
 static bool is_any_spent(const struct collector *collector)
 {
@@ -305,7 +305,7 @@ uint64_t own_links_wait_ns(const struct collector *collector)
 	return phase == LINKS_TO_OWN || phase == LINKS_TO_SHARED ? OLDER_STAY_NS : UINT64_MAX;
 }
 
-/* ---- calm ---- */
+/* ---- time without a spent budget ---- */
 
 #define LASTING_NS (5 * SECOND_NS)
 #define OF_LOOK_NS SECOND_NS

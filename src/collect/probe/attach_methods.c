@@ -21,9 +21,7 @@
 #include "elf/sampler_places.h"
 #include "sandbox/client.h"
 
-/* ---- attach ret insns ---- */
-
-/* Finds the places where calls return, for probes that hijack no return address (returns.h). */
+/* ---- the places where calls return, for probes that hijack no return address (returns.h) ---- */
 
 /*
  * Some functions that throw jump to another allocator function. That function returns instead of them, and its
@@ -97,9 +95,7 @@ int add_rets(const struct attachment *at, const struct probe_site *site,
 	return err;
 }
 
-/* ---- attach link ---- */
-
-/* Attaches many probes of a file as one link: sessions, entries, returns (uprobe_multi.h). */
+/* ---- many probes of a file as one link: sessions, entries, returns (uprobe_multi.h) ---- */
 
 static int attach_as_link(const struct attachment *at, const struct bpf_program *program,
 		   enum probe_end end, const struct probe_places *places, struct probe_link *link)
@@ -129,9 +125,7 @@ static int attach_as_link(const struct attachment *at, const struct bpf_program 
 	return 0;
 }
 
-/* ---- attach event ---- */
-
-/* Attaches a probe as a perf event of its own: every kernel supports this. */
+/* ---- a probe as a perf event of its own: every kernel supports this ---- */
 
 static int attach_as_event(const struct attachment *at, const struct bpf_program *program,
 		    enum probe_end end, const struct probe_places *places, struct probe_link *link)
@@ -145,7 +139,7 @@ static int attach_as_event(const struct attachment *at, const struct bpf_program
 	return link->event ? 0 : -errno;
 }
 
-/* ---- attach methods ---- */
+/* ---- choosing a method ---- */
 
 static bool links_work(void)
 {
@@ -306,7 +300,7 @@ void detach_from(struct probes *probes, size_t link)
 	detach_settle(probes);
 }
 
-/* ---- attach ---- */
+/* ---- one site ---- */
 
 #define ENOTSUPP 524 /* include/linux/errno.h: not meant for user space, but uprobes return it */
 

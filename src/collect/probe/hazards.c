@@ -23,9 +23,7 @@
 #include "sandbox/client.h"
 #include "shared/bpf_types.h"
 
-/* ---- attach fallback ---- */
-
-/* Changes from return probes to probes at returns, during a recording. */
+/* ---- from return probes to probes at returns, during a recording ---- */
 
 static int drop_site(struct probes *probes, struct probe_site *site)
 {
@@ -168,8 +166,8 @@ static void detach_over(struct probes *probes)
 }
 
 /*
- * Earlier calls still wait for their return probes, longest those of threads that do not run. A call that takes
- * longer than this is counted as not returned.
+ * Earlier calls still wait for their return probes; calls of threads that do not run wait longest. A call that takes
+ * longer than this pause is counted as not returned.
  */
 static void detach_returns(struct probes *probes)
 {
@@ -203,7 +201,7 @@ int probes_switch(struct probes *probes, const struct allocsnap_bpf *bpf,
 
 /* ---- threads ---- */
 
-/* Reads the walk's output up to a thread at risk. 1 with the thread; 0: there is none; or a negative errno. */
+/* Reads the walk's output up to a thread at risk. 1 with the thread; 0: no thread is at risk; or a negative errno. */
 static int read_risky_thread(int fd, bool has_sessions, struct risky_thread *ret)
 {
 	struct risky_thread found[512];

@@ -65,7 +65,7 @@ static int load_group(struct bpf_object *object, const struct allocsnap_bpf *bpf
 
 static int load_late(struct late_programs *late, const struct allocsnap_bpf *bpf, enum late_group group)
 {
-	/* The names of some maps begin with that of the object. */
+	/* The names of some maps begin with the object's name. */
 	LIBBPF_OPTS(bpf_object_open_opts, options, .object_name = bpf_object__name(bpf->obj));
 	struct bpf_object *object;
 	const void *file;

@@ -243,7 +243,7 @@ static void detach_kept_link(struct links *links, int number)
 			return end_kept_link(links, i);
 }
 
-/* Uses one thread for each link: all breakpoints are removed at once, those of frees last. */
+/* Uses one thread for each link: all breakpoints are removed at once, the breakpoints of frees last. */
 static void end_all_kept_links(struct links *links)
 {
 	while (links->link_nr)
@@ -253,7 +253,7 @@ static void end_all_kept_links(struct links *links)
 
 /* ---- files that are written to ---- */
 
-/* Ends all links of a file in one thread, those of frees last; then gives up the lease. */
+/* Ends all links of a file in one thread, the links of frees last; then gives up the lease. */
 static void end_file(struct links *links, size_t index)
 {
 	struct kept_file *file = &links->file[index];

@@ -395,9 +395,7 @@ void probes_close(struct probes *probes)
 	};
 }
 
-/* ---- attach drop ---- */
-
-/* Drops the probes of a file that is no longer used, or has changed. */
+/* ---- dropping the probes of a file that is no longer used, or has changed ---- */
 
 /* Starts to end what holds a link, without waiting; the link itself stays known. */
 static void detach_begin_link(const struct probes *probes, struct probe_link *link, struct detacher *detacher)
@@ -468,9 +466,7 @@ size_t probe_sites_settle(struct probes *probes, size_t first)
 	return at;
 }
 
-/* ---- copy probes ---- */
-
-/* Copies the shared probes for one process. */
+/* ---- copying the shared probes for one process ---- */
 
 /* Sites keep their numbers: a call may begin at a shared link and return at the process's own. */
 static int copy_sites(struct probes *probes, const struct probes *shared, const struct mappings *mappings)
@@ -553,9 +549,7 @@ int probes_copy(struct probes *probes, const struct probes *shared, const struct
 	return err;
 }
 
-/* ---- attach pause ---- */
-
-/* Removes probes for a while, and attaches them again. */
+/* ---- removing probes for a while, and attaching them again ---- */
 
 void probes_detach(struct probes *probes, struct detacher *detacher)
 {

@@ -3,7 +3,7 @@
 #define ALLOCSNAP_COLLECT_PROBE_PROBES_H
 
 /*
- * The probes of one process; if children are followed, those of all processes. Functions at one address (glibc's
+ * The probes of one process; if children are followed, the probes of all processes. Functions at one address (glibc's
  * memalign and aligned_alloc) are one probe site; placement.h decides where in the function the probe is. If the
  * kernel supports it (attach_methods.h), all sites of a file are attached at once, otherwise one by one.
  *
@@ -184,7 +184,7 @@ int probes_switch(struct probes *probes, const struct allocsnap_bpf *bpf,
 
 /*
  * Removes all probes for a while, frees last; the sites stay known. The breakpoints are gone when this returns,
- * except those of perf uprobes, which the kernel removes one after another.
+ * except breakpoints of perf uprobes, which the kernel removes one after another.
  */
 void probes_pause(struct probes *probes, struct detacher *detacher);
 
@@ -219,7 +219,7 @@ const char *probes_kind(const struct probes *probes, const struct allocsnap_bpf 
 /* Whether a function that returns blocks is probed. */
 bool probes_see_allocations(const struct probes *probes);
 
-/* Counts those of failed[] or dropped[] whose object the process maps. */
+/* Counts the entries of failed[] or dropped[] whose object the process maps. */
 uint64_t probes_lost_in(const uint32_t *object, size_t nr, const struct mappings *mappings);
 
 /* Detaches all probes; later ones are attached in the same way. */

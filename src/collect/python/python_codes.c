@@ -14,7 +14,7 @@
 #include "elf/python/python_lines.h"
 #include "sandbox/client.h"
 
-/* ---- python places ---- */
+/* ---- places in CPython ---- */
 
 /* Debug hooks: the size and a letter before the block, as many bytes behind it as the size has (without serial numbers). */
 #define HOOK_HEAD 16

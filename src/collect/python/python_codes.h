@@ -3,7 +3,7 @@
 #define ALLOCSNAP_COLLECT_PYTHON_CODES_H
 
 /*
- * The code objects of a process, as the kernel side told them at their first sight: id → file, name, lines. Everything
+ * The code objects of a process, as the kernel side reported them at first sight: id → file, name, lines. Everything
  * in them is untrusted: lengths are bounded, texts become UTF-8, and line tables are decoded by the sandbox.
  *
  * A program may make code objects forever. Those with the same content are stored once.
@@ -85,7 +85,7 @@ void python_codes_release(struct python_codes *codes);
 
 /*
  * The probes in a CPython: hundreds of places, on two or three links. They count as sites: one that frees, one that
- * allocates, and one where objects begin; the cookie of each place has the row of python_calls[] that tells how to read it.
+ * allocates, and one where objects begin; the cookie of each place names the row of python_calls[] for its calls.
  */
 
 /*
@@ -95,7 +95,7 @@ void python_codes_release(struct python_codes *codes);
 int python_places_attach(struct probes *probes, const struct allocsnap_bpf *bpf, const struct objects *objects,
 			 uint32_t object, const struct python_info *info, struct reason *why);
 
-/* Fills in the kernel side's knowledge of a process. bias: the process's addresses minus those of the file. */
+/* Fills in the kernel side's knowledge of a process. bias: the process's addresses minus the file's. */
 void python_process_make(const struct python_info *info, uint64_t bias, struct python_process *ret);
 
 #endif

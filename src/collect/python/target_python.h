@@ -34,14 +34,14 @@ struct target_python {
 	struct python_checked checked;
 };
 
-/* After an exec: the process runs another program. Its code objects stay if those of this memory were told already. */
+/* After an exec: the process runs another program. Its code objects stay if they are of the same memory. */
 void target_python_begin(struct target_python *python, uint64_t memory);
 
 void target_python_release(struct target_python *python);
 
 /*
- * Tells the kernel side where the process has what: before the first call of its allocators is seen. is_again: it was told of
- * the same memory, and may know code objects there.
+ * Gives the kernel side the places of a process's CPython, before the first call of its allocators is seen. is_again:
+ * the kernel side had the same memory before, and may know code objects there.
  */
 void python_process_tell(struct process *account, const struct python_process *process, bool is_again);
 

@@ -20,7 +20,7 @@ int admission_parse(const struct admission_rule *rule, struct rule *ret, struct 
 int admission_configure(struct rules *rules, const struct collector_options *options,
 			struct reason *why);
 
-/* Tells the kernel side which process the recorder is, once the programs are loaded. 0 or a negative errno. */
+/* Makes the recorder's process known to the kernel side, once the programs are loaded. 0 or a negative errno. */
 int admission_begin(const struct allocsnap_bpf *bpf);
 
 /*

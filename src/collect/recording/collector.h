@@ -104,7 +104,7 @@ struct notes {
 __attribute__((format(printf, 2, 3)))
 void notes_add(struct notes *notes, const char *fmt, ...);
 
-/* Takes the oldest line out, which the caller frees; NULL: there is none. */
+/* Takes the oldest line out, which the caller frees; NULL: no line is left. */
 char *notes_take(struct notes *notes);
 
 void notes_release(struct notes *notes);

@@ -62,7 +62,7 @@ void fair_begin(struct allocsnap_bpf *bpf)
 }
 
 /*
- * In system-wide mode the blocks of an ended process are counted among those of images that are gone
+ * In system-wide mode the blocks of an ended process are counted among the blocks of images that are gone
  * (health_stale_blocks()).
  */
 static void add_held(const struct allocsnap_bpf *bpf, const struct collector_options *options,

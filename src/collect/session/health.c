@@ -14,9 +14,7 @@
 #include "collect/session/session.h"
 #include "sandbox/client.h"
 
-/* ---- helper ends ---- */
-
-/* Notices that a helper process has ended. */
+/* ---- helper processes that have ended ---- */
 
 static void become_blind(struct helpers *helpers, struct event_sources *events, struct notes *notes, int end_fd,
 			 const char *why)
@@ -80,8 +78,8 @@ static size_t count_ended_targets(const struct targets *targets)
 }
 
 /*
- * Tracebacks that a drain would free, at once or when the last snapshots of their processes are written. Not those of
- * processes that have ended and are drained: they wait for their snapshots only.
+ * Tracebacks that a drain would free, at once or when the last snapshots of their processes are written. Tracebacks of
+ * processes that have ended and are drained do not count: they wait for their snapshots only.
  */
 static uint64_t count_stale_tracebacks(const struct collector *collector)
 {

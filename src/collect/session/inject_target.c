@@ -15,7 +15,7 @@
 #include "collect/probe/link_holder.h"
 #include "process/proc.h"
 
-/* ---- in ---- */
+/* ---- injecting the sampler ---- */
 
 struct injection_try {
 	pid_t pid;
@@ -176,7 +176,7 @@ int collector__inject(struct collector *collector, pid_t pid, uint64_t sample_by
 	return err ? refuse_injection(collector, &try, err, why) : 0;
 }
 
-/* ---- out ---- */
+/* ---- ejecting it ---- */
 
 static void note_ejected(struct collector *collector, pid_t pid, const struct link_holder_ejection *ejection)
 {

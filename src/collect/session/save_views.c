@@ -17,9 +17,7 @@
 #include "snapshot.h"
 #include "symbols/symbols.h"
 
-/* ---- views ---- */
-
-/* The public view of the recorded processes. */
+/* ---- the public view of the recorded processes ---- */
 
 void collector__set_between(struct collector *collector, bool (*fn)(void *what), void *what)
 {
@@ -113,7 +111,7 @@ void collector__view(const struct collector *collector, size_t i, struct process
 	ret->lost -= target->now.account.loss[LOSS_blocks_gone_in_gap]; /* no event was lost: the pause is a gap */
 }
 
-/* ---- save views ---- */
+/* ---- saving views ---- */
 
 /* A folder, the name of a file in it without its suffix, and the folder's descriptor (O_PATH). */
 struct snapshot_place {

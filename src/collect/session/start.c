@@ -26,7 +26,7 @@ static bool has_heap(const struct object *object)
 	return false;
 }
 
-/* Finds a file that would be probed if all heaps were recorded. NULL: there is none, or all heaps are recorded. */
+/* Finds a file that would be probed if all heaps were recorded. NULL: no such file, or all heaps are recorded. */
 static const char *heap_left_out(const struct objects *objects, const struct mappings *mappings)
 {
 	if (objects->domains & COLLECTOR_MALLOC)

@@ -84,7 +84,7 @@ static uint64_t hash_image(uint64_t image)
 	return hash_bytes(&image, sizeof(image), 0);
 }
 
-/* Before its first drain, a target's image is that of its accounting. */
+/* Before its first drain, a target has the image of its accounting. */
 static uint64_t drained_image(const struct target *target)
 {
 	return target->drained.account.image ?: target->now.account.image;
@@ -215,7 +215,7 @@ static int trim_tracebacks(struct allocsnap_bpf *bpf, struct pass *pass, struct 
 		       0;
 }
 
-/* Resolves the tracebacks of all targets and deletes those of images that are gone: no snapshot will need them. */
+/* Resolves the tracebacks of all targets. Deletes the tracebacks of gone images: no snapshot will need them. */
 static int resolve_drained_tracebacks(struct allocsnap_bpf *bpf, struct pass *pass, struct targets *targets,
 				      uint64_t next_image)
 {

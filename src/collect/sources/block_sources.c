@@ -225,10 +225,6 @@ const char *sources_option_given(const struct collector_options *options, const 
 	return NULL;
 }
 
-/* ---- probe process ---- */
-
-/* Probes what a process has mapped: asks the sources in their order, after what is true for all of them was done. */
-
 /* ---- hazards of return probes ---- */
 
 /*
@@ -279,6 +275,8 @@ static int avoid_hazards(struct collector *collector, struct target *target)
 		note_switch(&collector->notes, &target->identity, &hazard, &dropped);
 	return err;
 }
+
+/* ---- probing what a process has mapped ---- */
 
 static void log_object_notes(struct objects *objects, struct notes *notes)
 {

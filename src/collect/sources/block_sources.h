@@ -24,7 +24,7 @@ struct source_state {
 };
 
 /*
- * The allocators of --probe. Their functions are probed with those of the heap (probes_attach()). This reports what
+ * The allocators of --probe. Their functions are probed with the heap's (probes_attach()). This reports what
  * happened to them: the user may have misspelt a name.
  */
 extern const struct block_source user_allocator_source;

@@ -32,16 +32,16 @@ int python_options_check(const struct collector_options *options, struct reason 
 /* The kernel has no uprobe sessions. 0: the heap is recorded; or -ENOTSUP with a line in *why: the user wants the objects. */
 int python_choice_without_sessions(struct python_choice *choice, struct collector_options *options, struct reason *why);
 
-/* Whether a path is that of a program that is Python. */
+/* Whether a path names a program that is Python. */
 bool is_python_path(const char *path);
 
 /*
- * Files before CPython 3.7 do not tell what they are, except by their names: python2.7, libpython3.6m.so.1.0. Whether this is
- * one, with a line in *why; false: it is not, or its name does not say so.
+ * Only the name of a file shows a CPython before 3.7: python2.7, libpython3.6m.so.1.0. Whether this path has such a
+ * name, with a line in *why; false: the file is no such CPython, or its name does not show it.
  */
 bool is_old_python_name(const char *path, struct reason *why);
 
-/* Whether it is that of a library that programs with CPython in them have. */
+/* Whether a path names a library that programs with CPython in them have. */
 bool is_python_library(const char *path);
 
 #endif

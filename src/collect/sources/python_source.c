@@ -15,7 +15,7 @@
 #include "shared/python_calls.h"
 #include "snapshot.h"
 
-/* ---- python told ---- */
+/* ---- code objects that the kernel side reports ---- */
 
 struct told_code {
 	const struct collector *collector;
@@ -30,7 +30,7 @@ static int read_told(void *told_, uint64_t address, void *to, size_t bytes)
 	return target__read_memory(told->target, address, to, bytes);
 }
 
-/* Whether the address still belongs to the code object that was told. */
+/* Whether the address still belongs to the code object that the kernel side reported. */
 static bool is_still_told(void *told_)
 {
 	const struct told_code *told = told_;
@@ -70,14 +70,12 @@ int note_python_code(void *collector_, void *record_, size_t bytes)
 	return 0; /* a code object that is not known is counted where a frame needs it */
 }
 
-/* ---- python shared ---- */
+/* ---- the heap below ---- */
 
 static struct process *view_account(const struct collector *collector, const struct target *target)
 {
 	return &collector->targets.accounts.process[target->slot % PROCESSES_MAX];
 }
-
-/* ---- the heap below ---- */
 
 static bool is_heap_hidden(const struct collector *collector, const struct target *target)
 {
@@ -168,7 +166,7 @@ void leave_python(struct collector *collector, struct target *target)
 	forget_python(collector, target);
 }
 
-/* ---- python check ---- */
+/* ---- the check ---- */
 
 #define FIRST_TRIES 20
 
@@ -293,7 +291,7 @@ int python_check_first(struct collector *collector, struct target *target)
 	return 0;
 }
 
-/* ---- python snapshot ---- */
+/* ---- snapshots ---- */
 
 int look_up_python_lines(struct target *target)
 {

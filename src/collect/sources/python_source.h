@@ -8,8 +8,8 @@
  *
  *	python_choice.c	whether Python's objects or the heap are recorded
  *	python_use.c	which process, which file; places the probes
- *	python_source.c	recordings by rules; code objects that the kernel side tells of; comparing what was recorded with the
- *			lists of CPython's allocator; frames and metadata
+ *	python_source.c	recordings by rules; code objects that the kernel side reports; comparing what was recorded
+ *			with the lists of CPython's allocator; frames and metadata
  */
 
 #include <stdbool.h>
@@ -20,7 +20,7 @@
 
 extern const struct block_source python_source;
 
-/* For libbpf: a code object that the kernel side tells of. */
+/* For libbpf: a code object that the kernel side reports. */
 int note_python_code(void *collector, void *record, size_t bytes);
 
 /* The kernel side forgets a process's CPython; code objects are swept when many have no process. */
@@ -57,8 +57,8 @@ void leave_python(struct collector *collector, struct target *target);
 /* ---- the check ---- */
 
 /*
- * A standing check of Python's account: at each pass the lists of CPython's own allocator tell which small blocks are live.
- * The result is exact or there is none: it counts only if all threads were asleep, if no call of the allocators was
+ * A standing check of Python's account: at each pass the lists of CPython's own allocator show which small blocks are
+ * live. A result is exact or dropped: it counts only if all threads were asleep, if no call of the allocators was
  * seen from before the cut until the lists were read, and if every block is recorded.
  */
 
@@ -78,7 +78,7 @@ int add_python_frame(struct target *target, struct snapshot_builder *builder, ui
 
 /*
  * Adds whose frames the blocks of CPython have, whether these are pools, the file with CPython's code (mixed tracebacks
- * pass over it to the Python code that it runs), or why there are none. 0 or -ENOMEM.
+ * pass over it to the Python code that it runs), or why Python is not recorded. 0 or -ENOMEM.
  */
 int describe_python(struct snapshot_builder *builder, const struct target *target, const struct settings *settings);
 

@@ -157,7 +157,7 @@ static int python_of_object(const struct collector *collector, const struct obje
 	return stored_info_python(object->stored_info, collector->helpers.sandbox, object->fd, &asked, ret);
 }
 
-/* Finds the process's addresses minus those of the file. */
+/* Finds the process's addresses minus the file's. */
 static bool find_bias(const struct mappings *mappings, uint32_t object, const struct python_info *info, uint64_t *ret)
 {
 	for (size_t i = 0; info->site_nr && i < mappings->mapping_nr; i++) {
@@ -174,8 +174,8 @@ static bool find_bias(const struct mappings *mappings, uint32_t object, const st
 }
 
 /*
- * Asks the sandbox. 0: *ret has one; -ENOENT: there is none; or -ENOMEM. A file that is not mapped is that of an
- * earlier program, such as the parent's before exec, or it may be mapped later: it is asked then.
+ * Asks the sandbox. 0: *ret has a CPython; -ENOENT: no file has one; or -ENOMEM. A file that is not mapped belongs to
+ * an earlier program, such as the parent's before exec, or it may be mapped later: the sandbox is asked then.
  */
 static int find_cpython(struct collector *collector, struct target *target, uint32_t *ret_object,
 		       const struct python_info **ret)
@@ -397,7 +397,7 @@ static int try_python(struct collector *collector, struct target *target, uint32
 						      "its code is not mapped";
 	if (!read_memory_id(collector, target, &memory) ||
 	    (fault && info->site_nr && !*info->fault && !is_code_now(target, bias + info->site[0].vaddr))) {
-		target->python.asked_nr--; /* this one: not yet, or another program has begun; a later look tells */
+		target->python.asked_nr--; /* too early, or another program has begun: a later look asks again */
 		return 0;
 	}
 	if (fault) {
@@ -531,7 +531,7 @@ static bool python_hides_heap(const struct target *target)
 	return target->python.is_used && !target->python.has_heap;
 }
 
-/* Also of one whose objects cannot be recorded: its snapshot says why. */
+/* A process whose objects cannot be recorded has a view, too: its snapshot says why. */
 static bool has_python_view(const struct target *target)
 {
 	return target->python.is_used || *target->python.why_not.text || target->snapshots.any_saved;

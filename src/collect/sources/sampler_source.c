@@ -19,12 +19,22 @@
 #include "elf/probe_info.h"
 #include "snapshot.h"
 
-/* ---- sampler interval ---- */
+/* ---- the interval ---- */
+
+/*
+ * Keeps the cost of processes that sample their own heap to a number of samples a second, or to a budget: writes the
+ * interval of allocsnap's own sampler (sampler/sampler_info.h) in the process. Other samplers have no such word, and
+ * nothing is written to them.
+ *
+ * The word is written by /proc/PID/mem, which stays open: the descriptor belongs to the memory of one program, so after
+ * an exec, or in another process with the PID, nothing can be written. It is opened when the sampler is found, for
+ * `attach` and `run` before they give up privileges. It needs the user of the process, or CAP_DAC_OVERRIDE.
+ */
 
 #define LOOK_NS 10000000   /* the least time between two looks at a process */
 #define AGAIN_NS 100000000 /* when to look again at one that takes many samples */
 
-/* ---- the memory ---- */
+/* ---- the interval in the process's memory ---- */
 
 static bool read_block(const struct target *target, uint64_t address, struct sampler_info *ret)
 {
@@ -129,7 +139,7 @@ static bool write_intervals(const struct target *target, uint64_t interval, uint
 	return has_any;
 }
 
-/* ---- the decision ---- */
+/* ---- the choice of the interval ---- */
 
 static void keep_interval(const struct collector *collector, struct target *target, uint64_t now_ns)
 {
@@ -198,14 +208,12 @@ static void sampler_interval_leave(struct collector *collector, struct target *t
 	close_memory(target);
 }
 
-/* ---- sampler use ---- */
+/* ---- what the sampler says about itself ---- */
 
 static const struct sampler_places *sampler_of(const struct object *object)
 {
 	return object->probe_info ? object->probe_info->sampler : NULL;
 }
-
-/* ---- what the sampler says about itself ---- */
 
 struct sampler_place_in_memory sampler_find_info(const struct mappings *mappings, uint32_t object)
 {
@@ -297,7 +305,7 @@ static bool is_bypassed(const struct target *target, uint32_t object)
 	return read_info(target, object, &info) && info.flags & SAMPLER_BYPASSED;
 }
 
-/* ---- the decision ---- */
+/* ---- whether the sampler is used ---- */
 
 static bool may_use_samplers(const struct collector *collector, const struct target *target)
 {
@@ -388,7 +396,7 @@ static void note_unseen(struct collector *collector, const struct target *target
 	object->is_unseen_told = true;
 }
 
-/* Tells the kernel side, for the image that the mappings were read of. */
+/* Gives the kernel side the choice, for the image whose mappings were read. */
 static void tell_of_sampler(const struct collector *collector, const struct target *target)
 {
 	struct process *account;
@@ -520,7 +528,7 @@ static int describe_sampler_info(struct snapshot_builder *builder, const struct 
 	return err || !sampler->stopped_ns ? err : describe_numbers(builder, &stopped, 1);
 }
 
-/* sampler_weights: whether they are of a known rule, or taken as the process told them. */
+/* sampler_weights: whether a known rule gave them, or they are taken as the process reported them. */
 static int describe_sampler(struct snapshot_builder *builder, const struct target *target, const struct settings *settings)
 {
 	const struct target_sampler *sampler = &target->sampler;

@@ -4,7 +4,7 @@
 
 /*
  * Processes that sample their own heap (bpf/account/calls.bpf.h). If a process maps a file with a sampler, the
- * sampler's probes are placed first. Then its heap needs no other probes, and the kernel side is told so.
+ * sampler's probes are placed first. Then its heap needs no other probes: the accounting shows this to the kernel side.
  *
  * A process of its own probes (no children are followed) whose heap is probed already stays as it is, when a sampler
  * comes later: every block costs no more than before. With shared probes the sampler counts from its first sample on.
@@ -32,17 +32,5 @@ bool sampler_info_is_sound(const struct sampler_info *info);
 
 /* Reads what the samplers of a target say about themselves now, all together. False: nothing can be read. */
 bool sampler_sum_infos(const struct target *target, struct sampler_info *ret);
-
-/* ---- the interval ---- */
-
-/*
- * Keeps the cost of processes that sample their own heap to a number of samples a second, or to a budget: writes the
- * interval of allocsnap's own sampler (sampler/sampler_info.h) in the process. Other samplers have no such word, and
- * nothing is written to them.
- *
- * The word is written by /proc/PID/mem, which stays open: the descriptor belongs to the memory of one program, so after
- * an exec, or in another process with the PID, nothing can be written. It is opened when the sampler is found, for
- * `attach` and `run` before they give up privileges. It needs the user of the process, or CAP_DAC_OVERRIDE.
- */
 
 #endif

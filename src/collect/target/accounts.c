@@ -10,7 +10,7 @@
 #include "collect/bpf.h"
 #include "collect/target/target.h"
 
-/* ---- exited totals ---- */
+/* ---- totals of processes that have exited ---- */
 
 void gone_add(struct gone *gone, const struct process *account)
 {

@@ -285,7 +285,7 @@ int target__apply_event(struct target *target, const struct mapping_event *event
 	if (event->is_exec)
 		return is_read ? 0 : target_begin_image(target, event->time_ns);
 	find_root(root, &target->now.account);
-	if (is_read) /* it tells since when that was mapped, and what was mapped before */
+	if (is_read) /* the event adds since when that was mapped, and what was mapped before */
 		return mappings_add(&target->mappings, &file, event->offset, event->time_ns);
 	if (target->reading.is_exe_due && *event->path == '/')
 		err = process_identity_set_exe(&target->identity, event->path);

@@ -25,11 +25,11 @@ struct target_life {
 	uint64_t born_ns;	/* CLOCK_MONOTONIC: earlier events belong to another process or program with this PID */
 	uint64_t started_ns;	/* CLOCK_MONOTONIC when it was admitted */
 	uint64_t cpu_before_ns; /* CPU time that the process had used when its recording began */
-	uint64_t execed_ns;	/* the last exec that an event told of */
+	uint64_t execed_ns;	/* the last exec that an event reported */
 	uint64_t exec_cnt, thread_exec_cnt; /* execs in the accounting that have been handled */
-	uint64_t exec_event_cnt; /* how many of these events told of: the mappings belong to that image */
+	uint64_t exec_event_cnt; /* how many of these execs events reported: the mappings belong to that image */
 	bool has_ended;
-	bool is_gone;	  /* the PID is free or another process has it, and there is no pidfd that would tell */
+	bool is_gone;	  /* the PID is free or another process has it, and no pidfd would show it */
 	bool has_left_by_exec; /* it has called exec of a program that is not recorded; events belong to that one */
 	bool is_exit_handled;  /* its exit has been handled */
 };
@@ -73,8 +73,8 @@ struct maps_reading {
 struct target_probes {
 	struct probes own;
 	struct probes *used; /* own, or the shared ones (collector->shared.probes) */
-	struct probes beside; /* where probes are shared: those of this process alone, such as those at its CPython */
-	bool hide_heap;	      /* a source tells its heap instead of the probes of the heap, or nothing does */
+	struct probes beside; /* where probes are shared: the probes of this process alone, such as at its CPython */
+	bool hide_heap;	      /* a source reports its heap instead of the probes of the heap, or nothing does */
 };
 
 struct target_budget {
@@ -88,7 +88,7 @@ struct target_budget {
 
 #define TARGET_SAMPLERS_MAX 8
 
-/* The sampler in the process that tells the blocks of its heap. */
+/* The sampler in the process that reports the blocks of its heap. */
 struct target_sampler {
 	bool is_used;
 	bool has_info;
@@ -98,7 +98,7 @@ struct target_sampler {
 	bool is_heap_left_out; /* it was injected and has gone: the heap has no probes instead */
 	uint64_t stopped_ns; /* how long this recording stopped the threads to inject it */
 	char *functions;     /* that it has taken over; NULL: not known, as another recording has injected it */
-	bool is_mixed; /* the latest snapshot has blocks of its heap that it did not tell: they came before */
+	bool is_mixed; /* the latest snapshot has blocks of its heap that are older than the sampler's reports */
 	uint32_t object[TARGET_SAMPLERS_MAX]; /* indexes of its files: an injected one has one for each allocator */
 	size_t object_nr;
 	struct sampler_info info; /* what it said about itself last; of several files the sum */
@@ -113,7 +113,7 @@ struct target_losses {
 	uint64_t children_dropped_nr; /* children that could not be followed for lack of memory */
 	uint64_t snapshots_lost;      /* snapshots that could not be written */
 	uint64_t copied_nr;	      /* probed functions whose code the process has replaced by a copy (copied_functions.h) */
-	bool are_children_told;	      /* a note tells of children in its memory */
+	bool are_children_told;	      /* a note about children in its memory was written */
 	uint64_t leaderless_nr;	      /* refreshes that found threads, but no main thread */
 	uint64_t missed_at_start;     /* mapping events that the kernel dropped before the recording */
 	struct found_losses found;    /* by all snapshots so far */
@@ -161,7 +161,7 @@ struct target *target__adopt(pid_t pid, const struct process *account, uint64_t 
 /* Reads mappings and RSS again. Harmless when the process has ended. */
 int target__refresh(struct target *target, struct reason *why);
 
-/* Notes RSS as that of the start. Called again once nothing that the process allocates is missed. */
+/* Notes the RSS of now as the RSS of the start. Called again once nothing that the process allocates is missed. */
 void target__read_start_rss(struct target *target);
 
 /* Reads the name, the program and the arguments again. 0 or -ENOMEM. */

@@ -33,7 +33,7 @@ struct code_place {
  */
 struct known_traceback {
 	uint64_t id;
-	uint64_t until_ns, next_id; /* blocks born from then on are the next version's; UINT64_MAX, 0: there is none */
+	uint64_t until_ns, next_id; /* blocks born from then on are the next version's; UINT64_MAX, 0: none follows */
 	uint64_t unplaced_id;	    /* of the first one: the latest version with allocations of no known version */
 	uint64_t whole_ns;	    /* of the first one: changes of mappings up to then are in its versions */
 	uint32_t first, nframe; /* in tracebacks->place */
@@ -64,10 +64,10 @@ struct tracebacks {
 	uint64_t credited_ns; /* what was allocated up to then is in `counted` */
 };
 
-/* NULL: there is none with this id. */
+/* NULL: no traceback has this id. */
 struct known_traceback *tracebacks_find(const struct tracebacks *tracebacks, uint64_t id);
 
-/* The version of the traceback that a block born at that time has; NULL: there is none with this id. */
+/* The version of the traceback that a block born at that time has; NULL: no traceback has this id. */
 struct known_traceback *tracebacks_find_born(const struct tracebacks *tracebacks, uint64_t id, uint64_t birth_ns);
 
 /* Forgets all, after the traces have been cleared. */

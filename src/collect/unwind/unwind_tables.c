@@ -111,11 +111,9 @@ void word_pool_release(struct word_pool *pool)
 	*pool = (struct word_pool){};
 }
 
-/* ---- unwind tables ---- */
+/* ---- memory ---- */
 
 #define SLAB_BYTES (UNWIND_SLAB_WORDS * sizeof(uint64_t))
-
-/* ---- memory ---- */
 
 static uint32_t slabs_most(const struct unwind_tables *tables)
 {

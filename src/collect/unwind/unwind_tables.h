@@ -80,8 +80,8 @@ struct unwind_tables {
 int unwind_tables_add(struct unwind_tables *tables, const struct mappings *mappings);
 
 /*
- * Tells the kernel side where a process image maps files whose tables are published. Errors do not matter: the
- * kernel side finds missing entries itself. is_true: false deletes these entries again.
+ * Gives the kernel side the places where a process image maps files whose tables are published. Errors do not matter:
+ * the kernel side finds missing entries itself. is_true: false deletes these entries again.
  */
 void unwind_tables_tell(struct unwind_tables *tables, const struct mappings *mappings,
 			uint64_t image, bool is_true);

@@ -17,7 +17,7 @@ struct python_code {
 	uint64_t start;
 	size_t size;
 	uint8_t *byte;
-	bool is_fixed; /* the file's addresses are those of the process: no load bias */
+	bool is_fixed; /* the file's addresses are the process's: no load bias */
 	csh capstone;
 	cs_insn *insn; /* the one decoded last */
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Places where an object begins: in a new block, or in one that a free list has kept. CPython tells tracemalloc there, if
+ * Places where an object begins: in a new block, or in one that a free list has kept. CPython calls tracemalloc there, if
  * it is tracing (_Py_NewReference(), copied to where objects are made). Until 3.12:
  *
  *	mov  _Py_tracemalloc_config.tracing, %eax	◄── the flag
@@ -9,7 +9,7 @@
  * cold: mov %r12, %rdi		◄── so the object is what r12 holds at the jump
  *	call _PyTraceMalloc_NewReference
  *
- * From 3.13 on the flag is a pointer to a function, which tracemalloc sets. The same function is told of objects that end:
+ * From 3.13 on the flag is a pointer to a function, which tracemalloc sets. CPython calls it for objects that end, too:
  *
  *	mov  _PyRuntime.ref_tracer.tracer_func, %rax
  *	test %rax, %rax
@@ -48,7 +48,7 @@ struct creations {
 	uint64_t flag;
 	uint64_t slot;	   /* where the file has the address of the flag's variable; 0: its code has it */
 	uint64_t distance; /* from there to the flag */
-	uint64_t function; /* what is called if the flag is set; 0: not known yet, or told by the flag */
+	uint64_t function; /* what is called if the flag is set; 0: not known yet, or the flag has it */
 	uint64_t *read;	   /* instructions that read the flag */
 	size_t read_nr, read_alloc;
 	uint64_t *call; /* calls of the function that were understood */
@@ -194,7 +194,7 @@ static bool loads_tracer_data(const struct creations *creations, const struct py
 	return address.is_known && creations->slot && at == creations->distance + TRACER_DATA;
 }
 
-/* From 3.13 on: follows a line to the call of the tracer, past a copy of a function. *ret_event: what it is told. */
+/* From 3.13 on: follows a line to the call of the tracer, past a copy of a function. *ret_event: its event. */
 static bool find_tracer_call(const struct creations *creations, struct python_state *state, uint64_t at, uint64_t *ret_event)
 {
 	struct python_code *code = state->code;
@@ -336,7 +336,7 @@ static bool find_flag(struct creations *creations)
 	return false;
 }
 
-/* Whether the instruction decoded last reads the flag: what follows will tell. */
+/* Whether the instruction decoded last reads the flag: the next ones show what for. */
 static bool reads_flag(const struct creations *creations, const struct python_state *state)
 {
 	const cs_x86_op *op = read_operand(creations);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Places where pymalloc opens a pool for a size class, and where it closes an empty one (Objects/obmalloc.c). Profile-guided
- * builds copy the second to where blocks are freed often. Fields of a pool and of its arena tell both:
+ * builds copy the second to where blocks are freed often. Fields of a pool and of its arena show both:
  *
  *	allocate_from_new_pool():	movl $0xffff, 0x24(%rax)	a pool that never had a size class
  *					…

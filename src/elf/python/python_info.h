@@ -6,7 +6,7 @@
  * CPython in an ELF file: the program, or libpython. A process without privileges finds it out from the file's bytes.
  * It is plain numbers, so that they can be sent to a process with privileges.
  *
- * Addresses are those of the file (vaddr): in a process the load bias is to be added.
+ * Addresses are the file's (vaddr): in a process the load bias is to be added.
  *
  * CPython calls its allocators through tables of pointers:
  *
@@ -42,7 +42,7 @@ struct python_site {
 	uint8_t domain;		 /* enum python_domain; PYTHON_OBJECT for functions that mem has, too */
 	uint8_t asks_zf;	 /* the call takes place if ZF is set at the probe; otherwise another function is in force, and its entry sees the call */
 	uint8_t is_entry;	 /* of a function, not a copied body; the stack pointer may have moved since */
-	uint8_t asks_letter;	 /* a debug hook of the raw domain, which those of the other domains call, too: the context says which */
+	uint8_t asks_letter;	 /* a debug hook of the raw domain, which the other domains' hooks call, too: the context says which */
 	uint8_t pad[3];
 	/* Where an operation has no such argument: constant 0. PYTHON_CREATION: the object is the pointer. PYTHON_TRACK and PYTHON_UNTRACK: the domain is in count. PYTHON_POOL_OPEN: the size class is the size. */
 	struct argument_source size, count, pointer;
@@ -55,7 +55,7 @@ enum python_pools_asked {
 	PYTHON_POOLS_ONLY,	/* all calls */
 };
 
-/* The debug hooks that are in front of the file's own functions (python_layers.h): vaddrs in the same file; 0: there are none. */
+/* The debug hooks that are in front of the file's own functions (python_layers.h): vaddrs in the same file; 0: no debug hook. */
 struct python_asked {
 	uint64_t function[PYTHON_DOMAIN_NR][PYTHON_OPERATION_NR];
 	uint32_t creations; /* 1: the places where objects begin are wanted, too */
@@ -83,7 +83,7 @@ struct python_states {
 
 struct python_info {
 	struct python_version version;
-	uint32_t is_hooked; /* the places are those of debug hooks: each block is larger than what they give out */
+	uint32_t is_hooked; /* the places belong to debug hooks: each block is larger than what they give out */
 	char fault[PYTHON_FAULT_MAX]; /* why it cannot be recorded, in words, or ""; only version and runtime are valid then */
 	uint64_t runtime;	      /* _PyRuntime */
 	uint64_t table[PYTHON_DOMAIN_NR]; /* addresses of the three tables; each PYTHON_ALLOCATOR_BYTES */

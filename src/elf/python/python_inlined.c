@@ -7,7 +7,7 @@
  * slow:	mov %r14, %rsi
  *	call *%rdx
  *
- * The other branch still calls by the pointer. So it tells where the arguments are, in registers as of the jump. A place is
+ * The other branch still calls by the pointer. So it shows where the arguments are, in registers at the jump. A place is
  * only used if the jump is directly behind the comparison, the other branch leads straight to a call of the very pointer
  * that was compared, and no other branch of the file leads to the jump. Everything else is counted.
  */
@@ -130,7 +130,7 @@ static int look_at_insn(struct inlined *inlined)
 
 /*
  * Looks at each instruction of a function, so that it is certain where instructions begin. A function that calls nothing
- * by a pointer compares for another purpose (CPython tells the names of its allocators so).
+ * by a pointer compares for another purpose (CPython finds the names of its allocators so).
  */
 static int look_at_function(struct inlined *inlined, uint64_t start, uint64_t end)
 {

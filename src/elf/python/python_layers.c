@@ -32,7 +32,7 @@ static bool is_debug_table(const struct python_info *info, uint64_t bias, const 
 }
 
 /*
- * The kind of a layer, and in *ret_next the table that it leads to. A context that cannot be read is that of an
+ * The kind of a layer, and in *ret_next the table that it leads to. A context that cannot be read belongs to an
  * allocator: pymalloc has none, and others may use it for anything.
  */
 static enum python_layer_kind kind_of_layer(const struct python_info *info, uint64_t bias,

@@ -51,7 +51,7 @@ struct python_memory {
 int python_layers_read(const struct python_info *info, uint64_t bias, enum python_domain domain,
 		       const struct python_memory *memory, struct python_layers *ret, struct reason *why);
 
-/* Whether the recorded layer is that of debug hooks in front of the file's own allocator. */
+/* Whether the recorded layer is the debug hooks in front of the file's own allocator. */
 bool python_layers_debug_own(const struct python_layers *layers, const struct python_info *info, uint64_t bias,
 			     enum python_domain domain);
 

@@ -31,7 +31,7 @@ enum python_symbol {
 struct python_search {
 	struct elf_object *elf;
 	struct python_code code;
-	uint64_t symbol[SYMBOL_NR]; /* vaddr; 0: there is none */
+	uint64_t symbol[SYMBOL_NR]; /* vaddr; 0: the file does not have the symbol */
 	uint64_t symbol_bytes[SYMBOL_NR];
 	struct python_info *info;
 	const struct python_asked *asked; /* NULL: nothing special */

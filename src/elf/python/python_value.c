@@ -352,7 +352,7 @@ static bool exchange_registers(struct python_state *state, const cs_x86_op *op)
 	       write_register(state, &op[1], a);
 }
 
-/* capstone has one name for moves of vector registers and for those of strings. */
+/* capstone has one name for moves of vector registers and for moves of strings. */
 static bool moves_vector(const cs_insn *insn)
 {
 	const cs_x86_op *op = insn->detail->x86.operands;

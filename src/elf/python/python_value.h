@@ -3,7 +3,7 @@
 #define ALLOCSNAP_ELF_PYTHON_VALUE_H
 
 /*
- * Follows a straight line of x86-64 instructions and tells what registers hold there, in terms of the registers and the
+ * Follows a straight line of x86-64 instructions and finds what registers hold there, in terms of the registers and the
  * memory at its begin. Whatever it does not understand is not known.
  */
 

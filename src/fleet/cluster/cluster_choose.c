@@ -13,7 +13,7 @@
 
 #define COLUMNS_MAX 16
 
-/* choice.sql tells this of a snapshot, besides the columns of its row. */
+/* choice.sql selects this for a snapshot, besides the columns of its row. */
 struct chosen_upload {
 	int64_t chosen_by, behind_ns, twins;
 	char *fate;
@@ -280,9 +280,7 @@ int cluster_choose(struct cluster *cluster, const struct cluster_choice *choice,
 	return err == -ENOMEM ? reason_set(why, err, "out of memory") : err;
 }
 
-/* ---- about their rows ------------------------------------------------------------------------------------------ */
-
-/* ---- about their rows ------------------------------------------------------------------------------------------ */
+/* ---- their rows ------------------------------------------------------------------------------------------------ */
 
 /* Partitions of other times than the snapshots' are not read. */
 static char *fill_times(const char *sql, const struct chosen_query *query)

@@ -16,8 +16,8 @@ struct cluster_choice {
 #define CLUSTER_CHOICES_MAX 2
 
 /*
- * Cohort i is that of choice i. Only a single choice may be COHORT_LIVE. labels: whether the facts need labels. Returns
- * 0, or a negative errno and a line in *why.
+ * Cohort i is the answer to choice i. Only a single choice may be COHORT_LIVE. labels: whether the facts need labels.
+ * Returns 0, or a negative errno and a line in *why.
  */
 int cluster_choose(struct cluster *cluster, const struct cluster_choice *choice, size_t choice_nr, bool labels,
 		   struct fleet_facts *ret_facts, struct cohort *const *ret_cohort, struct reason *why);

@@ -26,7 +26,7 @@
 
 #define LEVEL 1
 #define METHOD_ZSTD 0x90
-#define CHECKSUM_LEN 16 /* a hash that we do not make: the settings tell the server to expect none */
+#define CHECKSUM_LEN 16 /* a hash that we do not make: by the settings, the server does not check it */
 
 static int add_native_text(struct row_bytes *bytes, const char *text)
 {
@@ -176,7 +176,7 @@ static int list_own_ids(const struct catalogue *catalogue, const char *sql, stru
 	return more < 0 ? more : err ? reason_set(why, err, "out of memory") : 0;
 }
 
-/* A cluster may have far more names than one host, so it is asked about those of the catalogue, and one of our own. */
+/* A cluster may have far more names than one host, so it is asked about the catalogue's names, and one of our own. */
 static int ask_own_names(struct cluster *cluster, const struct cluster_push *job, const char *own, int64_t more,
 			 const char *sql, struct known *known, struct reason *why)
 {
@@ -306,7 +306,7 @@ int cluster_push(struct cluster *cluster, const struct cluster_push *job, struct
 	return err;
 }
 
-/* ---- cluster batch ---- */
+/* ---- opening and closing a batch ---- */
 
 struct push_batch {
 	struct cluster_options options;

@@ -19,7 +19,7 @@
 #define ROWS_A_QUERY 2000000
 
 struct unit_origin {
-	int64_t unit; /* a traceback's id, or 0 - that of an own frame */
+	int64_t unit; /* a traceback's id, or 0 - the id of an own frame */
 	int64_t domain_id;
 	uint32_t domain;
 };
@@ -531,7 +531,7 @@ static int read_tracebacks(struct naming *n, struct reason *why)
 	return err;
 }
 
-/* The lists after those of tracebacks. */
+/* Appends the chains of places to the lists of tracebacks. */
 static int read_chains(struct naming *n, struct reason *why)
 {
 	static const enum row_type types[3];

@@ -3,8 +3,8 @@
 #define ALLOCSNAP_FLEET_CLUSTER_CLUSTER_UNITS_H
 
 /*
- * The answers of a cluster. It adds up and ranks; the engine here says what a line is, so that answers are those of a
- * catalogue whatever the key, the filters, and the names that snapshots lend each other.
+ * The answers of a cluster. It adds up and ranks; the engine here says what a line is, so that a cluster answers as a
+ * catalogue does, whatever the key, the filters, and the names that snapshots lend each other.
  *
  *	cluster_units__sum()	for each cohort: sums by unit and domain
  *	cluster_units__names()	the names of these units: the dictionary, with an origin for each unit and domain

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // Columns of bytes and blocks by traceback, of one measure and of the rows that a filter keeps.
 
-// Live blocks. A snapshot has only the rows that changed, so a column begins as that of the snapshot before. Estimates
-// are added up anew each time: sums of reals would drift.
+// Live blocks. A snapshot has only the rows that changed, so its column begins as a copy of the column before.
+// Estimates are added up anew each time: sums of reals would drift.
 function liveColumns(report, keep) {
 	const { nrTracebacks, nrRows, rowTraceback, rowKey, isSampled } = report, out = [];
 	const bytesNow = new Float64Array(nrRows), blocksNow = new Float64Array(nrRows);

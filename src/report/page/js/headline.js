@@ -101,7 +101,7 @@ function cohortDoubt(report) {
 		formatCount(to) + " processes." : "";
 }
 
-// Why verdicts are not sure, or that there are none, in the words of `allocsnap leaks`.
+// Why verdicts are missing or not sure, in the words of `allocsnap leaks`.
 function unjudgedText({ model }) {
 	const { leaks } = model, likely = leaks.found.flatMap(row => row.lines);
 	if (!leaks.unjudged)
@@ -176,7 +176,7 @@ function nameCaller(app, { row }) {
 		element("span", { class: "dim" }, report.place(frame)), ".");
 }
 
-// Growth of RSS beside that of the traced and of what leaks: what the picture cannot show.
+// Growth of RSS, and how much of it is traced or leaks: what the picture cannot show.
 function explainRss({ model }) {
 	const { rss, traced, leaks, time_ns: time } = model.leaks.growth;
 	if (!(rss >= LEAST_RSS_GROWTH))

@@ -17,8 +17,8 @@ function intervalAround(centre, { variance, covariance }, estimate) {
 const addUnseen = (m, weight) => ({ ...m, variance: m.variance + UNSEEN_SAMPLES * weight ** 2,
 	covariance: m.covariance + UNSEEN_SAMPLES * weight ** 3 });
 
-// For counts: more samples of great weights, those of small blocks, as far as the weights differ. `all`: the sums of
-// all samples.
+// For counts: more samples of great weights (of small blocks), as far as the weights differ. `all`: the sums of all
+// samples.
 function addUneven(m, all) {
 	const slope = m.variance > 0 ? m.covariance / m.variance : 0,
 		excess = slope - (all.sampled > 0 ? all.beyond / all.sampled : 0);
@@ -26,7 +26,7 @@ function addUneven(m, all) {
 		covariance: m.covariance + UNEVEN_SAMPLES * slope * slope * excess } : m;
 }
 
-// Whether samples tell how far off a number of blocks may be: enough of them, or all of one weight.
+// Whether samples show how far off a number of blocks may be: enough of them, or all of one weight.
 const isCountTold = ({ sampled, beyond, variance, covariance }) => sampled >= SAMPLES_TO_COUNT || !(variance > 0) ||
 	sampled >= ALIKE_TO_COUNT && covariance / variance <= ALIKE * beyond / sampled;
 
@@ -71,7 +71,7 @@ export class Intervals {
 	}
 
 	// [low, high] of what the tracebacks hold at a snapshot; null if nothing was left to chance. high is Infinity
-	// if the samples do not tell how many blocks there may be.
+	// if the samples do not show how many blocks there may be.
 	held(tracebacks, snapshot, unit, keep) {
 		const sums = this.sum(tracebacks, this.report.rowsAt(snapshot), keep), m = unit === "bytes" ? sums.size
 			: sums.count;

@@ -18,7 +18,7 @@ function readLine(line, order, timeOf) {
 
 const sureRate = line => line.verdict === "leaks" ? line.perSecond : 0;
 
-// The verdict of a site, with that of one more line.
+// The verdict of a site, with the verdict of one more line.
 function sumOf(leak, line) {
 	if (!leak)
 		return { ...line, sure: sureRate(line) };

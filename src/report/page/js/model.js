@@ -56,7 +56,7 @@ export class Model {
 	}
 
 	// The report says this first: the row of verdicts with the fastest leak, and since which snapshot. With fewer
-	// snapshots than a judgement needs, what holds or has changed comes first: births alone tell the verdicts. The
+	// snapshots than a judgement needs, what holds or has changed comes first: births alone give the verdicts. The
 	// same holds where all leaks are a small part of the growth.
 	chooseHeadline(lines) {
 		const row = this.last >= 3 && this.leaks.explains() && this.leaks.found[0], s = this.report.snapshots;
@@ -127,7 +127,7 @@ export class Model {
 		return this.trees[state.order + state.lib] ||= new Tree(this.report, state.order, state.lib === "fold");
 	}
 
-	// The columns behind a site: those of all its tracebacks; for a value of a facet, only blocks with this value.
+	// The columns behind a site, for all its tracebacks; for a value of a facet, only blocks with this value.
 	columnsOf(site) {
 		if (!site?.facet)
 			return this.columns;

@@ -74,7 +74,7 @@ function nameSite(report, site) {
 	}
 }
 
-// A label that tells a site from the others: its last words, with the line where several have the same.
+// A label that no other site has: its last words, with the line where several have the same.
 function tagSites(report, sites) {
 	const seen = new Map(), short = s => s.by === "line" || s.by === "function"
 		? s.name.split("::").slice(-2).join("::") : s.name;

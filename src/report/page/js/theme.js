@@ -18,7 +18,7 @@ export function readTheme() {
 	theme.dark = document.documentElement.dataset.theme === "dark";
 }
 
-// The theme that the reader chose before, else that of the system.
+// The theme that the reader chose before, else the system's theme.
 export function preferredTheme() {
 	try {
 		const kept = localStorage.getItem("allocsnap-theme");

@@ -18,7 +18,7 @@ class BoxTable {
 		return at;
 	}
 
-	// The child of `parent` with this box; it is made where there is none.
+	// The child of `parent` with this box; the tree makes it if it has no such child.
 	child(parent, box, frame) {
 		const slot = this.slotOf(parent, box);
 		if (this.slots[slot] >= 0)
@@ -96,7 +96,7 @@ export class Tree {
 	}
 
 	// Computes what each box is worth: its width, what was there before and after, and the top site that has most
-	// of it. Growth and shrinkage are those of each traceback: inside a box they do not cancel out.
+	// of it. Each traceback's growth or shrinkage counts: inside a box they do not cancel out.
 	fill({ before, after, measure, tints, nrTints }) {
 		const { width, parent } = this, worth = this.worth = new Float64Array(this.end.length);
 		for (const column of [width, this.before, this.after])
@@ -157,7 +157,7 @@ export class Tree {
 		return out;
 	}
 
-	// The box at the end of a path of function boxes; 0 if there is none.
+	// The box at the end of a path of function boxes; 0 if the tree has no such path.
 	find(boxes) {
 		let at = 0;
 		for (const box of boxes) {

@@ -46,7 +46,7 @@ function gapFact({ model, report }, last) {
 			+ "blocks that were freed in one are still shown");
 }
 
-// Losses are counted from the start of a recording on: those of an earlier one are in earlier snapshots only.
+// Losses are counted from the start of a recording on: losses of an earlier one are in earlier snapshots only.
 function lossFact({ snapshots }, last) {
 	const losses = Object.entries(last.losses || {});
 	const isEarlier = snapshots.some(s => s !== last && Object.keys(s.losses || {}).length);
