@@ -135,7 +135,8 @@ struct books_large {
 /* ---- tracebacks ---- */
 
 #define BOOKS_BUCKETS (1u << 18)
-#define BOOKS_NODES_MAX (1u << 25)
+#define BOOKS_NODE_BITS 25
+#define BOOKS_NODES_MAX (1u << BOOKS_NODE_BITS)
 #define BOOKS_TRACEBACKS_MAX (1u << BLOCK_TRACEBACK_BITS)
 
 /* Node 0 is the root; parents have smaller numbers. The word is PYTHON_FRAME_WORD(), without its top bit: code, instruction. */

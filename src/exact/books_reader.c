@@ -31,11 +31,13 @@ struct books {
 	uint64_t *epoch; /* when each began, ns */
 	size_t epoch_nr, epoch_alloc;
 	uint32_t cut; /* 0: none is under way */
+	bool has_ended; /* the process */
 	uint32_t codes_read;
 	uint64_t late_nr;
 	struct slot_owner *owner; /* of slots that were freed, by time */
 	size_t owner_nr, owner_alloc;
 	uint32_t *tid; /* of each slot now */
+	uint32_t *seen; /* the same, when slots were last freed */
 	struct books_block *block; /* of the pass */
 	size_t block_nr, block_alloc;
 	struct idmap handed; /* into block[] */
@@ -130,6 +132,7 @@ int books_open(int fd, uint64_t now_ns, struct books **ret)
 	}
 	books->fd = fd;
 	books->tid = calloc(BOOKS_THREADS, sizeof(*books->tid));
+	books->seen = calloc(BOOKS_THREADS, sizeof(*books->seen));
 	books->head = mmap(NULL, BOOKS_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, BOOKS_AT_HEAD);
 	if (books->head == MAP_FAILED) {
 		err = -errno;
@@ -138,7 +141,8 @@ int books_open(int fd, uint64_t now_ns, struct books **ret)
 	if (!err && (memcmp(books->head->magic, BOOKS_MAGIC, sizeof(books->head->magic)) ||
 		     books->head->version != BOOKS_VERSION))
 		err = -EINVAL;
-	err = err ?: books->tid ? err : -ENOMEM;
+	if (!books->tid || !books->seen)
+		err = -ENOMEM;
 	err = err ?: books_tick(books, now_ns);
 	if (err)
 		books_close(books);
@@ -157,6 +161,7 @@ void books_close(struct books *books)
 	free(books->epoch);
 	free(books->owner);
 	free(books->tid);
+	free(books->seen);
 	free(books->block);
 	idmap_release(&books->handed);
 	free(books);
@@ -223,10 +228,12 @@ static int free_slot(void *freeing_, uint32_t slot, const struct thread_head *th
 	struct freeing *freeing = freeing_;
 	struct books *books = freeing->books;
 	struct slot_owner owner = { slot, thread->tid, books->epoch_nr - 1 };
+	bool was_seen = books->seen[slot] == thread->tid;
 	const uint32_t none = 0;
 	int err;
 
-	if (freeing->is_there(freeing->what, thread->tid))
+	books->seen[slot] = thread->tid;
+	if (!was_seen || freeing->is_there(freeing->what, thread->tid))
 		return 0;
 	err = array_push(books, owner, owner);
 	if (!err && pwrite(books->fd, &none, sizeof(none), thread_at(slot)) != sizeof(none))
@@ -293,8 +300,11 @@ static int await_thread(void *books_, uint32_t slot, const struct thread_head *b
  */
 static int await_hooks(struct books *books)
 {
-	int err = syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) ? -errno : 0;
+	int err;
 
+	if (books->has_ended)
+		return 0;
+	err = syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) ? -errno : 0;
 	err = err ?: read_threads(books, await_thread, books);
 	books->late_nr += err == -EAGAIN;
 	return err;
@@ -306,10 +316,11 @@ static void end_cut(struct books *books)
 	books->cut = 0;
 }
 
-int books_cut(struct books *books, uint64_t now_ns)
+int books_cut(struct books *books, uint64_t now_ns, bool has_ended)
 {
 	int err;
 
+	books->has_ended = has_ended;
 	books->head->handed_nr = 0;
 	err = begin_epoch(books, now_ns, true);
 	if (err)
@@ -330,9 +341,7 @@ static int add_block(struct books *books, uint64_t address, uint64_t word, uint6
 	if (!(word & BLOCK_IS_LIVE) || epoch >= books->cut || address >= ADDRESS_LIMIT || size >= ADDRESS_LIMIT)
 		return 0;
 	block.birth_ns = books->epoch[epoch];
-	block.traceback = BLOCK_TRACEBACK(word);
-	if (block.traceback > number_of(&books->head->traceback_nr, BOOKS_TRACEBACKS_MAX - 1))
-		block.traceback = 0;
+	block.stack = BLOCK_TRACEBACK(word); /* the traceback, until all blocks are read */
 	block.tid = tid_of(books, BLOCK_THREAD(word), epoch);
 	return array_push(books, block, block);
 }
@@ -454,12 +463,42 @@ static int collect_blocks(struct books *books)
 	return err ?: unite_handed(books, read_nr);
 }
 
+/* The tracebacks that are there now. The caller frees *ret. */
+static int read_traceback_table(const struct books *books, struct books_traceback **ret, uint32_t *ret_nr)
+{
+	uint32_t nr = number_of(&books->head->traceback_nr, BOOKS_TRACEBACKS_MAX - 1) + 1;
+	struct books_traceback *table = malloc(nr * sizeof(*table));
+	int err = table ? read_at(books, BOOKS_AT_TRACEBACKS, table, nr * sizeof(*table)) : -ENOMEM;
+
+	if (err)
+		free(table);
+	*ret = err ? NULL : table;
+	*ret_nr = err ? 0 : nr;
+	return err;
+}
+
+static int find_stacks(struct books *books)
+{
+	uint32_t node_nr = number_of(&books->head->node_nr, BOOKS_NODES_MAX - 1), nr;
+	struct books_traceback *table;
+	int err = read_traceback_table(books, &table, &nr);
+
+	for (size_t i = 0; i < books->block_nr && !err; i++) {
+		uint32_t id = books->block[i].stack;
+
+		books->block[i].stack = id && id < nr && table[id].node <= node_nr ? table[id].node : BOOKS_NO_STACK;
+	}
+	free(table);
+	return err;
+}
+
 int books_read_blocks(struct books *books, books_block_fn fn, void *what)
 {
 	int err = books->cut ? collect_blocks(books) : -EINVAL;
 
 	if (books->cut)
 		end_cut(books);
+	err = err ?: find_stacks(books);
 	for (size_t i = 0; i < books->block_nr && !err; i++)
 		err = fn(what, &books->block[i]);
 	return err;
@@ -492,34 +531,66 @@ static uint32_t frames_of(const struct trie *trie, uint32_t node)
 	return nr;
 }
 
-static int read_stacks(void *trie_, const void *tracebacks, uint64_t first, uint64_t nr)
+/* Adds up the two tracebacks of a node: the second one has no allocations then. */
+static void unite_tracebacks(struct books_traceback *table, uint32_t nr, uint32_t *first, uint64_t node_nr)
 {
-	const struct books_traceback *traceback = tracebacks;
-	struct trie *trie = trie_;
+	for (uint32_t i = 1; i < nr; i++) {
+		struct books_traceback *sum;
+
+		if (table[i].node >= node_nr)
+			table[i].allocations = 0;
+		if (!table[i].allocations)
+			continue;
+		if (!first[table[i].node]) {
+			first[table[i].node] = i;
+			continue;
+		}
+		sum = &table[first[table[i].node]];
+		sum->allocations += table[i].allocations;
+		sum->allocated_bytes += table[i].allocated_bytes;
+		sum->temporary += table[i].temporary;
+		sum->temporary_bytes += table[i].temporary_bytes;
+		table[i].allocations = 0;
+	}
+}
+
+static int read_stacks(const struct trie *trie, const struct books_traceback *table, uint32_t nr)
+{
 	int err = 0;
 
-	for (uint64_t i = 0; i < nr && !err; i++) {
-		struct books_stack stack = { first + i, frames_of(trie, traceback[i].node), trie->frame, traceback[i] };
+	for (uint32_t i = 1; i < nr && !err; i++) {
+		struct books_stack stack = { table[i].node, 0, trie->frame, table[i] };
 
-		err = first + i ? trie->fn(trie->what, &stack) : 0;
+		if (!table[i].allocations)
+			continue;
+		stack.frame_nr = frames_of(trie, table[i].node);
+		err = trie->fn(trie->what, &stack);
 	}
 	return err;
 }
 
-int books_read_tracebacks(struct books *books, uint32_t most, books_stack_fn fn, void *what)
+int books_read_stacks(struct books *books, uint32_t most, books_stack_fn fn, void *what)
 {
-	uint64_t traceback_nr = number_of(&books->head->traceback_nr, BOOKS_TRACEBACKS_MAX - 1) + 1;
-	struct trie trie = { .nr = number_of(&books->head->node_nr, BOOKS_NODES_MAX - 1) + UINT64_C(1), .most = most, .fn = fn, .what = what };
-	int err = 0;
+	struct trie trie = { .most = most, .fn = fn, .what = what };
+	struct books_traceback *table;
+	uint32_t nr, *first = NULL;
+	int err = read_traceback_table(books, &table, &nr);
 
+	trie.nr = number_of(&books->head->node_nr, BOOKS_NODES_MAX - 1) + UINT64_C(1);
 	trie.node = malloc(trie.nr * sizeof(*trie.node));
 	trie.frame = calloc(most + 1, sizeof(*trie.frame));
-	if (!trie.node || !trie.frame)
+	first = calloc(trie.nr, sizeof(*first));
+	if (!trie.node || !trie.frame || !first)
 		err = -ENOMEM;
 	err = err ?: read_at(books, BOOKS_AT_NODES, trie.node, trie.nr * sizeof(*trie.node));
-	err = err ?: read_elements(books, BOOKS_AT_TRACEBACKS, 0, traceback_nr, sizeof(struct books_traceback), read_stacks, &trie);
+	if (!err) {
+		unite_tracebacks(table, nr, first, trie.nr);
+		err = read_stacks(&trie, table, nr);
+	}
 	free(trie.node);
 	free(trie.frame);
+	free(first);
+	free(table);
 	return err;
 }
 

@@ -8,7 +8,7 @@
  *
  *	books_cut()		from here on a block that is freed is handed over; no thread is stopped
  *	books_read_blocks()	the blocks that were live then, each once; ends the cut
- *	books_read_tracebacks(), books_read_codes(), books_read_numbers()
+ *	books_read_stacks(), books_read_codes(), books_read_numbers()
  *
  * Those that return int: 0 or a negative errno.
  */
@@ -26,18 +26,21 @@ int books_open(int fd, uint64_t now_ns, struct books **ret);
 void books_close(struct books *books); /* may be NULL */
 
 /*
- * Begins an epoch: the blocks of now are those that were entered before. -EAGAIN: a thread has been in a call of its
- * allocator for too long, so that it is not known whether it has seen that; -ENOSPC: there were too many epochs.
+ * Begins an epoch: the blocks of now are the ones that were entered before. -EAGAIN: a thread has been in a call of its
+ * allocator for too long, so that it is not known whether it has seen that; -ENOSPC: there were too many epochs. In a
+ * process that has ended, no thread is waited for.
  */
-int books_cut(struct books *books, uint64_t now_ns);
+int books_cut(struct books *books, uint64_t now_ns, bool has_ended);
 
 /* Begins an epoch for the births of blocks alone. */
 int books_tick(struct books *books, uint64_t now_ns);
 
+#define BOOKS_NO_STACK UINT32_MAX
+
 struct books_block {
 	uint64_t address, size;
 	uint64_t birth_ns; /* when the epoch of its birth began */
-	uint32_t traceback; /* 0: not known */
+	uint32_t stack;	   /* as in struct books_stack; BOOKS_NO_STACK: there was no room for it */
 	uint32_t tid;	   /* as the C library has it; 0: not known */
 };
 
@@ -46,14 +49,14 @@ int books_read_blocks(struct books *books, books_block_fn fn, void *what);
 
 /* frame[]: code id << 32 | instruction, the innermost first; as many as `most`, of frame_nr in all. */
 struct books_stack {
-	uint32_t id;
+	uint32_t node; /* its number; 0: no frames */
 	uint32_t frame_nr;
 	const uint64_t *frame;
-	struct books_traceback totals;
+	struct books_traceback totals; /* of blocks with and without the GIL */
 };
 
 typedef int (*books_stack_fn)(void *what, const struct books_stack *stack);
-int books_read_tracebacks(struct books *books, uint32_t most, books_stack_fn fn, void *what);
+int books_read_stacks(struct books *books, uint32_t most, books_stack_fn fn, void *what);
 
 /* file, name, lines lie behind it, with the lengths that it says. Those that were not read before. */
 typedef int (*books_code_fn)(void *what, const struct books_code *code);
@@ -70,7 +73,10 @@ struct books_numbers {
 
 void books_read_numbers(struct books *books, struct books_numbers *ret);
 
-/* Frees the slots of threads for which is_there() is false. */
+/*
+ * Frees the slots of threads for which is_there() is false, and which had their slots at the call before: so it is enough to
+ * know which threads ran at any time since then.
+ */
 void books_free_threads(struct books *books, bool (*is_there)(void *what, uint32_t tid), void *what);
 
 /* The hooks only pass on from here on. */

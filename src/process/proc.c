@@ -276,6 +276,23 @@ pid_t proc_next_thread(DIR *threads)
 	return 0;
 }
 
+pid_t proc_own_tid(pid_t pid, pid_t tid)
+{
+	char name[32], *text, *line, *last;
+	pid_t own = 0;
+
+	snprintf(name, sizeof(name), "task/%d/status", tid);
+	text = proc_read(pid, name, NULL);
+	line = text ? strstr(text, "\nNSpid:") : NULL;
+	if (line) {
+		line[1 + strcspn(line + 1, "\n")] = '\0';
+		last = strrchr(line, '\t');
+		own = last ? atoi(last + 1) : 0;
+	}
+	free(text);
+	return own;
+}
+
 pid_t proc_live_thread(pid_t pid)
 {
 	DIR *dir = proc_open_threads(pid);

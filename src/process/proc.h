@@ -52,6 +52,9 @@ uint64_t proc_auxv(pid_t pid, uint64_t type);
 DIR *proc_open_threads(pid_t pid);
 pid_t proc_next_thread(DIR *threads);
 
+/* The number of a thread in the innermost PID namespace that it is in; 0: it has ended. */
+pid_t proc_own_tid(pid_t pid, pid_t tid);
+
 /* A thread of the process that is still running, the leader if it is. 0 if no thread is. */
 pid_t proc_live_thread(pid_t pid);
 

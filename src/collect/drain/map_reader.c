@@ -157,9 +157,25 @@ int map_copy_take(struct map_copy *to, int fd, size_t key_bytes, size_t value_by
 	return read_whole_map(to, fd, true, key_bytes, value_bytes);
 }
 
+int map_copy_add(struct map_copy *copy, const void *key, const void *value)
+{
+	int err = array_reserve_bytes(&copy->key, &copy->key_alloc, copy->nr + 1, copy->key_bytes);
+
+	err = err ?: array_reserve_bytes(&copy->value, &copy->value_alloc, copy->nr + 1, copy->value_bytes);
+	if (err)
+		return err;
+	memcpy((char *)copy->key + copy->nr * copy->key_bytes, key, copy->key_bytes);
+	memcpy((char *)copy->value + copy->nr * copy->value_bytes, value, copy->value_bytes);
+	copy->nr++;
+	return 0;
+}
+
 int drain_read_tracebacks(struct drain *drain, int tracebacks_fd, size_t traceback_bytes)
 {
-	return map_copy_read(&drain->tracebacks, tracebacks_fd, sizeof(uint64_t), traceback_bytes);
+	int err = map_copy_read(&drain->tracebacks, tracebacks_fd, sizeof(uint64_t), traceback_bytes);
+
+	drain->kernel_nr = drain->tracebacks.nr;
+	return err;
 }
 
 static bool has_ended(const void *ended_, uint64_t image)
@@ -309,7 +325,7 @@ int drain_trim_tracebacks(const struct drain *drain, int tracebacks_fd, drain_re
 	struct traceback scratch;
 	int err = is_used ? mark_used(drain, is_used) : -ENOMEM;
 
-	for (size_t i = 0; i < drain->tracebacks.nr && !err; i++)
+	for (size_t i = 0; i < drain->kernel_nr && !err; i++)
 		if (!is_used[i])
 			err = delete_and_retire_traceback(tracebacks_fd, drain_traceback_id(drain, i), &scratch,
 							  retire, what);

@@ -25,11 +25,18 @@ struct map_copy {
 	size_t key_bytes, value_bytes; /* of one entry */
 };
 
+/* Adds an entry, of as many bytes as the others. 0 or -ENOMEM. */
+int map_copy_add(struct map_copy *copy, const void *key, const void *value);
+
 /* One pass over the accounting of all processes. Zeroed: empty; can be filled again and again. */
 struct drain {
 	struct drained_blocks blocks;
 	struct map_copy tracebacks; /* id → struct traceback, cut after the traceback limit */
+	size_t kernel_nr;	    /* of them, those of the map; the others were added */
 };
+
+/* Of ids that a source of blocks has made. */
+#define TRACEBACK_OF_BOOKS (UINT64_C(1) << 63)
 
 static inline uint64_t drain_traceback_id(const struct drain *drain, size_t i)
 {

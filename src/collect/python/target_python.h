@@ -13,6 +13,8 @@
 #include "collect/python/python_codes.h"
 #include "shared/bpf_types.h"
 
+struct books;
+
 /* Zeroed: none. */
 struct target_python {
 	bool is_used;	     /* its allocators are probed, for the program that runs now */
@@ -32,6 +34,7 @@ struct target_python {
 	uint64_t codes_missing; /* frames of the latest snapshot whose code objects are not known */
 	struct python_process where; /* what the kernel side knows */
 	struct python_checked checked;
+	struct books *books; /* its blocks are in these, and nothing of it is probed; NULL: none. They belong to the source */
 };
 
 /* After an exec: the process runs another program. Its code objects stay if they are of the same memory. */

@@ -86,7 +86,7 @@ int find_probes(struct collector *collector, struct target *target, struct reaso
 
 	note_tracer(&collector->shared, &collector->notes, &target->identity, target->probes.used);
 	copied_count(&collector->objects, &collector->notes, target);
-	if (!err && !probes_see_allocations(target->probes.used))
+	if (!err && !probes_see_allocations(target->probes.used) && !sources_are_used(target))
 		err = report_nothing_found(collector, target, why);
 	return err;
 }

@@ -314,8 +314,9 @@ static int read_maps(struct collector *collector)
 	      sources_after_read(collector);
 	if (!err)
 		unwind_tables_settle(&collector->unwind_tables); /* the read has waited for the programs */
-	return err ?: drain_read_tracebacks(&collector->pass.drain, bpf_map__fd(bpf->maps.tracebacks),
-					    bpf_map__value_size(bpf->maps.tracebacks));
+	err = err ?: drain_read_tracebacks(&collector->pass.drain, bpf_map__fd(bpf->maps.tracebacks),
+					   bpf_map__value_size(bpf->maps.tracebacks));
+	return err ?: sources_add_tracebacks(collector);
 }
 
 /* Reads the RSS by kind of memory, and what samplers say. A process that has ended keeps its last values. */

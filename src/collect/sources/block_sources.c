@@ -191,6 +191,15 @@ int sources_after_read(struct collector *collector)
 	return err;
 }
 
+int sources_add_tracebacks(struct collector *collector)
+{
+	int err = 0;
+
+	FOR_EACH_SOURCE(source, add_tracebacks)
+		err = err ?: source->add_tracebacks(collector);
+	return err;
+}
+
 void sources_look(struct target *target)
 {
 	FOR_EACH_SOURCE(source, look)
@@ -203,6 +212,14 @@ bool sources_are_estimated(const struct target *target, const struct settings *s
 {
 	FOR_EACH_SOURCE(source, is_estimated)
 		if (source->is_estimated(target, settings))
+			return true;
+	return false;
+}
+
+bool sources_are_used(const struct target *target)
+{
+	FOR_EACH_SOURCE(source, is_used)
+		if (source->is_used(target))
 			return true;
 	return false;
 }

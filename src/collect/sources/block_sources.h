@@ -11,6 +11,7 @@
 
 #include "collect/recording/collector.h"
 #include "collect/sources/injection.h"
+#include "collect/sources/python_books.h"
 #include "collect/sources/python_choice.h"
 #include "collect/target/block_source.h"
 #include "elf/user_allocators.h"
@@ -20,6 +21,7 @@ struct source_state {
 	struct python_choice python_choice;
 	uint64_t python_noted_nr; /* processes of which a note says why their Python is not recorded */
 	struct injections injections;
+	struct all_python_books python_books;
 	bool is_interval_noted; /* a note named a process whose sampler's interval cannot be written */
 };
 
@@ -48,8 +50,12 @@ bool sources_can_save(const struct target *target);
 bool sources_have_own_rate(const struct target *target);
 void sources_before_cut(struct collector *collector);
 int sources_after_read(struct collector *collector);
+int sources_add_tracebacks(struct collector *collector);
 void sources_look(struct target *target);
 bool sources_are_estimated(const struct target *target, const struct settings *settings);
+
+/* Whether a source sees blocks of the process, with or without probes. */
+bool sources_are_used(const struct target *target);
 
 /* Whether only a domain is recorded of which there is nothing to show in this process. */
 bool sources_show_nothing(const struct collector_options *options, const struct target *target);

@@ -177,7 +177,7 @@ static bool python_is_checkable(const struct collector *collector, const struct 
 	bool has_all_sizes = !options->min_size &&
 			     (!options->max_size || (options->python_pools && options->max_size >= COLLECTOR_PYTHON_SMALL_MAX));
 
-	return target->python.is_used && target->python.memory && !target->life.has_ended && !options->sample_bytes &&
+	return target->python.is_used && !target->python.books && target->python.memory && !target->life.has_ended && !options->sample_bytes &&
 	       has_all_sizes && !options->max_overhead;
 }
 
@@ -361,7 +361,7 @@ int describe_python(struct snapshot_builder *builder, const struct target *targe
 						 target->mappings.objects->object[python->object]->path);
 	if (!err && settings->has_pools)
 		err = snapshot_builder__metadata(builder, "sampler_kind", "pools");
-	return err ?: describe_older_python(builder, &python->checked);
+	return err ?: describe_books(builder, target) ?: describe_older_python(builder, &python->checked);
 }
 
 void add_python_losses(const struct target *target, uint64_t *loss)
@@ -373,4 +373,5 @@ void add_python_losses(const struct target *target, uint64_t *loss)
 	loss[LOSS_python_blocks_unseen] = python->checked.unseen;
 	loss[LOSS_python_blocks_gone] = python->checked.gone;
 	loss[LOSS_python_creations_unknown] = python->creation_unknown_nr;
+	add_books_losses(target, loss);
 }

@@ -274,6 +274,11 @@ static const char *find_fault(const struct collector *collector, struct target *
 
 /* ---- the decision ---- */
 
+static bool has_books(const struct collector *collector, const struct target *target)
+{
+	return find_python_books(&collector->sources->python_books, target->identity.pid);
+}
+
 /*
  * Reads the kernel's id of the program's address space. False: the process has called exec since, so the id belongs to
  * another program.
@@ -379,6 +384,20 @@ static int attach_heap_for_python(struct collector *collector, struct target *ta
 	return err;
 }
 
+/* Its CPython has the functions of this recording in its tables: nothing is probed. */
+static int attach_books(struct collector *collector, struct target *target, uint32_t object, const struct python_info *info)
+{
+	struct target_python *python = &target->python;
+
+	python->books = find_python_books(&collector->sources->python_books, target->identity.pid);
+	python->is_used = true;
+	python->why_not = (struct reason){};
+	python->object = object;
+	python->lines = python_lines_of(info->version);
+	python->version = info->version;
+	return 0;
+}
+
 static int try_python(struct collector *collector, struct target *target, uint32_t object,
 		      const struct python_info *info, struct reason *why)
 {
@@ -404,6 +423,8 @@ static int try_python(struct collector *collector, struct target *target, uint32
 		note_python(collector, target, path, fault);
 		return 0;
 	}
+	if (has_books(collector, target))
+		return attach_books(collector, target, object, info);
 	is_hooked = asked.function[PYTHON_RAW][PYTHON_MALLOC];
 	if (is_hooked) /* debug hooks have places of their own */
 		err = sandbox__python(collector->helpers.sandbox, collector->objects.object[object]->fd, &asked, &hooked, NULL);
@@ -425,6 +446,10 @@ static int use_python(struct collector *collector, struct target *target, struct
 	note_obstacle(collector, target);
 	if (!may_use_python(collector, target))
 		return 0;
+	if (has_books(collector, target) && target->life.exec_cnt) {
+		note_python(collector, target, "", "what recorded it went with the program before exec");
+		return 0;
+	}
 	err = target->python.is_used ? -ENOENT : find_cpython(collector, target, &object, &info);
 	if (!err)
 		err = try_python(collector, target, object, info, why);
@@ -434,7 +459,7 @@ static int use_python(struct collector *collector, struct target *target, struct
 		note_embedded(collector, target);
 	if (!target->python.is_used)
 		python_view_refuse(collector, target);
-	return err || !target->python.is_used || pools_asked(collector) == PYTHON_POOLS_ONLY ? err :
+	return err || !target->python.is_used || target->python.books || pools_asked(collector) == PYTHON_POOLS_ONLY ? err :
 	       attach_heap_for_python(collector, target, why);
 }
 
@@ -516,6 +541,16 @@ static void end_python(struct collector *collector, struct target *target)
 	target_python_release(&target->python);
 }
 
+static int read_python_blocks(struct collector *collector)
+{
+	return read_python_books(collector) ?: python_check(collector);
+}
+
+static void close_python(struct collector *collector)
+{
+	python_books_release(&collector->sources->python_books);
+}
+
 static void forget_python_program(struct target *target)
 {
 	target_python_begin(&target->python, target->now.account.memory);
@@ -551,6 +586,7 @@ const struct block_source python_source = {
 	.choose = choose_python,
 	.configure = configure_python,
 	.open = begin_python,
+	.close = close_python,
 	.preload = load_for_python,
 	.loads_later = loads_python_later,
 	.option_given = python_option_given,
@@ -559,7 +595,8 @@ const struct block_source python_source = {
 	.forget_program = forget_python_program,
 	.end = end_python,
 	.before_cut = python_check_begin,
-	.after_read = python_check,
+	.after_read = read_python_blocks,
+	.add_tracebacks = read_python_stacks,
 	.is_used = python_is_used,
 	.hides_heap = python_hides_heap,
 	.has_view = has_python_view,

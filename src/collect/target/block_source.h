@@ -9,7 +9,7 @@
  *
  *	options ──► choose ──► configure ──► open ──► preload                  ──► close
  *	process              attach ──► check ──► attach … ──► leave (exec) ──► end
- *	pass                          before_cut ──► after_read ──► look
+ *	pass                          before_cut ──► after_read ──► add_tracebacks ──► look
  *	snapshot                      look_up ──► describe, frame, add_losses
  *
  * Each function may be NULL. Those that return int: 0 or a negative errno, with a line in *why if there is one.
@@ -57,7 +57,8 @@ struct block_source {
 
 	/* A pass. */
 	void (*before_cut)(struct collector *collector);
-	int (*after_read)(struct collector *collector); /* the blocks have been read */
+	int (*after_read)(struct collector *collector); /* the blocks have been read; it may add some */
+	int (*add_tracebacks)(struct collector *collector); /* of blocks that it has added; the kernel's have been read */
 	void (*look)(struct target *target); /* the process runs */
 
 	/* A snapshot. */

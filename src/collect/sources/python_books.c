@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "collect/sources/python_books.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "collect/build/build_metadata.h"
+#include "collect/sources/block_sources.h"
+#include "exact/books_reader.h"
+#include "process/proc.h"
+#include "shared/python_calls.h"
+#include "shared/unwind_types.h"
+#include "snapshot.h"
+
+/* ---- which processes have some ---- */
+
+struct books *find_python_books(const struct all_python_books *all, pid_t pid)
+{
+	const struct python_books *found = array_find(all, process, i, all->process[i].pid == pid);
+
+	return found ? found->books : NULL;
+}
+
+int python_books_add(struct all_python_books *all, pid_t pid, int fd, uint64_t stopped_ns)
+{
+	struct python_books new = { .pid = pid, .stopped_ns = stopped_ns };
+	int err = books_open(fd, monotonic_now_ns(), &new.books) ?: array_push(all, process, new);
+
+	if (err)
+		books_close(new.books);
+	return err;
+}
+
+void python_books_release(struct all_python_books *all)
+{
+	for (size_t i = 0; i < all->process_nr; i++)
+		books_close(all->process[i].books);
+	free(all->process);
+	*all = (struct all_python_books){};
+}
+
+/* ---- a pass ---- */
+
+/* A thread that runs: its number as the C library of the process has it, and in this PID namespace. */
+struct running_thread {
+	uint32_t own;
+	pid_t tid;
+};
+
+struct joining {
+	struct collector *collector;
+	struct target *target;
+	uint64_t image;
+	struct running_thread *thread; /* sorted by own */
+	size_t thread_nr, thread_alloc;
+};
+
+static int by_own_tid(const void *a, const void *b)
+{
+	uint32_t x = ((const struct running_thread *)a)->own, y = ((const struct running_thread *)b)->own;
+
+	return (x > y) - (x < y);
+}
+
+static int read_running_threads(struct joining *joining)
+{
+	pid_t pid = joining->target->identity.pid;
+	DIR *dir = joining->target->life.has_ended ? NULL : proc_open_threads(pid);
+	struct running_thread thread;
+	int err = 0;
+
+	while (dir && !err && (thread.tid = proc_next_thread(dir)))
+		if ((thread.own = proc_own_tid(pid, thread.tid)))
+			err = array_push(joining, thread, thread);
+	if (dir)
+		closedir(dir);
+	if (joining->thread_nr)
+		qsort(joining->thread, joining->thread_nr, sizeof(*joining->thread), by_own_tid);
+	return err;
+}
+
+static const struct running_thread *find_running(const struct joining *joining, uint32_t own)
+{
+	const struct running_thread key = { .own = own };
+
+	return joining->thread_nr ? bsearch(&key, joining->thread, joining->thread_nr, sizeof(key), by_own_tid) : NULL;
+}
+
+/* Threads that have ended keep the number that they had for themselves. */
+static pid_t tid_of_block(const struct joining *joining, uint32_t own)
+{
+	const struct running_thread *thread = find_running(joining, own);
+
+	return thread ? thread->tid : (pid_t)own;
+}
+
+/* The traceback of a node, among the ones of all processes. */
+static uint64_t traceback_id(const struct joining *joining, uint32_t node)
+{
+	return TRACEBACK_OF_BOOKS | joining->image << BOOKS_NODE_BITS | node;
+}
+
+static int join_block(void *joining_, const struct books_block *block)
+{
+	const struct joining *joining = joining_;
+	const struct block_key key = block_key_of(block->address, joining->image, LAYER_POOL);
+	const struct block joined = {
+		.size = block->size,
+		.traceback = block->stack == BOOKS_NO_STACK ? 0 : traceback_id(joining, block->stack),
+		.birth_ns = block->birth_ns,
+		.thread = tid_of_block(joining, block->tid),
+		.domain = DOMAIN_PYTHON,
+	};
+
+	return drained_blocks_add(&joining->collector->pass.drain.blocks, &key, &joined);
+}
+
+static int join_stack(void *joining_, const struct books_stack *stack)
+{
+	const struct joining *joining = joining_;
+	struct drain *drain = &joining->collector->pass.drain;
+	uint32_t limit = joining->collector->options.traceback_limit;
+	uint64_t id = traceback_id(joining, stack->node);
+	struct traceback traceback = {
+		.churn = { stack->totals.allocations, stack->totals.allocated_bytes, stack->totals.temporary,
+			   stack->totals.temporary_bytes },
+		.image = joining->image,
+		.nframe = stack->frame_nr < limit ? stack->frame_nr : limit,
+		.total_nframe = stack->frame_nr,
+		.end = UNWIND_ROOT,
+		.by_tables = true,
+	};
+
+	for (uint32_t i = 0; i < traceback.nframe; i++)
+		traceback.pc[i] = PYTHON_FRAME | stack->frame[i];
+	if (!stack->frame_nr) { /* a thread without Python code: tracemalloc has one unknown frame */
+		traceback.pc[0] = PYTHON_FRAME_WORD(PYTHON_CODE_UNKNOWN, 0);
+		traceback.nframe = traceback.total_nframe = 1;
+	}
+	return map_copy_add(&drain->tracebacks, &id, &traceback);
+}
+
+/* Copies bytes that lie behind the struct, in place of memory of the process. */
+static int read_behind(void *code, uint64_t address, void *to, size_t bytes)
+{
+	memcpy(to, (const char *)code + sizeof(struct books_code) + address, bytes);
+	return 0;
+}
+
+static bool is_always_same(void *code)
+{
+	(void)code;
+	return true;
+}
+
+static int join_code(void *joining_, const struct books_code *code)
+{
+	const struct joining *joining = joining_;
+	const struct python_code_record record = {
+		.id = code->id,
+		.first_line = code->first_line,
+		.file = { .address = 0, .bytes = code->file_bytes, .state = code->file_state },
+		.name = { .address = code->file_bytes, .bytes = code->name_bytes, .state = code->name_state },
+		.lines = { .address = code->file_bytes + code->name_bytes, .bytes = code->line_bytes },
+	};
+	int err = python_codes_add(&joining->target->python.codes, &record, sizeof(record), read_behind, is_always_same,
+				   (void *)code);
+
+	return err == -ENOMEM ? err : 0; /* frames of others have no name, which is counted */
+}
+
+/* The numbers of the kernel's account are of probes, which such a process has none of. */
+static void join_numbers(struct target *target)
+{
+	struct books_numbers numbers;
+	uint64_t *counter = target->drained.account.counter;
+
+	books_read_numbers(target->python.books, &numbers);
+	counter[COUNTER_allocations] = numbers.allocations;
+	counter[COUNTER_allocated_bytes] = numbers.allocated_bytes;
+	counter[COUNTER_frees] = numbers.frees;
+	counter[COUNTER_freed_bytes] = numbers.freed_bytes;
+	counter[COUNTER_unknown_frees] = numbers.unknown_frees;
+}
+
+static bool is_running(void *joining, uint32_t own)
+{
+	return find_running(joining, own);
+}
+
+/*
+ * A process that has ended writes nothing any more. One that cannot be read at this moment has the blocks of the pass
+ * before in no snapshot: the pass fails.
+ */
+static int read_books_of(struct collector *collector, struct target *target)
+{
+	struct joining joining = { .collector = collector, .target = target, .image = target->drained.account.image };
+	struct books *books = target->python.books;
+	int err = read_running_threads(&joining);
+
+	/* Before the cut: a slot is free for a thread that begins later. */
+	if (!err && joining.thread_nr)
+		books_free_threads(books, is_running, &joining);
+	err = err ?: books_cut(books, monotonic_now_ns(), target->life.has_ended);
+	err = err ?: books_read_blocks(books, join_block, &joining);
+	err = err ?: books_read_codes(books, join_code, &joining);
+	join_numbers(target);
+	free(joining.thread);
+	return err;
+}
+
+int read_python_books(struct collector *collector)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < collector->targets.target_nr && !err; i++)
+		if (collector->targets.target[i]->python.books)
+			err = read_books_of(collector, collector->targets.target[i]);
+	return err;
+}
+
+int read_python_stacks(struct collector *collector)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < collector->targets.target_nr && !err; i++) {
+		struct target *target = collector->targets.target[i];
+		struct joining joining = { .collector = collector, .target = target, .image = target->drained.account.image };
+
+		if (target->python.books)
+			err = books_read_stacks(target->python.books, collector->options.traceback_limit, join_stack, &joining);
+	}
+	return err;
+}
+
+/* ---- a snapshot ---- */
+
+void add_books_losses(const struct target *target, uint64_t *loss)
+{
+	struct books_numbers numbers;
+
+	if (!target->python.books)
+		return;
+	books_read_numbers(target->python.books, &numbers);
+	loss[LOSS_threads_dropped] += numbers.lost[BOOKS_LOST_THREADS];
+	loss[LOSS_blocks_dropped] += numbers.lost[BOOKS_LOST_BLOCKS];
+	loss[LOSS_tracebacks_dropped] += numbers.lost[BOOKS_LOST_TRACEBACKS];
+	loss[LOSS_python_codes_missing] += numbers.lost[BOOKS_LOST_CODES];
+	loss[LOSS_blocks_not_handed] += numbers.lost[BOOKS_LOST_HANDED];
+	loss[LOSS_tracebacks_limited] += numbers.lost[BOOKS_DEEP];
+}
+
+int describe_books(struct snapshot_builder *builder, const struct target *target)
+{
+	struct books_numbers numbers;
+
+	if (!target->python.books)
+		return 0;
+	books_read_numbers(target->python.books, &numbers);
+	return describe_numbers(builder, (const struct number[]){ { "books_bytes", numbers.file_bytes },
+								  { "books_node_count", numbers.node_nr } }, 2);
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_COLLECT_SOURCES_PYTHON_BOOKS_H
+#define ALLOCSNAP_COLLECT_SOURCES_PYTHON_BOOKS_H
+
+/*
+ * Processes whose CPython enters its blocks into books of its own (exact/books.h), by functions that this recording has put
+ * into it, in place of probes. Their blocks, tracebacks and code objects join the ones of the kernel in each pass.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct books;
+struct collector;
+struct reason;
+struct target;
+
+/* A process that has books. */
+struct python_books {
+	pid_t pid;
+	struct books *books;
+	uint64_t stopped_ns; /* how long its threads were stopped */
+};
+
+struct all_python_books {
+	struct python_books *process;
+	size_t process_nr, process_alloc;
+};
+
+/* NULL: it has none of this recording. */
+struct books *find_python_books(const struct all_python_books *all, pid_t pid);
+
+/* Takes over the descriptor. 0 or a negative errno. */
+int python_books_add(struct all_python_books *all, pid_t pid, int fd, uint64_t stopped_ns);
+void python_books_release(struct all_python_books *all);
+
+/* Once the kernel's blocks have been read, and once its tracebacks have. 0 or a negative errno. */
+int read_python_books(struct collector *collector);
+int read_python_stacks(struct collector *collector);
+
+/* What the books lack. */
+void add_books_losses(const struct target *target, uint64_t *loss);
+
+/* 0 or a negative errno. */
+struct snapshot_builder;
+int describe_books(struct snapshot_builder *builder, const struct target *target);
+
+#endif
