@@ -11,8 +11,7 @@
  *	directory, chunks	the shadow of the heap: a word for each 16 bytes of addresses; small blocks
  *	levels			a hash of addresses: larger blocks. A full neighbourhood makes the next level, of double size
  *	handed			blocks that were freed while a snapshot was read that they belong to
- *	buckets, nodes		the trie of tracebacks: a node is a frame and the node of its caller
- *	tracebacks		what ended in a block, with its totals
+ *	buckets, nodes		the trie of tracebacks: a node is a frame and the node of its caller, and totals
  *	codes			code objects: where each is now, by hash; contents, by hash; texts
  *
  * A block is in the books from after its allocator has returned until before the allocator has it back: so the
@@ -30,17 +29,17 @@
 
 /* ---- the word of a block ---- */
 
-#define BLOCK_TRACEBACK_BITS 24
-#define BLOCK_SIZE_SHIFT 24
+#define BLOCK_NODE_BITS 25	/* where its traceback ends in the trie */
+#define BLOCK_SIZE_SHIFT 25
 #define BLOCK_SIZE_BITS 10	/* small blocks only */
-#define BLOCK_IS_LIVE (UINT64_C(1) << 34)
-#define BLOCK_IS_CODE (UINT64_C(1) << 35) /* a known code object begins here; without IS_LIVE, one from before the recording */
-#define BLOCK_THREAD_SHIFT 36
+#define BLOCK_IS_LIVE (UINT64_C(1) << 35)
+#define BLOCK_IS_CODE (UINT64_C(1) << 36) /* a known code object begins here; without IS_LIVE, one from before the recording */
+#define BLOCK_THREAD_SHIFT 37
 #define BLOCK_THREAD_BITS 12	/* the slot of the thread */
-#define BLOCK_EPOCH_SHIFT 48
-#define BLOCK_EPOCH_BITS 16
+#define BLOCK_EPOCH_SHIFT 49
+#define BLOCK_EPOCH_BITS 15
 
-#define BLOCK_TRACEBACK(word) ((uint32_t)(word) & ((1u << BLOCK_TRACEBACK_BITS) - 1))
+#define BLOCK_NODE(word) ((uint32_t)(word) & ((1u << BLOCK_NODE_BITS) - 1))
 #define BLOCK_SIZE(word) ((uint32_t)((word) >> BLOCK_SIZE_SHIFT) & ((1u << BLOCK_SIZE_BITS) - 1))
 #define BLOCK_THREAD(word) ((uint32_t)((word) >> BLOCK_THREAD_SHIFT) & ((1u << BLOCK_THREAD_BITS) - 1))
 #define BLOCK_EPOCH(word) ((uint32_t)((word) >> BLOCK_EPOCH_SHIFT))
@@ -49,6 +48,8 @@
 #define BOOKS_SMALL_MAX 512 /* bytes of a block in the shadow: pymalloc's (SMALL_REQUEST_THRESHOLD, Objects/obmalloc.c) */
 
 /* ---- the head ---- */
+
+#define BOOKS_OFF UINT64_MAX
 
 enum books_loss {
 	BOOKS_LOST_THREADS,    /* blocks of threads without a slot */
@@ -62,16 +63,16 @@ enum books_loss {
 
 struct books_head {
 	char magic[8];
-	uint32_t version;
-	uint32_t is_off; /* by the recorder: the hooks only pass on */
+	uint32_t version, pad;
 	/*
 	 * By the recorder, in one store: the epoch that blocks get at their birth, below BOOKS_EPOCHS_MAX; in the upper half
-	 * 0, or: blocks of epochs below this one are being read, and are handed over when they are freed.
+	 * 0, or: blocks of epochs below this one are being read, and are handed over when they are freed. BOOKS_OFF: the hooks
+	 * only pass on.
 	 */
 	uint64_t now;
-	uint64_t pad[5];
+	uint64_t pad2[5];
 	/* By the hooks, on another line of the cache. */
-	uint32_t chunk_nr, level_nr, node_nr, traceback_nr, code_nr, handed_nr;
+	uint32_t chunk_nr, level_nr, node_nr, code_nr, handed_nr, pad3;
 	uint64_t text_bytes;
 	uint32_t codes_lock;
 	uint32_t gone_nr; /* code objects that have ended */
@@ -101,14 +102,14 @@ struct books_thread {
 	uint32_t tid;	 /* as the C library has it; 0: a free slot */
 	uint32_t gone_nr; /* of the head, when the memo was last looked through */
 	uint64_t inside; /* the stack pointer of the hook that the thread is in; 0: none */
-	uint64_t passes; /* of hooks, by the thread: two looks at it say whether it has left one meanwhile */
-	uint64_t allocations, allocated_bytes, frees, freed_bytes, unknown_frees, reallocs, walks, steps;
 	uint64_t latest; /* the address of the block that it entered last */
+	uint64_t allocations, frees, unknown_frees; /* counted at the end of a hook: two looks say whether it has left one */
+	uint64_t steps; /* frames that were not in the memo */
 	uint32_t frame_nr; /* of the last walk: frame[1] is the outermost one */
 	uint32_t slot; /* its own number */
-	struct books_child child[BOOKS_CHILDREN];
 	uint16_t place[BOOKS_PLACES]; /* of frames in frame[], by address */
 	struct books_frame frame[BOOKS_DEEPEST + 1];
+	struct books_child child[BOOKS_CHILDREN];
 	struct { uint64_t frame, instruction; } pending[BOOKS_DEEPEST + 1];
 };
 
@@ -135,23 +136,20 @@ struct books_large {
 /* ---- tracebacks ---- */
 
 #define BOOKS_BUCKETS (1u << 18)
-#define BOOKS_NODE_BITS 25
-#define BOOKS_NODES_MAX (1u << BOOKS_NODE_BITS)
-#define BOOKS_TRACEBACKS_MAX (1u << BLOCK_TRACEBACK_BITS)
+#define BOOKS_NODES_MAX (1u << BLOCK_NODE_BITS)
+#define BOOKS_NO_NODE (BOOKS_NODES_MAX - 1) /* there was no room for the traceback */
 
-/* Node 0 is the root; parents have smaller numbers. The word is PYTHON_FRAME_WORD(), without its top bit: code, instruction. */
+/* No frame: the blocks were allocated without the GIL, by the raw domain. */
+#define BOOKS_RAW_WORD UINT64_MAX
+
+/*
+ * Node 0 is the root; parents have smaller numbers. The word is PYTHON_FRAME_WORD(), without its top bit: code, instruction.
+ * The totals are the ones of struct churn, of the blocks whose traceback ends here. They have one writer at a time, which
+ * holds the GIL; below a node of BOOKS_RAW_WORD they are added up by atomic instructions.
+ */
 struct books_node {
 	uint64_t word;
 	uint32_t parent, next; /* next: in its bucket */
-};
-
-/*
- * The totals of struct churn. A node has two tracebacks at most: one for blocks that were allocated with the GIL, and one
- * for blocks of the raw domain. The numbers of the first have one writer at a time; those of the second are added up by
- * atomic instructions. Traceback 0 has no totals: there was no room for another one.
- */
-struct books_traceback {
-	uint32_t node, is_raw;
 	uint64_t allocations, allocated_bytes, temporary, temporary_bytes;
 };
 
@@ -197,9 +195,7 @@ struct books_gone {
 #define BOOKS_AT_HANDED (BOOKS_AT_LEVELS + sizeof(struct books_large) * BOOKS_LEVEL_AT(BOOKS_LEVELS_MAX))
 #define BOOKS_AT_BUCKETS (BOOKS_AT_HANDED + sizeof(struct books_large) * BOOKS_HANDED_MAX)
 #define BOOKS_AT_NODES (BOOKS_AT_BUCKETS + UINT64_C(4) * BOOKS_BUCKETS)
-#define BOOKS_AT_LEAVES (BOOKS_AT_NODES + sizeof(struct books_node) * BOOKS_NODES_MAX) /* uint32_t[2]: tracebacks of a node */
-#define BOOKS_AT_TRACEBACKS (BOOKS_AT_LEAVES + UINT64_C(8) * BOOKS_NODES_MAX)
-#define BOOKS_AT_CODE_SLOTS (BOOKS_AT_TRACEBACKS + sizeof(struct books_traceback) * BOOKS_TRACEBACKS_MAX)
+#define BOOKS_AT_CODE_SLOTS (BOOKS_AT_NODES + sizeof(struct books_node) * BOOKS_NODES_MAX)
 #define BOOKS_AT_CONTENTS (BOOKS_AT_CODE_SLOTS + sizeof(struct books_code_slot) * BOOKS_CODE_SLOTS) /* uint32_t: ids, by hash of what is told */
 #define BOOKS_AT_CODES (BOOKS_AT_CONTENTS + UINT64_C(4) * BOOKS_CODE_SLOTS) /* uint32_t: the place of a text, in units of 8 bytes, by id */
 #define BOOKS_AT_TEXT (BOOKS_AT_CODES + UINT64_C(4) * BOOKS_CODES_MAX)

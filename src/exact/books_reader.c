@@ -169,7 +169,7 @@ void books_close(struct books *books)
 
 void books_turn_off(struct books *books)
 {
-	__atomic_store_n(&books->head->is_off, 1, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&books->head->now, BOOKS_OFF, __ATOMIC_SEQ_CST);
 }
 
 /* ---- threads ---- */
@@ -177,8 +177,7 @@ void books_turn_off(struct books *books)
 /* The beginning of struct books_thread, which is all that is read of it. */
 struct thread_head {
 	uint32_t tid, gone_nr;
-	uint64_t inside, passes;
-	uint64_t allocations, allocated_bytes, frees, freed_bytes, unknown_frees, reallocs, walks, steps;
+	uint64_t inside, latest, allocations, frees, unknown_frees, steps;
 };
 
 _Static_assert(offsetof(struct thread_head, steps) == offsetof(struct books_thread, steps), "the same members");
@@ -278,6 +277,11 @@ static void pause_ns(uint64_t ns)
 	nanosleep(&(struct timespec){ .tv_nsec = ns }, NULL);
 }
 
+static uint64_t hooks_left(const struct thread_head *thread)
+{
+	return thread->allocations + thread->frees + thread->unknown_frees;
+}
+
 /* Waits until the thread has left the hook that it was in. */
 static int await_thread(void *books_, uint32_t slot, const struct thread_head *before)
 {
@@ -285,7 +289,7 @@ static int await_thread(void *books_, uint32_t slot, const struct thread_head *b
 	struct thread_head now = *before;
 	int err = 0;
 
-	for (uint64_t waited_ns = 0; !err && now.inside && now.passes == before->passes; waited_ns += HOOK_LOOK_NS) {
+	for (uint64_t waited_ns = 0; !err && now.inside && hooks_left(&now) == hooks_left(before); waited_ns += HOOK_LOOK_NS) {
 		if (waited_ns >= HOOK_WAIT_NS)
 			return -EAGAIN;
 		pause_ns(HOOK_LOOK_NS);
@@ -341,7 +345,7 @@ static int add_block(struct books *books, uint64_t address, uint64_t word, uint6
 	if (!(word & BLOCK_IS_LIVE) || epoch >= books->cut || address >= ADDRESS_LIMIT || size >= ADDRESS_LIMIT)
 		return 0;
 	block.birth_ns = books->epoch[epoch];
-	block.stack = BLOCK_TRACEBACK(word); /* the traceback, until all blocks are read */
+	block.node = BLOCK_NODE(word);
 	block.tid = tid_of(books, BLOCK_THREAD(word), epoch);
 	return array_push(books, block, block);
 }
@@ -463,42 +467,12 @@ static int collect_blocks(struct books *books)
 	return err ?: unite_handed(books, read_nr);
 }
 
-/* The tracebacks that are there now. The caller frees *ret. */
-static int read_traceback_table(const struct books *books, struct books_traceback **ret, uint32_t *ret_nr)
-{
-	uint32_t nr = number_of(&books->head->traceback_nr, BOOKS_TRACEBACKS_MAX - 1) + 1;
-	struct books_traceback *table = malloc(nr * sizeof(*table));
-	int err = table ? read_at(books, BOOKS_AT_TRACEBACKS, table, nr * sizeof(*table)) : -ENOMEM;
-
-	if (err)
-		free(table);
-	*ret = err ? NULL : table;
-	*ret_nr = err ? 0 : nr;
-	return err;
-}
-
-static int find_stacks(struct books *books)
-{
-	uint32_t node_nr = number_of(&books->head->node_nr, BOOKS_NODES_MAX - 1), nr;
-	struct books_traceback *table;
-	int err = read_traceback_table(books, &table, &nr);
-
-	for (size_t i = 0; i < books->block_nr && !err; i++) {
-		uint32_t id = books->block[i].stack;
-
-		books->block[i].stack = id && id < nr && table[id].node <= node_nr ? table[id].node : BOOKS_NO_STACK;
-	}
-	free(table);
-	return err;
-}
-
 int books_read_blocks(struct books *books, books_block_fn fn, void *what)
 {
 	int err = books->cut ? collect_blocks(books) : -EINVAL;
 
 	if (books->cut)
 		end_cut(books);
-	err = err ?: find_stacks(books);
 	for (size_t i = 0; i < books->block_nr && !err; i++)
 		err = fn(what, &books->block[i]);
 	return err;
@@ -511,8 +485,6 @@ struct trie {
 	uint64_t nr; /* numbers below this one are there */
 	uint64_t *frame;
 	uint32_t most;
-	books_stack_fn fn;
-	void *what;
 };
 
 /* Parents have smaller numbers. */
@@ -520,77 +492,41 @@ static uint32_t frames_of(const struct trie *trie, uint32_t node)
 {
 	uint32_t nr = 0;
 
-	while (node && node < trie->nr && nr < BOOKS_DEEPEST) {
-		uint32_t parent = trie->node[node].parent;
+	while (node && nr < BOOKS_DEEPEST) {
+		const struct books_node *at = &trie->node[node];
 
-		if (nr < trie->most)
-			trie->frame[nr] = trie->node[node].word;
-		nr++;
-		node = parent < node ? parent : 0;
+		if (at->word != BOOKS_RAW_WORD && nr < trie->most)
+			trie->frame[nr] = at->word;
+		nr += at->word != BOOKS_RAW_WORD;
+		node = at->parent < node ? at->parent : 0;
 	}
 	return nr;
 }
 
-/* Adds up the two tracebacks of a node: the second one has no allocations then. */
-static void unite_tracebacks(struct books_traceback *table, uint32_t nr, uint32_t *first, uint64_t node_nr)
+/* 0 or -ENOMEM, or an error of the file. */
+static int read_trie(const struct books *books, uint32_t most, struct trie *ret)
 {
-	for (uint32_t i = 1; i < nr; i++) {
-		struct books_traceback *sum;
-
-		if (table[i].node >= node_nr)
-			table[i].allocations = 0;
-		if (!table[i].allocations)
-			continue;
-		if (!first[table[i].node]) {
-			first[table[i].node] = i;
-			continue;
-		}
-		sum = &table[first[table[i].node]];
-		sum->allocations += table[i].allocations;
-		sum->allocated_bytes += table[i].allocated_bytes;
-		sum->temporary += table[i].temporary;
-		sum->temporary_bytes += table[i].temporary_bytes;
-		table[i].allocations = 0;
-	}
-}
-
-static int read_stacks(const struct trie *trie, const struct books_traceback *table, uint32_t nr)
-{
-	int err = 0;
-
-	for (uint32_t i = 1; i < nr && !err; i++) {
-		struct books_stack stack = { table[i].node, 0, trie->frame, table[i] };
-
-		if (!table[i].allocations)
-			continue;
-		stack.frame_nr = frames_of(trie, table[i].node);
-		err = trie->fn(trie->what, &stack);
-	}
-	return err;
+	*ret = (struct trie){ .nr = number_of(&books->head->node_nr, BOOKS_NO_NODE - 1) + UINT64_C(1), .most = most };
+	ret->node = malloc(ret->nr * sizeof(*ret->node));
+	ret->frame = calloc(most + 1, sizeof(*ret->frame));
+	return ret->node && ret->frame ? read_at(books, BOOKS_AT_NODES, ret->node, ret->nr * sizeof(*ret->node)) : -ENOMEM;
 }
 
 int books_read_stacks(struct books *books, uint32_t most, books_stack_fn fn, void *what)
 {
-	struct trie trie = { .most = most, .fn = fn, .what = what };
-	struct books_traceback *table;
-	uint32_t nr, *first = NULL;
-	int err = read_traceback_table(books, &table, &nr);
+	struct trie trie;
+	int err = read_trie(books, most, &trie);
 
-	trie.nr = number_of(&books->head->node_nr, BOOKS_NODES_MAX - 1) + UINT64_C(1);
-	trie.node = malloc(trie.nr * sizeof(*trie.node));
-	trie.frame = calloc(most + 1, sizeof(*trie.frame));
-	first = calloc(trie.nr, sizeof(*first));
-	if (!trie.node || !trie.frame || !first)
-		err = -ENOMEM;
-	err = err ?: read_at(books, BOOKS_AT_NODES, trie.node, trie.nr * sizeof(*trie.node));
-	if (!err) {
-		unite_tracebacks(table, nr, first, trie.nr);
-		err = read_stacks(&trie, table, nr);
+	for (uint32_t i = 0; !err && i < trie.nr; i++) {
+		struct books_stack stack = { .id = i, .frame = trie.frame, .totals = trie.node[i] };
+
+		if (!stack.totals.allocations)
+			continue;
+		stack.frame_nr = frames_of(&trie, i);
+		err = fn(what, &stack);
 	}
 	free(trie.node);
 	free(trie.frame);
-	free(first);
-	free(table);
 	return err;
 }
 
@@ -647,12 +583,8 @@ static int add_numbers(void *sum_, uint32_t slot, const struct thread_head *thre
 
 	(void)slot;
 	sum->allocations += thread->allocations;
-	sum->allocated_bytes += thread->allocated_bytes;
 	sum->frees += thread->frees;
-	sum->freed_bytes += thread->freed_bytes;
 	sum->unknown_frees += thread->unknown_frees;
-	sum->reallocs += thread->reallocs;
-	sum->walks += thread->walks;
 	sum->steps += thread->steps;
 	sum->thread_nr++;
 	return 0;
@@ -669,7 +601,6 @@ void books_read_numbers(struct books *books, struct books_numbers *ret)
 		ret->lost[i] = __atomic_load_n(&head->lost[i], __ATOMIC_RELAXED);
 	if (!fstat(books->fd, &st))
 		ret->file_bytes = UINT64_C(512) * st.st_blocks;
-	ret->node_nr = number_of(&head->node_nr, BOOKS_NODES_MAX - 1);
-	ret->traceback_nr = number_of(&head->traceback_nr, BOOKS_TRACEBACKS_MAX - 1);
+	ret->node_nr = number_of(&head->node_nr, BOOKS_NO_NODE - 1);
 	ret->code_nr = number_of(&head->code_nr, BOOKS_CODES_MAX - 1);
 }

@@ -35,12 +35,10 @@ int books_cut(struct books *books, uint64_t now_ns, bool has_ended);
 /* Begins an epoch for the births of blocks alone. */
 int books_tick(struct books *books, uint64_t now_ns);
 
-#define BOOKS_NO_STACK UINT32_MAX
-
 struct books_block {
 	uint64_t address, size;
 	uint64_t birth_ns; /* when the epoch of its birth began */
-	uint32_t stack;	   /* as in struct books_stack; BOOKS_NO_STACK: there was no room for it */
+	uint32_t node;	   /* of its traceback, as in struct books_stack; BOOKS_NO_NODE: there was no room for it */
 	uint32_t tid;	   /* as the C library has it; 0: not known */
 };
 
@@ -49,10 +47,9 @@ int books_read_blocks(struct books *books, books_block_fn fn, void *what);
 
 /* frame[]: code id << 32 | instruction, the innermost first; as many as `most`, of frame_nr in all. */
 struct books_stack {
-	uint32_t node; /* its number; 0: no frames */
-	uint32_t frame_nr;
+	uint32_t id, frame_nr; /* id: its node; different ones may have the same frames */
 	const uint64_t *frame;
-	struct books_traceback totals; /* of blocks with and without the GIL */
+	struct books_node totals;
 };
 
 typedef int (*books_stack_fn)(void *what, const struct books_stack *stack);
@@ -64,11 +61,11 @@ int books_read_codes(struct books *books, books_code_fn fn, void *what);
 
 /* Of all threads, since the beginning. */
 struct books_numbers {
-	uint64_t allocations, allocated_bytes, frees, freed_bytes, unknown_frees, reallocs, walks, steps;
+	uint64_t allocations, frees, unknown_frees, steps;
 	uint64_t lost[BOOKS_LOSS_NR];
 	uint64_t late_nr; /* cuts at which a thread did not leave its call in time */
 	uint64_t file_bytes; /* what the books take of memory */
-	uint32_t thread_nr, node_nr, traceback_nr, code_nr;
+	uint32_t thread_nr, node_nr, code_nr;
 };
 
 void books_read_numbers(struct books *books, struct books_numbers *ret);

@@ -35,7 +35,6 @@ HIDDEN __attribute__((aligned(PYTHON_HOOKS_ON_BYTES))) union {
 #define BOOKS_AS(type, at) ((type *)(python_hooks.books + (at)))
 #define HEAD BOOKS_AS(struct books_head, BOOKS_AT_HEAD)
 #define NODES BOOKS_AS(struct books_node, BOOKS_AT_NODES)
-#define TRACEBACKS BOOKS_AS(struct books_traceback, BOOKS_AT_TRACEBACKS)
 
 #define MULTIPLIER UINT64_C(0x9e3779b97f4a7c15)
 #define TRIES 64 /* places of a hash that are looked at */
@@ -61,7 +60,7 @@ static inline uint32_t own_tid(void)
 {
 	uint32_t tid;
 
-	__asm__("movl %%fs:(%1), %0" : "=r"(tid) : "r"((uint64_t)python_hooks.tid_at));
+	__asm__("movl %%fs:%c1, %0" : "=r"(tid) : "i"(PYTHON_HOOKS_TID_AT));
 	return tid;
 }
 
@@ -120,25 +119,35 @@ static inline uint64_t stack_pointer(void)
 	return pointer;
 }
 
-/* NULL: the call is not recorded. */
-static inline struct books_thread *begin_hook(void)
-{
-	struct books_thread *thread;
-	uint64_t stack = stack_pointer();
+/* A call that is recorded. */
+struct hook {
+	struct books_thread *thread; /* NULL: it is not */
+	uint64_t now;		     /* of the head */
+};
 
-	if (unlikely(!python_hooks_on.is_on) || unlikely(LOAD(HEAD->is_off)))
-		return NULL;
+static inline struct hook begin_hook(void)
+{
+	struct hook hook = {};
+	uint64_t stack = stack_pointer();
+	struct books_thread *thread;
+
+	if (unlikely(!python_hooks_on.is_on))
+		return hook;
 	thread = find_thread();
 	if (unlikely(!thread) || is_inside(thread, stack))
-		return NULL;
-	*(volatile uint64_t *)&thread->inside = stack; /* before HEAD->now is loaded: the recorder makes the barrier */
-	return thread;
+		return hook;
+	*(volatile uint64_t *)&thread->inside = stack; /* before `now` is loaded: the recorder makes the barrier */
+	hook.now = *(volatile uint64_t *)&HEAD->now;
+	if (unlikely(hook.now == BOOKS_OFF))
+		*(volatile uint64_t *)&thread->inside = 0;
+	else
+		hook.thread = thread;
+	return hook;
 }
 
-static inline void end_hook(struct books_thread *thread)
+static inline void end_hook(const struct hook *hook)
 {
-	*(volatile uint64_t *)&thread->passes = thread->passes + 1;
-	*(volatile uint64_t *)&thread->inside = 0;
+	*(volatile uint64_t *)&hook->thread->inside = 0;
 }
 
 /* ---- code objects ---- */
@@ -366,8 +375,6 @@ static __attribute__((noinline)) void forget_gone(struct books_thread *thread, u
 
 /* ---- the trie ---- */
 
-#define NO_NODE UINT32_MAX
-
 static uint32_t find_or_add_node(uint32_t parent, uint64_t word)
 {
 	uint64_t hash = (word ^ (uint64_t)parent << 40 ^ parent) * MULTIPLIER;
@@ -381,38 +388,14 @@ static uint32_t find_or_add_node(uint32_t parent, uint64_t word)
 				return i;
 		if (!id)
 			id = __atomic_add_fetch(&HEAD->node_nr, 1, __ATOMIC_RELAXED);
-		if (id >= BOOKS_NODES_MAX) {
-			__atomic_store_n(&HEAD->node_nr, BOOKS_NODES_MAX, __ATOMIC_RELAXED);
-			return NO_NODE;
+		if (id >= BOOKS_NO_NODE) {
+			__atomic_store_n(&HEAD->node_nr, BOOKS_NO_NODE, __ATOMIC_RELAXED);
+			return BOOKS_NO_NODE;
 		}
 		NODES[id] = (struct books_node){ word, parent, first };
 		if (__atomic_compare_exchange_n(bucket, &first, id, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
 			return id;
 	}
-}
-
-/* The traceback that ends in a node. 0: no room. */
-static __attribute__((noinline)) uint32_t add_traceback(uint32_t node, bool is_raw)
-{
-	uint32_t *leaf = BOOKS_AS(uint32_t, BOOKS_AT_LEAVES) + 2 * node + is_raw, none = 0, id;
-
-	id = __atomic_add_fetch(&HEAD->traceback_nr, 1, __ATOMIC_RELAXED);
-	if (id >= BOOKS_TRACEBACKS_MAX) {
-		__atomic_store_n(&HEAD->traceback_nr, BOOKS_TRACEBACKS_MAX, __ATOMIC_RELAXED);
-		return 0;
-	}
-	TRACEBACKS[id] = (struct books_traceback){ .node = node, .is_raw = is_raw };
-	return __atomic_compare_exchange_n(leaf, &none, id, false, __ATOMIC_RELEASE, __ATOMIC_ACQUIRE) ? id : none;
-}
-
-static inline uint32_t traceback_of(uint32_t node, bool is_raw)
-{
-	uint32_t id;
-
-	if (unlikely(node == NO_NODE))
-		return 0;
-	id = __atomic_load_n(BOOKS_AS(uint32_t, BOOKS_AT_LEAVES) + 2 * node + is_raw, __ATOMIC_ACQUIRE);
-	return likely(id) ? id : add_traceback(node, is_raw);
 }
 
 static inline bool is_generator(uint32_t owner)
@@ -450,7 +433,7 @@ static __attribute__((noinline)) uint32_t child_slowly(uint32_t parent, uint64_t
 	if (!slot)
 		count_lost(BOOKS_LOST_CODES);
 	node = find_or_add_node(parent, (uint64_t)(slot ? slot->id : PYTHON_CODE_UNKNOWN) << 32 | (uint32_t)at);
-	*ret_stays &= node != NO_NODE;
+	*ret_stays &= node != BOOKS_NO_NODE;
 	return node;
 }
 
@@ -463,7 +446,7 @@ static inline uint32_t child_of(struct books_thread *thread, uint32_t parent, ui
 		&thread->child[((key ^ (uint64_t)parent << 33) * MULTIPLIER >> 32) % BOOKS_CHILDREN];
 
 	*ret_stays = true;
-	if (unlikely(is_shim(owner)) || unlikely(parent == NO_NODE))
+	if (unlikely(is_shim(owner)) || unlikely(parent == BOOKS_NO_NODE))
 		return parent;
 	if (likely(child->instruction == key && child->parent == parent))
 		return child->node;
@@ -484,7 +467,7 @@ static inline uint64_t thread_state(void)
 
 	if (unlikely(word_at(SETTINGS->key_at) != SETTINGS->key_is))
 		return 0;
-	__asm__ volatile("movq %%fs:(%1), %0" : "=r"(state) : "r"((uint64_t)SETTINGS->state_at));
+	__asm__ volatile("movq %%fs:(%1), %0" : "=r"(state) : "r"(SETTINGS->state_at));
 	return state;
 }
 
@@ -619,7 +602,6 @@ static inline uint32_t walk_by_memo(struct books_thread *thread)
 	gone_nr = __atomic_load_n(&HEAD->gone_nr, __ATOMIC_ACQUIRE);
 	if (unlikely(gone_nr != thread->gone_nr))
 		forget_gone(thread, gone_nr);
-	thread->walks++;
 	if (thread->frame_nr && thread->frame[thread->frame_nr].frame == frame && !first_other(thread, thread->frame_nr))
 		return thread->frame[thread->frame_nr].node;
 	return walk_slowly(thread, frame);
@@ -629,18 +611,17 @@ static inline uint32_t walk_by_memo(struct books_thread *thread)
 /* The same by CPython's own words alone. */
 static uint32_t walk_plainly(struct books_thread *thread, uint64_t frame)
 {
-	static _Thread_local uint64_t frames[BOOKS_DEEPEST];
 	uint32_t node = 0, nr = 0;
 
-	(void)thread;
 	for (; frame && nr < BOOKS_DEEPEST; frame = frame_back(frame))
-		frames[nr++] = frame;
+		thread->pending[nr++].frame = frame;
 	while (nr--) {
-		uint32_t owner = owner_of(frames[nr]);
+		uint64_t at = thread->pending[nr].frame;
+		uint32_t owner = owner_of(at);
 		bool ignored;
 
 		if (!is_shim(owner))
-			node = child_slowly(node, frames[nr], frame_instruction(frames[nr]), owner, &ignored);
+			node = child_slowly(node, at, frame_instruction(at), owner, &ignored);
 	}
 	return node;
 }
@@ -785,54 +766,60 @@ static bool mark_code(uint64_t code)
 	return true;
 }
 
-static inline void count_block(uint32_t traceback, uint64_t size, bool is_raw)
+/* Several threads may use the raw domain at once. */
+static __attribute__((noinline)) uint32_t count_raw(struct books_thread *thread, uint32_t node, uint64_t size)
 {
-	struct books_traceback *totals = &TRACEBACKS[traceback];
+	uint32_t at = (node * MULTIPLIER >> 32) % BOOKS_CHILDREN;
+	struct books_child *child = &thread->child[at];
 
-	if (unlikely(!traceback)) {
-		count_lost(BOOKS_LOST_TRACEBACKS);
-	} else if (is_raw) {
-		__atomic_fetch_add(&totals->allocations, 1, __ATOMIC_RELAXED);
-		__atomic_fetch_add(&totals->allocated_bytes, size, __ATOMIC_RELAXED);
-	} else {
-		totals->allocations++;
-		totals->allocated_bytes += size;
-	}
-}
-
-static inline void count_temporary(uint32_t traceback, uint64_t size)
-{
-	struct books_traceback *totals = &TRACEBACKS[traceback];
-
-	if (totals->is_raw) {
-		__atomic_fetch_add(&totals->temporary, 1, __ATOMIC_RELAXED);
-		__atomic_fetch_add(&totals->temporary_bytes, size, __ATOMIC_RELAXED);
-	} else {
-		totals->temporary++;
-		totals->temporary_bytes += size;
-	}
+	if (node == BOOKS_NO_NODE)
+		return node;
+	if (child->instruction != BOOKS_RAW_WORD || child->parent != node)
+		*child = (struct books_child){ BOOKS_RAW_WORD, node, find_or_add_node(node, BOOKS_RAW_WORD) };
+	node = child->node;
+	__atomic_fetch_add(&NODES[node].allocations, 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&NODES[node].allocated_bytes, size, __ATOMIC_RELAXED);
+	return node;
 }
 
 /* Once the allocator has given it. */
-static inline void enter_block(struct books_thread *thread, uint64_t address, uint64_t size, bool is_raw)
+static inline void enter_block(const struct hook *hook, uint64_t address, uint64_t size, bool is_raw)
 {
-	uint64_t epoch = (uint32_t)__atomic_load_n(&HEAD->now, __ATOMIC_RELAXED);
-	uint32_t traceback = traceback_of(walk(thread), is_raw);
-	const struct books_large block = {
-		address, traceback | BLOCK_IS_LIVE | (uint64_t)thread->slot << BLOCK_THREAD_SHIFT | epoch << BLOCK_EPOCH_SHIFT,
-		size,
-	};
+	struct books_thread *thread = hook->thread;
+	uint64_t word = BLOCK_IS_LIVE | (uint64_t)thread->slot << BLOCK_THREAD_SHIFT | hook->now << BLOCK_EPOCH_SHIFT, *place;
+	uint32_t node = walk(thread);
 
-	thread->allocations++;
-	thread->allocated_bytes += size;
-	thread->latest = address;
-	count_block(traceback, size, is_raw);
-	if (unlikely(!put_block(&block)))
+	if (is_raw) {
+		node = count_raw(thread, node, size);
+	} else {
+		NODES[node].allocations++;
+		NODES[node].allocated_bytes += size;
+	}
+	word |= node;
+	place = likely(is_small(address, size)) ? small_word(address) : NULL;
+	if (likely(place))
+		__atomic_store_n(place, word | size << BLOCK_SIZE_SHIFT, __ATOMIC_RELAXED);
+	else if (!put_block(&(struct books_large){ address, word, size }))
 		count_lost(BOOKS_LOST_BLOCKS);
+	thread->latest = address;
+	thread->allocations++;
+}
+
+static __attribute__((noinline)) void count_temporary(uint64_t word, uint64_t size, bool is_raw)
+{
+	struct books_node *node = &NODES[BLOCK_NODE(word)];
+
+	if (is_raw) {
+		__atomic_fetch_add(&node->temporary, 1, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&node->temporary_bytes, size, __ATOMIC_RELAXED);
+	} else {
+		node->temporary++;
+		node->temporary_bytes += size;
+	}
 }
 
 /* A block of the snapshot that is being read. */
-static __attribute__((noinline)) void hand_over(const struct books_large *block)
+static __attribute__((noinline)) void hand_over(uint64_t address, uint64_t word, uint64_t size)
 {
 	uint32_t nr = __atomic_fetch_add(&HEAD->handed_nr, 1, __ATOMIC_RELAXED);
 
@@ -840,63 +827,51 @@ static __attribute__((noinline)) void hand_over(const struct books_large *block)
 		__atomic_store_n(&HEAD->handed_nr, BOOKS_HANDED_MAX, __ATOMIC_RELAXED);
 		return count_lost(BOOKS_LOST_HANDED);
 	}
-	BOOKS_AS(struct books_large, BOOKS_AT_HANDED)[nr] = *block;
+	BOOKS_AS(struct books_large, BOOKS_AT_HANDED)[nr] = (struct books_large){ address, word, size };
 }
 
-/* Takes the entry out. False: there is none. */
-static inline bool take_block(uint64_t address, struct books_large *ret)
+/* What is true of each entry that is taken out. */
+static inline void leave_word(const struct hook *hook, uint64_t address, uint64_t word, uint64_t size, bool is_raw)
 {
-	uint64_t *word = small_word(address);
-	struct books_large *large;
-
-	if (likely(word && *word)) {
-		*ret = (struct books_large){ address, *word, BLOCK_SIZE(*word) };
-		return true;
-	}
-	large = find_large(address);
-	if (!large)
-		return false;
-	*ret = *large;
-	return true;
-}
-
-static void clear_block(const struct books_large *block)
-{
-	uint64_t *word = small_word(block->address);
-	struct books_large *large;
-
-	if (likely(word && *word)) {
-		__atomic_store_n(word, 0, __ATOMIC_RELAXED);
-		return;
-	}
-	large = find_large(block->address);
-	if (large)
-		__atomic_store_n(&large->address, 0, __ATOMIC_RELEASE);
-}
-
-/* Before the allocator has it back: then another thread may get it. Returns false if it was not in the books. */
-static inline bool leave_block(struct books_thread *thread, uint64_t address, struct books_large *ret)
-{
-	uint32_t cut = __atomic_load_n(&HEAD->now, __ATOMIC_RELAXED) >> 32;
-
-	if (!take_block(address, ret)) {
-		thread->unknown_frees++;
-		return false;
-	}
-	if (unlikely(ret->word & BLOCK_IS_CODE))
+	if (unlikely(word & BLOCK_IS_CODE))
 		retire_code(address);
-	if (likely(ret->word & BLOCK_IS_LIVE)) {
-		if (unlikely(BLOCK_EPOCH(ret->word) < cut))
-			hand_over(ret);
-		if (address == thread->latest)
-			count_temporary(BLOCK_TRACEBACK(ret->word), ret->size);
-		thread->frees++;
-		thread->freed_bytes += ret->size;
-	} else {
-		thread->unknown_frees++;
+	if (unlikely(BLOCK_EPOCH(word) < hook->now >> 32))
+		hand_over(address, word, size);
+	if (address == hook->thread->latest)
+		count_temporary(word, size, is_raw);
+}
+
+static __attribute__((noinline)) uint64_t leave_slowly(const struct hook *hook, uint64_t address, uint64_t *ret_size, bool is_raw)
+{
+	struct books_large *large = find_large(address);
+	uint64_t word = large ? large->word : 0;
+
+	if (!large)
+		goto unknown;
+	*ret_size = large->size;
+	leave_word(hook, address, word, large->size, is_raw);
+	__atomic_store_n(&large->address, 0, __ATOMIC_RELEASE);
+	if (word & BLOCK_IS_LIVE) {
+		hook->thread->frees++;
+		return word;
 	}
-	clear_block(ret);
-	return ret->word & BLOCK_IS_LIVE;
+unknown:
+	hook->thread->unknown_frees++;
+	return 0;
+}
+
+/* Before the allocator has it back: then another thread may get it. Returns its word; 0: it was not in the books. */
+static inline uint64_t leave_block(const struct hook *hook, uint64_t address, uint64_t *ret_size, bool is_raw)
+{
+	uint64_t *place = small_word(address), word = likely(place) ? *place : 0;
+
+	if (unlikely(!(word & BLOCK_IS_LIVE)))
+		return leave_slowly(hook, address, ret_size, is_raw);
+	*ret_size = BLOCK_SIZE(word);
+	leave_word(hook, address, word, *ret_size, is_raw);
+	__atomic_store_n(place, 0, __ATOMIC_RELAXED);
+	hook->thread->frees++;
+	return word;
 }
 
 /* ---- the hooks: the context is that of the functions that were there, so each pointer can be replaced by itself ---- */
@@ -910,58 +885,57 @@ typedef void (*free_fn)(void *ctx, void *block);
 
 static inline void *hook_malloc(int domain, void *ctx, size_t size)
 {
-	struct books_thread *thread = begin_hook();
+	const struct hook hook = begin_hook();
 	void *block = OLD(malloc_fn, domain, PYTHON_MALLOC)(ctx, size);
 
-	if (unlikely(!thread))
+	if (unlikely(!hook.thread))
 		return block;
 	if (likely(block))
-		enter_block(thread, (uint64_t)block, size, domain == PYTHON_RAW);
-	end_hook(thread);
+		enter_block(&hook, (uint64_t)block, size, domain == PYTHON_RAW);
+	end_hook(&hook);
 	return block;
 }
 
 static inline void *hook_calloc(int domain, void *ctx, size_t nr, size_t size)
 {
-	struct books_thread *thread = begin_hook();
+	const struct hook hook = begin_hook();
 	void *block = OLD(calloc_fn, domain, PYTHON_CALLOC)(ctx, nr, size);
 
-	if (unlikely(!thread))
+	if (unlikely(!hook.thread))
 		return block;
 	if (likely(block))
-		enter_block(thread, (uint64_t)block, nr * size, domain == PYTHON_RAW);
-	end_hook(thread);
+		enter_block(&hook, (uint64_t)block, nr * size, domain == PYTHON_RAW);
+	end_hook(&hook);
 	return block;
 }
+
+#define SIZE_BITS (((UINT64_C(1) << BLOCK_SIZE_BITS) - 1) << BLOCK_SIZE_SHIFT)
 
 /* Another thread may get the old address before the call returns. If it fails, the block is there as it was. */
 static inline void *hook_realloc(int domain, void *ctx, void *was, size_t size)
 {
-	struct books_thread *thread = begin_hook();
-	struct books_large old;
-	bool is_known = thread && was && leave_block(thread, (uint64_t)was, &old);
+	const struct hook hook = begin_hook();
+	uint64_t old_size, old = hook.thread && was ? leave_block(&hook, (uint64_t)was, &old_size, domain == PYTHON_RAW) : 0;
 	void *block = OLD(realloc_fn, domain, PYTHON_REALLOC)(ctx, was, size);
 
-	if (unlikely(!thread))
+	if (unlikely(!hook.thread))
 		return block;
 	if (likely(block))
-		enter_block(thread, (uint64_t)block, size, domain == PYTHON_RAW);
-	else if (is_known)
-		put_block(&(struct books_large){ old.address, old.word & ~(((uint64_t)BOOKS_SMALL_MAX * 2 - 1) << BLOCK_SIZE_SHIFT),
-						 old.size });
-	thread->reallocs += is_known;
-	end_hook(thread);
+		enter_block(&hook, (uint64_t)block, size, domain == PYTHON_RAW);
+	else if (old)
+		put_block(&(struct books_large){ (uint64_t)was, old & ~(SIZE_BITS | BLOCK_IS_CODE), old_size });
+	end_hook(&hook);
 	return block;
 }
 
 static inline void hook_free(int domain, void *ctx, void *block)
 {
-	struct books_thread *thread = likely(block) ? begin_hook() : NULL;
-	struct books_large old;
+	const struct hook hook = likely(block) ? begin_hook() : (struct hook){};
+	uint64_t size;
 
-	if (likely(thread)) {
-		leave_block(thread, (uint64_t)block, &old);
-		end_hook(thread);
+	if (likely(hook.thread)) {
+		leave_block(&hook, (uint64_t)block, &size, domain == PYTHON_RAW);
+		end_hook(&hook);
 	}
 	OLD(free_fn, domain, PYTHON_FREE)(ctx, block);
 }

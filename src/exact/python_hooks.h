@@ -21,11 +21,13 @@ struct python_hooks {
 	uint64_t books;	      /* where they are mapped */
 	uint64_t key_at;      /* 8 bytes there: whether the key of the thread state is in force, and its number */
 	uint64_t key_is;      /* what they have to be */
-	uint32_t state_at;    /* the thread state of a thread: bytes behind its thread pointer */
-	uint32_t tid_at;      /* its number, as the C library has it: 4 bytes */
+	uint64_t state_at;    /* the thread state of a thread: bytes behind its thread pointer */
 	struct python_offsets offsets;
 	uint64_t old[PYTHON_DOMAIN_NR][PYTHON_OPERATION_NR]; /* the functions that were there */
 };
+
+/* glibc's number of a thread: 4 bytes so far behind its thread pointer (nptl/descr.h, struct pthread). The injector checks it. */
+#define PYTHON_HOOKS_TID_AT 0x2d0
 
 /*
  * A page of its own, private and anonymous, with MADV_WIPEONFORK: a child has 0 there, so its hooks only pass on, and the

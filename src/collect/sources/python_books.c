@@ -101,7 +101,7 @@ static pid_t tid_of_block(const struct joining *joining, uint32_t own)
 /* The traceback of a node, among the ones of all processes. */
 static uint64_t traceback_id(const struct joining *joining, uint32_t node)
 {
-	return TRACEBACK_OF_BOOKS | joining->image << BOOKS_NODE_BITS | node;
+	return TRACEBACK_OF_BOOKS | joining->image << BLOCK_NODE_BITS | node;
 }
 
 static int join_block(void *joining_, const struct books_block *block)
@@ -110,7 +110,7 @@ static int join_block(void *joining_, const struct books_block *block)
 	const struct block_key key = block_key_of(block->address, joining->image, LAYER_POOL);
 	const struct block joined = {
 		.size = block->size,
-		.traceback = block->stack == BOOKS_NO_STACK ? 0 : traceback_id(joining, block->stack),
+		.traceback = block->node == BOOKS_NO_NODE ? 0 : traceback_id(joining, block->node),
 		.birth_ns = block->birth_ns,
 		.thread = tid_of_block(joining, block->tid),
 		.domain = DOMAIN_PYTHON,
@@ -124,7 +124,7 @@ static int join_stack(void *joining_, const struct books_stack *stack)
 	const struct joining *joining = joining_;
 	struct drain *drain = &joining->collector->pass.drain;
 	uint32_t limit = joining->collector->options.traceback_limit;
-	uint64_t id = traceback_id(joining, stack->node);
+	uint64_t id = traceback_id(joining, stack->id);
 	struct traceback traceback = {
 		.churn = { stack->totals.allocations, stack->totals.allocated_bytes, stack->totals.temporary,
 			   stack->totals.temporary_bytes },
@@ -181,9 +181,7 @@ static void join_numbers(struct target *target)
 
 	books_read_numbers(target->python.books, &numbers);
 	counter[COUNTER_allocations] = numbers.allocations;
-	counter[COUNTER_allocated_bytes] = numbers.allocated_bytes;
 	counter[COUNTER_frees] = numbers.frees;
-	counter[COUNTER_freed_bytes] = numbers.freed_bytes;
 	counter[COUNTER_unknown_frees] = numbers.unknown_frees;
 }
 
