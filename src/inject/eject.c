@@ -18,6 +18,7 @@
 
 #define TRIES_MAX 20
 #define PAUSE_NS 1000000
+#define DATA_MAX (32u << 20) /* of a program, with its tables */
 #define FILES_MOST (2 * INJECT_ALLOCATORS_MAX) /* that were left open */
 
 struct ejecting {
@@ -65,6 +66,13 @@ static int give_pages_back(struct ejecting *ejecting, const struct found_sampler
 	return 0;
 }
 
+static bool is_in_sampler(uint64_t address, const void *context)
+{
+	const struct injected_table *table = context;
+
+	return address - table->start < table->text_end - table->start;
+}
+
 /* ---- the pointers to hooks ---- */
 
 /* Where the program has put something else meanwhile, it stays. */
@@ -86,11 +94,45 @@ static int give_words_back(struct ejecting *ejecting, const struct found_sampler
 	return 0;
 }
 
-/* What the program has put in front of a hook may have kept the pointer to it, and may put that back. */
+static bool is_data_beside(const struct maps_line *line, const struct maps_line *next)
+{
+	return line->end == next->start && !strcmp(line->perms, "rw-p") && !strcmp(next->perms, "rw-p") && !*next->path;
+}
+
+static bool is_same_data(const struct target_maps *maps, const struct injected_table *table, uint32_t word)
+{
+	return word && target_maps_find(maps, table->word[word].address) == target_maps_find(maps, table->word[word - 1].address);
+}
+
+/* Whether the program's data around a table has a pointer to a hook: what it may put back, or call. */
+static bool has_copy_around(const struct ejecting *ejecting, const struct injected_table *table, uint64_t address)
+{
+	const struct stack_search search = { is_in_sampler, table };
+	const struct target_maps *maps = &ejecting->maps;
+	const struct maps_line *line = target_maps_find(maps, address), *last = line;
+
+	while (line && line > maps->line && is_data_beside(&line[-1], line))
+		line--;
+	while (last && last + 1 < maps->line + maps->line_nr && is_data_beside(last, last + 1))
+		last++;
+	return line && find_in_memory(ejecting->mem_fd, line->start,
+				      last->end - line->start < DATA_MAX ? last->end : line->start + DATA_MAX, &search);
+}
+
+/*
+ * What the program has put in front of a hook, or is about to put there, has kept the pointer to it. CPython keeps it in its
+ * own data (tracemalloc, debug hooks).
+ */
 static bool has_copies(const struct ejecting *ejecting, const struct found_sampler *sampler)
 {
-	return array_any(sampler->table.word_nr, i,
-			 found_sampler_word(ejecting->pid, sampler, i) != sampler->table.word[i].was);
+	const struct injected_table *table = &sampler->table;
+
+	if (array_any(table->word_nr, i, found_sampler_word(ejecting->pid, sampler, i) != table->word[i].was))
+		return true;
+	for (uint32_t i = 0; i < table->word_nr; i++)
+		if (!is_same_data(&ejecting->maps, table, i) && has_copy_around(ejecting, table, table->word[i].address))
+			return true;
+	return false;
 }
 
 static const struct maps_line *find_books(const struct ejecting *ejecting, const struct injected_table *table)
@@ -182,13 +224,6 @@ static bool find_way_out(const struct ejecting *ejecting, const struct injected_
 	return false;
 }
 
-static bool is_in_sampler(uint64_t address, const void *context)
-{
-	const struct injected_table *table = context;
-
-	return address - table->start < table->text_end - table->start;
-}
-
 /* Threads that are in it, and not in a call of the allocator, leave it. */
 static void move_threads_out(struct ejecting *ejecting, const struct injected_table *table)
 {
@@ -217,6 +252,7 @@ static bool has_open_calls(const struct ejecting *ejecting, const struct injecte
 	return false;
 }
 
+/* Threads read pointers to hooks from the tables, and may be about to call them, or to keep them elsewhere. */
 static bool is_any_thread_in(const struct ejecting *ejecting, const struct injected_table *table)
 {
 	const struct stack_search search = {
@@ -225,7 +261,8 @@ static bool is_any_thread_in(const struct ejecting *ejecting, const struct injec
 	pid_t tid;
 
 	for (size_t i = 0; i < ejecting->threads.thread_nr; i++)
-		if (is_in_sampler(ejecting->threads.thread[i].registers.rip, table))
+		if (is_in_sampler(ejecting->threads.thread[i].registers.rip, table) ||
+		    (table->word_nr && find_in_registers(&ejecting->threads.thread[i], &search)))
 			return true;
 	return find_on_stacks(&ejecting->threads, &ejecting->maps, ejecting->mem_fd, &search, &tid);
 }
