@@ -319,7 +319,7 @@ static int place_code(struct placing *placing, struct remote_caller *caller, pid
 	return 0;
 }
 
-/* A core has no use for them. A forked child has its own page `on`, where it finds 0, so its hooks leave the books alone. */
+/* A core has no use for them. */
 static int map_books(const struct placing *placing, struct remote_caller *caller)
 {
 	uint64_t at = placing->image.table->books_start;
@@ -328,7 +328,7 @@ static int map_books(const struct placing *placing, struct remote_caller *caller
 
 	if (!err)
 		REMOTE_CALL(caller, SYS_madvise, at, BOOKS_BYTES, MADV_DONTDUMP);
-	return err ?: (int)REMOTE_CALL(caller, SYS_madvise, placing->image.table->on, PYTHON_HOOKS_ON_BYTES, MADV_WIPEONFORK);
+	return err;
 }
 
 /* A program that locks all of its memory would be given all pages of the books at once. */
@@ -449,18 +449,25 @@ int write_word(pid_t tid, uint64_t address, uint64_t word)
 	return ptrace(PTRACE_POKEDATA, tid, (void *)address, (void *)word) ? -errno : 0;
 }
 
-static int switch_on(const struct placing *placing, const struct remote_caller *caller)
+/*
+ * A forked child finds 0 there, so its hooks leave the books alone. This is also the call from which on the hooks stay mapped
+ * (keep_mapped()).
+ */
+static int switch_on(const struct placing *placing, struct remote_caller *caller)
 {
-	const uint64_t on = 1;
+	const uint64_t on = 1, at = placing->image.table->on;
+	int err = REMOTE_CALL(caller, SYS_madvise, at, PYTHON_HOOKS_ON_BYTES, MADV_WIPEONFORK);
 
-	return pwrite(caller->mem_fd, &on, sizeof(on), placing->image.table->on) == sizeof(on) ? 0 : -EIO;
+	return err ?: pwrite(caller->mem_fd, &on, sizeof(on), at) == sizeof(on) ? 0 : -EIO;
 }
 
-int write_words(struct placing *placing, const struct remote_caller *caller, struct reason *why)
+int write_words(struct placing *placing, struct remote_caller *caller, struct reason *why)
 {
 	const struct injected_table *table = placing->image.table;
 	int err = table->word_nr ? switch_on(placing, caller) : 0;
 
+	if (err)
+		return reason_set(why, -ENOTSUP, "forked children would write its books: %s", strerror(-err));
 	while (placing->written_nr < table->word_nr && !err) {
 		uint32_t i = placing->written_nr;
 

@@ -44,8 +44,8 @@ struct placing {
 int place(struct placing *placing, struct remote_caller *caller, pid_t pid, struct reason *why);
 
 /*
- * Before pages are exchanged or words written: if the injector is killed from here on, all that these nr have mapped stays,
- * with the allocators' pages. 0 or -EIO
+ * Before pages are exchanged or words written: if the injector is killed from the next remote call on, all that these nr have
+ * mapped stays, with the allocators' pages. 0 or -EIO
  */
 int keep_mapped(struct placing *placing, uint32_t nr, struct remote_caller *caller);
 
@@ -55,8 +55,8 @@ int exchange_pages(struct placing *placing, struct remote_caller *caller, struct
 /* No thread may be amid the bytes that the jumps replace. */
 int write_jumps(const struct placing *placing, const struct remote_caller *caller, struct reason *why);
 
-/* Puts the pointers to hooks into the tables. */
-int write_words(struct placing *placing, const struct remote_caller *caller, struct reason *why);
+/* Switches the hooks on, and puts the pointers to them into the tables. */
+int write_words(struct placing *placing, struct remote_caller *caller, struct reason *why);
 
 /* One of them, by a stopped thread. 0 or -errno */
 int write_word(pid_t tid, uint64_t address, uint64_t word);
