@@ -85,7 +85,7 @@ static int give_words_back(struct ejecting *ejecting, const struct found_sampler
 
 		if (found_sampler_word(ejecting->pid, sampler, i) != table->word[i].put)
 			continue;
-		err = write_word(ejecting->caller.thread->tid, table->word[i].address, table->word[i].was);
+		err = put_word(ejecting->caller.thread->tid, table->word[i].address, table->word[i].was);
 		pass_moment("a word written back");
 		if (err)
 			return reason_set(ejecting->why, -EIO, "a pointer to a hook cannot be written: %s", strerror(-err));
@@ -120,8 +120,8 @@ static bool has_copy_around(const struct ejecting *ejecting, const struct inject
 }
 
 /*
- * What the program has put in front of a hook, or is about to put there, has kept the pointer to it. CPython keeps it in its
- * own data (tracemalloc, debug hooks).
+ * A function that the program has put in front of a hook, or is about to put there, has kept the pointer to it. CPython
+ * keeps it in its own data (tracemalloc, debug hooks).
  */
 static bool has_copies(const struct ejecting *ejecting, const struct found_sampler *sampler)
 {

@@ -165,7 +165,7 @@ static int check_allocator_holds(struct executing *executing, uint32_t i)
 	return check_code_pages(executing->mem_fd, executing->plan->details->allocator[i].original, allocator, executing->why);
 }
 
-/* What was planned must still hold. */
+/* The plan must still hold. */
 static int check_plan_holds(struct executing *executing)
 {
 	int err = 0;
@@ -329,7 +329,7 @@ static int change_process(struct executing *executing, enum inject_change *ret_c
 	return err;
 }
 
-/* Those of other programs that were found amid the allocators' functions. */
+/* Other programs' breakpoints that were found amid the allocators' functions. */
 static void say_breakpoints(const struct executing *executing, struct outcome *outcome)
 {
 	for (uint32_t i = 0; i < executing->allocator_nr; i++)

@@ -147,19 +147,19 @@ bool is_gate_whole(const struct call_gate *gate, int mem_fd)
 
 /* ---- one file ---- */
 
-static bool has_name(const char *path, const char *mapped_name)
+static bool has_mapped_name(const char *path, const char *mapped_name)
 {
 	return !strncmp(path, mapped_name, strlen(mapped_name));
 }
 
 bool is_books(const struct maps_line *line)
 {
-	return has_name(line->path, MAPPED_NAME(INJECT_BOOKS_NAME));
+	return has_mapped_name(line->path, MAPPED_NAME(INJECT_BOOKS_NAME));
 }
 
 static bool has_code_name(const char *path)
 {
-	return has_name(path, MAPPED_NAME(INJECT_FILE_NAME)) || has_name(path, MAPPED_NAME(INJECT_HOOKS_NAME));
+	return has_mapped_name(path, MAPPED_NAME(INJECT_FILE_NAME)) || has_mapped_name(path, MAPPED_NAME(INJECT_HOOKS_NAME));
 }
 
 static bool is_page_range(uint64_t start, uint64_t end)
@@ -172,7 +172,7 @@ static bool are_hooks(const struct injected_table *table)
 	return !memcmp(table->magic, INJECTED_HOOKS_MAGIC, sizeof(table->magic));
 }
 
-/* Of any version. */
+/* A table of any version has all that hooks need. */
 static bool are_sound_hooks(const struct injected_table *table)
 {
 	uint64_t books = table->books_end - table->books_start;
@@ -316,7 +316,7 @@ int left_file(pid_t pid)
 		ssize_t bytes = readlinkat(dirfd(dir), entry->d_name, link, sizeof(link) - 1);
 
 		link[bytes > 0 ? bytes : 0] = '\0';
-		if (has_code_name(link) || has_name(link, MAPPED_NAME(INJECT_BOOKS_NAME)))
+		if (has_code_name(link) || has_mapped_name(link, MAPPED_NAME(INJECT_BOOKS_NAME)))
 			found = atoi(entry->d_name);
 	}
 	if (dir)

@@ -60,7 +60,7 @@ static void fill_books(const struct injected_file *file, struct injected_table *
 	table->inside_at = BOOKS_AT_THREADS + offsetof(struct books_thread, inside);
 	table->inside_step = BOOKS_THREAD_BYTES;
 	table->inside_nr = BOOKS_THREADS;
-	table->slots = table->books_start; /* those of no other file */
+	table->slots = table->books_start; /* no other file has the same */
 }
 
 static int fill_hooks(const struct injected_file *file, const struct inject_python *python, struct injected_image *image)

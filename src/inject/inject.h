@@ -147,7 +147,7 @@ int inject_python_execute(pid_t pid, uint64_t start_time, const struct inject_py
 /* The books, to read and write, by the mapping of a process that still has them. 0, or -errno: -ENOENT it maps others there. */
 int inject_open_books(pid_t pid, const struct inject_books *books, int *ret_fd);
 
-/* What is in a process: what its sealed files say. What is active counts; if nothing is, what is still mapped. */
+/* Samplers or hooks in a process, by their sealed files. The active ones count; if none is, all that are still mapped. */
 struct inject_found {
 	enum inject_kind kind;
 	uint32_t version;	/* INJECTED_VERSION of this program, or another one, which can be ejected all the same */

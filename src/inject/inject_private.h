@@ -50,7 +50,7 @@ struct inject_details {
 /* Looks at /proc only. 0, or an error as in inject.h. */
 int check_target_process(pid_t pid, struct reason *why);
 
-/* Mappings that are needed: those of the way back, and for the way in those of each file in addition. */
+/* Mappings that the way back needs, and what the way in needs in addition for each file. */
 struct mappings_needed mappings_to_eject(void);
 void add_mappings_needed(const struct injected_file *file, const struct injected_table *table, struct mappings_needed *needed);
 

@@ -444,7 +444,7 @@ int write_jumps(const struct placing *placing, const struct remote_caller *calle
 /* ---- words ---- */
 
 /* As with a jump, the kernel writes it at once. */
-int write_word(pid_t tid, uint64_t address, uint64_t word)
+int put_word(pid_t tid, uint64_t address, uint64_t word)
 {
 	return ptrace(PTRACE_POKEDATA, tid, (void *)address, (void *)word) ? -errno : 0;
 }
@@ -471,7 +471,7 @@ int write_words(struct placing *placing, struct remote_caller *caller, struct re
 	while (placing->written_nr < table->word_nr && !err) {
 		uint32_t i = placing->written_nr;
 
-		err = write_word(caller->thread->tid, table->word[i].address, table->word[i].put);
+		err = put_word(caller->thread->tid, table->word[i].address, table->word[i].put);
 		placing->written_nr += !err;
 		pass_moment("a word written");
 	}
@@ -485,7 +485,7 @@ bool unwrite_words(struct placing *placing, const struct remote_caller *caller)
 	for (; placing->written_nr; placing->written_nr--) {
 		uint32_t i = placing->written_nr - 1;
 
-		if (write_word(caller->thread->tid, table->word[i].address, table->word[i].was))
+		if (put_word(caller->thread->tid, table->word[i].address, table->word[i].was))
 			return false;
 	}
 	return true;

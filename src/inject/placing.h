@@ -22,7 +22,7 @@
 
 struct remote_caller;
 
-/* What is in the process: filled step by step. */
+/* Filled step by step: where it is in the process. */
 struct placed {
 	uint64_t start, end, dev, inode; /* of the sealed file */
 	uint64_t books_dev, books_inode;
@@ -59,7 +59,7 @@ int write_jumps(const struct placing *placing, const struct remote_caller *calle
 int write_words(struct placing *placing, struct remote_caller *caller, struct reason *why);
 
 /* One of them, by a stopped thread. 0 or -errno */
-int write_word(pid_t tid, uint64_t address, uint64_t word);
+int put_word(pid_t tid, uint64_t address, uint64_t word);
 
 /* After an error: puts the pointers back that were there. False: not all. */
 bool unwrite_words(struct placing *placing, const struct remote_caller *caller);

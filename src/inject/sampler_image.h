@@ -4,8 +4,8 @@
 
 /*
  * The content of the memory file for one allocator (injected_file.h): the file as built has its trampolines, sites,
- * interval and seed; the pages behind it are copies of those of the allocator that get jumps, still without them, and are
- * mapped over these.
+ * interval and seed; the pages behind it are copies of the allocator's pages that get jumps, still without them, and are mapped over
+ * these.
  */
 
 #include <stdbool.h>

@@ -69,7 +69,7 @@ bool find_on_stacks(const struct stopped_threads *threads, const struct target_m
 /* Whether a range of memory has such an address, as a word. False, too, from where it cannot be read. */
 bool find_in_memory(int mem_fd, uint64_t at, uint64_t end, const struct stack_search *search);
 
-/* Whether a register of a stopped thread has one, those of vectors included: it may be about to use it. */
+/* Whether a register of a stopped thread has one, vector registers included: it may be about to use it. */
 bool find_in_registers(const struct stopped_thread *thread, const struct stack_search *search);
 
 /* Conditions for a stopped thread whose registers will be changed. Everything is read; nothing is assumed. */

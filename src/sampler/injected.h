@@ -88,7 +88,7 @@ _Static_assert(sizeof(struct injected_common) == INJECTED_COMMON_BYTES &&
 
 /*
  * The last pages of the sealed file, which are not mapped: all that an ejector needs. Members are only added at the end,
- * and only with a new version; those up to `page` stay where they are, as do those of hooks.
+ * and only with a new version; those up to `page` stay where they are, as do the ones that only hooks have.
  */
 #define INJECTED_MAGIC "asinject" /* eight characters, no NUL: a sampler */
 #define INJECTED_HOOKS_MAGIC "ashooks" /* eight with the NUL: hooks of an exact recording (exact/python_hooks.h) */
@@ -127,7 +127,7 @@ struct injected_table {
 		uint64_t from, to; /* an instruction of the allocator, and its copy in a trampoline */
 	} moved[INJECTED_MOVED_MAX];
 	uint64_t dev, inode, offset[INJECTED_PAGES_MAX]; /* of the allocator's file, and of each page in it */
-	/* Of hooks only: */
+	/* Only hooks have these. */
 	uint64_t word_nr;
 	struct {
 		uint64_t address, put, was; /* a pointer of the process: to a hook, and what was there */

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """hooked.py: a Python program that allocates in several threads, and checks what it gets. For each line on stdin it
-prints "rounds N bad M of PID": PID is that of the child it has forked last, or its own. At the end of stdin it ends with
+prints "rounds N bad M of PID": PID is the child that it has forked last, or itself. At the end of stdin it ends with
 status 0 if nothing was bad. Lines: "fork", "reap" (the child ends), "trace" and "untrace" (tracemalloc), "lock" (mlockall)."""
 import ctypes
 import json

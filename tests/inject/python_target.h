@@ -5,7 +5,7 @@
 #include "inject/inject.h"
 
 /*
- * What is needed to put hooks into a CPython, as a recorder would find it. Environment, for refusals: WRONG=file (another
+ * Finds what is needed to put hooks into a CPython, as a recorder would. Environment, for refusals: WRONG=file (another
  * one has the tables), tid (thread numbers are elsewhere), key (it is another one).
  */
 int read_python_target(pid_t pid, struct inject_python *ret, uint64_t *ret_start_time, struct reason *why);
