@@ -174,9 +174,8 @@ static int check_plan_holds(struct executing *executing)
 		err = check_room_is_free(executing, i);
 	for (uint32_t i = 0; i < executing->allocator_nr && !err; i++)
 		err = check_allocator_holds(executing, i);
-	if (executing->python)
-		return err ?: check_hooks_hold(executing->python, &executing->threads, &executing->maps, executing->mem_fd,
-					       executing->why);
+	if (executing->python && !err)
+		err = check_hooks_hold(executing->python, &executing->threads, &executing->maps, executing->mem_fd, executing->why);
 	return err ?: check_thread_pointers(&executing->threads, executing->mem_fd, executing->why);
 }
 
