@@ -11,13 +11,18 @@
 
 extern const struct command cmd_eject;
 
-static int report_ejection(pid_t pid, const struct eject_result *result)
+static const char *thing_of(const struct inject_found *found)
+{
+	return found->kind == INJECT_HOOKS ? "hooks of an exact recording" : "sampler";
+}
+
+static int report_ejection(pid_t pid, const struct inject_found *found, const struct eject_result *result)
 {
 	if (result->function_nr)
-		printf("took the sampler out of process %d: %" PRIu32 " function%s, threads stopped for %.1f ms\n", pid,
+		printf("took the %s out of process %d: %" PRIu32 " function%s, threads stopped for %.1f ms\n", thing_of(found), pid,
 		       result->function_nr, result->function_nr == 1 ? "" : "s", result->times.stopped_ns / 1e6);
 	else
-		printf("process %d: its allocators have called no sampler\n", pid);
+		printf("process %d: its allocators have called no %s\n", pid, thing_of(found));
 	if (result->kept_nr)
 		printf("its code stays mapped and is not called: a thread may still return to it\n");
 	return result->kept_nr ? EXIT_FAILED : EXIT_DONE;
@@ -33,10 +38,12 @@ static int eject_from(pid_t pid)
 	if (err == -ENOENT)
 		return log_failure("process %d has no injected sampler", pid);
 	if (!err && found.is_active && found.owner_is_running)
-		return log_failure("process %d is being recorded: the sampler belongs to process %d, and goes when that ends", pid,
-				   found.owner);
+		return log_failure("process %d is being recorded: the %s belong%s to process %d, and go%s when that ends", pid,
+				   thing_of(&found), found.kind == INJECT_HOOKS ? "" : "s", found.owner,
+				   found.kind == INJECT_HOOKS ? "" : "es");
 	err = err ?: inject_eject(pid, 0, 0, &result, &why);
-	return err ? log_failure("cannot take the sampler out of process %d: %s", pid, why.text) : report_ejection(pid, &result);
+	return err ? log_failure("cannot take the %s out of process %d: %s", thing_of(&found), pid, why.text) :
+		     report_ejection(pid, &found, &result);
 }
 
 static int run(const void *command_options, const struct arguments *args)

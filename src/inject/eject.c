@@ -10,6 +10,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/reason.h"
+#include "exact/books.h"
 #include "inject/found_samplers.h"
 #include "inject/inject_private.h"
 #include "inject/placing.h"
@@ -18,11 +19,14 @@
 
 #define TRIES_MAX 20
 #define PAUSE_NS 1000000
+#define DATA_MAX (32u << 20) /* of a program, with its tables */
+#define FILES_MOST (2 * INJECT_ALLOCATORS_MAX) /* that were left open */
 
 struct ejecting {
 	pid_t pid, owner;
 	uint64_t until_ns;
 	struct eject_result result;
+	uint32_t leaving_nr; /* of those that are kept: threads in them may soon leave */
 	struct reason *why;
 	struct call_gate gate;
 	struct target_maps maps;
@@ -63,6 +67,136 @@ static int give_pages_back(struct ejecting *ejecting, const struct found_sampler
 	return 0;
 }
 
+static bool is_in_sampler(uint64_t address, const void *context)
+{
+	const struct injected_table *table = context;
+
+	return address - table->start < table->text_end - table->start;
+}
+
+/* ---- the pointers to hooks ---- */
+
+/* Where the program has put something else meanwhile, it stays. */
+static int give_words_back(struct ejecting *ejecting, const struct found_sampler *sampler)
+{
+	const struct injected_table *table = &sampler->table;
+
+	for (uint32_t i = table->word_nr; i--;) {
+		int err;
+
+		if (found_sampler_word(ejecting->pid, sampler, i) != table->word[i].put)
+			continue;
+		err = put_word(ejecting->caller.thread->tid, table->word[i].address, table->word[i].was);
+		pass_moment("a word written back");
+		if (err)
+			return reason_set(ejecting->why, -EIO, "a pointer to a hook cannot be written: %s", strerror(-err));
+		ejecting->result.function_nr++;
+	}
+	return 0;
+}
+
+static bool is_data_beside(const struct maps_line *line, const struct maps_line *next)
+{
+	return line->end == next->start && !strcmp(line->perms, "rw-p") && !strcmp(next->perms, "rw-p") && !*next->path;
+}
+
+static bool is_same_data(const struct target_maps *maps, const struct injected_table *table, uint32_t word)
+{
+	return word && target_maps_find(maps, table->word[word].address) == target_maps_find(maps, table->word[word - 1].address);
+}
+
+/* Whether the program's data around a table has a pointer to a hook: what it may put back, or call. */
+static bool has_copy_around(const struct ejecting *ejecting, const struct injected_table *table, uint64_t address)
+{
+	const struct stack_search search = { is_in_sampler, table };
+	const struct target_maps *maps = &ejecting->maps;
+	const struct maps_line *line = target_maps_find(maps, address), *last = line;
+
+	while (line && line > maps->line && is_data_beside(&line[-1], line))
+		line--;
+	while (last && last + 1 < maps->line + maps->line_nr && is_data_beside(last, last + 1))
+		last++;
+	return line && find_in_memory(ejecting->mem_fd, line->start,
+				      last->end - line->start < DATA_MAX ? last->end : line->start + DATA_MAX, &search);
+}
+
+/*
+ * A function that the program has put in front of a hook, or is about to put there, has kept the pointer to it. CPython
+ * keeps it in its own data (tracemalloc, debug hooks).
+ */
+static bool has_copies(const struct ejecting *ejecting, const struct found_sampler *sampler)
+{
+	const struct injected_table *table = &sampler->table;
+
+	if (array_any(table->word_nr, i, found_sampler_word(ejecting->pid, sampler, i) != table->word[i].was))
+		return true;
+	for (uint32_t i = 0; i < table->word_nr; i++)
+		if (!is_same_data(&ejecting->maps, table, i) && has_copy_around(ejecting, table, table->word[i].address))
+			return true;
+	return false;
+}
+
+static const struct maps_line *find_books(const struct ejecting *ejecting, const struct injected_table *table)
+{
+	const struct maps_line *line = table->books_start ? target_maps_find(&ejecting->maps, table->books_start) : NULL;
+
+	return line && is_books(line) && line->start == table->books_start ? line : NULL;
+}
+
+/* By the books' file: of what no thread has written it has no pages, and needs none. */
+static bool is_any_word_set(int fd, const struct injected_table *table)
+{
+	uint64_t i = 0, word;
+
+	while (i < table->inside_nr) {
+		uint64_t at = table->inside_at + i * table->inside_step;
+		off_t data = lseek(fd, at, SEEK_DATA);
+
+		if (data < 0)
+			return errno != ENXIO;
+		if ((uint64_t)data > at) {
+			i = (data - table->inside_at + table->inside_step - 1) / table->inside_step;
+			continue;
+		}
+		if (pread(fd, &word, sizeof(word), at) != sizeof(word) || word)
+			return true;
+		i++;
+	}
+	return false;
+}
+
+static bool are_own_books(const struct ejecting *ejecting, const struct injected_table *table)
+{
+	uint64_t on;
+
+	return pread(ejecting->mem_fd, &on, sizeof(on), table->on) != sizeof(on) || on;
+}
+
+static bool has_threads_in_hooks(const struct ejecting *ejecting, const struct injected_table *table)
+{
+	const struct maps_line *books = find_books(ejecting, table);
+	bool has;
+	int fd;
+
+	if (!books || !are_own_books(ejecting, table))
+		return false;
+	if (open_mapping(ejecting->pid, books, &fd))
+		return true;
+	has = fcntl(fd, F_GET_SEALS) < 0 || is_any_word_set(fd, table);
+	close(fd);
+	return has;
+}
+
+/* From here on the hooks that stay only pass on. */
+static void switch_off(const struct ejecting *ejecting, const struct injected_table *table)
+{
+	const uint64_t off = BOOKS_OFF;
+
+	if (find_books(ejecting, table) && are_own_books(ejecting, table) &&
+	    pwrite(ejecting->mem_fd, &off, sizeof(off), table->books_start + table->off_at) != sizeof(off))
+		return; /* the process has made them read-only: no hook can write them either */
+}
+
 /* ---- threads in the sampler ---- */
 
 /*
@@ -89,13 +223,6 @@ static bool find_way_out(const struct ejecting *ejecting, const struct injected_
 			return true;
 		}
 	return false;
-}
-
-static bool is_in_sampler(uint64_t address, const void *context)
-{
-	const struct injected_table *table = context;
-
-	return address - table->start < table->text_end - table->start;
 }
 
 /* Threads that are in it, and not in a call of the allocator, leave it. */
@@ -126,13 +253,17 @@ static bool has_open_calls(const struct ejecting *ejecting, const struct injecte
 	return false;
 }
 
+/* Threads read pointers to hooks from the tables, and may be about to call them, or to keep them elsewhere. */
 static bool is_any_thread_in(const struct ejecting *ejecting, const struct injected_table *table)
 {
-	const struct stack_search search = { is_in_sampler, table, .in_frames = table->version == INJECTED_VERSION };
+	const struct stack_search search = {
+		is_in_sampler, table, .in_frames = table->version == INJECTED_VERSION && !table->word_nr,
+	};
 	pid_t tid;
 
 	for (size_t i = 0; i < ejecting->threads.thread_nr; i++)
-		if (is_in_sampler(ejecting->threads.thread[i].registers.rip, table))
+		if (is_in_sampler(ejecting->threads.thread[i].registers.rip, table) ||
+		    (table->word_nr && find_in_registers(&ejecting->threads.thread[i], &search)))
 			return true;
 	return find_on_stacks(&ejecting->threads, &ejecting->maps, ejecting->mem_fd, &search, &tid);
 }
@@ -151,7 +282,7 @@ static int unmap_ejected(struct ejecting *ejecting, const struct injected_table 
 {
 	long result = REMOTE_CALL(&ejecting->caller, SYS_munmap, table->start, table->end - table->start);
 
-	return result ? reason_set(ejecting->why, -EIO, "the sampler cannot be unmapped: %s", strerror(-result)) : 0;
+	return result ? reason_set(ejecting->why, -EIO, "what was injected cannot be unmapped: %s", strerror(-result)) : 0;
 }
 
 static bool belongs_to(const struct ejecting *ejecting, const struct found_sampler *sampler, uint64_t slots)
@@ -160,10 +291,11 @@ static bool belongs_to(const struct ejecting *ejecting, const struct found_sampl
 }
 
 /* Unmaps the samplers that have the same slots, or none of them. */
-static int unmap_together(struct ejecting *ejecting, const struct injected_table *table)
+static int unmap_together(struct ejecting *ejecting, const struct found_sampler *first)
 {
 	const struct found_samplers *found = &ejecting->found;
-	bool is_in_use = has_open_calls(ejecting, table);
+	const struct injected_table *table = &first->table;
+	bool is_in_use = has_open_calls(ejecting, table) || has_threads_in_hooks(ejecting, table), has_copy = has_copies(ejecting, first);
 	int err = 0;
 
 	for (size_t i = 0; i < found->sampler_nr && !is_in_use; i++)
@@ -172,8 +304,12 @@ static int unmap_together(struct ejecting *ejecting, const struct injected_table
 	for (size_t i = 0; i < found->sampler_nr && !err; i++) {
 		if (!belongs_to(ejecting, &found->sampler[i], table->slots))
 			continue;
-		ejecting->result.kept_nr += is_in_use;
-		err = is_in_use ? 0 : unmap_ejected(ejecting, &found->sampler[i].table);
+		ejecting->result.kept_nr += is_in_use || has_copy;
+		ejecting->leaving_nr += is_in_use && !has_copy;
+		if (is_in_use || has_copy)
+			switch_off(ejecting, &found->sampler[i].table);
+		else
+			err = unmap_ejected(ejecting, &found->sampler[i].table);
 	}
 	return err;
 }
@@ -190,12 +326,12 @@ static int eject_samplers(struct ejecting *ejecting)
 	int err = 0;
 
 	for (size_t i = 0; i < found->sampler_nr && !err; i++)
-		err = give_pages_back(ejecting, &found->sampler[i]);
+		err = give_pages_back(ejecting, &found->sampler[i]) ?: give_words_back(ejecting, &found->sampler[i]);
 	for (size_t i = 0; i < found->sampler_nr && !err; i++)
 		move_threads_out(ejecting, &found->sampler[i].table);
 	for (size_t i = 0; i < found->sampler_nr && !err; i++)
 		if (is_first_with_its_slots(found, i))
-			err = unmap_together(ejecting, &found->sampler[i].table);
+			err = unmap_together(ejecting, &found->sampler[i]);
 	return err;
 }
 
@@ -203,8 +339,8 @@ static int eject_samplers(struct ejecting *ejecting)
 static int close_left_files(struct ejecting *ejecting)
 {
 	for (int fd, nr = 0; (fd = left_file(ejecting->pid)) >= 0; nr++)
-		if (nr == INJECT_ALLOCATORS_MAX || REMOTE_CALL(&ejecting->caller, SYS_close, fd))
-			return reason_set(ejecting->why, -EAGAIN, "descriptor %d, the sampler's file, cannot be closed", fd);
+		if (nr == FILES_MOST || REMOTE_CALL(&ejecting->caller, SYS_close, fd))
+			return reason_set(ejecting->why, -EAGAIN, "descriptor %d, an injected file, cannot be closed", fd);
 	return 0;
 }
 
@@ -230,7 +366,7 @@ static int change_back(struct ejecting *ejecting)
 					  &ejecting->caller, ejecting->why);
 	if (err)
 		return err;
-	ejecting->result.kept_nr = 0;
+	ejecting->result.kept_nr = ejecting->leaving_nr = 0;
 	err = eject_samplers(ejecting) ?: close_left_files(ejecting);
 	remote_caller_end(&ejecting->caller);
 	return check_caller_ran(&ejecting->caller, ejecting->why) ?: err;
@@ -239,6 +375,7 @@ static int change_back(struct ejecting *ejecting)
 /* The result of one try, which a child makes. */
 struct outcome {
 	struct eject_result result;
+	uint32_t leaving_nr;
 	struct reason why;
 };
 
@@ -263,6 +400,7 @@ static int eject_once(void *argument, void *ret_outcome)
 	times->thread_nr = ejecting->threads.thread_nr;
 	times->tries++;
 	outcome->result = ejecting->result;
+	outcome->leaving_nr = ejecting->leaving_nr;
 	return err;
 }
 
@@ -278,6 +416,7 @@ static int try_to_eject(struct ejecting *ejecting)
 		return err;
 	err = run_as_tracer(eject_once, ejecting, &outcome, sizeof(outcome));
 	ejecting->result = outcome.result;
+	ejecting->leaving_nr = outcome.leaving_nr;
 	*ejecting->why = outcome.why;
 	if (err != -ETIMEDOUT)
 		return err == -EBUSY ? -EAGAIN : err;
@@ -323,7 +462,7 @@ static int eject_all(struct ejecting *ejecting)
 
 		err = try_to_eject(ejecting);
 		pause_ns = inject_pause_ns(PAUSE_NS * i, times->stopped_ns - stopped_ns);
-		if ((err ? err != -EAGAIN : !ejecting->result.kept_nr) || i == TRIES_MAX ||
+		if ((err ? err != -EAGAIN : !ejecting->leaving_nr) || i == TRIES_MAX ||
 		    monotonic_now_ns() + pause_ns > ejecting->until_ns)
 			break;
 		nanosleep(&(struct timespec){ pause_ns / SECOND_NS, pause_ns % SECOND_NS }, NULL);

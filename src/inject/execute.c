@@ -9,9 +9,12 @@
 
 #include "base/clock.h"
 #include "base/reason.h"
+#include "exact/books.h"
+#include "inject/hooks.h"
 #include "inject/inject_private.h"
 #include "inject/placing.h"
 #include "inject/remote_call.h"
+#include "inject/sampler_image.h"
 #include "inject/stopped_threads.h"
 #include "process/proc.h"
 #include "sampler/sampler_info.h"
@@ -23,15 +26,22 @@
 struct outcome {
 	struct inject_times times;
 	struct reason why;
-	struct inject_allocator allocator[INJECT_ALLOCATORS_MAX];
+	struct placed placed[INJECT_ALLOCATORS_MAX];
+	bool is_probed[INJECT_ALLOCATORS_MAX][INJECT_FUNCTIONS_MAX];
 };
 
+/* A sampler for each allocator of a plan, or the hooks of a CPython. */
 struct executing {
+	pid_t pid;
+	uint64_t start_time;
 	struct inject_plan *plan;
+	const struct inject_python *python;
 	const struct inject_options *options;
 	struct reason *why;
 	uint64_t until_ns;
+	struct call_gate gate;
 	struct injected_file file;
+	uint32_t placing_nr, allocator_nr;
 	struct placing placing[INJECT_ALLOCATORS_MAX];
 	struct target_maps maps;
 	struct newest_process newest;
@@ -56,37 +66,57 @@ static int place_of_allocator(struct executing *executing, uint32_t i, uint64_t 
 		planned->low = at < planned->low ? at : planned->low;
 		planned->high = at + PAGE_BYTES > planned->high ? at + PAGE_BYTES : planned->high;
 	}
-	*ret = target_maps_gap(&executing->maps, executing->plan->pid, planned->low, planned->high, bytes);
+	*ret = target_maps_gap(&executing->maps, executing->pid, planned->low, planned->high, bytes);
 	if (!*ret)
 		return reason_set(executing->why, -ENOTSUP, "no room for the sampler near %s", allocator->path);
 	return target_maps_reserve(&executing->maps, *ret, bytes);
 }
 
-static int build_images(struct executing *executing)
+static int build_samplers(struct executing *executing)
 {
 	struct sampler_image_options image = { .interval = executing->options->interval ?: SAMPLER_INTERVAL_DEFAULT };
+	int err = 0;
+
+	if (image.interval > SAMPLER_INTERVAL_MAX)
+		return reason_set(executing->why, -EINVAL, "the interval is too large");
+	for (uint32_t i = 0; i < executing->allocator_nr; i++)
+		image.has_unseen_new |= executing->plan->allocator[i].has_unseen_new;
+	for (uint32_t i = 0; i < executing->allocator_nr && !err; i++) {
+		err = place_of_allocator(executing, i, &image.start);
+		image.first_start = i ? image.first_start : image.start;
+		err = err ?: sampler_image_build(&executing->file, &executing->plan->allocator[i],
+						 &executing->plan->details->allocator[i], &image, &executing->placing[i].image,
+						 executing->why);
+	}
+	return err;
+}
+
+/* Anywhere: rather near the tables, on their side of the break. */
+static int build_hooks(struct executing *executing)
+{
+	uint64_t near = executing->python->word[0][0].address, bytes = hooks_image_room(&executing->file);
+	uint64_t start = target_maps_room(&executing->maps, executing->pid, near, bytes) ?:
+			 target_maps_room(&executing->maps, executing->pid, UINT64_MAX, bytes);
+
+	if (!start)
+		return reason_set(executing->why, -ENOTSUP, "no room for the books of its blocks");
+	return hooks_image_build(&executing->file, executing->python, start, &executing->placing[0].image, executing->why);
+}
+
+static int build_images(struct executing *executing)
+{
 	pid_t owner = executing->options->owner ?: getpid();
 	uint64_t owner_start = 0;
 	int err = proc_start_time(owner, &owner_start);
 
-	if (err || image.interval > SAMPLER_INTERVAL_MAX)
-		return reason_set(executing->why, err ?: -EINVAL, err ? "process %d has ended" : "the interval is too large",
-				  owner);
-	for (uint32_t i = 0; i < executing->plan->allocator_nr; i++)
-		image.has_unseen_new |= executing->plan->allocator[i].has_unseen_new;
-	for (uint32_t i = 0; i < executing->plan->allocator_nr && !err; i++) {
-		struct placing *placing = &executing->placing[i];
-
-		sampler_image_release(&placing->image);
-		err = place_of_allocator(executing, i, &image.start);
-		image.first_start = i ? image.first_start : image.start;
-		err = err ?: sampler_image_build(&executing->file, placing->allocator,
-						 &executing->plan->details->allocator[i], &image, &placing->image,
-						 executing->why);
-		if (err)
-			break;
-		placing->image.table->owner = owner;
-		placing->image.table->owner_start_time = owner_start;
+	if (err)
+		return reason_set(executing->why, err, "process %d has ended", owner);
+	for (uint32_t i = 0; i < executing->placing_nr; i++)
+		injected_image_release(&executing->placing[i].image);
+	err = executing->python ? build_hooks(executing) : build_samplers(executing);
+	for (uint32_t i = 0; i < executing->placing_nr && !err; i++) {
+		executing->placing[i].image.table->owner = owner;
+		executing->placing[i].image.table->owner_start_time = owner_start;
 	}
 	return err;
 }
@@ -97,44 +127,56 @@ static int open_injected_process(struct executing *executing)
 	uint64_t start_time = 0;
 	int err;
 
-	snprintf(path, sizeof(path), "/proc/%d/mem", executing->plan->pid);
+	snprintf(path, sizeof(path), "/proc/%d/mem", executing->pid);
 	executing->mem_fd = open(path, O_RDWR | O_CLOEXEC);
 	if (executing->mem_fd < 0)
 		return reason_set(executing->why, errno == EACCES ? -EPERM : errno == ENOENT ? -ESRCH : -errno, "%s: %s", path,
 				  strerror(errno));
-	err = proc_start_time(executing->plan->pid, &start_time);
-	if (err || start_time != executing->plan->start_time)
-		return reason_set(executing->why, -ESRCH, "process %d has ended", executing->plan->pid);
+	err = proc_start_time(executing->pid, &start_time);
+	if (err || start_time != executing->start_time)
+		return reason_set(executing->why, -ESRCH, "process %d has ended", executing->pid);
 	executing->newest = newest_process();
-	return check_target_process(executing->plan->pid, executing->why) ?:
-		       check_shared_memory(executing->plan->pid, executing->why);
+	return check_target_process(executing->pid, executing->why) ?: check_shared_memory(executing->pid, executing->why);
 }
 
 /* ---- while they are stopped ---- */
 
-/* The plan must still hold: no other mappings, no other code. */
+static int check_room_is_free(struct executing *executing, uint32_t i)
+{
+	const struct injected_table *table = executing->placing[i].image.table;
+
+	if (target_maps_are_free(&executing->maps, table->start, table->end))
+		return 0;
+	return reason_set(executing->why, -EBUSY, "the room near %s is taken again and again", executing->placing[i].path);
+}
+
+/* No other mappings, no other code. */
+static int check_allocator_holds(struct executing *executing, uint32_t i)
+{
+	struct inject_allocator *allocator = &executing->plan->allocator[i];
+
+	for (uint32_t k = 0; k < allocator->page_nr; k++) {
+		const struct maps_line *line = target_maps_find(&executing->maps, allocator->page[k].address);
+
+		if (!line || line->inode != allocator->inode || line->dev != allocator->dev || strcmp(line->perms, "r-xp") ||
+		    allocator->page[k].address - line->start + line->offset != allocator->page[k].offset)
+			return reason_set(executing->why, -EAGAIN, "%s has just been mapped anew", allocator->path);
+	}
+	return check_code_pages(executing->mem_fd, executing->plan->details->allocator[i].original, allocator, executing->why);
+}
+
+/* The plan must still hold. */
 static int check_plan_holds(struct executing *executing)
 {
-	const struct inject_plan *plan = executing->plan;
 	int err = 0;
 
-	for (uint32_t i = 0; i < plan->allocator_nr && !err; i++) {
-		struct inject_allocator *allocator = &executing->plan->allocator[i];
-		const struct injected_table *table = executing->placing[i].image.table;
-
-		if (!target_maps_are_free(&executing->maps, table->start, table->end))
-			return reason_set(executing->why, -EBUSY, "the room near %s is taken again and again", allocator->path);
-		for (uint32_t k = 0; k < allocator->page_nr; k++) {
-			const struct maps_line *line = target_maps_find(&executing->maps, allocator->page[k].address);
-
-			if (!line || line->inode != allocator->inode || line->dev != allocator->dev ||
-			    strcmp(line->perms, "r-xp") ||
-			    allocator->page[k].address - line->start + line->offset != allocator->page[k].offset)
-				return reason_set(executing->why, -EAGAIN, "%s has just been mapped anew", allocator->path);
-		}
-		err = check_code_pages(executing->mem_fd, plan->details->allocator[i].original, allocator, executing->why);
-	}
-	return err;
+	for (uint32_t i = 0; i < executing->placing_nr && !err; i++)
+		err = check_room_is_free(executing, i);
+	for (uint32_t i = 0; i < executing->allocator_nr && !err; i++)
+		err = check_allocator_holds(executing, i);
+	if (executing->python && !err)
+		err = check_hooks_hold(executing->python, &executing->threads, &executing->maps, executing->mem_fd, executing->why);
+	return err ?: check_thread_pointers(&executing->threads, executing->mem_fd, executing->why);
 }
 
 static bool is_amid_jump_of(const struct inject_allocator *allocator, const struct planned_allocator *planned,
@@ -151,7 +193,7 @@ static bool is_amid_jump(uint64_t address, const void *context)
 {
 	const struct executing *executing = context;
 
-	for (uint32_t i = 0; i < executing->plan->allocator_nr; i++) {
+	for (uint32_t i = 0; i < executing->allocator_nr; i++) {
 		const struct planned_allocator *planned = &executing->plan->details->allocator[i];
 
 		if (address - planned->low < planned->high - planned->low &&
@@ -170,7 +212,7 @@ static int move_threads(struct executing *executing)
 
 		if (!is_amid_jump(thread->registers.rip, executing))
 			continue;
-		for (uint32_t k = 0; k < executing->plan->allocator_nr && !to; k++) {
+		for (uint32_t k = 0; k < executing->placing_nr && !to; k++) {
 			const struct injected_table *table = executing->placing[k].image.table;
 
 			for (uint64_t m = 0; m < table->moved_nr; m++)
@@ -195,7 +237,7 @@ static void move_threads_back(struct executing *executing)
 
 		if (!thread->has_moved)
 			continue;
-		for (uint32_t k = 0; k < executing->plan->allocator_nr && thread->has_moved; k++) {
+		for (uint32_t k = 0; k < executing->placing_nr && thread->has_moved; k++) {
 			const struct injected_table *table = executing->placing[k].image.table;
 
 			for (uint64_t m = 0; m < table->moved_nr; m++)
@@ -208,29 +250,39 @@ static void move_threads_back(struct executing *executing)
 	}
 }
 
-static int place_all(struct executing *executing, enum inject_change *ret_change)
+/* All steps that change the process, in the order in which none of them leaves it in a state that is wrong. */
+static int change_all(struct executing *executing)
 {
-	uint32_t nr = executing->plan->allocator_nr;
+	uint32_t nr = executing->placing_nr;
 	struct remote_caller *caller = &executing->caller;
-	bool has_own_code = true;
+	struct placing *placing = executing->placing;
 	int err = 0;
 
 	for (uint32_t i = 0; i < nr && !err; i++)
-		err = place_sampler(&executing->placing[i], &executing->file, caller, executing->plan->pid,
-				    executing->why);
-	if (!err && keep_mapped(executing->placing, nr, caller))
+		err = place(&placing[i], caller, executing->pid, executing->why);
+	if (!err && keep_mapped(placing, nr, caller))
 		err = reason_set(executing->why, -EIO, "its stack cannot be written");
 	for (uint32_t i = 0; i < nr && !err; i++)
-		err = exchange_pages(&executing->placing[i], caller, executing->why);
+		err = exchange_pages(&placing[i], caller, executing->why);
 	err = err ?: move_threads(executing);
 	for (uint32_t i = 0; i < nr && !err; i++)
-		err = write_jumps(&executing->placing[i], caller, executing->why);
+		err = write_jumps(&placing[i], caller, executing->why) ?: write_words(&placing[i], caller, executing->why);
+	return err;
+}
+
+static int place_all(struct executing *executing, enum inject_change *ret_change)
+{
+	uint32_t nr = executing->placing_nr;
+	struct remote_caller *caller = &executing->caller;
+	bool is_as_it_was = true;
+	int err = change_all(executing);
+
 	for (uint32_t i = 0; i < nr && err; i++) /* if that fails, the process goes on with what it has */
-		has_own_code &= unexchange_pages(&executing->placing[i], caller);
-	if (err && has_own_code)
+		is_as_it_was &= unwrite_words(&executing->placing[i], caller) && unexchange_pages(&executing->placing[i], caller);
+	if (err && is_as_it_was)
 		move_threads_back(executing);
-	has_own_code &= end_placing(executing->placing, nr, caller, err && has_own_code);
-	*ret_change = !err || !has_own_code ? INJECT_LEFT : caller->call_nr ? INJECT_TAKEN_BACK : INJECT_UNCHANGED;
+	is_as_it_was &= end_placing(executing->placing, nr, caller, err && is_as_it_was);
+	*ret_change = !err || !is_as_it_was ? INJECT_LEFT : caller->call_nr ? INJECT_TAKEN_BACK : INJECT_UNCHANGED;
 	return check_caller_ran(caller, executing->why) ?: err;
 }
 
@@ -238,19 +290,20 @@ static int place_all(struct executing *executing, enum inject_change *ret_change
 static int check_before_change(struct executing *executing)
 {
 	const struct stack_search search = { is_amid_jump, executing };
-	struct mappings_needed needed;
+	struct mappings_needed needed = mappings_to_eject();
 	pid_t tid;
-	int err = check_plan_holds(executing) ?: check_new_sharers(executing->plan->pid, &executing->newest, executing->why) ?:
-		  check_thread_pointers(&executing->threads, executing->mem_fd, executing->why);
+	int err = check_plan_holds(executing) ?: check_new_sharers(executing->pid, &executing->newest, executing->why);
 
-	needed = mappings_to_inject(executing->plan, &executing->file);
-	err = err ?: check_room_for_mappings(executing->plan->pid, &executing->maps, &needed, executing->why);
+	for (uint32_t i = 0; i < executing->placing_nr; i++)
+		add_mappings_needed(&executing->file, executing->placing[i].image.table, &needed);
+	err = err ?: check_room_for_mappings(executing->pid, &executing->maps, &needed, executing->why);
 	for (size_t i = 0; i < executing->threads.thread_nr && !err; i++)
 		if (is_amid_jump(executing->threads.thread[i].registers.rip, executing))
 			err = check_moved_thread(&executing->threads.thread[i], executing->mem_fd, executing->why);
 	if (err)
 		return err;
-	if (find_on_stacks(&executing->threads, &executing->maps, executing->mem_fd, &search, &tid))
+	if (executing->allocator_nr &&
+	    find_on_stacks(&executing->threads, &executing->maps, executing->mem_fd, &search, &tid))
 		return reason_set(executing->why, -EBUSY, "thread %d was interrupted amid what would be replaced, again and again",
 				  tid);
 	return 0;
@@ -261,11 +314,11 @@ static int change_process(struct executing *executing, enum inject_change *ret_c
 	int err;
 
 	target_maps_release(&executing->maps);
-	err = target_maps_read(executing->plan->pid, &executing->maps);
+	err = target_maps_read(executing->pid, &executing->maps);
 	if (err)
-		return reason_set(executing->why, err, "process %d: %s", executing->plan->pid, strerror(-err));
+		return reason_set(executing->why, err, "process %d: %s", executing->pid, strerror(-err));
 	err = check_before_change(executing);
-	err = err ?: remote_caller_choose(&executing->threads, &executing->maps, &executing->plan->details->gate,
+	err = err ?: remote_caller_choose(&executing->threads, &executing->maps, &executing->gate,
 					  executing->mem_fd, &executing->caller, executing->why);
 	if (err)
 		return err;
@@ -273,6 +326,21 @@ static int change_process(struct executing *executing, enum inject_change *ret_c
 	err = place_all(executing, ret_change);
 	remote_caller_end(&executing->caller);
 	return err;
+}
+
+/* Other programs' breakpoints that were found amid the allocators' functions. */
+static void say_breakpoints(const struct executing *executing, struct outcome *outcome)
+{
+	for (uint32_t i = 0; i < executing->allocator_nr; i++)
+		for (uint32_t k = 0; k < executing->plan->allocator[i].function_nr; k++)
+			outcome->is_probed[i][k] = executing->plan->allocator[i].function[k].is_probed;
+}
+
+static void take_breakpoints(struct executing *executing, const struct outcome *outcome)
+{
+	for (uint32_t i = 0; i < executing->allocator_nr; i++)
+		for (uint32_t k = 0; k < executing->plan->allocator[i].function_nr; k++)
+			executing->plan->allocator[i].function[k].is_probed |= outcome->is_probed[i][k];
 }
 
 /* Runs in the tracer. */
@@ -286,7 +354,7 @@ static int try_once(void *argument, void *ret_outcome)
 	outcome->why.text[0] = '\0';
 	outcome->times.tries++;
 	outcome->times.change = INJECT_UNCHANGED;
-	err = stop_threads(executing->plan->pid, &executing->threads, executing->why);
+	err = stop_threads(executing->pid, &executing->threads, executing->why);
 	outcome->times.thread_nr = executing->threads.thread_nr;
 	if (!err) {
 		pass_moment("all stopped");
@@ -296,7 +364,9 @@ static int try_once(void *argument, void *ret_outcome)
 		pass_moment("all go on");
 	}
 	outcome->times.stopped_ns += executing->threads.stopped_ns;
-	memcpy(outcome->allocator, executing->plan->allocator, sizeof(outcome->allocator));
+	for (uint32_t i = 0; i < executing->placing_nr; i++)
+		outcome->placed[i] = executing->placing[i].placed;
+	say_breakpoints(executing, outcome);
 	return err;
 }
 
@@ -306,14 +376,14 @@ static int try_once(void *argument, void *ret_outcome)
 static int check_settled(void *argument, void *outcome)
 {
 	struct executing *executing = argument;
-	int err = stop_threads(executing->plan->pid, &executing->threads, NULL);
+	int err = stop_threads(executing->pid, &executing->threads, NULL);
 
 	(void)outcome;
 	if (err)
 		return err;
 	target_maps_release(&executing->maps);
-	err = target_maps_read(executing->plan->pid, &executing->maps) ?:
-	      check_no_open_call(&executing->threads, &executing->maps, &executing->plan->details->gate, NULL);
+	err = target_maps_read(executing->pid, &executing->maps) ?:
+	      check_no_open_call(&executing->threads, &executing->maps, &executing->gate, NULL);
 	resume_threads(&executing->threads);
 	return err;
 }
@@ -321,7 +391,7 @@ static int check_settled(void *argument, void *outcome)
 /* The tracer was ended, or a call did not return: threads take back what they can, and all else is ejected. */
 static void take_back(struct executing *executing, struct inject_times *times)
 {
-	pid_t pid = executing->plan->pid;
+	pid_t pid = executing->pid;
 	int err;
 
 	do {
@@ -339,7 +409,7 @@ static void take_back(struct executing *executing, struct inject_times *times)
 static int prepare_try(struct executing *executing)
 {
 	target_maps_release(&executing->maps);
-	return target_maps_read(executing->plan->pid, &executing->maps) ?: build_images(executing);
+	return target_maps_read(executing->pid, &executing->maps) ?: build_images(executing);
 }
 
 static int make_tries(struct executing *executing, struct outcome *outcome)
@@ -366,54 +436,103 @@ static int make_tries(struct executing *executing, struct outcome *outcome)
 	return err == -EBUSY || err == -ETIMEDOUT ? -EAGAIN : err;
 }
 
-static int execute_plan(struct executing *executing, struct outcome *outcome)
+/* For hooks, there is no plan that knows it. */
+static int find_gate(struct executing *executing)
 {
-	int err = injected_file_open(&executing->file) ?: open_injected_process(executing);
+	target_maps_release(&executing->maps);
+	return target_maps_read(executing->pid, &executing->maps) ?:
+	       find_call_gate(executing->pid, &executing->maps, NULL, &executing->gate, executing->why);
+}
 
+static int execute_once_opened(struct executing *executing, struct outcome *outcome)
+{
+	int err = injected_file_open(executing->python ? INJECT_HOOKS : INJECT_SAMPLER, &executing->file) ?:
+		  open_injected_process(executing);
+
+	if (!err && executing->python)
+		err = check_not_injected(executing->pid, executing->why) ?: find_gate(executing);
 	if (err)
 		return err;
 	err = make_tries(executing, outcome);
-	memcpy(executing->plan->allocator, outcome->allocator, sizeof(outcome->allocator));
+	take_breakpoints(executing, outcome);
 	if (*outcome->why.text)
 		*executing->why = outcome->why;
+	return err;
+}
+
+static void begin_placings(struct executing *executing)
+{
+	for (uint32_t i = 0; i < executing->placing_nr; i++)
+		executing->placing[i] = (struct placing){
+			.kind = executing->python ? INJECT_HOOKS : INJECT_SAMPLER, .file = &executing->file, .code_fd = -1,
+			.books_fd = -1, .path = executing->python ? "Python's allocators" : executing->plan->allocator[i].path,
+		};
+}
+
+/* The caller has filled in what is to be done. placed: as many as there are placings. */
+static int execute(struct executing *executing, struct placed *placed, struct inject_times *ret, struct reason *why)
+{
+	struct outcome *outcome = calloc(1, sizeof(*outcome));
+	struct reason unsaid = {};
+	int err;
+
+	if (!outcome)
+		return reason_set(why, -ENOMEM, "out of memory");
+	executing->why = why ?: &unsaid;
+	executing->why->text[0] = '\0';
+	executing->mem_fd = -1;
+	executing->until_ns = monotonic_now_ns() + INJECT_LIMIT_NS;
+	begin_placings(executing);
+	err = execute_once_opened(executing, outcome);
+	if (err && !*executing->why->text)
+		reason_set(executing->why, err, "process %d: %s", executing->pid, strerror(-err));
+	if (ret)
+		*ret = outcome->times;
+	for (uint32_t i = 0; i < executing->placing_nr; i++) {
+		placed[i] = outcome->placed[i];
+		injected_image_release(&executing->placing[i].image);
+	}
+	target_maps_release(&executing->maps);
+	if (executing->mem_fd >= 0)
+		close(executing->mem_fd);
+	free(outcome);
 	return err;
 }
 
 int inject_execute(struct inject_plan *plan, const struct inject_options *options, struct inject_times *ret,
 		   struct reason *why)
 {
-	struct reason unsaid = {};
-	struct executing *executing = calloc(1, sizeof(*executing));
-	struct outcome *outcome = calloc(1, sizeof(*outcome));
-	int err;
+	struct executing executing = {
+		.pid = plan->pid, .start_time = plan->start_time, .plan = plan, .options = options,
+		.gate = plan->details->gate, .placing_nr = plan->allocator_nr, .allocator_nr = plan->allocator_nr,
+	};
+	struct placed placed[INJECT_ALLOCATORS_MAX] = {};
+	int err = execute(&executing, placed, ret, why);
 
-	if (!executing || !outcome) {
-		free(executing);
-		free(outcome);
-		return reason_set(why, -ENOMEM, "out of memory");
-	}
-	memcpy(outcome->allocator, plan->allocator, sizeof(outcome->allocator));
-	executing->plan = plan;
-	executing->options = options;
-	executing->why = why ?: &unsaid;
-	executing->why->text[0] = '\0';
-	executing->mem_fd = -1;
-	executing->until_ns = monotonic_now_ns() + INJECT_LIMIT_NS;
 	for (uint32_t i = 0; i < plan->allocator_nr; i++) {
-		executing->placing[i].allocator = &plan->allocator[i];
-		executing->placing[i].remote_fd = -1;
+		plan->allocator[i].start = placed[i].start;
+		plan->allocator[i].end = placed[i].end;
+		plan->allocator[i].sampler_dev = placed[i].dev;
+		plan->allocator[i].sampler_inode = placed[i].inode;
 	}
-	err = execute_plan(executing, outcome);
-	if (err && !*executing->why->text)
-		reason_set(executing->why, err, "process %d: %s", plan->pid, strerror(-err));
-	if (ret)
-		*ret = outcome->times;
-	for (uint32_t i = 0; i < plan->allocator_nr; i++)
-		sampler_image_release(&executing->placing[i].image);
-	target_maps_release(&executing->maps);
-	if (executing->mem_fd >= 0)
-		close(executing->mem_fd);
-	free(executing);
-	free(outcome);
+	return err;
+}
+
+int inject_python_execute(pid_t pid, uint64_t start_time, const struct inject_python *python,
+			  const struct inject_options *options, struct inject_books *ret_books,
+			  struct inject_file *ret_file, struct inject_times *ret, struct reason *why)
+{
+	struct executing executing = {
+		.pid = pid, .start_time = start_time, .python = python, .options = options, .placing_nr = 1,
+	};
+	struct placed placed = {};
+	int err = execute(&executing, &placed, ret, why);
+
+	*ret_file = (struct inject_file){ placed.start, placed.dev, placed.inode };
+	*ret_books = (struct inject_books){ .dev = placed.books_dev, .inode = placed.books_inode };
+	if (placed.end) {
+		ret_books->start = placed.end - BOOKS_BYTES;
+		ret_books->end = placed.end;
+	}
 	return err;
 }

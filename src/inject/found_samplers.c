@@ -17,6 +17,7 @@
 
 #include "base/array.h"
 #include "base/reason.h"
+#include "exact/books.h"
 #include "inject/inject_private.h"
 #include "inject/sampler_image.h"
 #include "process/proc.h"
@@ -140,29 +141,67 @@ bool is_gate_whole(const struct call_gate *gate, int mem_fd)
 
 /* ---- found samplers ---- */
 
-#define MAPPED_NAME "/memfd:" INJECT_FILE_NAME
+#define MAPPED_NAME(name) "/memfd:" name
 #define ADDRESS_LIMIT (UINT64_C(1) << 47)
 #define FILES_MAX 64 /* four for each recording; more if threads may return into files of earlier recordings */
 
 /* ---- one file ---- */
+
+static bool has_mapped_name(const char *path, const char *mapped_name)
+{
+	return !strncmp(path, mapped_name, strlen(mapped_name));
+}
+
+bool is_books(const struct maps_line *line)
+{
+	return has_mapped_name(line->path, MAPPED_NAME(INJECT_BOOKS_NAME));
+}
+
+static bool has_code_name(const char *path)
+{
+	return has_mapped_name(path, MAPPED_NAME(INJECT_FILE_NAME)) || has_mapped_name(path, MAPPED_NAME(INJECT_HOOKS_NAME));
+}
 
 static bool is_page_range(uint64_t start, uint64_t end)
 {
 	return !(start % PAGE_BYTES) && !(end % PAGE_BYTES) && start < end && end <= ADDRESS_LIMIT;
 }
 
+static bool are_hooks(const struct injected_table *table)
+{
+	return !memcmp(table->magic, INJECTED_HOOKS_MAGIC, sizeof(table->magic));
+}
+
+/* A table of any version has all that hooks need. */
+static bool are_sound_hooks(const struct injected_table *table)
+{
+	uint64_t books = table->books_end - table->books_start;
+
+	for (uint32_t i = 0; i < table->word_nr && i < INJECTED_WORDS_MAX; i++)
+		if (table->word[i].address % sizeof(uint64_t) || table->word[i].address >= ADDRESS_LIMIT ||
+		    table->word[i].put < table->start || table->word[i].put >= table->text_end)
+			return false;
+	return !table->page_nr && table->word_nr <= INJECTED_WORDS_MAX && is_page_range(table->books_start, table->books_end) &&
+	       table->books_start >= table->text_end && table->books_end <= table->end && table->off_at < books &&
+	       table->inside_at < books && table->inside_nr <= INJECTED_SLOTS_MAX && table->inside_step <= books;
+}
+
 /* A table of any version has the members up to the pages. Those behind them are of this version, or empty. */
 static bool is_sound_table(struct injected_table *table)
 {
-	if (memcmp(table->magic, INJECTED_MAGIC, sizeof(table->magic)) || !is_page_range(table->start, table->end) ||
-	    table->text_end <= table->start || table->text_end > table->end || table->page_nr > INJECTED_PAGES_MAX)
+	bool is_sampler = !memcmp(table->magic, INJECTED_MAGIC, sizeof(table->magic));
+
+	if (!is_page_range(table->start, table->end) || table->text_end <= table->start || table->text_end > table->end ||
+	    table->page_nr > INJECTED_PAGES_MAX || (!is_sampler && (!are_hooks(table) || !are_sound_hooks(table))))
 		return false;
+	if (is_sampler)
+		table->word_nr = table->books_start = table->books_end = table->inside_nr = 0;
 	for (uint32_t i = 0; i < table->page_nr; i++)
 		if (!is_page_range(table->page[i].address, table->page[i].address + PAGE_BYTES) ||
 		    table->page[i].parked < table->start || table->page[i].parked + PAGE_BYTES > table->end ||
 		    table->page[i].parked % PAGE_BYTES)
 			return false;
-	if (table->version != INJECTED_VERSION)
+	if (table->version != INJECTED_VERSION || !is_sampler)
 		table->function_nr = table->moved_nr = table->slot_nr = 0;
 	return table->function_nr <= INJECTED_SITES && table->moved_nr <= INJECTED_MOVED_MAX &&
 	       table->slot_nr <= INJECTED_SLOTS_MAX;
@@ -202,6 +241,14 @@ bool found_sampler_has_page(const struct found_sampler *sampler, const struct ta
 	return line && line->dev == sampler->dev && line->inode == sampler->inode;
 }
 
+uint64_t found_sampler_word(pid_t pid, const struct found_sampler *sampler, uint32_t word)
+{
+	uint64_t value;
+	struct iovec ours = { &value, sizeof(value) }, theirs = { (void *)sampler->table.word[word].address, sizeof(value) };
+
+	return process_vm_readv(pid, &ours, 1, &theirs, 1, 0) == sizeof(value) ? value : UINT64_MAX;
+}
+
 static int add_sampler(pid_t pid, const struct target_maps *maps, const struct maps_line *line, struct found_samplers *ret,
 		       struct reason *why)
 {
@@ -218,6 +265,9 @@ static int add_sampler(pid_t pid, const struct target_maps *maps, const struct m
 		return reason_set(why, err, "%s cannot be read: %s", line->path, strerror(-err));
 	for (uint32_t i = 0; i < sampler.table.page_nr; i++)
 		sampler.is_active |= found_sampler_has_page(&sampler, maps, i);
+	for (uint32_t i = 0; i < sampler.table.word_nr; i++)
+		sampler.is_active |= found_sampler_word(pid, &sampler, i) == sampler.table.word[i].put;
+	sampler.kind = are_hooks(&sampler.table) ? INJECT_HOOKS : INJECT_SAMPLER;
 	return array_push(ret, sampler, sampler);
 }
 
@@ -236,7 +286,7 @@ int found_samplers_read(pid_t pid, const struct target_maps *maps, struct found_
 	for (size_t i = 0; i < maps->line_nr && !err; i++) {
 		const struct maps_line *line = &maps->line[i];
 
-		if (strncmp(line->path, MAPPED_NAME, strlen(MAPPED_NAME)) || is_known_sampler(ret, line))
+		if (!has_code_name(line->path) || is_known_sampler(ret, line))
 			continue;
 		err = ++file_nr > FILES_MAX ?
 			      reason_set(why, -E2BIG, "more than %d files have the name of a sampler", FILES_MAX) :
@@ -266,7 +316,7 @@ int left_file(pid_t pid)
 		ssize_t bytes = readlinkat(dirfd(dir), entry->d_name, link, sizeof(link) - 1);
 
 		link[bytes > 0 ? bytes : 0] = '\0';
-		if (!strncmp(link, MAPPED_NAME, strlen(MAPPED_NAME)))
+		if (has_code_name(link) || has_mapped_name(link, MAPPED_NAME(INJECT_BOOKS_NAME)))
 			found = atoi(entry->d_name);
 	}
 	if (dir)
@@ -294,7 +344,7 @@ static bool has_jump(pid_t pid, const struct injected_table *table, uint64_t fun
 	return !memcmp(code + 1, jump + 1, sizeof(code) - 1);
 }
 
-/* Whether each function that should call it does. */
+/* Whether each function that should call it does, and no pointer is the one that was there before. */
 static bool is_called_by_all(pid_t pid, const struct target_maps *maps, const struct found_sampler *sampler)
 {
 	const struct injected_table *table = &sampler->table;
@@ -302,17 +352,18 @@ static bool is_called_by_all(pid_t pid, const struct target_maps *maps, const st
 	for (uint32_t i = 0; i < table->page_nr; i++)
 		if (!found_sampler_has_page(sampler, maps, i))
 			return false;
-	return !array_any(table->function_nr, i, !has_jump(pid, table, i));
+	return !array_any(table->function_nr, i, !has_jump(pid, table, i)) &&
+	       !array_any(table->word_nr, i, found_sampler_word(pid, sampler, i) == table->word[i].was);
 }
 
-/* Whether one that is active belongs to others that are not. */
-static bool is_one_of_more(const struct found_samplers *found, const struct injected_table *active)
+/* Whether a sampler that is active belongs to others that are not. */
+static bool is_one_of_more(const struct found_samplers *found, const struct found_sampler *active)
 {
 	for (size_t i = 0; i < found->sampler_nr; i++) {
 		const struct injected_table *table = &found->sampler[i].table;
 
-		if (!found->sampler[i].is_active && table->owner == active->owner &&
-		    table->owner_start_time == active->owner_start_time)
+		if (!found->sampler[i].is_active && active->kind == INJECT_SAMPLER && found->sampler[i].kind == INJECT_SAMPLER &&
+		    table->owner == active->table.owner && table->owner_start_time == active->table.owner_start_time)
 			return true;
 	}
 	return false;
@@ -329,18 +380,19 @@ static void describe_samplers(pid_t pid, const struct target_maps *maps, const s
 			continue; /* what is active says more */
 		if (found->sampler[i].is_active && !ret->is_active)
 			*ret = (struct inject_found){ .is_active = true };
+		ret->kind = found->sampler[i].kind;
 		ret->version = table->version;
 		ret->allocator_nr++;
 		ret->owner = table->owner;
 		ret->owner_is_running = is_running(table->owner, table->owner_start_time);
 		ret->interval = table->interval;
-		ret->function_nr += table->function_nr;
+		ret->function_nr += table->function_nr + table->word_nr;
 		ret->is_unfinished |= ret->is_active && !ret->owner_is_running &&
-				      (!is_called_by_all(pid, maps, &found->sampler[i]) || is_one_of_more(found, table));
+				      (!is_called_by_all(pid, maps, &found->sampler[i]) || is_one_of_more(found, &found->sampler[i]));
 	}
 }
 
-int find_in_maps(pid_t pid, const struct target_maps *maps, struct inject_found *ret, struct reason *why)
+static int find_in_maps(pid_t pid, const struct target_maps *maps, struct inject_found *ret, struct reason *why)
 {
 	struct found_samplers found;
 	int err = found_samplers_read(pid, maps, &found, why);
@@ -367,20 +419,68 @@ int inject_find(pid_t pid, struct inject_found *ret, struct reason *why)
 	return err;
 }
 
+const char *inject_kind_text(enum inject_kind kind)
+{
+	return kind == INJECT_HOOKS ? "hooks of an exact recording" : "an injected sampler";
+}
+
 /* ---- its files ---- */
 
-bool inject_has_file(pid_t pid, const struct inject_file *file)
+static bool is_file_of(const struct stat *st, uint64_t dev, uint64_t inode)
+{
+	return st->st_ino == inode && ((uint64_t)major(st->st_dev) << 32 | minor(st->st_dev)) == dev;
+}
+
+static bool has_file_of_kind(pid_t pid, enum inject_kind kind, const struct inject_file *file)
 {
 	struct injected_file built;
 	char path[96];
 	struct stat st;
 
-	if (injected_file_open(&built))
+	if (injected_file_open(kind, &built))
 		return false;
 	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, pid, file->start,
 		 file->start + built.segment[0].bytes);
-	return !stat(path, &st) && st.st_ino == file->inode &&
-	       ((uint64_t)major(st.st_dev) << 32 | minor(st.st_dev)) == file->dev;
+	return !stat(path, &st) && is_file_of(&st, file->dev, file->inode);
+}
+
+bool inject_has_file(pid_t pid, const struct inject_file *file)
+{
+	return has_file_of_kind(pid, INJECT_SAMPLER, file) || has_file_of_kind(pid, INJECT_HOOKS, file);
+}
+
+/* A memory file of this size that nobody can cut: an access fails by nothing that the process does. */
+static int check_books(int fd, const struct inject_books *books)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return -errno;
+	return is_file_of(&st, books->dev, books->inode) && seals >= 0 && seals & F_SEAL_SHRINK &&
+	       (uint64_t)st.st_size == BOOKS_BYTES ? 0 : -ENOENT;
+}
+
+int inject_open_books(pid_t pid, const struct inject_books *books, int *ret_fd)
+{
+	char path[96];
+	struct stat st;
+	int err;
+
+	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, pid, books->start, books->end);
+	if (stat(path, &st))
+		return -errno;
+	if (!is_file_of(&st, books->dev, books->inode) || !S_ISREG(st.st_mode))
+		return -ENOENT;
+	*ret_fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+	if (*ret_fd < 0)
+		return -errno;
+	err = check_books(*ret_fd, books);
+	if (err) {
+		close(*ret_fd);
+		*ret_fd = -1;
+	}
+	return err;
 }
 
 uint32_t inject_files(pid_t pid, struct inject_file ret[INJECT_ALLOCATORS_MAX])

@@ -3,12 +3,16 @@
 #define ALLOCSNAP_INJECT_INJECT_H
 
 /*
- * Puts a sampler (sampler/injected.c) into a process that runs, and takes it out again.
+ * Puts a sampler (sampler/injected.c), or the hooks of an exact recording (exact/python_hooks.h), into a process that runs,
+ * and takes it out again.
  *
  *	plan     reads files and /proc only; finds the allocators, and whether their entries can be replaced
  *	inject   stops all threads; maps the sampler near each allocator; maps copies of the allocator's pages over the
  *	         pages themselves; writes jumps to the sampler into the copies; lets the threads go on
  *	eject    the same way back
+ *
+ * Hooks replace no code. They are mapped with the books that they write (exact/books.h), and stand in tables of pointers,
+ * in front of the functions that were there. Each pointer is right by itself, so a thread may be anywhere meanwhile.
  *
  * The sampler is a sealed memory file, one for each allocator, with probes of provider otel_memory: collect/probe finds
  * them there as in any file. Without a listener it only counts bytes. All that an ejector needs to know is in the
@@ -30,10 +34,20 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "exact/python_hooks.h"
+
 struct sandbox;
 struct reason;
 
+enum inject_kind {
+	INJECT_SAMPLER,
+	INJECT_HOOKS, /* of an exact recording */
+	INJECT_KIND_NR,
+};
+
 #define INJECT_FILE_NAME "allocsnap-sampler" /* "/memfd:allocsnap-sampler (deleted)" in /proc/PID/maps */
+#define INJECT_HOOKS_NAME "allocsnap-hooks"
+#define INJECT_BOOKS_NAME "allocsnap-books"
 
 #define INJECT_LIMIT_NS UINT64_C(5000000000) /* for all tries to inject, or to eject */
 
@@ -54,7 +68,6 @@ struct inject_function {
 struct inject_page {
 	uint64_t address;	/* in the process */
 	uint64_t offset;	/* of the original in the allocator's file */
-	uint64_t copy_offset;	/* of the copy in the sampler's file */
 };
 
 struct inject_allocator {
@@ -100,14 +113,46 @@ struct inject_times {
 	enum inject_change change;
 };
 
+/* A sealed file, and where its first page is mapped. */
+struct inject_file {
+	uint64_t start, dev, inode;
+};
+
 /* Fills start, end, sampler_dev, sampler_inode of each allocator. ret may be NULL. */
 int inject_execute(struct inject_plan *plan, const struct inject_options *options, struct inject_times *ret,
 		   struct reason *why);
 
-/* A sampler in a process: what its sealed files say. */
+/* The tables of a CPython's allocators, and what its hooks need to know. */
+struct inject_python {
+	uint64_t dev, inode;	   /* of the file that has the tables, as in /proc/PID/maps */
+	struct python_hooks hooks; /* `books` and `old` are filled in */
+	uint32_t tid_at; /* PYTHON_HOOKS_TID_AT: where each thread has to have its number */
+	struct {
+		uint64_t address, was; /* a pointer in a table, and the function that it leads to now */
+	} word[PYTHON_DOMAIN_NR][PYTHON_OPERATION_NR];
+};
+
+/* The books in the process, and their memory file. */
+struct inject_books {
+	uint64_t start, end, dev, inode;
+};
+
+/*
+ * Injects hooks, with options->owner. start_time: of the process that was looked at. The books have their head, and epoch 1.
+ * -EAGAIN, too, if a pointer is not what it was. ret_file is for inject_has_file(). ret and why may be NULL.
+ */
+int inject_python_execute(pid_t pid, uint64_t start_time, const struct inject_python *python,
+			  const struct inject_options *options, struct inject_books *ret_books,
+			  struct inject_file *ret_file, struct inject_times *ret, struct reason *why);
+
+/* The books, to read and write, by the mapping of a process that still has them. 0, or -errno: -ENOENT it maps others there. */
+int inject_open_books(pid_t pid, const struct inject_books *books, int *ret_fd);
+
+/* Samplers or hooks in a process, by their sealed files. The active ones count; if none is, all that are still mapped. */
 struct inject_found {
+	enum inject_kind kind;
 	uint32_t version;	/* INJECTED_VERSION of this program, or another one, which can be ejected all the same */
-	uint32_t allocator_nr;
+	uint32_t allocator_nr;	/* for hooks: of their files */
 	bool is_active;		/* the allocators call it; else it is only still mapped */
 	bool is_unfinished;	/* it is active, its owner has ended, and not all functions call it */
 	pid_t owner;
@@ -119,21 +164,19 @@ struct inject_found {
 /* 0; -ENOENT: the process has no sampler. */
 int inject_find(pid_t pid, struct inject_found *ret, struct reason *why);
 
-/* The sealed file of a sampler, and where its first page is mapped. */
-struct inject_file {
-	uint64_t start, dev, inode;
-};
+/* "a sampler", "hooks of an exact recording" */
+const char *inject_kind_text(enum inject_kind kind);
 
 /* Whether a process maps just this file just there, as do the one that was injected and those forked from it since. */
 bool inject_has_file(pid_t pid, const struct inject_file *file);
 
-/* The files of the samplers in a process that name this process as their owner. Returns how many there are. */
+/* The sealed files in a process that name this process as their owner. Returns how many there are. */
 uint32_t inject_files(pid_t pid, struct inject_file ret[INJECT_ALLOCATORS_MAX]);
 
 struct eject_result {
 	struct inject_times times;
 	uint32_t function_nr;	/* functions that have their own entries again */
-	uint32_t kept_nr;	/* samplers that stay mapped and are never called: a thread may return to them */
+	uint32_t kept_nr;	/* samplers and hooks that stay mapped, and do nothing any more: a thread may return to them, or a copy of a pointer lead to them */
 };
 
 /* How long to wait before another try, after one that has stopped the threads so long: they run most of the time. */

@@ -5,7 +5,7 @@
 /* Shared by the files of this room. */
 
 #include "inject/inject.h"
-#include "inject/sampler_image.h"
+#include "inject/injected_file.h"
 #include "inject/target_maps.h"
 #include "elf/entry_patch.h"
 #include "sampler/injected.h"
@@ -50,9 +50,12 @@ struct inject_details {
 /* Looks at /proc only. 0, or an error as in inject.h. */
 int check_target_process(pid_t pid, struct reason *why);
 
-/* Mappings that the exchange of pages needs (placing.h): all of a plan, or for the way back only. */
-struct mappings_needed mappings_to_inject(const struct inject_plan *plan, const struct injected_file *file);
+/* Mappings that the way back needs, and what the way in needs in addition for each file. */
 struct mappings_needed mappings_to_eject(void);
+void add_mappings_needed(const struct injected_file *file, const struct injected_table *table, struct mappings_needed *needed);
+
+/* Whether nothing that was injected is active in it. 0 or -EEXIST. */
+int check_not_injected(pid_t pid, struct reason *why);
 
 /* Whether the kernel would grant them to the process. Call it while its threads stand still. 0, -EAGAIN or -EIO. */
 int check_room_for_mappings(pid_t pid, const struct target_maps *maps, const struct mappings_needed *needed,

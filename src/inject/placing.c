@@ -20,8 +20,10 @@
 
 #include "base/clock.h"
 #include "base/reason.h"
+#include "exact/books.h"
 #include "inject/inject_private.h"
 #include "inject/remote_call.h"
+#include "inject/sampler_image.h"
 #include "inject/stopped_threads.h"
 #include "process/proc.h"
 
@@ -145,6 +147,9 @@ int check_new_sharers(pid_t pid, const struct newest_process *before, struct rea
 
 /* ---- placing ---- */
 
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x8u
+#endif
 #ifndef MFD_EXEC
 #define MFD_EXEC 0x10u
 #endif
@@ -152,9 +157,12 @@ int check_new_sharers(pid_t pid, const struct newest_process *before, struct rea
 #define MREMAP_DONTUNMAP 4
 #endif
 
-#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL)
+#define SEALS_OF_SIZE (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
-/* ---- the memory file ---- */
+static const char *const file_names[] = { [INJECT_SAMPLER] = INJECT_FILE_NAME, [INJECT_HOOKS] = INJECT_HOOKS_NAME };
+static const char *const things[] = { [INJECT_SAMPLER] = "the sampler", [INJECT_HOOKS] = "the hooks" };
+
+/* ---- the memory files ---- */
 
 static int undo_by_closing(struct remote_caller *caller, long fd)
 {
@@ -162,32 +170,32 @@ static int undo_by_closing(struct remote_caller *caller, long fd)
 }
 
 /* An injector that is killed in this call leaves an empty file: its number is not known before. */
-static int make_remote_file(struct placing *placing, struct remote_caller *caller, struct reason *why)
+static int make_remote_file(struct remote_caller *caller, const char *name, unsigned int flag, long *ret_fd,
+			    struct reason *why)
 {
-	static const char name[] = INJECT_FILE_NAME;
 	uint64_t at;
 
-	if (remote_caller_put(caller, name, sizeof(name), &at))
+	if (remote_caller_put(caller, name, strlen(name) + 1, &at))
 		return reason_set(why, -EIO, "its stack cannot be written");
-	placing->remote_fd = REMOTE_CALL(caller, SYS_memfd_create, at, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
-	if (placing->remote_fd == -EINVAL) /* before 6.3 */
-		placing->remote_fd = REMOTE_CALL(caller, SYS_memfd_create, at, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (placing->remote_fd < 0)
-		return reason_set(why, -ENOTSUP, "it may make no memory file: %s", strerror(-placing->remote_fd));
-	return undo_by_closing(caller, placing->remote_fd);
+	*ret_fd = REMOTE_CALL(caller, SYS_memfd_create, at, MFD_CLOEXEC | MFD_ALLOW_SEALING | flag);
+	if (*ret_fd == -EINVAL) /* before 6.3 */
+		*ret_fd = REMOTE_CALL(caller, SYS_memfd_create, at, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (*ret_fd < 0)
+		return reason_set(why, -ENOTSUP, "it may make no memory file: %s", strerror(-*ret_fd));
+	return undo_by_closing(caller, *ret_fd);
 }
 
 /*
  * Gets the process's descriptor. Another process may share its descriptors and put another file in its place: so it is
  * not opened anew by its path, and must be an empty memory file that no name leads to.
  */
-static int borrow_remote_file(const struct placing *placing, pid_t pid, struct stat *ret_st)
+static int borrow_remote_file(long remote_fd, pid_t pid, struct stat *ret_st)
 {
 	int pidfd = syscall(SYS_pidfd_open, pid, 0), fd, seals;
 
 	if (pidfd < 0)
 		return -errno;
-	fd = syscall(SYS_pidfd_getfd, pidfd, placing->remote_fd, 0);
+	fd = syscall(SYS_pidfd_getfd, pidfd, remote_fd, 0);
 	close(pidfd);
 	if (fd < 0)
 		return -errno;
@@ -211,18 +219,36 @@ static int write_to_memory_file(int fd, const uint8_t *byte, size_t bytes)
 	return 0;
 }
 
-static int fill_remote_file(struct placing *placing, pid_t pid, struct reason *why)
+static int fill_code_file(int fd, const struct placing *placing)
+{
+	int err = write_to_memory_file(fd, placing->image.byte, placing->image.bytes);
+
+	return err ?: fcntl(fd, F_ADD_SEALS, SEALS_OF_SIZE | F_SEAL_WRITE) ? -errno : 0;
+}
+
+/* Sparse. Its size is sealed: nobody makes an access to the books fail by that. */
+static int fill_books_file(int fd, const struct placing *placing)
+{
+	const struct books_head head = { .magic = BOOKS_MAGIC, .version = BOOKS_VERSION };
+
+	(void)placing;
+	if (ftruncate(fd, BOOKS_BYTES))
+		return -errno;
+	return write_to_memory_file(fd, (const uint8_t *)&head, sizeof(head)) ?:
+	       fcntl(fd, F_ADD_SEALS, SEALS_OF_SIZE) ? -errno : 0;
+}
+
+static int fill_remote_file(long remote_fd, pid_t pid, int (*fill)(int fd, const struct placing *placing),
+			    const struct placing *placing, uint64_t *ret_dev, uint64_t *ret_inode, struct reason *why)
 {
 	struct stat st;
-	int fd = borrow_remote_file(placing, pid, &st), err;
+	int fd = borrow_remote_file(remote_fd, pid, &st), err;
 
 	if (fd < 0)
 		return reason_set(why, -EAGAIN, "its memory file cannot be reached: %s", strerror(-fd));
-	err = write_to_memory_file(fd, placing->image.byte, placing->image.bytes);
-	if (!err && fcntl(fd, F_ADD_SEALS, SEALS))
-		err = -errno;
-	placing->allocator->sampler_dev = (uint64_t)major(st.st_dev) << 32 | minor(st.st_dev);
-	placing->allocator->sampler_inode = st.st_ino;
+	err = fill(fd, placing);
+	*ret_dev = (uint64_t)major(st.st_dev) << 32 | minor(st.st_dev);
+	*ret_inode = st.st_ino;
 	close(fd);
 	return err ? reason_set(why, -EIO, "its memory file cannot be written: %s", strerror(-err)) : 0;
 }
@@ -242,25 +268,25 @@ static int map_segment(const struct placing *placing, struct remote_caller *call
 	uint64_t flags = MAP_PRIVATE | MAP_FIXED | (segment->is_zero ? MAP_ANONYMOUS : 0);
 
 	return expect_address(REMOTE_CALL(caller, SYS_mmap, at, segment->bytes, segment->prot, flags,
-					  segment->is_zero ? UINT64_MAX : (uint64_t)placing->remote_fd, segment->offset), at);
+					  segment->is_zero ? UINT64_MAX : (uint64_t)placing->code_fd, segment->offset), at);
 }
 
 /*
- * All of it is reserved first, so that nothing that is there is overwritten: from its file, by whose name one who ejects
- * finds it. The memory is unmapped by the undo only when it is known to be the sampler's.
+ * All of it is reserved first, with the room for the books, so that nothing that is there is overwritten: from its file, by
+ * whose name one who ejects finds it. The memory is unmapped by the undo only when it is known to be ours.
  */
-static int map_sampler(struct placing *placing, const struct injected_file *file, struct remote_caller *caller)
+static int map_code(struct placing *placing, struct remote_caller *caller)
 {
 	const struct injected_table *table = placing->image.table;
 	uint64_t bytes = table->end - table->start;
 	int err = expect_address(REMOTE_CALL(caller, SYS_mmap, table->start, bytes, PROT_NONE,
-					     MAP_PRIVATE | MAP_FIXED_NOREPLACE | MAP_NORESERVE, placing->remote_fd),
+					     MAP_PRIVATE | MAP_FIXED_NOREPLACE | MAP_NORESERVE, placing->code_fd),
 				 table->start);
 
 	placing->is_mapped = !err;
 	err = err ?: remote_caller_undo(caller, SYS_munmap, (const uint64_t[6]){ table->start, bytes });
-	for (uint32_t i = 0; i < file->segment_nr && !err; i++)
-		err = map_segment(placing, caller, &file->segment[i]);
+	for (uint32_t i = 0; i < placing->file->segment_nr && !err; i++)
+		err = map_segment(placing, caller, &placing->file->segment[i]);
 	return err;
 }
 
@@ -271,48 +297,105 @@ static const char *map_error_text(int err)
 	       err == -ENOMEM ? "the system promises no more memory (vm.overcommit_memory)" : strerror(-err);
 }
 
-int place_sampler(struct placing *placing, const struct injected_file *file, struct remote_caller *caller, pid_t pid,
-		  struct reason *why)
+static int refuse_mapping(const struct placing *placing, int err, struct reason *why)
 {
-	int err = make_remote_file(placing, caller, why) ?: fill_remote_file(placing, pid, why);
+	return reason_set(why, err == -EACCES || err == -EPERM ? -ENOTSUP : -EAGAIN, "it may not map %s: %s",
+			  things[placing->kind], map_error_text(err));
+}
+
+static int place_code(struct placing *placing, struct remote_caller *caller, pid_t pid, struct reason *why)
+{
+	struct placed *placed = &placing->placed;
+	int err = make_remote_file(caller, file_names[placing->kind], MFD_EXEC, &placing->code_fd, why) ?:
+		  fill_remote_file(placing->code_fd, pid, fill_code_file, placing, &placed->dev, &placed->inode, why);
 
 	if (err)
 		return err;
-	err = map_sampler(placing, file, caller);
-	if (!err) {
-		placing->allocator->start = placing->image.table->start;
-		placing->allocator->end = placing->image.table->end;
-		return 0;
-	}
-	return reason_set(why, err == -EACCES || err == -EPERM ? -ENOTSUP : -EAGAIN, "it may not map the sampler: %s",
-			  map_error_text(err));
+	err = map_code(placing, caller);
+	if (err)
+		return refuse_mapping(placing, err, why);
+	placed->start = placing->image.table->start;
+	placed->end = placing->image.table->end;
+	return 0;
 }
 
-int keep_mapped(const struct placing *placing, uint32_t nr, struct remote_caller *caller)
+/* A core has no use for them. */
+static int map_books(const struct placing *placing, struct remote_caller *caller)
+{
+	uint64_t at = placing->image.table->books_start;
+	int err = expect_address(REMOTE_CALL(caller, SYS_mmap, at, BOOKS_BYTES, PROT_READ | PROT_WRITE,
+					     MAP_SHARED | MAP_FIXED | MAP_NORESERVE, placing->books_fd), at);
+
+	if (!err)
+		REMOTE_CALL(caller, SYS_madvise, at, BOOKS_BYTES, MADV_DONTDUMP);
+	return err;
+}
+
+/* A program that locks all of its memory would be given all pages of the books at once. */
+static int place_books(struct placing *placing, struct remote_caller *caller, pid_t pid, uint64_t locked_before,
+		       struct reason *why)
+{
+	uint64_t locked = 0;
+	int err = make_remote_file(caller, INJECT_BOOKS_NAME, MFD_NOEXEC_SEAL, &placing->books_fd, why);
+
+	err = err ?: fill_remote_file(placing->books_fd, pid, fill_books_file, placing, &placing->placed.books_dev,
+				      &placing->placed.books_inode, why);
+	if (err)
+		return err;
+	if (proc_status(pid, "VmLck", &locked) || locked > locked_before)
+		return reason_set(why, -ENOTSUP, "it locks all of its memory (mlockall)");
+	err = map_books(placing, caller);
+	return err ? refuse_mapping(placing, err, why) : 0;
+}
+
+int place(struct placing *placing, struct remote_caller *caller, pid_t pid, struct reason *why)
+{
+	uint64_t locked = 0;
+	int err;
+
+	proc_status(pid, "VmLck", &locked);
+	err = place_code(placing, caller, pid, why);
+	return err || !placing->image.table->books_start ? err : place_books(placing, caller, pid, locked, why);
+}
+
+/* The descriptors in the process, by number: two for each. */
+static long *placed_fd(struct placing *placing, uint32_t i)
+{
+	return i % 2 ? &placing[i / 2].books_fd : &placing[i / 2].code_fd;
+}
+
+/* If the injector is killed from here on, only the descriptors from number `first` on are closed. */
+static int keep_all_but_files(struct placing *placing, uint32_t nr, uint32_t first, struct remote_caller *caller)
 {
 	int err = 0;
 
 	remote_caller_forget_undos(caller);
-	for (uint32_t i = 0; i < nr && !err; i++)
-		err = placing[i].remote_fd < 0 ? 0 : undo_by_closing(caller, placing[i].remote_fd);
+	for (uint32_t i = first; i < 2 * nr && !err; i++)
+		err = *placed_fd(placing, i) < 0 ? 0 : undo_by_closing(caller, *placed_fd(placing, i));
 	return err;
+}
+
+int keep_mapped(struct placing *placing, uint32_t nr, struct remote_caller *caller)
+{
+	return keep_all_but_files(placing, nr, 0, caller);
 }
 
 /* ---- pages ---- */
 
 static int exchange_page(const struct placing *placing, struct remote_caller *caller, uint32_t i)
 {
-	const struct inject_page *page = &placing->allocator->page[i];
-	uint64_t parked = placing->image.table->page[i].parked;
-	int err = expect_address(REMOTE_CALL(caller, SYS_mremap, page->address, PAGE_BYTES, PAGE_BYTES,
+	const struct injected_table *table = placing->image.table;
+	uint64_t address = table->page[i].address, parked = table->page[i].parked;
+	uint64_t copy_at = injected_image_copies(&placing->image) + i * PAGE_BYTES;
+	int err = expect_address(REMOTE_CALL(caller, SYS_mremap, address, PAGE_BYTES, PAGE_BYTES,
 					     MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, parked), parked);
 
 	if (err)
 		return err;
-	err = expect_address(REMOTE_CALL(caller, SYS_mmap, page->address, PAGE_BYTES, PROT_READ | PROT_EXEC,
-					 MAP_PRIVATE | MAP_FIXED, placing->remote_fd, page->copy_offset), page->address);
+	err = expect_address(REMOTE_CALL(caller, SYS_mmap, address, PAGE_BYTES, PROT_READ | PROT_EXEC,
+					 MAP_PRIVATE | MAP_FIXED, placing->code_fd, copy_at), address);
 	if (err)
-		give_page_back(caller, page->address, parked);
+		give_page_back(caller, address, parked);
 	return err;
 }
 
@@ -320,13 +403,13 @@ int exchange_pages(struct placing *placing, struct remote_caller *caller, struct
 {
 	int err = 0;
 
-	for (uint32_t i = 0; i < placing->allocator->page_nr && !err; i++) {
+	for (uint32_t i = 0; i < placing->image.table->page_nr && !err; i++) {
 		err = exchange_page(placing, caller, i);
 		placing->exchanged_nr += !err;
 	}
 	if (!err)
 		return 0;
-	return reason_set(why, -ENOTSUP, "the pages of %s may not be exchanged: %s", placing->allocator->path, strerror(-err));
+	return reason_set(why, -ENOTSUP, "the pages of %s may not be exchanged: %s", placing->path, strerror(-err));
 }
 
 /* ---- jumps ---- */
@@ -355,9 +438,60 @@ int write_jumps(const struct placing *placing, const struct remote_caller *calle
 		err = injected_jump(table, i, jump) ? write_jump(caller->thread->tid, table->function[i].entry, jump) : -EIO;
 		pass_moment("a jump written");
 	}
-	return err ? reason_set(why, -ENOTSUP, "the code of %s may not be changed: %s", placing->allocator->path,
-				strerror(-err)) : 0;
+	return err ? reason_set(why, -ENOTSUP, "the code of %s may not be changed: %s", placing->path, strerror(-err)) : 0;
 }
+
+/* ---- words ---- */
+
+/* As with a jump, the kernel writes it at once. */
+int put_word(pid_t tid, uint64_t address, uint64_t word)
+{
+	return ptrace(PTRACE_POKEDATA, tid, (void *)address, (void *)word) ? -errno : 0;
+}
+
+/*
+ * A forked child finds 0 there, so its hooks leave the books alone. This is also the call from which on the hooks stay mapped
+ * (keep_mapped()).
+ */
+static int switch_on(const struct placing *placing, struct remote_caller *caller)
+{
+	const uint64_t on = 1, at = placing->image.table->on;
+	int err = REMOTE_CALL(caller, SYS_madvise, at, PYTHON_HOOKS_ON_BYTES, MADV_WIPEONFORK);
+
+	return err ?: pwrite(caller->mem_fd, &on, sizeof(on), at) == sizeof(on) ? 0 : -EIO;
+}
+
+int write_words(struct placing *placing, struct remote_caller *caller, struct reason *why)
+{
+	const struct injected_table *table = placing->image.table;
+	int err = table->word_nr ? switch_on(placing, caller) : 0;
+
+	if (err)
+		return reason_set(why, -ENOTSUP, "forked children would write its books: %s", strerror(-err));
+	while (placing->written_nr < table->word_nr && !err) {
+		uint32_t i = placing->written_nr;
+
+		err = put_word(caller->thread->tid, table->word[i].address, table->word[i].put);
+		placing->written_nr += !err;
+		pass_moment("a word written");
+	}
+	return err ? reason_set(why, -ENOTSUP, "the tables of %s may not be changed: %s", placing->path, strerror(-err)) : 0;
+}
+
+bool unwrite_words(struct placing *placing, const struct remote_caller *caller)
+{
+	const struct injected_table *table = placing->image.table;
+
+	for (; placing->written_nr; placing->written_nr--) {
+		uint32_t i = placing->written_nr - 1;
+
+		if (put_word(caller->thread->tid, table->word[i].address, table->word[i].was))
+			return false;
+	}
+	return true;
+}
+
+/* ---- the way back ---- */
 
 int give_page_back(struct remote_caller *caller, uint64_t address, uint64_t parked)
 {
@@ -384,11 +518,11 @@ bool unexchange_pages(struct placing *placing, struct remote_caller *caller)
 	return true;
 }
 
-static bool unmap_placed(const struct placing *placing, struct remote_caller *caller)
+static bool unmap_placed(struct placing *placing, struct remote_caller *caller)
 {
 	const struct injected_table *table = placing->image.table;
 
-	placing->allocator->start = placing->allocator->end = 0;
+	placing->placed.start = placing->placed.end = 0;
 	return !placing->is_mapped || !REMOTE_CALL(caller, SYS_munmap, table->start, table->end - table->start);
 }
 
@@ -398,11 +532,12 @@ bool end_placing(struct placing *placing, uint32_t nr, struct remote_caller *cal
 
 	for (uint32_t i = 0; i < nr && unmaps; i++)
 		is_good &= unmap_placed(&placing[i], caller);
-	for (uint32_t i = 0; i < nr; i++) {
-		is_good &= !keep_mapped(placing + i + 1, nr - i - 1, caller); /* no number is closed twice */
-		if (placing[i].remote_fd >= 0)
-			is_good &= !REMOTE_CALL(caller, SYS_close, placing[i].remote_fd);
-		placing[i].remote_fd = -1;
+	for (uint32_t i = 0; i < 2 * nr; i++) {
+		if (*placed_fd(placing, i) < 0)
+			continue;
+		is_good &= !keep_all_but_files(placing, nr, i + 1, caller); /* no number is closed twice */
+		is_good &= !REMOTE_CALL(caller, SYS_close, *placed_fd(placing, i));
+		*placed_fd(placing, i) = -1;
 	}
 	return is_good;
 }

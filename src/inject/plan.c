@@ -16,7 +16,6 @@
 #include "base/units.h"
 #include "inject/found_samplers.h"
 #include "inject/inject_private.h"
-#include "inject/sampler_image.h"
 #include "inject/target_maps.h"
 #include "process/mapped_file.h"
 #include "process/proc.h"
@@ -204,18 +203,13 @@ struct mappings_needed mappings_to_eject(void)
 	return (struct mappings_needed){ .nr = NR_TO_MOVE, .bytes = PAGE_BYTES };
 }
 
-/* The segments of a sampler, with unused pages between and behind them. */
-struct mappings_needed mappings_to_inject(const struct inject_plan *plan, const struct injected_file *file)
+/* The segments, with unused pages between and behind them; the books, and a part of the data that is told apart. */
+void add_mappings_needed(const struct injected_file *file, const struct injected_table *table, struct mappings_needed *needed)
 {
-	struct mappings_needed needed = mappings_to_eject();
-
-	for (uint32_t i = 0; i < plan->allocator_nr; i++) {
-		needed.nr += 2 * file->segment_nr + 1 + NR_OF_PAGE * plan->allocator[i].page_nr;
-		needed.bytes += sampler_image_room(file, &plan->allocator[i]);
-		for (uint32_t k = 0; k < file->segment_nr; k++)
-			needed.data_bytes += file->segment[k].prot & PROT_WRITE ? file->segment[k].bytes : 0;
-	}
-	return needed;
+	needed->nr += 2 * file->segment_nr + 1 + NR_OF_PAGE * table->page_nr + (table->books_start ? 3 : 0);
+	needed->bytes += table->end - table->start;
+	for (uint32_t k = 0; k < file->segment_nr; k++)
+		needed->data_bytes += file->segment[k].prot & PROT_WRITE ? file->segment[k].bytes : 0;
 }
 
 int check_room_for_mappings(pid_t pid, const struct target_maps *maps, const struct mappings_needed *needed,
@@ -611,7 +605,8 @@ static bool must_end_plan(void)
 
 static bool is_injected(const struct maps_line *line)
 {
-	return !strncmp(line->path, "/memfd:" INJECT_FILE_NAME, strlen("/memfd:" INJECT_FILE_NAME));
+	return !strncmp(line->path, "/memfd:" INJECT_FILE_NAME, strlen("/memfd:" INJECT_FILE_NAME)) ||
+	       !strncmp(line->path, "/memfd:" INJECT_HOOKS_NAME, strlen("/memfd:" INJECT_HOOKS_NAME));
 }
 
 static int plan_each_file(struct planning *planning, const struct maps_line *const *file, size_t nr)
@@ -656,14 +651,16 @@ static int open_memory(struct planning *planning)
 			  "%s: %s", path, strerror(errno));
 }
 
-static int check_not_injected(struct planning *planning)
+int check_not_injected(pid_t pid, struct reason *why)
 {
 	struct inject_found found;
-	int err = find_in_maps(planning->pid, &planning->maps, &found, planning->why);
+	int err = inject_find(pid, &found, why);
 
-	if (err == -ENOENT || (!err && !found.is_active))
+	if (err == -ENOENT || (!err && !found.is_active)) {
+		why->text[0] = '\0';
 		return 0;
-	return err ?: reason_set(planning->why, -EEXIST, "the process has an injected sampler already, of process %d%s",
+	}
+	return err ?: reason_set(why, -EEXIST, "the process has %s already, of process %d%s", inject_kind_text(found.kind),
 				 found.owner, found.owner_is_running ? "" : ", which has ended: `allocsnap eject` removes it");
 }
 
@@ -683,7 +680,7 @@ static int make_plan(struct planning *planning)
 			  proc_start_time(pid, &planning->plan->start_time) ?: read_planned_maps(planning);
 	if (err)
 		return *planning->why->text ? err : reason_set(planning->why, err, "process %d: %s", pid, strerror(-err));
-	return check_not_injected(planning) ?: check_shared_memory(pid, planning->why) ?: plan_files(planning) ?:
+	return check_not_injected(pid, planning->why) ?: check_shared_memory(pid, planning->why) ?: plan_files(planning) ?:
 	       find_call_gate(pid, &planning->maps, NULL, &planning->plan->details->gate, planning->why);
 }
 

@@ -3,9 +3,7 @@
 
 #include <elf.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/random.h>
 
 #include "base/reason.h"
@@ -13,116 +11,13 @@
 #include "elf/allocators.h"
 #include "sampler/sampler_info.h"
 
-/* ---- injected file ---- */
-
-#define PAGE UINT64_C(4096)
-
-__asm__(".pushsection .rodata\n"
-	".balign 16\n"
-	"injected_file_start:\n"
-	".incbin \"injected.so\"\n"
-	"injected_file_end:\n"
-	".popsection\n");
-
-extern const uint8_t injected_file_start[], injected_file_end[];
-
-static uint64_t page_floor(uint64_t address)
-{
-	return address & ~(PAGE - 1);
-}
-
-static uint64_t page_ceil(uint64_t address)
-{
-	return page_floor(address + PAGE - 1);
-}
-
-static const Elf64_Ehdr *elf_head(const struct injected_file *file)
-{
-	return (const Elf64_Ehdr *)file->byte;
-}
-
-static int add_mapped_segment(struct injected_file *file, const Elf64_Phdr *head)
-{
-	struct injected_segment *segment = &file->segment[file->segment_nr];
-	uint64_t end = page_ceil(head->p_vaddr + head->p_memsz);
-
-	if (file->segment_nr == INJECTED_SEGMENTS_MAX || page_floor(head->p_vaddr) < file->end ||
-	    (head->p_filesz && head->p_filesz != head->p_memsz))
-		return -EIO;
-	*segment = (struct injected_segment){
-		.vaddr = page_floor(head->p_vaddr),
-		.bytes = end - page_floor(head->p_vaddr),
-		.offset = page_floor(head->p_offset),
-		.prot = PROT_READ | (head->p_flags & PF_W ? PROT_WRITE : 0) | (head->p_flags & PF_X ? PROT_EXEC : 0),
-		.is_zero = !head->p_filesz,
-	};
-	if (head->p_flags & PF_X)
-		file->text_end = end;
-	file->end = end;
-	file->segment_nr++;
-	return 0;
-}
-
-int injected_file_open(struct injected_file *ret)
-{
-	const Elf64_Phdr *head;
-	int err = 0;
-
-	*ret = (struct injected_file){ injected_file_start, injected_file_end - injected_file_start };
-	head = (const Elf64_Phdr *)(ret->byte + elf_head(ret)->e_phoff);
-	for (int i = 0; i < elf_head(ret)->e_phnum && !err; i++)
-		if (head[i].p_type == PT_LOAD)
-			err = add_mapped_segment(ret, &head[i]);
-	return err ?: ret->segment_nr && !ret->segment[0].vaddr && !ret->segment[0].offset && ret->text_end ? 0 : -EIO;
-}
-
-uint64_t injected_file_symbol(const struct injected_file *file, const char *name, uint64_t *ret_bytes)
-{
-	const Elf64_Shdr *section = (const Elf64_Shdr *)(file->byte + elf_head(file)->e_shoff);
-
-	for (int i = 0; i < elf_head(file)->e_shnum; i++) {
-		const Elf64_Sym *symbol = (const Elf64_Sym *)(file->byte + section[i].sh_offset);
-		const char *names = (const char *)file->byte + section[section[i].sh_link].sh_offset;
-
-		if (section[i].sh_type != SHT_SYMTAB)
-			continue;
-		for (size_t k = 0; k < section[i].sh_size / sizeof(*symbol); k++) {
-			if (strcmp(names + symbol[k].st_name, name) || !symbol[k].st_value)
-				continue;
-			if (ret_bytes)
-				*ret_bytes = symbol[k].st_size;
-			return symbol[k].st_value;
-		}
-	}
-	return 0;
-}
-
-/* The place in the file of an address that lies in it; SIZE_MAX: it does not. */
-static size_t injected_file_offset(const struct injected_file *file, uint64_t vaddr)
-{
-	for (uint32_t i = 0; i < file->segment_nr; i++) {
-		const struct injected_segment *segment = &file->segment[i];
-
-		if (!segment->is_zero && vaddr - segment->vaddr < segment->bytes)
-			return vaddr - segment->vaddr + segment->offset;
-	}
-	return SIZE_MAX;
-}
-
-/* ---- sampler image ---- */
-
 struct building {
 	const struct injected_file *file;
-	struct inject_allocator *allocator;
+	const struct inject_allocator *allocator;
 	const struct planned_allocator *planned;
-	struct sampler_image *image;
+	struct injected_image *image;
 	uint64_t start, first; /* of this sampler, and of the first one of the process */
 };
-
-static uint64_t align_to_page(uint64_t bytes)
-{
-	return PAGE_OF(bytes + PAGE_BYTES - 1);
-}
 
 bool injected_jump(const struct injected_table *table, uint64_t function, uint8_t ret[ENTRY_JUMP_BYTES])
 {
@@ -140,12 +35,9 @@ uint64_t sampler_image_room(const struct injected_file *file, const struct injec
 	return file->end + allocator->page_nr * PAGE_BYTES;
 }
 
-/* The byte of the image that will be mapped at this address of the injected file, or NULL. */
 static void *image_place_of(const struct building *building, uint64_t vaddr)
 {
-	size_t offset = vaddr ? injected_file_offset(building->file, vaddr) : SIZE_MAX;
-
-	return offset < building->file->bytes ? building->image->byte + offset : NULL;
+	return injected_image_at(building->image, building->file, vaddr);
 }
 
 /* ---- what the hooks need ---- */
@@ -289,16 +181,16 @@ static void copy_pages(const struct building *building)
 {
 	struct injected_table *table = building->image->table;
 
-	for (uint32_t i = 0; i < building->allocator->page_nr; i++) {
-		struct inject_page *page = &building->allocator->page[i];
+	table->page_nr = building->allocator->page_nr;
+	memcpy(building->image->byte + injected_image_copies(building->image), building->planned->original,
+	       table->page_nr * PAGE_BYTES);
+	for (uint32_t i = 0; i < table->page_nr; i++) {
+		const struct inject_page *page = &building->allocator->page[i];
 
-		page->copy_offset = align_to_page(building->file->bytes) + i * PAGE_BYTES;
-		memcpy(building->image->byte + page->copy_offset, building->planned->original + i * PAGE_BYTES, PAGE_BYTES);
 		table->offset[i] = page->offset;
 		table->page[i].address = page->address;
 		table->page[i].parked = building->start + building->file->end + i * PAGE_BYTES;
 	}
-	table->page_nr = building->allocator->page_nr;
 	table->dev = building->allocator->dev;
 	table->inode = building->allocator->inode;
 }
@@ -311,12 +203,7 @@ static int fill_image(const struct building *building, const struct sampler_imag
 	struct hook_places places;
 	int err = find_hook_places(building->file, &places);
 
-	memcpy(building->image->byte, building->file->byte, building->file->bytes);
 	memcpy(table->magic, INJECTED_MAGIC, sizeof(table->magic));
-	table->version = INJECTED_VERSION;
-	table->start = building->start;
-	table->end = building->start + sampler_image_room(building->file, building->allocator);
-	table->text_end = building->start + building->file->text_end;
 	table->interval = options->interval;
 	table->function_nr = building->allocator->function_nr;
 	for (uint32_t i = 0; i < building->allocator->function_nr && !err; i++)
@@ -326,30 +213,21 @@ static int fill_image(const struct building *building, const struct sampler_imag
 	return err ?: fill_common(building) ?: fill_settings(building, options);
 }
 
-int sampler_image_build(const struct injected_file *file, struct inject_allocator *allocator,
+int sampler_image_build(const struct injected_file *file, const struct inject_allocator *allocator,
 			const struct planned_allocator *planned, const struct sampler_image_options *options,
-			struct sampler_image *ret, struct reason *why)
+			struct injected_image *ret, struct reason *why)
 {
 	struct building building = { file, allocator, planned, ret, options->start, options->first_start };
-	size_t table_at = align_to_page(file->bytes) + allocator->page_nr * PAGE_BYTES;
-	int err;
+	int err = injected_image_make(file, sampler_image_room(file, allocator), allocator->page_nr * PAGE_BYTES,
+				      options->start, ret, why);
 
-	*ret = (struct sampler_image){ .bytes = table_at + INJECTED_TABLE_BYTES };
-	ret->byte = calloc(1, ret->bytes);
-	if (!ret->byte)
-		return reason_set(why, -ENOMEM, "out of memory");
-	ret->table = (struct injected_table *)(ret->byte + table_at);
+	if (err)
+		return err;
 	why->text[0] = '\0';
 	err = fill_image(&building, options, why);
 	if (err && !*why->text)
 		reason_set(why, err, "the sampler of %s cannot be built: %s", allocator->path, strerror(-err));
 	if (err)
-		sampler_image_release(ret);
+		injected_image_release(ret);
 	return err;
-}
-
-void sampler_image_release(struct sampler_image *image)
-{
-	free(image->byte);
-	*image = (struct sampler_image){};
 }

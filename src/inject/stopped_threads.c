@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "inject/stopped_threads.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <linux/kcmp.h>
 #include <signal.h>
@@ -9,6 +10,7 @@
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -338,6 +340,7 @@ void resume_threads(struct stopped_threads *threads)
 
 #define STACK_MAX (8u << 20)
 #define STACK_SEARCH_MAX (1u << 20) /* in memory that is more than a stack */
+#define XSTATE_MAX (16u << 10) /* of vector registers */
 
 /* Words behind rip in struct sigcontext, as the kernel writes them: the flags, of which one is always set, and cs and ss. */
 static bool is_in_signal_frame(int mem_fd, uint64_t rip_at)
@@ -348,7 +351,7 @@ static bool is_in_signal_frame(int mem_fd, uint64_t rip_at)
 	       (word[1] & 0xffff) == 0x33 && word[1] >> 48 == 0x2b;
 }
 
-static bool find_in_range(int mem_fd, uint64_t at, uint64_t end, const struct stack_search *search)
+bool find_in_memory(int mem_fd, uint64_t at, uint64_t end, const struct stack_search *search)
 {
 	uint64_t word[512];
 
@@ -377,12 +380,29 @@ bool find_on_stacks(const struct stopped_threads *threads, const struct target_m
 		if (!line)
 			continue;
 		end = line->end - at <= STACK_MAX ? line->end : at + STACK_SEARCH_MAX;
-		if (!find_in_range(mem_fd, at, end, search))
+		if (!find_in_memory(mem_fd, at, end, search))
 			continue;
 		*ret_tid = threads->thread[i].tid;
 		return true;
 	}
 	return false;
+}
+
+static bool is_any_wanted(const uint64_t *word, size_t nr, const struct stack_search *search)
+{
+	return array_any(nr, i, search->is_wanted(word[i], search->context));
+}
+
+bool find_in_registers(const struct stopped_thread *thread, const struct stack_search *search)
+{
+	uint64_t word[XSTATE_MAX / sizeof(uint64_t)], general[sizeof(thread->registers) / sizeof(uint64_t)];
+	struct iovec piece = { word, sizeof(word) };
+
+	memcpy(general, &thread->registers, sizeof(general));
+	if (is_any_wanted(general, ARRAY_SIZE(general), search))
+		return true;
+	return !ptrace(PTRACE_GETREGSET, thread->tid, (void *)NT_X86_XSTATE, &piece) &&
+	       is_any_wanted(word, piece.iov_len / sizeof(*word), search);
 }
 
 /* ---- calling thread ---- */

@@ -66,6 +66,12 @@ struct stack_search {
 bool find_on_stacks(const struct stopped_threads *threads, const struct target_maps *maps, int mem_fd,
 		    const struct stack_search *search, pid_t *ret_tid);
 
+/* Whether a range of memory has such an address, as a word. False, too, from where it cannot be read. */
+bool find_in_memory(int mem_fd, uint64_t at, uint64_t end, const struct stack_search *search);
+
+/* Whether a register of a stopped thread has one, vector registers included: it may be about to use it. */
+bool find_in_registers(const struct stopped_thread *thread, const struct stack_search *search);
+
 /* Conditions for a stopped thread whose registers will be changed. Everything is read; nothing is assumed. */
 
 /*

@@ -142,6 +142,7 @@ int judge_room(const struct target_maps *maps, const struct mappings_needed *nee
 #define BREAK_ROOM (UINT64_C(64) << 30)
 #define STACK_ROOM (UINT64_C(1) << 30) /* or its limit, if that is more */
 #define ADDRESS_MIN (UINT64_C(1) << 20)
+#define ADDRESS_MAX ((UINT64_C(1) << 47) - 4096)
 
 /* ---- reading ---- */
 
@@ -345,13 +346,15 @@ static struct gap gap_before(const struct target_maps *maps, size_t i, const str
 					  (struct gap){ break_start + BREAK_ROOM, gap.end };
 	gap.begin += SPACING;
 	gap.end = gap.end > SPACING ? gap.end - SPACING : 0;
+	gap.end = gap.end < ADDRESS_MAX ? gap.end : ADDRESS_MAX; /* [vsyscall] is far above */
 	return gap;
 }
 
-uint64_t target_maps_gap(const struct target_maps *maps, pid_t pid, uint64_t low, uint64_t high, uint64_t bytes)
+/* The nearest one, within reach. */
+static uint64_t find_gap(const struct target_maps *maps, pid_t pid, uint64_t low, uint64_t high, uint64_t bytes, uint64_t reach)
 {
 	const struct growth growth = { read_break_start(pid), read_stack_room(pid) };
-	uint64_t best = 0, best_distance = REACH;
+	uint64_t best = 0, best_distance = reach;
 
 	for (size_t i = 0; i < maps->line_nr; i++) {
 		struct gap gap = gap_before(maps, i, &growth, low);
@@ -367,6 +370,16 @@ uint64_t target_maps_gap(const struct target_maps *maps, pid_t pid, uint64_t low
 		best_distance = distance;
 	}
 	return best;
+}
+
+uint64_t target_maps_gap(const struct target_maps *maps, pid_t pid, uint64_t low, uint64_t high, uint64_t bytes)
+{
+	return find_gap(maps, pid, low, high, bytes, REACH);
+}
+
+uint64_t target_maps_room(const struct target_maps *maps, pid_t pid, uint64_t near, uint64_t bytes)
+{
+	return find_gap(maps, pid, near, near, bytes, UINT64_MAX);
 }
 
 int target_maps_reserve(struct target_maps *maps, uint64_t start, uint64_t bytes)

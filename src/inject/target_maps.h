@@ -42,6 +42,9 @@ uint64_t target_maps_code(const struct target_maps *maps, uint64_t dev, uint64_t
  */
 uint64_t target_maps_gap(const struct target_maps *maps, pid_t pid, uint64_t low, uint64_t high, uint64_t bytes);
 
+/* The same as near to an address as possible, however far. */
+uint64_t target_maps_room(const struct target_maps *maps, pid_t pid, uint64_t near, uint64_t bytes);
+
 /* Whether nothing is mapped there. */
 bool target_maps_are_free(const struct target_maps *maps, uint64_t start, uint64_t end);
 

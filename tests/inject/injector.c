@@ -12,6 +12,10 @@
  * injector serve PID INTERVAL: for each line "inject N" or "eject N" on stdin a child does that, and is killed at the Nth
  * moment (0: at none). It prints "killed", or what the child has printed. All follow one plan.
  *
+ * injector hooks|hook-cycles|hook-serve PID [NR]: the same with the hooks of an exact recording, in a CPython.
+ * injector late-hooks PID: waits for a line on stdin between looking and injecting. injector words PID: what the pointers
+ * in the tables of its allocators are. injector books PID START END DEV INODE SLOT INSIDE: visits the books (python_target.h).
+ *
  * TRIES=N: a refusal for the moment (EAGAIN) is tried again, up to N times. OWNER=PID: in place of this process.
  * TIMES=1: the times of an ejection that is refused, too.
  * DIE_AT=N: it is killed at the Nth moment, together with the child that does the work; DIE_AT=NAME: at the first one of this
@@ -30,7 +34,8 @@
 
 #include "base/reason.h"
 #include "inject/inject.h"
-#include "inject/sampler_image.h"
+#include "inject/injected_file.h"
+#include "python_target.h"
 #include "sandbox/client.h"
 
 #define CYCLES_OF_PLAN 10
@@ -140,7 +145,7 @@ static int change_semaphores(pid_t pid, const struct inject_plan *plan, uint16_t
 	static const char *const name[] = { "otel_memory_alloc_semaphore", "otel_memory_free_semaphore" };
 	struct injected_file file;
 	char path[64];
-	int fd, err = injected_file_open(&file);
+	int fd, err = injected_file_open(INJECT_SAMPLER, &file);
 
 	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
 	fd = open(path, O_RDWR | O_CLOEXEC);
@@ -249,11 +254,13 @@ static int obey(pid_t pid, struct inject_plan *plan, bool injects, uint64_t inte
 	return err != 0;
 }
 
-static int serve(pid_t pid, uint64_t interval, struct reason *why)
+static int obey_with_hooks(pid_t pid, bool injects);
+
+static int serve(pid_t pid, bool has_hooks, uint64_t interval, struct reason *why)
 {
 	struct sandbox *sandbox = sandbox__open(&(struct sandbox_options){}, why);
 	struct inject_plan *plan = NULL;
-	int err = sandbox ? inject_plan_make(sandbox, pid, &plan, why) : -errno, status;
+	int err = !sandbox ? -errno : has_hooks ? 0 : inject_plan_make(sandbox, pid, &plan, why), status;
 	char word[8];
 
 	while (!err && scanf("%7s %d", word, &die_at) == 2) {
@@ -262,7 +269,7 @@ static int serve(pid_t pid, uint64_t interval, struct reason *why)
 		*moment_nr = 0;
 		child = fork();
 		if (!child)
-			_exit(obey(pid, plan, *word == 'i', interval));
+			_exit(has_hooks ? obey_with_hooks(pid, *word == 'i') : obey(pid, plan, *word == 'i', interval));
 		if (child < 0 || waitpid(child, &status, 0) != child)
 			err = -errno;
 		else if (WIFSIGNALED(status)) {
@@ -275,6 +282,109 @@ static int serve(pid_t pid, uint64_t interval, struct reason *why)
 	return err;
 }
 
+/* ---- hooks ---- */
+
+static int put_hooks(pid_t pid, const struct inject_python *python, uint64_t start_time, struct inject_books *ret_books,
+		     struct inject_times *ret_times, struct reason *why)
+{
+	struct inject_file file;
+	struct inject_books books;
+	int err;
+
+	do {
+		err = inject_python_execute(pid, start_time, python, &(struct inject_options){ .owner = owner }, &books, &file,
+					    ret_times, why);
+	} while (tries_again(err));
+	if (err)
+		return err;
+	if (!inject_has_file(pid, &file))
+		return reason_set(why, -EINVAL, "it does not have the file");
+	*ret_books = books;
+	return 0;
+}
+
+static int inject_hooks(pid_t pid, bool waits, struct reason *why)
+{
+	struct inject_python python;
+	struct inject_books books;
+	struct inject_times times = {};
+	uint64_t start_time;
+	int err = read_python_target(pid, &python, &start_time, why);
+
+	if (waits) {
+		puts("ready");
+		fflush(stdout);
+		getchar();
+	}
+	err = err ?: put_hooks(pid, &python, start_time, &books, &times, why);
+	if (err)
+		return err;
+	printf("books %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", books.start, books.end, books.dev, books.inode);
+	print_times(&times);
+	return 0;
+}
+
+static int cycle_hooks(pid_t pid, int nr, struct reason *why)
+{
+	struct cycle_sums sums = {};
+	struct inject_python python;
+	struct inject_books books;
+	uint64_t start_time;
+	int err = read_python_target(pid, &python, &start_time, why);
+
+	while (sums.done < nr && !err) {
+		struct eject_result result = {};
+		struct inject_times times = {};
+
+		err = put_hooks(pid, &python, start_time, &books, &times, why);
+		if (err)
+			break;
+		add_times(&sums, &times);
+		usleep(2000);
+		do {
+			err = inject_eject(pid, 0, 0, &result, why);
+		} while (tries_again(err));
+		sums.done++;
+		sums.kept += result.kept_nr;
+		if (!err)
+			add_times(&sums, &result.times);
+	}
+	printf("cycles %d, %" PRIu64 " us stopped, at most %" PRIu64 " us, kept %u\n", sums.done, sums.stopped_ns / 1000,
+	       sums.most_ns / 1000, sums.kept);
+	return err;
+}
+
+static int obey_with_hooks(pid_t pid, bool injects)
+{
+	struct reason why = {};
+	int err = injects ? inject_hooks(pid, false, &why) : eject(pid, &why);
+
+	printf(err ? "refused %s %s\n" : "done\n", strerrorname_np(-err), why.text);
+	fflush(stdout);
+	return err != 0;
+}
+
+static int print_words(pid_t pid, struct reason *why)
+{
+	struct inject_python python;
+	uint64_t start_time;
+	int err = read_python_target(pid, &python, &start_time, why);
+
+	for (int domain = 0; domain < PYTHON_DOMAIN_NR && !err; domain++)
+		for (int i = 0; i < PYTHON_OPERATION_NR; i++)
+			printf("%#" PRIx64 "\n", python.word[domain][i].was);
+	return err;
+}
+
+static int visit(char **argv)
+{
+	uint64_t number[6];
+
+	for (int i = 0; i < 6; i++)
+		number[i] = strtoull(argv[i + 3], NULL, 0);
+	return visit_books(atoi(argv[2]), &(struct inject_books){ number[0], number[1], number[2], number[3] }, number[4], number[5]);
+}
+
 static int find(pid_t pid, struct reason *why)
 {
 	struct inject_found found;
@@ -282,8 +392,8 @@ static int find(pid_t pid, struct reason *why)
 
 	if (err)
 		return err;
-	printf("found version %u allocators %u active %d unfinished %d owner %d running %d interval %" PRIu64 " functions %u\n",
-	       found.version, found.allocator_nr, found.is_active, found.is_unfinished, found.owner, found.owner_is_running,
+	printf("found %s version %u allocators %u active %d unfinished %d owner %d running %d interval %" PRIu64 " functions %u\n",
+	       inject_kind_text(found.kind), found.version, found.allocator_nr, found.is_active, found.is_unfinished, found.owner, found.owner_is_running,
 	       found.interval, found.function_nr);
 	return 0;
 }
@@ -311,7 +421,17 @@ int main(int argc, char **argv)
 	else if (argc > 2 && !strcmp(argv[1], "find"))
 		err = find(pid, &why);
 	else if (argc > 3 && !strcmp(argv[1], "serve"))
-		err = serve(pid, interval, &why);
+		err = serve(pid, false, interval, &why);
+	else if (argc > 2 && !strcmp(argv[1], "hook-serve"))
+		err = serve(pid, true, 0, &why);
+	else if (argc > 2 && !strcmp(argv[1] + 5 * !strncmp(argv[1], "late-", 5), "hooks"))
+		err = inject_hooks(pid, *argv[1] == 'l', &why);
+	else if (argc > 3 && !strcmp(argv[1], "hook-cycles"))
+		err = cycle_hooks(pid, atoi(argv[3]), &why);
+	else if (argc > 2 && !strcmp(argv[1], "words"))
+		err = print_words(pid, &why);
+	else if (argc > 8 && !strcmp(argv[1], "books"))
+		err = visit(argv);
 	else if (argc > 3 && !strcmp(argv[1], "cycles"))
 		err = run_cycles(pid, atoi(argv[3]), false, &why);
 	else if (argc > 3 && !strcmp(argv[1], "tries"))

@@ -29,7 +29,7 @@ define inject_test
 	$(Q)$(CC) $(INJECT_TEST_CFLAGS) $(1) -o $@
 endef
 
-$(INJECT_TEST)/injector: $(call obj,tests/inject/injector.c) $(COLLECT) $(LIB)
+$(INJECT_TEST)/injector: $(call obj,tests/inject/injector.c tests/inject/python_target.c) $(COLLECT) $(LIB)
 	$(call link,$^ $(COLLECT_LIBS) $(LIB_LIBS))
 
 $(INJECT_TEST)/storm:

@@ -116,8 +116,8 @@ def test_libraries_that_come_and_go(_):
 class Killed:
     """Injectors that are killed at a moment; 0: at none. One plan serves for all."""
 
-    def __init__(self, bench, pid, **environment):
-        self.served = Process([INJECTOR, "serve", str(pid), "5000"], TRIES="200", **environment)
+    def __init__(self, bench, pid, order="serve", **environment):
+        self.served = Process([INJECTOR, order, str(pid), "5000"], TRIES="200", **environment)
         bench.callback(self.served.kill)
 
     def order(self, action, moment=0):

@@ -56,7 +56,7 @@ static struct inject_found look_for_injected(const struct target *target)
 
 	if (err && (err != -ENOENT || !has_memory(target->identity.pid)))
 		found.is_active = target->sampler.is_injected; /* it cannot be read now, or not any more: as it was */
-	return found;
+	return found.kind == INJECT_SAMPLER ? found : (struct inject_found){};
 }
 
 bool injected_sampler_is_called(const struct target *target)
@@ -72,7 +72,8 @@ void note_injected(struct collector *collector, const struct target *target)
 	struct inject_found found;
 	struct reason ignored;
 
-	if (find_injection(&collector->sources->injections, pid) || inject_find(pid, &found, &ignored))
+	if (find_injection(&collector->sources->injections, pid) || inject_find(pid, &found, &ignored) ||
+	    found.kind != INJECT_SAMPLER)
 		return;
 	if (found.owner_is_running)
 		notes_add(&collector->notes,

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_INJECT_HOOKS_H
+#define ALLOCSNAP_INJECT_HOOKS_H
+
+/* The sealed memory file of hooks (injected_file.h), and what must hold in the process that they are put into. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "inject/injected_file.h"
+
+struct reason;
+struct stopped_threads;
+struct target_maps;
+
+/* Bytes of addresses for the hooks, and the books behind them. */
+uint64_t hooks_image_room(const struct injected_file *file);
+
+/* 0; -EIO: the file was built wrongly; -ENOMEM. */
+int hooks_image_build(const struct injected_file *file, const struct inject_python *python, uint64_t start,
+		      struct injected_image *ret, struct reason *why);
+
+/* Whether an address is in memory that a program has for its own data: private, writable, of the file or behind it (.bss). */
+bool is_table_memory(const struct target_maps *maps, const struct inject_python *python, uint64_t address);
+
+/*
+ * While the threads stand still: the pointers are what they were, and the C library keeps the numbers of threads where hooks
+ * look for them. 0; -EAGAIN: a pointer has changed; -ENOTSUP.
+ */
+int check_hooks_hold(const struct inject_python *python, const struct stopped_threads *threads, const struct target_maps *maps,
+		     int mem_fd, struct reason *why);
+
+#endif

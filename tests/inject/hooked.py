@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""hooked.py: a Python program that allocates in several threads, and checks what it gets. For each line on stdin it
+prints "rounds N bad M of PID": PID is the child that it has forked last, or itself. At the end of stdin it ends with
+status 0 if nothing was bad. Lines: "fork", "reap" (the child ends), "trace" and "untrace" (tracemalloc), "lock" (mlockall)."""
+import ctypes
+import json
+import os
+import sys
+import threading
+import tracemalloc
+import zlib
+
+STATE = {"rounds": 0, "bad": 0, "ends": False}
+CHILD = []
+TEXT = b"".join(b"%d," % (i * i) for i in range(20000))
+PACKED = zlib.compress(TEXT)
+
+
+def expect(is_good):
+    if not is_good:
+        STATE["bad"] += 1
+
+
+def allocate(seed):
+    """Small objects, large ones, some that move."""
+    values = [{"n": i, "text": str(i * seed) * (i % 40), "list": list(range(i % 60))} for i in range(60)]
+    again = json.loads(json.dumps(values))
+    expect(again == values)
+    grown = bytearray()
+    for i in range(200):
+        grown += bytes([i]) * i
+    expect(sum(grown) == sum(i * i for i in range(200)))
+    expect(sum(sum(value["list"]) for value in values) == sum(n * (n - 1) // 2 for n in range(60)))
+
+
+def work(seed):
+    while not STATE["ends"]:
+        allocate(seed)
+        STATE["rounds"] += 1
+
+
+def unpack():
+    """Mostly in calls without the GIL, which take blocks of the raw domain."""
+    while not STATE["ends"]:
+        expect(zlib.decompress(PACKED) == TEXT)
+
+
+def begin():
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in (3, 7)] + [threading.Thread(target=unpack)]
+    for thread in threads:
+        thread.start()
+    return threads
+
+
+def be_child(end):
+    """Threads of its own, until its pipe ends."""
+    STATE.update(rounds=0, bad=0)
+    threads = begin()
+    os.read(end, 1)
+    STATE["ends"] = True
+    for thread in threads:
+        thread.join()
+    os._exit(STATE["bad"] != 0 or not STATE["rounds"])
+
+
+def fork():
+    end, ours = os.pipe()
+    pid = os.fork()
+    if not pid:
+        os.close(ours)
+        be_child(end)
+    os.close(end)
+    CHILD.append((pid, ours))
+
+
+def reap():
+    pid, ours = CHILD.pop()
+    os.close(ours)
+    expect(os.waitpid(pid, 0)[1] == 0)
+
+
+ORDERS = {"fork": fork, "reap": reap, "trace": tracemalloc.start, "untrace": tracemalloc.stop,
+          "lock": lambda: expect(ctypes.CDLL(None).mlockall(2) == 0)}
+
+
+def main():
+    threads = begin()
+    for line in sys.stdin:
+        ORDERS.get(line.strip(), lambda: None)()
+        print(f"rounds {STATE['rounds']} bad {STATE['bad']} of {CHILD[-1][0] if CHILD else os.getpid()}", flush=True)
+    STATE["ends"] = True
+    for thread in threads:
+        thread.join()
+    sys.exit(STATE["bad"] != 0)
+
+
+main()

@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Hooks of an exact recording are put into a Python that allocates in several threads, and taken out."""
+import os
+import re
+import select
+import signal
+import sys
+
+from bench import INJECTOR, PATIENCE_S, Process, injector, read_text
+from harness import Law, check, check_equal, core, runs_core, wait_for
+from harness.suite import for_each
+from test_inject import Killed
+from test_refused import refusal_of
+
+HOOKED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "hooked.py")
+PYTHON = "/usr/bin/python3"
+
+
+def start(bench, prefix=(), **environment):
+    process = Process([*prefix, PYTHON, HOOKED], **environment)
+    bench.callback(process.kill)
+    wait_for(lambda: process.ask()[0] > 0, "the first round", PATIENCE_S)
+    return process
+
+
+def words(process):
+    """The pointers in the tables of its allocators, as they are in memory."""
+    return injector("words", process.pid).split()
+
+
+def injected(process):
+    return process.maps("memfd:allocsnap-")
+
+
+def inject(process):
+    """The arguments of `injector books` for its books."""
+    said = injector("hooks", process.pid)
+    return re.match(r"books (\d+) (\d+) (\d+) (\d+)\n", said).groups()
+
+
+def check_gone(process, before, what=""):
+    check(not injected(process), f"{what}: something is still mapped", Law)
+    check_equal((words(process), process.files(), process.signal_masks()), before, f"{what}: what was there before", Law)
+
+
+def look(process):
+    return words(process), process.files(), process.signal_masks()
+
+
+def on_of(pid, start):
+    """Whether the hooks of a process are on: the word in the only page of the mapping below the books."""
+    for line in read_text("/proc", pid, "maps").splitlines():
+        end = int(line.split()[0].split("-")[1], 16)
+        if end == int(start):
+            with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+                memory.seek(int(line.split()[0].split("-")[0], 16))
+                return int.from_bytes(memory.read(8), sys.byteorder)
+    return None
+
+
+# ---- the way in and out ----
+
+@core
+def test_hooks_come_and_go(bench):
+    process = start(bench)
+    before = look(process)
+    books = inject(process)
+    process.goes_on()
+    found = injector("find", process.pid)
+    assert re.match("found hooks of an exact recording .* active 1 unfinished 0 .* functions 12", found), found
+    assert [line.split()[1] for line in process.maps("allocsnap-books")] == ["rw-s"], process.maps("allocsnap")
+    assert on_of(process.pid, books[0]) == 1
+    assert injector("books", process.pid, *books, 0, 0).startswith("books asbooks version 1 epoch 0 off 0"), "their head"
+    for order in "hooks", "plan":
+        said = injector(order, process.pid, status=1)
+        assert "refused EEXIST" in said or "replaced by functions of another file" in said, said
+    assert injector("eject", process.pid).startswith("ejected 12 functions, kept 0")
+    check_gone(process, before)
+    assert "refused ENOENT" in injector("find", process.pid, status=1)
+    process.goes_on()
+    process.end()
+
+
+@core
+def test_hooks_come_and_go_a_hundred_times(bench):
+    process = start(bench)
+    before = look(process)
+    said = injector("hook-cycles", process.pid, 100 if runs_core() else 1000)
+    process.goes_on()
+    assert "kept 0" in said, said
+    check_gone(process, before)
+    process.end()
+    return said.strip()
+
+
+def test_hooks_in_a_namespace_of_processes(bench):
+    """Its threads have other numbers there."""
+    process = start(bench, prefix=("unshare", "--pid", "--fork", "--kill-child"))
+    process.enter_container("python3")
+    before = look(process)
+    inject(process)
+    process.goes_on()
+    injector("eject", process.pid)
+    check_gone(process, before)
+    process.end()
+
+
+# ---- the injector is killed ----
+
+@core
+@for_each(("inject", "eject"))
+def test_killed_at_each_moment_of_hooks(bench, action):
+    process = start(bench)
+    before = look(process)
+    injectors, moment = Killed(bench, process.pid, order="hook-serve"), 1
+    if action == "eject":
+        injectors.order("inject")
+    while injectors.order(action, moment):
+        process.goes_on()
+        injector("eject", process.pid, status=None, TRIES="200")
+        process.goes_on()
+        wait_for(lambda: process.files() == before[1], f"moment {moment}: its descriptors", PATIENCE_S, Law)
+        check_gone(process, before, f"moment {moment}")
+        moment += 3 if runs_core() else 1
+        if action == "eject":
+            injectors.order("inject")
+    assert moment > 20, moment
+    injector("eject", process.pid, status=None)
+    process.end()
+    return f"{moment} moments"
+
+
+def test_killed_amid_the_tables(bench):
+    """Some pointers lead to hooks: that is said, and taken out."""
+    process = start(bench)
+    before = look(process)
+    injector("hooks", process.pid, status=-signal.SIGKILL, DIE_AT="a word written")
+    process.goes_on()
+    assert "active 1 unfinished 1" in injector("find", process.pid)
+    assert injector("eject", process.pid).startswith("ejected 1 functions, kept 0")
+    check_gone(process, before)
+    process.end()
+
+
+@core
+def test_child_killed_amid_hooks(bench):
+    """The injector itself goes on, and takes back what its child has left."""
+    process = start(bench)
+    before = look(process)
+    for moment in "at the end of a call", "a word written", "all go on":
+        said = injector("hooks", process.pid, status=None, DIE_AT=moment, CHILD="1")
+        assert "refused EAGAIN" in said, (moment, said)
+        check_gone(process, before, moment)
+        process.goes_on()
+    process.end()
+
+
+# ---- what the program does meanwhile ----
+
+@core
+def test_forked_children_pass_on(bench):
+    """A child's hooks are off, and the books are its parent's: taking the hooks out of it leaves these alone."""
+    process = start(bench)
+    before = look(process)
+    books = inject(process)
+    child = process.ask("fork")[2]
+    wait_for(lambda: on_of(child, books[0]) is not None, "the child", PATIENCE_S)
+    assert (on_of(child, books[0]), on_of(process.pid, books[0])) == (0, 1)
+    injector("books", process.pid, *books, 9, 4711)  # a thread of the parent is in a hook
+    process.goes_on()
+    assert injector("eject", child).startswith("ejected 12 functions, kept 0"), "the child"
+    assert "off 0" in injector("books", process.pid, *books, 9, 0), "the parent's hooks are off"
+    process.ask("reap")
+    child = process.ask("fork")[2]
+    process.ask("reap")  # with its hooks
+    process.goes_on()
+    injector("eject", process.pid)
+    check_gone(process, before)
+    process.end()
+
+
+@core
+def test_a_thread_in_a_hook_keeps_it(bench):
+    process = start(bench)
+    before = look(process)
+    books = inject(process)
+    injector("books", process.pid, *books, 4000, 4711)
+    assert "kept 1" in injector("eject", process.pid)
+    check_equal(words(process), before[0], "the pointers", Law)
+    assert "off 1" in injector("books", process.pid, *books, 4000, 0)
+    process.goes_on()
+    assert injector("eject", process.pid).startswith("ejected 0 functions, kept 0")
+    check_gone(process, before)
+    process.end()
+
+
+@core
+def test_tracemalloc_between_look_and_injection(bench):
+    process = start(bench)
+    late = Process([INJECTOR, "late-hooks", str(process.pid)], TRIES="0")
+    bench.callback(late.kill)
+    assert select.select([late.popen.stdout], [], [], PATIENCE_S)[0] and late.popen.stdout.readline() == "ready\n"
+    process.ask("trace")
+    said, _ = late.popen.communicate("\n", timeout=PATIENCE_S)
+    assert said.startswith("refused EAGAIN Python's allocators have just been replaced"), said
+    check(not injected(process), "something was injected", Law)
+    process.goes_on()
+    process.end()
+
+
+@core
+def test_tracemalloc_above_hooks(bench):
+    """It keeps pointers to hooks, and puts them back at its end: they stay, and do nothing."""
+    process = start(bench)
+    before = look(process)
+    inject(process)
+    process.ask("trace")
+    process.goes_on()
+    assert injector("eject", process.pid).startswith("ejected 0 functions, kept 1")
+    process.goes_on()
+    process.ask("untrace")
+    process.goes_on()
+    assert "active 1" in injector("find", process.pid)
+    assert injector("eject", process.pid).startswith("ejected 12 functions, kept"), "they were put back"
+    check_equal(words(process), before[0], "the pointers", Law)
+    process.goes_on()
+    process.end()
+
+
+# ---- what is refused ----
+
+REFUSED = {
+    "file": "EOPNOTSUPP the tables of Python's allocators are not in its own data",
+    "tid": "EOPNOTSUPP its C library keeps no thread numbers where they are looked for",
+    "key": "EOPNOTSUPP the key of Python's thread states is not where it is looked for",
+}
+
+
+def check_refused(process, expected, **more):
+    before = look(process)
+    said = refusal_of(process.pid, expected, order="hooks", **more)
+    assert re.match(f"refused {expected}", said) and said.count("\n") == 1, said
+    check_gone(process, before, expected)
+    process.goes_on()
+
+
+@core
+@for_each(REFUSED)
+def test_hooks_are_refused(bench, wrong):
+    process = start(bench)
+    check_refused(process, REFUSED[wrong], WRONG=wrong)
+    process.end()
+
+
+@core
+def test_hooks_are_refused_below_a_limit_on_addresses(bench):
+    process = start(bench, prefix=("prlimit", f"--as={8 << 30}"))
+    check_refused(process, "EAGAIN .* KiB more would be more than its limit on addresses")
+    process.end()
+
+
+@core
+def test_hooks_are_refused_where_all_memory_is_locked(bench):
+    process = start(bench)
+    process.ask("lock")
+    check_refused(process, r"(EOPNOTSUPP it locks all of its memory \(mlockall\)|EAGAIN it may not map the hooks: it locks its memory)")
+    process.end()
