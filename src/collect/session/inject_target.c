@@ -13,6 +13,7 @@
 #include "base/reason.h"
 #include "inject/inject.h"
 #include "collect/probe/link_holder.h"
+#include "collect/sources/python_source.h"
 #include "process/proc.h"
 
 /* ---- injecting the sampler ---- */
@@ -159,6 +160,55 @@ static int inject_planned(struct collector *collector, struct inject_plan *plan,
 	return err;
 }
 
+/* ---- hooks ---- */
+
+/* The process's file may be gone by now: then there is nothing to record. */
+static int take_books(struct collector *collector, pid_t pid, const struct inject_books *books, uint64_t stopped_ns,
+		      struct reason *ret)
+{
+	int fd, err = inject_open_books(pid, books, &fd);
+
+	err = err ?: python_books_add(&collector->sources->python_books, pid, fd, stopped_ns);
+	return err ? reason_set(ret, err, "its books cannot be opened: %s", strerror(-err)) : 0;
+}
+
+static int inject_hooks(struct collector *collector, const struct target *target, const struct inject_python *python,
+			struct injection_try *try)
+{
+	struct link_holder *link_holder = collector->helpers.link_holder;
+	const struct inject_options options = { .owner = link_holder__pid(link_holder) };
+	const struct injection injection = { .pid = try->pid, .is_exact = true };
+	struct inject_books books;
+	struct inject_file file = {};
+	int err = array_push(&collector->sources->injections, injection, injection);
+
+	if (err)
+		return reason_set(&try->found, err, "%s", strerror(-err));
+	err = link_holder__hold_sampler(link_holder, try->pid);
+	if (err)
+		reason_set(&try->found, err, "%s", strerror(-err));
+	else
+		err = inject_python_execute(try->pid, target->identity.start_ticks, python, &options, &books, &file, &try->times,
+					    &try->found);
+	link_holder__tell_files(link_holder, try->pid, &file, file.start != 0);
+	if (err)
+		forget_injection(&collector->sources->injections);
+	return err ?: take_books(collector, try->pid, &books, try->times.stopped_ns, &try->found);
+}
+
+static int inject_exactly(struct collector *collector, struct injection_try *try)
+{
+	struct target *target = target__open(try->pid, &collector->objects, &try->found);
+	struct inject_python python;
+	int err;
+
+	if (!target)
+		return -errno;
+	err = python_hooks_plan(collector, target, &python, &try->found) ?: inject_hooks(collector, target, &python, try);
+	target__free(target);
+	return err;
+}
+
 int collector__inject(struct collector *collector, pid_t pid, uint64_t sample_bytes, struct reason *why)
 {
 	struct injection_try try = { .pid = pid, .found = { "out of memory" } };
@@ -170,9 +220,13 @@ int collector__inject(struct collector *collector, pid_t pid, uint64_t sample_by
 	if (!collector->helpers.link_holder)
 		return reason_set(why, -ENOTSUP, "cannot inject: this kernel has no links of many uprobes, and no process of "
 				  "allocsnap could take the sampler out again");
-	err = inject_plan_make(collector->helpers.sandbox, pid, &plan, &try.found);
-	err = err ?: inject_planned(collector, plan, sample_bytes, &try);
-	inject_plan_free(plan);
+	if (sample_bytes == COLLECTOR_INJECT_EXACT) {
+		err = inject_exactly(collector, &try);
+	} else {
+		err = inject_plan_make(collector->helpers.sandbox, pid, &plan, &try.found);
+		err = err ?: inject_planned(collector, plan, sample_bytes, &try);
+		inject_plan_free(plan);
+	}
 	return err ? refuse_injection(collector, &try, err, why) : 0;
 }
 
