@@ -232,20 +232,31 @@ int collector__inject(struct collector *collector, pid_t pid, uint64_t sample_by
 
 /* ---- ejecting it ---- */
 
-static void note_ejected(struct collector *collector, pid_t pid, const struct link_holder_ejection *ejection)
+/* What was injected, at the beginning of a sentence and in it. */
+struct injected_words {
+	const char *what, *is, *stays, *does;
+};
+
+static const struct injected_words injected_words[] = {
+	{ "the sampler", "was", "stays", "only counts bytes" },
+	{ "the hooks", "were", "stay", "only pass on" },
+};
+
+static void note_ejected(struct collector *collector, pid_t pid, const struct injected_words *words,
+			 const struct link_holder_ejection *ejection)
 {
 	if (ejection->value)
-		notes_add(&collector->notes,
-			  "the sampler stays in process %d, where it only counts bytes: %s; 'allocsnap eject %d' takes it out",
-			  pid, *ejection->why.text ? ejection->why.text : strerror(-ejection->value), pid);
+		notes_add(&collector->notes, "%s %s in process %d, where it %s: %s; 'allocsnap eject %d' takes it out", words->what,
+			  words->stays, pid, words->does, *ejection->why.text ? ejection->why.text : strerror(-ejection->value), pid);
 	else if (ejection->kept_nr)
 		notes_add(&collector->notes,
-			  "the sampler was taken out of process %d; its code stays mapped and is not called, as a "
-			  "thread may still return to it ('allocsnap eject %d' later unmaps it)", pid, pid);
+			  "%s %s taken out of process %d; its code stays mapped and is not called, as a thread may still return "
+			  "to it ('allocsnap eject %d' later unmaps it)", words->what, words->is, pid, pid);
 	else
-		notes_add(&collector->notes, "the sampler was taken out of process %d", pid);
+		notes_add(&collector->notes, "%s %s taken out of process %d", words->what, words->is, pid);
 }
 
+/* A child's hooks only pass on, and go with its end or its exec. */
 static void note_children_left(struct collector *collector, pid_t pid, const struct link_holder_ejection *ejection)
 {
 	notes_add(&collector->notes,
@@ -255,12 +266,12 @@ static void note_children_left(struct collector *collector, pid_t pid, const str
 }
 
 /* Whether something stays, in the process or its children; notes say what. */
-static bool note_ejection(struct collector *collector, pid_t pid, const struct link_holder_ejection *ejection)
+static bool note_ejection(struct collector *collector, pid_t pid, bool is_exact, const struct link_holder_ejection *ejection)
 {
 	bool has_ended = ejection->value == -ESRCH || ejection->value == -ENOENT; /* or it has another program */
 
 	if (!has_ended)
-		note_ejected(collector, pid, ejection);
+		note_ejected(collector, pid, &injected_words[is_exact], ejection);
 	if (ejection->child_nr)
 		note_children_left(collector, pid, ejection);
 	return ejection->child_nr || (!has_ended && (ejection->value || ejection->kept_nr));
@@ -278,11 +289,13 @@ size_t collector__eject(struct collector *collector)
 		collector__stop(collector, injections->injection[i].pid);
 	link_holder__settle(collector->helpers.link_holder);
 	while (injections->injection_nr) {
-		pid_t pid = injections->injection[injections->injection_nr - 1].pid;
+		const struct injection *injection = &injections->injection[injections->injection_nr - 1];
+		pid_t pid = injection->pid;
+		bool is_exact = injection->is_exact;
 
 		forget_injection(injections);
 		link_holder__eject(collector->helpers.link_holder, pid, &ejection);
-		left_nr += note_ejection(collector, pid, &ejection);
+		left_nr += note_ejection(collector, pid, is_exact, &ejection);
 	}
 	return left_nr;
 }
