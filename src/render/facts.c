@@ -374,8 +374,8 @@ static void put_untraced(struct emitter *out, const struct snapshot *snapshot, c
 		return;
 	emit_line(out, "%snot traced: older than the recording (RSS was %s then), the allocator's slack%s%s", margin,
 		  format_size(text, older, false), left_out(snapshot),
-		  facts->is_close ? ", heaps of other runtimes, what of the traced was not touched; these are not told "
-				    "apart" :
+		  facts->is_close ? ", heaps of other runtimes, what of the traced was not touched; these are not "
+				    "told apart" :
 				    ", stacks, heaps of other runtimes, what of the traced was not touched; too large "
 				    "to be told apart cheaply");
 	if (unrecorded)
