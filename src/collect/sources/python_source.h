@@ -16,9 +16,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "collect/target/block_source.h"
-
-extern const struct block_source python_source;
+struct collector;
+struct settings;
+struct snapshot_builder;
+struct target;
 
 /* For libbpf: a code object that the kernel side reports. */
 int note_python_code(void *collector, void *record, size_t bytes);
