@@ -6,7 +6,7 @@
 #include "base/reason.h"
 #include "cli/cmd_fleet.h"
 #include "cli/report_output.h"
-#include "fleet/cluster/cluster_units.h"
+#include "fleet/cluster/cluster_rows.h"
 #include "render/json_parts.h"
 #include "report/adding.h"
 #include "report/build_report.h"
