@@ -62,13 +62,13 @@ static int take_list_frame(void *naming, const union row_value *value)
 	return err;
 }
 
-static int ask_about(struct naming *n, const struct id_list *ids, const char *sql, const enum row_type *types,
-		     size_t column_nr, int (*row)(void *what, const union row_value *value), struct reason *why)
+static int ask_about(struct naming *n, const struct id_list *ids, const char *sql, const char *types,
+		     int (*row)(void *what, const union row_value *value), struct reason *why)
 {
 	const struct cluster_table table = { .number = ids->id, .nr = ids->id_nr };
 
 	return !ids->id_nr ? 0 : cluster__ask(n->units->cluster, &(struct cluster_query){
-		.sql = sql, .table = &table, .table_nr = 1, .type = types, .column_nr = column_nr, .row = row, .what = n,
+		.sql = sql, .table = &table, .table_nr = 1, .types = types, .row = row, .what = n,
 	}, why);
 }
 
@@ -91,11 +91,10 @@ static int list_units(struct naming *n, struct id_list *tracebacks)
 
 static int read_tracebacks(struct naming *n, struct reason *why)
 {
-	static const enum row_type types[3];
 	struct id_list tracebacks = {};
 	int err = list_units(n, &tracebacks) ?:
 		  ask_about(n, &tracebacks, "SELECT DISTINCT traceback_id, position, frame_id FROM traceback_frame WHERE traceback_id"
-			    " IN (SELECT chosen_id FROM chosen) ORDER BY traceback_id, position", types, 3, take_list_frame, why);
+			    " IN (SELECT chosen_id FROM chosen) ORDER BY traceback_id, position", "iii", take_list_frame, why);
 
 	free(tracebacks.id);
 	return err;
@@ -104,14 +103,13 @@ static int read_tracebacks(struct naming *n, struct reason *why)
 /* The lists after those of tracebacks. */
 static int read_chains(struct naming *n, struct reason *why)
 {
-	static const enum row_type types[3];
 	char *lendable = units_lendable_sql(false), *disputed = units_lendable_sql(true), *sql = NULL;
 	int err = -ENOMEM;
 
 	if (lendable && disputed)
 		sql = row_sql_fill(ROW_SQL_chains, ROW_PLACES({ "lendable", lendable }, { "disputed", disputed }));
 	if (sql)
-		err = ask_about(n, &n->wanted_frames, sql, types, 3, take_list_frame, why);
+		err = ask_about(n, &n->wanted_frames, sql, "iii", take_list_frame, why);
 	free(lendable);
 	free(disputed);
 	free(sql);
@@ -131,13 +129,9 @@ static int take_frame(void *n, const union row_value *value)
 
 static int read_named_frames(struct naming *n, struct reason *why)
 {
-	static const enum row_type types[] = {
-		ROW_INT, ROW_TEXT, ROW_INT, ROW_TEXT, ROW_INT, ROW_TEXT, ROW_TEXT, ROW_INT, ROW_INT,
-	};
-
 	return ask_about(n, &n->wanted_frames, "SELECT DISTINCT frame_id, file, line, func, first_line, module, build_id, offset,"
-			 " flags FROM frame WHERE frame_id IN (SELECT chosen_id FROM chosen) ORDER BY frame_id", types,
-			 ARRAY_SIZE(types), take_frame, why);
+			 " flags FROM frame WHERE frame_id IN (SELECT chosen_id FROM chosen) ORDER BY frame_id", "ititittii",
+			 take_frame, why);
 }
 
 static int learn_names(struct naming *n, size_t first)

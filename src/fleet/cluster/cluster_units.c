@@ -74,11 +74,9 @@ static int take_domain(void *units_, const union row_value *value)
 
 static int units_read_domains(struct cluster_units *units, struct reason *why)
 {
-	static const enum row_type types[] = { ROW_INT, ROW_TEXT, ROW_INT };
-
 	return cluster__ask(units->cluster, &(struct cluster_query){
 		.sql = "SELECT DISTINCT domain, name, number FROM domain ORDER BY number, name DESC, domain",
-		.type = types, .column_nr = 3, .row = take_domain, .what = units,
+		.types = "iti", .row = take_domain, .what = units,
 	}, why);
 }
 
@@ -90,24 +88,15 @@ char *units_lendable_sql(bool disputed)
 		"(uniqExactIf(outer_name, detail > 0) > 1 OR uniqExactIf(names, detail = 2) > 1)" : "1" }));
 }
 
-static int take_unit_number(void *number, const union row_value *value)
-{
-	*(int64_t *)number = value[0].number;
-	return 0;
-}
-
 static int find_lendable(struct cluster_units *units, const char *lendable, struct reason *why)
 {
-	static const enum row_type type = ROW_INT;
 	int64_t nr = 0;
 	char *sql = NULL;
 	int err = asprintf(&sql, "SELECT toInt64(count()) FROM (%s)", lendable) < 0 ? -ENOMEM : 0;
 
 	if (err)
 		return err;
-	err = cluster__ask(units->cluster, &(struct cluster_query){
-		.sql = sql, .type = &type, .column_nr = 1, .row = take_unit_number, .what = &nr,
-	}, why);
+	err = cluster__ask_number(units->cluster, sql, NULL, &nr, why);
 	units->has_lendable = nr > 0;
 	free(sql);
 	return err;
@@ -301,13 +290,11 @@ static int take_each(void *units, const union row_value *value)
 /* They are of domain 0, which each catalogue has. */
 int cluster_units__want_all(struct cluster_units *units, struct reason *why)
 {
-	static const enum row_type type = ROW_INT;
 	const struct known_row domain = { .hash.id = 1 };
 	int err = known_find(&units->domains, 1, 0) ? 0 : known_add(&units->domains, &domain);
 
 	return err ? reason_set(why, err, "out of memory") : cluster__ask(units->cluster, &(struct cluster_query){
-		.sql = "SELECT DISTINCT traceback_id FROM traceback ORDER BY traceback_id", .type = &type, .column_nr = 1,
-		.row = take_each, .what = units,
+		.sql = "SELECT DISTINCT traceback_id FROM traceback ORDER BY traceback_id", .types = "i", .row = take_each, .what = units,
 	}, why);
 }
 
