@@ -72,20 +72,16 @@ static int ask_about(struct naming *n, const struct id_list *ids, const char *sq
 	}, why);
 }
 
+/* A traceback in several domains is listed for each. */
 static int list_units(struct naming *n, struct id_list *tracebacks)
 {
-	struct known seen = {};
 	int err = 0;
 
 	for (size_t i = 0; i < n->units->origin_nr && !err; i++) {
 		int64_t unit = n->units->origin[i].unit;
-		const struct known_row row = { .hash.id = unit_key(unit) };
 
-		if (known_find(&seen, row.hash.id, 0))
-			continue;
-		err = known_add(&seen, &row) ?: unit > 0 ? array_push(tracebacks, id, unit) : want_frame(n, -unit);
+		err = unit > 0 ? array_push(tracebacks, id, unit) : want_frame(n, -unit);
 	}
-	known_release(&seen);
 	return err;
 }
 
