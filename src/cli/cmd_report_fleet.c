@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* allocsnap fleet report: one HTML file about many processes, or about two cohorts of them. */
 #include <errno.h>
-#include <string.h>
 
 #include "base/reason.h"
 #include "cli/cmd_fleet.h"

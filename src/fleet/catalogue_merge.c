@@ -2,9 +2,7 @@
 #include "fleet/catalogue_merge.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/reason.h"

@@ -21,7 +21,6 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "process/mappings.h"
 #include "process/proc.h"
 #include "collect/probe/uprobe_multi.h"
 #include "helper/helper.h"

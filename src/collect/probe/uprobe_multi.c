@@ -3,7 +3,6 @@
 
 #include <bpf/bpf.h>
 #include <errno.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 

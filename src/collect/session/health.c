@@ -3,7 +3,6 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 
 #include "base/array.h"
