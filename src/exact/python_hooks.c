@@ -51,8 +51,8 @@ static inline void enter_in_books(const struct hook *hook, uint64_t address, uin
 	place = likely(is_small(address, size)) ? small_word(address) : NULL;
 	if (likely(place))
 		__atomic_store_n(place, word | size << BLOCK_SIZE_SHIFT, __ATOMIC_RELAXED);
-	else if (!put_block(&(struct books_large){ address, word, size }))
-		count_lost(BOOKS_LOST_BLOCKS);
+	else if (!put_in_books(&(struct books_large){ address, word, size }))
+		count_books_loss(BOOKS_LOST_BLOCKS);
 	thread->latest = address;
 	thread->allocations++;
 	if (unlikely(begun))
@@ -79,7 +79,7 @@ static __attribute__((noinline)) void hand_over(uint64_t address, uint64_t word,
 
 	if (nr >= BOOKS_HANDED_MAX) {
 		__atomic_store_n(&HEAD->handed_nr, BOOKS_HANDED_MAX, __ATOMIC_RELAXED);
-		return count_lost(BOOKS_LOST_HANDED);
+		return count_books_loss(BOOKS_LOST_HANDED);
 	}
 	BOOKS_AS(struct books_large, BOOKS_AT_HANDED)[nr] = (struct books_large){ address, word, size };
 }
@@ -179,7 +179,7 @@ static inline void *hook_realloc(int domain, void *ctx, void *was, size_t size)
 	if (likely(block))
 		enter_in_books(&hook, (uint64_t)block, size, domain == PYTHON_RAW);
 	else if (old)
-		put_block(&(struct books_large){ (uint64_t)was, old & ~(SIZE_BITS | BLOCK_IS_CODE), old_size });
+		put_in_books(&(struct books_large){ (uint64_t)was, old & ~(SIZE_BITS | BLOCK_IS_CODE), old_size });
 	end_hook(&hook);
 	return block;
 }
