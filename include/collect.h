@@ -251,7 +251,11 @@ int collector__start(struct collector *collector, pid_t id, struct reason *why);
  * milliseconds. The sampler goes with collector__eject(), collector__close(), and when the caller ends, for whatever
  * reason. Needs options.injects. On an error nothing has changed in the process: -ENOTSUP (refused), -EAGAIN (refused
  * now), -EEXIST (it has a sampler), -EPERM, -ESRCH…
+ *
+ * COLLECTOR_INJECT_EXACT in place of sample_bytes: functions in front of the allocators of its CPython, which enter every
+ * block. Nothing in the process is probed then. The domain is python.
  */
+#define COLLECTOR_INJECT_EXACT UINT64_MAX
 int collector__inject(struct collector *collector, pid_t pid, uint64_t sample_bytes, struct reason *why);
 
 /* Stops tracing the processes with such samplers, and takes these out. Returns how many keep some; notes say what. */

@@ -68,6 +68,14 @@ int parse_sample(const char *text, void *field, struct reason *why)
 	return 0;
 }
 
+static int parse_inject(const char *text, void *field, struct reason *why)
+{
+	if (strcmp(text, "exact"))
+		return parse_sample(text, field, why);
+	*(uint64_t *)field = COLLECTOR_INJECT_EXACT;
+	return 0;
+}
+
 static int parse_sample_choice(const char *text, void *field, struct reason *why)
 {
 	struct capture_sample *sample = field;
@@ -263,8 +271,9 @@ static enum collector_unwinder choose_unwinder(const struct capture_options *opt
 const struct option_row capture_inject_rows[] = {
 	{ "inject", 0, OPTION_CUSTOM, FIELD(inject_bytes), .arg = "SIZE", .without_value = "512K",
 	  .help = "put a sampler into the running process, and take it out at the end. It takes one sample per "
-		  "SIZE bytes on average (default 512K); other blocks cost some nanoseconds",
-	  .parse = parse_sample, .rank = 25,
+		  "SIZE bytes on average (default 512K); other blocks cost some nanoseconds. exact: functions that "
+		  "enter every block of a Python, for less than tracemalloc costs",
+	  .parse = parse_inject, .rank = 25,
 	  .brief = "put a sampler into the running process; it costs some nanoseconds a block" },
 	{},
 };
@@ -285,11 +294,16 @@ static uint64_t max_size_of(const struct capture_options *options)
 		       COLLECTOR_PYTHON_SMALL_MAX : options->max_size;
 }
 
+static bool is_exact(const struct capture_options *options)
+{
+	return options->inject_bytes == COLLECTOR_INJECT_EXACT;
+}
+
 static struct collector_options collector_options_of(const struct capture_options *options)
 {
 	return (struct collector_options){
 		.unwinder = choose_unwinder(options),
-		.domains = options->domains ?: options->sample.by_pools ? COLLECTOR_PYTHON : 0,
+		.domains = options->domains ?: options->sample.by_pools || is_exact(options) ? COLLECTOR_PYTHON : 0,
 		.traceback_limit = options->traceback_limit,
 		.max_blocks = options->max_blocks,
 		.max_tracebacks = options->max_tracebacks,
@@ -371,7 +385,9 @@ static int check_injection(const struct command *command, const struct capture_o
 		{ options->children, "--children" },
 		{ options->retag, "--retag" },
 		{ options->python_frames, "--frames" },
-		{ options->domains && !(options->domains & COLLECTOR_MALLOC), "--domain without malloc" },
+		{ !is_exact(options) && options->domains && !(options->domains & COLLECTOR_MALLOC), "--domain without malloc" },
+		{ is_exact(options) && options->domains & ~COLLECTOR_PYTHON, "--domain, which is python with it," },
+		{ is_exact(options) && options->max_overhead, "--max-overhead" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(others) && options->inject_bytes; i++)

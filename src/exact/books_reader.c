@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/idmap.h"
 
 #define ADDRESS_LIMIT (UINT64_C(1) << BOOKS_ADDRESS_BITS)
@@ -34,6 +35,7 @@ struct books {
 	bool has_ended; /* the process */
 	uint32_t codes_read;
 	uint64_t late_nr;
+	uint64_t opened_ns, opened_cycles; /* the time stamp counter then */
 	struct slot_owner *owner; /* of slots that were freed, by time */
 	size_t owner_nr, owner_alloc;
 	uint32_t *tid; /* of each slot now */
@@ -107,6 +109,28 @@ static uint32_t number_of(const uint32_t *place, uint32_t most)
 	return nr < most ? nr : most;
 }
 
+static uint64_t cycles_now(void)
+{
+#ifdef __x86_64__
+	return __builtin_ia32_rdtsc();
+#else
+	return monotonic_now_ns();
+#endif
+}
+
+/* What two looks at the counter take by themselves. */
+static uint64_t cycles_of_a_look(void)
+{
+	uint64_t least = UINT64_MAX;
+
+	for (int i = 0; i < 100; i++) {
+		uint64_t begun = cycles_now(), took = cycles_now() - begun;
+
+		least = took < least ? took : least;
+	}
+	return least;
+}
+
 /* ---- open and close ---- */
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
@@ -131,6 +155,8 @@ int books_open(int fd, uint64_t now_ns, struct books **ret)
 		return err ?: -EINVAL;
 	}
 	books->fd = fd;
+	books->opened_ns = monotonic_now_ns();
+	books->opened_cycles = cycles_now();
 	books->tid = calloc(BOOKS_THREADS, sizeof(*books->tid));
 	books->seen = calloc(BOOKS_THREADS, sizeof(*books->seen));
 	books->head = mmap(NULL, BOOKS_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, BOOKS_AT_HEAD);
@@ -177,10 +203,10 @@ void books_turn_off(struct books *books)
 /* The beginning of struct books_thread, which is all that is read of it. */
 struct thread_head {
 	uint32_t tid, gone_nr;
-	uint64_t inside, latest, allocations, frees, unknown_frees, steps;
+	uint64_t inside, latest, allocations, frees, unknown_frees, steps, cycles;
 };
 
-_Static_assert(offsetof(struct thread_head, steps) == offsetof(struct books_thread, steps), "the same members");
+_Static_assert(offsetof(struct thread_head, cycles) == offsetof(struct books_thread, cycles), "the same members");
 
 static uint64_t thread_at(uint32_t slot)
 {
@@ -586,6 +612,7 @@ static int add_numbers(void *sum_, uint32_t slot, const struct thread_head *thre
 	sum->frees += thread->frees;
 	sum->unknown_frees += thread->unknown_frees;
 	sum->steps += thread->steps;
+	sum->cost_ns += thread->cycles; /* until all are added up */
 	sum->thread_nr++;
 	return 0;
 }
@@ -593,10 +620,15 @@ static int add_numbers(void *sum_, uint32_t slot, const struct thread_head *thre
 void books_read_numbers(struct books *books, struct books_numbers *ret)
 {
 	const struct books_head *head = books->head;
+	uint64_t passed, looks;
 	struct stat st;
 
 	*ret = (struct books_numbers){ .late_nr = books->late_nr };
 	read_threads(books, add_numbers, ret);
+	looks = (ret->allocations + ret->frees) / BOOKS_TIMED_EACH * cycles_of_a_look();
+	ret->cost_ns = ret->cost_ns > looks ? ret->cost_ns - looks : 0;
+	passed = cycles_now() - books->opened_cycles;
+	ret->cost_ns = passed ? (double)ret->cost_ns * BOOKS_TIMED_EACH * (monotonic_now_ns() - books->opened_ns) / passed : 0;
 	for (int i = 0; i < BOOKS_LOSS_NR; i++)
 		ret->lost[i] = __atomic_load_n(&head->lost[i], __ATOMIC_RELAXED);
 	if (!fstat(books->fd, &st))

@@ -62,6 +62,7 @@ int books_read_codes(struct books *books, books_code_fn fn, void *what);
 /* Of all threads, since the beginning. */
 struct books_numbers {
 	uint64_t allocations, frees, unknown_frees, steps;
+	uint64_t cost_ns; /* about: what the hooks took of the threads' time, but for the way into them */
 	uint64_t lost[BOOKS_LOSS_NR];
 	uint64_t late_nr; /* cuts at which a thread did not leave its call in time */
 	uint64_t file_bytes; /* what the books take of memory */

@@ -782,11 +782,25 @@ static __attribute__((noinline)) uint32_t count_raw(struct books_thread *thread,
 	return node;
 }
 
+/* What recording costs is measured here, from time to time, and not at a thread's first calls. 0: not this time. */
+static inline uint64_t begin_timing(uint64_t nr)
+{
+	return unlikely(nr % BOOKS_TIMED_EACH == BOOKS_TIMED_EACH - 1) ? __builtin_ia32_rdtsc() : 0;
+}
+
+static __attribute__((noinline)) void end_timing(struct books_thread *thread, uint64_t begun)
+{
+	uint64_t cycles = __builtin_ia32_rdtsc() - begun;
+
+	thread->cycles += cycles < BOOKS_TIMED_MOST ? cycles : BOOKS_TIMED_MOST;
+}
+
 /* Once the allocator has given it. */
 static inline void enter_block(const struct hook *hook, uint64_t address, uint64_t size, bool is_raw)
 {
 	struct books_thread *thread = hook->thread;
 	uint64_t word = BLOCK_IS_LIVE | (uint64_t)thread->slot << BLOCK_THREAD_SHIFT | hook->now << BLOCK_EPOCH_SHIFT, *place;
+	uint64_t begun = begin_timing(thread->allocations);
 	uint32_t node = walk(thread);
 
 	if (is_raw) {
@@ -803,6 +817,8 @@ static inline void enter_block(const struct hook *hook, uint64_t address, uint64
 		count_lost(BOOKS_LOST_BLOCKS);
 	thread->latest = address;
 	thread->allocations++;
+	if (unlikely(begun))
+		end_timing(thread, begun);
 }
 
 static __attribute__((noinline)) void count_temporary(uint64_t word, uint64_t size, bool is_raw)
@@ -863,7 +879,7 @@ unknown:
 /* Before the allocator has it back: then another thread may get it. Returns its word; 0: it was not in the books. */
 static inline uint64_t leave_block(const struct hook *hook, uint64_t address, uint64_t *ret_size, bool is_raw)
 {
-	uint64_t *place = small_word(address), word = likely(place) ? *place : 0;
+	uint64_t begun = begin_timing(hook->thread->frees), *place = small_word(address), word = likely(place) ? *place : 0;
 
 	if (unlikely(!(word & BLOCK_IS_LIVE)))
 		return leave_slowly(hook, address, ret_size, is_raw);
@@ -871,6 +887,8 @@ static inline uint64_t leave_block(const struct hook *hook, uint64_t address, ui
 	leave_word(hook, address, word, *ret_size, is_raw);
 	__atomic_store_n(place, 0, __ATOMIC_RELAXED);
 	hook->thread->frees++;
+	if (unlikely(begun))
+		end_timing(hook->thread, begun);
 	return word;
 }
 

@@ -13,6 +13,7 @@
 #include "base/reason.h"
 #include "inject/inject.h"
 #include "collect/probe/link_holder.h"
+#include "collect/sources/python_source.h"
 #include "process/proc.h"
 
 /* ---- injecting the sampler ---- */
@@ -159,6 +160,55 @@ static int inject_planned(struct collector *collector, struct inject_plan *plan,
 	return err;
 }
 
+/* ---- hooks ---- */
+
+/* The process's file may be gone by now: then there is nothing to record. */
+static int take_books(struct collector *collector, pid_t pid, const struct inject_books *books, uint64_t stopped_ns,
+		      struct reason *ret)
+{
+	int fd, err = inject_open_books(pid, books, &fd);
+
+	err = err ?: python_books_add(&collector->sources->python_books, pid, fd, stopped_ns);
+	return err ? reason_set(ret, err, "its books cannot be opened: %s", strerror(-err)) : 0;
+}
+
+static int inject_hooks(struct collector *collector, const struct target *target, const struct inject_python *python,
+			struct injection_try *try)
+{
+	struct link_holder *link_holder = collector->helpers.link_holder;
+	const struct inject_options options = { .owner = link_holder__pid(link_holder) };
+	const struct injection injection = { .pid = try->pid, .is_exact = true };
+	struct inject_books books;
+	struct inject_file file = {};
+	int err = array_push(&collector->sources->injections, injection, injection);
+
+	if (err)
+		return reason_set(&try->found, err, "%s", strerror(-err));
+	err = link_holder__hold_sampler(link_holder, try->pid);
+	if (err)
+		reason_set(&try->found, err, "%s", strerror(-err));
+	else
+		err = inject_python_execute(try->pid, target->identity.start_ticks, python, &options, &books, &file, &try->times,
+					    &try->found);
+	link_holder__tell_files(link_holder, try->pid, &file, file.start != 0);
+	if (err)
+		forget_injection(&collector->sources->injections);
+	return err ?: take_books(collector, try->pid, &books, try->times.stopped_ns, &try->found);
+}
+
+static int inject_exactly(struct collector *collector, struct injection_try *try)
+{
+	struct target *target = target__open(try->pid, &collector->objects, &try->found);
+	struct inject_python python;
+	int err;
+
+	if (!target)
+		return -errno;
+	err = python_hooks_plan(collector, target, &python, &try->found) ?: inject_hooks(collector, target, &python, try);
+	target__free(target);
+	return err;
+}
+
 int collector__inject(struct collector *collector, pid_t pid, uint64_t sample_bytes, struct reason *why)
 {
 	struct injection_try try = { .pid = pid, .found = { "out of memory" } };
@@ -170,28 +220,43 @@ int collector__inject(struct collector *collector, pid_t pid, uint64_t sample_by
 	if (!collector->helpers.link_holder)
 		return reason_set(why, -ENOTSUP, "cannot inject: this kernel has no links of many uprobes, and no process of "
 				  "allocsnap could take the sampler out again");
-	err = inject_plan_make(collector->helpers.sandbox, pid, &plan, &try.found);
-	err = err ?: inject_planned(collector, plan, sample_bytes, &try);
-	inject_plan_free(plan);
+	if (sample_bytes == COLLECTOR_INJECT_EXACT) {
+		err = inject_exactly(collector, &try);
+	} else {
+		err = inject_plan_make(collector->helpers.sandbox, pid, &plan, &try.found);
+		err = err ?: inject_planned(collector, plan, sample_bytes, &try);
+		inject_plan_free(plan);
+	}
 	return err ? refuse_injection(collector, &try, err, why) : 0;
 }
 
 /* ---- ejecting it ---- */
 
-static void note_ejected(struct collector *collector, pid_t pid, const struct link_holder_ejection *ejection)
+/* What was injected, at the beginning of a sentence and in it. */
+struct injected_words {
+	const char *what, *is, *stays, *does;
+};
+
+static const struct injected_words injected_words[] = {
+	{ "the sampler", "was", "stays", "only counts bytes" },
+	{ "the hooks", "were", "stay", "only pass on" },
+};
+
+static void note_ejected(struct collector *collector, pid_t pid, const struct injected_words *words,
+			 const struct link_holder_ejection *ejection)
 {
 	if (ejection->value)
-		notes_add(&collector->notes,
-			  "the sampler stays in process %d, where it only counts bytes: %s; 'allocsnap eject %d' takes it out",
-			  pid, *ejection->why.text ? ejection->why.text : strerror(-ejection->value), pid);
+		notes_add(&collector->notes, "%s %s in process %d, where it %s: %s; 'allocsnap eject %d' takes it out", words->what,
+			  words->stays, pid, words->does, *ejection->why.text ? ejection->why.text : strerror(-ejection->value), pid);
 	else if (ejection->kept_nr)
 		notes_add(&collector->notes,
-			  "the sampler was taken out of process %d; its code stays mapped and is not called, as a "
-			  "thread may still return to it ('allocsnap eject %d' later unmaps it)", pid, pid);
+			  "%s %s taken out of process %d; its code stays mapped and is not called, as a thread may still return "
+			  "to it ('allocsnap eject %d' later unmaps it)", words->what, words->is, pid, pid);
 	else
-		notes_add(&collector->notes, "the sampler was taken out of process %d", pid);
+		notes_add(&collector->notes, "%s %s taken out of process %d", words->what, words->is, pid);
 }
 
+/* A child's hooks only pass on, and go with its end or its exec. */
 static void note_children_left(struct collector *collector, pid_t pid, const struct link_holder_ejection *ejection)
 {
 	notes_add(&collector->notes,
@@ -201,12 +266,12 @@ static void note_children_left(struct collector *collector, pid_t pid, const str
 }
 
 /* Whether something stays, in the process or its children; notes say what. */
-static bool note_ejection(struct collector *collector, pid_t pid, const struct link_holder_ejection *ejection)
+static bool note_ejection(struct collector *collector, pid_t pid, bool is_exact, const struct link_holder_ejection *ejection)
 {
 	bool has_ended = ejection->value == -ESRCH || ejection->value == -ENOENT; /* or it has another program */
 
 	if (!has_ended)
-		note_ejected(collector, pid, ejection);
+		note_ejected(collector, pid, &injected_words[is_exact], ejection);
 	if (ejection->child_nr)
 		note_children_left(collector, pid, ejection);
 	return ejection->child_nr || (!has_ended && (ejection->value || ejection->kept_nr));
@@ -224,11 +289,13 @@ size_t collector__eject(struct collector *collector)
 		collector__stop(collector, injections->injection[i].pid);
 	link_holder__settle(collector->helpers.link_holder);
 	while (injections->injection_nr) {
-		pid_t pid = injections->injection[injections->injection_nr - 1].pid;
+		const struct injection *injection = &injections->injection[injections->injection_nr - 1];
+		pid_t pid = injection->pid;
+		bool is_exact = injection->is_exact;
 
 		forget_injection(injections);
 		link_holder__eject(collector->helpers.link_holder, pid, &ejection);
-		left_nr += note_ejection(collector, pid, &ejection);
+		left_nr += note_ejection(collector, pid, is_exact, &ejection);
 	}
 	return left_nr;
 }

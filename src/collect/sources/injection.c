@@ -15,10 +15,10 @@
 
 #define INJECTED_PATH "/memfd:" INJECT_FILE_NAME
 
-/* NULL: this recording has injected nothing into the process. */
+/* NULL: this recording has injected no sampler into the process. */
 static const struct injection *find_injection(const struct injections *injections, pid_t pid)
 {
-	return array_find(injections, injection, i, injections->injection[i].pid == pid);
+	return array_find(injections, injection, i, injections->injection[i].pid == pid && !injections->injection[i].is_exact);
 }
 
 bool object_is_injected(const struct object *object)

@@ -23,10 +23,11 @@ struct object;
 struct reason;
 struct target;
 
-/* A process into which this recording has injected a sampler. */
+/* A process into which this recording has injected a sampler, or hooks. */
 struct injection {
 	pid_t pid;
 	uint64_t stopped_ns;
+	bool is_exact;	 /* hooks of a CPython, and no sampler */
 	char *functions; /* the functions that the sampler has taken over: text of the snapshot */
 };
 

@@ -55,6 +55,7 @@ struct joining {
 	struct collector *collector;
 	struct target *target;
 	uint64_t image;
+	uint64_t allocated_bytes;
 	struct running_thread *thread; /* sorted by own */
 	size_t thread_nr, thread_alloc;
 };
@@ -121,7 +122,7 @@ static int join_block(void *joining_, const struct books_block *block)
 
 static int join_stack(void *joining_, const struct books_stack *stack)
 {
-	const struct joining *joining = joining_;
+	struct joining *joining = joining_;
 	struct drain *drain = &joining->collector->pass.drain;
 	uint32_t limit = joining->collector->options.traceback_limit;
 	uint64_t id = traceback_id(joining, stack->id);
@@ -141,6 +142,7 @@ static int join_stack(void *joining_, const struct books_stack *stack)
 		traceback.pc[0] = PYTHON_FRAME_WORD(PYTHON_CODE_UNKNOWN, 0);
 		traceback.nframe = traceback.total_nframe = 1;
 	}
+	joining->allocated_bytes += stack->totals.allocated_bytes;
 	return map_copy_add(&drain->tracebacks, &id, &traceback);
 }
 
@@ -183,6 +185,7 @@ static void join_numbers(struct target *target)
 	counter[COUNTER_allocations] = numbers.allocations;
 	counter[COUNTER_frees] = numbers.frees;
 	counter[COUNTER_unknown_frees] = numbers.unknown_frees;
+	target->drained.cost.cost_ns = numbers.cost_ns;
 }
 
 static bool is_running(void *joining, uint32_t own)
@@ -221,17 +224,35 @@ int read_python_books(struct collector *collector)
 	return err;
 }
 
+static uint64_t live_bytes_of(const struct collector *collector, uint64_t image)
+{
+	const struct image_blocks *blocks = drained_blocks_of(&collector->pass.drain.blocks, image);
+	uint64_t bytes = 0;
+
+	for (const struct block_chunk *chunk = blocks ? blocks->chunk : NULL; chunk; chunk = chunk->next)
+		for (size_t i = 0; i < chunk->nr; i++)
+			bytes += chunk->block[i].size;
+	return bytes;
+}
+
+static int read_stacks_of(struct collector *collector, struct target *target)
+{
+	struct joining joining = { .collector = collector, .target = target, .image = target->drained.account.image };
+	uint64_t *counter = target->drained.account.counter;
+	int err = books_read_stacks(target->python.books, collector->options.traceback_limit, join_stack, &joining);
+
+	counter[COUNTER_allocated_bytes] = joining.allocated_bytes;
+	counter[COUNTER_freed_bytes] = joining.allocated_bytes - live_bytes_of(collector, joining.image);
+	return err;
+}
+
 int read_python_stacks(struct collector *collector)
 {
 	int err = 0;
 
-	for (size_t i = 0; i < collector->targets.target_nr && !err; i++) {
-		struct target *target = collector->targets.target[i];
-		struct joining joining = { .collector = collector, .target = target, .image = target->drained.account.image };
-
-		if (target->python.books)
-			err = books_read_stacks(target->python.books, collector->options.traceback_limit, join_stack, &joining);
-	}
+	for (size_t i = 0; i < collector->targets.target_nr && !err; i++)
+		if (collector->targets.target[i]->python.books)
+			err = read_stacks_of(collector, collector->targets.target[i]);
 	return err;
 }
 

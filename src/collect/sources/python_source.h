@@ -26,6 +26,14 @@ int note_python_code(void *collector, void *record, size_t bytes);
 /* The kernel side forgets a process's CPython; code objects are swept when many have no process. */
 void forget_python(struct collector *collector, const struct target *target);
 
+struct inject_python;
+
+/*
+ * What is to be known of a process's CPython to put hooks into its tables. 0, or -ENOTSUP, -EAGAIN… with a line in *why.
+ * Looks at files and memory, and changes nothing.
+ */
+int python_hooks_plan(struct collector *collector, struct target *target, struct inject_python *ret, struct reason *why);
+
 /* ---- a view of its own ---- */
 
 /*

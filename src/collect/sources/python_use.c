@@ -16,6 +16,7 @@
 #include "collect/recording/collector.h"
 #include "collect/sources/block_sources.h"
 #include "elf/allocators.h"
+#include "inject/inject.h"
 #include "elf/python/python_info.h"
 #include "elf/python/python_layers.h"
 #include "elf/python/python_lines.h"
@@ -409,6 +410,8 @@ static int try_python(struct collector *collector, struct target *target, uint32
 	bool is_mapped = find_bias(&target->mappings, object, info, &bias), is_hooked;
 	int err = 0;
 
+	if (has_books(collector, target))
+		return attach_books(collector, target, object, info);
 	if (target__is_beside(target) && targets_beside_nr(&collector->targets) >= PYTHONS_MOST)
 		fault = "so many other processes are recorded with theirs";
 	else
@@ -423,8 +426,6 @@ static int try_python(struct collector *collector, struct target *target, uint32
 		note_python(collector, target, path, fault);
 		return 0;
 	}
-	if (has_books(collector, target))
-		return attach_books(collector, target, object, info);
 	is_hooked = asked.function[PYTHON_RAW][PYTHON_MALLOC];
 	if (is_hooked) /* debug hooks have places of their own */
 		err = sandbox__python(collector->helpers.sandbox, collector->objects.object[object]->fd, &asked, &hooked, NULL);
@@ -461,6 +462,85 @@ static int use_python(struct collector *collector, struct target *target, struct
 		python_view_refuse(collector, target);
 	return err || !target->python.is_used || target->python.books || pools_asked(collector) == PYTHON_POOLS_ONLY ? err :
 	       attach_heap_for_python(collector, target, why);
+}
+
+/* ---- hooks in its tables ---- */
+
+/* The struct whose functions are to be replaced: the table itself, or what the context of tracemalloc in front leads to. */
+static uint64_t table_of_layer(const struct python_layers *layers, uint64_t table)
+{
+	return layers->recorded ? layers->layer[layers->recorded - 1].context : table;
+}
+
+static int plan_words(struct target *target, const struct python_info *info, uint64_t bias, struct inject_python *ret,
+		      struct reason *why)
+{
+	const struct python_memory memory = { target, target__read_memory };
+
+	for (int domain = 0; domain < PYTHON_DOMAIN_NR; domain++) {
+		struct python_layers layers;
+		uint64_t table;
+		int err = python_layers_read(info, bias, domain, &memory, &layers, why);
+
+		if (err || !layers.nr)
+			return err ?: reason_set(why, -EAGAIN, "the tables of Python's allocators cannot be read");
+		table = table_of_layer(&layers, info->table[domain] + bias);
+		for (int i = 0; i < PYTHON_OPERATION_NR; i++) {
+			ret->word[domain][i].address = table + sizeof(uint64_t) * (1 + i);
+			ret->word[domain][i].was = layers.layer[layers.recorded].function[i];
+		}
+	}
+	return 0;
+}
+
+/* Where pthread_getspecific() would find the thread state, behind the thread pointer. */
+static int plan_key(struct target *target, uint64_t key_at, struct python_hooks *ret, struct reason *why)
+{
+	uint32_t key[2]; /* whether it is in force; its number */
+
+	if (target__read_memory(target, key_at, key, sizeof(key)))
+		return reason_set(why, -EAGAIN, "the key of Python's thread states cannot be read");
+	if (key[0] != 1)
+		return reason_set(why, -EAGAIN, "its Python has not begun yet, or is ending");
+	if (key[1] >= GLIBC_KEYS_OF_TABLE)
+		return reason_set(why, -ENOTSUP, "the key of Python's thread states is %u, and only %u are looked for", key[1],
+				  GLIBC_KEYS_OF_TABLE);
+	memcpy(&ret->key_is, key, sizeof(ret->key_is));
+	ret->key_at = key_at;
+	ret->state_at = GLIBC_SPECIFIC_FIRST + 16 * key[1] + 8;
+	return 0;
+}
+
+static const struct mapping *mapping_of(const struct mappings *mappings, uint32_t object)
+{
+	return array_find(mappings, mapping, i, mappings->mapping[i].object == object && mapping_is_there(mappings, &mappings->mapping[i]));
+}
+
+int python_hooks_plan(struct collector *collector, struct target *target, struct inject_python *ret, struct reason *why)
+{
+	struct python_asked asked = places_asked(collector);
+	const struct mapping *mapping;
+	const struct python_info *info;
+	const char *fault;
+	uint32_t object;
+	uint64_t bias;
+	int err = find_cpython(collector, target, &object, &info);
+
+	if (err)
+		return err == -ENOENT ? reason_set(why, -ENOTSUP, "it runs no CPython: only Python's objects can be recorded so") : err;
+	mapping = mapping_of(&target->mappings, object);
+	if (*info->fault || !mapping || !find_bias(&target->mappings, object, info, &bias))
+		return reason_set(why, -ENOTSUP, "%s: %s", collector->objects.object[object]->path,
+				  *info->fault ? info->fault : "its code is not mapped");
+	fault = find_fault(collector, target, info, bias, &asked);
+	if (!fault && info->offsets.frame_owner == PYTHON_NO_OFFSET)
+		fault = "CPython 3.11 and later can be recorded so";
+	if (fault)
+		return reason_set(why, -ENOTSUP, "%s: %s", collector->objects.object[object]->path, fault);
+	*ret = (struct inject_python){
+		.dev = mapping->dev, .inode = mapping->inode, .hooks.offsets = info->offsets, .tid_at = PYTHON_HOOKS_TID_AT,
+	};
+	return plan_key(target, info->tss_key - 4 + bias, &ret->hooks, why) ?: plan_words(target, info, bias, ret, why);
 }
 
 /* ---- the source ---- */
