@@ -21,7 +21,7 @@
 #define HOOK_WAIT_NS (200 * 1000000ull)
 #define HOOK_LOOK_NS 50000
 
-/* What a slot had at another time. Blocks of epochs up to `until` belong to this thread. */
+/* The thread that a slot had at another time. Blocks of epochs up to `until` belong to this thread. */
 struct slot_owner {
 	uint32_t slot, tid, until;
 };
@@ -48,7 +48,7 @@ struct books {
 /* ---- bytes of the file ---- */
 
 /* Holes are zeros, and stay holes. */
-static int read_at(const struct books *books, uint64_t at, void *to, size_t bytes)
+static int read_books_at(const struct books *books, uint64_t at, void *to, size_t bytes)
 {
 	for (size_t done = 0; done < bytes;) {
 		ssize_t got = pread(books->fd, (char *)to + done, bytes - done, at + done);
@@ -62,7 +62,7 @@ static int read_at(const struct books *books, uint64_t at, void *to, size_t byte
 	return 0;
 }
 
-/* The next range with data in [*at, end). False: there is none. */
+/* The next range with data in [*at, end). False: no data follow. */
 static bool next_data(const struct books *books, uint64_t *at, uint64_t end, uint64_t *ret_end)
 {
 	off_t data = lseek(books->fd, *at, SEEK_DATA), hole;
@@ -93,7 +93,7 @@ static int read_elements(const struct books *books, uint64_t at, uint64_t first,
 		last = last > end ? end : last;
 		for (uint64_t nr; i < last && !err; i += nr) {
 			nr = last - i < most ? last - i : most;
-			err = read_at(books, at + i * bytes, element, nr * bytes) ?: fn(what, element, i, nr);
+			err = read_books_at(books, at + i * bytes, element, nr * bytes) ?: fn(what, element, i, nr);
 		}
 		from = at + last * bytes;
 	}
@@ -118,7 +118,7 @@ static uint64_t cycles_now(void)
 #endif
 }
 
-/* What two looks at the counter take by themselves. */
+/* Two looks at the counter take so many by themselves. */
 static uint64_t cycles_of_a_look(void)
 {
 	uint64_t least = UINT64_MAX;
@@ -224,7 +224,7 @@ static int read_threads(struct books *books, thread_fn fn, void *what)
 		uint32_t slot = (at - BOOKS_AT_THREADS) / BOOKS_THREAD_BYTES;
 		struct thread_head thread;
 
-		err = read_at(books, thread_at(slot), &thread, sizeof(thread));
+		err = read_books_at(books, thread_at(slot), &thread, sizeof(thread));
 		if (!err && thread.tid) {
 			books->tid[slot] = thread.tid;
 			err = fn(what, slot, &thread);
@@ -319,7 +319,7 @@ static int await_thread(void *books_, uint32_t slot, const struct thread_head *b
 		if (waited_ns >= HOOK_WAIT_NS)
 			return -EAGAIN;
 		pause_ns(HOOK_LOOK_NS);
-		err = read_at(books, thread_at(slot), &now, sizeof(now));
+		err = read_books_at(books, thread_at(slot), &now, sizeof(now));
 	}
 	return err;
 }
@@ -363,7 +363,7 @@ int books_cut(struct books *books, uint64_t now_ns, bool has_ended)
 
 /* ---- blocks ---- */
 
-static int add_block(struct books *books, uint64_t address, uint64_t word, uint64_t size)
+static int add_books_block(struct books *books, uint64_t address, uint64_t word, uint64_t size)
 {
 	uint32_t epoch = BLOCK_EPOCH(word);
 	struct books_block block = { .address = address, .size = size };
@@ -391,7 +391,7 @@ static int read_words(void *read_, const void *words, uint64_t first, uint64_t n
 
 	for (uint64_t i = 0; i < nr && !err; i++)
 		if (word[i] & BLOCK_IS_LIVE)
-			err = add_block(read->books, read->address + (first + i) * 16, word[i], BLOCK_SIZE(word[i]));
+			err = add_books_block(read->books, read->address + (first + i) * 16, word[i], BLOCK_SIZE(word[i]));
 	return err;
 }
 
@@ -432,7 +432,7 @@ static int read_large(void *books_, const void *entries, uint64_t first, uint64_
 	(void)first;
 	for (uint64_t i = 0; i < nr && !err; i++)
 		if (entry[i].address >= BOOKS_PAGE)
-			err = add_block(books_, entry[i].address, entry[i].word, entry[i].size);
+			err = add_books_block(books_, entry[i].address, entry[i].word, entry[i].size);
 	return err;
 }
 
@@ -441,14 +441,14 @@ static bool is_block_at(uint32_t i, const void *address, const void *blocks)
 	return ((const struct books_block *)blocks)[i].address == *(const uint64_t *)address;
 }
 
-static uint64_t hash_of(uint64_t address)
+static uint64_t hash_of_address(uint64_t address)
 {
 	return address * UINT64_C(0x9e3779b97f4a7c15);
 }
 
 static bool is_handed(const struct books *books, uint64_t address)
 {
-	return idmap_find(&books->handed, hash_of(address), is_block_at, &address, books->block) != IDMAP_NONE;
+	return idmap_find(&books->handed, hash_of_address(address), is_block_at, &address, books->block) != IDMAP_NONE;
 }
 
 /* Each block that was handed over, once: it may have been read before it was freed. */
@@ -464,7 +464,7 @@ static int unite_handed(struct books *books, size_t read_nr)
 		if (is_handed(books, books->block[i].address))
 			books->block[i].address = 0;
 		else
-			err = idmap_add(&books->handed, hash_of(books->block[i].address), i);
+			err = idmap_add(&books->handed, hash_of_address(books->block[i].address), i);
 	}
 	for (size_t i = 0; i < read_nr && !err; i++)
 		if (is_handed(books, books->block[i].address))
@@ -514,7 +514,7 @@ struct trie {
 };
 
 /* Parents have smaller numbers. */
-static uint32_t frames_of(const struct trie *trie, uint32_t node)
+static uint32_t frames_of_node(const struct trie *trie, uint32_t node)
 {
 	uint32_t nr = 0;
 
@@ -535,7 +535,7 @@ static int read_trie(const struct books *books, uint32_t most, struct trie *ret)
 	*ret = (struct trie){ .nr = number_of(&books->head->node_nr, BOOKS_NO_NODE - 1) + UINT64_C(1), .most = most };
 	ret->node = malloc(ret->nr * sizeof(*ret->node));
 	ret->frame = calloc(most + 1, sizeof(*ret->frame));
-	return ret->node && ret->frame ? read_at(books, BOOKS_AT_NODES, ret->node, ret->nr * sizeof(*ret->node)) : -ENOMEM;
+	return ret->node && ret->frame ? read_books_at(books, BOOKS_AT_NODES, ret->node, ret->nr * sizeof(*ret->node)) : -ENOMEM;
 }
 
 int books_read_stacks(struct books *books, uint32_t most, books_stack_fn fn, void *what)
@@ -548,7 +548,7 @@ int books_read_stacks(struct books *books, uint32_t most, books_stack_fn fn, voi
 
 		if (!stack.totals.allocations)
 			continue;
-		stack.frame_nr = frames_of(&trie, i);
+		stack.frame_nr = frames_of_node(&trie, i);
 		err = fn(what, &stack);
 	}
 	free(trie.node);
@@ -561,17 +561,17 @@ int books_read_stacks(struct books *books, uint32_t most, books_stack_fn fn, voi
 #define PART_MOST (UINT64_C(1) << 20)
 
 /* 0; -EINVAL: there is no such text. The caller frees *ret. */
-static int read_code(const struct books *books, uint32_t id, struct books_code **ret)
+static int read_books_code(const struct books *books, uint32_t id, struct books_code **ret)
 {
 	struct books_code head;
 	uint64_t at, bytes;
 	uint32_t place;
-	int err = read_at(books, BOOKS_AT_CODES + UINT64_C(4) * id, &place, sizeof(place));
+	int err = read_books_at(books, BOOKS_AT_CODES + UINT64_C(4) * id, &place, sizeof(place));
 
 	at = UINT64_C(8) * place;
 	if (err || at + sizeof(head) > BOOKS_TEXT_BYTES)
 		return err ?: -EINVAL;
-	err = read_at(books, BOOKS_AT_TEXT + at, &head, sizeof(head));
+	err = read_books_at(books, BOOKS_AT_TEXT + at, &head, sizeof(head));
 	if (err || head.id != id || head.file_bytes > PART_MOST || head.name_bytes > PART_MOST || head.line_bytes > PART_MOST)
 		return err ?: -EINVAL;
 	bytes = sizeof(head) + head.file_bytes + head.name_bytes + head.line_bytes;
@@ -580,7 +580,7 @@ static int read_code(const struct books *books, uint32_t id, struct books_code *
 	*ret = malloc(bytes);
 	if (!*ret)
 		return -ENOMEM;
-	err = read_at(books, BOOKS_AT_TEXT + at, *ret, bytes);
+	err = read_books_at(books, BOOKS_AT_TEXT + at, *ret, bytes);
 	if (!err)
 		**ret = head; /* as it was checked */
 	return err;
@@ -594,7 +594,7 @@ int books_read_codes(struct books *books, books_code_fn fn, void *what)
 	while (books->codes_read < nr && !err) {
 		struct books_code *code = NULL;
 
-		err = read_code(books, ++books->codes_read, &code);
+		err = read_books_code(books, ++books->codes_read, &code);
 		err = err == -EINVAL ? 0 : err ?: fn(what, code);
 		free(code);
 	}

@@ -163,12 +163,15 @@ static int inject_planned(struct collector *collector, struct inject_plan *plan,
 /* ---- hooks ---- */
 
 /* The process's file may be gone by now: then there is nothing to record. */
-static int take_books(struct collector *collector, pid_t pid, const struct inject_books *books, uint64_t stopped_ns,
-		      struct reason *ret)
+static int take_books(struct collector *collector, pid_t pid, const struct inject_python *python,
+		      const struct inject_books *books, uint64_t stopped_ns, struct reason *ret)
 {
+	struct python_books new = { .pid = pid, .stopped_ns = stopped_ns };
 	int fd, err = inject_open_books(pid, books, &fd);
 
-	err = err ?: python_books_add(&collector->sources->python_books, pid, fd, stopped_ns);
+	for (int i = 0; i < PYTHON_WORDS; i++)
+		new.word[i].address = python->word[i / PYTHON_OPERATION_NR][i % PYTHON_OPERATION_NR].address;
+	err = err ?: python_books_add(&collector->sources->python_books, &new, fd);
 	return err ? reason_set(ret, err, "its books cannot be opened: %s", strerror(-err)) : 0;
 }
 
@@ -193,7 +196,7 @@ static int inject_hooks(struct collector *collector, const struct target *target
 	link_holder__tell_files(link_holder, try->pid, &file, file.start != 0);
 	if (err)
 		forget_injection(&collector->sources->injections);
-	return err ?: take_books(collector, try->pid, &books, try->times.stopped_ns, &try->found);
+	return err ?: take_books(collector, try->pid, python, &books, try->times.stopped_ns, &try->found);
 }
 
 static int inject_exactly(struct collector *collector, struct injection_try *try)
@@ -232,7 +235,7 @@ int collector__inject(struct collector *collector, pid_t pid, uint64_t sample_by
 
 /* ---- ejecting it ---- */
 
-/* What was injected, at the beginning of a sentence and in it. */
+/* Names for the thing that was injected. */
 struct injected_words {
 	const char *what, *is, *stays, *does;
 };
@@ -257,11 +260,12 @@ static void note_ejected(struct collector *collector, pid_t pid, const struct in
 }
 
 /* A child's hooks only pass on, and go with its end or its exec. */
-static void note_children_left(struct collector *collector, pid_t pid, const struct link_holder_ejection *ejection)
+static void note_children_left(struct collector *collector, pid_t pid, const struct injected_words *words,
+			       const struct link_holder_ejection *ejection)
 {
 	notes_add(&collector->notes,
-		  "the sampler stays in %" PRIu32 " process%s forked from process %d: 'allocsnap eject %d' takes it out%s",
-		  ejection->child_nr, ejection->child_nr == 1 ? "" : "es", pid, ejection->child,
+		  "%s %s in %" PRIu32 " process%s forked from process %d, and %s: 'allocsnap eject %d' takes it out%s",
+		  words->what, words->stays, ejection->child_nr, ejection->child_nr == 1 ? "" : "es", pid, words->does, ejection->child,
 		  ejection->child_nr == 1 ? "" : " of one of them");
 }
 
@@ -273,7 +277,7 @@ static bool note_ejection(struct collector *collector, pid_t pid, bool is_exact,
 	if (!has_ended)
 		note_ejected(collector, pid, &injected_words[is_exact], ejection);
 	if (ejection->child_nr)
-		note_children_left(collector, pid, ejection);
+		note_children_left(collector, pid, &injected_words[is_exact], ejection);
 	return ejection->child_nr || (!has_ended && (ejection->value || ejection->kept_nr));
 }
 

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
 
 #include "base/array.h"
 #include "base/clock.h"
@@ -18,21 +19,66 @@
 
 /* ---- which processes have some ---- */
 
+static struct python_books *find_process_books(const struct all_python_books *all, pid_t pid)
+{
+	return array_find(all, process, i, all->process[i].pid == pid);
+}
+
 struct books *find_python_books(const struct all_python_books *all, pid_t pid)
 {
-	const struct python_books *found = array_find(all, process, i, all->process[i].pid == pid);
+	const struct python_books *found = find_process_books(all, pid);
 
 	return found ? found->books : NULL;
 }
 
-int python_books_add(struct all_python_books *all, pid_t pid, int fd, uint64_t stopped_ns)
+static int read_table_word(pid_t pid, uint64_t address, uint64_t *ret)
 {
-	struct python_books new = { .pid = pid, .stopped_ns = stopped_ns };
-	int err = books_open(fd, monotonic_now_ns(), &new.books) ?: array_push(all, process, new);
+	const struct iovec to = { ret, sizeof(*ret) }, from = { (void *)address, sizeof(*ret) };
 
+	return process_vm_readv(pid, &to, 1, &from, 1, 0) == sizeof(*ret) ? 0 : -EFAULT;
+}
+
+int python_books_add(struct all_python_books *all, const struct python_books *new, int fd)
+{
+	struct python_books books = *new;
+	int err = books_open(fd, monotonic_now_ns(), &books.books);
+
+	books.looked_ns = monotonic_now_ns();
+	for (int i = 0; i < PYTHON_WORDS && !err; i++)
+		err = read_table_word(new->pid, new->word[i].address, &books.word[i].put);
+	err = err ?: array_push(all, process, books);
 	if (err)
-		books_close(new.books);
+		books_close(books.books);
 	return err;
+}
+
+static bool has_hooks(const struct python_books *books)
+{
+	uint64_t word;
+
+	for (int i = 0; i < PYTHON_WORDS; i++)
+		if (!read_table_word(books->pid, books->word[i].address, &word) && word != books->word[i].put)
+			return false;
+	return true;
+}
+
+/* From some time since the last look until now, calls were not seen: that is a gap, and it stays open. */
+static void check_hooks(struct collector *collector, struct target *target, struct python_books *books)
+{
+	uint64_t now_ns = monotonic_now_ns();
+
+	if (!books->is_lost && has_hooks(books)) {
+		books->looked_ns = now_ns;
+		return;
+	}
+	if (!books->is_lost)
+		notes_add(&collector->notes,
+			  "process %d (%s): other functions stand where its blocks were recorded (tracemalloc was stopped, or "
+			  "PyMem_SetAllocator was called): from here on nothing is recorded; to do: attach again",
+			  target->identity.pid, target->identity.comm);
+	books->is_lost = true;
+	pausing_add_past(&target->budget.own, books->looked_ns, now_ns);
+	books->looked_ns = now_ns;
 }
 
 void python_books_release(struct all_python_books *all)
@@ -188,7 +234,7 @@ static void join_numbers(struct target *target)
 	target->drained.cost.cost_ns = numbers.cost_ns;
 }
 
-static bool is_running(void *joining, uint32_t own)
+static bool is_own_tid_running(void *joining, uint32_t own)
 {
 	return find_running(joining, own);
 }
@@ -203,9 +249,12 @@ static int read_books_of(struct collector *collector, struct target *target)
 	struct books *books = target->python.books;
 	int err = read_running_threads(&joining);
 
+	if (!target->life.has_ended)
+		check_hooks(collector, target, find_process_books(&collector->sources->python_books, target->identity.pid));
+
 	/* Before the cut: a slot is free for a thread that begins later. */
 	if (!err && joining.thread_nr)
-		books_free_threads(books, is_running, &joining);
+		books_free_threads(books, is_own_tid_running, &joining);
 	err = err ?: books_cut(books, monotonic_now_ns(), target->life.has_ended);
 	err = err ?: books_read_blocks(books, join_block, &joining);
 	err = err ?: books_read_codes(books, join_code, &joining);
