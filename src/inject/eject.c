@@ -80,7 +80,7 @@ static bool is_pointer_to_hook(uint64_t address, const void *context)
 {
 	const struct injected_table *table = context;
 
-	return array_any(table->word_nr, i, table->word[i].put == address);
+	return is_in_sampler(address, table) && array_any(table->word_nr, i, table->word[i].put == address);
 }
 
 /* Where the program has put something else meanwhile, it stays. */
@@ -269,12 +269,12 @@ static bool is_any_thread_in(const struct ejecting *ejecting, const struct injec
 	const struct stack_search search = {
 		is_in_sampler, table, .in_frames = table->version == INJECTED_VERSION || table->word_nr,
 		.is_pointer = is_pointer_to_hook,
-	};
+	}, pointers = { is_pointer_to_hook, table };
 	pid_t tid;
 
 	for (size_t i = 0; i < ejecting->threads.thread_nr; i++)
 		if (is_in_sampler(ejecting->threads.thread[i].registers.rip, table) ||
-		    (table->word_nr && find_in_registers(&ejecting->threads.thread[i], &search)))
+		    (table->word_nr && find_in_registers(&ejecting->threads.thread[i], &pointers)))
 			return true;
 	return find_on_stacks(&ejecting->threads, &ejecting->maps, ejecting->mem_fd, &search, &tid);
 }
