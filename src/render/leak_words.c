@@ -11,10 +11,12 @@
 #include "base/units.h"
 #include "render.h"
 #include "render/caveats.h"
+#include "render/clean.h"
 #include "render/facts.h"
 #include "snapshot.h"
 
 #define SECOND 1e9
+#define REASON_INDENT 8
 #define REASON_COLUMNS 100
 
 static const struct {
@@ -212,21 +214,6 @@ char *leak_reason_text(const struct leak_window *window, const struct leak_verdi
 	return NULL;
 }
 
-/* In lines of words. */
-static void emit_wrapped(struct emitter *out, const char *text)
-{
-	while (*text) {
-		size_t len = strlen(text);
-
-		if (len > REASON_COLUMNS)
-			for (len = REASON_COLUMNS; len && text[len] != ' ';)
-				len--;
-		len = len ?: REASON_COLUMNS; /* an impossible number */
-		emit_line(out, "        %.*s", (int)len, text);
-		text += len + (text[len] == ' ');
-	}
-}
-
 static void emit_verdict(struct emitter *out, const struct leak_verdict *verdict)
 {
 	emit_text(out, "verdict", leak_kind_name(verdict->kind));
@@ -263,7 +250,8 @@ void emit_judgement(struct emitter *out, const struct leak_window *window, const
 		emit_err(out, -ENOMEM);
 	emit_verdict(out, verdict);
 	emit_text(out, "reason", reason);
-	emit_wrapped(out, reason ?: "");
+	if (emits_text(out))
+		emit_err(out, put_words(out->file, REASON_INDENT, REASON_COLUMNS, reason));
 	free(reason);
 }
 
