@@ -62,13 +62,14 @@ const char *leak_rate_text(char text[LEAK_RATE_MAX], double bytes_per_s)
 
 const char *leak_rates_text(char text[LEAK_RATES_MAX], double bytes_per_s, double least_bytes_per_s)
 {
-	char rate[LEAK_RATE_MAX], least[LEAK_RATE_MAX];
+	char rate[UNIT_TEXT_MAX], least[UNIT_TEXT_MAX];
 
-	leak_rate_text(rate, bytes_per_s);
-	if (least_bytes_per_s > 0)
-		snprintf(text, LEAK_RATES_MAX, "%s (at least %s)", rate, leak_rate_text(least, least_bytes_per_s));
-	else
-		snprintf(text, LEAK_RATES_MAX, "%s", rate);
+	if (least_bytes_per_s > 0) {
+		format_two_sizes(rate, bytes_per_s * 60, least, least_bytes_per_s * 60);
+		snprintf(text, LEAK_RATES_MAX, "%s/min (at least %s/min)", rate, least);
+	} else {
+		leak_rate_text(text, bytes_per_s);
+	}
 	return text;
 }
 
@@ -92,6 +93,17 @@ static const char *recorded_unit(const struct leak_verdict *verdict)
 	return verdict->by_pools ? "pools" : "blocks";
 }
 
+/* In which parts of the time survivors were born: "each eighth of the time", "2 of 3 eighths of the time since the first". */
+static void put_eighths(FILE *out, const struct leak_verdict *verdict)
+{
+	if (verdict->periods < verdict->span || verdict->doubts & LEAK_DOUBT_BURSTS)
+		fprintf(out, "%" PRIu32 " of %" PRIu32 " eighths of the time", verdict->periods, verdict->span);
+	else
+		fputs("each eighth of the time", out);
+	if (verdict->span < LEAK_PERIODS)
+		fputs(" since the first", out);
+}
+
 static void put_doubt(FILE *out, const struct leak_verdict *verdict, enum leak_doubt doubt)
 {
 	char clock[CLOCK_TEXT_MAX];
@@ -101,8 +113,9 @@ static void put_doubt(FILE *out, const struct leak_verdict *verdict, enum leak_d
 		fprintf(out, "only %" PRIu64 " %s so far: observe longer", verdict->survivors, recorded_unit(verdict));
 		break;
 	case LEAK_DOUBT_BURSTS:
-		fprintf(out, "born in %" PRIu32 " of %" PRIu32 " periods only: observe longer", verdict->periods,
-			verdict->span);
+		fputs("born in only ", out);
+		put_eighths(out, verdict);
+		fputs(": observe longer", out);
 		break;
 	case LEAK_DOUBT_SLOWING:
 		fprintf(out, "less than half as fast as before");
@@ -115,7 +128,7 @@ static void put_doubt(FILE *out, const struct leak_verdict *verdict, enum leak_d
 			clock_text(clock, verdict->since_ns));
 		break;
 	case LEAK_DOUBT_SNAPSHOTS:
-		fprintf(out, "only birth times show it: four snapshots of the recording make it sure");
+		fprintf(out, "only birth times show it: record at least four snapshots (40 s at the default interval)");
 		break;
 	}
 }
@@ -159,14 +172,17 @@ static void put_survivors(FILE *out, const struct leak_window *window, const str
 
 	fprintf(out, "%" PRIu64 " of %" PRIu64 " %s older than %.1f s are live", verdict->survivors,
 		verdict->survivors + verdict->freed, recorded_unit(verdict), horizon);
-	if (verdict->kind <= LEAK_LIKELY && !(verdict->doubts & LEAK_DOUBT_SNAPSHOTS))
-		fprintf(out, ", born in %" PRIu32 " of %" PRIu32 " periods", verdict->periods, verdict->span);
+	if (verdict->kind <= LEAK_LIKELY && !(verdict->doubts & (LEAK_DOUBT_SNAPSHOTS | LEAK_DOUBT_BURSTS))) {
+		fputs(", born in ", out);
+		put_eighths(out, verdict);
+	}
 	if (is_nothing_freed(window, verdict))
 		fprintf(out, "; nothing from here was freed so far: a leak, or something that takes more than %.0f s to "
 			"fill", window->span_ns / SECOND);
 	else
-		fprintf(out, "; of %s%.0f %sallocated, %.0f were freed, hardly any of them so late", verdict->by_pools ? "about " : "",
-			verdict->allocated, verdict->by_pools ? "objects " : "", count_freed(window, verdict));
+		fprintf(out, "; of %s%.0f %sallocated, %.0f were freed, nearly all of them before they were %.1f s old",
+			verdict->by_pools ? "about " : "", verdict->allocated, verdict->by_pools ? "objects " : "",
+			count_freed(window, verdict), horizon);
 	if (verdict->by_pools)
 		fputs("; another line may keep what is in them", out);
 }
