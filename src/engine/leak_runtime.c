@@ -90,11 +90,30 @@ bool leak_line_explains(const struct leaks *leaks, const struct leak_line *line)
 	return leak_line_caller(leaks, line)->domain != DOMAIN_MMAP || mappings_explain(leaks);
 }
 
-double leaks_untraced_growth(const struct leaks *leaks)
+/* If it is most of the growth, and a MiB or more; otherwise 0. */
+static double unexplained_growth(const struct leaks *leaks)
 {
 	double growth = anonymous_growth(leaks), traced = leaks_traced_growth(leaks);
 
 	return growth >= GROWTH_LEAST && 2 * traced < growth ? growth - (traced > 0 ? traced : 0) : 0;
+}
+
+/* An estimate whose interval contains the growth is no evidence of memory that is not traced. */
+static bool samples_may_explain(const struct leaks *leaks)
+{
+	const struct live_growth *growth = &leaks->rss_growth;
+
+	return growth->missed_bytes > 0 && leaks_traced_growth(leaks) + growth->missed_bytes >= anonymous_growth(leaks);
+}
+
+double leaks_untraced_growth(const struct leaks *leaks)
+{
+	return samples_may_explain(leaks) ? 0 : unexplained_growth(leaks);
+}
+
+double leaks_missed_growth(const struct leaks *leaks)
+{
+	return samples_may_explain(leaks) ? unexplained_growth(leaks) : 0;
 }
 
 bool has_heap_beside(const struct snapshot *snapshot)

@@ -54,6 +54,9 @@ bool leak_line_explains(const struct leaks *leaks, const struct leak_line *line)
  */
 double leaks_untraced_growth(const struct leaks *leaks);
 
+/* The same growth, if the recording has so few samples that blocks without one may explain it. */
+double leaks_missed_growth(const struct leaks *leaks);
+
 /* The likely kind of that memory. */
 enum leak_untraced {
 	LEAK_UNTRACED_UNKNOWN,

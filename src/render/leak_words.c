@@ -343,6 +343,21 @@ const char *untraced_text(char text[LEAK_UNJUDGED_MAX], const struct untraced_gr
 	return text;
 }
 
+/* "too few samples: 3120 KiB by which anonymous memory grew are in none of them; observe longer, or --inject=64K" */
+static const char *few_samples_text(char text[LEAK_UNJUDGED_MAX], const struct leaks *leaks)
+{
+	const char *sampler = snapshot__metadata(leaks->last, "sampler"), *kind = snapshot__metadata(leaks->last, "sampler_kind");
+	uint64_t finer = snapshot__metadata_u64(leaks->last, "sample_bytes", 0) / 8 / 1024;
+	bool is_injected = kind && !strcmp(kind, "injected");
+	char size[SIZE_TEXT_MAX], option[64] = "";
+
+	if (finer && (is_injected || !sampler))
+		snprintf(option, sizeof(option), ", or %s%" PRIu64 "K", is_injected ? "--inject=" : "--sample ", finer);
+	snprintf(text, LEAK_UNJUDGED_MAX, "too few samples: %s by which anonymous memory grew are in none of them; observe "
+		 "longer%s", size_text(size, leaks_missed_growth(leaks), false), option);
+	return text;
+}
+
 const char *leak_unjudged_text(char text[LEAK_UNJUDGED_MAX], enum leak_unjudged unjudged, const struct leaks *leaks)
 {
 	uint32_t nr = leaks->window.snapshot_nr;
@@ -364,6 +379,8 @@ const char *leak_unjudged_text(char text[LEAK_UNJUDGED_MAX], enum leak_unjudged 
 	case LEAK_UNJUDGED_UNTRACED:
 		untraced = leaks_find_untraced(leaks);
 		return untraced_text(text, &untraced);
+	case LEAK_UNJUDGED_SAMPLES:
+		return few_samples_text(text, leaks);
 	case LEAK_UNJUDGED_SNAPSHOTS:
 		snprintf(text, LEAK_UNJUDGED_MAX, "%" PRIu32 " snapshot%s; at least %d are needed", nr, nr == 1 ? "" : "s",
 			 LEAK_SNAPSHOTS_LEAST);
