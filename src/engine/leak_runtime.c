@@ -157,6 +157,19 @@ struct untraced_growth leaks_find_untraced(const struct leaks *leaks)
 	};
 }
 
+bool leak_line_is_nameless(const struct leaks *leaks, const struct leak_line *line)
+{
+	const struct snapshot_tables *tables = snapshot__tables(leaks->last);
+	const struct leak_caller *caller = leak_line_caller(leaks, line);
+	const struct snap_traceback *row = &tables->traceback[caller->traceback];
+	const struct snap_frame *frame;
+
+	if (caller->skipped >= row->nframe)
+		return false;
+	frame = &tables->frame[tables->traceback_frame[row->first + caller->skipped]];
+	return frame->object && !frame->function && !frame->lineno;
+}
+
 unsigned int leak_line_runtimes(const struct leaks *leaks, const struct leak_line *line)
 {
 	const struct snapshot_tables *tables = snapshot__tables(leaks->last);

@@ -399,6 +399,7 @@ static const char *const leak_hint[LEAK_HINT_NR] = {
 	[LEAK_HINT_KEPT_LINES] = KEPT_LINES_TEXT,
 	[LEAK_HINT_POOLS] = "a pool of Python's small objects counts for the line that took it, also if another line keeps what is "
 			    "in it: 'leaks PID' judges each object",
+	[LEAK_HINT_NAMELESS] = NAMELESS_TEXT,
 	[LEAK_RUNTIME_PYTHON] = "Python code calls what leaks: '--domain python' names its lines; where that is refused, run "
 				"it with 'python3 -X tracemalloc': tracemalloc-to-json reads its snapshots",
 	[LEAK_RUNTIME_JAVASCRIPT] = "JavaScript calls what leaks. It is native memory, as of Buffers, which 'node --heap-prof' does "
@@ -418,8 +419,11 @@ unsigned int leak_answer_hints(const struct leak_answer *answer)
 		for (size_t k = 0; k < leaks->bundle[i].nr; k++) {
 			const struct leak_line *line = &leaks->line[leaks->bundle[i].first + k];
 
-			if (line->verdict.kind <= LEAK_GROWS)
-				runtimes |= leak_line_runtimes(leaks, line);
+			if (line->verdict.kind > LEAK_GROWS)
+				continue;
+			runtimes |= leak_line_runtimes(leaks, line);
+			if (leak_line_is_nameless(leaks, line))
+				runtimes |= 1u << LEAK_HINT_NAMELESS;
 		}
 	return runtimes | (shown ? recording : recording & ~(1u << LEAK_HINT_POOLS));
 }
