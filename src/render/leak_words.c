@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/units.h"
 #include "render.h"
 #include "render/caveats.h"
 #include "render/clean.h"
