@@ -7,13 +7,10 @@
 In turns; ratios are medians of the rounds' own ratios, with quartiles. Environment: BENCH_ROUNDS (9).
 """
 import os
-import pathlib
-import re
 import signal
 import subprocess
 import sys
 import tempfile
-import time
 
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -23,11 +20,6 @@ from rounds import Samples, end_in_order, in_turns, load, rounds_wanted  # pylin
 
 PART = 10  # of the work, by probes
 PROBED_ROUNDS = 2
-
-
-def catches(pid, signo):
-    status = pathlib.Path(f"/proc/{pid}/status").read_text(encoding="ascii")
-    return int(re.search(r"^SigCgt:\s*([0-9a-f]+)", status, re.M)[1], 16) >> (signo - 1) & 1
 
 
 class Bench:
@@ -55,16 +47,15 @@ class Bench:
         return int(program.stdout.readline())
 
     def attach(self, pid, folder, options):
-        """The recorder, once it has written a first snapshot: then it records."""
-        argv = [self.allocsnap, "attach", str(pid), "-i", "1h", "-o", folder, *options]
+        """The recorder, once it has written a first snapshot: then it records. It stands still while the work is measured."""
+        argv = [self.allocsnap, "attach", str(pid), "-i", "1s", "-o", folder, *options]
         recorder = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)  # pylint: disable=consider-using-with
-        while recorder.poll() is None and not catches(recorder.pid, signal.SIGUSR1):
-            time.sleep(0.01)
-        recorder.send_signal(signal.SIGUSR1)
         assert recorder.stdout.readline(), argv
+        recorder.send_signal(signal.SIGSTOP)
         return recorder
 
     def end(self, work, recorder, part):
+        recorder.send_signal(signal.SIGCONT)
         recorder.terminate()
         last = recorder.communicate()[0].split()[-1]
         shown = subprocess.run([self.allocsnap, "show", last], check=True, stdout=subprocess.PIPE, text=True).stdout
