@@ -129,7 +129,7 @@ MUTANTS = {
         "python/python_calls.bpf.h", "\tif (size < settings.min_size || (settings.max_size && size > settings.max_size))\n"
         "\t\treturn 0;\n\tpython_record", "\tpython_record"),
     "growth: a pool is a thread's newest block": (
-        "python/python_calls.bpf.h", "\tthread->layer[LAYER_POOL].newest = 0; /* its end is not that of a block */\n", ""),
+        "python/python_calls.bpf.h", "\tthread->layer[LAYER_POOL].newest = 0; /* the pool's end is not the free of a block */\n", ""),
     "growth: large blocks are no samples": (
         "account/sample.bpf.h", "return (struct estimate){ 1, bytes, is_estimating() };",
         "return (struct estimate){ 1, bytes, is_sampling() };"),

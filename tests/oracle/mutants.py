@@ -229,7 +229,7 @@ MUTANTS = {
         "src/render/statistic_text.c",
         ("(double)cost->size / cost->count", "cost->size / cost->count")),
     "text: 100 KiB have a decimal": (
-        "src/base/units.c", ("fabs(bytes) < 100 &&", "fabs(bytes) <= 100 &&")),
+        "src/base/units.c", ("fabs(value) < 100 &&", "fabs(value) <= 100 &&")),
     "format: limit takes the oldest": (
         "src/render/statistic_text.c",
         ("return (struct slice){ nframe - nr, nr };", "return (struct slice){ 0, nr };")),
