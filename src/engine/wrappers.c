@@ -168,7 +168,7 @@ static const char *const allocator_path[] = {
 };
 
 static const char *const sampler_path[] = {
-	"*/liballocsnap-sampler*.so*", "/memfd:allocsnap-sampler*",
+	"*/liballocsnap-sampler*.so*", "/memfd:allocsnap-sampler*", "/memfd:allocsnap-hooks*",
 };
 
 static bool matches_wrapper_row(const char *const *row, size_t nr, const char *base)
