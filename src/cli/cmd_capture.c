@@ -389,6 +389,10 @@ static int check_injection(const struct command *command, const struct capture_o
 		{ !injects_exactly(options) && options->domains && !(options->domains & COLLECTOR_MALLOC), "--domain without malloc" },
 		{ injects_exactly(options) && options->domains & ~COLLECTOR_PYTHON, "--domain, which is python with it," },
 		{ injects_exactly(options) && options->max_overhead, "--max-overhead" },
+		{ injects_exactly(options) && options->recording.triggers.peak_percent, "--on-peak" },
+		{ injects_exactly(options) &&
+			  (options->recording.triggers.growth_bytes || options->recording.triggers.growth_percent), "--on-growth" },
+		{ injects_exactly(options) && options->probe.item_nr, "--probe" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(others) && options->inject_bytes; i++)

@@ -141,7 +141,7 @@ struct snapshot_facts snapshot_facts(const struct snapshot *snapshot)
 	}
 	facts.current_bytes = add_bytes_beyond(facts.current_bytes, bytes);
 	facts.blocks = add_bytes_beyond(tables->trace_nr, blocks);
-	facts.has_peak = snapshot_has_counter(snapshot, "peak_bytes");
+	facts.has_peak = snapshot_has_counter(snapshot, "peak_bytes") && !snapshot__metadata(snapshot, "books_bytes");
 	facts.peak_bytes = snapshot__counter(snapshot, "peak_bytes");
 	if (facts.peak_bytes < facts.current_bytes)
 		facts.peak_bytes = facts.current_bytes;

@@ -39,6 +39,8 @@ static void read_counters(const struct accounts *accounts, const struct target *
 	*ret = accounts->process[target->slot];
 	if (!ret->image)
 		*ret = target->now.account;
+	if (!ret->counter[COUNTER_allocations]) /* a source of blocks counts by itself, at each pass */
+		memcpy(ret->counter, target->drained.account.counter, sizeof(ret->counter));
 }
 
 void read_traced_memory(const struct accounts *accounts, const struct target *target, struct traced_memory *ret)

@@ -102,6 +102,7 @@ struct joining {
 	struct target *target;
 	uint64_t image;
 	uint64_t allocated_bytes;
+	uint64_t live_bytes, live_nr; /* of all sizes */
 	struct running_thread *thread; /* sorted by own */
 	size_t thread_nr, thread_alloc;
 };
@@ -153,7 +154,7 @@ static uint64_t traceback_id(const struct joining *joining, uint32_t node)
 
 static int join_block(void *joining_, const struct books_block *block)
 {
-	const struct joining *joining = joining_;
+	struct joining *joining = joining_;
 	const struct block_key key = block_key_of(block->address, joining->image, LAYER_POOL);
 	const struct block joined = {
 		.size = block->size,
@@ -163,6 +164,12 @@ static int join_block(void *joining_, const struct books_block *block)
 		.domain = DOMAIN_PYTHON,
 	};
 
+	const struct collector_options *options = &joining->collector->options;
+
+	joining->live_bytes += block->size;
+	joining->live_nr++;
+	if (block->size < options->min_size || (options->max_size && block->size > options->max_size))
+		return 0;
 	return drained_blocks_add(&joining->collector->pass.drain.blocks, &key, &joined);
 }
 
@@ -222,7 +229,7 @@ static int join_code(void *joining_, const struct books_code *code)
 }
 
 /* The numbers of the kernel's account are of probes, which such a process has none of. */
-static void join_numbers(struct target *target)
+static void join_numbers(struct target *target, const struct joining *joining)
 {
 	struct books_numbers numbers;
 	uint64_t *counter = target->drained.account.counter;
@@ -231,6 +238,8 @@ static void join_numbers(struct target *target)
 	counter[COUNTER_allocations] = numbers.allocations;
 	counter[COUNTER_frees] = numbers.frees;
 	counter[COUNTER_unknown_frees] = numbers.unknown_frees;
+	counter[COUNTER_current_bytes] = joining->live_bytes;
+	counter[COUNTER_current_blocks] = joining->live_nr;
 	target->drained.cost.cost_ns = numbers.cost_ns;
 }
 
@@ -258,7 +267,7 @@ static int read_books_of(struct collector *collector, struct target *target)
 	err = err ?: books_cut(books, monotonic_now_ns(), target->life.has_ended);
 	err = err ?: books_read_blocks(books, join_block, &joining);
 	err = err ?: books_read_codes(books, join_code, &joining);
-	join_numbers(target);
+	join_numbers(target, &joining);
 	free(joining.thread);
 	return err;
 }
@@ -273,17 +282,6 @@ int read_python_books(struct collector *collector)
 	return err;
 }
 
-static uint64_t live_bytes_of(const struct collector *collector, uint64_t image)
-{
-	const struct image_blocks *blocks = drained_blocks_of(&collector->pass.drain.blocks, image);
-	uint64_t bytes = 0;
-
-	for (const struct block_chunk *chunk = blocks ? blocks->chunk : NULL; chunk; chunk = chunk->next)
-		for (size_t i = 0; i < chunk->nr; i++)
-			bytes += chunk->block[i].size;
-	return bytes;
-}
-
 static int read_stacks_of(struct collector *collector, struct target *target)
 {
 	struct joining joining = { .collector = collector, .target = target, .image = target->drained.account.image };
@@ -291,7 +289,7 @@ static int read_stacks_of(struct collector *collector, struct target *target)
 	int err = books_read_stacks(target->python.books, collector->options.traceback_limit, join_stack, &joining);
 
 	counter[COUNTER_allocated_bytes] = joining.allocated_bytes;
-	counter[COUNTER_freed_bytes] = joining.allocated_bytes - live_bytes_of(collector, joining.image);
+	counter[COUNTER_freed_bytes] = joining.allocated_bytes - counter[COUNTER_current_bytes];
 	return err;
 }
 
