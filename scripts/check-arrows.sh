@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Each include of src/ is one that scripts/arrows allows.
+# Each include of src/ is one that scripts/arrows allows, and each arrow there is one that an include needs.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -42,6 +42,7 @@ FILENAME == "scripts/arrows" {
 		to = name
 		sub(/\.h$/, "", to)
 	}
+	used[room, to] = 1
 	if (!(room in order)) {
 		print "check-arrows: src/" room " is not in scripts/arrows" | "cat >&2"
 		bad = 1
@@ -50,4 +51,13 @@ FILENAME == "scripts/arrows" {
 		bad = 1
 	}
 }
-END { exit bad }' scripts/arrows -
+END {
+	for (arrow in allowed) {
+		if (arrow in used)
+			continue
+		split(arrow, ends, SUBSEP)
+		print "check-arrows: scripts/arrows: no file of " ends[1] " includes from " ends[2] | "cat >&2"
+		bad = 1
+	}
+	exit bad
+}' scripts/arrows -

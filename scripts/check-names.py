@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """No two functions of src/ and bpf/ have one name, and no two files there: what grep and a backtrace show is one thing.
-The files that comments and documents name exist."""
+The files that comments and documents name exist. In docs/architecture.md a file has the symbols that are named with it, and
+each room of scripts/arrows has a row."""
 import collections
 import os
 import re
@@ -16,6 +17,8 @@ COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 # A file of ours: its folder is one of ours, or it is a header without a folder. NAME in capitals stands for any name.
 FILE = re.compile(r"(?<![\w/.<*-])((?:[a-z_]+/)*)([a-z_0-9]+\.(?:bpf\.[ch]|[ch]|py|sql))\b(?![*(])")
+# `symbol`, `symbol()` in `file`
+SYMBOLS = re.compile(r"((?:`(?:enum |struct )?\w+(?:\(\))?`(?:, | and )?)+)\s+in\s+`((?:\w+/)+[\w.]+\.[ch])`")
 # They only go down.
 LIMIT_FUNCTIONS, LIMIT_FILES = 0, 0
 
@@ -42,6 +45,21 @@ def missing_files():
                     yield f"{path}: {folder}{name}"
 
 
+def wrong_in_architecture():
+    """"PATH: WHAT" for each symbol that its file lacks, and each room without one row of its own."""
+    path = "docs/architecture.md"
+    with open(path, encoding="utf-8") as file:
+        page = file.read()
+    for symbols, name in SYMBOLS.findall(page):
+        with open(name, encoding="utf-8") as file:
+            words = set(re.findall(r"\w+", file.read()))
+        yield from (f"{path}: {symbol} in {name}" for symbol in re.findall(r"(\w+)(?:\(\))?`", symbols) if symbol not in words)
+    rows = re.findall(r"`src/([\w/]+?)(?:\.c)?`", "".join(re.findall(r"^\| (`src/.*?) \|", page.split("\n## ")[1], re.MULTILINE)))
+    with open("scripts/arrows", encoding="utf-8") as file:
+        rooms = re.findall(r"^([\w/]+):", file.read(), re.MULTILINE)
+    yield from (f"{path}: one row of src/{room}" for room in rooms if rows.count(room) != 1)
+
+
 def main():
     functions, files = collections.defaultdict(set), collections.defaultdict(set)
     for path in subprocess.run(["git", "ls-files", "src", "bpf"], capture_output=True, text=True, check=True).stdout.split():
@@ -59,7 +77,7 @@ def main():
             print(f"{name}: {' '.join(sorted(paths))}")
     print(f"names: {len(functions)} functions; {len(twice)} names in two files or more, of at most {LIMIT_FUNCTIONS}; "
           f"{len(files)} file names twice, of at most {LIMIT_FILES}")
-    missing = sorted(set(missing_files()))
+    missing = sorted({*missing_files(), *wrong_in_architecture()})
     for line in missing:
         print(f"names: {line} does not exist", file=sys.stderr)
     return bool(missing) or len(twice) > LIMIT_FUNCTIONS or len(files) > LIMIT_FILES

@@ -66,7 +66,11 @@ static inline __attribute__((always_inline)) int shape_is_mapping(bpf_u32 shape)
 	return shape == SHAPE_MMAP || shape == SHAPE_MUNMAP || shape == SHAPE_MREMAP;
 }
 
+/* The domains of blocks; domain_name() in elf/allocators.c names them. 0: the heap of the C library or of the program. */
 #define DOMAIN_MAPPING 1
+#define DOMAIN_JEMALLOC 2
+#define DOMAIN_TCMALLOC 3
+#define DOMAIN_MIMALLOC 4
 #define DOMAIN_PYTHON 5
 #define DOMAIN_USER 16 /* the first domain of --probe */
 #define DOMAIN_MAX 255

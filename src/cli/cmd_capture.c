@@ -294,7 +294,7 @@ static uint64_t max_size_of(const struct capture_options *options)
 		       COLLECTOR_PYTHON_SMALL_MAX : options->max_size;
 }
 
-static bool is_exact(const struct capture_options *options)
+static bool injects_exactly(const struct capture_options *options)
 {
 	return options->inject_bytes == COLLECTOR_INJECT_EXACT;
 }
@@ -303,7 +303,7 @@ static struct collector_options collector_options_of(const struct capture_option
 {
 	return (struct collector_options){
 		.unwinder = choose_unwinder(options),
-		.domains = options->domains ?: options->sample.by_pools || is_exact(options) ? COLLECTOR_PYTHON : 0,
+		.domains = options->domains ?: options->sample.by_pools || injects_exactly(options) ? COLLECTOR_PYTHON : 0,
 		.traceback_limit = options->traceback_limit,
 		.max_blocks = options->max_blocks,
 		.max_tracebacks = options->max_tracebacks,
@@ -385,9 +385,9 @@ static int check_injection(const struct command *command, const struct capture_o
 		{ options->children, "--children" },
 		{ options->retag, "--retag" },
 		{ options->python_frames, "--frames" },
-		{ !is_exact(options) && options->domains && !(options->domains & COLLECTOR_MALLOC), "--domain without malloc" },
-		{ is_exact(options) && options->domains & ~COLLECTOR_PYTHON, "--domain, which is python with it," },
-		{ is_exact(options) && options->max_overhead, "--max-overhead" },
+		{ !injects_exactly(options) && options->domains && !(options->domains & COLLECTOR_MALLOC), "--domain without malloc" },
+		{ injects_exactly(options) && options->domains & ~COLLECTOR_PYTHON, "--domain, which is python with it," },
+		{ injects_exactly(options) && options->max_overhead, "--max-overhead" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(others) && options->inject_bytes; i++)

@@ -16,11 +16,6 @@
 struct elf_function;
 struct probe_info;
 
-/* Domains of allocators with names of their own: see struct allocator. */
-#define DOMAIN_JEMALLOC 2
-#define DOMAIN_TCMALLOC 3
-#define DOMAIN_MIMALLOC 4
-
 struct allocator_function {
 	const char *name;
 	enum call_shape shape;

@@ -99,7 +99,7 @@ static uint64_t rss_of(const struct snapshot *snapshot, uint64_t observed_ns)
 static struct memory memory_at(const struct snapshot *snapshot, uint64_t at_ns, uint64_t observed_ns)
 {
 	const struct snapshot_tables *tables = snapshot__tables(snapshot);
-	bool has_mappings = tables->trace_domain && snapshot__domain_name(snapshot, DOMAIN_MMAP);
+	bool has_mappings = tables->trace_domain && snapshot__domain_name(snapshot, DOMAIN_MAPPING);
 	struct memory memory = {
 		.at_ns = at_ns,
 		.rss = rss_of(snapshot, observed_ns),
@@ -109,7 +109,7 @@ static struct memory memory_at(const struct snapshot *snapshot, uint64_t at_ns, 
 	};
 
 	for (uint64_t i = 0; i < tables->trace_nr; i++)
-		*(has_mappings && tables->trace_domain[i] == DOMAIN_MMAP ? &memory.mapped_bytes : &memory.block_bytes) +=
+		*(has_mappings && tables->trace_domain[i] == DOMAIN_MAPPING ? &memory.mapped_bytes : &memory.block_bytes) +=
 			tables->trace_size[i] * (tables->trace_weight ? tables->trace_weight[i] : 1);
 	return memory;
 }

@@ -87,7 +87,7 @@ double leaks_traced_growth(const struct leaks *leaks)
 
 bool leak_line_explains(const struct leaks *leaks, const struct leak_line *line)
 {
-	return leak_line_caller(leaks, line)->domain != DOMAIN_MMAP || mappings_explain(leaks);
+	return leak_line_caller(leaks, line)->domain != DOMAIN_MAPPING || mappings_explain(leaks);
 }
 
 double leaks_untraced_growth(const struct leaks *leaks)

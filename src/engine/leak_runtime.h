@@ -5,6 +5,7 @@
 /* Which runtimes interpret or compile the code that calls what leaks: such code has no names in a snapshot. */
 
 #include "engine/leak_report.h"
+#include "shared/call_types.h"
 
 enum leak_runtime {
 	LEAK_RUNTIME_PYTHON,
@@ -29,9 +30,6 @@ bool has_kept_lines(const struct snapshot *snapshot);
  * address and with other calls inlined: then the same call has another traceback.
  */
 bool leak_passes_made_code(const struct snapshot *snapshot, uint32_t traceback);
-
-#define DOMAIN_MMAP 1	/* named in a snapshot if mappings are recorded */
-#define DOMAIN_PYTHON 5 /* named in a snapshot if Python's objects are recorded */
 
 /* Whether Python's pools are recorded beside the heap, and not in its place. */
 bool has_heap_beside(const struct snapshot *snapshot);

@@ -84,6 +84,8 @@ struct books_head {
 
 #define BOOKS_THREADS (1u << BLOCK_THREAD_BITS)
 #define BOOKS_THREAD_TRIES 8
+#define BOOKS_TIMED_EACH 1024
+#define BOOKS_TIMED_MOST 20000 /* cycles: more are of a thread that has lost its processor meanwhile */
 #define BOOKS_DEEPEST 4096
 #define BOOKS_PLACES 1024
 #define BOOKS_CHILDREN 1024
@@ -105,6 +107,7 @@ struct books_thread {
 	uint64_t latest; /* the address of the block that it entered last */
 	uint64_t allocations, frees, unknown_frees; /* counted at the end of a hook: two looks say whether it has left one */
 	uint64_t steps; /* frames that were not in the memo */
+	uint64_t cycles; /* of the time stamp counter, in one of BOOKS_TIMED_EACH blocks that were entered, or freed */
 	uint32_t frame_nr; /* of the last walk: frame[1] is the outermost one */
 	uint32_t slot; /* its own number */
 	uint16_t place[BOOKS_PLACES]; /* of frames in frame[], by address */
@@ -196,7 +199,7 @@ struct books_gone {
 #define BOOKS_AT_BUCKETS (BOOKS_AT_HANDED + sizeof(struct books_large) * BOOKS_HANDED_MAX)
 #define BOOKS_AT_NODES (BOOKS_AT_BUCKETS + UINT64_C(4) * BOOKS_BUCKETS)
 #define BOOKS_AT_CODE_SLOTS (BOOKS_AT_NODES + sizeof(struct books_node) * BOOKS_NODES_MAX)
-#define BOOKS_AT_CONTENTS (BOOKS_AT_CODE_SLOTS + sizeof(struct books_code_slot) * BOOKS_CODE_SLOTS) /* uint32_t: ids, by hash of what is told */
+#define BOOKS_AT_CONTENTS (BOOKS_AT_CODE_SLOTS + sizeof(struct books_code_slot) * BOOKS_CODE_SLOTS) /* uint32_t: ids, by hash of the text */
 #define BOOKS_AT_CODES (BOOKS_AT_CONTENTS + UINT64_C(4) * BOOKS_CODE_SLOTS) /* uint32_t: the place of a text, in units of 8 bytes, by id */
 #define BOOKS_AT_TEXT (BOOKS_AT_CODES + UINT64_C(4) * BOOKS_CODES_MAX)
 #define BOOKS_BYTES (BOOKS_AT_TEXT + BOOKS_TEXT_BYTES)

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/idmap.h"
 
 #define ADDRESS_LIMIT (UINT64_C(1) << BOOKS_ADDRESS_BITS)
@@ -20,7 +21,7 @@
 #define HOOK_WAIT_NS (200 * 1000000ull)
 #define HOOK_LOOK_NS 50000
 
-/* What a slot had at another time. Blocks of epochs up to `until` belong to this thread. */
+/* The thread that a slot had at another time. Blocks of epochs up to `until` belong to this thread. */
 struct slot_owner {
 	uint32_t slot, tid, until;
 };
@@ -34,6 +35,7 @@ struct books {
 	bool has_ended; /* the process */
 	uint32_t codes_read;
 	uint64_t late_nr;
+	uint64_t opened_ns, opened_cycles; /* the time stamp counter then */
 	struct slot_owner *owner; /* of slots that were freed, by time */
 	size_t owner_nr, owner_alloc;
 	uint32_t *tid; /* of each slot now */
@@ -46,7 +48,7 @@ struct books {
 /* ---- bytes of the file ---- */
 
 /* Holes are zeros, and stay holes. */
-static int read_at(const struct books *books, uint64_t at, void *to, size_t bytes)
+static int read_books_at(const struct books *books, uint64_t at, void *to, size_t bytes)
 {
 	for (size_t done = 0; done < bytes;) {
 		ssize_t got = pread(books->fd, (char *)to + done, bytes - done, at + done);
@@ -60,7 +62,7 @@ static int read_at(const struct books *books, uint64_t at, void *to, size_t byte
 	return 0;
 }
 
-/* The next range with data in [*at, end). False: there is none. */
+/* The next range with data in [*at, end). False: no data follow. */
 static bool next_data(const struct books *books, uint64_t *at, uint64_t end, uint64_t *ret_end)
 {
 	off_t data = lseek(books->fd, *at, SEEK_DATA), hole;
@@ -91,7 +93,7 @@ static int read_elements(const struct books *books, uint64_t at, uint64_t first,
 		last = last > end ? end : last;
 		for (uint64_t nr; i < last && !err; i += nr) {
 			nr = last - i < most ? last - i : most;
-			err = read_at(books, at + i * bytes, element, nr * bytes) ?: fn(what, element, i, nr);
+			err = read_books_at(books, at + i * bytes, element, nr * bytes) ?: fn(what, element, i, nr);
 		}
 		from = at + last * bytes;
 	}
@@ -105,6 +107,28 @@ static uint32_t number_of(const uint32_t *place, uint32_t most)
 	uint32_t nr = __atomic_load_n(place, __ATOMIC_ACQUIRE);
 
 	return nr < most ? nr : most;
+}
+
+static uint64_t cycles_now(void)
+{
+#ifdef __x86_64__
+	return __builtin_ia32_rdtsc();
+#else
+	return monotonic_now_ns();
+#endif
+}
+
+/* Two looks at the counter take so many by themselves. */
+static uint64_t cycles_of_a_look(void)
+{
+	uint64_t least = UINT64_MAX;
+
+	for (int i = 0; i < 100; i++) {
+		uint64_t begun = cycles_now(), took = cycles_now() - begun;
+
+		least = took < least ? took : least;
+	}
+	return least;
 }
 
 /* ---- open and close ---- */
@@ -131,6 +155,8 @@ int books_open(int fd, uint64_t now_ns, struct books **ret)
 		return err ?: -EINVAL;
 	}
 	books->fd = fd;
+	books->opened_ns = monotonic_now_ns();
+	books->opened_cycles = cycles_now();
 	books->tid = calloc(BOOKS_THREADS, sizeof(*books->tid));
 	books->seen = calloc(BOOKS_THREADS, sizeof(*books->seen));
 	books->head = mmap(NULL, BOOKS_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, BOOKS_AT_HEAD);
@@ -177,10 +203,10 @@ void books_turn_off(struct books *books)
 /* The beginning of struct books_thread, which is all that is read of it. */
 struct thread_head {
 	uint32_t tid, gone_nr;
-	uint64_t inside, latest, allocations, frees, unknown_frees, steps;
+	uint64_t inside, latest, allocations, frees, unknown_frees, steps, cycles;
 };
 
-_Static_assert(offsetof(struct thread_head, steps) == offsetof(struct books_thread, steps), "the same members");
+_Static_assert(offsetof(struct thread_head, cycles) == offsetof(struct books_thread, cycles), "the same members");
 
 static uint64_t thread_at(uint32_t slot)
 {
@@ -198,7 +224,7 @@ static int read_threads(struct books *books, thread_fn fn, void *what)
 		uint32_t slot = (at - BOOKS_AT_THREADS) / BOOKS_THREAD_BYTES;
 		struct thread_head thread;
 
-		err = read_at(books, thread_at(slot), &thread, sizeof(thread));
+		err = read_books_at(books, thread_at(slot), &thread, sizeof(thread));
 		if (!err && thread.tid) {
 			books->tid[slot] = thread.tid;
 			err = fn(what, slot, &thread);
@@ -293,7 +319,7 @@ static int await_thread(void *books_, uint32_t slot, const struct thread_head *b
 		if (waited_ns >= HOOK_WAIT_NS)
 			return -EAGAIN;
 		pause_ns(HOOK_LOOK_NS);
-		err = read_at(books, thread_at(slot), &now, sizeof(now));
+		err = read_books_at(books, thread_at(slot), &now, sizeof(now));
 	}
 	return err;
 }
@@ -337,7 +363,7 @@ int books_cut(struct books *books, uint64_t now_ns, bool has_ended)
 
 /* ---- blocks ---- */
 
-static int add_block(struct books *books, uint64_t address, uint64_t word, uint64_t size)
+static int add_books_block(struct books *books, uint64_t address, uint64_t word, uint64_t size)
 {
 	uint32_t epoch = BLOCK_EPOCH(word);
 	struct books_block block = { .address = address, .size = size };
@@ -365,7 +391,7 @@ static int read_words(void *read_, const void *words, uint64_t first, uint64_t n
 
 	for (uint64_t i = 0; i < nr && !err; i++)
 		if (word[i] & BLOCK_IS_LIVE)
-			err = add_block(read->books, read->address + (first + i) * 16, word[i], BLOCK_SIZE(word[i]));
+			err = add_books_block(read->books, read->address + (first + i) * 16, word[i], BLOCK_SIZE(word[i]));
 	return err;
 }
 
@@ -406,7 +432,7 @@ static int read_large(void *books_, const void *entries, uint64_t first, uint64_
 	(void)first;
 	for (uint64_t i = 0; i < nr && !err; i++)
 		if (entry[i].address >= BOOKS_PAGE)
-			err = add_block(books_, entry[i].address, entry[i].word, entry[i].size);
+			err = add_books_block(books_, entry[i].address, entry[i].word, entry[i].size);
 	return err;
 }
 
@@ -415,14 +441,14 @@ static bool is_block_at(uint32_t i, const void *address, const void *blocks)
 	return ((const struct books_block *)blocks)[i].address == *(const uint64_t *)address;
 }
 
-static uint64_t hash_of(uint64_t address)
+static uint64_t hash_of_address(uint64_t address)
 {
 	return address * UINT64_C(0x9e3779b97f4a7c15);
 }
 
 static bool is_handed(const struct books *books, uint64_t address)
 {
-	return idmap_find(&books->handed, hash_of(address), is_block_at, &address, books->block) != IDMAP_NONE;
+	return idmap_find(&books->handed, hash_of_address(address), is_block_at, &address, books->block) != IDMAP_NONE;
 }
 
 /* Each block that was handed over, once: it may have been read before it was freed. */
@@ -438,7 +464,7 @@ static int unite_handed(struct books *books, size_t read_nr)
 		if (is_handed(books, books->block[i].address))
 			books->block[i].address = 0;
 		else
-			err = idmap_add(&books->handed, hash_of(books->block[i].address), i);
+			err = idmap_add(&books->handed, hash_of_address(books->block[i].address), i);
 	}
 	for (size_t i = 0; i < read_nr && !err; i++)
 		if (is_handed(books, books->block[i].address))
@@ -488,7 +514,7 @@ struct trie {
 };
 
 /* Parents have smaller numbers. */
-static uint32_t frames_of(const struct trie *trie, uint32_t node)
+static uint32_t frames_of_node(const struct trie *trie, uint32_t node)
 {
 	uint32_t nr = 0;
 
@@ -509,7 +535,7 @@ static int read_trie(const struct books *books, uint32_t most, struct trie *ret)
 	*ret = (struct trie){ .nr = number_of(&books->head->node_nr, BOOKS_NO_NODE - 1) + UINT64_C(1), .most = most };
 	ret->node = malloc(ret->nr * sizeof(*ret->node));
 	ret->frame = calloc(most + 1, sizeof(*ret->frame));
-	return ret->node && ret->frame ? read_at(books, BOOKS_AT_NODES, ret->node, ret->nr * sizeof(*ret->node)) : -ENOMEM;
+	return ret->node && ret->frame ? read_books_at(books, BOOKS_AT_NODES, ret->node, ret->nr * sizeof(*ret->node)) : -ENOMEM;
 }
 
 int books_read_stacks(struct books *books, uint32_t most, books_stack_fn fn, void *what)
@@ -522,7 +548,7 @@ int books_read_stacks(struct books *books, uint32_t most, books_stack_fn fn, voi
 
 		if (!stack.totals.allocations)
 			continue;
-		stack.frame_nr = frames_of(&trie, i);
+		stack.frame_nr = frames_of_node(&trie, i);
 		err = fn(what, &stack);
 	}
 	free(trie.node);
@@ -535,17 +561,17 @@ int books_read_stacks(struct books *books, uint32_t most, books_stack_fn fn, voi
 #define PART_MOST (UINT64_C(1) << 20)
 
 /* 0; -EINVAL: there is no such text. The caller frees *ret. */
-static int read_code(const struct books *books, uint32_t id, struct books_code **ret)
+static int read_books_code(const struct books *books, uint32_t id, struct books_code **ret)
 {
 	struct books_code head;
 	uint64_t at, bytes;
 	uint32_t place;
-	int err = read_at(books, BOOKS_AT_CODES + UINT64_C(4) * id, &place, sizeof(place));
+	int err = read_books_at(books, BOOKS_AT_CODES + UINT64_C(4) * id, &place, sizeof(place));
 
 	at = UINT64_C(8) * place;
 	if (err || at + sizeof(head) > BOOKS_TEXT_BYTES)
 		return err ?: -EINVAL;
-	err = read_at(books, BOOKS_AT_TEXT + at, &head, sizeof(head));
+	err = read_books_at(books, BOOKS_AT_TEXT + at, &head, sizeof(head));
 	if (err || head.id != id || head.file_bytes > PART_MOST || head.name_bytes > PART_MOST || head.line_bytes > PART_MOST)
 		return err ?: -EINVAL;
 	bytes = sizeof(head) + head.file_bytes + head.name_bytes + head.line_bytes;
@@ -554,7 +580,7 @@ static int read_code(const struct books *books, uint32_t id, struct books_code *
 	*ret = malloc(bytes);
 	if (!*ret)
 		return -ENOMEM;
-	err = read_at(books, BOOKS_AT_TEXT + at, *ret, bytes);
+	err = read_books_at(books, BOOKS_AT_TEXT + at, *ret, bytes);
 	if (!err)
 		**ret = head; /* as it was checked */
 	return err;
@@ -568,7 +594,7 @@ int books_read_codes(struct books *books, books_code_fn fn, void *what)
 	while (books->codes_read < nr && !err) {
 		struct books_code *code = NULL;
 
-		err = read_code(books, ++books->codes_read, &code);
+		err = read_books_code(books, ++books->codes_read, &code);
 		err = err == -EINVAL ? 0 : err ?: fn(what, code);
 		free(code);
 	}
@@ -586,6 +612,7 @@ static int add_numbers(void *sum_, uint32_t slot, const struct thread_head *thre
 	sum->frees += thread->frees;
 	sum->unknown_frees += thread->unknown_frees;
 	sum->steps += thread->steps;
+	sum->cost_ns += thread->cycles; /* until all are added up */
 	sum->thread_nr++;
 	return 0;
 }
@@ -593,10 +620,15 @@ static int add_numbers(void *sum_, uint32_t slot, const struct thread_head *thre
 void books_read_numbers(struct books *books, struct books_numbers *ret)
 {
 	const struct books_head *head = books->head;
+	uint64_t passed, looks;
 	struct stat st;
 
 	*ret = (struct books_numbers){ .late_nr = books->late_nr };
 	read_threads(books, add_numbers, ret);
+	looks = (ret->allocations + ret->frees) / BOOKS_TIMED_EACH * cycles_of_a_look();
+	ret->cost_ns = ret->cost_ns > looks ? ret->cost_ns - looks : 0;
+	passed = cycles_now() - books->opened_cycles;
+	ret->cost_ns = passed ? (double)ret->cost_ns * BOOKS_TIMED_EACH * (monotonic_now_ns() - books->opened_ns) / passed : 0;
 	for (int i = 0; i < BOOKS_LOSS_NR; i++)
 		ret->lost[i] = __atomic_load_n(&head->lost[i], __ATOMIC_RELAXED);
 	if (!fstat(books->fd, &st))

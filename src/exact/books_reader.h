@@ -59,9 +59,10 @@ int books_read_stacks(struct books *books, uint32_t most, books_stack_fn fn, voi
 typedef int (*books_code_fn)(void *what, const struct books_code *code);
 int books_read_codes(struct books *books, books_code_fn fn, void *what);
 
-/* Of all threads, since the beginning. */
+/* Sums over all threads, since the beginning. */
 struct books_numbers {
 	uint64_t allocations, frees, unknown_frees, steps;
+	uint64_t cost_ns; /* about: what the hooks took of the threads' time, but for the way into them */
 	uint64_t lost[BOOKS_LOSS_NR];
 	uint64_t late_nr; /* cuts at which a thread did not leave its call in time */
 	uint64_t file_bytes; /* what the books take of memory */

@@ -31,7 +31,7 @@ struct python_hooks {
 
 /*
  * A page of its own, private and anonymous, with MADV_WIPEONFORK: a child has 0 there, so its hooks only pass on, and the
- * books stay those of one process.
+ * books belong to one process.
  */
 #define PYTHON_HOOKS_ON_BYTES 4096
 

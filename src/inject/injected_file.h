@@ -40,7 +40,7 @@ struct injected_file {
 /* 0 or -EIO: it was built wrongly. */
 int injected_file_open(enum inject_kind kind, struct injected_file *ret);
 
-/* The address of a symbol, relative to the beginning; 0: there is none. ret_bytes may be NULL. */
+/* The address of a symbol, relative to the beginning; 0: no such symbol. ret_bytes may be NULL. */
 uint64_t injected_file_symbol(const struct injected_file *file, const char *name, uint64_t *ret_bytes);
 
 struct injected_image {

@@ -229,9 +229,6 @@ static const struct {
 	[RSS_PART_OTHER] = { "other", "rss_other_bytes", "other mappings" },
 };
 
-#define DOMAIN_MMAP 1
-#define DOMAIN_CUSTOM 16 /* the first of users' own domains */
-
 const char *rss_part_name(enum rss_part part)
 {
 	return parts[part].name;
@@ -249,8 +246,8 @@ static bool is_heap_domain(const struct snapshot *snapshot, uint32_t domain)
 	char key[32];
 	const char *layer;
 
-	if (domain < DOMAIN_CUSTOM)
-		return domain != DOMAIN_MMAP;
+	if (domain < DOMAIN_USER)
+		return domain != DOMAIN_MAPPING;
 	snprintf(key, sizeof(key), "layer.%" PRIu32, domain);
 	layer = snapshot__metadata(snapshot, key);
 	return layer && !strcmp(layer, "heap");
@@ -280,7 +277,7 @@ bool domains_overlap(const struct snapshot *snapshot)
 static uint64_t heap_blocks_bytes(const struct snapshot *snapshot)
 {
 	const struct snapshot_tables *tables = snapshot__tables(snapshot);
-	uint32_t latest = DOMAIN_MMAP;
+	uint32_t latest = DOMAIN_MAPPING;
 	bool counts = false;
 	uint64_t bytes = 0;
 	double beyond = 0;
@@ -374,8 +371,8 @@ static void put_untraced(struct emitter *out, const struct snapshot *snapshot, c
 		return;
 	emit_line(out, "%snot traced: older than the recording (RSS was %s then), the allocator's slack%s%s", margin,
 		  format_size(text, older, false), left_out(snapshot),
-		  facts->is_close ? ", heaps of other runtimes, what of the traced was not touched; these are not told "
-				    "apart" :
+		  facts->is_close ? ", heaps of other runtimes, what of the traced was not touched; these are not "
+				    "told apart" :
 				    ", stacks, heaps of other runtimes, what of the traced was not touched; too large "
 				    "to be told apart cheaply");
 	if (unrecorded)

@@ -13,7 +13,10 @@
 #include "base/array.h"
 #include "check.h"
 #include "elf/allocators.h"
+#include "elf/entry_patch.h"
 #include "elf/probe_info.h"
+#include "elf/python/python_info.h"
+#include "elf/python/python_lines.h"
 #include "elf/runtime_detect.h"
 #include "helper/spawner.h"
 #include "sandbox/client.h"
@@ -135,6 +138,50 @@ static void ask_traits(struct sandbox *sandbox, int fd)
 	MUST(traits.bits < 1ull << TRAIT_NR);
 }
 
+static void ask_entries(struct sandbox *sandbox, int fd)
+{
+	struct entry_patches patches = {};
+	struct reason why = { "" };
+	int err = sandbox__entries(sandbox, fd, &patches, &why);
+
+	if (err)
+		expect_refused(err, &why);
+	for (uint64_t i = 0; i < patches.nr; i++) {
+		MUST(patches.patch[i].offset <= 1 << 16 && patches.patch[i].name < allocator_function_nr);
+		MUST(entry_patch_moved_bytes(&patches.patch[i]) <= ENTRY_INSNS_MAX * 15);
+	}
+	entry_patches_release(&patches);
+}
+
+static void ask_python(struct sandbox *sandbox, int fd)
+{
+	struct python_info info = {};
+	struct reason why = { "" };
+	int err = sandbox__python(sandbox, fd, NULL, &info, &why);
+
+	if (err)
+		expect_refused(err, &why);
+	MUST(strnlen(info.fault, sizeof(info.fault)) < sizeof(info.fault));
+	for (uint32_t i = 0; i < info.site_nr; i++)
+		MUST(info.site[i].offset < 1 << 16 && info.site[i].vaddr >= info.text_start &&
+		     info.site[i].vaddr < info.text_end && info.site[i].domain < PYTHON_DOMAIN_NR);
+	python_info_release(&info);
+}
+
+static void ask_lines(struct sandbox *sandbox, int)
+{
+	const struct python_line_table table = { PYTHON_LOCATIONS, 1, "\0", 1 };
+	const int64_t instruction[] = { 0, 1, 2 };
+	struct reason why = { "" };
+	int32_t line[ARRAY_SIZE(instruction)];
+	int err = sandbox__python_lines(sandbox, &table, instruction, ARRAY_SIZE(line), line, &why);
+
+	if (err)
+		expect_refused(err, &why);
+	for (size_t i = 0; i < ARRAY_SIZE(line) && !err; i++)
+		MUST(line[i] >= PYTHON_NO_LINE);
+}
+
 static int take(void *, size_t i, const struct symbol *frame, int frame_nr)
 {
 	MUST(i < 3 && frame_nr >= 1 && frame_nr <= SYMBOL_INLINE_MAX);
@@ -159,16 +206,21 @@ static void ask_names(struct sandbox *sandbox, int fd)
 		expect_refused(err, &why);
 }
 
-static void (*const ask[])(struct sandbox *sandbox, int fd) = {
-	ask_table, ask_probe_info, ask_returns, ask_switch, ask_names, ask_traits,
+static const struct {
+	void (*ask)(struct sandbox *sandbox, int fd);
+	uint32_t kind;
+} questions[] = {
+	{ ask_table, TABLE }, { ask_probe_info, FACTS }, { ask_returns, RETURNS },
+	{ ask_switch, SWITCH }, { ask_names, NAMES }, { ask_traits, TRAITS },
+	{ ask_entries, ENTRIES }, { ask_python, PYTHON }, { ask_lines, LINES },
 };
-static const uint32_t answers[] = { TABLE, FACTS, RETURNS, SWITCH, NAMES, TRAITS };
+_Static_assert(ARRAY_SIZE(questions) == LINES - NAMES + 1, "every question is here");
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static int file = -1; /* 64 KiB */
 	struct sandbox_options options = { .debug_root = "/nowhere" };
-	size_t kind = size ? (*data & ~KIND_WITHOUT_HEAD) % ARRAY_SIZE(ask) : 0;
+	size_t kind = size ? (*data & ~KIND_WITHOUT_HEAD) % ARRAY_SIZE(questions) : 0;
 	struct sandbox *sandbox;
 
 	if (file < 0) {
@@ -177,10 +229,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	said = size ? data + 1 : NULL;
 	said_bytes = size ? size - 1 : 0;
-	said_kind = size && *data & KIND_WITHOUT_HEAD ? 0 : answers[kind];
+	said_kind = size && *data & KIND_WITHOUT_HEAD ? 0 : questions[kind].kind;
 	sandbox = sandbox__open(&options, NULL);
 	MUST(sandbox);
-	ask[kind](sandbox, file);
+	questions[kind].ask(sandbox, file);
 	sandbox__close(sandbox);
 	return 0;
 }

@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "elf/entry_patch.h"
 #include "elf/probe_info.h"
+#include "elf/python/python_info.h"
 #include "elf/runtime_detect.h"
 #include "sandbox/messages.h"
 #include "unwind/unwind_table.h"
@@ -42,6 +44,24 @@ static const struct {
 	{ 3, 4, 12 }, { 1, 2, 1 }, { { 1 }, { 1, 5, 7, 3 }, { 0, 5, 8 }, { 1 } }, "abc\0file.c",
 };
 
+static const struct {
+	struct entry_patches patches;
+	struct entry_patch patch;
+} entries = { { .nr = 1 }, { .vaddr = 8, .offset = 8, .insn_nr = 1, .insn = { { .size = ENTRY_JUMP_BYTES } } } };
+
+static struct {
+	struct python_info info;
+	struct python_site site;
+} python = {
+	{ .version = { 3, 11, 2 }, .text_end = 64, .site_nr = 1 },
+	{ .vaddr = 8, .offset = 8, .size.bytes = 8, .count.bytes = 8, .pointer.bytes = 8 },
+};
+
+static const struct {
+	struct lines_answer lines;
+	int32_t line[3];
+} __attribute__((packed)) lines = { { .nr = 3 }, { 1, -1, 7 } };
+
 static void write_seed(const char *dir, int kind, const void *head, size_t head_bytes,
 		       const void *rest, size_t bytes)
 {
@@ -63,5 +83,10 @@ int main(int, char **argv)
 	write_seed(argv[1], 3, &no_error, sizeof(no_error), &index_of_switch, sizeof(uint32_t));
 	write_seed(argv[1], 4, &no_error, sizeof(no_error), &names, sizeof(names));
 	write_seed(argv[1], 5, &no_error, sizeof(no_error), &traits, sizeof(traits));
+	write_seed(argv[1], 6, &no_error, sizeof(no_error), &entries, sizeof(entries));
+	if (!python_offsets_of(python.info.version, &python.info.offsets))
+		return 1;
+	write_seed(argv[1], 7, &no_error, sizeof(no_error), &python, sizeof(python));
+	write_seed(argv[1], 8, &no_error, sizeof(no_error), &lines, sizeof(lines));
 	return 0;
 }

@@ -40,8 +40,8 @@ $(FUZZ)/fuzz-%: $(FUZZ)/tests/fuzz/%.o $(FUZZ_COMMON)
 	$(call msg,LINK,$@)
 	$(Q)$(CLANG) -fsanitize=fuzzer,address,undefined $^ $(API_LIBS) $(SYMBOLS_LIBS) -lcapstone -o $@.new && mv -f $@.new $@
 
-$(FUZZ)/answer-seeds: $(OUT)/tests/fuzz/answer_seeds.o
-	$(call link,$^)
+$(FUZZ)/answer-seeds: $(OUT)/tests/fuzz/answer_seeds.o $(LIB)
+	$(call link,$^ $(LIB_LIBS))
 
 $(FUZZ)/make-seeds: $(OUT)/tests/fuzz/make_seeds.o $(LIB)
 	$(call link,$^ $(API_LIBS))

@@ -369,7 +369,7 @@ static const uint64_t *sample_bytes(const struct snapshot_context *snapshot_cont
 	return snapshot_context->bpf->rodata->settings.sample_bytes;
 }
 
-/* Whether a process's own sampler gave a block its weight; *ret_is_mixed: and the heap has other blocks, too. */
+/* Whether the process itself gave a block its weight; *ret_is_mixed: and the heap has other blocks, too. */
 static bool has_told_blocks(const struct image_blocks *blocks, bool *ret_is_mixed)
 {
 	bool has_told = false, has_others = false;
@@ -387,7 +387,7 @@ static bool has_told_blocks(const struct image_blocks *blocks, bool *ret_is_mixe
 static bool has_sampled_blocks(struct target *target, const struct snapshot_context *snapshot_context,
 			       const struct image_blocks *blocks)
 {
-	bool is_sampled = has_told_blocks(blocks, &target->sampler.is_mixed);
+	bool is_sampled = has_told_blocks(blocks, &target->snapshots.is_mixed);
 
 	for (const struct block_source *const *source = snapshot_context->sources; *source && !is_sampled; source++)
 		is_sampled = (*source)->is_estimated &&

@@ -32,10 +32,10 @@ int map_copy_add(struct map_copy *copy, const void *key, const void *value);
 struct drain {
 	struct drained_blocks blocks;
 	struct map_copy tracebacks; /* id → struct traceback, cut after the traceback limit */
-	size_t kernel_nr;	    /* of them, those of the map; the others were added */
+	size_t kernel_nr;	    /* the first ones, which are of the map; the others were added */
 };
 
-/* Of ids that a source of blocks has made. */
+/* The bit of ids that a source of blocks has made. */
 #define TRACEBACK_OF_BOOKS (UINT64_C(1) << 63)
 
 static inline uint64_t drain_traceback_id(const struct drain *drain, size_t i)

@@ -3,8 +3,8 @@
 #define ALLOCSNAP_COLLECT_PROBE_ATTACH_METHODS_H
 
 /*
- * The methods to attach probes, and code that the attaching files share (attach_methods.c, attach_methods.c,
- * hazards.c). Each method is a row of probe_ways[], the best first. A collector's method is chosen by
+ * The methods to attach probes, and code that the attaching files share (attach_methods.c, hazards.c,
+ * probes.c). Each method is a row of probe_ways[], the best first. A collector's method is chosen by
  * trying, when its programs are loaded (load.c).
  */
 

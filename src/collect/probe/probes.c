@@ -29,9 +29,9 @@ static bool is_wanted_site(uint32_t domains, const struct probe_site *site, cons
 {
 	static const uint32_t of_domain[] = {
 		[DOMAIN_MAPPING] = COLLECTOR_MMAP,
-		[2] = COLLECTOR_MALLOC | COLLECTOR_JEMALLOC,
-		[3] = COLLECTOR_MALLOC | COLLECTOR_TCMALLOC,
-		[4] = COLLECTOR_MALLOC | COLLECTOR_MIMALLOC,
+		[DOMAIN_JEMALLOC] = COLLECTOR_MALLOC | COLLECTOR_JEMALLOC,
+		[DOMAIN_TCMALLOC] = COLLECTOR_MALLOC | COLLECTOR_TCMALLOC,
+		[DOMAIN_MIMALLOC] = COLLECTOR_MALLOC | COLLECTOR_MIMALLOC,
 		[DOMAIN_PYTHON] = COLLECTOR_PYTHON,
 	};
 	const char *name = allocator_of(object->path)->name;

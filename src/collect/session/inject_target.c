@@ -163,12 +163,15 @@ static int inject_planned(struct collector *collector, struct inject_plan *plan,
 /* ---- hooks ---- */
 
 /* The process's file may be gone by now: then there is nothing to record. */
-static int take_books(struct collector *collector, pid_t pid, const struct inject_books *books, uint64_t stopped_ns,
-		      struct reason *ret)
+static int take_books(struct collector *collector, pid_t pid, const struct inject_python *python,
+		      const struct inject_books *books, uint64_t stopped_ns, struct reason *ret)
 {
+	struct python_books new = { .pid = pid, .stopped_ns = stopped_ns };
 	int fd, err = inject_open_books(pid, books, &fd);
 
-	err = err ?: python_books_add(&collector->sources->python_books, pid, fd, stopped_ns);
+	for (int i = 0; i < PYTHON_WORDS; i++)
+		new.word[i].address = python->word[i / PYTHON_OPERATION_NR][i % PYTHON_OPERATION_NR].address;
+	err = err ?: python_books_add(&collector->sources->python_books, &new, fd);
 	return err ? reason_set(ret, err, "its books cannot be opened: %s", strerror(-err)) : 0;
 }
 
@@ -193,7 +196,7 @@ static int inject_hooks(struct collector *collector, const struct target *target
 	link_holder__tell_files(link_holder, try->pid, &file, file.start != 0);
 	if (err)
 		forget_injection(&collector->sources->injections);
-	return err ?: take_books(collector, try->pid, &books, try->times.stopped_ns, &try->found);
+	return err ?: take_books(collector, try->pid, python, &books, try->times.stopped_ns, &try->found);
 }
 
 static int inject_exactly(struct collector *collector, struct injection_try *try)
@@ -232,37 +235,49 @@ int collector__inject(struct collector *collector, pid_t pid, uint64_t sample_by
 
 /* ---- ejecting it ---- */
 
-static void note_ejected(struct collector *collector, pid_t pid, const struct link_holder_ejection *ejection)
+/* Names for the thing that was injected. */
+struct injected_words {
+	const char *what, *is, *stays, *does;
+};
+
+static const struct injected_words injected_words[] = {
+	{ "the sampler", "was", "stays", "only counts bytes" },
+	{ "the hooks", "were", "stay", "only pass on" },
+};
+
+static void note_ejected(struct collector *collector, pid_t pid, const struct injected_words *words,
+			 const struct link_holder_ejection *ejection)
 {
 	if (ejection->value)
-		notes_add(&collector->notes,
-			  "the sampler stays in process %d, where it only counts bytes: %s; 'allocsnap eject %d' takes it out",
-			  pid, *ejection->why.text ? ejection->why.text : strerror(-ejection->value), pid);
+		notes_add(&collector->notes, "%s %s in process %d, where it %s: %s; 'allocsnap eject %d' takes it out", words->what,
+			  words->stays, pid, words->does, *ejection->why.text ? ejection->why.text : strerror(-ejection->value), pid);
 	else if (ejection->kept_nr)
 		notes_add(&collector->notes,
-			  "the sampler was taken out of process %d; its code stays mapped and is not called, as a "
-			  "thread may still return to it ('allocsnap eject %d' later unmaps it)", pid, pid);
+			  "%s %s taken out of process %d; its code stays mapped and is not called, as a thread may still return "
+			  "to it ('allocsnap eject %d' later unmaps it)", words->what, words->is, pid, pid);
 	else
-		notes_add(&collector->notes, "the sampler was taken out of process %d", pid);
+		notes_add(&collector->notes, "%s %s taken out of process %d", words->what, words->is, pid);
 }
 
-static void note_children_left(struct collector *collector, pid_t pid, const struct link_holder_ejection *ejection)
+/* A child's hooks only pass on, and go with its end or its exec. */
+static void note_children_left(struct collector *collector, pid_t pid, const struct injected_words *words,
+			       const struct link_holder_ejection *ejection)
 {
 	notes_add(&collector->notes,
-		  "the sampler stays in %" PRIu32 " process%s forked from process %d: 'allocsnap eject %d' takes it out%s",
-		  ejection->child_nr, ejection->child_nr == 1 ? "" : "es", pid, ejection->child,
+		  "%s %s in %" PRIu32 " process%s forked from process %d, and %s: 'allocsnap eject %d' takes it out%s",
+		  words->what, words->stays, ejection->child_nr, ejection->child_nr == 1 ? "" : "es", pid, words->does, ejection->child,
 		  ejection->child_nr == 1 ? "" : " of one of them");
 }
 
 /* Whether something stays, in the process or its children; notes say what. */
-static bool note_ejection(struct collector *collector, pid_t pid, const struct link_holder_ejection *ejection)
+static bool note_ejection(struct collector *collector, pid_t pid, bool is_exact, const struct link_holder_ejection *ejection)
 {
 	bool has_ended = ejection->value == -ESRCH || ejection->value == -ENOENT; /* or it has another program */
 
 	if (!has_ended)
-		note_ejected(collector, pid, ejection);
+		note_ejected(collector, pid, &injected_words[is_exact], ejection);
 	if (ejection->child_nr)
-		note_children_left(collector, pid, ejection);
+		note_children_left(collector, pid, &injected_words[is_exact], ejection);
 	return ejection->child_nr || (!has_ended && (ejection->value || ejection->kept_nr));
 }
 
@@ -278,11 +293,13 @@ size_t collector__eject(struct collector *collector)
 		collector__stop(collector, injections->injection[i].pid);
 	link_holder__settle(collector->helpers.link_holder);
 	while (injections->injection_nr) {
-		pid_t pid = injections->injection[injections->injection_nr - 1].pid;
+		const struct injection *injection = &injections->injection[injections->injection_nr - 1];
+		pid_t pid = injection->pid;
+		bool is_exact = injection->is_exact;
 
 		forget_injection(injections);
 		link_holder__eject(collector->helpers.link_holder, pid, &ejection);
-		left_nr += note_ejection(collector, pid, &ejection);
+		left_nr += note_ejection(collector, pid, is_exact, &ejection);
 	}
 	return left_nr;
 }

@@ -10,8 +10,6 @@
 #include "collect/probe/attach_methods.h"
 #include "collect/probe/hazards.h"
 #include "collect/sources/copied_functions.h"
-#include "collect/sources/python_source.h"
-#include "collect/sources/sampler_source.h"
 
 /* Probes the functions of the heap and mappings, unless another source hides the heap. */
 static int attach_heap(struct collector *collector, struct target *target, struct reason *why)

@@ -16,6 +16,7 @@
 #include "collect/target/block_source.h"
 #include "elf/user_allocators.h"
 
+/* The state of the sources for the whole recording. */
 struct source_state {
 	struct user_allocators user_allocators; /* of --probe */
 	struct python_choice python_choice;
@@ -26,10 +27,10 @@ struct source_state {
 };
 
 /*
- * The allocators of --probe. Their functions are probed with the heap's (probes_attach()). This reports what
- * happened to them: the user may have misspelt a name.
+ * The functions of the allocators of --probe are probed with the heap's (probes_attach()): user_allocator_source reports
+ * what happened to them, as the user may have misspelt a name.
  */
-extern const struct block_source user_allocator_source;
+extern const struct block_source sampler_source, python_source, user_allocator_source;
 
 /* Ends with NULL. */
 extern const struct block_source *const block_sources[];

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
 
 #include "base/array.h"
 #include "base/clock.h"
@@ -18,21 +19,66 @@
 
 /* ---- which processes have some ---- */
 
+static struct python_books *find_process_books(const struct all_python_books *all, pid_t pid)
+{
+	return array_find(all, process, i, all->process[i].pid == pid);
+}
+
 struct books *find_python_books(const struct all_python_books *all, pid_t pid)
 {
-	const struct python_books *found = array_find(all, process, i, all->process[i].pid == pid);
+	const struct python_books *found = find_process_books(all, pid);
 
 	return found ? found->books : NULL;
 }
 
-int python_books_add(struct all_python_books *all, pid_t pid, int fd, uint64_t stopped_ns)
+static int read_table_word(pid_t pid, uint64_t address, uint64_t *ret)
 {
-	struct python_books new = { .pid = pid, .stopped_ns = stopped_ns };
-	int err = books_open(fd, monotonic_now_ns(), &new.books) ?: array_push(all, process, new);
+	const struct iovec to = { ret, sizeof(*ret) }, from = { (void *)address, sizeof(*ret) };
 
+	return process_vm_readv(pid, &to, 1, &from, 1, 0) == sizeof(*ret) ? 0 : -EFAULT;
+}
+
+int python_books_add(struct all_python_books *all, const struct python_books *new, int fd)
+{
+	struct python_books books = *new;
+	int err = books_open(fd, monotonic_now_ns(), &books.books);
+
+	books.looked_ns = monotonic_now_ns();
+	for (int i = 0; i < PYTHON_WORDS && !err; i++)
+		err = read_table_word(new->pid, new->word[i].address, &books.word[i].put);
+	err = err ?: array_push(all, process, books);
 	if (err)
-		books_close(new.books);
+		books_close(books.books);
 	return err;
+}
+
+static bool has_hooks(const struct python_books *books)
+{
+	uint64_t word;
+
+	for (int i = 0; i < PYTHON_WORDS; i++)
+		if (!read_table_word(books->pid, books->word[i].address, &word) && word != books->word[i].put)
+			return false;
+	return true;
+}
+
+/* From some time since the last look until now, calls were not seen: that is a gap, and it stays open. */
+static void check_hooks(struct collector *collector, struct target *target, struct python_books *books)
+{
+	uint64_t now_ns = monotonic_now_ns();
+
+	if (!books->is_lost && has_hooks(books)) {
+		books->looked_ns = now_ns;
+		return;
+	}
+	if (!books->is_lost)
+		notes_add(&collector->notes,
+			  "process %d (%s): other functions stand where its blocks were recorded (tracemalloc was stopped, or "
+			  "PyMem_SetAllocator was called): from here on nothing is recorded; to do: attach again",
+			  target->identity.pid, target->identity.comm);
+	books->is_lost = true;
+	pausing_add_past(&target->budget.own, books->looked_ns, now_ns);
+	books->looked_ns = now_ns;
 }
 
 void python_books_release(struct all_python_books *all)
@@ -55,6 +101,7 @@ struct joining {
 	struct collector *collector;
 	struct target *target;
 	uint64_t image;
+	uint64_t allocated_bytes;
 	struct running_thread *thread; /* sorted by own */
 	size_t thread_nr, thread_alloc;
 };
@@ -121,7 +168,7 @@ static int join_block(void *joining_, const struct books_block *block)
 
 static int join_stack(void *joining_, const struct books_stack *stack)
 {
-	const struct joining *joining = joining_;
+	struct joining *joining = joining_;
 	struct drain *drain = &joining->collector->pass.drain;
 	uint32_t limit = joining->collector->options.traceback_limit;
 	uint64_t id = traceback_id(joining, stack->id);
@@ -141,6 +188,7 @@ static int join_stack(void *joining_, const struct books_stack *stack)
 		traceback.pc[0] = PYTHON_FRAME_WORD(PYTHON_CODE_UNKNOWN, 0);
 		traceback.nframe = traceback.total_nframe = 1;
 	}
+	joining->allocated_bytes += stack->totals.allocated_bytes;
 	return map_copy_add(&drain->tracebacks, &id, &traceback);
 }
 
@@ -183,9 +231,10 @@ static void join_numbers(struct target *target)
 	counter[COUNTER_allocations] = numbers.allocations;
 	counter[COUNTER_frees] = numbers.frees;
 	counter[COUNTER_unknown_frees] = numbers.unknown_frees;
+	target->drained.cost.cost_ns = numbers.cost_ns;
 }
 
-static bool is_running(void *joining, uint32_t own)
+static bool is_own_tid_running(void *joining, uint32_t own)
 {
 	return find_running(joining, own);
 }
@@ -200,9 +249,12 @@ static int read_books_of(struct collector *collector, struct target *target)
 	struct books *books = target->python.books;
 	int err = read_running_threads(&joining);
 
+	if (!target->life.has_ended)
+		check_hooks(collector, target, find_process_books(&collector->sources->python_books, target->identity.pid));
+
 	/* Before the cut: a slot is free for a thread that begins later. */
 	if (!err && joining.thread_nr)
-		books_free_threads(books, is_running, &joining);
+		books_free_threads(books, is_own_tid_running, &joining);
 	err = err ?: books_cut(books, monotonic_now_ns(), target->life.has_ended);
 	err = err ?: books_read_blocks(books, join_block, &joining);
 	err = err ?: books_read_codes(books, join_code, &joining);
@@ -221,17 +273,35 @@ int read_python_books(struct collector *collector)
 	return err;
 }
 
+static uint64_t live_bytes_of(const struct collector *collector, uint64_t image)
+{
+	const struct image_blocks *blocks = drained_blocks_of(&collector->pass.drain.blocks, image);
+	uint64_t bytes = 0;
+
+	for (const struct block_chunk *chunk = blocks ? blocks->chunk : NULL; chunk; chunk = chunk->next)
+		for (size_t i = 0; i < chunk->nr; i++)
+			bytes += chunk->block[i].size;
+	return bytes;
+}
+
+static int read_stacks_of(struct collector *collector, struct target *target)
+{
+	struct joining joining = { .collector = collector, .target = target, .image = target->drained.account.image };
+	uint64_t *counter = target->drained.account.counter;
+	int err = books_read_stacks(target->python.books, collector->options.traceback_limit, join_stack, &joining);
+
+	counter[COUNTER_allocated_bytes] = joining.allocated_bytes;
+	counter[COUNTER_freed_bytes] = joining.allocated_bytes - live_bytes_of(collector, joining.image);
+	return err;
+}
+
 int read_python_stacks(struct collector *collector)
 {
 	int err = 0;
 
-	for (size_t i = 0; i < collector->targets.target_nr && !err; i++) {
-		struct target *target = collector->targets.target[i];
-		struct joining joining = { .collector = collector, .target = target, .image = target->drained.account.image };
-
-		if (target->python.books)
-			err = books_read_stacks(target->python.books, collector->options.traceback_limit, join_stack, &joining);
-	}
+	for (size_t i = 0; i < collector->targets.target_nr && !err; i++)
+		if (collector->targets.target[i]->python.books)
+			err = read_stacks_of(collector, collector->targets.target[i]);
 	return err;
 }
 

@@ -7,19 +7,32 @@
  * into it, in place of probes. Their blocks, tracebacks and code objects join the ones of the kernel in each pass.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+
+#include "shared/python_types.h"
 
 struct books;
 struct collector;
 struct reason;
 struct target;
 
+#define PYTHON_WORDS (PYTHON_DOMAIN_NR * PYTHON_OPERATION_NR)
+
+/* A pointer in a table of allocators, and what the injector has written there. */
+struct python_word {
+	uint64_t address, put;
+};
+
 /* A process that has books. */
 struct python_books {
 	pid_t pid;
 	struct books *books;
+	struct python_word word[PYTHON_WORDS];
+	uint64_t looked_ns; /* when the words were last looked at */
+	bool is_lost;	    /* and one was another */
 	uint64_t stopped_ns; /* how long its threads were stopped */
 };
 
@@ -31,15 +44,15 @@ struct all_python_books {
 /* NULL: it has none of this recording. */
 struct books *find_python_books(const struct all_python_books *all, pid_t pid);
 
-/* Takes over the descriptor. 0 or a negative errno. */
-int python_books_add(struct all_python_books *all, pid_t pid, int fd, uint64_t stopped_ns);
+/* Takes over the descriptor. Reads the words as they are now, by their addresses in *new. 0 or a negative errno. */
+int python_books_add(struct all_python_books *all, const struct python_books *new, int fd);
 void python_books_release(struct all_python_books *all);
 
 /* Once the kernel's blocks have been read, and once its tracebacks have. 0 or a negative errno. */
 int read_python_books(struct collector *collector);
 int read_python_stacks(struct collector *collector);
 
-/* What the books lack. */
+/* Adds the losses of the books. */
 void add_books_losses(const struct target *target, uint64_t *loss);
 
 /* 0 or a negative errno. */

@@ -16,9 +16,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "collect/target/block_source.h"
-
-extern const struct block_source python_source;
+struct collector;
+struct inject_python;
+struct reason;
+struct settings;
+struct snapshot_builder;
+struct target;
 
 /* For libbpf: a code object that the kernel side reports. */
 int note_python_code(void *collector, void *record, size_t bytes);
@@ -26,10 +29,8 @@ int note_python_code(void *collector, void *record, size_t bytes);
 /* The kernel side forgets a process's CPython; code objects are swept when many have no process. */
 void forget_python(struct collector *collector, const struct target *target);
 
-struct inject_python;
-
 /*
- * What is to be known of a process's CPython to put hooks into its tables. 0, or -ENOTSUP, -EAGAIN… with a line in *why.
+ * Finds where hooks go in the tables of a process's CPython, and what they need to know. 0, or -ENOTSUP, -EAGAIN… with a line in *why.
  * Looks at files and memory, and changes nothing.
  */
 int python_hooks_plan(struct collector *collector, struct target *target, struct inject_python *ret, struct reason *why);

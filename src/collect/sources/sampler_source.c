@@ -507,8 +507,11 @@ static bool has_several_intervals(const struct target_sampler *sampler)
 	return knows_intervals(sampler) ? sampler->interval.has_changed : sampler->info.interval_changes != 0;
 }
 
-/* Writes the sampler's own numbers. sample_bytes_most: where samples of several rates are together. */
-static int describe_sampler_info(struct snapshot_builder *builder, const struct target_sampler *sampler)
+/*
+ * Writes the sampler's own numbers. sample_bytes_most: where samples of several rates are together, or blocks that are
+ * older than its reports.
+ */
+static int describe_sampler_info(struct snapshot_builder *builder, const struct target_sampler *sampler, bool is_mixed)
 {
 	const struct sampler_info *info = &sampler->info;
 	const struct number number[] = {
@@ -523,7 +526,7 @@ static int describe_sampler_info(struct snapshot_builder *builder, const struct 
 	const struct number stopped = { "sampler_stopped_ns", sampler->stopped_ns };
 	int err = describe_numbers(builder, number, ARRAY_SIZE(number));
 
-	if (!err && (has_several_intervals(sampler) || sampler->is_mixed))
+	if (!err && (has_several_intervals(sampler) || is_mixed))
 		err = describe_numbers(builder, &most, 1);
 	return err || !sampler->stopped_ns ? err : describe_numbers(builder, &stopped, 1);
 }
@@ -548,7 +551,7 @@ static int describe_sampler(struct snapshot_builder *builder, const struct targe
 	err = err ?: describe_unseen(builder, sampler);
 	if (!err && sampler->functions)
 		err = snapshot_builder__metadata(builder, "sampler_functions", sampler->functions);
-	return err || !sampler->has_info ? err : describe_sampler_info(builder, sampler);
+	return err || !sampler->has_info ? err : describe_sampler_info(builder, sampler, target->snapshots.is_mixed);
 }
 
 static void add_sampler_losses(const struct target *target, uint64_t *loss)

@@ -13,17 +13,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "collect/target/block_source.h"
-
 struct mappings;
 struct sampler_info;
+struct target;
 
 /* Where a sampler has its first probe, and its struct sampler_info; 0: not known. */
 struct sampler_place_in_memory {
 	uint64_t code, info;
 };
-
-extern const struct block_source sampler_source;
 
 struct sampler_place_in_memory sampler_find_info(const struct mappings *mappings, uint32_t object);
 

@@ -4,8 +4,9 @@
 
 /*
  * A source of blocks: a way to learn of the blocks of a process. The heap's functions are one, the allocators of
- * --probe, CPython and a sampler in the process are others. A source is a row of sources/block_sources.c. The
- * recorder goes through the rows, and asks nothing about any of them by name.
+ * --probe, CPython and a sampler in the process are others. A source is a row of sources/block_sources.c. A
+ * recording goes through the rows, and asks nothing about any of them by name. Only the doctor does: it explains CPython
+ * (diagnosis/blind_spots.c).
  *
  *	options ──► choose ──► configure ──► open ──► preload                  ──► close
  *	process              attach ──► check ──► attach … ──► leave (exec) ──► end

@@ -53,6 +53,7 @@ struct target_snapshots {
 	bool is_unsaved;  /* since the last drain */
 	bool is_final;	  /* the process had ended before the last drain */
 	bool is_near_oom; /* since the last snapshot */
+	bool is_mixed;	  /* in the latest, some blocks of the heap have a weight that the process gave, others none */
 };
 
 struct target_resident {
@@ -98,7 +99,6 @@ struct target_sampler {
 	bool is_heap_left_out; /* it was injected and has gone: the heap has no probes instead */
 	uint64_t stopped_ns; /* how long this recording stopped the threads to inject it */
 	char *functions;     /* that it has taken over; NULL: not known, as another recording has injected it */
-	bool is_mixed; /* the latest snapshot has blocks of its heap that are older than the sampler's reports */
 	uint32_t object[TARGET_SAMPLERS_MAX]; /* indexes of its files: an injected one has one for each allocator */
 	size_t object_nr;
 	struct sampler_info info; /* what it said about itself last; of several files the sum */

@@ -155,6 +155,8 @@ static int explain_status(const struct cluster *cluster, long status, const char
 			return reason_set(why, errors[i].err, "%s: %s%s%s", url, errors[i].text,
 					  errors[i].has_detail ? ": " : "",
 					  errors[i].has_detail ? exception_text(text, detail) : "");
+	if (strstr(text, "errno: 28,")) /* ENOSPC, in the text of any error */
+		return reason_set(why, -ENOSPC, "%s: its disk is full: %s", url, exception_text(text, detail));
 	if (code)
 		return reason_set(why, -EIO, "%s: error %d of the server: %s", url, code, exception_text(text, detail));
 	if (status == 401 || status == 403)

@@ -453,8 +453,6 @@ Test(leak_birth_keys, sorted_and_counted)
 
 #define MIB 1048576.0
 
-enum { DOMAIN_USER = 16 };
-
 struct growth_case {
 	const char *exe, *sampler, *unrecorded, *domains;
 	unsigned int recorded; /* a domain that is recorded besides malloc */
@@ -504,10 +502,10 @@ Test(leak_runtimes, growth_that_nothing_traced_explains)
 		{ REDIS, .rss = 10, .files = 9, .traced = 1 },
 		{ REDIS, .rss = 10, .files = -9, .traced = 9, .untraced = 10 },
 		/* mappings: as much as RSS, and more, of which most was not touched */
-		{ REDIS, .recorded = DOMAIN_MMAP, .rss = 10, .mapped = 9 },
-		{ REDIS, .recorded = DOMAIN_MMAP, .rss = 10, .mapped = 19 },
-		{ REDIS, .recorded = DOMAIN_MMAP, .rss = 10, .mapped = 70, .untraced = 10 },
-		{ REDIS, .recorded = DOMAIN_MMAP, .rss = 10, .traced = 6, .mapped = 70 },
+		{ REDIS, .recorded = DOMAIN_MAPPING, .rss = 10, .mapped = 9 },
+		{ REDIS, .recorded = DOMAIN_MAPPING, .rss = 10, .mapped = 19 },
+		{ REDIS, .recorded = DOMAIN_MAPPING, .rss = 10, .mapped = 70, .untraced = 10 },
+		{ REDIS, .recorded = DOMAIN_MAPPING, .rss = 10, .traced = 6, .mapped = 70 },
 		/* what it may be */
 		{ "/opt/go", .unrecorded = "Go's heap", .rss = 10, .untraced = 10, .what = LEAK_UNTRACED_NAMED },
 		{ PYTHON, .rss = 10, .traced = 1, .untraced = 9, .what = LEAK_UNTRACED_SMALL_OBJECTS },

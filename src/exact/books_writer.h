@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_EXACT_BOOKS_WRITER_H
+#define ALLOCSNAP_EXACT_BOOKS_WRITER_H
+
+/*
+ * Writes the books (books.h) in the process that they belong to: the slot of the running thread, and the entries of blocks. It
+ * is part of the file that is put into the process, once.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "exact/books.h"
+#include "exact/python_hooks.h"
+
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+#define HIDDEN __attribute__((visibility("hidden")))
+#define LOAD(place) __atomic_load_n(&(place), __ATOMIC_RELAXED)
+
+HIDDEN struct python_hooks python_hooks = { .books = 1 }; /* in .data */
+HIDDEN __attribute__((aligned(PYTHON_HOOKS_ON_BYTES))) union {
+	volatile uint64_t is_on;
+	char page[PYTHON_HOOKS_ON_BYTES];
+} python_hooks_on;
+
+#define SETTINGS (&python_hooks)
+#define BOOKS_AS(type, at) ((type *)(python_hooks.books + (at)))
+#define HEAD BOOKS_AS(struct books_head, BOOKS_AT_HEAD)
+#define NODES BOOKS_AS(struct books_node, BOOKS_AT_NODES)
+
+#define MULTIPLIER UINT64_C(0x9e3779b97f4a7c15)
+#define TRIES 64 /* places of a hash that are looked at */
+
+static void count_lost(enum books_loss loss)
+{
+	__atomic_fetch_add(&HEAD->lost[loss], 1, __ATOMIC_RELAXED);
+}
+
+static uint64_t word_at(uint64_t address)
+{
+	return __atomic_load_n((const uint64_t *)address, __ATOMIC_RELAXED);
+}
+
+static uint32_t half_at(uint64_t address)
+{
+	return __atomic_load_n((const uint32_t *)address, __ATOMIC_RELAXED);
+}
+
+/* ---- threads ---- */
+
+static inline uint32_t own_tid(void)
+{
+	uint32_t tid;
+
+	__asm__("movl %%fs:%c1, %0" : "=r"(tid) : "i"(PYTHON_HOOKS_TID_AT));
+	return tid;
+}
+
+static inline struct books_thread *thread_slot(uint32_t slot)
+{
+	return BOOKS_AS(struct books_thread, BOOKS_AT_THREADS + slot % BOOKS_THREADS * BOOKS_THREAD_BYTES);
+}
+
+/* The recorder frees the slots of threads that have ended. */
+static __attribute__((noinline)) struct books_thread *find_thread_slowly(uint32_t tid)
+{
+	for (uint32_t i = 0; i < BOOKS_THREAD_TRIES; i++)
+		if (LOAD(thread_slot(tid + i)->tid) == tid)
+			return thread_slot(tid + i);
+	for (uint32_t i = 0; i < BOOKS_THREAD_TRIES; i++) {
+		struct books_thread *thread = thread_slot(tid + i);
+		uint32_t none = 0;
+
+		if (!__atomic_compare_exchange_n(&thread->tid, &none, tid, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+			continue;
+		thread->slot = (tid + i) % BOOKS_THREADS;
+		thread->inside = thread->latest = 0;
+		thread->frame_nr = 0;
+		return thread;
+	}
+	count_lost(BOOKS_LOST_THREADS);
+	return NULL;
+}
+
+static inline struct books_thread *find_thread(void)
+{
+	uint32_t tid = own_tid();
+	struct books_thread *thread = thread_slot(tid);
+
+	return likely(LOAD(thread->tid) == tid) ? thread : find_thread_slowly(tid);
+}
+
+#define STACK_MOST (UINT64_C(1) << 20) /* so far from a hook, a stack pointer is of another stack: a signal handler's */
+
+/*
+ * Whether the thread is in a hook already: an allocator calls another one, or a signal handler has interrupted a hook. A
+ * handler that has jumped out of one leaves its mark, at an address below which there is nothing any more.
+ */
+static inline bool is_inside(const struct books_thread *thread, uint64_t stack)
+{
+	uint64_t inside = thread->inside;
+
+	return unlikely(inside) && stack - inside > STACK_MOST;
+}
+
+static inline uint64_t stack_pointer(void)
+{
+	uint64_t pointer;
+
+	__asm__ volatile("movq %%rsp, %0" : "=r"(pointer));
+	return pointer;
+}
+
+/* A call that is recorded. */
+struct hook {
+	struct books_thread *thread; /* NULL: it is not */
+	uint64_t now;		     /* of the head */
+};
+
+static inline struct hook begin_hook(void)
+{
+	struct hook hook = {};
+	uint64_t stack = stack_pointer();
+	struct books_thread *thread;
+
+	if (unlikely(!python_hooks_on.is_on))
+		return hook;
+	thread = find_thread();
+	if (unlikely(!thread) || is_inside(thread, stack))
+		return hook;
+	*(volatile uint64_t *)&thread->inside = stack; /* before `now` is loaded: the recorder makes the barrier */
+	hook.now = *(volatile uint64_t *)&HEAD->now;
+	if (unlikely(hook.now == BOOKS_OFF))
+		*(volatile uint64_t *)&thread->inside = 0;
+	else
+		hook.thread = thread;
+	return hook;
+}
+
+static inline void end_hook(const struct hook *hook)
+{
+	*(volatile uint64_t *)&hook->thread->inside = 0;
+}
+
+/* ---- small blocks ---- */
+
+static inline bool is_small(uint64_t address, uint64_t size)
+{
+	return size <= BOOKS_SMALL_MAX && !(address & 15);
+}
+
+static inline uint32_t *chunk_of(uint64_t address)
+{
+	return BOOKS_AS(uint32_t, BOOKS_AT_DIRECTORY) + (address >> BOOKS_CHUNK_SHIFT) % BOOKS_DIRECTORY_NR;
+}
+
+/* The word of an address. NULL: none there had one. */
+static inline uint64_t *small_word(uint64_t address)
+{
+	uint32_t chunk = __atomic_load_n(chunk_of(address), __ATOMIC_ACQUIRE);
+
+	if (!chunk || (address & 15))
+		return NULL;
+	return BOOKS_AS(uint64_t, BOOKS_AT_CHUNKS) + UINT64_C(1) * (chunk - 1) * BOOKS_CHUNK_WORDS +
+	       (address >> 4) % BOOKS_CHUNK_WORDS;
+}
+
+static __attribute__((noinline)) uint64_t *add_chunk(uint64_t address)
+{
+	uint32_t none = 0, chunk = __atomic_add_fetch(&HEAD->chunk_nr, 1, __ATOMIC_RELAXED);
+
+	if (chunk > BOOKS_CHUNKS_MAX) {
+		__atomic_store_n(&HEAD->chunk_nr, BOOKS_CHUNKS_MAX, __ATOMIC_RELAXED);
+		return NULL;
+	}
+	__atomic_compare_exchange_n(chunk_of(address), &none, chunk, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+	return small_word(address);
+}
+
+/* ---- larger blocks ---- */
+
+#define LARGE_BUSY 1 /* the address of an entry that is being written */
+
+static inline struct books_large *large_entry(uint32_t level, uint64_t hash, uint32_t neighbour)
+{
+	uint64_t nr = UINT64_C(1) << (BOOKS_LEVEL_SHIFT + level);
+
+	return BOOKS_AS(struct books_large, BOOKS_AT_LEVELS) + BOOKS_LEVEL_AT(level) + ((hash >> 32) + neighbour) % nr;
+}
+
+static inline uint64_t large_hash(uint64_t address)
+{
+	return (address >> 3) * MULTIPLIER;
+}
+
+static struct books_large *find_large(uint64_t address)
+{
+	uint64_t hash = large_hash(address);
+
+	for (uint32_t level = LOAD(HEAD->level_nr); level-- > 0;)
+		for (uint32_t i = 0; i < BOOKS_NEIGHBOURS; i++) {
+			struct books_large *entry = large_entry(level, hash, i);
+
+			if (LOAD(entry->address) == address)
+				return entry;
+		}
+	return NULL;
+}
+
+static bool add_to_level(uint32_t level, uint64_t hash, const struct books_large *new)
+{
+	for (uint32_t i = 0; i < BOOKS_NEIGHBOURS; i++) {
+		struct books_large *entry = large_entry(level, hash, i);
+		uint64_t none = 0;
+
+		if (LOAD(entry->address) ||
+		    !__atomic_compare_exchange_n(&entry->address, &none, LARGE_BUSY, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+			continue;
+		entry->word = new->word;
+		entry->size = new->size;
+		__atomic_store_n(&entry->address, new->address, __ATOMIC_RELEASE);
+		return true;
+	}
+	return false;
+}
+
+static __attribute__((noinline)) bool add_large(const struct books_large *new)
+{
+	uint64_t hash = large_hash(new->address);
+
+	for (;;) {
+		uint32_t nr = __atomic_load_n(&HEAD->level_nr, __ATOMIC_ACQUIRE);
+
+		if (nr && add_to_level(nr - 1, hash, new))
+			return true;
+		if (nr >= BOOKS_LEVELS_MAX)
+			return false;
+		__atomic_compare_exchange_n(&HEAD->level_nr, &nr, nr + 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+	}
+}
+
+static bool put_block(const struct books_large *block)
+{
+	uint64_t *word;
+
+	if (!is_small(block->address, block->size))
+		return add_large(block);
+	word = small_word(block->address) ?: add_chunk(block->address);
+	if (word)
+		__atomic_store_n(word, block->word | block->size << BLOCK_SIZE_SHIFT, __ATOMIC_RELAXED);
+	return word;
+}
+
+#endif

@@ -1,0 +1,525 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_EXACT_PYTHON_WALK_H
+#define ALLOCSNAP_EXACT_PYTHON_WALK_H
+
+/*
+ * The walk over the frames of a CPython's thread, in the process itself.
+ *
+ * A thread keeps its last walk over the frames: for each frame its address, its instruction and its node in the trie. A walk
+ * is a function of the words that it reads. So where a frame's address is in the memo, and all words from there on are the
+ * same, the frames are the same, and so is the node. From 3.11 on an instruction lies in its code object, so that it says
+ * which one, too: two words a frame. A frame is read only after the one that refers to it was found: what the memo has of
+ * others may be unmapped.
+ *
+ * No reference to a code object is held. At first sight, its frame holds it: what names it is copied into the books. The
+ * word of its block has a bit for it, so its free is seen by the load that each free makes anyway, and all that threads
+ * remember of its addresses is forgotten.
+ */
+
+#include "exact/books_writer.h"
+#include "shared/python_calls.h"
+
+/* ---- code objects ---- */
+
+#define LOCK_TRIES 10000
+#define TEXT_MOST (UINT64_C(1) << 20) /* of one code object's part */
+
+/* False: another thread has it for so long that it may be waiting for a processor. */
+static bool take_codes(void)
+{
+	for (int i = 0; i < LOCK_TRIES; i++) {
+		if (!__atomic_exchange_n(&HEAD->codes_lock, 1, __ATOMIC_ACQUIRE))
+			return true;
+		__builtin_ia32_pause();
+	}
+	return false;
+}
+
+static void leave_codes(void)
+{
+	__atomic_store_n(&HEAD->codes_lock, 0, __ATOMIC_RELEASE);
+}
+
+static inline struct books_code_slot *code_slot(uint64_t code, uint32_t try)
+{
+	uint32_t hash = (code >> 4) * MULTIPLIER >> (64 - BOOKS_CODE_SHIFT);
+
+	return BOOKS_AS(struct books_code_slot, BOOKS_AT_CODE_SLOTS) + (hash + try) % BOOKS_CODE_SLOTS;
+}
+
+static struct books_code_slot *find_code(uint64_t code)
+{
+	for (uint32_t i = 0; i < TRIES; i++) {
+		struct books_code_slot *slot = code_slot(code, i);
+		uint64_t address = __atomic_load_n(&slot->address, __ATOMIC_ACQUIRE);
+
+		if (address == code)
+			return slot;
+		if (!address)
+			break;
+	}
+	return NULL;
+}
+
+static struct books_code_slot *find_code_room(uint64_t code)
+{
+	for (uint32_t i = 0; i < TRIES; i++)
+		if (code_slot(code, i)->address <= BOOKS_CODE_GONE)
+			return code_slot(code, i);
+	return NULL;
+}
+
+/* A part of a code object. */
+struct part {
+	uint64_t from, bytes;
+};
+
+static char *copy_part(char *to, const struct part *part)
+{
+	for (uint64_t i = 0; i < part->bytes; i++)
+		to[i] = *(const volatile char *)(part->from + i);
+	return to + part->bytes;
+}
+
+static struct part string_part(uint64_t string, uint32_t state)
+{
+	const struct python_offsets *offsets = &SETTINGS->offsets;
+
+	return (struct part){
+		string + (PYTHON_STRING_IS_ASCII(state) ? offsets->string_ascii : offsets->string_compact),
+		word_at(string + offsets->string_length) * PYTHON_STRING_BYTES(state),
+	};
+}
+
+/* The id of a code object with the same content, or 0, and where to note a new one. */
+static uint32_t find_equal(const struct books_code *text, uint64_t words, uint32_t **ret_place)
+{
+	const uint64_t *is = (const uint64_t *)text;
+	uint64_t hash = 0;
+
+	*ret_place = NULL;
+	for (uint64_t i = 1; i < words; i++) /* but for its id: first_line is in the upper half of the first word */
+		hash = (hash ^ is[i]) * MULTIPLIER, hash ^= hash >> 32;
+	hash = (hash ^ (uint32_t)text->first_line) * MULTIPLIER >> (64 - BOOKS_CODE_SHIFT);
+	for (uint32_t i = 0; i < TRIES; i++) {
+		uint32_t *place = BOOKS_AS(uint32_t, BOOKS_AT_CONTENTS) + (hash + i) % BOOKS_CODE_SLOTS;
+		const struct books_code *other;
+		uint64_t k = 1;
+
+		if (!*place) {
+			*ret_place = place;
+			return 0;
+		}
+		other = BOOKS_AS(struct books_code, BOOKS_AT_TEXT + UINT64_C(8) * BOOKS_AS(uint32_t, BOOKS_AT_CODES)[*place]);
+		while (k < words && ((const uint64_t *)other)[k] == is[k])
+			k++;
+		if (k == words && other->first_line == text->first_line)
+			return *place;
+	}
+	return 0;
+}
+
+/* Copies what names the code object behind the other texts. Returns its id; 0: no room. Call it with the lock. */
+static uint32_t add_text(uint64_t code)
+{
+	const struct python_offsets *offsets = &SETTINGS->offsets;
+	uint64_t file = word_at(code + offsets->code_filename), name = word_at(code + offsets->code_name);
+	uint64_t lines = word_at(code + offsets->code_lines), bytes;
+	uint32_t file_state = half_at(file + offsets->string_state), name_state = half_at(name + offsets->string_state);
+	const struct part part[] = {
+		string_part(file, file_state), string_part(name, name_state),
+		{ lines + offsets->bytes_data, word_at(lines + offsets->bytes_length) },
+	};
+	struct books_code *text = BOOKS_AS(struct books_code, BOOKS_AT_TEXT + HEAD->text_bytes);
+	char *to = (char *)(text + 1);
+	uint32_t id, *place;
+
+	if (part[0].bytes > TEXT_MOST || part[1].bytes > TEXT_MOST || part[2].bytes > TEXT_MOST)
+		return 0;
+	bytes = (sizeof(*text) + part[0].bytes + part[1].bytes + part[2].bytes + 7) / 8 * 8;
+	if (HEAD->text_bytes + bytes > BOOKS_TEXT_BYTES || HEAD->code_nr + 1 >= BOOKS_CODES_MAX)
+		return 0;
+	((uint64_t *)text)[bytes / 8 - 1] = 0;
+	*text = (struct books_code){
+		.id = HEAD->code_nr + 1,
+		.first_line = half_at(code + offsets->code_first_line),
+		.file_state = file_state, .name_state = name_state,
+		.file_bytes = part[0].bytes, .name_bytes = part[1].bytes, .line_bytes = part[2].bytes,
+	};
+	for (int i = 0; i < 3; i++)
+		to = copy_part(to, &part[i]);
+	id = find_equal(text, bytes / 8, &place);
+	if (id)
+		return id;
+	id = text->id;
+	BOOKS_AS(uint32_t, BOOKS_AT_CODES)[id] = HEAD->text_bytes / 8;
+	if (place)
+		*place = id;
+	HEAD->text_bytes += bytes;
+	__atomic_store_n(&HEAD->code_nr, id, __ATOMIC_RELEASE);
+	return id;
+}
+
+/* The free of a code object must be seen: its block gets a mark, or an entry if it is older than the recording. */
+static bool mark_code(uint64_t code)
+{
+	uint64_t *word = small_word(code);
+	struct books_large *large = word && *word ? NULL : find_large(code);
+
+	if (word && *word)
+		__atomic_fetch_or(word, BLOCK_IS_CODE, __ATOMIC_RELAXED);
+	else if (large)
+		__atomic_fetch_or(&large->word, BLOCK_IS_CODE, __ATOMIC_RELAXED);
+	else
+		return put_block(&(struct books_large){ code, BLOCK_IS_CODE, BOOKS_SMALL_MAX + 1 });
+	return true;
+}
+
+/* At first sight, its frame holds it, so all of it is there. NULL: no room, or another thread has the lock. */
+static __attribute__((noinline)) const struct books_code_slot *note_code(uint64_t code)
+{
+	struct books_code_slot *slot;
+	uint32_t id;
+
+	if (!take_codes())
+		return NULL;
+	slot = find_code(code);
+	if (slot || !(slot = find_code_room(code)))
+		goto end;
+	id = add_text(code);
+	if (!id || !mark_code(code)) {
+		slot = NULL;
+		goto end;
+	}
+	slot->id = id;
+	slot->first_traceable = half_at(code + SETTINGS->offsets.code_first_traceable);
+	__atomic_store_n(&slot->address, code, __ATOMIC_RELEASE);
+end:
+	leave_codes();
+	return slot;
+}
+
+static struct books_gone *gone_place(uint32_t nr)
+{
+	return BOOKS_AS(struct books_gone, BOOKS_AT_GONE) + nr % BOOKS_GONE_NR;
+}
+
+#define OBJECT_SIZE_AT 16 /* ob_size of an object with a variable part (Include/object.h); of code: units of two bytes */
+
+/* Its memory is about to be freed: another one may come to its address. It waits for the lock no longer than for a copy. */
+static __attribute__((noinline)) void retire_code(uint64_t code)
+{
+	bool has_lock = take_codes();
+	struct books_code_slot *slot = find_code(code);
+	uint32_t nr = HEAD->gone_nr + 1;
+
+	if (slot)
+		__atomic_store_n(&slot->address, BOOKS_CODE_GONE, __ATOMIC_RELEASE);
+	*gone_place(nr) = (struct books_gone){
+		code, code + SETTINGS->offsets.code_instructions + 2 * word_at(code + OBJECT_SIZE_AT) + 2,
+	};
+	__atomic_store_n(&HEAD->gone_nr, nr, __ATOMIC_RELEASE);
+	if (has_lock)
+		leave_codes();
+}
+
+static void forget_all(struct books_thread *thread)
+{
+	for (int i = 0; i < (int)BOOKS_CHILDREN; i++)
+		thread->child[i].instruction = 0;
+	thread->frame_nr = 0;
+}
+
+static void forget_range(struct books_thread *thread, const struct books_gone *gone)
+{
+	uint64_t bytes = gone->to - gone->from;
+
+	for (int i = 0; i < (int)BOOKS_CHILDREN; i++)
+		if (thread->child[i].instruction - gone->from < bytes)
+			thread->child[i].instruction = 0;
+	for (uint32_t i = 1; i <= thread->frame_nr; i++)
+		if (thread->frame[i].instruction - gone->from < bytes)
+			thread->frame_nr = i - 1;
+}
+
+/* A thread forgets what it remembers of code that has gone. Nodes stay true: ids are given out once. */
+static __attribute__((noinline)) void forget_gone(struct books_thread *thread, uint32_t now)
+{
+	uint32_t was = thread->gone_nr;
+
+	for (uint32_t nr = was + 1; now - was < BOOKS_GONE_NR / 2 && nr != now + 1; nr++)
+		forget_range(thread, gone_place(nr));
+	/* Meanwhile so many may have gone that places were written anew. */
+	if (__atomic_load_n(&HEAD->gone_nr, __ATOMIC_ACQUIRE) - was >= BOOKS_GONE_NR / 2)
+		forget_all(thread);
+	thread->gone_nr = now;
+}
+
+/* ---- the trie ---- */
+
+static uint32_t find_or_add_node(uint32_t parent, uint64_t word)
+{
+	uint64_t hash = (word ^ (uint64_t)parent << 40 ^ parent) * MULTIPLIER;
+	uint32_t *bucket = BOOKS_AS(uint32_t, BOOKS_AT_BUCKETS) + (hash >> 32) % BOOKS_BUCKETS, id = 0;
+
+	for (;;) {
+		uint32_t first = __atomic_load_n(bucket, __ATOMIC_ACQUIRE);
+
+		for (uint32_t i = first; i; i = NODES[i].next)
+			if (NODES[i].word == word && NODES[i].parent == parent)
+				return i;
+		if (!id)
+			id = __atomic_add_fetch(&HEAD->node_nr, 1, __ATOMIC_RELAXED);
+		if (id >= BOOKS_NO_NODE) {
+			__atomic_store_n(&HEAD->node_nr, BOOKS_NO_NODE, __ATOMIC_RELAXED);
+			return BOOKS_NO_NODE;
+		}
+		NODES[id] = (struct books_node){ word, parent, first };
+		if (__atomic_compare_exchange_n(bucket, &first, id, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+			return id;
+	}
+}
+
+static inline bool is_generator(uint32_t owner)
+{
+	return owner == SETTINGS->offsets.owner_generator;
+}
+
+static inline bool is_shim(uint32_t owner)
+{
+	return owner >= SETTINGS->offsets.owner_shim;
+}
+
+static inline uint32_t owner_of(uint64_t frame)
+{
+	return *(const volatile uint8_t *)(frame + SETTINGS->offsets.frame_owner);
+}
+
+/*
+ * The node of a frame whose caller has this node. A frame that has not begun is left out, as tracemalloc does. *ret_stays:
+ * the answer holds as long as the code object is there.
+ */
+static __attribute__((noinline)) uint32_t child_slowly(uint32_t parent, uint64_t frame, uint64_t instruction, uint32_t owner,
+						       bool *ret_stays)
+{
+	const struct python_offsets *offsets = &SETTINGS->offsets;
+	uint64_t code = word_at(frame + offsets->frame_code) & offsets->code_mask;
+	const struct books_code_slot *slot = find_code(code) ?: note_code(code);
+	int32_t at = (int64_t)(instruction - code - offsets->code_instructions) >> 1, first;
+	uint32_t node;
+
+	*ret_stays = slot;
+	first = slot ? slot->first_traceable : (int32_t)half_at(code + offsets->code_first_traceable);
+	if (!is_generator(owner) && at < first)
+		return parent;
+	if (!slot)
+		count_lost(BOOKS_LOST_CODES);
+	node = find_or_add_node(parent, (uint64_t)(slot ? slot->id : PYTHON_CODE_UNKNOWN) << 32 | (uint32_t)at);
+	*ret_stays &= node != BOOKS_NO_NODE;
+	return node;
+}
+
+static inline uint32_t child_of(struct books_thread *thread, uint32_t parent, uint64_t frame, uint64_t instruction,
+				bool *ret_stays)
+{
+	uint32_t owner = owner_of(frame), node;
+	uint64_t key = instruction | is_generator(owner); /* instructions lie at even addresses */
+	struct books_child *child =
+		&thread->child[((key ^ (uint64_t)parent << 33) * MULTIPLIER >> 32) % BOOKS_CHILDREN];
+
+	*ret_stays = true;
+	if (unlikely(is_shim(owner)) || unlikely(parent == BOOKS_NO_NODE))
+		return parent;
+	if (likely(child->instruction == key && child->parent == parent))
+		return child->node;
+	node = child_slowly(parent, frame, instruction, owner, ret_stays);
+	if (node == parent)
+		*ret_stays = false; /* it may begin while its instruction stays */
+	else if (*ret_stays)
+		*child = (struct books_child){ key, parent, node };
+	return node;
+}
+
+/* ---- the walk ---- */
+
+/* As pthread_getspecific() gives it to PyGILState_GetThisThreadState(). 0: none, or the interpreter is ending. */
+static inline uint64_t thread_state(void)
+{
+	uint64_t state;
+
+	if (unlikely(word_at(SETTINGS->key_at) != SETTINGS->key_is))
+		return 0;
+	__asm__ volatile("movq %%fs:(%1), %0" : "=r"(state) : "r"(SETTINGS->state_at));
+	return state;
+}
+
+static inline uint64_t innermost_frame(uint64_t state)
+{
+	uint64_t frame = word_at(state + SETTINGS->offsets.tstate_frame);
+
+	return frame && SETTINGS->offsets.cframe_frame != PYTHON_NO_OFFSET ?
+		       word_at(frame + SETTINGS->offsets.cframe_frame) : frame;
+}
+
+static inline uint64_t frame_instruction(uint64_t frame)
+{
+	return word_at(frame + SETTINGS->offsets.frame_instruction);
+}
+
+static inline uint64_t frame_back(uint64_t frame)
+{
+	return word_at(frame + SETTINGS->offsets.frame_back);
+}
+
+static inline uint16_t *place_of(struct books_thread *thread, uint64_t frame)
+{
+	return &thread->place[(frame >> 4 ^ frame >> 14) % BOOKS_PLACES];
+}
+
+/*
+ * frame[at] of the memo is a frame of now. Returns 0 if it and all frames further out are as they were; otherwise
+ * frame[result … at] are, and the one before them is not.
+ */
+static inline uint32_t first_other(const struct books_thread *thread, uint32_t at)
+{
+	for (uint32_t i = at; i >= 1; i--) {
+		const struct books_frame *known = &thread->frame[i];
+
+		if ((frame_instruction(known->frame) ^ known->instruction) | (frame_back(known->frame) ^ known[-1].frame))
+			return i + 1;
+	}
+	return 0;
+}
+
+/* The place of a frame in the memo, where `expected` is likely; 0: it is not there. */
+static inline uint32_t find_known(struct books_thread *thread, uint64_t frame, uint32_t expected)
+{
+	uint32_t at = expected;
+
+	if (at >= 1 && at <= thread->frame_nr && thread->frame[at].frame == frame)
+		return at;
+	at = *place_of(thread, frame);
+	return at >= 1 && at <= thread->frame_nr && thread->frame[at].frame == frame ? at : 0;
+}
+
+/* Whether there is room for more. */
+static inline bool push_frame(struct books_thread *thread, uint32_t *nr, uint64_t frame, uint64_t instruction)
+{
+	if (*nr == BOOKS_DEEPEST)
+		return false;
+	thread->pending[*nr].frame = frame;
+	thread->pending[(*nr)++].instruction = instruction;
+	return true;
+}
+
+/*
+ * Collects frames in thread->pending, from this one outwards, until one is known with all that are further out. Returns its
+ * place in the memo; 0: the outermost one is among them, or they are too many: then *ret_deep.
+ */
+static uint32_t collect_frames(struct books_thread *thread, uint64_t frame, uint32_t *ret_nr, bool *ret_deep)
+{
+	uint32_t expected = thread->frame_nr;
+	bool has_room = true;
+
+	*ret_nr = 0;
+	while (frame && has_room) {
+		uint32_t at = find_known(thread, frame, expected), other = at ? first_other(thread, at) : 1;
+
+		if (!other)
+			return at;
+		for (; at && at >= other && has_room; at--) { /* these are as they were, but one further out is not */
+			has_room = push_frame(thread, ret_nr, thread->frame[at].frame, thread->frame[at].instruction);
+			frame = thread->frame[at - 1].frame;
+		}
+		expected = at ? at - 1 : expected;
+		if (!has_room)
+			break;
+		thread->steps++;
+		has_room = push_frame(thread, ret_nr, frame, frame_instruction(frame));
+		frame = frame_back(frame);
+	}
+	*ret_deep = !has_room;
+	return 0;
+}
+
+/* Too many frames for the memo. The outer ones may be missing. */
+static uint32_t walk_deeply(struct books_thread *thread, uint32_t node, uint32_t nr, bool is_cut)
+{
+	bool ignored;
+
+	if (is_cut)
+		count_lost(BOOKS_DEEP);
+	thread->frame_nr = 0;
+	while (nr--)
+		node = child_of(thread, node, thread->pending[nr].frame, thread->pending[nr].instruction, &ignored);
+	return node;
+}
+
+static __attribute__((noinline)) uint32_t walk_slowly(struct books_thread *thread, uint64_t frame)
+{
+	bool is_deep = false, stays;
+	uint32_t nr, at = collect_frames(thread, frame, &nr, &is_deep), node = thread->frame[at].node; /* the root's is 0 */
+
+	if (is_deep || at + nr > BOOKS_DEEPEST)
+		return walk_deeply(thread, node, nr, is_deep);
+	while (nr--) {
+		frame = thread->pending[nr].frame;
+		node = child_of(thread, node, frame, thread->pending[nr].instruction, &stays);
+		thread->frame[++at] = (struct books_frame){
+			frame, stays ? thread->pending[nr].instruction : 1 /* none is odd: looked at again */, node,
+		};
+		*place_of(thread, frame) = at;
+	}
+	thread->frame_nr = at;
+	return node;
+}
+
+static inline uint32_t walk_by_memo(struct books_thread *thread)
+{
+	uint64_t state = thread_state(), frame = likely(state) ? innermost_frame(state) : 0;
+	uint32_t gone_nr;
+
+	if (unlikely(!frame))
+		return 0;
+	gone_nr = __atomic_load_n(&HEAD->gone_nr, __ATOMIC_ACQUIRE);
+	if (unlikely(gone_nr != thread->gone_nr))
+		forget_gone(thread, gone_nr);
+	if (thread->frame_nr && thread->frame[thread->frame_nr].frame == frame && !first_other(thread, thread->frame_nr))
+		return thread->frame[thread->frame_nr].node;
+	return walk_slowly(thread, frame);
+}
+
+#ifdef PYTHON_HOOKS_COMPARE
+/* The same by CPython's own words alone. */
+static uint32_t walk_plainly(struct books_thread *thread, uint64_t frame)
+{
+	uint32_t node = 0, nr = 0;
+
+	for (; frame && nr < BOOKS_DEEPEST; frame = frame_back(frame))
+		thread->pending[nr++].frame = frame;
+	while (nr--) {
+		uint64_t at = thread->pending[nr].frame;
+		uint32_t owner = owner_of(at);
+		bool ignored;
+
+		if (!is_shim(owner))
+			node = child_slowly(node, at, frame_instruction(at), owner, &ignored);
+	}
+	return node;
+}
+
+static uint32_t walk(struct books_thread *thread)
+{
+	uint32_t node = walk_by_memo(thread);
+	uint64_t state = thread_state(), frame = state ? innermost_frame(state) : 0;
+
+	__atomic_fetch_add(&HEAD->compared, 1, __ATOMIC_RELAXED);
+	if (frame && walk_plainly(thread, frame) != node)
+		__atomic_fetch_add(&HEAD->differ, 1, __ATOMIC_RELAXED);
+	return node;
+}
+#else
+#define walk walk_by_memo
+#endif
+
+#endif
