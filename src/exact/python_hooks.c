@@ -167,7 +167,15 @@ static inline void *hook_calloc(int domain, void *ctx, size_t nr, size_t size)
 
 #define SIZE_BITS (((UINT64_C(1) << BLOCK_SIZE_BITS) - 1) << BLOCK_SIZE_SHIFT)
 
-/* Another thread may get the old address before the call returns. If it fails, the block is there as it was. */
+/* The block is there as it was, and was not freed. */
+static __attribute__((noinline)) void put_back(const struct hook *hook, uint64_t address, uint64_t word, uint64_t size)
+{
+	hook->thread->frees--;
+	if (!put_block(&(struct books_large){ address, word & ~(SIZE_BITS | BLOCK_IS_CODE), size }))
+		count_lost(BOOKS_LOST_BLOCKS);
+}
+
+/* Another thread may get the old address before the call returns. */
 static inline void *hook_realloc(int domain, void *ctx, void *was, size_t size)
 {
 	const struct hook hook = begin_hook();
@@ -179,18 +187,23 @@ static inline void *hook_realloc(int domain, void *ctx, void *was, size_t size)
 	if (likely(block))
 		enter_in_books(&hook, (uint64_t)block, size, domain == PYTHON_RAW);
 	else if (old)
-		put_block(&(struct books_large){ (uint64_t)was, old & ~(SIZE_BITS | BLOCK_IS_CODE), old_size });
+		put_back(&hook, (uint64_t)was, old, old_size);
 	end_hook(&hook);
 	return block;
 }
 
+/* pymalloc frees a larger block by the raw domain's table: the thread stays inside until then, as that call is no other free. */
 static inline void hook_free(int domain, void *ctx, void *block)
 {
 	const struct hook hook = likely(block) ? begin_hook() : (struct hook){};
-	uint64_t size;
+	uint64_t size = BOOKS_SMALL_MAX + 1; /* of one that is not known */
 
 	if (likely(hook.thread)) {
 		leave_block(&hook, (uint64_t)block, &size, domain == PYTHON_RAW);
+		if (domain != PYTHON_RAW && unlikely(size > BOOKS_SMALL_MAX)) {
+			OLD(free_fn, domain, PYTHON_FREE)(ctx, block);
+			return end_hook(&hook);
+		}
 		end_hook(&hook);
 	}
 	OLD(free_fn, domain, PYTHON_FREE)(ctx, block);
