@@ -7,8 +7,8 @@
 #include "fake_python.h"
 #include "full.h"
 
-#define STEPS 40000
-#define STEPS_OF_CHECK 2000
+#define STEPS 200000
+#define STEPS_OF_CHECK 40000
 
 static const unsigned char minors[] = { 11, 12, 13, 14 };
 
@@ -37,7 +37,7 @@ static uint64_t walk_at_random(unsigned char minor, uint64_t seed)
 
 Test(exact_walks, by_memo_are_those_without)
 {
-	uint64_t walk_nr = 0, most = full_or(2000000, 100000), seed = 0;
+	uint64_t walk_nr = 0, most = full_or(10000000, 2000000), seed = 0;
 
 	for (; walk_nr < most; seed++)
 		walk_nr += walk_at_random(minors[seed % ARRAY_SIZE(minors)], seed);

@@ -59,6 +59,7 @@ struct fake_thread {
 	struct fake_row block[FAKE_BLOCKS]; /* address 0: none */
 	bool is_raw[FAKE_BLOCKS];
 	uint64_t random;
+	uint64_t twice_nr; /* frees that the hooks see twice */
 };
 
 struct fake_python {
