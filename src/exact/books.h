@@ -135,6 +135,7 @@ struct books_large {
 };
 
 #define BOOKS_HANDED_MAX (1u << 22)
+#define BOOKS_HANDED_SHIFT 48 /* the size of one has the epoch of its snapshot from here on: a call may be late for one, and too early for the next */
 
 /* ---- tracebacks ---- */
 

@@ -436,6 +436,20 @@ static int read_large(void *books_, const void *entries, uint64_t first, uint64_
 	return err;
 }
 
+static int read_handed(void *books_, const void *entries, uint64_t first, uint64_t nr)
+{
+	const struct books *books = books_;
+	const struct books_large *entry = entries;
+	int err = 0;
+
+	(void)first;
+	for (uint64_t i = 0; i < nr && !err; i++)
+		if (entry[i].address >= BOOKS_PAGE && entry[i].size >> BOOKS_HANDED_SHIFT == books->cut)
+			err = add_books_block(books_, entry[i].address, entry[i].word,
+					      entry[i].size % (UINT64_C(1) << BOOKS_HANDED_SHIFT));
+	return err;
+}
+
 static bool is_block_at(uint32_t i, const void *address, const void *blocks)
 {
 	return ((const struct books_block *)blocks)[i].address == *(const uint64_t *)address;
@@ -489,7 +503,7 @@ static int collect_blocks(struct books *books)
 	read_nr = books->block_nr;
 	err = err ?: await_hooks(books); /* those that were handing over */
 	err = err ?: read_elements(books, BOOKS_AT_HANDED, 0, number_of(&books->head->handed_nr, BOOKS_HANDED_MAX),
-				   sizeof(struct books_large), read_large, books);
+				   sizeof(struct books_large), read_handed, books);
 	return err ?: unite_handed(books, read_nr);
 }
 

@@ -73,7 +73,7 @@ static __attribute__((noinline)) void count_temporary(uint64_t word, uint64_t si
 }
 
 /* A block of the snapshot that is being read. */
-static __attribute__((noinline)) void hand_over(uint64_t address, uint64_t word, uint64_t size)
+static __attribute__((noinline)) void hand_over(const struct hook *hook, uint64_t address, uint64_t word, uint64_t size)
 {
 	uint32_t nr = __atomic_fetch_add(&HEAD->handed_nr, 1, __ATOMIC_RELAXED);
 
@@ -81,6 +81,7 @@ static __attribute__((noinline)) void hand_over(uint64_t address, uint64_t word,
 		__atomic_store_n(&HEAD->handed_nr, BOOKS_HANDED_MAX, __ATOMIC_RELAXED);
 		return count_lost(BOOKS_LOST_HANDED);
 	}
+	size |= hook->now >> 32 << BOOKS_HANDED_SHIFT;
 	BOOKS_AS(struct books_large, BOOKS_AT_HANDED)[nr] = (struct books_large){ address, word, size };
 }
 
@@ -90,7 +91,7 @@ static inline void leave_word(const struct hook *hook, uint64_t address, uint64_
 	if (unlikely(word & BLOCK_IS_CODE))
 		retire_code(address);
 	if (unlikely(BLOCK_EPOCH(word) < hook->now >> 32))
-		hand_over(address, word, size);
+		hand_over(hook, address, word, size);
 	if (address == hook->thread->latest)
 		count_temporary(word, size, is_raw);
 }
