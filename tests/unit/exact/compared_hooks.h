@@ -25,6 +25,10 @@ extern HIDDEN_HOOK struct python_hooks python_hooks;
 /* The hooks pass on until they are on. */
 void turn_compared_hooks(int on);
 
+/* hook_raw_free() in two parts: between them, the thread is inside. */
+void begin_late_free(void);
+void end_late_free(void *block);
+
 /* Where a variable of a thread is, behind the thread pointer. */
 #define BEHIND_THREAD_POINTER(variable) \
 	({ \

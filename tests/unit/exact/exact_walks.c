@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* The hooks' walks over the frames of a fake CPython, each compared with a plain walk, and their books with a ledger. */
 #include <criterion/criterion.h>
+#include <stdio.h>
 
 #include "base/array.h"
 #include "compared_hooks.h"

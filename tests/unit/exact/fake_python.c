@@ -510,6 +510,25 @@ void fake_raw_step(struct fake_thread *thread)
 	step_block(thread, fake_random(thread, RAW_BLOCKS), true);
 }
 
+void fake_raw_block(struct fake_thread *thread, struct fake_row *ret)
+{
+	uint32_t size = choose_size(thread);
+
+	note_row(thread, ret, hook_raw_malloc(NULL, size), size);
+}
+
+void fake_adopt_row(struct fake_thread *thread, struct fake_row *row)
+{
+	int i = 0;
+
+	while (i < FAKE_BLOCKS && thread->block[i].address)
+		i++;
+	cr_assert(i < FAKE_BLOCKS);
+	thread->block[i] = *row;
+	thread->is_raw[i] = true;
+	free(row);
+}
+
 void fake_step(struct fake_python *python, struct fake_thread *thread)
 {
 	uint32_t way = fake_random(thread, 100);

@@ -87,6 +87,12 @@ void fake_step(struct fake_python *python, struct fake_thread *thread);
 /* The same of the raw domain alone, without the GIL. */
 void fake_raw_step(struct fake_thread *thread);
 
+/* A block of the raw domain, which is in no thread's ledger. */
+void fake_raw_block(struct fake_thread *thread, struct fake_row *ret);
+
+/* The block is in this thread's ledger from here on; frees the row. */
+void fake_adopt_row(struct fake_thread *thread, struct fake_row *row);
+
 /* Compares the books with all ledgers, while no thread runs. */
 void check_ledgers(struct fake_python *python, struct made_books *made, const char *what);
 
