@@ -18,12 +18,13 @@
 
 #define ADDRESS_LIMIT (UINT64_C(1) << BOOKS_ADDRESS_BITS)
 #define READ_BYTES (UINT64_C(1) << 20)
-#define HOOK_WAIT_NS (200 * 1000000ull)
+#define HOOK_WAIT_NS (500 * 1000000ull)
 #define HOOK_LOOK_NS 50000
 
-/* The thread that a slot had at another time. Blocks of epochs up to `until` belong to this thread. */
+/* What a slot had at another time. Blocks of epochs up to `until` belong to this thread, if not to one before it. */
 struct slot_owner {
 	uint32_t slot, tid, until;
+	uint32_t before; /* its place in owner[], + 1; 0: none */
 };
 
 struct books {
@@ -38,6 +39,7 @@ struct books {
 	uint64_t opened_ns, opened_cycles; /* the time stamp counter then */
 	struct slot_owner *owner; /* of slots that were freed, by time */
 	size_t owner_nr, owner_alloc;
+	uint32_t *owned; /* by slot: the latest of its owner[], + 1; 0: none */
 	uint32_t *tid; /* of each slot now */
 	uint32_t *seen; /* the same, when slots were last freed */
 	struct books_block *block; /* of the pass */
@@ -159,6 +161,7 @@ int books_open(int fd, uint64_t now_ns, struct books **ret)
 	books->opened_cycles = cycles_now();
 	books->tid = calloc(BOOKS_THREADS, sizeof(*books->tid));
 	books->seen = calloc(BOOKS_THREADS, sizeof(*books->seen));
+	books->owned = calloc(BOOKS_THREADS, sizeof(*books->owned));
 	books->head = mmap(NULL, BOOKS_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, BOOKS_AT_HEAD);
 	if (books->head == MAP_FAILED) {
 		err = -errno;
@@ -167,7 +170,7 @@ int books_open(int fd, uint64_t now_ns, struct books **ret)
 	if (!err && (memcmp(books->head->magic, BOOKS_MAGIC, sizeof(books->head->magic)) ||
 		     books->head->version != BOOKS_VERSION))
 		err = -EINVAL;
-	if (!books->tid || !books->seen)
+	if (!books->tid || !books->seen || !books->owned)
 		err = -ENOMEM;
 	err = err ?: books_tick(books, now_ns);
 	if (err)
@@ -186,6 +189,7 @@ void books_close(struct books *books)
 	close(books->fd);
 	free(books->epoch);
 	free(books->owner);
+	free(books->owned);
 	free(books->tid);
 	free(books->seen);
 	free(books->block);
@@ -236,10 +240,11 @@ static int read_threads(struct books *books, thread_fn fn, void *what)
 
 static uint32_t tid_of(const struct books *books, uint32_t slot, uint32_t epoch)
 {
-	for (size_t i = 0; i < books->owner_nr; i++)
-		if (books->owner[i].slot == slot && epoch <= books->owner[i].until)
-			return books->owner[i].tid;
-	return books->tid[slot];
+	uint32_t tid = books->tid[slot];
+
+	for (uint32_t i = books->owned[slot]; i && epoch <= books->owner[i - 1].until; i = books->owner[i - 1].before)
+		tid = books->owner[i - 1].tid;
+	return tid;
 }
 
 struct freeing {
@@ -248,32 +253,41 @@ struct freeing {
 	void *what;
 };
 
-static int free_slot(void *freeing_, uint32_t slot, const struct thread_head *thread)
+static int find_free_slot(void *freeing_, uint32_t slot, const struct thread_head *thread)
 {
 	struct freeing *freeing = freeing_;
 	struct books *books = freeing->books;
-	struct slot_owner owner = { slot, thread->tid, books->epoch_nr - 1 };
+	struct slot_owner owner = { slot, thread->tid, books->epoch_nr - 1, books->owned[slot] };
 	bool was_seen = books->seen[slot] == thread->tid;
-	const uint32_t none = 0;
-	int err;
 
 	books->seen[slot] = thread->tid;
-	if (!was_seen || freeing->is_there(freeing->what, thread->tid))
-		return 0;
-	err = array_push(books, owner, owner);
-	if (!err && pwrite(books->fd, &none, sizeof(none), thread_at(slot)) != sizeof(none))
-		err = -errno;
-	return err;
+	return was_seen && !freeing->is_there(freeing->what, thread->tid) ? array_push(books, owner, owner) : 0;
+}
+
+/* If it cannot be written, it stays this thread's. */
+static void free_slot(struct books *books, uint32_t owner)
+{
+	uint32_t slot = books->owner[owner].slot;
+	const uint32_t none = 0;
+
+	books->owned[slot] = owner + 1;
+	if (pwrite(books->fd, &none, sizeof(none), thread_at(slot)) != sizeof(none))
+		books->seen[slot] = 0;
 }
 
 void books_free_threads(struct books *books, bool (*is_there)(void *what, uint32_t tid), void *what)
 {
 	struct freeing freeing = { books, is_there, what };
 	size_t before_nr = books->owner_nr;
+	int err = read_threads(books, find_free_slot, &freeing);
 
-	/* A slot that is taken anew has blocks of later epochs. */
-	if (!read_threads(books, free_slot, &freeing) && books->owner_nr > before_nr)
-		books_tick(books, books->epoch[books->epoch_nr - 1]);
+	/* The epoch first: a thread that takes a slot anew has blocks of later ones only. */
+	if (!err && books->owner_nr > before_nr)
+		err = books_tick(books, books->epoch[books->epoch_nr - 1]);
+	if (err)
+		books->owner_nr = before_nr;
+	for (size_t i = before_nr; i < books->owner_nr; i++)
+		free_slot(books, i);
 }
 
 /* ---- cut ---- */
@@ -308,20 +322,31 @@ static uint64_t hooks_left(const struct thread_head *thread)
 	return thread->allocations + thread->frees + thread->unknown_frees;
 }
 
+struct waiting {
+	struct books *books;
+	uint64_t until_ns; /* for all threads */
+};
+
 /* Waits until the thread has left the hook that it was in. */
-static int await_thread(void *books_, uint32_t slot, const struct thread_head *before)
+static int await_thread(void *waiting_, uint32_t slot, const struct thread_head *before)
 {
-	struct books *books = books_;
+	const struct waiting *waiting = waiting_;
 	struct thread_head now = *before;
 	int err = 0;
 
-	for (uint64_t waited_ns = 0; !err && now.inside && hooks_left(&now) == hooks_left(before); waited_ns += HOOK_LOOK_NS) {
-		if (waited_ns >= HOOK_WAIT_NS)
+	while (!err && now.inside && hooks_left(&now) == hooks_left(before)) {
+		if (monotonic_now_ns() >= waiting->until_ns)
 			return -EAGAIN;
 		pause_ns(HOOK_LOOK_NS);
-		err = read_books_at(books, thread_at(slot), &now, sizeof(now));
+		err = read_books_at(waiting->books, thread_at(slot), &now, sizeof(now));
 	}
 	return err;
+}
+
+static int note_thread(void *unused, uint32_t slot, const struct thread_head *thread)
+{
+	(void)unused, (void)slot, (void)thread;
+	return 0;
 }
 
 /*
@@ -330,12 +355,14 @@ static int await_thread(void *books_, uint32_t slot, const struct thread_head *b
  */
 static int await_hooks(struct books *books)
 {
+	struct waiting waiting = { .books = books };
 	int err;
 
 	if (books->has_ended)
-		return 0;
+		return read_threads(books, note_thread, NULL);
 	err = syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) ? -errno : 0;
-	err = err ?: read_threads(books, await_thread, books);
+	waiting.until_ns = monotonic_now_ns() + HOOK_WAIT_NS;
+	err = err ?: read_threads(books, await_thread, &waiting);
 	books->late_nr += err == -EAGAIN;
 	return err;
 }
@@ -543,13 +570,23 @@ static uint32_t frames_of_node(const struct trie *trie, uint32_t node)
 	return nr;
 }
 
-/* 0 or -ENOMEM, or an error of the file. */
+static int read_nodes(void *trie_, const void *nodes, uint64_t first, uint64_t nr)
+{
+	struct trie *trie = trie_;
+
+	memcpy(&trie->node[first], nodes, nr * sizeof(*trie->node));
+	return 0;
+}
+
+/* Takes memory for the nodes that are there, whatever their number says. 0 or -ENOMEM, or an error of the file. */
 static int read_trie(const struct books *books, uint32_t most, struct trie *ret)
 {
 	*ret = (struct trie){ .nr = number_of(&books->head->node_nr, BOOKS_NO_NODE - 1) + UINT64_C(1), .most = most };
-	ret->node = malloc(ret->nr * sizeof(*ret->node));
+	ret->node = calloc(ret->nr, sizeof(*ret->node));
 	ret->frame = calloc(most + 1, sizeof(*ret->frame));
-	return ret->node && ret->frame ? read_books_at(books, BOOKS_AT_NODES, ret->node, ret->nr * sizeof(*ret->node)) : -ENOMEM;
+	if (!ret->node || !ret->frame)
+		return -ENOMEM;
+	return read_elements(books, BOOKS_AT_NODES, 0, ret->nr, sizeof(*ret->node), read_nodes, ret);
 }
 
 int books_read_stacks(struct books *books, uint32_t most, books_stack_fn fn, void *what)
