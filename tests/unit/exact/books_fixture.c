@@ -34,7 +34,7 @@ void release_made_books(struct made_books *made)
 	close(made->fd);
 }
 
-static int keep_block(void *read_, const struct books_block *block)
+int keep_read_block(void *read_, const struct books_block *block)
 {
 	struct read_books *read = read_;
 
@@ -53,7 +53,7 @@ int cut_and_read(struct made_books *made, uint64_t now_ns, bool has_ended, struc
 	int err;
 
 	ret->block_nr = 0;
-	err = books_cut(made->books, now_ns, has_ended) ?: books_read_blocks(made->books, keep_block, ret);
+	err = books_cut(made->books, now_ns, has_ended) ?: books_read_blocks(made->books, keep_read_block, ret);
 	if (ret->block_nr)
 		qsort(ret->block, ret->block_nr, sizeof(*ret->block), by_address);
 	return err;

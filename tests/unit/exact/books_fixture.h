@@ -35,6 +35,8 @@ struct read_books {
 	size_t block_nr, block_alloc;
 };
 
+int keep_read_block(void *read_books, const struct books_block *block);
+
 /* Errors of the reader are returned. */
 int cut_and_read(struct made_books *made, uint64_t now_ns, bool has_ended, struct read_books *ret);
 void release_read_books(struct read_books *read);
