@@ -13,7 +13,7 @@ UNWIND_BENCH := $(addprefix /usr/lib/x86_64-linux-gnu/,libc.so.6 libstdc++.so.6 
 UNWIND_AIMS  := "aims: libc in 10 ms, 30 million rows in 15 s, 6 bytes a row"
 
 .PHONY: bench bench-peers bench-capacity bench-unwind bench-walk bench-first-stack bench-cost bench-programs bench-fleet
-.PHONY: bench-cluster bench-history bench-rows bench-consumers bench-budget bench-sampler
+.PHONY: bench-cluster bench-history bench-python bench-rows bench-consumers bench-budget bench-sampler
 
 bench: bench-peers $(BENCH_MADE)/made $(BENCH)/measure bench-capacity bench-unwind bench-walk bench-first-stack bench-cost bench-programs bench-fleet bench-consumers bench-budget bench-sampler bench-stops	## how long questions take, and CPython; what recording costs
 	$(Q)$(PYTHON) bench/run.py $(BENCH_MADE) $(BENCH)/measure $(BENCH_TRACES)
@@ -103,6 +103,9 @@ $(OUT)/bench/floor.o: ALL_CFLAGS += -I$(BENCH)
 $(OUT)/bench/floor.o: | $(BENCH)/floor.skel.h
 $(BENCH)/floor: $(OUT)/bench/floor.o $(COLLECT) $(LIB)
 	$(call link,$^ $(COLLECT_LIBS) $(LIB_LIBS))
+
+bench-python: $(BIN)	## what recording every block of five Python programs costs, beside tracemalloc (as root)
+	$(Q)$(PYTHON) bench/python_exact.py $(abspath $(BIN)) $(PYTHON)
 
 bench-budget: $(BIN) workloads	## what a budget allows and costs, and whether sums stay true (as root)
 	$(Q)$(PYTHON) bench/budget.py $(abspath $(BIN)) $(abspath $(OUT)/workloads)

@@ -101,10 +101,10 @@ ON_SNAPSHOTS := ALLOCSNAP=$(abspath $(BIN)) SNAPSHOTS=$(abspath $(OUT)/golden-sn
 ON_WORKLOADS := ALLOCSNAP=$(abspath $(BIN)) WORKLOADS=$(abspath $(OUT)/workloads)
 
 test-json: $(BIN) $(OUT)/golden-snapshots	## check JSON against docs/json-schema.json
-	$(Q)$(ON_SNAPSHOTS) tests/json/run.py
+	$(Q)$(ON_SNAPSHOTS) tests/json/run.py $(JSON_ARGS)
 
 test-report: $(BIN) $(OUT)/golden-snapshots	## compare the numbers in HTML reports with stats and diff
-	$(Q)$(ON_SNAPSHOTS) tests/report/run.py
+	$(Q)$(ON_SNAPSHOTS) tests/report/run.py $(REPORT_ARGS)
 
 test-terminal: $(BIN) man completion $(OUT)/golden-snapshots $(BENCH)/make_traces	## check completion in bash and zsh, man pages, pager, colours and progress
 	$(Q)$(ON_SNAPSHOTS) MAN=$(abspath $(OUT)/man) COMPLETION=$(abspath $(OUT)/completion) \

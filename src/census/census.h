@@ -69,8 +69,8 @@ struct census_class {
 
 struct census_arena {
 	uint64_t address;
-	uint32_t is_main;
-	uint32_t heap_nr;	 /* ranges of memory; 1 in the main arena */
+	uint64_t is_main;
+	uint64_t heap_nr;	 /* ranges of memory; 1 in the main arena */
 	uint64_t system_bytes;	 /* what glibc says the arena has from the system: the sum of all states and the next two */
 	uint64_t overhead_bytes; /* headers of heaps, the arena itself */
 	uint64_t unwalked_bytes;

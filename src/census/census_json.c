@@ -10,194 +10,293 @@
 #include "base/units.h"
 
 /*
- * One table for both directions: the keys of numbers, and where they are in their struct. A number that is 0 is written,
- * too, except in classes.
+ * One walk writes a census or reads it: each function names a member of the JSON once. A number that is 0 is written, too,
+ * except in classes and losses.
  */
-struct number {
-	const char *key;
-	size_t offset;
-};
-
-static const struct number census_numbers[] = {
-	{ "pid", offsetof(struct census, pid) },
-	{ "time_ns", offsetof(struct census, time_ns) },
-	{ "read_ns", offsetof(struct census, read_ns) },
-	{ "resident_bytes", offsetof(struct census, resident_bytes) },
-	{},
-};
-
-static const struct number arena_numbers[] = {
-	{ "address", offsetof(struct census_arena, address) },
-	{ "system_bytes", offsetof(struct census_arena, system_bytes) },
-	{ "overhead_bytes", offsetof(struct census_arena, overhead_bytes) },
-	{ "unwalked_bytes", offsetof(struct census_arena, unwalked_bytes) },
-	{ "resident_bytes", offsetof(struct census_arena, resident_bytes) },
-	{ "absent_bytes", offsetof(struct census_arena, absent_bytes) },
-	{ "trimmable_bytes", offsetof(struct census_arena, trimmable_bytes) },
-	{},
-};
-
-static const struct number count_numbers[] = {
-	{ "count", offsetof(struct census_count, count) },
-	{ "bytes", offsetof(struct census_count, bytes) },
-	{},
-};
-
-static const struct number python_numbers[] = {
-	{ "arenas", offsetof(struct census_python, arena_nr) },
-	{ "used_pools", offsetof(struct census_python, used_pools) },
-	{ "system_bytes", offsetof(struct census_python, system_bytes) },
-	{ "overhead_bytes", offsetof(struct census_python, overhead_bytes) },
-	{ "free_pool_bytes", offsetof(struct census_python, free_pool_bytes) },
-	{ "unwalked_bytes", offsetof(struct census_python, unwalked_bytes) },
-	{ "resident_bytes", offsetof(struct census_python, resident_bytes) },
-	{},
+struct walk {
+	struct emitter *out;  /* NULL: the walk reads */
+	const json_t *object; /* a walk that reads is in it */
+	struct reason *why;
+	int err; /* the first one of reading; items of lists are not read any more */
 };
 
 #define PYTHON_CLASS_BYTES 16
+#define NUMBER_MOST (UINT64_C(1) << 50) /* sums of plausible numbers do not overflow */
 
-static const struct class_part {
-	const char *key;
-	size_t offset;
-} class_parts[] = {
-	{ "in_use", offsetof(struct census_class, in_use) },
-	{ "cached", offsetof(struct census_class, cached) },
-	{ "free", offsetof(struct census_class, free) },
-};
+/* ---- members -------------------------------------------------------------------------------------------------- */
 
-/* ---- writing ---- */
-
-static void emit_numbers(struct emitter *out, const struct number *number, const void *from)
+static void refuse_member(struct walk *w, const char *key, const char *what)
 {
-	for (; number->key; number++) {
-		uint64_t value;
+	if (!w->err)
+		w->err = reason_set(w->why, -EINVAL, "this is no census: '%s' is %s", key, what);
+}
 
-		memcpy(&value, (const char *)from + number->offset, sizeof(value));
-		emit_uint(out, number->key, value);
+/* Whether an optional member is to be written, or is there. */
+static bool walk_has_member(const struct walk *w, const char *key, bool is_wanted)
+{
+	return w->out ? is_wanted : json_object_get(w->object, key) != NULL;
+}
+
+static void walk_number(struct walk *w, const char *key, uint64_t *number)
+{
+	const json_t *value = json_object_get(w->object, key);
+
+	if (w->out)
+		emit_uint(w->out, key, *number);
+	else if (!json_is_integer(value) || json_integer_value(value) < 0)
+		refuse_member(w, key, "missing, or no number");
+	else
+		*number = json_integer_value(value);
+}
+
+static void walk_flag(struct walk *w, const char *key, uint64_t *flag)
+{
+	if (w->out)
+		emit_bool(w->out, key, *flag);
+	else
+		*flag = json_is_true(json_object_get(w->object, key));
+}
+
+static void walk_text(struct walk *w, const char *key, char *text, size_t room)
+{
+	if (w->out)
+		emit_text(w->out, key, text);
+	else
+		clean_text(text, room, json_string_value(json_object_get(w->object, key)) ?: "");
+}
+
+/* Enters an object; without a key (NULL) an item of a list. Returns the outer object, for walk_leave(). */
+static const json_t *walk_enter(struct walk *w, const char *key)
+{
+	const json_t *outer = w->object;
+
+	if (w->out)
+		emit_object(w->out, key);
+	else if (key)
+		w->object = json_object_get(outer, key);
+	return outer;
+}
+
+static void walk_leave(struct walk *w, const json_t *outer)
+{
+	if (w->out)
+		emit_end(w->out);
+	w->object = outer;
+}
+
+/* Calls item() for each index below nr; a walk that reads calls it for each item of the list. */
+static void walk_list(struct walk *w, const char *key, size_t nr, void (*item)(struct walk *w, void *of, size_t i), void *of)
+{
+	const json_t *outer = w->object, *list = json_object_get(outer, key);
+
+	if (w->out)
+		emit_list(w->out, key);
+	else if (!json_is_array(list))
+		refuse_member(w, key, "missing");
+	for (size_t i = 0; i < (w->out ? nr : json_array_size(list)) && !w->err; i++) {
+		w->object = json_array_get(list, i);
+		item(w, of, i);
 	}
+	if (w->out)
+		emit_end(w->out);
+	w->object = outer;
 }
 
-static void emit_count(struct emitter *out, const char *key, const struct census_count *count)
+static void walk_count(struct walk *w, const char *key, struct census_count *count)
 {
-	emit_object(out, key);
-	emit_numbers(out, count_numbers, count);
-	emit_end(out);
+	const json_t *outer = walk_enter(w, key);
+
+	walk_number(w, "count", &count->count);
+	walk_number(w, "bytes", &count->bytes);
+	walk_leave(w, outer);
+	if (!w->out && (count->bytes > NUMBER_MOST || count->count > NUMBER_MOST))
+		refuse_member(w, key, "too large");
 }
 
-static void emit_class(struct emitter *out, size_t class, const struct census_class *counts)
-{
-	emit_object(out, NULL);
-	emit_uint(out, "chunk_bytes", census_class_most(class));
-	for (size_t i = 0; i < ARRAY_SIZE(class_parts); i++) {
-		const struct census_count *count = (const void *)((const char *)counts + class_parts[i].offset);
+/* ---- glibc ---------------------------------------------------------------------------------------------------- */
 
-		if (count->count)
-			emit_count(out, class_parts[i].key, count);
-	}
-	emit_end(out);
+static void walk_counted(struct walk *w, const char *key, struct census_count *count)
+{
+	if (walk_has_member(w, key, count->count))
+		walk_count(w, key, count);
 }
 
-static void emit_classes(struct emitter *out, const struct census_class class[CENSUS_CLASS_NR])
+static void walk_class(struct walk *w, void *classes, size_t i)
 {
-	emit_list(out, "classes");
-	for (size_t i = 0; i < CENSUS_CLASS_NR; i++)
-		if (class[i].in_use.count || class[i].cached.count || class[i].free.count)
-			emit_class(out, i, &class[i]);
-	emit_end(out);
+	struct census_class *class = classes;
+	uint64_t most = w->out ? census_class_most(i) : 0;
+	const json_t *outer;
+
+	if (w->out && !class[i].in_use.count && !class[i].cached.count && !class[i].free.count)
+		return;
+	outer = walk_enter(w, NULL);
+	walk_number(w, "chunk_bytes", &most);
+	class += census_class_of(most);
+	walk_counted(w, "in_use", &class->in_use);
+	walk_counted(w, "cached", &class->cached);
+	walk_counted(w, "free", &class->free);
+	walk_leave(w, outer);
 }
 
-static void emit_arena(struct emitter *out, const struct census_arena *arena)
+static void walk_classes(struct walk *w, struct census_class class[CENSUS_CLASS_NR])
 {
-	emit_object(out, NULL);
-	emit_bool(out, "main", arena->is_main);
-	emit_uint(out, "heaps", arena->heap_nr);
-	emit_numbers(out, arena_numbers, arena);
-	emit_object(out, "states");
+	walk_list(w, "classes", CENSUS_CLASS_NR, walk_class, class);
+}
+
+static void walk_arena_object(struct walk *w, void *census_, size_t i)
+{
+	struct census *census = census_;
+	struct census_arena *arena;
+	const json_t *outer, *around;
+
+	if (!w->out)
+		w->err = array_push(census, arena, (struct census_arena){});
+	if (w->err)
+		return;
+	arena = &census->arena[i];
+	outer = walk_enter(w, NULL);
+	walk_flag(w, "main", &arena->is_main);
+	walk_number(w, "heaps", &arena->heap_nr);
+	walk_number(w, "address", &arena->address);
+	walk_number(w, "system_bytes", &arena->system_bytes);
+	walk_number(w, "overhead_bytes", &arena->overhead_bytes);
+	walk_number(w, "unwalked_bytes", &arena->unwalked_bytes);
+	walk_number(w, "resident_bytes", &arena->resident_bytes);
+	walk_number(w, "absent_bytes", &arena->absent_bytes);
+	walk_number(w, "trimmable_bytes", &arena->trimmable_bytes);
+	around = walk_enter(w, "states");
 	for (enum census_state s = 0; s < CENSUS_STATE_NR; s++)
-		emit_count(out, census_state_names[s], &arena->state[s]);
-	emit_end(out);
-	emit_classes(out, arena->class);
-	emit_end(out);
+		walk_count(w, census_state_names[s], &arena->state[s]);
+	walk_leave(w, around);
+	walk_classes(w, arena->class);
+	walk_leave(w, outer);
 }
 
-static void emit_mmapped(struct emitter *out, const struct census_mmapped *mmapped)
+static void walk_mmapped(struct walk *w, struct census_mmapped *mmapped)
 {
 	struct census_class class[CENSUS_CLASS_NR] = {};
+	const json_t *outer = walk_enter(w, "mmapped");
 
-	emit_object(out, "mmapped");
-	emit_count(out, "in_use", &mmapped->told);
-	emit_count(out, "found", &mmapped->found);
+	walk_count(w, "in_use", &mmapped->told);
+	walk_count(w, "found", &mmapped->found);
 	for (size_t i = 0; i < CENSUS_CLASS_NR; i++)
 		class[i].in_use = mmapped->class[i];
-	emit_classes(out, class);
-	emit_end(out);
+	walk_classes(w, class);
+	for (size_t i = 0; i < CENSUS_CLASS_NR; i++)
+		mmapped->class[i] = class[i].in_use;
+	walk_leave(w, outer);
 }
 
-static void emit_glibc(struct emitter *out, const struct census *census)
+static void walk_glibc(struct walk *w, struct census *census)
 {
+	const json_t *outer = walk_enter(w, "glibc");
 	struct census_sum sum;
 
-	census_add_up(census, &sum);
-	emit_object(out, "glibc");
-	emit_count(out, "in_use", &sum.in_use);
-	emit_count(out, "free", &sum.free);
-	emit_list(out, "arenas");
-	for (size_t i = 0; i < census->arena_nr; i++)
-		emit_arena(out, &census->arena[i]);
-	emit_end(out);
-	if (census->has_mmapped)
-		emit_mmapped(out, &census->mmapped);
-	emit_text(out, "why", *census->no_heap ? census->no_heap : NULL);
-	emit_end(out);
-}
-
-static void emit_python_class(struct emitter *out, size_t class, const struct census_python_class *counts)
-{
-	if (!counts->in_use.count && !counts->free.count)
-		return;
-	emit_object(out, NULL);
-	emit_uint(out, "block_bytes", (class + 1) * PYTHON_CLASS_BYTES);
-	emit_count(out, "in_use", &counts->in_use);
-	emit_count(out, "free", &counts->free);
-	emit_end(out);
-}
-
-static void emit_python(struct emitter *out, const struct census_python *python)
-{
-	emit_object(out, "python");
-	emit_text(out, "version", python->version);
-	emit_numbers(out, python_numbers, python);
-	emit_text(out, "why", *python->why ? python->why : NULL);
-	emit_count(out, "in_use", &python->in_use);
-	emit_count(out, "free", &python->free);
-	emit_list(out, "classes");
-	for (size_t i = 0; i < CENSUS_PYTHON_CLASSES; i++)
-		emit_python_class(out, i, &python->class[i]);
-	emit_end(out);
-	emit_list(out, "types");
-	for (size_t i = 0; i < python->type_nr; i++) {
-		emit_object(out, NULL);
-		emit_text(out, "name", *python->type[i].name ? python->type[i].name : NULL);
-		emit_numbers(out, count_numbers, &python->type[i].blocks);
-		emit_end(out);
+	if (w->out) {
+		census_add_up(census, &sum);
+		walk_count(w, "in_use", &sum.in_use);
+		walk_count(w, "free", &sum.free);
+	} else if (json_array_size(json_object_get(w->object, "arenas")) > CENSUS_ARENAS_MAX) {
+		refuse_member(w, "arenas", "too long");
 	}
-	emit_end(out);
-	emit_end(out);
+	walk_list(w, "arenas", census->arena_nr, walk_arena_object, census);
+	if (walk_has_member(w, "mmapped", census->has_mmapped)) {
+		census->has_mmapped = true;
+		walk_mmapped(w, &census->mmapped);
+	}
+	if (walk_has_member(w, "why", *census->no_heap))
+		walk_text(w, "why", census->no_heap, sizeof(census->no_heap));
+	walk_leave(w, outer);
 }
 
+/* ---- Python --------------------------------------------------------------------------------------------------- */
+
+static void walk_python_class(struct walk *w, void *classes, size_t i)
+{
+	struct census_python_class *class = classes;
+	uint64_t bytes = (i + 1) * PYTHON_CLASS_BYTES;
+	const json_t *outer;
+
+	if (w->out && !class[i].in_use.count && !class[i].free.count)
+		return;
+	outer = walk_enter(w, NULL);
+	walk_number(w, "block_bytes", &bytes);
+	if (bytes / PYTHON_CLASS_BYTES - 1 >= CENSUS_PYTHON_CLASSES)
+		return refuse_member(w, "block_bytes", "too large");
+	class += bytes / PYTHON_CLASS_BYTES - 1;
+	walk_count(w, "in_use", &class->in_use);
+	walk_count(w, "free", &class->free);
+	walk_leave(w, outer);
+}
+
+static void walk_python_type(struct walk *w, void *python_, size_t i)
+{
+	struct census_python *python = python_;
+	struct census_type *type;
+	const json_t *outer;
+
+	if (!w->out)
+		w->err = array_push(python, type, (struct census_type){});
+	if (w->err)
+		return;
+	type = &python->type[i];
+	outer = walk_enter(w, NULL);
+	if (walk_has_member(w, "name", *type->name))
+		walk_text(w, "name", type->name, sizeof(type->name));
+	walk_number(w, "count", &type->blocks.count);
+	walk_number(w, "bytes", &type->blocks.bytes);
+	walk_leave(w, outer);
+}
+
+static void walk_python(struct walk *w, struct census_python *python)
+{
+	const json_t *outer = walk_enter(w, "python");
+
+	walk_text(w, "version", python->version, sizeof(python->version));
+	walk_number(w, "arenas", &python->arena_nr);
+	walk_number(w, "used_pools", &python->used_pools);
+	walk_number(w, "system_bytes", &python->system_bytes);
+	walk_number(w, "overhead_bytes", &python->overhead_bytes);
+	walk_number(w, "free_pool_bytes", &python->free_pool_bytes);
+	walk_number(w, "unwalked_bytes", &python->unwalked_bytes);
+	walk_number(w, "resident_bytes", &python->resident_bytes);
+	if (walk_has_member(w, "why", *python->why))
+		walk_text(w, "why", python->why, sizeof(python->why));
+	walk_count(w, "in_use", &python->in_use);
+	walk_count(w, "free", &python->free);
+	walk_list(w, "classes", CENSUS_PYTHON_CLASSES, walk_python_class, python->class);
+	walk_list(w, "types", python->type_nr, walk_python_type, python);
+	if (!*python->version)
+		strcpy(python->version, "?"); /* "" means that there is no Python */
+	walk_leave(w, outer);
+}
+
+/* ---- a census -------------------------------------------------------------------------------------------------- */
+
+static void walk_census(struct walk *w, struct census *census)
+{
+	const json_t *outer;
+
+	walk_text(w, "name", census->name, sizeof(census->name));
+	walk_number(w, "pid", &census->pid);
+	walk_number(w, "time_ns", &census->time_ns);
+	walk_number(w, "read_ns", &census->read_ns);
+	walk_number(w, "resident_bytes", &census->resident_bytes);
+	walk_glibc(w, census);
+	if (walk_has_member(w, "python", *census->python.version))
+		walk_python(w, &census->python);
+	outer = walk_enter(w, "losses");
+	for (enum census_loss i = 0; i < CENSUS_LOSS_NR; i++)
+		if (walk_has_member(w, census_loss_names[i], census->loss[i]))
+			walk_number(w, census_loss_names[i], &census->loss[i]);
+	walk_leave(w, outer);
+}
+
+/* A walk that writes changes nothing. */
 void emit_census(struct emitter *out, const struct census *census)
 {
 	emit_text(out, "schema", CENSUS_SCHEMA);
-	emit_text(out, "name", census->name);
-	emit_numbers(out, census_numbers, census);
-	emit_glibc(out, census);
-	if (*census->python.version)
-		emit_python(out, &census->python);
-	emit_object(out, "losses");
-	for (enum census_loss i = 0; i < CENSUS_LOSS_NR; i++)
-		if (census->loss[i])
-			emit_uint(out, census_loss_names[i], census->loss[i]);
-	emit_end(out);
+	walk_census(&(struct walk){ .out = out }, (struct census *)census);
 }
 
 json_t *census_to_json(const struct census *census)
@@ -210,166 +309,18 @@ json_t *census_to_json(const struct census *census)
 	return json;
 }
 
-/* ---- reading ---- */
-
-/* Sums of plausible numbers do not overflow. */
-#define NUMBER_MOST (UINT64_C(1) << 50)
-
-static int get_number(const json_t *object, const char *key, uint64_t *ret, struct reason *why)
-{
-	const json_t *value = json_object_get(object, key);
-
-	if (!json_is_integer(value) || json_integer_value(value) < 0)
-		return reason_set(why, -EINVAL, "this is no census: '%s' is missing, or no number", key);
-	*ret = json_integer_value(value);
-	return 0;
-}
-
-static int get_numbers(const json_t *object, const struct number *number, void *to, struct reason *why)
-{
-	int err = 0;
-
-	for (; number->key && !err; number++) {
-		uint64_t value = 0;
-
-		err = get_number(object, number->key, &value, why);
-		memcpy((char *)to + number->offset, &value, sizeof(value));
-	}
-	return err;
-}
-
-static int get_count(const json_t *object, const char *key, struct census_count *ret, struct reason *why)
-{
-	int err = get_numbers(json_object_get(object, key), count_numbers, ret, why);
-
-	if (!err && (ret->bytes > NUMBER_MOST || ret->count > NUMBER_MOST))
-		err = reason_set(why, -EINVAL, "this is no census: '%s' is too large", key);
-	return err;
-}
-
-static int get_class(const json_t *object, struct census_class class[CENSUS_CLASS_NR], struct reason *why)
-{
-	uint64_t most = 0;
-	int err = get_number(object, "chunk_bytes", &most, why);
-	size_t at = census_class_of(most);
-
-	for (size_t i = 0; i < ARRAY_SIZE(class_parts) && !err; i++)
-		if (json_object_get(object, class_parts[i].key))
-			err = get_count(object, class_parts[i].key, (void *)((char *)&class[at] + class_parts[i].offset), why);
-	return err;
-}
-
-static int get_classes(const json_t *list, struct census_class class[CENSUS_CLASS_NR], struct reason *why)
-{
-	int err = json_is_array(list) ? 0 : reason_set(why, -EINVAL, "this is no census: 'classes' is missing");
-
-	for (size_t i = 0; i < json_array_size(list) && !err; i++)
-		err = get_class(json_array_get(list, i), class, why);
-	return err;
-}
-
-static int get_arena(const json_t *object, struct census *census, struct reason *why)
-{
-	struct census_arena arena = { .is_main = json_is_true(json_object_get(object, "main")) };
-	const json_t *states = json_object_get(object, "states");
-	uint64_t heaps = 0;
-	int err = get_numbers(object, arena_numbers, &arena, why) ?: get_number(object, "heaps", &heaps, why);
-
-	arena.heap_nr = heaps;
-	for (enum census_state s = 0; s < CENSUS_STATE_NR && !err; s++)
-		err = get_count(states, census_state_names[s], &arena.state[s], why);
-	err = err ?: get_classes(json_object_get(object, "classes"), arena.class, why);
-	return err ?: array_push(census, arena, arena);
-}
-
-static int get_mmapped(const json_t *object, struct census *census, struct reason *why)
-{
-	struct census_class class[CENSUS_CLASS_NR] = {};
-	int err;
-
-	if (!object)
-		return 0;
-	err = get_count(object, "in_use", &census->mmapped.told, why) ?: get_count(object, "found", &census->mmapped.found, why);
-	err = err ?: get_classes(json_object_get(object, "classes"), class, why);
-	for (size_t i = 0; i < CENSUS_CLASS_NR; i++)
-		census->mmapped.class[i] = class[i].in_use;
-	census->has_mmapped = true;
-	return err;
-}
-
-static int get_glibc(const json_t *object, struct census *census, struct reason *why)
-{
-	const json_t *arenas = json_object_get(object, "arenas"), *no_heap = json_object_get(object, "why");
-	size_t nr = json_array_size(arenas);
-	int err = json_is_array(arenas) && nr <= CENSUS_ARENAS_MAX ?
-			  get_mmapped(json_object_get(object, "mmapped"), census, why) :
-			  reason_set(why, -EINVAL, "this is no census: 'arenas' is missing, or too long");
-
-	for (size_t i = 0; i < nr && !err; i++)
-		err = get_arena(json_array_get(arenas, i), census, why);
-	snprintf(census->no_heap, sizeof(census->no_heap), "%s", json_string_value(no_heap) ?: "");
-	return err;
-}
-
-static int get_python_class(const json_t *object, struct census_python *python, struct reason *why)
-{
-	uint64_t bytes = 0, class;
-	int err = get_number(object, "block_bytes", &bytes, why);
-
-	class = bytes / PYTHON_CLASS_BYTES - 1;
-	if (!err && class >= CENSUS_PYTHON_CLASSES)
-		return reason_set(why, -EINVAL, "this is no census: 'block_bytes' is too large");
-	err = err ?: get_count(object, "in_use", &python->class[class].in_use, why);
-	return err ?: get_count(object, "free", &python->class[class].free, why);
-}
-
-static int get_python_type(const json_t *object, struct census_python *python, struct reason *why)
-{
-	struct census_type type = {};
-	int err = get_numbers(object, count_numbers, &type.blocks, why);
-
-	clean_text(type.name, sizeof(type.name), json_string_value(json_object_get(object, "name")) ?: "");
-	return err ?: array_push(python, type, type);
-}
-
-static int get_python(const json_t *object, struct census_python *python, struct reason *why)
-{
-	const json_t *classes = json_object_get(object, "classes"), *types = json_object_get(object, "types");
-	int err = object ? get_numbers(object, python_numbers, python, why) : 0;
-
-	if (!object || err)
-		return err;
-	clean_text(python->version, sizeof(python->version), json_string_value(json_object_get(object, "version")) ?: "?");
-	clean_text(python->why, sizeof(python->why), json_string_value(json_object_get(object, "why")) ?: "");
-	err = get_count(object, "in_use", &python->in_use, why) ?: get_count(object, "free", &python->free, why);
-	for (size_t i = 0; i < json_array_size(classes) && !err; i++)
-		err = get_python_class(json_array_get(classes, i), python, why);
-	for (size_t i = 0; i < json_array_size(types) && !err; i++)
-		err = get_python_type(json_array_get(types, i), python, why);
-	return err;
-}
-
 /* 0, -EINVAL with a line in *why, -ENOMEM. The caller releases *ret, which is zeroed after a failure. */
 static int census_from_json(const json_t *json, struct census *ret, struct reason *why)
 {
 	const char *schema = json_string_value(json_object_get(json, "schema"));
-	const json_t *losses = json_object_get(json, "losses");
-	struct census census = {};
-	int err;
+	struct walk walk = { .object = json, .why = why };
 
-	*ret = census;
 	if (!schema || strcmp(schema, CENSUS_SCHEMA))
 		return reason_set(why, -EINVAL, "this is no census: its schema is %s, not " CENSUS_SCHEMA, schema ?: "missing");
-	snprintf(census.name, sizeof(census.name), "%s", json_string_value(json_object_get(json, "name")) ?: "");
-	err = get_numbers(json, census_numbers, &census, why) ?: get_glibc(json_object_get(json, "glibc"), &census, why);
-	err = err ?: get_python(json_object_get(json, "python"), &census.python, why);
-	for (enum census_loss i = 0; i < CENSUS_LOSS_NR && !err; i++)
-		if (json_object_get(losses, census_loss_names[i]))
-			err = get_number(losses, census_loss_names[i], &census.loss[i], why);
-	if (err)
-		census_release(&census);
-	*ret = census;
-	return err;
+	walk_census(&walk, ret);
+	if (walk.err)
+		census_release(ret);
+	return walk.err;
 }
 
 int census_from_text(const char *text, size_t bytes, struct census *ret, struct reason *why)

@@ -224,12 +224,6 @@ static int python_type_table__report(const struct python_type_table *table, stru
 #define ARENAS_MOST (1u << 20)
 #define TRIES 4
 
-struct arena_object {
-	uint64_t address, pool_address;
-	uint32_t free_pool_nr, pool_nr;
-	uint64_t free_pools, next, previous;
-};
-
 struct pool_reader {
 	struct target_memory *memory;
 	const struct python_info *info;
@@ -283,7 +277,7 @@ static int count_pool(struct pool_reader *reader)
 
 /* ---- an arena ---- */
 
-static int count_arena(struct pool_reader *reader, const struct arena_object *arena)
+static int count_arena(struct pool_reader *reader, const struct python_arena *arena)
 {
 	const struct python_pools *pools = &reader->info->pools;
 	struct census_python *python = &reader->census->python;
@@ -339,7 +333,7 @@ static bool read_arena_table(const struct pool_reader *reader, uint64_t state, u
 }
 
 /* Reads an arena's row until the table has not moved meanwhile. False: it cannot be read. */
-static bool read_arena(const struct pool_reader *reader, uint64_t state, uint32_t index, struct arena_object *ret)
+static bool read_arena(const struct pool_reader *reader, uint64_t state, uint32_t index, struct python_arena *ret)
 {
 	const struct target_memory *memory = reader->memory;
 	uint64_t arenas, again;
@@ -354,7 +348,7 @@ static bool read_arena(const struct pool_reader *reader, uint64_t state, uint32_
 
 static int count_arenas(struct pool_reader *reader, uint64_t state)
 {
-	struct arena_object arena;
+	struct python_arena arena;
 	uint64_t arenas;
 	uint32_t nr;
 	int err = 0;

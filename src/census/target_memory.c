@@ -4,25 +4,17 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/array.h"
+
 #define PAGE_IS_PRESENT (UINT64_C(1) << 63) /* Documentation/admin-guide/mm/pagemap.rst */
 #define PAGE_IS_SWAPPED (UINT64_C(1) << 62)
 #define ENTRIES 512
 
 const struct target_mapping *target_mapping_at(const struct target_memory *memory, uint64_t address)
 {
-	size_t from = 0, to = memory->mapping_nr;
+	size_t at = array_first(memory->mapping_nr, i, memory->mapping[i].end > address);
 
-	while (from < to) {
-		size_t middle = from + (to - from) / 2;
-
-		if (memory->mapping[middle].end <= address)
-			from = middle + 1;
-		else
-			to = middle;
-	}
-	if (from < memory->mapping_nr && memory->mapping[from].start <= address)
-		return &memory->mapping[from];
-	return NULL;
+	return at < memory->mapping_nr && memory->mapping[at].start <= address ? &memory->mapping[at] : NULL;
 }
 
 bool target_map_again(struct target_memory *memory)

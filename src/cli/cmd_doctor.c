@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* allocsnap doctor: reports whether recording works here, and what a recording would miss. */
-#include <errno.h>
-#include <stdint.h>
 #include <stdio.h>
 
 #include "cli/cmd.h"

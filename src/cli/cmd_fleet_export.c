@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* allocsnap fleet export: the snapshots of a catalogue as row tables of SQLite, for questions in SQL. */
-#include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
 
 #include "base/progress.h"
 #include "base/reason.h"

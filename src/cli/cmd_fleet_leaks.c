@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/progress.h"
 #include "base/reason.h"
-#include "base/units.h"
 #include "cli/cmd_fleet.h"
 #include "cli/leak_input.h"
 #include "cli/pager.h"

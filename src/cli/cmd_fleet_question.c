@@ -12,6 +12,7 @@
 #include "fleet/catalogue.h"
 #include "fleet/catalogue_merge.h"
 #include "fleet/cluster/cluster_choose.h"
+#include "fleet/cluster/cluster_names.h"
 #include "fleet/cluster/cluster_schema.h"
 #include "fleet/cluster/cluster_units.h"
 #include "fleet/per_host.h"

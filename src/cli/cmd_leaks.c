@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* allocsnap leaks: which lines of a process leak, from its snapshots, or after watching it for a while. */
 #include <errno.h>
-#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +11,6 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/reason.h"
-#include "base/units.h"
 #include "cli/cmd_attach.h"
 #include "cli/cmd_fleet.h"
 #include "cli/cmd_select.h"

@@ -168,6 +168,8 @@ static int watch_folder(struct push_endpoint *endpoint, const struct push_comman
 
 	if (watch.end_fd < 0)
 		return EXIT_FAILED;
+	if (access(folder, F_OK) && errno == ENOENT)
+		log_line(LOG_INFO, "push: %s does not exist yet: push waits for it", folder);
 	if (privileges__drop(privileges__to_write(folder) | metrics_privileges(options->metrics), &why))
 		status = log_failure("%s", why.text);
 	else if (push_while_open(endpoint, &options->push, &watch, &counts))

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "archive/names.h"
 #include "base/array.h"
 #include "base/units.h"
 #include "base/reason.h"

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* allocsnap report: one HTML file that shows a snapshot, a diff or a history. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/reason.h"
 #include "cli/cmd_select.h"
@@ -307,15 +305,9 @@ static const struct option_row rows[] = {
 
 static int check_report_options(const struct report_options *options)
 {
-	int fd, status = report_output_check(&cmd_report, options->output);
+	int status = report_output_check(&cmd_report, options->output);
 
-	if (status || !options->source_dir)
-		return status;
-	fd = open(options->source_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
-		return log_failure("--source %s: %s", options->source_dir, strerror(errno));
-	close(fd);
-	return EXIT_DONE;
+	return status || !options->source_dir ? status : check_source_folder(options->source_dir);
 }
 
 static int run(const void *command_options, const struct arguments *args)

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* allocsnap fleet report: one HTML file about many processes, or about two cohorts of them. */
 #include <errno.h>
-#include <string.h>
 
 #include "base/reason.h"
 #include "cli/cmd_fleet.h"
 #include "cli/report_output.h"
-#include "fleet/cluster/cluster_units.h"
+#include "fleet/cluster/cluster_rows.h"
 #include "render/json_parts.h"
 #include "report/adding.h"
 #include "report/build_report.h"

@@ -2,7 +2,6 @@
 #include "cli/cmd_stats.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -198,7 +197,6 @@ static int check_source_option(const struct command *command, const struct stats
 {
 	const struct renderer *format = format_or_text(options->format);
 	enum key_type key_type = key_type_of(options);
-	int fd;
 
 	if (!options->source_dir)
 		return EXIT_DONE;
@@ -208,11 +206,7 @@ static int check_source_option(const struct command *command, const struct stats
 	if (key_type != KEY_LINENO && key_type != KEY_TRACEBACK)
 		return log_refusal(command, "--source goes with --group-by lineno or traceback, "
 					    "not %s", key_type_name(key_type));
-	fd = open(options->source_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
-		return log_failure("--source %s: %s", options->source_dir, strerror(errno));
-	close(fd);
-	return EXIT_DONE;
+	return check_source_folder(options->source_dir);
 }
 
 static int check_terminal(const struct command *command, const struct stats_options *options)

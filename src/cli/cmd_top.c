@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/sendfile.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "archive/names.h"
@@ -13,7 +12,6 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/file_replace.h"
-#include "base/privileges.h"
 #include "base/reason.h"
 #include "base/units.h"
 #include "cli/cmd_attach.h"

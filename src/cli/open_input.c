@@ -278,3 +278,13 @@ int log_snapshot_losses(const struct snapshot *snapshot)
 	free(loss);
 	return err;
 }
+
+int check_source_folder(const char *folder)
+{
+	int fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0)
+		return log_failure("--source %s: %s", folder, strerror(errno));
+	close(fd);
+	return EXIT_DONE;
+}

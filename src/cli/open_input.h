@@ -37,4 +37,7 @@ int log_losses(const struct report_loss *loss, size_t nr);
 /* The losses of a snapshot. */
 int log_snapshot_losses(const struct snapshot *snapshot);
 
+/* Whether --source names a folder that can be opened. EXIT_DONE; or EXIT_FAILED, reported. */
+int check_source_folder(const char *folder);
+
 #endif

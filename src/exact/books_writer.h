@@ -33,7 +33,7 @@ HIDDEN __attribute__((aligned(PYTHON_HOOKS_ON_BYTES))) union {
 #define MULTIPLIER UINT64_C(0x9e3779b97f4a7c15)
 #define TRIES 64 /* places of a hash that are looked at */
 
-static void count_lost(enum books_loss loss)
+static void count_books_loss(enum books_loss loss)
 {
 	__atomic_fetch_add(&HEAD->lost[loss], 1, __ATOMIC_RELAXED);
 }
@@ -80,11 +80,11 @@ static __attribute__((noinline)) struct books_thread *find_thread_slowly(uint32_
 		thread->frame_nr = 0;
 		return thread;
 	}
-	count_lost(BOOKS_LOST_THREADS);
+	count_books_loss(BOOKS_LOST_THREADS);
 	return NULL;
 }
 
-static inline struct books_thread *find_thread(void)
+static inline struct books_thread *find_thread_slot(void)
 {
 	uint32_t tid = own_tid();
 	struct books_thread *thread = thread_slot(tid);
@@ -105,7 +105,7 @@ static inline bool is_inside(const struct books_thread *thread, uint64_t stack)
 	return unlikely(inside) && stack - inside > STACK_MOST;
 }
 
-static inline uint64_t stack_pointer(void)
+static inline uint64_t hook_stack_pointer(void)
 {
 	uint64_t pointer;
 
@@ -122,12 +122,12 @@ struct hook {
 static inline struct hook begin_hook(void)
 {
 	struct hook hook = {};
-	uint64_t stack = stack_pointer();
+	uint64_t stack = hook_stack_pointer();
 	struct books_thread *thread;
 
 	if (unlikely(!python_hooks_on.is_on))
 		return hook;
-	thread = find_thread();
+	thread = find_thread_slot();
 	if (unlikely(!thread) || is_inside(thread, stack))
 		return hook;
 	*(volatile uint64_t *)&thread->inside = stack; /* before `now` is loaded: the recorder makes the barrier */
@@ -167,7 +167,7 @@ static inline uint64_t *small_word(uint64_t address)
 	       (address >> 4) % BOOKS_CHUNK_WORDS;
 }
 
-static __attribute__((noinline)) uint64_t *add_chunk(uint64_t address)
+static __attribute__((noinline)) uint64_t *add_shadow_chunk(uint64_t address)
 {
 	uint32_t none = 0, chunk = __atomic_add_fetch(&HEAD->chunk_nr, 1, __ATOMIC_RELAXED);
 
@@ -241,13 +241,13 @@ static __attribute__((noinline)) bool add_large(const struct books_large *new)
 	}
 }
 
-static bool put_block(const struct books_large *block)
+static bool put_in_books(const struct books_large *block)
 {
 	uint64_t *word;
 
 	if (!is_small(block->address, block->size))
 		return add_large(block);
-	word = small_word(block->address) ?: add_chunk(block->address);
+	word = small_word(block->address) ?: add_shadow_chunk(block->address);
 	if (word)
 		__atomic_store_n(word, block->word | block->size << BLOCK_SIZE_SHIFT, __ATOMIC_RELAXED);
 	return word;

@@ -51,8 +51,8 @@ static inline void enter_in_books(const struct hook *hook, uint64_t address, uin
 	place = likely(is_small(address, size)) ? small_word(address) : NULL;
 	if (likely(place))
 		__atomic_store_n(place, word | size << BLOCK_SIZE_SHIFT, __ATOMIC_RELAXED);
-	else if (!put_block(&(struct books_large){ address, word, size }))
-		count_lost(BOOKS_LOST_BLOCKS);
+	else if (!put_in_books(&(struct books_large){ address, word, size }))
+		count_books_loss(BOOKS_LOST_BLOCKS);
 	thread->latest = address;
 	thread->allocations++;
 	if (unlikely(begun))
@@ -79,7 +79,7 @@ static __attribute__((noinline)) void hand_over(const struct hook *hook, uint64_
 
 	if (nr >= BOOKS_HANDED_MAX) {
 		__atomic_store_n(&HEAD->handed_nr, BOOKS_HANDED_MAX, __ATOMIC_RELAXED);
-		return count_lost(BOOKS_LOST_HANDED);
+		return count_books_loss(BOOKS_LOST_HANDED);
 	}
 	size |= hook->now >> 32 << BOOKS_HANDED_SHIFT;
 	BOOKS_AS(struct books_large, BOOKS_AT_HANDED)[nr] = (struct books_large){ address, word, size };
@@ -172,8 +172,8 @@ static inline void *hook_calloc(int domain, void *ctx, size_t nr, size_t size)
 static __attribute__((noinline)) void put_back(const struct hook *hook, uint64_t address, uint64_t word, uint64_t size)
 {
 	hook->thread->frees--;
-	if (!put_block(&(struct books_large){ address, word & ~(SIZE_BITS | BLOCK_IS_CODE), size }))
-		count_lost(BOOKS_LOST_BLOCKS);
+	if (!put_in_books(&(struct books_large){ address, word & ~(SIZE_BITS | BLOCK_IS_CODE), size }))
+		count_books_loss(BOOKS_LOST_BLOCKS);
 }
 
 /* Another thread may get the old address before the call returns. */

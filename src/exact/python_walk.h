@@ -47,7 +47,7 @@ static inline struct books_code_slot *code_slot(uint64_t code, uint32_t try)
 	return BOOKS_AS(struct books_code_slot, BOOKS_AT_CODE_SLOTS) + (hash + try) % BOOKS_CODE_SLOTS;
 }
 
-static struct books_code_slot *find_code(uint64_t code)
+static struct books_code_slot *find_code_slot(uint64_t code)
 {
 	for (uint32_t i = 0; i < TRIES; i++) {
 		struct books_code_slot *slot = code_slot(code, i);
@@ -120,7 +120,7 @@ static uint32_t find_equal(const struct books_code *text, uint64_t words, uint32
 }
 
 /* Copies what names the code object behind the other texts. Returns its id; 0: no room. Call it with the lock. */
-static uint32_t add_text(uint64_t code)
+static uint32_t add_code_text(uint64_t code)
 {
 	const struct python_offsets *offsets = &SETTINGS->offsets;
 	uint64_t file = word_at(code + offsets->code_filename), name = word_at(code + offsets->code_name);
@@ -171,22 +171,22 @@ static bool mark_code(uint64_t code)
 	else if (large)
 		__atomic_fetch_or(&large->word, BLOCK_IS_CODE, __ATOMIC_RELAXED);
 	else
-		return put_block(&(struct books_large){ code, BLOCK_IS_CODE, BOOKS_SMALL_MAX + 1 });
+		return put_in_books(&(struct books_large){ code, BLOCK_IS_CODE, BOOKS_SMALL_MAX + 1 });
 	return true;
 }
 
 /* At first sight, its frame holds it, so all of it is there. NULL: no room, or another thread has the lock. */
-static __attribute__((noinline)) const struct books_code_slot *note_code(uint64_t code)
+static __attribute__((noinline)) const struct books_code_slot *note_code_object(uint64_t code)
 {
 	struct books_code_slot *slot;
 	uint32_t id;
 
 	if (!take_codes())
 		return NULL;
-	slot = find_code(code);
+	slot = find_code_slot(code);
 	if (slot || !(slot = find_code_room(code)))
 		goto end;
-	id = add_text(code);
+	id = add_code_text(code);
 	if (!id || !mark_code(code)) {
 		slot = NULL;
 		goto end;
@@ -210,7 +210,7 @@ static struct books_gone *gone_place(uint32_t nr)
 static __attribute__((noinline)) void retire_code(uint64_t code)
 {
 	bool has_lock = take_codes();
-	struct books_code_slot *slot = find_code(code);
+	struct books_code_slot *slot = find_code_slot(code);
 	uint32_t nr = HEAD->gone_nr + 1;
 
 	if (slot)
@@ -223,7 +223,7 @@ static __attribute__((noinline)) void retire_code(uint64_t code)
 		leave_codes();
 }
 
-static void forget_all(struct books_thread *thread)
+static void forget_memo(struct books_thread *thread)
 {
 	for (int i = 0; i < (int)BOOKS_CHILDREN; i++)
 		thread->child[i].instruction = 0;
@@ -243,7 +243,7 @@ static void forget_range(struct books_thread *thread, const struct books_gone *g
 }
 
 /* A thread forgets what it remembers of code that has gone. Nodes stay true: ids are given out once. */
-static __attribute__((noinline)) void forget_gone(struct books_thread *thread, uint32_t now)
+static __attribute__((noinline)) void forget_gone_code(struct books_thread *thread, uint32_t now)
 {
 	uint32_t was = thread->gone_nr;
 
@@ -251,7 +251,7 @@ static __attribute__((noinline)) void forget_gone(struct books_thread *thread, u
 		forget_range(thread, gone_place(nr));
 	/* Meanwhile so many may have gone that places were written anew. */
 	if (__atomic_load_n(&HEAD->gone_nr, __ATOMIC_ACQUIRE) - was >= BOOKS_GONE_NR / 2)
-		forget_all(thread);
+		forget_memo(thread);
 	thread->gone_nr = now;
 }
 
@@ -290,7 +290,7 @@ static inline bool is_shim(uint32_t owner)
 	return owner >= SETTINGS->offsets.owner_shim;
 }
 
-static inline uint32_t owner_of(uint64_t frame)
+static inline uint32_t frame_owner_of(uint64_t frame)
 {
 	return *(const volatile uint8_t *)(frame + SETTINGS->offsets.frame_owner);
 }
@@ -304,7 +304,7 @@ static __attribute__((noinline)) uint32_t child_slowly(uint32_t parent, uint64_t
 {
 	const struct python_offsets *offsets = &SETTINGS->offsets;
 	uint64_t code = word_at(frame + offsets->frame_code) & offsets->code_mask;
-	const struct books_code_slot *slot = find_code(code) ?: note_code(code);
+	const struct books_code_slot *slot = find_code_slot(code) ?: note_code_object(code);
 	int32_t at = (int64_t)(instruction - code - offsets->code_instructions) >> 1, first;
 	uint32_t node;
 
@@ -313,7 +313,7 @@ static __attribute__((noinline)) uint32_t child_slowly(uint32_t parent, uint64_t
 	if (!is_generator(owner) && at < first)
 		return parent;
 	if (!slot)
-		count_lost(BOOKS_LOST_CODES);
+		count_books_loss(BOOKS_LOST_CODES);
 	node = find_or_add_node(parent, (uint64_t)(slot ? slot->id : PYTHON_CODE_UNKNOWN) << 32 | (uint32_t)at);
 	*ret_stays &= node != BOOKS_NO_NODE;
 	return node;
@@ -322,7 +322,7 @@ static __attribute__((noinline)) uint32_t child_slowly(uint32_t parent, uint64_t
 static inline uint32_t child_of(struct books_thread *thread, uint32_t parent, uint64_t frame, uint64_t instruction,
 				bool *ret_stays)
 {
-	uint32_t owner = owner_of(frame), node;
+	uint32_t owner = frame_owner_of(frame), node;
 	uint64_t key = instruction | is_generator(owner); /* instructions lie at even addresses */
 	struct books_child *child =
 		&thread->child[((key ^ (uint64_t)parent << 33) * MULTIPLIER >> 32) % BOOKS_CHILDREN];
@@ -343,7 +343,7 @@ static inline uint32_t child_of(struct books_thread *thread, uint32_t parent, ui
 /* ---- the walk ---- */
 
 /* As pthread_getspecific() gives it to PyGILState_GetThisThreadState(). 0: none, or the interpreter is ending. */
-static inline uint64_t thread_state(void)
+static inline uint64_t own_thread_state(void)
 {
 	uint64_t state;
 
@@ -371,7 +371,7 @@ static inline uint64_t frame_back(uint64_t frame)
 	return word_at(frame + SETTINGS->offsets.frame_back);
 }
 
-static inline uint16_t *place_of(struct books_thread *thread, uint64_t frame)
+static inline uint16_t *memo_place_of(struct books_thread *thread, uint64_t frame)
 {
 	return &thread->place[(frame >> 4 ^ frame >> 14) % BOOKS_PLACES];
 }
@@ -398,12 +398,12 @@ static inline uint32_t find_known(struct books_thread *thread, uint64_t frame, u
 
 	if (at >= 1 && at <= thread->frame_nr && thread->frame[at].frame == frame)
 		return at;
-	at = *place_of(thread, frame);
+	at = *memo_place_of(thread, frame);
 	return at >= 1 && at <= thread->frame_nr && thread->frame[at].frame == frame ? at : 0;
 }
 
 /* Whether there is room for more. */
-static inline bool push_frame(struct books_thread *thread, uint32_t *nr, uint64_t frame, uint64_t instruction)
+static inline bool push_pending_frame(struct books_thread *thread, uint32_t *nr, uint64_t frame, uint64_t instruction)
 {
 	if (*nr == BOOKS_DEEPEST)
 		return false;
@@ -428,14 +428,14 @@ static uint32_t collect_frames(struct books_thread *thread, uint64_t frame, uint
 		if (!other)
 			return at;
 		for (; at && at >= other && has_room; at--) { /* these are as they were, but one further out is not */
-			has_room = push_frame(thread, ret_nr, thread->frame[at].frame, thread->frame[at].instruction);
+			has_room = push_pending_frame(thread, ret_nr, thread->frame[at].frame, thread->frame[at].instruction);
 			frame = thread->frame[at - 1].frame;
 		}
 		expected = at ? at - 1 : expected;
 		if (!has_room)
 			break;
 		thread->steps++;
-		has_room = push_frame(thread, ret_nr, frame, frame_instruction(frame));
+		has_room = push_pending_frame(thread, ret_nr, frame, frame_instruction(frame));
 		frame = frame_back(frame);
 	}
 	*ret_deep = !has_room;
@@ -448,7 +448,7 @@ static uint32_t walk_deeply(struct books_thread *thread, uint32_t node, uint32_t
 	bool ignored;
 
 	if (is_cut)
-		count_lost(BOOKS_DEEP);
+		count_books_loss(BOOKS_DEEP);
 	thread->frame_nr = 0;
 	while (nr--)
 		node = child_of(thread, node, thread->pending[nr].frame, thread->pending[nr].instruction, &ignored);
@@ -468,7 +468,7 @@ static __attribute__((noinline)) uint32_t walk_slowly(struct books_thread *threa
 		thread->frame[++at] = (struct books_frame){
 			frame, stays ? thread->pending[nr].instruction : 1 /* none is odd: looked at again */, node,
 		};
-		*place_of(thread, frame) = at;
+		*memo_place_of(thread, frame) = at;
 	}
 	thread->frame_nr = at;
 	return node;
@@ -476,14 +476,14 @@ static __attribute__((noinline)) uint32_t walk_slowly(struct books_thread *threa
 
 static inline uint32_t walk_by_memo(struct books_thread *thread)
 {
-	uint64_t state = thread_state(), frame = likely(state) ? innermost_frame(state) : 0;
+	uint64_t state = own_thread_state(), frame = likely(state) ? innermost_frame(state) : 0;
 	uint32_t gone_nr;
 
 	if (unlikely(!frame))
 		return 0;
 	gone_nr = __atomic_load_n(&HEAD->gone_nr, __ATOMIC_ACQUIRE);
 	if (unlikely(gone_nr != thread->gone_nr))
-		forget_gone(thread, gone_nr);
+		forget_gone_code(thread, gone_nr);
 	if (thread->frame_nr && thread->frame[thread->frame_nr].frame == frame && !first_other(thread, thread->frame_nr))
 		return thread->frame[thread->frame_nr].node;
 	return walk_slowly(thread, frame);
@@ -499,7 +499,7 @@ static uint32_t walk_plainly(struct books_thread *thread, uint64_t frame)
 		thread->pending[nr++].frame = frame;
 	while (nr--) {
 		uint64_t at = thread->pending[nr].frame;
-		uint32_t owner = owner_of(at);
+		uint32_t owner = frame_owner_of(at);
 		bool ignored;
 
 		if (!is_shim(owner))
@@ -511,7 +511,7 @@ static uint32_t walk_plainly(struct books_thread *thread, uint64_t frame)
 static uint32_t walk(struct books_thread *thread)
 {
 	uint32_t node = walk_by_memo(thread);
-	uint64_t state = thread_state(), frame = state ? innermost_frame(state) : 0;
+	uint64_t state = own_thread_state(), frame = state ? innermost_frame(state) : 0;
 
 	__atomic_fetch_add(&HEAD->compared, 1, __ATOMIC_RELAXED);
 	if (frame && walk_plainly(thread, frame) != node)

@@ -2,9 +2,7 @@
 #include "fleet/catalogue_merge.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/reason.h"
@@ -33,10 +31,7 @@ struct catalogue_merge {
 	struct merged_snapshot *snapshot; /* by the merged number less 1 */
 	size_t snapshot_nr, snapshot_alloc;
 	struct known snapshots; /* by id: their places in `snapshot` */
-	struct known origins;	/* by traceback and merged domain */
-	struct known names;	/* of programs' domains, by id: merged numbers */
-	struct known numbers;	/* of domains, + 1 */
-	uint32_t origin_nr;
+	struct index_writer *writer; /* until all facts are there */
 };
 
 /* ---- rows of tables ------------------------------------------------------------------------------------------- */
@@ -69,48 +64,25 @@ static int copy_row(struct merging *m)
 
 static int merge_domain(struct merging *m)
 {
-	struct catalogue_merge *merge = m->merge;
-	int64_t wanted = sqlite3_column_int64(m->row, 0), number = wanted;
-	struct known_row name = { .hash = domain_name_id(sql_text(m->row, 1)) }, row;
-	const struct known_row *known = wanted < DOMAIN_OWN ? NULL : known_find(&merge->names, name.hash.id, 0);
-	bool is_new = wanted < DOMAIN_OWN ? !known_find(&merge->numbers, wanted + 1, 0) : !known;
-	int err = 0;
+	int64_t wanted = sqlite3_column_int64(m->row, 0);
+	struct known_row row = { .hash.id = wanted + 1 };
+	int err = -EBADMSG;
 
-	while (wanted >= DOMAIN_OWN && !known && known_find(&merge->numbers, number + 1, 0))
-		number++;
-	name.number = number = known ? known->number : number;
-	row = (struct known_row){ .hash.id = wanted + 1, .number = number };
-	err = known_add(&m->source->domains, &row);
-	row.hash.id = number + 1;
-	if (!err && is_new)
-		err = known_add(&merge->numbers, &row) ?: wanted < DOMAIN_OWN ? 0 : known_add(&merge->names, &name);
-	if (err || !is_new)
-		return err;
-	sqlite3_bind_int64(m->insert, 1, number);
-	bind_columns(m, 1, 2);
-	return run_insert(m);
+	if (wanted >= 0 && wanted < UINT32_MAX)
+		err = index_writer__put_domain(m->merge->writer, wanted, sql_text(m->row, 1), &row.number, m->why);
+	return err > 0 ? -EBADMSG : err ?: known_add(&m->source->domains, &row);
 }
 
 static int merge_origin(struct merging *m)
 {
-	struct catalogue_merge *merge = m->merge;
-	const struct known_row *domain = known_find(&m->source->domains, sqlite3_column_int64(m->row, 2) + 1, 0), *known;
-	struct known_row origin = { .hash.id = sqlite3_column_int64(m->row, 1), .number = merge->origin_nr };
-	int err;
+	const struct known_row *domain = known_find(&m->source->domains, sqlite3_column_int64(m->row, 2) + 1, 0);
+	struct known_row origin = { .hash.id = sqlite3_column_int64(m->row, 1) };
 
 	if (origin.hash.id <= 0 || sqlite3_column_int64(m->row, 0) != (int64_t)m->source->origin_nr)
 		return -EBADMSG;
 	/* A domain of our own may have no name. */
 	origin.domain = domain ? domain->number : sqlite3_column_int64(m->row, 2);
-	known = known_find(&merge->origins, origin.hash.id, origin.domain);
-	err = array_push(m->source, origin, known ? known->number : origin.number);
-	if (err || known)
-		return err;
-	merge->origin_nr++;
-	sqlite3_bind_int64(m->insert, 1, origin.number);
-	sqlite3_bind_int64(m->insert, 2, origin.hash.id);
-	sqlite3_bind_int64(m->insert, 3, origin.domain);
-	return known_add(&merge->origins, &origin) ?: run_insert(m);
+	return index_writer__put_origin(m->merge->writer, &origin, m->why) ?: array_push(m->source, origin, origin.number);
 }
 
 /* Columns: path, snapshot_id, and the others of the table in its order. */
@@ -154,9 +126,8 @@ static const struct {
 	  " (SELECT 1 FROM frame WHERE frame_id = ?1 AND verify = ?2)", copy_row },
 	{ "SELECT * FROM traceback", "INSERT INTO traceback SELECT ?1, ?2, ?3 WHERE NOT EXISTS"
 	  " (SELECT 1 FROM traceback WHERE traceback_id = ?1 AND verify = ?2)", copy_row },
-	{ "SELECT number, name FROM domain ORDER BY number", "INSERT INTO domain VALUES (?, ?)", merge_domain },
-	{ "SELECT number, traceback_id, domain FROM origin ORDER BY number", "INSERT INTO origin VALUES (?, ?, ?)",
-	  merge_origin },
+	{ "SELECT number, name FROM domain ORDER BY number", NULL, merge_domain },
+	{ "SELECT number, traceback_id, domain FROM origin ORDER BY number", NULL, merge_origin },
 	{ "SELECT DISTINCT path FROM file", "INSERT OR IGNORE INTO file (path, size, mtime_ns, inode, problem, line)"
 	  " VALUES (?, 0, 0, 0, 0, '')", copy_row },
 	{ "SELECT path, snapshot_id, verify, process_id, time_ns, monotonic_ns, recording_ns, interval_ns"
@@ -178,9 +149,10 @@ static const struct {
 static int merge_table(struct catalogue_merge *merge, struct merged_source *source, size_t at, struct reason *why)
 {
 	struct merging m = { .merge = merge, .source = source, .why = why };
-	int more = 0, err = sql_prepare(source->catalogue, tables[at].select, &m.row, why) ?:
-			    sql_prepare(merge->catalogue, tables[at].insert, &m.insert, why);
+	int more = 0, err = sql_prepare(source->catalogue, tables[at].select, &m.row, why);
 
+	if (!err && tables[at].insert)
+		err = sql_prepare(merge->catalogue, tables[at].insert, &m.insert, why);
 	while (!err && (more = sql_step(source->catalogue, m.row, why)) > 0) {
 		reason_set(why, 0, "%s", "");
 		err = tables[at].merge(&m);
@@ -207,43 +179,13 @@ static int merge_source(struct catalogue_merge *merge, const char *path, struct 
 
 /* ---- rows of snapshots ---------------------------------------------------------------------------------------- */
 
-static int compare_row_origins(const void *left, const void *right)
-{
-	const struct fleet_row *a = left, *b = right;
-
-	return (a->origin > b->origin) - (a->origin < b->origin);
-}
-
-/* Rows get the merged origins, and ascend by them again. Samples go with their rows. */
-static int renumber_rows(const struct merged_source *source, struct fleet_rows *rows, struct spread *spread)
-{
-	struct fleet_row *old = calloc(rows->nr + 1, sizeof(*old));
-	int err = old ? 0 : -ENOMEM;
-
-	for (size_t i = 0; i < rows->nr && !err; i++)
-		rows->row[i].origin = source->origin[rows->row[i].origin];
-	if (!err && rows->spread) {
-		memcpy(spread, rows->spread, rows->nr * sizeof(*spread));
-		memcpy(old, rows->row, rows->nr * sizeof(*old));
-	}
-	if (!err)
-		qsort(rows->row, rows->nr, sizeof(*rows->row), compare_row_origins);
-	for (size_t i = 0; i < rows->nr && !err && rows->spread; i++) {
-		const struct fleet_row *at = bsearch(&old[i], rows->row, rows->nr, sizeof(*at), compare_row_origins);
-
-		rows->spread[at - rows->row] = spread[i];
-	}
-	free(old);
-	return err;
-}
-
 static int merge_snapshot_rows(struct catalogue_merge *merge, const struct fleet_snapshot *snapshot, sqlite3_stmt *insert,
 		      struct fleet_rows *rows, struct reason *why)
 {
 	const struct known_row *row = known_find(&merge->snapshots, snapshot->snapshot_id, 0);
 	struct merged_snapshot *merged = &merge->snapshot[row->number];
 	struct merged_source *source = &merge->source[merged->source];
-	struct spread *spread = NULL;
+	struct fleet_rows sorted = {};
 	void *bytes = NULL;
 	size_t len = 0;
 	int err;
@@ -255,9 +197,10 @@ static int merge_snapshot_rows(struct catalogue_merge *merge, const struct fleet
 	err = err ?: rows_reader__read(source->reader, snapshot->snapshot_id, source->origin_nr, rows, why);
 	if (err)
 		return err;
-	spread = calloc(rows->nr + 1, sizeof(*spread));
-	err = spread ? renumber_rows(source, rows, spread) ?: fleet_rows_encode(rows, &bytes, &len) : -ENOMEM;
-	free(spread);
+	for (size_t i = 0; i < rows->nr; i++)
+		rows->row[i].origin = source->origin[rows->row[i].origin];
+	err = rows_by_origin(&sorted, rows) ?: fleet_rows_encode(&sorted, &bytes, &len);
+	fleet_rows_release(&sorted);
 	sqlite3_bind_int64(insert, 1, row->number + 1);
 	err = err ? reason_set(why, err, "out of memory") :
 		    sql_bind_blob(merge->catalogue, insert, 2, bytes, len, why) ?: sql_finish(merge->catalogue, insert, why);
@@ -282,6 +225,19 @@ int catalogue_merge__read(struct catalogue_merge *merge, const struct cohort *co
 
 /* ---- the whole ------------------------------------------------------------------------------------------------ */
 
+static int merge_sources(struct catalogue_merge *merge, const char *const *path, size_t path_nr, struct reason *why)
+{
+	struct library library;
+	int err = library_load(&library, merge->catalogue, why) ?:
+		  index_writer__new(merge->catalogue, &library, &merge->writer, why);
+
+	for (size_t i = 0; i < path_nr && !err; i++)
+		err = merge_source(merge, path[i], why);
+	index_writer__free(merge->writer);
+	library_release(&library);
+	return err;
+}
+
 int catalogue_merge__new(const char *const *path, size_t path_nr, struct catalogue_merge **ret, struct reason *why)
 {
 	struct catalogue_merge *merge = calloc(1, sizeof(*merge));
@@ -293,9 +249,7 @@ int catalogue_merge__new(const char *const *path, size_t path_nr, struct catalog
 		free(merge);
 		return reason_set(why, -ENOMEM, "out of memory");
 	}
-	err = catalogue__make_in_memory("the catalogues", &merge->catalogue, why);
-	for (size_t i = 0; i < path_nr && !err; i++)
-		err = merge_source(merge, path[i], why);
+	err = catalogue__make_in_memory("the catalogues", &merge->catalogue, why) ?: merge_sources(merge, path, path_nr, why);
 	if (!err) {
 		*ret = merge;
 		return 0;
@@ -323,8 +277,5 @@ void catalogue_merge__free(struct catalogue_merge *merge)
 	free(merge->source);
 	free(merge->snapshot);
 	known_release(&merge->snapshots);
-	known_release(&merge->origins);
-	known_release(&merge->names);
-	known_release(&merge->numbers);
 	free(merge);
 }

@@ -537,7 +537,7 @@ static void merge_equal_origins(struct fleet_rows *to, const struct fleet_rows *
 	}
 }
 
-static int arrange_rows(struct fleet_rows *to, const struct fleet_rows *from)
+int rows_by_origin(struct fleet_rows *to, const struct fleet_rows *from)
 {
 	struct order *order = malloc((from->nr ?: 1) * 2 * sizeof(*order));
 	int err = order ? fleet_rows_reserve(to, from->nr, from->spread) : -ENOMEM;
@@ -553,7 +553,7 @@ static int arrange_rows(struct fleet_rows *to, const struct fleet_rows *from)
 
 int found_encode_rows(struct found *found, struct fleet_rows *room)
 {
-	int err = arrange_rows(room, &found->rows);
+	int err = rows_by_origin(room, &found->rows);
 
 	found->row_nr = room->nr;
 	return err ?: fleet_rows_encode(room, &found->blob, &found->blob_len);

@@ -170,7 +170,10 @@ struct index_reading {
 int index_read(struct index_reading *reading, const char *path, struct found *found);
 void index_reading_release(struct index_reading *reading);
 
-/* Sorts the rows by origin into room, merges rows of one origin, and encodes them as found->blob. */
+/* Sorts the rows by origin, and merges rows of one origin. Returns 0 or -ENOMEM. */
+int rows_by_origin(struct fleet_rows *to, const struct fleet_rows *from);
+
+/* Does so with the rows into room, and encodes them as found->blob. */
 int found_encode_rows(struct found *found, struct fleet_rows *room);
 
 /*
@@ -220,6 +223,14 @@ int index_writer__add(struct index_writer *writer, const struct indexed_file *fi
 /* Reads a file's problem and line as they were reported when the file was read. */
 int index_writer__read_problem(struct index_writer *writer, int64_t file, enum index_problem *ret_problem,
 		       struct reason *ret_line, struct reason *why);
+
+/*
+ * Find a domain or an origin in the library, or add it to the library and the catalogue, and set its number. The domain gets
+ * the wanted number if it is free. 1: a domain with another name has the same id.
+ */
+int index_writer__put_domain(struct index_writer *writer, uint32_t wanted, const char *name, uint32_t *ret_number,
+			     struct reason *why);
+int index_writer__put_origin(struct index_writer *writer, struct known_row *origin, struct reason *why);
 
 /* Commits what was added since the last commit. */
 int index_writer__commit(struct index_writer *writer, struct reason *why);

@@ -126,35 +126,26 @@ static int write_domain(struct index_writer *w, uint32_t number, const char *nam
 	       library_add_row(&w->library->domain_numbers, &(struct known_row){ .hash.id = number + 1ll }, why);
 }
 
-static int add_own_domain(struct index_writer *w, struct found_domain *domain, const char *name,
-			  struct reason *why)
+int index_writer__put_domain(struct index_writer *w, uint32_t wanted, const char *name, uint32_t *ret_number,
+			     struct reason *why)
 {
 	char number[DOMAIN_NAME_MAX];
 	struct known_row row = {};
 	const struct known_row *known;
 	int err;
 
-	snprintf(number, sizeof(number), "#%u", domain->wanted);
+	*ret_number = wanted;
+	if (wanted < DOMAIN_OWN)
+		return is_free(w->library, wanted) ? write_domain(w, wanted, name, why) : 0;
+	snprintf(number, sizeof(number), "#%u", wanted);
 	name = *name ? name : number;
 	row.hash = domain_name_id(name);
 	known = known_find(&w->library->domains, row.hash.id, 0);
-	if (known) {
-		domain->number = known->number;
+	*ret_number = row.number = known ? known->number : choose_number(w->library, wanted);
+	if (known)
 		return known->hash.verify == row.hash.verify ? 0 : OTHER;
-	}
-	domain->number = row.number = choose_number(w->library, domain->wanted);
 	err = write_domain(w, row.number, name, why);
 	return err ?: library_add_row(&w->library->domains, &row, why);
-}
-
-static int library_add_domain(struct index_writer *w, struct found *found, struct found_domain *domain,
-			      struct reason *why)
-{
-	const char *name = found->text + domain->name;
-
-	if (domain->wanted >= DOMAIN_OWN)
-		return add_own_domain(w, domain, name, why);
-	return is_free(w->library, domain->wanted) ? write_domain(w, domain->wanted, name, why) : 0;
 }
 
 /* ---- origins ----------------------------------------------------------------------------------------- */
@@ -169,29 +160,31 @@ static int write_origin(struct index_writer *w, const struct known_row *origin, 
 	return sql_finish(w->catalogue, insert, why);
 }
 
+int index_writer__put_origin(struct index_writer *w, struct known_row *origin, struct reason *why)
+{
+	struct library *library = w->library;
+	const struct known_row *known = known_find(&library->origins, origin->hash.id, origin->domain);
+	int err;
+
+	origin->number = known ? known->number : library->origin_nr;
+	if (known)
+		return 0;
+	if (library->origin_nr >= UINT32_MAX - 1)
+		return reason_set(why, -EOVERFLOW, "%s: it is full: 2^32 origins", w->catalogue->path);
+	err = write_origin(w, origin, why) ?: library_add_row(&library->origins, origin, why);
+	library->origin_nr += !err;
+	return err;
+}
+
 static int library_add_origin(struct index_writer *w, struct found *found, const struct found_origin *origin,
 			      struct reason *why)
 {
-	struct library *library = w->library;
 	const struct found_traceback *traceback = &found->traceback[origin->traceback];
-	struct known_row row = {
-		.hash = traceback->hash,
-		.domain = found->domain[origin->domain].number,
-		.number = library->origin_nr,
-	};
-	int err = library_add_traceback(w, found, traceback, why);
-	const struct known_row *known;
+	struct known_row row = { .hash = traceback->hash, .domain = found->domain[origin->domain].number };
+	int err = library_add_traceback(w, found, traceback, why) ?: index_writer__put_origin(w, &row, why);
 
-	if (err)
-		return err;
-	known = known_find(&library->origins, row.hash.id, row.domain);
-	if (!known && library->origin_nr >= UINT32_MAX - 1)
-		return reason_set(why, -EOVERFLOW, "%s: it is full: 2^32 origins", w->catalogue->path);
-	if (!known) {
-		err = write_origin(w, &row, why) ?: library_add_row(&library->origins, &row, why);
-		library->origin_nr += !err;
-	}
-	found->rows.row[origin->row].origin = known ? known->number : row.number;
+	if (!err)
+		found->rows.row[origin->row].origin = row.number;
 	return err;
 }
 
@@ -199,9 +192,12 @@ static int library_add_news(struct index_writer *w, struct found *found, struct 
 {
 	int err = 0;
 
-	for (size_t i = 0; i < found->domain_nr && !err; i++)
-		if (found->domain[i].is_news)
-			err = library_add_domain(w, found, &found->domain[i], why);
+	for (size_t i = 0; i < found->domain_nr && !err; i++) {
+		struct found_domain *domain = &found->domain[i];
+
+		if (domain->is_news)
+			err = index_writer__put_domain(w, domain->wanted, found->text + domain->name, &domain->number, why);
+	}
 	for (size_t i = 0; i < found->origin_nr && !err; i++)
 		err = library_add_origin(w, found, &found->origin[i], why);
 	return err;

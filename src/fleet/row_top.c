@@ -2,7 +2,6 @@
 #include "fleet/row_top.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 

@@ -15,7 +15,6 @@
  * alone. Addresses are return addresses; names are not in the file.
  */
 #include <errno.h>
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

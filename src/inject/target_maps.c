@@ -209,17 +209,7 @@ void target_maps_release(struct target_maps *maps)
 /* The first line that ends above an address. */
 static size_t first_line_above(const struct target_maps *maps, uint64_t address)
 {
-	size_t low = 0, high = maps->line_nr;
-
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-
-		if (address >= maps->line[middle].end)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return array_first(maps->line_nr, i, maps->line[i].end > address);
 }
 
 const struct maps_line *target_maps_find(const struct target_maps *maps, uint64_t address)

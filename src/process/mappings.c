@@ -136,17 +136,7 @@ static int object_of(struct mappings *mappings, const struct mapped_file *file,
 /* Finds the first mapping that ends above an address. */
 static size_t first_above(const struct mapping *mapping, size_t nr, uint64_t address)
 {
-	size_t low = 0;
-
-	while (low < nr) {
-		size_t middle = low + (nr - low) / 2;
-
-		if (mapping[middle].end > address)
-			nr = middle;
-		else
-			low = middle + 1;
-	}
-	return low;
+	return array_first(nr, i, mapping[i].end > address);
 }
 
 const struct mapping *mappings_find(const struct mappings *mappings, uint64_t address)

@@ -466,12 +466,7 @@ void file_opener__use(struct file_opener *opener, int program_fd)
 	close(own.fd);
 }
 
-int file_opener__end_fd(const struct file_opener *opener)
+const struct helper *file_opener__helper(const struct file_opener *opener)
 {
-	return opener->spawner.helper.end_fd;
-}
-
-bool file_opener__has_ended(const struct file_opener *opener)
-{
-	return helper__has_ended(&opener->spawner.helper);
+	return &opener->spawner.helper;
 }

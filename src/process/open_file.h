@@ -22,6 +22,7 @@
 #include "shared/file_types.h"
 
 struct file_opener;
+struct helper;
 
 /* Decides whether a file can be read without the risk that its file system never answers. */
 
@@ -58,9 +59,8 @@ void file_opener__free(struct file_opener *opener); /* NULL is allowed */
 /* Sets the BPF program file_system_of. Until then a worker opens every file. */
 void file_opener__use(struct file_opener *opener, int program_fd);
 
-/* Readable when the process that starts workers has ended, because another process killed it. */
-int file_opener__end_fd(const struct file_opener *opener);
-bool file_opener__has_ended(const struct file_opener *opener);
+/* The process that starts workers. It ends early only because another process killed it. */
+const struct helper *file_opener__helper(const struct file_opener *opener);
 
 /*
  * Opens a regular file; ENODEV for others: opening a device or a FIFO could have effects. `at` is an O_PATH

@@ -56,7 +56,6 @@ struct trigger_options {
 	bool on_oom;
 };
 
-struct option_row;
 struct process_view;
 struct reason;
 

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "base/units.h"
 #include "render.h"
 #include "render/caveats.h"
 #include "render/facts.h"

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* Tracebacks that are taken together: by traceback its group; NULL: each is one. */
 struct traceback_groups {

@@ -405,14 +405,9 @@ void sandbox__limit(struct sandbox *sandbox, uint64_t cpu_ns, bool (*gives_up)(v
 	sandbox->gives_up = gives_up;
 }
 
-int sandbox__end_fd(const struct sandbox *sandbox)
+const struct helper *sandbox__helper(const struct sandbox *sandbox)
 {
-	return sandbox->spawner.helper.end_fd;
-}
-
-bool sandbox__has_ended(const struct sandbox *sandbox)
-{
-	return helper__has_ended(&sandbox->spawner.helper);
+	return &sandbox->spawner.helper;
 }
 
 const struct symbol_source *sandbox__source(struct sandbox *sandbox)

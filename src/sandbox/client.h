@@ -21,6 +21,7 @@
 struct entry_patches;
 struct file_copy;
 struct functions_wanted;
+struct helper;
 struct probe_info;
 struct object_returns;
 struct python_asked;
@@ -51,12 +52,10 @@ struct sandbox *sandbox__open(const struct sandbox_options *options, struct reas
 void sandbox__close(struct sandbox *sandbox); /* NULL is allowed */
 
 /*
- * A descriptor that becomes readable when the process that starts readers has ended, because
- * another process has killed it. No further reader can be started then: each question that needs
- * one fails.
+ * The process that starts readers. It ends early only because another process has killed it. No further reader can be
+ * started then: each question that needs one fails.
  */
-int sandbox__end_fd(const struct sandbox *sandbox);
-bool sandbox__has_ended(const struct sandbox *sandbox);
+const struct helper *sandbox__helper(const struct sandbox *sandbox);
 
 /*
  * Until the next call all questions together have so much processor time (UINT64_MAX: no such limit), and one ends early

@@ -12,7 +12,6 @@
 #include "base/clock.h"
 #include "base/reason.h"
 #include "engine/leak_report.h"
-#include "render/leak_answer.h"
 #include "snapshot.h"
 
 /* ---- the series of snapshots ---- */

@@ -317,6 +317,16 @@ def a_watched_folder_waits_for_its_endpoint(folder):
 
 
 @test
+def a_watched_folder_that_is_missing_is_named(folder):
+    data = folder / "later"
+    with watching(Server(), data) as (process, number):
+        wait_for(lambda: number("up") == 1, "a look at a folder that is not there", 60)
+        out, err = end(process)
+    check_equal(out, "0 pushed\n", "at its end")
+    check_equal(err, f"allocsnap: push: {data} does not exist yet: push waits for it\n", "at its begin, once")
+
+
+@test
 def a_watched_folder_needs_few_rights(folder):
     """It reads the credentials while it has all rights, and passes folders that it cannot read afterwards."""
     if os.geteuid():

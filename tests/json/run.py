@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Real JSON of every command against docs/json-schema.json, and docs/json.md against that.
+"""Real JSON of every command against docs/json-schema.json, and docs/json.md against that. tests/harness/suite.py
+describes the arguments. With python3-jsonschema installed that judges, too.
 
-	ALLOCSNAP=…/allocsnap SNAPSHOTS=DIR tests/json/run.py
-
-SNAPSHOTS is the folder that make_snapshots filled. With python3-jsonschema installed that judges, too."""
+Environment: ALLOCSNAP, the binary; SNAPSHOTS, the folder that make_snapshots filled.
+"""
+import contextlib
 import copy
 import json
 import os
@@ -19,7 +20,11 @@ try:
 except ImportError:
     jsonschema = None
 
+sys.dont_write_bytecode = True
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+from harness import Failure, suite  # pylint: disable=wrong-import-position
+
 TOP = HERE.parent.parent
 ALLOCSNAP = os.environ["ALLOCSNAP"]
 SCHEMA = json.loads((TOP / "docs/json-schema.json").read_text(encoding="utf-8"))
@@ -179,20 +184,23 @@ def test_the_page_is_made_from_the_schema(_folder):
         yield "docs/json.md is out of date: scripts/json-docs.py >docs/json.md"
 
 
-def main():
-    failed = 0
-    tests = [(name, test) for name, test in globals().items() if name.startswith("test_")]
-    for name, test in tests:
-        with tempfile.TemporaryDirectory() as folder:
-            shutil.copytree(os.environ["SNAPSHOTS"], folder, dirs_exist_ok=True)
-            subprocess.run([ALLOCSNAP, "fleet", "index", "fleet", "leaks-fleet"], cwd=folder, capture_output=True, check=False)
-            found = list(test(folder))
-        failed += bool(found)
-        for line in found:
-            print(f"{name}: {line}")
-    print(f"json: {len(tests) - failed} passed, {failed} failed{'' if jsonschema else ' (without python3-jsonschema)'}")
-    return bool(failed)
+@contextlib.contextmanager
+def indexed_snapshots():
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(os.environ["SNAPSHOTS"], folder, dirs_exist_ok=True)
+        subprocess.run([ALLOCSNAP, "fleet", "index", "fleet", "leaks-fleet"], cwd=folder, capture_output=True, check=False)
+        yield folder
+
+
+def make_test(name, function):
+    def json_test(folder):
+        if found := list(function(folder)):
+            raise Failure("; ".join(found))
+    return suite.Test(name, json_test)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    if not jsonschema:
+        print("json: without python3-jsonschema")
+    TESTS = [make_test(name, function) for name, function in list(globals().items()) if name.startswith("test_")]
+    sys.exit(suite.main("json", TESTS, indexed_snapshots))

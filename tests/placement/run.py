@@ -1,17 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Where probes sit in the allocators of three Debian suites, and whether each of them counts right.
-
-    run.py [-l] [NAME…]     cases whose names contain one of NAME; -l lists them
+tests/harness/suite.py describes the arguments.
 
 Each case is a suite and an allocator: tests/workloads/allocators.c is run by that suite's own loader
 (it is its program interpreter) with its libraries. For each function the place of its probe is printed, and why it is there, as doctor
 says; then the program is recorded, attached to and from its start, and the account must be the
 program's own, to the byte. Environment: ALLOCSNAP, WORKLOADS, PLACEMENT (where suites are kept).
 """
+import functools
 import os
 import pathlib
-import signal
 import sys
 
 sys.dont_write_bytecode = True
@@ -86,49 +85,25 @@ def check_case(bench, root, case, allocator):
     known.check_run(bench, argv, allocator, case)
 
 
-def out_of_time(_signal, _frame):
-    raise harness.Failure(f"not done after {CASE_SECONDS} s")
+@functools.cache
+def roots():
+    """{suite: its files, or why they are missing}"""
+    found = suites.fetch_all(FOLDER)
+    for name, root in found.items():
+        if not isinstance(root, suites.Missing):
+            print(f"   {name}: " + ", ".join(" ".join(version) for version in suites.versions(FOLDER, name).items()))
+    return found
 
 
-def run_case(root, case, allocator):
-    """"ok", "FAIL" or "skip", after its line is printed."""
-    verdict, reason = "ok", ""
-    bench = harness.Bench()
-    try:
+def test_of(name, allocator):
+    def placement_test(bench):
+        root = roots()[name]
         if isinstance(root, suites.Missing):
             raise harness.Skip(str(root))
-        signal.alarm(CASE_SECONDS)
-        check_case(bench, root, case, allocator)
-    except harness.Skip as skip:
-        verdict, reason = "skip", f": because {skip}"
-    except Exception as error:  # pylint: disable=broad-except
-        verdict, reason = "FAIL", f": {error or type(error).__name__}"
-    finally:
-        signal.alarm(0)
-        bench.close()
-    print(f"{verdict} {case}{reason}", flush=True)
-    return verdict
-
-
-def main(arguments):
-    signal.signal(signal.SIGALRM, out_of_time)
-    cases = [(suite, allocator) for suite in suites.SUITES for allocator in ALLOCATORS]
-    names = [word for word in arguments if word != "-l"]
-    cases = [case for case in cases
-             if not names or any(name in " ".join(case) for name in names)]
-    if "-l" in arguments:
-        print("\n".join(" ".join(case) for case in cases))
-        return 0
-    roots = suites.fetch_all(FOLDER)
-    for suite, root in roots.items():
-        if not isinstance(root, suites.Missing):
-            print(f"   {suite}: " + ", ".join(f"{name} {version}" for name, version in
-                                             suites.versions(FOLDER, suite).items()))
-    found = [run_case(roots[suite], f"{suite} {allocator}", allocator) for suite, allocator in cases]
-    print(f"placement: {found.count('ok')} passed, {found.count('FAIL')} failed, "
-          f"{found.count('skip')} skipped")
-    return "FAIL" in found
+        check_case(bench, root, f"{name} {allocator}", allocator)
+    return harness.suite.Test(f"{name}_{allocator}", placement_test)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    TESTS = [test_of(name, allocator) for name in suites.SUITES for allocator in ALLOCATORS]
+    sys.exit(harness.suite.main("placement", TESTS, harness.Bench, CASE_SECONDS))

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""HTML reports against what the other commands say of the same snapshots.
-
-usage: ALLOCSNAP=…/allocsnap SNAPSHOTS=DIR tests/report/run.py
+"""HTML reports against what the other commands say of the same snapshots. tests/harness/suite.py describes the arguments.
 
 Every number is compared to the byte: totals and sites with `stats` and `diff`, tracebacks with
 `diff --group-by traceback`, allocated and temporary blocks with `stats --measure`, intervals of samples to a byte.
+
+Environment: ALLOCSNAP, the binary; SNAPSHOTS, the folder that make_snapshots filled.
 """
+import functools
 import glob
 import json
 import math
@@ -15,10 +16,12 @@ import subprocess
 import sys
 import tempfile
 
-import report_file
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import report_file  # pylint: disable=wrong-import-position
+from harness import suite  # pylint: disable=wrong-import-position
 
 TOOL, SNAPSHOTS = os.environ["ALLOCSNAP"], os.environ["SNAPSHOTS"]
-passed, failed = [], []
 
 
 def ask(*words):
@@ -339,44 +342,42 @@ def refuse_standard_input():
 # ---- the whole ---------------------------------------------------------------------------------------------------
 
 
-def check(name, function, *args):
-    try:
-        function(*args)
-        passed.append(name)
-    except Exception as error:  # a test says what is wrong and the next one runs
-        failed.append(name)
-        print(f"report: {name}: {type(error).__name__}: {str(error)[:2000]}")
-
-
 def is_snapshot(path):
     return subprocess.run([TOOL, "show", path, "--json"], capture_output=True).returncode == 0
 
 
-def main():
-    paths = [p for p in sorted(glob.glob(os.path.join(SNAPSHOTS, "*.snap"))) if is_snapshot(p)]
+def test_of(name, function, *args):
+    return suite.Test(name, functools.partial(function, *args))
+
+
+def in_snapshots(name):
+    return os.path.join(SNAPSHOTS, name)
+
+
+def all_tests():
+    paths = [p for p in sorted(glob.glob(in_snapshots("*.snap"))) if is_snapshot(p)]
     for path in paths:
-        check(f"one {os.path.basename(path)}", compare_one, path)
+        yield test_of(f"one_{os.path.basename(path)}", compare_one, path)
     pairs = [("old", "new"), ("new", "old"), ("without-names", "with-names"), ("cxx", "cxx"),
              ("old", "other"), ("sampled-old", "sampled"), ("plain", "gaps"), ("rebuilt", "old")]
     for old, new in pairs:
-        check(f"diff {old} {new}", compare_two, *(os.path.join(SNAPSHOTS, f"{n}.snap") for n in (old, new)))
-    check("example", read_example)
-    check("history", compare_history, os.path.join(SNAPSHOTS, "leaks"))
-    check("history with gaps", compare_history, os.path.join(SNAPSHOTS, "leaks-gaps"))
+        yield test_of(f"diff_{old}_{new}", compare_two, in_snapshots(f"{old}.snap"), in_snapshots(f"{new}.snap"))
+    yield test_of("example", read_example)
+    yield test_of("history", compare_history, in_snapshots("leaks"))
+    yield test_of("history_with_gaps", compare_history, in_snapshots("leaks-gaps"))
     for name in ("leaks", "leaks-gaps", "leaks-quiet", "leaks-java", "leaks-python", "leaks-one.snap", "leaks-full.snap",
                  "old.snap", "python.snap", "sampled.snap"):
-        check(f"verdicts of {name}", compare_verdicts, os.path.join(SNAPSHOTS, name))
-    first, *_, last = sorted(glob.glob(os.path.join(SNAPSHOTS, "leaks", "*.snap")))
-    check("verdicts of two", compare_verdicts, first, last)
+        yield test_of(f"verdicts_of_{name}", compare_verdicts, in_snapshots(name))
+    first, *_, last = sorted(glob.glob(in_snapshots("leaks/*.snap")))
+    yield test_of("verdicts_of_two", compare_verdicts, first, last)
     part = "blocks were chosen by size, age or thread, and leaks need all of a line"
-    check("no verdicts on parts", refuse_verdicts, part, os.path.join(SNAPSHOTS, "leaks"), "--min-size", "2")
-    check("no verdicts on two processes", refuse_verdicts, "the snapshots are of different processes",
-          os.path.join(SNAPSHOTS, "old.snap"), os.path.join(SNAPSHOTS, "other.snap"))
-    check("fleet", compare_fleet)
-    check("sources", read_sources)
-    check("standard input", refuse_standard_input)
-    print(f"report: {len(passed)} passed, {len(failed)} failed")
-    return 1 if failed or not passed else 0
+    yield test_of("no_verdicts_on_parts", refuse_verdicts, part, in_snapshots("leaks"), "--min-size", "2")
+    yield test_of("no_verdicts_on_two_processes", refuse_verdicts, "the snapshots are of different processes",
+                  in_snapshots("old.snap"), in_snapshots("other.snap"))
+    yield test_of("fleet", compare_fleet)
+    yield test_of("sources", read_sources)
+    yield test_of("standard_input", refuse_standard_input)
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(suite.main("report", all_tests()))

@@ -259,17 +259,7 @@ int pausing_add_past(struct pausing *pausing, uint64_t start_ns, uint64_t end_ns
 /* How many gaps begin before a time. */
 static size_t gaps_before(const struct pausing *pausing, uint64_t time_ns)
 {
-	size_t low = 0, high = pausing->gap_nr;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (pausing->gap[mid].start_ns < time_ns)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
+	return array_first(pausing->gap_nr, i, pausing->gap[i].start_ns >= time_ns);
 }
 
 /* The length of the first `nr` gaps and of those before gap[], up to a time. */

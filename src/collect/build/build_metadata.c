@@ -196,14 +196,6 @@ static int describe_cost(struct snapshot_builder *builder, const struct target *
 	return err || !snapshot_context->max_overhead ? err : describe_numbers(builder, budget, ARRAY_SIZE(budget));
 }
 
-/* load.c takes the nursery's capacity from the map, so both together have the room that was asked for. */
-static uint64_t max_blocks(const struct allocsnap_bpf *bpf)
-{
-	uint64_t mask = bpf->rodata->settings.nursery_mask;
-
-	return bpf_map__max_entries(bpf->maps.blocks) + (mask ? mask + 1 : 0);
-}
-
 /* Whether a source says how its samples were taken. */
 static bool names_rate(const struct target *target, const struct block_source *const *source)
 {
@@ -235,7 +227,7 @@ int describe_target(struct snapshot_builder *builder, const struct target *targe
 		{ "monotonic_ns", snapshot_context->monotonic_ns },
 		{ "recording_start_monotonic_ns", target->life.started_ns },
 		{ "traceback_limit", snapshot_context->traceback_limit },
-		{ "max_blocks", max_blocks(snapshot_context->bpf) },
+		{ "max_blocks", blocks_capacity(snapshot_context->bpf) },
 		{ "rss_bytes", target->resident.bytes },
 		{ "rss_at_start_bytes", target->resident.at_start_bytes },
 	};

@@ -15,6 +15,13 @@
 #include "collect/bpf.h"
 #include "collect/drain/nursery.h"
 
+uint64_t blocks_capacity(const struct allocsnap_bpf *bpf)
+{
+	uint64_t mask = bpf->rodata->settings.nursery_mask;
+
+	return bpf_map__max_entries(bpf->maps.blocks) + (mask ? mask + 1 : 0);
+}
+
 /* ---- free filter ---- */
 
 #define ENTRIES_LEAST (1u << 16)

@@ -115,4 +115,7 @@ uint32_t free_filter_entries(uint64_t sample_bytes, uint64_t least_size, uint64_
 int free_filter_open(struct free_filter *free_filter, const struct bpf_map *map);
 void free_filter_close(struct free_filter *free_filter);
 
+/* How many blocks have room: load.c takes the nursery's part from the map of blocks. */
+uint64_t blocks_capacity(const struct allocsnap_bpf *bpf);
+
 #endif

@@ -148,17 +148,8 @@ static uint64_t bytes_for(const struct collector_options *options, uint32_t bloc
 /* The largest number of blocks that fits: more blocks never take less memory. */
 static uint32_t blocks_that_fit(const struct collector_options *options)
 {
-	uint32_t low = BLOCKS_LEAST, high = COLLECTOR_MAX_BLOCKS_MOST;
-
-	while (low < high) {
-		uint32_t middle = low + (high - low + 1) / 2;
-
-		if (bytes_for(options, middle) <= options->max_memory)
-			low = middle;
-		else
-			high = middle - 1;
-	}
-	return low;
+	return BLOCKS_LEAST + array_first(COLLECTOR_MAX_BLOCKS_MOST - BLOCKS_LEAST, more,
+					  bytes_for(options, BLOCKS_LEAST + more + 1) > options->max_memory);
 }
 
 static int refuse_max_memory(const struct collector_options *options, struct reason *why)

@@ -21,7 +21,6 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "process/mappings.h"
 #include "process/proc.h"
 #include "collect/probe/uprobe_multi.h"
 #include "helper/helper.h"
@@ -51,8 +50,7 @@ static uint64_t own_offset(void)
 	return file_offset((uintptr_t)probe_target);
 }
 
-/* Loads a program that does nothing. A descriptor, or a negative errno. */
-static int load_as(uint32_t attach_type)
+int trial_load_as(uint32_t attach_type)
 {
 	static const struct bpf_insn return_0[] = {
 		{ .code = BPF_ALU64 | BPF_MOV | BPF_K },
@@ -75,7 +73,7 @@ static int close_after(int fd)
 
 int trial_load(void)
 {
-	return close_after(load_as(0));
+	return close_after(trial_load_as(0));
 }
 
 /* ---- perf ---- */
@@ -114,7 +112,7 @@ int trial_open_event(const char *path, uint64_t offset, bool is_return)
 
 static int try_event(bool is_return)
 {
-	int program = load_as(0), event, err = 0;
+	int program = trial_load_as(0), event, err = 0;
 
 	if (program < 0)
 		return program;
@@ -157,7 +155,7 @@ static int attach_trial(pid_t pid, int program, uint32_t attach_type, uint64_t o
 
 static int try_link(uint32_t attach_type)
 {
-	int program = load_as(attach_type), err;
+	int program = trial_load_as(attach_type), err;
 
 	if (program < 0)
 		return program;
@@ -280,7 +278,7 @@ static int try_in_child(void (*function)(void), int (*act)(void))
 
 	if (err)
 		return err == -EINVAL ? 0 : err;
-	program = offset ? load_as(UPROBE_MULTI_ATTACH_TYPE) : -ENOENT;
+	program = offset ? trial_load_as(UPROBE_MULTI_ATTACH_TYPE) : -ENOENT;
 	if (program < 0)
 		return program;
 	err = helper__start(&(struct helper_plan){ .is_killed = true, .work = wait_and_act, .self = &act }, &child);

@@ -15,6 +15,9 @@ int trial_uretprobe(void);    /* the same on its return */
 int trial_uprobe_multi(void); /* many probes in one link */
 int trial_uprobe_session(void);
 
+/* Loads a program that does nothing. A descriptor, or a negative errno. */
+int trial_load_as(uint32_t attach_type);
+
 /* Opens a perf uprobe in a file for the calling thread. A descriptor, or a negative errno. */
 int trial_open_event(const char *path, uint64_t offset, bool is_return);
 

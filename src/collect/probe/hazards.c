@@ -16,7 +16,6 @@
 #include "collect/bpf.h"
 #include "collect/probe/attach_methods.h"
 #include "collect/probe/probes.h"
-#include "process/mappings.h"
 #include "process/objects.h"
 #include "process/proc.h"
 #include "elf/allocators.h"

@@ -647,14 +647,9 @@ struct link_holder *link_holder__open(bool ejects)
 	return NULL;
 }
 
-int link_holder__end_fd(const struct link_holder *link_holder)
+const struct helper *link_holder__helper(const struct link_holder *link_holder)
 {
-	return link_holder->helper.end_fd;
-}
-
-bool link_holder__has_ended(const struct link_holder *link_holder)
-{
-	return helper__has_ended(&link_holder->helper);
+	return &link_holder->helper;
 }
 
 void link_holder__close(struct link_holder *link_holder)

@@ -28,6 +28,7 @@
 #include "base/reason.h"
 
 struct file_identity;
+struct helper;
 struct inject_file;
 struct link_holder;
 struct uprobe_multi;
@@ -92,9 +93,7 @@ size_t link_holder__detaching_nr(struct link_holder *link_holder);
 /* Waits until no link is being ended. */
 void link_holder__settle(struct link_holder *link_holder);
 
-/* Becomes readable when the link holder has ended. */
-int link_holder__end_fd(const struct link_holder *link_holder);
-bool link_holder__has_ended(const struct link_holder *link_holder);
+const struct helper *link_holder__helper(const struct link_holder *link_holder);
 
 /* Ends the link holder and all its links, and waits for that. NULL is allowed. */
 void link_holder__close(struct link_holder *link_holder);

@@ -3,11 +3,10 @@
 
 #include <bpf/bpf.h>
 #include <errno.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/array.h"
+#include "collect/probe/feature_probes.h"
 
 /* union bpf_attr for BPF_LINK_CREATE, include/uapi/linux/bpf.h; older headers lack its last fields. */
 struct link_create {
@@ -40,13 +39,7 @@ static bool knows_type(int program_fd, uint32_t attach_type)
 
 bool uprobe_session_works(void)
 {
-	static const struct bpf_insn return_0[] = {
-		{ .code = BPF_ALU64 | BPF_MOV | BPF_K },
-		{ .code = BPF_JMP | BPF_EXIT },
-	};
-	LIBBPF_OPTS(bpf_prog_load_opts, opts, .expected_attach_type = UPROBE_SESSION_ATTACH_TYPE);
-	int fd = bpf_prog_load(BPF_PROG_TYPE_KPROBE, "allocsnap_trial", "GPL", return_0,
-			       ARRAY_SIZE(return_0), &opts);
+	int fd = trial_load_as(UPROBE_SESSION_ATTACH_TYPE);
 	bool works = fd >= 0 && knows_type(fd, UPROBE_SESSION_ATTACH_TYPE);
 
 	if (fd >= 0)

@@ -11,12 +11,6 @@
 #define PAGE_BYTES 4096
 #define READ_TRIES 3
 
-struct arena_object {
-	uint64_t address, pool_address;
-	uint32_t free_pool_nr, pool_nr;
-	uint64_t free_pools, next, previous;
-};
-
 struct live_reader {
 	const struct python_process *where;
 	live_read_fn read;
@@ -72,7 +66,7 @@ static int read_live_pool(struct live_reader *reader, uint64_t address)
 	return -EAGAIN;
 }
 
-static int read_live_arena(struct live_reader *reader, const struct arena_object *arena)
+static int read_live_arena(struct live_reader *reader, const struct python_arena *arena)
 {
 	uint64_t bytes = reader->where->pool_bytes, pool = (arena->address + bytes - 1) & -bytes;
 	uint64_t end = arena->address + reader->where->arena_bytes;
@@ -103,7 +97,7 @@ static int read_live_arenas(struct live_reader *reader)
 	if (!err && nr > ARENAS_MOST)
 		err = -E2BIG;
 	for (uint32_t i = 0; i < nr && !err; i++) {
-		struct arena_object arena;
+		struct python_arena arena;
 
 		err = read_live_number(reader, arenas + i * sizeof(arena), &arena, sizeof(arena));
 		if (!err && arena.address)

@@ -12,6 +12,7 @@
 #include "base/reason.h"
 #include "base/units.h"
 #include "collect/bpf.h"
+#include "helper/helper.h"
 #include "process/open_file.h"
 #include "sandbox/client.h"
 #include "shared/links_state.h"
@@ -75,9 +76,9 @@ int helpers_open(struct helpers *helpers, bool ejects, struct reason *why)
 
 int helpers_check(const struct helpers *helpers, struct reason *why)
 {
-	if (sandbox__has_ended(helpers->sandbox))
+	if (helper__has_ended(sandbox__helper(helpers->sandbox)))
 		return reason_set(why, -EPIPE, "the process that starts the readers of ELF files has ended");
-	if (!helpers->link_holder || !link_holder__has_ended(helpers->link_holder))
+	if (!helpers->link_holder || !helper__has_ended(link_holder__helper(helpers->link_holder)))
 		return 0;
 	return reason_set(why, -EPIPE, "the process that keeps the probes has ended");
 }

@@ -27,7 +27,6 @@
 #include "collect/recording/map_shares.h"
 #include "collect/probe/uprobe_multi.h"
 #include "collect/recording/admission.h"
-#include "elf/user_allocators.h"
 #include "shared/bpf_types.h"
 
 /* include/linux/proc_ns.h, PROC_PID_INIT_INO */

@@ -29,14 +29,6 @@ uint64_t fair_most(uint64_t capacity, uint64_t held)
 	return most > least ? most : least;
 }
 
-/* load.c takes the nursery's capacity from the map. */
-static uint64_t blocks_capacity(const struct allocsnap_bpf *bpf)
-{
-	uint64_t mask = bpf->rodata->settings.nursery_mask;
-
-	return bpf_map__max_entries(bpf->maps.blocks) + (mask ? mask + 1 : 0);
-}
-
 /* Held by all processes together. */
 struct held {
 	uint64_t blocks, notes, tracebacks, codes;

@@ -3,7 +3,6 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 
 #include "base/array.h"
@@ -12,55 +11,37 @@
 #include "collect/recording/collector.h"
 #include "collect/recording/map_shares.h"
 #include "collect/session/session.h"
+#include "helper/helper.h"
 #include "sandbox/client.h"
 
 /* ---- helper processes that have ended ---- */
 
-static void become_blind(struct helpers *helpers, struct event_sources *events, struct notes *notes, int end_fd,
-			 const char *why)
+/* True: this helper has ended, and it is the first one that has. */
+static bool has_lost(struct collector *collector, const struct helper *helper, const char *why)
 {
-	helpers->has_lost_helper = true;
-	epoll_ctl(events->fd, EPOLL_CTL_DEL, end_fd, NULL);
-	notes_add(notes, "%s", why);
+	if (collector->helpers.has_lost_helper || !helper__has_ended(helper))
+		return false;
+	collector->helpers.has_lost_helper = true;
+	epoll_ctl(collector->events.fd, EPOLL_CTL_DEL, helper->end_fd, NULL);
+	notes_add(&collector->notes, "%s", why);
+	return true;
 }
 
-static void notice_end_of_link_holder(struct collector *collector)
-{
-	if (!collector->helpers.link_holder || !link_holder__has_ended(collector->helpers.link_holder))
-		return;
-	become_blind(&collector->helpers, &collector->events, &collector->notes,
-		     link_holder__end_fd(collector->helpers.link_holder),
-		     "the process that keeps the probes (allocsnap-links) has ended: nothing is recorded any more");
-	epoll_ctl(collector->events.fd, EPOLL_CTL_DEL, link_holder__news_fd(collector->helpers.link_holder), NULL);
-	budget_lose_probes(collector);
-}
-
-/* Existing probes go on. But new files would get neither probes nor names. */
-static void notice_end_of_fork_server(struct helpers *helpers, struct event_sources *events, struct notes *notes)
-{
-	if (sandbox__has_ended(helpers->sandbox))
-		become_blind(
-			helpers, events, notes, sandbox__end_fd(helpers->sandbox),
-			"the process that starts the readers of ELF files (allocsnap-spawn) has ended: no other file can be probed or named");
-}
-
-static void notice_end_of_opener(struct helpers *helpers, struct event_sources *events, struct notes *notes)
-{
-	const struct file_opener *opener = helpers->opener;
-
-	if (file_opener__has_ended(opener))
-		become_blind(helpers, events, notes, file_opener__end_fd(opener),
-			     "the process that opens files of file systems that may hang (allocsnap-files) has ended");
-}
-
+/* Without the other helpers existing probes go on. But new files would get neither probes nor names. */
 void notice_blindness(struct collector *collector)
 {
-	if (!collector->helpers.has_lost_helper)
-		notice_end_of_link_holder(collector);
-	if (!collector->helpers.has_lost_helper)
-		notice_end_of_fork_server(&collector->helpers, &collector->events, &collector->notes);
-	if (!collector->helpers.has_lost_helper)
-		notice_end_of_opener(&collector->helpers, &collector->events, &collector->notes);
+	const struct helpers *helpers = &collector->helpers;
+
+	if (helpers->link_holder &&
+	    has_lost(collector, link_holder__helper(helpers->link_holder),
+		     "the process that keeps the probes (allocsnap-links) has ended: nothing is recorded any more")) {
+		epoll_ctl(collector->events.fd, EPOLL_CTL_DEL, link_holder__news_fd(helpers->link_holder), NULL);
+		budget_lose_probes(collector);
+	}
+	has_lost(collector, sandbox__helper(helpers->sandbox),
+		 "the process that starts the readers of ELF files (allocsnap-spawn) has ended: no other file can be probed or named");
+	has_lost(collector, file_opener__helper(helpers->opener),
+		 "the process that opens files of file systems that may hang (allocsnap-files) has ended");
 }
 
 /* ---- health ---- */

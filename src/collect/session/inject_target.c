@@ -38,7 +38,7 @@ static const char *way_without(struct collector *collector, pid_t pid)
 	target->probes.own.pid = target->identity.pid;
 	target->probes.own.is_trial = true;
 	if (!find_probes(collector, target, &ignored))
-		way = target->sampler.is_used ? "attach" : "attach --max-overhead 10";
+		way = sources_have_own_rate(target) ? "attach" : "attach --max-overhead 10";
 	probes_close(&target->probes.own);
 	target__free(target);
 	notes_release(&collector->notes);

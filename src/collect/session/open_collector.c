@@ -21,6 +21,7 @@
 #include "collect/probe/skeleton.h"
 #include "process/open_file.h"
 #include "collect/recording/load.h"
+#include "helper/helper.h"
 #include "sandbox/client.h"
 #include "symbols/symbols.h"
 
@@ -69,13 +70,13 @@ static int open_events(struct collector *collector, struct reason *why)
 		return -errno;
 	err = watch_fd(&collector->events, ring_buffer__epoll_fd(collector->events.doorbell));
 	if (!err && collector->helpers.link_holder)
-		err = watch_fd(&collector->events, link_holder__end_fd(collector->helpers.link_holder)) ?:
+		err = watch_fd(&collector->events, link_holder__helper(collector->helpers.link_holder)->end_fd) ?:
 			      watch_fd(&collector->events, link_holder__news_fd(collector->helpers.link_holder));
 	else if (!err)
 		err = file_watch_open(&collector->files->written.watch) ?:
 			      watch_fd(&collector->events, collector->files->written.watch.fd);
-	err = err ?: watch_fd(&collector->events, sandbox__end_fd(collector->helpers.sandbox)) ?:
-			     watch_fd(&collector->events, file_opener__end_fd(collector->helpers.opener));
+	err = err ?: watch_fd(&collector->events, sandbox__helper(collector->helpers.sandbox)->end_fd) ?:
+			     watch_fd(&collector->events, file_opener__helper(collector->helpers.opener)->end_fd);
 	err = err ?: open_timer(&collector->events, &collector->limits->budgets);
 	if (err)
 		return err;

@@ -12,7 +12,6 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/reason.h"
-#include "collect/build/build_metadata.h"
 #include "collect/build/resolve_tracebacks.h"
 #include "collect/build/traceback_versions.h"
 #include "collect/files/unused_files.h"

@@ -85,6 +85,13 @@ struct python_pool {
 	bool is_free[PYTHON_POOL_MOST / PYTHON_BLOCK_STEP]; /* a block by its number, from the header on */
 };
 
+/* As in CPython: struct arena_object. */
+struct python_arena {
+	uint64_t address, pool_address;
+	uint32_t free_pool_nr, pool_nr;
+	uint64_t free_pools, next, previous;
+};
+
 /* The bytes of a pool that have blocks, or had, by a copy of its first page. What is behind them was never touched. */
 uint32_t python_pool_used(const uint64_t *word, uint32_t pool_bytes);
 

@@ -288,12 +288,12 @@ static int64_t read_text_len(const uint8_t **at, const uint8_t *end)
 }
 
 /* Values of texts are offsets in rows->text until the row is whole: the memory may move. */
-static int read_value(struct answer_rows *rows, enum row_type type, const uint8_t **at, const uint8_t *end,
+static int read_value(struct answer_rows *rows, char type, const uint8_t **at, const uint8_t *end,
 		      union row_value *ret)
 {
 	int64_t len;
 
-	if (type != ROW_TEXT) {
+	if (type != 't') {
 		if (end - *at < (ptrdiff_t)sizeof(ret->number))
 			return -EAGAIN;
 		memcpy(ret, *at, sizeof(ret->number));
@@ -316,12 +316,12 @@ static int read_answer_row(struct answer_rows *rows, const uint8_t **at, const u
 	int err = 0;
 
 	rows->text.byte_nr = 0;
-	for (size_t i = 0; i < query->column_nr && !err; i++)
-		err = read_value(rows, query->type[i], &next, end, &value[i]);
+	for (size_t i = 0; query->types[i] && !err; i++)
+		err = read_value(rows, query->types[i], &next, end, &value[i]);
 	if (err)
 		return err;
-	for (size_t i = 0; i < query->column_nr; i++)
-		if (query->type[i] == ROW_TEXT)
+	for (size_t i = 0; query->types[i]; i++)
+		if (query->types[i] == 't')
 			value[i].text = (const char *)rows->text.byte + value[i].number;
 	*at = next;
 	return query->row(query->what, value);
@@ -421,4 +421,18 @@ int cluster__ask(struct cluster *cluster, const struct cluster_query *query, str
 	free(rows.rest.byte);
 	free(rows.text.byte);
 	return err;
+}
+
+static int add_asked_number(void *number, const union row_value *value)
+{
+	*(int64_t *)number += value[0].number;
+	return 0;
+}
+
+int cluster__ask_number(struct cluster *cluster, const char *sql, const struct cluster_table *numbers, int64_t *number,
+			struct reason *why)
+{
+	return cluster__ask(cluster, &(struct cluster_query){
+		.sql = sql, .table = numbers, .table_nr = numbers != NULL, .types = "i", .row = add_asked_number, .what = number,
+	}, why);
 }

@@ -56,7 +56,7 @@ struct cluster_table {
 };
 
 /*
- * Runs a query with columns of these types; the text lacks FORMAT. row() gets each row; its texts last until it returns.
+ * Runs a query. The text lacks FORMAT. row() gets each row; its texts last until it returns.
  * Texts end at a NUL. With tables, the query is in the URL: 16 KB at most.
  */
 struct cluster_query {
@@ -64,13 +64,16 @@ struct cluster_query {
 	bool is_outside; /* the database may not be there yet */
 	const struct cluster_table *table;
 	size_t table_nr;
-	const enum row_type *type;
-	size_t column_nr;
+	const char *types; /* a letter for each column: i (integer), r (real) or t (text) */
 	int (*row)(void *what, const union row_value *value);
 	void *what;
 };
 
 int cluster__ask(struct cluster *cluster, const struct cluster_query *query, struct reason *why);
+
+/* Adds the number that a query returns to *number. numbers: a table that it uses, or NULL. */
+int cluster__ask_number(struct cluster *cluster, const char *sql, const struct cluster_table *numbers, int64_t *number,
+			struct reason *why);
 
 /* Rows go to the table of the same name. */
 struct row_sink *cluster__sink(struct cluster *cluster);

@@ -11,8 +11,6 @@
 #include "fleet/catalogue_private.h"
 #include "fleet/row_tables.h"
 
-#define COLUMNS_MAX 16
-
 /* choice.sql selects this for a snapshot, besides the columns of its row. */
 struct chosen_upload {
 	int64_t chosen_by, behind_ns, twins;
@@ -142,14 +140,11 @@ static int take_choice(void *choosing_, const union row_value *value)
 static int choose_uploads(struct choosing *c, const struct cluster_choice *choice, size_t choice_nr, bool is_live,
 			  struct reason *why)
 {
-	static const enum row_type types[] = {
-		ROW_INT, ROW_INT, ROW_INT, ROW_REAL, ROW_INT, ROW_INT, ROW_INT, ROW_INT, ROW_TEXT,
-	};
 	char *sql = NULL;
 	int err = write_choice_sql(choice, choice_nr, is_live ? "fate IN ('', '" ENDING_RUNNING "')" : "1", &sql, why);
 
 	err = err ?: cluster__ask(c->cluster, &(struct cluster_query){
-		.sql = sql, .type = types, .column_nr = ARRAY_SIZE(types), .row = take_choice, .what = c,
+		.sql = sql, .types = "iiiriiiit", .row = take_choice, .what = c,
 	}, why);
 	free(sql);
 	return err;
@@ -162,9 +157,10 @@ static int choose_uploads(struct choosing *c, const struct cluster_choice *choic
 static const char fact_columns[] = "upload_id, gap_size, gap_count, is_sampled" FLEET_NUMBERS(X) ", path" FLEET_TEXTS(X);
 #undef X
 
-#define X(name) +1
-enum { PATH = 4 FLEET_NUMBERS(X), FACT_NR = PATH + 1 + FLEET_TEXT_NR };
-#undef X
+#define INTEGER(name) "i"
+#define TEXT(name) "t"
+static const char fact_types[] = "iiii" FLEET_NUMBERS(INTEGER) "t" FLEET_TEXTS(TEXT);
+enum { PATH = sizeof("iiii" FLEET_NUMBERS(INTEGER)) - 1 };
 
 static int take_snapshot(void *choosing_, const union row_value *value)
 {
@@ -202,8 +198,8 @@ static int take_loss(void *choosing, const union row_value *value)
 }
 
 /* The rows of a table, in the order of their columns. */
-static int ask_uploads(struct choosing *c, const char *table_name, const char *columns, const enum row_type *type,
-		       size_t column_nr, int (*row)(void *what, const union row_value *value), struct reason *why)
+static int ask_uploads(struct choosing *c, const char *table_name, const char *columns, const char *types,
+		       int (*row)(void *what, const union row_value *value), struct reason *why)
 {
 	const struct cluster_table table = { .number = c->upload, .nr = c->upload_nr };
 	char *sql = NULL;
@@ -211,10 +207,10 @@ static int ask_uploads(struct choosing *c, const char *table_name, const char *c
 
 	if (asprintf(&sql, "SELECT DISTINCT %s FROM %s WHERE time BETWEEN %" PRId64 " AND %" PRId64 " AND upload_id IN"
 		     " (SELECT chosen_id FROM chosen) ORDER BY %s", columns, table_name, c->first, c->last,
-		     column_nr == FACT_NR ? "upload_id" : columns) < 0)
+		     columns == fact_columns ? "upload_id" : columns) < 0)
 		return -ENOMEM;
 	err = cluster__ask(c->cluster, &(struct cluster_query){
-		.sql = sql, .table = &table, .table_nr = 1, .type = type, .column_nr = column_nr, .row = row, .what = c,
+		.sql = sql, .table = &table, .table_nr = 1, .types = types, .row = row, .what = c,
 	}, why);
 	free(sql);
 	return err;
@@ -222,12 +218,10 @@ static int ask_uploads(struct choosing *c, const char *table_name, const char *c
 
 static int read_chosen(struct choosing *c, bool labels, struct reason *why)
 {
-	static const enum row_type types[FACT_NR] = { [PATH ... FACT_NR - 1] = ROW_TEXT };
-	static const enum row_type label[] = { ROW_INT, ROW_TEXT, ROW_TEXT }, loss[] = { ROW_INT, ROW_TEXT, ROW_INT };
-	int err = ask_uploads(c, "snapshot", fact_columns, types, FACT_NR, take_snapshot, why) ?:
-		  ask_uploads(c, "loss", "upload_id, name, value", loss, 3, take_loss, why);
+	int err = ask_uploads(c, "snapshot", fact_columns, fact_types, take_snapshot, why) ?:
+		  ask_uploads(c, "loss", "upload_id, name, value", "iti", take_loss, why);
 
-	return err || !labels ? err : ask_uploads(c, "label", "upload_id, name, value", label, 3, take_label, why);
+	return err || !labels ? err : ask_uploads(c, "label", "upload_id, name, value", "itt", take_label, why);
 }
 
 /* ---- the whole ------------------------------------------------------------------------------------------------ */
@@ -333,19 +327,15 @@ int cluster_ask_chosen(struct cluster *cluster, const struct chosen_query *query
 	struct cluster_table table[2] = { {
 		.columns = query->wants_numbers ? "chosen_id Int64, process_nr Int64, host_nr Int64" : NULL,
 	} };
-	enum row_type type[COLUMNS_MAX];
-	size_t column_nr = strlen(query->types);
 	int64_t *number = list_chosen(query, &table[0].nr);
 	int err = -ENOMEM;
 
-	for (size_t i = 0; i < column_nr; i++)
-		type[i] = query->types[i] == 'r' ? ROW_REAL : ROW_INT;
 	table[0].number = number;
 	if (query->more)
 		table[1] = *query->more;
 	if (sql && number)
 		err = cluster__ask(cluster, &(struct cluster_query){
-			.sql = sql, .table = table, .table_nr = query->more ? 2 : 1, .type = type, .column_nr = column_nr,
+			.sql = sql, .table = table, .table_nr = query->more ? 2 : 1, .types = query->types,
 			.row = query->row, .what = query->what,
 		}, why);
 	free(query->sql);

@@ -22,14 +22,14 @@ struct cluster_choice {
 int cluster_choose(struct cluster *cluster, const struct cluster_choice *choice, size_t choice_nr, bool labels,
 		   struct fleet_facts *ret_facts, struct cohort *const *ret_cohort, struct reason *why);
 
-/* A question about the rows of some snapshots. types has a letter for each column: i or r. */
+/* A question about the rows of some snapshots. */
 struct chosen_query {
 	char *sql; /* with places {first} and {last}; it is freed. NULL: no memory */
 	const struct fleet_snapshot *const *snapshot;
 	size_t snapshot_nr;
 	bool wants_numbers; /* process_nr and host_nr */
 	const struct cluster_table *more; /* another table; NULL: none */
-	const char *types;
+	const char *types; /* as in struct cluster_query */
 	int (*row)(void *what, const union row_value *value);
 	void *what;
 };

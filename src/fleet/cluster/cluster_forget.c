@@ -32,13 +32,12 @@ static int take_upload(void *forgetting_, const union row_value *value)
 
 static int list_all_uploads(struct forgetting *forgetting, struct reason *why)
 {
-	static const enum row_type type = ROW_INT;
 	const struct cohort *cohort = forgetting->job->cohort;
 	int64_t *snapshot = calloc(cohort->snapshot_nr + 1, sizeof(*snapshot));
 	const struct cluster_table numbers = { .number = snapshot, .nr = cohort->snapshot_nr };
 	const struct cluster_query query = {
 		.sql = "SELECT DISTINCT upload_id FROM snapshot WHERE snapshot_id IN (SELECT chosen_id FROM chosen)",
-		.table = &numbers, .table_nr = 1, .type = &type, .column_nr = 1, .row = take_upload, .what = forgetting,
+		.table = &numbers, .table_nr = 1, .types = "i", .row = take_upload, .what = forgetting,
 	};
 	int err;
 
@@ -51,24 +50,6 @@ static int list_all_uploads(struct forgetting *forgetting, struct reason *why)
 	return err;
 }
 
-static int take_number(void *number, const union row_value *value)
-{
-	*(int64_t *)number += value[0].number;
-	return 0;
-}
-
-/* Adds the number that a query returns to *number. */
-static int ask_number(struct cluster *server, const char *sql, const struct cluster_table *numbers, int64_t *number,
-		      struct reason *why)
-{
-	static const enum row_type type = ROW_INT;
-	const struct cluster_query query = {
-		.sql = sql, .table = numbers, .table_nr = numbers != NULL, .type = &type, .column_nr = 1, .row = take_number, .what = number,
-	};
-
-	return cluster__ask(server, &query, why);
-}
-
 /* Adds the number of the chosen rows in a table. */
 static int count_chosen(const struct forgetting *forgetting, struct cluster *server, const char *prefix,
 			const char *table, int64_t *number, struct reason *why)
@@ -78,7 +59,7 @@ static int count_chosen(const struct forgetting *forgetting, struct cluster *ser
 
 	snprintf(sql, sizeof(sql), "SELECT toInt64(count()) FROM %s%s WHERE upload_id IN (SELECT chosen_id FROM chosen)", prefix,
 		 table);
-	return ask_number(server, sql, &numbers, number, why);
+	return cluster__ask_number(server, sql, &numbers, number, why);
 }
 
 /* ---- whether these are all servers ---------------------------------------------------------------------------- */
@@ -86,9 +67,9 @@ static int count_chosen(const struct forgetting *forgetting, struct cluster *ser
 static int find_prefix(struct forgetting *forgetting, struct reason *why)
 {
 	int64_t nr = 0;
-	int err = ask_number(forgetting->job->server[0],
-			     "SELECT toInt64(count()) FROM system.tables WHERE database = currentDatabase()"
-			     " AND name = 'local_snapshot'", NULL, &nr, why);
+	int err = cluster__ask_number(forgetting->job->server[0],
+				      "SELECT toInt64(count()) FROM system.tables WHERE database = currentDatabase()"
+				      " AND name = 'local_snapshot'", NULL, &nr, why);
 
 	forgetting->prefix = nr ? "local_" : "";
 	return err;
@@ -156,8 +137,8 @@ static int wait_for_server(struct cluster *server, struct reason *why)
 
 	while (!err && waiting) {
 		waiting = 0;
-		err = ask_number(server, "SELECT toInt64(count()) FROM system.mutations WHERE database = currentDatabase()"
-				 " AND NOT is_done", NULL, &waiting, why);
+		err = cluster__ask_number(server, "SELECT toInt64(count()) FROM system.mutations"
+					  " WHERE database = currentDatabase() AND NOT is_done", NULL, &waiting, why);
 		if (!err && waiting && monotonic_now_ns() - begun > limit)
 			err = reason_set(why, -ETIMEDOUT, "%s: it is not done yet, and goes on by itself",
 					 cluster__options(server)->url);

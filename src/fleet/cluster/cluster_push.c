@@ -150,9 +150,8 @@ static int take_known(void *known, const union row_value *value)
 static int ask_known(struct cluster *cluster, const char *sql, const struct cluster_table *numbers,
 		     struct known *known, struct reason *why)
 {
-	static const enum row_type types[] = { ROW_INT, ROW_INT };
 	const struct cluster_query query = {
-		.sql = sql, .table = numbers, .table_nr = numbers != NULL, .type = types, .column_nr = 2, .row = take_known, .what = known,
+		.sql = sql, .table = numbers, .table_nr = numbers != NULL, .types = "ii", .row = take_known, .what = known,
 	};
 
 	return cluster__ask(cluster, &query, why);

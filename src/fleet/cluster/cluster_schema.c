@@ -98,13 +98,12 @@ static bool is_version(const struct server_version *version)
 /* is_local: of this server, and not of the whole cluster. */
 static int ask_version(struct cluster *cluster, bool is_local, struct server_version *ret, struct reason *why)
 {
-	static const enum row_type types[] = { ROW_INT, ROW_INT, ROW_INT };
 	static const char *const sql[] = {
 		"SELECT toInt64(count()), toInt64(min(version)), toInt64(max(version)) FROM schema_version",
 		"SELECT toInt64(count()), toInt64(min(version)), toInt64(max(version)) FROM local_schema_version",
 	};
 	const struct cluster_query query = {
-		.sql = sql[is_local], .type = types, .column_nr = 3, .row = take_version, .what = ret,
+		.sql = sql[is_local], .types = "iii", .row = take_version, .what = ret,
 	};
 
 	int err = cluster__ask(cluster, &query, why);
@@ -148,11 +147,10 @@ static int take_column(void *found_, const union row_value *value)
 
 static int check_table_columns(struct cluster *cluster, struct reason *why)
 {
-	static const enum row_type types[] = { ROW_TEXT, ROW_TEXT, ROW_TEXT };
 	struct found_columns found = {};
 	const struct cluster_query query = {
 		.sql = "SELECT table, name, type FROM system.columns WHERE database = currentDatabase()",
-		.type = types, .column_nr = 3, .row = take_column, .what = &found,
+		.types = "ttt", .row = take_column, .what = &found,
 	};
 	int err = cluster__ask(cluster, &query, why);
 
@@ -179,18 +177,11 @@ static int take_text(void *text_, const union row_value *value)
 	return 0;
 }
 
-static int take_one_number(void *number, const union row_value *value)
-{
-	*(int64_t *)number = value[0].number;
-	return 0;
-}
-
 static int check_has_ttl(struct cluster *cluster, struct reason *why)
 {
-	static const enum row_type type = ROW_TEXT;
 	char version[64] = "";
 	const struct cluster_query query = {
-		.sql = "SELECT version()", .is_outside = true, .type = &type, .column_nr = 1, .row = take_text, .what = version,
+		.sql = "SELECT version()", .is_outside = true, .types = "t", .row = take_text, .what = version,
 	};
 	int err = cluster__ask(cluster, &query, why), major = 0, minor = 0;
 
@@ -232,18 +223,14 @@ int cluster_schema_set_version(struct cluster *cluster, struct reason *why)
 /* Tables that are there stay as they are. */
 static int check_keeps(struct cluster *cluster, const struct schema_options *options, struct reason *why)
 {
-	static const enum row_type type = ROW_INT;
 	int64_t nr = 0;
 	char sql[256];
-	const struct cluster_query query = {
-		.sql = sql, .type = &type, .column_nr = 1, .row = take_one_number, .what = &nr,
-	};
 	int err;
 
 	snprintf(sql, sizeof(sql), "SELECT toInt64(count()) FROM system.tables WHERE database = currentDatabase()"
 		 " AND name = '%ssnapshot' AND position(engine_full, 'toIntervalDay(%" PRIu64 ")') > 0",
 		 options->cluster ? "local_" : "", options->keep_days);
-	err = cluster__ask(cluster, &query, why);
+	err = cluster__ask_number(cluster, sql, NULL, &nr, why);
 	if (err || nr)
 		return err;
 	return reason_set(why, -EEXIST, "%s: database %s has tables that keep rows for another time: --keep does not change them, "

@@ -11,43 +11,18 @@
 #include "base/reason.h"
 #include "engine/trace_cost.h"
 #include "fleet/cluster/cluster_choose.h"
+#include "fleet/cluster/cluster_private.h"
 #include "fleet/id_set.h"
 #include "fleet/index_private.h"
 #include "fleet/row_export.h"
 #include "fleet/row_tables.h"
 
-#define ROWS_A_QUERY 2000000
-
-struct unit_origin {
-	int64_t unit; /* a traceback's id, or 0 - the id of an own frame */
-	int64_t domain_id;
-	uint32_t domain;
-};
-
-struct unit_domain {
-	uint32_t number;
-	char *name;
-};
-
-struct cluster_units {
-	struct cluster *cluster;
-	bool has_lendable; /* names of places are to be lent */
-	char *unit, rules[24]; /* SQL: places of units.sql */
-	struct unit_origin *origin;
-	size_t origin_nr, origin_alloc;
-	struct known origins; /* by unit and the domain's number */
-	struct unit_domain *domain; /* those with names */
-	size_t domain_nr, domain_alloc;
-	struct known domains, taken; /* by id + 1: their numbers; numbers + 1 in use */
-};
-
-/* No id is 0. */
-static int64_t unit_key(int64_t unit)
+int64_t unit_key(int64_t unit)
 {
 	return unit ?: INT64_MIN;
 }
 
-static int units_report_lack(const struct cluster_units *units, struct reason *why)
+int units_report_lack(const struct cluster_units *units, struct reason *why)
 {
 	return reason_set(why, -EBADMSG, "%s: rows of the chosen snapshots are missing there",
 			  cluster__options(units->cluster)->url);
@@ -99,40 +74,29 @@ static int take_domain(void *units_, const union row_value *value)
 
 static int units_read_domains(struct cluster_units *units, struct reason *why)
 {
-	static const enum row_type types[] = { ROW_INT, ROW_TEXT, ROW_INT };
-
 	return cluster__ask(units->cluster, &(struct cluster_query){
 		.sql = "SELECT DISTINCT domain, name, number FROM domain ORDER BY number, name DESC, domain",
-		.type = types, .column_nr = 3, .row = take_domain, .what = units,
+		.types = "iti", .row = take_domain, .what = units,
 	}, why);
 }
 
 /* ---- what a unit is ------------------------------------------------------------------------------------------- */
 
-static char *units_lendable_sql(bool disputed)
+char *units_lendable_sql(bool disputed)
 {
 	return row_sql_fill(ROW_SQL_lendable, ROW_PLACES({ "disputed", disputed ?
 		"(uniqExactIf(outer_name, detail > 0) > 1 OR uniqExactIf(names, detail = 2) > 1)" : "1" }));
 }
 
-static int take_unit_number(void *number, const union row_value *value)
-{
-	*(int64_t *)number = value[0].number;
-	return 0;
-}
-
 static int find_lendable(struct cluster_units *units, const char *lendable, struct reason *why)
 {
-	static const enum row_type type = ROW_INT;
 	int64_t nr = 0;
 	char *sql = NULL;
 	int err = asprintf(&sql, "SELECT toInt64(count()) FROM (%s)", lendable) < 0 ? -ENOMEM : 0;
 
 	if (err)
 		return err;
-	err = cluster__ask(units->cluster, &(struct cluster_query){
-		.sql = sql, .type = &type, .column_nr = 1, .row = take_unit_number, .what = &nr,
-	}, why);
+	err = cluster__ask_number(units->cluster, sql, NULL, &nr, why);
 	units->has_lendable = nr > 0;
 	free(sql);
 	return err;
@@ -191,7 +155,7 @@ uint32_t cluster_units__origin_nr(const struct cluster_units *units)
 	return units->origin_nr;
 }
 
-static int units_find_origin(struct cluster_units *units, int64_t unit, int64_t domain_id, uint32_t *ret)
+int units_find_origin(struct cluster_units *units, int64_t unit, int64_t domain_id, uint32_t *ret)
 {
 	const struct known_row *domain = known_find(&units->domains, (int64_t)(domain_id + 1ull), 0), *known;
 	struct known_row row = { .hash.id = unit_key(unit), .number = units->origin_nr };
@@ -326,13 +290,11 @@ static int take_each(void *units, const union row_value *value)
 /* They are of domain 0, which each catalogue has. */
 int cluster_units__want_all(struct cluster_units *units, struct reason *why)
 {
-	static const enum row_type type = ROW_INT;
 	const struct known_row domain = { .hash.id = 1 };
 	int err = known_find(&units->domains, 1, 0) ? 0 : known_add(&units->domains, &domain);
 
 	return err ? reason_set(why, err, "out of memory") : cluster__ask(units->cluster, &(struct cluster_query){
-		.sql = "SELECT DISTINCT traceback_id FROM traceback ORDER BY traceback_id", .type = &type, .column_nr = 1,
-		.row = take_each, .what = units,
+		.sql = "SELECT DISTINCT traceback_id FROM traceback ORDER BY traceback_id", .types = "i", .row = take_each, .what = units,
 	}, why);
 }
 
@@ -436,360 +398,5 @@ int cluster_units__hosts(struct cluster_units *units, const struct cohort *cohor
 		host_rows_sort(&reading.rows, groups);
 	if (!err)
 		*ret = reading.rows;
-	return err == -ENOMEM ? reason_set(why, err, "out of memory") : err;
-}
-
-/* ---- tracebacks ----------------------------------------------------------------------------------------------- */
-
-/* Frames of a traceback, or a chain of names, in `frame`. */
-struct frame_list {
-	int64_t id;
-	size_t first, nr;
-};
-
-struct id_list {
-	int64_t *id;
-	size_t id_nr, id_alloc;
-};
-
-struct naming {
-	struct cluster_units *units;
-	struct dictionary_maker *maker;
-	struct frame_list *list;
-	size_t list_nr, list_alloc;
-	int64_t *frame;
-	size_t frame_nr, frame_alloc;
-	struct known wanted; /* ids of frames */
-	struct id_list wanted_frames;
-};
-
-static int want_frame(struct naming *n, int64_t id)
-{
-	const struct known_row row = { .hash.id = id };
-
-	if (id <= 0)
-		return id ? -EBADMSG : 0;
-	if (known_find(&n->wanted, id, 0))
-		return 0;
-	return known_add(&n->wanted, &row) ?: array_push(&n->wanted_frames, id, id);
-}
-
-/* value: list, position, frame. Rows come ordered by list and position, from 0 without a gap. */
-static int take_list_frame(void *naming, const union row_value *value)
-{
-	struct naming *n = naming;
-	int64_t id = value[0].number, position = value[1].number, frame = value[2].number;
-	struct frame_list *list = n->list_nr ? &n->list[n->list_nr - 1] : NULL;
-	int err = 0;
-
-	if (!position)
-		err = array_push(n, list, ((struct frame_list){ .id = id, .first = n->frame_nr }));
-	else if (!list || list->id != id || position != (int64_t)list->nr)
-		err = -EBADMSG;
-	err = err ?: array_push(n, frame, frame) ?: want_frame(n, frame);
-	if (!err)
-		n->list[n->list_nr - 1].nr++;
-	return err;
-}
-
-static int ask_about(struct naming *n, const struct id_list *ids, const char *sql, const enum row_type *types,
-		     size_t column_nr, int (*row)(void *what, const union row_value *value), struct reason *why)
-{
-	const struct cluster_table table = { .number = ids->id, .nr = ids->id_nr };
-
-	return !ids->id_nr ? 0 : cluster__ask(n->units->cluster, &(struct cluster_query){
-		.sql = sql, .table = &table, .table_nr = 1, .type = types, .column_nr = column_nr, .row = row, .what = n,
-	}, why);
-}
-
-static int list_units(struct naming *n, struct id_list *tracebacks)
-{
-	struct known seen = {};
-	int err = 0;
-
-	for (size_t i = 0; i < n->units->origin_nr && !err; i++) {
-		int64_t unit = n->units->origin[i].unit;
-		const struct known_row row = { .hash.id = unit_key(unit) };
-
-		if (known_find(&seen, row.hash.id, 0))
-			continue;
-		err = known_add(&seen, &row) ?: unit > 0 ? array_push(tracebacks, id, unit) : want_frame(n, -unit);
-	}
-	known_release(&seen);
-	return err;
-}
-
-static int read_tracebacks(struct naming *n, struct reason *why)
-{
-	static const enum row_type types[3];
-	struct id_list tracebacks = {};
-	int err = list_units(n, &tracebacks) ?:
-		  ask_about(n, &tracebacks, "SELECT DISTINCT traceback_id, position, frame_id FROM traceback_frame WHERE traceback_id"
-			    " IN (SELECT chosen_id FROM chosen) ORDER BY traceback_id, position", types, 3, take_list_frame, why);
-
-	free(tracebacks.id);
-	return err;
-}
-
-/* Appends the chains of places to the lists of tracebacks. */
-static int read_chains(struct naming *n, struct reason *why)
-{
-	static const enum row_type types[3];
-	char *lendable = units_lendable_sql(false), *disputed = units_lendable_sql(true), *sql = NULL;
-	int err = -ENOMEM;
-
-	if (lendable && disputed)
-		sql = row_sql_fill(ROW_SQL_chains, ROW_PLACES({ "lendable", lendable }, { "disputed", disputed }));
-	if (sql)
-		err = ask_about(n, &n->wanted_frames, sql, types, 3, take_list_frame, why);
-	free(lendable);
-	free(disputed);
-	free(sql);
-	return err;
-}
-
-/* ---- the dictionary ------------------------------------------------------------------------------------------- */
-
-static int take_frame(void *n, const union row_value *value)
-{
-	return dictionary_maker__frame(((struct naming *)n)->maker, &(struct dictionary_frame){
-		.id = value[0].number, .filename = value[1].text, .lineno = value[2].number, .function = value[3].text,
-		.first_line = value[4].number, .object = value[5].text, .build_id = value[6].text,
-		.offset = value[7].number, .flags = value[8].number,
-	});
-}
-
-static int read_named_frames(struct naming *n, struct reason *why)
-{
-	static const enum row_type types[] = {
-		ROW_INT, ROW_TEXT, ROW_INT, ROW_TEXT, ROW_INT, ROW_TEXT, ROW_TEXT, ROW_INT, ROW_INT,
-	};
-
-	return ask_about(n, &n->wanted_frames, "SELECT DISTINCT frame_id, file, line, func, first_line, module, build_id, offset,"
-			 " flags FROM frame WHERE frame_id IN (SELECT chosen_id FROM chosen) ORDER BY frame_id", types,
-			 ARRAY_SIZE(types), take_frame, why);
-}
-
-static int learn_names(struct naming *n, size_t first)
-{
-	int err = 0;
-
-	for (size_t i = first; i < n->list_nr && !err; i++)
-		err = dictionary_maker__learn(n->maker, n->frame + n->list[i].first, n->list[i].nr);
-	for (size_t i = first; i < n->list_nr && !err; i++)
-		err = dictionary_maker__look_up(n->maker, n->frame + n->list[i].first, n->list[i].nr);
-	return err;
-}
-
-/* Units that have no list: own frames, and tracebacks without frames. */
-static int add_units_without_list(struct naming *n, struct known *seen)
-{
-	int err = 0;
-
-	for (size_t i = 0; i < n->units->origin_nr && !err; i++) {
-		int64_t unit = n->units->origin[i].unit, frame = -unit;
-		const struct known_row row = { .hash.id = unit_key(unit) };
-
-		if (known_find(seen, row.hash.id, 0))
-			continue;
-		err = known_add(seen, &row) ?: dictionary_maker__traceback(n->maker, row.hash.id, &frame, unit < 0);
-	}
-	return err;
-}
-
-static int add_units(struct naming *n, size_t traceback_nr)
-{
-	struct known seen = {};
-	int err = 0;
-
-	for (size_t i = 0; i < traceback_nr && !err; i++) {
-		const struct known_row row = { .hash.id = n->list[i].id };
-
-		err = known_add(&seen, &row) ?:
-		      dictionary_maker__traceback(n->maker, n->list[i].id, n->frame + n->list[i].first, n->list[i].nr);
-	}
-	err = err ?: add_units_without_list(n, &seen);
-	known_release(&seen);
-	return err;
-}
-
-static int add_origins(struct naming *n)
-{
-	const struct cluster_units *units = n->units;
-	int err = 0;
-
-	for (size_t i = 0; i < units->origin_nr && !err; i++)
-		err = dictionary_maker__origin(n->maker, unit_key(units->origin[i].unit), units->origin[i].domain);
-	for (size_t i = 0; i < units->domain_nr && !err; i++)
-		err = dictionary_maker__domain(n->maker, units->domain[i].number, units->domain[i].name);
-	return err;
-}
-
-static int make_dictionary(struct naming *n, struct dictionary *ret, struct reason *why)
-{
-	int err = read_tracebacks(n, why);
-	size_t traceback_nr = n->list_nr;
-
-	if (!err && n->units->has_lendable)
-		err = read_chains(n, why);
-	err = err ?: read_named_frames(n, why) ?: learn_names(n, traceback_nr) ?: add_units(n, traceback_nr) ?:
-	      add_origins(n) ?: dictionary_maker__finish(n->maker, ret);
-	return err == -EINVAL ? units_report_lack(n->units, why) : err;
-}
-
-int cluster_units__names(struct cluster_units *units, const struct dictionary_options *options, struct dictionary *ret,
-			 struct reason *why)
-{
-	struct naming n = { .units = units };
-	int err = dictionary_maker__new(options, &n.maker) ?: make_dictionary(&n, ret, why);
-
-	dictionary_maker__free(n.maker);
-	free(n.list);
-	free(n.frame);
-	known_release(&n.wanted);
-	free(n.wanted_frames.id);
-	return err == -ENOMEM ? reason_set(why, err, "out of memory") : err;
-}
-
-/* ---- rows of snapshots, in parts ------------------------------------------------------------------------------- */
-
-/* The rows of one snapshot in the part. */
-struct part_snapshot {
-	int64_t upload_id;
-	size_t first, nr;
-};
-
-struct cluster_rows {
-	struct cluster_units *units;
-	const struct cohort *cohort;
-	size_t at, begin, end; /* the next snapshot; the part, in the cohort */
-	struct part_snapshot *snapshot;
-	struct known uploads; /* their numbers in `snapshot` */
-	struct fleet_row *row;
-	size_t row_nr, row_alloc, snapshot_nr, snapshot_alloc;
-	struct spread *spread; /* of each row, if any is of samples */
-	size_t spread_alloc, spread_nr;
-	bool has_samples;
-};
-
-int cluster_rows__new(struct cluster_units *units, const struct cohort *cohort, struct cluster_rows **ret,
-		      struct reason *why)
-{
-	struct cluster_rows *rows = calloc(1, sizeof(*rows));
-
-	if (!rows)
-		return reason_set(why, -ENOMEM, "out of memory");
-	rows->units = units;
-	rows->cohort = cohort;
-	*ret = rows;
-	return 0;
-}
-
-static void empty_part(struct cluster_rows *rows)
-{
-	known_release(&rows->uploads);
-	rows->row_nr = rows->snapshot_nr = rows->spread_nr = 0;
-	rows->has_samples = false;
-}
-
-void cluster_rows__free(struct cluster_rows *rows)
-{
-	if (!rows)
-		return;
-	empty_part(rows);
-	free(rows->snapshot);
-	free(rows->row);
-	free(rows->spread);
-	free(rows);
-}
-
-/* ---- one part ------------------------------------------------------------------------------------------------- */
-
-/* value: upload, traceback, domain, size, count, and a spread. The rows of a snapshot come one after another. */
-static int take_row(void *rows_, const union row_value *value)
-{
-	struct cluster_rows *rows = rows_;
-	struct part_snapshot *last = rows->snapshot_nr ? &rows->snapshot[rows->snapshot_nr - 1] : NULL;
-	struct fleet_row row = { .cost = { .size = value[3].number, .count = value[4].number } };
-	const struct known_row upload = { .hash.id = value[0].number, .number = rows->snapshot_nr };
-	int err = row.cost.size < 0 || row.cost.count < 0 ? -EBADMSG : 0;
-
-	if (!err && (!last || last->upload_id != value[0].number))
-		err = known_add(&rows->uploads, &upload) ?:
-		      array_push(rows, snapshot, ((struct part_snapshot){ value[0].number, rows->row_nr, 0 }));
-	err = err ?: units_find_origin(rows->units, value[1].number, value[2].number, &row.origin) ?:
-	      array_push(rows, row, row);
-	if (!err && rows->has_samples)
-		err = array_push(rows, spread, ((struct spread){
-			{ value[5].real, value[6].real, value[7].real }, { value[8].real, value[9].real, value[10].real },
-		}));
-	if (!err)
-		rows->snapshot[rows->snapshot_nr - 1].nr++;
-	return err;
-}
-
-/* A row of a snapshot without samples has zeros for a spread. */
-static int ask_part(struct cluster_rows *rows, struct reason *why)
-{
-#define CHOSEN_ROWS "WHERE time BETWEEN {first} AND {last} AND upload_id IN (SELECT chosen_id FROM chosen)"
-#define SPREAD "size_beyond, size_variance, size_covariance, count_beyond, count_variance, count_covariance"
-	static const char exact[] = "SELECT upload_id, traceback_id, domain, size, count FROM allocation " CHOSEN_ROWS
-				    " ORDER BY upload_id";
-	static const char sampled[] = "SELECT upload_id, traceback_id, domain, size, count, " SPREAD " FROM (SELECT upload_id,"
-				      " traceback_id, domain, size, count FROM allocation " CHOSEN_ROWS ") AS held LEFT JOIN"
-				      " (SELECT upload_id, traceback_id, domain, " SPREAD " FROM sample " CHOSEN_ROWS
-				      ") AS spreads USING (upload_id, traceback_id, domain) ORDER BY upload_id";
-
-	return cluster_ask_chosen(rows->units->cluster, &(struct chosen_query){
-		.sql = strdup(rows->has_samples ? sampled : exact), .snapshot = rows->cohort->snapshot + rows->begin,
-		.snapshot_nr = rows->end - rows->begin, .types = rows->has_samples ? "iiiiirrrrrr" : "iiiii",
-		.row = take_row, .what = rows,
-	}, why);
-}
-
-static int read_part(struct cluster_rows *rows, size_t begin, struct reason *why)
-{
-	const struct cohort *cohort = rows->cohort;
-	uint64_t row_nr = 0;
-
-	empty_part(rows);
-	rows->begin = rows->end = begin;
-	for (; rows->end < cohort->snapshot_nr && (rows->end == begin || row_nr < ROWS_A_QUERY); rows->end++) {
-		row_nr += cohort->snapshot[rows->end]->row_nr;
-		rows->has_samples |= cohort->snapshot[rows->end]->is_sampled;
-	}
-	return ask_part(rows, why);
-}
-
-/* ---- one snapshot --------------------------------------------------------------------------------------------- */
-
-static int copy_rows(const struct cluster_rows *rows, const struct part_snapshot *from, bool is_sampled,
-		     struct fleet_rows *to)
-{
-	int err = fleet_rows_reserve(to, from->nr, is_sampled);
-
-	for (size_t i = 0; i < from->nr && !err; i++) {
-		to->row[i] = rows->row[from->first + i];
-		if (is_sampled)
-			to->spread[i] = rows->spread[from->first + i];
-	}
-	to->nr = err ? 0 : from->nr;
-	return err;
-}
-
-int cluster_rows__read(struct cluster_rows *rows, const struct fleet_snapshot *snapshot, struct fleet_rows *ret,
-		       struct reason *why)
-{
-	static const struct part_snapshot none;
-	const struct known_row *upload;
-	const struct part_snapshot *part;
-	int err = rows->at < rows->end ? 0 : read_part(rows, rows->at, why);
-
-	rows->at++;
-	upload = known_find(&rows->uploads, snapshot->upload_id, 0);
-	part = upload ? &rows->snapshot[upload->number] : &none;
-	if (!err && part->nr != snapshot->row_nr)
-		err = units_report_lack(rows->units, why);
-	err = err ?: copy_rows(rows, part, snapshot->is_sampled, ret);
 	return err == -ENOMEM ? reason_set(why, err, "out of memory") : err;
 }

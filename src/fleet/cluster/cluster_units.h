@@ -7,18 +7,17 @@
  * catalogue does, whatever the key, the filters, and the names that snapshots lend each other.
  *
  *	cluster_units__sum()	for each cohort: sums by unit and domain
- *	cluster_units__names()	the names of these units: the dictionary, with an origin for each unit and domain
+ *	cluster_units__names()	the names of these units (cluster_names.h)
  *	cluster_units__hosts()	hosts: the groups of each origin go there, and ranks come back
+ *	cluster_rows__read()	the rows of each snapshot (cluster_rows.h)
  *
  * A unit is what the question needs of tracebacks: all of each, or the own frame alone.
  */
 
 #include "fleet/cluster/cluster.h"
 #include "fleet/per_host.h"
-#include "fleet/row_codec.h"
 #include "fleet/selection.h"
 #include "fleet/sum.h"
-#include "fleet/dictionary.h"
 
 struct cluster_units;
 
@@ -36,22 +35,10 @@ int cluster_units__sum(struct cluster_units *units, const struct cohort *cohort,
 /* Adds each traceback that the cluster has, for a question that reads snapshot files: these may have more than rows. */
 int cluster_units__want_all(struct cluster_units *units, struct reason *why);
 
-/* After all sums. */
-int cluster_units__names(struct cluster_units *units, const struct dictionary_options *options, struct dictionary *ret,
-			 struct reason *why);
 uint32_t cluster_units__origin_nr(const struct cluster_units *units);
 
 /* As fleet_compare_hosts(); a process has one snapshot in the cohort. */
 int cluster_units__hosts(struct cluster_units *units, const struct cohort *cohort, const struct groups *groups,
 			 struct host_rows *ret, struct reason *why);
-
-/* The rows of a cohort's snapshots, which are read one by one in its order. */
-struct cluster_rows;
-
-int cluster_rows__new(struct cluster_units *units, const struct cohort *cohort, struct cluster_rows **ret,
-		      struct reason *why);
-void cluster_rows__free(struct cluster_rows *rows); /* NULL is allowed */
-int cluster_rows__read(struct cluster_rows *rows, const struct fleet_snapshot *snapshot, struct fleet_rows *ret,
-		       struct reason *why);
 
 #endif

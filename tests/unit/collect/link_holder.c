@@ -25,6 +25,7 @@
 #include "process/mappings.h"
 #include "elf/probe_info.h"
 #include "helper/channel.h"
+#include "helper/helper.h"
 #include "sandbox_fixture.h"
 #include "skip.h"
 
@@ -73,7 +74,7 @@ Test(collect_link_holder, continues_after_requests_that_fail)
 	cr_assert_eq(link_holder__detaching_nr(link_holder), 0);
 	link_holder__settle(link_holder);
 	cr_assert_neq(attach(link_holder, 1), -EPIPE);
-	cr_assert(!link_holder__has_ended(link_holder));
+	cr_assert(!helper__has_ended(link_holder__helper(link_holder)));
 	link_holder__close(link_holder);
 	cr_assert(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD, "it is there still");
 }
@@ -83,8 +84,8 @@ Test(collect_link_holder, that_was_killed_is_detected)
 	struct link_holder *link_holder = begin();
 
 	kill(only_child_of(getpid()), SIGKILL);
-	cr_assert(ends(link_holder__end_fd(link_holder)));
-	cr_assert(link_holder__has_ended(link_holder));
+	cr_assert(ends(link_holder__helper(link_holder)->end_fd));
+	cr_assert(helper__has_ended(link_holder__helper(link_holder)));
 	cr_assert_eq(attach(link_holder, 1), -EPIPE);
 	link_holder__detach(link_holder, 7);
 	link_holder__settle(link_holder);
@@ -108,7 +109,7 @@ static void record_and_fork(int ready[2], bool is_in_order)
 	pid_t said[2] = { only_child_of(getpid()) };
 	const struct message part = { .bytes = 4096 };
 
-	cr_assert(!link_holder__has_ended(link_holder));
+	cr_assert(!helper__has_ended(link_holder__helper(link_holder)));
 	if (is_in_order)
 		cr_assert(write(link_holder__news_fd(link_holder), &part, sizeof(part)) == sizeof(part));
 	wait_until_in_call(said[0], is_in_order ? SYS_recvmsg : SYS_poll);

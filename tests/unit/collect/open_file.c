@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "file_fixture.h"
+#include "helper/helper.h"
 #include "sandbox_fixture.h"
 
 #define TEXT "what the file has"
@@ -232,10 +233,10 @@ Test(open_file, is_opened_only_on_a_disk_without_the_process_that_starts_workers
 
 	begin(&nfs, NULL);
 	pid = only_child_of(getpid());
-	cr_expect(!file_opener__has_ended(opener));
+	cr_expect(!helper__has_ended(file_opener__helper(opener)));
 	cr_assert(!kill(pid, SIGKILL));
 	cr_assert_eq(waitid(P_PID, pid, &(siginfo_t){}, WNOWAIT | WEXITED), 0);
-	cr_expect(file_opener__has_ended(opener));
+	cr_expect(helper__has_ended(file_opener__helper(opener)));
 	expect_error(open_path("file"), EPIPE);
 	of_open = &disk;
 	expect_itself(open_path("file"));
