@@ -13,34 +13,61 @@
 
 #include "base/array.h"
 
-static void put_size(char text[UNIT_TEXT_MAX], double bytes, bool with_sign)
+static const char *const unit_names[] = { "B", "KiB", "MiB", "GiB", "TiB" };
+
+static bool has_decimal(double value, size_t unit)
 {
-	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
-	const size_t last = ARRAY_SIZE(units) - 1;
+	return fabs(value) < 100 && unit > 0;
+}
 
-	for (size_t i = 0; i <= last; i++, bytes /= 1024) {
-		bool decimal = fabs(bytes) < 100 && i > 0;
+/* Returns the unit for so many bytes, and their number in it. */
+static size_t choose_size_unit(double bytes, double *ret_value)
+{
+	size_t unit = 0;
 
-		if (!decimal && fabs(bytes) >= 10 * 1024 && i < last)
-			continue;
-		snprintf(text, UNIT_TEXT_MAX, with_sign ? "%+.*f %s" : "%.*f %s", decimal ? 1 : 0,
-			 bytes, units[i]);
-		break;
-	}
+	for (; !has_decimal(bytes, unit) && fabs(bytes) >= 10 * 1024 && unit + 1 < ARRAY_SIZE(unit_names); unit++)
+		bytes /= 1024;
+	*ret_value = bytes;
+	return unit;
 }
 
 /* The program that embeds this library may use a locale with decimal commas; Python's text has none. */
-const char *format_size(char text[UNIT_TEXT_MAX], double bytes, bool with_sign)
+static void put_size(char text[UNIT_TEXT_MAX], double value, size_t unit, bool with_sign)
 {
 	locale_t plain = newlocale(LC_ALL_MASK, "C", NULL);
 	locale_t before = plain ? uselocale(plain) : NULL;
 
-	put_size(text, bytes, with_sign);
+	snprintf(text, UNIT_TEXT_MAX, with_sign ? "%+.*f %s" : "%.*f %s", has_decimal(value, unit) ? 1 : 0, value,
+		 unit_names[unit]);
 	if (plain) {
 		uselocale(before);
 		freelocale(plain);
 	}
+}
+
+const char *format_size(char text[UNIT_TEXT_MAX], double bytes, bool with_sign)
+{
+	double value;
+	size_t unit = choose_size_unit(bytes, &value);
+
+	put_size(text, value, unit, with_sign);
 	return text;
+}
+
+#define VALUE_LEAST 0.1 /* that a decimal shows */
+
+void format_two_sizes(char more_text[UNIT_TEXT_MAX], double more, char less_text[UNIT_TEXT_MAX], double less)
+{
+	double value, in_unit = less;
+	size_t unit = choose_size_unit(more, &value);
+
+	put_size(more_text, value, unit, false);
+	for (size_t i = 0; i < unit; i++)
+		in_unit /= 1024;
+	if (in_unit < VALUE_LEAST)
+		format_size(less_text, less, false);
+	else
+		put_size(less_text, in_unit, unit, false);
 }
 
 const char *format_seconds(char text[UNIT_TEXT_MAX], uint64_t ns)

@@ -15,6 +15,9 @@
  */
 const char *format_size(char text[UNIT_TEXT_MAX], double bytes, bool with_sign);
 
+/* The same of two sizes in the unit of the larger, unless that makes the other one 0. */
+void format_two_sizes(char more_text[UNIT_TEXT_MAX], double more, char less_text[UNIT_TEXT_MAX], double less);
+
 /* "0.4 ms", "65 ms", "1.24 s", "25.1 s", "600 s". Returns text. */
 const char *format_seconds(char text[UNIT_TEXT_MAX], uint64_t ns);
 

@@ -148,6 +148,7 @@ struct command {
 	const char *args;    /* for the usage line: "OLD NEW", "PID…" */
 	const char *help;    /* one line */
 	const char *detail;  /* text below the options (cli/cmd_help.h has its form), or NULL */
+	const char *brief;   /* in the place of detail where help lists some options only; or NULL */
 	const char *example; /* one command line, or NULL */
 	struct option_group option[COMMAND_GROUP_MAX];
 	const void *defaults; /* of options_size bytes; NULL: all zero */

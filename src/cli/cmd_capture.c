@@ -98,9 +98,9 @@ const char *python_option_of(const struct capture_options *options)
 
 static const struct option_choice domains[] = {
 	{ "malloc", "all heaps (default)", COLLECTOR_MALLOC },
-	{ "python", "what CPython allocates, with Python tracebacks (default for a program that runs CPython, if "
-		    "possible; record instead adds its pools to the heap)", COLLECTOR_PYTHON },
-	{ "mmap", "mmap, munmap and mremap, also calls made by a heap", COLLECTOR_MMAP },
+	{ "python", "what CPython allocates, with Python tracebacks (default of attach and run for a program that "
+		    "runs CPython, if possible; the default of record is its heap and its pools of small objects)", COLLECTOR_PYTHON },
+	{ "mmap", "mmap, munmap and mremap, also by heaps: with malloc,mmap these bytes count in both domains", COLLECTOR_MMAP },
 	{ "glibc", "this heap only; if linked statically, use malloc", COLLECTOR_GLIBC },
 	{ "musl", "this heap only; if linked statically, use malloc", COLLECTOR_MUSL },
 	{ "jemalloc", "this heap only", COLLECTOR_JEMALLOC },
@@ -189,15 +189,15 @@ const struct option_row capture_time_rows[] = {
 
 const struct option_row capture_what_rows[] = {
 	{ "follow-forks", 'f', OPTION_FLAG, FIELD(follow_forks),
-	  .help = "also record the children of recorded processes, each with its own snapshots", .rank = 22,
-	  .brief = "also record children, each with its own snapshots" },
+	  .help = "also record children that recorded processes start later, each with its own snapshots", .rank = 22,
+	  .brief = "also record children that are started later, each with its own snapshots" },
 	{ "domain", 0, OPTION_CUSTOM, FIELD(domains), .arg = "NAMES",
 	  .help = "record the blocks of these allocators, separated by commas", .parse = parse_domains,
 	  .choices = domains, .rank = 27,
 	  .brief = "record these only: malloc, python, mmap, jemalloc…" },
 	{ "retag", 0, OPTION_FLAG, FIELD(retag),
-	  .help = "Python: give each object in reused free-list memory its own traceback, as tracemalloc does, or "
-		  "fail; by default only if the program's file allows it" },
+	  .help = "Python: give each object in reused free-list memory its own traceback, as tracemalloc does; fails if "
+		  "the program's file does not allow it. Without the option, allocsnap does so where it can" },
 	{ "no-retag", 0, OPTION_FLAG, FIELD(no_retag),
 	  .help = "Python: give objects in reused free-list memory the traceback of the first object there, which "
 		  "may be wrong; saves one trap per object, a third of the cost" },
@@ -238,9 +238,9 @@ const struct option_row capture_cost_rows[] = {
 	  .help = "limit sampling by liballocsnap-sampler.so to about N samples a second in each process; above "
 		  "that, sample less often", .least = 1, .most = 1000000000 },
 	{ "max-overhead", 0, OPTION_COUNT, FIELD(max_overhead), .arg = "PCT",
-	  .help = "take at most PCT percent of each process's own CPU time: if every block costs more, record "
-		  "samples; if samples cost more, too, pause: allocations in a pause are missing. Own CPU time counts "
-		  "as a tenth of a core at least, and as one core (or the control group's quota) at most", .least = 1,
+	  .help = "take at most PCT percent of each process's own CPU time (10: or 1 % of a core, if that is more; 10 % of "
+		  "one core, or of its control group's quota, at most): if every block costs more, record "
+		  "samples; if samples cost more, too, pause: allocations in a pause are missing", .least = 1,
 	  .most = COLLECTOR_MAX_OVERHEAD_MOST, .rank = 14,
 	  .brief = "take at most PCT percent of the CPU time of each process: record samples, or pause, if every "
 		  "block costs more" },
@@ -280,9 +280,10 @@ const struct option_row capture_inject_rows[] = {
 
 const struct option_row capture_children_rows[] = {
 	{ "children", 0, OPTION_FLAG, FIELD(children),
-	  .help = "also record running children and their children; --follow-forks records later ones",
+	  .help = "also record children that are already running, and their children; --follow-forks records those "
+		  "that are started later",
 	  .rank = 23,
-	  .brief = "also record running children" },
+	  .brief = "also record children that are already running" },
 	{},
 };
 

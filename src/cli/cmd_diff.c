@@ -11,6 +11,7 @@
 #include "render.h"
 #include "render/caveats.h"
 #include "snapshot.h"
+#include "snapshot/snapshot_identity.h"
 #include "symbolize/share_names.h"
 
 struct diff_options {
@@ -107,7 +108,8 @@ static int print_diff(const struct diff_options *options, const struct chosen *c
 	report.warning_nr = warnings.nr;
 	if (unrecorded_reason(both[0], both[1], &unjudged)) {
 		report.unjudged = unjudged.text;
-		log_info("cannot be judged: %s", unjudged.text);
+		if (options->stats.output || format_or_text(options->stats.format) != format_or_text(NULL))
+			log_info("cannot be judged: %s", unjudged.text); /* the text on stdout begins with it */
 	}
 	status = print_report(&options->stats, chosen, &report) ?: growth_status(options, &report);
 	if (format_or_text(options->stats.format) == format_or_text(NULL))
@@ -164,7 +166,75 @@ static int refuse_one_snapshot(const char *text)
 	return log_refusal(&cmd_diff, ONE_SNAPSHOT "allocsnap diff %.*sfirst %s", text, place, text, text);
 }
 
-/* The first and the last snapshot of a process. */
+/* Returns what all snapshots of one recording have in common. The caller frees it. NULL: it failed, and was logged. */
+static char *read_recording(const char *path)
+{
+	struct reason why = { "out of memory" };
+	struct snapshot *snapshot = snapshot__open(path, &why);
+	char *recording = snapshot ? snapshot_identity(snapshot, IDENTITY_RECORDING) : NULL;
+
+	snapshot__close(snapshot);
+	if (!recording)
+		log_failure("%s", why.text);
+	return recording;
+}
+
+/* Recordings follow each other, so the latest one is the end of the list. Returns an exit status. */
+static int find_latest_recording(const struct snapshot_paths *paths, size_t *ret_first)
+{
+	char *latest = read_recording(paths->path[paths->path_nr - 1]);
+	size_t from = 0, to = paths->path_nr - 1, at = 0; /* its first snapshot is in from … to */
+	int status = latest ? EXIT_DONE : EXIT_FAILED;
+
+	while (!status && from < to) {
+		char *recording = read_recording(paths->path[at]);
+
+		if (!recording)
+			status = EXIT_FAILED;
+		else if (strcmp(recording, latest))
+			from = at + 1;
+		else
+			to = at;
+		free(recording);
+		at = from + (to - from) / 2;
+	}
+	free(latest);
+	*ret_first = from;
+	return status;
+}
+
+static void log_compared(const struct snapshot_paths *paths, size_t first)
+{
+	const char *last = paths->path[paths->path_nr - 1];
+
+	log_info("comparing %s, the first of %zu, with", paths->path[first], paths->path_nr - first);
+	log_info("%s, the latest", last);
+	if (first)
+		log_info("%zu snapshot%s of earlier recordings %s left out; to compare over all: allocsnap diff %s %s",
+			 first, first == 1 ? "" : "s", first == 1 ? "is" : "are", paths->path[0], last);
+}
+
+static int choose_first_and_last(struct snapshot_paths *paths, char *ret_path[2])
+{
+	const char *last = paths->path[paths->path_nr - 1];
+	size_t first = 0;
+	int status = find_latest_recording(paths, &first);
+
+	if (!status && paths->path_nr == 1)
+		return log_failure("%s: the only snapshot: nothing to compare it with", last);
+	if (!status && first + 1 == paths->path_nr)
+		return log_failure("%s: the only snapshot of the latest recording; to compare it with an earlier one: "
+				   "allocsnap diff %s %s", last, paths->path[first - 1], last);
+	if (status)
+		return status;
+	log_compared(paths, first);
+	ret_path[0] = paths->path[first];
+	ret_path[1] = paths->path[--paths->path_nr];
+	paths->path[first] = NULL;
+	return EXIT_DONE;
+}
+
+/* The first and the last snapshot of a process, of its latest recording. */
 static int find_first_and_last(const char *text, char *ret_path[2])
 {
 	struct snapshot_paths paths;
@@ -172,15 +242,7 @@ static int find_first_and_last(const char *text, char *ret_path[2])
 
 	if (!status && !paths.path_nr)
 		status = refuse_one_snapshot(text);
-	else if (!status && paths.path_nr == 1)
-		status = log_failure("%s: the only snapshot: nothing to compare it with", paths.path[0]);
-	if (!status) {
-		log_info("comparing %s, the first of %zu, with", paths.path[0], paths.path_nr);
-		log_info("%s, the latest", paths.path[paths.path_nr - 1]);
-		ret_path[0] = paths.path[0];
-		ret_path[1] = paths.path[--paths.path_nr];
-		paths.path[0] = NULL;
-	}
+	status = status ?: choose_first_and_last(&paths, ret_path);
 	snapshot_paths_release(&paths);
 	return status;
 }
@@ -218,7 +280,7 @@ const struct command cmd_diff = {
 		  "shrink it has what shrank. If only one of the snapshots has the names of a file, the other one gets "
 		  "them, too, if its file is of the same build.\n\n"
 		  "OLD and NEW are snapshot files, or name snapshots like SNAP of 'allocsnap stats'. A folder of one "
-		  "process, a PID or a COMM alone compares its first snapshot with its latest:\n"
+		  "process, a PID or a COMM alone compares the first snapshot of its latest recording with the latest:\n"
 		  "  allocsnap diff redis-server\n"
 		  "  allocsnap diff redis-server@-2 redis-server\n\n"
 		  "With --fail-above the exit status is 4 if there is more growth than allowed, and 3 if gaps in the "

@@ -62,7 +62,7 @@ const struct command cmd_eject = {
 	.args = "PID|NAME…",
 	.arg_min = 1,
 	.arg_max = UINT_MAX,
-	.help = "take a sampler out of a process that a killed recording has left in it",
+	.help = "take out of a process the sampler that a killed recording has left in it",
 	.detail = "attach --inject and leaks --inject take their sampler out themselves, also when they are killed. Only if the "
 		  "process of allocsnap that keeps the probes is killed, too, it stays. Then it counts bytes, and takes a few "
 		  "nanoseconds of each call of malloc. Forked children have it as well.\n\n"

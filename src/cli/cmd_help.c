@@ -345,11 +345,11 @@ static void print_detail(const char *detail)
 	}
 }
 
-static void print_texts_below(const struct command *command, bool with_detail)
+static void print_texts_below(const struct command *command, const char *detail)
 {
-	if (command->detail && with_detail) {
+	if (detail) {
 		putchar('\n');
-		print_detail(command->detail);
+		print_detail(detail);
 	}
 	if (command->subcommand)
 		printf("\n'allocsnap %s COMMAND --help' lists the options of a command.\n", command->name);
@@ -371,7 +371,7 @@ int print_command_help(const struct command *command, bool all)
 	print_wrapped(command->help, 0, 0);
 	putchar('\n');
 	(is_short ? print_ranked_options : print_options)(command);
-	print_texts_below(command, !is_short);
+	print_texts_below(command, is_short ? command->brief : command->detail);
 	return EXIT_DONE;
 }
 
@@ -399,7 +399,7 @@ int print_subcommands_help(const struct command *command)
 	print_wrapped(command->help, 0, 0);
 	putchar('\n');
 	print_commands(command->subcommand);
-	print_texts_below(command, true);
+	print_texts_below(command, command->detail);
 	return EXIT_DONE;
 }
 
@@ -413,8 +413,8 @@ int print_program_help(const struct command *const *commands)
 	puts("\n'allocsnap COMMAND --help' or 'allocsnap help COMMAND' lists the options of a\n"
 	     "command. 'allocsnap --version' prints the version.\n"
 	     "\n"
-	     "Example:\n"
-	     "  " PROGRAM_EXAMPLE);
+	     "Examples:");
+	print_detail(PROGRAM_EXAMPLES);
 	return EXIT_DONE;
 }
 

@@ -41,9 +41,12 @@ const struct option_row *other_rows(const struct command *command);
 /* ---- help: prints to stdout, and returns EXIT_DONE ---- */
 
 #define PROGRAM_SUMMARY \
-	"Shows which code allocated the live memory of a native process: like Python's tracemalloc, " \
+	"Shows which code allocated the live memory of a process, in C, C++, Rust or Python: like Python's tracemalloc, " \
 	"but for any running program."
-#define PROGRAM_EXAMPLE "sudo allocsnap attach 4711"
+#define PROGRAM_EXAMPLES \
+	"  sudo allocsnap doctor 4711    # can it be recorded? attaches nothing\n" \
+	"  sudo allocsnap leaks 4711     # which lines leak? observes it for 60 s\n" \
+	"  sudo allocsnap attach 4711    # a snapshot every 10 s, for diff and report\n"
 
 int print_program_help(const struct command *const *commands);
 

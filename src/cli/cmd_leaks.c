@@ -364,7 +364,8 @@ const struct command cmd_leaks = {
 	.help = "name the lines that leak: observe a process, or judge its snapshots",
 	.detail = "Running processes, by PID or NAME, are recorded for the time of --for, with 12 snapshots. In a "
 		  "FOLDER, the newest recording is judged; with several folders below it, the newest one of each "
-		  "process, as 'fleet leaks' does it. COMM.PID is a folder below ./allocsnap-data.\n"
+		  "process, as 'fleet leaks' does it. COMM.PID is a folder below ./allocsnap-data. Of running processes nothing "
+		  "is kept without -o DIR.\n"
 		  "A line LEAKS if its blocks were born all along, until now, and beyond some age hardly any was freed. It "
 		  "MAY LEAK if there are doubts, which it names. Nobody can know from outside whether blocks that were "
 		  "never freed in 60 s are freed after 70: observe for longer than the program's caches and pools take to fill.\n\n"
@@ -372,6 +373,8 @@ const struct command cmd_leaks = {
 		  "of an injected sampler stays; 2 for an invalid command line; 3 if it cannot be judged (gaps, losses, growth "
 		  "in no traced block, fewer than four snapshots); 4 if more leaks than --fail-above allows.\n\n"
 		  SUPPRESSIONS_DETAIL "\n\n" SELECT_DETAIL PROBE_DETAIL,
+	.brief = "With a PID, nothing is kept without -o DIR. Exit status: 0 if all could be judged, whether or not something "
+		 "leaks; 1 after a failure; 3 if it cannot be judged; 4 if more leaks than --fail-above allows.\n",
 	.example = "sudo allocsnap leaks 4711 --for 60s",
 	.option = {
 		{ observe_rows, 0, "What to observe" },

@@ -262,7 +262,7 @@ static void put_command_page(FILE *out, const struct command *command)
 
 static void put_program_page(FILE *out, const struct command *const *commands)
 {
-	put_page_head(out, NULL, "record and analyse the live memory of native processes");
+	put_page_head(out, NULL, "record and analyse the live memory of processes");
 	fputs(".B allocsnap\nCOMMAND ...\n.SH DESCRIPTION\n", out);
 	put_roff_text(out, PROGRAM_SUMMARY);
 	put_command_list(out, commands);
@@ -272,7 +272,9 @@ static void put_program_page(FILE *out, const struct command *const *commands)
 	      ".SH EXIT STATUS\n"
 	      "0 if all went well, 1 if a file or a process could not be handled, 2 if the\n"
 	      "command line is not valid. The command run exits as the program that it started.\n", out);
-	put_end(out, PROGRAM_EXAMPLE);
+	fputs(".SH EXAMPLES\n", out);
+	put_detail(out, PROGRAM_EXAMPLES);
+	put_end(out, NULL);
 }
 
 /* Writes the page of one command; of the program if command is NULL. */

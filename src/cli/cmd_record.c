@@ -277,6 +277,8 @@ const struct command cmd_record = {
 		  "cannot be written at the end. Files that other programs write to the directory do not count for "
 		  "--max-disk.\n"
 		  SUDO_DETAIL PROBE_DETAIL,
+	.brief = "Every process that uses the same allocator file pays for the probes, recorded or not, unless all filters "
+		 "are --pid. Ctrl-C or SIGTERM ends the recording, with last snapshots.\n",
 	.example = "sudo allocsnap record -o /var/lib/allocsnap --cgroup '/system.slice/*'",
 	.option = { { filter_process_rows, 0, "Which processes to record" },
 		    { service_rows, 0, "Disk space and metrics" }, CAPTURE_GROUPS(0) },

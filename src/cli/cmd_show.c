@@ -120,7 +120,7 @@ const struct command cmd_show = {
 	.args = "SNAP",
 	.arg_min = 1,
 	.arg_max = 1,
-	.help = "describe a snapshot: its process, counters and losses",
+	.help = "describe a snapshot: how much of RSS is traced, what was lost, its cost, its process",
 	.detail = FIND_SNAPSHOT_DETAIL,
 	.example = "allocsnap show new.snap --address 0x7f0012345678",
 	.option = { { .row = rows } },

@@ -492,11 +492,11 @@ static void log_names_hint(const struct snapshot *snapshot)
 	const struct snapshot_tables *tables = snapshot__tables(snapshot);
 	bool has_object = false, has_build_id = false;
 
+	if (snapshot_has_names(snapshot))
+		return;
 	for (uint32_t i = 1; i < tables->frame_nr; i++) {
 		const struct snap_frame *frame = &tables->frame[i];
 
-		if (frame->function || frame->lineno)
-			return;
 		has_object |= frame->object;
 		has_build_id |= tables->object[frame->object].build_id;
 	}

@@ -171,18 +171,28 @@ static int64_t to_int(double number)
  *
  * For blocks of one size this is Wilson's interval of the binomial distribution.
  */
-static struct interval around(double centre, const struct moments *moments, int64_t estimate)
+struct reach {
+	double shift, half; /* the ends are centre + shift ± half */
+};
+
+static struct reach reach_of(const struct moments *moments)
 {
 	const double z = 1.959963984540054; /* 95 % of a normal distribution */
+	double shift = z * z * moments->covariance / moments->variance / 2;
+
+	return (struct reach){ shift, sqrt(z * z * moments->variance + shift * shift) };
+}
+
+static struct interval around(double centre, const struct moments *moments, int64_t estimate)
+{
 	struct interval interval = { estimate, estimate };
-	double shift, half;
+	struct reach reach;
 
 	if (!(moments->variance > 0))
 		return interval;
-	shift = z * z * moments->covariance / moments->variance / 2;
-	half = sqrt(z * z * moments->variance + shift * shift);
-	interval.low = to_int(ceil(centre + shift - half)); /* the true value is a whole number */
-	interval.high = to_int(floor(centre + shift + half));
+	reach = reach_of(moments);
+	interval.low = to_int(ceil(centre + reach.shift - reach.half)); /* the true value is a whole number */
+	interval.high = to_int(floor(centre + reach.shift + reach.half));
 	if (interval.low > estimate)
 		interval.low = estimate;
 	if (interval.high < estimate)
@@ -248,6 +258,21 @@ static struct moments moments_add_unseen(const struct moments *moments, double u
 	sum.variance += UNSEEN_SAMPLES * weight * weight;
 	sum.covariance += UNSEEN_SAMPLES * weight * weight * weight;
 	return sum;
+}
+
+void moments_add_block(struct moments *to, uint64_t size, double weight)
+{
+	const struct moments block = moments_of(size, weight);
+
+	moments_add(to, &block, 1);
+}
+
+double moments_missed(const struct moments *moments, double unseen_bytes)
+{
+	const struct moments all = moments_add_unseen(moments, unseen_bytes, 1);
+	const struct reach reach = reach_of(&all);
+
+	return reach.shift + reach.half;
 }
 
 static double mean_size(const struct cost *sampled)

@@ -58,6 +58,13 @@ bool snapshot_samples_pools(const struct snapshot *snapshot);
 void sums_add_block(struct sums *group, struct sums *total, uint64_t size, double weight,
 		    uint8_t pair);
 
+/*
+ * Sums of the sizes alone, for a question that has no other: how many bytes more than the estimate there may be, with
+ * 95 % confidence. unseen_bytes: the rate of the samples, of which some may be missing by chance; more than 0.
+ */
+void moments_add_block(struct moments *to, uint64_t size, double weight);
+double moments_missed(const struct moments *moments, double unseen_bytes);
+
 void spread_add(struct spread *to, const struct spread *what);
 
 /*

@@ -81,6 +81,7 @@ size_t leak_moments_choose(const struct leak_moment *moment, size_t nr, const st
 struct memory {
 	uint64_t at_ns;
 	double block_bytes, mapped_bytes; /* live */
+	double missed_bytes; /* as many more may live of those born since the first snapshot: samples do not have them */
 	double rss, files; /* bytes of RSS, and of these, mapped files and shared memory; 0: not known */
 	bool is_rough;	   /* changed pages of files are no files (process/rss.h) */
 };
@@ -94,6 +95,21 @@ static uint64_t rss_of(const struct snapshot *snapshot, uint64_t observed_ns)
 	uint64_t read_ns = snapshot__metadata_u64(snapshot, "rss_monotonic_ns", now_ns);
 
 	return read_ns + RSS_AGE_MOST + observed_ns / 10 < now_ns ? 0 : snapshot__metadata_u64(snapshot, "rss_bytes", 0);
+}
+
+/* Pools are no samples by chance. */
+static double missed_bytes(const struct snapshot *snapshot, uint64_t since_ns)
+{
+	const struct snapshot_tables *tables = snapshot__tables(snapshot);
+	uint64_t rate = snapshot__metadata_u64(snapshot, "sample_bytes", 0);
+	struct moments born = {};
+
+	if (!tables->trace_weight || !rate || snapshot_samples_pools(snapshot))
+		return 0;
+	for (uint64_t i = 0; i < tables->trace_nr; i++)
+		if (!tables->trace_birth_ns || tables->trace_birth_ns[i] >= since_ns)
+			moments_add_block(&born, tables->trace_size[i], tables->trace_weight[i]);
+	return moments_missed(&born, rate);
 }
 
 static struct memory memory_at(const struct snapshot *snapshot, uint64_t at_ns, uint64_t observed_ns)
@@ -142,6 +158,7 @@ static void set_growth(struct leaks *leaks, const struct growth_ends *ends, cons
 
 	leaks->growth = growth_between(&ends->first, last);
 	leaks->rss_growth = growth_between(from, to);
+	leaks->rss_growth.missed_bytes = to->missed_bytes;
 	leaks->rss_bytes = to->rss - from->rss;
 	leaks->files_bytes = from->is_rough == to->is_rough ? to->files - from->files : 0;
 }
@@ -162,6 +179,7 @@ static int add_snapshots(struct leaks *leaks, struct leak_tally *tally, const st
 		if (!snapshot)
 			return -errno ?: -EIO;
 		memory = memory_at(snapshot, now_ns[i], now_ns[last] - now_ns[0]);
+		memory.missed_bytes = missed_bytes(snapshot, ends.first_with_rss.at_ns);
 		growth_ends_add(&ends, &memory, !i);
 		err = leak_tally_add(tally, i, snapshot, why);
 		if (i != last)
@@ -303,6 +321,8 @@ enum leak_unjudged leaks_find_unjudged(const struct leaks *leaks)
 		return LEAK_UNJUDGED_GAPS;
 	if (leaks_untraced_growth(leaks) > 0)
 		return LEAK_UNJUDGED_UNTRACED;
+	if (leaks_missed_growth(leaks) > 0)
+		return LEAK_UNJUDGED_SAMPLES;
 	return leaks->window.snapshot_nr < LEAK_SNAPSHOTS_LEAST ? LEAK_UNJUDGED_SNAPSHOTS : LEAK_JUDGED;
 }
 

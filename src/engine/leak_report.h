@@ -60,6 +60,7 @@ struct live_growth {
 	uint64_t time_ns;
 	double block_bytes;
 	double mapped_bytes; /* of mappings: address space, of which the program may touch only a part */
+	double missed_bytes; /* of a sampled recording: so much more may be, with 95 % confidence; 0: nothing */
 };
 
 struct leaks {
@@ -95,6 +96,7 @@ enum leak_unjudged {
 	LEAK_UNJUDGED_UNBORN,	 /* births are not known: there are no verdicts at all */
 	LEAK_UNJUDGED_GAPS,	 /* frees in gaps were missed: what is sure in spite of it is shown */
 	LEAK_UNJUDGED_UNTRACED,	 /* most growth of RSS is in no traced block; the rest is judged */
+	LEAK_UNJUDGED_SAMPLES,	 /* most growth of RSS is in no sample, but there are too few to say that it is not traced */
 	LEAK_UNJUDGED_SNAPSHOTS, /* too few of them: births alone make at most LEAK_LIKELY */
 	LEAK_UNJUDGED_NR,
 };

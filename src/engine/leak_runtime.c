@@ -90,11 +90,30 @@ bool leak_line_explains(const struct leaks *leaks, const struct leak_line *line)
 	return leak_line_caller(leaks, line)->domain != DOMAIN_MAPPING || mappings_explain(leaks);
 }
 
-double leaks_untraced_growth(const struct leaks *leaks)
+/* If it is most of the growth, and a MiB or more; otherwise 0. */
+static double unexplained_growth(const struct leaks *leaks)
 {
 	double growth = anonymous_growth(leaks), traced = leaks_traced_growth(leaks);
 
 	return growth >= GROWTH_LEAST && 2 * traced < growth ? growth - (traced > 0 ? traced : 0) : 0;
+}
+
+/* An estimate whose interval contains the growth is no evidence of memory that is not traced. */
+static bool samples_may_explain(const struct leaks *leaks)
+{
+	const struct live_growth *growth = &leaks->rss_growth;
+
+	return growth->missed_bytes > 0 && leaks_traced_growth(leaks) + growth->missed_bytes >= anonymous_growth(leaks);
+}
+
+double leaks_untraced_growth(const struct leaks *leaks)
+{
+	return samples_may_explain(leaks) ? 0 : unexplained_growth(leaks);
+}
+
+double leaks_missed_growth(const struct leaks *leaks)
+{
+	return samples_may_explain(leaks) ? unexplained_growth(leaks) : 0;
 }
 
 bool has_heap_beside(const struct snapshot *snapshot)
@@ -136,6 +155,19 @@ struct untraced_growth leaks_find_untraced(const struct leaks *leaks)
 		.bytes = leaks_untraced_growth(leaks),
 		.anonymous_bytes = anonymous_growth(leaks),
 	};
+}
+
+bool leak_line_is_nameless(const struct leaks *leaks, const struct leak_line *line)
+{
+	const struct snapshot_tables *tables = snapshot__tables(leaks->last);
+	const struct leak_caller *caller = leak_line_caller(leaks, line);
+	const struct snap_traceback *row = &tables->traceback[caller->traceback];
+	const struct snap_frame *frame;
+
+	if (caller->skipped >= row->nframe)
+		return false;
+	frame = &tables->frame[tables->traceback_frame[row->first + caller->skipped]];
+	return frame->object && !frame->function && !frame->lineno;
 }
 
 unsigned int leak_line_runtimes(const struct leaks *leaks, const struct leak_line *line)

@@ -17,7 +17,8 @@ enum leak_runtime {
 /* Hints about the lines of a recording, and about code that a runtime runs: 1 << enum leak_runtime. */
 #define LEAK_HINT_KEPT_LINES LEAK_RUNTIME_NR
 #define LEAK_HINT_POOLS (LEAK_HINT_KEPT_LINES + 1)
-#define LEAK_HINT_NR (LEAK_HINT_POOLS + 1)
+#define LEAK_HINT_NAMELESS (LEAK_HINT_POOLS + 1) /* a row is a place of a file without names */
+#define LEAK_HINT_NR (LEAK_HINT_NAMELESS + 1)
 
 /* Hints about each line of a recording, by any snapshot of it: bits 1 << LEAK_HINT_KEPT_LINES and 1 << LEAK_HINT_POOLS. */
 unsigned int leak_recording_hints(const struct snapshot *snapshot);
@@ -33,6 +34,9 @@ bool leak_passes_made_code(const struct snapshot *snapshot, uint32_t traceback);
 
 /* Whether Python's pools are recorded beside the heap, and not in its place. */
 bool has_heap_beside(const struct snapshot *snapshot);
+
+/* Whether the line is only a place of a file: it has neither a function nor a line of source. */
+bool leak_line_is_nameless(const struct leaks *leaks, const struct leak_line *line);
 
 /* The runtimes among the callers of a line: bits 1 << enum leak_runtime. */
 unsigned int leak_line_runtimes(const struct leaks *leaks, const struct leak_line *line);
@@ -51,6 +55,9 @@ bool leak_line_explains(const struct leaks *leaks, const struct leak_line *line)
  * and a MiB or more; otherwise 0.
  */
 double leaks_untraced_growth(const struct leaks *leaks);
+
+/* The same growth, if the recording has so few samples that blocks without one may explain it. */
+double leaks_missed_growth(const struct leaks *leaks);
 
 /* The likely kind of that memory. */
 enum leak_untraced {

@@ -133,6 +133,11 @@ static inline uint64_t leave_block(const struct hook *hook, uint64_t address, ui
 
 /* ---- the hooks: their context belongs to the functions that were there, so each pointer can be replaced by itself ---- */
 
+/*
+ * A call that is not recorded jumps to the function: it leaves no return address, so an ejector finds all threads that come
+ * back to this file by `inside`.
+ */
+
 typedef void *(*malloc_fn)(void *ctx, size_t size);
 typedef void *(*calloc_fn)(void *ctx, size_t nr, size_t size);
 typedef void *(*realloc_fn)(void *ctx, void *block, size_t size);
@@ -143,10 +148,11 @@ typedef void (*free_fn)(void *ctx, void *block);
 static inline void *hook_malloc(int domain, void *ctx, size_t size)
 {
 	const struct hook hook = begin_hook();
-	void *block = OLD(malloc_fn, domain, PYTHON_MALLOC)(ctx, size);
+	void *block;
 
 	if (unlikely(!hook.thread))
-		return block;
+		return OLD(malloc_fn, domain, PYTHON_MALLOC)(ctx, size);
+	block = OLD(malloc_fn, domain, PYTHON_MALLOC)(ctx, size);
 	if (likely(block))
 		enter_in_books(&hook, (uint64_t)block, size, domain == PYTHON_RAW);
 	end_hook(&hook);
@@ -156,10 +162,11 @@ static inline void *hook_malloc(int domain, void *ctx, size_t size)
 static inline void *hook_calloc(int domain, void *ctx, size_t nr, size_t size)
 {
 	const struct hook hook = begin_hook();
-	void *block = OLD(calloc_fn, domain, PYTHON_CALLOC)(ctx, nr, size);
+	void *block;
 
 	if (unlikely(!hook.thread))
-		return block;
+		return OLD(calloc_fn, domain, PYTHON_CALLOC)(ctx, nr, size);
+	block = OLD(calloc_fn, domain, PYTHON_CALLOC)(ctx, nr, size);
 	if (likely(block))
 		enter_in_books(&hook, (uint64_t)block, nr * size, domain == PYTHON_RAW);
 	end_hook(&hook);
@@ -180,11 +187,13 @@ static __attribute__((noinline)) void put_back(const struct hook *hook, uint64_t
 static inline void *hook_realloc(int domain, void *ctx, void *was, size_t size)
 {
 	const struct hook hook = begin_hook();
-	uint64_t old_size, old = hook.thread && was ? leave_block(&hook, (uint64_t)was, &old_size, domain == PYTHON_RAW) : 0;
-	void *block = OLD(realloc_fn, domain, PYTHON_REALLOC)(ctx, was, size);
+	uint64_t old_size, old;
+	void *block;
 
 	if (unlikely(!hook.thread))
-		return block;
+		return OLD(realloc_fn, domain, PYTHON_REALLOC)(ctx, was, size);
+	old = was ? leave_block(&hook, (uint64_t)was, &old_size, domain == PYTHON_RAW) : 0;
+	block = OLD(realloc_fn, domain, PYTHON_REALLOC)(ctx, was, size);
 	if (likely(block))
 		enter_in_books(&hook, (uint64_t)block, size, domain == PYTHON_RAW);
 	else if (old)

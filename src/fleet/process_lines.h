@@ -21,6 +21,7 @@ enum fleet_unjudged {
 	FLEET_JUDGED,
 	FLEET_UNJUDGED_GAPS,	  /* frees in gaps were missed: what is sure in spite of it counts */
 	FLEET_UNJUDGED_UNTRACED,  /* most growth of RSS is in no traced block */
+	FLEET_UNJUDGED_SAMPLES,	  /* most growth of RSS is in no sample, and there are few of them */
 	FLEET_UNJUDGED_SNAPSHOTS, /* fewer than four: births alone make at most LEAK_LIKELY */
 	/* For these there are no verdicts at all. */
 	FLEET_UNJUDGED_DROPPED, /* blocks found no room */

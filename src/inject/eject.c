@@ -76,6 +76,13 @@ static bool is_in_sampler(uint64_t address, const void *context)
 
 /* ---- the pointers to hooks ---- */
 
+static bool is_pointer_to_hook(uint64_t address, const void *context)
+{
+	const struct injected_table *table = context;
+
+	return is_in_sampler(address, table) && array_any(table->word_nr, i, table->word[i].put == address);
+}
+
 /* Where the program has put something else meanwhile, it stays. */
 static int give_words_back(struct ejecting *ejecting, const struct found_sampler *sampler)
 {
@@ -108,7 +115,7 @@ static bool is_same_data(const struct target_maps *maps, const struct injected_t
 /* Whether the program's data around a table has a pointer to a hook: what it may put back, or call. */
 static bool has_copy_around(const struct ejecting *ejecting, const struct injected_table *table, uint64_t address)
 {
-	const struct stack_search search = { is_in_sampler, table };
+	const struct stack_search search = { is_pointer_to_hook, table };
 	const struct target_maps *maps = &ejecting->maps;
 	const struct maps_line *line = target_maps_find(maps, address), *last = line;
 
@@ -253,17 +260,21 @@ static bool has_open_calls(const struct ejecting *ejecting, const struct injecte
 	return false;
 }
 
-/* Threads read pointers to hooks from the tables, and may be about to call them, or to keep them elsewhere. */
+/*
+ * A thread may have read a pointer to a hook, and be about to call it, or to keep it elsewhere. A hook that calls a function
+ * has said so in the books, or leaves no return address (python_hooks.c).
+ */
 static bool is_any_thread_in(const struct ejecting *ejecting, const struct injected_table *table)
 {
 	const struct stack_search search = {
-		is_in_sampler, table, .in_frames = table->version == INJECTED_VERSION && !table->word_nr,
-	};
+		is_in_sampler, table, .in_frames = table->version == INJECTED_VERSION || table->word_nr,
+		.is_pointer = is_pointer_to_hook,
+	}, pointers = { is_pointer_to_hook, table };
 	pid_t tid;
 
 	for (size_t i = 0; i < ejecting->threads.thread_nr; i++)
 		if (is_in_sampler(ejecting->threads.thread[i].registers.rip, table) ||
-		    (table->word_nr && find_in_registers(&ejecting->threads.thread[i], &search)))
+		    (table->word_nr && find_in_registers(&ejecting->threads.thread[i], &pointers)))
 			return true;
 	return find_on_stacks(&ejecting->threads, &ejecting->maps, ejecting->mem_fd, &search, &tid);
 }

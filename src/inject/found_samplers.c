@@ -183,7 +183,8 @@ static bool are_sound_hooks(const struct injected_table *table)
 			return false;
 	return !table->page_nr && table->word_nr <= INJECTED_WORDS_MAX && is_page_range(table->books_start, table->books_end) &&
 	       table->books_start >= table->text_end && table->books_end <= table->end && table->off_at < books &&
-	       table->inside_at < books && table->inside_nr <= INJECTED_SLOTS_MAX && table->inside_step <= books;
+	       table->inside_at < books && table->inside_nr <= INJECTED_SLOTS_MAX && table->inside_step >= sizeof(uint64_t) &&
+	       table->inside_step <= books;
 }
 
 /* A table of any version has the members up to the pages. Those behind them are of this version, or empty. */

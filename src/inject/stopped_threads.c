@@ -363,7 +363,9 @@ bool find_in_memory(int mem_fd, uint64_t at, uint64_t end, const struct stack_se
 			return false;
 		for (size_t i = 0; i < bytes / sizeof(*word); i++)
 			if (search->is_wanted(word[i], search->context) &&
-			    (!search->in_frames || is_in_signal_frame(mem_fd, at + i * sizeof(*word))))
+			    (!search->in_frames ||
+			     (search->is_pointer && search->is_pointer(word[i], search->context)) ||
+			     is_in_signal_frame(mem_fd, at + i * sizeof(*word))))
 				return true;
 		at += bytes / sizeof(*word) * sizeof(*word);
 	}

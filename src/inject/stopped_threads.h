@@ -60,6 +60,7 @@ struct stack_search {
 	bool (*is_wanted)(uint64_t address, const void *context);
 	const void *context;
 	bool in_frames; /* only where a signal has interrupted a thread, not in words that a function has left behind */
+	bool (*is_pointer)(uint64_t address, const void *context); /* NULL, or: these ones anywhere */
 };
 
 /* Returns true and the thread if an address was found. */

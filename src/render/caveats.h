@@ -39,6 +39,10 @@ bool unrecorded_reason(const struct snapshot *old_snapshot, const struct snapsho
 	"a Python object in reused free-list memory has the line of the first object, which may be wrong: record " \
 	"without --no-retag"
 
+#define NAMELESS_TEXT \
+	"rows FILE+0x… have no names, as the file is stripped: install its debug file (Debian: packages -dbgsym, -dbg), " \
+	"then record anew, or 'allocsnap symbolize' the snapshots"
+
 /* ---- of a difference ---- */
 
 #define WARNINGS_MAX 21

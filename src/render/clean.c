@@ -94,6 +94,26 @@ static void put_folded(FILE *out, enum tone tone, const char *line, size_t width
 	put_part(out, tone, indent, line, strlen(line));
 }
 
+int put_words(FILE *out, size_t indent, size_t columns, const char *text)
+{
+	size_t width = terminal_width(fileno(out));
+	char *clean = clean_copy(text);
+
+	if (!clean)
+		return -ENOMEM;
+	errno = 0;
+	if (width && width < indent + columns)
+		columns = width > indent ? width - indent : 1;
+	for (const char *rest = clean; *rest; rest += strspn(rest, " ")) {
+		size_t len = text_columns(rest) > columns ? find_break(rest, columns) : strlen(rest);
+
+		put_part(out, TONE_PLAIN, indent, rest, len);
+		rest += len;
+	}
+	free(clean);
+	return ferror(out) ? -errno ?: -EIO : 0;
+}
+
 int put_line_of(FILE *out, enum tone tone, const char *fmt, va_list args)
 {
 	char *line = clean_vformat(fmt, args);

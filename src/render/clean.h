@@ -26,6 +26,12 @@ __attribute__((format(printf, 2, 3))) int put_line(FILE *out, const char *fmt, .
 __attribute__((format(printf, 3, 4))) int put_toned_line(FILE *out, enum tone tone, const char *fmt, ...);
 __attribute__((format(printf, 3, 0))) int put_line_of(FILE *out, enum tone tone, const char *fmt, va_list args);
 
+/*
+ * Writes cleaned text in lines of words, each behind so many spaces. A line has at most so many columns of text, fewer
+ * on a terminal that is narrower. Returns as put_line().
+ */
+int put_words(FILE *out, size_t indent, size_t columns, const char *text);
+
 /* ---- rows that fit ---- */
 
 /* Where a row that is wider than a terminal loses text. The head goes first, as long as 24 columns of it are left. */

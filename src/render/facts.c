@@ -328,6 +328,16 @@ struct rss_facts rss_facts(const struct snapshot *snapshot)
 	return facts;
 }
 
+bool snapshot_has_names(const struct snapshot *snapshot)
+{
+	const struct snapshot_tables *tables = snapshot__tables(snapshot);
+
+	for (uint32_t i = 1; i < tables->frame_nr; i++)
+		if (tables->frame[i].function || tables->frame[i].lineno)
+			return true;
+	return false;
+}
+
 /* ---- as text ---- */
 
 static void put_sum(struct emitter *out, const struct rss_facts *facts, const char *margin)

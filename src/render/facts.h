@@ -61,6 +61,9 @@ int snapshot_losses(const struct snapshot *snapshot, struct report_loss **ret, s
 /* Whether the snapshot has a counter or loss of this name, even if it is 0. */
 bool snapshot_has_counter(const struct snapshot *snapshot, const char *name);
 
+/* Whether any function or line of source is known. */
+bool snapshot_has_names(const struct snapshot *snapshot);
+
 /* ---- RSS ---- */
 
 /*

@@ -212,6 +212,7 @@ static const struct {
 	[FLEET_JUDGED] = { "judged", "" },
 	[FLEET_UNJUDGED_GAPS] = { "gaps", "with gaps in the recording" },
 	[FLEET_UNJUDGED_UNTRACED] = { "untraced", "with growth that no traced block explains" },
+	[FLEET_UNJUDGED_SAMPLES] = { "samples", "with too few samples" },
 	[FLEET_UNJUDGED_SNAPSHOTS] = { "snapshots", "with fewer than four snapshots" },
 	[FLEET_UNJUDGED_DROPPED] = { "dropped", "with too many dropped blocks" },
 	[FLEET_UNJUDGED_UNBORN] = { "unborn", "without births" },

@@ -536,11 +536,13 @@ static void put_rest(struct emitter *out, const struct leak_answer *answer, size
 {
 	static const struct {
 		enum leak_kind kind;
-		const char *text;
+		const char *of_one, *of_several;
 	} rest[] = {
-		{ LEAK_SETTLED, "grew and stopped (warm-up, pools)" }, { LEAK_FREED, "free what they allocate" },
-		{ LEAK_YOUNG, "began just now" }, { LEAK_GAPS, "cannot be judged because of gaps" },
-		{ LEAK_FEW, "have too few blocks" },
+		{ LEAK_SETTLED, "grew and stopped (warm-up, pools)", "grew and stopped (warm-up, pools)" },
+		{ LEAK_FREED, "frees what it allocates", "free what they allocate" },
+		{ LEAK_YOUNG, "began just now", "began just now" },
+		{ LEAK_GAPS, "cannot be judged because of gaps", "cannot be judged because of gaps" },
+		{ LEAK_FEW, "has too few blocks", "have too few blocks" },
 	};
 	const struct leaks *leaks = answer->leaks;
 	char text[512];
@@ -550,10 +552,13 @@ static void put_rest(struct emitter *out, const struct leak_answer *answer, size
 		emit_line(out, "… and more that leak or may; --top 0 shows all");
 		return;
 	}
-	for (size_t i = 0; i < ARRAY_SIZE(rest) && !answer->shows_all; i++)
-		if (leaks->kind_nr[rest[i].kind])
-			len += snprintf(text + len, sizeof(text) - len, "%s%" PRIu32 " %s", len ? ", " : "",
-					leaks->kind_nr[rest[i].kind], rest[i].text);
+	for (size_t i = 0; i < ARRAY_SIZE(rest) && !answer->shows_all; i++) {
+		uint32_t nr = leaks->kind_nr[rest[i].kind];
+
+		if (nr)
+			len += snprintf(text + len, sizeof(text) - len, "%s%" PRIu32 " %s", len ? ", " : "", nr,
+					nr == 1 ? rest[i].of_one : rest[i].of_several);
+	}
 	if (len)
 		emit_line(out, "not shown: %s; --all shows them with the reason", text);
 }

@@ -8,12 +8,15 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/units.h"
 #include "render.h"
 #include "render/caveats.h"
+#include "render/clean.h"
 #include "render/facts.h"
 #include "snapshot.h"
 
 #define SECOND 1e9
+#define REASON_INDENT 8
 #define REASON_COLUMNS 100
 
 static const struct {
@@ -59,13 +62,14 @@ const char *leak_rate_text(char text[LEAK_RATE_MAX], double bytes_per_s)
 
 const char *leak_rates_text(char text[LEAK_RATES_MAX], double bytes_per_s, double least_bytes_per_s)
 {
-	char rate[LEAK_RATE_MAX], least[LEAK_RATE_MAX];
+	char rate[UNIT_TEXT_MAX], least[UNIT_TEXT_MAX];
 
-	leak_rate_text(rate, bytes_per_s);
-	if (least_bytes_per_s > 0)
-		snprintf(text, LEAK_RATES_MAX, "%s (at least %s)", rate, leak_rate_text(least, least_bytes_per_s));
-	else
-		snprintf(text, LEAK_RATES_MAX, "%s", rate);
+	if (least_bytes_per_s > 0) {
+		format_two_sizes(rate, bytes_per_s * 60, least, least_bytes_per_s * 60);
+		snprintf(text, LEAK_RATES_MAX, "%s/min (at least %s/min)", rate, least);
+	} else {
+		leak_rate_text(text, bytes_per_s);
+	}
 	return text;
 }
 
@@ -89,6 +93,17 @@ static const char *recorded_unit(const struct leak_verdict *verdict)
 	return verdict->by_pools ? "pools" : "blocks";
 }
 
+/* In which parts of the time survivors were born: "each eighth of the time", "2 of 3 eighths of the time since the first". */
+static void put_eighths(FILE *out, const struct leak_verdict *verdict)
+{
+	if (verdict->periods < verdict->span || verdict->doubts & LEAK_DOUBT_BURSTS)
+		fprintf(out, "%" PRIu32 " of %" PRIu32 " eighths of the time", verdict->periods, verdict->span);
+	else
+		fputs("each eighth of the time", out);
+	if (verdict->span < LEAK_PERIODS)
+		fputs(" since the first", out);
+}
+
 static void put_doubt(FILE *out, const struct leak_verdict *verdict, enum leak_doubt doubt)
 {
 	char clock[CLOCK_TEXT_MAX];
@@ -98,8 +113,9 @@ static void put_doubt(FILE *out, const struct leak_verdict *verdict, enum leak_d
 		fprintf(out, "only %" PRIu64 " %s so far: observe longer", verdict->survivors, recorded_unit(verdict));
 		break;
 	case LEAK_DOUBT_BURSTS:
-		fprintf(out, "born in %" PRIu32 " of %" PRIu32 " periods only: observe longer", verdict->periods,
-			verdict->span);
+		fputs("born in only ", out);
+		put_eighths(out, verdict);
+		fputs(": observe longer", out);
 		break;
 	case LEAK_DOUBT_SLOWING:
 		fprintf(out, "less than half as fast as before");
@@ -112,7 +128,7 @@ static void put_doubt(FILE *out, const struct leak_verdict *verdict, enum leak_d
 			clock_text(clock, verdict->since_ns));
 		break;
 	case LEAK_DOUBT_SNAPSHOTS:
-		fprintf(out, "only birth times show it: four snapshots of the recording make it sure");
+		fprintf(out, "only birth times show it: record at least four snapshots (40 s at the default interval)");
 		break;
 	}
 }
@@ -156,14 +172,17 @@ static void put_survivors(FILE *out, const struct leak_window *window, const str
 
 	fprintf(out, "%" PRIu64 " of %" PRIu64 " %s older than %.1f s are live", verdict->survivors,
 		verdict->survivors + verdict->freed, recorded_unit(verdict), horizon);
-	if (verdict->kind <= LEAK_LIKELY && !(verdict->doubts & LEAK_DOUBT_SNAPSHOTS))
-		fprintf(out, ", born in %" PRIu32 " of %" PRIu32 " periods", verdict->periods, verdict->span);
+	if (verdict->kind <= LEAK_LIKELY && !(verdict->doubts & (LEAK_DOUBT_SNAPSHOTS | LEAK_DOUBT_BURSTS))) {
+		fputs(", born in ", out);
+		put_eighths(out, verdict);
+	}
 	if (is_nothing_freed(window, verdict))
 		fprintf(out, "; nothing from here was freed so far: a leak, or something that takes more than %.0f s to "
 			"fill", window->span_ns / SECOND);
 	else
-		fprintf(out, "; of %s%.0f %sallocated, %.0f were freed, hardly any of them so late", verdict->by_pools ? "about " : "",
-			verdict->allocated, verdict->by_pools ? "objects " : "", count_freed(window, verdict));
+		fprintf(out, "; of %s%.0f %sallocated, %.0f were freed, nearly all of them before they were %.1f s old",
+			verdict->by_pools ? "about " : "", verdict->allocated, verdict->by_pools ? "objects " : "",
+			count_freed(window, verdict), horizon);
 	if (verdict->by_pools)
 		fputs("; another line may keep what is in them", out);
 }
@@ -211,21 +230,6 @@ char *leak_reason_text(const struct leak_window *window, const struct leak_verdi
 	return NULL;
 }
 
-/* In lines of words. */
-static void emit_wrapped(struct emitter *out, const char *text)
-{
-	while (*text) {
-		size_t len = strlen(text);
-
-		if (len > REASON_COLUMNS)
-			for (len = REASON_COLUMNS; len && text[len] != ' ';)
-				len--;
-		len = len ?: REASON_COLUMNS; /* an impossible number */
-		emit_line(out, "        %.*s", (int)len, text);
-		text += len + (text[len] == ' ');
-	}
-}
-
 static void emit_verdict(struct emitter *out, const struct leak_verdict *verdict)
 {
 	emit_text(out, "verdict", leak_kind_name(verdict->kind));
@@ -262,7 +266,8 @@ void emit_judgement(struct emitter *out, const struct leak_window *window, const
 		emit_err(out, -ENOMEM);
 	emit_verdict(out, verdict);
 	emit_text(out, "reason", reason);
-	emit_wrapped(out, reason ?: "");
+	if (emits_text(out))
+		emit_err(out, put_words(out->file, REASON_INDENT, REASON_COLUMNS, reason));
 	free(reason);
 }
 
@@ -338,6 +343,21 @@ const char *untraced_text(char text[LEAK_UNJUDGED_MAX], const struct untraced_gr
 	return text;
 }
 
+/* "too few samples: 3120 KiB by which anonymous memory grew are in none of them; observe longer, or --inject=64K" */
+static const char *few_samples_text(char text[LEAK_UNJUDGED_MAX], const struct leaks *leaks)
+{
+	const char *sampler = snapshot__metadata(leaks->last, "sampler"), *kind = snapshot__metadata(leaks->last, "sampler_kind");
+	uint64_t finer = snapshot__metadata_u64(leaks->last, "sample_bytes", 0) / 8 / 1024;
+	bool is_injected = kind && !strcmp(kind, "injected");
+	char size[SIZE_TEXT_MAX], option[64] = "";
+
+	if (finer && (is_injected || !sampler))
+		snprintf(option, sizeof(option), ", or %s%" PRIu64 "K", is_injected ? "--inject=" : "--sample ", finer);
+	snprintf(text, LEAK_UNJUDGED_MAX, "too few samples: %s by which anonymous memory grew are in none of them; observe "
+		 "longer%s", size_text(size, leaks_missed_growth(leaks), false), option);
+	return text;
+}
+
 const char *leak_unjudged_text(char text[LEAK_UNJUDGED_MAX], enum leak_unjudged unjudged, const struct leaks *leaks)
 {
 	uint32_t nr = leaks->window.snapshot_nr;
@@ -359,6 +379,8 @@ const char *leak_unjudged_text(char text[LEAK_UNJUDGED_MAX], enum leak_unjudged 
 	case LEAK_UNJUDGED_UNTRACED:
 		untraced = leaks_find_untraced(leaks);
 		return untraced_text(text, &untraced);
+	case LEAK_UNJUDGED_SAMPLES:
+		return few_samples_text(text, leaks);
 	case LEAK_UNJUDGED_SNAPSHOTS:
 		snprintf(text, LEAK_UNJUDGED_MAX, "%" PRIu32 " snapshot%s; at least %d are needed", nr, nr == 1 ? "" : "s",
 			 LEAK_SNAPSHOTS_LEAST);
@@ -377,6 +399,7 @@ static const char *const leak_hint[LEAK_HINT_NR] = {
 	[LEAK_HINT_KEPT_LINES] = KEPT_LINES_TEXT,
 	[LEAK_HINT_POOLS] = "a pool of Python's small objects counts for the line that took it, also if another line keeps what is "
 			    "in it: 'leaks PID' judges each object",
+	[LEAK_HINT_NAMELESS] = NAMELESS_TEXT,
 	[LEAK_RUNTIME_PYTHON] = "Python code calls what leaks: '--domain python' names its lines; where that is refused, run "
 				"it with 'python3 -X tracemalloc': tracemalloc-to-json reads its snapshots",
 	[LEAK_RUNTIME_JAVASCRIPT] = "JavaScript calls what leaks. It is native memory, as of Buffers, which 'node --heap-prof' does "
@@ -396,8 +419,11 @@ unsigned int leak_answer_hints(const struct leak_answer *answer)
 		for (size_t k = 0; k < leaks->bundle[i].nr; k++) {
 			const struct leak_line *line = &leaks->line[leaks->bundle[i].first + k];
 
-			if (line->verdict.kind <= LEAK_GROWS)
-				runtimes |= leak_line_runtimes(leaks, line);
+			if (line->verdict.kind > LEAK_GROWS)
+				continue;
+			runtimes |= leak_line_runtimes(leaks, line);
+			if (leak_line_is_nameless(leaks, line))
+				runtimes |= 1u << LEAK_HINT_NAMELESS;
 		}
 	return runtimes | (shown ? recording : recording & ~(1u << LEAK_HINT_POOLS));
 }

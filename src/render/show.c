@@ -209,14 +209,24 @@ void emit_rss(struct emitter *out, const struct snapshot *snapshot)
 	emit_end(out);
 }
 
+/* The parts of RSS, of which traced memory is one; if these are not known, RSS beside traced memory. */
+static void put_rss(struct emitter *out, const struct snapshot *snapshot)
+{
+	if (!emits_text(out))
+		return;
+	if (rss_facts(snapshot).is_known)
+		emit_err(out, render_rss(out->file, snapshot, "  "));
+	else if (snapshot__metadata(snapshot, "rss_bytes"))
+		emit_err(out, render_traced(out->file, snapshot, "  "));
+}
+
 static void put_memory_notes(struct emitter *out, const struct snapshot *snapshot)
 {
+	put_rss(out, snapshot);
 	put_sampler(out, snapshot);
 	put_sampler_intervals(out, snapshot);
 	put_injection(out, snapshot);
 	put_older_python(out, snapshot);
-	if (emits_text(out))
-		emit_err(out, render_traced(out->file, snapshot, "  ") ?: render_rss(out->file, snapshot, "  "));
 }
 
 static void emit_memory(struct emitter *out, const struct snapshot *snapshot, const struct snapshot_facts *facts)
@@ -581,9 +591,27 @@ static void emit_probes(struct emitter *out, const struct snapshot *snapshot)
 
 /* ---- all -------------------------------------------------------------------------------------- */
 
-static int put_snapshot(FILE *file, const struct snapshot *snapshot, bool is_json)
+/* The facts that are asked most come first: how much of RSS is traced, what was lost, what it cost. */
+int text_put_snapshot(FILE *file, const struct snapshot *snapshot)
 {
-	struct emitter out = emit_to(file, is_json);
+	struct emitter out = emit_to(file, false);
+	struct snapshot_facts facts = snapshot_facts(snapshot);
+
+	emit_memory(&out, snapshot, &facts);
+	emit_gaps(&out, snapshot);
+	emit_counters(&out, "losses", snapshot, SNAP_LOST);
+	put_dropped(&out, snapshot);
+	emit_cost(&out, snapshot);
+	emit_tracebacks(&out, &facts);
+	emit_counters(&out, "counters", snapshot, SNAP_COUNTED);
+	emit_probes(&out, snapshot);
+	emit_metadata(&out, snapshot);
+	return emit_finish(&out);
+}
+
+int json_put_snapshot(FILE *file, const struct snapshot *snapshot)
+{
+	struct emitter out = emit_to(file, true);
 	struct snapshot_facts facts = snapshot_facts(snapshot);
 
 	emit_text(&out, "schema", "allocsnap.snapshot/1");
@@ -591,25 +619,11 @@ static int put_snapshot(FILE *file, const struct snapshot *snapshot, bool is_jso
 	emit_memory(&out, snapshot, &facts);
 	emit_gaps(&out, snapshot);
 	emit_cost(&out, snapshot);
-	if (!is_json)
-		emit_tracebacks(&out, &facts);
 	emit_counters(&out, "counters", snapshot, SNAP_COUNTED);
 	emit_counters(&out, "losses", snapshot, SNAP_LOST);
-	put_dropped(&out, snapshot);
 	emit_probes(&out, snapshot);
-	if (is_json)
-		emit_tracebacks(&out, &facts);
+	emit_tracebacks(&out, &facts);
 	return emit_finish(&out);
-}
-
-int text_put_snapshot(FILE *out, const struct snapshot *snapshot)
-{
-	return put_snapshot(out, snapshot, false);
-}
-
-int json_put_snapshot(FILE *out, const struct snapshot *snapshot)
-{
-	return put_snapshot(out, snapshot, true);
 }
 
 /* ---- one live block, its traceback and its age ------------------------------------------------- */

@@ -9,8 +9,9 @@
 #include "base/units.h"
 #include "engine.h"
 #include "engine/estimate.h"
-#include "render/facts.h"
+#include "render/caveats.h"
 #include "render/clean.h"
+#include "render/facts.h"
 #include "render/formats.h"
 #include "render/json_parts.h"
 #include "render/readable_name.h"
@@ -170,6 +171,30 @@ static void put_rows_left_out(struct emitter *out, const struct statistics *stat
 			  (intmax_t)cost.count, cost.count == 1 ? "" : "s");
 }
 
+#define NAMELESS_ROWS 3 /* that the hint is about: below these a name matters little */
+
+/* Whether the row is a place of a file, without a function and a line of source. */
+static bool is_nameless_row(const struct statistic *row)
+{
+	const struct frame_view *frame = row->head ?: row->frame;
+
+	return row->nframe && frame->object && !frame->function && !frame->lineno;
+}
+
+/* If a recording has no name at all, `stats` says how to add them. */
+static void put_names_hint(struct emitter *out, const struct report *report, const struct statistic *const row[],
+			   size_t nr)
+{
+	bool has_nameless = false;
+
+	if (report->cohort_nr || !report->snapshot_nr || (report->engine && report->engine->tracemalloc))
+		return;
+	for (size_t i = 0; i < nr && i < NAMELESS_ROWS; i++)
+		has_nameless |= is_nameless_row(row[i]);
+	if (has_nameless && snapshot_has_names(report->snapshot[report->snapshot_nr - 1]))
+		emit_line(out, "hint: %s", NAMELESS_TEXT);
+}
+
 static void put_all_rows(struct emitter *out, const struct report *report)
 {
 	const struct statistics *statistics = report->statistics;
@@ -189,6 +214,7 @@ static void put_all_rows(struct emitter *out, const struct report *report)
 	source_tree__close(tree);
 	put_rows_left_out(out, statistics, row + shown, changed - shown, "more");
 	put_rows_left_out(out, statistics, row + changed, nr - changed, "unchanged");
+	put_names_hint(out, report, row, shown);
 	free(row);
 }
 

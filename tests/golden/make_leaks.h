@@ -243,10 +243,12 @@ static void make_leaks_runtimes(struct make *m)
 		{ "leaks-python", "_PyBytes_FromSize", "/usr/bin/python3.11", "_PyEval_EvalFrameDefault", "/usr/bin/python3.11" },
 		{ "leaks-java", "deflateInit2_", "/usr/lib/libz.so.1", "Java_java_util_zip_Deflater_init",
 		  "/usr/lib/jvm/java-17-openjdk-amd64/lib/libzip.so" },
+		{ "leaks-stripped", NULL, "/opt/shop/bin/stripped", NULL, "/opt/shop/bin/stripped" },
 	};
 
 	make_leaks_runtime(m, &runtime[0]);
 	make_leaks_runtime(m, &runtime[1]);
+	make_leaks_runtime(m, &runtime[2]);
 }
 
 static void make_leaks(struct make *m)

@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """hooked.py: a Python program that allocates in several threads, and checks what it gets. For each line on stdin it
 prints "rounds N bad M of PID": PID is the child that it has forked last, or itself. At the end of stdin it ends with
-status 0 if nothing was bad. Lines: "fork", "reap" (the child ends), "trace" and "untrace" (tracemalloc), "lock" (mlockall)."""
+status 0 if nothing was bad. Lines: "fork", "reap" (the child ends), "trace" and "untrace" (tracemalloc), "lock" (mlockall);
+from "threads" on it begins and ends threads, from "programs" on it runs others."""
 import ctypes
 import json
 import os
+import subprocess
 import sys
 import threading
 import tracemalloc
 import zlib
 
 STATE = {"rounds": 0, "bad": 0, "ends": False}
-CHILD = []
+CHILD, THREADS = [], []
 TEXT = b"".join(b"%d," % (i * i) for i in range(20000))
 PACKED = zlib.compress(TEXT)
 
@@ -43,6 +45,28 @@ def unpack():
     """Mostly in calls without the GIL, which take blocks of the raw domain."""
     while not STATE["ends"]:
         expect(zlib.decompress(PACKED) == TEXT)
+
+
+def churn(once):
+    def go_on():
+        while not STATE["ends"]:
+            once()
+    THREADS.append(threading.Thread(target=go_on))
+    THREADS[-1].start()
+
+
+def begin_and_end():
+    threads = [threading.Thread(target=allocate, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def run_program():
+    """By vfork(), and by fork()."""
+    for preexec in None, lambda: allocate(1):
+        expect(subprocess.run(["/bin/true"], preexec_fn=preexec, check=False).returncode == 0)
 
 
 def begin():
@@ -79,7 +103,7 @@ def reap():
     expect(os.waitpid(pid, 0)[1] == 0)
 
 
-ORDERS = {"fork": fork, "reap": reap, "trace": tracemalloc.start, "untrace": tracemalloc.stop,
+ORDERS = {"threads": lambda: churn(begin_and_end), "programs": lambda: churn(run_program), "fork": fork, "reap": reap, "trace": tracemalloc.start, "untrace": tracemalloc.stop,
           "lock": lambda: expect(ctypes.CDLL(None).mlockall(2) == 0)}
 
 
@@ -89,7 +113,7 @@ def main():
         ORDERS.get(line.strip(), lambda: None)()
         print(f"rounds {STATE['rounds']} bad {STATE['bad']} of {CHILD[-1][0] if CHILD else os.getpid()}", flush=True)
     STATE["ends"] = True
-    for thread in threads:
+    for thread in threads + THREADS:
         thread.join()
     sys.exit(STATE["bad"] != 0)
 

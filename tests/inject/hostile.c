@@ -112,9 +112,37 @@ static void forge_child(const char *owner, const char *start)
 		fail("clone");
 }
 
+/* The file of hooks that was never injected: a pointer of this process leads to one. */
+static void forge_hooks(const char *step)
+{
+	struct injected_table table = { .magic = INJECTED_HOOKS_MAGIC, .version = INJECTED_VERSION, .word_nr = 1 }; /* its copy of the pointer goes */
+	static uint64_t pointer = BEGIN + 16;
+	int fd = memory_file("allocsnap-hooks", -1);
+
+	table.start = BEGIN;
+	table.end = BEGIN + 16 * PAGE;
+	table.text_end = BEGIN + PAGE;
+	table.word[0].address = (uintptr_t)&pointer;
+	table.word[0].put = pointer;
+	table.books_start = BEGIN + 8 * PAGE;
+	table.books_end = BEGIN + 10 * PAGE;
+	table.inside_nr = 10;
+	table.inside_step = atol(step);
+	if (pwrite(fd, &table, sizeof(table), 8 * PAGE - INJECTED_TABLE_BYTES) != sizeof(table))
+		fail("the table");
+	seal(fd);
+	map_code(fd, 0);
+	close(fd);
+	fd = memory_file("allocsnap-books", -1);
+	map_code(fd, 4);
+	close(fd);
+}
+
 int main(int argc, char **argv)
 {
-	if (argc > 3 && !strcmp(argv[1], "child"))
+	if (argc > 2 && !strcmp(argv[1], "hooks"))
+		forge_hooks(argv[2]);
+	else if (argc > 3 && !strcmp(argv[1], "child"))
 		forge_child(argv[2], argv[3]);
 	else if (argc > 2)
 		map_files(argv[1], atol(argv[2]), argv[3]);

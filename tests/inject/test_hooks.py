@@ -4,9 +4,10 @@ import os
 import re
 import select
 import signal
+import subprocess
 import sys
 
-from bench import INJECTOR, PATIENCE_S, Process, injector, read_text
+from bench import FOLDER, INJECTOR, PATIENCE_S, Process, injector, read_text
 from harness import Law, check, check_equal, core, runs_core, wait_for
 from harness.suite import for_each
 from test_inject import Killed
@@ -105,6 +106,17 @@ def test_hooks_in_a_namespace_of_processes(bench):
     process.end()
 
 
+@core
+def test_hooks_that_pass_on_leave_no_return_address(_):
+    """Each one that calls a function also jumps to it: the ejector counts on it."""
+    code = subprocess.run(["objdump", "-d", "--no-show-raw-insn", os.path.join(FOLDER, "../python_hooks.so")],
+                          capture_output=True, text=True, check=True).stdout
+    parts = {name: part for name, part in re.findall(r"<(hook_\w+)>:\n(.*?)(?:\n\n|$)", code, re.DOTALL)}
+    calling = {name for name, part in parts.items() if re.search(r"call +\*", part)}
+    assert calling, sorted(parts)
+    check_equal({name for name in calling if not re.search(r"jmp +\*", parts[name])}, set(), "hooks that only call")
+
+
 # ---- the injector is killed ----
 
 @core
@@ -195,6 +207,22 @@ def test_a_thread_in_a_hook_keeps_it(bench):
 
 
 @core
+@for_each(("threads", "programs"))
+def test_hooks_while_the_program_begins(bench, what):
+    """Others come and go meanwhile."""
+    process = start(bench)
+    before = look(process)
+    process.ask(what)
+    said = injector("hook-cycles", process.pid, 50 if runs_core() else 500)
+    process.goes_on()
+    assert "kept 0" in said, said
+    check(not injected(process), "something is still mapped", Law)
+    check_equal(words(process), before[0], "the pointers", Law)
+    process.end()
+    return said.strip()
+
+
+@core
 def test_tracemalloc_between_look_and_injection(bench):
     process = start(bench)
     late = Process([INJECTOR, "late-hooks", str(process.pid)], TRIES="0")
@@ -242,6 +270,17 @@ def check_refused(process, expected, **more):
     assert re.match(f"refused {expected}", said) and said.count("\n") == 1, said
     check_gone(process, before, expected)
     process.goes_on()
+
+
+@core
+def test_hooks_that_a_process_has_forged(bench):
+    """They are taken out like any others, and do harm to nobody; a file that makes no sense is none."""
+    for step, said in (8, "ejected 1 functions, kept 0"), (0, "refused ENOENT"), (1 << 40, "refused ENOENT"):
+        process = bench.start("hostile", "hooks", step)
+        assert process.popen.stdout.readline() == "ready\n"
+        found = injector("eject", process.pid, status=None, TRIES="200")
+        assert found.startswith(said), (step, found)
+        process.kill()
 
 
 @core

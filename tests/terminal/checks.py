@@ -22,7 +22,7 @@ def allocsnap(*words, status=(0,)):
 
 def commands_of(*parent):
     """The commands that the help lists."""
-    text = allocsnap(*parent, "--help").partition("\nExample:")[0]
+    text = allocsnap(*parent, "--help").partition("\nExample")[0]
     return re.findall(rf"^  {' '.join(parent + ('([a-z]+)',))}", text, re.M)
 
 

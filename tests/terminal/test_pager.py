@@ -99,7 +99,7 @@ def test_a_missing_pager_loses_nothing():
 def test_less_ends_at_q_and_keeps_short_texts():
     terminal = Terminal([ALLOCSNAP] + LONG, cwd=SNAPSHOTS, env={"PATH": os.environ["PATH"]})
     shown = terminal.read(lambda text: text.rstrip("\x1b[Km").endswith(":"))
-    check("metadata" in shown and "probes" not in shown, f"less shows {shown!r}")
+    check("traced memory" in shown and "metadata" not in shown, f"less shows {shown!r}")
     check(terminal.popen.poll() is None, "less has ended by itself")
     terminal.type("q")
     check_equal(terminal.end(), 0, "exit status after q")

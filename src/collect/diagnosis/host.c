@@ -71,8 +71,8 @@ static enum check_state report_child_trial(struct check *check, int err, const c
 
 static enum check_state check_nop5(struct check *check)
 {
-	return report_child_trial(check, trial_nop5(), "forked children of a probed process die at one",
-				  "allocsnap places none there; functions that leave no other place are not recorded");
+	return report_child_trial(check, trial_nop5(), "avoided, as this kernel would kill forked children there",
+				  "other places are probed, and a function without one is not recorded");
 }
 
 static enum check_state check_return_call(struct check *check)
@@ -85,14 +85,26 @@ static enum check_state check_return_call(struct check *check)
 				  "calls are recorded without return probes, which is slower");
 }
 
+static bool is_kernel_before(unsigned int major, unsigned int minor)
+{
+	unsigned int own_major, own_minor;
+	struct utsname names;
+
+	uname(&names);
+	return sscanf(names.release, "%u.%u", &own_major, &own_minor) == 2 &&
+	       (own_major < major || (own_major == major && own_minor < minor));
+}
+
 static enum check_state check_fentry(struct check *check)
 {
 	if (trial_load())
 		return report_check(check, CHECK_UNKNOWN, "not permitted, so it cannot be tried");
 	if (fentry_works())
 		return report_check(check, CHECK_GOOD, "functions of the kernel can be traced");
-	return report_check(check, CHECK_COSTS,
-			    "functions of the kernel cannot be traced: new code is noticed by another way, which may guess more; before Linux 6.16 children in the memory of their parent are not counted");
+	reason_set(&check->found, 0, "functions of the kernel cannot be traced: new code is noticed by another way, which "
+		   "may guess more%s", is_kernel_before(6, 16) ?
+			"; before Linux 6.16 children in the memory of their parent are not counted" : "");
+	return CHECK_COSTS;
 }
 
 static enum check_state check_lockdown(struct check *check)

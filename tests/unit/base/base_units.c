@@ -64,6 +64,28 @@ static const struct {
 	{ 33.333333, "33 B", "+33 B" },
 };
 
+Test(base_units, two_sizes_have_one_unit)
+{
+	static const struct {
+		double more, less;
+		const char *want_more, *want_less;
+	} pairs[] = {
+		{ 10.1 * 1024 * 1024, 10144 * 1024, "10.1 MiB", "9.9 MiB" },
+		{ 31.9 * 1024, 9818, "31.9 KiB", "9.6 KiB" },
+		{ 2234 * 1024, 397, "2234 KiB", "0.4 KiB" },
+		{ 2234 * 1024, 97, "2234 KiB", "97 B" },
+		{ 397, 16, "397 B", "16 B" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(pairs); i++) {
+		char more[UNIT_TEXT_MAX], less[UNIT_TEXT_MAX];
+
+		format_two_sizes(more, pairs[i].more, less, pairs[i].less);
+		cr_expect_str_eq(more, pairs[i].want_more);
+		cr_expect_str_eq(less, pairs[i].want_less);
+	}
+}
+
 Test(base_units, format_size_matches_tracemalloc)
 {
 	char text[UNIT_TEXT_MAX];

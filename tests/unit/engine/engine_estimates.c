@@ -5,6 +5,7 @@
 
 #include "base/array.h"
 #include "base/reason.h"
+#include "engine/estimate.h"
 #include "engine_data.h"
 #include "snapshot.h"
 
@@ -241,6 +242,26 @@ static const struct {
 	{ { 1, A, .times = 3, .weight = 0x1p61 }, 0 },
 	{ { 1, A, .times = 4, .weight = 0x1p61 }, -ERANGE },
 };
+
+/* In rates: without a sample, with 4, with 400. Poisson's upper ends are 3.7, 6.2 and 41 above these. */
+Test(engine_estimates, of_few_samples_may_miss_much)
+{
+	static const struct {
+		int samples;
+		double least, most;
+	} cases[] = { { 0, 3.7, 6 }, { 4, 5, 8 }, { 400, 39, 44 } };
+	const double rate = 512 << 10;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct moments sum = {};
+		double missed;
+
+		for (int k = 0; k < cases[i].samples; k++)
+			moments_add_block(&sum, 64, rate / 64);
+		missed = moments_missed(&sum, rate) / rate;
+		cr_expect(missed > cases[i].least && missed < cases[i].most, "%d samples: %f", cases[i].samples, missed);
+	}
+}
 
 Test(engine_estimates, that_are_too_large_are_an_error)
 {

@@ -459,13 +459,15 @@ struct growth_case {
 	double rss, files, traced, mapped; /* growth, in MiB */
 	double untraced;
 	enum leak_untraced what;
+	double missed;	    /* MiB that may be in blocks without a sample */
+	double few_samples; /* growth that these may explain */
 };
 
 static void check_growth(const struct growth_case *of, size_t at)
 {
 	struct snapshot_builder *builder = snapshot_builder__new(0);
 	struct leaks leaks = { .rss_bytes = of->rss * MIB, .files_bytes = of->files * MIB,
-			       .rss_growth = { 1, of->traced * MIB, of->mapped * MIB } };
+			       .rss_growth = { 1, of->traced * MIB, of->mapped * MIB, of->missed * MIB } };
 
 	cr_assert_eq(snapshot_builder__metadata(builder, "exe", of->exe), 0);
 	if (of->sampler) {
@@ -483,6 +485,7 @@ static void check_growth(const struct growth_case *of, size_t at)
 	cr_assert_eq(snapshot_builder__finish(builder, &leaks.last), 0);
 	cr_expect_float_eq(leaks_untraced_growth(&leaks) / MIB, of->untraced, 0.001, "case %zu: %f", at,
 			   leaks_untraced_growth(&leaks) / MIB);
+	cr_expect_float_eq(leaks_missed_growth(&leaks) / MIB, of->few_samples, 0.001, "case %zu", at);
 	if (of->untraced)
 		cr_expect_eq(leaks_find_untraced(&leaks).kind, of->what, "case %zu", at);
 	snapshot__close(leaks.last);
@@ -501,6 +504,10 @@ Test(leak_runtimes, growth_that_nothing_traced_explains)
 		{ REDIS, .rss = -10 },
 		{ REDIS, .rss = 10, .files = 9, .traced = 1 },
 		{ REDIS, .rss = 10, .files = -9, .traced = 9, .untraced = 10 },
+		/* four samples, one in 512 KiB */
+		{ REDIS, .rss = 5.1, .traced = 2, .missed = 3.5, .few_samples = 3.1 },
+		{ REDIS, .rss = 5.6, .traced = 2, .missed = 3.5, .untraced = 3.6 },
+		{ REDIS, .rss = 3, .traced = 2, .missed = 3.5 },
 		/* mappings: as much as RSS, and more, of which most was not touched */
 		{ REDIS, .recorded = DOMAIN_MAPPING, .rss = 10, .mapped = 9 },
 		{ REDIS, .recorded = DOMAIN_MAPPING, .rss = 10, .mapped = 19 },

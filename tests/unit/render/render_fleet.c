@@ -87,8 +87,8 @@ Test(render_fleet, prints_leaks)
 	       "1 line leaks, 0 may\n"
 	       "LEAKS     60.0 KiB/min (at least 30.0 KiB/min)  on 412 of 500 hosts  new\\x1b[2J at a\\x0a.c:3\n"
 	       "    in 2060 of 2500 processes, most in shop\\x09d.4711 on web\\x0d2, 6144 B/min, since 0:35\n"
-	       "        50 of 50 blocks older than 5.0 s are live, born in 8 of 8 periods; nothing from here was freed so\n"
-	       "        far: a leak, or something that takes more than 60 s to fill\n"
+	       "        50 of 50 blocks older than 5.0 s are live, born in each eighth of the time; nothing from here was\n"
+	       "        freed so far: a leak, or something that takes more than 60 s to fill\n"
 	       "not shown: 1 line that does not leak; --all shows them with the reason\n");
 	answer.shows_all = true;
 	leaks.bundle = bundle + 1;
@@ -145,7 +145,7 @@ Test(render_fleet, prints_lines_that_leak_together)
 	       "    in 3 of 4 processes, most in shopd.4711 on web-2, all the time\n"
 	       "    60.0 KiB/min  new\\x1b[2J at a\\x0a.c:3 ← parse\\x1b at order.c:7 ← main at main.c:70\n"
 	       "    30.0 KiB/min  new\\x1b[2J at a\\x0a.c:3 ← parse\\x1b at order.c:7 ← main at main.c:70\n"
-	       "        50 of 50 blocks older than 5.0 s are live, born in 8 of 8 periods; nothing from here was freed so\n"
-	       "        far: a leak, or something that takes more than 60 s to fill\n"
+	       "        50 of 50 blocks older than 5.0 s are live, born in each eighth of the time; nothing from here was\n"
+	       "        freed so far: a leak, or something that takes more than 60 s to fill\n"
 	       "hint: Java code calls what leaks: 'jcmd PID GC.class_histogram' counts its objects; a profiler of the Java virtual machine shows its lines\n");
 }

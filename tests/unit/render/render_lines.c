@@ -10,6 +10,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "render/clean.h"
 
 /* A stream to a terminal of this width, whose other end is *ret_master. */
@@ -65,6 +66,35 @@ Test(render_lines, are_broken_below_their_last_column)
 	expect_screen(screen, master, "0000000000000000000000000000000000000001\n");
 	cr_expect_eq(put_line(screen, "%045d x", 1), 0);
 	expect_screen(screen, master, "000000000000000000000000000000000000000000001\n    x\n");
+}
+
+#define REASON "9 of 9 blocks older than 5.0 s are live, born in each eighth of the time; nothing from here was " \
+	       "freed so far: a leak, or more"
+
+/* A text that is wrapped to fit is not wrapped once more by the terminal's width. */
+Test(render_lines, of_words_are_broken_once)
+{
+	static const struct {
+		unsigned short columns;
+		const char *want;
+	} cases[] = {
+		{ 80, "        9 of 9 blocks older than 5.0 s are live, born in each eighth of the\n"
+		      "        time; nothing from here was freed so far: a leak, or more\n" },
+		{ 100, "        9 of 9 blocks older than 5.0 s are live, born in each eighth of the time; nothing from here\n"
+		       "        was freed so far: a leak, or more\n" },
+		{ 120, "        9 of 9 blocks older than 5.0 s are live, born in each eighth of the time; nothing from here "
+		       "was\n        freed so far: a leak, or more\n" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		int master;
+		FILE *screen = open_screen(cases[i].columns, &master);
+
+		cr_expect_eq(put_words(screen, 8, 100, REASON), 0);
+		expect_screen(screen, master, cases[i].want);
+		fclose(screen);
+		close(master);
+	}
 }
 
 Test(render_lines, are_whole_elsewhere)
