@@ -111,7 +111,9 @@ static __attribute__((noinline)) uint64_t leave_slowly(const struct hook *hook, 
 		return word;
 	}
 unknown:
-	hook->thread->unknown_frees++;
+	if (address != hook->thread->passed)
+		hook->thread->unknown_frees++;
+	hook->thread->passed = 0;
 	return 0;
 }
 
@@ -202,7 +204,7 @@ static inline void *hook_realloc(int domain, void *ctx, void *was, size_t size)
 	return block;
 }
 
-/* pymalloc frees a larger block by the raw domain's table: the thread stays inside until then, as that call is no other free. */
+/* pymalloc frees a larger block through the table of the raw domain, whose hook is called for it once more. */
 static inline void hook_free(int domain, void *ctx, void *block)
 {
 	const struct hook hook = likely(block) ? begin_hook() : (struct hook){};
@@ -210,10 +212,8 @@ static inline void hook_free(int domain, void *ctx, void *block)
 
 	if (likely(hook.thread)) {
 		leave_block(&hook, (uint64_t)block, &size, domain == PYTHON_RAW);
-		if (domain != PYTHON_RAW && unlikely(size > BOOKS_SMALL_MAX)) {
-			OLD(free_fn, domain, PYTHON_FREE)(ctx, block);
-			return end_hook(&hook);
-		}
+		if (domain != PYTHON_RAW && unlikely(size > BOOKS_SMALL_MAX))
+			hook.thread->passed = (uint64_t)block;
 		end_hook(&hook);
 	}
 	OLD(free_fn, domain, PYTHON_FREE)(ctx, block);
