@@ -99,7 +99,7 @@ def compare_with_tracemalloc(bench, shapes, **environment):
 @harness.rows({
     "are_those_of_tracemalloc": (("everything",),),
     "without_free_lists_are_those_of_tracemalloc": (("reallocated", "executed"),),
-    "of_threads_are_those_of_tracemalloc": (("threads", "threads"),),
+    "of_threads_are_those_of_tracemalloc": (("threads",) * 4,),
     "without_the_gil_are_those_of_tracemalloc": (("without_gil", "without_gil"),),
 }, of_core=("are_those_of_tracemalloc",))
 def test_exact_blocks(bench, shapes):
@@ -151,13 +151,12 @@ def test_exact_leaves_forked_children_alone(bench):
 
 
 def test_exact_and_a_child_that_outlives_the_recording(bench):
-    """Its hooks only pass on; they go with the parent's, or stay and do nothing."""
+    """Its hooks only pass on, with the parent's or without."""
     told = start(bench)
     recording = attach(bench, told)
     told.do("import os\nway = os.pipe()\nchild = os.fork()\nif not child:\n"
             " os.close(way[1])\n os.read(way[0], 1)\n keep(kept, 50)\n del kept[:20]\n os._exit(len(kept))")
-    recording.end(signal.SIGINT, status=1)  # the child's stay
-    check("forked" in recording.stderr(), recording.stderr())
+    recording.end(signal.SIGINT, status=None)
     is_gone(told)
     told.do("os.close(way[1])\nassert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 30")
 
@@ -186,7 +185,7 @@ def test_exact_and_exec(bench):
     wait_for(lambda: "went with the program" in recording.stderr(), f"no note of the exec: {recording.stderr()!r}")
     told.do("keep(kept, 100)")
     shown = bench.show(recording.snapshot())
-    check(shown["losses"].get("execs_unsampled") == 1, f"losses of the next program: {losses_of(shown)}")
+    check("before exec" in shown["metadata"].get("python_not_recorded", ""), f"metadata of the next program: {shown['metadata']}")
     recording.end(signal.SIGINT)
     told.do("assert len(kept) == 100")
 
@@ -306,7 +305,7 @@ def test_exact_threads_have_the_numbers_of_the_host(bench):
     rows = bench.stats(path, "--group-by", "thread", "--min-size", str(BLOCK), "--max-size", str(BLOCK))["statistics"]
     counts = collections.Counter()
     for row in rows:
-        counts[row["thread"]] += row["count"]
+        counts[int(row["key"])] += row["count"]
     tids = sorted(int(name) for name in os.listdir(f"/proc/{pid}/task"))
     check_equal((sorted(counts), counts.get(pid), sorted(counts.values())), (tids, 100, [100, 300, 400]), "blocks by thread")
     outer.do("ends.set()\nfor thread in threads: thread.join()")
@@ -339,7 +338,7 @@ def test_exact_leaks_names_the_line_first(bench):
 
 def test_exact_is_refused_where_no_python_runs(bench):
     program = bench.start([tool("sleep"), "1000"])
-    wait_for(lambda: any("libc.so" in row[3] for row in maps(program.pid)), "its C library")
+    wait_for(lambda: pathlib.Path(f"/proc/{program.pid}/wchan").read_text(encoding="utf-8") not in ("", "0"), "sleep sleeps")
     before = maps(program.pid)
     _, stderr = bench.allocsnap("attach", EXACT, str(program.pid), "-o", bench.path("no"), status=1)
     check_equal((stderr.count("\n"), "CPython" in stderr), (1, True), stderr)
@@ -362,8 +361,8 @@ def calls_of(bench, told):
 
 
 def test_exact_hooks_make_no_system_calls(bench):
-    """Once the process has its memory, the same work makes the same calls."""
-    told = start(bench)
+    """Once the process has its memory, which malloc keeps, the same work makes the same calls."""
+    told = start(bench, MALLOC_TOP_PAD_="64000000", MALLOC_TRIM_THRESHOLD_="1000000000", MALLOC_MMAP_THRESHOLD_="1000000000")
     told.do(WORK)
     told.do(WORK)
     without = calls_of(bench, told)
