@@ -21,7 +21,7 @@
 #define HOOK_WAIT_NS (500 * 1000000ull)
 #define HOOK_LOOK_NS 50000
 
-/* What a slot had at another time. Blocks of epochs up to `until` belong to this thread, if not to one before it. */
+/* The thread that a slot had at another time. Blocks of epochs up to `until` belong to this thread, if not to one before it. */
 struct slot_owner {
 	uint32_t slot, tid, until;
 	uint32_t before; /* its place in owner[], + 1; 0: none */

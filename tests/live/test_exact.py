@@ -46,7 +46,7 @@ def attach(bench, target, *options):
 
 
 def injected(target):
-    """What allocsnap has mapped into a process."""
+    """The mappings of allocsnap's files in a process."""
     return [row for row in maps(target.pid) if "memfd:allocsnap" in row[3]]
 
 
@@ -70,8 +70,8 @@ class Empty:
 async def asynchronous():
     yield 1
 
-# Memory of dropped objects of these types becomes another object of the type without a call of an allocator. tracemalloc is told
-# by the object's creation, hooks are not.
+# Memory of dropped objects of these types becomes another object of the type without a call of an allocator: tracemalloc sees
+# the object's creation, hooks do not.
 FREE_LISTED = {sys.getsizeof(thing) for thing in (1.5, [], {}, slice(1), Empty().method, asynchronous(), asynchronous().asend(None))}
 FREE_LISTED |= {sys.getsizeof((None,) * n) for n in range(1, 21)}
 
@@ -294,7 +294,7 @@ def test_exact_notices_that_its_hooks_were_replaced(bench):
 # ---- where it runs, what it costs ----
 
 def test_exact_threads_have_the_numbers_of_the_host(bench):
-    """Also those of a process in a PID namespace of its own."""
+    """The process has a PID namespace of its own."""
     outer = start(bench, prefix=(tool("unshare"), "--pid", "--fork", "--kill-child", "--mount-proc"))
     pid, = (child for child, comm in harness.children_of(outer.pid) if comm.startswith("python3"))
     recording = bench.attach([pid], EXACT)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""A Python program that runs what it is told: each line is a literal of source code. It answers "done"."""
+"""A Python program that runs source code: each line is a literal of it. It answers "done"."""
 import sys
 
 

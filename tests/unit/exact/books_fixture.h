@@ -29,7 +29,7 @@ static inline struct books_thread *made_thread(const struct made_books *made, ui
 	return MADE_AT(made, struct books_thread, BOOKS_AT_THREADS + slot * BOOKS_THREAD_BYTES);
 }
 
-/* What one pass has read. */
+/* The blocks of one pass. */
 struct read_books {
 	struct books_block *block; /* by address */
 	size_t block_nr, block_alloc;

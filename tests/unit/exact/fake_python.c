@@ -252,7 +252,7 @@ static uint64_t add_to_hash(uint64_t hash, int content, int unit)
 	return (hash ^ ((uint64_t)(content + 1) << 32 | (uint32_t)unit)) * TRACE_MULTIPLIER;
 }
 
-/* What tracemalloc would have: frames that have not begun are left out. */
+/* The traceback that tracemalloc would have: frames that have not begun are left out. */
 static void trace_of(const struct fake_thread *thread, struct fake_row *ret)
 {
 	const struct fake_chain *chain = thread ? &thread->chain[thread->current] : NULL;
@@ -275,7 +275,7 @@ static void put_instruction(const struct fake_frame *frame)
 	put_word(frame->at + offsets->frame_instruction, instruction);
 }
 
-/* What the thread's state says of its innermost frame. */
+/* The thread's state names its innermost frame. */
 static void tell_innermost(struct fake_thread *thread)
 {
 	struct fake_chain *chain = &thread->chain[thread->current];
@@ -734,7 +734,7 @@ static void check_numbers_of(const struct fake_python *python, struct made_books
 
 void check_ledgers(struct fake_python *python, struct made_books *made, const char *what)
 {
-	static struct seen_books seen; /* code objects are told once */
+	static struct seen_books seen; /* the reader gives each code object once */
 	struct read_books read = {};
 	struct fake_row *row;
 	size_t row_nr = collect_rows(python, &row);

@@ -54,7 +54,7 @@ struct fake_thread {
 	uint64_t state[64];
 	struct fake_chain chain[FAKE_CHAINS];
 	int current;
-	struct fake_frame generator[FAKE_GENERATORS]; /* at 0: there is none. Those that run are in a chain, too */
+	struct fake_frame generator[FAKE_GENERATORS]; /* at 0: not there. A generator that runs is in a chain, too */
 	bool is_running[FAKE_GENERATORS];
 	struct fake_row block[FAKE_BLOCKS]; /* address 0: none */
 	bool is_raw[FAKE_BLOCKS];
@@ -71,7 +71,7 @@ struct fake_python {
 	bool has_seen; /* the ledgers were compared before */
 };
 
-/* The books are those of the hooks from here on. */
+/* The hooks write these books from here on. */
 void fake_python_begin(struct fake_python *python, unsigned char minor, struct fake_thread *threads, int thread_nr, uint64_t seed,
 		       struct made_books *made);
 void fake_python_end(struct fake_python *python);
