@@ -39,6 +39,7 @@ struct books {
 	uint64_t opened_ns, opened_cycles; /* the time stamp counter then */
 	struct slot_owner *owner; /* of slots that were freed, by time */
 	size_t owner_nr, owner_alloc;
+	uint32_t looked; /* the epoch when slots were last looked at */
 	uint32_t *owned; /* by slot: the latest of its owner[], + 1; 0: none */
 	uint32_t *tid; /* of each slot now */
 	uint32_t *seen; /* the same, when slots were last freed */
@@ -219,6 +220,27 @@ static uint64_t thread_at(uint32_t slot)
 
 typedef int (*thread_fn)(void *what, uint32_t slot, const struct thread_head *thread);
 
+static int add_owner(struct books *books, uint32_t slot, uint32_t until)
+{
+	struct slot_owner owner = { slot, books->tid[slot], until, books->owned[slot] };
+	int err = array_push(books, owner, owner);
+
+	if (!err)
+		books->owned[slot] = books->owner_nr;
+	return err;
+}
+
+/* A thread that has taken over a slot by itself has its blocks of epochs since the last look, and those of the one before. */
+static int note_owner(struct books *books, uint32_t slot, uint32_t tid)
+{
+	int err = 0;
+
+	if (books->tid[slot] && books->tid[slot] != tid && books->looked)
+		err = add_owner(books, slot, books->looked - 1);
+	books->tid[slot] = tid;
+	return err;
+}
+
 static int read_threads(struct books *books, thread_fn fn, void *what)
 {
 	uint64_t at = BOOKS_AT_THREADS, data_end;
@@ -229,12 +251,12 @@ static int read_threads(struct books *books, thread_fn fn, void *what)
 		struct thread_head thread;
 
 		err = read_books_at(books, thread_at(slot), &thread, sizeof(thread));
-		if (!err && thread.tid) {
-			books->tid[slot] = thread.tid;
-			err = fn(what, slot, &thread);
-		}
+		if (!err && thread.tid)
+			err = note_owner(books, slot, thread.tid) ?: fn(what, slot, &thread);
 		at = thread_at(slot + 1);
 	}
+	if (!err)
+		books->looked = books->epoch_nr - 1;
 	return err;
 }
 
@@ -251,43 +273,46 @@ struct freeing {
 	struct books *books;
 	bool (*is_there)(void *what, uint32_t tid);
 	void *what;
+	uint32_t *slot;
+	size_t slot_nr, slot_alloc;
 };
 
 static int find_free_slot(void *freeing_, uint32_t slot, const struct thread_head *thread)
 {
 	struct freeing *freeing = freeing_;
 	struct books *books = freeing->books;
-	struct slot_owner owner = { slot, thread->tid, books->epoch_nr - 1, books->owned[slot] };
 	bool was_seen = books->seen[slot] == thread->tid;
 
 	books->seen[slot] = thread->tid;
-	return was_seen && !freeing->is_there(freeing->what, thread->tid) ? array_push(books, owner, owner) : 0;
+	return was_seen && !freeing->is_there(freeing->what, thread->tid) ? array_push(freeing, slot, slot) : 0;
 }
 
-/* If it cannot be written, it stays this thread's. */
-static void free_slot(struct books *books, uint32_t owner)
+/* If another thread has just taken it over, it stays. */
+static void free_slot(struct books *books, uint32_t slot, uint32_t until)
 {
-	uint32_t slot = books->owner[owner].slot;
-	const uint32_t none = 0;
+	struct books_thread *thread = mmap(NULL, BOOKS_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, books->fd, thread_at(slot));
+	uint32_t tid = books->tid[slot];
 
-	books->owned[slot] = owner + 1;
-	if (pwrite(books->fd, &none, sizeof(none), thread_at(slot)) != sizeof(none))
-		books->seen[slot] = 0;
+	if (thread == MAP_FAILED)
+		return;
+	if (__atomic_compare_exchange_n(&thread->tid, &tid, 0, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED) &&
+	    !add_owner(books, slot, until))
+		books->tid[slot] = 0;
+	munmap(thread, BOOKS_PAGE);
 }
 
 void books_free_threads(struct books *books, bool (*is_there)(void *what, uint32_t tid), void *what)
 {
 	struct freeing freeing = { books, is_there, what };
-	size_t before_nr = books->owner_nr;
+	uint32_t until = books->epoch_nr - 1;
 	int err = read_threads(books, find_free_slot, &freeing);
 
 	/* The epoch first: a thread that takes a slot anew has blocks of later ones only. */
-	if (!err && books->owner_nr > before_nr)
+	if (!err && freeing.slot_nr)
 		err = books_tick(books, books->epoch[books->epoch_nr - 1]);
-	if (err)
-		books->owner_nr = before_nr;
-	for (size_t i = before_nr; i < books->owner_nr; i++)
-		free_slot(books, i);
+	for (size_t i = 0; i < freeing.slot_nr && !err; i++)
+		free_slot(books, freeing.slot[i], until);
+	free(freeing.slot);
 }
 
 /* ---- cut ---- */
