@@ -5,7 +5,6 @@ import os
 import pathlib
 import re
 import signal
-import subprocess
 import sys
 
 import harness
@@ -16,7 +15,8 @@ from test_python import ENVIRONMENT, FRAMES, PYTHON, check_nothing_lost, order, 
 
 EXACT = "--inject=exact"
 TOLD = pathlib.Path(__file__).with_name("told_python.py")
-SIZE, BLOCK = 5000, sys.getsizeof(bytes(5000))
+HOOKED = TOLD.parent.parent / "inject/hooked.py"
+BLOCK = sys.getsizeof(bytes(5000))
 
 
 class Told(Process):
@@ -219,6 +219,88 @@ def test_exact_hooks_that_stay_go_by_eject(bench):
     bench.allocsnap("eject", str(told.pid))
     is_gone(told)
     told.do("del kept[:]")
+
+
+def test_exact_until_the_process_has_ended(bench):
+    """Python's end frees most of what it has; threads that nobody waits for allocate until then."""
+    told = start(bench)
+    recording = attach(bench, told)
+    told.do("import json, threading\ndef work():\n while True: json.loads(json.dumps([list(range(50))] * 9))\n"
+            "for _ in range(3): threading.Thread(target=work, daemon=True).start()\nkeep(kept, 100)")
+    told.popen.stdin.close()
+    check_equal(told.wait(), 0, "its end", Law)
+    path, = recording.end()
+    check_equal((losses_of(bench.show(path)), bench.show(path)["metadata"]["end"]), ({}, "exited 0"), "losses, its end")
+
+
+@harness.core
+def test_exact_comes_and_goes_while_threads_work(bench):
+    """The program checks what it computes (tests/inject)."""
+    need_python()
+    work = bench.start([PYTHON, str(HOOKED)])
+
+    def rounds():
+        work.write("how\n")
+        said = work.line(60).split()
+        check_equal(said[3], "0", f"wrong results: {said}", Law)
+        return int(said[1])
+
+    for _ in range(5):
+        recording = attach(bench, work)
+        before = rounds()
+        wait_for(lambda before=before: rounds() > before, "the threads stand still", 60, Law)
+        shown = bench.show(recording.snapshot())
+        check(shown["counters"]["allocations"] > 1000 and not losses_of(shown), f"{shown['counters']}, {losses_of(shown)}")
+        recording.end(signal.SIGINT)
+        is_gone(work)
+    work.popen.stdin.close()
+    check_equal(work.wait(), 0, "its end", Law)
+
+
+def test_exact_has_deep_recursion_in_part(bench):
+    """Deeper than the memo of a thread: inner frames are there, and blocks, and the loss is counted."""
+    told = start(bench)
+    recording = attach(bench, told)
+    told.do("import sys\nsys.setrecursionlimit(20000)\ndef deep(n, work):\n return deep(n - 1, work) if n else work()\n"
+            "for n in (4000, 4094, 4096, 4100, 6000): deep(n, lambda: keep(kept, 50))")
+    path = recording.snapshot()
+    check_equal(kept(bench, path), 250, "blocks")
+    check_equal(set(losses_of(bench.show(path))), {"tracebacks_limited"}, "losses")
+    told.do("keep(kept, 50)")
+    check_equal(kept(bench, recording.snapshot()), 300, "blocks afterwards")
+    recording.end(signal.SIGINT)
+
+
+def test_exact_records_threads_that_come_and_go(bench):
+    """More than there are slots for, one after another and some at once, before the recorder frees any."""
+    told = start(bench)
+    recording = attach(bench, told)
+    told.do("import threading\ndef some(nr):\n threads = [threading.Thread(target=keep, args=(kept, 1)) for _ in range(nr)]\n"
+            " for thread in threads: thread.start()\n for thread in threads: thread.join()\n"
+            "for _ in range(5000): some(1)\nfor _ in range(150): some(20)")
+    path = recording.snapshot()
+    check_equal((kept(bench, path), losses_of(bench.show(path))), (8000, {}), "blocks, losses")
+    told.do("del kept[:7000]\nfor _ in range(500): some(1)")
+    check_equal(kept(bench, recording.snapshot()), 1500, "blocks when the recorder has freed slots")
+    recording.end(signal.SIGINT)
+
+
+def test_exact_beside_a_recording_by_probes(bench):
+    """Both have each block; a second set of hooks is refused."""
+    told = start(bench)
+    probes = bench.attach([told], "--domain", "python")
+    recording = attach(bench, told)
+    told.do("keep(kept, 500)\ndel kept[:100]")
+    check_equal((kept(bench, recording.snapshot()), kept(bench, probes.snapshot())), (400, 400), "blocks of hooks, of probes")
+    _, stderr = bench.allocsnap("attach", EXACT, str(told.pid), "-o", bench.path("no"), status=1)
+    check_equal(stderr.count("\n"), 1, stderr)
+    told.do("keep(kept, 10)")
+    check_equal(kept(bench, recording.snapshot()), 410, "blocks after the second one")
+    recording.end(signal.SIGINT)
+    is_gone(told)
+    told.do("del kept[:200]")
+    check_equal(kept(bench, probes.snapshot()), 210, "blocks of the probes")
+    probes.end(signal.SIGINT)
 
 
 # ---- others who replace the functions ----

@@ -207,6 +207,24 @@ Test(exact_books, know_whose_block_it_is_when_a_slot_has_another_thread)
 		cr_expect_eq(tid_at(0x6000 + 16 * (tid - 200)), tid);
 }
 
+Test(exact_books, know_whose_block_it_is_when_a_thread_takes_a_slot_over)
+{
+	for (uint32_t tid = 100; tid < 105; tid++) { /* between two passes each */
+		made_thread(&made, 3)->tid = tid;
+		put_small(0x1000 + 16 * (tid - 100), 1, word_of(1, 16, 3, (uint32_t)MADE_HEAD(&made)->now));
+		pass();
+	}
+	for (uint32_t tid = 100; tid < 105; tid++)
+		cr_expect_eq(tid_at(0x1000 + 16 * (tid - 100)), tid);
+	books_free_threads(made.books, is_none, NULL);
+	books_free_threads(made.books, is_none, NULL);
+	cr_expect_eq(made_thread(&made, 3)->tid, 0);
+	made_thread(&made, 3)->tid = 105;
+	pass();
+	for (uint32_t tid = 100; tid < 105; tid++)
+		cr_expect_eq(tid_at(0x1000 + 16 * (tid - 100)), tid);
+}
+
 Test(exact_books, know_the_threads_of_a_process_that_has_ended)
 {
 	made_thread(&made, 9)->tid = 9;
