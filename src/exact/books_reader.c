@@ -292,9 +292,13 @@ static void free_slot(struct books *books, uint32_t slot, uint32_t until)
 {
 	struct books_thread *thread = mmap(NULL, BOOKS_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, books->fd, thread_at(slot));
 	uint32_t tid = books->tid[slot];
+	uint64_t inside;
 
 	if (thread == MAP_FAILED)
 		return;
+	inside = __atomic_load_n(&thread->inside, __ATOMIC_ACQUIRE);
+	if (inside && __atomic_load_n(&thread->tid, __ATOMIC_ACQUIRE) == tid) /* it has ended there */
+		__atomic_compare_exchange_n(&thread->inside, &inside, 0, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
 	if (__atomic_compare_exchange_n(&thread->tid, &tid, 0, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED) &&
 	    !add_owner(books, slot, until))
 		books->tid[slot] = 0;
