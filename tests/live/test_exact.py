@@ -303,6 +303,31 @@ def test_exact_beside_a_recording_by_probes(bench):
     probes.end(signal.SIGINT)
 
 
+FORGES = """
+import ctypes, re
+books = next(line for line in open("/proc/self/maps") if "allocsnap-books" in line)
+slot = int(books.split("-")[0], 16) + 8192 + 4000 * (208 << 10)
+def put(tid, inside):
+    ctypes.c_uint64.from_address(slot + 8).value = inside
+    ctypes.c_uint32.from_address(slot).value = tid
+"""
+
+
+def test_exact_goes_on_after_a_thread_has_stayed_in_a_hook(bench):
+    """A pass cannot be made meanwhile; the next one has all blocks. Here a slot says so of a thread that is not there."""
+    told = start(bench)
+    recording = attach(bench, told, "--interval", "1s")
+    told.do("keep(kept, 100)")
+    check_equal(kept(bench, recording.snapshot()), 100, "blocks")
+    told.do(FORGES + "put(4711, 1)\nkeep(kept, 100)")
+    for _ in range(3):
+        path = recording.path()
+    check_equal((kept(bench, path), losses_of(bench.show(path))), (200, {}), "blocks when the slot is free, losses")
+    check("in a call of its allocator" in recording.stderr(), recording.stderr())
+    recording.end(signal.SIGINT, status=None)
+    is_gone(told)
+
+
 # ---- others who replace the functions ----
 
 def test_exact_with_tracemalloc_that_starts_and_stops_above(bench):
