@@ -230,7 +230,7 @@ static int add_owner(struct books *books, uint32_t slot, uint32_t until)
 	return err;
 }
 
-/* A thread that has taken over a slot by itself has its blocks of epochs since the last look, and those of the one before. */
+/* A thread that has taken over a slot by itself gets the blocks of epochs since the last look, also the former thread's. */
 static int note_owner(struct books *books, uint32_t slot, uint32_t tid)
 {
 	int err = 0;

@@ -284,9 +284,10 @@ static int read_books_of(struct collector *collector, struct target *target)
 	err = err ?: books_cut(books, monotonic_now_ns(), target->life.has_ended);
 	err = err ?: books_read_blocks(books, join_block, &joining);
 	err = err ?: books_read_codes(books, join_code, &joining);
-	if (err == -EAGAIN)
-		notes_add(&collector->notes, "process %d (%s): no snapshot now, as a thread has been in a call of its allocator for "
-			  "so long (is it stopped, or throttled?)", target->identity.pid, target->identity.comm);
+	if (err == -EAGAIN || err == -ENOSPC)
+		notes_add(&collector->notes, "process %d (%s): no snapshot now, %s", target->identity.pid, target->identity.comm,
+			  err == -ENOSPC ? "as its books have room for no more: attach again" :
+			  "as a thread has been in a call of its allocator for so long (is it stopped, or throttled?)");
 	join_numbers(target);
 	free(joining.thread);
 	return err;
