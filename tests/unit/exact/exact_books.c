@@ -409,7 +409,7 @@ Test(exact_books, may_have_any_bytes)
 		scatter(&random, BOOKS_AT_CODES, 1 << 12, 100);
 		scatter(&random, BOOKS_AT_TEXT, 1 << 12, 100);
 		scatter(&random, BOOKS_AT_GONE, BOOKS_PAGE, 50);
-		MADE_HEAD(&made)->chunk_nr = MADE_HEAD(&made)->level_nr = MADE_HEAD(&made)->node_nr = random >> 40;
+		MADE_HEAD(&made)->chunk_nr = MADE_HEAD(&made)->level_nr = MADE_HEAD(&made)->node_nr = random >> 46;
 		MADE_HEAD(&made)->handed_nr = MADE_HEAD(&made)->code_nr = random >> 50;
 		MADE_HEAD(&made)->now = random;
 		made_thread(&made, round)->tid = random | 1;

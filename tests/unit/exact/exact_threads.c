@@ -319,6 +319,42 @@ Test(exact_threads, go_on_after_a_jump_out_of_a_hook)
 	release_made_books(&made);
 }
 
+/* ---- calls within calls ---- */
+
+static void *trace;
+
+/* As tracemalloc in front of pymalloc: the table of the raw domain has the block, then its own block about it is freed. */
+static void free_with_trace(void *ctx, void *block)
+{
+	hook_raw_free(ctx, block);
+	hook_raw_free(ctx, trace);
+}
+
+Test(exact_threads, see_frees_that_a_free_makes)
+{
+	static struct fake_thread none;
+	struct read_books read = {};
+	struct books_numbers numbers;
+	struct made_books made;
+	void *block;
+
+	fake_python_begin(&python, 11, &none, 1, 5, &made);
+	python_hooks.old[PYTHON_OBJECT][PYTHON_FREE] = (uint64_t)free_with_trace;
+	trace = hook_raw_malloc(NULL, 16);
+	block = hook_object_malloc(NULL, 700);
+	cr_assert_eq(cut_and_read(&made, 2, false, &read), 0);
+	cr_expect_eq(read.block_nr, 2);
+	hook_object_free(NULL, block);
+	cr_assert_eq(cut_and_read(&made, 3, false, &read), 0);
+	cr_expect_eq(read.block_nr, 0);
+	books_read_numbers(made.books, &numbers);
+	cr_expect(numbers.allocations == 2 && numbers.frees == 2 && numbers.unknown_frees == 0, "%lu, %lu, %lu", numbers.allocations,
+		  numbers.frees, numbers.unknown_frees);
+	fake_python_end(&python);
+	release_read_books(&read);
+	release_made_books(&made);
+}
+
 /* ---- a thread that stays in a hook ---- */
 
 static bool may_go_on, is_waiting;
