@@ -73,7 +73,7 @@ static inline struct books_thread *thread_slot(uint32_t slot)
 }
 
 /* `was`: 0, or a thread that has ended. */
-static bool take_slot(uint32_t slot, uint32_t was, uint32_t tid)
+static bool take_thread_slot(uint32_t slot, uint32_t was, uint32_t tid)
 {
 	struct books_thread *thread = thread_slot(slot);
 
@@ -88,7 +88,7 @@ static bool take_slot(uint32_t slot, uint32_t was, uint32_t tid)
 }
 
 /* Its thread has ended if the caller has its thread pointer. */
-static bool has_ended(uint32_t slot, uint32_t *ret_tid)
+static bool has_slot_ended(uint32_t slot, uint32_t *ret_tid)
 {
 	const struct books_thread *thread = thread_slot(slot);
 
@@ -105,10 +105,10 @@ static __attribute__((noinline)) struct books_thread *find_thread_slowly(uint32_
 		if (LOAD(thread_slot(first + i)->tid) == tid)
 			return thread_slot(first + i);
 	for (uint32_t i = 0; i < BOOKS_THREAD_TRIES; i++)
-		if (take_slot(first + i, 0, tid))
+		if (take_thread_slot(first + i, 0, tid))
 			return thread_slot(first + i);
 	for (uint32_t i = 0; i < BOOKS_THREAD_TRIES; i++)
-		if (has_ended(first + i, &was) && take_slot(first + i, was, tid))
+		if (has_slot_ended(first + i, &was) && take_thread_slot(first + i, was, tid))
 			return thread_slot(first + i);
 	count_books_loss(BOOKS_LOST_THREADS);
 	return NULL;
