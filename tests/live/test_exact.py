@@ -174,6 +174,34 @@ def test_exact_has_the_last_blocks_of_a_killed_process(bench):
     check_equal(sorted(row["count"] for row in threads), [200, 300], "blocks by thread")
 
 
+def test_exact_beside_signals_and_programs_that_it_starts(bench):
+    """Handlers that allocate, in the middle of other work; children by vfork, and by fork with code of Python."""
+    told = start(bench)
+    recording = attach(bench, told)
+    told.do("import json, signal, subprocess, sys\nsignal.signal(signal.SIGALRM, lambda *_: keep(kept, 1))\n"
+            "signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)\n"
+            "while len(kept) < 300: json.loads(json.dumps([list(range(99))] * 9))\nsignal.setitimer(signal.ITIMER_REAL, 0)\n"
+            "for _ in range(20): subprocess.run(['/bin/true'], check=True)\n"
+            "subprocess.run(['/bin/true'], preexec_fn=lambda: keep(kept, 10), check=True)\ndel kept[300:]\nkeep(kept, 40)")
+    path = recording.snapshot()
+    check_equal((kept(bench, path), losses_of(bench.show(path))), (340, {}), "blocks, losses")
+    recording.end(signal.SIGINT)
+    is_gone(told)
+
+
+def test_exact_has_the_blocks_of_a_second_interpreter(bench):
+    need_python((3, 11))
+    told = start(bench)
+    recording = attach(bench, told)
+    told.do("import _xxsubinterpreters as others\nother = others.create()\n"
+            "others.run_string(other, 'import json\\nkept = [bytes(5000) for _ in range(300)]')\nkeep(kept, 20)")
+    check_equal(kept(bench, recording.snapshot()), 320, "blocks of both")
+    told.do("others.destroy(other)")
+    check_equal(kept(bench, recording.snapshot()), 20, "blocks of the first")
+    recording.end(signal.SIGINT)
+    is_gone(told)
+
+
 def test_exact_and_exec(bench):
     """Another program has no hooks: that is said."""
     told = start(bench)
