@@ -53,6 +53,7 @@ test-programs: all workloads $(OUT)/unit $(OUT)/unit-bpf $(OUT)/golden-snapshots
 $(OUT)/tests/unit/%.o: ALL_CFLAGS += $(addprefix -I,tests/unit $(wildcard tests/unit/*/)) -O0
 $(OUT)/tests/fake_bpf/%.o: ALL_CFLAGS += -Itests/fake_bpf -Itests/unit -Ibpf -O0
 $(OUT)/tests/fake_bpf/bpf%.o: ALL_CFLAGS += $(if $(SAN),-O1,-O2)
+$(OUT)/tests/unit/exact/%.o: ALL_CFLAGS += $(if $(SAN),-O1,-O2)
 
 # This one includes the types of the BPF skeleton.
 $(OUT)/tests/unit/collect/own_links.o: | $(SKEL_TYPES)

@@ -108,6 +108,9 @@ struct books_thread {
 	uint64_t allocations, frees, unknown_frees; /* counted at the end of a hook: two looks say whether it has left one */
 	uint64_t steps; /* frames that were not in the memo */
 	uint64_t cycles; /* of the time stamp counter, in one of BOOKS_TIMED_EACH blocks that were entered, or freed */
+	uint64_t pointer; /* the thread pointer of thread pointer_tid */
+	uint32_t pointer_tid, pad;
+	uint64_t passed; /* a larger block that the object domain frees: the raw domain's free of it is not another one */
 	uint32_t frame_nr; /* of the last walk: frame[1] is the outermost one */
 	uint32_t slot; /* its own number */
 	uint16_t place[BOOKS_PLACES]; /* of frames in frame[], by address */
@@ -135,6 +138,7 @@ struct books_large {
 };
 
 #define BOOKS_HANDED_MAX (1u << 22)
+#define BOOKS_HANDED_SHIFT 48 /* the size of one has the epoch of its snapshot from here on: a call may be late for one, and too early for the next */
 
 /* ---- tracebacks ---- */
 

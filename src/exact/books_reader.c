@@ -18,12 +18,13 @@
 
 #define ADDRESS_LIMIT (UINT64_C(1) << BOOKS_ADDRESS_BITS)
 #define READ_BYTES (UINT64_C(1) << 20)
-#define HOOK_WAIT_NS (200 * 1000000ull)
+#define HOOK_WAIT_NS (500 * 1000000ull)
 #define HOOK_LOOK_NS 50000
 
-/* The thread that a slot had at another time. Blocks of epochs up to `until` belong to this thread. */
+/* The thread that a slot had at another time. Blocks of epochs up to `until` belong to this thread, if not to one before it. */
 struct slot_owner {
 	uint32_t slot, tid, until;
+	uint32_t before; /* its place in owner[], + 1; 0: none */
 };
 
 struct books {
@@ -38,6 +39,8 @@ struct books {
 	uint64_t opened_ns, opened_cycles; /* the time stamp counter then */
 	struct slot_owner *owner; /* of slots that were freed, by time */
 	size_t owner_nr, owner_alloc;
+	uint32_t looked; /* the epoch when slots were last looked at */
+	uint32_t *owned; /* by slot: the latest of its owner[], + 1; 0: none */
 	uint32_t *tid; /* of each slot now */
 	uint32_t *seen; /* the same, when slots were last freed */
 	struct books_block *block; /* of the pass */
@@ -159,6 +162,7 @@ int books_open(int fd, uint64_t now_ns, struct books **ret)
 	books->opened_cycles = cycles_now();
 	books->tid = calloc(BOOKS_THREADS, sizeof(*books->tid));
 	books->seen = calloc(BOOKS_THREADS, sizeof(*books->seen));
+	books->owned = calloc(BOOKS_THREADS, sizeof(*books->owned));
 	books->head = mmap(NULL, BOOKS_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, BOOKS_AT_HEAD);
 	if (books->head == MAP_FAILED) {
 		err = -errno;
@@ -167,7 +171,7 @@ int books_open(int fd, uint64_t now_ns, struct books **ret)
 	if (!err && (memcmp(books->head->magic, BOOKS_MAGIC, sizeof(books->head->magic)) ||
 		     books->head->version != BOOKS_VERSION))
 		err = -EINVAL;
-	if (!books->tid || !books->seen)
+	if (!books->tid || !books->seen || !books->owned)
 		err = -ENOMEM;
 	err = err ?: books_tick(books, now_ns);
 	if (err)
@@ -186,6 +190,7 @@ void books_close(struct books *books)
 	close(books->fd);
 	free(books->epoch);
 	free(books->owner);
+	free(books->owned);
 	free(books->tid);
 	free(books->seen);
 	free(books->block);
@@ -215,6 +220,27 @@ static uint64_t thread_at(uint32_t slot)
 
 typedef int (*thread_fn)(void *what, uint32_t slot, const struct thread_head *thread);
 
+static int add_owner(struct books *books, uint32_t slot, uint32_t until)
+{
+	struct slot_owner owner = { slot, books->tid[slot], until, books->owned[slot] };
+	int err = array_push(books, owner, owner);
+
+	if (!err)
+		books->owned[slot] = books->owner_nr;
+	return err;
+}
+
+/* A thread that has taken over a slot by itself gets the blocks of epochs since the last look, also the former thread's. */
+static int note_owner(struct books *books, uint32_t slot, uint32_t tid)
+{
+	int err = 0;
+
+	if (books->tid[slot] && books->tid[slot] != tid && books->looked)
+		err = add_owner(books, slot, books->looked - 1);
+	books->tid[slot] = tid;
+	return err;
+}
+
 static int read_threads(struct books *books, thread_fn fn, void *what)
 {
 	uint64_t at = BOOKS_AT_THREADS, data_end;
@@ -225,55 +251,72 @@ static int read_threads(struct books *books, thread_fn fn, void *what)
 		struct thread_head thread;
 
 		err = read_books_at(books, thread_at(slot), &thread, sizeof(thread));
-		if (!err && thread.tid) {
-			books->tid[slot] = thread.tid;
-			err = fn(what, slot, &thread);
-		}
+		if (!err && thread.tid)
+			err = note_owner(books, slot, thread.tid) ?: fn(what, slot, &thread);
 		at = thread_at(slot + 1);
 	}
+	if (!err)
+		books->looked = books->epoch_nr - 1;
 	return err;
 }
 
 static uint32_t tid_of(const struct books *books, uint32_t slot, uint32_t epoch)
 {
-	for (size_t i = 0; i < books->owner_nr; i++)
-		if (books->owner[i].slot == slot && epoch <= books->owner[i].until)
-			return books->owner[i].tid;
-	return books->tid[slot];
+	uint32_t tid = books->tid[slot];
+
+	for (uint32_t i = books->owned[slot]; i && epoch <= books->owner[i - 1].until; i = books->owner[i - 1].before)
+		tid = books->owner[i - 1].tid;
+	return tid;
 }
 
 struct freeing {
 	struct books *books;
 	bool (*is_there)(void *what, uint32_t tid);
 	void *what;
+	uint32_t *slot;
+	size_t slot_nr, slot_alloc;
 };
 
-static int free_slot(void *freeing_, uint32_t slot, const struct thread_head *thread)
+static int find_free_slot(void *freeing_, uint32_t slot, const struct thread_head *thread)
 {
 	struct freeing *freeing = freeing_;
 	struct books *books = freeing->books;
-	struct slot_owner owner = { slot, thread->tid, books->epoch_nr - 1 };
 	bool was_seen = books->seen[slot] == thread->tid;
-	const uint32_t none = 0;
-	int err;
 
 	books->seen[slot] = thread->tid;
-	if (!was_seen || freeing->is_there(freeing->what, thread->tid))
-		return 0;
-	err = array_push(books, owner, owner);
-	if (!err && pwrite(books->fd, &none, sizeof(none), thread_at(slot)) != sizeof(none))
-		err = -errno;
-	return err;
+	return was_seen && !freeing->is_there(freeing->what, thread->tid) ? array_push(freeing, slot, slot) : 0;
+}
+
+/* If another thread has just taken it over, it stays. */
+static void free_slot(struct books *books, uint32_t slot, uint32_t until)
+{
+	struct books_thread *thread = mmap(NULL, BOOKS_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, books->fd, thread_at(slot));
+	uint32_t tid = books->tid[slot];
+	uint64_t inside;
+
+	if (thread == MAP_FAILED)
+		return;
+	inside = __atomic_load_n(&thread->inside, __ATOMIC_ACQUIRE);
+	if (inside && __atomic_load_n(&thread->tid, __ATOMIC_ACQUIRE) == tid) /* it has ended there */
+		__atomic_compare_exchange_n(&thread->inside, &inside, 0, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+	if (__atomic_compare_exchange_n(&thread->tid, &tid, 0, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED) &&
+	    !add_owner(books, slot, until))
+		books->tid[slot] = 0;
+	munmap(thread, BOOKS_PAGE);
 }
 
 void books_free_threads(struct books *books, bool (*is_there)(void *what, uint32_t tid), void *what)
 {
 	struct freeing freeing = { books, is_there, what };
-	size_t before_nr = books->owner_nr;
+	uint32_t until = books->epoch_nr - 1;
+	int err = read_threads(books, find_free_slot, &freeing);
 
-	/* A slot that is taken anew has blocks of later epochs. */
-	if (!read_threads(books, free_slot, &freeing) && books->owner_nr > before_nr)
-		books_tick(books, books->epoch[books->epoch_nr - 1]);
+	/* The epoch first: a thread that takes a slot anew has blocks of later ones only. */
+	if (!err && freeing.slot_nr)
+		err = books_tick(books, books->epoch[books->epoch_nr - 1]);
+	for (size_t i = 0; i < freeing.slot_nr && !err; i++)
+		free_slot(books, freeing.slot[i], until);
+	free(freeing.slot);
 }
 
 /* ---- cut ---- */
@@ -308,20 +351,31 @@ static uint64_t hooks_left(const struct thread_head *thread)
 	return thread->allocations + thread->frees + thread->unknown_frees;
 }
 
+struct waiting {
+	struct books *books;
+	uint64_t until_ns; /* for all threads */
+};
+
 /* Waits until the thread has left the hook that it was in. */
-static int await_thread(void *books_, uint32_t slot, const struct thread_head *before)
+static int await_thread(void *waiting_, uint32_t slot, const struct thread_head *before)
 {
-	struct books *books = books_;
+	const struct waiting *waiting = waiting_;
 	struct thread_head now = *before;
 	int err = 0;
 
-	for (uint64_t waited_ns = 0; !err && now.inside && hooks_left(&now) == hooks_left(before); waited_ns += HOOK_LOOK_NS) {
-		if (waited_ns >= HOOK_WAIT_NS)
+	while (!err && now.inside && hooks_left(&now) == hooks_left(before)) {
+		if (monotonic_now_ns() >= waiting->until_ns)
 			return -EAGAIN;
 		pause_ns(HOOK_LOOK_NS);
-		err = read_books_at(books, thread_at(slot), &now, sizeof(now));
+		err = read_books_at(waiting->books, thread_at(slot), &now, sizeof(now));
 	}
 	return err;
+}
+
+static int note_thread(void *unused, uint32_t slot, const struct thread_head *thread)
+{
+	(void)unused, (void)slot, (void)thread;
+	return 0;
 }
 
 /*
@@ -330,12 +384,14 @@ static int await_thread(void *books_, uint32_t slot, const struct thread_head *b
  */
 static int await_hooks(struct books *books)
 {
+	struct waiting waiting = { .books = books };
 	int err;
 
 	if (books->has_ended)
-		return 0;
+		return read_threads(books, note_thread, NULL);
 	err = syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) ? -errno : 0;
-	err = err ?: read_threads(books, await_thread, books);
+	waiting.until_ns = monotonic_now_ns() + HOOK_WAIT_NS;
+	err = err ?: read_threads(books, await_thread, &waiting);
 	books->late_nr += err == -EAGAIN;
 	return err;
 }
@@ -436,6 +492,20 @@ static int read_large(void *books_, const void *entries, uint64_t first, uint64_
 	return err;
 }
 
+static int read_handed(void *books_, const void *entries, uint64_t first, uint64_t nr)
+{
+	const struct books *books = books_;
+	const struct books_large *entry = entries;
+	int err = 0;
+
+	(void)first;
+	for (uint64_t i = 0; i < nr && !err; i++)
+		if (entry[i].address >= BOOKS_PAGE && entry[i].size >> BOOKS_HANDED_SHIFT == books->cut)
+			err = add_books_block(books_, entry[i].address, entry[i].word,
+					      entry[i].size % (UINT64_C(1) << BOOKS_HANDED_SHIFT));
+	return err;
+}
+
 static bool is_block_at(uint32_t i, const void *address, const void *blocks)
 {
 	return ((const struct books_block *)blocks)[i].address == *(const uint64_t *)address;
@@ -489,7 +559,7 @@ static int collect_blocks(struct books *books)
 	read_nr = books->block_nr;
 	err = err ?: await_hooks(books); /* those that were handing over */
 	err = err ?: read_elements(books, BOOKS_AT_HANDED, 0, number_of(&books->head->handed_nr, BOOKS_HANDED_MAX),
-				   sizeof(struct books_large), read_large, books);
+				   sizeof(struct books_large), read_handed, books);
 	return err ?: unite_handed(books, read_nr);
 }
 
@@ -529,13 +599,23 @@ static uint32_t frames_of_node(const struct trie *trie, uint32_t node)
 	return nr;
 }
 
-/* 0 or -ENOMEM, or an error of the file. */
+static int read_nodes(void *trie_, const void *nodes, uint64_t first, uint64_t nr)
+{
+	struct trie *trie = trie_;
+
+	memcpy(&trie->node[first], nodes, nr * sizeof(*trie->node));
+	return 0;
+}
+
+/* Takes memory for the nodes that are there, whatever their number says. 0 or -ENOMEM, or an error of the file. */
 static int read_trie(const struct books *books, uint32_t most, struct trie *ret)
 {
 	*ret = (struct trie){ .nr = number_of(&books->head->node_nr, BOOKS_NO_NODE - 1) + UINT64_C(1), .most = most };
-	ret->node = malloc(ret->nr * sizeof(*ret->node));
+	ret->node = calloc(ret->nr, sizeof(*ret->node));
 	ret->frame = calloc(most + 1, sizeof(*ret->frame));
-	return ret->node && ret->frame ? read_books_at(books, BOOKS_AT_NODES, ret->node, ret->nr * sizeof(*ret->node)) : -ENOMEM;
+	if (!ret->node || !ret->frame)
+		return -ENOMEM;
+	return read_elements(books, BOOKS_AT_NODES, 0, ret->nr, sizeof(*ret->node), read_nodes, ret);
 }
 
 int books_read_stacks(struct books *books, uint32_t most, books_stack_fn fn, void *what)

@@ -58,38 +58,69 @@ static inline uint32_t own_tid(void)
 	return tid;
 }
 
+/* Threads of now have different ones; a later thread gets the one of a thread that has ended. */
+static inline uint64_t own_thread_pointer(void)
+{
+	uint64_t pointer;
+
+	__asm__("movq %%fs:0, %0" : "=r"(pointer));
+	return pointer;
+}
+
 static inline struct books_thread *thread_slot(uint32_t slot)
 {
 	return BOOKS_AS(struct books_thread, BOOKS_AT_THREADS + slot % BOOKS_THREADS * BOOKS_THREAD_BYTES);
 }
 
-/* The recorder frees the slots of threads that have ended. */
-static __attribute__((noinline)) struct books_thread *find_thread_slowly(uint32_t tid)
+/* `was`: 0, or a thread that has ended. */
+static bool take_thread_slot(uint32_t slot, uint32_t was, uint32_t tid)
 {
-	for (uint32_t i = 0; i < BOOKS_THREAD_TRIES; i++)
-		if (LOAD(thread_slot(tid + i)->tid) == tid)
-			return thread_slot(tid + i);
-	for (uint32_t i = 0; i < BOOKS_THREAD_TRIES; i++) {
-		struct books_thread *thread = thread_slot(tid + i);
-		uint32_t none = 0;
+	struct books_thread *thread = thread_slot(slot);
 
-		if (!__atomic_compare_exchange_n(&thread->tid, &none, tid, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
-			continue;
-		thread->slot = (tid + i) % BOOKS_THREADS;
-		thread->inside = thread->latest = 0;
-		thread->frame_nr = 0;
-		return thread;
-	}
+	if (!__atomic_compare_exchange_n(&thread->tid, &was, tid, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+		return false;
+	thread->slot = slot % BOOKS_THREADS;
+	thread->inside = thread->latest = thread->passed = 0;
+	thread->frame_nr = 0;
+	__atomic_store_n(&thread->pointer, own_thread_pointer(), __ATOMIC_RELAXED);
+	__atomic_store_n(&thread->pointer_tid, tid, __ATOMIC_RELEASE);
+	return true;
+}
+
+/* Its thread has ended if the caller has its thread pointer. */
+static bool has_slot_ended(uint32_t slot, uint32_t *ret_tid)
+{
+	const struct books_thread *thread = thread_slot(slot);
+
+	*ret_tid = LOAD(thread->tid);
+	return __atomic_load_n(&thread->pointer_tid, __ATOMIC_ACQUIRE) == *ret_tid && LOAD(thread->pointer) == own_thread_pointer();
+}
+
+/* The recorder frees the slots of threads that have ended. Where there were too many since, one of these is taken over. */
+static __attribute__((noinline)) struct books_thread *find_thread_slowly(uint32_t first, uint32_t tid)
+{
+	uint32_t was;
+
+	for (uint32_t i = 0; i < BOOKS_THREAD_TRIES; i++)
+		if (LOAD(thread_slot(first + i)->tid) == tid)
+			return thread_slot(first + i);
+	for (uint32_t i = 0; i < BOOKS_THREAD_TRIES; i++)
+		if (take_thread_slot(first + i, 0, tid))
+			return thread_slot(first + i);
+	for (uint32_t i = 0; i < BOOKS_THREAD_TRIES; i++)
+		if (has_slot_ended(first + i, &was) && take_thread_slot(first + i, was, tid))
+			return thread_slot(first + i);
 	count_books_loss(BOOKS_LOST_THREADS);
 	return NULL;
 }
 
 static inline struct books_thread *find_thread_slot(void)
 {
-	uint32_t tid = own_tid();
-	struct books_thread *thread = thread_slot(tid);
+	uint64_t pointer = own_thread_pointer();
+	uint32_t tid = own_tid(), first = pointer >> 12 ^ pointer >> 20;
+	struct books_thread *thread = thread_slot(first);
 
-	return likely(LOAD(thread->tid) == tid) ? thread : find_thread_slowly(tid);
+	return likely(LOAD(thread->tid) == tid) ? thread : find_thread_slowly(first, tid);
 }
 
 #define STACK_MOST (UINT64_C(1) << 20) /* so far from a hook, a stack pointer is of another stack: a signal handler's */

@@ -73,7 +73,7 @@ static __attribute__((noinline)) void count_temporary(uint64_t word, uint64_t si
 }
 
 /* A block of the snapshot that is being read. */
-static __attribute__((noinline)) void hand_over(uint64_t address, uint64_t word, uint64_t size)
+static __attribute__((noinline)) void hand_over(const struct hook *hook, uint64_t address, uint64_t word, uint64_t size)
 {
 	uint32_t nr = __atomic_fetch_add(&HEAD->handed_nr, 1, __ATOMIC_RELAXED);
 
@@ -81,6 +81,7 @@ static __attribute__((noinline)) void hand_over(uint64_t address, uint64_t word,
 		__atomic_store_n(&HEAD->handed_nr, BOOKS_HANDED_MAX, __ATOMIC_RELAXED);
 		return count_books_loss(BOOKS_LOST_HANDED);
 	}
+	size |= hook->now >> 32 << BOOKS_HANDED_SHIFT;
 	BOOKS_AS(struct books_large, BOOKS_AT_HANDED)[nr] = (struct books_large){ address, word, size };
 }
 
@@ -90,7 +91,7 @@ static inline void leave_word(const struct hook *hook, uint64_t address, uint64_
 	if (unlikely(word & BLOCK_IS_CODE))
 		retire_code(address);
 	if (unlikely(BLOCK_EPOCH(word) < hook->now >> 32))
-		hand_over(address, word, size);
+		hand_over(hook, address, word, size);
 	if (address == hook->thread->latest)
 		count_temporary(word, size, is_raw);
 }
@@ -110,7 +111,9 @@ static __attribute__((noinline)) uint64_t leave_slowly(const struct hook *hook, 
 		return word;
 	}
 unknown:
-	hook->thread->unknown_frees++;
+	if (address != hook->thread->passed)
+		hook->thread->unknown_frees++;
+	hook->thread->passed = 0;
 	return 0;
 }
 
@@ -174,7 +177,15 @@ static inline void *hook_calloc(int domain, void *ctx, size_t nr, size_t size)
 
 #define SIZE_BITS (((UINT64_C(1) << BLOCK_SIZE_BITS) - 1) << BLOCK_SIZE_SHIFT)
 
-/* Another thread may get the old address before the call returns. If it fails, the block is there as it was. */
+/* The block is there as it was, and was not freed. */
+static __attribute__((noinline)) void put_back(const struct hook *hook, uint64_t address, uint64_t word, uint64_t size)
+{
+	hook->thread->frees--;
+	if (!put_in_books(&(struct books_large){ address, word & ~(SIZE_BITS | BLOCK_IS_CODE), size }))
+		count_books_loss(BOOKS_LOST_BLOCKS);
+}
+
+/* Another thread may get the old address before the call returns. */
 static inline void *hook_realloc(int domain, void *ctx, void *was, size_t size)
 {
 	const struct hook hook = begin_hook();
@@ -188,18 +199,21 @@ static inline void *hook_realloc(int domain, void *ctx, void *was, size_t size)
 	if (likely(block))
 		enter_in_books(&hook, (uint64_t)block, size, domain == PYTHON_RAW);
 	else if (old)
-		put_in_books(&(struct books_large){ (uint64_t)was, old & ~(SIZE_BITS | BLOCK_IS_CODE), old_size });
+		put_back(&hook, (uint64_t)was, old, old_size);
 	end_hook(&hook);
 	return block;
 }
 
+/* pymalloc frees a larger block through the table of the raw domain, whose hook is called for it once more. */
 static inline void hook_free(int domain, void *ctx, void *block)
 {
 	const struct hook hook = likely(block) ? begin_hook() : (struct hook){};
-	uint64_t size;
+	uint64_t size = BOOKS_SMALL_MAX + 1; /* of one that is not known */
 
 	if (likely(hook.thread)) {
 		leave_block(&hook, (uint64_t)block, &size, domain == PYTHON_RAW);
+		if (domain != PYTHON_RAW && unlikely(size > BOOKS_SMALL_MAX))
+			hook.thread->passed = (uint64_t)block;
 		end_hook(&hook);
 	}
 	OLD(free_fn, domain, PYTHON_FREE)(ctx, block);

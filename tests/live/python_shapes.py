@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Work of many shapes for a recorded CPython. What stays is in KEPT; much of it is made of memory in free lists."""
 import asyncio
+import hashlib
 import json
+import lzma
 import re
 import threading
+import zlib
 
 KEPT = []
 
@@ -155,6 +158,27 @@ def failing():
             KEPT.append(error)
             error.__traceback__ = None
     del KEPT[:len(KEPT) // 3]
+
+
+def without_gil():
+    """Libraries that take blocks of the raw domain while other threads have the GIL; some of their objects stay."""
+    text = b"".join(b"%d," % (i * i) for i in range(20000))
+
+    def compress(number):
+        for i in range(10):
+            packers = zlib.compressobj(1 + i % 9), lzma.LZMACompressor(preset=number % 3)
+            KEPT.append([packer.compress(text) + packer.flush() for packer in packers])
+            KEPT.append((hashlib.sha256(text).digest(), lzma.decompress(lzma.compress(text, preset=0))[:number], zlib.compressobj()))
+
+    in_threads(compress)
+
+
+def in_threads(work, nr=4):
+    started = [threading.Thread(target=work, args=(number,)) for number in range(nr)]
+    for thread in started:
+        thread.start()
+    for thread in started:
+        thread.join()
 
 
 SHAPES = (free_lists, generators, coroutines, recursion, reallocated, executed, parsed, failing)

@@ -52,12 +52,38 @@ int python_books_add(struct all_python_books *all, const struct python_books *ne
 	return err;
 }
 
+static bool read_table_words(pid_t pid, uint64_t address, uint64_t *ret, int nr)
+{
+	int err = 0;
+
+	for (int i = 0; i < nr && !err; i++)
+		err = read_table_word(pid, address + sizeof(*ret) * i, &ret[i]);
+	return !err;
+}
+
+/* Whether these are the pointers to hooks, or of a tracemalloc in front, whose context has them: it calls them. */
+static bool lead_to_hooks(pid_t pid, const struct python_word *hook)
+{
+	uint64_t table = hook[PYTHON_MALLOC].address - sizeof(uint64_t), word[1 + PYTHON_OPERATION_NR];
+
+	for (int layer = 0; layer < 2; layer++) {
+		int same = 0;
+
+		if (!read_table_words(pid, table, word, 1 + PYTHON_OPERATION_NR))
+			return !layer; /* the process has ended, or another has come to its address */
+		while (same < PYTHON_OPERATION_NR && word[1 + same] == hook[same].put)
+			same++;
+		if (same == PYTHON_OPERATION_NR)
+			return true;
+		table = word[0];
+	}
+	return false;
+}
+
 static bool has_hooks(const struct python_books *books)
 {
-	uint64_t word;
-
-	for (int i = 0; i < PYTHON_WORDS; i++)
-		if (!read_table_word(books->pid, books->word[i].address, &word) && word != books->word[i].put)
+	for (int domain = 0; domain < PYTHON_DOMAIN_NR; domain++)
+		if (!lead_to_hooks(books->pid, &books->word[domain * PYTHON_OPERATION_NR]))
 			return false;
 	return true;
 }
@@ -267,6 +293,10 @@ static int read_books_of(struct collector *collector, struct target *target)
 	err = err ?: books_cut(books, monotonic_now_ns(), target->life.has_ended);
 	err = err ?: books_read_blocks(books, join_block, &joining);
 	err = err ?: books_read_codes(books, join_code, &joining);
+	if (err == -EAGAIN || err == -ENOSPC)
+		notes_add(&collector->notes, "process %d (%s): no snapshot now, %s", target->identity.pid, target->identity.comm,
+			  err == -ENOSPC ? "as its books have room for no more: attach again" :
+			  "as a thread has been in a call of its allocator for so long (is it stopped, or throttled?)");
 	join_numbers(target, &joining);
 	free(joining.thread);
 	return err;
