@@ -39,7 +39,7 @@ static void read_counters(const struct accounts *accounts, const struct target *
 	*ret = accounts->process[target->slot];
 	if (!ret->image)
 		*ret = target->now.account;
-	if (!ret->counter[COUNTER_allocations]) /* a source of blocks counts by itself, at each pass */
+	if (target->drained.is_of_source) /* at each pass */
 		memcpy(ret->counter, target->drained.account.counter, sizeof(ret->counter));
 }
 

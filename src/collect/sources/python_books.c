@@ -267,6 +267,7 @@ static void join_numbers(struct target *target, const struct joining *joining)
 	counter[COUNTER_current_bytes] = joining->live_bytes;
 	counter[COUNTER_current_blocks] = joining->live_nr;
 	target->drained.cost.cost_ns = numbers.cost_ns;
+	target->drained.is_of_source = true;
 }
 
 static bool is_own_tid_running(void *joining, uint32_t own)

@@ -38,6 +38,7 @@ struct target_life {
 struct target_account {
 	struct process account;
 	struct cost_sum cost;
+	bool is_of_source; /* a source of blocks has counted, and no probe */
 };
 
 /* The state of a process as its written snapshots show it. */
