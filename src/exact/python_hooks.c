@@ -47,6 +47,8 @@ static inline void enter_in_books(const struct hook *hook, uint64_t address, uin
 		NODES[node].allocations++;
 		NODES[node].allocated_bytes += size;
 	}
+	if (unlikely(node == BOOKS_NO_NODE))
+		count_books_loss(BOOKS_LOST_TRACEBACKS);
 	word |= node;
 	place = likely(is_small(address, size)) ? small_word(address) : NULL;
 	if (likely(place))
