@@ -15,6 +15,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/idmap.h"
+#include "exact/books_epochs.h"
 
 #define ADDRESS_LIMIT (UINT64_C(1) << BOOKS_ADDRESS_BITS)
 #define READ_BYTES (UINT64_C(1) << 20)
@@ -39,6 +40,7 @@ struct books {
 	uint64_t opened_ns, opened_cycles; /* the time stamp counter then */
 	struct slot_owner *owner; /* of slots that were freed, by time */
 	size_t owner_nr, owner_alloc;
+	uint32_t late_epoch, late_is; /* blocks that came while epochs were merged, and their epoch; 0: none */
 	uint32_t looked; /* the epoch when slots were last looked at */
 	uint32_t *owned; /* by slot: the latest of its owner[], + 1; 0: none */
 	uint32_t *tid; /* of each slot now */
@@ -402,11 +404,83 @@ static void end_cut(struct books *books)
 	books->cut = 0;
 }
 
+/* ret[]: two epochs become one, if no slot had another thread from the second one on. Returns how many are left. */
+static uint32_t plan_merge(const struct books *books, uint16_t *ret)
+{
+	uint32_t nr = 0;
+
+	for (size_t i = 0; i < books->owner_nr; i++)
+		ret[books->owner[i].until] = 1;
+	for (size_t i = 0, first = 0; i < books->epoch_nr; i++) {
+		bool ends = ret[i] || i > first;
+
+		ret[i] = nr;
+		nr += ends || i + 1 == books->epoch_nr;
+		first = ends ? i + 1 : first;
+	}
+	return nr;
+}
+
+/* Later blocks have the next epoch; blocks that the process entered meanwhile still have the last one of before. */
+static int merge_epochs(struct books *books, uint64_t now_ns, uint16_t *map)
+{
+	uint32_t nr = plan_merge(books, map), last = books->epoch_nr - 1;
+	int err = nr > BOOKS_EPOCHS_MAX / 4 * 3 ? -ENOSPC : books_map_epochs(books->fd, map);
+
+	if (err)
+		return err;
+	for (uint32_t i = 1; i <= last; i++)
+		if (map[i] != map[i - 1])
+			books->epoch[map[i]] = books->epoch[i];
+	for (size_t i = 0; i < books->owner_nr; i++)
+		books->owner[i].until = map[books->owner[i].until];
+	books->looked = map[books->looked];
+	books->epoch_nr = nr;
+	books->late_epoch = last;
+	books->late_is = nr - 1;
+	return begin_epoch(books, now_ns, false);
+}
+
+/* Once no hook has the last epoch of before. */
+static int end_merge(struct books *books, uint16_t *map)
+{
+	int err = await_hooks(books);
+
+	for (uint32_t i = 0; i < BOOKS_EPOCHS_MAX; i++)
+		map[i] = i;
+	map[books->late_epoch] = books->late_is;
+	err = err ?: books_map_epochs(books->fd, map);
+	if (!err)
+		books->late_epoch = 0;
+	return err;
+}
+
+static int make_room_for_epochs(struct books *books, uint64_t now_ns)
+{
+	bool is_full = books->epoch_nr >= BOOKS_EPOCHS_MAX - 1;
+	uint16_t *map;
+	int err = 0;
+
+	if (!is_full && !books->late_epoch)
+		return 0;
+	map = calloc(BOOKS_EPOCHS_MAX, sizeof(*map));
+	if (!map)
+		return -ENOMEM;
+	if (!books->late_epoch)
+		err = merge_epochs(books, now_ns, map);
+	err = err ?: end_merge(books, map);
+	free(map);
+	return err;
+}
+
 int books_cut(struct books *books, uint64_t now_ns, bool has_ended)
 {
 	int err;
 
 	books->has_ended = has_ended;
+	err = make_room_for_epochs(books, now_ns);
+	if (err)
+		return err;
 	books->head->handed_nr = 0;
 	err = begin_epoch(books, now_ns, true);
 	if (err)

@@ -27,12 +27,13 @@ void books_close(struct books *books); /* may be NULL */
 
 /*
  * Begins an epoch: the blocks of now are the ones that were entered before. -EAGAIN: a thread has been in a call of its
- * allocator for too long, so that it is not known whether it has seen that; -ENOSPC: there were too many epochs. In a
- * process that has ended, no thread is waited for.
+ * allocator for too long, so that it is not known whether it has seen that. In a process that has ended, no thread is
+ * waited for. When there are no more epochs, each two become one: births are less exact then. -ENOSPC: slots have had other
+ * threads in too many of them.
  */
 int books_cut(struct books *books, uint64_t now_ns, bool has_ended);
 
-/* Begins an epoch for the births of blocks alone. */
+/* Begins an epoch for the births of blocks alone. -ENOSPC: only a cut makes room for more. */
 int books_tick(struct books *books, uint64_t now_ns);
 
 struct books_block {

@@ -252,17 +252,68 @@ Test(exact_books, are_waited_for_in_all)
 	cr_expect_eq(pass(), 0);
 }
 
-Test(exact_books, begin_no_more_epochs_than_there_are)
-{
-	int err = 0;
-	uint64_t nr = 1;
+#define BORN_EACH 100
 
-	for (; !err && nr <= BOOKS_EPOCHS_MAX; nr++)
-		err = books_tick(made.books, nr);
-	cr_expect_eq(err, -ENOSPC);
-	cr_expect_eq(nr, BOOKS_EPOCHS_MAX + 1, "%lu", nr);
-	cr_expect_eq(MADE_HEAD(&made)->now, BOOKS_EPOCHS_MAX - 1);
-	cr_expect_eq(books_cut(made.books, 2, false), -ENOSPC);
+/* Block i is born in epoch BORN_EACH * i, of which the time is its number. */
+static uint64_t address_born(uint64_t i)
+{
+	return i % 2 ? 0x100000 + 16 * i : 0x70000001 + 4096 * i;
+}
+
+static void put_born(uint64_t i, uint64_t epoch)
+{
+	if (i % 2)
+		put_small(address_born(i), 1, word_of(1, 16, 3, epoch));
+	else
+		*large_at(i) = (struct books_large){ address_born(i), word_of(1, 0, 3, epoch), 600 };
+}
+
+static const struct books_block *block_born(uint64_t i)
+{
+	for (size_t k = 0; k < read_.block_nr; k++)
+		if (read_.block[k].address == address_born(i))
+			return &read_.block[k];
+	return NULL;
+}
+
+/* Births and threads of all blocks so far; births are as exact as the epochs that were merged. */
+static void check_born(uint64_t nr, uint64_t now_ns, uint64_t off_by)
+{
+	cr_assert_eq(cut_and_read(&made, now_ns, false, &read_), 0);
+	cr_assert_eq(read_.block_nr, nr);
+	for (uint64_t i = 0; i < nr; i++) {
+		const struct books_block *block = block_born(i);
+
+		cr_assert(block && block->birth_ns <= i * BORN_EACH + 1 && block->birth_ns + off_by >= i * BORN_EACH, "%lu: %lu", i,
+			  block ? block->birth_ns : 0);
+		cr_assert_eq(block->tid, 1000 + i / 10, "%lu: %u", i, block->tid);
+	}
+}
+
+/* Half of them are merged when there are no more. A slot changes its thread now and then. */
+Test(exact_books, have_epochs_without_end)
+{
+	uint64_t born_nr = 0, merge_nr = 0;
+
+	MADE_HEAD(&made)->level_nr = BOOKS_LEVELS_MAX;
+	for (uint64_t time = 0; time < 3 * BOOKS_EPOCHS_MAX; time++) {
+		int err = time ? books_tick(made.books, time) : 0;
+
+		if (err == -ENOSPC) {
+			check_born(born_nr, time, 2 << ++merge_nr);
+			cr_assert((uint32_t)MADE_HEAD(&made)->now < BOOKS_EPOCHS_MAX * 3 / 4, "%u", (uint32_t)MADE_HEAD(&made)->now);
+		}
+		if (time % BORN_EACH)
+			continue;
+		if (born_nr % 10 == 0) {
+			books_free_threads(made.books, is_none, NULL);
+			books_free_threads(made.books, is_none, NULL);
+			made_thread(&made, 3)->tid = 1000 + born_nr / 10;
+		}
+		put_born(born_nr++, (uint32_t)MADE_HEAD(&made)->now);
+	}
+	check_born(born_nr, 3 * BOOKS_EPOCHS_MAX, 2 << merge_nr);
+	cr_expect(merge_nr >= 3 && merge_nr <= 6, "%lu", merge_nr);
 }
 
 /* ---- tracebacks ---- */

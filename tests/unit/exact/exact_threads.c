@@ -207,6 +207,37 @@ Test(exact_threads, have_all_blocks_of_one_moment_in_each_snapshot, .timeout = 1
 	release_made_books(&made);
 }
 
+/* Epochs are merged while the threads run. */
+Test(exact_threads, have_all_blocks_when_epochs_were_merged, .timeout = 600)
+{
+	static struct keeper keeper[THREADS] = { { SMALL }, { LARGE }, { MOVED }, { MIXED } };
+	static struct fake_thread none;
+	struct read_books read = {};
+	struct made_books made;
+	pthread_t thread[THREADS];
+	uint64_t now_ns = 1;
+
+	fake_python_begin(&python, 11, &none, 1, 1, &made);
+	begin_threads(thread, keep_blocks, keeper, sizeof(*keeper));
+	wait_for_keepers(keeper);
+	for (int cut = 0; cut < 12; cut++) {
+		int err = 0;
+
+		while (!err && cut % 3 == 0)
+			err = books_tick(made.books, ++now_ns);
+		err = cut_and_read(&made, ++now_ns, false, &read);
+		cr_assert(!err || err == -EAGAIN, "%d", err);
+		for (int i = 0; i < THREADS && !err; i++)
+			check_moment(&keeper[i], &read, cut);
+	}
+	end_threads(thread);
+	cr_assert_eq(cut_and_read(&made, ++now_ns, false, &read), 0);
+	cr_expect_eq(read.block_nr, 0, "%zu blocks stay", read.block_nr);
+	fake_python_end(&python);
+	release_read_books(&read);
+	release_made_books(&made);
+}
+
 /* ---- signal handlers ---- */
 
 #define HANDLER_BLOCKS 8
