@@ -275,10 +275,19 @@ static bool is_own_tid_running(void *joining, uint32_t own)
 	return find_running(joining, own);
 }
 
-/*
- * A process that has ended writes nothing any more. One that cannot be read at this moment has the blocks of the pass
- * before in no snapshot: the pass fails.
- */
+/* A process that cannot be read at this moment has no snapshot of this pass. */
+static int put_off(struct collector *collector, struct target *target, int err)
+{
+	if (err != -EAGAIN && err != -ENOSPC)
+		return err;
+	notes_add(&collector->notes, "process %d (%s): no snapshot now, %s", target->identity.pid, target->identity.comm,
+		  err == -ENOSPC ? "as its books have room for no more: attach again" :
+		  "as a thread has been in a call of its allocator for so long (is it stopped, or throttled?)");
+	target->snapshots.is_unsaved = false;
+	return 0;
+}
+
+/* A process that has ended writes nothing any more. */
 static int read_books_of(struct collector *collector, struct target *target)
 {
 	struct joining joining = { .collector = collector, .target = target, .image = target->drained.account.image };
@@ -294,13 +303,10 @@ static int read_books_of(struct collector *collector, struct target *target)
 	err = err ?: books_cut(books, monotonic_now_ns(), target->life.has_ended);
 	err = err ?: books_read_blocks(books, join_block, &joining);
 	err = err ?: books_read_codes(books, join_code, &joining);
-	if (err == -EAGAIN || err == -ENOSPC)
-		notes_add(&collector->notes, "process %d (%s): no snapshot now, %s", target->identity.pid, target->identity.comm,
-			  err == -ENOSPC ? "as its books have room for no more: attach again" :
-			  "as a thread has been in a call of its allocator for so long (is it stopped, or throttled?)");
-	join_numbers(target, &joining);
+	if (!err)
+		join_numbers(target, &joining);
 	free(joining.thread);
-	return err;
+	return put_off(collector, target, err);
 }
 
 int read_python_books(struct collector *collector)
