@@ -474,9 +474,22 @@ static __attribute__((noinline)) uint32_t walk_slowly(struct books_thread *threa
 	return node;
 }
 
+/* The innermost frame of the memo is at another instruction, and all others are as they were. */
+static inline uint32_t step_on(struct books_thread *thread, struct books_frame *top)
+{
+	uint64_t instruction = frame_instruction(top->frame);
+	bool stays;
+
+	thread->steps++;
+	top->node = child_of(thread, top[-1].node, top->frame, instruction, &stays);
+	top->instruction = stays ? instruction : 1;
+	return top->node;
+}
+
 static inline uint32_t walk_by_memo(struct books_thread *thread)
 {
 	uint64_t state = own_thread_state(), frame = likely(state) ? innermost_frame(state) : 0;
+	struct books_frame *top;
 	uint32_t gone_nr;
 
 	if (unlikely(!frame))
@@ -484,9 +497,11 @@ static inline uint32_t walk_by_memo(struct books_thread *thread)
 	gone_nr = __atomic_load_n(&HEAD->gone_nr, __ATOMIC_ACQUIRE);
 	if (unlikely(gone_nr != thread->gone_nr))
 		forget_gone_code(thread, gone_nr);
-	if (thread->frame_nr && thread->frame[thread->frame_nr].frame == frame && !first_other(thread, thread->frame_nr))
-		return thread->frame[thread->frame_nr].node;
-	return walk_slowly(thread, frame);
+	top = &thread->frame[thread->frame_nr];
+	if (!thread->frame_nr || top->frame != frame || frame_back(frame) != top[-1].frame ||
+	    first_other(thread, thread->frame_nr - 1))
+		return walk_slowly(thread, frame);
+	return frame_instruction(frame) == top->instruction ? top->node : step_on(thread, top);
 }
 
 #ifdef PYTHON_HOOKS_COMPARE
