@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,8 +71,12 @@ int parse_sample(const char *text, void *field, struct reason *why)
 
 static int parse_inject(const char *text, void *field, struct reason *why)
 {
-	if (strcmp(text, "exact"))
-		return parse_sample(text, field, why);
+	int err = strcmp(text, "exact") ? parse_sample(text, field, why) : 0;
+
+	if (err && !isdigit((unsigned char)*text))
+		return reason_set(why, err, "'%.100s' is not 'exact', and no size such as 64K", text);
+	if (err || strcmp(text, "exact"))
+		return err;
 	*(uint64_t *)field = COLLECTOR_INJECT_EXACT;
 	return 0;
 }

@@ -94,10 +94,11 @@ static int refuse_injection(struct collector *collector, const struct injection_
 				  change_text(try->times.change), ways.text);
 	}
 	if (there.owner_is_running)
-		return reason_set(why, err, "process %d has a sampler that another recording (process %d) has injected: "
-				  "without --inject its samples are recorded, too", pid, there.owner);
-	return reason_set(why, err, "process %d has a sampler that an earlier recording has left in it: 'allocsnap eject %d' "
-			  "takes it out", pid, pid);
+		return reason_set(why, err, "process %d has %s that another recording (process %d) has injected%s", pid,
+				  inject_kind_text(there.kind), there.owner, there.kind == INJECT_HOOKS ?
+				  ": only that one has its blocks" : ": without --inject its samples are recorded, too");
+	return reason_set(why, err, "process %d has %s that an earlier recording has left in it: 'allocsnap eject %d' takes it out",
+			  pid, inject_kind_text(there.kind), pid);
 }
 
 /* "malloc, free of /lib/libc.so.6; …": what the sampler takes over. The caller frees *ret. */
@@ -201,10 +202,14 @@ static int inject_hooks(struct collector *collector, const struct target *target
 
 static int inject_exactly(struct collector *collector, struct injection_try *try)
 {
-	struct target *target = target__open(try->pid, &collector->objects, &try->found);
+	struct inject_found there;
 	struct inject_python python;
+	struct target *target;
 	int err;
 
+	if (!inject_find(try->pid, &there, &try->found) && there.is_active)
+		return -EEXIST;
+	target = target__open(try->pid, &collector->objects, &try->found);
 	if (!target)
 		return -errno;
 	err = python_hooks_plan(collector, target, &python, &try->found) ?: inject_hooks(collector, target, &python, try);

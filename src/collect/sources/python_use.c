@@ -225,6 +225,14 @@ static bool has_other_c_library(const struct mappings *mappings)
 	return false;
 }
 
+static bool has_hooks_of_others(const struct target *target)
+{
+	struct inject_found found;
+	struct reason ignored;
+
+	return !inject_find(target->identity.pid, &found, &ignored) && found.is_active && found.kind == INJECT_HOOKS;
+}
+
 /*
  * Whether the allocators in force are the file's own, or those with tracemalloc or debug hooks in front. NULL, or what is
  * in the way. Fills in the functions of debug hooks.
@@ -237,6 +245,9 @@ static const char *find_hooks(struct target *target, const struct python_info *i
 	for (int domain = 0; domain < PYTHON_DOMAIN_NR; domain++) {
 		struct python_layers layers;
 
+		if (python_layers_read(info, bias, domain, &memory, &layers, NULL) && has_hooks_of_others(target))
+			return "another recording has put its hooks in front of its allocators, and only that one has its blocks "
+				"('allocsnap eject' takes them out if it has ended)";
 		if (python_layers_read(info, bias, domain, &memory, &layers, NULL) || !layers.nr)
 			return "functions of another file are in front of its allocators, or these cannot be read";
 		if (layers.layer[layers.recorded].kind == PYTHON_LAYER_PLAIN)
