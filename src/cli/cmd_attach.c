@@ -163,6 +163,8 @@ static int run(const void *command_options, const struct arguments *args)
 
 	if (!status && options->is_dry && !options->capture.inject_bytes)
 		status = log_refusal(&cmd_attach, "--dry goes with --inject");
+	if (!status && options->is_dry && options->capture.inject_bytes == COLLECTOR_INJECT_EXACT)
+		status = log_refusal(&cmd_attach, "--dry says what a sampler would change, and nothing of --inject=exact");
 	status = status ?: find_attach_targets(&targets, options, args);
 	if (!status && options->is_dry) {
 		status = plan_injections(&targets);

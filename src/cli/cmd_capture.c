@@ -392,7 +392,7 @@ static int check_injection(const struct command *command, const struct capture_o
 		{ options->retag, "--retag" },
 		{ options->python_frames, "--frames" },
 		{ !injects_exactly(options) && options->domains && !(options->domains & COLLECTOR_MALLOC), "--domain without malloc" },
-		{ injects_exactly(options) && options->domains & ~COLLECTOR_PYTHON, "--domain, which is python with it," },
+		{ injects_exactly(options) && options->domains & ~COLLECTOR_PYTHON, "--domain other than python" },
 		{ injects_exactly(options) && options->max_overhead, "--max-overhead" },
 		{ injects_exactly(options) && options->recording.triggers.peak_percent, "--on-peak" },
 		{ injects_exactly(options) &&
@@ -402,7 +402,8 @@ static int check_injection(const struct command *command, const struct capture_o
 
 	for (size_t i = 0; i < ARRAY_SIZE(others) && options->inject_bytes; i++)
 		if (others[i].is_given)
-			return log_refusal(command, "--inject and %s exclude each other", others[i].name);
+			return log_refusal(command, "--inject%s and %s exclude each other", injects_exactly(options) ? "=exact" : "",
+					   others[i].name);
 	return EXIT_DONE;
 }
 
