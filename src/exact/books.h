@@ -57,6 +57,7 @@ enum books_loss {
 	BOOKS_LOST_TRACEBACKS, /* no room in the trie: blocks without a traceback */
 	BOOKS_LOST_CODES,      /* frames of code objects for which there was no room */
 	BOOKS_LOST_HANDED,     /* blocks that a snapshot lacks, as they were freed while it was read */
+	BOOKS_UNSEEN_FREES,    /* blocks found in the books where the allocator has just given another: they were freed unseen */
 	BOOKS_DEEP,	       /* walks that had more than BOOKS_DEEPEST frames: outer ones are missing */
 	BOOKS_LOSS_NR,
 };
@@ -104,8 +105,9 @@ struct books_thread {
 	uint32_t tid;	 /* as the C library has it; 0: a free slot */
 	uint32_t gone_nr; /* of the head, when the memo was last looked through */
 	uint64_t inside; /* the stack pointer of the hook that the thread is in; 0: none */
+	uint64_t left; /* hooks that it has left: two looks say whether it is in another one */
 	uint64_t latest; /* the address of the block that it entered last */
-	uint64_t allocations, frees, unknown_frees; /* counted at the end of a hook: two looks say whether it has left one */
+	uint64_t allocations, frees, unknown_frees;
 	uint64_t steps; /* frames that were not in the memo */
 	uint64_t cycles; /* of the time stamp counter, in one of BOOKS_TIMED_EACH blocks that were entered, or freed */
 	uint64_t pointer; /* the thread pointer of thread pointer_tid */

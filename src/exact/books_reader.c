@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "exact/books_reader.h"
+#include "exact/books_private.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +14,6 @@
 
 #include "base/array.h"
 #include "base/clock.h"
-#include "base/idmap.h"
 #include "exact/books_epochs.h"
 
 #define ADDRESS_LIMIT (UINT64_C(1) << BOOKS_ADDRESS_BITS)
@@ -22,38 +21,9 @@
 #define HOOK_WAIT_NS (500 * 1000000ull)
 #define HOOK_LOOK_NS 50000
 
-/* The thread that a slot had at another time. Blocks of epochs up to `until` belong to this thread, if not to one before it. */
-struct slot_owner {
-	uint32_t slot, tid, until;
-	uint32_t before; /* its place in owner[], + 1; 0: none */
-};
-
-struct books {
-	int fd;
-	struct books_head *head; /* its first page, which the recorder writes, too */
-	uint64_t *epoch; /* when each began, ns */
-	size_t epoch_nr, epoch_alloc;
-	uint32_t cut; /* 0: none is under way */
-	bool has_ended; /* the process */
-	uint32_t codes_read;
-	uint64_t late_nr;
-	uint64_t opened_ns, opened_cycles; /* the time stamp counter then */
-	struct slot_owner *owner; /* of slots that were freed, by time */
-	size_t owner_nr, owner_alloc;
-	uint32_t late_epoch, late_is; /* blocks that came while epochs were merged, and their epoch; 0: none */
-	uint32_t looked; /* the epoch when slots were last looked at */
-	uint32_t *owned; /* by slot: the latest of its owner[], + 1; 0: none */
-	uint32_t *tid; /* of each slot now */
-	uint32_t *seen; /* the same, when slots were last freed */
-	struct books_block *block; /* of the pass */
-	size_t block_nr, block_alloc;
-	struct idmap handed; /* into block[] */
-};
-
 /* ---- bytes of the file ---- */
 
-/* Holes are zeros, and stay holes. */
-static int read_books_at(const struct books *books, uint64_t at, void *to, size_t bytes)
+int read_books_at(const struct books *books, uint64_t at, void *to, size_t bytes)
 {
 	for (size_t done = 0; done < bytes;) {
 		ssize_t got = pread(books->fd, (char *)to + done, bytes - done, at + done);
@@ -106,8 +76,7 @@ static int read_elements(const struct books *books, uint64_t at, uint64_t first,
 	return err;
 }
 
-/* A number of the head, which the process writes. */
-static uint32_t number_of(const uint32_t *place, uint32_t most)
+uint32_t books_number(const uint32_t *place, uint32_t most)
 {
 	uint32_t nr = __atomic_load_n(place, __ATOMIC_ACQUIRE);
 
@@ -163,7 +132,7 @@ int books_open(int fd, uint64_t now_ns, struct books **ret)
 	books->opened_ns = monotonic_now_ns();
 	books->opened_cycles = cycles_now();
 	books->tid = calloc(BOOKS_THREADS, sizeof(*books->tid));
-	books->seen = calloc(BOOKS_THREADS, sizeof(*books->seen));
+	books->quiet = calloc(BOOKS_THREADS, sizeof(*books->quiet));
 	books->owned = calloc(BOOKS_THREADS, sizeof(*books->owned));
 	books->head = mmap(NULL, BOOKS_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, BOOKS_AT_HEAD);
 	if (books->head == MAP_FAILED) {
@@ -173,7 +142,7 @@ int books_open(int fd, uint64_t now_ns, struct books **ret)
 	if (!err && (memcmp(books->head->magic, BOOKS_MAGIC, sizeof(books->head->magic)) ||
 		     books->head->version != BOOKS_VERSION))
 		err = -EINVAL;
-	if (!books->tid || !books->seen || !books->owned)
+	if (!books->tid || !books->quiet || !books->owned)
 		err = -ENOMEM;
 	err = err ?: books_tick(books, now_ns);
 	if (err)
@@ -194,7 +163,7 @@ void books_close(struct books *books)
 	free(books->owner);
 	free(books->owned);
 	free(books->tid);
-	free(books->seen);
+	free(books->quiet);
 	free(books->block);
 	idmap_release(&books->handed);
 	free(books);
@@ -210,7 +179,7 @@ void books_turn_off(struct books *books)
 /* The beginning of struct books_thread, which is all that is read of it. */
 struct thread_head {
 	uint32_t tid, gone_nr;
-	uint64_t inside, latest, allocations, frees, unknown_frees, steps, cycles;
+	uint64_t inside, left, latest, allocations, frees, unknown_frees, steps, cycles;
 };
 
 _Static_assert(offsetof(struct thread_head, cycles) == offsetof(struct books_thread, cycles), "the same members");
@@ -279,14 +248,19 @@ struct freeing {
 	size_t slot_nr, slot_alloc;
 };
 
+/*
+ * A list of threads may lack one that runs, if another one ends while the kernel makes it. So a thread has ended if two lists
+ * lack it, and it has left no hook between them.
+ */
 static int find_free_slot(void *freeing_, uint32_t slot, const struct thread_head *thread)
 {
 	struct freeing *freeing = freeing_;
-	struct books *books = freeing->books;
-	bool was_seen = books->seen[slot] == thread->tid;
+	struct quiet_thread *quiet = &freeing->books->quiet[slot];
+	bool is_known = quiet->tid == thread->tid && quiet->left == thread->left;
+	bool is_missing = is_known && !freeing->is_there(freeing->what, thread->tid), was_missing = is_known && quiet->is_missing;
 
-	books->seen[slot] = thread->tid;
-	return was_seen && !freeing->is_there(freeing->what, thread->tid) ? array_push(freeing, slot, slot) : 0;
+	*quiet = (struct quiet_thread){ thread->tid, is_missing, thread->left };
+	return is_missing && was_missing ? array_push(freeing, slot, slot) : 0;
 }
 
 /* If another thread has just taken it over, it stays. */
@@ -348,11 +322,6 @@ static void pause_ns(uint64_t ns)
 	nanosleep(&(struct timespec){ .tv_nsec = ns }, NULL);
 }
 
-static uint64_t hooks_left(const struct thread_head *thread)
-{
-	return thread->allocations + thread->frees + thread->unknown_frees;
-}
-
 struct waiting {
 	struct books *books;
 	uint64_t until_ns; /* for all threads */
@@ -365,7 +334,7 @@ static int await_thread(void *waiting_, uint32_t slot, const struct thread_head 
 	struct thread_head now = *before;
 	int err = 0;
 
-	while (!err && now.inside && hooks_left(&now) == hooks_left(before)) {
+	while (!err && now.inside && now.left == before->left) {
 		if (monotonic_now_ns() >= waiting->until_ns)
 			return -EAGAIN;
 		pause_ns(HOOK_LOOK_NS);
@@ -398,6 +367,13 @@ static int await_hooks(struct books *books)
 	return err;
 }
 
+bool books_can_cut(void)
+{
+	long commands = syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
+
+	return commands > 0 && commands & MEMBARRIER_CMD_GLOBAL;
+}
+
 static void end_cut(struct books *books)
 {
 	__atomic_store_n(&books->head->now, books->epoch_nr - 1, __ATOMIC_SEQ_CST);
@@ -425,7 +401,7 @@ static uint32_t plan_merge(const struct books *books, uint16_t *ret)
 static int merge_epochs(struct books *books, uint64_t now_ns, uint16_t *map)
 {
 	uint32_t nr = plan_merge(books, map), last = books->epoch_nr - 1;
-	int err = nr > BOOKS_EPOCHS_MAX / 4 * 3 ? -ENOSPC : books_map_epochs(books->fd, map);
+	int err = nr > BOOKS_EPOCHS_MAX / 4 * 3 ? -ENOSPC : await_hooks(books) ?: books_map_epochs(books->fd, map);
 
 	if (err)
 		return err;
@@ -544,7 +520,7 @@ static int read_chunks(void *read_, const void *chunks, uint64_t first, uint64_t
 
 static int read_small_blocks(struct books *books)
 {
-	struct chunk_read read = { books, number_of(&books->head->chunk_nr, BOOKS_CHUNKS_MAX) };
+	struct chunk_read read = { books, books_number(&books->head->chunk_nr, BOOKS_CHUNKS_MAX) };
 	int err;
 
 	read.is_read = calloc(read.chunk_nr + 1, 1);
@@ -623,7 +599,7 @@ static int unite_handed(struct books *books, size_t read_nr)
 
 static int collect_blocks(struct books *books)
 {
-	uint64_t levels_nr = BOOKS_LEVEL_AT(number_of(&books->head->level_nr, BOOKS_LEVELS_MAX));
+	uint64_t levels_nr = BOOKS_LEVEL_AT(books_number(&books->head->level_nr, BOOKS_LEVELS_MAX));
 	size_t read_nr;
 	int err;
 
@@ -632,7 +608,7 @@ static int collect_blocks(struct books *books)
 	      read_elements(books, BOOKS_AT_LEVELS, 0, levels_nr, sizeof(struct books_large), read_large, books);
 	read_nr = books->block_nr;
 	err = err ?: await_hooks(books); /* those that were handing over */
-	err = err ?: read_elements(books, BOOKS_AT_HANDED, 0, number_of(&books->head->handed_nr, BOOKS_HANDED_MAX),
+	err = err ?: read_elements(books, BOOKS_AT_HANDED, 0, books_number(&books->head->handed_nr, BOOKS_HANDED_MAX),
 				   sizeof(struct books_large), read_handed, books);
 	return err ?: unite_handed(books, read_nr);
 }
@@ -684,7 +660,7 @@ static int read_nodes(void *trie_, const void *nodes, uint64_t first, uint64_t n
 /* Takes memory for the nodes that are there, whatever their number says. 0 or -ENOMEM, or an error of the file. */
 static int read_trie(const struct books *books, uint32_t most, struct trie *ret)
 {
-	*ret = (struct trie){ .nr = number_of(&books->head->node_nr, BOOKS_NO_NODE - 1) + UINT64_C(1), .most = most };
+	*ret = (struct trie){ .nr = books_number(&books->head->node_nr, BOOKS_NO_NODE - 1) + UINT64_C(1), .most = most };
 	ret->node = calloc(ret->nr, sizeof(*ret->node));
 	ret->frame = calloc(most + 1, sizeof(*ret->frame));
 	if (!ret->node || !ret->frame)
@@ -707,51 +683,6 @@ int books_read_stacks(struct books *books, uint32_t most, books_stack_fn fn, voi
 	}
 	free(trie.node);
 	free(trie.frame);
-	return err;
-}
-
-/* ---- code objects ---- */
-
-#define PART_MOST (UINT64_C(1) << 20)
-
-/* 0; -EINVAL: there is no such text. The caller frees *ret. */
-static int read_books_code(const struct books *books, uint32_t id, struct books_code **ret)
-{
-	struct books_code head;
-	uint64_t at, bytes;
-	uint32_t place;
-	int err = read_books_at(books, BOOKS_AT_CODES + UINT64_C(4) * id, &place, sizeof(place));
-
-	at = UINT64_C(8) * place;
-	if (err || at + sizeof(head) > BOOKS_TEXT_BYTES)
-		return err ?: -EINVAL;
-	err = read_books_at(books, BOOKS_AT_TEXT + at, &head, sizeof(head));
-	if (err || head.id != id || head.file_bytes > PART_MOST || head.name_bytes > PART_MOST || head.line_bytes > PART_MOST)
-		return err ?: -EINVAL;
-	bytes = sizeof(head) + head.file_bytes + head.name_bytes + head.line_bytes;
-	if (at + bytes > BOOKS_TEXT_BYTES)
-		return -EINVAL;
-	*ret = malloc(bytes);
-	if (!*ret)
-		return -ENOMEM;
-	err = read_books_at(books, BOOKS_AT_TEXT + at, *ret, bytes);
-	if (!err)
-		**ret = head; /* as it was checked */
-	return err;
-}
-
-int books_read_codes(struct books *books, books_code_fn fn, void *what)
-{
-	uint32_t nr = number_of(&books->head->code_nr, BOOKS_CODES_MAX - 1);
-	int err = 0;
-
-	while (books->codes_read < nr && !err) {
-		struct books_code *code = NULL;
-
-		err = read_books_code(books, ++books->codes_read, &code);
-		err = err == -EINVAL ? 0 : err ?: fn(what, code);
-		free(code);
-	}
 	return err;
 }
 
@@ -787,6 +718,6 @@ void books_read_numbers(struct books *books, struct books_numbers *ret)
 		ret->lost[i] = __atomic_load_n(&head->lost[i], __ATOMIC_RELAXED);
 	if (!fstat(books->fd, &st))
 		ret->file_bytes = UINT64_C(512) * st.st_blocks;
-	ret->node_nr = number_of(&head->node_nr, BOOKS_NO_NODE - 1);
-	ret->code_nr = number_of(&head->code_nr, BOOKS_CODES_MAX - 1);
+	ret->node_nr = books_number(&head->node_nr, BOOKS_NO_NODE - 1);
+	ret->code_nr = books_number(&head->code_nr, BOOKS_CODES_MAX - 1);
 }

@@ -36,6 +36,9 @@ int books_cut(struct books *books, uint64_t now_ns, bool has_ended);
 /* Begins an epoch for the births of blocks alone. -ENOSPC: only a cut makes room for more. */
 int books_tick(struct books *books, uint64_t now_ns);
 
+/* Whether the kernel makes the barrier that a cut needs: not with nohz_full (kernel/sched/membarrier.c). */
+bool books_can_cut(void);
+
 struct books_block {
 	uint64_t address, size;
 	uint64_t birth_ns; /* when the epoch of its birth began */
@@ -73,7 +76,7 @@ struct books_numbers {
 void books_read_numbers(struct books *books, struct books_numbers *ret);
 
 /*
- * Frees the slots of threads for which is_there() is false, and which had their slots at the call before: so it is enough to
+ * Frees the slots of threads for which is_there() is false twice, and which had their slots at the call before: so it is enough to
  * know which threads ran at any time since then.
  */
 void books_free_threads(struct books *books, bool (*is_there)(void *what, uint32_t tid), void *what);

@@ -172,6 +172,7 @@ static inline struct hook begin_hook(void)
 
 static inline void end_hook(const struct hook *hook)
 {
+	*(volatile uint64_t *)&hook->thread->left = hook->thread->left + 1;
 	*(volatile uint64_t *)&hook->thread->inside = 0;
 }
 

@@ -20,6 +20,20 @@ static __attribute__((noinline)) uint32_t count_raw(struct books_thread *thread,
 	return node;
 }
 
+/* The allocator gives an address that the books still have: the free before was not seen. */
+static __attribute__((noinline)) void forget_unseen_free(uint64_t address, uint64_t *place)
+{
+	struct books_large *large = place && *place ? NULL : find_large(address);
+	uint64_t word = large ? large->word : place ? *place : 0;
+
+	if (word & BLOCK_IS_LIVE)
+		count_books_loss(BOOKS_UNSEEN_FREES);
+	if (word & BLOCK_IS_CODE)
+		retire_code(address);
+	if (large)
+		__atomic_store_n(&large->address, 0, __ATOMIC_RELEASE);
+}
+
 /* One call of many shows what recording costs, and none of a thread's first calls. 0: this one is not timed. */
 static inline uint64_t begin_timing(uint64_t nr)
 {
@@ -51,6 +65,8 @@ static inline void enter_in_books(const struct hook *hook, uint64_t address, uin
 		count_books_loss(BOOKS_LOST_TRACEBACKS);
 	word |= node;
 	place = likely(is_small(address, size)) ? small_word(address) : NULL;
+	if (unlikely(place && *place) || unlikely(!place && find_large(address)))
+		forget_unseen_free(address, place);
 	if (likely(place))
 		__atomic_store_n(place, word | size << BLOCK_SIZE_SHIFT, __ATOMIC_RELAXED);
 	else if (!put_in_books(&(struct books_large){ address, word, size }))
@@ -183,7 +199,8 @@ static inline void *hook_calloc(int domain, void *ctx, size_t nr, size_t size)
 static __attribute__((noinline)) void put_back(const struct hook *hook, uint64_t address, uint64_t word, uint64_t size)
 {
 	hook->thread->frees--;
-	if (!put_in_books(&(struct books_large){ address, word & ~(SIZE_BITS | BLOCK_IS_CODE), size }))
+	word &= ~(SIZE_BITS | BLOCK_IS_CODE) & ((UINT64_C(1) << BLOCK_EPOCH_SHIFT) - 1);
+	if (!put_in_books(&(struct books_large){ address, word | hook->now << BLOCK_EPOCH_SHIFT, size }))
 		count_books_loss(BOOKS_LOST_BLOCKS);
 }
 

@@ -22,16 +22,22 @@
 /* ---- code objects ---- */
 
 #define LOCK_TRIES 10000
+#define LOCK_WAITED_FOR 2 /* its owner has it for too long: no thread waits until it has left */
 #define TEXT_MOST (UINT64_C(1) << 20) /* of one code object's part */
 
 /* False: another thread has it for so long that it may be waiting for a processor. */
 static bool take_codes(void)
 {
-	for (int i = 0; i < LOCK_TRIES; i++) {
-		if (!__atomic_exchange_n(&HEAD->codes_lock, 1, __ATOMIC_ACQUIRE))
+	uint32_t is = 0;
+
+	for (int i = 0; i < LOCK_TRIES && is != LOCK_WAITED_FOR; i++) {
+		is = 0;
+		if (__atomic_compare_exchange_n(&HEAD->codes_lock, &is, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 			return true;
 		__builtin_ia32_pause();
 	}
+	is = 1;
+	__atomic_compare_exchange_n(&HEAD->codes_lock, &is, LOCK_WAITED_FOR, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 	return false;
 }
 
@@ -211,7 +217,8 @@ static __attribute__((noinline)) void retire_code(uint64_t code)
 {
 	bool has_lock = take_codes();
 	struct books_code_slot *slot = find_code_slot(code);
-	uint32_t nr = HEAD->gone_nr + 1;
+	/* Without the lock another number may be given at the same time: then all is forgotten. */
+	uint32_t nr = HEAD->gone_nr + (has_lock ? 1 : BOOKS_GONE_NR);
 
 	if (slot)
 		__atomic_store_n(&slot->address, BOOKS_CODE_GONE, __ATOMIC_RELEASE);

@@ -185,9 +185,20 @@ static int check_key(const struct python_hooks *hooks, int mem_fd, struct reason
 	return reason_set(why, -ENOTSUP, "the key of Python's thread states is not where it is looked for");
 }
 
+/* A page of the books is promised at its first write only: without the promise the write would end the process. */
+static int check_overcommit(struct reason *why)
+{
+	char *text = proc_read(0, "sys/vm/overcommit_memory", NULL);
+	bool is_strict = !text || *text == '2';
+
+	free(text);
+	return is_strict ? reason_set(why, -ENOTSUP, "the system promises no memory that it does not have "
+				      "(vm.overcommit_memory is 2)") : 0;
+}
+
 int check_hooks_hold(const struct inject_python *python, const struct stopped_threads *threads, const struct target_maps *maps,
 		     int mem_fd, struct reason *why)
 {
-	return check_words(python, maps, mem_fd, why) ?: check_key(&python->hooks, mem_fd, why) ?:
+	return check_overcommit(why) ?: check_words(python, maps, mem_fd, why) ?: check_key(&python->hooks, mem_fd, why) ?:
 	       check_thread_numbers(threads, python->tid_at, mem_fd, why);
 }

@@ -14,6 +14,7 @@
 #include "inject/inject.h"
 #include "collect/probe/link_holder.h"
 #include "collect/sources/python_source.h"
+#include "exact/books_reader.h"
 #include "process/proc.h"
 
 /* ---- injecting the sampler ---- */
@@ -209,6 +210,8 @@ static int inject_exactly(struct collector *collector, struct injection_try *try
 
 	if (!inject_find(try->pid, &there, &try->found) && there.is_active)
 		return -EEXIST;
+	if (!books_can_cut())
+		return reason_set(&try->found, -ENOTSUP, "this kernel makes no barrier for all threads (membarrier, nohz_full)");
 	target = target__open(try->pid, &collector->objects, &try->found);
 	if (!target)
 		return -errno;

@@ -278,9 +278,10 @@ static bool is_own_tid_running(void *joining, uint32_t own)
 /* A process that cannot be read at this moment has no snapshot of this pass. */
 static int put_off(struct collector *collector, struct target *target, int err)
 {
-	if (err != -EAGAIN && err != -ENOSPC)
+	if (err != -EAGAIN && err != -ENOSPC && err != -ENOMEM)
 		return err;
 	notes_add(&collector->notes, "process %d (%s): no snapshot now, %s", target->identity.pid, target->identity.comm,
+		  err == -ENOMEM ? "as its books take more memory than there is" :
 		  err == -ENOSPC ? "as its books have room for no more: attach again" :
 		  "as a thread has been in a call of its allocator for so long (is it stopped, or throttled?)");
 	target->snapshots.is_unsaved = false;
@@ -354,6 +355,7 @@ void add_books_losses(const struct target *target, uint64_t *loss)
 	loss[LOSS_tracebacks_dropped] += numbers.lost[BOOKS_LOST_TRACEBACKS];
 	loss[LOSS_python_codes_missing] += numbers.lost[BOOKS_LOST_CODES];
 	loss[LOSS_blocks_not_handed] += numbers.lost[BOOKS_LOST_HANDED];
+	loss[LOSS_python_blocks_gone] += numbers.lost[BOOKS_UNSEEN_FREES];
 	loss[LOSS_tracebacks_limited] += numbers.lost[BOOKS_DEEP];
 }
 

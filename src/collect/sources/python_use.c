@@ -527,6 +527,16 @@ static const struct mapping *mapping_of(const struct mappings *mappings, uint32_
 	return array_find(mappings, mapping, i, mappings->mapping[i].object == object && mapping_is_there(mappings, &mappings->mapping[i]));
 }
 
+/* Until 3.11 the key has a thread's first state, so the blocks of another interpreter would have frames of the main one. */
+static bool has_other_interpreters(struct target *target, const struct python_info *info, uint64_t bias)
+{
+	uint64_t head_main[2]; /* of struct pyinterpreters (Include/internal/pycore_runtime.h) */
+
+	return info->version.minor <= 11 &&
+	       (target__read_memory(target, info->main_interpreter + bias - sizeof(*head_main), head_main, sizeof(head_main)) ||
+		head_main[0] != head_main[1]);
+}
+
 int python_hooks_plan(struct collector *collector, struct target *target, struct inject_python *ret, struct reason *why)
 {
 	struct python_asked asked = places_asked(collector);
@@ -546,6 +556,8 @@ int python_hooks_plan(struct collector *collector, struct target *target, struct
 	fault = find_fault(collector, target, info, bias, &asked);
 	if (!fault && info->offsets.frame_owner == PYTHON_NO_OFFSET)
 		fault = "CPython 3.11 and later can be recorded so";
+	if (!fault && has_other_interpreters(target, info, bias))
+		fault = "it has more than one interpreter, and until CPython 3.11 their frames cannot be told apart";
 	if (fault)
 		return reason_set(why, -ENOTSUP, "%s: %s", collector->objects.object[object]->path, fault);
 	*ret = (struct inject_python){

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef ALLOCSNAP_EXACT_BOOKS_PRIVATE_H
+#define ALLOCSNAP_EXACT_BOOKS_PRIVATE_H
+
+/* Shared by the files that read the books. */
+
+#include "base/idmap.h"
+#include "exact/books_reader.h"
+
+/* The thread that a slot had at another time. Blocks of epochs up to `until` belong to this thread, if not to one before it. */
+struct slot_owner {
+	uint32_t slot, tid, until;
+	uint32_t before; /* its place in owner[], + 1; 0: none */
+};
+
+/* A thread when slots were last freed. */
+struct quiet_thread {
+	uint32_t tid;
+	bool is_missing; /* in the list of threads of then */
+	uint64_t left;	 /* struct books_thread */
+};
+
+struct books {
+	int fd;
+	struct books_head *head; /* its first page, which the recorder writes, too */
+	uint64_t *epoch; /* when each began, ns */
+	size_t epoch_nr, epoch_alloc;
+	uint32_t cut; /* 0: none is under way */
+	bool has_ended; /* the process */
+	uint32_t codes_read;
+	uint64_t late_nr;
+	uint64_t opened_ns, opened_cycles; /* the time stamp counter then */
+	struct slot_owner *owner; /* of slots that were freed, by time */
+	size_t owner_nr, owner_alloc;
+	uint32_t late_epoch, late_is; /* blocks that came while epochs were merged, and their epoch; 0: none */
+	uint32_t looked; /* the epoch when slots were last looked at */
+	uint32_t *owned; /* by slot: the latest of its owner[], + 1; 0: none */
+	uint32_t *tid; /* of each slot now */
+	struct quiet_thread *quiet; /* of each slot */
+	struct books_block *block; /* of the pass */
+	size_t block_nr, block_alloc;
+	struct idmap handed; /* into block[] */
+};
+
+/* Holes are zeros, and stay holes. 0 or a negative errno. */
+int read_books_at(const struct books *books, uint64_t at, void *to, size_t bytes);
+
+/* A number of the head, which the process writes; at most `most`. */
+uint32_t books_number(const uint32_t *place, uint32_t most);
+
+#endif
