@@ -223,6 +223,22 @@ static inline void *hook_realloc(int domain, void *ctx, void *was, size_t size)
 	return block;
 }
 
+/*
+ * A free amid another hook: tracemalloc drops a trace there, or a signal handler frees. The block of the outer call is not in
+ * the books then.
+ */
+static __attribute__((noinline)) void leave_amid_hook(uint64_t address, bool is_raw)
+{
+	struct hook hook = { .now = *(volatile uint64_t *)&HEAD->now };
+	uint64_t *place = small_word(address), size;
+
+	if (hook.now == BOOKS_OFF || !(place && *place ? *place & BLOCK_IS_LIVE : find_large(address) != NULL))
+		return;
+	hook.thread = find_thread_slot();
+	if (hook.thread)
+		leave_block(&hook, address, &size, is_raw);
+}
+
 /* pymalloc frees a larger block through the table of the raw domain, whose hook is called for it once more. */
 static inline void hook_free(int domain, void *ctx, void *block)
 {
@@ -235,6 +251,8 @@ static inline void hook_free(int domain, void *ctx, void *block)
 			hook.thread->passed = (uint64_t)block;
 		end_hook(&hook);
 	}
+	if (unlikely(!hook.thread && block && python_hooks_on.is_on))
+		leave_amid_hook((uint64_t)block, domain == PYTHON_RAW);
 	OLD(free_fn, domain, PYTHON_FREE)(ctx, block);
 }
 

@@ -76,11 +76,6 @@ FREE_LISTED = {sys.getsizeof(thing) for thing in (1.5, [], {}, slice(1), Empty()
 FREE_LISTED |= {sys.getsizeof((None,) * n) for n in range(1, 21)} | {28, 32, 40}  # ints and iterators, from 3.14 on
 
 
-# tracemalloc's own block about a block. It frees some while pymalloc moves a larger block, within a hook, which does not see it:
-# such an address stays in the books until another block has it, which is mostly the next one.
-TRACE_BYTES, TRACES_UNSEEN = 16, 5
-
-
 def compare_with_tracemalloc(bench, shapes, python=OWN, **environment):
     """In one process. Returns what differs, all of which may."""
     if python is OWN:
@@ -93,9 +88,6 @@ def compare_with_tracemalloc(bench, shapes, python=OWN, **environment):
     path = recording.snapshot()
     found = python_blocks.compare(python_blocks.of_snapshot(path), python_blocks.of_tracemalloc(target.pid), before)
     check(len(found.both) > 500, f"only {len(found.both)} blocks to compare")
-    unseen = {address for address, block in found.only_ours.items() if block[0] == TRACE_BYTES}
-    if len(unseen) <= TRACES_UNSEEN:
-        found = found._replace(only_ours={address: block for address, block in found.only_ours.items() if address not in unseen})
     for name in ("sizes", "only_ours", "only_theirs"):
         check(not getattr(found, name), f"{name}: {some(getattr(found, name))}; in both: {len(found.both)}")
     others = {address: pair for address, pair in found.tracebacks.items() if pair[0][0] not in FREE_LISTED}
