@@ -94,7 +94,7 @@ def compare_with_tracemalloc(bench, shapes, python=OWN, **environment):
     check(not others, f"tracebacks: {some(others)}; in both: {len(found.both)}")
     check_nothing_lost(bench, path)
     recording.end(signal.SIGINT)
-    return f"{len(found.both)} blocks; {len(found.tracebacks)} of free lists have another traceback; {len(unseen)} of tracemalloc's own stay"
+    return f"{len(found.both)} blocks; {len(found.tracebacks)} of free lists have another traceback"
 
 
 @harness.rows({
