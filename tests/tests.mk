@@ -2,7 +2,9 @@
 # How the tests are built and run; part of the Makefile.
 
 UNIT_ROOMS  := $(wildcard tests/unit/*/*.c)
-UNIT_SRC    := $(wildcard tests/unit/*.c) $(if $(ROOMS),$(call in_rooms,$(UNIT_ROOMS)),$(UNIT_ROOMS))
+# A file with a header of its own has what tests of other rooms use, too.
+UNIT_SHARED := $(wildcard $(patsubst %.h,%.c,$(wildcard tests/unit/*/*.h)))
+UNIT_SRC    := $(wildcard tests/unit/*.c) $(if $(ROOMS),$(sort $(call in_rooms,$(UNIT_ROOMS)) $(UNIT_SHARED)),$(UNIT_ROOMS))
 FAKE_SRC    := $(wildcard tests/fake_bpf/*.c) tests/unit/leaks.c src/collect/build/sample_weight.c
 WORKLOADS   := $(patsubst tests/workloads/%.c,$(OUT)/workloads/%,$(wildcard tests/workloads/*.c)) \
 	       $(patsubst tests/workloads/%.cc,$(OUT)/workloads/%,$(wildcard tests/workloads/*.cc))
