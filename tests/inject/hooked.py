@@ -98,7 +98,8 @@ def be_child(end):
 
 def fork():
     end, ours = os.pipe()
-    pid = os.fork()
+    with UNPACKING:  # the child has a copy that no thread of its own holds
+        pid = os.fork()
     if not pid:
         os.close(ours)
         be_child(end)
