@@ -10,7 +10,7 @@
  *	books_read_blocks()	the blocks that were live then, each once; ends the cut
  *	books_read_stacks(), books_read_codes(), books_read_numbers()
  *
- * Those that return int: 0 or a negative errno.
+ * Functions of type int return 0 or a negative errno.
  */
 
 #include <stdbool.h>

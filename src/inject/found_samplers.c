@@ -450,7 +450,7 @@ bool inject_has_file(pid_t pid, const struct inject_file *file)
 	return has_file_of_kind(pid, INJECT_SAMPLER, file) || has_file_of_kind(pid, INJECT_HOOKS, file);
 }
 
-/* A memory file of this size that nobody can cut: an access fails by nothing that the process does. */
+/* A memory file of this size that no process can cut, so that no access to it fails. */
 static int check_books(int fd, const struct inject_books *books)
 {
 	int seals = fcntl(fd, F_GET_SEALS);

@@ -226,7 +226,7 @@ static int fill_code_file(int fd, const struct placing *placing)
 	return err ?: fcntl(fd, F_ADD_SEALS, SEALS_OF_SIZE | F_SEAL_WRITE) ? -errno : 0;
 }
 
-/* Sparse. Its size is sealed: nobody makes an access to the books fail by that. */
+/* Sparse. Its size is sealed, so no process can make an access to the books fail. */
 static int fill_books_file(int fd, const struct placing *placing)
 {
 	const struct books_head head = { .magic = BOOKS_MAGIC, .version = BOOKS_VERSION };

@@ -274,7 +274,7 @@ def check_refused(process, expected, **more):
 
 @core
 def test_hooks_that_a_process_has_forged(bench):
-    """They are taken out like any others, and do harm to nobody; a file that makes no sense is none."""
+    """They are taken out like any others, and harm no process; a file that makes no sense is none."""
     for step, said in (8, "ejected 1 functions, kept 0"), (0, "refused ENOENT"), (1 << 40, "refused ENOENT"):
         process = bench.start("hostile", "hooks", step)
         assert process.popen.stdout.readline() == "ready\n"

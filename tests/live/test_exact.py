@@ -256,7 +256,7 @@ def test_exact_hooks_that_stay_go_by_eject(bench):
 
 
 def test_exact_until_the_process_has_ended(bench):
-    """Python's end frees most of what it has; threads that nobody waits for allocate until then."""
+    """Python's end frees most of what it has; daemon threads allocate until then."""
     told = start(bench)
     recording = attach(bench, told)
     told.do("import json, threading\ndef work():\n while True: json.loads(json.dumps([list(range(50))] * 9))\n"

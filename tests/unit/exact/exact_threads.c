@@ -420,7 +420,7 @@ Test(exact_threads, are_waited_for_and_not_for_ever)
 	while (!__atomic_load_n(&is_waiting, __ATOMIC_ACQUIRE))
 		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
 	cr_expect_eq(books_cut(made.books, 2, false), -EAGAIN);
-	cr_expect_eq(cut_and_read(&made, 3, true, &read), 0, "nobody is waited for in a process that has ended");
+	cr_expect_eq(cut_and_read(&made, 3, true, &read), 0, "no thread is waited for in a process that has ended");
 	cr_expect_eq(cut_and_read(&made, 4, false, &read), -EAGAIN);
 	books_read_numbers(made.books, &numbers);
 	cr_expect_eq(numbers.late_nr, 2);

@@ -139,7 +139,7 @@ static void raw_free(void *ctx, void *block)
 	free(block);
 }
 
-/* ---- pages of frames: those that nobody has cannot be read ---- */
+/* ---- pages of frames: the unused ones cannot be read ---- */
 
 #define FRAME_STEP 96
 #define FRAMES_OF_PAGE 8
