@@ -305,6 +305,13 @@ pid_t proc_live_thread(pid_t pid)
 	return tid;
 }
 
+bool proc_is_ending(pid_t pid)
+{
+	uint64_t kib;
+
+	return !proc_live_thread(pid) || proc_status(pid, "VmSize", &kib);
+}
+
 bool proc_is_asleep(pid_t pid)
 {
 	DIR *dir = proc_open_threads(pid);

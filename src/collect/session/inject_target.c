@@ -87,7 +87,7 @@ static int refuse_injection(struct collector *collector, const struct injection_
 	struct reason ignored, ways;
 	pid_t pid = try->pid;
 
-	if (!proc_live_thread(pid)) /* whatever failed because of it */
+	if (proc_is_ending(pid)) /* whatever failed because of it */
 		return reason_set(why, -ESRCH, "process %d has ended", pid);
 	if (err != -EEXIST || inject_find(pid, &there, &ignored) || !there.is_active) {
 		name_other_ways(collector, pid, err, &ways);

@@ -115,7 +115,7 @@ struct target *target__open(pid_t id, struct objects *objects, struct reason *wh
 
 	if (!err)
 		return target;
-	if (target && target->identity.pid && !proc_live_thread(target->identity.pid)) /* whatever it was that failed */
+	if (target && target->identity.pid && proc_is_ending(target->identity.pid)) /* whatever it was that failed */
 		err = reason_set(why, -ESRCH, "process %d has ended", target->identity.pid);
 	target__free(target);
 	errno = -err;
