@@ -124,7 +124,7 @@ struct books_native_frame {
 
 enum books_frame_flag {
 	BOOKS_FRAME_EXACT = 1,	    /* pc is where a signal came, not a return address */
-	BOOKS_FRAME_UNCHECKED = 2,  /* its caller was found by words that the memo does not have */
+	BOOKS_FRAME_UNCHECKED = 2,  /* it was found by words that the memo does not have */
 	BOOKS_FRAME_NEEDS_FP = 4,   /* a frame further out was found by its fp */
 	BOOKS_FRAME_FP_LOST = 8,
 	BOOKS_FRAME_GUESSED = 16,   /* by the frame pointer of code without a table */
@@ -142,7 +142,8 @@ struct books_count {
 
 struct books_native {
 	uint64_t stack_low, stack_high; /* can be read */
-	uint64_t replaced_nr, closed_nr; /* of the head, when the memo was made */
+	uint64_t own_low, own_high;	 /* the thread's own stack; 0, 0: not known */
+	uint64_t known_nr, closed_nr;	 /* of the head, when the memo was made */
 	struct { uint64_t place, word; } check[BOOKS_NATIVE_DEEPEST];
 	uint64_t needs_fp[BOOKS_NATIVE_DEEPEST / 64]; /* bit i: frame[i].fp was read at fp_at, and is needed */
 	struct books_native_frame frame[BOOKS_NATIVE_DEEPEST], walk[BOOKS_NATIVE_DEEPEST + 1];
@@ -273,7 +274,7 @@ struct books_region {
 	uint64_t start, end;
 	uint64_t delta; /* address in the file - address in the process */
 	uint64_t first_page;
-	uint32_t page_nr; /* 0: there is no table, and there will be none */
+	uint32_t page_nr; /* 0: there is no table, and there will be none: first_page says why (enum unwind_end) */
 	uint32_t page_at, rule_at, row_at;
 	uint64_t entry, entry_end;
 };

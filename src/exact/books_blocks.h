@@ -5,7 +5,7 @@
 /*
  * Enters blocks into the books, and takes them out. A file that includes it first defines
  *
- *	static uint32_t count_allocation(struct books_thread *thread, uint64_t size, bool is_raw);
+ *	static uint32_t count_allocation(const struct hook *hook, uint64_t size, bool is_raw);
  *	static void count_temporary(struct books_thread *thread, uint32_t node, uint64_t size, bool is_raw);
  *	static void retire_code(uint64_t address);
  *
@@ -48,7 +48,7 @@ static inline void enter_in_books(const struct hook *hook, uint64_t address, uin
 	struct books_thread *thread = hook->thread;
 	uint64_t word = BLOCK_IS_LIVE | (uint64_t)thread->slot << BLOCK_THREAD_SHIFT | hook->now << BLOCK_EPOCH_SHIFT, *place;
 	uint64_t begun = begin_timing(thread->allocations);
-	uint32_t node = count_allocation(thread, size, is_raw);
+	uint32_t node = count_allocation(hook, size, is_raw);
 
 	if (unlikely(node == BOOKS_NO_NODE))
 		count_books_loss(BOOKS_LOST_TRACEBACKS);

@@ -3,8 +3,12 @@
 #define ALLOCSNAP_EXACT_BOOKS_WRITER_H
 
 /*
- * Writes the books (books.h) in the process that they belong to: the slot of the running thread, and the entries of blocks. It
- * is part of the file that is put into the process, once.
+ * Writes the books (books.h) in the process that they belong to: the slot of the running thread, the entries of blocks, and
+ * the trie. It is part of one file, which defines before
+ *
+ *	BOOKS_BASE	where the books are mapped
+ *	BOOKS_ARE_ON	whether they are this process's; a forked child has 0 there
+ *	BOOKS_OWN_TID	the number of the thread
  */
 
 #include <stdbool.h>
@@ -12,21 +16,13 @@
 #include <stdint.h>
 
 #include "exact/books.h"
-#include "exact/python_hooks.h"
 
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 #define HIDDEN __attribute__((visibility("hidden")))
 #define LOAD(place) __atomic_load_n(&(place), __ATOMIC_RELAXED)
 
-HIDDEN struct python_hooks python_hooks = { .books = 1 }; /* in .data */
-HIDDEN __attribute__((aligned(PYTHON_HOOKS_ON_BYTES))) union {
-	volatile uint64_t is_on;
-	char page[PYTHON_HOOKS_ON_BYTES];
-} python_hooks_on;
-
-#define SETTINGS (&python_hooks)
-#define BOOKS_AS(type, at) ((type *)(python_hooks.books + (at)))
+#define BOOKS_AS(type, at) ((type *)(BOOKS_BASE + (at)))
 #define HEAD BOOKS_AS(struct books_head, BOOKS_AT_HEAD)
 #define NODES BOOKS_AS(struct books_node, BOOKS_AT_NODES)
 
@@ -49,14 +45,6 @@ static uint32_t half_at(uint64_t address)
 }
 
 /* ---- threads ---- */
-
-static inline uint32_t own_tid(void)
-{
-	uint32_t tid;
-
-	__asm__("movl %%fs:%c1, %0" : "=r"(tid) : "i"(PYTHON_HOOKS_TID_AT));
-	return tid;
-}
 
 /* Threads of now have different ones; a later thread gets the one of a thread that has ended. */
 static inline uint64_t own_thread_pointer(void)
@@ -117,7 +105,7 @@ static __attribute__((noinline)) struct books_thread *find_thread_slowly(uint32_
 static inline struct books_thread *find_thread_slot(void)
 {
 	uint64_t pointer = own_thread_pointer();
-	uint32_t tid = own_tid(), first = pointer >> 12 ^ pointer >> 20;
+	uint32_t tid = BOOKS_OWN_TID, first = pointer >> 12 ^ pointer >> 20;
 	struct books_thread *thread = thread_slot(first);
 
 	return likely(LOAD(thread->tid) == tid) ? thread : find_thread_slowly(first, tid);
@@ -148,6 +136,7 @@ static inline uint64_t hook_stack_pointer(void)
 struct hook {
 	struct books_thread *thread; /* NULL: it is not */
 	uint64_t now;		     /* of the head */
+	const uint64_t *frame;	     /* native: where rbp is saved, and the return address */
 };
 
 static inline struct hook begin_hook(void)
@@ -156,7 +145,7 @@ static inline struct hook begin_hook(void)
 	uint64_t stack = hook_stack_pointer();
 	struct books_thread *thread;
 
-	if (unlikely(!python_hooks_on.is_on))
+	if (unlikely(!BOOKS_ARE_ON))
 		return hook;
 	thread = find_thread_slot();
 	if (unlikely(!thread) || is_inside(thread, stack))
@@ -174,6 +163,31 @@ static inline void end_hook(const struct hook *hook)
 {
 	*(volatile uint64_t *)&hook->thread->left = hook->thread->left + 1;
 	*(volatile uint64_t *)&hook->thread->inside = 0;
+}
+
+/* ---- the trie ---- */
+
+static uint32_t find_or_add_node(uint32_t parent, uint64_t word)
+{
+	uint64_t hash = (word ^ (uint64_t)parent << 40 ^ parent) * MULTIPLIER;
+	uint32_t *bucket = BOOKS_AS(uint32_t, BOOKS_AT_BUCKETS) + (hash >> 32) % BOOKS_BUCKETS, id = 0;
+
+	for (;;) {
+		uint32_t first = __atomic_load_n(bucket, __ATOMIC_ACQUIRE);
+
+		for (uint32_t i = first; i; i = NODES[i].next)
+			if (NODES[i].word == word && NODES[i].parent == parent)
+				return i;
+		if (!id)
+			id = __atomic_add_fetch(&HEAD->node_nr, 1, __ATOMIC_RELAXED);
+		if (id >= BOOKS_NO_NODE) {
+			__atomic_store_n(&HEAD->node_nr, BOOKS_NO_NODE, __ATOMIC_RELAXED);
+			return BOOKS_NO_NODE;
+		}
+		NODES[id] = (struct books_node){ word, parent, first };
+		if (__atomic_compare_exchange_n(bucket, &first, id, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+			return id;
+	}
 }
 
 /* ---- small blocks ---- */

@@ -21,12 +21,12 @@ static __attribute__((noinline)) uint32_t count_raw(struct books_thread *thread,
 }
 
 /* The node of a block that has just been allocated. */
-static inline uint32_t count_allocation(struct books_thread *thread, uint64_t size, bool is_raw)
+static inline uint32_t count_allocation(const struct hook *hook, uint64_t size, bool is_raw)
 {
-	uint32_t node = walk(thread);
+	uint32_t node = walk(hook->thread);
 
 	if (is_raw)
-		return count_raw(thread, node, size);
+		return count_raw(hook->thread, node, size);
 	NODES[node].allocations++;
 	NODES[node].allocated_bytes += size;
 	return node;

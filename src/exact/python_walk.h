@@ -16,6 +16,30 @@
  * remember of its addresses is forgotten.
  */
 
+#include <stdint.h>
+
+#include "exact/python_hooks.h"
+
+__attribute__((visibility("hidden"))) struct python_hooks python_hooks = { .books = 1 }; /* in .data */
+__attribute__((visibility("hidden"), aligned(PYTHON_HOOKS_ON_BYTES))) union {
+	volatile uint64_t is_on;
+	char page[PYTHON_HOOKS_ON_BYTES];
+} python_hooks_on;
+
+#define SETTINGS (&python_hooks)
+
+static inline uint32_t own_tid(void)
+{
+	uint32_t tid;
+
+	__asm__("movl %%fs:%c1, %0" : "=r"(tid) : "i"(PYTHON_HOOKS_TID_AT));
+	return tid;
+}
+
+#define BOOKS_BASE python_hooks.books
+#define BOOKS_ARE_ON python_hooks_on.is_on
+#define BOOKS_OWN_TID own_tid()
+
 #include "exact/books_writer.h"
 #include "shared/python_calls.h"
 
@@ -263,29 +287,6 @@ static __attribute__((noinline)) void forget_gone_code(struct books_thread *thre
 }
 
 /* ---- the trie ---- */
-
-static uint32_t find_or_add_node(uint32_t parent, uint64_t word)
-{
-	uint64_t hash = (word ^ (uint64_t)parent << 40 ^ parent) * MULTIPLIER;
-	uint32_t *bucket = BOOKS_AS(uint32_t, BOOKS_AT_BUCKETS) + (hash >> 32) % BOOKS_BUCKETS, id = 0;
-
-	for (;;) {
-		uint32_t first = __atomic_load_n(bucket, __ATOMIC_ACQUIRE);
-
-		for (uint32_t i = first; i; i = NODES[i].next)
-			if (NODES[i].word == word && NODES[i].parent == parent)
-				return i;
-		if (!id)
-			id = __atomic_add_fetch(&HEAD->node_nr, 1, __ATOMIC_RELAXED);
-		if (id >= BOOKS_NO_NODE) {
-			__atomic_store_n(&HEAD->node_nr, BOOKS_NO_NODE, __ATOMIC_RELAXED);
-			return BOOKS_NO_NODE;
-		}
-		NODES[id] = (struct books_node){ word, parent, first };
-		if (__atomic_compare_exchange_n(bucket, &first, id, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
-			return id;
-	}
-}
 
 static inline bool is_generator(uint32_t owner)
 {
